@@ -17,7 +17,7 @@ import (
 	"edgespan/appnet"
 	core "edgespan/config"
 	"edgespan/config/confirm"
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/nodeconf"
 	"edgespan/config/peer"
 	"edgespan/config/state"
@@ -170,11 +170,11 @@ func (h *configHost) Look() agent.Look {
 	h.settled = h.settled || h.last.Config != nil && h.d.answered()
 	l := agent.Look{Settled: h.settled}
 	all := t.Reported.All()
-	l.Parameters, l.Health = make([]link.Parameter, 0, len(all)), make([]link.Health, 0, len(all))
+	l.Parameters, l.Health = make([]nodeproto.Parameter, 0, len(all)), make([]nodeproto.Health, 0, len(all))
 	for _, e := range all {
 		p := e.Value
 		if healthy[p.Kind] {
-			l.Health = append(l.Health, link.Health{Name: p.ID, Good: (p.State == "Present") == (p.Target == "present") && p.Error == "", Detail: p.Error})
+			l.Health = append(l.Health, nodeproto.Health{Name: p.ID, Good: (p.State == "Present") == (p.Target == "present") && p.Error == "", Detail: p.Error})
 		}
 		l.Parameters = append(l.Parameters, parameter(p, h.answers(p)))
 	}
@@ -188,10 +188,10 @@ func (h *configHost) Look() agent.Look {
 		s, _ := t.PortStatus.Get("", label)
 		s.IfName = c.IfName // it may have no status yet
 		why := s.Trouble()
-		l.Health = append(l.Health, link.Health{Name: "port/" + label, Good: why == "", Detail: why})
+		l.Health = append(l.Health, nodeproto.Health{Name: "port/" + label, Good: why == "", Detail: why})
 	}
-	slices.SortFunc(l.Health, func(a, b link.Health) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(l.Parameters, func(a, b link.Parameter) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(l.Health, func(a, b nodeproto.Health) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(l.Parameters, func(a, b nodeproto.Parameter) int { return cmp.Compare(a.ID, b.ID) })
 	return l
 }
 
@@ -199,8 +199,8 @@ func (h *configHost) Look() agent.Look {
 // world beyond the node has a part in is not: no push is undone since another peer is away.
 var healthy = map[string]bool{state.KindNetwork: true, state.KindAdapter: true, peer.KindExecutor: true}
 
-func parameter(p Parameter, answers confirm.Generation) link.Parameter {
-	return link.Parameter{
+func parameter(p Parameter, answers confirm.Generation) nodeproto.Parameter {
+	return nodeproto.Parameter{
 		ID: p.ID, Kind: p.Kind, State: p.State, Detail: p.Error, Generation: answers, Since: p.Since, Attempts: p.Attempts, NextTry: p.NextTry,
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/peer"
 	"edgespan/config/state"
 	"edgespan/netinst/netstate"
@@ -33,7 +33,7 @@ func deployed(t *testing.T, f func(r *rig, s *steward, network uuid.UUID, ps []p
 	})
 }
 
-func ids(ps []link.Parameter) []string {
+func ids(ps []nodeproto.Parameter) []string {
 	var out []string
 	for _, p := range ps {
 		out = append(out, p.ID)

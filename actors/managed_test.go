@@ -12,8 +12,8 @@ import (
 	core "edgespan/config"
 	"edgespan/config/action"
 	"edgespan/config/confirm"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi"
-	"edgespan/config/link"
 	"edgespan/config/nodeconf"
 )
 
@@ -21,26 +21,26 @@ import (
 type steward struct {
 	r    *rig
 	mu   sync.Mutex
-	said []link.FromNode
+	said []nodeproto.FromNode
 }
 
-func (s *steward) Send(m link.FromNode) error {
+func (s *steward) Send(m nodeproto.FromNode) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.said = append(s.said, m)
-	r, is := m.(link.Report)
+	r, is := m.(nodeproto.Report)
 	if is && r.Pending != nil && r.Pending.Settled && len(r.Pending.Worse) == 0 {
 		a := s.r.node.Agent()
-		time.AfterFunc(time.Millisecond, func() { a.Received(link.Confirm{Generation: r.Pending.Generation}) })
+		time.AfterFunc(time.Millisecond, func() { a.Received(nodeproto.Confirm{Generation: r.Pending.Generation}) })
 	}
 	return nil
 }
 
-func (s *steward) report() (last link.Report) {
+func (s *steward) report() (last nodeproto.Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.said {
-		if r, is := m.(link.Report); is {
+		if r, is := m.(nodeproto.Report); is {
 			last = r
 		}
 	}
@@ -51,7 +51,7 @@ func (s *steward) outcomes() (out []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.said {
-		if r, is := m.(link.Result); is {
+		if r, is := m.(nodeproto.Result); is {
 			out = append(out, r.Outcome.String())
 		}
 	}
@@ -65,14 +65,14 @@ func (r *rig) push(attempt uint64, text string) {
 	if faults != nil {
 		r.Fatal(faults)
 	}
-	r.node.Agent().Received(link.Push{
+	r.node.Agent().Received(nodeproto.Push{
 		Attempt: attempt, Generation: core.Generation{Authority: "c", Counter: attempt}, MD5: core.MD5(o), Document: core.AppendCanonical(nil, o), Managed: true,
 	})
 	r.settle(0)
 }
 
-func good(r link.Report, name string) bool {
-	return slices.ContainsFunc(r.Health, func(h link.Health) bool { return h.Name == name && h.Good })
+func good(r nodeproto.Report, name string) bool {
+	return slices.ContainsFunc(r.Health, func(h nodeproto.Health) bool { return h.Name == name && h.Good })
 }
 
 func TestAPushIsAppliedAndOneThatBreaksTheUplinkComesBack(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 	core "edgespan/config"
 	"edgespan/config/confirm"
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/nodeconf"
 	"edgespan/config/peer"
 	"edgespan/config/state"
@@ -109,7 +109,7 @@ func (r *rig) pushBoth(attempt uint64, text, peers string) {
 	if faults != nil {
 		r.Fatal(faults)
 	}
-	r.node.Agent().Received(link.Push{
+	r.node.Agent().Received(nodeproto.Push{
 		Attempt: attempt, Generation: core.Generation{Authority: "c", Counter: attempt}, MD5: core.MD5(o), Document: core.AppendCanonical(nil, o),
 		PeerConfiguration: []byte(peers), Managed: true,
 	})
@@ -170,7 +170,7 @@ func absentOf(p peer.Parameter) peer.Parameter {
 }
 
 // reported is one parameter of the last report, as "g2 Present: why x1".
-func reported(r link.Report, id string) string {
+func reported(r nodeproto.Report, id string) string {
 	for _, p := range r.Parameters {
 		if p.ID != id {
 			continue

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"edgespan/appnet"
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/peer"
 	"edgespan/config/peer/task"
 	"edgespan/config/state"
@@ -261,13 +261,13 @@ func adapterParameters(s appnet.AppNetworkStatus, wish appnet.AppNetworkConfig) 
 
 // reportedPorts are the ports as the controller needs them for the tunnels of others: by
 // label, without addresses that lead nowhere but to the link.
-func reportedPorts(all map[string]netinst.PortStatus) []link.Port {
-	var out []link.Port
+func reportedPorts(all map[string]netinst.PortStatus) []nodeproto.Port {
+	var out []nodeproto.Port
 	for label, s := range all {
 		if !s.Exists {
 			continue
 		}
-		p := link.Port{Label: label, MTU: s.LinkMTU}
+		p := nodeproto.Port{Label: label, MTU: s.LinkMTU}
 		for _, a := range s.Addresses {
 			if !a.Addr().IsLinkLocalUnicast() {
 				p.Addresses = append(p.Addresses, a.Addr().String())
@@ -275,6 +275,6 @@ func reportedPorts(all map[string]netinst.PortStatus) []link.Port {
 		}
 		out = append(out, p)
 	}
-	slices.SortFunc(out, func(a, b link.Port) int { return cmp.Compare(a.Label, b.Label) })
+	slices.SortFunc(out, func(a, b nodeproto.Port) int { return cmp.Compare(a.Label, b.Label) })
 	return out
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	core "edgespan/config"
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/nodeconf"
 	"edgespan/config/peer"
 	"edgespan/config/state"
@@ -24,7 +24,7 @@ type linked struct {
 	*life
 }
 
-func (l linked) Send(m link.FromNode) error {
+func (l linked) Send(m nodeproto.FromNode) error {
 	if !l.alive() {
 		return errNoPower
 	}
@@ -147,7 +147,7 @@ func (w *tour) live() {
 func (w *tour) push() {
 	w.Helper()
 	w.attempt++
-	w.node.Agent().Received(link.Push{
+	w.node.Agent().Received(nodeproto.Push{
 		Attempt: w.attempt, Generation: w.wanted.generation, MD5: core.MD5(w.wanted.document), Document: core.AppendCanonical(nil, w.wanted.document),
 		PeerConfiguration: []byte(encoded(w, w.wanted.peer.Parameters...)), Managed: true,
 	})

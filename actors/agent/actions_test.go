@@ -10,8 +10,8 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/action"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/layers/metadata"
-	"edgespan/config/link"
 )
 
 // mapped has a command for each action that a table may name.
@@ -63,7 +63,7 @@ func TestEachActionIsDoneByABuiltInOrByItsMapping(t *testing.T) {
 						r.ctl.wants(config.Generation{Authority: "c", Counter: 2})
 					}
 					r.settle(time.Second)
-					reports := said[link.Report](r.ctl)
+					reports := said[nodeproto.Report](r.ctl)
 					got := reports[len(reports)-1]
 					if len(got.Actions) != 1 || got.Actions[0].Name != name || got.Actions[0].State != string(want) || got.Generation.Counter != 2 || got.Pending != nil {
 						t.Errorf("reported is %+v, pending %+v", got.Actions, got.Pending)
@@ -84,7 +84,7 @@ func TestActionsThatFailOrHangAreReportedAndTheRestIsDone(t *testing.T) {
 		r.runner.noRestart = errors.New("not allowed")
 		r.push(`{"a":1,"x":{"REBOOT":1,"RESTART_SNMP":1,"UPDATE_FIREWALL":1}}`)
 		r.settle(time.Second)
-		reports := said[link.Report](r.ctl)
+		reports := said[nodeproto.Report](r.ctl)
 		text, _ := json.Marshal(reports[len(reports)-1].Actions)
 		for _, want := range []string{`"UPDATE_FIREWALL","State":"done"`, `"RESTART_SNMP","State":"failed","Detail":"exit status 1"`, `"REBOOT","State":"failed","Detail":"not allowed"`} {
 			if !strings.Contains(string(text), want) {
@@ -94,7 +94,7 @@ func TestActionsThatFailOrHangAreReportedAndTheRestIsDone(t *testing.T) {
 		r.runner.takes = time.Hour // each is ended at its own time
 		r.push(`{"a":2,"x":{"REBOOT":1,"RESTART_SNMP":2,"UPDATE_FIREWALL":1}}`)
 		r.settle(5 * time.Second)
-		reports = said[link.Report](r.ctl)
+		reports = said[nodeproto.Report](r.ctl)
 		if got := reports[len(reports)-1].Actions; len(got) != 1 || got[0].State != "failed" || !strings.Contains(got[0].Detail, "deadline") {
 			t.Errorf("one that hangs is reported as %+v", got)
 		}
@@ -122,11 +122,11 @@ func TestAnUndoRunsTheActionsOfTheDifferenceBack(t *testing.T) {
 }
 
 // answerTo asks the node as a controller does.
-func (r *rig) answerTo(kind, data string) link.Answer {
+func (r *rig) answerTo(kind, data string) nodeproto.Answer {
 	r.Helper()
-	r.agent.Received(link.Ask{ID: 5, Kind: kind, Data: []byte(data)})
+	r.agent.Received(nodeproto.Ask{ID: 5, Kind: kind, Data: []byte(data)})
 	r.settle(0)
-	all := said[link.Answer](r.ctl)
+	all := said[nodeproto.Answer](r.ctl)
 	if len(all) == 0 || all[len(all)-1].ID != 5 {
 		r.Fatalf("%s: the answers are %+v", kind, all)
 	}
@@ -142,18 +142,18 @@ func TestWhatTheControllerAsksIsAnswered(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.connect()
-		if got := r.answerTo(link.AskConfig, ""); string(got.Data) != "{\n  \"a\": 1\n}" || got.Error != "" {
+		if got := r.answerTo(nodeproto.AskConfig, ""); string(got.Data) != "{\n  \"a\": 1\n}" || got.Error != "" {
 			t.Errorf("the config is %s, %s", got.Data, got.Error)
 		}
-		got := r.answerTo(link.AskPreview, `{"a":1,"x":{"REBOOT":1,"RESTART_SNMP":1,"RESTART_KEA":1}}`)
+		got := r.answerTo(nodeproto.AskPreview, `{"a":1,"x":{"REBOOT":1,"RESTART_SNMP":1,"RESTART_KEA":1}}`)
 		const want = `{"actions":[{"name":"RESTART_KEA","keys":["x.RESTART_KEA"],"supported":false},` +
 			`{"name":"RESTART_SNMP","keys":["x.RESTART_SNMP"],"supported":true},{"name":"REBOOT","keys":["x.REBOOT"],"supported":true}]}`
-		var a, b link.Preview
+		var a, b nodeproto.Preview
 		if json.Unmarshal(got.Data, &a) != nil || json.Unmarshal([]byte(want), &b) != nil || len(a.Actions) != 3 {
 			t.Fatalf("the preview is %s", got.Data)
 		}
 		for _, w := range b.Actions {
-			if !slices.ContainsFunc(a.Actions, func(x link.PreviewAction) bool {
+			if !slices.ContainsFunc(a.Actions, func(x nodeproto.PreviewAction) bool {
 				return x.Name == w.Name && x.Supported == w.Supported && slices.Equal(x.Keys, w.Keys)
 			}) {
 				t.Errorf("the preview is %s, want %+v in it", got.Data, w)
@@ -162,8 +162,8 @@ func TestWhatTheControllerAsksIsAnswered(t *testing.T) {
 		if a.Actions[2].Name != "REBOOT" || len(r.runner.did)+len(r.runner.restarted) > 0 {
 			t.Errorf("the preview is %s, and it did %q", got.Data, r.runner.did)
 		}
-		var base link.BaseConfig
-		if err := json.Unmarshal(r.answerTo(link.AskBaseConfig, "").Data, &base); err != nil || len(base.Base) != 1 || base.Base["BASE_10"] == nil ||
+		var base nodeproto.BaseConfig
+		if err := json.Unmarshal(r.answerTo(nodeproto.AskBaseConfig, "").Data, &base); err != nil || len(base.Base) != 1 || base.Base["BASE_10"] == nil ||
 			base.Hardware != nil || base.Metadata["x"] == nil {
 			t.Errorf("the base config is %+v, %v", base, err)
 		}

@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/config/confirm"
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 )
 
 // Agent is the handle of one agent: who has it may ask and tell from any goroutine. It
@@ -42,9 +42,9 @@ func (a *Agent) Producer() actor.Actor { return &shell{a: a, o: &a.o} }
 
 // The words of the handle.
 type (
-	up       struct{ stream link.ToController }
+	up       struct{ stream nodeproto.ToController }
 	down     struct{}
-	received struct{ m link.FromController }
+	received struct{ m nodeproto.FromController }
 	reload   struct{}
 	ask      struct { // answered by what answer makes of the shell's standing
 		answer func(s *shell)
@@ -57,10 +57,10 @@ func (a *Agent) tell(m any) {
 }
 
 // Up begins a stream to the controller.
-func (a *Agent) Up(s link.ToController) { a.tell(up{s}) }
+func (a *Agent) Up(s nodeproto.ToController) { a.tell(up{s}) }
 
 // Received takes what the controller says.
-func (a *Agent) Received(m link.FromController) { a.tell(received{m}) }
+func (a *Agent) Received(m nodeproto.FromController) { a.tell(received{m}) }
 
 // Down ends the stream.
 func (a *Agent) Down(error) { a.tell(down{}) }
@@ -157,11 +157,11 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 const helloPatience = 5 * time.Second
 
 // Hello is how the node presents itself on a stream.
-func (a *Agent) Hello() link.Hello {
+func (a *Agent) Hello() nodeproto.Hello {
 	ctx, cancel := context.WithTimeout(context.Background(), helloPatience)
 	defer cancel()
 	f := a.o.Facts
-	h := link.Hello{Name: f.Name, Software: f.Software, Firmware: f.Firmware, Board: f.Board}
+	h := nodeproto.Hello{Name: f.Name, Software: f.Software, Firmware: f.Firmware, Board: f.Board}
 	if s, err := a.Status(ctx); err == nil {
 		h.MD5, h.Generation = s.Echo.MD5, s.Echo.Generation
 	}

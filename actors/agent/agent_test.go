@@ -11,8 +11,8 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/confirm"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi"
-	"edgespan/config/link"
 )
 
 func TestAPushIsConfirmedByARoundTripAfterItHasSettled(t *testing.T) {
@@ -33,14 +33,14 @@ func TestAPushIsConfirmedByARoundTripAfterItHasSettled(t *testing.T) {
 		if got, want := r.disk.names(), []string{"confirmed", "copy", "notes"}; !slices.Equal(got, want) {
 			t.Errorf("the disk has %q, want %q", got, want)
 		}
-		reports := said[link.Report](r.ctl)
+		reports := said[nodeproto.Report](r.ctl)
 		last := reports[len(reports)-1]
 		if last.Pending != nil || last.Generation != p.Generation || last.MD5 != p.MD5 || !last.Settled || last.Source != "controller" || len(last.Health) != 2 {
 			t.Errorf("the last report is %+v", last)
 		}
-		before := len(said[link.Report](r.ctl))
+		before := len(said[nodeproto.Report](r.ctl))
 		r.settle(time.Minute)
-		if n := len(said[link.Report](r.ctl)) - before; n != 12 {
+		if n := len(said[nodeproto.Report](r.ctl)) - before; n != 12 {
 			t.Errorf("%d reports in a minute, want one each 5 s", n)
 		}
 	})
@@ -53,11 +53,11 @@ func TestAPushThatBreaksTheUplinkIsUndoneAsUnhealthy(t *testing.T) {
 		r.settle(time.Second)
 		bad := r.push(`{"a":2,"uplink":"bad"}`)
 		r.settle(time.Second)
-		reports := said[link.Report](r.ctl)
+		reports := said[nodeproto.Report](r.ctl)
 		if p := reports[len(reports)-1].Pending; p == nil || !p.Settled || !slices.Equal(p.Worse, []string{"uplink"}) {
 			t.Errorf("while it is broken the report says %+v", p)
 		}
-		r.agent.Received(link.Confirm{Generation: bad.Generation}) // whatever the controller thinks
+		r.agent.Received(nodeproto.Confirm{Generation: bad.Generation}) // whatever the controller thinks
 		r.cutLine()
 		r.settle(confirm.DefaultConfirm)
 		r.runs("undone", `{"a":1}`, confirm.Rollback)
@@ -67,7 +67,7 @@ func TestAPushThatBreaksTheUplinkIsUndoneAsUnhealthy(t *testing.T) {
 			r.settle(0)
 			r.outcomes("on a new stream", "2 unhealthy")
 		}
-		res := said[link.Result](r.ctl)[0]
+		res := said[nodeproto.Result](r.ctl)[0]
 		if res.Generation != bad.Generation || res.MD5 != bad.MD5 || res.Restored != (config.Generation{Authority: "c", Counter: 1}) ||
 			len(res.Faults) != 1 || !strings.Contains(res.Faults.Error(), "uplink") {
 			t.Errorf("the result is %+v", res)
@@ -77,7 +77,7 @@ func TestAPushThatBreaksTheUplinkIsUndoneAsUnhealthy(t *testing.T) {
 		r.ctl.set(func(c *controller) { c.noAck = true })
 		r.settle(0)
 		r.outcomes("after a reboot", "2 unhealthy")
-		r.agent.Received(link.Ack{Attempt: 2})
+		r.agent.Received(nodeproto.Ack{Attempt: 2})
 		r.connect()
 		r.settle(time.Second)
 		r.outcomes("acknowledged")
@@ -114,7 +114,7 @@ func TestAnUndoOnItsWayIsNotTakenForAConfirmedConfig(t *testing.T) {
 		r.settle(confirm.DefaultConfirm + 32*time.Second)
 		r.runs("undone", `{"a":1}`, confirm.Rollback)
 		undoing := 0
-		for _, m := range said[link.Report](r.ctl) {
+		for _, m := range said[nodeproto.Report](r.ctl) {
 			if m.Generation != bad.Generation {
 				continue
 			}
@@ -213,7 +213,7 @@ func TestAFaultyPushTouchesNothing(t *testing.T) {
 		before, published := r.disk.count, len(r.host.all)
 		r.ctl.set(func(c *controller) { c.noAck = true })
 		r.push(`{"bad":1}`)
-		wrong := link.Push{Attempt: 3, Generation: config.Generation{Authority: "c", Counter: 3}, MD5: "other", Document: []byte(`{"a":3}`), Managed: true}
+		wrong := nodeproto.Push{Attempt: 3, Generation: config.Generation{Authority: "c", Counter: 3}, MD5: "other", Document: []byte(`{"a":3}`), Managed: true}
 		r.agent.Received(wrong)
 		r.settle(time.Second)
 		r.outcomes("refused", "1 accepted", "1 applied", "2 rejected", "3 rejected")
@@ -237,13 +237,13 @@ func TestANumberIsTakenWithoutAnythingElse(t *testing.T) {
 		r.settle(time.Second)
 		published, did := len(r.host.all), len(r.runner.did)
 		g := config.Generation{Authority: "c", Counter: 9}
-		r.agent.Received(link.Number{Generation: g})
+		r.agent.Received(nodeproto.Number{Generation: g})
 		r.settle(time.Second)
 		if s := r.status(); s.Echo.Generation != g || s.Pending || len(r.host.all) != published || len(r.runner.did) != did {
 			t.Errorf("numbered it is %+v, published %q, did %q", s, r.host.all, r.runner.did)
 		}
 		r.outcomes("numbered", "1 accepted", "1 applied")
-		reports := said[link.Report](r.ctl)
+		reports := said[nodeproto.Report](r.ctl)
 		if last := reports[len(reports)-1]; last.Generation != g {
 			t.Errorf("the report says %v", last.Generation)
 		} else if ps := last.Parameters; ps[0].Generation != g || ps[1].Generation != (config.Generation{}) {
@@ -262,7 +262,7 @@ func TestAManagedNodeTakesItsConfigFromItsController(t *testing.T) {
 			t.Errorf("before anybody said so: %v", err)
 		}
 		r.connect()
-		r.agent.Received(link.Managed{On: true})
+		r.agent.Received(nodeproto.Managed{On: true})
 		r.settle(0)
 		err := r.apply(`{"a":1}`)
 		if !errors.Is(err, httpapi.ErrConflict) || !strings.Contains(err.Error(), "c.example:8444") || !strings.Contains(err.Error(), "--local") {
@@ -291,10 +291,10 @@ func TestAManagedNodeTakesItsConfigFromItsController(t *testing.T) {
 		}
 		r.connect()
 		r.settle(time.Second)
-		if h := said[link.Report](r.ctl)[0].Held; h == nil || h.By != "ann" {
+		if h := said[nodeproto.Report](r.ctl)[0].Held; h == nil || h.By != "ann" {
 			t.Errorf("the report says held is %+v", h)
 		}
-		r.agent.Received(link.Release{})
+		r.agent.Received(nodeproto.Release{})
 		r.push(`{"a":5}`)
 		r.settle(time.Second)
 		r.runs("released", `{"a":5}`, confirm.Push)
@@ -388,8 +388,8 @@ func TestAConfigThatCanNotBeStoredChangesNothing(t *testing.T) {
 		r.push(`{"a":3}`)
 		r.settle(time.Second)
 		r.runs("full", `{"a":1}`, confirm.Push)
-		results := said[link.Result](r.ctl)
-		if last := results[len(results)-1]; last.Outcome != link.NotStored || !strings.Contains(last.Faults.Error(), "no space left") {
+		results := said[nodeproto.Result](r.ctl)
+		if last := results[len(results)-1]; last.Outcome != nodeproto.NotStored || !strings.Contains(last.Faults.Error(), "no space left") {
 			t.Errorf("the controller was told %+v", last)
 		}
 		r.disk.fail = nil

@@ -12,13 +12,13 @@ import (
 	"edgespan/config"
 	"edgespan/config/action"
 	"edgespan/config/confirm"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/layers"
-	"edgespan/config/link"
 )
 
 // up begins a stream: the node says how it is, and again what ended a push and was not
 // acknowledged.
-func (s *shell) up(stream link.ToController) {
+func (s *shell) up(stream nodeproto.ToController) {
 	s.stream = stream
 	s.watch()
 	s.report()
@@ -30,36 +30,36 @@ func (s *shell) up(stream link.ToController) {
 }
 
 // received takes what the controller says.
-func (s *shell) received(m link.FromController) {
+func (s *shell) received(m nodeproto.FromController) {
 	switch msg := m.(type) {
-	case link.Push:
+	case nodeproto.Push:
 		s.push(msg)
-	case link.Number:
+	case nodeproto.Number:
 		live := s.m.Live()
 		s.submit(&offer{event: confirm.Offered{
 			Source: confirm.Push, Generation: msg.Generation, Document: live.Document, Peer: live.Peer,
 		}, refusal: "take the number"})
-	case link.Probe:
+	case nodeproto.Probe:
 		s.watch()
 		st := s.state()
-		s.send(link.Probed{Number: msg.Number, Generation: st.Echo.Generation, MD5: st.Echo.MD5, Peer: s.peer(st.Echo), Worse: st.Bad})
-	case link.Confirm:
+		s.send(nodeproto.Probed{Number: msg.Number, Generation: st.Echo.Generation, MD5: st.Echo.MD5, Peer: s.peer(st.Echo), Worse: st.Bad})
+	case nodeproto.Confirm:
 		s.watch()
 		s.step(confirm.ControllerAnswered{Nonce: s.asked, Generation: msg.Generation})
-	case link.Ack:
+	case nodeproto.Ack:
 		s.acknowledged(msg.Attempt)
-	case link.Ask:
+	case nodeproto.Ask:
 		data, err := s.answerTo(msg)
-		a := link.Answer{ID: msg.ID, Data: data}
+		a := nodeproto.Answer{ID: msg.ID, Data: data}
 		if err != nil {
 			a.Error = err.Error()
 		}
 		s.send(a)
-	case link.Release:
+	case nodeproto.Release:
 		s.release()
-	case link.Managed:
+	case nodeproto.Managed:
 		s.manage(msg.On)
-	case link.Renew: // of the link itself
+	case nodeproto.Renew: // of the link itself
 	}
 }
 
@@ -79,7 +79,7 @@ func (s *shell) release() (held bool) {
 }
 
 // push offers what the controller wants the node to be.
-func (s *shell) push(p link.Push) {
+func (s *shell) push(p nodeproto.Push) {
 	s.manage(p.Managed)
 	document, err := documentOf(p.Document)
 	md5 := ""
@@ -93,7 +93,7 @@ func (s *shell) push(p link.Push) {
 		if !errors.As(err, &faults) {
 			faults.Add(nil, err.Error(), "the document of MD5 "+p.MD5+" is allowed")
 		}
-		s.reject(link.Result{Attempt: p.Attempt, Generation: p.Generation, MD5: p.MD5, Outcome: link.Rejected, Faults: faults})
+		s.reject(nodeproto.Result{Attempt: p.Attempt, Generation: p.Generation, MD5: p.MD5, Outcome: nodeproto.Rejected, Faults: faults})
 		return
 	}
 	s.submit(&offer{event: confirm.Offered{
@@ -102,7 +102,7 @@ func (s *shell) push(p link.Push) {
 	}, refusal: "store the config that was pushed"})
 }
 
-func (s *shell) reject(r link.Result) {
+func (s *shell) reject(r nodeproto.Result) {
 	if r.Attempt == 0 {
 		return
 	}
@@ -113,28 +113,28 @@ func (s *shell) reject(r link.Result) {
 // acceptedPush says that a push is stored; how it ends follows.
 func (s *shell) acceptedPush(o *offer, r confirm.Report) {
 	if o.event.Attempt > 0 {
-		s.send(link.Result{Attempt: o.event.Attempt, Generation: r.Echo.Generation, MD5: r.Echo.MD5, Outcome: link.Accepted})
+		s.send(nodeproto.Result{Attempt: o.event.Attempt, Generation: r.Echo.Generation, MD5: r.Echo.MD5, Outcome: nodeproto.Accepted})
 	}
 }
 
 // endedPush says what became of a push that was not taken.
 func (s *shell) endedPush(o *offer, r confirm.Report) {
-	result := link.Result{Attempt: o.event.Attempt, Generation: r.Echo.Generation, MD5: r.Echo.MD5}
+	result := nodeproto.Result{Attempt: o.event.Attempt, Generation: r.Echo.Generation, MD5: r.Echo.MD5}
 	switch {
 	case o.event.Attempt == 0: // a number
 	case r.What == confirm.Rejected:
-		result.Outcome, result.Faults = link.Rejected, r.Faults
+		result.Outcome, result.Faults = nodeproto.Rejected, r.Faults
 		s.reject(result)
 	case r.What == confirm.Renumbered:
 		s.attempt = o.event.Attempt
-		result.Outcome = link.Accepted
+		result.Outcome = nodeproto.Accepted
 		s.send(result)
 		if st := s.state(); st.Echo.Generation == r.Echo.Generation {
-			result.Outcome, result.Actions = link.Applied, actions(st.Results)
+			result.Outcome, result.Actions = nodeproto.Applied, actions(st.Results)
 			s.send(result)
 		}
 	case r.What == confirm.Refused: // the controller pushes again
-		result.Outcome = link.NotStored
+		result.Outcome = nodeproto.NotStored
 		result.Faults.Add(nil, s.writeErr.Error(), "")
 		s.send(result)
 	}
@@ -147,8 +147,8 @@ func (s *shell) appliedPush() {
 	if st.Source != confirm.Push || st.Attempt == 0 || !st.Pending && st.Attempt != s.attempt {
 		return
 	}
-	s.send(link.Result{
-		Attempt: st.Attempt, Generation: st.Echo.Generation, MD5: st.Echo.MD5, Outcome: link.Applied, Actions: actions(st.Results),
+	s.send(nodeproto.Result{
+		Attempt: st.Attempt, Generation: st.Echo.Generation, MD5: st.Echo.MD5, Outcome: nodeproto.Applied, Actions: actions(st.Results),
 	})
 	s.report()
 }
@@ -160,11 +160,11 @@ func (s *shell) undonePush() {
 	if u == nil || st.Pending || u.Attempt == 0 || u.Attempt == s.acked {
 		return
 	}
-	r := link.Result{
-		Attempt: u.Attempt, Generation: u.Generation, MD5: u.MD5, Outcome: link.Unconfirmed, Restored: st.Restores, Actions: actions(st.Results),
+	r := nodeproto.Result{
+		Attempt: u.Attempt, Generation: u.Generation, MD5: u.MD5, Outcome: nodeproto.Unconfirmed, Restored: st.Restores, Actions: actions(st.Results),
 	}
 	if u.Reason == confirm.Unhealthy {
-		r.Outcome = link.Unhealthy
+		r.Outcome = nodeproto.Unhealthy
 	}
 	r.Faults.Add(nil, u.Why, "")
 	s.send(r)
@@ -187,42 +187,42 @@ func (s *shell) undo(u confirm.Undo) {
 }
 
 // answerTo answers what the controller asks.
-func (s *shell) answerTo(q link.Ask) ([]byte, error) {
+func (s *shell) answerTo(q nodeproto.Ask) ([]byte, error) {
 	switch q.Kind {
-	case link.AskConfig:
+	case nodeproto.AskConfig:
 		return config.AppendCanonical(nil, s.m.Live().Document), nil
-	case link.AskPreview:
+	case nodeproto.AskPreview:
 		wanted, err := documentOf(q.Data)
 		if err != nil {
 			return nil, err
 		}
 		return json.Marshal(preview(s.o.Facts, s.m.Live().Document, wanted))
-	case link.AskBaseConfig:
+	case nodeproto.AskBaseConfig:
 		return json.Marshal(baseConfig(s.o.Facts))
 	}
 	return nil, fmt.Errorf("question %.40q: %s are known", q.Kind, config.OrList([]string{
-		link.AskBaseConfig, link.AskPreview, link.AskConfig,
+		nodeproto.AskBaseConfig, nodeproto.AskPreview, nodeproto.AskConfig,
 	}))
 }
 
 // preview are the actions that a document would entail on this node.
-func preview(f Facts, now, wanted config.Object) link.Preview {
-	p := link.Preview{Actions: []link.PreviewAction{}}
+func preview(f Facts, now, wanted config.Object) nodeproto.Preview {
+	p := nodeproto.Preview{Actions: []nodeproto.PreviewAction{}}
 	for _, step := range action.Plan(f.Metadata, config.FullDiff(now, wanted), f.Actions) {
 		for _, a := range step.Actions {
 			keys := make([]string, len(a.Keys))
 			for i, k := range a.Keys {
 				keys[i] = config.FormatPath(k)
 			}
-			p.Actions = append(p.Actions, link.PreviewAction{Name: a.Name, Keys: keys, Supported: step.Do.Kind != action.Unsupported})
+			p.Actions = append(p.Actions, nodeproto.PreviewAction{Name: a.Name, Keys: keys, Supported: step.Do.Kind != action.Unsupported})
 		}
 	}
 	return p
 }
 
 // baseConfig is what a controller has to learn of a node whose hardware it does not know.
-func baseConfig(f Facts) link.BaseConfig {
-	b := link.BaseConfig{Metadata: f.Metadata.Document(), Base: latest(f.Bases)}
+func baseConfig(f Facts) nodeproto.BaseConfig {
+	b := nodeproto.BaseConfig{Metadata: f.Metadata.Document(), Base: latest(f.Bases)}
 	if len(f.Hardware) > 0 {
 		b.Hardware = latest(f.Hardware)
 	}

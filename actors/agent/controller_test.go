@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 )
 
 // controller is the other side: it confirms what has settled, if it is there.
 type controller struct {
 	r     *rig
 	mu    sync.Mutex
-	said  []link.FromNode
+	said  []nodeproto.FromNode
 	deaf  bool // it answers nothing
 	noAck bool
 	probe uint64
@@ -22,7 +22,7 @@ type controller struct {
 	down  bool
 }
 
-func (c *controller) Send(m link.FromNode) error {
+func (c *controller) Send(m nodeproto.FromNode) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.down {
@@ -33,18 +33,18 @@ func (c *controller) Send(m link.FromNode) error {
 		return nil
 	}
 	switch m := m.(type) {
-	case link.Report:
+	case nodeproto.Report:
 		if p := m.Pending; p != nil && p.Settled && len(p.Worse) == 0 {
 			c.probe++
-			c.answer(link.Probe{Number: c.probe})
+			c.answer(nodeproto.Probe{Number: c.probe})
 		}
-	case link.Probed:
+	case nodeproto.Probed:
 		if m.Number == c.probe && m.Generation == c.want && len(m.Worse) == 0 {
-			c.answer(link.Confirm{Generation: c.want})
+			c.answer(nodeproto.Confirm{Generation: c.want})
 		}
-	case link.Result:
-		if !c.noAck && m.Outcome != link.Accepted && m.Outcome != link.Applied {
-			c.answer(link.Ack{Attempt: m.Attempt})
+	case nodeproto.Result:
+		if !c.noAck && m.Outcome != nodeproto.Accepted && m.Outcome != nodeproto.Applied {
+			c.answer(nodeproto.Ack{Attempt: m.Attempt})
 		}
 	}
 	return nil
@@ -53,7 +53,7 @@ func (c *controller) Send(m link.FromNode) error {
 func (c *controller) wants(g config.Generation) { c.set(func(c *controller) { c.want = g }) }
 
 // answer comes after a round trip.
-func (c *controller) answer(m link.FromController) {
+func (c *controller) answer(m nodeproto.FromController) {
 	a := c.r.agent
 	time.AfterFunc(10*time.Millisecond, func() {
 		c.mu.Lock()
@@ -71,14 +71,14 @@ func (c *controller) results() []string {
 	defer c.mu.Unlock()
 	var out []string
 	for _, m := range c.said {
-		if r, is := m.(link.Result); is {
+		if r, is := m.(nodeproto.Result); is {
 			out = append(out, fmt.Sprintf("%d %s", r.Attempt, r.Outcome))
 		}
 	}
 	return out
 }
 
-func said[T link.FromNode](c *controller) []T {
+func said[T nodeproto.FromNode](c *controller) []T {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out []T

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"edgespan/config/confirm"
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 )
 
 // publish makes a config the host's. At the start it waits for the config file, if that is
@@ -72,7 +72,7 @@ func (s *shell) watch() {
 	}
 }
 
-func samePort(a, b link.Port) bool {
+func samePort(a, b nodeproto.Port) bool {
 	return a.Label == b.Label && a.MTU == b.MTU && slices.Equal(a.Addresses, b.Addresses)
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"edgespan/config/action"
 	"edgespan/config/confirm"
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 )
 
 // notesFile is the file beside the slots.
@@ -243,4 +243,4 @@ func (s *shell) restart(e confirm.Restart) {
 }
 
 // heldBy begins a local hold.
-func heldBy(who string) *link.Held { return &link.Held{By: who, Since: time.Now().UTC()} }
+func heldBy(who string) *nodeproto.Held { return &nodeproto.Held{By: who, Since: time.Now().UTC()} }

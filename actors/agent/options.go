@@ -9,8 +9,8 @@ import (
 	"edgespan/config"
 	"edgespan/config/action"
 	"edgespan/config/confirm"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/layers/metadata"
-	"edgespan/config/link"
 )
 
 // Options are what an agent stands on. Disk, Judge, Host and Runner are required.
@@ -90,9 +90,9 @@ type Host interface {
 type Look struct {
 	// Settled says that everything wanted by the last publication has answered it.
 	Settled    bool
-	Health     []link.Health // by name
-	Parameters []link.Parameter
-	Ports      []link.Port // by label
+	Health     []nodeproto.Health // by name
+	Parameters []nodeproto.Parameter
+	Ports      []nodeproto.Port // by label
 }
 
 // Runner does what a difference entails.
@@ -119,8 +119,8 @@ type Facts struct {
 
 // Notes are what is kept beside the configs.
 type Notes struct {
-	Managed *bool      `json:"managed,omitempty"` // what the node was told last; nil for never
-	Held    *link.Held `json:"held,omitempty"`
+	Managed *bool           `json:"managed,omitempty"` // what the node was told last; nil for never
+	Held    *nodeproto.Held `json:"held,omitempty"`
 }
 
 // Happening is one thing that people may want to know of.
@@ -144,7 +144,7 @@ type Status struct {
 	confirm.State
 	Settled    bool // the pending config was applied, and its actions have run
 	Managed    *bool
-	Held       *link.Held
+	Held       *nodeproto.Held
 	Controller string
 	Linked     bool // the controller can be reached
 }

@@ -8,7 +8,7 @@ import (
 
 	"edgespan/config/action"
 	"edgespan/config/confirm"
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/peer"
 )
 
@@ -48,7 +48,7 @@ func (s *shell) report() {
 	s.cancel(reportTimer)
 	s.reported = time.Now()
 	f, st := s.o.Facts, s.state()
-	r := link.Report{
+	r := nodeproto.Report{
 		MD5: st.Echo.MD5, Generation: st.Echo.Generation, Restores: st.Restores,
 		Software: f.Software, Firmware: f.Firmware, Board: f.Board, Source: string(st.Source),
 		Managed: s.notes.Managed, Held: s.notes.Held, Settled: s.look.Settled && !st.Pending, Fallback: st.Fallback,
@@ -57,10 +57,10 @@ func (s *shell) report() {
 	}
 	switch {
 	case st.Undoing: // what is given up is in force to the end of the undo: it must not look as if it was confirmed
-		r.Pending = &link.Pending{Generation: st.Undone.Generation}
+		r.Pending = &nodeproto.Pending{Generation: st.Undone.Generation}
 	case st.Pending:
 		r.Settled = s.settled()
-		r.Pending = &link.Pending{Generation: st.Wanted.Generation, Remaining: st.Remaining, Settled: s.settled(), Worse: st.Bad}
+		r.Pending = &nodeproto.Pending{Generation: st.Wanted.Generation, Remaining: st.Remaining, Settled: s.settled(), Worse: st.Bad}
 	}
 	s.send(r)
 }
@@ -77,7 +77,7 @@ func (s *shell) peer(e confirm.Echo) string {
 
 // parameters are those of the host. What answers the config that was published answers the
 // number that it has been given since.
-func (s *shell) parameters() []link.Parameter {
+func (s *shell) parameters() []nodeproto.Parameter {
 	live := s.m.Live()
 	if live.Seq != s.live.Seq || live.Generation == s.live.Generation {
 		return s.look.Parameters
@@ -91,17 +91,17 @@ func (s *shell) parameters() []link.Parameter {
 	return out
 }
 
-func actions(results []action.Result) []link.Action {
-	var out []link.Action
+func actions(results []action.Result) []nodeproto.Action {
+	var out []nodeproto.Action
 	for _, r := range results {
-		out = append(out, link.Action{Name: r.Action, State: string(r.State), Detail: r.Cause})
+		out = append(out, nodeproto.Action{Name: r.Action, State: string(r.State), Detail: r.Cause})
 	}
 	return out
 }
 
 // send says something to the controller, if there is one. What got lost is said again on
 // the next stream, where it matters.
-func (s *shell) send(m link.FromNode) {
+func (s *shell) send(m nodeproto.FromNode) {
 	if s.stream == nil {
 		return
 	}

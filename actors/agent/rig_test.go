@@ -21,8 +21,8 @@ import (
 	"edgespan/config"
 	"edgespan/config/action"
 	"edgespan/config/confirm"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/layers/metadata"
-	"edgespan/config/link"
 )
 
 // memDisk is a disk in memory whose power goes at a write.
@@ -178,10 +178,10 @@ func (h *memHost) Publish(p Publication) {
 func (h *memHost) Look() Look {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return Look{Settled: h.settled, Health: []link.Health{
+	return Look{Settled: h.settled, Health: []nodeproto.Health{
 		{Name: "app", Good: h.last.Document["app"] != "bad"},
 		{Name: "uplink", Good: h.last.Document["uplink"] != "bad"},
-	}, Parameters: []link.Parameter{{ID: "ni/1", Kind: "network-instance", State: "Present", Generation: h.last.Generation}, {ID: "ni/2"}}}
+	}, Parameters: []nodeproto.Parameter{{ID: "ni/1", Kind: "network-instance", State: "Present", Generation: h.last.Generation}, {ID: "ni/2"}}}
 }
 
 func (h *memHost) published() string {
@@ -371,17 +371,17 @@ func (r *rig) settle(d time.Duration) {
 }
 
 // push sends a document as a new generation.
-func (r *rig) push(text string) link.Push {
+func (r *rig) push(text string) nodeproto.Push {
 	r.Helper()
 	r.counter++
 	return r.pushAs(text, config.Generation{Authority: "c", Counter: r.counter})
 }
 
-func (r *rig) pushAs(text string, g config.Generation) link.Push {
+func (r *rig) pushAs(text string, g config.Generation) nodeproto.Push {
 	r.Helper()
 	r.attempt++
 	o := doc(r, text)
-	p := link.Push{Attempt: r.attempt, Generation: g, MD5: config.MD5(o), Document: config.AppendCanonical(nil, o), Managed: true}
+	p := nodeproto.Push{Attempt: r.attempt, Generation: g, MD5: config.MD5(o), Document: config.AppendCanonical(nil, o), Managed: true}
 	if r.ctl != nil {
 		r.ctl.wants(g)
 	}

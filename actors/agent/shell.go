@@ -10,7 +10,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/confirm"
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 )
 
 const (
@@ -63,12 +63,12 @@ type shell struct {
 	settlingID int // the publish that has not settled yet, 0 for none
 	asked      confirm.Nonce
 
-	stream   link.ToController
+	stream   nodeproto.ToController
 	reported time.Time
 	lastTick time.Time
 	every    time.Duration // between ticks, 0 for none
 	reading  bool          // the config file is being read again
-	rejected *link.Result
+	rejected *nodeproto.Result
 	acked    uint64 // the attempt whose undo the controller knows
 	attempt  uint64 // of the push that was taken last by this incarnation
 

@@ -11,19 +11,19 @@ import (
 	nodespkg "edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers/metadata"
 	"edgespan/config/layers/override"
-	"edgespan/config/operate"
 )
 
 // A controller is what the routes and the node link need.
 var _ fleetapi.Backend = (*Controller)(nil)
 
 // read does one read over the layers and all that is known now, in the turn of who asks. It ends with the question.
-func read[T any](ctx context.Context, c *Controller, f func(*operate.World) (T, error)) (T, error) {
+func read[T any](ctx context.Context, c *Controller, f func(*ops.World) (T, error)) (T, error) {
 	var none T
 	done, err := httpapi.Turn(ctx)
 	if err != nil {
@@ -39,43 +39,43 @@ func read[T any](ctx context.Context, c *Controller, f func(*operate.World) (T, 
 }
 
 // Config is the effective config of one node.
-func (c *Controller) Config(ctx context.Context, q operate.ConfigQuery) (operate.Document, error) {
-	return read(ctx, c, func(w *operate.World) (operate.Document, error) { return w.Config(q) })
+func (c *Controller) Config(ctx context.Context, q ops.ConfigQuery) (ops.Document, error) {
+	return read(ctx, c, func(w *ops.World) (ops.Document, error) { return w.Config(q) })
 }
 
 // Paths is parts of many nodes' configs.
-func (c *Controller) Paths(ctx context.Context, q operate.PathsQuery) (operate.Document, error) {
-	return read(ctx, c, func(w *operate.World) (operate.Document, error) { return w.Paths(q) })
+func (c *Controller) Paths(ctx context.Context, q ops.PathsQuery) (ops.Document, error) {
+	return read(ctx, c, func(w *ops.World) (ops.Document, error) { return w.Paths(q) })
 }
 
 // Layer is one layer.
-func (c *Controller) Layer(ctx context.Context, q operate.LayerQuery) (operate.Document, error) {
-	return read(ctx, c, func(w *operate.World) (operate.Document, error) { return w.Layer(q) })
+func (c *Controller) Layer(ctx context.Context, q ops.LayerQuery) (ops.Document, error) {
+	return read(ctx, c, func(w *ops.World) (ops.Document, error) { return w.Layer(q) })
 }
 
 // Metadata is that of "node", "controller" or "aggregator".
-func (c *Controller) Metadata(ctx context.Context, of string) (operate.Document, error) {
-	return read(ctx, c, func(w *operate.World) (operate.Document, error) { return w.Describe(of) })
+func (c *Controller) Metadata(ctx context.Context, of string) (ops.Document, error) {
+	return read(ctx, c, func(w *ops.World) (ops.Document, error) { return w.Describe(of) })
 }
 
 // E2E is the config of the controller or the aggregator, as this replica has it.
-func (c *Controller) E2E(ctx context.Context, file string, reveal bool) (operate.Document, error) {
-	return read(ctx, c, func(w *operate.World) (operate.Document, error) { return w.File(file, c.d.Replica, reveal) })
+func (c *Controller) E2E(ctx context.Context, file string, reveal bool) (ops.Document, error) {
+	return read(ctx, c, func(w *ops.World) (ops.Document, error) { return w.File(file, c.d.Replica, reveal) })
 }
 
 // Topology is the file's form.
-func (c *Controller) Topology(ctx context.Context) (operate.Document, error) {
-	return read(ctx, c, func(w *operate.World) (operate.Document, error) { return w.Topology() })
+func (c *Controller) Topology(ctx context.Context) (ops.Document, error) {
+	return read(ctx, c, func(w *ops.World) (ops.Document, error) { return w.Topology() })
 }
 
 // Explain says where the values of a node's config are from.
 func (c *Controller) Explain(ctx context.Context, node string, path []string) ([]history.Explanation, error) {
-	return read(ctx, c, func(w *operate.World) ([]history.Explanation, error) { return w.Explain(node, path) })
+	return read(ctx, c, func(w *ops.World) ([]history.Explanation, error) { return w.Explain(node, path) })
 }
 
 // Diff is what changed between two revisions.
 func (c *Controller) Diff(ctx context.Context, from, to uint64) ([]history.LayerDiff, error) {
-	return read(ctx, c, func(w *operate.World) ([]history.LayerDiff, error) {
+	return read(ctx, c, func(w *ops.World) ([]history.LayerDiff, error) {
 		r := c.d.Reader(ctx)
 		a, err := history.At(r, from)
 		if err != nil {
@@ -98,7 +98,7 @@ const defaultEditions = 50
 
 // History is revisions, the newest first.
 func (c *Controller) History(ctx context.Context, q fleetapi.HistoryQuery) ([]fleetapi.Edition, error) {
-	return read(ctx, c, func(w *operate.World) ([]fleetapi.Edition, error) {
+	return read(ctx, c, func(w *ops.World) ([]fleetapi.Edition, error) {
 		limit := q.Limit
 		if limit <= 0 {
 			limit = defaultEditions
@@ -163,7 +163,7 @@ func (c *Controller) Node(ctx context.Context, name string) (fleetapi.NodeDetail
 	}
 	s := c.d.dir.named(name)
 	if s == nil {
-		return fleetapi.NodeDetail{}, &operate.NotFoundError{What: fmt.Sprintf("node %q", name)}
+		return fleetapi.NodeDetail{}, &ops.NotFoundError{What: fmt.Sprintf("node %q", name)}
 	}
 	pid := s.Process()
 	if pid == nil {
@@ -236,7 +236,7 @@ func (c *Controller) Reload() { c.d.Send(c.d.fleet, reload{}) }
 func notThere(err error) error {
 	var none *history.NoRevisionError
 	if errors.As(err, &none) {
-		return &operate.NotFoundError{What: fmt.Sprintf("revision %d", none.Number), Allowed: "a revision that the history shows is allowed"}
+		return &ops.NotFoundError{What: fmt.Sprintf("revision %d", none.Number), Allowed: "a revision that the history shows is allowed"}
 	}
 	return err
 }
@@ -277,7 +277,7 @@ func (c *Controller) Export(ctx context.Context, reveal bool) (history.Files, ui
 
 // ownParts makes the controller's files whole: what this replica keeps for itself is in a layer
 // of its own.
-func (c *Controller) ownParts(w *operate.World, f *history.Files) error {
+func (c *Controller) ownParts(w *ops.World, f *history.Files) error {
 	for file := range c.d.E2E {
 		own, err := w.State.Layer(history.Layer{Kind: history.E2E, Name: file + "/" + c.d.Replica})
 		if err != nil {
@@ -332,9 +332,9 @@ func (c *Controller) FactsEnvironment(ctx context.Context, id string) (int64, er
 	if err != nil {
 		return 0, err
 	}
-	doc, err := w.Config(operate.ConfigQuery{Node: name, Paths: [][]string{path}})
-	var missing *operate.NotFoundError
-	var refused *operate.Refused
+	doc, err := w.Config(ops.ConfigQuery{Node: name, Paths: [][]string{path}})
+	var missing *ops.NotFoundError
+	var refused *ops.Refused
 	if errors.As(err, &missing) || errors.As(err, &refused) {
 		return 0, nil
 	}

@@ -7,13 +7,13 @@ import (
 
 	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
-	"edgespan/config/backup"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/backup"
+	"edgespan/config/fleet/history"
 	"edgespan/config/kv"
 )
 
-// modelReader is a model as config/history reads it.
+// modelReader is a model as config/fleet/history reads it.
 type modelReader struct{ *kv.Model }
 
 func (modelReader) Get(...kv.Key) ([]kv.Entry, error) { return nil, nil }

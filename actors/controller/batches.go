@@ -13,10 +13,10 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
+	"edgespan/config/fleet/topology"
 	"edgespan/config/kv"
-	"edgespan/config/operate"
-	"edgespan/config/topology"
 )
 
 // proceed takes what the store has told. What was written together is taken together: a
@@ -87,7 +87,7 @@ func (d *deps) readHead(number uint64, from history.State, began bool, damaged [
 		}
 		return m
 	}
-	if m.own, m.err = d.ownChange(from, m); errors.As(m.err, new(*history.DamagedError)) || errors.As(m.err, new(*operate.Refused)) {
+	if m.own, m.err = d.ownChange(from, m); errors.As(m.err, new(*history.DamagedError)) || errors.As(m.err, new(*ops.Refused)) {
 		d.Log.Error("read the controller's own config: what ran goes on", zap.Error(m.err))
 		m.err = nil
 	}

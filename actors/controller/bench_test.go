@@ -13,12 +13,12 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
-	"edgespan/config/link"
-	"edgespan/config/operate"
 	"edgespan/config/peer"
 )
 
@@ -28,36 +28,36 @@ type quickNode struct {
 	id         uint64
 	node       string
 	md5        string
-	generation link.Generation
+	generation nodeproto.Generation
 	pushes     *atomic.Int64
 	confirmed  *atomic.Int64
 }
 
 func (n *quickNode) ID() uint64 { return n.id }
 func (n *quickNode) End(string) {}
-func (n *quickNode) Send(m link.FromController) error {
+func (n *quickNode) Send(m nodeproto.FromController) error {
 	switch m := m.(type) {
-	case link.Push:
+	case nodeproto.Push:
 		n.md5, n.generation = m.MD5, m.Generation
-		n.c.Received(n, link.Result{Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: link.Accepted})
+		n.c.Received(n, nodeproto.Result{Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: nodeproto.Accepted})
 		n.c.Received(n, n.report(true))
 		n.pushes.Add(1)
-	case link.Probe:
-		n.c.Received(n, link.Probed{Number: m.Number, Generation: n.generation, MD5: n.md5})
-	case link.Confirm:
+	case nodeproto.Probe:
+		n.c.Received(n, nodeproto.Probed{Number: m.Number, Generation: n.generation, MD5: n.md5})
+	case nodeproto.Confirm:
 		n.c.Received(n, n.report(false))
 		n.confirmed.Add(1)
-	case link.Ask:
-		n.c.Received(n, link.Answer{ID: m.ID, Data: []byte("{}")})
+	case nodeproto.Ask:
+		n.c.Received(n, nodeproto.Answer{ID: m.ID, Data: []byte("{}")})
 	}
 	return nil
 }
 
-func (n *quickNode) report(pending bool) link.Report {
+func (n *quickNode) report(pending bool) nodeproto.Report {
 	on := true
-	r := link.Report{MD5: n.md5, Generation: n.generation, Software: "RELEASE_M20", Managed: &on, Settled: true}
+	r := nodeproto.Report{MD5: n.md5, Generation: n.generation, Software: "RELEASE_M20", Managed: &on, Settled: true}
 	if pending {
-		r.Pending = &link.Pending{Generation: n.generation, Settled: true, Remaining: time.Minute}
+		r.Pending = &nodeproto.Pending{Generation: n.generation, Settled: true, Remaining: time.Minute}
 	}
 	return r
 }
@@ -77,8 +77,8 @@ func bigBase() string {
 func BenchmarkNetworkOverride(b *testing.B) {
 	for _, own := range []bool{false, true} {
 		b.Run(fmt.Sprintf("own=%v", own), func(b *testing.B) {
-			overrideOf(b, own, 10_000, func(i int) operate.Write {
-				return operate.SetNetwork{Overrides: config.Object{"envParams": config.Object{"A": fmt.Sprint(i)}}}
+			overrideOf(b, own, 10_000, func(i int) ops.Write {
+				return ops.SetNetwork{Overrides: config.Object{"envParams": config.Object{"A": fmt.Sprint(i)}}}
 			})
 		})
 	}
@@ -86,12 +86,12 @@ func BenchmarkNetworkOverride(b *testing.B) {
 
 // BenchmarkNodeOverride is one node's override among 10,000, until it has confirmed it.
 func BenchmarkNodeOverride(b *testing.B) {
-	overrideOf(b, false, 1, func(i int) operate.Write {
-		return operate.SetNodes{Overrides: config.Object{"n00007": config.Object{"envParams": config.Object{"A": fmt.Sprint(i)}}}}
+	overrideOf(b, false, 1, func(i int) ops.Write {
+		return ops.SetNodes{Overrides: config.Object{"n00007": config.Object{"envParams": config.Object{"A": fmt.Sprint(i)}}}}
 	})
 }
 
-func overrideOf(b *testing.B, own bool, touched int, change func(int) operate.Write) {
+func overrideOf(b *testing.B, own bool, touched int, change func(int) ops.Write) {
 	const nodes = 10_000
 	store := newMemory()
 	o := Options{
@@ -121,7 +121,7 @@ func overrideOf(b *testing.B, own bool, touched int, change func(int) operate.Wr
 		for c.Ready(b.Context()) != nil || len(c.d.dir.seats()) < nodes {
 			runtime.Gosched()
 		}
-		if _, err := c.Write(b.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNodes{Overrides: layer}}); err != nil {
+		if _, err := c.Write(b.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNodes{Overrides: layer}}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -131,7 +131,7 @@ func overrideOf(b *testing.B, own bool, touched int, change func(int) operate.Wr
 	}
 	for i := range nodes {
 		n := &quickNode{c: c, id: uint64(i + 1), node: fmt.Sprintf("00000000-0000-4000-8000-%012x", i), md5: config.MD5(config.Object{}), pushes: &pushes, confirmed: &confirmed}
-		h := link.Hello{Node: n.node, Software: "RELEASE_M20"}
+		h := nodeproto.Hello{Node: n.node, Software: "RELEASE_M20"}
 		if err := c.Admit(b.Context(), h); err != nil {
 			b.Fatal(err)
 		}
@@ -197,10 +197,10 @@ func BenchmarkReport(b *testing.B) {
 	defer c.Stop(context.Background())
 	var pushes, confirmed atomic.Int64
 	n := &quickNode{c: c, id: 1, node: id, md5: config.MD5(config.Object{}), pushes: &pushes, confirmed: &confirmed}
-	for c.Admit(b.Context(), link.Hello{Node: id}) != nil {
+	for c.Admit(b.Context(), nodeproto.Hello{Node: id}) != nil {
 		runtime.Gosched()
 	}
-	c.Connected(n, link.Hello{Node: id, Software: "RELEASE_M20"})
+	c.Connected(n, nodeproto.Hello{Node: id, Software: "RELEASE_M20"})
 	c.Received(n, n.report(false))
 	for confirmed.Load() == 0 {
 		runtime.Gosched()

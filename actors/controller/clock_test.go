@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"edgespan/actors/controller/storage"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
 )
 
 // wallClock is a replica's wall clock, which somebody sets.

@@ -13,10 +13,10 @@ import (
 	"edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/operate"
 )
 
 // mailTimeout is how long an answer of another replica is waited for.
@@ -26,7 +26,7 @@ const mailTimeout = 10 * time.Second
 func (c *Controller) Command(ctx context.Context, by fleetapi.Caller, name string, what fleetapi.Command) error {
 	s := c.d.dir.named(name)
 	if s == nil {
-		return &operate.NotFoundError{What: fmt.Sprintf("node %q", name)}
+		return &ops.NotFoundError{What: fmt.Sprintf("node %q", name)}
 	}
 	if what == fleetapi.Forget {
 		return c.d.forget(ctx, by, s)
@@ -121,7 +121,7 @@ func (d *deps) adopt(ctx context.Context, by fleetapi.Caller, s *nodes.Handle) e
 	}
 	name, _ := s.Called()
 	return d.writes.Do(ctx, storage.WriteRequest{Request: fleetapi.WriteRequest{
-		Caller: by, Write: operate.SetNodes{Overrides: config.Object{name: own}, Modify: true}, Message: "adopt what " + name + " runs",
+		Caller: by, Write: ops.SetNodes{Overrides: config.Object{name: own}, Modify: true}, Message: "adopt what " + name + " runs",
 	}}).Err
 }
 

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"edgespan/config/fleet"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/link"
 )
 
 // onThree runs a test with replicas a, b and c and a node that is at b, whose way to the
@@ -49,7 +49,7 @@ func TestACommandFollowsANodeThatMoves(t *testing.T) {
 		t.Run(to, func(t *testing.T) {
 			onThree(t, func(r *rig, b *severed, n *fakeNode) {
 				n.mu.Lock()
-				n.held = &link.Held{By: "bob", Since: time.Now()}
+				n.held = &nodeproto.Held{By: "bob", Since: time.Now()}
 				n.mu.Unlock()
 				r.pass(10 * time.Second)
 				b.cut.Store(true)
@@ -65,8 +65,8 @@ func TestACommandFollowsANodeThatMoves(t *testing.T) {
 				r.pass(10 * time.Second)
 				n.mu.Lock()
 				defer n.mu.Unlock()
-				if n.held != nil || n.heard["link.Release"] != 1 {
-					t.Errorf("the node is held: %v, and was released %d times", n.held != nil, n.heard["link.Release"])
+				if n.held != nil || n.heard["nodeproto.Release"] != 1 {
+					t.Errorf("the node is held: %v, and was released %d times", n.held != nil, n.heard["nodeproto.Release"])
 				}
 			})
 		})
@@ -114,7 +114,7 @@ func TestANodeRenewsItsCertificateOnDemand(t *testing.T) {
 		}
 		r.settled()
 		n.mu.Lock()
-		told := n.heard["link.Renew"]
+		told := n.heard["nodeproto.Renew"]
 		n.mu.Unlock()
 		if told != 2 {
 			t.Errorf("the node was told %d times, want 2", told)

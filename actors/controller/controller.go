@@ -14,8 +14,8 @@ import (
 	"edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
-	"edgespan/config/e2e"
 	"edgespan/config/fleet"
+	"edgespan/config/fleet/controllerconf"
 	"edgespan/config/httpapi"
 )
 
@@ -108,7 +108,7 @@ func (o *Options) complete() error {
 		o.Now = time.Now
 	}
 	if o.Do == nil {
-		o.Do = func(e2e.Change) {}
+		o.Do = func(controllerconf.Change) {}
 	}
 	if o.Stored == nil {
 		o.Stored = httpapi.NewStored()

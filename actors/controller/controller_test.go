@@ -9,12 +9,12 @@ import (
 
 	nodespkg "edgespan/actors/controller/nodes"
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
-	"edgespan/config/link"
-	"edgespan/config/operate"
 )
 
 func TestANodeJoinsAndGetsItsConfig(t *testing.T) {
@@ -29,7 +29,7 @@ func TestANodeJoinsAndGetsItsConfig(t *testing.T) {
 		if pushes != 1 || md5 != config.MD5(want) || n.pending != nil {
 			t.Errorf("%d pushes, runs %s, pending %v", pushes, n.doc, n.pending)
 		}
-		if n.heard["link.Confirm"] != 1 || n.heard["link.Probe"] != 1 || n.heard["link.Managed"] != 1 {
+		if n.heard["nodeproto.Confirm"] != 1 || n.heard["nodeproto.Probe"] != 1 || n.heard["nodeproto.Managed"] != 1 {
 			t.Errorf("heard %v", n.heard)
 		}
 	})
@@ -51,7 +51,7 @@ func TestOnlyNodesWhoseOwnConfigChangesHearOfIt(t *testing.T) {
 	onRig(t, func(r *rig) {
 		c := r.start("a")
 		r.synced(c, "n1", "n2", "n3")
-		r.write(c, operate.SetNodes{Overrides: r.doc(`{"n2":{"envParams":{"B":"own"}}}`)})
+		r.write(c, ops.SetNodes{Overrides: r.doc(`{"n2":{"envParams":{"B":"own"}}}`)})
 		r.network(c, `{"envParams":{"B":"all"}}`)
 		r.pass(time.Second)
 		for name, want := range map[string]int{"n1": 2, "n2": 2, "n3": 2} { // n2 by its own only
@@ -59,13 +59,13 @@ func TestOnlyNodesWhoseOwnConfigChangesHearOfIt(t *testing.T) {
 				t.Errorf("%s was pushed to %d times, want %d", name, got, want)
 			}
 		}
-		before := r.nodes["n1"].heard["link.Number"] + r.nodes["n3"].heard["link.Number"]
-		r.write(c, operate.SetNodes{Overrides: r.doc(`{"n2":{"envParams":{"C":"own"}}}`), Modify: true})
+		before := r.nodes["n1"].heard["nodeproto.Number"] + r.nodes["n3"].heard["nodeproto.Number"]
+		r.write(c, ops.SetNodes{Overrides: r.doc(`{"n2":{"envParams":{"C":"own"}}}`), Modify: true})
 		r.pass(time.Minute)
 		if got, _ := r.nodes["n2"].got(); got != 3 {
 			t.Errorf("n2 was pushed to %d times", got)
 		}
-		if after := r.nodes["n1"].heard["link.Number"] + r.nodes["n3"].heard["link.Number"]; after != before || len(r.nodes["n1"].pushes) != 2 {
+		if after := r.nodes["n1"].heard["nodeproto.Number"] + r.nodes["n3"].heard["nodeproto.Number"]; after != before || len(r.nodes["n1"].pushes) != 2 {
 			t.Error("another node heard of it")
 		}
 		rollouts, err := c.Rollouts(r.Context())
@@ -181,7 +181,7 @@ func TestANodeThatIsNotManagedIsLeftAlone(t *testing.T) {
 	onRig(t, func(r *rig) {
 		c := r.start("a")
 		n := r.join(c, "n1")
-		r.write(c, operate.SetNodes{Overrides: r.doc(`{"n1":{"sysParams":{"managedConfig":false}}}`)})
+		r.write(c, ops.SetNodes{Overrides: r.doc(`{"n1":{"sysParams":{"managedConfig":false}}}`)})
 		n.connect(c)
 		r.network(c, `{"envParams":{"B":"2"}}`)
 		r.pass(time.Hour)
@@ -189,7 +189,7 @@ func TestANodeThatIsNotManagedIsLeftAlone(t *testing.T) {
 		if pushes, _ := n.got(); pushes != 0 || n.managed == nil || *n.managed {
 			t.Errorf("%d pushes, told %v", pushes, n.managed)
 		}
-		r.write(c, operate.Unset{Layer: layers.Node, Keys: [][]string{{"n1"}}})
+		r.write(c, ops.Unset{Layer: layers.Node, Keys: [][]string{{"n1"}}})
 		r.pass(time.Second)
 		r.wants(c, "n1", "in sync")
 	})
@@ -201,7 +201,7 @@ func TestAHeldNodeIsReleased(t *testing.T) {
 		r.synced(c, "n1")
 		n := r.nodes["n1"]
 		n.mu.Lock()
-		n.held = &link.Held{By: "bob", Since: time.Now()}
+		n.held = &nodeproto.Held{By: "bob", Since: time.Now()}
 		n.mu.Unlock()
 		r.pass(6 * time.Second)
 		r.network(c, `{"envParams":{"B":"2"}}`)
@@ -230,7 +230,7 @@ func TestUnknownHardwareIsAskedAndLearnt(t *testing.T) {
 		r.wants(c, "n1", "hardware")
 		asked := 0
 		for _, n := range r.nodes {
-			asked += n.heard["link.Ask"]
+			asked += n.heard["nodeproto.Ask"]
 			if pushes, _ := n.got(); pushes != 0 {
 				t.Errorf("%s was pushed to", n.name)
 			}
@@ -357,7 +357,7 @@ func TestTheMetadataOfABoardIsNoRuleForOthers(t *testing.T) {
 		r.pass(10 * time.Minute)
 		r.wants(c, "odd", "in sync")
 		write := func(node string) error {
-			_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNodes{Overrides: config.Object{node: r.doc(`{"anything":"text"}`)}}})
+			_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNodes{Overrides: config.Object{node: r.doc(`{"anything":"text"}`)}}})
 			return err
 		}
 		if err := write("plain"); err != nil {

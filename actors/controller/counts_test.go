@@ -11,9 +11,9 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/kv"
-	"edgespan/config/operate"
 )
 
 // lagging is the store as a replica has it that reads late: what changed it hears at once.
@@ -89,7 +89,7 @@ func TestReplicasAgreeOnAGenerationThatOnlyOneOfThemSaw(t *testing.T) {
 		pushes, before := len(n.pushes), r.counted(n).Generation.Counter
 
 		late.hold()
-		r.write(b, operate.SetNodes{Overrides: r.doc(`{"n2":{"envParams":{"A":"1"}}}`)}) // what it reads meanwhile
+		r.write(b, ops.SetNodes{Overrides: r.doc(`{"n2":{"envParams":{"A":"1"}}}`)}) // what it reads meanwhile
 		for _, value := range []string{"y", "z", "x"} {
 			r.network(b, `{"envParams":{"A":"`+value+`"}}`)
 			time.Sleep(time.Millisecond)

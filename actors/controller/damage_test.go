@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"edgespan/actors/controller/storage"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/operate"
 )
 
 // damage changes one byte of each object that has a text.
@@ -44,7 +44,7 @@ func damaged(r *rig, anew bool) *Controller {
 	for _, n := range []string{"n0", "n1", "n2"} {
 		r.node(c, n)
 	}
-	r.write(c, operate.SetNodes{Modify: true, Overrides: r.doc(`{"n0":{"envParams":{"C":"only-n0"}}}`)})
+	r.write(c, ops.SetNodes{Modify: true, Overrides: r.doc(`{"n0":{"envParams":{"C":"only-n0"}}}`)})
 	r.pass(time.Minute)
 	r.wants(c, "n0", "in sync")
 	r.damage("only-n0")
@@ -65,13 +65,13 @@ func TestADamagedLayerHoldsUpItsNodeOnly(t *testing.T) {
 	t.Parallel()
 	for _, way := range []struct {
 		name string
-		mend operate.Write
+		mend ops.Write
 		has  string // what n0 has of it then
 	}{
-		{"another", operate.SetNodes{}, "mended"},
-		{"the same", operate.SetNodes{}, "only-n0"},
-		{"restore", operate.Restore{Revision: 1, Layers: []history.Layer{{Kind: history.Node, Name: "n0"}}}, ""},
-		{"revert", operate.Revert{Revision: 2}, ""},
+		{"another", ops.SetNodes{}, "mended"},
+		{"the same", ops.SetNodes{}, "only-n0"},
+		{"restore", ops.Restore{Revision: 1, Layers: []history.Layer{{Kind: history.Node, Name: "n0"}}}, ""},
+		{"revert", ops.Revert{Revision: 2}, ""},
 	} {
 		onRig(t, func(r *rig) {
 			c := damaged(r, true)
@@ -86,16 +86,16 @@ func TestADamagedLayerHoldsUpItsNodeOnly(t *testing.T) {
 			if state, why := r.state(c, "n0"); state == "in sync" || !strings.Contains(why, "node/n0: is damaged in the store since revision 2") || !strings.Contains(why, "object ") {
 				t.Errorf("%s: n0 is %s: %s", way.name, state, why)
 			}
-			_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNodes{Modify: true, Overrides: r.doc(`{"n0":{"envParams":{"A":"9"}}}`)}})
-			if !errors.As(err, new(*operate.Refused)) || !strings.Contains(err.Error(), "node/n0: is damaged in the store") {
+			_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNodes{Modify: true, Overrides: r.doc(`{"n0":{"envParams":{"A":"9"}}}`)}})
+			if !errors.As(err, new(*ops.Refused)) || !strings.Contains(err.Error(), "node/n0: is damaged in the store") {
 				t.Errorf("a modification of what can't be read: %v", err)
 			}
-			r.write(c, operate.SetNodes{Modify: true, Overrides: r.doc(`{"n1":{"envParams":{"C":"three"}}}`)})
+			r.write(c, ops.SetNodes{Modify: true, Overrides: r.doc(`{"n1":{"envParams":{"C":"three"}}}`)})
 			r.pass(time.Minute)
 			if got := r.had("three"); got != "n1" {
 				t.Errorf("%s: three was pushed to %q", way.name, got)
 			}
-			if set, is := way.mend.(operate.SetNodes); is {
+			if set, is := way.mend.(ops.SetNodes); is {
 				set.Overrides = r.doc(`{"n0":{"envParams":{"C":"` + way.has + `"}}}`)
 				way.mend = set
 			}
@@ -103,7 +103,7 @@ func TestADamagedLayerHoldsUpItsNodeOnly(t *testing.T) {
 			r.pass(time.Minute)
 			r.wants(c, "n0", "in sync")
 			r.node(c, "n3")
-			d, err := c.Config(r.Context(), operate.ConfigQuery{Node: "n0"})
+			d, err := c.Config(r.Context(), ops.ConfigQuery{Node: "n0"})
 			text := ""
 			if err == nil {
 				text = string(storage.Encode(d.Object))
@@ -146,8 +146,8 @@ func TestADamagedNetworkLayerIsNoDeletion(t *testing.T) {
 		if _, why := r.state(c, "n0"); len(r.nodes["n0"].pushes) > 0 || !strings.Contains(why, "network: is damaged in the store") {
 			t.Errorf("pushed %v: %s", r.nodes["n0"].pushes, why)
 		}
-		_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNetwork{Modify: true, Overrides: r.doc(`{"envParams":{"A":"9"}}`)}})
-		if !errors.As(err, new(*operate.Refused)) {
+		_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNetwork{Modify: true, Overrides: r.doc(`{"envParams":{"A":"9"}}`)}})
+		if !errors.As(err, new(*ops.Refused)) {
 			t.Errorf("a modification of what can't be read: %v", err)
 		}
 		r.network(c, `{"sysParams":{"managedConfig":true},"envParams":{"B":"anew"}}`)

@@ -10,11 +10,11 @@ import (
 
 	"edgespan/actors/controller/nodes"
 	"edgespan/config/fleet"
+	"edgespan/config/fleet/ops"
+	"edgespan/config/fleet/pace"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
 	"edgespan/config/layers/metadata"
-	"edgespan/config/operate"
-	"edgespan/config/pace"
 	"edgespan/config/peer"
 )
 
@@ -28,7 +28,7 @@ type directory struct {
 	mu       sync.RWMutex
 	byID     map[string]*nodes.Handle
 	byName   map[string]*nodes.Handle
-	facts    map[string]operate.NodeFact // nobody changes it
+	facts    map[string]ops.NodeFact // nobody changes it
 	hardware fleet.Hardware
 	kinds    map[string]layers.Set         // by name
 	learnt   map[string]*baseConfig        // by board
@@ -76,11 +76,11 @@ func (d *directory) seats() []*nodes.Handle {
 }
 
 // nodeFacts is what is known of all nodes. Nobody changes it.
-func (d *directory) nodeFacts() map[string]operate.NodeFact {
+func (d *directory) nodeFacts() map[string]ops.NodeFact {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.marks.Changed.Swap(false) || d.facts == nil {
-		d.facts = make(map[string]operate.NodeFact, len(d.byName))
+		d.facts = make(map[string]ops.NodeFact, len(d.byName))
 		for name, s := range d.byName {
 			d.facts[name] = s.Fact()
 		}
@@ -157,11 +157,11 @@ func (d *directory) hardwareIs(h fleet.Hardware, learnt map[string]*baseConfig, 
 }
 
 // world is the part of a world that is no layer.
-func (d *directory) world() *operate.World {
+func (d *directory) world() *ops.World {
 	facts := d.nodeFacts()
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return &operate.World{Hardware: d.hardware, Nodes: facts, Metadata: d.metadata, Rules: d.rules}
+	return &ops.World{Hardware: d.hardware, Nodes: facts, Metadata: d.metadata, Rules: d.rules}
 }
 
 // kindLayers are the documents of a kind. Those that no node had yet are read now.

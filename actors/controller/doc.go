@@ -1,5 +1,5 @@
 // Package controller owns the actor tree of the controller: it joins the cores that judge
-// (config/operate, config/history, config/fleet) to the store and to the streams of the
+// (config/fleet/ops, config/fleet/history, config/fleet) to the store and to the streams of the
 // nodes. It is the Backend of config/httpapi/fleetapi and the Handler of the node link.
 //
 //	/controller                vital: its end is the end of the process
@@ -19,7 +19,7 @@
 // base files, and the campaign for the lead.
 //
 // It never judges: when a node is pushed to is config/fleet's, what a write means is
-// config/operate's. It knows no network, no file and no certificate: what it needs of them
+// config/fleet/ops's. It knows no network, no file and no certificate: what it needs of them
 // it declares (storage.Store, Base, Issuer), and platform fulfils it.
 //
 // Read controller.go first, then fleet.go and batches.go.

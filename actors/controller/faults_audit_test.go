@@ -12,9 +12,9 @@ import (
 	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/rollout"
 	"edgespan/config/kv"
-	"edgespan/config/rollout"
 )
 
 // audit reads what was written to a store, transaction by transaction, and holds it against what

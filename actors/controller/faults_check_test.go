@@ -13,10 +13,10 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
-	"edgespan/config/operate"
 )
 
 // end heals all, waits until it is quiet, and checks what has become of everything.
@@ -117,7 +117,7 @@ func (w *faulty) lastChange() {
 			w.work.Wait()
 		}
 	}
-	w.ask(alice, "last", operate.SetNetwork{Overrides: w.doc(`{"envParams":{"LAST":"1"}}`)}, nil)
+	w.ask(alice, "last", ops.SetNetwork{Overrides: w.doc(`{"envParams":{"LAST":"1"}}`)}, nil)
 	w.work.Wait()
 	w.until("every node has what it is to have", w.inSync)
 }
@@ -317,18 +317,18 @@ func (w *faulty) meant(before history.State, o *sent) map[history.Layer]config.O
 		out[l] = doc
 	}
 	switch x := o.write.(type) {
-	case operate.SetNetwork:
+	case ops.SetNetwork:
 		l := history.Layer{Kind: history.Network}
 		if out[l] = x.Overrides; x.Modify {
 			merged(l, "envParams", x.Overrides)
 		}
-	case operate.SetNodes:
+	case ops.SetNodes:
 		for name, doc := range x.Overrides {
 			out[history.Layer{Kind: history.Node, Name: name}] = doc.(config.Object)
 		}
-	case operate.SetE2E:
+	case ops.SetE2E:
 		merged(history.Layer{Kind: history.E2E, Name: ownFile}, "flags", x.Config)
-	case operate.Revert:
+	case ops.Revert:
 		return w.reverted(before, x.Revision)
 	}
 	return out

@@ -8,9 +8,9 @@ import (
 
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/operate"
 )
 
 // begin notes that something is asked for, and carries it out beside the history.
@@ -43,7 +43,7 @@ func (w *faulty) begin(o *sent, c *Controller, do func(context.Context) (fleetap
 }
 
 // ask is a write; one of a layer may be bound to what the operator has seen of it.
-func (w *faulty) ask(by fleetapi.Caller, what string, x operate.Write, layer *history.Layer) {
+func (w *faulty) ask(by fleetapi.Caller, what string, x ops.Write, layer *history.Layer) {
 	o := &sent{by: by, what: what, write: x, dry: w.rand.IntN(20) == 0 && what != "topology" && what != "flag" && what != "last"}
 	if layer != nil && w.rand.IntN(3) == 0 {
 		o.ifMatch = map[history.Layer]uint64{*layer: w.seen(*layer)}
@@ -105,7 +105,7 @@ var errNothingRead = errors.New("nothing was read")
 func refused(err error) bool {
 	var conflicts history.Conflicts
 	var faults config.Faults
-	var none *operate.NotFoundError
+	var none *ops.NotFoundError
 	var revision *history.NoRevisionError
 	return errors.As(err, &conflicts) || errors.As(err, &faults) || errors.As(err, &none) || errors.As(err, &revision) || errors.Is(err, fleetapi.ErrRefused)
 }

@@ -12,7 +12,7 @@ import (
 
 	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
 	"edgespan/config/kv"
 )
 

@@ -10,11 +10,11 @@ import (
 
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers/metadata"
-	"edgespan/config/link"
-	"edgespan/config/operate"
 )
 
 // faulty is a history with faults: three replicas whose ways to the store are cut, slow or lossy,
@@ -51,7 +51,7 @@ type sent struct {
 	id          int
 	by          fleetapi.Caller
 	what        string
-	write       operate.Write // nil: it is none
+	write       ops.Write // nil: it is none
 	message     string
 	ifMatch     map[history.Layer]uint64
 	dry         bool
@@ -69,7 +69,7 @@ type suspect struct {
 	at            time.Time
 	since         time.Time // that the replica may go by
 	node, replica string
-	push          link.Push
+	push          nodeproto.Push
 }
 
 var (
@@ -146,7 +146,7 @@ func (w *faulty) setUp() {
 	if w.rand.IntN(4) > 0 {
 		doc, links := ringOf(w.names)
 		w.audit.ring, w.audit.links = w.names, links
-		w.ask(alice, "topology", operate.SetTopology{Document: w.doc(doc)}, nil)
+		w.ask(alice, "topology", ops.SetTopology{Document: w.doc(doc)}, nil)
 	}
 	if w.rand.IntN(4) > 0 {
 		w.turn(alice, true)
@@ -159,7 +159,7 @@ func (w *faulty) setUp() {
 		}
 		n := newFakeNode(w.rig, name)
 		n.tap = w.pushed(n)
-		if _, err := w.some().Join(w.Context(), link.Join{Token: inv.Token, Name: name, Node: n.id, Key: "key-" + name}); err != nil {
+		if _, err := w.some().Join(w.Context(), nodeproto.Join{Token: inv.Token, Name: name, Node: n.id, Key: "key-" + name}); err != nil {
 			w.Fatal(err)
 		}
 	}
@@ -218,8 +218,8 @@ func (w *faulty) come(name string, c *Controller) {
 }
 
 // pushed hears of each push that a node gets.
-func (w *faulty) pushed(n *fakeNode) func(*Controller, link.Push) {
-	return func(c *Controller, p link.Push) {
+func (w *faulty) pushed(n *fakeNode) func(*Controller, nodeproto.Push) {
+	return func(c *Controller, p nodeproto.Push) {
 		open := w.s.isOpen(n.id, p.MD5)
 		w.note("%s gets attempt %d from %s, gate open %v: %s", n.name, p.Attempt, c.d.Replica, open, short(p.Document))
 		w.mu.Lock()
@@ -270,7 +270,7 @@ func (w *faulty) step() {
 	}
 	switch w.rand.IntN(20) {
 	case 0, 1, 2:
-		w.ask(w.operator(), "network", operate.SetNetwork{Overrides: w.overrides()}, &history.Layer{Kind: history.Network})
+		w.ask(w.operator(), "network", ops.SetNetwork{Overrides: w.overrides()}, &history.Layer{Kind: history.Network})
 	case 3, 4:
 		w.writeNode()
 	case 5:
@@ -299,7 +299,7 @@ func (w *faulty) step() {
 		w.readHead()
 	default:
 		if w.audit.head > 1 {
-			w.ask(w.operator(), "revert", operate.Revert{Revision: w.audit.head - uint64(w.rand.IntN(2))}, nil)
+			w.ask(w.operator(), "revert", ops.Revert{Revision: w.audit.head - uint64(w.rand.IntN(2))}, nil)
 		}
 	}
 	for _, name := range w.names {
@@ -331,14 +331,14 @@ func (w *faulty) writeNode() {
 	if w.rand.IntN(6) == 0 {
 		o["sysParams"] = config.Object{"managedConfig": w.rand.IntN(3) > 0}
 	}
-	w.ask(w.operator(), "node", operate.SetNodes{Overrides: config.Object{n.name: o}}, &history.Layer{Kind: history.Node, Name: n.name})
+	w.ask(w.operator(), "node", ops.SetNodes{Overrides: config.Object{n.name: o}}, &history.Layer{Kind: history.Node, Name: n.name})
 }
 
 // dispute is two operators at once: one turns a value on, the other turns it off.
 func (w *faulty) dispute() {
 	layer := &history.Layer{Kind: history.Network}
 	for _, by := range []fleetapi.Caller{alice, bob} {
-		w.ask(by, "dispute", operate.SetNetwork{Overrides: config.Object{"envParams": config.Object{"SWITCH": by.Name}}, Modify: true}, layer)
+		w.ask(by, "dispute", ops.SetNetwork{Overrides: config.Object{"envParams": config.Object{"SWITCH": by.Name}}, Modify: true}, layer)
 	}
 }
 
@@ -352,7 +352,7 @@ func (w *faulty) disputeRollout() {
 // turn switches staged rollouts.
 func (w *faulty) turn(by fleetapi.Caller, on bool) {
 	doc := config.Object{"flags": config.Object{"config_staged_rollout_enabled": fmt.Sprint(on)}}
-	w.ask(by, "flag", operate.SetE2E{File: ownFile, Config: doc, Modify: true}, nil)
+	w.ask(by, "flag", ops.SetE2E{File: ownFile, Config: doc, Modify: true}, nil)
 }
 
 // reroute changes how a replica reaches the store.

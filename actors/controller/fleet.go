@@ -12,9 +12,9 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/actors/keep"
 	"edgespan/config"
-	"edgespan/config/e2e"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/controllerconf"
+	"edgespan/config/fleet/history"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
 	"edgespan/config/peer"
@@ -34,8 +34,8 @@ type (
 		record history.Record
 		all    []history.Version // the first time; later those that were damaged
 		diffs  []history.LayerDiff
-		own    e2e.Change  // of the controller's config, in this replica
-		peers  *peer.Fleet // nil where no descriptor is another
+		own    controllerconf.Change // of the controller's config, in this replica
+		peers  *peer.Fleet           // nil where no descriptor is another
 		err    error
 	}
 	// libraryRead is which base files there are.

@@ -7,11 +7,11 @@ import (
 
 	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
-	"edgespan/config/e2e"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/controllerconf"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/operate"
 )
 
 // ownFile is the file of the controller's own config.
@@ -57,10 +57,10 @@ func (c *Controller) Set(s fleet.Settings) {
 
 // ownChange is what a revision changes of the controller's config, as this replica has it.
 // Another replica may have written it.
-func (d *deps) ownChange(before history.State, m headRead) (e2e.Change, error) {
+func (d *deps) ownChange(before history.State, m headRead) (controllerconf.Change, error) {
 	layers := []history.Layer{{Kind: history.E2E, Name: ownFile}, {Kind: history.E2E, Name: ownFile + "/" + d.Replica}}
 	if d.Offline || d.E2E[ownFile] == nil || !slices.ContainsFunc(m.diffs, func(diff history.LayerDiff) bool { return slices.Contains(layers, diff.Layer) }) {
-		return e2e.Change{}, nil
+		return controllerconf.Change{}, nil
 	}
 	return d.worldAt(m.state).FileChange(ownFile, d.Replica, before)
 }
@@ -103,13 +103,13 @@ func movesFacts(d history.LayerDiff) bool {
 
 // facts brings what the auto layer says of the topology up to date, and writes only if
 // something differs: writes of topologies bring it along, imports and restores don't.
-func (d *deps) facts() { d.setAuto("facts of the topology", (*operate.World).Facts) }
+func (d *deps) facts() { d.setAuto("facts of the topology", (*ops.World).Facts) }
 
 // setAuto writes what a judgement over the layers of now finds to differ in the auto layer.
-func (d *deps) setAuto(message string, find func(*operate.World) (operate.SetAuto, bool, error)) {
+func (d *deps) setAuto(message string, find func(*ops.World) (ops.SetAuto, bool, error)) {
 	w, err := d.world(d.Context)
 	if err == nil {
-		var facts operate.SetAuto
+		var facts ops.SetAuto
 		var differ bool
 		if facts, differ, err = find(w); differ && err == nil {
 			err = d.writes.Do(d.Context, storage.WriteRequest{Request: fleetapi.WriteRequest{Caller: storage.Itself, Write: facts, Message: message}}).Err

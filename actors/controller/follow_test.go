@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/e2e"
-	"edgespan/config/history"
+	"edgespan/config/fleet/controllerconf"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
 	"edgespan/config/layers/metadata"
-	"edgespan/config/operate"
 )
 
 // fileMetadata describes a controller's file: a is shared, b is a replica's own.
@@ -38,7 +38,7 @@ func TestAChangeOfTheControllersConfigReachesTheReplicasThatItIsOf(t *testing.T)
 		r.change = func(o *Options) {
 			name := o.Replica
 			o.E2E = map[string]*metadata.Metadata{"controller": fileMetadata(t), "aggregator": fileMetadata(t)}
-			o.Do = func(c e2e.Change) {
+			o.Do = func(c controllerconf.Change) {
 				mu.Lock()
 				defer mu.Unlock()
 				for _, f := range c.Flags {
@@ -56,7 +56,7 @@ func TestAChangeOfTheControllersConfigReachesTheReplicasThatItIsOf(t *testing.T)
 			{`{"flags":{"a":"4"}}`, "a", "", ""},
 		} {
 			clear(did)
-			r.write(a, operate.SetE2E{File: "controller", Config: r.doc(step.doc), Modify: true, Replica: step.replica})
+			r.write(a, ops.SetE2E{File: "controller", Config: r.doc(step.doc), Modify: true, Replica: step.replica})
 			r.pass(time.Second)
 			if got := strings.Join(did["a"], " "); got != step.a {
 				t.Errorf("%s of %s: a did %q, want %q", step.doc, step.replica, got, step.a)
@@ -66,7 +66,7 @@ func TestAChangeOfTheControllersConfigReachesTheReplicasThatItIsOf(t *testing.T)
 			}
 		}
 		clear(did)
-		r.write(a, operate.SetE2E{File: "aggregator", Config: r.doc(`{"flags":{"a":"1"}}`), Replica: "a"})
+		r.write(a, ops.SetE2E{File: "aggregator", Config: r.doc(`{"flags":{"a":"1"}}`), Replica: "a"})
 		r.stop("b")
 		r.start("b")
 		if len(did) > 0 {
@@ -82,7 +82,7 @@ const twoNodes = `{"nodes":[{"name":"n1","node_type":2,"pop_node":true,"mac_addr
 // facts are the names that the auto layer says the nodes have.
 func (r *rig) facts(c *Controller) string {
 	r.Helper()
-	doc, err := c.Layer(r.Context(), operate.LayerQuery{Layer: layers.Auto})
+	doc, err := c.Layer(r.Context(), ops.LayerQuery{Layer: layers.Auto})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestFactsOfTheTopologyFollowAnImportAndAStart(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.change = func(o *Options) { o.Offline = true }
 		c := r.start("a")
-		imported := operate.Import{Files: history.Files{Topology: r.doc(twoNodes), Auto: r.doc(`{"n1":{"topologyInfo":{"nodeName":"old"}}}`)}}
+		imported := ops.Import{Files: history.Files{Topology: r.doc(twoNodes), Auto: r.doc(`{"n1":{"topologyInfo":{"nodeName":"old"}}}`)}}
 		r.write(c, imported)
 		r.pass(time.Second)
 		if got := r.facts(c); got != "n1=old" {

@@ -10,9 +10,9 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/topology"
 	"edgespan/config/kv"
-	"edgespan/config/topology"
 )
 
 // gates is the part of the fleet that lets nodes have configs. While staged rollouts are on,

@@ -5,13 +5,13 @@ import (
 	"fmt"
 
 	"edgespan/actors/controller/nodes"
-	"edgespan/config/history"
-	"edgespan/config/link"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
 )
 
 // Admit refuses a node that has not joined, or is forgotten or revoked. One that joined at
 // another replica a moment ago is waited for.
-func (c *Controller) Admit(ctx context.Context, h link.Hello) error {
+func (c *Controller) Admit(ctx context.Context, h nodeproto.Hello) error {
 	s := c.d.dir.node(h.Node)
 	if s == nil {
 		if err := c.await(ctx, h.Node); err != nil {
@@ -42,7 +42,7 @@ func (c *Controller) await(ctx context.Context, id string) error {
 }
 
 // Connected gives a node its stream.
-func (c *Controller) Connected(s link.ToNode, h link.Hello) {
+func (c *Controller) Connected(s nodeproto.ToNode, h nodeproto.Hello) {
 	if seat := c.d.dir.node(h.Node); seat != nil {
 		c.d.streams.Store(s.ID(), seat) // before anybody can end it
 		seat.Attach(s)
@@ -53,14 +53,14 @@ func (c *Controller) Connected(s link.ToNode, h link.Hello) {
 }
 
 // Received hands on what a node says.
-func (c *Controller) Received(s link.ToNode, m link.FromNode) {
+func (c *Controller) Received(s nodeproto.ToNode, m nodeproto.FromNode) {
 	if seat := c.seatOf(s); seat != nil {
 		c.d.Send(seat.Process(), nodes.Said{Stream: s, Word: m})
 	}
 }
 
 // Disconnected is the end of a stream.
-func (c *Controller) Disconnected(s link.ToNode, _ error) {
+func (c *Controller) Disconnected(s nodeproto.ToNode, _ error) {
 	seat := c.seatOf(s)
 	if seat == nil {
 		return
@@ -70,7 +70,7 @@ func (c *Controller) Disconnected(s link.ToNode, _ error) {
 	c.d.Send(seat.Process(), nodes.Disconnected{Stream: s})
 }
 
-func (c *Controller) seatOf(s link.ToNode) *nodes.Handle {
+func (c *Controller) seatOf(s nodeproto.ToNode) *nodes.Handle {
 	if v, is := c.d.streams.Load(s.ID()); is {
 		return v.(*nodes.Handle)
 	}

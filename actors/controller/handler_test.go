@@ -6,7 +6,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"edgespan/actors/controller/nodes"
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 )
 
 // instant is a process that takes a message before whoever sends it goes on.
@@ -23,7 +23,7 @@ func TestAStreamThatEndsAtOnceIsForgotten(t *testing.T) {
 		c := r.start("a")
 		n := r.join(c, "n1")
 		seat := c.d.dir.node(n.id)
-		stream := &fakeStream{n: n, id: 77, down: make(chan link.FromController, 10), done: make(chan struct{}), gone: make(chan struct{})}
+		stream := &fakeStream{n: n, id: 77, down: make(chan nodeproto.FromController, 10), done: make(chan struct{}), gone: make(chan struct{})}
 		var heard []any
 		pid, fresh := c.d.System.ProcessRegistry.Add(instant{func(m any) {
 			heard = append(heard, m)
@@ -36,7 +36,7 @@ func TestAStreamThatEndsAtOnceIsForgotten(t *testing.T) {
 		}
 		real := seat.Process()
 		seat.Started(pid)
-		c.Connected(stream, link.Hello{Node: n.id, Name: "n1"})
+		c.Connected(stream, nodeproto.Hello{Node: n.id, Name: "n1"})
 		if len(heard) != 2 || heard[1] != (nodes.Disconnected{Stream: stream}) {
 			t.Errorf("the node's actor heard %v", heard)
 		}

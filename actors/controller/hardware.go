@@ -185,7 +185,7 @@ type baseConfig struct {
 	proposal       proposal // that it was
 }
 
-// parseBase reads a link.BaseConfig, its numbers as those of any document.
+// parseBase reads a nodeproto.BaseConfig, its numbers as those of any document.
 func parseBase(data []byte) (*baseConfig, error) {
 	o, faults := config.ParseFew(data)
 	if len(faults) > 0 {

@@ -12,9 +12,9 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
-	"edgespan/config/link"
 )
 
 // unread is a folder of base files that can't be read at some moments.
@@ -101,14 +101,14 @@ func TestAConfigThatNeverFitsIsAskedForNowAndThen(t *testing.T) {
 		n.confirmed = fakeConfig{n.doc, n.peer, n.md5, n.generation}
 		n.connect(c)
 		r.pass(time.Second)
-		r.say(c, n, 60, func(int) link.FromNode {
+		r.say(c, n, 60, func(int) nodeproto.FromNode {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			return n.report()
 		})
 		synctest.Wait()
 		n.mu.Lock()
-		got := n.heard["link.Ask"]
+		got := n.heard["nodeproto.Ask"]
 		n.mu.Unlock()
 		if got == 0 || got > 10 {
 			t.Errorf("it was asked %d times in a minute", got)

@@ -14,10 +14,10 @@ import (
 	"edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/link"
 )
 
 // mostTries is how often a transaction on a few keys is begun anew.
@@ -27,17 +27,17 @@ const mostTries = 10
 var errMoved = fmt.Errorf("%w: somebody else is writing the same", fleetapi.ErrBusy)
 
 // Join spends a token and binds a node to its name in one transaction, or refuses.
-func (c *Controller) Join(ctx context.Context, j link.Join) (link.Joined, error) {
+func (c *Controller) Join(ctx context.Context, j nodeproto.Join) (nodeproto.Joined, error) {
 	if j.Name == "" {
 		var err error
 		if j.Name, err = c.tokenName(ctx, j.Token); err != nil {
-			return link.Joined{}, err
+			return nodeproto.Joined{}, err
 		}
 	}
 	for range mostTries {
 		joined, err := c.join(ctx, j)
 		if err != nil {
-			return link.Joined{}, err
+			return nodeproto.Joined{}, err
 		}
 		if joined == nil {
 			continue
@@ -47,11 +47,11 @@ func (c *Controller) Join(ctx context.Context, j link.Join) (link.Joined, error)
 		}
 		return *joined, err
 	}
-	return link.Joined{}, errMoved
+	return nodeproto.Joined{}, errMoved
 }
 
 // join answers nil where somebody else was faster.
-func (c *Controller) join(ctx context.Context, j link.Join) (*link.Joined, error) {
+func (c *Controller) join(ctx context.Context, j nodeproto.Join) (*nodeproto.Joined, error) {
 	r := c.d.Reader(ctx)
 	if j.Name == "" {
 		_, err := c.d.Issuer.Redeem(c.d.Now(), Token{}, j) // no token is known: it says so
@@ -76,7 +76,7 @@ func (c *Controller) join(ctx context.Context, j link.Join) (*link.Joined, error
 	if e[1].Exists() && string(e[1].Value) != j.Node {
 		return nil, fmt.Errorf("join: %w: another node has the name %q: edgespan nodes replace is allowed", fleetapi.ErrRefused, j.Name)
 	}
-	joined := link.Joined{Name: j.Name}
+	joined := nodeproto.Joined{Name: j.Name}
 	if e[2].Exists() {
 		if m.Name != j.Name {
 			return nil, fmt.Errorf("join: %w: node %s has the name %q already: edgespan nodes forget is allowed", fleetapi.ErrRefused, j.Node, m.Name)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/link"
 )
 
 func TestJoin(t *testing.T) {
@@ -23,8 +23,8 @@ func TestJoin(t *testing.T) {
 		r.pass(time.Second)
 		r.wants(c, "n1", "not joined")
 		n := newFakeNode(r, "n1")
-		j := link.Join{Token: inv.Token, Name: "n1", Node: n.id, Key: "k"}
-		for what, bad := range map[string]link.Join{
+		j := nodeproto.Join{Token: inv.Token, Name: "n1", Node: n.id, Key: "k"}
+		for what, bad := range map[string]nodeproto.Join{
 			"a wrong token":        {Token: "no", Name: "n1", Node: n.id, Key: "k"},
 			"another name's token": {Token: inv.Token, Name: "n2", Node: n.id, Key: "k"},
 			"no name, wrong token": {Token: "no", Node: n.id, Key: "k"},
@@ -50,7 +50,7 @@ func TestJoin(t *testing.T) {
 		if left := time.Until(inv.Expires); err != nil || left < 23*time.Hour || left > 24*time.Hour {
 			r.Errorf("an invitation without a time: %+v, %v", inv, err)
 		}
-		if refusal(c.Join(r.Context(), link.Join{Token: inv.Token, Name: "n2", Node: n.id, Key: "k"})) == nil {
+		if refusal(c.Join(r.Context(), nodeproto.Join{Token: inv.Token, Name: "n2", Node: n.id, Key: "k"})) == nil {
 			t.Error("a node got a second name")
 		}
 		if _, err := c.Invite(r.Context(), alice, "n1", time.Hour, false); !errors.Is(err, fleetapi.ErrRefused) {
@@ -67,11 +67,11 @@ func TestJoin(t *testing.T) {
 		if n.stream != nil || len(r.issuer.revoked) != 1 || r.issuer.revoked[0].Node != n.id {
 			t.Errorf("a replaced node is connected, or not revoked: %v", r.issuer.revoked)
 		}
-		if c.Admit(r.Context(), link.Hello{Node: n.id}) == nil {
+		if c.Admit(r.Context(), nodeproto.Hello{Node: n.id}) == nil {
 			t.Error("a replaced node was admitted")
 		}
 		other := newFakeNode(r, "n1b")
-		if err := refusal(c.Join(r.Context(), link.Join{Token: inv.Token, Name: "n1", Node: other.id, Key: "k"})); err != nil {
+		if err := refusal(c.Join(r.Context(), nodeproto.Join{Token: inv.Token, Name: "n1", Node: other.id, Key: "k"})); err != nil {
 			t.Fatal(err)
 		}
 		other.connect(c)
@@ -93,7 +93,7 @@ func TestTheSameMachineJoinsAgain(t *testing.T) {
 	onRig(t, func(r *rig) {
 		c := r.start("a")
 		n := r.node(c, "n1")
-		again := func(invite func() (fleetapi.Invitation, error)) link.Joined {
+		again := func(invite func() (fleetapi.Invitation, error)) nodeproto.Joined {
 			t.Helper()
 			inv, err := invite()
 			if err != nil {
@@ -102,9 +102,9 @@ func TestTheSameMachineJoinsAgain(t *testing.T) {
 			if n.stream != nil {
 				n.cut()
 			}
-			var out link.Joined
+			var out nodeproto.Joined
 			for i := range 2 { // the second time for a lost answer
-				joined, err := c.Join(r.Context(), link.Join{Token: inv.Token, Name: "n1", Node: n.id, Key: inv.Token})
+				joined, err := c.Join(r.Context(), nodeproto.Join{Token: inv.Token, Name: "n1", Node: n.id, Key: inv.Token})
 				if err != nil || joined.Joining == "" || i > 0 && joined != out {
 					t.Fatalf("joined %+v, before %+v: %v", joined, out, err)
 				}
@@ -137,7 +137,7 @@ func TestAJoinWithoutANameIsNoReadOfTheStore(t *testing.T) {
 	onRig(t, func(r *rig) {
 		c := r.start("a")
 		ask := func(token string) error {
-			return refusal(c.Join(r.Context(), link.Join{Token: token, Node: uuid.NewString(), Key: "k"}))
+			return refusal(c.Join(r.Context(), nodeproto.Join{Token: token, Node: uuid.NewString(), Key: "k"}))
 		}
 		for i := range 300 {
 			inv, err := c.Invite(r.Context(), alice, fmt.Sprintf("n%d", i), time.Hour, false)

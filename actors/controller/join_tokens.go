@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
 	"edgespan/config/kv"
 )
 

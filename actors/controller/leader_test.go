@@ -17,10 +17,10 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/operate"
 )
 
 // leaderIs is who leads by the store, "" for nobody.
@@ -249,7 +249,7 @@ func TestASlowWatcherMissesNothing(t *testing.T) {
 		late.held.Store(true)
 		r.network(a, `{"envParams":{"B":"one"}}`)
 		r.nodes["n5"].reject = "own" // what is kept of that is in no key that every replica follows
-		r.write(a, operate.SetNodes{Overrides: r.doc(`{"n1":{"envParams":{"C":"own"}},"n5":{"envParams":{"B":"own"}}}`)})
+		r.write(a, ops.SetNodes{Overrides: r.doc(`{"n1":{"envParams":{"C":"own"}},"n5":{"envParams":{"B":"own"}}}`)})
 		if err := a.Command(r.Context(), alice, "n2", fleetapi.Forget); err != nil {
 			t.Fatal(err)
 		}

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"edgespan/actors/controller/storage"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/operate"
 )
 
 const (
@@ -97,7 +97,7 @@ func TestTheFirstStartOfANewerVersionMigratesOnce(t *testing.T) {
 		if got := r.shown(c); got != migrated || len(b.of) != 1 {
 			t.Errorf("after a second start: %s, %d backups", got, len(b.of))
 		}
-		r.write(c, operate.Revert{Revision: 3})
+		r.write(c, ops.Revert{Revision: 3})
 		r.stop("a")
 		c = r.start("a")
 		r.pass(2 * time.Hour)
@@ -170,7 +170,7 @@ func TestAnImportBringsFilesToTheKeysOfTheFleet(t *testing.T) {
 		b := r.backed()
 		c := r.start("a")
 		r.network(c, `{"envParams":{"B":"1"}}`)
-		files := operate.Import{Files: history.Files{Network: r.doc(oldKeys)}}
+		files := ops.Import{Files: history.Files{Network: r.doc(oldKeys)}}
 		b.fail = errors.New("no space left on device")
 		if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: files}); err == nil || !strings.Contains(err.Error(), "nothing is migrated without a backup: no space") {
 			t.Errorf("without a backup: %v", err)

@@ -13,9 +13,9 @@ import (
 
 	"edgespan/actors/controller/nodes"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/kv"
-	"edgespan/config/link"
 )
 
 // A hostile node reports other parameters with each report, for ten minutes: what it makes the
@@ -49,7 +49,7 @@ func TestWhatANodeMakesTheControllerSpend(t *testing.T) {
 			n.mu.Lock()
 			n.parameters = nil
 			for p := range 900 {
-				n.parameters = append(n.parameters, link.Parameter{ID: fmt.Sprintf("x/%d/%d", i%7, p), Kind: []string{"x", "network-instance"}[p%2], State: "CreatingFailed", Detail: strings.Repeat(fmt.Sprint(i), 800/len(fmt.Sprint(i)))})
+				n.parameters = append(n.parameters, nodeproto.Parameter{ID: fmt.Sprintf("x/%d/%d", i%7, p), Kind: []string{"x", "network-instance"}[p%2], State: "CreatingFailed", Detail: strings.Repeat(fmt.Sprint(i), 800/len(fmt.Sprint(i)))})
 			}
 			n.mu.Unlock()
 			r.pass(5 * time.Second)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/peer"
 	"edgespan/config/state"
 )
@@ -28,13 +28,13 @@ type fakeNode struct {
 	address    string // that it connects from
 	doc        []byte // that it runs
 	md5        string
-	generation link.Generation
+	generation nodeproto.Generation
 	confirmed  fakeConfig
-	pending    *link.Pending
+	pending    *nodeproto.Pending
 	deadline   time.Time
 	managed    *bool
-	held       *link.Held
-	last       map[uint64]link.Result // not acknowledged
+	held       *nodeproto.Held
+	last       map[uint64]nodeproto.Result // not acknowledged
 
 	// How it takes what is pushed.
 	reject, unhealthy string // a text in the document that it can't stand
@@ -42,16 +42,16 @@ type fakeNode struct {
 	sick              string // a text in the document that makes its health bad, though it keeps it
 	base              string // its answer to AskBaseConfig
 
-	parameters []link.Parameter // that it reports, of the config that it runs
+	parameters []nodeproto.Parameter // that it reports, of the config that it runs
 
 	peer   []byte            // the PeerConfiguration that it runs
-	ports  []link.Port       // that it reports
+	ports  []nodeproto.Port  // that it reports
 	stuck  map[string]string // what it can't make or remove, by id: the state that it reports instead
 	untidy bool              // it has not settled
 
-	tap func(*Controller, link.Push) // hears of each push
+	tap func(*Controller, nodeproto.Push) // hears of each push
 
-	pushes []link.Push
+	pushes []nodeproto.Push
 	heard  map[string]int // by kind of message
 }
 
@@ -59,7 +59,7 @@ type fakeConfig struct {
 	doc        []byte
 	peer       []byte
 	md5        string
-	generation link.Generation
+	generation nodeproto.Generation
 }
 
 // fakeStream is one stream of a node.
@@ -67,7 +67,7 @@ type fakeStream struct {
 	n    *fakeNode
 	at   *Controller
 	id   uint64
-	down chan link.FromController
+	down chan nodeproto.FromController
 	done chan struct{}
 	once sync.Once
 	gone chan struct{} // the node does not listen any more
@@ -75,7 +75,7 @@ type fakeStream struct {
 }
 
 func (s *fakeStream) ID() uint64 { return s.id }
-func (s *fakeStream) Send(m link.FromController) (err error) {
+func (s *fakeStream) Send(m nodeproto.FromController) (err error) {
 	s.n.r.carry(s.at, s.n, m, func() {
 		select {
 		case s.down <- m:
@@ -90,7 +90,7 @@ func (s *fakeStream) End(string) { s.n.drop(s) }
 func newFakeNode(r *rig, name string) *fakeNode {
 	n := &fakeNode{
 		r: r, name: name, id: fmt.Sprintf("00000000-0000-4000-8000-%012x", len(r.nodes)+1), software: "RELEASE_M20",
-		doc: []byte("{}"), last: map[uint64]link.Result{}, heard: map[string]int{},
+		doc: []byte("{}"), last: map[uint64]nodeproto.Result{}, heard: map[string]int{},
 	}
 	n.md5 = config.MD5(config.Object{})
 	n.confirmed = fakeConfig{n.doc, nil, n.md5, n.generation}
@@ -109,13 +109,13 @@ func (n *fakeNode) connect(c *Controller) {
 // try is connect where the controller may be out of reach.
 func (n *fakeNode) try(ctx context.Context, c *Controller) error {
 	n.mu.Lock()
-	hello := link.Hello{Node: n.id, Name: n.name, Software: n.software, Board: n.board, MD5: n.md5, Generation: n.generation, Address: n.address}
+	hello := nodeproto.Hello{Node: n.id, Name: n.name, Software: n.software, Board: n.board, MD5: n.md5, Generation: n.generation, Address: n.address}
 	n.mu.Unlock()
 	if err := c.Admit(ctx, hello); err != nil {
 		return err
 	}
 	n.cut()
-	s := &fakeStream{n: n, at: c, id: n.r.streams.Add(1), down: make(chan link.FromController, 100), done: make(chan struct{}), gone: make(chan struct{})}
+	s := &fakeStream{n: n, at: c, id: n.r.streams.Add(1), down: make(chan nodeproto.FromController, 100), done: make(chan struct{}), gone: make(chan struct{})}
 	n.mu.Lock()
 	n.to, n.stream = c, s
 	n.mu.Unlock()
@@ -169,7 +169,7 @@ func (n *fakeNode) drop(s *fakeStream) {
 
 // serve is the node's half of a stream.
 func (n *fakeNode) serve(c *Controller, s *fakeStream) {
-	say := func(m link.FromNode) { n.r.carry(c, n, m, func() { c.Received(s, m) }) }
+	say := func(m nodeproto.FromNode) { n.r.carry(c, n, m, func() { c.Received(s, m) }) }
 	n.mu.Lock()
 	say(n.report())
 	for _, r := range n.last {
@@ -198,8 +198,8 @@ func (n *fakeNode) serve(c *Controller, s *fakeStream) {
 	}
 }
 
-func (n *fakeNode) report() link.Report {
-	r := link.Report{
+func (n *fakeNode) report() nodeproto.Report {
+	r := nodeproto.Report{
 		MD5: n.md5, Generation: n.generation, Software: n.software, Board: n.board, Source: "controller", Managed: n.managed, Held: n.held, Settled: !n.untidy,
 		Peer: peer.DigestOf(string(n.peer)), Ports: n.ports,
 	}
@@ -209,7 +209,7 @@ func (n *fakeNode) report() link.Report {
 		r.Parameters = append(r.Parameters, p)
 	}
 	if n.sick != "" {
-		r.Health = []link.Health{{Name: "uplink", Good: !contains(n.doc, n.sick)}, {Name: "fan"}}
+		r.Health = []nodeproto.Health{{Name: "uplink", Good: !contains(n.doc, n.sick)}, {Name: "fan"}}
 	}
 	if n.pending != nil {
 		p := *n.pending
@@ -220,19 +220,19 @@ func (n *fakeNode) report() link.Report {
 }
 
 // undo goes back where nobody has confirmed in time.
-func (n *fakeNode) undo(say func(link.FromNode)) {
+func (n *fakeNode) undo(say func(nodeproto.FromNode)) {
 	if n.pending == nil || time.Now().Before(n.deadline) {
 		return
 	}
-	n.back(link.Unconfirmed, say)
+	n.back(nodeproto.Unconfirmed, say)
 }
 
-func (n *fakeNode) back(o link.Outcome, say func(link.FromNode)) {
+func (n *fakeNode) back(o nodeproto.Outcome, say func(nodeproto.FromNode)) {
 	p := n.pushes[len(n.pushes)-1]
 	n.doc, n.peer, n.md5, n.generation = n.confirmed.doc, n.confirmed.peer, n.confirmed.md5, n.confirmed.generation
 	n.pending = nil
-	res := link.Result{Attempt: p.Attempt, Generation: p.Generation, MD5: p.MD5, Outcome: o, Restored: n.generation}
-	if o == link.Unhealthy {
+	res := nodeproto.Result{Attempt: p.Attempt, Generation: p.Generation, MD5: p.MD5, Outcome: o, Restored: n.generation}
+	if o == nodeproto.Unhealthy {
 		res.Faults = config.Faults{{Path: []string{"uplink"}, What: "is down"}}
 	}
 	n.last[p.Attempt] = res
@@ -240,71 +240,71 @@ func (n *fakeNode) back(o link.Outcome, say func(link.FromNode)) {
 	say(n.report())
 }
 
-func (n *fakeNode) take(c *Controller, m link.FromController, say func(link.FromNode)) {
+func (n *fakeNode) take(c *Controller, m nodeproto.FromController, say func(nodeproto.FromNode)) {
 	switch m := m.(type) {
-	case link.Push:
+	case nodeproto.Push:
 		if n.tap != nil {
 			n.tap(c, m)
 		}
 		n.pushed(m, say)
-	case link.Number:
+	case nodeproto.Number:
 		n.generation = m.Generation
 		say(n.report())
-	case link.Probe:
+	case nodeproto.Probe:
 		if !n.silent {
-			say(link.Probed{Number: m.Number, Generation: n.generation, MD5: n.md5, Peer: peer.DigestOf(string(n.peer))})
+			say(nodeproto.Probed{Number: m.Number, Generation: n.generation, MD5: n.md5, Peer: peer.DigestOf(string(n.peer))})
 		}
-	case link.Confirm:
+	case nodeproto.Confirm:
 		if n.pending != nil && n.pending.Generation == m.Generation {
 			n.pending = nil
 			n.confirmed = fakeConfig{n.doc, n.peer, n.md5, n.generation}
 			say(n.report())
 		}
-	case link.Managed:
+	case nodeproto.Managed:
 		on := m.On
 		n.managed = &on
 		say(n.report())
-	case link.Release:
+	case nodeproto.Release:
 		n.held = nil
 		say(n.report())
-	case link.Ack:
+	case nodeproto.Ack:
 		delete(n.last, m.Attempt)
-	case link.Ask:
+	case nodeproto.Ask:
 		n.asked(m, say)
 	}
 }
 
-func (n *fakeNode) pushed(m link.Push, say func(link.FromNode)) {
+func (n *fakeNode) pushed(m nodeproto.Push, say func(nodeproto.FromNode)) {
 	n.pushes = append(n.pushes, m)
 	o, faults := config.ParseObject(m.Document)
 	if len(faults) > 0 || config.MD5(o) != m.MD5 {
 		n.r.Errorf("node %s got a document that is not its MD5", n.name)
 	}
 	if n.reject != "" && contains(m.Document, n.reject) {
-		res := link.Result{Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: link.Rejected, Faults: config.Faults{{Path: []string{"x"}, What: "is bad"}}}
+		res := nodeproto.Result{Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: nodeproto.Rejected, Faults: config.Faults{{Path: []string{"x"}, What: "is bad"}}}
 		n.last[m.Attempt] = res
 		say(res)
 		return
 	}
-	say(link.Result{Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: link.Accepted})
+	say(nodeproto.Result{Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: nodeproto.Accepted})
 	n.doc, n.peer, n.md5, n.generation = m.Document, m.PeerConfiguration, m.MD5, m.Generation
-	n.pending = &link.Pending{Generation: m.Generation, Settled: true}
+	n.pending = &nodeproto.Pending{Generation: m.Generation, Settled: true}
 	n.deadline = time.Now().Add(m.Confirm)
 	if n.unhealthy != "" && contains(m.Document, n.unhealthy) {
-		n.back(link.Unhealthy, say)
+		n.back(nodeproto.Unhealthy, say)
 		return
 	}
 	say(n.report())
 }
 
-func (n *fakeNode) asked(m link.Ask, say func(link.FromNode)) {
+func (n *fakeNode) asked(m nodeproto.Ask, say func(nodeproto.FromNode)) {
 	switch m.Kind {
-	case link.AskConfig:
-		say(link.Answer{ID: m.ID, Data: n.doc})
-	case link.AskBaseConfig:
-		say(link.Answer{ID: m.ID, Data: []byte(n.base)})
-	case link.AskPreview:
-		say(link.Answer{ID: m.ID, Data: []byte(`{"actions":[{"name":"RELOAD_FIREWALL","keys":["a.b"],"supported":true}]}`)})
+	case nodeproto.AskConfig:
+		say(nodeproto.Answer{ID: m.ID, Data: n.doc})
+	case nodeproto.AskBaseConfig:
+		say(nodeproto.Answer{ID: m.ID, Data: []byte(n.base)})
+	case nodeproto.AskPreview:
+		say(nodeproto.Answer{ID: m.ID, Data: []byte(`{"actions":[{"name":"RELOAD_FIREWALL","keys":["a.b"],"supported":true}]}`)})
 	}
 }
 
@@ -327,7 +327,7 @@ func (n *fakeNode) got() (pushes int, md5 string) {
 
 // parts are the parameters of the PeerConfiguration that it runs: all as they shall be, but for
 // those that it is stuck with.
-func (n *fakeNode) parts() (out []link.Parameter) {
+func (n *fakeNode) parts() (out []nodeproto.Parameter) {
 	c, faults := peer.Decode(n.peer)
 	if len(faults) > 0 {
 		n.r.Errorf("node %s got a peer configuration with faults: %v", n.name, faults)
@@ -340,7 +340,7 @@ func (n *fakeNode) parts() (out []link.Parameter) {
 		if other := n.stuck[p.ID]; other != "" {
 			word = other
 		}
-		out = append(out, link.Parameter{ID: p.ID, Kind: p.Kind, State: word, Generation: n.generation})
+		out = append(out, nodeproto.Parameter{ID: p.ID, Kind: p.Kind, State: word, Generation: n.generation})
 	}
 	return out
 }

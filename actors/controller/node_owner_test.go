@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"edgespan/config/fleet"
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/link"
-	"edgespan/config/operate"
 )
 
 // TestEveryReplicaListsAllNodes lists at one replica the nodes of another one.
@@ -45,11 +45,11 @@ func TestEveryReplicaListsAllNodes(t *testing.T) {
 		if d := at(b); d.State != string(fleet.InSync) || !d.Ready {
 			t.Errorf("b says %+v", d.Node)
 		}
-		r.write(b, operate.SetNodes{Overrides: r.doc(`{"n1":{"networkInstances":{"` + aNetwork + `":{"type":"switch","port":""}}}}`)})
+		r.write(b, ops.SetNodes{Overrides: r.doc(`{"n1":{"networkInstances":{"` + aNetwork + `":{"type":"switch","port":""}}}}`)})
 		r.pass(10 * time.Second)
 		same("a network is not reported yet")
 		n.mu.Lock()
-		n.parameters = []link.Parameter{{ID: "ni/" + aNetwork, Kind: "network-instance", State: "Present"}}
+		n.parameters = []nodeproto.Parameter{{ID: "ni/" + aNetwork, Kind: "network-instance", State: "Present"}}
 		n.mu.Unlock()
 		r.pass(10 * time.Second)
 		same("it is there")
@@ -98,8 +98,8 @@ func TestANodeThatLeavesWhileItsStateIsToldIsOffline(t *testing.T) {
 		}
 		n := r.nodes["n1"]
 		n.mu.Lock()
-		n.parameters = []link.Parameter{{ID: "x", Kind: "x", State: "Present"}}
-		n.held = &link.Held{By: "eva", Since: time.Now()}
+		n.parameters = []nodeproto.Parameter{{ID: "x", Kind: "x", State: "Present"}}
+		n.held = &nodeproto.Held{By: "eva", Since: time.Now()}
 		n.mu.Unlock()
 		r.pass(2500 * time.Millisecond) // it has reported, and is told in half a second
 		fail(errors.New("no store"))

@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/link"
-	"edgespan/config/operate"
 )
 
 // A member of a cluster that says other ports with each report does not have its neighbours
@@ -27,7 +27,7 @@ func TestPortsThatFlap(t *testing.T) {
 		move := func(address string) {
 			bad.mu.Lock()
 			defer bad.mu.Unlock()
-			bad.ports = []link.Port{{Label: "wan0", Addresses: []string{address}, MTU: 1500}}
+			bad.ports = []nodeproto.Port{{Label: "wan0", Addresses: []string{address}, MTU: 1500}}
 		}
 		move("192.0.2.77")
 		r.pass(10 * time.Second)
@@ -37,7 +37,7 @@ func TestPortsThatFlap(t *testing.T) {
 		before, _ := a.got()
 		synctest.Wait()
 		commits := r.store.commits.Load()
-		r.say(c, bad, 60, func(i int) link.FromNode {
+		r.say(c, bad, 60, func(i int) nodeproto.FromNode {
 			move(fmt.Sprintf("192.0.2.%d", 100+i%100))
 			bad.mu.Lock()
 			defer bad.mu.Unlock()
@@ -70,7 +70,7 @@ func TestAnAddressThatFlaps(t *testing.T) {
 		names := r.fleetOf(a, 6)
 		bad := r.node(a, "zz")
 		r.pass(10 * time.Second)
-		r.write(a, operate.SetNodes{Modify: true, Overrides: r.doc(
+		r.write(a, ops.SetNodes{Modify: true, Overrides: r.doc(
 			`{"n1":{"tunnelConfig":{"t":{"enabled":true,"localInterface":"nic1","dstNodeName":"zz","tunnelType":"GRE_L2","tunnelParams":{}}}}}`)})
 		r.pass(3 * time.Minute)
 		last := func() uint64 {
@@ -90,7 +90,7 @@ func TestAnAddressThatFlaps(t *testing.T) {
 		flap(2*time.Second, 2*time.Second, "0")
 		r.pass(10 * time.Minute)
 		r.wire = func(_ *Controller, n *fakeNode, m any, pass func()) { // a node takes 15 s for a config
-			if _, is := m.(link.Push); is && n != bad {
+			if _, is := m.(nodeproto.Push); is && n != bad {
 				time.AfterFunc(15*time.Second, pass)
 				return
 			}
@@ -127,7 +127,7 @@ func TestAnAddressOfANodeThatWentOn(t *testing.T) {
 		bad := r.join(a, "zz")
 		bad.address = "2001:db8::1"
 		bad.connect(a)
-		r.write(a, operate.SetNodes{Modify: true, Overrides: r.doc(
+		r.write(a, ops.SetNodes{Modify: true, Overrides: r.doc(
 			`{"n1":{"tunnelConfig":{"t":{"enabled":true,"localInterface":"nic1","dstNodeName":"zz","tunnelType":"GRE_L2","tunnelParams":{}}}}}`)})
 		r.pass(time.Minute)
 		for _, step := range []struct {

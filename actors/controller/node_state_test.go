@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"edgespan/config/link"
-	"edgespan/config/operate"
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/ops"
 )
 
 const aNetwork = "10000000-0000-4000-8000-00000000000a"
@@ -22,13 +22,13 @@ func TestTheStateOfDeclaredParametersIsShown(t *testing.T) {
 		c := r.start("a")
 		r.synced(c, "n1", "n2")
 		n := r.nodes["n1"]
-		ni := func(state, detail string) []link.Parameter {
-			return []link.Parameter{{ID: "ni/" + aNetwork, Kind: "network-instance", State: state, Detail: detail}}
+		ni := func(state, detail string) []nodeproto.Parameter {
+			return []nodeproto.Parameter{{ID: "ni/" + aNetwork, Kind: "network-instance", State: state, Detail: detail}}
 		}
 		layer := `{"n1":{"networkInstances":{"` + aNetwork + `":{"type":"switch","port":""}}}}`
 		for _, step := range []struct {
 			name, layer string
-			says        []link.Parameter
+			says        []nodeproto.Parameter
 			want        string // parameters
 			ready       bool
 			why         string
@@ -40,12 +40,12 @@ func TestTheStateOfDeclaredParametersIsShown(t *testing.T) {
 			{"deleted, and still there", `{}`, ni("Present", ""), "[absent Removing no]", false, "Removing"},
 			{"can't be removed", `{}`, ni("RemovingFailed", "busy"), "[absent RemovingFailed yes]", false, "RemovingFailed: busy"},
 			{"gone", `{}`, nil, "[]", true, ""},
-			{"of a kind that no config declares", `{}`, []link.Parameter{{ID: "x", Kind: "x", State: "Present"}}, "[]", true, ""},
+			{"of a kind that no config declares", `{}`, []nodeproto.Parameter{{ID: "x", Kind: "x", State: "Present"}}, "[]", true, ""},
 		} {
 			n.mu.Lock()
 			n.parameters = step.says
 			n.mu.Unlock()
-			r.write(c, operate.SetNodes{Overrides: r.doc(strings.Replace(step.layer, "{}", `{"n1":{}}`, 1))})
+			r.write(c, ops.SetNodes{Overrides: r.doc(strings.Replace(step.layer, "{}", `{"n1":{}}`, 1))})
 			r.pass(10 * time.Second)
 			r.wants(c, "n1", "in sync")
 			d, err := c.Node(r.Context(), "n1")
@@ -94,14 +94,14 @@ func TestAnIgnoredParameterIsLoggedOnce(t *testing.T) {
 		}
 		first, second := []string{"x Present maybe"}, []string{"x Present maybe", "x CreatingFailed yes"}
 		for i, step := range []struct {
-			says []link.Parameter
+			says []nodeproto.Parameter
 			want []string
 		}{
-			{[]link.Parameter{{ID: "x", Kind: "x", State: "Present"}}, first},
-			{[]link.Parameter{{ID: "x", Kind: "x", State: "Present"}}, first},
-			{[]link.Parameter{{ID: "x", Kind: "x", State: "Present"}, {ID: "ni/" + aNetwork, Kind: "network-instance", State: "Removing"}}, first},
-			{[]link.Parameter{{ID: "x", Kind: "x", State: "CreatingFailed"}}, second},
-			{[]link.Parameter{{ID: "x", Kind: "x", State: "CreatingFailed"}}, second},
+			{[]nodeproto.Parameter{{ID: "x", Kind: "x", State: "Present"}}, first},
+			{[]nodeproto.Parameter{{ID: "x", Kind: "x", State: "Present"}}, first},
+			{[]nodeproto.Parameter{{ID: "x", Kind: "x", State: "Present"}, {ID: "ni/" + aNetwork, Kind: "network-instance", State: "Removing"}}, first},
+			{[]nodeproto.Parameter{{ID: "x", Kind: "x", State: "CreatingFailed"}}, second},
+			{[]nodeproto.Parameter{{ID: "x", Kind: "x", State: "CreatingFailed"}}, second},
 		} {
 			n.mu.Lock()
 			n.parameters = step.says

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/link"
 )
 
 // A replica of another version has written what this one can't read: the node gets nothing from
@@ -89,7 +89,7 @@ func TestAnUnreadNodeTakesNoActsAndJoinsAnew(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := refusal(c.Join(r.Context(), link.Join{Token: inv.Token, Name: "n1", Node: n.id, Key: "key-n1"})); err != nil {
+		if err := refusal(c.Join(r.Context(), nodeproto.Join{Token: inv.Token, Name: "n1", Node: n.id, Key: "key-n1"})); err != nil {
 			t.Fatal(err)
 		}
 		r.pass(time.Second)

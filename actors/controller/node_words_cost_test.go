@@ -12,8 +12,8 @@ import (
 	"edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/kv"
-	"edgespan/config/link"
 )
 
 // Whatever a node says, 20 times a second: what it makes the store, the log and other nodes spend is
@@ -21,46 +21,52 @@ import (
 func TestWhatEachWordOfANodeCosts(t *testing.T) {
 	const seconds = 20
 	long := strings.Repeat("w", 30_000)
-	report := func(change func(i int, r *link.Report)) func(*fakeNode, int) link.FromNode {
-		return func(n *fakeNode, i int) link.FromNode {
+	report := func(change func(i int, r *nodeproto.Report)) func(*fakeNode, int) nodeproto.FromNode {
+		return func(n *fakeNode, i int) nodeproto.FromNode {
 			r := n.report()
 			change(i, &r)
 			return r
 		}
 	}
-	result := func(of func(i int) link.Result) func(*fakeNode, int) link.FromNode {
-		return func(n *fakeNode, i int) link.FromNode {
+	result := func(of func(i int) nodeproto.Result) func(*fakeNode, int) nodeproto.FromNode {
+		return func(n *fakeNode, i int) nodeproto.FromNode {
 			r := of(i)
 			r.MD5, r.Faults = n.md5, config.Faults{{Path: []string{"x"}, What: long + fmt.Sprint(i)}}
 			return r
 		}
 	}
-	for name, word := range map[string]func(n *fakeNode, i int) link.FromNode{
-		"held":        report(func(i int, r *link.Report) { r.Held = &link.Held{By: fmt.Sprint(i) + long} }),
-		"held on-off": report(func(i int, r *link.Report) { r.Held = map[bool]*link.Held{true: {By: fmt.Sprint(i)}}[i%2 == 0] }),
-		"md5":         report(func(i int, r *link.Report) { r.MD5 = fmt.Sprintf("%032d", i) }),
-		"md5 on-off":  report(func(i int, r *link.Report) { r.MD5 = []string{r.MD5, fmt.Sprintf("%032d", i)}[i%2] }),
-		"generation":  report(func(i int, r *link.Report) { r.Generation.Counter = uint64(i) }),
-		"pending": report(func(i int, r *link.Report) {
-			r.Pending = map[bool]*link.Pending{true: {Generation: r.Generation, Settled: true}}[i%2 == 0]
+	for name, word := range map[string]func(n *fakeNode, i int) nodeproto.FromNode{
+		"held": report(func(i int, r *nodeproto.Report) { r.Held = &nodeproto.Held{By: fmt.Sprint(i) + long} }),
+		"held on-off": report(func(i int, r *nodeproto.Report) {
+			r.Held = map[bool]*nodeproto.Held{true: {By: fmt.Sprint(i)}}[i%2 == 0]
 		}),
-		"managed": report(func(i int, r *link.Report) { on := i%2 == 0; r.Managed = &on }),
-		"health": report(func(i int, r *link.Report) {
-			r.Health = []link.Health{{Name: fmt.Sprint("h", i), Good: i%2 == 0, Detail: long}}
+		"md5":        report(func(i int, r *nodeproto.Report) { r.MD5 = fmt.Sprintf("%032d", i) }),
+		"md5 on-off": report(func(i int, r *nodeproto.Report) { r.MD5 = []string{r.MD5, fmt.Sprintf("%032d", i)}[i%2] }),
+		"generation": report(func(i int, r *nodeproto.Report) { r.Generation.Counter = uint64(i) }),
+		"pending": report(func(i int, r *nodeproto.Report) {
+			r.Pending = map[bool]*nodeproto.Pending{true: {Generation: r.Generation, Settled: true}}[i%2 == 0]
 		}),
-		"board": report(func(i int, r *link.Report) { r.Board = fmt.Sprint("board", i) }),
-		"parameters": report(func(i int, r *link.Report) {
+		"managed": report(func(i int, r *nodeproto.Report) { on := i%2 == 0; r.Managed = &on }),
+		"health": report(func(i int, r *nodeproto.Report) {
+			r.Health = []nodeproto.Health{{Name: fmt.Sprint("h", i), Good: i%2 == 0, Detail: long}}
+		}),
+		"board": report(func(i int, r *nodeproto.Report) { r.Board = fmt.Sprint("board", i) }),
+		"parameters": report(func(i int, r *nodeproto.Report) {
 			for p := range 500 {
-				r.Parameters = append(r.Parameters, link.Parameter{ID: fmt.Sprint("p", i, p), Kind: "x", State: "CreatingFailed"})
+				r.Parameters = append(r.Parameters, nodeproto.Parameter{ID: fmt.Sprint("p", i, p), Kind: "x", State: "CreatingFailed"})
 			}
 		}),
-		"not stored": result(func(int) link.Result { return link.Result{Attempt: 1, Outcome: link.NotStored} }),
-		"unhealthy":  result(func(i int) link.Result { return link.Result{Attempt: uint64(i % 4), Outcome: link.Unhealthy} }),
-		"unknown":    result(func(i int) link.Result { return link.Result{Attempt: uint64(i), Outcome: 77} }),
-		"probed": func(n *fakeNode, i int) link.FromNode {
-			return link.Probed{Number: uint64(i), MD5: n.md5, Worse: []string{long}}
+		"not stored": result(func(int) nodeproto.Result { return nodeproto.Result{Attempt: 1, Outcome: nodeproto.NotStored} }),
+		"unhealthy": result(func(i int) nodeproto.Result {
+			return nodeproto.Result{Attempt: uint64(i % 4), Outcome: nodeproto.Unhealthy}
+		}),
+		"unknown": result(func(i int) nodeproto.Result { return nodeproto.Result{Attempt: uint64(i), Outcome: 77} }),
+		"probed": func(n *fakeNode, i int) nodeproto.FromNode {
+			return nodeproto.Probed{Number: uint64(i), MD5: n.md5, Worse: []string{long}}
 		},
-		"answer": func(_ *fakeNode, i int) link.FromNode { return link.Answer{ID: uint64(i), Data: []byte(long)} },
+		"answer": func(_ *fakeNode, i int) nodeproto.FromNode {
+			return nodeproto.Answer{ID: uint64(i), Data: []byte(long)}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onRig(t, func(r *rig) {
@@ -80,7 +86,7 @@ func TestWhatEachWordOfANodeCosts(t *testing.T) {
 				others, _ := other.got()
 				s, stop := r.watched(kv.Prefix(""))
 				defer stop()
-				r.say(a, n, seconds, func(i int) link.FromNode {
+				r.say(a, n, seconds, func(i int) nodeproto.FromNode {
 					n.mu.Lock()
 					defer n.mu.Unlock()
 					return word(n, i)

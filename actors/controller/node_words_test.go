@@ -15,9 +15,9 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/kv"
-	"edgespan/config/link"
 )
 
 // spent is what the store has to write of some keys.
@@ -52,7 +52,7 @@ func (s *spent) got() (writes, bytes, largest int) {
 }
 
 // say has a node say something 20 times a second, which is what its stream lets through.
-func (r *rig) say(c *Controller, n *fakeNode, seconds int, word func(i int) link.FromNode) {
+func (r *rig) say(c *Controller, n *fakeNode, seconds int, word func(i int) nodeproto.FromNode) {
 	for i := range seconds * 20 {
 		n.mu.Lock()
 		s := n.stream
@@ -67,18 +67,18 @@ func (r *rig) say(c *Controller, n *fakeNode, seconds int, word func(i int) link
 // the store write has a pace, and its memory stays one that the store takes.
 func TestWhatANodeSaysOfPushesIsBounded(t *testing.T) {
 	const seconds = 20
-	for name, word := range map[string]func(i int) link.Result{
-		"digests": func(i int) link.Result {
-			return link.Result{Attempt: 1, MD5: fmt.Sprintf("%032d", i), Outcome: link.Rejected}
+	for name, word := range map[string]func(i int) nodeproto.Result{
+		"digests": func(i int) nodeproto.Result {
+			return nodeproto.Result{Attempt: 1, MD5: fmt.Sprintf("%032d", i), Outcome: nodeproto.Rejected}
 		},
-		"words": func(i int) link.Result {
-			return link.Result{Attempt: 1, MD5: fmt.Sprintf("%032d", i), Outcome: link.Unhealthy, Faults: config.Faults{{Path: []string{"x"}, What: strings.Repeat("w", 100_000)}}}
+		"words": func(i int) nodeproto.Result {
+			return nodeproto.Result{Attempt: 1, MD5: fmt.Sprintf("%032d", i), Outcome: nodeproto.Unhealthy, Faults: config.Faults{{Path: []string{"x"}, What: strings.Repeat("w", 100_000)}}}
 		},
-		"digests that are none": func(i int) link.Result {
-			return link.Result{Attempt: 1, MD5: strings.Repeat("y", 900_000) + fmt.Sprint(i), Outcome: link.Rejected}
+		"digests that are none": func(i int) nodeproto.Result {
+			return nodeproto.Result{Attempt: 1, MD5: strings.Repeat("y", 900_000) + fmt.Sprint(i), Outcome: nodeproto.Rejected}
 		},
-		"attempts": func(i int) link.Result {
-			return link.Result{Attempt: uint64(i), MD5: fmt.Sprintf("%032d", i), Outcome: link.Unconfirmed}
+		"attempts": func(i int) nodeproto.Result {
+			return nodeproto.Result{Attempt: uint64(i), MD5: fmt.Sprintf("%032d", i), Outcome: nodeproto.Unconfirmed}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestWhatANodeSaysOfPushesIsBounded(t *testing.T) {
 				logs.TakeAll()
 				s, stop := r.watched(history.InPushes)
 				defer stop()
-				r.say(a, r.nodes["n1"], seconds, func(i int) link.FromNode { return word(i) })
+				r.say(a, r.nodes["n1"], seconds, func(i int) nodeproto.FromNode { return word(i) })
 				if writes, bytes, _ := s.got(); writes > storage.WritesAtOnce+seconds*storage.WritesPace || bytes > storage.BytesAtOnce+seconds*nodes.ToldPace+150<<10 {
 					t.Errorf("%d writes of %d bytes in %d seconds", writes, bytes, seconds)
 				}
@@ -121,13 +121,13 @@ func TestALocalConfigThatEndsAgainAndAgain(t *testing.T) {
 		n := r.nodes["n1"]
 		r.pass(time.Minute)
 		before, _ := n.got()
-		r.say(a, n, 60, func(i int) link.FromNode {
+		r.say(a, n, 60, func(i int) nodeproto.FromNode {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			rep := n.report()
 			rep.MD5 = strings.Repeat("0", 32)
 			if i%2 == 0 {
-				rep.Held = &link.Held{By: fmt.Sprint("eva", i)}
+				rep.Held = &nodeproto.Held{By: fmt.Sprint("eva", i)}
 			}
 			return rep
 		})
@@ -157,7 +157,7 @@ func TestVersionsThatFlap(t *testing.T) {
 		r.pass(2 * time.Hour)
 		s, stop := r.watched(history.InGenerations)
 		defer stop()
-		r.say(a, n, 120, func(i int) link.FromNode {
+		r.say(a, n, 120, func(i int) nodeproto.FromNode {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			rep := n.report()

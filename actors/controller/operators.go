@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"edgespan/actors/controller/storage"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/operate"
 )
 
 // operatorToken is what the store keeps of an operator's token, by its hash.
@@ -181,7 +181,7 @@ func (c *Controller) RemoveOperator(ctx context.Context, by fleetapi.Caller, nam
 	}
 	switch {
 	case txn.Then == nil:
-		return &operate.NotFoundError{What: fmt.Sprintf("operator %q", name)}
+		return &ops.NotFoundError{What: fmt.Sprintf("operator %q", name)}
 	case admins == 0 && by.Role == fleetapi.Admin:
 		return fmt.Errorf("remove operator: %w: %q is the last administrator", fleetapi.ErrRefused, name)
 	}

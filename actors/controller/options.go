@@ -8,13 +8,13 @@ import (
 
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
-	"edgespan/config/e2e"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/controllerconf"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi"
 	"edgespan/config/layers"
 	"edgespan/config/layers/metadata"
-	"edgespan/config/link"
 )
 
 // Base is where the base, firmware and hardware layers are; a folder, by platform/confdir.
@@ -51,7 +51,7 @@ type Revocation struct {
 type Issuer interface {
 	// Redeem spends a token on a node's wish, or says why not. The same node with the same
 	// key may come again.
-	Redeem(now time.Time, t Token, j link.Join) (Token, error)
+	Redeem(now time.Time, t Token, j nodeproto.Join) (Token, error)
 	// JoinTokenHash is what is kept of a join token's text.
 	JoinTokenHash(text string) (string, error)
 	// NewJoinToken makes a token for one name: its text, shown once, and its hash.
@@ -72,7 +72,7 @@ type Options struct {
 	Base     Base
 	Metadata *metadata.Metadata            // of nodes
 	E2E      map[string]*metadata.Metadata // of "controller" and "aggregator"
-	// Own judges a change of the controller's own config (operate.World.Own). nil for nobody.
+	// Own judges a change of the controller's own config (ops.World.Own). nil for nobody.
 	Own      func(before, after config.Object, asked bool) (config.Faults, []string)
 	Issuer   Issuer
 	Settings fleet.Settings // Replica is filled in; zero values stand for fleet.Defaults; Set changes them
@@ -93,5 +93,5 @@ type Options struct {
 	Now func() time.Time
 	// Do carries out what a change of the controller's own config entails, in this replica.
 	// It does not block. nil for nobody.
-	Do func(e2e.Change)
+	Do func(controllerconf.Change)
 }

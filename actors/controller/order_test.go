@@ -16,11 +16,11 @@ import (
 
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
+	"edgespan/config/fleet/optimize"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/operate"
-	"edgespan/config/optimize"
 )
 
 // village is a topology of nodes v0, v1 … in a ring of wireless links, by two radios each.
@@ -43,7 +43,7 @@ func village(size int) string {
 
 // optimise asks a replica.
 func (r *rig) optimise(c *Controller, by string, kinds ...optimize.Kind) (fleetapi.Written, error) {
-	w, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: fleetapi.Caller{Name: by, Role: fleetapi.Operator}, Write: operate.Optimize{Kinds: kinds}, Message: "optimise"})
+	w, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: fleetapi.Caller{Name: by, Role: fleetapi.Operator}, Write: ops.Optimize{Kinds: kinds}, Message: "optimise"})
 	synctest.Wait()
 	return w, err
 }
@@ -146,9 +146,9 @@ func TestAnOptimisationIsTheLeaders(t *testing.T) {
 		a := r.start("a")
 		r.pass(time.Second)
 		b := r.start("b")
-		r.write(a, operate.SetTopology{Document: r.doc(village(4))})
+		r.write(a, ops.SetTopology{Document: r.doc(village(4))})
 		r.pass(time.Second)
-		preview, err := b.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.Optimize{Kinds: optimize.All}, DryRun: true})
+		preview, err := b.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.Optimize{Kinds: optimize.All}, DryRun: true})
 		if err != nil || !preview.DryRun || len(preview.Effects) == 0 || len(r.by("olga")) != 0 {
 			t.Fatalf("%+v, %v", preview, err)
 		}
@@ -170,7 +170,7 @@ func TestAnOptimisationIsTheLeaders(t *testing.T) {
 		if err != nil || again.Changed || again.Revision != w.Revision {
 			t.Errorf("again: %+v, %v", again, err)
 		}
-		if _, err = r.optimise(b, "olga"); !errors.As(err, new(*operate.Refused)) || !strings.Contains(err.Error(), "names no kind") {
+		if _, err = r.optimise(b, "olga"); !errors.As(err, new(*ops.Refused)) || !strings.Contains(err.Error(), "names no kind") {
 			t.Errorf("no kind: %v", err)
 		}
 		r.pass(time.Second)
@@ -182,7 +182,7 @@ func TestAnOptimisationIsBoundToWhatItsCallerHasSeen(t *testing.T) {
 	onRig(t, func(r *rig) {
 		a := r.start("a")
 		b := r.start("b")
-		r.write(a, operate.SetTopology{Document: r.doc(village(4))})
+		r.write(a, ops.SetTopology{Document: r.doc(village(4))})
 		r.pass(time.Second)
 		seen := r.by("alice")[0]
 		if _, err := r.optimise(a, "bob", optimize.Channel); err != nil {
@@ -190,7 +190,7 @@ func TestAnOptimisationIsBoundToWhatItsCallerHasSeen(t *testing.T) {
 		}
 		for name, c := range r.replicas {
 			_, err := c.Write(r.Context(), fleetapi.WriteRequest{
-				Caller: alice, Write: operate.Optimize{Kinds: []optimize.Kind{optimize.Polarity}}, IfMatch: map[history.Layer]uint64{{Kind: history.Auto, Name: "v1"}: seen},
+				Caller: alice, Write: ops.Optimize{Kinds: []optimize.Kind{optimize.Polarity}}, IfMatch: map[history.Layer]uint64{{Kind: history.Auto, Name: "v1"}: seen},
 			})
 			var conflicts history.Conflicts
 			if !errors.As(err, &conflicts) || len(conflicts) != 1 || conflicts[0].By.Author != "bob" || conflicts[0].By.Time.IsZero() || !strings.Contains(err.Error(), "bob") {
@@ -198,7 +198,7 @@ func TestAnOptimisationIsBoundToWhatItsCallerHasSeen(t *testing.T) {
 			}
 		}
 		_, err := b.Write(r.Context(), fleetapi.WriteRequest{
-			Caller: alice, Write: operate.Optimize{Kinds: []optimize.Kind{optimize.Polarity}}, IfMatch: map[history.Layer]uint64{{Kind: history.Auto, Name: "v1"}: r.by("bob")[0]},
+			Caller: alice, Write: ops.Optimize{Kinds: []optimize.Kind{optimize.Polarity}}, IfMatch: map[history.Layer]uint64{{Kind: history.Auto, Name: "v1"}: r.by("bob")[0]},
 		})
 		if err != nil {
 			t.Error(err)
@@ -218,7 +218,7 @@ func TestTheLeaderDiesInTheMiddleOfAnOptimisation(t *testing.T) {
 					a := r.start("a")
 					r.pass(time.Second)
 					b := r.start("b")
-					r.write(a, operate.SetTopology{Document: r.doc(village(12))})
+					r.write(a, ops.SetTopology{Document: r.doc(village(12))})
 					r.pass(time.Second)
 					ways["a"].takes.Store(takes)
 					ways["a"].once.Store(once)
@@ -249,7 +249,7 @@ func TestAnOptimisationThatComesTooLateIsNotDone(t *testing.T) {
 		a := r.start("a")
 		r.pass(time.Second)
 		b := r.start("b")
-		r.write(a, operate.SetTopology{Document: r.doc(village(4))})
+		r.write(a, ops.SetTopology{Document: r.doc(village(4))})
 		r.pass(time.Second)
 		ways["a"].stall.Store(int64(storage.WriteTimeout + 5*time.Second))
 		w, err := r.optimise(b, "olga", optimize.Polarity)
@@ -274,7 +274,7 @@ func TestAnAnswerThatDidNotComeIsLookedFor(t *testing.T) {
 		a := r.start("a")
 		r.pass(time.Second)
 		b := r.start("b")
-		r.write(a, operate.SetTopology{Document: r.doc(village(4))})
+		r.write(a, ops.SetTopology{Document: r.doc(village(4))})
 		r.pass(time.Second)
 		late.held.Store(true)
 		w, err := r.optimise(b, "olga", optimize.Polarity)
@@ -326,7 +326,7 @@ func TestNobodyLeads(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			onRig(t, func(r *rig) {
 				b := r.start("b")
-				r.write(b, operate.SetTopology{Document: r.doc(village(4))})
+				r.write(b, ops.SetTopology{Document: r.doc(village(4))})
 				r.pass(time.Second)
 				c.hold(r)
 				began := time.Now()
@@ -346,7 +346,7 @@ func TestTwoOptimisationsAtOnce(t *testing.T) {
 	serial := func(kinds ...optimize.Kind) (out string) {
 		onRig(t, func(r *rig) {
 			c := r.start("a")
-			r.write(c, operate.SetTopology{Document: r.doc(village(6))})
+			r.write(c, ops.SetTopology{Document: r.doc(village(6))})
 			r.pass(time.Second)
 			for _, k := range kinds {
 				if _, err := r.optimise(c, "olga", k); err != nil {
@@ -361,7 +361,7 @@ func TestTwoOptimisationsAtOnce(t *testing.T) {
 		allowed := map[string]bool{serial(kinds[0], kinds[1]): true, serial(kinds[1], kinds[0]): true}
 		onRig(t, func(r *rig) {
 			a, b := r.start("a"), r.start("b")
-			r.write(a, operate.SetTopology{Document: r.doc(village(6))})
+			r.write(a, ops.SetTopology{Document: r.doc(village(6))})
 			r.pass(time.Second)
 			var all sync.WaitGroup
 			answers := make([]fleetapi.Written, 2)
@@ -371,14 +371,14 @@ func TestTwoOptimisationsAtOnce(t *testing.T) {
 					defer all.Done()
 					var err error
 					by := fleetapi.Caller{Name: []string{"olga", "otto"}[i], Role: fleetapi.Operator}
-					answers[i], err = c.Write(r.Context(), fleetapi.WriteRequest{Caller: by, Write: operate.Optimize{Kinds: kinds[i : i+1]}})
+					answers[i], err = c.Write(r.Context(), fleetapi.WriteRequest{Caller: by, Write: ops.Optimize{Kinds: kinds[i : i+1]}})
 					if err != nil {
 						t.Error(err)
 					}
 				}()
 				go func() {
 					defer all.Done()
-					if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNetwork{Overrides: config.Object{"envParams": config.Object{"A": fmt.Sprint(i)}}}}); err != nil {
+					if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNetwork{Overrides: config.Object{"envParams": config.Object{"A": fmt.Sprint(i)}}}}); err != nil {
 						t.Error(err)
 					}
 				}()

@@ -12,10 +12,10 @@ import (
 	nodespkg "edgespan/actors/controller/nodes"
 	"edgespan/config"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
-	"edgespan/config/operate"
 	"edgespan/config/peer"
 )
 
@@ -45,7 +45,7 @@ func newPeering() peering {
 
 // peersOf reads the descriptors of a state of the layers. Those with faults are told and left out.
 func (d *deps) peersOf(s history.State) (*peer.Fleet, error) {
-	f, err := (&operate.World{State: s}).Peers()
+	f, err := (&ops.World{State: s}).Peers()
 	var faults config.Faults
 	if errors.As(err, &faults) {
 		d.Log.Error("read the descriptors of peers and clusters", zap.Error(faults))
@@ -57,7 +57,7 @@ func (d *deps) peersOf(s history.State) (*peer.Fleet, error) {
 // peersAnyway is peersOf that leaves what was read before as it is where one is damaged in the store: nil.
 func (d *deps) peersAnyway(s history.State) (*peer.Fleet, error) {
 	f, err := d.peersOf(s)
-	if errors.As(err, new(*operate.Refused)) {
+	if errors.As(err, new(*ops.Refused)) {
 		d.Log.Error("read the descriptors of peers and clusters: what was known of them stays", zap.Error(err))
 		return nil, nil
 	}

@@ -12,9 +12,9 @@ import (
 
 	nodespkg "edgespan/actors/controller/nodes"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/operate"
 	"edgespan/config/peer"
 	"edgespan/config/state"
 )
@@ -66,11 +66,11 @@ func (c *Controller) Peer(ctx context.Context, name string) (fleetapi.PeerDetail
 		return fleetapi.PeerDetail{}, err
 	}
 	if s := c.d.dir.named(name); v.Document == nil && (s == nil || s.Process() == nil) {
-		return fleetapi.PeerDetail{}, &operate.NotFoundError{What: fmt.Sprintf("peer %q", name), Allowed: "a peer that is described, or a node that has joined, is allowed"}
+		return fleetapi.PeerDetail{}, &ops.NotFoundError{What: fmt.Sprintf("peer %q", name), Allowed: "a peer that is described, or a node that has joined, is allowed"}
 	}
 	r, view := c.d.peerReport(f, name)
 	d := fleetapi.PeerDetail{
-		Peer: c.d.peerOf(f, r), Descriptor: operate.MaskPeer(v.Document), Parameters: []fleetapi.PeerParameter{}, Ignored: []fleetapi.PeerParameter{},
+		Peer: c.d.peerOf(f, r), Descriptor: ops.MaskPeer(v.Document), Parameters: []fleetapi.PeerParameter{}, Ignored: []fleetapi.PeerParameter{},
 	}
 	if v.Document != nil {
 		d.Revision = v.Revision
@@ -107,7 +107,7 @@ func (c *Controller) Cluster(ctx context.Context, name string) (fleetapi.Cluster
 	}
 	cluster, is := f.Clusters[name]
 	if !is {
-		return fleetapi.ClusterDetail{}, &operate.NotFoundError{What: fmt.Sprintf("cluster %q", name), Allowed: "a cluster that is described is allowed"}
+		return fleetapi.ClusterDetail{}, &ops.NotFoundError{What: fmt.Sprintf("cluster %q", name), Allowed: "a cluster that is described is allowed"}
 	}
 	v, err := c.described(ctx, history.Layer{Kind: history.Cluster, Name: name})
 	if err != nil {
@@ -152,7 +152,7 @@ func (c *Controller) Changed(ctx context.Context, mark uint64) (uint64, error) {
 
 // described is the layer of a descriptor, without a document where there is none.
 func (c *Controller) described(ctx context.Context, l history.Layer) (history.Version, error) {
-	return read(ctx, c, func(w *operate.World) (history.Version, error) { return w.State.Layer(l) })
+	return read(ctx, c, func(w *ops.World) (history.Version, error) { return w.State.Layer(l) })
 }
 
 // peerReport is the report of a node by its name, as it is now: of a node without a stream its

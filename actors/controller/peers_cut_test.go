@@ -13,10 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/operate"
 )
 
 // mains is the power supply of a controller: each write to the store and each message to a node
@@ -95,22 +95,22 @@ func (p *powered) Commit(ctx context.Context, t kv.Txn) (o kv.Outcome, err error
 
 // wire carries what a living controller says and hears.
 func (m *mains) wire(at *Controller, n *fakeNode, msg any, pass func()) {
-	at.d.Store.(*powered).step(fmt.Sprintf("%s: %s", n.name, strings.TrimPrefix(fmt.Sprintf("%T", msg), "link.")), pass)
+	at.d.Store.(*powered).step(fmt.Sprintf("%s: %s", n.name, strings.TrimPrefix(fmt.Sprintf("%T", msg), "nodeproto.")), pass)
 }
 
 // turn is what an operator does to the cluster, and the state that it has then.
 type turn struct {
 	name  string
-	write func(*rig) operate.Write
+	write func(*rig) ops.Write
 	state string
 }
 
 var turns = []turn{
-	{"deploy", func(*rig) operate.Write { return operate.Deploy{Clusters: []string{"lab"}} }, "deployed"},
-	{"edit", func(r *rig) operate.Write {
-		return operate.Describe{Documents: []config.Object{r.doc(clusterDoc("star", "b", "a", "c")), r.doc(peerDoc("c", daemon))}}
+	{"deploy", func(*rig) ops.Write { return ops.Deploy{Clusters: []string{"lab"}} }, "deployed"},
+	{"edit", func(r *rig) ops.Write {
+		return ops.Describe{Documents: []config.Object{r.doc(clusterDoc("star", "b", "a", "c")), r.doc(peerDoc("c", daemon))}}
 	}, "deployed"},
-	{"undeploy", func(*rig) operate.Write { return operate.Undeploy{Clusters: []string{"lab"}} }, "undeployed"},
+	{"undeploy", func(*rig) ops.Write { return ops.Undeploy{Clusters: []string{"lab"}} }, "undeployed"},
 }
 
 // result is what a change came to.

@@ -8,10 +8,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/link"
-	"edgespan/config/operate"
 	"edgespan/config/peer"
 	"edgespan/config/state"
 )
@@ -188,16 +188,16 @@ func TestDefect_15_WhatIsWantedNowIsWhatANodeGetsAsItComes(t *testing.T) {
 		r.deploy(c)
 		for range 5 {
 			r.nodes["b"].connect(c) // at the same time as the write
-			r.write(c, operate.Undeploy{Clusters: []string{"lab"}})
+			r.write(c, ops.Undeploy{Clusters: []string{"lab"}})
 			r.nodes["b"].connect(c)
-			r.write(c, operate.Deploy{Clusters: []string{"lab"}})
+			r.write(c, ops.Deploy{Clusters: []string{"lab"}})
 		}
 		r.pass(5 * time.Minute)
 		r.agrees(c)
 		r.cluster(c, "deployed", true)
 		// A report of before a change prunes nothing, whatever it says.
 		n := r.nodes["a"]
-		old := link.Report{}
+		old := nodeproto.Report{}
 		n.mu.Lock()
 		old, s := n.report(), n.stream
 		n.mu.Unlock()

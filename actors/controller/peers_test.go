@@ -12,10 +12,10 @@ import (
 	"github.com/google/uuid"
 
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/kv"
-	"edgespan/config/link"
-	"edgespan/config/operate"
 	"edgespan/config/peer"
 	"edgespan/config/state"
 )
@@ -31,7 +31,7 @@ func (r *rig) peered() *Controller {
 	r.Helper()
 	c := r.start("a")
 	for i, name := range []string{"a", "b", "c"} {
-		r.join(c, name).ports = []link.Port{{Label: "wan0", Addresses: []string{"fe80::1", fmt.Sprintf("192.0.2.%d", i+1)}, MTU: 1500}}
+		r.join(c, name).ports = []nodeproto.Port{{Label: "wan0", Addresses: []string{"fe80::1", fmt.Sprintf("192.0.2.%d", i+1)}, MTU: 1500}}
 		r.nodes[name].connect(c)
 	}
 	r.node(c, "d")
@@ -60,7 +60,7 @@ const daemon = `"executors":{"daemon":{"command":["/usr/bin/true"]}}`
 
 func (r *rig) describe(c *Controller, docs ...string) {
 	r.Helper()
-	w := operate.Describe{}
+	w := ops.Describe{}
 	for _, text := range docs {
 		w.Documents = append(w.Documents, r.doc(text))
 	}
@@ -69,13 +69,13 @@ func (r *rig) describe(c *Controller, docs ...string) {
 
 func (r *rig) deploy(c *Controller) {
 	r.Helper()
-	r.write(c, operate.Deploy{Clusters: []string{"lab"}})
+	r.write(c, ops.Deploy{Clusters: []string{"lab"}})
 	r.pass(time.Minute)
 }
 
 func (r *rig) undeploy(c *Controller) {
 	r.Helper()
-	r.write(c, operate.Undeploy{Clusters: []string{"lab"}})
+	r.write(c, ops.Undeploy{Clusters: []string{"lab"}})
 	r.pass(time.Minute)
 }
 
@@ -262,7 +262,7 @@ func TestAnAddressThatComesLaterFlowsIntoTheOthers(t *testing.T) {
 		before := r.nodes["d"].pushes
 		n := r.nodes["a"]
 		n.mu.Lock()
-		n.ports = []link.Port{{Label: "wan0", Addresses: []string{"198.51.100.7"}, MTU: 1400}}
+		n.ports = []nodeproto.Port{{Label: "wan0", Addresses: []string{"198.51.100.7"}, MTU: 1400}}
 		n.mu.Unlock()
 		r.pass(time.Minute)
 		for _, name := range []string{"b", "c"} {
@@ -275,7 +275,7 @@ func TestAnAddressThatComesLaterFlowsIntoTheOthers(t *testing.T) {
 		}
 		r.agrees(c)
 		n.mu.Lock()
-		n.ports = []link.Port{{Label: "wan0", MTU: 1400}} // its cable is pulled
+		n.ports = []nodeproto.Port{{Label: "wan0", MTU: 1400}} // its cable is pulled
 		n.mu.Unlock()
 		pushes, _ := r.nodes["b"].got()
 		r.pass(time.Minute)
@@ -336,10 +336,10 @@ func TestAnUndeployedClusterIsRemovedAndThenForgotten(t *testing.T) {
 func TestADeployWaitsForNoPushBeforeIt(t *testing.T) {
 	onPeers(t, func(r *rig, c *Controller) {
 		for range 2 {
-			r.write(c, operate.Deploy{Clusters: []string{"lab"}})
+			r.write(c, ops.Deploy{Clusters: []string{"lab"}})
 			r.pass(time.Second)
 			r.cluster(c, "deployed", true)
-			r.write(c, operate.Undeploy{Clusters: []string{"lab"}})
+			r.write(c, ops.Undeploy{Clusters: []string{"lab"}})
 			r.pass(time.Second)
 			r.cluster(c, "undeployed", false)
 		}

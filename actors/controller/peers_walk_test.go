@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"edgespan/config"
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/link"
-	"edgespan/config/operate"
 	"edgespan/config/state"
 )
 
@@ -33,7 +33,7 @@ func (w *stroll) any() *Controller {
 }
 
 // try writes what may be refused as things are.
-func (w *stroll) try(write operate.Write) {
+func (w *stroll) try(write ops.Write) {
 	_, err := w.any().Write(w.Context(), fleetapi.WriteRequest{Caller: alice, Write: write, Message: "walk"})
 	w.done = append(w.done, fmt.Sprintf("%T %+v: %v", write, write, err))
 }
@@ -56,11 +56,11 @@ func (w *stroll) step() {
 	n := w.nodes[name]
 	switch w.rand.IntN(10) {
 	case 0, 1:
-		w.try(operate.Describe{Documents: []config.Object{w.doc(w.document())}})
+		w.try(ops.Describe{Documents: []config.Object{w.doc(w.document())}})
 	case 2:
-		w.try(operate.Deploy{Clusters: []string{"lab"}})
+		w.try(ops.Deploy{Clusters: []string{"lab"}})
 	case 3:
-		w.try(operate.Undeploy{Clusters: []string{"lab"}})
+		w.try(ops.Undeploy{Clusters: []string{"lab"}})
 	case 4:
 		w.done = append(w.done, "cut "+name)
 		n.cut()
@@ -81,7 +81,7 @@ func (w *stroll) step() {
 		if name != "d" {
 			w.done = append(w.done, "address "+name)
 			n.mu.Lock()
-			n.ports = []link.Port{{Label: "wan0", Addresses: []string{fmt.Sprintf("198.51.100.%d", 1+w.rand.IntN(200))}, MTU: 1400 + w.rand.IntN(100)}}
+			n.ports = []nodeproto.Port{{Label: "wan0", Addresses: []string{fmt.Sprintf("198.51.100.%d", 1+w.rand.IntN(200))}, MTU: 1400 + w.rand.IntN(100)}}
 			n.mu.Unlock()
 		}
 	case 8:

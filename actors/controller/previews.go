@@ -13,12 +13,12 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
-	"edgespan/config/operate"
 )
 
 // The states of a node in a preview.
@@ -51,9 +51,9 @@ func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (flee
 	p := plan{Until: c.d.Now().Add(c.d.settings().Preview).UTC().Truncate(time.Second), Nodes: map[string]fleetapi.NodePreview{}, IDs: map[string]string{}}
 	var named []string
 	switch x := r.Write.(type) {
-	case operate.SetNetwork:
+	case ops.SetNetwork:
 		p.Overrides, p.OfNetwork = masked(w.Metadata, x.Overrides), true
-	case operate.SetNodes:
+	case ops.SetNodes:
 		p.Overrides = maskedNodes(w.Metadata, x.Overrides)
 		named = config.Keys(x.Overrides)
 	default:
@@ -88,10 +88,10 @@ func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (flee
 }
 
 // judge judges a write in the turn of who asks.
-func (c *Controller) judge(ctx context.Context, w *operate.World, q operate.Write) (operate.Outcome, error) {
+func (c *Controller) judge(ctx context.Context, w *ops.World, q ops.Write) (ops.Outcome, error) {
 	done, err := httpapi.Turn(ctx)
 	if err != nil {
-		return operate.Outcome{}, err
+		return ops.Outcome{}, err
 	}
 	defer done()
 	w.Ended = ctx.Err
@@ -179,7 +179,7 @@ func (c *Controller) PreviewResult(ctx context.Context, id string) (fleetapi.Pre
 		}
 	}
 	if p == nil {
-		return fleetapi.Preview{}, &operate.NotFoundError{What: fmt.Sprintf("preview %q", id), Allowed: "previews are kept for " + c.d.settings().Preview.String()}
+		return fleetapi.Preview{}, &ops.NotFoundError{What: fmt.Sprintf("preview %q", id), Allowed: "previews are kept for " + c.d.settings().Preview.String()}
 	}
 	return p.result(id, answers), nil
 }

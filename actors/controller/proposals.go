@@ -19,11 +19,11 @@ import (
 	"edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
 	"edgespan/config/layers/metadata"
-	"edgespan/config/operate"
 )
 
 // What a node tells of hardware that is not known here is a proposal: it would be the base of
@@ -43,7 +43,7 @@ type proposal struct {
 	Node  string          `json:"node"` // UUID
 	At    time.Time       `json:"at"`
 	By    string          `json:"by,omitempty"` // who has accepted it
-	Data  json.RawMessage `json:"data"`         // a link.BaseConfig
+	Data  json.RawMessage `json:"data"`         // a nodeproto.BaseConfig
 }
 
 // savedProposal is what the saver is given a proposal as: what is stored of the fleet is nothing else.
@@ -214,7 +214,7 @@ func (c *Controller) proposalOf(ctx context.Context, board, node string) (propos
 	all = slices.DeleteFunc(all, func(p proposal) bool { return p.Board != board || p.By != "" || node != "" && c.nameOf(p.Node) != node })
 	switch len(all) {
 	case 0:
-		return proposal{}, &operate.NotFoundError{What: "a proposal for board " + config.Quote(board), Allowed: "must be one that edgespan boards list shows"}
+		return proposal{}, &ops.NotFoundError{What: "a proposal for board " + config.Quote(board), Allowed: "must be one that edgespan boards list shows"}
 	case 1:
 		return all[0], nil
 	}
@@ -222,7 +222,7 @@ func (c *Controller) proposalOf(ctx context.Context, board, node string) (propos
 }
 
 // HardwareConfig is what was proposed, or accepted where no node is named and none proposes.
-func (c *Controller) HardwareConfig(ctx context.Context, board, node string, reveal bool) (operate.Document, error) {
+func (c *Controller) HardwareConfig(ctx context.Context, board, node string, reveal bool) (ops.Document, error) {
 	p, err := c.proposalOf(ctx, board, node)
 	if err != nil && node == "" {
 		all, fault := c.hardware(ctx)
@@ -231,13 +231,13 @@ func (c *Controller) HardwareConfig(ctx context.Context, board, node string, rev
 		}
 	}
 	if err != nil {
-		return operate.Document{}, err
+		return ops.Document{}, err
 	}
 	doc, faults := config.ParseFew(p.Data)
 	if faults != nil {
-		return operate.Document{}, faults
+		return ops.Document{}, faults
 	}
-	return read(ctx, c, func(w *operate.World) (operate.Document, error) {
+	return read(ctx, c, func(w *ops.World) (ops.Document, error) {
 		d, err := w.Proposed(doc, reveal)
 		d.Digest = c.digestOf(p)
 		return d, err
@@ -295,7 +295,7 @@ func (c *Controller) RejectHardware(ctx context.Context, _ fleetapi.Caller, boar
 		}
 	}
 	if txn.Then == nil {
-		return &operate.NotFoundError{What: "a proposal for board " + config.Quote(board), Allowed: "must be one that edgespan boards list shows"}
+		return &ops.NotFoundError{What: "a proposal for board " + config.Quote(board), Allowed: "must be one that edgespan boards list shows"}
 	}
 	_, err = c.d.Commit(ctx, txn)
 	return err
@@ -312,7 +312,7 @@ func (c *Controller) ForgetHardware(ctx context.Context, by fleetapi.Caller, boa
 	}
 	o, err := c.d.Commit(ctx, kv.Txn{Compares: []kv.Compare{kv.Exists(key)}, Then: []kv.Op{kv.Delete(key)}})
 	if err == nil && !o.Succeeded {
-		return &operate.NotFoundError{What: "accepted hardware of board " + config.Quote(board)}
+		return &ops.NotFoundError{What: "accepted hardware of board " + config.Quote(board)}
 	}
 	return err
 }

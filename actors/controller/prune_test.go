@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
 	"edgespan/config/layers/metadata"
-	"edgespan/config/operate"
 )
 
 // hourly is a rig whose wall clock goes on by hours.
@@ -63,15 +63,15 @@ func TestTheHistoryIsPruned(t *testing.T) {
 			if err != nil || len(all) != 31 || len(all[29].Layers) != 1 || len(all[30].Layers) != 0 {
 				t.Fatalf("%d revisions, %v", len(all), err)
 			}
-			if _, err := c.Diff(r.Context(), 3, newest); !errors.As(err, new(*operate.NotFoundError)) {
+			if _, err := c.Diff(r.Context(), 3, newest); !errors.As(err, new(*ops.NotFoundError)) {
 				t.Errorf("a diff with what is gone: %v", err)
 			}
-			if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.Restore{Revision: 3}}); !errors.As(err, new(*operate.NotFoundError)) {
+			if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.Restore{Revision: 3}}); !errors.As(err, new(*ops.NotFoundError)) {
 				t.Errorf("what is gone is brought back: %v", err)
 			}
 		}
-		r.write(b, operate.Restore{Revision: p.From})
-		r.write(a, operate.Revert{Revision: newest + 1})
+		r.write(b, ops.Restore{Revision: p.From})
+		r.write(a, ops.Revert{Revision: newest + 1})
 		r.pass(time.Minute)
 		r.wants(a, "n0", "in sync")
 		layer := history.Layer{Kind: history.Network}
@@ -100,7 +100,7 @@ func TestAPruneKeepsWhatARolloutNeeds(t *testing.T) {
 		r.rollout(c, number, fleetapi.PauseRollout)
 		for i := range 30 { // of a layer that is no node's
 			r.hours.Add(1)
-			r.write(c, operate.SetTopology{Document: r.doc(fmt.Sprintf(`{"name":"t%d","nodes":[],"links":[],"sites":[]}`, i))})
+			r.write(c, ops.SetTopology{Document: r.doc(fmt.Sprintf(`{"name":"t%d","nodes":[],"links":[],"sites":[]}`, i))})
 		}
 		p, err := c.PruneHistory(r.Context(), alice, r.later()().Add(-time.Hour), false)
 		if err != nil || p.From != number-1 {

@@ -14,10 +14,10 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
-	"edgespan/config/operate"
 )
 
 // histories is how many random histories run. While they do the garbage waits for longer: each makes
@@ -147,7 +147,7 @@ func (w *walk) overrides() config.Object {
 	return config.Object{"envParams": env}
 }
 
-func (w *walk) put(c *Controller, x operate.Write) {
+func (w *walk) put(c *Controller, x ops.Write) {
 	w.Helper()
 	if _, err := c.Write(w.Context(), fleetapi.WriteRequest{Caller: alice, Write: x}); err != nil {
 		w.Fatalf("write: %v\n%v", err, w.log)
@@ -157,7 +157,7 @@ func (w *walk) put(c *Controller, x operate.Write) {
 func (w *walk) writeNetwork() {
 	o, c := w.overrides(), w.some()
 	w.note("network %v at %s", o, c.d.Replica)
-	w.put(c, operate.SetNetwork{Overrides: o})
+	w.put(c, ops.SetNetwork{Overrides: o})
 	w.network = o
 }
 
@@ -167,7 +167,7 @@ func (w *walk) writeNode() {
 		o["sysParams"] = config.Object{"managedConfig": w.rand.IntN(2) == 0}
 	}
 	w.note("%s %v at %s", n.name, o, c.d.Replica)
-	w.put(c, operate.SetNodes{Overrides: config.Object{n.name: o}})
+	w.put(c, ops.SetNodes{Overrides: config.Object{n.name: o}})
 	w.own[n.name] = o
 }
 

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"edgespan/config/fleet"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
-	"edgespan/config/operate"
 )
 
 // Every read is answered from what the controller has: not a word goes to a node. What nodes are asked
@@ -31,8 +31,8 @@ func TestReadsAskNoNode(t *testing.T) {
 		}
 		ctx, before := r.Context(), words()
 		reads := map[string]func() error{
-			"config":   func() error { _, err := c.Config(ctx, operate.ConfigQuery{Node: "n0"}); return err },
-			"paths":    func() error { _, err := c.Paths(ctx, operate.PathsQuery{Paths: [][]string{{"*"}}}); return err },
+			"config":   func() error { _, err := c.Config(ctx, ops.ConfigQuery{Node: "n0"}); return err },
+			"paths":    func() error { _, err := c.Paths(ctx, ops.PathsQuery{Paths: [][]string{{"*"}}}); return err },
 			"explain":  func() error { _, err := c.Explain(ctx, "n0", nil); return err },
 			"metadata": func() error { _, err := c.Metadata(ctx, "node"); return err },
 			"topology": func() error { _, err := c.Topology(ctx); return err },
@@ -55,10 +55,10 @@ func TestReadsAskNoNode(t *testing.T) {
 			},
 		}
 		for l := layers.Base; l <= layers.Node; l++ {
-			reads[l.String()+" layer"] = func() error { _, err := c.Layer(ctx, operate.LayerQuery{Layer: l}); return err }
+			reads[l.String()+" layer"] = func() error { _, err := c.Layer(ctx, ops.LayerQuery{Layer: l}); return err }
 		}
 		for name, read := range reads {
-			var missing *operate.NotFoundError
+			var missing *ops.NotFoundError
 			if err := read(); err != nil && !errors.As(err, &missing) {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -67,7 +67,7 @@ func TestReadsAskNoNode(t *testing.T) {
 				before = now
 			}
 		}
-		if _, err := c.Preview(ctx, fleetapi.WriteRequest{Caller: alice, Write: operate.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"two"}}`)}}); err != nil {
+		if _, err := c.Preview(ctx, fleetapi.WriteRequest{Caller: alice, Write: ops.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"two"}}`)}}); err != nil {
 			t.Error(err)
 		}
 		if words() == before {

@@ -12,10 +12,10 @@ import (
 
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/operate"
 )
 
 func TestANodeGoesToAnotherReplica(t *testing.T) {
@@ -78,12 +78,12 @@ func TestARenameIsSeenWhole(t *testing.T) {
 	onRig(t, func(r *rig) {
 		c := r.start("a")
 		topology := `{"name":"t","sites":[{"name":"s","location":{"latitude":0,"longitude":0,"altitude":0}}],"nodes":[{"name":"n1","node_type":2,"mac_addr":"00:00:00:00:00:01","pop_node":true,"site_name":"s","wlan_mac_addrs":[]}],"links":[]}`
-		r.write(c, operate.SetTopology{Document: r.doc(topology)})
-		r.write(c, operate.SetNodes{Overrides: r.doc(`{"n1":{"envParams":{"B":"own"}}}`)})
+		r.write(c, ops.SetTopology{Document: r.doc(topology)})
+		r.write(c, ops.SetNodes{Overrides: r.doc(`{"n1":{"envParams":{"B":"own"}}}`)})
 		r.synced(c, "n1")
 		n := r.nodes["n1"]
 		pushes, _ := n.got()
-		r.write(c, operate.EditTopology{Object: "node", Op: "rename", Name: "n1", To: "n9"})
+		r.write(c, ops.EditTopology{Object: "node", Op: "rename", Name: "n1", To: "n9"})
 		r.pass(time.Minute)
 		r.wants(c, "n9", "in sync")
 		if again, _ := n.got(); again != pushes+1 {
@@ -106,7 +106,7 @@ func TestAPreviewAsksTheNodesOfAllReplicas(t *testing.T) {
 		r.synced(a, "n1")
 		r.synced(b, "n2")
 		r.join(a, "n3")
-		p, err := a.Preview(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNodes{Overrides: r.doc(
+		p, err := a.Preview(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNodes{Overrides: r.doc(
 			`{"n1":{"envParams":{"B":"1"}},"n2":{"envParams":{"B":"1"}}}`)}})
 		if err != nil || len(p.Nodes) != 2 || p.Nodes["n1"].State != "pending" || p.Complete {
 			t.Fatalf("%+v, %v", p, err)
@@ -125,7 +125,7 @@ func TestAPreviewAsksTheNodesOfAllReplicas(t *testing.T) {
 		s := a.d.settings()
 		s.Preview = 5 * time.Minute
 		a.Set(s)
-		if p, err = a.Preview(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNodes{Overrides: r.doc(
+		if p, err = a.Preview(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNodes{Overrides: r.doc(
 			`{"n1":{"envParams":{"B":"1"}}}`)}}); err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func TestWritesMeetAtTheHead(t *testing.T) {
 				c = b
 			}
 			go func() {
-				_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNetwork{
+				_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNetwork{
 					Overrides: config.Object{"envParams": config.Object{string(rune('a' + i)): "1"}}, Modify: true,
 				}})
 				done <- err
@@ -169,14 +169,14 @@ func TestWritesMeetAtTheHead(t *testing.T) {
 			t.Errorf("%d editions, %v", len(editions), err)
 		}
 		_, err = b.Write(r.Context(), fleetapi.WriteRequest{
-			Caller: alice, Write: operate.SetNetwork{Overrides: config.Object{}},
+			Caller: alice, Write: ops.SetNetwork{Overrides: config.Object{}},
 			IfMatch: map[history.Layer]uint64{{Kind: history.Network}: 3},
 		})
 		var conflicts history.Conflicts
 		if !errors.As(err, &conflicts) || conflicts[0].By.Number != 20 {
 			t.Error("a write that was bound to an old revision:", err)
 		}
-		w, err := b.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, DryRun: true, Write: operate.SetNetwork{Overrides: config.Object{}}})
+		w, err := b.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, DryRun: true, Write: ops.SetNetwork{Overrides: config.Object{}}})
 		if err != nil || !w.Changed || !w.DryRun || w.Revision != 20 {
 			t.Errorf("a dry run: %+v, %v", w, err)
 		}
@@ -230,12 +230,12 @@ func TestAStoreThatFailsForAWhileLosesNothing(t *testing.T) {
 		n.mu.Lock()
 		n.reject = "bad"
 		n.mu.Unlock()
-		if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"bad"}}`)}}); err != nil {
+		if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"bad"}}`)}}); err != nil {
 			t.Fatal(err)
 		}
 		fail(errors.New("no store")) // before what follows is stored
 		r.nodes["n2"].connect(c)
-		if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNetwork{Overrides: config.Object{}}}); err == nil {
+		if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNetwork{Overrides: config.Object{}}}); err == nil {
 			t.Error("a write without a store was accepted")
 		}
 		if c.Ready(r.Context()) == nil {

@@ -19,13 +19,13 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
 	"edgespan/config/layers/metadata"
-	"edgespan/config/link"
-	"edgespan/config/operate"
 )
 
 // memory is a store in memory, over the model that the real ones are held to.
@@ -202,14 +202,14 @@ type issuer struct {
 }
 
 // refusal is why a node may not join.
-func refusal(_ link.Joined, err error) error { return err }
+func refusal(_ nodeproto.Joined, err error) error { return err }
 
 func hashText(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
 
-func (i *issuer) Redeem(now time.Time, t Token, j link.Join) (Token, error) {
+func (i *issuer) Redeem(now time.Time, t Token, j nodeproto.Join) (Token, error) {
 	switch {
 	case t.Hash == "" || t.Hash != hashText(j.Token):
 		return Token{}, errors.New("the token is not known here")
@@ -360,7 +360,7 @@ func (r *rig) stop(name string) {
 
 var alice = fleetapi.Caller{Name: "alice", Role: fleetapi.Admin}
 
-func (r *rig) write(c *Controller, w operate.Write) fleetapi.Written {
+func (r *rig) write(c *Controller, w ops.Write) fleetapi.Written {
 	r.Helper()
 	out, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: w, Message: "test"})
 	if err != nil {
@@ -381,7 +381,7 @@ func (r *rig) doc(text string) config.Object {
 
 func (r *rig) network(c *Controller, text string) {
 	r.Helper()
-	r.write(c, operate.SetNetwork{Overrides: r.doc(text)})
+	r.write(c, ops.SetNetwork{Overrides: r.doc(text)})
 }
 
 // join makes a node that joins by a token.
@@ -392,7 +392,7 @@ func (r *rig) join(c *Controller, name string) *fakeNode {
 		r.Fatal(err)
 	}
 	n := newFakeNode(r, name)
-	if err := refusal(c.Join(r.Context(), link.Join{Token: inv.Token, Name: name, Node: n.id, Key: "key-" + name})); err != nil {
+	if err := refusal(c.Join(r.Context(), nodeproto.Join{Token: inv.Token, Name: name, Node: n.id, Key: "key-" + name})); err != nil {
 		r.Fatal(err)
 	}
 	synctest.Wait()

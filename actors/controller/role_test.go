@@ -9,10 +9,10 @@ import (
 
 	"edgespan/actors/controller/rollouts"
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers/metadata"
-	"edgespan/config/operate"
 )
 
 // TestAnOperatorDoesNotBringBackWhatIsAnAdmins asks an operator for each way to a file of the
@@ -26,19 +26,19 @@ func TestAnOperatorDoesNotBringBackWhatIsAnAdmins(t *testing.T) {
 		c := r.start("a")
 		r.fleetOf(c, 3)
 		network := func(v string) config.Object { return r.doc(`{"envParams":{"A":"` + v + `"}}`) }
-		first := r.write(c, operate.SetE2E{File: "controller", Config: r.doc(`{"flags":{"a":"1"}}`)})
-		second := r.write(c, operate.SetE2E{File: "controller", Config: r.doc(`{"flags":{"a":"2"}}`)})
-		plain := r.write(c, operate.SetNetwork{Overrides: network("9")})
+		first := r.write(c, ops.SetE2E{File: "controller", Config: r.doc(`{"flags":{"a":"1"}}`)})
+		second := r.write(c, ops.SetE2E{File: "controller", Config: r.doc(`{"flags":{"a":"2"}}`)})
+		plain := r.write(c, ops.SetNetwork{Overrides: network("9")})
 		r.pass(time.Second)
-		mixed := r.write(c, operate.Import{Files: history.Files{Network: network("10"), E2E: map[string]config.Object{"controller": r.doc(`{"flags":{"a":"3"}}`)}}})
+		mixed := r.write(c, ops.Import{Files: history.Files{Network: network("10"), E2E: map[string]config.Object{"controller": r.doc(`{"flags":{"a":"3"}}`)}}})
 		r.pass(time.Second)
 		bob := fleetapi.Caller{Name: "bob", Role: fleetapi.Operator}
-		for name, w := range map[string]operate.Write{
-			"write": operate.SetE2E{File: "controller", Config: r.doc(`{"flags":{"a":"7"}}`), Modify: true}, "aggregator": operate.SetE2E{File: "aggregator", Config: r.doc(`{"flags":{"a":"7"}}`)},
-			"own part": operate.SetE2E{File: "controller", Config: r.doc(`{"flags":{"b":"7"}}`), Modify: true, Replica: "a"},
-			"restore":  operate.Restore{Revision: first.Revision}, "restore of the layer": operate.Restore{Revision: first.Revision, Layers: []history.Layer{{Kind: history.E2E, Name: "controller"}}},
-			"revert": operate.Revert{Revision: second.Revision}, "revert of both": operate.Revert{Revision: mixed.Revision},
-			"import": operate.Import{Files: history.Files{E2E: map[string]config.Object{"controller": r.doc(`{"flags":{"a":"8"}}`)}}},
+		for name, w := range map[string]ops.Write{
+			"write": ops.SetE2E{File: "controller", Config: r.doc(`{"flags":{"a":"7"}}`), Modify: true}, "aggregator": ops.SetE2E{File: "aggregator", Config: r.doc(`{"flags":{"a":"7"}}`)},
+			"own part": ops.SetE2E{File: "controller", Config: r.doc(`{"flags":{"b":"7"}}`), Modify: true, Replica: "a"},
+			"restore":  ops.Restore{Revision: first.Revision}, "restore of the layer": ops.Restore{Revision: first.Revision, Layers: []history.Layer{{Kind: history.E2E, Name: "controller"}}},
+			"revert": ops.Revert{Revision: second.Revision}, "revert of both": ops.Revert{Revision: mixed.Revision},
+			"import": ops.Import{Files: history.Files{E2E: map[string]config.Object{"controller": r.doc(`{"flags":{"a":"8"}}`)}}},
 		} {
 			for _, dry := range []bool{true, false} {
 				_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: bob, Write: w, DryRun: dry})
@@ -62,10 +62,10 @@ func TestAnOperatorDoesNotBringBackWhatIsAnAdmins(t *testing.T) {
 			t.Errorf("flag %v, %v", v, err)
 		}
 		// What is no admin's goes back as ever, also over revisions that wrote an admin's layer.
-		if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: bob, Write: operate.Restore{Revision: plain.Revision, Layers: []history.Layer{{Kind: history.Network}}}}); err != nil {
+		if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: bob, Write: ops.Restore{Revision: plain.Revision, Layers: []history.Layer{{Kind: history.Network}}}}); err != nil {
 			t.Errorf("restore of the network: %v", err)
 		}
-		if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.Restore{Revision: first.Revision}}); err != nil {
+		if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.Restore{Revision: first.Revision}}); err != nil {
 			t.Errorf("restore by an admin: %v", err)
 		}
 	})

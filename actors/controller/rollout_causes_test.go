@@ -7,10 +7,10 @@ import (
 
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers/metadata"
-	"edgespan/config/operate"
 )
 
 // A revert takes back what its rollout brought: not what all nodes got at once while staged
@@ -64,7 +64,7 @@ func TestARevertTakesNothingOlderBack(t *testing.T) {
 // config is what B is of a node's config.
 func (r *rig) config(c *Controller, name string) string {
 	r.Helper()
-	d, err := c.Config(r.Context(), operate.ConfigQuery{Node: name})
+	d, err := c.Config(r.Context(), ops.ConfigQuery{Node: name})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestARevertTakesNothingElseBack(t *testing.T) {
 		r.flag(c, "true")
 		r.pass(10 * time.Second)
 		own := func(node, text string) {
-			r.write(c, operate.SetNodes{Overrides: r.doc(`{"` + node + `":{"envParams":{"B":"` + text + `"}}}`)})
+			r.write(c, ops.SetNodes{Overrides: r.doc(`{"` + node + `":{"envParams":{"B":"` + text + `"}}}`)})
 			r.pass(2 * time.Second)
 		}
 		own("late", "its own")

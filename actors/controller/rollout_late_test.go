@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"edgespan/actors/controller/rollouts"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/operate"
 )
 
 // belated does a transaction that opens gates when the one who asked for it has given up, as a
@@ -221,7 +221,7 @@ func TestARolloutOfTheBaseAloneIsCommanded(t *testing.T) {
 		r.is(c, "paused", "base", "n0")
 		r.rollout(c, 0, fleetapi.AbortRollout)
 		r.is(c, "aborted", "base", "n0")
-		var unknown *operate.NotFoundError
+		var unknown *ops.NotFoundError
 		if _, err := c.ExplainRollout(r.Context(), 1); !errors.As(err, &unknown) {
 			t.Errorf("rollout 1: %v", err)
 		}

@@ -9,9 +9,9 @@ import (
 	nodespkg "edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/operate"
 )
 
 // The leader is killed: its lease ends after 2 s, and the other goes on within 3 s.
@@ -129,7 +129,7 @@ func TestNoNodeOutsideOfTheBatchIsIsolated(t *testing.T) {
 		c := r.start("a")
 		names := r.fleetOf(c, 7)
 		doc, links := ringOf(names)
-		r.write(c, operate.SetTopology{Document: r.doc(doc)})
+		r.write(c, ops.SetTopology{Document: r.doc(doc)})
 		r.pass(time.Minute)
 		for _, name := range names {
 			r.wants(c, name, "in sync")

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/link"
 )
 
 // onDelaying is onStaged with a canary, and all others in one batch of which one may be offline.
@@ -85,7 +85,7 @@ func TestADelayedNodeThatUndidTheChangeHalts(t *testing.T) {
 		var cutOff atomic.Bool
 		cutOff.Store(true)
 		r.wire = func(_ *Controller, n *fakeNode, m any, pass func()) {
-			if _, says := m.(link.FromNode); says && n == it && cutOff.Load() && len(it.pushes) > 0 { // whoever calls has locked it
+			if _, says := m.(nodeproto.FromNode); says && n == it && cutOff.Load() && len(it.pushes) > 0 { // whoever calls has locked it
 				go n.cut()
 				return
 			}

@@ -9,12 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
 	"edgespan/config/layers/metadata"
-	"edgespan/config/link"
-	"edgespan/config/operate"
 )
 
 // onStaged runs a test on a fake clock with staged rollouts on: a canary, half of the rest, and
@@ -211,7 +211,7 @@ func rolloutMetadata(t *testing.T) *metadata.Metadata {
 // flag switches staged rollouts.
 func (r *rig) flag(c *Controller, to string) {
 	r.Helper()
-	r.write(c, operate.SetE2E{File: ownFile, Config: r.doc(`{"flags":{"config_staged_rollout_enabled":"` + to + `"}}`), Modify: true})
+	r.write(c, ops.SetE2E{File: ownFile, Config: r.doc(`{"flags":{"config_staged_rollout_enabled":"` + to + `"}}`), Modify: true})
 }
 
 func TestABadConfigStopsAtTheCanary(t *testing.T) {
@@ -271,7 +271,7 @@ func TestARolloutIsPausedResumedAndAborted(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 		// What was aborted does not go out with a change of one other node.
-		r.write(c, operate.SetNodes{Overrides: r.doc(`{"n1":{"envParams":{"C":"own"}}}`)})
+		r.write(c, ops.SetNodes{Overrides: r.doc(`{"n1":{"envParams":{"C":"own"}}}`)})
 		r.pass(time.Hour)
 		d = r.is(c, "done", "own", "n1")
 		if got := r.had("one"); got != "n0 n1 n2" || d.Nodes != 1 {
@@ -389,7 +389,7 @@ func TestWhoCannotTakeItHoldsNobodyUp(t *testing.T) {
 	onStaged(t, func(r *rig) {
 		c := r.start("a")
 		r.fleetOf(c, 4)
-		r.write(c, operate.SetNodes{Overrides: r.doc(`{"n0":{"sysParams":{"managedConfig":false}}}`)})
+		r.write(c, ops.SetNodes{Overrides: r.doc(`{"n0":{"sysParams":{"managedConfig":false}}}`)})
 		r.nodes["n1"].cut()
 		r.pass(time.Minute)
 		r.network(c, `{"envParams":{"B":"one"}}`)
@@ -458,7 +458,7 @@ func TestAHeldNodeInABatchIsNotWaitedFor(t *testing.T) {
 		r.behave("n0", silent)
 		r.network(c, `{"envParams":{"B":"one"}}`)
 		r.pass(time.Second)
-		r.behave("n1", func(n *fakeNode) { n.held = &link.Held{By: "bob", Since: time.Now()} })
+		r.behave("n1", func(n *fakeNode) { n.held = &nodeproto.Held{By: "bob", Since: time.Now()} })
 		r.pass(10 * time.Second)
 		r.behave("n0", speaks)
 		r.pass(time.Minute)
@@ -481,7 +481,7 @@ func TestNothingGoesOutAfterAnAbort(t *testing.T) {
 		r.node(c, "n3")
 		r.pass(time.Hour)
 		r.is(c, "aborted", "one", "n0")
-		r.write(c, operate.SetNodes{Overrides: r.doc(`{"n3":{"envParams":{"C":"own"}}}`)})
+		r.write(c, ops.SetNodes{Overrides: r.doc(`{"n3":{"envParams":{"C":"own"}}}`)})
 		r.pass(time.Minute)
 		r.is(c, "done", "one", "n0 n3") // its own change has brought it
 	})

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/operate"
 )
 
 // moving is a fleet of five in staged rollouts, with a tunnel that leads to n4.
@@ -15,7 +15,7 @@ func moving(r *rig) *Controller {
 	r.nodes["n4"].address = "2001:db8::1"
 	r.nodes["n4"].connect(c)
 	r.pass(10 * time.Second)
-	r.write(c, operate.SetNodes{Modify: true, Overrides: r.doc(
+	r.write(c, ops.SetNodes{Modify: true, Overrides: r.doc(
 		`{"n3":{"tunnelConfig":{"t":{"enabled":true,"localInterface":"nic1","dstNodeName":"n4","tunnelType":"GRE_L2","tunnelParams":{}}}}}`)})
 	r.pass(10 * time.Minute)
 	if got := r.leadsTo(c, "n3"); got != "2001:db8::1" || r.newest(c).State != "done" {

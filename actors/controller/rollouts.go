@@ -5,7 +5,7 @@ import (
 
 	"edgespan/actors/controller/nodes"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
 	"edgespan/config/httpapi/fleetapi"
 )
 

@@ -12,13 +12,13 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"edgespan/config"
-	"edgespan/config/e2e"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/controllerconf"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
 	"edgespan/config/layers/metadata"
-	"edgespan/config/operate"
 )
 
 // text is a value as whoever asks gets it.
@@ -49,17 +49,17 @@ func TestNoAnswerAndNoLogHasASecret(t *testing.T) {
 		core, logs := observer.New(zap.DebugLevel)
 		r.change = func(o *Options) {
 			o.Metadata, o.Log, o.Shared = m, zap.New(core), true
-			o.E2E, o.Do = map[string]*metadata.Metadata{"controller": file}, func(e2e.Change) {}
+			o.E2E, o.Do = map[string]*metadata.Metadata{"controller": file}, func(controllerconf.Change) {}
 		}
 		c := r.start("a")
 		r.synced(c, "n1")
 		told := map[string]string{}
-		wrote := map[string]operate.Write{
-			"network": operate.SetNetwork{Overrides: r.doc(`{"wifi":{"key":"hidden-1"}}`)},
-			"node":    operate.SetNodes{Overrides: r.doc(`{"n1":{"wifi":{"key":"hidden-2"}}}`)},
-			"auto":    operate.SetAuto{Values: r.doc(`{"n1":{"wifi":{"key":"hidden-3"}}}`)},
-			"file":    operate.SetE2E{File: "controller", Config: r.doc(`{"flags":{"pass":"hidden-4"}}`), Replica: "a"},
-			"refused": operate.SetNetwork{Overrides: r.doc(`{"wifi":{"key":"not-hidden-5"}}`)},
+		wrote := map[string]ops.Write{
+			"network": ops.SetNetwork{Overrides: r.doc(`{"wifi":{"key":"hidden-1"}}`)},
+			"node":    ops.SetNodes{Overrides: r.doc(`{"n1":{"wifi":{"key":"hidden-2"}}}`)},
+			"auto":    ops.SetAuto{Values: r.doc(`{"n1":{"wifi":{"key":"hidden-3"}}}`)},
+			"file":    ops.SetE2E{File: "controller", Config: r.doc(`{"flags":{"pass":"hidden-4"}}`), Replica: "a"},
+			"refused": ops.SetNetwork{Overrides: r.doc(`{"wifi":{"key":"not-hidden-5"}}`)},
 		}
 		for name, w := range wrote {
 			for _, dry := range []bool{true, false} {
@@ -75,12 +75,12 @@ func TestNoAnswerAndNoLogHasASecret(t *testing.T) {
 		n.mu.Lock()
 		n.reject = "hidden-6"
 		n.mu.Unlock()
-		r.write(c, operate.SetNodes{Overrides: r.doc(`{"n1":{"wifi":{"key":"hidden-6"}}}`)})
+		r.write(c, ops.SetNodes{Overrides: r.doc(`{"n1":{"wifi":{"key":"hidden-6"}}}`)})
 		r.pass(5 * time.Second)
 		r.wants(c, "n1", string(fleet.Failed))
-		for name, o := range map[string]operate.Write{
-			"network": operate.SetNetwork{Overrides: r.doc(`{"wifi":{"key":"hidden-7"}}`)},
-			"node":    operate.SetNodes{Overrides: r.doc(`{"n1":{"wifi":{"key":"hidden-8"}}}`)},
+		for name, o := range map[string]ops.Write{
+			"network": ops.SetNetwork{Overrides: r.doc(`{"wifi":{"key":"hidden-7"}}`)},
+			"node":    ops.SetNodes{Overrides: r.doc(`{"n1":{"wifi":{"key":"hidden-8"}}}`)},
 		} {
 			p, err := c.Preview(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: o})
 			r.pass(time.Second)
@@ -100,12 +100,12 @@ func TestNoAnswerAndNoLogHasASecret(t *testing.T) {
 			}
 			told[name] = text(t, v)
 		}
-		d, err := c.Config(r.Context(), operate.ConfigQuery{Node: "n1"})
+		d, err := c.Config(r.Context(), ops.ConfigQuery{Node: "n1"})
 		keep("config", d, err)
-		d, err = c.Paths(r.Context(), operate.PathsQuery{Paths: [][]string{{"wifi", "key"}}})
+		d, err = c.Paths(r.Context(), ops.PathsQuery{Paths: [][]string{{"wifi", "key"}}})
 		keep("paths", d, err)
 		for _, l := range []layers.Layer{layers.Network, layers.Node, layers.Auto} {
-			d, err = c.Layer(r.Context(), operate.LayerQuery{Layer: l})
+			d, err = c.Layer(r.Context(), ops.LayerQuery{Layer: l})
 			keep(fmt.Sprint("layer ", l), d, err)
 		}
 		d, err = c.E2E(r.Context(), "controller", false)
@@ -122,7 +122,7 @@ func TestNoAnswerAndNoLogHasASecret(t *testing.T) {
 		keep("nodes", nodes, err)
 		one, err := c.Node(r.Context(), "n1")
 		keep("node", one, err)
-		back, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, DryRun: true, Write: operate.Restore{Revision: 1, Layers: []history.Layer{{Kind: history.Network}}}})
+		back, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, DryRun: true, Write: ops.Restore{Revision: 1, Layers: []history.Layer{{Kind: history.Network}}}})
 		keep("rollback", back, err)
 		for _, e := range logs.All() {
 			told["log "+e.Message] += text(t, e.ContextMap())

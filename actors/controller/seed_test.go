@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/e2e"
 	"edgespan/config/fleet"
+	"edgespan/config/fleet/controllerconf"
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/layers/metadata"
-	"edgespan/config/link"
-	"edgespan/config/operate"
 )
 
 // pushes is how many pushes a node got.
@@ -22,7 +22,7 @@ func (r *rig) pushes(name string) int {
 // byHand changes what a node runs, as somebody does who sits at it.
 func byHand(n *fakeNode) {
 	doc := config.Object{"envParams": config.Object{"A": "by hand"}}
-	n.doc, n.md5, n.generation = config.AppendCanonical(nil, doc), config.MD5(doc), link.Generation{}
+	n.doc, n.md5, n.generation = config.AppendCanonical(nil, doc), config.MD5(doc), nodeproto.Generation{}
 	n.confirmed = fakeConfig{n.doc, n.peer, n.md5, n.generation}
 }
 
@@ -106,7 +106,7 @@ func TestSeed_SyncingConfiguration(t *testing.T) {
 		}
 	}))
 	t.Run("TCM-S4", onSynced(func(r *rig, c *Controller) { // "disabled by "un-managing" the network or specific nodes via … sysParams.managedConfig"
-		r.write(c, operate.SetNodes{Overrides: r.doc(`{"n2":{"sysParams":{"managedConfig":false}}}`)})
+		r.write(c, ops.SetNodes{Overrides: r.doc(`{"n2":{"sysParams":{"managedConfig":false}}}`)})
 		r.network(c, `{"envParams":{"B":"1"}}`)
 		r.pass(time.Minute)
 		r.wants(c, "n2", string(fleet.Unmanaged))
@@ -149,7 +149,7 @@ func TestSeed_WhomAStagedRolloutIsFor(t *testing.T) {
 		onStaged(t, func(r *rig) {
 			c := r.start("a")
 			r.fleetOf(c, 5)
-			r.write(c, operate.SetNodes{Overrides: r.doc(`{"n3":{"envParams":{"B":"alone"}}}`)})
+			r.write(c, ops.SetNodes{Overrides: r.doc(`{"n3":{"envParams":{"B":"alone"}}}`)})
 			r.pass(time.Second)
 			d := r.is(c, "done", "alone", "n3")
 			if len(d.Batches) != 1 {
@@ -160,7 +160,7 @@ func TestSeed_WhomAStagedRolloutIsFor(t *testing.T) {
 	t.Run("TCM-R6", func(t *testing.T) { // "(e.g. when changing network overrides)": or the layers of many nodes, or the base
 		for name, change := range map[string]func(*rig, *Controller){
 			"nodes": func(r *rig, c *Controller) {
-				r.write(c, operate.SetNodes{Overrides: r.doc(`{"n0":{"envParams":{"B":"one"}},"n1":{"envParams":{"B":"one"}},"n2":{"envParams":{"B":"one"}},"n3":{"envParams":{"B":"one"}},"n4":{"envParams":{"B":"one"}}}`)})
+				r.write(c, ops.SetNodes{Overrides: r.doc(`{"n0":{"envParams":{"B":"one"}},"n1":{"envParams":{"B":"one"}},"n2":{"envParams":{"B":"one"}},"n3":{"envParams":{"B":"one"}},"n4":{"envParams":{"B":"one"}}}`)})
 			},
 			"base": func(r *rig, c *Controller) {
 				r.base.mu.Lock()
@@ -197,7 +197,7 @@ func TestSeed_SyncOfTheControllersConfig(t *testing.T) {
 		onRig(t, func(r *rig) {
 			r.change = func(o *Options) {
 				o.E2E = map[string]*metadata.Metadata{ownFile: fileMetadata(t)}
-				o.Do = func(e2e.Change) {}
+				o.Do = func(controllerconf.Change) {}
 			}
 			a, b := r.start("a"), r.start("b")
 			has := func(c *Controller) string {
@@ -219,13 +219,13 @@ func TestSeed_SyncOfTheControllersConfig(t *testing.T) {
 					t.Errorf("%s: a has %q and b %q, want %q and %q", when, gotA, gotB, wantA, wantB)
 				}
 			}
-			r.write(a, operate.SetE2E{File: ownFile, Config: r.doc(`{"flags":{"a":"1","b":"of a"}}`), Replica: "a"})
+			r.write(a, ops.SetE2E{File: ownFile, Config: r.doc(`{"flags":{"a":"1","b":"of a"}}`), Replica: "a"})
 			say("a was set at a", "a=1 b=of a", "a=1")
-			r.write(b, operate.SetE2E{File: ownFile, Config: r.doc(`{"flags":{"a":"2","b":"of b"}}`), Replica: "b"})
+			r.write(b, ops.SetE2E{File: ownFile, Config: r.doc(`{"flags":{"a":"2","b":"of b"}}`), Replica: "b"})
 			say("b was set at b", "a=2 b=of a", "a=2 b=of b")
-			r.write(b, operate.SetE2E{File: ownFile, Config: r.doc(`{"flags":{"b":"of b"}}`), Replica: "b"})
+			r.write(b, ops.SetE2E{File: ownFile, Config: r.doc(`{"flags":{"b":"of b"}}`), Replica: "b"})
 			say("the shared one was taken away at b", "b=of a", "b=of b")
-			r.write(a, operate.SetE2E{File: ownFile, Config: r.doc(`{"flags":{"a":"3"}}`), Modify: true, Replica: "a"})
+			r.write(a, ops.SetE2E{File: ownFile, Config: r.doc(`{"flags":{"a":"3"}}`), Modify: true, Replica: "a"})
 			r.stop("b")
 			r.start("b")
 			say("b was away", "a=3 b=of a", "a=3 b=of b")

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
 	"edgespan/config/httpapi/fleetapi"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/operate"
 )
 
 // CommandRollout does what an operator wants of a staged rollout. A revert aborts it, and takes
@@ -52,7 +52,7 @@ func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, num
 		if !c.brought(ctx, by, s, n) {
 			continue
 		}
-		if _, err := c.Write(ctx, fleetapi.WriteRequest{Caller: by, Write: operate.Revert{Revision: n}, Message: fmt.Sprintf("revert revision %d with its rollout", n)}); err != nil {
+		if _, err := c.Write(ctx, fleetapi.WriteRequest{Caller: by, Write: ops.Revert{Revision: n}, Message: fmt.Sprintf("revert revision %d with its rollout", n)}); err != nil {
 			return fmt.Errorf("the rollout is aborted, revision %d is not reverted: %w", n, err)
 		}
 	}
@@ -63,7 +63,7 @@ func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, num
 // What else is in the way of one is told by the revert itself.
 func (c *Controller) mayRevert(ctx context.Context, by fleetapi.Caller, revisions []uint64) error {
 	for _, n := range revisions {
-		_, err := c.Write(ctx, fleetapi.WriteRequest{Caller: by, Write: operate.Revert{Revision: n}, DryRun: true})
+		_, err := c.Write(ctx, fleetapi.WriteRequest{Caller: by, Write: ops.Revert{Revision: n}, DryRun: true})
 		if errors.Is(err, fleetapi.ErrRole) {
 			return err
 		}
@@ -77,7 +77,7 @@ func (c *Controller) brought(ctx context.Context, by fleetapi.Caller, s rollouts
 	if n == s.Revision {
 		return true
 	}
-	w, err := c.Write(ctx, fleetapi.WriteRequest{Caller: by, Write: operate.Revert{Revision: n}, DryRun: true})
+	w, err := c.Write(ctx, fleetapi.WriteRequest{Caller: by, Write: ops.Revert{Revision: n}, DryRun: true})
 	if err != nil {
 		return true // the revert tells it
 	}
@@ -100,7 +100,7 @@ func (c *Controller) staged(ctx context.Context, number uint64) (rollouts.Listed
 	if all := a.([]rollouts.Listed); len(all) > 0 {
 		return all[0], nil
 	}
-	return rollouts.Listed{}, &operate.NotFoundError{What: fmt.Sprintf("staged rollout of revision %d", number), Allowed: "the last ones are kept"}
+	return rollouts.Listed{}, &ops.NotFoundError{What: fmt.Sprintf("staged rollout of revision %d", number), Allowed: "the last ones are kept"}
 }
 
 // ExplainRollout is what was decided of a staged rollout, and why.

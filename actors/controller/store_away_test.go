@@ -11,9 +11,9 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/operate"
 )
 
 // ailing is a store that hangs, as an etcd without most of its members does, or has no room.
@@ -100,7 +100,7 @@ func TestNothingOldIsToldWhileTheStoreIsAway(t *testing.T) {
 			"rollouts": func(ctx context.Context) error { _, err := c.Rollouts(ctx); return err },
 			"explain rollout": func(ctx context.Context) error {
 				_, err := c.ExplainRollout(ctx, 1)
-				if errors.As(err, new(*operate.NotFoundError)) {
+				if errors.As(err, new(*ops.NotFoundError)) {
 					return nil // it is not a staged one
 				}
 				return err
@@ -108,7 +108,7 @@ func TestNothingOldIsToldWhileTheStoreIsAway(t *testing.T) {
 			"peers": func(ctx context.Context) error { _, err := c.Peers(ctx); return err },
 			"a peer": func(ctx context.Context) error {
 				_, err := c.Peer(ctx, "n1")
-				if errors.As(err, new(*operate.NotFoundError)) {
+				if errors.As(err, new(*ops.NotFoundError)) {
 					return nil // it has no descriptor
 				}
 				return err
@@ -133,7 +133,7 @@ func TestAWriteWithoutRoomIsRefusedAtOnce(t *testing.T) {
 		a.full.Store(true)
 		logs.TakeAll()
 		before := time.Now()
-		_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"x"}}`)}})
+		_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"x"}}`)}})
 		if took := time.Since(before); !errors.Is(err, fleetapi.ErrBusy) || !errors.Is(err, kv.ErrUnwritten) || took > 0 {
 			t.Errorf("after %s: %v", took, err)
 		}
@@ -159,7 +159,7 @@ func TestAWriteWithoutRoomIsRefusedAtOnce(t *testing.T) {
 func TestAWriteThatFillsTheStoreIsToldAsDone(t *testing.T) {
 	onAiling(t, func(r *rig, c *Controller, a *ailing, _ *observer.ObservedLogs) {
 		a.late.Store(true)
-		did, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"x"}}`)}})
+		did, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"x"}}`)}})
 		a.late.Store(false)
 		if err != nil || did.Revision == 0 {
 			t.Errorf("%+v, %v", did, err)
@@ -172,7 +172,7 @@ func TestAWriteToABrokenStoreIsNotTriedAgain(t *testing.T) {
 	onAiling(t, func(r *rig, c *Controller, a *ailing, _ *observer.ObservedLogs) {
 		a.broken.Store(true)
 		before := time.Now()
-		_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"x"}}`)}})
+		_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"x"}}`)}})
 		if took := time.Since(before); !errors.Is(err, kv.ErrBroken) || took > 0 || a.tries.Load() != 1 {
 			t.Errorf("after %s, %d tries: %v", took, a.tries.Load(), err)
 		}

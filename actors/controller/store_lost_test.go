@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/operate"
 )
 
 // lossy is a store whose answers get lost: to commits that write a revision, and as many as
@@ -62,7 +62,7 @@ func TestAWriteWhoseAnswerIsLostIsDoneOnce(t *testing.T) {
 				want := []string{"mine"}
 				if one.other {
 					l.after = func() {
-						if _, err := other.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNetwork{Overrides: r.doc(`{"x":{"b":1}}`), Modify: true}, Message: "other"}); err != nil {
+						if _, err := other.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNetwork{Overrides: r.doc(`{"x":{"b":1}}`), Modify: true}, Message: "other"}); err != nil {
 							t.Error(err)
 						}
 					}
@@ -70,7 +70,7 @@ func TestAWriteWhoseAnswerIsLostIsDoneOnce(t *testing.T) {
 				}
 				l.lose = one.lose
 				out, err := c.Write(r.Context(), fleetapi.WriteRequest{
-					Caller: alice, Write: operate.SetNetwork{Modify: true, Overrides: config.Object{"x": config.Object{"a": int64(1)}}}, Message: "mine",
+					Caller: alice, Write: ops.SetNetwork{Modify: true, Overrides: config.Object{"x": config.Object{"a": int64(1)}}}, Message: "mine",
 				})
 				if err != nil {
 					t.Fatal(err)

@@ -10,11 +10,11 @@ import (
 	"testing/synctest"
 
 	"edgespan/actors/controller/storage"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/operate"
 )
 
 // oneByOne lets writes of layers pass one by one.
@@ -49,7 +49,7 @@ func TestWritesAreServedInTheTurnOfTheirCallers(t *testing.T) {
 		set := func(by fleetapi.Caller, n int, dry bool) error {
 			_, err := c.Write(r.Context(), fleetapi.WriteRequest{
 				Caller: by, DryRun: dry,
-				Write: operate.SetNetwork{Overrides: r.doc(fmt.Sprintf(`{"envParams":{"%s":"%d"}}`, by.Role, n)), Modify: true},
+				Write: ops.SetNetwork{Overrides: r.doc(fmt.Sprintf(`{"envParams":{"%s":"%d"}}`, by.Role, n)), Modify: true},
 			})
 			return err
 		}

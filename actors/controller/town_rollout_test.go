@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"edgespan/actors/controller/rollouts"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/kv"
-	"edgespan/config/link"
 )
 
 // slowStore is a store in memory whose writes take as long as a disk's.
@@ -51,7 +51,7 @@ func onTown(t *testing.T, size, canary int, f func(*townRun)) {
 // that at most, on a disk that syncs in 10 ms.
 func TestARolloutOverATown(t *testing.T) {
 	onTown(t, 10_000, siteNodes, func(r *townRun) {
-		r.fails("bad", link.Unhealthy, nil)
+		r.fails("bad", nodeproto.Unhealthy, nil)
 		if d := r.ends(r.change("bad"), "halted"); len(r.had) == 0 || len(r.had) > siteNodes {
 			t.Errorf("%d nodes got the bad one\n%s", len(r.had), decisions(d))
 		}
@@ -85,13 +85,13 @@ func TestABadConfigStopsInItsFirstBatch(t *testing.T) {
 		r.takes = 500 * time.Millisecond
 		for i, bad := range []struct {
 			what    string
-			outcome link.Outcome
+			outcome nodeproto.Outcome
 			spared  func(int) bool
 		}{
-			{"every node rejects it", link.Rejected, nil},
-			{"every node undoes it", link.Unhealthy, nil},
-			{"half of the nodes reject it", link.Rejected, func(n int) bool { return n%2 == 0 }},
-			{"half of the nodes undo it", link.Unhealthy, func(n int) bool { return n%2 == 1 }},
+			{"every node rejects it", nodeproto.Rejected, nil},
+			{"every node undoes it", nodeproto.Unhealthy, nil},
+			{"half of the nodes reject it", nodeproto.Rejected, func(n int) bool { return n%2 == 0 }},
+			{"half of the nodes undo it", nodeproto.Unhealthy, func(n int) bool { return n%2 == 1 }},
 		} {
 			r.fails(fmt.Sprint("bad ", i), bad.outcome, bad.spared)
 			d := r.ends(r.change(r.bad), "halted")

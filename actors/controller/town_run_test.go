@@ -12,12 +12,12 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
 	"edgespan/config/layers/metadata"
-	"edgespan/config/link"
-	"edgespan/config/operate"
 )
 
 // townRun is a town whose nodes are connected to one controller, and a watch over who is down:
@@ -31,7 +31,7 @@ type townRun struct {
 	takes time.Duration // from a push until the node has done it
 
 	bad     string // a text that makes a document one that no node can run …
-	outcome link.Outcome
+	outcome nodeproto.Outcome
 	spared  func(node int) bool // … but these
 
 	mu      sync.Mutex
@@ -75,7 +75,7 @@ func newTownRun(tb testing.TB, t *town, store storage.Store, flags map[string]st
 	for i := range t.names {
 		n := &townNode{r: r, i: i, id: uint64(i + 1), md5: config.MD5(config.Object{})}
 		r.nodes = append(r.nodes, n)
-		h := link.Hello{Node: t.ids[i], Name: t.names[i], Software: "RELEASE_M20"}
+		h := nodeproto.Hello{Node: t.ids[i], Name: t.names[i], Software: "RELEASE_M20"}
 		if err := r.c.Admit(tb.Context(), h); err != nil {
 			tb.Fatal(err)
 		}
@@ -83,12 +83,12 @@ func newTownRun(tb testing.TB, t *town, store storage.Store, flags map[string]st
 		n.tell()
 	}
 	r.until("all are in sync", r.inSync)
-	number := r.write(operate.SetTopology{Document: t.topology.Document()}) // each node is told what it says of it
+	number := r.write(ops.SetTopology{Document: t.topology.Document()}) // each node is told what it says of it
 	r.until("all have the topology", func() bool {
 		all, err := r.c.Rollouts(tb.Context())
 		return err == nil && slices.ContainsFunc(all, func(one fleetapi.Rollout) bool { return one.Revision == number && one.Acked == len(t.names) })
 	})
-	r.write(operate.SetE2E{File: ownFile, Config: config.Object{"flags": config.Object{"config_staged_rollout_enabled": "true"}}, Modify: true})
+	r.write(ops.SetE2E{File: ownFile, Config: config.Object{"flags": config.Object{"config_staged_rollout_enabled": "true"}}, Modify: true})
 	r.until("somebody leads", func() bool {
 		e, _, err := store.Get(tb.Context(), history.ElectionKey(storage.LeaderWord))
 		return err == nil && e.Exists()
@@ -119,7 +119,7 @@ func (r *townRun) until(what string, is func() bool) {
 	}
 }
 
-func (r *townRun) write(w operate.Write) uint64 {
+func (r *townRun) write(w ops.Write) uint64 {
 	r.Helper()
 	for at := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		out, err := r.c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: w, Message: "test"})
@@ -138,11 +138,11 @@ func (r *townRun) change(text string) uint64 {
 	r.mu.Lock()
 	r.pushes, r.done, r.most, r.checks, r.batches, r.cut, r.grown = 0, 0, 0, 0, 0, "", false
 	r.mu.Unlock()
-	return r.write(operate.SetNetwork{Overrides: config.Object{"envParams": config.Object{"A": text}}})
+	return r.write(ops.SetNetwork{Overrides: config.Object{"envParams": config.Object{"A": text}}})
 }
 
 // fails has nodes end a push of a config with a text like this, but those that are spared.
-func (r *townRun) fails(text string, outcome link.Outcome, spared func(node int) bool) {
+func (r *townRun) fails(text string, outcome nodeproto.Outcome, spared func(node int) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.bad, r.outcome, r.spared, r.had = text, outcome, spared, map[int]bool{}
@@ -168,7 +168,7 @@ func (r *townRun) inSync() bool {
 func (r *townRun) rollout(revision uint64) fleetapi.RolloutDetail {
 	r.Helper()
 	d, err := r.c.ExplainRollout(r.Context(), revision)
-	var missing *operate.NotFoundError
+	var missing *ops.NotFoundError
 	if err != nil && !errors.As(err, &missing) {
 		r.Fatal(err)
 	}
@@ -237,40 +237,40 @@ type townNode struct {
 	id         uint64
 	mu         sync.Mutex
 	md5        string
-	generation link.Generation
+	generation nodeproto.Generation
 	pending    bool
 }
 
 func (n *townNode) ID() uint64 { return n.id }
 func (n *townNode) End(string) {}
 
-func (n *townNode) say(m link.FromNode) { n.r.c.Received(n, m) }
+func (n *townNode) say(m nodeproto.FromNode) { n.r.c.Received(n, m) }
 
 // tell reports how the node is.
 func (n *townNode) tell() {
 	on := true
-	m := link.Report{MD5: n.md5, Generation: n.generation, Software: "RELEASE_M20", Source: "controller", Managed: &on, Settled: true}
+	m := nodeproto.Report{MD5: n.md5, Generation: n.generation, Software: "RELEASE_M20", Source: "controller", Managed: &on, Settled: true}
 	if n.pending {
-		m.Pending = &link.Pending{Generation: n.generation, Settled: true, Remaining: time.Minute}
+		m.Pending = &nodeproto.Pending{Generation: n.generation, Settled: true, Remaining: time.Minute}
 	}
 	n.say(m)
 }
 
 // Send takes what the controller says.
-func (n *townNode) Send(m link.FromController) error {
+func (n *townNode) Send(m nodeproto.FromController) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch m := m.(type) {
-	case link.Push:
+	case nodeproto.Push:
 		n.r.goes(n.i, m.Document)
-		n.say(link.Result{Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: link.Accepted})
+		n.say(nodeproto.Result{Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: nodeproto.Accepted})
 		time.AfterFunc(n.r.takes, func() { n.did(m) })
-	case link.Number:
+	case nodeproto.Number:
 		n.generation = m.Generation
 		n.tell()
-	case link.Probe:
-		n.say(link.Probed{Number: m.Number, Generation: n.generation, MD5: n.md5})
-	case link.Confirm:
+	case nodeproto.Probe:
+		n.say(nodeproto.Probed{Number: m.Number, Generation: n.generation, MD5: n.md5})
+	case nodeproto.Confirm:
 		if n.pending {
 			n.pending = false
 			n.r.comes(n.i)
@@ -279,19 +279,19 @@ func (n *townNode) Send(m link.FromController) error {
 			n.r.mu.Unlock()
 		}
 		n.tell()
-	case link.Ask:
-		n.say(link.Answer{ID: m.ID, Data: []byte("{}")})
+	case nodeproto.Ask:
+		n.say(nodeproto.Answer{ID: m.ID, Data: []byte("{}")})
 	}
 	return nil
 }
 
 // did is the end of what a push has the node do.
-func (n *townNode) did(m link.Push) {
+func (n *townNode) did(m nodeproto.Push) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if r := n.r; r.bad != "" && contains(m.Document, r.bad) && (r.spared == nil || !r.spared(n.i)) {
 		r.comes(n.i)
-		n.say(link.Result{
+		n.say(nodeproto.Result{
 			Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: r.outcome, Restored: n.generation,
 			Faults: config.Faults{{Path: []string{"uplink"}, What: "is down"}},
 		})

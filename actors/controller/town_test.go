@@ -3,8 +3,8 @@ package controller
 import (
 	"fmt"
 
-	"edgespan/config/topology"
-	"edgespan/config/topology/sketch"
+	"edgespan/config/fleet/topology"
+	"edgespan/config/fleet/topology/sketch"
 )
 
 // siteNodes is how many nodes a site of a town has at most. A canary of so many is a whole site:

@@ -7,8 +7,8 @@ import (
 
 	"edgespan/actors/controller/rollouts"
 	"edgespan/config"
-	"edgespan/config/history"
-	"edgespan/config/operate"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 )
 
 // tunnelGather is how long addresses of nodes are gathered before the tunnels that lead there
@@ -63,7 +63,7 @@ func (a *fleetActor) tunnels() {
 	if len(ends) > 0 {
 		changed := slices.Sorted(maps.Keys(ends))
 		a.d.Leaf("tunnels", func() {
-			a.d.setAuto("addresses of tunnels", func(w *operate.World) (operate.SetAuto, bool, error) { return w.TunnelAddresses(changed...) })
+			a.d.setAuto("addresses of tunnels", func(w *ops.World) (ops.SetAuto, bool, error) { return w.TunnelAddresses(changed...) })
 		})
 	}
 }

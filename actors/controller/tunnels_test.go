@@ -5,16 +5,16 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
-	"edgespan/config/operate"
 )
 
 // leadsTo is where the auto layer of a node says that its tunnel t leads.
 func (r *rig) leadsTo(c *Controller, node string) any {
 	r.Helper()
-	doc, err := c.Layer(r.Context(), operate.LayerQuery{Layer: layers.Auto})
+	doc, err := c.Layer(r.Context(), ops.LayerQuery{Layer: layers.Auto})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestTunnelsLeadToWhereTheirNodesConnectFrom(t *testing.T) {
 		n2.address = "127.0.0.1"
 		n2.connect(b)
 		r.pass(2 * time.Second)
-		tunnel := operate.SetNodes{Modify: true, Overrides: r.doc(
+		tunnel := ops.SetNodes{Modify: true, Overrides: r.doc(
 			`{"n1":{"tunnelConfig":{"t":{"enabled":true,"localInterface":"nic1","dstNodeName":"n2","tunnelType":"GRE_L2","tunnelParams":{}}}}}`)}
 		r.write(a, tunnel)
 		r.pass(2 * time.Second)
@@ -68,9 +68,9 @@ func TestTunnelsLeadToWhereTheirNodesConnectFrom(t *testing.T) {
 				t.Errorf("%d: from %s: %d revisions, want %d", i, step.address, n, step.written)
 			}
 		}
-		r.write(a, operate.Import{Files: history.Files{Auto: r.doc(`{"n1":{}}`), Nodes: r.doc(`{}`)}})
+		r.write(a, ops.Import{Files: history.Files{Auto: r.doc(`{"n1":{}}`), Nodes: r.doc(`{}`)}})
 		r.pass(3 * time.Second)
-		r.write(a, operate.Import{Files: history.Files{Nodes: r.doc(`{"n1":{"tunnelConfig":{"t":{"enabled":true,"localInterface":"nic1","dstNodeName":"n2","tunnelType":"GRE_L2","tunnelParams":{}}}}}`)}})
+		r.write(a, ops.Import{Files: history.Files{Nodes: r.doc(`{"n1":{"tunnelConfig":{"t":{"enabled":true,"localInterface":"nic1","dstNodeName":"n2","tunnelType":"GRE_L2","tunnelParams":{}}}}}`)}})
 		r.pass(3 * time.Second)
 		if got := r.leadsTo(a, "n1"); got != "2001:db8::2" {
 			t.Errorf("after an import it leads to %v", got)

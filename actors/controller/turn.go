@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/controller/storage"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
 	"edgespan/config/kv"
 )
 

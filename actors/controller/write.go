@@ -5,9 +5,9 @@ import (
 
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/operate"
 )
 
 // Write judges, plans and stores one write. Optimisations are the leader's.
@@ -15,7 +15,7 @@ func (c *Controller) Write(asked context.Context, r fleetapi.WriteRequest) (flee
 	ctx, cancel := context.WithTimeout(asked, storage.WriteTimeout)
 	defer cancel()
 	var a storage.WriteResult
-	_, optimizes := r.Write.(operate.Optimize)
+	_, optimizes := r.Write.(ops.Optimize)
 	switch {
 	case r.DryRun:
 		a = c.dryRun(ctx, r)
@@ -60,16 +60,16 @@ func writtenOf(a storage.WriteResult, dry bool) fleetapi.Written {
 
 // dryRun judges a write and stores nothing. It holds up no write.
 func (c *Controller) dryRun(ctx context.Context, r fleetapi.WriteRequest) storage.WriteResult {
-	w, err := read(ctx, c, func(w *operate.World) (storage.WriteResult, error) { return c.d.writes.Try(ctx, r, w) })
+	w, err := read(ctx, c, func(w *ops.World) (storage.WriteResult, error) { return c.d.writes.Try(ctx, r, w) })
 	w.Err = err
 	return w
 }
 
 // world is what an operation is judged in now.
-func (d *deps) world(ctx context.Context) (*operate.World, error) { return d.writes.World(ctx) }
+func (d *deps) world(ctx context.Context) (*ops.World, error) { return d.writes.World(ctx) }
 
 // worldAt is what an operation is judged in on a state of the layers.
-func (d *deps) worldAt(state history.State) *operate.World {
+func (d *deps) worldAt(state history.State) *ops.World {
 	w := d.dir.world()
 	w.State, w.E2E, w.MaskKey, w.Replica, w.Own = state, d.E2E, d.MaskKey, d.Replica, d.Own
 	w.Layers, w.Base = d.kindLayers, d.Metadata

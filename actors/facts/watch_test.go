@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"edgespan/config/backup"
 	"edgespan/config/facts/ledger"
+	"edgespan/config/fleet/backup"
 	"edgespan/config/kv"
 )
 
@@ -168,7 +168,7 @@ func TestABackupHasTheFacts(t *testing.T) {
 	}
 }
 
-// reads is a store as config/backup reads it.
+// reads is a store as config/fleet/backup reads it.
 type reads struct{ *memory }
 
 func (r reads) Get(...kv.Key) ([]kv.Entry, error) { return nil, nil }

@@ -14,21 +14,21 @@ import (
 	"edgespan/actors/agent"
 	"edgespan/actors/keep"
 	"edgespan/config"
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/topology"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/link"
-	"edgespan/config/topology"
 )
 
 // Stream is a node's link to its controller.
 type Stream interface {
 	// Run holds a stream, and opens the next one whenever it ends, until ctx is over.
-	Run(ctx context.Context, hello func() link.Hello, l Listener) error
+	Run(ctx context.Context, hello func() nodeproto.Hello, l Listener) error
 }
 
 // Listener is told what the controller does. Up and Down come in turns.
 type Listener interface {
-	Up(s link.ToController)
-	Received(m link.FromController)
+	Up(s nodeproto.ToController)
+	Received(m nodeproto.FromController)
 	Down(cause error)
 }
 

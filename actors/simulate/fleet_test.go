@@ -15,10 +15,10 @@ import (
 	"edgespan/actors/agent"
 	"edgespan/config"
 	"edgespan/config/confirm"
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/topology"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers/metadata"
-	"edgespan/config/link"
-	"edgespan/config/topology"
 )
 
 // memory is a disk that keeps what was written.
@@ -74,7 +74,7 @@ type desk struct {
 }
 
 type seat struct {
-	to        func(link.FromController)
+	to        func(nodeproto.FromController)
 	attempts  uint64
 	confirmed bool
 	failed    string
@@ -88,9 +88,9 @@ type cable struct {
 	node int
 }
 
-func (c cable) Run(ctx context.Context, hello func() link.Hello, l Listener) error {
+func (c cable) Run(ctx context.Context, hello func() nodeproto.Hello, l Listener) error {
 	for ctx.Err() == nil {
-		words := make(chan link.FromController, 100)
+		words := make(chan nodeproto.FromController, 100)
 		c.desk.up(c.node, hello(), words)
 		l.Up(wire{c, ctx})
 		for done := false; !done; {
@@ -111,7 +111,7 @@ type wire struct {
 	ctx context.Context
 }
 
-func (w wire) Send(m link.FromNode) error {
+func (w wire) Send(m nodeproto.FromNode) error {
 	if w.ctx.Err() != nil {
 		return errors.New("it has ended")
 	}
@@ -120,8 +120,8 @@ func (w wire) Send(m link.FromNode) error {
 }
 
 // wanted is the generation that all nodes want.
-func (d *desk) wanted() link.Generation {
-	return link.Generation{Authority: "desk", Counter: 1 + d.changes}
+func (d *desk) wanted() nodeproto.Generation {
+	return nodeproto.Generation{Authority: "desk", Counter: 1 + d.changes}
 }
 
 // change gives all nodes another config.
@@ -136,7 +136,7 @@ func (d *desk) change() {
 	}
 }
 
-func (d *desk) up(node int, h link.Hello, words chan link.FromController) {
+func (d *desk) up(node int, h nodeproto.Hello, words chan nodeproto.FromController) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.nodes[node]
@@ -146,8 +146,8 @@ func (d *desk) up(node int, h link.Hello, words chan link.FromController) {
 	}
 	s.streams++
 	s.upAt = append(s.upAt, time.Now())
-	s.to = func(m link.FromController) { words <- m }
-	s.to(link.Managed{On: true})
+	s.to = func(m nodeproto.FromController) { words <- m }
+	s.to(nodeproto.Managed{On: true})
 	if h.Generation != d.wanted() && s.failed == "" {
 		d.push(s)
 	}
@@ -157,39 +157,39 @@ const confirmIn = 2 * time.Minute
 
 func (d *desk) push(s *seat) {
 	s.attempts++
-	s.to(link.Push{
+	s.to(nodeproto.Push{
 		Attempt: s.attempts, Generation: d.wanted(), MD5: config.MD5(d.document), Document: config.AppendCanonical(nil, d.document),
 		Confirm: confirmIn, Managed: true,
 	})
 }
 
-func (d *desk) said(node int, m link.FromNode) {
+func (d *desk) said(node int, m nodeproto.FromNode) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.nodes[node]
 	switch m := m.(type) {
-	case link.Result:
+	case nodeproto.Result:
 		d.results = append(d.results, fmt.Sprintf("%d %s", node, m.Outcome))
 		switch m.Outcome {
-		case link.Rejected, link.Unhealthy:
+		case nodeproto.Rejected, nodeproto.Unhealthy:
 			s.failed = m.Outcome.String()
-			s.to(link.Ack{Attempt: m.Attempt})
-		case link.Unconfirmed: // that is nobody's fault
-			s.to(link.Ack{Attempt: m.Attempt})
+			s.to(nodeproto.Ack{Attempt: m.Attempt})
+		case nodeproto.Unconfirmed: // that is nobody's fault
+			s.to(nodeproto.Ack{Attempt: m.Attempt})
 			d.push(s)
 		default:
 		}
-	case link.Report:
+	case nodeproto.Report:
 		d.reports++
 		switch p := m.Pending; {
 		case m.Generation == d.wanted() && p == nil:
 			s.confirmed = true
 		case p != nil && p.Settled && len(p.Worse) == 0:
-			s.to(link.Probe{Number: 7})
+			s.to(nodeproto.Probe{Number: 7})
 		}
-	case link.Probed:
+	case nodeproto.Probed:
 		if m.Generation == d.wanted() && len(m.Worse) == 0 {
-			s.to(link.Confirm{Generation: d.wanted()})
+			s.to(nodeproto.Confirm{Generation: d.wanted()})
 		}
 	}
 }

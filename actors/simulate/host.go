@@ -6,7 +6,7 @@ import (
 
 	"edgespan/actors/agent"
 	"edgespan/config/confirm"
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 )
 
 // host takes every config, in the time that a node's work takes.
@@ -80,7 +80,7 @@ func (h *host) Look() agent.Look {
 	if !good {
 		detail = "as the simulation asked for"
 	}
-	return agent.Look{Settled: h.ready, Health: []link.Health{{Name: "uplink", Good: good, Detail: detail}}}
+	return agent.Look{Settled: h.ready, Health: []nodeproto.Health{{Name: "uplink", Good: good, Detail: detail}}}
 }
 
 func (h *host) Trouble(string) {}

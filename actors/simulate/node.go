@@ -15,7 +15,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/action"
 	"edgespan/config/confirm"
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 )
 
 // node is one simulated node over all of its boots.
@@ -147,19 +147,19 @@ func (n *node) judge(document config.Object, peer string, from confirm.Source) a
 }
 
 // Up begins a stream.
-func (l *life) Up(s link.ToController) { l.agent.Up(&voice{l, s}) }
+func (l *life) Up(s nodeproto.ToController) { l.agent.Up(&voice{l, s}) }
 
 // Down ends it.
 func (l *life) Down(cause error) { l.agent.Down(cause) }
 
 // Received hands on what the controller says; the fault of the node comes with a push.
-func (l *life) Received(m link.FromController) {
+func (l *life) Received(m nodeproto.FromController) {
 	if l.dead.Load() {
 		return
 	}
 	n := l.node
 	switch m := m.(type) {
-	case link.Push:
+	case nodeproto.Push:
 		n.mark(func(r *round) map[int]time.Time { return r.pushed })
 		first := n.meets(m.Generation)
 		l.agent.Received(m)
@@ -167,7 +167,7 @@ func (l *life) Received(m link.FromController) {
 			l.strike()
 		}
 		return
-	case link.Confirm:
+	case nodeproto.Confirm:
 		if !n.hears(m.Generation) {
 			return
 		}
@@ -183,26 +183,26 @@ func (n *node) mark(of func(*round) map[int]time.Time) {
 // voice is a stream as the agent has it.
 type voice struct {
 	life   *life
-	stream link.ToController
+	stream nodeproto.ToController
 }
 
 var errAway = errors.New("the node is away")
 
 // Send passes on what the node says, unless it is to be silent.
-func (v *voice) Send(m link.FromNode) error {
+func (v *voice) Send(m nodeproto.FromNode) error {
 	if v.life.dead.Load() {
 		return errAway
 	}
 	if time.Now().UnixNano() < v.life.muted.Load() || v.life.node.hangs() {
 		return nil
 	}
-	if r, is := m.(link.Result); is {
+	if r, is := m.(nodeproto.Result); is {
 		switch r.Outcome {
-		case link.Accepted:
+		case nodeproto.Accepted:
 			v.life.node.mark(func(r *round) map[int]time.Time { return r.acked })
-		case link.Applied:
+		case nodeproto.Applied:
 			v.life.node.mark(func(r *round) map[int]time.Time { return r.applied })
-		case link.Unhealthy, link.Unconfirmed:
+		case nodeproto.Unhealthy, nodeproto.Unconfirmed:
 			if !v.life.node.fault.Halts() {
 				v.life.node.fleet.undone.Add(1)
 			}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"edgespan/config/topology"
+	"edgespan/config/fleet/topology"
 )
 
 // Paths are what became of the nodes' paths to points of presence while others took a config.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"edgespan/config/rollout"
-	"edgespan/config/topology"
-	"edgespan/config/topology/sketch"
+	"edgespan/config/fleet/rollout"
+	"edgespan/config/fleet/topology"
+	"edgespan/config/fleet/topology/sketch"
 )
 
 func nameList(n int) []string {

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"edgespan/cmd/term"
-	"edgespan/config/backup"
+	"edgespan/config/fleet/backup"
 	"edgespan/platform/datadir"
 	"edgespan/platform/pki"
 	"edgespan/platform/store"

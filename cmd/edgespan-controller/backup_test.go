@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"edgespan/cmd/term"
-	"edgespan/config/backup"
-	"edgespan/config/history"
+	"edgespan/config/fleet/backup"
+	"edgespan/config/fleet/history"
 	"edgespan/config/kv"
 	"edgespan/platform/datadir"
 	"edgespan/platform/store/backend"

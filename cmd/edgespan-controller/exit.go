@@ -6,10 +6,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"edgespan/cmd/term"
-	"edgespan/config/backup"
-	"edgespan/config/history"
+	"edgespan/config/fleet/backup"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/operate"
 	"edgespan/platform/datadir"
 	"edgespan/platform/store/bolt"
 )
@@ -18,12 +18,12 @@ import (
 // store and the data folder in its own hands.
 func classed(err error) error {
 	switch {
-	case errors.As(err, new(*operate.Refused)):
+	case errors.As(err, new(*ops.Refused)):
 		return term.WithClass(term.ExitRejected, err)
 	case errors.Is(err, datadir.ErrLocked), errors.Is(err, bolt.ErrLocked), errors.As(err, new(history.Conflicts)),
 		errors.Is(err, fleetapi.ErrRefused), errors.Is(err, backup.ErrRestoring):
 		return term.WithClass(term.ExitConflict, err)
-	case errors.As(err, new(*operate.NotFoundError)):
+	case errors.As(err, new(*ops.NotFoundError)):
 		return term.WithClass(term.ExitNotFound, err)
 	}
 	return err

@@ -14,7 +14,7 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/platform/confdir"
 )

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/operate"
 )
 
 // firstNode is the name in the join command of a first start, and how long its token holds.
@@ -75,7 +75,7 @@ func (s *service) adminToken(ctx context.Context) error {
 		return err
 	}
 	for _, name := range old { // the last one: a fleet always has an administrator
-		if err := s.fleet.RemoveOperator(ctx, itself, name); err != nil && !errors.As(err, new(*operate.NotFoundError)) {
+		if err := s.fleet.RemoveOperator(ctx, itself, name); err != nil && !errors.As(err, new(*ops.NotFoundError)) {
 			return err
 		}
 	}

@@ -14,9 +14,9 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config"
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/link"
-	"edgespan/config/operate"
 	"edgespan/platform/nodelink"
 	"edgespan/platform/pki"
 	"edgespan/platform/store/etcd/etcdtest"
@@ -26,13 +26,13 @@ import (
 type plainNode struct {
 	t     *testing.T
 	creds *pki.Credentials
-	hello link.Hello
+	hello nodeproto.Hello
 
 	mu       sync.Mutex
-	stream   link.ToController
-	state    link.Report
+	stream   nodeproto.ToController
+	state    nodeproto.Report
 	document []byte // that it runs
-	pushed   chan link.Push
+	pushed   chan nodeproto.Push
 	downs    chan error
 }
 
@@ -50,12 +50,12 @@ func joined(t *testing.T, command string, controllers ...string) *plainNode {
 		t.Fatalf("%s: %v", command, err)
 	}
 	id := uuid.New()
-	n := &plainNode{t: t, pushed: make(chan link.Push, 16), downs: make(chan error, 16), hello: link.Hello{
+	n := &plainNode{t: t, pushed: make(chan nodeproto.Push, 16), downs: make(chan error, 16), hello: nodeproto.Hello{
 		Node: id.String(), Name: flags["--name"], Software: "EDGESPAN-0-1-0",
 	}}
 	n.hello.MD5 = config.MD5(config.Object{})
 	n.document = []byte("{}")
-	n.state = link.Report{MD5: n.hello.MD5, Software: n.hello.Software, Settled: true, Source: "file"}
+	n.state = nodeproto.Report{MD5: n.hello.MD5, Software: n.hello.Software, Settled: true, Source: "file"}
 	if n.creds, err = pki.OpenCredentials(t.TempDir(), id, nil); !errors.Is(err, pki.ErrNotJoined) {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func (n *plainNode) connect(controller string) {
 	n.t.Helper()
 	client := nodelink.NewClient(nodelink.ClientOptions{
 		Controller: controller, Credentials: n.creds, Listener: n,
-		Hello: func() link.Hello { return n.hello },
+		Hello: func() nodeproto.Hello { return n.hello },
 	})
 	ctx, cancel := context.WithCancel(n.t.Context())
 	ended := make(chan struct{})
@@ -94,7 +94,7 @@ func (n *plainNode) connect(controller string) {
 }
 
 // Up is a new stream.
-func (n *plainNode) Up(s link.ToController) {
+func (n *plainNode) Up(s nodeproto.ToController) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.stream = s
@@ -111,52 +111,52 @@ func (n *plainNode) Down(cause error) {
 
 func (n *plainNode) report() { n.say(n.state) }
 
-func (n *plainNode) say(m link.FromNode) {
+func (n *plainNode) say(m nodeproto.FromNode) {
 	if n.stream != nil {
 		_ = n.stream.Send(m) // a stream that has ended is followed by another
 	}
 }
 
 // Received answers as a node does to which nothing bad happens.
-func (n *plainNode) Received(m link.FromController) {
+func (n *plainNode) Received(m nodeproto.FromController) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch m := m.(type) {
-	case link.Push:
+	case nodeproto.Push:
 		n.document = m.Document
 		n.state.MD5, n.state.Generation, n.state.Source = m.MD5, m.Generation, "controller"
 		n.state.Managed = &m.Managed
 		n.state.Pending = nil
 		if m.Confirm > 0 {
-			n.state.Pending = &link.Pending{Generation: m.Generation, Remaining: m.Confirm, Settled: true}
+			n.state.Pending = &nodeproto.Pending{Generation: m.Generation, Remaining: m.Confirm, Settled: true}
 		}
-		for _, o := range []link.Outcome{link.Accepted, link.Applied} {
-			n.say(link.Result{Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: o})
+		for _, o := range []nodeproto.Outcome{nodeproto.Accepted, nodeproto.Applied} {
+			n.say(nodeproto.Result{Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: o})
 		}
 		n.report()
 		n.pushed <- m
-	case link.Probe:
-		n.say(link.Probed{Number: m.Number, Generation: n.state.Generation, MD5: n.state.MD5})
-	case link.Confirm:
+	case nodeproto.Probe:
+		n.say(nodeproto.Probed{Number: m.Number, Generation: n.state.Generation, MD5: n.state.MD5})
+	case nodeproto.Confirm:
 		n.state.Pending = nil
 		n.report()
-	case link.Number:
+	case nodeproto.Number:
 		n.state.Generation = m.Generation
 		n.report()
-	case link.Managed:
+	case nodeproto.Managed:
 		n.state.Managed = &m.On
 		n.report()
-	case link.Ask:
+	case nodeproto.Ask:
 		data := []byte(`{"actions":[]}`)
-		if m.Kind == link.AskConfig {
+		if m.Kind == nodeproto.AskConfig {
 			data = n.document
 		}
-		n.say(link.Answer{ID: m.ID, Data: data})
+		n.say(nodeproto.Answer{ID: m.ID, Data: data})
 	}
 }
 
 // push waits for a push that holds a value.
-func (n *plainNode) push(path []string, want any) link.Push {
+func (n *plainNode) push(path []string, want any) nodeproto.Push {
 	n.t.Helper()
 	late := time.After(patience)
 	for {
@@ -185,7 +185,7 @@ func TestANodeJoinsByThePrintedCommandAndIsPushedTo(t *testing.T) {
 	n := joined(t, c.err.line(t, "edgespan join", c.ended))
 	write := func(client *fleetapi.Client, level string) {
 		t.Helper()
-		_, err := client.Write(t.Context(), operate.SetNetwork{Modify: true, Overrides: config.Object{
+		_, err := client.Write(t.Context(), ops.SetNetwork{Modify: true, Overrides: config.Object{
 			"sysParams": config.Object{"managedConfig": true, "logLevel": level},
 		}}, fleetapi.WriteOptions{Message: "level " + level})
 		if err != nil {
@@ -283,7 +283,7 @@ func TestTwoReplicasOfOneFleet(t *testing.T) {
 	}
 	n := joined(t, one.err.line(t, "edgespan join", one.ended)) // what the first one printed still counts
 	first, second := one.client(one.pin(), one.token()), two.client(one.pin(), two.token())
-	if _, err := second.Write(t.Context(), operate.SetNetwork{Overrides: config.Object{
+	if _, err := second.Write(t.Context(), ops.SetNetwork{Overrides: config.Object{
 		"sysParams": config.Object{"managedConfig": true, "logLevel": "debug"},
 	}}, fleetapi.WriteOptions{}); err != nil {
 		t.Fatal(err)
@@ -306,7 +306,7 @@ func TestAWriteToItsConfigChangesTheRunningController(t *testing.T) {
 		if faults != nil {
 			t.Fatal(faults)
 		}
-		out, err := client.Write(t.Context(), operate.SetE2E{File: "controller", Config: doc, Modify: true}, fleetapi.WriteOptions{})
+		out, err := client.Write(t.Context(), ops.SetE2E{File: "controller", Config: doc, Modify: true}, fleetapi.WriteOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

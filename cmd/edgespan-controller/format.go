@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
 	"edgespan/config/kv"
 	"edgespan/platform/store/backend"
 )

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/cmd/term"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
 	"edgespan/config/kv"
 	"edgespan/platform/store/bolt"
 )

@@ -11,8 +11,8 @@ import (
 	"os"
 
 	"edgespan/cmd/term"
-	"edgespan/config/backup"
-	"edgespan/config/history"
+	"edgespan/config/fleet/backup"
+	"edgespan/config/fleet/history"
 	"edgespan/config/kv"
 	"edgespan/platform/datadir"
 	"edgespan/platform/pki"

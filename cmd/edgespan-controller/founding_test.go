@@ -13,8 +13,8 @@ import (
 
 	"edgespan/actors/controller"
 	"edgespan/cmd/term"
-	"edgespan/config/history"
-	"edgespan/config/link"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/platform/datadir"
 	"edgespan/platform/pki"
 	"edgespan/platform/store/backend"
@@ -151,7 +151,7 @@ func TestIssuerSpendsATokenOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := controller.Token{Token: history.Token{Name: "ulm-1", Hash: hash, Expires: now.Add(time.Hour)}}
-	join := link.Join{Token: text, Name: "ulm-1", Node: uuid.NewString(), Key: "k1"}
+	join := nodeproto.Join{Token: text, Name: "ulm-1", Node: uuid.NewString(), Key: "k1"}
 	spent, err := i.Redeem(now, kept, join)
 	if err != nil || spent.Used == nil || spent.Used.Node != join.Node || spent.Used.Key != "k1" {
 		t.Fatalf("%+v, %v", spent, err)
@@ -163,10 +163,10 @@ func TestIssuerSpendsATokenOnce(t *testing.T) {
 	stranger.Node = uuid.NewString()
 	for what, err := range map[string]error{
 		"another node":         second(i.Redeem(now, spent, stranger)),
-		"another name":         second(i.Redeem(now, kept, link.Join{Token: text, Name: "ulm-2", Node: join.Node, Key: "k1"})),
+		"another name":         second(i.Redeem(now, kept, nodeproto.Join{Token: text, Name: "ulm-2", Node: join.Node, Key: "k1"})),
 		"after its end":        second(i.Redeem(now.Add(2*time.Hour), kept, join)),
-		"another token":        second(i.Redeem(now, kept, link.Join{Token: "esj_x", Name: "ulm-1", Node: join.Node, Key: "k1"})),
-		"an id that is none":   second(i.Redeem(now, kept, link.Join{Token: text, Name: "ulm-1", Node: "x", Key: "k1"})),
+		"another token":        second(i.Redeem(now, kept, nodeproto.Join{Token: "esj_x", Name: "ulm-1", Node: join.Node, Key: "k1"})),
+		"an id that is none":   second(i.Redeem(now, kept, nodeproto.Join{Token: text, Name: "ulm-1", Node: "x", Key: "k1"})),
 		"a role that is none":  third(i.NewOperatorToken("anna", "king", time.Time{})),
 		"a list that is wrong": i.Revoke([]controller.Revocation{{Node: "x", At: now}}),
 	} {

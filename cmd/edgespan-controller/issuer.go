@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"edgespan/actors/controller"
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/platform/pki"
 )
 
@@ -18,7 +18,7 @@ type issuer struct {
 }
 
 // Redeem spends a token on a node's wish.
-func (i issuer) Redeem(now time.Time, t controller.Token, j link.Join) (controller.Token, error) {
+func (i issuer) Redeem(now time.Time, t controller.Token, j nodeproto.Join) (controller.Token, error) {
 	node, err := uuid.Parse(j.Node)
 	if err != nil {
 		return controller.Token{}, errors.New("redeem token: the node's id is no UUID")

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"edgespan/config"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
-	"edgespan/config/operate"
 )
 
 // Bounds of the test below.
@@ -120,7 +120,7 @@ func (v *victim) kill(t *testing.T) {
 // check reads what there is, and takes it as known from now on.
 func (v *victim) check(t *testing.T, acked, sent []int) uint64 {
 	t.Helper()
-	doc, err := v.client.Layer(t.Context(), operate.LayerQuery{Layer: layers.Network})
+	doc, err := v.client.Layer(t.Context(), ops.LayerQuery{Layer: layers.Network})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, v.err)
 	}
@@ -180,7 +180,7 @@ func (v *victim) writeUntilKilled(t *testing.T, acked, sent []int, told map[uint
 			for {
 				sent[w]++
 				value := strconv.Itoa(sent[w])
-				out, err := v.client.Write(ctx, operate.SetNetwork{
+				out, err := v.client.Write(ctx, ops.SetNetwork{
 					Modify: true, Overrides: config.Object{"killParams": config.Object{writer(w): value}},
 				}, fleetapi.WriteOptions{Message: writer(w) + "=" + value})
 				if err != nil {

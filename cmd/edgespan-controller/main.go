@@ -2,7 +2,7 @@
 // API, and the link to its nodes. It owns the wiring: flags, environment, the data folder,
 // which implementation is used, what the controller does to itself, and exit codes.
 //
-// It never judges a config, a node or a caller: config/operate, config/fleet and
+// It never judges a config, a node or a caller: config/fleet/ops, config/fleet and
 // config/httpapi/fleetapi do. start.go is the only place that puts platform and actors
 // together.
 package main

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"edgespan/config/backup"
+	"edgespan/config/fleet/backup"
 	"edgespan/platform/store"
 	"edgespan/platform/store/backend"
 )

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/config/backup"
+	"edgespan/config/fleet/backup"
 	"edgespan/config/kv"
 	"edgespan/platform/datadir"
 	"edgespan/platform/store/bolt"

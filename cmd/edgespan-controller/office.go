@@ -14,9 +14,9 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"edgespan/cmd/term"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/operate"
 	"edgespan/platform/pki"
 )
 
@@ -129,7 +129,7 @@ func (r *reach) client() (*fleetapi.Client, error) {
 type remoteOffice struct{ client *fleetapi.Client }
 
 func (r remoteOffice) take(ctx context.Context, f history.Files, message string, dryRun bool) (fleetapi.Written, error) {
-	return r.client.Write(ctx, operate.Import{Files: f}, fleetapi.WriteOptions{Message: message, DryRun: dryRun})
+	return r.client.Write(ctx, ops.Import{Files: f}, fleetapi.WriteOptions{Message: message, DryRun: dryRun})
 }
 
 func (r remoteOffice) give(ctx context.Context) (history.Files, error) {
@@ -182,7 +182,7 @@ type localOffice struct {
 var operator = fleetapi.Caller{Name: "local", Role: fleetapi.Admin}
 
 func (l *localOffice) take(ctx context.Context, f history.Files, message string, dryRun bool) (fleetapi.Written, error) {
-	return l.fleet.Write(ctx, fleetapi.WriteRequest{Caller: operator, Write: operate.Import{Files: f}, Message: message, DryRun: dryRun})
+	return l.fleet.Write(ctx, fleetapi.WriteRequest{Caller: operator, Write: ops.Import{Files: f}, Message: message, DryRun: dryRun})
 }
 
 func (l *localOffice) give(ctx context.Context) (history.Files, error) {

@@ -91,7 +91,7 @@ func tellLeftOut(log *zap.Logger, left []leftOut) {
 	}
 }
 
-// judge is operate.World.Own: what of a change of the stored config can never work here. What
+// judge is ops.World.Own: what of a change of the stored config can never work here. What
 // stands there already is left alone, so that other changes of it pass.
 func (o *options) judge(before, after config.Object, asked bool) (faults config.Faults, notes []string) {
 	base := o

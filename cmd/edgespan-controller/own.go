@@ -17,7 +17,7 @@ import (
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/action"
-	"edgespan/config/e2e"
+	"edgespan/config/fleet/controllerconf"
 	"edgespan/platform/confdir"
 	"edgespan/platform/proc"
 )
@@ -64,7 +64,7 @@ type own struct {
 
 	mu      sync.Mutex
 	options *options
-	waiting []e2e.Change
+	waiting []controllerconf.Change
 	wake    chan struct{}
 }
 
@@ -95,7 +95,7 @@ func newOwn(h host, o *options, table action.Table, log *zap.Logger, level zap.A
 }
 
 // do takes a change and returns at once.
-func (w *own) do(c e2e.Change) {
+func (w *own) do(c controllerconf.Change) {
 	w.mu.Lock()
 	w.waiting = append(w.waiting, c)
 	w.mu.Unlock()
@@ -129,7 +129,7 @@ func (w *own) run(ctx context.Context) {
 }
 
 // tell logs what became of a change: the API has answered before it is known.
-func (w *own) tell(results []action.Result, c e2e.Change) {
+func (w *own) tell(results []action.Result, c controllerconf.Change) {
 	for _, r := range results {
 		say := w.log.Info
 		if r.State == action.Failed {
@@ -147,7 +147,7 @@ func (w *own) tell(results []action.Result, c e2e.Change) {
 }
 
 // perform does the actions of a change in their order.
-func (w *own) perform(ctx context.Context, c e2e.Change) []action.Result {
+func (w *own) perform(ctx context.Context, c controllerconf.Change) []action.Result {
 	var out []action.Result
 	end := false
 	for _, a := range c.Actions {
@@ -214,7 +214,7 @@ func (w *own) mapped(ctx context.Context, do action.Do) error {
 
 // setFlags changes flags of the running controller. A change of its config counts now, also
 // where the command line has the flag: a seed's start script gives it all of the config's.
-func (w *own) setFlags(changes []e2e.FlagChange, level bool) error {
+func (w *own) setFlags(changes []controllerconf.FlagChange, level bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	next := w.options.clone()

@@ -19,7 +19,7 @@ import (
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/action"
-	"edgespan/config/e2e"
+	"edgespan/config/fleet/controllerconf"
 	"edgespan/config/layers/metadata"
 	"edgespan/config/layers/schema"
 )
@@ -68,7 +68,7 @@ func newOwnRig(t *testing.T, table string) *ownRig {
 }
 
 // change is what follows from a change of the controller's config.
-func change(t *testing.T, before, after string) e2e.Change {
+func change(t *testing.T, before, after string) controllerconf.Change {
 	t.Helper()
 	m, faults := metadata.Parse(schema.ControllerMetadata(), metadata.Options{E2E: true})
 	if faults != nil {
@@ -81,7 +81,7 @@ func change(t *testing.T, before, after string) e2e.Change {
 		}
 		return o
 	}
-	return e2e.Changes(m, read(before), read(after))
+	return controllerconf.Changes(m, read(before), read(after))
 }
 
 func states(results []action.Result) string {
@@ -156,7 +156,7 @@ func TestOwnActionsThatFailAreTold(t *testing.T) {
 			t.Errorf("the log lacks %s:\n%s", want, r.log.String())
 		}
 	}
-	err := r.setFlags([]e2e.FlagChange{{Flag: e2e.Flag{Name: "listen", Value: "127.0.0.1:1"}}, {Flag: e2e.Flag{Name: "vendor", Value: "1"}}}, false)
+	err := r.setFlags([]controllerconf.FlagChange{{Flag: controllerconf.Flag{Name: "listen", Value: "127.0.0.1:1"}}, {Flag: controllerconf.Flag{Name: "vendor", Value: "1"}}}, false)
 	const want = "flag listen: never taken from the stored config: must be set by --listen or EDGESPAN_CONTROLLER_LISTEN\nflag vendor: none of this program's: it is kept and shared, and counts for nothing here"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"edgespan/config"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/operate"
 	"edgespan/platform/store/etcd/etcdtest"
 )
 
@@ -53,7 +53,7 @@ func TestTheNodesOfAKilledReplicaGoToTheOtherOne(t *testing.T) {
 	}
 	level := func(v *victim, want string) {
 		t.Helper()
-		_, err := v.client.Write(t.Context(), operate.SetNetwork{Modify: true, Overrides: config.Object{
+		_, err := v.client.Write(t.Context(), ops.SetNetwork{Modify: true, Overrides: config.Object{
 			"sysParams": config.Object{"managedConfig": true, "logLevel": want},
 		}}, fleetapi.WriteOptions{})
 		if err != nil {

@@ -15,10 +15,10 @@ import (
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/operate"
 	"edgespan/platform/store/etcd/etcdtest"
 )
 
@@ -53,7 +53,7 @@ func (r *recovery) begin(dir string, more ...string) {
 func (r *recovery) write(level, message string) {
 	r.Helper()
 	r.stale = r.last
-	_, err := r.now.client.Write(r.Context(), operate.SetNetwork{Modify: true, Overrides: config.Object{
+	_, err := r.now.client.Write(r.Context(), ops.SetNetwork{Modify: true, Overrides: config.Object{
 		"sysParams": config.Object{"managedConfig": true, "logLevel": level},
 	}}, fleetapi.WriteOptions{Message: message})
 	if err != nil {

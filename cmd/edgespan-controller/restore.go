@@ -14,8 +14,8 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/backup"
-	"edgespan/config/history"
+	"edgespan/config/fleet/backup"
+	"edgespan/config/fleet/history"
 	"edgespan/config/kv"
 	"edgespan/platform/confdir"
 	"edgespan/platform/datadir"

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"edgespan/cmd/term"
-	"edgespan/config/e2e"
+	"edgespan/config/fleet/controllerconf"
 )
 
 // app is one run of the command line.
@@ -20,7 +20,7 @@ type app struct {
 }
 
 // treeFunc starts the actors on what they stand on.
-type treeFunc func(g *ground, o *options, i issuer, mask []byte, nodeLink string, do func(e2e.Change)) (running, error)
+type treeFunc func(g *ground, o *options, i issuer, mask []byte, nodeLink string, do func(controllerconf.Change)) (running, error)
 
 // run executes the command line and returns its exit code; what went wrong is said on Err,
 // one line each.

@@ -18,13 +18,13 @@ import (
 
 	"edgespan/actors/facts"
 	"edgespan/cmd/term"
-	"edgespan/config/e2e"
 	"edgespan/config/fleet"
+	"edgespan/config/fleet/controllerconf"
+	"edgespan/config/fleet/ops"
+	"edgespan/config/fleet/optimize"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/factsapi"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/operate"
-	"edgespan/config/optimize"
 	"edgespan/platform/conns"
 	"edgespan/platform/daemon"
 	"edgespan/platform/nodelink"
@@ -310,13 +310,13 @@ var itself = fleetapi.Caller{Name: "controller", Role: fleetapi.Admin}
 // assignChannels gives all links channels of those that are enabled now.
 func (s *service) assignChannels(ctx context.Context) error {
 	_, err := s.fleet.Write(ctx, fleetapi.WriteRequest{
-		Caller: itself, Write: operate.Optimize{Kinds: []optimize.Kind{optimize.Channel}}, Message: "UPDATE_CHANNEL_ASSIGNMENT",
+		Caller: itself, Write: ops.Optimize{Kinds: []optimize.Kind{optimize.Channel}}, Message: "UPDATE_CHANNEL_ASSIGNMENT",
 	})
 	return err
 }
 
 // startTree starts the actors.
-func startTree(g *ground, o *options, i issuer, mask []byte, nodeLink string, do func(e2e.Change)) (running, error) {
+func startTree(g *ground, o *options, i issuer, mask []byte, nodeLink string, do func(controllerconf.Change)) (running, error) {
 	c, err := g.tree(o, i, mask, nodeLink, do)
 	if err != nil {
 		return nil, err // and no pointer to nothing inside of an interface

@@ -10,8 +10,8 @@ import (
 	"edgespan/actors/simulate"
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/topology"
-	"edgespan/config/topology/sketch"
+	"edgespan/config/fleet/topology"
+	"edgespan/config/fleet/topology/sketch"
 )
 
 const aboutSimulate = `Join simulated nodes to a controller and say whether all of them get what it wants of them.

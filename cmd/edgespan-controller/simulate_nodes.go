@@ -15,10 +15,10 @@ import (
 	"edgespan/actors/agent"
 	"edgespan/actors/simulate"
 	"edgespan/config"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi"
 	"edgespan/config/layers"
 	"edgespan/config/layers/schema"
-	"edgespan/config/link"
 	"edgespan/platform/confdir"
 	"edgespan/platform/nodelink"
 	"edgespan/platform/pki"
@@ -157,7 +157,7 @@ type cord struct {
 func (m *simulator) streamOf(node int) simulate.Stream { return cord{m, m.names[node]} }
 
 // Run holds streams by the node's certificate.
-func (c cord) Run(ctx context.Context, hello func() link.Hello, l simulate.Listener) error {
+func (c cord) Run(ctx context.Context, hello func() nodeproto.Hello, l simulate.Listener) error {
 	creds, err := c.m.credentials(c.name)
 	if err != nil {
 		return err

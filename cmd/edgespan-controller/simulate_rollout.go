@@ -12,10 +12,10 @@ import (
 	"edgespan/actors/simulate"
 	"edgespan/cmd/term"
 	"edgespan/config"
+	"edgespan/config/fleet/ops"
+	"edgespan/config/fleet/rollout"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/operate"
-	"edgespan/config/rollout"
 )
 
 // Flags of the controller's config that the simulator itself goes by.
@@ -112,7 +112,7 @@ func (m *simulator) rollOut(ctx context.Context) error {
 	m.fleet.Arm()
 	m.fleet.Round()
 	begun := time.Now()
-	w, err := m.client.Write(ctx, operate.SetNetwork{Overrides: m.change, Modify: true},
+	w, err := m.client.Write(ctx, ops.SetNetwork{Overrides: m.change, Modify: true},
 		fleetapi.WriteOptions{Message: "simulate: " + strings.Join(m.rollout, " ")})
 	if err != nil {
 		return fmt.Errorf("--rollout: %w", err)
@@ -141,7 +141,7 @@ func (m *simulator) setFlags(ctx context.Context) error {
 	for name, value := range m.flags {
 		flags[name] = value
 	}
-	_, err := m.client.Write(ctx, operate.SetE2E{File: "controller", Config: config.Object{"flags": flags}, Modify: true}, fleetapi.WriteOptions{Message: "simulate"})
+	_, err := m.client.Write(ctx, ops.SetE2E{File: "controller", Config: config.Object{"flags": flags}, Modify: true}, fleetapi.WriteOptions{Message: "simulate"})
 	if err != nil {
 		return fmt.Errorf("--controller-flags: %w", err)
 	}

@@ -15,9 +15,9 @@ import (
 	"edgespan/actors/simulate"
 	"edgespan/config"
 	"edgespan/config/confirm"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/operate"
 	"edgespan/platform/proc"
 )
 
@@ -152,7 +152,7 @@ func (m *simulator) reachController(ctx context.Context) error {
 		return err
 	}
 	// Nobody else rules this fleet: its nodes are to be managed.
-	_, err = m.client.Write(ctx, operate.SetNetwork{Overrides: config.Object{"sysParams": config.Object{"managedConfig": true}}},
+	_, err = m.client.Write(ctx, ops.SetNetwork{Overrides: config.Object{"sysParams": config.Object{"managedConfig": true}}},
 		fleetapi.WriteOptions{Message: "simulate"})
 	return err
 }
@@ -300,7 +300,7 @@ func (m *simulator) writes(ctx context.Context) error {
 	}
 	for k := range m.networkWrites {
 		m.fleet.Round()
-		if err := m.write(ctx, operate.SetNetwork{Overrides: simulated("network", k), Modify: true}); err != nil {
+		if err := m.write(ctx, ops.SetNetwork{Overrides: simulated("network", k), Modify: true}); err != nil {
 			return err
 		}
 		if err := m.untilConfirmed(ctx, m.nodes-failing); err != nil {
@@ -320,7 +320,7 @@ func simulated(of string, k int) config.Object {
 	return config.Object{"simulated": config.Object{"write": fmt.Sprintf("%s %d", of, k+1)}}
 }
 
-func (m *simulator) write(ctx context.Context, w operate.Write) error {
+func (m *simulator) write(ctx context.Context, w ops.Write) error {
 	_, err := m.client.Write(ctx, w, fleetapi.WriteOptions{Message: "simulate"})
 	return err
 }
@@ -353,7 +353,7 @@ func (m *simulator) writeNodes(ctx context.Context) error {
 			i = (i + 1) % m.nodes
 		}
 		m.fleet.Round()
-		if err := m.write(ctx, operate.SetNodes{Overrides: config.Object{m.names[i]: simulated("node", k)}, Modify: true}); err != nil {
+		if err := m.write(ctx, ops.SetNodes{Overrides: config.Object{m.names[i]: simulated("node", k)}, Modify: true}); err != nil {
 			return err
 		}
 		if err := m.untilConfirmed(ctx, 1); err != nil {

@@ -15,8 +15,8 @@ import (
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/fleet"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/operate"
 	"edgespan/platform/store"
 )
 
@@ -122,7 +122,7 @@ func TestAControllerIsKilledInTheMiddleOfAPush(t *testing.T) {
 	}
 	at := []string{"--listen", api, "--node-listen", link, "--node-host", "127.0.0.1", "--joins-per-second", "1000"}
 	v := newVictim(t, dir, at...)
-	_, err = v.client.Write(t.Context(), operate.SetNetwork{Overrides: config.Object{"sysParams": config.Object{"managedConfig": true}}}, fleetapi.WriteOptions{})
+	_, err = v.client.Write(t.Context(), ops.SetNetwork{Overrides: config.Object{"sysParams": config.Object{"managedConfig": true}}}, fleetapi.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,10 +9,10 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config"
+	"edgespan/config/fleet/ops"
+	"edgespan/config/fleet/topology"
+	"edgespan/config/fleet/topology/sketch"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/operate"
-	"edgespan/config/topology"
-	"edgespan/config/topology/sketch"
 )
 
 // readTopology takes --topology: a kind, whose topology is made when the names are known, or
@@ -71,7 +71,7 @@ func (m *simulator) writeTopology(ctx context.Context) error {
 			return term.Usagef("--topology: the controller has one of %d nodes already: a controller without is allowed", len(there))
 		}
 	}
-	if _, err := m.client.Write(ctx, operate.SetTopology{Document: doc}, fleetapi.WriteOptions{Message: "simulate: " + m.chart.Name}); err != nil {
+	if _, err := m.client.Write(ctx, ops.SetTopology{Document: doc}, fleetapi.WriteOptions{Message: "simulate: " + m.chart.Name}); err != nil {
 		return fmt.Errorf("write the topology: %w", err)
 	}
 	pops := 0

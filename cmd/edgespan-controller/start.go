@@ -14,13 +14,13 @@ import (
 	"edgespan/actors/controller"
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/e2e"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/controllerconf"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi"
 	"edgespan/config/layers/metadata"
 	"edgespan/config/layers/schema"
-	"edgespan/config/operate"
 	"edgespan/platform/confdir"
 	"edgespan/platform/datadir"
 	"edgespan/platform/pki"
@@ -130,7 +130,7 @@ func (g *ground) config(ctx context.Context) (config.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc, err := (&operate.World{State: state, E2E: own}).File(controllerFile, g.replica, true)
+	doc, err := (&ops.World{State: state, E2E: own}).File(controllerFile, g.replica, true)
 	if err != nil {
 		return nil, fmt.Errorf("read the controller's config: %w", err)
 	}
@@ -168,7 +168,7 @@ func (g *ground) fleetCA(ctx context.Context, o *options, names []string) (issue
 
 // tree starts the actors on the ground. Without do they serve nobody, and nothing follows
 // from a write.
-func (g *ground) tree(o *options, i issuer, mask []byte, nodeLink string, do func(e2e.Change)) (*controller.Controller, error) {
+func (g *ground) tree(o *options, i issuer, mask []byte, nodeLink string, do func(controllerconf.Change)) (*controller.Controller, error) {
 	base := confdir.NewStack(schema.NodeBases(), string(o.BaseDir))
 	hidden, err := base.Hidden()
 	if err != nil {

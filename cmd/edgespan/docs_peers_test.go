@@ -19,10 +19,10 @@ import (
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/nodeconf"
-	"edgespan/config/operate"
 	"edgespan/config/peer"
 	"edgespan/config/state"
 )
@@ -84,11 +84,11 @@ func newPeersBackend(t *testing.T) *peersBackend {
 		World: clitest.NewWorld(t), at: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC), ids: map[string]uuid.UUID{}, has: map[string]map[string]peer.Gone{},
 		said: map[string][]state.Reported{}, applied: map[string]uint64{}, trouble: true,
 	}
-	b.Operations.Nodes = map[string]operate.NodeFact{}
+	b.Operations.Nodes = map[string]ops.NodeFact{}
 	for i, name := range []string{"edge-1", "edge-2", "edge-3"} {
 		b.has[name] = map[string]peer.Gone{}
 		b.ids[name] = uuid.MustParse(fmt.Sprintf("e%07d-0000-4000-8000-000000000001", i+1))
-		b.Operations.Nodes[name] = operate.NodeFact{Alive: true, ID: b.ids[name].String()}
+		b.Operations.Nodes[name] = ops.NodeFact{Alive: true, ID: b.ids[name].String()}
 	}
 	return b
 }
@@ -96,7 +96,7 @@ func newPeersBackend(t *testing.T) *peersBackend {
 // Write lets the nodes say what they find of a deployment, but not yet of what is to go.
 func (b *peersBackend) Write(ctx context.Context, r fleetapi.WriteRequest) (fleetapi.Written, error) {
 	w, err := b.World.Write(ctx, r)
-	if _, away := r.Write.(operate.Undeploy); err != nil || r.DryRun || away {
+	if _, away := r.Write.(ops.Undeploy); err != nil || r.DryRun || away {
 		return w, err
 	}
 	return w, b.report()
@@ -118,7 +118,7 @@ func (b *peersBackend) Changed(ctx context.Context, mark uint64) (uint64, error)
 // Fleet is the descriptors of now, and their revision.
 func (b *peersBackend) fleet() (*peer.Fleet, history.State, error) {
 	var s history.State
-	f, err := clitest.Read(b.World, func(w *operate.World) (*peer.Fleet, error) { s = w.State; return w.Peers() })
+	f, err := clitest.Read(b.World, func(w *ops.World) (*peer.Fleet, error) { s = w.State; return w.Peers() })
 	return f, s, err
 }
 
@@ -248,7 +248,7 @@ func (b *peersBackend) Cluster(_ context.Context, name string) (fleetapi.Cluster
 	}
 	is, known := f.Clusters[name]
 	if !known {
-		return fleetapi.ClusterDetail{}, &operate.NotFoundError{What: fmt.Sprintf("cluster %q", name)}
+		return fleetapi.ClusterDetail{}, &ops.NotFoundError{What: fmt.Sprintf("cluster %q", name)}
 	}
 	v, err := s.Layer(history.Layer{Kind: history.Cluster, Name: name})
 	d := fleetapi.ClusterDetail{Cluster: fleetapi.Cluster{

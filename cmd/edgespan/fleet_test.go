@@ -47,12 +47,12 @@ func TestPeerWritesAskWhatTheyName(t *testing.T) {
 	f := clitest.SmallFleet()
 	env := clitest.ServeFleet(t, f)
 	for line, asked := range map[string]string{
-		"clusters deploy lab -m now":        `write operate.Deploy{Clusters:[lab]} message "now" dry false if map[]`,
-		"clusters undeploy lab --dry-run":   `write operate.Undeploy{Clusters:[lab]} message "" dry true if map[]`,
-		"peers delete edge-1 --if-match 4":  `write operate.Undescribe{Kind:PeerDescriptor Names:[edge-1]} message "" dry false if map[peer/edge-1:4]`,
-		"clusters delete lab --if-match 5":  `write operate.Undescribe{Kind:ClusterDescriptor Names:[lab]} message "" dry false if map[cluster/lab:5]`,
-		"apply -f - -m why":                 `write operate.Describe{Documents:[map[kind:PeerDescriptor metadata:map[name:a]] map[kind:ClusterDescriptor metadata:map[name:b]]]} message "why" dry false if map[]`,
-		"apply -f - --dry-run -o json":      `write operate.Describe{Documents:[map[kind:PeerDescriptor metadata:map[name:a]] map[kind:ClusterDescriptor metadata:map[name:b]]]} message "" dry true if map[]`,
+		"clusters deploy lab -m now":        `write ops.Deploy{Clusters:[lab]} message "now" dry false if map[]`,
+		"clusters undeploy lab --dry-run":   `write ops.Undeploy{Clusters:[lab]} message "" dry true if map[]`,
+		"peers delete edge-1 --if-match 4":  `write ops.Undescribe{Kind:PeerDescriptor Names:[edge-1]} message "" dry false if map[peer/edge-1:4]`,
+		"clusters delete lab --if-match 5":  `write ops.Undescribe{Kind:ClusterDescriptor Names:[lab]} message "" dry false if map[cluster/lab:5]`,
+		"apply -f - -m why":                 `write ops.Describe{Documents:[map[kind:PeerDescriptor metadata:map[name:a]] map[kind:ClusterDescriptor metadata:map[name:b]]]} message "why" dry false if map[]`,
+		"apply -f - --dry-run -o json":      `write ops.Describe{Documents:[map[kind:PeerDescriptor metadata:map[name:a]] map[kind:ClusterDescriptor metadata:map[name:b]]]} message "" dry true if map[]`,
 		"clusters deploy lab --if-match 12": "",
 		"peers status -w":                   "",
 		"clusters status -w":                "",

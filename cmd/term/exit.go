@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"edgespan/config"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi"
 	"edgespan/config/layers"
 	"edgespan/config/layers/override"
-	"edgespan/config/operate"
 	"edgespan/platform/confdir"
 	"edgespan/platform/keystone"
 )
@@ -87,7 +87,7 @@ func ExitCode(err error) int {
 		return ExitConflict
 	case errors.Is(err, httpapi.ErrUnreachable), errors.As(err, new(*keystone.Away)):
 		return ExitUnreachable
-	case errors.Is(err, httpapi.ErrNotFound), errors.Is(err, exitClass(ExitNotFound)), errors.As(err, new(*operate.NotFoundError)):
+	case errors.Is(err, httpapi.ErrNotFound), errors.Is(err, exitClass(ExitNotFound)), errors.As(err, new(*ops.NotFoundError)):
 		return ExitNotFound
 	case errors.Is(err, httpapi.ErrPermission), errors.Is(err, exitClass(ExitPermission)), errors.Is(err, os.ErrPermission), errors.Is(err, keystone.ErrRefused):
 		return ExitPermission

@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	"edgespan/config"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
-	"edgespan/config/operate"
 )
 
 // readsAfterWrites is what docs/rest.md promises behind a balancer that knows nothing, where each
@@ -32,11 +32,11 @@ func (f *fleet) readsAfterWrites() {
 			f.Fatal(err)
 		}
 		last = out.Revision
-		doc, err := reader.Layer(ctx, operate.LayerQuery{Layer: layers.Network})
+		doc, err := reader.Layer(ctx, ops.LayerQuery{Layer: layers.Network})
 		if v, _ := config.Lookup(doc.Object, []string{"balanced", "n"}); err != nil || v != int64(n) || doc.Revision < last {
 			f.Fatalf("after revision %d with %d another controller reads %v of revision %d, %v", last, n, v, doc.Revision, err)
 		}
-		conf, err := third.Config(ctx, operate.ConfigQuery{Node: "sim-00001"})
+		conf, err := third.Config(ctx, ops.ConfigQuery{Node: "sim-00001"})
 		if v, _ := config.Lookup(conf.Object, []string{"balanced", "n"}); err != nil || v != int64(n) {
 			f.Fatalf("after revision %d with %d another controller's effective config has %v, %v", last, n, v, err)
 		}
@@ -59,6 +59,6 @@ func (f *fleet) readsAfterWrites() {
 	})
 }
 
-func balanced(n int) operate.Write {
-	return operate.SetNetwork{Modify: true, Overrides: config.Object{"balanced": config.Object{"n": int64(n)}}}
+func balanced(n int) ops.Write {
+	return ops.SetNetwork{Modify: true, Overrides: config.Object{"balanced": config.Object{"n": int64(n)}}}
 }

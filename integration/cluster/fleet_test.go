@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"edgespan/config"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/operate"
 )
 
 // nodes is how many simulated nodes a drill has.
@@ -254,7 +254,7 @@ func (f *fleet) client(address string) *fleetapi.Client {
 }
 
 // write writes until it is acknowledged.
-func (f *fleet) write(c *fleetapi.Client, w operate.Write, message string) (revision uint64) {
+func (f *fleet) write(c *fleetapi.Client, w ops.Write, message string) (revision uint64) {
 	f.Helper()
 	var last error
 	f.until(message+" is written", func(ctx context.Context) bool {
@@ -271,7 +271,7 @@ func (f *fleet) write(c *fleetapi.Client, w operate.Write, message string) (revi
 // manage lets the controllers rule the nodes.
 func (f *fleet) manage() {
 	f.Helper()
-	f.write(f.client(f.balancer), operate.SetNetwork{Modify: true, Overrides: config.Object{"sysParams": config.Object{"managedConfig": true}}}, "manage")
+	f.write(f.client(f.balancer), ops.SetNetwork{Modify: true, Overrides: config.Object{"sysParams": config.Object{"managedConfig": true}}}, "manage")
 }
 
 // join lets all nodes join at the first controller, and run with all three in turn.

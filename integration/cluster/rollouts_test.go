@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/operate"
 	"edgespan/platform/store/etcd"
 )
 
@@ -145,7 +145,7 @@ func (r *rollouts) roll(ctx context.Context) {
 		var revision uint64
 		for ctx.Err() == nil && revision == 0 {
 			within, cancel := context.WithTimeout(ctx, patientFor)
-			out, err := c.Write(within, operate.SetNetwork{Modify: true, Overrides: config.Object{"drill": config.Object{"rollout": int64(n)}}},
+			out, err := c.Write(within, ops.SetNetwork{Modify: true, Overrides: config.Object{"drill": config.Object{"rollout": int64(n)}}},
 				fleetapi.WriteOptions{Message: fmt.Sprint("rollout ", n)})
 			cancel()
 			if err != nil {

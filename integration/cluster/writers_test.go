@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/operate"
 )
 
 // How a writer of a drill writes.
@@ -75,7 +75,7 @@ func (w *writer) run(ctx context.Context) {
 		w.mu.Unlock()
 		message := fmt.Sprintf("%s=%d", w.name, n)
 		within, cancel := context.WithTimeout(ctx, patientFor)
-		out, err := w.client.Write(within, operate.SetNodes{Modify: true, Overrides: config.Object{w.name: config.Object{"drill": config.Object{"n": int64(n)}}}},
+		out, err := w.client.Write(within, ops.SetNodes{Modify: true, Overrides: config.Object{w.name: config.Object{"drill": config.Object{"n": int64(n)}}}},
 			fleetapi.WriteOptions{Message: message})
 		cancel()
 		w.mu.Lock()

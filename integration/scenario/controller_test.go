@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"edgespan/config"
-	words "edgespan/config/link"
+	words "edgespan/config/fleet/nodeproto"
 	"edgespan/config/nodeconf"
 	"edgespan/platform/daemon"
 	"edgespan/platform/nodelink"

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 	pb "edgespan/platform/nodelink/linkpb"
 )
 
@@ -95,7 +95,7 @@ func BenchmarkReports(b *testing.B) {
 	n := r.run(b, r.joined(b))
 	s := take(b, n.up)
 	take(b, r.up)
-	answer := link.Answer{ID: 1, Data: make([]byte, 200)}
+	answer := nodeproto.Answer{ID: 1, Data: make([]byte, 200)}
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := s.Send(answer); err != nil {

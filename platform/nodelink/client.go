@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/protobuf/proto"
 
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 	pb "edgespan/platform/nodelink/linkpb"
 	"edgespan/platform/pki"
 )
@@ -28,8 +28,8 @@ const (
 // Listener is told what the controller does. Up and Down come in turns; what blocks in
 // Received holds back the messages after it.
 type Listener interface {
-	Up(s link.ToController)
-	Received(m link.FromController)
+	Up(s nodeproto.ToController)
+	Received(m nodeproto.FromController)
 	Down(cause error)
 }
 
@@ -37,7 +37,7 @@ type Listener interface {
 type ClientOptions struct {
 	Controller  string // HOST:PORT, or several joined by commas, which are tried in turn
 	Credentials *pki.Credentials
-	Hello       func() link.Hello // asked at the start of each stream; Node is filled in
+	Hello       func() nodeproto.Hello // asked at the start of each stream; Node is filled in
 	Listener    Listener
 	Log         *zap.Logger      // none
 	Now         func() time.Time // the clock
@@ -329,7 +329,7 @@ func (s *session) handle(m *pb.Down) error {
 		return nil
 	}
 	word := downOf(m)
-	if _, now := word.(link.Renew); now {
+	if _, now := word.(nodeproto.Renew); now {
 		select {
 		case s.renew <- struct{}{}:
 		default: // one is on its way
@@ -355,11 +355,11 @@ func (s *session) install(c *pb.Certificate) {
 }
 
 // Send queues a message.
-func (s *session) Send(m link.FromNode) error {
-	if _, hello := m.(link.Hello); hello {
+func (s *session) Send(m nodeproto.FromNode) error {
+	if _, hello := m.(nodeproto.Hello); hello {
 		return errors.New("send to controller: Hello begins a stream and is not sent again")
 	}
-	if r, is := m.(link.Report); is {
+	if r, is := m.(nodeproto.Report); is {
 		return s.reports.put(r, s.put)
 	}
 	wire := up(m)

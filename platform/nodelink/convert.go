@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 	pb "edgespan/platform/nodelink/linkpb"
 )
 
@@ -28,32 +28,32 @@ func each[A, B any](in []A, f func(A) B) []B {
 	return out
 }
 
-func generation(g link.Generation) *pb.Generation {
-	if g == (link.Generation{}) {
+func generation(g nodeproto.Generation) *pb.Generation {
+	if g == (nodeproto.Generation{}) {
 		return nil
 	}
 	return &pb.Generation{Authority: text(g.Authority), Counter: g.Counter}
 }
 
-func generationOf(g *pb.Generation) link.Generation {
-	return link.Generation{Authority: g.GetAuthority(), Counter: g.GetCounter()}
+func generationOf(g *pb.Generation) nodeproto.Generation {
+	return nodeproto.Generation{Authority: g.GetAuthority(), Counter: g.GetCounter()}
 }
 
 // up is the wire form of what a node says.
-func up(m link.FromNode) *pb.Up {
+func up(m nodeproto.FromNode) *pb.Up {
 	switch m := m.(type) {
-	case link.Hello:
+	case nodeproto.Hello:
 		return &pb.Up{Kind: &pb.Up_Hello{Hello: &pb.Hello{
 			Node: text(m.Node), Name: text(m.Name), Software: text(m.Software), Firmware: text(m.Firmware), Board: text(m.Board),
 			Md5: text(m.MD5), Generation: generation(m.Generation), Capabilities: texts(m.Capabilities),
 		}}}
-	case link.Report:
+	case nodeproto.Report:
 		return &pb.Up{Kind: &pb.Up_Report{Report: report(m)}}
-	case link.Result:
+	case nodeproto.Result:
 		return &pb.Up{Kind: &pb.Up_Result{Result: result(m)}}
-	case link.Answer:
+	case nodeproto.Answer:
 		return &pb.Up{Kind: &pb.Up_Answer{Answer: &pb.Answer{Id: m.ID, Data: m.Data, Error: text(m.Error)}}}
-	case link.Probed:
+	case nodeproto.Probed:
 		return &pb.Up{Kind: &pb.Up_Probed{Probed: &pb.Probed{
 			Number: m.Number, Generation: generation(m.Generation), Md5: text(m.MD5), Worse: texts(m.Worse), Peer: text(m.Peer),
 		}}}
@@ -62,18 +62,18 @@ func up(m link.FromNode) *pb.Up {
 	}
 }
 
-func report(m link.Report) *pb.Report {
+func report(m nodeproto.Report) *pb.Report {
 	out := &pb.Report{
 		Md5: text(m.MD5), Generation: generation(m.Generation), Software: text(m.Software), Firmware: text(m.Firmware),
 		Board: text(m.Board), Source: text(m.Source), Managed: m.Managed, Settled: m.Settled, Fallback: m.Fallback,
 		Restores: generation(m.Restores), Actions: each(m.Actions, actionTo), Peer: text(m.Peer),
-		Ports: each(m.Ports, func(p link.Port) *pb.Port {
+		Ports: each(m.Ports, func(p nodeproto.Port) *pb.Port {
 			return &pb.Port{Label: text(p.Label), Addresses: texts(p.Addresses), Mtu: uint32(max(0, min(p.MTU, math.MaxInt32)))}
 		}),
-		Health: each(m.Health, func(h link.Health) *pb.Health {
+		Health: each(m.Health, func(h nodeproto.Health) *pb.Health {
 			return &pb.Health{Name: text(h.Name), Good: h.Good, Detail: text(h.Detail)}
 		}),
-		Parameters: each(m.Parameters, func(p link.Parameter) *pb.Parameter {
+		Parameters: each(m.Parameters, func(p nodeproto.Parameter) *pb.Parameter {
 			return &pb.Parameter{
 				Id: text(p.ID), Kind: text(p.Kind), State: text(p.State), Detail: text(p.Detail), Generation: generation(p.Generation),
 				SinceUnixMs: unixMilli(p.Since), Attempts: uint32(max(0, min(p.Attempts, math.MaxInt32))), NextTryUnixMs: unixMilli(p.NextTry),
@@ -89,7 +89,7 @@ func report(m link.Report) *pb.Report {
 	return out
 }
 
-func result(m link.Result) *pb.Result {
+func result(m nodeproto.Result) *pb.Result {
 	return &pb.Result{
 		Generation: generation(m.Generation), Md5: text(m.MD5), Outcome: pb.Outcome(m.Outcome), Restored: generation(m.Restored),
 		Faults: each(m.Faults, func(f config.Fault) *pb.Fault {
@@ -99,21 +99,21 @@ func result(m link.Result) *pb.Result {
 	}
 }
 
-func actionTo(a link.Action) *pb.Action {
+func actionTo(a nodeproto.Action) *pb.Action {
 	return &pb.Action{Name: text(a.Name), State: text(a.State), Detail: text(a.Detail)}
 }
 
-func actionOf(a *pb.Action) link.Action {
-	return link.Action{Name: a.GetName(), State: a.GetState(), Detail: a.GetDetail()}
+func actionOf(a *pb.Action) nodeproto.Action {
+	return nodeproto.Action{Name: a.GetName(), State: a.GetState(), Detail: a.GetDetail()}
 }
 
 // upOf is what a node said, or nil if it is a kind that this version does not know. Kinds
-// that nodelink handles by itself are no words of config/link and are nil as well.
-func upOf(m *pb.Up) link.FromNode {
+// that nodelink handles by itself are no words of config/fleet/nodeproto and are nil as well.
+func upOf(m *pb.Up) nodeproto.FromNode {
 	switch k := m.GetKind().(type) {
 	case *pb.Up_Hello:
 		h := k.Hello
-		return link.Hello{
+		return nodeproto.Hello{
 			Node: h.GetNode(), Name: h.GetName(), Software: h.GetSoftware(), Firmware: h.GetFirmware(), Board: h.GetBoard(),
 			MD5: h.GetMd5(), Generation: generationOf(h.GetGeneration()), Capabilities: h.GetCapabilities(),
 		}
@@ -122,53 +122,53 @@ func upOf(m *pb.Up) link.FromNode {
 	case *pb.Up_Result:
 		return resultOf(k.Result)
 	case *pb.Up_Answer:
-		return link.Answer{ID: k.Answer.GetId(), Data: k.Answer.GetData(), Error: k.Answer.GetError()}
+		return nodeproto.Answer{ID: k.Answer.GetId(), Data: k.Answer.GetData(), Error: k.Answer.GetError()}
 	case *pb.Up_Probed:
 		p := k.Probed
-		return link.Probed{Number: p.GetNumber(), Generation: generationOf(p.GetGeneration()), MD5: p.GetMd5(), Worse: p.GetWorse(), Peer: p.GetPeer()}
+		return nodeproto.Probed{Number: p.GetNumber(), Generation: generationOf(p.GetGeneration()), MD5: p.GetMd5(), Worse: p.GetWorse(), Peer: p.GetPeer()}
 	default:
 		return nil
 	}
 }
 
-func reportOf(m *pb.Report) link.Report {
-	out := link.Report{
+func reportOf(m *pb.Report) nodeproto.Report {
+	out := nodeproto.Report{
 		MD5: m.GetMd5(), Generation: generationOf(m.GetGeneration()), Software: m.GetSoftware(), Firmware: m.GetFirmware(),
 		Board: m.GetBoard(), Source: m.GetSource(), Managed: m.Managed, Settled: m.GetSettled(), Fallback: m.GetFallback(),
 		Restores: generationOf(m.GetRestores()), Actions: each(m.GetActions(), actionOf), Peer: m.GetPeer(),
-		Ports: each(m.GetPorts(), func(p *pb.Port) link.Port {
-			return link.Port{Label: p.GetLabel(), Addresses: p.GetAddresses(), MTU: int(min(p.GetMtu(), math.MaxInt32))}
+		Ports: each(m.GetPorts(), func(p *pb.Port) nodeproto.Port {
+			return nodeproto.Port{Label: p.GetLabel(), Addresses: p.GetAddresses(), MTU: int(min(p.GetMtu(), math.MaxInt32))}
 		}),
-		Health: each(m.GetHealth(), func(h *pb.Health) link.Health {
-			return link.Health{Name: h.GetName(), Good: h.GetGood(), Detail: h.GetDetail()}
+		Health: each(m.GetHealth(), func(h *pb.Health) nodeproto.Health {
+			return nodeproto.Health{Name: h.GetName(), Good: h.GetGood(), Detail: h.GetDetail()}
 		}),
-		Parameters: each(m.GetParameters(), func(p *pb.Parameter) link.Parameter {
-			return link.Parameter{
+		Parameters: each(m.GetParameters(), func(p *pb.Parameter) nodeproto.Parameter {
+			return nodeproto.Parameter{
 				ID: p.GetId(), Kind: p.GetKind(), State: p.GetState(), Detail: p.GetDetail(), Generation: generationOf(p.GetGeneration()),
 				Since: unixMilliOf(p.GetSinceUnixMs()), Attempts: int(min(p.GetAttempts(), math.MaxInt32)), NextTry: unixMilliOf(p.GetNextTryUnixMs()),
 			}
 		}),
 	}
 	if h := m.GetHeld(); h != nil {
-		out.Held = &link.Held{By: h.GetBy(), Since: wallOf(h.GetSinceUnixMs())}
+		out.Held = &nodeproto.Held{By: h.GetBy(), Since: wallOf(h.GetSinceUnixMs())}
 	}
 	if p := m.GetPending(); p != nil {
-		out.Pending = &link.Pending{Generation: generationOf(p.GetGeneration()), Remaining: millis(p.GetRemainingMs()), Settled: p.GetSettled(), Worse: p.GetWorse()}
+		out.Pending = &nodeproto.Pending{Generation: generationOf(p.GetGeneration()), Remaining: millis(p.GetRemainingMs()), Settled: p.GetSettled(), Worse: p.GetWorse()}
 	}
 	return out
 }
 
-func resultOf(m *pb.Result) link.Result {
-	out := link.Result{
-		Generation: generationOf(m.GetGeneration()), MD5: m.GetMd5(), Outcome: link.Outcome(m.GetOutcome()),
+func resultOf(m *pb.Result) nodeproto.Result {
+	out := nodeproto.Result{
+		Generation: generationOf(m.GetGeneration()), MD5: m.GetMd5(), Outcome: nodeproto.Outcome(m.GetOutcome()),
 		Restored: generationOf(m.GetRestored()),
 		Faults: each(m.GetFaults(), func(f *pb.Fault) config.Fault {
 			return config.Fault{Path: f.GetPath(), What: f.GetWhat(), Allowed: f.GetAllowed()}
 		}),
 		Actions: each(m.GetActions(), actionOf), Attempt: m.GetAttempt(),
 	}
-	if out.Outcome < link.Unknown || out.Outcome > link.NotStored {
-		out.Outcome = link.Unknown
+	if out.Outcome < nodeproto.Unknown || out.Outcome > nodeproto.NotStored {
+		out.Outcome = nodeproto.Unknown
 	}
 	return out
 }
@@ -204,28 +204,28 @@ func millis(ms int64) time.Duration {
 }
 
 // down is the wire form of what a controller says.
-func down(m link.FromController) *pb.Down {
+func down(m nodeproto.FromController) *pb.Down {
 	switch m := m.(type) {
-	case link.Push:
+	case nodeproto.Push:
 		return &pb.Down{Kind: &pb.Down_Push{Push: &pb.Push{
 			Generation: generation(m.Generation), Md5: text(m.MD5), Document: m.Document, PeerConfiguration: m.PeerConfiguration,
 			ConfirmMs: m.Confirm.Milliseconds(), Managed: m.Managed, Attempt: m.Attempt,
 		}}}
-	case link.Number:
+	case nodeproto.Number:
 		return &pb.Down{Kind: &pb.Down_Number{Number: &pb.Number{Generation: generation(m.Generation)}}}
-	case link.Confirm:
+	case nodeproto.Confirm:
 		return &pb.Down{Kind: &pb.Down_Confirm{Confirm: &pb.Confirm{Generation: generation(m.Generation)}}}
-	case link.Ask:
+	case nodeproto.Ask:
 		return &pb.Down{Kind: &pb.Down_Ask{Ask: &pb.Ask{Id: m.ID, Kind: text(m.Kind), Data: m.Data}}}
-	case link.Release:
+	case nodeproto.Release:
 		return &pb.Down{Kind: &pb.Down_Release{Release: &pb.Release{}}}
-	case link.Managed:
+	case nodeproto.Managed:
 		return &pb.Down{Kind: &pb.Down_Managed{Managed: &pb.Managed{On: m.On}}}
-	case link.Renew:
+	case nodeproto.Renew:
 		return &pb.Down{Kind: &pb.Down_Renew{Renew: &pb.Renew{}}}
-	case link.Probe:
+	case nodeproto.Probe:
 		return &pb.Down{Kind: &pb.Down_Probe{Probe: &pb.Probe{Number: m.Number}}}
-	case link.Ack:
+	case nodeproto.Ack:
 		return &pb.Down{Kind: &pb.Down_Ack{Ack: &pb.Ack{Attempt: m.Attempt}}}
 	default:
 		return nil
@@ -233,31 +233,31 @@ func down(m link.FromController) *pb.Down {
 }
 
 // downOf is what a controller said, or nil as upOf says.
-func downOf(m *pb.Down) link.FromController {
+func downOf(m *pb.Down) nodeproto.FromController {
 	switch k := m.GetKind().(type) {
 	case *pb.Down_Push:
 		p := k.Push
-		return link.Push{
+		return nodeproto.Push{
 			Generation: generationOf(p.GetGeneration()), MD5: p.GetMd5(), Document: p.GetDocument(),
 			PeerConfiguration: p.GetPeerConfiguration(), Confirm: millis(p.GetConfirmMs()), Managed: p.GetManaged(),
 			Attempt: p.GetAttempt(),
 		}
 	case *pb.Down_Number:
-		return link.Number{Generation: generationOf(k.Number.GetGeneration())}
+		return nodeproto.Number{Generation: generationOf(k.Number.GetGeneration())}
 	case *pb.Down_Confirm:
-		return link.Confirm{Generation: generationOf(k.Confirm.GetGeneration())}
+		return nodeproto.Confirm{Generation: generationOf(k.Confirm.GetGeneration())}
 	case *pb.Down_Ask:
-		return link.Ask{ID: k.Ask.GetId(), Kind: k.Ask.GetKind(), Data: k.Ask.GetData()}
+		return nodeproto.Ask{ID: k.Ask.GetId(), Kind: k.Ask.GetKind(), Data: k.Ask.GetData()}
 	case *pb.Down_Release:
-		return link.Release{}
+		return nodeproto.Release{}
 	case *pb.Down_Managed:
-		return link.Managed{On: k.Managed.GetOn()}
+		return nodeproto.Managed{On: k.Managed.GetOn()}
 	case *pb.Down_Renew:
-		return link.Renew{}
+		return nodeproto.Renew{}
 	case *pb.Down_Probe:
-		return link.Probe{Number: k.Probe.GetNumber()}
+		return nodeproto.Probe{Number: k.Probe.GetNumber()}
 	case *pb.Down_Ack:
-		return link.Ack{Attempt: k.Ack.GetAttempt()}
+		return nodeproto.Ack{Attempt: k.Ack.GetAttempt()}
 	default:
 		return nil
 	}

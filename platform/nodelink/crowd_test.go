@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 	pb "edgespan/platform/nodelink/linkpb"
 	"edgespan/platform/pki"
 )
@@ -33,7 +33,7 @@ func flap(t *testing.T, r *rig, cred *pki.Credentials) error {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	c := NewClient(ClientOptions{Credentials: cred, Now: r.clock.now, Hello: func() link.Hello { return link.Hello{Name: "n"} }})
+	c := NewClient(ClientOptions{Credentials: cred, Now: r.clock.now, Hello: func() nodeproto.Hello { return nodeproto.Hello{Name: "n"} }})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	_, err = c.begin(ctx, cancel, conn)
@@ -126,7 +126,7 @@ func TestAClientWaitsUntilItMayComeAgain(t *testing.T) {
 	n := r.run(t, cred, func(o *ClientOptions) {
 		o.Random = func() float64 { return 0 }
 		hello := o.Hello
-		o.Hello = func() link.Hello { asked = append(asked, time.Now()); return hello() }
+		o.Hello = func() nodeproto.Hello { asked = append(asked, time.Now()); return hello() }
 	})
 	take(t, n.up)
 	n.stop()

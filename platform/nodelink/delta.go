@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 	pb "edgespan/platform/nodelink/linkpb"
 )
 
@@ -29,12 +29,12 @@ type teller struct {
 	on bool // the controller understands it
 
 	mu         sync.Mutex
-	parameters map[string]link.Parameter // of the base; nil for none
-	health     map[string]link.Health
+	parameters map[string]nodeproto.Parameter // of the base; nil for none
+	health     map[string]nodeproto.Health
 }
 
 // put queues a report.
-func (t *teller) put(r link.Report, put func(*pb.Up, class) error) error {
+func (t *teller) put(r nodeproto.Report, put func(*pb.Up, class) error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if part := t.part(r); part != nil {
@@ -46,7 +46,7 @@ func (t *teller) put(r link.Report, put func(*pb.Up, class) error) error {
 	if err := put(&pb.Up{Kind: &pb.Up_Report{Report: whole}}, state); err != nil || !whole.GetBase() {
 		return err
 	}
-	t.parameters, t.health = map[string]link.Parameter{}, map[string]link.Health{}
+	t.parameters, t.health = map[string]nodeproto.Parameter{}, map[string]nodeproto.Health{}
 	for _, p := range r.Parameters {
 		t.parameters[p.ID] = p
 	}
@@ -57,13 +57,13 @@ func (t *teller) put(r link.Report, put func(*pb.Up, class) error) error {
 }
 
 // part is what differs from the base, nil where there is none or where it is worth a new one.
-func (t *teller) part(r link.Report) *pb.Report {
+func (t *teller) part(r nodeproto.Report) *pb.Report {
 	if t.parameters == nil {
 		return nil
 	}
 	all := len(r.Parameters) + len(r.Health)
-	parameters, goneParameters := differ(t.parameters, r.Parameters, func(p link.Parameter) string { return p.ID })
-	health, goneHealth := differ(t.health, r.Health, func(h link.Health) string { return h.Name })
+	parameters, goneParameters := differ(t.parameters, r.Parameters, func(p nodeproto.Parameter) string { return p.ID })
+	health, goneHealth := differ(t.health, r.Health, func(h nodeproto.Health) string { return h.Name })
 	if 2*(len(parameters)+len(goneParameters)+len(health)+len(goneHealth)) > all {
 		return nil
 	}

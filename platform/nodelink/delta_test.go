@@ -10,16 +10,16 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 	pb "edgespan/platform/nodelink/linkpb"
 )
 
-func manyParameters(n int) link.Report {
-	r := link.Report{MD5: "m", Generation: link.Generation{Authority: "0f0e0d0c-0000-4000-8000-000000000001", Counter: 7}}
+func manyParameters(n int) nodeproto.Report {
+	r := nodeproto.Report{MD5: "m", Generation: nodeproto.Generation{Authority: "0f0e0d0c-0000-4000-8000-000000000001", Counter: 7}}
 	for i := range n {
 		id := fmt.Sprintf("tunnel/0a000000-0000-4000-8000-%012d/1b000000-0000-4000-8000-%012d", i, i)
-		r.Parameters = append(r.Parameters, link.Parameter{ID: id, Kind: "tunnel", State: "Present", Generation: r.Generation, Since: time.UnixMilli(1e12).UTC()})
-		r.Health = append(r.Health, link.Health{Name: fmt.Sprintf("executor/%06d", i), Good: true})
+		r.Parameters = append(r.Parameters, nodeproto.Parameter{ID: id, Kind: "tunnel", State: "Present", Generation: r.Generation, Since: time.UnixMilli(1e12).UTC()})
+		r.Health = append(r.Health, nodeproto.Health{Name: fmt.Sprintf("executor/%06d", i), Good: true})
 	}
 	return r
 }
@@ -40,7 +40,7 @@ func TestPropertyReportsInPartAreWholeWhereTheyArrive(t *testing.T) {
 		}
 		r, parts := manyParameters(rapid.IntRange(0, 80).Draw(t, "n")), 0
 		for range rapid.IntRange(1, 12).Draw(t, "reports") {
-			next := link.Report{MD5: r.MD5, Generation: r.Generation}
+			next := nodeproto.Report{MD5: r.MD5, Generation: r.Generation}
 			often := rapid.IntRange(1, 30).Draw(t, "often")
 			for i, p := range r.Parameters {
 				switch rapid.IntRange(0, 60).Draw(t, "change") / often {
@@ -65,7 +65,7 @@ func TestPropertyReportsInPartAreWholeWhereTheyArrive(t *testing.T) {
 			if rapid.Bool().Draw(t, "read") {
 				continue
 			}
-			var got link.Report
+			var got nodeproto.Report
 			for _, w := range queue {
 				text, err := proto.Marshal(w.m)
 				m := &pb.Up{}
@@ -117,11 +117,11 @@ func TestOneChangeOfAThousandIsASmallReport(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := take(t, r.messages); !reflect.DeepEqual(got, m) {
-			t.Fatalf("another report arrives: %d parameters, %d items", len(got.(link.Report).Parameters), len(got.(link.Report).Health))
+			t.Fatalf("another report arrives: %d parameters, %d items", len(got.(nodeproto.Report).Parameters), len(got.(nodeproto.Report).Health))
 		}
 	}
 	sent()
-	m.Parameters = append([]link.Parameter(nil), m.Parameters...)
+	m.Parameters = append([]nodeproto.Parameter(nil), m.Parameters...)
 	m.Parameters[500].State = "CheckPresentFailed"
 	sent()
 	m.Health = m.Health[1:]

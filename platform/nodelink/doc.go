@@ -17,6 +17,6 @@
 //     client has two for its connection. Both have one more only while they write.
 //
 // It never judges a message, keeps no config and knows no store: it turns wire messages
-// into the words of config/link and back. Delivery is at most once; what must arrive is
+// into the words of config/fleet/nodeproto and back. Delivery is at most once; what must arrive is
 // acknowledged by the words themselves.
 package nodelink

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/proto"
 
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 	pb "edgespan/platform/nodelink/linkpb"
 	"edgespan/platform/pki"
 )
@@ -77,7 +77,7 @@ func (s *Server) admit(ctx context.Context, in *pb.JoinRequest, from string, nod
 		return nil, errTooManyJoins
 	}
 	*node = request.Node.String()
-	joined, err := s.opts.Handler.Join(ctx, link.Join{
+	joined, err := s.opts.Handler.Join(ctx, nodeproto.Join{
 		Token: in.GetToken(), Name: in.GetName(), Node: *node, Key: request.Key, From: from,
 	})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/platform/pki"
 )
 
@@ -189,10 +189,10 @@ func TestMessagesOfAllKindsArrive(t *testing.T) {
 	if e.h.Address != "127.0.0.1" {
 		t.Errorf("it connected from %q", e.h.Address)
 	}
-	for _, m := range []link.FromNode{
-		link.Report{MD5: "1", Settled: true, Health: []link.Health{{Name: "uplink", Good: true}}},
-		link.Result{Outcome: link.Unhealthy, Actions: []link.Action{{Name: "REBOOT", State: "done"}}},
-		link.Answer{ID: 7, Data: []byte("x")},
+	for _, m := range []nodeproto.FromNode{
+		nodeproto.Report{MD5: "1", Settled: true, Health: []nodeproto.Health{{Name: "uplink", Good: true}}},
+		nodeproto.Result{Outcome: nodeproto.Unhealthy, Actions: []nodeproto.Action{{Name: "REBOOT", State: "done"}}},
+		nodeproto.Answer{ID: 7, Data: []byte("x")},
 	} {
 		if err := s.Send(m); err != nil {
 			t.Fatal(err)
@@ -201,15 +201,15 @@ func TestMessagesOfAllKindsArrive(t *testing.T) {
 			t.Errorf("got %+v, want %+v", got, m)
 		}
 	}
-	for _, m := range []link.FromController{
-		link.Push{Generation: link.Generation{Authority: "a", Counter: 3}, Document: []byte("{}"), Confirm: 2 * time.Minute, Managed: true, Attempt: 7},
-		link.Number{Generation: link.Generation{Authority: "a", Counter: 4}},
-		link.Confirm{Generation: link.Generation{Authority: "a", Counter: 4}},
-		link.Ask{ID: 9, Kind: link.AskPreview, Data: []byte("{}")},
-		link.Release{},
-		link.Probe{Number: 5},
-		link.Ack{Attempt: 7},
-		link.Managed{On: true},
+	for _, m := range []nodeproto.FromController{
+		nodeproto.Push{Generation: nodeproto.Generation{Authority: "a", Counter: 3}, Document: []byte("{}"), Confirm: 2 * time.Minute, Managed: true, Attempt: 7},
+		nodeproto.Number{Generation: nodeproto.Generation{Authority: "a", Counter: 4}},
+		nodeproto.Confirm{Generation: nodeproto.Generation{Authority: "a", Counter: 4}},
+		nodeproto.Ask{ID: 9, Kind: nodeproto.AskPreview, Data: []byte("{}")},
+		nodeproto.Release{},
+		nodeproto.Probe{Number: 5},
+		nodeproto.Ack{Attempt: 7},
+		nodeproto.Managed{On: true},
 	} {
 		if err := e.s.Send(m); err != nil {
 			t.Fatal(err)
@@ -218,7 +218,7 @@ func TestMessagesOfAllKindsArrive(t *testing.T) {
 			t.Errorf("got %+v, want %+v", got, m)
 		}
 	}
-	wantErr(t, s.Send(link.Hello{}), "not sent again")
+	wantErr(t, s.Send(nodeproto.Hello{}), "not sent again")
 }
 
 // A document far above a wire message travels whole, both ways.
@@ -227,22 +227,22 @@ func TestLargeMessagesTravelInPieces(t *testing.T) {
 	n := r.run(t, r.joined(t))
 	e, s := take(t, r.up), take(t, n.up)
 	document := bytes.Repeat([]byte("0123456789abcdef"), 5<<16) // 5 MiB
-	if err := e.s.Send(link.Push{Document: document}); err != nil {
+	if err := e.s.Send(nodeproto.Push{Document: document}); err != nil {
 		t.Fatal(err)
 	}
-	push, ok := take(t, n.got).(link.Push)
+	push, ok := take(t, n.got).(nodeproto.Push)
 	if !ok || sha256.Sum256(push.Document) != sha256.Sum256(document) {
 		t.Errorf("another document: %d octets", len(push.Document))
 	}
-	if err := s.Send(link.Answer{ID: 1, Data: document}); err != nil {
+	if err := s.Send(nodeproto.Answer{ID: 1, Data: document}); err != nil {
 		t.Fatal(err)
 	}
-	if got, ok := take(t, r.messages).(link.Answer); !ok || !bytes.Equal(got.Data, document) {
+	if got, ok := take(t, r.messages).(nodeproto.Answer); !ok || !bytes.Equal(got.Data, document) {
 		t.Error("another answer")
 	}
-	wantErr(t, e.s.Send(link.Push{Document: make([]byte, pushLimit)}), "are allowed")
-	wantErr(t, s.Send(link.Answer{Data: make([]byte, answerLimit)}), "are allowed")
-	wantErr(t, s.Send(link.Report{MD5: strings.Repeat("x", reportLimit)}), "are allowed")
+	wantErr(t, e.s.Send(nodeproto.Push{Document: make([]byte, pushLimit)}), "are allowed")
+	wantErr(t, s.Send(nodeproto.Answer{Data: make([]byte, answerLimit)}), "are allowed")
+	wantErr(t, s.Send(nodeproto.Report{MD5: strings.Repeat("x", reportLimit)}), "are allowed")
 	if got := r.server.shared.left.Load(); got != 256<<20 {
 		t.Errorf("%d octets of the budget are left", got)
 	}
@@ -266,14 +266,14 @@ func TestTakeover(t *testing.T) {
 	if r.server.Streams() != 1 {
 		t.Errorf("%d streams", r.server.Streams())
 	}
-	if err := a.s.Send(link.Release{}); !errors.Is(err, ErrClosed) {
+	if err := a.s.Send(nodeproto.Release{}); !errors.Is(err, ErrClosed) {
 		t.Errorf("to the older one: %v", err)
 	}
-	if err := b.s.Send(link.Release{}); err != nil {
+	if err := b.s.Send(nodeproto.Release{}); err != nil {
 		t.Error(err)
 	}
 	take(t, second.got)
-	if err := s.Send(link.Answer{ID: 1}); err != nil {
+	if err := s.Send(nodeproto.Answer{ID: 1}); err != nil {
 		t.Error(err)
 	}
 	take(t, r.messages)
@@ -343,12 +343,12 @@ func TestRenewalOverTheStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := e.s.Send(link.Renew{}); err != nil {
+	if err := e.s.Send(nodeproto.Renew{}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "it is renewed on demand", func() bool { p, err := cred.Peer(); return err == nil && p.Serial != second.Serial })
 	r.clock.move(6 * 24 * time.Hour) // past the end of the first one
-	if err := e.s.Send(link.Release{}); err != nil {
+	if err := e.s.Send(nodeproto.Release{}); err != nil {
 		t.Fatal(err)
 	}
 	take(t, n.got)
@@ -429,7 +429,7 @@ func TestManyStreamsAtOnceAndNoGoroutineIsLeft(t *testing.T) {
 	for range many {
 		nodes = append(nodes, r.run(t, r.joined(t)))
 	}
-	var streams []link.ToNode
+	var streams []nodeproto.ToNode
 	for range many {
 		streams = append(streams, take(t, r.up).s)
 	}
@@ -437,13 +437,13 @@ func TestManyStreamsAtOnceAndNoGoroutineIsLeft(t *testing.T) {
 		t.Errorf("%d streams", n)
 	}
 	for i, s := range streams {
-		if err := s.Send(link.Number{Generation: link.Generation{Authority: "a", Counter: uint64(i)}}); err != nil {
+		if err := s.Send(nodeproto.Number{Generation: nodeproto.Generation{Authority: "a", Counter: uint64(i)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, n := range nodes {
 		take(t, n.got)
-		if err := take(t, n.up).Send(link.Report{MD5: "x"}); err != nil {
+		if err := take(t, n.up).Send(nodeproto.Report{MD5: "x"}); err != nil {
 			t.Fatal(err)
 		}
 	}

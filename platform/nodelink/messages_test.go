@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 	pb "edgespan/platform/nodelink/linkpb"
 	"edgespan/platform/pki"
 )
@@ -236,13 +236,13 @@ func TestVersionsApartByOneYearTalk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, ok := take(t, r.messages).(link.Report); !ok || got.MD5 != "x" {
+	if got, ok := take(t, r.messages).(nodeproto.Report); !ok || got.MD5 != "x" {
 		t.Errorf("got %+v", got)
 	}
-	if got, ok := take(t, r.messages).(link.Result); !ok || got.Outcome != link.Unknown {
+	if got, ok := take(t, r.messages).(nodeproto.Result); !ok || got.Outcome != nodeproto.Unknown {
 		t.Errorf("got %+v", got)
 	}
-	if err := e.s.Send(link.Managed{On: true}); err != nil {
+	if err := e.s.Send(nodeproto.Managed{On: true}); err != nil {
 		t.Fatal(err)
 	}
 	m := &pb.Down{}
@@ -257,19 +257,19 @@ func TestVersionsApartByOneYearTalk(t *testing.T) {
 // A handler that panics on one node's message takes that stream down and nothing else.
 func TestAPanicOfTheHandlerEndsOneStream(t *testing.T) {
 	r := newRig(t)
-	r.onMsg = func(_ link.ToNode, m link.FromNode) {
-		if a, ok := m.(link.Answer); ok && a.ID == 13 {
+	r.onMsg = func(_ nodeproto.ToNode, m nodeproto.FromNode) {
+		if a, ok := m.(nodeproto.Answer); ok && a.ID == 13 {
 			panic("thirteen")
 		}
 		r.messages <- m
 	}
 	bad, good := r.run(t, r.joined(t)), r.run(t, r.joined(t))
 	s, other := take(t, bad.up), take(t, good.up)
-	if err := s.Send(link.Answer{ID: 13}); err != nil {
+	if err := s.Send(nodeproto.Answer{ID: 13}); err != nil {
 		t.Fatal(err)
 	}
 	wantErr(t, take(t, bad.down), "could not handle")
-	if err := other.Send(link.Answer{ID: 1}); err != nil {
+	if err := other.Send(nodeproto.Answer{ID: 1}); err != nil {
 		t.Fatal(err)
 	}
 	take(t, r.messages)
@@ -292,12 +292,12 @@ func TestANoisyNodeIsHeldBack(t *testing.T) {
 	s := take(t, n.up)
 	begun := time.Now()
 	for i := range uint64(40) {
-		if err := s.Send(link.Answer{ID: i}); err != nil {
+		if err := s.Send(nodeproto.Answer{ID: i}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for i := range uint64(40) {
-		if a, ok := take(t, r.messages).(link.Answer); !ok || a.ID != i {
+		if a, ok := take(t, r.messages).(nodeproto.Answer); !ok || a.ID != i {
 			t.Fatalf("message %d is %+v", i, a)
 		}
 	}
@@ -317,7 +317,7 @@ func TestASlowNodeDelaysNoOther(t *testing.T) {
 	slow := take(t, r.up)
 	full := false
 	for i := range uint64(mostWaiting + 20) { // Send never blocks
-		if err := slow.s.Send(link.Ask{ID: i, Data: make([]byte, 200<<10)}); errors.Is(err, ErrFull) {
+		if err := slow.s.Send(nodeproto.Ask{ID: i, Data: make([]byte, 200<<10)}); errors.Is(err, ErrFull) {
 			full = true
 		}
 	}
@@ -327,7 +327,7 @@ func TestASlowNodeDelaysNoOther(t *testing.T) {
 	n := r.run(t, r.joined(t))
 	quick := take(t, r.up)
 	take(t, n.up)
-	if err := quick.s.Send(link.Release{}); err != nil {
+	if err := quick.s.Send(nodeproto.Release{}); err != nil {
 		t.Fatal(err)
 	}
 	take(t, n.got)

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"edgespan/config"
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 	pb "edgespan/platform/nodelink/linkpb"
 )
 
@@ -182,7 +182,7 @@ func FuzzPieces(f *testing.F) {
 
 // FuzzUp makes words of any octets that are a message.
 func FuzzUp(f *testing.F) {
-	for _, m := range []link.FromNode{link.Hello{Node: "n"}, link.Report{Health: []link.Health{{}}}, link.Result{}, link.Answer{}} {
+	for _, m := range []nodeproto.FromNode{nodeproto.Hello{Node: "n"}, nodeproto.Report{Health: []nodeproto.Health{{}}}, nodeproto.Result{}, nodeproto.Answer{}} {
 		wire, _ := proto.Marshal(up(m))
 		f.Add(wire)
 	}
@@ -203,7 +203,7 @@ func FuzzUp(f *testing.F) {
 
 // FuzzDown does the same for a node.
 func FuzzDown(f *testing.F) {
-	for _, m := range []link.FromController{link.Push{Document: []byte("{}")}, link.Number{}, link.Ask{Kind: "x"}, link.Managed{On: true}} {
+	for _, m := range []nodeproto.FromController{nodeproto.Push{Document: []byte("{}")}, nodeproto.Number{}, nodeproto.Ask{Kind: "x"}, nodeproto.Managed{On: true}} {
 		wire, _ := proto.Marshal(down(m))
 		f.Add(wire)
 	}
@@ -232,7 +232,9 @@ func draw[T any](t *rapid.T, name string, f func() T) []T {
 func TestWordsSurviveTheWire(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		str := func() string { return rapid.String().Draw(t, "s") }
-		gen := func() link.Generation { return link.Generation{Authority: str(), Counter: rapid.Uint64().Draw(t, "n")} }
+		gen := func() nodeproto.Generation {
+			return nodeproto.Generation{Authority: str(), Counter: rapid.Uint64().Draw(t, "n")}
+		}
 		flag := func() bool { return rapid.Bool().Draw(t, "b") }
 		ms := func() int64 { return rapid.Int64Range(0, 1<<40).Draw(t, "ms") }
 		at := func() time.Time {
@@ -241,30 +243,30 @@ func TestWordsSurviveTheWire(t *testing.T) {
 			}
 			return time.Time{}
 		}
-		r := link.Report{
+		r := nodeproto.Report{
 			MD5: str(), Generation: gen(), Software: str(), Firmware: str(), Board: str(), Source: str(), Restores: gen(), Settled: flag(), Fallback: flag(),
-			Health: draw(t, "health", func() link.Health { return link.Health{Name: str(), Good: flag(), Detail: str()} }),
-			Parameters: draw(t, "parameters", func() link.Parameter {
-				return link.Parameter{ID: str(), Kind: str(), State: str(), Detail: str(), Generation: gen(), Since: at(), Attempts: rapid.IntRange(0, 1<<31-1).Draw(t, "n"), NextTry: at()}
+			Health: draw(t, "health", func() nodeproto.Health { return nodeproto.Health{Name: str(), Good: flag(), Detail: str()} }),
+			Parameters: draw(t, "parameters", func() nodeproto.Parameter {
+				return nodeproto.Parameter{ID: str(), Kind: str(), State: str(), Detail: str(), Generation: gen(), Since: at(), Attempts: rapid.IntRange(0, 1<<31-1).Draw(t, "n"), NextTry: at()}
 			}),
 			Peer: str(),
-			Ports: draw(t, "ports", func() link.Port {
-				return link.Port{Label: str(), Addresses: draw(t, "addresses", str), MTU: rapid.IntRange(0, 65536).Draw(t, "mtu")}
+			Ports: draw(t, "ports", func() nodeproto.Port {
+				return nodeproto.Port{Label: str(), Addresses: draw(t, "addresses", str), MTU: rapid.IntRange(0, 65536).Draw(t, "mtu")}
 			}),
 		}
 		if flag() {
 			told := flag()
 			r.Managed = &told
-			r.Held = &link.Held{By: str(), Since: time.UnixMilli(ms()).UTC()}
-			r.Pending = &link.Pending{Generation: gen(), Remaining: time.Duration(ms()) * time.Millisecond, Settled: flag(), Worse: draw(t, "worse", str)}
+			r.Held = &nodeproto.Held{By: str(), Since: time.UnixMilli(ms()).UTC()}
+			r.Pending = &nodeproto.Pending{Generation: gen(), Remaining: time.Duration(ms()) * time.Millisecond, Settled: flag(), Worse: draw(t, "worse", str)}
 		}
-		s := link.Result{
-			Attempt: rapid.Uint64().Draw(t, "attempt"), Generation: gen(), MD5: str(), Outcome: link.Outcome(rapid.IntRange(0, 5).Draw(t, "outcome")), Restored: gen(),
+		s := nodeproto.Result{
+			Attempt: rapid.Uint64().Draw(t, "attempt"), Generation: gen(), MD5: str(), Outcome: nodeproto.Outcome(rapid.IntRange(0, 5).Draw(t, "outcome")), Restored: gen(),
 			Faults:  draw(t, "faults", func() config.Fault { return config.Fault{Path: []string{str()}, What: str(), Allowed: str()} }),
-			Actions: draw(t, "actions", func() link.Action { return link.Action{Name: str(), State: str(), Detail: str()} }),
+			Actions: draw(t, "actions", func() nodeproto.Action { return nodeproto.Action{Name: str(), State: str(), Detail: str()} }),
 		}
-		h := link.Hello{Node: str(), Name: str(), Software: str(), Firmware: str(), Board: str(), MD5: str(), Generation: gen(), Capabilities: []string{str()}}
-		for _, m := range []link.FromNode{r, s, h, link.Probed{Number: 7, Generation: gen(), MD5: str(), Peer: str(), Worse: draw(t, "worse", str)}, link.Answer{ID: 1, Data: []byte(str() + "x"), Error: str()}} {
+		h := nodeproto.Hello{Node: str(), Name: str(), Software: str(), Firmware: str(), Board: str(), MD5: str(), Generation: gen(), Capabilities: []string{str()}}
+		for _, m := range []nodeproto.FromNode{r, s, h, nodeproto.Probed{Number: 7, Generation: gen(), MD5: str(), Peer: str(), Worse: draw(t, "worse", str)}, nodeproto.Answer{ID: 1, Data: []byte(str() + "x"), Error: str()}} {
 			wire, err := proto.Marshal(up(m))
 			if err != nil {
 				t.Fatal(err)
@@ -278,7 +280,7 @@ func TestWordsSurviveTheWire(t *testing.T) {
 			}
 		}
 	})
-	if _, err := proto.Marshal(up(link.Answer{Error: "\xff"})); err != nil {
+	if _, err := proto.Marshal(up(nodeproto.Answer{Error: "\xff"})); err != nil {
 		t.Errorf("a text that is no UTF-8: %v", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/platform/pki"
 )
 
@@ -49,16 +49,16 @@ type rig struct {
 	tokens map[string]pki.JoinToken
 	names  map[string]string // node to name
 	refuse error             // of Admit
-	onMsg  func(s link.ToNode, m link.FromNode)
+	onMsg  func(s nodeproto.ToNode, m nodeproto.FromNode)
 
 	up       chan upEvent
 	down     chan downEvent
-	messages chan link.FromNode
+	messages chan nodeproto.FromNode
 }
 
 type upEvent struct {
-	s link.ToNode
-	h link.Hello
+	s nodeproto.ToNode
+	h nodeproto.Hello
 }
 
 type downEvent struct {
@@ -70,7 +70,7 @@ func newRig(t testing.TB, change ...func(*ServerOptions)) *rig {
 	t.Helper()
 	r := &rig{
 		revoked: &pki.Revocations{}, tokens: map[string]pki.JoinToken{}, names: map[string]string{},
-		up: make(chan upEvent, 1000), down: make(chan downEvent, 1000), messages: make(chan link.FromNode, 10000),
+		up: make(chan upEvent, 1000), down: make(chan downEvent, 1000), messages: make(chan nodeproto.FromNode, 10000),
 	}
 	ca, err := pki.Open(pki.Options{Dir: t.TempDir(), Names: []string{"127.0.0.1"}, Now: r.clock.now, Revoked: r.revoked})
 	if err != nil {
@@ -106,37 +106,37 @@ func (r *rig) serve(t testing.TB, opts ServerOptions) {
 }
 
 // Join spends a token, as a controller does in one transaction of its store.
-func (r *rig) Join(_ context.Context, j link.Join) (link.Joined, error) {
+func (r *rig) Join(_ context.Context, j nodeproto.Join) (nodeproto.Joined, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	hash, err := pki.JoinTokenHash(j.Token)
 	if err != nil {
-		return link.Joined{}, err
+		return nodeproto.Joined{}, err
 	}
 	node, err := uuid.Parse(j.Node)
 	if err != nil {
-		return link.Joined{}, err
+		return nodeproto.Joined{}, err
 	}
 	spent, err := r.tokens[hash].Redeem(r.clock.now(), j.Token, j.Name, pki.Request{Node: node, Key: j.Key})
 	if err != nil {
-		return link.Joined{}, err
+		return nodeproto.Joined{}, err
 	}
 	if name := r.names[j.Node]; name != "" && name != j.Name {
-		return link.Joined{}, fmt.Errorf("node %s is %q", j.Node, name)
+		return nodeproto.Joined{}, fmt.Errorf("node %s is %q", j.Node, name)
 	}
 	r.tokens[hash], r.names[j.Node] = spent, j.Name
-	return link.Joined{Name: j.Name}, nil
+	return nodeproto.Joined{Name: j.Name}, nil
 }
 
-func (r *rig) Admit(context.Context, link.Hello) error {
+func (r *rig) Admit(context.Context, nodeproto.Hello) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.refuse
 }
 
-func (r *rig) Connected(s link.ToNode, h link.Hello) { r.up <- upEvent{s, h} }
+func (r *rig) Connected(s nodeproto.ToNode, h nodeproto.Hello) { r.up <- upEvent{s, h} }
 
-func (r *rig) Received(s link.ToNode, m link.FromNode) {
+func (r *rig) Received(s nodeproto.ToNode, m nodeproto.FromNode) {
 	r.mu.Lock()
 	f := r.onMsg
 	r.mu.Unlock()
@@ -147,7 +147,7 @@ func (r *rig) Received(s link.ToNode, m link.FromNode) {
 	r.messages <- m
 }
 
-func (r *rig) Disconnected(s link.ToNode, cause error) { r.down <- downEvent{s.ID(), cause} }
+func (r *rig) Disconnected(s nodeproto.ToNode, cause error) { r.down <- downEvent{s.ID(), cause} }
 
 func (r *rig) token(t testing.TB, name string, life time.Duration) string {
 	t.Helper()
@@ -196,23 +196,23 @@ func (r *rig) joined(t testing.TB) *pki.Credentials {
 // node is a running client.
 type node struct {
 	cred *pki.Credentials
-	up   chan link.ToController
-	got  chan link.FromController
+	up   chan nodeproto.ToController
+	got  chan nodeproto.FromController
 	down chan error
 	stop func() // and wait for the end
 }
 
-func (n *node) Up(s link.ToController)         { n.up <- s }
-func (n *node) Received(m link.FromController) { n.got <- m }
-func (n *node) Down(cause error)               { n.down <- cause }
+func (n *node) Up(s nodeproto.ToController)         { n.up <- s }
+func (n *node) Received(m nodeproto.FromController) { n.got <- m }
+func (n *node) Down(cause error)                    { n.down <- cause }
 
 func (r *rig) run(t testing.TB, cred *pki.Credentials, change ...func(*ClientOptions)) *node {
 	t.Helper()
-	n := &node{cred: cred, up: make(chan link.ToController, 100), got: make(chan link.FromController, 1000), down: make(chan error, 100)}
+	n := &node{cred: cred, up: make(chan nodeproto.ToController, 100), got: make(chan nodeproto.FromController, 1000), down: make(chan error, 100)}
 	opts := ClientOptions{
 		Controller: r.addr, Credentials: cred, Listener: n, Now: r.clock.now,
-		Hello: func() link.Hello {
-			return link.Hello{Name: "n", Software: "EDGESPAN-1-0-0", Capabilities: []string{"a", "b"}}
+		Hello: func() nodeproto.Hello {
+			return nodeproto.Hello{Name: "n", Software: "EDGESPAN-1-0-0", Capabilities: []string{"a", "b"}}
 		},
 		Random: func() float64 { return 0.02 },
 	}

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/platform/conns"
 	"edgespan/platform/pki"
 )
@@ -26,12 +26,12 @@ import (
 type Handler interface {
 	// Join spends a token and binds a node to its name, or refuses. Once it has answered, a
 	// certificate of this join is admitted here.
-	Join(ctx context.Context, j link.Join) (link.Joined, error)
+	Join(ctx context.Context, j nodeproto.Join) (nodeproto.Joined, error)
 	// Admit refuses a node that may not connect. Hello.Node is the certificate's.
-	Admit(ctx context.Context, h link.Hello) error
-	Connected(s link.ToNode, h link.Hello)
-	Received(s link.ToNode, m link.FromNode)
-	Disconnected(s link.ToNode, cause error)
+	Admit(ctx context.Context, h nodeproto.Hello) error
+	Connected(s nodeproto.ToNode, h nodeproto.Hello)
+	Received(s nodeproto.ToNode, m nodeproto.FromNode)
+	Disconnected(s nodeproto.ToNode, cause error)
 }
 
 // Keepalive is how a silent connection is asked for life, and how long it may not answer.

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"pgregory.net/rapid"
 
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 	pb "edgespan/platform/nodelink/linkpb"
 )
 
@@ -299,7 +299,7 @@ func TestANodeIsToldTheSpread(t *testing.T) {
 	s := take(t, r.up).s
 	r.told(cred.Node().String(), spread(5000))
 	r.told(cred.Node().String(), spread(5100)) // too little to be said
-	if err := s.Send(link.Release{}); err != nil {
+	if err := s.Send(nodeproto.Release{}); err != nil {
 		t.Fatal(err)
 	}
 	m := &pb.Down{}
@@ -331,14 +331,14 @@ func TestTheSpreadFollowsTheNumberOfNodes(t *testing.T) {
 
 // Whatever ends a stream, the node waits a part of what its controller said: a goodbye, too.
 func TestANodeWaitsAsItsControllerSaid(t *testing.T) {
-	for name, end := range map[string]func(*rig, link.ToNode){
-		"the stream is ended": func(_ *rig, s link.ToNode) { s.End("go on") },
-		"the controller says goodbye": func(r *rig, _ link.ToNode) {
+	for name, end := range map[string]func(*rig, nodeproto.ToNode){
+		"the stream is ended": func(_ *rig, s nodeproto.ToNode) { s.End("go on") },
+		"the controller says goodbye": func(r *rig, _ nodeproto.ToNode) {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			r.server.Drain(ctx)
 		},
-		"the controller is gone": func(r *rig, _ link.ToNode) { r.server.grpc.Stop() },
+		"the controller is gone": func(r *rig, _ nodeproto.ToNode) { r.server.grpc.Stop() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, func(o *ServerOptions) { o.Sweep = time.Hour })
@@ -348,7 +348,7 @@ func TestANodeWaitsAsItsControllerSaid(t *testing.T) {
 			take(t, n.up)
 			s := take(t, r.up).s
 			r.told(cred.Node().String(), spread(5000))
-			if err := s.Send(link.Release{}); err != nil {
+			if err := s.Send(nodeproto.Release{}); err != nil {
 				t.Fatal(err)
 			}
 			take(t, n.got) // and so it has heard of the spread

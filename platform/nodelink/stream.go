@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 	pb "edgespan/platform/nodelink/linkpb"
 	"edgespan/platform/pki"
 )
@@ -42,7 +42,7 @@ type stream struct {
 	reports listener
 	rate    *bucket
 
-	hello    chan link.Hello
+	hello    chan nodeproto.Hello
 	accepted chan struct{}
 	ended    chan struct{}
 	once     sync.Once
@@ -73,7 +73,7 @@ func (s *Server) link(rpc grpc.ServerStream) error {
 	st := &stream{
 		server: s, id: id, node: who.Node.String(), rpc: rpc, peer: who,
 		in: joiner{limit: answerLimit, shared: s.shared}, rate: newBucket(s.opts.PerSecond, s.opts.Burst),
-		hello: make(chan link.Hello), accepted: make(chan struct{}), ended: make(chan struct{}),
+		hello: make(chan nodeproto.Hello), accepted: make(chan struct{}), ended: make(chan struct{}),
 	}
 	st.until.Store(who.NotAfter.Unix())
 	st.out = newOutbox(s.opts.Now, func(m proto.Message) error { return writeDown(rpc, m.(*pb.Down)) })
@@ -143,7 +143,7 @@ func (st *stream) serve() error {
 }
 
 // first waits for the node's Hello, which must be its own.
-func (st *stream) first() (link.Hello, error) {
+func (st *stream) first() (nodeproto.Hello, error) {
 	wait := time.NewTimer(st.server.opts.HelloWait)
 	defer wait.Stop()
 	select {
@@ -153,9 +153,9 @@ func (st *stream) first() (link.Hello, error) {
 		}
 		return hello, nil
 	case <-wait.C:
-		return link.Hello{}, status.Errorf(codes.DeadlineExceeded, "no Hello within %v", st.server.opts.HelloWait)
+		return nodeproto.Hello{}, status.Errorf(codes.DeadlineExceeded, "no Hello within %v", st.server.opts.HelloWait)
 	case <-st.ended:
-		return link.Hello{}, st.cause
+		return nodeproto.Hello{}, st.cause
 	}
 }
 
@@ -261,8 +261,8 @@ func (st *stream) piece(c *pb.Chunk) ([]byte, error) {
 }
 
 // say hands a message on: the first one is Hello and goes to whoever lets the node in.
-func (st *stream) say(m link.FromNode) error {
-	hello, isHello := m.(link.Hello)
+func (st *stream) say(m nodeproto.FromNode) error {
+	hello, isHello := m.(nodeproto.Hello)
 	select {
 	case <-st.accepted:
 		if isHello {
@@ -360,7 +360,7 @@ func (st *stream) ID() uint64 { return st.id }
 func (st *stream) End(why string) { st.finish(status.Error(codes.Aborted, text(why))) }
 
 // Send queues a message.
-func (st *stream) Send(m link.FromController) error {
+func (st *stream) Send(m nodeproto.FromController) error {
 	wire := down(m)
 	if wire == nil {
 		return fmt.Errorf("send to node %s: %T is no message", st.node, m)
@@ -370,7 +370,7 @@ func (st *stream) Send(m link.FromController) error {
 	}
 	c := lasting
 	switch m.(type) {
-	case link.Push, link.Number:
+	case nodeproto.Push, nodeproto.Number:
 		c = wish
 	default:
 	}

@@ -12,10 +12,10 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/link"
 )
 
 type (
@@ -77,36 +77,36 @@ func (n *node) ask(a ask, data []byte) uint64 {
 			delete(n.asks, old)
 		}
 	}
-	n.send(link.Ask{ID: id, Kind: a.kind, Data: data})
+	n.send(nodeproto.Ask{ID: id, Kind: a.kind, Data: data})
 	return id
 }
 
 // asked says whether the node may be asked for its base config, and asks.
 func (n *node) asked(m fleet.Asked) {
 	if m.Granted && n.report != nil {
-		n.ask(ask{kind: link.AskBaseConfig, board: n.report.Board}, nil)
+		n.ask(ask{kind: nodeproto.AskBaseConfig, board: n.report.Board}, nil)
 	}
 	n.step(m)
 }
 
 // answered takes the answer to a question; what was not asked is dropped.
-func (n *node) answered(w link.Answer) {
+func (n *node) answered(w nodeproto.Answer) {
 	a, open := n.asks[w.ID]
 	if !open {
 		return
 	}
 	delete(n.asks, w.ID)
 	switch a.kind {
-	case link.AskBaseConfig:
+	case nodeproto.AskBaseConfig:
 		if w.Error == "" {
 			n.d.Tell(Learnt{n.id, a.board, w.Data})
 		}
-	case link.AskConfig:
+	case nodeproto.AskConfig:
 		if w.Error == "" {
 			n.keepRan(w.Data)
 			n.compared(w.Data)
 		}
-	case link.AskPreview:
+	case nodeproto.AskPreview:
 		n.answeredPreview(a.preview, w)
 	}
 }
@@ -129,7 +129,7 @@ func (n *node) ofOperators(m any) {
 				n.previews = map[string]kv.LeaseID{}
 			}
 			n.previews[m.ID] = m.Lease
-			n.ask(ask{kind: link.AskPreview, preview: m.ID, at: n.d.Now()}, m.Document)
+			n.ask(ask{kind: nodeproto.AskPreview, preview: m.ID, at: n.d.Now()}, m.Document)
 		}
 	}
 }
@@ -171,7 +171,7 @@ func (n *node) confirm() error {
 	case n.report == nil || n.report.Pending == nil:
 		return fmt.Errorf("confirm: %w: the node has no config that waits for its confirmation", fleetapi.ErrRefused)
 	}
-	return n.stream.Send(link.Confirm{Generation: n.report.Pending.Generation})
+	return n.stream.Send(nodeproto.Confirm{Generation: n.report.Pending.Generation})
 }
 
 // renew has the node renew its certificate now. Nothing is kept for a node that is offline: one
@@ -180,7 +180,7 @@ func (n *node) renew() error {
 	if n.stream == nil {
 		return fmt.Errorf("renew: %w: the node is offline", fleetapi.ErrRefused)
 	}
-	return n.stream.Send(link.Renew{})
+	return n.stream.Send(nodeproto.Renew{})
 }
 
 // runningConfigs is what nodes that wait to be adopted have answered.
@@ -275,7 +275,7 @@ const (
 )
 
 // answeredPreview stores the node's answer to a preview, for whoever asks any replica.
-func (n *node) answeredPreview(id string, w link.Answer) {
+func (n *node) answeredPreview(id string, w nodeproto.Answer) {
 	lease, is := n.previews[id]
 	if !is {
 		return
@@ -288,11 +288,11 @@ func (n *node) answeredPreview(id string, w link.Answer) {
 	n.d.Saver.Add(storage.Save{Op: kv.PutLeased(history.PreviewKey(id, n.id), storage.Encode(out), lease)})
 }
 
-func readPreview(w link.Answer, out *fleetapi.NodePreview) error {
+func readPreview(w nodeproto.Answer, out *fleetapi.NodePreview) error {
 	if w.Error != "" {
 		return errors.New(w.Error)
 	}
-	var p link.Preview
+	var p nodeproto.Preview
 	if err := json.Unmarshal(w.Data, &p); err != nil {
 		return fmt.Errorf("its answer can't be read: %w", err)
 	}

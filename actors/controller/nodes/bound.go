@@ -10,9 +10,9 @@ import (
 
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/link"
 	"edgespan/config/state"
 )
 
@@ -28,22 +28,22 @@ const (
 )
 
 // bounded is a report with the node's own words cut, and without what can be none of ours.
-func bounded(r link.Report) link.Report {
+func bounded(r nodeproto.Report) nodeproto.Report {
 	r = boundedWords(r)
 	r.Parameters, r.Health, r.Actions = bound(r.Parameters), bound(r.Health), bound(r.Actions)
-	if slices.ContainsFunc(r.Parameters, func(p link.Parameter) bool { return odd(p) || len(p.Detail) > longestText }) {
+	if slices.ContainsFunc(r.Parameters, func(p nodeproto.Parameter) bool { return odd(p) || len(p.Detail) > longestText }) {
 		r.Parameters = slices.DeleteFunc(slices.Clone(r.Parameters), odd)
 		for i := range r.Parameters {
 			r.Parameters[i].Detail = config.Cut(r.Parameters[i].Detail, longestText)
 		}
 	}
-	if slices.ContainsFunc(r.Health, func(h link.Health) bool { return len(h.Name)+len(h.Detail) > longestText }) {
+	if slices.ContainsFunc(r.Health, func(h nodeproto.Health) bool { return len(h.Name)+len(h.Detail) > longestText }) {
 		r.Health = slices.Clone(r.Health)
 		for i := range r.Health {
 			r.Health[i].Name, r.Health[i].Detail = config.Cut(r.Health[i].Name, longestName), config.Cut(r.Health[i].Detail, longestText)
 		}
 	}
-	if slices.ContainsFunc(r.Actions, func(a link.Action) bool { return len(a.Name)+len(a.Detail) > longestText }) {
+	if slices.ContainsFunc(r.Actions, func(a nodeproto.Action) bool { return len(a.Name)+len(a.Detail) > longestText }) {
 		r.Actions = slices.Clone(r.Actions)
 		for i := range r.Actions {
 			r.Actions[i].Name, r.Actions[i].Detail = config.Cut(r.Actions[i].Name, longestName), config.Cut(r.Actions[i].Detail, longestText)
@@ -56,7 +56,7 @@ func bounded(r link.Report) link.Report {
 func bound[T any](list []T) []T { return list[:min(len(list), mostListed):min(len(list), mostListed)] }
 
 // odd is a parameter that no config has: its words are too long for one.
-func odd(p link.Parameter) bool {
+func odd(p nodeproto.Parameter) bool {
 	return len(p.ID) > longestText || len(p.Kind) > longestName || len(p.State) > longestName || len(p.Generation.Authority) > longestDigest
 }
 

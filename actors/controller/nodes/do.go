@@ -9,8 +9,8 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet"
-	"edgespan/config/link"
-	"edgespan/config/pace"
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/pace"
 	"edgespan/config/state"
 )
 
@@ -60,13 +60,13 @@ func instead(effect, waits any) bool {
 func (n *node) early(m any) {
 	if new, is := m.(Said); is {
 		says := 0
-		_, report := new.Word.(link.Report)
+		_, report := new.Word.(nodeproto.Report)
 		for i := len(n.before) - 1; i >= 0; i-- {
 			old, is := n.before[i].(Said)
 			if !is {
 				continue
 			}
-			_, reported := old.Word.(link.Report)
+			_, reported := old.Word.(nodeproto.Report)
 			if says++; report && reported || says >= mostSaid {
 				n.before = slices.Delete(n.before, i, i+1)
 			}
@@ -111,26 +111,26 @@ func (n *node) do(t todo) {
 	case fleet.Push:
 		n.push(e)
 	case fleet.Probe:
-		n.send(link.Probe{Number: e.Probe})
+		n.send(nodeproto.Probe{Number: e.Probe})
 	case fleet.Confirm:
-		n.send(link.Confirm{Generation: e.Generation})
+		n.send(nodeproto.Confirm{Generation: e.Generation})
 	case fleet.Tell:
-		n.send(link.Managed{On: e.Managed})
+		n.send(nodeproto.Managed{On: e.Managed})
 	case fleet.Release:
-		n.send(link.Release{})
+		n.send(nodeproto.Release{})
 	case fleet.AskBaseConfig:
 		n.d.Tell(AskBaseConfig{To: n.self, ID: n.id, Board: e.Board})
 	case ack:
 		if n.machine.Unread() {
 			return // it was not stored: the node says it again
 		}
-		n.send(link.Ack{Attempt: e.attempt})
+		n.send(nodeproto.Ack{Attempt: e.attempt})
 	}
 }
 
 // send says something to the node. One whose stream takes no more is gone, and will be told
 // all when it is back.
-func (n *node) send(m link.FromController) {
+func (n *node) send(m nodeproto.FromController) {
 	if n.stream == nil {
 		return
 	}
@@ -143,7 +143,7 @@ func (n *node) send(m link.FromController) {
 // machine hears of that and pushes anew.
 func (n *node) push(p fleet.Push) {
 	if !p.Whole {
-		n.send(link.Number{Generation: p.Generation})
+		n.send(nodeproto.Number{Generation: p.Generation})
 		return
 	}
 	if n.want.Digest != p.Digest || n.want.Generation != p.Generation {
@@ -159,7 +159,7 @@ func (n *node) push(p fleet.Push) {
 		n.d.Log.Error("make the peer configuration of a node", zap.String("node", n.id), zap.Error(err))
 		return
 	}
-	n.send(link.Push{
+	n.send(nodeproto.Push{
 		PeerConfiguration: with,
 		Attempt:           p.Attempt, Generation: p.Generation, MD5: p.Digest.Config, Document: document, Confirm: p.Confirm, Managed: n.want.Managed,
 	})
@@ -193,7 +193,7 @@ func (n *node) dueIn(due *bool, wait time.Duration, m any) {
 }
 
 // reportOf is a report in the words of the machine.
-func reportOf(r *link.Report, on string) fleet.Report {
+func reportOf(r *nodeproto.Report, on string) fleet.Report {
 	out := fleet.Report{
 		Stream: on, Digest: digestOf(r.MD5, r.Peer), Settled: r.Settled, Generation: r.Generation, Restores: r.Restores, Managed: r.Managed,
 	}
@@ -230,14 +230,14 @@ func (n *node) compareAgain() {
 		return // it is out of date: there will be another
 	}
 	now := n.d.Now()
-	if a, open := n.asks[n.asking]; open && a.kind == link.AskConfig && now.Before(a.at.Add(n.d.Settings().Resend)) {
+	if a, open := n.asks[n.asking]; open && a.kind == nodeproto.AskConfig && now.Before(a.at.Add(n.d.Settings().Resend)) {
 		return
 	}
 	// A report and an answer may stand on the two sides of a change; an answer that never fits is another matter.
 	if n.misfits >= mostMisfits && now.Before(n.misfit.Add(n.d.Settings().Resend)) {
 		return // with a later report
 	}
-	n.asking = n.ask(ask{kind: link.AskConfig, at: now}, nil)
+	n.asking = n.ask(ask{kind: nodeproto.AskConfig, at: now}, nil)
 }
 
 // mostMisfits is how many answers in a row may be another config than the node reports, until the next has to wait.

@@ -8,11 +8,11 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"edgespan/config/fleet"
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/ops"
+	"edgespan/config/fleet/pace"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
-	"edgespan/config/link"
-	"edgespan/config/operate"
-	"edgespan/config/pace"
 )
 
 // Marks say what is new of any node.
@@ -36,7 +36,7 @@ type Handle struct {
 	id, name string     // no id: it has not joined
 	pid      *actor.PID // nil: it has not joined
 	known    fleet.Known
-	stream   link.ToNode // nil: it has none here
+	stream   nodeproto.ToNode // nil: it has none here
 	versions layers.Versions
 	reported bool
 	replica  string        // that has its stream, "" for none
@@ -112,17 +112,17 @@ func (s *Handle) LastHeard() time.Time {
 func (s *Handle) Budget() *pace.Budget { return &s.spends }
 
 // Connection is the stream that the node has here, nil for none, and the versions that it says.
-func (s *Handle) Connection() (link.ToNode, layers.Versions) {
+func (s *Handle) Connection() (nodeproto.ToNode, layers.Versions) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stream, s.versions
 }
 
 // Fact is what is known of it where layers are judged.
-func (s *Handle) Fact() operate.NodeFact {
+func (s *Handle) Fact() ops.NodeFact {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return operate.NodeFact{Versions: s.versions, Reported: s.reported, Alive: s.replica != "", ID: s.id, Address: s.address}
+	return ops.NodeFact{Versions: s.versions, Reported: s.reported, Alive: s.replica != "", ID: s.id, Address: s.address}
 }
 
 // is notes what a node says of itself.
@@ -175,7 +175,7 @@ func (s *Handle) Whereabouts() string {
 }
 
 // Attach gives a node its stream; of two the newer stays.
-func (s *Handle) Attach(stream link.ToNode) {
+func (s *Handle) Attach(stream nodeproto.ToNode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stream == nil || s.stream.ID() < stream.ID() {
@@ -184,7 +184,7 @@ func (s *Handle) Attach(stream link.ToNode) {
 }
 
 // Detach takes it away.
-func (s *Handle) Detach(stream link.ToNode) {
+func (s *Handle) Detach(stream nodeproto.ToNode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stream != nil && s.stream.ID() == stream.ID() {

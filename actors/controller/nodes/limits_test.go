@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"edgespan/actors/controller/storage"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/link"
 	"edgespan/config/state"
 )
 
@@ -78,7 +78,7 @@ func TestWhatOthersAreToldOfMuchIsFoundSoon(t *testing.T) {
 // A node tells of as much as the largest one has, and of no more.
 func TestAReportHasAsMuchAsANodeHas(t *testing.T) {
 	t.Parallel()
-	told := link.Report{Parameters: make([]link.Parameter, 80_000), Health: make([]link.Health, 80_000), Actions: make([]link.Action, 10)}
+	told := nodeproto.Report{Parameters: make([]nodeproto.Parameter, 80_000), Health: make([]nodeproto.Health, 80_000), Actions: make([]nodeproto.Action, 10)}
 	if got := bounded(told); len(got.Parameters) != mostListed || len(got.Health) != mostListed || len(got.Actions) != 10 {
 		t.Errorf("%d parameters, %d of health, %d actions", len(got.Parameters), len(got.Health), len(got.Actions))
 	}

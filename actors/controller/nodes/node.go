@@ -10,11 +10,11 @@ import (
 
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/pace"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
-	"edgespan/config/link"
-	"edgespan/config/pace"
 	"edgespan/config/state"
 )
 
@@ -33,14 +33,14 @@ type (
 	Remembered struct{ Entry kv.Entry }
 	// Connected, Said and Disconnected are what the node link tells.
 	Connected struct {
-		Stream link.ToNode
-		Hello  link.Hello
+		Stream nodeproto.ToNode
+		Hello  nodeproto.Hello
 	}
 	Said struct {
-		Stream link.ToNode
-		Word   link.FromNode
+		Stream nodeproto.ToNode
+		Word   nodeproto.FromNode
 	}
-	Disconnected struct{ Stream link.ToNode }
+	Disconnected struct{ Stream nodeproto.ToNode }
 	// Known is from where the node is known, and the name that it has now.
 	Known struct {
 		fleet.Known
@@ -67,10 +67,10 @@ type node struct {
 	timer   *time.Timer
 	timers  uint64
 
-	stream  link.ToNode // nil: none here
-	on      string      // the stream's name in the machine, also another replica's
-	replica string      // that has it
-	report  *link.Report
+	stream  nodeproto.ToNode // nil: none here
+	on      string           // the stream's name in the machine, also another replica's
+	replica string           // that has it
+	report  *nodeproto.Report
 
 	unstored
 	generations
@@ -241,7 +241,7 @@ func (n *node) parse(e kv.Entry) (fleet.Memory, error) {
 }
 
 // connect begins a stream. It is announced to the other replicas.
-func (n *node) connect(s link.ToNode, software, firmware, board string) {
+func (n *node) connect(s nodeproto.ToNode, software, firmware, board string) {
 	if n.stream != nil && n.stream.ID() >= s.ID() {
 		return
 	}
@@ -253,7 +253,7 @@ func (n *node) connect(s link.ToNode, software, firmware, board string) {
 }
 
 // disconnect is the end of a stream.
-func (n *node) disconnect(s link.ToNode) {
+func (n *node) disconnect(s nodeproto.ToNode) {
 	if n.stream == nil || n.stream.ID() != s.ID() {
 		return
 	}
@@ -295,7 +295,7 @@ func (n *node) said(m Said) {
 		return
 	}
 	switch w := m.Word.(type) {
-	case link.Report:
+	case nodeproto.Report:
 		w = bounded(w)
 		if n.report == nil || !slices.Equal(n.report.Parameters, w.Parameters) {
 			n.tellOthers()
@@ -309,30 +309,30 @@ func (n *node) said(m Said) {
 		n.step(e)
 		n.underlay()
 		n.compareAgain()
-	case link.Result:
+	case nodeproto.Result:
 		n.result(w)
-	case link.Probed:
+	case nodeproto.Probed:
 		w = boundedProbed(w)
 		n.step(fleet.Answered{Stream: n.on, Probe: w.Number, Generation: w.Generation, Digest: digestOf(w.MD5, w.Peer), Worse: w.Worse})
-	case link.Answer:
+	case nodeproto.Answer:
 		n.answered(w)
 	}
 }
 
 // result takes what became of a push. What ends the matter is acknowledged once it is stored.
-func (n *node) result(r link.Result) {
+func (n *node) result(r nodeproto.Result) {
 	digest := answers(r)
 	switch r.Outcome {
-	case link.Accepted, link.Applied:
+	case nodeproto.Accepted, nodeproto.Applied:
 		n.step(fleet.Acked{Attempt: r.Attempt})
 		return
-	case link.Rejected:
+	case nodeproto.Rejected:
 		n.steps(fleet.Rejected{Attempt: r.Attempt, Digest: digest, Faults: r.Faults.Error()}, ack{r.Attempt})
-	case link.NotStored:
+	case nodeproto.NotStored:
 		n.step(fleet.NotStored{Attempt: r.Attempt, Digest: digest, Why: r.Faults.Error()})
-	case link.Unhealthy:
+	case nodeproto.Unhealthy:
 		n.steps(fleet.Undone{Attempt: r.Attempt, Digest: digest, Reason: fleet.Unhealthy, Why: r.Faults.Error()}, ack{r.Attempt})
-	case link.Unconfirmed:
+	case nodeproto.Unconfirmed:
 		n.steps(fleet.Undone{Attempt: r.Attempt, Digest: digest, Reason: fleet.Unconfirmed, Why: r.Faults.Error()}, ack{r.Attempt})
 	default:
 		n.log("a node says an outcome that is unknown here")

@@ -13,10 +13,10 @@ import (
 
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/pace"
 	"edgespan/config/kv"
-	"edgespan/config/link"
-	"edgespan/config/pace"
 	"edgespan/config/peer"
 	"edgespan/config/state"
 )
@@ -47,7 +47,7 @@ func (n *node) configuration() *peer.Configuration {
 }
 
 // partsOf are the parameters that a report answers, where somebody asks.
-func (n *node) partsOf(r *link.Report) map[string]bool {
+func (n *node) partsOf(r *nodeproto.Report) map[string]bool {
 	if !n.machine.Parting() {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (n *node) underlaySaved(m storage.Saved) {
 }
 
 // underlayOf are ports as they are kept.
-func underlayOf(ports []link.Port, before Underlay) Underlay {
+func underlayOf(ports []nodeproto.Port, before Underlay) Underlay {
 	was := before.ByLabel()
 	out := Underlay{Ports: []underlayPort{}}
 	for _, p := range ports {

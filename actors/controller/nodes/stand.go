@@ -9,9 +9,9 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/kv"
-	"edgespan/config/link"
 	"edgespan/config/state"
 )
 
@@ -20,9 +20,9 @@ type Gated struct{}
 
 // standings is what the rollout is told of it.
 type standings struct {
-	earlier *link.Report // the last one before its batch
-	stood   []byte       // what it said last of how it stands
-	stoodOn string       // on this stream
+	earlier *nodeproto.Report // the last one before its batch
+	stood   []byte            // what it said last of how it stands
+	stoodOn string            // on this stream
 }
 
 // stand says how the node stands to what it wants, for the rollout, where that is another
@@ -103,4 +103,4 @@ func (n *node) worse() string {
 	return ""
 }
 
-func ready(p link.Parameter) bool { return state.State(p.State).Class() == state.Final }
+func ready(p nodeproto.Parameter) bool { return state.State(p.State).Class() == state.Final }

@@ -8,9 +8,9 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/config/fleet"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
-	"edgespan/config/link"
 	"edgespan/config/state"
 )
 
@@ -58,8 +58,8 @@ type summary struct {
 	has      listKey
 	online   bool
 	answers  fleet.Generation
-	reported []link.Parameter
-	health   []link.Health
+	reported []nodeproto.Parameter
+	health   []nodeproto.Health
 	report   state.PeerStatusReport
 	more     map[string]partView // by id
 	number   uint64              // of derivations
@@ -77,7 +77,7 @@ func (n *node) summarize() state.PeerStatusReport {
 	s := &n.summary
 	r := n.report
 	if r == nil {
-		r = &link.Report{}
+		r = &nodeproto.Report{}
 	}
 	has := sameList(n.machine.Has())
 	if s.number > 0 && s.of == n.want.Wanted && s.has == has && s.online == (n.stream != nil) && s.answers == r.Generation &&

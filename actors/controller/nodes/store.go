@@ -11,7 +11,7 @@ import (
 
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
 	"edgespan/config/kv"
 )
 

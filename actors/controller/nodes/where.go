@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"time"
 
-	"edgespan/config/pace"
+	"edgespan/config/fleet/pace"
 )
 
 // reachable is an address if others could reach a node there: not one that means this machine

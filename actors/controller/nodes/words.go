@@ -5,7 +5,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet"
-	"edgespan/config/link"
+	"edgespan/config/fleet/nodeproto"
 )
 
 // longestDigest is more than any digest, authority of a generation, or UUID has.
@@ -14,20 +14,20 @@ const longestDigest = 64
 // digestWord is a node's word for a digest or an authority. One that is too long is none, and equals none.
 func digestWord(s string) string { return config.Cut(s, longestDigest) }
 
-func numberWord(g link.Generation) link.Generation {
+func numberWord(g nodeproto.Generation) nodeproto.Generation {
 	g.Authority = digestWord(g.Authority)
 	return g
 }
 
 // boundedHello is a Hello with the node's own words cut.
-func boundedHello(h link.Hello) link.Hello {
+func boundedHello(h nodeproto.Hello) nodeproto.Hello {
 	h.Software, h.Firmware, h.Board = config.Cut(h.Software, longestName), config.Cut(h.Firmware, longestName), config.Cut(h.Board, longestName)
 	return h
 }
 
 // boundedWords is a report with the words cut that the memory, the standing and the row of a node
 // are made of.
-func boundedWords(r link.Report) link.Report {
+func boundedWords(r nodeproto.Report) nodeproto.Report {
 	r.Software, r.Firmware, r.Board = config.Cut(r.Software, longestName), config.Cut(r.Firmware, longestName), config.Cut(r.Board, longestName)
 	r.Source = config.Cut(r.Source, longestName)
 	r.MD5, r.Peer, r.Generation, r.Restores = digestWord(r.MD5), digestWord(r.Peer), numberWord(r.Generation), numberWord(r.Restores)
@@ -46,7 +46,7 @@ func boundedWords(r link.Report) link.Report {
 }
 
 // boundedProbed is the answer to a probe with the node's own words cut.
-func boundedProbed(p link.Probed) link.Probed {
+func boundedProbed(p nodeproto.Probed) nodeproto.Probed {
 	p.MD5, p.Peer, p.Generation, p.Worse = digestWord(p.MD5), digestWord(p.Peer), numberWord(p.Generation), boundedList(p.Worse)
 	return p
 }
@@ -64,7 +64,7 @@ func boundedList(list []string) []string {
 const mostWorse = 64
 
 // answers is the digest that a result of a push is about. What is no MD5 is none that was pushed.
-func answers(r link.Result) fleet.Digest {
+func answers(r nodeproto.Result) fleet.Digest {
 	if !isMD5(r.MD5) {
 		return fleet.Digest{}
 	}

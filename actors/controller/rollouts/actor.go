@@ -12,11 +12,11 @@ import (
 
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/rollout"
+	"edgespan/config/fleet/topology"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
-	"edgespan/config/rollout"
-	"edgespan/config/topology"
 )
 
 // Words to /rollout.

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"edgespan/actors/controller/storage"
+	"edgespan/config/fleet/rollout"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/rollout"
 )
 
 // Mailbox is the mailbox of the leader, whoever that is.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/e2e"
-	"edgespan/config/rollout"
+	"edgespan/config/fleet/controllerconf"
+	"edgespan/config/fleet/rollout"
 )
 
 // Staging is what the flags of the controller's config say about staged rollouts.
@@ -25,7 +25,7 @@ var yes = []string{"true", "1", "yes", "t", "y"}
 // one that can't be read counts as its default: the file was checked when it was written.
 func StagingOf(doc config.Object, given map[string]string) Staging {
 	said := map[string]string{}
-	flags, _ := e2e.Flags(doc)
+	flags, _ := controllerconf.Flags(doc)
 	for _, f := range flags {
 		said[f.Name] = f.Value
 	}

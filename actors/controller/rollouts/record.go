@@ -8,10 +8,10 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/rollout"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/rollout"
 )
 
 // Record is one staged rollout as the store keeps it, below its revision.

@@ -9,9 +9,9 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/controller/storage"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/rollout"
 	"edgespan/config/kv"
-	"edgespan/config/rollout"
 )
 
 // stored is the answer of the store to what the leader wanted to keep.

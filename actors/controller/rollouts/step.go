@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"edgespan/actors/controller/storage"
+	"edgespan/config/fleet/rollout"
+	"edgespan/config/fleet/topology"
 	"edgespan/config/kv"
-	"edgespan/config/rollout"
-	"edgespan/config/topology"
 )
 
 // take makes the machine of a rollout that was stored.

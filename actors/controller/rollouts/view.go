@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"edgespan/config/fleet/rollout"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/rollout"
 )
 
 // Listed is a rollout and how people see it.

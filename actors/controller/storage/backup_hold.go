@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
-	"edgespan/config/backup"
-	"edgespan/config/history"
+	"edgespan/config/fleet/backup"
+	"edgespan/config/fleet/history"
 	"edgespan/config/kv"
 )
 

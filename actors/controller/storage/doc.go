@@ -7,7 +7,7 @@
 //   - /leader: who leads, and what that replica does for all: migrations, compaction, sweeps;
 //   - the records in the store that cross rooms (RemoteCommand, Standing).
 //
-// It never knows a node, its stream or a rollout, and never decides what a write means: config/operate does. What it
+// It never knows a node, its stream or a rollout, and never decides what a write means: config/fleet/ops does. What it
 // needs of the rooms above it takes as functions (Writer.WorldAt, Ready, Waits), and it imports none of them.
 //
 // Read access.go first, then store.go.

@@ -11,11 +11,11 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
 	"edgespan/config/layers/migrate"
-	"edgespan/config/operate"
 )
 
 // Migration is the author of the revisions by which the leader brings layers to newer keys.
@@ -68,9 +68,9 @@ func (d *Writer) readMigrations(ctx context.Context) (r migrationRecord, e kv.En
 }
 
 // migrations gives the world of a write that goes by it what was migrated before.
-func (d *Writer) migrations(w WriteRequest, world *operate.World) (migrationNote, error) {
-	_, all := w.Request.Write.(operate.Migrate)
-	if _, is := w.Request.Write.(operate.Import); !is && !all {
+func (d *Writer) migrations(w WriteRequest, world *ops.World) (migrationNote, error) {
+	_, all := w.Request.Write.(ops.Migrate)
+	if _, is := w.Request.Write.(ops.Import); !is && !all {
 		return migrationNote{}, nil
 	}
 	r, e, err := d.readMigrations(w.ctx)
@@ -88,7 +88,7 @@ func (d *Writer) migrations(w WriteRequest, world *operate.World) (migrationNote
 }
 
 // note stores what was done where no layer had anything to migrate.
-func (d *Writer) note(w WriteRequest, world *operate.World, n migrationNote) error {
+func (d *Writer) note(w WriteRequest, world *ops.World, n migrationNote) error {
 	if n.put == nil {
 		return nil
 	}
@@ -161,7 +161,7 @@ func (d *Writer) migrateAll(ctx context.Context, by kv.Leadership, patient bool,
 		if d.Waits() {
 			return migrateLook
 		}
-		request := fleetapi.WriteRequest{Caller: Migration, Write: operate.Migrate{}}
+		request := fleetapi.WriteRequest{Caller: Migration, Write: ops.Migrate{}}
 		made = d.WriteBackedUp(ctx, WriteRequest{Request: request, fence: []kv.Compare{by.Fence()}})
 		err = made.Err
 	}

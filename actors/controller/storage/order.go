@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/operate"
 )
 
 // LeaderMailbox is the mailbox of the leader, whoever that is.
@@ -24,7 +24,7 @@ const LeaderMailbox = "leader"
 type leaderRequest struct {
 	From      string                   `json:"from"` // replica
 	By        fleetapi.Caller          `json:"by"`
-	Optimize  operate.Optimize         `json:"optimize"`
+	Optimize  ops.Optimize             `json:"optimize"`
 	Message   string                   `json:"message,omitempty"`
 	IfMatch   map[history.Layer]uint64 `json:"ifMatch,omitempty"`
 	Lease     kv.LeaseID               `json:"lease"` // of the order
@@ -49,7 +49,7 @@ func (o leaderRequest) request() fleetapi.WriteRequest {
 
 // Order has the leader do an optimisation, and waits for what becomes of it.
 func (d *Writer) Order(ctx context.Context, r fleetapi.WriteRequest) WriteResult {
-	o := leaderRequest{From: d.Replica, By: r.Caller, Optimize: r.Write.(operate.Optimize), Message: r.Message, IfMatch: r.IfMatch}
+	o := leaderRequest{From: d.Replica, By: r.Caller, Optimize: r.Write.(ops.Optimize), Message: r.Message, IfMatch: r.IfMatch}
 	key := history.MailboxKey(LeaderMailbox, uuid.NewString())
 	answer := make(chan leaderRequest, 1)
 	d.orders.Store(key, answer)
@@ -138,7 +138,7 @@ func (d *Writer) told(r fleetapi.WriteRequest, o leaderRequest) WriteResult {
 	ctx, cancel := context.WithTimeout(context.Background(), WriteTimeout)
 	defer cancel()
 	back := d.Reader(ctx)
-	w := WriteResult{Record: history.Record{Number: o.Judged}, Outcome: operate.Outcome{Message: "Success."}}
+	w := WriteResult{Record: history.Record{Number: o.Judged}, Outcome: ops.Outcome{Message: "Success."}}
 	if o.Revision > 0 {
 		w.Record.Number, w.Record.Tree = o.Revision, "a new one"
 	}
@@ -233,5 +233,5 @@ func (d *Writer) refuse(w WriteRequest, judged uint64, why error) error {
 // isRefusal says whether a write is refused by the layers as they are.
 func isRefusal(err error) bool {
 	var conflicts history.Conflicts
-	return errors.As(err, new(*operate.Refused)) || errors.As(err, new(*operate.NotFoundError)) || errors.As(err, &conflicts) || errors.As(err, new(*fleetapi.TooManyError))
+	return errors.As(err, new(*ops.Refused)) || errors.As(err, new(*ops.NotFoundError)) || errors.As(err, &conflicts) || errors.As(err, new(*fleetapi.TooManyError))
 }

@@ -3,7 +3,7 @@ package storage
 import (
 	"context"
 
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
 )
 
 // Prune takes away what a plan of history.Prune says, and says whether nobody wrote meanwhile.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
 	"edgespan/config/kv"
 )
 

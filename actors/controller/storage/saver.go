@@ -7,8 +7,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"edgespan/config/fleet/pace"
 	"edgespan/config/kv"
-	"edgespan/config/pace"
 )
 
 // Saver is the leaf that stores what nodes have to keep. What comes while one transaction is

@@ -10,8 +10,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/config/fleet/pace"
 	"edgespan/config/kv"
-	"edgespan/config/pace"
 )
 
 // onSaver runs a test on a saver and a store whose commits take a while.

@@ -13,11 +13,11 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/keep"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/operate"
 )
 
 // What may wait for the write before it, in all and of one caller.
@@ -31,7 +31,7 @@ type Writer struct {
 	*Access
 	Offline bool                                  // nothing follows from layers
 	Backup  func(context.Context) (string, error) // of all that the store has, into a file; nil: no layer is migrated
-	WorldAt func(history.State) *operate.World    // what a write on a state of the layers is judged in
+	WorldAt func(history.State) *ops.World        // what a write on a state of the layers is judged in
 	Ready   func() bool                           // the store was read
 	Stored  *httpapi.Buckets                      // what callers who are no admins may have stored still
 	Waits   func() bool                           // migrations wait for the end of a staged rollout
@@ -72,7 +72,7 @@ type WriteRequest struct {
 
 // WriteResult is its answer.
 type WriteResult struct {
-	Outcome operate.Outcome
+	Outcome ops.Outcome
 	Record  history.Record
 	Err     error
 }
@@ -139,7 +139,7 @@ func count(queue []Question, caller string) int {
 }
 
 // Try judges a write in a world and stores nothing.
-func (d *Writer) Try(ctx context.Context, r fleetapi.WriteRequest, world *operate.World) (WriteResult, error) {
+func (d *Writer) Try(ctx context.Context, r fleetapi.WriteRequest, world *ops.World) (WriteResult, error) {
 	w := WriteRequest{ctx: ctx, Request: r}
 	note, err := d.migrations(w, world)
 	if err != nil {
@@ -203,14 +203,14 @@ func (d *Writer) write(w WriteRequest) WriteResult {
 }
 
 // plan judges a write on a state of the layers.
-func (d *Writer) plan(world *operate.World, w WriteRequest, note migrationNote) (operate.Outcome, history.Plan, error) {
+func (d *Writer) plan(world *ops.World, w WriteRequest, note migrationNote) (ops.Outcome, history.Plan, error) {
 	outcome, err := world.Judge(w.Request.Write)
 	if err != nil {
-		return operate.Outcome{}, history.Plan{}, err
+		return ops.Outcome{}, history.Plan{}, err
 	}
 	c := outcome.Change
 	if err := w.Request.Permits(c); err != nil {
-		return operate.Outcome{}, history.Plan{}, err
+		return ops.Outcome{}, history.Plan{}, err
 	}
 	c.Author, c.Time, c.IfMatch = Author(w.Request.Caller), d.Now(), w.Request.IfMatch
 	if w.Request.Message != "" {
@@ -293,7 +293,7 @@ func (d *Writer) isOurs(ctx context.Context, planned history.Record) (bool, erro
 }
 
 // World is what an operation is judged in now.
-func (d *Writer) World(ctx context.Context) (*operate.World, error) {
+func (d *Writer) World(ctx context.Context) (*ops.World, error) {
 	if !d.Ready() {
 		return nil, fmt.Errorf("%w: the store is being read", fleetapi.ErrBusy)
 	}

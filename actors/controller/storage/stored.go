@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
-	"edgespan/config/operate"
 )
 
 // Fleet is a controller without nodes: it answers what a test gives it and notes
@@ -26,7 +26,7 @@ type Fleet struct {
 	Err   error // of every question but who asks
 
 	Role        fleetapi.Role // of whoever has a token
-	Doc         operate.Document
+	Doc         ops.Document
 	Meta        config.Object
 	Written     fleetapi.Written
 	NodeList    []fleetapi.Node
@@ -43,7 +43,7 @@ type Fleet struct {
 	Decisions   []fleetapi.Verdict
 	Tokens      []fleetapi.OperatorToken
 	Invited     fleetapi.Invitation
-	OnWrite     func(operate.Write) // nil: nothing
+	OnWrite     func(ops.Write) // nil: nothing
 
 	PeerList    []fleetapi.PeerDetail
 	ClusterList []fleetapi.ClusterDetail
@@ -73,23 +73,23 @@ func (f *Fleet) Authenticate(_ context.Context, hash string) (fleetapi.Caller, e
 	return fleetapi.Caller{Name: "alice", Role: f.Role}, nil
 }
 
-func (f *Fleet) Config(_ context.Context, q operate.ConfigQuery) (operate.Document, error) {
+func (f *Fleet) Config(_ context.Context, q ops.ConfigQuery) (ops.Document, error) {
 	return f.Doc, f.note("config %+v", q)
 }
 
-func (f *Fleet) Paths(_ context.Context, q operate.PathsQuery) (operate.Document, error) {
+func (f *Fleet) Paths(_ context.Context, q ops.PathsQuery) (ops.Document, error) {
 	return f.Doc, f.note("paths %+v", q)
 }
 
-func (f *Fleet) Layer(_ context.Context, q operate.LayerQuery) (operate.Document, error) {
+func (f *Fleet) Layer(_ context.Context, q ops.LayerQuery) (ops.Document, error) {
 	return f.Doc, f.note("layer %+v", q)
 }
 
-func (f *Fleet) Metadata(_ context.Context, of string) (operate.Document, error) {
-	return operate.Document{Object: f.Meta}, f.note("metadata %s", of)
+func (f *Fleet) Metadata(_ context.Context, of string) (ops.Document, error) {
+	return ops.Document{Object: f.Meta}, f.note("metadata %s", of)
 }
 
-func (f *Fleet) E2E(_ context.Context, file string, reveal bool) (operate.Document, error) {
+func (f *Fleet) E2E(_ context.Context, file string, reveal bool) (ops.Document, error) {
 	return f.Doc, f.note("e2e %s reveal %v", file, reveal)
 }
 
@@ -104,7 +104,7 @@ func (f *Fleet) Backup(context.Context, string) (func(context.Context, io.Writer
 	}, f.note("backup")
 }
 
-func (f *Fleet) Topology(context.Context) (operate.Document, error) {
+func (f *Fleet) Topology(context.Context) (ops.Document, error) {
 	return f.Doc, f.note("topology")
 }
 
@@ -160,7 +160,7 @@ func (f *Fleet) Node(_ context.Context, name string) (fleetapi.NodeDetail, error
 		return fleetapi.NodeDetail{}, err
 	}
 	if name != f.Detail.Name {
-		return fleetapi.NodeDetail{}, &operate.NotFoundError{What: "node " + name}
+		return fleetapi.NodeDetail{}, &ops.NotFoundError{What: "node " + name}
 	}
 	return f.Detail, nil
 }
@@ -179,8 +179,8 @@ func (f *Fleet) Hardware(context.Context) ([]fleetapi.Hardware, error) {
 	return []fleetapi.Hardware{{Board: "B9", Node: "pop-1", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Digest: "5d41402a", Bytes: 12, Base: []string{"V1"}, Metadata: 2}}, f.note("hardware")
 }
 
-func (f *Fleet) HardwareConfig(_ context.Context, board, node string, reveal bool) (operate.Document, error) {
-	return operate.Document{Object: config.Object{"base": config.Object{"V1": config.Object{}}}, Digest: "5d41402a"}, f.note("hardware config %s %s %t", board, node, reveal)
+func (f *Fleet) HardwareConfig(_ context.Context, board, node string, reveal bool) (ops.Document, error) {
+	return ops.Document{Object: config.Object{"base": config.Object{"V1": config.Object{}}}, Digest: "5d41402a"}, f.note("hardware config %s %s %t", board, node, reveal)
 }
 
 func (f *Fleet) AcceptHardware(_ context.Context, _ fleetapi.Caller, board, node, digest string) error {
@@ -250,7 +250,7 @@ func SmallFleet() *Fleet {
 		PeerList:    peers,
 		ClusterList: clusters,
 		Changes:     make(chan func(*Fleet)),
-		Doc:         operate.Document{Object: config.Object{"sysParams": config.Object{"managedConfig": true}}, Revision: 12},
+		Doc:         ops.Document{Object: config.Object{"sysParams": config.Object{"managedConfig": true}}, Revision: 12},
 		Meta:        testMetadata(),
 		NodeList:    []fleetapi.Node{{Name: "dn-2", State: "failed", Why: "undone: unhealthy", Wanted: fleetapi.Running{Generation: "a:7"}}, pop},
 		Detail: fleetapi.NodeDetail{

@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 
 	"edgespan/config"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/operate"
 	"edgespan/config/peer"
 )
 
@@ -35,7 +35,7 @@ func (f *Fleet) Peer(_ context.Context, name string) (fleetapi.PeerDetail, error
 			return p, nil
 		}
 	}
-	return fleetapi.PeerDetail{}, &operate.NotFoundError{What: fmt.Sprintf("peer %q", name)}
+	return fleetapi.PeerDetail{}, &ops.NotFoundError{What: fmt.Sprintf("peer %q", name)}
 }
 
 func (f *Fleet) Clusters(context.Context) ([]fleetapi.Cluster, error) {
@@ -60,7 +60,7 @@ func (f *Fleet) Cluster(_ context.Context, name string) (fleetapi.ClusterDetail,
 			return c, nil
 		}
 	}
-	return fleetapi.ClusterDetail{}, &operate.NotFoundError{What: fmt.Sprintf("cluster %q", name)}
+	return fleetapi.ClusterDetail{}, &ops.NotFoundError{What: fmt.Sprintf("cluster %q", name)}
 }
 
 // Changed makes the next change of the test, and tells of it.

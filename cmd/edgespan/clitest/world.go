@@ -11,15 +11,15 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/backup"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
+	"edgespan/config/fleet/backup"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
 	"edgespan/config/layers/metadata"
 	"edgespan/config/layers/schema"
-	"edgespan/config/operate"
 	"edgespan/platform/confdir"
 )
 
@@ -52,7 +52,7 @@ type World struct {
 
 	turn       sync.Mutex
 	store      ModelReader
-	Operations operate.World // its State is that of the store, at each question
+	Operations ops.World // its State is that of the store, at each question
 }
 
 var _ fleetapi.Backend = (*World)(nil)
@@ -98,15 +98,15 @@ func NewWorld(t *testing.T) *World {
 		t.Fatal(faults)
 	}
 	b := &World{Fleet: SmallFleet(), store: ModelReader{kv.NewModel()}}
-	b.Operations = operate.World{
+	b.Operations = ops.World{
 		Hardware: fleet.Hardware{Library: dir.Library},
 		Layers:   func(k fleet.Kind) (layers.Set, error) { return dir.Read(k.Choice) },
 		Metadata: parsed(t, doc, false), MaskKey: []byte("key"),
 		E2E:   map[string]*metadata.Metadata{"controller": parsed(t, schema.ControllerMetadata(), true), "aggregator": parsed(t, schema.AggregatorMetadata(), true)},
-		Nodes: map[string]operate.NodeFact{},
+		Nodes: map[string]ops.NodeFact{},
 	}
 	for _, name := range []string{"node-1", "node-2"} {
-		b.Operations.Nodes[name] = operate.NodeFact{Versions: layers.Versions{Software: "RELEASE_M81", Firmware: "10.11.0"}, Reported: true, Alive: true, ID: "id of " + name}
+		b.Operations.Nodes[name] = ops.NodeFact{Versions: layers.Versions{Software: "RELEASE_M81", Firmware: "10.11.0"}, Reported: true, Alive: true, ID: "id of " + name}
 	}
 	return b
 }
@@ -121,7 +121,7 @@ func parsed(t *testing.T, doc config.Object, e2e bool) *metadata.Metadata {
 }
 
 // now is the world over the newest revision.
-func (b *World) now() (*operate.World, error) {
+func (b *World) now() (*ops.World, error) {
 	state, err := history.Head(b.store)
 	w := b.Operations
 	w.State = state
@@ -129,7 +129,7 @@ func (b *World) now() (*operate.World, error) {
 }
 
 // Read asks the world of now.
-func Read[T any](b *World, f func(*operate.World) (T, error)) (T, error) {
+func Read[T any](b *World, f func(*ops.World) (T, error)) (T, error) {
 	b.turn.Lock()
 	defer b.turn.Unlock()
 	w, err := b.now()
@@ -140,36 +140,36 @@ func Read[T any](b *World, f func(*operate.World) (T, error)) (T, error) {
 	return f(w)
 }
 
-func (b *World) Config(_ context.Context, q operate.ConfigQuery) (operate.Document, error) {
-	return Read(b, func(w *operate.World) (operate.Document, error) { return w.Config(q) })
+func (b *World) Config(_ context.Context, q ops.ConfigQuery) (ops.Document, error) {
+	return Read(b, func(w *ops.World) (ops.Document, error) { return w.Config(q) })
 }
 
-func (b *World) Paths(_ context.Context, q operate.PathsQuery) (operate.Document, error) {
-	return Read(b, func(w *operate.World) (operate.Document, error) { return w.Paths(q) })
+func (b *World) Paths(_ context.Context, q ops.PathsQuery) (ops.Document, error) {
+	return Read(b, func(w *ops.World) (ops.Document, error) { return w.Paths(q) })
 }
 
-func (b *World) Layer(_ context.Context, q operate.LayerQuery) (operate.Document, error) {
-	return Read(b, func(w *operate.World) (operate.Document, error) { return w.Layer(q) })
+func (b *World) Layer(_ context.Context, q ops.LayerQuery) (ops.Document, error) {
+	return Read(b, func(w *ops.World) (ops.Document, error) { return w.Layer(q) })
 }
 
-func (b *World) Metadata(_ context.Context, of string) (operate.Document, error) {
-	return Read(b, func(w *operate.World) (operate.Document, error) { return w.Describe(of) })
+func (b *World) Metadata(_ context.Context, of string) (ops.Document, error) {
+	return Read(b, func(w *ops.World) (ops.Document, error) { return w.Describe(of) })
 }
 
-func (b *World) E2E(_ context.Context, file string, reveal bool) (operate.Document, error) {
-	return Read(b, func(w *operate.World) (operate.Document, error) { return w.File(file, "", reveal) })
+func (b *World) E2E(_ context.Context, file string, reveal bool) (ops.Document, error) {
+	return Read(b, func(w *ops.World) (ops.Document, error) { return w.File(file, "", reveal) })
 }
 
-func (b *World) Topology(context.Context) (operate.Document, error) {
-	return Read(b, func(w *operate.World) (operate.Document, error) { return w.Topology() })
+func (b *World) Topology(context.Context) (ops.Document, error) {
+	return Read(b, func(w *ops.World) (ops.Document, error) { return w.Topology() })
 }
 
 func (b *World) Explain(_ context.Context, node string, path []string) ([]history.Explanation, error) {
-	return Read(b, func(w *operate.World) ([]history.Explanation, error) { return w.Explain(node, path) })
+	return Read(b, func(w *ops.World) ([]history.Explanation, error) { return w.Explain(node, path) })
 }
 
 func (b *World) History(_ context.Context, q fleetapi.HistoryQuery) ([]fleetapi.Edition, error) {
-	return Read(b, func(w *operate.World) ([]fleetapi.Edition, error) {
+	return Read(b, func(w *ops.World) ([]fleetapi.Edition, error) {
 		records, err := w.State.Log(0)
 		var out []fleetapi.Edition
 		for _, r := range records {
@@ -195,7 +195,7 @@ func (b *World) History(_ context.Context, q fleetapi.HistoryQuery) ([]fleetapi.
 }
 
 func (b *World) Diff(_ context.Context, from, to uint64) ([]history.LayerDiff, error) {
-	return Read(b, func(w *operate.World) ([]history.LayerDiff, error) {
+	return Read(b, func(w *ops.World) ([]history.LayerDiff, error) {
 		before, err := history.At(b.store, from)
 		if err != nil {
 			return nil, err
@@ -213,7 +213,7 @@ func (b *World) Diff(_ context.Context, from, to uint64) ([]history.LayerDiff, e
 }
 
 func (b *World) Write(_ context.Context, r fleetapi.WriteRequest) (fleetapi.Written, error) {
-	return Read(b, func(w *operate.World) (fleetapi.Written, error) {
+	return Read(b, func(w *ops.World) (fleetapi.Written, error) {
 		out, err := w.Judge(r.Write)
 		if err != nil {
 			return fleetapi.Written{}, err
@@ -238,7 +238,7 @@ func (b *World) Write(_ context.Context, r fleetapi.WriteRequest) (fleetapi.Writ
 }
 
 // writtenOf is an outcome on the wire.
-func writtenOf(o operate.Outcome) fleetapi.Written {
+func writtenOf(o ops.Outcome) fleetapi.Written {
 	w := fleetapi.Written{Changed: len(o.Change.Layers) > 0, Warnings: o.Warnings, Actions: actionsOf(o.Actions), Peers: o.Peers}
 	for _, p := range o.Unknown {
 		w.Unknown = append(w.Unknown, config.FormatPath(p))

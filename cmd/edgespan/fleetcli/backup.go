@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"edgespan/cmd/term"
-	"edgespan/config/backup"
+	"edgespan/config/fleet/backup"
 	"edgespan/platform/store"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"edgespan/cmd/edgespan/clitest"
-	"edgespan/config/backup"
+	"edgespan/config/fleet/backup"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
 )

@@ -13,11 +13,11 @@ import (
 	"edgespan/cmd/edgespan/clitest"
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers/override"
 	"edgespan/config/layers/schema"
-	"edgespan/config/operate"
 )
 
 // TestEveryCommandAsksTheController runs each command once; what it asks is what the words say.
@@ -31,14 +31,14 @@ func TestEveryCommandAsksTheController(t *testing.T) {
 	for line, asked := range map[string]string{
 		"network get":                                           "layer {Layer:network Nodes:[] Versions:[] Boards:[] Reveal:false}",
 		"network get --reveal":                                  "layer {Layer:network Nodes:[] Versions:[] Boards:[] Reveal:true}",
-		"network set -f " + doc:                                 "write operate.SetNetwork" + set + "false}" + plain,
-		"network modify -f " + doc:                              "write operate.SetNetwork" + set + "true}" + plain,
-		"network modify count=5 label=5 other=5 flags.v=2":      "metadata node; write operate.SetNetwork{Overrides:map[count:5 flags:map[v:2] label:5 other:5] Modify:true}" + plain,
-		"network unset a.b c":                                   "write operate.Unset{Layer:network Keys:[[a b] [c]]}" + plain,
-		"network set -f " + doc + " -m why --dry-run":           "write operate.SetNetwork" + set + `false} message "why" dry true if map[]`,
-		"network set -f " + doc + " --if-match 12":              "write operate.SetNetwork" + set + `false} message "" dry false if map[network:12]`,
-		"network actions -f " + doc:                             "preview operate.SetNetwork" + set + "true}",
-		"network actions --set -f " + doc:                       "preview operate.SetNetwork" + set + "false}",
+		"network set -f " + doc:                                 "write ops.SetNetwork" + set + "false}" + plain,
+		"network modify -f " + doc:                              "write ops.SetNetwork" + set + "true}" + plain,
+		"network modify count=5 label=5 other=5 flags.v=2":      "metadata node; write ops.SetNetwork{Overrides:map[count:5 flags:map[v:2] label:5 other:5] Modify:true}" + plain,
+		"network unset a.b c":                                   "write ops.Unset{Layer:network Keys:[[a b] [c]]}" + plain,
+		"network set -f " + doc + " -m why --dry-run":           "write ops.SetNetwork" + set + `false} message "why" dry true if map[]`,
+		"network set -f " + doc + " --if-match 12":              "write ops.SetNetwork" + set + `false} message "" dry false if map[network:12]`,
+		"network actions -f " + doc:                             "preview ops.SetNetwork" + set + "true}",
+		"network actions --set -f " + doc:                       "preview ops.SetNetwork" + set + "false}",
 		"actions p1":                                            "result p1",
 		"node get pop-1 --layer full":                           "config {Node:pop-1 Paths:[] Versions:{Software: Firmware: Board:} Reveal:false}",
 		"node get pop-1 --layer full --sw a --fw b --board c":   "config {Node:pop-1 Paths:[] Versions:{Software:a Firmware:b Board:c} Reveal:false}",
@@ -52,33 +52,33 @@ func TestEveryCommandAsksTheController(t *testing.T) {
 		"node get pop-1 --layer firmware":                       "node pop-1; layer {Layer:firmware Nodes:[] Versions:[10.11.0.90] Boards:[] Reveal:false}",
 		"node get pop-1 --layer hardware --sw x":                "node pop-1; layer {Layer:hardware Nodes:[] Versions:[x] Boards:[MVL_ARMADA] Reveal:false}",
 		"node get pop-1 --layer network":                        "layer {Layer:network Nodes:[] Versions:[] Boards:[] Reveal:false}",
-		"node set pop-1 -f " + doc:                              "write operate.SetNodes" + nodes + "false}" + plain,
-		"node set -f " + doc:                                    "write operate.SetNodes" + set + "false}" + plain,
-		"node modify pop-1 label=7 -m x":                        `metadata node; write operate.SetNodes{Overrides:map[pop-1:map[label:7]] Modify:true} message "x" dry false if map[]`,
-		"node set pop-1 -f " + doc + " --if-match 4":            "write operate.SetNodes" + nodes + `false} message "" dry false if map[node/pop-1:4]`,
-		"node unset pop-1 a.b":                                  "write operate.Unset{Layer:node Keys:[[pop-1 a b]]}" + plain,
-		"node actions pop-1 -f " + doc:                          "preview operate.SetNodes" + nodes + "true}",
-		"node clear-auto x y --paths a.b,*":                     "write operate.ClearAuto{Nodes:[x y] Paths:[[a b] [*]]}" + plain,
+		"node set pop-1 -f " + doc:                              "write ops.SetNodes" + nodes + "false}" + plain,
+		"node set -f " + doc:                                    "write ops.SetNodes" + set + "false}" + plain,
+		"node modify pop-1 label=7 -m x":                        `metadata node; write ops.SetNodes{Overrides:map[pop-1:map[label:7]] Modify:true} message "x" dry false if map[]`,
+		"node set pop-1 -f " + doc + " --if-match 4":            "write ops.SetNodes" + nodes + `false} message "" dry false if map[node/pop-1:4]`,
+		"node unset pop-1 a.b":                                  "write ops.Unset{Layer:node Keys:[[pop-1 a b]]}" + plain,
+		"node actions pop-1 -f " + doc:                          "preview ops.SetNodes" + nodes + "true}",
+		"node clear-auto x y --paths a.b,*":                     "write ops.ClearAuto{Nodes:[x y] Paths:[[a b] [*]]}" + plain,
 		"base get RELEASE_M81":                                  "layer {Layer:base Nodes:[] Versions:[RELEASE_M81] Boards:[] Reveal:false}",
 		"firmware get":                                          "layer {Layer:firmware Nodes:[] Versions:[] Boards:[] Reveal:false}",
 		"hardware get B --versions a,b":                         "layer {Layer:hardware Nodes:[] Versions:[a b] Boards:[B] Reveal:false}",
 		"metadata get":                                          "metadata node",
 		"metadata get aggregator":                               "metadata aggregator",
 		"controller get":                                        "e2e controller reveal false",
-		"controller set -f " + doc:                              "write operate.SetE2E{File:controller Config:map[sysParams:map[managedConfig:true]] Modify:false Replica:}" + plain,
-		"controller modify flags.v=2":                           "metadata controller; write operate.SetE2E{File:controller Config:map[flags:map[v:2]] Modify:true Replica:}" + plain,
+		"controller set -f " + doc:                              "write ops.SetE2E{File:controller Config:map[sysParams:map[managedConfig:true]] Modify:false Replica:}" + plain,
+		"controller modify flags.v=2":                           "metadata controller; write ops.SetE2E{File:controller Config:map[flags:map[v:2]] Modify:true Replica:}" + plain,
 		"controller metadata":                                   "metadata controller",
-		"controller actions -f " + doc:                          "write operate.SetE2E{File:controller Config:map[sysParams:map[managedConfig:true]] Modify:true Replica:} message \"\" dry true if map[]",
+		"controller actions -f " + doc:                          "write ops.SetE2E{File:controller Config:map[sysParams:map[managedConfig:true]] Modify:true Replica:} message \"\" dry true if map[]",
 		"aggregator get --reveal":                               "e2e aggregator reveal true",
-		"aggregator set -f " + doc:                              "write operate.SetE2E{File:aggregator Config:map[sysParams:map[managedConfig:true]] Modify:false Replica:}" + plain,
-		"optimize polarity":                                     "write operate.Optimize{Kinds:[polarity] ClearUser:false}" + plain,
-		"optimize control-superframe --clear-user":              "write operate.Optimize{Kinds:[superframe] ClearUser:true}" + plain,
+		"aggregator set -f " + doc:                              "write ops.SetE2E{File:aggregator Config:map[sysParams:map[managedConfig:true]] Modify:false Replica:}" + plain,
+		"optimize polarity":                                     "write ops.Optimize{Kinds:[polarity] ClearUser:false}" + plain,
+		"optimize control-superframe --clear-user":              "write ops.Optimize{Kinds:[superframe] ClearUser:true}" + plain,
 		"topology get":                                          "topology",
-		"topology import -f " + doc:                             "write operate.SetTopology{Document:map[sysParams:map[managedConfig:true]]}" + plain,
-		"topology add node name=n pop_node=true":                "write operate.EditTopology{Object:node Op:add Name: To: Document:map[name:n pop_node:true]}" + plain,
-		"topology edit site s latitude=1.5":                     "write operate.EditTopology{Object:site Op:edit Name:s To: Document:map[latitude:1.5]}" + plain,
-		"topology delete link l":                                "write operate.EditTopology{Object:link Op:delete Name:l To: Document:map[]}" + plain,
-		"topology rename node a b":                              "write operate.EditTopology{Object:node Op:rename Name:a To:b Document:map[]}" + plain,
+		"topology import -f " + doc:                             "write ops.SetTopology{Document:map[sysParams:map[managedConfig:true]]}" + plain,
+		"topology add node name=n pop_node=true":                "write ops.EditTopology{Object:node Op:add Name: To: Document:map[name:n pop_node:true]}" + plain,
+		"topology edit site s latitude=1.5":                     "write ops.EditTopology{Object:site Op:edit Name:s To: Document:map[latitude:1.5]}" + plain,
+		"topology delete link l":                                "write ops.EditTopology{Object:link Op:delete Name:l To: Document:map[]}" + plain,
+		"topology rename node a b":                              "write ops.EditTopology{Object:node Op:rename Name:a To:b Document:map[]}" + plain,
 		"nodes list":                                            "nodes",
 		"nodes describe pop-1":                                  "node pop-1",
 		"nodes status":                                          "nodes",
@@ -97,9 +97,9 @@ func TestEveryCommandAsksTheController(t *testing.T) {
 		"history node/pop-1 --before 9 --limit 2":               "history node/pop-1 before 9 limit 2",
 		"history diff 1 2":                                      "diff 1 2",
 		"history prune --before 2020-01-02T03:04:05Z --dry-run": "prune 2020-01-02T03:04:05Z true",
-		"history revert 3":                                      "write operate.Revert{Revision:3}" + plain,
-		"rollback 3":                                            "write operate.Restore{Revision:3 Layers:[]}" + plain,
-		"rollback 3 network node/pop-1 --dry-run":               "write operate.Restore{Revision:3 Layers:[network node/pop-1]} message \"\" dry true if map[]",
+		"history revert 3":                                      "write ops.Revert{Revision:3}" + plain,
+		"rollback 3":                                            "write ops.Restore{Revision:3 Layers:[]}" + plain,
+		"rollback 3 network node/pop-1 --dry-run":               "write ops.Restore{Revision:3 Layers:[network node/pop-1]} message \"\" dry true if map[]",
 		"rollout list":                                          "rollouts",
 		"rollout show 13":                                       "rollouts",
 		"rollout explain 13":                                    "explain rollout 13",
@@ -168,7 +168,7 @@ func TestValuesAreTypedAsTheControllersMetadataSays(t *testing.T) {
 	f := clitest.SmallFleet()
 	env := clitest.ServeFleet(t, f)
 	var sent config.Object
-	f.OnWrite = func(w operate.Write) { sent = w.(operate.SetNetwork).Overrides }
+	f.OnWrite = func(w ops.Write) { sent = w.(ops.SetNetwork).Overrides }
 	if got := cli(t, env, "", "network", "modify", "label=007", "count=7", "free=true", `quoted="8"`, "flags.v=2"); got.Code != 0 {
 		t.Fatal(got.Err)
 	}
@@ -205,11 +205,11 @@ func TestEveryErrorHasItsExitCode(t *testing.T) {
 		code int
 		says string
 	}{
-		{"rejected", &operate.Refused{Faults: override.Faults{
+		{"rejected", &ops.Refused{Faults: override.Faults{
 			{Path: []string{"sysParams"}, Rule: "type", What: "is 5", Allowed: "an object is allowed"},
 			{Nodes: []string{"pop-1"}, Path: []string{"x"}, Rule: "readOnly", What: "is new"},
 		}}, term.ExitRejected, "sysParams"},
-		{"unknown", &operate.NotFoundError{What: "node x", Allowed: "pop-1 is allowed"}, term.ExitNotFound, "node x does not exist: pop-1 is allowed"},
+		{"unknown", &ops.NotFoundError{What: "node x", Allowed: "pop-1 is allowed"}, term.ExitNotFound, "node x does not exist: pop-1 is allowed"},
 		{"lost race", history.Conflicts{{Layer: history.Layer{Kind: history.Network}, Expected: 3, By: history.Record{Number: 4, Author: "bob"}}}, term.ExitConflict, "bob"},
 		{"state of a node", fmt.Errorf("%w: dn-2 has no pending config", fleetapi.ErrRefused), term.ExitConflict, "no pending config"},
 		{"busy", fleetapi.ErrBusy, term.ExitError, "can't take this now"},
@@ -337,7 +337,7 @@ func TestFlagsOfTheControllerAreText(t *testing.T) {
 	env := clitest.ServeFleet(t, f)
 	f.Meta = schema.ControllerMetadata()
 	var sent config.Object
-	f.OnWrite = func(w operate.Write) { sent = w.(operate.SetE2E).Config }
+	f.OnWrite = func(w ops.Write) { sent = w.(ops.SetE2E).Config }
 	if got := cli(t, env, "", "controller", "modify", "flags.v=2"); got.Code != 0 || got.Err == "" {
 		t.Fatal(got.Err)
 	} else if strings.Contains(got.Err, "can't be read") {

@@ -5,7 +5,7 @@ import (
 
 	"edgespan/cmd/edgespan/layerscli"
 	"edgespan/cmd/term"
-	"edgespan/config/operate"
+	"edgespan/config/fleet/ops"
 )
 
 // e2eSpecs are the commands of the controller's own config and of the aggregator's.
@@ -54,5 +54,5 @@ func (c *fleetCall) setE2E(file string, modify bool) error {
 	if err != nil {
 		return err
 	}
-	return c.put(operate.SetE2E{File: file, Config: o, Modify: modify})
+	return c.put(ops.SetE2E{File: file, Config: o, Modify: modify})
 }

@@ -9,9 +9,9 @@ import (
 
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/operate"
 )
 
 const layerNames = "network, topology, metadata, node/NAME, auto/NAME, e2e/FILE"
@@ -190,7 +190,7 @@ func revertRevision(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	return c.put(operate.Revert{Revision: n})
+	return c.put(ops.Revert{Revision: n})
 }
 
 func rollbackTo(c *fleetCall) error {
@@ -202,7 +202,7 @@ func rollbackTo(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	return c.put(operate.Restore{Revision: n, Layers: wanted})
+	return c.put(ops.Restore{Revision: n, Layers: wanted})
 }
 
 func pruneHistory(c *fleetCall) error {

@@ -9,9 +9,9 @@ import (
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config"
+	"edgespan/config/fleet/ops"
+	"edgespan/config/fleet/optimize"
 	"edgespan/config/layers"
-	"edgespan/config/operate"
-	"edgespan/config/optimize"
 )
 
 const aboutFleetWrites = `
@@ -54,12 +54,12 @@ var layerSpecs = []fleetSpec{
 	{use: "actions ID", short: "Show what nodes have answered to a preview of actions", args: term.ExactArgs(1, "the ID of a preview"), forms: tableForms, flags: bindPatience, run: showActionsOf},
 	{use: "base", short: "The base configs by software version", sub: []fleetSpec{{
 		use: "get [VERSION...]", short: "Print base configs, {version: {…}}; of a version the closest that is not newer", args: cobra.ArbitraryArgs, forms: documentForms,
-		run: func(c *fleetCall) error { return c.layerOf(operate.LayerQuery{Layer: layers.Base, Versions: c.args}) },
+		run: func(c *fleetCall) error { return c.layerOf(ops.LayerQuery{Layer: layers.Base, Versions: c.args}) },
 	}}},
 	{use: "firmware", short: "The base configs by firmware version", sub: []fleetSpec{{
 		use: "get [VERSION...]", short: "Print firmware configs, {version: {…}}", args: cobra.ArbitraryArgs, forms: documentForms,
 		run: func(c *fleetCall) error {
-			return c.layerOf(operate.LayerQuery{Layer: layers.Firmware, Versions: c.args})
+			return c.layerOf(ops.LayerQuery{Layer: layers.Firmware, Versions: c.args})
 		},
 	}}},
 	{use: "hardware", short: "The base configs by hardware board", sub: []fleetSpec{{
@@ -68,7 +68,7 @@ var layerSpecs = []fleetSpec{
 			cmd.Flags().StringSliceVar(&c.versions, "versions", nil, "software versions; all without it")
 		},
 		run: func(c *fleetCall) error {
-			return c.layerOf(operate.LayerQuery{Layer: layers.Hardware, Boards: c.args, Versions: term.List(c.versions)})
+			return c.layerOf(ops.LayerQuery{Layer: layers.Hardware, Boards: c.args, Versions: term.List(c.versions)})
 		},
 	}}},
 	{use: "metadata", short: "What describes the parameters of nodes, of the controller and of the aggregator", sub: []fleetSpec{{
@@ -102,7 +102,7 @@ func firstOf(words ...string) completer {
 	}
 }
 
-func (c *fleetCall) layerOf(q operate.LayerQuery) error {
+func (c *fleetCall) layerOf(q ops.LayerQuery) error {
 	d, err := c.client.Layer(c.ctx, q)
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (c *fleetCall) layerOf(q operate.LayerQuery) error {
 }
 
 // versioned prints a document, and on stderr the revision that --if-match takes.
-func (c *fleetCall) versioned(d operate.Document) error {
+func (c *fleetCall) versioned(d ops.Document) error {
 	if err := c.document(d.Object); err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (c *fleetCall) versioned(d operate.Document) error {
 }
 
 func getNetwork(c *fleetCall) error {
-	return c.layerOf(operate.LayerQuery{Layer: layers.Network, Reveal: c.reveal})
+	return c.layerOf(ops.LayerQuery{Layer: layers.Network, Reveal: c.reveal})
 }
 
 func (c *fleetCall) setNetwork(modify bool) error {
@@ -130,7 +130,7 @@ func (c *fleetCall) setNetwork(modify bool) error {
 	if err != nil {
 		return err
 	}
-	return c.put(operate.SetNetwork{Overrides: o, Modify: modify})
+	return c.put(ops.SetNetwork{Overrides: o, Modify: modify})
 }
 
 func unsetNetwork(c *fleetCall) error {
@@ -138,7 +138,7 @@ func unsetNetwork(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	return c.put(operate.Unset{Layer: layers.Network, Keys: paths})
+	return c.put(ops.Unset{Layer: layers.Network, Keys: paths})
 }
 
 func previewNetwork(c *fleetCall) error {
@@ -146,7 +146,7 @@ func previewNetwork(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	return c.previewOf(operate.SetNetwork{Overrides: o, Modify: !c.set})
+	return c.previewOf(ops.SetNetwork{Overrides: o, Modify: !c.set})
 }
 
 func getMetadata(c *fleetCall) error {
@@ -168,7 +168,7 @@ func runOptimize(c *fleetCall) error {
 	}
 	for _, known := range optimizations {
 		if known == c.args[0] {
-			return c.put(operate.Optimize{Kinds: []optimize.Kind{kind}, ClearUser: c.clearUser})
+			return c.put(ops.Optimize{Kinds: []optimize.Kind{kind}, ClearUser: c.clearUser})
 		}
 	}
 	return term.Usagef("optimize: is %q: %s are allowed", c.args[0], term.Joined(optimizations))
@@ -177,11 +177,11 @@ func runOptimize(c *fleetCall) error {
 // WriteDescriptors writes descriptors as one revision and shows what it did.
 func WriteDescriptors(a *reach.App, cmd *cobra.Command, docs []config.Object, message, output string, dry bool) error {
 	call := &fleetCall{a: a, cmd: cmd, message: message, dryRun: dry, output: output}
-	return call.ask(cmd.Context(), func(c *fleetCall) error { return c.put(operate.Describe{Documents: docs}) })
+	return call.ask(cmd.Context(), func(c *fleetCall) error { return c.put(ops.Describe{Documents: docs}) })
 }
 
 // put sends a write and shows what it did.
-func (c *fleetCall) put(w operate.Write) error {
+func (c *fleetCall) put(w ops.Write) error {
 	o, err := c.writeOptions()
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"edgespan/cmd/edgespan/clitest"
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
 )

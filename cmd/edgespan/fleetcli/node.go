@@ -9,8 +9,8 @@ import (
 	"edgespan/cmd/edgespan/layerscli"
 	"edgespan/cmd/term"
 	"edgespan/config"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/layers"
-	"edgespan/config/operate"
 )
 
 // nodeLayers are what `node get --layer` knows: what is kept of a node, the union of all, and
@@ -59,7 +59,7 @@ for other versions than the node reported.`,
 			if err != nil {
 				return err
 			}
-			return c.previewOf(operate.SetNodes{Overrides: o, Modify: !c.set})
+			return c.previewOf(ops.SetNodes{Overrides: o, Modify: !c.set})
 		},
 	},
 	{
@@ -96,19 +96,19 @@ func getNodeConfig(c *fleetCall) error {
 	if versions != (layers.Versions{}) && (c.layer == "node" || c.layer == "auto" || c.layer == "network") {
 		return term.Usagef("node get: has --sw, --fw or --board: the %s layer has no versions: --layer full base firmware hardware are allowed", c.layer)
 	}
-	var d operate.Document
+	var d ops.Document
 	switch {
 	case c.layer != "full":
 		d, err = c.nodeLayer(versions)
 	case len(c.args) == 1:
-		d, err = c.client.Config(c.ctx, operate.ConfigQuery{Node: c.args[0], Paths: paths, Versions: versions, Reveal: c.reveal})
+		d, err = c.client.Config(c.ctx, ops.ConfigQuery{Node: c.args[0], Paths: paths, Versions: versions, Reveal: c.reveal})
 		paths = nil // it is cut out already
 	case versions != (layers.Versions{}):
 		return term.Usagef("node get: has --sw, --fw or --board and %s: one NODE is allowed", term.Many(len(c.args), "node"))
 	case len(paths) == 0:
 		return term.Usagef("node get: has no --paths: the whole config of one NODE, or --paths of many are allowed")
 	default:
-		d, err = c.client.Paths(c.ctx, operate.PathsQuery{Nodes: c.args, Paths: paths, Reveal: c.reveal})
+		d, err = c.client.Paths(c.ctx, ops.PathsQuery{Nodes: c.args, Paths: paths, Reveal: c.reveal})
 		paths = nil
 	}
 	if err != nil {
@@ -121,8 +121,8 @@ func getNodeConfig(c *fleetCall) error {
 }
 
 // nodeLayer reads one layer of the nodes that are named.
-func (c *fleetCall) nodeLayer(v layers.Versions) (operate.Document, error) {
-	q := operate.LayerQuery{Reveal: c.reveal}
+func (c *fleetCall) nodeLayer(v layers.Versions) (ops.Document, error) {
+	q := ops.LayerQuery{Reveal: c.reveal}
 	switch c.layer {
 	case "network":
 		q.Layer = layers.Network
@@ -139,13 +139,13 @@ func (c *fleetCall) nodeLayer(v layers.Versions) (operate.Document, error) {
 		return c.only(d, err)
 	}
 	if len(c.args) != 1 {
-		return operate.Document{}, term.Usagef("node get: names %s: the %s layer of one NODE is allowed", term.Many(len(c.args), "node"), c.layer)
+		return ops.Document{}, term.Usagef("node get: names %s: the %s layer of one NODE is allowed", term.Many(len(c.args), "node"), c.layer)
 	}
 	return c.versionLayer(v)
 }
 
 // only takes the one node's layer out of {node: {…}}, where one was named.
-func (c *fleetCall) only(d operate.Document, err error) (operate.Document, error) {
+func (c *fleetCall) only(d ops.Document, err error) (ops.Document, error) {
 	if err != nil || len(c.args) != 1 {
 		return d, err
 	}
@@ -155,13 +155,13 @@ func (c *fleetCall) only(d operate.Document, err error) (operate.Document, error
 
 // versionLayer is the base, firmware or hardware layer that a node gets: that of the versions
 // given, or else of those that it reported.
-func (c *fleetCall) versionLayer(v layers.Versions) (operate.Document, error) {
+func (c *fleetCall) versionLayer(v layers.Versions) (ops.Document, error) {
 	node, err := c.client.Node(c.ctx, c.args[0])
 	if err != nil {
-		return operate.Document{}, err
+		return ops.Document{}, err
 	}
 	v.Software, v.Firmware, v.Board = cmp.Or(v.Software, node.Software), cmp.Or(v.Firmware, node.Firmware), cmp.Or(v.Board, node.Board)
-	q := operate.LayerQuery{Layer: layers.Base, Versions: []string{v.Software}}
+	q := ops.LayerQuery{Layer: layers.Base, Versions: []string{v.Software}}
 	at, lacks := []string{v.Software}, v.Software == ""
 	switch c.layer {
 	case "firmware":
@@ -172,7 +172,7 @@ func (c *fleetCall) versionLayer(v layers.Versions) (operate.Document, error) {
 		at, lacks = []string{v.Board, v.Software}, v.Software == "" || v.Board == ""
 	}
 	if lacks {
-		return operate.Document{}, term.Usagef("node get: %s has not reported what the %s layer goes by: --sw, --fw, --board are allowed", node.Name, c.layer)
+		return ops.Document{}, term.Usagef("node get: %s has not reported what the %s layer goes by: --sw, --fw, --board are allowed", node.Name, c.layer)
 	}
 	d, err := c.client.Layer(c.ctx, q)
 	for _, key := range at {
@@ -246,7 +246,7 @@ func (c *fleetCall) setNode(modify bool) error {
 	if err != nil {
 		return err
 	}
-	return c.put(operate.SetNodes{Overrides: o, Modify: modify})
+	return c.put(ops.SetNodes{Overrides: o, Modify: modify})
 }
 
 func unsetNode(c *fleetCall) error {
@@ -257,7 +257,7 @@ func unsetNode(c *fleetCall) error {
 	for i, p := range paths {
 		paths[i] = config.Sub([]string{c.args[0]}, p...)
 	}
-	return c.put(operate.Unset{Layer: layers.Node, Keys: paths})
+	return c.put(ops.Unset{Layer: layers.Node, Keys: paths})
 }
 
 func clearAuto(c *fleetCall) error {
@@ -268,5 +268,5 @@ func clearAuto(c *fleetCall) error {
 	if len(paths) == 0 {
 		return term.Usagef("clear-auto: has no --paths: paths joined by ',' are allowed, '*' is all of them")
 	}
-	return c.put(operate.ClearAuto{Nodes: c.args, Paths: paths})
+	return c.put(ops.ClearAuto{Nodes: c.args, Paths: paths})
 }

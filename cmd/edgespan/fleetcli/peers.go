@@ -12,8 +12,8 @@ import (
 
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/operate"
 	"edgespan/config/peer"
 	"edgespan/config/state"
 )
@@ -37,7 +37,7 @@ is with everything that it depends on. Without ID: the same of each parameter th
 		},
 		{
 			use: "delete PEER", short: "Delete the descriptor of a peer; no deployed cluster may need it", args: term.ExactArgs(1, "one PEER"), forms: tableForms,
-			write: true, complete: firstPeer, run: func(c *fleetCall) error { return c.put(operate.Undescribe{Kind: peer.KindPeer, Names: c.args}) },
+			write: true, complete: firstPeer, run: func(c *fleetCall) error { return c.put(ops.Undescribe{Kind: peer.KindPeer, Names: c.args}) },
 		},
 	}},
 	{use: "clusters", short: "Layer-2 networks over peers: deploy and undeploy them, and see how far they are", sub: []fleetSpec{
@@ -56,16 +56,16 @@ is with everything that it depends on. Without ID: the same of each parameter th
 		{
 			use: "deploy CLUSTER", short: "Want a cluster on its members", example: "  edgespan clusters deploy lab && edgespan wait cluster/lab --for ready",
 			args: term.ExactArgs(1, "one CLUSTER"), forms: tableForms, write: true, unbound: true, complete: firstCluster,
-			run: func(c *fleetCall) error { return c.put(operate.Deploy{Clusters: c.args}) },
+			run: func(c *fleetCall) error { return c.put(ops.Deploy{Clusters: c.args}) },
 		},
 		{
 			use: "undeploy CLUSTER", short: "Want a cluster gone from its members", example: "  edgespan clusters undeploy lab && edgespan wait cluster/lab --for undeployed",
 			args: term.ExactArgs(1, "one CLUSTER"), forms: tableForms, write: true, unbound: true, complete: firstCluster,
-			run: func(c *fleetCall) error { return c.put(operate.Undeploy{Clusters: c.args}) },
+			run: func(c *fleetCall) error { return c.put(ops.Undeploy{Clusters: c.args}) },
 		},
 		{
 			use: "delete CLUSTER", short: "Delete the descriptor of a cluster that is not deployed", args: term.ExactArgs(1, "one CLUSTER"), forms: tableForms,
-			write: true, complete: firstCluster, run: func(c *fleetCall) error { return c.put(operate.Undescribe{Kind: peer.KindCluster, Names: c.args}) },
+			write: true, complete: firstCluster, run: func(c *fleetCall) error { return c.put(ops.Undescribe{Kind: peer.KindCluster, Names: c.args}) },
 		},
 	}},
 }
@@ -223,9 +223,9 @@ func getPeer(c *fleetCall) error {
 		return err
 	}
 	if !d.Described {
-		return &operate.NotFoundError{What: "descriptor of " + d.Name, Allowed: "the node has joined, and nobody has described it: edgespan apply -f FILE does"}
+		return &ops.NotFoundError{What: "descriptor of " + d.Name, Allowed: "the node has joined, and nobody has described it: edgespan apply -f FILE does"}
 	}
-	return c.versioned(operate.Document{Object: d.Descriptor, Revision: d.Revision})
+	return c.versioned(ops.Document{Object: d.Descriptor, Revision: d.Revision})
 }
 
 func getCluster(c *fleetCall) error {
@@ -233,7 +233,7 @@ func getCluster(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	return c.versioned(operate.Document{Object: d.Descriptor, Revision: d.Revision})
+	return c.versioned(ops.Document{Object: d.Descriptor, Revision: d.Revision})
 }
 
 func listClusters(c *fleetCall) error {

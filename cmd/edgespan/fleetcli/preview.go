@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"edgespan/cmd/term"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/operate"
 )
 
 const aboutPreview = `Nothing is written. Each node that would change is asked which actions it would take; a node that
@@ -33,7 +33,7 @@ func bindPreview(cmd *cobra.Command, c *fleetCall) {
 }
 
 // previewOf asks for a preview and shows it.
-func (c *fleetCall) previewOf(w operate.Write) error {
+func (c *fleetCall) previewOf(w ops.Write) error {
 	p, err := c.client.Preview(c.ctx, w)
 	if err != nil {
 		return err

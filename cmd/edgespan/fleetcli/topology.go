@@ -9,7 +9,7 @@ import (
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/operate"
+	"edgespan/config/fleet/ops"
 )
 
 var topologyKinds = []string{"node", "link", "site"}
@@ -60,7 +60,7 @@ func completeTopology(a *reach.App, cmd *cobra.Command, args []string, typed str
 }
 
 func getTopology(c *fleetCall) error {
-	var d operate.Document
+	var d ops.Document
 	var err error
 	switch len(c.args) {
 	case 0:
@@ -94,12 +94,12 @@ func importTopology(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	return c.put(operate.SetTopology{Document: o})
+	return c.put(ops.SetTopology{Document: o})
 }
 
 // editTopology changes one entry; named is how many arguments name it.
 func (c *fleetCall) editTopology(op string, named int) error {
-	w := operate.EditTopology{Object: c.args[0], Op: op}
+	w := ops.EditTopology{Object: c.args[0], Op: op}
 	if err := topologyKind(w.Object); err != nil {
 		return err
 	}

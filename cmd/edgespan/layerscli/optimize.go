@@ -10,7 +10,7 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/optimize"
+	"edgespan/config/fleet/optimize"
 	"edgespan/platform/confdir"
 )
 

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"edgespan/cmd/term"
-	"edgespan/config/e2e"
+	"edgespan/config/fleet/controllerconf"
 	"edgespan/platform/confdir"
 )
 
@@ -26,11 +26,11 @@ A start script takes them as they were meant, blanks and quotes included, with e
 			if err != nil {
 				return err
 			}
-			flags, faults := e2e.Flags(doc)
+			flags, faults := controllerconf.Flags(doc)
 			if faults != nil {
 				return &confdir.Broken{File: args[0], Faults: faults}
 			}
-			line, faults := e2e.PrintFlags(flags)
+			line, faults := controllerconf.PrintFlags(flags)
 			if faults != nil {
 				return &confdir.Broken{File: args[0], Faults: faults}
 			}

@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"edgespan/cmd/term"
-	"edgespan/config/rollout"
-	"edgespan/config/topology"
+	"edgespan/config/fleet/rollout"
+	"edgespan/config/fleet/topology"
 	"edgespan/platform/confdir"
 )
 

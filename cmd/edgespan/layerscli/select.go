@@ -9,9 +9,9 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config"
+	"edgespan/config/fleet/topology"
 	"edgespan/config/layers"
 	"edgespan/config/layers/metadata"
-	"edgespan/config/topology"
 	"edgespan/platform/confdir"
 )
 

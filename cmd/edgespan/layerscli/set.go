@@ -10,11 +10,11 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config"
+	"edgespan/config/fleet/topology"
 	"edgespan/config/layers"
 	"edgespan/config/layers/metadata"
 	"edgespan/config/layers/override"
 	"edgespan/config/nodeconf"
-	"edgespan/config/topology"
 	"edgespan/platform/confdir"
 )
 

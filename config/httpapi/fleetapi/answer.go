@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi"
 	overridepkg "edgespan/config/layers/override"
-	"edgespan/config/operate"
 )
 
 // reply is what a call is answered with.
@@ -43,7 +43,7 @@ func give(v any) (reply, error) {
 
 // giveDocument is a document as the answer: its canonical form, so that what is not masked has
 // its digest. One with a history is told apart by its revision, else by its digest.
-func giveDocument(d operate.Document, hasHistory bool) (reply, error) {
+func giveDocument(d ops.Document, hasHistory bool) (reply, error) {
 	if d.Object == nil {
 		d.Object = config.Object{}
 	}
@@ -259,7 +259,7 @@ func tooMany(wait time.Duration) *Problem {
 func (a *api) problemOf(c *call, err error) *Problem {
 	var p *Problem
 	var editFaults overridepkg.Faults
-	var refusal *operate.Refused
+	var refusal *ops.Refused
 	var faults config.Faults
 	var conflicts history.Conflicts
 	var conflict history.Conflict
@@ -277,9 +277,9 @@ func (a *api) problemOf(c *call, err error) *Problem {
 		return lost(conflicts)
 	case errors.As(err, &conflict):
 		return lost(history.Conflicts{conflict})
-	case errors.As(err, new(*operate.NotFoundError)), errors.As(err, new(*history.NoRevisionError)):
+	case errors.As(err, new(*ops.NotFoundError)), errors.As(err, new(*history.NoRevisionError)):
 		return problem(TypeNotFound, "%s", err)
-	case errors.As(err, new(*operate.TooLargeError)):
+	case errors.As(err, new(*ops.TooLargeError)):
 		return problem(TypeTooLarge, "%s", err)
 	case errors.As(err, &many):
 		p = problem(TypeTooMany, "%s", err)

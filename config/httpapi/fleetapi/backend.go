@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi"
-	"edgespan/config/operate"
 )
 
 // Role is what a caller may do.
@@ -38,7 +38,7 @@ func (c Caller) Holder() httpapi.Holder { return httpapi.HolderOf(c.Name, c.Role
 
 // Backend is the controller as the routes see it. It masks secrets in every answer, but where
 // Reveal is asked for. Errors that it answers with:
-// *operate.Refused (422), *operate.NotFoundError (404), history.Conflicts (412), ErrBusy
+// *ops.Refused (422), *ops.NotFoundError (404), history.Conflicts (412), ErrBusy
 // (503), *TooManyError (429), ErrRefused (409), ErrRole (403), ErrNoToken (401), context errors (504); any other is a 500.
 type Backend interface {
 	// Authenticate finds whose an operator token is, by its hash (pki.OperatorTokenHash).
@@ -47,16 +47,16 @@ type Backend interface {
 	// so it is asked for whoever would have to wait because others at its address guess.
 	Known(hash string) (Caller, bool)
 
-	Config(ctx context.Context, q operate.ConfigQuery) (operate.Document, error)
-	Paths(ctx context.Context, q operate.PathsQuery) (operate.Document, error)
-	Layer(ctx context.Context, q operate.LayerQuery) (operate.Document, error)
+	Config(ctx context.Context, q ops.ConfigQuery) (ops.Document, error)
+	Paths(ctx context.Context, q ops.PathsQuery) (ops.Document, error)
+	Layer(ctx context.Context, q ops.LayerQuery) (ops.Document, error)
 	// Metadata is that of "node", "controller" or "aggregator", expanded.
-	Metadata(ctx context.Context, of string) (operate.Document, error)
-	E2E(ctx context.Context, file string, reveal bool) (operate.Document, error)
+	Metadata(ctx context.Context, of string) (ops.Document, error)
+	E2E(ctx context.Context, file string, reveal bool) (ops.Document, error)
 	// Export is the seed's files as of one revision, and that revision.
 	Export(ctx context.Context, reveal bool) (history.Files, uint64, error)
 	// Topology is the file's form, with what is alive now.
-	Topology(ctx context.Context) (operate.Document, error)
+	Topology(ctx context.Context) (ops.Document, error)
 
 	Explain(ctx context.Context, node string, path []string) ([]history.Explanation, error)
 	History(ctx context.Context, q HistoryQuery) ([]Edition, error)
@@ -77,7 +77,7 @@ type Backend interface {
 	// Hardware lists what nodes proposed of boards that are not known, and what was accepted.
 	Hardware(ctx context.Context) ([]Hardware, error)
 	// HardwareConfig is what a node proposed; without a node the only proposal, or what is accepted.
-	HardwareConfig(ctx context.Context, board, node string, reveal bool) (operate.Document, error)
+	HardwareConfig(ctx context.Context, board, node string, reveal bool) (ops.Document, error)
 	AcceptHardware(ctx context.Context, c Caller, board, node, digest string) error
 	RejectHardware(ctx context.Context, c Caller, board, node string) error
 	ForgetHardware(ctx context.Context, c Caller, board string) error
@@ -96,7 +96,7 @@ type Backend interface {
 	// ExplainRollout says what was decided of a staged rollout, and why.
 	ExplainRollout(ctx context.Context, revision uint64) (RolloutDetail, error)
 	// Backup finds a revision of the store that can be read, and answers with what writes all
-	// that lasts of it (config/backup). Version is what the backup says it was written by.
+	// that lasts of it (config/fleet/backup). Version is what the backup says it was written by.
 	Backup(ctx context.Context, version string) (func(ctx context.Context, w io.Writer) error, error)
 
 	Peers
@@ -112,7 +112,7 @@ type Backend interface {
 // WriteRequest is one write of a caller.
 type WriteRequest struct {
 	Caller  Caller
-	Write   operate.Write
+	Write   ops.Write
 	Message string
 	IfMatch map[history.Layer]uint64 // revisions that the caller has seen
 	DryRun  bool

@@ -14,8 +14,8 @@ import (
 	"strings"
 
 	"edgespan/config"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi"
-	"edgespan/config/operate"
 )
 
 // maxAnswer bounds what a client reads of one answer, in bytes: the configs of ten thousand
@@ -148,27 +148,27 @@ func (c *Client) do(ctx context.Context, r request, out any) error {
 }
 
 // document reads a route that answers with an object.
-func (c *Client) document(ctx context.Context, path string, q url.Values) (operate.Document, error) {
+func (c *Client) document(ctx context.Context, path string, q url.Values) (ops.Document, error) {
 	text, h, err := c.ask(ctx, request{method: http.MethodGet, path: path, query: q})
 	if err != nil {
-		return operate.Document{}, err
+		return ops.Document{}, err
 	}
 	d, err := documentOf(text, h)
 	if err != nil {
-		return operate.Document{}, fmt.Errorf("read answer of %s: %w", c.base, err)
+		return ops.Document{}, fmt.Errorf("read answer of %s: %w", c.base, err)
 	}
 	return d, nil
 }
 
 // documentOf is the document of an answer.
-func documentOf(text []byte, h http.Header) (operate.Document, error) {
+func documentOf(text []byte, h http.Header) (ops.Document, error) {
 	o, faults := config.ParseObject(text)
 	if len(faults) > 0 {
-		return operate.Document{}, errors.New(faults.Error())
+		return ops.Document{}, errors.New(faults.Error())
 	}
 	// An ETag that is no number is that of a document without revisions.
 	n, _ := strconv.ParseUint(strings.Trim(h.Get("ETag"), `"`), 10, 64)
-	return operate.Document{Object: o, Revision: n, Digest: h.Get(DigestHeader)}, nil
+	return ops.Document{Object: o, Revision: n, Digest: h.Get(DigestHeader)}, nil
 }
 
 // refusal is the error of an answer that is no success.

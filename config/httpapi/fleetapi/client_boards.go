@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"edgespan/config/operate"
+	"edgespan/config/fleet/ops"
 )
 
 // Hardware is what nodes proposed of boards that are not known, and what was accepted.
@@ -17,7 +17,7 @@ func (c *Client) Hardware(ctx context.Context) ([]Hardware, error) {
 
 // HardwareConfig is what one node proposed of a board; without a node the only proposal, or what
 // is accepted.
-func (c *Client) HardwareConfig(ctx context.Context, board, node string, reveal bool) (operate.Document, error) {
+func (c *Client) HardwareConfig(ctx context.Context, board, node string, reveal bool) (ops.Document, error) {
 	v := ofNode(node)
 	setFlag(v, "reveal", reveal)
 	return c.document(ctx, route("boards", board), v)

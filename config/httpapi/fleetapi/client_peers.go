@@ -10,7 +10,7 @@ import (
 	"net/url"
 
 	"edgespan/config"
-	"edgespan/config/operate"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/peer"
 )
 
@@ -98,7 +98,7 @@ func (e *events) Write(p []byte) (int, error) {
 }
 
 // peerRequest is the route of a write of peers and clusters.
-func peerRequest(w operate.Write) (request, error) {
+func peerRequest(w ops.Write) (request, error) {
 	v := url.Values{}
 	post := func(names []string, what string) (request, error) {
 		if len(names) != 1 {
@@ -107,7 +107,7 @@ func peerRequest(w operate.Write) (request, error) {
 		return request{method: http.MethodPost, path: route("clusters", names[0], what), query: v}, nil
 	}
 	switch w := w.(type) {
-	case operate.Describe:
+	case ops.Describe:
 		if len(w.Documents) == 1 {
 			if at := descriptorRoute(w.Documents[0]); at != "" {
 				return bodied(http.MethodPut, at, v, w.Documents[0])
@@ -118,15 +118,15 @@ func peerRequest(w operate.Write) (request, error) {
 			docs[i] = d
 		}
 		return bodied(http.MethodPost, route("documents"), v, config.Object{"documents": docs})
-	case operate.Undescribe:
+	case ops.Undescribe:
 		kinds := map[string]string{peer.KindPeer: "peers", peer.KindCluster: "clusters"}
 		if len(w.Names) != 1 || kinds[w.Kind] == "" {
 			return request{}, fmt.Errorf("delete %d of %s: one peer or cluster at a time is allowed", len(w.Names), config.Quote(w.Kind))
 		}
 		return request{method: http.MethodDelete, path: route(kinds[w.Kind], w.Names[0]), query: v}, nil
-	case operate.Deploy:
+	case ops.Deploy:
 		return post(w.Clusters, "deploy")
-	case operate.Undeploy:
+	case ops.Undeploy:
 		return post(w.Clusters, "undeploy")
 	}
 	return request{}, fmt.Errorf("write %T: has no route", w)

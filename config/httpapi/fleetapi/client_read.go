@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/backup"
-	"edgespan/config/operate"
+	"edgespan/config/fleet/backup"
+	"edgespan/config/fleet/ops"
 )
 
 // Prefix is what all routes of the fleet begin with.
@@ -40,7 +40,7 @@ func (c *Client) Node(ctx context.Context, name string) (NodeDetail, error) {
 }
 
 // Config is the effective config of one node, or parts of it.
-func (c *Client) Config(ctx context.Context, q operate.ConfigQuery) (operate.Document, error) {
+func (c *Client) Config(ctx context.Context, q ops.ConfigQuery) (ops.Document, error) {
 	v := url.Values{}
 	setPaths(v, "paths", q.Paths)
 	setText(v, "sw", q.Software)
@@ -52,7 +52,7 @@ func (c *Client) Config(ctx context.Context, q operate.ConfigQuery) (operate.Doc
 
 // Paths are parts of the effective configs of many nodes, {node: {…}}.
 // Where they are too large for one answer they come in pages, whose Digest is that of none.
-func (c *Client) Paths(ctx context.Context, q operate.PathsQuery) (operate.Document, error) {
+func (c *Client) Paths(ctx context.Context, q ops.PathsQuery) (ops.Document, error) {
 	v := url.Values{}
 	setList(v, "nodes", q.Nodes)
 	setPaths(v, "paths", q.Paths)
@@ -62,7 +62,7 @@ func (c *Client) Paths(ctx context.Context, q operate.PathsQuery) (operate.Docum
 		return d, err
 	}
 	v.Set("limit", strconv.Itoa(maxPage))
-	d = operate.Document{Object: config.Object{}}
+	d = ops.Document{Object: config.Object{}}
 	err = c.pages(ctx, route("config"), v, func(text []byte, h http.Header) (bool, error) {
 		one, err := documentOf(text, h)
 		maps.Copy(d.Object, one.Object)
@@ -80,8 +80,8 @@ func (c *Client) Explain(ctx context.Context, node string, path []string) ([]Exp
 	return out, err
 }
 
-// Layer is one layer, in the form that operate.LayerQuery tells.
-func (c *Client) Layer(ctx context.Context, q operate.LayerQuery) (operate.Document, error) {
+// Layer is one layer, in the form that ops.LayerQuery tells.
+func (c *Client) Layer(ctx context.Context, q ops.LayerQuery) (ops.Document, error) {
 	v := url.Values{}
 	setList(v, "nodes", q.Nodes)
 	setList(v, "versions", q.Versions)
@@ -91,14 +91,14 @@ func (c *Client) Layer(ctx context.Context, q operate.LayerQuery) (operate.Docum
 }
 
 // NodeLayer is the overrides of one node.
-func (c *Client) NodeLayer(ctx context.Context, node string, reveal bool) (operate.Document, error) {
+func (c *Client) NodeLayer(ctx context.Context, node string, reveal bool) (ops.Document, error) {
 	v := url.Values{}
 	setFlag(v, "reveal", reveal)
 	return c.document(ctx, route("layers", "node", node), v)
 }
 
 // Metadata describes the parameters of "node", "controller" or "aggregator".
-func (c *Client) Metadata(ctx context.Context, of string) (operate.Document, error) {
+func (c *Client) Metadata(ctx context.Context, of string) (ops.Document, error) {
 	if of == "node" {
 		return c.document(ctx, route("metadata"), nil)
 	}
@@ -106,19 +106,19 @@ func (c *Client) Metadata(ctx context.Context, of string) (operate.Document, err
 }
 
 // E2E is the config of the "controller" or the "aggregator".
-func (c *Client) E2E(ctx context.Context, file string, reveal bool) (operate.Document, error) {
+func (c *Client) E2E(ctx context.Context, file string, reveal bool) (ops.Document, error) {
 	v := url.Values{}
 	setFlag(v, "reveal", reveal)
 	return c.document(ctx, route("e2e", file), v)
 }
 
 // Topology is the map of the network in the form of the seed's file.
-func (c *Client) Topology(ctx context.Context) (operate.Document, error) {
+func (c *Client) Topology(ctx context.Context) (ops.Document, error) {
 	return c.document(ctx, route("topology"), nil)
 }
 
 // TopologyObject is one entry of the topology; kind is "node", "link" or "site".
-func (c *Client) TopologyObject(ctx context.Context, kind, name string) (operate.Document, error) {
+func (c *Client) TopologyObject(ctx context.Context, kind, name string) (ops.Document, error) {
 	return c.document(ctx, route("topology", kind+"s", name), nil)
 }
 

@@ -16,13 +16,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"edgespan/config"
-	"edgespan/config/backup"
-	"edgespan/config/history"
+	"edgespan/config/fleet/backup"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
+	"edgespan/config/fleet/optimize"
 	"edgespan/config/httpapi"
 	"edgespan/config/layers"
 	overridepkg "edgespan/config/layers/override"
-	"edgespan/config/operate"
-	"edgespan/config/optimize"
 )
 
 // clientOf is a client of a fake over TCP.
@@ -55,13 +55,13 @@ func TestClientReads(t *testing.T) {
 	}
 	heard("Nodes")(c.Nodes(ctx))
 	heard("Node " + odd)(c.Node(ctx, odd))
-	heard("Config {Node:" + odd + " Paths:[[a b,c d.e] [* x]] Versions:{Software:s Firmware:f Board:b} Reveal:true}")(c.Config(ctx, operate.ConfigQuery{
+	heard("Config {Node:" + odd + " Paths:[[a b,c d.e] [* x]] Versions:{Software:s Firmware:f Board:b} Reveal:true}")(c.Config(ctx, ops.ConfigQuery{
 		Node: odd, Paths: [][]string{{"a", "b,c", "d.e"}, {"*", "x"}}, Reveal: true, Versions: layers.Versions{Software: "s", Firmware: "f", Board: "b"},
 	}))
-	heard("Paths {Nodes:[" + odd + "  n] Paths:[[a]] Reveal:false After: Limit:0}")(c.Paths(ctx, operate.PathsQuery{Nodes: []string{odd, "", "n"}, Paths: [][]string{{"a"}}}))
+	heard("Paths {Nodes:[" + odd + "  n] Paths:[[a]] Reveal:false After: Limit:0}")(c.Paths(ctx, ops.PathsQuery{Nodes: []string{odd, "", "n"}, Paths: [][]string{{"a"}}}))
 	heard(`Explain n1 ["a" "b,c"]`)(c.Explain(ctx, "n1", []string{"a", "b,c"}))
 	heard(`Explain n1 []`)(c.Explain(ctx, "n1", nil))
-	heard("Layer {Layer:hardware Nodes:[] Versions:[1,2] Boards:[" + odd + "] Reveal:true}")(c.Layer(ctx, operate.LayerQuery{Layer: layers.Hardware, Versions: []string{"1,2"}, Boards: []string{odd}, Reveal: true}))
+	heard("Layer {Layer:hardware Nodes:[] Versions:[1,2] Boards:[" + odd + "] Reveal:true}")(c.Layer(ctx, ops.LayerQuery{Layer: layers.Hardware, Versions: []string{"1,2"}, Boards: []string{odd}, Reveal: true}))
 	heard("Layer {Layer:node Nodes:[" + odd + "] Versions:[] Boards:[] Reveal:false}")(c.NodeLayer(ctx, odd, false))
 	heard("Metadata node")(c.Metadata(ctx, "node"))
 	heard("Metadata aggregator")(c.Metadata(ctx, "aggregator"))
@@ -104,11 +104,11 @@ func TestClientHasWhatTheBackendSaid(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, d)
 		}
 	}
-	layer, err := c.Layer(ctx, operate.LayerQuery{Layer: layers.Node})
-	want, _ := f.Layer(ctx, operate.LayerQuery{Layer: layers.Node})
+	layer, err := c.Layer(ctx, ops.LayerQuery{Layer: layers.Node})
+	want, _ := f.Layer(ctx, ops.LayerQuery{Layer: layers.Node})
 	same("layer", layer, want, err)
-	cfg, err := c.Config(ctx, operate.ConfigQuery{Node: "n1"})
-	same("config", cfg, operate.Document{Object: config.Object{"a": config.Object{"b": int64(1)}}, Digest: "d1"}, err)
+	cfg, err := c.Config(ctx, ops.ConfigQuery{Node: "n1"})
+	same("config", cfg, ops.Document{Object: config.Object{"a": config.Object{"b": int64(1)}}, Digest: "d1"}, err)
 	exported, err := c.Export(ctx, false)
 	files, _, _ := f.Export(ctx, false)
 	same("export", exported.Files.History(), files, err)
@@ -171,36 +171,36 @@ func TestClientWrites(t *testing.T) {
 	o := config.Object{"a": config.Object{"<&>": bigInt, "f": 1.5}}
 	seven := uint64(7)
 	nodes := config.Object{"n1": o}
-	for _, w := range []operate.Write{
-		operate.SetNetwork{Overrides: o},
-		operate.SetNetwork{Overrides: o, Modify: true},
-		operate.SetNetwork{},
-		operate.SetNodes{Overrides: nodes},
-		operate.SetNodes{Overrides: nodes, Modify: true},
-		operate.Unset{Layer: layers.Network, Keys: [][]string{{"a", "b.c"}, {"d,e"}}},
-		operate.Unset{Layer: layers.Node, Keys: [][]string{{"n1"}}},
-		operate.ClearAuto{Nodes: []string{"n1"}, Paths: [][]string{{"a", "b"}}},
-		operate.SetE2E{File: "controller", Config: o, Replica: "r1"},
-		operate.SetE2E{File: "aggregator", Config: o, Modify: true},
-		operate.Optimize{Kinds: []optimize.Kind{optimize.Superframe}, ClearUser: true},
-		operate.Optimize{Kinds: []optimize.Kind{optimize.Polarity}},
-		operate.SetTopology{Document: config.Object{"nodes": []any{o}}},
-		operate.EditTopology{Object: "node", Op: "add", Document: o},
-		operate.EditTopology{Object: "link", Op: "edit", Name: "l/1", Document: o},
-		operate.EditTopology{Object: "site", Op: "delete", Name: "s"},
-		operate.EditTopology{Object: "site", Op: "rename", Name: "s", To: "t"},
-		operate.Restore{Revision: 3, Layers: []history.Layer{{Kind: history.Node, Name: "a,b"}, {Kind: history.Topology}}},
-		operate.Restore{Revision: 4},
-		operate.Revert{Revision: 5},
-		operate.Describe{Documents: []config.Object{{"kind": "PeerDescriptor", "metadata": config.Object{"name": "a/b"}}}},
-		operate.Describe{Documents: []config.Object{{"kind": "ClusterDescriptor", "metadata": config.Object{"name": "c"}}}},
-		operate.Describe{Documents: []config.Object{{"kind": "PeerDescriptor"}}},
-		operate.Describe{Documents: []config.Object{{"kind": "PeerDescriptor", "metadata": config.Object{"name": "c"}}, o}},
-		operate.Undescribe{Kind: "PeerDescriptor", Names: []string{"a/b"}},
-		operate.Undescribe{Kind: "ClusterDescriptor", Names: []string{"c"}},
-		operate.Deploy{Clusters: []string{"c"}},
-		operate.Undeploy{Clusters: []string{"c"}},
-		operate.Import{Files: history.Files{Network: o, Topology: config.Object{}, E2E: map[string]config.Object{"controller": o}}},
+	for _, w := range []ops.Write{
+		ops.SetNetwork{Overrides: o},
+		ops.SetNetwork{Overrides: o, Modify: true},
+		ops.SetNetwork{},
+		ops.SetNodes{Overrides: nodes},
+		ops.SetNodes{Overrides: nodes, Modify: true},
+		ops.Unset{Layer: layers.Network, Keys: [][]string{{"a", "b.c"}, {"d,e"}}},
+		ops.Unset{Layer: layers.Node, Keys: [][]string{{"n1"}}},
+		ops.ClearAuto{Nodes: []string{"n1"}, Paths: [][]string{{"a", "b"}}},
+		ops.SetE2E{File: "controller", Config: o, Replica: "r1"},
+		ops.SetE2E{File: "aggregator", Config: o, Modify: true},
+		ops.Optimize{Kinds: []optimize.Kind{optimize.Superframe}, ClearUser: true},
+		ops.Optimize{Kinds: []optimize.Kind{optimize.Polarity}},
+		ops.SetTopology{Document: config.Object{"nodes": []any{o}}},
+		ops.EditTopology{Object: "node", Op: "add", Document: o},
+		ops.EditTopology{Object: "link", Op: "edit", Name: "l/1", Document: o},
+		ops.EditTopology{Object: "site", Op: "delete", Name: "s"},
+		ops.EditTopology{Object: "site", Op: "rename", Name: "s", To: "t"},
+		ops.Restore{Revision: 3, Layers: []history.Layer{{Kind: history.Node, Name: "a,b"}, {Kind: history.Topology}}},
+		ops.Restore{Revision: 4},
+		ops.Revert{Revision: 5},
+		ops.Describe{Documents: []config.Object{{"kind": "PeerDescriptor", "metadata": config.Object{"name": "a/b"}}}},
+		ops.Describe{Documents: []config.Object{{"kind": "ClusterDescriptor", "metadata": config.Object{"name": "c"}}}},
+		ops.Describe{Documents: []config.Object{{"kind": "PeerDescriptor"}}},
+		ops.Describe{Documents: []config.Object{{"kind": "PeerDescriptor", "metadata": config.Object{"name": "c"}}, o}},
+		ops.Undescribe{Kind: "PeerDescriptor", Names: []string{"a/b"}},
+		ops.Undescribe{Kind: "ClusterDescriptor", Names: []string{"c"}},
+		ops.Deploy{Clusters: []string{"c"}},
+		ops.Undeploy{Clusters: []string{"c"}},
+		ops.Import{Files: history.Files{Network: o, Topology: config.Object{}, E2E: map[string]config.Object{"controller": o}}},
 	} {
 		f := &fake{}
 		c := clientOf(t, f, "t-admin")
@@ -210,7 +210,7 @@ func TestClientWrites(t *testing.T) {
 			t.Errorf("%v\n heard  %s\n wanted %s", err, heard, want)
 		}
 		switch w.(type) {
-		case operate.SetNetwork, operate.SetNodes:
+		case ops.SetNetwork, ops.SetNodes:
 			p, err := c.Preview(t.Context(), w)
 			if heard := f.taken(); err != nil || p.ID != "p1" || heard != fmt.Sprintf("Preview %T%+v by=admin-1", w, w) {
 				t.Errorf("preview: %v %s", err, heard)
@@ -219,16 +219,16 @@ func TestClientWrites(t *testing.T) {
 	}
 	f := &fake{}
 	c := clientOf(t, f, "t-admin")
-	_, err := c.Write(t.Context(), operate.SetNetwork{Overrides: o}, WriteOptions{IfMatch: &seven})
+	_, err := c.Write(t.Context(), ops.SetNetwork{Overrides: o}, WriteOptions{IfMatch: &seven})
 	if heard := f.taken(); err != nil || !strings.Contains(heard, "if=map[network:7]") {
 		t.Errorf("%v, heard %s", err, heard)
 	}
-	for _, w := range []operate.Write{operate.SetAuto{}, operate.Optimize{}, operate.EditTopology{Object: "node", Op: "eat"}, operate.Deploy{}, operate.Undescribe{Kind: "x", Names: []string{"y"}}} {
+	for _, w := range []ops.Write{ops.SetAuto{}, ops.Optimize{}, ops.EditTopology{Object: "node", Op: "eat"}, ops.Deploy{}, ops.Undescribe{Kind: "x", Names: []string{"y"}}} {
 		if _, err := c.Write(t.Context(), w, WriteOptions{}); err == nil || f.taken() != "" {
 			t.Errorf("%T: has no route, and no error", w)
 		}
 	}
-	if _, err := c.Preview(t.Context(), operate.Revert{}); err == nil {
+	if _, err := c.Preview(t.Context(), ops.Revert{}); err == nil {
 		t.Error("a preview of a revert")
 	}
 }
@@ -239,7 +239,7 @@ func TestClientErrorsAreThoseOfTheExitCodes(t *testing.T) {
 		err  error
 		kind error
 	}{
-		{&operate.NotFoundError{What: "node n1"}, httpapi.ErrNotFound},
+		{&ops.NotFoundError{What: "node n1"}, httpapi.ErrNotFound},
 		{history.Conflicts{{Layer: history.Layer{Kind: history.Network}, Expected: 1, By: history.Record{Number: 2, Author: "ann"}}}, httpapi.ErrConflict},
 		{ErrRefused, httpapi.ErrConflict},
 		{ErrBusy, httpapi.ErrBusy},
@@ -250,7 +250,7 @@ func TestClientErrorsAreThoseOfTheExitCodes(t *testing.T) {
 			t.Errorf("%v: %v", c.err, err)
 		}
 	}
-	_, err := clientOf(t, &fake{err: &operate.Refused{Faults: faults}}, "t-admin").Write(t.Context(), operate.SetNetwork{}, WriteOptions{})
+	_, err := clientOf(t, &fake{err: &ops.Refused{Faults: faults}}, "t-admin").Write(t.Context(), ops.SetNetwork{}, WriteOptions{})
 	var rejected *httpapi.Rejected
 	if !errors.As(err, &rejected) || err.Error() != faults.Error() || strings.Join(rejected.Faults, "\n") != faults.Error() {
 		t.Errorf("got %v\n wanted %v", err, faults)

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"edgespan/config"
-	"edgespan/config/operate"
-	"edgespan/config/optimize"
+	"edgespan/config/fleet/ops"
+	"edgespan/config/fleet/optimize"
 )
 
 // WriteOptions go with a write.
@@ -26,7 +26,7 @@ type WriteOptions struct {
 
 // Write changes layers. The writes are those of package operate but for SetAuto, which is
 // the controller's own, and Optimize of more than one kind.
-func (c *Client) Write(ctx context.Context, w operate.Write, o WriteOptions) (Written, error) {
+func (c *Client) Write(ctx context.Context, w ops.Write, o WriteOptions) (Written, error) {
 	r, err := writeRequest(w)
 	if err != nil {
 		return Written{}, err
@@ -43,12 +43,12 @@ func (c *Client) Write(ctx context.Context, w operate.Write, o WriteOptions) (Wr
 
 // Preview asks the nodes that a SetNetwork or SetNodes would touch for the actions that they
 // would take. What they answer comes by PreviewResult.
-func (c *Client) Preview(ctx context.Context, w operate.Write) (Preview, error) {
+func (c *Client) Preview(ctx context.Context, w ops.Write) (Preview, error) {
 	var modify bool
 	switch w := w.(type) {
-	case operate.SetNetwork:
+	case ops.SetNetwork:
 		modify = w.Modify
-	case operate.SetNodes:
+	case ops.SetNodes:
 		modify = w.Modify
 	default:
 		return Preview{}, fmt.Errorf("preview of %T: network and node overrides are allowed", w)
@@ -65,47 +65,47 @@ func (c *Client) Preview(ctx context.Context, w operate.Write) (Preview, error) 
 }
 
 // writeRequest is the route of a write, with its query and body.
-func writeRequest(w operate.Write) (request, error) {
+func writeRequest(w ops.Write) (request, error) {
 	v := url.Values{}
 	switch w := w.(type) {
-	case operate.SetNetwork:
+	case ops.SetNetwork:
 		return bodied(setOrModify(w.Modify), route("layers", "network"), v, w.Overrides)
-	case operate.SetNodes:
+	case ops.SetNodes:
 		return bodied(setOrModify(w.Modify), route("layers", "node"), v, w.Overrides)
-	case operate.Unset:
+	case ops.Unset:
 		setPaths(v, "paths", w.Keys)
 		return request{method: http.MethodDelete, path: route("layers", w.Layer.String()), query: v}, nil
-	case operate.ClearAuto:
+	case ops.ClearAuto:
 		setList(v, "nodes", w.Nodes)
 		setPaths(v, "paths", w.Paths)
 		return request{method: http.MethodDelete, path: route("layers", "auto"), query: v}, nil
-	case operate.SetE2E:
+	case ops.SetE2E:
 		setText(v, "replica", w.Replica)
 		return bodied(setOrModify(w.Modify), route("e2e", w.File), v, w.Config)
-	case operate.Optimize:
+	case ops.Optimize:
 		if len(w.Kinds) != 1 {
 			return request{}, fmt.Errorf("optimize: %d kinds: one at a time is allowed", len(w.Kinds))
 		}
 		setFlag(v, "clearUser", w.ClearUser)
 		return request{method: http.MethodPost, path: route("optimize", kindWord(w.Kinds[0])), query: v}, nil
-	case operate.SetTopology:
+	case ops.SetTopology:
 		return bodied(http.MethodPut, route("topology"), v, w.Document)
-	case operate.EditTopology:
+	case ops.EditTopology:
 		return topologyRequest(w)
-	case operate.Restore:
+	case ops.Restore:
 		for _, l := range w.Layers {
 			v.Add("layers", l.String())
 		}
 		return request{method: http.MethodPost, path: route("history", strconv.FormatUint(w.Revision, 10), "restore"), query: v}, nil
-	case operate.Revert:
+	case ops.Revert:
 		return request{method: http.MethodPost, path: route("history", strconv.FormatUint(w.Revision, 10), "revert"), query: v}, nil
-	case operate.Import:
+	case ops.Import:
 		return bodied(http.MethodPost, route("import"), v, FromHistory(w.Files))
 	}
 	return peerRequest(w)
 }
 
-func topologyRequest(w operate.EditTopology) (request, error) {
+func topologyRequest(w ops.EditTopology) (request, error) {
 	v, many := url.Values{}, w.Object+"s"
 	switch w.Op {
 	case "add":

@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi"
 	"edgespan/config/layers"
-	"edgespan/config/operate"
 )
 
 // ifMatch binds a write to what its caller has seen of the layers that it is about, by
@@ -100,21 +100,21 @@ func (a *api) expand(ctx context.Context, about []history.Layer) ([]history.Laye
 	if len(about) != 1 || about[0] != (history.Layer{Kind: history.Auto}) {
 		return about, nil
 	}
-	d, err := a.backend.Layer(ctx, operate.LayerQuery{Layer: layers.Auto})
+	d, err := a.backend.Layer(ctx, ops.LayerQuery{Layer: layers.Auto})
 	return layersOf(history.Auto, config.Keys(d.Object)), err
 }
 
 // revision is that of the history that wrote a layer last, 0 for one that was never written.
 func (a *api) revision(ctx context.Context, l history.Layer) (uint64, error) {
-	var d operate.Document
+	var d ops.Document
 	var err error
 	switch l.Kind {
 	case history.Network:
-		d, err = a.backend.Layer(ctx, operate.LayerQuery{Layer: layers.Network})
+		d, err = a.backend.Layer(ctx, ops.LayerQuery{Layer: layers.Network})
 	case history.Node:
-		d, err = a.backend.Layer(ctx, operate.LayerQuery{Layer: layers.Node, Nodes: []string{l.Name}})
+		d, err = a.backend.Layer(ctx, ops.LayerQuery{Layer: layers.Node, Nodes: []string{l.Name}})
 	case history.Auto:
-		d, err = a.backend.Layer(ctx, operate.LayerQuery{Layer: layers.Auto, Nodes: []string{l.Name}})
+		d, err = a.backend.Layer(ctx, ops.LayerQuery{Layer: layers.Auto, Nodes: []string{l.Name}})
 	case history.E2E:
 		d, err = a.backend.E2E(ctx, l.Name, false)
 	case history.Peer:
@@ -128,7 +128,7 @@ func (a *api) revision(ctx context.Context, l history.Layer) (uint64, error) {
 	default: // no row is about metadata
 		d, err = a.backend.Topology(ctx)
 	}
-	if errors.As(err, new(*operate.NotFoundError)) {
+	if errors.As(err, new(*ops.NotFoundError)) {
 		return 0, nil
 	}
 	return d.Revision, err

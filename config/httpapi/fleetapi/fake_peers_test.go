@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/operate"
+	"edgespan/config/fleet/ops"
 )
 
 func aPeer(name string) Peer {
@@ -32,7 +32,7 @@ func (f *fake) Peer(_ context.Context, name string) (PeerDetail, error) {
 	case name == "p2":
 		return PeerDetail{Peer: Peer{Name: name, Health: "unknown"}}, nil
 	case name != "p1" || f.gone:
-		return PeerDetail{}, &operate.NotFoundError{What: fmt.Sprintf("peer %q", name)}
+		return PeerDetail{}, &ops.NotFoundError{What: fmt.Sprintf("peer %q", name)}
 	}
 	d := PeerDetail{
 		Peer: aPeer(name), Descriptor: config.Object{"kind": "PeerDescriptor"}, Revision: 4,
@@ -58,7 +58,7 @@ func (f *fake) Cluster(_ context.Context, name string) (ClusterDetail, error) {
 		return ClusterDetail{}, err
 	}
 	if name != "lab" {
-		return ClusterDetail{}, &operate.NotFoundError{What: fmt.Sprintf("cluster %q", name)}
+		return ClusterDetail{}, &ops.NotFoundError{What: fmt.Sprintf("cluster %q", name)}
 	}
 	return ClusterDetail{
 		Cluster: aCluster(), Descriptor: config.Object{"kind": "ClusterDescriptor"}, Revision: 6, Peers: []Peer{aPeer("p1")},

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/backup"
-	"edgespan/config/history"
+	"edgespan/config/fleet/backup"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
-	"edgespan/config/operate"
 )
 
 // fake is a controller that writes down what it is asked, and answers err where there is one.
@@ -81,18 +81,18 @@ func (f *fake) Known(hash string) (Caller, bool) {
 	return Caller{Name: name + "-1", Role: Role(name)}, name == "viewer" || name == "operator" || name == "admin"
 }
 
-func (f *fake) Config(_ context.Context, q operate.ConfigQuery) (operate.Document, error) {
-	return operate.Document{Object: config.Object{"a": config.Object{"b": int64(1)}}, Digest: "d1"}, f.note("Config %+v", q)
+func (f *fake) Config(_ context.Context, q ops.ConfigQuery) (ops.Document, error) {
+	return ops.Document{Object: config.Object{"a": config.Object{"b": int64(1)}}, Digest: "d1"}, f.note("Config %+v", q)
 }
 
-func (f *fake) Paths(_ context.Context, q operate.PathsQuery) (operate.Document, error) {
-	return operate.Document{Object: config.Object{"n1": config.Object{"a": int64(1)}}, Digest: "d2"}, f.note("Paths %+v", q)
+func (f *fake) Paths(_ context.Context, q ops.PathsQuery) (ops.Document, error) {
+	return ops.Document{Object: config.Object{"n1": config.Object{"a": int64(1)}}, Digest: "d2"}, f.note("Paths %+v", q)
 }
 
 // Layer has network at 5, node n1 at 7 and n2 at 3, and nothing ever written of n9.
-func (f *fake) Layer(_ context.Context, q operate.LayerQuery) (operate.Document, error) {
+func (f *fake) Layer(_ context.Context, q ops.LayerQuery) (ops.Document, error) {
 	err := f.note("Layer %+v", q)
-	d := operate.Document{Object: config.Object{"key": "<&>"}, Revision: 5, Digest: "d3"}
+	d := ops.Document{Object: config.Object{"key": "<&>"}, Revision: 5, Digest: "d3"}
 	if q.Layer == layers.Node || q.Layer == layers.Auto {
 		d.Object, d.Revision = config.Object{"n1": config.Object{"key": int64(1) << 60}, "n2": config.Object{}}, 7
 		if len(q.Nodes) == 1 {
@@ -106,12 +106,12 @@ func (f *fake) Layer(_ context.Context, q operate.LayerQuery) (operate.Document,
 	return d, err
 }
 
-func (f *fake) Metadata(_ context.Context, of string) (operate.Document, error) {
-	return operate.Document{Object: config.Object{"x": config.Object{"desc": of}}}, f.note("Metadata %s", of)
+func (f *fake) Metadata(_ context.Context, of string) (ops.Document, error) {
+	return ops.Document{Object: config.Object{"x": config.Object{"desc": of}}}, f.note("Metadata %s", of)
 }
 
-func (f *fake) E2E(_ context.Context, file string, reveal bool) (operate.Document, error) {
-	return operate.Document{Object: config.Object{"flags": config.Object{"v": "1"}}, Revision: 6}, f.note("E2E %s %t", file, reveal)
+func (f *fake) E2E(_ context.Context, file string, reveal bool) (ops.Document, error) {
+	return ops.Document{Object: config.Object{"flags": config.Object{"v": "1"}}, Revision: 6}, f.note("E2E %s %t", file, reveal)
 }
 
 func (f *fake) Export(_ context.Context, reveal bool) (history.Files, uint64, error) {
@@ -140,15 +140,15 @@ func (f *fake) Backup(_ context.Context, version string) (func(context.Context, 
 	}, f.note("Backup %s", version)
 }
 
-// modelReader is a model as config/history reads it.
+// modelReader is a model as config/fleet/history reads it.
 type modelReader struct{ *kv.Model }
 
 func (modelReader) Get(...kv.Key) ([]kv.Entry, error) {
 	return nil, errors.New("nobody gets")
 }
 
-func (f *fake) Topology(context.Context) (operate.Document, error) {
-	return operate.Document{Object: config.Object{
+func (f *fake) Topology(context.Context) (ops.Document, error) {
+	return ops.Document{Object: config.Object{
 		"name":  "net",
 		"nodes": []any{config.Object{"name": "n1", "node_type": int64(2)}, config.Object{"name": "n2"}},
 		"links": []any{config.Object{"name": "link-n1-n2"}},
@@ -236,8 +236,8 @@ func (f *fake) Hardware(context.Context) ([]Hardware, error) {
 	return []Hardware{{Board: "B1", Node: "n1", At: at, Bytes: 2}}, f.note("Hardware")
 }
 
-func (f *fake) HardwareConfig(_ context.Context, board, node string, reveal bool) (operate.Document, error) {
-	return operate.Document{Object: config.Object{"base": config.Object{}}, Digest: "d4"}, f.note("HardwareConfig %s %s %t", board, node, reveal)
+func (f *fake) HardwareConfig(_ context.Context, board, node string, reveal bool) (ops.Document, error) {
+	return ops.Document{Object: config.Object{"base": config.Object{}}, Digest: "d4"}, f.note("HardwareConfig %s %s %t", board, node, reveal)
 }
 
 func (f *fake) AcceptHardware(_ context.Context, c Caller, board, node, digest string) error {

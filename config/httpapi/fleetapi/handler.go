@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"edgespan/config"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi"
-	"edgespan/config/operate"
 )
 
 // Limits keep one caller, or many, from taking the controller away from the others.
@@ -176,7 +176,7 @@ func Handler(b Backend, opts ...Option) http.Handler {
 	}
 	a.watching = httpapi.NewPlaces(a.limits.Watches)
 	a.described = sync.OnceValues(func() (reply, error) {
-		return giveDocument(operate.Document{Object: describe(a.rows, a.version)}, false)
+		return giveDocument(ops.Document{Object: describe(a.rows, a.version)}, false)
 	})
 	a.ending, a.end = context.WithCancel(context.Background()) //nolint:gosec // the server's shutdown calls it, or nobody
 	a.callers = httpapi.NewBuckets(a.limits.Rate, a.limits.Burst)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
 )
 
 // Needs is the least role that may make a change of layers, by whichever route it comes. The

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"edgespan/config"
-	"edgespan/config/operate"
+	"edgespan/config/fleet/ops"
 )
 
 // large is a fake with 25 nodes, and a rollout that waits for more than a list names.
@@ -45,17 +45,17 @@ func (l *large) History(_ context.Context, q HistoryQuery) ([]Edition, error) {
 	return out, l.note("History %d %d", q.Before, q.Limit)
 }
 
-func (l *large) Paths(_ context.Context, q operate.PathsQuery) (operate.Document, error) {
+func (l *large) Paths(_ context.Context, q ops.PathsQuery) (ops.Document, error) {
 	if err := l.note("Paths %s %d", q.After, q.Limit); err != nil || q.Limit == 0 {
-		return operate.Document{}, &operate.TooLargeError{}
+		return ops.Document{}, &ops.TooLargeError{}
 	}
 	switch q.After {
 	case "":
-		return operate.Document{Object: config.Object{"n1": config.Object{"a": "1"}}, Revision: 4, Next: "n 1&"}, nil
+		return ops.Document{Object: config.Object{"n1": config.Object{"a": "1"}}, Revision: 4, Next: "n 1&"}, nil
 	case "n 1&":
-		return operate.Document{Object: config.Object{"n2": config.Object{"a": "2"}}, Revision: 3}, nil
+		return ops.Document{Object: config.Object{"n2": config.Object{"a": "2"}}, Revision: 3}, nil
 	}
-	return operate.Document{}, fmt.Errorf("after %q", q.After)
+	return ops.Document{}, fmt.Errorf("after %q", q.After)
 }
 
 func (l *large) serve(t *testing.T) (*httptest.Server, *Client) {
@@ -125,7 +125,7 @@ func TestTheClientFollowsPages(t *testing.T) {
 	if es, err := c.History(t.Context(), HistoryQuery{Limit: 50}); err != nil || len(es) != 50 || l.taken() != "History 0 50" {
 		t.Errorf("a history of %d: %v", len(es), err)
 	}
-	d, err := c.Paths(t.Context(), operate.PathsQuery{Paths: [][]string{{"a"}}})
+	d, err := c.Paths(t.Context(), ops.PathsQuery{Paths: [][]string{{"a"}}})
 	if want := `{"n1": {"a": "1"},"n2": {"a": "2"}}`; err != nil || config.OneLine(d.Object) != want {
 		t.Errorf("%s, %v; asked %s", config.OneLine(d.Object), err, l.taken())
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // Peers is what a Backend answers about peers and clusters (docs/adr/0020). A name that there is
-// not is an *operate.NotFoundError. Descriptors are written by Backend.Write: operate.Describe,
+// not is an *ops.NotFoundError. Descriptors are written by Backend.Write: ops.Describe,
 // Undescribe, Deploy, Undeploy.
 type Peers interface {
 	// Peers are all nodes that have a descriptor or have joined, by name.

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	overridepkg "edgespan/config/layers/override"
-	"edgespan/config/operate"
 )
 
 func TestEveryErrorOfTheBackendIsAProblem(t *testing.T) {
-	refusal := &operate.Refused{Faults: overridepkg.Faults{
+	refusal := &ops.Refused{Faults: overridepkg.Faults{
 		{Nodes: []string{"n1", "n2"}, Path: []string{"a", "b.c"}, Rule: "type", Layer: "node", What: "is 5", Allowed: "a string is allowed"},
 		{Path: []string{"z"}, Rule: overridepkg.RuleRequest, What: "is nothing"},
 	}}
@@ -37,7 +37,7 @@ func TestEveryErrorOfTheBackendIsAProblem(t *testing.T) {
 		},
 		{fmt.Errorf("write: %w", refusal.Faults), TypeRejected, "", "2 faults", `[{a."b.c" [n1 n2] node type is 5 a string is allowed} {z []  request is nothing }]`},
 		{config.Faults{{Path: []string{"x"}, What: "is wrong"}}, TypeRejected, "", "refused", `[{x []   is wrong }]`},
-		{&operate.NotFoundError{What: "node n7", Allowed: "n1 is"}, TypeNotFound, "", "node n7 does not exist: n1 is", ""},
+		{&ops.NotFoundError{What: "node n7", Allowed: "n1 is"}, TypeNotFound, "", "node n7 does not exist: n1 is", ""},
 		{&history.NoRevisionError{Number: 7}, TypeNotFound, "", "7", ""},
 		{lostTo, TypePrecondition, "", "by ann at 2026-01-02T03:04:05Z", ""},
 		{lostTo[0], TypePrecondition, "", "by ann at 2026-01-02T03:04:05Z", ""},

@@ -2,7 +2,7 @@ package fleetapi
 
 import (
 	"edgespan/config"
-	"edgespan/config/operate"
+	"edgespan/config/fleet/ops"
 )
 
 func servePeers(a *api, c *call) (reply, error) {
@@ -68,13 +68,13 @@ func setDescriptor(what, kind string) func(*api, *call) (reply, error) {
 		if len(faults) > 0 {
 			return reply{}, faults
 		}
-		return a.write(c, operate.Describe{Documents: []config.Object{c.body}})
+		return a.write(c, ops.Describe{Documents: []config.Object{c.body}})
 	}
 }
 
 // setDocuments writes several descriptors. The body has passed its schema.
 func setDocuments(a *api, c *call) (reply, error) {
-	var w operate.Describe
+	var w ops.Describe
 	list, _ := c.body["documents"].([]any)
 	for _, v := range list {
 		if o, is := v.(config.Object); is {

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/layers"
-	"edgespan/config/operate"
 )
 
 // maxEditions is how many revisions one answer has at most, fewEditions how many if nobody says.
@@ -38,7 +38,7 @@ func serveNode(a *api, c *call) (reply, error) {
 }
 
 func serveConfig(a *api, c *call) (reply, error) {
-	d, err := a.backend.Config(c.Context(), operate.ConfigQuery{
+	d, err := a.backend.Config(c.Context(), ops.ConfigQuery{
 		Node: c.values["node"], Paths: c.paths["paths"], Reveal: c.flags["reveal"],
 		Versions: layers.Versions{Software: c.texts["sw"], Firmware: c.texts["fw"], Board: c.texts["board"]},
 	})
@@ -49,7 +49,7 @@ func serveConfig(a *api, c *call) (reply, error) {
 }
 
 func servePaths(a *api, c *call) (reply, error) {
-	q := operate.PathsQuery{Nodes: c.lists["nodes"], Paths: c.paths["paths"], Reveal: c.flags["reveal"], After: c.texts["after"]}
+	q := ops.PathsQuery{Nodes: c.lists["nodes"], Paths: c.paths["paths"], Reveal: c.flags["reveal"], After: c.texts["after"]}
 	if _, given := c.nums["limit"]; given {
 		q.Limit = pageLimit(c)
 	}
@@ -90,7 +90,7 @@ func by(r *history.Record) *By {
 
 func serveLayer(l layers.Layer) func(*api, *call) (reply, error) {
 	return func(a *api, c *call) (reply, error) {
-		d, err := a.backend.Layer(c.Context(), operate.LayerQuery{
+		d, err := a.backend.Layer(c.Context(), ops.LayerQuery{
 			Layer: l, Nodes: c.lists["nodes"], Versions: c.lists["versions"], Boards: c.lists["boards"], Reveal: c.flags["reveal"],
 		})
 		if err != nil {
@@ -103,7 +103,7 @@ func serveLayer(l layers.Layer) func(*api, *call) (reply, error) {
 // serveNodeLayer is the overrides of one node; {} of one that has none.
 func serveNodeLayer(a *api, c *call) (reply, error) {
 	node := c.values["node"]
-	d, err := a.backend.Layer(c.Context(), operate.LayerQuery{Layer: layers.Node, Nodes: []string{node}, Reveal: c.flags["reveal"]})
+	d, err := a.backend.Layer(c.Context(), ops.LayerQuery{Layer: layers.Node, Nodes: []string{node}, Reveal: c.flags["reveal"]})
 	if err != nil {
 		return reply{}, err
 	}
@@ -141,7 +141,7 @@ func serveTopology(a *api, c *call) (reply, error) {
 }
 
 // giveTopology is never "not modified": what is alive changes without a revision.
-func giveTopology(d operate.Document) (reply, error) {
+func giveTopology(d ops.Document) (reply, error) {
 	r, err := giveDocument(d, true)
 	r.lively = true
 	return r, err
@@ -157,7 +157,7 @@ func serveTopologyList(object string) func(*api, *call) (reply, error) {
 		if all == nil {
 			all = []any{}
 		}
-		return giveTopology(operate.Document{Object: config.Object{object + "s": all}, Revision: d.Revision})
+		return giveTopology(ops.Document{Object: config.Object{object + "s": all}, Revision: d.Revision})
 	}
 }
 
@@ -170,10 +170,10 @@ func serveTopologyObject(object string) func(*api, *call) (reply, error) {
 		all, _ := d.Object[object+"s"].([]any)
 		for _, one := range all {
 			if o, _ := one.(config.Object); o["name"] == c.values["name"] {
-				return giveTopology(operate.Document{Object: o, Revision: d.Revision})
+				return giveTopology(ops.Document{Object: o, Revision: d.Revision})
 			}
 		}
-		return reply{}, &operate.NotFoundError{What: object + " " + c.values["name"]}
+		return reply{}, &ops.NotFoundError{What: object + " " + c.values["name"]}
 	}
 }
 
@@ -309,7 +309,7 @@ func serveRollout(a *api, c *call) (reply, error) {
 			return give(r)
 		}
 	}
-	return reply{}, &operate.NotFoundError{What: fmt.Sprintf("rollout of revision %d", n), Allowed: "the last ones are kept"}
+	return reply{}, &ops.NotFoundError{What: fmt.Sprintf("rollout of revision %d", n), Allowed: "the last ones are kept"}
 }
 
 func serveRolloutDetail(a *api, c *call) (reply, error) {

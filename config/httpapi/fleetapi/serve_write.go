@@ -4,14 +4,14 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
+	"edgespan/config/fleet/optimize"
 	"edgespan/config/layers"
-	"edgespan/config/operate"
-	"edgespan/config/optimize"
 )
 
 // write asks the backend for a write, bound to what the caller has seen.
-func (a *api) write(c *call, w operate.Write) (reply, error) {
+func (a *api) write(c *call, w ops.Write) (reply, error) {
 	bound, err := a.ifMatch(c)
 	if err != nil {
 		return reply{}, err
@@ -30,18 +30,18 @@ func (a *api) write(c *call, w operate.Write) (reply, error) {
 }
 
 // writeOf makes the write of a row from a call.
-type writeOf func(c *call, modify bool) operate.Write
+type writeOf func(c *call, modify bool) ops.Write
 
-func setNetwork(c *call, modify bool) operate.Write {
-	return operate.SetNetwork{Overrides: c.body, Modify: modify}
+func setNetwork(c *call, modify bool) ops.Write {
+	return ops.SetNetwork{Overrides: c.body, Modify: modify}
 }
 
-func setNodes(c *call, modify bool) operate.Write {
-	return operate.SetNodes{Overrides: c.body, Modify: modify}
+func setNodes(c *call, modify bool) ops.Write {
+	return ops.SetNodes{Overrides: c.body, Modify: modify}
 }
 
-func setNode(c *call, modify bool) operate.Write {
-	return operate.SetNodes{Overrides: config.Object{c.values["node"]: c.body}, Modify: modify}
+func setNode(c *call, modify bool) ops.Write {
+	return ops.SetNodes{Overrides: config.Object{c.values["node"]: c.body}, Modify: modify}
 }
 
 func override(make writeOf, modify bool) func(*api, *call) (reply, error) {
@@ -62,7 +62,7 @@ func preview(make writeOf) func(*api, *call) (reply, error) {
 
 func unset(l layers.Layer) func(*api, *call) (reply, error) {
 	return func(a *api, c *call) (reply, error) {
-		return a.write(c, operate.Unset{Layer: l, Keys: c.paths["paths"]})
+		return a.write(c, ops.Unset{Layer: l, Keys: c.paths["paths"]})
 	}
 }
 
@@ -76,16 +76,16 @@ func unsetNode(a *api, c *call) (reply, error) {
 			keys = append(keys, config.Sub(node, p...))
 		}
 	}
-	return a.write(c, operate.Unset{Layer: layers.Node, Keys: keys})
+	return a.write(c, ops.Unset{Layer: layers.Node, Keys: keys})
 }
 
 func clearAuto(a *api, c *call) (reply, error) {
-	return a.write(c, operate.ClearAuto{Nodes: c.lists["nodes"], Paths: c.paths["paths"]})
+	return a.write(c, ops.ClearAuto{Nodes: c.lists["nodes"], Paths: c.paths["paths"]})
 }
 
 func setE2E(file string, modify bool) func(*api, *call) (reply, error) {
 	return func(a *api, c *call) (reply, error) {
-		return a.write(c, operate.SetE2E{File: file, Config: c.body, Modify: modify, Replica: c.texts["replica"]})
+		return a.write(c, ops.SetE2E{File: file, Config: c.body, Modify: modify, Replica: c.texts["replica"]})
 	}
 }
 
@@ -93,23 +93,23 @@ func setE2E(file string, modify bool) func(*api, *call) (reply, error) {
 func previewE2E(file string) func(*api, *call) (reply, error) {
 	return func(a *api, c *call) (reply, error) {
 		c.flags["dryRun"], c.entry.DryRun = true, true
-		return a.write(c, operate.SetE2E{File: file, Config: c.body, Modify: c.flags["modify"], Replica: c.texts["replica"]})
+		return a.write(c, ops.SetE2E{File: file, Config: c.body, Modify: c.flags["modify"], Replica: c.texts["replica"]})
 	}
 }
 
 func optimizeKind(k optimize.Kind) func(*api, *call) (reply, error) {
 	return func(a *api, c *call) (reply, error) {
-		return a.write(c, operate.Optimize{Kinds: []optimize.Kind{k}, ClearUser: c.flags["clearUser"]})
+		return a.write(c, ops.Optimize{Kinds: []optimize.Kind{k}, ClearUser: c.flags["clearUser"]})
 	}
 }
 
 func setTopology(a *api, c *call) (reply, error) {
-	return a.write(c, operate.SetTopology{Document: c.body})
+	return a.write(c, ops.SetTopology{Document: c.body})
 }
 
 func editTopology(object, op string) func(*api, *call) (reply, error) {
 	return func(a *api, c *call) (reply, error) {
-		w := operate.EditTopology{Object: object, Op: op, Name: c.values["name"]}
+		w := ops.EditTopology{Object: object, Op: op, Name: c.values["name"]}
 		if op == "rename" {
 			w.To, _ = c.body["to"].(string)
 		} else {
@@ -124,7 +124,7 @@ func serveRestore(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	w := operate.Restore{Revision: n}
+	w := ops.Restore{Revision: n}
 	for _, text := range c.lists["layers"] {
 		l, err := history.ParseLayer(text)
 		if err != nil {
@@ -140,7 +140,7 @@ func serveRevert(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return a.write(c, operate.Revert{Revision: n})
+	return a.write(c, ops.Revert{Revision: n})
 }
 
 func serveImport(a *api, c *call) (reply, error) {
@@ -148,7 +148,7 @@ func serveImport(a *api, c *call) (reply, error) {
 	if err := c.decode(&files); err != nil {
 		return reply{}, err
 	}
-	return a.write(c, operate.Import{Files: files.History()})
+	return a.write(c, ops.Import{Files: files.History()})
 }
 
 func command(cmd Command) func(*api, *call) (reply, error) {

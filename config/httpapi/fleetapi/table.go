@@ -5,8 +5,8 @@ import (
 	"reflect"
 
 	"edgespan/config"
-	"edgespan/config/backup"
-	"edgespan/config/history"
+	"edgespan/config/fleet/backup"
+	"edgespan/config/fleet/history"
 )
 
 // row is one route. The table of all of them is what routing, roles, 405s, the checks of

@@ -4,9 +4,9 @@ import (
 	"reflect"
 
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/optimize"
 	"edgespan/config/layers"
-	"edgespan/config/optimize"
 )
 
 func layerRows() []row {

@@ -4,8 +4,8 @@ import (
 	"reflect"
 
 	"edgespan/config"
-	"edgespan/config/history"
-	"edgespan/config/operate"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/peer"
 )
 
@@ -40,13 +40,13 @@ func peerRows() []row {
 		row{
 			method: "POST", path: "clusters/{cluster}/deploy", role: Operator, summary: "want a cluster on its members", effect: writes,
 			serve: func(a *api, c *call) (reply, error) {
-				return a.write(c, operate.Deploy{Clusters: []string{c.values["cluster"]}})
+				return a.write(c, ops.Deploy{Clusters: []string{c.values["cluster"]}})
 			},
 		},
 		row{
 			method: "POST", path: "clusters/{cluster}/undeploy", role: Operator, summary: "want a cluster gone from its members", effect: writes,
 			serve: func(a *api, c *call) (reply, error) {
-				return a.write(c, operate.Undeploy{Clusters: []string{c.values["cluster"]}})
+				return a.write(c, ops.Undeploy{Clusters: []string{c.values["cluster"]}})
 			},
 		},
 		row{
@@ -67,7 +67,7 @@ func descriptorRows(path, what, free, kind string, layer history.Kind) []row {
 		{
 			method: "DELETE", path: path, role: Operator, summary: "delete the descriptor of a " + what + " " + free, effect: writes,
 			bound: bound, serve: func(a *api, c *call) (reply, error) {
-				return a.write(c, operate.Undescribe{Kind: kind, Names: []string{c.values[what]}})
+				return a.write(c, ops.Undescribe{Kind: kind, Names: []string{c.values[what]}})
 			},
 		},
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
 	"edgespan/config/httpapi"
 )
 

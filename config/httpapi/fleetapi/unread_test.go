@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"edgespan/config"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi"
-	"edgespan/config/operate"
 )
 
 // largely is a backend whose layers are large.
@@ -21,8 +21,8 @@ type largely struct {
 	size int
 }
 
-func (l largely) Layer(context.Context, operate.LayerQuery) (operate.Document, error) {
-	return operate.Document{Object: config.Object{"key": strings.Repeat("x", l.size)}, Revision: 5}, nil
+func (l largely) Layer(context.Context, ops.LayerQuery) (ops.Document, error) {
+	return ops.Document{Object: config.Object{"key": strings.Repeat("x", l.size)}, Revision: 5}, nil
 }
 
 // unread asks the server of a handler over one connection of HTTP/2, where an answer is on its way until its body is read.

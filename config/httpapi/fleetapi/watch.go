@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi"
-	"edgespan/config/operate"
 )
 
 // Server-sent events (WHATWG HTML §9.2): an event named "state" at once, and one for each change.
@@ -62,7 +62,7 @@ func (a *api) still(r *http.Request, was Caller) bool {
 // ending is the error of a watch that shall be known: not that it has come to its end, that
 // nobody reads it, or that there is nothing more to tell.
 func ending(ctx context.Context, err error) error {
-	if ctx.Err() != nil || errors.Is(err, errUnread) || errors.Is(err, ErrBusy) || errors.As(err, new(*operate.NotFoundError)) {
+	if ctx.Err() != nil || errors.Is(err, errUnread) || errors.Is(err, ErrBusy) || errors.As(err, new(*ops.NotFoundError)) {
 		return nil
 	}
 	return err

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
 )
 
 // What the routes answer with beside the types of backend.go. A document (a config, a layer,

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"edgespan/config"
-	"edgespan/config/history"
+	"edgespan/config/fleet/history"
 )
 
 // TestAnEmptyFileIsNotAMissingOne sends files both ways: {} clears a layer, and a file that

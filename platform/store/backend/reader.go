@@ -6,7 +6,7 @@ import (
 	"edgespan/config/kv"
 )
 
-// Reader reads a store as config/history does, for as long as a context lasts: for one who
+// Reader reads a store as config/fleet/history does, for as long as a context lasts: for one who
 // has no actors, such as a program at its start.
 type Reader struct {
 	ctx   context.Context

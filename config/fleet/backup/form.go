@@ -1,0 +1,132 @@
+package backup
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"time"
+
+	"edgespan/config/fleet/history"
+	"edgespan/config/kv"
+)
+
+// Format is the number of the form that this package writes, and the newest that it reads.
+const Format = 1
+
+// kind is how a file says that it is a backup.
+const kind = "edgespan-backup"
+
+// page is how many keys are read at once.
+const page = 500
+
+// Header is the first line: of which store the keys are, and as of when.
+type Header struct {
+	Kind     string      `json:"kind"`
+	Format   int         `json:"format"`
+	Version  string      `json:"version"`  // of the program that wrote it
+	Store    string      `json:"store"`    // the store's id
+	Revision kv.Revision `json:"revision"` // of the store
+	Time     time.Time   `json:"time"`     // by the clock of who wrote it, UTC
+	Keys     int         `json:"keys"`
+}
+
+// line is one key. The value is base64, as JSON has bytes.
+type line struct {
+	Key      kv.Key      `json:"key"`
+	Revision kv.Revision `json:"revision"` // that wrote it last
+	Value    []byte      `json:"value"`
+}
+
+// last is the last line.
+type last struct {
+	Count  *int   `json:"count"`
+	SHA256 string `json:"sha256"` // of all bytes before this line, hexadecimal
+}
+
+// ErrRestoring is a store into which a restore was begun that did not come to its end.
+var ErrRestoring = errors.New("a restore into this store was interrupted: run it again")
+
+// Source is a store as of one revision, which Open has found.
+type Source struct{ header Header }
+
+// Open finds out as of which revision a backup is taken, and how many keys it has. Kind,
+// format, revision and keys of the header are filled in.
+func Open(r history.Reader, h Header) (*Source, error) {
+	s := &Source{h}
+	s.header.Kind, s.header.Format, s.header.Revision, s.header.Keys = kind, Format, 0, 0
+	s.header.Time = h.Time.UTC()
+	err := s.each(r, func(e kv.Entry) error {
+		if e.Key == history.RestoringKey() {
+			return ErrRestoring
+		}
+		s.header.Keys++
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("back up: %w", err)
+	}
+	return s, nil
+}
+
+// Header is the first line of the backup.
+func (s *Source) Header() Header { return s.header }
+
+// Write writes the backup. After an error what was written has no last line.
+func (s *Source) Write(r history.Reader, w io.Writer) error {
+	sum := sha256.New()
+	count := 0
+	err := put(w, sum, s.header)
+	if err == nil {
+		err = s.each(r, func(e kv.Entry) error {
+			count++
+			return put(w, sum, line{e.Key, e.ModRevision, e.Value})
+		})
+	}
+	if err == nil {
+		err = put(w, sum, last{&count, hex.EncodeToString(sum.Sum(nil))})
+	}
+	if err != nil {
+		return fmt.Errorf("back up: %w", err)
+	}
+	return nil
+}
+
+func put(w io.Writer, sum hash.Hash, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	text = append(text, '\n')
+	sum.Write(text)
+	_, err = w.Write(text)
+	return err
+}
+
+// each calls do for the keys that a backup has, in their order. The first call of it fixes
+// the revision.
+func (s *Source) each(r history.Reader, do func(kv.Entry) error) error {
+	o := kv.ListOptions{At: s.header.Revision, Limit: page}
+	for {
+		p, err := r.List("", o)
+		if err != nil {
+			return err
+		}
+		s.header.Revision, o.At = p.Revision, p.Revision
+		for _, e := range p.Entries {
+			if e.Lease != 0 {
+				continue
+			}
+			if err := do(e); err != nil {
+				return err
+			}
+		}
+		if !p.More {
+			return nil
+		}
+		o.After = p.Entries[len(p.Entries)-1].Key
+	}
+}

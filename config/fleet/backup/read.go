@@ -1,0 +1,263 @@
+package backup
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"io"
+	"slices"
+
+	"edgespan/config"
+	"edgespan/config/fleet"
+	"edgespan/config/fleet/history"
+	"edgespan/config/kv"
+)
+
+const (
+	mostFaults = 20             // are named
+	longest    = 2 * kv.MaxSize // bytes of a line: a value is base64
+)
+
+// Copy is a backup that was read and is whole. Its values stay where it was read from: a fleet's may be
+// more than a machine has memory.
+type Copy struct {
+	Header  Header
+	SHA256  string // of all lines but the last
+	entries []entry
+	values  map[kv.Key][]byte // of whole
+	file    io.ReaderAt
+}
+
+// entry is a key of a backup, and where its line is.
+type entry struct {
+	key      kv.Key
+	revision kv.Revision
+	at       int64 // in the file
+	size     int
+	sum      uint32      // of the line: a file that others change meanwhile is noticed
+	barrier  kv.Revision // of a rollout
+}
+
+// whole are the keys whose values a program asks for before it restores.
+var whole = []kv.Key{history.FleetKey(), history.FormatKey(), history.HeadKey()}
+
+// line reads the line of a key once more.
+func (c *Copy) line(e entry) (l line, err error) {
+	text := make([]byte, e.size)
+	if _, err := c.file.ReadAt(text, e.at); err != nil && !errors.Is(err, io.EOF) {
+		return l, fmt.Errorf("read backup again: %w", err)
+	}
+	if crc32.ChecksumIEEE(text) != e.sum {
+		return l, fmt.Errorf("read backup again: line of %s: was changed meanwhile: a file that nobody writes is required", config.Quote(string(e.key)))
+	}
+	return l, json.Unmarshal(text, &l)
+}
+
+// Fleet is the value of the key that all controllers of the fleet have alike; nil without one.
+func (c *Copy) Fleet() []byte { return c.Value(history.FleetKey()) }
+
+// Value is that of the key of the fleet, of the store's form, or of the head; nil where the backup has none.
+func (c *Copy) Value(k kv.Key) []byte { return c.values[k] }
+
+// Drop leaves a key out of the restore.
+func (c *Copy) Drop(k kv.Key) {
+	delete(c.values, k)
+	for i, e := range c.entries {
+		if e.key == k {
+			c.entries = append(c.entries[:i:i], c.entries[i+1:]...)
+			return
+		}
+	}
+}
+
+// File is what a backup is read from: once from its beginning, and each key again as it is restored.
+type File interface {
+	io.Reader
+	io.ReaderAt
+}
+
+// Read reads a backup and checks all of it. An error is one of the reader's, or config.Faults
+// with all that is wrong; their paths name the line.
+func Read(in File) (*Copy, error) {
+	c, err := Check(in)
+	if err == nil {
+		c.file = in
+	}
+	return c, err
+}
+
+// Check is Read of a stream: what it gives can't be restored.
+func Check(in io.Reader) (*Copy, error) {
+	r := &reading{in: bufio.NewReaderSize(in, 1<<20), sum: sha256.New(), seen: map[kv.Key]int{}}
+	r.copy.values = map[kv.Key][]byte{}
+	if err := r.all(); err != nil {
+		return nil, fmt.Errorf("read backup: %w", err)
+	}
+	if n := len(r.faults); n > mostFaults {
+		r.faults = r.faults[:mostFaults]
+		r.faults.Add(nil, fmt.Sprintf("%d more faults", n-mostFaults), "")
+	}
+	if len(r.faults) > 0 {
+		return nil, r.faults
+	}
+	return &r.copy, nil
+}
+
+// reading is a backup that is being read.
+type reading struct {
+	in     *bufio.Reader
+	sum    hash.Hash
+	number int   // of the line
+	at     int64 // the end of the line in the file
+	seen   map[kv.Key]int
+	copy   Copy
+	faults config.Faults
+}
+
+func (r *reading) wrong(allowed, format string, args ...any) {
+	r.faults.Add([]string{fmt.Sprint("line ", r.number)}, fmt.Sprintf(format, args...), allowed)
+}
+
+// next reads a line. Without its end it is none; at the end of the file it is nil.
+func (r *reading) next() ([]byte, error) {
+	var text []byte
+	for {
+		part, err := r.in.ReadSlice('\n')
+		text = append(text, part...)
+		switch {
+		case err == nil:
+			r.number++
+			r.at += int64(len(text))
+			return text, nil
+		case errors.Is(err, io.EOF):
+			return nil, nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		case len(text) > longest:
+			r.number++
+			r.wrong("", "is longer than %d bytes", longest)
+			return nil, nil
+		}
+	}
+}
+
+// all reads all lines.
+func (r *reading) all() error {
+	text, err := r.next()
+	if err != nil {
+		return err
+	}
+	if text == nil || !r.header(text) {
+		if text == nil && len(r.faults) == 0 {
+			r.faults.Add(nil, "is empty, or its first line is cut off", "what edgespan-controller backup has written is allowed")
+		}
+		return nil
+	}
+	r.sum.Write(text)
+	for {
+		if text, err = r.next(); err != nil {
+			return err
+		}
+		if text == nil {
+			r.faults.Add(nil, fmt.Sprintf("ends after %d of %d keys, without its last line: it was cut off", len(r.copy.entries), r.copy.Header.Keys), "")
+			return nil
+		}
+		var end last
+		if bytes.HasPrefix(text, []byte(`{"count":`)) && json.Unmarshal(text, &end) == nil && end.Count != nil {
+			return r.last(end)
+		}
+		r.sum.Write(text)
+		r.entry(text)
+	}
+}
+
+// header takes the first line, and says whether the others can be read.
+func (r *reading) header(text []byte) bool {
+	h := &r.copy.Header
+	err := json.Unmarshal(text, h)
+	switch {
+	case h.Kind != kind:
+		r.wrong("what edgespan-controller backup has written is allowed", "is no first line of a backup")
+	case h.Format > Format:
+		r.wrong(fmt.Sprintf("%d and less are allowed: use the program that is as new as the backup's, %s", Format, config.Quote(h.Version)), "format is %d", h.Format)
+	case err != nil:
+		r.wrong("", "%v", err)
+	case h.Format < 1:
+		r.wrong("1 and more are allowed", "format is %d", h.Format)
+	default:
+		return true
+	}
+	return false
+}
+
+// entry takes the line of a key.
+func (r *reading) entry(text []byte) {
+	var l line
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&l); err != nil {
+		r.wrong("", "is no key: %v", err)
+		return
+	}
+	if first, twice := r.seen[l.Key]; twice {
+		r.wrong("one line for each key is allowed", "key %s is in line %d, too", config.Quote(string(l.Key)), first)
+		return
+	}
+	r.seen[l.Key] = r.number
+	r.copy.entries = append(r.copy.entries, entry{l.Key, l.Revision, r.at - int64(len(text)), len(text), crc32.ChecksumIEEE(text), barrierOf(l)})
+	if slices.Contains(whole, l.Key) {
+		r.copy.values[l.Key] = l.Value
+	}
+	switch {
+	case l.Key == history.RestoringKey():
+		r.wrong("", "is a restore's own key")
+	case l.Revision == 0 || l.Revision > r.copy.Header.Revision:
+		r.wrong(fmt.Sprintf("1 to %d are allowed", r.copy.Header.Revision), "revision is %d", l.Revision)
+	}
+	fenced := kv.Txn{Compares: []kv.Compare{fence(make([]byte, mostMark))}, Then: []kv.Op{kv.Put(l.Key, l.Value)}}
+	if err := fenced.Check(); err != nil {
+		r.wrong("", "%v", err)
+	} else if err := check(l); err != nil {
+		r.wrong("", "value of %s: %v", config.Quote(string(l.Key)), err)
+	}
+}
+
+// check reads a value that a restore has to understand.
+func check(l line) error {
+	switch {
+	case history.InGenerations.Has(l.Key):
+		return json.Unmarshal(l.Value, new(fleet.Counted))
+	case history.InRollouts.Has(l.Key):
+		return json.Unmarshal(l.Value, new(barred))
+	}
+	return nil
+}
+
+// last takes the last line.
+func (r *reading) last(end last) error {
+	r.copy.SHA256 = hex.EncodeToString(r.sum.Sum(nil))
+	keys := len(r.copy.entries)
+	switch {
+	case *end.Count != r.number-2:
+		r.wrong(fmt.Sprintf("%d are told by the last line", *end.Count), "the file has %d keys", r.number-2)
+	case *end.Count != r.copy.Header.Keys:
+		r.wrong(fmt.Sprintf("%d are told by the first line", r.copy.Header.Keys), "the file has %d keys", keys)
+	}
+	if end.SHA256 != r.copy.SHA256 {
+		r.wrong(fmt.Sprintf("its last line tells %s", config.Quote(end.SHA256)), "the file was changed: its SHA-256 is %s", r.copy.SHA256)
+	}
+	more, err := r.in.Peek(1)
+	if len(more) > 0 {
+		r.wrong("", "is followed by more: the last line ends a backup")
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+package backup
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"edgespan/config/fleet"
+	"edgespan/config/fleet/history"
+	"edgespan/config/kv"
+)
+
+const (
+	mostOps  = 100     // of one transaction
+	mostSize = 1 << 20 // bytes of one, unless one key is larger
+)
+
+// mostMark is the most bytes of a mark.
+const mostMark = 256
+
+// ahead is by how much the numbers of pushes go on after a restore: more than any node has
+// been pushed to since the backup.
+const ahead = 1 << 32
+
+// Mark is what the key of a restore under way says: whose it is, and of what.
+type Mark struct {
+	ID     string    `json:"id"` // of this run
+	Time   time.Time `json:"time"`
+	SHA256 string    `json:"sha256"` // of the backup
+}
+
+// Restore is a backup on its way into a store.
+type Restore struct {
+	mark      []byte
+	authority string
+	copy      *Copy
+	todo      []entry
+	written   map[kv.Revision]kv.Revision // old barrier: the new revision up to which it reaches
+	barriers  []kv.Revision               // in rising order
+	reached   kv.Revision                 // of the old store
+	ended     bool
+}
+
+// Restore begins to bring a backup back. Marks of two runs differ by their id.
+func (c *Copy) Restore(m Mark) (*Restore, error) {
+	if c.file == nil {
+		return nil, errors.New("restore: the backup was checked as a stream: one that Read has read is required")
+	}
+	m.SHA256 = c.SHA256
+	mark, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("restore: %w", err)
+	}
+	r := &Restore{mark: mark, copy: c, todo: slices.Clone(c.entries), written: map[kv.Revision]kv.Revision{}}
+	slices.SortStableFunc(r.todo, func(a, b entry) int { return cmp.Compare(a.revision, b.revision) })
+	for _, e := range r.todo {
+		if e.barrier > 0 {
+			r.barriers = append(r.barriers, e.barrier)
+		}
+	}
+	slices.Sort(r.barriers)
+	r.barriers = slices.Compact(r.barriers)
+	return r, nil
+}
+
+// fence holds while no other run has begun.
+func fence(mark []byte) kv.Compare { return kv.Holds(history.RestoringKey(), mark) }
+
+// Begin is the first transaction, over the key of a restore as it was read: absent, or of one
+// that was interrupted. It does not succeed where another run is faster, or a controller
+// has begun to serve a fleet from the store.
+func (r *Restore) Begin(have kv.Entry) kv.Txn {
+	t := kv.Txn{
+		Compares: []kv.Compare{kv.At(history.RestoringKey(), have.ModRevision)},
+		Then:     []kv.Op{kv.Put(history.RestoringKey(), r.mark)},
+	}
+	if !have.Exists() {
+		t.Compares = append(t.Compares, kv.Absent(history.FleetKey()), kv.Absent(history.HeadKey()))
+	}
+	return t
+}
+
+// Clear is the transaction that removes what an interrupted run has written, some keys of it;
+// false where there is nothing to be removed.
+func (r *Restore) Clear(some []kv.Entry) (kv.Txn, bool) {
+	t := kv.Txn{Compares: []kv.Compare{fence(r.mark)}}
+	for _, e := range some {
+		if e.Key != history.RestoringKey() && len(t.Then) < mostOps {
+			t.Then = append(t.Then, kv.Delete(e.Key))
+		}
+	}
+	return t, len(t.Then) > 0
+}
+
+// Into names the store that the keys go to: the authority of the generations that it counts.
+func (r *Restore) Into(authority string) { r.authority = authority }
+
+// Next is the next transaction of keys, after the one before was done as of a revision; false
+// after the last, which removes the mark. Errors are those of reading the backup again.
+func (r *Restore) Next(done kv.Revision) (kv.Txn, bool, error) {
+	r.reach(done)
+	if r.ended {
+		return kv.Txn{}, false, nil
+	}
+	t := kv.Txn{Compares: []kv.Compare{fence(r.mark)}}
+	if len(r.todo) == 0 {
+		r.ended = true
+		t.Then = []kv.Op{kv.Delete(history.RestoringKey())}
+		return t, true, nil
+	}
+	n := 0
+	for n < len(r.todo) && n < mostOps && (n == 0 || !r.apart(r.todo[n-1], r.todo[n])) {
+		l, err := r.copy.line(r.todo[n])
+		if err != nil {
+			return kv.Txn{}, false, err
+		}
+		t.Then = append(t.Then, kv.Put(l.Key, r.value(l)))
+		if n > 0 && t.Size() > mostSize {
+			t.Then = t.Then[:n]
+			break
+		}
+		n++
+	}
+	r.reached = r.todo[n-1].revision
+	r.todo = r.todo[n:]
+	return t, true, nil
+}
+
+// Left is how many keys are not written yet.
+func (r *Restore) Left() int { return len(r.todo) }
+
+// reach notes up to which revision of the new store the barriers reach.
+func (r *Restore) reach(done kv.Revision) {
+	for _, b := range r.barriers {
+		if b >= r.reached {
+			r.written[b] = done
+		}
+	}
+}
+
+// apart says whether two keys that follow each other may not be written by one transaction:
+// which of the two came first is judged by their revisions.
+func (r *Restore) apart(a, b entry) bool {
+	if a.revision == b.revision {
+		return false
+	}
+	if history.InRollouts.Has(a.key) || history.InRollouts.Has(b.key) {
+		return true
+	}
+	return slices.ContainsFunc(r.barriers, func(at kv.Revision) bool { return a.revision <= at && at < b.revision })
+}
+
+// barred is the part of a rollout's record that is a revision of the store.
+type barred struct {
+	Barrier kv.Revision `json:"barrier"`
+}
+
+func barrierOf(l line) kv.Revision {
+	var b barred
+	if history.InRollouts.Has(l.Key) && json.Unmarshal(l.Value, &b) != nil {
+		return 0 // it was checked
+	}
+	return b.Barrier
+}
+
+// value is what a key holds in the new store. What can't be read was refused before.
+func (r *Restore) value(l line) []byte {
+	switch {
+	case history.InGenerations.Has(l.Key):
+		var c fleet.Counted
+		if json.Unmarshal(l.Value, &c) != nil || c.Generation == (fleet.Generation{}) {
+			return l.Value
+		}
+		next, _, err := c.Allocate(r.authority, c.Digest)
+		if err != nil {
+			return l.Value
+		}
+		return encode(next, l.Value)
+	case history.InPushes.Has(l.Key):
+		m, err := fleet.ParseMemory(l.Value)
+		if err != nil {
+			return l.Value
+		}
+		m.Push.Number += ahead
+		return encode(m, l.Value)
+	case barrierOf(l) > 0:
+		fields := map[string]json.RawMessage{}
+		if json.Unmarshal(l.Value, &fields) != nil {
+			return l.Value
+		}
+		fields["barrier"] = encode(r.written[barrierOf(l)], nil)
+		return encode(fields, l.Value)
+	}
+	return l.Value
+}
+
+// encode is the JSON of a value, or what stands instead of it.
+func encode(v any, instead []byte) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return instead
+	}
+	return text
+}

@@ -1,0 +1,61 @@
+package controllerconf
+
+import (
+	"edgespan/config"
+	"edgespan/config/layers/metadata"
+)
+
+// Shared is what of a file all replicas of a controller have alike: what the metadata marks
+// "sync": true, with all that is below it unless that says "sync": false, and what nobody
+// described (it follows the sender, as in the original).
+func Shared(m *metadata.Metadata, doc config.Object) config.Object {
+	shared, _ := m.Split(doc)
+	return shared
+}
+
+// Join lays the shared part of another replica's file into ours: what is shared becomes
+// the sender's, what is our own stays. An entry of a map that the sender took away goes
+// with what it had of our own in it: half an entry would lack what it requires, which in
+// the original stopped every later sync. The result must be checked like any other file.
+func Join(m *metadata.Metadata, ours, shared config.Object) (config.Object, config.Faults) {
+	before, own := m.Split(ours)
+	j := joiner{m: m}
+	out, clashes := config.Merge(j.drop(own, before, shared, nil), shared)
+	var faults config.Faults
+	for _, c := range clashes {
+		faults.Add(c.Path, "is an object of this replica's own and "+config.KindOf(c.Above)+" in what is shared", "the same kind in both is allowed")
+	}
+	if faults != nil {
+		return nil, faults
+	}
+	return out, nil
+}
+
+type joiner struct{ m *metadata.Metadata }
+
+// drop takes out of own the entries of maps that before has and after has not, and objects
+// that only had such entries.
+func (j joiner) drop(own, before, after config.Object, path []string) config.Object {
+	e, found := j.m.Entry(path)
+	isMap := found && e.Kind == metadata.Map
+	out := own
+	for key, v := range own {
+		mine, isObject := v.(config.Object)
+		had, wasShared := before[key]
+		has, isShared := after[key]
+		if isMap && wasShared && !isShared {
+			out = config.Unset(out, []string{key})
+			continue
+		}
+		if !isObject || !wasShared {
+			continue
+		}
+		was, _ := had.(config.Object)
+		is, _ := has.(config.Object)
+		left := j.drop(mine, was, is, config.Sub(path, key))
+		if out = config.Set(out, []string{key}, left); len(left) == 0 && len(mine) > 0 {
+			out = config.Unset(out, []string{key}) // the sender says whether it is there
+		}
+	}
+	return out
+}

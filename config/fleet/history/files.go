@@ -1,0 +1,110 @@
+package history
+
+import (
+	"strings"
+
+	"edgespan/config"
+	"edgespan/config/fleet/topology"
+	"edgespan/config/layers"
+)
+
+// Files are the documents of the seed's files under /data/cfg. Nil is a file that there is
+// not.
+type Files struct {
+	Network  config.Object            // network_config_overrides.json
+	Nodes    config.Object            // node_config_overrides.json, {node: {…}}
+	Auto     config.Object            // auto_node_config_overrides.json, {node: {…}}
+	Topology config.Object            // e2e_topology.conf
+	Metadata config.Object            // config_metadata.json
+	E2E      map[string]config.Object // "controller": controller_config.json, …
+}
+
+// Import is the change that makes the layers what the files say: a node that a file does
+// not have loses its layer, and a file that there is not changes nothing. What is
+// deprecated or read-only is taken, as from a file that was there at the start. Faults
+// (config.Faults, the first segment of the path being the layer) are a node's layer that is
+// no object, and what is wrong with a topology.
+func (s State) Import(f Files) (Change, error) {
+	c := Change{Message: "import files", Layers: map[Layer]config.Object{}}
+	var faults config.Faults
+	for kind, doc := range map[Kind]config.Object{Network: f.Network, Topology: f.Topology, Metadata: f.Metadata} {
+		if doc != nil {
+			c.Layers[Layer{Kind: kind}] = doc
+		}
+	}
+	for name, doc := range f.E2E {
+		if doc != nil {
+			c.Layers[Layer{E2E, name}] = doc
+		}
+	}
+	if f.Topology != nil {
+		_, wrong := topology.FromDocument(f.Topology)
+		faults = below(faults, Topology, wrong)
+	}
+	have, err := s.entries(s.objects())
+	if err != nil {
+		return Change{}, err
+	}
+	for kind, doc := range map[Kind]config.Object{Node: f.Nodes, Auto: f.Auto} {
+		if doc == nil {
+			continue
+		}
+		for _, e := range have {
+			if e.Layer.Kind == kind {
+				c.Layers[e.Layer] = nil
+			}
+		}
+		nodes, wrong := layers.NodeLayers(doc)
+		faults = below(faults, kind, wrong)
+		for name, own := range nodes {
+			c.Layers[Layer{kind, name}] = own
+		}
+	}
+	if faults.Sort(); len(faults) > 0 {
+		return Change{}, faults
+	}
+	return c, nil
+}
+
+// below adds the faults of a layer.
+func below(faults config.Faults, k Kind, more config.Faults) config.Faults {
+	for _, f := range more {
+		f.Path = config.Sub([]string{k.String()}, f.Path...)
+		faults = append(faults, f)
+	}
+	return faults
+}
+
+// Export is the state as files. What belongs to single replicas of the controller is in
+// none. Without any node's layer a node file says {}.
+func (s State) Export() (Files, error) {
+	all, err := s.All()
+	if err != nil {
+		return Files{}, err
+	}
+	f := Files{Nodes: config.Object{}, Auto: config.Object{}}
+	for _, v := range all {
+		switch v.Layer.Kind {
+		case Network:
+			f.Network = v.Document
+		case Node:
+			f.Nodes[v.Layer.Name] = v.Document
+		case Auto:
+			f.Auto[v.Layer.Name] = v.Document
+		case Topology:
+			f.Topology = v.Document
+		case Metadata:
+			f.Metadata = v.Document
+		case E2E:
+			if strings.Contains(v.Layer.Name, "/") {
+				continue
+			}
+			if f.E2E == nil {
+				f.E2E = map[string]config.Object{}
+			}
+			f.E2E[v.Layer.Name] = v.Document
+		case Peer, Cluster, Deployment: // the seed has no files of them
+		}
+	}
+	return f, nil
+}

@@ -1,0 +1,43 @@
+package ops
+
+import (
+	"errors"
+	"fmt"
+
+	"edgespan/config/fleet/history"
+	"edgespan/config/layers"
+	"edgespan/config/layers/override"
+)
+
+// damaged says whether what a node has of its own is damaged: nobody knows its config. It gets
+// none until that is mended, and holds no other node up.
+func (j *judge) damaged(node string) bool {
+	return j.read[autoLayer(node)].Damaged != nil || j.read[nodeLayer(node)].Damaged != nil
+}
+
+func damagedFault(bad error) override.Fault {
+	f := override.Fault{Rule: RuleHistory, What: bad.Error(), Allowed: "a write that replaces it, or a restore of an earlier revision, is required"}
+	var d *history.DamagedError
+	if errors.As(bad, &d) {
+		f.Path, f.What = []string{d.Layer.String()}, fmt.Sprintf("is damaged in the store since revision %d wrote it (%v)", d.Revision, d.Err)
+	}
+	return f
+}
+
+// replaces are the layers that a write replaces whole, whatever they are. What else it needs of the nodes that it names must be readable.
+func (j *judge) replaces(c override.Change, named []string) (whole []history.Layer, err error) {
+	var needs []history.Layer
+	switch {
+	case c.Layer == layers.Network && c.Op == override.Set:
+		whole = append(whole, networkLayer)
+	case c.Layer == layers.Node:
+		for _, name := range named {
+			if needs = append(needs, autoLayer(name)); c.Op == override.Set {
+				whole = append(whole, nodeLayer(name))
+			} else {
+				needs = append(needs, nodeLayer(name))
+			}
+		}
+	}
+	return whole, j.layersOf(needs...)
+}

@@ -1,0 +1,341 @@
+package ops
+
+import (
+	"slices"
+	"strings"
+
+	"edgespan/config"
+	"edgespan/config/fleet/controllerconf"
+	"edgespan/config/fleet/history"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/override"
+)
+
+// The configuration files of the controller and the aggregator are layers without layering:
+// e2e/<file> is what all replicas share, and what those have that no own part was written
+// for; e2e/<file>/<replica> is a replica's own part. Once there is one it alone counts for
+// what is not shared.
+
+// controllerFile is the file of the program that judges.
+const controllerFile = "controller"
+
+func fileLayer(file, replica string) history.Layer {
+	if replica != "" {
+		file += "/" + replica
+	}
+	return history.Layer{Kind: history.E2E, Name: file}
+}
+
+// fileOf is the file and the replica that a layer is of.
+func fileOf(l history.Layer) (file, replica string) {
+	file, replica, _ = strings.Cut(l.Name, "/")
+	return file, replica
+}
+
+// whole is a replica's file: what is shared, and its own part.
+func whole(m *metadata.Metadata, shared, own config.Object) config.Object {
+	if own == nil {
+		return shared
+	}
+	all := controllerconf.Shared(m, shared)
+	_, mine := m.Split(own)
+	out, _ := config.Merge(all, mine)
+	return out
+}
+
+func (w *World) file(name string) (*metadata.Metadata, error) {
+	m, known := w.E2E[name]
+	if !known || m == nil {
+		return nil, &NotFoundError{"file " + config.Quote(name), "controller and aggregator are allowed"}
+	}
+	return m, nil
+}
+
+// File is the file of the controller or the aggregator as a replica has it; "" is what is
+// there without any replica's own part.
+func (w *World) File(file, replica string, reveal bool) (Document, error) {
+	m, err := w.file(file)
+	if err != nil {
+		return Document{}, err
+	}
+	shared, own, err := w.judge().parts(file, replica)
+	if err != nil {
+		return Document{}, err
+	}
+	return w.document(m, whole(m, shared.Document, own.Document), max(shared.Revision, own.Revision), reveal), nil
+}
+
+// FileChange is what the change of a file between two states leads to in a replica: others
+// write what is shared too.
+func (w *World) FileChange(file, replica string, before history.State) (controllerconf.Change, error) {
+	m, err := w.file(file)
+	if err != nil {
+		return controllerconf.Change{}, err
+	}
+	var docs [2]config.Object
+	for i, state := range []history.State{before, w.State} {
+		past := *w
+		past.State = state
+		shared, own, err := past.judge().parts(file, replica)
+		if err != nil {
+			return controllerconf.Change{}, err
+		}
+		docs[i] = normal(whole(m, shared.Document, own.Document))
+	}
+	return controllerconf.Changes(m, docs[0], docs[1]), nil
+}
+
+func (j *judge) parts(file, replica string) (shared, own history.Version, err error) {
+	if shared, err = j.layer(fileLayer(file, "")); err != nil || replica == "" {
+		return shared, own, err
+	}
+	own, err = j.layer(fileLayer(file, replica))
+	return shared, own, err
+}
+
+// normal is a stored file in its normal form; one that has none is what it is.
+func normal(doc config.Object) config.Object {
+	if out, faults := controllerconf.Normalize(doc); len(faults) == 0 {
+		return out
+	}
+	return doc
+}
+
+// setE2E writes a file: what is shared for all replicas, the rest for one.
+func (j *judge) setE2E(q SetE2E) (Outcome, error) {
+	m, err := j.file(q.File)
+	if err != nil {
+		return Outcome{}, err
+	}
+	shared, own, err := j.parts(q.File, q.Replica)
+	if err != nil {
+		return Outcome{}, err
+	}
+	before := normal(whole(m, shared.Document, own.Document))
+	request := q.Config
+	if request == nil {
+		request = config.Object{}
+	}
+	var faults override.Faults
+	if asked, wrong := controllerconf.Normalize(request); len(wrong) == 0 {
+		request = asked
+	}
+	after, wrong := override.File(m, op(q.Modify), before, request)
+	faults = append(faults, wrong...)
+	if after == nil { // all faults at once: those of the request itself, too
+		after = request
+	}
+	checked, unknown, more := controllerconf.Check(m, after)
+	program, notes := j.ofProgram(q.File, before, checked, true)
+	faults = append(faults, faultsOf(RuleFile, nil, append(more, program...))...)
+	if len(faults) > 0 {
+		return Outcome{}, refused(faults)
+	}
+	c := history.Change{Layers: map[history.Layer]config.Object{}}
+	others, err := j.share(c, m, q, shared.Document, own.Document, checked)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if err := j.dropSame(c); err != nil {
+		return Outcome{}, err
+	}
+	if len(others) > 0 {
+		return Outcome{}, refused(others)
+	}
+	o := j.outcome(c, nil, nil, nil)
+	if len(c.Layers) > 0 {
+		o.Message = "Success. The file of the " + q.File + " changes."
+	}
+	for _, path := range unknown {
+		o.Unknown = append(o.Unknown, config.Sub([]string{q.File}, path...))
+	}
+	change := controllerconf.Changes(m, before, checked)
+	o.Actions, o.Flags = change.Actions, change.Flags
+	o.Warnings = append(append(o.Warnings, notes...), nextStart(q.File, change, notes)...)
+	if q.Replica == "" {
+		shadowed, err := j.shadowed(q.File, m, checked)
+		if err != nil {
+			return Outcome{}, err
+		}
+		o.Warnings = append(o.Warnings, shadowed...)
+	}
+	return o, nil
+}
+
+// ofProgram is what the program says of a change of its own file that its metadata has passed.
+func (j *judge) ofProgram(file string, before, after config.Object, asked bool) (config.Faults, []string) {
+	if file != controllerFile || j.Own == nil || after == nil {
+		return nil, nil
+	}
+	return j.Own(before, after, asked)
+}
+
+// shadowed tells of values for all replicas that some have another of their own for.
+func (j *judge) shadowed(file string, m *metadata.Metadata, doc config.Object) ([]string, error) {
+	all, err := j.State.Of(history.E2E)
+	if err != nil {
+		return nil, err
+	}
+	_, apart := m.Split(doc)
+	var out []string
+	for _, v := range all {
+		f, replica := fileOf(v.Layer)
+		if f != file || replica == "" || v.Document == nil {
+			continue
+		}
+		_, mine := m.Split(v.Document)
+		for _, path := range leaves(config.FullDiff(apart, mine), nil) {
+			if _, given := config.Lookup(apart, path); given {
+				out = append(out, file+": "+config.FormatPath(path)+": replica "+config.Quote(replica)+" has its own, which stays: a write for that replica changes it")
+			}
+		}
+	}
+	return out, nil
+}
+
+// leaves are the paths of a document's values.
+func leaves(v any, at []string) [][]string {
+	o, is := v.(config.Object)
+	if !is || len(o) == 0 && len(at) > 0 {
+		return [][]string{at}
+	}
+	var out [][]string
+	for _, key := range config.Keys(o) {
+		out = append(out, leaves(o[key], config.Sub(at, key))...)
+	}
+	return out
+}
+
+// ownGivesWay takes away what this replica keeps for itself of a file that is imported: the
+// file has it.
+func (j *judge) ownGivesWay(c history.Change, f history.Files) error {
+	for file, doc := range f.E2E {
+		l := fileLayer(file, j.Replica)
+		if doc == nil || j.Replica == "" {
+			continue
+		}
+		own, err := j.layer(l)
+		if err != nil {
+			return err
+		}
+		if own.Document != nil {
+			c.Layers[l] = nil
+		}
+	}
+	return nil
+}
+
+// nextStart tells of changes that count from the next start on. Those that the program has a note of
+// never do.
+func nextStart(file string, c controllerconf.Change, notes []string) []string {
+	var out []string
+	for _, path := range c.NextStart {
+		if slices.ContainsFunc(notes, func(n string) bool { return strings.HasPrefix(n, config.FormatPath(path)+": ") }) {
+			continue
+		}
+		out = append(out, file+": "+config.FormatPath(path)+": counts from the next start")
+	}
+	return out
+}
+
+// share divides a file between the layers, and takes the other replicas along: an entry of a
+// map that goes takes their own parts of it with it. Faults are what that makes wrong for
+// them.
+func (j *judge) share(c history.Change, m *metadata.Metadata, q SetE2E, shared, own, file config.Object) (override.Faults, error) {
+	if q.Replica == "" {
+		c.Layers[fileLayer(q.File, "")] = file
+		return nil, nil
+	}
+	theirs, mine := m.Split(file)
+	joined, wrong := controllerconf.Join(m, shared, theirs)
+	faults := faultsOf(RuleFile, nil, wrong)
+	c.Layers[fileLayer(q.File, "")] = joined
+	if _, apart := m.Split(shared); own != nil || len(mine) > 0 || len(apart) > 0 {
+		c.Layers[fileLayer(q.File, q.Replica)] = mine
+	}
+	all, err := j.State.Of(history.E2E)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range all {
+		file, replica := fileOf(v.Layer)
+		if file != q.File || replica == "" || replica == q.Replica || v.Document == nil {
+			continue
+		}
+		was := normal(whole(m, shared, v.Document))
+		is, wrong := controllerconf.Join(m, was, theirs)
+		if len(wrong) == 0 {
+			if _, _, before := controllerconf.Check(m, was); len(before) == 0 {
+				_, _, wrong = controllerconf.Check(m, is)
+			}
+		}
+		faults = append(faults, faultsOf(RuleFile, []string{v.Layer.Name}, wrong)...)
+		_, part := m.Split(is)
+		c.Layers[v.Layer] = part
+	}
+	return faults, nil
+}
+
+// filesChange is what a change of several layers is for the controller's files.
+type filesChange struct {
+	faults  override.Faults
+	unknown [][]string
+	notes   []string
+	actions []metadata.Action
+	flags   []controllerconf.FlagChange
+}
+
+// filesChange checks the files that a change writes, and says what follows from it.
+func (j *judge) filesChange(c history.Change) (filesChange, error) {
+	var out filesChange
+	for _, l := range sortedLayers(c.Layers) {
+		if l.Kind != history.E2E {
+			continue
+		}
+		file, replica := fileOf(l)
+		m, err := j.file(file)
+		if err != nil {
+			return out, err
+		}
+		shared, own, err := j.parts(file, replica)
+		if err != nil {
+			return out, err
+		}
+		before := whole(m, shared.Document, own.Document)
+		if doc, written := c.Layers[fileLayer(file, "")]; written {
+			shared.Document = doc
+		}
+		if replica != "" {
+			own.Document = c.Layers[l]
+		}
+		after := whole(m, shared.Document, own.Document)
+		if after == nil {
+			after = config.Object{}
+		}
+		checked, unknown, faults := controllerconf.Check(m, after)
+		more, notes := j.ofProgram(file, normal(before), checked, false)
+		out.notes = append(out.notes, notes...)
+		if faults = append(faults, more...); len(faults) > 0 {
+			out.faults = append(out.faults, faultsOf(RuleFile, []string{l.Name}, faults)...)
+			continue
+		}
+		for _, path := range unknown {
+			out.unknown = append(out.unknown, config.Sub([]string{l.Name}, path...))
+		}
+		if replica == "" { // each replica finds out what its own part asks of it
+			change := controllerconf.Changes(m, normal(before), checked)
+			out.actions, out.flags = append(out.actions, change.Actions...), append(out.flags, change.Flags...)
+			out.notes = append(out.notes, nextStart(file, change, notes)...)
+		}
+	}
+	return out, nil
+}
+
+func sortedLayers(m map[history.Layer]config.Object) []history.Layer {
+	var out []history.Layer
+	for l := range m {
+		out = append(out, l)
+	}
+	slices.SortFunc(out, func(a, b history.Layer) int { return strings.Compare(a.String(), b.String()) })
+	return out
+}

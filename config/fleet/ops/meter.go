@@ -1,0 +1,120 @@
+package ops
+
+import (
+	"fmt"
+
+	"edgespan/config"
+	"edgespan/config/fleet/history"
+	"edgespan/config/layers"
+	"edgespan/config/layers/override"
+)
+
+// What one question may cost, whatever it asks for. A fleet of 3,000 nodes with 5 KB of overrides each can be read at once.
+const (
+	MaxAnswer = 16 << 20  // bytes of the documents that an answer has, as canonical text
+	maxLooked = 4_000_000 // keys and elements that are merged, walked and chosen for it
+)
+
+// TooLargeError is an answer that would take more than one question may cost.
+type TooLargeError struct{ what string }
+
+func (e *TooLargeError) Error() string { return "the answer: " + e.what }
+
+// meter counts what a question costs before the cost has come up.
+type meter struct {
+	ended  func() error // why it ends early: whoever asked has gone; nil: it does not
+	looked int
+	bytes  int
+}
+
+// look counts keys and elements that are about to be looked at.
+func (m *meter) look(n int) error {
+	if m.looked += n; m.looked > maxLooked {
+		return &TooLargeError{"takes too long to be made: ask for fewer nodes or paths at once"}
+	}
+	if m.ended == nil {
+		return nil
+	}
+	return m.ended()
+}
+
+// answer counts a document that becomes part of the answer.
+func (m *meter) answer(v any) error {
+	bytes, values := weigh(v)
+	if m.bytes += bytes; m.bytes > MaxAnswer {
+		return &TooLargeError{fmt.Sprintf("has more than %d MiB: ask for less at once, or for pages (limit)", MaxAnswer>>20)}
+	}
+	return m.look(values)
+}
+
+// maxExplained are the values of all layers that one explanation has: who wrote each is looked for in the history.
+const maxExplained = 5000
+
+// explainable refuses an explanation of more than that.
+func (j *judge) explainable(node string, set layers.Set, path []string) error {
+	for place, l := range map[layers.Layer]history.Layer{layers.Auto: autoLayer(node), layers.Network: networkLayer, layers.Node: nodeLayer(node)} {
+		v, err := j.layer(l)
+		if err != nil {
+			return err
+		}
+		set[place] = v.Document
+	}
+	all := 0
+	for _, o := range set {
+		v, _ := config.Lookup(o, path)
+		_, values := weigh(v)
+		all += values
+	}
+	if all > maxExplained {
+		return &TooLargeError{fmt.Sprintf("explains some %d values: at most %d are explained at once: name a path", all, maxExplained)}
+	}
+	return nil
+}
+
+// weigh is about how many bytes a value has as text, and how many keys and elements.
+func weigh(v any) (bytes, values int) {
+	add := func(b, n int) { bytes, values = bytes+b, values+n }
+	switch v := v.(type) {
+	case string:
+		return len(v) + 2, 1
+	case config.Object:
+		for key, below := range v {
+			b, n := weigh(below)
+			add(len(key)+4+b, n)
+		}
+	case []any:
+		for _, below := range v {
+			b, n := weigh(below)
+			add(1+b, n)
+		}
+	default:
+		return 8, 1
+	}
+	return bytes + 2, values + 1
+}
+
+const (
+	maxStrangers = 100  // that one refusal names
+	maxTop       = 1000 // keys at the top of one layer; the largest known has 40
+)
+
+// wide are faults for overrides with more keys at their top than any config has: each is a section of its own to be judged.
+func wide(c override.Change) override.Faults {
+	var faults override.Faults
+	check := func(node string, o config.Object) {
+		if len(o) > maxTop {
+			faults = append(faults, override.Fault{
+				Nodes: []string{node}, Rule: override.RuleRequest, What: fmt.Sprintf("has %d keys at its top", len(o)), Allowed: fmt.Sprintf("at most %d are allowed", maxTop),
+			})
+		}
+	}
+	if c.Layer == layers.Network {
+		check("", c.Overrides)
+		return faults
+	}
+	for _, name := range config.Keys(c.Overrides) {
+		o, _ := c.Overrides[name].(config.Object)
+		check(name, o)
+	}
+	return faults
+}

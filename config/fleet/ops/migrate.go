@@ -1,0 +1,169 @@
+package ops
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"edgespan/config"
+	"edgespan/config/fleet/history"
+	"edgespan/config/layers/migrate"
+	"edgespan/config/layers/override"
+)
+
+// RuleMigration is that of faults of documents that can't be brought to newer keys.
+const RuleMigration = "migration"
+
+// mostMoved are named in the message of a revision, which every list of the history shows.
+const mostMoved = 5
+
+// Moved is one key that a migration moved or took out, and the layers in which it did.
+type Moved struct {
+	Version, From, To string // To is "" where the value is of no use any more
+	Kept              bool   // the new key was set already, otherwise, and stays
+	Layers            []string
+}
+
+// String is a line for people. It has no value in it.
+func (m Moved) String() string {
+	where := "in " + m.Layers[0]
+	if n := len(m.Layers); n > 1 {
+		where = fmt.Sprintf("in %d layers", n)
+	}
+	switch {
+	case m.To == "":
+		return m.Version + ": " + m.From + " is gone " + where
+	case m.Kept:
+		return m.Version + ": " + m.From + " is gone " + where + ": " + m.To + " is set already and stays"
+	}
+	return m.Version + ": " + m.From + " -> " + m.To + " " + where
+}
+
+// softwares are the versions that the fleet's nodes run, as far as they are known.
+func (w *World) softwares() []string {
+	var out []string
+	for _, n := range w.Nodes {
+		if n.Versions.Software != "" {
+			out = append(out, n.Versions.Software)
+		}
+	}
+	return out
+}
+
+// DueMigrations are those that the layers wait for: first to run now, then held by nodes of an older version.
+func (w *World) DueMigrations() migrate.Selection { return migrate.Due(w.Migrated, w.softwares()) }
+
+// HeldBy are the names of the nodes that run an older version than a migration is to, sorted.
+func (w *World) HeldBy(m migrate.Migration) []string {
+	var out []string
+	for _, name := range w.known() {
+		if v := w.Nodes[name].Versions.Software; v != "" && m.Newer(v) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// migrateAll brings all layers to newer keys.
+func (j *judge) migrateAll() (Outcome, error) {
+	all, err := j.State.All()
+	if err != nil {
+		return Outcome{}, err
+	}
+	c := history.Change{Layers: map[history.Layer]config.Object{}}
+	for _, v := range all {
+		j.read[v.Layer] = v
+		c.Layers[v.Layer] = v.Document
+	}
+	moved, faults := migrateLayers(j.DueMigrations(), c)
+	if len(faults) > 0 {
+		return Outcome{}, refused(faults)
+	}
+	o, err := j.layersChange(c, nil)
+	if o.Change.Message = "migrate layers"; err == nil && len(o.Change.Layers) > 0 {
+		o.Migrated = moved
+	}
+	return o, err
+}
+
+// imported takes files to the keys that the fleet's layers have.
+func (j *judge) imported(c history.Change, err error) (Outcome, error) {
+	if err != nil {
+		return j.back(c, err)
+	}
+	moved, faults := migrateLayers(migrate.Level(j.Migrated, j.softwares()), c)
+	if len(faults) > 0 {
+		return Outcome{}, refused(faults)
+	}
+	o, err := j.back(c, nil)
+	if err == nil && len(o.Change.Layers) > 0 {
+		o.Migrated = moved
+		for _, m := range moved {
+			o.Warnings = append(o.Warnings, "migrated: "+m.String())
+		}
+	}
+	return o, err
+}
+
+// migrateLayers replaces the documents of a change by migrated ones.
+func migrateLayers(s migrate.Selection, c history.Change) ([]Moved, override.Faults) {
+	var faults override.Faults
+	all := map[string]*Moved{}
+	for _, l := range sortedLayers(c.Layers) {
+		kind, has := migratedKind(l)
+		if !has || c.Layers[l] == nil {
+			continue
+		}
+		doc, changes, wrong := s.Run(kind, c.Layers[l])
+		for _, f := range wrong {
+			faults = append(faults, override.Fault{Path: config.Sub([]string{l.String()}, f.Path...), Rule: RuleMigration, What: f.What, Allowed: f.Allowed})
+		}
+		if len(changes) > 0 && wrong == nil {
+			c.Layers[l] = doc
+		}
+		for _, change := range changes {
+			m := Moved{Version: change.Version, From: config.FormatPath(change.From), Kept: change.Kept}
+			if change.To != nil {
+				m.To = config.FormatPath(change.To)
+			}
+			key := fmt.Sprintf("%s\x00%s\x00%s\x00%t", m.Version, m.From, m.To, m.Kept)
+			if all[key] == nil {
+				all[key] = &m
+			}
+			all[key].Layers = append(all[key].Layers, l.String())
+		}
+	}
+	var out []Moved
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, *all[key])
+	}
+	return out, faults
+}
+
+// migratedKind is which migrations are for a layer.
+func migratedKind(l history.Layer) (migrate.Kind, bool) {
+	switch l.Kind {
+	case history.Network, history.Node, history.Auto:
+		return migrate.Node, true
+	case history.E2E:
+		if file, _ := fileOf(l); file == controllerFile {
+			return migrate.Controller, true
+		}
+		return migrate.Aggregator, true
+	}
+	return "", false
+}
+
+// MigratedText is what moved, in the one line that the message of a revision is.
+func (o Outcome) MigratedText() string {
+	var lines []string
+	for i, m := range o.Migrated {
+		if i == mostMoved {
+			lines = append(lines, fmt.Sprintf("and %d more", len(o.Migrated)-i))
+			break
+		}
+		lines = append(lines, config.Cut(m.String(), 160))
+	}
+	return strings.Join(lines, "; ")
+}

@@ -1,0 +1,95 @@
+package ops
+
+import (
+	"slices"
+	"strings"
+
+	"edgespan/config"
+	"edgespan/config/fleet/optimize"
+	"edgespan/config/layers/override"
+)
+
+// optimize assigns polarities, channels, golay codes and superframes.
+func (j *judge) optimize(q Optimize) (Outcome, error) {
+	var faults override.Faults
+	for _, kind := range q.Kinds {
+		if !slices.Contains(optimize.All, kind) {
+			faults = append(faults, override.Fault{Rule: override.RuleRequest, What: "is " + config.Quote(string(kind)), Allowed: "polarity, channel, golay and superframe are allowed"})
+		}
+	}
+	if len(q.Kinds) == 0 {
+		faults = append(faults, override.Fault{Rule: override.RuleRequest, What: "the write names no kind", Allowed: "polarity, channel, golay and superframe are allowed"})
+	}
+	was, err := j.chart()
+	if err != nil {
+		return Outcome{}, err
+	}
+	if was.doc == nil {
+		faults = append(faults, override.Fault{Rule: override.RuleRequest, What: "there is no topology", Allowed: "one is required"})
+	}
+	if len(faults) > 0 {
+		return Outcome{}, refused(faults)
+	}
+	channels, err := j.channels()
+	if err != nil {
+		return Outcome{}, err
+	}
+	r, wrong := optimize.Run(optimize.Input{
+		Topology: was.topology, Auto: files(was.auto), Network: was.network, Node: files(was.own), Channels: channels, ClearUser: q.ClearUser,
+	}, q.Kinds...)
+	if len(wrong) > 0 {
+		for _, f := range wrong {
+			faults = append(faults, override.Fault{Nodes: f.Nodes, Path: f.Path, Rule: RuleOptimize, What: f.What, Allowed: f.Allowed})
+		}
+		return Outcome{}, refused(faults)
+	}
+	is := was
+	is.auto, is.own = apart(r.Auto), apart(r.Node)
+	return j.charted(was, is, r.Notes)
+}
+
+// channels are those that the controller's file allows; nil where it allows none, as an
+// empty list does.
+func (j *judge) channels() ([]int64, error) {
+	v, err := j.layer(fileLayer("controller", ""))
+	if err != nil {
+		return nil, err
+	}
+	text, _ := config.Lookup(v.Document, []string{"topologyParams", "enabledChannels"})
+	list, _ := text.(string)
+	var out []int64
+	for _, word := range strings.Split(list, ",") {
+		word = strings.TrimSpace(word)
+		if len(word) == 1 && word >= "1" && word <= "4" {
+			out = append(out, int64(word[0]-'0'))
+		}
+	}
+	return out, nil
+}
+
+// ChannelsStale says whether an auto channel in use is enabled no more: only then
+// UPDATE_CHANNEL_ASSIGNMENT assigns channels anew.
+func (w *World) ChannelsStale() (bool, error) {
+	j := w.judge()
+	c, err := j.chart()
+	if err != nil {
+		return false, err
+	}
+	enabled, err := j.channels()
+	if err != nil {
+		return false, err
+	}
+	if len(enabled) == 0 {
+		enabled = []int64{2}
+	}
+	for _, n := range c.topology.Nodes {
+		radios, _ := c.auto[n.Name][radioOverride].(config.Object)
+		for mac := range radios {
+			v, _ := config.Lookup(radios, []string{mac, "fwParams", "channel"})
+			if channel, is := v.(int64); is && !slices.Contains(enabled, channel) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}

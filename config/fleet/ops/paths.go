@@ -1,0 +1,90 @@
+package ops
+
+import (
+	"slices"
+
+	"edgespan/config"
+)
+
+// star is every key at its place in a path; at the end it is the whole object.
+const star = "*"
+
+// choose is what of a document lies at paths.
+func (j *judge) choose(doc config.Object, paths [][]string) (config.Object, error) {
+	chosen := config.Object{}
+	_, all := weigh(doc)
+	for _, path := range paths {
+		cost := len(path)
+		if slices.Contains(path, star) {
+			cost = all // it may walk through everything and find nothing
+		}
+		if err := j.cost.look(cost); err != nil {
+			return nil, err
+		}
+		v, has := pick(doc, path)
+		o, is := v.(config.Object)
+		if !has || !is {
+			continue
+		}
+		_, values := weigh(o)
+		if err := j.cost.look(values); err != nil {
+			return nil, err
+		}
+		chosen, _ = config.Merge(chosen, o) // parts of one document don't clash
+	}
+	return chosen, nil
+}
+
+// pick is v with only what lies at a path of it.
+func pick(v any, path []string) (any, bool) {
+	if len(path) == 0 {
+		return v, true
+	}
+	o, is := v.(config.Object)
+	switch {
+	case !is:
+		return nil, false
+	case path[0] != star:
+		below, has := o[path[0]]
+		if !has {
+			return nil, false
+		}
+		picked, has := pick(below, path[1:])
+		return config.Object{path[0]: picked}, has
+	case len(path) == 1:
+		return o, true
+	}
+	out := config.Object{}
+	for key, below := range o {
+		if picked, has := pick(below, path[1:]); has {
+			out[key] = picked
+		}
+	}
+	return out, len(out) > 0
+}
+
+// places are the paths of a document that a path with stars means. A star at the end is the
+// object that it stands in.
+func places(v any, path, at []string) [][]string {
+	if len(path) == 0 {
+		return [][]string{at}
+	}
+	o, is := v.(config.Object)
+	switch {
+	case !is:
+		return nil
+	case path[0] != star:
+		below, has := o[path[0]]
+		if !has {
+			return nil
+		}
+		return places(below, path[1:], config.Sub(at, path[0]))
+	case len(path) == 1:
+		return [][]string{at}
+	}
+	var out [][]string
+	for _, key := range config.Keys(o) {
+		out = append(out, places(o[key], path[1:], config.Sub(at, key))...)
+	}
+	return out
+}

@@ -1,0 +1,306 @@
+package ops
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"edgespan/config"
+	"edgespan/config/fleet/history"
+	"edgespan/config/layers/override"
+	"edgespan/config/peer"
+)
+
+// The writes of peers and clusters (docs/adr/0020). What follows for deployed clusters is done
+// with them: a tunnel that goes gives its number back, a new one gets one.
+type (
+	// Describe writes descriptors, each whole: kind, metadata and spec. All pass or none does.
+	Describe struct{ Documents []config.Object }
+	// Undescribe takes descriptors away. What a deployed cluster needs stays.
+	Undescribe struct {
+		Kind  string // peer.KindPeer or peer.KindCluster
+		Names []string
+	}
+	// Deploy wants clusters on their members.
+	Deploy struct{ Clusters []string }
+	// Undeploy wants them gone from there.
+	Undeploy struct{ Clusters []string }
+)
+
+func (Describe) write()   {}
+func (Undescribe) write() {}
+func (Deploy) write()     {}
+func (Undeploy) write()   {}
+
+// described are the layers of a fleet's peers, by name.
+type described struct {
+	peers, clusters, deployments map[string]config.Object
+}
+
+// described reads them once for an operation: who changes what it gives takes a copy. Of what is
+// damaged nobody knows which nodes it concerns, so all must be sound but what is written.
+func (j *judge) described(written ...history.Layer) (described, error) {
+	if j.peers != nil {
+		return *j.peers, nil
+	}
+	d := described{map[string]config.Object{}, map[string]config.Object{}, map[string]config.Object{}}
+	for kind, into := range map[history.Kind]map[string]config.Object{
+		history.Peer: d.peers, history.Cluster: d.clusters, history.Deployment: d.deployments,
+	} {
+		all, err := j.State.Anyway().Of(kind)
+		if err != nil {
+			return d, err
+		}
+		for _, v := range all {
+			j.read[v.Layer] = v
+			if v.Damaged != nil && !slices.Contains(written, v.Layer) {
+				return d, told(v.Damaged)
+			}
+			if v.Document != nil {
+				into[v.Layer.Name] = v.Document
+			}
+		}
+	}
+	j.peers = &d
+	return d, nil
+}
+
+// lay is what is described with a change laid over it.
+func (d described) lay(c history.Change) described {
+	d = described{maps.Clone(d.peers), maps.Clone(d.clusters), maps.Clone(d.deployments)}
+	for l, doc := range c.Layers {
+		var into map[string]config.Object
+		switch l.Kind {
+		case history.Peer:
+			into = d.peers
+		case history.Cluster:
+			into = d.clusters
+		case history.Deployment:
+			into = d.deployments
+		default:
+			continue
+		}
+		if delete(into, l.Name); doc != nil {
+			into[l.Name] = doc
+		}
+	}
+	return d
+}
+
+// fleet reads what is described. Faults have the layer before their path; what has faults is
+// left out.
+func (d described) fleet() (*peer.Fleet, config.Faults) {
+	var faults config.Faults
+	below := func(kind history.Kind, name string, more config.Faults) bool {
+		for _, f := range more {
+			faults.Add(config.Sub([]string{history.Layer{Kind: kind, Name: name}.String()}, f.Path...), f.What, f.Allowed)
+		}
+		return len(more) == 0
+	}
+	named := func(at, is string) config.Faults {
+		if at == is {
+			return nil
+		}
+		return config.Faults{{Path: []string{"metadata", "name"}, What: "is " + config.Quote(is), Allowed: config.Quote(at) + " is allowed"}}
+	}
+	peers, clusters, deployments := map[string]peer.Peer{}, map[string]peer.Cluster{}, map[string]peer.Deployment{}
+	for name, doc := range d.peers {
+		p, wrong := peer.ParsePeer(doc)
+		if below(history.Peer, name, append(wrong, named(name, p.Name)...)) {
+			peers[name] = p
+		}
+	}
+	for name, doc := range d.clusters {
+		c, wrong := peer.ParseCluster(doc)
+		if below(history.Cluster, name, append(wrong, named(name, c.Name)...)) {
+			clusters[name] = c
+		}
+	}
+	for name, doc := range d.deployments {
+		v, wrong := peer.ParseDeployment(doc)
+		if below(history.Deployment, name, wrong) {
+			deployments[name] = v
+		}
+	}
+	return peer.NewFleet(peers, clusters, deployments), faults
+}
+
+// Peers are the descriptors and deployments of the fleet. Those with faults, which only a
+// store that was written by others has, are left out and told.
+func (w *World) Peers() (*peer.Fleet, error) {
+	d, err := w.judge().described()
+	if err != nil {
+		return nil, err
+	}
+	f, faults := d.fleet()
+	if len(faults) > 0 {
+		return f, faults
+	}
+	return f, nil
+}
+
+// describe is a write of descriptors.
+func (j *judge) describe(q Describe) (Outcome, error) {
+	c := history.Change{Layers: map[history.Layer]config.Object{}}
+	var faults override.Faults
+	if len(q.Documents) == 0 {
+		faults = append(faults, override.Fault{Rule: override.RuleRequest, What: "the write has no document", Allowed: "one or more are allowed"})
+	}
+	for i, doc := range q.Documents {
+		kind, _ := doc["kind"].(string)
+		name, _ := config.Lookup(doc, []string{"metadata", "name"})
+		text, _ := name.(string)
+		l := history.Layer{Kind: history.Peer, Name: text}
+		var wrong config.Faults
+		switch kind {
+		case peer.KindPeer:
+			var err error
+			if doc, err = j.unmasked(l, doc); err != nil {
+				return Outcome{}, err
+			}
+			_, wrong = peer.ParsePeer(doc)
+		case peer.KindCluster:
+			l.Kind = history.Cluster
+			_, wrong = peer.ParseCluster(doc)
+		default:
+			wrong.Add([]string{"kind"}, "is "+config.Quote(kind), peer.KindPeer+" and "+peer.KindCluster+" are allowed")
+		}
+		below := l.String()
+		if text == "" || kind != peer.KindPeer && kind != peer.KindCluster {
+			below = fmt.Sprintf("documents/%d", i+1)
+		}
+		if _, twice := c.Layers[l]; twice {
+			wrong.Add(nil, "is there twice", "each once is allowed")
+		}
+		faults = append(faults, faultsOf(RulePeers, []string{below}, wrong)...)
+		c.Layers[l] = doc
+	}
+	if len(faults) > 0 {
+		return Outcome{}, refused(faults)
+	}
+	return j.layersChange(c, nil)
+}
+
+// undescribe takes descriptors away.
+func (j *judge) undescribe(q Undescribe) (Outcome, error) {
+	kind := history.Peer
+	if q.Kind == peer.KindCluster {
+		kind = history.Cluster
+	}
+	d, err := j.described()
+	if err != nil {
+		return Outcome{}, err
+	}
+	c := history.Change{Layers: map[history.Layer]config.Object{}}
+	var missing []string
+	for _, name := range q.Names {
+		l := history.Layer{Kind: kind, Name: name}
+		if c.Layers[l] = nil; j.read[l].Document == nil {
+			missing = append(missing, name)
+		}
+	}
+	have := d.peers
+	if kind == history.Cluster {
+		have = d.clusters
+	}
+	if len(missing) > 0 {
+		return Outcome{}, notThere(kind.String(), missing, have)
+	}
+	return j.layersChange(c, nil)
+}
+
+func notThere(kind string, missing []string, have map[string]config.Object) error {
+	allowed := "there is none"
+	if len(have) > 0 {
+		allowed = config.OrList(sortedNames(have)) + " is allowed"
+	}
+	slices.Sort(missing)
+	return &NotFoundError{What: kind + " " + strings.Join(slices.Compact(missing), ", "), Allowed: allowed}
+}
+
+// deploy wants clusters, or no longer.
+func (j *judge) deploy(names []string, wanted bool) (Outcome, error) {
+	d, err := j.described()
+	if err != nil {
+		return Outcome{}, err
+	}
+	c := history.Change{Layers: map[history.Layer]config.Object{}}
+	var missing, notes []string
+	for _, name := range names {
+		l := history.Layer{Kind: history.Deployment, Name: name}
+		_, is := d.deployments[name]
+		switch {
+		case d.clusters[name] == nil && !(is && !wanted):
+			missing = append(missing, name)
+		case is == wanted && wanted:
+			notes = append(notes, "cluster "+name+" is deployed already")
+		case is == wanted:
+			notes = append(notes, "cluster "+name+" is not deployed")
+		case wanted: // numbers follow with all others
+			c.Layers[l] = peer.Deployment{Cluster: name}.Document()
+		default:
+			c.Layers[l] = nil
+		}
+	}
+	if len(names) == 0 {
+		return Outcome{}, refused(override.Faults{{Rule: override.RuleRequest, What: "the write names no cluster", Allowed: "one or more are allowed"}})
+	}
+	if len(missing) > 0 {
+		return Outcome{}, notThere("cluster", missing, d.clusters)
+	}
+	return j.layersChange(c, notes)
+}
+
+// peersChange is what a change of layers does to peers: the numbers of tunnels follow their
+// clusters, and every cluster that is deployed must be one that can be. It adds to the change.
+func (j *judge) peersChange(c history.Change) (touched []string, faults override.Faults, err error) {
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(c.Layers)), func(l history.Layer) bool {
+		return l.Kind == history.Peer || l.Kind == history.Cluster || l.Kind == history.Deployment
+	}) {
+		return nil, nil, nil
+	}
+	was, err := j.described(slices.Collect(maps.Keys(c.Layers))...)
+	if err != nil {
+		return nil, nil, err
+	}
+	before, _ := was.fleet()
+	is := was.lay(c)
+	after, wrong := is.fleet()
+	faults = append(faultsOf(RulePeers, nil, wrong), j.wrongIDs(after)...)
+	for _, name := range sortedNames(is.deployments) {
+		below := []string{history.Layer{Kind: history.Cluster, Name: name}.String()}
+		if is.clusters[name] == nil {
+			faults = append(faults, override.Fault{Path: below, Rule: RulePeers, What: "is deployed", Allowed: "a cluster that was undeployed is allowed to go"})
+			continue
+		}
+		if _, read := after.Clusters[name]; !read {
+			continue // its faults are told
+		}
+		d, wrong := after.Deploy(name)
+		if faults = append(faults, faultsOf(RulePeers, below, wrong)...); len(wrong) > 0 {
+			continue
+		}
+		after.Deployments[name] = d
+		l := history.Layer{Kind: history.Deployment, Name: name}
+		if doc := d.Document(); !config.Equal(doc, is.deployments[name]) {
+			c.Layers[l] = doc
+		}
+	}
+	return peer.Touched(before, after), faults, nil
+}
+
+// wrongIDs are the peers whose descriptor names another node than the one of that name.
+func (j *judge) wrongIDs(f *peer.Fleet) override.Faults {
+	var faults override.Faults
+	for name, p := range f.Peers {
+		is := j.Nodes[j.before(name)].ID
+		if said := p.ID.String(); p.ID != [16]byte{} && is != "" && !strings.EqualFold(said, is) {
+			faults = append(faults, override.Fault{
+				Path: []string{history.Layer{Kind: history.Peer, Name: name}.String(), "metadata", "id"}, Rule: RulePeers,
+				What: "is " + said + ", the node of this name is " + is, Allowed: is + " is allowed, or none",
+			})
+		}
+	}
+	return faults
+}

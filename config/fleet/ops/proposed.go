@@ -1,0 +1,67 @@
+package ops
+
+import (
+	"maps"
+
+	"edgespan/config"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/override"
+)
+
+// Proposed is what a node told of its board (nodeproto.BaseConfig), for whoever decides on it. What
+// the fleet's metadata or its own calls secret is masked. Its own may have a vendor's actions, as once it is
+// accepted. Metadata with faults may call anything secret: all values are masked then.
+func (w *World) Proposed(doc config.Object, reveal bool) (Document, error) {
+	masks, readable := []*metadata.Metadata{w.Metadata}, true
+	if own, has := doc["metadata"]; has {
+		m, faults := ownMetadata(own)
+		masks, readable = append(masks, m), faults == nil
+	}
+	return w.masked(doc, 0, reveal, func() (any, bool) {
+		shown, hidden := config.Object{}, false
+		maps.Copy(shown, doc)
+		for _, key := range []string{"base", "hardware"} {
+			v, has := doc[key]
+			if !has {
+				continue
+			}
+			for _, m := range masks {
+				masked, any := maskBelow(m, v, 1)
+				v, hidden = masked, hidden || any
+			}
+			if !readable {
+				masked, any := maskValues(v, 1)
+				v, hidden = masked, hidden || any
+			}
+			shown[key] = v
+		}
+		return shown, hidden
+	}), nil
+}
+
+// ownMetadata is what a board says of its own config.
+func ownMetadata(v any) (*metadata.Metadata, config.Faults) {
+	doc, is := v.(config.Object)
+	if !is {
+		return nil, config.Faults{{Path: []string{"metadata"}, What: "is " + config.KindOf(v), Allowed: "must be an object"}}
+	}
+	return metadata.Parse(doc, metadata.Options{UnknownActions: true})
+}
+
+// maskValues masks each value of configs that lie some keys deep, whatever it is; the first keys of a config stay.
+func maskValues(v any, depth int) (any, bool) {
+	o, is := v.(config.Object)
+	switch {
+	case v == nil:
+		return nil, false
+	case !is || depth < 0:
+		return override.Hidden(), true
+	}
+	out, any := make(config.Object, len(o)), false
+	for key, below := range o {
+		shown, hidden := maskValues(below, depth-1)
+		out[key] = shown
+		any = any || hidden
+	}
+	return out, any
+}

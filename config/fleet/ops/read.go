@@ -1,0 +1,295 @@
+package ops
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+
+	"edgespan/config"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/topology"
+	"edgespan/config/layers"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/override"
+)
+
+// document is the answer to a read: masked unless it is to be revealed.
+func (w *World) document(m *metadata.Metadata, o config.Object, revision uint64, reveal bool) Document {
+	if o == nil {
+		o = config.Object{}
+	}
+	return w.masked(o, revision, reveal, func() (any, bool) { return override.Mask(m, nil, o) })
+}
+
+func (w *World) masked(o config.Object, revision uint64, reveal bool, mask func() (any, bool)) Document {
+	d := Document{Object: o, Revision: revision}
+	hidden := false
+	if !reveal {
+		var shown any
+		shown, hidden = mask()
+		d.Object, _ = shown.(config.Object)
+	}
+	switch {
+	case !hidden:
+		d.Digest = config.MD5(o)
+	case len(w.MaskKey) > 0: // a digest without a key would say whether a guess is right
+		mac := hmac.New(sha256.New, w.MaskKey)
+		mac.Write(config.AppendCanonical(nil, o))
+		d.Digest = hex.EncodeToString(mac.Sum(nil))
+	}
+	return d
+}
+
+// Config is the effective config of one node, or parts of it. A node that is not known is a
+// NotFoundError. Refused are layers that clash or can't be read, and a node that never
+// reported while the question does not say software version and board.
+func (w *World) Config(q ConfigQuery) (Document, error) {
+	if err := w.find(q.Node); err != nil {
+		return Document{}, err
+	}
+	fact, v := w.Nodes[q.Node], q.Versions
+	if !fact.Reported && (v.Software == "" || v.Board == "") {
+		return Document{}, refused(override.Faults{{
+			Nodes: []string{q.Node}, Rule: override.RuleRequest, What: "No known node status",
+			Allowed: "Please pass the software version and hardware board ID directly",
+		}})
+	}
+	for _, field := range []struct{ asked, reported *string }{
+		{&v.Software, &fact.Versions.Software}, {&v.Firmware, &fact.Versions.Firmware}, {&v.Board, &fact.Versions.Board},
+	} {
+		if *field.asked == "" {
+			*field.asked = *field.reported
+		}
+	}
+	full, revision, err := w.judge().effective(q.Node, v, q.Paths)
+	if err != nil {
+		return Document{}, err
+	}
+	return w.document(w.Metadata, full, revision, q.Reveal), nil
+}
+
+// effective is a node's config for versions, or what of it lies at paths.
+func (j *judge) effective(node string, v layers.Versions, paths [][]string) (config.Object, uint64, error) {
+	_, set, err := j.kind(v)
+	if err != nil {
+		f := brokenFault(err)
+		f.Nodes = []string{node}
+		return nil, 0, refused(override.Faults{*f})
+	}
+	revision := uint64(0)
+	for place, l := range map[layers.Layer]history.Layer{layers.Auto: autoLayer(node), layers.Network: networkLayer, layers.Node: nodeLayer(node)} {
+		version, err := j.layer(l)
+		if err != nil {
+			return nil, 0, err
+		}
+		set[place] = version.Document
+		revision = max(revision, version.Revision)
+	}
+	for place, o := range set {
+		set[place] = within(o, paths)
+	}
+	for _, o := range set {
+		if _, values := weigh(o); values > 0 {
+			if err := j.cost.look(values); err != nil {
+				return nil, 0, err
+			}
+		}
+	}
+	full, clashes := set.Effective()
+	var faults override.Faults
+	for _, c := range clashes {
+		faults = append(faults, override.Fault{
+			Nodes: []string{node}, Path: c.Path, Rule: override.RuleClash, Layer: c.Above.String(),
+			What:    "is an object in the " + c.Below.String() + " layer and no object (" + c.Kind + ") in the " + c.Above.String() + " layer",
+			Allowed: "an object is allowed over an object only",
+		})
+	}
+	if len(paths) > 0 {
+		if full, err = j.choose(full, paths); err != nil {
+			return nil, 0, err
+		}
+	}
+	return full, revision, refused(faults)
+}
+
+// within is what of a layer paths can see, by their first keys: for many nodes it is enough
+// to merge that.
+func within(o config.Object, paths [][]string) config.Object {
+	if o == nil || len(paths) == 0 || slices.ContainsFunc(paths, func(p []string) bool { return len(p) == 0 || p[0] == star }) {
+		return o
+	}
+	out := config.Object{}
+	for _, path := range paths {
+		if v, has := o[path[0]]; has {
+			out[path[0]] = v
+		}
+	}
+	return out
+}
+
+// byNode is a document {node: {…}}, each masked by itself.
+func (w *World) byNode(o config.Object, revision uint64, reveal bool) Document {
+	return w.masked(o, revision, reveal, func() (any, bool) { return maskBelow(w.Metadata, o, 1) })
+}
+
+// maskBelow masks configs that lie some keys deep in an object.
+func maskBelow(m *metadata.Metadata, v any, depth int) (any, bool) {
+	o, is := v.(config.Object)
+	if depth == 0 || !is {
+		return override.Mask(m, nil, v)
+	}
+	out, any := make(config.Object, len(o)), false
+	for key, below := range o {
+		shown, hidden := maskBelow(m, below, depth-1)
+		out[key] = shown
+		any = any || hidden
+	}
+	return out, any
+}
+
+// Describe is the metadata of "node", "controller" or "aggregator", expanded.
+func (w *World) Describe(of string) (Document, error) {
+	m, known := w.E2E[of]
+	if of == "node" {
+		m, known = w.Metadata, true
+	}
+	if !known {
+		return Document{}, &NotFoundError{"metadata of " + config.Quote(of), "node, controller and aggregator are allowed"}
+	}
+	if m == nil {
+		return w.document(nil, nil, 0, true), nil
+	}
+	return w.document(nil, m.Document(), 0, true), nil
+}
+
+// Topology is the topology in the form of its file, with what is alive now: a node whose
+// stream a replica has is ONLINE, and a link is alive while both its nodes are.
+func (w *World) Topology() (Document, error) {
+	v, err := w.judge().layer(topologyLayer)
+	if err != nil {
+		return Document{}, err
+	}
+	if v.Document == nil {
+		return Document{}, &NotFoundError{"topology", "an import, a topology that is set, and one node, link or site that is added make one"}
+	}
+	o := v.Document
+	for key, edit := range map[string]func(config.Object) config.Object{"nodes": w.nodeAlive, "links": w.linkAlive} {
+		list, is := o[key].([]any)
+		if !is {
+			continue
+		}
+		out := slices.Clone(list)
+		for i, entry := range list {
+			if e, is := entry.(config.Object); is {
+				out[i] = edit(e)
+			}
+		}
+		o = config.Set(o, []string{key}, out)
+	}
+	return w.document(nil, o, v.Revision, true), nil
+}
+
+func (w *World) nodeAlive(e config.Object) config.Object {
+	name, _ := e["name"].(string)
+	status := topology.Offline
+	if w.Nodes[name].Alive {
+		status = topology.Online
+		if was, _ := e["status"].(int64); was == int64(topology.OnlineInitiator) {
+			status = topology.OnlineInitiator
+		}
+	}
+	return config.Set(e, []string{"status"}, int64(status))
+}
+
+func (w *World) linkAlive(e config.Object) config.Object {
+	a, _ := e["a_node_name"].(string)
+	z, _ := e["z_node_name"].(string)
+	return config.Set(e, []string{"is_alive"}, w.Nodes[a].Alive && w.Nodes[z].Alive)
+}
+
+// Explain says where each value at or below a path of a node's effective config is from,
+// secrets masked; nothing where there is none.
+func (w *World) Explain(node string, path []string) ([]history.Explanation, error) {
+	if err := w.find(node); err != nil {
+		return nil, err
+	}
+	j := w.judge()
+	_, set, err := j.kind(j.versions(node))
+	if err != nil {
+		f := brokenFault(err)
+		f.Nodes = []string{node}
+		return nil, refused(override.Faults{*f})
+	}
+	if err := j.explainable(node, set, path); err != nil {
+		return nil, err
+	}
+	all, err := w.State.Explain(node, set, path)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		x := &all[i]
+		at := x.Path
+		x.Value, _ = override.Mask(w.Metadata, at, x.Value)
+		// A shadow may lie on the way to the value; what hides a secret is one.
+		hide := func(s layers.Shadow) layers.Shadow {
+			if _, secret := override.Mask(w.Metadata, at, ""); secret {
+				s.Value, _ = override.Mask(w.Metadata, at, s.Value)
+				return s
+			}
+			s.Value, _ = override.Mask(w.Metadata, s.Path, s.Value)
+			return s
+		}
+		x.Explanation.Shadowed = slices.Clone(x.Explanation.Shadowed)
+		for i, s := range x.Explanation.Shadowed {
+			x.Explanation.Shadowed[i] = hide(s)
+		}
+		for i, s := range x.Shadowed {
+			x.Shadowed[i].Shadow = hide(s.Shadow)
+		}
+	}
+	return all, nil
+}
+
+// MaskDiffs are differences of layers with their secrets masked, as many as an answer may have.
+func (w *World) MaskDiffs(diffs []history.LayerDiff) ([]history.LayerDiff, error) {
+	out := slices.Clone(diffs)
+	cost := meter{ended: w.Ended}
+	for i, d := range out {
+		for _, v := range d.Values {
+			if err := errors.Join(cost.answer(v.Old), cost.answer(v.New)); err != nil {
+				return nil, err
+			}
+		}
+		m := w.metadataOf(d.Layer)
+		for _, v := range []*history.Version{&out[i].Before, &out[i].After} {
+			if v.Document != nil {
+				shown, _ := override.Mask(m, nil, v.Document)
+				v.Document, _ = shown.(config.Object)
+			}
+		}
+		out[i].Values = slices.Clone(d.Values)
+		for n, v := range d.Values {
+			out[i].Values[n].Old, _ = override.Mask(m, v.Path, v.Old)
+			out[i].Values[n].New, _ = override.Mask(m, v.Path, v.New)
+		}
+	}
+	return out, nil
+}
+
+// metadataOf is the one that describes a layer; nil for a topology and for metadata.
+func (w *World) metadataOf(l history.Layer) *metadata.Metadata {
+	switch l.Kind {
+	case history.Network, history.Node, history.Auto:
+		return w.Metadata
+	case history.E2E:
+		file, _ := fileOf(l)
+		return w.E2E[file]
+	case history.Peer:
+		return peerMetadata
+	case history.Topology, history.Metadata, history.Cluster, history.Deployment:
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package ops
+
+import (
+	"slices"
+	"strings"
+
+	"edgespan/config"
+	"edgespan/config/fleet"
+	"edgespan/config/fleet/history"
+	"edgespan/config/layers"
+	"edgespan/config/layers/override"
+)
+
+// Layer is one layer, in the form that LayerQuery names. A version without a match has the
+// latest base, and no firmware or hardware: {}.
+func (w *World) Layer(q LayerQuery) (Document, error) {
+	j := w.judge()
+	switch q.Layer {
+	case layers.Base, layers.Firmware:
+		return j.byVersion(q)
+	case layers.Hardware:
+		return j.byBoard(q)
+	case layers.Network:
+		v, err := j.layer(networkLayer)
+		if err != nil {
+			return Document{}, err
+		}
+		return w.document(w.Metadata, v.Document, v.Revision, q.Reveal), nil
+	case layers.Auto:
+		return j.ofNodes(history.Auto, q)
+	case layers.Node:
+		return j.ofNodes(history.Node, q)
+	}
+	return Document{}, &NotFoundError{"layer", "base, firmware, hardware, auto, network and node are allowed"}
+}
+
+// byVersion is base or firmware: {version: {…}}.
+func (j *judge) byVersion(q LayerQuery) (Document, error) {
+	versions, out := q.Versions, config.Object{}
+	if len(versions) == 0 {
+		if versions = j.Hardware.Base; q.Layer == layers.Firmware {
+			versions = j.Hardware.Firmware
+		}
+	}
+	var faults override.Faults
+	for _, version := range versions {
+		v := layers.Versions{Software: version}
+		if q.Layer == layers.Firmware {
+			v = layers.Versions{Firmware: version}
+		}
+		c := j.Hardware.KindOf(v).Choice
+		only := j.only(&faults, fleet.Kind{Choice: layers.Choice{Base: c.Base, Firmware: c.Firmware}}, q.Layer)
+		if err := j.cost.answer(only); err != nil {
+			return Document{}, err
+		}
+		out[version] = only
+	}
+	return j.files(out, 1, faults, q.Reveal)
+}
+
+// kindCost is what a choice of layers costs beside looking at a key.
+const kindCost = 200
+
+// byBoard is hardware: {board: {version: {…}}}.
+func (j *judge) byBoard(q LayerQuery) (Document, error) {
+	boards := q.Boards
+	if len(boards) == 0 {
+		for board := range j.Hardware.Boards {
+			boards = append(boards, board)
+		}
+		for board := range j.Hardware.Learnt {
+			boards = append(boards, board)
+		}
+		slices.Sort(boards)
+		boards = slices.Compact(boards)
+	}
+	out := config.Object{}
+	var faults override.Faults
+	for _, board := range boards {
+		all := config.Object{}
+		for _, version := range j.versionsOf(board, q.Versions) {
+			k := j.Hardware.KindOf(layers.Versions{Software: version, Board: board})
+			if err := j.cost.look(kindCost); err != nil {
+				return Document{}, err
+			}
+			if k.Hardware == "" {
+				continue
+			}
+			only := j.only(&faults, k, layers.Hardware)
+			if err := j.cost.answer(only); err != nil {
+				return Document{}, err
+			}
+			all[version] = only
+		}
+		out[board] = all
+	}
+	return j.files(out, 2, faults, q.Reveal)
+}
+
+// versionsOf are the versions that a board has layers for, unless some were asked for.
+func (j *judge) versionsOf(board string, asked []string) []string {
+	if len(asked) > 0 {
+		return asked
+	}
+	all := slices.Clone(j.Hardware.Hardware[j.Hardware.Boards[board]])
+	learnt := j.Hardware.Learnt[board]
+	return append(all, learnt.Hardware[learnt.Boards[board]]...)
+}
+
+// only is one layer of a kind: the others are not asked for, so that a broken file is in
+// the way of its own only.
+func (j *judge) only(faults *override.Faults, k fleet.Kind, l layers.Layer) config.Object {
+	c := &k.Choice
+	if l != layers.Base {
+		c.Base = ""
+	}
+	if l != layers.Firmware {
+		c.Firmware = ""
+	}
+	if l != layers.Hardware {
+		c.Hardware, c.Type = "", ""
+	}
+	k.Name = strings.Join([]string{c.Base, c.Firmware, c.Type, c.Hardware, k.Name}, "\x00")
+	if c.Base+c.Firmware+c.Hardware == "" {
+		return config.Object{}
+	}
+	set, err := j.set(k)
+	if err != nil {
+		*faults = append(*faults, *brokenFault(err))
+	}
+	if set[l] == nil {
+		return config.Object{}
+	}
+	return set[l]
+}
+
+func (j *judge) files(out config.Object, depth int, faults override.Faults, reveal bool) (Document, error) {
+	if len(faults) > 0 {
+		return Document{}, refused(faults)
+	}
+	return j.masked(out, 0, reveal, func() (any, bool) { return maskBelow(j.metadata, out, depth) }), nil
+}
+
+// ofNodes is auto or node: {node: {…}}. A node without overrides is left out. Its revision is
+// the newest that wrote or deleted one of them.
+func (j *judge) ofNodes(kind history.Kind, q LayerQuery) (Document, error) {
+	var versions []history.Version
+	var err error
+	if len(q.Nodes) == 0 {
+		versions, err = j.State.Of(kind)
+	} else {
+		wanted := make([]history.Layer, len(q.Nodes))
+		for i, name := range q.Nodes {
+			wanted[i] = history.Layer{Kind: kind, Name: name}
+		}
+		versions, err = j.State.Layers(wanted...)
+	}
+	if err != nil {
+		return Document{}, told(err)
+	}
+	out, newest := config.Object{}, uint64(0)
+	var missing []string
+	for _, v := range versions {
+		newest = max(newest, v.Revision)
+		if err := j.cost.answer(v.Document); err != nil {
+			return Document{}, err
+		}
+		if v.Document != nil {
+			out[v.Layer.Name] = v.Document
+		} else {
+			missing = append(missing, v.Layer.Name)
+		}
+	}
+	if len(q.Nodes) > 0 { // a node that is not known any more may still have overrides
+		if err := j.find(missing...); err != nil {
+			return Document{}, err
+		}
+	}
+	return j.byNode(out, newest, q.Reveal), nil
+}

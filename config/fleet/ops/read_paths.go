@@ -1,0 +1,113 @@
+package ops
+
+import (
+	"errors"
+	"slices"
+	"sort"
+
+	"edgespan/config"
+	"edgespan/config/fleet/history"
+	"edgespan/config/layers/override"
+)
+
+// nodesAtOnce is of how many nodes the layers are in memory.
+const nodesAtOnce = 500
+
+// Paths is what of many nodes' configs lies at paths, {node: {…}}. Those that never reported
+// have the latest base.
+func (w *World) Paths(q PathsQuery) (Document, error) {
+	if len(q.Paths) == 0 {
+		return Document{}, refused(override.Faults{{Rule: override.RuleRequest, What: "the question names no path", Allowed: "one or more are allowed"}})
+	}
+	names := slices.Compact(slices.Sorted(slices.Values(q.Nodes)))
+	if len(names) == 0 {
+		names = w.known()
+	}
+	if err := w.find(names...); err != nil {
+		return Document{}, err
+	}
+	names = names[sort.Search(len(names), func(i int) bool { return names[i] > q.After }):]
+	all := len(names)
+	if q.Limit > 0 {
+		names = names[:min(all, q.Limit)]
+	}
+	p := pathsAnswer{w: w, q: q, out: config.Object{}, cost: meter{ended: w.Ended}}
+	for some := range slices.Chunk(names, nodesAtOnce) {
+		if err := p.take(some); err != nil {
+			return Document{}, err
+		}
+	}
+	next := ""
+	switch {
+	case p.faults != nil:
+		return Document{}, refused(p.faults)
+	case p.full != "":
+		next = p.full
+	case len(names) < all:
+		next = names[len(names)-1]
+	}
+	d := w.byNode(p.out, p.newest, q.Reveal)
+	d.Next = next
+	return d, nil
+}
+
+// pathsAnswer is an answer that is being put together.
+type pathsAnswer struct {
+	w      *World
+	q      PathsQuery
+	out    config.Object
+	newest uint64
+	faults override.Faults
+	cost   meter
+	last   string // the node before
+	full   string // the last node that fitted, where one did not
+}
+
+// take adds what some nodes have. What would be too much for one answer ends a page, but for the
+// first node of it.
+func (p *pathsAnswer) take(names []string) error {
+	if p.full != "" {
+		return nil
+	}
+	j := p.w.judge()
+	j.cost = p.cost
+	defer func() { p.cost = j.cost }()
+	wanted := []history.Layer{networkLayer}
+	for _, name := range names {
+		wanted = append(wanted, autoLayer(name), nodeLayer(name))
+	}
+	if err := j.layersAnyway(wanted...); err != nil { // a damaged one is a fault of its node
+		return err
+	}
+	for _, name := range names {
+		err := p.add(j, name)
+		if errors.As(err, new(*TooLargeError)) && p.q.Limit > 0 && p.last != "" {
+			p.full = p.last
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		p.last = name
+	}
+	return nil
+}
+
+// add adds what one node has.
+func (p *pathsAnswer) add(j *judge, name string) error {
+	chosen, revision, err := j.effective(name, j.versions(name), p.q.Paths)
+	p.newest = max(p.newest, revision)
+	var no *Refused
+	switch {
+	case errors.As(err, &no):
+		p.faults = append(p.faults, no.Faults...)
+	case err != nil:
+		return err
+	case len(chosen) > 0:
+		if err := j.cost.answer(chosen); err != nil {
+			return err
+		}
+		p.out[name] = chosen
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package ops
+
+import (
+	"slices"
+
+	"edgespan/config"
+	"edgespan/config/fleet/history"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/override"
+)
+
+const (
+	tunnelKey = "tunnelConfig"
+	dstIPKey  = "dstIp"
+)
+
+// tunnels is what the auto layer of a node becomes by its node layer: each of its tunnels
+// that names a node with an address leads there; a tunnel that is gone, or whose node has
+// none, has no address of ours (reference §1.16). A modify that says nothing of tunnels
+// changes none: in the original it removed all.
+func (w *World) tunnels(n override.Node, node string, own config.Object, always bool) (auto config.Object, notes []string) {
+	was, had := n.Own[tunnelKey]
+	is, has := own[tunnelKey]
+	if !always && had == has && config.Equal(was, is) {
+		return n.Auto, nil
+	}
+	auto = n.Auto
+	all, _ := is.(config.Object)
+	stale, _ := n.Auto[tunnelKey].(config.Object)
+	for _, name := range config.Keys(stale) {
+		if _, stays := all[name]; !stays {
+			auto = config.Prune(auto, []string{tunnelKey, name})
+		}
+	}
+	for _, name := range config.Keys(all) {
+		dst, named := destination(all[name])
+		path := []string{tunnelKey, name, dstIPKey}
+		address := w.Nodes[dst].Address
+		if fits := w.takes(path, address); named && fits {
+			auto = config.Set(auto, path, address)
+			continue
+		}
+		if !named {
+			auto = config.Prune(auto, path)
+			continue
+		}
+		before, _ := was.(config.Object)
+		if old, _ := destination(before[name]); old == dst && address == "" {
+			if _, known := w.Nodes[dst]; known {
+				continue // it may only be away: it is where it was
+			}
+		}
+		auto = config.Prune(auto, path)
+		why := "has no known address yet"
+		if _, known := w.Nodes[dst]; !known {
+			why = "is not known"
+		} else if address != "" {
+			why = "connects from " + address + ", which the metadata does not allow there"
+		}
+		notes = append(notes, node+": "+config.FormatPath([]string{tunnelKey, name})+".dstNodeName: node "+config.Quote(dst)+" "+why+": the tunnel gets its address as soon as it has one")
+	}
+	return orGone(auto), notes
+}
+
+// takes says whether there is an address, and the metadata allows it there: the seed's takes
+// those of IPv6 only, and one that it refuses must not keep the others out.
+func (w *World) takes(path []string, address string) bool {
+	if address == "" {
+		return false
+	}
+	report := w.Metadata.Validate(config.Set(nil, path, address))
+	return !slices.ContainsFunc(report.Faults, func(f metadata.Fault) bool { return slices.Equal(f.Path, path) })
+}
+
+// destination is the node that a tunnel leads to.
+func destination(tunnel any) (string, bool) {
+	o, _ := tunnel.(config.Object)
+	name, _ := o["dstNodeName"].(string)
+	return name, name != ""
+}
+
+// TunnelAddresses is the write that takes the addresses of some nodes, of all where none is
+// named, into the tunnels that lead to them; ok is false where they have them already. Who
+// learns an address judges it. A node without an address leaves what is there: it may only
+// be away.
+func (w *World) TunnelAddresses(changed ...string) (write SetAuto, ok bool, err error) {
+	versions, err := w.State.Anyway().Of(history.Node)
+	if err != nil {
+		return SetAuto{}, false, err
+	}
+	j := w.judge()
+	values := config.Object{}
+	for _, v := range versions {
+		tunnels, _ := v.Document[tunnelKey].(config.Object)
+		if _, known := w.Nodes[v.Layer.Name]; !known || len(tunnels) == 0 {
+			continue
+		}
+		if err := j.layersAnyway(autoLayer(v.Layer.Name)); err != nil {
+			return SetAuto{}, false, err
+		}
+		if j.read[autoLayer(v.Layer.Name)].Damaged != nil {
+			continue // it is somebody's to mend
+		}
+		for _, name := range config.Keys(tunnels) {
+			dst, named := destination(tunnels[name])
+			address := w.Nodes[dst].Address
+			if !named || !w.takes([]string{tunnelKey, name, dstIPKey}, address) || len(changed) > 0 && !slices.Contains(changed, dst) {
+				continue
+			}
+			auto, err := j.layer(autoLayer(v.Layer.Name))
+			if err != nil {
+				return SetAuto{}, false, err
+			}
+			if now, _ := config.Lookup(auto.Document, []string{tunnelKey, name, dstIPKey}); now != address {
+				values = config.Set(values, []string{v.Layer.Name, tunnelKey, name, dstIPKey}, address)
+			}
+		}
+	}
+	return SetAuto{values}, len(values) > 0, nil
+}

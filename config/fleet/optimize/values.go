@@ -1,0 +1,232 @@
+package optimize
+
+import (
+	"fmt"
+	"slices"
+
+	"edgespan/config"
+	"edgespan/config/fleet/topology"
+)
+
+// param is one value of the layers that is assigned here.
+type param struct {
+	base, over string // the keys of the value for all, and of those by MAC
+	name       string
+	allowed    []int64 // what a user may set
+	words      string
+}
+
+// The values, with what the metadata of the original allows.
+var (
+	polarity   = param{"radioParamsBase", "radioParamsOverride", "polarity", []int64{1, 2, 3, 4}, "1 (odd), 2 (even), 3 (hybrid odd) and 4 (hybrid even) are allowed"}
+	channel    = param{"radioParamsBase", "radioParamsOverride", "channel", []int64{1, 2, 3, 4}, "1 to 4 are allowed"}
+	txGolay    = param{"linkParamsBase", "linkParamsOverride", "txGolayIdx", []int64{1, 2, 3}, "1 to 3 are allowed"}
+	rxGolay    = param{"linkParamsBase", "linkParamsOverride", "rxGolayIdx", []int64{1, 2, 3}, "1 to 3 are allowed"}
+	superframe = param{"linkParamsBase", "linkParamsOverride", "controlSuperframe", []int64{0, 1, 255}, "0 and 1 are allowed between DNs, 255 to a CN"}
+)
+
+// setting is a value that a layer has, and where. None has no path.
+type setting struct {
+	value int64
+	path  []string // from the layer's name
+}
+
+func (s setting) given() bool { return s.path != nil }
+
+// assignment is a value for the auto layer, or nil to take one out of a layer.
+type assignment struct {
+	path  []string // from the node, MACs in their standard spelling
+	value any
+}
+
+func assign(node, mac string, p param, v int64) assignment {
+	return assignment{[]string{node, p.over, mac, "fwParams", p.name}, v}
+}
+
+// write answers with one node's overrides after the assignment. spelt is the path below the
+// node as the document spells its MAC now; the standard spelling takes its place.
+func (a assignment) write(o config.Object, spelt []string) config.Object {
+	if a.value == nil {
+		return config.Prune(o, spelt)
+	}
+	path := a.path[1:]
+	if old := spelt[:2]; spelt[1] != path[1] {
+		if v, found := config.Lookup(o, old); found {
+			o = config.Set(config.Unset(o, old), path[:2], v)
+		}
+	}
+	return config.Set(o, path, a.value)
+}
+
+// view reads values of the three layers that count.
+type view struct {
+	auto, node map[string]overrides // by node
+	network    overrides
+	ignore     bool // what users set in the node layer
+	faults     config.Faults
+}
+
+// overrides are one layer's of one node, or of all.
+type overrides struct {
+	name []string // the layer, and the node where it has one
+	o    config.Object
+	keys map[string]map[string]string // how the MACs below a key are spelt
+}
+
+func newView(t *topology.Topology, auto, network, node config.Object, ignore bool) *view {
+	v := &view{auto: map[string]overrides{}, node: map[string]overrides{}, ignore: ignore}
+	v.network = v.overrides([]string{"network"}, network)
+	for _, n := range t.Nodes {
+		v.auto[n.Name] = v.overridesOf("auto", auto, n.Name)
+		v.node[n.Name] = v.overridesOf("node", node, n.Name)
+	}
+	return v
+}
+
+func (v *view) overridesOf(layer string, doc config.Object, node string) overrides {
+	name := []string{layer, node}
+	return v.overrides(name, v.object(name, doc, node))
+}
+
+// object is the object below a key; something else there is a fault.
+func (v *view) object(path []string, o config.Object, key string) config.Object {
+	below, given := o[key]
+	object, is := below.(config.Object)
+	if given && !is {
+		v.faults.Add(path, "is of type "+config.KindOf(below), "an object is allowed")
+	}
+	return object
+}
+
+// overrides looks for what can't be read: something else than an object on the way to a
+// value, and one MAC spelt in two ways.
+func (v *view) overrides(name []string, o config.Object) overrides {
+	out := overrides{name, o, map[string]map[string]string{}}
+	for _, base := range []string{polarity.base, txGolay.base} {
+		v.object(config.Sub(name, base, "fwParams"), v.object(config.Sub(name, base), o, base), "fwParams")
+	}
+	for _, over := range []string{polarity.over, txGolay.over} {
+		keys := map[string]string{}
+		all := v.object(config.Sub(name, over), o, over)
+		for _, key := range config.Keys(all) {
+			path := config.Sub(name, over, key)
+			v.object(config.Sub(path, "fwParams"), v.object(path, all, key), "fwParams")
+			mac, err := topology.ParseMAC(key)
+			if err != nil {
+				continue // validation tells of it; it is no radio of ours
+			}
+			if first, twice := keys[mac]; twice {
+				v.faults.Add(path, "is the MAC of "+first+" once more", "one spelling of a MAC is allowed")
+			}
+			keys[mac] = key
+		}
+		out.keys[over] = keys
+	}
+	return out
+}
+
+// spelt is the path of an assignment below its node, as a layer spells the MAC.
+func (v *view) spelt(layer string, path []string) []string {
+	o := v.auto[path[0]]
+	if layer == "node" {
+		o = v.node[path[0]]
+	}
+	out := slices.Clone(path[1:])
+	if key, found := o.keys[out[0]][out[1]]; found {
+		out[1] = key
+	}
+	return out
+}
+
+// over is what a layer says for one MAC, base what it says for all.
+func (o overrides) over(p param, mac string) (any, []string) {
+	key, found := o.keys[p.over][mac]
+	if !found {
+		return nil, nil
+	}
+	return o.at(p.over, key, "fwParams", p.name)
+}
+
+func (o overrides) base(p param) (any, []string) { return o.at(p.base, "fwParams", p.name) }
+
+func (o overrides) at(path ...string) (any, []string) {
+	if v, found := config.Lookup(o.o, path); found {
+		return v, config.Sub(o.name, path...)
+	}
+	return nil, nil
+}
+
+// user is what users set: the node's layer over the network's, the value of the MAC over
+// that for all. A value that can't be is a fault.
+func (v *view) user(node, mac string, p param) setting {
+	s, raw := find(p, mac, v.users(node)...)
+	if s.path == nil {
+		return s
+	}
+	if i, is := integer(raw); is && slices.Contains(p.allowed, i) {
+		s.value = i
+		return s
+	}
+	v.faults.Add(s.path, "is "+show(raw), p.words)
+	return setting{}
+}
+
+func (v *view) users(node string) []overrides {
+	if v.ignore {
+		return []overrides{v.network}
+	}
+	return []overrides{v.node[node], v.network}
+}
+
+// now is the value that is in force, cleared values of users among them.
+func (v *view) now(node, mac string, p param) (int64, bool) {
+	_, raw := find(p, mac, v.node[node], v.network, v.auto[node])
+	return integer(raw)
+}
+
+// find looks through layers, the highest first.
+func find(p param, mac string, layers ...overrides) (setting, any) {
+	for _, l := range layers {
+		if raw, path := l.over(p, mac); path != nil {
+			return setting{path: path}, raw
+		}
+	}
+	for _, l := range layers {
+		if raw, path := l.base(p); path != nil {
+			return setting{path: path}, raw
+		}
+	}
+	return setting{}, nil
+}
+
+func integer(v any) (int64, bool) {
+	switch v := v.(type) {
+	case int64:
+		return v, true
+	case float64:
+		return int64(v), config.Equal(int64(v), v)
+	}
+	return 0, false
+}
+
+func show(v any) string {
+	switch v.(type) {
+	case config.Object, []any, nil:
+		return "of type " + config.KindOf(v)
+	}
+	return fmt.Sprint(v)
+}
+
+// clearings take what users set of some values out of the node layer.
+func (r *run) clearings(params []param) []assignment {
+	var out []assignment
+	for _, p := range params {
+		for _, n := range r.in.Topology.Nodes {
+			out = append(out, assignment{path: []string{n.Name, p.base, "fwParams", p.name}})
+		}
+		for node, mac := range r.net.keys(p) {
+			out = append(out, assignment{path: []string{node, p.over, mac, "fwParams", p.name}})
+		}
+	}
+	return out
+}

@@ -1,0 +1,171 @@
+package rollout
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"edgespan/config"
+	"edgespan/config/fleet/topology"
+)
+
+// Memory is all that a Rollout knows, beside the topology and the groups: plain data with a
+// JSON form. What is made from it goes on as the one that it was taken of would.
+type Memory struct {
+	Settings Settings `json:"settings"`
+	Phase    Phase    `json:"phase"`
+	Paused   bool     `json:"paused,omitempty"`
+	Halted   bool     `json:"halted,omitempty"`
+	Canary   bool     `json:"canary,omitempty"` // the next batch is the first one
+	Trial    bool     `json:"trial,omitempty"`  // the batch that is out is the first one
+	Resting  bool     `json:"resting,omitempty"`
+	Number   int      `json:"number"` // of batches so far
+	Timer    int      `json:"timer"`
+	Batch    []string `json:"batch,omitempty"`    // the one that is out
+	Out      []string `json:"out,omitempty"`      // who of it has not answered
+	Failures []string `json:"failures,omitempty"` // that count
+	Up       []string `json:"up,omitempty"`       // nodes that are online, whatever the topology says
+	Gone     []string `json:"gone,omitempty"`     // the same of those that are not
+	Nodes    []Group  `json:"nodes,omitempty"`
+
+	// other is what a newer version keeps beside that: it is written as it was read.
+	other config.Unknown
+}
+
+// written is a Memory without its own JSON form.
+type written Memory
+
+// UnmarshalJSON keeps what it does not know.
+func (m *Memory) UnmarshalJSON(text []byte) (err error) {
+	m.other, err = config.ReadRecord(text, (*written)(m))
+	return err
+}
+
+// MarshalJSON writes what was kept too.
+func (m Memory) MarshalJSON() ([]byte, error) { return config.WriteRecord(written(m), m.other) }
+
+// Group is nodes that stand alike. A rollout of ten thousand has as many groups as batches,
+// so its memory is little more than their names.
+type Group struct {
+	State   State    `json:"state"`
+	Batch   int      `json:"batch,omitempty"` // that they were in last
+	Why     string   `json:"why,omitempty"`
+	Pushed  bool     `json:"pushed,omitempty"`
+	Took    bool     `json:"took,omitempty"`    // they have received what was pushed
+	Delayed bool     `json:"delayed,omitempty"` // they went offline in a batch before they took the change
+	Todo    bool     `json:"todo,omitempty"`    // they are to be in a batch
+	Names   []string `json:"names"`
+}
+
+// Phase is which way a rollout goes.
+type Phase string
+
+// The phases.
+const (
+	Created  Phase = "created"
+	Forward  Phase = "forward"
+	Backward Phase = "backward"
+	Ended    Phase = "ended"
+)
+
+var phases = [...]Phase{created: Created, forward: Forward, backward: Backward, done: Ended}
+
+// Memory is what has to survive.
+func (r *Rollout) Memory() Memory {
+	m := Memory{
+		Settings: r.o, Phase: phases[r.phase], Paused: r.held, Halted: r.halted, Canary: r.canary, Trial: r.trial, Resting: r.resting,
+		Number: r.number, Timer: r.timer, Batch: slices.Clone(r.batch), Out: sortedKeys(r.out), Failures: sortedKeys(r.failures),
+		other: r.other,
+	}
+	m.Settings.Stages = slices.Clone(r.o.Stages)
+	for _, name := range sortedKeys(r.up) {
+		if r.up[name] {
+			m.Up = append(m.Up, name)
+		} else {
+			m.Gone = append(m.Gone, name)
+		}
+	}
+	at := map[node]int{}
+	for _, name := range sortedKeys(r.nodes) {
+		n := *r.nodes[name]
+		i, has := at[n]
+		if !has {
+			i = len(m.Nodes)
+			at[n] = i
+			m.Nodes = append(m.Nodes, Group{State: n.state, Batch: n.batch, Why: n.why, Pushed: n.pushed, Took: n.took, Delayed: n.delayed, Todo: n.todo})
+		}
+		m.Nodes[i].Names = append(m.Nodes[i].Names, name)
+	}
+	return m
+}
+
+// FromMemory is a rollout that goes on from a memory, with what is known of the network now.
+func FromMemory(m Memory, t *topology.Topology, groups map[string]string) *Rollout {
+	r := New(t, nil, m.Settings)
+	r.o.Stages = slices.Clone(m.Settings.Stages)
+	r.phase = phase(max(slices.Index(phases[:], m.Phase), 0))
+	r.held, r.halted, r.canary, r.resting = m.Paused, m.Halted, m.Canary, m.Resting
+	r.other = m.other
+	r.trial = m.Trial || m.Number == 1 // a release before this one did not keep it
+	r.number, r.timer, r.batch, r.groups = m.Number, m.Timer, slices.Clone(m.Batch), groups
+	for _, g := range m.Nodes {
+		for _, name := range g.Names {
+			r.nodes[name] = &node{state: g.State, why: g.Why, pushed: g.Pushed, took: g.Took, delayed: g.Delayed, todo: g.Todo, batch: g.Batch}
+		}
+	}
+	for _, list := range []struct {
+		names []string
+		in    map[string]bool
+		is    bool
+	}{{m.Out, r.out, true}, {m.Failures, r.failures, true}, {m.Up, r.up, true}, {m.Gone, r.up, false}} {
+		for _, name := range list.names {
+			list.in[name] = list.is
+		}
+	}
+	return r
+}
+
+// Progress is how far one batch has come.
+type Progress struct {
+	Batch     int
+	Nodes     int
+	Confirmed int
+	Failed    int
+	Out       int // not answered
+}
+
+// Progress is that of each batch that has gone out, in order.
+func (m Memory) Progress() []Progress {
+	by := map[int]*Progress{}
+	for _, g := range m.Nodes {
+		if g.Batch == 0 || g.Todo {
+			continue
+		}
+		p := by[g.Batch]
+		if p == nil {
+			p = &Progress{Batch: g.Batch}
+			by[g.Batch] = p
+		}
+		p.Nodes += len(g.Names)
+		switch g.State {
+		case Confirmed, Reverted:
+			p.Confirmed += len(g.Names)
+		case Failed, RevertFailed:
+			p.Failed += len(g.Names)
+		default:
+			for _, name := range g.Names {
+				if _, is := slices.BinarySearch(m.Out, name); is {
+					p.Out++
+				}
+			}
+		}
+	}
+	out := make([]Progress, 0, len(by))
+	for _, p := range by {
+		out = append(out, *p)
+	}
+	slices.SortFunc(out, func(a, b Progress) int { return cmp.Compare(a.Batch, b.Batch) })
+	return out
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,103 @@
+package rollout
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"edgespan/config"
+	"edgespan/config/fleet/topology"
+)
+
+// Options say how a rollout is planned. The zero value is a plan over the links that are
+// alive, in batches of any size.
+type Options struct {
+	AssumeAlive bool `json:"assumeAlive,omitempty"` // plan as if all links were up; nodes that are OFFLINE stay so
+	Limit       int  `json:"limit,omitempty"`       // most nodes of one batch; 0 for any number
+	First       int  `json:"first,omitempty"`       // the same of the first batch alone, the canary
+}
+
+// Result is a plan: the nodes of each batch, sorted, and those that are in none.
+type Result struct {
+	Batches     [][]string    `json:"batches"`
+	Unreachable []Unreachable `json:"unreachable"`
+}
+
+// Unreachable is a node that no batch can reach, and why.
+type Unreachable struct {
+	Node   string `json:"node"`
+	Reason string `json:"reason"`
+}
+
+// The reasons for being in no batch.
+const (
+	reasonOffline = "it is offline"
+	reasonNoPop   = "no point of presence is online"
+	reasonNoPath  = "its site has no path to a point of presence"
+	reasonUnknown = "it is not in the topology"
+)
+
+// Plan puts the pending nodes into batches that go down one after the other. A fault is a
+// pending name that is no node of the topology.
+//
+// What goes down is whole sites. A site is cut off when no path of sites and links leads
+// from it to a point of presence; site x is behind site y when losing y alone cuts x off;
+// and two sites back each other up when losing both cuts off a site that is behind
+// neither. The law of a batch B:
+//
+//  1. When all of B but site z itself is down, z is cut off only if it is behind one site
+//     of B. This holds for every z, in B or not. So no site outside of B loses its last
+//     path but those that lose it whenever that one site goes down, in any plan; and no
+//     two sites of B back each other up, but those that are both behind a third one of B.
+//  2. A site goes in one batch with every pending site behind it.
+//  3. At most one site of B has a point of presence.
+//
+// Each pending node that is reachable is in exactly one batch. The plan depends on names
+// only, not on the order of anything in the file. A batch larger than the limit is split;
+// one site and what is behind it never are, so a batch may be larger than the limit.
+func Plan(t *topology.Topology, pending []string, o Options) (Result, config.Faults) {
+	return firstOf(math.MaxInt, t, pending, o)
+}
+
+// firstOf is a plan of so many batches at most. A rollout needs one at a time, and plans
+// anew before the next: all of them each time would be the cube of their number in work.
+func firstOf(most int, t *topology.Topology, pending []string, o Options) (Result, config.Faults) {
+	var faults config.Faults
+	known := make(map[string]topology.Node, len(t.Nodes))
+	for _, n := range t.Nodes {
+		known[n.Name] = n
+	}
+	wanted := make(map[string]bool, len(pending))
+	for _, name := range pending {
+		if _, there := known[name]; !there && !wanted[name] {
+			faults.Add([]string{"pending"}, "is "+config.Quote(name)+", which is no node of the topology", "names of its nodes are allowed")
+		}
+		wanted[name] = true
+	}
+	if faults != nil {
+		faults.Sort()
+		return Result{}, faults
+	}
+	g := newGraph(t, wanted, o.AssumeAlive)
+	return Result{Batches: newPlanner(g).batches(o, most), Unreachable: unreachable(g, known, wanted)}, nil
+}
+
+// unreachable are the wanted nodes that are offline or cut off, by name.
+func unreachable(g *graph, known map[string]topology.Node, wanted map[string]bool) []Unreachable {
+	out := []Unreachable{}
+	for name := range wanted {
+		n := known[name]
+		switch i, there := slices.BinarySearch(g.sites, n.Site); {
+		case n.Status == topology.Offline:
+			out = append(out, Unreachable{name, reasonOffline})
+		case len(g.pops) == 0:
+			out = append(out, Unreachable{name, reasonNoPop})
+		case !there || !g.reached(i):
+			out = append(out, Unreachable{name, reasonNoPath})
+		}
+	}
+	slices.SortFunc(out, byNode)
+	return out
+}
+
+func byNode(a, b Unreachable) int { return strings.Compare(a.Node, b.Node) }

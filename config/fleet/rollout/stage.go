@@ -1,0 +1,89 @@
+package rollout
+
+import (
+	"slices"
+
+	"edgespan/config/fleet/topology"
+)
+
+// staged is the next batch of nodes that no topology can place: the canary, then of each
+// group as many as its stage has. left are those of them that stay out, being offline.
+func (r *Rollout) staged(cannot []Unreachable) (batch []string, left []Unreachable) {
+	var waiting []string
+	for _, u := range cannot {
+		if up, said := r.up[u.Node]; u.Reason == reasonOffline || said && !up {
+			left = append(left, Unreachable{u.Node, reasonOffline})
+			continue
+		}
+		waiting = append(waiting, u.Node)
+	}
+	slices.Sort(waiting)
+	s := stages{percent: r.o.Stages, limit: r.o.Limit, total: map[string]int{}, tried: map[string]int{}, waiting: map[string][]string{}}
+	if r.canary {
+		s.first = r.o.First
+	}
+	for _, name := range waiting {
+		s.waiting[r.groups[name]] = append(s.waiting[r.groups[name]], name)
+	}
+	for name, n := range r.nodes {
+		s.total[r.groups[name]]++
+		if !n.todo {
+			s.tried[r.groups[name]]++
+		}
+	}
+	return s.next(), left
+}
+
+// stages are groups of nodes on their way.
+type stages struct {
+	percent      []int
+	first, limit int                 // of the first batch, if this is it, and of any
+	total, tried map[string]int      // by group
+	waiting      map[string][]string // by group, in order
+}
+
+// next is the batch that brings each group to the first stage that one of them has not
+// reached, or a part of it where there is a limit; groups take turns then.
+// Who is offline counts for the percentages; at 100 all that wait go, as who was tried waits no more.
+func (s stages) next() []string {
+	limit := tighter(s.first, s.limit)
+	for _, percent := range append(slices.Clone(s.percent), 100) {
+		take := map[string]int{}
+		sum := 0
+		for group, names := range s.waiting {
+			target := (s.total[group]*percent + 99) / 100
+			take[group] = min(max(target-s.tried[group], 0), len(names))
+			sum += take[group]
+		}
+		if sum > 0 {
+			return s.pick(take, limit)
+		}
+	}
+	return nil
+}
+
+// pick takes so many of each group in turns, limit at most.
+func (s stages) pick(take map[string]int, limit int) []string {
+	var out []string
+	names := sortedKeys(s.waiting)
+	for round := 0; ; round++ {
+		before := len(out)
+		for _, group := range names {
+			if round < take[group] && (limit == 0 || len(out) < limit) {
+				out = append(out, s.waiting[group][round])
+			}
+		}
+		if len(out) == before {
+			slices.Sort(out)
+			return out
+		}
+	}
+}
+
+// empty is the topology of a fleet that has none.
+func empty(t *topology.Topology) *topology.Topology {
+	if t == nil {
+		return &topology.Topology{}
+	}
+	return t
+}

@@ -1,0 +1,270 @@
+package sketch
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"edgespan/config/fleet/topology"
+)
+
+// Kind is the shape of the links between the sites of distribution nodes.
+type Kind string
+
+// The kinds. All but Line and Tree have a second way from each of these sites to any other.
+const (
+	Line        Kind = "line"
+	Ring        Kind = "ring"         // the original's figure 0, of any size
+	FigureEight Kind = "figure-eight" // the original's lab F8: loops of four sites that share a side with the next one
+	Grid        Kind = "grid"
+	Tree        Kind = "tree" // three sites below each
+)
+
+// Kinds are all of them, in the order in which they are told.
+var Kinds = []Kind{FigureEight, Line, Ring, Grid, Tree}
+
+// PerPop is how many nodes there are for each point of presence where nothing is said, and
+// LeastPerPop how few there may be.
+const (
+	PerPop      = 25
+	LeastPerPop = 2
+)
+
+// Plan says what to make.
+type Plan struct {
+	Kind   Kind
+	PerPop int // so many nodes for each point of presence; two of them at least where there are two sites
+}
+
+// ParsePlan reads "grid" or "grid:40".
+func ParsePlan(text string) (Plan, error) {
+	name, size, sized := strings.Cut(text, ":")
+	p := Plan{Kind(name), PerPop}
+	if !slices.Contains(Kinds, p.Kind) {
+		return Plan{}, fmt.Errorf("topology: is %.40q: %s are allowed, each with :SIZE or without", name, Words())
+	}
+	if sized {
+		n, err := strconv.Atoi(size)
+		if err != nil || n < LeastPerPop {
+			return Plan{}, fmt.Errorf("topology: size is %.40q: %d and more nodes for each point of presence are allowed", size, LeastPerPop)
+		}
+		p.PerPop = n
+	}
+	return p, nil
+}
+
+// Words are the kinds, for people.
+func Words() string {
+	var all []string
+	for _, k := range Kinds {
+		all = append(all, string(k))
+	}
+	return strings.Join(all, ", ")
+}
+
+// clients is one of how many nodes is a client node.
+const clients = 5
+
+// drawing is a topology in the making.
+type drawing struct {
+	t     *topology.Topology
+	seed  uint64
+	sites int // of distribution nodes; those of client nodes follow
+	even  []bool
+	busy  []int // by node: its wireless links
+	on    [][]int
+}
+
+// Make gives nodes of these names sites and links: two or three distribution nodes on a site,
+// joined by ethernet, with wireless links to the sites beside it; and of five nodes one client
+// node on a site of its own, behind one distribution node. The first node of some sites is a
+// point of presence; these are spread evenly. The ends of a wireless link have different
+// polarities. The same seed makes the same topology of the same names.
+func (p Plan) Make(names []string, seed uint64) *topology.Topology {
+	d := &drawing{t: &topology.Topology{Name: fmt.Sprintf("%s of %d nodes", p.Kind, len(names))}, seed: seed}
+	relays := len(names) - len(names)/clients
+	d.sites = min(relays, max(1, relays/2))
+	if relays < 6 {
+		d.sites = relays
+	}
+	if (p.Kind == Ring || p.Kind == FigureEight) && d.sites > 1 {
+		d.sites -= d.sites % 2 // else two polarities don't do
+	}
+	for s := range d.sites {
+		d.site(place(p.Kind, s, d.sites))
+	}
+	for i := range relays {
+		d.node(names[i], topology.DN, i*d.sites/relays)
+	}
+	d.wires()
+	for s := range d.sites {
+		for _, up := range before(p.Kind, s, d.sites) {
+			d.wireless(d.free(up), d.free(s))
+		}
+	}
+	d.pops(p, len(names))
+	for _, name := range names[relays:] {
+		d.client(name, relays)
+	}
+	return d.t
+}
+
+// before are the sites with lower numbers that a site has links to.
+func before(k Kind, s, sites int) []int {
+	var out []int
+	add := func(yes bool, up int) {
+		if yes && up >= 0 {
+			out = append(out, up)
+		}
+	}
+	switch columns := width(sites); k {
+	case Line:
+		add(true, s-1)
+	case Ring:
+		add(true, s-1)
+		add(s == sites-1 && sites > 2, 0)
+	case FigureEight: // two rails, and rungs between them
+		add(true, s-2)
+		add(s%2 == 1, s-1)
+	case Grid:
+		add(s%columns > 0, s-1)
+		add(true, s-columns)
+	case Tree:
+		add(s > 0, (s-1)/3)
+	}
+	return out
+}
+
+func width(sites int) int { return int(math.Ceil(math.Sqrt(float64(sites)))) }
+
+// place is where a site is: its column and its row.
+func place(k Kind, s, sites int) (column, row float64) {
+	switch k {
+	case Line:
+		return float64(s), 0
+	case Ring:
+		turn := 2 * math.Pi * float64(s) / float64(sites)
+		radius := float64(sites) / (2 * math.Pi)
+		return radius * math.Cos(turn), radius * math.Sin(turn)
+	case FigureEight:
+		return float64(s / 2), float64(s % 2)
+	case Grid:
+		return float64(s % width(sites)), float64(s / width(sites))
+	case Tree:
+		depth, first, many := 0, 0, 1
+		for s >= first+many {
+			first, many, depth = first+many, many*3, depth+1
+		}
+		return float64(s-first) / float64(many) * float64(sites), float64(depth)
+	}
+	return 0, 0
+}
+
+// Where the sites are: around the one of the original's files, a step of its.
+const (
+	latitude, longitude, altitude = 37.484946, -122.1475237, 3.87
+	step                          = 0.0003
+)
+
+func (d *drawing) site(column, row float64) {
+	round := func(f float64) float64 { return math.Round(f*1e7) / 1e7 }
+	d.t.Sites = append(d.t.Sites, topology.Site{
+		Name: fmt.Sprintf("site-%05d", len(d.t.Sites)+1), Latitude: round(latitude - row*step), Longitude: round(longitude + column*step), Altitude: altitude, Located: true,
+	})
+	d.on = append(d.on, nil)
+}
+
+func (d *drawing) node(name string, is topology.NodeType, site int) {
+	i := len(d.t.Nodes)
+	d.t.Nodes = append(d.t.Nodes, topology.Node{
+		Name: name, Type: is, MAC: fmt.Sprintf("02:08:%02x:%02x:%02x:00", i>>16&0xff, i>>8&0xff, i&0xff), Status: topology.Online, Site: d.t.Sites[site].Name,
+	})
+	d.busy = append(d.busy, 0)
+	d.on[site] = append(d.on[site], i)
+}
+
+func (d *drawing) link(a, z int, is topology.LinkType) {
+	t := d.t
+	if t.Nodes[a].Name > t.Nodes[z].Name {
+		a, z = z, a
+	}
+	t.Links = append(t.Links, topology.Link{
+		Name: topology.LinkName(t.Nodes[a].Name, t.Nodes[z].Name), A: t.Nodes[a].Name, Z: t.Nodes[z].Name, AMAC: t.Nodes[a].MAC, ZMAC: t.Nodes[z].MAC,
+		Type: is, Alive: true,
+	})
+}
+
+// wires join the nodes of each site with each other.
+func (d *drawing) wires() {
+	for _, nodes := range d.on {
+		for i, a := range nodes {
+			for _, z := range nodes[i+1:] {
+				d.link(a, z, topology.Ethernet)
+			}
+		}
+	}
+}
+
+// wireless joins a node to one that comes later, whose site takes its polarity from it.
+func (d *drawing) wireless(a, z int) {
+	d.busy[a]++
+	d.busy[z]++
+	d.link(a, z, topology.Wireless)
+}
+
+// free is the node of a site with the fewest wireless links.
+func (d *drawing) free(site int) int {
+	return slices.MinFunc(d.on[site], func(a, b int) int { return d.busy[a] - d.busy[b] })
+}
+
+// pops makes points of presence, and gives the distribution nodes their polarities.
+func (d *drawing) pops(p Plan, nodes int) {
+	if d.sites == 0 {
+		return
+	}
+	wanted := max(1, min(d.sites, max(2, (nodes+p.PerPop/2)/p.PerPop)))
+	phase := d.next() % uint64(d.sites)
+	for k := range wanted {
+		s := (int(phase) + k*d.sites/wanted) % d.sites
+		d.t.Nodes[d.on[s][0]].Pop = true
+	}
+	d.even = make([]bool, d.sites)
+	for s := range d.sites {
+		if up := before(p.Kind, s, d.sites); len(up) > 0 {
+			d.even[s] = !d.even[up[0]]
+		}
+		for _, i := range d.on[s] {
+			d.t.Nodes[i].Polarity = polarity(d.even[s])
+		}
+	}
+}
+
+func polarity(even bool) int {
+	if even {
+		return 2
+	}
+	return 1
+}
+
+// client hangs a client node on a distribution node by chance.
+func (d *drawing) client(name string, relays int) {
+	up := int(d.next() % uint64(relays))
+	at := up * d.sites / relays
+	beside := d.t.Sites[at]
+	d.site((beside.Longitude-longitude)/step+0.3, (latitude-beside.Latitude)/step+0.3)
+	d.node(name, topology.CN, len(d.t.Sites)-1)
+	i := len(d.t.Nodes) - 1
+	d.t.Nodes[i].Polarity = polarity(!d.even[at])
+	d.wireless(up, i)
+}
+
+// next is the next number of the seed's sequence (splitmix64).
+func (d *drawing) next() uint64 {
+	d.seed += 0x9e3779b97f4a7c15
+	z := d.seed
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
