@@ -16,9 +16,9 @@ import (
 	"edgespan/actors/agent"
 	"edgespan/appnet"
 	core "edgespan/config"
-	"edgespan/config/confirm"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/nodeconf"
+	"edgespan/config/nodeconf/commitconfirm"
 	"edgespan/config/peer"
 	"edgespan/config/state"
 	"edgespan/netinst"
@@ -199,7 +199,7 @@ func (h *configHost) Look() agent.Look {
 // world beyond the node has a part in is not: no push is undone since another peer is away.
 var healthy = map[string]bool{state.KindNetwork: true, state.KindAdapter: true, peer.KindExecutor: true}
 
-func parameter(p Parameter, answers confirm.Generation) nodeproto.Parameter {
+func parameter(p Parameter, answers commitconfirm.Generation) nodeproto.Parameter {
 	return nodeproto.Parameter{
 		ID: p.ID, Kind: p.Kind, State: p.State, Detail: p.Error, Generation: answers, Since: p.Since, Attempts: p.Attempts, NextTry: p.NextTry,
 	}
@@ -218,23 +218,23 @@ func tasksOf(c peer.Configuration) map[string]TaskConfig {
 }
 
 // answers is the generation of the running config, where a parameter's state is of it.
-func (h *configHost) answers(p Parameter) confirm.Generation {
+func (h *configHost) answers(p Parameter) commitconfirm.Generation {
 	t := h.d.topics
 	if id := h.reporter.network(p); id != "" {
 		if c, wanted := t.NetworkConfig.Get("", id); wanted && c.Generation != p.Generation {
-			return confirm.Generation{}
+			return commitconfirm.Generation{}
 		}
 		return h.last.Generation
 	}
 	if p.Kind == peer.KindExecutor || p.Kind == peer.KindCheck {
 		if c, wanted := t.TaskConfig.Get("", p.ID); wanted != (p.Target == "present") || wanted && c.Generation != p.Generation {
-			return confirm.Generation{}
+			return commitconfirm.Generation{}
 		}
 		return h.last.Generation
 	}
 	app, _, _ := strings.Cut(strings.TrimPrefix(p.ID, "adapter/"), "/")
 	if r, _ := t.AppRecords.Get("", app); r.TargetVersion != p.Generation {
-		return confirm.Generation{}
+		return commitconfirm.Generation{}
 	}
 	return h.last.Generation
 }

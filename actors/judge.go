@@ -10,9 +10,9 @@ import (
 
 	"edgespan/actors/agent"
 	core "edgespan/config"
-	"edgespan/config/confirm"
 	"edgespan/config/layers/metadata"
 	"edgespan/config/nodeconf"
+	"edgespan/config/nodeconf/commitconfirm"
 	"edgespan/config/peer"
 	"edgespan/netinst"
 )
@@ -26,8 +26,8 @@ type wish struct {
 // judgeBy is the agent's judge: a document of a person or a file is held to the node's own
 // schema; one that was pushed or merged to the metadata, which others may have added to.
 func judgeBy(m *metadata.Metadata) agent.Judge {
-	return func(document core.Object, peers string, from confirm.Source) agent.Verdict {
-		if from == confirm.File || from == confirm.Apply {
+	return func(document core.Object, peers string, from commitconfirm.Source) agent.Verdict {
+		if from == commitconfirm.File || from == commitconfirm.Apply {
 			return withPeer(parsed(core.AppendCanonical(nil, document), nil), peers)
 		}
 		document = nodeconf.Present(document)

@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	core "edgespan/config"
-	"edgespan/config/action"
+	"edgespan/config/nodeconf/action"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )

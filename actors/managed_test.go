@@ -10,11 +10,11 @@ import (
 	"time"
 
 	core "edgespan/config"
-	"edgespan/config/action"
-	"edgespan/config/confirm"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi"
 	"edgespan/config/nodeconf"
+	"edgespan/config/nodeconf/action"
+	"edgespan/config/nodeconf/commitconfirm"
 )
 
 // steward is a controller that confirms what has settled and is not worse.
@@ -141,14 +141,14 @@ func TestAPushIsHeldToTheMetadataAndAPersonToTheSchema(t *testing.T) {
 			if faults != nil {
 				t.Fatal(faults)
 			}
-			for from, want := range map[confirm.Source]string{confirm.Push: c.push, confirm.File: c.file, confirm.Apply: c.file} {
+			for from, want := range map[commitconfirm.Source]string{commitconfirm.Push: c.push, commitconfirm.File: c.file, commitconfirm.Apply: c.file} {
 				got := judge(o, "", from)
 				if (got.Faults == nil) != (want == "") || want != "" && !strings.Contains(got.Faults.Error(), want) {
 					t.Errorf("%s from %s: %v, want %q", c.text, from, got.Faults, want)
 				}
 			}
 		}
-		v := judge(core.Object{"vendor": int64(1)}, "", confirm.Push)
+		v := judge(core.Object{"vendor": int64(1)}, "", commitconfirm.Push)
 		if len(v.Warnings) != 1 || v.Warnings[0].Path[0] != "vendor" {
 			t.Errorf("what nobody knows is warned of as %v", v.Warnings)
 		}

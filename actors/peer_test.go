@@ -13,9 +13,9 @@ import (
 	"github.com/google/uuid"
 
 	core "edgespan/config"
-	"edgespan/config/confirm"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/nodeconf"
+	"edgespan/config/nodeconf/commitconfirm"
 	"edgespan/config/peer"
 	"edgespan/config/state"
 	"edgespan/netinst"
@@ -83,7 +83,7 @@ func TestAPushIsJudgedWithItsPeerConfiguration(t *testing.T) {
 			if faults != nil {
 				t.Fatal(faults)
 			}
-			v := judge(document, c.peers, confirm.Push)
+			v := judge(document, c.peers, commitconfirm.Push)
 			if (len(v.Faults) == 0) != (c.want == nil) {
 				t.Errorf("%s: faults %v", c.name, v.Faults)
 			}

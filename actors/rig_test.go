@@ -18,11 +18,11 @@ import (
 
 	"edgespan/actors/agent"
 	core "edgespan/config"
-	"edgespan/config/confirm"
 	"edgespan/config/httpapi"
 	"edgespan/config/layers/metadata"
 	"edgespan/config/layers/schema"
 	"edgespan/config/nodeconf"
+	"edgespan/config/nodeconf/commitconfirm"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
 )
@@ -171,7 +171,7 @@ func (f *memFiles) stored(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := confirm.DecodeRecord(text)
+	r, err := commitconfirm.DecodeRecord(text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -303,7 +303,7 @@ func (c cut) compare(t *testing.T, clean, got map[string]leg) {
 	}
 }
 
-// A second cut in one rollout may have the node undo what it has not confirmed (config/confirm):
+// A second cut in one rollout may have the node undo what it has not confirmed (config/nodeconf/commitconfirm):
 // then it is made again, once somebody has the controller push it again. The end is the same, and
 // nothing is done that is so already.
 func TestASecondPowerCutInARolloutConvergesToo(t *testing.T) {

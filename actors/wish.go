@@ -15,9 +15,9 @@ import (
 	"edgespan/actors/agent"
 	"edgespan/appnet"
 	core "edgespan/config"
-	"edgespan/config/action"
-	"edgespan/config/confirm"
 	"edgespan/config/nodeconf"
+	"edgespan/config/nodeconf/action"
+	"edgespan/config/nodeconf/commitconfirm"
 	"edgespan/config/state"
 	"edgespan/netinst"
 )
@@ -56,7 +56,7 @@ type migratedDisk struct {
 // Read reads a slot.
 func (m *migratedDisk) Read(name string) ([]byte, error) {
 	content, err := m.Files.Read(name)
-	if name != string(confirm.SlotConfirmed) || !errors.Is(err, fs.ErrNotExist) {
+	if name != string(commitconfirm.SlotConfirmed) || !errors.Is(err, fs.ErrNotExist) {
 		return content, err
 	}
 	good, goodErr := m.ReadLastGood()
@@ -69,8 +69,8 @@ func (m *migratedDisk) Read(name string) ([]byte, error) {
 		return nil, err
 	}
 	record := m.migrated(document, digest(good))
-	content = confirm.EncodeRecord(&record)
-	for _, slot := range []confirm.Slot{confirm.SlotConfirmed, confirm.SlotCopy} {
+	content = commitconfirm.EncodeRecord(&record)
+	for _, slot := range []commitconfirm.Slot{commitconfirm.SlotConfirmed, commitconfirm.SlotCopy} {
 		if err := m.Write(string(slot), content); err != nil {
 			m.log.Error("migrate the last good config of an earlier version", zap.Error(err))
 			return content, nil // it stays, to be read again by the next start
@@ -85,18 +85,18 @@ func (m *migratedDisk) Read(name string) ([]byte, error) {
 
 // migrated counts a config on from what the earlier version counted: the same number where
 // it is the same config, unless that died between storing it and counting it.
-func (m *migratedDisk) migrated(document core.Object, sum string) confirm.Record {
-	r := confirm.Record{
-		Seq: m.record.Generation, Authority: uuid.NewString(), Source: confirm.Source(m.record.Source), FileDigest: m.record.FileDigest, Document: document,
+func (m *migratedDisk) migrated(document core.Object, sum string) commitconfirm.Record {
+	r := commitconfirm.Record{
+		Seq: m.record.Generation, Authority: uuid.NewString(), Source: commitconfirm.Source(m.record.Source), FileDigest: m.record.FileDigest, Document: document,
 	}
 	if m.record.DocDigest != sum {
 		r.Seq++
 	}
 	r.Seq = max(r.Seq, 1)
-	if r.Source != confirm.File {
-		r.Source = confirm.Apply
+	if r.Source != commitconfirm.File {
+		r.Source = commitconfirm.Apply
 	}
-	r.Generation = confirm.Generation{Authority: r.Authority, Counter: r.Seq}
+	r.Generation = commitconfirm.Generation{Authority: r.Authority, Counter: r.Seq}
 	return r
 }
 

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/action"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/layers/metadata"
+	"edgespan/config/nodeconf/action"
 )
 
 // mapped has a command for each action that a table may name.

@@ -8,8 +8,8 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
-	"edgespan/config/confirm"
 	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/nodeconf/commitconfirm"
 )
 
 // Agent is the handle of one agent: who has it may ask and tell from any goroutine. It
@@ -102,7 +102,7 @@ type taken struct {
 // controller rules the node, httpapi.ErrBusy that the disk does not come along.
 func (a *Agent) Apply(ctx context.Context, w Wish) (Taken, error) {
 	if w.Verdict == nil {
-		v := a.o.Judge(w.Document, "", confirm.Apply)
+		v := a.o.Judge(w.Document, "", commitconfirm.Apply)
 		w.Verdict = &v
 	}
 	if len(w.Verdict.Faults) > 0 { // whatever the disk does
@@ -110,7 +110,7 @@ func (a *Agent) Apply(ctx context.Context, w Wish) (Taken, error) {
 	}
 	got, err := within(ctx, a, func(reply chan<- taken) any {
 		return &offer{
-			event: confirm.Offered{Source: confirm.Apply, Document: w.Document, Confirm: w.Confirm}, verdict: w.Verdict,
+			event: commitconfirm.Offered{Source: commitconfirm.Apply, Document: w.Document, Confirm: w.Confirm}, verdict: w.Verdict,
 			local: w.Local, by: w.By, reply: reply, refusal: "store the config",
 		}
 	})
@@ -122,16 +122,16 @@ func (a *Agent) Apply(ctx context.Context, w Wish) (Taken, error) {
 
 // Confirm makes the pending config the confirmed one: the word of a person. The zero
 // generation is whatever is pending.
-func (a *Agent) Confirm(ctx context.Context, g confirm.Generation) error {
-	return a.command(ctx, confirm.Confirmed{Generation: g}, confirm.NowConfirmed)
+func (a *Agent) Confirm(ctx context.Context, g commitconfirm.Generation) error {
+	return a.command(ctx, commitconfirm.Confirmed{Generation: g}, commitconfirm.NowConfirmed)
 }
 
 // Rollback undoes the pending config; it returns when the undo has begun.
 func (a *Agent) Rollback(ctx context.Context) error {
-	return a.command(ctx, confirm.RollbackAsked{}, undoBegan)
+	return a.command(ctx, commitconfirm.RollbackAsked{}, undoBegan)
 }
 
-func (a *Agent) command(ctx context.Context, e confirm.Event, end confirm.What) error {
+func (a *Agent) command(ctx context.Context, e commitconfirm.Event, end commitconfirm.What) error {
 	err, late := within(ctx, a, func(reply chan<- error) any { return &command{event: e, end: end, reply: reply} })
 	if late != nil {
 		return late

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/confirm"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi"
+	"edgespan/config/nodeconf/commitconfirm"
 )
 
 func TestAPushIsConfirmedByARoundTripAfterItHasSettled(t *testing.T) {
@@ -20,13 +20,13 @@ func TestAPushIsConfirmedByARoundTripAfterItHasSettled(t *testing.T) {
 		r.connect()
 		p := r.push(`{"a":1}`)
 		s := r.status()
-		if !s.Pending || s.Settled || s.Remaining != confirm.DefaultConfirm || s.Managed == nil || !*s.Managed {
+		if !s.Pending || s.Settled || s.Remaining != commitconfirm.DefaultConfirm || s.Managed == nil || !*s.Managed {
 			t.Errorf("at once it is %+v", s)
 		}
 		r.outcomes("at once", "1 accepted")
 		r.settle(time.Second)
 		r.outcomes("settled", "1 accepted", "1 applied")
-		r.runs("confirmed", `{"a":1}`, confirm.Push)
+		r.runs("confirmed", `{"a":1}`, commitconfirm.Push)
 		if s := r.status(); s.Pending || s.Echo.Generation != p.Generation {
 			t.Errorf("then it is %+v", s)
 		}
@@ -59,8 +59,8 @@ func TestAPushThatBreaksTheUplinkIsUndoneAsUnhealthy(t *testing.T) {
 		}
 		r.agent.Received(nodeproto.Confirm{Generation: bad.Generation}) // whatever the controller thinks
 		r.cutLine()
-		r.settle(confirm.DefaultConfirm)
-		r.runs("undone", `{"a":1}`, confirm.Rollback)
+		r.settle(commitconfirm.DefaultConfirm)
+		r.runs("undone", `{"a":1}`, commitconfirm.Rollback)
 		for range 2 { // until it is acknowledged
 			r.connect()
 			r.ctl.set(func(c *controller) { c.noAck = true })
@@ -91,13 +91,13 @@ func TestAPushThatNobodyConfirmsIsUndoneAndCanBePushedAgain(t *testing.T) {
 		r.settle(time.Second)
 		r.ctl.set(func(c *controller) { c.deaf = true })
 		again := r.push(`{"a":2}`)
-		r.settle(confirm.DefaultConfirm + time.Second)
-		r.runs("undone", `{"a":1}`, confirm.Rollback)
+		r.settle(commitconfirm.DefaultConfirm + time.Second)
+		r.runs("undone", `{"a":1}`, commitconfirm.Rollback)
 		r.outcomes("undone", "1 accepted", "1 applied", "2 accepted", "2 applied", "2 unconfirmed")
 		r.ctl.set(func(c *controller) { c.deaf = false })
 		r.pushAs(`{"a":2}`, again.Generation)
 		r.settle(time.Second)
-		r.runs("pushed again", `{"a":2}`, confirm.Push)
+		r.runs("pushed again", `{"a":2}`, commitconfirm.Push)
 	})
 }
 
@@ -111,8 +111,8 @@ func TestAnUndoOnItsWayIsNotTakenForAConfirmedConfig(t *testing.T) {
 		r.ctl.set(func(c *controller) { c.deaf = true })
 		bad := r.push(`{"a":2,"uplink":"bad"}`)
 		r.host.settleAfter(20 * time.Second) // as a host does that has much to take back
-		r.settle(confirm.DefaultConfirm + 32*time.Second)
-		r.runs("undone", `{"a":1}`, confirm.Rollback)
+		r.settle(commitconfirm.DefaultConfirm + 32*time.Second)
+		r.runs("undone", `{"a":1}`, commitconfirm.Rollback)
 		undoing := 0
 		for _, m := range said[nodeproto.Report](r.ctl) {
 			if m.Generation != bad.Generation {
@@ -146,16 +146,16 @@ func TestAnHourWithoutAControllerUndoesNothingForGood(t *testing.T) {
 				r.cutLine()
 				r.settle(time.Hour)
 				if confirmed {
-					r.runs("after an hour", `{"a":2}`, confirm.Push)
+					r.runs("after an hour", `{"a":2}`, commitconfirm.Push)
 					return
 				}
-				r.runs("after an hour", `{"a":1}`, confirm.Rollback)
+				r.runs("after an hour", `{"a":1}`, commitconfirm.Rollback)
 				r.connect()
 				r.settle(time.Second)
 				r.outcomes("back", "2 unconfirmed") // not unhealthy: it may come again
 				r.pushAs(`{"a":2}`, p.Generation)
 				r.settle(time.Second)
-				r.runs("pushed again", `{"a":2}`, confirm.Push)
+				r.runs("pushed again", `{"a":2}`, commitconfirm.Push)
 			})
 		})
 	}
@@ -177,7 +177,7 @@ func TestTwoBootsInsideTheTimeRevertAtOnce(t *testing.T) {
 		}
 		r.reboot()
 		r.settle(time.Second)
-		r.runs("after two", `{"a":1}`, confirm.Rollback)
+		r.runs("after two", `{"a":1}`, commitconfirm.Rollback)
 		r.connect()
 		r.outcomes("after two", "2 unhealthy")
 	})
@@ -281,7 +281,7 @@ func TestAManagedNodeTakesItsConfigFromItsController(t *testing.T) {
 		r.push(`{"a":4}`)
 		r.settle(time.Second)
 		for _, when := range []string{"held", "held over a reboot"} {
-			r.runs(when, `{"a":3}`, confirm.Apply)
+			r.runs(when, `{"a":3}`, commitconfirm.Apply)
 			s := r.status()
 			if s.Held == nil || s.Held.By != "ann" || s.Held.Since.IsZero() || s.Managed == nil || !*s.Managed {
 				t.Fatalf("%s: %+v", when, s)
@@ -297,7 +297,7 @@ func TestAManagedNodeTakesItsConfigFromItsController(t *testing.T) {
 		r.agent.Received(nodeproto.Release{})
 		r.push(`{"a":5}`)
 		r.settle(time.Second)
-		r.runs("released", `{"a":5}`, confirm.Push)
+		r.runs("released", `{"a":5}`, commitconfirm.Push)
 		if held, err := r.agent.Release(context.Background()); held || err != nil {
 			t.Errorf("released again: %v, %v", held, err)
 		}
@@ -311,7 +311,7 @@ func TestALocalApplyWithATimeIsUndoneUnlessItIsConfirmed(t *testing.T) {
 		}
 		within := func(w *Wish) { w.Confirm = time.Minute }
 		ctx := context.Background()
-		if err := r.agent.Confirm(ctx, confirm.Generation{}); !errors.Is(err, httpapi.ErrConflict) {
+		if err := r.agent.Confirm(ctx, commitconfirm.Generation{}); !errors.Is(err, httpapi.ErrConflict) {
 			t.Errorf("confirm of nothing answers %v", err)
 		}
 		if err := r.agent.Rollback(ctx); !errors.Is(err, httpapi.ErrConflict) {
@@ -320,11 +320,11 @@ func TestALocalApplyWithATimeIsUndoneUnlessItIsConfirmed(t *testing.T) {
 		for _, c := range []struct {
 			how, text string
 			do        func() error
-			from      confirm.Source
+			from      commitconfirm.Source
 		}{
-			{"by itself", `{"a":1}`, func() error { return nil }, confirm.Rollback},
-			{"rolled back", `{"a":1}`, func() error { return r.agent.Rollback(ctx) }, confirm.Rollback},
-			{"confirmed", `{"a":2}`, func() error { return r.agent.Confirm(ctx, confirm.Generation{}) }, confirm.Apply},
+			{"by itself", `{"a":1}`, func() error { return nil }, commitconfirm.Rollback},
+			{"rolled back", `{"a":1}`, func() error { return r.agent.Rollback(ctx) }, commitconfirm.Rollback},
+			{"confirmed", `{"a":2}`, func() error { return r.agent.Confirm(ctx, commitconfirm.Generation{}) }, commitconfirm.Apply},
 		} {
 			if err := r.apply(`{"a":2}`, within); err != nil {
 				t.Fatal(err)
@@ -345,7 +345,7 @@ func TestALocalApplyWithATimeIsUndoneUnlessItIsConfirmed(t *testing.T) {
 func TestWithoutAnyConfigTheLatestBaseIsTakenAndRemovesNothing(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.settle(time.Second)
-		r.runs("at first", `{"base":10}`, confirm.Base)
+		r.runs("at first", `{"base":10}`, commitconfirm.Base)
 		if !r.host.last.Keep || !r.status().Fallback {
 			t.Error("the base may remove something")
 		}
@@ -359,7 +359,7 @@ func TestWithoutAnyConfigTheLatestBaseIsTakenAndRemovesNothing(t *testing.T) {
 		r.disk.files["confirmed"] = []byte("torn")
 		r.start()
 		r.settle(time.Second)
-		r.runs("torn", `{"a":1}`, confirm.Apply)
+		r.runs("torn", `{"a":1}`, commitconfirm.Apply)
 		if !r.host.last.Keep {
 			t.Error("the copy may remove something")
 		}
@@ -369,7 +369,7 @@ func TestWithoutAnyConfigTheLatestBaseIsTakenAndRemovesNothing(t *testing.T) {
 		published := len(r.host.all)
 		r.start()
 		r.settle(time.Second)
-		r.runs("with a file", `{"a":7}`, confirm.File)
+		r.runs("with a file", `{"a":7}`, commitconfirm.File)
 		if got := r.host.all[published:]; len(got) != 1 || r.host.last.Keep {
 			t.Errorf("with a file %q were published", got)
 		}
@@ -387,7 +387,7 @@ func TestAConfigThatCanNotBeStoredChangesNothing(t *testing.T) {
 		}
 		r.push(`{"a":3}`)
 		r.settle(time.Second)
-		r.runs("full", `{"a":1}`, confirm.Push)
+		r.runs("full", `{"a":1}`, commitconfirm.Push)
 		results := said[nodeproto.Result](r.ctl)
 		if last := results[len(results)-1]; last.Outcome != nodeproto.NotStored || !strings.Contains(last.Faults.Error(), "no space left") {
 			t.Errorf("the controller was told %+v", last)
@@ -395,7 +395,7 @@ func TestAConfigThatCanNotBeStoredChangesNothing(t *testing.T) {
 		r.disk.fail = nil
 		r.push(`{"a":3}`)
 		r.settle(time.Second)
-		r.runs("not full any more", `{"a":3}`, confirm.Push)
+		r.runs("not full any more", `{"a":3}`, commitconfirm.Push)
 	})
 }
 
@@ -436,7 +436,7 @@ func TestAHungDiskIsSaid(t *testing.T) {
 		}
 		close(free)
 		r.settle(time.Second)
-		r.runs("the disk is back", `{"a":1}`, confirm.Apply)
+		r.runs("the disk is back", `{"a":1}`, commitconfirm.Apply)
 	})
 }
 
@@ -491,11 +491,11 @@ func TestAFileComesIntoForceOnADiskThatTakesNothing(t *testing.T) {
 		for range 2 {
 			r.start()
 			r.settle(time.Second)
-			r.runs("the disk is full", `{"a":7}`, confirm.File)
+			r.runs("the disk is full", `{"a":7}`, commitconfirm.File)
 			if err := r.apply(`{"a":8}`); err == nil || !strings.Contains(err.Error(), "no space left") {
 				t.Errorf("an apply is answered with %v", err)
 			}
-			r.runs("after the apply", `{"a":7}`, confirm.File)
+			r.runs("after the apply", `{"a":7}`, commitconfirm.File)
 			if got := r.disk.names(); len(got) > 0 {
 				t.Errorf("on the disk are %q", got)
 			}
@@ -509,6 +509,6 @@ func TestAFileComesIntoForceOnADiskThatTakesNothing(t *testing.T) {
 		r.hasFile = false
 		r.reboot()
 		r.settle(time.Second)
-		r.runs("stored", `{"a":7}`, confirm.File)
+		r.runs("stored", `{"a":7}`, commitconfirm.File)
 	})
 }

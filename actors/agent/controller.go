@@ -10,10 +10,10 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/config"
-	"edgespan/config/action"
-	"edgespan/config/confirm"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/layers"
+	"edgespan/config/nodeconf/action"
+	"edgespan/config/nodeconf/commitconfirm"
 )
 
 // up begins a stream: the node says how it is, and again what ended a push and was not
@@ -36,8 +36,8 @@ func (s *shell) received(m nodeproto.FromController) {
 		s.push(msg)
 	case nodeproto.Number:
 		live := s.m.Live()
-		s.submit(&offer{event: confirm.Offered{
-			Source: confirm.Push, Generation: msg.Generation, Document: live.Document, Peer: live.Peer,
+		s.submit(&offer{event: commitconfirm.Offered{
+			Source: commitconfirm.Push, Generation: msg.Generation, Document: live.Document, Peer: live.Peer,
 		}, refusal: "take the number"})
 	case nodeproto.Probe:
 		s.watch()
@@ -45,7 +45,7 @@ func (s *shell) received(m nodeproto.FromController) {
 		s.send(nodeproto.Probed{Number: msg.Number, Generation: st.Echo.Generation, MD5: st.Echo.MD5, Peer: s.peer(st.Echo), Worse: st.Bad})
 	case nodeproto.Confirm:
 		s.watch()
-		s.step(confirm.ControllerAnswered{Nonce: s.asked, Generation: msg.Generation})
+		s.step(commitconfirm.ControllerAnswered{Nonce: s.asked, Generation: msg.Generation})
 	case nodeproto.Ack:
 		s.acknowledged(msg.Attempt)
 	case nodeproto.Ask:
@@ -96,8 +96,8 @@ func (s *shell) push(p nodeproto.Push) {
 		s.reject(nodeproto.Result{Attempt: p.Attempt, Generation: p.Generation, MD5: p.MD5, Outcome: nodeproto.Rejected, Faults: faults})
 		return
 	}
-	s.submit(&offer{event: confirm.Offered{
-		Source: confirm.Push, Generation: p.Generation, Document: document, MD5: md5, Peer: string(p.PeerConfiguration), Confirm: p.Confirm,
+	s.submit(&offer{event: commitconfirm.Offered{
+		Source: commitconfirm.Push, Generation: p.Generation, Document: document, MD5: md5, Peer: string(p.PeerConfiguration), Confirm: p.Confirm,
 		Attempt: p.Attempt,
 	}, refusal: "store the config that was pushed"})
 }
@@ -111,21 +111,21 @@ func (s *shell) reject(r nodeproto.Result) {
 }
 
 // acceptedPush says that a push is stored; how it ends follows.
-func (s *shell) acceptedPush(o *offer, r confirm.Report) {
+func (s *shell) acceptedPush(o *offer, r commitconfirm.Report) {
 	if o.event.Attempt > 0 {
 		s.send(nodeproto.Result{Attempt: o.event.Attempt, Generation: r.Echo.Generation, MD5: r.Echo.MD5, Outcome: nodeproto.Accepted})
 	}
 }
 
 // endedPush says what became of a push that was not taken.
-func (s *shell) endedPush(o *offer, r confirm.Report) {
+func (s *shell) endedPush(o *offer, r commitconfirm.Report) {
 	result := nodeproto.Result{Attempt: o.event.Attempt, Generation: r.Echo.Generation, MD5: r.Echo.MD5}
 	switch {
 	case o.event.Attempt == 0: // a number
-	case r.What == confirm.Rejected:
+	case r.What == commitconfirm.Rejected:
 		result.Outcome, result.Faults = nodeproto.Rejected, r.Faults
 		s.reject(result)
-	case r.What == confirm.Renumbered:
+	case r.What == commitconfirm.Renumbered:
 		s.attempt = o.event.Attempt
 		result.Outcome = nodeproto.Accepted
 		s.send(result)
@@ -133,7 +133,7 @@ func (s *shell) endedPush(o *offer, r confirm.Report) {
 			result.Outcome, result.Actions = nodeproto.Applied, actions(st.Results)
 			s.send(result)
 		}
-	case r.What == confirm.Refused: // the controller pushes again
+	case r.What == commitconfirm.Refused: // the controller pushes again
 		result.Outcome = nodeproto.NotStored
 		result.Faults.Add(nil, s.writeErr.Error(), "")
 		s.send(result)
@@ -144,7 +144,7 @@ func (s *shell) endedPush(o *offer, r confirm.Report) {
 // appliedPush says that a push was applied to the end of its actions.
 func (s *shell) appliedPush() {
 	st := s.state()
-	if st.Source != confirm.Push || st.Attempt == 0 || !st.Pending && st.Attempt != s.attempt {
+	if st.Source != commitconfirm.Push || st.Attempt == 0 || !st.Pending && st.Attempt != s.attempt {
 		return
 	}
 	s.send(nodeproto.Result{
@@ -163,7 +163,7 @@ func (s *shell) undonePush() {
 	r := nodeproto.Result{
 		Attempt: u.Attempt, Generation: u.Generation, MD5: u.MD5, Outcome: nodeproto.Unconfirmed, Restored: st.Restores, Actions: actions(st.Results),
 	}
-	if u.Reason == confirm.Unhealthy {
+	if u.Reason == commitconfirm.Unhealthy {
 		r.Outcome = nodeproto.Unhealthy
 	}
 	r.Faults.Add(nil, u.Why, "")
@@ -178,7 +178,7 @@ func (s *shell) acknowledged(attempt uint64) {
 }
 
 // undo is the beginning of one.
-func (s *shell) undo(u confirm.Undo) {
+func (s *shell) undo(u commitconfirm.Undo) {
 	s.unhold()
 	s.log.Warn("config is undone", zap.Stringer("gen", u.Generation), zap.String("reason", string(u.Reason)), zap.String("why", u.Why))
 	s.o.Happened(Happening{undoBegan, u.Echo, string(u.Reason) + ": " + u.Why})

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/confirm"
+	"edgespan/config/nodeconf/commitconfirm"
 )
 
 // The power goes at every write boundary, before the write or after it, in whatever a node
@@ -151,12 +151,12 @@ func (w *world) off() bool {
 // judge waits for the end of what is pending: a config that broke the uplink is never
 // confirmed, and nothing is pending for ever.
 func (w *world) judge(text string) {
-	w.settle(confirm.DefaultConfirm + time.Minute)
+	w.settle(commitconfirm.DefaultConfirm + time.Minute)
 	s := w.status()
 	if s.Pending {
 		w.Errorf("after its time %s is still pending: %+v", text, s)
 	}
-	if s.Source == confirm.Push && w.host.last.Document["uplink"] == "bad" {
+	if s.Source == commitconfirm.Push && w.host.last.Document["uplink"] == "bad" {
 		w.Errorf("%s is confirmed", text)
 	}
 	if s.Echo.MD5 != config.MD5(w.host.last.Document) {

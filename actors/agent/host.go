@@ -4,14 +4,14 @@ import (
 	"slices"
 	"time"
 
-	"edgespan/config/confirm"
 	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/nodeconf/commitconfirm"
 )
 
 // publish makes a config the host's. At the start it waits for the config file, if that is
 // new.
-func (s *shell) publish(p confirm.Publish, accepted bool) {
-	s.settlingID, s.asked = p.ID, confirm.Nonce{}
+func (s *shell) publish(p commitconfirm.Publish, accepted bool) {
+	s.settlingID, s.asked = p.ID, commitconfirm.Nonce{}
 	if s.held != nil && !accepted {
 		s.held = &p
 		return
@@ -22,7 +22,7 @@ func (s *shell) publish(p confirm.Publish, accepted bool) {
 	}
 	v := s.judged
 	if !accepted || v == nil {
-		again := s.o.Judge(p.Document, p.Peer, confirm.Push)
+		again := s.o.Judge(p.Document, p.Peer, commitconfirm.Push)
 		v = &again
 	}
 	if len(v.Faults) > 0 { // of an earlier version's: nothing is touched
@@ -64,11 +64,11 @@ func (s *shell) watch() {
 		!slices.EqualFunc(was.Ports, s.look.Ports, samePort) {
 		s.changed()
 	}
-	s.step(confirm.Health{Items: items(s.look)})
+	s.step(commitconfirm.Health{Items: items(s.look)})
 	if s.look.Settled && s.settlingID > 0 && s.held == nil {
 		id := s.settlingID
 		s.settlingID = 0
-		s.step(confirm.Settled{ID: id, Items: items(s.look)})
+		s.step(commitconfirm.Settled{ID: id, Items: items(s.look)})
 	}
 }
 

@@ -10,9 +10,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"edgespan/config/action"
-	"edgespan/config/confirm"
 	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/nodeconf/action"
+	"edgespan/config/nodeconf/commitconfirm"
 )
 
 // notesFile is the file beside the slots.
@@ -22,9 +22,9 @@ const notesFile = "notes"
 const restartPatience = time.Minute
 
 // readDisk reads the slots and the notes. What can't be read is a fault, and no more.
-func readDisk(d Disk) (out confirm.Disk, notes Notes, faults []error) {
-	out.Faults = map[confirm.Slot]string{}
-	read := func(slot confirm.Slot, decode func([]byte) error) {
+func readDisk(d Disk) (out commitconfirm.Disk, notes Notes, faults []error) {
+	out.Faults = map[commitconfirm.Slot]string{}
+	read := func(slot commitconfirm.Slot, decode func([]byte) error) {
 		content, err := d.Read(string(slot))
 		if err == nil {
 			err = decode(content)
@@ -39,12 +39,12 @@ func readDisk(d Disk) (out confirm.Disk, notes Notes, faults []error) {
 			faults = append(faults, fmt.Errorf("slot %s: %w", slot, err))
 		}
 	}
-	for slot, to := range map[confirm.Slot]**confirm.Record{
-		confirm.SlotConfirmed: &out.Confirmed, confirm.SlotCopy: &out.Copy, confirm.SlotPending: &out.Pending,
+	for slot, to := range map[commitconfirm.Slot]**commitconfirm.Record{
+		commitconfirm.SlotConfirmed: &out.Confirmed, commitconfirm.SlotCopy: &out.Copy, commitconfirm.SlotPending: &out.Pending,
 	} {
-		read(slot, func(text []byte) (err error) { *to, err = confirm.DecodeRecord(text); return err })
+		read(slot, func(text []byte) (err error) { *to, err = commitconfirm.DecodeRecord(text); return err })
 	}
-	read(confirm.SlotClock, func(text []byte) (err error) { out.Clock, err = confirm.DecodeClock(text); return err })
+	read(commitconfirm.SlotClock, func(text []byte) (err error) { out.Clock, err = commitconfirm.DecodeClock(text); return err })
 	text, err := d.Read(notesFile)
 	if err == nil {
 		err = json.Unmarshal(text, &notes)
@@ -57,7 +57,7 @@ func readDisk(d Disk) (out confirm.Disk, notes Notes, faults []error) {
 }
 
 // write puts a slot on the disk.
-func (s *shell) write(w confirm.Write) {
+func (s *shell) write(w commitconfirm.Write) {
 	if s.storing { // two writes of one slot would come in any order
 		s.delayed = append(s.delayed, w)
 		return
@@ -70,14 +70,14 @@ func (s *shell) write(w confirm.Write) {
 			s.writing--
 			why := ""
 			switch {
-			case err == nil && w.Slot == confirm.SlotConfirmed:
+			case err == nil && w.Slot == commitconfirm.SlotConfirmed:
 				s.owing(nil, nil)
-			case err != nil && !last && w.Record != nil && w.Record.Source == confirm.File && w.Slot == confirm.SlotConfirmed:
+			case err != nil && !last && w.Record != nil && w.Record.Source == commitconfirm.File && w.Slot == commitconfirm.SlotConfirmed:
 				s.owing(&w, err) // the file is there to be read again: what it says is lost by no restart
 			case err != nil:
 				s.writeErr, why = err, err.Error()
 			}
-			s.step(confirm.Stored{Why: why})
+			s.step(commitconfirm.Stored{Why: why})
 			s.sayOwed()
 			s.stopped()
 		}
@@ -88,7 +88,7 @@ func (s *shell) write(w confirm.Write) {
 const oweEvery = 10 * time.Second
 
 // owing notes that the config of the file runs and is not stored, or, with nil, that what runs is.
-func (s *shell) owing(w *confirm.Write, err error) {
+func (s *shell) owing(w *commitconfirm.Write, err error) {
 	if s.unstored != nil && w == nil {
 		s.setFault("")
 	}
@@ -134,14 +134,14 @@ func (s *shell) storeOwed() {
 	}
 }
 
-func writeSlot(d Disk, w confirm.Write) error {
+func writeSlot(d Disk, w commitconfirm.Write) error {
 	switch {
-	case w.Record != nil && w.Slot == confirm.SlotCopy:
-		return d.WriteSpare(string(w.Slot), confirm.EncodeRecord(w.Record))
+	case w.Record != nil && w.Slot == commitconfirm.SlotCopy:
+		return d.WriteSpare(string(w.Slot), commitconfirm.EncodeRecord(w.Record))
 	case w.Record != nil:
-		return d.Write(string(w.Slot), confirm.EncodeRecord(w.Record))
+		return d.Write(string(w.Slot), commitconfirm.EncodeRecord(w.Record))
 	case w.Clock != nil:
-		return d.Write(string(w.Slot), confirm.EncodeClock(*w.Clock))
+		return d.Write(string(w.Slot), commitconfirm.EncodeClock(*w.Clock))
 	}
 	return d.Remove(string(w.Slot))
 }
@@ -187,7 +187,7 @@ func (s *shell) stopped() {
 }
 
 // run does what a difference entails, one step after the other, in their order.
-func (s *shell) run(e confirm.RunActions) {
+func (s *shell) run(e commitconfirm.RunActions) {
 	steps := action.Plan(s.o.Facts.Metadata, e.Diff, s.o.Facts.Actions)
 	document := s.live.Document
 	s.errand(func() func() {
@@ -200,7 +200,7 @@ func (s *shell) run(e confirm.RunActions) {
 			defer cancel()
 			return s.o.Runner.Do(ctx, do, document)
 		})
-		return func() { s.step(confirm.ActionsDone{ID: e.ID, Results: results, Restart: restart}) }
+		return func() { s.step(commitconfirm.ActionsDone{ID: e.ID, Results: results, Restart: restart}) }
 	})
 }
 
@@ -227,7 +227,7 @@ func runSteps(steps []action.Step, log *zap.Logger, run func(action.Do) error) (
 }
 
 // restart ends the agent or the machine. What stands on the disk knows of it.
-func (s *shell) restart(e confirm.Restart) {
+func (s *shell) restart(e commitconfirm.Restart) {
 	s.log.Warn("restart", zap.String("action", e.Action))
 	s.report() // the last one for a while
 	s.errand(func() func() {
@@ -236,7 +236,7 @@ func (s *shell) restart(e confirm.Restart) {
 		err := s.o.Runner.Restart(ctx, e.Action)
 		return func() {
 			if err != nil {
-				s.step(confirm.RestartFailed{Why: err.Error()})
+				s.step(commitconfirm.RestartFailed{Why: err.Error()})
 			}
 		}
 	})

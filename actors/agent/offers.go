@@ -13,9 +13,9 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/config"
-	"edgespan/config/confirm"
 	"edgespan/config/httpapi"
 	"edgespan/config/nodeconf"
+	"edgespan/config/nodeconf/commitconfirm"
 )
 
 // diskPatience is how long a disk may take to store a config before who waits for it is
@@ -23,11 +23,11 @@ import (
 const diskPatience = 10 * time.Second
 
 // undoBegan is the end of a wish to go back; the machine says it by an effect of its own.
-const undoBegan confirm.What = "undo"
+const undoBegan commitconfirm.What = "undo"
 
 // offer is one config that somebody wants: the machine gets them one by one.
 type offer struct {
-	event    confirm.Offered
+	event    commitconfirm.Offered
 	verdict  *Verdict // nil where it is still to be judged
 	local    bool
 	by       string
@@ -38,8 +38,8 @@ type offer struct {
 
 // command is a word of a person about what is pending.
 type command struct {
-	event confirm.Event
-	end   confirm.What
+	event commitconfirm.Event
+	end   commitconfirm.What
 	reply chan<- error
 }
 
@@ -66,13 +66,13 @@ func (s *shell) fromFile(f fileRead) *offer {
 	}
 	refusal := "apply the config file " + f.name
 	sum := sha256.Sum256(f.content)
-	o := &offer{event: confirm.Offered{Source: confirm.File, FileDigest: hex.EncodeToString(sum[:])}, by: f.name, refusal: refusal}
+	o := &offer{event: commitconfirm.Offered{Source: commitconfirm.File, FileDigest: hex.EncodeToString(sum[:])}, by: f.name, refusal: refusal}
 	if last := s.m.Live(); o.event.FileDigest == last.FileDigest && !last.Fallback {
 		return nil
 	}
 	document, faults := nodeconf.Document(f.content)
 	if faults == nil {
-		v := s.o.Judge(document, "", confirm.File)
+		v := s.o.Judge(document, "", commitconfirm.File)
 		o.event.Document, o.verdict, faults = document, &v, v.Faults
 	}
 	if len(faults) > 0 {
@@ -105,9 +105,9 @@ func (s *shell) reload() {
 
 // submit queues an offer. Of pushes only the newest counts.
 func (s *shell) submit(o *offer) {
-	if o.event.Source == confirm.Push {
+	if o.event.Source == commitconfirm.Push {
 		s.queue = slices.DeleteFunc(s.queue, func(old *offer) bool {
-			push := old.event.Source == confirm.Push
+			push := old.event.Source == commitconfirm.Push
 			if push {
 				old.patience.Stop()
 			}
@@ -144,12 +144,12 @@ func (s *shell) next() {
 func (s *shell) ruled(o *offer) error {
 	managed := s.notes.Managed != nil && *s.notes.Managed
 	switch {
-	case o.event.Source == confirm.Push:
+	case o.event.Source == commitconfirm.Push:
 		if s.notes.Held != nil {
 			s.report() // it says who holds the node
 			return fmt.Errorf("%w: the node is held by %s", httpapi.ErrConflict, s.notes.Held.By)
 		}
-	case managed && (o.event.Source == confirm.File || !o.local && s.notes.Held == nil):
+	case managed && (o.event.Source == commitconfirm.File || !o.local && s.notes.Held == nil):
 		return fmt.Errorf("%w: the node takes its config from its controller %s: apply --local is allowed, until edgespan release",
 			httpapi.ErrConflict, s.o.Facts.Controller)
 	}
@@ -157,42 +157,42 @@ func (s *shell) ruled(o *offer) error {
 }
 
 // validate judges the offer that the machine has.
-func (s *shell) validate(e confirm.Validate) confirm.Event {
+func (s *shell) validate(e commitconfirm.Validate) commitconfirm.Event {
 	if s.judged == nil {
 		v := s.o.Judge(e.Document, e.Peer, s.busy.event.Source)
 		s.judged = &v
 	}
-	return confirm.Validated{ID: e.ID, Faults: s.judged.Faults}
+	return commitconfirm.Validated{ID: e.ID, Faults: s.judged.Faults}
 }
 
 // take takes a report of the machine's.
-func (s *shell) take(r confirm.Report) {
+func (s *shell) take(r commitconfirm.Report) {
 	s.tellPeople(r)
 	s.changed()
 	switch r.What {
-	case confirm.Accepted:
+	case commitconfirm.Accepted:
 		s.accepted(r)
-	case confirm.Rejected, confirm.Refused, confirm.Superseded, confirm.Renumbered, confirm.Unchanged, confirm.WouldTake:
+	case commitconfirm.Rejected, commitconfirm.Refused, commitconfirm.Superseded, commitconfirm.Renumbered, commitconfirm.Unchanged, commitconfirm.WouldTake:
 		s.notTaken(r)
-	case confirm.NowConfirmed, confirm.WouldConfirm:
+	case commitconfirm.NowConfirmed, commitconfirm.WouldConfirm:
 		s.answerCommands(r.What, nil)
-	case confirm.Declined:
+	case commitconfirm.Declined:
 		if len(s.commands) > 0 {
 			first := s.commands[0]
 			s.commands = s.commands[1:]
 			first.reply <- fmt.Errorf("%w: %s", httpapi.ErrConflict, r.Why)
 		}
-	case confirm.Trouble:
-		s.answerCommands(confirm.NowConfirmed, errors.New(r.Why))
-	case confirm.Applied:
+	case commitconfirm.Trouble:
+		s.answerCommands(commitconfirm.NowConfirmed, errors.New(r.Why))
+	case commitconfirm.Applied:
 		s.appliedPush()
-	case confirm.GoneBack:
+	case commitconfirm.GoneBack:
 		s.undonePush()
-	case confirm.OnFallback, confirm.NotRun, confirm.Unready:
+	case commitconfirm.OnFallback, commitconfirm.NotRun, commitconfirm.Unready:
 	}
 }
 
-func (s *shell) answerCommands(end confirm.What, err error) {
+func (s *shell) answerCommands(end commitconfirm.What, err error) {
 	s.commands = slices.DeleteFunc(s.commands, func(c *command) bool {
 		if c.end != end {
 			return false
@@ -203,7 +203,7 @@ func (s *shell) answerCommands(end confirm.What, err error) {
 }
 
 // tellPeople logs what happened.
-func (s *shell) tellPeople(r confirm.Report) {
+func (s *shell) tellPeople(r commitconfirm.Report) {
 	fields := []zap.Field{zap.String("what", string(r.What)), zap.Stringer("gen", r.Echo.Generation), zap.String("md5", r.Echo.MD5)}
 	if r.Why != "" {
 		fields = append(fields, zap.String("why", r.Why))
@@ -213,7 +213,7 @@ func (s *shell) tellPeople(r confirm.Report) {
 		fields, why = append(fields, zap.Error(r.Faults)), r.Faults.Error()
 	}
 	switch r.What {
-	case confirm.Rejected, confirm.Refused, confirm.Trouble, confirm.NotRun, confirm.OnFallback, confirm.GoneBack, confirm.Unready:
+	case commitconfirm.Rejected, commitconfirm.Refused, commitconfirm.Trouble, commitconfirm.NotRun, commitconfirm.OnFallback, commitconfirm.GoneBack, commitconfirm.Unready:
 		s.log.Warn("config", fields...)
 	default:
 		s.log.Info("config", fields...)
@@ -223,14 +223,14 @@ func (s *shell) tellPeople(r confirm.Report) {
 
 // accepted ends the offer that the machine had: it is stored, and published next; who waits
 // is answered after that, so that whoever asks then is told of the new one.
-func (s *shell) accepted(r confirm.Report) {
+func (s *shell) accepted(r commitconfirm.Report) {
 	o := s.busy
 	if o == nil {
 		return
 	}
 	s.busy = nil
 	s.setFault("") // what was wrong with the file is no matter now
-	if o.event.Source == confirm.Push {
+	if o.event.Source == commitconfirm.Push {
 		s.attempt, s.rejected = o.event.Attempt, nil
 		s.acceptedPush(o, r)
 	}
@@ -247,7 +247,7 @@ func (s *shell) accepted(r confirm.Report) {
 }
 
 // notTaken ends the offer that the machine had, otherwise.
-func (s *shell) notTaken(r confirm.Report) {
+func (s *shell) notTaken(r commitconfirm.Report) {
 	o := s.busy
 	if o == nil {
 		return
@@ -255,15 +255,15 @@ func (s *shell) notTaken(r confirm.Report) {
 	s.busy, s.judged = nil, nil
 	var err error
 	switch r.What {
-	case confirm.Rejected:
+	case commitconfirm.Rejected:
 		err = r.Faults
-	case confirm.Refused:
+	case commitconfirm.Refused:
 		err = fmt.Errorf("%s: %w", o.refusal, s.writeErr)
-	case confirm.Superseded:
+	case commitconfirm.Superseded:
 		err = fmt.Errorf("%s: %w: %s", o.refusal, httpapi.ErrBusy, r.Why)
 	default: // Unchanged, Renumbered
 	}
-	if o.event.Source == confirm.Push {
+	if o.event.Source == commitconfirm.Push {
 		s.endedPush(o, r)
 	}
 	s.answer(o, Taken{Seq: s.m.Live().Seq}, err)
@@ -277,7 +277,7 @@ func (s *shell) answer(o *offer, t Taken, err error) {
 	case o.reply != nil:
 		o.reply <- taken{t, err}
 		o.reply = nil
-	case err != nil && o.event.Source == confirm.File:
+	case err != nil && o.event.Source == commitconfirm.File:
 		var faults config.Faults
 		if errors.As(err, &faults) || errors.Is(err, httpapi.ErrConflict) {
 			err = fmt.Errorf("%s: %w", o.refusal, err)
@@ -314,7 +314,7 @@ func (s *shell) impatient(o *offer) {
 		if s.writing == 0 {
 			err = fmt.Errorf("the config before is still being put into effect; this one follows: %w", context.DeadlineExceeded)
 		}
-		if o.event.Source != confirm.Push {
+		if o.event.Source != commitconfirm.Push {
 			s.refuse(o.refusal, err)
 		}
 		if o.reply != nil {

@@ -7,10 +7,10 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/config"
-	"edgespan/config/action"
-	"edgespan/config/confirm"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/layers/metadata"
+	"edgespan/config/nodeconf/action"
+	"edgespan/config/nodeconf/commitconfirm"
 )
 
 // Options are what an agent stands on. Disk, Judge, Host and Runner are required.
@@ -51,7 +51,7 @@ type File func() (content []byte, name string, err error)
 // Judge reads what a document means, by the node's own metadata, and the PeerConfiguration
 // that goes with it ("" for none). It is pure, and called from several goroutines. A File or an
 // Apply is held to more than a push: it may have no key that nobody knows.
-type Judge func(document config.Object, peer string, from confirm.Source) Verdict
+type Judge func(document config.Object, peer string, from commitconfirm.Source) Verdict
 
 // Verdict is what a document and its PeerConfiguration come to: the faults of both.
 type Verdict struct {
@@ -63,8 +63,8 @@ type Verdict struct {
 // Publication is a config that becomes the node's.
 type Publication struct {
 	Seq        uint64 // the journal number of its record; 0 for a base
-	Source     confirm.Source
-	Generation confirm.Generation
+	Source     commitconfirm.Source
+	Generation commitconfirm.Generation
 	FileDigest string // of the file that was applied last
 	Document   config.Object
 	Peer       string // the PeerConfiguration that goes with it
@@ -125,8 +125,8 @@ type Notes struct {
 
 // Happening is one thing that people may want to know of.
 type Happening struct {
-	What  confirm.What
-	About confirm.Echo
+	What  commitconfirm.What
+	About commitconfirm.Echo
 	Why   string
 }
 
@@ -141,7 +141,7 @@ type Wish struct {
 
 // Status is how a node stands.
 type Status struct {
-	confirm.State
+	commitconfirm.State
 	Settled    bool // the pending config was applied, and its actions have run
 	Managed    *bool
 	Held       *nodeproto.Held

@@ -6,9 +6,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"edgespan/config/action"
-	"edgespan/config/confirm"
 	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/nodeconf/action"
+	"edgespan/config/nodeconf/commitconfirm"
 	"edgespan/config/peer"
 )
 
@@ -22,7 +22,7 @@ func (s *shell) changed() {
 
 // state is where the machine stands; it is asked only after something happened, since it
 // spells the digests of its documents.
-func (s *shell) state() confirm.State {
+func (s *shell) state() commitconfirm.State {
 	if s.dirty || s.pending() {
 		s.known, s.dirty = s.m.State(), false
 	}
@@ -31,7 +31,7 @@ func (s *shell) state() confirm.State {
 
 // settled says that what is pending was applied to the end of its actions: the machine asks
 // for a round trip then, and not before.
-func (s *shell) settled() bool { return s.asked != confirm.Nonce{} }
+func (s *shell) settled() bool { return s.asked != commitconfirm.Nonce{} }
 
 func (s *shell) status() Status {
 	return Status{
@@ -67,7 +67,7 @@ func (s *shell) report() {
 
 // peer is the digest of the PeerConfiguration that goes with what is said to be in force. While
 // that is the config before the one of now it is not said: what is in force is another then.
-func (s *shell) peer(e confirm.Echo) string {
+func (s *shell) peer(e commitconfirm.Echo) string {
 	live := s.m.Live()
 	if live.Peer == "" || live.Echo() != e {
 		return ""

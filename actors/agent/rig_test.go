@@ -19,10 +19,10 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"edgespan/config"
-	"edgespan/config/action"
-	"edgespan/config/confirm"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/layers/metadata"
+	"edgespan/config/nodeconf/action"
+	"edgespan/config/nodeconf/commitconfirm"
 )
 
 // memDisk is a disk in memory whose power goes at a write.
@@ -292,7 +292,7 @@ func short(o config.Object) string {
 }
 
 // judge takes all but what is bad.
-func judge(document config.Object, peer string, from confirm.Source) Verdict {
+func judge(document config.Object, peer string, from commitconfirm.Source) Verdict {
 	v := Verdict{Config: config.MD5(document) + peer}
 	if document["bad"] != nil {
 		v = Verdict{}
@@ -302,7 +302,7 @@ func judge(document config.Object, peer string, from confirm.Source) Verdict {
 		v.Config = nil
 		v.Faults.Add([]string{"peer"}, "is bad", "")
 	}
-	if from != confirm.Push && document["vendor"] != nil {
+	if from != commitconfirm.Push && document["vendor"] != nil {
 		v.Faults.Add([]string{"vendor"}, "is unknown", "")
 	}
 	return v
@@ -413,7 +413,7 @@ func (r *rig) status() Status {
 }
 
 // runs fails the test unless the node runs a document, from a source.
-func (r *rig) runs(when, text string, from confirm.Source) {
+func (r *rig) runs(when, text string, from commitconfirm.Source) {
 	r.Helper()
 	s := r.status()
 	if want := config.MD5(doc(r, text)); s.Echo.MD5 != want || s.Source != from || r.host.published() != short(doc(r, text)) {

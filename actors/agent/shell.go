@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/config"
-	"edgespan/config/confirm"
 	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/nodeconf/commitconfirm"
 )
 
 const (
@@ -29,12 +29,12 @@ type shell struct {
 	self *actor.PID
 	log  *zap.Logger
 
-	m      confirm.Machine
+	m      commitconfirm.Machine
 	booted bool
 	early  []any // what came before
 	notes  Notes
 	live   Publication // what was published last
-	held   *confirm.Publish
+	held   *commitconfirm.Publish
 	fault  string // why a wish is not what runs
 
 	queue    []*offer
@@ -45,23 +45,23 @@ type shell struct {
 
 	writing  int // slots under way: 0 or 1
 	writeErr error
-	unstored *confirm.Write // of the running config, which came from the file and is not on the disk
+	unstored *commitconfirm.Write // of the running config, which came from the file and is not on the disk
 	storeErr error
-	storing  bool            // it is being stored
-	delayed  []confirm.Write // what is to be written then
-	noting   bool            // the notes are being written
-	unnoted  bool            // they have changed since
+	storing  bool                  // it is being stored
+	delayed  []commitconfirm.Write // what is to be written then
+	noting   bool                  // the notes are being written
+	unnoted  bool                  // they have changed since
 	stops    []chan<- struct{}
 	begins   []chan<- struct{} // who waits for the first publication
 
 	dirty bool // something happened since known was asked for
-	known confirm.State
+	known commitconfirm.State
 
 	look       Look
 	lookedAt   time.Time
 	lookTook   time.Duration
 	settlingID int // the publish that has not settled yet, 0 for none
-	asked      confirm.Nonce
+	asked      commitconfirm.Nonce
 
 	stream   nodeproto.ToController
 	reported time.Time
@@ -157,7 +157,7 @@ func (s *shell) told(m any) {
 		s.tellBegun()
 	case stopping:
 		s.stops = append(s.stops, msg.reply)
-		s.step(confirm.Stopping{})
+		s.step(commitconfirm.Stopping{})
 		s.stopped()
 	}
 }
@@ -221,7 +221,7 @@ func (s *shell) due(d due) {
 	case reportTimer:
 		s.report()
 	case settleTimer:
-		s.step(confirm.TimedOut{ID: d.id})
+		s.step(commitconfirm.TimedOut{ID: d.id})
 	case storeTimer:
 		s.storeOwed()
 	default: // timerKinds is none
@@ -246,13 +246,13 @@ func (s *shell) readFile() (content []byte, name string, err error) {
 
 // boot starts the machine. A config file that is new is judged first: what ran before is
 // published only if the file can't be.
-func (s *shell) boot(d confirm.Disk, n Notes, faults []error, f fileRead) {
+func (s *shell) boot(d commitconfirm.Disk, n Notes, faults []error, f fileRead) {
 	for _, err := range faults {
 		s.log.Error("read what the disk keeps", zap.Error(err))
 	}
 	s.notes, s.booted, s.lastTick = n, true, time.Now()
-	s.held = &confirm.Publish{} // until the file is judged
-	s.step(confirm.Boot{Start: uuid.NewString(), Machine: s.o.Machine, Disk: d, Bases: s.o.Facts.Bases})
+	s.held = &commitconfirm.Publish{} // until the file is judged
+	s.step(commitconfirm.Boot{Start: uuid.NewString(), Machine: s.o.Machine, Disk: d, Bases: s.o.Facts.Bases})
 	if o := s.fromFile(f); o != nil && !s.m.State().Undoing {
 		s.insert(0, o)
 	} else {
@@ -271,13 +271,13 @@ func (s *shell) boot(d confirm.Disk, n Notes, faults []error, f fileRead) {
 
 // step gives the machine an event and carries out its effects, and what they lead to at
 // once, in order.
-func (s *shell) step(events ...confirm.Event) {
+func (s *shell) step(events ...commitconfirm.Event) {
 	for len(events) > 0 {
 		e := events[0]
 		events = events[1:]
 		accepted := false
 		for _, effect := range s.m.Step(e) {
-			if r, is := effect.(confirm.Report); is && r.What == confirm.Accepted {
+			if r, is := effect.(commitconfirm.Report); is && r.What == commitconfirm.Accepted {
 				accepted = true
 			}
 			if next := s.do(effect, accepted); next != nil {
@@ -307,26 +307,26 @@ func (s *shell) tellBegun() {
 
 // do carries out one effect. accepted says that the offer that is being answered was, in
 // the same step: what is published is its document.
-func (s *shell) do(effect confirm.Effect, accepted bool) (next confirm.Event) {
+func (s *shell) do(effect commitconfirm.Effect, accepted bool) (next commitconfirm.Event) {
 	switch e := effect.(type) {
-	case confirm.Validate:
+	case commitconfirm.Validate:
 		return s.validate(e)
-	case confirm.Write:
+	case commitconfirm.Write:
 		s.write(e)
-	case confirm.Publish:
+	case commitconfirm.Publish:
 		s.publish(e, accepted)
-	case confirm.StartTimer:
+	case commitconfirm.StartTimer:
 		s.timer(settleTimer, e.ID, e.After)
-	case confirm.RunActions:
+	case commitconfirm.RunActions:
 		s.run(e)
-	case confirm.Restart:
+	case commitconfirm.Restart:
 		s.restart(e)
-	case confirm.Undo:
+	case commitconfirm.Undo:
 		s.undo(e)
-	case confirm.Ask:
+	case commitconfirm.Ask:
 		s.asked = e.Nonce
 		s.report()
-	case confirm.Report:
+	case commitconfirm.Report:
 		s.take(e)
 	}
 	return nil
@@ -367,7 +367,7 @@ func (s *shell) tick() {
 	if s.pending() {
 		s.watch() // what decides is how it is now
 	}
-	s.step(confirm.Tick{Elapsed: elapsed})
+	s.step(commitconfirm.Tick{Elapsed: elapsed})
 	if now.Sub(s.reported)+tickEvery/2 >= s.o.ReportEvery {
 		s.report()
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/config/confirm"
+	"edgespan/config/nodeconf/commitconfirm"
 )
 
 // A tick that is under way when the stream ends is the last one: before, one after the other
@@ -24,6 +24,6 @@ func TestATickUnderWayAtTheEndOfAStreamIsTheLast(t *testing.T) {
 		r.settle(time.Minute)
 		r.connect()
 		r.settle(time.Second)
-		r.runs("it goes on", `{"base":10}`, confirm.Base)
+		r.runs("it goes on", `{"base":10}`, commitconfirm.Base)
 	})
 }

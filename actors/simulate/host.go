@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"edgespan/actors/agent"
-	"edgespan/config/confirm"
 	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/nodeconf/commitconfirm"
 )
 
 // host takes every config, in the time that a node's work takes.
@@ -93,4 +93,4 @@ func (h *host) Stop() {
 }
 
 // pushed says whether a config came from the controller and not from the node itself.
-func pushed(p agent.Publication) bool { return p.Source == confirm.Push }
+func pushed(p agent.Publication) bool { return p.Source == commitconfirm.Push }

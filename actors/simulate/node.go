@@ -13,9 +13,9 @@ import (
 
 	"edgespan/actors/agent"
 	"edgespan/config"
-	"edgespan/config/action"
-	"edgespan/config/confirm"
 	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/nodeconf/action"
+	"edgespan/config/nodeconf/commitconfirm"
 )
 
 // node is one simulated node over all of its boots.
@@ -139,8 +139,8 @@ func (n *node) again(machine string) {
 }
 
 // judge is the fleet's, but for a node that rejects.
-func (n *node) judge(document config.Object, peer string, from confirm.Source) agent.Verdict {
-	if n.fault == Reject && from == confirm.Push && n.strikes.Load() {
+func (n *node) judge(document config.Object, peer string, from commitconfirm.Source) agent.Verdict {
+	if n.fault == Reject && from == commitconfirm.Push && n.strikes.Load() {
 		return agent.Verdict{Faults: config.Faults{{What: "is rejected: the simulation asked for it"}}}
 	}
 	return n.fleet.o.Judge(document, peer, from)

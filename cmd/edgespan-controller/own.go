@@ -16,8 +16,8 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/action"
 	"edgespan/config/fleet/controllerconf"
+	"edgespan/config/nodeconf/action"
 	"edgespan/platform/confdir"
 	"edgespan/platform/proc"
 )

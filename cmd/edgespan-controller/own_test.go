@@ -18,10 +18,10 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/action"
 	"edgespan/config/fleet/controllerconf"
 	"edgespan/config/layers/metadata"
 	"edgespan/config/layers/schema"
+	"edgespan/config/nodeconf/action"
 )
 
 // ownRig carries out changes of a config on a machine that only notes them.

@@ -14,10 +14,10 @@ import (
 	"edgespan/actors/agent"
 	"edgespan/actors/simulate"
 	"edgespan/config"
-	"edgespan/config/confirm"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/nodeconf/commitconfirm"
 	"edgespan/platform/proc"
 )
 
@@ -385,7 +385,7 @@ func (m *simulator) nodeFacts() (func(name string) agent.Facts, agent.Judge, err
 			m.software = name
 		}
 	}
-	judge := func(o config.Object, _ string, _ confirm.Source) agent.Verdict {
+	judge := func(o config.Object, _ string, _ commitconfirm.Source) agent.Verdict {
 		r := meta.Validate(o)
 		return agent.Verdict{Config: o, Faults: r.Err()}
 	}

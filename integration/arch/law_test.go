@@ -19,20 +19,20 @@ var mayImport = map[string][]string{
 	"netinst/netstate": {},
 
 	// Configuration: documents, and the groups in their order; a group imports only itself and those above it here.
-	"config":                      {},
-	"config/action":               {"config", "config/layers/metadata", "config/nodeconf"},
-	"config/fleet/backup":         {"config", "config/fleet", "config/fleet/history", "config/kv"},
-	"config/confirm":              {"config", "config/action", "config/layers"},
-	"config/fleet/controllerconf": {"config", "config/layers/metadata"},
-	"config/layers/override":      {"config", "config/layers", "config/layers/metadata"},
-	"config/facts":                {"config"},
-	"config/facts/hieratree":      {"config", "config/facts", "config/facts/ledger"},
-	"config/facts/ledger":         {"config", "config/facts", "config/kv"},
-	"config/fleet/history":        {"config", "config/layers/override", "config/layers", "config/peer", "config/kv", "config/fleet/topology"},
-	"config/fleet/nodeproto":      {"config"},
-	"config/layers/lint":          {"config", "config/layers", "config/layers/metadata"},
-	"config/layers/metadata":      {"config"},
-	"config/layers/migrate":       {"config", "config/layers"},
+	"config":                        {},
+	"config/nodeconf/action":        {"config", "config/layers/metadata", "config/nodeconf"},
+	"config/fleet/backup":           {"config", "config/fleet", "config/fleet/history", "config/kv"},
+	"config/nodeconf/commitconfirm": {"config", "config/nodeconf/action", "config/layers"},
+	"config/fleet/controllerconf":   {"config", "config/layers/metadata"},
+	"config/layers/override":        {"config", "config/layers", "config/layers/metadata"},
+	"config/facts":                  {"config"},
+	"config/facts/hieratree":        {"config", "config/facts", "config/facts/ledger"},
+	"config/facts/ledger":           {"config", "config/facts", "config/kv"},
+	"config/fleet/history":          {"config", "config/layers/override", "config/layers", "config/peer", "config/kv", "config/fleet/topology"},
+	"config/fleet/nodeproto":        {"config"},
+	"config/layers/lint":            {"config", "config/layers", "config/layers/metadata"},
+	"config/layers/metadata":        {"config"},
+	"config/layers/migrate":         {"config", "config/layers"},
 	"config/fleet/ops": {
 		"config", "config/fleet/controllerconf", "config/layers/override", "config/fleet", "config/fleet/history", "config/layers", "config/layers/metadata",
 		"config/layers/migrate", "config/nodeconf", "config/fleet/optimize", "config/peer", "config/kv", "config/fleet/topology",
@@ -62,12 +62,12 @@ var mayImport = map[string][]string{
 
 	// The shell: actors.
 	"actors": {
-		"actors/agent", "actors/keep", "appnet", "config", "config/action", "config/confirm", "config/httpapi",
+		"actors/agent", "actors/keep", "appnet", "config", "config/nodeconf/action", "config/nodeconf/commitconfirm", "config/httpapi",
 		"config/fleet/nodeproto", "config/layers/metadata", "config/nodeconf", "config/peer", "config/peer/task", "config/state",
 		"netinst", "netinst/doctor", "netinst/netstate", "pubsub",
 	},
 	"actors/agent": {
-		"config", "config/action", "config/confirm", "config/httpapi", "config/layers", "config/fleet/nodeproto",
+		"config", "config/nodeconf/action", "config/nodeconf/commitconfirm", "config/httpapi", "config/layers", "config/fleet/nodeproto",
 		"config/layers/metadata", "config/nodeconf", "config/peer",
 	},
 	"actors/controller": {
@@ -95,7 +95,7 @@ var mayImport = map[string][]string{
 	},
 	"actors/keep": {},
 	"actors/simulate": {
-		"actors/agent", "actors/keep", "config", "config/action", "config/confirm", "config/fleet",
+		"actors/agent", "actors/keep", "config", "config/nodeconf/action", "config/nodeconf/commitconfirm", "config/fleet",
 		"config/httpapi/fleetapi", "config/fleet/nodeproto", "config/fleet/topology",
 	},
 
@@ -140,7 +140,7 @@ var mayImport = map[string][]string{
 	},
 	"cmd/edgespan-controller": {
 		"actors/agent", "actors/controller", "actors/facts", "actors/simulate", "cmd/term", "config",
-		"config/action", "config/fleet/backup", "config/confirm", "config/fleet/controllerconf", "config/fleet", "config/fleet/history",
+		"config/nodeconf/action", "config/fleet/backup", "config/nodeconf/commitconfirm", "config/fleet/controllerconf", "config/fleet", "config/fleet/history",
 		"config/httpapi", "config/httpapi/factsapi", "config/httpapi/fleetapi", "config/layers", "config/fleet/nodeproto",
 		"config/layers/metadata", "config/fleet/ops", "config/fleet/optimize", "config/kv", "config/fleet/rollout", "config/layers/schema",
 		"config/fleet/topology", "config/fleet/topology/sketch", "platform/confdir", "platform/conns", "platform/daemon",
@@ -158,7 +158,7 @@ var mayImport = map[string][]string{
 		"config/httpapi", "config/httpapi/factsapi", "platform/keystone", "platform/store",
 	},
 	"cmd/edgespan/daemon": {
-		"actors", "actors/agent", "cmd/edgespan/reach", "cmd/term", "config", "config/action", "config/facts",
+		"actors", "actors/agent", "cmd/edgespan/reach", "cmd/term", "config", "config/nodeconf/action", "config/facts",
 		"config/httpapi", "config/httpapi/factsapi", "config/layers", "config/layers/metadata", "config/layers/schema",
 		"netinst/netstate", "platform/confdir", "platform/daemon", "platform/executor", "platform/factlink",
 		"platform/facts", "platform/host", "platform/nodelink", "platform/pki", "platform/probe", "platform/proc",
@@ -264,8 +264,8 @@ var pure = []string{
 	"config/kv",
 	"config/fleet/pace",
 	"config/fleet",
-	"config/action",
-	"config/confirm",
+	"config/nodeconf/action",
+	"config/nodeconf/commitconfirm",
 	"config/fleet/nodeproto",
 	"config/state",
 	"config/peer",

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/confirm"
 	"edgespan/config/httpapi"
+	"edgespan/config/nodeconf/commitconfirm"
 	"edgespan/integration/lab"
 	"edgespan/platform/daemon"
 )
@@ -305,11 +305,11 @@ func TestASecondDaemonInANamespaceIsRefusedAndHarmsNothing(t *testing.T) {
 // confirmed is the config that the node would go back to, as a document.
 func (w *world) confirmed() string {
 	w.Helper()
-	text, err := daemon.NewFiles("", w.StateDir()).Read(string(confirm.SlotConfirmed))
+	text, err := daemon.NewFiles("", w.StateDir()).Read(string(commitconfirm.SlotConfirmed))
 	if err != nil {
 		w.Fatal(err)
 	}
-	r, err := confirm.DecodeRecord(text)
+	r, err := commitconfirm.DecodeRecord(text)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -15,10 +15,10 @@ import (
 
 	"edgespan/actors/agent"
 	"edgespan/config"
-	"edgespan/config/action"
 	"edgespan/config/layers"
 	"edgespan/config/layers/metadata"
 	"edgespan/config/layers/schema"
+	"edgespan/config/nodeconf/action"
 	"edgespan/platform/confdir"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"edgespan/config/action"
+	"edgespan/config/nodeconf/action"
 )
 
 func TestWhatANodeIs(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
-	"edgespan/config/action"
 	"edgespan/config/httpapi"
+	"edgespan/config/nodeconf/action"
 	"edgespan/platform/daemon"
 )
 

@@ -1,12 +1,12 @@
-package confirm
+package commitconfirm
 
 import (
 	"maps"
 	"slices"
 
 	"edgespan/config"
-	"edgespan/config/action"
 	"edgespan/config/layers"
+	"edgespan/config/nodeconf/action"
 )
 
 // maxStarts is how often the agent may start by itself within the time of a pending config.

@@ -1,4 +1,4 @@
-package confirm
+package commitconfirm
 
 import (
 	"strings"
@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/action"
+	"edgespan/config/nodeconf/action"
 )
 
 func push(t testing.TB, n uint64, text string) Offered {

@@ -1,4 +1,4 @@
-package confirm
+package commitconfirm
 
 import (
 	"maps"
@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/action"
+	"edgespan/config/nodeconf/action"
 )
 
 // publish makes what is live the host's.

@@ -1,4 +1,4 @@
-package confirm
+package commitconfirm
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/action"
+	"edgespan/config/nodeconf/action"
 )
 
 func someRecord(t testing.TB) *Record {
@@ -57,7 +57,7 @@ func TestEveryLostBitIsNoticed(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"":                            "it does not begin with " + magic,
-		string(seal(7)):               "it is no record: json: cannot unmarshal number into Go value of type confirm.wire",
+		string(seal(7)):               "it is no record: json: cannot unmarshal number into Go value of type commitconfirm.wire",
 		string(seal(config.Object{})): "document: is no JSON: line 1 column 1: it is empty",
 	} {
 		if _, err := DecodeRecord([]byte(text)); err == nil || err.Error() != want {

@@ -129,7 +129,7 @@ RESTART_WEBUI: {command: [/sbin/web, --now], timeout: 5s}
 
 // The actions of a difference, with the seed's own metadata.
 func TestPlanOfADifference(t *testing.T) {
-	text, err := os.ReadFile("../testdata/terragraph/config_metadata.json")
+	text, err := os.ReadFile("../../testdata/terragraph/config_metadata.json")
 	if err != nil {
 		t.Fatal(err)
 	}

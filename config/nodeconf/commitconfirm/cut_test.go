@@ -1,4 +1,4 @@
-package confirm
+package commitconfirm
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"edgespan/config"
-	"edgespan/config/action"
+	"edgespan/config/nodeconf/action"
 )
 
 // node is a host below a machine: a disk, actions that take effect, restarts. It judges

@@ -1,4 +1,4 @@
-package confirm
+package commitconfirm
 
 import (
 	"cmp"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/action"
+	"edgespan/config/nodeconf/action"
 )
 
 func doc(t testing.TB, text string) config.Object {

@@ -1,4 +1,4 @@
-package confirm
+package commitconfirm
 
 import (
 	"cmp"
@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/action"
+	"edgespan/config/nodeconf/action"
 )
 
 // The times of a node.

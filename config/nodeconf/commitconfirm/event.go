@@ -1,10 +1,10 @@
-package confirm
+package commitconfirm
 
 import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/action"
+	"edgespan/config/nodeconf/action"
 )
 
 // Event is what happened.

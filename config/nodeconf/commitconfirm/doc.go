@@ -1,4 +1,4 @@
-// Package confirm owns what a node makes of a configuration that is offered to it: whether
+// Package commitconfirm owns what a node makes of a configuration that is offered to it: whether
 // it is stored, published and acted on, when it counts as confirmed, when it is undone, and
 // how all that goes on after a crash, a power cut or a reboot.
 //
@@ -25,4 +25,4 @@
 // needs to be one write. A copy that is newer than the confirmed one says that this was spoilt
 // and that an older one was read. The numbers are the node's journal: local configs and undone ones
 // take theirs as generation.
-package confirm
+package commitconfirm
