@@ -13,7 +13,7 @@ HISTORIES     ?= 1000
 ETCD_HISTORIES ?= 30
 NODES         ?= 10000
 # The pure cores whose tests are held to the bars of make mutate, the quickest first.
-CORES         ?= config/layers/override config/state netinst/netstate config/fleet/rollout appnet config/nodeconf/commitconfirm config/fleet/history netinst
+CORES         ?= config/layers/override config/stateloop netinst/netstate config/fleet/rollout appnet config/nodeconf/commitconfirm config/fleet/history netinst
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 TOOLS   := $(CURDIR)/.tools
@@ -85,7 +85,7 @@ bench-rollout: ## Measure a staged rollout to 10,000 nodes in 50 batches, beside
 drill: ## Kill, stop and cut off each part of a fleet at work (no root, 10 minutes)
 	EDGESPAN_DRILL=1 $(GO) test ./integration/cluster -run 'Drill|BlackHole|MeshIsCut' -count=1 -timeout 30m -v
 
-mutate: ## Change the pure cores one place at a time, and count what their tests notice (no root, 40 minutes; CORES='appnet config/state')
+mutate: ## Change the pure cores one place at a time, and count what their tests notice (no root, 40 minutes; CORES='appnet config/stateloop')
 	@test -x $(TOOLS)/gremlins || GOBIN=$(TOOLS) $(GO) install github.com/go-gremlins/gremlins/cmd/gremlins@$(GREMLINS)
 	$(GO) run ./integration/mutate -gremlins $(TOOLS)/gremlins $(CORES)
 

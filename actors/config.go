@@ -19,8 +19,8 @@ import (
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/nodeconf"
 	"edgespan/config/nodeconf/commitconfirm"
-	"edgespan/config/peer"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
+	"edgespan/config/stateloop/peer"
 	"edgespan/netinst"
 	"edgespan/pubsub"
 )
@@ -197,7 +197,7 @@ func (h *configHost) Look() agent.Look {
 
 // healthy are the kinds of parameters whose state is a matter of the node's health. What the
 // world beyond the node has a part in is not: no push is undone since another peer is away.
-var healthy = map[string]bool{state.KindNetwork: true, state.KindAdapter: true, peer.KindExecutor: true}
+var healthy = map[string]bool{stateloop.KindNetwork: true, stateloop.KindAdapter: true, peer.KindExecutor: true}
 
 func parameter(p Parameter, answers commitconfirm.Generation) nodeproto.Parameter {
 	return nodeproto.Parameter{

@@ -12,8 +12,8 @@ import (
 	"github.com/google/uuid"
 
 	"edgespan/config/fleet/nodeproto"
-	"edgespan/config/peer"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
+	"edgespan/config/stateloop/peer"
 	"edgespan/netinst/netstate"
 )
 
@@ -102,7 +102,7 @@ func TestDefect_10_ExecutorsAndChecksAreWhatTheyAreAndNothingElseRestartsThem(t 
 	deployed(t, func(r *rig, s *steward, network uuid.UUID, ps []peer.Parameter) {
 		good, bad := runs("good", "/bin/good"), runs("bad", "/bin/bad")
 		check := peer.Parameter{
-			ID: peer.CheckID(network, uuid.Nil), Kind: peer.KindCheck, Target: state.ToBePresent,
+			ID: peer.CheckID(network, uuid.Nil), Kind: peer.KindCheck, Target: stateloop.ToBePresent,
 			Check: &peer.CheckValue{Network: network, Peer: "far", Local: netip.MustParseAddr("192.0.2.2"), Remote: netip.MustParseAddr("198.51.100.8")},
 		}
 		r.execs.Break(bad.ID, errors.New("no such file"))
@@ -131,7 +131,7 @@ func TestDefect_11_EachParameterIsReportedOnceAndAnAbsentOneTouchesNoOther(t *te
 	deployed(t, func(r *rig, s *steward, network uuid.UUID, ps []peer.Parameter) {
 		check := func(n int) peer.Parameter {
 			return peer.Parameter{
-				ID: peer.CheckID(network, uuid.MustParse(niID(n))), Kind: peer.KindCheck, Target: state.ToBePresent,
+				ID: peer.CheckID(network, uuid.MustParse(niID(n))), Kind: peer.KindCheck, Target: stateloop.ToBePresent,
 				Check: &peer.CheckValue{Network: network, Peer: "far", Local: netip.MustParseAddr("192.0.2.2"), Remote: netip.MustParseAddr("198.51.100.8")},
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
 )
@@ -53,12 +53,12 @@ func (r *rig) left(n int, when string, d time.Duration, broken []netstate.ID) {
 	if ops := r.host.Done(); len(ops) > 0 {
 		r.Errorf("%s: the host was touched: %q", when, ops)
 	}
-	p, _ := r.node.Topics().Reported.Get("", state.NetworkID(niID(1)))
+	p, _ := r.node.Topics().Reported.Get("", stateloop.NetworkID(niID(1)))
 	s, _ := r.node.Topics().NetworkStatus.Get("", niID(1))
 	if p.State != "CheckPresentFailed" || !strings.HasPrefix(p.Error, "drift, left as it is: "+broken[0].String()+": absent (and ") || s.Generation == 0 {
 		r.Errorf("%s: reported is %+v of generation %d", when, p, s.Generation)
 	}
-	if p, _ := r.node.Topics().Reported.Get("", state.NetworkID(niID(2))); p.State != "Present" {
+	if p, _ := r.node.Topics().Reported.Get("", stateloop.NetworkID(niID(2))); p.State != "Present" {
 		r.Errorf("%s: the other network is %+v", when, p)
 	}
 }

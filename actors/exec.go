@@ -10,9 +10,9 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/config/httpapi"
-	"edgespan/config/peer"
-	"edgespan/config/peer/task"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
+	"edgespan/config/stateloop/peer"
+	"edgespan/config/stateloop/peer/task"
 	"edgespan/netinst/netstate"
 	"edgespan/pubsub"
 )
@@ -56,7 +56,7 @@ type (
 	}
 )
 
-// exec is the actor of the peer's executors and checks. It owns no logic: config/peer/task says
+// exec is the actor of the peer's executors and checks. It owns no logic: config/stateloop/peer/task says
 // what is to be done, a child of each task does it.
 type exec struct {
 	d        *deps
@@ -185,7 +185,7 @@ func (x *exec) drain(c actor.Context) {
 func (x *exec) want(c actor.Context) {
 	var tasks []task.Task
 	for id, cfg := range x.configs {
-		t := task.Task{ID: id, Target: state.ToBePresent, Version: cfg.Generation, Every: checkEvery, Watched: true}
+		t := task.Task{ID: id, Target: stateloop.ToBePresent, Version: cfg.Generation, Every: checkEvery, Watched: true}
 		if cfg.Kind == peer.KindExecutor {
 			t.Watched, t.Every = false, executorEvery
 			if cfg.Executor.Restart != peer.RestartNever {
@@ -196,14 +196,14 @@ func (x *exec) want(c actor.Context) {
 	}
 	for id := range x.known {
 		if _, wanted := x.configs[id]; !wanted && x.valid {
-			tasks = append(tasks, task.Task{ID: id, Target: state.ToBeAbsent, Every: executorEvery})
+			tasks = append(tasks, task.Task{ID: id, Target: stateloop.ToBeAbsent, Every: executorEvery})
 		}
 	}
 	keep := make(map[string]bool, len(tasks))
 	x.removals = map[string]bool{}
 	for _, t := range tasks {
 		keep[t.ID] = true
-		if t.Target == state.ToBeAbsent {
+		if t.Target == stateloop.ToBeAbsent {
 			x.removals[t.ID] = true
 		}
 	}
@@ -228,7 +228,7 @@ func (x *exec) step(c actor.Context, e task.Event) {
 	}
 	gone := false
 	for _, s := range x.m.Changed() {
-		if s.State == state.Absent && s.Target == state.ToBeAbsent {
+		if s.State == stateloop.Absent && s.Target == stateloop.ToBeAbsent {
 			gone = true
 			delete(x.known, s.ID)
 			delete(x.removals, s.ID)

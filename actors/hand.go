@@ -9,9 +9,9 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"edgespan/config/peer"
-	"edgespan/config/peer/task"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
+	"edgespan/config/stateloop/peer"
+	"edgespan/config/stateloop/peer/task"
 	"edgespan/netinst/netstate"
 )
 
@@ -44,7 +44,7 @@ func (h *hand) Receive(c actor.Context) {
 }
 
 func (h *hand) step(ctx context.Context, s handStep) (task.Found, string) {
-	absent := s.Target == state.ToBeAbsent
+	absent := s.Target == stateloop.ToBeAbsent
 	switch {
 	case s.cfg.Kind == peer.KindCheck && !absent:
 		return h.ask(ctx, s.cfg.Check)

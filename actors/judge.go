@@ -13,7 +13,7 @@ import (
 	"edgespan/config/layers/metadata"
 	"edgespan/config/nodeconf"
 	"edgespan/config/nodeconf/commitconfirm"
-	"edgespan/config/peer"
+	"edgespan/config/stateloop/peer"
 	"edgespan/netinst"
 )
 

@@ -16,8 +16,8 @@ import (
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/nodeconf"
 	"edgespan/config/nodeconf/commitconfirm"
-	"edgespan/config/peer"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
+	"edgespan/config/stateloop/peer"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
@@ -32,7 +32,7 @@ func clusterOf(network uuid.UUID, ifName string) []peer.Parameter {
 		{ID: own, Kind: peer.KindInterface, Interface: &peer.InterfaceValue{IfName: ifName}},
 		{ID: tunnel, Kind: peer.KindTunnel, Tunnel: &peer.TunnelValue{Network: network, Peer: "far", Type: peer.TunnelVXLAN, VNI: 256, Port: peer.VXLANPort, MTU: 1450}},
 		{ID: peer.BridgeID(network), Kind: peer.KindBridge, Bridge: &peer.BridgeValue{Network: network, DisplayName: "lab", MTU: 1450}},
-		{ID: state.NetworkID(network.String()), Kind: peer.KindNetwork, Dependencies: []string{peer.BridgeID(network)}},
+		{ID: stateloop.NetworkID(network.String()), Kind: peer.KindNetwork, Dependencies: []string{peer.BridgeID(network)}},
 	}
 	for _, id := range []string{own, tunnel} {
 		ps = append(ps, peer.Parameter{
@@ -41,7 +41,7 @@ func clusterOf(network uuid.UUID, ifName string) []peer.Parameter {
 		})
 	}
 	for i := range ps {
-		ps[i].Target = state.ToBePresent
+		ps[i].Target = stateloop.ToBePresent
 	}
 	return ps
 }
@@ -161,12 +161,12 @@ func TestAPeerConfigurationIsPublishedConfirmedAndUndoneWithItsDocument(t *testi
 // runs is an executor with a command.
 func runs(name string, command ...string) peer.Parameter {
 	return peer.Parameter{
-		ID: peer.ExecutorID(name), Kind: peer.KindExecutor, Target: state.ToBePresent, Executor: &peer.ExecutorValue{Command: command},
+		ID: peer.ExecutorID(name), Kind: peer.KindExecutor, Target: stateloop.ToBePresent, Executor: &peer.ExecutorValue{Command: command},
 	}
 }
 
 func absentOf(p peer.Parameter) peer.Parameter {
-	return peer.Parameter{ID: p.ID, Kind: p.Kind, Target: state.ToBeAbsent}
+	return peer.Parameter{ID: p.ID, Kind: p.Kind, Target: stateloop.ToBeAbsent}
 }
 
 // reported is one parameter of the last report, as "g2 Present: why x1".
@@ -299,7 +299,7 @@ func TestAConnectionIsCheckedAndHoldsUpNothing(t *testing.T) {
 		far := netip.MustParseAddr("198.51.100.9")
 		check := func(name string, local, remote netip.Addr) peer.Parameter {
 			return peer.Parameter{
-				ID: "check/" + niID(7) + "/" + name, Kind: peer.KindCheck, Target: state.ToBePresent,
+				ID: "check/" + niID(7) + "/" + name, Kind: peer.KindCheck, Target: stateloop.ToBePresent,
 				Check: &peer.CheckValue{Network: uuid.MustParse(niID(7)), Peer: name, Local: local, Remote: remote},
 			}
 		}
@@ -358,7 +358,7 @@ func TestThePartsOfAClustersNetworkAreReported(t *testing.T) {
 		expect("without addresses", map[string]string{
 			own:                    "g1 WaitingForDependencies: interface dut0 does not exist",
 			far:                    "g1 WaitingForDependencies: this node's own address in the underlay is not known yet, and the address of far is not known yet",
-			peer.BridgeID(network): "g1 Present", state.NetworkID(niID(7)): "g1 Present",
+			peer.BridgeID(network): "g1 Present", stateloop.NetworkID(niID(7)): "g1 Present",
 			peer.JoinedID(network, own): "g1 WaitingForDependencies: interface dut0 does not exist",
 		})
 		if rep := s.report(); len(rep.Parameters) != len(ps) || rep.Parameters[0].Since.IsZero() {

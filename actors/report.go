@@ -10,9 +10,9 @@ import (
 
 	"edgespan/appnet"
 	"edgespan/config/fleet/nodeproto"
-	"edgespan/config/peer"
-	"edgespan/config/peer/task"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
+	"edgespan/config/stateloop/peer"
+	"edgespan/config/stateloop/peer/task"
 	"edgespan/netinst"
 	"edgespan/pubsub"
 )
@@ -52,7 +52,7 @@ func (r *reporter) stop() {
 func (r *reporter) peers(c peer.Configuration) {
 	r.clusters, r.absent = c.Networks(), nil
 	for _, p := range c.Parameters {
-		if p.Target == state.ToBeAbsent {
+		if p.Target == stateloop.ToBeAbsent {
 			r.absent = append(r.absent, p)
 		}
 	}
@@ -64,7 +64,7 @@ func (r *reporter) peers(c peer.Configuration) {
 
 func (r *reporter) drain() {
 	for _, ch := range r.networks.Drain() {
-		id := state.NetworkID(ch.Key)
+		id := stateloop.NetworkID(ch.Key)
 		switch ch.Kind {
 		case pubsub.Deleted:
 			must(r.out.Unpublish("", id))
@@ -188,39 +188,39 @@ func (r *reporter) gone() []Parameter {
 
 // left is how a part of a network is that is to be absent. Which part of the network it was is
 // not known after a restart: while any of its kind is on its way out, it is not absent.
-func (r *reporter) left(p peer.Parameter) (is state.State, why string) {
+func (r *reporter) left(p peer.Parameter) (is stateloop.State, why string) {
 	kinds := map[string][]string{
 		peer.KindBridge: {}, peer.KindTunnel: {netinst.PartTunnel}, peer.KindJoined: {netinst.PartTunnel, netinst.PartMember},
 	}[p.Kind]
 	if kinds == nil { // an interface is the host's: it is never removed
-		return state.Absent, ""
+		return stateloop.Absent, ""
 	}
 	_, below, _ := strings.Cut(p.ID, "/")
 	network, _, _ := strings.Cut(below, "/")
 	s, seen := r.topics.NetworkStatus.Get("", network)
 	c, wanted := r.topics.NetworkConfig.Get("", network)
 	if !seen {
-		return state.Absent, ""
+		return stateloop.Absent, ""
 	}
 	if !wanted {
 		if s.State == netinst.RemovingFailed || s.State == netinst.CheckAbsentFailed {
-			return state.State(s.State), s.Error
+			return stateloop.State(s.State), s.Error
 		}
-		return state.Removing, ""
+		return stateloop.Removing, ""
 	}
 	if s.Generation != c.Generation {
-		is = state.Removing
+		is = stateloop.Removing
 	}
 	for _, part := range s.Parts {
 		switch {
 		case !slices.Contains(kinds, part.Kind):
 		case part.State == netinst.RemovingFailed || part.State == netinst.CheckAbsentFailed:
-			return state.State(part.State), part.Error
+			return stateloop.State(part.State), part.Error
 		case part.State == netinst.Removing:
-			is = state.Removing
+			is = stateloop.Removing
 		}
 	}
-	return cmp.Or(is, state.Absent), ""
+	return cmp.Or(is, stateloop.Absent), ""
 }
 
 // network is the one that a parameter is, or is part of; "" for none.

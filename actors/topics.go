@@ -7,8 +7,8 @@ import (
 	"edgespan/appnet"
 	"edgespan/config/httpapi"
 	"edgespan/config/nodeconf"
-	"edgespan/config/peer"
-	"edgespan/config/peer/task"
+	"edgespan/config/stateloop/peer"
+	"edgespan/config/stateloop/peer/task"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 	"edgespan/pubsub"
@@ -45,7 +45,7 @@ type ObjectVersion struct {
 
 // Parameter is one declared parameter of the node and what became of it.
 type Parameter struct {
-	ID         string    `json:"id"` // "ni/<uuid>", "adapter/<app>/<index>", and those of config/peer
+	ID         string    `json:"id"` // "ni/<uuid>", "adapter/<app>/<index>", and those of config/stateloop/peer
 	Kind       string    `json:"kind"`
 	Target     string    `json:"target"`
 	State      string    `json:"state"`

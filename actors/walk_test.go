@@ -14,8 +14,8 @@ import (
 	core "edgespan/config"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/nodeconf"
-	"edgespan/config/peer"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
+	"edgespan/config/stateloop/peer"
 )
 
 // linked is a steward that hears nothing of a life without power.
@@ -111,7 +111,7 @@ func (w *tour) configuration(p phase, document core.Object) peer.Configuration {
 		}
 		f = peer.NewFleet(peers, clusters, map[string]peer.Deployment{"lab": d})
 	}
-	declared, err := state.Declared(document)
+	declared, err := stateloop.Declared(document)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func (w *tour) want(p phase) {
 	w.wanted.document, w.wanted.peer = o, w.configuration(p, o)
 	w.has = nil
 	for _, q := range w.wanted.peer.Parameters {
-		if q.Target == state.ToBePresent {
+		if q.Target == stateloop.ToBePresent {
 			w.has = append(w.has, peer.Gone{ID: q.ID, Kind: q.Kind, Needs: q.Dependencies})
 		}
 	}
@@ -182,7 +182,7 @@ func (w *tour) final() string {
 	var wrong []string
 	for _, p := range w.wanted.peer.Parameters {
 		want := fmt.Sprintf("g%d Present", w.wanted.generation.Counter)
-		if p.Target == state.ToBeAbsent {
+		if p.Target == stateloop.ToBeAbsent {
 			want = fmt.Sprintf("g%d Absent", w.wanted.generation.Counter)
 		}
 		if got := reported(r, p.ID); got != want {

@@ -18,7 +18,7 @@ import (
 	"edgespan/config/nodeconf"
 	"edgespan/config/nodeconf/action"
 	"edgespan/config/nodeconf/commitconfirm"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
 	"edgespan/netinst"
 )
 
@@ -208,7 +208,7 @@ func (d *deps) tasksAnswered() bool {
 	}
 	for id, c := range t.TaskConfig.List("") {
 		s, seen := t.TaskStatus.Get("", id)
-		if !seen || s.Version != c.Generation || s.State == state.Creating && s.Reason == "" {
+		if !seen || s.Version != c.Generation || s.State == stateloop.Creating && s.Reason == "" {
 			return false
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/nodeconf/action"
 	"edgespan/config/nodeconf/commitconfirm"
-	"edgespan/config/peer"
+	"edgespan/config/stateloop/peer"
 )
 
 // changed has a report sent soon.

@@ -19,7 +19,7 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
-	"edgespan/config/peer"
+	"edgespan/config/stateloop/peer"
 )
 
 // quickNode takes what is pushed to it at once.

@@ -15,7 +15,7 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
 	"edgespan/config/layers/metadata"
-	"edgespan/config/peer"
+	"edgespan/config/stateloop/peer"
 )
 
 // directory is what is known of all nodes, for whoever asks: the fleet actor and the nodes'

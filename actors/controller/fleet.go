@@ -17,7 +17,7 @@ import (
 	"edgespan/config/fleet/history"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
-	"edgespan/config/peer"
+	"edgespan/config/stateloop/peer"
 )
 
 // Words to the fleet actor, beside those of the watcher and the keeper of the lease.

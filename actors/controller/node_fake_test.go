@@ -10,8 +10,8 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet/nodeproto"
-	"edgespan/config/peer"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
+	"edgespan/config/stateloop/peer"
 )
 
 // fakeNode is a node: it applies what is pushed to it, reports every 5 s, answers probes, and
@@ -333,9 +333,9 @@ func (n *fakeNode) parts() (out []nodeproto.Parameter) {
 		n.r.Errorf("node %s got a peer configuration with faults: %v", n.name, faults)
 	}
 	for _, p := range c.Parameters {
-		word := string(state.Present)
-		if p.Target == state.ToBeAbsent {
-			word = string(state.Absent)
+		word := string(stateloop.Present)
+		if p.Target == stateloop.ToBeAbsent {
+			word = string(stateloop.Absent)
 		}
 		if other := n.stuck[p.ID]; other != "" {
 			word = other

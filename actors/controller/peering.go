@@ -16,7 +16,7 @@ import (
 	"edgespan/config/fleet/ops"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
-	"edgespan/config/peer"
+	"edgespan/config/stateloop/peer"
 )
 
 // peering is what the fleet goes by of peers and clusters: every replica derives the same from

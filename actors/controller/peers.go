@@ -15,8 +15,8 @@ import (
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/peer"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
+	"edgespan/config/stateloop/peer"
 )
 
 var _ fleetapi.Peers = (*Controller)(nil)
@@ -80,7 +80,7 @@ func (c *Controller) Peer(ctx context.Context, name string) (fleetapi.PeerDetail
 	}
 	for _, i := range r.Ignored {
 		d.Ignored = append(d.Ignored, fleetapi.PeerParameter{
-			ID: i.ID, Kind: i.Kind, Reported: string(i.Reported), State: string(state.Ignored), Review: string(i.Review), Reason: i.Reason, Since: nodespkg.Moment(i.Since),
+			ID: i.ID, Kind: i.Kind, Reported: string(i.Reported), State: string(stateloop.Ignored), Review: string(i.Review), Reason: i.Reason, Since: nodespkg.Moment(i.Since),
 		})
 	}
 	return d, nil
@@ -157,8 +157,8 @@ func (c *Controller) described(ctx context.Context, l history.Layer) (history.Ve
 
 // peerReport is the report of a node by its name, as it is now: of a node without a stream its
 // last one holds, but neither its health nor that it is ready.
-func (d *deps) peerReport(f *peer.Fleet, name string) (state.PeerStatusReport, nodespkg.PeerView) {
-	r, v := state.PeerStatusReport{Counts: map[state.State]int{}}, nodespkg.PeerView{}
+func (d *deps) peerReport(f *peer.Fleet, name string) (stateloop.PeerStatusReport, nodespkg.PeerView) {
+	r, v := stateloop.PeerStatusReport{Counts: map[stateloop.State]int{}}, nodespkg.PeerView{}
 	s := d.dir.named(name)
 	if s != nil {
 		if p := s.View(); p != nil {
@@ -172,11 +172,11 @@ func (d *deps) peerReport(f *peer.Fleet, name string) (state.PeerStatusReport, n
 	switch {
 	case !r.Online:
 		r.Ready, r.Why = false, "it is offline"
-		if r.Health = state.Unknown; r.Reviews > 0 {
-			r.Health = state.Red
+		if r.Health = stateloop.Unknown; r.Reviews > 0 {
+			r.Health = stateloop.Red
 		}
 	case v.Report.Counts == nil:
-		r.Ready, r.Health, r.Why = false, state.Unknown, "nothing is known of it yet"
+		r.Ready, r.Health, r.Why = false, stateloop.Unknown, "nothing is known of it yet"
 		if row := s.Stands(); row != nil {
 			r.Why = string(row.Key.State) + ": " + row.Why
 			r.Wanted, r.Applied = row.Key.Wants, row.Key.Runs
@@ -186,7 +186,7 @@ func (d *deps) peerReport(f *peer.Fleet, name string) (state.PeerStatusReport, n
 }
 
 // peerOf is a report in short.
-func (d *deps) peerOf(f *peer.Fleet, r state.PeerStatusReport) fleetapi.Peer {
+func (d *deps) peerOf(f *peer.Fleet, r stateloop.PeerStatusReport) fleetapi.Peer {
 	_, described := f.Peers[r.Name]
 	p := fleetapi.Peer{
 		Name: r.Name, Described: described, Clusters: append([]string{}, r.Clusters...), Online: r.Online, Health: string(r.Health),
@@ -215,16 +215,16 @@ func (d *deps) peerOf(f *peer.Fleet, r state.PeerStatusReport) fleetapi.Peer {
 }
 
 // clusterStatus puts together what the members of a cluster say.
-func (d *deps) clusterStatus(f *peer.Fleet, name string) state.ClusterStatus {
+func (d *deps) clusterStatus(f *peer.Fleet, name string) stateloop.ClusterStatus {
 	nodes := map[string]peer.Node{}
 	c := f.Clusters[name]
 	for member := range c.Members {
 		nodes[member] = peer.Node{ID: d.idOf(member)}
 	}
-	var members []state.Member
+	var members []stateloop.Member
 	for member := range c.Members {
 		r, _ := d.peerReport(f, member)
-		m := state.Member{Report: r}
+		m := stateloop.Member{Report: r}
 		for _, p := range peer.Derive(peer.Input{Name: member, Nodes: nodes, Fleet: only(f, name)}).Parameters {
 			if p.Kind != peer.KindExecutor {
 				m.Parameters = append(m.Parameters, p.ID)
@@ -232,7 +232,7 @@ func (d *deps) clusterStatus(f *peer.Fleet, name string) state.ClusterStatus {
 		}
 		members = append(members, m)
 	}
-	s := state.SummarizeCluster(name, members)
+	s := stateloop.SummarizeCluster(name, members)
 	for member := range c.Members {
 		if s.Ready && nodes[member].ID == uuid.Nil {
 			s.Ready, s.Why = false, member+": it has not joined"
@@ -265,12 +265,12 @@ func (d *deps) idOf(name string) uuid.UUID {
 }
 
 // clusterOf is a cluster in short.
-func (d *deps) clusterOf(f *peer.Fleet, name string, s state.ClusterStatus) fleetapi.Cluster {
+func (d *deps) clusterOf(f *peer.Fleet, name string, s stateloop.ClusterStatus) fleetapi.Cluster {
 	c := f.Clusters[name]
 	_, deployed := f.Deployments[name]
 	out := fleetapi.Cluster{
 		Name: name, ID: c.ID.String(), Leader: c.Leader, Topology: string(c.Topology), Members: slices.Sorted(maps.Keys(c.Members)),
-		Deployed: deployed, State: "undeployed", Health: string(state.Unknown),
+		Deployed: deployed, State: "undeployed", Health: string(stateloop.Unknown),
 	}
 	if deployed {
 		out.Health, out.Ready, out.Why, out.State = string(s.Health), s.Ready, s.Why, "deploying"
@@ -317,7 +317,7 @@ func (d *deps) holding(cluster uuid.UUID) []string {
 }
 
 // tunnelEnd is the state of a tunnel at one end, and why it is not there.
-func (d *deps) tunnelEnd(c peer.Cluster, s state.ClusterStatus, here, there string) (word, reason string) {
+func (d *deps) tunnelEnd(c peer.Cluster, s stateloop.ClusterStatus, here, there string) (word, reason string) {
 	id := peer.TunnelID(peer.NetworkOf(c.ID, d.idOf(here)), d.idOf(there))
 	for _, m := range s.Members {
 		if m.Report.Name != here {
@@ -325,7 +325,7 @@ func (d *deps) tunnelEnd(c peer.Cluster, s state.ClusterStatus, here, there stri
 		}
 		for _, p := range m.Parameters {
 			if p.ID == id {
-				if p.State != state.Present {
+				if p.State != stateloop.Present {
 					reason = here + ": " + cmp.Or(p.Reason, string(p.State))
 				}
 				return string(p.State), reason

@@ -12,8 +12,8 @@ import (
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/peer"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
+	"edgespan/config/stateloop/peer"
 )
 
 // The defects of the original's loop that are the controller's, by the numbers of the study of it
@@ -75,13 +75,13 @@ func TestDefect_04_AFailedRemovalHoldsUpNothing(t *testing.T) {
 		n := r.nodes["a"]
 		network := peer.NetworkOf(r.lab(c), uuid.MustParse(n.id))
 		n.mu.Lock()
-		n.stuck = map[string]string{peer.BridgeID(network): string(state.RemovingFailed)}
+		n.stuck = map[string]string{peer.BridgeID(network): string(stateloop.RemovingFailed)}
 		n.mu.Unlock()
 		r.undeploy(c)
 		r.describe(c, peerDoc("a", daemon))
 		r.pass(time.Minute)
 		for _, p := range r.runs("a").Parameters {
-			if p.Kind == peer.KindExecutor && (p.Target != state.ToBePresent || len(p.Dependencies) > 0) {
+			if p.Kind == peer.KindExecutor && (p.Target != stateloop.ToBePresent || len(p.Dependencies) > 0) {
 				t.Errorf("%+v", p)
 			}
 		}
@@ -97,7 +97,7 @@ func TestDefect_07_WhoWaitsIsSeenToWait(t *testing.T) {
 		n := r.nodes["c"]
 		id := peer.TunnelID(peer.NetworkOf(r.lab(c), uuid.MustParse(n.id)), uuid.MustParse(r.nodes["a"].id))
 		n.mu.Lock()
-		n.stuck = map[string]string{id: string(state.WaitingForDependencies)}
+		n.stuck = map[string]string{id: string(stateloop.WaitingForDependencies)}
 		n.mu.Unlock()
 		r.deploy(c)
 		d, _ := c.Peer(r.Context(), "c")
@@ -202,7 +202,7 @@ func TestDefect_15_WhatIsWantedNowIsWhatANodeGetsAsItComes(t *testing.T) {
 		old, s := n.report(), n.stream
 		n.mu.Unlock()
 		for i := range old.Parameters {
-			old.Parameters[i].State = string(state.Absent)
+			old.Parameters[i].State = string(stateloop.Absent)
 		}
 		n.cut() // it does not answer the change
 		n.connect(c)
@@ -262,7 +262,7 @@ func TestDefect_19_AForgottenNodeLeavesNothingOfItsState(t *testing.T) {
 		r.describe(c, peerDoc("b", daemon))
 		r.pass(time.Minute)
 		d, _ := c.Peer(r.Context(), "b")
-		if d.Ready || d.Wanted == d.Applied || !slices.ContainsFunc(d.Parameters, func(p fleetapi.PeerParameter) bool { return strings.HasPrefix(p.Reason, state.StaleReport) }) {
+		if d.Ready || d.Wanted == d.Applied || !slices.ContainsFunc(d.Parameters, func(p fleetapi.PeerParameter) bool { return strings.HasPrefix(p.Reason, stateloop.StaleReport) }) {
 			t.Errorf("%+v", d)
 		}
 	})

@@ -16,8 +16,8 @@ import (
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/kv"
-	"edgespan/config/peer"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
+	"edgespan/config/stateloop/peer"
 )
 
 // onPeers runs a test with peers a, b and c that are in sync and described, beside d that is
@@ -95,7 +95,7 @@ func (r *rig) runs(name string) peer.Configuration {
 // parts counts what a node runs, by target.
 func (r *rig) parts(name string) (present, absent int) {
 	for _, p := range r.runs(name).Parameters {
-		if p.Target == state.ToBePresent {
+		if p.Target == stateloop.ToBePresent {
 			present++
 		} else {
 			absent++
@@ -290,7 +290,7 @@ func TestAnUndeployedClusterIsRemovedAndThenForgotten(t *testing.T) {
 		network := peer.NetworkOf(r.lab(c), uuid.MustParse(n.id))
 		bridge := peer.BridgeID(network)
 		n.mu.Lock()
-		n.stuck = map[string]string{bridge: string(state.RemovingFailed)}
+		n.stuck = map[string]string{bridge: string(stateloop.RemovingFailed)}
 		n.mu.Unlock()
 		r.undeploy(c)
 		if present, absent := r.parts("b"); present != 0 || absent == 0 {
@@ -414,7 +414,7 @@ func TestEachReplicaShowsAllPeers(t *testing.T) {
 		}
 		n := r.nodes["c"]
 		n.mu.Lock()
-		n.stuck = map[string]string{peer.BridgeID(peer.NetworkOf(r.lab(c), uuid.MustParse(n.id))): string(state.CreatingFailed)}
+		n.stuck = map[string]string{peer.BridgeID(peer.NetworkOf(r.lab(c), uuid.MustParse(n.id))): string(stateloop.CreatingFailed)}
 		n.mu.Unlock()
 		r.pass(time.Minute)
 		if p, _ = c.Peer(r.Context(), "c"); p.Health != "red" {

@@ -12,7 +12,7 @@ import (
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
 )
 
 // stroll is a random history of peers on two replicas: edits, deployments, nodes that come, go,
@@ -69,7 +69,7 @@ func (w *stroll) step() {
 		_ = n.try(w.Context(), w.any())
 	case 6: // it fails at something that it has
 		w.done = append(w.done, "stuck "+name)
-		words := []state.State{state.RemovingFailed, state.CreatingFailed, state.WaitingForDependencies, state.CheckPresentFailed}
+		words := []stateloop.State{stateloop.RemovingFailed, stateloop.CreatingFailed, stateloop.WaitingForDependencies, stateloop.CheckPresentFailed}
 		all := w.runs(name).Parameters
 		n.mu.Lock()
 		if n.stuck = map[string]string{}; len(all) > 0 {

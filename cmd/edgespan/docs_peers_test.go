@@ -23,8 +23,8 @@ import (
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/nodeconf"
-	"edgespan/config/peer"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
+	"edgespan/config/stateloop/peer"
 )
 
 const peersPage = "../../docs/peers.md"
@@ -74,7 +74,7 @@ type peersBackend struct {
 	at      time.Time
 	ids     map[string]uuid.UUID
 	has     map[string]map[string]peer.Gone // what may be on each node
-	said    map[string][]state.Reported     // of each node
+	said    map[string][]stateloop.Reported // of each node
 	applied map[string]uint64               // revision that it said them of
 	trouble bool                            // edge-3 has no route to edge-1, and no collector
 }
@@ -82,7 +82,7 @@ type peersBackend struct {
 func newPeersBackend(t *testing.T) *peersBackend {
 	b := &peersBackend{
 		World: clitest.NewWorld(t), at: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC), ids: map[string]uuid.UUID{}, has: map[string]map[string]peer.Gone{},
-		said: map[string][]state.Reported{}, applied: map[string]uint64{}, trouble: true,
+		said: map[string][]stateloop.Reported{}, applied: map[string]uint64{}, trouble: true,
 	}
 	b.Operations.Nodes = map[string]ops.NodeFact{}
 	for i, name := range []string{"edge-1", "edge-2", "edge-3"} {
@@ -130,12 +130,12 @@ func (b *peersBackend) configuration(f *peer.Fleet, name string) peer.Configurat
 	}
 	now := peer.Derive(in)
 	for _, r := range b.said[name] {
-		if r.State == state.Absent {
+		if r.State == stateloop.Absent {
 			delete(b.has[name], r.ID)
 		}
 	}
 	for _, p := range now.Parameters {
-		if p.Target == state.ToBePresent {
+		if p.Target == stateloop.ToBePresent {
 			b.has[name][p.ID] = peer.Gone{ID: p.ID, Kind: p.Kind, Needs: p.Dependencies}
 		}
 	}
@@ -151,16 +151,16 @@ func (b *peersBackend) report() error {
 		b.said[name], b.applied[name] = nil, s.Number
 		c := b.configuration(f, name)
 		for _, p := range c.Parameters {
-			r := state.Reported{ID: p.ID, Kind: p.Kind, State: state.Present, Generation: generation(s.Number), Since: b.at}
+			r := stateloop.Reported{ID: p.ID, Kind: p.Kind, State: stateloop.Present, Generation: generation(s.Number), Since: b.at}
 			switch {
-			case p.Target == state.ToBeAbsent:
-				r.State = state.Absent
+			case p.Target == stateloop.ToBeAbsent:
+				r.State = stateloop.Absent
 			case b.trouble && name == "edge-3" && p.Kind == peer.KindTunnel:
-				r.State, r.Message = state.WaitingForDependencies, "no route to 192.0.2.1, where edge-1 is"
+				r.State, r.Message = stateloop.WaitingForDependencies, "no route to 192.0.2.1, where edge-1 is"
 			case b.trouble && name == "edge-3" && (p.Kind == peer.KindJoined && strings.Contains(p.ID, "tunnel") || p.Kind == peer.KindCheck):
-				r.State = state.WaitingForDependencies
+				r.State = stateloop.WaitingForDependencies
 			case b.trouble && p.Kind == peer.KindExecutor:
-				r.State, r.Message = state.CreatingFailed, "start /usr/bin/collector: no such file"
+				r.State, r.Message = stateloop.CreatingFailed, "start /usr/bin/collector: no such file"
 			}
 			b.said[name] = append(b.said[name], r)
 		}
@@ -171,15 +171,15 @@ func (b *peersBackend) report() error {
 func generation(n uint64) config.Generation { return config.Generation{Authority: "a", Counter: n} }
 
 // of is a peer, and the derivation that it is from.
-func (b *peersBackend) of(f *peer.Fleet, s history.State, name string) (fleetapi.PeerDetail, state.PeerStatusReport) {
+func (b *peersBackend) of(f *peer.Fleet, s history.State, name string) (fleetapi.PeerDetail, stateloop.PeerStatusReport) {
 	c := b.configuration(f, name)
-	want := state.Config{Generation: generation(s.Number), Since: b.at}
+	want := stateloop.Config{Generation: generation(s.Number), Since: b.at}
 	by := map[string]peer.Parameter{}
 	for _, p := range c.Parameters {
-		want.Parameters = append(want.Parameters, state.Wanted{ID: p.ID, Kind: p.Kind, Target: p.Target, Dependencies: p.Dependencies})
+		want.Parameters = append(want.Parameters, stateloop.Wanted{ID: p.ID, Kind: p.Kind, Target: p.Target, Dependencies: p.Dependencies})
 		by[p.ID] = p
 	}
-	r := state.Summarize(state.Peer{Name: name, Online: true, Clusters: f.ClustersOf(name), LastReport: b.at}, want, state.EdgePeerConfigurationState{Generation: generation(b.applied[name]), Parameters: b.said[name]})
+	r := stateloop.Summarize(stateloop.Peer{Name: name, Online: true, Clusters: f.ClustersOf(name), LastReport: b.at}, want, stateloop.EdgePeerConfigurationState{Generation: generation(b.applied[name]), Parameters: b.said[name]})
 	age := 2.0
 	d := fleetapi.PeerDetail{Peer: fleetapi.Peer{
 		Name: name, ID: b.ids[name].String(), Clusters: r.Clusters, Online: true, Health: string(r.Health), Ready: r.Ready, Why: r.Why, Counts: map[string]int{},
@@ -254,25 +254,25 @@ func (b *peersBackend) Cluster(_ context.Context, name string) (fleetapi.Cluster
 	d := fleetapi.ClusterDetail{Cluster: fleetapi.Cluster{
 		Name: name, ID: is.ID.String(), Leader: is.Leader, Topology: string(is.Topology), Members: slices.Sorted(maps.Keys(is.Members)), State: "undeployed", Health: "unknown", Why: "it is not deployed",
 	}, Descriptor: v.Document, Revision: v.Revision}
-	var members []state.Member
+	var members []stateloop.Member
 	states := map[string]string{} // of tunnels by their two names
 	reasons := map[string]string{}
 	left := "" // a member that still has a part
 	for _, name := range d.Members {
 		p, r := b.of(f, s, name)
 		d.Peers = append(d.Peers, p.Peer)
-		m := state.Member{Report: r}
+		m := stateloop.Member{Report: r}
 		for _, one := range b.configuration(f, name).Parameters {
 			switch one.Kind {
 			case peer.KindExecutor:
 				continue // the descriptor's own
 			case peer.KindTunnel:
 				if one.Tunnel != nil {
-					at := slices.IndexFunc(r.Parameters, func(x state.Parameter) bool { return x.ID == one.ID })
+					at := slices.IndexFunc(r.Parameters, func(x stateloop.Parameter) bool { return x.ID == one.ID })
 					states[name+" "+one.Tunnel.Peer], reasons[name+" "+one.Tunnel.Peer] = string(r.Parameters[at].State), r.Parameters[at].Reason
 				}
 			}
-			if m.Parameters = append(m.Parameters, one.ID); one.Target == state.ToBeAbsent {
+			if m.Parameters = append(m.Parameters, one.ID); one.Target == stateloop.ToBeAbsent {
 				left = name
 			}
 		}
@@ -281,7 +281,7 @@ func (b *peersBackend) Cluster(_ context.Context, name string) (fleetapi.Cluster
 	deployed, is2 := f.Deployments[name]
 	switch d.Deployed = is2; {
 	case d.Deployed:
-		sum := state.SummarizeCluster(name, members)
+		sum := stateloop.SummarizeCluster(name, members)
 		d.Ready, d.Why, d.Health, d.State = sum.Ready, sum.Why, string(sum.Health), "deploying"
 		if d.Ready {
 			d.State = "deployed"

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"edgespan/config/layers"
-	"edgespan/config/peer"
+	"edgespan/config/stateloop/peer"
 )
 
 // Event is what happened to one node.

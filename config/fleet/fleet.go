@@ -6,7 +6,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/layers"
-	"edgespan/config/peer"
+	"edgespan/config/stateloop/peer"
 )
 
 // Fleet knows what every node wants. Each change answers with the nodes whose own config

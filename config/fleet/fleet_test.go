@@ -10,7 +10,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/layers"
-	"edgespan/config/peer"
+	"edgespan/config/stateloop/peer"
 )
 
 // parse is a document; a test that gives a bad one is wrong.

@@ -11,8 +11,8 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/layers"
-	"edgespan/config/peer"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
+	"edgespan/config/stateloop/peer"
 )
 
 // Reason is why a config is not on a node that got it.
@@ -176,7 +176,7 @@ func (m *Memory) holds(with *peer.Configuration) {
 	}
 	var parts []peer.Gone
 	for _, p := range with.Parameters {
-		if p.Target == state.ToBePresent {
+		if p.Target == stateloop.ToBePresent {
 			parts = append(parts, peer.Gone{ID: p.ID, Kind: p.Kind, Needs: p.Dependencies})
 		}
 	}
@@ -202,7 +202,7 @@ func wantedParts(with *peer.Configuration) map[string]bool {
 	out := map[string]bool{}
 	if with != nil {
 		for _, p := range with.Parameters {
-			out[p.ID] = p.Target == state.ToBePresent
+			out[p.ID] = p.Target == stateloop.ToBePresent
 		}
 	}
 	return out

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"edgespan/config/layers"
-	"edgespan/config/peer"
+	"edgespan/config/stateloop/peer"
 )
 
 // What two replicas wrote of a node while it moved between them is put together.

@@ -7,15 +7,15 @@ import (
 
 	"pgregory.net/rapid"
 
-	"edgespan/config/peer"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
+	"edgespan/config/stateloop/peer"
 )
 
 // parts is a PeerConfiguration with some parameters to be present.
 func parts(ids string) *peer.Configuration {
 	c := &peer.Configuration{}
 	for _, id := range strings.Fields(ids) {
-		c.Parameters = append(c.Parameters, peer.Parameter{ID: id, Kind: peer.KindExecutor, Target: state.ToBePresent})
+		c.Parameters = append(c.Parameters, peer.Parameter{ID: id, Kind: peer.KindExecutor, Target: stateloop.ToBePresent})
 	}
 	return c
 }

@@ -3,6 +3,6 @@
 // a mark in the process's environment, so that nothing is started twice.
 //
 // It never decides whether something shall run, when a start is tried again, or what an exit code
-// means to people (config/peer/task does), and never touches a process or a unit that it did
+// means to people (config/stateloop/peer/task does), and never touches a process or a unit that it did
 // not start.
 package executor

@@ -13,7 +13,7 @@ import (
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
 )
 
 // What a node can make the store, the log and the other replicas spend. Nobody stops it from
@@ -111,11 +111,11 @@ func first[T any](list []T, most int, order func(a, b T) int) (left int, kept []
 func (v *PeerView) first(most int) (*PeerView, int) {
 	less := *v
 	left, ignored, items := 0, 0, 0
-	left, less.Report.Parameters = first(v.Report.Parameters, most, func(a, b state.Parameter) int {
+	left, less.Report.Parameters = first(v.Report.Parameters, most, func(a, b stateloop.Parameter) int {
 		return interest(a.Review, a.State) - interest(b.Review, b.State)
 	})
-	ignored, less.Report.Ignored = first(v.Report.Ignored, most, func(_, _ state.IgnoredParameter) int { return 0 })
-	items, less.Report.Items = first(v.Report.Items, most, func(a, b state.HealthItem) int { return good(a.Good) - good(b.Good) })
+	ignored, less.Report.Ignored = first(v.Report.Ignored, most, func(_, _ stateloop.IgnoredParameter) int { return 0 })
+	items, less.Report.Items = first(v.Report.Items, most, func(a, b stateloop.HealthItem) int { return good(a.Good) - good(b.Good) })
 	less.More = map[string]partView{}
 	for _, p := range less.Report.Parameters {
 		if more, is := v.More[p.ID]; is {
@@ -133,17 +133,17 @@ func good(is bool) int {
 }
 
 func byInterest(a, b fleetapi.Parameter) int {
-	return interest(state.Review(a.Review), state.State(a.State)) - interest(state.Review(b.Review), state.State(b.State))
+	return interest(stateloop.Review(a.Review), stateloop.State(a.State)) - interest(stateloop.Review(b.Review), stateloop.State(b.State))
 }
 
 // interest is in what order parameters are told, the lower the earlier.
-func interest(r state.Review, s state.State) int {
+func interest(r stateloop.Review, s stateloop.State) int {
 	switch {
-	case r == state.Yes:
+	case r == stateloop.Yes:
 		return 0
-	case r != state.No:
+	case r != stateloop.No:
 		return 1
-	case s.Class() != state.Final:
+	case s.Class() != stateloop.Final:
 		return 2
 	}
 	return 3

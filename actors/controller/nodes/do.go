@@ -11,7 +11,7 @@ import (
 	"edgespan/config/fleet"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/fleet/pace"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
 )
 
 // plan puts an effect behind those that wait for the store. Of each kind only the last one has to be
@@ -210,7 +210,7 @@ func reportOf(r *nodeproto.Report, on string) fleet.Report {
 		}
 	}
 	for _, p := range r.Parameters {
-		if state.State(p.State).Class() == state.Failed {
+		if stateloop.State(p.State).Class() == stateloop.Failed {
 			out.Bad = append(out.Bad, p.ID)
 		}
 	}

@@ -11,16 +11,16 @@ import (
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
 )
 
 // What matters is told first.
 func TestWhatIsToldWhereNotAllFits(t *testing.T) {
 	o := Owner{Node: &reported{}}
 	for i := range 2000 {
-		p := fleetapi.Parameter{ID: fmt.Sprintf("p%04d", i), Kind: "x", State: "Present", Review: string(state.No), Reason: strings.Repeat("r", 100)}
+		p := fleetapi.Parameter{ID: fmt.Sprintf("p%04d", i), Kind: "x", State: "Present", Review: string(stateloop.No), Reason: strings.Repeat("r", 100)}
 		if i%200 == 199 {
-			p.State, p.Review = "CreatingFailed", string(state.Yes)
+			p.State, p.Review = "CreatingFailed", string(stateloop.Yes)
 		}
 		o.Node.Parameters = append(o.Node.Parameters, p)
 	}
@@ -31,7 +31,7 @@ func TestWhatIsToldWhereNotAllFits(t *testing.T) {
 	got := storage.ValueOf[Owner](kv.Event{Kind: kv.EventPut, Entry: kv.Entry{Value: text}})
 	failed := 0
 	for i, p := range got.Node.Parameters {
-		if p.Review == string(state.Yes) {
+		if p.Review == string(stateloop.Yes) {
 			failed++
 		}
 		if i > 0 && got.Node.Parameters[i-1].ID >= p.ID {

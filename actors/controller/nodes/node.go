@@ -15,7 +15,7 @@ import (
 	"edgespan/config/fleet/pace"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
 )
 
 // Words to the actor of a node.
@@ -97,7 +97,7 @@ type Deps struct {
 }
 
 // Declared is what layers declare, by the MD5 of their config.
-func (d *Deps) Declared(md5 string, set layers.Set) []state.Wanted {
+func (d *Deps) Declared(md5 string, set layers.Set) []stateloop.Wanted {
 	return d.declarations.of(md5, set).parameters
 }
 

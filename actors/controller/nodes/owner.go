@@ -14,7 +14,7 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
 )
 
 // Owner is what the key of a node's owner holds.
@@ -128,7 +128,7 @@ type reported struct {
 	Wants      fleet.Generation     `json:"wants"`
 	Runs       fleet.Generation     `json:"runs"`
 	Parameters []fleetapi.Parameter `json:"parameters,omitempty"`
-	Health     state.Health         `json:"health,omitempty"` // "" where it was not derived
+	Health     stateloop.Health     `json:"health,omitempty"` // "" where it was not derived
 	Peer       *PeerView            `json:"peer,omitempty"`   // of one with a PeerConfiguration: Parameters are in it
 	Left       int                  `json:"left,omitempty"`   // parameters and other entries that would not fit
 }

@@ -17,8 +17,8 @@ import (
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/fleet/pace"
 	"edgespan/config/kv"
-	"edgespan/config/peer"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
+	peerpkg "edgespan/config/stateloop/peer"
 )
 
 // What is kept of one node's ports at most: it is a key that all replicas hold.
@@ -40,8 +40,8 @@ type places struct {
 
 // configuration is the PeerConfiguration of what the node wants, with all that is to be absent;
 // nil where there is neither.
-func (n *node) configuration() *peer.Configuration {
-	return peer.Complete(n.name, n.want.With, n.machine.Memory().Left(n.want.With), func() []state.Wanted {
+func (n *node) configuration() *peerpkg.Configuration {
+	return peerpkg.Complete(n.name, n.want.With, n.machine.Memory().Left(n.want.With), func() []stateloop.Wanted {
 		return n.d.Declared(n.want.Config, n.want.Set)
 	})
 }
@@ -53,7 +53,7 @@ func (n *node) partsOf(r *nodeproto.Report) map[string]bool {
 	}
 	out := make(map[string]bool, len(r.Parameters))
 	for _, p := range r.Parameters {
-		out[p.ID] = state.State(p.State) == state.Absent && p.Generation == r.Generation
+		out[p.ID] = stateloop.State(p.State) == stateloop.Absent && p.Generation == r.Generation
 	}
 	return out
 }

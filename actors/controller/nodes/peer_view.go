@@ -8,16 +8,16 @@ import (
 
 	"edgespan/config/fleet"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/peer"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
+	"edgespan/config/stateloop/peer"
 )
 
 // PeerView is what is shown of a node as a peer: its own replica derives it, and tells it to the
 // others with its key. Nobody changes it.
 type PeerView struct {
-	Report state.PeerStatusReport `json:"report"`
-	More   map[string]partView    `json:"more,omitempty"` // by id
-	has    []peer.Gone            // what may be on it, by its memory
+	Report stateloop.PeerStatusReport `json:"report"`
+	More   map[string]partView        `json:"more,omitempty"` // by id
+	has    []peer.Gone                // what may be on it, by its memory
 }
 
 // Gone is what may be on the node, by its memory.
@@ -119,14 +119,14 @@ func (n *node) viewed() *PeerView {
 
 // view is the view of a node without a PeerConfiguration, as its replica tells it.
 func (t *reported) view(has []peer.Gone) *PeerView {
-	v := PeerView{has: has, Report: state.PeerStatusReport{Health: t.Health, Ready: t.Ready, Wanted: t.Wants, Applied: t.Runs, Counts: map[state.State]int{}}}
+	v := PeerView{has: has, Report: stateloop.PeerStatusReport{Health: t.Health, Ready: t.Ready, Wanted: t.Wants, Applied: t.Runs, Counts: map[stateloop.State]int{}}}
 	if !t.Ready {
 		v.Report.Why = t.Why
 	}
 	for _, p := range t.Parameters {
-		one := state.Parameter{ID: p.ID, Kind: p.Kind, Target: state.Target(p.Target), State: state.State(p.State), Review: state.Review(p.Review), Reason: p.Reason}
+		one := stateloop.Parameter{ID: p.ID, Kind: p.Kind, Target: stateloop.Target(p.Target), State: stateloop.State(p.State), Review: stateloop.Review(p.Review), Reason: p.Reason}
 		v.Report.Parameters = append(v.Report.Parameters, one)
-		if v.Report.Counts[one.State]++; one.Review == state.Yes {
+		if v.Report.Counts[one.State]++; one.Review == stateloop.Yes {
 			v.Report.Reviews++
 		}
 	}
@@ -176,7 +176,7 @@ func describes(p peer.Parameter) string {
 }
 
 // ShownParameter is a parameter as people get it.
-func ShownParameter(p state.Parameter, more partView) fleetapi.PeerParameter {
+func ShownParameter(p stateloop.Parameter, more partView) fleetapi.PeerParameter {
 	return fleetapi.PeerParameter{
 		ID: p.ID, Kind: p.Kind, Target: string(p.Target), State: string(p.State), Reported: more.Reported, Review: string(p.Review), Reason: p.Reason,
 		Since: Moment(p.Since), Dependencies: more.Dependencies, Attempts: more.Attempts, NextTry: Moment(more.NextTry), Describes: more.Describes,

@@ -12,7 +12,7 @@ import (
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/kv"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
 )
 
 // Gated tells the actor of a node to look at its gate.
@@ -103,4 +103,4 @@ func (n *node) worse() string {
 	return ""
 }
 
-func ready(p nodeproto.Parameter) bool { return state.State(p.State).Class() == state.Final }
+func ready(p nodeproto.Parameter) bool { return stateloop.State(p.State).Class() == stateloop.Final }

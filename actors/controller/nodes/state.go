@@ -11,7 +11,7 @@ import (
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
 )
 
 // declarations are what configs declare. Nodes that want the same config share one list, which
@@ -24,7 +24,7 @@ type declarations struct {
 
 type declaration struct {
 	md5        string
-	parameters []state.Wanted
+	parameters []stateloop.Wanted
 	err        error // it declares nothing that could be read
 }
 
@@ -42,7 +42,7 @@ func (d *declarations) of(md5 string, set layers.Set) declaration {
 	if effective, clashes := set.Effective(); clashes != nil {
 		out.err = clashes
 	} else {
-		out.parameters, out.err = state.Declared(effective)
+		out.parameters, out.err = stateloop.Declared(effective)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -60,7 +60,7 @@ type summary struct {
 	answers  fleet.Generation
 	reported []nodeproto.Parameter
 	health   []nodeproto.Health
-	report   state.PeerStatusReport
+	report   stateloop.PeerStatusReport
 	more     map[string]partView // by id
 	number   uint64              // of derivations
 }
@@ -73,7 +73,7 @@ type views struct {
 }
 
 // summarize derives the report anew where something of it is another than before.
-func (n *node) summarize() state.PeerStatusReport {
+func (n *node) summarize() stateloop.PeerStatusReport {
 	s := &n.summary
 	r := n.report
 	if r == nil {
@@ -85,26 +85,26 @@ func (n *node) summarize() state.PeerStatusReport {
 		s.report.LastReport = n.heard()
 		return s.report
 	}
-	reports := make([]state.Reported, 0, len(r.Parameters))
+	reports := make([]stateloop.Reported, 0, len(r.Parameters))
 	more := map[string]partView{}
 	for _, p := range r.Parameters {
-		reports = append(reports, state.Reported{ID: p.ID, Kind: p.Kind, State: state.State(p.State), Message: p.Detail, Generation: p.Generation, Since: p.Since})
+		reports = append(reports, stateloop.Reported{ID: p.ID, Kind: p.Kind, State: stateloop.State(p.State), Message: p.Detail, Generation: p.Generation, Since: p.Since})
 		more[p.ID] = partView{Reported: p.State, Attempts: p.Attempts, NextTry: p.NextTry}
 	}
-	want := state.Config{Generation: n.want.Generation, Parameters: n.wantedParameters(more, reports)}
+	want := stateloop.Config{Generation: n.want.Generation, Parameters: n.wantedParameters(more, reports)}
 	was := s.report.PeerConfigurationState
-	said := state.EdgePeerConfigurationState{Generation: r.Generation, Parameters: reports}
-	about := state.Peer{Name: n.name, Online: n.stream != nil, LastReport: n.heard()}
+	said := stateloop.EdgePeerConfigurationState{Generation: r.Generation, Parameters: reports}
+	about := stateloop.Peer{Name: n.name, Online: n.stream != nil, LastReport: n.heard()}
 	for _, h := range r.Health {
-		about.Health = append(about.Health, state.HealthItem{Name: h.Name, Good: h.Good, Detail: h.Detail})
+		about.Health = append(about.Health, stateloop.HealthItem{Name: h.Name, Good: h.Good, Detail: h.Detail})
 	}
-	*s = summary{n.want.Wanted, has, n.stream != nil, r.Generation, r.Parameters, r.Health, state.Summarize(about, want, said), more, s.number + 1}
+	*s = summary{n.want.Wanted, has, n.stream != nil, r.Generation, r.Parameters, r.Health, stateloop.Summarize(about, want, said), more, s.number + 1}
 	// What nobody wants and is not there is as it should be: the node goes on to say so of what
 	// it has removed, until it is told something else.
-	s.report.Ignored = slices.DeleteFunc(s.report.Ignored, func(i state.IgnoredParameter) bool {
-		return i.Reported == state.Absent && i.Review == state.No
+	s.report.Ignored = slices.DeleteFunc(s.report.Ignored, func(i stateloop.IgnoredParameter) bool {
+		return i.Reported == stateloop.Absent && i.Review == stateloop.No
 	})
-	for _, i := range state.NewlyIgnored(was, s.report.PeerConfigurationState) {
+	for _, i := range stateloop.NewlyIgnored(was, s.report.PeerConfigurationState) {
 		n.log("a node reports what no config of it declares", zap.String("parameter", i.ID), zap.String("state", string(i.Reported)),
 			zap.String("review", string(i.Review)), zap.String("reason", i.Reason))
 	}
@@ -123,8 +123,8 @@ func (n *node) heard() time.Time {
 // PeerConfiguration, or where it has none by its config. Networks and adapters that it reports
 // and that neither has are to be absent too: they are from before the controller pushed to it.
 // More gets what is shown of them.
-func (n *node) wantedParameters(more map[string]partView, reports []state.Reported) []state.Wanted {
-	var out []state.Wanted
+func (n *node) wantedParameters(more map[string]partView, reports []stateloop.Reported) []stateloop.Wanted {
+	var out []stateloop.Wanted
 	if c := n.configuration(); c != nil {
 		out = c.Wanted()
 		for _, p := range c.Parameters {
@@ -132,7 +132,7 @@ func (n *node) wantedParameters(more map[string]partView, reports []state.Report
 			m.Dependencies, m.Describes = p.Dependencies, describes(p)
 			more[p.ID] = m
 		}
-		return append(out, state.Removed(out, reports)...)
+		return append(out, stateloop.Removed(out, reports)...)
 	}
 	if n.declared.md5 != n.want.Config || n.declared.md5 == "" {
 		n.declared = n.d.declarations.of(n.want.Config, n.want.Set)
@@ -143,13 +143,13 @@ func (n *node) wantedParameters(more map[string]partView, reports []state.Report
 	if n.declared.err != nil {
 		return nil
 	}
-	return append(slices.Clip(n.declared.parameters), state.Removed(n.declared.parameters, reports)...)
+	return append(slices.Clip(n.declared.parameters), stateloop.Removed(n.declared.parameters, reports)...)
 }
 
 // parameters are those of the state report, for people.
 func (n *node) parameters() []fleetapi.Parameter { return parametersOf(n.summarize()) }
 
-func parametersOf(r state.PeerStatusReport) []fleetapi.Parameter {
+func parametersOf(r stateloop.PeerStatusReport) []fleetapi.Parameter {
 	out := []fleetapi.Parameter{}
 	for _, p := range r.Parameters {
 		out = append(out, fleetapi.Parameter{

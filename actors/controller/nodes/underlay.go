@@ -4,7 +4,7 @@ import (
 	"net/netip"
 
 	"edgespan/actors/controller/storage"
-	"edgespan/config/peer"
+	"edgespan/config/stateloop/peer"
 )
 
 // Underlay is what the key of a node's ports holds.

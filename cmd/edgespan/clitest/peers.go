@@ -10,7 +10,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/peer"
+	"edgespan/config/stateloop/peer"
 )
 
 func (f *Fleet) Peers(context.Context) ([]fleetapi.Peer, error) {

@@ -14,8 +14,8 @@ import (
 	"edgespan/cmd/term"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/peer"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
+	"edgespan/config/stateloop/peer"
 )
 
 // peerSpecs are the commands of peers and clusters.
@@ -195,7 +195,7 @@ func peerTable(all []fleetapi.Peer, wide bool) *term.Table {
 func done(counts map[string]int) string {
 	final, all := 0, 0
 	for s, n := range counts {
-		if all += n; state.State(s).Class() == state.Final {
+		if all += n; stateloop.State(s).Class() == stateloop.Final {
 			final += n
 		}
 	}

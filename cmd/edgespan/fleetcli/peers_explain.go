@@ -13,8 +13,8 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/peer"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
+	peerpkg "edgespan/config/stateloop/peer"
 )
 
 // explanation is one parameter with all that it follows from, as `peers explain -o json` has it.
@@ -133,8 +133,8 @@ type explainer struct {
 func (x explainer) unfinished(which func(fleetapi.PeerParameter) bool) []explanation {
 	out := []explanation{}
 	for _, p := range peerParameters(x.peer) {
-		final := state.State(p.State).Class() == state.Final && !strings.HasPrefix(p.Reason, state.StaleReport) || p.State == string(state.Ignored)
-		if (!final || p.Review != string(state.No)) && which(p) {
+		final := stateloop.State(p.State).Class() == stateloop.Final && !strings.HasPrefix(p.Reason, stateloop.StaleReport) || p.State == string(stateloop.Ignored)
+		if (!final || p.Review != string(stateloop.No)) && which(p) {
 			out = append(out, x.explain(p))
 		}
 	}
@@ -147,7 +147,7 @@ func (x explainer) unfinished(which func(fleetapi.PeerParameter) bool) []explana
 func waits(needs []needed) int {
 	longest := 0
 	for _, n := range needs {
-		if state.State(n.State).Class() != state.Final {
+		if stateloop.State(n.State).Class() != stateloop.Final {
 			longest = max(longest, 1+waits(n.Needs))
 		}
 	}
@@ -187,7 +187,7 @@ func (x explainer) needs(p fleetapi.PeerParameter, told map[string]bool) []neede
 // wantedBy is who wants a parameter. Its id says that: an executor is of the descriptor, what
 // carries the network of a cluster on this node is the cluster's, the rest the config's.
 func (x explainer) wantedBy(p fleetapi.PeerParameter) []string {
-	if p.State == string(state.Ignored) || p.Target != string(state.ToBePresent) {
+	if p.State == string(stateloop.Ignored) || p.Target != string(stateloop.ToBePresent) {
 		return []string{}
 	}
 	kind, rest, _ := strings.Cut(p.ID, "/")
@@ -203,15 +203,15 @@ func (x explainer) wantedBy(p fleetapi.PeerParameter) []string {
 		}
 		network, _, _ := strings.Cut(rest, "/")
 		if kind == "interface" {
-			is, _ := peer.ParseCluster(d.Descriptor) // with faults it has no members
+			is, _ := peerpkg.ParseCluster(d.Descriptor) // with faults it has no members
 			if slices.Contains(is.Members[x.peer.Name].Interfaces, rest) {
 				out = append(out, "cluster "+d.Name)
 			}
-		} else if network == peer.NetworkOf(id, node).String() {
+		} else if network == peerpkg.NetworkOf(id, node).String() {
 			out = append(out, "cluster "+d.Name)
 		}
 	}
-	if len(out) == 0 && (p.Kind == peer.KindNetwork || p.Kind == peer.KindAdapter || p.Kind == "") {
+	if len(out) == 0 && (p.Kind == peerpkg.KindNetwork || p.Kind == peerpkg.KindAdapter || p.Kind == "") {
 		return []string{"config of " + x.peer.Name}
 	}
 	return out
@@ -277,12 +277,12 @@ func idText(id string) string {
 }
 
 func reviewText(review string) string {
-	switch state.Review(review) {
-	case state.Yes:
+	switch stateloop.Review(review) {
+	case stateloop.Yes:
 		return "yes: it will not resolve itself"
-	case state.Maybe:
+	case stateloop.Maybe:
 		return "maybe: only a person knows"
-	case state.No:
+	case stateloop.No:
 		return "no"
 	}
 	return review

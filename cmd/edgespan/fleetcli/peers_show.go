@@ -11,7 +11,7 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/peer"
+	"edgespan/config/stateloop/peer"
 )
 
 func statusOfPeer(c *fleetCall) error {

@@ -7,7 +7,7 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
 	"edgespan/platform/confdir"
 )
 
@@ -68,18 +68,18 @@ ids, ids that are wanted twice, unknown states, times and targets.`,
 }
 
 // derive reads both files and derives; the faults of both are told at once.
-func (a offline) derive(wanted, reported string) (state.PeerConfigurationState, error) {
+func (a offline) derive(wanted, reported string) (stateloop.PeerConfigurationState, error) {
 	wantText, err := a.text(wanted)
 	saidText, err2 := a.text(reported)
 	if err := errors.Join(err, err2); err != nil {
-		return state.PeerConfigurationState{}, err
+		return stateloop.PeerConfigurationState{}, err
 	}
-	want, faults := state.ReadWanted(wantText)
-	said, more := state.ReadReported(saidText)
+	want, faults := stateloop.ReadWanted(wantText)
+	said, more := stateloop.ReadReported(saidText)
 	if err := errors.Join(brokenFile(wanted, faults), brokenFile(reported, more)); err != nil {
-		return state.PeerConfigurationState{}, err
+		return stateloop.PeerConfigurationState{}, err
 	}
-	return state.Derive(want, said), nil
+	return stateloop.Derive(want, said), nil
 }
 
 // brokenFile is nil without faults.
@@ -90,7 +90,7 @@ func brokenFile(name string, faults config.Faults) error {
 	return &confdir.Broken{File: name, Faults: faults}
 }
 
-func (a offline) showDerived(d state.PeerConfigurationState, output string) error {
+func (a offline) showDerived(d stateloop.PeerConfigurationState, output string) error {
 	doc := d.Document()
 	t := &term.Table{Head: []string{"PARAMETER", "STATE", "REVIEW", "REASON"}}
 	out := term.Shown{Data: doc, Empty: "no parameters"}

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"edgespan/config"
-	"edgespan/config/peer"
+	"edgespan/config/stateloop/peer"
 )
 
 // Restore is the change that makes layers again what they were at a revision: those that

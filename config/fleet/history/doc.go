@@ -44,7 +44,7 @@
 // # Layers
 //
 // The layers are network, node/<name>, auto/<name>, topology, metadata and e2e/<file>; and
-// peer/<name>, cluster/<name> and deployment/<name>, which are config/peer's. A fleet of ten
+// peer/<name>, cluster/<name> and deployment/<name>, which are config/stateloop/peer's. A fleet of ten
 // thousand nodes has twenty thousand of them, far more than the keys of one
 // transaction. So a layer's head is no key: it is an entry of a tree whose pieces are
 // objects, and head names the root. Whoever has read head has a state that nobody changes;

@@ -10,7 +10,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet/topology"
 	"edgespan/config/kv"
-	"edgespan/config/peer"
+	"edgespan/config/stateloop/peer"
 )
 
 // Token is an open join token. It is bound to one name, which is that of its key too, and

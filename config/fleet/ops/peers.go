@@ -9,7 +9,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet/history"
 	"edgespan/config/layers/override"
-	"edgespan/config/peer"
+	"edgespan/config/stateloop/peer"
 )
 
 // The writes of peers and clusters (docs/adr/0020). What follows for deployed clusters is done

@@ -9,7 +9,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet/history"
-	"edgespan/config/peer"
+	"edgespan/config/stateloop/peer"
 )
 
 func peerDoc(t tester, name string) config.Object {

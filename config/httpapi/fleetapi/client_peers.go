@@ -11,7 +11,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet/ops"
-	"edgespan/config/peer"
+	"edgespan/config/stateloop/peer"
 )
 
 // Peers are all nodes that are described or have joined, by name.

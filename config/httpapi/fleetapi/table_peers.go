@@ -6,7 +6,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
-	"edgespan/config/peer"
+	"edgespan/config/stateloop/peer"
 )
 
 // Documents is the body of a write of several descriptors.

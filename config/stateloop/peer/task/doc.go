@@ -4,19 +4,19 @@
 // order, when a failure is tried again, and what is said of each parameter meanwhile.
 //
 // It never does a step: it asks for it, and is told what came of it and when. It knows nothing of
-// what the parameters are, and never judges their graph (config/state does).
+// what the parameters are, and never judges their graph (config/stateloop does).
 package task
 
 import (
 	"time"
 
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
 )
 
 // Task is one parameter that is to be present, or absent.
 type Task struct {
 	ID      string
-	Target  state.Target
+	Target  stateloop.Target
 	Needs   []string // ids of other tasks: present before it, and removed after it
 	Version uint64   // of the wish; another one is another wish
 	// Watched says that it is only looked at: it is neither made nor removed.
@@ -121,9 +121,9 @@ type Do struct {
 // Status is how a task is.
 type Status struct {
 	ID       string
-	Target   state.Target
+	Target   stateloop.Target
 	Version  uint64 // of the wish that it answers
-	State    state.State
+	State    stateloop.State
 	Reason   string // "" for none
 	Since    time.Time
 	Attempts int       // that failed, one after the other

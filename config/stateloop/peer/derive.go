@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
 )
 
 // Node is what is known of a node beside its descriptor.
@@ -30,8 +30,8 @@ type Input struct {
 	Name     string
 	Nodes    map[string]Node // by name: this one, and the members of its clusters
 	Fleet    *Fleet
-	Declared []state.Wanted // of its effective config (state.Declared)
-	Gone     []Gone         // what it had and may still have
+	Declared []stateloop.Wanted // of its effective config (stateloop.Declared)
+	Gone     []Gone             // what it had and may still have
 }
 
 // Gone is a parameter that a node's earlier PeerConfiguration had, and that was not seen to be
@@ -50,9 +50,9 @@ func NetworkOf(cluster, node uuid.UUID) uuid.UUID { return uuid.NewSHA1(cluster,
 func Derive(in Input) Configuration {
 	d := deriver{Input: in, all: map[string]Parameter{}}
 	for _, w := range in.Declared {
-		target := state.ToBePresent
-		if w.Target == state.ToBeAbsent {
-			target = state.ToBeAbsent
+		target := stateloop.ToBePresent
+		if w.Target == stateloop.ToBeAbsent {
+			target = stateloop.ToBeAbsent
 		}
 		d.all[w.ID] = Parameter{ID: w.ID, Kind: w.Kind, Target: target, Dependencies: slices.Sorted(slices.Values(w.Dependencies))}
 	}
@@ -108,7 +108,7 @@ type deriver struct {
 func (d *deriver) self() Node { return d.Nodes[d.Name] }
 
 func (d *deriver) add(p Parameter) {
-	p.Target = state.ToBePresent
+	p.Target = stateloop.ToBePresent
 	slices.Sort(p.Dependencies)
 	d.all[p.ID] = p
 }
@@ -161,7 +161,7 @@ func (d *deriver) cluster(c Cluster, deployed Deployment) {
 		join(id)
 	}
 	d.add(Parameter{ID: BridgeID(network), Kind: KindBridge, Bridge: &BridgeValue{Network: network, DisplayName: c.Name, MTU: mtu}})
-	d.add(Parameter{ID: state.NetworkID(network.String()), Kind: KindNetwork, Dependencies: []string{BridgeID(network)}})
+	d.add(Parameter{ID: stateloop.NetworkID(network.String()), Kind: KindNetwork, Dependencies: []string{BridgeID(network)}})
 }
 
 // What a tunnel takes from the MTU of its underlay (RFC 7348 §4.3): outer headers without the
@@ -216,7 +216,7 @@ func (d *deriver) addresses(c Cluster, name string) []netip.Addr {
 }
 
 // With is a configuration and what is to be absent beside it, with what of that needed each
-// other: it is removed in reverse (state.Graph), and nothing that is to be present waits for it.
+// other: it is removed in reverse (stateloop.Graph), and nothing that is to be present waits for it.
 func (c Configuration) With(gone []Gone) Configuration {
 	if len(gone) == 0 {
 		return c
@@ -232,7 +232,7 @@ func (c Configuration) With(gone []Gone) Configuration {
 		}
 	}
 	for id, g := range left {
-		p := Parameter{ID: id, Kind: g.Kind, Target: state.ToBeAbsent}
+		p := Parameter{ID: id, Kind: g.Kind, Target: stateloop.ToBeAbsent}
 		for _, n := range g.Needs {
 			if _, is := left[n]; is {
 				p.Dependencies = append(p.Dependencies, n)
@@ -248,7 +248,7 @@ func (c Configuration) With(gone []Gone) Configuration {
 func (c Configuration) Digest() string {
 	var own []Parameter
 	for _, p := range c.Parameters {
-		if p.Target == state.ToBePresent && p.valued() {
+		if p.Target == stateloop.ToBePresent && p.valued() {
 			own = append(own, p)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"edgespan/config"
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
 	"edgespan/netinst"
 )
 
@@ -55,10 +55,10 @@ func Decode(text []byte) (Configuration, config.Faults) {
 			at[1] = fmt.Sprint(i)
 			faults.Add(at, "has no id", "one is required")
 		}
-		if p.Target != state.ToBePresent && p.Target != state.ToBeAbsent {
+		if p.Target != stateloop.ToBePresent && p.Target != stateloop.ToBeAbsent {
 			faults.Add(config.Sub(at, "target"), "is "+config.Quote(string(p.Target)), "present and absent are allowed")
 		}
-		if p.Target == state.ToBeAbsent {
+		if p.Target == stateloop.ToBeAbsent {
 			continue
 		}
 		known, has := p.value()
@@ -70,7 +70,7 @@ func Decode(text []byte) (Configuration, config.Faults) {
 		}
 	}
 	at := func(id string) []string { return []string{"parameters", id, "dependencies"} }
-	faults = append(faults, state.GraphOf(c.Wanted()).Faults(at)...)
+	faults = append(faults, stateloop.GraphOf(c.Wanted()).Faults(at)...)
 	faults.Sort()
 	return c, faults
 }
@@ -116,7 +116,7 @@ func (c Configuration) Networks() map[uuid.UUID]Network {
 	out := map[uuid.UUID]Network{}
 	by := map[string]Parameter{}
 	for _, p := range c.Parameters {
-		if p.Target != state.ToBePresent {
+		if p.Target != stateloop.ToBePresent {
 			continue
 		}
 		by[p.ID] = p
@@ -163,7 +163,7 @@ func (c Configuration) Networks() map[uuid.UUID]Network {
 func (c Configuration) Executors() map[string]ExecutorValue {
 	out := map[string]ExecutorValue{}
 	for _, p := range c.Parameters {
-		if p.Kind == KindExecutor && p.Target == state.ToBePresent {
+		if p.Kind == KindExecutor && p.Target == stateloop.ToBePresent {
 			out[p.ID] = *p.Executor
 		}
 	}
@@ -174,18 +174,18 @@ func (c Configuration) Executors() map[string]ExecutorValue {
 func (c Configuration) Checks() map[string]CheckValue {
 	out := map[string]CheckValue{}
 	for _, p := range c.Parameters {
-		if p.Kind == KindCheck && p.Target == state.ToBePresent {
+		if p.Kind == KindCheck && p.Target == stateloop.ToBePresent {
 			out[p.ID] = *p.Check
 		}
 	}
 	return out
 }
 
-// Wanted is the configuration as config/state takes it.
-func (c Configuration) Wanted() []state.Wanted {
-	out := make([]state.Wanted, 0, len(c.Parameters))
+// Wanted is the configuration as config/stateloop takes it.
+func (c Configuration) Wanted() []stateloop.Wanted {
+	out := make([]stateloop.Wanted, 0, len(c.Parameters))
 	for _, p := range c.Parameters {
-		out = append(out, state.Wanted{ID: p.ID, Kind: p.Kind, Target: p.Target, Dependencies: p.Dependencies})
+		out = append(out, stateloop.Wanted{ID: p.ID, Kind: p.Kind, Target: p.Target, Dependencies: p.Dependencies})
 	}
 	return out
 }

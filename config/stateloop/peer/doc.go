@@ -10,6 +10,6 @@
 //   - the graph of its parameters: what is wrong with it, and in which order they are made
 //     and removed.
 //
-// It never talks to a node or to a store, never judges what a node reported (config/state
+// It never talks to a node or to a store, never judges what a node reported (config/stateloop
 // does), and never decides how a parameter is made: the node does.
 package peer

@@ -1,4 +1,4 @@
-package state
+package stateloop
 
 import (
 	_ "embed" // the table is a file, for docs and pages too

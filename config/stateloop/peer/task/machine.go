@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
 )
 
 // Machine brings a set of tasks to what is wanted of them. The zero value has none.
@@ -96,7 +96,7 @@ func (m *Machine) Next() (at time.Time, is bool) {
 func (m *Machine) wanted(tasks []Task) {
 	old := m.items
 	m.items = make(map[string]*item, len(tasks))
-	wishes := make([]state.Wanted, 0, len(tasks))
+	wishes := make([]stateloop.Wanted, 0, len(tasks))
 	for _, t := range tasks {
 		i := old[t.ID]
 		switch {
@@ -111,7 +111,7 @@ func (m *Machine) wanted(tasks []Task) {
 			i.Task = t
 		}
 		m.items[t.ID] = i
-		wishes = append(wishes, state.Wanted{ID: t.ID, Target: t.Target, Dependencies: t.Needs})
+		wishes = append(wishes, stateloop.Wanted{ID: t.ID, Target: t.Target, Dependencies: t.Needs})
 	}
 	for id, i := range old {
 		if m.items[id] == nil {
@@ -123,7 +123,7 @@ func (m *Machine) wanted(tasks []Task) {
 			i.gone = false
 		}
 	}
-	g := state.GraphOf(wishes)
+	g := stateloop.GraphOf(wishes)
 	m.order, m.needy = m.order[:0:0], map[string][]*item{}
 	for _, id := range append(g.Remove(), g.Make()...) {
 		m.order = append(m.order, m.items[id])
@@ -171,16 +171,16 @@ func (m *Machine) free(i *item) bool {
 	case Make:
 		for _, id := range i.Needs {
 			n := m.items[id]
-			if n == nil || n.gone || n.Target == state.ToBeAbsent || n.status.State == state.Present && n.status.Version == n.Version {
+			if n == nil || n.gone || n.Target == stateloop.ToBeAbsent || n.status.State == stateloop.Present && n.status.Version == n.Version {
 				continue
 			}
-			m.say(i, state.WaitingForDependencies, fmt.Sprintf("waits for %s, which is %s", id, cmp.Or(n.status.State, state.Creating)))
+			m.say(i, stateloop.WaitingForDependencies, fmt.Sprintf("waits for %s, which is %s", id, cmp.Or(n.status.State, stateloop.Creating)))
 			return false
 		}
 	case Remove: // what needs it goes first; one that can't be removed was tried, and holds up nobody
 		for _, n := range m.needy[i.ID] {
-			if n.Target == state.ToBeAbsent && n.status.State != state.Absent && n.fails == 0 {
-				m.say(i, state.WaitingForDependencies, fmt.Sprintf("waits for the end of %s", n.ID))
+			if n.Target == stateloop.ToBeAbsent && n.status.State != stateloop.Absent && n.fails == 0 {
+				m.say(i, stateloop.WaitingForDependencies, fmt.Sprintf("waits for the end of %s", n.ID))
 				return false
 			}
 		}
@@ -207,7 +207,7 @@ func (m *Machine) answered(a Answered) {
 	switch {
 	case i.doing != Check:
 		m.done(i, a)
-	case i.Target == state.ToBeAbsent:
+	case i.Target == stateloop.ToBeAbsent:
 		m.checkedAbsent(i, a)
 	default:
 		m.checkedPresent(i, a)
@@ -219,7 +219,7 @@ func (m *Machine) done(i *item, a Answered) {
 	switch a.Found {
 	case Well:
 		i.next, i.asserts, i.due = Check, true, m.now.Add(i.Settle)
-		if i.Target == state.ToBeAbsent {
+		if i.Target == stateloop.ToBeAbsent {
 			i.due = m.now
 		}
 		if i.fails == 0 {
@@ -236,13 +236,13 @@ func (m *Machine) checkedAbsent(i *item, a Answered) {
 	switch {
 	case a.Found == Absent || i.Watched:
 		i.fails, i.idle = 0, true
-		m.say(i, state.Absent, "")
+		m.say(i, stateloop.Absent, "")
 	case a.Found == Failed:
-		m.fail(i, state.CheckAbsentFailed, a.Reason)
+		m.fail(i, stateloop.CheckAbsentFailed, a.Reason)
 	case a.Found == Waiting:
 		m.wait(i, a.Reason)
 	case i.asserts:
-		m.fail(i, state.RemovingFailed, cmp.Or(a.Reason, "it is still there"))
+		m.fail(i, stateloop.RemovingFailed, cmp.Or(a.Reason, "it is still there"))
 	default:
 		m.act(i, Remove)
 	}
@@ -256,12 +256,12 @@ func (m *Machine) checkedPresent(i *item, a Answered) {
 		m.present(i)
 	case Busy:
 		i.next, i.due = Check, m.now.Add(i.Every)
-		m.say(i, state.Creating, a.Reason)
+		m.say(i, stateloop.Creating, a.Reason)
 	case Waiting:
 		m.wait(i, a.Reason)
 	case Broken:
 		i.next, i.due = Check, m.now.Add(i.Every)
-		m.say(i, state.CreatingFailed, a.Reason)
+		m.say(i, stateloop.CreatingFailed, a.Reason)
 	case Absent:
 		lost := !i.up.IsZero()
 		soon := lost && m.now.Sub(i.up) < i.Stable
@@ -269,10 +269,10 @@ func (m *Machine) checkedPresent(i *item, a Answered) {
 		switch {
 		case i.Watched:
 			i.next, i.due = Check, m.now.Add(i.Every)
-			m.say(i, state.CheckPresentFailed, a.Reason)
+			m.say(i, stateloop.CheckPresentFailed, a.Reason)
 		case asserts || soon:
 			i.flaps = true
-			m.fail(i, state.CreatingFailed, cmp.Or(a.Reason, "it is not there"))
+			m.fail(i, stateloop.CreatingFailed, cmp.Or(a.Reason, "it is not there"))
 		default:
 			if lost {
 				i.fails, i.flaps = 0, false
@@ -280,7 +280,7 @@ func (m *Machine) checkedPresent(i *item, a Answered) {
 			m.act(i, Make)
 		}
 	default:
-		m.fail(i, state.CheckPresentFailed, a.Reason)
+		m.fail(i, stateloop.CheckPresentFailed, a.Reason)
 	}
 }
 
@@ -299,7 +299,7 @@ func (m *Machine) present(i *item) {
 		return // the words are those of its last failure
 	}
 	i.fails, i.flaps = 0, false
-	m.say(i, state.Present, "")
+	m.say(i, stateloop.Present, "")
 }
 
 // act makes or removes a task, once it is free.
@@ -315,11 +315,11 @@ func (m *Machine) act(i *item, s Step) {
 func (m *Machine) wait(i *item, reason string) {
 	i.next, i.asserts = Check, false
 	i.due = m.now.Add(max(LeastWait, i.Every))
-	m.say(i, state.WaitingForDependencies, reason)
+	m.say(i, stateloop.WaitingForDependencies, reason)
 }
 
 // fail tries again after the back-off.
-func (m *Machine) fail(i *item, s state.State, reason string) {
+func (m *Machine) fail(i *item, s stateloop.State, reason string) {
 	i.fails++
 	i.next, i.asserts, i.due = Check, false, m.now.Add(Wait(i.fails))
 	m.say(i, s, reason)
@@ -327,7 +327,7 @@ func (m *Machine) fail(i *item, s state.State, reason string) {
 	m.changed(i)
 }
 
-func (m *Machine) say(i *item, s state.State, reason string) {
+func (m *Machine) say(i *item, s stateloop.State, reason string) {
 	since := i.status.Since
 	if i.status.State != s || i.status.Version != i.Version || i.status.Target != i.Target {
 		since = m.now
@@ -346,16 +346,16 @@ func (m *Machine) changed(i *item) {
 	m.news[i.ID] = true
 }
 
-func onTheWay(t state.Target) state.State {
-	if t == state.ToBeAbsent {
-		return state.Removing
+func onTheWay(t stateloop.Target) stateloop.State {
+	if t == stateloop.ToBeAbsent {
+		return stateloop.Removing
 	}
-	return state.Creating
+	return stateloop.Creating
 }
 
-func failedTo(t state.Target) state.State {
-	if t == state.ToBeAbsent {
-		return state.RemovingFailed
+func failedTo(t stateloop.Target) stateloop.State {
+	if t == stateloop.ToBeAbsent {
+		return stateloop.RemovingFailed
 	}
-	return state.CreatingFailed
+	return stateloop.CreatingFailed
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
 )
 
 // The kinds of parameters.
@@ -14,8 +14,8 @@ const (
 	KindBridge    = "ethernet-bridge"
 	KindTunnel    = "tunnel"
 	KindJoined    = "joined-interface"
-	KindNetwork   = state.KindNetwork
-	KindAdapter   = state.KindAdapter
+	KindNetwork   = stateloop.KindNetwork
+	KindAdapter   = stateloop.KindAdapter
 	KindExecutor  = "executor"
 	KindCheck     = "peer-connection-check"
 )
@@ -25,10 +25,10 @@ const (
 // set, by kind; networks of layers and adapters have none, as the effective config that
 // travels with them says it all.
 type Parameter struct {
-	ID           string       `json:"id"`
-	Kind         string       `json:"kind"`
-	Target       state.Target `json:"target"`
-	Dependencies []string     `json:"dependencies,omitempty"` // ids, sorted
+	ID           string           `json:"id"`
+	Kind         string           `json:"kind"`
+	Target       stateloop.Target `json:"target"`
+	Dependencies []string         `json:"dependencies,omitempty"` // ids, sorted
 
 	Interface *InterfaceValue `json:"interface,omitempty"`
 	Bridge    *BridgeValue    `json:"bridge,omitempty"`

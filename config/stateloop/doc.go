@@ -1,4 +1,4 @@
-// Package state owns the derivation of the state of a node's declared parameters: what the
+// Package stateloop owns the derivation of the state of a node's declared parameters: what the
 // controller wants of each (present or absent) beside what the node reported of it becomes
 // one of the states of the seed opendut-configuration-state-loop, and whether somebody
 // should look. It also says which parameters a config declares, what the dependencies of a
@@ -26,4 +26,4 @@
 //   - No parameters at all are ready.
 //
 // It never talks to a node, never decides what is wanted and has no clock.
-package state
+package stateloop

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
 )
 
 func id(n int) uuid.UUID {
@@ -174,7 +174,7 @@ func TestAMemberThatSaysNonsenseOfItsPortTakesNobodysTunnel(t *testing.T) {
 		}
 	}
 	for mtu, ok := range map[int]bool{0: true, 67: false, 68: true, 1450: true, -49: false, 65536: false} {
-		c := Configuration{Parameters: []Parameter{{ID: "b", Target: state.ToBePresent, Kind: KindBridge, Bridge: &BridgeValue{Network: id(7), MTU: mtu}}}}
+		c := Configuration{Parameters: []Parameter{{ID: "b", Target: stateloop.ToBePresent, Kind: KindBridge, Bridge: &BridgeValue{Network: id(7), MTU: mtu}}}}
 		text, err := c.Encode()
 		if err != nil {
 			t.Fatal(err)
@@ -398,7 +398,7 @@ func TestDecodeTellsEveryFault(t *testing.T) {
 	if c, faults := Decode(nil); len(faults) > 0 || len(c.Parameters) > 0 || c.Digest() != "" {
 		t.Error(c, faults)
 	}
-	if len(Configuration{Parameters: []Parameter{{ID: "ni/x", Kind: KindNetwork, Target: state.ToBePresent}}}.Digest()) > 0 {
+	if len(Configuration{Parameters: []Parameter{{ID: "ni/x", Kind: KindNetwork, Target: stateloop.ToBePresent}}}.Digest()) > 0 {
 		t.Error("what the layers declare has a digest of its own")
 	}
 }
@@ -408,14 +408,14 @@ func TestDecodeTellsEveryFault(t *testing.T) {
 func left(was []Gone, before, now Configuration, absent func(id string) bool) []Gone {
 	has := map[string]bool{}
 	for _, p := range now.Parameters {
-		has[p.ID] = p.Target == state.ToBePresent
+		has[p.ID] = p.Target == stateloop.ToBePresent
 	}
 	out := map[string]Gone{}
 	for _, g := range was {
 		out[g.ID] = g
 	}
 	for _, p := range before.Parameters {
-		if p.Target == state.ToBePresent {
+		if p.Target == stateloop.ToBePresent {
 			out[p.ID] = Gone{ID: p.ID, Kind: p.Kind, Needs: p.Dependencies}
 		}
 	}

@@ -1,4 +1,4 @@
-package state
+package stateloop
 
 import (
 	"encoding/json"

@@ -4,16 +4,16 @@ import (
 	"slices"
 	"testing"
 
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
 )
 
 // TestWhatANodeIsGivenAsAPeer: one sentence a row.
 func TestWhatANodeIsGivenAsAPeer(t *testing.T) {
 	t.Parallel()
-	wants := &Configuration{Parameters: []Parameter{{ID: "a", Kind: KindInterface, Target: state.ToBePresent}}}
+	wants := &Configuration{Parameters: []Parameter{{ID: "a", Kind: KindInterface, Target: stateloop.ToBePresent}}}
 	left := []Gone{{ID: "b", Kind: KindBridge}}
-	declares := func() []state.Wanted {
-		return []state.Wanted{{ID: "c", Kind: KindInterface, Target: state.ToBePresent}}
+	declares := func() []stateloop.Wanted {
+		return []stateloop.Wanted{{ID: "c", Kind: KindInterface, Target: stateloop.ToBePresent}}
 	}
 	for sentence, c := range map[string]struct {
 		with *Configuration
@@ -30,7 +30,7 @@ func TestWhatANodeIsGivenAsAPeer(t *testing.T) {
 		if all := Complete("n1", c.with, c.gone, declares); all != nil {
 			for _, p := range all.Parameters {
 				target := "present"
-				if p.Target == state.ToBeAbsent {
+				if p.Target == stateloop.ToBeAbsent {
 					target = "absent"
 				}
 				got = append(got, p.ID+" "+target)

@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"edgespan/config/state"
+	"edgespan/config/stateloop"
 )
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -75,11 +75,11 @@ func (d *desk) is(id string) string {
 }
 
 func present(id string, needs ...string) Task {
-	return Task{ID: id, Target: state.ToBePresent, Needs: needs, Version: 1, Every: 10 * time.Second, Settle: time.Second, Stable: time.Minute}
+	return Task{ID: id, Target: stateloop.ToBePresent, Needs: needs, Version: 1, Every: 10 * time.Second, Settle: time.Second, Stable: time.Minute}
 }
 
 func absent(t Task) Task {
-	t.Target = state.ToBeAbsent
+	t.Target = stateloop.ToBeAbsent
 	t.Version++
 	return t
 }
@@ -318,12 +318,12 @@ func (w *walk) wish() {
 	w.tasks = nil
 	n := 1 + w.r.IntN(12)
 	for i := range n {
-		t := Task{ID: fmt.Sprintf("t%02d", i), Target: state.ToBePresent, Version: w.version, Every: time.Hour}
+		t := Task{ID: fmt.Sprintf("t%02d", i), Target: stateloop.ToBePresent, Version: w.version, Every: time.Hour}
 		if old, is := was[t.ID]; is && w.r.IntN(2) == 0 {
 			t.Version = old.Version
 		}
 		if w.r.IntN(4) == 0 {
-			t.Target = state.ToBeAbsent
+			t.Target = stateloop.ToBeAbsent
 		}
 		for j := range i {
 			if w.r.IntN(4) == 0 {
@@ -359,7 +359,7 @@ func (w *walk) step(e Event) {
 				w.fail("%s is made, and is there", do.ID)
 			}
 			for _, id := range do.Needs {
-				if n, is := w.task(id); is && n.Target == state.ToBePresent && w.host.has[id] != n.Version {
+				if n, is := w.task(id); is && n.Target == stateloop.ToBePresent && w.host.has[id] != n.Version {
 					w.fail("%s is made before %s", do.ID, id)
 				}
 			}
@@ -397,7 +397,7 @@ func (w *walk) answer(n int, fails bool) {
 		delete(w.host.has, do.ID)
 		w.host.done[do.ID]++
 		found = Well
-	case do.Target == state.ToBePresent && w.host.has[do.ID] == do.Version, do.Target == state.ToBeAbsent && w.host.has[do.ID] != 0:
+	case do.Target == stateloop.ToBePresent && w.host.has[do.ID] == do.Version, do.Target == stateloop.ToBeAbsent && w.host.has[do.ID] != 0:
 		found = Present
 	default:
 		found = Absent
@@ -420,9 +420,9 @@ func (w *walk) rest() {
 	}
 	for _, s := range w.m.Statuses() {
 		t, _ := w.task(s.ID)
-		want, have := state.Present, w.host.has[s.ID] == t.Version
-		if t.Target == state.ToBeAbsent {
-			want, have = state.Absent, w.host.has[s.ID] == 0
+		want, have := stateloop.Present, w.host.has[s.ID] == t.Version
+		if t.Target == stateloop.ToBeAbsent {
+			want, have = stateloop.Absent, w.host.has[s.ID] == 0
 		}
 		if s.State != want || !have || s.Version != t.Version || s.Attempts != 0 {
 			w.fail("at rest %s is %+v, on the host %v, wanted %+v", s.ID, s, w.host.has[s.ID], t)
