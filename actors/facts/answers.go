@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"edgespan/config/facts"
-	"edgespan/config/facts/ledger"
+	"edgespan/config/configdb"
+	"edgespan/config/configdb/model"
 	"edgespan/config/httpapi"
 	"edgespan/config/kv"
 )
@@ -15,22 +15,22 @@ import (
 // cached is an answer that was computed. It is right for the state that had seen a revision of the
 // store, and for each that gives the query the same ETag.
 type cached struct {
-	ledger.Answer
+	model.Answer
 	seen kv.Revision
 }
 
 // made is what an answer is made of, before it is computed.
 type made interface {
 	ETag() string
-	Unmodified() ledger.Answer
-	Answer(b ledger.Blobs) (ledger.Answer, error)
+	Unmodified() model.Answer
+	Answer(b model.Blobs) (model.Answer, error)
 }
 
 // answer answers a query that has a name in the cache.
-func (d *deps) answer(ctx context.Context, name string, known []string, find func(*ledger.State, source) (made, error)) (ledger.Answer, error) {
+func (d *deps) answer(ctx context.Context, name string, known []string, find func(*model.State, source) (made, error)) (model.Answer, error) {
 	state, err := d.now(ctx)
 	if err != nil {
-		return ledger.Answer{}, err
+		return model.Answer{}, err
 	}
 	seen := state.Seen()
 	have, is := d.answers.get(name)
@@ -41,13 +41,13 @@ func (d *deps) answer(ctx context.Context, name string, known []string, find fun
 	defer cancel()
 	done, err := httpapi.Turn(ctx)
 	if err != nil {
-		return ledger.Answer{}, err
+		return model.Answer{}, err
 	}
 	defer done()
 	src := d.of(ctx)
 	chain, err := find(state, src)
 	if err != nil {
-		return ledger.Answer{}, err
+		return model.Answer{}, err
 	}
 	a := chain.Unmodified()
 	switch {
@@ -57,7 +57,7 @@ func (d *deps) answer(ctx context.Context, name string, known []string, find fun
 		return a, nil
 	default:
 		if a, err = chain.Answer(src); err != nil {
-			return ledger.Answer{}, err
+			return model.Answer{}, err
 		}
 	}
 	d.answers.put(name, cached{a, seen}, len(a.Body)+len(a.ETag))
@@ -65,7 +65,7 @@ func (d *deps) answer(ctx context.Context, name string, known []string, find fun
 }
 
 // unlessKnown is an answer, without its body for one who has it.
-func unlessKnown(a ledger.Answer, known []string) ledger.Answer {
+func unlessKnown(a model.Answer, known []string) model.Answer {
 	if knows(known, a.ETag) {
 		a.Body = nil
 	}
@@ -78,25 +78,25 @@ func knows(known []string, etag string) bool {
 }
 
 // Answer answers a query; with an ETag among known that it has now, without a body.
-func (k *Keeper) Answer(ctx context.Context, q ledger.Query, known []string) (ledger.Answer, error) {
-	return k.d.answer(ctx, nameOf(q), known, func(s *ledger.State, src source) (made, error) {
+func (k *Keeper) Answer(ctx context.Context, q model.Query, known []string) (model.Answer, error) {
+	return k.d.answer(ctx, nameOf(q), known, func(s *model.State, src source) (made, error) {
 		return s.Chain(q, src)
 	})
 }
 
 // Hiera answers lookups over several resources of one place.
-func (k *Keeper) Hiera(ctx context.Context, q ledger.HieraQuery, known []string) (ledger.Answer, error) {
-	return k.d.answer(ctx, nameOfHiera(q), known, func(s *ledger.State, src source) (made, error) {
+func (k *Keeper) Hiera(ctx context.Context, q model.HieraQuery, known []string) (model.Answer, error) {
+	return k.d.answer(ctx, nameOfHiera(q), known, func(s *model.State, src source) (made, error) {
 		return s.Hiera(q, src.Meter())
 	})
 }
 
 // Keys is the operation keys/get.
-func (k *Keeper) Keys(ctx context.Context, q ledger.Query, edit facts.KeysEdit) (ledger.Answer, error) {
-	return read(ctx, k, func(s *ledger.State, src source) (ledger.Answer, error) {
+func (k *Keeper) Keys(ctx context.Context, q model.Query, edit configdb.KeysEdit) (model.Answer, error) {
+	return read(ctx, k, func(s *model.State, src source) (model.Answer, error) {
 		chain, err := s.Chain(q, src)
 		if err != nil {
-			return ledger.Answer{}, err
+			return model.Answer{}, err
 		}
 		return chain.Keys(src, edit)
 	})
@@ -126,7 +126,7 @@ func (n name) flags(flags ...bool) name {
 	return n
 }
 
-func (n name) levels(levels []ledger.LevelValue) name {
+func (n name) levels(levels []model.LevelValue) name {
 	n = n.number(uint64(len(levels)))
 	for _, l := range levels {
 		n = n.text(l.Level, l.Value)
@@ -134,14 +134,14 @@ func (n name) levels(levels []ledger.LevelValue) name {
 	return n
 }
 
-func nameOf(q ledger.Query) string {
+func nameOf(q model.Query) string {
 	n := make(name, 0, 128)
 	n = n.flags(q.Effective, q.Lookup, q.Deep, q.Reveal, q.Key == nil).number(uint64(q.Environment)).levels(q.Levels)
 	n = n.number(uint64(q.Resource.ID)).text(q.Resource.Name, string(q.Kind)).number(q.Version).number(q.Revision).text(q.Key...)
 	return string(n)
 }
 
-func nameOfHiera(q ledger.HieraQuery) string {
+func nameOfHiera(q model.HieraQuery) string {
 	n := append(make(name, 0, 256), 'h')
 	n = n.flags(q.Reveal, q.Keys == nil, q.Merge.SortMergedArrays, q.Merge.MergeHashArrays).number(uint64(q.Environment)).levels(q.Levels)
 	n = n.text(string(q.Merge.Strategy), q.Merge.KnockoutPrefix).number(uint64(len(q.Resources))).text(q.Resources...).text(q.Keys...)

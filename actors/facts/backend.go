@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 
-	"edgespan/config/facts/ledger"
+	"edgespan/config/configdb/model"
 	"edgespan/config/httpapi"
 	"edgespan/config/kv"
 )
 
 // read answers from a state that is as new as every acknowledged write.
-func read[T any](ctx context.Context, k *Keeper, find func(*ledger.State, source) (T, error)) (T, error) {
+func read[T any](ctx context.Context, k *Keeper, find func(*model.State, source) (T, error)) (T, error) {
 	state, err := k.d.now(ctx)
 	if err != nil {
 		var none T
@@ -28,87 +28,87 @@ func read[T any](ctx context.Context, k *Keeper, find func(*ledger.State, source
 }
 
 // Components are all, by their ids.
-func (k *Keeper) Components(ctx context.Context, reveal bool) ([]ledger.Component, error) {
-	return read(ctx, k, func(s *ledger.State, src source) ([]ledger.Component, error) { return s.Components(src, reveal) })
+func (k *Keeper) Components(ctx context.Context, reveal bool) ([]model.Component, error) {
+	return read(ctx, k, func(s *model.State, src source) ([]model.Component, error) { return s.Components(src, reveal) })
 }
 
 // Component is one of them.
-func (k *Keeper) Component(ctx context.Context, id int64, reveal bool) (ledger.Component, error) {
-	return read(ctx, k, func(s *ledger.State, src source) (ledger.Component, error) {
+func (k *Keeper) Component(ctx context.Context, id int64, reveal bool) (model.Component, error) {
+	return read(ctx, k, func(s *model.State, src source) (model.Component, error) {
 		return s.Component(id, src, reveal)
 	})
 }
 
 // Definitions are all, or those of one component; *component nil is those of none.
-func (k *Keeper) Definitions(ctx context.Context, component **int64, reveal bool) ([]ledger.Definition, error) {
-	return read(ctx, k, func(s *ledger.State, src source) ([]ledger.Definition, error) {
+func (k *Keeper) Definitions(ctx context.Context, component **int64, reveal bool) ([]model.Definition, error) {
+	return read(ctx, k, func(s *model.State, src source) ([]model.Definition, error) {
 		return s.Definitions(component, src, reveal)
 	})
 }
 
 // Definition is one of them.
-func (k *Keeper) Definition(ctx context.Context, id int64, reveal bool) (ledger.Definition, error) {
-	return read(ctx, k, func(s *ledger.State, src source) (ledger.Definition, error) {
+func (k *Keeper) Definition(ctx context.Context, id int64, reveal bool) (model.Definition, error) {
+	return read(ctx, k, func(s *model.State, src source) (model.Definition, error) {
 		return s.Definition(id, src, reveal)
 	})
 }
 
 // Secrets are the declared keys of a definition.
 func (k *Keeper) Secrets(ctx context.Context, id int64) ([]string, error) {
-	return read(ctx, k, func(s *ledger.State, _ source) ([]string, error) { return s.Secrets(id) })
+	return read(ctx, k, func(s *model.State, _ source) ([]string, error) { return s.Secrets(id) })
 }
 
 // Environments are all, by their ids.
-func (k *Keeper) Environments(ctx context.Context) ([]ledger.Environment, error) {
-	return read(ctx, k, func(s *ledger.State, _ source) ([]ledger.Environment, error) { return s.Environments(), nil })
+func (k *Keeper) Environments(ctx context.Context) ([]model.Environment, error) {
+	return read(ctx, k, func(s *model.State, _ source) ([]model.Environment, error) { return s.Environments(), nil })
 }
 
 // Environment is one of them.
-func (k *Keeper) Environment(ctx context.Context, id int64) (ledger.Environment, error) {
-	return read(ctx, k, func(s *ledger.State, _ source) (ledger.Environment, error) { return s.Environment(id) })
+func (k *Keeper) Environment(ctx context.Context, id int64) (model.Environment, error) {
+	return read(ctx, k, func(s *model.State, _ source) (model.Environment, error) { return s.Environment(id) })
 }
 
 // Levels are those of an environment, from the least to the most narrow.
-func (k *Keeper) Levels(ctx context.Context, environment int64) ([]ledger.Level, error) {
-	return read(ctx, k, func(s *ledger.State, src source) ([]ledger.Level, error) {
+func (k *Keeper) Levels(ctx context.Context, environment int64) ([]model.Level, error) {
+	return read(ctx, k, func(s *model.State, src source) ([]model.Level, error) {
 		return s.Levels(environment, src.Meter())
 	})
 }
 
 // Level is one of them.
-func (k *Keeper) Level(ctx context.Context, environment int64, level ledger.Ref) (ledger.Level, error) {
-	return read(ctx, k, func(s *ledger.State, src source) (ledger.Level, error) {
+func (k *Keeper) Level(ctx context.Context, environment int64, level model.Ref) (model.Level, error) {
+	return read(ctx, k, func(s *model.State, src source) (model.Level, error) {
 		return s.Level(environment, level, src.Meter())
 	})
 }
 
 // Nodes are those that are registered in an environment.
-func (k *Keeper) Nodes(ctx context.Context, environment int64) ([]ledger.Node, error) {
-	return read(ctx, k, func(s *ledger.State, src source) ([]ledger.Node, error) {
+func (k *Keeper) Nodes(ctx context.Context, environment int64) ([]model.Node, error) {
+	return read(ctx, k, func(s *model.State, src source) ([]model.Node, error) {
 		return s.Nodes(environment, src.Meter())
 	})
 }
 
 // Node finds a node by any of its names.
-func (k *Keeper) Node(ctx context.Context, environment int64, name string) (ledger.Node, error) {
-	return read(ctx, k, func(s *ledger.State, _ source) (ledger.Node, error) { return s.Node(environment, name) })
+func (k *Keeper) Node(ctx context.Context, environment int64, name string) (model.Node, error) {
+	return read(ctx, k, func(s *model.State, _ source) (model.Node, error) { return s.Node(environment, name) })
 }
 
 // ResolveResource is the definition that a name or an id means in an environment.
-func (k *Keeper) ResolveResource(ctx context.Context, environment int64, r ledger.Ref) (ledger.Definition, error) {
-	return read(ctx, k, func(s *ledger.State, _ source) (ledger.Definition, error) {
+func (k *Keeper) ResolveResource(ctx context.Context, environment int64, r model.Ref) (model.Definition, error) {
+	return read(ctx, k, func(s *model.State, _ source) (model.Definition, error) {
 		return s.ResolveResource(environment, r)
 	})
 }
 
 // Versions are those of a half of a record, the newest first.
-func (k *Keeper) Versions(ctx context.Context, q ledger.VersionsQuery) ([]ledger.Version, error) {
-	return read(ctx, k, func(s *ledger.State, src source) ([]ledger.Version, error) { return s.Versions(q, src) })
+func (k *Keeper) Versions(ctx context.Context, q model.VersionsQuery) ([]model.Version, error) {
+	return read(ctx, k, func(s *model.State, src source) ([]model.Version, error) { return s.Versions(q, src) })
 }
 
 // Records are the revisions of the facts, the newest first.
-func (k *Keeper) Records(ctx context.Context, q ledger.RecordsQuery) ([]ledger.Record, error) {
-	return read(ctx, k, func(s *ledger.State, src source) ([]ledger.Record, error) { return s.Records(q, src) })
+func (k *Keeper) Records(ctx context.Context, q model.RecordsQuery) ([]model.Record, error) {
+	return read(ctx, k, func(s *model.State, src source) ([]model.Record, error) { return s.Records(q, src) })
 }
 
 // inRevisions is where the records lie (docs/adr/0022).
@@ -121,13 +121,13 @@ const watchPage = 16 // one may be a megabyte, packed
 
 // Watch delivers each record after a revision, in order, until the context ends, which is no
 // error, or deliver answers with one, which is returned. How long deliver takes is nobody else's matter.
-func (k *Keeper) Watch(ctx context.Context, after uint64, deliver func(ledger.Record) error) error {
+func (k *Keeper) Watch(ctx context.Context, after uint64, deliver func(model.Record) error) error {
 	state, err := k.d.now(ctx)
 	if err != nil {
 		return err
 	}
 	if newest := state.Revision(); after > newest {
-		return &ledger.Fault{Kind: ledger.Invalid, Text: fmt.Sprintf("watch: since is %d: the newest revision is %d: a number up to it is allowed", after, newest)}
+		return &model.Fault{Kind: model.Invalid, Text: fmt.Sprintf("watch: since is %d: the newest revision is %d: a number up to it is allowed", after, newest)}
 	}
 	for {
 		records, kept, moved := k.d.recent.since(after)
@@ -159,7 +159,7 @@ func (k *Keeper) Watch(ctx context.Context, after uint64, deliver func(ledger.Re
 }
 
 // older reads the records after a revision from the store, a page of them.
-func (k *Keeper) older(ctx context.Context, after uint64) (records []ledger.Record, err error) {
+func (k *Keeper) older(ctx context.Context, after uint64) (records []model.Record, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	o := kv.ListOptions{Limit: watchPage}
@@ -170,9 +170,9 @@ func (k *Keeper) older(ctx context.Context, after uint64) (records []ledger.Reco
 	if err != nil {
 		return nil, err
 	}
-	records = make([]ledger.Record, 0, len(page.Entries))
+	records = make([]model.Record, 0, len(page.Entries))
 	for _, e := range page.Entries {
-		r, is, err := ledger.RecordOf(kv.Event{Kind: kv.EventPut, Entry: e})
+		r, is, err := model.RecordOf(kv.Event{Kind: kv.EventPut, Entry: e})
 		if err != nil {
 			return nil, err
 		}

@@ -14,14 +14,14 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"edgespan/config/facts"
-	"edgespan/config/facts/ledger"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/configdb"
+	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/configdbapi"
 )
 
 // astute is a document of about so many bytes that has the shape of an astute.yaml: some dozen top-level keys, nested
 // settings, lists of nodes and networks.
-func astute(rng *rand.Rand, bytes int) facts.JSON {
+func astute(rng *rand.Rand, bytes int) configdb.JSON {
 	doc := map[string]any{"deployment_id": rng.IntN(100), "fqdn": fmt.Sprintf("node-%d.domain.tld", rng.IntN(1000)), "debug": rng.IntN(2) == 0}
 	size := 0
 	for i := 0; size < bytes; i++ {
@@ -44,39 +44,39 @@ func astute(rng *rand.Rand, bytes int) facts.JSON {
 	if err != nil {
 		panic(err)
 	}
-	return facts.JSON(text)
+	return configdb.JSON(text)
 }
 
 // fiveLevels are those of the bar.
 var fiveLevels = []string{"release", "role", "group", "zone", "nodes"}
 
-func fivePlaces(n int) []ledger.LevelValue {
-	out := make([]ledger.LevelValue, len(fiveLevels))
+func fivePlaces(n int) []model.LevelValue {
+	out := make([]model.LevelValue, len(fiveLevels))
 	for i, l := range fiveLevels {
-		out[i] = ledger.LevelValue{Level: l, Value: fmt.Sprint(l, n)}
+		out[i] = model.LevelValue{Level: l, Value: fmt.Sprint(l, n)}
 	}
 	return out
 }
 
 // fiveDeep has a document of 50 KB spread over five levels, values and overrides, for nodes 0 to n-1.
-func fiveDeep(b *testing.B, k *Keeper, n int) (layers []facts.JSON) {
+func fiveDeep(b *testing.B, k *Keeper, n int) (layers []configdb.JSON) {
 	b.Helper()
 	found(b, k, fiveLevels, "astute")
 	rng := rand.New(rand.NewPCG(1, 2))
 	for node := range n {
 		places := fivePlaces(node)
 		for depth := range len(places) + 1 {
-			for _, kind := range []ledger.Kind{ledger.Values, ledger.Overrides} {
+			for _, kind := range []model.Kind{model.Values, model.Overrides} {
 				size := 10_000
-				if kind == ledger.Overrides {
+				if kind == model.Overrides {
 					size = 1_000
 				}
 				doc := astute(rng, size)
-				if depth == len(places) && kind == ledger.Values {
+				if depth == len(places) && kind == model.Values {
 					doc = astute(rng, 46_000) // what a node uploads is most of it
 				}
-				w := ledger.Put{Target: at("astute", places[:depth]...), Kind: kind, Value: doc, Register: true}
-				if _, err := k.Write(b.Context(), factsapi.WriteRequest{Author: "bench", Write: w}); err != nil {
+				w := model.Put{Target: at("astute", places[:depth]...), Kind: kind, Value: doc, Register: true}
+				if _, err := k.Write(b.Context(), configdbapi.WriteRequest{Author: "bench", Write: w}); err != nil {
 					b.Fatal(err)
 				}
 				if node == 0 {
@@ -145,7 +145,7 @@ func BenchmarkLookup(b *testing.B) {
 		for b.Loop() {
 			b.StopTimer()
 			n++
-			write(b, k, put("astute", fmt.Sprintf(`{"n":%d}`, n), ledger.LevelValue{Level: "release", Value: "other"}))
+			write(b, k, put("astute", fmt.Sprintf(`{"n":%d}`, n), model.LevelValue{Level: "release", Value: "other"}))
 			b.StartTimer()
 			if _, err := k.Answer(b.Context(), q, nil); err != nil {
 				b.Fatal(err)
@@ -161,8 +161,8 @@ func BenchmarkOldVersion(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	base := astute(rng, 50_000)
 	upload := func(n int) {
-		doc := facts.JSON(fmt.Sprintf(`{"a":%d,%s`, n, base[1:]))
-		if _, err := k.Write(context.Background(), factsapi.WriteRequest{Author: "bench", Write: ledger.Put{Target: at("astute", node("n1")), Kind: ledger.Values, Value: doc, Register: true}}); err != nil {
+		doc := configdb.JSON(fmt.Sprintf(`{"a":%d,%s`, n, base[1:]))
+		if _, err := k.Write(context.Background(), configdbapi.WriteRequest{Author: "bench", Write: model.Put{Target: at("astute", node("n1")), Kind: model.Values, Value: doc, Register: true}}); err != nil {
 			b.Error(err)
 		}
 	}
@@ -176,7 +176,7 @@ func BenchmarkOldVersion(b *testing.B) {
 		effective bool
 	}{{"newest", 0, false}, {"oldest", 1, false}, {"newest, effective", 0, true}, {"oldest, effective", 1, true}} {
 		b.Run(c.name, func(b *testing.B) {
-			q := ledger.Query{Target: at("astute", node("n1")), Kind: ledger.Values, Version: c.version, Effective: c.effective}
+			q := model.Query{Target: at("astute", node("n1")), Kind: model.Values, Version: c.version, Effective: c.effective}
 			for b.Loop() {
 				k.d.answers.clear()
 				k.d.blobs.clear()
@@ -244,7 +244,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 	found(b, k, []string{"nodes"}, names...)
 	for n := range 1000 {
-		var bulk ledger.Bulk
+		var bulk model.Bulk
 		for i, name := range names {
 			bulk.Writes = append(bulk.Writes, put(name, fmt.Sprintf(`{"n":%d}`, n*14+i), node(fmt.Sprintf("node-%d.domain.tld", n))))
 		}

@@ -1,6 +1,6 @@
 // Package facts owns the actor tree that keeps ConfigDB in a replica of the controller: it
-// joins the core that judges (config/facts/ledger) to the store, and is the Backend of
-// config/httpapi/factsapi (docs/adr/0022).
+// joins the core that judges (config/configdb/model) to the store, and is the Backend of
+// config/httpapi/configdbapi (docs/adr/0022).
 //
 //	/facts                     the tree of its own: what crashes here reaches no node
 //	  /follower                keeps the newest state: lists it, then follows the store

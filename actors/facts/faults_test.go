@@ -10,9 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"edgespan/config/facts"
-	"edgespan/config/facts/ledger"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/configdb"
+	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/configdbapi"
 	"edgespan/config/kv"
 )
 
@@ -30,7 +30,7 @@ func TestAReadWaitsForWhatOthersWrote(t *testing.T) {
 		slow.set(func(w *way) { w.hold = hold })
 		write(t, a, put("astute", `{"a":2}`))
 		began := time.Now()
-		if _, err := b.Answer(t.Context(), effective("astute"), nil); !isFault(err, ledger.Busy) || time.Since(began) != readTimeout {
+		if _, err := b.Answer(t.Context(), effective("astute"), nil); !isFault(err, model.Busy) || time.Since(began) != readTimeout {
 			t.Errorf("after %v the answer is %v, want busy after %v", time.Since(began), err, readTimeout)
 		}
 		time.AfterFunc(time.Second, func() { close(hold) })
@@ -51,10 +51,10 @@ func TestAStoreThatIsAway(t *testing.T) {
 		w.set(func(w *way) { w.cut = true })
 		w.breakWatch(errSevered)
 		write(t, a, put("astute", `{"a":1}`))
-		if _, err := b.Answer(t.Context(), effective("astute"), nil); !isFault(err, ledger.Busy) {
+		if _, err := b.Answer(t.Context(), effective("astute"), nil); !isFault(err, model.Busy) {
 			t.Errorf("cut off, it answers %v", err)
 		}
-		if _, err := b.Write(t.Context(), factsapi.WriteRequest{Author: "alice", Write: put("astute", `{"a":2}`)}); !isFault(err, ledger.Busy) || isUnsure(err) {
+		if _, err := b.Write(t.Context(), configdbapi.WriteRequest{Author: "alice", Write: put("astute", `{"a":2}`)}); !isFault(err, model.Busy) || isUnsure(err) {
 			t.Errorf("cut off, a write is %v", err)
 		}
 		w.set(func(w *way) { w.cut = false })
@@ -74,14 +74,14 @@ func TestAForgottenHistory(t *testing.T) {
 		write(t, a, put("astute", `{"a":1}`))
 		get(t, b, effective("astute"))
 		var heard []uint64
-		go b.Watch(t.Context(), 0, func(r ledger.Record) error { heard = append(heard, r.Revision); return nil })
+		go b.Watch(t.Context(), 0, func(r model.Record) error { heard = append(heard, r.Revision); return nil })
 		synctest.Wait()
 		w.breakWatch(errSevered)
 		synctest.Wait()
 		for i := range 5 {
 			write(t, a, put("astute", fmt.Sprintf(`{"a":%d}`, i+2)))
 		}
-		_, now, _ := m.Get(t.Context(), ledger.HeadKey())
+		_, now, _ := m.Get(t.Context(), model.HeadKey())
 		if err := m.Compact(now); err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +114,7 @@ func TestAStoreThatWentBack(t *testing.T) {
 		w.set(func(w *way) { w.Store = empty })
 		w.breakWatch(errSevered)
 		time.Sleep(3 * storeBackoff)
-		if _, err := k.Answer(t.Context(), effective("astute"), nil); !isFault(err, ledger.NotFound) {
+		if _, err := k.Answer(t.Context(), effective("astute"), nil); !isFault(err, model.NotFound) {
 			t.Errorf("it answers from the store before: %v", err)
 		}
 		found(t, k, []string{"nodes"}, "astute")
@@ -134,7 +134,7 @@ func TestACrashIsMended(t *testing.T) {
 		found(t, k, []string{"nodes"}, "astute")
 		for i := range 3 {
 			w.set(func(w *way) { w.lose = func(kv.Txn) (bool, bool) { panic("disk") } })
-			_, err := k.Write(t.Context(), factsapi.WriteRequest{Author: "alice", Write: put("astute", fmt.Sprintf(`{"a":%d}`, i))})
+			_, err := k.Write(t.Context(), configdbapi.WriteRequest{Author: "alice", Write: put("astute", fmt.Sprintf(`{"a":%d}`, i))})
 			if !isUnsure(err) || !strings.Contains(err.Error(), "crashed") {
 				t.Fatalf("the writer crashed, and the write is %v", err)
 			}
@@ -176,7 +176,7 @@ func TestTooManyWrites(t *testing.T) {
 		queue := func(caller string, n int) {
 			for i := range n {
 				go func() {
-					_, err := k.Write(context.Background(), factsapi.WriteRequest{Author: caller, Write: put("astute", `{"by":"`+caller+`"}`, node(fmt.Sprint(i)))})
+					_, err := k.Write(context.Background(), configdbapi.WriteRequest{Author: caller, Write: put("astute", `{"by":"`+caller+`"}`, node(fmt.Sprint(i)))})
 					answers <- err
 				}()
 				synctest.Wait()
@@ -187,7 +187,7 @@ func TestTooManyWrites(t *testing.T) {
 				t.Errorf("%s: %d writes were answered, want %d", what, len(answers), n)
 			}
 			for range len(answers) {
-				if err := <-answers; !isFault(err, ledger.Busy) || isUnsure(err) {
+				if err := <-answers; !isFault(err, model.Busy) || isUnsure(err) {
 					t.Errorf("%s: one is told %v", what, err)
 				}
 			}
@@ -221,7 +221,7 @@ func TestOneCallersWritesAreServedInTurn(t *testing.T) {
 		var mu sync.Mutex
 		send := func(caller, n string) {
 			all.Go(func() {
-				out, err := k.Write(context.Background(), factsapi.WriteRequest{Author: "a name of all", Caller: caller, Write: put("astute", `{"by":"`+caller+`"}`, node(caller+n))})
+				out, err := k.Write(context.Background(), configdbapi.WriteRequest{Author: "a name of all", Caller: caller, Write: put("astute", `{"by":"`+caller+`"}`, node(caller+n))})
 				if err != nil {
 					t.Errorf("write %s of %s: %v", n, caller, err)
 				}
@@ -257,9 +257,9 @@ func TestCostlyWritesAreServedInTurn(t *testing.T) {
 		costly := costlyEdit()
 		var all sync.WaitGroup
 		after := int64(0)
-		send := func(caller string, write ledger.Write) {
+		send := func(caller string, write model.Write) {
 			all.Go(func() {
-				if _, err := k.Write(context.Background(), factsapi.WriteRequest{Author: caller, Write: write}); err != nil {
+				if _, err := k.Write(context.Background(), configdbapi.WriteRequest{Author: caller, Write: write}); err != nil {
 					t.Errorf("%s: %v", caller, err)
 				}
 				if caller == "alice" {
@@ -282,15 +282,15 @@ func TestCostlyWritesAreServedInTurn(t *testing.T) {
 }
 
 // costlyEdit sets keys of a document of many, each before all that are there.
-func costlyEdit() ledger.EditKeys {
+func costlyEdit() model.EditKeys {
 	e := setKey("astute", "z", 1)
 	var members strings.Builder
 	for i := range 20_000 {
 		fmt.Fprintf(&members, `"k%d":1,`, i)
 	}
-	e.Edit.Items = [][]facts.JSON{{facts.JSON(`"all"`), facts.JSON("{" + members.String() + `"last":1}`)}}
+	e.Edit.Items = [][]configdb.JSON{{configdb.JSON(`"all"`), configdb.JSON("{" + members.String() + `"last":1}`)}}
 	for i := range 1_500 {
-		e.Edit.Items = append(e.Edit.Items, []facts.JSON{facts.JSON(`"all"`), facts.JSON(fmt.Sprintf(`"a%d"`, i)), facts.JSON("1")})
+		e.Edit.Items = append(e.Edit.Items, []configdb.JSON{configdb.JSON(`"all"`), configdb.JSON(fmt.Sprintf(`"a%d"`, i)), configdb.JSON("1")})
 	}
 	return e
 }
@@ -303,7 +303,7 @@ func TestAWriteNobodyWaitsForIsNotDone(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		for i, of := range []context.Context{t.Context(), t.Context(), ctx, t.Context(), ctx} {
 			all.Go(func() {
-				_, err := k.Write(of, factsapi.WriteRequest{Author: "alice", Write: put("astute", `{"a":1}`, node(fmt.Sprint(i)))})
+				_, err := k.Write(of, configdbapi.WriteRequest{Author: "alice", Write: put("astute", `{"a":1}`, node(fmt.Sprint(i)))})
 				if (err != nil) != (of == ctx) {
 					t.Errorf("write %d: %v", i, err)
 				}
@@ -314,7 +314,7 @@ func TestAWriteNobodyWaitsForIsNotDone(t *testing.T) {
 		synctest.Wait()
 		close(hold)
 		all.Wait()
-		records, err := k.Records(t.Context(), ledger.RecordsQuery{})
+		records, err := k.Records(t.Context(), model.RecordsQuery{})
 		if err != nil || len(records) != 5 { // two of found
 			t.Errorf("the history has %d revisions, %v: want 5", len(records), err)
 		}
@@ -329,7 +329,7 @@ func TestAWriteIsNotWaitedForForEver(t *testing.T) {
 		found(t, k, []string{"nodes"}, "astute")
 		w.set(func(w *way) { w.lose = func(kv.Txn) (bool, bool) { return true, false } })
 		began := time.Now()
-		_, err := k.Write(t.Context(), factsapi.WriteRequest{Author: "alice", Write: put("astute", `{"a":1}`)})
+		_, err := k.Write(t.Context(), configdbapi.WriteRequest{Author: "alice", Write: put("astute", `{"a":1}`)})
 		if !isUnsure(err) || time.Since(began) > writeTimeout {
 			t.Errorf("after %v it is %v", time.Since(began), err)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
-	"edgespan/config/facts/ledger"
+	"edgespan/config/configdb/model"
 	"edgespan/config/kv"
 )
 
@@ -31,18 +31,18 @@ var errBroken = errors.New("what the store has can't be followed")
 // follow keeps up with the store until the end. Where the store has forgotten what changed,
 // all is read again.
 func (d *deps) follow() {
-	var state *ledger.State // nil: it has to be read
+	var state *model.State // nil: it has to be read
 	for d.ctx.Err() == nil {
 		err := error(nil)
 		if state == nil {
-			if state, err = ledger.Load(source{ctx: d.ctx, d: d}); err == nil {
+			if state, err = model.Load(source{ctx: d.ctx, d: d}); err == nil {
 				state = state.Keyed(d.Key)
 				d.recent.skip(state.Revision())
 				d.shown.show(state)
 			}
 		}
 		if err == nil {
-			err = d.Store.Watch(d.ctx, ledger.Below, state.Seen(), func(b kv.Batch) error {
+			err = d.Store.Watch(d.ctx, model.Below, state.Seen(), func(b kv.Batch) error {
 				next, err := state.Follow(b)
 				if err == nil {
 					err = d.recent.add(b)

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"edgespan/config/facts/ledger"
+	"edgespan/config/configdb/model"
 	"edgespan/config/kv"
 )
 
@@ -66,7 +66,7 @@ func TestNobodyIsAskedAfterTheEnd(t *testing.T) {
 	close(ended)
 	f := newFreshness(ended, nil)
 	f.run()
-	if _, err := f.newest(t.Context()); !isFault(err, ledger.Busy) {
+	if _, err := f.newest(t.Context()); !isFault(err, model.Busy) {
 		t.Error(err)
 	}
 }

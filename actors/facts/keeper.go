@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/keep"
-	"edgespan/config/facts/ledger"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/configdbapi"
 	"edgespan/config/kv"
 )
 
@@ -36,7 +36,7 @@ type Options struct {
 	// facts themselves need (docs/configdb.md) comes on top. 0: DefaultMemory.
 	Memory int
 	// Key is of the digests that are shown, the same at all replicas. nil: digests are those of the contents.
-	Key ledger.Key
+	Key model.Key
 	// Keep is how many versions each half of a record keeps, KeepOwn how many of those that a node uploaded of itself. 0: all.
 	Keep, KeepOwn uint64
 	// Quota is the most bytes that the nodes of one environment may upload of themselves, their newest versions alone; 0: no bound.
@@ -65,7 +65,7 @@ type Keeper struct {
 	stop   sync.Once
 }
 
-var _ factsapi.Backend = (*Keeper)(nil)
+var _ configdbapi.Backend = (*Keeper)(nil)
 
 // deps is what the actors share.
 type deps struct {
@@ -178,19 +178,19 @@ func (t *top) Receive(c actor.Context) {
 
 // busy is why a caller has to come again.
 func busy(format string, args ...any) error {
-	return &ledger.Fault{Kind: ledger.Busy, Text: fmt.Sprintf(format, args...)}
+	return &model.Fault{Kind: model.Busy, Text: fmt.Sprintf(format, args...)}
 }
 
 // maybeDone is busy of a write that may have taken place or not.
 func maybeDone(format string, args ...any) error {
-	return &ledger.Fault{Kind: ledger.Busy, Text: "write: it may have taken place or not: " + fmt.Sprintf(format, args...), Unsure: true}
+	return &model.Fault{Kind: model.Busy, Text: "write: it may have taken place or not: " + fmt.Sprintf(format, args...), Unsure: true}
 }
 
 // head asks the store which of its revisions wrote facts/head last.
 func (d *deps) head() (kv.Revision, error) {
 	ctx, cancel := context.WithTimeout(d.ctx, headTimeout)
 	defer cancel()
-	e, _, err := d.Store.Get(ctx, ledger.HeadKey())
+	e, _, err := d.Store.Get(ctx, model.HeadKey())
 	if err != nil {
 		return 0, busy("facts: the store does not answer: %v", err)
 	}
@@ -198,7 +198,7 @@ func (d *deps) head() (kv.Revision, error) {
 }
 
 // now is the state as every acknowledged write left it.
-func (d *deps) now(ctx context.Context) (*ledger.State, error) {
+func (d *deps) now(ctx context.Context) (*model.State, error) {
 	head, err := d.fresh.newest(ctx)
 	if err != nil {
 		return nil, late(err)

@@ -10,9 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"edgespan/config/facts"
-	"edgespan/config/facts/ledger"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/configdb"
+	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/configdbapi"
 	"edgespan/config/kv"
 )
 
@@ -24,18 +24,18 @@ func onClock(t *testing.T, f func(*testing.T)) {
 	})
 }
 
-func put(resource, value string, levels ...ledger.LevelValue) ledger.Put {
-	return ledger.Put{Target: at(resource, levels...), Kind: ledger.Values, Value: facts.JSON(value), Register: true}
+func put(resource, value string, levels ...model.LevelValue) model.Put {
+	return model.Put{Target: at(resource, levels...), Kind: model.Values, Value: configdb.JSON(value), Register: true}
 }
 
-func override(resource, value string, levels ...ledger.LevelValue) ledger.Put {
+func override(resource, value string, levels ...model.LevelValue) model.Put {
 	p := put(resource, value, levels...)
-	p.Kind = ledger.Overrides
+	p.Kind = model.Overrides
 	return p
 }
 
-func effective(resource string, levels ...ledger.LevelValue) ledger.Query {
-	return ledger.Query{Target: at(resource, levels...), Kind: ledger.Values, Effective: true}
+func effective(resource string, levels ...model.LevelValue) model.Query {
+	return model.Query{Target: at(resource, levels...), Kind: model.Values, Effective: true}
 }
 
 // TestWhatIsWrittenIsRead writes through one replica and reads through another, at once; a restart
@@ -62,7 +62,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 		}
 		old := q
 		old.Version = 1
-		before := []ledger.Answer{get(t, a, q), get(t, a, old), get(t, a, ledger.Query{Target: at("astute", node("n1"))})}
+		before := []model.Answer{get(t, a, q), get(t, a, old), get(t, a, model.Query{Target: at("astute", node("n1"))})}
 		if string(before[0].Body) != `{"a":1,"b":5,"c":3}` || string(before[1].Body) != `{"a":1,"b":2.0,"c":2}` {
 			t.Errorf("now it is %s, at version 1 it was %s", before[0].Body, before[1].Body)
 		}
@@ -70,7 +70,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 			t.Errorf("the write has the ETag %s, the values have %s", w.ETag, before[2].ETag)
 		}
 		c := start(t, s)
-		for i, q := range []ledger.Query{q, old, {Target: at("astute", node("n1"))}} {
+		for i, q := range []model.Query{q, old, {Target: at("astute", node("n1"))}} {
 			if after := get(t, c, q); after.ETag != before[i].ETag || !bytes.Equal(after.Body, before[i].Body) || after.Version != before[i].Version || after.Revision != before[i].Revision {
 				t.Errorf("after a restart %+v has become %+v", before[i], after)
 			}
@@ -81,7 +81,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 func TestADryRunStoresNothing(t *testing.T) {
 	k := start(t, newMemory())
 	found(t, k, []string{"nodes"}, "astute")
-	w, err := k.Write(t.Context(), factsapi.WriteRequest{Author: "alice", Write: put("astute", `{"a":1}`), DryRun: true})
+	w, err := k.Write(t.Context(), configdbapi.WriteRequest{Author: "alice", Write: put("astute", `{"a":1}`), DryRun: true})
 	if err != nil || !w.Changed || w.Version != 1 {
 		t.Errorf("%+v, %v", w, err)
 	}
@@ -89,9 +89,9 @@ func TestADryRunStoresNothing(t *testing.T) {
 		t.Errorf("it has stored %s", got.Body)
 	}
 	write(t, k, put("astute", `{"a":1}`))
-	write(t, k, ledger.DeclareSecrets{ID: 1, Keys: []string{"a"}})
+	write(t, k, model.DeclareSecrets{ID: 1, Keys: []string{"a"}})
 	for _, sees := range []bool{false, true} { // who may not see it is not told that it is the stored one
-		w, err := k.Write(t.Context(), factsapi.WriteRequest{Author: "alice", Write: put("astute", `{"a":1}`), DryRun: true, Reveal: sees})
+		w, err := k.Write(t.Context(), configdbapi.WriteRequest{Author: "alice", Write: put("astute", `{"a":1}`), DryRun: true, Reveal: sees})
 		if err != nil || w.Changed == sees {
 			t.Errorf("sees secrets: %v: %+v, %v", sees, w, err)
 		}
@@ -112,8 +112,8 @@ func TestARefusalHurtsNobodyElse(t *testing.T) {
 			if i%2 == 1 {
 				p.Resource.Name = "absent"
 			}
-			_, err := k.Write(context.Background(), factsapi.WriteRequest{Author: "alice", Write: p})
-			if i%2 == 1 != isFault(err, ledger.NotFound) {
+			_, err := k.Write(context.Background(), configdbapi.WriteRequest{Author: "alice", Write: p})
+			if i%2 == 1 != isFault(err, model.NotFound) {
 				err = fmt.Errorf("write %d: %w", i, err)
 			} else {
 				err = nil
@@ -175,7 +175,7 @@ func TestWhatIsMaskedIsNotMixedUp(t *testing.T) {
 	k := start(t, newMemory())
 	ids := found(t, k, []string{"nodes"}, "astute")
 	write(t, k, put("astute", `{"a":1,"password":"x"}`))
-	write(t, k, ledger.DeclareSecrets{ID: ids["astute"], Keys: []string{"password"}})
+	write(t, k, model.DeclareSecrets{ID: ids["astute"], Keys: []string{"password"}})
 	for range 2 {
 		for _, reveal := range []bool{true, false} {
 			q := effective("astute")
@@ -190,24 +190,24 @@ func TestWhatIsMaskedIsNotMixedUp(t *testing.T) {
 func TestNamesOfQueriesDiffer(t *testing.T) {
 	base := effective("astute", node("n1"))
 	seen := map[string]int{nameOf(base): -1}
-	for i, change := range []func(*ledger.Query){
-		func(q *ledger.Query) { q.Environment = 2 },
-		func(q *ledger.Query) { q.Levels = nil },
-		func(q *ledger.Query) { q.Levels = []ledger.LevelValue{{Level: "node", Value: "sn1"}} },
-		func(q *ledger.Query) { q.Levels = []ledger.LevelValue{node("n1"), node("n1")} },
-		func(q *ledger.Query) { q.Resource = ledger.Ref{ID: 5} },
-		func(q *ledger.Query) { q.Resource = ledger.Ref{Name: "5"} },
-		func(q *ledger.Query) { q.Kind = ledger.Overrides },
-		func(q *ledger.Query) { q.Effective = false },
-		func(q *ledger.Query) { q.Lookup = true },
-		func(q *ledger.Query) { q.Key = []string{} },
-		func(q *ledger.Query) { q.Key = []string{"a"} },
-		func(q *ledger.Query) { q.Key = []string{"a", "b"} },
-		func(q *ledger.Query) { q.Key = []string{"a1:b"} },
-		func(q *ledger.Query) { q.Version = 1 },
-		func(q *ledger.Query) { q.Revision = 1 },
-		func(q *ledger.Query) { q.Deep = true },
-		func(q *ledger.Query) { q.Reveal = true },
+	for i, change := range []func(*model.Query){
+		func(q *model.Query) { q.Environment = 2 },
+		func(q *model.Query) { q.Levels = nil },
+		func(q *model.Query) { q.Levels = []model.LevelValue{{Level: "node", Value: "sn1"}} },
+		func(q *model.Query) { q.Levels = []model.LevelValue{node("n1"), node("n1")} },
+		func(q *model.Query) { q.Resource = model.Ref{ID: 5} },
+		func(q *model.Query) { q.Resource = model.Ref{Name: "5"} },
+		func(q *model.Query) { q.Kind = model.Overrides },
+		func(q *model.Query) { q.Effective = false },
+		func(q *model.Query) { q.Lookup = true },
+		func(q *model.Query) { q.Key = []string{} },
+		func(q *model.Query) { q.Key = []string{"a"} },
+		func(q *model.Query) { q.Key = []string{"a", "b"} },
+		func(q *model.Query) { q.Key = []string{"a1:b"} },
+		func(q *model.Query) { q.Version = 1 },
+		func(q *model.Query) { q.Revision = 1 },
+		func(q *model.Query) { q.Deep = true },
+		func(q *model.Query) { q.Reveal = true },
 	} {
 		q := base
 		change(&q)
@@ -221,7 +221,7 @@ func TestNamesOfQueriesDiffer(t *testing.T) {
 // TestRestartOnBolt closes the file and opens it again.
 func TestRestartOnBolt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
-	var was ledger.Answer
+	var was model.Answer
 	for i := range 3 {
 		s := onBolt(t, path, true)
 		k := start(t, s)

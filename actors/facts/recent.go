@@ -3,7 +3,7 @@ package facts
 import (
 	"sync"
 
-	"edgespan/config/facts/ledger"
+	"edgespan/config/configdb/model"
 	"edgespan/config/kv"
 )
 
@@ -17,7 +17,7 @@ const (
 // recent holds the newest records, in their order and without a gap, and tells of new ones.
 type recent struct {
 	mu      sync.Mutex
-	records []ledger.Record
+	records []model.Record
 	sizes   []int // of them, in the store
 	size    int
 	last    uint64 // the newest revision whose record is in the store
@@ -47,7 +47,7 @@ func (r *recent) add(b kv.Batch) error {
 	defer r.mu.Unlock()
 	before := r.last
 	for _, e := range b.Events {
-		record, is, err := ledger.RecordOf(e)
+		record, is, err := model.RecordOf(e)
 		if err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func (r *recent) add(b kv.Batch) error {
 
 // since are the records after a revision. With kept false they have to be read from the
 // store; moved is closed when there are more.
-func (r *recent) since(after uint64) (records []ledger.Record, kept bool, moved chan struct{}) {
+func (r *recent) since(after uint64) (records []model.Record, kept bool, moved chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := uint64(len(r.records))

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/config/facts/ledger"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/configdbapi"
 	"edgespan/config/kv"
 	"edgespan/platform/store/bolt"
 	"edgespan/platform/store/etcd"
@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) {
 	k, err := Start(Options{Store: newMemory()})
 	if err == nil {
-		_, err = k.Write(context.Background(), factsapi.WriteRequest{Author: "first", Write: ledger.CreateDefinition{Name: "first", Content: []byte(`{}`)}})
+		_, err = k.Write(context.Background(), configdbapi.WriteRequest{Author: "first", Write: model.CreateDefinition{Name: "first", Content: []byte(`{}`)}})
 	}
 	if err != nil {
 		panic(err)
@@ -269,9 +269,9 @@ func stores(t *testing.T, f func(*testing.T, Store)) {
 }
 
 // write does a write that is not refused.
-func write(t testing.TB, k *Keeper, w ledger.Write) ledger.Written {
+func write(t testing.TB, k *Keeper, w model.Write) model.Written {
 	t.Helper()
-	out, err := k.Write(context.Background(), factsapi.WriteRequest{Author: "alice", Message: "test", Write: w})
+	out, err := k.Write(context.Background(), configdbapi.WriteRequest{Author: "alice", Message: "test", Write: w})
 	if err != nil {
 		t.Fatalf("write %+v: %v", w, err)
 	}
@@ -281,13 +281,13 @@ func write(t testing.TB, k *Keeper, w ledger.Write) ledger.Written {
 // found makes an environment 1 with levels, and one component with resources, and answers with the ids of these.
 func found(t testing.TB, k *Keeper, levels []string, resources ...string) map[string]int64 {
 	t.Helper()
-	c := ledger.CreateComponent{Name: "fuel"}
+	c := model.CreateComponent{Name: "fuel"}
 	for _, r := range resources {
-		c.Definitions = append(c.Definitions, ledger.Definition{Name: r})
+		c.Definitions = append(c.Definitions, model.Definition{Name: r})
 	}
 	made := write(t, k, c)
 	id := int64(1)
-	write(t, k, ledger.CreateEnvironment{ID: &id, Components: []ledger.Ref{{ID: made.ID}}, Levels: levels})
+	write(t, k, model.CreateEnvironment{ID: &id, Components: []model.Ref{{ID: made.ID}}, Levels: levels})
 	defs, err := k.Definitions(context.Background(), nil, true)
 	if err != nil {
 		t.Fatal(err)
@@ -300,17 +300,17 @@ func found(t testing.TB, k *Keeper, levels []string, resources ...string) map[st
 }
 
 // at is a place of environment 1.
-func at(resource string, levels ...ledger.LevelValue) ledger.Target {
-	return ledger.Target{Environment: 1, Levels: levels, Resource: ledger.Ref{Name: resource}}
+func at(resource string, levels ...model.LevelValue) model.Target {
+	return model.Target{Environment: 1, Levels: levels, Resource: model.Ref{Name: resource}}
 }
 
-func node(n string) ledger.LevelValue { return ledger.LevelValue{Level: "nodes", Value: n} }
+func node(n string) model.LevelValue { return model.LevelValue{Level: "nodes", Value: n} }
 
 // get answers a query that is not refused.
-func get(t testing.TB, k *Keeper, q ledger.Query) ledger.Answer {
+func get(t testing.TB, k *Keeper, q model.Query) model.Answer {
 	t.Helper()
 	if q.Kind == "" {
-		q.Kind = ledger.Values
+		q.Kind = model.Values
 	}
 	a, err := k.Answer(context.Background(), q, nil)
 	if err != nil {
@@ -320,15 +320,15 @@ func get(t testing.TB, k *Keeper, q ledger.Query) ledger.Answer {
 }
 
 // isFault says whether an error is a fault of a kind.
-func isFault(err error, kind ledger.FaultKind) bool {
-	var f *ledger.Fault
+func isFault(err error, kind model.FaultKind) bool {
+	var f *model.Fault
 	return errors.As(err, &f) && f.Kind == kind
 }
 
 // isUnsure says whether an error is of a write that may have taken place.
 func isUnsure(err error) bool {
-	var f *ledger.Fault
-	return errors.As(err, &f) && f.Kind == ledger.Busy && f.Unsure
+	var f *model.Fault
+	return errors.As(err, &f) && f.Kind == model.Busy && f.Unsure
 }
 
 // listAll tells of all keys below facts/ and of the sizes of what they hold.
@@ -336,7 +336,7 @@ func listAll(t testing.TB, s Store, tell func(key string, value int)) {
 	t.Helper()
 	o := kv.ListOptions{Limit: 500}
 	for {
-		page, err := s.List(context.Background(), ledger.Below, o)
+		page, err := s.List(context.Background(), model.Below, o)
 		if err != nil {
 			t.Fatal(err)
 		}

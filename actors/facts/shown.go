@@ -4,14 +4,14 @@ import (
 	"context"
 	"sync/atomic"
 
-	"edgespan/config/facts/ledger"
+	"edgespan/config/configdb/model"
 	"edgespan/config/kv"
 )
 
 // view is the newest state that is known here.
 type view struct {
-	*ledger.State               // nil: nothing is known yet
-	next          chan struct{} // is closed when there is a newer view
+	*model.State               // nil: nothing is known yet
+	next         chan struct{} // is closed when there is a newer view
 }
 
 // has says whether the state has seen what a revision of the store wrote to the head.
@@ -24,13 +24,13 @@ type shown struct{ now atomic.Pointer[view] }
 func (s *shown) init() { s.now.Store(&view{next: make(chan struct{})}) }
 
 // show puts a state in the place of the one before.
-func (s *shown) show(state *ledger.State) {
+func (s *shown) show(state *model.State) {
 	old := s.now.Swap(&view{state, make(chan struct{})})
 	close(old.next)
 }
 
 // wait is the newest state once it has seen what a revision of the store wrote to the head.
-func (s *shown) wait(ctx context.Context, head kv.Revision) (*ledger.State, error) {
+func (s *shown) wait(ctx context.Context, head kv.Revision) (*model.State, error) {
 	for {
 		v := s.now.Load()
 		if v.has(head) {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"edgespan/config/facts"
-	"edgespan/config/facts/ledger"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/configdb"
+	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/configdbapi"
 	"edgespan/config/kv"
 )
 
@@ -15,16 +15,16 @@ import (
 type source struct {
 	ctx context.Context
 	d   *deps
-	m   *facts.Meter // of one request; nil: of the replica itself
+	m   *configdb.Meter // of one request; nil: of the replica itself
 }
 
 // of is a source for one request, that ends with it.
-func (d *deps) of(ctx context.Context) source { return source{ctx, d, factsapi.Meter(ctx)} }
+func (d *deps) of(ctx context.Context) source { return source{ctx, d, configdbapi.Meter(ctx)} }
 
 // Meter is what the request may cost still.
-func (s source) Meter() *facts.Meter { return s.m }
+func (s source) Meter() *configdb.Meter { return s.m }
 
-var _ ledger.Source = source{}
+var _ model.Source = source{}
 
 // Get reads keys at one moment.
 func (s source) Get(keys ...kv.Key) ([]kv.Entry, error) {
@@ -60,11 +60,11 @@ func (s source) List(below kv.Prefix, o kv.ListOptions) (kv.Page, error) {
 }
 
 // Blob is the content of a document.
-func (s source) Blob(sha string) (facts.JSON, error) {
+func (s source) Blob(sha string) (configdb.JSON, error) {
 	if text, is := s.d.blobs.get(sha); is {
 		return text, nil
 	}
-	text, err := ledger.ReadBlob(s, sha)
+	text, err := model.ReadBlob(s, sha)
 	if err != nil {
 		return nil, err
 	}

@@ -10,9 +10,9 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/keep"
-	"edgespan/config/facts/ledger"
+	"edgespan/config/configdb/model"
 	"edgespan/config/httpapi"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/httpapi/configdbapi"
 	"edgespan/config/kv"
 )
 
@@ -23,36 +23,36 @@ const writeAgain = 50 * time.Millisecond
 var errOvertaken = errors.New("another replica was faster")
 
 // judge says what would come of a write.
-func (d *deps) judge(ctx context.Context, r factsapi.WriteRequest) (ledger.Written, error) {
+func (d *deps) judge(ctx context.Context, r configdbapi.WriteRequest) (model.Written, error) {
 	state, err := d.now(ctx)
 	if err != nil {
-		return ledger.Written{}, err
+		return model.Written{}, err
 	}
 	done, err := httpapi.Turn(ctx)
 	if err != nil {
-		return ledger.Written{}, err
+		return model.Written{}, err
 	}
 	defer done()
 	tried := d.pending(ctx, r)
 	tried.Blind = !r.Reveal
-	plan, err := state.Plan([]ledger.Pending{tried}, d.of(ctx))
+	plan, err := state.Plan([]model.Pending{tried}, d.of(ctx))
 	if err != nil {
-		return ledger.Written{}, err
+		return model.Written{}, err
 	}
 	if len(plan.Results) == 0 {
-		return ledger.Written{}, busy("write: another one is on its way")
+		return model.Written{}, busy("write: another one is on its way")
 	}
 	a := d.came(plan.Results[0])
 	return a.written, a.err
 }
 
 // pending is a write as the ledger judges it, while somebody waits for it.
-func (d *deps) pending(ctx context.Context, r factsapi.WriteRequest) ledger.Pending {
-	return ledger.Pending{Write: r.Write, Author: r.Author, Message: r.Message, Time: d.Now().UTC(), Own: r.Own, Quota: d.Quota, Stop: ctx.Err}
+func (d *deps) pending(ctx context.Context, r configdbapi.WriteRequest) model.Pending {
+	return model.Pending{Write: r.Write, Author: r.Author, Message: r.Message, Time: d.Now().UTC(), Own: r.Own, Quota: d.Quota, Stop: ctx.Err}
 }
 
 // came is what came of a write.
-func (d *deps) came(r ledger.Result) wrote {
+func (d *deps) came(r model.Result) wrote {
 	if r.Fault != nil {
 		return wrote{err: r.Fault}
 	}
@@ -89,7 +89,7 @@ func (d *deps) tryToWrite(ctx context.Context, batch []*wish) (n int, err error)
 	if err != nil {
 		return len(batch), err
 	}
-	entries := make([]ledger.Pending, len(batch))
+	entries := make([]model.Pending, len(batch))
 	for i, w := range batch {
 		entries[i] = d.pending(w.ctx, w.request)
 	}
@@ -130,7 +130,7 @@ func (d *deps) finish(ctx context.Context) {
 // carryOut does the transactions of a plan. Where the store does not say whether it did one, it is
 // asked once more: each compares the head, so that none can be done twice, and one that was done before is
 // known by the records of its revisions.
-func (d *deps) carryOut(ctx context.Context, txns []kv.Txn, records []ledger.Record) error {
+func (d *deps) carryOut(ctx context.Context, txns []kv.Txn, records []model.Record) error {
 	for _, txn := range txns {
 		o, unsure, err := d.commitSurely(ctx, txn)
 		if err != nil {
@@ -175,13 +175,13 @@ func (d *deps) commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error) {
 
 // areOurs says whether the history has the revisions that were planned here: then the transaction
 // was done whose answer was lost. A record that is equal to ours in all, its time among it, has the effect of ours.
-func (d *deps) areOurs(ctx context.Context, planned []ledger.Record) (bool, error) {
+func (d *deps) areOurs(ctx context.Context, planned []model.Record) (bool, error) {
 	for _, ours := range planned {
 		entries, err := source{ctx: ctx, d: d}.Get(recordKey(ours.Revision))
 		if err != nil || !entries[0].Exists() {
 			return false, err
 		}
-		has, is, err := ledger.RecordOf(kv.Event{Kind: kv.EventPut, Entry: entries[0]})
+		has, is, err := model.RecordOf(kv.Event{Kind: kv.EventPut, Entry: entries[0]})
 		if err != nil {
 			return false, err
 		}
@@ -193,14 +193,14 @@ func (d *deps) areOurs(ctx context.Context, planned []ledger.Record) (bool, erro
 }
 
 // same says whether two records are one in the store.
-func same(a, b ledger.Record) bool {
+func same(a, b model.Record) bool {
 	one, err1 := json.Marshal(a)
 	other, err2 := json.Marshal(b)
 	return err1 == nil && err2 == nil && string(one) == string(other)
 }
 
 // sweepStep does one step of a sweep, and says whether there are more, or it has come to its end; neither: it is broken off.
-func (d *deps) sweepStep(sweep *ledger.Sweeper) (more, ended bool) {
+func (d *deps) sweepStep(sweep *model.Sweeper) (more, ended bool) {
 	ctx, cancel := context.WithTimeout(d.ctx, writeTimeout)
 	defer cancel()
 	state, err := d.now(ctx)

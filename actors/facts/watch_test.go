@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"edgespan/config/facts/ledger"
+	"edgespan/config/configdb/model"
 	"edgespan/config/fleet/backup"
 	"edgespan/config/kv"
 )
@@ -32,7 +32,7 @@ func TestWatchTellsAllInOrder(t *testing.T) {
 		last := state.Revision()
 		deaf := make(chan struct{})
 		defer close(deaf)
-		go b.Watch(t.Context(), 0, func(ledger.Record) error { <-deaf; return nil })
+		go b.Watch(t.Context(), 0, func(model.Record) error { <-deaf; return nil })
 		c := start(t, s) // it has nothing of the past in memory
 		done := errors.New("done")
 		for i, k := range []*Keeper{a, b, c} {
@@ -41,7 +41,7 @@ func TestWatchTellsAllInOrder(t *testing.T) {
 				heard := make(chan error, 1)
 				ready := make(chan struct{}, 1)
 				go func() {
-					heard <- k.Watch(t.Context(), after, func(r ledger.Record) error {
+					heard <- k.Watch(t.Context(), after, func(r model.Record) error {
 						if next++; r.Revision != next || r.Author != "alice" || len(r.Changes) == 0 {
 							return fmt.Errorf("after %d it is told %+v", next-1, r)
 						}
@@ -71,7 +71,7 @@ func TestWatchTellsAllInOrder(t *testing.T) {
 func TestAWatchEnds(t *testing.T) {
 	onClock(t, func(t *testing.T) {
 		k := start(t, newMemory())
-		if err := k.Watch(t.Context(), 7, nil); !isFault(err, ledger.Invalid) {
+		if err := k.Watch(t.Context(), 7, nil); !isFault(err, model.Invalid) {
 			t.Errorf("from a revision that is not there it is %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -85,7 +85,7 @@ func TestAWatchEnds(t *testing.T) {
 		go func() { ended <- k.Watch(t.Context(), 0, nil) }()
 		synctest.Wait()
 		stop(t, k)
-		if err := <-ended; !isFault(err, ledger.Busy) {
+		if err := <-ended; !isFault(err, model.Busy) {
 			t.Errorf("the replica's end is %v", err)
 		}
 	})
@@ -131,23 +131,23 @@ func TestABackupHasTheFacts(t *testing.T) {
 	old, restored := newMemory(), newMemory()
 	k := start(t, old)
 	ids := found(t, k, []string{"role", "nodes"}, "astute", "globals")
-	place := []ledger.LevelValue{{Level: "role", Value: "compute"}, node("n1")}
+	place := []model.LevelValue{{Level: "role", Value: "compute"}, node("n1")}
 	for i := range 5 {
 		write(t, k, put("astute", fmt.Sprintf(`{"a":%d}`, i), place...))
 		write(t, k, override("astute", fmt.Sprintf(`{"b":%d.0}`, i), place[:1]...))
 	}
-	write(t, k, ledger.DeclareSecrets{ID: ids["globals"], Keys: []string{"x"}})
+	write(t, k, model.DeclareSecrets{ID: ids["globals"], Keys: []string{"x"}})
 	for range 300 { // so that the stores' revisions differ
 		write(t, k, put("globals", fmt.Sprintf(`{"x":%q}`, time.Now())))
 	}
 	restore(t, old, restored)
 	r := start(t, restored)
-	for _, q := range []ledger.Query{
+	for _, q := range []model.Query{
 		effective("astute", place...),
 		{Target: at("astute", place...)},
 		{Target: at("astute", place...), Version: 2},
 		{Target: at("globals")},
-		{Target: at("astute", place[:1]...), Kind: ledger.Overrides},
+		{Target: at("astute", place[:1]...), Kind: model.Overrides},
 		{Target: at("astute", place...), Effective: true, Revision: 9},
 	} {
 		was, is := get(t, k, q), get(t, r, q)
@@ -155,11 +155,11 @@ func TestABackupHasTheFacts(t *testing.T) {
 			t.Errorf("%+v has become %+v", was, is)
 		}
 	}
-	was, err := k.Records(t.Context(), ledger.RecordsQuery{})
+	was, err := k.Records(t.Context(), model.RecordsQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	is, err := r.Records(t.Context(), ledger.RecordsQuery{})
+	is, err := r.Records(t.Context(), model.RecordsQuery{})
 	if err != nil || fmt.Sprint(was) != fmt.Sprint(is) {
 		t.Errorf("the history of %d revisions has become one of %d, %v", len(was), len(is), err)
 	}

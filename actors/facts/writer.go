@@ -6,14 +6,14 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"edgespan/config/facts/ledger"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/configdbapi"
 )
 
 // wish is one write that somebody waits for.
 type wish struct {
 	ctx     context.Context
-	request factsapi.WriteRequest
+	request configdbapi.WriteRequest
 	size    int // bytes, about
 	answer  chan wrote
 	grown   int64 // bytes that it stored of a node itself; the leaf's, until it has ended
@@ -21,7 +21,7 @@ type wish struct {
 
 // wrote is its answer.
 type wrote struct {
-	written ledger.Written
+	written model.Written
 	err     error
 }
 
@@ -54,10 +54,10 @@ type writerActor struct {
 	queue queue
 	batch []*wish // of the queue, that the leaf has
 	busy  bool
-	sweep *ledger.Sweeper // nil: none is under way
-	turn  bool            // of the sweep, which goes on step by step between batches
-	seen  uint64          // by the sweeps so far
-	grown int64           // bytes that nodes uploaded of themselves since the last sweep began
+	sweep *model.Sweeper // nil: none is under way
+	turn  bool           // of the sweep, which goes on step by step between batches
+	seen  uint64         // by the sweeps so far
+	grown int64          // bytes that nodes uploaded of themselves since the last sweep began
 }
 
 // Receive queues writes and starts the leaf.
@@ -103,7 +103,7 @@ func (w *writerActor) Receive(c actor.Context) {
 // beginSweep begins a sweep, unless one is under way.
 func (w *writerActor) beginSweep() {
 	if s := w.d.shown.now.Load(); s.State != nil && w.sweep == nil {
-		w.sweep, w.grown = s.Sweep(ledger.Keep{Versions: w.d.Keep, Own: w.d.KeepOwn, Seen: w.seen}), 0
+		w.sweep, w.grown = s.Sweep(model.Keep{Versions: w.d.Keep, Own: w.d.KeepOwn, Seen: w.seen}), 0
 	}
 }
 
@@ -151,7 +151,7 @@ func (w *writerActor) work(self *actor.PID) {
 }
 
 // Write judges one write and stores it.
-func (k *Keeper) Write(ctx context.Context, r factsapi.WriteRequest) (ledger.Written, error) {
+func (k *Keeper) Write(ctx context.Context, r configdbapi.WriteRequest) (model.Written, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	if r.DryRun {
@@ -163,25 +163,25 @@ func (k *Keeper) Write(ctx context.Context, r factsapi.WriteRequest) (ledger.Wri
 	case a := <-w.answer:
 		return a.written, a.err
 	case <-ctx.Done():
-		return ledger.Written{}, maybeDone("no answer in %v", writeTimeout)
+		return model.Written{}, maybeDone("no answer in %v", writeTimeout)
 	case <-k.d.ctx.Done():
-		return ledger.Written{}, maybeDone("this replica ends")
+		return model.Written{}, maybeDone("this replica ends")
 	}
 }
 
 // sizeOf is about how many bytes wait with a write.
-func sizeOf(w ledger.Write) int {
+func sizeOf(w model.Write) int {
 	const least = 512
 	switch w := w.(type) {
-	case ledger.Put:
+	case model.Put:
 		return least + len(w.Value)
-	case ledger.Bulk:
+	case model.Bulk:
 		n := least
 		for _, one := range w.Writes {
 			n += sizeOf(one)
 		}
 		return n
-	case ledger.EditKeys:
+	case model.EditKeys:
 		n := least
 		for _, item := range w.Edit.Items {
 			for _, part := range item {

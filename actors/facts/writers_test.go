@@ -11,38 +11,38 @@ import (
 	"testing/synctest"
 	"time"
 
-	"edgespan/config/facts"
-	"edgespan/config/facts/ledger"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/configdb"
+	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/configdbapi"
 	"edgespan/config/kv"
 )
 
 // said is a write that a test made, by the message that names it in the history.
 type said struct {
 	mu     sync.Mutex
-	writes map[string]ledger.Write
+	writes map[string]model.Write
 }
 
-// model is what the records must hold: documents as maps, by resource and node.
-type model struct {
+// plainModel is what the records must hold: documents as maps, by resource and node.
+type plainModel struct {
 	docs     map[string]map[string]any
 	versions map[string]uint64
 }
 
-func placeOf(t ledger.Target) string { return fmt.Sprint(t.Resource.Name, " ", t.Levels) }
+func placeOf(t model.Target) string { return fmt.Sprint(t.Resource.Name, " ", t.Levels) }
 
 // apply does a write on the model, and says which document it changed.
-func (m *model) apply(t *testing.T, w ledger.Write) string {
+func (m *plainModel) apply(t *testing.T, w model.Write) string {
 	t.Helper()
 	switch w := w.(type) {
-	case ledger.Put:
+	case model.Put:
 		var doc map[string]any
 		if err := json.Unmarshal(w.Value, &doc); err != nil {
 			t.Fatal(err)
 		}
 		m.docs[placeOf(w.Target)] = doc
 		return placeOf(w.Target)
-	case ledger.EditKeys:
+	case model.EditKeys:
 		doc := map[string]any{}
 		for k, v := range m.docs[placeOf(w.Target)] {
 			doc[k] = v
@@ -69,11 +69,11 @@ func (m *model) apply(t *testing.T, w ledger.Write) string {
 // one; and what stands in the store is what the writes make in that order, at each version.
 func replay(t *testing.T, k *Keeper, s *said, after uint64, acknowledged map[string]uint64) {
 	t.Helper()
-	records, err := k.Records(t.Context(), ledger.RecordsQuery{})
+	records, err := k.Records(t.Context(), model.RecordsQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := model{docs: map[string]map[string]any{}, versions: map[string]uint64{}}
+	m := plainModel{docs: map[string]map[string]any{}, versions: map[string]uint64{}}
 	seen := map[string]bool{}
 	want := after
 	for i := len(records) - 1; i >= 0; i-- {
@@ -92,11 +92,11 @@ func replay(t *testing.T, k *Keeper, s *said, after uint64, acknowledged map[str
 		m.versions[place]++
 		target := targetOf(s.writes[r.Message])
 		for _, c := range r.Changes {
-			if c.What == string(ledger.Values) && c.Version != m.versions[place] {
+			if c.What == string(model.Values) && c.Version != m.versions[place] {
 				t.Fatalf("revision %d made version %d of %s, want %d", r.Revision, c.Version, place, m.versions[place])
 			}
 		}
-		a := get(t, k, ledger.Query{Target: target, Version: m.versions[place]})
+		a := get(t, k, model.Query{Target: target, Version: m.versions[place]})
 		equals(t, a.Body, m.docs[place], fmt.Sprintf("version %d of %s", m.versions[place], place))
 		if rev, is := acknowledged[r.Message]; is && rev != r.Revision {
 			t.Errorf("write %s was told revision %d, and has %d", r.Message, rev, r.Revision)
@@ -112,14 +112,14 @@ func replay(t *testing.T, k *Keeper, s *said, after uint64, acknowledged map[str
 	}
 }
 
-func targetOf(w ledger.Write) ledger.Target {
+func targetOf(w model.Write) model.Target {
 	switch w := w.(type) {
-	case ledger.Put:
+	case model.Put:
 		return w.Target
-	case ledger.EditKeys:
+	case model.EditKeys:
 		return w.Target
 	}
-	return ledger.Target{}
+	return model.Target{}
 }
 
 // equals compares a document with one of the model.
@@ -134,11 +134,11 @@ func equals(t *testing.T, body []byte, want map[string]any, what string) {
 	}
 }
 
-func setKey(resource, key string, value int, levels ...ledger.LevelValue) ledger.EditKeys {
+func setKey(resource, key string, value int, levels ...model.LevelValue) model.EditKeys {
 	name, _ := json.Marshal(key)
-	return ledger.EditKeys{
-		Target: at(resource, levels...), Kind: ledger.Values, Register: true,
-		Edit: facts.KeysEdit{Op: facts.KeysSet, Items: [][]facts.JSON{{name, facts.JSON(fmt.Sprint(value))}}},
+	return model.EditKeys{
+		Target: at(resource, levels...), Kind: model.Values, Register: true,
+		Edit: configdb.KeysEdit{Op: configdb.KeysSet, Items: [][]configdb.JSON{{name, configdb.JSON(fmt.Sprint(value))}}},
 	}
 }
 
@@ -165,7 +165,7 @@ func writers(t *testing.T, s Store, lossy bool) {
 			})
 		}
 	}
-	said := &said{writes: map[string]ledger.Write{}}
+	said := &said{writes: map[string]model.Write{}}
 	var mu sync.Mutex
 	acknowledged := map[string]uint64{}
 	var all sync.WaitGroup
@@ -173,7 +173,7 @@ func writers(t *testing.T, s Store, lossy bool) {
 		all.Go(func() {
 			for n := range 5 {
 				mine, other := replicas[(g+n)%2], replicas[(g+n+1)%2]
-				var w ledger.Write = setKey("astute", fmt.Sprintf("k%d", g), n, node("shared"))
+				var w model.Write = setKey("astute", fmt.Sprintf("k%d", g), n, node("shared"))
 				if g%2 == 1 {
 					w = put("globals", fmt.Sprintf(`{"by":%d,"n":%d}`, g, n), node(fmt.Sprint(g%10)))
 				}
@@ -181,7 +181,7 @@ func writers(t *testing.T, s Store, lossy bool) {
 				said.mu.Lock()
 				said.writes[message] = w
 				said.mu.Unlock()
-				out, err := mine.Write(context.Background(), factsapi.WriteRequest{Author: "alice", Message: message, Write: w})
+				out, err := mine.Write(context.Background(), configdbapi.WriteRequest{Author: "alice", Message: message, Write: w})
 				if err != nil {
 					t.Errorf("write %s: %v", message, err)
 					return
@@ -192,7 +192,7 @@ func writers(t *testing.T, s Store, lossy bool) {
 					mu.Unlock()
 				}
 				if g%2 == 0 {
-					a, err := other.Answer(context.Background(), ledger.Query{Target: targetOf(w), Kind: ledger.Values, Key: []string{fmt.Sprintf("k%d", g)}}, nil)
+					a, err := other.Answer(context.Background(), model.Query{Target: targetOf(w), Kind: model.Values, Key: []string{fmt.Sprintf("k%d", g)}}, nil)
 					if err != nil || string(a.Body) != fmt.Sprint(n) {
 						t.Errorf("after write %s the other replica has %s, %v", message, a.Body, err)
 					}
@@ -202,7 +202,7 @@ func writers(t *testing.T, s Store, lossy bool) {
 	}
 	all.Wait()
 	replay(t, replicas[1], said, after, acknowledged)
-	if last := get(t, replicas[0], ledger.Query{Target: at("astute", node("shared"))}); last.Version != 250 {
+	if last := get(t, replicas[0], model.Query{Target: at("astute", node("shared"))}); last.Version != 250 {
 		t.Errorf("the shared record has %d versions of 250 writes", last.Version)
 	}
 }
@@ -233,19 +233,19 @@ func TestALostAnswer(t *testing.T) {
 			if want := uint64(2*i + 2); out.Version != want || !out.Changed {
 				t.Errorf("write %d is told version %d, want %d: %+v", i, out.Version, want, out)
 			}
-			if got := get(t, b, ledger.Query{Target: at("astute")}); string(got.Body) != fmt.Sprintf(`{"n":%d,"other":%d}`, i+1, i+100) {
+			if got := get(t, b, model.Query{Target: at("astute")}); string(got.Body) != fmt.Sprintf(`{"n":%d,"other":%d}`, i+1, i+100) {
 				t.Errorf("the store has %s", got.Body)
 			}
 		}
-		if got := get(t, b, ledger.Query{Target: at("astute")}); got.Version != 7 {
+		if got := get(t, b, model.Query{Target: at("astute")}); got.Version != 7 {
 			t.Errorf("there are %d versions of 7 writes", got.Version)
 		}
 	})
 }
 
 // large is a write that no transaction has room for: documents of noise.
-func large(n int) ledger.Bulk {
-	var b ledger.Bulk
+func large(n int) model.Bulk {
+	var b model.Bulk
 	rng := rand.New(rand.NewPCG(1, uint64(n)))
 	for i := range 40 {
 		noise := make([]byte, 100<<10)
@@ -278,16 +278,16 @@ func TestALargeWriteIsWholeOrNot(t *testing.T) {
 					return n > cut, n > cut
 				}
 			})
-			_, err := a.Write(t.Context(), factsapi.WriteRequest{Author: "alice", Write: large(cut)})
+			_, err := a.Write(t.Context(), configdbapi.WriteRequest{Author: "alice", Write: large(cut)})
 			done = n <= cut
-			if err != nil && !isFault(err, ledger.Busy) {
+			if err != nil && !isFault(err, model.Busy) {
 				t.Fatal(err)
 			}
 			c := start(t, m)
 			whole := 0
 			for i := range 40 {
 				for _, k := range []*Keeper{b, c} {
-					a, err := k.Answer(t.Context(), ledger.Query{Target: at("astute", node(fmt.Sprint(i))), Kind: ledger.Values, Key: []string{"n"}}, nil)
+					a, err := k.Answer(t.Context(), model.Query{Target: at("astute", node(fmt.Sprint(i))), Kind: model.Values, Key: []string{"n"}}, nil)
 					if err == nil && string(a.Body) == fmt.Sprint(cut) {
 						whole++
 					}
@@ -298,12 +298,12 @@ func TestALargeWriteIsWholeOrNot(t *testing.T) {
 			}
 			for i, k := range []*Keeper{b, c} {
 				write(t, k, put("astute", fmt.Sprintf(`{"n":%d}`, 1000+i), node("0")))
-				if got := get(t, b, ledger.Query{Target: at("astute", node("0"))}); string(got.Body) != fmt.Sprintf(`{"n":%d}`, 1000+i) {
+				if got := get(t, b, model.Query{Target: at("astute", node("0"))}); string(got.Body) != fmt.Sprintf(`{"n":%d}`, 1000+i) {
 					t.Errorf("later it has %.40s", got.Body)
 				}
 			}
 			if whole == 80 {
-				a, err := c.Answer(t.Context(), ledger.Query{Target: at("astute", node("7")), Kind: ledger.Values, Key: []string{"n"}}, nil)
+				a, err := c.Answer(t.Context(), model.Query{Target: at("astute", node("7")), Kind: model.Values, Key: []string{"n"}}, nil)
 				if err != nil || string(a.Body) != fmt.Sprint(cut) {
 					t.Errorf("a large write is gone after the next: %s, %v", a.Body, err)
 				}
@@ -325,7 +325,7 @@ func TestWhatNodesUploadIsSweptBeforeItsTime(t *testing.T) {
 		began := time.Now()
 		versions := func() int {
 			synctest.Wait()
-			all, err := k.Versions(t.Context(), ledger.VersionsQuery{Target: at("astute", node("1")), Kind: ledger.Values})
+			all, err := k.Versions(t.Context(), model.VersionsQuery{Target: at("astute", node("1")), Kind: model.Values})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -333,7 +333,7 @@ func TestWhatNodesUploadIsSweptBeforeItsTime(t *testing.T) {
 		}
 		for _, own := range []bool{false, true} {
 			for i := range 20 {
-				w := factsapi.WriteRequest{Author: "node 1", Own: own, Write: put("astute", fmt.Sprintf(`{"own":%v,"n":%d,"text":%q}`, own, i, strings.Repeat("x", 200)), node("1"))}
+				w := configdbapi.WriteRequest{Author: "node 1", Own: own, Write: put("astute", fmt.Sprintf(`{"own":%v,"n":%d,"text":%q}`, own, i, strings.Repeat("x", 200)), node("1"))}
 				if _, err := k.Write(t.Context(), w); err != nil {
 					t.Fatal(err)
 				}

@@ -18,7 +18,7 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/httpapi/configdbapi"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/platform/keystone"
 	"edgespan/platform/passwd"
@@ -35,7 +35,7 @@ type access struct {
 	passwd   *passwd.File        // nil: no Basic
 	keystone *keystone.Validator // nil: no Keystone
 	uri      string              // of Keystone, for those who have no token
-	roles    map[string]factsapi.Role
+	roles    map[string]configdbapi.Role
 	projects []string
 	guesses  *httpapi.Guesses
 }
@@ -43,13 +43,13 @@ type access struct {
 // everybody is the authenticator of --auth none.
 type everybody struct{}
 
-func (everybody) Authenticate(*http.Request) (factsapi.Caller, error) {
-	return factsapi.Caller{Name: "local", Role: factsapi.Admin, Via: httpapi.ViaLoopback}, nil
+func (everybody) Authenticate(*http.Request) (configdbapi.Caller, error) {
+	return configdbapi.Caller{Name: "local", Role: configdbapi.Admin, Via: httpapi.ViaLoopback}, nil
 }
 func (everybody) Challenges() []string { return nil }
 
 // factsAuth says who asks ConfigDB.
-func (s *service) factsAuth() factsapi.Authenticator {
+func (s *service) factsAuth() configdbapi.Authenticator {
 	if s.o.Auth == authNone {
 		return everybody{}
 	}
@@ -180,10 +180,10 @@ var errGuess = errors.New("this is not known here")
 
 // Authenticate finds out who asks. One who says nothing is no guess: many clients ask for the
 // challenges first.
-func (a *access) Authenticate(r *http.Request) (factsapi.Caller, error) {
+func (a *access) Authenticate(r *http.Request) (configdbapi.Caller, error) {
 	token, word, secret, err := said(r)
 	if err != nil {
-		return factsapi.Caller{}, err
+		return configdbapi.Caller{}, err
 	}
 	if token == "" && word == "" {
 		return a.certificate(r)
@@ -191,49 +191,49 @@ func (a *access) Authenticate(r *http.Request) (factsapi.Caller, error) {
 	if caller, known := a.atOnce(r, token, word, secret); known {
 		return caller, nil // it does not wait for those at its address who guess
 	}
-	look, kind := func() (factsapi.Caller, error) { return a.token(r.Context(), token) }, httpapi.TryToken
+	look, kind := func() (configdbapi.Caller, error) { return a.token(r.Context(), token) }, httpapi.TryToken
 	switch {
 	case token != "":
 	case strings.EqualFold(word, "Bearer"):
-		look = func() (factsapi.Caller, error) { return a.operator(r.Context(), secret) }
+		look = func() (configdbapi.Caller, error) { return a.operator(r.Context(), secret) }
 	case strings.EqualFold(word, "Basic") && a.passwd != nil:
-		look, kind = func() (factsapi.Caller, error) { return a.password(r) }, httpapi.TryPassword
+		look, kind = func() (configdbapi.Caller, error) { return a.password(r) }, httpapi.TryPassword
 	default:
-		return factsapi.Caller{}, a.unknown("Authorization: %.40q is not allowed", word)
+		return configdbapi.Caller{}, a.unknown("Authorization: %.40q is not allowed", word)
 	}
-	var caller factsapi.Caller
+	var caller configdbapi.Caller
 	wait := a.guesses.Look(r.Context(), r.RemoteAddr, kind, func() (wrong bool) {
 		caller, err = look()
 		return errors.Is(err, errGuess)
 	})
 	if wait > 0 {
-		return factsapi.Caller{}, &factsapi.Denied{Status: http.StatusTooManyRequests, Text: "too many tries with wrong tokens or passwords from this address", Wait: wait}
+		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusTooManyRequests, Text: "too many tries with wrong tokens or passwords from this address", Wait: wait}
 	}
 	if errors.Is(err, errGuess) {
-		return factsapi.Caller{}, a.unknown("%s", err)
+		return configdbapi.Caller{}, a.unknown("%s", err)
 	}
 	return caller, err
 }
 
 // atOnce is a caller whose token or password is known without a look anywhere.
-func (a *access) atOnce(r *http.Request, token, word, secret string) (factsapi.Caller, bool) {
+func (a *access) atOnce(r *http.Request, token, word, secret string) (configdbapi.Caller, bool) {
 	if name, password, ok := r.BasicAuth(); ok && a.passwd != nil {
 		role, known := a.passwd.Known(name, password)
-		return factsapi.Caller{Name: name, Role: factsapi.Role(role), Via: httpapi.ViaBasic}, known
+		return configdbapi.Caller{Name: name, Role: configdbapi.Role(role), Via: httpapi.ViaBasic}, known
 	}
 	if token == "" && strings.EqualFold(word, "Bearer") {
 		token = secret
 	}
 	if hash, err := pki.OperatorTokenHash(token); err == nil {
 		who, known := a.known(hash)
-		return factsapi.Caller{Name: who.Name, Role: who.Role, Via: httpapi.ViaToken}, known
+		return configdbapi.Caller{Name: who.Name, Role: who.Role, Via: httpapi.ViaToken}, known
 	}
 	if a.keystone == nil || word != "" {
-		return factsapi.Caller{}, false
+		return configdbapi.Caller{}, false
 	}
 	id, known := a.keystone.Known(token)
 	if !known {
-		return factsapi.Caller{}, false
+		return configdbapi.Caller{}, false
 	}
 	caller, err := a.citizen(id)
 	return caller, err == nil
@@ -244,7 +244,7 @@ func said(r *http.Request) (token, word, secret string, err error) {
 	all := slices.Concat(r.Header.Values("X-Auth-Token"), r.Header.Values("Authorization"))
 	all = slices.DeleteFunc(all, func(s string) bool { return s == "" })
 	if len(all) > 1 {
-		return "", "", "", &factsapi.Denied{Status: http.StatusUnauthorized, Text: "X-Auth-Token and Authorization: say who asks more than once: one of them is allowed"}
+		return "", "", "", &configdbapi.Denied{Status: http.StatusUnauthorized, Text: "X-Auth-Token and Authorization: say who asks more than once: one of them is allowed"}
 	}
 	word, secret, _ = strings.Cut(r.Header.Get("Authorization"), " ")
 	return r.Header.Get("X-Auth-Token"), word, strings.TrimSpace(secret), nil
@@ -260,30 +260,30 @@ func (a *access) unknown(format string, args ...any) error {
 		allowed = slices.Insert(allowed, 0, "X-Auth-Token with a token of Keystone")
 	}
 	last := len(allowed) - 1
-	return &factsapi.Denied{
+	return &configdbapi.Denied{
 		Status: http.StatusUnauthorized,
 		Text:   fmt.Sprintf(format, args...) + ": " + strings.Join(allowed[:last], ", ") + " and " + allowed[last] + " are allowed",
 	}
 }
 
-func (a *access) certificate(r *http.Request) (factsapi.Caller, error) {
+func (a *access) certificate(r *http.Request) (configdbapi.Caller, error) {
 	shown, err := a.callers.Of(r.TLS)
 	switch {
 	case err != nil:
-		return factsapi.Caller{}, a.unknown("the client certificate does not count: %s", err)
+		return configdbapi.Caller{}, a.unknown("the client certificate does not count: %s", err)
 	case shown == pki.Shown{}:
-		return factsapi.Caller{}, a.unknown("who asks is not said")
+		return configdbapi.Caller{}, a.unknown("who asks is not said")
 	}
 	name := shown.Node
 	if name == "" {
 		name = "cert:" + shown.Certname // which another CA may make of any name, an operator's too
 	}
-	return factsapi.Caller{Name: name, Role: factsapi.Operator, Via: httpapi.ViaCertificate, Node: shown.Node, Certname: shown.Certname}, nil
+	return configdbapi.Caller{Name: name, Role: configdbapi.Operator, Via: httpapi.ViaCertificate, Node: shown.Node, Certname: shown.Certname}, nil
 }
 
 // token is what X-Auth-Token has: the only header that clients of the original know. So it is
 // for operators' tokens too, which can be told by their form.
-func (a *access) token(ctx context.Context, text string) (factsapi.Caller, error) {
+func (a *access) token(ctx context.Context, text string) (configdbapi.Caller, error) {
 	if _, err := pki.OperatorTokenHash(text); err == nil || a.keystone == nil {
 		return a.operator(ctx, text)
 	}
@@ -291,19 +291,19 @@ func (a *access) token(ctx context.Context, text string) (factsapi.Caller, error
 	away := new(keystone.Away)
 	switch {
 	case errors.Is(err, keystone.ErrToken):
-		return factsapi.Caller{}, fmt.Errorf("X-Auth-Token: %w", errGuess)
+		return configdbapi.Caller{}, fmt.Errorf("X-Auth-Token: %w", errGuess)
 	case errors.As(err, &away):
-		return factsapi.Caller{}, &factsapi.Denied{Status: http.StatusServiceUnavailable, Text: "X-Auth-Token: Keystone can't be asked now; the controller's log says why", Wait: away.Wait}
+		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusServiceUnavailable, Text: "X-Auth-Token: Keystone can't be asked now; the controller's log says why", Wait: away.Wait}
 	case err != nil:
-		return factsapi.Caller{}, err
+		return configdbapi.Caller{}, err
 	}
 	return a.citizen(id)
 }
 
 // citizen is a user of Keystone: the highest of its roles counts, in a project that counts.
-func (a *access) citizen(id keystone.Identity) (factsapi.Caller, error) {
+func (a *access) citizen(id keystone.Identity) (configdbapi.Caller, error) {
 	own := a.keystone.Own()
-	c := factsapi.Caller{Name: id.User, Via: httpapi.ViaKeystone}
+	c := configdbapi.Caller{Name: id.User, Via: httpapi.ViaKeystone}
 	if id.UserDomain != own.UserDomain {
 		c.Name += "@" + id.UserDomain
 	}
@@ -311,7 +311,7 @@ func (a *access) citizen(id keystone.Identity) (factsapi.Caller, error) {
 		c.Name = id.UserID
 	}
 	if !id.In(a.projects, own) {
-		return factsapi.Caller{}, &factsapi.Denied{Status: http.StatusForbidden, Text: fmt.Sprintf("X-Auth-Token: is for project %.80q, whose tokens do not count here", id.Project)}
+		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusForbidden, Text: fmt.Sprintf("X-Auth-Token: is for project %.80q, whose tokens do not count here", id.Project)}
 	}
 	for _, name := range id.Roles {
 		if role := a.roles[name]; slices.Index(factsRoles, role) > slices.Index(factsRoles, c.Role) {
@@ -319,37 +319,37 @@ func (a *access) citizen(id keystone.Identity) (factsapi.Caller, error) {
 		}
 	}
 	if c.Role == "" {
-		return factsapi.Caller{}, &factsapi.Denied{Status: http.StatusForbidden, Text: fmt.Sprintf("X-Auth-Token: none of the roles of %.80q in project %.80q counts here", c.Name, id.Project)}
+		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusForbidden, Text: fmt.Sprintf("X-Auth-Token: none of the roles of %.80q in project %.80q counts here", c.Name, id.Project)}
 	}
 	return c, nil
 }
 
-func (a *access) operator(ctx context.Context, text string) (factsapi.Caller, error) {
+func (a *access) operator(ctx context.Context, text string) (configdbapi.Caller, error) {
 	hash, err := pki.OperatorTokenHash(text)
 	if err != nil {
-		return factsapi.Caller{}, fmt.Errorf("the token: %w", errGuess)
+		return configdbapi.Caller{}, fmt.Errorf("the token: %w", errGuess)
 	}
 	who, err := a.tokens(ctx, hash)
 	switch {
 	case errors.Is(err, fleetapi.ErrNoToken):
-		return factsapi.Caller{}, fmt.Errorf("the token: %w", errGuess)
+		return configdbapi.Caller{}, fmt.Errorf("the token: %w", errGuess)
 	case err != nil:
-		return factsapi.Caller{}, &factsapi.Denied{Status: http.StatusServiceUnavailable, Text: "the token: can't be looked for now: the store is away"}
+		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusServiceUnavailable, Text: "the token: can't be looked for now: the store is away"}
 	}
-	return factsapi.Caller{Name: who.Name, Role: who.Role, Via: httpapi.ViaToken}, nil
+	return configdbapi.Caller{Name: who.Name, Role: who.Role, Via: httpapi.ViaToken}, nil
 }
 
-func (a *access) password(r *http.Request) (factsapi.Caller, error) {
+func (a *access) password(r *http.Request) (configdbapi.Caller, error) {
 	name, password, ok := r.BasicAuth()
 	if !ok {
-		return factsapi.Caller{}, fmt.Errorf("Authorization: Basic: %w", errGuess) //nolint:staticcheck // the name of a header
+		return configdbapi.Caller{}, fmt.Errorf("Authorization: Basic: %w", errGuess) //nolint:staticcheck // the name of a header
 	}
 	role, err := a.passwd.Check(r.Context(), name, password)
 	switch {
 	case errors.Is(err, passwd.ErrDenied):
-		return factsapi.Caller{}, fmt.Errorf("the user or the password: %w", errGuess)
+		return configdbapi.Caller{}, fmt.Errorf("the user or the password: %w", errGuess)
 	case err != nil:
-		return factsapi.Caller{}, &factsapi.Denied{Status: http.StatusServiceUnavailable, Text: "the password: can't be checked now: too many are being checked", Wait: time.Second}
+		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusServiceUnavailable, Text: "the password: can't be checked now: too many are being checked", Wait: time.Second}
 	}
-	return factsapi.Caller{Name: name, Role: factsapi.Role(role), Via: httpapi.ViaBasic}, nil
+	return configdbapi.Caller{Name: name, Role: configdbapi.Role(role), Via: httpapi.ViaBasic}, nil
 }

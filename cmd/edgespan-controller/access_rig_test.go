@@ -27,7 +27,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/crypto/bcrypt"
 
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/httpapi/configdbapi"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/platform/keystone/keystonetest"
 	"edgespan/platform/pki"
@@ -115,7 +115,7 @@ func newGate(t *testing.T, args ...string) *gate {
 	}
 	g.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := g.s.factsAuth().Authenticate(r)
-		denied := new(factsapi.Denied)
+		denied := new(configdbapi.Denied)
 		switch {
 		case errors.As(err, &denied):
 			http.Error(w, denied.Text, denied.Status)
@@ -254,7 +254,7 @@ func (g *gate) ask(client *http.Client, headers ...string) string {
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Sprint(resp.StatusCode, " ", strings.TrimSpace(string(text)))
 	}
-	var c factsapi.Caller
+	var c configdbapi.Caller
 	if err := json.Unmarshal(text, &c); err != nil {
 		g.t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"edgespan/config/httpapi"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/httpapi/configdbapi"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/platform/passwd"
 	"edgespan/platform/pki"
@@ -184,7 +184,7 @@ func TestWithoutMoreOnlyTokensAndNodesAreKnown(t *testing.T) {
 		t.Error(got)
 	}
 	g.s.o.Auth = authNone
-	if c, err := g.s.factsAuth().Authenticate(httptest.NewRequest(http.MethodGet, "/", nil)); err != nil || c != (factsapi.Caller{Name: "local", Role: factsapi.Admin, Via: httpapi.ViaLoopback}) {
+	if c, err := g.s.factsAuth().Authenticate(httptest.NewRequest(http.MethodGet, "/", nil)); err != nil || c != (configdbapi.Caller{Name: "local", Role: configdbapi.Admin, Via: httpapi.ViaLoopback}) {
 		t.Errorf("--auth none: %+v %v", c, err)
 	}
 }

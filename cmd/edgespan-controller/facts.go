@@ -8,7 +8,7 @@ import (
 
 	"edgespan/actors/facts"
 	"edgespan/config/httpapi"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/httpapi/configdbapi"
 	"edgespan/config/httpapi/fleetapi"
 )
 
@@ -52,23 +52,23 @@ var _ fleetapi.Backend = both{}
 func (s *service) serveFacts(bodies *httpapi.Bodies, answers *httpapi.Answers) {
 	ctx, end := context.WithCancel(context.Background())
 	s.api.RegisterOnShutdown(end)
-	opts := []factsapi.Option{
-		factsapi.WithBodies(bodies), factsapi.WithAnswers(answers), factsapi.WithStored(s.ground.stored, s.ground.store.Scarce), factsapi.WithVersion(version), factsapi.WithAudit(s.audit.record), factsapi.WithIntents(s.audit.intent), factsapi.WithEnd(ctx),
-		factsapi.WithNamed(s.fleet.FactsEnvironment),
-		factsapi.WithFailures(func(method, path string, err error) {
+	opts := []configdbapi.Option{
+		configdbapi.WithBodies(bodies), configdbapi.WithAnswers(answers), configdbapi.WithStored(s.ground.stored, s.ground.store.Scarce), configdbapi.WithVersion(version), configdbapi.WithAudit(s.audit.record), configdbapi.WithIntents(s.audit.intent), configdbapi.WithEnd(ctx),
+		configdbapi.WithNamed(s.fleet.FactsEnvironment),
+		configdbapi.WithFailures(func(method, path string, err error) {
 			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))
 		}),
 	}
 	if s.o.Auth == authNone {
-		opts = append(opts, factsapi.WithLocalHosts())
+		opts = append(opts, configdbapi.WithLocalHosts())
 	}
 	if s.o.FactsDirect {
-		opts = append(opts, factsapi.WithDirectNames())
+		opts = append(opts, configdbapi.WithDirectNames())
 	}
 	if s.o.FactsProxied {
-		opts = append(opts, factsapi.WithTrustedProxy())
+		opts = append(opts, configdbapi.WithTrustedProxy())
 	}
-	s.api.Handler = routes(s.api.Handler, factsapi.Handler(s.facts, s.factsAuth(), opts...))
+	s.api.Handler = routes(s.api.Handler, configdbapi.Handler(s.facts, s.factsAuth(), opts...))
 }
 
 // factsSettings are the flags of ConfigDB.
@@ -98,7 +98,7 @@ func (o *options) checkFacts(no func(format string, args ...any)) {
 // routes gives each request to the API that it is of.
 func routes(fleet, facts http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if factsapi.Serves(r.URL.Path) {
+		if configdbapi.Serves(r.URL.Path) {
 			facts.ServeHTTP(w, r)
 			return
 		}

@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/httpapi/configdbapi"
 	"edgespan/platform/keystone"
 )
 
 // factsRoles are the words for what a caller of ConfigDB may do, in the order of it.
-var factsRoles = []factsapi.Role{factsapi.Viewer, factsapi.Operator, factsapi.Admin}
+var factsRoles = []configdbapi.Role{configdbapi.Viewer, configdbapi.Operator, configdbapi.Admin}
 
 // checkAccess refuses what can never say who a caller of ConfigDB is.
 func (o *options) checkAccess(no func(format string, args ...any)) {
@@ -57,11 +57,11 @@ func (o *options) checkKeystone(no func(format string, args ...any)) {
 }
 
 // keystoneRoles are our roles by those of Keystone.
-func (o *options) keystoneRoles() (map[string]factsapi.Role, error) {
-	out := map[string]factsapi.Role{}
+func (o *options) keystoneRoles() (map[string]configdbapi.Role, error) {
+	out := map[string]configdbapi.Role{}
 	for _, pair := range o.KeystoneRoles {
 		name, word, found := strings.Cut(pair, "=")
-		role := factsapi.Role(word)
+		role := configdbapi.Role(word)
 		if !found || name == "" || !slices.Contains(factsRoles, role) {
 			return nil, fmt.Errorf("has %.80q: ROLE=viewer, ROLE=operator and ROLE=admin are allowed", pair)
 		}

@@ -23,7 +23,7 @@ import (
 	"edgespan/config/fleet/ops"
 	"edgespan/config/fleet/optimize"
 	"edgespan/config/httpapi"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/httpapi/configdbapi"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/platform/conns"
 	"edgespan/platform/daemon"
@@ -157,8 +157,8 @@ func (s *service) bind(ctx context.Context) error {
 
 // listen begins to answer; what ends by itself is told.
 func (s *service) listen(failed chan<- error) {
-	bodies := httpapi.NewBodies(factsapi.DefaultLimits.Bytes) // of both APIs together
-	answers := httpapi.NewAnswers(factsapi.DefaultLimits.Answers)
+	bodies := httpapi.NewBodies(configdbapi.DefaultLimits.Bytes) // of both APIs together
+	answers := httpapi.NewAnswers(configdbapi.DefaultLimits.Answers)
 	opts := []fleetapi.Option{
 		fleetapi.WithBodies(bodies), fleetapi.WithAnswers(answers), fleetapi.WithVersion(version), fleetapi.WithTokens(pki.OperatorTokenHash), fleetapi.WithAudit(s.audit.record), fleetapi.WithIntents(s.audit.intent), fleetapi.WithGuesses(s.access.guesses), fleetapi.WithWarnings(s.warnings),
 		fleetapi.WithFailures(func(method, path string, err error) {

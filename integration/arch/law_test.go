@@ -25,9 +25,9 @@ var mayImport = map[string][]string{
 	"config/nodeconf/commitconfirm": {"config", "config/nodeconf/action", "config/layers"},
 	"config/fleet/controllerconf":   {"config", "config/layers/metadata"},
 	"config/layers/override":        {"config", "config/layers", "config/layers/metadata"},
-	"config/facts":                  {"config"},
-	"config/facts/hieratree":        {"config", "config/facts", "config/facts/ledger"},
-	"config/facts/ledger":           {"config", "config/facts", "config/kv"},
+	"config/configdb":               {"config"},
+	"config/configdb/hieratree":     {"config", "config/configdb", "config/configdb/model"},
+	"config/configdb/model":         {"config", "config/configdb", "config/kv"},
 	"config/fleet/history":          {"config", "config/layers/override", "config/layers", "config/stateloop/peer", "config/kv", "config/fleet/topology"},
 	"config/fleet/nodeproto":        {"config"},
 	"config/layers/lint":            {"config", "config/layers", "config/layers/metadata"},
@@ -51,7 +51,7 @@ var mayImport = map[string][]string{
 	"config/nodeconf":              {"appnet", "config", "config/layers/schema", "netinst"},
 	"config/fleet":                 {"config", "config/layers", "config/stateloop/peer", "config/stateloop"},
 	"config/httpapi":               {"config"},
-	"config/httpapi/factsapi":      {"config", "config/facts", "config/facts/ledger", "config/httpapi"},
+	"config/httpapi/configdbapi":   {"config", "config/configdb", "config/configdb/model", "config/httpapi"},
 	"config/httpapi/fleetapi": {
 		"config", "config/fleet/backup", "config/layers/override", "config/fleet/history", "config/httpapi", "config/layers",
 		"config/nodeconf", "config/fleet/ops", "config/fleet/optimize", "config/stateloop/peer",
@@ -90,7 +90,7 @@ var mayImport = map[string][]string{
 		"config/httpapi/fleetapi", "config/layers/migrate", "config/fleet/ops", "config/fleet/pace", "config/kv",
 	},
 	"actors/facts": {
-		"actors/keep", "config/facts", "config/facts/ledger", "config/httpapi", "config/httpapi/factsapi",
+		"actors/keep", "config/configdb", "config/configdb/model", "config/httpapi", "config/httpapi/configdbapi",
 		"config/kv",
 	},
 	"actors/keep": {},
@@ -107,7 +107,7 @@ var mayImport = map[string][]string{
 	"platform/dnsmasq":  {"netinst/netstate", "platform/dump", "platform/proc"},
 	"platform/dump":     {},
 	"platform/executor": {"netinst/netstate", "platform/proc", "platform/store"},
-	"platform/factlink": {"config/facts/ledger", "config/httpapi/factsapi"},
+	"platform/factlink": {"config/configdb/model", "config/httpapi/configdbapi"},
 	"platform/facts":    {"netinst/netstate", "platform/proc"},
 	"platform/fake":     {"netinst/netstate"},
 	"platform/firewall": {"netinst/netstate", "platform/dump", "platform/nft", "platform/proc"},
@@ -141,7 +141,7 @@ var mayImport = map[string][]string{
 	"cmd/edgespan-controller": {
 		"actors/agent", "actors/controller", "actors/facts", "actors/simulate", "cmd/term", "config",
 		"config/nodeconf/action", "config/fleet/backup", "config/nodeconf/commitconfirm", "config/fleet/controllerconf", "config/fleet", "config/fleet/history",
-		"config/httpapi", "config/httpapi/factsapi", "config/httpapi/fleetapi", "config/layers", "config/fleet/nodeproto",
+		"config/httpapi", "config/httpapi/configdbapi", "config/httpapi/fleetapi", "config/layers", "config/fleet/nodeproto",
 		"config/layers/metadata", "config/fleet/ops", "config/fleet/optimize", "config/kv", "config/fleet/rollout", "config/layers/schema",
 		"config/fleet/topology", "config/fleet/topology/sketch", "platform/confdir", "platform/conns", "platform/daemon",
 		"platform/datadir", "platform/keystone", "platform/nodelink", "platform/passwd", "platform/pki",
@@ -149,17 +149,17 @@ var mayImport = map[string][]string{
 	},
 	"cmd/edgespan/clitest": {
 		"actors/facts", "cmd/edgespan/reach", "cmd/term", "config", "config/fleet/backup", "config/fleet",
-		"config/fleet/history", "config/httpapi", "config/httpapi/factsapi", "config/httpapi/fleetapi", "config/layers",
+		"config/fleet/history", "config/httpapi", "config/httpapi/configdbapi", "config/httpapi/fleetapi", "config/layers",
 		"config/layers/metadata", "config/fleet/ops", "config/stateloop/peer", "config/kv", "config/layers/schema", "platform/confdir",
 		"platform/pki", "platform/store/bolt",
 	},
 	"cmd/edgespan/configdbcli": {
-		"cmd/edgespan/reach", "cmd/term", "config", "config/facts", "config/facts/hieratree", "config/facts/ledger",
-		"config/httpapi", "config/httpapi/factsapi", "platform/keystone", "platform/store",
+		"cmd/edgespan/reach", "cmd/term", "config", "config/configdb", "config/configdb/hieratree", "config/configdb/model",
+		"config/httpapi", "config/httpapi/configdbapi", "platform/keystone", "platform/store",
 	},
 	"cmd/edgespan/daemon": {
-		"actors", "actors/agent", "cmd/edgespan/reach", "cmd/term", "config", "config/nodeconf/action", "config/facts",
-		"config/httpapi", "config/httpapi/factsapi", "config/layers", "config/layers/metadata", "config/layers/schema",
+		"actors", "actors/agent", "cmd/edgespan/reach", "cmd/term", "config", "config/nodeconf/action", "config/configdb",
+		"config/httpapi", "config/httpapi/configdbapi", "config/layers", "config/layers/metadata", "config/layers/schema",
 		"netinst/netstate", "platform/confdir", "platform/daemon", "platform/executor", "platform/factlink",
 		"platform/facts", "platform/host", "platform/nodelink", "platform/pki", "platform/probe", "platform/proc",
 		"platform/store", "pubsub",
@@ -216,7 +216,7 @@ var testsMayImport = map[string][]string{
 	},
 	"cmd/edgespan-controller":     {"platform/keystone/keystonetest", "platform/store/etcd/etcdtest"},
 	"cmd/edgespan/configdbcli":    {"cmd/edgespan/clitest", "platform/keystone/keystonetest", "platform/pki"},
-	"cmd/edgespan/daemon":         {"cmd/edgespan/clitest", "config/facts/ledger", "config/nodeconf", "netinst"},
+	"cmd/edgespan/daemon":         {"cmd/edgespan/clitest", "config/configdb/model", "config/nodeconf", "netinst"},
 	"cmd/edgespan/demo":           {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
 	"cmd/edgespan/fleetcli":       {"cmd/edgespan/clitest", "config/layers/override", "config/kv", "config/layers/schema"},
 	"cmd/edgespan/layerscli":      {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
@@ -227,7 +227,7 @@ var testsMayImport = map[string][]string{
 	"config/fleet/history": {
 		"platform/store/bolt", "platform/store/etcd", "platform/store/etcd/etcdtest", "platform/store/backend",
 	},
-	"config/httpapi/factsapi":      {"config/kv"},
+	"config/httpapi/configdbapi":   {"config/kv"},
 	"config/httpapi/fleetapi":      {"config/kv"},
 	"config/layers/lint":           {"config/layers/schema"},
 	"config/layers/migrate":        {"config/layers/metadata"},
@@ -235,7 +235,7 @@ var testsMayImport = map[string][]string{
 	"config/stateloop/peer":        {"config/nodeconf"},
 	"config/stateloop":             {"netinst"},
 	"config/fleet/topology/sketch": {"config/fleet/rollout"},
-	"platform/factlink":            {"config/facts"},
+	"platform/factlink":            {"config/configdb"},
 	"platform/keystone":            {"platform/keystone/keystonetest"},
 	"platform/store/bolt":          {"platform/store/conformance"},
 	"platform/store/etcd":          {"platform/store/conformance", "platform/store/etcd/etcdtest"},
@@ -273,9 +273,9 @@ var pure = []string{
 	"config/fleet/history",
 	"config/fleet/ops",
 	"config/fleet/backup",
-	"config/facts",
-	"config/facts/ledger",
-	"config/facts/hieratree",
+	"config/configdb",
+	"config/configdb/model",
+	"config/configdb/hieratree",
 }
 
 // impure is what a core may not import: os, net, exec, clock, lock, context, log, random
@@ -313,8 +313,8 @@ var places = []place{
 	{"golang.org/x/sys", []string{"platform"}},
 	{"golang.org/x/crypto", []string{"platform/passwd"}},
 	{"github.com/google/uuid", []string{"netinst", "appnet", "config", "actors", "platform", "cmd"}},
-	{"github.com/klauspost/compress/zstd", []string{"config/facts/ledger"}}, // how documents lie in the store, ADR 0022
-	{"github.com/goccy/go-yaml", []string{"config/nodeconf", "config/facts", "cmd"}},
+	{"github.com/klauspost/compress/zstd", []string{"config/configdb/model"}}, // how documents lie in the store, ADR 0022
+	{"github.com/goccy/go-yaml", []string{"config/nodeconf", "config/configdb", "cmd"}},
 	{"github.com/spf13/cobra", []string{"cmd"}},
 	{"github.com/spf13/pflag", []string{"cmd"}}, // cobra's flags
 	{"go.uber.org/zap", []string{"actors", "platform", "cmd"}},

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/config/facts"
+	"edgespan/config/configdb"
 )
 
 // What the catalog is made of: classes whose parameters are looked up by themselves, lookups with each merge, and a node's
@@ -143,11 +143,11 @@ func (c *catalog) data(rng *rand.Rand, node string) {
 		if err != nil {
 			c.Fatal(err)
 		}
-		v, err := facts.Parse(text)
+		v, err := configdb.Parse(text)
 		if err != nil {
 			c.Fatal(err)
 		}
-		c.write(filepath.Join(c.dir, "data", node, l.name+".yaml"), facts.ToYAML(v))
+		c.write(filepath.Join(c.dir, "data", node, l.name+".yaml"), configdb.ToYAML(v))
 	}
 }
 
@@ -165,7 +165,7 @@ func (c *catalog) upload(b *testing.B, nodes []string) {
 		for _, l := range levels {
 			text := c.read(filepath.Join(dir, l.name+".yaml"))
 			bytesOf += len(text)
-			v, _, err := facts.FromYAML(text)
+			v, _, err := configdb.FromYAML(text)
 			if err != nil {
 				b.Fatal(err)
 			}

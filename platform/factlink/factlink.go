@@ -14,8 +14,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"edgespan/config/facts/ledger"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/configdbapi"
 )
 
 // The times that nobody sets.
@@ -38,16 +38,16 @@ func (s Settings) equal(o Settings) bool {
 	return s.Environment == o.Environment && slices.Equal(s.URLs, o.URLs) && s.Every == o.Every && s.Config == o.Config
 }
 
-// Door is a way to ConfigDB. *factsapi.Client is one.
+// Door is a way to ConfigDB. *configdbapi.Client is one.
 type Door interface {
-	Bulk(context.Context, factsapi.Place, factsapi.BulkBody, factsapi.WriteOptions) (factsapi.Stored, error)
+	Bulk(context.Context, configdbapi.Place, configdbapi.BulkBody, configdbapi.WriteOptions) (configdbapi.Stored, error)
 	Close()
 }
 
 // Options are what a Sender is made of.
 type Options struct {
 	Node    string // the value of the level nodes
-	Collect func(context.Context) (factsapi.BulkBody, error)
+	Collect func(context.Context) (configdbapi.BulkBody, error)
 	Open    func(url string) (Door, error)
 	Log     *zap.Logger
 }
@@ -134,20 +134,20 @@ func (s *Sender) once(ctx context.Context, to Settings, t *try) time.Duration {
 	return wait/2 + part(wait/2)
 }
 
-func (s *Sender) upload(ctx context.Context, to Settings, url string) (factsapi.Stored, error) {
+func (s *Sender) upload(ctx context.Context, to Settings, url string) (configdbapi.Stored, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	body, err := s.o.Collect(ctx)
 	if err != nil {
-		return factsapi.Stored{}, err
+		return configdbapi.Stored{}, err
 	}
 	door, err := s.o.Open(url)
 	if err != nil {
-		return factsapi.Stored{}, err
+		return configdbapi.Stored{}, err
 	}
 	defer door.Close()
-	p := factsapi.Place{Environment: to.Environment, Levels: []ledger.LevelValue{{Level: "nodes", Value: s.o.Node}}}
-	return door.Bulk(ctx, p, body, factsapi.WriteOptions{})
+	p := configdbapi.Place{Environment: to.Environment, Levels: []model.LevelValue{{Level: "nodes", Value: s.o.Node}}}
+	return door.Bulk(ctx, p, body, configdbapi.WriteOptions{})
 }
 
 // part is a random part of a time.

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"edgespan/config/facts"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/configdb"
+	"edgespan/config/httpapi/configdbapi"
 )
 
 // db is a ConfigDB that hears when it is asked.
@@ -26,14 +26,14 @@ type db struct {
 	open  int
 }
 
-func (d *db) Bulk(ctx context.Context, p factsapi.Place, b factsapi.BulkBody, _ factsapi.WriteOptions) (factsapi.Stored, error) {
+func (d *db) Bulk(ctx context.Context, p configdbapi.Place, b configdbapi.BulkBody, _ configdbapi.WriteOptions) (configdbapi.Stored, error) {
 	d.heard = append(d.heard, time.Since(d.began))
 	d.place = fmt.Sprint(p.Environment, p.Levels, len(b.Resources))
 	if d.hang {
 		<-ctx.Done()
-		return factsapi.Stored{}, ctx.Err()
+		return configdbapi.Stored{}, ctx.Err()
 	}
-	return factsapi.Stored{Changed: true, Revision: 1}, d.fail
+	return configdbapi.Stored{Changed: true, Revision: 1}, d.fail
 }
 
 func (d *db) Close() { d.open-- }
@@ -45,8 +45,8 @@ func sending(t *testing.T, f func(s *Sender, d *db, logged func() int)) {
 		core, logs := observer.New(zap.ErrorLevel)
 		s := New(Options{
 			Node: "n1", Log: zap.New(core),
-			Collect: func(context.Context) (factsapi.BulkBody, error) {
-				return factsapi.BulkBody{Resources: map[string]factsapi.BulkResource{"node/facts": {Values: factsapi.Document{"a": facts.JSON("1")}}}}, nil
+			Collect: func(context.Context) (configdbapi.BulkBody, error) {
+				return configdbapi.BulkBody{Resources: map[string]configdbapi.BulkResource{"node/facts": {Values: configdbapi.Document{"a": configdb.JSON("1")}}}}, nil
 			},
 			Open: func(url string) (Door, error) { d.open++; d.urls = append(d.urls, url); return d, nil },
 		})

@@ -9,33 +9,33 @@ import (
 	"time"
 
 	keeper "edgespan/actors/facts"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/httpapi/configdbapi"
 	"edgespan/platform/store/bolt"
 )
 
 // FactsDoor knows a token of an admin and of a viewer, and olga's password; tokens, if it is there, knows more.
 type FactsDoor struct{ Tokens func(string) bool }
 
-func (d FactsDoor) Authenticate(r *http.Request) (factsapi.Caller, error) {
+func (d FactsDoor) Authenticate(r *http.Request) (configdbapi.Caller, error) {
 	token := r.Header.Get("X-Auth-Token")
 	user, password, _ := r.BasicAuth()
 	switch {
 	case token == "secret":
-		return factsapi.Caller{Name: "ann", Role: factsapi.Admin}, nil
+		return configdbapi.Caller{Name: "ann", Role: configdbapi.Admin}, nil
 	case token == "looks":
-		return factsapi.Caller{Name: "vera", Role: factsapi.Viewer}, nil
+		return configdbapi.Caller{Name: "vera", Role: configdbapi.Viewer}, nil
 	case user == "olga" && password == "pass word":
-		return factsapi.Caller{Name: "olga", Role: factsapi.Operator}, nil
+		return configdbapi.Caller{Name: "olga", Role: configdbapi.Operator}, nil
 	case d.Tokens != nil && d.Tokens(token):
-		return factsapi.Caller{Name: "kay", Role: factsapi.Admin}, nil
+		return configdbapi.Caller{Name: "kay", Role: configdbapi.Admin}, nil
 	}
-	return factsapi.Caller{}, &factsapi.Denied{Status: http.StatusUnauthorized, Text: "nobody is known by that"}
+	return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusUnauthorized, Text: "nobody is known by that"}
 }
 
 func (FactsDoor) Challenges() []string { return []string{`Basic realm="edgespan"`} }
 
 // FactsHandler is the real ConfigDB on a store of its own.
-func FactsHandler(t *testing.T, door factsapi.Authenticator) http.Handler {
+func FactsHandler(t *testing.T, door configdbapi.Authenticator) http.Handler {
 	t.Helper()
 	store, err := bolt.Open(filepath.Join(t.TempDir(), "store"), bolt.Options{UnsafeNoSync: true})
 	if err != nil {
@@ -53,7 +53,7 @@ func FactsHandler(t *testing.T, door factsapi.Authenticator) http.Handler {
 			t.Error(err)
 		}
 	})
-	return factsapi.Handler(k, door)
+	return configdbapi.Handler(k, door)
 }
 
 // ServeFacts serves it, and is the environment of one who asks it as an admin.

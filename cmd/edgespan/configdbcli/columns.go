@@ -8,7 +8,7 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/facts"
+	"edgespan/config/configdb"
 )
 
 // columnFlag chooses what of an answer is printed, as the original's commands have it.
@@ -17,7 +17,7 @@ func columnFlag(f *pflag.FlagSet, c *factsCall) {
 }
 
 // columnsOf are the members of an object, or of each of a list, that --column names, in the order of their keys.
-func columnsOf(v facts.JSON, columns []string) (facts.JSON, error) {
+func columnsOf(v configdb.JSON, columns []string) (configdb.JSON, error) {
 	if len(columns) == 0 {
 		return v, nil
 	}
@@ -30,24 +30,24 @@ func columnsOf(v facts.JSON, columns []string) (facts.JSON, error) {
 			}
 			out[i] = one.String()
 		}
-		return facts.JSON("[" + strings.Join(out, ",") + "]"), nil
+		return configdb.JSON("[" + strings.Join(out, ",") + "]"), nil
 	}
-	o, err := facts.ObjectOf(v)
+	o, err := configdb.ObjectOf(v)
 	if err != nil {
 		return v, nil //nolint:nilerr // a value alone has no columns
 	}
-	var kept []facts.Member
+	var kept []configdb.Member
 	for _, name := range columns {
 		value, is := o.Get(name)
 		if !is {
 			return nil, term.Usagef("--column: is %s: %s are allowed", config.Quote(name), keysOf(o))
 		}
-		kept = append(kept, facts.Member{Key: name, Value: value})
+		kept = append(kept, configdb.Member{Key: name, Value: value})
 	}
-	return facts.NewObject(kept).JSON(), nil
+	return configdb.NewObject(kept).JSON(), nil
 }
 
-func keysOf(o facts.Object) string {
+func keysOf(o configdb.Object) string {
 	var names []string
 	for _, m := range o.Members() {
 		names = append(names, m.Key)
@@ -56,15 +56,15 @@ func keysOf(o facts.Object) string {
 }
 
 // valuesOf are an answer's values alone: a line for each of an object, and one for each object of a list.
-func valuesOf(v facts.JSON, columns []string) []byte {
-	bare := func(v facts.JSON) string {
+func valuesOf(v configdb.JSON, columns []string) []byte {
+	bare := func(v configdb.JSON) string {
 		if text, is := v.Text(); is {
 			return text
 		}
 		return v.String()
 	}
-	values := func(v facts.JSON) []string {
-		o, err := facts.ObjectOf(v)
+	values := func(v configdb.JSON) []string {
+		o, err := configdb.ObjectOf(v)
 		if err != nil {
 			return []string{bare(v)}
 		}
@@ -90,12 +90,12 @@ func valuesOf(v facts.JSON, columns []string) []byte {
 }
 
 // inOrder are members in the order in which columns are named; without any, as they stand.
-func inOrder(ms []facts.Member, columns []string) []facts.Member {
+func inOrder(ms []configdb.Member, columns []string) []configdb.Member {
 	if len(columns) == 0 {
 		return ms
 	}
 	ms = slices.Clone(ms)
-	slices.SortStableFunc(ms, func(a, b facts.Member) int { return slices.Index(columns, a.Key) - slices.Index(columns, b.Key) })
+	slices.SortStableFunc(ms, func(a, b configdb.Member) int { return slices.Index(columns, a.Key) - slices.Index(columns, b.Key) })
 	return ms
 }
 

@@ -13,8 +13,8 @@ import (
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/facts/ledger"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/configdbapi"
 )
 
 // factsSpec is one command that asks ConfigDB (seed fuel-configdb-serialized-facts-api, "Fuel
@@ -36,7 +36,7 @@ type factsSpec struct {
 type factsFlags func(*pflag.FlagSet, *factsCall)
 
 // factsCompleter finds what a word may be.
-type factsCompleter func(context.Context, *factsapi.Client, *factsCall) ([]string, error)
+type factsCompleter func(context.Context, *configdbapi.Client, *factsCall) ([]string, error)
 
 // The forms of -f. The seed's default is JSON.
 var (
@@ -52,7 +52,7 @@ type factsCall struct {
 	ctx    context.Context //nolint:containedctx // lives as long as the command
 	cmd    *cobra.Command
 	args   []string
-	client *factsapi.Client
+	client *configdbapi.Client
 
 	door doorFlags
 
@@ -257,8 +257,8 @@ func boundFlags(f *pflag.FlagSet, c *factsCall) {
 }
 
 // writeOptions are what these flags say.
-func (c *factsCall) writeOptions() factsapi.WriteOptions {
-	o := factsapi.WriteOptions{Message: c.message, DryRun: c.dryRun, IfMatch: c.ifMatch}
+func (c *factsCall) writeOptions() configdbapi.WriteOptions {
+	o := configdbapi.WriteOptions{Message: c.message, DryRun: c.dryRun, IfMatch: c.ifMatch}
 	if o.IfMatch != "" && o.IfMatch != "*" && !strings.HasSuffix(o.IfMatch, `"`) {
 		o.IfMatch = `"` + o.IfMatch + `"`
 	}
@@ -266,16 +266,16 @@ func (c *factsCall) writeOptions() factsapi.WriteOptions {
 }
 
 // kind is the half of a record that is meant.
-func (c *factsCall) kind() ledger.Kind {
+func (c *factsCall) kind() model.Kind {
 	if c.overrides {
-		return ledger.Overrides
+		return model.Overrides
 	}
-	return ledger.Values
+	return model.Values
 }
 
 // place is where --env, --level and --resource point.
-func (c *factsCall) place() (factsapi.Place, error) {
-	p := factsapi.Place{Environment: c.env, Resource: c.resource}
+func (c *factsCall) place() (configdbapi.Place, error) {
+	p := configdbapi.Place{Environment: c.env, Resource: c.resource}
 	if !c.changed("level") {
 		return p, nil
 	}
@@ -287,21 +287,21 @@ func (c *factsCall) place() (factsapi.Place, error) {
 }
 
 // parseLevels reads l1=v1,l2=v2.
-func parseLevels(flag, text string) ([]ledger.LevelValue, error) {
-	var out []ledger.LevelValue
+func parseLevels(flag, text string) ([]model.LevelValue, error) {
+	var out []model.LevelValue
 	for pair := range strings.SplitSeq(text, ",") {
 		name, value, found := strings.Cut(pair, "=")
 		if !found || name == "" || value == "" {
 			return nil, term.Usagef("--%s: has %s: LEVEL=VALUE is allowed, several joined by commas", flag, config.Quote(pair))
 		}
-		out = append(out, ledger.LevelValue{Level: name, Value: value})
+		out = append(out, model.LevelValue{Level: name, Value: value})
 	}
 	return out, nil
 }
 
 // nameNodes spells the level of nodes as the environment has it: the seed says nodes, and its examples
 // node.
-func (c *factsCall) nameNodes(levels []ledger.LevelValue) error {
+func (c *factsCall) nameNodes(levels []model.LevelValue) error {
 	other := map[string]string{"node": "nodes", "nodes": "node"}
 	for i, l := range levels {
 		if other[l.Level] == "" {

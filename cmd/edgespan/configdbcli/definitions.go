@@ -7,12 +7,12 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/facts"
-	"edgespan/config/facts/ledger"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/configdb"
+	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/configdbapi"
 )
 
-func (c *factsCall) definitionRows(data any, all ...ledger.Definition) error {
+func (c *factsCall) definitionRows(data any, all ...model.Definition) error {
 	rows := make([][]string, len(all))
 	for i, d := range all {
 		component := ""
@@ -70,7 +70,7 @@ func (c *factsCall) definitionID(text string) (int64, error) {
 
 // contents is what --content or stdin says; nil if neither does. The original demands the form of
 // either, and so do we: what looks like JSON may be YAML.
-func (c *factsCall) contents() (facts.JSON, error) {
+func (c *factsCall) contents() (configdb.JSON, error) {
 	given, piped := c.changed("content"), c.changed("data-format")
 	switch {
 	case given && piped:
@@ -92,7 +92,7 @@ func (c *factsCall) contents() (facts.JSON, error) {
 }
 
 func createDefinition(c *factsCall) error {
-	n := factsapi.NewDefinition{ID: c.given(), Name: c.name}
+	n := configdbapi.NewDefinition{ID: c.given(), Name: c.name}
 	var err error
 	if n.Content, err = c.contents(); err != nil {
 		return err
@@ -112,7 +112,7 @@ func createDefinition(c *factsCall) error {
 }
 
 func updateDefinition(c *factsCall) error {
-	e := factsapi.DefinitionEdit{Name: c.textOf("name", &c.name)}
+	e := configdbapi.DefinitionEdit{Name: c.textOf("name", &c.name)}
 	var err error
 	if e.Content, err = c.contents(); err != nil {
 		return err

@@ -10,9 +10,9 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/facts"
-	"edgespan/config/facts/ledger"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/configdb"
+	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/configdbapi"
 )
 
 // modelSpecs are the commands of what facts are kept in (reference fuel-configdb §2.2).
@@ -135,14 +135,14 @@ func words(text string) []string {
 }
 
 // refs are components by ids, which are numbers, or names.
-func refs(text string) []facts.JSON {
-	out := []facts.JSON{}
+func refs(text string) []configdb.JSON {
+	out := []configdb.JSON{}
 	for _, w := range words(text) {
 		if id, err := strconv.ParseInt(w, 10, 64); err == nil {
-			out = append(out, facts.JSON(strconv.FormatInt(id, 10)))
+			out = append(out, configdb.JSON(strconv.FormatInt(id, 10)))
 			continue
 		}
-		out = append(out, facts.Quote(w))
+		out = append(out, configdb.Quote(w))
 	}
 	return out
 }
@@ -156,7 +156,7 @@ func (c *factsCall) answer(data any, head []string, rows [][]string) error {
 	if err != nil {
 		return fmt.Errorf("print answer: %w", err)
 	}
-	v, err := facts.Parse(text) // YAML and JSON have the same numbers and order of keys
+	v, err := configdb.Parse(text) // YAML and JSON have the same numbers and order of keys
 	if err != nil {
 		return fmt.Errorf("print answer: %w", err)
 	}
@@ -165,7 +165,7 @@ func (c *factsCall) answer(data any, head []string, rows [][]string) error {
 
 // Environments.
 
-func (c *factsCall) environments(data any, all ...ledger.Environment) error {
+func (c *factsCall) environments(data any, all ...model.Environment) error {
 	rows := make([][]string, len(all))
 	for i, e := range all {
 		rows[i] = []string{fmt.Sprint(e.ID), numbers(e.Components), strings.Join(e.Levels, ",")}
@@ -202,7 +202,7 @@ func showEnvironment(c *factsCall) error {
 }
 
 func createEnvironment(c *factsCall) error {
-	e, err := c.client.CreateEnvironment(c.ctx, factsapi.NewEnvironment{ID: c.given(), Components: refs(c.components), Levels: words(c.levels), Nodes: ledger.Nodes{SelfRegistration: c.selfRegistration, StrictNodes: c.strictNodes}}, c.writeOptions())
+	e, err := c.client.CreateEnvironment(c.ctx, configdbapi.NewEnvironment{ID: c.given(), Components: refs(c.components), Levels: words(c.levels), Nodes: model.Nodes{SelfRegistration: c.selfRegistration, StrictNodes: c.strictNodes}}, c.writeOptions())
 	if err != nil {
 		return err
 	}
@@ -214,7 +214,7 @@ func updateEnvironment(c *factsCall) error {
 	if err != nil {
 		return err
 	}
-	var e factsapi.EnvironmentEdit
+	var e configdbapi.EnvironmentEdit
 	if c.changed("components") {
 		e.Components = new(refs(c.components))
 	}
@@ -227,7 +227,7 @@ func updateEnvironment(c *factsCall) error {
 	if c.changed("strict-nodes") {
 		e.StrictNodes = &c.strictNodes
 	}
-	if e == (factsapi.EnvironmentEdit{}) {
+	if e == (configdbapi.EnvironmentEdit{}) {
 		return term.Usagef("env update: says nothing: --components, --levels, --self-registration or --strict-nodes is needed")
 	}
 	return c.done(c.client.EditEnvironment(c.ctx, id, e, c.writeOptions()), "Environment with id %d was updated", id)
@@ -243,7 +243,7 @@ func deleteEnvironment(c *factsCall) error {
 
 // Components.
 
-func (c *factsCall) componentRows(data any, all ...ledger.Component) error {
+func (c *factsCall) componentRows(data any, all ...model.Component) error {
 	rows := make([][]string, len(all))
 	for i, one := range all {
 		var names []string
@@ -293,7 +293,7 @@ func (c *factsCall) componentID(text string) (int64, error) {
 }
 
 func createComponent(c *factsCall) error {
-	one, err := c.client.CreateComponent(c.ctx, factsapi.NewComponent{ID: c.given(), Name: c.name}, c.writeOptions())
+	one, err := c.client.CreateComponent(c.ctx, configdbapi.NewComponent{ID: c.given(), Name: c.name}, c.writeOptions())
 	if err != nil {
 		return err
 	}
@@ -301,15 +301,15 @@ func createComponent(c *factsCall) error {
 }
 
 func updateComponent(c *factsCall) error {
-	e := factsapi.ComponentEdit{Name: c.textOf("name", &c.name)}
+	e := configdbapi.ComponentEdit{Name: c.textOf("name", &c.name)}
 	if c.changed("resource-definitions") {
-		all := []factsapi.ByID{}
+		all := []configdbapi.ByID{}
 		for _, w := range words(c.definitions) {
 			id, err := idOf("--resource-definitions", w)
 			if err != nil {
 				return err
 			}
-			all = append(all, factsapi.ByID{ID: id})
+			all = append(all, configdbapi.ByID{ID: id})
 		}
 		e.Definitions = &all
 	}
@@ -333,7 +333,7 @@ func deleteComponent(c *factsCall) error {
 
 // Levels.
 
-func (c *factsCall) levelRows(data any, all ...ledger.Level) error {
+func (c *factsCall) levelRows(data any, all ...model.Level) error {
 	rows := make([][]string, len(all))
 	for i, l := range all {
 		parent := ""
@@ -353,7 +353,7 @@ type levelColumns struct {
 	Values []string `json:"values"`
 }
 
-func columnsOfLevel(l ledger.Level) levelColumns {
+func columnsOfLevel(l model.Level) levelColumns {
 	return levelColumns{l.ID, l.Name, l.Parent, term.OrEmpty(l.Values)}
 }
 

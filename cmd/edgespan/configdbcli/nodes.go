@@ -13,8 +13,8 @@ import (
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/facts/ledger"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/configdbapi"
 )
 
 // nodeFactSpecs are the commands of registered nodes and of secrets, which the original does not have.
@@ -69,7 +69,7 @@ func setFactNode(c *factsCall) error {
 	if err != nil {
 		return err
 	}
-	n := ledger.Node{ID: c.args[0], FQDN: c.fqdn, Certname: c.certname, Levels: levels}
+	n := model.Node{ID: c.args[0], FQDN: c.fqdn, Certname: c.certname, Levels: levels}
 	return c.done(c.client.PutNode(c.ctx, c.env, n, c.writeOptions()), "Node %s was registered in environment %d", n.ID, c.env)
 }
 
@@ -147,8 +147,8 @@ func (c *factsCall) completions(cmd *cobra.Command, find factsCompleter) []strin
 }
 
 // Named makes a completer of a list and what it is called.
-func named[T any](ask func(context.Context, *factsapi.Client, *factsCall) ([]T, error), name func(T) string) factsCompleter {
-	return func(ctx context.Context, client *factsapi.Client, c *factsCall) ([]string, error) {
+func named[T any](ask func(context.Context, *configdbapi.Client, *factsCall) ([]T, error), name func(T) string) factsCompleter {
+	return func(ctx context.Context, client *configdbapi.Client, c *factsCall) ([]string, error) {
 		all, err := ask(ctx, client, c)
 		out := make([]string, len(all))
 		for i, one := range all {
@@ -158,29 +158,29 @@ func named[T any](ask func(context.Context, *factsapi.Client, *factsCall) ([]T, 
 	}
 }
 
-func askLevels(ctx context.Context, client *factsapi.Client, c *factsCall) ([]ledger.Level, error) {
+func askLevels(ctx context.Context, client *configdbapi.Client, c *factsCall) ([]model.Level, error) {
 	return client.Levels(ctx, c.env)
 }
 
-func askDefinitions(ctx context.Context, client *factsapi.Client, _ *factsCall) ([]ledger.Definition, error) {
+func askDefinitions(ctx context.Context, client *configdbapi.Client, _ *factsCall) ([]model.Definition, error) {
 	return client.Definitions(ctx, nil)
 }
 
 var (
-	environmentIDs = named(func(ctx context.Context, client *factsapi.Client, _ *factsCall) ([]ledger.Environment, error) {
+	environmentIDs = named(func(ctx context.Context, client *configdbapi.Client, _ *factsCall) ([]model.Environment, error) {
 		return client.Environments(ctx)
-	}, func(e ledger.Environment) string { return fmt.Sprint(e.ID) })
+	}, func(e model.Environment) string { return fmt.Sprint(e.ID) })
 
-	componentNames = named(func(ctx context.Context, client *factsapi.Client, _ *factsCall) ([]ledger.Component, error) {
+	componentNames = named(func(ctx context.Context, client *configdbapi.Client, _ *factsCall) ([]model.Component, error) {
 		return client.Components(ctx)
-	}, func(one ledger.Component) string { return one.Name })
+	}, func(one model.Component) string { return one.Name })
 
-	factNodeNames = named(func(ctx context.Context, client *factsapi.Client, c *factsCall) ([]ledger.Node, error) {
+	factNodeNames = named(func(ctx context.Context, client *configdbapi.Client, c *factsCall) ([]model.Node, error) {
 		return client.Nodes(ctx, c.env)
-	}, func(n ledger.Node) string { return n.ID })
+	}, func(n model.Node) string { return n.ID })
 
-	definitionNames = named(askDefinitions, func(d ledger.Definition) string { return d.Name })
+	definitionNames = named(askDefinitions, func(d model.Definition) string { return d.Name })
 	resourceNames   = definitionNames
-	levelNames      = named(askLevels, func(l ledger.Level) string { return l.Name })
-	levelStarts     = named(askLevels, func(l ledger.Level) string { return l.Name + "=" })
+	levelNames      = named(askLevels, func(l model.Level) string { return l.Name })
+	levelStarts     = named(askLevels, func(l model.Level) string { return l.Name + "=" })
 )

@@ -9,9 +9,9 @@ import (
 
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
-	"edgespan/config/facts"
-	"edgespan/config/facts/ledger"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/configdb"
+	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/configdbapi"
 )
 
 // recordSpecs are the commands of versions and revisions, which the original does not have.
@@ -76,7 +76,7 @@ func listRecords(c *factsCall) error {
 	if c.resource != "" {
 		return listVersions(c)
 	}
-	all, err := c.client.History(c.ctx, ledger.RecordsQuery{Environment: c.env, Before: c.before, Limit: c.limit})
+	all, err := c.client.History(c.ctx, model.RecordsQuery{Environment: c.env, Before: c.before, Limit: c.limit})
 	if err == nil && len(all) == 0 {
 		err = c.reach() // one that was deleted has a history, one that never was has none
 	}
@@ -119,7 +119,7 @@ func listVersions(c *factsCall) error {
 }
 
 // changesCell is what a revision changed in one cell: an import writes thousands.
-func (c *factsCall) changesCell(changes []ledger.Change) string {
+func (c *factsCall) changesCell(changes []model.Change) string {
 	const few = 2
 	var out []string
 	for _, ch := range changes[:min(few, len(changes))] {
@@ -140,22 +140,22 @@ func diffFacts(c *factsCall) error {
 	if err != nil {
 		return err
 	}
-	before, after := facts.JSON("{}"), facts.JSON("{}")
+	before, after := configdb.JSON("{}"), configdb.JSON("{}")
 	for _, v := range []struct {
-		doc     *facts.JSON
+		doc     *configdb.JSON
 		version uint64
 		newest  bool
 	}{{&before, from, false}, {&after, to, to == 0}} {
 		if v.version == 0 && !v.newest {
 			continue
 		}
-		got, err := c.client.Read(c.ctx, p, c.kind(), factsapi.Read{Version: v.version})
+		got, err := c.client.Read(c.ctx, p, c.kind(), configdbapi.Read{Version: v.version})
 		if err != nil {
 			return err
 		}
 		*v.doc = got.Body
 	}
-	diff := facts.Diff(before, after)
+	diff := configdb.Diff(before, after)
 	if c.format != "plain" {
 		return c.answer(term.OrEmpty(diff), nil, nil)
 	}
@@ -171,10 +171,10 @@ func diffFacts(c *factsCall) error {
 }
 
 // between are the two versions that are compared; the second 0 is the newest.
-func (c *factsCall) between(p factsapi.Place) (from, to uint64, err error) {
+func (c *factsCall) between(p configdbapi.Place) (from, to uint64, err error) {
 	if len(c.args) == 0 {
 		all, err := c.client.Versions(c.ctx, p, c.kind(), 0, 2)
-		all = slices.DeleteFunc(all, func(v ledger.Version) bool { return v.Removed })
+		all = slices.DeleteFunc(all, func(v model.Version) bool { return v.Removed })
 		switch {
 		case err != nil:
 			return 0, 0, err
@@ -211,7 +211,7 @@ func rollbackFacts(c *factsCall) error {
 		stored, err := c.client.RollbackPlace(c.ctx, p, c.revision, c.writeOptions())
 		return c.did(stored, err, "%s went back to revision %d", term.Many(len(stored.Changes), "record"), c.revision)
 	}
-	stored, err := c.client.Rollback(c.ctx, p, c.kind(), factsapi.RollbackBody{Version: c.version, Revision: c.revision}, c.writeOptions())
+	stored, err := c.client.Rollback(c.ctx, p, c.kind(), configdbapi.RollbackBody{Version: c.version, Revision: c.revision}, c.writeOptions())
 	if err == nil && !c.dryRun && !stored.Changed {
 		c.a.Say("%s is as it was then already", nameOf(c.kind()))
 		return nil
@@ -228,7 +228,7 @@ func (c *factsCall) reach() (err error) {
 		_, err = c.client.Environment(c.ctx, c.env)
 		return err
 	}
-	_, err = c.client.History(c.ctx, ledger.RecordsQuery{Limit: 1})
+	_, err = c.client.History(c.ctx, model.RecordsQuery{Limit: 1})
 	return err
 }
 
@@ -244,13 +244,13 @@ func watchFacts(c *factsCall) error {
 	if err := c.reach(); err != nil {
 		return err
 	}
-	o := factsapi.WatchOptions{Environment: c.env, Resource: c.resource, Since: c.since, FromStart: c.changed("since") && c.since == 0}
+	o := configdbapi.WatchOptions{Environment: c.env, Resource: c.resource, Since: c.since, FromStart: c.changed("since") && c.since == 0}
 	if n := len(p.Levels); n > 0 {
 		o.Level = &p.Levels[n-1]
 	}
 	l := c.a.NewLive(c.format, []string{"TIME", "REVISION", "AUTHOR", "CHANGES", "MESSAGE"}, []int{20, 8, 12, 44})
 	ctx := c.cmd.Context() // without the time limit of one question
-	err = c.client.Watch(ctx, o, reach.RetryWatch, func(r ledger.Record) error {
+	err = c.client.Watch(ctx, o, reach.RetryWatch, func(r model.Record) error {
 		return l.Tell(r, "", []string{term.Moment(&r.Time), fmt.Sprint(r.Revision), r.Author, c.changesCell(r.Changes), r.Message})
 	})
 	if ctx.Err() != nil {

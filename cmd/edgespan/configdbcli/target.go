@@ -12,7 +12,7 @@ import (
 
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/httpapi/configdbapi"
 	"edgespan/platform/keystone"
 )
 
@@ -32,7 +32,7 @@ func (d *doorFlags) bind(f *pflag.FlagSet) {
 }
 
 // open is a client of the ConfigDB that flags, environment, Keystone's catalog or a context name.
-func (c *factsCall) open(ctx context.Context) (*factsapi.Client, error) {
+func (c *factsCall) open(ctx context.Context) (*configdbapi.Client, error) {
 	where, cloud, err := c.where(ctx)
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (c *factsCall) open(ctx context.Context) (*factsapi.Client, error) {
 	if c.door.insecure { // a pin checks in a way of its own, and has set it
 		transport.TLSClientConfig.InsecureSkipVerify = true
 	}
-	o := factsapi.Options{URL: where.Controller, Transport: transport}
+	o := configdbapi.Options{URL: where.Controller, Transport: transport}
 	if o.Authorize, err = c.who(where.TokenFile); err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (c *factsCall) open(ctx context.Context) (*factsapi.Client, error) {
 		}
 		cloud.next, o.Transport = transport, cloud
 	}
-	client, err := factsapi.NewClient(o)
+	client, err := configdbapi.NewClient(o)
 	if err != nil {
 		return nil, term.WithClass(term.ExitUsage, err)
 	}
@@ -114,7 +114,7 @@ func (c *factsCall) who(tokenFile string) (func(*http.Request), error) {
 		if err != nil {
 			return nil, err
 		}
-		return factsapi.WithPassword(user, password), nil
+		return configdbapi.WithPassword(user, password), nil
 	case c.door.passwordFile != "":
 		return nil, term.Usagef("--password-file: is given without --user or EDGESPAN_USER")
 	case tokenFile != "":
@@ -122,7 +122,7 @@ func (c *factsCall) who(tokenFile string) (func(*http.Request), error) {
 		if err != nil {
 			return nil, err
 		}
-		return factsapi.WithToken(token), nil
+		return configdbapi.WithToken(token), nil
 	}
 	return nil, nil
 }

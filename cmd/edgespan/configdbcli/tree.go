@@ -14,11 +14,11 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/facts"
-	"edgespan/config/facts/hieratree"
-	"edgespan/config/facts/ledger"
+	"edgespan/config/configdb"
+	"edgespan/config/configdb/hieratree"
+	"edgespan/config/configdb/model"
 	"edgespan/config/httpapi"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/httpapi/configdbapi"
 )
 
 // treeSpecs are the commands of a node's files below /etc/hiera: what the original's upload task did (seed
@@ -92,7 +92,7 @@ func (c *factsCall) readTree() (tree, error) {
 }
 
 // maxTreeFile bounds one file, in bytes: YAML may be longer than the JSON that comes of it.
-const maxTreeFile = 2 * ledger.MaxDocument
+const maxTreeFile = 2 * model.MaxDocument
 
 // readFiles reads the files of a folder that are data. A file may be a link, as Fuel's astute.yaml is.
 func readFiles(dir string) (map[string][]byte, error) {
@@ -151,7 +151,7 @@ func (t tree) said(key string) string {
 	if i < 0 {
 		return ""
 	}
-	v, err := facts.At(t.resources[i].Values, []string{key})
+	v, err := configdb.At(t.resources[i].Values, []string{key})
 	if err != nil {
 		return ""
 	}
@@ -163,8 +163,8 @@ func (t tree) said(key string) string {
 }
 
 // nodePlace is where the values of the node are. env is nil before there is one.
-func (c *factsCall) nodePlace(t tree, env *ledger.Environment) (factsapi.Place, error) {
-	p := factsapi.Place{Environment: c.env}
+func (c *factsCall) nodePlace(t tree, env *model.Environment) (configdbapi.Place, error) {
+	p := configdbapi.Place{Environment: c.env}
 	if c.node == "" {
 		c.node = t.said("uid")
 	}
@@ -184,7 +184,7 @@ func (c *factsCall) nodePlace(t tree, env *ledger.Environment) (factsapi.Place, 
 			return p, &httpapi.Rejected{Faults: []string{fmt.Sprintf("environment %d: has the levels %s: one that is called nodes is needed", c.env, config.Quote(strings.Join(env.Levels, ",")))}}
 		}
 	}
-	p.Levels = append(p.Levels, ledger.LevelValue{Level: name, Value: c.node})
+	p.Levels = append(p.Levels, model.LevelValue{Level: name, Value: c.node})
 	return p, nil
 }
 

@@ -10,11 +10,11 @@ import (
 	"strings"
 
 	"edgespan/cmd/term"
-	"edgespan/config/facts"
-	"edgespan/config/facts/hieratree"
-	"edgespan/config/facts/ledger"
+	"edgespan/config/configdb"
+	"edgespan/config/configdb/hieratree"
+	"edgespan/config/configdb/model"
 	"edgespan/config/httpapi"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/httpapi/configdbapi"
 	"edgespan/platform/store"
 )
 
@@ -45,7 +45,7 @@ func (c *factsCall) stock(t tree, effective bool) ([]hieratree.Resource, ground,
 			continue
 		}
 		p.Resource = fmt.Sprint(g.ids[name])
-		got, err := c.client.Read(c.ctx, p, ledger.Values, factsapi.Read{Effective: effective})
+		got, err := c.client.Read(c.ctx, p, model.Values, configdbapi.Read{Effective: effective})
 		if err != nil {
 			return nil, g, err
 		}
@@ -126,13 +126,13 @@ func verifyTree(c *factsCall) error {
 	if err != nil {
 		return err
 	}
-	secrets := map[string][]facts.Secret{}
+	secrets := map[string][]configdb.Secret{}
 	for _, r := range has {
 		paths, err := c.client.Secrets(c.ctx, g.ids[r.Name])
 		if err != nil {
 			return err
 		}
-		if secrets[r.Name], err = facts.ParseSecrets(paths); err != nil {
+		if secrets[r.Name], err = configdb.ParseSecrets(paths); err != nil {
 			return err
 		}
 	}

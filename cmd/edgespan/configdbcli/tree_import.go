@@ -9,11 +9,11 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/facts"
-	"edgespan/config/facts/hieratree"
-	"edgespan/config/facts/ledger"
+	"edgespan/config/configdb"
+	"edgespan/config/configdb/hieratree"
+	"edgespan/config/configdb/model"
 	"edgespan/config/httpapi"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/httpapi/configdbapi"
 )
 
 // fuel is the component of the data sources where nobody says otherwise.
@@ -21,10 +21,10 @@ const fuel = "fuel"
 
 // ground is what an environment has of data sources.
 type ground struct {
-	env       *ledger.Environment // nil: there is none yet
-	component *ledger.Component   // that new data sources go to; nil: there is none yet
-	name      string              // of it
-	ids       map[string]int64    // of all resources of the environment
+	env       *model.Environment // nil: there is none yet
+	component *model.Component   // that new data sources go to; nil: there is none yet
+	name      string             // of it
+	ids       map[string]int64   // of all resources of the environment
 }
 
 // lookAround finds what of an import is there already. The environment is asked for first: the components that it has then are
@@ -45,7 +45,7 @@ func (c *factsCall) lookAround() (ground, error) {
 	if err != nil {
 		return g, err
 	}
-	if i := slices.IndexFunc(all, func(one ledger.Component) bool { return one.Name == g.name }); i >= 0 {
+	if i := slices.IndexFunc(all, func(one model.Component) bool { return one.Name == g.name }); i >= 0 {
 		g.component = &all[i]
 		if g.env == nil {
 			all = all[i : i+1] // the environment that is to be made
@@ -65,10 +65,10 @@ func (c *factsCall) lookAround() (ground, error) {
 
 // choose finds the component of an environment that is there, and those that it has. A person attaches components: which
 // resources an environment has is no matter of one node's files.
-func (g *ground) choose(all []ledger.Component, wanted string) ([]ledger.Component, error) {
-	all = slices.DeleteFunc(all, func(one ledger.Component) bool { return !slices.Contains(g.env.Components, one.ID) })
+func (g *ground) choose(all []model.Component, wanted string) ([]model.Component, error) {
+	all = slices.DeleteFunc(all, func(one model.Component) bool { return !slices.Contains(g.env.Components, one.ID) })
 	has := func(name string) bool {
-		return slices.ContainsFunc(all, func(one ledger.Component) bool { return one.Name == name })
+		return slices.ContainsFunc(all, func(one model.Component) bool { return one.Name == name })
 	}
 	if wanted == "" && len(all) == 1 {
 		g.name = all[0].Name
@@ -141,10 +141,10 @@ func importTree(c *factsCall) error {
 }
 
 // body are the values of a tree, by the ids of resources: a name may stand for two while somebody else makes it, too.
-func (g ground) body(t tree) (factsapi.BulkBody, error) {
-	out := factsapi.BulkBody{Resources: map[string]factsapi.BulkResource{}}
+func (g ground) body(t tree) (configdbapi.BulkBody, error) {
+	out := configdbapi.BulkBody{Resources: map[string]configdbapi.BulkResource{}}
 	for _, r := range t.resources {
-		o, err := facts.ObjectOf(r.Values)
+		o, err := configdb.ObjectOf(r.Values)
 		if err != nil {
 			return out, err // Read makes objects only
 		}
@@ -152,25 +152,25 @@ func (g ground) body(t tree) (factsapi.BulkBody, error) {
 		if !is {
 			return out, conflicting("resource %s: somebody has deleted it meanwhile", r.Name)
 		}
-		values := factsapi.Document{}
+		values := configdbapi.Document{}
 		for _, m := range o.Members() {
 			values[m.Key] = m.Value
 		}
-		out.Resources[fmt.Sprint(id)] = factsapi.BulkResource{Values: values}
+		out.Resources[fmt.Sprint(id)] = configdbapi.BulkResource{Values: values}
 	}
 	return out, nil
 }
 
 // imported says what an upload has done, or would.
-func (c *factsCall) imported(stored factsapi.Stored, more bool) error {
-	slices.SortStableFunc(stored.Changes, func(a, b ledger.Change) int {
+func (c *factsCall) imported(stored configdbapi.Stored, more bool) error {
+	slices.SortStableFunc(stored.Changes, func(a, b model.Change) int {
 		return cmp.Or(cmp.Compare(a.What, b.What), cmp.Compare(a.Name, b.Name)) // a node comes before its values
 	})
 	for _, ch := range stored.Changes {
 		line := c.changeOf(ch) + " would be " + ch.Did
 		switch {
 		case c.dryRun:
-		case ch.What == string(ledger.Values):
+		case ch.What == string(model.Values):
 			line = fmt.Sprintf("%s: %s, version %d", ch.Name, ch.Did, ch.Version)
 		default:
 			line = c.changeOf(ch) + " was " + ch.Did
@@ -210,13 +210,13 @@ func (c *factsCall) wouldImport(t tree, g ground) error {
 }
 
 // lay makes what an environment lacks for a tree. What somebody else makes at the same time is as good.
-func (c *factsCall) lay(t tree, g ground, p factsapi.Place) (made bool, err error) {
-	o := factsapi.WriteOptions{Message: c.message}
+func (c *factsCall) lay(t tree, g ground, p configdbapi.Place) (made bool, err error) {
+	o := configdbapi.WriteOptions{Message: c.message}
 	missing := g.missing(t)
 	if g.component == nil {
-		n := factsapi.NewComponent{Name: g.name}
+		n := configdbapi.NewComponent{Name: g.name}
 		for _, name := range missing {
-			n.Definitions = append(n.Definitions, factsapi.NewDefinition{Name: name})
+			n.Definitions = append(n.Definitions, configdbapi.NewDefinition{Name: name})
 		}
 		one, err := c.client.CreateComponent(c.ctx, n, o)
 		switch {
@@ -239,7 +239,7 @@ func (c *factsCall) lay(t tree, g ground, p factsapi.Place) (made bool, err erro
 	if g.env != nil {
 		return made, nil
 	}
-	n := factsapi.NewEnvironment{ID: &c.env, Components: []facts.JSON{facts.JSON(fmt.Sprint(g.component.ID))}}
+	n := configdbapi.NewEnvironment{ID: &c.env, Components: []configdb.JSON{configdb.JSON(fmt.Sprint(g.component.ID))}}
 	for _, l := range p.Levels {
 		n.Levels = append(n.Levels, l.Level)
 	}
@@ -254,7 +254,7 @@ func (c *factsCall) lay(t tree, g ground, p factsapi.Place) (made bool, err erro
 }
 
 // layAgain goes on with what somebody else has made meanwhile. It ends: each time there is more than before.
-func (c *factsCall) layAgain(t tree, g ground, p factsapi.Place, cause error) (bool, error) {
+func (c *factsCall) layAgain(t tree, g ground, p configdbapi.Place, cause error) (bool, error) {
 	now, err := c.lookAround()
 	if err != nil {
 		return false, err
@@ -266,8 +266,8 @@ func (c *factsCall) layAgain(t tree, g ground, p factsapi.Place, cause error) (b
 }
 
 // define makes a data source. Their names are not unique: of two that are made at the same time that of the lower id stays.
-func (c *factsCall) define(name string, component int64, o factsapi.WriteOptions) error {
-	d, err := c.client.CreateDefinition(c.ctx, factsapi.NewDefinition{Name: name, Component: &component}, o)
+func (c *factsCall) define(name string, component int64, o configdbapi.WriteOptions) error {
+	d, err := c.client.CreateDefinition(c.ctx, configdbapi.NewDefinition{Name: name, Component: &component}, o)
 	if err != nil {
 		return err
 	}
@@ -287,7 +287,7 @@ func (c *factsCall) define(name string, component int64, o factsapi.WriteOptions
 // registerNode registers the node with the names that are known of it, where they are not known yet. Who may upload and not
 // register is told: the upload itself registers the id.
 func (c *factsCall) registerNode(t tree) (bool, error) {
-	n := ledger.Node{ID: c.node}
+	n := model.Node{ID: c.node}
 	was, err := c.client.Node(c.ctx, c.env, c.node)
 	switch {
 	case err == nil:
@@ -310,7 +310,7 @@ func (c *factsCall) registerNode(t tree) (bool, error) {
 	if c.dryRun {
 		return true, c.printTree("node %s would be registered as %s", n.ID, strings.Join(names, ", "))
 	}
-	err = c.client.PutNode(c.ctx, c.env, n, factsapi.WriteOptions{Message: c.message})
+	err = c.client.PutNode(c.ctx, c.env, n, configdbapi.WriteOptions{Message: c.message})
 	switch {
 	case errors.Is(err, httpapi.ErrPermission) && c.fqdn+c.certname == "":
 		c.a.Say("node %s is not registered as %s: an admin may do that: %s", n.ID, strings.Join(names, ", "), term.Printable(err.Error()))

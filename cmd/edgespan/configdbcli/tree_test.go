@@ -12,7 +12,7 @@ import (
 
 	"edgespan/cmd/edgespan/clitest"
 	"edgespan/cmd/term"
-	"edgespan/config/facts"
+	"edgespan/config/configdb"
 )
 
 // plant writes files below a new folder.
@@ -123,7 +123,7 @@ func TestTheOtherNamingGroupsFolders(t *testing.T) {
 	if got := cli(t, env, "", clitest.ShellWords("comp show fuel9.0")...); strings.Count(got.Out, `"component_id"`) != 16 || !strings.Contains(got.Out, `"deleted_nodes"`) {
 		t.Errorf("the component of the original's task: %+v", got)
 	}
-	if got, _, err := facts.FromYAML([]byte(textOfFile(t, filepath.Join(dir, "override/plugins.yaml")))); err != nil || got.String() != `{"ceph":{"mon":["c"]}}` {
+	if got, _, err := configdb.FromYAML([]byte(textOfFile(t, filepath.Join(dir, "override/plugins.yaml")))); err != nil || got.String() != `{"ceph":{"mon":["c"]}}` {
 		t.Errorf("%s %v", got, err)
 	}
 }
@@ -197,8 +197,8 @@ func TestOverridesOutliveADeployment(t *testing.T) {
 		{line: in("export hiera") + " --effective", out: "astute.yaml: changed\n"},
 		{line: in("verify"), out: "5 resources: the same\n"},
 	})
-	got, _, err := facts.FromYAML([]byte(textOfFile(t, filepath.Join(dir, "astute.yaml"))))
-	if id, missing := facts.At(got, []string{"deployment_id"}); err != nil || missing != nil || id.String() != "2" || !strings.Contains(got.String(), `"mtu":9000`) {
+	got, _, err := configdb.FromYAML([]byte(textOfFile(t, filepath.Join(dir, "astute.yaml"))))
+	if id, missing := configdb.At(got, []string{"deployment_id"}); err != nil || missing != nil || id.String() != "2" || !strings.Contains(got.String(), `"mtu":9000`) {
 		t.Errorf("%s %v %v", got, err, missing)
 	}
 	// What holds nothing good is mended, once the node is named.

@@ -13,7 +13,7 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/facts"
+	"edgespan/config/configdb"
 	"edgespan/config/httpapi"
 )
 
@@ -27,7 +27,7 @@ func valueFlags(f *pflag.FlagSet, c *factsCall) {
 
 // Written is the value that a command line says: that of --value in the type of --type, or what
 // stdin has (reference fuel-configdb §2.2; a value without a type is the contract's).
-func (c *factsCall) written() (facts.JSON, error) {
+func (c *factsCall) written() (configdb.JSON, error) {
 	given, formatted := c.changed("value"), c.changed("format")
 	switch {
 	case c.changed("type") && !slices.Contains(valueTypes, c.typ):
@@ -39,7 +39,7 @@ func (c *factsCall) written() (facts.JSON, error) {
 	case formatted && c.typ != "" && c.format != c.typ:
 		return nil, term.Usagef("--format: is %s with --type %s: --format says what stdin has, and --type what --value is: one of them is allowed", c.format, c.typ)
 	case c.typ == "null":
-		return facts.JSON("null"), nil
+		return configdb.JSON("null"), nil
 	case given:
 		return coerced(c.typ, c.value)
 	case c.typ == "json" || c.typ == "yaml":
@@ -51,7 +51,7 @@ func (c *factsCall) written() (facts.JSON, error) {
 }
 
 // coerced is a text of the command line in a type.
-func coerced(typ, text string) (facts.JSON, error) {
+func coerced(typ, text string) (configdb.JSON, error) {
 	if !utf8.ValidString(text) {
 		return nil, term.Usagef("--value: is no UTF-8: text in UTF-8 is allowed")
 	}
@@ -62,29 +62,29 @@ func coerced(typ, text string) (facts.JSON, error) {
 	case "":
 		return scalar(text)
 	case "str":
-		return facts.Quote(text), nil
+		return configdb.Quote(text), nil
 	case "int":
 		n, is := integer(text)
 		if !is {
 			return nil, bad("a whole number is allowed")
 		}
-		return facts.JSON(n), nil
+		return configdb.JSON(n), nil
 	case "bool":
 		switch strings.ToLower(text) {
 		case "1", "true":
-			return facts.JSON("true"), nil
+			return configdb.JSON("true"), nil
 		case "0", "false":
-			return facts.JSON("false"), nil
+			return configdb.JSON("false"), nil
 		}
 		return nil, bad("1, true, 0 and false are allowed")
 	case "json":
-		v, err := facts.Parse([]byte(text))
+		v, err := configdb.Parse([]byte(text))
 		if err != nil {
 			return nil, bad(err.Error())
 		}
 		return v, nil
 	}
-	v, more, err := facts.FromYAML([]byte(text))
+	v, more, err := configdb.FromYAML([]byte(text))
 	switch {
 	case err != nil:
 		return nil, bad(err.Error())
@@ -95,9 +95,9 @@ func coerced(typ, text string) (facts.JSON, error) {
 }
 
 // scalar is a text as the YAML scalar that it is.
-func scalar(text string) (facts.JSON, error) {
+func scalar(text string) (configdb.JSON, error) {
 	const hint = "a YAML scalar is allowed without --type; --type str takes any text, --type json and yaml take lists and mappings"
-	v, more, err := facts.FromYAML([]byte(text))
+	v, more, err := configdb.FromYAML([]byte(text))
 	switch {
 	case err != nil:
 		return nil, term.Usagef("--value: %w: %s", err, hint)
@@ -121,20 +121,20 @@ func integer(text string) (string, bool) {
 }
 
 // stdin is the value that stdin has, in a form.
-func (c *factsCall) stdin(form string) (facts.JSON, error) {
+func (c *factsCall) stdin(form string) (configdb.JSON, error) {
 	text, err := io.ReadAll(c.a.In)
 	if err != nil {
 		return nil, fmt.Errorf("read stdin: %w", err)
 	}
-	var v facts.JSON
+	var v configdb.JSON
 	more := false
 	switch {
 	case strings.TrimSpace(string(text)) == "":
 		return nil, term.Usagef("stdin: is empty: a value in %s is allowed, or --value", strings.ToUpper(form))
 	case form == "yaml":
-		v, more, err = facts.FromYAML(text)
+		v, more, err = configdb.FromYAML(text)
 	default:
-		v, err = facts.Parse(text)
+		v, err = configdb.Parse(text)
 	}
 	if err != nil {
 		return nil, &httpapi.Rejected{Faults: []string{"stdin: " + err.Error()}}

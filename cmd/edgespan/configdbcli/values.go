@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"edgespan/cmd/term"
-	"edgespan/config/facts"
-	"edgespan/config/facts/ledger"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/configdb"
+	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/configdbapi"
 )
 
 // valueSpecs are the commands of values and overrides.
@@ -40,7 +40,7 @@ yaml print {KEY: value}. What is not there ends the command with 10.`,
 		long: "Set the values of a resource: all of them, or with --key one." + aboutWritten,
 		example: `  edgespan config set --env 1 --level node=1 --resource astute --format yaml < astute.yaml
   edgespan config set --env 1 --resource astute --key debug --type bool --value true`,
-		needs: []string{"env", "resource"}, forms: inputForms, input: true, run: func(c *factsCall) error { return setFacts(c, ledger.Values) },
+		needs: []string{"env", "resource"}, forms: inputForms, input: true, run: func(c *factsCall) error { return setFacts(c, model.Values) },
 		flags: []factsFlags{placeFlags, keyFlag, valueFlags, boundFlags},
 	},
 	{
@@ -48,17 +48,17 @@ yaml print {KEY: value}. What is not there ends the command with 10.`,
 		long: "Override values of a resource: all of its overrides are replaced, or with --key one. They stay when values are uploaded anew." + aboutWritten,
 		example: `  edgespan config override --env 1 --level node=node-1.domain.tld --resource astute --key deployment_id --value 2
   edgespan config override --env 1 --resource astute --key proxy --type null`,
-		needs: []string{"env", "resource"}, forms: inputForms, input: true, run: func(c *factsCall) error { return setFacts(c, ledger.Overrides) },
+		needs: []string{"env", "resource"}, forms: inputForms, input: true, run: func(c *factsCall) error { return setFacts(c, model.Overrides) },
 		flags: []factsFlags{placeFlags, keyFlag, valueFlags, boundFlags},
 	},
 	{
 		use: "del --env ID [--level nodes=NODE] --resource NAME --key KEY", short: "Delete one of the values of a resource, or with --all all of them",
-		needs: []string{"env", "resource"}, run: func(c *factsCall) error { return deleteFacts(c, ledger.Values) },
+		needs: []string{"env", "resource"}, run: func(c *factsCall) error { return deleteFacts(c, model.Values) },
 		flags: []factsFlags{placeFlags, keyFlag, allFlag, boundFlags},
 	},
 	{use: "rm", short: "Remove overrides", sub: []factsSpec{{
 		use: "override --env ID [--level nodes=NODE] --resource NAME --key KEY", short: "Delete one of the overrides of a resource, or with --all all of them",
-		needs: []string{"env", "resource"}, run: func(c *factsCall) error { return deleteFacts(c, ledger.Overrides) },
+		needs: []string{"env", "resource"}, run: func(c *factsCall) error { return deleteFacts(c, model.Overrides) },
 		flags: []factsFlags{placeFlags, keyFlag, allFlag, boundFlags},
 	}}},
 }
@@ -72,8 +72,8 @@ func allFlag(f *pflag.FlagSet, c *factsCall) {
 }
 
 // nameOf is what the original calls a half of a record in its messages.
-func nameOf(k ledger.Kind) string {
-	if k == ledger.Overrides {
+func nameOf(k model.Kind) string {
+	if k == model.Overrides {
 		return "ResourceOverride"
 	}
 	return "ResourceValue"
@@ -102,7 +102,7 @@ func getFacts(c *factsCall) error {
 	if err != nil {
 		return err
 	}
-	got, err := c.client.Read(c.ctx, p, c.kind(), factsapi.Read{Effective: !exact, Lookup: c.lookup, Version: c.version, Revision: c.revision})
+	got, err := c.client.Read(c.ctx, p, c.kind(), configdbapi.Read{Effective: !exact, Lookup: c.lookup, Version: c.version, Revision: c.revision})
 	switch {
 	case err != nil:
 		return err
@@ -119,13 +119,13 @@ func getFacts(c *factsCall) error {
 	case c.format == "plain" || c.format == "value":
 		return c.print(v)
 	}
-	return c.print(facts.NewObject([]facts.Member{{Key: c.key, Value: v}}).JSON())
+	return c.print(configdb.NewObject([]configdb.Member{{Key: c.key, Value: v}}).JSON())
 }
 
 // valueAt is the value at a path. The whole is asked for, and not the value: so a key with a dot can be
 // found, and one that is missing is told from what else is a conflict. Of a lookup it is the value
 // with the level of the top-level key.
-func valueAt(doc facts.JSON, path []string, lookup bool) (facts.JSON, error) {
+func valueAt(doc configdb.JSON, path []string, lookup bool) (configdb.JSON, error) {
 	if !lookup {
 		return found(doc, path, path)
 	}
@@ -138,15 +138,15 @@ func valueAt(doc facts.JSON, path []string, lookup bool) (facts.JSON, error) {
 	if err != nil {
 		return nil, err
 	}
-	return facts.JSON("[" + v.String() + "," + both[1].String() + "]"), nil
+	return configdb.JSON("[" + v.String() + "," + both[1].String() + "]"), nil
 }
 
 // found is the value at a path; whole is what messages name.
-func found(doc facts.JSON, path, whole []string) (facts.JSON, error) {
+func found(doc configdb.JSON, path, whole []string) (configdb.JSON, error) {
 	if len(path) == 0 {
 		return doc, nil
 	}
-	v, err := facts.At(doc, path)
+	v, err := configdb.At(doc, path)
 	if err != nil {
 		return nil, notThere("key %s: %s", strings.Join(whole, "."), err)
 	}
@@ -154,7 +154,7 @@ func found(doc facts.JSON, path, whole []string) (facts.JSON, error) {
 }
 
 // print prints a value in the form of --format.
-func (c *factsCall) print(v facts.JSON) error {
+func (c *factsCall) print(v configdb.JSON) error {
 	var out []byte
 	v, err := columnsOf(v, c.columns)
 	if err != nil {
@@ -170,7 +170,7 @@ func (c *factsCall) print(v facts.JSON) error {
 		}
 		out = []byte(text + "\n")
 	case "yaml":
-		out = facts.ToYAML(v)
+		out = configdb.ToYAML(v)
 	default:
 		var b bytes.Buffer
 		if err := json.Indent(&b, v, "", "  "); err != nil {
@@ -183,7 +183,7 @@ func (c *factsCall) print(v facts.JSON) error {
 }
 
 // setFacts replaces a half of a record, or sets one key of it.
-func setFacts(c *factsCall, k ledger.Kind) error {
+func setFacts(c *factsCall, k model.Kind) error {
 	var path []string
 	var err error
 	if c.changed("key") {
@@ -203,12 +203,12 @@ func setFacts(c *factsCall, k ledger.Kind) error {
 		stored, err := c.client.Put(c.ctx, p, k, value, c.writeOptions())
 		return c.did(stored, err, "%s was set", nameOf(k))
 	}
-	stored, err := c.client.EditKeys(c.ctx, p, k, facts.KeysEdit{Op: facts.KeysSet, Items: [][]facts.JSON{append(quoted(path), value)}}, c.writeOptions())
+	stored, err := c.client.EditKeys(c.ctx, p, k, configdb.KeysEdit{Op: configdb.KeysSet, Items: [][]configdb.JSON{append(quoted(path), value)}}, c.writeOptions())
 	return c.did(stored, err, "%s for key %s was set", nameOf(k), c.key)
 }
 
 // deleteFacts deletes one key of a half of a record, or removes that half.
-func deleteFacts(c *factsCall, k ledger.Kind) error {
+func deleteFacts(c *factsCall, k model.Kind) error {
 	if c.all == c.changed("key") {
 		return term.Usagef("--key: is missing, or given with --all: one of them is needed")
 	}
@@ -224,12 +224,12 @@ func deleteFacts(c *factsCall, k ledger.Kind) error {
 	if err != nil {
 		return err
 	}
-	stored, err := c.client.EditKeys(c.ctx, p, k, facts.KeysEdit{Op: facts.KeysDelete, Items: [][]facts.JSON{quoted(path)}}, c.writeOptions())
-	var refused *factsapi.Error
+	stored, err := c.client.EditKeys(c.ctx, p, k, configdb.KeysEdit{Op: configdb.KeysDelete, Items: [][]configdb.JSON{quoted(path)}}, c.writeOptions())
+	var refused *configdbapi.Error
 	if errors.As(err, &refused) && refused.Status == http.StatusConflict {
 		// A key that is not there is a conflict to the API, and not found to who types it.
-		if doc, fault := c.client.Read(c.ctx, p, k, factsapi.Read{}); fault == nil {
-			if _, missing := facts.At(doc.Body, path); missing != nil {
+		if doc, fault := c.client.Read(c.ctx, p, k, configdbapi.Read{}); fault == nil {
+			if _, missing := configdb.At(doc.Body, path); missing != nil {
 				return notThere("%s", refused.Msg)
 			}
 		}
@@ -238,16 +238,16 @@ func deleteFacts(c *factsCall, k ledger.Kind) error {
 }
 
 // quoted is a path as the API takes it: indices of lists are digits there, too.
-func quoted(path []string) []facts.JSON {
-	out := make([]facts.JSON, len(path))
+func quoted(path []string) []configdb.JSON {
+	out := make([]configdb.JSON, len(path))
 	for i, key := range path {
-		out[i] = facts.Quote(key)
+		out[i] = configdb.Quote(key)
 	}
 	return out
 }
 
 // did says what a write has done; of a dry run what it would do.
-func (c *factsCall) did(stored factsapi.Stored, err error, format string, args ...any) error {
+func (c *factsCall) did(stored configdbapi.Stored, err error, format string, args ...any) error {
 	switch {
 	case err != nil:
 		return err
@@ -268,11 +268,11 @@ func (c *factsCall) did(stored factsapi.Stored, err error, format string, args .
 
 // Ended says what a write has done that can't be tried.
 func (c *factsCall) done(err error, format string, args ...any) error {
-	return c.did(factsapi.Stored{}, err, format, args...)
+	return c.did(configdbapi.Stored{}, err, format, args...)
 }
 
 // changeOf names what a change is of: where it is, too, and the environment if it is not the one that was asked for.
-func (c *factsCall) changeOf(ch ledger.Change) string {
+func (c *factsCall) changeOf(ch model.Change) string {
 	words := []string{ch.What}
 	add := func(is bool, format string, args ...any) {
 		if is {

@@ -17,8 +17,8 @@ import (
 
 	"edgespan/actors"
 	"edgespan/actors/agent"
-	"edgespan/config/facts"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/configdb"
+	"edgespan/config/httpapi/configdbapi"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/factlink"
 	"edgespan/platform/nodelink"
@@ -136,31 +136,31 @@ func (i informer) open(where string) (factlink.Door, error) {
 		return nil, err
 	}
 	// No proxy: a controller stands near, and the link to it has none.
-	return factsapi.NewClient(factsapi.Options{URL: where, Transport: &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true}})
+	return configdbapi.NewClient(configdbapi.Options{URL: where, Transport: &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true}})
 }
 
 // collect is what is uploaded. It holds nothing that changes by itself, such as a process id or a counter, so that an upload
 // of what is the same makes no version; and no secret.
-func (i informer) collect(ctx context.Context) (factsapi.BulkBody, error) {
+func (i informer) collect(ctx context.Context) (configdbapi.BulkBody, error) {
 	read, err := i.machine.Read(ctx)
 	if err != nil {
-		return factsapi.BulkBody{}, fmt.Errorf("collect facts: %w", err)
+		return configdbapi.BulkBody{}, fmt.Errorf("collect facts: %w", err)
 	}
-	body := factsapi.BulkBody{Resources: map[string]factsapi.BulkResource{}}
+	body := configdbapi.BulkBody{Resources: map[string]configdbapi.BulkResource{}}
 	for name, v := range map[string]any{nodeFacts: factsOf(i.about, read, i.id, i.topics), nodeGlobals: globalsOf(i.topics)} {
 		text, err := json.Marshal(v)
 		if err != nil {
 			return body, fmt.Errorf("collect facts: %w", err)
 		}
-		values := factsapi.Document{}
-		o, err := facts.ParseObject(text)
+		values := configdbapi.Document{}
+		o, err := configdb.ParseObject(text)
 		if err != nil {
 			return body, fmt.Errorf("collect facts: %w", err)
 		}
 		for _, m := range o.Members() {
 			values[m.Key] = m.Value
 		}
-		body.Resources[name] = factsapi.BulkResource{Values: values}
+		body.Resources[name] = configdbapi.BulkResource{Values: values}
 	}
 	return body, nil
 }

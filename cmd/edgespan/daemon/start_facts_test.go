@@ -16,9 +16,9 @@ import (
 	"edgespan/actors"
 	"edgespan/actors/agent"
 	"edgespan/cmd/edgespan/clitest"
-	"edgespan/config/facts"
-	"edgespan/config/facts/ledger"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/configdb"
+	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/configdbapi"
 	"edgespan/config/nodeconf"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
@@ -39,12 +39,12 @@ type knock struct {
 	callers *pki.Callers
 }
 
-func (k knock) Authenticate(r *http.Request) (factsapi.Caller, error) {
+func (k knock) Authenticate(r *http.Request) (configdbapi.Caller, error) {
 	shown, err := k.callers.Of(r.TLS)
 	if err != nil || shown.Node == "" {
 		return k.FactsDoor.Authenticate(r)
 	}
-	return factsapi.Caller{Name: shown.Node, Role: factsapi.Operator, Node: shown.Node}, nil
+	return configdbapi.Caller{Name: shown.Node, Role: configdbapi.Operator, Node: shown.Node}, nil
 }
 
 // memberOf are the credentials of a node of a fleet.
@@ -87,7 +87,7 @@ func someTopics(t *testing.T) *actors.Topics {
 }
 
 // factsByTLS serves ConfigDB as a controller does, and gives its URL and what an admin asks with.
-func factsByTLS(t *testing.T, ca *pki.Authority) (where string, admin *factsapi.Client) {
+func factsByTLS(t *testing.T, ca *pki.Authority) (where string, admin *configdbapi.Client) {
 	t.Helper()
 	callers, err := ca.Callers(pki.OtherCA{}, func(err error) { t.Error(err) })
 	if err != nil {
@@ -102,7 +102,7 @@ func factsByTLS(t *testing.T, ca *pki.Authority) (where string, admin *factsapi.
 	t.Cleanup(func() { _ = s.Close() })
 	where = "https://" + l.Addr().String()
 	trust := &http.Transport{TLSClientConfig: pki.PinnedTLS(ca.Pin(), "127.0.0.1", time.Now), ForceAttemptHTTP2: true}
-	admin, err = factsapi.NewClient(factsapi.Options{URL: where, Transport: trust, Authorize: factsapi.WithToken("secret")})
+	admin, err = configdbapi.NewClient(configdbapi.Options{URL: where, Transport: trust, Authorize: configdbapi.WithToken("secret")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,11 +120,11 @@ func TestANodeUploadsItsOwnFacts(t *testing.T) {
 	where, admin := factsByTLS(t, ca)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	none := factsapi.WriteOptions{}
-	if _, err := admin.CreateComponent(ctx, factsapi.NewComponent{Name: "edgespan", Definitions: []factsapi.NewDefinition{{Name: nodeFacts}, {Name: nodeGlobals}}}, none); err != nil {
+	none := configdbapi.WriteOptions{}
+	if _, err := admin.CreateComponent(ctx, configdbapi.NewComponent{Name: "edgespan", Definitions: []configdbapi.NewDefinition{{Name: nodeFacts}, {Name: nodeGlobals}}}, none); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin.CreateEnvironment(ctx, factsapi.NewEnvironment{ID: new(int64(5)), Components: []facts.JSON{facts.JSON("1")}, Levels: []string{"nodes"}, Nodes: ledger.Nodes{SelfRegistration: true}}, none); err != nil {
+	if _, err := admin.CreateEnvironment(ctx, configdbapi.NewEnvironment{ID: new(int64(5)), Components: []configdb.JSON{configdb.JSON("1")}, Levels: []string{"nodes"}, Nodes: model.Nodes{SelfRegistration: true}}, none); err != nil {
 		t.Fatal(err)
 	}
 	topics := someTopics(t)
@@ -156,7 +156,7 @@ func TestANodeUploadsItsOwnFacts(t *testing.T) {
 	uploaded := func(version uint64) {
 		t.Helper()
 		enough := errors.New("enough")
-		err := admin.Watch(ctx, factsapi.WatchOptions{FromStart: true}, time.Second, func(r ledger.Record) error {
+		err := admin.Watch(ctx, configdbapi.WatchOptions{FromStart: true}, time.Second, func(r model.Record) error {
 			for _, c := range r.Changes {
 				if c.Name == nodeGlobals && c.What == "values" && c.Version >= version {
 					if r.Author != id {
@@ -173,8 +173,8 @@ func TestANodeUploadsItsOwnFacts(t *testing.T) {
 	}
 	say(5, "a", "web")
 	uploaded(1)
-	place := factsapi.Place{Environment: 5, Levels: []ledger.LevelValue{{Level: "nodes", Value: id}}, Resource: nodeFacts}
-	got, err := admin.Read(ctx, place, ledger.Values, factsapi.Read{Effective: true})
+	place := configdbapi.Place{Environment: 5, Levels: []model.LevelValue{{Level: "nodes", Value: id}}, Resource: nodeFacts}
+	got, err := admin.Read(ctx, place, model.Values, configdbapi.Read{Effective: true})
 	if err != nil || !strings.Contains(got.Body.String(), `"name":"edge-1"`) || !strings.Contains(got.Body.String(), `"commands":{"dnsmasq":true}`) || strings.Contains(got.Body.String(), "4711") {
 		t.Errorf("%s %v", got.Body, err)
 	}
@@ -184,11 +184,11 @@ func TestANodeUploadsItsOwnFacts(t *testing.T) {
 		t.Errorf("what a new config is known by: %+v", got)
 	}
 	place.Resource = nodeGlobals
-	if got, err = admin.Read(ctx, place, ledger.Values, factsapi.Read{Key: "networkInstances." + ni.String() + ".name"}); err != nil || got.Body.String() != `"db"` {
+	if got, err = admin.Read(ctx, place, model.Values, configdbapi.Read{Key: "networkInstances." + ni.String() + ".name"}); err != nil || got.Body.String() != `"db"` {
 		t.Errorf("%s %v", got.Body, err)
 	}
 	// Each second it is uploaded, and what is the same makes no version.
-	if all, err := admin.Versions(ctx, place, ledger.Values, 0, 0); err != nil || len(all) != 2 {
+	if all, err := admin.Versions(ctx, place, model.Values, 0, 0); err != nil || len(all) != 2 {
 		t.Errorf("%+v %v", all, err)
 	}
 	stopped = true

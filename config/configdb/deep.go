@@ -1,0 +1,310 @@
+package configdb
+
+import (
+	"slices"
+	"strings"
+)
+
+// deep merges values as Puppet's deep strategy does, quirks included (reference §4.4): {} over
+// something else leaves it, null leaves what is below it, false and null are
+// replaced by anything, and what is new goes through the same rules as if it stood over itself.
+type deep struct {
+	MergeOptions
+	key string // that is looked up, for messages
+	m   *Meter
+}
+
+// merge goes from the highest to the lowest.
+func (d deep) merge(values []JSON) (JSON, error) {
+	if len(values) == 1 {
+		return values[0], nil
+	}
+	out := &node{raw: values[0], m: d.m}
+	for _, v := range values[1:] {
+		var err error
+		if out, err = d.over(out, &node{raw: v, m: d.m}); err != nil {
+			return nil, err
+		}
+	}
+	return out.json(), nil
+}
+
+// over puts high over low.
+func (d deep) over(high, low *node) (*node, error) {
+	high.expand()
+	low.expand()
+	switch {
+	case high.kind == 'n':
+		return low, nil
+	case low.kind == 'n' || low.kind == 'f':
+		return high, nil
+	case high.kind == '{' && len(high.keys) == 0:
+		return low, nil
+	case high.kind == '{' && low.kind == '{':
+		return d.objects(high, low)
+	case high.kind == '{':
+		return d.replace(high)
+	case high.kind == '[' && low.kind == '[':
+		return d.lists(high, low)
+	case high.kind == '[':
+		return d.without(high), nil
+	}
+	return d.scalar(high), nil
+}
+
+func (d deep) objects(high, low *node) (*node, error) {
+	d.m.make(24 * len(low.keys))
+	out := &node{kind: '{', keys: slices.Clone(low.keys), subs: slices.Clone(low.subs), first: low.firstKey(), m: d.m}
+	if len(low.keys) == 0 {
+		out.first = high.firstKey()
+	}
+	for i, key := range high.keys {
+		var v *node
+		var err error
+		if below := low.get(key); below != nil && below.truthy() {
+			v, err = d.over(high.subs[i], below)
+		} else {
+			v, err = d.self(high.subs[i], false)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out.set(key, v)
+	}
+	return out, nil
+}
+
+// like is an object with the keys of another, and room for other values.
+func (d deep) like(n *node) *node {
+	d.m.make(nodeCost + 8*len(n.subs))
+	return &node{kind: '{', keys: n.keys, subs: slices.Clone(n.subs), first: n.firstKey(), m: d.m}
+}
+
+// replace is an object that takes the place of something else. All keys but its first are
+// merged with themselves.
+func (d deep) replace(high *node) (*node, error) {
+	out := d.like(high)
+	for i, sub := range high.subs {
+		if high.keys[i] == out.first {
+			continue
+		}
+		v, err := d.self(sub, true)
+		if err != nil {
+			return nil, err
+		}
+		out.subs[i] = v
+	}
+	return out, nil
+}
+
+// self is a value over itself: same says that the original merges it with the very same list rather than
+// with a copy, which is then changed under its hands.
+func (d deep) self(n *node, same bool) (*node, error) {
+	n.expand()
+	switch n.kind {
+	case 'n', 'f':
+		return n, nil
+	case '{':
+		out := d.like(n)
+		for i, sub := range n.subs {
+			v, err := d.self(sub, true)
+			if err != nil {
+				return nil, err
+			}
+			out.subs[i] = v
+		}
+		return out, nil
+	case '[':
+		ours, theirs := n.subs, n.subs
+		if same {
+			ours = d.knockOutSame(n.subs)
+			theirs = ours
+		} else if d.KnockoutPrefix != "" {
+			ours, theirs = d.knockOut(ours, theirs)
+		}
+		return d.join(ours, theirs, true)
+	}
+	return d.scalar(n), nil
+}
+
+// lists joins two lists, the elements of the lower first.
+func (d deep) lists(high, low *node) (*node, error) {
+	ours, theirs := high.subs, low.subs
+	if d.KnockoutPrefix != "" {
+		ours, theirs = d.knockOut(ours, theirs)
+	}
+	return d.join(ours, theirs, false)
+}
+
+// join is what is left of two lists in one; self says that they have the same elements.
+func (d deep) join(ours, theirs []*node, self bool) (*node, error) {
+	d.m.make(nodeCost + 24*(len(ours)+len(theirs)))
+	out := &node{kind: '[', m: d.m}
+	if d.MergeHashArrays && allObjects(ours) && allObjects(theirs) {
+		for i, low := range theirs {
+			var err error
+			switch {
+			case i < len(ours) && self && ours[i] == low:
+				low, err = d.self(low, true)
+			case i < len(ours):
+				low, err = d.over(ours[i], low)
+			}
+			if err != nil {
+				return nil, err
+			}
+			out.subs = append(out.subs, low)
+		}
+		if len(ours) > len(theirs) {
+			out.subs = append(out.subs, ours[len(theirs):]...)
+		}
+	} else {
+		seen := map[string]bool{}
+		for _, n := range slices.Concat(theirs, ours) {
+			if id := d.m.identity(n.json()); !seen[id] {
+				seen[id] = true
+				out.subs = append(out.subs, n)
+			}
+		}
+	}
+	if d.SortMergedArrays {
+		return out, d.sort(out.subs)
+	}
+	return out, nil
+}
+
+func allObjects(ns []*node) bool {
+	for _, n := range ns {
+		if n.expand(); n.kind != '{' {
+			return false
+		}
+	}
+	return true
+}
+
+// knockOut takes the elements out of theirs that ours names behind the prefix, and those names
+// out of ours; the prefix alone takes all.
+func (d deep) knockOut(ours, theirs []*node) (left, rest []*node) {
+	gone := map[string]bool{}
+	d.m.make(8 * (len(ours) + len(theirs)))
+	for _, n := range ours {
+		text, is := n.text()
+		switch {
+		case is && text == d.KnockoutPrefix:
+			theirs = nil
+		case is && d.unprefixed(text) != text:
+			d.m.make(128)
+			gone[text], gone[d.unprefixed(text)] = true, true
+		default:
+			left = append(left, n)
+		}
+	}
+	for _, n := range theirs {
+		if text, is := n.text(); !is || !gone[text] {
+			rest = append(rest, n)
+		}
+	}
+	return left, rest
+}
+
+// knockOutSame is knockOut of a list from itself, as it comes out where elements are taken from
+// the list that is being gone through: those behind one that was taken are passed over.
+func (d deep) knockOutSame(list []*node) []*node {
+	if d.KnockoutPrefix == "" {
+		return list
+	}
+	type element struct {
+		*node
+		text string
+		is   bool // a string
+	}
+	d.m.make(40 * len(list))
+	all, times := make([]element, len(list)), map[string]int{}
+	for i, n := range list {
+		text, is := n.text()
+		if all[i] = (element{n, text, is}); is {
+			d.m.make(64)
+			times[text]++
+		}
+		if is && text == d.KnockoutPrefix {
+			return nil
+		}
+	}
+	kept := 0
+	for i := 0; i < len(all); i++ {
+		e := all[i]
+		item := d.unprefixed(e.text)
+		if !e.is || item == e.text {
+			if all[kept].is { // it is overwritten
+				times[all[kept].text]--
+			}
+			if e.is {
+				times[e.text]++
+			}
+			all[kept] = e
+			kept++
+			continue
+		}
+		goes := func(o element) bool { return o.is && (o.text == item || o.text == e.text) }
+		if times[item] == 0 && times[e.text] == 1 { // it alone
+			d.m.look(16 * (len(all) - i))
+			all = slices.Delete(all, i, i+1)
+		} else {
+			d.m.look(16 * len(all))
+			all = slices.DeleteFunc(all, goes)
+		}
+		times[item], times[e.text] = 0, 0
+	}
+	out := make([]*node, min(kept, len(all)))
+	for i := range out {
+		out[i] = all[i].node
+	}
+	return out
+}
+
+// without is a list without what would knock out.
+func (d deep) without(list *node) *node {
+	if d.KnockoutPrefix == "" {
+		return list
+	}
+	left, _ := d.knockOut(list.subs, nil)
+	return &node{kind: '[', subs: left, m: d.m}
+}
+
+// scalar is a scalar that takes the place of something else.
+func (d deep) scalar(high *node) *node {
+	if text, is := high.text(); is && d.KnockoutPrefix != "" && d.unprefixed(text) != text {
+		return &node{raw: JSON(`""`), m: d.m}
+	}
+	return high
+}
+
+// unprefixed is a text without the prefix, which may begin any of its lines.
+func (d deep) unprefixed(text string) string {
+	if d.m.look(len(text)); !strings.Contains(text, d.KnockoutPrefix) {
+		return text
+	}
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		lines[i] = strings.TrimPrefix(l, d.KnockoutPrefix)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// firstKey is the key of an object that was there first.
+func (n *node) firstKey() string {
+	if n.first == "" && len(n.keys) > 0 {
+		return n.keys[0]
+	}
+	return n.first
+}
+
+func (n *node) text() (string, bool) {
+	n.m.make(len(n.raw))
+	n.m.look(len(n.raw))
+	return n.raw.Text()
+}
+
+func (n *node) truthy() bool {
+	n.expand()
+	return n.kind != 'n' && n.kind != 'f'
+}

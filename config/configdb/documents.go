@@ -1,0 +1,397 @@
+package configdb
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"edgespan/config"
+)
+
+// MaxDepth is how deep a document may be nested: far deeper than facts are (12 in the
+// largest known), and what common readers of JSON still take.
+const MaxDepth = 1000
+
+// MaxSize is how large a document may be that Parse reads, in bytes; what comes in is bounded
+// far below that by those who take it in.
+const MaxSize = 1 << 30
+
+// Parse reads one JSON value (RFC 8259) in UTF-8, and nothing after it, into its canonical form.
+// A key with half of a surrogate pair, which RFC 8259 §8.2 lets stand, has the escape that it was
+// given as (\ud800): no UTF-8 could hold it, and another character in its place would be a
+// change. The error says line and column and what is allowed. It takes one pass, and
+// a second over the text if some keys were not in order.
+func Parse(text []byte) (JSON, error) { return parseUpTo(text, MaxSize) }
+
+// ParseBody is Parse of what a stranger has sent: more than MaxBodyValues members and elements are refused.
+func ParseBody(text []byte) (JSON, error) { return parseUpTo(text, MaxBodyValues) }
+
+func parseUpTo(text []byte, values int) (JSON, error) {
+	if len(text) > MaxSize {
+		return nil, malformed("the document is too large: it has %d bytes: %d are allowed", len(text), MaxSize)
+	}
+	p := parser{text: text, values: values}
+	if !utf8.Valid(text) {
+		p.at = config.InvalidUTF8(text)
+		return nil, p.fault("it is no UTF-8", "JSON in UTF-8 is allowed")
+	}
+	p.out = make([]byte, 0, len(text))
+	p.blanks()
+	if p.at == len(text) {
+		return nil, p.fault("it is empty", "one JSON value is allowed")
+	}
+	err := p.value(0)
+	if p.values < 0 {
+		return nil, tooLarge("the document has too many values: %d are allowed", values)
+	}
+	if err == nil {
+		p.blanks()
+		if p.at < len(text) {
+			err = p.fault("something follows the value", "one JSON value is allowed")
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(p.sorted) == 0 {
+		return p.out, nil
+	}
+	w := rewriter{p: &p, out: make([]byte, 0, len(p.out))}
+	w.span(0, len(p.out))
+	return w.out, nil
+}
+
+// ParseObject reads a document that must be one JSON object.
+func ParseObject(text []byte) (Object, error) {
+	v, err := Parse(text)
+	if err != nil {
+		return Object{}, err
+	}
+	return ObjectOf(v)
+}
+
+// parser reads a document and writes each token in its canonical spelling, in the order of
+// the document. Which objects are to be written in another order it notes beside.
+type parser struct {
+	text    []byte
+	at      int
+	values  int // that it may have still
+	out     []byte
+	open    []member // of the objects that are being read, the innermost last
+	objects []order  // in the order in which they begin
+	sorted  []member // of the objects that came in another order
+}
+
+// member is one "key":value of an object, in parser.out.
+type member struct {
+	from, colon, to int
+	objects         int  // how many objects had begun before it
+	escaped         bool // the key is not spelled by its own bytes
+}
+
+// key is the spelling of a member's key, without its quotes.
+func (m member) key(out []byte) []byte { return out[m.from+1 : m.colon-1] }
+
+// keyed is a member with the text of its key.
+type keyed struct {
+	text string
+	member
+}
+
+// earlier has the text of the key before, if that was read.
+type earlier struct {
+	text string
+	is   bool
+}
+
+// less says whether two members are in the order of their keys, the first of which is the one before. Each key is read once.
+func (e *earlier) less(out []byte, a, b member) bool {
+	if !a.escaped && !b.escaped {
+		e.is = false
+		return bytes.Compare(a.key(out), b.key(out)) < 0
+	}
+	before := e.text
+	if !e.is {
+		before = unquote(a.key(out))
+	}
+	e.text, e.is = unquote(b.key(out)), true
+	return before < e.text
+}
+
+// order says how the members of an object are to be written: as they stand if moved is false.
+type order struct {
+	from, to    int // in parser.out
+	first, last int // in parser.sorted
+	after       int // how many objects have begun when it ends
+	moved       bool
+}
+
+// errTooMany ends a parser; who began says more.
+var errTooMany = errors.New("too many values")
+
+// value reads one value, inside of depth others.
+func (p *parser) value(depth int) error {
+	if p.values--; p.values < 0 {
+		return errTooMany
+	}
+	if p.at == len(p.text) {
+		return p.fault("it ends too early", "a value is allowed here")
+	}
+	switch c := p.text[p.at]; c {
+	case '{':
+		return p.object(depth + 1)
+	case '[':
+		return p.array(depth + 1)
+	case '"':
+		return p.literal()
+	case 't':
+		return p.word("true")
+	case 'f':
+		return p.word("false")
+	case 'n':
+		return p.word("null")
+	default:
+		if c == '-' || isDigit(c) {
+			return p.number()
+		}
+	}
+	return p.fault("here begins no value", "an object, a list, a string in \"\", a number, true, false and null are allowed")
+}
+
+func (p *parser) object(depth int) error {
+	if depth > MaxDepth {
+		return p.tooDeep()
+	}
+	index, first, inOrder, before := len(p.objects), len(p.open), true, earlier{}
+	if len(p.objects) == cap(p.objects) {
+		p.objects = slices.Grow(p.objects, len(p.objects)+16)
+	}
+	p.objects = append(p.objects, order{from: len(p.out)})
+	p.take()
+	p.blanks()
+	for !p.is('}') {
+		if len(p.open) > first {
+			if !p.is(',') {
+				return p.fault("the object goes on without a comma", "',' or '}' is allowed here")
+			}
+			p.take()
+			p.blanks()
+		}
+		m, err := p.member(depth)
+		if err != nil {
+			return err
+		}
+		if last := len(p.open) - 1; inOrder && last >= first {
+			inOrder = before.less(p.out, p.open[last], m)
+		}
+		if len(p.open) == cap(p.open) {
+			p.open = slices.Grow(p.open, len(p.open)+16)
+		}
+		p.open = append(p.open, m)
+		p.blanks()
+	}
+	p.take()
+	o := &p.objects[index]
+	o.to, o.after = len(p.out), len(p.objects)
+	if !inOrder {
+		o.moved, o.first = true, len(p.sorted)
+		p.sort(p.open[first:])
+		o.last = len(p.sorted)
+	}
+	p.open = p.open[:first]
+	return nil
+}
+
+// member reads a key and its value.
+func (p *parser) member(depth int) (m member, err error) {
+	if !p.is('"') {
+		return m, p.fault("here begins no key", "a string in \"\" is allowed here")
+	}
+	m.from, m.objects = len(p.out), len(p.objects)
+	if m.escaped, err = p.string(); err != nil {
+		return m, err
+	}
+	p.blanks()
+	if !p.is(':') {
+		return m, p.fault("a key has no value", "':' is allowed here")
+	}
+	m.colon = len(p.out)
+	p.take()
+	p.blanks()
+	err = p.value(depth)
+	m.to = len(p.out)
+	return m, err
+}
+
+// sort notes the members of an object in their order, the last of each key.
+func (p *parser) sort(ms []member) {
+	if cap(p.sorted)-len(p.sorted) < len(ms) {
+		p.sorted = slices.Grow(p.sorted, max(len(ms), len(p.sorted)))
+	}
+	if slices.ContainsFunc(ms, func(m member) bool { return m.escaped }) {
+		all := make([]keyed, len(ms)) // with the text of each key, read once
+		for i, m := range ms {
+			all[i] = keyed{unquote(m.key(p.out)), m}
+		}
+		slices.SortStableFunc(all, func(a, b keyed) int { return cmp.Compare(a.text, b.text) })
+		for i, m := range all {
+			if i+1 == len(all) || m.text != all[i+1].text {
+				p.sorted = append(p.sorted, m.member)
+			}
+		}
+		return
+	}
+	slices.SortStableFunc(ms, func(a, b member) int { return bytes.Compare(a.key(p.out), b.key(p.out)) })
+	for i, m := range ms {
+		if i+1 == len(ms) || !bytes.Equal(m.key(p.out), ms[i+1].key(p.out)) {
+			p.sorted = append(p.sorted, m)
+		}
+	}
+}
+
+func (p *parser) array(depth int) error {
+	if depth > MaxDepth {
+		return p.tooDeep()
+	}
+	p.take()
+	p.blanks()
+	for first := true; !p.is(']'); first = false {
+		if !first {
+			if !p.is(',') {
+				return p.fault("the list goes on without a comma", "',' or ']' is allowed here")
+			}
+			p.take()
+			p.blanks()
+		}
+		if err := p.value(depth); err != nil {
+			return err
+		}
+		p.blanks()
+	}
+	p.take()
+	return nil
+}
+
+func (p *parser) word(w string) error {
+	if !bytes.HasPrefix(p.text[p.at:], []byte(w)) {
+		return p.fault("here stands an unknown word", "true, false and null are allowed, and strings in \"\"")
+	}
+	p.at += len(w)
+	p.out = append(p.out, w...)
+	return nil
+}
+
+// number reads a number and keeps it as it stands.
+func (p *parser) number() error {
+	from := p.at
+	if p.is('-') {
+		p.at++
+	}
+	switch {
+	case p.is('0'):
+		p.at++
+	case !p.digits():
+		return p.fault("a number has no digit", "digits are allowed here")
+	}
+	if p.at < len(p.text) && isDigit(p.text[p.at]) {
+		return p.fault("a number begins with 0", "0 alone is allowed before a point")
+	}
+	if p.is('.') {
+		p.at++
+		if !p.digits() {
+			return p.fault("a number ends with a point", "digits are allowed here")
+		}
+	}
+	if p.is('e') || p.is('E') {
+		p.at++
+		if p.is('+') || p.is('-') {
+			p.at++
+		}
+		if !p.digits() {
+			return p.fault("a number has no exponent after its e", "digits are allowed here")
+		}
+	}
+	p.out = append(p.out, p.text[from:p.at]...)
+	return nil
+}
+
+// digits takes one digit or more.
+func (p *parser) digits() bool {
+	from := p.at
+	for p.at < len(p.text) && isDigit(p.text[p.at]) {
+		p.at++
+	}
+	return p.at > from
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func (p *parser) is(c byte) bool { return p.at < len(p.text) && p.text[p.at] == c }
+
+// take takes over one character.
+func (p *parser) take() {
+	p.out = append(p.out, p.text[p.at])
+	p.at++
+}
+
+func (p *parser) blanks() {
+	for p.at < len(p.text) {
+		switch p.text[p.at] {
+		case ' ', '\n', '\r', '\t':
+			p.at++
+		default:
+			return
+		}
+	}
+}
+
+func (p *parser) tooDeep() error {
+	return p.fault("it is nested too deep", fmt.Sprintf("%d levels are allowed", MaxDepth))
+}
+
+// fault is what is wrong where the parser stands.
+func (p *parser) fault(what, allowed string) error {
+	before := p.text[:p.at]
+	line := bytes.Count(before, []byte("\n")) + 1
+	column := utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1
+	if p.at == len(p.text) && p.at > 0 && what != "it is empty" {
+		what = "it ends too early"
+	}
+	return malformed("the document is no JSON: %s: line %d column %d (byte %d): %s", what, line, column, p.at, allowed)
+}
+
+// rewriter writes what a parser has read with the members of each object in their order.
+// Every byte is written once, however deep it lies.
+type rewriter struct {
+	p    *parser
+	next int // of p.objects
+	out  []byte
+}
+
+// span writes what stands between two places; w.next is the first object that begins there.
+func (w *rewriter) span(from, to int) {
+	for w.next < len(w.p.objects) {
+		o := w.p.objects[w.next]
+		if o.from >= to {
+			break
+		}
+		w.next++
+		if !o.moved {
+			continue
+		}
+		w.out = append(append(w.out, w.p.out[from:o.from]...), '{')
+		for i, m := range w.p.sorted[o.first:o.last] {
+			if i > 0 {
+				w.out = append(w.out, ',')
+			}
+			w.next = m.objects
+			w.span(m.from, m.to)
+		}
+		w.out = append(w.out, '}')
+		from, w.next = o.to, o.after
+	}
+	w.out = append(w.out, w.p.out[from:to]...)
+}

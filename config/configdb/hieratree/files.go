@@ -1,0 +1,104 @@
+package hieratree
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"edgespan/config"
+	"edgespan/config/configdb"
+)
+
+// File is one file as it is to be.
+type File struct {
+	Path string // below the folder, with slashes
+	Text []byte
+	New  bool // there was none
+}
+
+// Files are the files that differ from what resources are, in the order of their paths; have are those that are there. A file
+// that holds the same already, whatever its spelling, is not among them, and none is ever to be removed. The error joins all
+// faults: what can't be a file.
+func Files(resources []Resource, have map[string][]byte, n Naming) ([]File, error) {
+	var out []File
+	var faults []error
+	owner := map[string]string{}
+	for _, r := range resources {
+		parts, err := n.parts(r, have)
+		if err != nil {
+			faults = append(faults, err)
+		}
+		for file, doc := range parts {
+			if err := checkPath(file); err != nil {
+				faults = append(faults, fmt.Errorf("resource %s: %w", config.Quote(r.Name), err))
+				continue
+			}
+			if other, taken := owner[file]; taken {
+				faults = append(faults, fmt.Errorf("%s: is of the resources %s and %s: one of them is allowed", file, other, r.Name))
+				continue
+			}
+			owner[file] = r.Name
+			old, is := have[file]
+			if was, err := document(old); is && err == nil && was.String() == doc.String() {
+				continue
+			}
+			out = append(out, File{file, configdb.ToYAML(doc), !is})
+		}
+	}
+	slices.SortFunc(out, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(faults, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+	return out, errors.Join(faults...)
+}
+
+// parts are the files of a resource and what each holds.
+func (n Naming) parts(r Resource, have map[string][]byte) (map[string]configdb.JSON, error) {
+	o, err := configdb.ObjectOf(r.Values)
+	if err != nil {
+		return nil, fmt.Errorf("resource %s: %w", config.Quote(r.Name), err)
+	}
+	if !n.isFolder(r.Name, have) {
+		return map[string]configdb.JSON{r.Name + Extension: r.Values}, nil
+	}
+	out := map[string]configdb.JSON{}
+	var faults []error
+	for _, m := range o.Members() {
+		file := r.Name + "/" + m.Key + Extension
+		switch {
+		case strings.Contains(m.Key, "/") || strings.HasPrefix(m.Key, "."):
+			faults = append(faults, fmt.Errorf("resource %s: its key %s can't be the name of a file", config.Quote(r.Name), config.Quote(m.Key)))
+		case !strings.HasPrefix(m.Value.String(), "{"):
+			faults = append(faults, fmt.Errorf("resource %s: its key %s is no object: a file holds one", config.Quote(r.Name), config.Quote(m.Key)))
+		default:
+			out[file] = m.Value
+		}
+	}
+	return out, errors.Join(faults...)
+}
+
+// isFolder says whether the keys of a resource are files: where files tell, they do.
+func (n Naming) isFolder(name string, have map[string][]byte) bool {
+	if n != LCM {
+		return false
+	}
+	if _, is := have[name+Extension]; is && !strings.Contains(name, "/") {
+		return false
+	}
+	for file := range have {
+		if resource, key := n.place(file); resource == name && key != "" {
+			return true
+		}
+	}
+	return strings.Contains(name, "/") || slices.Contains(folders, name)
+}
+
+// checkPath keeps what comes from elsewhere below the folder.
+func checkPath(file string) error {
+	for part := range strings.SplitSeq(file, "/") {
+		if part == "" || strings.HasPrefix(part, ".") || strings.ContainsRune(part, 0) || len(part) > 200 {
+			return fmt.Errorf("%s can't be the path of a file: parts that are not empty and begin with no dot, of 200 bytes at most, are allowed", config.Quote(file))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,290 @@
+package configdb
+
+import (
+	"strconv"
+	"strings"
+
+	"edgespan/config"
+)
+
+// KeysOp is what a keys operation does.
+type KeysOp string
+
+// The keys operations (seed's reference §1.5).
+const (
+	KeysGet    KeysOp = "get"
+	KeysSet    KeysOp = "set"
+	KeysDelete KeysOp = "delete"
+)
+
+// KeysEdit is a batch of one operation: all or nothing, one after the other. Each item is
+// a path, of keys and of indices of lists; that of set ends with the value.
+type KeysEdit struct {
+	Op    KeysOp
+	Items [][]JSON
+}
+
+// MaxPaths is the most paths of a keys operation.
+const MaxPaths = 10_000
+
+// ParseKeysEdit reads the body of a keys operation: a list of paths.
+func ParseKeysEdit(op KeysOp, body []byte) (KeysEdit, error) {
+	v, err := Parse(body)
+	if err != nil {
+		return KeysEdit{}, err
+	}
+	return KeysEditOf(op, v)
+}
+
+// KeysEditOf is ParseKeysEdit of a body that is parsed already.
+func KeysEditOf(op KeysOp, v JSON) (KeysEdit, error) {
+	if op != KeysGet && op != KeysSet && op != KeysDelete {
+		return KeysEdit{}, malformed("Unknown operation: %s: get, set and delete are allowed", shown(JSON(op)))
+	}
+	if v[0] != '[' {
+		return KeysEdit{}, malformed("the keys are %s: a list of paths is allowed, each a list of keys", kindOf(v))
+	}
+	e := KeysEdit{Op: op}
+	items := v.Elements()
+	if len(items) > MaxPaths {
+		return KeysEdit{}, tooLarge("the keys are %d paths: %d are allowed", len(items), MaxPaths)
+	}
+	for i, item := range items {
+		if item[0] != '[' {
+			return KeysEdit{}, malformed("path %d is %s: a list of keys is allowed", i, kindOf(item))
+		}
+		path := item.Elements()
+		keys := path
+		if op == KeysSet && len(path) > 0 {
+			keys = path[:len(path)-1]
+		}
+		if _, err := keyTexts(keys); err != nil {
+			return KeysEdit{}, malformed("path %d: %v", i, err)
+		}
+		e.Items = append(e.Items, path)
+	}
+	return e, nil
+}
+
+// keyTexts are keys as strings; an integer is the index of a list or a key of that spelling.
+func keyTexts(keys []JSON) ([]string, error) {
+	out := make([]string, len(keys))
+	for i, k := range keys {
+		text, is := k.Text()
+		if !is {
+			text = string(k)
+			is = text != "" && strings.Trim(text, "-0123456789") == ""
+		}
+		if !is {
+			return nil, malformed("key %d is %s: strings and integers are allowed", i, kindOf(k))
+		}
+		out[i] = text
+	}
+	return out, nil
+}
+
+// Apply is doc after the operation; no document (nil, or null) is one without keys. Any
+// error leaves doc as it was, and no other error than of kind Conflict comes of paths that
+// ParseKeysEdit has read. Get changes nothing.
+func (e KeysEdit) Apply(doc JSON) (JSON, error) { return (*Meter)(nil).Apply(e, doc) }
+
+// Apply is KeysEdit.Apply within a bound.
+func (m *Meter) Apply(e KeysEdit, doc JSON) (out JSON, err error) {
+	defer m.catch(&err)
+	if e.Op == KeysGet || len(e.Items) == 0 {
+		return doc, nil
+	}
+	root := &node{raw: doc, m: m}
+	if len(doc) == 0 || doc[0] == 'n' {
+		root.raw = JSON("{}")
+	}
+	changed := false
+	for _, item := range e.Items {
+		if e.Op == KeysDelete && len(item) == 0 {
+			continue // as the original does
+		}
+		var value JSON
+		keys := item
+		if e.Op == KeysSet {
+			if len(item) < 2 {
+				return nil, conflict("Keys path %s invalid. Keys path should contain at least one key and value", shown(listOf(item)))
+			}
+			keys, value = item[:len(item)-1], item[len(item)-1]
+		}
+		path, err := keyTexts(keys)
+		if err != nil {
+			return nil, err
+		}
+		if err := root.edit(path, value); err != nil {
+			return nil, err
+		}
+		changed = true
+	}
+	if !changed {
+		return doc, nil
+	}
+	out = root.json()
+	if nesting(out) > MaxDepth {
+		return nil, conflict("the document would be nested too deep: %d levels are allowed", MaxDepth)
+	}
+	return out, nil
+}
+
+// edit puts a value at a path, or takes away what is there if value is nil.
+func (n *node) edit(path []string, value JSON) error {
+	for i, key := range path[:len(path)-1] {
+		next, err := n.step(path, i, key)
+		if err != nil {
+			return err
+		}
+		n = next
+	}
+	last := len(path) - 1
+	if _, err := n.step(path, last, path[last]); err != nil && (value == nil || !n.takes()) {
+		return err
+	}
+	if value == nil {
+		n.remove(path[last])
+		return nil
+	}
+	n.m.make(nodeCost)
+	n.set(path[last], &node{raw: value, m: n.m})
+	return nil
+}
+
+// step goes from a node that stands at path[:i] to what it has at key.
+func (n *node) step(path []string, i int, key string) (*node, error) {
+	n.expand()
+	if n.kind != '{' && n.kind != '[' && len(n.raw) > 0 {
+		return nil, unreachable(path, i, n.raw)
+	}
+	if below := n.get(key); below != nil {
+		return below, nil
+	}
+	return nil, notExisting(path, key)
+}
+
+// Get are the values at the paths of a get; a path without keys is the whole.
+func (e KeysEdit) Get(doc JSON) ([]JSON, error) { return (*Meter)(nil).Get(e, doc) }
+
+// Get is KeysEdit.Get within a bound, of what it answers with too: a path may be there any number of times.
+func (m *Meter) Get(e KeysEdit, doc JSON) (out []JSON, err error) {
+	defer m.catch(&err)
+	out = make([]JSON, len(e.Items))
+	root := &node{raw: doc, m: m}
+	size := 0
+	for i, item := range e.Items {
+		path, err := keyTexts(item)
+		if err != nil {
+			return nil, err
+		}
+		m.look(64)
+		at := root
+		for j, key := range path {
+			if at, err = at.step(path, j, key); err != nil {
+				return nil, err
+			}
+		}
+		if out[i] = at.raw; out[i] == nil {
+			out[i] = JSON("null")
+		}
+		if size += len(out[i]) + 1; size > MaxAnswer {
+			m.answer(size)
+		}
+	}
+	return out, nil
+}
+
+// ParseKey is the path that a dotted key spells. Lists are indexed by digits; a key with a dot in
+// it can't be spelled (seed's reference §1.2).
+func ParseKey(key string) []string { return strings.Split(key, ".") }
+
+// At is the value at a path of a document: keys of objects, indices of lists in digits. The error, of
+// kind Conflict, names the path and the key on which it failed.
+func At(doc JSON, path []string) (JSON, error) { return (*Meter)(nil).At(doc, path) }
+
+// At is the function of that name within a bound.
+func (m *Meter) At(doc JSON, path []string) (v JSON, err error) {
+	defer m.catch(&err)
+	v = doc
+	for i, key := range path {
+		switch below, found := m.child(v, key); {
+		case found:
+			v = below
+		case len(v) > 0 && v[0] != '{' && v[0] != '[':
+			return nil, unreachable(path, i, v)
+		default:
+			return nil, notExisting(path, key)
+		}
+	}
+	return v, nil
+}
+
+// child is what an object has at a key, or a list at an index.
+func (m *Meter) child(v JSON, key string) (JSON, bool) {
+	if len(v) == 0 {
+		return nil, false
+	}
+	m.look(len(v))
+	switch v[0] {
+	case '{':
+		for s := range spans(v) {
+			if k := v[s.from+1 : s.value-2]; len(k) >= len(key) && unquote(k) == key {
+				return v[s.value:s.to], true
+			}
+		}
+	case '[':
+		i, is := listIndex(key, len(v))
+		if !is {
+			return nil, false
+		}
+		for e := range items(v) {
+			if i == 0 {
+				return e, true
+			}
+			i--
+		}
+	}
+	return nil, false
+}
+
+// listIndex reads an index of a list that has n elements.
+func listIndex(key string, n int) (int, bool) {
+	i, err := strconv.Atoi(key)
+	if err != nil || i < 0 || i >= n || !isDigit(key[0]) {
+		return 0, false
+	}
+	return i, true
+}
+
+func notExisting(path []string, key string) *Error {
+	return conflict("Keys path doesn't exist %s. Failed on the key %s", pathText(path), config.Cut(key, shownPath))
+}
+
+func unreachable(path []string, i int, leaf JSON) *Error {
+	on := "the document"
+	if i > 0 {
+		on = path[i-1]
+	}
+	const text = "Leaf value %s found on key %s in keys path %s"
+	err := conflict(text, shown(leaf), config.Cut(on, shownPath), pathText(path))
+	err.path, err.leaf = path[:i], leaf
+	err.hide = conflict(text, kindOf(leaf), config.Cut(on, shownPath), pathText(path)).Text
+	return err
+}
+
+// shownPath is about how many bytes of a path a message shows.
+const shownPath = 512
+
+// pathText is a path as the list that a client sends.
+func pathText(path []string) string {
+	var keys []JSON
+	for size, i := 0, 0; i < len(path) && size < shownPath; i++ { // what comes of a request may have megabytes
+		key := Quote(config.Cut(path[i], shownPath))
+		keys, size = append(keys, key), size+len(key)
+	}
+	if len(keys) < len(path) {
+		keys = append(keys, JSON("…"))
+	}
+	return string(listOf(keys))
+}

@@ -1,0 +1,382 @@
+package model
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"edgespan/config/configdb"
+)
+
+// Chain is what one answer is made of: contents in their order, and how they become one.
+type Chain struct {
+	q        Query
+	revision uint64 // that it is as of
+	version  uint64 // of the values at the level that is asked for
+	own      *stack
+	key      Key
+	etag     string
+}
+
+// stack is what one resource has at the places of a target, the lowest first.
+type stack struct {
+	name    string
+	layers  []layered
+	content content           // of its definition, below all
+	secrets []string          // that are declared
+	masks   string            // their digest
+	others  map[string]*stack // the resources that templates name, by name; all stacks of a chain share it
+	missing map[string]*Fault // those that are not there
+}
+
+// layered is one content at one place.
+type layered struct {
+	path string // as show_lookup has it
+	kind Kind
+	half half
+}
+
+// Chain finds what an answer to a query is made of. It reads the store only for a version or a
+// revision that is not the newest. What an environment has, its levels and its nodes are those of now;
+// content of definitions is as of the revision.
+func (s *State) Chain(q Query, r Source) (*Chain, error) {
+	if q.Kind != Values && (q.Kind != Overrides || q.Effective) {
+		return nil, invalid("kind: is %q: %q and %q are allowed, and of effective ones %q", q.Kind, Values, Overrides, Values)
+	}
+	if q.Lookup && !q.Effective {
+		return nil, conflict("Lookup path tracing can be done only for effective values")
+	}
+	at, f := s.target(q.Target)
+	if f == nil {
+		f = s.known(at)
+	}
+	if f != nil {
+		return nil, f
+	}
+	v := &view{s: s, r: r, m: r.Meter(), site: at, at: cmp.Or(q.Revision, s.head.Revision)}
+	if v.at > s.head.Revision {
+		return nil, notFound("revision %d: is not reached: 1 to %d are there", v.at, s.head.Revision)
+	}
+	c := &Chain{q: q, key: s.key}
+	own, err := v.asked(q)
+	if err != nil {
+		return nil, err
+	}
+	c.revision = v.at
+	if q.Effective {
+		c.own, err = v.stack(at.definition, map[string]*stack{}, map[string]*Fault{})
+	} else {
+		c.own = &stack{name: at.definition.Name, layers: []layered{{"", q.Kind, own}}, secrets: at.definition.Secrets, masks: at.definition.masks}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.version = own.version(); q.Kind == Overrides {
+		if own, err = v.half(at.place(), at.definition, Values); err != nil {
+			return nil, err
+		}
+		c.version = own.version()
+	}
+	c.etag, err = c.mark(v.m)
+	return c, err
+}
+
+// view is a site as of a revision.
+type view struct {
+	s    *State
+	r    Source // of a version or a revision that is not the newest
+	m    *configdb.Meter
+	site *site
+	at   uint64
+	// found is the half that was asked for by its version: it counts then, and need not be looked for.
+	found foundHalf
+}
+
+type foundHalf struct {
+	p      place
+	serial uint64 // of the definition
+	k      Kind
+	half
+}
+
+// half is the version of a half that counts then.
+func (v *view) half(p place, d *definition, k Kind) (half, error) {
+	if f := v.found; f.N != 0 && f.p == p && f.serial == d.serial && f.k == k {
+		return f.half, nil
+	}
+	n := v.site.environment.record(p, d.serial)
+	return v.s.halfAt(v.r, p, d, k, v.at, *n.half(k))
+}
+
+// asked is the half that a query is about. A version of it takes the view back to when it was written.
+func (v *view) asked(q Query) (half, error) {
+	p, d := v.site.place(), v.site.definition
+	if q.Version == 0 {
+		return v.half(p, d, q.Kind)
+	}
+	if q.Revision != 0 {
+		return half{}, invalid("version and revision: one of them is allowed")
+	}
+	n := v.site.environment.record(p, d.serial)
+	h, err := v.s.version(v.r, p, d, q.Kind, q.Version, *n.half(q.Kind))
+	v.at, v.found = h.Revision, foundHalf{p, d.serial, q.Kind, h}
+	return h, err
+}
+
+// maxStacks is how many resources one answer is made of.
+const maxStacks = 256
+
+// stack is what one resource has, and those that its templates name.
+func (v *view) stack(d *definition, others map[string]*stack, missing map[string]*Fault) (*stack, error) {
+	if len(others) > maxStacks {
+		return nil, tooLarge("template: it leads to more than %d resources: less is allowed", maxStacks)
+	}
+	if err := v.m.Spend(512, 64*len(v.s.definitions)); err != nil {
+		return nil, ofDocument(err, nil)
+	}
+	out := &stack{name: d.Name, content: d.content(v.at), secrets: d.Secrets, masks: d.masks, others: others, missing: missing}
+	if out.content.Form == formOpaque {
+		out.content = content{}
+	}
+	others[d.Name] = out
+	path := "/"
+	for i, p := range v.site.places {
+		if i > 0 {
+			l := v.site.levels[i-1]
+			path += l.Level + "/" + l.Value + "/"
+		}
+		for _, k := range []Kind{Values, Overrides} {
+			h, err := v.half(p, d, k)
+			if err != nil {
+				return nil, err
+			}
+			if h.SHA != "" {
+				out.layers = append(out.layers, layered{path, k, h})
+			}
+		}
+	}
+	for _, name := range out.content.References {
+		if others[name] != nil || missing[name] != nil {
+			continue
+		}
+		if err := v.m.Spend(256, 16*len(v.s.definitions)); err != nil {
+			return nil, ofDocument(err, nil)
+		}
+		other, f := v.s.resource(v.site.environment, Ref{Name: name})
+		if f != nil {
+			missing[name] = f
+			continue
+		}
+		if _, err := v.stack(other, others, missing); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// mark is the ETag.
+func (c *Chain) mark(m *configdb.Meter) (string, error) {
+	q := c.q
+	if !q.Effective && q.Key == nil {
+		return c.key.rawETag(q.Kind, c.own.layers[0].half, c.own.hidden(q.Reveal)), nil
+	}
+	var b strings.Builder
+	key, err := json.Marshal(q.Key)
+	if err != nil {
+		key = nil // of texts: never
+	}
+	fmt.Fprintf(&b, "%s effective=%t lookup=%t deep=%t key=%s\n", q.Kind, q.Effective, q.Lookup, q.Deep, key)
+	if err := c.own.mark(m, &b, q.Reveal); err != nil {
+		return "", err
+	}
+	return c.key.quoted(b.String()), nil
+}
+
+// secret says whether secrets are declared of what a stack is made of.
+func (t *stack) secret() bool {
+	for _, other := range t.others {
+		if len(other.secrets) > 0 {
+			return true
+		}
+	}
+	return len(t.secrets) > 0
+}
+
+// hidden are the secrets that count for a caller.
+func (t *stack) hidden(reveal bool) []string {
+	if reveal {
+		return nil
+	}
+	return t.secrets
+}
+
+// mark writes what a stack is made of.
+func (t *stack) mark(m *configdb.Meter, b *strings.Builder, reveal bool) error {
+	one := func(t *stack) {
+		without := t.masks
+		if reveal {
+			without = ""
+		}
+		fmt.Fprintf(b, "%q content %s without %s\n", t.name, t.content.SHA, without)
+		for _, l := range t.layers {
+			fmt.Fprintf(b, "%q %s %d %s\n", l.path, l.kind, l.half.N, l.half.SHA)
+		}
+	}
+	if err := m.Spend(markCost*(1+len(t.others)+len(t.missing)), 0); err != nil {
+		return ofDocument(err, nil)
+	}
+	one(t)
+	for _, name := range sortedKeys(t.others) {
+		if name != t.name {
+			one(t.others[name])
+		}
+	}
+	for _, name := range sortedKeys(t.missing) {
+		fmt.Fprintf(b, "%q %s\n", name, t.missing[name].Text)
+	}
+	return nil
+}
+
+// markCost is about what one resource takes in a mark.
+const markCost = 1 << 10
+
+// ETag names what the answer is made of, with quotes: the same on each replica and after a restart.
+func (c *Chain) ETag() string { return c.etag }
+
+// Unmodified is the answer without a body.
+func (c *Chain) Unmodified() Answer {
+	return Answer{Secret: c.own.secret(), ETag: c.etag, Version: c.version, Revision: c.revision}
+}
+
+// Answer computes the answer. Its faults are of kind Conflict: a key that is missing, a template
+// with a cycle.
+func (c *Chain) Answer(b Blobs) (Answer, error) {
+	doc, paths, err := c.document(b)
+	if err != nil {
+		return Answer{}, err
+	}
+	out := c.Unmodified()
+	out.Body, err = c.shown(b.Meter(), doc, paths)
+	return out, err
+}
+
+// Keys is keys/get on what the chain answers: a list of values, in the order of the paths.
+func (c *Chain) Keys(b Blobs, edit configdb.KeysEdit) (Answer, error) {
+	doc, _, err := c.document(b)
+	if err != nil {
+		return Answer{}, err
+	}
+	m := b.Meter()
+	text, err := m.JSON(doc)
+	if err != nil {
+		return Answer{}, ofDocument(err, nil)
+	}
+	found, err := m.Get(edit, text)
+	if err != nil {
+		return Answer{}, ofDocument(err, nil) // what it could show is masked already
+	}
+	out := c.Unmodified()
+	out.ETag = c.key.quoted(c.etag + string(encode(edit)))
+	out.Body, err = listed(m, found...)
+	return out, err
+}
+
+// listed is a list within a bound.
+func listed(m *configdb.Meter, values ...configdb.JSON) (configdb.JSON, error) {
+	size := len("[]")
+	for _, v := range values {
+		size += len(v) + 1
+	}
+	if err := m.Spend(3*size, size); err != nil { // it grows
+		return nil, ofDocument(err, nil)
+	}
+	return list(values...), nil
+}
+
+func list(values ...configdb.JSON) configdb.JSON {
+	out := configdb.JSON("[")
+	for i, v := range values {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, v...)
+	}
+	return append(out, ']')
+}
+
+// document is the whole answer, and the paths of the levels that won, in the order of its members.
+func (c *Chain) document(b Blobs) (configdb.Object, []string, error) {
+	if c.q.Effective {
+		return c.own.effective(b, c.q)
+	}
+	h := c.own.layers[0].half
+	if h.SHA == "" {
+		return configdb.Object{}, nil, nil
+	}
+	o, err := object(b, h)
+	if err != nil {
+		return configdb.Object{}, nil, err
+	}
+	o, err = mask(b.Meter(), o, c.own.hidden(c.q.Reveal))
+	return o, nil, err
+}
+
+func object(b Blobs, h half) (configdb.Object, error) {
+	m := b.Meter()
+	if err := m.Spend(2*h.Size, h.Size); err != nil { // packed too
+		return configdb.Object{}, ofDocument(err, nil)
+	}
+	v, err := b.Blob(h.SHA)
+	if err != nil {
+		return configdb.Object{}, fmt.Errorf("read content: %w", err)
+	}
+	o, err := m.Object(v)
+	if configdb.IsTooLarge(err) {
+		return o, ofDocument(err, nil)
+	}
+	if err != nil {
+		return o, fmt.Errorf("read content %s: %w", h.SHA, err)
+	}
+	return o, nil
+}
+
+// shown is the body of a document.
+func (c *Chain) shown(m *configdb.Meter, doc configdb.Object, paths []string) ([]byte, error) {
+	if c.q.Key != nil {
+		text, err := m.JSON(doc)
+		if err != nil {
+			return nil, ofDocument(err, nil)
+		}
+		v, err := m.At(text, c.q.Key)
+		if err != nil {
+			return nil, ofDocument(err, nil) // what it could show is masked already
+		}
+		if !c.q.Lookup {
+			return v, nil
+		}
+		for i, one := range doc.Members() {
+			if one.Key == c.q.Key[0] {
+				return listed(m, v, configdb.Quote(paths[i]))
+			}
+		}
+	}
+	if !c.q.Lookup {
+		text, err := m.JSON(doc)
+		return text, ofDocument(err, nil)
+	}
+	size := 0
+	for i, one := range doc.Members() {
+		if size += len(one.Key) + len(one.Value) + len(paths[i]) + 16; size > configdb.MaxAnswer {
+			return nil, tooLarge("the answer: has more than %d MiB with the levels of its keys: less at once is allowed", configdb.MaxAnswer>>20)
+		}
+	}
+	if err := m.Spend(3*size+64*doc.Len(), size); err != nil {
+		return nil, ofDocument(err, nil)
+	}
+	ms := make([]configdb.Member, doc.Len())
+	for i, one := range doc.Members() {
+		ms[i] = configdb.Member{Key: one.Key, Value: list(one.Value, configdb.Quote(paths[i]))}
+	}
+	return configdb.NewObject(ms).JSON(), nil
+}

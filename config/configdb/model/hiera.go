@@ -1,0 +1,114 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"edgespan/config/configdb"
+)
+
+// Hiera is what the answer to lookups over several resources is made of.
+type Hiera struct {
+	q        HieraQuery
+	revision uint64
+	stacks   []*stack // from the highest
+	etag     string
+}
+
+// Hiera finds what lookups are made of. Each resource counts as one source: its effective values.
+func (s *State) Hiera(q HieraQuery, m *configdb.Meter) (*Hiera, error) {
+	if len(q.Resources) > MaxResources || len(q.Keys) > MaxKeys {
+		return nil, tooLarge("lookup: of %d keys in %d resources: %d and %d are allowed", len(q.Keys), len(q.Resources), MaxKeys, MaxResources)
+	}
+	size := 0
+	for _, k := range q.Keys {
+		size += len(k)
+	}
+	if size > MaxKeyBytes {
+		return nil, tooLarge("lookup: the keys have %d bytes: %d are allowed", size, MaxKeyBytes)
+	}
+	at, f := s.site(q.Environment, q.Levels)
+	if f == nil {
+		f = s.known(at)
+	}
+	if f != nil {
+		return nil, f
+	}
+	h := &Hiera{q: q, revision: s.head.Revision}
+	v := &view{s: s, m: m, site: at, at: s.head.Revision} // the newest: nothing is read
+	var b strings.Builder
+	fmt.Fprintf(&b, "hiera %q %s\n", q.Keys, encode(q.Merge))
+	known := map[string]*stack{} // one may be there several times
+	for _, name := range q.Resources {
+		if t := known[name]; t != nil {
+			h.stacks = append(h.stacks, t)
+			fmt.Fprintf(&b, "%q again\n", name)
+			continue
+		}
+		d, f := s.resource(at.environment, Ref{Name: name})
+		if f != nil {
+			return nil, f
+		}
+		t, err := v.stack(d, map[string]*stack{}, map[string]*Fault{})
+		if err != nil {
+			return nil, err
+		}
+		if err := t.mark(m, &b, q.Reveal); err != nil {
+			return nil, err
+		}
+		known[name] = t
+		h.stacks = append(h.stacks, t)
+	}
+	h.etag = s.key.quoted(b.String())
+	return h, nil
+}
+
+// ETag names what the answer is made of, with quotes.
+func (h *Hiera) ETag() string { return h.etag }
+
+// Unmodified is the answer without a body.
+func (h *Hiera) Unmodified() Answer {
+	return Answer{Secret: slices.ContainsFunc(h.stacks, (*stack).secret), ETag: h.etag, Revision: h.revision}
+}
+
+// Answer computes the answer: an object with those of the keys that were found; without keys, all of the data, merged.
+func (h *Hiera) Answer(b Blobs) (Answer, error) {
+	m := b.Meter()
+	sources := make([]configdb.Object, len(h.stacks))
+	for i, t := range h.stacks {
+		if same := slices.Index(h.stacks, t); same < i {
+			sources[i] = sources[same]
+			continue
+		}
+		var err error
+		if sources[i], _, err = t.effective(b, Query{Reveal: h.q.Reveal}); err != nil {
+			return Answer{}, err
+		}
+	}
+	out := h.Unmodified()
+	if h.q.Keys == nil {
+		o, err := m.MergeData(h.q.Merge, sources)
+		if err == nil {
+			out.Body, err = m.JSON(o)
+		}
+		return out, ofDocument(err, nil)
+	}
+	var ms []configdb.Member
+	size, lookups := 0, m.LookupKeys(h.q.Merge, sources)
+	for _, key := range h.q.Keys {
+		v, found, err := lookups.Find(key)
+		if err != nil {
+			return Answer{}, ofDocument(err, nil)
+		}
+		if found {
+			if size += len(key) + len(v) + 4; size > configdb.MaxAnswer {
+				return Answer{}, tooLarge("the answer: has more than %d MiB: less keys at once are allowed", configdb.MaxAnswer>>20)
+			}
+			ms = append(ms, configdb.Member{Key: key, Value: v})
+		}
+	}
+	var err error
+	out.Body, err = m.JSON(configdb.NewObject(ms))
+	return out, ofDocument(err, nil)
+}

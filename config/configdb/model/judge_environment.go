@@ -1,0 +1,244 @@
+package model
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// attached are the serials of the components that an environment shall have.
+func (j *judge) attached(refs []Ref) ([]uint64, *Fault) {
+	if len(refs) > MaxLevels {
+		return nil, tooLarge("environment: has %d components: %d are allowed", len(refs), MaxLevels)
+	}
+	out := make([]uint64, 0, len(refs))
+	for _, r := range refs {
+		c, f := j.componentOf(r)
+		if f != nil {
+			return nil, f
+		}
+		if slices.Contains(out, c.serial) {
+			return nil, conflict("components of an environment: %d (%q) is there twice: duplicate key value violates unique constraint: once is allowed", c.ID, c.Name)
+		}
+		out = append(out, c.serial)
+	}
+	return out, nil
+}
+
+func (j *judge) componentOf(r Ref) (*component, *Fault) {
+	if r.Name == "" {
+		return j.s.component(r.ID)
+	}
+	for _, c := range j.s.components {
+		if c.Name == r.Name {
+			return c, nil
+		}
+	}
+	return nil, notFound("component %q: is not there", r.Name)
+}
+
+// levels are those of the names, the ones that an environment has already with their records.
+func (j *judge) levels(have []level, names []string) ([]level, *Fault) {
+	if len(names) > MaxLevels {
+		return nil, tooLarge("environment: has %d levels: %d are allowed", len(names), MaxLevels)
+	}
+	out := make([]level, 0, len(names))
+	for i, name := range names {
+		if f := checkLevelName(name); f != nil {
+			return nil, f
+		}
+		if slices.Contains(names[:i], name) {
+			return nil, conflict("hierarchy_levels: %q is there twice: duplicate key value violates unique constraint: once is allowed", name)
+		}
+		if at := slices.IndexFunc(have, func(l level) bool { return l.Name == name }); at >= 0 {
+			out = append(out, have[at])
+			continue
+		}
+		j.s.head.IDs.Level++
+		out = append(out, level{j.serial(), j.s.head.IDs.Level, name})
+	}
+	return out, nil
+}
+
+func (j *judge) createEnvironment(w CreateEnvironment) error {
+	if len(j.s.environments) >= MaxThings {
+		return tooLarge("environment: %d are allowed", MaxThings)
+	}
+	id, f := j.id("environment", w.ID, &j.s.head.IDs.Environment, j.s.byID.environments)
+	if f != nil {
+		return f
+	}
+	e := environment{serial: j.serial(), ID: id, Nodes: w.Nodes}
+	if e.Components, f = j.attached(w.Components); f != nil {
+		return f
+	}
+	if e.Levels, f = j.levels(nil, w.Levels); f != nil {
+		return f
+	}
+	j.written.ID = id
+	j.changed(Change{What: "environment", Did: "created", ID: id, Environment: id})
+	return j.put(serialKey(folderEnvironments, e.serial), &e)
+}
+
+func (j *judge) editEnvironment(w EditEnvironment) error {
+	was, f := j.s.environment(w.ID)
+	if f != nil {
+		return f
+	}
+	next := *was
+	if w.Components != nil {
+		if next.Components, f = j.attached(*w.Components); f != nil {
+			return f
+		}
+	}
+	if w.Levels != nil {
+		if next.Levels, f = j.levels(was.Levels, *w.Levels); f != nil {
+			return f
+		}
+	}
+	if w.SelfRegistration != nil {
+		next.SelfRegistration = *w.SelfRegistration
+	}
+	if w.StrictNodes != nil {
+		next.StrictNodes = *w.StrictNodes
+	}
+	if slices.Equal(next.Components, was.Components) && slices.Equal(next.Levels, was.Levels) && next.Nodes == was.Nodes {
+		return nil
+	}
+	j.changed(Change{What: "environment", Did: "changed", ID: was.ID, Environment: was.ID})
+	for _, l := range next.Levels {
+		if !slices.Contains(was.Levels, l) {
+			j.changed(Change{What: "level", Did: "created", ID: l.ID, Name: l.Name, Environment: was.ID})
+		}
+	}
+	for _, l := range was.Levels {
+		if !slices.Contains(next.Levels, l) {
+			j.changed(Change{What: "level", Did: "deleted", ID: l.ID, Name: l.Name, Environment: was.ID})
+		}
+	}
+	return j.put(serialKey(folderEnvironments, was.serial), &next)
+}
+
+func (j *judge) deleteEnvironment(w DeleteEnvironment) error {
+	e, f := j.s.environment(w.ID)
+	if f != nil {
+		return f
+	}
+	j.changed(Change{What: "environment", Did: "deleted", ID: e.ID, Environment: e.ID})
+	return j.remove(serialKey(folderEnvironments, e.serial))
+}
+
+func (j *judge) renameLevel(w RenameLevel) error {
+	was, f := j.s.environment(w.Environment)
+	if f != nil {
+		return f
+	}
+	l, f := was.levelOf(w.Level)
+	if f != nil {
+		return f
+	}
+	if f := checkLevelName(w.Name); f != nil {
+		return f
+	}
+	if l.Name == w.Name {
+		return nil
+	}
+	if slices.Contains(was.levelNames(), w.Name) {
+		return conflict("level %q: is one of environment %d already: duplicate key value violates unique constraint: another name is allowed", w.Name, was.ID)
+	}
+	next := *was
+	next.Levels = slices.Clone(was.Levels)
+	at := slices.Index(was.Levels, *l)
+	next.Levels[at].Name = w.Name
+	j.changed(Change{What: "level", Did: "changed", ID: l.ID, Name: w.Name, Environment: was.ID})
+	return j.put(serialKey(folderEnvironments, was.serial), &next)
+}
+
+func (j *judge) putNode(w PutNode) error {
+	e, f := j.s.environment(w.Environment)
+	if f != nil {
+		return f
+	}
+	n := w.Node
+	for i, name := range []string{n.ID, n.FQDN, n.Certname} {
+		if name == "" && i > 0 {
+			continue
+		}
+		if f := checkValue("name of a node", name); f != nil {
+			return f
+		}
+		if of, known := e.node(name); known && of != n.ID {
+			return conflict("node %q: %q is a name of node %q already: another one is allowed", n.ID, name, of)
+		}
+		if i > 0 && name != n.ID && e.hasRecords(name) {
+			return conflict("node %q: %q has records of its own: a name that has none is allowed", n.ID, name)
+		}
+	}
+	was, known := e.nodes.get(n.ID)
+	next := nodeValue{n.FQDN, n.Certname, was.Levels, byAdmin}
+	if n.Undeclared {
+		next.By = byUpload
+		if known && was.declared(n.ID) {
+			next.By = was.By // an earlier release did not keep whose word it was: the node's own does not settle it
+		}
+	}
+	if n.Levels != nil {
+		if next.Levels, f = e.declared(n.Levels); f != nil {
+			return f
+		}
+	}
+	if known && (was.By == next.By || !was.declared(n.ID) && next.By == byUpload) && was.FQDN == next.FQDN && was.Certname == next.Certname && maps.Equal(was.Levels, next.Levels) {
+		return nil
+	}
+	did := "created"
+	if known {
+		did = "changed"
+	} else {
+		j.written.Registered = n.ID
+	}
+	j.changed(Change{What: "node", Did: did, Name: n.ID, Environment: e.ID})
+	return j.put(nodeKey(e.serial, n.ID), next)
+}
+
+// declared are the values of levels that a node shall have, by the serials of the levels.
+func (e *environment) declared(levels map[string]string) (map[uint64]string, *Fault) {
+	out := make(map[uint64]string, len(levels))
+	for _, name := range sortedKeys(levels) {
+		l, f := e.levelOf(Ref{Name: name})
+		if name == "" || f != nil {
+			return nil, invalid("levels of a node: %q is not a level of environment %d: %s are allowed", name, e.ID, strings.Join(e.levelNames(), ", "))
+		}
+		if ofNodes(name) {
+			return nil, invalid("levels of a node: %q is that of the nodes themselves: the others of environment %d are allowed", name, e.ID)
+		}
+		if f := checkValue("value of level "+name, levels[name]); f != nil {
+			return nil, f
+		}
+		out[l.Serial] = levels[name]
+	}
+	return out, nil
+}
+
+// hasRecords says whether something was written below a node's name.
+func (e *environment) hasRecords(node string) bool {
+	for _, l := range e.Levels {
+		if _, there := e.places.get(placeOf(e.serial, l.Serial, node).name()); there && ofNodes(l.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// deleteNode forgets that a node is registered. Its records stay, for the day on which it is again.
+func (j *judge) deleteNode(w DeleteNode) error {
+	e, f := j.s.environment(w.Environment)
+	if f != nil {
+		return f
+	}
+	id, known := e.node(w.ID)
+	if !known {
+		return notFound("node %q: is not registered in environment %d", w.ID, w.Environment)
+	}
+	j.changed(Change{What: "node", Did: "deleted", Name: id, Environment: e.ID})
+	return j.remove(nodeKey(e.serial, id))
+}

@@ -1,0 +1,279 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+
+	"edgespan/config/configdb"
+	"edgespan/config/kv"
+)
+
+// get reads keys, those of a write that is not in its place yet as they will be.
+func (s *State) get(r Source, keys []kv.Key) ([]kv.Entry, error) {
+	out := make([]kv.Entry, 0, len(keys))
+	for batch := range slices.Chunk(keys, kv.MaxOps) {
+		entries, err := r.Get(batch...)
+		if err != nil {
+			return nil, fmt.Errorf("read the facts: %w", err)
+		}
+		out = append(out, entries...)
+	}
+	for i, k := range keys {
+		if v, is := s.overlay[k]; is {
+			out[i] = kv.Entry{Key: k, Value: v, ModRevision: s.at}
+		}
+	}
+	return out, nil
+}
+
+// versions reads versions of a half; one that is no longer kept has the zero half.
+func (s *State) versions(r Source, p place, d *definition, k Kind, numbers []uint64) ([]half, error) {
+	keys := make([]kv.Key, len(numbers))
+	for i, n := range numbers {
+		keys[i] = p.versionKey(k, d.serial, n)
+	}
+	entries, err := s.get(r, keys)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]half, len(numbers))
+	if err := r.Meter().Spend(1024*len(entries), 4096*len(entries)); err != nil {
+		return nil, ofDocument(err, nil)
+	}
+	for i, e := range entries {
+		if e.Value != nil {
+			if out[i], err = decode[half](e.Key, e.Value); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// version is one version of a half, whose newest is given. Removals have no number: the key of a version is as many
+// behind its number as there were before it.
+func (s *State) version(r Source, p place, d *definition, k Kind, n uint64, newest half) (half, error) {
+	if n > newest.version() {
+		return half{}, notFound("version %d of the %s of %q: is not there: %d is the newest", n, k, d.Name, newest.version())
+	}
+	upTo := func(h half) bool { return h.version() < n || h.version() == n && h.SHA != "" }
+	h, err := s.last(r, p, d, k, n, min(n+newest.Removals+1, newest.N), newest, upTo)
+	if err == nil && h.version() != n {
+		return half{}, notFound("version %d of the %s of %q: is no longer kept", n, k, d.Name)
+	}
+	return h, err
+}
+
+// halfAt is what a half was as of a revision, the zero one if there was none; the newest is given.
+func (s *State) halfAt(r Source, p place, d *definition, k Kind, at uint64, newest half) (half, error) {
+	return s.last(r, p, d, k, 1, newest.N, newest, func(h half) bool { return h.Revision <= at })
+}
+
+// probes is how many versions are read at once: of ten thousand, two rounds find one.
+const probes = 100
+
+// last is the newest of which something is true, which is so of all before it: the newest of all, which is given, or one with an N
+// from low on, below high; the zero one if there is none.
+func (s *State) last(r Source, p place, d *definition, k Kind, low, high uint64, newest half, is func(half) bool) (half, error) {
+	if is(newest) {
+		return newest, nil
+	}
+	var best half
+	for low < high { // it is below high, and not below low unless there is none
+		step := (high - low + probes - 1) / probes
+		var numbers []uint64
+		for n := low; n < high; n += step {
+			numbers = append(numbers, n)
+		}
+		found, err := s.versions(r, p, d, k, numbers)
+		if err != nil {
+			return half{}, err
+		}
+		low, high = narrow(numbers, found, high, is, &best)
+	}
+	return best, nil
+}
+
+// narrow is the range that is left: behind the last of which something is true, below the one after it. What is no
+// longer kept is older than what is.
+func narrow(numbers []uint64, found []half, high uint64, is func(half) bool, best *half) (uint64, uint64) {
+	for i := len(numbers) - 1; i >= 0; i-- {
+		if !is(found[i]) {
+			high = numbers[i]
+			continue
+		}
+		if found[i].N > best.N {
+			*best = found[i]
+		}
+		return numbers[i] + 1, high
+	}
+	return high, high
+}
+
+// Versions are those of a half of a record, the newest first, and before each its removal, if it was removed: fewer than the
+// limit if their records are large.
+func (s *State) Versions(q VersionsQuery, r Source) ([]Version, error) {
+	if q.Kind != Values && q.Kind != Overrides {
+		return nil, invalid("kind: is %q: %q and %q are allowed", q.Kind, Values, Overrides)
+	}
+	at, f := s.target(q.Target)
+	if f == nil {
+		f = s.known(at)
+	}
+	if f != nil {
+		return nil, f
+	}
+	n := at.environment.record(at.place(), at.definition.serial)
+	newest := *n.half(q.Kind)
+	if q.Before != 0 {
+		older := func(h half) bool { return h.version() < q.Before }
+		var err error
+		if newest, err = s.last(r, at.place(), at.definition, q.Kind, q.Before-1, min(q.Before+newest.Removals, newest.N), newest, older); err != nil {
+			return nil, err
+		}
+	}
+	out, next := []Version{}, newest.N
+	for there := 0; next > 0 && (q.Limit == 0 || there < q.Limit); {
+		var numbers []uint64
+		for ; next > 0 && len(numbers) < pageOfRecords && (q.Limit == 0 || there+len(numbers) < q.Limit); next-- {
+			numbers = append(numbers, next)
+		}
+		found, err := s.versions(r, at.place(), at.definition, q.Kind, numbers)
+		if err != nil {
+			return nil, err
+		}
+		found = slices.DeleteFunc(found, func(h half) bool { return h.N == 0 })
+		more, err := s.signed(r, found)
+		if len(out) > 0 && isTooLarge(err) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range more {
+			if !v.Removed {
+				there++
+			}
+		}
+		if out = append(out, more...); len(found) < len(numbers) || enough(r) {
+			break // those before are no longer kept, or another answer's
+		}
+	}
+	return out, nil
+}
+
+// signed says who wrote versions, and when.
+func (s *State) signed(r Source, hs []half) ([]Version, error) {
+	numbers := make([]uint64, len(hs))
+	for i, h := range hs {
+		numbers[i] = h.Revision
+	}
+	records, err := s.readRecords(r, numbers)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Version, len(hs))
+	for i, h := range hs {
+		by := records[i]
+		out[i] = Version{h.version(), h.Revision, by.Time, by.Author, by.Message, s.key.digest(h.SHA), h.Size, h.SHA == ""}
+		if h.SHA == "" {
+			out[i].Number = 0
+		}
+	}
+	return out, nil
+}
+
+// readRecords reads the records of revisions; one that is no longer kept has no revision.
+func (s *State) readRecords(r Source, numbers []uint64) ([]Record, error) {
+	keys := make([]kv.Key, len(numbers))
+	for i, n := range numbers {
+		keys[i] = revisionKey(n)
+	}
+	entries, err := s.get(r, keys)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Record, len(numbers))
+	for i := range numbers {
+		e := entries[i]
+		if e.Value == nil { // it was pruned
+			if err := r.Meter().Spend(256, 4096); err != nil {
+				return nil, ofDocument(err, nil)
+			}
+			out[i] = Record{Author: "somebody"}
+			continue
+		}
+		if out[i], err = decodeRecord(r.Meter(), e.Key, e.Value); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func decodeRecord(m *configdb.Meter, k kv.Key, value []byte) (Record, error) {
+	text, err := unpackText(value)
+	if err != nil {
+		return Record{}, fmt.Errorf("read %s: %w", k, err)
+	}
+	if err := m.Spend(4*len(text), 16*len(text)+4096); err != nil {
+		return Record{}, ofDocument(err, nil)
+	}
+	return decode[Record](k, text)
+}
+
+// RecordOf is the record of a revision that an event of the store wrote, if it is one.
+func RecordOf(e kv.Event) (Record, bool, error) {
+	if e.Kind != kv.EventPut || !kv.Prefix(folderRevisions).Has(e.Entry.Key) {
+		return Record{}, false, nil
+	}
+	r, err := decodeRecord(nil, e.Entry.Key, e.Entry.Value)
+	return r, err == nil, err
+}
+
+// pageOfRecords is how many records are read at once: few, since one may be large.
+const pageOfRecords = 16
+
+// enough says that an answer has become long: whoever wants more asks for what is before.
+func enough(r Source) bool {
+	made, looked := r.Meter().Used()
+	return made > configdb.MaxMade/4 || looked > configdb.MaxLooked/4
+}
+
+// Records are revisions of the facts, the newest first: fewer than the limit if they are large.
+func (s *State) Records(q RecordsQuery, r Source) ([]Record, error) {
+	next := s.head.Revision
+	if q.Before != 0 {
+		next = min(next, q.Before-1)
+	}
+	out := []Record{}
+	for next > 0 && (q.Limit == 0 || len(out) < q.Limit) {
+		var numbers []uint64
+		for ; next > 0 && len(numbers) < pageOfRecords; next-- {
+			numbers = append(numbers, next)
+		}
+		found, err := s.readRecords(r, numbers)
+		if len(out) > 0 && isTooLarge(err) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, record := range found {
+			if record.Revision == 0 {
+				continue
+			}
+			about := func(c Change) bool { return c.Environment == q.Environment }
+			if (q.Environment == 0 || slices.ContainsFunc(record.Changes, about)) && (q.Limit == 0 || len(out) < q.Limit) {
+				out = append(out, s.key.Show(record))
+			}
+		}
+		switch {
+		case !enough(r) || next == 0:
+		case len(out) == 0:
+			return nil, tooLarge("history: has nothing of environment %d from revision %d on: before=%d finds what is older", q.Environment, next+1, next+1)
+		default:
+			return out, nil
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,183 @@
+package model
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+func (s *State) environment(id int64) (*environment, *Fault) {
+	if e := s.environments[s.byID.environments[id]]; e != nil {
+		return e, nil
+	}
+	return nil, notFound("environment %d: is not there", id)
+}
+
+func (s *State) component(id int64) (*component, *Fault) {
+	if c := s.components[s.byID.components[id]]; c != nil {
+		return c, nil
+	}
+	return nil, notFound("component %d: is not there", id)
+}
+
+func (s *State) definition(id int64) (*definition, *Fault) {
+	if d := s.definitions[s.byID.definitions[id]]; d != nil {
+		return d, nil
+	}
+	return nil, notFound("resource_definition %d: is not there", id)
+}
+
+// resource is the definition that is meant in an environment: only those of its components count. Two of one name
+// need their ids: which of the components goes before the other is said nowhere.
+func (s *State) resource(e *environment, r Ref) (*definition, *Fault) {
+	if r.Name == "" {
+		d, f := s.definition(r.ID)
+		if f != nil || !e.has(d) {
+			return nil, notFound("resource_definition not found by %d in environment %d", r.ID, e.ID)
+		}
+		return d, nil
+	}
+	var found []*definition
+	for _, d := range s.definitions {
+		if d.Name == r.Name && e.has(d) {
+			found = append(found, d)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, notFound("resource_definition not found by %s in environment %d", r.Name, e.ID)
+	case 1:
+		return found[0], nil
+	}
+	slices.SortFunc(found, func(a, b *definition) int { return int(a.ID - b.ID) })
+	ids := make([]string, len(found))
+	for i, d := range found {
+		ids[i] = strconv.FormatInt(d.ID, 10)
+	}
+	return nil, conflict("resource_definition %q in environment %d: is the name of %s: an id is allowed", r.Name, e.ID, strings.Join(ids, " and of "))
+}
+
+// has says whether a definition is one of an environment's components.
+func (e *environment) has(d *definition) bool {
+	return d.Component != 0 && slices.Contains(e.Components, d.Component)
+}
+
+func (e *environment) levelNames() []string {
+	out := make([]string, len(e.Levels))
+	for i, l := range e.Levels {
+		out[i] = l.Name
+	}
+	return out
+}
+
+func (e *environment) levelOf(r Ref) (*level, *Fault) {
+	for i, l := range e.Levels {
+		if r.Name != "" && l.Name == r.Name || r.Name == "" && l.ID == r.ID {
+			return &e.Levels[i], nil
+		}
+	}
+	if r.Name != "" {
+		return nil, notFound("level %q: is not one of environment %d, whose levels are %s", r.Name, e.ID, strings.Join(e.levelNames(), ", "))
+	}
+	return nil, notFound("level %d: is not one of environment %d", r.ID, e.ID)
+}
+
+// ofNodes says whether the values of a level are nodes.
+func ofNodes(name string) bool { return name == "nodes" || name == "node" }
+
+// node is the id of a node of any name.
+func (e *environment) node(name string) (string, bool) {
+	if _, there := e.nodes.get(name); there {
+		return name, true
+	}
+	return e.aliases.get(name)
+}
+
+// site is a target as the state has it.
+type site struct {
+	environment *environment
+	levels      []LevelValue // with the ids of nodes
+	places      []place      // the root first
+	definition  *definition
+	stranger    string // the node that is not known there though it must be
+	unknown     string // the node that is not known there
+}
+
+func (t *site) place() place { return t.places[len(t.places)-1] }
+
+// at finds the places of a target.
+func (s *State) site(environment int64, levels []LevelValue) (*site, *Fault) {
+	e, f := s.environment(environment)
+	if f != nil {
+		return nil, f
+	}
+	if len(levels) > len(e.Levels) {
+		asked := make([]string, len(levels))
+		for i, l := range levels {
+			asked[i] = l.Level
+		}
+		return nil, notFound("Levels %s can't be matched with environment %d levels: %s", pythonList(asked), e.ID, pythonList(e.levelNames()))
+	}
+	t := &site{environment: e, levels: slices.Clone(levels), places: make([]place, 1, len(levels)+1)}
+	t.places[0] = placeOf(e.serial, 0, "")
+	for i, l := range levels {
+		if l.Level != e.Levels[i].Name {
+			return nil, notFound("Unexpected level name '%s'. Expected '%s'.", l.Level, e.Levels[i].Name)
+		}
+		if f := checkValue("value of level "+l.Level, l.Value); f != nil {
+			return nil, f
+		}
+		if ofNodes(l.Level) {
+			if id, known := e.node(l.Value); known {
+				t.levels[i].Value = id
+			} else {
+				t.unknown = l.Value
+			}
+		}
+		t.places = append(t.places, placeOf(e.serial, e.Levels[i].Serial, t.levels[i].Value))
+	}
+	if e.StrictNodes {
+		t.stranger = t.unknown
+	}
+	return t, nil
+}
+
+// elsewhere is an environment that knows a node.
+func (s *State) elsewhere(node string) int64 {
+	var at int64
+	for _, e := range s.environments {
+		if _, known := e.node(node); known && (at == 0 || e.ID < at) {
+			at = e.ID
+		}
+	}
+	return at
+}
+
+// known is the fault of a target below a node that must be registered and is not.
+func (s *State) known(t *site) *Fault {
+	if t.stranger == "" {
+		return nil
+	}
+	if at := s.elsewhere(t.stranger); at != 0 {
+		return notFound("node %q: is not assigned to environment %d but to %d", t.stranger, t.environment.ID, at)
+	}
+	return notFound("node %q: is not registered in environment %d", t.stranger, t.environment.ID)
+}
+
+// target finds one resource at one place.
+func (s *State) target(t Target) (*site, *Fault) {
+	at, f := s.site(t.Environment, t.Levels)
+	if f != nil {
+		return nil, f
+	}
+	at.definition, f = s.resource(at.environment, t.Resource)
+	return at, f
+}
+
+// record is what a place has of a definition now.
+func (e *environment) record(p place, definition uint64) now {
+	if rs, there := e.places.get(p.name()); there {
+		return rs.m[definition]
+	}
+	return now{}
+}

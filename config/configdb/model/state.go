@@ -1,0 +1,248 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+
+	"edgespan/config/kv"
+)
+
+// State is all that the facts are at one revision of them, but for content and older versions: which
+// components, definitions, environments, levels and nodes there are, and the newest version of
+// each record. Nobody changes it, however long it is kept; the next one shares with it what did not
+// change.
+type State struct {
+	head headValue
+	at   kv.Revision // of the store, that wrote the head
+	seen kv.Revision
+
+	components   map[uint64]*component // by serial
+	definitions  map[uint64]*definition
+	environments map[uint64]*environment
+	byID         *index
+	key          Key // of digests
+
+	sets    map[string]map[int]setPart // that lie in the store
+	overlay map[kv.Key][]byte          // what the set that the head names puts
+}
+
+// index has the serials of what a caller names by id.
+type index struct{ components, definitions, environments map[int64]uint64 }
+
+func newState() *State {
+	return &State{
+		components: map[uint64]*component{}, definitions: map[uint64]*definition{}, environments: map[uint64]*environment{},
+		byID: &index{map[int64]uint64{}, map[int64]uint64{}, map[int64]uint64{}}, sets: map[string]map[int]setPart{},
+	}
+}
+
+// Seen is the revision of the store up to which the state has seen everything.
+func (s *State) Seen() kv.Revision { return s.seen }
+
+// Head is the revision of the store that wrote HeadKey as the state knows it; 0: never written. A
+// state is as new as every acknowledged write if the store says the same of the key now.
+func (s *State) Head() kv.Revision { return s.at }
+
+// Revision is that of the facts: it counts their writes.
+func (s *State) Revision() uint64 { return s.head.Revision }
+
+// OfNodes are the bytes that nodes have uploaded of themselves, their newest versions alone.
+func (s *State) OfNodes() (size int64) {
+	for _, e := range s.environments {
+		size += e.own
+	}
+	return size
+}
+
+// pageSize is how many keys are read at once.
+const pageSize = 1000
+
+// Load reads the state from the store: what it needs, all as of one revision of the store. A store
+// that was compacted meanwhile answers kv.ErrCompacted: load again.
+func Load(r Reader) (*State, error) {
+	d := newState().draft()
+	// In this order: what lies in something that is not there is out of sight.
+	for _, below := range []kv.Prefix{folderSets, folderComponents, folderDefinitions, folderEnvironments, folderNodes, folderPaths, folderNow} {
+		for o := (kv.ListOptions{Limit: pageSize, At: d.s.seen}); ; {
+			page, err := r.List(below, o)
+			if err != nil {
+				return nil, fmt.Errorf("load the facts: %w", err)
+			}
+			if d.s.seen, o.At = page.Revision, page.Revision; page.Revision == 0 {
+				return d.s, nil // nothing was ever written
+			}
+			for _, e := range page.Entries {
+				if err := d.apply(e.Key, e.Value); err != nil {
+					return nil, fmt.Errorf("load the facts: %w", err)
+				}
+				o.After = e.Key
+			}
+			if !page.More {
+				break
+			}
+		}
+	}
+	page, err := r.List(Below, kv.ListOptions{At: d.s.seen, Limit: 1, After: "facts/hea"})
+	if err != nil {
+		return nil, fmt.Errorf("load the facts: %w", err)
+	}
+	for _, e := range page.Entries {
+		if e.Key == HeadKey() {
+			if err := d.apply(e.Key, e.Value); err != nil {
+				return nil, fmt.Errorf("load the facts: %w", err)
+			}
+			d.s.at = e.ModRevision
+		}
+	}
+	return d.s, nil
+}
+
+// Follow is the state after what one transaction of the store changed below Below, whoever wrote it.
+// Batches come in their order; one that a state has from its own Plan already does no harm.
+func (s *State) Follow(b kv.Batch) (*State, error) {
+	d := s.draft()
+	for _, e := range b.Events {
+		// What is older than the head is in the state, but for what others prepare.
+		if b.Revision <= s.at && !kv.Prefix(folderSets).Has(e.Entry.Key) {
+			continue
+		}
+		var value []byte
+		if e.Kind == kv.EventPut {
+			value = e.Entry.Value
+		}
+		if e.Entry.Key == HeadKey() {
+			continue
+		}
+		if err := d.apply(e.Entry.Key, value); err != nil {
+			return nil, fmt.Errorf("follow the facts: %w", err)
+		}
+	}
+	for _, e := range b.Events { // the last, since it may name a set
+		if e.Entry.Key == HeadKey() && e.Kind == kv.EventPut && b.Revision > s.at {
+			if err := d.apply(HeadKey(), e.Entry.Value); err != nil {
+				return nil, fmt.Errorf("follow the facts: %w", err)
+			}
+			d.s.at = b.Revision
+		}
+	}
+	d.s.seen = max(s.seen, b.Revision)
+	return d.s, nil
+}
+
+// Passed is the state of a store that has come to a revision without a change below Below.
+func (s *State) Passed(r kv.Revision) *State {
+	next := *s
+	next.seen = max(s.seen, r)
+	return &next
+}
+
+// draft is a state under construction.
+type draft struct {
+	s  *State
+	by *token
+
+	ownModel bool
+}
+
+func (s *State) draft() *draft {
+	next := *s
+	return &draft{s: &next, by: &token{}}
+}
+
+// model makes the maps of the model ones that the draft may change.
+func (d *draft) model() {
+	if d.ownModel {
+		return
+	}
+	d.ownModel = true
+	s := d.s
+	s.components, s.definitions, s.environments = maps.Clone(s.components), maps.Clone(s.definitions), maps.Clone(s.environments)
+	s.byID = &index{maps.Clone(s.byID.components), maps.Clone(s.byID.definitions), maps.Clone(s.byID.environments)}
+}
+
+// environment is one that the draft may change, nil if it is not there.
+func (d *draft) environment(serial uint64) *environment {
+	e := d.s.environments[serial]
+	if e == nil || e.by == d.by {
+		return e
+	}
+	d.model()
+	next := *e
+	next.by = d.by
+	d.s.environments[serial] = &next
+	return &next
+}
+
+// apply brings into the state what a key has now; no value is a key that is gone. Keys that a state
+// doesn't have, and what lies in something that is not there, change nothing.
+func (d *draft) apply(k kv.Key, value []byte) error {
+	switch {
+	case k == HeadKey():
+		return d.applyHead(value)
+	case kv.Prefix(folderComponents).Has(k):
+		return d.applyComponent(k, value)
+	case kv.Prefix(folderDefinitions).Has(k):
+		return d.applyDefinition(k, value)
+	case kv.Prefix(folderEnvironments).Has(k):
+		return d.applyEnvironment(k, value)
+	case kv.Prefix(folderNodes).Has(k):
+		return d.applyNode(k, value)
+	case kv.Prefix(folderNow).Has(k):
+		return d.applyNow(k, value)
+	case kv.Prefix(folderPaths).Has(k):
+		return d.applyPath(k, value)
+	case kv.Prefix(folderSets).Has(k):
+		return d.applySet(k, value)
+	}
+	return nil
+}
+
+func (d *draft) applyHead(value []byte) error {
+	head, err := decode[headValue](HeadKey(), value)
+	if err != nil {
+		return err
+	}
+	named := head.Set != "" && (d.s.head.Set != head.Set || d.s.overlay == nil)
+	if d.s.head = head; head.Set == "" {
+		d.s.overlay = nil
+	}
+	if !named {
+		return nil
+	}
+	d.s.overlay = map[kv.Key][]byte{}
+	for i := range head.Parts {
+		for _, op := range d.s.sets[head.Set][i].Ops { // a part that is not there is in its place already
+			d.s.overlay[op.Key] = op.Value
+			if err := d.apply(op.Key, op.Value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (d *draft) applySet(k kv.Key, value []byte) error {
+	s := segments(k, folderSets, 2)
+	if s == nil {
+		return nil
+	}
+	n, err := strconv.ParseUint(s[1], 16, 32)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", k, err)
+	}
+	d.s.sets = maps.Clone(d.s.sets)
+	parts := maps.Clone(d.s.sets[s[0]])
+	if delete(parts, int(n)); value != nil {
+		if parts == nil {
+			parts = map[int]setPart{}
+		}
+		if parts[int(n)], err = decode[setPart](k, value); err != nil {
+			return err
+		}
+	}
+	if d.s.sets[s[0]] = parts; len(parts) == 0 {
+		delete(d.s.sets, s[0])
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+package model
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+
+	"edgespan/config/configdb"
+	"edgespan/config/kv"
+)
+
+// look finds out which contents of writes the store has already, with few questions.
+func (p *planner) look(entries []Pending) error {
+	var names []string
+	for _, e := range entries {
+		if len(names) > kv.MaxOps && len(e.names()) > 1 {
+			break // it will be another plan's
+		}
+		names = append(names, e.names()...)
+	}
+	slices.Sort(names)
+	return p.ask(slices.Compact(names))
+}
+
+// names are those of the contents that a write brings.
+func (e Pending) names() []string { return namesOf(e.Write) }
+
+func namesOf(w Write) (out []string) {
+	var v configdb.JSON
+	switch w := w.(type) {
+	case Put:
+		v = w.Value
+	case Bulk:
+		for _, one := range w.Writes {
+			out = append(out, namesOf(one)...)
+		}
+	}
+	if v != nil {
+		out = append(out, shaOf(v))
+	}
+	return out
+}
+
+// ask asks the store whether it has contents.
+func (p *planner) ask(names []string) error {
+	keys := make([]kv.Key, len(names))
+	for i, sha := range names {
+		keys[i] = blobKey(sha, 0)
+	}
+	for batch := range slices.Chunk(keys, getBatch) {
+		entries, err := p.src.Get(batch...)
+		if err != nil {
+			return fmt.Errorf("plan: %w", err)
+		}
+		for i, e := range entries {
+			p.stored[names[i]] = e.Exists()
+		}
+		names = names[len(batch):]
+	}
+	return nil
+}
+
+// getBatch is how many chunks of contents are read at once: 100 of 10 KB.
+const getBatch = 100
+
+// missing are the operations that store what is not stored.
+func (p *planner) missing(names []string) ([]kv.Op, error) {
+	var unknown []string
+	for _, sha := range names {
+		if _, known := p.stored[sha]; !known {
+			unknown = append(unknown, sha)
+		}
+	}
+	if err := p.ask(unknown); err != nil {
+		return nil, err
+	}
+	var ops []kv.Op
+	for _, sha := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		if !p.stored[sha] {
+			ops = append(ops, blobOps(sha, p.fresh[sha])...)
+		}
+	}
+	return ops, nil
+}
+
+// take puts a write into the transaction, if it fits.
+func (p *planner) take(j *judge, record []byte, blobs []kv.Op) bool {
+	order, ops := slices.Clone(p.order), maps.Clone(p.ops)
+	for _, k := range append(slices.Clone(j.order), revisionKey(j.revision)) {
+		if _, is := ops[k]; !is {
+			order = append(order, k)
+		}
+		ops[k] = j.ops[k]
+	}
+	ops[revisionKey(j.revision)] = record
+	before := *p
+	p.order, p.ops, p.blobs = order, ops, slices.Concat(p.blobs, blobs)
+	if fits(p.last(p.s.at, j.s.head)) {
+		return true
+	}
+	*p = before
+	return false
+}
+
+func fits(t kv.Txn) bool { return len(t.Then) <= kv.MaxOps && t.Size() <= kv.MaxSize }
+
+// last is the transaction that moves the head.
+func (p *planner) last(at kv.Revision, head headValue) kv.Txn {
+	txn := moving(at)
+	txn.Then = append(txn.Then, p.blobs...)
+	for _, k := range p.order {
+		if v := p.ops[k]; v == nil {
+			txn.Then = append(txn.Then, kv.Delete(k))
+		} else {
+			txn.Then = append(txn.Then, kv.Put(k, v))
+		}
+	}
+	txn.Then = append(txn.Then, kv.Put(HeadKey(), encode(head)))
+	return txn
+}
+
+// partSize leaves room in a transaction for a part, or for what is in it.
+const (
+	partSize = kv.MaxSize / 2
+	partOps  = kv.MaxOps - 8
+)
+
+// large plans a write that does not fit into one transaction: contents first, where nobody sees them; then, if
+// its other keys are too many, these as parts of a set; and the head, which makes it visible.
+func (p *planner) large(j *judge, record []byte, blobs []kv.Op) {
+	p.plan.Txns = grouped(blobs)
+	small := *p
+	small.blobs = nil
+	if small.take(j, record, nil) {
+		p.plan.Txns = append(p.plan.Txns, small.last(p.s.at, j.s.head))
+		return
+	}
+	sum := sha256.Sum256(fmt.Appendf(record, " after %d", p.s.at))
+	id := hex.EncodeToString(sum[:16])
+	parts := map[int]setPart{}
+	var puts []kv.Op
+	size, part := 0, setPart{}
+	for i, k := range j.order {
+		op := setOp{k, j.ops[k]}
+		size += 400 + 3*len(k) + len(op.Value)
+		if part.Ops = append(part.Ops, op); i+1 == len(j.order) || len(part.Ops) == partOps || size > partSize/2 {
+			puts = append(puts, kv.Put(setKey(id, len(parts)), encode(part)))
+			parts[len(parts)] = part
+			size, part = 0, setPart{}
+		}
+	}
+	p.plan.Txns = append(p.plan.Txns, grouped(puts)...)
+	j.s.head.Set, j.s.head.Parts = id, len(parts)
+	j.s.overlay = j.ops
+	j.s.sets = maps.Clone(j.s.sets)
+	j.s.sets[id] = parts
+	txn := moving(p.s.at)
+	txn.Then = append(txn.Then, kv.Put(revisionKey(j.revision), record), kv.Put(HeadKey(), encode(j.s.head)))
+	p.plan.Txns = append(p.plan.Txns, txn)
+}
+
+// grouped are transactions that nobody sees anything of, and that need no order.
+func grouped(ops []kv.Op) []kv.Txn {
+	var out []kv.Txn
+	for _, op := range ops {
+		if n := len(out); n > 0 {
+			more := out[n-1]
+			if more.Then = append(more.Then, op); fits(more) {
+				out[n-1] = more
+				continue
+			}
+		}
+		out = append(out, kv.Txn{Then: []kv.Op{op}})
+	}
+	return out
+}

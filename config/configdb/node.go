@@ -1,0 +1,185 @@
+package configdb
+
+import (
+	"slices"
+	"strconv"
+)
+
+// node is a value that is being changed. What nobody looks into stays bytes.
+type node struct {
+	raw  JSON // until it is expanded
+	kind byte // '{', '[' or another's first byte; 0: not looked at yet
+	keys []string
+	subs []*node
+
+	first string // of deep: the key that was there first; "" is keys[0]
+	m     *Meter // of the computation
+}
+
+// nodeCost is about what a node takes, with its place in the one above.
+const nodeCost = 144
+
+// expand makes the members or elements of a node, as nodes of their own.
+func (n *node) expand() {
+	if n.kind != 0 {
+		return
+	}
+	n.kind = 'n'
+	if len(n.raw) > 0 {
+		n.kind = n.raw[0]
+	}
+	switch n.kind {
+	case '{':
+		if o, err := n.m.object(n.raw); err == nil {
+			n.keys = make([]string, len(o.members))
+			n.hold(len(o.members))
+			for i := range o.members {
+				n.keys[i], n.subs[i].raw = o.members[i].Key, o.members[i].Value
+			}
+		}
+	case '[':
+		vs := n.m.elements(n.raw)
+		n.hold(len(vs))
+		for i, v := range vs {
+			n.subs[i].raw = v
+		}
+	}
+}
+
+// hold makes the values of a node, all at once.
+func (n *node) hold(count int) {
+	n.m.make(count * nodeCost)
+	all := make([]node, count)
+	n.subs = make([]*node, count)
+	for i := range all {
+		all[i].m = n.m
+		n.subs[i] = &all[i]
+	}
+}
+
+// takes says whether a key that is not there may be set.
+func (n *node) takes() bool { return n.kind == '{' }
+
+// get is what an expanded node has at a key or index; nil for nothing.
+func (n *node) get(key string) *node {
+	if i, found := n.find(key); found {
+		return n.subs[i]
+	}
+	return nil
+}
+
+func (n *node) find(key string) (int, bool) {
+	switch n.kind {
+	case '{':
+		return slices.BinarySearch(n.keys, key)
+	case '[':
+		return listIndex(key, len(n.subs))
+	}
+	return 0, false
+}
+
+// keyOf is the key, or the index, of the i-th value of an expanded node.
+func (n *node) keyOf(i int) string {
+	if n.kind == '[' {
+		return strconv.Itoa(i)
+	}
+	return n.keys[i]
+}
+
+func (n *node) set(key string, v *node) {
+	i, found := n.find(key)
+	if found {
+		n.subs[i] = v
+		return
+	}
+	n.moves(i)
+	if len(n.subs) == cap(n.subs) {
+		n.m.make(3 * 24 * len(n.subs))
+	}
+	n.keys, n.subs = slices.Insert(n.keys, i, key), slices.Insert(n.subs, i, v)
+}
+
+// moves counts what is moved behind a value that comes or goes, in words of the machine: a pointer each, and the key of a member. To move
+// eight bytes costs no more than to look at one.
+func (n *node) moves(from int) {
+	words := 1
+	if n.kind == '{' {
+		words = 3
+	}
+	n.m.look(words * (len(n.subs) - from))
+}
+
+func (n *node) remove(key string) {
+	i, found := n.find(key)
+	if !found {
+		return
+	}
+	n.moves(i)
+	n.subs = slices.Delete(n.subs, i, i+1)
+	if n.kind == '{' {
+		n.keys = slices.Delete(n.keys, i, i+1)
+	}
+}
+
+// json is the value. What nobody looked into is not copied.
+func (n *node) json() JSON {
+	if n.kind != '{' && n.kind != '[' {
+		return n.raw[:len(n.raw):len(n.raw)]
+	}
+	size := n.size()
+	n.m.make(size)
+	return n.append(make([]byte, 0, size))
+}
+
+// size is how long the value is at least: escapes in keys come on top.
+func (n *node) size() int {
+	if n.kind != '{' && n.kind != '[' {
+		n.m.look(len(n.raw))
+		return len(n.raw)
+	}
+	size := 1 + max(1, len(n.subs))
+	for i, sub := range n.subs {
+		if n.kind == '{' {
+			size += len(n.keys[i]) + 3
+		}
+		size += sub.size()
+	}
+	n.m.look(size)
+	return size
+}
+
+// append writes the value.
+func (n *node) append(b []byte) []byte {
+	if n.kind != '{' && n.kind != '[' {
+		return append(b, n.raw...)
+	}
+	b = append(b, n.kind)
+	for i, sub := range n.subs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if n.kind == '{' {
+			b = append(appendQuoted(b, n.keys[i]), ':')
+		}
+		b = sub.append(b)
+	}
+	return append(b, n.kind+2) // } and ] stand two after { and [
+}
+
+// nesting is how deep a canonical value is nested.
+func nesting(v JSON) int {
+	most, depth := 0, 0
+	for at := 0; at < len(v); {
+		switch n := nests[v[at]]; n {
+		case 0:
+			at++
+		case 2:
+			at = skipString(v, at)
+		default:
+			depth += int(n)
+			most = max(most, depth)
+			at++
+		}
+	}
+	return most
+}

@@ -1,0 +1,47 @@
+package configdb
+
+import "slices"
+
+// References are the resources that the content of a definition refers to, sorted, each once, and what
+// is misspelt in it.
+func References(content JSON) ([]string, error) { return (*Meter)(nil).References(content) }
+
+// MaxReferences is how many resources one content may refer to.
+const MaxReferences = 256
+
+// References is the function of that name within a bound.
+func (m *Meter) References(content JSON) (out []string, err error) {
+	defer m.catch(&err)
+	if err := m.checkTemplate(content); err != nil {
+		return nil, err
+	}
+	out = m.appendReferences(nil, content)
+	slices.Sort(out)
+	if out = slices.Compact(out); len(out) > MaxReferences {
+		return nil, tooLarge("the content refers to %d resources: %d are allowed", len(out), MaxReferences)
+	}
+	return out, nil
+}
+
+func (m *Meter) appendReferences(out []string, v JSON) []string {
+	if !m.refers(v) {
+		return out
+	}
+	if text, is := v.Text(); is {
+		parts, err := m.parseText(text)
+		if err != nil {
+			return out // CheckTemplate has said so
+		}
+		for _, p := range parts {
+			if p.reference != nil {
+				m.make(80)
+				out = append(out, p.reference.resource)
+			}
+		}
+		return out
+	}
+	for s := range parts(v) {
+		out = m.appendReferences(out, v[s.value:s.to])
+	}
+	return out
+}

@@ -1,0 +1,328 @@
+package configdb
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// What an effective value may grow to by its references.
+const (
+	maxChain     = 100      // references that lead from one to the next
+	maxResolved  = 16 << 20 // bytes that all references of one lookup stand for
+	maxReference = 4 << 10  // bytes of a reference; what is longer is none
+)
+
+// Source is what the effective value of a resource at one place is made of. For one who may not
+// see secrets both are masked: what refers to a mask is masked too.
+type Source struct {
+	Defaults JSON     // the content of its definition, lowest of all; counts if it is an object
+	Layers   []Object // values and overrides, the lowest first
+	Deep     bool     // merged by MergeNested
+}
+
+// Load finds what a resource is made of, at the place that is asked about. That there is no such
+// resource is an *Error; what else it returns stays the cause of what Effective returns.
+type Load func(resource string) (Source, error)
+
+// Effective is the effective value of a resource, and for each of its members the index of the layer that
+// won, -1 for the defaults. In strings of the defaults, and nowhere else, %{resource:key.path} stands for a
+// value that another resource (or this one) has there; its path is spelled as Puppet's keys are.
+// A string that is nothing but one reference becomes that value, with its type; in longer text a string,
+// number or boolean stands as its text and null as nothing; an object or a list there is an error. %%{ is a
+// literal %{ (in a run of % before a { each two are one %), and a %{ that names no resource stays as it is. Only what is asked for is resolved: a default that a layer
+// replaces may refer to nothing. A reference to what is not there, or in a circle, is of kind Conflict
+// and names all of its way.
+func Effective(resource string, load Load) (Object, []int, error) {
+	return (*Meter)(nil).Effective(resource, load)
+}
+
+// Effective is the function of that name within a bound.
+func (m *Meter) Effective(resource string, load Load) (out Object, won []int, err error) {
+	defer m.catch(&err)
+	r := resolver{m: m, load: load, made: map[string]*made{}, known: map[string]JSON{}}
+	return r.effective(resource)
+}
+
+// CheckTemplate says what is misspelt in the references of a definition's content.
+func CheckTemplate(content JSON) error { return (*Meter)(nil).CheckTemplate(content) }
+
+// CheckTemplate is the function of that name within a bound.
+func (m *Meter) CheckTemplate(content JSON) (err error) {
+	defer m.catch(&err)
+	return m.checkTemplate(content)
+}
+
+func (m *Meter) checkTemplate(content JSON) error {
+	if !m.refers(content) {
+		return nil
+	}
+	if text, is := content.Text(); is {
+		_, err := m.parseText(text)
+		return err
+	}
+	index := 0
+	for s := range parts(content) {
+		if err := m.checkTemplate(content[s.value:s.to]); err != nil {
+			key := strconv.Itoa(index)
+			if content[0] == '{' {
+				key = unquote(content[s.from+1 : s.value-2])
+			}
+			return malformed("%s: %v", key, err)
+		}
+		index++
+	}
+	return nil
+}
+
+// refers says whether a value may have a reference in it.
+func (m *Meter) refers(v JSON) bool {
+	m.look(len(v))
+	return bytes.Contains(v, []byte("%{")) || bytes.Contains(v, []byte(`\u0025`)) || bytes.Contains(v, []byte(`\u007`)) // % and {, escaped
+}
+
+// made is a source with its layers merged.
+type made struct {
+	Source
+	layers   Object
+	won      []int
+	defaults Object
+}
+
+type resolver struct {
+	m     *Meter
+	load  Load
+	made  map[string]*made
+	known map[string]JSON // by reference
+	chain []string        // of references that are being resolved
+	size  int
+}
+
+func (r *resolver) source(resource string) (*made, error) {
+	if m := r.made[resource]; m != nil {
+		return m, nil
+	}
+	s, err := r.load(resource)
+	if err != nil {
+		return nil, err
+	}
+	m := &made{Source: s}
+	m.layers, m.won = r.m.merge(s.Layers, true)
+	if s.Deep {
+		m.layers = r.m.mergeNested(s.Layers)
+	}
+	if len(s.Defaults) > 0 && s.Defaults[0] == '{' {
+		if m.defaults, err = r.m.object(s.Defaults); err != nil {
+			return nil, err
+		}
+	}
+	r.made[resource] = m
+	return m, nil
+}
+
+func (r *resolver) effective(resource string) (Object, []int, error) {
+	m, err := r.source(resource)
+	if err != nil || m.defaults.Len() == 0 {
+		return m.orNothing(err)
+	}
+	var defaults []Member
+	for _, d := range m.defaults.Members() {
+		if _, replaced := m.layers.Get(d.Key); replaced && !m.joins(d.Key) {
+			continue
+		}
+		if r.m.refers(d.Value) {
+			v, err := r.resolve(reference{resource, []string{d.Key}}, d.Value)
+			if err != nil {
+				return Object{}, nil, err
+			}
+			d = Member{Key: d.Key, Value: v}
+		}
+		r.m.make(2 * memberCost)
+		defaults = append(defaults, d)
+	}
+	low := Object{members: defaults}
+	out, won := r.m.merge([]Object{low, m.layers}, true)
+	for i, m2 := range out.Members() {
+		if won[i]--; won[i] == 0 {
+			at, _ := m.layers.index(m2.Key)
+			won[i] = m.won[at]
+		}
+	}
+	if m.Deep {
+		out = r.m.mergeNested([]Object{low, m.layers})
+	}
+	if r.size > 0 && nesting(r.m.json(out)) > MaxDepth {
+		return Object{}, nil, conflict("template %s: it is nested too deep with what it refers to: %d levels are allowed", resource, MaxDepth)
+	}
+	return out, won, nil
+}
+
+func (m *made) orNothing(err error) (Object, []int, error) {
+	if err != nil {
+		return Object{}, nil, err
+	}
+	return m.layers, m.won, nil
+}
+
+// joins says whether what the defaults and the layers have at a key becomes one object.
+func (m *made) joins(key string) bool {
+	low, _ := m.defaults.Get(key)
+	high, _ := m.layers.Get(key)
+	return m.Deep && len(low) > 0 && low[0] == '{' && len(high) > 0 && high[0] == '{'
+}
+
+// reference is a value of another resource.
+type reference struct {
+	resource string
+	path     []string
+}
+
+func (f reference) String() string { return f.resource + ":" + spell(f.path) }
+
+// resolve is a value of the defaults, which stands at a reference, with its own references resolved.
+func (r *resolver) resolve(at reference, v JSON) (JSON, error) {
+	name := at.String()
+	if i := slices.Index(r.chain, name); i >= 0 {
+		return nil, conflict("template: its references go in a circle: %s", strings.Join(append(r.chain[i:], name), " -> "))
+	}
+	if len(r.chain) == maxChain {
+		return nil, conflict("template: its references lead too far: %s -> … -> %s: %d in a row are allowed", r.chain[0], name, maxChain)
+	}
+	r.chain = append(r.chain, name)
+	out, err := r.value(v)
+	r.chain = r.chain[:len(r.chain)-1]
+	return out, err
+}
+
+func (r *resolver) value(v JSON) (JSON, error) {
+	if !r.m.refers(v) {
+		return v, nil
+	}
+	if text, is := v.Text(); is {
+		if !strings.Contains(text, "%{") {
+			return v, nil
+		}
+		return r.text(text)
+	}
+	n := &node{raw: v, m: r.m}
+	n.expand()
+	for i, sub := range n.subs {
+		below, err := r.value(sub.raw)
+		if err != nil {
+			return nil, err
+		}
+		n.subs[i].raw = below
+	}
+	return n.json(), nil
+}
+
+// text is what a string with references becomes.
+func (r *resolver) text(text string) (JSON, error) {
+	parts, err := r.m.parseText(text)
+	if err != nil {
+		return nil, conflict("template %s: %v", r.way(), err)
+	}
+	if len(parts) == 1 && parts[0].reference != nil {
+		v, err := r.find(*parts[0].reference)
+		if err == nil {
+			err = r.grow(len(v))
+		}
+		return v, err
+	}
+	var b strings.Builder
+	for _, p := range parts {
+		if p.reference == nil {
+			b.WriteString(p.text)
+			continue
+		}
+		v, err := r.find(*p.reference)
+		if err != nil {
+			return nil, err
+		}
+		s, is := v.Text()
+		switch {
+		case isMasked(v):
+			return v, nil
+		case !is && (v[0] == '{' || v[0] == '['):
+			return nil, conflict("template %s: %%{%s} is %s: a string, a number, a boolean and null are allowed within text", r.way(), p.reference, kindOf(v))
+		case !is && v[0] != 'n':
+			s = string(v)
+		}
+		if err := r.grow(len(s)); err != nil {
+			return nil, err
+		}
+		r.m.make(5 * len(s)) // it grows, and is quoted
+		b.WriteString(s)
+	}
+	return Quote(b.String()), nil
+}
+
+func (r *resolver) grow(n int) error {
+	if r.size += n + 1; r.size > maxResolved {
+		return conflict("template %s: its references stand for too much: %d bytes are allowed", r.way(), maxResolved)
+	}
+	return nil
+}
+
+// way are the references that lead to what is being resolved.
+func (r *resolver) way() string { return strings.Join(r.chain, " -> ") }
+
+// find is the value that a reference stands for.
+func (r *resolver) find(f reference) (JSON, error) {
+	r.m.look(256)
+	r.m.make(256)
+	name := f.String()
+	if v, is := r.known[name]; is {
+		return v, nil
+	}
+	m, err := r.source(f.resource)
+	if fault := (*Error)(nil); errors.As(err, &fault) {
+		return nil, conflict("template %s: %%{%s}: %v", r.way(), name, err)
+	} else if err != nil {
+		return nil, fmt.Errorf("template %s: %%{%s}: %w", r.way(), name, err)
+	}
+	v, err := r.below(m, f)
+	if err == nil {
+		r.known[name] = v
+	}
+	return v, err
+}
+
+// below goes from a resource to the value at the path of a reference.
+func (r *resolver) below(m *made, f reference) (JSON, error) {
+	head := f.path[0]
+	v, done := m.layers.Get(head)
+	if !done {
+		v, _ = m.defaults.Get(head)
+	} else if m.joins(head) {
+		low, _ := m.defaults.Get(head)
+		low, err := r.resolve(reference{f.resource, f.path[:1]}, low)
+		if err != nil {
+			return nil, err
+		}
+		v = r.m.mergeMembers(Member{Key: head, Value: low}, Member{Key: head, Value: v}).Value
+	}
+	for i, key := range f.path[1:] {
+		if v == nil || isMasked(v) {
+			break
+		}
+		if !done && v[0] == '"' && r.m.refers(v) {
+			var err error
+			if v, err = r.resolve(reference{f.resource, f.path[:i+1]}, v); err != nil {
+				return nil, err
+			}
+			done = true
+		}
+		v, _ = r.m.child(v, key)
+	}
+	switch {
+	case v == nil:
+		return nil, conflict("template %s: %%{%s}: the resource %s has no such key there", r.way(), f, f.resource)
+	case done || !r.m.refers(v):
+		return v, nil
+	}
+	return r.resolve(f, v)
+}

@@ -1,0 +1,253 @@
+package configdb
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+
+	"edgespan/config"
+)
+
+// Strings are held in Go as UTF-8, in which a half of a surrogate pair is the three bytes
+// that its number would have (WTF-8): so each string of JSON is one of Go, and back.
+
+// plain are the bytes of a string that stand for themselves. The rest ends it, or is escaped.
+var plain = func() (t [256]bool) {
+	for c := range t {
+		t[c] = c >= ' ' && c != '"' && c != '\\'
+	}
+	return t
+}()
+
+// literal reads a string and keeps it as it stands.
+func (p *parser) literal() error {
+	from, start := p.at, len(p.out)
+	escaped, err := p.string()
+	if escaped || len(p.out)-start < p.at-from { // it has escapes: without, it is there as it stands
+		p.out = append(p.out[:start], p.text[from:p.at]...)
+	}
+	return err
+}
+
+// string reads a string and writes its canonical spelling. It says whether that has an escape.
+func (p *parser) string() (escaped bool, err error) {
+	from := p.at
+	i := from + 1
+	for i < len(p.text) && plain[p.text[i]] {
+		i++
+	}
+	if i < len(p.text) && p.text[i] == '"' { // as most are
+		p.at = i + 1
+		p.out = append(p.out, p.text[from:p.at]...)
+		return false, nil
+	}
+	start := len(p.out)
+	p.out = append(p.out, p.text[from:i]...)
+	for p.at = i; p.at < len(p.text); {
+		switch c := p.text[p.at]; {
+		case c == '"':
+			p.take()
+			return bytes.IndexByte(p.out[start:], '\\') >= 0, nil
+		case c == '\\':
+			if err := p.escape(); err != nil {
+				return false, err
+			}
+		case c < ' ':
+			return false, p.fault("a string has a control character in it", `\n, \t and \u0000 to \u001f are allowed for it`)
+		default:
+			i := p.at
+			for i < len(p.text) && plain[p.text[i]] {
+				i++
+			}
+			p.out = append(p.out, p.text[p.at:i]...)
+			p.at = i
+		}
+	}
+	return false, p.fault("a string has no end", `" is allowed here`)
+}
+
+// escape reads what begins with a backslash.
+func (p *parser) escape() error {
+	if p.at+1 == len(p.text) {
+		p.at++
+		return p.fault("", `an escape is allowed here`)
+	}
+	switch c := p.text[p.at+1]; c {
+	case '"', '\\', 'b', 'f', 'n', 'r', 't':
+		p.out = append(p.out, '\\', c)
+	case '/':
+		p.out = append(p.out, c)
+	case 'u':
+		return p.unicode()
+	default:
+		return p.fault("a string has an unknown escape in it", `\" \\ \/ \b \f \n \r \t and \u with four hex digits are allowed`)
+	}
+	p.at += 2
+	return nil
+}
+
+// unicode reads \u and four digits, or two of them that are a surrogate pair.
+func (p *parser) unicode() error {
+	r, is := hex4(p.text[p.at+2:])
+	if !is {
+		return p.fault(`a \u has no four hex digits`, `\u0000 to \uffff are allowed`)
+	}
+	p.at += 6
+	if isHigh(r) && bytes.HasPrefix(p.text[p.at:], []byte(`\u`)) {
+		if low, is := hex4(p.text[p.at+2:]); is && isLow(low) {
+			p.at += 6
+			r = join(r, low)
+		}
+	}
+	p.out = appendRune(p.out, r)
+	return nil
+}
+
+func isHigh(r rune) bool { return r >= 0xd800 && r < 0xdc00 }
+func isLow(r rune) bool  { return r >= 0xdc00 && r < 0xe000 }
+
+// join is the character that a surrogate pair stands for.
+func join(high, low rune) rune { return (high-0xd800)<<10 + (low - 0xdc00) + 0x10000 }
+
+// hex4 reads four hex digits.
+func hex4(text []byte) (r rune, is bool) {
+	if len(text) < 4 {
+		return 0, false
+	}
+	for _, c := range text[:4] {
+		switch {
+		case isDigit(c):
+			c -= '0'
+		case c >= 'a' && c <= 'f':
+			c -= 'a' - 10
+		case c >= 'A' && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendRune writes one character of a string as the canonical form spells it.
+func appendRune(b []byte, r rune) []byte {
+	switch {
+	case r >= 0x80 && !isHigh(r) && !isLow(r):
+		return utf8.AppendRune(b, r)
+	case r >= 0x80:
+		return append(b, '\\', 'u', 'd', hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+	case plain[r]:
+		return append(b, byte(r))
+	}
+	text := config.AppendText(nil, string(r))
+	return append(b, text[1:len(text)-1]...)
+}
+
+// Quote is a string as JSON.
+func Quote(s string) JSON { return appendQuoted(make([]byte, 0, len(s)+2), s) }
+
+func appendQuoted(b []byte, s string) []byte {
+	if utf8.ValidString(s) {
+		return config.AppendText(b, s)
+	}
+	b = append(b, '"')
+	for len(s) > 0 {
+		r, n := decodeRune(s)
+		if isHigh(r) {
+			if low, more := decodeRune(s[n:]); isLow(low) { // two halves that met
+				r, n = join(r, low), n+more
+			}
+		}
+		b, s = appendRune(b, r), s[n:]
+	}
+	return append(b, '"')
+}
+
+// decodeRune is utf8.DecodeRuneInString that knows the halves of surrogate pairs.
+func decodeRune(s string) (rune, int) {
+	if len(s) >= 3 && s[0] == 0xed && s[1] >= 0xa0 && s[1] <= 0xbf && s[2] >= 0x80 && s[2] <= 0xbf {
+		return 0xd000 | rune(s[1]&0x3f)<<6 | rune(s[2]&0x3f), 3
+	}
+	return utf8.DecodeRuneInString(s)
+}
+
+// Text is the string that a JSON string stands for, and false for any other value.
+func (j JSON) Text() (string, bool) {
+	if len(j) < 2 || j[0] != '"' {
+		return "", false
+	}
+	return unquote(j[1 : len(j)-1]), true
+}
+
+// unquote is what stands between the quotes of a string.
+func unquote(text []byte) string {
+	i := bytes.IndexByte(text, '\\')
+	if i < 0 {
+		return string(text)
+	}
+	var b strings.Builder
+	b.Grow(len(text))
+	for ; i >= 0; i = bytes.IndexByte(text, '\\') {
+		b.Write(text[:i])
+		c := text[i+1]
+		text = text[i+2:]
+		if at := strings.IndexByte("bfnrt", c); at >= 0 {
+			c = "\b\f\n\r\t"[at]
+		}
+		if c != 'u' {
+			b.WriteByte(c)
+			continue
+		}
+		r, _ := hex4(text)
+		text = text[4:]
+		if isHigh(r) && bytes.HasPrefix(text, []byte(`\u`)) {
+			if low, _ := hex4(text[2:]); isLow(low) {
+				r, text = join(r, low), text[6:]
+			}
+		}
+		if isHigh(r) || isLow(r) {
+			b.Write([]byte{0xed, 0x80 | byte(r>>6&0x3f), 0x80 | byte(r&0x3f)})
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	b.Write(text)
+	return b.String()
+}
+
+// respelled is a value with the one spelling of each string that Quote gives.
+func (j JSON) respelled() JSON {
+	if bytes.IndexByte(j, '\\') < 0 {
+		return j
+	}
+	b := make([]byte, 0, len(j))
+	for at := 0; at < len(j); {
+		quote := bytes.IndexByte(j[at:], '"')
+		if quote < 0 {
+			return append(b, j[at:]...)
+		}
+		b = append(b, j[at:at+quote]...)
+		to := skipString(j, at+quote)
+		b = appendQuoted(b, unquote(j[at+quote+1:to-1]))
+		at = to
+	}
+	return b
+}
+
+// same says whether two values are equal but for the spelling of their strings.
+func same(a, b JSON) bool { return (*Meter)(nil).same(a, b) }
+
+func (m *Meter) same(a, b JSON) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	if bytes.IndexByte(a, '\\') < 0 && bytes.IndexByte(b, '\\') < 0 {
+		return false
+	}
+	m.look(4 * (len(a) + len(b)))
+	m.make(len(a) + len(b))
+	return bytes.Equal(a.respelled(), b.respelled())
+}

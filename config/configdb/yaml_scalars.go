@@ -1,0 +1,161 @@
+package configdb
+
+import (
+	"math/big"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/token"
+
+	"edgespan/config"
+)
+
+// The plain scalars that are no strings. What Ruby's Psych 4 makes of them was seen by asking it.
+var (
+	isNull      = regexp.MustCompile(`^(?:~|(?i:null))?$`)
+	isTrue      = regexp.MustCompile(`^(?i:yes|true|on)$`)
+	isFalse     = regexp.MustCompile(`^(?i:no|false|off)$`)
+	isInfinite  = regexp.MustCompile(`^(?i:[-+]?\.inf|\.nan)$`)
+	isJSON      = regexp.MustCompile(`^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$`)
+	isDecimal   = regexp.MustCompile(`^[-+]?(?:0|[1-9](?:[0-9]|,[0-9]|_[0-9])*)$`)
+	isBased     = regexp.MustCompile(`^[-+]?0(?:b[01_,]*[01][01_,]*|o?[0-7_,]*[0-7][0-7_,]*|x[0-9a-fA-F_,]*[0-9a-fA-F][0-9a-fA-F_,]*)$`)
+	isSixty     = regexp.MustCompile(`^[-+]?[0-9][0-9_]*(?::[0-5]?[0-9]){1,2}$`)
+	isRubyFloat = regexp.MustCompile(`^[-+]?(?:[0-9][0-9_,]*)?\.[0-9]*(?:[eE][-+][0-9]+)?$`)
+	isCoreFloat = regexp.MustCompile(`^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)[eE][-+]?[0-9]+$`)
+)
+
+const tagsAllowed = "!!str, !!int, !!float, !!bool, !!null, !!binary, !!seq and !!map are allowed, each before its kind"
+
+// scalar is a scalar as JSON.
+func (r *yamlReader) scalar(t *token.Token, text, tag string, plain bool) (JSON, error) {
+	switch tag {
+	case "!!str", "!!binary", "!":
+		return Quote(text), nil
+	case "", "!!int", "!!float", "!!bool", "!!null":
+	default:
+		return nil, r.fault(t, "the tag "+config.Quote(tag)+" is unknown, or stands before a scalar", tagsAllowed)
+	}
+	if tag == "" && !plain {
+		return Quote(text), nil
+	}
+	if isInfinite.MatchString(text) {
+		return nil, r.fault(t, "the number "+config.Quote(text)+" is none that JSON has", `numbers that are finite are allowed, and strings in ""`)
+	}
+	v := plainScalar(text)
+	if tag != "" && !tagFits(tag, v) {
+		return nil, r.fault(t, config.Quote(text)+" is no "+tag, tagsAllowed)
+	}
+	return v, nil
+}
+
+func tagFits(tag string, v JSON) bool {
+	switch tag {
+	case "!!int":
+		return isNumber(v) && !isFloat(v)
+	case "!!float":
+		return isNumber(v)
+	case "!!bool":
+		return v[0] == 't' || v[0] == 'f'
+	}
+	return v[0] == 'n'
+}
+
+// plainScalar is what a scalar without quotes stands for; .inf and .nan are strings here.
+func plainScalar(text string) JSON {
+	switch {
+	case isNull.MatchString(text):
+		return JSON("null")
+	case isTrue.MatchString(text):
+		return JSON("true")
+	case isFalse.MatchString(text):
+		return JSON("false")
+	case isJSON.MatchString(text):
+		return JSON(text)
+	case isDecimal.MatchString(text):
+		return JSON(strings.TrimPrefix(noSeparators(text), "+"))
+	case isBased.MatchString(text):
+		if i, is := new(big.Int).SetString(noSeparators(text), 0); is {
+			return JSON(i.String())
+		}
+	case isSixty.MatchString(text):
+		return JSON(baseSixty(text))
+	case isRubyFloat.MatchString(text), isCoreFloat.MatchString(text):
+		if v := plainFloat(noSeparators(text)); isJSON.MatchString(v) {
+			return JSON(v)
+		}
+	}
+	return Quote(text)
+}
+
+func noSeparators(text string) string { return strings.NewReplacer("_", "", ",", "").Replace(text) }
+
+// plainFloat is a decimal with a digit on both sides of its point and no zeros before.
+func plainFloat(text string) string {
+	sign := ""
+	if strings.HasPrefix(text, "-") {
+		sign = "-"
+	}
+	text = strings.TrimLeft(text, "+-")
+	exponent := ""
+	if i := strings.IndexAny(text, "eE"); i >= 0 {
+		text, exponent = text[:i], text[i:]
+	}
+	whole, fraction, point := strings.Cut(text, ".")
+	if whole+fraction == "" {
+		return "" // a point alone
+	}
+	if whole = strings.TrimLeft(whole, "0"); whole == "" {
+		whole = "0"
+	}
+	if point && fraction == "" {
+		fraction = "0"
+	}
+	if point {
+		fraction = "." + fraction
+	}
+	return sign + whole + fraction + exponent
+}
+
+// baseSixty is a number of YAML 1.1 like 12:30 as Psych computes it: of three places, the
+// last of which may be missing, only the first with the sign.
+func baseSixty(text string) string {
+	sum := new(big.Int)
+	weight := int64(3600)
+	for part := range strings.SplitSeq(text, ":") {
+		n, _ := new(big.Int).SetString(strings.TrimPrefix(noSeparators(part), "+"), 10)
+		sum.Add(sum, n.Mul(n, big.NewInt(weight)))
+		weight /= 60
+	}
+	return sum.String()
+}
+
+// readsBack says whether a string may stand without quotes in YAML: every reader of it makes the
+// same string of it.
+func readsBack(s string) bool {
+	if !isPlainWord.MatchString(s) || isInfinite.MatchString(s) || dateLike.MatchString(s) {
+		return false
+	}
+	v := plainScalar(s)
+	_, is := v.Text()
+	return is && !isOneLetter.MatchString(s)
+}
+
+var (
+	isPlainWord = regexp.MustCompile(`^[A-Za-z_/][A-Za-z0-9_./@+-]*(?: [A-Za-z0-9_./@+-]+)*$`)
+	isOneLetter = regexp.MustCompile(`^[yYnN]$`) // YAML 1.1 has them for booleans
+	dateLike    = regexp.MustCompile(`^[0-9]`)
+)
+
+// rubyReads says whether Psych reads a number of JSON as one.
+func rubyReads(v JSON) bool {
+	s := string(v)
+	if !isFloat(v) {
+		return true
+	}
+	if !isRubyFloat.MatchString(s) {
+		return false
+	}
+	_, err := strconv.ParseFloat(s, 64)
+	return err == nil
+}

@@ -1,0 +1,73 @@
+package configdb
+
+import (
+	"bytes"
+	"fmt"
+	"unicode"
+	"unicode/utf8"
+)
+
+// ToYAML is a document as YAML in block style, which Psych and readers of YAML 1.2 read alike: a string
+// that could be taken for anything else stands in "", and a number that Psych would take for a string
+// (1e5) has the tag !!float. FromYAML reads the same document back.
+func ToYAML(v JSON) []byte {
+	return yamlValue(nil, v, 0)
+}
+
+// yamlValue writes a value from where the line stands, with all further lines indented.
+func yamlValue(b []byte, v JSON, indent int) []byte {
+	switch {
+	case len(v) > 2 && v[0] == '{':
+		o, _ := ObjectOf(v)
+		for i, m := range o.Members() {
+			if i > 0 {
+				b = append(b, bytes.Repeat([]byte(" "), indent)...)
+			}
+			b = append(yamlText(b, m.Key), ':')
+			b = yamlBelow(b, m.Value, indent+2, true)
+		}
+		return b
+	case len(v) > 2 && v[0] == '[':
+		for i, e := range v.Elements() {
+			if i > 0 {
+				b = append(b, bytes.Repeat([]byte(" "), indent)...)
+			}
+			b = append(b, '-')
+			b = yamlBelow(b, e, indent+2, false)
+		}
+		return b
+	}
+	if text, is := v.Text(); is {
+		b = yamlText(b, text)
+	} else {
+		if isNumber(v) && !rubyReads(v) {
+			b = append(b, "!!float "...)
+		}
+		b = append(b, v...)
+	}
+	return append(b, '\n')
+}
+
+// yamlBelow writes what belongs to a key or a dash.
+func yamlBelow(b []byte, v JSON, indent int, ofKey bool) []byte {
+	if ofKey && len(v) > 2 && (v[0] == '{' || v[0] == '[') {
+		b = append(b, '\n')
+		return yamlValue(append(b, bytes.Repeat([]byte(" "), indent)...), v, indent)
+	}
+	return yamlValue(append(b, ' '), v, indent)
+}
+
+// yamlText writes a string, in "" if it needs them.
+func yamlText(b []byte, s string) []byte {
+	if readsBack(s) {
+		return append(b, s...)
+	}
+	for _, c := range string(Quote(s)) {
+		if c >= 0x7f && (!unicode.IsPrint(c) || c == utf8.RuneError) && c <= 0xffff {
+			b = fmt.Appendf(b, `\u%04x`, c)
+			continue
+		}
+		b = utf8.AppendRune(b, c)
+	}
+	return b
+}

@@ -1,0 +1,158 @@
+package configdbapi
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi"
+)
+
+// nodeMay is what a caller that is a node may do with a row.
+type nodeMay uint8
+
+const (
+	nodeNot    nodeMay = iota
+	nodeReads          // of its own value of a level, in an environment where it is registered
+	nodeWrites         // to it; that registers it, where nodes may register themselves
+	nodeItself         // the entry that an environment has of it
+)
+
+// admit finds out who asks, and whether that one may. Of a node that takes a look at the facts: admitNode follows.
+func (a *api) admit(c *call) error {
+	caller, err := a.auth.Authenticate(c.Request)
+	if err != nil {
+		return err
+	}
+	c.caller = caller
+	if !httpapi.Known(c.Context(), caller.Name, caller.Role, caller.Via) {
+		return &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: "too many connections of the same caller are open already"}
+	}
+	if a.callers != nil {
+		if wait := a.callers.Take(c.who(), c.entry.Time); wait > 0 {
+			return &refusal{status: http.StatusTooManyRequests, retry: max(wait, time.Second), text: "too many requests"}
+		}
+	}
+	if !c.ofNode() && !caller.Role.May(c.row.role) {
+		return refuse(http.StatusForbidden, "%s %s: is not allowed to a %s: an %s may", c.Method, c.row.path, caller.Role, c.row.role)
+	}
+	return nil
+}
+
+// reveals says whether a caller sees secrets: admins, and a node that an admin has registered those of its places.
+func (c *call) reveals() bool {
+	if c.caller.Node != "" || c.caller.Certname != "" {
+		return c.own && c.node.ID != "" && !c.node.Undeclared
+	}
+	return c.caller.Role == Admin
+}
+
+// admitNode lets a node to what is its own. The last level of the path says whose a record is, and what
+// is below a node is everybody's. The levels above it do not change that (reference §1.3), but what they have is merged into what is
+// read: so they must be those that are declared of the node. A certificate is enough to have it look, so it does so within the
+// caller's places and turns.
+func (a *api) admitNode(c *call) error {
+	name := c.name
+	var above []model.LevelValue
+	if c.row.node != nodeItself {
+		n := len(c.levels)
+		if c.row.node == nodeNot || n == 0 || c.levels[n-1].Level != "nodes" && c.levels[n-1].Level != "node" {
+			return c.notOfNode()
+		}
+		name, above = c.levels[n-1].Value, c.levels[:n-1]
+	}
+	n, err := a.backend.Node(c.Context(), c.environment, name)
+	var fault *model.Fault
+	switch {
+	case err == nil && (c.caller.Node != "" && n.ID == c.caller.Node || c.caller.Certname != "" && n.Certname == c.caller.Certname):
+		c.node = n
+	case err == nil:
+		return c.notOfNode()
+	case !errors.As(err, &fault) || fault.Kind != model.NotFound:
+		return err
+	case !c.row.writes || c.row.node == nodeNot || name != c.caller.itself():
+		return c.notOfNode()
+	default:
+		if allowed, err := a.registersItself(c); err != nil || !allowed {
+			return cmp.Or(err, c.notOfNode())
+		}
+		n = model.Node{ID: name, Certname: c.caller.Certname}
+	}
+	if err := c.declared(n, above); err != nil {
+		return err
+	}
+	c.own = true
+	return nil
+}
+
+// registersItself says whether a node may register itself: where the environment lets nodes do so, and in the one that its
+// own config names, as the fleet has it.
+func (a *api) registersItself(c *call) (bool, error) {
+	e, err := a.backend.Environment(c.Context(), c.environment)
+	var fault *model.Fault
+	switch {
+	case errors.As(err, &fault) && fault.Kind == model.NotFound:
+		return false, nil
+	case err != nil || e.SelfRegistration:
+		return err == nil, err
+	case c.caller.Node == "":
+		return false, nil
+	}
+	done, err := httpapi.Turn(c.Context()) // the controller computes a config for it
+	if err != nil {
+		return false, err
+	}
+	defer done()
+	named, err := a.named(c.Context(), c.caller.Node)
+	return err == nil && named == c.environment, err
+}
+
+// declared holds a node to the levels that somebody has declared of it. It can't declare them itself, nor by what it uploads:
+// it would choose whose secrets it reads.
+func (c *call) declared(n model.Node, above []model.LevelValue) error {
+	wanted, all := map[string]string{}, true
+	var at []string
+	for _, l := range above {
+		value, is := n.Levels[l.Level]
+		all = all && is && value == l.Value
+		wanted[l.Level] = l.Value
+		at = append(at, config.Quote(l.Level+"="+l.Value))
+	}
+	if all {
+		return nil
+	}
+	body, err := json.Marshal(NodeNames{FQDN: n.FQDN, Certname: n.Certname, Levels: wanted})
+	if err != nil {
+		return err
+	}
+	return refuse(http.StatusForbidden, "%s %s: is not allowed to node %s at %s, which is not declared of it: an admin may do that: PUT %senvironments/%d/nodes/%s %s",
+		c.Method, c.row.path, c.caller.itself(), strings.Join(at, ", "), c.prefix, c.environment, url.PathEscape(n.ID), body)
+}
+
+// itself is what a node that nobody has registered is registered as.
+func (c Caller) itself() string {
+	if c.Node != "" {
+		return c.Node
+	}
+	return c.Certname
+}
+
+func (c *call) notOfNode() error {
+	return refuse(http.StatusForbidden, "%s %s: is not allowed to node %s: it may read and upload what is at its own value of the level nodes, where it is registered", c.Method, c.row.path, c.caller.itself())
+}
+
+// register makes a node known before it uploads, by its certname, which is how it is recognised, or by its id.
+func (a *api) register(c *call) error {
+	if !c.own || c.node.ID != "" || c.entry.DryRun {
+		return nil
+	}
+	n := model.Node{ID: c.caller.itself(), Certname: c.caller.Certname, Undeclared: true}
+	_, err := a.written(c, model.PutNode{Environment: c.environment, Node: n})
+	return err
+}

@@ -1,0 +1,231 @@
+package configdbapi
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"edgespan/config"
+	"edgespan/config/configdb"
+	"edgespan/config/httpapi"
+)
+
+// maxMessage is how long a message of a write may be, in characters.
+const maxMessage = 1000
+
+// query is the parameters of a request, in their order.
+type query []parameter
+
+type parameter struct{ name, value string }
+
+// get is the first value of a parameter.
+func (q query) get(name string) (string, bool) {
+	for i := range q {
+		if q[i].name == name {
+			return q[i].value, true
+		}
+	}
+	return "", false
+}
+
+func (q query) has(name string) bool { _, is := q.get(name); return is }
+
+// readQuery reads the parameters. Clients of the seed's routes may send some that nobody knows; of
+// the routes that are ours these are refused.
+func (c *call) readQuery() error {
+	rest := c.URL.RawQuery
+	for rest != "" {
+		var one string
+		one, rest, _ = strings.Cut(rest, "&")
+		if one == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(one, "=")
+		var err error
+		if strings.ContainsAny(one, "%+") {
+			var nameErr, valueErr error
+			name, nameErr = url.QueryUnescape(name)
+			value, valueErr = url.QueryUnescape(value)
+			err = errors.Join(nameErr, valueErr)
+		}
+		if err != nil || !utf8.ValidString(name) || !utf8.ValidString(value) {
+			return refuse(http.StatusBadRequest, "the query can't be read: name=value in UTF-8, joined by & and escaped, is allowed")
+		}
+		c.query = append(c.query, parameter{name, value})
+	}
+	if !c.row.seed {
+		for _, p := range c.query {
+			if !slices.ContainsFunc(c.row.query, func(is param) bool { return is.name == p.name }) {
+				return refuse(http.StatusBadRequest, "%s: is unknown: %s", config.FormatPath([]string{p.name}), c.row.allowed())
+			}
+		}
+	}
+	return c.readWriteOptions()
+}
+
+// readWriteOptions reads what goes with any write.
+func (c *call) readWriteOptions() error {
+	if !c.row.writes {
+		return nil
+	}
+	text, _ := c.query.get("message")
+	if utf8.RuneCountInString(text) > maxMessage || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return refuse(http.StatusBadRequest, "message: is too long, or no single line: one line of %d characters is allowed", maxMessage)
+	}
+	c.entry.Message = text
+	switch dry, is := c.query.get("dryRun"); {
+	case is && dry != "0" && dry != "1":
+		return refuse(http.StatusBadRequest, "dryRun: is %s: 0 and 1 are allowed", config.Quote(dry))
+	default:
+		c.entry.DryRun = dry == "1"
+	}
+	return nil
+}
+
+// count reads a number of the query; 0 if it is not there.
+func (c *call) count(name string) (uint64, bool, error) {
+	text, is := c.query.get(name)
+	if !is {
+		return 0, false, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return 0, true, refuse(http.StatusBadRequest, "%s: is %s: a number is allowed", name, config.Quote(text))
+	}
+	return n, true, nil
+}
+
+// flag reads a parameter that is 0 or 1.
+func (c *call) flag(name string) (bool, error) {
+	switch text, is := c.query.get(name); {
+	case !is || text == "0":
+		return false, nil
+	case text == "1" || text == "":
+		return true, nil
+	default:
+		return false, refuse(http.StatusBadRequest, "%s: is %s: 0 and 1 are allowed", name, config.Quote(text))
+	}
+}
+
+// readBody reads the body of a call, whatever type it says: the original's clients say many. What
+// it must be is for its reader to say.
+func (a *api) readBody(c *call) ([]byte, error) {
+	if e := c.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return nil, refuse(http.StatusUnsupportedMediaType, "Content-Encoding: is %s: JSON without an encoding is allowed", config.Quote(e))
+	}
+	c.turn.End() // a body that comes slowly holds nobody up
+	defer c.keepTurn()
+	most := int64(httpapi.MaxAsked)
+	if c.row.writes {
+		most = MaxBody
+	}
+	text, held, err := a.bodies.Read(c.w, c.Request, c.holder(), most)
+	c.holds = held
+	switch {
+	case errors.Is(err, httpapi.ErrBodyTooLarge):
+		return nil, refuse(http.StatusRequestEntityTooLarge, "%s: must be %d MiB at most", err, most>>20)
+	case errors.Is(err, httpapi.ErrBodyCrowded):
+		return nil, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: err.Error()}
+	case err != nil:
+		return nil, refuse(http.StatusBadRequest, "%s", err)
+	}
+	return text, nil
+}
+
+// worthATurn is from what size on a body is parsed in the turn of its caller.
+const worthATurn = 64 << 10
+
+// parsed reads JSON of a body.
+func (c *call) parsed(text []byte) (configdb.JSON, error) {
+	if len(text) >= worthATurn {
+		done, err := httpapi.Turn(c.Context())
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	}
+	return configdb.ParseBody(text)
+}
+
+// readObject reads a body that is an object of so many bytes at most: one that is larger is refused before its members are looked at.
+func (a *api) readObject(c *call, most int) (configdb.Object, error) {
+	text, err := a.readBody(c)
+	if err != nil {
+		return configdb.Object{}, err
+	}
+	v, err := c.parsed(text)
+	if err != nil {
+		return configdb.Object{}, err
+	}
+	if len(v) > most {
+		return configdb.Object{}, refuse(http.StatusRequestEntityTooLarge, "%s: have %d bytes: %d are allowed", c.kind, len(v), most)
+	}
+	return configdb.ObjectOf(v)
+}
+
+// readNothing reads a body that is empty, or an empty object.
+func (a *api) readNothing(c *call) error {
+	text, err := a.readBody(c)
+	if err != nil || strings.TrimSpace(string(text)) == "" {
+		return err
+	}
+	v, err := c.parsed(text)
+	if err != nil {
+		return err
+	}
+	o, err := configdb.ObjectOf(v)
+	if err == nil && o.Len() > 0 {
+		err = refuse(http.StatusBadRequest, "body: is not empty: none is allowed")
+	}
+	return err
+}
+
+// ifMatch is what a write is bound to. Weak tags stay what they are, and match nothing.
+func (c *call) ifMatch() ([]string, error) {
+	if len(c.Header.Values("If-None-Match")) > 0 {
+		return nil, refuse(http.StatusBadRequest, "If-None-Match: is for reads: If-Match is allowed with a write")
+	}
+	lines := c.Header.Values("If-Match")
+	if len(lines) == 0 {
+		return nil, nil
+	}
+	list, any, ok := httpapi.Tags(lines)
+	if any {
+		return []string{"*"}, nil
+	}
+	if !ok {
+		return nil, refuse(http.StatusBadRequest, `If-Match: * or a list of "ETAG" is allowed`)
+	}
+	return list, nil
+}
+
+// known are the ETags that a reader has; with * it has whatever there is.
+func (c *call) known() []string {
+	lines := c.Header["If-None-Match"]
+	if len(lines) == 0 {
+		return nil
+	}
+	list, _, ok := httpapi.Tags(lines)
+	if !ok {
+		return nil
+	}
+	for i, t := range list {
+		list[i] = strings.TrimPrefix(t, "W/")
+	}
+	return list
+}
+
+// spelled is a method for a message.
+func spelled(method string) string {
+	if strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" {
+		return method
+	}
+	return fmt.Sprintf("%q", config.Shorten(method))
+}

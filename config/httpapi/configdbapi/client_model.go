@@ -1,0 +1,162 @@
+package configdbapi
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"edgespan/config/configdb/model"
+)
+
+// Components are all.
+func (c *Client) Components(ctx context.Context) (out []model.Component, err error) {
+	return out, c.get(ctx, toComponents, nil, &out)
+}
+
+// Component is one.
+func (c *Client) Component(ctx context.Context, id int64) (out model.Component, err error) {
+	return out, c.get(ctx, to(toComponents, id), nil, &out)
+}
+
+// CreateComponent makes one.
+func (c *Client) CreateComponent(ctx context.Context, n NewComponent, o WriteOptions) (out model.Component, err error) {
+	return out, c.create(ctx, toComponents, n, o, &out)
+}
+
+// create makes something. A dry run answers with no more than that it would be done.
+func (c *Client) create(ctx context.Context, path string, body any, o WriteOptions, out any) error {
+	r, err := writeRequest(http.MethodPost, path, body, o)
+	if err != nil {
+		return err
+	}
+	if o.DryRun {
+		_, _, err = c.ask(ctx, r)
+		return err
+	}
+	return c.do(ctx, r, out)
+}
+
+// EditComponent changes one.
+func (c *Client) EditComponent(ctx context.Context, id int64, e ComponentEdit, o WriteOptions) error {
+	_, err := c.write(ctx, http.MethodPatch, to(toComponents, id), e, o)
+	return err
+}
+
+// DeleteComponent deletes one with its definitions.
+func (c *Client) DeleteComponent(ctx context.Context, id int64, o WriteOptions) error {
+	_, err := c.write(ctx, http.MethodDelete, to(toComponents, id), nil, o)
+	return err
+}
+
+// Definitions are all, or those of one component; *component nil is those of none.
+func (c *Client) Definitions(ctx context.Context, component **int64) (out []model.Definition, err error) {
+	q := url.Values{}
+	if component != nil {
+		q.Set("component_id", "")
+		if *component != nil {
+			q.Set("component_id", decimal(**component))
+		}
+	}
+	return out, c.get(ctx, toDefinitions, q, &out)
+}
+
+// Definition is one.
+func (c *Client) Definition(ctx context.Context, id int64) (out model.Definition, err error) {
+	return out, c.get(ctx, to(toDefinitions, id), nil, &out)
+}
+
+// CreateDefinition makes one.
+func (c *Client) CreateDefinition(ctx context.Context, n NewDefinition, o WriteOptions) (out model.Definition, err error) {
+	return out, c.create(ctx, toDefinitions, n, o, &out)
+}
+
+// EditDefinition changes one.
+func (c *Client) EditDefinition(ctx context.Context, id int64, e DefinitionEdit, o WriteOptions) error {
+	_, err := c.write(ctx, http.MethodPatch, to(toDefinitions, id), e, o)
+	return err
+}
+
+// DeleteDefinition deletes one with its records.
+func (c *Client) DeleteDefinition(ctx context.Context, id int64, o WriteOptions) error {
+	_, err := c.write(ctx, http.MethodDelete, to(toDefinitions, id), nil, o)
+	return err
+}
+
+// Secrets are the declared keys of a definition.
+func (c *Client) Secrets(ctx context.Context, id int64) ([]string, error) {
+	var out Secrets
+	err := c.get(ctx, to(toDefinitions, id, "secrets"), nil, &out)
+	return out.Secrets, err
+}
+
+// DeclareSecrets replaces them.
+func (c *Client) DeclareSecrets(ctx context.Context, id int64, keys []string, o WriteOptions) error {
+	_, err := c.write(ctx, http.MethodPut, to(toDefinitions, id, "secrets"), Secrets{list(keys)}, o)
+	return err
+}
+
+// Environments are all.
+func (c *Client) Environments(ctx context.Context) (out []model.Environment, err error) {
+	return out, c.get(ctx, toEnvironments, nil, &out)
+}
+
+// Environment is one.
+func (c *Client) Environment(ctx context.Context, id int64) (out model.Environment, err error) {
+	return out, c.get(ctx, to(toEnvironments, id), nil, &out)
+}
+
+// CreateEnvironment makes one.
+func (c *Client) CreateEnvironment(ctx context.Context, n NewEnvironment, o WriteOptions) (out model.Environment, err error) {
+	n.Components, n.Levels = list(n.Components), list(n.Levels)
+	return out, c.create(ctx, toEnvironments, n, o, &out)
+}
+
+// EditEnvironment changes one.
+func (c *Client) EditEnvironment(ctx context.Context, id int64, e EnvironmentEdit, o WriteOptions) error {
+	_, err := c.write(ctx, http.MethodPatch, to(toEnvironments, id), e, o)
+	return err
+}
+
+// DeleteEnvironment deletes one with its records.
+func (c *Client) DeleteEnvironment(ctx context.Context, id int64, o WriteOptions) error {
+	_, err := c.write(ctx, http.MethodDelete, to(toEnvironments, id), nil, o)
+	return err
+}
+
+// Levels are those of an environment, from the least to the most narrow.
+func (c *Client) Levels(ctx context.Context, environment int64) (out []model.Level, err error) {
+	return out, c.get(ctx, to(toEnvironments, environment, "hierarchy_levels"), nil, &out)
+}
+
+// Level is one, by id or name.
+func (c *Client) Level(ctx context.Context, environment int64, level string) (out model.Level, err error) {
+	return out, c.get(ctx, to(toEnvironments, environment, "hierarchy_levels", level), nil, &out)
+}
+
+// RenameLevel gives one another name.
+func (c *Client) RenameLevel(ctx context.Context, environment int64, level, name string, o WriteOptions) error {
+	_, err := c.write(ctx, http.MethodPatch, to(toEnvironments, environment, "hierarchy_levels", level), LevelEdit{name}, o)
+	return err
+}
+
+// Nodes are those that are registered in an environment.
+func (c *Client) Nodes(ctx context.Context, environment int64) (out []model.Node, err error) {
+	return out, c.get(ctx, to(toEnvironments, environment, "nodes"), nil, &out)
+}
+
+// Node is one, by any of its names.
+func (c *Client) Node(ctx context.Context, environment int64, name string) (out model.Node, err error) {
+	return out, c.get(ctx, to(toEnvironments, environment, "nodes", name), nil, &out)
+}
+
+// PutNode registers one. Levels that are nil leave those that it has.
+func (c *Client) PutNode(ctx context.Context, environment int64, n model.Node, o WriteOptions) error {
+	_, err := c.write(ctx, http.MethodPut, to(toEnvironments, environment, "nodes", n.ID), NodeNames{n.FQDN, n.Certname, n.Levels}, o)
+	return err
+}
+
+// DeleteNode takes one from an environment.
+func (c *Client) DeleteNode(ctx context.Context, environment int64, name string, o WriteOptions) error {
+	_, err := c.write(ctx, http.MethodDelete, to(toEnvironments, environment, "nodes", name), nil, o)
+	return err
+}

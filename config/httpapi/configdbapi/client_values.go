@@ -1,0 +1,185 @@
+package configdbapi
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"edgespan/config/configdb"
+	"edgespan/config/configdb/model"
+)
+
+// Place is a place of an environment, and a resource of it by its name or id. A name of digits
+// means an id.
+type Place struct {
+	Environment int64
+	Levels      []model.LevelValue
+	Resource    string
+}
+
+// path is that of a place, and of what is asked there.
+func (p Place) path(tail ...any) string {
+	segments := []any{toEnvironments, p.Environment}
+	for _, l := range p.Levels {
+		segments = append(segments, l.Level, l.Value)
+	}
+	return to(append(segments, tail...)...)
+}
+
+// half is the path of a half of a record. Slashes of a name stay: each client of the original
+// sends them so, and proxies decode others.
+func (p Place) half(k model.Kind, tail ...any) string {
+	segments := []any{"resources"}
+	for s := range strings.SplitSeq(p.Resource, "/") {
+		segments = append(segments, s)
+	}
+	return p.path(append(append(segments, string(k)), tail...)...)
+}
+
+// Read says what of a half is wanted.
+type Read struct {
+	Effective bool
+	Lookup    bool // show_lookup
+	Deep      bool
+	Key       string // dotted; "": the whole
+	Version   uint64 // 0: the newest
+	Revision  uint64 // 0: now
+	Known     string // an ETag: if it is still so, there is no body
+}
+
+// Content is what was read. Body is nil if it is what the reader has.
+type Content struct {
+	Body     configdb.JSON
+	ETag     string
+	Version  uint64
+	Revision uint64
+}
+
+// Read reads a half of a record.
+func (c *Client) Read(ctx context.Context, p Place, k model.Kind, r Read) (Content, error) {
+	q := url.Values{}
+	setFlag(q, "effective", r.Effective)
+	setFlag(q, "show_lookup", r.Lookup)
+	if r.Deep {
+		q.Set("merge", "deep")
+	}
+	setText(q, "key", r.Key)
+	setCount(q, "version", r.Version)
+	setCount(q, "revision", r.Revision)
+	return c.content(ctx, request{method: http.MethodGet, path: p.half(k), query: q}, r.Known)
+}
+
+func (c *Client) content(ctx context.Context, r request, known string) (Content, error) {
+	if known != "" {
+		r.header = map[string]string{"If-None-Match": known}
+	}
+	text, resp, err := c.ask(ctx, r)
+	if err != nil {
+		return Content{}, err
+	}
+	out := Content{ETag: resp.header.Get("ETag"), Version: resp.count(VersionHeader), Revision: resp.count(RevisionHeader)}
+	if resp.status != http.StatusNotModified {
+		out.Body, err = configdb.Parse(text)
+	}
+	return out, err
+}
+
+// Put replaces a half of a record.
+func (c *Client) Put(ctx context.Context, p Place, k model.Kind, value configdb.JSON, o WriteOptions) (Stored, error) {
+	return c.write(ctx, http.MethodPut, p.half(k), value, o)
+}
+
+// Remove takes a half of a record away.
+func (c *Client) Remove(ctx context.Context, p Place, k model.Kind, o WriteOptions) (Stored, error) {
+	return c.write(ctx, http.MethodDelete, p.half(k), nil, o)
+}
+
+// EditKeys is a keys operation that sets or deletes.
+func (c *Client) EditKeys(ctx context.Context, p Place, k model.Kind, e configdb.KeysEdit, o WriteOptions) (Stored, error) {
+	return c.write(ctx, http.MethodPatch, p.half(k, "keys", string(e.Op)), list(e.Items), o)
+}
+
+// GetKeys are the values at paths.
+func (c *Client) GetKeys(ctx context.Context, p Place, k model.Kind, paths [][]configdb.JSON) (out []configdb.JSON, err error) {
+	r, err := writeRequest(http.MethodPatch, p.half(k, "keys", "get"), list(paths), WriteOptions{})
+	if err != nil {
+		return nil, err
+	}
+	got, err := c.content(ctx, r, "")
+	return got.Body.Elements(), err
+}
+
+// Versions are those of a half of a record, the newest first.
+func (c *Client) Versions(ctx context.Context, p Place, k model.Kind, before uint64, limit int) (out []model.Version, err error) {
+	return out, c.get(ctx, p.half(k, "history"), part(before, limit), &out)
+}
+
+// part is which part of a list is wanted.
+func part(before uint64, limit int) url.Values {
+	q := url.Values{}
+	setCount(q, "before", before)
+	setCount(q, "limit", uint64(max(limit, 0)))
+	return q
+}
+
+// Diff is what changed between two versions; to 0 is the newest, from 0 nothing.
+func (c *Client) Diff(ctx context.Context, p Place, k model.Kind, from, to uint64) (out []PatchOp, err error) {
+	q := url.Values{"from": {strconv.FormatUint(from, 10)}}
+	setCount(q, "to", to)
+	return out, c.get(ctx, p.half(k, "diff"), q, &out)
+}
+
+// Rollback makes what a version was, or what stood at a revision, the newest version.
+func (c *Client) Rollback(ctx context.Context, p Place, k model.Kind, b RollbackBody, o WriteOptions) (Stored, error) {
+	return c.write(ctx, http.MethodPost, p.half(k, "rollback"), b, o)
+}
+
+// RollbackPlace brings all resources of a place back to what they were at a revision.
+func (c *Client) RollbackPlace(ctx context.Context, p Place, revision uint64, o WriteOptions) (Stored, error) {
+	return c.write(ctx, http.MethodPost, p.path("rollback"), PlaceRollback{revision}, o)
+}
+
+// Bulk writes several resources of a place, all or none.
+func (c *Client) Bulk(ctx context.Context, p Place, b BulkBody, o WriteOptions) (Stored, error) {
+	return c.write(ctx, http.MethodPost, p.path("bulk"), b, o)
+}
+
+// HieraData is several resources of a place, merged.
+func (c *Client) HieraData(ctx context.Context, p Place, resources []string, m configdb.MergeOptions, known string) (Content, error) {
+	q := url.Values{"resources": {strings.Join(resources, ",")}}
+	setText(q, "merge", string(m.Strategy))
+	setText(q, "knockout_prefix", m.KnockoutPrefix)
+	setFlag(q, "sort_merged_arrays", m.SortMergedArrays)
+	setFlag(q, "merge_hash_arrays", m.MergeHashArrays)
+	return c.content(ctx, request{method: http.MethodGet, path: p.path("hiera", "data"), query: q}, known)
+}
+
+// HieraLookup is the keys of several that are found.
+func (c *Client) HieraLookup(ctx context.Context, p Place, l LookupBody) (Content, error) {
+	l.Keys, l.Resources = list(l.Keys), list(l.Resources)
+	r, err := writeRequest(http.MethodPost, p.path("hiera", "lookup"), l, WriteOptions{})
+	if err != nil {
+		return Content{}, err
+	}
+	return c.content(ctx, r, "")
+}
+
+func setText(q url.Values, name, value string) {
+	if value != "" {
+		q.Set(name, value)
+	}
+}
+
+func setFlag(q url.Values, name string, value bool) {
+	if value {
+		q.Set(name, "1")
+	}
+}
+
+func setCount(q url.Values, name string, n uint64) {
+	if n > 0 {
+		q.Set(name, strconv.FormatUint(n, 10))
+	}
+}

@@ -1,0 +1,113 @@
+package configdbapi
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi"
+)
+
+// maxEvent is the longest line of a watch, in bytes: the record of a revision that changed much.
+const maxEvent = 16 << 20
+
+// History is the revisions of the facts, the newest first.
+func (c *Client) History(ctx context.Context, q model.RecordsQuery) (out []model.Record, err error) {
+	v := part(q.Before, q.Limit)
+	setCount(v, "environment", uint64(max(q.Environment, 0)))
+	return out, c.get(ctx, toHistory, v, &out)
+}
+
+// Revision is one.
+func (c *Client) Revision(ctx context.Context, revision uint64) (out model.Record, err error) {
+	return out, c.get(ctx, to(toHistory, revision), nil, &out)
+}
+
+// WatchOptions say what a watch tells of.
+type WatchOptions struct {
+	Since       uint64 // the revision after which to begin; 0: from now on
+	FromStart   bool   // from the first revision on
+	Environment int64  // 0: all
+	Resource    string // "": all; a name wants Environment
+	Level       *model.LevelValue
+}
+
+// Watch delivers each revision, in order and once, until the context ends or deliver answers
+// with an error, which is returned. A stream that ends is asked for again, after the last
+// revision that came; what can't be reached, or is busy, is asked for again each pause.
+func (c *Client) Watch(ctx context.Context, o WatchOptions, pause time.Duration, deliver func(model.Record) error) error {
+	q := url.Values{}
+	setCount(q, "environment", uint64(max(o.Environment, 0)))
+	setText(q, "resource", o.Resource)
+	if o.Level != nil {
+		q.Set("level", o.Level.Level+"="+o.Level.Value)
+	}
+	if o.FromStart {
+		q.Set("since", "0")
+	}
+	setCount(q, "since", o.Since)
+	for {
+		began := time.Now()
+		err := c.watchOnce(ctx, q, deliver)
+		var stop stopped
+		switch {
+		case errors.As(err, &stop):
+			return stop.error
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && !errors.Is(err, httpapi.ErrBusy) && !errors.Is(err, httpapi.ErrUnreachable) && !errors.Is(err, httpapi.ErrTimeout):
+			return err
+		}
+		if err == nil && time.Since(began) > pause {
+			continue // it has come to its end
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// stopped is what who is told has answered.
+type stopped struct{ error }
+
+// watchOnce follows one stream, and puts into the query where the next begins.
+func (c *Client) watchOnce(ctx context.Context, q url.Values, deliver func(model.Record) error) error {
+	resp, err := c.send(ctx, request{method: http.MethodGet, path: toWatch, query: q})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }() // only read from
+	if !q.Has("since") {
+		q.Set("since", fmt.Sprint(answered{header: resp.Header}.count(RevisionHeader)))
+	}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, maxEvent)
+	for lines.Scan() {
+		text, is := strings.CutPrefix(lines.Text(), "data: ")
+		if !is {
+			continue
+		}
+		var r model.Record
+		if err := json.Unmarshal([]byte(text), &r); err != nil {
+			return fmt.Errorf("read answer of %s: %w", c.base, err)
+		}
+		if err := deliver(r); err != nil {
+			return stopped{err}
+		}
+		q.Set("since", fmt.Sprint(r.Revision))
+	}
+	if err := lines.Err(); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return httpapi.Failed(c.base.String(), err)
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package configdbapi
+
+import (
+	"net/http"
+
+	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi"
+)
+
+// getDiff compares two versions. Secrets that the caller may not see are masked before: they do
+// not differ.
+func getDiff(a *api, c *call) (reply, error) {
+	from, given, err := c.count("from")
+	if err == nil && !given {
+		err = refuse(http.StatusBadRequest, "from: is missing: a version is allowed; 0 is nothing")
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	to, given, err := c.count("to")
+	if err == nil && given && to == 0 {
+		err = refuse(http.StatusBadRequest, "to: is 0: a version from 1 on is allowed")
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	q := model.Query{Target: c.place(), Kind: c.kind, Version: to, Reveal: c.reveals()}
+	after, err := a.backend.Answer(c.Context(), q, nil)
+	if err != nil {
+		return reply{}, err
+	}
+	before := model.Answer{Body: []byte("{}")}
+	if from > 0 {
+		q.Version = from
+		if before, err = a.backend.Answer(c.Context(), q, nil); err != nil {
+			return reply{}, err
+		}
+	}
+	done, err := httpapi.Turn(c.Context())
+	if err != nil {
+		return reply{}, err
+	}
+	defer done()
+	m := Meter(c.Context())
+	changed, err := m.Diff(before.Body, after.Body)
+	if err != nil {
+		return reply{}, err
+	}
+	var r reply
+	r.body, err = m.Patch(changed)
+	r.version, r.revision, r.secret = after.Version, after.Revision, after.Secret && c.reveals()
+	return r, err
+}

@@ -1,0 +1,157 @@
+package configdbapi
+
+import (
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"edgespan/config"
+)
+
+const page = "../../../docs/configdb.md"
+
+var show = flag.Bool("show", false, "print what the examples of docs/configdb.md are answered with")
+
+// docs/configdb.md has the table that the code has.
+func TestThePageHasTheTable(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := routesTable(); !strings.Contains(string(text), want) {
+		t.Errorf("docs/configdb.md lacks this table, as it is:\n%s", want)
+	}
+}
+
+func routesTable() string {
+	var b strings.Builder
+	b.WriteString("| route | who | query | what |\n|---|---|---|---|\n")
+	for _, r := range table {
+		who := string(r.role)
+		switch r.node {
+		case nodeReads, nodeWrites:
+			who += ", node"
+		case nodeItself:
+			who += ", itself"
+		case nodeNot:
+		}
+		var query []string
+		for _, p := range r.query {
+			if p.name != "message" && p.name != "dryRun" { // said once, of all writes
+				query = append(query, p.name)
+			}
+		}
+		method, what := r.method, r.summary
+		if r.patch {
+			method += ", PATCH"
+		}
+		if r.bound {
+			what += " (If-Match)"
+		}
+		fmt.Fprintf(&b, "| `%s %s` | %s | %s | %s |\n", method, r.path, who, strings.Join(query, " "), what)
+	}
+	return b.String()
+}
+
+// Each example of the page is answered as it says, one after the other, by the ledger. An answer
+// whose body is … is too long for the page.
+func TestEveryExampleOfThePage(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := Handler(newReal(t), door{})
+	blocks := strings.Split(string(text), "```http\n")[1:]
+	if len(blocks) < 10 {
+		t.Errorf("there are %d examples", len(blocks))
+	}
+	for _, block := range blocks {
+		block, _, _ = strings.Cut(block, "```")
+		question, answer, _ := strings.Cut(strings.TrimRight(block, "\n"), "\n\n")
+		first, header, body := message(question)
+		method, target, _ := strings.Cut(first, " ")
+		r := httptest.NewRequest(method, "https://controller:8443"+target, strings.NewReader(body))
+		r.Header = header
+		r.Header.Set("X-Auth-Token", "admin")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		status, want, wanted := message(answer)
+		if *show {
+			fmt.Printf("%s\n%d %v\n%s\n\n", question, w.Code, w.Header(), w.Body)
+		}
+		if fmt.Sprint(w.Code) != status || wanted != "…" && w.Body.String() != wanted {
+			t.Errorf("%s\nis answered with %d %s", question, w.Code, w.Body)
+		}
+		for name := range want {
+			if w.Header().Get(name) != want.Get(name) {
+				t.Errorf("%s\nis answered with %s: %s", question, name, w.Header().Get(name))
+			}
+		}
+	}
+}
+
+// message reads a first line, lines of a header, and a body.
+func message(text string) (first string, header http.Header, body string) {
+	header = http.Header{}
+	first, rest, _ := strings.Cut(text, "\n")
+	for rest != "" {
+		line, more, _ := strings.Cut(rest, "\n")
+		name, value, is := strings.Cut(line, ": ")
+		if !is || strings.ContainsAny(name, `{["`) {
+			return first, header, rest
+		}
+		header.Set(name, value)
+		rest = more
+	}
+	return first, header, ""
+}
+
+// The description has each row, with parameters of its own, and every reference leads somewhere.
+func TestOpenAPI(t *testing.T) {
+	d := describe(table, Prefixes[0], "v1")
+	paths := d["paths"].(config.Object)
+	ids := map[string]bool{}
+	for _, r := range table {
+		methods := []string{r.method}
+		if r.patch {
+			methods = append(methods, "PATCH")
+		}
+		for _, m := range methods {
+			o, is := paths["/"+r.path].(config.Object)[strings.ToLower(m)].(config.Object)
+			if !is {
+				t.Errorf("%s %s: is missing", m, r.path)
+				continue
+			}
+			if id := o["operationId"].(string); ids[id] {
+				t.Errorf("%s %s: its id %s is another's", m, r.path, id)
+			} else {
+				ids[id] = true
+			}
+			if n := strings.Count(r.path, "{") + len(r.query); len(o["parameters"].([]any)) < n {
+				t.Errorf("%s %s: has not its %d parameters", m, r.path, n)
+			}
+		}
+	}
+	schemas := d["components"].(config.Object)["schemas"].(config.Object)
+	for name, s := range schemas {
+		if _, is := s.(config.Object); !is {
+			t.Errorf("%s: has no schema", name)
+		}
+	}
+	text := string(config.AppendCanonical(nil, d))
+	for _, ref := range strings.Split(text, `"#/components/schemas/`)[1:] {
+		name, _, _ := strings.Cut(ref, `"`)
+		if _, is := schemas[name]; !is {
+			t.Errorf("%s: leads nowhere", name)
+		}
+	}
+	for _, name := range []string{"Component", "Definition", "Environment", "Level", "Node", "Version", "Record", "Message"} {
+		if _, is := schemas[name]; !is {
+			t.Errorf("%s: is not described", name)
+		}
+	}
+}

@@ -1,0 +1,290 @@
+package configdbapi
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"edgespan/config"
+	"edgespan/config/configdb"
+	"edgespan/config/configdb/model"
+)
+
+// fields reads the members of a body, and finds everything that is wrong with them: err says
+// so. Members that nobody reads are nobody's business: clients of the original send such.
+type fields struct {
+	configdb.Object
+	where  string // before the name of a member
+	faults *[]string
+	err    error
+}
+
+func (a *api) readFields(c *call) (*fields, error) {
+	o, err := a.readObject(c, MaxBody)
+	return &fields{Object: o, faults: &[]string{}}, err
+}
+
+// mostFaults is how many faults of a body are told.
+const mostFaults = 20
+
+// wrong says what is wrong with a member.
+func (f *fields) wrong(name, what string) {
+	if len(*f.faults) == mostFaults {
+		return // enough to begin with
+	}
+	*f.faults = append(*f.faults, strings.ToValidUTF8(config.Shorten(f.where+name), "")+": "+what)
+	f.err = refuse(http.StatusBadRequest, "%s", strings.Join(*f.faults, "; "))
+}
+
+func (f *fields) has(name string) bool { _, is := f.Get(name); return is }
+
+// only refuses members that have other names than these.
+func (f *fields) only(names ...string) {
+	for _, m := range f.Members() {
+		if !slices.Contains(names, m.Key) {
+			f.wrong(config.FormatPath([]string{m.Key}), "is unknown: "+strings.Join(names, ", ")+" are allowed")
+		}
+	}
+}
+
+// text is a string that must be there.
+func (f *fields) text(name string) string {
+	v, is := f.Get(name)
+	if !is {
+		f.wrong(name, "is missing: a string is allowed")
+		return ""
+	}
+	s, is := v.Text()
+	if !is {
+		f.wrong(name, "is "+short(v)+": a string is allowed")
+	}
+	return s
+}
+
+func (f *fields) textOr(name, absent string) string {
+	if v, is := f.Get(name); !is || v.String() == "null" {
+		return absent
+	}
+	return f.text(name)
+}
+
+func (f *fields) textIfThere(name string) *string {
+	if !f.has(name) {
+		return nil
+	}
+	s := f.text(name)
+	return &s
+}
+
+// id is a whole number; nil if it is not there, or null.
+func (f *fields) id(name string) *int64 {
+	v, is := f.Get(name)
+	if !is || v.String() == "null" {
+		return nil
+	}
+	n, err := strconv.ParseInt(v.String(), 10, 64)
+	if err != nil {
+		f.wrong(name, "is "+short(v)+": a whole number is allowed")
+	}
+	return &n
+}
+
+// count is a whole number from 1 on; 0 if it is not there.
+func (f *fields) count(name string) uint64 {
+	v, is := f.Get(name)
+	if !is {
+		return 0
+	}
+	n, err := strconv.ParseUint(v.String(), 10, 63)
+	if err != nil || n == 0 {
+		f.wrong(name, "is "+short(v)+": a whole number from 1 on is allowed")
+	}
+	return n
+}
+
+// flagIfThere is a flag, nil if it is not there.
+func (f *fields) flagIfThere(name string) *bool {
+	if !f.has(name) {
+		return nil
+	}
+	is := f.flag(name)
+	return &is
+}
+
+func (f *fields) flag(name string) bool {
+	v, is := f.Get(name)
+	if is && v.String() != "true" && v.String() != "false" {
+		f.wrong(name, "is "+short(v)+": true and false are allowed")
+	}
+	return v.String() == "true"
+}
+
+// value is any value; nil if it is not there.
+func (f *fields) value(name string) configdb.JSON {
+	v, _ := f.Get(name)
+	return v
+}
+
+// mostElements is how long a list in a body may be that is no document's.
+const mostElements = 10_000
+
+// elements are those of a list that must be there.
+func (f *fields) elements(name, of string) []configdb.JSON {
+	v, is := f.Get(name)
+	switch {
+	case !is:
+		f.wrong(name, "is missing: a list of "+of+" is allowed")
+	case v[0] != '[':
+		f.wrong(name, "is "+short(v)+": a list of "+of+" is allowed")
+	}
+	all := v.Elements()
+	if len(all) > mostElements {
+		f.wrong(name, fmt.Sprintf("has %d elements: %d are allowed", len(all), mostElements))
+		return nil
+	}
+	return all
+}
+
+func (f *fields) texts(name string) []string {
+	out := []string{}
+	for i, v := range f.elements(name, "strings") {
+		s, is := v.Text()
+		if !is {
+			f.wrong(fmt.Sprintf("%s[%d]", name, i), "is "+short(v)+": a string is allowed")
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// levels are names of levels. null is one that is not there, as in the original.
+func (f *fields) levels(name string) []string {
+	v, _ := f.Get(name)
+	for _, one := range v.Elements() {
+		if one.String() == "null" {
+			f.err = refuse(http.StatusNotFound, "%s: null is the name of no level", name)
+			return nil
+		}
+	}
+	return f.texts(name)
+}
+
+// textsByName are the strings of an object; nil if it is not there, or null.
+func (f *fields) textsByName(name string) map[string]string {
+	if v, is := f.Get(name); !is || v.String() == "null" {
+		return nil
+	}
+	below, out := f.object(name), map[string]string{}
+	for _, m := range below.Members() {
+		s, is := m.Value.Text()
+		if !is {
+			below.wrong(config.FormatPath([]string{m.Key}), "is "+short(m.Value)+": a string is allowed")
+		}
+		out[m.Key] = s
+	}
+	f.took(below)
+	return out
+}
+
+// refs are ids, which are numbers, and names, which are strings also if they are of digits.
+func (f *fields) refs(name string) []model.Ref {
+	out := []model.Ref{}
+	for i, v := range f.elements(name, "ids and names") {
+		if s, is := v.Text(); is && s != "" {
+			out = append(out, model.Ref{Name: s})
+			continue
+		}
+		if v.String() == "null" { // which nothing has: it is not there
+			out = append(out, model.Ref{})
+			continue
+		}
+		id, err := strconv.ParseInt(v.String(), 10, 64)
+		if err != nil {
+			f.wrong(fmt.Sprintf("%s[%d]", name, i), "is "+short(v)+": an id or a name is allowed")
+		}
+		out = append(out, model.Ref{ID: id})
+	}
+	return out
+}
+
+// below are the objects of a list.
+func (f *fields) below(name string) []*fields {
+	var out []*fields
+	for i, v := range f.elements(name, "objects") {
+		o, err := configdb.ObjectOf(v)
+		if err != nil {
+			f.wrong(fmt.Sprintf("%s[%d]", name, i), "is "+short(v)+": an object is allowed")
+			continue
+		}
+		out = append(out, f.at(fmt.Sprintf("%s[%d].", name, i), o))
+	}
+	return out
+}
+
+// at is what lies below a name; what is wrong with it is wrong with the whole.
+func (f *fields) at(where string, o configdb.Object) *fields {
+	return &fields{Object: o, where: f.where + where, faults: f.faults}
+}
+
+// object is an object that must be there.
+func (f *fields) object(name string) *fields {
+	where := config.FormatPath([]string{name})
+	v, is := f.Get(name)
+	if !is {
+		f.wrong(where, "is missing: an object is allowed")
+		return f.at(where+".", configdb.Object{})
+	}
+	o, err := configdb.ObjectOf(v)
+	if err != nil {
+		f.wrong(where, "is "+short(v)+": an object is allowed")
+	}
+	return f.at(where+".", o)
+}
+
+// took takes over what was found to be wrong below.
+func (f *fields) took(below *fields) {
+	if below.err != nil {
+		f.err = below.err
+	}
+}
+
+// newDefinitions are those of a new component; none if they are not there.
+func (f *fields) newDefinitions(name string) []model.Definition {
+	if !f.has(name) {
+		return nil
+	}
+	var out []model.Definition
+	for _, one := range f.below(name) {
+		out = append(out, model.Definition{Name: one.text("name"), Content: one.value("content")})
+		f.took(one)
+	}
+	return out
+}
+
+// members are the ids of definitions that a component has then; nil if it keeps those that it has.
+func (f *fields) members(name string) *[]int64 {
+	if !f.has(name) {
+		return nil
+	}
+	out := []int64{}
+	for _, one := range f.below(name) {
+		id := one.id("id")
+		switch {
+		case id != nil:
+			out = append(out, *id)
+		case one.has("id"): // null, which nothing has: it is not there
+			out = append(out, 0)
+		default:
+			one.wrong("id", "is missing: the id of a definition is allowed")
+		}
+		f.took(one)
+	}
+	return &out
+}
+
+// short is a value for a message.
+func short(v configdb.JSON) string { return strings.ToValidUTF8(config.Shorten(v.String()), "") }
+
+func decimal(id int64) string { return strconv.FormatInt(id, 10) }

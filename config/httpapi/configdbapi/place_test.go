@@ -1,0 +1,86 @@
+package configdbapi
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"edgespan/config/httpapi"
+)
+
+// A caller with more connections than its share is told so, by whom it is known.
+func TestAConnectionIsThatOfItsCaller(t *testing.T) {
+	h := Handler(&fake{}, door{})
+	told := ""
+	r := httptest.NewRequest("GET", Prefixes[0]+"environments", nil)
+	r.Header.Set("X-Auth-Token", "operator")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r.WithContext(httpapi.WithPlace(r.Context(), func(caller string, _, _ bool) bool { told = caller; return false })))
+	if w.Code != 503 || told != ":olga" {
+		t.Errorf("%d, told of %q: %s", w.Code, told, w.Body)
+	}
+}
+
+// Callers of one name by other sources have shares of their own.
+func TestCallersOfOneNameAreToldApart(t *testing.T) {
+	limits := DefaultLimits
+	limits.Rate, limits.Burst = 1, 1
+	for _, via := range []httpapi.Via{httpapi.ViaToken, httpapi.ViaKeystone} {
+		h := Handler(&fake{}, twins{}, WithLimits(limits))
+		for _, first := range []int{200, 429} {
+			if w := ask(h, asked{method: "GET", target: "components", token: string(via)}); w.Code != first {
+				t.Errorf("%s: %d", via, w.Code)
+			}
+		}
+		if w := ask(h, asked{method: "GET", target: "components", token: string(httpapi.ViaBasic)}); w.Code != 200 {
+			t.Errorf("another one of the name: %d", w.Code)
+		}
+	}
+}
+
+// A node that an environment does not know has the controller compute what its config names: in a turn of its own, and in one of its places.
+func TestAnUnregisteredNodeIsLookedUpInItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const places, more = 16, 4 // the least that one caller has
+		var computing, refused atomic.Int64
+		hold := make(chan struct{})
+		h := Handler(&fake{}, door{}, WithLimits(Limits{InFlight: 4 * places, Deadline: time.Minute}), WithNamed(func(context.Context, string) (int64, error) {
+			computing.Add(1)
+			<-hold
+			return 7, nil
+		}))
+		var all sync.WaitGroup
+		for range places + more {
+			all.Go(func() {
+				switch w := ask(h, asked{method: "PUT", target: "environments/9/nodes/new", token: "new", body: "{}"}); w.Code {
+				case http.StatusServiceUnavailable:
+					refused.Add(1)
+				case http.StatusForbidden:
+				default:
+					t.Errorf("%d %s", w.Code, w.Body)
+				}
+			})
+		}
+		synctest.Wait()
+		if computing.Load() != 1 || refused.Load() != more {
+			t.Errorf("%d are computed at once, %d refused: 1 and %d are allowed", computing.Load(), refused.Load(), more)
+		}
+		close(hold)
+		all.Wait()
+		if computing.Load() != places {
+			t.Errorf("%d were computed", computing.Load())
+		}
+	})
+}
+
+// twins are callers of one name.
+type twins struct{ door }
+
+func (twins) Authenticate(r *http.Request) (Caller, error) {
+	return Caller{Name: "ann", Role: Viewer, Via: httpapi.Via(r.Header.Get("X-Auth-Token"))}, nil
+}

@@ -1,0 +1,116 @@
+package configdbapi
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"edgespan/config"
+	"edgespan/config/configdb"
+	"edgespan/config/configdb/model"
+)
+
+// strategies are the merges of lookups; "" is the first.
+var strategies = []configdb.MergeStrategy{configdb.MergeFirst, configdb.MergeUnique, configdb.MergeHash, configdb.MergeDeep}
+
+// hieraQuery reads what a lookup is over.
+func (c *call) hieraQuery() (model.HieraQuery, error) {
+	text := func(name string) string { s, _ := c.query.get(name); return s }
+	q := model.HieraQuery{Environment: c.environment, Levels: c.levels, Reveal: c.reveals()}
+	if r := text("resources"); r != "" {
+		q.Resources = strings.Split(r, ",")
+	}
+	q.Merge = configdb.MergeOptions{Strategy: configdb.MergeStrategy(text("merge")), KnockoutPrefix: text("knockout_prefix")}
+	var err error
+	if q.Merge.SortMergedArrays, err = c.flag("sort_merged_arrays"); err != nil {
+		return q, err
+	}
+	if q.Merge.MergeHashArrays, err = c.flag("merge_hash_arrays"); err != nil {
+		return q, err
+	}
+	return q, checkHiera(&q)
+}
+
+func checkHiera(q *model.HieraQuery) error {
+	if len(q.Resources) == 0 || slices.Contains(q.Resources, "") {
+		return refuse(http.StatusBadRequest, "resources: names of resources are wanted, from the highest to the lowest")
+	}
+	if q.Merge.Strategy == "" {
+		q.Merge.Strategy = configdb.MergeFirst
+	}
+	if !slices.Contains(strategies, q.Merge.Strategy) {
+		return refuse(http.StatusBadRequest, "merge: is %s: first, unique, hash and deep are allowed", config.Quote(string(q.Merge.Strategy)))
+	}
+	return nil
+}
+
+func getHieraData(a *api, c *call) (reply, error) {
+	q, err := c.hieraQuery()
+	if err != nil {
+		return reply{}, err
+	}
+	got, err := a.backend.Hiera(c.Context(), q, c.known())
+	if err != nil {
+		return reply{}, err
+	}
+	return c.giveAnswer(got), nil
+}
+
+func getHieraKey(a *api, c *call) (reply, error) {
+	q, err := c.hieraQuery()
+	if err != nil {
+		return reply{}, err
+	}
+	raw, err := c.flag("raw")
+	if err != nil {
+		return reply{}, err
+	}
+	q.Keys = []string{c.name}
+	got, err := a.backend.Hiera(c.Context(), q, c.known())
+	if err != nil {
+		return reply{}, err
+	}
+	r := c.giveAnswer(got)
+	if got.Body == nil { // the caller has it
+		return r, nil
+	}
+	found, err := configdb.ObjectOf(got.Body)
+	if err != nil {
+		return reply{}, err
+	}
+	value, is := found.Get(c.name)
+	if !is {
+		return reply{}, refuse(http.StatusNotFound, "key %s: none of %s has it", config.Quote(c.name), strings.Join(q.Resources, ", "))
+	}
+	if r.kept, r.body = false, value; !raw {
+		r.body = slices.Concat([]byte(`{"value":`), value, []byte("}"))
+	}
+	return r, nil
+}
+
+// postHieraLookup is a read, whatever its method: what is asked for is too much for a URL.
+func postHieraLookup(a *api, c *call) (reply, error) {
+	f, err := a.readFields(c)
+	if err != nil {
+		return reply{}, err
+	}
+	q := model.HieraQuery{
+		Environment: c.environment, Levels: c.levels, Resources: f.texts("resources"), Keys: f.texts("keys"), Reveal: c.reveals(),
+		Merge: configdb.MergeOptions{
+			Strategy: configdb.MergeStrategy(f.textOr("merge", "")), KnockoutPrefix: f.textOr("knockout_prefix", ""),
+			SortMergedArrays: f.flag("sort_merged_arrays"), MergeHashArrays: f.flag("merge_hash_arrays"),
+		},
+	}
+	f.only("resources", "keys", "merge", "knockout_prefix", "sort_merged_arrays", "merge_hash_arrays")
+	if f.err != nil {
+		return reply{}, f.err
+	}
+	if err := checkHiera(&q); err != nil {
+		return reply{}, err
+	}
+	got, err := a.backend.Hiera(c.Context(), q, nil)
+	if err != nil {
+		return reply{}, err
+	}
+	return c.giveAnswer(got), nil
+}

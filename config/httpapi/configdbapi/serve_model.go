@@ -1,0 +1,385 @@
+package configdbapi
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"edgespan/config/configdb"
+	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi"
+)
+
+func getComponents(a *api, c *call) (reply, error) {
+	all, err := a.backend.Components(c.Context(), c.reveals())
+	if err != nil {
+		return reply{}, err
+	}
+	out := make([]model.Component, len(all))
+	for i := range all {
+		out[i] = wholeComponent(all[i])
+	}
+	r, err := give(out)
+	for _, one := range out {
+		r.secret = r.secret || c.shows(one.Definitions...)
+	}
+	return r, err
+}
+
+// shows says whether an answer with definitions may show secrets.
+func (c *call) shows(ds ...model.Definition) bool {
+	return c.reveals() && slices.ContainsFunc(ds, func(d model.Definition) bool { return d.Secret })
+}
+
+func getComponent(a *api, c *call) (reply, error) {
+	one, err := a.backend.Component(c.Context(), c.id, c.reveals())
+	if err != nil {
+		return reply{}, err
+	}
+	r, err := give(wholeComponent(one))
+	r.secret = c.shows(one.Definitions...)
+	return r, err
+}
+
+// wholeComponent has a list of definitions, if an empty one: readers of JSON meet [], never null.
+func wholeComponent(c model.Component) model.Component {
+	c.Definitions = list(c.Definitions)
+	return c
+}
+
+func list[T any](l []T) []T {
+	if l == nil {
+		return []T{}
+	}
+	return l
+}
+
+func postComponent(a *api, c *call) (reply, error) {
+	f, err := a.readFields(c)
+	if err != nil {
+		return reply{}, err
+	}
+	w := model.CreateComponent{ID: f.id("id"), Name: f.text("name"), Definitions: f.newDefinitions("resource_definitions")}
+	return a.create(c, w, f, func(id int64) (reply, error) {
+		c.id = id
+		return getComponent(a, c)
+	})
+}
+
+// create makes something and shows what was made.
+func (a *api) create(c *call, w model.Write, f *fields, show func(id int64) (reply, error)) (reply, error) {
+	if f.err != nil {
+		return reply{}, f.err
+	}
+	done, err := a.written(c, w)
+	if err != nil || c.entry.DryRun {
+		return judged(done, err)
+	}
+	r, err := show(done.ID)
+	r.revision, r.wrote = done.Revision, done.Revision
+	r.location = c.prefix + c.path + "/" + strconv.FormatInt(done.ID, 10)
+	return r, err
+}
+
+// judged is what a write would have changed.
+func judged(done model.Written, err error) (reply, error) {
+	if err != nil {
+		return reply{}, err
+	}
+	r, err := give(Done{Revision: done.Revision, Changed: done.Changed, Changes: list(done.Changes)})
+	r.status, r.revision = http.StatusOK, done.Revision
+	return r, err
+}
+
+// change does a write that is answered with nothing.
+func (a *api) change(c *call, w model.Write) (reply, error) {
+	done, err := a.written(c, w)
+	if err != nil || c.entry.DryRun {
+		return judged(done, err)
+	}
+	return reply{etag: done.ETag, version: done.Version, revision: done.Revision, wrote: wrote(done)}, nil
+}
+
+func wrote(done model.Written) uint64 {
+	if !done.Changed {
+		return 0
+	}
+	return done.Revision
+}
+
+// tell does a write that is answered with what it changed.
+func (a *api) tell(c *call, w model.Write) (reply, error) {
+	done, err := a.written(c, w)
+	r, err := judged(done, err)
+	if !c.entry.DryRun {
+		r.etag, r.version, r.wrote = done.ETag, done.Version, wrote(done)
+	}
+	return r, err
+}
+
+// edit changes what there must be: if there is not, that is said before what is wrong with the
+// body is.
+func (a *api) edit(c *call, exists func() error, write func(*fields) model.Write) (reply, error) {
+	f, err := a.readFields(c)
+	var w model.Write
+	if err == nil {
+		w = write(f)
+		err = f.err
+	}
+	if err != nil {
+		return reply{}, either(exists(), err)
+	}
+	return a.change(c, w)
+}
+
+// either is that something is not there, or else another fault.
+func either(missing, err error) error {
+	var fault *model.Fault
+	if errors.As(missing, &fault) && fault.Kind == model.NotFound {
+		return missing
+	}
+	return err
+}
+
+func putComponent(a *api, c *call) (reply, error) {
+	return a.edit(c, func() error { _, err := a.backend.Component(c.Context(), c.id, false); return err }, func(f *fields) model.Write {
+		return model.EditComponent{ID: c.id, Name: f.textIfThere("name"), Definitions: f.members("resource_definitions")}
+	})
+}
+
+func deleteComponent(a *api, c *call) (reply, error) {
+	return a.remove(c, model.DeleteComponent{ID: c.id})
+}
+
+func (a *api) remove(c *call, w model.Write) (reply, error) {
+	if _, err := a.readBody(c); err != nil { // some clients send one
+		return reply{}, err
+	}
+	return a.change(c, w)
+}
+
+func getDefinitions(a *api, c *call) (reply, error) {
+	var component **int64
+	if text, is := c.query.get("component_id"); is {
+		var of *int64
+		if text != "" {
+			id, is := number(text)
+			if !is {
+				return reply{}, refuse(http.StatusBadRequest, "component_id: is %q: a number, or nothing, is allowed", text)
+			}
+			of = &id
+		}
+		component = &of
+	}
+	all, err := a.backend.Definitions(c.Context(), component, c.reveals())
+	if err != nil {
+		return reply{}, err
+	}
+	r, err := give(list(all))
+	r.secret = c.shows(all...)
+	return r, err
+}
+
+func getDefinition(a *api, c *call) (reply, error) {
+	one, err := a.backend.Definition(c.Context(), c.id, c.reveals())
+	if err != nil {
+		return reply{}, err
+	}
+	r, err := give(one)
+	r.secret = c.shows(one)
+	return r, err
+}
+
+func postDefinition(a *api, c *call) (reply, error) {
+	f, err := a.readFields(c)
+	if err != nil {
+		return reply{}, err
+	}
+	w := model.CreateDefinition{ID: f.id("id"), Name: f.text("name"), Component: f.id("component_id"), Content: f.value("content")}
+	return a.create(c, w, f, func(id int64) (reply, error) {
+		c.id = id
+		return getDefinition(a, c)
+	})
+}
+
+func (a *api) definitionExists(c *call) error {
+	_, err := a.backend.Definition(c.Context(), c.id, false)
+	return err
+}
+
+func putDefinition(a *api, c *call) (reply, error) {
+	return a.edit(c, func() error { return a.definitionExists(c) }, func(f *fields) model.Write {
+		w := model.EditDefinition{ID: c.id, Name: f.textIfThere("name")}
+		if f.has("component_id") {
+			of := f.id("component_id")
+			w.Component = &of
+		}
+		if f.has("content") {
+			content := f.value("content")
+			w.Content = &content
+		}
+		return w
+	})
+}
+
+func deleteDefinition(a *api, c *call) (reply, error) {
+	return a.remove(c, model.DeleteDefinition{ID: c.id})
+}
+
+func getSecrets(a *api, c *call) (reply, error) {
+	all, err := a.backend.Secrets(c.Context(), c.id)
+	if err != nil {
+		return reply{}, err
+	}
+	return give(Secrets{list(all)})
+}
+
+func putSecrets(a *api, c *call) (reply, error) {
+	return a.edit(c, func() error { return a.definitionExists(c) }, func(f *fields) model.Write {
+		return model.DeclareSecrets{ID: c.id, Keys: f.texts("secrets")}
+	})
+}
+
+// contentKeys are the keys operations on the content of a definition.
+func contentKeys(op configdb.KeysOp) func(*api, *call) (reply, error) {
+	return func(a *api, c *call) (reply, error) {
+		edit, err := a.readKeys(c, op)
+		if err != nil {
+			return reply{}, either(a.definitionExists(c), err)
+		}
+		if op != configdb.KeysGet {
+			return a.change(c, model.EditContent{ID: c.id, Edit: edit})
+		}
+		d, err := a.backend.Definition(c.Context(), c.id, c.reveals())
+		if err != nil {
+			return reply{}, err
+		}
+		if d.Content == nil {
+			d.Content = configdb.JSON("null")
+		}
+		done, err := httpapi.Turn(c.Context())
+		if err != nil {
+			return reply{}, err
+		}
+		defer done()
+		found, err := Meter(c.Context()).Get(edit, d.Content)
+		if err != nil {
+			return reply{}, err
+		}
+		r, err := give(list(found))
+		r.secret = c.shows(d)
+		return r, err
+	}
+}
+
+func (a *api) readKeys(c *call, op configdb.KeysOp) (configdb.KeysEdit, error) {
+	text, err := a.readBody(c)
+	if err != nil {
+		return configdb.KeysEdit{}, err
+	}
+	v, err := c.parsed(text)
+	if err != nil {
+		return configdb.KeysEdit{}, err
+	}
+	return configdb.KeysEditOf(op, v)
+}
+
+func getEnvironments(a *api, c *call) (reply, error) {
+	all, err := a.backend.Environments(c.Context())
+	if err != nil {
+		return reply{}, err
+	}
+	out := make([]model.Environment, len(all))
+	for i := range all {
+		out[i] = wholeEnvironment(all[i])
+	}
+	return give(out)
+}
+
+func wholeEnvironment(e model.Environment) model.Environment {
+	e.Components, e.Levels = list(e.Components), list(e.Levels)
+	return e
+}
+
+func getEnvironment(a *api, c *call) (reply, error) {
+	one, err := a.backend.Environment(c.Context(), c.id)
+	if err != nil {
+		return reply{}, err
+	}
+	return give(wholeEnvironment(one))
+}
+
+func postEnvironment(a *api, c *call) (reply, error) {
+	f, err := a.readFields(c)
+	if err != nil {
+		return reply{}, err
+	}
+	w := model.CreateEnvironment{
+		ID: f.id("id"), Components: f.refs("components"), Levels: f.levels("hierarchy_levels"),
+		Nodes: model.Nodes{SelfRegistration: f.flag("self_registration"), StrictNodes: f.flag("strict_nodes")},
+	}
+	return a.create(c, w, f, func(id int64) (reply, error) {
+		c.id = id
+		return getEnvironment(a, c)
+	})
+}
+
+func (a *api) environmentExists(c *call) error {
+	_, err := a.backend.Environment(c.Context(), c.environment)
+	return err
+}
+
+func putEnvironment(a *api, c *call) (reply, error) {
+	c.environment = c.id
+	return a.edit(c, func() error { return a.environmentExists(c) }, func(f *fields) model.Write {
+		w := model.EditEnvironment{ID: c.id, SelfRegistration: f.flagIfThere("self_registration"), StrictNodes: f.flagIfThere("strict_nodes")}
+		if f.has("components") {
+			refs := f.refs("components")
+			w.Components = &refs
+		}
+		if f.has("hierarchy_levels") {
+			levels := f.levels("hierarchy_levels")
+			w.Levels = &levels
+		}
+		return w
+	})
+}
+
+func deleteEnvironment(a *api, c *call) (reply, error) {
+	return a.remove(c, model.DeleteEnvironment{ID: c.id})
+}
+
+func getLevels(a *api, c *call) (reply, error) {
+	all, err := a.backend.Levels(c.Context(), c.environment)
+	if err != nil {
+		return reply{}, err
+	}
+	out := make([]model.Level, len(all))
+	for i := range all {
+		out[i] = wholeLevel(all[i])
+	}
+	return give(out)
+}
+
+func wholeLevel(l model.Level) model.Level {
+	l.Values = list(l.Values)
+	return l
+}
+
+func getLevel(a *api, c *call) (reply, error) {
+	one, err := a.backend.Level(c.Context(), c.environment, refOf(c.name))
+	if err != nil {
+		return reply{}, err
+	}
+	return give(wholeLevel(one))
+}
+
+func putLevel(a *api, c *call) (reply, error) {
+	return a.edit(c, func() error {
+		_, err := a.backend.Level(c.Context(), c.environment, refOf(c.name))
+		return err
+	}, func(f *fields) model.Write {
+		return model.RenameLevel{Environment: c.environment, Level: refOf(c.name), Name: f.text("name")}
+	})
+}

@@ -1,0 +1,287 @@
+package configdbapi
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"edgespan/config"
+	"edgespan/config/configdb"
+	"edgespan/config/configdb/model"
+)
+
+// maxListed is how many versions or revisions one answer has at most, and has by itself.
+const maxListed = 1000
+
+func (c *call) place() model.Target {
+	return model.Target{Environment: c.environment, Levels: c.levels, Resource: c.resource}
+}
+
+func getHalf(a *api, c *call) (reply, error) {
+	q, err := c.halfQuery()
+	if err != nil {
+		return reply{}, err
+	}
+	got, err := a.backend.Answer(c.Context(), q, c.known())
+	if err != nil {
+		return reply{}, err
+	}
+	return c.giveAnswer(got), nil
+}
+
+// halfQuery reads what is asked of a half. That effective and show_lookup are there
+// is what counts, whatever they say, as in the original: effective=0 is on.
+func (c *call) halfQuery() (model.Query, error) {
+	q := model.Query{Target: c.place(), Kind: c.kind, Reveal: c.reveals()}
+	if c.kind == model.Values {
+		q.Effective, q.Lookup = c.query.has("effective"), c.query.has("show_lookup")
+		if q.Lookup && !q.Effective {
+			return q, refuse(http.StatusConflict, "Lookup path tracing can be done only for effective values")
+		}
+		switch merge, is := c.query.get("merge"); {
+		case is && merge != "deep":
+			return q, refuse(http.StatusBadRequest, "merge: is %s: deep is allowed", config.Quote(merge))
+		case is && !q.Effective:
+			return q, refuse(http.StatusBadRequest, "merge: there is nothing to merge: it is allowed with effective")
+		default:
+			q.Deep = is
+		}
+	}
+	if key, _ := c.query.get("key"); key != "" {
+		q.Key = configdb.ParseKey(key)
+	}
+	var given bool
+	var err error
+	if q.Version, given, err = c.count("version"); err != nil {
+		return q, err
+	}
+	if given && q.Version == 0 {
+		return q, refuse(http.StatusNotFound, "version 0 of %s %s was never uploaded: they count from 1", c.kind, refText(c.resource))
+	}
+	if q.Revision, given, err = c.count("revision"); err == nil && given && q.Revision == 0 {
+		err = refuse(http.StatusNotFound, "revision 0 is before there was anything: they count from 1")
+	}
+	return q, err
+}
+
+func refText(r model.Ref) string {
+	if r.Name == "" {
+		return decimal(r.ID)
+	}
+	return config.Quote(r.Name)
+}
+
+// putHalf replaces a half. By the name of the resource it says where that is by its id: the seed
+// wants it so.
+func putHalf(a *api, c *call) (reply, error) {
+	if c.resource.Name != "" && !a.direct {
+		return a.byID(c)
+	}
+	bound, err := c.ifMatch()
+	if err != nil {
+		return reply{}, err
+	}
+	o, err := a.readObject(c, model.MaxDocument)
+	if err != nil {
+		return reply{}, err
+	}
+	if err := a.register(c); err != nil {
+		return reply{}, err
+	}
+	r, err := a.change(c, model.Put{Target: c.place(), Kind: c.kind, Value: o.JSON(), IfMatch: bound, Register: c.kind == model.Values})
+	if err != nil || r.status != 0 || !strings.Contains(strings.Join(c.Header["Prefer"], ","), "return=representation") {
+		return r, err
+	}
+	return a.representation(c, r)
+}
+
+// representation is what a PUT has stored, in the place of nothing.
+func (a *api) representation(c *call, r reply) (reply, error) {
+	got, err := a.backend.Answer(c.Context(), model.Query{Target: c.place(), Kind: c.kind, Reveal: c.reveals()}, nil)
+	if err != nil {
+		return reply{}, err
+	}
+	out := c.giveAnswer(got)
+	out.status, out.applied, out.wrote = http.StatusOK, true, r.wrote
+	return out, nil
+}
+
+// byID answers 308. The body is read, but for one whose sender waits to be told to send it: an answer
+// amid of it would be lost with the connection.
+func (a *api) byID(c *call) (reply, error) {
+	d, err := a.backend.ResolveResource(c.Context(), c.environment, c.resource)
+	if err != nil {
+		return reply{}, err
+	}
+	if c.Header.Get("Expect") == "" && c.Body != nil {
+		_, _ = io.Copy(io.Discard, io.LimitReader(c.Body, MaxBody)) // nobody needs it
+	}
+	where := c.location(d.ID, a.proxied)
+	r, err := give(Message{"resource_definition " + config.Quote(c.resource.Name) + " has the id " + decimal(d.ID) + ": " + where})
+	r.status, r.location = http.StatusPermanentRedirect, where
+	return r, err
+}
+
+func deleteHalf(a *api, c *call) (reply, error) {
+	bound, err := c.ifMatch()
+	if err != nil {
+		return reply{}, err
+	}
+	if err := a.readNothing(c); err != nil {
+		return reply{}, err
+	}
+	return a.change(c, model.Remove{Target: c.place(), Kind: c.kind, IfMatch: bound})
+}
+
+// halfKeys are the keys operations on a half.
+func halfKeys(op configdb.KeysOp) func(*api, *call) (reply, error) {
+	return func(a *api, c *call) (reply, error) {
+		edit, err := a.readKeys(c, op)
+		switch {
+		case err != nil && op != configdb.KeysGet:
+			return reply{}, either(a.unwritten(c), err)
+		case err != nil:
+			return reply{}, err
+		case op == configdb.KeysGet:
+			got, err := a.backend.Keys(c.Context(), model.Query{Target: c.place(), Kind: c.kind, Reveal: c.reveals()}, edit)
+			if err != nil {
+				return reply{}, err
+			}
+			return c.giveAnswer(got), nil
+		}
+		bound, err := c.ifMatch()
+		if err != nil {
+			return reply{}, err
+		}
+		if err := a.register(c); err != nil {
+			return reply{}, err
+		}
+		return a.change(c, model.EditKeys{
+			Target: c.place(), Kind: c.kind, Edit: edit, IfMatch: bound,
+			Register: c.kind == model.Values && op == configdb.KeysSet,
+		})
+	}
+}
+
+// unwritten is that neither half of a resource was ever written there: that is said before what is
+// wrong with the keys, since the original looks for the record first and clients' tests send it {}.
+func (a *api) unwritten(c *call) error {
+	for _, kind := range []model.Kind{model.Values, model.Overrides} {
+		newest, err := a.backend.Versions(c.Context(), model.VersionsQuery{Target: c.place(), Kind: kind, Limit: 1})
+		if err != nil || len(newest) > 0 {
+			return err
+		}
+	}
+	return &model.Fault{Kind: model.NotFound, Text: fmt.Sprintf("%s of %s: were never written: a keys operation that sets a key is allowed", c.kind, refText(c.resource))}
+}
+
+// before reads which part of a list is asked for.
+func (c *call) before() (before uint64, limit int, err error) {
+	before, _, err = c.count("before")
+	if err != nil {
+		return 0, 0, err
+	}
+	most, given, err := c.count("limit")
+	switch {
+	case err != nil:
+		return 0, 0, err
+	case given && most == 0:
+		return 0, 0, refuse(http.StatusBadRequest, "limit: is 0: a number from 1 on is allowed")
+	case !given || most > maxListed:
+		most = maxListed
+	}
+	return before, int(most), nil
+}
+
+func getVersions(a *api, c *call) (reply, error) {
+	before, limit, err := c.before()
+	if err != nil {
+		return reply{}, err
+	}
+	all, err := a.backend.Versions(c.Context(), model.VersionsQuery{Target: c.place(), Kind: c.kind, Before: before, Limit: limit})
+	if err != nil {
+		return reply{}, err
+	}
+	return give(list(all))
+}
+
+func postRollback(a *api, c *call) (reply, error) {
+	f, err := a.readFields(c)
+	if err != nil {
+		return reply{}, err
+	}
+	w := model.Rollback{Target: c.place(), Kind: c.kind, Version: f.count("version"), Revision: f.count("revision")}
+	f.only("version", "revision")
+	if f.err == nil && (w.Version == 0) == (w.Revision == 0) {
+		f.wrong("version, revision", "one of them is allowed")
+	}
+	if f.err != nil {
+		return reply{}, f.err
+	}
+	return a.tell(c, w)
+}
+
+func postPlaceRollback(a *api, c *call) (reply, error) {
+	f, err := a.readFields(c)
+	if err != nil {
+		return reply{}, err
+	}
+	w := model.Rollback{Target: c.place(), Revision: f.count("revision")}
+	f.only("revision")
+	if f.err == nil && w.Revision == 0 {
+		f.wrong("revision", "is missing: a whole number from 1 on is allowed")
+	}
+	if f.err != nil {
+		return reply{}, f.err
+	}
+	return a.tell(c, w)
+}
+
+// postBulk writes several resources of one place. A node uploads values only.
+func postBulk(a *api, c *call) (reply, error) {
+	f, err := a.readFields(c)
+	if err != nil {
+		return reply{}, err
+	}
+	f.only("resources")
+	resources := f.object("resources")
+	if n := resources.Len(); n > model.MaxBulk {
+		return reply{}, refuse(http.StatusRequestEntityTooLarge, "resources: are %d: %d are allowed", n, model.MaxBulk)
+	}
+	var w model.Bulk
+	for _, m := range resources.Members() {
+		if m.Key == "" {
+			f.wrong("resources", "has an empty name: the name or the id of a resource is allowed")
+		}
+		if utf8.RuneCountInString(m.Key) > model.MaxName {
+			return reply{}, refuse(http.StatusNotFound, "resource_definition %s: is not there: no name is longer than %d characters", config.Quote(m.Key), model.MaxName)
+		}
+		one := resources.object(m.Key)
+		one.only("values", "overrides")
+		target := c.place()
+		target.Resource = refOf(m.Key)
+		for _, kind := range []model.Kind{model.Values, model.Overrides} {
+			if !one.has(string(kind)) {
+				continue
+			}
+			value := one.object(string(kind)).JSON()
+			w.Writes = append(w.Writes, model.Put{Target: target, Kind: kind, Value: value, Register: kind == model.Values})
+			if kind == model.Overrides && c.own {
+				f.err = refuse(http.StatusForbidden, "resources: overrides are not allowed to a node: values are")
+				return reply{}, f.err
+			}
+		}
+	}
+	if len(*f.faults) == 0 && len(w.Writes) == 0 {
+		f.wrong("resources", "there is nothing to write: values or overrides of one resource at least are allowed")
+	}
+	if len(*f.faults) > 0 {
+		return reply{}, refuse(http.StatusBadRequest, "%s", strings.Join(*f.faults, "; "))
+	}
+	if err := a.register(c); err != nil {
+		return reply{}, err
+	}
+	return a.tell(c, w)
+}

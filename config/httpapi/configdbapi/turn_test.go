@@ -1,0 +1,58 @@
+package configdbapi
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi"
+)
+
+// computing is a backend whose reads give their turn back, and of which something is made still then.
+type computing struct {
+	*fake
+	now, most *atomic.Int64
+}
+
+func (b computing) Components(ctx context.Context, _ bool) ([]model.Component, error) {
+	done, err := httpapi.Turn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	done()
+	if n := b.now.Add(1); n > b.most.Load() {
+		b.most.Store(n)
+	}
+	time.Sleep(time.Second)
+	b.now.Add(-1)
+	return nil, nil
+}
+
+// A read that takes its turn has it until its answer has its room.
+func TestAReadKeepsItsTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := computing{&fake{}, &atomic.Int64{}, &atomic.Int64{}}
+		h := Handler(b, door{})
+		codes := make(chan int)
+		for _, method := range []string{"GET", "HEAD", "GET", "GET"} {
+			go func() { codes <- ask(h, asked{method: method, target: "components", token: "viewer"}).Code }()
+		}
+		for range 4 {
+			if code := <-codes; code != 200 {
+				t.Error(code)
+			}
+		}
+		if n := b.most.Load(); n != 1 {
+			t.Errorf("%d reads of one caller were computed at a time", n)
+		}
+		if done, err := h.(*api).turns.Take(t.Context(), httpapi.HolderOf("viewer", Viewer, "")); err != nil {
+			t.Error(err)
+		} else {
+			done()
+		}
+	})
+}

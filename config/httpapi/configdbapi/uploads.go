@@ -1,0 +1,91 @@
+package configdbapi
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi"
+)
+
+// What a node may upload of itself, by the bytes of what it changes: its facts have some 100 KB, and come each half hour.
+const (
+	nodeRate  = 16 << 10 // bytes a second, in the long run
+	nodeBurst = 16 << 20 // and at once
+	// mostNodes is how many are remembered: a hundred bytes each.
+	mostNodes = 100_000
+	// eachWrite is what a write costs beside its documents: its record in the history, and keys.
+	eachWrite = 1 << 10
+)
+
+// written asks the backend for a write.
+func (a *api) written(c *call, w model.Write) (model.Written, error) {
+	held, err := a.hold(c, w)
+	if err != nil {
+		return model.Written{}, err
+	}
+	done, err := a.backend.Write(c.Context(), WriteRequest{Author: c.caller.Name, Caller: c.who(), Own: c.own, Message: c.entry.Message, Write: w, DryRun: c.entry.DryRun, Reveal: c.reveals()})
+	if held.of != nil && !isUnsure(err) { // who goes away before the answer may have stored it
+		if done.Changed {
+			held.bytes -= float64(max(done.Stored, held.least) + eachWrite)
+		}
+		held.of.Spend(c.who(), time.Now(), -held.bytes)
+	}
+	c.changed = c.changed || done.Changed
+	return done, err
+}
+
+// held is what a write may store, taken from what its caller may.
+type held struct {
+	of    *httpapi.Buckets // nil: the caller has no bound
+	bytes float64
+	least int // that it costs if it changes something
+}
+
+// hold takes what a write may store from what its caller may have stored: a node of itself, and whoever else is no admin. What it
+// does not store is given back: what is there already costs nothing.
+func (a *api) hold(c *call, w model.Write) (held, error) {
+	h := held{of: a.stored, least: int(c.holds.Size())}
+	text := fmt.Sprintf("%s has stored too much: %d MiB at once and %d KiB a second are allowed to all but admins", c.caller.Name, httpapi.StoredBurst>>20, httpapi.StoredRate>>10)
+	switch {
+	case c.entry.DryRun, !c.own && c.caller.Role == Admin:
+		return held{}, nil
+	case c.own:
+		h = held{of: a.uploads}
+		text = "node " + c.caller.itself() + " has uploaded too much: 16 MiB at once and 16 KiB a second that change something are allowed"
+	default:
+		if err := a.scarce(); err != nil {
+			return held{}, &refusal{status: http.StatusServiceUnavailable, retry: time.Minute, text: "only an admin may write: " + err.Error()}
+		}
+	}
+	h.bytes = float64(max(storedBy(w), h.least) + eachWrite)
+	if wait := h.of.Spend(c.who(), time.Now(), h.bytes); wait > 0 {
+		return held{}, &refusal{status: http.StatusTooManyRequests, retry: max(wait, time.Second), text: text}
+	}
+	return h, nil
+}
+
+// storedBy is the most that a write may store in versions.
+func storedBy(w model.Write) int {
+	switch w := w.(type) {
+	case model.Put:
+		return len(w.Value)
+	case model.Bulk:
+		size := 0
+		for _, one := range w.Writes {
+			size += storedBy(one)
+		}
+		return size
+	case model.EditKeys, model.Rollback:
+		return model.MaxDocument // each makes a whole version
+	}
+	return 0
+}
+
+// isUnsure says that a write may have taken place though it was refused.
+func isUnsure(err error) bool {
+	var f *model.Fault
+	return errors.As(err, &f) && f.Unsure
+}

@@ -1,0 +1,252 @@
+package configdbapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi"
+)
+
+// streamDeadline ends a watch: whoever goes on says anew who it is. It begins after the last
+// event that it had, and misses nothing.
+const streamDeadline = 5 * time.Minute
+
+func getHistory(a *api, c *call) (reply, error) {
+	before, limit, err := c.before()
+	if err != nil {
+		return reply{}, err
+	}
+	of, _, err := c.count("environment")
+	if err != nil {
+		return reply{}, err
+	}
+	all, err := a.backend.Records(c.Context(), model.RecordsQuery{Environment: int64(of), Before: before, Limit: limit})
+	if err != nil {
+		return reply{}, err
+	}
+	out := make([]model.Record, len(all))
+	for i := range all {
+		out[i] = wholeRecord(all[i])
+	}
+	return give(out)
+}
+
+func wholeRecord(r model.Record) model.Record {
+	r.Changes = list(r.Changes)
+	return r
+}
+
+func getRevision(a *api, c *call) (reply, error) {
+	n := uint64(c.id)
+	all, err := a.backend.Records(c.Context(), model.RecordsQuery{Before: n + 1, Limit: 1})
+	if err != nil {
+		return reply{}, err
+	}
+	if len(all) == 0 || all[0].Revision != n {
+		return reply{}, refuse(http.StatusNotFound, "revision %d: there is none", n)
+	}
+	return give(wholeRecord(all[0]))
+}
+
+// interest is what a watch tells of.
+type interest struct {
+	environment int64 // 0: all
+	resource    int64 // 0: all
+	level       *model.LevelValue
+}
+
+// getWatch tells of each revision, by server-sent events (WHATWG HTML §9.2): its number is the id
+// of the event, its record the data. No value of a document is in it.
+func getWatch(a *api, c *call) (reply, error) {
+	of, err := a.interest(c)
+	if err != nil {
+		return reply{}, err
+	}
+	since, err := a.since(c)
+	if err != nil {
+		return reply{}, err
+	}
+	leave, err := a.watching.Take(c.holder(), "watches")
+	if err != nil {
+		return reply{}, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: err.Error()}
+	}
+	path, asked := c.entry.Path, c.Clone(c.alive) // what it said of itself may be let go with its answer
+	stream := func(w io.Writer) {
+		ctx, cancel := a.open(c.alive)
+		defer cancel()
+		still := httpapi.WhileKnown{Writer: w, Known: func() bool { return a.still(asked.WithContext(ctx), c.caller) }}
+		if err := a.tellAll(ctx, since, of, still); err != nil && ctx.Err() == nil {
+			a.failed(c.Method, path, err)
+		}
+	}
+	return reply{stream: stream, done: leave, revision: since}, nil
+}
+
+// still says whether a caller may go on: their token, password or certificate is as good as when they began.
+func (a *api) still(r *http.Request, was Caller) bool {
+	caller, err := a.auth.Authenticate(r)
+	return err == nil && caller == was
+}
+
+// interest reads what is wanted.
+func (a *api) interest(c *call) (interest, error) {
+	of, _, err := c.count("environment")
+	if err != nil {
+		return interest{}, err
+	}
+	in := interest{environment: int64(of)}
+	if text, is := c.query.get("level"); is {
+		level, value, ok := strings.Cut(text, "=")
+		if !ok || level == "" || value == "" {
+			return in, refuse(http.StatusBadRequest, "level: is %s: LEVEL=VALUE is allowed", config.Quote(text))
+		}
+		in.level = &model.LevelValue{Level: level, Value: value}
+	}
+	text, is := c.query.get("resource")
+	if !is {
+		return in, nil
+	}
+	ref := refOf(text)
+	if in.resource = ref.ID; ref.Name == "" && ref.ID > 0 {
+		return in, nil
+	}
+	if in.environment == 0 {
+		return in, refuse(http.StatusBadRequest, "resource: is %s: its id, or its name together with environment, is allowed", config.Quote(text))
+	}
+	d, err := a.backend.ResolveResource(c.Context(), in.environment, ref)
+	in.resource = d.ID
+	return in, err
+}
+
+// since is the revision after which to begin: the last that the caller has seen, or the newest.
+func (a *api) since(c *call) (uint64, error) {
+	n, given, err := c.count("since")
+	name := "since"
+	if text := c.Header.Get("Last-Event-ID"); text != "" {
+		name, given = "Last-Event-ID", true
+		if n, err = strconv.ParseUint(text, 10, 63); err != nil {
+			err = refuse(http.StatusBadRequest, "Last-Event-ID: is %s: a revision is allowed", config.Quote(text))
+		}
+	}
+	if err != nil || given && n == 0 {
+		return 0, err
+	}
+	records, err := a.backend.Records(c.Context(), model.RecordsQuery{Limit: 1})
+	if err != nil {
+		return 0, err
+	}
+	newest := uint64(0)
+	if len(records) > 0 {
+		newest = records[0].Revision
+	}
+	switch {
+	case !given:
+		return newest, nil
+	case n > newest: // said here, before the stream has its status
+		return 0, refuse(http.StatusBadRequest, "%s: is %d: the newest revision is %d: a number up to it is allowed", name, n, newest)
+	}
+	return n, nil
+}
+
+// open is a context that ends with a caller, with the server, and in time.
+func (a *api) open(caller context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(caller, streamDeadline)
+	stop := context.AfterFunc(a.ending, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// errUnread says that nobody reads what is told.
+var errUnread = errors.New("nobody reads")
+
+// tellAll tells of each revision that somebody is interested in, and gives a sign of life now and then.
+func (a *api) tellAll(ctx context.Context, since uint64, of interest, w io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var one sync.Mutex // of w
+	say := func(text string) error {
+		one.Lock()
+		defer one.Unlock()
+		if _, err := io.WriteString(w, text); err != nil {
+			cancel()
+			return errUnread
+		}
+		return nil
+	}
+	if err := say(": watching\n\n"); err != nil {
+		return nil //nolint:nilerr // nobody is left to tell
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		beat := time.NewTicker(httpapi.Heartbeat)
+		defer beat.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-beat.C:
+				if say(": nothing new\n\n") != nil {
+					return
+				}
+			}
+		}
+	}()
+	err := a.backend.Watch(ctx, since, func(r model.Record) error {
+		if r.Changes = of.in(r); len(r.Changes) == 0 {
+			return nil
+		}
+		event, err := give(r)
+		if err != nil {
+			return err
+		}
+		return say(fmt.Sprintf("id: %d\nevent: revision\ndata: %s\n\n", r.Revision, event.body)) // JSON is one line
+	})
+	cancel()
+	<-ended // it writes to who is about to go
+	if errors.Is(err, errUnread) {
+		return nil
+	}
+	return err
+}
+
+// in are the changes of a record that matter. What is of no environment, a component or a
+// definition, may matter to any.
+func (i interest) in(r model.Record) []model.Change {
+	out := []model.Change{}
+	for _, c := range r.Changes {
+		if i.wants(c) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func (i interest) wants(c model.Change) bool {
+	environment := c.Environment
+	if c.What == "environment" {
+		environment = c.ID
+	}
+	if i.environment != 0 && environment != 0 && environment != i.environment {
+		return false
+	}
+	if i.resource != 0 && c.Resource != i.resource && (c.What != "definition" || c.ID != i.resource) {
+		return false
+	}
+	if i.level != nil {
+		for _, l := range c.Levels {
+			if l.Level == i.level.Level && l.Value != i.level.Value {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,97 @@
+package configdbapi
+
+import (
+	"bytes"
+	"compress/gzip"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// worthZipping is from where on compressing spares a packet, in bytes.
+const worthZipping = 1400
+
+// maxZipped is how much is kept of what was compressed, in bytes, twice.
+const maxZipped = 16 << 20
+
+// zips says whether a caller takes gzip (RFC 9110 §12.5.3).
+func zips(lines []string) bool {
+	any := false
+	for _, line := range lines {
+		for part := range strings.SplitSeq(line, ",") {
+			name, weight, _ := strings.Cut(strings.TrimSpace(part), ";")
+			wanted := true
+			if q, is := strings.CutPrefix(strings.ReplaceAll(weight, " ", ""), "q="); is {
+				f, err := strconv.ParseFloat(q, 64)
+				wanted = err == nil && f > 0
+			}
+			switch name = strings.TrimSpace(name); {
+			case strings.EqualFold(name, "gzip"):
+				return wanted
+			case name == "*":
+				any = wanted
+			}
+		}
+	}
+	return any
+}
+
+// zipped keeps what was compressed by the document that it was made of, which nobody changes and which
+// it keeps alive: the same document is the same memory. It forgets by halves, the older first.
+type zipped struct {
+	mu       sync.Mutex
+	new, old map[*byte]small
+	size     int
+	writers  sync.Pool
+}
+
+type small struct{ of, body []byte }
+
+// of is a body compressed. One that is kept may come again.
+func (z *zipped) of(body []byte, kept bool) []byte {
+	if !kept {
+		return z.make(body)
+	}
+	key := &body[0]
+	z.mu.Lock()
+	have, found := z.new[key]
+	if !found {
+		have, found = z.old[key]
+	}
+	z.mu.Unlock()
+	if found && len(have.of) == len(body) {
+		return have.body
+	}
+	have = small{body, z.make(body)}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if z.new == nil || z.size > maxZipped {
+		z.old, z.new, z.size = z.new, map[*byte]small{}, 0
+	}
+	z.new[key] = have
+	z.size += len(have.of) + len(have.body)
+	return have.body
+}
+
+func (z *zipped) make(body []byte) []byte {
+	w, _ := z.writers.Get().(*gzip.Writer)
+	if w == nil {
+		w, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed) // a level that there is
+	}
+	defer z.writers.Put(w)
+	var out bytes.Buffer
+	out.Grow(len(body) / 3)
+	w.Reset(&out)
+	_, err := w.Write(body)
+	if err = joinClose(w, err); err != nil {
+		panic(err) // never: it is memory
+	}
+	return out.Bytes()
+}
+
+func joinClose(w *gzip.Writer, err error) error {
+	if closed := w.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
