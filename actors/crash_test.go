@@ -11,7 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/google/go-cmp/cmp"
 
-	"edgespan/actors/keep"
+	"edgespan/actors/supervise"
 	"edgespan/config/httpapi"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
@@ -116,7 +116,7 @@ func TestABridgeManagerThatCrashesAgainAndAgainWaitsLonger(t *testing.T) {
 			r.settle(0)
 			st := r.crew(pid.Id)
 			wait, err := time.ParseDuration(st.Next)
-			least := min(keep.Min<<i, keep.Max)
+			least := min(supervise.Min<<i, supervise.Max)
 			if err != nil || st.Crashes != i+1 || wait < least || wait > least+least/5 {
 				t.Fatalf("after crash %d it is %+v, want a wait of %v and a fifth of jitter at most", i+1, st, least)
 			}

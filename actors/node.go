@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/agent"
-	"edgespan/actors/keep"
+	"edgespan/actors/supervise"
 	"edgespan/config/httpapi"
 	"edgespan/pubsub"
 )
@@ -84,7 +84,7 @@ func Start(o Options) (*Node, error) {
 			}
 		},
 	}
-	n.system = keep.System(o.Log, pidBuckets)
+	n.system = supervise.System(o.Log, pidBuckets)
 	keeper := actor.NewPID(n.system.Address(), eventsID)
 	n.d.tell = func(e httpapi.Event) {
 		if ctx.Err() == nil { // at the end its keeper may be gone first

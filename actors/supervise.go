@@ -8,7 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
-	"edgespan/actors/keep"
+	"edgespan/actors/supervise"
 	"edgespan/config/httpapi"
 )
 
@@ -64,11 +64,11 @@ func (b *backoff) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, chil
 	rs.Reset() // never pruned by the library
 	var wait time.Duration
 	b.census.with(child.Id, func(a *ActorState) {
-		if time.Since(a.LastAt) > keep.Stable {
+		if time.Since(a.LastAt) > supervise.Stable {
 			a.Crashes = 0
 		}
 		a.Crashes++
-		wait = keep.Wait(a.Crashes)
+		wait = supervise.Wait(a.Crashes)
 		a.State, a.Last, a.LastAt, a.Next = "restarting", fmt.Sprint(reason), time.Now(), wait.String()
 	})
 	b.log.Error("actor crashed", zap.String("actor", child.Id), zap.Any("err", reason), zap.Duration("restart_in", wait))
@@ -83,7 +83,7 @@ func (b *backoff) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, chil
 func (d *deps) props(make func() actor.Actor) *actor.Props {
 	return actor.PropsFromProducer(make,
 		actor.WithSupervisor(d.strategy),
-		actor.WithReceiverMiddleware(keep.Lifecycle(d.log), d.count))
+		actor.WithReceiverMiddleware(supervise.Lifecycle(d.log), d.count))
 }
 
 // vital is props for an actor without which the node can't go on: its crash ends
@@ -91,7 +91,7 @@ func (d *deps) props(make func() actor.Actor) *actor.Props {
 func (d *deps) vital(make func() actor.Actor, more ...actor.ReceiverMiddleware) *actor.Props {
 	return actor.PropsFromProducer(make,
 		actor.WithSupervisor(d.strategy),
-		actor.WithReceiverMiddleware(append([]actor.ReceiverMiddleware{keep.Lifecycle(d.log), d.count, keep.Vital(d.fail)}, more...)...))
+		actor.WithReceiverMiddleware(append([]actor.ReceiverMiddleware{supervise.Lifecycle(d.log), d.count, supervise.Vital(d.fail)}, more...)...))
 }
 
 // count keeps the census.

@@ -10,7 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
-	"edgespan/actors/keep"
+	"edgespan/actors/supervise"
 	"edgespan/config/httpapi"
 )
 
@@ -89,7 +89,7 @@ func TestACrashedActorComesBackForEverWithAGrowingDelay(t *testing.T) {
 				t.Fatalf("after crash %d it was started %d times", i+1, len(at))
 			}
 			wait := at[i+1].Sub(before)
-			least := min(keep.Min<<min(i, 10), keep.Max)
+			least := min(supervise.Min<<min(i, 10), supervise.Max)
 			if wait < least || wait > least+least/5+time.Millisecond {
 				t.Errorf("after crash %d it waited %v, want %v and a fifth of jitter at most", i+1, wait, least)
 			}
@@ -100,7 +100,7 @@ func TestACrashedActorComesBackForEverWithAGrowingDelay(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		at := started()
-		if wait := at[len(at)-1].Sub(before); wait > 2*keep.Min {
+		if wait := at[len(at)-1].Sub(before); wait > 2*supervise.Min {
 			t.Errorf("after a quiet time it waited %v", wait)
 		}
 	})

@@ -10,7 +10,7 @@ import (
 
 	"edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/storage"
-	"edgespan/actors/keep"
+	"edgespan/actors/supervise"
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/fleet/controllerconf"
@@ -272,7 +272,7 @@ func (a *fleetActor) libraryIs(c actor.Context, m libraryRead) {
 // spawn starts the actor of a node that has joined.
 func (a *fleetActor) spawn(c actor.Context, id string) *record {
 	s, name := a.d.dir.node(id), a.members[id].Name
-	props := actor.PropsFromProducer(func() actor.Actor { return nodes.New(a.d.nodes, id, name, s) }, actor.WithReceiverMiddleware(keep.Lifecycle(a.d.Log)))
+	props := actor.PropsFromProducer(func() actor.Actor { return nodes.New(a.d.nodes, id, name, s) }, actor.WithReceiverMiddleware(supervise.Lifecycle(a.d.Log)))
 	pid, err := c.SpawnNamed(props, "node/"+id)
 	if err != nil { // the one before is on its way out: its end comes back here
 		a.stopping[id] = true

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/agent"
-	"edgespan/actors/keep"
+	"edgespan/actors/supervise"
 	"edgespan/config"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/fleet/topology"
@@ -69,7 +69,7 @@ type Fleet struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	system   *actor.ActorSystem
-	strategy *keep.Backoff
+	strategy *supervise.Backoff
 	nodes    []*node
 
 	mu    sync.Mutex
@@ -98,7 +98,7 @@ func Start(o Options) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{o: o, paths: paths, system: keep.System(o.Log, registryBuckets), strategy: &keep.Backoff{Log: o.Log}}
+	f := &Fleet{o: o, paths: paths, system: supervise.System(o.Log, registryBuckets), strategy: &supervise.Backoff{Log: o.Log}}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.round.Store(newRound(time.Now()))
 	f.armed.Store(!o.Unarmed)
@@ -220,5 +220,5 @@ func (f *Fleet) cutOff(reached []bool) {
 
 // props make a node's agent; after a panic it goes on with what is on its disk.
 func (f *Fleet) props(a *agent.Agent) *actor.Props {
-	return actor.PropsFromProducer(a.Producer, actor.WithReceiverMiddleware(keep.Lifecycle(f.o.Log)))
+	return actor.PropsFromProducer(a.Producer, actor.WithReceiverMiddleware(supervise.Lifecycle(f.o.Log)))
 }

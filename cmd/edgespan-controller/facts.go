@@ -6,7 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"edgespan/actors/facts"
+	"edgespan/actors/configdb"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/configdbapi"
 	"edgespan/config/httpapi/fleetapi"
@@ -15,7 +15,7 @@ import (
 // startFacts starts the actors of ConfigDB on the same store. They are a tree of their own: no
 // node notices what becomes of them.
 func (s *service) startFacts(mask []byte) (err error) {
-	s.facts, err = facts.Start(facts.Options{
+	s.facts, err = configdb.Start(configdb.Options{
 		Store: s.ground.store, Log: s.log.Named("facts"), Memory: int(s.o.FactsMemory) << 20, Key: mask,
 		Keep: uint64(s.o.FactsVersions), KeepOwn: uint64(s.o.FactsNodeVersions), Quota: int64(s.o.FactsNodesMB) << 20,
 	})
@@ -35,7 +35,7 @@ func (s *service) awaitFacts(ctx context.Context) {
 // both is ready once the fleet and the facts are.
 type both struct {
 	running
-	facts *facts.Keeper
+	facts *configdb.Keeper
 }
 
 // Ready says why no request can be served.

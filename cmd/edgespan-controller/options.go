@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"edgespan/actors/facts"
+	"edgespan/actors/configdb"
 	"edgespan/cmd/term"
 	"edgespan/config/layers/schema"
 	"edgespan/platform/keystone"
@@ -100,7 +100,7 @@ func (o *options) rolloutSettings() []setting {
 
 // newOptions are the defaults: those of the controller's own config, where it has the flag.
 func newOptions() *options {
-	o := &options{Fleet: "default", Joins: 1, AuditMB: 512, PerAddress: 1024, FactsMemory: facts.DefaultMemory >> 20, FactsNodeVersions: 50, FactsNodesMB: 16 << 10, KeystoneWindow: number(keystone.DefaultWindow / time.Second), certificates: monthly, given: map[string]bool{}}
+	o := &options{Fleet: "default", Joins: 1, AuditMB: 512, PerAddress: 1024, FactsMemory: configdb.DefaultMemory >> 20, FactsNodeVersions: 50, FactsNodesMB: 16 << 10, KeystoneWindow: number(keystone.DefaultWindow / time.Second), certificates: monthly, given: map[string]bool{}}
 	o.KeystoneRoles = list{"admin=admin", "member=operator", "_member_=operator", "reader=viewer"}
 	o.table = append([]setting{
 		{"data-dir", &o.DataDir, "folder of the embedded store, the certificates and the tokens", storing},

@@ -16,7 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"edgespan/actors/facts"
+	"edgespan/actors/configdb"
 	"edgespan/cmd/term"
 	"edgespan/config/fleet"
 	"edgespan/config/fleet/controllerconf"
@@ -57,7 +57,7 @@ type service struct {
 	audit  *auditLog
 	own    *own
 	fleet  running
-	facts  *facts.Keeper
+	facts  *configdb.Keeper
 	api    *http.Server
 	nodes  *nodelink.Server
 

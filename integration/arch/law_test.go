@@ -62,7 +62,7 @@ var mayImport = map[string][]string{
 
 	// The shell: actors.
 	"actors": {
-		"actors/agent", "actors/keep", "appnet", "config", "config/nodeconf/action", "config/nodeconf/commitconfirm", "config/httpapi",
+		"actors/agent", "actors/supervise", "appnet", "config", "config/nodeconf/action", "config/nodeconf/commitconfirm", "config/httpapi",
 		"config/fleet/nodeproto", "config/layers/metadata", "config/nodeconf", "config/stateloop/peer", "config/stateloop/peer/task", "config/stateloop",
 		"netinst", "netinst/doctor", "netinst/netstate", "pubsub",
 	},
@@ -71,7 +71,7 @@ var mayImport = map[string][]string{
 		"config/layers/metadata", "config/nodeconf", "config/stateloop/peer",
 	},
 	"actors/controller": {
-		"actors/controller/nodes", "actors/controller/rollouts", "actors/controller/storage", "actors/keep",
+		"actors/controller/nodes", "actors/controller/rollouts", "actors/controller/storage", "actors/supervise",
 		"config", "config/fleet/controllerconf", "config/layers/override", "config/fleet", "config/fleet/history", "config/httpapi",
 		"config/httpapi/fleetapi", "config/layers", "config/fleet/nodeproto", "config/layers/metadata", "config/fleet/ops",
 		"config/fleet/pace", "config/stateloop/peer", "config/kv", "config/stateloop", "config/fleet/topology",
@@ -86,16 +86,16 @@ var mayImport = map[string][]string{
 		"config/httpapi/fleetapi", "config/layers", "config/kv", "config/fleet/rollout", "config/fleet/topology",
 	},
 	"actors/controller/storage": {
-		"actors/keep", "config", "config/fleet/backup", "config/fleet", "config/fleet/history", "config/httpapi",
+		"actors/supervise", "config", "config/fleet/backup", "config/fleet", "config/fleet/history", "config/httpapi",
 		"config/httpapi/fleetapi", "config/layers/migrate", "config/fleet/ops", "config/fleet/pace", "config/kv",
 	},
-	"actors/facts": {
-		"actors/keep", "config/configdb", "config/configdb/model", "config/httpapi", "config/httpapi/configdbapi",
+	"actors/configdb": {
+		"actors/supervise", "config/configdb", "config/configdb/model", "config/httpapi", "config/httpapi/configdbapi",
 		"config/kv",
 	},
-	"actors/keep": {},
+	"actors/supervise": {},
 	"actors/simulate": {
-		"actors/agent", "actors/keep", "config", "config/nodeconf/action", "config/nodeconf/commitconfirm", "config/fleet",
+		"actors/agent", "actors/supervise", "config", "config/nodeconf/action", "config/nodeconf/commitconfirm", "config/fleet",
 		"config/httpapi/fleetapi", "config/fleet/nodeproto", "config/fleet/topology",
 	},
 
@@ -139,7 +139,7 @@ var mayImport = map[string][]string{
 		"cmd/edgespan/layerscli", "cmd/edgespan/nodecli", "cmd/edgespan/reach", "cmd/term",
 	},
 	"cmd/edgespan-controller": {
-		"actors/agent", "actors/controller", "actors/facts", "actors/simulate", "cmd/term", "config",
+		"actors/agent", "actors/controller", "actors/configdb", "actors/simulate", "cmd/term", "config",
 		"config/nodeconf/action", "config/fleet/backup", "config/nodeconf/commitconfirm", "config/fleet/controllerconf", "config/fleet", "config/fleet/history",
 		"config/httpapi", "config/httpapi/configdbapi", "config/httpapi/fleetapi", "config/layers", "config/fleet/nodeproto",
 		"config/layers/metadata", "config/fleet/ops", "config/fleet/optimize", "config/kv", "config/fleet/rollout", "config/layers/schema",
@@ -148,7 +148,7 @@ var mayImport = map[string][]string{
 		"platform/proc", "platform/store", "platform/store/bolt", "platform/store/etcd", "platform/store/backend",
 	},
 	"cmd/edgespan/clitest": {
-		"actors/facts", "cmd/edgespan/reach", "cmd/term", "config", "config/fleet/backup", "config/fleet",
+		"actors/configdb", "cmd/edgespan/reach", "cmd/term", "config", "config/fleet/backup", "config/fleet",
 		"config/fleet/history", "config/httpapi", "config/httpapi/configdbapi", "config/httpapi/fleetapi", "config/layers",
 		"config/layers/metadata", "config/fleet/ops", "config/stateloop/peer", "config/kv", "config/layers/schema", "platform/confdir",
 		"platform/pki", "platform/store/bolt",
@@ -207,7 +207,7 @@ var testsMayImport = map[string][]string{
 		"config/fleet/backup", "config/fleet/optimize", "config/fleet/rollout", "config/fleet/topology/sketch", "platform/store/bolt",
 		"platform/store/etcd",
 	},
-	"actors/facts":    {"config/fleet/backup", "platform/store/bolt", "platform/store/etcd", "platform/store/etcd/etcdtest"},
+	"actors/configdb": {"config/fleet/backup", "platform/store/bolt", "platform/store/etcd", "platform/store/etcd/etcdtest"},
 	"actors/simulate": {"config/layers/metadata", "config/fleet/rollout", "config/fleet/topology/sketch"},
 	"appnet":          {"netinst/netstate"},
 	"cmd/edgespan": {

@@ -9,7 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
-	"edgespan/actors/keep"
+	"edgespan/actors/supervise"
 	"edgespan/config/httpapi/fleetapi"
 )
 
@@ -21,7 +21,7 @@ type Host struct {
 
 	Context  context.Context // ends with the controller
 	System   *actor.ActorSystem
-	strategy *keep.Backoff
+	strategy *supervise.Backoff
 	Fail     func(error) // ends the controller
 	leaves   sync.WaitGroup
 }
@@ -32,7 +32,7 @@ const registryBuckets = 64
 
 // NewHost makes one that ends with ctx. Fail is told why the controller can't go on.
 func NewHost(ctx context.Context, replica string, log *zap.Logger, now func() time.Time, fail func(error)) *Host {
-	return &Host{Replica: replica, Log: log, Now: now, Context: ctx, System: keep.System(log, registryBuckets), strategy: &keep.Backoff{Log: log}, Fail: fail}
+	return &Host{Replica: replica, Log: log, Now: now, Context: ctx, System: supervise.System(log, registryBuckets), strategy: &supervise.Backoff{Log: log}, Fail: fail}
 }
 
 // Question is a question to an actor. It replies once; nobody waits for a second answer.
@@ -67,7 +67,7 @@ func (h *Host) Send(who *actor.PID, message any) { h.System.Root.Send(who, messa
 
 // Leaf runs what blocks beside the actors. Its panic ends the process.
 func (h *Host) Leaf(name string, f func()) {
-	keep.Leaf(h.Log, &h.leaves, name, f, func(reason any) { h.Fail(fmt.Errorf("leaf %s: %v", name, reason)) })
+	supervise.Leaf(h.Log, &h.leaves, name, f, func(reason any) { h.Fail(fmt.Errorf("leaf %s: %v", name, reason)) })
 }
 
 // After does something after a while, unless the controller has ended.
@@ -89,7 +89,7 @@ func (h *Host) Pause(t time.Duration) {
 
 // Stop ends the actors below top, and waits for them and the leaves until ctx ends.
 func (h *Host) Stop(ctx context.Context, top *actor.PID) error {
-	return keep.Stop(ctx, h.System, top, &h.leaves, "actors")
+	return supervise.Stop(ctx, h.System, top, &h.leaves, "actors")
 }
 
 // Spawn starts the top of the actors.
@@ -99,7 +99,7 @@ func (h *Host) Spawn(make func() actor.Actor, name string) (*actor.PID, error) {
 
 // Vital makes the Props of an actor whose crash ends the process: a fresh one for each spawn.
 func (h *Host) Vital(make func() actor.Actor) *actor.Props {
-	return actor.PropsFromProducer(make, actor.WithSupervisor(h.strategy), actor.WithReceiverMiddleware(keep.Lifecycle(h.Log), keep.Vital(h.Fail), answering))
+	return actor.PropsFromProducer(make, actor.WithSupervisor(h.strategy), actor.WithReceiverMiddleware(supervise.Lifecycle(h.Log), supervise.Vital(h.Fail), answering))
 }
 
 // Ping is a question to which every vital actor answers that it works off what it is sent.

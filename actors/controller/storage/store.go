@@ -12,7 +12,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
-	"edgespan/actors/keep"
+	"edgespan/actors/supervise"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi"
@@ -263,7 +263,7 @@ func (d *Writer) carryOut(ctx context.Context, plan history.Plan) (bool, error) 
 func (d *Writer) commitSurely(ctx context.Context, txn kv.Txn) (o kv.Outcome, unsure bool, err error) {
 	return kv.CommitSurely(func() (kv.Outcome, error) { return d.Commit(ctx, txn) }, func(lost error) bool {
 		d.Log.Warn("a write's answer is lost: ask once more", zap.Error(lost))
-		return keep.Pause(ctx, writeAgain)
+		return supervise.Pause(ctx, writeAgain)
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	keeper "edgespan/actors/facts"
+	keeper "edgespan/actors/configdb"
 	"edgespan/config/httpapi/configdbapi"
 	"edgespan/platform/store/bolt"
 )

@@ -1,4 +1,4 @@
-package facts
+package configdb
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
-	"edgespan/actors/keep"
+	"edgespan/actors/supervise"
 	"edgespan/config/configdb/model"
 	"edgespan/config/httpapi/configdbapi"
 	"edgespan/config/kv"
@@ -72,7 +72,7 @@ type deps struct {
 	Options
 	ctx      context.Context
 	system   *actor.ActorSystem
-	strategy *keep.Backoff
+	strategy *supervise.Backoff
 	leaves   sync.WaitGroup
 	fresh    *freshness
 	shown    shown
@@ -104,7 +104,7 @@ func Start(o Options) (*Keeper, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	d := &deps{
-		Options: o, ctx: ctx, system: keep.System(o.Log, registryBuckets), strategy: &keep.Backoff{Log: o.Log},
+		Options: o, ctx: ctx, system: supervise.System(o.Log, registryBuckets), strategy: &supervise.Backoff{Log: o.Log},
 		answers: newLRU[cached](o.Memory / 4 * 3), blobs: newLRU[[]byte](o.Memory / 4),
 	}
 	d.fresh = newFreshness(ctx.Done(), d.head)
@@ -130,7 +130,7 @@ func (k *Keeper) Stop(ctx context.Context) error {
 	var err error
 	k.stop.Do(func() {
 		k.cancel() // what blocks ends now
-		err = keep.Stop(ctx, k.d.system, k.top, &k.d.leaves, "facts")
+		err = supervise.Stop(ctx, k.d.system, k.top, &k.d.leaves, "facts")
 	})
 	return err
 }
@@ -144,7 +144,7 @@ func (k *Keeper) Ready(ctx context.Context) error {
 // props makes the Props of an actor that starts again after a crash: a fresh one for each
 // spawn.
 func (d *deps) props(make func() actor.Actor) *actor.Props {
-	return actor.PropsFromProducer(make, actor.WithSupervisor(d.strategy), actor.WithReceiverMiddleware(keep.Lifecycle(d.Log)))
+	return actor.PropsFromProducer(make, actor.WithSupervisor(d.strategy), actor.WithReceiverMiddleware(supervise.Lifecycle(d.Log)))
 }
 
 // crashed tells an actor that its leaf panicked: the actor does so too, and starts again.
@@ -152,7 +152,7 @@ type crashed struct{ reason any }
 
 // leaf runs what blocks beside an actor.
 func (d *deps) leaf(of *actor.PID, f func()) {
-	keep.Leaf(d.Log, &d.leaves, of.Id, f, func(reason any) { d.system.Root.Send(of, crashed{reason}) })
+	supervise.Leaf(d.Log, &d.leaves, of.Id, f, func(reason any) { d.system.Root.Send(of, crashed{reason}) })
 }
 
 // top is /facts.

@@ -1,4 +1,4 @@
-// Package facts owns the actor tree that keeps ConfigDB in a replica of the controller: it
+// Package configdb owns the actor tree that keeps ConfigDB in a replica of the controller: it
 // joins the core that judges (config/configdb/model) to the store, and is the Backend of
 // config/httpapi/configdbapi (docs/adr/0022).
 //
@@ -16,4 +16,4 @@
 //
 // It never judges a write or computes a document, and knows no caller: who may what, and the
 // audit of it, are factsapi's.
-package facts
+package configdb

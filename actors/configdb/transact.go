@@ -1,4 +1,4 @@
-package facts
+package configdb
 
 import (
 	"cmp"
@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"edgespan/actors/keep"
+	"edgespan/actors/supervise"
 	"edgespan/config/configdb/model"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/configdbapi"
@@ -162,7 +162,7 @@ func (d *deps) carryOut(ctx context.Context, txns []kv.Txn, records []model.Reco
 func (d *deps) commitSurely(ctx context.Context, txn kv.Txn) (o kv.Outcome, unsure bool, err error) {
 	return kv.CommitSurely(func() (kv.Outcome, error) { return d.commit(ctx, txn) }, func(lost error) bool {
 		d.Log.Warn("a write's answer is lost: ask once more", zap.Error(lost))
-		return keep.Pause(ctx, writeAgain)
+		return supervise.Pause(ctx, writeAgain)
 	})
 }
 
