@@ -164,7 +164,7 @@ var mayImport = map[string][]string{
 		"platform/facts", "platform/host", "platform/nodelink", "platform/pki", "platform/probe", "platform/proc",
 		"platform/store", "pubsub",
 	},
-	"cmd/edgespan/demo": {"cmd/term", "examples", "integration/lab"},
+	"cmd/edgespan/demo": {"cmd/term", "examples", "platform/lab"},
 	"cmd/edgespan/fleetcli": {
 		"cmd/edgespan/layerscli", "cmd/edgespan/reach", "cmd/term", "config", "config/fleet/backup", "config/fleet/history",
 		"config/httpapi", "config/httpapi/fleetapi", "config/layers", "config/layers/metadata", "config/fleet/ops",
@@ -192,7 +192,7 @@ var mayImport = map[string][]string{
 	"integration/bench":    {},
 	"integration/cluster":  {},
 	"integration/fleet":    {},
-	"integration/lab":      {},
+	"platform/lab":         {},
 	"integration/mutate":   {},
 	"integration/netns":    {"platform/proc"},
 	"integration/puppet":   {},
@@ -314,14 +314,14 @@ var places = []place{
 	{"golang.org/x/crypto", []string{"platform/passwd"}},
 	{"github.com/google/uuid", []string{"netinst", "appnet", "config", "actors", "platform", "cmd"}},
 	{"github.com/klauspost/compress/zstd", []string{"config/configdb/model"}}, // how documents lie in the store, ADR 0022
-	{"github.com/goccy/go-yaml", []string{"config/nodeconf", "config/configdb", "cmd"}},
+	{"github.com/goccy/go-yaml", []string{"config/nodeconf", "config/configdb", "platform/lab", "cmd"}},
 	{"github.com/spf13/cobra", []string{"cmd"}},
 	{"github.com/spf13/pflag", []string{"cmd"}}, // cobra's flags
 	{"go.uber.org/zap", []string{"actors", "platform", "cmd"}},
 	{"google.golang.org/grpc", []string{"platform/nodelink", "actors", "platform/store/etcd"}}, // there only how etcd's client connects
 	{"google.golang.org/protobuf", []string{"platform/nodelink", "actors"}},
 	{"go.etcd.io", []string{"platform/store"}},
-	{"os/exec", []string{"platform/proc"}},
+	{"os/exec", []string{"platform/proc", "platform/lab"}},
 	{"net/http", []string{"config/httpapi", "platform", "cmd"}},
 	{"crypto/x509", []string{"platform/pki"}},
 	{"crypto/tls", []string{"platform/pki", "platform/store/etcd"}}, // there only the type that it hands on

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // What curl says of a server that never answers (its exit codes 0 and 28); one that

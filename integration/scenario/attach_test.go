@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // attackMark is in every frame of the floods.

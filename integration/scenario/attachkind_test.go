@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // attached is one app of a config with an adapter on network n.

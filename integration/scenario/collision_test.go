@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // A subnet that the host has already is refused while somebody is there to read it.

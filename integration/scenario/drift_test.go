@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // With sysParams.drift: observe what an operator changes is told and stays, over a restart

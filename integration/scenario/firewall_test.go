@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // town is a lab with two networks: web and client are on the first, guest is on the

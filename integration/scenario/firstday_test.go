@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // quick are flags of a controller that does not wait long between two pushes.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 var (

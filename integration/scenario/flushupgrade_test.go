@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // A node whose chains were made by a release that marked nothing gets its guard without

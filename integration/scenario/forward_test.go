@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // lanHost gives the node a LAN that no config names, and the uplink's side a route to it.

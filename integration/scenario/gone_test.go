@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // pends waits until an app is pending and its error has all the words.

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // hangs puts scripts before the helper commands of a daemon. They hang while a flag

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // A host on the uplink knows an app's address, forges that of another app, and sends from the

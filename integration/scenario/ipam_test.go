@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // fixedAt is onNet with more fields of the adapter, as "ip: 10.1.0.7".

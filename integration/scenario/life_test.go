@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 func TestAnAppGetsItsLeaseItsNameAndItsOptions(t *testing.T) {

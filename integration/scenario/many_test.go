@@ -16,8 +16,8 @@ import (
 	"edgespan/config"
 	"edgespan/config/httpapi"
 	"edgespan/config/nodeconf/commitconfirm"
-	"edgespan/integration/lab"
 	"edgespan/platform/daemon"
+	"edgespan/platform/lab"
 )
 
 // goroutines ends the daemon with SIGQUIT, on which it says what each of its goroutines

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 func TestAnAppThatMovesIsReachedWhereItIsAndLeavesItsAddress(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // Apps keep their links, addresses and flows whatever an uplink does, and what they are told is

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"syscall"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // office is a controller's process at the provider, and an operator beside it.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // settled is dump of the node once the kernel has found its own addresses to be unique.

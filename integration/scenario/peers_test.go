@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // Three peers become one layer-2 network and are none again: what an operator types, what he

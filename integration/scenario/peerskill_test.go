@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // A controller that is killed at any moment of a deploy or its end, as by a power cut, leaves

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // field is a fleet of peers in namespaces: a controller with an operator beside it, and for

@@ -8,7 +8,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // An app that asks for what nobody answers, as fast as it is let, takes no answer from its

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // What every former release left on a host is taken over as it is: no link, no dnsmasq and no chain

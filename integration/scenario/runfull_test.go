@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // Others fill the file system of the run folder, which is everybody's memory. The daemon stays,

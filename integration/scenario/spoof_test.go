@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // liars is a network with the app web, which sends raw frames, and the app client.

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // smallDisk puts a disk of its own below the state folder, and gives what fills it and what

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // onSubnet is network n with the subnet of network s.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // segment gives the node an interface lan0 with a segment behind it, in namespace

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/integration/lab"
 	"edgespan/integration/netns"
+	"edgespan/platform/lab"
 )
 
 // While the machine can track no further flow, nobody opens one; but the node goes on asking its own

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 func TestAnAirGappedNetworkServesItsAppsAndLeadsNowhere(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 const (

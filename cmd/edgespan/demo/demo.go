@@ -12,7 +12,7 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/examples"
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // The lab that `demo up` keeps; a plain `demo` has one of its own beside it.

@@ -13,7 +13,7 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/examples"
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 // moved gives the client's adapter another network by one apply, and wants it to leave

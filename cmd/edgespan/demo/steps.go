@@ -11,7 +11,7 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/examples"
-	"edgespan/integration/lab"
+	"edgespan/platform/lab"
 )
 
 const (
