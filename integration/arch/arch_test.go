@@ -80,15 +80,15 @@ func TestTheTableForbids(t *testing.T) {
 		`netinst is pure and may not import "log/slog"`:                              core("log/slog", "crypto/sha256"),
 		`netinst is pure and may not import "context"`:                               core("context"),
 		`netinst is pure and may not import "math/rand/v2"`:                          core("math/rand/v2", "math/bits"),
-		`netinst may not import "actors"`:                                            core("edgespan/actors"),
+		`netinst may not import "actors/node"`:                                       core("edgespan/actors/node"),
 		`netinst may not import "appnet"`:                                            core("edgespan/appnet", "edgespan/netinst/netstate"),
 		`tests of netinst may not import "platform/kernel"`:                          {ImportPath: "edgespan/netinst", Doc: "d", TestImports: []string{"edgespan/platform/kernel", "os"}},
 		`netinst has no package comment`:                                             {ImportPath: "edgespan/netinst", GoFiles: []string{"a.go"}},
 		`newroom is missing in the import table`:                                     {ImportPath: "edgespan/newroom", Doc: "d"},
-		`actors may not import "platform/fake"`:                                      {ImportPath: "edgespan/actors", Doc: "d", Imports: []string{"edgespan/platform/fake"}, TestImports: []string{"edgespan/platform/fake"}},
+		`actors/node may not import "platform/fake"`:                                 {ImportPath: "edgespan/actors/node", Doc: "d", Imports: []string{"edgespan/platform/fake"}, TestImports: []string{"edgespan/platform/fake"}},
 		`pubsub stands on the standard library and may not import "go.uber.org/zap"`: {ImportPath: "edgespan/pubsub", Doc: "d", Imports: []string{"go.uber.org/zap", "sync"}},
-		`actors may not import "github.com/vishvananda/netlink/nl": its place is platform, test files`: {
-			ImportPath: "edgespan/actors", Doc: "d", Imports: []string{"github.com/vishvananda/netlink/nl"},
+		`actors/node may not import "github.com/vishvananda/netlink/nl": its place is platform, test files`: {
+			ImportPath: "edgespan/actors/node", Doc: "d", Imports: []string{"github.com/vishvananda/netlink/nl"},
 		},
 		`platform/kernel may not import "os/exec": its place is platform/proc, platform/lab, test files`: {
 			ImportPath: "edgespan/platform/kernel", Doc: "d", Imports: []string{"os/exec"},
@@ -96,8 +96,8 @@ func TestTheTableForbids(t *testing.T) {
 		`platform/kernel may not import "pgregory.net/rapid": its place is platform/store/conformance, test files`: {
 			ImportPath: "edgespan/platform/kernel", Doc: "d", Imports: []string{"pgregory.net/rapid"}, TestImports: []string{"pgregory.net/rapid"},
 		},
-		`actors imports "example.org/new", which has no place: a dependency needs an ADR`: {
-			ImportPath: "edgespan/actors", Doc: "d", Imports: []string{"example.org/new"},
+		`actors/node imports "example.org/new", which has no place: a dependency needs an ADR`: {
+			ImportPath: "edgespan/actors/node", Doc: "d", Imports: []string{"example.org/new"},
 		},
 	} {
 		if got := breaches([]pkg{p}); !slices.Equal(got, []string{want}) {

@@ -61,7 +61,7 @@ var mayImport = map[string][]string{
 	"pubsub": {},
 
 	// The shell: actors.
-	"actors": {
+	"actors/node": {
 		"actors/agent", "actors/supervise", "appnet", "config", "config/nodeconf/action", "config/nodeconf/commitconfirm", "config/httpapi",
 		"config/fleet/nodeproto", "config/layers/metadata", "config/nodeconf", "config/stateloop/peer", "config/stateloop/peer/task", "config/stateloop",
 		"netinst", "netinst/doctor", "netinst/netstate", "pubsub",
@@ -158,7 +158,7 @@ var mayImport = map[string][]string{
 		"config/httpapi", "config/httpapi/configdbapi", "platform/keystone", "platform/store",
 	},
 	"cmd/edgespan/daemon": {
-		"actors", "actors/agent", "cmd/edgespan/reach", "cmd/term", "config", "config/nodeconf/action", "config/configdb",
+		"actors/node", "actors/agent", "cmd/edgespan/reach", "cmd/term", "config", "config/nodeconf/action", "config/configdb",
 		"config/httpapi", "config/httpapi/configdbapi", "config/layers", "config/layers/metadata", "config/layers/schema",
 		"netinst/netstate", "platform/confdir", "platform/daemon", "platform/executor", "platform/factlink",
 		"platform/facts", "platform/host", "platform/nodelink", "platform/pki", "platform/probe", "platform/proc",
@@ -202,7 +202,7 @@ var mayImport = map[string][]string{
 // testsMayImport is what test files may import beyond mayImport. Those of integration
 // may import anything.
 var testsMayImport = map[string][]string{
-	"actors": {"config/layers/schema", "platform/fake"},
+	"actors/node": {"config/layers/schema", "platform/fake"},
 	"actors/controller": {
 		"config/fleet/backup", "config/fleet/optimize", "config/fleet/rollout", "config/fleet/topology/sketch", "platform/store/bolt",
 		"platform/store/etcd",

@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"edgespan/actors"
 	"edgespan/actors/agent"
+	nodepkg "edgespan/actors/node"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/daemon"
 	"edgespan/platform/executor"
@@ -28,7 +28,7 @@ import (
 
 // node is a started node with what it was put together from.
 type node struct {
-	*actors.Node
+	*nodepkg.Node
 	host    *host.Host
 	journal *store.Buffered
 	notify  func(string)
@@ -99,7 +99,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 		return nil, errors.Join(err, n.close())
 	}
 	reader := machine.Reader{Root: "/", RunDir: o.RunDir, Iptables: n.iptables, Flushable: n.host.Flushable}
-	n.Node, err = actors.Start(actors.Options{
+	n.Node, err = nodepkg.Start(nodepkg.Options{
 		About: facts, Machine: daemon.MachineBoot(), Commands: commands{proc.New(""), n},
 		Host: n.host, Executors: executor.New(proc.New(""), o.RunDir), Echo: probe.Echo, Journal: journal, Storage: n.storage(o), Warning: o.Warning,
 		Files:  daemon.NewFiles(o.Config, o.StateDir).Spending(journal.Spend),
@@ -130,7 +130,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 }
 
 // storage is the state folder as the actors see it; nil for one that has to be whole.
-func (n *node) storage(o nodeOptions) actors.Storage {
+func (n *node) storage(o nodeOptions) nodepkg.Storage {
 	if o.Strict {
 		return nil
 	}
@@ -139,8 +139,8 @@ func (n *node) storage(o nodeOptions) actors.Storage {
 
 type storage struct{ *store.Buffered }
 
-func (s storage) Watch(f func(actors.StorageHealth)) {
-	s.Buffered.Watch(func(h store.Health) { f(actors.StorageHealth(h)) })
+func (s storage) Watch(f func(nodepkg.StorageHealth)) {
+	s.Buffered.Watch(func(h store.Health) { f(nodepkg.StorageHealth(h)) })
 }
 
 // who says what the node is and which fleet it is part of. A node that can't read its

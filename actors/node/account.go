@@ -1,0 +1,61 @@
+package node
+
+import (
+	"fmt"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"edgespan/config/httpapi"
+	"edgespan/netinst"
+)
+
+// tellAccount makes log lines and events of what an apply of a network, or of the host
+// ground, came to: one for each change, none for a failure that goes on.
+func (d *deps) tellAccount(object, name string, a netinst.Account) {
+	log := d.log.With(zap.String("object", object))
+	if a.Contest != "" && !a.Contested {
+		log.Warn("others keep changing what is ours; from now on repairs are counted, and made ever more seldom", zap.String("count", a.Contest))
+		d.tell(event(httpapi.EventContested, object, name, a.Contest))
+	}
+	if len(a.Repaired) > 0 && !a.Contested {
+		log.Info("repaired what others had changed", zap.Strings("objects", a.Repaired))
+		d.tell(event(httpapi.EventRepaired, object, name, strings.Join(a.Repaired, ", ")))
+	}
+	for _, r := range a.Repaired {
+		if p, died := strings.CutPrefix(r, "add process "); died {
+			d.tell(event(httpapi.EventProcess, object, name, p+" had died and was started again"))
+		}
+	}
+	for _, f := range a.Began {
+		text := f.Op + " failed"
+		if f.Waiting {
+			text = f.Op + " waits"
+			log.Info("op waits", opFields(f)...)
+		} else {
+			log.Warn("op failed", opFields(f)...)
+		}
+		e := event(httpapi.EventFailed, aboutOp(object, f), name, text)
+		e.Op, e.Command, e.Error = f.Op, f.Command, f.Error
+		d.tell(e)
+	}
+	for _, f := range a.Ended {
+		log.Info("op does not fail any more", zap.String("op", f.Op), zap.Int("attempts", f.Attempts))
+		d.tell(event(httpapi.EventRecovered, aboutOp(object, f), name, fmt.Sprintf("%s, after %d attempts", f.Op, f.Attempts)))
+	}
+	if fresh := a.Changes - len(a.Repaired); fresh > 0 {
+		d.tell(event(httpapi.EventApplied, object, name, fmt.Sprintf("%d changes", fresh)))
+	}
+}
+
+func opFields(f netinst.FailedOp) []zap.Field {
+	return []zap.Field{zap.String("op", f.Op), zap.String("command", f.Command), zap.String("err", f.Error)}
+}
+
+// aboutOp is the adapter that an op was about, or else the network.
+func aboutOp(object string, f netinst.FailedOp) string {
+	if key, err := netinst.ParseAdapterKey(f.Adapter); err == nil {
+		return "adapter/" + adapterID(key.AppUUID.String(), key.UnderlayIndex)
+	}
+	return object
+}

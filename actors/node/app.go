@@ -1,0 +1,238 @@
+package node
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/google/uuid"
+
+	"edgespan/appnet"
+	"edgespan/netinst"
+	"edgespan/pubsub"
+)
+
+// appEnded tells the router that nothing of an app is left.
+type appEnded struct{ app uuid.UUID }
+
+// app is the actor of one app network. It owns no logic: appnet.Machine does.
+type app struct {
+	d    *deps
+	id   uuid.UUID
+	key  string
+	mach *appnet.Machine
+
+	config   *pubsub.Subscription[appnet.AppNetworkConfig]
+	statuses *pubsub.Subscription[netinst.AppAdapterStatus]
+	heeded   map[uuid.UUID]bool                                    // of networks
+	networks []*pubsub.Subscription[netinst.NetworkInstanceStatus] // one for each that the app names or named
+	wanted   []*pubsub.Subscription[netinst.NetworkInstanceConfig] // one for each that config names
+
+	adapterPub *pubsub.Publisher[netinst.AppAdapterConfig]
+	statusPub  *pubsub.Publisher[appnet.AppNetworkStatus]
+	recordPub  *pubsub.Publisher[appnet.JournalRecord]
+	takenUp    *pubsub.Publisher[uint64]
+	ready      bool               // what was published before it began is taken in
+	named      []uuid.UUID        // the networks that the config names
+	upOn       map[uuid.UUID]bool // where tellTakenUp said so
+	timers     timers
+}
+
+func (d *deps) newApp(id uuid.UUID) actor.Actor { return &app{d: d, id: id, key: id.String()} }
+
+func (a *app) Receive(c actor.Context) {
+	switch msg := c.Message().(type) {
+	case *actor.Started:
+		a.started(c)
+	case *actor.Stopping, *actor.Restarting:
+		a.stop()
+	case poke:
+		a.drain(c)
+	case appnet.Event:
+		a.step(c, msg)
+	}
+}
+
+func (a *app) started(c actor.Context) {
+	t := a.d.topics
+	record, _ := t.AppRecords.Get("", a.key)
+	var left []appnet.PublishedConfig
+	for _, e := range t.AdapterConfig.OfStem(a.key) {
+		if scope, err := uuid.Parse(e.Scope); err == nil {
+			left = append(left, appnet.PublishedConfig{Scope: scope, Config: e.Value})
+		}
+	}
+	a.mach = appnet.NewMachine(a.id, record.Above(a.d.storage.Floor()), left)
+
+	name := "app/" + a.key
+	a.adapterPub, a.statusPub, a.recordPub = t.AdapterConfig.Publisher(name), t.AppStatus.Publisher(name), t.AppRecords.Publisher(name)
+	a.recordPub.Take("", a.key)
+	a.takenUp = t.AppTakenUp.Publisher(name)
+
+	wake := poker(c)
+	a.config = t.AppConfig.Subscribe(pubsub.Selector{Key: a.key}, wake)
+	a.heeded, a.upOn = map[uuid.UUID]bool{}, map[uuid.UUID]bool{}
+	for _, p := range left {
+		a.heed(c, p.Scope)
+	}
+	a.statuses = t.AdapterStatus.Subscribe(pubsub.Selector{Stem: a.key}, wake)
+	a.drain(c)
+	a.step(c, appnet.Synchronized{})
+	a.ready = true
+	a.tellTakenUp()
+}
+
+func (a *app) stop() {
+	a.timers.stop()
+	if a.config == nil {
+		return
+	}
+	a.config.Close()
+	for _, n := range a.networks {
+		n.Close()
+	}
+	a.statuses.Close()
+	a.unfollow()
+}
+
+func (a *app) unfollow() {
+	for _, w := range a.wanted {
+		w.Close()
+	}
+	a.wanted = nil
+}
+
+func (a *app) drain(c actor.Context) {
+	for _, n := range a.networks {
+		a.drainNetwork(c, n)
+	}
+	for _, ch := range a.statuses.Drain() {
+		scope, err := uuid.Parse(ch.Scope)
+		if err != nil {
+			continue // the synchronized mark
+		}
+		switch ch.Kind {
+		case pubsub.Deleted:
+			a.step(c, appnet.AdapterStatusGone{Scope: scope, Key: ch.Old.Key()})
+		case pubsub.Created, pubsub.Modified:
+			a.heed(c, scope)
+			a.step(c, appnet.AdapterStatusChanged{Scope: scope, Status: ch.New})
+		}
+	}
+	for _, ch := range a.config.Drain() {
+		switch ch.Kind {
+		case pubsub.Deleted:
+			a.step(c, appnet.ConfigDeleted{Order: a.d.epoch()})
+		case pubsub.Created, pubsub.Modified:
+			a.follow(c, ch.New)
+			a.step(c, appnet.ConfigChanged{Config: ch.New})
+			a.tellTakenUp()
+		}
+	}
+	for _, w := range a.wanted {
+		for _, ch := range w.Drain() {
+			switch ch.Kind {
+			case pubsub.Deleted:
+				a.tellWanted(c, ch.Old.UUID)
+			case pubsub.Created:
+				a.tellWanted(c, ch.New.UUID)
+			}
+		}
+	}
+}
+
+func (a *app) drainNetwork(c actor.Context, n *pubsub.Subscription[netinst.NetworkInstanceStatus]) {
+	for _, ch := range n.Drain() {
+		switch ch.Kind {
+		case pubsub.Deleted:
+			a.tellWanted(c, ch.Old.UUID) // before, so that its going is told in one word
+			a.step(c, appnet.NetworkOffline{NI: ch.Old.UUID})
+		case pubsub.Created, pubsub.Modified:
+			a.step(c, appnet.NetworkOnline{NI: ch.New.UUID, Status: ch.New})
+		}
+	}
+}
+
+// heed begins to follow whether a network is online, for as long as the app's actor
+// lives: one that the app left must still be seen to go. Of no other network anything
+// is told: each app would be woken by each of them, and keep it.
+func (a *app) heed(c actor.Context, ni uuid.UUID) {
+	if a.heeded[ni] {
+		return
+	}
+	a.heeded[ni] = true
+	key := ni.String()
+	n := a.d.topics.NetworkStatus.Subscribe(pubsub.Selector{Key: key}, poker(c))
+	a.networks = append(a.networks, n)
+	a.drainNetwork(c, n)
+}
+
+// follow subscribes to the configs of the networks that an app names, and of no other:
+// that would wake every app for each of them.
+func (a *app) follow(c actor.Context, config appnet.AppNetworkConfig) {
+	a.unfollow()
+	a.named = nil
+	for _, u := range config.Adapters {
+		if !slices.Contains(a.named, u.NetworkInstance) {
+			a.named = append(a.named, u.NetworkInstance)
+			own := pubsub.Selector{Key: u.NetworkInstance.String()}
+			a.wanted = append(a.wanted, a.d.topics.NetworkConfig.Subscribe(own, poker(c)))
+		}
+		a.heed(c, u.NetworkInstance)
+		a.tellWanted(c, u.NetworkInstance)
+	}
+}
+
+// tellTakenUp says on each network that the app names that its config there is published.
+func (a *app) tellTakenUp() {
+	if !a.ready {
+		return
+	}
+	for _, u := range a.named {
+		must(a.takenUp.Publish(u.String(), a.key, a.d.boot))
+		a.upOn[u] = true
+	}
+}
+
+// tellWanted tells whether a network is in the config.
+func (a *app) tellWanted(c actor.Context, ni uuid.UUID) {
+	_, wanted := a.d.topics.NetworkConfig.Get("", ni.String())
+	a.step(c, appnet.NetworkWanted{NI: ni, Wanted: wanted})
+}
+
+func (a *app) step(c actor.Context, e appnet.Event) {
+	for _, eff := range a.mach.Step(e) {
+		a.do(c, eff)
+	}
+}
+
+func (a *app) do(c actor.Context, eff appnet.Effect) {
+	var err error
+	switch e := eff.(type) {
+	case appnet.PublishAdapterConfig:
+		a.d.asked.set(e.Scope.String() + "/" + e.Config.Key().String())
+		err = a.adapterPub.Publish(e.Scope.String(), e.Config.Key().String(), e.Config)
+	case appnet.UnpublishAdapterConfig:
+		a.d.asked.unset(e.Scope.String() + "/" + e.Key.String())
+		err = a.adapterPub.Unpublish(e.Scope.String(), e.Key.String())
+	case appnet.ResendAdapterConfig:
+		err = a.adapterPub.Resend(e.Scope.String(), e.Key.String())
+	case appnet.PublishStatus:
+		err = a.statusPub.Publish("", a.key, e.Status)
+	case appnet.WithdrawStatus:
+		err = a.statusPub.Unpublish("", a.key)
+	case appnet.Record:
+		err = a.recordPub.Publish("", a.key, e.Journal)
+	case appnet.ResendAfter:
+		a.timers.after(c, jitter(e.After), func() any { return appnet.ResendDue{Key: e.Key, Token: e.Token} })
+	case appnet.Done:
+		for ni := range a.upOn {
+			err = errors.Join(err, a.takenUp.Unpublish(ni.String(), a.key))
+		}
+		c.Send(c.Parent(), appEnded{a.id})
+		c.Stop(c.Self())
+	}
+	if err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,275 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"edgespan/netinst"
+	"edgespan/netinst/netstate"
+)
+
+// Deadlines of reading and of ForgetFlows, which knows how long its walk may take and ends
+// before; those of ops are netstate.Op.Deadline's.
+const (
+	observeDeadline = 30 * time.Second // six listings of 5 s at most, each shared with all that ask
+	forgetDeadline  = 70 * time.Second
+	testDeadline    = 5 * time.Second
+	droppedDeadline = 5 * time.Second
+)
+
+// applyRequest asks an applier for one apply; it answers with opStarted and
+// applyResult to its parent.
+type applyRequest struct {
+	seq    netinst.ApplySeq
+	want   netstate.State
+	full   bool
+	look   bool // drift is left
+	forget func(netstate.Flow) bool
+}
+
+type (
+	applierReady struct {
+		pid *actor.PID
+		mtu int // of the owner's bridge, 0 without one
+	}
+	opStarted struct {
+		seq netinst.ApplySeq
+		op  string
+		at  time.Time
+	}
+	applyResult struct {
+		seq      netinst.ApplySeq
+		failures []netstate.Failure
+		drift    []netstate.Failure // was left
+		had      netstate.State     // before it
+		err      string
+		done     []netstate.Op // what took effect
+		dropped  map[netstate.ID]uint64
+		began    time.Time
+		looked   time.Time // when the last look at the host began
+	}
+)
+
+// applier is the only actor that writes the objects of one owner to the host. It
+// blocks, so it is a leaf. It announces every start: an apply that it died in is
+// never answered otherwise.
+type applier struct {
+	d      *deps
+	owner  netstate.Owner
+	judged bool // flows were judged since this incarnation began, and since a chain op failed
+	broken bool // the last test found a promise that does not hold
+}
+
+func (a *applier) Receive(c actor.Context) {
+	switch msg := c.Message().(type) {
+	case *actor.Started:
+		mtu := a.mtu()
+		if a.owner.Number > 0 && mtu == 0 {
+			a.d.gate.making(a.owner.Number)
+		}
+		c.Send(c.Parent(), applierReady{c.Self(), mtu})
+	case *actor.Stopping:
+		a.d.gate.isMade(a.owner.Number)
+	case surveyRequest:
+		c.Send(c.Parent(), a.survey())
+	case applyRequest:
+		c.Send(c.Parent(), a.apply(msg, func(op netstate.Op) {
+			c.Send(c.Parent(), opStarted{msg.seq, op.String(), time.Now()})
+		}))
+	}
+}
+
+// apply observes, plans, does each op, and observes again what it touched: an op
+// that says it succeeded and did not is a failure too (docs/architecture.md, law 11).
+func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult {
+	defer a.d.gate.isMade(a.owner.Number)
+	began := time.Now()
+	looked := began
+	have, err := a.observe(r.full)
+	if err != nil {
+		return applyResult{seq: r.seq, err: err.Error()}
+	}
+	var drift []netstate.Failure
+	if r.look {
+		r.want, drift = netinst.Leave(have, r.want)
+	}
+	plan := netstate.Diff(have, r.want)
+	dropped := a.dropped(r, len(plan) > 0)
+	// An earlier incarnation may have died between its chains and its flows.
+	judge := !a.judged && len(have) > 0
+	a.judged = true
+	if len(plan) == 0 {
+		forgotten := a.forget(judge, r.forget)
+		failures := a.testAgain(r)
+		return applyResult{seq: r.seq, failures: append(failures, forgotten()...), drift: drift, had: have, dropped: dropped, began: began, looked: looked}
+	}
+	run := netstate.NewRun(plan)
+	var done []netstate.Op
+	none := func() []netstate.Failure { return nil }
+	forgotten := none
+	var left []netstate.Failure
+	for op, ok := run.Next(); ok; op, ok = run.Next() {
+		left = append(left, forgotten()...) // what comes after chains finds no flow that they deny
+		forgotten = none
+		err := a.do(op, starting)
+		run.Done(op, err)
+		if err == nil {
+			done = append(done, op)
+		}
+		if netinst.MayDeny(op) {
+			judge = judge || err == nil
+			a.judged = a.judged && err == nil // one that failed may have taken effect: the next apply judges
+		}
+		if op.Kind == netstate.KindChain {
+			forgotten = a.forget(judge, r.forget)
+			judge = false
+		}
+	}
+	if judge { // of an earlier incarnation: no chain has changed in this one
+		forgotten = a.forget(judge, r.forget)
+	}
+	failures := run.Failures()
+	if len(failures) == 0 {
+		looked = time.Now()
+		failures = a.verify(r.want) // while the flows are walked through, which takes as long
+	}
+	if len(failures) == 0 {
+		failures = a.test(r.want)
+	}
+	left = append(left, forgotten()...)
+	failures = append(failures, left[:min(1, len(left))]...)
+	return applyResult{seq: r.seq, failures: failures, drift: drift, had: have, done: done, dropped: dropped, began: began, looked: looked}
+}
+
+// dropped reads at a full look, and where something is to be done, what the bounds of adapters have
+// dropped.
+func (a *applier) dropped(r applyRequest, changes bool) map[netstate.ID]uint64 {
+	chains := netinst.CountingChains(r.want)
+	if !r.full && !changes || len(chains) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(a.d.ctx, droppedDeadline)
+	defer cancel()
+	counts, err := a.d.host.Dropped(ctx, a.owner, chains)
+	if err != nil {
+		a.d.log.Warn("count the packets that were dropped", zap.String("ni", a.owner.Name), zap.Error(err))
+	}
+	return counts
+}
+
+// mtu is what the network's links have now. Where it can't be read the network does without.
+func (a *applier) mtu() int {
+	if a.owner.Number == 0 {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(a.d.ctx, observeDeadline)
+	defer cancel()
+	mtu, err := a.d.host.BridgeMTU(ctx, a.owner)
+	if err != nil {
+		a.d.log.Warn("read the MTU of a network", zap.String("ni", a.owner.Name), zap.Error(err))
+	}
+	return mtu
+}
+
+func (a *applier) observe(full bool) (netstate.State, error) {
+	ctx, cancel := context.WithTimeout(a.d.ctx, observeDeadline)
+	defer cancel()
+	st, err := a.d.host.Observe(ctx, a.owner, full)
+	if err != nil {
+		return nil, fmt.Errorf("observe network instance %d: %w", a.owner.Number, err)
+	}
+	return st, nil
+}
+
+func (a *applier) do(op netstate.Op, starting func(netstate.Op)) error {
+	if op.Verb != netstate.Remove {
+		class := buildOps
+		switch op.Kind {
+		case netstate.KindChain:
+			class = chainOps
+		case netstate.KindProcess:
+			class = helperOps
+			a.d.gate.isMade(a.owner.Number)
+		}
+		defer a.d.gate.enter(a.d.ctx, class)()
+	}
+	starting(op)
+	ctx, cancel := context.WithTimeout(a.d.ctx, op.Deadline())
+	defer cancel()
+	return a.d.host.Do(ctx, a.owner, op)
+}
+
+// forget begins to delete, if they are to be judged, the tracked flows that the new
+// chains deny; forgotten waits for the end. A flow that was not ended may go on for days, so the
+// apply has failed, and the next one judges anew.
+func (a *applier) forget(judge bool, match func(netstate.Flow) bool) (forgotten func() []netstate.Failure) {
+	if !judge || match == nil {
+		return func() []netstate.Failure { return nil }
+	}
+	ctx, cancel := context.WithTimeout(a.d.ctx, forgetDeadline)
+	answer := a.d.host.ForgetFlows(ctx, match)
+	return func() []netstate.Failure {
+		defer cancel()
+		n, err := answer()
+		if n > 0 {
+			a.d.log.Info("forgot flows that are denied now", zap.String("ni", a.owner.Name), zap.Int("flows", n))
+		}
+		if err == nil {
+			return nil
+		}
+		a.judged = false
+		const op = "end flows that are denied"
+		cause := fmt.Sprintf("%v; %d ended, others may still pass", err, n)
+		return []netstate.Failure{{ID: netstate.ID{Kind: netstate.KindFlow, Name: "denied"}, Op: op, Cause: cause, Err: op + ": " + cause}}
+	}
+}
+
+// verify reads back, and names what is not as it was just made.
+func (a *applier) verify(want netstate.State) []netstate.Failure {
+	have, err := a.observe(false)
+	if err != nil {
+		return []netstate.Failure{{Observe: true, Err: err.Error()}}
+	}
+	var fs []netstate.Failure
+	for _, op := range netstate.Diff(have, want) {
+		for _, it := range op.Items {
+			fs = append(fs, netstate.Failure{
+				ID: it.ID(), Observe: true, Remove: it.Want == nil,
+				Err: fmt.Sprintf("%s: applied, and found different: %s", it.ID(), difference(it)),
+			})
+		}
+	}
+	return fs
+}
+
+// test asks what stands as it is wanted whether it also works.
+func (a *applier) test(want netstate.State) []netstate.Failure {
+	ctx, cancel := context.WithTimeout(a.d.ctx, testDeadline)
+	defer cancel()
+	fs := a.d.host.Test(ctx, a.owner, want)
+	a.broken = len(fs) > 0
+	return fs
+}
+
+// testAgain tests what a look found as it is wanted: at each full one, and while a promise does
+// not hold. Others may have the host looked at each second.
+func (a *applier) testAgain(r applyRequest) []netstate.Failure {
+	if !r.full && !a.broken {
+		return nil
+	}
+	return a.test(r.want)
+}
+
+func difference(it netstate.Item) string {
+	switch {
+	case it.Have == nil:
+		return "absent"
+	case it.Want == nil:
+		return "still there"
+	}
+	return fmt.Sprintf("%q", it.Have.Text())
+}

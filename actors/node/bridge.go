@@ -1,0 +1,375 @@
+package node
+
+import (
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+
+	"edgespan/config/httpapi"
+	"edgespan/netinst"
+	"edgespan/netinst/netstate"
+	"edgespan/pubsub"
+)
+
+// networkEnded tells the router that a bridge manager has removed its network.
+type networkEnded struct{ ni uuid.UUID }
+
+// bridge is the bridge manager: the actor of one network instance. It owns no
+// logic: it turns messages into netinst events and netinst effects into messages.
+//
+// Stopping or restarting it leaves the host untouched. Host state is removed only
+// by applying an empty desired state, after the config was deleted.
+type bridge struct {
+	d      *deps
+	id     uuid.UUID
+	key    string
+	owner  netstate.Owner
+	mgr    *netinst.Manager
+	log    *zap.Logger
+	seen   map[string]netinst.PortStatus
+	told   map[string]netinst.PortStatus // what the manager knows; nil before it was told
+	lies   *netinst.SubnetOverlap        // what the host has in the subnet, as the manager knows it; nil before
+	capped int                           // how many flows the machine tracks, as the manager knows it
+
+	source   *pubsub.Subscription[Source]
+	config   *pubsub.Subscription[netinst.NetworkInstanceConfig]
+	adapters *pubsub.Subscription[netinst.AppAdapterConfig]
+	ports    *pubsub.Subscription[netinst.PortStatus]
+	overlap  *pubsub.Subscription[netinst.SubnetOverlap]
+	host     *pubsub.Subscription[HostChange] // of the network's number
+	world    *pubsub.Subscription[HostChange] // of every network
+	takenUp  *pubsub.Subscription[uint64]
+	apps     *pubsub.Subscription[[]string]
+
+	networkPub *pubsub.Publisher[netinst.NetworkInstanceStatus]
+	adapterPub *pubsub.Publisher[netinst.AppAdapterStatus]
+	leasePub   *pubsub.Publisher[Leases]
+	stoodPub   *pubsub.Publisher[Stood]
+	troublePub *pubsub.Publisher[Trouble]
+
+	applier *actor.PID
+	mtu     int // of the bridge when that began
+	watcher *actor.PID
+	links   []string // that the watcher listens on
+	timers  timers
+	state   netinst.NIState
+	name    string // as people call the network
+
+	adopted  bool // what the host knows of the leases was taken over
+	known    bool // adaptersKnown was told
+	replayed int  // subscriptions of host-changed that were: what comes now is new
+}
+
+// newBridge makes the bridge manager of one network: its uuid is its only
+// argument (seed "Bridge manager").
+func (d *deps) newBridge(ni uuid.UUID) actor.Actor { return &bridge{d: d, id: ni, key: ni.String()} }
+
+func (b *bridge) Receive(c actor.Context) {
+	switch msg := c.Message().(type) {
+	case *actor.Started:
+		b.started(c)
+	case *actor.Stopping, *actor.Restarting:
+		b.stop()
+	case poke:
+		b.drain(c)
+	case applierReady:
+		b.mtu = msg.mtu
+		if b.applier = msg.pid; b.d.storage.Incomplete() && !b.adopted {
+			c.Send(b.applier, surveyRequest{})
+			return
+		}
+		b.step(c, netinst.ApplierReady{MTU: b.mtu})
+	case surveyed:
+		if err := b.adopt(msg); err != nil {
+			again := applierReady{b.applier, b.mtu} // the timer's end is another goroutine
+			b.timers.after(c, jitter(time.Second), func() any { return again })
+			return
+		}
+		b.step(c, netinst.ApplierReady{MTU: b.mtu})
+	case watcherReady:
+		b.watcher = msg.pid
+		c.Send(b.watcher, listenTo{b.links})
+	case opStarted:
+		b.step(c, netinst.OpStarted{Seq: msg.seq, Op: msg.op, At: msg.at})
+	case applyResult:
+		b.step(c, netinst.Applied{Seq: msg.seq, Failures: msg.failures, Drift: msg.drift, Had: msg.had, Err: msg.err, Done: msg.done, Dropped: msg.dropped, Began: msg.began, Looked: msg.looked, At: time.Now()})
+	case netinst.Event:
+		b.step(c, msg)
+	}
+}
+
+func (b *bridge) started(c actor.Context) {
+	number, _ := b.d.topics.Numbers.Get("", b.key) // journalled by the router before the spawn
+	leases, _ := b.d.topics.Leases.Get("", b.key)
+	b.owner = netstate.Owner{Name: b.key, Number: number}
+	b.mgr = netinst.NewManager(b.owner, b.d.runDir, b.d.epoch(), leases)
+	if s, _ := b.d.topics.Stood.Get("", b.key); s.Machine == b.d.machine {
+		b.mgr.Resume(s.Mark)
+	}
+	b.log = b.d.log.With(zap.String("ni", b.key))
+	b.seen, b.capped = map[string]netinst.PortStatus{}, 0
+
+	name := "ni/" + b.key
+	t := b.d.topics
+	b.networkPub, b.adapterPub, b.leasePub = t.NetworkStatus.Publisher(name), t.AdapterStatus.Publisher(name), t.Leases.Publisher(name)
+	b.networkPub.Take("", b.key)
+	b.leasePub.Take("", b.key)
+	b.stoodPub = t.Stood.Publisher(name)
+	b.stoodPub.Take("", b.key)
+	b.troublePub = t.Trouble.Publisher(name)
+
+	wake := poker(c)
+	own := pubsub.Selector{Key: b.key}
+	b.source = t.Source.Subscribe(pubsub.Selector{}, wake)
+	b.config = t.NetworkConfig.Subscribe(own, wake)
+	b.adapters = t.AdapterConfig.Subscribe(pubsub.Selector{Scope: b.key}, wake)
+	b.ports = t.PortStatus.Subscribe(pubsub.Selector{}, wake)
+	b.overlap = t.SubnetOverlap.Subscribe(own, wake)
+	b.takenUp = t.AppTakenUp.Subscribe(pubsub.Selector{Scope: b.key}, wake)
+	b.apps = t.NetworkApps.Subscribe(own, wake)
+	b.host = t.HostChanged.Subscribe(pubsub.Selector{Scope: strconv.Itoa(number)}, wake)
+	b.world = t.HostChanged.Subscribe(pubsub.Selector{}, wake)
+	b.drain(c)
+	// Statuses of an earlier manager that answer no config any more: they go after the
+	// first reconcile, since until then the adapter may be on the host. The configs were
+	// drained before, so that one that goes from now on is told as gone.
+	for _, ref := range b.adapterPub.TakeAll(b.key) {
+		if _, wanted := t.AdapterConfig.Get(b.key, ref.Key); wanted {
+			continue
+		}
+		k, err := netinst.ParseAdapterKey(ref.Key)
+		must(err)
+		b.step(c, netinst.AdapterGone{Key: k})
+	}
+	b.step(c, netinst.Synchronized{})
+
+	if _, err := c.SpawnNamed(b.d.props(func() actor.Actor { return &applier{d: b.d, owner: b.owner} }), "applier"); err != nil {
+		panic(err) // the name is free: children of an earlier incarnation are gone before Started
+	}
+	if _, err := c.SpawnNamed(b.d.props(func() actor.Actor { return &watcher{d: b.d} }), "watcher"); err != nil {
+		panic(err)
+	}
+}
+
+func (b *bridge) stop() {
+	b.timers.stop()
+	if b.source == nil {
+		return
+	}
+	b.source.Close()
+	b.config.Close()
+	b.adapters.Close()
+	b.ports.Close()
+	b.overlap.Close()
+	b.host.Close()
+	b.world.Close()
+	b.takenUp.Close()
+	b.apps.Close()
+}
+
+// drain gives what the topics have to the manager. The source is read first and
+// told last: a claim counts only together with the configs published before it.
+func (b *bridge) drain(c actor.Context) {
+	known := b.adaptersKnown()
+	sources := b.source.Drain()
+	for _, ch := range b.ports.Drain() {
+		switch ch.Kind {
+		case pubsub.Deleted:
+			delete(b.seen, ch.Key)
+		case pubsub.Created, pubsub.Modified:
+			b.seen[ch.Key] = ch.New
+		}
+	}
+	for _, ch := range b.config.Drain() {
+		switch ch.Kind {
+		case pubsub.Deleted:
+			b.step(c, netinst.ConfigGone{})
+		case pubsub.Created, pubsub.Modified:
+			b.step(c, netinst.ConfigChanged{Config: ch.New})
+		}
+	}
+	b.tellOverlap(c)
+	b.tellPorts(c) // after the config: a port that goes has its network go before it
+	for _, ch := range b.adapters.Drain() {
+		switch ch.Kind {
+		case pubsub.Deleted:
+			b.step(c, netinst.AdapterGone{Key: ch.Old.Key()})
+		case pubsub.Created, pubsub.Modified:
+			b.step(c, netinst.AdapterChanged{Config: ch.New})
+		}
+	}
+	if known {
+		b.known = true
+		b.takenUp.Close()
+		b.apps.Close()
+		b.step(c, netinst.AdaptersKnown{})
+	}
+	b.drainHost(c)
+	for _, ch := range sources {
+		if (ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified) && ch.New.Valid {
+			b.step(c, netinst.Claimed{})
+		}
+	}
+}
+
+// drainHost tells what happened on the host. What happened before we came is observed anyway.
+func (b *bridge) drainHost(c actor.Context) {
+	for _, sub := range []*pubsub.Subscription[HostChange]{b.host, b.world} {
+		for _, ch := range sub.Drain() {
+			switch ch.Kind {
+			case pubsub.Synchronized:
+				b.replayed++
+			case pubsub.Created, pubsub.Modified:
+				if b.replayed == 2 {
+					b.hostChanged(c, ch)
+				}
+			}
+		}
+	}
+}
+
+func (b *bridge) hostChanged(c actor.Context, ch pubsub.Change[HostChange]) {
+	now := time.Now()
+	if ch.New.Touched != ch.Old.Touched {
+		e := netinst.HostTouched{Namespaces: ch.Key == NamespacesKey, At: ch.New.At}
+		if ch.Key != NetworkKey && !e.Namespaces {
+			e.What = ch.Key
+		}
+		b.step(c, e)
+	}
+	if ch.New.Underlay != ch.Old.Underlay {
+		b.step(c, netinst.HostTouched{Underlay: true, At: now})
+	}
+	if ch.New.Lost != ch.Old.Lost {
+		b.step(c, netinst.HostTouched{What: netinst.TouchLost, At: now})
+	}
+	if ch.New.Asked != ch.Old.Asked {
+		b.step(c, netinst.HostTouched{What: netinst.TouchAsked, At: now})
+	}
+	if ch.New.Ended != ch.Old.Ended {
+		b.log.Warn("a process of the network has ended by itself")
+		b.step(c, netinst.ProcessEnded{At: now})
+	}
+}
+
+// adaptersKnown says, once, that a config is published and that every app in it
+// with an adapter here has published what it wants. It is asked before the
+// adapters are drained, so that these are drained after it is true.
+func (b *bridge) adaptersKnown() bool {
+	b.takenUp.Drain()
+	b.apps.Drain()
+	t := b.d.topics
+	if s, ok := t.Source.Get("", "node"); b.known || !ok || !s.Valid {
+		return false
+	}
+	apps, _ := t.NetworkApps.Get("", b.key)
+	for _, id := range apps {
+		if _, up := t.AppTakenUp.Get(b.key, id); !up {
+			return false
+		}
+	}
+	return true
+}
+
+// tellPorts gives the ports to the manager once the monitor has answered every
+// port's config: half of them would read as the others having gone.
+func (b *bridge) tellPorts(c actor.Context) {
+	if s, ok := b.d.topics.Source.Get("", "node"); !ok || !s.Valid {
+		return // the ports' configs are not published yet
+	}
+	for label, cfg := range b.d.topics.PortConfig.List("") {
+		if s, ok := b.seen[label]; !ok || !reflect.DeepEqual(s.PortConfig, cfg) {
+			return
+		}
+	}
+	if b.lies == nil {
+		return // what lies in the subnet: the monitor has not answered the config yet
+	}
+	if b.told != nil && reflect.DeepEqual(b.told, b.seen) {
+		return
+	}
+	b.told = maps.Clone(b.seen)
+	if n := int(b.d.maxTracked.Load()); n != b.capped {
+		b.capped = n
+		b.step(c, netinst.FlowsCapped{MaxTracked: n})
+	}
+	b.step(c, netinst.PortsChanged{Ports: slices.Collect(maps.Values(b.seen))})
+}
+
+// tellOverlap gives what the host has in the subnet to the manager, before the ports: it
+// applies nothing before it knows both.
+func (b *bridge) tellOverlap(c actor.Context) {
+	for _, ch := range b.overlap.Drain() {
+		if ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified {
+			b.lies = &ch.New
+			b.step(c, netinst.OverlapChanged{Overlap: ch.New})
+		}
+	}
+}
+
+func (b *bridge) step(c actor.Context, e netinst.Event) {
+	for _, eff := range b.mgr.Step(e) {
+		b.do(c, eff)
+	}
+}
+
+func (b *bridge) do(c actor.Context, eff netinst.Effect) {
+	var err error
+	switch e := eff.(type) {
+	case netinst.PublishNetwork:
+		if e.Status.State != b.state {
+			b.changed(e.Status)
+		}
+		err = b.networkPub.Publish("", b.key, e.Status)
+	case netinst.WithdrawNetwork:
+		b.changed(netinst.NetworkInstanceStatus{State: "gone", DisplayName: b.name})
+		err = errors.Join(b.networkPub.Unpublish("", b.key), b.troublePub.Unpublish("", b.key))
+	case netinst.PublishAdapter:
+		b.adapterPub.Take(b.key, e.Status.Key().String())
+		err = b.adapterPub.Publish(b.key, e.Status.Key().String(), e.Status)
+	case netinst.WithdrawAdapter:
+		b.adapterPub.Take(b.key, e.Key.String())
+		err = b.adapterPub.Unpublish(b.key, e.Key.String())
+	case netinst.Remember:
+		err = b.leasePub.Publish("", b.key, e.Leases)
+	case netinst.Stood:
+		err = b.stoodPub.Publish("", b.key, Stood{b.d.machine, e.Mark})
+	case netinst.Apply:
+		c.Send(b.applier, applyRequest{e.Seq, e.Want, e.Full, e.Look, e.Forget})
+	case netinst.Listen:
+		if b.links = e.Links; b.watcher != nil {
+			c.Send(b.watcher, listenTo{b.links})
+		}
+	case netinst.Booked:
+		b.d.tellAccount("ni/"+b.key, b.name, e.Account)
+		err = b.troublePub.Publish("", b.key, Trouble{e.Account.Failing, e.Account.Retry})
+	case netinst.Timer:
+		b.timers.after(c, b.d.wait(e.After, e.Shared), func() any { return netinst.TimerDue{Token: e.Token, At: time.Now()} })
+	case netinst.Done:
+		c.Send(c.Parent(), networkEnded{b.id})
+		c.Stop(c.Self())
+	}
+	if err != nil {
+		panic(err) // a journal that can't be written, or two owners of one key: start anew
+	}
+}
+
+// changed tells of a new state.
+func (b *bridge) changed(s netinst.NetworkInstanceStatus) {
+	b.log.Info("network instance", zap.String("from", string(b.state)), zap.String("to", string(s.State)), zap.String("err", s.Error))
+	text := string(s.State)
+	if b.state != "" {
+		text = string(b.state) + " -> " + text
+	}
+	b.state, b.name = s.State, s.DisplayName
+	e := event(httpapi.EventState, "ni/"+b.key, b.name, text)
+	e.Error = s.Error
+	b.d.tell(e)
+}

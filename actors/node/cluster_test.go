@@ -1,0 +1,122 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edgespan/netinst"
+	"edgespan/netinst/netstate"
+)
+
+// shown is a network as the node's API shows it.
+func (r *rig) shown(id string) string {
+	r.Helper()
+	all, err := r.node.List(context.Background(), "ni")
+	if err != nil {
+		r.Fatal(err)
+	}
+	for _, n := range all {
+		if n.ID == id {
+			text, err := json.Marshal(n)
+			if err != nil {
+				r.Fatal(err)
+			}
+			return string(text)
+		}
+	}
+	return ""
+}
+
+// A tunnel comes when the underlay's address or the route to its other end does, and goes
+// with them; the rest of its network doesn't notice, and no other network is looked at.
+func TestATunnelComesAndGoesWithItsUnderlay(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.apply(doc(2, 0))
+		r.ready(time.Second, "ni/"+niID(1), "ni/"+niID(2))
+		topics := r.node.Topics()
+		c, _ := topics.NetworkConfig.Get("", niID(1))
+		c.UUID, c.Type, c.Port, c.IPv4, c.MTU = uuid.MustParse(niID(9)), netinst.Switch, "", netinst.IPv4Config{}, 1450
+		c.Members = []netinst.IfName{"can0"}
+		c.Tunnels = []netinst.Tunnel{{Name: "beta", VNI: 256, Local: netip.MustParseAddr("fd00::1"), Remote: netip.MustParseAddr("fd00:7::2"), Port: 4789, MTU: 1450}}
+		if err := topics.NetworkConfig.Publisher(ownerConfig).Publish("", niID(9), c); err != nil {
+			t.Fatal(err)
+		}
+		seen := func() string {
+			s, _ := topics.NetworkStatus.Get("", niID(9))
+			words := []string{string(s.State)}
+			for _, p := range s.Parts {
+				words = append(words, strings.TrimSpace(fmt.Sprintf("%s %s %s", p.Kind, p.State, p.Error)))
+			}
+			return strings.Join(words, "; ")
+		}
+		is := func(d time.Duration, want string) {
+			t.Helper()
+			r.settle(d)
+			if got := seen(); got != want {
+				t.Fatalf("seen:\n%s\nwant:\n%s", got, want)
+			}
+		}
+		made := func() bool {
+			n, _ := topics.Numbers.Get("", niID(9))
+			_, is := r.host.State(n)[netstate.ID{Kind: netstate.KindLink, Name: fmt.Sprintf("es%dv256", n)}]
+			return is
+		}
+		const noMember = "; member WaitingForDependencies interface can0 does not exist"
+		uplink := netstate.Interface{
+			Name: "uplink0", Up: true, MTU: 1500,
+			Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}, DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.1"))},
+		}
+		at := func(addrs []netip.Prefix, gateways ...netip.Addr) {
+			u0 := netstate.Interface{Name: "u0", Up: true, MTU: 1500, Addresses: addrs}
+			for _, g := range gateways {
+				u0.DefaultRoutes = append(u0.DefaultRoutes, netstate.DefaultVia(g))
+			}
+			r.host.SetInterfaces(uplink, u0)
+		}
+		underlay, gateway := []netip.Prefix{netip.MustParsePrefix("fd00::1/64")}, netip.MustParseAddr("fd00::fe")
+		is(time.Second, "Present; bridge Present; tunnel WaitingForDependencies the local address fd00::1 is on no interface of the host"+noMember)
+		r.host.Done()
+		at(underlay)
+		is(400*time.Millisecond, "Present; bridge Present; tunnel WaitingForDependencies no route leads from fd00::1 to the remote address fd00:7::2"+noMember)
+		at(underlay, gateway)
+		is(400*time.Millisecond, "Present; bridge Present; tunnel Present"+noMember)
+		if !made() {
+			t.Error("the tunnel is not on the host")
+		}
+		r.host.SetLink("can0", true)
+		is(400*time.Millisecond, "Present; bridge Present; tunnel Present; member Present")
+		at(underlay)
+		is(400*time.Millisecond, "Present; bridge Present; tunnel WaitingForDependencies no route leads from fd00::1 to the remote address fd00:7::2; member Present")
+		if made() {
+			t.Error("the tunnel is on the host")
+		}
+		at(underlay, gateway)
+		is(400*time.Millisecond, "Present; bridge Present; tunnel Present; member Present")
+		if text := r.shown(niID(9)); !strings.Contains(text, `"parts":[{"kind":"bridge","state":"Present"},{"kind":"tunnel","name":"beta","state":"Present"}`) ||
+			!strings.Contains(text, `"remote":"fd00:7::2","to":"beta","vni":256`) {
+			t.Errorf("a person is shown %s", text)
+		}
+		if n, _ := topics.HostChanged.Get("1", NetworkKey); n.Underlay > 0 {
+			t.Errorf("a network without tunnels was told %d times", n.Underlay)
+		}
+		for _, op := range r.host.Done() {
+			if !strings.Contains(op, "v256") && !strings.Contains(op, "can0") {
+				t.Errorf("%s had nothing to do with it", op)
+			}
+		}
+		if err := topics.NetworkConfig.Publisher(ownerConfig).Unpublish("", niID(9)); err != nil {
+			t.Fatal(err)
+		}
+		r.settle(time.Second)
+		if made() || seen() != "" {
+			t.Errorf("it is left: %s", seen())
+		}
+	})
+}

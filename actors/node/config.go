@@ -1,0 +1,341 @@
+package node
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+
+	"edgespan/actors/agent"
+	"edgespan/appnet"
+	core "edgespan/config"
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/nodeconf"
+	"edgespan/config/nodeconf/commitconfirm"
+	"edgespan/config/stateloop"
+	"edgespan/config/stateloop/peer"
+	"edgespan/netinst"
+	"edgespan/pubsub"
+)
+
+// configHost is the node as its config actor sees it: what it publishes goes on the topics,
+// and what their owners say is the node's health.
+type configHost struct {
+	d       *deps
+	record  NodeRecord
+	last    agent.Publication
+	settled bool // all of the last one was answered
+	fault   string
+
+	networks    *pubsub.Publisher[netinst.NetworkInstanceConfig]
+	apps        *pubsub.Publisher[appnet.AppNetworkConfig]
+	ports       *pubsub.Publisher[netinst.PortConfig]
+	networkApps *pubsub.Publisher[[]string]
+	tasks       *pubsub.Publisher[TaskConfig]
+	sys         *pubsub.Publisher[nodeconf.SysParams]
+	source      *pubsub.Publisher[Source]
+	states      *pubsub.Subscription[netinst.PortStatus]
+	swept       *pubsub.Subscription[uint64]
+	reporter    reporter
+}
+
+// configProps are those of the config actor: the agent, which also answers the router's
+// heartbeat.
+func (d *deps) configProps() *actor.Props {
+	return d.vital(d.agent.Producer, func(next actor.ReceiverFunc) actor.ReceiverFunc {
+		return func(c actor.ReceiverContext, e *actor.MessageEnvelope) {
+			if p, is := e.Message.(ping); is {
+				c.ActorSystem().Root.Send(c.Parent(), pong{"config", p.beat})
+				return
+			}
+			next(c, e)
+		}
+	})
+}
+
+// Start takes the topics.
+func (h *configHost) Start(wake func()) {
+	t := h.d.topics
+	h.networks, h.apps, h.ports = t.NetworkConfig.Publisher(ownerConfig), t.AppConfig.Publisher(ownerConfig), t.PortConfig.Publisher(ownerConfig)
+	h.networkApps = t.NetworkApps.Publisher(ownerConfig)
+	h.tasks = t.TaskConfig.Publisher(ownerConfig)
+	h.sys, h.source = t.SysParams.Publisher(ownerConfig), t.Source.Publisher(ownerConfig)
+	h.record, _ = t.NodeRecord.Get("", "node")
+	h.reporter.start(t, wake)
+	h.states = t.PortStatus.Subscribe(pubsub.Selector{}, wake)
+	h.swept = t.TasksSwept.Subscribe(pubsub.Selector{}, wake)
+}
+
+// Stop gives the subscriptions back.
+func (h *configHost) Stop() {
+	h.reporter.stop()
+	h.states.Close()
+	h.swept.Close()
+}
+
+// Trouble tells what is wrong with the source, and nothing else of it.
+func (h *configHost) Trouble(text string) {
+	h.fault = text
+	s, _ := h.d.topics.Source.Get("", "node")
+	s.Error = text
+	must(h.source.Publish("", "node", s))
+}
+
+// Publish puts a config on the topics. Ports go first and networks next, so that
+// who sees an app can see what it stands on; what is gone goes in the other order.
+func (h *configHost) Publish(p agent.Publication) {
+	t, cfg := h.d.topics, p.Config.(wish)
+	h.last, h.settled = p, false
+	tasks := tasksOf(cfg.peer)
+	cfg.Networks = observed(cfg.Networks, cfg.Sys.Drift == nodeconf.DriftObserve)
+	md5 := core.MD5(p.Document)
+	h.record = NodeRecord{
+		Source: string(p.Source), Generation: p.Seq, FileDigest: p.FileDigest, MD5: md5,
+		Networks: versions(h.record.Networks, cfg.Networks, p.Seq), Ports: versions(h.record.Ports, cfg.Ports, p.Seq),
+		Tasks: versions(h.record.Tasks, tasks, p.Seq),
+	}
+	h.d.keep(h.record)
+	must(h.sys.Publish("", "node", cfg.Sys))
+	h.d.setLevel(cfg.Sys.LogLevel)
+	h.withdraw(cfg.Config, tasks)
+	for label, p := range cfg.Ports {
+		p.Generation = h.record.Ports[label].Generation
+		must(h.ports.Publish("", label, p))
+	}
+	h.publishApps(cfg.Apps) // before the networks, which wait for what it names
+	for id, n := range cfg.Networks {
+		n.Generation = h.record.Networks[id.String()].Generation
+		must(h.networks.Publish("", id.String(), n))
+	}
+	for id, a := range cfg.Apps {
+		must(h.apps.Publish("", id.String(), a))
+	}
+	for id, x := range tasks {
+		x.Generation = h.record.Tasks[id].Generation
+		must(h.tasks.Publish("", id, x))
+	}
+	h.reporter.peers(cfg.peer)
+	s, _ := t.Source.Get("", "node")
+	must(h.source.Publish("", "node", Source{
+		Source: string(p.Source), Generation: p.Seq, MD5: md5, FileDigest: p.FileDigest, Error: h.fault, Keep: p.Keep, Valid: s.Valid || !p.Keep,
+	}))
+	h.d.log.Info("config published", zap.String("source", string(p.Source)), zap.Uint64("gen", p.Seq), zap.String("md5", md5),
+		zap.Int("networks", len(cfg.Networks)), zap.Int("apps", len(cfg.Apps)))
+}
+
+// withdraw takes what a config has not off the topics.
+func (h *configHost) withdraw(cfg nodeconf.Config, tasks map[string]TaskConfig) {
+	t := h.d.topics
+	for id := range t.TaskConfig.List("") {
+		if _, ok := tasks[id]; !ok {
+			must(h.tasks.Unpublish("", id))
+		}
+	}
+	apps, networks := keysOf(cfg.Apps), keysOf(cfg.Networks)
+	for id := range t.AppConfig.List("") {
+		if !apps[id] {
+			must(h.apps.Unpublish("", id))
+		}
+	}
+	for id := range t.NetworkConfig.List("") {
+		if !networks[id] {
+			must(h.networks.Unpublish("", id))
+		}
+	}
+	for label := range t.PortConfig.List("") {
+		if _, ok := cfg.Ports[label]; !ok {
+			must(h.ports.Unpublish("", label))
+		}
+	}
+}
+
+// Drain takes what the owners of networks, apps and ports say.
+func (h *configHost) Drain() {
+	h.reporter.drain()
+	h.states.Drain()
+	h.swept.Drain()
+}
+
+// Look says how the node is: its networks, adapters and ports.
+func (h *configHost) Look() agent.Look {
+	h.Drain()
+	t := h.d.topics
+	h.settled = h.settled || h.last.Config != nil && h.d.answered()
+	l := agent.Look{Settled: h.settled}
+	all := t.Reported.All()
+	l.Parameters, l.Health = make([]nodeproto.Parameter, 0, len(all)), make([]nodeproto.Health, 0, len(all))
+	for _, e := range all {
+		p := e.Value
+		if healthy[p.Kind] {
+			l.Health = append(l.Health, nodeproto.Health{Name: p.ID, Good: (p.State == "Present") == (p.Target == "present") && p.Error == "", Detail: p.Error})
+		}
+		l.Parameters = append(l.Parameters, parameter(p, h.answers(p)))
+	}
+	if h.settled { // before it, what nobody speaks of may be there
+		for _, p := range h.reporter.gone() {
+			l.Parameters = append(l.Parameters, parameter(p, h.last.Generation))
+		}
+	}
+	l.Ports = reportedPorts(t.PortStatus.List(""))
+	for label, c := range t.PortConfig.List("") {
+		s, _ := t.PortStatus.Get("", label)
+		s.IfName = c.IfName // it may have no status yet
+		why := s.Trouble()
+		l.Health = append(l.Health, nodeproto.Health{Name: "port/" + label, Good: why == "", Detail: why})
+	}
+	slices.SortFunc(l.Health, func(a, b nodeproto.Health) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(l.Parameters, func(a, b nodeproto.Parameter) int { return cmp.Compare(a.ID, b.ID) })
+	return l
+}
+
+// healthy are the kinds of parameters whose state is a matter of the node's health. What the
+// world beyond the node has a part in is not: no push is undone since another peer is away.
+var healthy = map[string]bool{stateloop.KindNetwork: true, stateloop.KindAdapter: true, peer.KindExecutor: true}
+
+func parameter(p Parameter, answers commitconfirm.Generation) nodeproto.Parameter {
+	return nodeproto.Parameter{
+		ID: p.ID, Kind: p.Kind, State: p.State, Detail: p.Error, Generation: answers, Since: p.Since, Attempts: p.Attempts, NextTry: p.NextTry,
+	}
+}
+
+// tasksOf are the executors and checks of a configuration, by id.
+func tasksOf(c peer.Configuration) map[string]TaskConfig {
+	out := map[string]TaskConfig{}
+	for id, v := range c.Executors() {
+		out[id] = TaskConfig{Kind: peer.KindExecutor, Executor: v}
+	}
+	for id, v := range c.Checks() {
+		out[id] = TaskConfig{Kind: peer.KindCheck, Check: v}
+	}
+	return out
+}
+
+// answers is the generation of the running config, where a parameter's state is of it.
+func (h *configHost) answers(p Parameter) commitconfirm.Generation {
+	t := h.d.topics
+	if id := h.reporter.network(p); id != "" {
+		if c, wanted := t.NetworkConfig.Get("", id); wanted && c.Generation != p.Generation {
+			return commitconfirm.Generation{}
+		}
+		return h.last.Generation
+	}
+	if p.Kind == peer.KindExecutor || p.Kind == peer.KindCheck {
+		if c, wanted := t.TaskConfig.Get("", p.ID); wanted != (p.Target == "present") || wanted && c.Generation != p.Generation {
+			return commitconfirm.Generation{}
+		}
+		return h.last.Generation
+	}
+	app, _, _ := strings.Cut(strings.TrimPrefix(p.ID, "adapter/"), "/")
+	if r, _ := t.AppRecords.Get("", app); r.TargetVersion != p.Generation {
+		return commitconfirm.Generation{}
+	}
+	return h.last.Generation
+}
+
+// recorder is the config actor's leaf: what its journal keeps blocks here. It is the router's
+// child, so that a record on its way outlives a crash of the config actor. It decides nothing.
+type recorder struct {
+	d   *deps
+	pub *pubsub.Publisher[NodeRecord]
+}
+
+// recorderID is the recorder under the router, for the config actor.
+const recorderID = "router/recorder"
+
+func (r *recorder) Receive(c actor.Context) {
+	switch msg := c.Message().(type) {
+	case *actor.Started:
+		r.pub = r.d.topics.NodeRecord.Publisher(ownerConfig)
+		r.pub.Take("", "node")
+	case NodeRecord:
+		if err := r.pub.Publish("", "node", msg); err != nil && r.d.ctx.Err() == nil {
+			r.d.fail(fmt.Errorf("count the config: %w", err)) // without its journal the node can't go on
+		}
+	}
+}
+
+// versions are the generations of objects: the old one of each that did not change.
+// An apply that leaves an object alone does not touch it.
+func versions[K comparable, V any](old map[string]ObjectVersion, objects map[K]V, generation uint64) map[string]ObjectVersion {
+	vs := make(map[string]ObjectVersion, len(objects))
+	for k, o := range objects {
+		key := fmt.Sprint(k)
+		v := ObjectVersion{Generation: generation, Digest: digestOf(o)}
+		if was, ok := old[key]; ok && was.Digest == v.Digest {
+			v = was
+		}
+		vs[key] = v
+	}
+	return vs
+}
+
+// keysOf are the keys of a config's map as topics have them.
+func keysOf[V any](m map[uuid.UUID]V) map[string]bool {
+	keys := make(map[string]bool, len(m))
+	for k := range m {
+		keys[k.String()] = true
+	}
+	return keys
+}
+
+// publishApps tells each network whose adapters it has to wait for.
+func (h *configHost) publishApps(apps map[uuid.UUID]appnet.AppNetworkConfig) {
+	on := map[string][]string{}
+	for id, a := range apps {
+		seen := map[uuid.UUID]bool{}
+		for _, u := range a.Adapters {
+			if !seen[u.NetworkInstance] {
+				seen[u.NetworkInstance] = true
+				on[u.NetworkInstance.String()] = append(on[u.NetworkInstance.String()], id.String())
+			}
+		}
+	}
+	for ni := range h.d.topics.NetworkApps.List("") {
+		if on[ni] == nil {
+			must(h.networkApps.Unpublish("", ni))
+		}
+	}
+	for ni, ids := range on {
+		slices.Sort(ids)
+		must(h.networkApps.Publish("", ni, ids))
+	}
+}
+
+// must turns an error of a topic into a crash: a journal that can't be written,
+// or a second owner of our keys.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func digest(b []byte) string {
+	s := sha256.Sum256(b)
+	return hex.EncodeToString(s[:])
+}
+
+func digestOf(v any) string {
+	b, err := json.Marshal(v)
+	must(err)
+	return digest(b)
+}
+
+// observed are networks whose drift is told and not mended.
+func observed(networks map[uuid.UUID]netinst.NetworkInstanceConfig, observe bool) map[uuid.UUID]netinst.NetworkInstanceConfig {
+	if !observe {
+		return networks
+	}
+	out := make(map[uuid.UUID]netinst.NetworkInstanceConfig, len(networks))
+	for id, n := range networks {
+		n.Observe = true
+		out[id] = n
+	}
+	return out
+}

@@ -1,0 +1,78 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edgespan/config/httpapi"
+	"edgespan/config/nodeconf"
+	"edgespan/netinst"
+	"edgespan/netinst/doctor"
+	"edgespan/netinst/netstate"
+)
+
+// Facts reads what of the machine can be in the way of the node: platform/facts. It
+// returns by its context's deadline.
+type Facts interface {
+	Read(ctx context.Context) (netstate.Facts, error)
+}
+
+// examineTimeout is how long the machine may take to be read.
+const examineTimeout = 30 * time.Second
+
+// Doctor looks for what is in the way of the node, from its own network namespace and
+// with its own rights.
+func (n *reader) Doctor(ctx context.Context) ([]httpapi.Finding, error) {
+	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
+	defer cancel()
+	f, err := n.facts.Read(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the machine: %w", err)
+	}
+	node, err := n.patient()
+	if err != nil {
+		f.Unknown = append(f.Unknown, "config file: "+err.Error())
+	}
+	var out []httpapi.Finding
+	for _, x := range doctor.Examine(f, node) {
+		out = append(out, httpapi.Finding(x))
+	}
+	return out, nil
+}
+
+// patient is the node as the doctor sees it.
+func (n *reader) patient() (doctor.Node, error) {
+	t := n.topics
+	s, _ := t.Source.Get("", "node")
+	h, _ := t.Storage.Get("", "node")
+	p := doctor.Node{Source: s.Source, Refused: s.Error, State: doctor.State{
+		Fault: h.Fault, Unsaved: h.Unsaved, Tight: h.Tight, Found: h.Notes, Base: s.Keep, Warning: n.warning,
+	}}
+	p.Networks = slices.SortedFunc(maps.Values(t.NetworkConfig.List("")), func(a, b netinst.NetworkInstanceConfig) int { return compareUUID(a.UUID, b.UUID) })
+	fw := n.forwarding()
+	p.Closed = netinst.ClosedPorts(p.Networks, fw.Ports, fw.Forwarding)
+	p.Host = netinst.HostPrefixes(n.interfaces())
+	for _, e := range t.PortStatus.All() {
+		p.Ports = append(p.Ports, e.Value)
+	}
+	data, name, err := n.file()
+	p.File = name
+	switch {
+	case name == "" || errors.Is(err, fs.ErrNotExist):
+		return p, nil // a node that lives by apply alone
+	case err != nil:
+		return p, err
+	}
+	cfg, err := nodeconf.Parse(data)
+	p.Differs = err != nil || cfg.MD5 != s.MD5
+	return p, nil
+}
+
+func compareUUID(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }

@@ -1,0 +1,170 @@
+package node
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"edgespan/appnet"
+	"edgespan/config/httpapi"
+	"edgespan/netinst"
+	"edgespan/pubsub"
+)
+
+// eventsKept is how many events are remembered, each some hundred octets.
+const eventsKept = 1000
+
+// eventsID is the events actor under the router, for whoever has something to tell.
+const eventsID = "router/events"
+
+// events keeps what happened, the newest eventsKept of it, on a topic of its own: a
+// reader gets what is kept and then what comes, and one that is slow holds up nobody.
+type events struct {
+	d       *deps
+	pub     *pubsub.Publisher[httpapi.Event]
+	next    uint64
+	oldest  uint64
+	sources *pubsub.Subscription[Source]
+	apps    *pubsub.Subscription[appnet.AppNetworkStatus]
+	ports   *pubsub.Subscription[netinst.PortStatus]
+}
+
+func (v *events) Receive(c actor.Context) {
+	switch msg := c.Message().(type) {
+	case *actor.Started:
+		v.started(c)
+	case *actor.Stopping, *actor.Restarting:
+		if v.sources != nil {
+			v.sources.Close()
+			v.apps.Close()
+			v.ports.Close()
+		}
+	case poke:
+		v.drain()
+	case httpapi.Event:
+		v.keep(msg)
+	}
+}
+
+func (v *events) started(c actor.Context) {
+	t := v.d.topics
+	v.pub = t.Events.Publisher(ownerEvents)
+	v.next, v.oldest = 1, 1
+	if kept := v.pub.TakeAll(""); len(kept) > 0 { // of an earlier incarnation
+		v.oldest, v.next = eventSeq(kept[0].Key), eventSeq(kept[len(kept)-1].Key)+1
+	}
+	wake := poker(c)
+	v.sources = t.Source.Subscribe(pubsub.Selector{}, wake)
+	v.apps = t.AppStatus.Subscribe(pubsub.Selector{}, wake)
+	v.ports = t.PortStatus.Subscribe(pubsub.Selector{}, wake)
+}
+
+// keep gives an event its number and lets the oldest go.
+func (v *events) keep(e httpapi.Event) {
+	e.Seq = v.next
+	v.next++
+	must(v.pub.Publish("", eventKey(e.Seq), e))
+	for ; v.next-v.oldest > eventsKept; v.oldest++ {
+		must(v.pub.Unpublish("", eventKey(v.oldest)))
+	}
+}
+
+// eventKey sorts as its number does.
+func eventKey(seq uint64) string { return fmt.Sprintf("%020d", seq) }
+
+func eventSeq(key string) uint64 {
+	n, err := strconv.ParseUint(key, 10, 64)
+	must(err)
+	return n
+}
+
+// drain makes events of what topics tell. The others come as messages from those who
+// know more than a topic says.
+func (v *events) drain() {
+	for _, ch := range v.sources.Drain() {
+		if ch.Kind != pubsub.Created && ch.Kind != pubsub.Modified {
+			continue
+		}
+		if s := ch.New; s.Valid && s.Generation != ch.Old.Generation {
+			t := v.d.topics
+			v.keep(event(httpapi.EventConfig, "config", "", fmt.Sprintf("generation %d from %s: networks %d, apps %d, ports %d", s.Generation, s.Source,
+				len(t.NetworkConfig.List("")), len(t.AppConfig.List("")), len(t.PortConfig.List("")))))
+		}
+		if s := ch.New; s.Error != "" && s.Error != ch.Old.Error {
+			e := event(httpapi.EventConfig, "config", "", "refused")
+			e.Error = s.Error
+			v.keep(e)
+		}
+	}
+	for _, ch := range v.ports.Drain() {
+		from, to := portText(ch.Old), portText(ch.New)
+		switch {
+		case ch.Kind == pubsub.Created:
+			v.keep(event(httpapi.EventPort, "port/"+ch.Key, string(ch.New.IfName), to))
+		case ch.Kind == pubsub.Modified && from != to:
+			v.keep(event(httpapi.EventPort, "port/"+ch.Key, string(ch.New.IfName), from+" -> "+to))
+		case ch.Kind == pubsub.Deleted:
+			v.keep(event(httpapi.EventPort, "port/"+ch.Key, string(ch.Old.IfName), "is no port any more"))
+		}
+	}
+	for _, ch := range v.apps.Drain() {
+		v.app(ch)
+	}
+}
+
+func (v *events) app(ch pubsub.Change[appnet.AppNetworkStatus]) {
+	e := event(httpapi.EventState, "app/"+ch.Key, ch.New.DisplayName, "")
+	e.Error = ch.New.Error
+	from, to := appState(ch.Old), appState(ch.New)
+	switch {
+	case ch.Kind == pubsub.Created:
+		e.Text = to
+	case ch.Kind == pubsub.Deleted:
+		e.Text, e.Name = from+" -> gone", ch.Old.DisplayName
+	case ch.Kind == pubsub.Modified && (from != to || ch.Old.Error != ch.New.Error):
+		e.Text = to
+		if from != to {
+			e.Text = from + " -> " + to
+		}
+	default:
+		return
+	}
+	v.keep(e)
+}
+
+func appState(s appnet.AppNetworkStatus) string {
+	switch {
+	case s.Pending:
+		return "pending"
+	case s.Activated:
+		return "ready"
+	}
+	return "inactive"
+}
+
+// portText is a port in a few words: those that change what networks can do with it.
+func portText(p netinst.PortStatus) string {
+	switch {
+	case !p.Exists:
+		return "missing"
+	case !p.Up:
+		return "down"
+	}
+	addrs := slices.DeleteFunc(slices.Clone(p.Addresses), func(a netip.Prefix) bool { return a.Addr().IsLinkLocalUnicast() })
+	switch {
+	case len(addrs) == 0:
+		return "up without address"
+	}
+	if r, out := p.DefaultRoute(); out {
+		return "up with " + joined(addrs) + " " + r.String()
+	}
+	return "up with " + joined(addrs) + ", without default route"
+}
+
+func event(kind, object, name, text string) httpapi.Event {
+	return httpapi.Event{Time: time.Now(), Kind: kind, Object: object, Name: name, Text: text}
+}

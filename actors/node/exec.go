@@ -1,0 +1,330 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"edgespan/config/httpapi"
+	"edgespan/config/stateloop"
+	"edgespan/config/stateloop/peer"
+	"edgespan/config/stateloop/peer/task"
+	"edgespan/netinst/netstate"
+	"edgespan/pubsub"
+)
+
+// Executors runs what peers are described to run: platform/executor. Every method but Ended
+// may block, and returns by its context's deadline.
+type Executors interface {
+	List(ctx context.Context) (ids []string, err error)
+	Has(ctx context.Context, id string) (bool, error)
+	Check(ctx context.Context, e netstate.Executor) (is netstate.Condition, why string, err error)
+	Make(ctx context.Context, e netstate.Executor) error
+	Remove(ctx context.Context, id string) error
+	// Ended has f called, from any goroutine, when a process has ended by itself.
+	Ended(f func(id string))
+}
+
+// Echo asks a host whether it answers: platform/probe. It returns by its context's deadline.
+type Echo func(ctx context.Context, local, remote netip.Addr) (time.Duration, error)
+
+// How executors and checks are looked after.
+const (
+	executorEvery  = 10 * time.Second // its end is told at once; this is for what nobody tells
+	executorSettle = time.Second      // a process that ends sooner was never there
+	executorStable = time.Minute
+	checkEvery     = 10 * time.Second
+	listDeadline   = 5 * time.Second
+	taskRetry      = time.Second // of a listing that failed
+)
+
+type (
+	listTasks   struct{}
+	tasksListed struct {
+		ids []string
+		err error
+	}
+	taskTouched struct{ id string }
+	taskTick    struct{ token uint64 }
+	handReady   struct {
+		id  string
+		pid *actor.PID
+	}
+)
+
+// exec is the actor of the peer's executors and checks. It owns no logic: config/stateloop/peer/task says
+// what is to be done, a child of each task does it.
+type exec struct {
+	d        *deps
+	m        task.Machine
+	known    map[string]bool // executors of which something may be on the host
+	listed   bool
+	valid    bool // a config is known that may remove things
+	configs  map[string]TaskConfig
+	hands    map[string]*actor.PID
+	waiting  map[string]task.Do // steps whose hand is just starting
+	open     map[string]task.Do // steps under way
+	timers   timers
+	tick     *time.Timer
+	token    uint64          // of the tick that counts
+	swept    uint64          // generation of the config that is known
+	removals map[string]bool // that were not tried yet
+
+	wanted *pubsub.Subscription[TaskConfig]
+	source *pubsub.Subscription[Source]
+	out    *pubsub.Publisher[task.Status]
+	ack    *pubsub.Publisher[uint64]
+	told   map[string]task.Status
+}
+
+func (x *exec) Receive(c actor.Context) {
+	switch msg := c.Message().(type) {
+	case *actor.Started:
+		x.started(c)
+	case *actor.Stopping, *actor.Restarting:
+		x.timers.stop()
+		if x.tick != nil {
+			x.tick.Stop()
+		}
+		if x.wanted != nil {
+			x.wanted.Close()
+			x.source.Close()
+		}
+	case poke:
+		x.drain(c)
+	case listTasks:
+		x.ask(c)
+	case tasksListed:
+		x.list(c, msg)
+	case taskTouched:
+		x.step(c, task.Touched{At: time.Now(), ID: msg.id})
+	case taskTick:
+		if msg.token == x.token {
+			x.step(c, task.Tick{At: time.Now()})
+		}
+	case handReady:
+		x.handReady(c, msg)
+	case task.Answered:
+		delete(x.open, msg.ID)
+		x.step(c, msg)
+	}
+}
+
+func (x *exec) started(c actor.Context) {
+	t := x.d.topics
+	x.known, x.configs, x.told = map[string]bool{}, map[string]TaskConfig{}, map[string]task.Status{}
+	x.hands, x.waiting, x.open = map[string]*actor.PID{}, map[string]task.Do{}, map[string]task.Do{}
+	x.out, x.ack = t.TaskStatus.Publisher(ownerExec), t.TasksSwept.Publisher(ownerExec)
+	x.ack.Take("", "node")
+	for _, ref := range x.out.TakeAll("") { // of an earlier incarnation: what is so is checked anew
+		must(x.out.Unpublish("", ref.Key))
+	}
+	self, root := c.Self(), c.ActorSystem().Root
+	x.d.executors.Ended(func(id string) { root.Send(self, taskTouched{id}) })
+	wake := poker(c)
+	x.source = t.Source.Subscribe(pubsub.Selector{}, wake)
+	x.wanted = t.TaskConfig.Subscribe(pubsub.Selector{}, wake)
+	x.ask(c)
+}
+
+// ask lists what is on the host, which may block.
+func (x *exec) ask(c actor.Context) {
+	self, root := c.Self(), c.ActorSystem().Root
+	go func() {
+		ctx, cancel := context.WithTimeout(x.d.ctx, listDeadline)
+		defer cancel()
+		ids, err := x.d.executors.List(ctx)
+		root.Send(self, tasksListed{ids, err})
+	}()
+}
+
+func (x *exec) list(c actor.Context, l tasksListed) {
+	if l.err != nil {
+		x.d.log.Error("find our executors on the host", zap.Error(l.err))
+		x.timers.after(c, jitter(taskRetry), func() any { return listTasks{} })
+		return
+	}
+	x.listed = true
+	for _, id := range l.ids {
+		x.known[id] = true
+	}
+	x.want(c)
+}
+
+// drain takes what the topics have. The source is read first and told last, as in the bridge
+// manager.
+func (x *exec) drain(c actor.Context) {
+	sources := x.source.Drain()
+	for _, ch := range x.wanted.Drain() {
+		switch ch.Kind {
+		case pubsub.Created, pubsub.Modified:
+			x.configs[ch.Key] = ch.New
+			if ch.New.Kind == peer.KindExecutor {
+				x.known[ch.Key] = true
+			}
+		case pubsub.Deleted:
+			delete(x.configs, ch.Key)
+		}
+	}
+	for _, ch := range sources {
+		if ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified {
+			x.valid, x.swept = ch.New.Valid && !ch.New.Keep, ch.New.Generation
+		}
+	}
+	if x.listed {
+		x.want(c)
+	}
+}
+
+// want gives the machine the set: what the config has is to be present; what else may be on
+// the host is to be absent, once a config is known that says so.
+func (x *exec) want(c actor.Context) {
+	var tasks []task.Task
+	for id, cfg := range x.configs {
+		t := task.Task{ID: id, Target: stateloop.ToBePresent, Version: cfg.Generation, Every: checkEvery, Watched: true}
+		if cfg.Kind == peer.KindExecutor {
+			t.Watched, t.Every = false, executorEvery
+			if cfg.Executor.Restart != peer.RestartNever {
+				t.Settle, t.Stable = executorSettle, executorStable
+			}
+		}
+		tasks = append(tasks, t)
+	}
+	for id := range x.known {
+		if _, wanted := x.configs[id]; !wanted && x.valid {
+			tasks = append(tasks, task.Task{ID: id, Target: stateloop.ToBeAbsent, Every: executorEvery})
+		}
+	}
+	keep := make(map[string]bool, len(tasks))
+	x.removals = map[string]bool{}
+	for _, t := range tasks {
+		keep[t.ID] = true
+		if t.Target == stateloop.ToBeAbsent {
+			x.removals[t.ID] = true
+		}
+	}
+	for id := range x.told {
+		if !keep[id] {
+			delete(x.told, id)
+			must(x.out.Unpublish("", id))
+		}
+	}
+	for id, pid := range x.hands {
+		if _, busy := x.open[id]; !busy && !keep[id] {
+			c.Stop(pid)
+			delete(x.hands, id)
+		}
+	}
+	x.step(c, task.Wanted{At: time.Now(), Tasks: tasks})
+}
+
+func (x *exec) step(c actor.Context, e task.Event) {
+	for _, do := range x.m.Step(e) {
+		x.do(c, do)
+	}
+	gone := false
+	for _, s := range x.m.Changed() {
+		if s.State == stateloop.Absent && s.Target == stateloop.ToBeAbsent {
+			gone = true
+			delete(x.known, s.ID)
+			delete(x.removals, s.ID)
+			continue
+		}
+		if x.removals[s.ID] && s.Attempts > 0 {
+			delete(x.removals, s.ID) // it was tried
+		}
+		x.tell(s)
+	}
+	if gone {
+		x.want(c)
+		return
+	}
+	if x.listed && x.told != nil && len(x.removals) == 0 {
+		x.say()
+	}
+	x.clock(c)
+}
+
+// say says up to which config all that is to be absent is gone, or was tried.
+func (x *exec) say() {
+	if was, said := x.d.topics.TasksSwept.Get("", "node"); !said || was != x.swept {
+		must(x.ack.Publish("", "node", x.swept))
+	}
+}
+
+// clock has a Tick come when the machine wants it.
+func (x *exec) clock(c actor.Context) {
+	if x.tick != nil {
+		x.tick.Stop()
+	}
+	x.token++
+	at, is := x.m.Next()
+	if !is {
+		return
+	}
+	self, root, token := c.Self(), c.ActorSystem().Root, x.token
+	x.tick = time.AfterFunc(max(0, time.Until(at)), func() { root.Send(self, taskTick{token}) })
+}
+
+// tell publishes what is new of a task.
+func (x *exec) tell(s task.Status) {
+	was := x.told[s.ID]
+	if s.State == "" || s == was {
+		return
+	}
+	x.told[s.ID] = s
+	must(x.out.Publish("", s.ID, s))
+	if s.State == was.State {
+		return
+	}
+	text := string(s.State)
+	if was.State != "" {
+		text = string(was.State) + " -> " + text
+	}
+	x.d.log.Info("parameter", zap.String("id", s.ID), zap.String("state", text), zap.String("why", s.Reason), zap.Int("attempts", s.Attempts))
+	ev := event(httpapi.EventState, s.ID, "", text)
+	ev.Error = s.Reason
+	x.d.tell(ev)
+}
+
+// do gives a step to the task's child, which is made where there is none.
+func (x *exec) do(c actor.Context, do task.Do) {
+	x.open[do.ID] = do
+	if pid := x.hands[do.ID]; pid != nil {
+		c.Send(pid, handStep{do, x.configs[do.ID]})
+		return
+	}
+	x.waiting[do.ID] = do
+	x.spawn(c, do.ID)
+}
+
+func (x *exec) spawn(c actor.Context, id string) {
+	if _, err := c.SpawnNamed(x.d.props(func() actor.Actor { return &hand{d: x.d, id: id} }), id); err != nil {
+		// The one before is still on its way out.
+		x.timers.after(c, 10*time.Millisecond, func() any { return handReady{id, nil} })
+	}
+}
+
+// handReady gives a child its step. One that has crashed comes back: its step failed.
+func (x *exec) handReady(c actor.Context, h handReady) {
+	if h.pid == nil {
+		if _, waits := x.waiting[h.id]; waits && x.hands[h.id] == nil {
+			x.spawn(c, h.id)
+		}
+		return
+	}
+	x.hands[h.id] = h.pid
+	if do, waits := x.waiting[h.id]; waits {
+		delete(x.waiting, h.id)
+		c.Send(h.pid, handStep{do, x.configs[h.id]})
+		return
+	}
+	if do, lost := x.open[h.id]; lost {
+		delete(x.open, h.id)
+		x.step(c, task.Answered{At: time.Now(), ID: h.id, Seq: do.Seq, Found: task.Failed, Reason: fmt.Sprintf("%s: it crashed", do.Step)})
+	}
+}

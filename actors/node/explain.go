@@ -1,0 +1,207 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"edgespan/appnet"
+	"edgespan/config/httpapi"
+	"edgespan/netinst"
+	"edgespan/netinst/netstate"
+)
+
+// Explain says why a network, an app or an adapter is ready or not. It says ready
+// exactly when Ready does.
+func (n *reader) Explain(_ context.Context, kind, id string) (httpapi.Explanation, error) {
+	id = strings.ToLower(id)
+	app, index, adapter := strings.Cut(id, "/")
+	switch {
+	case kind == "ni":
+		return n.explainNetwork(id)
+	case kind == "adapter" || kind == "app" && adapter:
+		i, err := strconv.Atoi(index)
+		if err != nil {
+			return httpapi.Explanation{}, fmt.Errorf("explain adapter %s: %w: <app>/<index> is allowed", id, httpapi.ErrNotFound)
+		}
+		return n.explainAdapter(app, i)
+	case kind == "app":
+		return n.explainApp(id)
+	}
+	return httpapi.Explanation{}, fmt.Errorf("explain %q: %w: ni, app and adapter are allowed", kind, httpapi.ErrNotFound)
+}
+
+func (n *reader) explainNetwork(id string) (httpapi.Explanation, error) {
+	t := n.topics
+	c, wanted := t.NetworkConfig.Get("", id)
+	s, seen := t.NetworkStatus.Get("", id)
+	x := httpapi.Explanation{Object: "ni/" + id, Name: c.DisplayName, Causes: []httpapi.Cause{}}
+	if !wanted && !seen {
+		return x, fmt.Errorf("explain network instance %s: %w: it is in no config and nothing of it is on the host", id, httpapi.ErrNotFound)
+	}
+	if x.Name == "" {
+		x.Name = s.DisplayName
+	}
+	r := n.networkReady(id)
+	x.Ready = r.Ready
+	switch {
+	case r.Ready:
+		x.Summary = fmt.Sprintf("ready: %s at generation %d on bridge %s", s.State, s.Generation, s.Bridge) + n.wayOut(c, s)
+		x.Warning = s.Warning
+	case !wanted:
+		x.Summary = "not ready: it is in no config"
+	case !seen:
+		x.Summary = "not ready: it has no bridge manager yet"
+	default:
+		x.Summary = "not ready: " + string(s.State)
+	}
+	if !x.Ready {
+		x.Causes = n.networkCauses(id, r.Why)
+	}
+	return x, nil
+}
+
+// wayOut says by which port a network leads out, and why by none that is cheaper.
+func (n *reader) wayOut(c netinst.NetworkInstanceConfig, s netinst.NetworkInstanceStatus) string {
+	if c.Inactive {
+		return ", not activated"
+	}
+	if s.Port == "" || c.Type == netinst.Switch {
+		return ""
+	}
+	used, _ := n.topics.PortStatus.Get("", s.Port)
+	text := ", out by port " + s.Port
+	if r, out := used.DefaultRoute(); out {
+		text += " " + r.String()
+	}
+	for _, e := range n.topics.PortStatus.All() {
+		if p := e.Value; p.Meant(c.Port) && p.Cost <= used.Cost && p.Trouble() != "" {
+			text += fmt.Sprintf(", not by port %s: %s", p.Label, p.Trouble())
+		}
+	}
+	return text
+}
+
+// networkCauses are why a network is not ready; why is what Ready says.
+func (n *reader) networkCauses(id, why string) []httpapi.Cause {
+	t := n.topics
+	c, wanted := t.NetworkConfig.Get("", id)
+	s, seen := t.NetworkStatus.Get("", id)
+	var out []httpapi.Cause
+	if crash := n.networkCrashed(id); crash != "" {
+		return []httpapi.Cause{{Object: "ni/" + id, Text: crash}}
+	}
+	if !seen {
+		return []httpapi.Cause{{Object: netstate.HostOwner, Text: n.whyNotYet(), Causes: n.opCauses(netstate.HostOwner, "")}}
+	}
+	if !wanted && s.State == netinst.Unclaimed {
+		return []httpapi.Cause{{Object: "config", Text: "no valid config was published since the daemon started, so nobody knows whether it is still wanted", Causes: n.sourceCauses()}}
+	}
+	if !wanted {
+		out = append(out, httpapi.Cause{Text: "it is being removed, since it is in no config"})
+	}
+	out = append(out, n.opCauses(id, "")...)
+	if s.State == netinst.WaitingForDependencies {
+		cause := httpapi.Cause{Text: s.Error}
+		for _, p := range n.ports() {
+			ps, _ := t.PortStatus.Get("", p.ID)
+			if text, _ := p.Status.(map[string]any)["error"].(string); text != "" && ps.Meant(c.Port) {
+				cause.Causes = append(cause.Causes, httpapi.Cause{Object: "port/" + p.ID, Text: text})
+			}
+		}
+		return append(out, cause)
+	}
+	if len(out) == 0 {
+		out = append(out, httpapi.Cause{Text: why})
+	}
+	return out
+}
+
+// sourceCauses say why the newest config was refused, if it was.
+func (n *reader) sourceCauses() []httpapi.Cause {
+	if s, _ := n.topics.Source.Get("", "node"); s.Error != "" {
+		return []httpapi.Cause{{Text: s.Error}}
+	}
+	return nil
+}
+
+// opCauses are the ops of an owner that fail, those of one adapter or with "" those of
+// none, the ones that only wait for another behind them in one line.
+func (n *reader) opCauses(owner, adapter string) []httpapi.Cause {
+	t, _ := n.topics.Trouble.Get("", owner)
+	var out []httpapi.Cause
+	var blocked []string
+	for _, f := range t.Failing {
+		switch {
+		case f.Adapter != adapter:
+		case f.Blocked:
+			blocked = append(blocked, f.Op+" "+f.Error)
+		default:
+			text := "op failed: " + f.Op
+			if f.Waiting {
+				text = "op waits: " + f.Op
+			}
+			cause := httpapi.Cause{Text: text, Op: f.Op, Command: f.Command, Error: f.Error, Attempts: f.Attempts, Since: &f.Since}
+			if !t.Retry.IsZero() {
+				cause.Retry = &t.Retry
+			}
+			out = append(out, cause)
+		}
+	}
+	if len(blocked) > 0 {
+		out = append(out, httpapi.Cause{Text: fmt.Sprintf("%d ops were not tried: %s", len(blocked), strings.Join(blocked, "; "))})
+	}
+	return out
+}
+
+func (n *reader) explainApp(id string) (httpapi.Explanation, error) {
+	t := n.topics
+	c, wanted := t.AppConfig.Get("", id)
+	s, seen := t.AppStatus.Get("", id)
+	x := httpapi.Explanation{Object: "app/" + id, Name: c.DisplayName, Causes: []httpapi.Cause{}}
+	if !wanted && !seen {
+		return x, fmt.Errorf("explain app %s: %w: it is in no config and nothing of it is left", id, httpapi.ErrNotFound)
+	}
+	if x.Name == "" {
+		x.Name = s.DisplayName
+	}
+	r := n.appReady(id)
+	x.Ready = r.Ready
+	switch {
+	case r.Ready && !c.Activate:
+		x.Summary = "ready: inactive, as activate is false"
+	case r.Ready:
+		x.Summary = fmt.Sprintf("ready: version %d is active", s.TargetVersion)
+	default:
+		x.Summary = "not ready: " + r.Why
+	}
+	if r.Ready {
+		return x, nil
+	}
+	for _, i := range indices(c, s) {
+		a, err := n.explainAdapter(id, i)
+		if err != nil || a.Ready {
+			continue // it went meanwhile, or is not what the app waits for
+		}
+		x.Causes = append(x.Causes, httpapi.Cause{Object: a.Object, Text: a.Summary, Causes: a.Causes})
+	}
+	if len(x.Causes) == 0 {
+		x.Causes = append(x.Causes, httpapi.Cause{Text: r.Why})
+	}
+	return x, nil
+}
+
+// indices are those of an app's adapters, wanted or left.
+func indices(c appnet.AppNetworkConfig, s appnet.AppNetworkStatus) []int {
+	set := map[int]bool{}
+	for i := range c.Adapters {
+		set[i] = true
+	}
+	for _, a := range s.Adapters {
+		set[a.Index] = true
+	}
+	return slices.Sorted(maps.Keys(set))
+}

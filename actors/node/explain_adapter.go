@@ -1,0 +1,133 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"edgespan/appnet"
+	"edgespan/config/httpapi"
+	"edgespan/netinst"
+)
+
+// adapterView is all that is known of one adapter of an app.
+type adapterView struct {
+	app, id string // id is <app>/<index>
+	index   int
+	config  appnet.AppNetworkConfig
+	wish    netinst.UnderlayNetworkConfig
+	wanted  bool // the config has it
+	status  appnet.AdapterStatus
+	seen    bool
+	want    uint64 // TargetVersion of the app
+}
+
+func (n *reader) adapterView(app string, index int) adapterView {
+	v := adapterView{app: app, id: adapterID(app, index), index: index}
+	v.config, _ = n.topics.AppConfig.Get("", app)
+	v.wish, v.wanted = v.config.Adapters[index]
+	s, _ := n.topics.AppStatus.Get("", app)
+	v.want = s.TargetVersion
+	for _, a := range s.Adapters {
+		if a.Index == index {
+			v.status, v.seen = a, true
+		}
+	}
+	return v
+}
+
+func (n *reader) explainAdapter(app string, index int) (httpapi.Explanation, error) {
+	v := n.adapterView(app, index)
+	x := httpapi.Explanation{Object: "adapter/" + v.id, Name: v.config.DisplayName, Causes: []httpapi.Cause{}}
+	if !v.wanted && !v.seen {
+		known := "the app is in no config"
+		if len(v.config.Adapters) > 0 {
+			s, _ := n.topics.AppStatus.Get("", app)
+			known = fmt.Sprintf("the app has the adapters %s", strings.Trim(fmt.Sprint(indices(v.config, s)), "[]"))
+		}
+		return x, fmt.Errorf("explain adapter %s: %w: %s", v.id, httpapi.ErrNotFound, known)
+	}
+	crash := n.appCrashed(app)
+	activated := v.status.Activated == v.config.Activate && v.status.TargetVersion == v.want && v.seen
+	x.Ready = crash == "" && v.wanted && activated && v.status.NetworkInstance == v.wish.NetworkInstance
+	switch {
+	case x.Ready && v.config.Activate:
+		x.Summary = fmt.Sprintf("ready: %s on network instance %s as %s", v.status.UnderlayStatus.IP, n.networkName(v.wish.NetworkInstance), v.status.UnderlayStatus.HostIfName)
+	case x.Ready:
+		x.Summary = "ready: inactive, as the app's activate is false"
+	case !v.wanted:
+		x.Summary = "not ready: it is in no config and being removed"
+	case crash != "":
+		x.Summary, x.Causes = "not ready: its app network is down", []httpapi.Cause{{Object: "app/" + app, Text: crash}}
+	default:
+		x.Summary = "not ready: it is not as wanted on network instance " + n.networkName(v.wish.NetworkInstance)
+	}
+	x.Warning = v.status.UnderlayStatus.DroppedText()
+	if !x.Ready && crash == "" {
+		x.Causes = append(x.Causes, n.adapterCauses(v)...)
+	}
+	return x, nil
+}
+
+func (n *reader) networkName(ni uuid.UUID) string {
+	if c, ok := n.topics.NetworkConfig.Get("", ni.String()); ok && c.DisplayName != "" {
+		return c.DisplayName
+	}
+	return ni.String()
+}
+
+// adapterCauses go from what the adapter stands on to the adapter itself.
+func (n *reader) adapterCauses(v adapterView) []httpapi.Cause {
+	t := n.topics
+	key := netinst.AdapterKey{AppUUID: uuid.Nil, UnderlayIndex: v.index}
+	key.AppUUID, _ = uuid.Parse(v.app)
+	var out []httpapi.Cause
+	for _, e := range t.AdapterStatus.All() { // what holds it elsewhere
+		if e.Key == key.String() && (!v.wanted || e.Scope != v.wish.NetworkInstance.String()) {
+			out = append(out, httpapi.Cause{
+				Object: "ni/" + e.Scope, Text: "has not let go of it yet" + n.askedSince(e.Scope, key),
+				Causes: n.opCauses(e.Scope, key.String()),
+			})
+		}
+	}
+	if !v.wanted {
+		return out
+	}
+	id := v.wish.NetworkInstance.String()
+	object := "ni/" + id
+	if _, in := t.NetworkConfig.Get("", id); !in {
+		return append(out, httpapi.Cause{Object: object, Text: "is not in the config: apply one that has networkInstances." + id})
+	}
+	mine := n.opCauses(id, key.String())
+	tried := slices.ContainsFunc(mine, func(c httpapi.Cause) bool { return c.Op != "" })
+	if r := n.networkReady(id); !r.Ready && !tried {
+		if x, err := n.explainNetwork(id); err == nil {
+			out = append(out, httpapi.Cause{Object: object, Text: x.Summary, Causes: x.Causes})
+		}
+	}
+	out = append(out, mine...)
+	asked, published := t.AdapterConfig.Get(id, key.String())
+	s, answered := t.AdapterStatus.Get(id, key.String())
+	switch {
+	case !published:
+		out = append(out, httpapi.Cause{Object: "app/" + v.app, Text: "has not asked the network for it yet"})
+	case !answered:
+		out = append(out, httpapi.Cause{Object: object, Text: fmt.Sprintf("has not answered version %d%s", asked.TargetVersion, n.askedSince(id, key))})
+	case s.TargetVersion != asked.TargetVersion:
+		out = append(out, httpapi.Cause{Object: object, Text: fmt.Sprintf("has answered version %d, not %d%s", s.TargetVersion, asked.TargetVersion, n.askedSince(id, key))})
+	case s.Error != "" && len(out) == 0:
+		out = append(out, httpapi.Cause{Object: object, Text: s.Error})
+	}
+	return out
+}
+
+// askedSince says since when a network owes an answer.
+func (n *reader) askedSince(scope string, key netinst.AdapterKey) string {
+	at, ok := n.asked(scope + "/" + key.String())
+	if !ok {
+		return ""
+	}
+	return ", asked at " + at.UTC().Format("15:04:05.000Z")
+}

@@ -1,0 +1,112 @@
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"edgespan/appnet"
+	"edgespan/netinst/netstate"
+	"edgespan/platform/fake"
+)
+
+func (j *memJournal) keys(topic string) []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Sorted(maps.Keys(j.data[topic]))
+}
+
+func (r *rig) journals(topic string, ids ...string) {
+	r.Helper()
+	var want []string
+	for _, id := range ids {
+		want = append(want, "0:/"+id)
+	}
+	if d := cmp.Diff(want, r.journal.keys(topic)); d != "" {
+		r.Errorf("%s:\n%s", topic, d)
+	}
+}
+
+// A restore may have committed the chains that deny and be killed at its deadline all the same:
+// the flows that they deny are judged, although no chain is left to be changed.
+func TestFlowsAreJudgedAfterAChainOpThatFailedAndTookEffect(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1")
+		r.apply(doc(1, 1))
+		r.ready(time.Second, "app/"+appID(1))
+		failed := false
+		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.Fault {
+			if o.Name != niID(1) || op.Kind != netstate.KindChain || failed {
+				return nil
+			}
+			failed = true
+			return &fake.Fault{Half: true}
+		})
+		before := r.host.Forgets()
+		r.apply(strings.Replace(doc(1, 1), "allow", "drop", 1))
+		r.settle(time.Minute)
+		r.ready(0, "ni/"+niID(1), "app/"+appID(1))
+		if !failed || r.host.Forgets() == before {
+			t.Errorf("an op failed: %v; flows were judged %d times after it", failed, r.host.Forgets()-before)
+		}
+	})
+}
+
+// A deleted network leaves nothing in the journal; a deleted app its last version.
+func TestTheJournalForgetsADeletedNetwork(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1", "ns2")
+		r.apply(doc(2, 2))
+		r.ready(time.Second, "app/"+appID(1), "app/"+appID(2))
+		r.journals("network-instance-leases", niID(1), niID(2))
+		r.apply(doc(1, 1))
+		r.settle(time.Second)
+		r.journals("network-instance-leases", niID(1))
+		r.journals("network-instance-number", niID(1))
+		r.journals("app-record", appID(1), appID(2))
+
+		// What a crash left of a network that is neither wanted nor there.
+		r.stop()
+		for topic, v := range map[string]string{"network-instance-number": "3", "network-instance-leases": "{}"} {
+			if err := r.journal.Put(topic, "0:/"+niID(3), []byte(v)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.start()
+		r.ready(time.Second, "ni/"+niID(1), "app/"+appID(1))
+		r.journals("network-instance-leases", niID(1))
+		r.journals("network-instance-number", niID(1))
+	})
+}
+
+// The versions of the apps that were deleted last are kept, and no more of them.
+func TestTheJournalForgetsAppsThatWereDeletedLongAgo(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1")
+		r.stop()
+		for i := range 1200 {
+			b, err := json.Marshal(appnet.JournalRecord{TargetVersion: 1, Deleted: true, Order: uint64(i + 1)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.journal.Put("app-record", fmt.Sprintf("0:/2c000000-0000-4000-8000-%012d", i), b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.start()
+		r.apply(doc(1, 1))
+		r.ready(time.Second, "app/"+appID(1))
+		r.apply(doc(1, 0))
+		r.settle(time.Second)
+		keys := r.journal.keys("app-record")
+		if len(keys) != 1000 || keys[0] != "0:/"+appID(1) || keys[1] != "0:/2c000000-0000-4000-8000-000000000201" {
+			t.Errorf("%d records are left, from %v", len(keys), keys[:2])
+		}
+	})
+}

@@ -1,0 +1,238 @@
+package node
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"edgespan/netinst"
+	"edgespan/netinst/netstate"
+	"edgespan/pubsub"
+)
+
+// monitor turns what the kernel tells into port-status and host-changed. It holds
+// the one netlink subscription of the node (N sockets would each wake
+// on every route of the host).
+type monitor struct {
+	d        *deps
+	configs  *pubsub.Subscription[netinst.PortConfig]
+	networks *pubsub.Subscription[netinst.NetworkInstanceConfig]
+	ports    map[string]netinst.PortConfig
+	tunnels  map[string]bool // networks that have any
+	subnets  map[string]netip.Prefix
+	prefixes []netinst.HostPrefix // of the host's own, as compared last
+	seen     []netstate.Interface
+	known    bool // the kernel has told at least once
+	status   *pubsub.Publisher[netinst.PortStatus]
+	changed  *pubsub.Publisher[HostChange]
+	overlap  *pubsub.Publisher[netinst.SubnetOverlap]
+	forward  *pubsub.Publisher[netstate.Forwarding]
+}
+
+func (m *monitor) Receive(c actor.Context) {
+	switch msg := c.Message().(type) {
+	case *actor.Started:
+		m.started(c)
+	case *actor.Stopping, *actor.Restarting:
+		if m.configs != nil {
+			m.configs.Close()
+			m.networks.Close()
+		}
+	case poke:
+		for _, ch := range m.configs.Drain() {
+			switch ch.Kind {
+			case pubsub.Deleted:
+				delete(m.ports, ch.Key)
+			case pubsub.Created, pubsub.Modified:
+				m.ports[ch.Key] = ch.New
+			}
+		}
+		m.drainNetworks()
+		m.publish()
+	case netstate.HostEvent:
+		m.hostEvent(m.hostFirst(c, msg))
+	case lookAgain:
+		if ns := m.numbers(msg); len(ns) > 0 {
+			c.Send(c.Parent(), netinst.HostChanged{Networks: ns, Full: true})
+		}
+	case fullLook:
+		for _, n := range msg.networks {
+			m.count(strconv.Itoa(n), NetworkKey, HostChange{Asked: 1})
+		}
+	case ping:
+		c.Send(c.Parent(), pong{"monitor", msg.beat})
+	}
+}
+
+func (m *monitor) started(c actor.Context) {
+	m.ports, m.tunnels = map[string]netinst.PortConfig{}, map[string]bool{}
+	m.status = m.d.topics.PortStatus.Publisher(ownerMonitor)
+	m.changed = m.d.topics.HostChanged.Publisher(ownerMonitor)
+	m.overlap, m.subnets, m.prefixes = m.d.topics.SubnetOverlap.Publisher(ownerMonitor), map[string]netip.Prefix{}, nil
+	m.forward = m.d.topics.Forwarding.Publisher(ownerMonitor)
+	wake := poker(c)
+	m.configs = m.d.topics.PortConfig.Subscribe(pubsub.Selector{}, wake)
+	m.networks = m.d.topics.NetworkConfig.Subscribe(pubsub.Selector{}, wake)
+	self, root, d := c.Self(), c.ActorSystem().Root, m.d
+	go watch(d, func(ev netstate.HostEvent) { root.Send(self, ev) })
+}
+
+// drainNetworks notes which networks ask for the host's addresses and routes, and compares
+// the subnets of those that are new or have changed with the host's own prefixes.
+func (m *monitor) drainNetworks() {
+	var changed []string
+	for _, ch := range m.networks.Drain() {
+		delete(m.tunnels, ch.Key)
+		if ch.Kind == pubsub.Deleted {
+			delete(m.subnets, ch.Key)
+			m.withdrawOverlap(ch.Key)
+		}
+		if ch.Kind != pubsub.Created && ch.Kind != pubsub.Modified {
+			continue
+		}
+		if len(ch.New.Tunnels) > 0 {
+			m.tunnels[ch.Key] = true
+		}
+		m.subnets[ch.Key] = ch.New.IPv4.Subnet
+		changed = append(changed, ch.Key)
+	}
+	if m.known {
+		m.compare(changed)
+	}
+}
+
+// lookAgain has every network, or every one with tunnels, compared with the host in full and
+// repaired, after what is host's.
+type lookAgain struct{ tunnels bool }
+
+// fullLook has networks compared in full.
+type fullLook struct{ networks []int }
+
+// numbers are the networks that a lookAgain means.
+func (m *monitor) numbers(l lookAgain) []int {
+	var ns []int
+	for _, e := range m.d.topics.NetworkStatus.All() {
+		if !l.tunnels || m.tunnels[e.Key] {
+			ns = append(ns, e.Value.Number)
+		}
+	}
+	return ns
+}
+
+// watch is the one goroutine outside the actors: a netlink subscription blocks
+// for the life of the node, and an actor that does can't be asked anything.
+func watch(d *deps, emit func(netstate.HostEvent)) {
+	for d.ctx.Err() == nil {
+		err := d.host.Watch(d.ctx, emit)
+		if d.ctx.Err() != nil {
+			return
+		}
+		d.log.Error("watch the host", zap.Error(err))
+		select {
+		case <-d.ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// hostFirst passes on to the router what others changed of host's: the networks that were
+// touched with it are told when that stands again.
+func (m *monitor) hostFirst(c actor.Context, ev netstate.HostEvent) netstate.HostEvent {
+	if ev.Filter {
+		ev.Host = true
+		for _, e := range m.d.topics.NetworkStatus.All() {
+			ev.Touched = append(ev.Touched, e.Value.Number)
+		}
+	}
+	if ev.Host {
+		c.Send(c.Parent(), netinst.HostChanged{Networks: ev.Touched})
+		ev.Touched = nil
+	}
+	return ev
+}
+
+func (m *monitor) hostEvent(ev netstate.HostEvent) {
+	first := !m.known
+	if ev.Interfaces != nil || ev.Resync {
+		m.seen, m.known = ev.Interfaces, true
+		m.d.seen.Store(&ev.Interfaces)
+		m.d.maxTracked.Store(int64(ev.MaxTracked))
+		m.publish()
+		m.comparePrefixes(first)
+	}
+	if ev.At.IsZero() {
+		ev.At = time.Now()
+	}
+	if ev.Forwarding != nil {
+		must(m.forward.Publish("", "node", *ev.Forwarding))
+	}
+	for _, n := range ev.Touched {
+		m.count(strconv.Itoa(n), NetworkKey, HostChange{Touched: 1, At: ev.At})
+	}
+	for _, l := range ev.Links {
+		m.count(strconv.Itoa(l.Number), cmp.Or(l.Name, netinst.TouchPorts), HostChange{Touched: 1, At: ev.At})
+	}
+	for _, n := range ev.Ended {
+		m.count(strconv.Itoa(n), NetworkKey, HostChange{Ended: 1})
+	}
+	if ev.Underlay {
+		for id := range m.tunnels {
+			if n, is := m.d.topics.Numbers.Get("", id); is {
+				m.count(strconv.Itoa(n), NetworkKey, HostChange{Underlay: 1})
+			}
+		}
+	}
+	if ev.Resync && !first {
+		m.countAll(HostChange{Lost: 1})
+	}
+	if ev.Namespaces || ev.Resync {
+		m.count("", NamespacesKey, HostChange{Touched: 1, At: ev.At})
+	}
+}
+
+// countAll counts something with every network.
+func (m *monitor) countAll(by HostChange) {
+	for _, e := range m.d.topics.NetworkStatus.All() {
+		m.count(strconv.Itoa(e.Value.Number), NetworkKey, by)
+	}
+}
+
+func (m *monitor) count(scope, key string, by HostChange) {
+	now, _ := m.d.topics.HostChanged.Get(scope, key)
+	now.Touched += by.Touched
+	now.Ended += by.Ended
+	now.Underlay += by.Underlay
+	now.Asked += by.Asked
+	now.Lost += by.Lost
+	if !by.At.IsZero() {
+		now.At = by.At
+	}
+	if err := m.changed.Publish(scope, key, now); err != nil {
+		panic(err)
+	}
+}
+
+// publish recomputes every port's status and withdraws those of ports gone.
+func (m *monitor) publish() {
+	if !m.known {
+		return
+	}
+	for _, s := range netinst.PortStatuses(slices.Collect(maps.Values(m.ports)), m.seen) {
+		if err := m.status.Publish("", s.Label, s); err != nil {
+			panic(err)
+		}
+	}
+	for label := range m.d.topics.PortStatus.List("") {
+		if _, ok := m.ports[label]; !ok {
+			if err := m.status.Unpublish("", label); err != nil {
+				panic(err)
+			}
+		}
+	}
+}

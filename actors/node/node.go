@@ -1,0 +1,187 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"edgespan/actors/agent"
+	"edgespan/actors/supervise"
+	"edgespan/config/httpapi"
+	"edgespan/pubsub"
+)
+
+// The node answers the REST shell.
+var _ httpapi.Backend = (*Node)(nil)
+
+// Options is what a node is made of.
+type Options struct {
+	Host      Host
+	Files     Files
+	Facts     Facts
+	Executors Executors
+	Echo      Echo
+	About     agent.Facts // what the node is; its Metadata and Bases are required
+	Machine   string      // the machine's boot id
+	Commands  Commands
+	Journal   pubsub.Journal
+	Storage   Storage // of the Journal; nil for one that always lasts
+	Warning   string  // what the start met before this, "" for nothing
+	RunDir    string  // absolute
+	Boot      uint64  // different at each start of the process
+	Log       *zap.Logger
+	Notify    func(string) // tells systemd; nil for nobody
+	// SetLevel changes the least level of Log: debug, info, warn or error; nil for a
+	// log whose level is fixed.
+	SetLevel func(string)
+}
+
+// Node is a running node: the actor tree and its topics.
+type Node struct {
+	*reader
+	d      *deps
+	system *actor.ActorSystem
+	router *actor.PID
+	cancel context.CancelFunc
+	ended  chan error
+	stop   sync.Once
+}
+
+// Start makes the actor tree and starts it. The node works from then on; Done
+// tells when it can't go on.
+func Start(o Options) (*Node, error) {
+	if o.About.Metadata == nil {
+		return nil, errors.New("start a node: it has no metadata")
+	}
+	topics, err := NewTopics(o.Journal, o.Storage)
+	if err != nil {
+		return nil, fmt.Errorf("restore the journal: %w", err)
+	}
+	if o.Storage == nil {
+		o.Storage = certain{}
+	}
+	if o.Notify == nil {
+		o.Notify = func(string) {}
+	}
+	if o.SetLevel == nil {
+		o.SetLevel = func(string) {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	n := &Node{cancel: cancel, ended: make(chan error, 1)}
+	c := &census{actors: map[string]*ActorState{}}
+	n.d = &deps{
+		ctx: ctx, log: o.Log, host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts, topics: topics, storage: o.Storage, warning: o.Warning, runDir: o.RunDir, boot: o.Boot, machine: o.Machine, began: time.Now(),
+		census: c, gate: newGate(), strategy: &backoff{log: o.Log, census: c}, notify: o.Notify, setLevel: o.SetLevel,
+		fail: func(err error) {
+			select {
+			case n.ended <- err:
+			default: // the first reason counts
+			}
+		},
+	}
+	n.system = supervise.System(o.Log, pidBuckets)
+	keeper := actor.NewPID(n.system.Address(), eventsID)
+	n.d.tell = func(e httpapi.Event) {
+		if ctx.Err() == nil { // at the end its keeper may be gone first
+			n.system.Root.Send(keeper, e)
+		}
+	}
+	n.d.strategy.tell = n.d.tell
+	recorder := actor.NewPID(n.system.Address(), recorderID)
+	n.d.keep = func(r NodeRecord) {
+		if ctx.Err() == nil {
+			n.system.Root.Send(recorder, r)
+		}
+	}
+	n.d.agent = n.newAgent(o)
+	n.reader = n.newReader(o)
+	n.router, err = n.system.Root.SpawnNamed(n.d.vital(func() actor.Actor { return &router{d: n.d} }), "router")
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("start the router: %w", err)
+	}
+	o.Storage.Watch(func(h StorageHealth) {
+		if ctx.Err() == nil {
+			n.system.Root.Send(n.router, storageChanged{h})
+		}
+	})
+	return n, nil
+}
+
+// pidBuckets is how many buckets find the processes of a system.
+const pidBuckets = 8
+
+// Done gives the reason why the node can't go on: the process has to end then.
+func (n *Node) Done() <-chan error { return n.ended }
+
+// Topics are the node's topics, to be read.
+func (n *Node) Topics() *Topics { return n.d.topics }
+
+// Reload reads the config file again.
+func (n *Node) Reload() { n.d.agent.Reload() }
+
+// Stop ends the tree and leaves the host as it is. It waits until ctx ends; a
+// second call does nothing.
+func (n *Node) Stop(ctx context.Context) error {
+	var err error
+	n.stop.Do(func() {
+		soon, cancel := context.WithTimeout(ctx, stopPatience)
+		_ = n.d.agent.Stop(soon) // a disk that hangs holds no end up
+		cancel()
+		n.cancel() // what blocks ends now
+		stopped := make(chan error, 1)
+		go func() { stopped <- n.system.Root.StopFuture(n.router).Wait() }()
+		select {
+		case err = <-stopped:
+		case <-ctx.Done():
+			err = fmt.Errorf("stop the actors: %w", ctx.Err())
+		}
+		n.system.Shutdown()
+	})
+	return err
+}
+
+// stopPatience is how long the disk may take to note that the end is intended.
+const stopPatience = 2 * time.Second
+
+// newReader makes what answers the control socket.
+func (n *Node) newReader(o Options) *reader {
+	d := n.d
+	return &reader{
+		topics: d.topics, actors: d.census, done: d.ctx.Done(), asked: d.asked.get, settled: d.settled.Load, pending: n.pending,
+		facts: o.Facts, file: o.Files.ReadConfig, forwarding: d.forwardingChanged, interfaces: d.interfaces, warning: o.Warning,
+		host: func() string {
+			if why := d.ground.Load(); why != nil {
+				return *why
+			}
+			return ""
+		},
+	}
+}
+
+// newAgent makes the config actor's handle.
+func (n *Node) newAgent(o Options) *agent.Agent {
+	record, _ := n.d.topics.NodeRecord.Get("", "node")
+	return agent.New(agent.Options{
+		Disk: &migratedDisk{o.Files, record, o.Log}, Judge: judgeBy(o.About.Metadata), Host: &configHost{d: n.d}, File: o.Files.ReadConfig,
+		Runner:  n.newRunner(o.Commands),
+		Machine: o.Machine, Facts: o.About, Log: o.Log,
+	})
+}
+
+func (n *Node) newRunner(commands Commands) *runner {
+	return &runner{n.d, commands, func(l lookAgain) { n.system.Root.Send(n.monitorPID(), l) }}
+}
+
+func (n *Node) monitorPID() *actor.PID { return actor.NewPID(n.system.Address(), "router/monitor") }
+
+// Begun returns once the config of this start was published, or ctx ends.
+func (n *Node) Begun(ctx context.Context) error { return n.d.agent.Begun(ctx) }
+
+// Agent is the config actor, for the link to the controller.
+func (n *Node) Agent() *agent.Agent { return n.d.agent }

@@ -1,0 +1,186 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/google/uuid"
+
+	"edgespan/config/httpapi"
+	"edgespan/config/nodeconf"
+	"edgespan/netinst"
+	"edgespan/netinst/netstate"
+)
+
+// lookDeadline is how long a look at the whole host may take, the wait for others
+// included.
+const lookDeadline = 10 * time.Second
+
+// lookRequest asks the planner to look at the host; it answers with lookAnswer.
+type lookRequest struct {
+	ctx   context.Context // ends when nobody waits any more
+	look  func(context.Context) (any, error)
+	begun *atomic.Bool
+}
+
+type lookAnswer struct {
+	seen any
+	err  error
+}
+
+// planner makes one look at the whole host after the other. That blocks, so it is a leaf.
+type planner struct{}
+
+func (planner) Receive(c actor.Context) {
+	if msg, ok := c.Message().(lookRequest); ok && msg.ctx.Err() == nil {
+		msg.begun.Store(true)
+		seen, err := msg.look(msg.ctx)
+		if msg.ctx.Err() == nil { // else nobody waits for it
+			c.Respond(lookAnswer{seen, err})
+		}
+	}
+}
+
+// lookAt has the planner look at the host, for what. Looks are made one at a time; who
+// waits for others too long gets ErrBusy.
+func lookAt[T any](ctx context.Context, n *Node, what string, look func(context.Context) (T, error)) (T, error) {
+	var none T
+	ctx, cancel := context.WithTimeout(ctx, lookDeadline)
+	defer cancel()
+	r := lookRequest{ctx, func(ctx context.Context) (any, error) { return look(ctx) }, new(atomic.Bool)}
+	res, err := n.system.Root.RequestFuture(n.router, r, lookDeadline).Result()
+	switch {
+	case err == nil:
+		a := res.(lookAnswer)
+		return a.seen.(T), a.err
+	case !r.begun.Load():
+		return none, fmt.Errorf("%s: %w: others that look at the host have taken %v: one does at a time: try again", what, httpapi.ErrBusy, lookDeadline)
+	}
+	return none, fmt.Errorf("%s: the host was not observed within %v: %w", what, lookDeadline, context.DeadlineExceeded)
+}
+
+// Plan says what applying a document would change on the host, without doing it.
+func (n *Node) Plan(ctx context.Context, doc []byte) ([]httpapi.Change, error) {
+	cfg, err := nodeconf.Parse(doc)
+	if err != nil {
+		return nil, rejected(err)
+	}
+	if faults := n.d.clashes(cfg); len(faults) > 0 {
+		return nil, rejected(faults)
+	}
+	return lookAt(ctx, n, "plan", func(ctx context.Context) ([]httpapi.Change, error) { return n.d.plan(ctx, cfg) })
+}
+
+// plan compares the config's state with the host's, by the same pure functions that
+// the managers use.
+func (d *deps) plan(ctx context.Context, cfg nodeconf.Config) ([]httpapi.Change, error) {
+	found, err := d.host.Owners(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("find our networks on the host: %w", err)
+	}
+	wants, owners := d.wanted(ctx, cfg, found)
+	var changes []httpapi.Change
+	for _, o := range owners {
+		have, err := d.host.Observe(ctx, o, true)
+		if err != nil {
+			return nil, fmt.Errorf("observe %s: %w", o.Name, err)
+		}
+		for _, op := range netstate.Diff(have, wants[o]) {
+			for _, it := range op.Items {
+				changes = append(changes, httpapi.Change{Op: verb(op, it), Kind: string(op.Kind), ID: it.ID().Name, Owner: o.Name})
+			}
+		}
+	}
+	return changes, nil
+}
+
+// verb names what happens to one item: an op on all chains adds some of them.
+func verb(op netstate.Op, it netstate.Item) string {
+	if op.Verb == netstate.Change && it.Have == nil {
+		return string(netstate.Add)
+	}
+	return string(op.Verb)
+}
+
+// wanted is the state of every owner under a config, and the owners in the order
+// in which they would be applied: host first unless it goes.
+func (d *deps) wanted(ctx context.Context, cfg nodeconf.Config, found []netstate.Owner) (map[netstate.Owner]netstate.State, []netstate.Owner) {
+	numbers := map[uuid.UUID]int{}
+	for k, v := range d.topics.Numbers.List("") {
+		if id, err := uuid.Parse(k); err == nil {
+			numbers[id] = v
+		}
+	}
+	reg := netinst.NewRegistry(numbers)
+	reg.Step(netinst.OwnersFound{Owners: found})
+	ids := slices.SortedFunc(maps.Keys(cfg.Networks), func(a, b uuid.UUID) int { return cmp.Compare(a.String(), b.String()) })
+	for _, id := range ids {
+		reg.Step(netinst.NetworkWanted{Config: cfg.Networks[id]})
+	}
+
+	wants := map[netstate.Owner]netstate.State{}
+	var owners []netstate.Owner
+	ports := netinst.PortStatuses(slices.Collect(maps.Values(cfg.Ports)), d.interfaces())
+	overlaps := d.overlaps(cfg, ids)
+	for _, id := range ids {
+		o := netstate.Owner{Name: id.String(), Number: reg.Number(id)}
+		owners = append(owners, o)
+		wants[o] = d.networkState(ctx, o, cfg, ports, overlaps[id])
+		reg.Step(netinst.NetworkWithdrawn{NI: id, Withdrawn: overlaps[id].Clash != ""})
+	}
+	for _, o := range found {
+		if _, kept := wants[o]; !kept {
+			owners = append(owners, o)
+			wants[o] = netstate.State{}
+		}
+	}
+	f, _ := d.topics.Forwarding.Get("", "node")
+	reg.Step(netinst.ForwardingChanged{Forwarding: f, Ports: sortedPorts(slices.Collect(maps.Values(cfg.Ports)))})
+	ground := reg.Networks(ids)
+	host := netstate.Owner{Name: netstate.HostOwner}
+	wants[host] = netinst.HostState(ground)
+	if len(ground) == 0 {
+		return wants, append(owners, host)
+	}
+	return wants, append([]netstate.Owner{host}, owners...)
+}
+
+// networkState is what one network's manager would ask for.
+func (d *deps) networkState(ctx context.Context, o netstate.Owner, cfg nodeconf.Config, ports []netinst.PortStatus, overlap netinst.SubnetOverlap) netstate.State {
+	id := uuid.MustParse(o.Name)
+	var adapters []netinst.AppAdapterConfig
+	for _, a := range cfg.Apps {
+		for i, u := range a.Adapters {
+			if a.Activate && u.NetworkInstance == id {
+				adapters = append(adapters, netinst.AppAdapterConfig{AppUUID: a.UUID, UnderlayIndex: i, Activate: true, UnderlayConfig: u})
+			}
+		}
+	}
+	held, _ := d.topics.Leases.Get("", o.Name)
+	alloc := netinst.Allocate(cfg.Networks[id], adapters, held)
+	in := netinst.Input{
+		Owner: o, Config: cfg.Networks[id], Ports: ports, MaxTracked: int(d.maxTracked.Load()), RunDir: d.runDir, Overlap: overlap,
+	}
+	in.MTU, _ = d.host.BridgeMTU(ctx, o) // what can't be read says no more to the network's manager
+	for _, a := range adapters {
+		if l, ok := alloc.Leases[a.Key()]; ok {
+			in.Adapters = append(in.Adapters, netinst.Adapter{Config: a, Lease: l})
+		}
+	}
+	slices.SortFunc(in.Adapters, func(a, b netinst.Adapter) int { return cmp.Compare(a.Config.Key().String(), b.Config.Key().String()) })
+	return netinst.DesiredState(in).State
+}
+
+// interfaces are the host's as the monitor saw them last.
+func (d *deps) interfaces() []netstate.Interface {
+	if p := d.seen.Load(); p != nil {
+		return *p
+	}
+	return nil
+}

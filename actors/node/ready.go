@@ -1,0 +1,138 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"edgespan/appnet"
+	"edgespan/config/httpapi"
+	"edgespan/netinst"
+)
+
+// Ready says whether a network or an app is as its config wants it, and whether
+// nothing of it is left.
+func (n *reader) Ready(_ context.Context, kind, id string) (httpapi.Readiness, error) {
+	switch kind {
+	case "ni":
+		return n.networkReady(strings.ToLower(id)), nil
+	case "app":
+		return n.appReady(strings.ToLower(id)), nil
+	}
+	return httpapi.Readiness{}, fmt.Errorf("wait for %q: %w: ni and app are allowed", kind, httpapi.ErrNotFound)
+}
+
+func (n *reader) networkReady(id string) httpapi.Readiness {
+	t := n.topics
+	settled := n.settled() // before the rest: it is cleared before a number goes
+	c, wanted := t.NetworkConfig.Get("", id)
+	s, seen := t.NetworkStatus.Get("", id)
+	_, numbered := t.Numbers.Get("", id)
+	r := httpapi.Readiness{Absent: !wanted && !seen && !numbered && settled && n.settled()}
+	switch {
+	case !wanted:
+		r.Why = "it is in no config"
+	case !seen:
+		r.Why = n.whyNotYet()
+	case n.networkCrashed(id) != "":
+		r.Why = n.networkCrashed(id) // its status is of the time before
+	case s.Error != "":
+		r.Why = fmt.Sprintf("%s: %s", s.State, s.Error)
+	case s.State != netinst.Present:
+		r.Why = string(s.State)
+	case n.hostFault() != "": // its chains are asked only where the host's lead into them
+		r.Why = n.hostFault()
+	default:
+		if r.Why = n.behind(c, s); r.Why == "" && !n.settled() {
+			r.Why = "host: its own rules and the forwarding of ports are being applied"
+		}
+		r.Ready = r.Why == ""
+	}
+	return r
+}
+
+// hostFault says why the host's own chains are not as they must be, "" if they are.
+func (n *reader) hostFault() string {
+	if why := n.host(); why != "" {
+		return "host: " + why
+	}
+	return ""
+}
+
+// behind says which of a network's newest configs its status does not answer yet:
+// its own, and those of the ports that it may use.
+func (n *reader) behind(c netinst.NetworkInstanceConfig, s netinst.NetworkInstanceStatus) string {
+	if s.Generation != c.Generation {
+		return fmt.Sprintf("generation %d is applied, %d is wanted", s.Generation, c.Generation)
+	}
+	ports := slices.Collect(maps.Values(n.topics.PortConfig.List("")))
+	if want := netinst.PortsMeant(c, ports); s.PortsMeant != want {
+		return fmt.Sprintf("ports by generation %q are applied, %q are wanted", s.PortsMeant, want)
+	}
+	return ""
+}
+
+const notTakenUp = "its newest config has not been taken up"
+
+func (n *reader) appReady(id string) httpapi.Readiness {
+	t := n.topics
+	c, wanted := t.AppConfig.Get("", id)
+	s, seen := t.AppStatus.Get("", id)
+	rec, _ := t.AppRecords.Get("", id)
+	r := httpapi.Readiness{Absent: !wanted && !seen && !n.adapterLeft(id)}
+	switch {
+	case !wanted:
+		r.Why = "it is in no config"
+	case !seen:
+		r.Why = "its app network has not started"
+	case n.appCrashed(id) != "":
+		r.Why = n.appCrashed(id)
+	case rec.TargetVersion != s.TargetVersion:
+		r.Why = notTakenUp
+	case s.Error != "":
+		r.Why = s.Error
+	case s.Pending:
+		r.Why = "pending"
+	case s.Activated != c.Activate:
+		r.Why = fmt.Sprintf("activated is %v, wanted is %v", s.Activated, c.Activate)
+	case rec.Digest != appnet.Digest(c): // last: it spells the whole config, at each question
+		r.Why = notTakenUp
+	default:
+		r.Why = n.networkBehind(c)
+		r.Ready = r.Why == ""
+	}
+	return r
+}
+
+// networkBehind names a network of an app that has not applied its newest config
+// yet: what its adapters say is of the config before.
+func (n *reader) networkBehind(c appnet.AppNetworkConfig) string {
+	for _, u := range c.Adapters {
+		id := u.NetworkInstance.String()
+		w, wanted := n.topics.NetworkConfig.Get("", id)
+		if !wanted {
+			continue
+		}
+		s, _ := n.topics.NetworkStatus.Get("", id)
+		if why := n.behind(w, s); why != "" {
+			return fmt.Sprintf("network instance %s: %s", id, why)
+		}
+	}
+	return ""
+}
+
+func (n *reader) adapterLeft(app string) bool {
+	for _, e := range n.topics.AdapterStatus.All() {
+		if strings.HasPrefix(e.Key, app+"#") {
+			return true
+		}
+	}
+	for _, e := range n.topics.AdapterConfig.All() {
+		if strings.HasPrefix(e.Key, app+"#") {
+			return true
+		}
+	}
+	return false
+}

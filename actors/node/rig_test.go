@@ -1,0 +1,392 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"edgespan/actors/agent"
+	core "edgespan/config"
+	"edgespan/config/httpapi"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/schema"
+	"edgespan/config/nodeconf"
+	"edgespan/config/nodeconf/commitconfirm"
+	"edgespan/netinst/netstate"
+	"edgespan/platform/fake"
+)
+
+// memJournal is a journal in memory that outlives the nodes of a rig.
+type memJournal struct {
+	mu   sync.Mutex
+	data map[string]map[string][]byte
+}
+
+func (j *memJournal) Load(topic string) (map[string][]byte, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return maps.Clone(j.data[topic]), nil
+}
+
+func (j *memJournal) Put(topic, key string, v []byte) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.data[topic] == nil {
+		j.data[topic] = map[string][]byte{}
+	}
+	j.data[topic][key] = v
+	return nil
+}
+
+func (j *memJournal) Delete(topic, key string) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.data[topic], key)
+	return nil
+}
+
+// memFiles are a config file and a state folder in memory.
+type memFiles struct {
+	mu         sync.Mutex
+	file, good []byte // good is of an earlier version
+	slots      map[string][]byte
+	hasFile    bool
+	hang       <-chan struct{}
+	failing    error // of every write
+	aside      []string
+}
+
+// block makes the disk hang until free is closed.
+func (f *memFiles) block(free <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hang = free
+}
+
+// fail makes every write fail, nil none.
+func (f *memFiles) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failing = err
+}
+
+// write makes the config file one with this text.
+func (f *memFiles) write(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.file, f.hasFile = []byte(text), true
+}
+
+func (f *memFiles) wait() {
+	f.mu.Lock()
+	hang := f.hang
+	f.mu.Unlock()
+	if hang != nil {
+		<-hang
+	}
+}
+
+func (f *memFiles) ReadConfig() ([]byte, string, error) {
+	f.wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.hasFile {
+		return nil, "", nil
+	}
+	return f.file, "node.yaml", nil
+}
+
+func (f *memFiles) ReadLastGood() ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.good == nil {
+		return nil, fs.ErrNotExist
+	}
+	return f.good, nil
+}
+
+func (f *memFiles) RemoveLastGood() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.good = nil
+	return nil
+}
+
+func (f *memFiles) Read(name string) ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	b, there := f.slots[name]
+	if !there {
+		return nil, fs.ErrNotExist
+	}
+	return b, nil
+}
+
+func (f *memFiles) Write(name string, content []byte) error {
+	return f.change(func() { f.slots[name] = content })
+}
+
+func (f *memFiles) SetAside(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.aside = append(f.aside, name+": "+string(f.slots[name]))
+}
+
+func (f *memFiles) WriteSpare(name string, content []byte) error { return f.Write(name, content) }
+
+func (f *memFiles) Remove(name string) error { return f.change(func() { delete(f.slots, name) }) }
+
+func (f *memFiles) change(by func()) error {
+	f.wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failing == nil {
+		by()
+	}
+	return f.failing
+}
+
+// lose takes away all that the node keeps of its configs.
+func (f *memFiles) lose() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.slots)
+}
+
+// stored is the confirmed config, in its canonical form.
+func (f *memFiles) stored(t testing.TB) string {
+	t.Helper()
+	text, err := f.Read("confirmed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := commitconfirm.DecodeRecord(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(core.AppendCanonical(nil, r.Document))
+}
+
+// canonical is a document in its canonical form.
+func canonical(t testing.TB, text string) string {
+	t.Helper()
+	o, faults := nodeconf.Document([]byte(text))
+	if faults != nil {
+		t.Fatal(faults)
+	}
+	return string(core.AppendCanonical(nil, o))
+}
+
+// commands are those that a node ran.
+type commands struct {
+	mu     sync.Mutex
+	ran    []string
+	ends   int
+	failed error
+}
+
+func (c *commands) Run(_ context.Context, argv ...string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ran = append(c.ran, strings.Join(argv, " "))
+	return c.failed
+}
+
+func (c *commands) RestartAgent() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ends++
+	return nil
+}
+
+// rig is a node on a host in memory, on the fake clock.
+type rig struct {
+	*testing.T
+	host    *fake.Host
+	execs   *fake.Executors
+	journal *memJournal
+	files   *memFiles
+	facts   memFacts
+	about   agent.Facts
+	ran     commands
+	node    *Node
+	boot    uint64
+	machine string                 // its boot id; "" for another one at each start
+	level   atomic.Pointer[string] // of the log, as the config sets it
+	stick   atomic.Pointer[func()] // runs in the config actor, when it sets the level
+	mu      sync.Mutex
+	beats   int
+	change  func(*Options) // of each start; nil for none
+}
+
+// fed is how often the watchdog was.
+func (r *rig) fed() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.beats
+}
+
+// onRig runs f with a node in a bubble of fake time.
+func onRig(t *testing.T, f func(r *rig)) {
+	t.Helper()
+	onHost(t, func(r *rig) {
+		r.start()
+		f(r)
+	})
+}
+
+// onHost is onRig with a node that is not started yet.
+func onHost(t *testing.T, f func(r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{T: t, host: fake.New(), execs: fake.NewExecutors(), journal: &memJournal{data: map[string]map[string][]byte{}}, files: &memFiles{slots: map[string][]byte{}}}
+		r.host.SetInterfaces(netstate.Interface{
+			Name: "uplink0", Up: true, MTU: 1500,
+			Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}, DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.1"))},
+		})
+		m, faults := metadata.Parse(schema.NodeMetadata(), metadata.Options{})
+		if faults != nil {
+			t.Fatal(faults)
+		}
+		r.about = agent.Facts{Name: "n", Software: "EDGESPAN-0-1-0", Metadata: m, Bases: schema.NodeBases()}
+		defer func() { r.stop() }() // also after a Fatal: the bubble ends only then
+		f(r)
+		if v := r.host.Violations(); len(v) > 0 {
+			t.Errorf("ops out of order:\n%s", strings.Join(v, "\n"))
+		}
+	})
+}
+
+func (r *rig) start() {
+	r.Helper()
+	r.boot++
+	log := zap.NewNop()
+	if testing.Verbose() {
+		log = zaptest.NewLogger(r.T, zaptest.Level(zap.InfoLevel))
+	}
+	machine := r.machine
+	if machine == "" {
+		machine = fmt.Sprint("m", r.boot)
+	}
+	o := Options{
+		Host: r.host, Executors: r.execs, Echo: r.execs.Echo, Files: r.files, Facts: &r.facts, About: r.about, Machine: machine, Commands: &r.ran, Journal: r.journal, RunDir: "/run/edgespan", Boot: r.boot, Log: log,
+		SetLevel: func(word string) {
+			r.level.Store(&word)
+			if f := r.stick.Load(); f != nil {
+				(*f)()
+			}
+		},
+		Notify: func(s string) {
+			if s == "WATCHDOG=1" {
+				r.mu.Lock()
+				r.beats++
+				r.mu.Unlock()
+			}
+		},
+	}
+	if r.change != nil {
+		r.change(&o)
+	}
+	n, err := Start(o)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.node = n
+	r.settle(0)
+}
+
+func (r *rig) stop() {
+	r.Helper()
+	if r.node == nil { // it could not be started
+		return
+	}
+	if err := r.node.Stop(context.Background()); err != nil {
+		r.Errorf("stop the node: %v", err)
+	}
+	// The library counts dead letters for a second after the first, as when an op that
+	// hung until its deadline is told to an actor that is gone: the bubble must not end
+	// before that.
+	r.settle(40 * time.Second)
+}
+
+// settle lets d pass on the fake clock and everything that it causes happen.
+func (r *rig) settle(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (r *rig) apply(doc string) {
+	r.Helper()
+	if _, err := r.node.Apply(context.Background(), []byte(doc), httpapi.How{}); err != nil {
+		r.Fatalf("apply: %v", err)
+	}
+	r.settle(0)
+}
+
+// ready fails the test unless every id, as "ni/…" or "app/…", is ready within d.
+func (r *rig) ready(d time.Duration, ids ...string) {
+	r.Helper()
+	end := time.Now().Add(d)
+	for _, id := range ids {
+		kind, name, _ := strings.Cut(id, "/")
+		for {
+			got, err := r.node.Ready(context.Background(), kind, name)
+			if err != nil {
+				r.Fatal(err)
+			}
+			if got.Ready {
+				break
+			}
+			if !time.Now().Before(end) {
+				r.Fatalf("%s is not ready after %v: %s", id, d, got.Why)
+			}
+			r.settle(10 * time.Millisecond)
+		}
+	}
+}
+
+func niID(n int) string  { return fmt.Sprintf("0a000000-0000-4000-8000-%012d", n) }
+func appID(n int) string { return fmt.Sprintf("1b000000-0000-4000-8000-%012d", n) }
+
+// doc is a config of networks 1..nets, and of apps 1..apps each with one adapter
+// on network 1 + (app-1) % nets.
+func doc(nets, apps int) string {
+	var b strings.Builder
+	b.WriteString("ports:\n  wan: {ifName: uplink0, uplink: true, dnsServers: 198.51.100.53}\n")
+	if nets > 0 {
+		b.WriteString("networkInstances:\n")
+	}
+	for n := 1; n <= nets; n++ {
+		fmt.Fprintf(&b, "  %s: {displayName: net%d, type: local, port: wan, ipv4: {subnet: 10.%d.0.0/24}, dns: {domain: edge}}\n", niID(n), n, n)
+	}
+	if apps > 0 {
+		b.WriteString("appNetworks:\n")
+	}
+	for a := 1; a <= apps; a++ {
+		fmt.Fprintf(&b, "  %s: {displayName: app%d, activate: true, adapters: {0: {networkInstance: %s, attach: {kind: veth, netns: ns%d},"+
+			" acl: {all: {action: allow, direction: egress}}}}}\n", appID(a), a, niID(1+(a-1)%nets), a)
+	}
+	return b.String()
+}
+
+func (r *rig) netns(names ...string) {
+	for _, n := range names {
+		r.host.SetNetns(n, true)
+	}
+}
+
+// memFacts are the facts of a machine in memory.
+type memFacts struct{ netstate.Facts }
+
+func (m *memFacts) Read(context.Context) (netstate.Facts, error) { return m.Facts, nil }

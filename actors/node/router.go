@@ -1,0 +1,385 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+
+	"edgespan/appnet"
+	"edgespan/config/httpapi"
+	"edgespan/netinst"
+	"edgespan/netinst/netstate"
+	"edgespan/pubsub"
+)
+
+// beatEvery is the router's heartbeat: each beat it asks the vital actors, and it
+// feeds the watchdog of systemd only while all of them have answered within
+// sysParams.watchdogSeconds (0: always).
+const (
+	beatEvery = time.Second
+	// noConfigPatience is watchdogSeconds until a config says it: its default.
+	noConfigPatience = 60
+)
+
+type (
+	beatDue struct{}
+	ping    struct{ beat uint64 }
+	pong    struct {
+		from string
+		beat uint64
+	}
+	ownersFound struct{ owners []netstate.Owner }
+	searchDue   struct{}
+	findOwners  struct{}
+)
+
+// router is the top of the tree: it spawns, counts and watches. Which networks
+// there are and which number each has, netinst.Registry decides.
+type router struct {
+	d        *deps
+	reg      *netinst.Registry
+	timers   timers
+	ground   *actor.PID
+	want     netstate.State // of the ground, as it was asked for last
+	ledger   netinst.Ledger
+	config   *actor.PID
+	monitor  *actor.PID
+	planner  *actor.PID
+	networks map[uuid.UUID]*actor.PID
+	apps     map[uuid.UUID]*actor.PID
+	respawn  map[string]func() // by actor id: what to start once the old one is gone
+
+	// onlineBridgeManagers are the running bridge managers by what they say (seed
+	// "Bridge manager Creation").
+	onlineBridgeManagers map[uuid.UUID]netinst.NetworkInstanceStatus
+
+	source   *pubsub.Subscription[Source]
+	configs  *pubsub.Subscription[netinst.NetworkInstanceConfig]
+	appConfs *pubsub.Subscription[appnet.AppNetworkConfig]
+	statuses *pubsub.Subscription[netinst.NetworkInstanceStatus]
+	overlaps *pubsub.Subscription[netinst.SubnetOverlap]
+	forwards *pubsub.Subscription[netstate.Forwarding]
+	ports    *pubsub.Subscription[netinst.PortConfig]
+	adapters *pubsub.Subscription[netinst.AppAdapterConfig]
+
+	valid, claimed bool // a valid config was published; the registry was told of it
+
+	numbers  *pubsub.Publisher[int]
+	leases   *pubsub.Publisher[Leases]
+	stood    *pubsub.Publisher[Stood]
+	records  *pubsub.Publisher[appnet.JournalRecord]
+	orphaned *pubsub.Publisher[netinst.AppAdapterStatus]
+	trouble  *pubsub.Publisher[Trouble]
+	storage  *pubsub.Publisher[StorageHealth]
+
+	beat  uint64
+	pongs map[string]uint64
+}
+
+func (r *router) Receive(c actor.Context) {
+	switch msg := c.Message().(type) {
+	case *actor.Started:
+		r.started(c)
+	case *actor.Stopping, *actor.Restarting:
+		r.timers.stop()
+	case *actor.Terminated:
+		r.terminated(msg.Who.Id)
+	case poke:
+		r.drain(c)
+	case applierReady:
+		r.step(c, netinst.HostApplierReady{})
+	case ownersFound:
+		r.step(c, netinst.OwnersFound{Owners: msg.owners})
+	case applyResult:
+		r.groundApplied(c, msg)
+	case storageChanged:
+		r.storageHealth(msg.health)
+	case netinst.RegistryEvent:
+		r.step(c, msg)
+	case networkEnded:
+		r.networkEnded(c, msg.ni)
+	case appEnded:
+		r.appEnded(c, msg.app)
+	case beatDue:
+		r.heartbeat(c)
+	case searchDue:
+		c.Send(r.ground, findOwners{})
+	case pong:
+		r.pongs[msg.from] = msg.beat
+	case lookRequest:
+		c.Forward(r.planner)
+	}
+}
+
+func (r *router) started(c actor.Context) {
+	t := r.d.topics
+	r.networks, r.apps = map[uuid.UUID]*actor.PID{}, map[uuid.UUID]*actor.PID{}
+	r.onlineBridgeManagers = map[uuid.UUID]netinst.NetworkInstanceStatus{}
+	r.trouble, r.storage = t.Trouble.Publisher(ownerRouter), t.Storage.Publisher(ownerRouter)
+	r.respawn, r.pongs = map[string]func(){}, map[string]uint64{}
+	r.numbers, r.orphaned = t.Numbers.Publisher(ownerRouter), t.AdapterStatus.Publisher(ownerRouter)
+	r.leases, r.stood, r.records = t.Leases.Publisher(ownerRouter), t.Stood.Publisher(ownerRouter), t.AppRecords.Publisher(ownerRouter)
+	journal := map[uuid.UUID]int{}
+	for k, n := range t.Numbers.List("") {
+		if id, err := uuid.Parse(k); err == nil {
+			journal[id] = n
+			r.numbers.Take("", k)
+		}
+	}
+	r.reg = netinst.NewRegistry(journal)
+
+	wake := poker(c)
+	r.source = t.Source.Subscribe(pubsub.Selector{}, wake)
+	r.configs = t.NetworkConfig.Subscribe(pubsub.Selector{}, wake)
+	r.appConfs = t.AppConfig.Subscribe(pubsub.Selector{}, wake)
+	r.statuses = t.NetworkStatus.Subscribe(pubsub.Selector{}, wake)
+	r.overlaps = t.SubnetOverlap.Subscribe(pubsub.Selector{}, wake)
+	r.forwards, r.ports = t.Forwarding.Subscribe(pubsub.Selector{}, wake), t.PortConfig.Subscribe(pubsub.Selector{}, wake)
+	r.adapters = t.AdapterConfig.Subscribe(pubsub.Selector{AllScopes: true}, wake)
+
+	spawn(c, r.d.props(func() actor.Actor { return &events{d: r.d} }), "events") // first: it is told of the others
+	if r.d.warning != "" {
+		r.d.log.Warn("start", zap.String("found", r.d.warning))
+		r.d.tell(event(httpapi.EventSecurity, "node", "", r.d.warning))
+	}
+	r.monitor = spawn(c, r.d.vital(func() actor.Actor { return &monitor{d: r.d} }), "monitor")
+	spawn(c, r.d.props(func() actor.Actor { return &recorder{d: r.d} }), "recorder")
+	r.config = spawn(c, r.d.configProps(), "config")
+	r.ground = spawn(c, r.d.props(func() actor.Actor { return &ground{applier{d: r.d, owner: netstate.Owner{Name: netstate.HostOwner}}} }), "ground")
+	spawn(c, r.d.props(func() actor.Actor { return &exec{d: r.d} }), "exec")
+	r.planner = spawn(c, r.d.props(func() actor.Actor { return planner{} }), "planner")
+	r.heartbeat(c)
+}
+
+func spawn(c actor.Context, p *actor.Props, name string) *actor.PID {
+	pid, err := c.SpawnNamed(p, name)
+	if err != nil {
+		panic(fmt.Errorf("spawn %s: %w", name, err))
+	}
+	return pid
+}
+
+// drain takes what the topics have. The source is read first and told last, as
+// in the bridge manager.
+func (r *router) drain(c actor.Context) {
+	sources, overlaps := r.source.Drain(), r.overlaps.Drain()
+	if len(r.forwards.Drain())+len(r.ports.Drain()) > 0 {
+		r.step(c, r.d.forwardingChanged())
+	}
+	for _, ch := range r.configs.Drain() {
+		switch ch.Kind {
+		case pubsub.Created, pubsub.Modified:
+			r.step(c, netinst.NetworkWanted{Config: ch.New})
+		case pubsub.Deleted:
+			r.step(c, netinst.NetworkUnwanted{NI: ch.Old.UUID})
+		}
+	}
+	for _, ch := range overlaps { // of configs that were published before
+		if id, err := uuid.Parse(ch.Key); err == nil {
+			r.step(c, netinst.NetworkWithdrawn{NI: id, Withdrawn: ch.New.Clash != ""})
+		}
+	}
+	for _, ch := range r.appConfs.Drain() {
+		if ch.Kind == pubsub.Created {
+			r.spawnApp(c, ch.New.UUID)
+		}
+	}
+	for _, ch := range r.statuses.Drain() {
+		switch ch.Kind {
+		case pubsub.Created, pubsub.Modified:
+			r.onlineBridgeManagers[ch.New.UUID] = ch.New
+		case pubsub.Deleted:
+			delete(r.onlineBridgeManagers, ch.Old.UUID)
+		}
+	}
+	for _, ch := range r.adapters.Drain() {
+		if ch.Kind == pubsub.Deleted {
+			r.withdraw(ch.Scope, ch.Key)
+		}
+	}
+	for _, ch := range sources {
+		r.valid = r.valid || (ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified) && ch.New.Valid
+	}
+	// Before it is known by what the host forwards, ports that networks need would be closed.
+	if _, told := r.d.topics.Forwarding.Get("", "node"); r.valid && told && !r.claimed {
+		r.claimed = true
+		r.step(c, netinst.ConfigKnown{})
+	}
+}
+
+// groundApplied tells the registry what an apply of the host ground came to, and the
+// others what is wrong with it and when it is tried again.
+func (r *router) groundApplied(c actor.Context, msg applyResult) {
+	want := r.want // the step may ask for another one
+	retry := r.step(c, netinst.HostApplied{Seq: msg.seq.N, Failed: firstFailure(msg)})
+	a := r.ledger.Book(want, netinst.Outcome{Failures: msg.failures, Err: msg.err, Done: msg.done, At: time.Now(), Retry: retry})
+	r.d.tellAccount(netstate.HostOwner, "", a)
+	must(r.trouble.Publish("", netstate.HostOwner, Trouble{a.Failing, a.Retry}))
+}
+
+// step carries out what the registry wants, and says after which time the ground is
+// to be tried again, 0 if it is not.
+func (r *router) step(c actor.Context, e netinst.RegistryEvent) (retry time.Duration) {
+	effs := r.reg.Step(e)
+	r.d.settled.Store(r.reg.Settled())
+	for _, eff := range effs {
+		switch e := eff.(type) {
+		case netinst.RecordNumber:
+			must(r.numbers.Publish("", e.NI.String(), e.Number))
+		case netinst.ForgetNumber:
+			forget(r.leases, r.d.topics.Leases, e.NI.String()) // the number last: it is what a restart finds
+			forget(r.stood, r.d.topics.Stood, e.NI.String())
+			must(r.numbers.Unpublish("", e.NI.String()))
+		case netinst.ApplyHost:
+			r.want = e.Want
+			c.Send(r.ground, applyRequest{seq: netinst.ApplySeq{N: e.Seq}, want: e.Want, full: true})
+		case netinst.TouchNetworks:
+			if e.Full {
+				c.Send(r.monitor, fullLook{e.Networks})
+			} else {
+				c.Send(r.monitor, netstate.HostEvent{Touched: e.Networks})
+			}
+		case netinst.FindOwners:
+			r.timers.after(c, e.After, func() any { return searchDue{} })
+		case netinst.SpawnManager:
+			id := uuid.MustParse(e.Owner.Name)
+			r.spawnNetwork(c, id)
+		case netinst.HostRetry:
+			retry = e.After
+			r.timers.after(c, r.d.wait(e.After, e.Shared), func() any { return netinst.HostRetryDue{Token: e.Token} })
+		case netinst.GroundState:
+			if e.Error != "" {
+				r.d.log.Error("host ground", zap.String("err", e.Error))
+			}
+			r.d.ground.Store(&e.Error)
+		}
+	}
+	return retry
+}
+
+// spawnNetwork starts a bridge manager; while an old one of the name is dying, it
+// starts when that is gone.
+func (r *router) spawnNetwork(c actor.Context, id uuid.UUID) {
+	name := "ni/" + id.String()
+	pid, err := c.SpawnNamed(r.d.props(func() actor.Actor { return r.d.newBridge(id) }), name)
+	if err != nil {
+		r.respawn[pid.Id] = func() { r.spawnNetwork(c, id) }
+		return
+	}
+	r.networks[id] = pid
+}
+
+func (r *router) spawnApp(c actor.Context, id uuid.UUID) {
+	if r.apps[id] != nil {
+		return
+	}
+	pid, err := c.SpawnNamed(r.d.props(func() actor.Actor { return r.d.newApp(id) }), "app/"+id.String())
+	if err != nil {
+		r.respawn[pid.Id] = func() { r.spawnApp(c, id) }
+		return
+	}
+	r.apps[id] = pid
+}
+
+func (r *router) terminated(id string) {
+	if f := r.respawn[id]; f != nil {
+		delete(r.respawn, id)
+		f()
+	}
+}
+
+// networkEnded takes over the status keys that a bridge manager left behind: each
+// goes when its config does.
+func (r *router) networkEnded(c actor.Context, id uuid.UUID) {
+	delete(r.networks, id)
+	takeStatuses(r.d.topics, r.orphaned, id.String())
+	r.step(c, netinst.ManagerEnded{NI: id})
+}
+
+// withdraw drops the status of an adapter whose network has no manager any more.
+func (r *router) withdraw(scope, key string) {
+	id, err := uuid.Parse(scope)
+	if err != nil || r.networks[id] != nil {
+		return
+	}
+	if _, left := r.d.topics.AdapterStatus.Get(scope, key); left {
+		r.orphaned.Take(scope, key)
+		must(r.orphaned.Unpublish(scope, key))
+	}
+}
+
+// forget takes a key that nobody keeps up any more out of a journalled topic.
+func forget[V any](p *pubsub.Publisher[V], t *pubsub.Topic[V], key string) {
+	if _, is := t.Get("", key); is {
+		p.Take("", key)
+		must(p.Unpublish("", key))
+	}
+}
+
+func (r *router) appEnded(c actor.Context, id uuid.UUID) {
+	delete(r.apps, id)
+	records := r.d.topics.AppRecords.List("")
+	for live := range r.apps {
+		delete(records, live.String())
+	}
+	for _, old := range appnet.Forgotten(records) {
+		forget(r.records, r.d.topics.AppRecords, old)
+	}
+	if _, again := r.d.topics.AppConfig.Get("", id.String()); again {
+		r.spawnApp(c, id)
+	}
+}
+
+// heartbeat asks the vital actors for a sign of life and passes it on to systemd.
+func (r *router) heartbeat(c actor.Context) {
+	r.beat++
+	patience := noConfigPatience
+	if p, known := r.d.topics.SysParams.Get("", "node"); known {
+		patience = p.WatchdogSeconds
+	}
+	if patience == 0 || alive(r.beat, r.pongs, uint64(patience)) {
+		r.d.notify("WATCHDOG=1")
+	}
+	c.Send(r.config, ping{r.beat})
+	c.Send(r.monitor, ping{r.beat})
+	r.timers.after(c, beatEvery, func() any { return beatDue{} })
+}
+
+// alive says whether every vital actor has answered one of the last beats.
+func alive(beat uint64, pongs map[string]uint64, patience uint64) bool {
+	for _, name := range []string{"config", "monitor"} {
+		if beat-pongs[name] > patience { // one that never answered answered beat 0
+			return false
+		}
+	}
+	return true
+}
+
+// ground is the applier of the host ground. It also finds out whose networks are
+// on the host, since that blocks too.
+type ground struct{ applier }
+
+func (g *ground) Receive(c actor.Context) {
+	_, start := c.Message().(*actor.Started)
+	if _, again := c.Message().(findOwners); start || again {
+		ctx, cancel := context.WithTimeout(g.d.ctx, observeDeadline)
+		owners, err := g.d.host.Owners(ctx)
+		cancel()
+		if err != nil {
+			panic(fmt.Errorf("find our networks on the host: %w", err)) // again, after the back-off
+		}
+		c.Send(c.Parent(), ownersFound{owners})
+	}
+	g.applier.Receive(c)
+}
+
+func firstFailure(r applyResult) string {
+	if r.err != "" || len(r.failures) == 0 {
+		return r.err
+	}
+	return r.failures[0].Err
+}

@@ -1,0 +1,66 @@
+package node
+
+import (
+	"go.uber.org/zap"
+
+	"edgespan/config/httpapi"
+	"edgespan/netinst"
+	"edgespan/netinst/netstate"
+)
+
+// storageChanged tells the router how the state folder fares.
+type storageChanged struct{ health StorageHealth }
+
+// storageHealth publishes it; what becomes worse or good again is an event.
+func (r *router) storageHealth(now StorageHealth) {
+	was, known := r.d.topics.Storage.Get("", "node")
+	must(r.storage.Publish("", "node", now))
+	if !known {
+		for _, n := range now.Notes {
+			r.d.log.Warn("state folder", zap.String("found", n))
+			r.d.tell(event(httpapi.EventStorage, "node", "", n))
+		}
+	}
+	switch {
+	case now.Fault != "" && was.Fault == "":
+		r.d.log.Error("state folder", zap.String("err", now.Fault))
+		e := event(httpapi.EventStorage, "node", "", NotJournalled+": what changes is kept in memory until the disk takes it")
+		e.Error = now.Fault
+		r.d.tell(e)
+	case now.Fault == "" && was.Fault != "":
+		r.d.log.Info("state folder", zap.String("state", Journalled))
+		r.d.tell(event(httpapi.EventStorage, "node", "", Journalled+" again, all that changed meanwhile included"))
+	}
+}
+
+// surveyed is what an applier found of its network at a start that may lack the journal.
+type surveyed struct {
+	have netstate.State
+	err  error
+}
+
+type surveyRequest struct{}
+
+// survey reads what is there of the owner.
+func (a *applier) survey() surveyed {
+	have, err := a.observe(true)
+	return surveyed{have, err}
+}
+
+// surveyed gives the manager what the host knows of its leases, before any apply.
+func (b *bridge) adopt(s surveyed) error {
+	if s.err != nil {
+		return s.err
+	}
+	b.mgr.Adopt(netinst.FoundLeases(b.owner.Number, s.have), len(s.have) > 0)
+	b.adopted = true
+	return nil
+}
+
+// certain is the Storage of a journal that always lasts.
+type certain struct{}
+
+func (certain) Watch(f func(StorageHealth)) { f(StorageHealth{}) }
+func (certain) Floor() uint64               { return 0 }
+func (certain) Lost(string)                 {}
+func (certain) Incomplete() bool            { return false }

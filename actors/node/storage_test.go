@@ -1,0 +1,221 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"edgespan/config/httpapi"
+	"edgespan/netinst/netstate"
+)
+
+// memStorage is a state folder whose health a test sets.
+type memStorage struct {
+	health     StorageHealth
+	watch      []func(StorageHealth)
+	floor      uint64
+	incomplete bool
+	lost       []string
+}
+
+func (s *memStorage) Watch(f func(StorageHealth)) {
+	s.watch = append(s.watch, f)
+	f(s.health)
+}
+
+func (s *memStorage) Floor() uint64 { return s.floor }
+
+func (s *memStorage) Incomplete() bool { return s.incomplete }
+
+func (s *memStorage) Lost(what string) {
+	s.lost, s.incomplete = append(s.lost, what), true
+	s.floor += 1000
+	s.health.Notes = append(s.health.Notes, what)
+}
+
+func (s *memStorage) set(h StorageHealth) {
+	s.health = h
+	for _, f := range s.watch {
+		f(h)
+	}
+}
+
+// What becomes of the state folder is told by the config's status, the events and the doctor.
+func TestTheStateFolderIsTold(t *testing.T) {
+	s := &memStorage{}
+	onHost(t, func(r *rig) {
+		r.change = func(o *Options) { o.Storage, o.Warning = s, "uid 7 holds the name" }
+		r.start()
+		r.apply(doc(1, 0))
+		r.ready(time.Second, "ni/"+niID(1))
+		tells := func(want string, events int, problems string) {
+			t.Helper()
+			var st sourceStatus
+			text, err := json.Marshal(r.list("config")[0].Status)
+			if err != nil || json.Unmarshal(text, &st) != nil || st.Journal != want || (st.JournalSince != nil) != (want == NotJournalled) {
+				t.Errorf("the status is %s, want %s", text, want)
+			}
+			n := 0
+			_ = r.node.Events(context.Background(), httpapi.EventQuery{}, func(e httpapi.Event) error {
+				if e.Kind == httpapi.EventStorage {
+					n++
+				}
+				return nil
+			})
+			found, err := r.node.Doctor(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			for _, f := range found {
+				if f.Level == httpapi.Problem && (f.Check == "state" || f.Check == "lock") {
+					got += f.Check + " "
+				}
+			}
+			if n != events || got != problems {
+				t.Errorf("%d events and problems %q, want %d and %q", n, got, events, problems)
+			}
+		}
+		tells(Journalled, 0, "lock ")
+		s.set(StorageHealth{Fault: "disk full", Since: time.Now(), Unsaved: 1})
+		s.set(StorageHealth{Fault: "disk full", Since: time.Now(), Unsaved: 2})
+		r.settle(0)
+		tells(NotJournalled, 1, "state lock ")
+		s.set(StorageHealth{})
+		r.settle(0)
+		tells(Journalled, 2, "lock ")
+	})
+}
+
+// A journal of which values can't be decoded keeps no node from starting: they stay aside, no
+// version of theirs is given out again, and what stands on the host is not made anew.
+func TestAJournalThatCanNotBeDecodedIsLostAndNoMore(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.host.SetNetns("ns2", true)
+		r.apply(doc(1, 2))
+		r.ready(time.Second, "ni/"+niID(1))
+		without := strings.Split(doc(1, 2), "\n") // the first: the other keeps what nobody would give it anew
+		r.apply(strings.Join(slices.DeleteFunc(without, func(line string) bool { return strings.Contains(line, appID(1)) }), "\n"))
+		r.settle(time.Second)
+		record, _ := r.node.Topics().AppRecords.Get("", appID(2))
+		leases := r.node.Topics().Leases.List("")
+		r.stop()
+		for topic, keys := range r.journal.data {
+			if strings.HasPrefix(topic, "app-record") || strings.HasPrefix(topic, "network-instance") || topic == "node-record" {
+				for key := range keys {
+					keys[key] = []byte(`{"of": ["a newer release"`)
+				}
+			}
+		}
+		if _, err := NewTopics(r.journal, nil); err == nil {
+			t.Error("without a Storage it is no error")
+		}
+		s := &memStorage{}
+		r.change = func(o *Options) { o.Storage = s }
+		r.host.Done() // what is told once
+		r.start()
+		r.settle(2 * time.Second)
+		r.ready(time.Second, "ni/"+niID(1))
+		if got := r.host.Done(); len(got) > 0 {
+			t.Errorf("the host was changed: %q", got)
+		}
+		if len(s.lost) == 0 || len(r.journal.keys("app-record.unreadable")) != 2 {
+			t.Errorf("lost is %q, aside %q", s.lost, r.journal.keys("app-record.unreadable"))
+		}
+		if now, _ := r.node.Topics().AppRecords.Get("", appID(2)); now.TargetVersion <= s.floor-1000 || now.TargetVersion == record.TargetVersion {
+			t.Errorf("version %d after %d, the floor is %d", now.TargetVersion, record.TargetVersion, s.floor)
+		}
+		for id, was := range leases {
+			now, _ := r.node.Topics().Leases.Get("", id)
+			for k, l := range was {
+				if l.Gone == 0 && now[k] != l {
+					t.Errorf("the lease of %s is %v, was %v", k, now[k], l)
+				}
+			}
+		}
+	})
+}
+
+// What stands in a slot of the config that can't be read is kept before anything takes its place.
+func TestAConfigThatCanNotBeReadIsSetAside(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.apply(doc(1, 0))
+		r.ready(time.Second, "ni/"+niID(1))
+		r.stop()
+		r.files.slots["confirmed"] = []byte("garbage")
+		r.start()
+		r.apply(doc(1, 0))
+		r.settle(time.Second)
+		if want := []string{"confirmed: garbage"}; !slices.Equal(r.files.aside, want) {
+			t.Errorf("set aside is %q, want %q", r.files.aside, want)
+		}
+	})
+}
+
+// A disk that takes nothing keeps no node from what an earlier version kept as last good config;
+// that stays until it is written as the confirmed one.
+func TestTheLastGoodConfigOfAnEarlierVersionRunsOnADiskThatTakesNothing(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.stop()
+		r.files.lose()
+		r.files.good = []byte(doc(1, 0))
+		r.files.fail(errors.New("no space left on device"))
+		r.start()
+		r.ready(time.Second, "ni/"+niID(1))
+		if r.files.good == nil {
+			t.Error("it was removed")
+		}
+		r.stop()
+		r.files.fail(nil)
+		r.start()
+		r.ready(time.Second, "ni/"+niID(1))
+		if r.files.good != nil || r.files.stored(t) != canonical(t, doc(1, 0)) {
+			t.Errorf("kept is %s", r.files.stored(t))
+		}
+	})
+}
+
+// blindHost is a host that can't be looked at for some time.
+type blindHost struct {
+	Host
+	left atomic.Int32 // looks at networks that fail
+}
+
+func (u *blindHost) Observe(ctx context.Context, o netstate.Owner, full bool) (netstate.State, error) {
+	if o.Number > 0 && u.left.Add(-1) >= 0 {
+		return nil, errors.New("not now")
+	}
+	return u.Host.Observe(ctx, o, full)
+}
+
+// What the host knows of a network whose journal is lost is asked for until it is told, and
+// before anything is applied.
+func TestASurveyThatFailsIsTriedAgain(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1")
+		r.apply(doc(1, 1))
+		r.ready(time.Second, "app/"+appID(1))
+		r.stop()
+		for key := range r.journal.data["network-instance-leases"] {
+			delete(r.journal.data["network-instance-leases"], key)
+		}
+		r.host.Done()
+		u := &blindHost{Host: r.host}
+		u.left.Store(3)
+		r.change = func(o *Options) { o.Storage, o.Host = &memStorage{incomplete: true}, u }
+		r.start()
+		r.settle(2 * time.Second)
+		if u.left.Load() < 0 {
+			t.Error("it was looked at more often than once a second")
+		}
+		r.ready(10*time.Second, "ni/"+niID(1), "app/"+appID(1))
+		if got := r.host.Done(); len(got) > 0 {
+			t.Errorf("the host was changed: %q", got)
+		}
+	})
+}

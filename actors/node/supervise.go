@@ -1,0 +1,113 @@
+package node
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"edgespan/actors/supervise"
+	"edgespan/config/httpapi"
+)
+
+// census counts the actors. It is written by middleware and read by the API.
+type census struct {
+	mu     sync.Mutex
+	actors map[string]*ActorState
+}
+
+func (s *census) with(id string, f func(*ActorState)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.actors[id]
+	if a == nil {
+		a = &ActorState{ID: id, State: "running"}
+		s.actors[id] = a
+	}
+	f(a)
+}
+
+// List is all of them.
+func (s *census) List() []ActorState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]ActorState, 0, len(s.actors))
+	for _, a := range s.actors {
+		out = append(out, *a)
+	}
+	return out
+}
+
+// Down tells of an actor that waits for its restart.
+func (s *census) Down(id string) (ActorState, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.actors[id]; a != nil && a.State == "restarting" {
+		return *a, true
+	}
+	return ActorState{}, false
+}
+
+// backoff is our own supervision: a crashed child starts again after a delay that
+// doubles, for ever, and nothing is escalated (the stock strategies stop a child
+// for good at the 11th panic, or are linear: reference/dependencies §3).
+type backoff struct {
+	log    *zap.Logger
+	census *census
+	tell   func(httpapi.Event)
+}
+
+// HandleFailure restarts the child after its back-off.
+func (b *backoff) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, rs *actor.RestartStatistics, reason, _ any) {
+	rs.Reset() // never pruned by the library
+	var wait time.Duration
+	b.census.with(child.Id, func(a *ActorState) {
+		if time.Since(a.LastAt) > supervise.Stable {
+			a.Crashes = 0
+		}
+		a.Crashes++
+		wait = supervise.Wait(a.Crashes)
+		a.State, a.Last, a.LastAt, a.Next = "restarting", fmt.Sprint(reason), time.Now(), wait.String()
+	})
+	b.log.Error("actor crashed", zap.String("actor", child.Id), zap.Any("err", reason), zap.Duration("restart_in", wait))
+	e := event(httpapi.EventCrash, "actor/"+child.Id, "", fmt.Sprintf("crashed, restarts in %v", wait))
+	e.Error = fmt.Sprint(reason)
+	b.tell(e)
+	time.AfterFunc(wait, func() { sup.RestartChildren(child) })
+}
+
+// props makes the Props of one actor: a fresh one for each spawn, with the
+// middleware that every actor has.
+func (d *deps) props(make func() actor.Actor) *actor.Props {
+	return actor.PropsFromProducer(make,
+		actor.WithSupervisor(d.strategy),
+		actor.WithReceiverMiddleware(supervise.Lifecycle(d.log), d.count))
+}
+
+// vital is props for an actor without which the node can't go on: its crash ends
+// the process, systemd restarts it, and the data plane never notices.
+func (d *deps) vital(make func() actor.Actor, more ...actor.ReceiverMiddleware) *actor.Props {
+	return actor.PropsFromProducer(make,
+		actor.WithSupervisor(d.strategy),
+		actor.WithReceiverMiddleware(append([]actor.ReceiverMiddleware{supervise.Lifecycle(d.log), d.count, supervise.Vital(d.fail)}, more...)...))
+}
+
+// count keeps the census.
+func (d *deps) count(next actor.ReceiverFunc) actor.ReceiverFunc {
+	return func(c actor.ReceiverContext, e *actor.MessageEnvelope) {
+		id := c.Self().Id
+		switch e.Message.(type) {
+		case *actor.Started:
+			d.census.with(id, func(a *ActorState) { a.State, a.Next = "running", "" })
+		case *actor.Stopped:
+			d.census.mu.Lock()
+			delete(d.census.actors, id)
+			d.census.mu.Unlock()
+		default:
+			d.census.with(id, func(a *ActorState) { a.Messages++ })
+		}
+		next(c, e)
+	}
+}

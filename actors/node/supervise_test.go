@@ -1,0 +1,138 @@
+package node
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"edgespan/actors/supervise"
+	"edgespan/config/httpapi"
+)
+
+// crasher panics on "crash", and in Stopping when asked.
+type crasher struct {
+	mu       *sync.Mutex
+	started  *[]time.Time
+	stopping bool
+}
+
+func (k *crasher) Receive(c actor.Context) {
+	switch msg := c.Message().(type) {
+	case *actor.Started:
+		k.mu.Lock()
+		*k.started = append(*k.started, time.Now())
+		k.mu.Unlock()
+	case *actor.Stopping:
+		if k.stopping {
+			panic("in Stopping")
+		}
+	case string:
+		panic(msg)
+	}
+}
+
+// parent is a bare supervisor with our strategy.
+type parent struct {
+	d     *deps
+	child func() actor.Actor
+	pid   *actor.PID
+}
+
+func (p *parent) Receive(c actor.Context) {
+	switch msg := c.Message().(type) {
+	case *actor.Started:
+		p.pid = c.Spawn(p.d.props(p.child))
+	case string:
+		c.Send(p.pid, msg)
+	}
+}
+
+func supervised(t *testing.T, stopping bool, f func(sys *actor.ActorSystem, top *actor.PID, started func() []time.Time)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := &census{actors: map[string]*ActorState{}}
+		d := &deps{log: zap.NewNop(), census: c, strategy: &backoff{log: zap.NewNop(), census: c, tell: func(httpapi.Event) {}}}
+		var mu sync.Mutex
+		var at []time.Time
+		sys := actor.NewActorSystem()
+		top := sys.Root.Spawn(d.props(func() actor.Actor {
+			return &parent{d: d, child: func() actor.Actor { return &crasher{&mu, &at, stopping} }}
+		}))
+		synctest.Wait()
+		f(sys, top, func() []time.Time {
+			mu.Lock()
+			defer mu.Unlock()
+			return append([]time.Time(nil), at...)
+		})
+		if err := sys.Root.StopFuture(top).Wait(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+		sys.Shutdown()
+		synctest.Wait()
+	})
+}
+
+func TestACrashedActorComesBackForEverWithAGrowingDelay(t *testing.T) {
+	supervised(t, false, func(sys *actor.ActorSystem, top *actor.PID, started func() []time.Time) {
+		for i := range 25 { // the stock strategy gives up at the 11th
+			before := time.Now()
+			sys.Root.Send(top, "crash")
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			at := started()
+			if len(at) != i+2 {
+				t.Fatalf("after crash %d it was started %d times", i+1, len(at))
+			}
+			wait := at[i+1].Sub(before)
+			least := min(supervise.Min<<min(i, 10), supervise.Max)
+			if wait < least || wait > least+least/5+time.Millisecond {
+				t.Errorf("after crash %d it waited %v, want %v and a fifth of jitter at most", i+1, wait, least)
+			}
+		}
+		time.Sleep(10 * time.Minute) // quiet: the count starts anew
+		before := time.Now()
+		sys.Root.Send(top, "crash")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		at := started()
+		if wait := at[len(at)-1].Sub(before); wait > 2*supervise.Min {
+			t.Errorf("after a quiet time it waited %v", wait)
+		}
+	})
+}
+
+func TestAPanicInStoppingHangsNobody(t *testing.T) {
+	supervised(t, true, func(*actor.ActorSystem, *actor.PID, func() []time.Time) {}) // the stop is the test
+}
+
+func TestAVitalActorThatPanicsEndsTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var why error
+		c := &census{actors: map[string]*ActorState{}}
+		d := &deps{log: zap.NewNop(), census: c, strategy: &backoff{log: zap.NewNop(), census: c, tell: func(httpapi.Event) {}}, fail: func(err error) { why = err }}
+		var mu sync.Mutex
+		var at []time.Time
+		sys := actor.NewActorSystem()
+		pid := sys.Root.Spawn(d.vital(func() actor.Actor { return &crasher{&mu, &at, false} }))
+		synctest.Wait()
+		if why != nil {
+			t.Fatalf("it ended before it panicked: %v", why)
+		}
+		sys.Root.Send(pid, "disk full")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if why == nil || !strings.Contains(why.Error(), "disk full") {
+			t.Errorf("the node was told %v", why)
+		}
+		if err := sys.Root.StopFuture(pid).Wait(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+		sys.Shutdown()
+		synctest.Wait()
+	})
+}

@@ -1,0 +1,185 @@
+package node
+
+import (
+	"encoding/json"
+	"time"
+
+	"edgespan/appnet"
+	"edgespan/config/httpapi"
+	"edgespan/config/nodeconf"
+	"edgespan/config/stateloop/peer"
+	"edgespan/config/stateloop/peer/task"
+	"edgespan/netinst"
+	"edgespan/netinst/netstate"
+	"edgespan/pubsub"
+)
+
+// Source says where the running config came from.
+type Source struct {
+	Source     string // file, apply, controller, rollback or base; "" before the first was published
+	Generation uint64 // the journal number of its record; 0 for a base
+	MD5        string // of its canonical form
+	FileDigest string // SHA-256 of the config file that was applied last, "" for none
+	Error      string // why the file, or an apply that was not answered in time, is not what runs
+	Keep       bool   // nothing may be removed from the host by it
+	Valid      bool   // a config that came from a file, an apply or a push was published; orphans may go
+}
+
+// NodeRecord is what the config actor journals beside its configs.
+type NodeRecord struct {
+	Source     string                   `json:"source"`
+	Generation uint64                   `json:"generation"`
+	FileDigest string                   `json:"fileDigest"`
+	MD5        string                   `json:"md5"`
+	DocDigest  string                   `json:"docDigest,omitempty"` // of the last good config of earlier versions
+	Networks   map[string]ObjectVersion `json:"networks"`            // by uuid
+	Ports      map[string]ObjectVersion `json:"ports"`               // by label
+	Tasks      map[string]ObjectVersion `json:"tasks,omitempty"`     // executors and checks, by parameter
+}
+
+// ObjectVersion is the generation in which an object's content last changed.
+type ObjectVersion struct {
+	Generation uint64 `json:"generation"`
+	Digest     string `json:"digest"`
+}
+
+// Parameter is one declared parameter of the node and what became of it.
+type Parameter struct {
+	ID         string    `json:"id"` // "ni/<uuid>", "adapter/<app>/<index>", and those of config/stateloop/peer
+	Kind       string    `json:"kind"`
+	Target     string    `json:"target"`
+	State      string    `json:"state"`
+	Generation uint64    `json:"generation"`
+	Error      string    `json:"error"`
+	Since      time.Time `json:"since"`              // when it came to its state
+	Attempts   int       `json:"attempts,omitempty"` // that failed, one after the other
+	NextTry    time.Time `json:"nextTry,omitzero"`
+}
+
+// TaskConfig is the wish for one executor or check, by the id of its parameter.
+type TaskConfig struct {
+	Kind       string
+	Executor   peer.ExecutorValue
+	Check      peer.CheckValue
+	Generation uint64 // the generation in which it last changed
+}
+
+// HostChange counts what happened to the objects of one network, or to the link of one of
+// its adapters. A reader that missed values in between still sees which count has risen.
+type HostChange struct {
+	Touched uint64    // changes
+	At      time.Time // of the last of them
+	Asked   uint64    // looks that somebody asked for
+	Lost    uint64    // changes that nothing is known of, since events were lost
+	Ended   uint64    // processes that ended by themselves
+	// Underlay counts changes of the host's addresses and routes, for networks with tunnels.
+	Underlay uint64
+}
+
+// Trouble is what of one owner is not as wanted: of a network, or of the host ground.
+type Trouble struct {
+	Failing []netinst.FailedOp
+	Retry   time.Time // when it is tried again
+}
+
+// Leases are the journalled addresses, MACs and numbers of one network.
+type Leases = map[netinst.AdapterKey]netinst.Lease
+
+// Stood says for which wish all of a network was made whose drift is only observed. After
+// another boot of the machine nothing of it is left to look at.
+type Stood struct {
+	Machine string `json:"machine"` // boot id
+	Mark    string `json:"mark"`    // "" for none
+}
+
+// Owners of topic keys that are not named after one object.
+const (
+	ownerConfig  = "config"
+	ownerMonitor = "monitor"
+	ownerRouter  = "router"
+	ownerEvents  = "events"
+	ownerExec    = "exec"
+)
+
+// The keys of host-changed that name no adapter's link. Every bridge manager learns under
+// NamespacesKey, in the scope "", that a network namespace came or went; the other scopes
+// are numbers of networks.
+const (
+	NamespacesKey = "namespaces"
+	NetworkKey    = "network"
+)
+
+// Topics is who says what to whom. The table in docs/protocol.md is
+// written from this file.
+type Topics struct {
+	NetworkConfig *pubsub.Topic[netinst.NetworkInstanceConfig] // key NI uuid; owner config
+	AppConfig     *pubsub.Topic[appnet.AppNetworkConfig]       // key app uuid; owner config
+	PortConfig    *pubsub.Topic[netinst.PortConfig]            // key label; owner config
+	SysParams     *pubsub.Topic[nodeconf.SysParams]            // key "node"; owner config
+	Source        *pubsub.Topic[Source]                        // key "node"; owner config
+	AdapterConfig *pubsub.Topic[netinst.AppAdapterConfig]      // scope NI uuid, key app#index; owner the app network
+	AdapterStatus *pubsub.Topic[netinst.AppAdapterStatus]      // scope NI uuid, key app#index; owner the bridge manager
+	NetworkStatus *pubsub.Topic[netinst.NetworkInstanceStatus] // key NI uuid; owner the bridge manager
+	AppStatus     *pubsub.Topic[appnet.AppNetworkStatus]       // key app uuid; owner the app network
+	AppTakenUp    *pubsub.Topic[uint64]                        // scope NI uuid, key app uuid; owner the app network; the boot in which its first configs were published
+	NetworkApps   *pubsub.Topic[[]string]                      // key NI uuid; owner config; the uuids of the apps that have an adapter there
+	PortStatus    *pubsub.Topic[netinst.PortStatus]            // key label; owner monitor
+	SubnetOverlap *pubsub.Topic[netinst.SubnetOverlap]         // key NI uuid; owner monitor; says which subnet it compared
+	Forwarding    *pubsub.Topic[netstate.Forwarding]           // key "node"; owner monitor
+	HostChanged   *pubsub.Topic[HostChange]                    // scope NI number, key NetworkKey or a link; NamespacesKey; owner monitor
+	TaskConfig    *pubsub.Topic[TaskConfig]                    // key parameter id; owner config
+	TaskStatus    *pubsub.Topic[task.Status]                   // key parameter id; owner exec
+	TasksSwept    *pubsub.Topic[uint64]                        // key "node"; owner exec; the config up to which removals were done or tried
+	Reported      *pubsub.Topic[Parameter]                     // key parameter id; owner config
+	Trouble       *pubsub.Topic[Trouble]                       // key NI uuid, owner the bridge manager; key "host", owner router
+	Events        *pubsub.Topic[httpapi.Event]                 // key a number that sorts; owner events
+	Storage       *pubsub.Topic[StorageHealth]                 // key "node"; owner router
+
+	// Journalled: what must last.
+	Numbers    *pubsub.Topic[int]                  // key NI uuid; owner router
+	Leases     *pubsub.Topic[Leases]               // key NI uuid; owner the bridge manager
+	Stood      *pubsub.Topic[Stood]                // key NI uuid; owner the bridge manager
+	AppRecords *pubsub.Topic[appnet.JournalRecord] // key app uuid; owner the app network
+	NodeRecord *pubsub.Topic[NodeRecord]           // key "node"; owner config
+}
+
+// NewTopics makes the node's topics and loads what the journal kept. s may be nil: then a
+// value that can't be decoded is an error.
+func NewTopics(j pubsub.Journal, s Storage) (*Topics, error) {
+	t := &Topics{
+		NetworkConfig: pubsub.NewTopic[netinst.NetworkInstanceConfig]("network-instance-config"),
+		AppConfig:     pubsub.NewTopic[appnet.AppNetworkConfig]("app-network-config"),
+		PortConfig:    pubsub.NewTopic[netinst.PortConfig]("port-config"),
+		SysParams:     pubsub.NewTopic[nodeconf.SysParams]("sys-params"),
+		Source:        pubsub.NewTopic[Source]("config-source"),
+		AdapterConfig: pubsub.NewTopic("app-adapter-config", pubsub.WithStems[netinst.AppAdapterConfig]()),
+		AdapterStatus: pubsub.NewTopic("app-adapter-status", pubsub.WithStems[netinst.AppAdapterStatus]()),
+		NetworkStatus: pubsub.NewTopic[netinst.NetworkInstanceStatus]("network-instance-status"),
+		AppStatus:     pubsub.NewTopic[appnet.AppNetworkStatus]("app-network-status"),
+		NetworkApps:   pubsub.NewTopic[[]string]("network-apps"),
+		AppTakenUp:    pubsub.NewTopic[uint64]("app-taken-up"),
+		PortStatus:    pubsub.NewTopic[netinst.PortStatus]("port-status"),
+		SubnetOverlap: pubsub.NewTopic[netinst.SubnetOverlap]("subnet-overlap"),
+		Forwarding:    pubsub.NewTopic[netstate.Forwarding]("forwarding"),
+		HostChanged:   pubsub.NewTopic[HostChange]("host-changed"),
+		Trouble:       pubsub.NewTopic[Trouble]("trouble"),
+		Events:        pubsub.NewTopic[httpapi.Event]("event"),
+		Storage:       pubsub.NewTopic[StorageHealth]("storage"),
+		TaskConfig:    pubsub.NewTopic[TaskConfig]("task-config"),
+		TaskStatus:    pubsub.NewTopic[task.Status]("task-status"),
+		TasksSwept:    pubsub.NewTopic[uint64]("tasks-swept"),
+		Reported:      pubsub.NewTopic[Parameter]("reported-state"),
+		Numbers:       journalled[int]("network-instance-number", j),
+		Leases:        journalled[Leases]("network-instance-leases", j),
+		Stood:         journalled[Stood]("network-instance-stood", j),
+		AppRecords:    journalled[appnet.JournalRecord]("app-record", j),
+		NodeRecord:    journalled[NodeRecord]("node-record", j),
+	}
+	return t, t.restore(s)
+}
+
+func journalled[V any](name string, j pubsub.Journal) *pubsub.Topic[V] {
+	return pubsub.NewTopic(name, pubsub.WithJournal(j,
+		func(v V) ([]byte, error) { return json.Marshal(v) },
+		func(b []byte) (v V, err error) { err = json.Unmarshal(b, &v); return v, err }))
+}

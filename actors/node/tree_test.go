@@ -1,0 +1,58 @@
+package node
+
+import (
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// branch is an actor of the tree that doc.go draws.
+var branch = regexp.MustCompile(`(?m)^//\t( *)/(\S+)`)
+
+// drawn are the paths of the tree in doc.go; <uuid> and <id> stand for any name.
+func drawn(t *testing.T) []string {
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, above []string
+	for _, m := range branch.FindAllStringSubmatch(string(text), -1) {
+		above = append(above[:len(m[1])/2], m[2])
+		out = append(out, strings.Join(above, "/"))
+	}
+	return out
+}
+
+// shape is a path without the names of networks, apps and parameters.
+func shape(id string) string {
+	parts := strings.Split(id, "/")
+	for i := 1; i < len(parts); i++ {
+		switch parts[i-1] {
+		case "ni", "app":
+			parts[i] = "<uuid>"
+		case "exec":
+			return strings.Join(append(parts[:i:i], "<id>"), "/")
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// The tree that doc.go draws is the one that runs.
+func TestTheTreeIsAsItIsDrawn(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1")
+		r.pushBoth(1, doc(1, 1), encoded(t, runs("job", "/bin/job")))
+		r.ready(time.Minute, "ni/"+niID(1), "app/"+appID(1))
+		runs := map[string]bool{}
+		for _, a := range r.node.d.census.List() {
+			runs[shape(a.ID)] = true
+		}
+		if got, want := slices.Sorted(maps.Keys(runs)), slices.Sorted(slices.Values(drawn(t))); !slices.Equal(got, want) {
+			t.Errorf("run\n%s\ndrawn\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	})
+}

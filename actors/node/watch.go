@@ -1,0 +1,163 @@
+package node
+
+import (
+	"context"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"edgespan/config/httpapi"
+	"edgespan/pubsub"
+)
+
+// watchPace is how long a watcher gathers changes before it looks: a burst is one look.
+const watchPace = 20 * time.Millisecond
+
+// Watch gives what there is and then every change of it. Topics only say that there is
+// something to see; what is told is what List shows, compared with what was told
+// before, so that both never differ.
+func (n *reader) Watch(ctx context.Context, kinds []string, emit func(httpapi.Seen) error) error {
+	wake := make(chan struct{}, 1)
+	defer n.wakeOn(func() {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	})()
+	told := map[string]httpapi.Resource{}
+	for first := true; ; first = false {
+		if err := n.tellChanges(ctx, kinds, told, emit); err != nil {
+			return err
+		}
+		if first {
+			if err := emit(httpapi.Seen{Time: time.Now(), Change: httpapi.Synchronized}); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-n.done:
+			return nil
+		case <-wake:
+			time.Sleep(watchPace)
+		}
+	}
+}
+
+// wakeOn calls f when something that List shows may have changed, until the function
+// that it gives back is called.
+func (n *reader) wakeOn(f func()) (stop func()) {
+	t := n.topics
+	stops := []func(){
+		signal(t.NetworkConfig, f), signal(t.NetworkStatus, f), signal(t.AppConfig, f), signal(t.AppStatus, f),
+		signal(t.PortConfig, f), signal(t.PortStatus, f), signal(t.Reported, f), signal(t.Events, f),
+	}
+	return func() {
+		for _, s := range stops {
+			s()
+		}
+	}
+}
+
+// signal calls f at each change of a topic. It drains at once, so that the next change
+// wakes it again.
+func signal[V any](t *pubsub.Topic[V], f func()) (stop func()) {
+	var sub *pubsub.Subscription[V]
+	ready := make(chan struct{})
+	sub = t.Subscribe(pubsub.Selector{}, func() {
+		select {
+		case <-ready:
+			sub.Drain()
+		default: // the replay, within Subscribe
+		}
+		f()
+	})
+	close(ready)
+	sub.Drain()
+	return sub.Close
+}
+
+func (n *reader) tellChanges(ctx context.Context, kinds []string, told map[string]httpapi.Resource, emit func(httpapi.Seen) error) error {
+	now := time.Now()
+	there := map[string]bool{}
+	for _, kind := range kinds {
+		items, err := n.List(ctx, kind)
+		if err != nil {
+			return err
+		}
+		for _, it := range items {
+			key := kind + "/" + it.ID
+			there[key] = true
+			old, known := told[key]
+			if known && reflect.DeepEqual(old, it) {
+				continue
+			}
+			told[key] = it
+			change := httpapi.Modified
+			if !known {
+				change = httpapi.Added
+			}
+			if err := emit(httpapi.Seen{Time: now, Change: change, Object: &it}); err != nil {
+				return err
+			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(told)) {
+		if it := told[key]; !there[key] {
+			delete(told, key)
+			if err := emit(httpapi.Seen{Time: now, Change: httpapi.Deleted, Object: &it}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Events gives what happened, oldest first, and with Follow what will.
+func (n *reader) Events(ctx context.Context, q httpapi.EventQuery, emit func(httpapi.Event) error) error {
+	wake := make(chan struct{}, 1)
+	sub := n.topics.Events.Subscribe(pubsub.Selector{}, func() {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	})
+	defer sub.Close()
+	kept := true // the first drain is what is kept
+	for {
+		var news []httpapi.Event
+		for _, ch := range sub.Drain() {
+			if ch.Kind == pubsub.Created && concerns(ch.New, q.Of) {
+				news = append(news, ch.New)
+			}
+		}
+		if kept && q.Last > 0 {
+			news = news[max(0, len(news)-q.Last):]
+		}
+		kept = false
+		for _, e := range news {
+			if err := emit(e); err != nil {
+				return err
+			}
+		}
+		if !q.Follow {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-n.done:
+			return nil
+		case <-wake:
+		}
+	}
+}
+
+// concerns says whether an event is about an object, or about an adapter of it.
+func concerns(e httpapi.Event, of string) bool {
+	kind, id, _ := strings.Cut(strings.ToLower(of), "/")
+	return of == "" || e.Object == of || e.Object == kind+"/"+id || kind == "app" && strings.HasPrefix(e.Object, "adapter/"+id+"/")
+}
