@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/actors/node/api"
 	"edgespan/config/httpapi"
 	"edgespan/netinst"
 )
@@ -55,7 +56,7 @@ func opFields(f netinst.FailedOp) []zap.Field {
 // aboutOp is the adapter that an op was about, or else the network.
 func aboutOp(object string, f netinst.FailedOp) string {
 	if key, err := netinst.ParseAdapterKey(f.Adapter); err == nil {
-		return "adapter/" + adapterID(key.AppUUID.String(), key.UnderlayIndex)
+		return "adapter/" + api.AdapterID(key.AppUUID.String(), key.UnderlayIndex)
 	}
 	return object
 }

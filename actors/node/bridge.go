@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
+	"edgespan/actors/node/api"
 	"edgespan/config/httpapi"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
@@ -38,21 +39,21 @@ type bridge struct {
 	lies   *netinst.SubnetOverlap        // what the host has in the subnet, as the manager knows it; nil before
 	capped int                           // how many flows the machine tracks, as the manager knows it
 
-	source   *pubsub.Subscription[Source]
+	source   *pubsub.Subscription[api.Source]
 	config   *pubsub.Subscription[netinst.NetworkInstanceConfig]
 	adapters *pubsub.Subscription[netinst.AppAdapterConfig]
 	ports    *pubsub.Subscription[netinst.PortStatus]
 	overlap  *pubsub.Subscription[netinst.SubnetOverlap]
-	host     *pubsub.Subscription[HostChange] // of the network's number
-	world    *pubsub.Subscription[HostChange] // of every network
+	host     *pubsub.Subscription[api.HostChange] // of the network's number
+	world    *pubsub.Subscription[api.HostChange] // of every network
 	takenUp  *pubsub.Subscription[uint64]
 	apps     *pubsub.Subscription[[]string]
 
 	networkPub *pubsub.Publisher[netinst.NetworkInstanceStatus]
 	adapterPub *pubsub.Publisher[netinst.AppAdapterStatus]
-	leasePub   *pubsub.Publisher[Leases]
-	stoodPub   *pubsub.Publisher[Stood]
-	troublePub *pubsub.Publisher[Trouble]
+	leasePub   *pubsub.Publisher[api.Leases]
+	stoodPub   *pubsub.Publisher[api.Stood]
+	troublePub *pubsub.Publisher[api.Trouble]
 
 	applier *actor.PID
 	mtu     int // of the bridge when that began
@@ -221,7 +222,7 @@ func (b *bridge) drain(c actor.Context) {
 
 // drainHost tells what happened on the host. What happened before we came is observed anyway.
 func (b *bridge) drainHost(c actor.Context) {
-	for _, sub := range []*pubsub.Subscription[HostChange]{b.host, b.world} {
+	for _, sub := range []*pubsub.Subscription[api.HostChange]{b.host, b.world} {
 		for _, ch := range sub.Drain() {
 			switch ch.Kind {
 			case pubsub.Synchronized:
@@ -235,11 +236,11 @@ func (b *bridge) drainHost(c actor.Context) {
 	}
 }
 
-func (b *bridge) hostChanged(c actor.Context, ch pubsub.Change[HostChange]) {
+func (b *bridge) hostChanged(c actor.Context, ch pubsub.Change[api.HostChange]) {
 	now := time.Now()
 	if ch.New.Touched != ch.Old.Touched {
-		e := netinst.HostTouched{Namespaces: ch.Key == NamespacesKey, At: ch.New.At}
-		if ch.Key != NetworkKey && !e.Namespaces {
+		e := netinst.HostTouched{Namespaces: ch.Key == api.NamespacesKey, At: ch.New.At}
+		if ch.Key != api.NetworkKey && !e.Namespaces {
 			e.What = ch.Key
 		}
 		b.step(c, e)
@@ -340,7 +341,7 @@ func (b *bridge) do(c actor.Context, eff netinst.Effect) {
 	case netinst.Remember:
 		err = b.leasePub.Publish("", b.key, e.Leases)
 	case netinst.Stood:
-		err = b.stoodPub.Publish("", b.key, Stood{b.d.machine, e.Mark})
+		err = b.stoodPub.Publish("", b.key, api.Stood{Machine: b.d.machine, Mark: e.Mark})
 	case netinst.Apply:
 		c.Send(b.applier, applyRequest{e.Seq, e.Want, e.Full, e.Look, e.Forget})
 	case netinst.Listen:
@@ -349,7 +350,7 @@ func (b *bridge) do(c actor.Context, eff netinst.Effect) {
 		}
 	case netinst.Booked:
 		b.d.tellAccount("ni/"+b.key, b.name, e.Account)
-		err = b.troublePub.Publish("", b.key, Trouble{e.Account.Failing, e.Account.Retry})
+		err = b.troublePub.Publish("", b.key, api.Trouble{Failing: e.Account.Failing, Retry: e.Account.Retry})
 	case netinst.Timer:
 		b.timers.after(c, b.d.wait(e.After, e.Shared), func() any { return netinst.TimerDue{Token: e.Token, At: time.Now()} })
 	case netinst.Done:

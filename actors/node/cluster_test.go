@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edgespan/actors/node/api"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
@@ -45,7 +46,7 @@ func TestATunnelComesAndGoesWithItsUnderlay(t *testing.T) {
 		c.UUID, c.Type, c.Port, c.IPv4, c.MTU = uuid.MustParse(niID(9)), netinst.Switch, "", netinst.IPv4Config{}, 1450
 		c.Members = []netinst.IfName{"can0"}
 		c.Tunnels = []netinst.Tunnel{{Name: "beta", VNI: 256, Local: netip.MustParseAddr("fd00::1"), Remote: netip.MustParseAddr("fd00:7::2"), Port: 4789, MTU: 1450}}
-		if err := topics.NetworkConfig.Publisher(ownerConfig).Publish("", niID(9), c); err != nil {
+		if err := topics.NetworkConfig.Publisher(api.OwnerConfig).Publish("", niID(9), c); err != nil {
 			t.Fatal(err)
 		}
 		seen := func() string {
@@ -103,7 +104,7 @@ func TestATunnelComesAndGoesWithItsUnderlay(t *testing.T) {
 			!strings.Contains(text, `"remote":"fd00:7::2","to":"beta","vni":256`) {
 			t.Errorf("a person is shown %s", text)
 		}
-		if n, _ := topics.HostChanged.Get("1", NetworkKey); n.Underlay > 0 {
+		if n, _ := topics.HostChanged.Get("1", api.NetworkKey); n.Underlay > 0 {
 			t.Errorf("a network without tunnels was told %d times", n.Underlay)
 		}
 		for _, op := range r.host.Done() {
@@ -111,7 +112,7 @@ func TestATunnelComesAndGoesWithItsUnderlay(t *testing.T) {
 				t.Errorf("%s had nothing to do with it", op)
 			}
 		}
-		if err := topics.NetworkConfig.Publisher(ownerConfig).Unpublish("", niID(9)); err != nil {
+		if err := topics.NetworkConfig.Publisher(api.OwnerConfig).Unpublish("", niID(9)); err != nil {
 			t.Fatal(err)
 		}
 		r.settle(time.Second)

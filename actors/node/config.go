@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/agent"
+	"edgespan/actors/node/api"
 	"edgespan/appnet"
 	core "edgespan/config"
 	"edgespan/config/fleet/nodeproto"
@@ -29,7 +30,7 @@ import (
 // and what their owners say is the node's health.
 type configHost struct {
 	d       *deps
-	record  NodeRecord
+	record  api.NodeRecord
 	last    agent.Publication
 	settled bool // all of the last one was answered
 	fault   string
@@ -38,9 +39,9 @@ type configHost struct {
 	apps        *pubsub.Publisher[appnet.AppNetworkConfig]
 	ports       *pubsub.Publisher[netinst.PortConfig]
 	networkApps *pubsub.Publisher[[]string]
-	tasks       *pubsub.Publisher[TaskConfig]
+	tasks       *pubsub.Publisher[api.TaskConfig]
 	sys         *pubsub.Publisher[nodeconf.SysParams]
-	source      *pubsub.Publisher[Source]
+	source      *pubsub.Publisher[api.Source]
 	states      *pubsub.Subscription[netinst.PortStatus]
 	swept       *pubsub.Subscription[uint64]
 	reporter    reporter
@@ -63,10 +64,10 @@ func (d *deps) configProps() *actor.Props {
 // Start takes the topics.
 func (h *configHost) Start(wake func()) {
 	t := h.d.topics
-	h.networks, h.apps, h.ports = t.NetworkConfig.Publisher(ownerConfig), t.AppConfig.Publisher(ownerConfig), t.PortConfig.Publisher(ownerConfig)
-	h.networkApps = t.NetworkApps.Publisher(ownerConfig)
-	h.tasks = t.TaskConfig.Publisher(ownerConfig)
-	h.sys, h.source = t.SysParams.Publisher(ownerConfig), t.Source.Publisher(ownerConfig)
+	h.networks, h.apps, h.ports = t.NetworkConfig.Publisher(api.OwnerConfig), t.AppConfig.Publisher(api.OwnerConfig), t.PortConfig.Publisher(api.OwnerConfig)
+	h.networkApps = t.NetworkApps.Publisher(api.OwnerConfig)
+	h.tasks = t.TaskConfig.Publisher(api.OwnerConfig)
+	h.sys, h.source = t.SysParams.Publisher(api.OwnerConfig), t.Source.Publisher(api.OwnerConfig)
 	h.record, _ = t.NodeRecord.Get("", "node")
 	h.reporter.start(t, wake)
 	h.states = t.PortStatus.Subscribe(pubsub.Selector{}, wake)
@@ -96,7 +97,7 @@ func (h *configHost) Publish(p agent.Publication) {
 	tasks := tasksOf(cfg.peer)
 	cfg.Networks = observed(cfg.Networks, cfg.Sys.Drift == nodeconf.DriftObserve)
 	md5 := core.MD5(p.Document)
-	h.record = NodeRecord{
+	h.record = api.NodeRecord{
 		Source: string(p.Source), Generation: p.Seq, FileDigest: p.FileDigest, MD5: md5,
 		Networks: versions(h.record.Networks, cfg.Networks, p.Seq), Ports: versions(h.record.Ports, cfg.Ports, p.Seq),
 		Tasks: versions(h.record.Tasks, tasks, p.Seq),
@@ -123,7 +124,7 @@ func (h *configHost) Publish(p agent.Publication) {
 	}
 	h.reporter.peers(cfg.peer)
 	s, _ := t.Source.Get("", "node")
-	must(h.source.Publish("", "node", Source{
+	must(h.source.Publish("", "node", api.Source{
 		Source: string(p.Source), Generation: p.Seq, MD5: md5, FileDigest: p.FileDigest, Error: h.fault, Keep: p.Keep, Valid: s.Valid || !p.Keep,
 	}))
 	h.d.log.Info("config published", zap.String("source", string(p.Source)), zap.Uint64("gen", p.Seq), zap.String("md5", md5),
@@ -131,7 +132,7 @@ func (h *configHost) Publish(p agent.Publication) {
 }
 
 // withdraw takes what a config has not off the topics.
-func (h *configHost) withdraw(cfg nodeconf.Config, tasks map[string]TaskConfig) {
+func (h *configHost) withdraw(cfg nodeconf.Config, tasks map[string]api.TaskConfig) {
 	t := h.d.topics
 	for id := range t.TaskConfig.List("") {
 		if _, ok := tasks[id]; !ok {
@@ -199,26 +200,26 @@ func (h *configHost) Look() agent.Look {
 // world beyond the node has a part in is not: no push is undone since another peer is away.
 var healthy = map[string]bool{stateloop.KindNetwork: true, stateloop.KindAdapter: true, peer.KindExecutor: true}
 
-func parameter(p Parameter, answers commitconfirm.Generation) nodeproto.Parameter {
+func parameter(p api.Parameter, answers commitconfirm.Generation) nodeproto.Parameter {
 	return nodeproto.Parameter{
 		ID: p.ID, Kind: p.Kind, State: p.State, Detail: p.Error, Generation: answers, Since: p.Since, Attempts: p.Attempts, NextTry: p.NextTry,
 	}
 }
 
 // tasksOf are the executors and checks of a configuration, by id.
-func tasksOf(c peer.Configuration) map[string]TaskConfig {
-	out := map[string]TaskConfig{}
+func tasksOf(c peer.Configuration) map[string]api.TaskConfig {
+	out := map[string]api.TaskConfig{}
 	for id, v := range c.Executors() {
-		out[id] = TaskConfig{Kind: peer.KindExecutor, Executor: v}
+		out[id] = api.TaskConfig{Kind: peer.KindExecutor, Executor: v}
 	}
 	for id, v := range c.Checks() {
-		out[id] = TaskConfig{Kind: peer.KindCheck, Check: v}
+		out[id] = api.TaskConfig{Kind: peer.KindCheck, Check: v}
 	}
 	return out
 }
 
 // answers is the generation of the running config, where a parameter's state is of it.
-func (h *configHost) answers(p Parameter) commitconfirm.Generation {
+func (h *configHost) answers(p api.Parameter) commitconfirm.Generation {
 	t := h.d.topics
 	if id := h.reporter.network(p); id != "" {
 		if c, wanted := t.NetworkConfig.Get("", id); wanted && c.Generation != p.Generation {
@@ -243,7 +244,7 @@ func (h *configHost) answers(p Parameter) commitconfirm.Generation {
 // child, so that a record on its way outlives a crash of the config actor. It decides nothing.
 type recorder struct {
 	d   *deps
-	pub *pubsub.Publisher[NodeRecord]
+	pub *pubsub.Publisher[api.NodeRecord]
 }
 
 // recorderID is the recorder under the router, for the config actor.
@@ -252,9 +253,9 @@ const recorderID = "router/recorder"
 func (r *recorder) Receive(c actor.Context) {
 	switch msg := c.Message().(type) {
 	case *actor.Started:
-		r.pub = r.d.topics.NodeRecord.Publisher(ownerConfig)
+		r.pub = r.d.topics.NodeRecord.Publisher(api.OwnerConfig)
 		r.pub.Take("", "node")
-	case NodeRecord:
+	case api.NodeRecord:
 		if err := r.pub.Publish("", "node", msg); err != nil && r.d.ctx.Err() == nil {
 			r.d.fail(fmt.Errorf("count the config: %w", err)) // without its journal the node can't go on
 		}
@@ -263,11 +264,11 @@ func (r *recorder) Receive(c actor.Context) {
 
 // versions are the generations of objects: the old one of each that did not change.
 // An apply that leaves an object alone does not touch it.
-func versions[K comparable, V any](old map[string]ObjectVersion, objects map[K]V, generation uint64) map[string]ObjectVersion {
-	vs := make(map[string]ObjectVersion, len(objects))
+func versions[K comparable, V any](old map[string]api.ObjectVersion, objects map[K]V, generation uint64) map[string]api.ObjectVersion {
+	vs := make(map[string]api.ObjectVersion, len(objects))
 	for k, o := range objects {
 		key := fmt.Sprint(k)
-		v := ObjectVersion{Generation: generation, Digest: digestOf(o)}
+		v := api.ObjectVersion{Generation: generation, Digest: digestOf(o)}
 		if was, ok := old[key]; ok && was.Digest == v.Digest {
 			v = was
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/google/go-cmp/cmp"
 
+	"edgespan/actors/node/api"
 	"edgespan/actors/supervise"
 	"edgespan/config/httpapi"
 	"edgespan/netinst/netstate"
@@ -18,17 +19,17 @@ import (
 )
 
 // crew is the state of one actor, as `get actor` shows it.
-func (r *rig) crew(id string) ActorState {
+func (r *rig) crew(id string) api.ActorState {
 	r.Helper()
 	for _, a := range r.node.d.census.List() {
 		if a.ID == id {
 			return a
 		}
 	}
-	return ActorState{}
+	return api.ActorState{}
 }
 
-func (r *rig) network(n int) networkStatus {
+func (r *rig) network(n int) api.NetworkStatus {
 	r.Helper()
 	rs, err := r.node.List(context.Background(), "ni")
 	if err != nil {
@@ -36,16 +37,16 @@ func (r *rig) network(n int) networkStatus {
 	}
 	for _, x := range rs {
 		if x.ID == niID(n) {
-			return x.Status.(networkStatus)
+			return x.Status.(api.NetworkStatus)
 		}
 	}
-	return networkStatus{}
+	return api.NetworkStatus{}
 }
 
 // state is what network n of the config has on the host, whatever its number.
 func (r *rig) state(n int) netstate.State { return r.host.State(r.network(n).Number) }
 
-func (r *rig) app(n int) appStatus {
+func (r *rig) app(n int) api.AppStatus {
 	r.Helper()
 	rs, err := r.node.List(context.Background(), "app")
 	if err != nil {
@@ -53,10 +54,10 @@ func (r *rig) app(n int) appStatus {
 	}
 	for _, x := range rs {
 		if x.ID == appID(n) {
-			return x.Status.(appStatus)
+			return x.Status.(api.AppStatus)
 		}
 	}
-	return appStatus{}
+	return api.AppStatus{}
 }
 
 // stealLeases makes another the owner of what a bridge manager journals: its next

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/agent"
+	"edgespan/actors/node/api"
 	"edgespan/config/httpapi"
 	"edgespan/netinst/netstate"
 )
@@ -55,9 +56,9 @@ type deps struct {
 	executors  Executors
 	echo       Echo
 	agent      *agent.Agent // the config actor
-	facts      Facts
-	topics     *Topics
-	storage    Storage
+	facts      api.Facts
+	topics     *api.Topics
+	storage    api.Storage
 	warning    string // of the start
 	runDir     string
 	boot       uint64
@@ -70,7 +71,7 @@ type deps struct {
 	fail       func(error)
 	notify     func(string)                         // systemd
 	tell       func(httpapi.Event)                  // keeps what happened
-	keep       func(NodeRecord)                     // journals what the config actor counted
+	keep       func(api.NodeRecord)                 // journals what the config actor counted
 	asked      marks                                // when an adapter's config was published
 	setLevel   func(string)                         // of the log
 	ground     atomic.Pointer[string]               // why the host ground is not as wanted

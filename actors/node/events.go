@@ -9,6 +9,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"edgespan/actors/node/api"
 	"edgespan/appnet"
 	"edgespan/config/httpapi"
 	"edgespan/netinst"
@@ -28,7 +29,7 @@ type events struct {
 	pub     *pubsub.Publisher[httpapi.Event]
 	next    uint64
 	oldest  uint64
-	sources *pubsub.Subscription[Source]
+	sources *pubsub.Subscription[api.Source]
 	apps    *pubsub.Subscription[appnet.AppNetworkStatus]
 	ports   *pubsub.Subscription[netinst.PortStatus]
 }
@@ -52,7 +53,7 @@ func (v *events) Receive(c actor.Context) {
 
 func (v *events) started(c actor.Context) {
 	t := v.d.topics
-	v.pub = t.Events.Publisher(ownerEvents)
+	v.pub = t.Events.Publisher(api.OwnerEvents)
 	v.next, v.oldest = 1, 1
 	if kept := v.pub.TakeAll(""); len(kept) > 0 { // of an earlier incarnation
 		v.oldest, v.next = eventSeq(kept[0].Key), eventSeq(kept[len(kept)-1].Key)+1
@@ -160,9 +161,9 @@ func portText(p netinst.PortStatus) string {
 		return "up without address"
 	}
 	if r, out := p.DefaultRoute(); out {
-		return "up with " + joined(addrs) + " " + r.String()
+		return "up with " + api.Joined(addrs) + " " + r.String()
 	}
-	return "up with " + joined(addrs) + ", without default route"
+	return "up with " + api.Joined(addrs) + ", without default route"
 }
 
 func event(kind, object, name, text string) httpapi.Event {

@@ -9,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/actors/node/api"
 	"edgespan/config/httpapi"
 	"edgespan/config/stateloop"
 	"edgespan/config/stateloop/peer"
@@ -64,7 +65,7 @@ type exec struct {
 	known    map[string]bool // executors of which something may be on the host
 	listed   bool
 	valid    bool // a config is known that may remove things
-	configs  map[string]TaskConfig
+	configs  map[string]api.TaskConfig
 	hands    map[string]*actor.PID
 	waiting  map[string]task.Do // steps whose hand is just starting
 	open     map[string]task.Do // steps under way
@@ -74,8 +75,8 @@ type exec struct {
 	swept    uint64          // generation of the config that is known
 	removals map[string]bool // that were not tried yet
 
-	wanted *pubsub.Subscription[TaskConfig]
-	source *pubsub.Subscription[Source]
+	wanted *pubsub.Subscription[api.TaskConfig]
+	source *pubsub.Subscription[api.Source]
 	out    *pubsub.Publisher[task.Status]
 	ack    *pubsub.Publisher[uint64]
 	told   map[string]task.Status
@@ -116,9 +117,9 @@ func (x *exec) Receive(c actor.Context) {
 
 func (x *exec) started(c actor.Context) {
 	t := x.d.topics
-	x.known, x.configs, x.told = map[string]bool{}, map[string]TaskConfig{}, map[string]task.Status{}
+	x.known, x.configs, x.told = map[string]bool{}, map[string]api.TaskConfig{}, map[string]task.Status{}
 	x.hands, x.waiting, x.open = map[string]*actor.PID{}, map[string]task.Do{}, map[string]task.Do{}
-	x.out, x.ack = t.TaskStatus.Publisher(ownerExec), t.TasksSwept.Publisher(ownerExec)
+	x.out, x.ack = t.TaskStatus.Publisher(api.OwnerExec), t.TasksSwept.Publisher(api.OwnerExec)
 	x.ack.Take("", "node")
 	for _, ref := range x.out.TakeAll("") { // of an earlier incarnation: what is so is checked anew
 		must(x.out.Unpublish("", ref.Key))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"edgespan/actors/node/api"
 	"edgespan/config/stateloop"
 	"edgespan/config/stateloop/peer"
 	"edgespan/config/stateloop/peer/task"
@@ -18,7 +19,7 @@ import (
 // handStep is one step for a hand.
 type handStep struct {
 	task.Do
-	cfg TaskConfig // of one that is to be present
+	cfg api.TaskConfig // of one that is to be present
 }
 
 // hand is the leaf that does the steps of one executor or check; it blocks. It decides nothing.

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"edgespan/actors/node/api"
 	"edgespan/config/httpapi"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
@@ -239,7 +240,7 @@ func TestASlowWatcherConflates(t *testing.T) {
 		close(free)
 		r.settle(time.Second)
 		got := s.take()
-		if len(got) != 2 || got[1].Object.Status.(networkStatus).DisplayName != "name49" {
+		if len(got) != 2 || got[1].Object.Status.(api.NetworkStatus).DisplayName != "name49" {
 			t.Errorf("told %+v", got)
 		}
 		s.stop()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edgespan/actors/node/api"
 	core "edgespan/config"
 	"edgespan/config/nodeconf/action"
 	"edgespan/netinst"
@@ -37,7 +38,7 @@ func TestActionsThatLookRepair(t *testing.T) {
 		c, _ := topics.NetworkConfig.Get("", niID(1))
 		c.UUID, c.Type, c.Port, c.IPv4, c.MTU = uuid.MustParse(niID(9)), netinst.Switch, "", netinst.IPv4Config{}, 1450
 		c.Tunnels = []netinst.Tunnel{{Name: "beta", VNI: 256, Local: netip.MustParseAddr("192.0.2.2"), Remote: netip.MustParseAddr("192.0.2.7"), Port: 4789, MTU: 1450}}
-		if err := topics.NetworkConfig.Publisher(ownerConfig).Publish("", niID(9), c); err != nil {
+		if err := topics.NetworkConfig.Publisher(api.OwnerConfig).Publish("", niID(9), c); err != nil {
 			t.Fatal(err)
 		}
 		r.settle(time.Second)

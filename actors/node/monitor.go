@@ -11,6 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/actors/node/api"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 	"edgespan/pubsub"
@@ -30,7 +31,7 @@ type monitor struct {
 	seen     []netstate.Interface
 	known    bool // the kernel has told at least once
 	status   *pubsub.Publisher[netinst.PortStatus]
-	changed  *pubsub.Publisher[HostChange]
+	changed  *pubsub.Publisher[api.HostChange]
 	overlap  *pubsub.Publisher[netinst.SubnetOverlap]
 	forward  *pubsub.Publisher[netstate.Forwarding]
 }
@@ -63,7 +64,7 @@ func (m *monitor) Receive(c actor.Context) {
 		}
 	case fullLook:
 		for _, n := range msg.networks {
-			m.count(strconv.Itoa(n), NetworkKey, HostChange{Asked: 1})
+			m.count(strconv.Itoa(n), api.NetworkKey, api.HostChange{Asked: 1})
 		}
 	case ping:
 		c.Send(c.Parent(), pong{"monitor", msg.beat})
@@ -72,10 +73,10 @@ func (m *monitor) Receive(c actor.Context) {
 
 func (m *monitor) started(c actor.Context) {
 	m.ports, m.tunnels = map[string]netinst.PortConfig{}, map[string]bool{}
-	m.status = m.d.topics.PortStatus.Publisher(ownerMonitor)
-	m.changed = m.d.topics.HostChanged.Publisher(ownerMonitor)
-	m.overlap, m.subnets, m.prefixes = m.d.topics.SubnetOverlap.Publisher(ownerMonitor), map[string]netip.Prefix{}, nil
-	m.forward = m.d.topics.Forwarding.Publisher(ownerMonitor)
+	m.status = m.d.topics.PortStatus.Publisher(api.OwnerMonitor)
+	m.changed = m.d.topics.HostChanged.Publisher(api.OwnerMonitor)
+	m.overlap, m.subnets, m.prefixes = m.d.topics.SubnetOverlap.Publisher(api.OwnerMonitor), map[string]netip.Prefix{}, nil
+	m.forward = m.d.topics.Forwarding.Publisher(api.OwnerMonitor)
 	wake := poker(c)
 	m.configs = m.d.topics.PortConfig.Subscribe(pubsub.Selector{}, wake)
 	m.networks = m.d.topics.NetworkConfig.Subscribe(pubsub.Selector{}, wake)
@@ -173,37 +174,37 @@ func (m *monitor) hostEvent(ev netstate.HostEvent) {
 		must(m.forward.Publish("", "node", *ev.Forwarding))
 	}
 	for _, n := range ev.Touched {
-		m.count(strconv.Itoa(n), NetworkKey, HostChange{Touched: 1, At: ev.At})
+		m.count(strconv.Itoa(n), api.NetworkKey, api.HostChange{Touched: 1, At: ev.At})
 	}
 	for _, l := range ev.Links {
-		m.count(strconv.Itoa(l.Number), cmp.Or(l.Name, netinst.TouchPorts), HostChange{Touched: 1, At: ev.At})
+		m.count(strconv.Itoa(l.Number), cmp.Or(l.Name, netinst.TouchPorts), api.HostChange{Touched: 1, At: ev.At})
 	}
 	for _, n := range ev.Ended {
-		m.count(strconv.Itoa(n), NetworkKey, HostChange{Ended: 1})
+		m.count(strconv.Itoa(n), api.NetworkKey, api.HostChange{Ended: 1})
 	}
 	if ev.Underlay {
 		for id := range m.tunnels {
 			if n, is := m.d.topics.Numbers.Get("", id); is {
-				m.count(strconv.Itoa(n), NetworkKey, HostChange{Underlay: 1})
+				m.count(strconv.Itoa(n), api.NetworkKey, api.HostChange{Underlay: 1})
 			}
 		}
 	}
 	if ev.Resync && !first {
-		m.countAll(HostChange{Lost: 1})
+		m.countAll(api.HostChange{Lost: 1})
 	}
 	if ev.Namespaces || ev.Resync {
-		m.count("", NamespacesKey, HostChange{Touched: 1, At: ev.At})
+		m.count("", api.NamespacesKey, api.HostChange{Touched: 1, At: ev.At})
 	}
 }
 
 // countAll counts something with every network.
-func (m *monitor) countAll(by HostChange) {
+func (m *monitor) countAll(by api.HostChange) {
 	for _, e := range m.d.topics.NetworkStatus.All() {
-		m.count(strconv.Itoa(e.Value.Number), NetworkKey, by)
+		m.count(strconv.Itoa(e.Value.Number), api.NetworkKey, by)
 	}
 }
 
-func (m *monitor) count(scope, key string, by HostChange) {
+func (m *monitor) count(scope, key string, by api.HostChange) {
 	now, _ := m.d.topics.HostChanged.Get(scope, key)
 	now.Touched += by.Touched
 	now.Ended += by.Ended

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/agent"
+	"edgespan/actors/node/api"
 	"edgespan/actors/supervise"
 	"edgespan/config/httpapi"
 	"edgespan/pubsub"
@@ -23,17 +24,17 @@ var _ httpapi.Backend = (*Node)(nil)
 type Options struct {
 	Host      Host
 	Files     Files
-	Facts     Facts
+	Facts     api.Facts
 	Executors Executors
 	Echo      Echo
 	About     agent.Facts // what the node is; its Metadata and Bases are required
 	Machine   string      // the machine's boot id
 	Commands  Commands
 	Journal   pubsub.Journal
-	Storage   Storage // of the Journal; nil for one that always lasts
-	Warning   string  // what the start met before this, "" for nothing
-	RunDir    string  // absolute
-	Boot      uint64  // different at each start of the process
+	Storage   api.Storage // of the Journal; nil for one that always lasts
+	Warning   string      // what the start met before this, "" for nothing
+	RunDir    string      // absolute
+	Boot      uint64      // different at each start of the process
 	Log       *zap.Logger
 	Notify    func(string) // tells systemd; nil for nobody
 	// SetLevel changes the least level of Log: debug, info, warn or error; nil for a
@@ -43,7 +44,7 @@ type Options struct {
 
 // Node is a running node: the actor tree and its topics.
 type Node struct {
-	*reader
+	*api.Reader
 	d      *deps
 	system *actor.ActorSystem
 	router *actor.PID
@@ -58,7 +59,7 @@ func Start(o Options) (*Node, error) {
 	if o.About.Metadata == nil {
 		return nil, errors.New("start a node: it has no metadata")
 	}
-	topics, err := NewTopics(o.Journal, o.Storage)
+	topics, err := api.NewTopics(o.Journal, o.Storage)
 	if err != nil {
 		return nil, fmt.Errorf("restore the journal: %w", err)
 	}
@@ -73,7 +74,7 @@ func Start(o Options) (*Node, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &Node{cancel: cancel, ended: make(chan error, 1)}
-	c := &census{actors: map[string]*ActorState{}}
+	c := &census{actors: map[string]*api.ActorState{}}
 	n.d = &deps{
 		ctx: ctx, log: o.Log, host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts, topics: topics, storage: o.Storage, warning: o.Warning, runDir: o.RunDir, boot: o.Boot, machine: o.Machine, began: time.Now(),
 		census: c, gate: newGate(), strategy: &backoff{log: o.Log, census: c}, notify: o.Notify, setLevel: o.SetLevel,
@@ -93,19 +94,19 @@ func Start(o Options) (*Node, error) {
 	}
 	n.d.strategy.tell = n.d.tell
 	recorder := actor.NewPID(n.system.Address(), recorderID)
-	n.d.keep = func(r NodeRecord) {
+	n.d.keep = func(r api.NodeRecord) {
 		if ctx.Err() == nil {
 			n.system.Root.Send(recorder, r)
 		}
 	}
 	n.d.agent = n.newAgent(o)
-	n.reader = n.newReader(o)
+	n.Reader = n.newReader(o)
 	n.router, err = n.system.Root.SpawnNamed(n.d.vital(func() actor.Actor { return &router{d: n.d} }), "router")
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("start the router: %w", err)
 	}
-	o.Storage.Watch(func(h StorageHealth) {
+	o.Storage.Watch(func(h api.StorageHealth) {
 		if ctx.Err() == nil {
 			n.system.Root.Send(n.router, storageChanged{h})
 		}
@@ -120,7 +121,7 @@ const pidBuckets = 8
 func (n *Node) Done() <-chan error { return n.ended }
 
 // Topics are the node's topics, to be read.
-func (n *Node) Topics() *Topics { return n.d.topics }
+func (n *Node) Topics() *api.Topics { return n.d.topics }
 
 // Reload reads the config file again.
 func (n *Node) Reload() { n.d.agent.Reload() }
@@ -150,12 +151,12 @@ func (n *Node) Stop(ctx context.Context) error {
 const stopPatience = 2 * time.Second
 
 // newReader makes what answers the control socket.
-func (n *Node) newReader(o Options) *reader {
+func (n *Node) newReader(o Options) *api.Reader {
 	d := n.d
-	return &reader{
-		topics: d.topics, actors: d.census, done: d.ctx.Done(), asked: d.asked.get, settled: d.settled.Load, pending: n.pending,
-		facts: o.Facts, file: o.Files.ReadConfig, forwarding: d.forwardingChanged, interfaces: d.interfaces, warning: o.Warning,
-		host: func() string {
+	return &api.Reader{
+		Topics: d.topics, Actors: d.census, Done: d.ctx.Done(), Asked: d.asked.get, Settled: d.settled.Load, Pending: n.pending,
+		Facts: o.Facts, File: o.Files.ReadConfig, Forwarding: d.forwardingChanged, Interfaces: d.interfaces, Warning: o.Warning,
+		Host: func() string {
 			if why := d.ground.Load(); why != nil {
 				return *why
 			}

@@ -177,7 +177,7 @@ func (d *deps) networkState(ctx context.Context, o netstate.Owner, cfg nodeconf.
 	return netinst.DesiredState(in).State
 }
 
-// interfaces are the host's as the monitor saw them last.
+// Interfaces are the host's as the monitor saw them last.
 func (d *deps) interfaces() []netstate.Interface {
 	if p := d.seen.Load(); p != nil {
 		return *p

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/actors/node/api"
 	"edgespan/netinst/netstate"
 )
 
@@ -40,7 +41,7 @@ func TestAProcessThatEndsIsStartedAgainAtOnceAndThenRests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		st := nis[0].Status.(networkStatus)
+		st := nis[0].Status.(api.NetworkStatus)
 		if st.State != "CheckPresentFailed" || !strings.Contains(st.Error, "7 times") || !strings.Contains(st.Error, "3.2s") {
 			t.Errorf("the network says %+v", st)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edgespan/actors/node/api"
 	"edgespan/appnet"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/stateloop"
@@ -20,21 +21,21 @@ import (
 // reporter derives reported-state: one parameter for each network, adapter, part of a
 // cluster's network, executor and check, from what their owners say. Host ops roll up into these.
 type reporter struct {
-	topics   *Topics
+	topics   *api.Topics
 	networks *pubsub.Subscription[netinst.NetworkInstanceStatus]
 	apps     *pubsub.Subscription[appnet.AppNetworkStatus]
 	tasks    *pubsub.Subscription[task.Status]
-	out      *pubsub.Publisher[Parameter]
+	out      *pubsub.Publisher[api.Parameter]
 	adapters map[string][]string // ids by app
 	clusters map[uuid.UUID]peer.Network
 	parts    map[string][]string // ids by network
 	absent   []peer.Parameter    // what is to be absent
 }
 
-func (r *reporter) start(t *Topics, wake func()) {
+func (r *reporter) start(t *api.Topics, wake func()) {
 	r.topics = t
 	r.adapters, r.parts = map[string][]string{}, map[string][]string{}
-	r.out = t.Reported.Publisher(ownerConfig)
+	r.out = t.Reported.Publisher(api.OwnerConfig)
 	r.networks = t.NetworkStatus.Subscribe(pubsub.Selector{}, wake)
 	r.apps = t.AppStatus.Subscribe(pubsub.Selector{}, wake)
 	r.tasks = t.TaskStatus.Subscribe(pubsub.Selector{}, wake)
@@ -75,7 +76,7 @@ func (r *reporter) drain() {
 			if _, wanted := r.topics.NetworkConfig.Get("", ch.Key); !wanted {
 				target = "absent"
 			}
-			r.publish(Parameter{
+			r.publish(api.Parameter{
 				ID: id, Kind: "network-instance", Target: target, State: string(s.State), Generation: s.Generation, Error: s.Error,
 			})
 			r.part(ch.Key, s, true)
@@ -100,7 +101,7 @@ func (r *reporter) drain() {
 			if strings.HasPrefix(s.ID, "check/") {
 				kind = peer.KindCheck
 			}
-			r.publish(Parameter{
+			r.publish(api.Parameter{
 				ID: s.ID, Kind: kind, Target: string(s.Target), State: string(s.State), Generation: s.Version, Error: s.Reason,
 				Attempts: s.Attempts, NextTry: s.NextTry,
 			})
@@ -109,7 +110,7 @@ func (r *reporter) drain() {
 }
 
 // publish tells of a parameter, and since when it is so.
-func (r *reporter) publish(p Parameter) {
+func (r *reporter) publish(p api.Parameter) {
 	was, known := r.topics.Reported.Get("", p.ID)
 	p.Since = time.Now()
 	if known && was.State == p.State && was.Target == p.Target {
@@ -121,7 +122,7 @@ func (r *reporter) publish(p Parameter) {
 }
 
 // replace publishes an object's parameters and withdraws those it no longer has.
-func (r *reporter) replace(of map[string][]string, key string, ps []Parameter) {
+func (r *reporter) replace(of map[string][]string, key string, ps []api.Parameter) {
 	keep := map[string]bool{}
 	var ids []string
 	for _, p := range ps {
@@ -146,9 +147,9 @@ func (r *reporter) part(network string, s netinst.NetworkInstanceStatus, is bool
 		delete(r.parts, network)
 		return
 	}
-	var ps []Parameter
+	var ps []api.Parameter
 	for _, p := range s.Parts {
-		out := Parameter{Target: "present", State: string(p.State), Generation: s.Generation, Error: p.Error}
+		out := api.Parameter{Target: "present", State: string(p.State), Generation: s.Generation, Error: p.Error}
 		joins := ""
 		switch p.Kind {
 		case netinst.PartBridge:
@@ -174,14 +175,14 @@ func (r *reporter) part(network string, s netinst.NetworkInstanceStatus, is bool
 
 // gone are the parameters that are to be absent and of which nobody says anything: they are
 // absent, but for what is part of a network that has not got there yet.
-func (r *reporter) gone() []Parameter {
-	var out []Parameter
+func (r *reporter) gone() []api.Parameter {
+	var out []api.Parameter
 	for _, p := range r.absent {
 		if _, told := r.topics.Reported.Get("", p.ID); told {
 			continue
 		}
 		is, why := r.left(p)
-		out = append(out, Parameter{ID: p.ID, Kind: p.Kind, Target: "absent", State: string(is), Error: why})
+		out = append(out, api.Parameter{ID: p.ID, Kind: p.Kind, Target: "absent", State: string(is), Error: why})
 	}
 	return out
 }
@@ -224,7 +225,7 @@ func (r *reporter) left(p peer.Parameter) (is stateloop.State, why string) {
 }
 
 // network is the one that a parameter is, or is part of; "" for none.
-func (r *reporter) network(p Parameter) string {
+func (r *reporter) network(p api.Parameter) string {
 	switch p.Kind {
 	case peer.KindNetwork, peer.KindBridge, peer.KindTunnel, peer.KindJoined:
 		_, below, _ := strings.Cut(p.ID, "/")
@@ -242,11 +243,11 @@ func (r *reporter) network(p Parameter) string {
 
 // adapterParameters are the adapters of an app as parameters: present is wanted of
 // those that its config has and activates, absent of all others.
-func adapterParameters(s appnet.AppNetworkStatus, wish appnet.AppNetworkConfig) []Parameter {
-	var ps []Parameter
+func adapterParameters(s appnet.AppNetworkStatus, wish appnet.AppNetworkConfig) []api.Parameter {
+	var ps []api.Parameter
 	for _, a := range s.Adapters {
-		p := Parameter{
-			ID: "adapter/" + adapterID(s.UUID.String(), a.Index), Kind: "app-adapter",
+		p := api.Parameter{
+			ID: "adapter/" + api.AdapterID(s.UUID.String(), a.Index), Kind: "app-adapter",
 			Target: "absent", State: "Absent", Generation: a.TargetVersion, Error: a.Error,
 		}
 		if _, has := wish.Adapters[a.Index]; has && wish.Activate {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/actors/node/api"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
 )
@@ -28,12 +29,12 @@ func TestAStandingAdapterIsActivatedThoughItsNetworkFailsAfterARestart(t *testin
 		})
 		r.start()
 		r.settle(time.Second)
-		app := func(i int) appStatus {
+		app := func(i int) api.AppStatus {
 			apps, err := r.node.List(context.Background(), "app")
 			if err != nil || len(apps) <= i {
 				t.Fatalf("apps %v, %v", apps, err)
 			}
-			return apps[i].Status.(appStatus)
+			return apps[i].Status.(api.AppStatus)
 		}
 		if st := app(0); len(st.Adapters) != 1 || !st.Adapters[0].Activated || !strings.Contains(st.Adapters[0].Error, "is not ready") {
 			t.Errorf("the adapter that stands is %+v", st)

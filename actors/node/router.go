@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
+	"edgespan/actors/node/api"
 	"edgespan/appnet"
 	"edgespan/config/httpapi"
 	"edgespan/netinst"
@@ -57,7 +58,7 @@ type router struct {
 	// "Bridge manager Creation").
 	onlineBridgeManagers map[uuid.UUID]netinst.NetworkInstanceStatus
 
-	source   *pubsub.Subscription[Source]
+	source   *pubsub.Subscription[api.Source]
 	configs  *pubsub.Subscription[netinst.NetworkInstanceConfig]
 	appConfs *pubsub.Subscription[appnet.AppNetworkConfig]
 	statuses *pubsub.Subscription[netinst.NetworkInstanceStatus]
@@ -69,12 +70,12 @@ type router struct {
 	valid, claimed bool // a valid config was published; the registry was told of it
 
 	numbers  *pubsub.Publisher[int]
-	leases   *pubsub.Publisher[Leases]
-	stood    *pubsub.Publisher[Stood]
+	leases   *pubsub.Publisher[api.Leases]
+	stood    *pubsub.Publisher[api.Stood]
 	records  *pubsub.Publisher[appnet.JournalRecord]
 	orphaned *pubsub.Publisher[netinst.AppAdapterStatus]
-	trouble  *pubsub.Publisher[Trouble]
-	storage  *pubsub.Publisher[StorageHealth]
+	trouble  *pubsub.Publisher[api.Trouble]
+	storage  *pubsub.Publisher[api.StorageHealth]
 
 	beat  uint64
 	pongs map[string]uint64
@@ -119,10 +120,10 @@ func (r *router) started(c actor.Context) {
 	t := r.d.topics
 	r.networks, r.apps = map[uuid.UUID]*actor.PID{}, map[uuid.UUID]*actor.PID{}
 	r.onlineBridgeManagers = map[uuid.UUID]netinst.NetworkInstanceStatus{}
-	r.trouble, r.storage = t.Trouble.Publisher(ownerRouter), t.Storage.Publisher(ownerRouter)
+	r.trouble, r.storage = t.Trouble.Publisher(api.OwnerRouter), t.Storage.Publisher(api.OwnerRouter)
 	r.respawn, r.pongs = map[string]func(){}, map[string]uint64{}
-	r.numbers, r.orphaned = t.Numbers.Publisher(ownerRouter), t.AdapterStatus.Publisher(ownerRouter)
-	r.leases, r.stood, r.records = t.Leases.Publisher(ownerRouter), t.Stood.Publisher(ownerRouter), t.AppRecords.Publisher(ownerRouter)
+	r.numbers, r.orphaned = t.Numbers.Publisher(api.OwnerRouter), t.AdapterStatus.Publisher(api.OwnerRouter)
+	r.leases, r.stood, r.records = t.Leases.Publisher(api.OwnerRouter), t.Stood.Publisher(api.OwnerRouter), t.AppRecords.Publisher(api.OwnerRouter)
 	journal := map[uuid.UUID]int{}
 	for k, n := range t.Numbers.List("") {
 		if id, err := uuid.Parse(k); err == nil {
@@ -218,7 +219,7 @@ func (r *router) groundApplied(c actor.Context, msg applyResult) {
 	retry := r.step(c, netinst.HostApplied{Seq: msg.seq.N, Failed: firstFailure(msg)})
 	a := r.ledger.Book(want, netinst.Outcome{Failures: msg.failures, Err: msg.err, Done: msg.done, At: time.Now(), Retry: retry})
 	r.d.tellAccount(netstate.HostOwner, "", a)
-	must(r.trouble.Publish("", netstate.HostOwner, Trouble{a.Failing, a.Retry}))
+	must(r.trouble.Publish("", netstate.HostOwner, api.Trouble{Failing: a.Failing, Retry: a.Retry}))
 }
 
 // step carries out what the registry wants, and says after which time the ground is

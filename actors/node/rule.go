@@ -44,7 +44,7 @@ func (n *Node) Rollback(ctx context.Context) error { return n.d.agent.Rollback(c
 // Release ends a local hold.
 func (n *Node) Release(ctx context.Context) (held bool, err error) { return n.d.agent.Release(ctx) }
 
-// pending says what waits for its confirmation, and who rules the node.
+// Pending says what waits for its confirmation, and who rules the node.
 func (n *Node) pending(ctx context.Context) (httpapi.Pending, error) {
 	s, err := n.d.agent.Status(ctx)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
+	"edgespan/actors/node/api"
 	"edgespan/config/httpapi"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
@@ -327,7 +328,7 @@ func TestSeed_BridgeManagerFollowsItsAdapters(t *testing.T) {
 }
 
 func TestSeed_RouterKeepsOnlineBridgeManagers(t *testing.T) {
-	topics, err := NewTopics(&memJournal{data: map[string]map[string][]byte{}}, nil)
+	topics, err := api.NewTopics(&memJournal{data: map[string]map[string][]byte{}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -402,7 +403,7 @@ func TestGap_RouterWithdrawsTheStatusesOfAGoneNetwork(t *testing.T) {
 		key := netinst.AdapterKey{AppUUID: uuid.MustParse(appID(1))}.String()
 		err := r.node.Topics().AdapterStatus.Publisher("another").Publish(niID(1), key, netinst.AppAdapterStatus{})
 		var owned *pubsub.OwnedError
-		if !errors.As(err, &owned) || owned.Owner != ownerRouter {
+		if !errors.As(err, &owned) || owned.Owner != api.OwnerRouter {
 			t.Errorf("the status of a gone network's adapter: %v, want the router as its owner", err)
 		}
 		r.apply("{}")

@@ -3,16 +3,17 @@ package node
 import (
 	"go.uber.org/zap"
 
+	"edgespan/actors/node/api"
 	"edgespan/config/httpapi"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
 // storageChanged tells the router how the state folder fares.
-type storageChanged struct{ health StorageHealth }
+type storageChanged struct{ health api.StorageHealth }
 
 // storageHealth publishes it; what becomes worse or good again is an event.
-func (r *router) storageHealth(now StorageHealth) {
+func (r *router) storageHealth(now api.StorageHealth) {
 	was, known := r.d.topics.Storage.Get("", "node")
 	must(r.storage.Publish("", "node", now))
 	if !known {
@@ -24,12 +25,12 @@ func (r *router) storageHealth(now StorageHealth) {
 	switch {
 	case now.Fault != "" && was.Fault == "":
 		r.d.log.Error("state folder", zap.String("err", now.Fault))
-		e := event(httpapi.EventStorage, "node", "", NotJournalled+": what changes is kept in memory until the disk takes it")
+		e := event(httpapi.EventStorage, "node", "", api.NotJournalled+": what changes is kept in memory until the disk takes it")
 		e.Error = now.Fault
 		r.d.tell(e)
 	case now.Fault == "" && was.Fault != "":
-		r.d.log.Info("state folder", zap.String("state", Journalled))
-		r.d.tell(event(httpapi.EventStorage, "node", "", Journalled+" again, all that changed meanwhile included"))
+		r.d.log.Info("state folder", zap.String("state", api.Journalled))
+		r.d.tell(event(httpapi.EventStorage, "node", "", api.Journalled+" again, all that changed meanwhile included"))
 	}
 }
 
@@ -60,7 +61,7 @@ func (b *bridge) adopt(s surveyed) error {
 // certain is the Storage of a journal that always lasts.
 type certain struct{}
 
-func (certain) Watch(f func(StorageHealth)) { f(StorageHealth{}) }
-func (certain) Floor() uint64               { return 0 }
-func (certain) Lost(string)                 {}
-func (certain) Incomplete() bool            { return false }
+func (certain) Watch(f func(api.StorageHealth)) { f(api.StorageHealth{}) }
+func (certain) Floor() uint64                   { return 0 }
+func (certain) Lost(string)                     {}
+func (certain) Incomplete() bool                { return false }

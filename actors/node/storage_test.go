@@ -10,20 +10,21 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/actors/node/api"
 	"edgespan/config/httpapi"
 	"edgespan/netinst/netstate"
 )
 
 // memStorage is a state folder whose health a test sets.
 type memStorage struct {
-	health     StorageHealth
-	watch      []func(StorageHealth)
+	health     api.StorageHealth
+	watch      []func(api.StorageHealth)
 	floor      uint64
 	incomplete bool
 	lost       []string
 }
 
-func (s *memStorage) Watch(f func(StorageHealth)) {
+func (s *memStorage) Watch(f func(api.StorageHealth)) {
 	s.watch = append(s.watch, f)
 	f(s.health)
 }
@@ -38,7 +39,7 @@ func (s *memStorage) Lost(what string) {
 	s.health.Notes = append(s.health.Notes, what)
 }
 
-func (s *memStorage) set(h StorageHealth) {
+func (s *memStorage) set(h api.StorageHealth) {
 	s.health = h
 	for _, f := range s.watch {
 		f(h)
@@ -55,9 +56,9 @@ func TestTheStateFolderIsTold(t *testing.T) {
 		r.ready(time.Second, "ni/"+niID(1))
 		tells := func(want string, events int, problems string) {
 			t.Helper()
-			var st sourceStatus
+			var st api.SourceStatus
 			text, err := json.Marshal(r.list("config")[0].Status)
-			if err != nil || json.Unmarshal(text, &st) != nil || st.Journal != want || (st.JournalSince != nil) != (want == NotJournalled) {
+			if err != nil || json.Unmarshal(text, &st) != nil || st.Journal != want || (st.JournalSince != nil) != (want == api.NotJournalled) {
 				t.Errorf("the status is %s, want %s", text, want)
 			}
 			n := 0
@@ -81,14 +82,14 @@ func TestTheStateFolderIsTold(t *testing.T) {
 				t.Errorf("%d events and problems %q, want %d and %q", n, got, events, problems)
 			}
 		}
-		tells(Journalled, 0, "lock ")
-		s.set(StorageHealth{Fault: "disk full", Since: time.Now(), Unsaved: 1})
-		s.set(StorageHealth{Fault: "disk full", Since: time.Now(), Unsaved: 2})
+		tells(api.Journalled, 0, "lock ")
+		s.set(api.StorageHealth{Fault: "disk full", Since: time.Now(), Unsaved: 1})
+		s.set(api.StorageHealth{Fault: "disk full", Since: time.Now(), Unsaved: 2})
 		r.settle(0)
-		tells(NotJournalled, 1, "state lock ")
-		s.set(StorageHealth{})
+		tells(api.NotJournalled, 1, "state lock ")
+		s.set(api.StorageHealth{})
 		r.settle(0)
-		tells(Journalled, 2, "lock ")
+		tells(api.Journalled, 2, "lock ")
 	})
 }
 
@@ -112,7 +113,7 @@ func TestAJournalThatCanNotBeDecodedIsLostAndNoMore(t *testing.T) {
 				}
 			}
 		}
-		if _, err := NewTopics(r.journal, nil); err == nil {
+		if _, err := api.NewTopics(r.journal, nil); err == nil {
 			t.Error("without a Storage it is no error")
 		}
 		s := &memStorage{}

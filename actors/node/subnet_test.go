@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/actors/node/api"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
 )
@@ -30,7 +31,7 @@ func TestANetworkWaitsForTheOneThatHasItsSubnet(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, n := range nis {
-			st := n.Status.(networkStatus)
+			st := n.Status.(api.NetworkStatus)
 			if n.ID == niID(2) && (st.State != "WaitingForDependencies" || !strings.Contains(st.Error, "es1 still has 10.1.0.1/24")) {
 				t.Errorf("the network that waits is %+v", st)
 			}

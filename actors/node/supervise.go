@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/actors/node/api"
 	"edgespan/actors/supervise"
 	"edgespan/config/httpapi"
 )
@@ -15,25 +16,25 @@ import (
 // census counts the actors. It is written by middleware and read by the API.
 type census struct {
 	mu     sync.Mutex
-	actors map[string]*ActorState
+	actors map[string]*api.ActorState
 }
 
-func (s *census) with(id string, f func(*ActorState)) {
+func (s *census) with(id string, f func(*api.ActorState)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.actors[id]
 	if a == nil {
-		a = &ActorState{ID: id, State: "running"}
+		a = &api.ActorState{ID: id, State: "running"}
 		s.actors[id] = a
 	}
 	f(a)
 }
 
 // List is all of them.
-func (s *census) List() []ActorState {
+func (s *census) List() []api.ActorState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make([]ActorState, 0, len(s.actors))
+	out := make([]api.ActorState, 0, len(s.actors))
 	for _, a := range s.actors {
 		out = append(out, *a)
 	}
@@ -41,13 +42,13 @@ func (s *census) List() []ActorState {
 }
 
 // Down tells of an actor that waits for its restart.
-func (s *census) Down(id string) (ActorState, bool) {
+func (s *census) Down(id string) (api.ActorState, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a := s.actors[id]; a != nil && a.State == "restarting" {
 		return *a, true
 	}
-	return ActorState{}, false
+	return api.ActorState{}, false
 }
 
 // backoff is our own supervision: a crashed child starts again after a delay that
@@ -63,7 +64,7 @@ type backoff struct {
 func (b *backoff) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, rs *actor.RestartStatistics, reason, _ any) {
 	rs.Reset() // never pruned by the library
 	var wait time.Duration
-	b.census.with(child.Id, func(a *ActorState) {
+	b.census.with(child.Id, func(a *api.ActorState) {
 		if time.Since(a.LastAt) > supervise.Stable {
 			a.Crashes = 0
 		}
@@ -100,13 +101,13 @@ func (d *deps) count(next actor.ReceiverFunc) actor.ReceiverFunc {
 		id := c.Self().Id
 		switch e.Message.(type) {
 		case *actor.Started:
-			d.census.with(id, func(a *ActorState) { a.State, a.Next = "running", "" })
+			d.census.with(id, func(a *api.ActorState) { a.State, a.Next = "running", "" })
 		case *actor.Stopped:
 			d.census.mu.Lock()
 			delete(d.census.actors, id)
 			d.census.mu.Unlock()
 		default:
-			d.census.with(id, func(a *ActorState) { a.Messages++ })
+			d.census.with(id, func(a *api.ActorState) { a.Messages++ })
 		}
 		next(c, e)
 	}

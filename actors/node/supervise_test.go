@@ -10,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/actors/node/api"
 	"edgespan/actors/supervise"
 	"edgespan/config/httpapi"
 )
@@ -55,7 +56,7 @@ func (p *parent) Receive(c actor.Context) {
 func supervised(t *testing.T, stopping bool, f func(sys *actor.ActorSystem, top *actor.PID, started func() []time.Time)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := &census{actors: map[string]*ActorState{}}
+		c := &census{actors: map[string]*api.ActorState{}}
 		d := &deps{log: zap.NewNop(), census: c, strategy: &backoff{log: zap.NewNop(), census: c, tell: func(httpapi.Event) {}}}
 		var mu sync.Mutex
 		var at []time.Time
@@ -113,7 +114,7 @@ func TestAPanicInStoppingHangsNobody(t *testing.T) {
 func TestAVitalActorThatPanicsEndsTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var why error
-		c := &census{actors: map[string]*ActorState{}}
+		c := &census{actors: map[string]*api.ActorState{}}
 		d := &deps{log: zap.NewNop(), census: c, strategy: &backoff{log: zap.NewNop(), census: c, tell: func(httpapi.Event) {}}, fail: func(err error) { why = err }}
 		var mu sync.Mutex
 		var at []time.Time

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/agent"
+	"edgespan/actors/node/api"
 	"edgespan/appnet"
 	core "edgespan/config"
 	"edgespan/config/nodeconf"
@@ -49,7 +50,7 @@ type Commands interface {
 // as last good config is the confirmed record.
 type migratedDisk struct {
 	Files
-	record NodeRecord // as that version counted it
+	record api.NodeRecord // as that version counted it
 	log    *zap.Logger
 }
 

@@ -6,12 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/actors/node/api"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
 )
 
 // adapter reads the status of an adapter as the API shows it.
-func (r *rig) adapter(id string) adapterStatus {
+func (r *rig) adapter(id string) api.AdapterStatus {
 	r.Helper()
 	as, err := r.node.List(context.Background(), "adapter")
 	if err != nil {
@@ -19,11 +20,11 @@ func (r *rig) adapter(id string) adapterStatus {
 	}
 	for _, a := range as {
 		if a.ID == id {
-			return a.Status.(adapterStatus)
+			return a.Status.(api.AdapterStatus)
 		}
 	}
 	r.Fatalf("no adapter %s in %v", id, as)
-	return adapterStatus{}
+	return api.AdapterStatus{}
 }
 
 func TestAnAppOnANetworkThatWasRemovedSaysSo(t *testing.T) {

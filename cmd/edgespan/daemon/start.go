@@ -13,7 +13,8 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"edgespan/actors/agent"
-	nodepkg "edgespan/actors/node"
+	tree "edgespan/actors/node"
+	"edgespan/actors/node/api"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/daemon"
 	"edgespan/platform/executor"
@@ -28,7 +29,7 @@ import (
 
 // node is a started node with what it was put together from.
 type node struct {
-	*nodepkg.Node
+	*tree.Node
 	host    *host.Host
 	journal *store.Buffered
 	notify  func(string)
@@ -99,7 +100,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 		return nil, errors.Join(err, n.close())
 	}
 	reader := machine.Reader{Root: "/", RunDir: o.RunDir, Iptables: n.iptables, Flushable: n.host.Flushable}
-	n.Node, err = nodepkg.Start(nodepkg.Options{
+	n.Node, err = tree.Start(tree.Options{
 		About: facts, Machine: daemon.MachineBoot(), Commands: commands{proc.New(""), n},
 		Host: n.host, Executors: executor.New(proc.New(""), o.RunDir), Echo: probe.Echo, Journal: journal, Storage: n.storage(o), Warning: o.Warning,
 		Files:  daemon.NewFiles(o.Config, o.StateDir).Spending(journal.Spend),
@@ -130,7 +131,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 }
 
 // storage is the state folder as the actors see it; nil for one that has to be whole.
-func (n *node) storage(o nodeOptions) nodepkg.Storage {
+func (n *node) storage(o nodeOptions) api.Storage {
 	if o.Strict {
 		return nil
 	}
@@ -139,8 +140,8 @@ func (n *node) storage(o nodeOptions) nodepkg.Storage {
 
 type storage struct{ *store.Buffered }
 
-func (s storage) Watch(f func(nodepkg.StorageHealth)) {
-	s.Buffered.Watch(func(h store.Health) { f(nodepkg.StorageHealth(h)) })
+func (s storage) Watch(f func(api.StorageHealth)) {
+	s.Buffered.Watch(func(h store.Health) { f(api.StorageHealth(h)) })
 }
 
 // who says what the node is and which fleet it is part of. A node that can't read its

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/agent"
-	nodepkg "edgespan/actors/node"
+	"edgespan/actors/node/api"
 	"edgespan/config/configdb"
 	"edgespan/config/httpapi/configdbapi"
 	"edgespan/netinst/netstate"
@@ -39,8 +39,8 @@ const apiPort = "8443"
 type informer struct {
 	id      string
 	about   agent.Facts
-	machine nodepkg.Facts
-	topics  *nodepkg.Topics
+	machine api.Facts
+	topics  *api.Topics
 	creds   *pki.Credentials // nil: the node has joined no controller
 	log     *zap.Logger
 }
@@ -169,7 +169,7 @@ func (i informer) collect(ctx context.Context) (configdbapi.BulkBody, error) {
 type object = map[string]any
 
 // factsOf is what the node is.
-func factsOf(about agent.Facts, m netstate.Facts, id string, t *nodepkg.Topics) object {
+func factsOf(about agent.Facts, m netstate.Facts, id string, t *api.Topics) object {
 	host, _ := os.Hostname() // "" where the kernel has none
 	ports := object{}
 	for label, p := range t.PortStatus.List("") {
@@ -192,7 +192,7 @@ func textsOf[T fmt.Stringer](all []T) []string {
 }
 
 // globalsOf is what the config makes of the node, as it was published last.
-func globalsOf(t *nodepkg.Topics) object {
+func globalsOf(t *api.Topics) object {
 	source, _ := t.Source.Get("", "node")
 	networks, apps := object{}, object{}
 	for id, c := range t.NetworkConfig.List("") {

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/agent"
-	nodepkg "edgespan/actors/node"
+	"edgespan/actors/node/api"
 	"edgespan/cmd/edgespan/clitest"
 	"edgespan/config/configdb"
 	"edgespan/config/configdb/model"
@@ -72,14 +72,14 @@ func memberOf(t *testing.T, ca *pki.Authority) *pki.Credentials {
 	return c
 }
 
-func someTopics(t *testing.T) *nodepkg.Topics {
+func someTopics(t *testing.T) *api.Topics {
 	t.Helper()
 	journal, err := store.OpenJournal(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = journal.Close() })
-	topics, err := nodepkg.NewTopics(journal, nil)
+	topics, err := api.NewTopics(journal, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestANodeUploadsItsOwnFacts(t *testing.T) {
 		for _, err := range []error{
 			configs.Publish("", ni.String(), netinst.NetworkInstanceConfig{UUID: ni, DisplayName: name}),
 			sys.Publish("", "node", nodeconf.SysParams{Facts: nodeconf.Facts{Environment: environment, URL: where, Seconds: 1}}),
-			source.Publish("", "node", nodepkg.Source{Source: "controller", MD5: md5}),
+			source.Publish("", "node", api.Source{Source: "controller", MD5: md5}),
 		} {
 			if err != nil {
 				t.Fatal(err)

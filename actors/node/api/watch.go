@@ -1,4 +1,4 @@
-package node
+package api
 
 import (
 	"context"
@@ -18,7 +18,7 @@ const watchPace = 20 * time.Millisecond
 // Watch gives what there is and then every change of it. Topics only say that there is
 // something to see; what is told is what List shows, compared with what was told
 // before, so that both never differ.
-func (n *reader) Watch(ctx context.Context, kinds []string, emit func(httpapi.Seen) error) error {
+func (n *Reader) Watch(ctx context.Context, kinds []string, emit func(httpapi.Seen) error) error {
 	wake := make(chan struct{}, 1)
 	defer n.wakeOn(func() {
 		select {
@@ -39,7 +39,7 @@ func (n *reader) Watch(ctx context.Context, kinds []string, emit func(httpapi.Se
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-n.done:
+		case <-n.Done:
 			return nil
 		case <-wake:
 			time.Sleep(watchPace)
@@ -49,8 +49,8 @@ func (n *reader) Watch(ctx context.Context, kinds []string, emit func(httpapi.Se
 
 // wakeOn calls f when something that List shows may have changed, until the function
 // that it gives back is called.
-func (n *reader) wakeOn(f func()) (stop func()) {
-	t := n.topics
+func (n *Reader) wakeOn(f func()) (stop func()) {
+	t := n.Topics
 	stops := []func(){
 		signal(t.NetworkConfig, f), signal(t.NetworkStatus, f), signal(t.AppConfig, f), signal(t.AppStatus, f),
 		signal(t.PortConfig, f), signal(t.PortStatus, f), signal(t.Reported, f), signal(t.Events, f),
@@ -80,7 +80,7 @@ func signal[V any](t *pubsub.Topic[V], f func()) (stop func()) {
 	return sub.Close
 }
 
-func (n *reader) tellChanges(ctx context.Context, kinds []string, told map[string]httpapi.Resource, emit func(httpapi.Seen) error) error {
+func (n *Reader) tellChanges(ctx context.Context, kinds []string, told map[string]httpapi.Resource, emit func(httpapi.Seen) error) error {
 	now := time.Now()
 	there := map[string]bool{}
 	for _, kind := range kinds {
@@ -117,9 +117,9 @@ func (n *reader) tellChanges(ctx context.Context, kinds []string, told map[strin
 }
 
 // Events gives what happened, oldest first, and with Follow what will.
-func (n *reader) Events(ctx context.Context, q httpapi.EventQuery, emit func(httpapi.Event) error) error {
+func (n *Reader) Events(ctx context.Context, q httpapi.EventQuery, emit func(httpapi.Event) error) error {
 	wake := make(chan struct{}, 1)
-	sub := n.topics.Events.Subscribe(pubsub.Selector{}, func() {
+	sub := n.Topics.Events.Subscribe(pubsub.Selector{}, func() {
 		select {
 		case wake <- struct{}{}:
 		default:
@@ -149,7 +149,7 @@ func (n *reader) Events(ctx context.Context, q httpapi.EventQuery, emit func(htt
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-n.done:
+		case <-n.Done:
 			return nil
 		case <-wake:
 		}

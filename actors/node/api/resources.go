@@ -1,4 +1,4 @@
-package node
+package api
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 )
 
 // List answers every resource of a kind, by id.
-func (n *reader) List(ctx context.Context, kind string) ([]httpapi.Resource, error) {
+func (n *Reader) List(ctx context.Context, kind string) ([]httpapi.Resource, error) {
 	var rs []httpapi.Resource
 	switch kind {
 	case "ni":
@@ -27,19 +27,19 @@ func (n *reader) List(ctx context.Context, kind string) ([]httpapi.Resource, err
 	case "port":
 		rs = n.ports()
 	case "param":
-		for _, e := range n.topics.Reported.All() {
+		for _, e := range n.Topics.Reported.All() {
 			rs = append(rs, httpapi.Resource{ID: e.Key, Kind: kind, Spec: map[string]any{"kind": e.Value.Kind, "target": e.Value.Target}, Status: e.Value})
 		}
 	case "config":
 		rs = n.source()
 	case "pending":
-		p, err := n.pending(ctx)
+		p, err := n.Pending(ctx)
 		if err != nil {
 			return nil, err
 		}
 		rs = []httpapi.Resource{{ID: "node", Kind: kind, Spec: map[string]any{}, Status: p}}
 	case "actor":
-		for _, a := range n.actors.List() {
+		for _, a := range n.Actors.List() {
 			rs = append(rs, httpapi.Resource{ID: a.ID, Kind: kind, Spec: map[string]any{}, Status: a})
 		}
 	default:
@@ -49,7 +49,7 @@ func (n *reader) List(ctx context.Context, kind string) ([]httpapi.Resource, err
 	return rs, nil
 }
 
-type networkStatus struct {
+type NetworkStatus struct {
 	State       string `json:"state"`
 	DisplayName string `json:"displayName"`
 	Bridge      string `json:"bridge"`
@@ -77,8 +77,8 @@ func partsOf(s netinst.NetworkInstanceStatus) []part {
 	return out
 }
 
-func (n *reader) networks() []httpapi.Resource {
-	t := n.topics
+func (n *Reader) networks() []httpapi.Resource {
+	t := n.Topics
 	configs, statuses := t.NetworkConfig.List(""), t.NetworkStatus.List("")
 	fault, notYet := n.hostFault(), ""
 	var rs []httpapi.Resource
@@ -88,7 +88,7 @@ func (n *reader) networks() []httpapi.Resource {
 			r.Spec = networkSpec(c)
 		}
 		s, ok := statuses[id]
-		st := networkStatus{string(s.State), s.DisplayName, string(s.Bridge), s.Number, s.Port, s.Generation, s.Error, s.Warning, partsOf(s)}
+		st := NetworkStatus{string(s.State), s.DisplayName, string(s.Bridge), s.Number, s.Port, s.Generation, s.Error, s.Warning, partsOf(s)}
 		if !ok {
 			if notYet == "" { // the same for all
 				notYet = n.whyNotYet()
@@ -108,11 +108,11 @@ func (n *reader) networks() []httpapi.Resource {
 }
 
 // whyNotYet says what a network waits for that has no manager yet.
-func (n *reader) whyNotYet() string {
+func (n *Reader) whyNotYet() string {
 	if fault := n.hostFault(); fault != "" {
 		return "waits for the " + fault
 	}
-	for _, a := range n.actors.List() { // it can't even see what is there
+	for _, a := range n.Actors.List() { // it can't even see what is there
 		if a.ID == "router/ground" && a.Last != "" {
 			return "waits for the host: " + a.Last
 		}
@@ -121,17 +121,17 @@ func (n *reader) whyNotYet() string {
 }
 
 // networkCrashed says that one of a network's actors is down for its back-off, and why.
-func (n *reader) networkCrashed(id string) string {
+func (n *Reader) networkCrashed(id string) string {
 	if why := n.crashed("bridge manager", "router/ni/"+id); why != "" {
 		return why
 	}
 	return n.crashed("applier", "router/ni/"+id+"/applier")
 }
 
-func (n *reader) appCrashed(id string) string { return n.crashed("app network", "router/app/"+id) }
+func (n *Reader) appCrashed(id string) string { return n.crashed("app network", "router/app/"+id) }
 
-func (n *reader) crashed(what, id string) string {
-	if a, down := n.actors.Down(id); down {
+func (n *Reader) crashed(what, id string) string {
+	if a, down := n.Actors.Down(id); down {
 		return fmt.Sprintf("%s crashed (%d in a row): %s; restarts within %s", what, a.Crashes, a.Last, a.Next)
 	}
 	return ""
@@ -168,11 +168,11 @@ func networkSpec(c netinst.NetworkInstanceConfig) map[string]any {
 	}
 	hosts := map[string]string{}
 	for h, ips := range c.DNS.Hosts {
-		hosts[string(h)] = joined(ips)
+		hosts[string(h)] = Joined(ips)
 	}
 	spec["ipv4"] = map[string]any{"subnet": c.IPv4.Subnet, "gateway": c.IPv4.Gateway, "dhcpRange": c.IPv4.DHCPFirst.String() + "-" + c.IPv4.DHCPLast.String()}
-	spec["dns"] = map[string]any{"domain": c.DNS.Domain, "servers": joined(c.DNS.Servers), "hosts": hosts}
-	spec["ntpServers"], spec["routes"] = joined(c.NTPServers), routeSpecs(c.Routes)
+	spec["dns"] = map[string]any{"domain": c.DNS.Domain, "servers": Joined(c.DNS.Servers), "hosts": hosts}
+	spec["ntpServers"], spec["routes"] = Joined(c.NTPServers), routeSpecs(c.Routes)
 	return spec
 }
 
@@ -188,7 +188,7 @@ func routeSpecs(rs []netinst.StaticRoute) map[string]any {
 	return out
 }
 
-type adapterStatus struct {
+type AdapterStatus struct {
 	Index           int    `json:"index"`
 	NetworkInstance string `json:"networkInstance"`
 	TargetVersion   uint64 `json:"targetVersion"`
@@ -203,17 +203,17 @@ type adapterStatus struct {
 	Warning         string `json:"warning,omitempty"`
 }
 
-type appStatus struct {
+type AppStatus struct {
 	DisplayName   string          `json:"displayName"`
 	Pending       bool            `json:"pending"`
 	Activated     bool            `json:"activated"`
 	TargetVersion uint64          `json:"targetVersion"`
 	Error         string          `json:"error"`
-	Adapters      []adapterStatus `json:"adapters"`
+	Adapters      []AdapterStatus `json:"adapters"`
 }
 
-func (n *reader) apps() []httpapi.Resource {
-	t := n.topics
+func (n *Reader) apps() []httpapi.Resource {
+	t := n.Topics
 	configs, statuses := t.AppConfig.List(""), t.AppStatus.List("")
 	var rs []httpapi.Resource
 	for id := range union(configs, statuses) {
@@ -221,9 +221,9 @@ func (n *reader) apps() []httpapi.Resource {
 		if c, ok := configs[id]; ok {
 			r.Spec = appSpec(c)
 		}
-		st := appStatus{Pending: true, DisplayName: configs[id].DisplayName, Adapters: []adapterStatus{}}
+		st := AppStatus{Pending: true, DisplayName: configs[id].DisplayName, Adapters: []AdapterStatus{}}
 		if s, ok := statuses[id]; ok {
-			st = appStatus{s.DisplayName, s.Pending, s.Activated, s.TargetVersion, s.Error, adaptersOf(s)}
+			st = AppStatus{s.DisplayName, s.Pending, s.Activated, s.TargetVersion, s.Error, adaptersOf(s)}
 		}
 		if crash := n.appCrashed(id); crash != "" {
 			st.Error = crash
@@ -234,11 +234,11 @@ func (n *reader) apps() []httpapi.Resource {
 	return rs
 }
 
-func adaptersOf(s appnet.AppNetworkStatus) []adapterStatus {
-	as := make([]adapterStatus, 0, len(s.Adapters))
+func adaptersOf(s appnet.AppNetworkStatus) []AdapterStatus {
+	as := make([]AdapterStatus, 0, len(s.Adapters))
 	for _, a := range s.Adapters {
 		u := a.UnderlayStatus
-		st := adapterStatus{
+		st := AdapterStatus{
 			Index: a.Index, NetworkInstance: a.NetworkInstance.String(), TargetVersion: a.TargetVersion, Activated: a.Activated,
 			Addresses: u.Addresses, MAC: u.MAC, IfName: string(u.IfName), HostIfName: string(u.HostIfName), State: string(a.State(true)), Error: a.Error, Warning: u.DroppedText(),
 		}
@@ -280,7 +280,7 @@ func attachSpec(u netinst.UnderlayNetworkConfig) map[string]any {
 func aclSpecs(rules []netinst.ACLRule) []map[string]any {
 	out := make([]map[string]any, 0, len(rules))
 	for _, r := range rules {
-		m := map[string]any{"protocol": r.Protocol, "port": joined(r.Ports), "localPort": joined(r.LocalPort), "portLabel": r.PortLabel, "ip": ""}
+		m := map[string]any{"protocol": r.Protocol, "port": Joined(r.Ports), "localPort": Joined(r.LocalPort), "portLabel": r.PortLabel, "ip": ""}
 		if r.IP.IsValid() {
 			m["ip"] = r.IP.String()
 		}
@@ -289,14 +289,14 @@ func aclSpecs(rules []netinst.ACLRule) []map[string]any {
 	return out
 }
 
-func adapterID(app string, index int) string { return app + "/" + strconv.Itoa(index) }
+func AdapterID(app string, index int) string { return app + "/" + strconv.Itoa(index) }
 
-func (n *reader) adapters() []httpapi.Resource {
-	configs := n.topics.AppConfig.List("")
+func (n *Reader) adapters() []httpapi.Resource {
+	configs := n.Topics.AppConfig.List("")
 	var rs []httpapi.Resource
-	for id, s := range n.topics.AppStatus.List("") {
+	for id, s := range n.Topics.AppStatus.List("") {
 		for _, a := range adaptersOf(s) {
-			r := httpapi.Resource{ID: adapterID(id, a.Index), Kind: "adapter", Spec: map[string]any{}, Status: a}
+			r := httpapi.Resource{ID: AdapterID(id, a.Index), Kind: "adapter", Spec: map[string]any{}, Status: a}
 			if u, ok := configs[id].Adapters[a.Index]; ok {
 				r.Spec = adapterSpec(u)
 			}
@@ -306,10 +306,10 @@ func (n *reader) adapters() []httpapi.Resource {
 	return rs
 }
 
-func (n *reader) ports() []httpapi.Resource {
+func (n *Reader) ports() []httpapi.Resource {
 	var rs []httpapi.Resource
-	statuses := n.topics.PortStatus.List("")
-	for label, c := range n.topics.PortConfig.List("") {
+	statuses := n.Topics.PortStatus.List("")
+	for label, c := range n.Topics.PortConfig.List("") {
 		s := statuses[label]
 		addrs := make([]string, 0, len(s.Addresses))
 		for _, a := range s.Addresses {
@@ -329,18 +329,18 @@ func (n *reader) ports() []httpapi.Resource {
 			ID: label, Kind: "port",
 			Spec: map[string]any{
 				"ifName": c.IfName, "uplink": c.Uplink, "cost": c.Cost, "labels": strings.Join(c.Labels, ","),
-				"gateway": gateway, "dnsServers": joined(c.DNSServers), "ntpServers": joined(c.NTPServers), "mtu": c.MTU,
+				"gateway": gateway, "dnsServers": Joined(c.DNSServers), "ntpServers": Joined(c.NTPServers), "mtu": c.MTU,
 			},
 			Status: map[string]any{
-				"exists": s.Exists, "up": s.Up, "mtu": s.LinkMTU, "addresses": addrs, "gateways": joined(s.Gateways()), "defaultRoute": route,
-				"dnsServers": joined(servers), "dnsSource": source, "dnsSkipped": s.Learnt.Skipped, "error": why,
+				"exists": s.Exists, "up": s.Up, "mtu": s.LinkMTU, "addresses": addrs, "gateways": Joined(s.Gateways()), "defaultRoute": route,
+				"dnsServers": Joined(servers), "dnsSource": source, "dnsSkipped": s.Learnt.Skipped, "error": why,
 			},
 		})
 	}
 	return rs
 }
 
-func joined[T fmt.Stringer](xs []T) string {
+func Joined[T fmt.Stringer](xs []T) string {
 	out := make([]string, len(xs))
 	for i, x := range xs {
 		out[i] = x.String()

@@ -1,4 +1,4 @@
-package node
+package api
 
 import (
 	"encoding/json"
@@ -94,11 +94,11 @@ type Stood struct {
 
 // Owners of topic keys that are not named after one object.
 const (
-	ownerConfig  = "config"
-	ownerMonitor = "monitor"
-	ownerRouter  = "router"
-	ownerEvents  = "events"
-	ownerExec    = "exec"
+	OwnerConfig  = "config"
+	OwnerMonitor = "monitor"
+	OwnerRouter  = "router"
+	OwnerEvents  = "events"
+	OwnerExec    = "exec"
 )
 
 // The keys of host-changed that name no adapter's link. Every bridge manager learns under

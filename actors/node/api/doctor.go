@@ -1,4 +1,4 @@
-package node
+package api
 
 import (
 	"context"
@@ -29,10 +29,10 @@ const examineTimeout = 30 * time.Second
 
 // Doctor looks for what is in the way of the node, from its own network namespace and
 // with its own rights.
-func (n *reader) Doctor(ctx context.Context) ([]httpapi.Finding, error) {
+func (n *Reader) Doctor(ctx context.Context) ([]httpapi.Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
 	defer cancel()
-	f, err := n.facts.Read(ctx)
+	f, err := n.Facts.Read(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the machine: %w", err)
 	}
@@ -48,21 +48,21 @@ func (n *reader) Doctor(ctx context.Context) ([]httpapi.Finding, error) {
 }
 
 // patient is the node as the doctor sees it.
-func (n *reader) patient() (doctor.Node, error) {
-	t := n.topics
+func (n *Reader) patient() (doctor.Node, error) {
+	t := n.Topics
 	s, _ := t.Source.Get("", "node")
 	h, _ := t.Storage.Get("", "node")
 	p := doctor.Node{Source: s.Source, Refused: s.Error, State: doctor.State{
-		Fault: h.Fault, Unsaved: h.Unsaved, Tight: h.Tight, Found: h.Notes, Base: s.Keep, Warning: n.warning,
+		Fault: h.Fault, Unsaved: h.Unsaved, Tight: h.Tight, Found: h.Notes, Base: s.Keep, Warning: n.Warning,
 	}}
 	p.Networks = slices.SortedFunc(maps.Values(t.NetworkConfig.List("")), func(a, b netinst.NetworkInstanceConfig) int { return compareUUID(a.UUID, b.UUID) })
-	fw := n.forwarding()
+	fw := n.Forwarding()
 	p.Closed = netinst.ClosedPorts(p.Networks, fw.Ports, fw.Forwarding)
-	p.Host = netinst.HostPrefixes(n.interfaces())
+	p.Host = netinst.HostPrefixes(n.Interfaces())
 	for _, e := range t.PortStatus.All() {
 		p.Ports = append(p.Ports, e.Value)
 	}
-	data, name, err := n.file()
+	data, name, err := n.File()
 	p.File = name
 	switch {
 	case name == "" || errors.Is(err, fs.ErrNotExist):

@@ -1,4 +1,4 @@
-package node
+package api
 
 import (
 	"fmt"
@@ -24,11 +24,11 @@ type adapterView struct {
 	want    uint64 // TargetVersion of the app
 }
 
-func (n *reader) adapterView(app string, index int) adapterView {
-	v := adapterView{app: app, id: adapterID(app, index), index: index}
-	v.config, _ = n.topics.AppConfig.Get("", app)
+func (n *Reader) adapterView(app string, index int) adapterView {
+	v := adapterView{app: app, id: AdapterID(app, index), index: index}
+	v.config, _ = n.Topics.AppConfig.Get("", app)
 	v.wish, v.wanted = v.config.Adapters[index]
-	s, _ := n.topics.AppStatus.Get("", app)
+	s, _ := n.Topics.AppStatus.Get("", app)
 	v.want = s.TargetVersion
 	for _, a := range s.Adapters {
 		if a.Index == index {
@@ -38,13 +38,13 @@ func (n *reader) adapterView(app string, index int) adapterView {
 	return v
 }
 
-func (n *reader) explainAdapter(app string, index int) (httpapi.Explanation, error) {
+func (n *Reader) explainAdapter(app string, index int) (httpapi.Explanation, error) {
 	v := n.adapterView(app, index)
 	x := httpapi.Explanation{Object: "adapter/" + v.id, Name: v.config.DisplayName, Causes: []httpapi.Cause{}}
 	if !v.wanted && !v.seen {
 		known := "the app is in no config"
 		if len(v.config.Adapters) > 0 {
-			s, _ := n.topics.AppStatus.Get("", app)
+			s, _ := n.Topics.AppStatus.Get("", app)
 			known = fmt.Sprintf("the app has the adapters %s", strings.Trim(fmt.Sprint(indices(v.config, s)), "[]"))
 		}
 		return x, fmt.Errorf("explain adapter %s: %w: %s", v.id, httpapi.ErrNotFound, known)
@@ -71,16 +71,16 @@ func (n *reader) explainAdapter(app string, index int) (httpapi.Explanation, err
 	return x, nil
 }
 
-func (n *reader) networkName(ni uuid.UUID) string {
-	if c, ok := n.topics.NetworkConfig.Get("", ni.String()); ok && c.DisplayName != "" {
+func (n *Reader) networkName(ni uuid.UUID) string {
+	if c, ok := n.Topics.NetworkConfig.Get("", ni.String()); ok && c.DisplayName != "" {
 		return c.DisplayName
 	}
 	return ni.String()
 }
 
 // adapterCauses go from what the adapter stands on to the adapter itself.
-func (n *reader) adapterCauses(v adapterView) []httpapi.Cause {
-	t := n.topics
+func (n *Reader) adapterCauses(v adapterView) []httpapi.Cause {
+	t := n.Topics
 	key := netinst.AdapterKey{AppUUID: uuid.Nil, UnderlayIndex: v.index}
 	key.AppUUID, _ = uuid.Parse(v.app)
 	var out []httpapi.Cause
@@ -124,8 +124,8 @@ func (n *reader) adapterCauses(v adapterView) []httpapi.Cause {
 }
 
 // askedSince says since when a network owes an answer.
-func (n *reader) askedSince(scope string, key netinst.AdapterKey) string {
-	at, ok := n.asked(scope + "/" + key.String())
+func (n *Reader) askedSince(scope string, key netinst.AdapterKey) string {
+	at, ok := n.Asked(scope + "/" + key.String())
 	if !ok {
 		return ""
 	}

@@ -1,4 +1,4 @@
-package node
+package api
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 
 // Explain says why a network, an app or an adapter is ready or not. It says ready
 // exactly when Ready does.
-func (n *reader) Explain(_ context.Context, kind, id string) (httpapi.Explanation, error) {
+func (n *Reader) Explain(_ context.Context, kind, id string) (httpapi.Explanation, error) {
 	id = strings.ToLower(id)
 	app, index, adapter := strings.Cut(id, "/")
 	switch {
@@ -34,8 +34,8 @@ func (n *reader) Explain(_ context.Context, kind, id string) (httpapi.Explanatio
 	return httpapi.Explanation{}, fmt.Errorf("explain %q: %w: ni, app and adapter are allowed", kind, httpapi.ErrNotFound)
 }
 
-func (n *reader) explainNetwork(id string) (httpapi.Explanation, error) {
-	t := n.topics
+func (n *Reader) explainNetwork(id string) (httpapi.Explanation, error) {
+	t := n.Topics
 	c, wanted := t.NetworkConfig.Get("", id)
 	s, seen := t.NetworkStatus.Get("", id)
 	x := httpapi.Explanation{Object: "ni/" + id, Name: c.DisplayName, Causes: []httpapi.Cause{}}
@@ -65,19 +65,19 @@ func (n *reader) explainNetwork(id string) (httpapi.Explanation, error) {
 }
 
 // wayOut says by which port a network leads out, and why by none that is cheaper.
-func (n *reader) wayOut(c netinst.NetworkInstanceConfig, s netinst.NetworkInstanceStatus) string {
+func (n *Reader) wayOut(c netinst.NetworkInstanceConfig, s netinst.NetworkInstanceStatus) string {
 	if c.Inactive {
 		return ", not activated"
 	}
 	if s.Port == "" || c.Type == netinst.Switch {
 		return ""
 	}
-	used, _ := n.topics.PortStatus.Get("", s.Port)
+	used, _ := n.Topics.PortStatus.Get("", s.Port)
 	text := ", out by port " + s.Port
 	if r, out := used.DefaultRoute(); out {
 		text += " " + r.String()
 	}
-	for _, e := range n.topics.PortStatus.All() {
+	for _, e := range n.Topics.PortStatus.All() {
 		if p := e.Value; p.Meant(c.Port) && p.Cost <= used.Cost && p.Trouble() != "" {
 			text += fmt.Sprintf(", not by port %s: %s", p.Label, p.Trouble())
 		}
@@ -86,8 +86,8 @@ func (n *reader) wayOut(c netinst.NetworkInstanceConfig, s netinst.NetworkInstan
 }
 
 // networkCauses are why a network is not ready; why is what Ready says.
-func (n *reader) networkCauses(id, why string) []httpapi.Cause {
-	t := n.topics
+func (n *Reader) networkCauses(id, why string) []httpapi.Cause {
+	t := n.Topics
 	c, wanted := t.NetworkConfig.Get("", id)
 	s, seen := t.NetworkStatus.Get("", id)
 	var out []httpapi.Cause
@@ -121,8 +121,8 @@ func (n *reader) networkCauses(id, why string) []httpapi.Cause {
 }
 
 // sourceCauses say why the newest config was refused, if it was.
-func (n *reader) sourceCauses() []httpapi.Cause {
-	if s, _ := n.topics.Source.Get("", "node"); s.Error != "" {
+func (n *Reader) sourceCauses() []httpapi.Cause {
+	if s, _ := n.Topics.Source.Get("", "node"); s.Error != "" {
 		return []httpapi.Cause{{Text: s.Error}}
 	}
 	return nil
@@ -130,8 +130,8 @@ func (n *reader) sourceCauses() []httpapi.Cause {
 
 // opCauses are the ops of an owner that fail, those of one adapter or with "" those of
 // none, the ones that only wait for another behind them in one line.
-func (n *reader) opCauses(owner, adapter string) []httpapi.Cause {
-	t, _ := n.topics.Trouble.Get("", owner)
+func (n *Reader) opCauses(owner, adapter string) []httpapi.Cause {
+	t, _ := n.Topics.Trouble.Get("", owner)
 	var out []httpapi.Cause
 	var blocked []string
 	for _, f := range t.Failing {
@@ -157,8 +157,8 @@ func (n *reader) opCauses(owner, adapter string) []httpapi.Cause {
 	return out
 }
 
-func (n *reader) explainApp(id string) (httpapi.Explanation, error) {
-	t := n.topics
+func (n *Reader) explainApp(id string) (httpapi.Explanation, error) {
+	t := n.Topics
 	c, wanted := t.AppConfig.Get("", id)
 	s, seen := t.AppStatus.Get("", id)
 	x := httpapi.Explanation{Object: "app/" + id, Name: c.DisplayName, Causes: []httpapi.Cause{}}

@@ -1,4 +1,4 @@
-package node
+package api
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 // Ready says whether a network or an app is as its config wants it, and whether
 // nothing of it is left.
-func (n *reader) Ready(_ context.Context, kind, id string) (httpapi.Readiness, error) {
+func (n *Reader) Ready(_ context.Context, kind, id string) (httpapi.Readiness, error) {
 	switch kind {
 	case "ni":
 		return n.networkReady(strings.ToLower(id)), nil
@@ -24,13 +24,13 @@ func (n *reader) Ready(_ context.Context, kind, id string) (httpapi.Readiness, e
 	return httpapi.Readiness{}, fmt.Errorf("wait for %q: %w: ni and app are allowed", kind, httpapi.ErrNotFound)
 }
 
-func (n *reader) networkReady(id string) httpapi.Readiness {
-	t := n.topics
-	settled := n.settled() // before the rest: it is cleared before a number goes
+func (n *Reader) networkReady(id string) httpapi.Readiness {
+	t := n.Topics
+	settled := n.Settled() // before the rest: it is cleared before a number goes
 	c, wanted := t.NetworkConfig.Get("", id)
 	s, seen := t.NetworkStatus.Get("", id)
 	_, numbered := t.Numbers.Get("", id)
-	r := httpapi.Readiness{Absent: !wanted && !seen && !numbered && settled && n.settled()}
+	r := httpapi.Readiness{Absent: !wanted && !seen && !numbered && settled && n.Settled()}
 	switch {
 	case !wanted:
 		r.Why = "it is in no config"
@@ -45,7 +45,7 @@ func (n *reader) networkReady(id string) httpapi.Readiness {
 	case n.hostFault() != "": // its chains are asked only where the host's lead into them
 		r.Why = n.hostFault()
 	default:
-		if r.Why = n.behind(c, s); r.Why == "" && !n.settled() {
+		if r.Why = n.behind(c, s); r.Why == "" && !n.Settled() {
 			r.Why = "host: its own rules and the forwarding of ports are being applied"
 		}
 		r.Ready = r.Why == ""
@@ -54,8 +54,8 @@ func (n *reader) networkReady(id string) httpapi.Readiness {
 }
 
 // hostFault says why the host's own chains are not as they must be, "" if they are.
-func (n *reader) hostFault() string {
-	if why := n.host(); why != "" {
+func (n *Reader) hostFault() string {
+	if why := n.Host(); why != "" {
 		return "host: " + why
 	}
 	return ""
@@ -63,11 +63,11 @@ func (n *reader) hostFault() string {
 
 // behind says which of a network's newest configs its status does not answer yet:
 // its own, and those of the ports that it may use.
-func (n *reader) behind(c netinst.NetworkInstanceConfig, s netinst.NetworkInstanceStatus) string {
+func (n *Reader) behind(c netinst.NetworkInstanceConfig, s netinst.NetworkInstanceStatus) string {
 	if s.Generation != c.Generation {
 		return fmt.Sprintf("generation %d is applied, %d is wanted", s.Generation, c.Generation)
 	}
-	ports := slices.Collect(maps.Values(n.topics.PortConfig.List("")))
+	ports := slices.Collect(maps.Values(n.Topics.PortConfig.List("")))
 	if want := netinst.PortsMeant(c, ports); s.PortsMeant != want {
 		return fmt.Sprintf("ports by generation %q are applied, %q are wanted", s.PortsMeant, want)
 	}
@@ -76,8 +76,8 @@ func (n *reader) behind(c netinst.NetworkInstanceConfig, s netinst.NetworkInstan
 
 const notTakenUp = "its newest config has not been taken up"
 
-func (n *reader) appReady(id string) httpapi.Readiness {
-	t := n.topics
+func (n *Reader) appReady(id string) httpapi.Readiness {
+	t := n.Topics
 	c, wanted := t.AppConfig.Get("", id)
 	s, seen := t.AppStatus.Get("", id)
 	rec, _ := t.AppRecords.Get("", id)
@@ -108,14 +108,14 @@ func (n *reader) appReady(id string) httpapi.Readiness {
 
 // networkBehind names a network of an app that has not applied its newest config
 // yet: what its adapters say is of the config before.
-func (n *reader) networkBehind(c appnet.AppNetworkConfig) string {
+func (n *Reader) networkBehind(c appnet.AppNetworkConfig) string {
 	for _, u := range c.Adapters {
 		id := u.NetworkInstance.String()
-		w, wanted := n.topics.NetworkConfig.Get("", id)
+		w, wanted := n.Topics.NetworkConfig.Get("", id)
 		if !wanted {
 			continue
 		}
-		s, _ := n.topics.NetworkStatus.Get("", id)
+		s, _ := n.Topics.NetworkStatus.Get("", id)
 		if why := n.behind(w, s); why != "" {
 			return fmt.Sprintf("network instance %s: %s", id, why)
 		}
@@ -123,13 +123,13 @@ func (n *reader) networkBehind(c appnet.AppNetworkConfig) string {
 	return ""
 }
 
-func (n *reader) adapterLeft(app string) bool {
-	for _, e := range n.topics.AdapterStatus.All() {
+func (n *Reader) adapterLeft(app string) bool {
+	for _, e := range n.Topics.AdapterStatus.All() {
 		if strings.HasPrefix(e.Key, app+"#") {
 			return true
 		}
 	}
-	for _, e := range n.topics.AdapterConfig.All() {
+	for _, e := range n.Topics.AdapterConfig.All() {
 		if strings.HasPrefix(e.Key, app+"#") {
 			return true
 		}

@@ -1,4 +1,4 @@
-package node
+package api
 
 import (
 	"time"
@@ -6,7 +6,7 @@ import (
 	"edgespan/config/httpapi"
 )
 
-type sourceStatus struct {
+type SourceStatus struct {
 	Source     string `json:"source"`
 	Generation uint64 `json:"generation"`
 	MD5        string `json:"md5"`
@@ -23,10 +23,10 @@ type sourceStatus struct {
 
 // source is the one resource of kind config: where the running config came from, and
 // what is wrong with the file that is not it.
-func (n *reader) source() []httpapi.Resource {
-	s, _ := n.topics.Source.Get("", "node")
-	h, _ := n.topics.Storage.Get("", "node")
-	st := sourceStatus{
+func (n *Reader) source() []httpapi.Resource {
+	s, _ := n.Topics.Source.Get("", "node")
+	h, _ := n.Topics.Storage.Get("", "node")
+	st := SourceStatus{
 		Source: s.Source, Generation: s.Generation, MD5: s.MD5, FileDigest: s.FileDigest, Error: s.Error,
 		Journal: Journalled, JournalError: h.Fault, Unsaved: h.Unsaved, Found: h.Notes, Fallback: s.Keep,
 	}

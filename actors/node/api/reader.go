@@ -1,0 +1,43 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"edgespan/config/httpapi"
+	"edgespan/netinst"
+	"edgespan/netinst/netstate"
+)
+
+// ActorState is what is known of one actor, for `get actor`.
+type ActorState struct {
+	ID       string    `json:"id"`
+	State    string    `json:"state"` // running, restarting
+	Crashes  int       `json:"restarts"`
+	Last     string    `json:"error"` // the last crash
+	LastAt   time.Time `json:"-"`
+	Next     string    `json:"next"` // back-off under way
+	Messages uint64    `json:"messages"`
+}
+
+// Counted is what is known of the actors.
+type Counted interface {
+	List() []ActorState
+	Down(id string) (ActorState, bool) // of one that waits for its restart
+}
+
+// Reader answers the questions of the control socket from topics. It tells no actor anything.
+type Reader struct {
+	Topics     *Topics
+	Actors     Counted
+	Done       <-chan struct{} // closed when the node stops
+	Asked      func(adapter string) (time.Time, bool)
+	Host       func() string // why the host's own chains are not as they must be
+	Settled    func() bool   // whether they are
+	Pending    func(context.Context) (httpapi.Pending, error)
+	Facts      Facts
+	File       func() (data []byte, name string, err error)
+	Forwarding func() netinst.ForwardingChanged
+	Interfaces func() []netstate.Interface
+	Warning    string // of the start
+}
