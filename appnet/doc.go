@@ -4,4 +4,6 @@
 //
 // It never touches a topic, a clock or a network: Machine.Step takes events and
 // gives back effects.
+//
+// Read first: types.go, then machine.go.
 package appnet

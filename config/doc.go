@@ -5,4 +5,6 @@
 //
 // It never reads a file, a socket or a clock, it never touches a host, and it never
 // changes a document in place: results share with what they were made of.
+//
+// Read first: document.go, then merge.go.
 package config

@@ -4,4 +4,6 @@
 //
 // It never touches the host, a clock or a random source: time and observations
 // arrive as fields of events, host changes leave as a desired netstate.State.
+//
+// Read first: types.go, then manager.go and desired.go.
 package netinst

@@ -11,4 +11,6 @@
 // A topic carries state, not events. Readers must not count changes: what
 // happened between two Drains of a reader is told to it as at most one change a
 // key. Values are immutable from the moment they are published.
+//
+// Read first: topic.go.
 package pubsub

@@ -11,4 +11,6 @@
 //
 // On the disk are the four slots of config/nodeconf/commitconfirm, and one more: the notes, which say who
 // rules the node and who holds it locally.
+//
+// Read first: options.go, then shell.go.
 package agent

@@ -16,4 +16,6 @@
 //
 // It never judges a write or computes a document, and knows no caller: who may what, and the
 // audit of it, are factsapi's.
+//
+// Read first: backend.go, then keeper.go and writer.go.
 package configdb

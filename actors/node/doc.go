@@ -28,4 +28,6 @@
 //
 // It never decides what a host should look like, and it imports platform only
 // through the interfaces it declares.
+//
+// Read first: router.go, then config.go and bridge.go.
 package node

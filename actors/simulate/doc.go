@@ -5,4 +5,6 @@
 //
 // It opens no stream, asks no controller and writes no file by itself: it declares what it
 // needs of them. It never changes a node's answers but as a fault that was asked for.
+//
+// Read first: fleet.go, then node.go.
 package simulate

@@ -6,6 +6,8 @@
 // It never knows where a document lies, who asks for it or over what it is asked: config/configdb/model
 // knows records and versions, config/httpapi/configdbapi the wire. It never keeps a number
 // as one of Go's, so that 1.0 stays 1.0 and a number of forty digits stays whole.
+//
+// Read first: object.go, then documents.go and hiera.go.
 package configdb
 
 // JSON is one JSON value in canonical form: the keys of objects in the order of their bytes,

@@ -15,4 +15,6 @@
 // It never talks to a node or the store, never reads a clock (the time comes with each
 // event) and never looks into a config, save for sysParams.managedConfig and for what a
 // first push would remove.
+//
+// Read first: event.go, then step.go.
 package fleet

@@ -5,4 +5,6 @@
 //
 // It never decides anything about networks and never talks to an actor by itself:
 // what a request means is the Backend's business.
+//
+// Read first: api.go, then handler.go; answers.go and places.go for what all three APIs share.
 package httpapi

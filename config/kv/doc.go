@@ -21,4 +21,6 @@
 //     the events of one transaction together, or ErrCompacted.
 //   - Compacting at revision C forgets what was before C: a read at a revision
 //     below C and a watch that needs events from below C get ErrCompacted.
+//
+// Read first: txn.go, then model.go, which says exactly what a store does.
 package kv

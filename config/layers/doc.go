@@ -8,4 +8,6 @@
 //
 // It never reads a file, never changes a document that it was given, and never lets an
 // object be swallowed: that is a clash, which names both layers.
+//
+// Read first: layers.go, then choose.go.
 package layers

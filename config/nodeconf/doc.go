@@ -5,4 +5,6 @@
 // It never merges layers, reads a file, or looks at a host, and it never hands
 // out a half-checked Config: a document is taken whole or refused with all of
 // its faults.
+//
+// Read first: nodeconf.go, then table.go, the schema.
 package nodeconf

@@ -26,4 +26,6 @@
 //   - No parameters at all are ready.
 //
 // It never talks to a node, never decides what is wanted and has no clock.
+//
+// Read first: derive.go, then declare.go.
 package stateloop

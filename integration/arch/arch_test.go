@@ -38,7 +38,7 @@ func root(t *testing.T) string {
 
 func packages(t *testing.T) []pkg {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=Dir,ImportPath,Doc,GoFiles,Imports,TestImports,XTestImports", "./...")
+	cmd := exec.Command("go", "list", "-json=Dir,ImportPath,Name,Doc,GoFiles,Imports,TestImports,XTestImports", "./...")
 	cmd.Dir = root(t)
 	var errOut bytes.Buffer
 	cmd.Stderr = &errOut

@@ -354,7 +354,7 @@ var places = []place{
 
 // pkg is what go list says of one package; the paths are as it prints them.
 type pkg struct {
-	Dir, ImportPath, Doc               string
+	Dir, ImportPath, Name, Doc         string
 	GoFiles                            []string
 	Imports, TestImports, XTestImports []string
 }

@@ -3,4 +3,6 @@
 //
 // It is pure: it never touches the host, and it does not know why an object is
 // wanted. See docs/architecture.md.
+//
+// Read first: object.go, then plan.go.
 package netstate

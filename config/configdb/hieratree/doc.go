@@ -3,4 +3,6 @@
 // task that uploaded them (reference fuel-configdb §4.1), and back; and where files and resources differ.
 //
 // It never reads or writes a file and never asks ConfigDB: what it is given are texts by their paths.
+//
+// Read first: tree.go.
 package hieratree

@@ -5,6 +5,8 @@
 // It never talks to a store: it says what is to be read and gets it through a Reader, and a
 // write becomes transactions that somebody else carries out, in order. It never judges who
 // may do what, never speaks HTTP and has no clock.
+//
+// Read first: state.go, then apply.go.
 package model
 
 import (

@@ -27,4 +27,6 @@
 //   - the barrier of an aborted rollout is a revision of the store, and becomes the one up to
 //     which the same keys are written. To that end keys are written in the order of the
 //     revisions that they had, and no two on different sides of a rollout in one transaction.
+//
+// Read first: form.go, then restore.go.
 package backup

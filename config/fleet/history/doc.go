@@ -65,4 +65,6 @@
 // If the comparison fails, somebody else was faster: the write is judged and planned again
 // on the new head. It fails for good (Conflict) only where it was bound to the revision of
 // a layer (Change.IfMatch) and that layer has been written since.
+//
+// Read first: layer.go, then write.go.
 package history

@@ -4,6 +4,8 @@
 //
 // It never judges a message, knows no wire format, no stream and no certificate. Values
 // that were sent are shared: nobody changes them afterwards.
+//
+// Read first: doc.go, which is all of it.
 package nodeproto
 
 import (

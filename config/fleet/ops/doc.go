@@ -7,4 +7,6 @@
 // It never stores anything: a write that was judged is a history.Change, which somebody
 // plans and commits, and judges anew if somebody else was faster. It never asks a node,
 // never checks who may do what, and has no clock.
+//
+// Read first: world.go, then write.go and read.go.
 package ops

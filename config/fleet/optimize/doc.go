@@ -7,4 +7,6 @@
 // unasked: what can't be had is a fault that names the values and links in conflict. Equal
 // input gives equal output in whatever order nodes and links are listed, and its own output
 // put in again changes nothing.
+//
+// Read first: optimize.go.
 package optimize

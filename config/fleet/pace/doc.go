@@ -3,4 +3,6 @@
 //
 // It is pure: the time is an argument, nothing waits here, and nothing is for more than one
 // goroutine at a time.
+//
+// Read first: budget.go, then steady.go.
 package pace

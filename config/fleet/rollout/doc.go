@@ -3,4 +3,6 @@
 // confirms, fails, vanishes or comes back.
 //
 // It never talks to a node and never reads a clock: events go in, effects come out.
+//
+// Read first: rollout.go, then step.go.
 package rollout

@@ -4,6 +4,8 @@
 //
 // It never judges a write and never merges a document: what is asked becomes one call of
 // the Backend. It never decides who a caller is: an Authenticator says so.
+//
+// Read first: table.go, then handler.go.
 package configdbapi
 
 import (

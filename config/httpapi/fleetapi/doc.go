@@ -4,4 +4,6 @@
 //
 // It never decides anything about a config or a node and never talks to an actor by itself:
 // what a request means is the Backend's business.
+//
+// Read first: table.go, then handler.go.
 package fleetapi

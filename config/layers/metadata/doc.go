@@ -5,4 +5,6 @@
 // It never merges layers, never decides who may write what, and never carries an action out.
 // The format is the seed's ("Config Metadata"); of our own are the optional properties
 // strict, secret and default.
+//
+// Read first: metadata.go, then validate.go.
 package metadata

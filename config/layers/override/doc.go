@@ -27,4 +27,6 @@
 // on each kind: what is of a wrong type is wrong though every node that we know hides it.
 // What it lacks, and what does not fit together, counts on nodes only, but for a kind
 // without any.
+//
+// Read first: edit.go, then judge.go.
 package override

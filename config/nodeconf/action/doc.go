@@ -3,4 +3,6 @@
 // name; and how the table's file, actions.yaml, is read.
 //
 // It never runs a step, and never knows a service that the table does not name.
+//
+// Read first: table.go, then plan.go.
 package action

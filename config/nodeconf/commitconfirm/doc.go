@@ -25,4 +25,6 @@
 // needs to be one write. A copy that is newer than the confirmed one says that this was spoilt
 // and that an older one was read. The numbers are the node's journal: local configs and undone ones
 // take theirs as generation.
+//
+// Read first: event.go, then machine.go.
 package commitconfirm

@@ -12,4 +12,6 @@
 //
 // It never talks to a node or to a store, never judges what a node reported (config/stateloop
 // does), and never decides how a parameter is made: the node does.
+//
+// Read first: descriptor.go, then derive.go.
 package peer

@@ -3,4 +3,6 @@
 //
 // It never reads or changes a topology that somebody has, and draws no chance but from its
 // seed.
+//
+// Read first: sketch.go.
 package sketch

@@ -5,6 +5,8 @@
 //
 // It never does a step: it asks for it, and is told what came of it and when. It knows nothing of
 // what the parameters are, and never judges their graph (config/stateloop does).
+//
+// Read first: machine.go.
 package task
 
 import (

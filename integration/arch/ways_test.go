@@ -1,0 +1,95 @@
+package arch
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// hop is a function as the two ways of docs/architecture.md name it: folder.Function or folder.Type.Method.
+var hop = regexp.MustCompile("`([a-z][a-z0-9/-]*)\\.((?:[A-Za-z]\\w*\\.)?[A-Za-z]\\w*)`")
+
+// hopsOf are the hops that a text names, and those of them that no function or type is.
+func hopsOf(text string, known map[string]bool) (named int, wrong []string) {
+	for _, m := range hop.FindAllStringSubmatch(text, -1) {
+		named++
+		if name := m[1] + "." + m[2]; !known[name] {
+			wrong = append(wrong, name)
+		}
+	}
+	return named, wrong
+}
+
+// declared are all functions, methods and types of the module outside of tests, as hop names them.
+func declared(t *testing.T) map[string]bool {
+	t.Helper()
+	known := map[string]bool{}
+	for _, f := range files(t, ".go") {
+		if strings.HasSuffix(f, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), f), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				known[path.Dir(f)+"."+receiver(d)+d.Name.Name] = true
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					if s, is := s.(*ast.TypeSpec); is {
+						known[path.Dir(f)+"."+s.Name.Name] = true
+					}
+				}
+			}
+		}
+	}
+	return known
+}
+
+// receiver is the type that a method is of, with a dot.
+func receiver(d *ast.FuncDecl) string {
+	if d.Recv == nil || len(d.Recv.List) == 0 {
+		return ""
+	}
+	e := d.Recv.List[0].Type
+	if star, is := e.(*ast.StarExpr); is {
+		e = star.X
+	}
+	if of, is := e.(*ast.IndexExpr); is {
+		e = of.X
+	}
+	if name, is := e.(*ast.Ident); is {
+		return name.Name + "."
+	}
+	return ""
+}
+
+func TestTheTwoWaysNameFunctionsThatExist(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root(t), "docs/architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ways, _ := strings.Cut(string(text), "## Two ways")
+	ways, _, _ = strings.Cut(ways, "\n## ")
+	known := declared(t)
+	named, wrong := hopsOf(ways, known)
+	if named < 20 {
+		t.Errorf("%d hops are named", named)
+	}
+	for _, w := range wrong {
+		t.Errorf("docs/architecture.md: %s does not exist", w)
+	}
+	_, wrong = hopsOf("`netinst.Manager.Step` `netinst.DesiredState` `netinst.Manager.Leap`, `netinst.Nothing`", known)
+	if want := []string{"netinst.Manager.Leap", "netinst.Nothing"}; !slices.Equal(wrong, want) {
+		t.Errorf("got %q, want %q", wrong, want)
+	}
+}
