@@ -32,7 +32,8 @@ func TestGap_ConfigIsUnpublishedOnlyAfterInactiveWasAnsweredAtItsVersion(t *test
 
 func TestGap_EveryAdapterConfigOfTheAppCarriesTheVersion(t *testing.T) {
 	play(t, upBlue...).play(t,
-		step{on(blue, red), "record v2; web v2 pending (adapter 1: network instance 00000000-0000-0000-0000-000000000002 is not online); blue#0 v2 on; red#1 v2 on"},
+		step{on(blue, red), "record v2; web v2 pending (adapter 1: network instance 00000000-0000-0000-0000-000000000002 " +
+			"is not online); blue#0 v2 on; red#1 v2 on"},
 	)
 }
 
@@ -140,7 +141,8 @@ func TestGap_MoveThereAndBackBeforeTheOldNetworkHasAnswered(t *testing.T) {
 	play(t, upBlue...).play(t,
 		step{online(red), ""},
 		step{on(red), "record v2; web v2 pending (" + stillBlue + "); blue#0 v2 off"},
-		step{on(blue), "record v3; web v3 pending (adapter 0: network instance blue has answered version 1, not 3); blue#0 v3 on"},
+		step{on(blue), "record v3; web v3 pending (adapter 0: network instance blue has answered version 1, not 3); blue#0 " +
+			"v3 on"},
 		step{told(blue, 0, 2, false), "web v3 pending (adapter 0: network instance blue has answered version 2, not 3)"},
 		step{told(blue, 0, 3, true), "web v3 active"},
 	)
@@ -254,8 +256,10 @@ func TestGap_LeftoversOfACrashAreDeactivatedAndWithdrawn(t *testing.T) {
 		step{told(blue, 0, 1, true), ""},
 		step{told(red, 1, 1, true), ""},
 		step{on(blue), ""},
-		step{appnet.Synchronized{}, "web v1 pending active (adapter 1: is still on network instance red); red#1 v1 off; timer 1 in 100ms"},
-		step{told(red, 1, 1, false), "web v1 pending active (adapter 1: is still on network instance red); red#1 unpublished"},
+		step{appnet.Synchronized{},
+			"web v1 pending active (adapter 1: is still on network instance red); red#1 v1 off; timer 1 in 100ms"},
+		step{told(red, 1, 1, false),
+			"web v1 pending active (adapter 1: is still on network instance red); red#1 unpublished"},
 		step{gone(red, 1), "web v1 active"},
 	)
 }
@@ -273,7 +277,8 @@ func TestGap_CrashAfterTheDeletionGoesOnWithIt(t *testing.T) {
 func TestGap_LateAndRepeatedStatusesNeverGoBackAndNeverClearPending(t *testing.T) {
 	s := play(t, upBlue...)
 	s.play(t,
-		step{off(blue), "record v2; web v2 pending (adapter 0: network instance blue has answered version 1, not 2); blue#0 v2 off"},
+		step{off(blue), "record v2; web v2 pending (adapter 0: network instance blue has answered version 1, not 2); " +
+			"blue#0 v2 off"},
 		step{told(blue, 0, 1, false), "web v2 pending (adapter 0: network instance blue has answered version 1, not 2)"},
 		step{told(blue, 0, 2, false), "web v2"},
 		step{told(blue, 0, 1, true), ""},
@@ -310,7 +315,9 @@ func TestGap_ErrorIsTheFirstAdaptersElseTheReasonOfPending(t *testing.T) {
 		step{online(blue), ""},
 		step{on(blue, blue, blue), ""},
 		step{told(blue, 0, 1, true), ""},
-		step{appnet.Synchronized{}, "record v1; web v1 pending (adapter 1: network instance blue has not answered); blue#0 v1 on; blue#1 v1 on; blue#2 v1 on"},
+		step{appnet.Synchronized{},
+			"record v1; web v1 pending (adapter 1: network instance blue has not answered); blue#0 v1 on; blue#1 v1 on; " +
+				"blue#2 v1 on"},
 		step{failed(blue, 2, 1, "boom"), "web v1 pending (adapter 2: boom); timer 1 in 100ms"},
 		step{told(blue, 2, 1, true), "web v1 pending (adapter 1: network instance blue has not answered)"},
 		step{told(blue, 1, 1, true), "web v1 active"},
@@ -352,7 +359,8 @@ func TestDigestTellsWishesApartAndSpellingsNot(t *testing.T) {
 		t.Error("Digest changes its argument")
 	}
 	seen := map[string]uuid.UUID{}
-	for i, c := range []appnet.AppNetworkConfig{with(), with(rule), with(other), with(rule, other), with(other, rule), off(blue).Config, on(red).Config, on(blue, blue).Config} {
+	for i, c := range []appnet.AppNetworkConfig{with(), with(rule), with(other), with(rule, other), with(other, rule),
+		off(blue).Config, on(red).Config, on(blue, blue).Config} {
 		if d := appnet.Digest(c); seen[d] != (uuid.UUID{}) {
 			t.Errorf("wishes %d and %d have one digest", i, seen[d][0])
 		} else {

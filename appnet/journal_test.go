@@ -28,7 +28,8 @@ func TestADeletionIsRecordedWithItsOrder(t *testing.T) {
 	m := appnet.NewMachine(web, appnet.JournalRecord{}, nil)
 	var got []string
 	for _, e := range []appnet.Event{
-		appnet.Synchronized{}, on(blue), appnet.ConfigDeleted{Order: 7}, appnet.ConfigDeleted{Order: 8}, on(blue), appnet.ConfigDeleted{Order: 9},
+		appnet.Synchronized{}, on(blue), appnet.ConfigDeleted{Order: 7}, appnet.ConfigDeleted{Order: 8}, on(blue),
+		appnet.ConfigDeleted{Order: 9},
 	} {
 		for _, f := range m.Step(e) {
 			if r, is := f.(appnet.Record); is {

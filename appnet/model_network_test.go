@@ -171,8 +171,9 @@ func (n *network) hearAdapter(p place) bool {
 // hearKnown tells that the app has published what it wants, after all that it has
 // published.
 func (n *network) hearKnown() bool {
-	if c := n.w.wish.now(); n.known || c != nil && !n.w.takenUp && slices.ContainsFunc(slices.Collect(maps.Values(c.Adapters)),
-		func(u netinst.UnderlayNetworkConfig) bool { return u.NetworkInstance == n.ni }) {
+	if c := n.w.wish.now(); n.known || c != nil && !n.w.takenUp &&
+		slices.ContainsFunc(slices.Collect(maps.Values(c.Adapters)),
+			func(u netinst.UnderlayNetworkConfig) bool { return u.NetworkInstance == n.ni }) {
 		return false
 	}
 	n.known = true
@@ -254,7 +255,8 @@ func (n *network) do(f netinst.Effect) {
 		n.leases = f.Leases
 	case netinst.Apply:
 		if !n.applier.ready || n.applier.req != nil {
-			n.w.fail("network %d: an apply while the applier is ready=%v, busy=%v", n.ni[15], n.applier.ready, n.applier.req != nil)
+			n.w.fail("network %d: an apply while the applier is ready=%v, busy=%v", n.ni[15], n.applier.ready,
+				n.applier.req != nil)
 		}
 		n.applier.req = &f
 	case netinst.Timer:

@@ -84,7 +84,8 @@ func (w *world) randomWish() {
 	for k := range 3 {
 		if w.r.IntN(3) > 0 {
 			c.Adapters[k] = netinst.UnderlayNetworkConfig{
-				NetworkInstance: w.nis[w.r.IntN(3)], Netns: "app", IfName: netinst.IfName(fmt.Sprintf("e%d-%d", k, w.r.IntN(2))), Hostname: "app",
+				NetworkInstance: w.nis[w.r.IntN(3)], Netns: "app", IfName: netinst.IfName(fmt.Sprintf("e%d-%d", k, w.r.IntN(2))),
+				Hostname: "app",
 			}
 		}
 	}
@@ -236,7 +237,8 @@ func (w *world) atRest() bool {
 		case n.config.behind() && n.mgr != nil, n.crashed, n.touched && n.mgr != nil, w.m != nil && n.online.behind(),
 			(c != nil) != (n.mgr != nil), (c != nil) != (st != nil):
 			return false
-		case c != nil && (st.State != netinst.Present || st.Generation != c.Generation || n.applier.req != nil || !n.applier.ready):
+		case c != nil && (st.State != netinst.Present || st.Generation != c.Generation || n.applier.req != nil ||
+			!n.applier.ready):
 			return false
 		}
 	}
@@ -342,7 +344,8 @@ func runModel(t *testing.T, seed uint64) *world {
 	}
 	if w.broken != "" {
 		tail := w.log[max(0, len(w.log)-60):]
-		t.Errorf("%s\nagain with: go test ./appnet -run TestModel -appnet.seed=%d\n%s", w.broken, seed, strings.Join(tail, "\n"))
+		t.Errorf("%s\nagain with: go test ./appnet -run TestModel -appnet.seed=%d\n%s", w.broken, seed,
+			strings.Join(tail, "\n"))
 	}
 	return w
 }

@@ -221,7 +221,8 @@ func (w *world) do(f appnet.Effect) {
 		p, c := place{Scope: f.Scope, Key: f.Config.Key()}, f.Config
 		w.say("app: publish %s v%d activate=%v", name(p), c.TargetVersion, c.Activate)
 		if c.TargetVersion < w.highest[p] || c.TargetVersion != w.journal.TargetVersion {
-			w.fail("%s is published with version %d after %d, journal %d", name(p), c.TargetVersion, w.highest[p], w.journal.TargetVersion)
+			w.fail("%s is published with version %d after %d, journal %d", name(p), c.TargetVersion, w.highest[p],
+				w.journal.TargetVersion)
 		}
 		if c.Activate && w.journal.Deleted {
 			w.fail("%s comes back with the version %d that it went with", name(p), c.TargetVersion)

@@ -35,23 +35,31 @@ func TestSeed_PendingClearsOnlyUnderTheThreeConditions(t *testing.T) {
 		want string
 	}{
 		{"all match", view{config: &config, version: 2, active: true}, ""},
-		{"activate state and Activated flag differ", view{config: &config, version: 2}, "adapter 0: is not active on network instance blue"},
-		{"deactivated and Activated flag differ", view{config: &idle, version: 2, active: true}, "adapter 0: is still active on network instance blue"},
+		{"activate state and Activated flag differ", view{config: &config, version: 2},
+			"adapter 0: is not active on network instance blue"},
+		{"deactivated and Activated flag differ", view{config: &idle, version: 2, active: true},
+			"adapter 0: is still active on network instance blue"},
 		{"deactivated and inactive match", view{config: &idle, version: 2}, ""},
-		{"the status answers an older version", view{config: &config, version: 1, active: true}, "adapter 0: network instance blue has answered version 1, not 2"},
-		{"the status answers another life's version", view{config: &config, version: 3, active: true}, "adapter 0: network instance blue has answered version 3, not 2"},
+		{"the status answers an older version", view{config: &config, version: 1, active: true},
+			"adapter 0: network instance blue has answered version 1, not 2"},
+		{"the status answers another life's version", view{config: &config, version: 3, active: true},
+			"adapter 0: network instance blue has answered version 3, not 2"},
 		{"no status", view{config: &config, silent: true}, "adapter 0: network instance blue has not answered"},
-		{"offline network", view{config: &config, version: 2, active: true, offline: true}, "adapter 0: network instance blue is not online"},
-		{"a status in a scope moved out of", view{config: &config, version: 2, active: true, left: &other}, "adapter 0: is still on network instance red"},
-		{"a config in a scope moved out of", view{config: &config, version: 2, active: true, posted: &other}, "adapter 0: is still on network instance red"},
+		{"offline network", view{config: &config, version: 2, active: true, offline: true},
+			"adapter 0: network instance blue is not online"},
+		{"a status in a scope moved out of", view{config: &config, version: 2, active: true, left: &other},
+			"adapter 0: is still on network instance red"},
+		{"a config in a scope moved out of", view{config: &config, version: 2, active: true, posted: &other},
+			"adapter 0: is still on network instance red"},
 		{"a deleted app with a status", view{version: 2}, "adapter 0: is still on network instance blue"},
 		{"a deleted app without anything", view{silent: true}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := appnet.View{
-				Config:    c.view.config,
-				Want:      2,
-				Networks:  map[uuid.UUID]appnet.Network{blue: {DisplayName: "blue", Online: !c.view.offline}, red: {DisplayName: "red", Online: true}},
+				Config: c.view.config,
+				Want:   2,
+				Networks: map[uuid.UUID]appnet.Network{blue: {DisplayName: "blue", Online: !c.view.offline},
+					red: {DisplayName: "red", Online: true}},
 				Statuses:  map[appnet.Place]netinst.AppAdapterStatus{},
 				Published: map[appnet.Place]netinst.AppAdapterConfig{},
 			}
@@ -81,7 +89,9 @@ func TestSeed_PendingClearsOnlyWhenActivateMatches(t *testing.T) {
 
 func TestSeed_PendingClearsOnlyWhenAdapterConfigAndStatusVersionsMatch(t *testing.T) {
 	play(t, upBlue...).play(t,
-		step{on(blue, blue), "record v2; web v2 pending (adapter 0: network instance blue has answered version 1, not 2); blue#0 v2 on; blue#1 v2 on"},
+		step{on(blue, blue),
+			"record v2; web v2 pending (adapter 0: network instance blue has answered version 1, not 2); blue#0 v2 on; blue#1 " +
+				"v2 on"},
 		step{told(blue, 1, 2, true), "web v2 pending (adapter 0: network instance blue has answered version 1, not 2)"},
 		step{told(blue, 0, 2, true), "web v2 active"},
 	)
@@ -90,7 +100,9 @@ func TestSeed_PendingClearsOnlyWhenAdapterConfigAndStatusVersionsMatch(t *testin
 func TestSeed_PendingClearsOnlyWhenAppAndAdapterStatusVersionsMatch(t *testing.T) {
 	s := play(t, upBlue...)
 	s.play(t,
-		step{on(blue, blue), "record v2; web v2 pending (adapter 0: network instance blue has answered version 1, not 2); blue#0 v2 on; blue#1 v2 on"},
+		step{on(blue, blue),
+			"record v2; web v2 pending (adapter 0: network instance blue has answered version 1, not 2); blue#0 v2 on; blue#1 " +
+				"v2 on"},
 		step{told(blue, 0, 2, true), "web v2 pending (adapter 1: network instance blue has not answered)"},
 		step{told(blue, 1, 2, true), "web v2 active"},
 	)
@@ -122,8 +134,10 @@ func TestSeed_TargetVersionRisesMonotonicallyFromOne(t *testing.T) {
 	play(t,
 		step{appnet.Synchronized{}, "withdrawn; done"},
 		step{on(), "record v1; web v1 active"},
-		step{on(blue), "record v2; web v2 pending (adapter 0: network instance 00000000-0000-0000-0000-000000000001 is not online); blue#0 v2 on"},
-		step{off(blue), "record v3; web v3 pending (adapter 0: network instance 00000000-0000-0000-0000-000000000001 is not online); blue#0 v3 off"},
+		step{on(blue), "record v2; web v2 pending (adapter 0: network instance 00000000-0000-0000-0000-000000000001 is not " +
+			"online); blue#0 v2 on"},
+		step{off(blue), "record v3; web v3 pending (adapter 0: network instance 00000000-0000-0000-0000-000000000001 is " +
+			"not online); blue#0 v3 off"},
 	)
 }
 
@@ -132,7 +146,8 @@ func TestSeed_AddWaitsForTheStatusOfEveryAdapter(t *testing.T) {
 		step{online(blue), ""},
 		step{online(red), ""},
 		step{on(blue, red), ""},
-		step{appnet.Synchronized{}, "record v1; web v1 pending (adapter 0: network instance blue has not answered); blue#0 v1 on; red#1 v1 on"},
+		step{appnet.Synchronized{},
+			"record v1; web v1 pending (adapter 0: network instance blue has not answered); blue#0 v1 on; red#1 v1 on"},
 		step{told(blue, 0, 1, true), "web v1 pending (adapter 1: network instance red has not answered)"},
 		step{told(red, 1, 1, true), "web v1 active"},
 	)
@@ -140,15 +155,18 @@ func TestSeed_AddWaitsForTheStatusOfEveryAdapter(t *testing.T) {
 
 func TestSeed_DeactivateWaitsForTheStatusOfEveryAdapter(t *testing.T) {
 	play(t, upBlue...).play(t,
-		step{off(blue), "record v2; web v2 pending (adapter 0: network instance blue has answered version 1, not 2); blue#0 v2 off"},
-		step{told(blue, 0, 2, true), "web v2 pending (adapter 0: is still active on network instance blue); timer 1 in 100ms"},
+		step{off(blue), "record v2; web v2 pending (adapter 0: network instance blue has answered version 1, not 2); " +
+			"blue#0 v2 off"},
+		step{told(blue, 0, 2, true),
+			"web v2 pending (adapter 0: is still active on network instance blue); timer 1 in 100ms"},
 		step{told(blue, 0, 2, false), "web v2"},
 	)
 }
 
 func TestSeed_DeleteWaitsForTheStatusOfEveryAdapter(t *testing.T) {
 	play(t, upBlue...).play(t,
-		step{appnet.ConfigDeleted{}, "record v1 deleted; web v1 pending (adapter 0: is still on network instance blue); blue#0 v1 off; timer 1 in 100ms"},
+		step{appnet.ConfigDeleted{},
+			"record v1 deleted; web v1 pending (adapter 0: is still on network instance blue); blue#0 v1 off; timer 1 in 100ms"},
 		step{told(blue, 0, 1, false), "web v1 pending (adapter 0: is still on network instance blue); blue#0 unpublished"},
 		step{gone(blue, 0), "withdrawn; done"},
 	)
@@ -166,7 +184,9 @@ func TestSeed_UnequalActivatedAtEqualVersionSendsTheConfigAgain(t *testing.T) {
 func TestSeed_ConfigIsPublishedIrrespectiveOfItsNetworkBeingOnline(t *testing.T) {
 	play(t,
 		step{on(blue), ""},
-		step{appnet.Synchronized{}, "record v1; web v1 pending (adapter 0: network instance 00000000-0000-0000-0000-000000000001 is not online); blue#0 v1 on"},
+		step{appnet.Synchronized{},
+			"record v1; web v1 pending (adapter 0: network instance 00000000-0000-0000-0000-000000000001 is not online); " +
+				"blue#0 v1 on"},
 		step{online(blue), "web v1 pending (adapter 0: network instance blue has not answered)"},
 		step{told(blue, 0, 1, true), "web v1 active"},
 	)
@@ -177,26 +197,33 @@ func TestSeed_AdapterOfAnOfflineNetworkIsMarkedAndKeepsTheWholeAppPending(t *tes
 		step{online(blue), ""},
 		step{on(blue, red), ""},
 		step{told(blue, 0, 1, true), ""},
-		step{appnet.Synchronized{}, "record v1; web v1 pending (adapter 1: network instance 00000000-0000-0000-0000-000000000002 is not online); blue#0 v1 on; red#1 v1 on"},
+		step{appnet.Synchronized{},
+			"record v1; web v1 pending (adapter 1: network instance 00000000-0000-0000-0000-000000000002 is not online); " +
+				"blue#0 v1 on; red#1 v1 on"},
 	)
-	if a := s.last.Adapters; len(a) != 2 || a[0].Error != "" || a[1].Error != "network instance 00000000-0000-0000-0000-000000000002 is not online" {
+	if a := s.last.Adapters; len(a) != 2 || a[0].Error != "" ||
+		a[1].Error != "network instance 00000000-0000-0000-0000-000000000002 is not online" {
 		t.Errorf("adapters %+v", a)
 	}
 }
 
 func TestSeed_EachUpdateRaisesTheVersionAndMovesIntoPendingBeforeTheConfigsGo(t *testing.T) {
 	play(t, upBlue...).play(t,
-		step{off(blue), "record v2; web v2 pending (adapter 0: network instance blue has answered version 1, not 2); blue#0 v2 off"},
-		step{on(blue), "record v3; web v3 pending (adapter 0: network instance blue has answered version 1, not 3); blue#0 v3 on"},
+		step{off(blue), "record v2; web v2 pending (adapter 0: network instance blue has answered version 1, not 2); " +
+			"blue#0 v2 off"},
+		step{on(blue), "record v3; web v3 pending (adapter 0: network instance blue has answered version 1, not 3); blue#0 " +
+			"v3 on"},
 	)
 }
 
 func TestSeed_IntermediateStatusesAreShownStillPending(t *testing.T) {
 	s := play(t, upBlue[:3]...)
 	e := failed(blue, 0, 1, "waits for namespace web")
-	e.Status.UnderlayStatus = netinst.UnderlayNetworkStatus{IP: netip.MustParseAddr("10.1.0.2"), MAC: "02:00:00:00:00:01", IfName: "eth0", HostIfName: "es1a1", Bridge: "es1"}
+	e.Status.UnderlayStatus = netinst.UnderlayNetworkStatus{IP: netip.MustParseAddr("10.1.0.2"), MAC: "02:00:00:00:00:01",
+		IfName: "eth0", HostIfName: "es1a1", Bridge: "es1"}
 	s.play(t, step{e, "web v1 pending (adapter 0: waits for namespace web); timer 1 in 100ms"})
-	want := appnet.AdapterStatus{Index: 0, NetworkInstance: blue, TargetVersion: 1, UnderlayStatus: e.Status.UnderlayStatus, Error: "waits for namespace web"}
+	want := appnet.AdapterStatus{Index: 0, NetworkInstance: blue, TargetVersion: 1,
+		UnderlayStatus: e.Status.UnderlayStatus, Error: "waits for namespace web"}
 	if len(s.last.Adapters) != 1 || s.last.Adapters[0] != want {
 		t.Errorf("shown %+v, want %+v", s.last.Adapters, want)
 	}
@@ -205,20 +232,25 @@ func TestSeed_IntermediateStatusesAreShownStillPending(t *testing.T) {
 func TestSeed_RapidUpdatesEndWithTheLatestConfig(t *testing.T) {
 	play(t, upBlue[:3]...).play(t,
 		step{off(blue), "record v2; web v2 pending (adapter 0: network instance blue has not answered); blue#0 v2 off"},
-		step{on(blue, blue), "record v3; web v3 pending (adapter 0: network instance blue has not answered); blue#0 v3 on; blue#1 v3 on"},
+		step{on(blue, blue),
+			"record v3; web v3 pending (adapter 0: network instance blue has not answered); blue#0 v3 on; blue#1 v3 on"},
 		step{told(blue, 0, 1, true), "web v3 pending (adapter 0: network instance blue has answered version 1, not 3)"},
 		step{told(blue, 0, 2, false), "web v3 pending (adapter 0: network instance blue has answered version 2, not 3)"},
-		step{appnet.ConfigDeleted{}, "record v3 deleted; web v3 pending (adapter 0: is still on network instance blue); blue#0 v3 off; blue#1 v3 off"},
-		step{on(blue), "record v4; web v4 pending (adapter 0: network instance blue has answered version 2, not 4); blue#1 v4 off; blue#0 v4 on"},
+		step{appnet.ConfigDeleted{},
+			"record v3 deleted; web v3 pending (adapter 0: is still on network instance blue); blue#0 v3 off; blue#1 v3 off"},
+		step{on(blue), "record v4; web v4 pending (adapter 0: network instance blue has answered version 2, not 4); blue#1 " +
+			"v4 off; blue#0 v4 on"},
 		step{told(blue, 0, 4, true), "web v4 pending active (adapter 1: is still on network instance blue)"},
-		step{told(blue, 1, 4, false), "web v4 pending active (adapter 1: is still on network instance blue); blue#1 unpublished"},
+		step{told(blue, 1, 4, false),
+			"web v4 pending active (adapter 1: is still on network instance blue); blue#1 unpublished"},
 		step{gone(blue, 1), "web v4 active"},
 	)
 }
 
 func TestSeed_DestroyedAdaptersOfADeletedNetworkShowInTheApp(t *testing.T) {
 	s := play(t, upBlue...)
-	s.play(t, step{failed(blue, 0, 1, "network instance is being removed"), "web v1 pending (adapter 0: network instance is being removed); timer 1 in 100ms"})
+	s.play(t, step{failed(blue, 0, 1, "network instance is being removed"),
+		"web v1 pending (adapter 0: network instance is being removed); timer 1 in 100ms"})
 	if a := s.last.Adapters[0]; a.Activated || s.last.Activated {
 		t.Errorf("shown as active: %+v", s.last)
 	}
@@ -291,6 +323,7 @@ func TestSeed_NobodySeesAFinalStatusTooEarly(t *testing.T) {
 		for i := range nets {
 			tell(told(nets[i], i, 4, false))
 		}
-		answers("delete", func(i int) appnet.Event { return gone(nets[i], i) }, func() bool { return strings.Contains(strings.Join(said, "; "), "withdrawn") })
+		answers("delete", func(i int) appnet.Event { return gone(nets[i], i) },
+			func() bool { return strings.Contains(strings.Join(said, "; "), "withdrawn") })
 	}
 }

@@ -25,7 +25,8 @@ type at []uuid.UUID
 var nowhere uuid.UUID
 
 func wish(activate bool, adapters at) appnet.ConfigChanged {
-	c := appnet.AppNetworkConfig{UUID: web, DisplayName: "web", Activate: activate, Adapters: map[int]netinst.UnderlayNetworkConfig{}}
+	c := appnet.AppNetworkConfig{UUID: web, DisplayName: "web", Activate: activate,
+		Adapters: map[int]netinst.UnderlayNetworkConfig{}}
 	for i, ni := range adapters {
 		if ni != nowhere {
 			c.Adapters[i] = netinst.UnderlayNetworkConfig{NetworkInstance: ni}

@@ -189,8 +189,10 @@ func TestCanonicalForm(t *testing.T) {
 		{`-0`, `0`},
 		{`9223372036854775807`, `9223372036854775807`},
 		{`-9223372036854775808`, `-9223372036854775808`},
-		{`"\u0041\/\"\\\b\f\n\r\t\u0001\u001f\u007f\u2028<&>é\ud83d\ude00"`, "\"A/\\\"\\\\\\b\\f\\n\\r\\t\\u0001\\u001f\u007f\u2028<&>é😀\""},
-		{`{"b":[],"a":{},"B":[1,{"x":null}]}`, "{\n  \"B\": [\n    1,\n    {\n      \"x\": null\n    }\n  ],\n  \"a\": {},\n  \"b\": []\n}"},
+		{`"\u0041\/\"\\\b\f\n\r\t\u0001\u001f\u007f\u2028<&>é\ud83d\ude00"`,
+			"\"A/\\\"\\\\\\b\\f\\n\\r\\t\\u0001\\u001f\u007f\u2028<&>é😀\""},
+		{`{"b":[],"a":{},"B":[1,{"x":null}]}`,
+			"{\n  \"B\": [\n    1,\n    {\n      \"x\": null\n    }\n  ],\n  \"a\": {},\n  \"b\": []\n}"},
 	} {
 		v, faults := Parse([]byte(c.text))
 		if got := show(v); faults != nil || got != c.want {
@@ -202,8 +204,9 @@ func TestCanonicalForm(t *testing.T) {
 func TestEveryFaultOfADocumentIsNamed(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 101) + "1" + strings.Repeat("}", 101)
 	for _, c := range []struct{ text, want string }{
-		{`{"a":{"b":1,"b":2},"c":9223372036854775808,"d":[{"e":1,"e":1}]}`, "a.b: is given twice: each key once is allowed\n" +
-			"c: is 9223372036854775808: integers of 64 bits are allowed\nd.0.e: is given twice: each key once is allowed"},
+		{`{"a":{"b":1,"b":2},"c":9223372036854775808,"d":[{"e":1,"e":1}]}`,
+			"a.b: is given twice: each key once is allowed\n" +
+				"c: is 9223372036854775808: integers of 64 bits are allowed\nd.0.e: is given twice: each key once is allowed"},
 		{`{"a.b":{"c":1e999}}`, `"a.b".c: is 1e999: numbers up to 1.8e308 are allowed`},
 		{deep, strings.TrimSuffix(strings.Repeat("a.", 100), ".") + ": is nested deeper than 100"},
 		{`[]`, "the document is an array: one JSON object is allowed"},
@@ -219,7 +222,8 @@ func TestEveryFaultOfADocumentIsNamed(t *testing.T) {
 		{"{\"a\":1}\x00 more", "is no JSON: line 1 column 8: something follows the document"},
 		{"{\"a\":\"\xff\"}", "the document is no UTF-8: line 1 column 7: JSON in UTF-8 is allowed"},
 		{`{"a":"\ud800x"}`, `half of a surrogate pair: line 1 column 7: \ud800 to \udbff are allowed before \udc00 to \udfff only`},
-		{`{"a":"\\\udc00"}`, `half of a surrogate pair: line 1 column 9: \ud800 to \udbff are allowed before \udc00 to \udfff only`},
+		{`{"a":"\\\udc00"}`,
+			`half of a surrogate pair: line 1 column 9: \ud800 to \udbff are allowed before \udc00 to \udfff only`},
 	} {
 		_, faults := ParseObject([]byte(c.text))
 		if got := faults.Error(); got != c.want {
@@ -297,7 +301,8 @@ func TestADifferenceLeadsToItsTarget(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{`{"a":{"b":[1,2.5,null,true,"x"]}}`, `{"a":1,"a":2}`, `{"\ud800":1}`, `1e400`, `{"a":99999999999999999999}`, strings.Repeat("[", 200)} {
+	for _, s := range []string{`{"a":{"b":[1,2.5,null,true,"x"]}}`, `{"a":1,"a":2}`, `{"\ud800":1}`, `1e400`,
+		`{"a":99999999999999999999}`, strings.Repeat("[", 200)} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -326,7 +331,8 @@ func FuzzParse(f *testing.F) {
 // A key that an object has many times is one fault with a count, and no other key's.
 func TestAKeyThatIsRepeatedIsOneFault(t *testing.T) {
 	text := `{"b":{"a":1` + strings.Repeat(`,"a":1,"c":2`, 9999) + `},"a":1}`
-	if _, faults := ParseObject([]byte(text)); faults.Error() != "b.a: is given 10000 times: each key once is allowed\nb.c: is given 9999 times: each key once is allowed" {
+	if _, faults := ParseObject([]byte(text)); faults.Error() != "b.a: is given 10000 times: each key once is "+
+		"allowed\nb.c: is given 9999 times: each key once is allowed" {
 		t.Errorf("%d faults, %.200s", len(faults), faults.Error())
 	}
 }
@@ -337,7 +343,8 @@ func TestParseFew(t *testing.T) {
 	if _, faults := ParseFew([]byte(list(MaxValues - 3))); faults != nil {
 		t.Error(faults)
 	}
-	if o, faults := ParseFew([]byte(list(MaxValues))); o != nil || faults == nil || !strings.Contains(faults.Error(), "at most 100000 are allowed") {
+	if o, faults := ParseFew([]byte(list(MaxValues))); o != nil || faults == nil ||
+		!strings.Contains(faults.Error(), "at most 100000 are allowed") {
 		t.Error(o, faults)
 	}
 }

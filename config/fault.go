@@ -187,7 +187,8 @@ func Cut(s string, most int) string {
 // mostArgument is the most bytes of one text in a message.
 const mostArgument = 8 << 10
 
-// Sprintf is fmt.Sprintf with texts cut that nobody would read: what a caller sends may have megabytes, and is escaped in its message.
+// Sprintf is fmt.Sprintf with texts cut that nobody would read: what a caller sends may have megabytes, and is escaped
+// in its message.
 func Sprintf(format string, args ...any) string {
 	for i, a := range args {
 		if s, is := a.(string); is && len(s) > mostArgument {

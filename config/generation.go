@@ -39,7 +39,9 @@ func ParseGeneration(text string) (Generation, error) {
 	}
 	counter, err := strconv.ParseUint(text[at+1:], 10, 64)
 	if err != nil || counter == 0 || strconv.FormatUint(counter, 10) != text[at+1:] {
-		return Generation{}, fmt.Errorf("generation %.80q: the counter is %.40q: a number from 1 to %d without leading zeros is allowed", text, text[at+1:], uint64(math.MaxUint64))
+		return Generation{},
+			fmt.Errorf("generation %.80q: the counter is %.40q: a number from 1 to %d without leading zeros is allowed", text,
+				text[at+1:], uint64(math.MaxUint64))
 	}
 	return Generation{Authority: text[:at], Counter: counter}, nil
 }

@@ -75,7 +75,8 @@ func Parse(text []byte) (any, Faults) {
 	}
 	if err == nil {
 		if at := loneSurrogate(text); at >= 0 {
-			p.faults.Add(nil, "half of a surrogate pair: "+p.place(int64(at)), `\ud800 to \udbff are allowed before \udc00 to \udfff only`)
+			p.faults.Add(nil, "half of a surrogate pair: "+p.place(int64(at)),
+				`\ud800 to \udbff are allowed before \udc00 to \udfff only`)
 		}
 	} else {
 		p.syntax(err)
@@ -204,7 +205,8 @@ func (p *parser) place(offset int64) string {
 	return fmt.Sprintf("line %d column %d", line, column)
 }
 
-// InvalidUTF8 is the offset of the first byte of a text that is no UTF-8, in bytes; the length of the text if all of it is.
+// InvalidUTF8 is the offset of the first byte of a text that is no UTF-8, in bytes; the length of the text if all of it
+// is.
 func InvalidUTF8(text []byte) int {
 	at := 0
 	for at < len(text) {

@@ -18,7 +18,8 @@ func TestPrimitivesOfTheReference(t *testing.T) {
 	}
 	// "true when pointer resolves (any value, including null)"
 	o := parse(t, `{"a":{"b":null,"c":{}},"x.y":[1]}`)
-	for path, want := range map[string]bool{"a": true, "a.b": true, "a.c": true, `"x.y"`: true, "a.d": false, "a.b.c": false, "x.y": false, `"x.y".0`: false} {
+	for path, want := range map[string]bool{"a": true, "a.b": true, "a.c": true, `"x.y"`: true, "a.d": false,
+		"a.b.c": false, "x.y": false, `"x.y".0`: false} {
 		keys, err := ParsePath(path)
 		if err != nil {
 			t.Fatal(err)

@@ -33,16 +33,21 @@ func TestGenNodeInfo(t *testing.T) {
 		want  string
 	}{
 		"the board": {map[string]string{
-			dmi + "board_vendor": "Supermicro\n", dmi + "board_name": "X11SDV-4C-TLN2F\n", dmi + "sys_vendor": "Vendor\n", dmi + "product_name": "Product\n",
+			dmi + "board_vendor": "Supermicro\n", dmi + "board_name": "X11SDV-4C-TLN2F\n", dmi + "sys_vendor": "Vendor\n", dmi +
+				"product_name": "Product\n",
 		}, "SUPERMICRO_X11SDV-4C-TLN2F"},
 		"the product where the board has no name of its own": {map[string]string{
-			dmi + "board_vendor": "x\n", dmi + "board_name": "Default string\n", dmi + "sys_vendor": "QEMU\n", dmi + "product_name": "Standard PC (Q35 + ICH9, 2009)\n",
+			dmi + "board_vendor": "x\n", dmi + "board_name": "Default string\n", dmi + "sys_vendor": "QEMU\n", dmi +
+				"product_name": "Standard PC (Q35 + ICH9, 2009)\n",
 		}, "QEMU_STANDARD_PC_Q35_ICH9_2009"},
-		"a name without a vendor":  {map[string]string{dmi + "board_name": "  box \n"}, "BOX"},
-		"the device tree":          {map[string]string{tree + "compatible": "fsl,ls1048a-puma\x00fsl,ls1048a\x00", tree + "model": "Puma\x00"}, "FSL_LS1048A-PUMA"},
-		"its model":                {map[string]string{tree + "model": "Raspberry Pi 4 Model B Rev 1.4\x00"}, "RASPBERRY_PI_4_MODEL_B_REV_1.4"},
+		"a name without a vendor": {map[string]string{dmi + "board_name": "  box \n"}, "BOX"},
+		"the device tree": {map[string]string{tree + "compatible": "fsl,ls1048a-puma\x00fsl,ls1048a\x00", tree +
+			"model": "Puma\x00"}, "FSL_LS1048A-PUMA"},
+		"its model": {map[string]string{tree + "model": "Raspberry Pi 4 Model B Rev 1.4\x00"},
+			"RASPBERRY_PI_4_MODEL_B_REV_1.4"},
 		"what would be shell code": {map[string]string{dmi + "board_name": "$(reboot); `x` 'y' \"z\"\n"}, "REBOOT_X_Y_Z"},
-		"letters of other scripts": {map[string]string{dmi + "board_vendor": "Fürth\n", dmi + "board_name": "ü\n", tree + "model": "m\x00"}, "F_RTH"},
+		"letters of other scripts": {map[string]string{dmi + "board_vendor": "Fürth\n", dmi + "board_name": "ü\n", tree +
+			"model": "m\x00"}, "F_RTH"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := machine(t, c.files)
@@ -65,7 +70,8 @@ func TestGenNodeInfo(t *testing.T) {
 }
 
 func TestGenNodeInfoWithoutABoard(t *testing.T) {
-	root := machine(t, map[string]string{"sys/class/dmi/id/board_name": "To Be Filled By O.E.M.\n", "node_info": "HW_BOARD_ID=OLD\n"})
+	root := machine(t, map[string]string{"sys/class/dmi/id/board_name": "To Be Filled By O.E.M.\n",
+		"node_info": "HW_BOARD_ID=OLD\n"})
 	file := filepath.Join(root, "node_info")
 	cmd := exec.CommandContext(t.Context(), "./gen-node-info", file, root)
 	out, _ := cmd.CombinedOutput()
@@ -102,14 +108,16 @@ func unit(t *testing.T, name string) map[string]string {
 func TestTheNodesUnitLeavesTheDataPlane(t *testing.T) {
 	set := unit(t, "edgespan.service")
 	for key, want := range map[string]string{
-		"Type": "notify", "KillMode": "process", "OOMPolicy": "continue", "RuntimeDirectory": "edgespan", "RuntimeDirectoryPreserve": "yes", "StateDirectory": "edgespan",
+		"Type": "notify", "KillMode": "process", "OOMPolicy": "continue", "RuntimeDirectory": "edgespan",
+		"RuntimeDirectoryPreserve": "yes", "StateDirectory": "edgespan",
 		"Restart": "always", "StartLimitIntervalSec": "0", "WatchdogSec": "90", "NoNewPrivileges": "yes",
 	} {
 		if set[key] != want {
 			t.Errorf("%s is %q, want %q", key, set[key], want)
 		}
 	}
-	for _, never := range []string{"PrivateNetwork", "ProtectKernelTunables", "ProtectKernelModules", "RestrictNamespaces", "PrivateUsers"} {
+	for _, never := range []string{"PrivateNetwork", "ProtectKernelTunables", "ProtectKernelModules", "RestrictNamespaces",
+		"PrivateUsers"} {
 		if v := set[never]; v != "" {
 			t.Errorf("%s=%s would keep the node from its work", never, v)
 		}
@@ -125,10 +133,12 @@ func TestTheNodesUnitLeavesTheDataPlane(t *testing.T) {
 		t.Fatal(err)
 	}
 	copied := filepath.Join(folder, "edgespan.service")
-	if err := os.WriteFile(copied, []byte(strings.Replace(string(text), "/usr/bin/edgespan ", "/bin/true ", 1)), 0o600); err != nil {
+	if err := os.WriteFile(copied, []byte(strings.Replace(string(text), "/usr/bin/edgespan ", "/bin/true ", 1)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), path, "verify", copied).CombinedOutput(); err != nil || strings.Contains(string(out), "edgespan.service") {
+	if out, err := exec.CommandContext(t.Context(), path, "verify", copied).CombinedOutput(); err != nil ||
+		strings.Contains(string(out), "edgespan.service") {
 		t.Errorf("systemd-analyze verify: %v: %s", err, out)
 	}
 }
@@ -136,7 +146,8 @@ func TestTheNodesUnitLeavesTheDataPlane(t *testing.T) {
 // The controller's unit starts it with the flags of its config file as they were meant, then with those
 // of the environment; a file that can't be read ends the start, and none is no fault.
 func TestTheControllerStartsWithTheFlagsOfItsFile(t *testing.T) {
-	if start := unit(t, "edgespan-controller.service")["ExecStart"]; start != "/usr/lib/edgespan/controller-start --data-dir ${STATE_DIRECTORY}" {
+	if start := unit(t, "edgespan-controller.service")["ExecStart"]; start != "/usr/lib/edgespan/controller-start "+
+		"--data-dir ${STATE_DIRECTORY}" {
 		t.Errorf("the unit runs %q", start)
 	}
 	root := machine(t, map[string]string{"present.json": "{}", "broken.json": "{"})
@@ -152,13 +163,15 @@ func TestTheControllerStartsWithTheFlagsOfItsFile(t *testing.T) {
 		file, env, want string
 		code            int
 	}{
-		{"present.json", "--listen=:10 --etcd=*", "<--data-dir></d e><--listen=:9><--name=a b><--x=$(reboot) *><--listen=:10><--etcd=*>", 0},
+		{"present.json", "--listen=:10 --etcd=*",
+			"<--data-dir></d e><--listen=:9><--name=a b><--x=$(reboot) *><--listen=:10><--etcd=*>", 0},
 		{"present.json", "", "<--data-dir></d e><--listen=:9><--name=a b><--x=$(reboot) *>", 0},
 		{"none.json", "--listen=:10", "<--data-dir></d e><--listen=:10>", 0},
 		{"broken.json", "--listen=:10", "", 4},
 	} {
 		cmd := exec.CommandContext(t.Context(), "./controller-start", "--data-dir", "/d e")
-		cmd.Env = []string{"PATH=" + root + ":/usr/bin:/bin", "EDGESPAN_CONTROLLER_CONFIG=" + filepath.Join(root, c.file), "EDGESPAN_CONTROLLER_FLAGS=" + c.env}
+		cmd.Env = []string{"PATH=" + root + ":/usr/bin:/bin", "EDGESPAN_CONTROLLER_CONFIG=" + filepath.Join(root, c.file),
+			"EDGESPAN_CONTROLLER_FLAGS=" + c.env}
 		out, err := cmd.Output()
 		if string(out) != c.want || cmd.ProcessState.ExitCode() != c.code {
 			t.Errorf("%s, %q: %s, %v; want %s", c.file, c.env, out, err, c.want)
@@ -169,7 +182,8 @@ func TestTheControllerStartsWithTheFlagsOfItsFile(t *testing.T) {
 // The node starts after the file that says what board it is was written, where its default looks for it.
 func TestTheNodeStartsAfterItsBoardIsKnown(t *testing.T) {
 	node, info := unit(t, "edgespan.service"), unit(t, "edgespan-node-info.service")
-	if info["ExecStart"] != "/usr/lib/edgespan/gen-node-info /var/run/node_info" || info["Type"] != "oneshot" || info["Before"] != "edgespan.service" {
+	if info["ExecStart"] != "/usr/lib/edgespan/gen-node-info /var/run/node_info" || info["Type"] != "oneshot" ||
+		info["Before"] != "edgespan.service" {
 		t.Errorf("the unit is %v", info)
 	}
 	for _, key := range []string{"After", "Wants"} {

@@ -72,7 +72,8 @@ func Allocate(cfg NetworkInstanceConfig, adapters []AppAdapterConfig, held map[A
 	}
 }
 
-func newAllocator(cfg NetworkInstanceConfig, want map[AdapterKey]AppAdapterConfig, held map[AdapterKey]Lease, out map[AdapterKey]string) *allocator {
+func newAllocator(cfg NetworkInstanceConfig, want map[AdapterKey]AppAdapterConfig, held map[AdapterKey]Lease,
+	out map[AdapterKey]string) *allocator {
 	a := &allocator{
 		cfg: cfg, held: held, want: want,
 		ips: map[netip.Addr]AdapterKey{}, macs: map[string]AdapterKey{}, numbers: map[int]bool{},

@@ -164,7 +164,8 @@ func TestUsableAddresses(t *testing.T) {
 // A number is part of names on the host: one that is held stays, if it is one and no other's.
 func TestNumbersOfAdapters(t *testing.T) {
 	c := config()
-	c.IPv4 = IPv4Config{Subnet: prefix("10.0.0.0/8"), Gateway: ip("10.0.0.1"), DHCPFirst: ip("10.0.0.2"), DHCPLast: ip("10.255.255.254")}
+	c.IPv4 = IPv4Config{Subnet: prefix("10.0.0.0/8"), Gateway: ip("10.0.0.1"), DHCPFirst: ip("10.0.0.2"),
+		DHCPLast: ip("10.255.255.254")}
 	a, b := key(appA, 0), key(appB, 0)
 	for _, tc := range []struct{ a, b, wantA, wantB int }{
 		{1, 1, 1, 2},
@@ -183,7 +184,8 @@ func TestNumbersOfAdapters(t *testing.T) {
 		all[i] = wish(appA, i, "", "")
 	}
 	got, last := Allocate(c, all, nil), key(appA, maxAdapterNums)
-	if got.Leases[key(appA, maxAdapterNums-1)].Number != maxAdapterNums || len(got.Errors) != 1 || got.Errors[last] != fmt.Sprintf("no free adapter number in 1-%d", maxAdapterNums) {
+	if got.Leases[key(appA, maxAdapterNums-1)].Number != maxAdapterNums || len(got.Errors) != 1 ||
+		got.Errors[last] != fmt.Sprintf("no free adapter number in 1-%d", maxAdapterNums) {
 		t.Errorf("of one too many: %v, %v", got.Leases[key(appA, maxAdapterNums-1)], got.Errors)
 	}
 }
@@ -194,7 +196,8 @@ func TestHeldMACIsKeptAndConfiguredWins(t *testing.T) {
 	if m := Allocate(config(), []AppAdapterConfig{wish(appA, 0, "", "")}, held).Leases[k].MAC; m != "02:aa:aa:aa:aa:aa" {
 		t.Errorf("held MAC became %s", m)
 	}
-	if m := Allocate(config(), []AppAdapterConfig{wish(appA, 0, "", "02:BB:00:00:00:01")}, held).Leases[k].MAC; m != "02:bb:00:00:00:01" {
+	if m := Allocate(config(), []AppAdapterConfig{wish(appA, 0, "", "02:BB:00:00:00:01")},
+		held).Leases[k].MAC; m != "02:bb:00:00:00:01" {
 		t.Errorf("configured MAC became %s", m)
 	}
 }
@@ -206,7 +209,8 @@ func TestTheAddressLeftLongestAgoIsGivenFirst(t *testing.T) {
 	a := func(i int) AppAdapterConfig { return wish(appA, i, "", "") }
 	held := map[AdapterKey]Lease{}
 	var said []string
-	for _, now := range [][]AppAdapterConfig{{a(0), a(1), a(2)}, {a(0), a(2)}, {a(2)}, {}, {a(3)}, {a(3), a(4)}, {a(3), a(4), a(1)}} {
+	for _, now := range [][]AppAdapterConfig{{a(0), a(1), a(2)}, {a(0), a(2)}, {a(2)}, {}, {a(3)}, {a(3), a(4)},
+		{a(3), a(4), a(1)}} {
 		alloc := Allocate(c, now, held)
 		held = alloc.Leases
 		said = append(said, say(alloc))
@@ -228,7 +232,8 @@ func TestTheAddressLeftLongestAgoIsGivenFirst(t *testing.T) {
 // Apps that come and go under new uuids leave no more than a bounded memory.
 func TestNoMoreThanTheLastThatWentAreRemembered(t *testing.T) {
 	c := config()
-	c.IPv4 = IPv4Config{Subnet: prefix("10.0.0.0/8"), Gateway: ip("10.0.0.1"), DHCPFirst: ip("10.0.0.2"), DHCPLast: ip("10.255.255.254")}
+	c.IPv4 = IPv4Config{Subnet: prefix("10.0.0.0/8"), Gateway: ip("10.0.0.1"), DHCPFirst: ip("10.0.0.2"),
+		DHCPLast: ip("10.255.255.254")}
 	held := map[AdapterKey]Lease{}
 	one := func(i int) AppAdapterConfig { return wish(appA, i, "", "") }
 	for i := range maxGone + 5 {
@@ -324,7 +329,8 @@ func TestMACs(t *testing.T) {
 func TestAFixedMACIsNotKeptByOneThatReturns(t *testing.T) {
 	with, k := []AppAdapterConfig{wish(appA, 0, "", "02:00:00:00:00:01")}, key(appA, 0)
 	away := Allocate(config(), nil, Allocate(config(), with, nil).Leases).Leases
-	if l := Allocate(config(), []AppAdapterConfig{wish(appA, 0, "", "")}, away).Leases[k]; l.MAC != adapterMAC(k, netID, 0) || l.FixedMAC {
+	if l := Allocate(config(), []AppAdapterConfig{wish(appA, 0, "", "")}, away).Leases[k]; l.MAC != adapterMAC(k, netID,
+		0) || l.FixedMAC {
 		t.Errorf("it has %+v", l)
 	}
 }
@@ -333,7 +339,8 @@ func TestAFixedMACIsNotKeptByOneThatReturns(t *testing.T) {
 func TestGeneratedMACIsPinned(t *testing.T) {
 	app, host := LinkMACs(key(appA, 0), netID)
 	got := []string{app, host, adapterMAC(key(appA, 0), netID, 1), adapterMAC(key(appB, 7), niA, 0), BridgeMAC(netID)}
-	want := []string{"02:f5:e2:e3:2f:a3", "fe:c3:80:a9:0d:ee", "02:c8:c3:87:55:98", "02:d3:8a:91:25:b1", "02:d5:4e:b2:10:20"}
+	want := []string{"02:f5:e2:e3:2f:a3", "fe:c3:80:a9:0d:ee", "02:c8:c3:87:55:98", "02:d3:8a:91:25:b1",
+		"02:d5:4e:b2:10:20"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
@@ -373,7 +380,8 @@ func TestAllocateProperties(t *testing.T) {
 			wishes := drawWishes(t)
 			got := Allocate(c, wishes, held)
 			mixed := slices.Clone(wishes)
-			rand.New(rand.NewSource(rapid.Int64().Draw(t, "seed"))).Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
+			rand.New(rand.NewSource(rapid.Int64().Draw(t, "seed"))).Shuffle(len(mixed),
+				func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
 			if d := cmp.Diff(got, Allocate(c, mixed, held), sameAddr); d != "" {
 				t.Fatalf("order matters: %s", d)
 			}

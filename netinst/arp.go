@@ -23,10 +23,14 @@ func arpGuard(ns []HostNetwork) (netstate.Chain, bool) {
 	}
 	slices.Sort(gateways)
 	slices.Sort(links)
-	rules := slices.Concat(nftSet("gateways", "type ipv4_addr;", slices.Compact(gateways)), nftSet("links", "type ifname;", links), []string{
-		"chain input {", "type filter hook input priority 0; policy accept;", "iifname != @links arp daddr ip @gateways drop", "}",
-		"chain output {", "type filter hook output priority 0; policy accept;", "oifname != @links arp saddr ip @gateways drop", "}",
-	})
+	rules := slices.Concat(nftSet("gateways", "type ipv4_addr;", slices.Compact(gateways)),
+		nftSet("links", "type ifname;", links), []string{
+			"chain input {", "type filter hook input priority 0; policy accept;",
+			"iifname != @links arp daddr ip @gateways drop",
+			"}",
+			"chain output {", "type filter hook output priority 0; policy accept;",
+			"oifname != @links arp saddr ip @gateways drop", "}",
+		})
 	return netstate.Chain{Family: netstate.ARPFamily, Name: GuardTable, Rules: rules}, true
 }
 

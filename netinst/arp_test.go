@@ -14,7 +14,8 @@ func TestTheARPGuardNamesTheGatewaysOfNetworks(t *testing.T) {
 	second := testNetwork(1)
 	second.UUID = appX
 	second.IPv4.Subnet, second.IPv4.Gateway = netip.MustParsePrefix("10.2.0.0/24"), ip("10.2.0.1")
-	for _, e := range []RegistryEvent{OwnersFound{}, HostApplierReady{}, NetworkWanted{testNetwork(1)}, NetworkWanted{second}} {
+	for _, e := range []RegistryEvent{OwnersFound{}, HostApplierReady{}, NetworkWanted{testNetwork(1)},
+		NetworkWanted{second}} {
 		r.Step(e)
 	}
 	for i, c := range []struct {
@@ -49,7 +50,8 @@ func TestASetWithoutElements(t *testing.T) {
 	if got := strings.Join(nftSet("links", "type ifname;", nil), " "); got != "set links { type ifname; }" {
 		t.Errorf("%q", got)
 	}
-	if got := strings.Join(nftSet("links", "type ifname;", []string{"a", "b"}), " "); got != "set links { type ifname; elements = { a, b } }" {
+	if got := strings.Join(nftSet("links", "type ifname;", []string{"a", "b"}),
+		" "); got != "set links { type ifname; elements = { a, b } }" {
 		t.Errorf("%q", got)
 	}
 }

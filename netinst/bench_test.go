@@ -12,7 +12,8 @@ import (
 
 // benchInput is a network with adapters that have ten rules each.
 func benchInput(adapters int) Input {
-	in := Input{Owner: netstate.Owner{Name: niA.String(), Number: 1}, Config: testNetwork(1), Ports: testPort(), RunDir: "/run/edgespan"}
+	in := Input{Owner: netstate.Owner{Name: niA.String(), Number: 1}, Config: testNetwork(1), Ports: testPort(),
+		RunDir: "/run/edgespan"}
 	var configs []AppAdapterConfig
 	for i := range adapters {
 		c := testAdapter(uuid.MustParse(fmt.Sprintf("1b000000-0000-4000-8000-%012d", i)), 1, true)

@@ -73,7 +73,8 @@ func (nw network) frameChain(a Adapter) []string {
 }
 
 // dhcpFrames are the rules about what an adapter sends to the ports of DHCP, and to its
-// gateway's DNS, and the chain that they need. Whoever sends to a client's port (68) is its DHCP server: clients look at
+// gateway's DNS, and the chain that they need. Whoever sends to a client's port (68) is its DHCP server: clients look
+// at
 // no other port. To a server's port (67) of a local network goes what a client asks for
 // itself: dnsmasq goes by the hardware address in the payload and not by the frame's, and
 // answers a relay at the address that it names (RFC 2131 §2: op, htype and hlen at octet 0,
@@ -99,7 +100,8 @@ func (nw network) dhcpFrames(a Adapter) (rules, chain []string) {
 	} else {
 		chain = append(chain, "ether type ip "+own)
 	}
-	return []string{toClient, dhcpLimit, "ether type ip udp dport 67 goto " + name, nw.dnsFrames(a)}, append(chain, "drop", "}")
+	return []string{toClient, dhcpLimit, "ether type ip udp dport 67 goto " + name, nw.dnsFrames(a)},
+		append(chain, "drop", "}")
 }
 
 // dhcpLimit bounds how often an adapter asks the one dnsmasq that all adapters of its network share:

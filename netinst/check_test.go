@@ -17,7 +17,8 @@ func TestTheWordsOfFailedChecks(t *testing.T) {
 	stays := netstate.Failure{Observe: true, Remove: true}
 	begin := func(c NetworkInstanceConfig, end Applied) *Manager {
 		m := NewManager(netstate.Owner{Name: c.UUID.String(), Number: 3}, "/run/edgespan", 7, nil)
-		for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{c}, AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}, Synchronized{}} {
+		for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{c},
+			AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}, Synchronized{}} {
 			m.Step(e)
 		}
 		end.Seq = m.flight.seq
@@ -49,20 +50,30 @@ func TestTheWordsOfFailedChecks(t *testing.T) {
 		m    *Manager
 		want NIState
 	}{
-		"a new network that can't be read":      {network, begin(testNetwork(1), unread), CheckPresentFailed},
-		"a new network whose bridge failed":     {network, begin(testNetwork(1), fails(link("es3", failed))), CreatingFailed},
-		"a new network found otherwise":         {network, begin(testNetwork(1), fails(link("es3", seen))), CheckPresentFailed},
-		"one that goes and can't be read":       {network, end(begin(testNetwork(1), fails()), ConfigGone{}, unread), CheckAbsentFailed},
-		"one that goes and whose bridge stays":  {network, end(begin(testNetwork(1), fails()), ConfigGone{}, fails(link("es3", left))), RemovingFailed},
-		"one that went and is found again":      {network, end(begin(testNetwork(1), fails()), ConfigGone{}, fails(link("es3", stays))), CheckAbsentFailed},
-		"a tunnel that can't be read":           {tunnel, begin(clusterConfig(1), unread), CheckPresentFailed},
-		"a tunnel that failed":                  {tunnel, begin(clusterConfig(1), fails(link("es3v256", failed))), CreatingFailed},
-		"a tunnel that goes and can't be read":  {tunnel, end(begin(clusterConfig(1), fails()), ConfigGone{}, unread), CheckAbsentFailed},
-		"a tunnel that does not go":             {tunnel, end(begin(clusterConfig(1), fails()), ConfigGone{}, fails(link("es3v256", left))), RemovingFailed},
-		"a tunnel that went and is found again": {tunnel, end(begin(clusterConfig(1), fails()), ConfigGone{}, fails(link("es3v256", stays))), CheckAbsentFailed},
-		"an adapter that failed":                {adapter, begin(testNetwork(1), fails(link("es3a1", failed))), CreatingFailed},
-		"an adapter found otherwise":            {adapter, begin(testNetwork(1), fails(link("es3a1", seen))), CheckPresentFailed},
-		"an adapter that stands":                {adapter, begin(testNetwork(1), fails()), Present},
+		"a new network that can't be read":  {network, begin(testNetwork(1), unread), CheckPresentFailed},
+		"a new network whose bridge failed": {network, begin(testNetwork(1), fails(link("es3", failed))), CreatingFailed},
+		"a new network found otherwise": {network, begin(testNetwork(1), fails(link("es3", seen))),
+			CheckPresentFailed},
+		"one that goes and can't be read": {network, end(begin(testNetwork(1), fails()), ConfigGone{}, unread),
+			CheckAbsentFailed},
+		"one that goes and whose bridge stays": {network,
+			end(begin(testNetwork(1), fails()), ConfigGone{}, fails(link("es3", left))), RemovingFailed},
+		"one that went and is found again": {network,
+			end(begin(testNetwork(1), fails()), ConfigGone{}, fails(link("es3", stays))), CheckAbsentFailed},
+		"a tunnel that can't be read": {tunnel, begin(clusterConfig(1), unread), CheckPresentFailed},
+		"a tunnel that failed": {tunnel, begin(clusterConfig(1), fails(link("es3v256", failed))),
+			CreatingFailed},
+		"a tunnel that goes and can't be read": {tunnel, end(begin(clusterConfig(1), fails()), ConfigGone{}, unread),
+			CheckAbsentFailed},
+		"a tunnel that does not go": {tunnel,
+			end(begin(clusterConfig(1), fails()), ConfigGone{}, fails(link("es3v256", left))), RemovingFailed},
+		"a tunnel that went and is found again": {tunnel,
+			end(begin(clusterConfig(1), fails()), ConfigGone{}, fails(link("es3v256", stays))), CheckAbsentFailed},
+		"an adapter that failed": {adapter, begin(testNetwork(1), fails(link("es3a1", failed))),
+			CreatingFailed},
+		"an adapter found otherwise": {adapter, begin(testNetwork(1), fails(link("es3a1", seen))),
+			CheckPresentFailed},
+		"an adapter that stands": {adapter, begin(testNetwork(1), fails()), Present},
 	} {
 		if got := c.is(c.m); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)

@@ -147,7 +147,8 @@ func (t Tunnel) waits() string {
 		not = append(not, fmt.Sprintf("the address of %s is not known yet", t.Name))
 	}
 	if not == nil && t.Local.Is4() != t.Remote.Is4() {
-		not = append(not, fmt.Sprintf("the local address %s and the address %s of %s are of different families", t.Local, t.Remote, t.Name))
+		not = append(not, fmt.Sprintf("the local address %s and the address %s of %s are of different families", t.Local,
+			t.Remote, t.Name))
 	}
 	return strings.Join(not, ", and ")
 }

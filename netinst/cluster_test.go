@@ -31,7 +31,8 @@ func TestDesiredOfAClusterGolden(t *testing.T) {
 	}
 	alone := clusterInput()
 	alone.Config.Members = nil
-	for name, in := range map[string]Input{"cluster_star": clusterInput(web()), "cluster_mesh": mesh, "cluster_tunnels": alone} {
+	for name, in := range map[string]Input{"cluster_star": clusterInput(web()), "cluster_mesh": mesh,
+		"cluster_tunnels": alone} {
 		t.Run(name, func(t *testing.T) { golden(t, name, describe(DesiredState(in))) })
 	}
 }

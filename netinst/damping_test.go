@@ -32,7 +32,8 @@ func newClocked() *clocked {
 	c := &clocked{m: NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil), now: at(1000)}
 	c.result = func() Applied { return Applied{} }
 	for _, e := range []Event{
-		ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{testNetwork(1)}, AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}, Synchronized{},
+		ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{testNetwork(1)}, AdapterChanged{testAdapter(appW, 1, true)},
+		AdaptersKnown{}, Synchronized{},
 	} {
 		c.step(e)
 	}
@@ -98,7 +99,8 @@ func (c *clocked) storm(what string, d time.Duration) {
 
 func repairs() Applied {
 	link := netstate.Link{Name: "es1"}
-	return Applied{Done: []netstate.Op{{Verb: netstate.Change, Kind: netstate.KindLink, Items: []netstate.Item{{Have: link, Want: link}}}}}
+	return Applied{Done: []netstate.Op{{Verb: netstate.Change, Kind: netstate.KindLink,
+		Items: []netstate.Item{{Have: link, Want: link}}}}}
 }
 
 func TestTouchesAreLookedAtAtOnceAndThenMoreAndMoreSeldom(t *testing.T) {
@@ -243,7 +245,8 @@ func TestAContestWithOthersIsTold(t *testing.T) {
 	c := newClocked()
 	c.result = repairs
 	c.storm(TouchNetwork, 30*time.Second)
-	if !strings.HasPrefix(c.shown.Warning, "changed by others 1") || !strings.HasSuffix(c.shown.Warning, " times in the last minute, last change link es1") {
+	if !strings.HasPrefix(c.shown.Warning, "changed by others 1") ||
+		!strings.HasSuffix(c.shown.Warning, " times in the last minute, last change link es1") {
 		t.Errorf("warning %q", c.shown.Warning)
 	}
 	var began, silent int
@@ -278,17 +281,23 @@ func TestWhenATouchIsDue(t *testing.T) {
 		at   time.Duration // after the last look
 		want time.Duration
 	}{
-		"the first":                        {damping{}, TouchNetwork, 0, 0},
-		"the second":                       {damping{buckets: map[string]bucket{TouchNetwork: {last: last, n: 1}}}, TouchNetwork, 0, touchGap},
-		"the last of a burst":              {damping{buckets: map[string]bucket{TouchNetwork: {last: last, n: touchBurst - 1}}}, TouchNetwork, 0, touchGap},
-		"the one after a burst":            {damping{buckets: map[string]bucket{TouchNetwork: {last: last, n: touchBurst}}}, TouchNetwork, 0, touchRest},
-		"one that waited by itself":        {damping{buckets: map[string]bucket{TouchNetwork: {last: last, n: touchBurst}}}, TouchNetwork, touchCalm, touchCalm},
-		"beneath, which rests in any case": {damping{buckets: map[string]bucket{touchUnder: {last: last, n: touchBurst - 1}}}, touchUnder, 0, 0},
-		"beneath, after a burst":           {damping{buckets: map[string]bucket{touchUnder: {last: last, n: touchBurst}}}, touchUnder, 0, touchGap},
-		"another adapter's link":           {damping{links: last}, "es1a2", 0, touchGap},
-		"the bridge, after an app's link":  {damping{links: last}, TouchNetwork, 0, 0},
-		"an app's link, the first":         {damping{}, "es1a2", 0, 0},
-		"an echo":                          {damping{began: last.Add(-time.Second), ended: last}, TouchNetwork, 0, echoTime},
+		"the first": {damping{}, TouchNetwork, 0, 0},
+		"the second": {damping{buckets: map[string]bucket{TouchNetwork: {last: last, n: 1}}},
+			TouchNetwork, 0, touchGap},
+		"the last of a burst": {damping{buckets: map[string]bucket{TouchNetwork: {last: last,
+			n: touchBurst - 1}}}, TouchNetwork, 0, touchGap},
+		"the one after a burst": {damping{buckets: map[string]bucket{TouchNetwork: {last: last, n: touchBurst}}},
+			TouchNetwork, 0, touchRest},
+		"one that waited by itself": {damping{buckets: map[string]bucket{TouchNetwork: {last: last, n: touchBurst}}},
+			TouchNetwork, touchCalm, touchCalm},
+		"beneath, which rests in any case": {damping{buckets: map[string]bucket{touchUnder: {last: last, n: touchBurst - 1}}},
+			touchUnder, 0, 0},
+		"beneath, after a burst": {damping{buckets: map[string]bucket{touchUnder: {last: last, n: touchBurst}}},
+			touchUnder, 0, touchGap},
+		"another adapter's link":          {damping{links: last}, "es1a2", 0, touchGap},
+		"the bridge, after an app's link": {damping{links: last}, TouchNetwork, 0, 0},
+		"an app's link, the first":        {damping{}, "es1a2", 0, 0},
+		"an echo":                         {damping{began: last.Add(-time.Second), ended: last}, TouchNetwork, 0, echoTime},
 	} {
 		if got := c.d.due(c.what, last.Add(c.at)).Sub(last); got != c.want {
 			t.Errorf("%s: after %v, want %v", name, got, c.want)
@@ -332,7 +341,8 @@ func TestWhatALookHasSeen(t *testing.T) {
 		at    int64
 		known bool
 	}{
-		{false, TouchNetwork, 9, true}, {false, TouchNetwork, 10, false}, {false, TouchRules, 9, false}, {false, TouchLost, 9, false},
+		{false, TouchNetwork, 9, true}, {false, TouchNetwork, 10, false}, {false, TouchRules, 9, false},
+		{false, TouchLost, 9, false},
 		{true, TouchRules, 9, true}, {true, TouchLost, 9, true}, {true, TouchRules, 10, false},
 	} {
 		d := damping{looked: at(10), full: c.full}
@@ -342,7 +352,8 @@ func TestWhatALookHasSeen(t *testing.T) {
 	}
 }
 
-// What touches the host beneath is of interest to a switch with tunnels alone, and only a retry that is due holds a look up.
+// What touches the host beneath is of interest to a switch with tunnels alone, and only a retry that is due holds a
+// look up.
 func TestWhichTouchesAreOfInterest(t *testing.T) {
 	for _, c := range []struct {
 		typ     Type
@@ -372,7 +383,8 @@ func TestWhichTouchesAreOfInterest(t *testing.T) {
 // What the end of an apply tells of the touches to come.
 func TestWhatAnApplyTellsOfTouches(t *testing.T) {
 	done := repairs().Done
-	bad := []netstate.Failure{fail(netstate.KindLink, "l", "no"), fail(netstate.KindPort, "p", "no"), fail(netstate.KindRoute, "r", "no")}
+	bad := []netstate.Failure{fail(netstate.KindLink, "l", "no"), fail(netstate.KindPort, "p", "no"),
+		fail(netstate.KindRoute, "r", "no")}
 	for name, c := range map[string]struct {
 		full      bool
 		e         Applied

@@ -16,7 +16,9 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-var update = flag.Bool("update", false, "write testdata/*.golden from what the code does now; read the difference line by line before you commit it, or the golden files prove nothing")
+var update = flag.Bool("update", false,
+	"write testdata/*.golden from what the code does now; read the difference line by line before you commit it, or the "+
+		"golden files prove nothing")
 
 var (
 	netID = uuid.MustParse("11111111-1111-4111-8111-111111111111")
@@ -84,7 +86,8 @@ func switchInput(adapters ...Adapter) Input {
 
 func web() Adapter {
 	return adapter(appA, 0, 1, "10.1.0.128", "web",
-		ACLRule{Name: "no-smtp", Direction: Egress, Action: Drop, Protocol: "tcp", Ports: []PortRange{{25, 25}, {465, 465}, {587, 590}}},
+		ACLRule{Name: "no-smtp", Direction: Egress, Action: Drop, Protocol: "tcp",
+			Ports: []PortRange{{25, 25}, {465, 465}, {587, 590}}},
 		ACLRule{Name: "out", Direction: Egress, Action: Allow},
 		ACLRule{Name: "http", Direction: Ingress, Action: Allow, Protocol: "tcp", LocalPort: []PortRange{{80, 80}}},
 		ACLRule{Name: "node", Direction: Both, Action: Allow, IP: prefix("192.0.2.0/24"), Protocol: "icmp"},
@@ -93,7 +96,8 @@ func web() Adapter {
 
 func TestDesiredGolden(t *testing.T) {
 	db := adapter(appB, 1, 2, "10.1.0.7", "db",
-		ACLRule{Name: "sql", Direction: Ingress, Action: Allow, IP: prefix("10.1.0.128/32"), Protocol: "tcp", LocalPort: []PortRange{{5432, 5432}}})
+		ACLRule{Name: "sql", Direction: Ingress, Action: Allow, IP: prefix("10.1.0.128/32"), Protocol: "tcp",
+			LocalPort: []PortRange{{5432, 5432}}})
 	routes := input(web())
 	routes.Config.Routes = []StaticRoute{
 		{Name: "b-inside", Destination: prefix("10.9.0.0/16"), Gateway: ip("10.1.0.7")},
@@ -108,7 +112,8 @@ func TestDesiredGolden(t *testing.T) {
 	}
 	routes.Ports = append(routes.Ports, lab)
 	labels := input(adapter(appA, 0, 1, "10.1.0.128", "web",
-		ACLRule{Name: "lab", Direction: Both, Action: Allow, IP: prefix("203.0.113.0/24"), Protocol: "tcp", Ports: []PortRange{{443, 443}}, PortLabel: "lab"},
+		ACLRule{Name: "lab", Direction: Both, Action: Allow, IP: prefix("203.0.113.0/24"), Protocol: "tcp",
+			Ports: []PortRange{{443, 443}}, PortLabel: "lab"},
 		ACLRule{Name: "each", Direction: Egress, Action: Drop, PortLabel: "all"},
 		ACLRule{Name: "none", Direction: Both, Action: Allow, PortLabel: "absent"}))
 	labels.Ports = append(labels.Ports, lab)
@@ -128,7 +133,8 @@ func TestDesiredGolden(t *testing.T) {
 	alone := switchInput(web(), db)
 	lent := switchInput(web())
 	lent.Config.Port = "lab"
-	lent.Ports = append(lent.Ports, PortStatus{PortConfig: PortConfig{Label: "lab", IfName: "eth1"}, Exists: true, Up: true, LinkMTU: 1400})
+	lent.Ports = append(lent.Ports,
+		PortStatus{PortConfig: PortConfig{Label: "lab", IfName: "eth1"}, Exists: true, Up: true, LinkMTU: 1400})
 	vm, theirs, own := web(), adapter(appB, 1, 2, "10.1.0.7", "db"), adapter(appB, 2, 3, "10.1.0.8", "db")
 	vm.Config.UnderlayConfig.Kind, vm.Config.UnderlayConfig.HostIfName = Tap, "vm0"
 	theirs.Config.UnderlayConfig.Kind, theirs.Config.UnderlayConfig.HostIfName = External, "vnet7"
@@ -143,8 +149,10 @@ func TestDesiredGolden(t *testing.T) {
 	}
 	t.Run("host", func(t *testing.T) {
 		golden(t, "host", HostState([]HostNetwork{
-			{Number: 10, Subnet: prefix("10.2.0.0/16"), Gateway: ip("10.2.0.1"), Ports: []HostPort{{IfName: "eth1"}, {IfName: "eth0", Opened: true, Beside: []string{"lan0"}}}},
-			{Number: 1, Subnet: prefix("10.1.0.0/24"), Ports: []HostPort{{IfName: "eth0", Opened: true, Beside: []string{"lan0"}}}},
+			{Number: 10, Subnet: prefix("10.2.0.0/16"), Gateway: ip("10.2.0.1"),
+				Ports: []HostPort{{IfName: "eth1"}, {IfName: "eth0", Opened: true, Beside: []string{"lan0"}}}},
+			{Number: 1, Subnet: prefix("10.1.0.0/24"),
+				Ports: []HostPort{{IfName: "eth0", Opened: true, Beside: []string{"lan0"}}}},
 		}).String())
 	})
 }
@@ -181,7 +189,8 @@ func TestPortOfASwitchNetwork(t *testing.T) {
 		{"lab", change(func(p *PortStatus) { p.Addresses = []netip.Prefix{prefix("fe80::1/64")} }), "lab", ""},
 		{"lab", change(func(p *PortStatus) {
 			p.Addresses = []netip.Prefix{prefix("fe80::1/64"), prefix("2001:db8::1/64"), prefix("169.254.1.1/16")}
-		}), "", "port lab: eth1 holds the host's address 2001:db8::1/64, 169.254.1.1/16, which would be cut off in a bridge: take it away or choose another port"},
+		}), "", "port lab: eth1 holds the host's address 2001:db8::1/64, 169.254.1.1/16, which would be cut off in a " +
+			"bridge: take it away or choose another port"},
 	} {
 		p, why := switchPort(c.want, []PortStatus{c.port})
 		if p.Label != c.taken || why != c.why {
@@ -283,7 +292,8 @@ func TestAStaticRouteStandsWhereItsGatewayIsReached(t *testing.T) {
 			in := input(web())
 			in.Ports = append(in.Ports, PortStatus{
 				PortConfig: PortConfig{Label: "narrow", IfName: "eth1"}, Exists: true, Up: true,
-				Addresses: []netip.Prefix{prefix("100.64.0.5/32")}, DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(ip("172.31.1.1"))},
+				Addresses:     []netip.Prefix{prefix("100.64.0.5/32")},
+				DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(ip("172.31.1.1"))},
 			})
 			r := StaticRoute{Name: "r", Destination: prefix("198.18.0.0/15"), Port: tc.port}
 			if tc.gateway != "" {
@@ -352,7 +362,8 @@ func TestOption121NeverOverflows(t *testing.T) {
 	in := input()
 	for i := range 60 {
 		in.Config.Routes = append(in.Config.Routes, StaticRoute{
-			Name: fmt.Sprintf("r%02d", i), Destination: netip.PrefixFrom(netip.AddrFrom4([4]byte{172, 16, byte(i), 1}), 32), Gateway: ip("10.1.0.7"),
+			Name: fmt.Sprintf("r%02d", i), Destination: netip.PrefixFrom(netip.AddrFrom4([4]byte{172, 16, byte(i), 1}), 32),
+			Gateway: ip("10.1.0.7"),
 		})
 	}
 	nw, _ := newNetwork(in)
@@ -373,7 +384,8 @@ func TestTheEarlierOfTwoRoutesWins(t *testing.T) {
 		return StaticRoute{Name: dst, Destination: prefix(dst), Gateway: ip(via), Port: port}
 	}
 	in.Config.Routes = []StaticRoute{
-		route("203.0.113.0/24", "10.1.0.7", ""), route("203.0.113.9/24", "10.1.0.8", ""), route("10.1.0.0/24", "10.1.0.9", ""), route("2001:db8::/32", "10.1.0.7", ""),
+		route("203.0.113.0/24", "10.1.0.7", ""), route("203.0.113.9/24", "10.1.0.8", ""),
+		route("10.1.0.0/24", "10.1.0.9", ""), route("2001:db8::/32", "10.1.0.7", ""),
 	}
 	nw, _ := newNetwork(in)
 	to := map[string][]string{}
@@ -423,7 +435,8 @@ func TestMarksOfJustTheKernelsLength(t *testing.T) {
 	nw, _ := newNetwork(input())
 	for _, n := range []int{maxAlias, maxAlias + 1} {
 		room := n - len(aliasPrefix+nw.uuid()+tunnelWord)
-		if got := nw.tunnelAlias(strings.Repeat("n", room)); strings.Contains(got, "sha256:") != (n > maxAlias) || len(got) > maxAlias {
+		if got := nw.tunnelAlias(strings.Repeat("n", room)); strings.Contains(got, "sha256:") != (n > maxAlias) ||
+			len(got) > maxAlias {
 			t.Errorf("a tunnel's of %d octets: %s", n, got)
 		}
 		p := netstate.Peer{Name: "eth0", MAC: "02:00:00:00:00:01", MTU: 1500}
@@ -443,7 +456,8 @@ func TestAnOptionOfDHCPTakesWhatJustFits(t *testing.T) {
 			bits = 24
 		}
 		in.Config.Routes = append(in.Config.Routes, StaticRoute{
-			Name: fmt.Sprint(i), Destination: netip.PrefixFrom(netip.AddrFrom4([4]byte{172, 16, byte(i), 1}), bits), Gateway: ip("10.1.0.7"),
+			Name: fmt.Sprint(i), Destination: netip.PrefixFrom(netip.AddrFrom4([4]byte{172, 16, byte(i), 1}), bits),
+			Gateway: ip("10.1.0.7"),
 		})
 	}
 	nw, _ := newNetwork(in)
@@ -457,7 +471,8 @@ func TestAnOptionOfDHCPTakesWhatJustFits(t *testing.T) {
 }
 
 func TestNamesThatDnsmasqReadsOtherwise(t *testing.T) {
-	for name, want := range map[string]bool{"infinite": true, "ignore": true, "9": true, "0": true, "90m": true, "smh": true, "web": false, "9a": false, "infinitely": false, "w1": false} {
+	for name, want := range map[string]bool{"infinite": true, "ignore": true, "9": true, "0": true, "90m": true,
+		"smh": true, "web": false, "9a": false, "infinitely": false, "w1": false} {
 		if got := looksLikeTime(name); got != want {
 			t.Errorf("%q: %v", name, got)
 		}
@@ -469,8 +484,10 @@ func TestOnlyFilterAcceptsByTheGuardsChain(t *testing.T) {
 	chain := func(f netstate.Family, table string) netstate.Chain {
 		return netstate.Chain{Family: f, Table: table, Name: "X", Rules: []string{"-s 10.1.0.1/32 -j ACCEPT", "-j DROP"}}
 	}
-	got := passing([]netstate.Chain{chain(netstate.IPv4, tableFilter), chain(netstate.IPv4, "nat"), chain(netstate.BridgeFamily, tableFilter), chain(netstate.BridgeFamily, "")})
-	for i, want := range []string{"-s 10.1.0.1/32 -j " + PassChain, "-s 10.1.0.1/32 -j ACCEPT", "-s 10.1.0.1/32 -j ACCEPT", "-s 10.1.0.1/32 -j ACCEPT"} {
+	got := passing([]netstate.Chain{chain(netstate.IPv4, tableFilter), chain(netstate.IPv4, "nat"),
+		chain(netstate.BridgeFamily, tableFilter), chain(netstate.BridgeFamily, "")})
+	for i, want := range []string{"-s 10.1.0.1/32 -j " + PassChain, "-s 10.1.0.1/32 -j ACCEPT", "-s 10.1.0.1/32 -j ACCEPT",
+		"-s 10.1.0.1/32 -j ACCEPT"} {
 		if got[i].Rules[0] != want || got[i].Rules[1] != "-j DROP" {
 			t.Errorf("%s %s: %q", got[i].Family, got[i].Table, got[i].Rules)
 		}

@@ -32,7 +32,8 @@ func (nw network) dnsmasqConf() string {
 	lines := []string{
 		"no-resolv", "no-hosts", "no-ping", "pid-file=", "log-facility=-", "quiet-dhcp",
 		"bind-dynamic", "interface=" + string(nw.bridge), "except-interface=lo",
-		"cache-size=1000", "dns-forward-max=" + fmt.Sprint(forwardMax), "neg-ttl=5", "domain-needed", "local=/" + nw.domain() + "/",
+		"cache-size=1000", "dns-forward-max=" + fmt.Sprint(forwardMax), "neg-ttl=5", "domain-needed", "local=/" +
+			nw.domain() + "/",
 		"host-record=gateway," + nw.gatewayName() + "," + c.Gateway.String(),
 		"servers-file=" + dir + "/conf/servers",
 		"addn-hosts=" + dir + "/conf/hosts",
@@ -64,11 +65,16 @@ const dnsmasqForm = 1
 func (nw network) dnsmasqDigest() string {
 	c := nw.Config.IPv4
 	dir := nw.RunDir + "/" + RunFolder(nw.n)
-	first := "no-resolv\nno-hosts\nno-ping\npid-file=\nlog-facility=-\nquiet-dhcp\nbind-dynamic\ninterface=" + string(nw.bridge) +
-		"\nexcept-interface=lo\ncache-size=1000\nneg-ttl=5\ndomain-needed\nlocal=/" + nw.domain() + "/\nhost-record=gateway," + nw.gatewayName() + "," + c.Gateway.String() +
-		"\nservers-file=" + dir + "/conf/servers\nhostsdir=" + dir + "/conf/hosts\ndhcp-authoritative\ndhcp-range=" + c.Subnet.Masked().Addr().String() +
-		",static," + netmask(c.Subnet) + ",1h\ndhcp-lease-max=9999\ndhcp-leasefile=" + dir + "/dnsmasq/leases\ndhcp-hostsdir=" + dir +
-		"/conf/dhcp-hosts\ndhcp-optsfile=" + dir + "/conf/opts\ndhcp-ignore-names\ndhcp-fqdn\ndomain=lease.invalid\nlocal=/lease.invalid/\n"
+	first := "no-resolv\nno-hosts\nno-ping\npid-file=\nlog-facility=-\nquiet-dhcp\nbind-dynamic\ninterface=" +
+		string(nw.bridge) +
+		"\nexcept-interface=lo\ncache-size=1000\nneg-ttl=5\ndomain-needed\nlocal=/" + nw.domain() +
+		"/\nhost-record=gateway," + nw.gatewayName() + "," + c.Gateway.String() +
+		"\nservers-file=" + dir + "/conf/servers\nhostsdir=" + dir + "/conf/hosts\ndhcp-authoritative\ndhcp-range=" +
+		c.Subnet.Masked().Addr().String() +
+		",static," + netmask(c.Subnet) + ",1h\ndhcp-lease-max=9999\ndhcp-leasefile=" + dir +
+		"/dnsmasq/leases\ndhcp-hostsdir=" + dir +
+		"/conf/dhcp-hosts\ndhcp-optsfile=" + dir +
+		"/conf/opts\ndhcp-ignore-names\ndhcp-fqdn\ndomain=lease.invalid\nlocal=/lease.invalid/\n"
 	if dnsmasqForm == 1 {
 		return digest(first)
 	}
@@ -330,8 +336,9 @@ func (nw network) dnsmasq() netstate.Object {
 		Argv:   []string{"dnsmasq", "--keep-in-foreground", "--conf-file=" + nw.RunDir + "/" + conf + "/dnsmasq.conf"},
 		Digest: nw.dnsmasqDigest(),
 		Reload: digest(reload...),
-		Probe:  netstate.Probe{Addr: nw.Config.IPv4.Gateway.String() + ":53", Name: nw.gatewayName() + ".", IP: nw.Config.IPv4.Gateway.String()},
-		After:  after,
+		Probe: netstate.Probe{Addr: nw.Config.IPv4.Gateway.String() + ":53", Name: nw.gatewayName() + ".",
+			IP: nw.Config.IPv4.Gateway.String()},
+		After: after,
 	}
 }
 

@@ -63,7 +63,8 @@ func TestADnsmasqIsReplacedForItsParametersAlone(t *testing.T) {
 	if want := "f558f62373abef6a"; first.Digest != want {
 		t.Errorf("the digest is %s, and of release 0.1.0 %s: every dnsmasq would be replaced", first.Digest, want)
 	}
-	if got := strings.Join(first.Argv, " "); got != "dnsmasq --keep-in-foreground --conf-file=/run/edgespan/ni/1/conf/dnsmasq.conf" {
+	if got := strings.Join(first.Argv,
+		" "); got != "dnsmasq --keep-in-foreground --conf-file=/run/edgespan/ni/1/conf/dnsmasq.conf" {
 		t.Errorf("it is started by %q", got)
 	}
 	for name, c := range map[string]struct {
@@ -118,7 +119,8 @@ func TestEachFileThatChangesIsReadAgain(t *testing.T) {
 		"the options":                func(in *Input) { in.Config.NTPServers = []netip.Addr{ip("192.0.2.9")} },
 	} {
 		if now, p := of(change); now == files || p.Reload == first.Reload || p.Digest != first.Digest {
-			t.Errorf("%s: files differ %v, read again %v, replaced %v", name, now != files, p.Reload != first.Reload, p.Digest != first.Digest)
+			t.Errorf("%s: files differ %v, read again %v, replaced %v", name, now != files, p.Reload != first.Reload,
+				p.Digest != first.Digest)
 		}
 	}
 	_, one := of(func(in *Input) { in.Adapters[0].Config.UnderlayConfig.Hostname = "1h" })

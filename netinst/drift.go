@@ -28,7 +28,8 @@ func Leave(have, want netstate.State) (target netstate.State, drift []netstate.F
 	maps.Copy(all, want)
 	for _, id := range all.IDs() {
 		if !sameObject(target[id], want[id]) {
-			drift = append(drift, netstate.Failure{ID: id, Observe: true, Remove: want[id] == nil, Err: id.String() + ": " + howItDiffers(have[id], want[id])})
+			drift = append(drift, netstate.Failure{ID: id,
+				Observe: true, Remove: want[id] == nil, Err: id.String() + ": " + howItDiffers(have[id], want[id])})
 		}
 	}
 	return target, drift

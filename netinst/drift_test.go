@@ -14,7 +14,8 @@ func stands(t *testing.T, observe bool) (*Manager, NetworkInstanceConfig) {
 	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 	c := testNetwork(1)
 	c.Observe = observe
-	for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{c}, AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}, Synchronized{}} {
+	for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{c},
+		AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}, Synchronized{}} {
 		m.Step(e)
 	}
 	m.Step(Applied{Seq: ApplySeq{7, 1}})
@@ -55,7 +56,8 @@ func TestDriftIsToldAndLeftWhereItIsOnlyObserved(t *testing.T) {
 	gone := fail(netstate.KindLink, "es1a1", "network namespace app1 does not exist")
 	gone.Waiting = true
 	a, _ = look(m.Step(HostTouched{At: at(300)}))
-	if got := text(m.Step(Applied{Seq: a.Seq, Failures: []netstate.Failure{gone}, Drift: left})); !strings.Contains(got, "drift, left") || !strings.Contains(got, "does not exist") {
+	if got := text(m.Step(Applied{Seq: a.Seq, Failures: []netstate.Failure{gone}, Drift: left})); !strings.Contains(got,
+		"drift, left") || !strings.Contains(got, "does not exist") {
 		t.Errorf("beside a guest that has gone: %q", got)
 	}
 	if a, _ = look(m.Step(HostTouched{Namespaces: true, At: at(400)})); !a.Look {
@@ -108,7 +110,8 @@ func TestWhatStoodIsKnownToTheNextIncarnation(t *testing.T) {
 	if a := begin(next); !a.Look {
 		t.Error("a restart mends what drifted")
 	}
-	got := next.Step(Applied{Seq: ApplySeq{8, 1}, Drift: []netstate.Failure{fail(netstate.KindLink, "es1", "link es1: absent")}})
+	got := next.Step(Applied{Seq: ApplySeq{8, 1},
+		Drift: []netstate.Failure{fail(netstate.KindLink, "es1", "link es1: absent")}})
 	if st := next.status; st.State != CheckPresentFailed || st.Generation != 1 {
 		t.Errorf("after a restart: %+v", st)
 	}
@@ -141,7 +144,8 @@ func TestWhatDoesNotStandIsNotRemembered(t *testing.T) {
 		conf := testNetwork(1)
 		conf.Observe = true
 		stood := false
-		for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{conf}, AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}, Synchronized{}, applied(1, c.fs...)} {
+		for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{conf},
+			AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}, Synchronized{}, applied(1, c.fs...)} {
 			for _, eff := range m.Step(e) {
 				_, is := eff.(Stood)
 				stood = stood || is
@@ -211,7 +215,8 @@ func TestWhatTheWorldTakesAndBringsIsNoDrift(t *testing.T) {
 		{"a tunnel that leads nowhere", with(without(), lost), nil},
 		{"a tunnel whose way is back", without(5, 6), nil},
 		{"a route by a link of others", without(8), nil},
-		{"a route by a link of others that was changed", with(without(), netstate.Route{Table: 20001, Dst: "0.0.0.0/0", Type: netstate.Unicast, Dev: "wan0", Via: "192.0.2.66"}),
+		{"a route by a link of others that was changed", with(without(),
+			netstate.Route{Table: 20001, Dst: "0.0.0.0/0", Type: netstate.Unicast, Dev: "wan0", Via: "192.0.2.66"}),
 			[]string{`route 0.0.0.0/0 table 20001 metric 0: "unicast via 192.0.2.66 dev wan0"`}},
 		{"a process", without(10), nil},
 		{"a chain", without(2), []string{"chain ipv4/filter/ES1-1E: absent"}},
@@ -220,10 +225,13 @@ func TestWhatTheWorldTakesAndBringsIsNoDrift(t *testing.T) {
 		{"a guest's link out of the bridge", with(without(), up("es1a1", "", false)), []string{`port es1a1: "up"`}},
 		{"the bridge is down", without(1), []string{"port es1: absent"}},
 		{"a guest's link that was changed", with(without(), slow), []string{`link es1a1: "veth mac  mtu 1300 alias \"\""`}},
-		{"a link too many", with(without(), netstate.Link{Name: "es1a7", Type: netstate.Veth}), []string{"link es1a7: not wanted"}},
-		{"a guest's link and its chain", without(2, 3, 4), []string{"chain ipv4/filter/ES1-1E: absent", "port es1a1: absent"}},
+		{"a link too many", with(without(), netstate.Link{Name: "es1a7", Type: netstate.Veth}),
+			[]string{"link es1a7: not wanted"}},
+		{"a guest's link and its chain", without(2, 3, 4),
+			[]string{"chain ipv4/filter/ES1-1E: absent", "port es1a1: absent"}},
 		{"the bridge", without(0, 1, 4, 6, 7, 9), []string{
-			"link es1: absent", "port dut0: absent", "port es1: absent", "port es1a1: absent", "port es1v256: absent", "route 10.1.0.0/24 table 20001 metric 0: absent",
+			"link es1: absent", "port dut0: absent", "port es1: absent", "port es1a1: absent", "port es1v256: absent",
+			"route 10.1.0.0/24 table 20001 metric 0: absent",
 		}},
 	} {
 		target, drift := Leave(c.have, want)

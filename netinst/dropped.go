@@ -88,7 +88,8 @@ func (s UnderlayNetworkStatus) DroppedText() string {
 	if s.Dropped == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d packets of new flows dropped: more than %d flows, or too many TCP connections a second (maxFlows)", s.Dropped, s.MaxFlows)
+	return fmt.Sprintf("%d packets of new flows dropped: more than %d flows, or too many TCP connections a second "+
+		"(maxFlows)", s.Dropped, s.MaxFlows)
 }
 
 // droppedWarning names the adapter whose bound has dropped most lately, and how many more there are.
@@ -106,7 +107,8 @@ func (m *Manager) droppedWarning() string {
 	if n == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("adapter %s/%d: %s", worst.AppUUID, worst.UnderlayIndex, UnderlayNetworkStatus{Dropped: most.packets, MaxFlows: most.most}.DroppedText())
+	text := fmt.Sprintf("adapter %s/%d: %s", worst.AppUUID, worst.UnderlayIndex,
+		UnderlayNetworkStatus{Dropped: most.packets, MaxFlows: most.most}.DroppedText())
 	if n > 1 {
 		text += fmt.Sprintf(" (and of %d more adapters)", n-1)
 	}

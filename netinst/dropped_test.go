@@ -17,9 +17,12 @@ func TestWhatABoundOfFlowsDropsIsTold(t *testing.T) {
 		return e
 	}
 	made := applied(2)
-	made.At, made.Done = at(1), []netstate.Op{{Kind: netstate.KindChain, Verb: netstate.Add, Items: []netstate.Item{{Want: netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: "ES1-1L"}}}}}
+	made.At, made.Done = at(1),
+		[]netstate.Op{{Kind: netstate.KindChain, Verb: netstate.Add,
+			Items: []netstate.Item{{Want: netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: "ES1-1L"}}}}}
 	told := func(n int) string {
-		return fmt.Sprintf("%d packets of new flows dropped: more than 8192 flows, or too many TCP connections a second (maxFlows)", n)
+		return fmt.Sprintf("%d packets of new flows dropped: more than 8192 flows, or too many TCP connections a second "+
+			"(maxFlows)", n)
 	}
 	both := func(n int) string {
 		return fmt.Sprintf("adapter app1#0 v1 activated=true [%s], ni Present [adapter %s/0: %s]", told(n), appW, told(n))
@@ -64,9 +67,11 @@ func TestWhatABoundOfFlowsDropsIsTold(t *testing.T) {
 func TestTheWarningNamesTheAdapterThatLosesMost(t *testing.T) {
 	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 	m.adapters = map[AdapterKey]*adapterState{
-		{appW, 0}: {dropped: dropped{packets: 3, most: 16}}, {appX, 1}: {dropped: dropped{packets: 9, most: 32}}, {appX, 2}: {},
+		{appW, 0}: {dropped: dropped{packets: 3, most: 16}}, {appX, 1}: {dropped: dropped{packets: 9, most: 32}},
+		{appX, 2}: {},
 	}
-	want := fmt.Sprintf("adapter %s/1: 9 packets of new flows dropped: more than 32 flows, or too many TCP connections a second (maxFlows) (and of 1 more adapters)", appX)
+	want := fmt.Sprintf("adapter %s/1: 9 packets of new flows dropped: more than 32 flows, or too many TCP connections "+
+		"a second (maxFlows) (and of 1 more adapters)", appX)
 	if got := m.droppedWarning(); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

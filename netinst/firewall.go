@@ -90,7 +90,8 @@ func (nw network) sharedChainIDs() []netstate.ID {
 	if nw.isSwitch() {
 		return append(ids, chainID(tableRaw, nw.chainName("RAW")), nw.bridgeTableID())
 	}
-	return append(ids, chainID(tableNAT, nw.chainName("POST")), nw.bridgeTableID()) // an inactive network has no adapter to ask
+	// an inactive network has no adapter to ask
+	return append(ids, chainID(tableNAT, nw.chainName("POST")), nw.bridgeTableID())
 }
 
 // adapterChainIDs are the chains of one adapter.
@@ -264,7 +265,8 @@ func (nw network) essentials(accepts string) []string {
 		"-d 255.255.255.255/32 -p udp -m udp --sport 68 --dport 67 " + accepts,
 		gw + "-p udp -m udp --sport 68 --dport 67 " + accepts,
 		gw + "-p udp -m udp --dport 53 " + accepts,
-		gw + dnsByTCP + fmt.Sprintf("-m conntrack ! --ctstatus CONFIRMED -m connlimit --connlimit-above %d --connlimit-mask 0 --connlimit-saddr -j DROP", maxDNSByTCP),
+		gw + dnsByTCP + fmt.Sprintf("-m conntrack ! --ctstatus CONFIRMED -m connlimit --connlimit-above %d "+
+			"--connlimit-mask 0 --connlimit-saddr -j DROP", maxDNSByTCP),
 		gw + dnsByTCP + accepts,
 		gw + "-p icmp -m icmp --icmp-type 8 " + accepts,
 	}

@@ -198,10 +198,12 @@ func (s sim) verdict(in Input, f netstate.Flow) bool {
 func withLab(in Input) Input {
 	in.Ports[0].Labels = []string{"shared"}
 	in.Ports = append(in.Ports, PortStatus{
-		PortConfig: PortConfig{Label: "lab", IfName: "eth1", Labels: []string{"shared", "dark"}}, Exists: true, Up: true, LinkMTU: 1500,
+		PortConfig: PortConfig{Label: "lab", IfName: "eth1", Labels: []string{"shared", "dark"}}, Exists: true, Up: true,
+		LinkMTU:   1500,
 		Addresses: []netip.Prefix{prefix("203.0.113.2/24")},
 	})
-	in.Config.Routes = []StaticRoute{{Name: "lab", Destination: prefix("198.18.0.0/15"), Gateway: ip("203.0.113.1"), Port: "lab"}}
+	in.Config.Routes = []StaticRoute{{Name: "lab", Destination: prefix("198.18.0.0/15"), Gateway: ip("203.0.113.1"),
+		Port: "lab"}}
 	return in
 }
 
@@ -244,31 +246,49 @@ func TestACLSentences(t *testing.T) {
 		{"an empty match lets in", all, nil, flow(6, inet, app), true},
 		{"egress is not ingress", []ACLRule{rule(Egress, Allow, "")}, nil, flow(6, inet, app), false},
 		{"ingress is not egress", []ACLRule{rule(Ingress, Allow, "")}, nil, flow(6, app, inet), false},
-		{"the first match wins: drop", append([]ACLRule{rule(Egress, Drop, "198.51.100.0/24")}, all...), nil, flow(6, app, inet), false},
-		{"the first match wins: allow", append(slices.Clone(all), rule(Egress, Drop, "198.51.100.0/24")), nil, flow(6, app, inet), true},
+		{"the first match wins: drop", append([]ACLRule{rule(Egress, Drop, "198.51.100.0/24")}, all...), nil,
+			flow(6, app, inet), false},
+		{"the first match wins: allow", append(slices.Clone(all), rule(Egress, Drop, "198.51.100.0/24")), nil,
+			flow(6, app, inet), true},
 		{"a port", []ACLRule{rule(Egress, Allow, "", "tcp", port(80, 80))}, nil, flow(6, app, inet), true},
 		{"another port", []ACLRule{rule(Egress, Allow, "", "tcp", port(80, 80))}, nil, flow(6, app, inet2), false},
 		{"another protocol", []ACLRule{rule(Egress, Allow, "", "tcp", port(80, 80))}, nil, flow(17, app, inet), false},
-		{"a port without a protocol is of udp too", []ACLRule{rule(Egress, Allow, "", "", port(80, 80))}, nil, flow(17, app, inet), true},
-		{"a protocol by number", []ACLRule{rule(Egress, Allow, "", "47")}, nil, flow(47, "10.1.0.128:0", "198.51.100.9:0"), true},
+		{"a port without a protocol is of udp too", []ACLRule{rule(Egress, Allow, "", "", port(80, 80))}, nil,
+			flow(17, app, inet), true},
+		{"a protocol by number", []ACLRule{rule(Egress, Allow, "", "47")}, nil, flow(47, "10.1.0.128:0", "198.51.100.9:0"),
+			true},
 		{"protocol 0 is not all protocols", []ACLRule{rule(Egress, Allow, "", "0")}, nil, flow(6, app, inet), false},
 		{"a rule of another family matches nothing", []ACLRule{rule(Egress, Allow, "::/0")}, nil, flow(6, app, inet), false},
-		{"a port's label lets out by that port", []ACLRule{rule(Egress, Allow, "", label("eth"))}, nil, flow(6, app, inet), true},
-		{"a port's label lets out by no other port", []ACLRule{rule(Egress, Allow, "", label("eth"))}, nil, flow(6, app, behind), false},
-		{"a port's label lets in by that port", []ACLRule{rule(Ingress, Allow, "", label("lab"))}, nil, flow(6, behind, app), true},
-		{"a port's label lets in by no other port", []ACLRule{rule(Ingress, Allow, "", label("lab"))}, nil, flow(6, inet, app), false},
-		{"a port's label with an address and a port", []ACLRule{rule(Egress, Allow, "198.18.0.0/15", label("lab"), "tcp", port(80, 80))}, nil, flow(6, app, behind), true},
-		{"a shared label is each of its ports: one", []ACLRule{rule(Egress, Allow, "", label("shared"))}, nil, flow(6, app, inet), true},
-		{"a shared label is each of its ports: the other", []ACLRule{rule(Egress, Allow, "", label("shared"))}, nil, flow(6, app, behind), true},
+		{"a port's label lets out by that port", []ACLRule{rule(Egress, Allow, "", label("eth"))}, nil, flow(6, app, inet),
+			true},
+		{"a port's label lets out by no other port", []ACLRule{rule(Egress, Allow, "", label("eth"))}, nil,
+			flow(6, app, behind), false},
+		{"a port's label lets in by that port", []ACLRule{rule(Ingress, Allow, "", label("lab"))}, nil, flow(6, behind, app),
+			true},
+		{"a port's label lets in by no other port", []ACLRule{rule(Ingress, Allow, "", label("lab"))}, nil,
+			flow(6, inet, app), false},
+		{"a port's label with an address and a port",
+			[]ACLRule{rule(Egress, Allow, "198.18.0.0/15", label("lab"), "tcp", port(80, 80))}, nil, flow(6, app, behind), true},
+		{"a shared label is each of its ports: one", []ACLRule{rule(Egress, Allow, "", label("shared"))}, nil,
+			flow(6, app, inet), true},
+		{"a shared label is each of its ports: the other", []ACLRule{rule(Egress, Allow, "", label("shared"))}, nil,
+			flow(6, app, behind), true},
 		{"a shared label of one port", []ACLRule{rule(Egress, Allow, "", label("dark"))}, nil, flow(6, app, inet), false},
 		{"uplink is a port's label", []ACLRule{rule(Egress, Allow, "", label("uplink"))}, nil, flow(6, app, behind), false},
-		{"a drop of one port's packets", append([]ACLRule{rule(Egress, Drop, "", label("lab"))}, all...), nil, flow(6, app, behind), false},
-		{"a drop of one port's packets leaves the others", append([]ACLRule{rule(Egress, Drop, "", label("lab"))}, all...), nil, flow(6, app, inet), true},
-		{"a label that no port has matches nothing", []ACLRule{rule(Both, Allow, "", label("nowhere"))}, nil, flow(6, app, inet), false},
-		{"a label that no port has drops nothing", append([]ACLRule{rule(Both, Drop, "", label("nowhere"))}, all...), nil, flow(6, app, inet), true},
-		{"no port is passed between adapters", []ACLRule{rule(Egress, Allow, "", label("all"))}, all, flow(6, app, app2), false},
-		{"no port is passed on the way to the node", []ACLRule{rule(Egress, Allow, "192.0.2.10/32", label("all"))}, nil, flow(6, app, node), false},
-		{"no port is passed on the way from the node", []ACLRule{rule(Ingress, Allow, "192.0.2.10/32", label("all"))}, nil, flow(6, node, app), false},
+		{"a drop of one port's packets", append([]ACLRule{rule(Egress, Drop, "", label("lab"))}, all...), nil,
+			flow(6, app, behind), false},
+		{"a drop of one port's packets leaves the others", append([]ACLRule{rule(Egress, Drop, "", label("lab"))}, all...),
+			nil, flow(6, app, inet), true},
+		{"a label that no port has matches nothing", []ACLRule{rule(Both, Allow, "", label("nowhere"))}, nil,
+			flow(6, app, inet), false},
+		{"a label that no port has drops nothing", append([]ACLRule{rule(Both, Drop, "", label("nowhere"))}, all...), nil,
+			flow(6, app, inet), true},
+		{"no port is passed between adapters", []ACLRule{rule(Egress, Allow, "", label("all"))}, all, flow(6, app, app2),
+			false},
+		{"no port is passed on the way to the node", []ACLRule{rule(Egress, Allow, "192.0.2.10/32", label("all"))}, nil,
+			flow(6, app, node), false},
+		{"no port is passed on the way from the node", []ACLRule{rule(Ingress, Allow, "192.0.2.10/32", label("all"))}, nil,
+			flow(6, node, app), false},
 		{"both must allow: only the sender does", all, nil, flow(6, app, app2), false},
 		{"both must allow: only the receiver does", nil, all, flow(6, app, app2), false},
 		{"both must allow: both do", all, all, flow(6, app, app2), true},
@@ -279,18 +299,27 @@ func TestACLSentences(t *testing.T) {
 		{"DNS of another address of the node is none", nil, nil, flow(17, app, "192.0.2.10:53"), false},
 		{"an empty match doesn't reach the node", all, nil, flow(6, app, node), false},
 		{"0.0.0.0/0 doesn't reach the node", []ACLRule{rule(Both, Allow, "0.0.0.0/0")}, nil, flow(6, app, node), false},
-		{"a rule that names it reaches the node", []ACLRule{rule(Egress, Allow, "192.0.2.10/32")}, nil, flow(6, app, node), true},
+		{"a rule that names it reaches the node", []ACLRule{rule(Egress, Allow, "192.0.2.10/32")}, nil, flow(6, app, node),
+			true},
 		{"a prefix that covers it names it", []ACLRule{rule(Egress, Allow, "192.0.0.0/8")}, nil, flow(6, app, node), true},
-		{"a port's label with a name is no way to the node", []ACLRule{rule(Egress, Allow, "192.0.2.0/24", label("eth"))}, nil, flow(6, app, node), false},
-		{"what drops by a port's label leaves the way to the node", []ACLRule{rule(Egress, Drop, "192.0.2.0/24", label("eth")), rule(Egress, Allow, "192.0.2.0/24")}, nil, flow(6, app, node), true},
-		{"a port's label with a name is no way from the node", []ACLRule{rule(Ingress, Allow, "192.0.2.0/24", label("eth"))}, nil, flow(6, node, app), false},
-		{"a rule that names another than the node", []ACLRule{rule(Both, Allow, "198.51.100.0/24")}, nil, flow(6, app, node), false},
-		{"a drop before it holds toward the node", []ACLRule{rule(Egress, Drop, ""), rule(Egress, Allow, "192.0.2.10/32")}, nil, flow(6, app, node), false},
+		{"a port's label with a name is no way to the node", []ACLRule{rule(Egress, Allow, "192.0.2.0/24", label("eth"))},
+			nil, flow(6, app, node), false},
+		{"what drops by a port's label leaves the way to the node",
+			[]ACLRule{rule(Egress, Drop, "192.0.2.0/24", label("eth")), rule(Egress, Allow, "192.0.2.0/24")}, nil,
+			flow(6, app, node), true},
+		{"a port's label with a name is no way from the node", []ACLRule{rule(Ingress, Allow, "192.0.2.0/24", label("eth"))},
+			nil, flow(6, node, app), false},
+		{"a rule that names another than the node", []ACLRule{rule(Both, Allow, "198.51.100.0/24")}, nil, flow(6, app, node),
+			false},
+		{"a drop before it holds toward the node", []ACLRule{rule(Egress, Drop, ""), rule(Egress, Allow, "192.0.2.10/32")},
+			nil, flow(6, app, node), false},
 		{"the node needs to be named to reach an app", all, nil, flow(6, node, app), false},
-		{"the node reaches an app that names it", []ACLRule{rule(Ingress, Allow, "192.0.2.10/32")}, nil, flow(6, node, app), true},
+		{"the node reaches an app that names it", []ACLRule{rule(Ingress, Allow, "192.0.2.10/32")}, nil, flow(6, node, app),
+			true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			in := withLab(input(adapter(appA, 0, 1, "10.1.0.128", "a", tc.acl...), adapter(appB, 0, 2, "10.1.0.129", "b", tc.acl2...)))
+			in := withLab(input(adapter(appA, 0, 1, "10.1.0.128", "a", tc.acl...),
+				adapter(appB, 0, 2, "10.1.0.129", "b", tc.acl2...)))
 			s := newSim(t, DesiredState(in).State, HostState([]HostNetwork{{Number: 1, Subnet: in.Config.IPv4.Subnet}}))
 			if got := s.verdict(in, tc.flow); got != tc.passes {
 				t.Errorf("the chains say %v", got)
@@ -308,11 +337,13 @@ func TestRulesStandOnceWherePossible(t *testing.T) {
 	const many = 1000
 	named := make([]ACLRule, many)
 	for i := range named {
-		named[i] = ACLRule{Direction: Both, Action: Allow, IP: prefix("198.51.100.0/24"), Protocol: "tcp", Ports: []PortRange{{uint16(i + 1), uint16(i + 1)}}}
+		named[i] = ACLRule{Direction: Both, Action: Allow, IP: prefix("198.51.100.0/24"), Protocol: "tcp",
+			Ports: []PortRange{{uint16(i + 1), uint16(i + 1)}}}
 	}
 	rules := func(more ...ACLRule) int {
 		n := 0
-		for _, c := range DesiredState(input(adapter(appA, 0, 1, "10.1.0.128", "a", append(slices.Clone(named), more...)...))).State {
+		for _, c := range DesiredState(input(adapter(appA, 0, 1, "10.1.0.128", "a",
+			append(slices.Clone(named), more...)...))).State {
 			if c, is := c.(netstate.Chain); is && ofAdapter(c.Name) {
 				n += len(c.Rules)
 			}
@@ -328,7 +359,8 @@ func TestRulesStandOnceWherePossible(t *testing.T) {
 		"one in without a name":       {ACLRule{Direction: Ingress, Action: Allow}, 3},
 		"one both ways without name":  {ACLRule{Direction: Both, Action: Allow, Protocol: "icmp"}, 4},
 		"one that names all as a net": {ACLRule{Direction: Egress, Action: Allow, IP: prefix("0.0.0.0/0")}, 3},
-		"one port's, named":           {ACLRule{Direction: Egress, Action: Allow, IP: prefix("198.51.100.0/24"), PortLabel: "eth"}, 2},
+		"one port's, named": {ACLRule{Direction: Egress, Action: Allow, IP: prefix("198.51.100.0/24"),
+			PortLabel: "eth"}, 2},
 	} {
 		if n := rules(x.more); n < x.copies*many || n > x.copies*many+20 {
 			t.Errorf("%s: %d rules, not %d of %d each", name, n, x.copies, many)
@@ -338,7 +370,8 @@ func TestRulesStandOnceWherePossible(t *testing.T) {
 
 func drawACL(t *rapid.T, label string) []ACLRule {
 	ports := func(what string) []PortRange {
-		return rapid.SampledFrom([][]PortRange{nil, nil, {{80, 80}}, {{80, 90}}, {{22, 22}, {80, 443}}, manyPorts()}).Draw(t, what)
+		return rapid.SampledFrom([][]PortRange{nil, nil, {{80, 80}}, {{80, 90}}, {{22, 22}, {80, 443}}, manyPorts()}).Draw(t,
+			what)
 	}
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) ACLRule {
 		r := ACLRule{
@@ -346,11 +379,13 @@ func drawACL(t *rapid.T, label string) []ACLRule {
 			Action:    rapid.SampledFrom([]Action{Allow, Allow, Drop, "limit"}).Draw(t, "action"),
 			Protocol:  rapid.SampledFrom([]string{"", "tcp", "udp", "icmp", "47", "6", "0", "word"}).Draw(t, "protocol"),
 		}
-		if w := rapid.SampledFrom([]string{"", "0.0.0.0/0", "10.1.0.129/32", "192.0.2.0/24", "192.0.2.10/32", "198.51.100.0/24", "10.1.0.0/24", "::/0"}).Draw(t, "ip"); w != "" {
+		if w := rapid.SampledFrom([]string{"", "0.0.0.0/0", "10.1.0.129/32", "192.0.2.0/24", "192.0.2.10/32",
+			"198.51.100.0/24", "10.1.0.0/24", "::/0"}).Draw(t, "ip"); w != "" {
 			r.IP = prefix(w)
 		}
 		r.Ports, r.LocalPort = ports("ports"), ports("localPort")
-		r.PortLabel = rapid.SampledFrom([]string{"", "", "", "eth", "lab", "shared", "uplink", "all", "nowhere"}).Draw(t, "portLabel")
+		r.PortLabel = rapid.SampledFrom([]string{"", "", "", "eth", "lab", "shared", "uplink", "all", "nowhere"}).Draw(t,
+			"portLabel")
 		return r
 	}), 0, 6).Draw(t, label)
 }
@@ -375,11 +410,13 @@ func TestChainsAgreeWithJudge(t *testing.T) {
 		judge := Judge(in)
 		for range 20 {
 			end := func(of []string, what string) netip.AddrPort {
-				return netip.AddrPortFrom(ip(rapid.SampledFrom(of).Draw(rt, what)), rapid.SampledFrom([]uint16{22, 53, 67, 68, 80, 85, 443}).Draw(rt, what+" port"))
+				return netip.AddrPortFrom(ip(rapid.SampledFrom(of).Draw(rt, what)),
+					rapid.SampledFrom([]uint16{22, 53, 67, 68, 80, 85, 443}).Draw(rt, what+" port"))
 			}
 			f := netstate.Flow{Proto: rapid.SampledFrom([]uint8{1, 6, 17, 47}).Draw(rt, "proto")}
 			f.Src, f.Dst = end(ends, "src"), end(ends, "dst")
-			if f.Src.Addr() == f.Dst.Addr() || !strings.HasPrefix(f.Src.String(), "10.1.0.12") && !strings.HasPrefix(f.Dst.String(), "10.1.0.12") {
+			if f.Src.Addr() == f.Dst.Addr() || !strings.HasPrefix(f.Src.String(), "10.1.0.12") &&
+				!strings.HasPrefix(f.Dst.String(), "10.1.0.12") {
 				continue // no packet of an app
 			}
 			if got, want := s.verdict(in, f), !judge(f); got != want {
@@ -411,7 +448,8 @@ func TestJudgeOfGoneAndForeignFlows(t *testing.T) {
 // What every adapter may do, whatever its rules are, and what none may but by its rules.
 func TestJudgeOfEssentials(t *testing.T) {
 	quiet := Judge(input(adapter(appA, 0, 1, "10.1.0.128", "a")))
-	out := Judge(input(adapter(appA, 0, 1, "10.1.0.128", "a", ACLRule{Name: "out", Direction: Egress, Action: Allow, PortLabel: "eth"})))
+	out := Judge(input(adapter(appA, 0, 1, "10.1.0.128", "a",
+		ACLRule{Name: "out", Direction: Egress, Action: Allow, PortLabel: "eth"})))
 	for _, tc := range []struct {
 		name        string
 		flow        netstate.Flow
@@ -444,7 +482,8 @@ func TestJudgeOfEssentials(t *testing.T) {
 	for _, f := range []struct {
 		flow netstate.Flow
 		want bool
-	}{{flow(17, "0.0.0.0:68", "255.255.255.255:67"), true}, {flow(6, "0.0.0.0:68", "255.255.255.255:67"), false}, {flow(17, "0.0.0.0:68", "255.255.255.255:9"), false}, {flow(17, "0.0.0.0:9", "255.255.255.255:67"), false}} {
+	}{{flow(17, "0.0.0.0:68", "255.255.255.255:67"), true}, {flow(6, "0.0.0.0:68", "255.255.255.255:67"), false},
+		{flow(17, "0.0.0.0:68", "255.255.255.255:9"), false}, {flow(17, "0.0.0.0:9", "255.255.255.255:67"), false}} {
 		if got := dhcpAsked(f.flow); got != f.want {
 			t.Errorf("%+v asks for a lease: %v", f.flow, got)
 		}
@@ -457,9 +496,12 @@ func TestNetworksDoNotReachEachOther(t *testing.T) {
 	one := input(adapter(appA, 0, 1, "10.1.0.128", "a", all))
 	two := input(adapter(appB, 0, 1, "10.2.0.128", "b", all))
 	two.Owner.Number, two.Config.UUID = 2, uuid.MustParse("22222222-2222-4222-8222-222222222222")
-	two.Config.IPv4 = IPv4Config{Subnet: prefix("10.2.0.0/24"), Gateway: ip("10.2.0.1"), DHCPFirst: ip("10.2.0.128"), DHCPLast: ip("10.2.0.254")}
-	s := newSim(t, DesiredState(one).State, DesiredState(two).State, HostState([]HostNetwork{{Number: 1, Subnet: one.Config.IPv4.Subnet}, {Number: 2, Subnet: two.Config.IPv4.Subnet}}))
-	h := hop{in: "es1", physIn: "es1a1", proto: 6, src: netip.MustParseAddrPort("10.1.0.128:1"), dst: netip.MustParseAddrPort("10.2.0.128:80")}
+	two.Config.IPv4 = IPv4Config{Subnet: prefix("10.2.0.0/24"), Gateway: ip("10.2.0.1"), DHCPFirst: ip("10.2.0.128"),
+		DHCPLast: ip("10.2.0.254")}
+	s := newSim(t, DesiredState(one).State, DesiredState(two).State,
+		HostState([]HostNetwork{{Number: 1, Subnet: one.Config.IPv4.Subnet}, {Number: 2, Subnet: two.Config.IPv4.Subnet}}))
+	h := hop{in: "es1", physIn: "es1a1", proto: 6, src: netip.MustParseAddrPort("10.1.0.128:1"),
+		dst: netip.MustParseAddrPort("10.2.0.128:80")}
 	for _, out := range []string{"es2", "eth0"} { // routed straight, or by the first network's own default route
 		h.out = out
 		if v := s.run(RootForward, h); v != "DROP" {
@@ -471,7 +513,8 @@ func TestNetworksDoNotReachEachOther(t *testing.T) {
 // Ports that change label, or go, change the chains that name them; one that is
 // merely down or missing keeps its rules.
 func TestChainsFollowThePorts(t *testing.T) {
-	in := withLab(input(adapter(appA, 0, 1, "10.1.0.128", "a", ACLRule{Direction: Both, Action: Allow, PortLabel: "shared"})))
+	in := withLab(input(adapter(appA, 0, 1, "10.1.0.128", "a",
+		ACLRule{Direction: Both, Action: Allow, PortLabel: "shared"})))
 	rules := func() string {
 		st := DesiredState(in).State
 		var out []string

@@ -75,10 +75,12 @@ func (nw network) flowChains(a Adapter) []netstate.Chain {
 	n := nw.maxFlows(a)
 	return []netstate.Chain{
 		nw.filter(part("L"), nil, []string{
-			fmt.Sprintf("-m conntrack ! --ctstatus CONFIRMED -m connlimit --connlimit-above %d --connlimit-mask 0 --connlimit-saddr -j DROP", n),
+			fmt.Sprintf("-m conntrack ! --ctstatus CONFIRMED -m connlimit --connlimit-above %d --connlimit-mask 0 "+
+				"--connlimit-saddr -j DROP", n),
 			"! -p tcp -j RETURN",
 			"-m conntrack --ctstatus CONFIRMED -j RETURN",
-			fmt.Sprintf("-m limit --limit %d/sec --limit-burst %d -j RETURN", min(max(4, n/8), maxLimit), min(max(64, n/2), maxLimit)),
+			fmt.Sprintf("-m limit --limit %d/sec --limit-burst %d -j RETURN", min(max(4, n/8), maxLimit),
+				min(max(64, n/2), maxLimit)),
 			"-j DROP",
 		}),
 		nw.filter(part("A"), nil, []string{"-j " + nw.adapterChain(a, "L"), "-j ACCEPT"}),

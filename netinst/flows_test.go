@@ -15,7 +15,8 @@ import (
 // whatever their configs ask for.
 func TestSharesOfTheFlowTable(t *testing.T) {
 	for _, x := range []struct{ table, adapters, share int }{
-		{262144, 0, 8192}, {262144, 16, 8192}, {262144, 17, 4096}, {262144, 32, 4096}, {262144, 300, 256}, {262144, 4000, 32}, {65536, 4, 2048}, {1 << 20, 4, 32768},
+		{262144, 0, 8192}, {262144, 16, 8192}, {262144, 17, 4096}, {262144, 32, 4096}, {262144, 300, 256}, {262144, 4000, 32},
+		{65536, 4, 2048}, {1 << 20, 4, 32768},
 	} {
 		if got := FlowShare(x.table, Sharers(x.adapters)); got != x.share {
 			t.Errorf("%d adapters share %d: %d each, want %d", x.adapters, x.table, got, x.share)
@@ -57,9 +58,11 @@ func TestTheBoundOfFlowsStandsApart(t *testing.T) {
 			}
 		}
 	}
-	for _, x := range []struct{ config, table, sharers, want int }{{0, 0, 0, 8192}, {100, 0, 0, 100}, {100000, 1 << 20, 0, 32768}, {0, 65536, 64, 512}} {
+	for _, x := range []struct{ config, table, sharers, want int }{{0, 0, 0, 8192}, {100, 0, 0, 100},
+		{100000, 1 << 20, 0, 32768}, {0, 65536, 64, 512}} {
 		in.Adapters[0].Config.UnderlayConfig.MaxFlows, in.MaxTracked, in.Config.Sharers = x.config, x.table, x.sharers
-		if rule := at(in)[bound].(netstate.Chain).Rules[0]; !strings.Contains(rule, fmt.Sprintf("--connlimit-above %d ", x.want)) {
+		if rule := at(in)[bound].(netstate.Chain).Rules[0]; !strings.Contains(rule,
+			fmt.Sprintf("--connlimit-above %d ", x.want)) {
 			t.Errorf("%+v: %s", x, rule)
 		}
 	}
@@ -74,7 +77,8 @@ func TestFlowsThatAreOpenedAndClosedAreBounded(t *testing.T) {
 	}{{0, "1024/sec --limit-burst 4096"}, {16, "4/sec --limit-burst 64"}, {1000000, "10000/sec --limit-burst 10000"}} {
 		in := input(adapter(appA, 0, 1, "10.1.0.128", "a"))
 		in.Adapters[0].Config.UnderlayConfig.MaxFlows = x.flows
-		want := []string{"! -p tcp -j RETURN", "-m conntrack --ctstatus CONFIRMED -j RETURN", "-m limit --limit " + x.limit + " -j RETURN", "-j DROP"}
+		want := []string{"! -p tcp -j RETURN", "-m conntrack --ctstatus CONFIRMED -j RETURN", "-m limit --limit " + x.limit +
+			" -j RETURN", "-j DROP"}
 		rules := DesiredState(in).State[chainID(tableFilter, "ES1-1L")].(netstate.Chain).Rules
 		if !strings.Contains(rules[0], "--connlimit-above") || !slices.Equal(rules[1:], want) {
 			t.Errorf("%d flows: %q, want %q behind the counter", x.flows, rules, want)
@@ -90,7 +94,8 @@ func TestEveryAllowedPacketIsCounted(t *testing.T) {
 		in.Config.Type = typ
 		for _, o := range DesiredState(in).State {
 			c, is := o.(netstate.Chain)
-			if !is || c.Table != tableFilter || !ofAdapter(c.Name) || strings.HasSuffix(c.Name, "-1A") || strings.HasSuffix(c.Name, "-1L") {
+			if !is || c.Table != tableFilter || !ofAdapter(c.Name) || strings.HasSuffix(c.Name, "-1A") ||
+				strings.HasSuffix(c.Name, "-1L") {
 				continue
 			}
 			for i, r := range c.Rules {

@@ -12,7 +12,8 @@ import (
 
 func TestPortsThatForward(t *testing.T) {
 	ports := []PortConfig{
-		{Label: "lte", IfName: "wwan0", Uplink: true, Cost: 9}, {Label: "shop", IfName: "lan0"}, {Label: "wan", IfName: "eth0", Uplink: true},
+		{Label: "lte", IfName: "wwan0", Uplink: true, Cost: 9}, {Label: "shop", IfName: "lan0"},
+		{Label: "wan", IfName: "eth0", Uplink: true},
 	}
 	local := func(port string, routes ...StaticRoute) NetworkInstanceConfig {
 		return NetworkInstanceConfig{Type: Local, Port: port, Routes: routes}
@@ -25,18 +26,28 @@ func TestPortsThatForward(t *testing.T) {
 		f      netstate.Forwarding
 		want   []HostPort
 	}{
-		"nothing exists":                       {local("uplink"), netstate.Forwarding{}, nil},
-		"every port that it may use":           {local("uplink"), netstate.Forwarding{Off: []string{"eth0", "lan0", "wwan0"}}, []HostPort{opened("wwan0"), opened("eth0")}},
-		"opened before":                        {local("wan"), netstate.Forwarding{On: []string{"eth0"}, Off: []string{"lan0"}, Opened: []string{"eth0"}}, []HostPort{opened("eth0")}},
-		"the host forwards by it":              {local("wan"), netstate.Forwarding{On: []string{"eth0"}, Off: []string{"lan0"}}, []HostPort{{IfName: "eth0"}}},
-		"the host forwards by all":             {local("wan"), netstate.Forwarding{All: true, On: []string{"eth0", "lan0"}, Opened: []string{"eth0"}}, []HostPort{{IfName: "eth0"}}},
-		"the host forwards by all, not by it":  {local("wan"), netstate.Forwarding{All: true, On: []string{"lan0"}, Off: []string{"eth0"}}, []HostPort{{IfName: "eth0"}}},
-		"the host opened another":              {local("wan"), netstate.Forwarding{On: []string{"eth0", "lan0"}, Opened: []string{"eth0"}}, []HostPort{opened("eth0", "lan0")}},
-		"two that we opened":                   {local("uplink"), netstate.Forwarding{On: []string{"eth0", "wwan0"}, Opened: []string{"eth0", "wwan0"}}, []HostPort{opened("wwan0"), opened("eth0")}},
-		"a route's":                            {local("wan", StaticRoute{Port: "shop"}), netstate.Forwarding{Off: []string{"eth0", "lan0"}}, []HostPort{opened("lan0"), opened("eth0")}},
-		"air-gapped":                           {local(""), netstate.Forwarding{Off: []string{"eth0"}}, nil},
-		"a switch network forwards nothing":    {NetworkInstanceConfig{Type: Switch, Port: "wan"}, netstate.Forwarding{Off: []string{"eth0"}}, nil},
-		"what was opened and that others shut": {local("wan"), netstate.Forwarding{Off: []string{"eth0"}, Opened: []string{"eth0"}}, []HostPort{opened("eth0")}},
+		"nothing exists": {local("uplink"), netstate.Forwarding{}, nil},
+		"every port that it may use": {local("uplink"), netstate.Forwarding{Off: []string{"eth0", "lan0", "wwan0"}},
+			[]HostPort{opened("wwan0"), opened("eth0")}},
+		"opened before": {local("wan"), netstate.Forwarding{On: []string{"eth0"},
+			Off: []string{"lan0"}, Opened: []string{"eth0"}}, []HostPort{opened("eth0")}},
+		"the host forwards by it": {local("wan"),
+			netstate.Forwarding{On: []string{"eth0"}, Off: []string{"lan0"}}, []HostPort{{IfName: "eth0"}}},
+		"the host forwards by all": {local("wan"), netstate.Forwarding{All: true,
+			On: []string{"eth0", "lan0"}, Opened: []string{"eth0"}}, []HostPort{{IfName: "eth0"}}},
+		"the host forwards by all, not by it": {local("wan"),
+			netstate.Forwarding{All: true, On: []string{"lan0"}, Off: []string{"eth0"}}, []HostPort{{IfName: "eth0"}}},
+		"the host opened another": {local("wan"), netstate.Forwarding{On: []string{"eth0", "lan0"},
+			Opened: []string{"eth0"}}, []HostPort{opened("eth0", "lan0")}},
+		"two that we opened": {local("uplink"), netstate.Forwarding{On: []string{"eth0", "wwan0"},
+			Opened: []string{"eth0", "wwan0"}}, []HostPort{opened("wwan0"), opened("eth0")}},
+		"a route's": {local("wan", StaticRoute{Port: "shop"}),
+			netstate.Forwarding{Off: []string{"eth0", "lan0"}}, []HostPort{opened("lan0"), opened("eth0")}},
+		"air-gapped": {local(""), netstate.Forwarding{Off: []string{"eth0"}}, nil},
+		"a switch network forwards nothing": {NetworkInstanceConfig{Type: Switch, Port: "wan"},
+			netstate.Forwarding{Off: []string{"eth0"}}, nil},
+		"what was opened and that others shut": {local("wan"),
+			netstate.Forwarding{Off: []string{"eth0"}, Opened: []string{"eth0"}}, []HostPort{opened("eth0")}},
 	} {
 		if got := hostPorts(c.config, ports, c.f); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
@@ -66,7 +77,8 @@ func TestForwardingIsTakenUpWithARest(t *testing.T) {
 		}
 		return strings.Join(out, ", ")
 	}
-	for _, e := range []RegistryEvent{OwnersFound{}, HostApplierReady{}, NetworkWanted{testNetwork(1)}, ForwardingChanged{off, port}, ConfigKnown{}} {
+	for _, e := range []RegistryEvent{OwnersFound{}, HostApplierReady{}, NetworkWanted{testNetwork(1)},
+		ForwardingChanged{off, port}, ConfigKnown{}} {
 		say(r.Step(e))
 	}
 	rest := func() RegistryEvent { return HostRetryDue{r.forward.restTok} }

@@ -15,7 +15,8 @@ func TestTheHostTellsWhatTheJournalLost(t *testing.T) {
 	})
 	var want netstate.State
 	for _, e := range []Event{
-		ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{testNetwork(1)}, AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}, Synchronized{},
+		ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{testNetwork(1)}, AdapterChanged{testAdapter(appW, 1, true)},
+		AdaptersKnown{}, Synchronized{},
 	} {
 		for _, eff := range m.Step(e) {
 			if a, is := eff.(Apply); is {
@@ -36,7 +37,8 @@ func TestTheHostTellsWhatTheJournalLost(t *testing.T) {
 	next.Adopt(found, true)
 	remembered := false
 	for _, e := range []Event{
-		ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{testNetwork(1)}, AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}, Synchronized{},
+		ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{testNetwork(1)}, AdapterChanged{testAdapter(appW, 1, true)},
+		AdaptersKnown{}, Synchronized{},
 	} {
 		for _, eff := range next.Step(e) {
 			switch eff := eff.(type) {
@@ -91,8 +93,10 @@ func TestWhatIsFoundIsRead(t *testing.T) {
 
 // What dnsmasq was told of an adapter's MAC is newer than the mark of its link, which tells it alone else.
 func TestTheMACThatIsFound(t *testing.T) {
-	link := netstate.Link{Name: "es1a3", Type: netstate.Veth, Alias: "edgespan ni x adapter " + appW.String() + "#0 mac=02:00:00:00:00:01"}
-	file := netstate.File{Path: RunFolder(1) + "/conf/dhcp-hosts/" + appW.String() + "-0", Content: "02:00:00:00:00:02,id:*,10.1.0.7\n"}
+	link := netstate.Link{Name: "es1a3", Type: netstate.Veth, Alias: "edgespan ni x adapter " + appW.String() +
+		"#0 mac=02:00:00:00:00:01"}
+	file := netstate.File{Path: RunFolder(1) + "/conf/dhcp-hosts/" + appW.String() + "-0",
+		Content: "02:00:00:00:00:02,id:*,10.1.0.7\n"}
 	for range 20 { // in either order
 		for _, c := range []struct {
 			have netstate.State
@@ -118,7 +122,8 @@ func TestWhatIsAdopted(t *testing.T) {
 	k := AdapterKey{AppUUID: appW}
 	for _, c := range []struct{ held, found, want Lease }{
 		{Lease{}, Lease{Number: 3, MAC: "a", IP: ip("10.1.0.7")}, Lease{Number: 3, MAC: "a", IP: ip("10.1.0.7")}},
-		{Lease{Number: 3, MAC: "a", FixedMAC: true, IP: ip("10.1.0.7"), Gone: 5}, Lease{}, Lease{Number: 3, MAC: "a", FixedMAC: true, IP: ip("10.1.0.7")}},
+		{Lease{Number: 3, MAC: "a", FixedMAC: true, IP: ip("10.1.0.7"), Gone: 5}, Lease{},
+			Lease{Number: 3, MAC: "a", FixedMAC: true, IP: ip("10.1.0.7")}},
 		{Lease{MAC: "a", FixedMAC: true}, Lease{MAC: "a"}, Lease{MAC: "a", FixedMAC: true}},
 		{Lease{MAC: "a", FixedMAC: true}, Lease{MAC: "b"}, Lease{MAC: "b"}},
 		{Lease{MAC: "a"}, Lease{MAC: "a"}, Lease{MAC: "a"}},
@@ -144,7 +149,8 @@ func TestWhatStandsIsNotMadeAgainWhenItsMarkIsLost(t *testing.T) {
 		m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 8, nil)
 		m.Adopt(nil, standing)
 		var a Apply
-		for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{c}, AdaptersKnown{}, Synchronized{}} {
+		for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{c}, AdaptersKnown{},
+			Synchronized{}} {
 			if got, is := look(m.Step(e)); is {
 				a = got
 			}

@@ -63,9 +63,18 @@ func passing(cs []netstate.Chain) []netstate.Chain {
 	return cs
 }
 
+// closedRules are closedPorts as the rules of a chain that IPv6 passes, too.
+func closedRules(ns []HostNetwork) (out []string) {
+	for _, r := range closedPorts(ns) {
+		out = append(out, "meta nfproto ipv4 "+r)
+	}
+	return out
+}
+
 // guard is host's table. The links of unmarked networks pass as they did before there was one.
 func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
-	c := netstate.Chain{Family: netstate.InetFamily, Name: GuardTable, Rules: nftSet("subnets", "type ipv4_addr; flags interval;", subnetsOf(ns))}
+	c := netstate.Chain{Family: netstate.InetFamily, Name: GuardTable,
+		Rules: nftSet("subnets", "type ipv4_addr; flags interval;", subnetsOf(ns))}
 	chain := func(name string, rules ...string) {
 		c.Rules = append(append(append(c.Rules, "chain "+name+" {"), rules...), "}")
 	}
@@ -101,22 +110,24 @@ func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
 			wipe, judge = append(wipe, h.to+"wipe-to"), append(judge, "meta nfproto ipv4 "+h.to+"to")
 		}
 		if h.name == "forward" {
-			for _, r := range closedPorts(ns) {
-				judge = append(judge, "meta nfproto ipv4 "+r)
-			}
+			judge = append(judge, closedRules(ns)...)
 		}
 		chain("before-"+h.name, wipe...)
 		chain("after-"+h.name, judge...)
 	}
 	chain("inside", inside...)
-	chain("leaves", append([]string{"ct status snat accept", "ct direction reply accept", fmt.Sprintf("oifname \"%s*\" jump inside", linkPrefix)}, leaves...)...)
+	chain("leaves", append([]string{"ct status snat accept", "ct direction reply accept",
+		fmt.Sprintf("oifname \"%s*\" jump inside", linkPrefix)}, leaves...)...)
 	// By a bridge alone: a packet that a tunnel wraps a frame in is the node's own, and comes by the tunnel.
-	chain("after-postrouting", "type filter hook postrouting priority 110; policy accept;", fmt.Sprintf("meta nfproto ipv4 meta iifkind \"bridge\" iifname \"%s*\" jump leaves", linkPrefix))
+	chain("after-postrouting", "type filter hook postrouting priority 110; policy accept;",
+		fmt.Sprintf("meta nfproto ipv4 meta iifkind \"bridge\" iifname \"%s*\" jump leaves", linkPrefix))
 	// Before tracking (-200) and the raw tables of others (-300). The node itself sends by lo.
 	chain("arrives", append(arrives, "iifname \"lo\" accept", "drop")...)
-	chain("before-prerouting", "type filter hook prerouting priority -310; policy accept;", "meta nfproto ipv4 ip saddr @subnets goto arrives")
+	chain("before-prerouting", "type filter hook prerouting priority -310; policy accept;",
+		"meta nfproto ipv4 ip saddr @subnets goto arrives")
 	chain("own-questions", "type filter hook output priority -310; policy accept;", "oifname != \"lo\" accept",
-		"meta nfproto ipv4 ip saddr "+netstate.AskingAddr+" notrack", "meta nfproto ipv4 ip daddr "+netstate.AskingAddr+" notrack",
+		"meta nfproto ipv4 ip saddr "+netstate.AskingAddr+" notrack", "meta nfproto ipv4 ip daddr "+netstate.AskingAddr+
+			" notrack",
 		"meta nfproto ipv4 udp dport 67 notrack", "meta nfproto ipv4 udp sport 67 notrack")
 	return c
 }

@@ -16,11 +16,13 @@ func TestActivationTouchesNeitherBridgeNorServer(t *testing.T) {
 	inactive.Config.Inactive = true
 	a, i := DesiredState(active).State, DesiredState(inactive).State
 	for _, id := range i.IDs() {
-		if id.Kind == netstate.KindRoute || id.Kind == netstate.KindRule || id.Kind == netstate.KindSysctl || strings.Contains(i[id].Text(), "MASQUERADE") {
+		if id.Kind == netstate.KindRoute || id.Kind == netstate.KindRule || id.Kind == netstate.KindSysctl ||
+			strings.Contains(i[id].Text(), "MASQUERADE") {
 			t.Errorf("an inactive network has %s: %s", id, i[id].Text())
 		}
 	}
-	for name, plan := range map[string]netstate.Plan{"deactivated": netstate.Diff(a, i), "activated": netstate.Diff(i, a)} {
+	for name, plan := range map[string]netstate.Plan{"deactivated": netstate.Diff(a, i),
+		"activated": netstate.Diff(i, a)} {
 		kinds := map[netstate.Kind]bool{}
 		for _, op := range plan {
 			kinds[op.Kind] = true

@@ -23,7 +23,8 @@ func Judge(in Input) func(netstate.Flow) bool {
 	if nw.withdrawn != "" {
 		return denyWithdrawn(nw)
 	}
-	j := judge{network: nw, byIP: map[netip.Addr]Adapter{}, own: map[netip.Addr]bool{in.Config.IPv4.Gateway: true}, ways: nw.ways()}
+	j := judge{network: nw, byIP: map[netip.Addr]Adapter{}, own: map[netip.Addr]bool{in.Config.IPv4.Gateway: true},
+		ways: nw.ways()}
 	for _, a := range nw.Adapters {
 		j.byIP[a.Lease.IP] = a
 	}

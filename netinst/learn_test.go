@@ -20,10 +20,12 @@ type learner struct {
 }
 
 func newLearner(t *testing.T) *learner {
-	l := &learner{T: t, m: NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil), mac: adapterMAC(AdapterKey{appW, 0}, niA, 0)}
+	l := &learner{T: t, m: NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil),
+		mac: adapterMAC(AdapterKey{appW, 0}, niA, 0)}
 	c := testNetwork(1)
 	c.Type, c.Port, c.IPv4 = Switch, "", IPv4Config{}
-	for _, e := range []Event{ApplierReady{}, PortsChanged{nil}, ConfigChanged{c}, AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}} {
+	for _, e := range []Event{ApplierReady{}, PortsChanged{nil}, ConfigChanged{c},
+		AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}} {
 		l.m.Step(e)
 	}
 	l.step(Synchronized{}, "")
@@ -73,7 +75,8 @@ func (l *learner) see(at time.Duration, mac, addr, want string) {
 func (l *learner) lease(at time.Duration, addr, want string) {
 	l.Helper()
 	l.leased = addr
-	l.step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: ip(addr), Leased: true}, time.Unix(0, 0).Add(at)}, want)
+	l.step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: ip(addr), Leased: true}, time.Unix(0, 0).Add(at)},
+		want)
 }
 
 func (l *learner) check(at time.Duration, want string) {
@@ -186,7 +189,8 @@ func TestALocalNetworkLearnsNothing(t *testing.T) {
 			}
 		}
 	}
-	seen := AddressSeen{netstate.Seen{Link: "es1a1", MAC: adapterMAC(AdapterKey{appW, 0}, niA, 0), IP: ip("10.9.9.9")}, time.Unix(0, 0)}
+	seen := AddressSeen{netstate.Seen{Link: "es1a1", MAC: adapterMAC(AdapterKey{appW, 0}, niA, 0), IP: ip("10.9.9.9")},
+		time.Unix(0, 0)}
 	if effs := m.Step(seen); len(effs) > 0 {
 		t.Errorf("and learns: %v", effs)
 	}

@@ -11,11 +11,13 @@ import (
 )
 
 func addRule(n int) netstate.Op {
-	return netstate.Op{Verb: netstate.Add, Kind: netstate.KindRule, Items: []netstate.Item{{Want: netstate.Rule{Priority: n, Table: n}}}}
+	return netstate.Op{Verb: netstate.Add, Kind: netstate.KindRule,
+		Items: []netstate.Item{{Want: netstate.Rule{Priority: n, Table: n}}}}
 }
 
 func ruleFailed(n int, why string) netstate.Failure {
-	return netstate.Failure{ID: netstate.ID{Kind: netstate.KindRule, Name: fmt.Sprint(n)}, Err: why, Op: addRule(n).String(), Cause: why}
+	return netstate.Failure{ID: netstate.ID{Kind: netstate.KindRule, Name: fmt.Sprint(n)}, Err: why,
+		Op: addRule(n).String(), Cause: why}
 }
 
 func ops(fs []FailedOp) string {
@@ -29,7 +31,8 @@ func ops(fs []FailedOp) string {
 func TestALedgerCountsWhatFailsAndTellsEachChangeOnce(t *testing.T) {
 	var l Ledger
 	want := netstate.NewState(netstate.Rule{Priority: 1, Table: 1}, netstate.Rule{Priority: 2, Table: 2})
-	blocked := netstate.Failure{Err: "waits for rule 1", Op: "add port es1", Cause: "waits for rule 1", Blocked: true, Waiting: true}
+	blocked := netstate.Failure{Err: "waits for rule 1", Op: "add port es1", Cause: "waits for rule 1", Blocked: true,
+		Waiting: true}
 	for i, c := range []struct {
 		fs                    []netstate.Failure
 		failing, began, ended string
@@ -82,9 +85,12 @@ func TestALedgerTellsDriftFromANewWish(t *testing.T) {
 		{"what fails", one, nil, []netstate.Failure{ruleFailed(1, "no")}, "", nil},
 		{"a host that could not be looked at", one, nil, nil, "dump", nil},
 		{"what had failed before is no repair", one, []netstate.Op{addRule(1)}, nil, "", nil},
-		{"what others change again before it is looked at", one, []netstate.Op{addRule(1)}, undone, "", []string{"add rule 1"}},
+		{"what others change again before it is looked at", one, []netstate.Op{addRule(1)}, undone, "",
+			[]string{"add rule 1"}},
 		{"and again", one, []netstate.Op{addRule(1)}, undone, "", []string{"add rule 1"}},
-		{"what never stood", both, []netstate.Op{addRule(1), addRule(2)}, []netstate.Failure{{ID: netstate.ID{Kind: netstate.KindRule, Name: "2"}, Err: "absent"}}, "", []string{"add rule 1"}},
+		{"what never stood", both, []netstate.Op{addRule(1), addRule(2)},
+			[]netstate.Failure{{ID: netstate.ID{Kind: netstate.KindRule, Name: "2"}, Err: "absent"}}, "",
+			[]string{"add rule 1"}},
 		{"what still does not stand", both, []netstate.Op{addRule(2)}, nil, "", nil},
 	} {
 		a := l.Book(c.want, Outcome{Done: c.done, Failures: c.fs, Err: c.err})
@@ -134,7 +140,8 @@ func TestWhatALedgerTellsOfAFailure(t *testing.T) {
 		{[]netstate.Failure{{ID: id("a1"), Err: "differs"}}, "check chain a1 differs a"},
 		{[]netstate.Failure{{ID: id("a1"), Op: "x", Err: "no"}, {ID: id("a2"), Op: "x", Err: "no"}}, "x no a"},
 		{[]netstate.Failure{{ID: id("a1"), Op: "x", Err: "no"}, {ID: id("b1"), Op: "x", Err: "no"}}, "x no "},
-		{[]netstate.Failure{{ID: id("a1"), Op: "x", Err: "no"}, {ID: id("b1"), Op: "y", Err: "no"}, {ID: id("b2"), Op: "y", Err: "no"}}, "x no a; y no b"},
+		{[]netstate.Failure{{ID: id("a1"), Op: "x", Err: "no"}, {ID: id("b1"), Op: "y", Err: "no"},
+			{ID: id("b2"), Op: "y", Err: "no"}}, "x no a; y no b"},
 	} {
 		var l Ledger
 		var got []string
@@ -150,7 +157,8 @@ func TestWhatALedgerTellsOfAFailure(t *testing.T) {
 // The retry that is told is that of the failure, whatever other timers begin with it.
 func TestTheRetryOfAFirstApply(t *testing.T) {
 	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
-	for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{testNetwork(1)}, AdaptersKnown{}, Synchronized{}} {
+	for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{testNetwork(1)}, AdaptersKnown{},
+		Synchronized{}} {
 		m.Step(e)
 	}
 	e := applied(1, fail(netstate.KindLink, "es1", "busy"))

@@ -257,7 +257,8 @@ func (m *Manager) next() []Effect {
 	if m.wish == unclaimed {
 		return m.show(Unclaimed, "no config says whether it is still wanted")
 	}
-	if !m.applier || m.flight != nil || !m.dirty || m.wish == wanted && !(m.portsKnown && m.adaptersKnown && m.overlap.answers(m.config)) {
+	if !m.applier || m.flight != nil || !m.dirty || m.wish == wanted &&
+		!(m.portsKnown && m.adaptersKnown && m.overlap.answers(m.config)) {
 		return nil
 	}
 	m.dirty, m.ends.restTok = false, 0 // it starts what has ended
@@ -309,7 +310,8 @@ func (m *Manager) desire(f *flight, eff *Apply) []Effect {
 	f.leases, f.refused = alloc.Leases, alloc.Errors
 	f.ports = PortsMeant(m.config, portConfigs(m.ports))
 	in := Input{
-		Owner: m.owner, Config: m.config, Ports: m.ports, MaxTracked: m.maxTracked, RunDir: m.runDir, Overlap: m.overlap.counts(), MTU: m.mtu,
+		Owner: m.owner, Config: m.config, Ports: m.ports, MaxTracked: m.maxTracked, RunDir: m.runDir,
+		Overlap: m.overlap.counts(), MTU: m.mtu,
 	}
 	in.Adapters = m.inputAdapters(alloc, false)
 	f.desired = DesiredState(in)

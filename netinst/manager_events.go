@@ -1,6 +1,7 @@
 package netinst
 
 import (
+	"fmt"
 	"time"
 
 	"edgespan/netinst/netstate"
@@ -152,3 +153,21 @@ func (Apply) niEffect()           {}
 func (Timer) niEffect()           {}
 func (Booked) niEffect()          {}
 func (Done) niEffect()            {}
+
+// slow shows an op that has run for longer than slowOp, again each second.
+func (m *Manager) slow(now time.Time) []Effect {
+	f := m.flight
+	if f == nil {
+		m.slowTok = 0
+		return nil
+	}
+	m.token++
+	m.slowTok = m.token
+	out := []Effect{Timer{m.slowTok, slowOp, false}}
+	if age := now.Sub(f.opSince); f.op != "" && age >= slowOp && !f.slowShow {
+		f.slowShow = true
+		state := m.status.State
+		return append(out, m.show(state, fmt.Sprintf("%s has been running for more than %v", f.op, slowOp))...)
+	}
+	return out
+}

@@ -10,7 +10,8 @@ import (
 func TestAProcessThatEndsByItself(t *testing.T) {
 	ended := func(second int64) ProcessEnded { return ProcessEnded{At: time.Unix(second, 0)} }
 	again := func(times, rest string) string {
-		return "ni CheckPresentFailed (process dnsmasq has ended by itself " + times + " times in a row; next start in " + rest + ")"
+		return "ni CheckPresentFailed (process dnsmasq has ended by itself " + times + " times in a row; next start in " +
+			rest + ")"
 	}
 	for name, steps := range map[string][]managerStep{
 		"is started again at once": begun(
@@ -48,7 +49,8 @@ func TestAProcessThatEndsByItself(t *testing.T) {
 			managerStep{applied(2), ""},
 			managerStep{ConfigGone{}, "ni Removing, apply#3 nothing"},
 			managerStep{ended(101), ""},
-			managerStep{applied(3, fail(netstate.KindLink, "es1", "busy")), "ni RemovingFailed (busy; next retry in 100ms), apply#4 nothing"},
+			managerStep{applied(3, fail(netstate.KindLink, "es1", "busy")),
+				"ni RemovingFailed (busy; next retry in 100ms), apply#4 nothing"},
 			managerStep{ended(102), ""},
 			managerStep{applied(4), "ni withdrawn, done"},
 		),

@@ -113,7 +113,8 @@ func (m *Manager) showStanding(f *flight, drift string) []Effect {
 // sort splits failures into the network's own and each adapter's, and says
 // whether one waits for the world. Under the zero key are removals of what no adapter
 // that is known wants or had: they count as the network's own, too.
-func (m *Manager) sort(f *flight, fs []netstate.Failure) (mine []netstate.Failure, by map[AdapterKey][]netstate.Failure, waits bool) {
+func (m *Manager) sort(f *flight, fs []netstate.Failure) (mine []netstate.Failure, by map[AdapterKey][]netstate.Failure,
+	waits bool) {
 	owner := map[netstate.ID]AdapterKey{}
 	for k, ids := range f.desired.ByAdapter {
 		for _, id := range ids {
@@ -359,30 +360,14 @@ func (m *Manager) timer(e TimerDue) []Effect {
 	return nil
 }
 
-// slow shows an op that has run for longer than slowOp, again each second.
-func (m *Manager) slow(now time.Time) []Effect {
-	f := m.flight
-	if f == nil {
-		m.slowTok = 0
-		return nil
-	}
-	m.token++
-	m.slowTok = m.token
-	out := []Effect{Timer{m.slowTok, slowOp, false}}
-	if age := now.Sub(f.opSince); f.op != "" && age >= slowOp && !f.slowShow {
-		f.slowShow = true
-		state := m.status.State
-		return append(out, m.show(state, fmt.Sprintf("%s has been running for more than %v", f.op, slowOp))...)
-	}
-	return out
-}
-
 // show publishes the network's status if it says something new.
 func (m *Manager) show(state NIState, why string) []Effect {
-	warnings := slices.DeleteFunc([]string{m.warning, m.partsWarning(), m.damping.text(), m.droppedWarning()}, func(s string) bool { return s == "" })
+	warnings := slices.DeleteFunc([]string{m.warning, m.partsWarning(), m.damping.text(), m.droppedWarning()},
+		func(s string) bool { return s == "" })
 	s := NetworkInstanceStatus{
 		UUID: m.config.UUID, DisplayName: m.config.DisplayName, State: state, Bridge: BridgeName(m.owner.Number),
-		Number: m.owner.Number, Generation: m.appliedGen, PortsMeant: m.appliedFor, Port: m.port, Error: why, Warning: strings.Join(warnings, "; "), Parts: m.partStatuses(state, why),
+		Number: m.owner.Number, Generation: m.appliedGen, PortsMeant: m.appliedFor, Port: m.port, Error: why,
+		Warning: strings.Join(warnings, "; "), Parts: m.partStatuses(state, why),
 	}
 	if m.shown && s.Equal(m.status) {
 		return nil

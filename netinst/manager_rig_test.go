@@ -29,14 +29,17 @@ func inactive(c NetworkInstanceConfig) NetworkInstanceConfig {
 func testAdapter(app uuid.UUID, version uint64, activate bool) AppAdapterConfig {
 	return AppAdapterConfig{
 		AppUUID: app, TargetVersion: version, Activate: activate,
-		UnderlayConfig: UnderlayNetworkConfig{NetworkInstance: niA, Netns: "ns-" + app.String()[len(app.String())-1:], IfName: "eth0", Hostname: "web"},
+		UnderlayConfig: UnderlayNetworkConfig{NetworkInstance: niA, Netns: "ns-" + app.String()[len(app.String())-1:],
+			IfName: "eth0", Hostname: "web"},
 	}
 }
 
 func testPort() []PortStatus {
 	return []PortStatus{{
-		PortConfig: PortConfig{Label: "wan", IfName: "eth0", Uplink: true, DNSServers: []netip.Addr{netip.MustParseAddr("192.0.2.53")}}, Exists: true, Up: true, LinkMTU: 1500,
-		Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}, DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.1"))},
+		PortConfig: PortConfig{Label: "wan", IfName: "eth0", Uplink: true,
+			DNSServers: []netip.Addr{netip.MustParseAddr("192.0.2.53")}}, Exists: true, Up: true, LinkMTU: 1500,
+		Addresses:     []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")},
+		DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.1"))},
 	}}
 }
 
@@ -46,7 +49,8 @@ func oneAddress(c NetworkInstanceConfig) NetworkInstanceConfig {
 }
 
 func withRoute(c NetworkInstanceConfig, gateway string) NetworkInstanceConfig {
-	c.Routes = []StaticRoute{{Name: "lab", Destination: netip.MustParsePrefix("198.18.0.0/15"), Gateway: netip.MustParseAddr(gateway)}}
+	c.Routes = []StaticRoute{{Name: "lab", Destination: netip.MustParsePrefix("198.18.0.0/15"),
+		Gateway: netip.MustParseAddr(gateway)}}
 	return c
 }
 

@@ -15,10 +15,12 @@ func TestAnAdapterOfAFailedNetworkIsWhatIsObserved(t *testing.T) {
 		change func(netstate.State)
 		want   string
 	}{
-		"it stood":             {func(s netstate.State) { delete(s, broken.ID) }, "activated=true"},
-		"a part was missing":   {func(s netstate.State) { delete(s, netstate.ID{Kind: netstate.KindPort, Name: "es1a1"}) }, "activated=false"},
-		"a part was different": {func(s netstate.State) { s.Add(netstate.Link{Name: "es1a1", Type: netstate.Veth}) }, "activated=false"},
-		"nothing was there":    {nil, "activated=false"},
+		"it stood": {func(s netstate.State) { delete(s, broken.ID) }, "activated=true"},
+		"a part was missing": {func(s netstate.State) { delete(s, netstate.ID{Kind: netstate.KindPort, Name: "es1a1"}) },
+			"activated=false"},
+		"a part was different": {func(s netstate.State) { s.Add(netstate.Link{Name: "es1a1", Type: netstate.Veth}) },
+			"activated=false"},
+		"nothing was there": {nil, "activated=false"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
@@ -39,7 +41,8 @@ func TestAnAdapterOfAFailedNetworkIsWhatIsObserved(t *testing.T) {
 				}
 			}
 			got := text(m.Step(Applied{Seq: ApplySeq{7, 1}, Failures: []netstate.Failure{broken}, Had: had}))
-			want := "adapter app1#0 v1 " + c.want + ` (network instance "lan" is not ready), ni CreatingFailed (no answer; next retry in 100ms)`
+			want := "adapter app1#0 v1 " + c.want +
+				` (network instance "lan" is not ready), ni CreatingFailed (no answer; next retry in 100ms)`
 			if got != want {
 				t.Errorf("got %q\nwant %q", got, want)
 			}

@@ -154,13 +154,16 @@ func TestManager(t *testing.T) {
 			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, "apply#2 something"},
 			managerStep{AdapterChanged{testAdapter(appX, 1, true)}, ""},
 			managerStep{applied(2), "adapter app1#0 v1 activated=true, apply#3 something"},
-			managerStep{applied(3, fail(netstate.KindLink, "es1a2", "name taken")), "adapter app2#0 v1 activated=false (name taken)"},
+			managerStep{applied(3, fail(netstate.KindLink, "es1a2", "name taken")),
+				"adapter app2#0 v1 activated=false (name taken)"},
 		),
 		"a failed op names the next retry, and the back-off doubles": begun(
 			managerStep{ConfigChanged{testNetwork(2)}, "apply#2 something"},
-			managerStep{applied(2, fail(netstate.KindProcess, "ni/1/dnsmasq", "no answer")), "ni CreatingFailed (no answer; next retry in 100ms)"},
+			managerStep{applied(2, fail(netstate.KindProcess, "ni/1/dnsmasq", "no answer")),
+				"ni CreatingFailed (no answer; next retry in 100ms)"},
 			managerStep{TimerDue{Token: 4}, "apply#3 something"},
-			managerStep{applied(3, fail(netstate.KindProcess, "ni/1/dnsmasq", "no answer")), "ni CreatingFailed (no answer; next retry in 200ms)"},
+			managerStep{applied(3, fail(netstate.KindProcess, "ni/1/dnsmasq", "no answer")),
+				"ni CreatingFailed (no answer; next retry in 200ms)"},
 		),
 		"what is found wrong after it was right is CheckPresentFailed": begun(
 			managerStep{HostTouched{}, "apply#2 something"},
@@ -180,7 +183,8 @@ func TestManager(t *testing.T) {
 			{AdaptersKnown{}, ""},
 			{Synchronized{}, "ni Creating, apply#1 something full"},
 			{
-				applied(1, netstate.Failure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es1a1"}, Waiting: true, Err: "no namespace"}),
+				applied(1, netstate.Failure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es1a1"}, Waiting: true,
+					Err: "no namespace"}),
 				"adapter app1#0 v1 activated=false (no namespace), ni Present",
 			},
 			{TimerDue{Token: 2}, "apply#2 something"},
@@ -190,13 +194,15 @@ func TestManager(t *testing.T) {
 		},
 		"a host that can't be observed is a failure of the network": begun(
 			managerStep{HostTouched{}, "apply#2 something"},
-			managerStep{Applied{Seq: ApplySeq{7, 2}, Err: "dump interrupted"}, "ni CheckPresentFailed (dump interrupted; next retry in 100ms)"},
+			managerStep{Applied{Seq: ApplySeq{7, 2}, Err: "dump interrupted"},
+				"ni CheckPresentFailed (dump interrupted; next retry in 100ms)"},
 			managerStep{TimerDue{Token: 4}, "apply#3 something full"},
 		),
 		"an op that runs for more than a second is shown": begun(
 			managerStep{HostTouched{}, "apply#2 something"},
 			managerStep{OpStarted{ApplySeq{7, 2}, "change chain x", time.Unix(10, 0)}, ""},
-			managerStep{TimerDue{Token: 3, At: time.Unix(11, 0)}, "ni Present (change chain x has been running for more than 1s)"},
+			managerStep{TimerDue{Token: 3, At: time.Unix(11, 0)},
+				"ni Present (change chain x has been running for more than 1s)"},
 			managerStep{TimerDue{Token: 4, At: time.Unix(12, 0)}, ""},
 			managerStep{applied(2), "ni Present"},
 		),
@@ -204,7 +210,8 @@ func TestManager(t *testing.T) {
 			managerStep{HostTouched{Namespaces: true}, ""},
 			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, "apply#2 something"},
 			managerStep{
-				applied(2, netstate.Failure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es1a1"}, Waiting: true, Err: "no namespace"}),
+				applied(2, netstate.Failure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es1a1"}, Waiting: true,
+					Err: "no namespace"}),
 				"adapter app1#0 v1 activated=false (no namespace)",
 			},
 			managerStep{HostTouched{Namespaces: true}, "apply#3 something"},
@@ -216,8 +223,10 @@ func TestManager(t *testing.T) {
 			managerStep{ConfigChanged{testNetwork(2)}, "apply#3 something"},
 			managerStep{
 				applied(3,
-					netstate.Failure{ID: netstate.ID{Kind: netstate.KindAddress, Name: "10.1.0.1/24"}, Waiting: true, Err: "es2 still has it"},
-					netstate.Failure{ID: netstate.ID{Kind: netstate.KindRoute, Name: "10.1.0.0/24"}, Waiting: true, Blocked: true, Err: "waits for address"}),
+					netstate.Failure{ID: netstate.ID{Kind: netstate.KindAddress, Name: "10.1.0.1/24"}, Waiting: true,
+						Err: "es2 still has it"},
+					netstate.Failure{ID: netstate.ID{Kind: netstate.KindRoute, Name: "10.1.0.0/24"}, Waiting: true, Blocked: true,
+						Err: "waits for address"}),
 				`adapter app1#0 v1 activated=true (network instance "lan" is not ready), ni WaitingForDependencies (es2 still has it)`,
 			},
 			managerStep{HostTouched{}, "apply#4 something"},
@@ -227,7 +236,8 @@ func TestManager(t *testing.T) {
 			managerStep{ConfigChanged{testNetwork(2)}, "apply#2 something"},
 			managerStep{
 				applied(2,
-					netstate.Failure{ID: netstate.ID{Kind: netstate.KindAddress, Name: "10.1.0.1/24"}, Waiting: true, Err: "es2 still has it"},
+					netstate.Failure{ID: netstate.ID{Kind: netstate.KindAddress, Name: "10.1.0.1/24"}, Waiting: true,
+						Err: "es2 still has it"},
 					netstate.Failure{ID: netstate.ID{Kind: netstate.KindRule, Name: "20001"}, Err: "no memory"}),
 				"ni CreatingFailed (no memory (and 1 more); next retry in 100ms)",
 			},
@@ -238,7 +248,8 @@ func TestManager(t *testing.T) {
 			managerStep{applied(2), "ni Present, apply#3 something"},
 			managerStep{applied(3), "adapter app1#0 v1 activated=true"},
 			managerStep{AdapterChanged{testAdapter(appX, 1, true)}, "apply#4 something"},
-			managerStep{applied(4), "adapter app2#0 v1 activated=false (no free IP addresses in DHCP range 10.1.0.128-10.1.0.128)"},
+			managerStep{applied(4),
+				"adapter app2#0 v1 activated=false (no free IP addresses in DHCP range 10.1.0.128-10.1.0.128)"},
 			managerStep{AdapterChanged{testAdapter(appW, 2, false)}, "apply#5 something"},
 			managerStep{applied(5), "adapter app1#0 v2 activated=false, adapter app2#0 v1 activated=true"},
 		),
@@ -253,18 +264,21 @@ func TestManager(t *testing.T) {
 		),
 		"a route that can't stand leaves the network Present, with a warning until it can": begun(
 			managerStep{ConfigChanged{withRoute(testNetwork(2), "203.0.113.1")}, "apply#2 something"},
-			managerStep{applied(2), "ni Present [route lab is left out: gateway 203.0.113.1 is on no subnet of port wan (eth0)]"},
+			managerStep{applied(2),
+				"ni Present [route lab is left out: gateway 203.0.113.1 is on no subnet of port wan (eth0)]"},
 			managerStep{PortsChanged{alsoAt(testPort(), "203.0.113.2/24")}, "apply#3 something"},
 			managerStep{applied(3), "ni Present"},
 		),
 		"an uplink that comes up again without a default route is waited for": begun(
-			managerStep{PortsChanged{[]PortStatus{{PortConfig: testPort()[0].PortConfig, Exists: true, Up: true, Addresses: testPort()[0].Addresses}}}, "apply#2 something"},
+			managerStep{PortsChanged{[]PortStatus{{PortConfig: testPort()[0].PortConfig, Exists: true, Up: true,
+				Addresses: testPort()[0].Addresses}}}, "apply#2 something"},
 			managerStep{applied(2), "ni WaitingForDependencies (uplink wan (eth0) has no default route)"},
 			managerStep{PortsChanged{testPort()}, "apply#3 something"},
 			managerStep{applied(3), "ni Present"},
 		),
 		"an uplink without an address is waited for": begun(
-			managerStep{PortsChanged{[]PortStatus{{PortConfig: testPort()[0].PortConfig, Exists: true, Up: true}}}, "apply#2 something"},
+			managerStep{PortsChanged{[]PortStatus{{PortConfig: testPort()[0].PortConfig, Exists: true, Up: true}}},
+				"apply#2 something"},
 			managerStep{applied(2), "ni WaitingForDependencies (uplink wan (eth0) has no IPv4 address)"},
 		),
 		"a network that is not activated takes its adapters down, and each says why": begun(
@@ -307,7 +321,8 @@ func TestManager(t *testing.T) {
 			managerStep{applied(3), "adapter app1#0 v1 activated=true, ni Removing, apply#4 nothing"},
 			managerStep{AdapterChanged{testAdapter(uuid.UUID{15: 9}, 1, true)}, ""},
 			managerStep{AdapterChanged{testAdapter(appW, 2, true)}, ""},
-			managerStep{applied(4), `adapter app9#0 v1 activated=false (network instance "lan" is deleted), adapter app1#0 v1 activated=false (network instance "lan" is deleted), ni withdrawn, done`},
+			managerStep{applied(4),
+				`adapter app9#0 v1 activated=false (network instance "lan" is deleted), adapter app1#0 v1 activated=false (network instance "lan" is deleted), ni withdrawn, done`},
 		),
 		"a missing port is waited for": begun(
 			managerStep{PortsChanged{nil}, "apply#2 something"},
@@ -351,7 +366,9 @@ func TestApplySeqIsNeverRepeatedAcrossIncarnations(t *testing.T) {
 	for epoch := uint64(1); epoch <= 3; epoch++ {
 		m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", epoch, nil)
 		for range 3 {
-			for _, e := range append(m.Step(ApplierReady{}), append(m.Step(PortsChanged{testPort()}), append(m.Step(ConfigChanged{testNetwork(1)}), append(m.Step(AdaptersKnown{}), m.Step(Synchronized{})...)...)...)...) {
+			for _, e := range append(m.Step(ApplierReady{}),
+				append(m.Step(PortsChanged{testPort()}), append(m.Step(ConfigChanged{testNetwork(1)}),
+					append(m.Step(AdaptersKnown{}), m.Step(Synchronized{})...)...)...)...) {
 				if a, ok := e.(Apply); ok {
 					if seen[a.Seq] {
 						t.Fatalf("%v is repeated", a.Seq)
@@ -460,11 +477,13 @@ func TestWhichOverlapCounts(t *testing.T) {
 	a, b := prefix("10.1.0.0/24"), prefix("10.2.0.0/24")
 	clash := SubnetOverlap{Subnet: a, Clash: "eth0"}
 	for name, c := range map[string]struct{ now, rest, want SubnetOverlap }{
-		"nothing":                       {SubnetOverlap{Subnet: a}, SubnetOverlap{}, SubnetOverlap{Subnet: a}},
-		"one that is just over":         {SubnetOverlap{Subnet: a}, clash, clash},
-		"of another subnet":             {SubnetOverlap{Subnet: b}, clash, SubnetOverlap{Subnet: b}},
-		"another one":                   {SubnetOverlap{Subnet: a, Clash: "eth1"}, clash, SubnetOverlap{Subnet: a, Clash: "eth1"}},
-		"what was there before is none": {SubnetOverlap{Subnet: a, Hidden: "x"}, SubnetOverlap{Subnet: a}, SubnetOverlap{Subnet: a, Hidden: "x"}},
+		"nothing":               {SubnetOverlap{Subnet: a}, SubnetOverlap{}, SubnetOverlap{Subnet: a}},
+		"one that is just over": {SubnetOverlap{Subnet: a}, clash, clash},
+		"of another subnet":     {SubnetOverlap{Subnet: b}, clash, SubnetOverlap{Subnet: b}},
+		"another one": {SubnetOverlap{Subnet: a, Clash: "eth1"}, clash,
+			SubnetOverlap{Subnet: a, Clash: "eth1"}},
+		"what was there before is none": {SubnetOverlap{Subnet: a, Hidden: "x"}, SubnetOverlap{Subnet: a},
+			SubnetOverlap{Subnet: a, Hidden: "x"}},
 	} {
 		if got := (&overlapState{now: c.now, clash: c.rest}).counts(); got != c.want {
 			t.Errorf("%s: %+v", name, got)

@@ -42,7 +42,8 @@ func TestTheMTUFollowsThePortInUse(t *testing.T) {
 		steps []step
 	}{
 		"the uplink goes and comes back": {steps: []step{
-			{twoUplinks(up(1400), gone), 1400}, {twoUplinks(down(1400), gone), 1400}, {twoUplinks(gone, gone), 1400}, {twoUplinks(up(1400), gone), 1400},
+			{twoUplinks(up(1400), gone), 1400}, {twoUplinks(down(1400), gone), 1400}, {twoUplinks(gone, gone), 1400},
+			{twoUplinks(up(1400), gone), 1400},
 		}},
 		"the uplink comes back with another MTU": {steps: []step{
 			{twoUplinks(up(1492), gone), 1492}, {twoUplinks(down(1500), gone), 1492}, {twoUplinks(up(1500), gone), 1500},
@@ -55,7 +56,8 @@ func TestTheMTUFollowsThePortInUse(t *testing.T) {
 			{twoUplinks(up(1500), gone), 1500}, {twoUplinks(up(1500), up(9000)), 1500},
 		}},
 		"a port that is up and has no address": {steps: []step{
-			{twoUplinks(up(1500), up(1420)), 1500}, {twoUplinks(down(1500), up(1420)), 1420}, {twoUplinks(bare(1500), down(1420)), 1420}, {twoUplinks(up(1500), down(1420)), 1500},
+			{twoUplinks(up(1500), up(1420)), 1500}, {twoUplinks(down(1500), up(1420)), 1420},
+			{twoUplinks(bare(1500), down(1420)), 1420}, {twoUplinks(up(1500), down(1420)), 1500},
 		}},
 		"a daemon that starts while the port is down": {found: 1420, steps: []step{
 			{twoUplinks(down(1500), down(1500)), 1420}, {twoUplinks(up(1500), gone), 1500},
@@ -63,12 +65,16 @@ func TestTheMTUFollowsThePortInUse(t *testing.T) {
 		"a network that has none yet asks the port that it waits for": {steps: []step{
 			{twoUplinks(down(1492), down(1420)), 1492},
 		}},
-		"nothing is known":                          {steps: []step{{twoUplinks(gone, gone), 1500}}},
-		"more than a tap takes":                     {conf: 65535, kind: Tap, steps: []step{{twoUplinks(up(1500), gone), MaxTapMTU}, {twoUplinks(gone, gone), MaxTapMTU}}},
-		"a port with more than that":                {kind: Tap, steps: []step{{twoUplinks(up(65535), gone), MaxTapMTU}, {twoUplinks(up(1500), gone), 1500}}},
-		"a loopback, and a port too small for IPv4": {steps: []step{{twoUplinks(up(65536), gone), 65535}, {twoUplinks(up(60), gone), 68}}},
-		"no tap":                 {conf: 65535, steps: []step{{twoUplinks(up(1500), gone), 65535}}},
-		"a configured MTU stays": {conf: 1300, found: 1420, steps: []step{{twoUplinks(up(1500), up(1420)), 1300}, {twoUplinks(gone, gone), 1300}}},
+		"nothing is known": {steps: []step{{twoUplinks(gone, gone), 1500}}},
+		"more than a tap takes": {conf: 65535, kind: Tap,
+			steps: []step{{twoUplinks(up(1500), gone), MaxTapMTU}, {twoUplinks(gone, gone), MaxTapMTU}}},
+		"a port with more than that": {kind: Tap,
+			steps: []step{{twoUplinks(up(65535), gone), MaxTapMTU}, {twoUplinks(up(1500), gone), 1500}}},
+		"a loopback, and a port too small for IPv4": {steps: []step{{twoUplinks(up(65536), gone), 65535},
+			{twoUplinks(up(60), gone), 68}}},
+		"no tap": {conf: 65535, steps: []step{{twoUplinks(up(1500), gone), 65535}}},
+		"a configured MTU stays": {conf: 1300, found: 1420,
+			steps: []step{{twoUplinks(up(1500), up(1420)), 1300}, {twoUplinks(gone, gone), 1300}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
@@ -79,7 +85,8 @@ func TestTheMTUFollowsThePortInUse(t *testing.T) {
 			if c.kind != "" {
 				app.UnderlayConfig.Kind = c.kind
 			}
-			for _, e := range []Event{ApplierReady{MTU: c.found}, ConfigChanged{conf}, AdapterChanged{app}, AdaptersKnown{}, Synchronized{}} {
+			for _, e := range []Event{ApplierReady{MTU: c.found}, ConfigChanged{conf}, AdapterChanged{app}, AdaptersKnown{},
+				Synchronized{}} {
 				m.Step(e)
 			}
 			for i, s := range c.steps {
@@ -97,7 +104,8 @@ func TestTheMTUFollowsThePortInUse(t *testing.T) {
 					t.Errorf("step %d: DHCP is told %q, want %q", i, opts, line)
 				}
 				for _, op := range netstate.Diff(have, want) {
-					if have != nil && (op.Kind == netstate.KindLink || op.Kind == netstate.KindProcess) && op.Verb != netstate.Change && op.Verb != netstate.Reload ||
+					if have != nil && (op.Kind == netstate.KindLink || op.Kind == netstate.KindProcess) &&
+						op.Verb != netstate.Change && op.Verb != netstate.Reload ||
 						op.Kind == netstate.KindProcess && op.Verb == netstate.Change {
 						t.Errorf("step %d: %s", i, op)
 					}

@@ -48,7 +48,8 @@ func HostPrefixes(seen []netstate.Interface) []HostPrefix {
 		}
 		for _, r := range i.Routes {
 			direct := !r.Via.IsValid()
-			if direct && own[r.Dst] || r.Dst.Bits() < minSubnetBits || r.Dst.Addr().IsLinkLocalUnicast() || r.Dst.Addr().IsLoopback() {
+			if direct && own[r.Dst] || r.Dst.Bits() < minSubnetBits || r.Dst.Addr().IsLinkLocalUnicast() ||
+				r.Dst.Addr().IsLoopback() {
 				continue
 			}
 			out = append(out, HostPrefix{Prefix: r.Dst, Link: i.Name, Via: r.Via, Wide: direct && i.PointToPoint})
@@ -143,7 +144,8 @@ func listed(ps []HostPrefix) string {
 func OverlapsOf(subnets []netip.Prefix, host []HostPrefix) []SubnetOverlap {
 	wide := map[netip.Prefix][]HostPrefix{} // by the prefix itself
 	sorted := slices.Clone(host)
-	slices.SortFunc(sorted, func(a, b HostPrefix) int { return a.Prefix.Masked().Addr().Compare(b.Prefix.Masked().Addr()) })
+	slices.SortFunc(sorted,
+		func(a, b HostPrefix) int { return a.Prefix.Masked().Addr().Compare(b.Prefix.Masked().Addr()) })
 	for _, p := range sorted {
 		wide[p.Prefix.Masked()] = append(wide[p.Prefix.Masked()], p)
 	}
@@ -155,7 +157,8 @@ func OverlapsOf(subnets []netip.Prefix, host []HostPrefix) []SubnetOverlap {
 			near = append(near, wide[above]...)
 		}
 		if s.IsValid() { // those that begin in it
-			from, _ := slices.BinarySearchFunc(sorted, s.Addr(), func(p HostPrefix, a netip.Addr) int { return p.Prefix.Masked().Addr().Compare(a) })
+			from, _ := slices.BinarySearchFunc(sorted, s.Addr(),
+				func(p HostPrefix, a netip.Addr) int { return p.Prefix.Masked().Addr().Compare(a) })
 			for _, p := range sorted[from:] {
 				if !s.Contains(p.Prefix.Masked().Addr()) {
 					break

@@ -30,24 +30,41 @@ func TestWhatOverlapsASubnet(t *testing.T) {
 		host                  netstate.Interface
 		wantClash, wantHidden string
 	}{
-		"nothing there":                               {},
-		"an address beside it":                        {host: eth0(netstate.Interface{Addresses: addrs("10.2.0.1/24")})},
-		"an address of the same subnet":               {host: eth0(netstate.Interface{Addresses: addrs("10.1.0.9/24")}), wantClash: "10.1.0.9/24 on eth0"},
-		"an address whose subnet contains it":         {host: eth0(netstate.Interface{Addresses: addrs("10.9.0.1/8")}), wantClash: "10.9.0.1/8 on eth0"},
-		"an address whose subnet is a part of it":     {host: eth0(netstate.Interface{Addresses: addrs("10.1.0.129/25")}), wantClash: "10.1.0.129/25 on eth0"},
-		"a host address in it":                        {host: netstate.Interface{Name: "lo", Addresses: addrs("127.0.0.1/8", "10.1.0.5/32")}, wantClash: "10.1.0.5/32 on lo"},
-		"a host address outside of it":                {host: netstate.Interface{Name: "lo", Addresses: addrs("127.0.0.1/8", "10.9.0.5/32")}},
-		"link-local":                                  {host: eth0(netstate.Interface{Addresses: addrs("169.254.1.1/16", "fe80::1/64")})},
-		"a VPN as wide as it":                         {host: eth0(netstate.Interface{PointToPoint: true, Routes: []netstate.HostRoute{route("10.1.0.0/24", "")}}), wantClash: "route 10.1.0.0/24 on eth0"},
-		"four are all named":                          {host: eth0(netstate.Interface{Addresses: addrs("10.1.0.5/32", "10.1.0.3/32", "10.1.0.6/32", "10.1.0.4/32")}), wantClash: "10.1.0.3/32 on eth0, 10.1.0.4/32 on eth0, 10.1.0.5/32 on eth0, 10.1.0.6/32 on eth0"},
-		"an address of everything is its own alone":   {host: eth0(netstate.Interface{Addresses: addrs("10.1.0.1/0")}), wantClash: "10.1.0.1/32 on eth0"},
-		"a connected route":                           {host: eth0(netstate.Interface{Routes: []netstate.HostRoute{route("10.1.0.0/16", "")}}), wantClash: "route 10.1.0.0/16 on eth0"},
-		"the route of an address is told once":        {host: eth0(netstate.Interface{Addresses: addrs("10.1.0.9/24"), Routes: []netstate.HostRoute{route("10.1.0.0/24", "")}}), wantClash: "10.1.0.9/24 on eth0"},
-		"a route by a gateway":                        {host: eth0(netstate.Interface{Routes: []netstate.HostRoute{route("10.1.0.0/25", "192.0.2.1")}}), wantHidden: "route 10.1.0.0/25 via 192.0.2.1 on eth0"},
-		"the world in halves":                         {host: eth0(netstate.Interface{Routes: []netstate.HostRoute{route("0.0.0.0/1", ""), route("0.0.0.0/1", "192.0.2.1")}})},
-		"all of a VPN's addresses":                    {host: eth0(netstate.Interface{PointToPoint: true, Routes: []netstate.HostRoute{route("10.0.0.0/8", "")}}), wantHidden: "route 10.0.0.0/8 on eth0"},
-		"the other end of a VPN is in it":             {host: eth0(netstate.Interface{PointToPoint: true, Routes: []netstate.HostRoute{route("10.1.0.7/32", "")}}), wantClash: "route 10.1.0.7/32 on eth0"},
-		"the address of a VPN's end is in the subnet": {host: eth0(netstate.Interface{PointToPoint: true, Addresses: addrs("10.1.0.7/8")}), wantClash: "10.1.0.7/8 on eth0"},
+		"nothing there":        {},
+		"an address beside it": {host: eth0(netstate.Interface{Addresses: addrs("10.2.0.1/24")})},
+		"an address of the same subnet": {host: eth0(netstate.Interface{Addresses: addrs("10.1.0.9/24")}),
+			wantClash: "10.1.0.9/24 on eth0"},
+		"an address whose subnet contains it": {host: eth0(netstate.Interface{Addresses: addrs("10.9.0.1/8")}),
+			wantClash: "10.9.0.1/8 on eth0"},
+		"an address whose subnet is a part of it": {host: eth0(netstate.Interface{Addresses: addrs("10.1.0.129/25")}),
+			wantClash: "10.1.0.129/25 on eth0"},
+		"a host address in it": {host: netstate.Interface{Name: "lo",
+			Addresses: addrs("127.0.0.1/8", "10.1.0.5/32")}, wantClash: "10.1.0.5/32 on lo"},
+		"a host address outside of it": {host: netstate.Interface{Name: "lo",
+			Addresses: addrs("127.0.0.1/8", "10.9.0.5/32")}},
+		"link-local": {host: eth0(netstate.Interface{Addresses: addrs("169.254.1.1/16",
+			"fe80::1/64")})},
+		"a VPN as wide as it": {host: eth0(netstate.Interface{PointToPoint: true,
+			Routes: []netstate.HostRoute{route("10.1.0.0/24", "")}}), wantClash: "route 10.1.0.0/24 on eth0"},
+		"four are all named": {host: eth0(netstate.Interface{Addresses: addrs("10.1.0.5/32",
+			"10.1.0.3/32", "10.1.0.6/32", "10.1.0.4/32")}),
+			wantClash: "10.1.0.3/32 on eth0, 10.1.0.4/32 on eth0, 10.1.0.5/32 on eth0, 10.1.0.6/32 on eth0"},
+		"an address of everything is its own alone": {host: eth0(netstate.Interface{Addresses: addrs("10.1.0.1/0")}),
+			wantClash: "10.1.0.1/32 on eth0"},
+		"a connected route": {host: eth0(netstate.Interface{Routes: []netstate.HostRoute{route("10.1.0.0/16", "")}}),
+			wantClash: "route 10.1.0.0/16 on eth0"},
+		"the route of an address is told once": {host: eth0(netstate.Interface{Addresses: addrs("10.1.0.9/24"),
+			Routes: []netstate.HostRoute{route("10.1.0.0/24", "")}}), wantClash: "10.1.0.9/24 on eth0"},
+		"a route by a gateway": {host: eth0(netstate.Interface{Routes: []netstate.HostRoute{route("10.1.0.0/25",
+			"192.0.2.1")}}), wantHidden: "route 10.1.0.0/25 via 192.0.2.1 on eth0"},
+		"the world in halves": {host: eth0(netstate.Interface{Routes: []netstate.HostRoute{route("0.0.0.0/1", ""),
+			route("0.0.0.0/1", "192.0.2.1")}})},
+		"all of a VPN's addresses": {host: eth0(netstate.Interface{PointToPoint: true,
+			Routes: []netstate.HostRoute{route("10.0.0.0/8", "")}}), wantHidden: "route 10.0.0.0/8 on eth0"},
+		"the other end of a VPN is in it": {host: eth0(netstate.Interface{PointToPoint: true,
+			Routes: []netstate.HostRoute{route("10.1.0.7/32", "")}}), wantClash: "route 10.1.0.7/32 on eth0"},
+		"the address of a VPN's end is in the subnet": {host: eth0(netstate.Interface{PointToPoint: true,
+			Addresses: addrs("10.1.0.7/8")}), wantClash: "10.1.0.7/8 on eth0"},
 		"addresses come first, few are named": {
 			host: eth0(netstate.Interface{
 				Addresses: addrs("10.1.0.6/32", "10.1.0.5/32", "10.1.0.4/32", "10.1.0.3/32"),
@@ -67,12 +84,15 @@ func TestWhatOverlapsASubnet(t *testing.T) {
 
 // What no network can have is not looked through for each of them.
 func TestWhatNoNetworkCanOverlapIsNoneOfTheHosts(t *testing.T) {
-	seen := []netstate.Interface{{Name: "lo", Addresses: []netip.Prefix{prefix("127.0.0.1/8"), prefix("169.254.3.4/16"), prefix("::1/128"), prefix("fe80::1/64"), prefix("2001:db8::1/64"), prefix("10.9.0.5/32")}}}
+	seen := []netstate.Interface{{Name: "lo", Addresses: []netip.Prefix{prefix("127.0.0.1/8"), prefix("169.254.3.4/16"),
+		prefix("::1/128"), prefix("fe80::1/64"), prefix("2001:db8::1/64"), prefix("10.9.0.5/32")}}}
 	if got := HostPrefixes(seen); len(got) != 1 || got[0].Prefix != prefix("10.9.0.5/32") {
 		t.Errorf("%v", got)
 	}
 	two := []netip.Prefix{prefix("10.1.0.0/24"), prefix("10.2.0.0/24")}
-	host := []HostPrefix{{Prefix: prefix("10.1.0.0/24"), Link: "eth0"}, {Prefix: prefix("10.2.0.7/32"), Link: "eth1", Address: true}, {Prefix: prefix("10.2.0.0/16"), Link: "eth2", Via: ip("192.0.2.1")}}
+	host := []HostPrefix{{Prefix: prefix("10.1.0.0/24"), Link: "eth0"},
+		{Prefix: prefix("10.2.0.7/32"), Link: "eth1", Address: true},
+		{Prefix: prefix("10.2.0.0/16"), Link: "eth2", Via: ip("192.0.2.1")}}
 	for i, got := range OverlapsOf(two, host) {
 		if want := OverlapWith(two[i], host); got != want || got.Clash == "" {
 			t.Errorf("%+v, alone %+v", got, want)
@@ -116,7 +136,8 @@ func BenchmarkOverlaps(b *testing.B) {
 	var host []HostPrefix
 	var subnets []netip.Prefix
 	for i := range 1000 {
-		host = append(host, HostPrefix{Prefix: netip.PrefixFrom(netip.AddrFrom4([4]byte{172, 16 + byte(i>>8), byte(i), 1}), 24), Link: fmt.Sprint("br", i), Address: true})
+		host = append(host, HostPrefix{Prefix: netip.PrefixFrom(netip.AddrFrom4([4]byte{172, 16 + byte(i>>8), byte(i), 1}),
+			24), Link: fmt.Sprint("br", i), Address: true})
 		subnets = append(subnets, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24))
 	}
 	for b.Loop() {
@@ -125,7 +146,8 @@ func BenchmarkOverlaps(b *testing.B) {
 }
 
 func clashing(in Input) Input {
-	in.Overlap = OverlapWith(in.Config.IPv4.Subnet, []HostPrefix{{Prefix: prefix("10.1.0.77/24"), Link: "eth0", Address: true}})
+	in.Overlap = OverlapWith(in.Config.IPv4.Subnet,
+		[]HostPrefix{{Prefix: prefix("10.1.0.77/24"), Link: "eth0", Address: true}})
 	return in
 }
 
@@ -181,8 +203,9 @@ func TestWhichHooksStayOfAWithdrawnNetwork(t *testing.T) {
 	nw, _ := newNetwork(input())
 	for match, want := range map[string]bool{
 		"-i es1": true, "-o es1": true, "-s 10.1.0.0/24 -i es1 -j X": true, "-o es1 -i eth0": true,
-		"": false, "es1": false, "-i": false, "-i es11": false, "-d es1": false, "-i eth0": false, "-s 10.1.0.0/24": false, "-s es1 -i eth0": false,
-		"! -i es1": false, "-s 10.1.0.0/24 ! -o es1": false, "! -i es1 -o es1": true,
+		"": false, "es1": false, "-i": false, "-i es11": false, "-d es1": false, "-i eth0": false, "-s 10.1.0.0/24": false,
+		"-s es1 -i eth0": false,
+		"! -i es1":       false, "-s 10.1.0.0/24 ! -o es1": false, "! -i es1 -o es1": true,
 	} {
 		if got := nw.ofBridge(match); got != want {
 			t.Errorf("%q: %v", match, got)
@@ -222,7 +245,8 @@ func TestAWithdrawalLeavesTheSubnetFirst(t *testing.T) {
 	for _, op := range netstate.Diff(now, was) {
 		ops = append(ops, string(op.Verb)+" "+string(op.Kind))
 	}
-	if got := strings.Join(slices.Compact(ops), ", "); got != "change file, change chain, add address, add sysctl, add route, add rule, add process" {
+	if got := strings.Join(slices.Compact(ops),
+		", "); got != "change file, change chain, add address, add sysctl, add route, add rule, add process" {
 		t.Errorf("back: %s", got)
 	}
 }
@@ -236,10 +260,14 @@ func TestWithdrawalEndsTranslatedFlowsOfAppsAlone(t *testing.T) {
 		f    netstate.Flow
 		want bool
 	}{
-		"an app's, translated":   {netstate.Flow{Src: at("10.1.0.128:9"), Dst: at("198.51.100.1:80"), ReplySrc: at("198.51.100.1:80"), ReplyDst: at("192.0.2.10:9")}, true},
-		"between apps":           {netstate.Flow{Src: at("10.1.0.128:9"), Dst: at("10.1.0.129:80"), ReplySrc: at("10.1.0.129:80"), ReplyDst: at("10.1.0.128:9")}, false},
-		"a neighbour's, to host": {netstate.Flow{Src: at("10.1.0.5:9"), Dst: at("10.1.0.77:22"), ReplySrc: at("10.1.0.77:22"), ReplyDst: at("10.1.0.5:9")}, false},
-		"a neighbour's, by host": {netstate.Flow{Src: at("10.1.0.5:9"), Dst: at("198.51.100.1:22"), ReplySrc: at("198.51.100.1:22"), ReplyDst: at("192.0.2.10:9")}, false},
+		"an app's, translated": {netstate.Flow{Src: at("10.1.0.128:9"), Dst: at("198.51.100.1:80"),
+			ReplySrc: at("198.51.100.1:80"), ReplyDst: at("192.0.2.10:9")}, true},
+		"between apps": {netstate.Flow{Src: at("10.1.0.128:9"), Dst: at("10.1.0.129:80"),
+			ReplySrc: at("10.1.0.129:80"), ReplyDst: at("10.1.0.128:9")}, false},
+		"a neighbour's, to host": {netstate.Flow{Src: at("10.1.0.5:9"), Dst: at("10.1.0.77:22"), ReplySrc: at("10.1.0.77:22"),
+			ReplyDst: at("10.1.0.5:9")}, false},
+		"a neighbour's, by host": {netstate.Flow{Src: at("10.1.0.5:9"), Dst: at("198.51.100.1:22"),
+			ReplySrc: at("198.51.100.1:22"), ReplyDst: at("192.0.2.10:9")}, false},
 	} {
 		if got := deny(c.f); got != c.want {
 			t.Errorf("%s: %v", name, got)
@@ -283,7 +311,8 @@ func TestManagerWithdraws(t *testing.T) {
 	clash.Clash, hidden.Hidden = "10.1.0.77/24 on eth0", "route 10.1.0.0/16 via 192.0.2.1 on eth0"
 	other := SubnetOverlap{Subnet: prefix("10.2.0.0/24")}
 	moved := testNetwork(2)
-	moved.IPv4 = IPv4Config{Subnet: other.Subnet, Gateway: ip("10.2.0.1"), DHCPFirst: ip("10.2.0.128"), DHCPLast: ip("10.2.0.254")}
+	moved.IPv4 = IPv4Config{Subnet: other.Subnet, Gateway: ip("10.2.0.1"), DHCPFirst: ip("10.2.0.128"),
+		DHCPLast: ip("10.2.0.254")}
 	const away = "ni WaitingForDependencies (subnet 10.1.0.0/24 overlaps 10.1.0.77/24 on eth0)"
 	for name, steps := range map[string][]managerStep{
 		"a clash counts at once, its end after a rest": {
@@ -322,7 +351,8 @@ func TestManagerWithdraws(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
-			for i, s := range append(begun(managerStep{OverlapChanged{free}, "apply#2 something"}, managerStep{applied(2), ""}), shifted(steps)...) {
+			for i, s := range append(begun(managerStep{OverlapChanged{free}, "apply#2 something"}, managerStep{applied(2), ""}),
+				shifted(steps)...) {
 				if got := text(m.Step(s.event)); got != s.want {
 					t.Fatalf("step %d, %T: %q, want %q", i, s.event, got, s.want)
 				}

@@ -40,7 +40,8 @@ func (m *Manager) expect(parts []Part) {
 		s, had := old[k]
 		delete(old, k)
 		if !had || s.wish != p.wish || s.leaving {
-			s = partState{ids: s.ids, PartStatus: PartStatus{Kind: p.Kind, Name: p.Name, State: Creating}, wish: p.wish, waits: p.Waits}
+			s = partState{ids: s.ids, PartStatus: PartStatus{Kind: p.Kind, Name: p.Name, State: Creating}, wish: p.wish,
+				waits: p.Waits}
 		}
 		if len(p.IDs) > 0 { // else what stood for it until now is to go
 			s.ids = p.IDs
@@ -68,7 +69,8 @@ func (p partState) leave() partState {
 
 // partsApplied takes the failures of parts out of fs, notes what became of each part,
 // and says whether one waits for the world and whether one failed.
-func (m *Manager) partsApplied(f *flight, fs []netstate.Failure, had netstate.State) (rest []netstate.Failure, waits, failed bool) {
+func (m *Manager) partsApplied(f *flight, fs []netstate.Failure, had netstate.State) (rest []netstate.Failure, waits,
+	failed bool) {
 	rest, by := m.splitParts(f, fs, had)
 	var now []partState
 	for _, p := range m.parts {
@@ -89,7 +91,8 @@ func (m *Manager) partsApplied(f *flight, fs []netstate.Failure, had netstate.St
 	}
 	var strays []partState // made by an earlier incarnation
 	for k, mine := range by {
-		strays = append(strays, partState{PartStatus: PartStatus{k.kind, k.name, removalState(mine), cause(mine)}, leaving: true})
+		strays = append(strays,
+			partState{PartStatus: PartStatus{k.kind, k.name, removalState(mine), cause(mine)}, leaving: true})
 		failed = true
 	}
 	slices.SortFunc(strays, func(a, b partState) int { return strings.Compare(a.Name, b.Name) })
@@ -144,7 +147,8 @@ func (p *partState) judge(fs []netstate.Failure) (waits, failed bool) {
 
 // splitParts sorts the failures of parts from those of all else. What is to be removed
 // and that nobody wants any more is known by its name, and whose it was by its mark.
-func (m *Manager) splitParts(f *flight, fs []netstate.Failure, had netstate.State) (rest []netstate.Failure, by map[partKey][]netstate.Failure) {
+func (m *Manager) splitParts(f *flight, fs []netstate.Failure, had netstate.State) (rest []netstate.Failure,
+	by map[partKey][]netstate.Failure) {
 	owner := map[netstate.ID]partKey{}
 	for _, p := range m.parts {
 		for _, id := range p.ids {

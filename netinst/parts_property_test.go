@@ -87,7 +87,8 @@ func TestPropertyOfParts(t *testing.T) {
 			c = drawCluster(t, uint64(round+1))
 			h.fault, h.waits = map[string]bool{}, map[string]bool{}
 			for _, n := range names {
-				h.fault[n], h.waits[n] = rapid.IntRange(0, 5).Draw(t, "fault of "+n) == 0, rapid.IntRange(0, 5).Draw(t, "wait of "+n) == 0
+				h.fault[n], h.waits[n] = rapid.IntRange(0, 5).Draw(t, "fault of "+n) == 0,
+					rapid.IntRange(0, 5).Draw(t, "wait of "+n) == 0
 			}
 			step(ConfigChanged{c})
 			run()
@@ -113,7 +114,8 @@ func drawCluster(t *rapid.T, gen uint64) NetworkInstanceConfig {
 	for i, name := range []string{"alpha", "beta", "gamma"} {
 		if rapid.Bool().Draw(t, name) {
 			remote := rapid.SampledFrom([]netip.Addr{{}, ip("192.0.2.2"), ip("192.0.2.3")}).Draw(t, "remote of "+name)
-			c.Tunnels = append(c.Tunnels, Tunnel{Name: name, VNI: uint32(256 + i), Local: ip("192.0.2.1"), Remote: remote, Port: 4789, MTU: 1450})
+			c.Tunnels = append(c.Tunnels,
+				Tunnel{Name: name, VNI: uint32(256 + i), Local: ip("192.0.2.1"), Remote: remote, Port: 4789, MTU: 1450})
 		}
 	}
 	for _, name := range []IfName{"can0", "can1"} {
@@ -151,7 +153,8 @@ func checkParts(t *rapid.T, h *partsHost, c NetworkInstanceConfig, s NetworkInst
 		c.Tunnels = []Tunnel{{Name: "alpha", VNI: 256}, {Name: "beta", VNI: 257}, {Name: "gamma", VNI: 258}}
 	})
 	wanted, shown := standing(c), map[partKey]PartStatus{}
-	want := DesiredState(Input{Owner: netstate.Owner{Name: testNetwork(1).UUID.String(), Number: 3}, Config: c, RunDir: "/run"}).State
+	want := DesiredState(Input{Owner: netstate.Owner{Name: testNetwork(1).UUID.String(), Number: 3}, Config: c,
+		RunDir: "/run"}).State
 	for _, p := range s.Parts {
 		k := partKey{p.Kind, p.Name}
 		if _, twice := shown[k]; twice {

@@ -19,8 +19,10 @@ func clusterConfig(gen uint64, change ...func(*NetworkInstanceConfig)) NetworkIn
 
 func lost(why string) []netstate.Failure {
 	return []netstate.Failure{
-		{ID: netstate.ID{Kind: netstate.KindLink, Name: "es3v256"}, Waiting: true, Err: "add link es3v256: " + why, Cause: why + ": " + netstate.ErrWaiting.Error()},
-		{ID: netstate.ID{Kind: netstate.KindPort, Name: "es3v256"}, Waiting: true, Blocked: true, Err: "waits for link es3v256"},
+		{ID: netstate.ID{Kind: netstate.KindLink, Name: "es3v256"}, Waiting: true, Err: "add link es3v256: " + why,
+			Cause: why + ": " + netstate.ErrWaiting.Error()},
+		{ID: netstate.ID{Kind: netstate.KindPort, Name: "es3v256"}, Waiting: true, Blocked: true,
+			Err: "waits for link es3v256"},
 	}
 }
 
@@ -30,9 +32,11 @@ func TestWhatIsSeenOfEachPart(t *testing.T) {
 	noTunnel := func(c *NetworkInstanceConfig) { c.Tunnels = nil }
 	const standing = "ni Present {bridge Present} {tunnel beta Present} {member can0 Present}"
 	begin := func(c NetworkInstanceConfig, more ...managerStep) []managerStep {
-		return append([]managerStep{{ApplierReady{}, ""}, {PortsChanged{}, ""}, {AdaptersKnown{}, ""}, {ConfigChanged{c}, ""}}, more...)
+		return append([]managerStep{{ApplierReady{}, ""}, {PortsChanged{}, ""}, {AdaptersKnown{}, ""},
+			{ConfigChanged{c}, ""}}, more...)
 	}
-	creating := managerStep{Synchronized{}, "ni Creating {bridge Creating} {tunnel beta Creating} {member can0 Creating}, apply#1 something full"}
+	creating := managerStep{Synchronized{},
+		"ni Creating {bridge Creating} {tunnel beta Creating} {member can0 Creating}, apply#1 something full"}
 	stood := func(more ...managerStep) []managerStep {
 		return begin(clusterConfig(1), append([]managerStep{creating, {applied(1), standing}}, more...)...)
 	}
@@ -41,7 +45,8 @@ func TestWhatIsSeenOfEachPart(t *testing.T) {
 		"a tunnel without route waits, and the rest is there": begin(clusterConfig(1), creating,
 			managerStep{
 				applied(1, lost("no route leads there")...),
-				"ni Present [tunnel beta: no route leads there] {bridge Present} {tunnel beta WaitingForDependencies no route leads there} {member can0 Present}",
+				"ni Present [tunnel beta: no route leads there] {bridge Present} {tunnel beta WaitingForDependencies no route " +
+					"leads there} {member can0 Present}",
 			},
 			managerStep{HostTouched{Underlay: true, At: at(100)}, ""},
 			managerStep{HostTouched{Underlay: true, At: at(100)}, ""},
@@ -53,29 +58,39 @@ func TestWhatIsSeenOfEachPart(t *testing.T) {
 			creating,
 			managerStep{
 				applied(1, lost("no route leads there")...),
-				"adapter app1#0 v1 activated=true, ni Present [tunnel beta: no route leads there] {bridge Present} {tunnel beta WaitingForDependencies no route leads there} {member can0 Present}",
+				"adapter app1#0 v1 activated=true, ni Present [tunnel beta: no route leads there] {bridge Present} {tunnel beta " +
+					"WaitingForDependencies no route leads there} {member can0 Present}",
 			},
 		),
 		"an address that is not known yet": begin(clusterConfig(1, noRemote),
-			managerStep{Synchronized{}, "ni Creating [tunnel beta: the address of beta is not known yet] {bridge Creating} {tunnel beta WaitingForDependencies the address of beta is not known yet} {member can0 Creating}, apply#1 something full"},
-			managerStep{applied(1), "ni Present [tunnel beta: the address of beta is not known yet] {bridge Present} {tunnel beta WaitingForDependencies the address of beta is not known yet} {member can0 Present}"},
-			managerStep{ConfigChanged{clusterConfig(2)}, "ni Present {bridge Present} {tunnel beta Creating} {member can0 Present}, apply#2 something"},
+			managerStep{Synchronized{},
+				"ni Creating [tunnel beta: the address of beta is not known yet] {bridge Creating} {tunnel beta " +
+					"WaitingForDependencies the address of beta is not known yet} {member can0 Creating}, apply#1 something full"},
+			managerStep{applied(1),
+				"ni Present [tunnel beta: the address of beta is not known yet] {bridge Present} {tunnel beta " +
+					"WaitingForDependencies the address of beta is not known yet} {member can0 Present}"},
+			managerStep{ConfigChanged{clusterConfig(2)},
+				"ni Present {bridge Present} {tunnel beta Creating} {member can0 Present}, apply#2 something"},
 			managerStep{applied(2), standing},
 		),
 		"an address that is known no more, and a tunnel that does not go": stood(
 			managerStep{
 				ConfigChanged{clusterConfig(2, noRemote)},
-				"ni Present [tunnel beta: the address of beta is not known yet] {bridge Present} {tunnel beta WaitingForDependencies the address of beta is not known yet} {member can0 Present}, apply#2 something",
+				"ni Present [tunnel beta: the address of beta is not known yet] {bridge Present} {tunnel beta " +
+					"WaitingForDependencies the address of beta is not known yet} {member can0 Present}, apply#2 something",
 			},
 			managerStep{
 				applied(2, netstate.Failure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es3v256"}, Remove: true, Err: "busy"}),
-				"ni Present [tunnel beta: the address of beta is not known yet; busy] {bridge Present} {tunnel beta WaitingForDependencies the address of beta is not known yet; busy} {member can0 Present}",
+				"ni Present [tunnel beta: the address of beta is not known yet; busy] {bridge Present} {tunnel beta " +
+					"WaitingForDependencies the address of beta is not known yet; busy} {member can0 Present}",
 			},
 		),
 		"a member that is not there wakes up with it": begin(clusterConfig(1), creating,
 			managerStep{
-				applied(1, netstate.Failure{ID: netstate.ID{Kind: netstate.KindPort, Name: "can0"}, Waiting: true, Err: "interface can0 does not exist"}),
-				"ni Present [member can0: interface can0 does not exist] {bridge Present} {tunnel beta Present} {member can0 WaitingForDependencies interface can0 does not exist}",
+				applied(1, netstate.Failure{ID: netstate.ID{Kind: netstate.KindPort, Name: "can0"}, Waiting: true,
+					Err: "interface can0 does not exist"}),
+				"ni Present [member can0: interface can0 does not exist] {bridge Present} {tunnel beta Present} {member can0 " +
+					"WaitingForDependencies interface can0 does not exist}",
 			},
 			managerStep{HostTouched{Namespaces: true}, "apply#2 something"},
 			managerStep{applied(2), standing},
@@ -90,7 +105,8 @@ func TestWhatIsSeenOfEachPart(t *testing.T) {
 			managerStep{HostTouched{At: at(200)}, "apply#3 something"},
 			managerStep{
 				applied(3, fail(netstate.KindLink, "es3v256", "no memory")),
-				"ni Present [tunnel beta: no memory] {bridge Present} {tunnel beta CheckPresentFailed no memory} {member can0 Present}",
+				"ni Present [tunnel beta: no memory] {bridge Present} {tunnel beta CheckPresentFailed no memory} {member can0 " +
+					"Present}",
 			},
 		),
 		"what is applied and found different": begin(clusterConfig(1), creating,
@@ -100,7 +116,8 @@ func TestWhatIsSeenOfEachPart(t *testing.T) {
 			},
 		),
 		"parts go, one of them not at once": stood(
-			managerStep{ConfigChanged{clusterConfig(2, noTunnel, noMember)}, "ni Present {bridge Present} {tunnel beta Removing} {member can0 Removing}, apply#2 something"},
+			managerStep{ConfigChanged{clusterConfig(2, noTunnel, noMember)},
+				"ni Present {bridge Present} {tunnel beta Removing} {member can0 Removing}, apply#2 something"},
 			managerStep{
 				applied(2, netstate.Failure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es3v256"}, Remove: true, Err: "busy"}),
 				"ni Present [tunnel beta: busy] {bridge Present} {tunnel beta RemovingFailed busy}",
@@ -111,15 +128,19 @@ func TestWhatIsSeenOfEachPart(t *testing.T) {
 		"the bridge fails, and what needs it waits": begin(clusterConfig(1), creating,
 			managerStep{
 				applied(1, fail(netstate.KindLink, "es3", "no memory"),
-					netstate.Failure{ID: netstate.ID{Kind: netstate.KindPort, Name: "es3v256"}, Waiting: true, Blocked: true, Err: "waits for port es3"}),
-				"ni CreatingFailed (no memory; next retry in 100ms) [tunnel beta: waits for port es3] {bridge CreatingFailed no memory; next retry in 100ms} {tunnel beta WaitingForDependencies waits for port es3} {member can0 Present}",
+					netstate.Failure{ID: netstate.ID{Kind: netstate.KindPort, Name: "es3v256"}, Waiting: true, Blocked: true,
+						Err: "waits for port es3"}),
+				"ni CreatingFailed (no memory; next retry in 100ms) [tunnel beta: waits for port es3] {bridge CreatingFailed no " +
+					"memory; next retry in 100ms} {tunnel beta WaitingForDependencies waits for port es3} {member can0 Present}",
 			},
 		),
 		"the network goes": stood(
-			managerStep{ConfigGone{}, "ni Removing {bridge Removing} {tunnel beta Removing} {member can0 Removing}, apply#2 nothing"},
+			managerStep{ConfigGone{},
+				"ni Removing {bridge Removing} {tunnel beta Removing} {member can0 Removing}, apply#2 nothing"},
 			managerStep{
 				applied(2, netstate.Failure{ID: netstate.ID{Kind: netstate.KindPort, Name: "can0"}, Remove: true, Err: "busy"}),
-				"ni RemovingFailed (busy; next retry in 100ms) [member can0: busy] {bridge RemovingFailed busy; next retry in 100ms} {member can0 RemovingFailed busy}",
+				"ni RemovingFailed (busy; next retry in 100ms) [member can0: busy] {bridge RemovingFailed busy; next retry in " +
+					"100ms} {member can0 RemovingFailed busy}",
 			},
 			managerStep{ConfigGone{}, "apply#3 nothing"},
 			managerStep{applied(3), "ni withdrawn, done"},
@@ -143,14 +164,17 @@ func TestAPartThatFailsIsTriedAgain(t *testing.T) {
 		fs    []netstate.Failure
 		fails bool
 	}{
-		"nothing":                 {nil, false},
-		"a part":                  {[]netstate.Failure{{ID: link, Err: "no memory"}}, true},
-		"a part, and one waits":   {[]netstate.Failure{{ID: link, Err: "no memory"}, {ID: port, Waiting: true, Err: "gone"}}, true},
+		"nothing": {nil, false},
+		"a part":  {[]netstate.Failure{{ID: link, Err: "no memory"}}, true},
+		"a part, and one waits": {[]netstate.Failure{{ID: link, Err: "no memory"}, {ID: port, Waiting: true, Err: "gone"}},
+			true},
 		"one waits for the world": {[]netstate.Failure{{ID: port, Waiting: true, Err: "gone"}}, false},
-		"the bridge":              {[]netstate.Failure{{ID: netstate.ID{Kind: netstate.KindLink, Name: "es3"}, Err: "no memory"}}, true},
+		"the bridge": {[]netstate.Failure{{ID: netstate.ID{Kind: netstate.KindLink, Name: "es3"},
+			Err: "no memory"}}, true},
 	} {
 		m := NewManager(netstate.Owner{Name: testNetwork(1).UUID.String(), Number: 3}, "/run", 7, nil)
-		for _, e := range []Event{ApplierReady{}, PortsChanged{}, AdaptersKnown{}, ConfigChanged{clusterConfig(1)}, Synchronized{}, applied(1, c.fs...)} {
+		for _, e := range []Event{ApplierReady{}, PortsChanged{}, AdaptersKnown{}, ConfigChanged{clusterConfig(1)},
+			Synchronized{}, applied(1, c.fs...)} {
 			m.Step(e)
 		}
 		if m.failing != c.fails || c.fails && m.retryTok == 0 {
@@ -174,7 +198,8 @@ func TestATunnelThatAnEarlierIncarnationLeft(t *testing.T) {
 			parts = p.Status.Parts
 		}
 	}
-	want := []PartStatus{{PartBridge, "", Present, ""}, {PartMember, "can0", Present, ""}, {PartTunnel, "old node", RemovingFailed, "busy"}}
+	want := []PartStatus{{PartBridge, "", Present, ""}, {PartMember, "can0", Present, ""},
+		{PartTunnel, "old node", RemovingFailed, "busy"}}
 	if !slices.Equal(parts, want) {
 		t.Errorf("got %+v, want %+v", parts, want)
 	}

@@ -42,7 +42,8 @@ func choosePort(want string, ports []PortStatus, fits func(PortStatus) bool) (Po
 	}
 	if len(found) > 0 {
 		return slices.MinFunc(found, func(a, b PortStatus) int {
-			return cmp.Or(order(fits(b), fits(a)), cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.Cost, b.Cost), strings.Compare(a.Label, b.Label))
+			return cmp.Or(order(fits(b), fits(a)), cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.Cost, b.Cost),
+				strings.Compare(a.Label, b.Label))
 		}), ""
 	}
 	if len(not) == 0 {
@@ -157,8 +158,10 @@ func switchPort(label string, ports []PortStatus) (PortStatus, string) {
 		}
 	}
 	if len(held) > 0 {
-		return PortStatus{}, fmt.Sprintf("port %s: %s holds the host's address %s, which would be cut off in a bridge: take it away or choose another port",
-			p.Label, p.IfName, strings.Join(held, ", "))
+		return PortStatus{},
+			fmt.Sprintf("port %s: %s holds the host's address %s, which would be cut off in a bridge: take it away or choose "+
+				"another port",
+				p.Label, p.IfName, strings.Join(held, ", "))
 	}
 	if !p.Up {
 		return p, fmt.Sprintf("port %s: %s is down", p.Label, p.IfName)

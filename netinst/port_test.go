@@ -36,7 +36,8 @@ func TestPortsMeant(t *testing.T) {
 
 func TestChoosePort(t *testing.T) {
 	port := func(label string, cost int, up, uplink bool, labels ...string) PortStatus {
-		return PortStatus{PortConfig: PortConfig{Label: label, IfName: IfName("if-" + label), Cost: cost, Uplink: uplink, Labels: labels}, Exists: true, Up: up}
+		return PortStatus{PortConfig: PortConfig{Label: label, IfName: IfName("if-" + label), Cost: cost, Uplink: uplink,
+			Labels: labels}, Exists: true, Up: up}
 	}
 	ports := []PortStatus{
 		port("lte", 10, true, true, "wan"), port("eth1", 0, true, true, "wan"), port("eth0", 0, true, true),
@@ -62,7 +63,8 @@ func TestChoosePort(t *testing.T) {
 // leads is a port that is up, with addresses and default routes: "192.0.2.1", "192.0.2.1 onlink",
 // "dev" for one without gateway, "inet6" for one of IPv6.
 func leads(label string, cost int, addresses []string, routes ...string) PortStatus {
-	p := PortStatus{PortConfig: PortConfig{Label: label, IfName: IfName("if-" + label), Uplink: true, Cost: cost}, Exists: true, Up: true}
+	p := PortStatus{PortConfig: PortConfig{Label: label, IfName: IfName("if-" + label), Uplink: true, Cost: cost},
+		Exists: true, Up: true}
 	for _, a := range addresses {
 		p.Addresses = append(p.Addresses, prefix(a))
 	}
@@ -97,21 +99,30 @@ func TestThePortThatLeadsOutIsChosen(t *testing.T) {
 		ports []PortStatus
 		want  string
 	}{
-		{"the cheaper of two that lead out", []PortStatus{leads("b", 0, good, "192.0.2.1"), leads("a", 1, good, "192.0.2.1")}, "b"},
-		{"the first by label of two that cost the same", []PortStatus{leads("b", 0, good, "192.0.2.1"), leads("a", 0, good, "192.0.2.1")}, "a"},
-		{"one without a default route comes after one with", []PortStatus{leads("a", 0, good), leads("b", 9, good, "192.0.2.1")}, "b"},
+		{"the cheaper of two that lead out", []PortStatus{leads("b", 0, good, "192.0.2.1"), leads("a", 1, good, "192.0.2.1")},
+			"b"},
+		{"the first by label of two that cost the same",
+			[]PortStatus{leads("b", 0, good, "192.0.2.1"), leads("a", 0, good, "192.0.2.1")}, "a"},
+		{"one without a default route comes after one with",
+			[]PortStatus{leads("a", 0, good), leads("b", 9, good, "192.0.2.1")}, "b"},
 		{"one without an address too", []PortStatus{leads("a", 0, nil, "192.0.2.1"), leads("b", 9, good, "192.0.2.1")}, "b"},
-		{"addresses of IPv6 don't count", []PortStatus{leads("a", 0, []string{"2001:db8::2/64"}, "inet6"), leads("b", 9, good, "192.0.2.1")}, "b"},
-		{"a default route without gateway counts", []PortStatus{leads("a", 0, good, "dev"), leads("b", 9, good, "192.0.2.1")}, "a"},
-		{"but for link-local addresses", []PortStatus{leads("a", 0, []string{"169.254.7.7/16"}, "dev"), leads("b", 9, good, "192.0.2.1")}, "b"},
-		{"a link-local address with a gateway counts", []PortStatus{leads("a", 0, []string{"169.254.7.7/16"}, "169.254.0.1"), leads("b", 9, good, "192.0.2.1")}, "a"},
+		{"addresses of IPv6 don't count",
+			[]PortStatus{leads("a", 0, []string{"2001:db8::2/64"}, "inet6"), leads("b", 9, good, "192.0.2.1")}, "b"},
+		{"a default route without gateway counts", []PortStatus{leads("a", 0, good, "dev"), leads("b", 9, good, "192.0.2.1")},
+			"a"},
+		{"but for link-local addresses",
+			[]PortStatus{leads("a", 0, []string{"169.254.7.7/16"}, "dev"), leads("b", 9, good, "192.0.2.1")}, "b"},
+		{"a link-local address with a gateway counts", []PortStatus{leads("a", 0, []string{"169.254.7.7/16"}, "169.254.0.1"),
+			leads("b", 9, good, "192.0.2.1")}, "a"},
 		{"a gateway of IPv6 counts", []PortStatus{leads("a", 0, good, "via inet6"), leads("b", 9, good, "192.0.2.1")}, "a"},
 		{"a configured gateway counts", []PortStatus{set, leads("a", 0, good)}, "set"},
 		{"but for one that is the port's own address", []PortStatus{own, leads("z", 9, good, "192.0.2.1")}, "z"},
-		{"the first of the ways that can be used", []PortStatus{leads("a", 0, good, "inet6", "192.0.2.2", "192.0.2.1"), leads("b", 0, good)}, "a"},
+		{"the first of the ways that can be used",
+			[]PortStatus{leads("a", 0, good, "inet6", "192.0.2.2", "192.0.2.1"), leads("b", 0, good)}, "a"},
 		{"without any that leads out one with an address", []PortStatus{leads("a", 0, nil), leads("b", 9, good)}, "b"},
 		{"and else the cheapest all the same", []PortStatus{leads("b", 0, nil), leads("a", 9, nil)}, "b"},
-		{"a port that is no uplink gives way to one that leads out", []PortStatus{lan, leads("wan", 9, good, "192.0.2.1")}, "wan"},
+		{"a port that is no uplink gives way to one that leads out", []PortStatus{lan, leads("wan", 9, good, "192.0.2.1")},
+			"wan"},
 		{"and stands where none does", []PortStatus{lan, leads("wan", 9, good)}, "lan"},
 	} {
 		for range 2 {
@@ -154,13 +165,18 @@ func TestTheDefaultRouteOfANetwork(t *testing.T) {
 		port PortStatus
 		want string
 	}{
-		{"a gateway in the subnet", leads("wan", 0, []string{"192.0.2.2/24"}, "192.0.2.1"), "unicast via 192.0.2.1 dev if-wan"},
-		{"one that the host has on link", leads("wan", 0, []string{"192.0.2.2/24"}, "192.0.2.1 onlink"), "unicast via 192.0.2.1 dev if-wan onlink"},
-		{"an address of /32", leads("wan", 0, []string{"192.0.2.2/32"}, "192.0.2.1"), "unicast via 192.0.2.1 dev if-wan onlink"},
+		{"a gateway in the subnet", leads("wan", 0, []string{"192.0.2.2/24"}, "192.0.2.1"),
+			"unicast via 192.0.2.1 dev if-wan"},
+		{"one that the host has on link", leads("wan", 0, []string{"192.0.2.2/24"}, "192.0.2.1 onlink"),
+			"unicast via 192.0.2.1 dev if-wan onlink"},
+		{"an address of /32", leads("wan", 0, []string{"192.0.2.2/32"}, "192.0.2.1"),
+			"unicast via 192.0.2.1 dev if-wan onlink"},
 		{"a gateway of IPv6", leads("wan", 0, []string{"192.0.2.2/32"}, "via inet6"), "unicast via fe80::1 dev if-wan"},
 		{"the link alone", leads("wan", 0, []string{"192.0.2.2/32"}, "dev"), "unicast dev if-wan"},
-		{"a configured gateway before the host's", with(leads("wan", 0, []string{"192.0.2.2/24"}, "192.0.2.1"), "192.0.2.9"), "unicast via 192.0.2.9 dev if-wan"},
-		{"a configured gateway on no subnet", with(leads("wan", 0, []string{"192.0.2.2/24"}), "203.0.113.1"), "unicast via 203.0.113.1 dev if-wan onlink"},
+		{"a configured gateway before the host's", with(leads("wan", 0, []string{"192.0.2.2/24"}, "192.0.2.1"), "192.0.2.9"),
+			"unicast via 192.0.2.9 dev if-wan"},
+		{"a configured gateway on no subnet", with(leads("wan", 0, []string{"192.0.2.2/24"}), "203.0.113.1"),
+			"unicast via 203.0.113.1 dev if-wan onlink"},
 		{"none", leads("wan", 0, []string{"192.0.2.2/24"}, "inet6"), ""},
 	} {
 		in := input()
@@ -180,7 +196,8 @@ func TestAStaticRouteTakesThePortOfItsGateway(t *testing.T) {
 	near, far := leads("a", 0, []string{"192.0.2.2/24"}, "192.0.2.1"), leads("b", 9, []string{"203.0.113.2/24"})
 	near.Labels, far.Labels = []string{"both"}, []string{"both"}
 	for _, c := range []struct{ gateway, want string }{
-		{"203.0.113.1", "unicast via 203.0.113.1 dev if-b"}, {"192.0.2.7", "unicast via 192.0.2.7 dev if-a"}, {"", "unicast dev if-a"},
+		{"203.0.113.1", "unicast via 203.0.113.1 dev if-b"}, {"192.0.2.7", "unicast via 192.0.2.7 dev if-a"},
+		{"", "unicast dev if-a"},
 	} {
 		in := input()
 		in.Ports = []PortStatus{near, far}
@@ -242,7 +259,8 @@ func TestQuestionsOfDNSTakeThePortsGateway(t *testing.T) {
 
 func TestWhatAPortIsJoinedFrom(t *testing.T) {
 	seen := []netstate.Interface{{Name: "eth0", Up: true}, {Name: "eth1"}, {Name: netstate.Loopback, Up: true}}
-	got := PortStatuses([]PortConfig{{Label: "a", IfName: "eth0"}, {Label: "b", IfName: "eth1"}, {Label: "c", IfName: "eth2"}, {Label: "d", IfName: netstate.Loopback}}, seen)
+	got := PortStatuses([]PortConfig{{Label: "a", IfName: "eth0"}, {Label: "b", IfName: "eth1"},
+		{Label: "c", IfName: "eth2"}, {Label: "d", IfName: netstate.Loopback}}, seen)
 	for i, want := range []struct{ exists, up bool }{{true, true}, {true, false}, {false, false}, {false, false}} {
 		if got[i].Exists != want.exists || got[i].Up != want.up {
 			t.Errorf("%s exists %v, is up %v", got[i].Label, got[i].Exists, got[i].Up)
@@ -251,7 +269,8 @@ func TestWhatAPortIsJoinedFrom(t *testing.T) {
 }
 
 func TestGatewaysOfAPort(t *testing.T) {
-	routes := []netstate.DefaultRoute{netstate.DefaultVia(ip("192.0.2.1")), {}, netstate.DefaultVia(ip("192.0.2.2")), netstate.DefaultVia(ip("192.0.2.1"))}
+	routes := []netstate.DefaultRoute{netstate.DefaultVia(ip("192.0.2.1")), {}, netstate.DefaultVia(ip("192.0.2.2")),
+		netstate.DefaultVia(ip("192.0.2.1"))}
 	p := PortStatus{DefaultRoutes: routes}
 	if got := p.Gateways(); !slices.Equal(got, []netip.Addr{ip("192.0.2.1"), ip("192.0.2.2")}) {
 		t.Errorf("of its routes: %v", got)

@@ -127,7 +127,8 @@ func (nw network) dnsFault() string {
 		return ""
 	}
 	p := nw.port
-	text := fmt.Sprintf("no DNS server: dns.servers and ports.%s.dnsServers are empty, and none was learnt from %s", p.Label, p.IfName)
+	text := fmt.Sprintf("no DNS server: dns.servers and ports.%s.dnsServers are empty, and none was learnt from %s",
+		p.Label, p.IfName)
 	if p.Learnt.Skipped != "" {
 		text += " (" + p.Learnt.Skipped + ")"
 	}

@@ -32,28 +32,40 @@ func TestWhichDNSServersAreLearnt(t *testing.T) {
 		want, lteWant string
 	}{
 		{"nothing", nil, nil, "", ""},
-		{"the first source of the link", []netstate.DNSSource{dnsSource("resolved", true, "9.9.9.9", "2001:db8::53"), dnsSource("networkd", true, "8.8.8.8")}, nil,
+		{"the first source of the link", []netstate.DNSSource{dnsSource("resolved", true, "9.9.9.9", "2001:db8::53"),
+			dnsSource("networkd", true, "8.8.8.8")}, nil,
 			"9.9.9.9 2001:db8::53 by resolved (/resolved)", ""},
-		{"one that is empty is passed over", []netstate.DNSSource{dnsSource("resolved", true), dnsSource("networkd", true, "8.8.8.8")}, nil, "8.8.8.8 by networkd (/networkd)", ""},
+		{"one that is empty is passed over", []netstate.DNSSource{dnsSource("resolved", true),
+			dnsSource("networkd", true, "8.8.8.8")}, nil, "8.8.8.8 by networkd (/networkd)", ""},
 		{"a lease that holds", []netstate.DNSSource{lease}, nil, "192.0.2.53 by dhclient (/dhclient)", ""},
 		{"a lease that is over", []netstate.DNSSource{old}, nil, " skipped /dhclient: the lease of 192.0.2.99 is over", ""},
-		{"garbage is told", []netstate.DNSSource{garbage, dnsSource("dhcpcd", true, "8.8.8.8")}, nil, "8.8.8.8 by dhcpcd (/dhcpcd) skipped /networkd: no IP address: \"x\"", ""},
-		{"the host's servers go by its best default route", []netstate.DNSSource{dnsSource("etc", false, "9.9.9.9")}, []netstate.DNSSource{dnsSource("etc", false, "9.9.9.9")}, "9.9.9.9 by etc (/etc)", ""},
-		{"or by the subnet that they are in", []netstate.DNSSource{dnsSource("etc", false, "203.0.113.53", "9.9.9.9")}, []netstate.DNSSource{dnsSource("etc", false, "203.0.113.53", "9.9.9.9")},
+		{"garbage is told", []netstate.DNSSource{garbage, dnsSource("dhcpcd", true, "8.8.8.8")}, nil,
+			"8.8.8.8 by dhcpcd (/dhcpcd) skipped /networkd: no IP address: \"x\"", ""},
+		{"the host's servers go by its best default route", []netstate.DNSSource{dnsSource("etc", false, "9.9.9.9")},
+			[]netstate.DNSSource{dnsSource("etc", false, "9.9.9.9")}, "9.9.9.9 by etc (/etc)", ""},
+		{"or by the subnet that they are in", []netstate.DNSSource{dnsSource("etc", false, "203.0.113.53", "9.9.9.9")},
+			[]netstate.DNSSource{dnsSource("etc", false, "203.0.113.53", "9.9.9.9")},
 			"9.9.9.9 by etc (/etc)", "203.0.113.53 by etc (/etc)"},
-		{"or are another link's own", []netstate.DNSSource{dnsSource("etc", false, "8.8.8.8", "9.9.9.9")}, []netstate.DNSSource{dnsSource("networkd", true, "8.8.8.8")},
+		{"or are another link's own", []netstate.DNSSource{dnsSource("etc", false, "8.8.8.8", "9.9.9.9")},
+			[]netstate.DNSSource{dnsSource("networkd", true, "8.8.8.8")},
 			"9.9.9.9 by etc (/etc)", "8.8.8.8 by networkd (/networkd)"},
-		{"the first of the host's that has any", []netstate.DNSSource{dnsSource("manager", false, "9.9.9.9"), dnsSource("etc", false, "8.8.8.8")}, nil, "9.9.9.9 by manager (/manager)", ""},
-		{"one of the host's that has none that can be asked is passed over", []netstate.DNSSource{dnsSource("resolved", false, "127.0.0.53"), dnsSource("etc", false, "9.9.9.9")}, nil,
+		{"the first of the host's that has any", []netstate.DNSSource{dnsSource("manager", false, "9.9.9.9"),
+			dnsSource("etc", false, "8.8.8.8")}, nil, "9.9.9.9 by manager (/manager)", ""},
+		{"one of the host's that has none that can be asked is passed over",
+			[]netstate.DNSSource{dnsSource("resolved", false, "127.0.0.53"), dnsSource("etc", false, "9.9.9.9")}, nil,
 			"9.9.9.9 by etc (/etc) skipped /resolved: server 127.0.0.53 is the host itself", ""},
-		{"one of the host's whose servers are another link's own hides those that know less", []netstate.DNSSource{dnsSource("manager", false, "8.8.8.8"), dnsSource("etc", false, "9.9.9.9")},
+		{"one of the host's whose servers are another link's own hides those that know less",
+			[]netstate.DNSSource{dnsSource("manager", false, "8.8.8.8"), dnsSource("etc", false, "9.9.9.9")},
 			[]netstate.DNSSource{dnsSource("networkd", true, "8.8.8.8")}, "", "8.8.8.8 by networkd (/networkd)"},
 		{"the host itself and what is no host are none", []netstate.DNSSource{own}, nil,
-			"9.9.9.9 by etc (/etc) skipped /etc: server 10.1.0.1 is the host itself; /etc: server 127.0.0.53 is the host itself; /etc: server ::1 is the host itself; /etc: server 0.0.0.0 is no host", ""},
+			"9.9.9.9 by etc (/etc) skipped /etc: server 10.1.0.1 is the host itself; /etc: server 127.0.0.53 is the host " +
+				"itself; /etc: server ::1 is the host itself; /etc: server 0.0.0.0 is no host", ""},
 	} {
 		ifs := []netstate.Interface{
-			{Name: "eth0", Up: true, Addresses: []netip.Prefix{prefix("192.0.2.2/24")}, DefaultRoutes: []netstate.DefaultRoute{{Gateway: ip("192.0.2.1"), Metric: 50}}, DNS: c.wan},
-			{Name: "ppp0", Up: true, Addresses: []netip.Prefix{prefix("203.0.113.2/24")}, DefaultRoutes: []netstate.DefaultRoute{{Metric: 100}}, DNS: c.lte},
+			{Name: "eth0", Up: true, Addresses: []netip.Prefix{prefix("192.0.2.2/24")},
+				DefaultRoutes: []netstate.DefaultRoute{{Gateway: ip("192.0.2.1"), Metric: 50}}, DNS: c.wan},
+			{Name: "ppp0", Up: true, Addresses: []netip.Prefix{prefix("203.0.113.2/24")},
+				DefaultRoutes: []netstate.DefaultRoute{{Metric: 100}}, DNS: c.lte},
 		}
 		for i, want := range []string{c.want, c.lteWant} {
 			l := learntDNS(ifs[i], ifs)
@@ -119,7 +131,8 @@ func TestLearntServersAreBounded(t *testing.T) {
 func TestWhomANetworkAsks(t *testing.T) {
 	configs := []PortConfig{{Label: "eth", IfName: "eth0", Uplink: true}}
 	seen := []netstate.Interface{{
-		Name: "eth0", Up: true, Addresses: []netip.Prefix{prefix("192.0.2.2/24")}, DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(ip("192.0.2.1"))},
+		Name: "eth0", Up: true, Addresses: []netip.Prefix{prefix("192.0.2.2/24")},
+		DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(ip("192.0.2.1"))},
 	}}
 	asks := func() (string, string) {
 		in := input()
@@ -139,7 +152,9 @@ func TestWhomANetworkAsks(t *testing.T) {
 	configs[0].DNSServers = []netip.Addr{ip("9.9.9.9")}
 	is("typed", "server=9.9.9.9@eth0\n", "")
 	configs[0].DNSServers, seen[0].DNS = nil, []netstate.DNSSource{dnsSource("etc", false, "127.0.0.53")}
-	is("a stub alone", "", "no DNS server: dns.servers and ports.eth.dnsServers are empty, and none was learnt from eth0 (/etc: server 127.0.0.53 is the host itself)")
+	is("a stub alone", "",
+		"no DNS server: dns.servers and ports.eth.dnsServers are empty, and none was learnt from eth0 (/etc: server "+
+			"127.0.0.53 is the host itself)")
 	seen[0].DefaultRoutes = nil
 	is("no way out", "", "") // which is told as such
 }

@@ -46,7 +46,8 @@ func (p PortStatus) DefaultRoute() (netstate.DefaultRoute, bool) {
 	for _, r := range routes {
 		own := func(a netip.Prefix) bool { return a.Addr() == r.Gateway }
 		global := func(a netip.Prefix) bool { return !a.Addr().IsLinkLocalUnicast() }
-		if r.IPv6 || slices.ContainsFunc(p.Addresses, own) || !r.Gateway.IsValid() && !slices.ContainsFunc(connected(p), global) {
+		if r.IPv6 || slices.ContainsFunc(p.Addresses, own) || !r.Gateway.IsValid() &&
+			!slices.ContainsFunc(connected(p), global) {
 			continue
 		}
 		r.OnLink = r.OnLink || p.needsOnLink(r.Gateway)

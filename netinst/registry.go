@@ -259,7 +259,8 @@ func (r *Registry) wanted(c NetworkInstanceConfig) []RegistryEffect {
 	gateway := m.config.IPv4.Gateway
 	m.config = c
 	has := hostPorts(c, r.forward.Ports, r.forward.Forwarding)
-	r.dirty = r.dirty || m.subnet != c.IPv4.Subnet || m.number == 0 || gateway != c.IPv4.Gateway || !reflect.DeepEqual(had, has)
+	r.dirty = r.dirty || m.subnet != c.IPv4.Subnet || m.number == 0 || gateway != c.IPv4.Gateway ||
+		!reflect.DeepEqual(had, has)
 	m.subnet = c.IPv4.Subnet
 	if !r.found {
 		return nil
@@ -291,14 +292,6 @@ func (r *Registry) number(id uuid.UUID) []RegistryEffect {
 	}
 	m.number = n
 	return r.record(id, n)
-}
-
-func lowestFree(used map[int]bool) int {
-	n := 1
-	for used[n] {
-		n++
-	}
-	return n
 }
 
 func (r *Registry) record(id uuid.UUID, n int) []RegistryEffect {

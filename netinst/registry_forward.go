@@ -101,7 +101,8 @@ func (r *Registry) Networks(ids []uuid.UUID) []HostNetwork {
 		if m == nil || m.number == 0 {
 			continue
 		}
-		n := HostNetwork{Number: m.number, Subnet: m.subnet, Ports: hostPorts(m.config, r.forward.Ports, r.forward.Forwarding), Gateway: m.config.IPv4.Gateway}
+		n := HostNetwork{Number: m.number, Subnet: m.subnet,
+			Ports: hostPorts(m.config, r.forward.Ports, r.forward.Forwarding), Gateway: m.config.IPv4.Gateway}
 		if m.clash { // packets to it are for neighbours of the host, which may have the gateway's address itself
 			n.Subnet, n.Gateway = netip.Prefix{}, netip.Addr{}
 		}

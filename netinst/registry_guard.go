@@ -95,3 +95,11 @@ func (r *Registry) foundAgain(os []netstate.Owner) []RegistryEffect {
 }
 
 func compareUUIDs(a, b uuid.UUID) int { return cmp.Compare(a.String(), b.String()) }
+
+func lowestFree(used map[int]bool) int {
+	n := 1
+	for used[n] {
+		n++
+	}
+	return n
+}

@@ -27,7 +27,8 @@ func registryText(effs []RegistryEffect) string {
 				base = strings.Count(c.(netstate.Chain).Text(), "-i es")
 			}
 			text := fmt.Sprintf("ground#%d of %d", e.Seq, base)
-			if c, ok := e.Want[netstate.ID{Kind: netstate.KindChain, Name: "inet/" + GuardTable}]; ok && strings.Contains(c.Text(), "\"es5\" accept") {
+			if c, ok := e.Want[netstate.ID{Kind: netstate.KindChain, Name: "inet/" + GuardTable}]; ok &&
+				strings.Contains(c.Text(), "\"es5\" accept") {
 				text += " with unmarked ones"
 			}
 			out = append(out, text)
@@ -139,7 +140,8 @@ func TestRegistry(t *testing.T) {
 			{OwnersFound{[]netstate.Owner{{Name: niA.String(), Number: 5}}}, "record ni1=5, spawn ni1=5"},
 		},
 		"of two networks that claim one uuid the second is an orphan": {
-			{OwnersFound{[]netstate.Owner{{Name: niA.String(), Number: 5}, {Name: niA.String(), Number: 6}}}, "record ni1=5, spawn ni1=5, record " + orphan(6) + "=6, spawn " + orphan(6) + "=6"},
+			{OwnersFound{[]netstate.Owner{{Name: niA.String(), Number: 5}, {Name: niA.String(), Number: 6}}},
+				"record ni1=5, spawn ni1=5, record " + orphan(6) + "=6, spawn " + orphan(6) + "=6"},
 		},
 		"a change that the host need not know costs no apply": {
 			{HostApplierReady{}, ""},
@@ -148,7 +150,8 @@ func TestRegistry(t *testing.T) {
 			{ConfigKnown{}, "ground#1 of 1"},
 			{HostApplied{Seq: 1}, "spawn ni1=1"},
 			{NetworkWanted{func() NetworkInstanceConfig { c := a; c.DisplayName = "x"; return c }()}, ""},
-			{NetworkWanted{func() NetworkInstanceConfig { c := a; c.IPv4.Subnet = prefix("10.7.0.0/24"); return c }()}, "ground#2 of 1"},
+			{NetworkWanted{func() NetworkInstanceConfig { c := a; c.IPv4.Subnet = prefix("10.7.0.0/24"); return c }()},
+				"ground#2 of 1"},
 		},
 		"owners found twice are spawned once": {
 			{OwnersFound{[]netstate.Owner{{Name: niA.String(), Number: 5}}}, "record ni1=5, spawn ni1=5"},
@@ -246,7 +249,8 @@ func TestNumbersOfNetworks(t *testing.T) {
 	for i := range MaxNumber + 1 {
 		r.Step(NetworkWanted{network(i + 1)})
 	}
-	if last, over := r.Number(network(MaxNumber).UUID), r.Number(network(MaxNumber+1).UUID); last != MaxNumber || over != 0 {
+	if last, over := r.Number(network(MaxNumber).UUID), r.Number(network(MaxNumber+1).UUID); last != MaxNumber ||
+		over != 0 {
 		t.Errorf("the last has %d, one more %d", last, over)
 	}
 }
@@ -272,9 +276,11 @@ func TestNetworksThatHaveNoNumberAreNotTheHosts(t *testing.T) {
 func TestALateSearchGivesNoNumberTwice(t *testing.T) {
 	gone, heir, old := uuid.New(), uuid.New(), uuid.New()
 	r := NewRegistry(nil)
-	late := OwnersFound{[]netstate.Owner{{Name: gone.String(), Number: 1}, {Name: old.String(), Number: 2, Unmarked: true}}}
+	late := OwnersFound{[]netstate.Owner{{Name: gone.String(), Number: 1},
+		{Name: old.String(), Number: 2, Unmarked: true}}}
 	for _, e := range []RegistryEvent{
-		late, HostApplierReady{}, NetworkWanted{NetworkInstanceConfig{UUID: gone}}, NetworkWanted{NetworkInstanceConfig{UUID: old}}, ConfigKnown{},
+		late, HostApplierReady{}, NetworkWanted{NetworkInstanceConfig{UUID: gone}},
+		NetworkWanted{NetworkInstanceConfig{UUID: old}}, ConfigKnown{},
 		NetworkUnwanted{gone}, ManagerEnded{gone}, NetworkWanted{NetworkInstanceConfig{UUID: heir}}, late,
 	} {
 		r.Step(e)

@@ -32,7 +32,8 @@ func TestSeed_AppAdapterStatusIsPublishedOnceTheAdapterIsApplied(t *testing.T) {
 	want := AppAdapterStatus{
 		AppUUID: appW, TargetVersion: 5, Activated: true,
 		UnderlayStatus: UnderlayNetworkStatus{
-			IP: netip.MustParseAddr("10.1.0.128"), MAC: got[0].UnderlayStatus.MAC, IfName: "eth0", HostIfName: "es1a1", Bridge: "es1",
+			IP: netip.MustParseAddr("10.1.0.128"), MAC: got[0].UnderlayStatus.MAC, IfName: "eth0", HostIfName: "es1a1",
+			Bridge: "es1",
 		},
 	}
 	if got[0] != want || want.UnderlayStatus.MAC == "" {

@@ -14,7 +14,8 @@ func TestJudgeOfASwitchNetwork(t *testing.T) {
 	b := adapter(appB, 0, 2, "10.1.0.129", "b", web)
 	known := func(x Adapter, addrs ...netip.Addr) Adapter { x.Seen = addrs; return x }
 	flow := func(src, dst string, port uint16) netstate.Flow {
-		return netstate.Flow{Proto: protoTCP, Zone: 20001, Src: netip.AddrPortFrom(ip(src), 4000), Dst: netip.AddrPortFrom(ip(dst), port)}
+		return netstate.Flow{Proto: protoTCP, Zone: 20001, Src: netip.AddrPortFrom(ip(src), 4000),
+			Dst: netip.AddrPortFrom(ip(dst), port)}
 	}
 	elsewhere := flow("10.9.0.2", "10.9.0.3", 22)
 	elsewhere.Zone = 20002

@@ -54,7 +54,8 @@ func TestAnEmptyHostNameIsToldByItsLength(t *testing.T) {
 
 func TestKeysOfAdapters(t *testing.T) {
 	k := AdapterKey{appW, 7}
-	for text, ok := range map[string]bool{k.String(): true, "x#7": false, appW.String() + "#x": false, appW.String() + "#": false, appW.String(): false, "": false} {
+	for text, ok := range map[string]bool{k.String(): true, "x#7": false, appW.String() + "#x": false, appW.String() +
+		"#": false, appW.String(): false, "": false} {
 		if got, err := ParseAdapterKey(text); (err == nil) != ok || ok && got != k {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
@@ -74,7 +75,8 @@ func FuzzHostname(f *testing.F) {
 			return
 		}
 		w := string(h)
-		if strings.ContainsAny(w, hostile) || w != strings.ToLower(s) || len(w) > 253 || w == "." || w == ".." || strings.HasPrefix(w, "-") {
+		if strings.ContainsAny(w, hostile) || w != strings.ToLower(s) || len(w) > 253 || w == "." || w == ".." ||
+			strings.HasPrefix(w, "-") {
 			t.Errorf("%q became %q", s, w)
 		}
 		if again, err := ParseHostname(w); err != nil || again != h {

@@ -124,7 +124,8 @@ func TestAChangeThatCannotBeStoredDidNotHappen(t *testing.T) {
 
 func TestAValueThatCannotBeEncodedIsAnError(t *testing.T) {
 	fault := errors.New("no spelling")
-	topic := pubsub.NewTopic("lasting", pubsub.WithJournal(newMemory(), func(doc) ([]byte, error) { return nil, fault }, decode))
+	topic := pubsub.NewTopic("lasting",
+		pubsub.WithJournal(newMemory(), func(doc) ([]byte, error) { return nil, fault }, decode))
 	err := topic.Publisher("app").Publish("nat1", "k", text("1"))
 	if !errors.Is(err, fault) {
 		t.Fatalf("got %v", err)

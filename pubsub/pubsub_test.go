@@ -126,12 +126,14 @@ func TestDrain(t *testing.T) {
 func TestReplay(t *testing.T) {
 	for _, tt := range []struct{ name, before, after, want string }{
 		{"of nothing is Synchronized", "", "", "Synchronized"},
-		{"is in order of keys, then Synchronized", "c=1 a=1 b=1", "", "Created nat1/a 1, Created nat1/b 1, Created nat1/c 1, Synchronized"},
+		{"is in order of keys, then Synchronized", "c=1 a=1 b=1", "",
+			"Created nat1/a 1, Created nat1/b 1, Created nat1/c 1, Synchronized"},
 		{"has the newest values only", "a=1 a=2 b=1 -b", "", "Created nat1/a 2, Synchronized"},
 		{"conflates with what comes before the first drain", "a=1 b=1", "b=2 -a", "Created nat1/b 2, Synchronized"},
 		{"stands before what is new", "b=1", "a=1", "Created nat1/b 1, Synchronized, Created nat1/a 1"},
 		{"that came to nothing is Synchronized", "a=1", "-a", "Synchronized"},
-		{"of a key that came back stands after the mark", "a=1 b=1", "-a a=2", "Created nat1/b 1, Synchronized, Created nat1/a 2"},
+		{"of a key that came back stands after the mark", "a=1 b=1", "-a a=2",
+			"Created nat1/b 1, Synchronized, Created nat1/a 2"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			topic := pubsub.NewTopic[doc]("test")
@@ -161,7 +163,8 @@ func TestSelector(t *testing.T) {
 		{"the empty scope is a scope", pubsub.Selector{}, "web#0"},
 		{"a scope without keys", pubsub.Selector{Scope: "nat9"}, ""},
 		{"all scopes", pubsub.Selector{AllScopes: true}, "web#0 nat1/db#0 nat1/web#0 nat2/web#1"},
-		{"all scopes, whatever scope is named", pubsub.Selector{Scope: "nat1", AllScopes: true}, "web#0 nat1/db#0 nat1/web#0 nat2/web#1"},
+		{"all scopes, whatever scope is named", pubsub.Selector{Scope: "nat1", AllScopes: true},
+			"web#0 nat1/db#0 nat1/web#0 nat2/web#1"},
 		{"matching keys of one scope", pubsub.Selector{Scope: "nat1", Match: oneApp}, "nat1/web#0"},
 		{"matching keys of all scopes", pubsub.Selector{AllScopes: true, Match: oneApp}, "web#0 nat1/web#0 nat2/web#1"},
 	} {

@@ -26,8 +26,10 @@ func TestASelectorOfAKeyOrAStemIsAMatchOfIt(t *testing.T) {
 		must(p.Publish("s1", "a#0", 1))
 		must(p.Publish("s2", "a#1", 2))
 		must(p.Publish("s1", "ab#0", 3))
-		byKey, keyMatch := topic.Subscribe(Selector{Scope: "s1", Key: "a#0"}, nil), topic.Subscribe(Selector{Scope: "s1", Match: func(_, k string) bool { return k == "a#0" }}, nil)
-		byStem, stemMatch := topic.Subscribe(Selector{Stem: "a"}, nil), topic.Subscribe(Selector{AllScopes: true, Match: func(_, k string) bool { return k == "a#0" || k == "a#1" }}, nil)
+		byKey, keyMatch := topic.Subscribe(Selector{Scope: "s1", Key: "a#0"}, nil),
+			topic.Subscribe(Selector{Scope: "s1", Match: func(_, k string) bool { return k == "a#0" }}, nil)
+		byStem, stemMatch := topic.Subscribe(Selector{Stem: "a"}, nil),
+			topic.Subscribe(Selector{AllScopes: true, Match: func(_, k string) bool { return k == "a#0" || k == "a#1" }}, nil)
 		same := func(when string) {
 			t.Helper()
 			if a, b := heard(byKey), heard(keyMatch); !slices.Equal(a, b) || len(a) == 0 {
@@ -46,7 +48,8 @@ func TestASelectorOfAKeyOrAStemIsAMatchOfIt(t *testing.T) {
 		must(p.Unpublish("s2", "a#1"))
 		same("deletes")
 		if opts != nil {
-			if left := topic.OfStem("a"); len(left) != 1 || left[0].Scope != "s2" || left[0].Value != 5 || len(topic.OfStem("b")) != 0 {
+			if left := topic.OfStem("a"); len(left) != 1 || left[0].Scope != "s2" || left[0].Value != 5 ||
+				len(topic.OfStem("b")) != 0 {
 				t.Errorf("of the stem are left %+v", left)
 			}
 		}

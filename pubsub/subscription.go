@@ -129,7 +129,8 @@ func (t *Topic[V]) readers(sel Selector, change func([]*Subscription[V]) []*Subs
 	}
 }
 
-func changeList[K comparable, V any](lists map[K][]*Subscription[V], k K, change func([]*Subscription[V]) []*Subscription[V]) {
+func changeList[K comparable, V any](lists map[K][]*Subscription[V], k K,
+	change func([]*Subscription[V]) []*Subscription[V]) {
 	if lists[k] = change(lists[k]); len(lists[k]) == 0 {
 		delete(lists, k)
 	}

@@ -65,7 +65,8 @@ func TestEachActionIsDoneByABuiltInOrByItsMapping(t *testing.T) {
 					r.settle(time.Second)
 					reports := said[nodeproto.Report](r.ctl)
 					got := reports[len(reports)-1]
-					if len(got.Actions) != 1 || got.Actions[0].Name != name || got.Actions[0].State != string(want) || got.Generation.Counter != 2 || got.Pending != nil {
+					if len(got.Actions) != 1 || got.Actions[0].Name != name || got.Actions[0].State != string(want) ||
+						got.Generation.Counter != 2 || got.Pending != nil {
 						t.Errorf("reported is %+v, pending %+v", got.Actions, got.Pending)
 					}
 				})
@@ -86,7 +87,8 @@ func TestActionsThatFailOrHangAreReportedAndTheRestIsDone(t *testing.T) {
 		r.settle(time.Second)
 		reports := said[nodeproto.Report](r.ctl)
 		text, _ := json.Marshal(reports[len(reports)-1].Actions)
-		for _, want := range []string{`"UPDATE_FIREWALL","State":"done"`, `"RESTART_SNMP","State":"failed","Detail":"exit status 1"`, `"REBOOT","State":"failed","Detail":"not allowed"`} {
+		for _, want := range []string{`"UPDATE_FIREWALL","State":"done"`,
+			`"RESTART_SNMP","State":"failed","Detail":"exit status 1"`, `"REBOOT","State":"failed","Detail":"not allowed"`} {
 			if !strings.Contains(string(text), want) {
 				t.Errorf("reported is %s, want %s in it", text, want)
 			}
@@ -95,7 +97,8 @@ func TestActionsThatFailOrHangAreReportedAndTheRestIsDone(t *testing.T) {
 		r.push(`{"a":2,"x":{"REBOOT":1,"RESTART_SNMP":2,"UPDATE_FIREWALL":1}}`)
 		r.settle(5 * time.Second)
 		reports = said[nodeproto.Report](r.ctl)
-		if got := reports[len(reports)-1].Actions; len(got) != 1 || got[0].State != "failed" || !strings.Contains(got[0].Detail, "deadline") {
+		if got := reports[len(reports)-1].Actions; len(got) != 1 || got[0].State != "failed" ||
+			!strings.Contains(got[0].Detail, "deadline") {
 			t.Errorf("one that hangs is reported as %+v", got)
 		}
 	})
@@ -163,7 +166,8 @@ func TestWhatTheControllerAsksIsAnswered(t *testing.T) {
 			t.Errorf("the preview is %s, and it did %q", got.Data, r.runner.did)
 		}
 		var base nodeproto.BaseConfig
-		if err := json.Unmarshal(r.answerTo(nodeproto.AskBaseConfig, "").Data, &base); err != nil || len(base.Base) != 1 || base.Base["BASE_10"] == nil ||
+		if err := json.Unmarshal(r.answerTo(nodeproto.AskBaseConfig, "").Data, &base); err != nil || len(base.Base) != 1 ||
+			base.Base["BASE_10"] == nil ||
 			base.Hardware != nil || base.Metadata["x"] == nil {
 			t.Errorf("the base config is %+v, %v", base, err)
 		}

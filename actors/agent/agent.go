@@ -110,8 +110,9 @@ func (a *Agent) Apply(ctx context.Context, w Wish) (Taken, error) {
 	}
 	got, err := within(ctx, a, func(reply chan<- taken) any {
 		return &offer{
-			event: commitconfirm.Offered{Source: commitconfirm.Apply, Document: w.Document, Confirm: w.Confirm}, verdict: w.Verdict,
-			local: w.Local, by: w.By, reply: reply, refusal: "store the config",
+			event:   commitconfirm.Offered{Source: commitconfirm.Apply, Document: w.Document, Confirm: w.Confirm},
+			verdict: w.Verdict,
+			local:   w.Local, by: w.By, reply: reply, refusal: "store the config",
 		}
 	})
 	if err != nil {

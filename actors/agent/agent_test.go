@@ -35,7 +35,8 @@ func TestAPushIsConfirmedByARoundTripAfterItHasSettled(t *testing.T) {
 		}
 		reports := said[nodeproto.Report](r.ctl)
 		last := reports[len(reports)-1]
-		if last.Pending != nil || last.Generation != p.Generation || last.MD5 != p.MD5 || !last.Settled || last.Source != "controller" || len(last.Health) != 2 {
+		if last.Pending != nil || last.Generation != p.Generation || last.MD5 != p.MD5 || !last.Settled ||
+			last.Source != "controller" || len(last.Health) != 2 {
 			t.Errorf("the last report is %+v", last)
 		}
 		before := len(said[nodeproto.Report](r.ctl))
@@ -68,7 +69,8 @@ func TestAPushThatBreaksTheUplinkIsUndoneAsUnhealthy(t *testing.T) {
 			r.outcomes("on a new stream", "2 unhealthy")
 		}
 		res := said[nodeproto.Result](r.ctl)[0]
-		if res.Generation != bad.Generation || res.MD5 != bad.MD5 || res.Restored != (config.Generation{Authority: "c", Counter: 1}) ||
+		if res.Generation != bad.Generation || res.MD5 != bad.MD5 ||
+			res.Restored != (config.Generation{Authority: "c", Counter: 1}) ||
 			len(res.Faults) != 1 || !strings.Contains(res.Faults.Error(), "uplink") {
 			t.Errorf("the result is %+v", res)
 		}
@@ -213,7 +215,8 @@ func TestAFaultyPushTouchesNothing(t *testing.T) {
 		before, published := r.disk.count, len(r.host.all)
 		r.ctl.set(func(c *controller) { c.noAck = true })
 		r.push(`{"bad":1}`)
-		wrong := nodeproto.Push{Attempt: 3, Generation: config.Generation{Authority: "c", Counter: 3}, MD5: "other", Document: []byte(`{"a":3}`), Managed: true}
+		wrong := nodeproto.Push{Attempt: 3, Generation: config.Generation{Authority: "c", Counter: 3}, MD5: "other",
+			Document: []byte(`{"a":3}`), Managed: true}
 		r.agent.Received(wrong)
 		r.settle(time.Second)
 		r.outcomes("refused", "1 accepted", "1 applied", "2 rejected", "3 rejected")
@@ -265,7 +268,8 @@ func TestAManagedNodeTakesItsConfigFromItsController(t *testing.T) {
 		r.agent.Received(nodeproto.Managed{On: true})
 		r.settle(0)
 		err := r.apply(`{"a":1}`)
-		if !errors.Is(err, httpapi.ErrConflict) || !strings.Contains(err.Error(), "c.example:8444") || !strings.Contains(err.Error(), "--local") {
+		if !errors.Is(err, httpapi.ErrConflict) || !strings.Contains(err.Error(), "c.example:8444") ||
+			!strings.Contains(err.Error(), "--local") {
 			t.Errorf("apply answers %v", err)
 		}
 		r.hasFile, r.file = true, []byte("a: 2\n")
@@ -324,7 +328,8 @@ func TestALocalApplyWithATimeIsUndoneUnlessItIsConfirmed(t *testing.T) {
 		}{
 			{"by itself", `{"a":1}`, func() error { return nil }, commitconfirm.Rollback},
 			{"rolled back", `{"a":1}`, func() error { return r.agent.Rollback(ctx) }, commitconfirm.Rollback},
-			{"confirmed", `{"a":2}`, func() error { return r.agent.Confirm(ctx, commitconfirm.Generation{}) }, commitconfirm.Apply},
+			{"confirmed", `{"a":2}`, func() error { return r.agent.Confirm(ctx, commitconfirm.Generation{}) },
+				commitconfirm.Apply},
 		} {
 			if err := r.apply(`{"a":2}`, within); err != nil {
 				t.Fatal(err)
@@ -382,14 +387,16 @@ func TestAConfigThatCanNotBeStoredChangesNothing(t *testing.T) {
 		r.push(`{"a":1}`)
 		r.settle(time.Second)
 		r.disk.fail = errors.New("no space left")
-		if err := r.apply(`{"a":2}`, func(w *Wish) { w.Local = true }); err == nil || !strings.Contains(err.Error(), "no space left") {
+		if err := r.apply(`{"a":2}`, func(w *Wish) { w.Local = true }); err == nil ||
+			!strings.Contains(err.Error(), "no space left") {
 			t.Errorf("apply answers %v", err)
 		}
 		r.push(`{"a":3}`)
 		r.settle(time.Second)
 		r.runs("full", `{"a":1}`, commitconfirm.Push)
 		results := said[nodeproto.Result](r.ctl)
-		if last := results[len(results)-1]; last.Outcome != nodeproto.NotStored || !strings.Contains(last.Faults.Error(), "no space left") {
+		if last := results[len(results)-1]; last.Outcome != nodeproto.NotStored ||
+			!strings.Contains(last.Faults.Error(), "no space left") {
 			t.Errorf("the controller was told %+v", last)
 		}
 		r.disk.fail = nil
@@ -404,7 +411,8 @@ func TestHelloSaysWhatRuns(t *testing.T) {
 		r.connect()
 		p := r.push(`{"a":1}`)
 		r.settle(time.Second)
-		if h := r.agent.Hello(); h.MD5 != p.MD5 || h.Generation != p.Generation || h.Name != "n" || h.Software != "EDGESPAN-0-1-0" || h.Board != "b1" {
+		if h := r.agent.Hello(); h.MD5 != p.MD5 || h.Generation != p.Generation || h.Name != "n" ||
+			h.Software != "EDGESPAN-0-1-0" || h.Board != "b1" {
 			t.Errorf("hello is %+v", h)
 		}
 	})
@@ -423,7 +431,8 @@ func TestAHungDiskIsSaid(t *testing.T) {
 			}()
 			r.settle(time.Second)
 		}
-		if _, err := r.agent.Apply(context.Background(), Wish{Document: doc(t, `{"bad":1}`)}); !errors.As(err, &config.Faults{}) {
+		if _, err := r.agent.Apply(context.Background(), Wish{Document: doc(t, `{"bad":1}`)}); !errors.As(err,
+			&config.Faults{}) {
 			t.Errorf("a faulty document is answered with %v", err)
 		}
 		r.settle(8100 * time.Millisecond)

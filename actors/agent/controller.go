@@ -42,7 +42,8 @@ func (s *shell) received(m nodeproto.FromController) {
 	case nodeproto.Probe:
 		s.watch()
 		st := s.state()
-		s.send(nodeproto.Probed{Number: msg.Number, Generation: st.Echo.Generation, MD5: st.Echo.MD5, Peer: s.peer(st.Echo), Worse: st.Bad})
+		s.send(nodeproto.Probed{Number: msg.Number, Generation: st.Echo.Generation, MD5: st.Echo.MD5, Peer: s.peer(st.Echo),
+			Worse: st.Bad})
 	case nodeproto.Confirm:
 		s.watch()
 		s.step(commitconfirm.ControllerAnswered{Nonce: s.asked, Generation: msg.Generation})
@@ -93,11 +94,13 @@ func (s *shell) push(p nodeproto.Push) {
 		if !errors.As(err, &faults) {
 			faults.Add(nil, err.Error(), "the document of MD5 "+p.MD5+" is allowed")
 		}
-		s.reject(nodeproto.Result{Attempt: p.Attempt, Generation: p.Generation, MD5: p.MD5, Outcome: nodeproto.Rejected, Faults: faults})
+		s.reject(nodeproto.Result{Attempt: p.Attempt, Generation: p.Generation, MD5: p.MD5, Outcome: nodeproto.Rejected,
+			Faults: faults})
 		return
 	}
 	s.submit(&offer{event: commitconfirm.Offered{
-		Source: commitconfirm.Push, Generation: p.Generation, Document: document, MD5: md5, Peer: string(p.PeerConfiguration), Confirm: p.Confirm,
+		Source: commitconfirm.Push, Generation: p.Generation, Document: document, MD5: md5, Peer: string(p.PeerConfiguration),
+		Confirm: p.Confirm,
 		Attempt: p.Attempt,
 	}, refusal: "store the config that was pushed"})
 }
@@ -113,7 +116,8 @@ func (s *shell) reject(r nodeproto.Result) {
 // acceptedPush says that a push is stored; how it ends follows.
 func (s *shell) acceptedPush(o *offer, r commitconfirm.Report) {
 	if o.event.Attempt > 0 {
-		s.send(nodeproto.Result{Attempt: o.event.Attempt, Generation: r.Echo.Generation, MD5: r.Echo.MD5, Outcome: nodeproto.Accepted})
+		s.send(nodeproto.Result{Attempt: o.event.Attempt, Generation: r.Echo.Generation, MD5: r.Echo.MD5,
+			Outcome: nodeproto.Accepted})
 	}
 }
 
@@ -148,7 +152,8 @@ func (s *shell) appliedPush() {
 		return
 	}
 	s.send(nodeproto.Result{
-		Attempt: st.Attempt, Generation: st.Echo.Generation, MD5: st.Echo.MD5, Outcome: nodeproto.Applied, Actions: actions(st.Results),
+		Attempt: st.Attempt, Generation: st.Echo.Generation, MD5: st.Echo.MD5, Outcome: nodeproto.Applied,
+		Actions: actions(st.Results),
 	})
 	s.report()
 }
@@ -161,7 +166,8 @@ func (s *shell) undonePush() {
 		return
 	}
 	r := nodeproto.Result{
-		Attempt: u.Attempt, Generation: u.Generation, MD5: u.MD5, Outcome: nodeproto.Unconfirmed, Restored: st.Restores, Actions: actions(st.Results),
+		Attempt: u.Attempt, Generation: u.Generation, MD5: u.MD5, Outcome: nodeproto.Unconfirmed, Restored: st.Restores,
+		Actions: actions(st.Results),
 	}
 	if u.Reason == commitconfirm.Unhealthy {
 		r.Outcome = nodeproto.Unhealthy
@@ -180,7 +186,8 @@ func (s *shell) acknowledged(attempt uint64) {
 // undo is the beginning of one.
 func (s *shell) undo(u commitconfirm.Undo) {
 	s.unhold()
-	s.log.Warn("config is undone", zap.Stringer("gen", u.Generation), zap.String("reason", string(u.Reason)), zap.String("why", u.Why))
+	s.log.Warn("config is undone", zap.Stringer("gen", u.Generation), zap.String("reason", string(u.Reason)),
+		zap.String("why", u.Why))
 	s.o.Happened(Happening{undoBegan, u.Echo, string(u.Reason) + ": " + u.Why})
 	s.answerCommands(undoBegan, nil)
 	s.changed()
@@ -214,7 +221,8 @@ func preview(f Facts, now, wanted config.Object) nodeproto.Preview {
 			for i, k := range a.Keys {
 				keys[i] = config.FormatPath(k)
 			}
-			p.Actions = append(p.Actions, nodeproto.PreviewAction{Name: a.Name, Keys: keys, Supported: step.Do.Kind != action.Unsupported})
+			p.Actions = append(p.Actions,
+				nodeproto.PreviewAction{Name: a.Name, Keys: keys, Supported: step.Do.Kind != action.Unsupported})
 		}
 	}
 	return p

@@ -87,7 +87,8 @@ func (w *world) once() (cut, lost int) {
 		return cut, 1
 	}
 	for _, got := range w.host.all[seen:] {
-		if got != before && got != short(doc(w, text)) && (!w.hasFile || got != "{"+strings.ReplaceAll(strings.TrimSpace(string(w.file)), " ", "")+"}") {
+		if got != before && got != short(doc(w, text)) &&
+			(!w.hasFile || got != "{"+strings.ReplaceAll(strings.TrimSpace(string(w.file)), " ", "")+"}") {
 			w.Errorf("published is %s, it ran %s and was given %s", got, before, text)
 			lost = 1
 		}

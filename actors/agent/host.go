@@ -18,7 +18,8 @@ func (s *shell) publish(p commitconfirm.Publish, accepted bool) {
 	}
 	s.held = nil
 	s.live = Publication{
-		Seq: p.Seq, Source: p.Source, Generation: p.Generation, FileDigest: p.FileDigest, Document: p.Document, Peer: p.Peer, Keep: p.Keep,
+		Seq: p.Seq, Source: p.Source, Generation: p.Generation, FileDigest: p.FileDigest, Document: p.Document, Peer: p.Peer,
+		Keep: p.Keep,
 	}
 	v := s.judged
 	if !accepted || v == nil {
@@ -60,7 +61,8 @@ func (s *shell) watch() {
 	if !s.booted {
 		return
 	}
-	if was.Settled != s.look.Settled || !slices.Equal(was.Health, s.look.Health) || !slices.Equal(was.Parameters, s.look.Parameters) ||
+	if was.Settled != s.look.Settled || !slices.Equal(was.Health, s.look.Health) ||
+		!slices.Equal(was.Parameters, s.look.Parameters) ||
 		!slices.EqualFunc(was.Ports, s.look.Ports, samePort) {
 		s.changed()
 	}

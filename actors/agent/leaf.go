@@ -40,11 +40,13 @@ func readDisk(d Disk) (out commitconfirm.Disk, notes Notes, faults []error) {
 		}
 	}
 	for slot, to := range map[commitconfirm.Slot]**commitconfirm.Record{
-		commitconfirm.SlotConfirmed: &out.Confirmed, commitconfirm.SlotCopy: &out.Copy, commitconfirm.SlotPending: &out.Pending,
+		commitconfirm.SlotConfirmed: &out.Confirmed, commitconfirm.SlotCopy: &out.Copy,
+		commitconfirm.SlotPending: &out.Pending,
 	} {
 		read(slot, func(text []byte) (err error) { *to, err = commitconfirm.DecodeRecord(text); return err })
 	}
-	read(commitconfirm.SlotClock, func(text []byte) (err error) { out.Clock, err = commitconfirm.DecodeClock(text); return err })
+	read(commitconfirm.SlotClock,
+		func(text []byte) (err error) { out.Clock, err = commitconfirm.DecodeClock(text); return err })
 	text, err := d.Read(notesFile)
 	if err == nil {
 		err = json.Unmarshal(text, &notes)
@@ -72,7 +74,8 @@ func (s *shell) write(w commitconfirm.Write) {
 			switch {
 			case err == nil && w.Slot == commitconfirm.SlotConfirmed:
 				s.owing(nil, nil)
-			case err != nil && !last && w.Record != nil && w.Record.Source == commitconfirm.File && w.Slot == commitconfirm.SlotConfirmed:
+			case err != nil && !last && w.Record != nil && w.Record.Source == commitconfirm.File &&
+				w.Slot == commitconfirm.SlotConfirmed:
 				s.owing(&w, err) // the file is there to be read again: what it says is lost by no restart
 			case err != nil:
 				s.writeErr, why = err, err.Error()
@@ -204,7 +207,8 @@ func (s *shell) run(e commitconfirm.RunActions) {
 	})
 }
 
-func runSteps(steps []action.Step, log *zap.Logger, run func(action.Do) error) (results []action.Result, restart string) {
+func runSteps(steps []action.Step, log *zap.Logger, run func(action.Do) error) (results []action.Result,
+	restart string) {
 	for _, step := range steps {
 		cause := ""
 		switch {

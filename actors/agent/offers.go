@@ -66,7 +66,8 @@ func (s *shell) fromFile(f fileRead) *offer {
 	}
 	refusal := "apply the config file " + f.name
 	sum := sha256.Sum256(f.content)
-	o := &offer{event: commitconfirm.Offered{Source: commitconfirm.File, FileDigest: hex.EncodeToString(sum[:])}, by: f.name, refusal: refusal}
+	o := &offer{event: commitconfirm.Offered{Source: commitconfirm.File, FileDigest: hex.EncodeToString(sum[:])},
+		by: f.name, refusal: refusal}
 	if last := s.m.Live(); o.event.FileDigest == last.FileDigest && !last.Fallback {
 		return nil
 	}
@@ -150,7 +151,8 @@ func (s *shell) ruled(o *offer) error {
 			return fmt.Errorf("%w: the node is held by %s", httpapi.ErrConflict, s.notes.Held.By)
 		}
 	case managed && (o.event.Source == commitconfirm.File || !o.local && s.notes.Held == nil):
-		return fmt.Errorf("%w: the node takes its config from its controller %s: apply --local is allowed, until edgespan release",
+		return fmt.Errorf("%w: the node takes its config from its controller %s: apply --local is allowed, until edgespan "+
+			"release",
 			httpapi.ErrConflict, s.o.Facts.Controller)
 	}
 	return nil
@@ -172,7 +174,8 @@ func (s *shell) take(r commitconfirm.Report) {
 	switch r.What {
 	case commitconfirm.Accepted:
 		s.accepted(r)
-	case commitconfirm.Rejected, commitconfirm.Refused, commitconfirm.Superseded, commitconfirm.Renumbered, commitconfirm.Unchanged, commitconfirm.WouldTake:
+	case commitconfirm.Rejected, commitconfirm.Refused, commitconfirm.Superseded, commitconfirm.Renumbered,
+		commitconfirm.Unchanged, commitconfirm.WouldTake:
 		s.notTaken(r)
 	case commitconfirm.NowConfirmed, commitconfirm.WouldConfirm:
 		s.answerCommands(r.What, nil)
@@ -204,7 +207,8 @@ func (s *shell) answerCommands(end commitconfirm.What, err error) {
 
 // tellPeople logs what happened.
 func (s *shell) tellPeople(r commitconfirm.Report) {
-	fields := []zap.Field{zap.String("what", string(r.What)), zap.Stringer("gen", r.Echo.Generation), zap.String("md5", r.Echo.MD5)}
+	fields := []zap.Field{zap.String("what", string(r.What)), zap.Stringer("gen", r.Echo.Generation),
+		zap.String("md5", r.Echo.MD5)}
 	if r.Why != "" {
 		fields = append(fields, zap.String("why", r.Why))
 	}
@@ -213,7 +217,8 @@ func (s *shell) tellPeople(r commitconfirm.Report) {
 		fields, why = append(fields, zap.Error(r.Faults)), r.Faults.Error()
 	}
 	switch r.What {
-	case commitconfirm.Rejected, commitconfirm.Refused, commitconfirm.Trouble, commitconfirm.NotRun, commitconfirm.OnFallback, commitconfirm.GoneBack, commitconfirm.Unready:
+	case commitconfirm.Rejected, commitconfirm.Refused, commitconfirm.Trouble, commitconfirm.NotRun,
+		commitconfirm.OnFallback, commitconfirm.GoneBack, commitconfirm.Unready:
 		s.log.Warn("config", fields...)
 	default:
 		s.log.Info("config", fields...)
@@ -303,7 +308,8 @@ func (s *shell) unhold() {
 }
 
 func lateDisk() error {
-	return fmt.Errorf("the disk has not answered for %v; the config takes effect once it does: %w", diskPatience, context.DeadlineExceeded)
+	return fmt.Errorf("the disk has not answered for %v; the config takes effect once it does: %w", diskPatience,
+		context.DeadlineExceeded)
 }
 
 // impatient answers who has waited for too long: what still waits for its turn is given up,
@@ -327,7 +333,8 @@ func (s *shell) impatient(o *offer) {
 	if i < 0 || o.reply == nil {
 		return
 	}
-	o.reply <- taken{err: fmt.Errorf("store the config: %w: the disk has not answered an earlier request for %v: try again", httpapi.ErrBusy, diskPatience)}
+	const busy = "store the config: %w: the disk has not answered an earlier request for %v: try again"
+	o.reply <- taken{err: fmt.Errorf(busy, httpapi.ErrBusy, diskPatience)}
 	o.reply = nil
 	s.log.Warn("gave up an apply that waited for the disk", zap.Duration("after", diskPatience))
 	s.queue = slices.Delete(s.queue, i, i+1)

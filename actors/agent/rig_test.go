@@ -181,7 +181,8 @@ func (h *memHost) Look() Look {
 	return Look{Settled: h.settled, Health: []nodeproto.Health{
 		{Name: "app", Good: h.last.Document["app"] != "bad"},
 		{Name: "uplink", Good: h.last.Document["uplink"] != "bad"},
-	}, Parameters: []nodeproto.Parameter{{ID: "ni/1", Kind: "network-instance", State: "Present", Generation: h.last.Generation}, {ID: "ni/2"}}}
+	}, Parameters: []nodeproto.Parameter{{ID: "ni/1", Kind: "network-instance", State: "Present",
+		Generation: h.last.Generation}, {ID: "ni/2"}}}
 }
 
 func (h *memHost) published() string {
@@ -254,12 +255,14 @@ func onRig(t *testing.T, f func(r *rig)) {
 }
 
 func newRig(t testing.TB) *rig {
-	r := &rig{TB: t, disk: &memDisk{files: map[string][]byte{}, off: make(chan struct{})}, runner: &memRunner{fail: map[string]error{}}}
+	r := &rig{TB: t, disk: &memDisk{files: map[string][]byte{}, off: make(chan struct{})},
+		runner: &memRunner{fail: map[string]error{}}}
 	r.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
 	r.host = &memHost{r: r, after: 50 * time.Millisecond}
 	r.facts = Facts{
-		Name: "n", Software: "EDGESPAN-0-1-0", Board: "b1", Controller: "c.example:8444", Metadata: everyAction(t), Actions: action.Table{},
-		Bases: map[string]config.Object{"BASE_2": doc(t, `{"base":2}`), "BASE_10": doc(t, `{"base":10}`)},
+		Name: "n", Software: "EDGESPAN-0-1-0", Board: "b1", Controller: "c.example:8444", Metadata: everyAction(t),
+		Actions: action.Table{},
+		Bases:   map[string]config.Object{"BASE_2": doc(t, `{"base":2}`), "BASE_10": doc(t, `{"base":10}`)},
 	}
 	return r
 }
@@ -270,7 +273,9 @@ func everyAction(t testing.TB) *metadata.Metadata {
 	for _, name := range metadata.ActionNames() {
 		entries[name] = config.Object{"action": name, "desc": "d", "type": "INTEGER"}
 	}
-	x := config.Object{"desc": "d", "action": "NO_ACTION", "type": "OBJECT", "objVal": config.Object{"properties": entries}} // some are of properties only
+	// some are of properties only
+	x := config.Object{"desc": "d", "action": "NO_ACTION", "type": "OBJECT",
+		"objVal": config.Object{"properties": entries}}
 	m, faults := metadata.Parse(config.Object{"x": x}, metadata.Options{})
 	if faults != nil {
 		t.Fatal(faults)
@@ -316,7 +321,8 @@ func (r *rig) start() {
 		log = zaptest.NewLogger(r.TB)
 	}
 	r.agent = New(Options{
-		Disk: r.disk, Judge: judge, Host: r.host, Runner: r.runner, Machine: fmt.Sprintf("m%d", r.machine), Facts: r.facts, Log: log,
+		Disk: r.disk, Judge: judge, Host: r.host, Runner: r.runner, Machine: fmt.Sprintf("m%d", r.machine), Facts: r.facts,
+		Log: log,
 		File: func() ([]byte, string, error) {
 			if !r.hasFile {
 				return nil, "", nil
@@ -381,7 +387,8 @@ func (r *rig) pushAs(text string, g config.Generation) nodeproto.Push {
 	r.Helper()
 	r.attempt++
 	o := doc(r, text)
-	p := nodeproto.Push{Attempt: r.attempt, Generation: g, MD5: config.MD5(o), Document: config.AppendCanonical(nil, o), Managed: true}
+	p := nodeproto.Push{Attempt: r.attempt, Generation: g, MD5: config.MD5(o), Document: config.AppendCanonical(nil, o),
+		Managed: true}
 	if r.ctl != nil {
 		r.ctl.wants(g)
 	}
@@ -416,8 +423,10 @@ func (r *rig) status() Status {
 func (r *rig) runs(when, text string, from commitconfirm.Source) {
 	r.Helper()
 	s := r.status()
-	if want := config.MD5(doc(r, text)); s.Echo.MD5 != want || s.Source != from || r.host.published() != short(doc(r, text)) {
-		r.Errorf("%s: the node runs %s from %s, in force %s; want %s from %s", when, r.host.published(), s.Source, s.Echo.MD5, text, from)
+	if want := config.MD5(doc(r, text)); s.Echo.MD5 != want || s.Source != from ||
+		r.host.published() != short(doc(r, text)) {
+		r.Errorf("%s: the node runs %s from %s, in force %s; want %s from %s", when, r.host.published(), s.Source, s.Echo.MD5,
+			text, from)
 	}
 }
 

@@ -27,7 +27,8 @@ type made interface {
 }
 
 // answer answers a query that has a name in the cache.
-func (d *deps) answer(ctx context.Context, name string, known []string, find func(*model.State, source) (made, error)) (model.Answer, error) {
+func (d *deps) answer(ctx context.Context, name string, known []string,
+	find func(*model.State, source) (made, error)) (model.Answer, error) {
 	state, err := d.now(ctx)
 	if err != nil {
 		return model.Answer{}, err
@@ -137,13 +138,16 @@ func (n name) levels(levels []model.LevelValue) name {
 func nameOf(q model.Query) string {
 	n := make(name, 0, 128)
 	n = n.flags(q.Effective, q.Lookup, q.Deep, q.Reveal, q.Key == nil).number(uint64(q.Environment)).levels(q.Levels)
-	n = n.number(uint64(q.Resource.ID)).text(q.Resource.Name, string(q.Kind)).number(q.Version).number(q.Revision).text(q.Key...)
+	n = n.number(uint64(q.Resource.ID)).text(q.Resource.Name,
+		string(q.Kind)).number(q.Version).number(q.Revision).text(q.Key...)
 	return string(n)
 }
 
 func nameOfHiera(q model.HieraQuery) string {
 	n := append(make(name, 0, 256), 'h')
-	n = n.flags(q.Reveal, q.Keys == nil, q.Merge.SortMergedArrays, q.Merge.MergeHashArrays).number(uint64(q.Environment)).levels(q.Levels)
-	n = n.text(string(q.Merge.Strategy), q.Merge.KnockoutPrefix).number(uint64(len(q.Resources))).text(q.Resources...).text(q.Keys...)
+	n = n.flags(q.Reveal, q.Keys == nil, q.Merge.SortMergedArrays,
+		q.Merge.MergeHashArrays).number(uint64(q.Environment)).levels(q.Levels)
+	n = n.text(string(q.Merge.Strategy),
+		q.Merge.KnockoutPrefix).number(uint64(len(q.Resources))).text(q.Resources...).text(q.Keys...)
 	return string(n)
 }

@@ -127,7 +127,8 @@ func (k *Keeper) Watch(ctx context.Context, after uint64, deliver func(model.Rec
 		return err
 	}
 	if newest := state.Revision(); after > newest {
-		return &model.Fault{Kind: model.Invalid, Text: fmt.Sprintf("watch: since is %d: the newest revision is %d: a number up to it is allowed", after, newest)}
+		return &model.Fault{Kind: model.Invalid,
+			Text: fmt.Sprintf("watch: since is %d: the newest revision is %d: a number up to it is allowed", after, newest)}
 	}
 	for {
 		records, kept, moved := k.d.recent.since(after)

@@ -22,15 +22,18 @@ import (
 // astute is a document of about so many bytes that has the shape of an astute.yaml: some dozen top-level keys, nested
 // settings, lists of nodes and networks.
 func astute(rng *rand.Rand, bytes int) configdb.JSON {
-	doc := map[string]any{"deployment_id": rng.IntN(100), "fqdn": fmt.Sprintf("node-%d.domain.tld", rng.IntN(1000)), "debug": rng.IntN(2) == 0}
+	doc := map[string]any{"deployment_id": rng.IntN(100), "fqdn": fmt.Sprintf("node-%d.domain.tld", rng.IntN(1000)),
+		"debug": rng.IntN(2) == 0}
 	size := 0
 	for i := 0; size < bytes; i++ {
 		group := map[string]any{}
 		for j := range 8 {
 			group[fmt.Sprintf("setting_%d", j)] = map[string]any{
-				"label": fmt.Sprintf("The setting number %d of the group %d", j, i), "type": "checkbox", "weight": rng.IntN(100), "value": rng.IntN(2) == 0,
+				"label": fmt.Sprintf("The setting number %d of the group %d", j, i), "type": "checkbox", "weight": rng.IntN(100),
+				"value":       rng.IntN(2) == 0,
 				"description": "If selected, this component will be installed", "password": fmt.Sprintf("%016x", rng.Uint64()),
-				"network": map[string]any{"cidr": fmt.Sprintf("10.%d.%d.0/24", rng.IntN(256), rng.IntN(256)), "gateway": nil, "vlan_start": rng.IntN(4096)},
+				"network": map[string]any{"cidr": fmt.Sprintf("10.%d.%d.0/24", rng.IntN(256), rng.IntN(256)), "gateway": nil,
+					"vlan_start": rng.IntN(4096)},
 			}
 		}
 		text, err := json.Marshal(group)
@@ -88,8 +91,10 @@ func fiveDeep(b *testing.B, k *Keeper, n int) (layers []configdb.JSON) {
 	return layers
 }
 
-// BenchmarkLookup is an effective value of 50 KB through five levels, on the embedded store: warm, cold (nothing is kept of
-// answers and documents), cold with documents in memory, and what an unchanged one costs; beside a merge of decoded maps and json.Marshal
+// BenchmarkLookup is an effective value of 50 KB through five levels, on the embedded store: warm, cold (nothing is
+// kept of
+// answers and documents), cold with documents in memory, and what an unchanged one costs; beside a merge of decoded
+// maps and json.Marshal
 // of the same bytes.
 func BenchmarkLookup(b *testing.B) {
 	k := start(b, onBolt(b, filepath.Join(b.TempDir(), "store"), false))
@@ -162,7 +167,9 @@ func BenchmarkOldVersion(b *testing.B) {
 	base := astute(rng, 50_000)
 	upload := func(n int) {
 		doc := configdb.JSON(fmt.Sprintf(`{"a":%d,%s`, n, base[1:]))
-		if _, err := k.Write(context.Background(), configdbapi.WriteRequest{Author: "bench", Write: model.Put{Target: at("astute", node("n1")), Kind: model.Values, Value: doc, Register: true}}); err != nil {
+		if _, err := k.Write(context.Background(),
+			configdbapi.WriteRequest{Author: "bench", Write: model.Put{Target: at("astute", node("n1")),
+				Kind: model.Values, Value: doc, Register: true}}); err != nil {
 			b.Error(err)
 		}
 	}
@@ -190,7 +197,8 @@ func BenchmarkOldVersion(b *testing.B) {
 
 var storedNodes = flag.Int("nodes", 50, "nodes of BenchmarkStored")
 
-// BenchmarkStored is what the uploads of some nodes, 14 sources of 69 KB each, take in the store, beside the same compressed.
+// BenchmarkStored is what the uploads of some nodes, 14 sources of 69 KB each, take in the store, beside the same
+// compressed.
 // The file of the store has room that is not used; what counts is the values.
 func BenchmarkStored(b *testing.B) {
 	const sources = 14
@@ -234,7 +242,8 @@ func BenchmarkStored(b *testing.B) {
 	}
 }
 
-// BenchmarkStart is a replica that begins on a store with 1,000 nodes of 14 sources: until it is ready, and what its state keeps in memory.
+// BenchmarkStart is a replica that begins on a store with 1,000 nodes of 14 sources: until it is ready, and what its
+// state keeps in memory.
 func BenchmarkStart(b *testing.B) {
 	s := onBolt(b, filepath.Join(b.TempDir(), "store"), false)
 	k := start(b, s)
@@ -246,7 +255,8 @@ func BenchmarkStart(b *testing.B) {
 	for n := range 1000 {
 		var bulk model.Bulk
 		for i, name := range names {
-			bulk.Writes = append(bulk.Writes, put(name, fmt.Sprintf(`{"n":%d}`, n*14+i), node(fmt.Sprintf("node-%d.domain.tld", n))))
+			bulk.Writes = append(bulk.Writes,
+				put(name, fmt.Sprintf(`{"n":%d}`, n*14+i), node(fmt.Sprintf("node-%d.domain.tld", n))))
 		}
 		write(b, k, bulk)
 	}

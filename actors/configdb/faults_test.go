@@ -30,7 +30,8 @@ func TestAReadWaitsForWhatOthersWrote(t *testing.T) {
 		slow.set(func(w *way) { w.hold = hold })
 		write(t, a, put("astute", `{"a":2}`))
 		began := time.Now()
-		if _, err := b.Answer(t.Context(), effective("astute"), nil); !isFault(err, model.Busy) || time.Since(began) != readTimeout {
+		if _, err := b.Answer(t.Context(), effective("astute"), nil); !isFault(err, model.Busy) ||
+			time.Since(began) != readTimeout {
 			t.Errorf("after %v the answer is %v, want busy after %v", time.Since(began), err, readTimeout)
 		}
 		time.AfterFunc(time.Second, func() { close(hold) })
@@ -54,7 +55,8 @@ func TestAStoreThatIsAway(t *testing.T) {
 		if _, err := b.Answer(t.Context(), effective("astute"), nil); !isFault(err, model.Busy) {
 			t.Errorf("cut off, it answers %v", err)
 		}
-		if _, err := b.Write(t.Context(), configdbapi.WriteRequest{Author: "alice", Write: put("astute", `{"a":2}`)}); !isFault(err, model.Busy) || isUnsure(err) {
+		if _, err := b.Write(t.Context(), configdbapi.WriteRequest{Author: "alice",
+			Write: put("astute", `{"a":2}`)}); !isFault(err, model.Busy) || isUnsure(err) {
 			t.Errorf("cut off, a write is %v", err)
 		}
 		w.set(func(w *way) { w.cut = false })
@@ -134,7 +136,8 @@ func TestACrashIsMended(t *testing.T) {
 		found(t, k, []string{"nodes"}, "astute")
 		for i := range 3 {
 			w.set(func(w *way) { w.lose = func(kv.Txn) (bool, bool) { panic("disk") } })
-			_, err := k.Write(t.Context(), configdbapi.WriteRequest{Author: "alice", Write: put("astute", fmt.Sprintf(`{"a":%d}`, i))})
+			_, err := k.Write(t.Context(),
+				configdbapi.WriteRequest{Author: "alice", Write: put("astute", fmt.Sprintf(`{"a":%d}`, i))})
 			if !isUnsure(err) || !strings.Contains(err.Error(), "crashed") {
 				t.Fatalf("the writer crashed, and the write is %v", err)
 			}
@@ -149,7 +152,8 @@ func TestACrashIsMended(t *testing.T) {
 	})
 }
 
-// startHeld is a Keeper with the resource astute whose writes stand still on their way to the store until hold is closed; came hears of each.
+// startHeld is a Keeper with the resource astute whose writes stand still on their way to the store until hold is
+// closed; came hears of each.
 func startHeld(t *testing.T, came func()) (k *Keeper, hold chan struct{}) {
 	t.Helper()
 	w := &way{Store: newMemory()}
@@ -167,7 +171,8 @@ func startHeld(t *testing.T, came func()) (k *Keeper, hold chan struct{}) {
 	return k, hold
 }
 
-// TestTooManyWrites holds a write on its way to the store until as many wait as may, of one caller and of all. The one on
+// TestTooManyWrites holds a write on its way to the store until as many wait as may, of one caller and of all. The one
+// on
 // its way counts.
 func TestTooManyWrites(t *testing.T) {
 	onClock(t, func(t *testing.T) {
@@ -176,7 +181,8 @@ func TestTooManyWrites(t *testing.T) {
 		queue := func(caller string, n int) {
 			for i := range n {
 				go func() {
-					_, err := k.Write(context.Background(), configdbapi.WriteRequest{Author: caller, Write: put("astute", `{"by":"`+caller+`"}`, node(fmt.Sprint(i)))})
+					_, err := k.Write(context.Background(), configdbapi.WriteRequest{Author: caller,
+						Write: put("astute", `{"by":"`+caller+`"}`, node(fmt.Sprint(i)))})
 					answers <- err
 				}()
 				synctest.Wait()
@@ -211,7 +217,8 @@ func TestTooManyWrites(t *testing.T) {
 	})
 }
 
-// TestOneCallersWritesAreServedInTurn has one caller flood the writer: the write of another comes in its turn, after one of the flood's
+// TestOneCallersWritesAreServedInTurn has one caller flood the writer: the write of another comes in its turn, after
+// one of the flood's
 // transactions, and not after all of them.
 func TestOneCallersWritesAreServedInTurn(t *testing.T) {
 	onClock(t, func(t *testing.T) {
@@ -221,7 +228,8 @@ func TestOneCallersWritesAreServedInTurn(t *testing.T) {
 		var mu sync.Mutex
 		send := func(caller, n string) {
 			all.Go(func() {
-				out, err := k.Write(context.Background(), configdbapi.WriteRequest{Author: "a name of all", Caller: caller, Write: put("astute", `{"by":"`+caller+`"}`, node(caller+n))})
+				out, err := k.Write(context.Background(), configdbapi.WriteRequest{Author: "a name of all",
+					Caller: caller, Write: put("astute", `{"by":"`+caller+`"}`, node(caller+n))})
 				if err != nil {
 					t.Errorf("write %s of %s: %v", n, caller, err)
 				}
@@ -248,7 +256,8 @@ func TestOneCallersWritesAreServedInTurn(t *testing.T) {
 	})
 }
 
-// TestCostlyWritesAreServedInTurn has each write of a flood cost as much as a plan may: no transaction has more than one
+// TestCostlyWritesAreServedInTurn has each write of a flood cost as much as a plan may: no transaction has more than
+// one
 // of them, so that another caller's write waits for one.
 func TestCostlyWritesAreServedInTurn(t *testing.T) {
 	onClock(t, func(t *testing.T) {
@@ -276,7 +285,8 @@ func TestCostlyWritesAreServedInTurn(t *testing.T) {
 		close(hold)
 		all.Wait()
 		if after != 2 || writes.Load() < 4 {
-			t.Errorf("another's write was done with transaction %d, all of them with %d: want 2, and 4 at least", after, writes.Load())
+			t.Errorf("another's write was done with transaction %d, all of them with %d: want 2, and 4 at least", after,
+				writes.Load())
 		}
 	})
 }
@@ -290,7 +300,8 @@ func costlyEdit() model.EditKeys {
 	}
 	e.Edit.Items = [][]configdb.JSON{{configdb.JSON(`"all"`), configdb.JSON("{" + members.String() + `"last":1}`)}}
 	for i := range 1_500 {
-		e.Edit.Items = append(e.Edit.Items, []configdb.JSON{configdb.JSON(`"all"`), configdb.JSON(fmt.Sprintf(`"a%d"`, i)), configdb.JSON("1")})
+		e.Edit.Items = append(e.Edit.Items,
+			[]configdb.JSON{configdb.JSON(`"all"`), configdb.JSON(fmt.Sprintf(`"a%d"`, i)), configdb.JSON("1")})
 	}
 	return e
 }
@@ -303,7 +314,8 @@ func TestAWriteNobodyWaitsForIsNotDone(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		for i, of := range []context.Context{t.Context(), t.Context(), ctx, t.Context(), ctx} {
 			all.Go(func() {
-				_, err := k.Write(of, configdbapi.WriteRequest{Author: "alice", Write: put("astute", `{"a":1}`, node(fmt.Sprint(i)))})
+				_, err := k.Write(of,
+					configdbapi.WriteRequest{Author: "alice", Write: put("astute", `{"a":1}`, node(fmt.Sprint(i)))})
 				if (err != nil) != (of == ctx) {
 					t.Errorf("write %d: %v", i, err)
 				}

@@ -37,9 +37,11 @@ type Options struct {
 	Memory int
 	// Key is of the digests that are shown, the same at all replicas. nil: digests are those of the contents.
 	Key model.Key
-	// Keep is how many versions each half of a record keeps, KeepOwn how many of those that a node uploaded of itself. 0: all.
+	// Keep is how many versions each half of a record keeps, KeepOwn how many of those that a node uploaded of itself. 0:
+	// all.
 	Keep, KeepOwn uint64
-	// Quota is the most bytes that the nodes of one environment may upload of themselves, their newest versions alone; 0: no bound.
+	// Quota is the most bytes that the nodes of one environment may upload of themselves, their newest versions alone; 0:
+	// no bound.
 	Quota int64
 
 	sweepAfter int64 // other than sweepAfter, of a test
@@ -144,7 +146,8 @@ func (k *Keeper) Ready(ctx context.Context) error {
 // props makes the Props of an actor that starts again after a crash: a fresh one for each
 // spawn.
 func (d *deps) props(make func() actor.Actor) *actor.Props {
-	return actor.PropsFromProducer(make, actor.WithSupervisor(d.strategy), actor.WithReceiverMiddleware(supervise.Lifecycle(d.Log)))
+	return actor.PropsFromProducer(make, actor.WithSupervisor(d.strategy),
+		actor.WithReceiverMiddleware(supervise.Lifecycle(d.Log)))
 }
 
 // crashed tells an actor that its leaf panicked: the actor does so too, and starts again.
@@ -183,7 +186,8 @@ func busy(format string, args ...any) error {
 
 // maybeDone is busy of a write that may have taken place or not.
 func maybeDone(format string, args ...any) error {
-	return &model.Fault{Kind: model.Busy, Text: "write: it may have taken place or not: " + fmt.Sprintf(format, args...), Unsure: true}
+	return &model.Fault{Kind: model.Busy, Text: "write: it may have taken place or not: " + fmt.Sprintf(format, args...),
+		Unsure: true}
 }
 
 // head asks the store which of its revisions wrote facts/head last.

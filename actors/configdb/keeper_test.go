@@ -57,7 +57,8 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 		if w.Version != 2 || !w.Changed {
 			t.Errorf("the second upload is %+v", w)
 		}
-		if again := write(t, a, put("astute", `{"b":5}`, node("n1"))); again.Changed || again.Version != 2 || again.Revision != w.Revision || again.ETag != w.ETag {
+		if again := write(t, a, put("astute", `{"b":5}`, node("n1"))); again.Changed || again.Version != 2 ||
+			again.Revision != w.Revision || again.ETag != w.ETag {
 			t.Errorf("an equal upload is %+v after %+v", again, w)
 		}
 		old := q
@@ -71,7 +72,8 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 		}
 		c := start(t, s)
 		for i, q := range []model.Query{q, old, {Target: at("astute", node("n1"))}} {
-			if after := get(t, c, q); after.ETag != before[i].ETag || !bytes.Equal(after.Body, before[i].Body) || after.Version != before[i].Version || after.Revision != before[i].Revision {
+			if after := get(t, c, q); after.ETag != before[i].ETag || !bytes.Equal(after.Body, before[i].Body) ||
+				after.Version != before[i].Version || after.Revision != before[i].Revision {
 				t.Errorf("after a restart %+v has become %+v", before[i], after)
 			}
 		}
@@ -81,7 +83,8 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 func TestADryRunStoresNothing(t *testing.T) {
 	k := start(t, newMemory())
 	found(t, k, []string{"nodes"}, "astute")
-	w, err := k.Write(t.Context(), configdbapi.WriteRequest{Author: "alice", Write: put("astute", `{"a":1}`), DryRun: true})
+	w, err := k.Write(t.Context(),
+		configdbapi.WriteRequest{Author: "alice", Write: put("astute", `{"a":1}`), DryRun: true})
 	if err != nil || !w.Changed || w.Version != 1 {
 		t.Errorf("%+v, %v", w, err)
 	}
@@ -91,7 +94,8 @@ func TestADryRunStoresNothing(t *testing.T) {
 	write(t, k, put("astute", `{"a":1}`))
 	write(t, k, model.DeclareSecrets{ID: 1, Keys: []string{"a"}})
 	for _, sees := range []bool{false, true} { // who may not see it is not told that it is the stored one
-		w, err := k.Write(t.Context(), configdbapi.WriteRequest{Author: "alice", Write: put("astute", `{"a":1}`), DryRun: true, Reveal: sees})
+		w, err := k.Write(t.Context(),
+			configdbapi.WriteRequest{Author: "alice", Write: put("astute", `{"a":1}`), DryRun: true, Reveal: sees})
 		if err != nil || w.Changed == sees {
 			t.Errorf("sees secrets: %v: %+v, %v", sees, w, err)
 		}

@@ -44,7 +44,8 @@ func TestLRUStaysWithinItsBound(t *testing.T) {
 			size += e.Value.(*item[int]).size
 		}
 		if size != l.size || size > l.most || len(l.items) != l.order.Len() {
-			t.Fatalf("%d bytes are counted, %d are there, %d are allowed; %d items of %d", l.size, size, l.most, len(l.items), l.order.Len())
+			t.Fatalf("%d bytes are counted, %d are there, %d are allowed; %d items of %d", l.size, size, l.most, len(l.items),
+				l.order.Len())
 		}
 	}
 }

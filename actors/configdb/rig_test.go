@@ -22,7 +22,8 @@ import (
 func TestMain(m *testing.M) {
 	k, err := Start(Options{Store: newMemory()})
 	if err == nil {
-		_, err = k.Write(context.Background(), configdbapi.WriteRequest{Author: "first", Write: model.CreateDefinition{Name: "first", Content: []byte(`{}`)}})
+		_, err = k.Write(context.Background(), configdbapi.WriteRequest{Author: "first",
+			Write: model.CreateDefinition{Name: "first", Content: []byte(`{}`)}})
 	}
 	if err != nil {
 		panic(err)

@@ -48,7 +48,8 @@ func (d *deps) judge(ctx context.Context, r configdbapi.WriteRequest) (model.Wri
 
 // pending is a write as the ledger judges it, while somebody waits for it.
 func (d *deps) pending(ctx context.Context, r configdbapi.WriteRequest) model.Pending {
-	return model.Pending{Write: r.Write, Author: r.Author, Message: r.Message, Time: d.Now().UTC(), Own: r.Own, Quota: d.Quota, Stop: ctx.Err}
+	return model.Pending{Write: r.Write, Author: r.Author, Message: r.Message, Time: d.Now().UTC(), Own: r.Own,
+		Quota: d.Quota, Stop: ctx.Err}
 }
 
 // came is what came of a write.
@@ -60,7 +61,8 @@ func (d *deps) came(r model.Result) wrote {
 	return wrote{written: r.Written}
 }
 
-// writeSome does the first writes of a batch, as many at once as one transaction takes, and answers with those that have their
+// writeSome does the first writes of a batch, as many at once as one transaction takes, and answers with those that
+// have their
 // answer: one at least.
 func (d *deps) writeSome(batch []*wish) []*wish {
 	ctx, cancel := context.WithTimeout(d.ctx, writeTimeout)
@@ -82,7 +84,8 @@ func (d *deps) writeSome(batch []*wish) []*wish {
 	}
 }
 
-// tryToWrite does the first writes of a batch, n of them. 0 without an error is to try again. An error with n 0 is of the judgement of the
+// tryToWrite does the first writes of a batch, n of them. 0 without an error is to try again. An error with n 0 is of
+// the judgement of the
 // first, and nothing was tried; with another n it is not known what became of any.
 func (d *deps) tryToWrite(ctx context.Context, batch []*wish) (n int, err error) {
 	state, err := d.now(ctx)
@@ -199,7 +202,8 @@ func same(a, b model.Record) bool {
 	return err1 == nil && err2 == nil && string(one) == string(other)
 }
 
-// sweepStep does one step of a sweep, and says whether there are more, or it has come to its end; neither: it is broken off.
+// sweepStep does one step of a sweep, and says whether there are more, or it has come to its end; neither: it is broken
+// off.
 func (d *deps) sweepStep(sweep *model.Sweeper) (more, ended bool) {
 	ctx, cancel := context.WithTimeout(d.ctx, writeTimeout)
 	defer cancel()

@@ -95,8 +95,10 @@ func TestRecentForgetsTheOldest(t *testing.T) {
 	var r recent
 	r.init()
 	add := func(n uint64, size int) {
-		text := fmt.Sprintf(`{"revision":%d,"time":"2026-01-01T00:00:00Z","author":"a","message":"%s","changes":[]}`, n, strings.Repeat("x", size))
-		err := r.add(kv.Batch{Events: []kv.Event{{Kind: kv.EventPut, Entry: kv.Entry{Key: kv.Key(fmt.Sprintf("%s%016x", inRevisions, n)), Value: []byte(text)}}}})
+		text := fmt.Sprintf(`{"revision":%d,"time":"2026-01-01T00:00:00Z","author":"a","message":"%s","changes":[]}`, n,
+			strings.Repeat("x", size))
+		err := r.add(kv.Batch{Events: []kv.Event{{Kind: kv.EventPut,
+			Entry: kv.Entry{Key: kv.Key(fmt.Sprintf("%s%016x", inRevisions, n)), Value: []byte(text)}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +153,8 @@ func TestABackupHasTheFacts(t *testing.T) {
 		{Target: at("astute", place...), Effective: true, Revision: 9},
 	} {
 		was, is := get(t, k, q), get(t, r, q)
-		if was.ETag != is.ETag || !bytes.Equal(was.Body, is.Body) || was.Version != is.Version || was.Revision != is.Revision {
+		if was.ETag != is.ETag || !bytes.Equal(was.Body, is.Body) || was.Version != is.Version ||
+			was.Revision != is.Revision {
 			t.Errorf("%+v has become %+v", was, is)
 		}
 	}

@@ -44,7 +44,8 @@ type (
 // and nobody else's.
 const sweepEvery = time.Hour
 
-// sweepAfter is after how many bytes that nodes uploaded of themselves a sweep begins before its time, if these are more than all that they have.
+// sweepAfter is after how many bytes that nodes uploaded of themselves a sweep begins before its time, if these are
+// more than all that they have.
 const sweepAfter = 256 << 20
 
 // writerActor is /writer: what waits while a transaction is on its way goes together into the

@@ -65,7 +65,8 @@ func (m *plainModel) apply(t *testing.T, w model.Write) string {
 	return ""
 }
 
-// replay follows the history from a revision on and compares: each revision is one write that was made, once; versions rise by
+// replay follows the history from a revision on and compares: each revision is one write that was made, once; versions
+// rise by
 // one; and what stands in the store is what the writes make in that order, at each version.
 func replay(t *testing.T, k *Keeper, s *said, after uint64, acknowledged map[string]uint64) {
 	t.Helper()
@@ -142,8 +143,10 @@ func setKey(resource, key string, value int, levels ...model.LevelValue) model.E
 	}
 }
 
-// TestWritersLoseNothing lets a hundred goroutines write through two replicas: keys operations on one record and uploads to
-// many. Nothing is lost and nothing happens twice, each reader sees what it wrote at once through the other replica, and the
+// TestWritersLoseNothing lets a hundred goroutines write through two replicas: keys operations on one record and
+// uploads to
+// many. Nothing is lost and nothing happens twice, each reader sees what it wrote at once through the other replica,
+// and the
 // answers of some of the store's transactions, and some transactions, never arrive.
 func TestWritersLoseNothing(t *testing.T) {
 	for _, lossy := range []bool{false, true} {
@@ -192,7 +195,8 @@ func writers(t *testing.T, s Store, lossy bool) {
 					mu.Unlock()
 				}
 				if g%2 == 0 {
-					a, err := other.Answer(context.Background(), model.Query{Target: targetOf(w), Kind: model.Values, Key: []string{fmt.Sprintf("k%d", g)}}, nil)
+					a, err := other.Answer(context.Background(),
+						model.Query{Target: targetOf(w), Kind: model.Values, Key: []string{fmt.Sprintf("k%d", g)}}, nil)
 					if err != nil || string(a.Body) != fmt.Sprint(n) {
 						t.Errorf("after write %s the other replica has %s, %v", message, a.Body, err)
 					}
@@ -233,7 +237,8 @@ func TestALostAnswer(t *testing.T) {
 			if want := uint64(2*i + 2); out.Version != want || !out.Changed {
 				t.Errorf("write %d is told version %d, want %d: %+v", i, out.Version, want, out)
 			}
-			if got := get(t, b, model.Query{Target: at("astute")}); string(got.Body) != fmt.Sprintf(`{"n":%d,"other":%d}`, i+1, i+100) {
+			if got := get(t, b, model.Query{Target: at("astute")}); string(got.Body) != fmt.Sprintf(`{"n":%d,"other":%d}`, i+1,
+				i+100) {
 				t.Errorf("the store has %s", got.Body)
 			}
 		}
@@ -257,7 +262,8 @@ func large(n int) model.Bulk {
 	return b
 }
 
-// TestALargeWriteIsWholeOrNot cuts a replica off after each of the transactions of a large write in turn. Another one sees all of it or
+// TestALargeWriteIsWholeOrNot cuts a replica off after each of the transactions of a large write in turn. Another one
+// sees all of it or
 // nothing, and writes on; and so does one that is started anew.
 func TestALargeWriteIsWholeOrNot(t *testing.T) {
 	onClock(t, func(t *testing.T) {
@@ -287,7 +293,8 @@ func TestALargeWriteIsWholeOrNot(t *testing.T) {
 			whole := 0
 			for i := range 40 {
 				for _, k := range []*Keeper{b, c} {
-					a, err := k.Answer(t.Context(), model.Query{Target: at("astute", node(fmt.Sprint(i))), Kind: model.Values, Key: []string{"n"}}, nil)
+					a, err := k.Answer(t.Context(),
+						model.Query{Target: at("astute", node(fmt.Sprint(i))), Kind: model.Values, Key: []string{"n"}}, nil)
 					if err == nil && string(a.Body) == fmt.Sprint(cut) {
 						whole++
 					}
@@ -298,12 +305,14 @@ func TestALargeWriteIsWholeOrNot(t *testing.T) {
 			}
 			for i, k := range []*Keeper{b, c} {
 				write(t, k, put("astute", fmt.Sprintf(`{"n":%d}`, 1000+i), node("0")))
-				if got := get(t, b, model.Query{Target: at("astute", node("0"))}); string(got.Body) != fmt.Sprintf(`{"n":%d}`, 1000+i) {
+				if got := get(t, b, model.Query{Target: at("astute", node("0"))}); string(got.Body) != fmt.Sprintf(`{"n":%d}`,
+					1000+i) {
 					t.Errorf("later it has %.40s", got.Body)
 				}
 			}
 			if whole == 80 {
-				a, err := c.Answer(t.Context(), model.Query{Target: at("astute", node("7")), Kind: model.Values, Key: []string{"n"}}, nil)
+				a, err := c.Answer(t.Context(),
+					model.Query{Target: at("astute", node("7")), Kind: model.Values, Key: []string{"n"}}, nil)
 				if err != nil || string(a.Body) != fmt.Sprint(cut) {
 					t.Errorf("a large write is gone after the next: %s, %v", a.Body, err)
 				}
@@ -315,7 +324,8 @@ func TestALargeWriteIsWholeOrNot(t *testing.T) {
 	})
 }
 
-// TestWhatNodesUploadIsSweptBeforeItsTime has a node upload more than a sweep is worth: what is older goes without the hour's wait, and
+// TestWhatNodesUploadIsSweptBeforeItsTime has a node upload more than a sweep is worth: what is older goes without the
+// hour's wait, and
 // what people upload waits for it.
 func TestWhatNodesUploadIsSweptBeforeItsTime(t *testing.T) {
 	onClock(t, func(t *testing.T) {
@@ -333,7 +343,8 @@ func TestWhatNodesUploadIsSweptBeforeItsTime(t *testing.T) {
 		}
 		for _, own := range []bool{false, true} {
 			for i := range 20 {
-				w := configdbapi.WriteRequest{Author: "node 1", Own: own, Write: put("astute", fmt.Sprintf(`{"own":%v,"n":%d,"text":%q}`, own, i, strings.Repeat("x", 200)), node("1"))}
+				w := configdbapi.WriteRequest{Author: "node 1", Own: own,
+					Write: put("astute", fmt.Sprintf(`{"own":%v,"n":%d,"text":%q}`, own, i, strings.Repeat("x", 200)), node("1"))}
 				if _, err := k.Write(t.Context(), w); err != nil {
 					t.Fatal(err)
 				}

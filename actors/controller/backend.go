@@ -114,7 +114,8 @@ func (c *Controller) History(ctx context.Context, q fleetapi.HistoryQuery) ([]fl
 	})
 }
 
-func (c *Controller) editions(ctx context.Context, state history.State, layer *history.Layer, limit int) ([]fleetapi.Edition, error) {
+func (c *Controller) editions(ctx context.Context, state history.State, layer *history.Layer,
+	limit int) ([]fleetapi.Edition, error) {
 	out := []fleetapi.Edition{}
 	if layer != nil {
 		versions, err := state.Written(*layer, limit)
@@ -170,7 +171,8 @@ func (c *Controller) Node(ctx context.Context, name string) (fleetapi.NodeDetail
 		n := s.List(c.d.Now(), c.d.settings())
 		return fleetapi.NodeDetail{
 			Node: n, Explain: []string{n.State + ": " + n.Why},
-			Health: []fleetapi.Item{}, Parameters: []fleetapi.Parameter{}, Actions: []fleetapi.Done{}, Failures: []fleetapi.Failure{},
+			Health: []fleetapi.Item{}, Parameters: []fleetapi.Parameter{}, Actions: []fleetapi.Done{},
+			Failures: []fleetapi.Failure{},
 		}, nil
 	}
 	a, err := c.d.Ask(ctx, pid, nodespkg.Describe{})
@@ -236,7 +238,8 @@ func (c *Controller) Reload() { c.d.Send(c.d.fleet, reload{}) }
 func notThere(err error) error {
 	var none *history.NoRevisionError
 	if errors.As(err, &none) {
-		return &ops.NotFoundError{What: fmt.Sprintf("revision %d", none.Number), Allowed: "a revision that the history shows is allowed"}
+		return &ops.NotFoundError{What: fmt.Sprintf("revision %d", none.Number),
+			Allowed: "a revision that the history shows is allowed"}
 	}
 	return err
 }

@@ -74,7 +74,8 @@ func TestARestoreHoldsBackWhatWasAborted(t *testing.T) {
 		return e
 	}
 	var got rollouts.Record
-	if err := json.Unmarshal(at(rollouts.Key(9)).Value, &got); err != nil || got.Message != "kept" || got.End != rollouts.EndAborted || got.Revision != 9 {
+	if err := json.Unmarshal(at(rollouts.Key(9)).Value, &got); err != nil || got.Message != "kept" ||
+		got.End != rollouts.EndAborted || got.Revision != 9 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	held, free := at(history.GenerationKey("held")).ModRevision, at(history.GenerationKey("free")).ModRevision

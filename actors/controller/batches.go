@@ -87,7 +87,8 @@ func (d *deps) readHead(number uint64, from history.State, began bool, damaged [
 		}
 		return m
 	}
-	if m.own, m.err = d.ownChange(from, m); errors.As(m.err, new(*history.DamagedError)) || errors.As(m.err, new(*ops.Refused)) {
+	if m.own, m.err = d.ownChange(from, m); errors.As(m.err, new(*history.DamagedError)) ||
+		errors.As(m.err, new(*ops.Refused)) {
 		d.Log.Error("read the controller's own config: what ran goes on", zap.Error(m.err))
 		m.err = nil
 	}
@@ -277,7 +278,8 @@ func (n *news) damage(l history.Layer, ids map[string]string) {
 
 // damageOf is what is damaged of the layers that make a node's config.
 func (a *fleetActor) damageOf(name string) error {
-	for _, l := range []history.Layer{{Kind: history.Network}, {Kind: history.Auto, Name: name}, {Kind: history.Node, Name: name}} {
+	for _, l := range []history.Layer{{Kind: history.Network}, {Kind: history.Auto, Name: name},
+		{Kind: history.Node, Name: name}} {
 		if bad := a.damaged[l]; bad != nil {
 			return bad
 		}

@@ -39,7 +39,8 @@ func (n *quickNode) Send(m nodeproto.FromController) error {
 	switch m := m.(type) {
 	case nodeproto.Push:
 		n.md5, n.generation = m.MD5, m.Generation
-		n.c.Received(n, nodeproto.Result{Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: nodeproto.Accepted})
+		n.c.Received(n, nodeproto.Result{Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5,
+			Outcome: nodeproto.Accepted})
 		n.c.Received(n, n.report(true))
 		n.pushes.Add(1)
 	case nodeproto.Probe:
@@ -102,7 +103,8 @@ func overrideOf(b *testing.B, own bool, touched int, change func(int) ops.Write)
 		id := fmt.Sprintf("00000000-0000-4000-8000-%012x", i)
 		name := fmt.Sprintf("n%05d", i)
 		if _, err := store.model.Commit(kv.Txn{Then: []kv.Op{
-			kv.Put(history.NodeKey(id), storage.Encode(history.Member{ID: id, Name: name})), kv.Put(history.NameKey(name), []byte(id)),
+			kv.Put(history.NodeKey(id), storage.Encode(history.Member{ID: id, Name: name})),
+			kv.Put(history.NameKey(name), []byte(id)),
 		}}); err != nil {
 			b.Fatal(err)
 		}
@@ -121,7 +123,8 @@ func overrideOf(b *testing.B, own bool, touched int, change func(int) ops.Write)
 		for c.Ready(b.Context()) != nil || len(c.d.dir.seats()) < nodes {
 			runtime.Gosched()
 		}
-		if _, err := c.Write(b.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNodes{Overrides: layer}}); err != nil {
+		if _, err := c.Write(b.Context(),
+			fleetapi.WriteRequest{Caller: alice, Write: ops.SetNodes{Overrides: layer}}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -130,7 +133,8 @@ func overrideOf(b *testing.B, own bool, touched int, change func(int) ops.Write)
 		runtime.Gosched()
 	}
 	for i := range nodes {
-		n := &quickNode{c: c, id: uint64(i + 1), node: fmt.Sprintf("00000000-0000-4000-8000-%012x", i), md5: config.MD5(config.Object{}), pushes: &pushes, confirmed: &confirmed}
+		n := &quickNode{c: c, id: uint64(i + 1), node: fmt.Sprintf("00000000-0000-4000-8000-%012x", i),
+			md5: config.MD5(config.Object{}), pushes: &pushes, confirmed: &confirmed}
 		h := nodeproto.Hello{Node: n.node, Software: "RELEASE_M20"}
 		if err := c.Admit(b.Context(), h); err != nil {
 			b.Fatal(err)
@@ -183,7 +187,8 @@ func BenchmarkReport(b *testing.B) {
 	store := newMemory()
 	id := "00000000-0000-4000-8000-000000000000"
 	if _, err := store.model.Commit(kv.Txn{Then: []kv.Op{
-		kv.Put(history.NodeKey(id), storage.Encode(history.Member{ID: id, Name: "n"})), kv.Put(history.NameKey("n"), []byte(id)),
+		kv.Put(history.NodeKey(id), storage.Encode(history.Member{ID: id, Name: "n"})),
+		kv.Put(history.NameKey("n"), []byte(id)),
 	}}); err != nil {
 		b.Fatal(err)
 	}

@@ -53,7 +53,8 @@ var errElsewhere = errors.New("the node has moved")
 // mailUnless asks the replica that has a node's stream, unless that has it no more: who died,
 // or has lost the stream while the letter was on its way, answers nothing. Then the command is
 // for whoever has it now; it is no harm if the first one has obeyed already.
-func (d *deps) mailUnless(ctx context.Context, late time.Time, moved <-chan struct{}, id string, l storage.RemoteCommand) error {
+func (d *deps) mailUnless(ctx context.Context, late time.Time, moved <-chan struct{}, id string,
+	l storage.RemoteCommand) error {
 	asks, cancel := context.WithDeadline(ctx, late)
 	defer cancel()
 	ended := make(chan struct{})
@@ -121,7 +122,8 @@ func (d *deps) adopt(ctx context.Context, by fleetapi.Caller, s *nodes.Handle) e
 	}
 	name, _ := s.Called()
 	return d.writes.Do(ctx, storage.WriteRequest{Request: fleetapi.WriteRequest{
-		Caller: by, Write: ops.SetNodes{Overrides: config.Object{name: own}, Modify: true}, Message: "adopt what " + name + " runs",
+		Caller: by, Write: ops.SetNodes{Overrides: config.Object{name: own}, Modify: true}, Message: "adopt what " + name +
+			" runs",
 	}}).Err
 }
 
@@ -148,7 +150,8 @@ func (d *deps) mailTo(ctx context.Context, id string, l storage.RemoteCommand) e
 		}
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%s: %w: the replica that has the node's stream, or leads the rollouts, does not answer", l.What, fleetapi.ErrBusy)
+		return fmt.Errorf("%s: %w: the replica that has the node's stream, or leads the rollouts, does not answer", l.What,
+			fleetapi.ErrBusy)
 	}
 }
 

@@ -95,7 +95,8 @@ func newDeps(o Options, a *storage.Access) *deps {
 func (o *Options) complete() error {
 	var faults []error
 	for what, missing := range map[string]bool{
-		"store": o.Store == nil, "replica": o.Replica == "", "base": o.Base == nil, "metadata": o.Metadata == nil, "issuer": o.Issuer == nil,
+		"store": o.Store == nil, "replica": o.Replica == "", "base": o.Base == nil, "metadata": o.Metadata == nil,
+		"issuer": o.Issuer == nil,
 	} {
 		if missing {
 			faults = append(faults, fmt.Errorf("start the controller: %s is missing", what))
@@ -144,10 +145,16 @@ func (t *top) Receive(c actor.Context) {
 	d := t.d
 	err := d.writes.Start(c)
 	if err == nil {
-		d.rollout, err = c.SpawnNamed(d.Vital(func() actor.Actor { return rollouts.New(&rollouts.Deps{Access: d.Access, Under: d.Underway}) }), "rollout")
+		d.rollout, err = c.SpawnNamed(d.Vital(func() actor.Actor {
+			return rollouts.New(&rollouts.Deps{Access: d.Access,
+				Under: d.Underway})
+		}), "rollout")
 	}
 	if err == nil {
-		d.leader, err = c.SpawnNamed(d.Vital(func() actor.Actor { return storage.NewLeader(d.writes, func(m any) { d.Send(d.rollout, m) }) }), "leader")
+		d.leader, err = c.SpawnNamed(d.Vital(func() actor.Actor {
+			return storage.NewLeader(d.writes,
+				func(m any) { d.Send(d.rollout, m) })
+		}), "leader")
 	}
 	if err == nil {
 		d.fleet, err = c.SpawnNamed(d.Vital(func() actor.Actor { return newFleetActor(d) }), "fleet")

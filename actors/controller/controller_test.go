@@ -65,11 +65,13 @@ func TestOnlyNodesWhoseOwnConfigChangesHearOfIt(t *testing.T) {
 		if got, _ := r.nodes["n2"].got(); got != 3 {
 			t.Errorf("n2 was pushed to %d times", got)
 		}
-		if after := r.nodes["n1"].heard["nodeproto.Number"] + r.nodes["n3"].heard["nodeproto.Number"]; after != before || len(r.nodes["n1"].pushes) != 2 {
+		if after := r.nodes["n1"].heard["nodeproto.Number"] + r.nodes["n3"].heard["nodeproto.Number"]; after != before ||
+			len(r.nodes["n1"].pushes) != 2 {
 			t.Error("another node heard of it")
 		}
 		rollouts, err := c.Rollouts(r.Context())
-		if err != nil || len(rollouts) != 3 || rollouts[0].Nodes != 1 || rollouts[1].Nodes != 2 || rollouts[0].State != "done" || rollouts[1].Acked != 2 {
+		if err != nil || len(rollouts) != 3 || rollouts[0].Nodes != 1 || rollouts[1].Nodes != 2 ||
+			rollouts[0].State != "done" || rollouts[1].Acked != 2 {
 			t.Errorf("rollouts %+v, %v", rollouts, err)
 		}
 	})
@@ -220,7 +222,8 @@ func TestUnknownHardwareIsAskedAndLearnt(t *testing.T) {
 		c := r.start("a")
 		for _, name := range []string{"n1", "n2", "n3"} {
 			n := r.join(c, name)
-			n.board, n.base = "board-9", `{"base":{"RELEASE_M20":{"sysParams":{"managedConfig":true},"envParams":{"L":1.0}}},"hardware":{"RELEASE_M20":{"envParams":{"HW":"9"}}}}`
+			n.board, n.base = "board-9",
+				`{"base":{"RELEASE_M20":{"sysParams":{"managedConfig":true},"envParams":{"L":1.0}}},"hardware":{"RELEASE_M20":{"envParams":{"HW":"9"}}}}`
 			if name == "n1" {
 				n.base = "broken"
 			}
@@ -344,7 +347,8 @@ func TestTheMetadataOfABoardIsNoRuleForOthers(t *testing.T) {
 		c := r.start("a")
 		r.node(c, "plain")
 		n := r.join(c, "odd")
-		n.board, n.base = "board-9", `{"base":{"RELEASE_M20":{"sysParams":{"managedConfig":true}}},"metadata":{"anything":{"type":"INTEGER","desc":"x","action":"NO_ACTION"}}}`
+		n.board, n.base = "board-9",
+			`{"base":{"RELEASE_M20":{"sysParams":{"managedConfig":true}}},"metadata":{"anything":{"type":"INTEGER","desc":"x","action":"NO_ACTION"}}}`
 		n.connect(c)
 		r.pass(10 * time.Minute)
 		shown, err := c.HardwareConfig(r.Context(), "board-9", "", false)
@@ -357,7 +361,8 @@ func TestTheMetadataOfABoardIsNoRuleForOthers(t *testing.T) {
 		r.pass(10 * time.Minute)
 		r.wants(c, "odd", "in sync")
 		write := func(node string) error {
-			_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNodes{Overrides: config.Object{node: r.doc(`{"anything":"text"}`)}}})
+			_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice,
+				Write: ops.SetNodes{Overrides: config.Object{node: r.doc(`{"anything":"text"}`)}}})
 			return err
 		}
 		if err := write("plain"); err != nil {

@@ -134,7 +134,8 @@ func TestOnlyTheReplicaWithTheStreamCountsOverAnotherConfig(t *testing.T) {
 		}
 		n.connect(a)
 		r.pass(time.Minute)
-		if got := r.counted(n); got.Digest != c.Digest || got.Generation.Counter != left.Generation.Counter+1 || n.generation != got.Generation {
+		if got := r.counted(n); got.Digest != c.Digest || got.Generation.Counter != left.Generation.Counter+1 ||
+			n.generation != got.Generation {
 			t.Errorf("the node is back, the store counted %v and the node runs %v, after %v", got, n.generation, left)
 		}
 	})

@@ -83,10 +83,12 @@ func TestADamagedLayerHoldsUpItsNodeOnly(t *testing.T) {
 			if got := r.had("two"); got != "n1 n2" {
 				t.Errorf("%s: two was pushed to %q", way.name, got)
 			}
-			if state, why := r.state(c, "n0"); state == "in sync" || !strings.Contains(why, "node/n0: is damaged in the store since revision 2") || !strings.Contains(why, "object ") {
+			if state, why := r.state(c, "n0"); state == "in sync" || !strings.Contains(why,
+				"node/n0: is damaged in the store since revision 2") || !strings.Contains(why, "object ") {
 				t.Errorf("%s: n0 is %s: %s", way.name, state, why)
 			}
-			_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNodes{Modify: true, Overrides: r.doc(`{"n0":{"envParams":{"A":"9"}}}`)}})
+			_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice,
+				Write: ops.SetNodes{Modify: true, Overrides: r.doc(`{"n0":{"envParams":{"A":"9"}}}`)}})
 			if !errors.As(err, new(*ops.Refused)) || !strings.Contains(err.Error(), "node/n0: is damaged in the store") {
 				t.Errorf("a modification of what can't be read: %v", err)
 			}
@@ -108,7 +110,8 @@ func TestADamagedLayerHoldsUpItsNodeOnly(t *testing.T) {
 			if err == nil {
 				text = string(storage.Encode(d.Object))
 			}
-			if err != nil || !strings.Contains(text, `"two"`) || strings.Contains(text, "only-n0") != (way.has == "only-n0") || !strings.Contains(text, way.has) {
+			if err != nil || !strings.Contains(text, `"two"`) || strings.Contains(text, "only-n0") != (way.has == "only-n0") ||
+				!strings.Contains(text, way.has) {
 				t.Errorf("%s: n0 wants %s, %v", way.name, text, err)
 			}
 		})
@@ -143,10 +146,12 @@ func TestADamagedNetworkLayerIsNoDeletion(t *testing.T) {
 		r.nodes["n0"].connect(c)
 		r.behave("n0", func(n *fakeNode) { n.pushes = nil })
 		r.pass(time.Minute)
-		if _, why := r.state(c, "n0"); len(r.nodes["n0"].pushes) > 0 || !strings.Contains(why, "network: is damaged in the store") {
+		if _, why := r.state(c, "n0"); len(r.nodes["n0"].pushes) > 0 ||
+			!strings.Contains(why, "network: is damaged in the store") {
 			t.Errorf("pushed %v: %s", r.nodes["n0"].pushes, why)
 		}
-		_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNetwork{Modify: true, Overrides: r.doc(`{"envParams":{"A":"9"}}`)}})
+		_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice,
+			Write: ops.SetNetwork{Modify: true, Overrides: r.doc(`{"envParams":{"A":"9"}}`)}})
 		if !errors.As(err, new(*ops.Refused)) {
 			t.Errorf("a modification of what can't be read: %v", err)
 		}

@@ -39,7 +39,8 @@ type directory struct {
 }
 
 func newDirectory(m *metadata.Metadata) *directory {
-	return &directory{byID: map[string]*nodes.Handle{}, byName: map[string]*nodes.Handle{}, kinds: map[string]layers.Set{}, metadata: m}
+	return &directory{byID: map[string]*nodes.Handle{}, byName: map[string]*nodes.Handle{}, kinds: map[string]layers.Set{},
+		metadata: m}
 }
 
 // node finds a node that has joined.
@@ -149,7 +150,8 @@ func (d *directory) kindIs(m kindRead) {
 }
 
 // hardwareIs takes over what is known of versions and boards.
-func (d *directory) hardwareIs(h fleet.Hardware, learnt map[string]*baseConfig, m *metadata.Metadata, rules map[string]*metadata.Metadata) {
+func (d *directory) hardwareIs(h fleet.Hardware, learnt map[string]*baseConfig, m *metadata.Metadata,
+	rules map[string]*metadata.Metadata) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.hardware, d.learnt, d.metadata, d.rules = h, learnt, m, rules

@@ -51,8 +51,9 @@ const auditMark = kv.Key("audit/mark")
 
 func newAudit(s *common, limit int, given map[string]string) *audit {
 	return &audit{
-		s: s, limit: limit, given: given, names: map[string]string{}, wanted: map[string]map[fleet.Digest]bool{}, rollouts: map[uint64]rollouts.Record{},
-		leaders: map[kv.Leadership]string{}, decided: map[string]bool{},
+		s: s, limit: limit, given: given, names: map[string]string{}, wanted: map[string]map[fleet.Digest]bool{},
+		rollouts: map[uint64]rollouts.Record{},
+		leaders:  map[kv.Leadership]string{}, decided: map[string]bool{},
 	}
 }
 
@@ -173,8 +174,10 @@ func (a *audit) rollout(e kv.Event, id string, put bool) {
 	if canary {
 		most = 1
 	}
-	if s.End == "" && len(fresh) > most && (!known || m.Number != before.Machine.Number) && (canary || !a.together(fresh, m.Gone)) {
-		a.fault("batch %d of rollout %d is %v, of which were out %v; %d more are allowed", m.Number, number, m.Batch, a.out, most)
+	if s.End == "" && len(fresh) > most && (!known || m.Number != before.Machine.Number) &&
+		(canary || !a.together(fresh, m.Gone)) {
+		a.fault("batch %d of rollout %d is %v, of which were out %v; %d more are allowed", m.Number, number, m.Batch, a.out,
+			most)
 	}
 	if s.End == "" || s.End == rollouts.EndDone || s.End == rollouts.EndFailed || s.End == rollouts.EndAborted {
 		a.out = m.Out
@@ -224,7 +227,8 @@ func (a *audit) gate(g rollouts.Gate, id string) {
 	case s.End != "":
 		a.fault("the gate of %s is opened for rollout %d, which is %s", name, g.Rollout, s.End)
 	case !slices.Contains(s.Machine.Out, name) || s.Machine.Number != g.Batch:
-		a.fault("the gate of %s is opened for batch %d of rollout %d, which has decided batch %d: %v, out %v", name, g.Batch, g.Rollout, s.Machine.Number, s.Machine.Batch, s.Machine.Out)
+		a.fault("the gate of %s is opened for batch %d of rollout %d, which has decided batch %d: %v, out %v", name, g.Batch,
+			g.Rollout, s.Machine.Number, s.Machine.Batch, s.Machine.Out)
 	case !a.wanted[id][g.Open]:
 		a.fault("the gate of %s is opened for %v, which it never was to have", name, g.Open)
 	}

@@ -138,7 +138,8 @@ func (w *faulty) inSync() bool {
 			return false
 		}
 		want, _ := layers.Set{
-			layers.Base: base, layers.Network: network, layers.Node: w.version(state, history.Layer{Kind: history.Node, Name: name}).Document,
+			layers.Base: base, layers.Network: network,
+			layers.Node: w.version(state, history.Layer{Kind: history.Node, Name: name}).Document,
 			layers.Auto: w.version(state, history.Layer{Kind: history.Auto, Name: name}).Document,
 		}.Effective()
 		for _, c := range w.replicas {
@@ -193,7 +194,8 @@ func (w *faulty) checkWrites() {
 	written := map[history.Layer][]uint64{}
 	for _, rec := range records {
 		times[rec.Author+rec.Message]++
-		if before := found[rec.Message]; before != 0 && rec.Author != storage.Itself.Name && times[rec.Author+rec.Message] > w.mayBe(rec) {
+		if before := found[rec.Message]; before != 0 && rec.Author != storage.Itself.Name &&
+			times[rec.Author+rec.Message] > w.mayBe(rec) {
 			w.Errorf("revisions %d and %d are both %q", before, rec.Number, rec.Message)
 		}
 		found[rec.Message] = rec.Number
@@ -402,7 +404,8 @@ func (w *faulty) checkOrder(found map[string]uint64) {
 // that nobody gave.
 func (w *faulty) checkCommands() {
 	words := map[fleetapi.RolloutCommand]string{
-		fleetapi.PauseRollout: "paused", fleetapi.ResumeRollout: "resumed", fleetapi.AbortRollout: rollouts.EndAborted, fleetapi.RevertRollout: rollouts.EndAborted,
+		fleetapi.PauseRollout: "paused", fleetapi.ResumeRollout: "resumed", fleetapi.AbortRollout: rollouts.EndAborted,
+		fleetapi.RevertRollout: rollouts.EndAborted,
 	}
 	asked, told := map[string]int{}, map[string]int{}
 	for _, o := range w.ops {

@@ -35,7 +35,8 @@ func TestFaultyHistoriesOnEtcd(t *testing.T) {
 		ok := t.Run(fmt.Sprint(i), func(t *testing.T) {
 			began := time.Now()
 			w := m.history(t, uint64(i))
-			t.Logf("%d asked for, %d pushes, %d gates, %d batches, %s", len(w.ops), w.pushes, w.audit.gates, w.audit.batches, time.Since(began).Round(time.Second))
+			t.Logf("%d asked for, %d pushes, %d gates, %d batches, %s", len(w.ops), w.pushes, w.audit.gates, w.audit.batches,
+				time.Since(began).Round(time.Second))
 		})
 		if !ok {
 			t.Fatalf("history %d: EDGESPAN_HISTORY=%d EDGESPAN_ETCD_HISTORIES=1 runs it again", i, i)
@@ -94,7 +95,8 @@ func newMembers(t *testing.T) *members {
 	m := &members{binary: filepath.Join(t.TempDir(), "etcd")}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", m.binary, "go.etcd.io/etcd/server/v3").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", m.binary,
+		"go.etcd.io/etcd/server/v3").CombinedOutput(); err != nil {
 		t.Fatalf("build etcd: %v: %s", err, out)
 	}
 	for i := range m.dirs {
@@ -143,7 +145,8 @@ func (m *members) start(t *testing.T, i int) {
 	client, peer := "http://"+m.clients[i], "http://"+m.peers[i]
 	p := exec.Command(
 		m.binary, "--name", fmt.Sprint("m", i), "--data-dir", m.dirs[i], "--log-level", "fatal", "--socket-reuse-port",
-		"--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+		"--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer,
+		"--initial-advertise-peer-urls", peer,
 		"--initial-cluster", strings.Join(all, ","), "--initial-cluster-token", "histories",
 	)
 	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -29,7 +29,8 @@ func (w *faulty) begin(o *sent, c *Controller, do func(context.Context) (fleetap
 		o.message = fmt.Sprintf("op %d", o.id)
 	}
 	what := fmt.Sprintf("%+v", o.write)
-	w.note("op %d: %s asks %s: %s %s, bound to %v, dry %v", o.id, o.by.Name, c.d.Replica, o.what, what[:min(len(what), 200)], o.ifMatch, o.dry)
+	w.note("op %d: %s asks %s: %s %s, bound to %v, dry %v", o.id, o.by.Name, c.d.Replica, o.what,
+		what[:min(len(what), 200)], o.ifMatch, o.dry)
 	w.work.Go(func() {
 		ctx, cancel := context.WithTimeout(w.Context(), limit)
 		defer cancel()
@@ -44,13 +45,15 @@ func (w *faulty) begin(o *sent, c *Controller, do func(context.Context) (fleetap
 
 // ask is a write; one of a layer may be bound to what the operator has seen of it.
 func (w *faulty) ask(by fleetapi.Caller, what string, x ops.Write, layer *history.Layer) {
-	o := &sent{by: by, what: what, write: x, dry: w.rand.IntN(20) == 0 && what != "topology" && what != "flag" && what != "last"}
+	o := &sent{by: by, what: what, write: x, dry: w.rand.IntN(20) == 0 && what != "topology" && what != "flag" &&
+		what != "last"}
 	if layer != nil && w.rand.IntN(3) == 0 {
 		o.ifMatch = map[history.Layer]uint64{*layer: w.seen(*layer)}
 	}
 	c := w.some()
 	w.begin(o, c, func(ctx context.Context) (fleetapi.Written, error) {
-		return c.Write(ctx, fleetapi.WriteRequest{Caller: by, Write: x, Message: o.message, IfMatch: o.ifMatch, DryRun: o.dry})
+		return c.Write(ctx, fleetapi.WriteRequest{Caller: by, Write: x, Message: o.message, IfMatch: o.ifMatch,
+			DryRun: o.dry})
 	})
 }
 
@@ -74,17 +77,19 @@ func (w *faulty) command(by fleetapi.Caller, what fleetapi.RolloutCommand) {
 		return
 	}
 	c := w.some()
-	w.begin(&sent{by: by, what: fmt.Sprintf("%s rollout %d", what, number), command: what, rollout: number}, c, func(ctx context.Context) (fleetapi.Written, error) {
-		return fleetapi.Written{}, c.CommandRollout(ctx, by, number, what)
-	})
+	w.begin(&sent{by: by, what: fmt.Sprintf("%s rollout %d", what, number), command: what, rollout: number}, c,
+		func(ctx context.Context) (fleetapi.Written, error) {
+			return fleetapi.Written{}, c.CommandRollout(ctx, by, number, what)
+		})
 }
 
 func (w *faulty) commandNode() {
 	n, c := w.one(), w.some()
 	what := []fleetapi.Command{fleetapi.Retry, fleetapi.Release, fleetapi.Confirm}[w.rand.IntN(3)]
-	w.begin(&sent{by: alice, what: fmt.Sprintf("%s %s", what, n.name)}, c, func(ctx context.Context) (fleetapi.Written, error) {
-		return fleetapi.Written{}, c.Command(ctx, alice, n.name, what)
-	})
+	w.begin(&sent{by: alice, what: fmt.Sprintf("%s %s", what, n.name)}, c,
+		func(ctx context.Context) (fleetapi.Written, error) {
+			return fleetapi.Written{}, c.Command(ctx, alice, n.name, what)
+		})
 }
 
 // readHead reads the newest revision.
@@ -107,5 +112,6 @@ func refused(err error) bool {
 	var faults config.Faults
 	var none *ops.NotFoundError
 	var revision *history.NoRevisionError
-	return errors.As(err, &conflicts) || errors.As(err, &faults) || errors.As(err, &none) || errors.As(err, &revision) || errors.Is(err, fleetapi.ErrRefused)
+	return errors.As(err, &conflicts) || errors.As(err, &faults) || errors.As(err, &none) || errors.As(err, &revision) ||
+		errors.Is(err, fleetapi.ErrRefused)
 }

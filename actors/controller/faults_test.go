@@ -38,7 +38,8 @@ func TestFaultyHistories(t *testing.T) {
 		})
 	}
 	t.Cleanup(func() {
-		t.Logf("%d histories: %d asked for by operators, %d pushes, %d gates, %d batches", n, ops.Load(), pushes.Load(), gates.Load(), batches.Load())
+		t.Logf("%d histories: %d asked for by operators, %d pushes, %d gates, %d batches", n, ops.Load(), pushes.Load(),
+			gates.Load(), batches.Load())
 		if n >= 100 && (gates.Load() < int64(n) || pushes.Load() < gates.Load()) {
 			t.Errorf("too little happens: %d gates, %d pushes", gates.Load(), pushes.Load())
 		}

@@ -77,11 +77,13 @@ var (
 	bob            = fleetapi.Caller{Name: "bob", Role: fleetapi.Admin}
 )
 
-var rolloutCommands = []fleetapi.RolloutCommand{fleetapi.PauseRollout, fleetapi.ResumeRollout, fleetapi.AbortRollout, fleetapi.RevertRollout}
+var rolloutCommands = []fleetapi.RolloutCommand{fleetapi.PauseRollout, fleetapi.ResumeRollout, fleetapi.AbortRollout,
+	fleetapi.RevertRollout}
 
 // faultyFlags are those that the process is given; staged rollouts themselves are switched.
 var faultyFlags = map[string]string{
-	"config_rollout_stages": "50", "config_rollout_batch_limit": "2", "config_batch_timeout_s": "60", "config_rollout_canary": "1",
+	"config_rollout_stages": "50", "config_rollout_batch_limit": "2", "config_batch_timeout_s": "60",
+	"config_rollout_canary": "1",
 }
 
 const faultyLimit = 2
@@ -92,7 +94,8 @@ const usualIgnorance = storage.StoreTimeout + 5*time.Second
 
 func newFaulty(r *rig, s *common, seed uint64) *faulty {
 	w := &faulty{
-		rig: r, s: s, rand: rand.New(rand.NewPCG(seed, 11)), audit: newAudit(s, faultyLimit, faultyFlags), ways: map[string]*way{},
+		rig: r, s: s, rand: rand.New(rand.NewPCG(seed, 11)), audit: newAudit(s, faultyLimit, faultyFlags),
+		ways:   map[string]*way{},
 		clocks: map[string]*wallClock{}, begun: map[string]time.Time{}, coming: map[string]bool{},
 	}
 	_, at, err := s.Get(r.Context(), history.HeadKey())
@@ -104,7 +107,8 @@ func newFaulty(r *rig, s *common, seed uint64) *faulty {
 	e2e := map[string]*metadata.Metadata{ownFile: rolloutMetadata(r.T)}
 	r.change = func(o *Options) {
 		name := o.Replica
-		w.ways[name] = &way{s: s, store: w.open(name), replica: name, is: wayGood, rand: rand.New(rand.NewPCG(w.rand.Uint64(), 1))}
+		w.ways[name] = &way{s: s, store: w.open(name), replica: name, is: wayGood,
+			rand: rand.New(rand.NewPCG(w.rand.Uint64(), 1))}
 		if w.clocks[name] == nil {
 			w.clocks[name] = &wallClock{}
 		}
@@ -159,7 +163,8 @@ func (w *faulty) setUp() {
 		}
 		n := newFakeNode(w.rig, name)
 		n.tap = w.pushed(n)
-		if _, err := w.some().Join(w.Context(), nodeproto.Join{Token: inv.Token, Name: name, Node: n.id, Key: "key-" + name}); err != nil {
+		if _, err := w.some().Join(w.Context(),
+			nodeproto.Join{Token: inv.Token, Name: name, Node: n.id, Key: "key-" + name}); err != nil {
 			w.Fatal(err)
 		}
 	}
@@ -258,7 +263,8 @@ func (w *faulty) look() {
 	defer w.mu.Unlock()
 	for _, s := range w.suspects {
 		if !w.audit.off(s.since, time.Now()) {
-			w.Errorf("%s: %s got attempt %d from %s before its gate was open: %s", s.at.Format("15:04:05.000"), s.node, s.push.Attempt, s.replica, short(s.push.Document))
+			w.Errorf("%s: %s got attempt %d from %s before its gate was open: %s", s.at.Format("15:04:05.000"), s.node,
+				s.push.Attempt, s.replica, short(s.push.Document))
 		}
 	}
 	w.suspects = nil
@@ -331,20 +337,23 @@ func (w *faulty) writeNode() {
 	if w.rand.IntN(6) == 0 {
 		o["sysParams"] = config.Object{"managedConfig": w.rand.IntN(3) > 0}
 	}
-	w.ask(w.operator(), "node", ops.SetNodes{Overrides: config.Object{n.name: o}}, &history.Layer{Kind: history.Node, Name: n.name})
+	w.ask(w.operator(), "node", ops.SetNodes{Overrides: config.Object{n.name: o}},
+		&history.Layer{Kind: history.Node, Name: n.name})
 }
 
 // dispute is two operators at once: one turns a value on, the other turns it off.
 func (w *faulty) dispute() {
 	layer := &history.Layer{Kind: history.Network}
 	for _, by := range []fleetapi.Caller{alice, bob} {
-		w.ask(by, "dispute", ops.SetNetwork{Overrides: config.Object{"envParams": config.Object{"SWITCH": by.Name}}, Modify: true}, layer)
+		w.ask(by, "dispute",
+			ops.SetNetwork{Overrides: config.Object{"envParams": config.Object{"SWITCH": by.Name}}, Modify: true}, layer)
 	}
 }
 
 // disputeRollout is one who pauses while the other resumes, or one who aborts while the other reverts.
 func (w *faulty) disputeRollout() {
-	both := [][2]fleetapi.RolloutCommand{{fleetapi.PauseRollout, fleetapi.ResumeRollout}, {fleetapi.AbortRollout, fleetapi.RevertRollout}}[w.rand.IntN(2)]
+	both := [][2]fleetapi.RolloutCommand{{fleetapi.PauseRollout, fleetapi.ResumeRollout},
+		{fleetapi.AbortRollout, fleetapi.RevertRollout}}[w.rand.IntN(2)]
 	w.command(alice, both[0])
 	w.command(bob, both[1])
 }

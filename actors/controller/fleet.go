@@ -144,11 +144,14 @@ type kind struct {
 
 func newFleetActor(d *deps) *fleetActor {
 	return &fleetActor{
-		d: d, queries: fleet.NewQueries(d.settings()), kinds: map[string]*kind{}, nodes: map[string]*record{}, stopping: map[string]bool{},
-		layersKnown: layersKnown{auto: map[string]config.Object{}, own: map[string]config.Object{}, topology: map[string]bool{}, damaged: map[history.Layer]error{}},
+		d: d, queries: fleet.NewQueries(d.settings()), kinds: map[string]*kind{}, nodes: map[string]*record{},
+		stopping: map[string]bool{},
+		layersKnown: layersKnown{auto: map[string]config.Object{}, own: map[string]config.Object{},
+			topology: map[string]bool{}, damaged: map[history.Layer]error{}},
 		keysKnown: keysKnown{
-			members: map[string]history.Member{}, ids: map[string]string{}, tokens: map[string]Token{}, revoked: map[string]Revocation{},
-			learnt: map[string]*baseConfig{}, counted: map[string]kv.Entry{}, owners: map[string]kv.Entry{},
+			members: map[string]history.Member{}, ids: map[string]string{}, tokens: map[string]Token{},
+			revoked: map[string]Revocation{},
+			learnt:  map[string]*baseConfig{}, counted: map[string]kv.Entry{}, owners: map[string]kv.Entry{},
 			proposals: map[string]proposal{}, proposed: map[string][]byte{}, operators: map[kv.Key]bool{},
 		},
 		gates: newGates(), peers: newPeering(),
@@ -272,7 +275,8 @@ func (a *fleetActor) libraryIs(c actor.Context, m libraryRead) {
 // spawn starts the actor of a node that has joined.
 func (a *fleetActor) spawn(c actor.Context, id string) *record {
 	s, name := a.d.dir.node(id), a.members[id].Name
-	props := actor.PropsFromProducer(func() actor.Actor { return nodes.New(a.d.nodes, id, name, s) }, actor.WithReceiverMiddleware(supervise.Lifecycle(a.d.Log)))
+	props := actor.PropsFromProducer(func() actor.Actor { return nodes.New(a.d.nodes, id, name, s) },
+		actor.WithReceiverMiddleware(supervise.Lifecycle(a.d.Log)))
 	pid, err := c.SpawnNamed(props, "node/"+id)
 	if err != nil { // the one before is on its way out: its end comes back here
 		a.stopping[id] = true

@@ -59,7 +59,8 @@ func (c *Controller) Set(s fleet.Settings) {
 // Another replica may have written it.
 func (d *deps) ownChange(before history.State, m headRead) (controllerconf.Change, error) {
 	layers := []history.Layer{{Kind: history.E2E, Name: ownFile}, {Kind: history.E2E, Name: ownFile + "/" + d.Replica}}
-	if d.Offline || d.E2E[ownFile] == nil || !slices.ContainsFunc(m.diffs, func(diff history.LayerDiff) bool { return slices.Contains(layers, diff.Layer) }) {
+	if d.Offline || d.E2E[ownFile] == nil || !slices.ContainsFunc(m.diffs,
+		func(diff history.LayerDiff) bool { return slices.Contains(layers, diff.Layer) }) {
 		return controllerconf.Change{}, nil
 	}
 	return d.worldAt(m.state).FileChange(ownFile, d.Replica, before)
@@ -96,9 +97,10 @@ func (a *fleetActor) factsMove() {
 
 // movesFacts says whether a layer that changed may leave the facts of the topology behind.
 func movesFacts(d history.LayerDiff) bool {
-	return d.Layer.Kind == history.Topology || d.Layer.Kind == history.Auto && slices.ContainsFunc(d.Values, func(v history.ValueDiff) bool {
-		return len(v.Path) == 0 || v.Path[0] == topologyFacts
-	})
+	return d.Layer.Kind == history.Topology || d.Layer.Kind == history.Auto &&
+		slices.ContainsFunc(d.Values, func(v history.ValueDiff) bool {
+			return len(v.Path) == 0 || v.Path[0] == topologyFacts
+		})
 }
 
 // facts brings what the auto layer says of the topology up to date, and writes only if
@@ -112,7 +114,8 @@ func (d *deps) setAuto(message string, find func(*ops.World) (ops.SetAuto, bool,
 		var facts ops.SetAuto
 		var differ bool
 		if facts, differ, err = find(w); differ && err == nil {
-			err = d.writes.Do(d.Context, storage.WriteRequest{Request: fleetapi.WriteRequest{Caller: storage.Itself, Write: facts, Message: message}}).Err
+			err = d.writes.Do(d.Context,
+				storage.WriteRequest{Request: fleetapi.WriteRequest{Caller: storage.Itself, Write: facts, Message: message}}).Err
 		}
 	}
 	if err != nil && d.Context.Err() == nil {

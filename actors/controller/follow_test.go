@@ -99,7 +99,8 @@ func TestFactsOfTheTopologyFollowAnImportAndAStart(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.change = func(o *Options) { o.Offline = true }
 		c := r.start("a")
-		imported := ops.Import{Files: history.Files{Topology: r.doc(twoNodes), Auto: r.doc(`{"n1":{"topologyInfo":{"nodeName":"old"}}}`)}}
+		imported := ops.Import{Files: history.Files{Topology: r.doc(twoNodes),
+			Auto: r.doc(`{"n1":{"topologyInfo":{"nodeName":"old"}}}`)}}
 		r.write(c, imported)
 		r.pass(time.Second)
 		if got := r.facts(c); got != "n1=old" {

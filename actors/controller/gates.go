@@ -30,7 +30,8 @@ type gates struct {
 }
 
 func newGates() gates {
-	return gates{open: map[string]rollouts.Gate{}, rollouts: map[kv.Key]bool{}, stands: map[string]bool{}, letters: map[kv.Key]bool{}}
+	return gates{open: map[string]rollouts.Gate{}, rollouts: map[kv.Key]bool{}, stands: map[string]bool{},
+		letters: map[kv.Key]bool{}}
 }
 
 // flagsAre takes over the flags of the controller's config. It is before any node hears what
@@ -116,6 +117,7 @@ func (a *fleetActor) tellRollout(c actor.Context, m headRead, first bool) {
 	if touches && m.record.Number > 0 {
 		a.gates.cause = rollouts.Cause{Number: m.record.Number, Author: m.record.Author, Message: m.record.Message}
 	}
-	c.Send(a.d.rollout, rollouts.News{Cause: a.gates.cause, Topology: a.gates.topology, Staging: a.gates.Staging, Events: a.gates.events})
+	c.Send(a.d.rollout, rollouts.News{Cause: a.gates.cause, Topology: a.gates.topology, Staging: a.gates.Staging,
+		Events: a.gates.events})
 	a.gates.events = nil
 }

@@ -20,7 +20,8 @@ func (c *Controller) Admit(ctx context.Context, h nodeproto.Hello) error {
 		s = c.d.dir.node(h.Node)
 	}
 	if s == nil || s.Process() == nil {
-		return fmt.Errorf("admit node %s: it has not joined, or was forgotten: edgespan join with a new token is allowed", h.Node)
+		return fmt.Errorf("admit node %s: it has not joined, or was forgotten: edgespan join with a new token is allowed",
+			h.Node)
 	}
 	if !s.Joined() {
 		return fmt.Errorf("admit node %s: its certificate is revoked", h.Node)

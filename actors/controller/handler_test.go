@@ -23,7 +23,8 @@ func TestAStreamThatEndsAtOnceIsForgotten(t *testing.T) {
 		c := r.start("a")
 		n := r.join(c, "n1")
 		seat := c.d.dir.node(n.id)
-		stream := &fakeStream{n: n, id: 77, down: make(chan nodeproto.FromController, 10), done: make(chan struct{}), gone: make(chan struct{})}
+		stream := &fakeStream{n: n, id: 77, down: make(chan nodeproto.FromController, 10), done: make(chan struct{}),
+			gone: make(chan struct{})}
 		var heard []any
 		pid, fresh := c.d.System.ProcessRegistry.Add(instant{func(m any) {
 			heard = append(heard, m)

@@ -46,7 +46,8 @@ func (a *fleetActor) want(r *record) map[string]fleet.Touched {
 	var counted fleet.Counted
 	if e, is := a.counted[id]; is {
 		if err := json.Unmarshal(e.Value, &counted); err != nil {
-			return map[string]fleet.Touched{r.name: {Node: r.name, Wanted: fleet.Wanted{For: r.versions, Fault: "generations in the store: " + err.Error()}}}
+			return map[string]fleet.Touched{r.name: {Node: r.name,
+				Wanted: fleet.Wanted{For: r.versions, Fault: "generations in the store: " + err.Error()}}}
 		}
 	}
 	touched, err := a.fleet.Put(r.name, r.versions, a.auto[r.name], a.own[r.name], counted)
@@ -155,7 +156,8 @@ func (a *fleetActor) setHardware() map[string]fleet.Touched {
 		}
 		next, conflicts, faults := merged.Merge(b.metadata)
 		if len(conflicts) > 0 || len(faults) > 0 {
-			a.d.Log.Warn("metadata of a board", zap.String("board", board), zap.Error(faults), zap.String("conflicts", conflicts.Error()))
+			a.d.Log.Warn("metadata of a board", zap.String("board", board), zap.Error(faults),
+				zap.String("conflicts", conflicts.Error()))
 		}
 		if len(faults) == 0 {
 			merged = next
@@ -217,7 +219,8 @@ func parseBase(data []byte) (*baseConfig, error) {
 
 // library is what there is for a board.
 func (b *baseConfig) library(board string) layers.Library {
-	l := layers.Library{Base: slices.Collect(maps.Keys(b.base)), Boards: map[string]string{board: board}, Hardware: map[string][]string{}}
+	l := layers.Library{Base: slices.Collect(maps.Keys(b.base)), Boards: map[string]string{board: board},
+		Hardware: map[string][]string{}}
 	if len(b.hardware) > 0 {
 		l.Hardware[board] = slices.Collect(maps.Keys(b.hardware))
 	}

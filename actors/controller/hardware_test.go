@@ -75,7 +75,8 @@ func TestOnlyAnAdminTakesAMaskAway(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.pass(time.Second)
-			if err := c.ForgetHardware(r.Context(), bob, "board-9"); !errors.Is(err, want) || want != nil && !strings.Contains(err.Error(), "acme.pw") {
+			if err := c.ForgetHardware(r.Context(), bob, "board-9"); !errors.Is(err, want) || want != nil &&
+				!strings.Contains(err.Error(), "acme.pw") {
 				t.Errorf("secret %s, by an operator: %v", secret, err)
 			}
 			if want == nil {
@@ -88,7 +89,8 @@ func TestOnlyAnAdminTakesAMaskAway(t *testing.T) {
 	}
 }
 
-// A node whose answer is never what it reports is asked again now and then, and what is wrong with it is told in few words.
+// A node whose answer is never what it reports is asked again now and then, and what is wrong with it is told in few
+// words.
 func TestAConfigThatNeverFitsIsAskedForNowAndThen(t *testing.T) {
 	t.Parallel()
 	onRig(t, func(r *rig) {
@@ -134,15 +136,18 @@ func TestOnlyAnAdminAcceptsMetadataWithFaults(t *testing.T) {
 		onRig(t, func(r *rig) {
 			c := r.start("a")
 			n := r.join(c, "n1")
-			n.board, n.base = "board-9", `{"base":{"RELEASE_M20":{"sysParams":{"managedConfig":true},"acme":{"pw":"hidden-1","user":"shown-1"}}},
+			n.board, n.base = "board-9",
+				`{"base":{"RELEASE_M20":{"sysParams":{"managedConfig":true},"acme":{"pw":"hidden-1","user":"shown-1"}}},
 				"metadata":{"acme":{"pw":{"desc":"d","type":"`+kind+`","action":"VENDOR_RESTART","secret":true}}}}`
 			n.connect(c)
 			r.pass(time.Second)
 			d, err := c.HardwareConfig(r.Context(), "board-9", "", false)
-			if shown := text(t, d.Object); err != nil || strings.Contains(shown, "hidden-") || strings.Contains(shown, "shown-") != (want == nil) {
+			if shown := text(t, d.Object); err != nil || strings.Contains(shown, "hidden-") ||
+				strings.Contains(shown, "shown-") != (want == nil) {
 				t.Errorf("%s: %v %s", kind, err, shown)
 			}
-			if err := c.AcceptHardware(r.Context(), bob, "board-9", "", d.Digest); !errors.Is(err, want) || want != nil && !strings.Contains(err.Error(), "its metadata has faults") {
+			if err := c.AcceptHardware(r.Context(), bob, "board-9", "", d.Digest); !errors.Is(err, want) || want != nil &&
+				!strings.Contains(err.Error(), "its metadata has faults") {
 				t.Errorf("%s, by an operator: %v", kind, err)
 			}
 			if want == nil {

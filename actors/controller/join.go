@@ -50,14 +50,22 @@ func (c *Controller) Join(ctx context.Context, j nodeproto.Join) (nodeproto.Join
 	return nodeproto.Joined{}, errMoved
 }
 
+// joinKeys are what a join reads and may write: its token, its name, the node, its last push, its revocation.
+func joinKeys(j nodeproto.Join) []kv.Key {
+	return []kv.Key{
+		history.TokenKey(j.Name), history.NameKey(j.Name), history.NodeKey(j.Node), history.PushKey(j.Node),
+		history.RevokedKey(j.Node),
+	}
+}
+
 // join answers nil where somebody else was faster.
 func (c *Controller) join(ctx context.Context, j nodeproto.Join) (*nodeproto.Joined, error) {
-	r := c.d.Reader(ctx)
+	r, now := c.d.Reader(ctx), c.d.Now()
 	if j.Name == "" {
-		_, err := c.d.Issuer.Redeem(c.d.Now(), Token{}, j) // no token is known: it says so
+		_, err := c.d.Issuer.Redeem(now, Token{}, j) // no token is known: it says so
 		return nil, err
 	}
-	keys := []kv.Key{history.TokenKey(j.Name), history.NameKey(j.Name), history.NodeKey(j.Node), history.PushKey(j.Node), history.RevokedKey(j.Node)}
+	keys := joinKeys(j)
 	e, err := r.Get(keys...)
 	if err != nil {
 		return nil, fmt.Errorf("join: %w", err)
@@ -68,18 +76,19 @@ func (c *Controller) join(ctx context.Context, j nodeproto.Join) (*nodeproto.Joi
 	if err := errors.Join(parsed(e[0], &t), parsed(e[2], &m), parsed(e[4], &was)); err != nil {
 		return nil, fmt.Errorf("join %q as node %s: %w", j.Name, j.Node, err)
 	}
-	now := c.d.Now()
 	used, err := c.d.Issuer.Redeem(now, t, j)
 	if err != nil {
 		return nil, err
 	}
 	if e[1].Exists() && string(e[1].Value) != j.Node {
-		return nil, fmt.Errorf("join: %w: another node has the name %q: edgespan nodes replace is allowed", fleetapi.ErrRefused, j.Name)
+		return nil, fmt.Errorf("join: %w: another node has the name %q: edgespan nodes replace is allowed",
+			fleetapi.ErrRefused, j.Name)
 	}
 	joined := nodeproto.Joined{Name: j.Name}
 	if e[2].Exists() {
 		if m.Name != j.Name {
-			return nil, fmt.Errorf("join: %w: node %s has the name %q already: edgespan nodes forget is allowed", fleetapi.ErrRefused, j.Node, m.Name)
+			return nil, fmt.Errorf("join: %w: node %s has the name %q already: edgespan nodes forget is allowed",
+				fleetapi.ErrRefused, j.Node, m.Name)
 		}
 		if t.Used != nil {
 			joined.Joining = was.Joining
@@ -89,7 +98,8 @@ func (c *Controller) join(ctx context.Context, j nodeproto.Join) (*nodeproto.Joi
 	if !e[2].Exists() {
 		m = history.Member{ID: j.Node, Name: j.Name, Joined: now.UTC()}
 	}
-	txn := kv.Txn{Then: []kv.Op{kv.Put(keys[0], storage.Encode(used)), kv.Put(keys[1], []byte(j.Node)), kv.Put(keys[2], storage.Encode(m))}}
+	spent, member := kv.Put(keys[0], storage.Encode(used)), kv.Put(keys[2], storage.Encode(m))
+	txn := kv.Txn{Then: []kv.Op{spent, kv.Put(keys[1], []byte(j.Node)), member}}
 	if e[4].Exists() { // what was revoked stays so: keys of before may be in other hands
 		was.Joining = uuid.NewString()
 		joined.Joining = was.Joining
@@ -101,11 +111,10 @@ func (c *Controller) join(ctx context.Context, j nodeproto.Join) (*nodeproto.Joi
 	for i, k := range keys {
 		txn.Compares = append(txn.Compares, kv.At(k, e[i].ModRevision))
 	}
-	o, err := c.d.Commit(ctx, txn)
-	if err != nil {
+	switch o, err := c.d.Commit(ctx, txn); {
+	case err != nil:
 		return nil, fmt.Errorf("join: %w", err)
-	}
-	if !o.Succeeded {
+	case !o.Succeeded:
 		return nil, nil
 	}
 	return &joined, nil
@@ -140,9 +149,11 @@ const inviteLife = 24 * time.Hour
 
 // Invite opens a join token for one name; a life of 0 is a day. With replace, the node that
 // has the name is forgotten first.
-func (c *Controller) Invite(ctx context.Context, by fleetapi.Caller, node string, life time.Duration, replace bool) (fleetapi.Invitation, error) {
+func (c *Controller) Invite(ctx context.Context, by fleetapi.Caller, node string, life time.Duration,
+	replace bool) (fleetapi.Invitation, error) {
 	if node == "" || life < 0 {
-		return fleetapi.Invitation{}, fmt.Errorf("invite %q for %v: %w: a name and a time above 0 are allowed", node, life, fleetapi.ErrRefused)
+		return fleetapi.Invitation{},
+			fmt.Errorf("invite %q for %v: %w: a name and a time above 0 are allowed", node, life, fleetapi.ErrRefused)
 	}
 	if life == 0 {
 		life = inviteLife
@@ -155,16 +166,19 @@ func (c *Controller) Invite(ctx context.Context, by fleetapi.Caller, node string
 	if err != nil {
 		return fleetapi.Invitation{}, err
 	}
-	t := Token{Token: history.Token{Name: node, Hash: hash, Author: storage.Author(by), Created: now.UTC(), Expires: now.Add(life).UTC()}}
+	t := Token{Token: history.Token{Name: node, Hash: hash, Author: storage.Author(by), Created: now.UTC(),
+		Expires: now.Add(life).UTC()}}
 	for range mostTries {
 		e, err := c.d.Reader(ctx).Get(history.NameKey(node))
 		if err != nil {
 			return fleetapi.Invitation{}, fmt.Errorf("invite: %w", err)
 		}
-		txn := kv.Txn{Compares: []kv.Compare{kv.At(e[0].Key, e[0].ModRevision)}, Then: []kv.Op{kv.Put(history.TokenKey(node), storage.Encode(t))}}
+		txn := kv.Txn{Compares: []kv.Compare{kv.At(e[0].Key, e[0].ModRevision)},
+			Then: []kv.Op{kv.Put(history.TokenKey(node), storage.Encode(t))}}
 		if e[0].Exists() {
 			if !replace {
-				return fleetapi.Invitation{}, fmt.Errorf("invite: %w: %q has joined: with replace its certificate is revoked", fleetapi.ErrRefused, node)
+				return fleetapi.Invitation{},
+					fmt.Errorf("invite: %w: %q has joined: with replace its certificate is revoked", fleetapi.ErrRefused, node)
 			}
 			txn.Then = append(txn.Then, forget(string(e[0].Value), node, "replaced by "+storage.Author(by), now)...)
 		}
@@ -175,7 +189,8 @@ func (c *Controller) Invite(ctx context.Context, by fleetapi.Caller, node string
 		if o.Succeeded {
 			return fleetapi.Invitation{
 				Node: node, Token: text, CA: c.d.Issuer.Pin(), Expires: t.Expires,
-				Command: fmt.Sprintf("edgespan join --controller %s --token %s --ca-sha256 %s --name %s", c.d.NodeLink, text, c.d.Issuer.Pin(), quoted(node)),
+				Command: fmt.Sprintf("edgespan join --controller %s --token %s --ca-sha256 %s --name %s", c.d.NodeLink, text,
+					c.d.Issuer.Pin(), quoted(node)),
 			}, nil
 		}
 	}

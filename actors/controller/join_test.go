@@ -71,7 +71,8 @@ func TestJoin(t *testing.T) {
 			t.Error("a replaced node was admitted")
 		}
 		other := newFakeNode(r, "n1b")
-		if err := refusal(c.Join(r.Context(), nodeproto.Join{Token: inv.Token, Name: "n1", Node: other.id, Key: "k"})); err != nil {
+		if err := refusal(c.Join(r.Context(),
+			nodeproto.Join{Token: inv.Token, Name: "n1", Node: other.id, Key: "k"})); err != nil {
 			t.Fatal(err)
 		}
 		other.connect(c)
@@ -180,7 +181,8 @@ func TestAnAdministratorStays(t *testing.T) {
 		a, b := r.start("a"), r.start("b")
 		soon := time.Now().Add(time.Minute)
 		for name, expires := range map[string]*time.Time{"ann": nil, "bea": nil, "old": &soon} {
-			if _, err := a.AddOperator(r.Context(), alice, fleetapi.OperatorToken{Name: name, Role: fleetapi.Admin, Expires: expires}); err != nil {
+			if _, err := a.AddOperator(r.Context(), alice,
+				fleetapi.OperatorToken{Name: name, Role: fleetapi.Admin, Expires: expires}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -220,7 +222,8 @@ func TestOperatorsAreKnownByTheirTokens(t *testing.T) {
 				t.Error(who, err)
 			}
 		}
-		for name, says := range map[string]string{"controller": `name: "controller" is reserved`, "local": `name: "local" is reserved`, "": "name: required"} {
+		for name, says := range map[string]string{"controller": `name: "controller" is reserved`,
+			"local": `name: "local" is reserved`, "": "name: required"} {
 			_, err := a.AddOperator(r.Context(), alice, fleetapi.OperatorToken{Name: name, Role: fleetapi.Admin})
 			if !errors.Is(err, fleetapi.ErrRefused) || !strings.Contains(err.Error(), says) {
 				t.Errorf("a token named %q: %v", name, err)

@@ -191,7 +191,8 @@ func (r *rig) views(c *Controller) map[string]any {
 
 // A store that grows is compacted to what is young, however few revisions these are.
 func TestTheLeaderCompactsByBytes(t *testing.T) {
-	for name, writes := range map[string]int{"few revisions": 10, "more than are kept": int(storage.Retention.Revisions) + 100} {
+	for name, writes := range map[string]int{"few revisions": 10, "more than are kept": int(storage.Retention.Revisions) +
+		100} {
 		t.Run(name, func(t *testing.T) { compactsByBytes(t, writes) })
 	}
 }
@@ -237,7 +238,8 @@ func TestASlowWatcherMissesNothing(t *testing.T) {
 		r.fleetOf(a, 6)
 		b := r.start("b")
 		for _, name := range []string{"boss", "old"} {
-			if _, err := a.AddOperator(r.Context(), alice, fleetapi.OperatorToken{Name: name, Role: fleetapi.Admin}); err != nil {
+			if _, err := a.AddOperator(r.Context(), alice,
+				fleetapi.OperatorToken{Name: name, Role: fleetapi.Admin}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -306,7 +308,8 @@ func TestALetterThatWasTakenBackMeanwhileIsNotObeyed(t *testing.T) {
 	d.set.Store(&fleet.Settings{})
 	a := newFleetActor(d)
 	key := history.MailboxKey(rollouts.Mailbox, "1")
-	a.ofRollouts(nil, kv.Event{Kind: kv.EventPut, Entry: kv.Entry{Key: key, ModRevision: 3, Value: storage.Encode(storage.RemoteCommand{What: "pause"})}}, rollouts.Mailbox)
+	a.ofRollouts(nil, kv.Event{Kind: kv.EventPut, Entry: kv.Entry{Key: key,
+		ModRevision: 3, Value: storage.Encode(storage.RemoteCommand{What: "pause"})}}, rollouts.Mailbox)
 	a.listed(storage.Listing{At: 9, Has: map[kv.Key]bool{}})
 	var gone []string
 	for _, e := range a.queue[0].Events {

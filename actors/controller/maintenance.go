@@ -17,7 +17,8 @@ const pruneTries = 20
 
 // PruneHistory forgets the revisions of before a time, but the newest, those of staged rollouts that
 // go on or ended since then, and who wrote last what each layer is.
-func (c *Controller) PruneHistory(ctx context.Context, by fleetapi.Caller, before time.Time, dryRun bool) (fleetapi.PrunedHistory, error) {
+func (c *Controller) PruneHistory(ctx context.Context, by fleetapi.Caller, before time.Time,
+	dryRun bool) (fleetapi.PrunedHistory, error) {
 	if err := c.d.upToDate(ctx); err != nil {
 		return fleetapi.PrunedHistory{}, err
 	}
@@ -38,7 +39,8 @@ func (c *Controller) PruneHistory(ctx context.Context, by fleetapi.Caller, befor
 		}
 		done, err := c.d.Prune(ctx, p)
 		if err != nil {
-			return out, fmt.Errorf("prune the history: some of it may be gone, the next time takes the rest: %w", storage.BusyError(err))
+			return out, fmt.Errorf("prune the history: some of it may be gone, the next time takes the rest: %w",
+				storage.BusyError(err))
 		}
 		if done {
 			out.Revisions, out.Objects = out.Revisions+p.Records, out.Objects+p.Objects

@@ -86,7 +86,8 @@ func TestTheFirstStartOfANewerVersionMigratesOnce(t *testing.T) {
 			t.Fatalf("%s, backups of %v", got, b.of)
 		}
 		all, _ := c.History(r.Context(), fleetapi.HistoryQuery{Limit: 1})
-		if !strings.Contains(all[0].Message, "RELEASE_M78: radioParamsBase.wsecParams.eapolParams -> eapolParams in network") {
+		if !strings.Contains(all[0].Message,
+			"RELEASE_M78: radioParamsBase.wsecParams.eapolParams -> eapolParams in network") {
 			t.Errorf("its message: %s", all[0].Message)
 		}
 		r.stop("a")
@@ -115,8 +116,11 @@ func TestNothingIsMigratedWithoutABackupOrWithAFault(t *testing.T) {
 		mend       func(*rig, *Controller, *backups)
 		want       string
 	}{
-		{"a full disk", oldKeys, errors.New("no space left on device"), func(_ *rig, _ *Controller, b *backups) { b.fail = nil }, newKeys + " 3 migration"},
-		{"a value that can't be converted", `{"eapolParams":{"a":{}},"radioParamsBase":{"wsecParams":{"eapolParams":{"a":"x"}}}}`, nil, func(r *rig, c *Controller, _ *backups) { r.network(c, oldKeys) }, newKeys + " 4 migration"},
+		{"a full disk", oldKeys, errors.New("no space left on device"),
+			func(_ *rig, _ *Controller, b *backups) { b.fail = nil }, newKeys + " 3 migration"},
+		{"a value that can't be converted",
+			`{"eapolParams":{"a":{}},"radioParamsBase":{"wsecParams":{"eapolParams":{"a":"x"}}}}`, nil,
+			func(r *rig, c *Controller, _ *backups) { r.network(c, oldKeys) }, newKeys + " 4 migration"},
 	} {
 		onRig(t, func(r *rig) {
 			b := r.backed()
@@ -172,7 +176,8 @@ func TestAnImportBringsFilesToTheKeysOfTheFleet(t *testing.T) {
 		r.network(c, `{"envParams":{"B":"1"}}`)
 		files := ops.Import{Files: history.Files{Network: r.doc(oldKeys)}}
 		b.fail = errors.New("no space left on device")
-		if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: files}); err == nil || !strings.Contains(err.Error(), "nothing is migrated without a backup: no space") {
+		if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: files}); err == nil ||
+			!strings.Contains(err.Error(), "nothing is migrated without a backup: no space") {
 			t.Errorf("without a backup: %v", err)
 		}
 		dry, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: files, DryRun: true})

@@ -49,7 +49,9 @@ func TestWhatANodeMakesTheControllerSpend(t *testing.T) {
 			n.mu.Lock()
 			n.parameters = nil
 			for p := range 900 {
-				n.parameters = append(n.parameters, nodeproto.Parameter{ID: fmt.Sprintf("x/%d/%d", i%7, p), Kind: []string{"x", "network-instance"}[p%2], State: "CreatingFailed", Detail: strings.Repeat(fmt.Sprint(i), 800/len(fmt.Sprint(i)))})
+				n.parameters = append(n.parameters,
+					nodeproto.Parameter{ID: fmt.Sprintf("x/%d/%d", i%7, p), Kind: []string{"x", "network-instance"}[p%2],
+						State: "CreatingFailed", Detail: strings.Repeat(fmt.Sprint(i), 800/len(fmt.Sprint(i)))})
 			}
 			n.mu.Unlock()
 			r.pass(5 * time.Second)
@@ -72,7 +74,8 @@ func TestWhatANodeMakesTheControllerSpend(t *testing.T) {
 			t.Errorf("%d lines are told to be left out", told)
 		}
 		d, err := b.Node(r.Context(), "n1")
-		if err != nil || d.State != string(fleet.InSync) || !strings.Contains(strings.Join(d.Explain, "\n"), "are left out here: replica a") {
+		if err != nil || d.State != string(fleet.InSync) ||
+			!strings.Contains(strings.Join(d.Explain, "\n"), "are left out here: replica a") {
 			t.Errorf("%v: %+v", err, d)
 		}
 	})

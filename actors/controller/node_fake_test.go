@@ -109,13 +109,15 @@ func (n *fakeNode) connect(c *Controller) {
 // try is connect where the controller may be out of reach.
 func (n *fakeNode) try(ctx context.Context, c *Controller) error {
 	n.mu.Lock()
-	hello := nodeproto.Hello{Node: n.id, Name: n.name, Software: n.software, Board: n.board, MD5: n.md5, Generation: n.generation, Address: n.address}
+	hello := nodeproto.Hello{Node: n.id, Name: n.name, Software: n.software, Board: n.board, MD5: n.md5,
+		Generation: n.generation, Address: n.address}
 	n.mu.Unlock()
 	if err := c.Admit(ctx, hello); err != nil {
 		return err
 	}
 	n.cut()
-	s := &fakeStream{n: n, at: c, id: n.r.streams.Add(1), down: make(chan nodeproto.FromController, 100), done: make(chan struct{}), gone: make(chan struct{})}
+	s := &fakeStream{n: n, at: c, id: n.r.streams.Add(1), down: make(chan nodeproto.FromController, 100),
+		done: make(chan struct{}), gone: make(chan struct{})}
 	n.mu.Lock()
 	n.to, n.stream = c, s
 	n.mu.Unlock()
@@ -200,7 +202,8 @@ func (n *fakeNode) serve(c *Controller, s *fakeStream) {
 
 func (n *fakeNode) report() nodeproto.Report {
 	r := nodeproto.Report{
-		MD5: n.md5, Generation: n.generation, Software: n.software, Board: n.board, Source: "controller", Managed: n.managed, Held: n.held, Settled: !n.untidy,
+		MD5: n.md5, Generation: n.generation, Software: n.software, Board: n.board, Source: "controller", Managed: n.managed,
+		Held: n.held, Settled: !n.untidy,
 		Peer: peer.DigestOf(string(n.peer)), Ports: n.ports,
 	}
 	r.Parameters = n.parts()
@@ -281,7 +284,8 @@ func (n *fakeNode) pushed(m nodeproto.Push, say func(nodeproto.FromNode)) {
 		n.r.Errorf("node %s got a document that is not its MD5", n.name)
 	}
 	if n.reject != "" && contains(m.Document, n.reject) {
-		res := nodeproto.Result{Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: nodeproto.Rejected, Faults: config.Faults{{Path: []string{"x"}, What: "is bad"}}}
+		res := nodeproto.Result{Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: nodeproto.Rejected,
+			Faults: config.Faults{{Path: []string{"x"}, What: "is bad"}}}
 		n.last[m.Attempt] = res
 		say(res)
 		return
@@ -304,7 +308,8 @@ func (n *fakeNode) asked(m nodeproto.Ask, say func(nodeproto.FromNode)) {
 	case nodeproto.AskBaseConfig:
 		say(nodeproto.Answer{ID: m.ID, Data: []byte(n.base)})
 	case nodeproto.AskPreview:
-		say(nodeproto.Answer{ID: m.ID, Data: []byte(`{"actions":[{"name":"RELOAD_FIREWALL","keys":["a.b"],"supported":true}]}`)})
+		say(nodeproto.Answer{ID: m.ID,
+			Data: []byte(`{"actions":[{"name":"RELOAD_FIREWALL","keys":["a.b"],"supported":true}]}`)})
 	}
 }
 

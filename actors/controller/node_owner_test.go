@@ -35,7 +35,8 @@ func TestEveryReplicaListsAllNodes(t *testing.T) {
 			r.Helper()
 			x, y := at(a), at(b)
 			x.LastReport, y.LastReport = nil, nil // heartbeats stay with the replica
-			if x.State != y.State || x.Why != y.Why || x.Ready != y.Ready || x.Running != y.Running || x.Wanted != y.Wanted || !y.Online ||
+			if x.State != y.State || x.Why != y.Why || x.Ready != y.Ready || x.Running != y.Running || x.Wanted != y.Wanted ||
+				!y.Online ||
 				x.Managed != y.Managed || y.Replica != "a" || len(x.Parameters) != len(y.Parameters) {
 				t.Errorf("%s:\n a says %+v\n b says %+v", when, x, y)
 			}
@@ -45,7 +46,8 @@ func TestEveryReplicaListsAllNodes(t *testing.T) {
 		if d := at(b); d.State != string(fleet.InSync) || !d.Ready {
 			t.Errorf("b says %+v", d.Node)
 		}
-		r.write(b, ops.SetNodes{Overrides: r.doc(`{"n1":{"networkInstances":{"` + aNetwork + `":{"type":"switch","port":""}}}}`)})
+		r.write(b, ops.SetNodes{Overrides: r.doc(`{"n1":{"networkInstances":{"` + aNetwork +
+			`":{"type":"switch","port":""}}}}`)})
 		r.pass(10 * time.Second)
 		same("a network is not reported yet")
 		n.mu.Lock()

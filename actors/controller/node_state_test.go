@@ -38,9 +38,11 @@ func TestTheStateOfDeclaredParametersIsShown(t *testing.T) {
 			{"failed", layer, ni("CreatingFailed", "no port"), "[present CreatingFailed yes]", false, "CreatingFailed: no port"},
 			{"there", layer, ni("Present", ""), "[present Present no]", true, ""},
 			{"deleted, and still there", `{}`, ni("Present", ""), "[absent Removing no]", false, "Removing"},
-			{"can't be removed", `{}`, ni("RemovingFailed", "busy"), "[absent RemovingFailed yes]", false, "RemovingFailed: busy"},
+			{"can't be removed", `{}`, ni("RemovingFailed", "busy"), "[absent RemovingFailed yes]", false,
+				"RemovingFailed: busy"},
 			{"gone", `{}`, nil, "[]", true, ""},
-			{"of a kind that no config declares", `{}`, []nodeproto.Parameter{{ID: "x", Kind: "x", State: "Present"}}, "[]", true, ""},
+			{"of a kind that no config declares", `{}`, []nodeproto.Parameter{{ID: "x", Kind: "x", State: "Present"}}, "[]",
+				true, ""},
 		} {
 			n.mu.Lock()
 			n.parameters = step.says
@@ -63,7 +65,8 @@ func TestTheStateOfDeclaredParametersIsShown(t *testing.T) {
 			if err != nil || len(list) != 2 || !list[1].Ready {
 				t.Fatalf("%s: %+v %v", step.name, list, err)
 			}
-			if one := list[0]; one.Ready != step.ready || d.Ready != step.ready || !strings.Contains(one.Why, step.why) || one.Ready == strings.Contains(one.Why, "not ready") {
+			if one := list[0]; one.Ready != step.ready || d.Ready != step.ready || !strings.Contains(one.Why, step.why) ||
+				one.Ready == strings.Contains(one.Why, "not ready") {
 				t.Errorf("%s: ready %v: %s", step.name, one.Ready, one.Why)
 			}
 		}
@@ -99,7 +102,8 @@ func TestAnIgnoredParameterIsLoggedOnce(t *testing.T) {
 		}{
 			{[]nodeproto.Parameter{{ID: "x", Kind: "x", State: "Present"}}, first},
 			{[]nodeproto.Parameter{{ID: "x", Kind: "x", State: "Present"}}, first},
-			{[]nodeproto.Parameter{{ID: "x", Kind: "x", State: "Present"}, {ID: "ni/" + aNetwork, Kind: "network-instance", State: "Removing"}}, first},
+			{[]nodeproto.Parameter{{ID: "x", Kind: "x", State: "Present"},
+				{ID: "ni/" + aNetwork, Kind: "network-instance", State: "Removing"}}, first},
 			{[]nodeproto.Parameter{{ID: "x", Kind: "x", State: "CreatingFailed"}}, second},
 			{[]nodeproto.Parameter{{ID: "x", Kind: "x", State: "CreatingFailed"}}, second},
 		} {

@@ -40,7 +40,8 @@ func TestANodeWithAMemoryOfAnotherVersionIsNotJudged(t *testing.T) {
 			r.network(c, map[bool]string{false: `{"envParams":{"B":"x"}}`, true: `{"envParams":{"B":"y"}}`}[restarted])
 			r.pass(time.Minute)
 			r.wants(c, "n1", string(fleet.Faulty))
-			if d, err := c.Node(r.Context(), "n1"); err != nil || !strings.Contains(strings.Join(d.Explain, " "), "can't be read here") {
+			if d, err := c.Node(r.Context(), "n1"); err != nil ||
+				!strings.Contains(strings.Join(d.Explain, " "), "can't be read here") {
 				t.Errorf("%+v, %v", d.Explain, err)
 			}
 			if e, _, _ := r.store.Get(r.Context(), key); string(e.Value) != foreign {
@@ -53,7 +54,8 @@ func TestANodeWithAMemoryOfAnotherVersionIsNotJudged(t *testing.T) {
 		put(`{"push":{"number":50,"generation":"","digest":{},"for":{},"at":"2000-01-01T00:00:00Z"},"adopted":true,"newField":1}`)
 		r.pass(time.Minute)
 		r.wants(c, "n1", "in sync")
-		if e, _, _ := r.store.Get(r.Context(), key); !strings.Contains(string(e.Value), `"newField":1`) || len(n.pushes) == 0 || n.pushes[0].Attempt != 51 {
+		if e, _, _ := r.store.Get(r.Context(), key); !strings.Contains(string(e.Value), `"newField":1`) ||
+			len(n.pushes) == 0 || n.pushes[0].Attempt != 51 {
 			t.Errorf("%s, %d pushes", e.Value, len(n.pushes))
 		}
 	})
@@ -73,7 +75,8 @@ func TestAnUnreadNodeTakesNoActsAndJoinsAnew(t *testing.T) {
 		}
 		r.pass(5 * time.Second)
 		for _, what := range []fleetapi.Command{fleetapi.Retry, fleetapi.Release, fleetapi.AdoptReplace} {
-			if err := c.Command(r.Context(), alice, "n1", what); !errors.Is(err, fleetapi.ErrRefused) || !strings.Contains(err.Error(), "edgespan nodes replace") {
+			if err := c.Command(r.Context(), alice, "n1", what); !errors.Is(err, fleetapi.ErrRefused) ||
+				!strings.Contains(err.Error(), "edgespan nodes replace") {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
@@ -89,7 +92,8 @@ func TestAnUnreadNodeTakesNoActsAndJoinsAnew(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := refusal(c.Join(r.Context(), nodeproto.Join{Token: inv.Token, Name: "n1", Node: n.id, Key: "key-n1"})); err != nil {
+		if err := refusal(c.Join(r.Context(),
+			nodeproto.Join{Token: inv.Token, Name: "n1", Node: n.id, Key: "key-n1"})); err != nil {
 			t.Fatal(err)
 		}
 		r.pass(time.Second)

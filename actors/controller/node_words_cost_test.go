@@ -53,10 +53,14 @@ func TestWhatEachWordOfANodeCosts(t *testing.T) {
 		"board": report(func(i int, r *nodeproto.Report) { r.Board = fmt.Sprint("board", i) }),
 		"parameters": report(func(i int, r *nodeproto.Report) {
 			for p := range 500 {
-				r.Parameters = append(r.Parameters, nodeproto.Parameter{ID: fmt.Sprint("p", i, p), Kind: "x", State: "CreatingFailed"})
+				r.Parameters = append(r.Parameters,
+					nodeproto.Parameter{ID: fmt.Sprint("p", i, p), Kind: "x", State: "CreatingFailed"})
 			}
 		}),
-		"not stored": result(func(int) nodeproto.Result { return nodeproto.Result{Attempt: 1, Outcome: nodeproto.NotStored} }),
+		"not stored": result(func(int) nodeproto.Result {
+			return nodeproto.Result{Attempt: 1,
+				Outcome: nodeproto.NotStored}
+		}),
 		"unhealthy": result(func(i int) nodeproto.Result {
 			return nodeproto.Result{Attempt: uint64(i % 4), Outcome: nodeproto.Unhealthy}
 		}),
@@ -92,7 +96,8 @@ func TestWhatEachWordOfANodeCosts(t *testing.T) {
 					return word(n, i)
 				})
 				writes, bytes, largest := s.got()
-				if most := storage.WritesAtOnce + seconds*storage.WritesPace; writes > most || bytes > storage.BytesAtOnce || largest > nodes.MostTold {
+				if most := storage.WritesAtOnce + seconds*storage.WritesPace; writes > most || bytes > storage.BytesAtOnce ||
+					largest > nodes.MostTold {
 					t.Errorf("%d writes of %d bytes, the largest of %d", writes, bytes, largest)
 				}
 				if after, _ := n.got(); after-mine > 3 {

@@ -72,7 +72,8 @@ func TestWhatANodeSaysOfPushesIsBounded(t *testing.T) {
 			return nodeproto.Result{Attempt: 1, MD5: fmt.Sprintf("%032d", i), Outcome: nodeproto.Rejected}
 		},
 		"words": func(i int) nodeproto.Result {
-			return nodeproto.Result{Attempt: 1, MD5: fmt.Sprintf("%032d", i), Outcome: nodeproto.Unhealthy, Faults: config.Faults{{Path: []string{"x"}, What: strings.Repeat("w", 100_000)}}}
+			return nodeproto.Result{Attempt: 1, MD5: fmt.Sprintf("%032d", i), Outcome: nodeproto.Unhealthy,
+				Faults: config.Faults{{Path: []string{"x"}, What: strings.Repeat("w", 100_000)}}}
 		},
 		"digests that are none": func(i int) nodeproto.Result {
 			return nodeproto.Result{Attempt: 1, MD5: strings.Repeat("y", 900_000) + fmt.Sprint(i), Outcome: nodeproto.Rejected}
@@ -94,7 +95,8 @@ func TestWhatANodeSaysOfPushesIsBounded(t *testing.T) {
 				s, stop := r.watched(history.InPushes)
 				defer stop()
 				r.say(a, r.nodes["n1"], seconds, func(i int) nodeproto.FromNode { return word(i) })
-				if writes, bytes, _ := s.got(); writes > storage.WritesAtOnce+seconds*storage.WritesPace || bytes > storage.BytesAtOnce+seconds*nodes.ToldPace+150<<10 {
+				if writes, bytes, _ := s.got(); writes > storage.WritesAtOnce+seconds*storage.WritesPace ||
+					bytes > storage.BytesAtOnce+seconds*nodes.ToldPace+150<<10 {
 					t.Errorf("%d writes of %d bytes in %d seconds", writes, bytes, seconds)
 				}
 				if n := logs.Len(); n > nodes.MostLines {
@@ -186,7 +188,8 @@ func TestAMemoryThatIsTooLargeGetsSmaller(t *testing.T) {
 			return kv.Txn{Then: []kv.Op{kv.Put(history.PushKey(n.id), storage.Encode(m))}}
 		}
 		for i := range 8 { // as nodes could make it in releases before this one
-			m.Failures = append(m.Failures, fleet.Failure{Digest: fleet.Digest{Config: fmt.Sprintf("%032d", i)}, Attempt: 1, For: m.Push.For})
+			m.Failures = append(m.Failures,
+				fleet.Failure{Digest: fleet.Digest{Config: fmt.Sprintf("%032d", i)}, Attempt: 1, For: m.Push.For})
 		}
 		m.Failures[3].Why = strings.Repeat("w", kv.MaxSize-put().Size()-10)
 		if _, err := r.store.Commit(r.Context(), put()); err != nil {

@@ -125,7 +125,8 @@ func (c *Controller) AddOperator(ctx context.Context, _ fleetapi.Caller, t fleet
 	case t.Name == "":
 		return "", fmt.Errorf("add operator: %w: name: required", fleetapi.ErrRefused)
 	case slices.Contains(reservedNames, t.Name):
-		return "", fmt.Errorf("add operator: %w: name: %q is reserved: must be another than %s", fleetapi.ErrRefused, t.Name, strings.Join(reservedNames, ", "))
+		return "", fmt.Errorf("add operator: %w: name: %q is reserved: must be another than %s", fleetapi.ErrRefused, t.Name,
+			strings.Join(reservedNames, ", "))
 	}
 	guard, err := c.guard(ctx)
 	if err != nil {
@@ -149,7 +150,8 @@ func (c *Controller) AddOperator(ctx context.Context, _ fleetapi.Caller, t fleet
 		return "", err
 	}
 	key := history.OperatorKey(hash)
-	o, err := c.d.Commit(ctx, kv.Txn{Compares: []kv.Compare{kv.Absent(key), guard.same}, Then: []kv.Op{kv.Put(key, storage.Encode(kept)), guard.move}})
+	o, err := c.d.Commit(ctx, kv.Txn{Compares: []kv.Compare{kv.Absent(key), guard.same},
+		Then: []kv.Op{kv.Put(key, storage.Encode(kept)), guard.move}})
 	if err != nil {
 		return "", fmt.Errorf("add operator: %w", err)
 	}

@@ -28,22 +28,28 @@ func village(size int) string {
 	var nodes, sites, links []string
 	for i := range size {
 		next := (i + 1) % size
-		nodes = append(nodes, fmt.Sprintf(`{"name":"v%d","node_type":2,"mac_addr":"02:00:00:00:%02x:00","wlan_mac_addrs":["02:00:00:00:%02x:0a","02:00:00:00:%02x:0b"],"pop_node":%t,"site_name":"S%d"}`,
-			i, i, i, i, i == 0, i))
-		sites = append(sites, fmt.Sprintf(`{"name":"S%d","location":{"latitude":48.0%d,"longitude":10.0%d,"altitude":0.0}}`, i, i, i*i%7))
+		nodes = append(nodes,
+			fmt.Sprintf(`{"name":"v%d","node_type":2,"mac_addr":"02:00:00:00:%02x:00","wlan_mac_addrs":["02:00:00:00:%02x:0a","02:00:00:00:%02x:0b"],"pop_node":%t,"site_name":"S%d"}`,
+				i, i, i, i, i == 0, i))
+		sites = append(sites,
+			fmt.Sprintf(`{"name":"S%d","location":{"latitude":48.0%d,"longitude":10.0%d,"altitude":0.0}}`, i, i, i*i%7))
 		a, z := fmt.Sprintf("v%d", i), fmt.Sprintf("v%d", next)
 		macs := [2]string{fmt.Sprintf("02:00:00:00:%02x:0a", i), fmt.Sprintf("02:00:00:00:%02x:0b", next)}
 		if a > z {
 			a, z, macs = z, a, [2]string{macs[1], macs[0]}
 		}
-		links = append(links, fmt.Sprintf(`{"name":"link-%s-%s","a_node_name":%q,"a_node_mac":%q,"z_node_name":%q,"z_node_mac":%q,"link_type":1}`, a, z, a, macs[0], z, macs[1]))
+		links = append(links,
+			fmt.Sprintf(`{"name":"link-%s-%s","a_node_name":%q,"a_node_mac":%q,"z_node_name":%q,"z_node_mac":%q,"link_type":1}`,
+				a, z, a, macs[0], z, macs[1]))
 	}
-	return fmt.Sprintf(`{"name":"village","nodes":[%s],"links":[%s],"sites":[%s]}`, strings.Join(nodes, ","), strings.Join(links, ","), strings.Join(sites, ","))
+	return fmt.Sprintf(`{"name":"village","nodes":[%s],"links":[%s],"sites":[%s]}`, strings.Join(nodes, ","),
+		strings.Join(links, ","), strings.Join(sites, ","))
 }
 
 // optimise asks a replica.
 func (r *rig) optimise(c *Controller, by string, kinds ...optimize.Kind) (fleetapi.Written, error) {
-	w, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: fleetapi.Caller{Name: by, Role: fleetapi.Operator}, Write: ops.Optimize{Kinds: kinds}, Message: "optimise"})
+	w, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: fleetapi.Caller{Name: by, Role: fleetapi.Operator},
+		Write: ops.Optimize{Kinds: kinds}, Message: "optimise"})
 	synctest.Wait()
 	return w, err
 }
@@ -148,7 +154,8 @@ func TestAnOptimisationIsTheLeaders(t *testing.T) {
 		b := r.start("b")
 		r.write(a, ops.SetTopology{Document: r.doc(village(4))})
 		r.pass(time.Second)
-		preview, err := b.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.Optimize{Kinds: optimize.All}, DryRun: true})
+		preview, err := b.Write(r.Context(),
+			fleetapi.WriteRequest{Caller: alice, Write: ops.Optimize{Kinds: optimize.All}, DryRun: true})
 		if err != nil || !preview.DryRun || len(preview.Effects) == 0 || len(r.by("olga")) != 0 {
 			t.Fatalf("%+v, %v", preview, err)
 		}
@@ -160,7 +167,8 @@ func TestAnOptimisationIsTheLeaders(t *testing.T) {
 		if n := ways["b"].heads.Load(); n != before {
 			t.Errorf("who was asked has written it")
 		}
-		if got := r.by("olga"); len(got) != 1 || w.Revision != got[0] || !w.Changed || w.Message != preview.Message || !reflect.DeepEqual(w.Effects, preview.Effects) {
+		if got := r.by("olga"); len(got) != 1 || w.Revision != got[0] || !w.Changed || w.Message != preview.Message ||
+			!reflect.DeepEqual(w.Effects, preview.Effects) {
 			t.Errorf("revisions %v, answered\n %+v, was to be\n %+v", got, w, preview)
 		}
 		if !strings.Contains(r.auto(), "polarity") || !strings.Contains(r.auto(), "channel") {
@@ -170,7 +178,8 @@ func TestAnOptimisationIsTheLeaders(t *testing.T) {
 		if err != nil || again.Changed || again.Revision != w.Revision {
 			t.Errorf("again: %+v, %v", again, err)
 		}
-		if _, err = r.optimise(b, "olga"); !errors.As(err, new(*ops.Refused)) || !strings.Contains(err.Error(), "names no kind") {
+		if _, err = r.optimise(b, "olga"); !errors.As(err, new(*ops.Refused)) ||
+			!strings.Contains(err.Error(), "names no kind") {
 			t.Errorf("no kind: %v", err)
 		}
 		r.pass(time.Second)
@@ -190,15 +199,18 @@ func TestAnOptimisationIsBoundToWhatItsCallerHasSeen(t *testing.T) {
 		}
 		for name, c := range r.replicas {
 			_, err := c.Write(r.Context(), fleetapi.WriteRequest{
-				Caller: alice, Write: ops.Optimize{Kinds: []optimize.Kind{optimize.Polarity}}, IfMatch: map[history.Layer]uint64{{Kind: history.Auto, Name: "v1"}: seen},
+				Caller: alice, Write: ops.Optimize{Kinds: []optimize.Kind{optimize.Polarity}},
+				IfMatch: map[history.Layer]uint64{{Kind: history.Auto, Name: "v1"}: seen},
 			})
 			var conflicts history.Conflicts
-			if !errors.As(err, &conflicts) || len(conflicts) != 1 || conflicts[0].By.Author != "bob" || conflicts[0].By.Time.IsZero() || !strings.Contains(err.Error(), "bob") {
+			if !errors.As(err, &conflicts) || len(conflicts) != 1 || conflicts[0].By.Author != "bob" ||
+				conflicts[0].By.Time.IsZero() || !strings.Contains(err.Error(), "bob") {
 				t.Errorf("at %s: %v", name, err)
 			}
 		}
 		_, err := b.Write(r.Context(), fleetapi.WriteRequest{
-			Caller: alice, Write: ops.Optimize{Kinds: []optimize.Kind{optimize.Polarity}}, IfMatch: map[history.Layer]uint64{{Kind: history.Auto, Name: "v1"}: r.by("bob")[0]},
+			Caller: alice, Write: ops.Optimize{Kinds: []optimize.Kind{optimize.Polarity}},
+			IfMatch: map[history.Layer]uint64{{Kind: history.Auto, Name: "v1"}: r.by("bob")[0]},
 		})
 		if err != nil {
 			t.Error(err)
@@ -294,7 +306,8 @@ func (r *rig) told(w fleetapi.Written, err error) {
 		switch {
 		case err == nil && (len(got) != 1 || w.Revision != got[0] || !w.Changed):
 			r.Errorf("answered %d, revisions %v", w.Revision, got)
-		case err != nil && (len(got) != 0 || !errors.Is(err, fleetapi.ErrBusy) || !strings.Contains(err.Error(), "nothing was done: try again")):
+		case err != nil && (len(got) != 0 || !errors.Is(err, fleetapi.ErrBusy) ||
+			!strings.Contains(err.Error(), "nothing was done: try again")):
 			r.Errorf("answered %v, revisions %v", err, got)
 		}
 		r.pass(time.Minute)
@@ -310,7 +323,8 @@ func TestNobodyLeads(t *testing.T) {
 		hold       func(*rig)
 	}{
 		{"another program has the key", "the replica that leads does not come to it", storage.WriteTimeout, func(r *rig) {
-			if _, err := r.store.Commit(r.Context(), kv.Txn{Then: []kv.Op{kv.Put(history.ElectionKey(storage.LeaderWord), []byte("x"))}}); err != nil {
+			if _, err := r.store.Commit(r.Context(),
+				kv.Txn{Then: []kv.Op{kv.Put(history.ElectionKey(storage.LeaderWord), []byte("x"))}}); err != nil {
 				r.Fatal(err)
 			}
 		}},
@@ -318,7 +332,8 @@ func TestNobodyLeads(t *testing.T) {
 			r.store.mu.Lock()
 			r.store.unled = true
 			r.store.mu.Unlock()
-			if _, err := r.store.Commit(r.Context(), kv.Txn{Then: []kv.Op{kv.Delete(history.ElectionKey(storage.LeaderWord))}}); err != nil {
+			if _, err := r.store.Commit(r.Context(),
+				kv.Txn{Then: []kv.Op{kv.Delete(history.ElectionKey(storage.LeaderWord))}}); err != nil {
 				r.Fatal(err)
 			}
 		}},
@@ -357,7 +372,8 @@ func TestTwoOptimisationsAtOnce(t *testing.T) {
 		})
 		return out
 	}
-	for _, kinds := range [][2]optimize.Kind{{optimize.Polarity, optimize.Channel}, {optimize.Polarity, optimize.Golay}, {optimize.Golay, optimize.Superframe}, {optimize.Channel, optimize.Channel}} {
+	for _, kinds := range [][2]optimize.Kind{{optimize.Polarity, optimize.Channel}, {optimize.Polarity, optimize.Golay},
+		{optimize.Golay, optimize.Superframe}, {optimize.Channel, optimize.Channel}} {
 		allowed := map[string]bool{serial(kinds[0], kinds[1]): true, serial(kinds[1], kinds[0]): true}
 		onRig(t, func(r *rig) {
 			a, b := r.start("a"), r.start("b")
@@ -371,14 +387,17 @@ func TestTwoOptimisationsAtOnce(t *testing.T) {
 					defer all.Done()
 					var err error
 					by := fleetapi.Caller{Name: []string{"olga", "otto"}[i], Role: fleetapi.Operator}
-					answers[i], err = c.Write(r.Context(), fleetapi.WriteRequest{Caller: by, Write: ops.Optimize{Kinds: kinds[i : i+1]}})
+					answers[i], err = c.Write(r.Context(),
+						fleetapi.WriteRequest{Caller: by, Write: ops.Optimize{Kinds: kinds[i : i+1]}})
 					if err != nil {
 						t.Error(err)
 					}
 				}()
 				go func() {
 					defer all.Done()
-					if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNetwork{Overrides: config.Object{"envParams": config.Object{"A": fmt.Sprint(i)}}}}); err != nil {
+					if _, err := c.Write(r.Context(),
+						fleetapi.WriteRequest{Caller: alice,
+							Write: ops.SetNetwork{Overrides: config.Object{"envParams": config.Object{"A": fmt.Sprint(i)}}}}); err != nil {
 						t.Error(err)
 					}
 				}()

@@ -66,11 +66,13 @@ func (c *Controller) Peer(ctx context.Context, name string) (fleetapi.PeerDetail
 		return fleetapi.PeerDetail{}, err
 	}
 	if s := c.d.dir.named(name); v.Document == nil && (s == nil || s.Process() == nil) {
-		return fleetapi.PeerDetail{}, &ops.NotFoundError{What: fmt.Sprintf("peer %q", name), Allowed: "a peer that is described, or a node that has joined, is allowed"}
+		return fleetapi.PeerDetail{}, &ops.NotFoundError{What: fmt.Sprintf("peer %q", name),
+			Allowed: "a peer that is described, or a node that has joined, is allowed"}
 	}
 	r, view := c.d.peerReport(f, name)
 	d := fleetapi.PeerDetail{
-		Peer: c.d.peerOf(f, r), Descriptor: ops.MaskPeer(v.Document), Parameters: []fleetapi.PeerParameter{}, Ignored: []fleetapi.PeerParameter{},
+		Peer: c.d.peerOf(f, r), Descriptor: ops.MaskPeer(v.Document), Parameters: []fleetapi.PeerParameter{},
+		Ignored: []fleetapi.PeerParameter{},
 	}
 	if v.Document != nil {
 		d.Revision = v.Revision
@@ -80,7 +82,8 @@ func (c *Controller) Peer(ctx context.Context, name string) (fleetapi.PeerDetail
 	}
 	for _, i := range r.Ignored {
 		d.Ignored = append(d.Ignored, fleetapi.PeerParameter{
-			ID: i.ID, Kind: i.Kind, Reported: string(i.Reported), State: string(stateloop.Ignored), Review: string(i.Review), Reason: i.Reason, Since: nodespkg.Moment(i.Since),
+			ID: i.ID, Kind: i.Kind, Reported: string(i.Reported), State: string(stateloop.Ignored), Review: string(i.Review),
+			Reason: i.Reason, Since: nodespkg.Moment(i.Since),
 		})
 	}
 	return d, nil
@@ -107,7 +110,8 @@ func (c *Controller) Cluster(ctx context.Context, name string) (fleetapi.Cluster
 	}
 	cluster, is := f.Clusters[name]
 	if !is {
-		return fleetapi.ClusterDetail{}, &ops.NotFoundError{What: fmt.Sprintf("cluster %q", name), Allowed: "a cluster that is described is allowed"}
+		return fleetapi.ClusterDetail{},
+			&ops.NotFoundError{What: fmt.Sprintf("cluster %q", name), Allowed: "a cluster that is described is allowed"}
 	}
 	v, err := c.described(ctx, history.Layer{Kind: history.Cluster, Name: name})
 	if err != nil {
@@ -115,7 +119,8 @@ func (c *Controller) Cluster(ctx context.Context, name string) (fleetapi.Cluster
 	}
 	s := c.d.clusterStatus(f, name)
 	d := fleetapi.ClusterDetail{
-		Cluster: c.d.clusterOf(f, name, s), Descriptor: v.Document, Revision: v.Revision, Peers: []fleetapi.Peer{}, Tunnels: []fleetapi.Tunnel{},
+		Cluster: c.d.clusterOf(f, name, s), Descriptor: v.Document, Revision: v.Revision, Peers: []fleetapi.Peer{},
+		Tunnels: []fleetapi.Tunnel{},
 	}
 	for _, m := range s.Members {
 		d.Peers = append(d.Peers, c.d.peerOf(f, m.Report))
@@ -189,8 +194,9 @@ func (d *deps) peerReport(f *peer.Fleet, name string) (stateloop.PeerStatusRepor
 func (d *deps) peerOf(f *peer.Fleet, r stateloop.PeerStatusReport) fleetapi.Peer {
 	_, described := f.Peers[r.Name]
 	p := fleetapi.Peer{
-		Name: r.Name, Described: described, Clusters: append([]string{}, r.Clusters...), Online: r.Online, Health: string(r.Health),
-		Ready: r.Ready, Why: r.Why, Counts: map[string]int{}, LastReport: nodespkg.Moment(r.LastReport),
+		Name: r.Name, Described: described, Clusters: append([]string{}, r.Clusters...), Online: r.Online,
+		Health: string(r.Health),
+		Ready:  r.Ready, Why: r.Why, Counts: map[string]int{}, LastReport: nodespkg.Moment(r.LastReport),
 	}
 	if s := d.dir.named(r.Name); s != nil {
 		_, p.ID = s.Called()
@@ -269,7 +275,8 @@ func (d *deps) clusterOf(f *peer.Fleet, name string, s stateloop.ClusterStatus) 
 	c := f.Clusters[name]
 	_, deployed := f.Deployments[name]
 	out := fleetapi.Cluster{
-		Name: name, ID: c.ID.String(), Leader: c.Leader, Topology: string(c.Topology), Members: slices.Sorted(maps.Keys(c.Members)),
+		Name: name, ID: c.ID.String(), Leader: c.Leader, Topology: string(c.Topology),
+		Members:  slices.Sorted(maps.Keys(c.Members)),
 		Deployed: deployed, State: "undeployed", Health: string(stateloop.Unknown),
 	}
 	if deployed {

@@ -160,7 +160,8 @@ func (r *rig) bring(m *mains, c turn) {
 			r.pass(time.Second)
 		}
 		if !done {
-			_, err := r.replicas["a"].Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: c.write(r), Message: c.name})
+			_, err := r.replicas["a"].Write(r.Context(),
+				fleetapi.WriteRequest{Caller: alice, Write: c.write(r), Message: c.name})
 			done = err == nil && !m.last.cut.Load() // whose power is gone has not answered
 			if err != nil && !m.last.cut.Load() {
 				r.Errorf("%s: %v", c.name, err)
@@ -168,7 +169,8 @@ func (r *rig) bring(m *mains, c turn) {
 		}
 		r.pass(time.Second)
 		all, err := r.replicas["a"].Clusters(r.Context())
-		if err == nil && done && !m.last.cut.Load() && len(all) == 1 && all[0].State == c.state && all[0].Ready == (c.state == "deployed") {
+		if err == nil && done && !m.last.cut.Load() && len(all) == 1 && all[0].State == c.state &&
+			all[0].Ready == (c.state == "deployed") {
 			return
 		}
 	}
@@ -222,13 +224,14 @@ func TestAPowerCutAtEveryStepOfADeployRepeatsNothing(t *testing.T) {
 		for i := every; i <= 2*len(clean.steps); i += every {
 			at, after := (i+1)/2, i%2 == 0
 			tours++
-			t.Run(fmt.Sprintf("%s/%d/%v", c.name, at, map[bool]string{false: "before", true: "after"}[after]), func(t *testing.T) {
-				got := powerTour(t, c.name, at, after)
-				if t.Logf("at %s", got.steps[min(at, len(got.steps))-1]); got.end != clean.end {
-					t.Errorf("it ends otherwise (-want +got):\n%s", cmp.Diff(clean.end, got.end))
-				}
-				cuts += got.cuts
-			})
+			t.Run(fmt.Sprintf("%s/%d/%v", c.name, at, map[bool]string{false: "before", true: "after"}[after]),
+				func(t *testing.T) {
+					got := powerTour(t, c.name, at, after)
+					if t.Logf("at %s", got.steps[min(at, len(got.steps))-1]); got.end != clean.end {
+						t.Errorf("it ends otherwise (-want +got):\n%s", cmp.Diff(clean.end, got.end))
+					}
+					cuts += got.cuts
+				})
 		}
 	}
 	if t.Logf("%d power cuts", cuts); cuts < tours*9/10 { // a report may be there or not when all is done

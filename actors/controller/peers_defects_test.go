@@ -86,7 +86,9 @@ func TestDefect_04_AFailedRemovalHoldsUpNothing(t *testing.T) {
 			}
 		}
 		d, _ := c.Peer(r.Context(), "a")
-		if i := slices.IndexFunc(d.Parameters, func(p fleetapi.PeerParameter) bool { return p.ID == peer.ExecutorID("daemon") }); i < 0 || d.Parameters[i].State != "Present" {
+		if i := slices.IndexFunc(d.Parameters,
+			func(p fleetapi.PeerParameter) bool { return p.ID == peer.ExecutorID("daemon") }); i < 0 ||
+			d.Parameters[i].State != "Present" {
 			t.Errorf("%+v", d.Parameters)
 		}
 	})
@@ -102,7 +104,8 @@ func TestDefect_07_WhoWaitsIsSeenToWait(t *testing.T) {
 		r.deploy(c)
 		d, _ := c.Peer(r.Context(), "c")
 		i := slices.IndexFunc(d.Parameters, func(p fleetapi.PeerParameter) bool { return p.ID == id })
-		if i < 0 || d.Parameters[i].State != "WaitingForDependencies" || d.Parameters[i].Review != "no" || d.Health != "yellow" || d.Ready {
+		if i < 0 || d.Parameters[i].State != "WaitingForDependencies" || d.Parameters[i].Review != "no" ||
+			d.Health != "yellow" || d.Ready {
 			t.Errorf("%+v", d)
 		}
 	})
@@ -218,7 +221,8 @@ func TestDefect_15_WhatIsWantedNowIsWhatANodeGetsAsItComes(t *testing.T) {
 
 func TestDefect_16_ALeaderWithoutInterfacesIsAMember(t *testing.T) {
 	onPeers(t, func(r *rig, c *Controller) {
-		r.describe(c, strings.Replace(clusterDoc("star", "a", "b", "c"), `"a":{"interfaces":"dut","underlay":"wan"}`, `"a":{"underlay":"wan"}`, 1))
+		r.describe(c, strings.Replace(clusterDoc("star", "a", "b", "c"), `"a":{"interfaces":"dut","underlay":"wan"}`,
+			`"a":{"underlay":"wan"}`, 1))
 		r.nodes["a"].cut()
 		r.pass(time.Second)
 		r.deploy(c)
@@ -262,7 +266,8 @@ func TestDefect_19_AForgottenNodeLeavesNothingOfItsState(t *testing.T) {
 		r.describe(c, peerDoc("b", daemon))
 		r.pass(time.Minute)
 		d, _ := c.Peer(r.Context(), "b")
-		if d.Ready || d.Wanted == d.Applied || !slices.ContainsFunc(d.Parameters, func(p fleetapi.PeerParameter) bool { return strings.HasPrefix(p.Reason, stateloop.StaleReport) }) {
+		if d.Ready || d.Wanted == d.Applied || !slices.ContainsFunc(d.Parameters,
+			func(p fleetapi.PeerParameter) bool { return strings.HasPrefix(p.Reason, stateloop.StaleReport) }) {
 			t.Errorf("%+v", d)
 		}
 	})

@@ -31,7 +31,8 @@ func (r *rig) peered() *Controller {
 	r.Helper()
 	c := r.start("a")
 	for i, name := range []string{"a", "b", "c"} {
-		r.join(c, name).ports = []nodeproto.Port{{Label: "wan0", Addresses: []string{"fe80::1", fmt.Sprintf("192.0.2.%d", i+1)}, MTU: 1500}}
+		r.join(c, name).ports = []nodeproto.Port{{Label: "wan0",
+			Addresses: []string{"fe80::1", fmt.Sprintf("192.0.2.%d", i+1)}, MTU: 1500}}
 		r.nodes[name].connect(c)
 	}
 	r.node(c, "d")
@@ -189,7 +190,8 @@ func (r *rig) derived(c *Controller) {
 		}
 		left := 0
 		for _, g := range r.has(name) {
-			if !slices.ContainsFunc(want.Parameters, func(p peer.Parameter) bool { return p.ID == g.ID }) && n.stuck[g.ID] == "" {
+			if !slices.ContainsFunc(want.Parameters, func(p peer.Parameter) bool { return p.ID == g.ID }) &&
+				n.stuck[g.ID] == "" {
 				left++
 			}
 		}
@@ -212,7 +214,8 @@ func TestADeploymentReachesItsMembersInOneGenerationEach(t *testing.T) {
 		if got := r.nodes["b"].generation.Counter; got != generation+1 {
 			t.Errorf("b runs generation %d after %d", got, generation)
 		}
-		if got := r.tunnel("b", "a"); got.Local.String() != "192.0.2.2" || got.Remote.String() != "192.0.2.1" || got.VNI != peer.FirstVNI || got.MTU != 1450 {
+		if got := r.tunnel("b", "a"); got.Local.String() != "192.0.2.2" || got.Remote.String() != "192.0.2.1" ||
+			got.VNI != peer.FirstVNI || got.MTU != 1450 {
 			t.Errorf("tunnel %+v", got)
 		}
 		if got := r.tunnel("b", "c"); got.VNI != 0 {
@@ -221,11 +224,13 @@ func TestADeploymentReachesItsMembersInOneGenerationEach(t *testing.T) {
 		r.cluster(c, "deployed", true)
 		r.agrees(c)
 		d, err := c.Cluster(r.Context(), "lab")
-		if err != nil || len(d.Tunnels) != 2 || d.Tunnels[0].States != [2]string{"Present", "Present"} || d.Tunnels[0].Reason != "" || len(d.Peers) != 3 {
+		if err != nil || len(d.Tunnels) != 2 || d.Tunnels[0].States != [2]string{"Present", "Present"} ||
+			d.Tunnels[0].Reason != "" || len(d.Peers) != 3 {
 			t.Errorf("%+v, %v", d, err)
 		}
 		p, err := c.Peer(r.Context(), "b")
-		if err != nil || p.Health != "green" || !p.Ready || p.Counts["Present"] != len(p.Parameters) || len(p.Parameters) == 0 || p.Wanted == "" || p.Wanted != p.Applied {
+		if err != nil || p.Health != "green" || !p.Ready || p.Counts["Present"] != len(p.Parameters) ||
+			len(p.Parameters) == 0 || p.Wanted == "" || p.Wanted != p.Applied {
 			t.Errorf("%+v, %v", p, err)
 		}
 		if p.LastReport == nil || p.AgeSeconds == nil || *p.AgeSeconds > 5 || !slices.Equal(p.Clusters, []string{"lab"}) {
@@ -296,7 +301,8 @@ func TestAnUndeployedClusterIsRemovedAndThenForgotten(t *testing.T) {
 		if present, absent := r.parts("b"); present != 0 || absent == 0 {
 			t.Errorf("b runs %d and removes %d", present, absent)
 		}
-		if why := r.cluster(c, "undeploying", false); why != "b has not said yet that its part is gone" { // as docs/peers.md has it
+		// as docs/peers.md has it
+		if why := r.cluster(c, "undeploying", false); why != "b has not said yet that its part is gone" {
 			t.Error(why)
 		}
 		if has := r.has("b"); len(has) != 1 || has[0].ID != bridge {
@@ -381,7 +387,8 @@ func TestARestartBringsNobodyAnything(t *testing.T) {
 			r.pass(time.Minute)
 			for name, n := range r.nodes {
 				if got, _ := n.got(); got != pushes[name] || n.generation.Counter != generations[name] {
-					t.Errorf("%s: %s: %d pushes after %d, generation %d after %d", step, name, got, pushes[name], n.generation.Counter, generations[name])
+					t.Errorf("%s: %s: %d pushes after %d, generation %d after %d", step, name, got, pushes[name], n.generation.Counter,
+						generations[name])
 				}
 			}
 			r.agrees(c)
@@ -414,7 +421,8 @@ func TestEachReplicaShowsAllPeers(t *testing.T) {
 		}
 		n := r.nodes["c"]
 		n.mu.Lock()
-		n.stuck = map[string]string{peer.BridgeID(peer.NetworkOf(r.lab(c), uuid.MustParse(n.id))): string(stateloop.CreatingFailed)}
+		n.stuck = map[string]string{peer.BridgeID(peer.NetworkOf(r.lab(c),
+			uuid.MustParse(n.id))): string(stateloop.CreatingFailed)}
 		n.mu.Unlock()
 		r.pass(time.Minute)
 		if p, _ = c.Peer(r.Context(), "c"); p.Health != "red" {
@@ -471,7 +479,8 @@ func TestWhoIsNoPeerHasNoConfiguration(t *testing.T) {
 		if err != nil || len(page.Entries) != 3 {
 			t.Errorf("%d keys, %v", len(page.Entries), err)
 		}
-		if peers, err := c.Peers(r.Context()); err != nil || len(peers) != 4 || peers[3].Described || !peers[3].Online || peers[3].Health != "green" {
+		if peers, err := c.Peers(r.Context()); err != nil || len(peers) != 4 || peers[3].Described || !peers[3].Online ||
+			peers[3].Health != "green" {
 			t.Errorf("%+v, %v", peers, err)
 		}
 	})

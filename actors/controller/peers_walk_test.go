@@ -69,7 +69,8 @@ func (w *stroll) step() {
 		_ = n.try(w.Context(), w.any())
 	case 6: // it fails at something that it has
 		w.done = append(w.done, "stuck "+name)
-		words := []stateloop.State{stateloop.RemovingFailed, stateloop.CreatingFailed, stateloop.WaitingForDependencies, stateloop.CheckPresentFailed}
+		words := []stateloop.State{stateloop.RemovingFailed, stateloop.CreatingFailed, stateloop.WaitingForDependencies,
+			stateloop.CheckPresentFailed}
 		all := w.runs(name).Parameters
 		n.mu.Lock()
 		if n.stuck = map[string]string{}; len(all) > 0 {
@@ -81,7 +82,8 @@ func (w *stroll) step() {
 		if name != "d" {
 			w.done = append(w.done, "address "+name)
 			n.mu.Lock()
-			n.ports = []nodeproto.Port{{Label: "wan0", Addresses: []string{fmt.Sprintf("198.51.100.%d", 1+w.rand.IntN(200))}, MTU: 1400 + w.rand.IntN(100)}}
+			n.ports = []nodeproto.Port{{Label: "wan0", Addresses: []string{fmt.Sprintf("198.51.100.%d", 1+w.rand.IntN(200))},
+				MTU: 1400 + w.rand.IntN(100)}}
 			n.mu.Unlock()
 		}
 	case 8:
@@ -172,12 +174,14 @@ func (r *rig) same(c *Controller) {
 		r.Fatal(err)
 	}
 	for _, one := range all {
-		if want := map[bool]string{true: "deployed", false: "undeployed"}[one.Deployed]; one.State != want || one.Ready != one.Deployed {
+		if want := map[bool]string{true: "deployed", false: "undeployed"}[one.Deployed]; one.State != want ||
+			one.Ready != one.Deployed {
 			r.Errorf("cluster %+v", one)
 		}
 	}
 	peers, err := c.Peers(r.Context())
-	if err != nil || len(peers) != 4 || slices.ContainsFunc(peers, func(p fleetapi.Peer) bool { return !p.Ready || p.Health != "green" || p.Wanted != p.Applied }) {
+	if err != nil || len(peers) != 4 || slices.ContainsFunc(peers,
+		func(p fleetapi.Peer) bool { return !p.Ready || p.Health != "green" || p.Wanted != p.Applied }) {
 		r.Errorf("%+v, %v", peers, err)
 	}
 }

@@ -48,7 +48,8 @@ func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (flee
 	if err != nil {
 		return fleetapi.Preview{}, err
 	}
-	p := plan{Until: c.d.Now().Add(c.d.settings().Preview).UTC().Truncate(time.Second), Nodes: map[string]fleetapi.NodePreview{}, IDs: map[string]string{}}
+	p := plan{Until: c.d.Now().Add(c.d.settings().Preview).UTC().Truncate(time.Second),
+		Nodes: map[string]fleetapi.NodePreview{}, IDs: map[string]string{}}
 	var named []string
 	switch x := r.Write.(type) {
 	case ops.SetNetwork:
@@ -57,7 +58,8 @@ func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (flee
 		p.Overrides = maskedNodes(w.Metadata, x.Overrides)
 		named = config.Keys(x.Overrides)
 	default:
-		return fleetapi.Preview{}, fmt.Errorf("preview: %w: overrides of the network or of nodes are allowed", fleetapi.ErrRefused)
+		return fleetapi.Preview{},
+			fmt.Errorf("preview: %w: overrides of the network or of nodes are allowed", fleetapi.ErrRefused)
 	}
 	outcome, err := c.judge(ctx, w, r.Write)
 	if err != nil {
@@ -81,7 +83,9 @@ func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (flee
 		end()
 		return fleetapi.Preview{}, err
 	}
-	if _, err := c.d.Commit(ctx, kv.Txn{Then: []kv.Op{kv.PutLeased(history.PreviewKey(id, storage.PreviewPlan), storage.Encode(p), p.Lease)}}); err != nil {
+	if _, err := c.d.Commit(ctx,
+		kv.Txn{Then: []kv.Op{kv.PutLeased(history.PreviewKey(id, storage.PreviewPlan), storage.Encode(p),
+			p.Lease)}}); err != nil {
 		return fleetapi.Preview{}, fmt.Errorf("preview: %w", err)
 	}
 	return p.result(id, nil), nil
@@ -179,7 +183,8 @@ func (c *Controller) PreviewResult(ctx context.Context, id string) (fleetapi.Pre
 		}
 	}
 	if p == nil {
-		return fleetapi.Preview{}, &ops.NotFoundError{What: fmt.Sprintf("preview %q", id), Allowed: "previews are kept for " + c.d.settings().Preview.String()}
+		return fleetapi.Preview{}, &ops.NotFoundError{What: fmt.Sprintf("preview %q", id),
+			Allowed: "previews are kept for " + c.d.settings().Preview.String()}
 	}
 	return p.result(id, answers), nil
 }

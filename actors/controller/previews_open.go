@@ -63,7 +63,8 @@ func (p *previews) end(who, id string) {
 // mayOpen counts a preview of a caller, and what it stores. end undoes it.
 func (d *deps) mayOpen(by fleetapi.Caller, id string, p plan, bytes int) (end func(), err error) {
 	if wait := d.previews.open(by.Who(), d.Now(), openPreview{id, p.Until, bytes}); wait > 0 {
-		return nil, storage.TooMuch(wait, "preview: %s has too many open: at most %d, of %d MiB together", by.Name, maxPreviews, maxPreviewBytes>>20)
+		return nil, storage.TooMuch(wait, "preview: %s has too many open: at most %d, of %d MiB together", by.Name,
+			maxPreviews, maxPreviewBytes>>20)
 	}
 	give, err := d.writes.Spend(by, bytes)
 	if err != nil {

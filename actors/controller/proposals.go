@@ -23,7 +23,6 @@ import (
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/layers/metadata"
 )
 
 // What a node tells of hardware that is not known here is a proposal: it would be the base of
@@ -69,11 +68,13 @@ func (a *fleetActor) learn(m nodes.Learnt) {
 		return
 	}
 	if why := a.refusal(m); why != nil {
-		a.d.Log.Warn("base config of a node", zap.String("node", m.ID), zap.String("board", fmt.Sprintf("%.*s", longestBoard, m.Board)), zap.Error(why))
+		a.d.Log.Warn("base config of a node", zap.String("node", m.ID),
+			zap.String("board", fmt.Sprintf("%.*s", longestBoard, m.Board)), zap.Error(why))
 		return
 	}
 	a.proposed[m.ID] = storage.Encode(proposal{Board: m.Board, Node: m.ID, At: a.d.Now().UTC(), Data: m.Data})
-	a.d.Log.Info("a node proposes the base config of its board: an operator has to accept it", zap.String("node", m.ID), zap.String("board", m.Board))
+	a.d.Log.Info("a node proposes the base config of its board: an operator has to accept it", zap.String("node", m.ID),
+		zap.String("board", m.Board))
 	a.propose(m.ID)
 }
 
@@ -81,7 +82,8 @@ func (a *fleetActor) learn(m nodes.Learnt) {
 // lease it waits for the next one.
 func (a *fleetActor) propose(id string) {
 	if lease := a.d.LeaseID(); lease != 0 {
-		a.d.Saver.Add(storage.Save{Op: kv.PutLeased(history.ProposedKey(id), a.proposed[id], lease), Of: a.d.dir.spends(id), To: a.self, What: savedProposal})
+		a.d.Saver.Add(storage.Save{Op: kv.PutLeased(history.ProposedKey(id), a.proposed[id], lease), Of: a.d.dir.spends(id),
+			To: a.self, What: savedProposal})
 	}
 }
 
@@ -195,7 +197,8 @@ func (c *Controller) Hardware(ctx context.Context) ([]fleetapi.Hardware, error) 
 	}
 	out := make([]fleetapi.Hardware, 0, len(all))
 	for _, p := range all {
-		h := fleetapi.Hardware{Board: p.Board, Node: c.nameOf(p.Node), At: p.At, By: p.By, Digest: c.digestOf(p), Bytes: len(p.Data), Base: []string{}, Hardware: []string{}}
+		h := fleetapi.Hardware{Board: p.Board, Node: c.nameOf(p.Node), At: p.At, By: p.By, Digest: c.digestOf(p),
+			Bytes: len(p.Data), Base: []string{}, Hardware: []string{}}
 		if b, err := parseBase(p.Data); err == nil {
 			h.Base, h.Hardware = slices.Sorted(maps.Keys(b.base)), slices.Sorted(maps.Keys(b.hardware))
 			h.Metadata = len(b.metadata)
@@ -211,14 +214,17 @@ func (c *Controller) proposalOf(ctx context.Context, board, node string) (propos
 	if err != nil {
 		return proposal{}, err
 	}
-	all = slices.DeleteFunc(all, func(p proposal) bool { return p.Board != board || p.By != "" || node != "" && c.nameOf(p.Node) != node })
+	all = slices.DeleteFunc(all,
+		func(p proposal) bool { return p.Board != board || p.By != "" || node != "" && c.nameOf(p.Node) != node })
 	switch len(all) {
 	case 0:
-		return proposal{}, &ops.NotFoundError{What: "a proposal for board " + config.Quote(board), Allowed: "must be one that edgespan boards list shows"}
+		return proposal{}, &ops.NotFoundError{What: "a proposal for board " + config.Quote(board),
+			Allowed: "must be one that edgespan boards list shows"}
 	case 1:
 		return all[0], nil
 	}
-	return proposal{}, fmt.Errorf("board %s: %w: %d nodes proposed something: node must name one", config.Quote(board), fleetapi.ErrRefused, len(all))
+	return proposal{}, fmt.Errorf("board %s: %w: %d nodes proposed something: node must name one", config.Quote(board),
+		fleetapi.ErrRefused, len(all))
 }
 
 // HardwareConfig is what was proposed, or accepted where no node is named and none proposes.
@@ -226,7 +232,8 @@ func (c *Controller) HardwareConfig(ctx context.Context, board, node string, rev
 	p, err := c.proposalOf(ctx, board, node)
 	if err != nil && node == "" {
 		all, fault := c.hardware(ctx)
-		if i := slices.IndexFunc(all, func(p proposal) bool { return p.Board == board && p.By != "" }); fault == nil && i >= 0 {
+		if i := slices.IndexFunc(all, func(p proposal) bool { return p.Board == board && p.By != "" }); fault == nil &&
+			i >= 0 {
 			p, err = all[i], nil
 		}
 	}
@@ -261,7 +268,8 @@ func (c *Controller) AcceptHardware(ctx context.Context, by fleetapi.Caller, boa
 		return err
 	}
 	if !hmac.Equal([]byte(c.digestOf(p)), []byte(digest)) {
-		return fmt.Errorf("board %s: %w: the proposal is not the one with digest %.80q: look at it again", config.Quote(board), fleetapi.ErrRefused, digest)
+		return fmt.Errorf("board %s: %w: the proposal is not the one with digest %.80q: look at it again",
+			config.Quote(board), fleetapi.ErrRefused, digest)
 	}
 	if err := readable(by, p); err != nil {
 		return err
@@ -272,7 +280,8 @@ func (c *Controller) AcceptHardware(ctx context.Context, by fleetapi.Caller, boa
 	key := history.ProposedKey(p.Node)
 	there := kv.Holds(key, storage.Encode(p)) // what was looked at, and nothing that came since
 	p.By, p.At = storage.Author(by), c.d.Now().UTC()
-	o, err := c.d.Commit(ctx, kv.Txn{Compares: []kv.Compare{there}, Then: []kv.Op{kv.Put(history.AcceptedKey(board), storage.Encode(p)), kv.Delete(key)}})
+	o, err := c.d.Commit(ctx, kv.Txn{Compares: []kv.Compare{there},
+		Then: []kv.Op{kv.Put(history.AcceptedKey(board), storage.Encode(p)), kv.Delete(key)}})
 	if err == nil && !o.Succeeded {
 		err = errMoved
 	}
@@ -295,7 +304,8 @@ func (c *Controller) RejectHardware(ctx context.Context, _ fleetapi.Caller, boar
 		}
 	}
 	if txn.Then == nil {
-		return &ops.NotFoundError{What: "a proposal for board " + config.Quote(board), Allowed: "must be one that edgespan boards list shows"}
+		return &ops.NotFoundError{What: "a proposal for board " + config.Quote(board),
+			Allowed: "must be one that edgespan boards list shows"}
 	}
 	_, err = c.d.Commit(ctx, txn)
 	return err
@@ -351,42 +361,4 @@ func (c *Controller) unmasks(ctx context.Context, by fleetapi.Caller, board stri
 	}
 	return fmt.Errorf("board %s: %w %q: it calls %s secret, which would be shown: must be %s",
 		config.Quote(board), fleetapi.ErrRole, by.Role, config.Cut(strings.Join(lost, ", "), 200), fleetapi.Admin)
-}
-
-// readable says why a caller may not accept what a board says of itself: its metadata has faults, so it describes
-// nothing, and what it may call secret would be shown to everybody. An admin may.
-func readable(by fleetapi.Caller, p proposal) error {
-	if by.Role.May(fleetapi.Admin) {
-		return nil
-	}
-	b, err := parseBase(p.Data)
-	if err != nil {
-		return fmt.Errorf("board %s: %w: %w", config.Quote(p.Board), fleetapi.ErrRefused, err)
-	}
-	if b.metadata == nil {
-		return nil
-	}
-	if _, faults := metadata.Parse(b.metadata, metadata.Options{UnknownActions: true}); len(faults) > 0 {
-		return fmt.Errorf("board %s: %w %q: its metadata has faults, so its secrets would be shown: must be %s: %s",
-			config.Quote(p.Board), fleetapi.ErrRole, by.Role, fleetapi.Admin, config.Cut(faults.Error(), 200))
-	}
-	return nil
-}
-
-// secretsOf are the places that the metadata of a board calls secret.
-func secretsOf(data json.RawMessage) (out []string) {
-	b, err := parseBase(data)
-	if err != nil || b.metadata == nil {
-		return nil
-	}
-	m, faults := metadata.Parse(b.metadata, metadata.Options{UnknownActions: true})
-	if len(faults) > 0 {
-		return nil
-	}
-	for e := range m.All() {
-		if e.Secret {
-			out = append(out, config.FormatPath(e.Path))
-		}
-	}
-	return out
 }

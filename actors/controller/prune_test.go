@@ -55,7 +55,8 @@ func TestTheHistoryIsPruned(t *testing.T) {
 			t.Fatalf("dry: %+v, %v, of %d", dry, err, newest)
 		}
 		p, err := a.PruneHistory(r.Context(), alice, r.later()().Add(-30*time.Hour), false)
-		if err != nil || p.From != dry.From || p.Revisions != dry.Revisions || p.Objects != dry.Objects || objects() != had-p.Objects || p.Objects < 30 {
+		if err != nil || p.From != dry.From || p.Revisions != dry.Revisions || p.Objects != dry.Objects ||
+			objects() != had-p.Objects || p.Objects < 30 {
 			t.Fatalf("%+v, %v; %d objects of %d", p, err, objects(), had)
 		}
 		for _, c := range []*Controller{a, b} {
@@ -66,7 +67,8 @@ func TestTheHistoryIsPruned(t *testing.T) {
 			if _, err := c.Diff(r.Context(), 3, newest); !errors.As(err, new(*ops.NotFoundError)) {
 				t.Errorf("a diff with what is gone: %v", err)
 			}
-			if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.Restore{Revision: 3}}); !errors.As(err, new(*ops.NotFoundError)) {
+			if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice,
+				Write: ops.Restore{Revision: 3}}); !errors.As(err, new(*ops.NotFoundError)) {
 				t.Errorf("what is gone is brought back: %v", err)
 			}
 		}
@@ -75,7 +77,8 @@ func TestTheHistoryIsPruned(t *testing.T) {
 		r.pass(time.Minute)
 		r.wants(a, "n0", "in sync")
 		layer := history.Layer{Kind: history.Network}
-		if all, err := a.History(r.Context(), fleetapi.HistoryQuery{Layer: &layer, Limit: 1000}); err != nil || len(all) < 30 {
+		if all, err := a.History(r.Context(), fleetapi.HistoryQuery{Layer: &layer, Limit: 1000}); err != nil ||
+			len(all) < 30 {
 			t.Errorf("%d editions, %v", len(all), err)
 		}
 	})

@@ -268,7 +268,8 @@ func (w *walk) check() {
 		}
 		var counted fleet.Counted
 		e, _, _ := w.store.Get(w.Context(), history.GenerationKey(n.id))
-		if err := json.Unmarshal(e.Value, &counted); err != nil || counted.Generation != n.generation || counted.Digest.Config != n.md5 {
+		if err := json.Unmarshal(e.Value, &counted); err != nil || counted.Generation != n.generation ||
+			counted.Digest.Config != n.md5 {
 			w.Errorf("%s runs generation %s, the store counted %+v, %v", name, n.generation, counted, err)
 		}
 		for _, c := range w.replicas {

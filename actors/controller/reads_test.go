@@ -67,7 +67,8 @@ func TestReadsAskNoNode(t *testing.T) {
 				before = now
 			}
 		}
-		if _, err := c.Preview(ctx, fleetapi.WriteRequest{Caller: alice, Write: ops.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"two"}}`)}}); err != nil {
+		if _, err := c.Preview(ctx, fleetapi.WriteRequest{Caller: alice,
+			Write: ops.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"two"}}`)}}); err != nil {
 			t.Error(err)
 		}
 		if words() == before {

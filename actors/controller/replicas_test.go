@@ -114,7 +114,8 @@ func TestAPreviewAsksTheNodesOfAllReplicas(t *testing.T) {
 		r.pass(time.Second)
 		for _, c := range []*Controller{a, b} {
 			p, err = c.PreviewResult(r.Context(), p.ID)
-			if err != nil || !p.Complete || p.Nodes["n2"].State != "answered" || p.Nodes["n2"].Actions[0].Name != "RELOAD_FIREWALL" {
+			if err != nil || !p.Complete || p.Nodes["n2"].State != "answered" ||
+				p.Nodes["n2"].Actions[0].Name != "RELOAD_FIREWALL" {
 				t.Errorf("%+v, %v", p, err)
 			}
 		}
@@ -176,7 +177,8 @@ func TestWritesMeetAtTheHead(t *testing.T) {
 		if !errors.As(err, &conflicts) || conflicts[0].By.Number != 20 {
 			t.Error("a write that was bound to an old revision:", err)
 		}
-		w, err := b.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, DryRun: true, Write: ops.SetNetwork{Overrides: config.Object{}}})
+		w, err := b.Write(r.Context(),
+			fleetapi.WriteRequest{Caller: alice, DryRun: true, Write: ops.SetNetwork{Overrides: config.Object{}}})
 		if err != nil || !w.Changed || !w.DryRun || w.Revision != 20 {
 			t.Errorf("a dry run: %+v, %v", w, err)
 		}
@@ -230,12 +232,14 @@ func TestAStoreThatFailsForAWhileLosesNothing(t *testing.T) {
 		n.mu.Lock()
 		n.reject = "bad"
 		n.mu.Unlock()
-		if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"bad"}}`)}}); err != nil {
+		if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice,
+			Write: ops.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"bad"}}`)}}); err != nil {
 			t.Fatal(err)
 		}
 		fail(errors.New("no store")) // before what follows is stored
 		r.nodes["n2"].connect(c)
-		if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNetwork{Overrides: config.Object{}}}); err == nil {
+		if _, err := c.Write(r.Context(),
+			fleetapi.WriteRequest{Caller: alice, Write: ops.SetNetwork{Overrides: config.Object{}}}); err == nil {
 			t.Error("a write without a store was accepted")
 		}
 		if c.Ready(r.Context()) == nil {
@@ -283,7 +287,8 @@ func TestAProposalThatIsNotStoredBlocksNothing(t *testing.T) {
 		r.change = func(o *Options) { o.Store = s }
 		c := r.start("a")
 		n := r.join(c, "n1")
-		n.board, n.base = "board-9", `{"base":{"RELEASE_M20":{"sysParams":{"managedConfig":true,"factsEnvironment":7},"envParams":{"T":"<&>"}}}}`
+		n.board, n.base = "board-9",
+			`{"base":{"RELEASE_M20":{"sysParams":{"managedConfig":true,"factsEnvironment":7},"envParams":{"T":"<&>"}}}}`
 		n.connect(c)
 		r.pass(10 * time.Minute)
 		if all, err := c.Hardware(r.Context()); err != nil || len(all) > 0 {

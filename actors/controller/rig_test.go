@@ -86,7 +86,8 @@ func (m *memory) List(_ context.Context, p kv.Prefix, o kv.ListOptions) (page kv
 
 func (m *memory) Commit(_ context.Context, t kv.Txn) (o kv.Outcome, err error) {
 	err = m.do(func() error {
-		if m.unled && len(t.Compares) == 1 && t.Compares[0].Key == history.ElectionKey(storage.LeaderWord) && !t.Compares[0].Exists && t.Compares[0].Kind == kv.CompareExists {
+		if m.unled && len(t.Compares) == 1 && t.Compares[0].Key == history.ElectionKey(storage.LeaderWord) &&
+			!t.Compares[0].Exists && t.Compares[0].Kind == kv.CompareExists {
 			return errSevered
 		}
 		_, before, _ := m.model.Get("x")
@@ -181,7 +182,8 @@ func (b *base) Read(c layers.Choice) (layers.Set, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	set := layers.Set{}
-	for layer, text := range map[layers.Layer]string{layers.Base: b.docs[c.Base], layers.Hardware: b.types[c.Type][c.Hardware]} {
+	for layer, text := range map[layers.Layer]string{layers.Base: b.docs[c.Base],
+		layers.Hardware: b.types[c.Type][c.Hardware]} {
 		if text == "" {
 			continue
 		}
@@ -258,8 +260,9 @@ type rig struct {
 	nodes    map[string]*fakeNode
 	streams  atomic.Uint64
 	change   func(*Options)
-	wire     func(at *Controller, n *fakeNode, m any, pass func()) // takes what goes over a node's stream, either way; nil: it passes
-	real     bool                                                  // the clock is the machine's
+	// takes what goes over a node's stream, either way; nil: it passes
+	wire func(at *Controller, n *fakeNode, m any, pass func())
+	real bool // the clock is the machine's
 }
 
 // carry has a message go over a node's stream.
@@ -392,7 +395,8 @@ func (r *rig) join(c *Controller, name string) *fakeNode {
 		r.Fatal(err)
 	}
 	n := newFakeNode(r, name)
-	if err := refusal(c.Join(r.Context(), nodeproto.Join{Token: inv.Token, Name: name, Node: n.id, Key: "key-" + name})); err != nil {
+	if err := refusal(c.Join(r.Context(),
+		nodeproto.Join{Token: inv.Token, Name: name, Node: n.id, Key: "key-" + name})); err != nil {
 		r.Fatal(err)
 	}
 	synctest.Wait()

@@ -30,13 +30,16 @@ func TestAnOperatorDoesNotBringBackWhatIsAnAdmins(t *testing.T) {
 		second := r.write(c, ops.SetE2E{File: "controller", Config: r.doc(`{"flags":{"a":"2"}}`)})
 		plain := r.write(c, ops.SetNetwork{Overrides: network("9")})
 		r.pass(time.Second)
-		mixed := r.write(c, ops.Import{Files: history.Files{Network: network("10"), E2E: map[string]config.Object{"controller": r.doc(`{"flags":{"a":"3"}}`)}}})
+		mixed := r.write(c, ops.Import{Files: history.Files{Network: network("10"),
+			E2E: map[string]config.Object{"controller": r.doc(`{"flags":{"a":"3"}}`)}}})
 		r.pass(time.Second)
 		bob := fleetapi.Caller{Name: "bob", Role: fleetapi.Operator}
 		for name, w := range map[string]ops.Write{
-			"write": ops.SetE2E{File: "controller", Config: r.doc(`{"flags":{"a":"7"}}`), Modify: true}, "aggregator": ops.SetE2E{File: "aggregator", Config: r.doc(`{"flags":{"a":"7"}}`)},
-			"own part": ops.SetE2E{File: "controller", Config: r.doc(`{"flags":{"b":"7"}}`), Modify: true, Replica: "a"},
-			"restore":  ops.Restore{Revision: first.Revision}, "restore of the layer": ops.Restore{Revision: first.Revision, Layers: []history.Layer{{Kind: history.E2E, Name: "controller"}}},
+			"write":      ops.SetE2E{File: "controller", Config: r.doc(`{"flags":{"a":"7"}}`), Modify: true},
+			"aggregator": ops.SetE2E{File: "aggregator", Config: r.doc(`{"flags":{"a":"7"}}`)},
+			"own part":   ops.SetE2E{File: "controller", Config: r.doc(`{"flags":{"b":"7"}}`), Modify: true, Replica: "a"},
+			"restore":    ops.Restore{Revision: first.Revision}, "restore of the layer": ops.Restore{Revision: first.Revision,
+				Layers: []history.Layer{{Kind: history.E2E, Name: "controller"}}},
 			"revert": ops.Revert{Revision: second.Revision}, "revert of both": ops.Revert{Revision: mixed.Revision},
 			"import": ops.Import{Files: history.Files{E2E: map[string]config.Object{"controller": r.doc(`{"flags":{"a":"8"}}`)}}},
 		} {
@@ -50,7 +53,8 @@ func TestAnOperatorDoesNotBringBackWhatIsAnAdmins(t *testing.T) {
 				}
 			}
 		}
-		if err := c.CommandRollout(r.Context(), bob, mixed.Revision, fleetapi.RevertRollout); !errors.Is(err, fleetapi.ErrRole) {
+		if err := c.CommandRollout(r.Context(), bob, mixed.Revision, fleetapi.RevertRollout); !errors.Is(err,
+			fleetapi.ErrRole) {
 			t.Errorf("revert of the rollout: %v", err)
 		}
 		synctest.Wait()
@@ -62,10 +66,13 @@ func TestAnOperatorDoesNotBringBackWhatIsAnAdmins(t *testing.T) {
 			t.Errorf("flag %v, %v", v, err)
 		}
 		// What is no admin's goes back as ever, also over revisions that wrote an admin's layer.
-		if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: bob, Write: ops.Restore{Revision: plain.Revision, Layers: []history.Layer{{Kind: history.Network}}}}); err != nil {
+		if _, err := c.Write(r.Context(),
+			fleetapi.WriteRequest{Caller: bob, Write: ops.Restore{Revision: plain.Revision,
+				Layers: []history.Layer{{Kind: history.Network}}}}); err != nil {
 			t.Errorf("restore of the network: %v", err)
 		}
-		if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.Restore{Revision: first.Revision}}); err != nil {
+		if _, err := c.Write(r.Context(),
+			fleetapi.WriteRequest{Caller: alice, Write: ops.Restore{Revision: first.Revision}}); err != nil {
 			t.Errorf("restore by an admin: %v", err)
 		}
 	})

@@ -47,7 +47,8 @@ func TestARevertTakesNothingOlderBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			reverts := slices.DeleteFunc(editions, func(e fleetapi.Edition) bool { return len(e.Message) < 6 || e.Message[:6] != "revert" })
+			reverts := slices.DeleteFunc(editions,
+				func(e fleetapi.Edition) bool { return len(e.Message) < 6 || e.Message[:6] != "revert" })
 			if len(reverts) != 1 {
 				t.Errorf("restarted %v: %d revisions are reverted: %+v", restarted, len(reverts), reverts)
 			}

@@ -46,7 +46,8 @@ func (s *severed) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
 	}
 	o, err := s.memory.Commit(ctx, t)
 	for _, op := range t.Then {
-		if s.stubborn.Load() && (op.Kind == kv.OpPut && (history.InRollouts.Has(op.Key) || history.InGates.Has(op.Key)) || isSweep(op)) {
+		if s.stubborn.Load() &&
+			(op.Kind == kv.OpPut && (history.InRollouts.Has(op.Key) || history.InGates.Has(op.Key)) || isSweep(op)) {
 			if o.Succeeded {
 				s.done.Add(1)
 			} else {

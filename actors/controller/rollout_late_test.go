@@ -150,7 +150,8 @@ type deaf struct {
 
 func (s *deaf) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
 	o, err := s.memory.Commit(ctx, t)
-	saves := slices.ContainsFunc(t.Then, func(op kv.Op) bool { return op.Kind == kv.OpPut && history.InRollouts.Has(op.Key) })
+	saves := slices.ContainsFunc(t.Then,
+		func(op kv.Op) bool { return op.Kind == kv.OpPut && history.InRollouts.Has(op.Key) })
 	if saves && s.armed.CompareAndSwap(true, false) {
 		return kv.Outcome{}, errors.New("the answer is lost")
 	}
@@ -214,7 +215,8 @@ func TestARolloutOfTheBaseAloneIsCommanded(t *testing.T) {
 		if d.Revision != 0 {
 			t.Fatalf("it is of revision %d", d.Revision)
 		}
-		if err := c.CommandRollout(r.Context(), alice, 0, fleetapi.RevertRollout); !errors.Is(err, fleetapi.ErrRefused) || !strings.Contains(err.Error(), "no write made it") {
+		if err := c.CommandRollout(r.Context(), alice, 0, fleetapi.RevertRollout); !errors.Is(err, fleetapi.ErrRefused) ||
+			!strings.Contains(err.Error(), "no write made it") {
 			t.Errorf("revert: %v", err)
 		}
 		r.rollout(c, 0, fleetapi.PauseRollout)
@@ -235,14 +237,16 @@ func TestARolloutThatHasNotEndedIsListed(t *testing.T) {
 		all = append(all, fleetapi.Rollout{Revision: n + 2})
 	}
 	staged := func(n uint64, end string) rollouts.Listed {
-		out := rollouts.Listed{Record: &rollouts.Record{Revision: n, End: end}, Shown: fleetapi.Rollout{Revision: n, Staged: true}}
+		out := rollouts.Listed{Record: &rollouts.Record{Revision: n, End: end},
+			Shown: fleetapi.Rollout{Revision: n, Staged: true}}
 		if end != "" {
 			out.Shown.Ended = new(time.Time)
 		}
 		return out
 	}
 	var got []uint64
-	for _, one := range lastRollouts(all, []rollouts.Listed{staged(3, rollouts.EndAborted), staged(2, ""), staged(13, "")}) {
+	for _, one := range lastRollouts(all,
+		[]rollouts.Listed{staged(3, rollouts.EndAborted), staged(2, ""), staged(13, "")}) {
 		got = append(got, one.Revision)
 	}
 	if want := []uint64{13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 2}; !slices.Equal(got, want) {

@@ -16,7 +16,8 @@ import (
 
 // The leader is killed: its lease ends after 2 s, and the other goes on within 3 s.
 func TestTheLeaderDiesInTheMiddleOfARollout(t *testing.T) {
-	for _, at := range []time.Duration{0, 50 * time.Millisecond, 110 * time.Millisecond, 150 * time.Millisecond, time.Second} {
+	for _, at := range []time.Duration{0, 50 * time.Millisecond, 110 * time.Millisecond, 150 * time.Millisecond,
+		time.Second} {
 		t.Run(at.String(), func(t *testing.T) {
 			onStaged(t, func(r *rig) {
 				led := &severed{memory: newMemory()}
@@ -96,14 +97,18 @@ func ringOf(names []string) (doc string, links [][2]string) {
 	links = append(links, [2]string{names[1], names[len(names)-1]})
 	var nodes, sites, texts []string
 	for i, name := range names {
-		nodes = append(nodes, fmt.Sprintf(`{"name":%q,"site_name":"s-%s","node_type":2,"pop_node":%t,"mac_addr":"00:00:00:00:00:%02x"}`, name, name, i%3 == 0 && i < 6, i+1))
+		nodes = append(nodes,
+			fmt.Sprintf(`{"name":%q,"site_name":"s-%s","node_type":2,"pop_node":%t,"mac_addr":"00:00:00:00:00:%02x"}`, name,
+				name, i%3 == 0 && i < 6, i+1))
 		sites = append(sites, fmt.Sprintf(`{"name":"s-%s","latitude":1,"longitude":1,"altitude":1}`, name))
 	}
 	for _, l := range links {
 		a, z := min(l[0], l[1]), max(l[0], l[1])
-		texts = append(texts, fmt.Sprintf(`{"name":"link-%s-%s","a_node_name":%q,"z_node_name":%q,"link_type":2,"is_alive":true}`, a, z, a, z))
+		texts = append(texts,
+			fmt.Sprintf(`{"name":"link-%s-%s","a_node_name":%q,"z_node_name":%q,"link_type":2,"is_alive":true}`, a, z, a, z))
 	}
-	return fmt.Sprintf(`{"name":"t","nodes":[%s],"sites":[%s],"links":[%s]}`, strings.Join(nodes, ","), strings.Join(sites, ","), strings.Join(texts, ",")), links
+	return fmt.Sprintf(`{"name":"t","nodes":[%s],"sites":[%s],"links":[%s]}`, strings.Join(nodes, ","),
+		strings.Join(sites, ","), strings.Join(texts, ",")), links
 }
 
 // wayOut are the nodes with a path to one of the points of presence while others are down.

@@ -31,7 +31,8 @@ func TestAnOfflineNodeHaltsNoRollout(t *testing.T) {
 		r.network(c, `{"envParams":{"B":"one"}}`)
 		r.pass(4 * time.Minute)
 		d := r.is(c, "done", "one", "n0 n1 n2 n4")
-		if len(d.Failed) > 0 || d.Waiting["n3"] != "it is offline" || !strings.Contains(decisions(d), "n3 waits for a later batch: it went offline before it took the change") {
+		if len(d.Failed) > 0 || d.Waiting["n3"] != "it is offline" ||
+			!strings.Contains(decisions(d), "n3 waits for a later batch: it went offline before it took the change") {
 			t.Errorf("failed %v, waiting %v\n%s", d.Failed, d.Waiting, decisions(d))
 		}
 		r.nodes["n3"].connect(c)
@@ -48,7 +49,8 @@ func TestADelayedNodeWaitsForItsBatch(t *testing.T) {
 		r.pass(time.Minute)
 		r.rollout(c, r.newest(c).Revision, fleetapi.PauseRollout)
 		r.pass(3 * time.Minute)
-		if d := r.is(c, "paused", "one", "n0 n1 n2 n4"); d.Waiting["n3"] != "it went offline before it took the change; it is offline" {
+		if d := r.is(c, "paused", "one",
+			"n0 n1 n2 n4"); d.Waiting["n3"] != "it went offline before it took the change; it is offline" {
 			t.Errorf("waiting %v", d.Waiting)
 		}
 		r.nodes["n3"].connect(c)
@@ -85,7 +87,8 @@ func TestADelayedNodeThatUndidTheChangeHalts(t *testing.T) {
 		var cutOff atomic.Bool
 		cutOff.Store(true)
 		r.wire = func(_ *Controller, n *fakeNode, m any, pass func()) {
-			if _, says := m.(nodeproto.FromNode); says && n == it && cutOff.Load() && len(it.pushes) > 0 { // whoever calls has locked it
+			// whoever calls has locked it
+			if _, says := m.(nodeproto.FromNode); says && n == it && cutOff.Load() && len(it.pushes) > 0 {
 				go n.cut()
 				return
 			}
@@ -96,7 +99,8 @@ func TestADelayedNodeThatUndidTheChangeHalts(t *testing.T) {
 		r.pass(time.Minute)
 		r.rollout(c, r.newest(c).Revision, fleetapi.PauseRollout)
 		r.pass(3 * time.Minute)
-		if d := r.is(c, "paused", "one", "n0 n1 n2 n3 n4"); !strings.HasPrefix(d.Waiting["n3"], "it went offline before it took the change") {
+		if d := r.is(c, "paused", "one", "n0 n1 n2 n3 n4"); !strings.HasPrefix(d.Waiting["n3"],
+			"it went offline before it took the change") {
 			t.Fatalf("waiting %v\n%s", d.Waiting, decisions(d))
 		}
 		cutOff.Store(false)

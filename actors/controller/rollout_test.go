@@ -155,7 +155,8 @@ func TestSeed_StagedRolloutOfTheController(t *testing.T) {
 			if got := r.had("one"); got != "n0 n1 n2 n3 n4" {
 				t.Errorf("off: was pushed to %s", got)
 			}
-			if page, err := r.store.List(r.Context(), history.InRollouts, kv.ListOptions{}); err != nil || len(page.Entries) > 0 {
+			if page, err := r.store.List(r.Context(), history.InRollouts, kv.ListOptions{}); err != nil ||
+				len(page.Entries) > 0 {
 				t.Errorf("there is a staged rollout: %v, %v", page, err)
 			}
 			for name := range r.nodes {
@@ -179,7 +180,8 @@ func TestSeed_StagedRolloutOfTheController(t *testing.T) {
 	t.Run("TCM-R4", func(t *testing.T) { // "but will delay the propagation of configuration changes"
 		onStaged(t, func(r *rig) {
 			r.change = func(o *Options) {
-				o.Flags = map[string]string{"config_staged_rollout_enabled": "true", "config_rollout_stages": "50", "config_rollout_rest_s": "60"}
+				o.Flags = map[string]string{"config_staged_rollout_enabled": "true", "config_rollout_stages": "50",
+					"config_rollout_rest_s": "60"}
 			}
 			c := r.start("a")
 			for i := range 3 {
@@ -211,12 +213,14 @@ func rolloutMetadata(t *testing.T) *metadata.Metadata {
 // flag switches staged rollouts.
 func (r *rig) flag(c *Controller, to string) {
 	r.Helper()
-	r.write(c, ops.SetE2E{File: ownFile, Config: r.doc(`{"flags":{"config_staged_rollout_enabled":"` + to + `"}}`), Modify: true})
+	r.write(c, ops.SetE2E{File: ownFile, Config: r.doc(`{"flags":{"config_staged_rollout_enabled":"` + to + `"}}`),
+		Modify: true})
 }
 
 func TestABadConfigStopsAtTheCanary(t *testing.T) {
 	for how, set := range map[string]func(*fakeNode){
-		"rejected": func(n *fakeNode) { n.reject = "bad" }, "unhealthy": func(n *fakeNode) { n.unhealthy = "bad" }, "silent": silent,
+		"rejected": func(n *fakeNode) { n.reject = "bad" }, "unhealthy": func(n *fakeNode) { n.unhealthy = "bad" },
+		"silent": silent,
 	} {
 		t.Run(how, func(t *testing.T) {
 			onStaged(t, func(r *rig) {

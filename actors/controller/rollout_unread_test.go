@@ -16,7 +16,8 @@ import (
 
 // onNextLeader runs a test in which a rollout to six nodes is under way, its leader is gone, and the next
 // one begins with a record that was changed meanwhile.
-func onNextLeader(t *testing.T, change func(record []byte) []byte, f func(r *rig, b *Controller, logs *observer.ObservedLogs)) {
+func onNextLeader(t *testing.T, change func(record []byte) []byte,
+	f func(r *rig, b *Controller, logs *observer.ObservedLogs)) {
 	t.Helper()
 	onStaged(t, func(r *rig) {
 		a := r.start("a")
@@ -53,12 +54,13 @@ func TestARolloutWhoseRecordCantBeReadBeginsAnew(t *testing.T) {
 	for _, text := range []string{"{", `{"revision":1,"left":["x"]}`, "null"} {
 		t.Run(fmt.Sprintf("%q", text), func(t *testing.T) {
 			t.Parallel()
-			onNextLeader(t, func([]byte) []byte { return []byte(text) }, func(r *rig, b *Controller, logs *observer.ObservedLogs) {
-				r.is(b, "done", "one", "n0 n1 n2 n3 n4 n5")
-				if n := logs.Len(); n > 10 || logs.FilterMessage("read a rollout: it begins anew").Len() != 1 {
-					t.Errorf("%d lines of log: %v", n, logs.All())
-				}
-			})
+			onNextLeader(t, func([]byte) []byte { return []byte(text) },
+				func(r *rig, b *Controller, logs *observer.ObservedLogs) {
+					r.is(b, "done", "one", "n0 n1 n2 n3 n4 n5")
+					if n := logs.Len(); n > 10 || logs.FilterMessage("read a rollout: it begins anew").Len() != 1 {
+						t.Errorf("%d lines of log: %v", n, logs.All())
+					}
+				})
 		})
 	}
 }

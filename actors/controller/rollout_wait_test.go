@@ -87,7 +87,8 @@ func TestTheControllerWaitsAnHour(t *testing.T) {
 			r.move(c)
 			r.pass(70 * time.Minute)
 			if d := r.newest(c); d.Revision == had || d.State != state || r.leadsTo(c, "n3") != "2001:db8::2" {
-				t.Errorf("rollout %d is %s, want a later one than %d, %s: it leads to %v", d.Revision, d.State, had, state, r.leadsTo(c, "n3"))
+				t.Errorf("rollout %d is %s, want a later one than %d, %s: it leads to %v", d.Revision, d.State, had, state,
+					r.leadsTo(c, "n3"))
 			}
 			if got := r.had("one"); got != "n0" {
 				t.Errorf("%s: one was pushed to %s", state, got)

@@ -122,7 +122,8 @@ func TestNoAnswerAndNoLogHasASecret(t *testing.T) {
 		keep("nodes", nodes, err)
 		one, err := c.Node(r.Context(), "n1")
 		keep("node", one, err)
-		back, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, DryRun: true, Write: ops.Restore{Revision: 1, Layers: []history.Layer{{Kind: history.Network}}}})
+		back, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice,
+			DryRun: true, Write: ops.Restore{Revision: 1, Layers: []history.Layer{{Kind: history.Network}}}})
 		keep("rollback", back, err)
 		for _, e := range logs.All() {
 			told["log "+e.Message] += text(t, e.ContextMap())

@@ -40,7 +40,8 @@ func onSynced(f func(*rig, *Controller)) func(*testing.T) {
 
 // The seed, "Syncing Configuration": each sub-test is a row of docs/seeds.md.
 func TestSeed_SyncingConfiguration(t *testing.T) {
-	t.Run("TCM-S1", onSynced(func(r *rig, c *Controller) { // "nodes send an MD5 hash of their local configuration … For each mismatch, the controller will push"
+	// "nodes send an MD5 hash of their local configuration … For each mismatch, the controller will push"
+	t.Run("TCM-S1", onSynced(func(r *rig, c *Controller) {
 		r.behave("n1", byHand)
 		r.pass(6 * time.Second) // one report
 		r.wants(c, "n1", string(fleet.InSync))
@@ -48,7 +49,8 @@ func TestSeed_SyncingConfiguration(t *testing.T) {
 			r.Errorf("%d, %d and %d pushes", r.pushes("n1"), r.pushes("n2"), r.pushes("n3"))
 		}
 	}))
-	t.Run("TCM-S6", onSynced(func(r *rig, c *Controller) { // "periodically iterates over all received status reports and looks for mismatches"
+	// "periodically iterates over all received status reports and looks for mismatches"
+	t.Run("TCM-S6", onSynced(func(r *rig, c *Controller) {
 		r.behave("n2", byHand)
 		r.behave("n3", byHand)
 		r.pass(6 * time.Second)
@@ -61,7 +63,8 @@ func TestSeed_SyncingConfiguration(t *testing.T) {
 			r.Errorf("before the next reports: %d, %d and %d pushes", r.pushes("n1"), r.pushes("n2"), r.pushes("n3"))
 		}
 	}))
-	t.Run("TCM-S2", onSynced(func(r *rig, c *Controller) { // "There is a fixed interval between consecutive pushes to the same node"
+	// "There is a fixed interval between consecutive pushes to the same node"
+	t.Run("TCM-S2", onSynced(func(r *rig, c *Controller) {
 		begun := time.Now()
 		var when []time.Duration
 		for time.Since(begun) < 10*time.Minute {
@@ -86,7 +89,8 @@ func TestSeed_SyncingConfiguration(t *testing.T) {
 			r.Errorf("%d pushes: %v", len(when), when)
 		}
 	}))
-	t.Run("TCM-S3", onSynced(func(r *rig, c *Controller) { // "this delay is reset when the controller receives a configuration change"
+	// "this delay is reset when the controller receives a configuration change"
+	t.Run("TCM-S3", onSynced(func(r *rig, c *Controller) {
 		for i, value := range []string{"1", "2", "3"} {
 			r.network(c, `{"envParams":{"B":"`+value+`"}}`)
 			r.pass(time.Second)
@@ -96,7 +100,8 @@ func TestSeed_SyncingConfiguration(t *testing.T) {
 		}
 		r.wants(c, "n1", string(fleet.InSync))
 	}))
-	t.Run("TCM-S5", onSynced(func(r *rig, c *Controller) { // "as a protective measure in case the new configuration causes a fatal error on the node"
+	// "as a protective measure in case the new configuration causes a fatal error on the node"
+	t.Run("TCM-S5", onSynced(func(r *rig, c *Controller) {
 		r.behave("n1", func(n *fakeNode) { n.unhealthy = "bad" })
 		r.network(c, `{"envParams":{"B":"bad"}}`)
 		r.pass(2 * time.Hour) // sixty times the interval
@@ -105,7 +110,8 @@ func TestSeed_SyncingConfiguration(t *testing.T) {
 			r.Errorf("%d pushes", r.pushes("n1"))
 		}
 	}))
-	t.Run("TCM-S4", onSynced(func(r *rig, c *Controller) { // "disabled by "un-managing" the network or specific nodes via … sysParams.managedConfig"
+	// "disabled by "un-managing" the network or specific nodes via … sysParams.managedConfig"
+	t.Run("TCM-S4", onSynced(func(r *rig, c *Controller) {
 		r.write(c, ops.SetNodes{Overrides: r.doc(`{"n2":{"sysParams":{"managedConfig":false}}}`)})
 		r.network(c, `{"envParams":{"B":"1"}}`)
 		r.pass(time.Minute)
@@ -157,7 +163,8 @@ func TestSeed_WhomAStagedRolloutIsFor(t *testing.T) {
 			}
 		})
 	})
-	t.Run("TCM-R6", func(t *testing.T) { // "(e.g. when changing network overrides)": or the layers of many nodes, or the base
+	// "(e.g. when changing network overrides)": or the layers of many nodes, or the base
+	t.Run("TCM-R6", func(t *testing.T) {
 		for name, change := range map[string]func(*rig, *Controller){
 			"nodes": func(r *rig, c *Controller) {
 				r.write(c, ops.SetNodes{Overrides: r.doc(`{"n0":{"envParams":{"B":"one"}},"n1":{"envParams":{"B":"one"}},"n2":{"envParams":{"B":"one"}},"n3":{"envParams":{"B":"one"}},"n4":{"envParams":{"B":"one"}}}`)})

@@ -16,10 +16,13 @@ func TestAWriterReadsItsOwnWrites(t *testing.T) {
 	onRig(t, func(r *rig) {
 		a, b := r.start("a"), r.start("b")
 		r.synced(a, "n0")
-		r.write(a, ops.EditTopology{Object: "site", Op: "add", Document: r.doc(`{"name":"s","location":{"latitude":0,"longitude":0,"altitude":0,"accuracy":0}}`)})
+		r.write(a, ops.EditTopology{Object: "site", Op: "add",
+			Document: r.doc(`{"name":"s","location":{"latitude":0,"longitude":0,"altitude":0,"accuracy":0}}`)})
 		for i := range 20 {
 			name := fmt.Sprintf("site-%d", i)
-			out, err := a.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.EditTopology{Object: "node", Op: "add", Document: r.doc(`{"name":"` + name + `","site_name":"s","node_type":1,"mac_addr":"","pop_node":false}`)}})
+			out, err := a.Write(r.Context(),
+				fleetapi.WriteRequest{Caller: alice, Write: ops.EditTopology{Object: "node", Op: "add",
+					Document: r.doc(`{"name":"` + name + `","site_name":"s","node_type":1,"mac_addr":"","pop_node":false}`)}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,14 +15,16 @@ import (
 
 // CommandRollout does what an operator wants of a staged rollout. A revert aborts it, and takes
 // back what its revisions have changed: that goes out in batches itself.
-func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, number uint64, what fleetapi.RolloutCommand) error {
+func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, number uint64,
+	what fleetapi.RolloutCommand) error {
 	s, err := c.staged(ctx, number)
 	if err != nil {
 		return err
 	}
 	revisions := slices.DeleteFunc(slices.Clone(s.Revisions), func(n uint64) bool { return n == 0 }) // which nobody wrote
 	if what == fleetapi.RevertRollout && len(revisions) == 0 {
-		return fmt.Errorf("revert rollout %d: %w: no write made it: its base files as they were before, or abort, are allowed", number, fleetapi.ErrRefused)
+		const allowed = "its base files as they were before, or abort, are allowed"
+		return fmt.Errorf("revert rollout %d: %w: no write made it: %s", number, fleetapi.ErrRefused, allowed)
 	}
 	if what == fleetapi.RevertRollout {
 		if err := c.mayRevert(ctx, by, revisions); err != nil {
@@ -34,7 +36,8 @@ func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, num
 		send = fleetapi.AbortRollout
 	}
 	if what != fleetapi.RevertRollout || s.End == "" {
-		err := c.d.mailTo(ctx, rollouts.Mailbox, storage.RemoteCommand{From: c.d.Replica, By: by, What: fleetapi.Command(send), Rollout: number})
+		err := c.d.mailTo(ctx, rollouts.Mailbox,
+			storage.RemoteCommand{From: c.d.Replica, By: by, What: fleetapi.Command(send), Rollout: number})
 		if errors.Is(err, fleetapi.ErrRefused) {
 			return fmt.Errorf("%s rollout %d: %w", what, number, err)
 		}
@@ -42,7 +45,8 @@ func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, num
 			return err
 		}
 	} else if s.End == rollouts.EndSuperseded || s.End == rollouts.EndReleased {
-		return fmt.Errorf("revert rollout %d: %w: it is %s: the history reverts single revisions", number, fleetapi.ErrRefused, s.End)
+		return fmt.Errorf("revert rollout %d: %w: it is %s: the history reverts single revisions", number,
+			fleetapi.ErrRefused, s.End)
 	}
 	if s, err = c.staged(ctx, number); err != nil { // with the nodes that it has come to
 		return fmt.Errorf("the rollout is aborted, nothing is reverted: %w", err)
@@ -52,7 +56,8 @@ func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, num
 		if !c.brought(ctx, by, s, n) {
 			continue
 		}
-		if _, err := c.Write(ctx, fleetapi.WriteRequest{Caller: by, Write: ops.Revert{Revision: n}, Message: fmt.Sprintf("revert revision %d with its rollout", n)}); err != nil {
+		if _, err := c.Write(ctx, fleetapi.WriteRequest{Caller: by, Write: ops.Revert{Revision: n},
+			Message: fmt.Sprintf("revert revision %d with its rollout", n)}); err != nil {
 			return fmt.Errorf("the rollout is aborted, revision %d is not reverted: %w", n, err)
 		}
 	}
@@ -88,7 +93,8 @@ func (c *Controller) brought(ctx context.Context, by fleetapi.Caller, s rollouts
 		}
 	}
 	touches := func(name string) bool { return has[name] }
-	return slices.ContainsFunc(w.Peers, touches) || slices.ContainsFunc(w.Effects, func(e fleetapi.Effect) bool { return slices.ContainsFunc(e.Nodes, touches) })
+	return slices.ContainsFunc(w.Peers, touches) ||
+		slices.ContainsFunc(w.Effects, func(e fleetapi.Effect) bool { return slices.ContainsFunc(e.Nodes, touches) })
 }
 
 // staged is a rollout that is kept.
@@ -100,7 +106,8 @@ func (c *Controller) staged(ctx context.Context, number uint64) (rollouts.Listed
 	if all := a.([]rollouts.Listed); len(all) > 0 {
 		return all[0], nil
 	}
-	return rollouts.Listed{}, &ops.NotFoundError{What: fmt.Sprintf("staged rollout of revision %d", number), Allowed: "the last ones are kept"}
+	return rollouts.Listed{}, &ops.NotFoundError{What: fmt.Sprintf("staged rollout of revision %d", number),
+		Allowed: "the last ones are kept"}
 }
 
 // ExplainRollout is what was decided of a staged rollout, and why.

@@ -133,7 +133,8 @@ func TestAWriteWithoutRoomIsRefusedAtOnce(t *testing.T) {
 		a.full.Store(true)
 		logs.TakeAll()
 		before := time.Now()
-		_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"x"}}`)}})
+		_, err := c.Write(r.Context(),
+			fleetapi.WriteRequest{Caller: alice, Write: ops.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"x"}}`)}})
 		if took := time.Since(before); !errors.Is(err, fleetapi.ErrBusy) || !errors.Is(err, kv.ErrUnwritten) || took > 0 {
 			t.Errorf("after %s: %v", took, err)
 		}
@@ -159,7 +160,8 @@ func TestAWriteWithoutRoomIsRefusedAtOnce(t *testing.T) {
 func TestAWriteThatFillsTheStoreIsToldAsDone(t *testing.T) {
 	onAiling(t, func(r *rig, c *Controller, a *ailing, _ *observer.ObservedLogs) {
 		a.late.Store(true)
-		did, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"x"}}`)}})
+		did, err := c.Write(r.Context(),
+			fleetapi.WriteRequest{Caller: alice, Write: ops.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"x"}}`)}})
 		a.late.Store(false)
 		if err != nil || did.Revision == 0 {
 			t.Errorf("%+v, %v", did, err)
@@ -172,7 +174,8 @@ func TestAWriteToABrokenStoreIsNotTriedAgain(t *testing.T) {
 	onAiling(t, func(r *rig, c *Controller, a *ailing, _ *observer.ObservedLogs) {
 		a.broken.Store(true)
 		before := time.Now()
-		_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"x"}}`)}})
+		_, err := c.Write(r.Context(),
+			fleetapi.WriteRequest{Caller: alice, Write: ops.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"x"}}`)}})
 		if took := time.Since(before); !errors.Is(err, kv.ErrBroken) || took > 0 || a.tries.Load() != 1 {
 			t.Errorf("after %s, %d tries: %v", took, a.tries.Load(), err)
 		}

@@ -62,7 +62,8 @@ func TestAWriteWhoseAnswerIsLostIsDoneOnce(t *testing.T) {
 				want := []string{"mine"}
 				if one.other {
 					l.after = func() {
-						if _, err := other.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: ops.SetNetwork{Overrides: r.doc(`{"x":{"b":1}}`), Modify: true}, Message: "other"}); err != nil {
+						if _, err := other.Write(r.Context(), fleetapi.WriteRequest{Caller: alice,
+							Write: ops.SetNetwork{Overrides: r.doc(`{"x":{"b":1}}`), Modify: true}, Message: "other"}); err != nil {
 							t.Error(err)
 						}
 					}
@@ -70,7 +71,8 @@ func TestAWriteWhoseAnswerIsLostIsDoneOnce(t *testing.T) {
 				}
 				l.lose = one.lose
 				out, err := c.Write(r.Context(), fleetapi.WriteRequest{
-					Caller: alice, Write: ops.SetNetwork{Modify: true, Overrides: config.Object{"x": config.Object{"a": int64(1)}}}, Message: "mine",
+					Caller: alice, Write: ops.SetNetwork{Modify: true, Overrides: config.Object{"x": config.Object{"a": int64(1)}}},
+					Message: "mine",
 				})
 				if err != nil {
 					t.Fatal(err)

@@ -25,7 +25,8 @@ type oneByOne struct {
 }
 
 func (g *oneByOne) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
-	if g.shut.Load() && slices.ContainsFunc(t.Then, func(o kv.Op) bool { return o.Kind == kv.OpPut && o.Key == history.HeadKey() }) {
+	if g.shut.Load() && slices.ContainsFunc(t.Then,
+		func(o kv.Op) bool { return o.Kind == kv.OpPut && o.Key == history.HeadKey() }) {
 		select {
 		case <-g.pass:
 		case <-ctx.Done():
@@ -35,7 +36,8 @@ func (g *oneByOne) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
 	return g.memory.Commit(ctx, t)
 }
 
-// A caller with many costly writes holds up nobody: others' come in between, and their dry runs wait for none. An operator may have the
+// A caller with many costly writes holds up nobody: others' come in between, and their dry runs wait for none. An
+// operator may have the
 // name that the controller gives itself.
 func TestWritesAreServedInTheTurnOfTheirCallers(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,8 @@ func (r *rig) overrides(c *Controller, who fleetapi.Caller, n, bytes int, modify
 	if bytes > 0 {
 		text = fmt.Sprintf(`{"envParams":{"N":"%d","A":"%s"}}`, n, strings.Repeat("x", bytes))
 	}
-	_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: who, Write: ops.SetNetwork{Overrides: r.doc(text), Modify: modify}})
+	_, err := c.Write(r.Context(),
+		fleetapi.WriteRequest{Caller: who, Write: ops.SetNetwork{Overrides: r.doc(text), Modify: modify}})
 	return err
 }
 
@@ -49,7 +50,8 @@ func TestWhatAnOperatorMayHaveStored(t *testing.T) {
 				t.Fatalf("modify %v: write %d of 16 KB: %v; 160 KB are allowed at once", modify, n, err)
 			}
 			before := c.d.Stored.Left(carol.Who(), c.d.Now())
-			if dry, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: carol, DryRun: true, Write: ops.SetNetwork{Overrides: r.doc(`{}`)}}); err != nil || !dry.Changed {
+			if dry, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: carol,
+				DryRun: true, Write: ops.SetNetwork{Overrides: r.doc(`{}`)}}); err != nil || !dry.Changed {
 				t.Errorf("a dry run stores nothing: %+v %v", dry, err)
 			}
 			if err := r.overrides(c, alice, 100, bytes, modify); err != nil {
@@ -91,7 +93,8 @@ func TestAScarceStoreTakesAnAdminsWritesOnly(t *testing.T) {
 		c := r.start("a")
 		s.err = errors.New("1536 of 2048 MiB")
 		preview := func(who fleetapi.Caller) error {
-			_, err := c.Preview(r.Context(), fleetapi.WriteRequest{Caller: who, Write: ops.SetNetwork{Overrides: r.doc(`{"envParams":{"N":"1"}}`)}})
+			_, err := c.Preview(r.Context(),
+				fleetapi.WriteRequest{Caller: who, Write: ops.SetNetwork{Overrides: r.doc(`{"envParams":{"N":"1"}}`)}})
 			return err
 		}
 		for what, err := range map[string]error{"write": r.overrides(c, carol, 1, 1, false), "preview": preview(carol)} {
@@ -135,7 +138,8 @@ func TestOpenPreviewsAreBounded(t *testing.T) {
 	onRig(t, func(r *rig) {
 		c := r.start("a")
 		preview := func(who fleetapi.Caller) error {
-			_, err := c.Preview(r.Context(), fleetapi.WriteRequest{Caller: who, Write: ops.SetNetwork{Overrides: r.doc(`{"envParams":{"N":"1"}}`)}})
+			_, err := c.Preview(r.Context(),
+				fleetapi.WriteRequest{Caller: who, Write: ops.SetNetwork{Overrides: r.doc(`{"envParams":{"N":"1"}}`)}})
 			return err
 		}
 		for n := range maxPreviews {

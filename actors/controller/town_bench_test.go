@@ -150,7 +150,8 @@ func (r *townRun) follower() int64 {
 		r.Fatal(err)
 	}
 	defer func() { _ = c.Stop(context.Background()) }()
-	r.until("the follower has read the store", func() bool { return c.Ready(r.Context()) == nil && len(c.d.dir.seats()) == len(r.town.names) })
+	r.until("the follower has read the store",
+		func() bool { return c.Ready(r.Context()) == nil && len(c.d.dir.seats()) == len(r.town.names) })
 	return rested() - before
 }
 

@@ -61,7 +61,8 @@ func TestARolloutOverATown(t *testing.T) {
 		d := r.ends(number, rollouts.EndDone)
 		batches := time.Duration(len(d.Batches))
 		overhead := time.Since(began) - batches*r.takes
-		t.Logf("%d nodes, %d batches, %d looks at the paths, %v beside the nodes: %.1f %%", nodes, batches, r.checks, overhead, 100*float64(overhead)/float64(batches*r.takes))
+		t.Logf("%d nodes, %d batches, %d looks at the paths, %v beside the nodes: %.1f %%", nodes, batches, r.checks,
+			overhead, 100*float64(overhead)/float64(batches*r.takes))
 		if r.cut != "" || r.checks < len(d.Batches) {
 			t.Errorf("%s; %d looks", r.cut, r.checks)
 		}
@@ -97,7 +98,8 @@ func TestABadConfigStopsInItsFirstBatch(t *testing.T) {
 			d := r.ends(r.change(r.bad), "halted")
 			time.Sleep(4 * time.Minute) // the time of a batch is over, too
 			if d = r.rollout(d.Revision); len(d.Batches) != 1 || d.State != "halted" || len(r.had) == 0 || len(r.had) > canary {
-				t.Errorf("%s: it is %s, %d nodes got it in %d batches\n%s", bad.what, d.State, len(r.had), len(d.Batches), decisions(d))
+				t.Errorf("%s: it is %s, %d nodes got it in %d batches\n%s", bad.what, d.State, len(r.had), len(d.Batches),
+					decisions(d))
 			}
 			if r.cut != "" {
 				t.Errorf("%s: %s", bad.what, r.cut)

@@ -60,7 +60,8 @@ func newTownRun(tb testing.TB, t *town, store storage.Store, flags map[string]st
 	for from := 0; from < len(t.names); from += kv.MaxOps / 2 {
 		var txn kv.Txn
 		for i := from; i < min(from+kv.MaxOps/2, len(t.names)); i++ {
-			txn.Then = append(txn.Then, kv.Put(history.NodeKey(t.ids[i]), storage.Encode(history.Member{ID: t.ids[i], Name: t.names[i]})),
+			txn.Then = append(txn.Then,
+				kv.Put(history.NodeKey(t.ids[i]), storage.Encode(history.Member{ID: t.ids[i], Name: t.names[i]})),
 				kv.Put(history.NameKey(t.names[i]), []byte(t.ids[i])))
 		}
 		if _, err := store.Commit(tb.Context(), txn); err != nil {
@@ -71,7 +72,8 @@ func newTownRun(tb testing.TB, t *town, store storage.Store, flags map[string]st
 	if r.c, err = Start(r.options("a", flags)); err != nil {
 		tb.Fatal(err)
 	}
-	r.until("the store is read", func() bool { return r.c.Ready(tb.Context()) == nil && len(r.c.d.dir.seats()) == len(t.names) })
+	r.until("the store is read",
+		func() bool { return r.c.Ready(tb.Context()) == nil && len(r.c.d.dir.seats()) == len(t.names) })
 	for i := range t.names {
 		n := &townNode{r: r, i: i, id: uint64(i + 1), md5: config.MD5(config.Object{})}
 		r.nodes = append(r.nodes, n)
@@ -86,9 +88,11 @@ func newTownRun(tb testing.TB, t *town, store storage.Store, flags map[string]st
 	number := r.write(ops.SetTopology{Document: t.topology.Document()}) // each node is told what it says of it
 	r.until("all have the topology", func() bool {
 		all, err := r.c.Rollouts(tb.Context())
-		return err == nil && slices.ContainsFunc(all, func(one fleetapi.Rollout) bool { return one.Revision == number && one.Acked == len(t.names) })
+		return err == nil && slices.ContainsFunc(all,
+			func(one fleetapi.Rollout) bool { return one.Revision == number && one.Acked == len(t.names) })
 	})
-	r.write(ops.SetE2E{File: ownFile, Config: config.Object{"flags": config.Object{"config_staged_rollout_enabled": "true"}}, Modify: true})
+	r.write(ops.SetE2E{File: ownFile,
+		Config: config.Object{"flags": config.Object{"config_staged_rollout_enabled": "true"}}, Modify: true})
 	r.until("somebody leads", func() bool {
 		e, _, err := store.Get(tb.Context(), history.ElectionKey(storage.LeaderWord))
 		return err == nil && e.Exists()
@@ -105,7 +109,8 @@ func (r *townRun) options(replica string, flags map[string]string) Options {
 	}
 	return Options{
 		Store: r.store, Replica: replica, Metadata: testMetadata, Issuer: &issuer{}, MaskKey: []byte("k"), Flags: flags,
-		E2E: map[string]*metadata.Metadata{ownFile: m}, Base: &base{docs: map[string]string{"RELEASE_M20": bigBase()}}, Settings: fleet.Defaults(replica),
+		E2E: map[string]*metadata.Metadata{ownFile: m}, Base: &base{docs: map[string]string{"RELEASE_M20": bigBase()}},
+		Settings: fleet.Defaults(replica),
 	}
 }
 
@@ -221,7 +226,8 @@ func (r *townRun) comes(i int) {
 		r.grown = false
 		r.checks++
 		if lost := r.town.cutOff(r.down); len(lost) > 0 && r.cut == "" {
-			r.cut = fmt.Sprintf("%d nodes have lost their last path, %s is one, while %d are down", len(lost), r.town.names[lost[0]], r.isDown)
+			r.cut = fmt.Sprintf("%d nodes have lost their last path, %s is one, while %d are down", len(lost),
+				r.town.names[lost[0]], r.isDown)
 		}
 	}
 	r.down[i] = false
@@ -249,7 +255,8 @@ func (n *townNode) say(m nodeproto.FromNode) { n.r.c.Received(n, m) }
 // tell reports how the node is.
 func (n *townNode) tell() {
 	on := true
-	m := nodeproto.Report{MD5: n.md5, Generation: n.generation, Software: "RELEASE_M20", Source: "controller", Managed: &on, Settled: true}
+	m := nodeproto.Report{MD5: n.md5, Generation: n.generation, Software: "RELEASE_M20", Source: "controller",
+		Managed: &on, Settled: true}
 	if n.pending {
 		m.Pending = &nodeproto.Pending{Generation: n.generation, Settled: true, Remaining: time.Minute}
 	}

@@ -63,7 +63,8 @@ func (a *fleetActor) tunnels() {
 	if len(ends) > 0 {
 		changed := slices.Sorted(maps.Keys(ends))
 		a.d.Leaf("tunnels", func() {
-			a.d.setAuto("addresses of tunnels", func(w *ops.World) (ops.SetAuto, bool, error) { return w.TunnelAddresses(changed...) })
+			a.d.setAuto("addresses of tunnels",
+				func(w *ops.World) (ops.SetAuto, bool, error) { return w.TunnelAddresses(changed...) })
 		})
 	}
 }
@@ -72,7 +73,8 @@ func (a *fleetActor) tunnels() {
 // write of overrides (an import, a restore) brought them.
 func (a *fleetActor) tunnelsMove(diffs []history.LayerDiff) {
 	for _, d := range diffs {
-		if d.Layer.Kind != history.Node || !slices.ContainsFunc(d.Values, func(v history.ValueDiff) bool { return len(v.Path) == 0 || v.Path[0] == tunnelConfig }) {
+		if d.Layer.Kind != history.Node || !slices.ContainsFunc(d.Values,
+			func(v history.ValueDiff) bool { return len(v.Path) == 0 || v.Path[0] == tunnelConfig }) {
 			continue
 		}
 		all, _ := d.After.Document[tunnelConfig].(config.Object)

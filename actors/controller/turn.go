@@ -69,7 +69,8 @@ func (c *Controller) Returned(ctx context.Context) {
 		return
 	}
 	key := history.ElectionKey(turnWord)
-	_, err := c.d.Commit(ctx, kv.Txn{Compares: []kv.Compare{kv.Holds(key, []byte(c.d.Replica))}, Then: []kv.Op{kv.Delete(key)}})
+	_, err := c.d.Commit(ctx,
+		kv.Txn{Compares: []kv.Compare{kv.Holds(key, []byte(c.d.Replica))}, Then: []kv.Op{kv.Delete(key)}})
 	if err != nil && ctx.Err() == nil {
 		c.d.Log.Warn("end the turn to restart: the next replica waits for it", zap.Error(err))
 	}

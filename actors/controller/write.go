@@ -35,8 +35,10 @@ func (c *Controller) Write(asked context.Context, r fleetapi.WriteRequest) (flee
 
 func writtenOf(a storage.WriteResult, dry bool) fleetapi.Written {
 	out := fleetapi.Written{
-		Revision: a.Record.Number, Changed: a.Record.Tree != "" || dry && len(a.Outcome.Change.Layers) > 0, DryRun: dry, Message: a.Outcome.Message,
-		Warnings: a.Outcome.Warnings, Unknown: []string{}, Effects: []fleetapi.Effect{}, Actions: actionsOf(a.Outcome.Actions), Peers: a.Outcome.Peers,
+		Revision: a.Record.Number, Changed: a.Record.Tree != "" || dry && len(a.Outcome.Change.Layers) > 0, DryRun: dry,
+		Message:  a.Outcome.Message,
+		Warnings: a.Outcome.Warnings, Unknown: []string{}, Effects: []fleetapi.Effect{},
+		Actions: actionsOf(a.Outcome.Actions), Peers: a.Outcome.Peers,
 	}
 	if out.Warnings == nil {
 		out.Warnings = []string{}

@@ -16,7 +16,8 @@ import (
 func (d *deps) tellAccount(object, name string, a netinst.Account) {
 	log := d.log.With(zap.String("object", object))
 	if a.Contest != "" && !a.Contested {
-		log.Warn("others keep changing what is ours; from now on repairs are counted, and made ever more seldom", zap.String("count", a.Contest))
+		log.Warn("others keep changing what is ours; from now on repairs are counted, and made ever more seldom",
+			zap.String("count", a.Contest))
 		d.tell(event(httpapi.EventContested, object, name, a.Contest))
 	}
 	if len(a.Repaired) > 0 && !a.Contested {
@@ -42,7 +43,8 @@ func (d *deps) tellAccount(object, name string, a netinst.Account) {
 	}
 	for _, f := range a.Ended {
 		log.Info("op does not fail any more", zap.String("op", f.Op), zap.Int("attempts", f.Attempts))
-		d.tell(event(httpapi.EventRecovered, aboutOp(object, f), name, fmt.Sprintf("%s, after %d attempts", f.Op, f.Attempts)))
+		d.tell(event(httpapi.EventRecovered, aboutOp(object, f), name,
+			fmt.Sprintf("%s, after %d attempts", f.Op, f.Attempts)))
 	}
 	if fresh := a.Changes - len(a.Repaired); fresh > 0 {
 		d.tell(event(httpapi.EventApplied, object, name, fmt.Sprintf("%d changes", fresh)))

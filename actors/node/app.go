@@ -65,7 +65,8 @@ func (a *app) started(c actor.Context) {
 	a.mach = appnet.NewMachine(a.id, record.Above(a.d.storage.Floor()), left)
 
 	name := "app/" + a.key
-	a.adapterPub, a.statusPub, a.recordPub = t.AdapterConfig.Publisher(name), t.AppStatus.Publisher(name), t.AppRecords.Publisher(name)
+	a.adapterPub, a.statusPub, a.recordPub = t.AdapterConfig.Publisher(name), t.AppStatus.Publisher(name),
+		t.AppRecords.Publisher(name)
 	a.recordPub.Take("", a.key)
 	a.takenUp = t.AppTakenUp.Publisher(name)
 

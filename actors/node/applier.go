@@ -102,10 +102,11 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	// An earlier incarnation may have died between its chains and its flows.
 	judge := !a.judged && len(have) > 0
 	a.judged = true
+	out := applyResult{seq: r.seq, drift: drift, had: have, dropped: dropped, began: began, looked: looked}
 	if len(plan) == 0 {
 		forgotten := a.forget(judge, r.forget)
-		failures := a.testAgain(r)
-		return applyResult{seq: r.seq, failures: append(failures, forgotten()...), drift: drift, had: have, dropped: dropped, began: began, looked: looked}
+		out.failures = append(a.testAgain(r), forgotten()...)
+		return out
 	}
 	run := netstate.NewRun(plan)
 	var done []netstate.Op
@@ -134,15 +135,15 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	}
 	failures := run.Failures()
 	if len(failures) == 0 {
-		looked = time.Now()
+		out.looked = time.Now()
 		failures = a.verify(r.want) // while the flows are walked through, which takes as long
 	}
 	if len(failures) == 0 {
 		failures = a.test(r.want)
 	}
 	left = append(left, forgotten()...)
-	failures = append(failures, left[:min(1, len(left))]...)
-	return applyResult{seq: r.seq, failures: failures, drift: drift, had: have, done: done, dropped: dropped, began: began, looked: looked}
+	out.failures, out.done = append(failures, left[:min(1, len(left))]...), done
+	return out
 }
 
 // dropped reads at a full look, and where something is to be done, what the bounds of adapters have
@@ -224,7 +225,8 @@ func (a *applier) forget(judge bool, match func(netstate.Flow) bool) (forgotten 
 		a.judged = false
 		const op = "end flows that are denied"
 		cause := fmt.Sprintf("%v; %d ended, others may still pass", err, n)
-		return []netstate.Failure{{ID: netstate.ID{Kind: netstate.KindFlow, Name: "denied"}, Op: op, Cause: cause, Err: op + ": " + cause}}
+		return []netstate.Failure{{ID: netstate.ID{Kind: netstate.KindFlow, Name: "denied"}, Op: op, Cause: cause, Err: op +
+			": " + cause}}
 	}
 }
 

@@ -100,7 +100,8 @@ func (b *bridge) Receive(c actor.Context) {
 	case opStarted:
 		b.step(c, netinst.OpStarted{Seq: msg.seq, Op: msg.op, At: msg.at})
 	case applyResult:
-		b.step(c, netinst.Applied{Seq: msg.seq, Failures: msg.failures, Drift: msg.drift, Had: msg.had, Err: msg.err, Done: msg.done, Dropped: msg.dropped, Began: msg.began, Looked: msg.looked, At: time.Now()})
+		b.step(c, netinst.Applied{Seq: msg.seq, Failures: msg.failures, Drift: msg.drift, Had: msg.had, Err: msg.err,
+			Done: msg.done, Dropped: msg.dropped, Began: msg.began, Looked: msg.looked, At: time.Now()})
 	case netinst.Event:
 		b.step(c, msg)
 	}
@@ -119,7 +120,8 @@ func (b *bridge) started(c actor.Context) {
 
 	name := "ni/" + b.key
 	t := b.d.topics
-	b.networkPub, b.adapterPub, b.leasePub = t.NetworkStatus.Publisher(name), t.AdapterStatus.Publisher(name), t.Leases.Publisher(name)
+	b.networkPub, b.adapterPub, b.leasePub = t.NetworkStatus.Publisher(name), t.AdapterStatus.Publisher(name),
+		t.Leases.Publisher(name)
 	b.networkPub.Take("", b.key)
 	b.leasePub.Take("", b.key)
 	b.stoodPub = t.Stood.Publisher(name)
@@ -151,7 +153,8 @@ func (b *bridge) started(c actor.Context) {
 	}
 	b.step(c, netinst.Synchronized{})
 
-	if _, err := c.SpawnNamed(b.d.props(func() actor.Actor { return &applier{d: b.d, owner: b.owner} }), "applier"); err != nil {
+	if _, err := c.SpawnNamed(b.d.props(func() actor.Actor { return &applier{d: b.d, owner: b.owner} }),
+		"applier"); err != nil {
 		panic(err) // the name is free: children of an earlier incarnation are gone before Started
 	}
 	if _, err := c.SpawnNamed(b.d.props(func() actor.Actor { return &watcher{d: b.d} }), "watcher"); err != nil {
@@ -364,7 +367,8 @@ func (b *bridge) do(c actor.Context, eff netinst.Effect) {
 
 // changed tells of a new state.
 func (b *bridge) changed(s netinst.NetworkInstanceStatus) {
-	b.log.Info("network instance", zap.String("from", string(b.state)), zap.String("to", string(s.State)), zap.String("err", s.Error))
+	b.log.Info("network instance", zap.String("from", string(b.state)), zap.String("to", string(s.State)),
+		zap.String("err", s.Error))
 	text := string(s.State)
 	if b.state != "" {
 		text = string(b.state) + " -> " + text

@@ -45,7 +45,8 @@ func TestATunnelComesAndGoesWithItsUnderlay(t *testing.T) {
 		c, _ := topics.NetworkConfig.Get("", niID(1))
 		c.UUID, c.Type, c.Port, c.IPv4, c.MTU = uuid.MustParse(niID(9)), netinst.Switch, "", netinst.IPv4Config{}, 1450
 		c.Members = []netinst.IfName{"can0"}
-		c.Tunnels = []netinst.Tunnel{{Name: "beta", VNI: 256, Local: netip.MustParseAddr("fd00::1"), Remote: netip.MustParseAddr("fd00:7::2"), Port: 4789, MTU: 1450}}
+		c.Tunnels = []netinst.Tunnel{{Name: "beta", VNI: 256, Local: netip.MustParseAddr("fd00::1"),
+			Remote: netip.MustParseAddr("fd00:7::2"), Port: 4789, MTU: 1450}}
 		if err := topics.NetworkConfig.Publisher(api.OwnerConfig).Publish("", niID(9), c); err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +73,8 @@ func TestATunnelComesAndGoesWithItsUnderlay(t *testing.T) {
 		const noMember = "; member WaitingForDependencies interface can0 does not exist"
 		uplink := netstate.Interface{
 			Name: "uplink0", Up: true, MTU: 1500,
-			Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}, DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.1"))},
+			Addresses:     []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")},
+			DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.1"))},
 		}
 		at := func(addrs []netip.Prefix, gateways ...netip.Addr) {
 			u0 := netstate.Interface{Name: "u0", Up: true, MTU: 1500, Addresses: addrs}
@@ -82,10 +84,13 @@ func TestATunnelComesAndGoesWithItsUnderlay(t *testing.T) {
 			r.host.SetInterfaces(uplink, u0)
 		}
 		underlay, gateway := []netip.Prefix{netip.MustParsePrefix("fd00::1/64")}, netip.MustParseAddr("fd00::fe")
-		is(time.Second, "Present; bridge Present; tunnel WaitingForDependencies the local address fd00::1 is on no interface of the host"+noMember)
+		is(time.Second, "Present; bridge Present; tunnel WaitingForDependencies the local address fd00::1 is on no "+
+			"interface of the host"+noMember)
 		r.host.Done()
 		at(underlay)
-		is(400*time.Millisecond, "Present; bridge Present; tunnel WaitingForDependencies no route leads from fd00::1 to the remote address fd00:7::2"+noMember)
+		is(400*time.Millisecond,
+			"Present; bridge Present; tunnel WaitingForDependencies no route leads from fd00::1 to the remote address fd00:7::2"+
+				noMember)
 		at(underlay, gateway)
 		is(400*time.Millisecond, "Present; bridge Present; tunnel Present"+noMember)
 		if !made() {
@@ -94,13 +99,16 @@ func TestATunnelComesAndGoesWithItsUnderlay(t *testing.T) {
 		r.host.SetLink("can0", true)
 		is(400*time.Millisecond, "Present; bridge Present; tunnel Present; member Present")
 		at(underlay)
-		is(400*time.Millisecond, "Present; bridge Present; tunnel WaitingForDependencies no route leads from fd00::1 to the remote address fd00:7::2; member Present")
+		is(400*time.Millisecond,
+			"Present; bridge Present; tunnel WaitingForDependencies no route leads from fd00::1 to the remote address "+
+				"fd00:7::2; member Present")
 		if made() {
 			t.Error("the tunnel is on the host")
 		}
 		at(underlay, gateway)
 		is(400*time.Millisecond, "Present; bridge Present; tunnel Present; member Present")
-		if text := r.shown(niID(9)); !strings.Contains(text, `"parts":[{"kind":"bridge","state":"Present"},{"kind":"tunnel","name":"beta","state":"Present"}`) ||
+		if text := r.shown(niID(9)); !strings.Contains(text,
+			`"parts":[{"kind":"bridge","state":"Present"},{"kind":"tunnel","name":"beta","state":"Present"}`) ||
 			!strings.Contains(text, `"remote":"fd00:7::2","to":"beta","vni":256`) {
 			t.Errorf("a person is shown %s", text)
 		}

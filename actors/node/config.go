@@ -64,7 +64,8 @@ func (d *deps) configProps() *actor.Props {
 // Start takes the topics.
 func (h *configHost) Start(wake func()) {
 	t := h.d.topics
-	h.networks, h.apps, h.ports = t.NetworkConfig.Publisher(api.OwnerConfig), t.AppConfig.Publisher(api.OwnerConfig), t.PortConfig.Publisher(api.OwnerConfig)
+	h.networks, h.apps, h.ports = t.NetworkConfig.Publisher(api.OwnerConfig), t.AppConfig.Publisher(api.OwnerConfig),
+		t.PortConfig.Publisher(api.OwnerConfig)
 	h.networkApps = t.NetworkApps.Publisher(api.OwnerConfig)
 	h.tasks = t.TaskConfig.Publisher(api.OwnerConfig)
 	h.sys, h.source = t.SysParams.Publisher(api.OwnerConfig), t.Source.Publisher(api.OwnerConfig)
@@ -125,9 +126,11 @@ func (h *configHost) Publish(p agent.Publication) {
 	h.reporter.peers(cfg.peer)
 	s, _ := t.Source.Get("", "node")
 	must(h.source.Publish("", "node", api.Source{
-		Source: string(p.Source), Generation: p.Seq, MD5: md5, FileDigest: p.FileDigest, Error: h.fault, Keep: p.Keep, Valid: s.Valid || !p.Keep,
+		Source: string(p.Source), Generation: p.Seq, MD5: md5, FileDigest: p.FileDigest, Error: h.fault, Keep: p.Keep,
+		Valid: s.Valid || !p.Keep,
 	}))
-	h.d.log.Info("config published", zap.String("source", string(p.Source)), zap.Uint64("gen", p.Seq), zap.String("md5", md5),
+	h.d.log.Info("config published", zap.String("source", string(p.Source)), zap.Uint64("gen", p.Seq),
+		zap.String("md5", md5),
 		zap.Int("networks", len(cfg.Networks)), zap.Int("apps", len(cfg.Apps)))
 }
 
@@ -175,7 +178,8 @@ func (h *configHost) Look() agent.Look {
 	for _, e := range all {
 		p := e.Value
 		if healthy[p.Kind] {
-			l.Health = append(l.Health, nodeproto.Health{Name: p.ID, Good: (p.State == "Present") == (p.Target == "present") && p.Error == "", Detail: p.Error})
+			l.Health = append(l.Health, nodeproto.Health{Name: p.ID,
+				Good: (p.State == "Present") == (p.Target == "present") && p.Error == "", Detail: p.Error})
 		}
 		l.Parameters = append(l.Parameters, parameter(p, h.answers(p)))
 	}
@@ -202,7 +206,8 @@ var healthy = map[string]bool{stateloop.KindNetwork: true, stateloop.KindAdapter
 
 func parameter(p api.Parameter, answers commitconfirm.Generation) nodeproto.Parameter {
 	return nodeproto.Parameter{
-		ID: p.ID, Kind: p.Kind, State: p.State, Detail: p.Error, Generation: answers, Since: p.Since, Attempts: p.Attempts, NextTry: p.NextTry,
+		ID: p.ID, Kind: p.Kind, State: p.State, Detail: p.Error, Generation: answers, Since: p.Since, Attempts: p.Attempts,
+		NextTry: p.NextTry,
 	}
 }
 
@@ -228,7 +233,8 @@ func (h *configHost) answers(p api.Parameter) commitconfirm.Generation {
 		return h.last.Generation
 	}
 	if p.Kind == peer.KindExecutor || p.Kind == peer.KindCheck {
-		if c, wanted := t.TaskConfig.Get("", p.ID); wanted != (p.Target == "present") || wanted && c.Generation != p.Generation {
+		if c, wanted := t.TaskConfig.Get("", p.ID); wanted != (p.Target == "present") || wanted &&
+			c.Generation != p.Generation {
 			return commitconfirm.Generation{}
 		}
 		return h.last.Generation
@@ -264,7 +270,8 @@ func (r *recorder) Receive(c actor.Context) {
 
 // versions are the generations of objects: the old one of each that did not change.
 // An apply that leaves an object alone does not touch it.
-func versions[K comparable, V any](old map[string]api.ObjectVersion, objects map[K]V, generation uint64) map[string]api.ObjectVersion {
+func versions[K comparable, V any](old map[string]api.ObjectVersion, objects map[K]V,
+	generation uint64) map[string]api.ObjectVersion {
 	vs := make(map[string]api.ObjectVersion, len(objects))
 	for k, o := range objects {
 		key := fmt.Sprint(k)
@@ -329,7 +336,8 @@ func digestOf(v any) string {
 }
 
 // observed are networks whose drift is told and not mended.
-func observed(networks map[uuid.UUID]netinst.NetworkInstanceConfig, observe bool) map[uuid.UUID]netinst.NetworkInstanceConfig {
+func observed(networks map[uuid.UUID]netinst.NetworkInstanceConfig,
+	observe bool) map[uuid.UUID]netinst.NetworkInstanceConfig {
 	if !observe {
 		return networks
 	}

@@ -41,7 +41,8 @@ func TestAHungDiskStopsTheConfigActorFromNothingElse(t *testing.T) {
 		first := r.applying(doc(2, 0))
 		r.settle(time.Second)
 		second := r.applying(doc(3, 0))
-		if _, err := r.node.Apply(context.Background(), []byte("nonsense: 1\n"), httpapi.How{}); err == nil || errors.Is(err, httpapi.ErrBusy) {
+		if _, err := r.node.Apply(context.Background(), []byte("nonsense: 1\n"), httpapi.How{}); err == nil ||
+			errors.Is(err, httpapi.ErrBusy) {
 			t.Errorf("a faulty document is answered with %v, want its faults", err)
 		}
 		r.node.Reload()
@@ -51,7 +52,8 @@ func TestAHungDiskStopsTheConfigActorFromNothingElse(t *testing.T) {
 			t.Errorf("%d networks are published of a config that is not stored", got)
 		}
 		r.settle(200 * time.Millisecond)
-		if err := <-first; !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the disk has not answered for 10s") {
+		if err := <-first; !errors.Is(err, context.DeadlineExceeded) ||
+			!strings.Contains(err.Error(), "the disk has not answered for 10s") {
 			t.Errorf("the apply under way is answered with %v", err)
 		}
 		r.waits(second)
@@ -82,7 +84,8 @@ func TestAConfigThatCanNotBeStoredChangesNothing(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(doc(1, 0))
 		r.files.fail(errors.New("no space left"))
-		if _, err := r.node.Apply(context.Background(), []byte(doc(2, 0)), httpapi.How{}); err == nil || err.Error() != "store the config: no space left" {
+		if _, err := r.node.Apply(context.Background(), []byte(doc(2, 0)), httpapi.How{}); err == nil ||
+			err.Error() != "store the config: no space left" {
 			t.Errorf("apply answers %v", err)
 		}
 		r.settle(time.Second)
@@ -137,7 +140,8 @@ func (r *rig) sourceIs(when, source string, generation uint64, fault string) api
 		r.Fatalf("%s: the configs are %+v, %v; want one", when, list, err)
 	}
 	s := list[0].Status.(api.SourceStatus)
-	if s.Source != source || s.Generation != generation || fault == "" && s.Error != "" || !strings.Contains(s.Error, fault) {
+	if s.Source != source || s.Generation != generation || fault == "" && s.Error != "" ||
+		!strings.Contains(s.Error, fault) {
 		r.Errorf("%s: the source is %+v, want %s at %d with error %q", when, s, source, generation, fault)
 	}
 	return s
@@ -153,7 +157,8 @@ func TestTheSourceOfTheConfigIsShown(t *testing.T) {
 		}
 		r.sourceIs("at first", "base", 0, "")
 		r.apply("{}")
-		if s := r.sourceIs("after an apply", "apply", 1, ""); s.MD5 != "99914b932bd37a50b983c5e7c90ae93b" || s.FileDigest != "" {
+		if s := r.sourceIs("after an apply", "apply", 1, ""); s.MD5 != "99914b932bd37a50b983c5e7c90ae93b" ||
+			s.FileDigest != "" {
 			t.Errorf("the source of {} is %+v", s)
 		}
 		hup(bad)

@@ -84,7 +84,8 @@ func TestABridgeManagerThatCrashesComesBackAndSaysSo(t *testing.T) {
 		if down.State != "restarting" || down.Crashes != 1 || !strings.Contains(down.Last, "thief") {
 			t.Fatalf("after the panic the bridge manager is %+v", down)
 		}
-		if st := r.network(1); !strings.Contains(st.Error, "crashed") || !strings.Contains(st.Error, "thief") || !strings.Contains(st.Error, down.Next) {
+		if st := r.network(1); !strings.Contains(st.Error, "crashed") || !strings.Contains(st.Error, "thief") ||
+			!strings.Contains(st.Error, down.Next) {
 			t.Errorf("the status of its network is %+v", st)
 		}
 		if got, _ := r.node.Ready(context.Background(), "ni", niID(1)); got.Ready || !strings.Contains(got.Why, "crashed") {
@@ -140,7 +141,8 @@ func TestAnApplierThatCrashesShowsInItsNetwork(t *testing.T) {
 		})
 		r.apply(doc(2, 0))
 		r.ready(time.Second, "ni/"+niID(2))
-		if st := r.network(1); !strings.Contains(st.Error, "applier crashed") || !strings.Contains(st.Error, "injected panic") {
+		if st := r.network(1); !strings.Contains(st.Error, "applier crashed") ||
+			!strings.Contains(st.Error, "injected panic") {
 			t.Errorf("the network whose applier is down is %+v", st)
 		}
 		if got, _ := r.node.Ready(context.Background(), "ni", niID(1)); got.Ready {
@@ -259,10 +261,12 @@ func TestANetworkOnAGroundThatFailsSaysSo(t *testing.T) {
 		r.apply(doc(1, 0))
 		r.settle(time.Second)
 		st := r.network(1)
-		if st.State != "WaitingForDependencies" || !strings.Contains(st.Error, "waits for the host: ") || !strings.Contains(st.Error, "iptables is not there") {
+		if st.State != "WaitingForDependencies" || !strings.Contains(st.Error, "waits for the host: ") ||
+			!strings.Contains(st.Error, "iptables is not there") {
 			t.Errorf("its status is %+v", st)
 		}
-		if got, _ := r.node.Ready(context.Background(), "ni", niID(1)); got.Ready || !strings.Contains(got.Why, "iptables is not there") {
+		if got, _ := r.node.Ready(context.Background(), "ni", niID(1)); got.Ready ||
+			!strings.Contains(got.Why, "iptables is not there") {
 			t.Errorf("it is %+v", got)
 		}
 		if s := r.host.State(1); len(s) > 0 {

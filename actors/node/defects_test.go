@@ -103,13 +103,15 @@ func TestDefect_10_ExecutorsAndChecksAreWhatTheyAreAndNothingElseRestartsThem(t 
 		good, bad := runs("good", "/bin/good"), runs("bad", "/bin/bad")
 		check := peer.Parameter{
 			ID: peer.CheckID(network, uuid.Nil), Kind: peer.KindCheck, Target: stateloop.ToBePresent,
-			Check: &peer.CheckValue{Network: network, Peer: "far", Local: netip.MustParseAddr("192.0.2.2"), Remote: netip.MustParseAddr("198.51.100.8")},
+			Check: &peer.CheckValue{Network: network, Peer: "far", Local: netip.MustParseAddr("192.0.2.2"),
+				Remote: netip.MustParseAddr("198.51.100.8")},
 		}
 		r.execs.Break(bad.ID, errors.New("no such file"))
 		r.execs.Deafen(check.Check.Remote, true)
 		r.pushBoth(1, doc(0, 0), encoded(t, append(slices.Clone(ps), good, bad, check)...))
 		r.settle(10 * time.Second)
-		for id, want := range map[string]string{good.ID: "g1 Present", bad.ID: "g1 CreatingFailed: no such file", check.ID: "g1 CheckPresentFailed"} {
+		for id, want := range map[string]string{good.ID: "g1 Present", bad.ID: "g1 CreatingFailed: no such file",
+			check.ID: "g1 CheckPresentFailed"} {
 			if got := reported(s.report(), id); !strings.HasPrefix(got, want) {
 				t.Errorf("%s is %q, want %q", id, got, want)
 			}
@@ -132,7 +134,8 @@ func TestDefect_11_EachParameterIsReportedOnceAndAnAbsentOneTouchesNoOther(t *te
 		check := func(n int) peer.Parameter {
 			return peer.Parameter{
 				ID: peer.CheckID(network, uuid.MustParse(niID(n))), Kind: peer.KindCheck, Target: stateloop.ToBePresent,
-				Check: &peer.CheckValue{Network: network, Peer: "far", Local: netip.MustParseAddr("192.0.2.2"), Remote: netip.MustParseAddr("198.51.100.8")},
+				Check: &peer.CheckValue{Network: network, Peer: "far", Local: netip.MustParseAddr("192.0.2.2"),
+					Remote: netip.MustParseAddr("198.51.100.8")},
 			}
 		}
 		a, b := check(1), check(2)
@@ -201,7 +204,8 @@ func TestDefect_17_AFailedRestartIsTriedAgainAndNoPushMakesASecondOne(t *testing
 		r.settle(500 * time.Millisecond)
 		r.pushBoth(2, doc(1, 0), encoded(t, a)) // while it waits
 		r.settle(20 * time.Second)
-		if got := reported(s.report(), a.ID); !strings.HasPrefix(got, "g2 CreatingFailed: text file busy x") || r.execs.Starts(a.ID) != 1 {
+		if got := reported(s.report(), a.ID); !strings.HasPrefix(got, "g2 CreatingFailed: text file busy x") ||
+			r.execs.Starts(a.ID) != 1 {
 			t.Errorf("it is %q after %d starts", got, r.execs.Starts(a.ID))
 		}
 		r.execs.Break(a.ID, nil)

@@ -46,7 +46,8 @@ func TestTheDoctorKnowsTheNodesConfigAndItsFile(t *testing.T) {
 		r.settle(0)
 		r.apply(doc(2, 0))
 		got := r.levels()
-		if got["config"] != "node.yaml is not the running config, which came from apply" || got["ip-forward"] == "" || len(got) != 2 {
+		if got["config"] != "node.yaml is not the running config, which came from apply" || got["ip-forward"] == "" ||
+			len(got) != 2 {
 			t.Errorf("forwarding is off, and another config was applied: %v", got)
 		}
 		r.files.file = []byte("nonsense: 1")

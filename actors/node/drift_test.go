@@ -29,7 +29,8 @@ func (r *rig) numbered() (n int) {
 func (r *rig) drifted(n int) (broken []netstate.ID) {
 	r.Helper()
 	for _, id := range r.host.State(n).IDs() {
-		if id.Kind == netstate.KindAddress || id.Kind == netstate.KindChain && strings.HasSuffix(id.Name, fmt.Sprintf("/ES%d-FWD", n)) {
+		if id.Kind == netstate.KindAddress || id.Kind == netstate.KindChain &&
+			strings.HasSuffix(id.Name, fmt.Sprintf("/ES%d-FWD", n)) {
 			broken = append(broken, id)
 			r.host.Break(n, id)
 		}
@@ -55,7 +56,8 @@ func (r *rig) left(n int, when string, d time.Duration, broken []netstate.ID) {
 	}
 	p, _ := r.node.Topics().Reported.Get("", stateloop.NetworkID(niID(1)))
 	s, _ := r.node.Topics().NetworkStatus.Get("", niID(1))
-	if p.State != "CheckPresentFailed" || !strings.HasPrefix(p.Error, "drift, left as it is: "+broken[0].String()+": absent (and ") || s.Generation == 0 {
+	if p.State != "CheckPresentFailed" || !strings.HasPrefix(p.Error,
+		"drift, left as it is: "+broken[0].String()+": absent (and ") || s.Generation == 0 {
 		r.Errorf("%s: reported is %+v of generation %d", when, p, s.Generation)
 	}
 	if p, _ := r.node.Topics().Reported.Get("", stateloop.NetworkID(niID(2))); p.State != "Present" {
@@ -149,7 +151,8 @@ func TestARestartLeavesDriftAsItIs(t *testing.T) {
 		r.host.SetFault(nil)
 		r.start()
 		r.ready(2*time.Second, "ni/"+niID(1))
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(r.host.State(n))), func(id netstate.ID) bool { return strings.Contains(id.Name, "10.71.0.1/24") }) {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(r.host.State(n))),
+			func(id netstate.ID) bool { return strings.Contains(id.Name, "10.71.0.1/24") }) {
 			t.Errorf("what was cut short is not made:\n%s", r.host.State(n))
 		}
 	})

@@ -92,8 +92,9 @@ func (v *events) drain() {
 		}
 		if s := ch.New; s.Valid && s.Generation != ch.Old.Generation {
 			t := v.d.topics
-			v.keep(event(httpapi.EventConfig, "config", "", fmt.Sprintf("generation %d from %s: networks %d, apps %d, ports %d", s.Generation, s.Source,
-				len(t.NetworkConfig.List("")), len(t.AppConfig.List("")), len(t.PortConfig.List("")))))
+			v.keep(event(httpapi.EventConfig, "config", "",
+				fmt.Sprintf("generation %d from %s: networks %d, apps %d, ports %d", s.Generation, s.Source,
+					len(t.NetworkConfig.List("")), len(t.AppConfig.List("")), len(t.PortConfig.List("")))))
 		}
 		if s := ch.New; s.Error != "" && s.Error != ch.Old.Error {
 			e := event(httpapi.EventConfig, "config", "", "refused")
@@ -155,7 +156,8 @@ func portText(p netinst.PortStatus) string {
 	case !p.Up:
 		return "down"
 	}
-	addrs := slices.DeleteFunc(slices.Clone(p.Addresses), func(a netip.Prefix) bool { return a.Addr().IsLinkLocalUnicast() })
+	addrs := slices.DeleteFunc(slices.Clone(p.Addresses),
+		func(a netip.Prefix) bool { return a.Addr().IsLinkLocalUnicast() })
 	switch {
 	case len(addrs) == 0:
 		return "up without address"

@@ -286,7 +286,8 @@ func (x *exec) tell(s task.Status) {
 	if was.State != "" {
 		text = string(was.State) + " -> " + text
 	}
-	x.d.log.Info("parameter", zap.String("id", s.ID), zap.String("state", text), zap.String("why", s.Reason), zap.Int("attempts", s.Attempts))
+	x.d.log.Info("parameter", zap.String("id", s.ID), zap.String("state", text), zap.String("why", s.Reason),
+		zap.Int("attempts", s.Attempts))
 	ev := event(httpapi.EventState, s.ID, "", text)
 	ev.Error = s.Reason
 	x.d.tell(ev)
@@ -326,6 +327,7 @@ func (x *exec) handReady(c actor.Context, h handReady) {
 	}
 	if do, lost := x.open[h.id]; lost {
 		delete(x.open, h.id)
-		x.step(c, task.Answered{At: time.Now(), ID: h.id, Seq: do.Seq, Found: task.Failed, Reason: fmt.Sprintf("%s: it crashed", do.Step)})
+		x.step(c, task.Answered{At: time.Now(), ID: h.id, Seq: do.Seq, Found: task.Failed,
+			Reason: fmt.Sprintf("%s: it crashed", do.Step)})
 	}
 }

@@ -45,10 +45,12 @@ func TestExplainLeadsFromAnAppToTheOpThatFailed(t *testing.T) {
 		r.host.SetFault(opFails(netstate.KindChain, "line 3 failed"))
 		r.apply(doc(1, 1))
 		r.settle(2 * time.Second)
-		for _, of := range [][2]string{{"ni", niID(1)}, {"app", appID(1)}, {"app", appID(1) + "/0"}, {"adapter", appID(1) + "/0"}, {"ni", strings.ToUpper(niID(1))}} {
+		for _, of := range [][2]string{{"ni", niID(1)}, {"app", appID(1)}, {"app", appID(1) + "/0"},
+			{"adapter", appID(1) + "/0"}, {"ni", strings.ToUpper(niID(1))}} {
 			x := r.explain(of[0], of[1])
 			c := leaf(x)
-			if x.Ready || c.Error != "line 3 failed" || c.Command != "fake-command" || !strings.HasPrefix(c.Op, "change chain ") || c.Attempts < 3 || c.Since == nil {
+			if x.Ready || c.Error != "line 3 failed" || c.Command != "fake-command" ||
+				!strings.HasPrefix(c.Op, "change chain ") || c.Attempts < 3 || c.Since == nil {
 				t.Errorf("%s: %+v ends with %+v", of, x, c)
 			} else if c.Retry == nil || !c.Retry.After(time.Now()) || c.Retry.After(time.Now().Add(5*time.Second)) {
 				t.Errorf("%s: the retry is at %v, now it is %v", of, c.Retry, time.Now())
@@ -87,7 +89,8 @@ func TestExplainNamesWhatAnAdapterWaitsFor(t *testing.T) {
 			doc:    doc(1, 0), kind: "ni", id: niID(1), object: "port/wan", text: "has no IPv4 address",
 		},
 		"an address": {
-			doc: strings.NewReplacer("10.1.0.0/24}", "10.1.0.0/29, dhcpRange: 10.1.0.2-10.1.0.2}").Replace(doc(1, 2)), kind: "app", id: appID(2),
+			doc:  strings.NewReplacer("10.1.0.0/24}", "10.1.0.0/29, dhcpRange: 10.1.0.2-10.1.0.2}").Replace(doc(1, 2)),
+			kind: "app", id: appID(2),
 			object: "ni/" + niID(1), text: "no free IP addresses",
 		},
 		"the host ground": {
@@ -111,7 +114,8 @@ func TestExplainNamesWhatAnAdapterWaitsFor(t *testing.T) {
 					return nil
 				})
 			},
-			doc: doc(1, 1), kind: "adapter", id: appID(1) + "/0", object: "ni/" + niID(1), text: "has not answered version 1, asked at 00:00:0",
+			doc: doc(1, 1), kind: "adapter", id: appID(1) + "/0", object: "ni/" + niID(1),
+			text: "has not answered version 1, asked at 00:00:0",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,8 +150,10 @@ func eachCause(cs []httpapi.Cause, f func(httpapi.Cause)) {
 
 func TestExplainShowsWhatAReadyNetworkDoesWithout(t *testing.T) {
 	onRig(t, func(r *rig) {
-		lame := strings.Replace(doc(1, 0), "dns: {domain: edge}", "routes: {lab: {destination: 198.18.0.0/15, gateway: 203.0.113.9}}", 1)
-		for text, want := range map[string]string{doc(1, 0): "", lame: "route lab is left out: gateway 203.0.113.9 is on no subnet of port wan (uplink0)"} {
+		lame := strings.Replace(doc(1, 0), "dns: {domain: edge}",
+			"routes: {lab: {destination: 198.18.0.0/15, gateway: 203.0.113.9}}", 1)
+		for text, want := range map[string]string{doc(1, 0): "",
+			lame: "route lab is left out: gateway 203.0.113.9 is on no subnet of port wan (uplink0)"} {
 			r.apply(text)
 			r.ready(time.Second, "ni/"+niID(1))
 			x := r.explain("ni", niID(1))
@@ -168,7 +174,8 @@ func TestExplainOfWhatIsUnknownIsNotFound(t *testing.T) {
 			{"app", appID(1) + "/7"}: "has the adapters 0", {"adapter", appID(9) + "/0"}: "the app is in no config",
 			{"adapter", appID(1) + "/x"}: "<app>/<index>", {"port", "wan"}: "ni, app and adapter are allowed",
 		} {
-			if _, err := r.node.Explain(context.Background(), of[0], of[1]); !errors.Is(err, httpapi.ErrNotFound) || !strings.Contains(err.Error(), says) {
+			if _, err := r.node.Explain(context.Background(), of[0], of[1]); !errors.Is(err, httpapi.ErrNotFound) ||
+				!strings.Contains(err.Error(), says) {
 				t.Errorf("%s: %v, want %q", of, err, says)
 			}
 		}
@@ -185,7 +192,8 @@ func TestExplainAgreesWithReady(t *testing.T) {
 			}
 			return nil
 		})
-		for _, d := range []string{doc(3, 4), doc(2, 4), strings.Replace(doc(3, 4), "activate: true", "activate: false", 2), doc(3, 2), "{}"} {
+		for _, d := range []string{doc(3, 4), doc(2, 4), strings.Replace(doc(3, 4), "activate: true", "activate: false", 2),
+			doc(3, 2), "{}"} {
 			r.apply(d)
 			for range 40 {
 				for id := range map[string]bool{niID(1): true, niID(2): true, niID(3): true} {

@@ -26,7 +26,8 @@ var gateSlots = [opClasses]int{chainOps: 64, buildOps: 32, helperOps: 3}
 // gatePatience is how long an op keeps its slot: one that hangs must not hold up other
 // networks (docs/architecture.md, law 7). Chains wait for one another in a slot, and of these there
 // are many.
-var gatePatience = [opClasses]time.Duration{chainOps: 5 * time.Second, buildOps: 5 * time.Second, helperOps: time.Second}
+var gatePatience = [opClasses]time.Duration{chainOps: 5 * time.Second, buildOps: 5 * time.Second,
+	helperOps: time.Second}
 
 const (
 	// helperPatience is how long a helper gives way to what waits of the other classes, and to

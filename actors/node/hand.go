@@ -68,7 +68,8 @@ func (h *hand) step(ctx context.Context, s handStep) (task.Found, string) {
 		return did(s.Step, err)
 	}
 	return map[netstate.Condition]task.Found{
-		netstate.Missing: task.Absent, netstate.Running: task.Busy, netstate.Right: task.Present, netstate.Spoilt: task.Broken,
+		netstate.Missing: task.Absent, netstate.Running: task.Busy, netstate.Right: task.Present,
+		netstate.Spoilt: task.Broken,
 	}[is], why
 }
 
@@ -84,7 +85,8 @@ func did(step task.Step, err error) (task.Found, string) {
 }
 
 func executorOf(id string, v peer.ExecutorValue) netstate.Executor {
-	return netstate.Executor{ID: id, Unit: v.Unit, Argv: v.Command, Env: v.Env, Dir: v.Dir, Once: v.Restart == peer.RestartNever}
+	return netstate.Executor{ID: id, Unit: v.Unit, Argv: v.Command, Env: v.Env, Dir: v.Dir,
+		Once: v.Restart == peer.RestartNever}
 }
 
 // How a connection is checked: it is there while one of the last echoes was answered.
@@ -126,7 +128,8 @@ func (h *hand) ask(ctx context.Context, v peer.CheckValue) (task.Found, string) 
 		case lost < len(h.got):
 			return task.Present, ""
 		case len(h.got) == lastEchoes || ctx.Err() != nil:
-			return task.Absent, fmt.Sprintf("%s does not answer: %d of the last %d echo requests were lost: %s", v.Peer, lost, len(h.got), why)
+			return task.Absent, fmt.Sprintf("%s does not answer: %d of the last %d echo requests were lost: %s", v.Peer, lost,
+				len(h.got), why)
 		}
 	}
 }

@@ -113,7 +113,8 @@ func (w *wish) addClusters(networks map[uuid.UUID]peer.Network) core.Faults {
 	for _, id := range slices.SortedFunc(maps.Keys(networks), byText) {
 		n := networks[id]
 		if _, both := w.Networks[id]; both {
-			faults.Add([]string{"parameters", n.Bridge}, "is network instance "+id.String()+", which the config has too", "a uuid of its own is allowed")
+			faults.Add([]string{"parameters", n.Bridge}, "is network instance "+id.String()+", which the config has too",
+				"a uuid of its own is allowed")
 			continue
 		}
 		for _, link := range n.Config.Members {
@@ -127,7 +128,8 @@ func (w *wish) addClusters(networks map[uuid.UUID]peer.Network) core.Faults {
 		w.Networks[id] = n.Config
 	}
 	if len(w.Networks) > mostNetworks {
-		faults.Add([]string{"parameters"}, fmt.Sprintf("come to %d networks with those of the config", len(w.Networks)), fmt.Sprintf("at most %d are allowed", mostNetworks))
+		faults.Add([]string{"parameters"}, fmt.Sprintf("come to %d networks with those of the config", len(w.Networks)),
+			fmt.Sprintf("at most %d are allowed", mostNetworks))
 	}
 	return faults
 }

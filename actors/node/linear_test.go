@@ -17,7 +17,8 @@ func crowd(networks, apps int) string {
 	}
 	b.WriteString("appNetworks:\n")
 	for a := range apps {
-		fmt.Fprintf(&b, "  a0000000-0000-4000-8000-%012d:\n    displayName: a%d\n    activate: false\n    adapters:\n      0: {networkInstance: 10000000-0000-4000-8000-%012d, attach: {kind: tap}}\n", a, a, a%networks)
+		fmt.Fprintf(&b, "  a0000000-0000-4000-8000-%012d:\n    displayName: a%d\n    activate: false\n    adapters:\n      "+
+			"0: {networkInstance: 10000000-0000-4000-8000-%012d, attach: {kind: tap}}\n", a, a, a%networks)
 	}
 	return b.String()
 }

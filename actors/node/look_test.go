@@ -57,7 +57,8 @@ func TestEventsTellAFailureOnceAndItsEnd(t *testing.T) {
 		r.has(of, "failed ni/"+niID(1)+" add rule 20001 failed busy", "recovered ni/"+niID(1)+" add rule 20001, after ",
 			"state ni/"+niID(1)+" Creating -> CreatingFailed", "CreatingFailed -> Present")
 		all := r.told(httpapi.EventQuery{})
-		r.has(all, "config config generation 1 from apply: networks 1, apps 1, ports 1", "port port/wan up with 192.0.2.2/24 via 192.0.2.1",
+		r.has(all, "config config generation 1 from apply: networks 1, apps 1, ports 1",
+			"port port/wan up with 192.0.2.2/24 via 192.0.2.1",
 			"applied host", "state app/"+appID(1)+" pending -> ready")
 		if last := r.told(httpapi.EventQuery{Last: 2}); len(last) != 2 || last[1] != all[len(all)-1] {
 			t.Errorf("the last two are %q", last)
@@ -210,7 +211,8 @@ func TestWatchTellsWhatListShows(t *testing.T) {
 				last[x.Object.Kind+"/"+x.Object.ID] = x.Change
 			}
 		}
-		if last["ni/"+niID(2)] != "deleted" || last["app/"+appID(2)] != "deleted" || last["adapter/"+appID(2)+"/0"] != "deleted" {
+		if last["ni/"+niID(2)] != "deleted" || last["app/"+appID(2)] != "deleted" ||
+			last["adapter/"+appID(2)+"/0"] != "deleted" {
 			t.Errorf("the last of each: %v", last)
 		}
 		s.stop()

@@ -28,7 +28,8 @@ func TestActionsThatLookRepair(t *testing.T) {
 		}
 		learnt := func(server string) netstate.Interface {
 			p := port
-			p.DNS = []netstate.DNSSource{{Program: "resolv.conf", Path: "/etc/resolv.conf", Servers: []netip.Addr{netip.MustParseAddr(server)}}}
+			p.DNS = []netstate.DNSSource{{Program: "resolv.conf", Path: "/etc/resolv.conf",
+				Servers: []netip.Addr{netip.MustParseAddr(server)}}}
 			return p
 		}
 		r.host.SetInterfaces(learnt("198.51.100.1"))
@@ -37,7 +38,8 @@ func TestActionsThatLookRepair(t *testing.T) {
 		topics := r.node.Topics()
 		c, _ := topics.NetworkConfig.Get("", niID(1))
 		c.UUID, c.Type, c.Port, c.IPv4, c.MTU = uuid.MustParse(niID(9)), netinst.Switch, "", netinst.IPv4Config{}, 1450
-		c.Tunnels = []netinst.Tunnel{{Name: "beta", VNI: 256, Local: netip.MustParseAddr("192.0.2.2"), Remote: netip.MustParseAddr("192.0.2.7"), Port: 4789, MTU: 1450}}
+		c.Tunnels = []netinst.Tunnel{{Name: "beta", VNI: 256, Local: netip.MustParseAddr("192.0.2.2"),
+			Remote: netip.MustParseAddr("192.0.2.7"), Port: 4789, MTU: 1450}}
 		if err := topics.NetworkConfig.Publisher(api.OwnerConfig).Publish("", niID(9), c); err != nil {
 			t.Fatal(err)
 		}

@@ -66,7 +66,8 @@ func (r *rig) push(attempt uint64, text string) {
 		r.Fatal(faults)
 	}
 	r.node.Agent().Received(nodeproto.Push{
-		Attempt: attempt, Generation: core.Generation{Authority: "c", Counter: attempt}, MD5: core.MD5(o), Document: core.AppendCanonical(nil, o), Managed: true,
+		Attempt: attempt, Generation: core.Generation{Authority: "c", Counter: attempt}, MD5: core.MD5(o),
+		Document: core.AppendCanonical(nil, o), Managed: true,
 	})
 	r.settle(0)
 }
@@ -86,13 +87,16 @@ func TestAPushIsAppliedAndOneThatBreaksTheUplinkComesBack(t *testing.T) {
 		r.settle(2 * time.Second)
 		app := "adapter/" + appID(1) + "/0"
 		rep := s.report()
-		if rep.Pending != nil || rep.Generation.Counter != 1 || !rep.Settled || !good(rep, "ni/"+niID(1)) || !good(rep, app) || !good(rep, "port/wan") {
+		if rep.Pending != nil || rep.Generation.Counter != 1 || !rep.Settled || !good(rep, "ni/"+niID(1)) ||
+			!good(rep, app) || !good(rep, "port/wan") {
 			t.Errorf("confirmed it reports %+v", rep)
 		}
-		if len(rep.Parameters) != 2 || rep.Parameters[0].ID != app || rep.Parameters[0].Generation != rep.Generation || rep.Parameters[1].State != "Present" {
+		if len(rep.Parameters) != 2 || rep.Parameters[0].ID != app || rep.Parameters[0].Generation != rep.Generation ||
+			rep.Parameters[1].State != "Present" {
 			t.Errorf("its parameters are %+v", rep.Parameters)
 		}
-		if _, err := r.node.Apply(context.Background(), []byte(doc(2, 0)), httpapi.How{}); !errors.Is(err, httpapi.ErrConflict) {
+		if _, err := r.node.Apply(context.Background(), []byte(doc(2, 0)), httpapi.How{}); !errors.Is(err,
+			httpapi.ErrConflict) {
 			t.Errorf("an apply is answered with %v", err)
 		}
 		r.push(2, strings.Replace(vendor, "uplink0", "uplink9", 1))
@@ -141,7 +145,8 @@ func TestAPushIsHeldToTheMetadataAndAPersonToTheSchema(t *testing.T) {
 			if faults != nil {
 				t.Fatal(faults)
 			}
-			for from, want := range map[commitconfirm.Source]string{commitconfirm.Push: c.push, commitconfirm.File: c.file, commitconfirm.Apply: c.file} {
+			for from, want := range map[commitconfirm.Source]string{commitconfirm.Push: c.push, commitconfirm.File: c.file,
+				commitconfirm.Apply: c.file} {
 				got := judge(o, "", from)
 				if (got.Faults == nil) != (want == "") || want != "" && !strings.Contains(got.Faults.Error(), want) {
 					t.Errorf("%s from %s: %v, want %q", c.text, from, got.Faults, want)
@@ -185,7 +190,8 @@ func TestTheActionsOfANode(t *testing.T) {
 			t.Error(err)
 		}
 		want := []string{"systemctl reload kea.service", "/bin/x y z", "systemctl reboot"}
-		if !slices.Equal(r.ran.ran, want) || r.ran.ends != 1 || !slices.Equal(looks, []lookAgain{{}, {}, {tunnels: true}}) || *r.level.Load() != "error" {
+		if !slices.Equal(r.ran.ran, want) || r.ran.ends != 1 || !slices.Equal(looks, []lookAgain{{}, {}, {tunnels: true}}) ||
+			*r.level.Load() != "error" {
 			t.Errorf("it ran %q, ended %d times, looked at %v, log level %s", r.ran.ran, r.ran.ends, looks, *r.level.Load())
 		}
 		r.ran.failed = errors.New("exit status 1")

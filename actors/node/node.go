@@ -76,7 +76,9 @@ func Start(o Options) (*Node, error) {
 	n := &Node{cancel: cancel, ended: make(chan error, 1)}
 	c := &census{actors: map[string]*api.ActorState{}}
 	n.d = &deps{
-		ctx: ctx, log: o.Log, host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts, topics: topics, storage: o.Storage, warning: o.Warning, runDir: o.RunDir, boot: o.Boot, machine: o.Machine, began: time.Now(),
+		ctx: ctx, log: o.Log, host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts,
+		topics: topics, storage: o.Storage, warning: o.Warning, runDir: o.RunDir, boot: o.Boot, machine: o.Machine,
+		began:  time.Now(),
 		census: c, gate: newGate(), strategy: &backoff{log: o.Log, census: c}, notify: o.Notify, setLevel: o.SetLevel,
 		fail: func(err error) {
 			select {
@@ -154,8 +156,10 @@ const stopPatience = 2 * time.Second
 func (n *Node) newReader(o Options) *api.Reader {
 	d := n.d
 	return &api.Reader{
-		Topics: d.topics, Actors: d.census, Done: d.ctx.Done(), Asked: d.asked.get, Settled: d.settled.Load, Pending: n.pending,
-		Facts: o.Facts, File: o.Files.ReadConfig, Forwarding: d.forwardingChanged, Interfaces: d.interfaces, Warning: o.Warning,
+		Topics: d.topics, Actors: d.census, Done: d.ctx.Done(), Asked: d.asked.get, Settled: d.settled.Load,
+		Pending: n.pending,
+		Facts:   o.Facts, File: o.Files.ReadConfig, Forwarding: d.forwardingChanged, Interfaces: d.interfaces,
+		Warning: o.Warning,
 		Host: func() string {
 			if why := d.ground.Load(); why != nil {
 				return *why
@@ -169,7 +173,8 @@ func (n *Node) newReader(o Options) *api.Reader {
 func (n *Node) newAgent(o Options) *agent.Agent {
 	record, _ := n.d.topics.NodeRecord.Get("", "node")
 	return agent.New(agent.Options{
-		Disk: &migratedDisk{o.Files, record, o.Log}, Judge: judgeBy(o.About.Metadata), Host: &configHost{d: n.d}, File: o.Files.ReadConfig,
+		Disk: &migratedDisk{o.Files, record, o.Log}, Judge: judgeBy(o.About.Metadata), Host: &configHost{d: n.d},
+		File:    o.Files.ReadConfig,
 		Runner:  n.newRunner(o.Commands),
 		Machine: o.Machine, Facts: o.About, Log: o.Log,
 	})

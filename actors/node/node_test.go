@@ -61,7 +61,8 @@ func TestAnAppIsNotWokenByOtherNetworks(t *testing.T) {
 		// Its own is told.
 		r.apply(app)
 		r.settle(time.Second)
-		if x, _ := r.node.Ready(context.Background(), "app", appID(1)); x.Ready || !strings.Contains(x.Why, "is not in the config") {
+		if x, _ := r.node.Ready(context.Background(), "app", appID(1)); x.Ready ||
+			!strings.Contains(x.Why, "is not in the config") {
 			t.Errorf("without its network: %+v", x)
 		}
 	})
@@ -119,7 +120,8 @@ func TestAHungNetworkDelaysNoOther(t *testing.T) {
 		r.settle(2500 * time.Millisecond)
 		hung, _ = r.node.List(context.Background(), "ni")
 		st = hung[0].Status.(api.NetworkStatus)
-		if st.State != "CreatingFailed" || !strings.Contains(st.Error, "deadline") || !strings.Contains(st.Error, "next retry") {
+		if st.State != "CreatingFailed" || !strings.Contains(st.Error, "deadline") ||
+			!strings.Contains(st.Error, "next retry") {
 			t.Errorf("after its deadline it says %+v", st)
 		}
 		r.mu.Lock()
@@ -345,7 +347,8 @@ func TestANetworkSaysThatTheHostCanNotBeSeen(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.stop()
 		n, err := Start(Options{
-			Host: unseen{r.host}, Files: r.files, About: r.about, Journal: r.journal, RunDir: "/run/edgespan", Boot: 9, Log: zap.NewNop(), Notify: func(string) {},
+			Host: unseen{r.host}, Files: r.files, About: r.about, Journal: r.journal, RunDir: "/run/edgespan", Boot: 9,
+			Log: zap.NewNop(), Notify: func(string) {},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -357,7 +360,8 @@ func TestANetworkSaysThatTheHostCanNotBeSeen(t *testing.T) {
 		if err != nil || len(nis) != 1 {
 			t.Fatalf("%v, %v", nis, err)
 		}
-		if st := nis[0].Status.(api.NetworkStatus); st.State != "WaitingForDependencies" || !strings.Contains(st.Error, "no listing today") {
+		if st := nis[0].Status.(api.NetworkStatus); st.State != "WaitingForDependencies" ||
+			!strings.Contains(st.Error, "no listing today") {
 			t.Errorf("it says %+v", st)
 		}
 	})
@@ -415,7 +419,9 @@ func TestARevocationThatWasNotCarriedOutIsAFailure(t *testing.T) {
 		r.host.FailForgets(errors.New("table walked away"))
 		r.apply(strings.Replace(doc(1, 1), "allow", "drop", 1))
 		r.settle(time.Second)
-		if s := status(); s.State != netinst.CreatingFailed && s.State != netinst.CheckPresentFailed || !strings.Contains(s.Error, "end flows that are denied: table walked away") || !strings.Contains(s.Error, "may still pass") {
+		if s := status(); s.State != netinst.CreatingFailed && s.State != netinst.CheckPresentFailed ||
+			!strings.Contains(s.Error, "end flows that are denied: table walked away") ||
+			!strings.Contains(s.Error, "may still pass") {
 			t.Fatalf("state %s, error %q", s.State, s.Error)
 		}
 		before := r.host.Forgets()
@@ -484,7 +490,8 @@ func TestAnAppIsNotReadyBeforeItsNetworkHasTheNewConfig(t *testing.T) {
 			return &fake.Fault{Hang: op.Kind == netstate.KindAddress}
 		})
 		r.apply(strings.Replace(doc(1, 1), "10.1.0.0/24", "10.9.0.0/24", 1))
-		if got, _ := r.node.Ready(context.Background(), "app", appID(1)); got.Ready || !strings.Contains(got.Why, "generation") {
+		if got, _ := r.node.Ready(context.Background(), "app", appID(1)); got.Ready ||
+			!strings.Contains(got.Why, "generation") {
 			t.Errorf("while the network is changed: %+v", got)
 		}
 		r.host.SetFault(nil)

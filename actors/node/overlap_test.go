@@ -50,17 +50,20 @@ func TestAClashAtRunTimeWithdrawsOneNetworkAlone(t *testing.T) {
 		r.host.SetInterfaces(foreign("uplink0", "192.0.2.2/24", "10.1.0.77/24"))
 		r.settle(100 * time.Millisecond)
 		got, err := r.node.Ready(context.Background(), "ni", niID(1))
-		if want := "WaitingForDependencies: subnet 10.1.0.0/24 overlaps 10.1.0.77/24 on uplink0"; err != nil || got.Ready || got.Why != want {
+		if want := "WaitingForDependencies: subnet 10.1.0.0/24 overlaps 10.1.0.77/24 on uplink0"; err != nil || got.Ready ||
+			got.Why != want {
 			t.Errorf("ready %v, %q, %v; want %q", got.Ready, got.Why, err, want)
 		}
-		if by := r.owned(1); by[netstate.KindAddress]+by[netstate.KindRoute]+by[netstate.KindRule]+by[netstate.KindProcess] > 0 || by[netstate.KindLink] != 2 || by[netstate.KindPort] != 2 {
+		if by := r.owned(1); by[netstate.KindAddress]+by[netstate.KindRoute]+by[netstate.KindRule]+
+			by[netstate.KindProcess] > 0 || by[netstate.KindLink] != 2 || by[netstate.KindPort] != 2 {
 			t.Errorf("a withdrawn network has %v", by)
 		}
 		if why := r.adapterError(1); !strings.Contains(why, "is withdrawn: subnet 10.1.0.0/24 overlaps") {
 			t.Errorf("the app says %q", why)
 		}
 		for _, op := range r.host.Done() {
-			if strings.Contains(op, " link ") || strings.HasPrefix(op, fmt.Sprint(r.number(1), ": ")) && strings.Contains(op, " port ") {
+			if strings.Contains(op, " link ") || strings.HasPrefix(op, fmt.Sprint(r.number(1), ": ")) &&
+				strings.Contains(op, " port ") {
 				t.Errorf("%s", op)
 			}
 		}
@@ -93,7 +96,8 @@ func TestAConfigOfTheHostsOwnSubnetIsRefusedOnce(t *testing.T) {
 			t.Fatalf("apply: %v", err)
 		}
 		for i, on := range []string{"10.1.0.77/24 on uplink0", "10.2.0.1/15 on docker0", "10.2.0.1/15 on docker0"} {
-			if want := "networkInstances." + niID(i+1) + ".ipv4.subnet: overlaps " + on + ": must be"; !strings.HasPrefix(rej.Faults[i], want) {
+			if want := "networkInstances." + niID(i+1) + ".ipv4.subnet: overlaps " + on +
+				": must be"; !strings.HasPrefix(rej.Faults[i], want) {
 				t.Errorf("%q, want %q", rej.Faults[i], want)
 			}
 		}
@@ -122,7 +126,8 @@ func TestAnMTUThatNoTapTakesIsRefusedAndAStoredOneGoesOn(t *testing.T) {
 			t.Helper()
 			_, err := r.node.Apply(context.Background(), []byte(text), httpapi.How{})
 			var rej *httpapi.Rejected
-			if !errors.As(err, &rej) || len(rej.Faults) != 1 || !strings.Contains(rej.Faults[0], niID(1)+".mtu: invalid value 655") {
+			if !errors.As(err, &rej) || len(rej.Faults) != 1 ||
+				!strings.Contains(rej.Faults[0], niID(1)+".mtu: invalid value 655") {
 				t.Errorf("apply: %v", err)
 			}
 			if _, err := r.node.Plan(context.Background(), []byte(text)); !errors.As(err, &rej) {
@@ -169,7 +174,8 @@ func TestForeignAddressesWakeOnlyTheNetworkThatTheyAreIn(t *testing.T) {
 		for _, ch := range sub.Drain() {
 			if ch.Kind == pubsub.Modified {
 				told++
-				if ch.Key != niID(7) || ch.New != (netinst.SubnetOverlap{Subnet: netip.MustParsePrefix("10.7.0.0/24"), Clash: "10.7.0.1/16 on docker0"}) {
+				if ch.Key != niID(7) ||
+					ch.New != (netinst.SubnetOverlap{Subnet: netip.MustParsePrefix("10.7.0.0/24"), Clash: "10.7.0.1/16 on docker0"}) {
 					t.Errorf("%s: %+v", ch.Key, ch.New)
 				}
 			}

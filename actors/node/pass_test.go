@@ -37,9 +37,10 @@ func TestASecondPassOverAThousandParametersChangesNothingAndCostsLittle(t *testi
 		}
 		for n := range 200 - len(clusterOf(network, "")) {
 			far := uuid.MustParse(niID(100 + n))
-			ps = append(ps, peer.Parameter{ID: peer.CheckID(network, far), Kind: peer.KindCheck, Target: stateloop.ToBePresent, Check: &peer.CheckValue{
-				Network: network, Peer: "p", Local: netip.MustParseAddr("192.0.2.2"), Remote: netip.MustParseAddr("198.51.100.8"),
-			}})
+			ps = append(ps, peer.Parameter{ID: peer.CheckID(network, far), Kind: peer.KindCheck, Target: stateloop.ToBePresent,
+				Check: &peer.CheckValue{
+					Network: network, Peer: "p", Local: netip.MustParseAddr("192.0.2.2"), Remote: netip.MustParseAddr("198.51.100.8"),
+				}})
 		}
 		text := encoded(t, ps...)
 		r.pushBoth(1, doc(0, 0), text)
@@ -54,7 +55,8 @@ func TestASecondPassOverAThousandParametersChangesNothingAndCostsLittle(t *testi
 		r.settle(5 * time.Second)
 		pushed := spent(t) - before
 		rep := s.report()
-		waits := slices.DeleteFunc(slices.Clone(ids(rep.Parameters)), func(id string) bool { return reported(rep, id) == "g2 Present" })
+		waits := slices.DeleteFunc(slices.Clone(ids(rep.Parameters)),
+			func(id string) bool { return reported(rep, id) == "g2 Present" })
 		if len(rep.Parameters) != 1001 || len(waits) != 2 { // the tunnel, and that it is joined
 			t.Errorf("%d parameters, not present: %q", len(rep.Parameters), waits)
 		}

@@ -30,8 +30,10 @@ func clusterOf(network uuid.UUID, ifName string) []peer.Parameter {
 	tunnel := peer.TunnelID(network, far)
 	ps := []peer.Parameter{
 		{ID: own, Kind: peer.KindInterface, Interface: &peer.InterfaceValue{IfName: ifName}},
-		{ID: tunnel, Kind: peer.KindTunnel, Tunnel: &peer.TunnelValue{Network: network, Peer: "far", Type: peer.TunnelVXLAN, VNI: 256, Port: peer.VXLANPort, MTU: 1450}},
-		{ID: peer.BridgeID(network), Kind: peer.KindBridge, Bridge: &peer.BridgeValue{Network: network, DisplayName: "lab", MTU: 1450}},
+		{ID: tunnel, Kind: peer.KindTunnel, Tunnel: &peer.TunnelValue{Network: network,
+			Peer: "far", Type: peer.TunnelVXLAN, VNI: 256, Port: peer.VXLANPort, MTU: 1450}},
+		{ID: peer.BridgeID(network), Kind: peer.KindBridge,
+			Bridge: &peer.BridgeValue{Network: network, DisplayName: "lab", MTU: 1450}},
 		{ID: stateloop.NetworkID(network.String()), Kind: peer.KindNetwork, Dependencies: []string{peer.BridgeID(network)}},
 	}
 	for _, id := range []string{own, tunnel} {
@@ -59,7 +61,8 @@ func TestAPushIsJudgedWithItsPeerConfiguration(t *testing.T) {
 	onRig(t, func(r *rig) {
 		judge := judgeBy(r.about.Metadata)
 		net1 := uuid.MustParse(niID(1))
-		config := `{"ports":{"wan":{"ifName":"uplink0","uplink":true},"lan":{"ifName":"lan0"}},"networkInstances":{"` + niID(1) + `":{"type":"switch","port":"lan"}}}`
+		config := `{"ports":{"wan":{"ifName":"uplink0","uplink":true},"lan":{"ifName":"lan0"}},"networkInstances":{"` +
+			niID(1) + `":{"type":"switch","port":"lan"}}}`
 		fresh := uuid.MustParse(niID(7))
 		waits := clusterOf(fresh, "dut0")
 		waits[0].Dependencies = []string{waits[4].ID}
@@ -72,12 +75,17 @@ func TestAPushIsJudgedWithItsPeerConfiguration(t *testing.T) {
 			{"sound", config, encoded(t, clusterOf(fresh, "dut0")...), nil},
 			{"none", config, "", nil},
 			{"no JSON", config, "{", []string{"peerConfiguration: is no peer configuration"}},
-			{"both are faulty", `{"sysParams":{"logLevel":"loud"}}`, "{", []string{"peerConfiguration: ", "sysParams.logLevel: "}},
-			{"a cycle names its members", config, encoded(t, waits...), []string{`"interface/dut0" -> "joined/`, "wait for each other"}},
-			{"an unknown id names both ends", config, encoded(t, lost...), []string{`"interface/dut0" depends on "bridge/none"`}},
-			{"a uuid of the layers", config, encoded(t, clusterOf(net1, "dut0")...), []string{"is network instance " + niID(1) + ", which the config has too"}},
+			{"both are faulty", `{"sysParams":{"logLevel":"loud"}}`, "{",
+				[]string{"peerConfiguration: ", "sysParams.logLevel: "}},
+			{"a cycle names its members", config, encoded(t, waits...),
+				[]string{`"interface/dut0" -> "joined/`, "wait for each other"}},
+			{"an unknown id names both ends", config, encoded(t, lost...),
+				[]string{`"interface/dut0" depends on "bridge/none"`}},
+			{"a uuid of the layers", config, encoded(t, clusterOf(net1, "dut0")...),
+				[]string{"is network instance " + niID(1) + ", which the config has too"}},
 			{"the uplink", config, encoded(t, clusterOf(fresh, "uplink0")...), []string{"is uplink0, which is the uplink wan"}},
-			{"a port in use", config, encoded(t, clusterOf(fresh, "lan0")...), []string{"is lan0, which is the port lan of network instance " + niID(1)}},
+			{"a port in use", config, encoded(t, clusterOf(fresh, "lan0")...),
+				[]string{"is lan0, which is the port lan of network instance " + niID(1)}},
 		} {
 			document, faults := core.ParseObject([]byte(c.doc))
 			if faults != nil {
@@ -94,7 +102,8 @@ func TestAPushIsJudgedWithItsPeerConfiguration(t *testing.T) {
 			}
 			if c.name == "sound" {
 				n, has := v.Config.(wish).Networks[fresh]
-				if !has || len(n.Tunnels) != 1 || !slices.Equal(n.Members, []netinst.IfName{"dut0"}) || len(v.Config.(wish).Networks) != 2 {
+				if !has || len(n.Tunnels) != 1 || !slices.Equal(n.Members, []netinst.IfName{"dut0"}) ||
+					len(v.Config.(wish).Networks) != 2 {
 					t.Errorf("%s: networks %+v", c.name, v.Config.(wish).Networks)
 				}
 			}
@@ -110,7 +119,8 @@ func (r *rig) pushBoth(attempt uint64, text, peers string) {
 		r.Fatal(faults)
 	}
 	r.node.Agent().Received(nodeproto.Push{
-		Attempt: attempt, Generation: core.Generation{Authority: "c", Counter: attempt}, MD5: core.MD5(o), Document: core.AppendCanonical(nil, o),
+		Attempt: attempt, Generation: core.Generation{Authority: "c", Counter: attempt}, MD5: core.MD5(o),
+		Document:          core.AppendCanonical(nil, o),
 		PeerConfiguration: []byte(peers), Managed: true,
 	})
 	r.settle(0)
@@ -161,7 +171,8 @@ func TestAPeerConfigurationIsPublishedConfirmedAndUndoneWithItsDocument(t *testi
 // runs is an executor with a command.
 func runs(name string, command ...string) peer.Parameter {
 	return peer.Parameter{
-		ID: peer.ExecutorID(name), Kind: peer.KindExecutor, Target: stateloop.ToBePresent, Executor: &peer.ExecutorValue{Command: command},
+		ID: peer.ExecutorID(name), Kind: peer.KindExecutor, Target: stateloop.ToBePresent,
+		Executor: &peer.ExecutorValue{Command: command},
 	}
 }
 
@@ -254,7 +265,8 @@ func TestAnExecutorThatCrashesAgainAndAgainIsNotPresent(t *testing.T) {
 			t.Errorf("it was started %d times in 3 minutes: there is no back-off", n)
 		}
 		for _, p := range s.report().Parameters {
-			if p.ID == b.ID && (p.State != "CreatingFailed" || p.Detail != "no such file" || p.Attempts < 5 || !p.NextTry.After(time.Now().Add(-time.Second)) || p.Since.IsZero()) {
+			if p.ID == b.ID && (p.State != "CreatingFailed" || p.Detail != "no such file" || p.Attempts < 5 ||
+				!p.NextTry.After(time.Now().Add(-time.Second)) || p.Since.IsZero()) {
 				t.Errorf("one that can't be started is %+v", p)
 			}
 		}
@@ -304,7 +316,8 @@ func TestAConnectionIsCheckedAndHoldsUpNothing(t *testing.T) {
 			}
 		}
 		local := netip.MustParseAddr("192.0.2.2")
-		near, deaf, unknown := check("near", local, netip.MustParseAddr("198.51.100.8")), check("deaf", local, far), check("unknown", local, netip.Addr{})
+		near, deaf, unknown := check("near", local, netip.MustParseAddr("198.51.100.8")), check("deaf", local, far),
+			check("unknown", local, netip.Addr{})
 		r.execs.Deafen(far, true)
 		r.pushBoth(1, doc(1, 0), encoded(t, near, deaf, unknown))
 		r.settle(20 * time.Second)
@@ -312,8 +325,9 @@ func TestAConnectionIsCheckedAndHoldsUpNothing(t *testing.T) {
 			t.Errorf("with a peer that is away the push came to %q", got)
 		}
 		for id, want := range map[string]string{
-			near.ID:    "g1 Present",
-			deaf.ID:    "g1 CheckPresentFailed: deaf does not answer: 3 of the last 3 echo requests were lost: nobody answers\ncontext deadline exceeded",
+			near.ID: "g1 Present",
+			deaf.ID: "g1 CheckPresentFailed: deaf does not answer: 3 of the last 3 echo requests were lost: nobody " +
+				"answers\ncontext deadline exceeded",
 			unknown.ID: "g1 WaitingForDependencies: the underlay's address of unknown is not known",
 		} {
 			if got := reported(s.report(), id); got != want {
@@ -330,7 +344,8 @@ func TestAConnectionIsCheckedAndHoldsUpNothing(t *testing.T) {
 			t.Errorf("one that answered of late is %q", got)
 		}
 		r.settle(30 * time.Second)
-		if got := reported(s.report(), near.ID); !strings.HasPrefix(got, "g1 CheckPresentFailed: near does not answer: 3 of the last 3") {
+		if got := reported(s.report(), near.ID); !strings.HasPrefix(got,
+			"g1 CheckPresentFailed: near does not answer: 3 of the last 3") {
 			t.Errorf("one that answers no more is %q", got)
 		}
 	})
@@ -356,15 +371,17 @@ func TestThePartsOfAClustersNetworkAreReported(t *testing.T) {
 		}
 		r.pushBoth(1, doc(0, 0), encoded(t, ps...))
 		expect("without addresses", map[string]string{
-			own:                    "g1 WaitingForDependencies: interface dut0 does not exist",
-			far:                    "g1 WaitingForDependencies: this node's own address in the underlay is not known yet, and the address of far is not known yet",
+			own: "g1 WaitingForDependencies: interface dut0 does not exist",
+			far: "g1 WaitingForDependencies: this node's own address in the underlay is not known yet, and " +
+				"the address of far is not known yet",
 			peer.BridgeID(network): "g1 Present", stateloop.NetworkID(niID(7)): "g1 Present",
 			peer.JoinedID(network, own): "g1 WaitingForDependencies: interface dut0 does not exist",
 		})
 		if rep := s.report(); len(rep.Parameters) != len(ps) || rep.Parameters[0].Since.IsZero() {
 			t.Errorf("reported are %+v", rep.Parameters)
 		}
-		if ports := s.report().Ports; len(ports) != 1 || ports[0].Label != "wan" || ports[0].MTU != 1500 || !slices.Equal(ports[0].Addresses, []string{"192.0.2.2"}) {
+		if ports := s.report().Ports; len(ports) != 1 || ports[0].Label != "wan" || ports[0].MTU != 1500 ||
+			!slices.Equal(ports[0].Addresses, []string{"192.0.2.2"}) {
 			t.Errorf("its ports are %+v", ports)
 		}
 		r.host.SetLink("dut0", true)
@@ -391,10 +408,12 @@ func TestThePartsOfAClustersNetworkAreReported(t *testing.T) {
 			return nil
 		})
 		r.pushBoth(3, doc(0, 0), encoded(t, less...))
-		expect("a removal fails", map[string]string{far: "g3 RemovingFailed: it is stuck", own: "g3 Present", peer.BridgeID(network): "g3 Present"})
+		expect("a removal fails", map[string]string{far: "g3 RemovingFailed: it is stuck",
+			own: "g3 Present", peer.BridgeID(network): "g3 Present"})
 		r.host.SetFault(nil)
 		r.settle(2 * time.Minute)
-		expect("it succeeds", map[string]string{far: "g3 Absent", peer.JoinedID(network, far): "g3 Absent", own: "g3 Present"})
+		expect("it succeeds",
+			map[string]string{far: "g3 Absent", peer.JoinedID(network, far): "g3 Absent", own: "g3 Present"})
 		for i := range ps {
 			ps[i] = absentOf(ps[i])
 			all[ps[i].ID] = "g4 Absent"

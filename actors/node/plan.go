@@ -60,7 +60,8 @@ func lookAt[T any](ctx context.Context, n *Node, what string, look func(context.
 		a := res.(lookAnswer)
 		return a.seen.(T), a.err
 	case !r.begun.Load():
-		return none, fmt.Errorf("%s: %w: others that look at the host have taken %v: one does at a time: try again", what, httpapi.ErrBusy, lookDeadline)
+		return none, fmt.Errorf("%s: %w: others that look at the host have taken %v: one does at a time: try again", what,
+			httpapi.ErrBusy, lookDeadline)
 	}
 	return none, fmt.Errorf("%s: the host was not observed within %v: %w", what, lookDeadline, context.DeadlineExceeded)
 }
@@ -110,7 +111,8 @@ func verb(op netstate.Op, it netstate.Item) string {
 
 // wanted is the state of every owner under a config, and the owners in the order
 // in which they would be applied: host first unless it goes.
-func (d *deps) wanted(ctx context.Context, cfg nodeconf.Config, found []netstate.Owner) (map[netstate.Owner]netstate.State, []netstate.Owner) {
+func (d *deps) wanted(ctx context.Context, cfg nodeconf.Config,
+	found []netstate.Owner) (map[netstate.Owner]netstate.State, []netstate.Owner) {
 	numbers := map[uuid.UUID]int{}
 	for k, v := range d.topics.Numbers.List("") {
 		if id, err := uuid.Parse(k); err == nil {
@@ -119,7 +121,8 @@ func (d *deps) wanted(ctx context.Context, cfg nodeconf.Config, found []netstate
 	}
 	reg := netinst.NewRegistry(numbers)
 	reg.Step(netinst.OwnersFound{Owners: found})
-	ids := slices.SortedFunc(maps.Keys(cfg.Networks), func(a, b uuid.UUID) int { return cmp.Compare(a.String(), b.String()) })
+	ids := slices.SortedFunc(maps.Keys(cfg.Networks),
+		func(a, b uuid.UUID) int { return cmp.Compare(a.String(), b.String()) })
 	for _, id := range ids {
 		reg.Step(netinst.NetworkWanted{Config: cfg.Networks[id]})
 	}
@@ -152,20 +155,23 @@ func (d *deps) wanted(ctx context.Context, cfg nodeconf.Config, found []netstate
 }
 
 // networkState is what one network's manager would ask for.
-func (d *deps) networkState(ctx context.Context, o netstate.Owner, cfg nodeconf.Config, ports []netinst.PortStatus, overlap netinst.SubnetOverlap) netstate.State {
+func (d *deps) networkState(ctx context.Context, o netstate.Owner, cfg nodeconf.Config, ports []netinst.PortStatus,
+	overlap netinst.SubnetOverlap) netstate.State {
 	id := uuid.MustParse(o.Name)
 	var adapters []netinst.AppAdapterConfig
 	for _, a := range cfg.Apps {
 		for i, u := range a.Adapters {
 			if a.Activate && u.NetworkInstance == id {
-				adapters = append(adapters, netinst.AppAdapterConfig{AppUUID: a.UUID, UnderlayIndex: i, Activate: true, UnderlayConfig: u})
+				adapters = append(adapters,
+					netinst.AppAdapterConfig{AppUUID: a.UUID, UnderlayIndex: i, Activate: true, UnderlayConfig: u})
 			}
 		}
 	}
 	held, _ := d.topics.Leases.Get("", o.Name)
 	alloc := netinst.Allocate(cfg.Networks[id], adapters, held)
 	in := netinst.Input{
-		Owner: o, Config: cfg.Networks[id], Ports: ports, MaxTracked: int(d.maxTracked.Load()), RunDir: d.runDir, Overlap: overlap,
+		Owner: o, Config: cfg.Networks[id], Ports: ports, MaxTracked: int(d.maxTracked.Load()), RunDir: d.runDir,
+		Overlap: overlap,
 	}
 	in.MTU, _ = d.host.BridgeMTU(ctx, o) // what can't be read says no more to the network's manager
 	for _, a := range adapters {
@@ -173,7 +179,8 @@ func (d *deps) networkState(ctx context.Context, o netstate.Owner, cfg nodeconf.
 			in.Adapters = append(in.Adapters, netinst.Adapter{Config: a, Lease: l})
 		}
 	}
-	slices.SortFunc(in.Adapters, func(a, b netinst.Adapter) int { return cmp.Compare(a.Config.Key().String(), b.Config.Key().String()) })
+	slices.SortFunc(in.Adapters,
+		func(a, b netinst.Adapter) int { return cmp.Compare(a.Config.Key().String(), b.Config.Key().String()) })
 	return netinst.DesiredState(in).State
 }
 

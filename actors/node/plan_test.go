@@ -46,7 +46,8 @@ func TestPlansAndDiffsAreMadeOneAtATimeAndInBoundedTime(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.stop()
 		host := &stuck{Host: r.host, free: make(chan struct{})}
-		n, err := Start(Options{Host: host, Files: r.files, About: r.about, Journal: r.journal, RunDir: "/run/edgespan", Boot: 9, Log: zap.NewNop()})
+		n, err := Start(Options{Host: host, Files: r.files, About: r.about, Journal: r.journal, RunDir: "/run/edgespan",
+			Boot: 9, Log: zap.NewNop()})
 		if err != nil {
 			t.Fatal(err)
 		}

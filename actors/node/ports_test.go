@@ -13,14 +13,16 @@ import (
 // A network follows the ports: it leaves one that is up and leads nowhere, and returns.
 func TestANetworkLeavesAPortThatLeadsNowhere(t *testing.T) {
 	onRig(t, func(r *rig) {
-		wan := netstate.Interface{Name: "uplink0", Up: true, MTU: 1500, Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}}
+		wan := netstate.Interface{Name: "uplink0", Up: true, MTU: 1500,
+			Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}}
 		lte := netstate.Interface{
 			Name: "ppp0", Up: true, MTU: 1492, Addresses: []netip.Prefix{netip.MustParsePrefix("203.0.113.2/32")},
 			DefaultRoutes: []netstate.DefaultRoute{{Metric: 100}},
 		}
 		good := wan
 		good.DefaultRoutes = []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.1"))}
-		two := strings.Replace(doc(1, 0), "networkInstances:", "  lte: {ifName: ppp0, uplink: true, cost: 10, dnsServers: 198.51.100.54}\nnetworkInstances:", 1)
+		two := strings.Replace(doc(1, 0), "networkInstances:",
+			"  lte: {ifName: ppp0, uplink: true, cost: 10, dnsServers: 198.51.100.54}\nnetworkInstances:", 1)
 		two = strings.Replace(two, "port: wan", "port: uplink", 1)
 		r.host.SetInterfaces(good, lte)
 		r.apply(two)

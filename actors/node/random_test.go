@@ -34,9 +34,11 @@ var kinds = []string{
 }
 
 // attachments are how an app is attached, by its number.
-var attachments = []string{"kind: veth, netns: ns%[1]d", "kind: tap", "kind: tap, hostIfName: tap%[1]d", "kind: external, hostIfName: vm%[1]d"}
+var attachments = []string{"kind: veth, netns: ns%[1]d", "kind: tap", "kind: tap, hostIfName: tap%[1]d",
+	"kind: external, hostIfName: vm%[1]d"}
 
-const randomPorts = "ports:\n  wan: {ifName: uplink0, uplink: true}\n  lan1: {ifName: lan1}\n  lan2: {ifName: lan2}\n  lan3: {ifName: lan3}\n"
+const randomPorts = "ports:\n  wan: {ifName: uplink0, uplink: true}\n  lan1: {ifName: lan1}\n  lan2: {ifName: " +
+	"lan2}\n  lan3: {ifName: lan3}\n"
 
 // spell fills the number in, where there is a place for it.
 func spell(form string, n int) string {
@@ -63,7 +65,8 @@ func (w *world) doc() string {
 	}
 	for a, n := range w.apps {
 		fmt.Fprintf(&b, "  %s: {displayName: app%d, activate: %v, adapters: {0: {networkInstance: %s, attach: {%s},"+
-			" acl: {r: {action: allow, direction: egress, match: {protocol: tcp, port: %d}}}}}}\n", appID(a), a, !w.off[a], niID(n), spell(attachments[w.link[a]], a), 1000+w.acl[a])
+			" acl: {r: {action: allow, direction: egress, match: {protocol: tcp, port: %d}}}}}}\n", appID(a), a, !w.off[a],
+			niID(n), spell(attachments[w.link[a]], a), 1000+w.acl[a])
 	}
 	return b.String()
 }
@@ -108,11 +111,13 @@ func randomRun(r *rig, rng *rand.Rand) {
 	r.netns("ns1", "ns2", "ns3", "ns4")
 	var mu sync.Mutex // appliers ask at the same time
 	faults := rand.New(rand.NewPCG(rng.Uint64(), 2))
-	w := &world{nets: map[int]bool{1: true}, apps: map[int]int{}, acl: map[int]int{}, off: map[int]bool{}, kind: map[int]int{}, link: map[int]int{}}
+	w := &world{nets: map[int]bool{1: true}, apps: map[int]int{}, acl: map[int]int{}, off: map[int]bool{},
+		kind: map[int]int{}, link: map[int]int{}}
 	links := []string{"vm1", "vm2", "vm3", "vm4", "lan1", "lan2", "lan3"}
 	ifaces := []netstate.Interface{{
 		Name: "uplink0", Up: true, MTU: 1500,
-		Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}, DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.1"))},
+		Addresses:     []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")},
+		DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.1"))},
 	}}
 	for i, l := range links {
 		if r.host.SetLink(l, true); i >= 4 {

@@ -19,7 +19,8 @@ func TestReadyAnswersTheNewestConfigOfThePortsToo(t *testing.T) {
 		up := func(name, addr, gw string) netstate.Interface {
 			return netstate.Interface{
 				Name: name, Up: true, MTU: 1500,
-				Addresses: []netip.Prefix{netip.MustParsePrefix(addr)}, DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr(gw))},
+				Addresses:     []netip.Prefix{netip.MustParsePrefix(addr)},
+				DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr(gw))},
 			}
 		}
 		r.host.SetInterfaces(up("uplink0", "192.0.2.2/24", "192.0.2.1"), up("lte0", "203.0.113.2/24", "203.0.113.1"))

@@ -18,15 +18,19 @@ func TestTheStateOfAnAdapterFollowsItsTarget(t *testing.T) {
 		is     appnet.AdapterStatus
 		want   string
 	}{
-		"it stands":                   {true, appnet.AdapterStatus{Activated: true}, "present Present"},
-		"it waits":                    {true, appnet.AdapterStatus{Error: "no namespace", Waiting: true}, "present WaitingForDependencies"},
-		"it failed":                   {true, appnet.AdapterStatus{Error: "x"}, "present CreatingFailed"},
-		"it was found otherwise":      {true, appnet.AdapterStatus{Error: "x", CheckFailed: true}, "present CheckPresentFailed"},
-		"it is gone":                  {false, appnet.AdapterStatus{}, "absent Absent"},
-		"it is on its way out":        {false, appnet.AdapterStatus{Activated: true}, "absent Removing"},
-		"it waits on its way out":     {false, appnet.AdapterStatus{Activated: true, Error: "x", Waiting: true}, "absent Removing"},
-		"it does not go":              {false, appnet.AdapterStatus{Activated: true, Error: "busy"}, "absent RemovingFailed"},
-		"it went and was found again": {false, appnet.AdapterStatus{Activated: true, Error: "x", CheckFailed: true}, "absent CheckAbsentFailed"},
+		"it stands": {true, appnet.AdapterStatus{Activated: true}, "present Present"},
+		"it waits": {true, appnet.AdapterStatus{Error: "no namespace", Waiting: true},
+			"present WaitingForDependencies"},
+		"it failed": {true, appnet.AdapterStatus{Error: "x"}, "present CreatingFailed"},
+		"it was found otherwise": {true, appnet.AdapterStatus{Error: "x", CheckFailed: true},
+			"present CheckPresentFailed"},
+		"it is gone":           {false, appnet.AdapterStatus{}, "absent Absent"},
+		"it is on its way out": {false, appnet.AdapterStatus{Activated: true}, "absent Removing"},
+		"it waits on its way out": {false, appnet.AdapterStatus{Activated: true, Error: "x", Waiting: true},
+			"absent Removing"},
+		"it does not go": {false, appnet.AdapterStatus{Activated: true, Error: "busy"}, "absent RemovingFailed"},
+		"it went and was found again": {false, appnet.AdapterStatus{Activated: true, Error: "x", CheckFailed: true},
+			"absent CheckAbsentFailed"},
 	} {
 		wish := appnet.AppNetworkConfig{UUID: app, Activate: c.wanted, Adapters: map[int]netinst.UnderlayNetworkConfig{0: {}}}
 		p := adapterParameters(appnet.AppNetworkStatus{UUID: app, Adapters: []appnet.AdapterStatus{c.is}}, wish)[0]

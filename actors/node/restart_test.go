@@ -36,7 +36,8 @@ func TestAStandingAdapterIsActivatedThoughItsNetworkFailsAfterARestart(t *testin
 			}
 			return apps[i].Status.(api.AppStatus)
 		}
-		if st := app(0); len(st.Adapters) != 1 || !st.Adapters[0].Activated || !strings.Contains(st.Adapters[0].Error, "is not ready") {
+		if st := app(0); len(st.Adapters) != 1 || !st.Adapters[0].Activated ||
+			!strings.Contains(st.Adapters[0].Error, "is not ready") {
 			t.Errorf("the adapter that stands is %+v", st)
 		}
 		if got, _ := r.node.Ready(context.Background(), "app", appID(1)); got.Ready {

@@ -250,10 +250,12 @@ func onRig(t *testing.T, f func(r *rig)) {
 func onHost(t *testing.T, f func(r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{T: t, host: fake.New(), execs: fake.NewExecutors(), journal: &memJournal{data: map[string]map[string][]byte{}}, files: &memFiles{slots: map[string][]byte{}}}
+		r := &rig{T: t, host: fake.New(), execs: fake.NewExecutors(),
+			journal: &memJournal{data: map[string]map[string][]byte{}}, files: &memFiles{slots: map[string][]byte{}}}
 		r.host.SetInterfaces(netstate.Interface{
 			Name: "uplink0", Up: true, MTU: 1500,
-			Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}, DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.1"))},
+			Addresses:     []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")},
+			DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.1"))},
 		})
 		m, faults := metadata.Parse(schema.NodeMetadata(), metadata.Options{})
 		if faults != nil {
@@ -280,7 +282,8 @@ func (r *rig) start() {
 		machine = fmt.Sprint("m", r.boot)
 	}
 	o := Options{
-		Host: r.host, Executors: r.execs, Echo: r.execs.Echo, Files: r.files, Facts: &r.facts, About: r.about, Machine: machine, Commands: &r.ran, Journal: r.journal, RunDir: "/run/edgespan", Boot: r.boot, Log: log,
+		Host: r.host, Executors: r.execs, Echo: r.execs.Echo, Files: r.files, Facts: &r.facts, About: r.about,
+		Machine: machine, Commands: &r.ran, Journal: r.journal, RunDir: "/run/edgespan", Boot: r.boot, Log: log,
 		SetLevel: func(word string) {
 			r.level.Store(&word)
 			if f := r.stick.Load(); f != nil {
@@ -368,13 +371,15 @@ func doc(nets, apps int) string {
 		b.WriteString("networkInstances:\n")
 	}
 	for n := 1; n <= nets; n++ {
-		fmt.Fprintf(&b, "  %s: {displayName: net%d, type: local, port: wan, ipv4: {subnet: 10.%d.0.0/24}, dns: {domain: edge}}\n", niID(n), n, n)
+		fmt.Fprintf(&b, "  %s: {displayName: net%d, type: local, port: wan, ipv4: {subnet: 10.%d.0.0/24}, dns: {domain: "+
+			"edge}}\n", niID(n), n, n)
 	}
 	if apps > 0 {
 		b.WriteString("appNetworks:\n")
 	}
 	for a := 1; a <= apps; a++ {
-		fmt.Fprintf(&b, "  %s: {displayName: app%d, activate: true, adapters: {0: {networkInstance: %s, attach: {kind: veth, netns: ns%d},"+
+		fmt.Fprintf(&b, "  %s: {displayName: app%d, activate: true, adapters: {0: {networkInstance: %s, attach: {kind: "+
+			"veth, netns: ns%d},"+
 			" acl: {all: {action: allow, direction: egress}}}}}\n", appID(a), a, niID(1+(a-1)%nets), a)
 	}
 	return b.String()

@@ -123,7 +123,8 @@ func (r *router) started(c actor.Context) {
 	r.trouble, r.storage = t.Trouble.Publisher(api.OwnerRouter), t.Storage.Publisher(api.OwnerRouter)
 	r.respawn, r.pongs = map[string]func(){}, map[string]uint64{}
 	r.numbers, r.orphaned = t.Numbers.Publisher(api.OwnerRouter), t.AdapterStatus.Publisher(api.OwnerRouter)
-	r.leases, r.stood, r.records = t.Leases.Publisher(api.OwnerRouter), t.Stood.Publisher(api.OwnerRouter), t.AppRecords.Publisher(api.OwnerRouter)
+	r.leases, r.stood, r.records = t.Leases.Publisher(api.OwnerRouter), t.Stood.Publisher(api.OwnerRouter),
+		t.AppRecords.Publisher(api.OwnerRouter)
 	journal := map[uuid.UUID]int{}
 	for k, n := range t.Numbers.List("") {
 		if id, err := uuid.Parse(k); err == nil {
@@ -150,7 +151,10 @@ func (r *router) started(c actor.Context) {
 	r.monitor = spawn(c, r.d.vital(func() actor.Actor { return &monitor{d: r.d} }), "monitor")
 	spawn(c, r.d.props(func() actor.Actor { return &recorder{d: r.d} }), "recorder")
 	r.config = spawn(c, r.d.configProps(), "config")
-	r.ground = spawn(c, r.d.props(func() actor.Actor { return &ground{applier{d: r.d, owner: netstate.Owner{Name: netstate.HostOwner}}} }), "ground")
+	r.ground = spawn(c, r.d.props(func() actor.Actor {
+		return &ground{applier{d: r.d,
+			owner: netstate.Owner{Name: netstate.HostOwner}}}
+	}), "ground")
 	spawn(c, r.d.props(func() actor.Actor { return &exec{d: r.d} }), "exec")
 	r.planner = spawn(c, r.d.props(func() actor.Actor { return planner{} }), "planner")
 	r.heartbeat(c)
@@ -217,7 +221,8 @@ func (r *router) drain(c actor.Context) {
 func (r *router) groundApplied(c actor.Context, msg applyResult) {
 	want := r.want // the step may ask for another one
 	retry := r.step(c, netinst.HostApplied{Seq: msg.seq.N, Failed: firstFailure(msg)})
-	a := r.ledger.Book(want, netinst.Outcome{Failures: msg.failures, Err: msg.err, Done: msg.done, At: time.Now(), Retry: retry})
+	a := r.ledger.Book(want,
+		netinst.Outcome{Failures: msg.failures, Err: msg.err, Done: msg.done, At: time.Now(), Retry: retry})
 	r.d.tellAccount(netstate.HostOwner, "", a)
 	must(r.trouble.Publish("", netstate.HostOwner, api.Trouble{Failing: a.Failing, Retry: a.Retry}))
 }

@@ -31,7 +31,8 @@ func (n *Node) Apply(ctx context.Context, doc []byte, how httpapi.How) ([]string
 	}
 	ctx, cancel := context.WithTimeout(ctx, applyDeadline)
 	defer cancel()
-	a, err := n.d.agent.Apply(ctx, agent.Wish{Document: document, Verdict: &v, Local: how.Local, By: how.By, Confirm: how.Confirm})
+	a, err := n.d.agent.Apply(ctx,
+		agent.Wish{Document: document, Verdict: &v, Local: how.Local, By: how.By, Confirm: how.Confirm})
 	return a.Warnings, rejected(err)
 }
 

@@ -70,7 +70,8 @@ func TestSeed_AHungCommandStarvesNoWatchdog(t *testing.T) {
 	t.Run("EBM-2", func(t *testing.T) {
 		onRig(t, func(r *rig) {
 			r.netns("ns1")
-			r.host.SetFault(func(netstate.Owner, netstate.Op) *fake.Fault { return &fake.Fault{Hang: true} }) // host's own ground, too
+			// host's own ground, too
+			r.host.SetFault(func(netstate.Owner, netstate.Op) *fake.Fault { return &fake.Fault{Hang: true} })
 			r.apply(doc(2, 1))
 			for minute := range 5 {
 				before := r.fed()
@@ -212,7 +213,8 @@ func TestSeed_StatusEndsConsistentWithTheLatestConfig(t *testing.T) {
 			r.settle(2 * time.Minute)
 			st := r.app(1)
 			rec, _ := r.node.Topics().AppRecords.Get("", appID(1))
-			if st.Pending || !st.Activated || st.DisplayName != "turn39" || st.Error != "" || st.TargetVersion != rec.TargetVersion {
+			if st.Pending || !st.Activated || st.DisplayName != "turn39" || st.Error != "" ||
+				st.TargetVersion != rec.TargetVersion {
 				t.Errorf("in the end the app is %+v, the journal at %d", st, rec.TargetVersion)
 			}
 			if a := st.Adapters; len(a) != 1 || a[0].NetworkInstance != niID(2) || a[0].TargetVersion != st.TargetVersion {

@@ -160,7 +160,8 @@ func TestSeed_BridgeManagerFollowsItsConfig(t *testing.T) {
 		r.apply(strings.Replace(doc(2, 0), "displayName: net1", "displayName: net1, mtu: 1300", 1))
 		r.ready(time.Second, "ni/"+niID(1))
 		st := r.network(1)
-		if l, ok := r.state(1)[netstate.ID{Kind: netstate.KindLink, Name: st.Bridge}].(netstate.Link); !ok || l.MTU != 1300 || st.Generation != 2 {
+		if l, ok := r.state(1)[netstate.ID{Kind: netstate.KindLink, Name: st.Bridge}].(netstate.Link); !ok || l.MTU != 1300 ||
+			st.Generation != 2 {
 			t.Errorf("the bridge is %+v at generation %d", l, st.Generation)
 		}
 		if c := r.crew("router/ni/" + niID(1)); c.Crashes != 0 {
@@ -332,14 +333,16 @@ func TestSeed_RouterKeepsOnlineBridgeManagers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &router{d: &deps{topics: topics, log: zap.NewNop()}, reg: netinst.NewRegistry(nil), onlineBridgeManagers: map[uuid.UUID]netinst.NetworkInstanceStatus{}}
+	r := &router{d: &deps{topics: topics, log: zap.NewNop()}, reg: netinst.NewRegistry(nil),
+		onlineBridgeManagers: map[uuid.UUID]netinst.NetworkInstanceStatus{}}
 	wake := func() {}
 	r.source = topics.Source.Subscribe(pubsub.Selector{}, wake)
 	r.configs = topics.NetworkConfig.Subscribe(pubsub.Selector{}, wake)
 	r.appConfs = topics.AppConfig.Subscribe(pubsub.Selector{}, wake)
 	r.statuses = topics.NetworkStatus.Subscribe(pubsub.Selector{}, wake)
 	r.overlaps = topics.SubnetOverlap.Subscribe(pubsub.Selector{}, wake)
-	r.forwards, r.ports = topics.Forwarding.Subscribe(pubsub.Selector{}, wake), topics.PortConfig.Subscribe(pubsub.Selector{}, wake)
+	r.forwards, r.ports = topics.Forwarding.Subscribe(pubsub.Selector{}, wake),
+		topics.PortConfig.Subscribe(pubsub.Selector{}, wake)
 	r.adapters = topics.AdapterConfig.Subscribe(pubsub.Selector{AllScopes: true}, wake)
 	id := uuid.MustParse(niID(1))
 	p := topics.NetworkStatus.Publisher("ni/" + niID(1))

@@ -34,7 +34,8 @@ func TestAPromiseThatFailsKeepsANetworkFromBeingPresent(t *testing.T) {
 			return st
 		}
 
-		dns := netstate.Failure{ID: netstate.ID{Kind: netstate.KindProcess, Name: dnsmasq1}, Observe: true, Err: "self-test: DNS of the gateway: timeout"}
+		dns := netstate.Failure{ID: netstate.ID{Kind: netstate.KindProcess, Name: dnsmasq1}, Observe: true,
+			Err: "self-test: DNS of the gateway: timeout"}
 		r.host.SetBroken(1, dns)
 		r.settle(checkPeriod)
 		if st := says("self-test: DNS of the gateway: timeout"); st.State != "CheckPresentFailed" {
@@ -79,10 +80,12 @@ func TestNoNetworkIsReadyWhileTheHostsOwnChainsAreBroken(t *testing.T) {
 		})
 		r.host.Lose(0, netstate.Chain{Family: netstate.IPv4, Table: "filter", Name: "ES-FORWARD"}.ID())
 		r.settle(checkPeriod)
-		if st := r.network(1); st.State != "CheckPresentFailed" || !strings.Contains(st.Error, "host: change chain") && !strings.Contains(st.Error, "host: add chain") {
+		if st := r.network(1); st.State != "CheckPresentFailed" || !strings.Contains(st.Error, "host: change chain") &&
+			!strings.Contains(st.Error, "host: add chain") {
 			t.Errorf("its status is %+v", st)
 		}
-		if got, _ := r.node.Ready(context.Background(), "ni", niID(1)); got.Ready || !strings.Contains(got.Why, "iptables is not there") {
+		if got, _ := r.node.Ready(context.Background(), "ni", niID(1)); got.Ready ||
+			!strings.Contains(got.Why, "iptables is not there") {
 			t.Errorf("it is %+v", got)
 		}
 		r.host.SetFault(nil)
@@ -108,7 +111,8 @@ func TestNoNetworkIsReadyWhileTheHostIsUnderWay(t *testing.T) {
 		if st := r.network(1); st.State != "Present" || st.Error != "" {
 			t.Errorf("its status is %+v", st)
 		}
-		if got, _ := r.node.Ready(context.Background(), "ni", niID(1)); got.Ready || !strings.HasPrefix(got.Why, "host: its own rules") {
+		if got, _ := r.node.Ready(context.Background(), "ni", niID(1)); got.Ready ||
+			!strings.HasPrefix(got.Why, "host: its own rules") {
 			t.Errorf("it is %+v", got)
 		}
 		r.host.SetFault(nil)

@@ -16,10 +16,11 @@ func TestAnAppHasAnsweredOnceEachAdapterSaysWhatBecameOfIt(t *testing.T) {
 		s    appnet.AppNetworkStatus
 		want bool
 	}{
-		"nothing is open":                      {of(false, active), true},
-		"one waits for its namespace":          {of(true, active, waits), true},
-		"one says nothing yet":                 {of(true, active, appnet.AdapterStatus{TargetVersion: 3}), false},
-		"one speaks of the config before":      {of(true, appnet.AdapterStatus{TargetVersion: 2, Error: "waits for namespace late"}), false},
+		"nothing is open":             {of(false, active), true},
+		"one waits for its namespace": {of(true, active, waits), true},
+		"one says nothing yet":        {of(true, active, appnet.AdapterStatus{TargetVersion: 3}), false},
+		"one speaks of the config before": {of(true,
+			appnet.AdapterStatus{TargetVersion: 2, Error: "waits for namespace late"}), false},
 		"one was good under the config before": {of(true, appnet.AdapterStatus{TargetVersion: 2, Activated: true}), false},
 		"no adapter is known":                  {of(true), false},
 	} {

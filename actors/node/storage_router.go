@@ -25,7 +25,8 @@ func (r *router) storageHealth(now api.StorageHealth) {
 	switch {
 	case now.Fault != "" && was.Fault == "":
 		r.d.log.Error("state folder", zap.String("err", now.Fault))
-		e := event(httpapi.EventStorage, "node", "", api.NotJournalled+": what changes is kept in memory until the disk takes it")
+		e := event(httpapi.EventStorage, "node", "", api.NotJournalled+
+			": what changes is kept in memory until the disk takes it")
 		e.Error = now.Fault
 		r.d.tell(e)
 	case now.Fault == "" && was.Fault != "":

@@ -58,7 +58,8 @@ func TestTheStateFolderIsTold(t *testing.T) {
 			t.Helper()
 			var st api.SourceStatus
 			text, err := json.Marshal(r.list("config")[0].Status)
-			if err != nil || json.Unmarshal(text, &st) != nil || st.Journal != want || (st.JournalSince != nil) != (want == api.NotJournalled) {
+			if err != nil || json.Unmarshal(text, &st) != nil || st.Journal != want ||
+				(st.JournalSince != nil) != (want == api.NotJournalled) {
 				t.Errorf("the status is %s, want %s", text, want)
 			}
 			n := 0
@@ -101,7 +102,8 @@ func TestAJournalThatCanNotBeDecodedIsLostAndNoMore(t *testing.T) {
 		r.apply(doc(1, 2))
 		r.ready(time.Second, "ni/"+niID(1))
 		without := strings.Split(doc(1, 2), "\n") // the first: the other keeps what nobody would give it anew
-		r.apply(strings.Join(slices.DeleteFunc(without, func(line string) bool { return strings.Contains(line, appID(1)) }), "\n"))
+		r.apply(strings.Join(slices.DeleteFunc(without, func(line string) bool { return strings.Contains(line, appID(1)) }),
+			"\n"))
 		r.settle(time.Second)
 		record, _ := r.node.Topics().AppRecords.Get("", appID(2))
 		leases := r.node.Topics().Leases.List("")
@@ -128,7 +130,8 @@ func TestAJournalThatCanNotBeDecodedIsLostAndNoMore(t *testing.T) {
 		if len(s.lost) == 0 || len(r.journal.keys("app-record.unreadable")) != 2 {
 			t.Errorf("lost is %q, aside %q", s.lost, r.journal.keys("app-record.unreadable"))
 		}
-		if now, _ := r.node.Topics().AppRecords.Get("", appID(2)); now.TargetVersion <= s.floor-1000 || now.TargetVersion == record.TargetVersion {
+		if now, _ := r.node.Topics().AppRecords.Get("", appID(2)); now.TargetVersion <= s.floor-1000 ||
+			now.TargetVersion == record.TargetVersion {
 			t.Errorf("version %d after %d, the floor is %d", now.TargetVersion, record.TargetVersion, s.floor)
 		}
 		for id, was := range leases {

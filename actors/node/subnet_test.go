@@ -19,7 +19,8 @@ func TestANetworkWaitsForTheOneThatHasItsSubnet(t *testing.T) {
 		r.apply(doc(1, 0))
 		r.ready(time.Second, "ni/"+niID(1))
 		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.Fault {
-			if o.Name == niID(1) && (op.Kind == netstate.KindAddress || op.Kind == netstate.KindLink) && op.Verb == netstate.Remove {
+			if o.Name == niID(1) && (op.Kind == netstate.KindAddress || op.Kind == netstate.KindLink) &&
+				op.Verb == netstate.Remove {
 				return &fake.Fault{Err: errors.New("device busy")}
 			}
 			return nil
@@ -32,7 +33,8 @@ func TestANetworkWaitsForTheOneThatHasItsSubnet(t *testing.T) {
 		}
 		for _, n := range nis {
 			st := n.Status.(api.NetworkStatus)
-			if n.ID == niID(2) && (st.State != "WaitingForDependencies" || !strings.Contains(st.Error, "es1 still has 10.1.0.1/24")) {
+			if n.ID == niID(2) &&
+				(st.State != "WaitingForDependencies" || !strings.Contains(st.Error, "es1 still has 10.1.0.1/24")) {
 				t.Errorf("the network that waits is %+v", st)
 			}
 			if n.ID == niID(1) && st.State != "RemovingFailed" {
@@ -40,7 +42,8 @@ func TestANetworkWaitsForTheOneThatHasItsSubnet(t *testing.T) {
 			}
 		}
 		for id, o := range r.host.State(2) {
-			if rt, is := o.(netstate.Route); id.Kind == netstate.KindAddress || id.Kind == netstate.KindProcess || is && rt.Dev == "es2" {
+			if rt, is := o.(netstate.Route); id.Kind == netstate.KindAddress || id.Kind == netstate.KindProcess || is &&
+				rt.Dev == "es2" {
 				t.Errorf("%s is there before the subnet is free", id)
 			}
 		}

@@ -61,7 +61,8 @@ type backoff struct {
 }
 
 // HandleFailure restarts the child after its back-off.
-func (b *backoff) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, rs *actor.RestartStatistics, reason, _ any) {
+func (b *backoff) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID,
+	rs *actor.RestartStatistics, reason, _ any) {
 	rs.Reset() // never pruned by the library
 	var wait time.Duration
 	b.census.with(child.Id, func(a *api.ActorState) {
@@ -92,7 +93,8 @@ func (d *deps) props(make func() actor.Actor) *actor.Props {
 func (d *deps) vital(make func() actor.Actor, more ...actor.ReceiverMiddleware) *actor.Props {
 	return actor.PropsFromProducer(make,
 		actor.WithSupervisor(d.strategy),
-		actor.WithReceiverMiddleware(append([]actor.ReceiverMiddleware{supervise.Lifecycle(d.log), d.count, supervise.Vital(d.fail)}, more...)...))
+		actor.WithReceiverMiddleware(append([]actor.ReceiverMiddleware{supervise.Lifecycle(d.log), d.count,
+			supervise.Vital(d.fail)}, more...)...))
 }
 
 // count keeps the census.

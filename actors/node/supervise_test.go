@@ -53,11 +53,13 @@ func (p *parent) Receive(c actor.Context) {
 	}
 }
 
-func supervised(t *testing.T, stopping bool, f func(sys *actor.ActorSystem, top *actor.PID, started func() []time.Time)) {
+func supervised(t *testing.T, stopping bool,
+	f func(sys *actor.ActorSystem, top *actor.PID, started func() []time.Time)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := &census{actors: map[string]*api.ActorState{}}
-		d := &deps{log: zap.NewNop(), census: c, strategy: &backoff{log: zap.NewNop(), census: c, tell: func(httpapi.Event) {}}}
+		d := &deps{log: zap.NewNop(), census: c,
+			strategy: &backoff{log: zap.NewNop(), census: c, tell: func(httpapi.Event) {}}}
 		var mu sync.Mutex
 		var at []time.Time
 		sys := actor.NewActorSystem()
@@ -115,7 +117,8 @@ func TestAVitalActorThatPanicsEndsTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var why error
 		c := &census{actors: map[string]*api.ActorState{}}
-		d := &deps{log: zap.NewNop(), census: c, strategy: &backoff{log: zap.NewNop(), census: c, tell: func(httpapi.Event) {}}, fail: func(err error) { why = err }}
+		d := &deps{log: zap.NewNop(), census: c, strategy: &backoff{log: zap.NewNop(),
+			census: c, tell: func(httpapi.Event) {}}, fail: func(err error) { why = err }}
 		var mu sync.Mutex
 		var at []time.Time
 		sys := actor.NewActorSystem()

@@ -70,11 +70,13 @@ func TestAContestIsToldOnceAndCounted(t *testing.T) {
 			r.settle(100 * time.Millisecond)
 		}
 		got := r.told(httpapi.EventQuery{})[before:]
-		if len(got) > 6 || !strings.Contains(strings.Join(got, "\n"), "contested ni/"+niID(1)+" changed by others 3 times in the last minute") {
+		if len(got) > 6 || !strings.Contains(strings.Join(got, "\n"), "contested ni/"+niID(1)+
+			" changed by others 3 times in the last minute") {
 			t.Errorf("%d events of 3,000 changes by others:\n%s", len(got), strings.Join(got, "\n"))
 		}
 		s, _ := r.node.Topics().NetworkStatus.Get("", niID(1))
-		if s.State != netinst.Present || !regexp.MustCompile(`^changed by others [67] times in the last minute, last add port es1$`).MatchString(s.Warning) {
+		if s.State != netinst.Present ||
+			!regexp.MustCompile(`^changed by others [67] times in the last minute, last add port es1$`).MatchString(s.Warning) {
 			t.Errorf("%s, warning %q", s.State, s.Warning)
 		}
 		if x, err := r.node.Explain(t.Context(), "ni", niID(1)); err != nil || x.Warning != s.Warning {

@@ -62,7 +62,8 @@ func TestASwitchNetworkIsABridgeWithoutServices(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1", "ns2")
 		local := doc(1, 2)
-		sw := strings.Replace(local, `type: local, port: wan, ipv4: {subnet: 10.1.0.0/24}, dns: {domain: edge}`, `type: switch, port: ""`, 1)
+		sw := strings.Replace(local, `type: local, port: wan, ipv4: {subnet: 10.1.0.0/24}, dns: {domain: edge}`,
+			`type: switch, port: ""`, 1)
 		r.apply(local)
 		r.ready(time.Second, "app/"+appID(1), "app/"+appID(2))
 		// A network may become one under its apps, and a local one again.
@@ -75,7 +76,8 @@ func TestASwitchNetworkIsABridgeWithoutServices(t *testing.T) {
 			}
 		}
 		for _, id := range r.host.State(1).IDs() {
-			if id.Kind == netstate.KindProcess || id.Kind == netstate.KindAddress || id.Kind == netstate.KindRule || id.Kind == netstate.KindRoute {
+			if id.Kind == netstate.KindProcess || id.Kind == netstate.KindAddress || id.Kind == netstate.KindRule ||
+				id.Kind == netstate.KindRoute {
 				t.Errorf("a switch network has %s", id)
 			}
 		}
@@ -138,11 +140,13 @@ func TestATapDeviceIsMadeAndRemoved(t *testing.T) {
 
 func TestASwitchTakesAPortOnlyWhileTheHostDoesNotUseIt(t *testing.T) {
 	onRig(t, func(r *rig) {
-		up := netstate.Interface{Name: "uplink0", Up: true, MTU: 1500, Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}}
+		up := netstate.Interface{Name: "uplink0", Up: true, MTU: 1500,
+			Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}}
 		lan := netstate.Interface{Name: "lan0", Up: true, MTU: 1400}
 		r.host.SetLink("lan0", true)
 		r.host.SetInterfaces(up, lan)
-		d := "ports:\n  wan: {ifName: uplink0, uplink: true}\n  lan: {ifName: lan0}\nnetworkInstances:\n  " + niID(1) + ": {type: switch, port: lan}\n"
+		d := "ports:\n  wan: {ifName: uplink0, uplink: true}\n  lan: {ifName: lan0}\nnetworkInstances:\n  " + niID(1) +
+			": {type: switch, port: lan}\n"
 		r.apply(d)
 		r.ready(time.Second, "ni/"+niID(1))
 		if got := r.portsOf(1); got != "es1 lan0" {
@@ -176,7 +180,8 @@ func TestASwitchTakesAPortOnlyWhileTheHostDoesNotUseIt(t *testing.T) {
 func TestTheAddressesOfASwitchAreReportedWhileTheyAreHeard(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")
-		d := strings.Replace(doc(1, 1), `type: local, port: wan, ipv4: {subnet: 10.1.0.0/24}, dns: {domain: edge}`, `type: switch, port: ""`, 1)
+		d := strings.Replace(doc(1, 1), `type: local, port: wan, ipv4: {subnet: 10.1.0.0/24}, dns: {domain: edge}`,
+			`type: switch, port: ""`, 1)
 		r.apply(d)
 		r.ready(time.Second, "app/"+appID(1))
 		adapter := func() api.AdapterStatus { return r.list("app")[0].Status.(api.AppStatus).Adapters[0] }

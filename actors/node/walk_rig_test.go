@@ -168,7 +168,8 @@ func (m *mains) plug(r *rig) {
 	r.change = func(o *Options) {
 		l := &life{mains: m}
 		m.last = l
-		o.Host, o.Files, o.Journal, o.Executors = poweredHost{o.Host, l}, poweredDisk{o.Files, l}, poweredJournal{o.Journal, l}, poweredExecutors{o.Executors, l}
+		o.Host, o.Files, o.Journal, o.Executors = poweredHost{o.Host, l}, poweredDisk{o.Files, l},
+			poweredJournal{o.Journal, l}, poweredExecutors{o.Executors, l}
 	}
 }
 

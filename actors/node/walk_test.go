@@ -64,7 +64,8 @@ var phases = []phase{
 }
 
 // guest is an app on the cluster's network.
-var guest = fmt.Sprintf("  %s: {displayName: app2, activate: true, adapters: {0: {networkInstance: %s, attach: {kind: veth, netns: ns2}}}}\n",
+var guest = fmt.Sprintf("  %s: {displayName: app2, activate: true, adapters: {0: {networkInstance: %s, attach: "+
+	"{kind: veth, netns: ns2}}}}\n",
 	appID(2), peer.NetworkOf(labID, tourNodes()["a"].ID))
 
 var labID = uuid.MustParse("7f000000-0000-4000-8000-000000000900")
@@ -74,8 +75,9 @@ func tourNodes() map[string]peer.Node {
 	nodes := map[string]peer.Node{}
 	for i, name := range []string{"a", "b", "c"} {
 		nodes[name] = peer.Node{
-			ID:    uuid.MustParse(fmt.Sprintf("7f000000-0000-4000-8000-%012d", i+1)),
-			Ports: map[string]peer.Port{"wan": {Addresses: []netip.Addr{netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 2)})}, MTU: 1500}},
+			ID: uuid.MustParse(fmt.Sprintf("7f000000-0000-4000-8000-%012d", i+1)),
+			Ports: map[string]peer.Port{"wan": {Addresses: []netip.Addr{netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 2)})},
+				MTU: 1500}},
 		}
 	}
 	return nodes
@@ -88,19 +90,22 @@ func (w *tour) configuration(p phase, document core.Object) peer.Configuration {
 	for name := range tourNodes() {
 		peers[name] = peer.Peer{
 			Name: name, Underlays: map[string]peer.Underlay{"wan": {Port: "wan"}},
-			Interfaces: map[string]peer.Interface{"one": {IfName: "dut1", Kind: peer.InterfaceEthernet}, "two": {IfName: "dut2", Kind: peer.InterfaceEthernet}},
+			Interfaces: map[string]peer.Interface{"one": {IfName: "dut1", Kind: peer.InterfaceEthernet},
+				"two": {IfName: "dut2", Kind: peer.InterfaceEthernet}},
 		}
 	}
 	if p.leader != "" {
 		a := peers["a"]
-		a.Executors = map[string]peer.Executor{"daemon": {Command: []string{"/bin/daemon", p.daemon}}, "once": {Command: []string{"/bin/once"}, Restart: peer.RestartNever}}
+		a.Executors = map[string]peer.Executor{"daemon": {Command: []string{"/bin/daemon", p.daemon}},
+			"once": {Command: []string{"/bin/once"}, Restart: peer.RestartNever}}
 		if p.extra {
 			a.Executors["extra"] = peer.Executor{Unit: "extra.service"}
 		}
 		peers["a"] = a
 		clusters["lab"] = peer.Cluster{
 			Name: "lab", ID: labID, Leader: p.leader, Topology: peer.Star,
-			Members: map[string]peer.Member{"a": {Interfaces: []string{p.dut}, Underlay: "wan"}, "b": {Underlay: "wan"}, "c": {Underlay: "wan"}},
+			Members: map[string]peer.Member{"a": {Interfaces: []string{p.dut}, Underlay: "wan"}, "b": {Underlay: "wan"},
+				"c": {Underlay: "wan"}},
 		}
 	}
 	f := peer.NewFleet(peers, clusters, nil)
@@ -148,7 +153,8 @@ func (w *tour) push() {
 	w.Helper()
 	w.attempt++
 	w.node.Agent().Received(nodeproto.Push{
-		Attempt: w.attempt, Generation: w.wanted.generation, MD5: core.MD5(w.wanted.document), Document: core.AppendCanonical(nil, w.wanted.document),
+		Attempt: w.attempt, Generation: w.wanted.generation, MD5: core.MD5(w.wanted.document),
+		Document:          core.AppendCanonical(nil, w.wanted.document),
 		PeerConfiguration: []byte(encoded(w, w.wanted.peer.Parameters...)), Managed: true,
 	})
 }
@@ -268,14 +274,16 @@ func TestAPowerCutAtEveryStepOfARolloutRepeatsNothing(t *testing.T) {
 		for i := every; i <= 2*n; i += every {
 			c := cut{phase: p.name, at: (i + 1) / 2, after: i%2 == 0}
 			tours++
-			t.Run(fmt.Sprintf("%s/%d/%v", c.phase, c.at, map[bool]string{false: "before", true: "after"}[c.after]), func(t *testing.T) {
-				legs := run(t, c)
-				c.compare(t, clean, legs)
-				cuts += legs[c.phase].cuts
-			})
+			t.Run(fmt.Sprintf("%s/%d/%v", c.phase, c.at, map[bool]string{false: "before", true: "after"}[c.after]),
+				func(t *testing.T) {
+					legs := run(t, c)
+					c.compare(t, clean, legs)
+					cuts += legs[c.phase].cuts
+				})
 		}
 	}
-	if t.Logf("%d power cuts", cuts); cuts < tours*9/10 { // a tour may have a step less than the clean one: changes of one chain that come together are one
+	// a tour may have a step less than the clean one: changes of one chain that come together are one
+	if t.Logf("%d power cuts", cuts); cuts < tours*9/10 {
 		t.Errorf("in %d tours the power went %d times", tours, cuts)
 	}
 }

@@ -88,7 +88,8 @@ func (m *migratedDisk) Read(name string) ([]byte, error) {
 // it is the same config, unless that died between storing it and counting it.
 func (m *migratedDisk) migrated(document core.Object, sum string) commitconfirm.Record {
 	r := commitconfirm.Record{
-		Seq: m.record.Generation, Authority: uuid.NewString(), Source: commitconfirm.Source(m.record.Source), FileDigest: m.record.FileDigest, Document: document,
+		Seq: m.record.Generation, Authority: uuid.NewString(), Source: commitconfirm.Source(m.record.Source),
+		FileDigest: m.record.FileDigest, Document: document,
 	}
 	if m.record.DocDigest != sum {
 		r.Seq++

@@ -76,7 +76,8 @@ func ParseFaults(text string) (Faults, error) {
 		}
 	}
 	if sum > 100 {
-		wrong = append(wrong, fmt.Errorf("faults: make %g%% together: up to 100%% are allowed, since a node has one at most", sum))
+		wrong = append(wrong,
+			fmt.Errorf("faults: make %g%% together: up to 100%% are allowed, since a node has one at most", sum))
 	}
 	if len(wrong) > 0 {
 		return nil, errors.Join(wrong...)

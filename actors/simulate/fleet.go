@@ -98,7 +98,8 @@ func Start(o Options) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{o: o, paths: paths, system: supervise.System(o.Log, registryBuckets), strategy: &supervise.Backoff{Log: o.Log}}
+	f := &Fleet{o: o, paths: paths, system: supervise.System(o.Log, registryBuckets),
+		strategy: &supervise.Backoff{Log: o.Log}}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.round.Store(newRound(time.Now()))
 	f.armed.Store(!o.Unarmed)

@@ -158,8 +158,9 @@ const confirmIn = 2 * time.Minute
 func (d *desk) push(s *seat) {
 	s.attempts++
 	s.to(nodeproto.Push{
-		Attempt: s.attempts, Generation: d.wanted(), MD5: config.MD5(d.document), Document: config.AppendCanonical(nil, d.document),
-		Confirm: confirmIn, Managed: true,
+		Attempt: s.attempts, Generation: d.wanted(), MD5: config.MD5(d.document),
+		Document: config.AppendCanonical(nil, d.document),
+		Confirm:  confirmIn, Managed: true,
 	})
 }
 
@@ -339,7 +340,8 @@ func TestFaults(t *testing.T) {
 func TestAHangEndsWithTheNextConfig(t *testing.T) {
 	d := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, hold: true, again: 5 * time.Minute}
 	d.run(t, 4*time.Minute, []Fault{Hang, ""})
-	if slices.ContainsFunc(d.results, func(r string) bool { return strings.HasPrefix(r, "0 ") }) || !slices.Equal(d.stands, []bool{false, true}) {
+	if slices.ContainsFunc(d.results, func(r string) bool { return strings.HasPrefix(r, "0 ") }) ||
+		!slices.Equal(d.stands, []bool{false, true}) {
 		t.Errorf("it said %q", d.results)
 	}
 	d = &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, hold: true, again: 5 * time.Minute}
@@ -353,9 +355,11 @@ func TestAHangEndsWithTheNextConfig(t *testing.T) {
 func TestFaultsComeWithTheConfigThatTheyAreFor(t *testing.T) {
 	for fault, said := range map[Fault]string{
 		Reject: "0 accepted, 0 applied, 0 rejected", Unhealthy: "0 accepted, 0 applied, 0 accepted, 0 applied, 0 unhealthy",
-		Rollback: "0 accepted, 0 applied, 0 accepted, 0 applied, 0 unconfirmed, 0 accepted, 0 applied", Hang: "0 accepted, 0 applied",
+		Rollback: "0 accepted, 0 applied, 0 accepted, 0 applied, 0 unconfirmed, 0 accepted, 0 applied",
+		Hang:     "0 accepted, 0 applied",
 	} {
-		d := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, hold: true, again: 30 * time.Second, o: Options{FaultsAt: 2}}
+		d := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, hold: true, again: 30 * time.Second,
+			o: Options{FaultsAt: 2}}
 		undone := 0
 		d.meet = func(f *Fleet) { undone = f.Undone() }
 		d.run(t, 5*time.Minute, []Fault{fault})
@@ -391,7 +395,8 @@ func TestALostLinkTakesAlongWhatIsBehindIt(t *testing.T) {
 			line.Links = append(line.Links, topology.Link{A: line.Nodes[i-1].Name, Z: name})
 		}
 	}
-	d := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, hold: true, again: 30 * time.Second, o: Options{Topology: line, FaultsAt: 2}}
+	d := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, hold: true, again: 30 * time.Second,
+		o: Options{Topology: line, FaultsAt: 2}}
 	d.run(t, 2*time.Minute, []Fault{"", "", LinkLoss, "", ""})
 	if !slices.Equal(d.stands, []bool{true, true, true, true, true}) {
 		t.Fatalf("%v", d.stands)
@@ -401,7 +406,8 @@ func TestALostLinkTakesAlongWhatIsBehindIt(t *testing.T) {
 		if want := 1 + min(1, i/2); s.streams != want {
 			t.Errorf("node %d had %d streams, want %d", i, s.streams, want)
 		}
-		if away := s.upAt[len(s.upAt)-1].Sub(s.upAt[0]) - d.again; i >= 2 && (away < LinkLossFor || away > LinkLossFor+time.Second) {
+		if away := s.upAt[len(s.upAt)-1].Sub(s.upAt[0]) - d.again; i >= 2 &&
+			(away < LinkLossFor || away > LinkLossFor+time.Second) {
 			t.Errorf("node %d was away for %v", i, away)
 		}
 	}

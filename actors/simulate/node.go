@@ -68,7 +68,8 @@ func (n *node) boot(machine string) error {
 	l.stop = stop
 	name := f.o.Names[n.index]
 	l.agent = agent.New(agent.Options{
-		Disk: &powered{l}, Judge: n.judge, Host: &host{life: l}, Runner: &runner{l}, Machine: machine, Facts: f.o.Facts(name), Log: f.o.Log,
+		Disk: &powered{l}, Judge: n.judge, Host: &host{life: l}, Runner: &runner{l}, Machine: machine, Facts: f.o.Facts(name),
+		Log:         f.o.Log,
 		ReportEvery: f.o.ReportEvery,
 	})
 	var err error

@@ -13,7 +13,8 @@ type Paths struct {
 	Looks  int      `json:"looks"`  // so often a site went down
 	Broken int      `json:"broken"` // nodes that lost their last path by sites that need not have been down at one time
 	Named  []Broken `json:"named"`  // some of them, the first ones
-	Behind int      `json:"behind"` // nodes that were without one as they are behind one site that was down: so they are in every plan
+	// nodes that were without one as they are behind one site that was down: so they are in every plan
+	Behind int `json:"behind"`
 }
 
 // Broken is a node that lost its last path, and some of the nodes that took a config then.

@@ -27,7 +27,8 @@ func TestFaultsAreRead(t *testing.T) {
 	}
 	_, err = ParseFaults("reject=1,sulk=1%,crash=-1%,crash=1%,crash=2%,silent=NaN%,disconnect")
 	for _, want := range []string{
-		`reject is "1": 0% to 100% are allowed`, `is "sulk": reject, unhealthy, silent, crash, disconnect, hang, rollback, linkloss are allowed`,
+		`reject is "1": 0% to 100% are allowed`,
+		`is "sulk": reject, unhealthy, silent, crash, disconnect, hang, rollback, linkloss are allowed`,
 		`crash is "-1%"`, "crash is there twice", `silent is "NaN%"`, `disconnect is ""`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -49,7 +50,8 @@ func TestAPlanIsTheSameForTheSameSeed(t *testing.T) {
 	for _, f := range a {
 		count[f]++
 	}
-	if want := (map[Fault]int{"": 945, Reject: 10, Unhealthy: 10, Silent: 5, Crash: 10, Disconnect: 20}); !maps.Equal(count, want) {
+	if want := (map[Fault]int{"": 945, Reject: 10, Unhealthy: 10, Silent: 5, Crash: 10,
+		Disconnect: 20}); !maps.Equal(count, want) {
 		t.Errorf("%v, want %v", count, want)
 	}
 	few := faults.Plan(3, 1)
@@ -73,16 +75,18 @@ func TestNodesAreCounted(t *testing.T) {
 	old.Running.Generation, off.Online = "a:0", false
 	none.Wanted, none.Running = fleetapi.Running{}, fleetapi.Running{}
 	got := Count(names, plan, []fleetapi.Node{
-		seen("ok", "in sync"), seen("reject", "failed"), seen("unhealthy", "failed"), seen("crash", "in sync"), seen("tame", "in sync"), old, off, none,
+		seen("ok", "in sync"), seen("reject", "failed"), seen("unhealthy", "failed"), seen("crash", "in sync"),
+		seen("tame", "in sync"), old, off, none,
 		seen("hang", "waiting"), seen("heard", "in sync"),
 		seen("stranger", "waiting"),
 	})
-	want := Tally{Nodes: 11, Converged: 5, FailedAsAsked: map[Fault]int{Reject: 1, Unhealthy: 1, Hang: 1}, Waiting: []Waiting{
-		{"another config", "runs a:0, wanted is a:1", 2, []string{"old", "none"}},
-		{"not failed", "it was asked to reject and took the config", 2, []string{"tame", "heard"}},
-		{"offline", "because", 1, []string{"off"}},
-		{"unknown", "the controller does not name it", 1, []string{"gone"}},
-	}}
+	want := Tally{Nodes: 11, Converged: 5, FailedAsAsked: map[Fault]int{Reject: 1, Unhealthy: 1, Hang: 1},
+		Waiting: []Waiting{
+			{"another config", "runs a:0, wanted is a:1", 2, []string{"old", "none"}},
+			{"not failed", "it was asked to reject and took the config", 2, []string{"tame", "heard"}},
+			{"offline", "because", 1, []string{"off"}},
+			{"unknown", "the controller does not name it", 1, []string{"gone"}},
+		}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -90,7 +94,8 @@ func TestNodesAreCounted(t *testing.T) {
 		t.Errorf("done %t: %s", got.Done(), got)
 	}
 	// A node that was not asked to fail, and does, is waited for.
-	got = Count([]string{"a", "b", "c"}, []Fault{"", Crash, Hang}, []fleetapi.Node{seen("a", "failed"), seen("b", "failed"), seen("c", "failed")})
+	got = Count([]string{"a", "b", "c"}, []Fault{"", Crash, Hang},
+		[]fleetapi.Node{seen("a", "failed"), seen("b", "failed"), seen("c", "failed")})
 	if got.Converged != 0 || got.Waiting[0].Nodes != 3 {
 		t.Errorf("%+v", got)
 	}
@@ -108,7 +113,8 @@ func TestSomeOfManyWaitingNodesAreNamed(t *testing.T) {
 	if done := Count(nil, nil, nil); !done.Done() || done.String() != "converged 0 of 0" {
 		t.Errorf("%v", done)
 	}
-	if text, err := json.Marshal(Count(nil, nil, nil)); err != nil || string(text) != `{"nodes":0,"converged":0,"failedAsAsked":{},"waiting":[]}` {
+	if text, err := json.Marshal(Count(nil, nil, nil)); err != nil ||
+		string(text) != `{"nodes":0,"converged":0,"failedAsAsked":{},"waiting":[]}` {
 		t.Errorf("%s, %v", text, err)
 	}
 }

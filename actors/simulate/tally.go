@@ -77,7 +77,8 @@ func stand(fault Fault, n *fleetapi.Node) (state, why string) {
 	switch {
 	case n == nil:
 		return "unknown", "the controller does not name it"
-	case fault == Hang && slices.Contains(unheard, n.State), fault != Hang && fault.Fails() && n.State == string(fleet.Failed):
+	case fault == Hang && slices.Contains(unheard, n.State), fault != Hang && fault.Fails() &&
+		n.State == string(fleet.Failed):
 		return "", ""
 	case fault.Fails() && n.State == string(fleet.InSync):
 		return "not failed", "it was asked to " + string(fault) + " and took the config"

@@ -37,7 +37,8 @@ type round struct {
 }
 
 func newRound(now time.Time) *round {
-	return &round{begun: now, pushed: map[int]time.Time{}, acked: map[int]time.Time{}, applied: map[int]time.Time{}, stands: map[int]time.Time{}}
+	return &round{begun: now, pushed: map[int]time.Time{}, acked: map[int]time.Time{}, applied: map[int]time.Time{},
+		stands: map[int]time.Time{}}
 }
 
 // Round is how long the nodes took from the beginning of a change until the push came, its

@@ -44,10 +44,12 @@ type crash struct {
 }
 
 // HandleFailure restarts the child after its back-off.
-func (b *Backoff) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, rs *actor.RestartStatistics, reason, _ any) {
+func (b *Backoff) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID,
+	rs *actor.RestartStatistics, reason, _ any) {
 	rs.Reset() // never pruned by the library
 	wait := Wait(b.count(child.Id, time.Now()))
-	b.Log.Error("actor crashed", zap.String("actor", child.Id), zap.String("err", fmt.Sprint(reason)), zap.Duration("restart_in", wait))
+	b.Log.Error("actor crashed", zap.String("actor", child.Id), zap.String("err", fmt.Sprint(reason)),
+		zap.Duration("restart_in", wait))
 	time.AfterFunc(wait, func() { sup.RestartChildren(child) })
 }
 

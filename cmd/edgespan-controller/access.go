@@ -74,10 +74,12 @@ func (s *service) openAccess() error {
 		return func(err error) { s.log.Error(what+" stay as they were", zap.Error(err)) }
 	}
 	var err error
-	if a.callers, err = s.issuer.authority.Callers(pki.OtherCA{Cert: string(s.o.ClientCAFile), CRL: string(s.o.ClientCRLFile)}, told("clients' CAs")); err != nil {
+	if a.callers, err = s.issuer.authority.Callers(pki.OtherCA{Cert: string(s.o.ClientCAFile),
+		CRL: string(s.o.ClientCRLFile)}, told("clients' CAs")); err != nil {
 		failed("client-ca-file", err)
 	} else if err := a.callers.Stale(); err != nil {
-		s.log.Warn("--client-crl-file: what it names stays revoked, what its CA has revoked since is not known", zap.Error(err))
+		s.log.Warn("--client-crl-file: what it names stays revoked, what its CA has revoked since is not known",
+			zap.Error(err))
 	}
 	if s.o.PasswdFile != "" {
 		if a.passwd, err = passwd.Open(string(s.o.PasswdFile), roleWords(), told("passwords")); err != nil {
@@ -86,7 +88,8 @@ func (s *service) openAccess() error {
 	}
 	if s.o.KeystoneURL != "" {
 		if inClear(string(s.o.KeystoneURL)) {
-			s.log.Warn("--keystone-url: http: the password of --keystone-user and all tokens cross the network in clear: must be https", zap.Stringer("url", &s.o.KeystoneURL))
+			s.log.Warn("--keystone-url: http: the password of --keystone-user and all tokens cross the network in clear: must "+
+				"be https", zap.Stringer("url", &s.o.KeystoneURL))
 		}
 		if err := a.openKeystone(s.o, s.log); err != nil {
 			failed("keystone-url", err)
@@ -207,7 +210,8 @@ func (a *access) Authenticate(r *http.Request) (configdbapi.Caller, error) {
 		return errors.Is(err, errGuess)
 	})
 	if wait > 0 {
-		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusTooManyRequests, Text: "too many tries with wrong tokens or passwords from this address", Wait: wait}
+		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusTooManyRequests,
+			Text: "too many tries with wrong tokens or passwords from this address", Wait: wait}
 	}
 	if errors.Is(err, errGuess) {
 		return configdbapi.Caller{}, a.unknown("%s", err)
@@ -244,7 +248,8 @@ func said(r *http.Request) (token, word, secret string, err error) {
 	all := slices.Concat(r.Header.Values("X-Auth-Token"), r.Header.Values("Authorization"))
 	all = slices.DeleteFunc(all, func(s string) bool { return s == "" })
 	if len(all) > 1 {
-		return "", "", "", &configdbapi.Denied{Status: http.StatusUnauthorized, Text: "X-Auth-Token and Authorization: say who asks more than once: one of them is allowed"}
+		return "", "", "", &configdbapi.Denied{Status: http.StatusUnauthorized,
+			Text: "X-Auth-Token and Authorization: say who asks more than once: one of them is allowed"}
 	}
 	word, secret, _ = strings.Cut(r.Header.Get("Authorization"), " ")
 	return r.Header.Get("X-Auth-Token"), word, strings.TrimSpace(secret), nil
@@ -262,7 +267,8 @@ func (a *access) unknown(format string, args ...any) error {
 	last := len(allowed) - 1
 	return &configdbapi.Denied{
 		Status: http.StatusUnauthorized,
-		Text:   fmt.Sprintf(format, args...) + ": " + strings.Join(allowed[:last], ", ") + " and " + allowed[last] + " are allowed",
+		Text: fmt.Sprintf(format, args...) + ": " + strings.Join(allowed[:last], ", ") + " and " + allowed[last] +
+			" are allowed",
 	}
 }
 
@@ -278,7 +284,8 @@ func (a *access) certificate(r *http.Request) (configdbapi.Caller, error) {
 	if name == "" {
 		name = "cert:" + shown.Certname // which another CA may make of any name, an operator's too
 	}
-	return configdbapi.Caller{Name: name, Role: configdbapi.Operator, Via: httpapi.ViaCertificate, Node: shown.Node, Certname: shown.Certname}, nil
+	return configdbapi.Caller{Name: name, Role: configdbapi.Operator, Via: httpapi.ViaCertificate, Node: shown.Node,
+		Certname: shown.Certname}, nil
 }
 
 // token is what X-Auth-Token has: the only header that clients of the original know. So it is
@@ -293,7 +300,8 @@ func (a *access) token(ctx context.Context, text string) (configdbapi.Caller, er
 	case errors.Is(err, keystone.ErrToken):
 		return configdbapi.Caller{}, fmt.Errorf("X-Auth-Token: %w", errGuess)
 	case errors.As(err, &away):
-		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusServiceUnavailable, Text: "X-Auth-Token: Keystone can't be asked now; the controller's log says why", Wait: away.Wait}
+		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusServiceUnavailable,
+			Text: "X-Auth-Token: Keystone can't be asked now; the controller's log says why", Wait: away.Wait}
 	case err != nil:
 		return configdbapi.Caller{}, err
 	}
@@ -311,7 +319,8 @@ func (a *access) citizen(id keystone.Identity) (configdbapi.Caller, error) {
 		c.Name = id.UserID
 	}
 	if !id.In(a.projects, own) {
-		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusForbidden, Text: fmt.Sprintf("X-Auth-Token: is for project %.80q, whose tokens do not count here", id.Project)}
+		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusForbidden,
+			Text: fmt.Sprintf("X-Auth-Token: is for project %.80q, whose tokens do not count here", id.Project)}
 	}
 	for _, name := range id.Roles {
 		if role := a.roles[name]; slices.Index(factsRoles, role) > slices.Index(factsRoles, c.Role) {
@@ -319,7 +328,9 @@ func (a *access) citizen(id keystone.Identity) (configdbapi.Caller, error) {
 		}
 	}
 	if c.Role == "" {
-		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusForbidden, Text: fmt.Sprintf("X-Auth-Token: none of the roles of %.80q in project %.80q counts here", c.Name, id.Project)}
+		return configdbapi.Caller{},
+			&configdbapi.Denied{Status: http.StatusForbidden,
+				Text: fmt.Sprintf("X-Auth-Token: none of the roles of %.80q in project %.80q counts here", c.Name, id.Project)}
 	}
 	return c, nil
 }
@@ -334,7 +345,8 @@ func (a *access) operator(ctx context.Context, text string) (configdbapi.Caller,
 	case errors.Is(err, fleetapi.ErrNoToken):
 		return configdbapi.Caller{}, fmt.Errorf("the token: %w", errGuess)
 	case err != nil:
-		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusServiceUnavailable, Text: "the token: can't be looked for now: the store is away"}
+		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusServiceUnavailable,
+			Text: "the token: can't be looked for now: the store is away"}
 	}
 	return configdbapi.Caller{Name: who.Name, Role: who.Role, Via: httpapi.ViaToken}, nil
 }
@@ -342,14 +354,16 @@ func (a *access) operator(ctx context.Context, text string) (configdbapi.Caller,
 func (a *access) password(r *http.Request) (configdbapi.Caller, error) {
 	name, password, ok := r.BasicAuth()
 	if !ok {
-		return configdbapi.Caller{}, fmt.Errorf("Authorization: Basic: %w", errGuess) //nolint:staticcheck // the name of a header
+		// the name of a header
+		return configdbapi.Caller{}, fmt.Errorf("Authorization: Basic: %w", errGuess) //nolint:staticcheck
 	}
 	role, err := a.passwd.Check(r.Context(), name, password)
 	switch {
 	case errors.Is(err, passwd.ErrDenied):
 		return configdbapi.Caller{}, fmt.Errorf("the user or the password: %w", errGuess)
 	case err != nil:
-		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusServiceUnavailable, Text: "the password: can't be checked now: too many are being checked", Wait: time.Second}
+		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusServiceUnavailable,
+			Text: "the password: can't be checked now: too many are being checked", Wait: time.Second}
 	}
 	return configdbapi.Caller{Name: name, Role: configdbapi.Role(role), Via: httpapi.ViaBasic}, nil
 }

@@ -70,7 +70,8 @@ type gate struct {
 func newGate(t *testing.T, args ...string) *gate {
 	t.Helper()
 	dir := t.TempDir()
-	g := &gate{t: t, revoked: &pki.Revocations{}, fleet: &tokenHolders{byHash: map[string]fleetapi.Caller{}}, passwords: filepath.Join(dir, "passwd")}
+	g := &gate{t: t, revoked: &pki.Revocations{}, fleet: &tokenHolders{byHash: map[string]fleetapi.Caller{}},
+		passwords: filepath.Join(dir, "passwd")}
 	text, kept, err := pki.NewOperatorToken("olga", "operator", time.Time{})
 	if err != nil {
 		t.Fatal(err)
@@ -97,8 +98,10 @@ func newGate(t *testing.T, args ...string) *gate {
 	g.makePuppet(filepath.Join(dir, "puppet.pem"))
 	if args == nil {
 		args = []string{
-			"--passwd-file", g.passwords, "--keystone-url", k.URL + "/v3", "--keystone-user", "configdb", "--keystone-password-file", filepath.Join(dir, "secret"),
-			"--keystone-project", "services", "--keystone-ca-file", filepath.Join(dir, "keystone.pem"), "--client-ca-file", filepath.Join(dir, "puppet.pem"),
+			"--passwd-file", g.passwords, "--keystone-url", k.URL + "/v3", "--keystone-user", "configdb",
+			"--keystone-password-file", filepath.Join(dir, "secret"),
+			"--keystone-project", "services", "--keystone-ca-file", filepath.Join(dir, "keystone.pem"), "--client-ca-file",
+			filepath.Join(dir, "puppet.pem"),
 		}
 	}
 	o, err := parsed(t, nil, args...)
@@ -151,7 +154,8 @@ func (g *gate) makePuppet(path string) {
 		g.t.Fatal(err)
 	}
 	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Puppet CA: puppet"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Puppet CA: puppet"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, ca, ca, g.puppetKey.Public(), g.puppetKey)
@@ -172,8 +176,10 @@ func (g *gate) agent(name string) *http.Client {
 		g.t.Fatal(err)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, KeyUsage: x509.KeyUsageDigitalSignature,
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
 	}, g.puppet, key.Public(), g.puppetKey)
 	if err != nil {
 		g.t.Fatal(err)

@@ -26,7 +26,8 @@ import (
 func TestWhoAsksConfigDB(t *testing.T) {
 	g := newGate(t)
 	id := uuid.MustParse("1b4e28ba-2fa1-4d7b-883f-0016d3cca427")
-	nobody, node, agent, stranger := g.client(nil), g.node(id), g.agent("node-1.domain.tld"), newGate(t).agent("node-1.domain.tld")
+	nobody, node, agent, stranger := g.client(nil), g.node(id), g.agent("node-1.domain.tld"),
+		newGate(t).agent("node-1.domain.tld")
 	stranger.Transport.(*http.Transport).TLSClientConfig.RootCAs = nobody.Transport.(*http.Transport).TLSClientConfig.RootCAs
 	forced := stranger.Transport.(*http.Transport).TLSClientConfig
 	cert := forced.Certificates[0]
@@ -41,8 +42,10 @@ func TestWhoAsksConfigDB(t *testing.T) {
 		{"a token of Keystone, the highest role", nobody, anna, "anna admin"},
 		{"a role of old", nobody, "X-Auth-Token: " + g.keystone.Issue("mia", "services"), "mia operator"},
 		{"a reader", nobody, "X-Auth-Token: " + g.keystone.Issue("rolf", "services"), "rolf viewer"},
-		{"no role that counts", nobody, "X-Auth-Token: " + g.keystone.Issue("none", "services"), `403 X-Auth-Token: none of the roles of "none" in project "services" counts here`},
-		{"an admin of her own project", nobody, "X-Auth-Token: " + g.keystone.Issue("anna", "hers"), `403 X-Auth-Token: is for project "hers", whose tokens do not count here`},
+		{"no role that counts", nobody, "X-Auth-Token: " + g.keystone.Issue("none", "services"),
+			`403 X-Auth-Token: none of the roles of "none" in project "services" counts here`},
+		{"an admin of her own project", nobody, "X-Auth-Token: " + g.keystone.Issue("anna", "hers"),
+			`403 X-Auth-Token: is for project "hers", whose tokens do not count here`},
 		{"a token of no project", nobody, "X-Auth-Token: " + g.keystone.Issue("anna", ""), "403 …"},
 		{"a token that is none", nobody, "X-Auth-Token: nonsense", "401 X-Auth-Token: this is not known here: …"},
 		{"an operator", nobody, "Authorization: Bearer " + g.operator, "olga operator"},
@@ -120,11 +123,13 @@ func TestWhatCanNotBeKnownNow(t *testing.T) {
 		return true
 	}
 	nobody := g.client(nil)
-	if got := g.ask(nobody, "X-Auth-Token: "+g.keystone.Issue("anna", "services")); !strings.HasPrefix(got, "503 X-Auth-Token: Keystone can't be asked now") {
+	if got := g.ask(nobody, "X-Auth-Token: "+g.keystone.Issue("anna", "services")); !strings.HasPrefix(got,
+		"503 X-Auth-Token: Keystone can't be asked now") {
 		t.Errorf("Keystone is away: %s", got)
 	}
 	g.fleet.err = errors.New("no leader at 10.1.2.3")
-	if got := g.ask(nobody, "X-Auth-Token: "+g.operator); !strings.HasPrefix(got, "503 the token: ") || strings.Contains(got, "10.1.2.3") {
+	if got := g.ask(nobody, "X-Auth-Token: "+g.operator); !strings.HasPrefix(got, "503 the token: ") ||
+		strings.Contains(got, "10.1.2.3") {
 		t.Errorf("the store is away: %s", got)
 	}
 	if got := g.ask(nobody, "Basic: paul:right"); got != "paul viewer" {
@@ -143,7 +148,8 @@ func TestWhoGuessesKeepsNobodyOut(t *testing.T) {
 			t.Fatal(got)
 		}
 	}
-	words := []string{"X-Auth-Token: nonsense", "Authorization: Bearer x", "X-Auth-Token: " + g.operator[:len(g.operator)-4] + "AAAA"}
+	words := []string{"X-Auth-Token: nonsense", "Authorization: Bearer x", "X-Auth-Token: " +
+		g.operator[:len(g.operator)-4] + "AAAA"}
 	told := map[string]bool{g.ask(nobody, "Basic: mallory:wrong"): true, g.ask(nobody, "Basic: paul:wrong"): true}
 	for i := range 2 * httpapi.GuessBurst {
 		if got := g.ask(nobody, words[i%len(words)]); !strings.HasPrefix(got, "401") {
@@ -154,7 +160,8 @@ func TestWhoGuessesKeepsNobodyOut(t *testing.T) {
 		t.Errorf("what is told of wrong passwords differs: %v", told)
 	}
 	for said, want := range map[string]string{
-		"X-Auth-Token: " + g.keystone.Issue("anna", "services"): "anna admin", "Authorization: Bearer " + g.operator: "olga operator", "Basic: paul:right": "paul viewer",
+		"X-Auth-Token: " + g.keystone.Issue("anna", "services"): "anna admin", "Authorization: Bearer " +
+			g.operator: "olga operator", "Basic: paul:right": "paul viewer",
 	} {
 		for range 2 { // not known before, and known
 			if got := g.ask(nobody, said); got != want {
@@ -171,7 +178,8 @@ func TestWithoutMoreOnlyTokensAndNodesAreKnown(t *testing.T) {
 	g := newGate(t, "--auth", "token")
 	nobody := g.client(nil)
 	for header, want := range map[string]string{
-		"X-Auth-Token: " + g.operator: "olga operator", "Basic: paul:right": `401 Authorization: "Basic" is not allowed`, "X-Auth-Token: abc": "401 the token: this is not known here",
+		"X-Auth-Token: " + g.operator: "olga operator", "Basic: paul:right": `401 Authorization: "Basic" is not allowed`,
+		"X-Auth-Token: abc": "401 the token: this is not known here",
 	} {
 		if got := g.ask(nobody, header); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %s", header, got)
@@ -184,7 +192,8 @@ func TestWithoutMoreOnlyTokensAndNodesAreKnown(t *testing.T) {
 		t.Error(got)
 	}
 	g.s.o.Auth = authNone
-	if c, err := g.s.factsAuth().Authenticate(httptest.NewRequest(http.MethodGet, "/", nil)); err != nil || c != (configdbapi.Caller{Name: "local", Role: configdbapi.Admin, Via: httpapi.ViaLoopback}) {
+	if c, err := g.s.factsAuth().Authenticate(httptest.NewRequest(http.MethodGet, "/", nil)); err != nil ||
+		c != (configdbapi.Caller{Name: "local", Role: configdbapi.Admin, Via: httpapi.ViaLoopback}) {
 		t.Errorf("--auth none: %+v %v", c, err)
 	}
 }

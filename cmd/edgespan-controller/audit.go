@@ -47,7 +47,8 @@ func openAuditLog(path func(file string) string, most int64, say *zap.Logger) (*
 			return nil, errors.Join(err, a.close())
 		}
 		a.parts = append(a.parts, &auditPart{
-			log: l, rotation: &datadir.Rotation{Path: path(p.file), Limit: most * p.eighth / 8 / auditFiles, Keep: auditFiles - 1},
+			log: l, rotation: &datadir.Rotation{Path: path(p.file), Limit: most * p.eighth / 8 / auditFiles,
+				Keep: auditFiles - 1},
 			refusals: httpapi.NewRefusals(), say: say,
 		})
 	}

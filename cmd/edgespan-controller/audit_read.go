@@ -22,8 +22,9 @@ func newAudit(a *app) *cobra.Command {
 audit.log of the data folder, with their older files but for those that are compressed. A
 controller may run on the folder meanwhile. What was asked of other controllers of the fleet is
 in their folders.`,
-		Args:    term.ExactArgs(0, "none"),
-		Example: "  edgespan-controller audit --data-dir /var/lib/edgespan-controller --since 24h | jq 'select(.role == \"admin\")'",
+		Args: term.ExactArgs(0, "none"),
+		Example: "  edgespan-controller audit --data-dir /var/lib/edgespan-controller --since 24h | jq 'select(.role == " +
+			"\"admin\")'",
 	}
 	o.bind(cmd, storing)
 	cmd.Flags().DurationVar(&since, "since", 0, "how far back, as 24h; 0 for all")

@@ -28,7 +28,8 @@ func openAudit(t *testing.T, dir string, most int64) *auditLog {
 // TestNobodyActsUnseen has the audit log fail as on a full disk: an act that must be seen is
 // refused at once, all others once it is known, and both go on when the log does.
 func TestNobodyActsUnseen(t *testing.T) {
-	for role, file := range map[httpapi.Role]string{httpapi.Admin: "audit-admins.log", httpapi.Operator: "audit-operators.log", httpapi.Viewer: "audit.log"} {
+	for role, file := range map[httpapi.Role]string{httpapi.Admin: "audit-admins.log",
+		httpapi.Operator: "audit-operators.log", httpapi.Viewer: "audit.log"} {
 		dir := t.TempDir()
 		a := openAudit(t, dir, 8<<20)
 		e := httpapi.Entry{Caller: "eve", Role: role, Method: "PUT", Path: "/x", Begun: true, Time: time.Now()}
@@ -38,7 +39,8 @@ func TestNobodyActsUnseen(t *testing.T) {
 		if err := a.intent(e, true); err != nil {
 			t.Error(err)
 		}
-		if text, _ := os.ReadFile(filepath.Join(dir, file)); strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), `"begun":true`) {
+		if text, _ := os.ReadFile(filepath.Join(dir, file)); strings.Count(string(text), "\n") != 1 ||
+			!strings.Contains(string(text), `"begun":true`) {
 			t.Errorf("%s: only what must be seen has a line before it: %s", role, text)
 		}
 		if err := a.close(); err != nil { // each write fails from now on
@@ -86,15 +88,18 @@ func TestNobodyPushesAnAdminsActOut(t *testing.T) {
 	if err := errors.Join(a.reopen(), a.close()); err != nil {
 		t.Fatal(err)
 	}
-	for file, want := range map[string]string{"audit-admins.log": "eve", "audit-operators.log": "olga", "audit.log.kept.1": "n0"} {
+	for file, want := range map[string]string{"audit-admins.log": "eve", "audit-operators.log": "olga",
+		"audit.log.kept.1": "n0"} {
 		text, err := os.ReadFile(filepath.Join(dir, file))
-		if err != nil || !strings.Contains(string(text), "what "+want+" did") || want != "n0" && strings.Count(string(text), "\n") != 1 {
+		if err != nil || !strings.Contains(string(text), "what "+want+" did") || want != "n0" &&
+			strings.Count(string(text), "\n") != 1 {
 			t.Errorf("%s: %d lines, %v", file, strings.Count(string(text), "\n"), err)
 		}
 	}
 	code, out, said := command(t, "audit", "--data-dir", dir)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if code != term.ExitOK || len(lines) != 603 || !strings.Contains(lines[0], `"via":"token","remote"`) || !strings.Contains(lines[1], "olga") || !strings.Contains(lines[2], "what n0 did") {
+	if code != term.ExitOK || len(lines) != 603 || !strings.Contains(lines[0], `"via":"token","remote"`) ||
+		!strings.Contains(lines[1], "olga") || !strings.Contains(lines[2], "what n0 did") {
 		t.Errorf("%d, %d lines: %s", code, len(lines), said)
 	}
 	if code, out, _ := command(t, "audit", "--data-dir", dir, "--since", "30m"); code != term.ExitOK || out != "" {

@@ -84,12 +84,15 @@ func (a *app) backUp(ctx context.Context, r *reach, file string) (head backup.He
 			return head, err
 		}
 		defer func() { err = errors.Join(err, closing()) }()
-		source, err := backup.Open(backend.NewReader(ctx, s), backup.Header{Version: version, Store: s.ID(), Time: time.Now()})
+		source, err := backup.Open(backend.NewReader(ctx, s),
+			backup.Header{Version: version, Store: s.ID(), Time: time.Now()})
 		if err != nil {
 			return head, err
 		}
 		if head = source.Header(); head.Keys == 0 {
-			return head, term.WithClass(term.ExitNotFound, errors.New("back up: the store has no key: that of a fleet is allowed: is it another --data-dir, or another --etcd and --fleet?"))
+			return head, term.WithClass(term.ExitNotFound,
+				errors.New("back up: the store has no key: that of a fleet is allowed: is it another --data-dir, or another "+
+					"--etcd and --fleet?"))
 		}
 		write = func(w io.Writer) error { return source.Write(backend.NewReader(ctx, s), w) }
 	}

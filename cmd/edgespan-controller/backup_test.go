@@ -56,7 +56,8 @@ func filled(t *testing.T, objects int) (dir, file string) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, said := command(t, "backup", "--data-dir", dir, file); code != term.ExitOK || !strings.Contains(said, fmt.Sprintf("%d keys as of revision", objects+1)) {
+	if code, _, said := command(t, "backup", "--data-dir", dir, file); code != term.ExitOK ||
+		!strings.Contains(said, fmt.Sprintf("%d keys as of revision", objects+1)) {
 		t.Fatalf("back up: %d: %s", code, said)
 	}
 	return dir, file
@@ -108,7 +109,8 @@ func TestABackupMovesAFleetBetweenBackends(t *testing.T) {
 	}
 	had := open().ID() // somebody had a fleet of that name
 	flags := []string{"--etcd", server.Endpoint, "--fleet", "north", "--data-dir", t.TempDir()}
-	if code, _, said := command(t, append([]string{"restore", file}, flags...)...); code != term.ExitOK || !strings.Contains(said, "restored 251 keys") || !strings.Contains(said, "copy its ca.pem to ") {
+	if code, _, said := command(t, append([]string{"restore", file}, flags...)...); code != term.ExitOK ||
+		!strings.Contains(said, "restored 251 keys") || !strings.Contains(said, "copy its ca.pem to ") {
 		t.Fatalf("restore: %d: %s", code, said)
 	}
 	s := open()
@@ -124,7 +126,8 @@ func TestABackupMovesAFleetBetweenBackends(t *testing.T) {
 		t.Fatalf("back up: %d: %s", code, said)
 	}
 	var quiet bytes.Buffer
-	if code := run(t.Context(), term.Streams{In: strings.NewReader(out), Out: io.Discard, Err: &quiet, Env: func(string) string { return "" }}, []string{"restore", "-", "--data-dir", back}); code != term.ExitOK {
+	if code := run(t.Context(), term.Streams{In: strings.NewReader(out), Out: io.Discard, Err: &quiet,
+		Env: func(string) string { return "" }}, []string{"restore", "-", "--data-dir", back}); code != term.ExitOK {
 		t.Fatalf("restore: %d: %s", code, &quiet)
 	}
 	got, last := content(t, back)
@@ -172,17 +175,25 @@ func TestWhatBackupAndRestoreRefuse(t *testing.T) {
 		code int
 		said []string
 	}{
-		{[]string{"restore", "--data-dir", empty, filepath.Join(bad, "cut")}, term.ExitRejected, []string{"cut: ends after 1 of 4 keys", "cut off"}},
-		{[]string{"restore", "--data-dir", empty, filepath.Join(bad, "newer")}, term.ExitRejected, []string{`newer: "line 1": format is 7: 1 and less are allowed`}},
-		{[]string{"restore", "--data-dir", empty, filepath.Join(bad, "twice")}, term.ExitRejected, []string{"is in line 3, too", "was changed", "has 5 keys"}},
+		{[]string{"restore", "--data-dir", empty, filepath.Join(bad, "cut")}, term.ExitRejected,
+			[]string{"cut: ends after 1 of 4 keys", "cut off"}},
+		{[]string{"restore", "--data-dir", empty, filepath.Join(bad, "newer")}, term.ExitRejected,
+			[]string{`newer: "line 1": format is 7: 1 and less are allowed`}},
+		{[]string{"restore", "--data-dir", empty, filepath.Join(bad, "twice")}, term.ExitRejected,
+			[]string{"is in line 3, too", "was changed", "has 5 keys"}},
 		{[]string{"restore", "--data-dir", empty, filepath.Join(bad, "none")}, term.ExitNotFound, []string{"no such file"}},
 		{[]string{"restore", "--data-dir", empty}, term.ExitUsage, []string{"one FILE, or -, is allowed"}},
-		{[]string{"restore", "--data-dir", dir, file}, term.ExitConflict, []string{"the store is not empty, it has the key fleet", "name another --data-dir"}},
+		{[]string{"restore", "--data-dir", dir, file}, term.ExitConflict,
+			[]string{"the store is not empty, it has the key fleet", "name another --data-dir"}},
 		{[]string{"restore", "--data-dir", busy.dir, file}, term.ExitConflict, []string{"another controller holds it"}},
-		{[]string{"restore", "--data-dir", otherCA, file}, term.ExitConflict, []string{"its CA is ", "the fleet's is allowed, or none"}},
-		{[]string{"backup", "--data-dir", busy.dir, filepath.Join(bad, "new")}, term.ExitConflict, []string{"another controller holds it", "edgespan backup FILE"}},
-		{[]string{"backup", "--data-dir", empty, filepath.Join(bad, "new")}, term.ExitNotFound, []string{"the store of --data-dir", "no such file"}},
-		{[]string{"backup", "--data-dir", dir, filepath.Join(bad, "no", "such", "folder")}, term.ExitError, []string{"no such file"}},
+		{[]string{"restore", "--data-dir", otherCA, file}, term.ExitConflict,
+			[]string{"its CA is ", "the fleet's is allowed, or none"}},
+		{[]string{"backup", "--data-dir", busy.dir, filepath.Join(bad, "new")}, term.ExitConflict,
+			[]string{"another controller holds it", "edgespan backup FILE"}},
+		{[]string{"backup", "--data-dir", empty, filepath.Join(bad, "new")}, term.ExitNotFound,
+			[]string{"the store of --data-dir", "no such file"}},
+		{[]string{"backup", "--data-dir", dir, filepath.Join(bad, "no", "such", "folder")}, term.ExitError,
+			[]string{"no such file"}},
 	} {
 		code, out, said := command(t, c.args...)
 		if code != c.code || out != "" {
@@ -285,10 +296,12 @@ func TestARestoreThatIsKilled(t *testing.T) {
 		}
 		c := launched(t, dir, nil)
 		<-c.ended
-		if c.code != term.ExitConflict || !strings.Contains(c.err.String(), "a restore into this store was interrupted: run it again") {
+		if c.code != term.ExitConflict ||
+			!strings.Contains(c.err.String(), "a restore into this store was interrupted: run it again") {
 			t.Errorf("a controller on half a fleet: %d: %s", c.code, c.err)
 		}
-		if code, _, said := command(t, "backup", "--data-dir", dir, filepath.Join(dir, "x")); code != term.ExitConflict || !strings.Contains(said, "run it again") {
+		if code, _, said := command(t, "backup", "--data-dir", dir, filepath.Join(dir, "x")); code != term.ExitConflict ||
+			!strings.Contains(said, "run it again") {
 			t.Errorf("a backup of half a fleet: %d: %s", code, said)
 		}
 	}
@@ -349,7 +362,8 @@ func TestAFirstStartMeetsARestore(t *testing.T) {
 	if o, err := s.Commit(context.Background(), r.Begin(kv.Entry{})); err != nil || !o.Succeeded {
 		t.Fatal(o, err)
 	}
-	if _, _, err := found(t.Context(), s, d, ownCA(d)); term.ExitCode(classed(err)) != term.ExitConflict || !strings.Contains(err.Error(), "run it again") {
+	if _, _, err := found(t.Context(), s, d, ownCA(d)); term.ExitCode(classed(err)) != term.ExitConflict ||
+		!strings.Contains(err.Error(), "run it again") {
 		t.Error(err)
 	}
 }

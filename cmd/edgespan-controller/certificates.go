@@ -23,11 +23,16 @@ var monthly = certificates{NodeDays: 30, ServerDays: 30}
 
 func (o *options) certificateSettings() []setting {
 	return []setting{
-		{"api-cert", &o.APICert, "PEM file of an outside certificate for the API, shown to clients that ask for one of its names, in place of which they see the controller's own while it has ended or can't be read; read again when it changes", serving},
+		{"api-cert", &o.APICert,
+			"PEM file of an outside certificate for the API, shown to clients that ask for one of its names, in place of " +
+				"which they see the controller's own while it has ended or can't be read; read again when it changes", serving},
 		{"api-key", &o.APIKey, "PEM file of its key", serving},
 		{"api-tls12", &o.APITLS12, "let clients of the API speak TLS 1.2 too, as the original's do; nodes never do", serving},
-		{"node-certificate-days", &o.NodeDays, "days that a node's certificate holds: a node that is dark for longer than a third of them has to join anew", storing},
-		{"server-certificate-days", &o.ServerDays, "days that the controller's own certificate holds; it is made anew after two thirds", storing},
+		{"node-certificate-days", &o.NodeDays,
+			"days that a node's certificate holds: a node that is dark for longer than a third of them has to join anew",
+			storing},
+		{"server-certificate-days", &o.ServerDays,
+			"days that the controller's own certificate holds; it is made anew after two thirds", storing},
 	}
 }
 
@@ -49,7 +54,8 @@ func (o *options) checkCertificates(no func(format string, args ...any)) {
 func (o *options) pki(names []string, revoked *pki.Revocations) pki.Options {
 	const day = 24 * time.Hour
 	return pki.Options{
-		Dir: string(o.DataDir), Outside: pki.Outside{Cert: string(o.CACert), Key: string(o.CAKey)}, Names: names, Revoked: revoked,
+		Dir: string(o.DataDir), Outside: pki.Outside{Cert: string(o.CACert), Key: string(o.CAKey)}, Names: names,
+		Revoked:  revoked,
 		API:      pki.Files{Cert: string(o.APICert), Key: string(o.APIKey)},
 		NodeLife: time.Duration(o.NodeDays) * day, ServerLife: time.Duration(o.ServerDays) * day,
 	}
@@ -87,12 +93,16 @@ rotated by its files: the issuing certificate first, then all others that are tr
 		name, short, done string
 		do                func(dir string) (pki.Pin, error)
 	}{
-		{"next", "Make the CA that is to follow, and trust it", "the CA %s is trusted from the next start on; the old one goes on issuing", func(dir string) (pki.Pin, error) { return pki.NextCA(dir, time.Now()) }},
-		{"switch", "Issue by the CA that is to follow", "the CA %s issues from the next start on; the old one is still trusted", pki.SwitchCA},
+		{"next", "Make the CA that is to follow, and trust it",
+			"the CA %s is trusted from the next start on; the old one goes on issuing",
+			func(dir string) (pki.Pin, error) { return pki.NextCA(dir, time.Now()) }},
+		{"switch", "Issue by the CA that is to follow",
+			"the CA %s issues from the next start on; the old one is still trusted", pki.SwitchCA},
 		{"drop", "Trust the new CA alone", "the CA %s is the only one from the next start on", pki.DropCA},
 	} {
 		o := newOptions()
-		one := &cobra.Command{Use: step.name, Short: step.short, Args: term.ExactArgs(0, "none"), Example: "  edgespan-controller ca " + step.name + " --data-dir /var/lib/edgespan-controller"}
+		one := &cobra.Command{Use: step.name, Short: step.short, Args: term.ExactArgs(0, "none"),
+			Example: "  edgespan-controller ca " + step.name + " --data-dir /var/lib/edgespan-controller"}
 		o.bind(one, storing)
 		one.RunE = func(cmd *cobra.Command, _ []string) error {
 			if err := o.resolve(cmd, a.Env); err != nil {

@@ -17,7 +17,8 @@ func TestTheAPISpeaksOlderTLSWhereItMay(t *testing.T) {
 	for _, flags := range [][]string{nil, {"--api-tls12"}} {
 		c := started(t, t.TempDir(), flags...)
 		for address, want := range map[string]bool{c.API: flags != nil, c.Nodes: false} {
-			conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}) // which protocol is all that is asked
+			// which protocol is all that is asked
+			conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
 			if err == nil {
 				conn.Close()
 			}
@@ -67,11 +68,13 @@ func TestTheCAOfAFleetIsRotated(t *testing.T) {
 func TestAControllerWithoutItsOutsideCertificateServes(t *testing.T) {
 	dir := t.TempDir()
 	c := started(t, dir, "--api-cert", filepath.Join(dir, "gone.crt"), "--api-key", filepath.Join(dir, "gone.key"))
-	if !strings.Contains(c.err.String(), "--api-cert is not as its files say") || !strings.Contains(c.err.String(), "gone.crt") {
+	if !strings.Contains(c.err.String(), "--api-cert is not as its files say") ||
+		!strings.Contains(c.err.String(), "gone.crt") {
 		t.Errorf("it says nothing of it: %s", c.err)
 	}
 	told := c.asks(c.browser(c.pin()), http.MethodGet, "/readyz", "")
-	if told.status != http.StatusOK || !strings.Contains(told.text, `"warnings":["--api-cert: `) || strings.Contains(told.text, dir) {
+	if told.status != http.StatusOK || !strings.Contains(told.text, `"warnings":["--api-cert: `) ||
+		strings.Contains(told.text, dir) {
 		t.Errorf("%+v", told)
 	}
 }

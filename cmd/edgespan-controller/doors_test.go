@@ -15,9 +15,11 @@ import (
 func TestWhoHasLoggedInKeepsItsConnection(t *testing.T) {
 	c := started(t, t.TempDir(), "--connections-per-address", "2")
 	token := c.token()
-	for from, path := range map[string]string{"127.0.0.2": "/api/v1/fleet/nodes", "127.0.0.3": configdbapi.Prefixes[0] + "environments"} {
+	for from, path := range map[string]string{"127.0.0.2": "/api/v1/fleet/nodes", "127.0.0.3": configdbapi.Prefixes[0] +
+		"environments"} {
 		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 20 * time.Second}
-		transport := &http.Transport{DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // who may connect is all that is asked
+		// who may connect is all that is asked
+		transport := &http.Transport{DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 		client := &http.Client{Transport: transport, Timeout: 20 * time.Second}
 		get := func() {
 			t.Helper()

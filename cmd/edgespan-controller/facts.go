@@ -53,7 +53,9 @@ func (s *service) serveFacts(bodies *httpapi.Bodies, answers *httpapi.Answers) {
 	ctx, end := context.WithCancel(context.Background())
 	s.api.RegisterOnShutdown(end)
 	opts := []configdbapi.Option{
-		configdbapi.WithBodies(bodies), configdbapi.WithAnswers(answers), configdbapi.WithStored(s.ground.stored, s.ground.store.Scarce), configdbapi.WithVersion(version), configdbapi.WithAudit(s.audit.record), configdbapi.WithIntents(s.audit.intent), configdbapi.WithEnd(ctx),
+		configdbapi.WithBodies(bodies), configdbapi.WithAnswers(answers),
+		configdbapi.WithStored(s.ground.stored, s.ground.store.Scarce), configdbapi.WithVersion(version),
+		configdbapi.WithAudit(s.audit.record), configdbapi.WithIntents(s.audit.intent), configdbapi.WithEnd(ctx),
 		configdbapi.WithNamed(s.fleet.FactsEnvironment),
 		configdbapi.WithFailures(func(method, path string, err error) {
 			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))
@@ -74,12 +76,21 @@ func (s *service) serveFacts(bodies *httpapi.Bodies, answers *httpapi.Answers) {
 // factsSettings are the flags of ConfigDB.
 func (o *options) factsSettings() []setting {
 	return []setting{
-		{"facts-memory-mb", &o.FactsMemory, "megabytes that ConfigDB keeps of answers and of documents that were read", serving},
-		{"facts-versions", &o.FactsVersions, "versions that ConfigDB keeps of each resource at each place; 0 for all", serving},
-		{"facts-node-versions", &o.FactsNodeVersions, "versions that stay of what a node uploads of itself to ConfigDB, up to some MB; 0 for all", serving},
-		{"facts-nodes-mb", &o.FactsNodesMB, "megabytes that the nodes of one environment of ConfigDB may upload of themselves, their newest versions alone; 0 for no bound", serving},
-		{"facts-direct-names", &o.FactsDirect, "take what is PUT to ConfigDB by the name of a resource at once, as tuning-box's last releases did, in place of a 308 to its id", serving},
-		{"facts-trusted-proxy", &o.FactsProxied, "callers of ConfigDB come through a proxy that says in X-Forwarded-Proto and X-Forwarded-Host where they think they are", serving},
+		{"facts-memory-mb", &o.FactsMemory, "megabytes that ConfigDB keeps of answers and of documents that were read",
+			serving},
+		{"facts-versions", &o.FactsVersions, "versions that ConfigDB keeps of each resource at each place; 0 for all",
+			serving},
+		{"facts-node-versions", &o.FactsNodeVersions,
+			"versions that stay of what a node uploads of itself to ConfigDB, up to some MB; 0 for all", serving},
+		{"facts-nodes-mb", &o.FactsNodesMB,
+			"megabytes that the nodes of one environment of ConfigDB may upload of themselves, their newest versions alone; 0 " +
+				"for no bound", serving},
+		{"facts-direct-names", &o.FactsDirect,
+			"take what is PUT to ConfigDB by the name of a resource at once, as tuning-box's last releases did, in place of a " +
+				"308 to its id", serving},
+		{"facts-trusted-proxy", &o.FactsProxied,
+			"callers of ConfigDB come through a proxy that says in X-Forwarded-Proto and X-Forwarded-Host where they think " +
+				"they are", serving},
 	}
 }
 
@@ -88,7 +99,8 @@ func (o *options) checkFacts(no func(format string, args ...any)) {
 	if o.FactsMemory < 1 {
 		no("--facts-memory-mb: is %d: 1 and more are allowed", o.FactsMemory)
 	}
-	for name, n := range map[string]number{"facts-versions": o.FactsVersions, "facts-node-versions": o.FactsNodeVersions, "facts-nodes-mb": o.FactsNodesMB} {
+	for name, n := range map[string]number{"facts-versions": o.FactsVersions, "facts-node-versions": o.FactsNodeVersions,
+		"facts-nodes-mb": o.FactsNodesMB} {
 		if n < 0 {
 			no("--%s: is %d: 0 and more are allowed", name, n)
 		}

@@ -48,7 +48,8 @@ func (c *controllerRun) asks(client *http.Client, method, path, body string, hea
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return told{w.StatusCode, w.Request.URL.Path, w.Header.Get("ETag"), strings.TrimSpace(string(text)), w.Header.Get("Location")}
+	return told{w.StatusCode, w.Request.URL.Path, w.Header.Get("ETag"), strings.TrimSpace(string(text)),
+		w.Header.Get("Location")}
 }
 
 func (c *controllerRun) browser(pin string) *http.Client {
@@ -60,7 +61,8 @@ func (c *controllerRun) browser(pin string) *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: pki.PinnedTLS(p, "127.0.0.1", time.Now)}}
 }
 
-// TestFactsOfAController asks a controller as it is started: by name a PUT is sent to the id, answers and ETags outlive a restart, and
+// TestFactsOfAController asks a controller as it is started: by name a PUT is sent to the id, answers and ETags outlive
+// a restart, and
 // the fleet's API is there beside it.
 func TestFactsOfAController(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
@@ -77,7 +79,8 @@ func TestFactsOfAController(t *testing.T) {
 	}
 	is("POST", "/api/v1/config/components", `{"name":"fuel","resource_definitions":[{"name":"astute"}]}`, 201,
 		`{"id":1,"name":"fuel","resource_definitions":[{"id":1,"name":"astute","component_id":1,"content":null}]}`)
-	is("POST", "/api/config/environments", `{"components":["fuel"],"hierarchy_levels":["nodes"]}`, 201, `{"id":1,"components":[1],"hierarchy_levels":["nodes"]}`)
+	is("POST", "/api/config/environments", `{"components":["fuel"],"hierarchy_levels":["nodes"]}`, 201,
+		`{"id":1,"components":[1],"hierarchy_levels":["nodes"]}`)
 	const values = "/api/v1/config/environments/1/nodes/n1/resources/astute/values"
 	w := c.asks(b, "PUT", values, `{"b":1.0,"a":{"x":null}}`) // the client follows the 308
 	if w.status != 204 || w.path != strings.Replace(values, "astute", "1", 1) {
@@ -91,7 +94,8 @@ func TestFactsOfAController(t *testing.T) {
 		t.Errorf("the fleet is %+v", w)
 	}
 	is("GET", "/readyz", "", 200, `{"status":"ok"}`)
-	if w := c.asks(b, "GET", "/api/v1/config/environments", "", "Authorization: Bearer no"); w.status != 401 || !strings.HasPrefix(w.text, `{"msg":`) {
+	if w := c.asks(b, "GET", "/api/v1/config/environments", "", "Authorization: Bearer no"); w.status != 401 ||
+		!strings.HasPrefix(w.text, `{"msg":`) {
 		t.Errorf("without a token it is %+v", w)
 	}
 	watch, stop := context.WithCancel(t.Context())
@@ -112,7 +116,8 @@ func TestFactsOfAController(t *testing.T) {
 	if code := c.end(); code != 0 { // also with a stream that is open
 		t.Errorf("it ended with %d", code)
 	}
-	if audit, err := os.ReadFile(filepath.Join(dir, "audit-admins.log")); err != nil || !strings.Contains(string(audit), `"path":"/api/v1/config/components"`) {
+	if audit, err := os.ReadFile(filepath.Join(dir, "audit-admins.log")); err != nil ||
+		!strings.Contains(string(audit), `"path":"/api/v1/config/components"`) {
 		t.Errorf("the audit log lacks a write: %s, %v", audit, err)
 	}
 	c = started(t, dir)
@@ -124,13 +129,16 @@ func TestFactsOfAController(t *testing.T) {
 
 func TestRefusesFactsFlags(t *testing.T) {
 	code, _, err := command(t, "--data-dir", t.TempDir(), "--facts-memory-mb", "0", "--facts-versions", "-1")
-	if code != 2 || !strings.Contains(err, "--facts-memory-mb: is 0") || !strings.Contains(err, "--facts-versions: is -1") {
+	if code != 2 || !strings.Contains(err, "--facts-memory-mb: is 0") ||
+		!strings.Contains(err, "--facts-versions: is -1") {
 		t.Errorf("%d %s", code, err)
 	}
 }
 
-// BenchmarkFactsByHTTP is what a client on the same machine gets of a controller by HTTP with connections that stay, 16 of them:
-// effective values of some 50 KB of 20 nodes through five levels, and 304 for the same. The client and the controller share the cores.
+// BenchmarkFactsByHTTP is what a client on the same machine gets of a controller by HTTP with connections that stay, 16
+// of them:
+// effective values of some 50 KB of 20 nodes through five levels, and 304 for the same. The client and the controller
+// share the cores.
 func BenchmarkFactsByHTTP(b *testing.B) {
 	api := plainController(b)
 	put := func(path, body string) {
@@ -149,7 +157,8 @@ func BenchmarkFactsByHTTP(b *testing.B) {
 		}
 	}
 	put("/api/v1/config/components", `{"name":"fuel","resource_definitions":[{"name":"astute"}]}`)
-	put("/api/v1/config/environments", `{"components":["fuel"],"hierarchy_levels":["release","role","group","zone","nodes"]}`)
+	put("/api/v1/config/environments",
+		`{"components":["fuel"],"hierarchy_levels":["release","role","group","zone","nodes"]}`)
 	rng := rand.New(rand.NewPCG(1, 2))
 	const nodes = 20
 	var paths, tags []string
@@ -210,7 +219,8 @@ func benchedController(b *testing.B, dir string, args ...string) string {
 		host:    host{terminate: cancel, reboot: 10 * time.Millisecond, command: thisHost().command}, tree: startTree,
 	}
 	go func() {
-		runApp(ctx, a, append([]string{"--data-dir", dir, "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0"}, args...))
+		runApp(ctx, a, append([]string{"--data-dir", dir, "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0"},
+			args...))
 		close(ended)
 	}()
 	b.Cleanup(func() { cancel(); <-ended })
@@ -274,7 +284,8 @@ func flood(b *testing.B, api string, paths, tags []string, status int) {
 	b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-us/request")
 }
 
-// cpuTime is what this process, client and controller, took of the cores: unlike a rate it says the same on a machine that has
+// cpuTime is what this process, client and controller, took of the cores: unlike a rate it says the same on a machine
+// that has
 // other work.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage

@@ -65,7 +65,8 @@ func readFiles(dir string) (history.Files, []string, error) {
 		for _, file := range all {
 			known = append(known, file.name)
 		}
-		return f, nil, term.WithClass(term.ExitNotFound, fmt.Errorf("import: --cfg-dir: %s has none of the files that are allowed: %s", dir, strings.Join(known, ", ")))
+		return f, nil, term.WithClass(term.ExitNotFound,
+			fmt.Errorf("import: --cfg-dir: %s has none of the files that are allowed: %s", dir, strings.Join(known, ", ")))
 	}
 	f.E2E = map[string]config.Object{}
 	for name, doc := range map[string]config.Object{"controller": controller, "aggregator": aggregator} {
@@ -116,7 +117,8 @@ that are deprecated or read-only are taken, as at the original's start. Anything
 wrong refuses the whole import: exit code 4, a line for each fault. A node that a file does
 not have loses its layer; a file that is not there changes nothing.` + aboutFiles,
 		Example: `  edgespan-controller import --cfg-dir /data/cfg --dry-run
-  edgespan-controller import --cfg-dir /data/cfg --controller https://127.0.0.1:8443 --token-file admin.token --ca-sha256 H`,
+  edgespan-controller import --cfg-dir /data/cfg --controller https://127.0.0.1:8443 --token-file admin.token ` +
+			`--ca-sha256 H`,
 		Args: term.ExactArgs(0, "none"),
 	}
 	r := bindReach(cmd)

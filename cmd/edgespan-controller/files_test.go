@@ -35,7 +35,8 @@ func cfgDir(t *testing.T) string {
 		"node-9": {"sysParams": {}, "popParams": {"POP_IFACE": "nic1"}, "topologyInfo": {"nodeName": "node-9"}},
 		"node-that-is-in-no-topology": {"envParams": {"CPE_INTERFACE": "nic0"}}}`)
 	put(t, dir, "auto_node_config_overrides.json", `{"node-10": {"topologyInfo": {"nodeName": "node-10", "nodeType": 2}}}`)
-	put(t, dir, "controller_config.json", `{"flags": {"v": "1", "listen": "127.0.0.1:0", "vendor_flag": "x"}, "topologyParams": {"enabledChannels": "2"}}`)
+	put(t, dir, "controller_config.json",
+		`{"flags": {"v": "1", "listen": "127.0.0.1:0", "vendor_flag": "x"}, "topologyParams": {"enabledChannels": "2"}}`)
 	put(t, dir, "aggregator_config.json", `{"flags": {"v": "2"}}`)
 	return dir
 }
@@ -70,7 +71,8 @@ func canonical(t *testing.T, dir string) map[string]string {
 
 // store are the flags of an offline command on a folder, with the seed's metadata.
 func storeFlags(dir string) []string {
-	return []string{"--data-dir", dir, "--metadata", seedData + "/config_metadata.json", "--base-dir", seedData + "/base_versions"}
+	return []string{"--data-dir", dir, "--metadata", seedData + "/config_metadata.json", "--base-dir", seedData +
+		"/base_versions"}
 }
 
 func TestSeed_FilesOfDataCfgAreReadAndWrittenUnchanged(t *testing.T) {
@@ -81,10 +83,12 @@ func TestSeed_FilesOfDataCfgAreReadAndWrittenUnchanged(t *testing.T) {
 	if code != term.ExitOK || !strings.HasPrefix(out, "dry run: ") {
 		t.Fatalf("dry run: %d: %s%s", code, out, said)
 	}
-	if code, out, said := command(t, append([]string{"export", "--cfg-dir", to}, storeFlags(data)...)...); code != term.ExitOK || strings.Contains(out, "network_config") {
+	if code, out, said := command(t, append([]string{"export", "--cfg-dir", to},
+		storeFlags(data)...)...); code != term.ExitOK || strings.Contains(out, "network_config") {
 		t.Fatalf("after a dry run: %d: %s%s", code, out, said)
 	}
-	if code, out, said := command(t, append([]string{"import", "--cfg-dir", from, "-m", "from the old one"}, storeFlags(data)...)...); code != term.ExitOK || !strings.HasPrefix(out, "revision 1: ") {
+	if code, out, said := command(t, append([]string{"import", "--cfg-dir", from, "-m", "from the old one"},
+		storeFlags(data)...)...); code != term.ExitOK || !strings.HasPrefix(out, "revision 1: ") {
 		t.Fatalf("import: %d: %s%s", code, out, said)
 	}
 	code, out, said = command(t, append([]string{"export", "--cfg-dir", to}, storeFlags(data)...)...)
@@ -116,7 +120,8 @@ func TestImportAndExportOverREST(t *testing.T) {
 	}
 	want := canonical(t, from)
 	c := started(t, t.TempDir(), storeFlags("")[2:]...)
-	reach := []string{"--controller", "https://" + c.API, "--token-file", filepath.Join(c.dir, "admin.token"), "--ca-sha256", c.pin()}
+	reach := []string{"--controller", "https://" + c.API, "--token-file", filepath.Join(c.dir, "admin.token"),
+		"--ca-sha256", c.pin()}
 	if code, out, said := command(t, append([]string{"import", "--cfg-dir", from}, reach...)...); code != term.ExitOK {
 		t.Fatalf("import: %d: %s%s", code, out, said)
 	}
@@ -135,7 +140,8 @@ func TestImportAndExportOverREST(t *testing.T) {
 	viewer := filepath.Join(t.TempDir(), "token")
 	put(t, filepath.Dir(viewer), "token", out)
 	reach[3] = viewer
-	if code, _, said := command(t, append([]string{"import", "--cfg-dir", from}, reach...)...); code != term.ExitPermission {
+	if code, _, said := command(t,
+		append([]string{"import", "--cfg-dir", from}, reach...)...); code != term.ExitPermission {
 		t.Errorf("a viewer's import: %d: %s", code, said)
 	}
 	put(t, filepath.Dir(viewer), "token", "eso_wrong")
@@ -147,7 +153,8 @@ func TestImportAndExportOverREST(t *testing.T) {
 // TestAFaultyImportChangesNothing has a fault in each of three files.
 func TestAFaultyImportChangesNothing(t *testing.T) {
 	from, data := cfgDir(t), t.TempDir()
-	if code, _, said := command(t, append([]string{"import", "--cfg-dir", from}, storeFlags(data)...)...); code != term.ExitOK {
+	if code, _, said := command(t,
+		append([]string{"import", "--cfg-dir", from}, storeFlags(data)...)...); code != term.ExitOK {
 		t.Fatal(said)
 	}
 	before := t.TempDir()
@@ -168,7 +175,8 @@ func TestAFaultyImportChangesNothing(t *testing.T) {
 	put(t, from, "e2e_topology.conf", `{"nodes": `)
 	put(t, from, "aggregator_config.json", `[]`)
 	code, _, said = command(t, append([]string{"import", "--cfg-dir", from}, storeFlags(data)...)...)
-	if code != term.ExitRejected || !strings.Contains(said, "e2e_topology.conf") || !strings.Contains(said, "aggregator_config.json") {
+	if code != term.ExitRejected || !strings.Contains(said, "e2e_topology.conf") ||
+		!strings.Contains(said, "aggregator_config.json") {
 		t.Errorf("files that don't parse: %d: %s", code, said)
 	}
 	after := t.TempDir()
@@ -182,7 +190,8 @@ func TestAFaultyImportChangesNothing(t *testing.T) {
 func TestAStartTakesTheFlagsOfItsConfig(t *testing.T) {
 	from, data := cfgDir(t), t.TempDir()
 	put(t, from, "controller_config.json", `{"flags": {"v": "1", "auth": "none"}}`)
-	if code, _, said := command(t, append([]string{"import", "--cfg-dir", from}, storeFlags(data)...)...); code != term.ExitOK {
+	if code, _, said := command(t,
+		append([]string{"import", "--cfg-dir", from}, storeFlags(data)...)...); code != term.ExitOK {
 		t.Fatal(said)
 	}
 	c := started(t, data, storeFlags("")[2:]...)

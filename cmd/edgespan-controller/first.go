@@ -33,7 +33,8 @@ func (s *service) welcome(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look for nodes: %w", err)
 	}
-	if len(nodes) == 0 { // else the fleet has a new replica, or the token's file was lost: another replica's invitation goes on to count
+	// else the fleet has a new replica, or the token's file was lost: another replica's invitation goes on to count
+	if len(nodes) == 0 {
 		join, err := s.fleet.Invite(ctx, itself, firstNode, firstLife, false)
 		if err != nil {
 			return fmt.Errorf("make the first join token: %w", err)

@@ -306,7 +306,8 @@ func TestAWriteToItsConfigChangesTheRunningController(t *testing.T) {
 		if faults != nil {
 			t.Fatal(faults)
 		}
-		out, err := client.Write(t.Context(), ops.SetE2E{File: "controller", Config: doc, Modify: true}, fleetapi.WriteOptions{})
+		out, err := client.Write(t.Context(), ops.SetE2E{File: "controller", Config: doc, Modify: true},
+			fleetapi.WriteOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,8 @@ type storeForm struct {
 type newerStoreError struct{ form storeForm }
 
 func (e *newerStoreError) Error() string {
-	return fmt.Sprintf("open store: its keys have form %d, written by version %s: a controller that knows form %d at least is allowed, and this one, version %s, knows form %d: upgrade it",
+	return fmt.Sprintf("open store: its keys have form %d, written by version %s: a controller that knows form %d at "+
+		"least is allowed, and this one, version %s, knows form %d: upgrade it",
 		e.form.Format, e.form.By, e.form.Least, version, storeFormat)
 }
 

@@ -58,9 +58,11 @@ func TestAStoreOfANewerFormIsRefused(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0"}, {"token", "add", "x", "--role", "admin"}} {
+	for _, args := range [][]string{{"--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0"},
+		{"token", "add", "x", "--role", "admin"}} {
 		code, _, said := command(t, append(args, "--data-dir", dir)...)
-		if code != term.ExitError || !strings.Contains(said, "written by version 9.0.0") || !strings.Contains(said, "upgrade it") {
+		if code != term.ExitError || !strings.Contains(said, "written by version 9.0.0") ||
+			!strings.Contains(said, "upgrade it") {
 			t.Errorf("%v: %d: %s", args, code, said)
 		}
 	}
@@ -68,7 +70,8 @@ func TestAStoreOfANewerFormIsRefused(t *testing.T) {
 	if code, _, said := command(t, "backup", "--data-dir", dir, file); code != term.ExitOK {
 		t.Errorf("a backup: %d: %s", code, said)
 	}
-	if code, _, said := command(t, "restore", "--data-dir", t.TempDir(), file); code != term.ExitError || !strings.Contains(said, "written by version 9.0.0") {
+	if code, _, said := command(t, "restore", "--data-dir", t.TempDir(), file); code != term.ExitError ||
+		!strings.Contains(said, "written by version 9.0.0") {
 		t.Errorf("a restore: %d: %s", code, said)
 	}
 }

@@ -42,8 +42,10 @@ func found(ctx context.Context, s backend.Store, dir *datadir.Dir, ca pki.Option
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := os.Stat(dir.Path("ca.pem")); entry.Exists() && ca.Outside == (pki.Outside{}) && errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, foreignFleet(fmt.Sprintf("its CA is %s: %s is missing: copy it from another controller of the fleet, or give --ca-cert and --ca-key",
+	if _, err := os.Stat(dir.Path("ca.pem")); entry.Exists() && ca.Outside == (pki.Outside{}) &&
+		errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, foreignFleet(fmt.Sprintf("its CA is %s: %s is missing: copy it from another controller of the "+
+			"fleet, or give --ca-cert and --ca-key",
 			have.CA, dir.Path("ca.pem")))
 	}
 	authority, err := pki.Open(ca)
@@ -65,7 +67,8 @@ func found(ctx context.Context, s backend.Store, dir *datadir.Dir, ca pki.Option
 	}
 	mask, err := hex.DecodeString(have.Mask)
 	if err != nil || len(mask) != datadir.MaskKey {
-		return nil, nil, fmt.Errorf("join the fleet: the store's key %s: maskKey is none: %d hexadecimal digits are allowed", history.FleetKey(), hex.EncodedLen(datadir.MaskKey))
+		return nil, nil, fmt.Errorf("join the fleet: the store's key %s: maskKey is none: %d hexadecimal digits are allowed",
+			history.FleetKey(), hex.EncodedLen(datadir.MaskKey))
 	}
 	return authority, mask, nil
 }
@@ -78,7 +81,8 @@ func (f founding) fits(ctx context.Context, s backend.Store, authority *pki.Auth
 	case err != nil:
 		return fmt.Errorf("join the fleet: %w", err)
 	case !authority.Trusts(pin):
-		return foreignFleet(fmt.Sprintf("its CA is %s, and this controller's is %s: the certificate and key of the fleet's are allowed", f.CA, authority.Pin()))
+		return foreignFleet(fmt.Sprintf("its CA is %s, and this controller's is %s: the certificate and key of the fleet's "+
+			"are allowed", f.CA, authority.Pin()))
 	case authority.Pin() == pin:
 		return nil
 	}

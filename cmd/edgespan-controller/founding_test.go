@@ -57,7 +57,8 @@ func TestReplicasOfAFleetShareItsCA(t *testing.T) {
 	}
 
 	_, _, err = found(t.Context(), s, two, ownCA(two))
-	if !errors.As(err, new(*foreignFleetError)) || term.ExitCode(err) != term.ExitConflict || !strings.Contains(err.Error(), ca.Pin().String()) {
+	if !errors.As(err, new(*foreignFleetError)) || term.ExitCode(err) != term.ExitConflict ||
+		!strings.Contains(err.Error(), ca.Pin().String()) {
 		t.Errorf("a replica without the CA: %v", err)
 	}
 	if _, err := os.Stat(two.Path("ca.pem")); err == nil {
@@ -162,10 +163,12 @@ func TestIssuerSpendsATokenOnce(t *testing.T) {
 	stranger := join
 	stranger.Node = uuid.NewString()
 	for what, err := range map[string]error{
-		"another node":         second(i.Redeem(now, spent, stranger)),
-		"another name":         second(i.Redeem(now, kept, nodeproto.Join{Token: text, Name: "ulm-2", Node: join.Node, Key: "k1"})),
-		"after its end":        second(i.Redeem(now.Add(2*time.Hour), kept, join)),
-		"another token":        second(i.Redeem(now, kept, nodeproto.Join{Token: "esj_x", Name: "ulm-1", Node: join.Node, Key: "k1"})),
+		"another node": second(i.Redeem(now, spent, stranger)),
+		"another name": second(i.Redeem(now, kept,
+			nodeproto.Join{Token: text, Name: "ulm-2", Node: join.Node, Key: "k1"})),
+		"after its end": second(i.Redeem(now.Add(2*time.Hour), kept, join)),
+		"another token": second(i.Redeem(now, kept,
+			nodeproto.Join{Token: "esj_x", Name: "ulm-1", Node: join.Node, Key: "k1"})),
 		"an id that is none":   second(i.Redeem(now, kept, nodeproto.Join{Token: text, Name: "ulm-1", Node: "x", Key: "k1"})),
 		"a role that is none":  third(i.NewOperatorToken("anna", "king", time.Time{})),
 		"a list that is wrong": i.Revoke([]controller.Revocation{{Node: "x", At: now}}),

@@ -59,7 +59,8 @@ func TestKilledAtAnyInstantTheControllerKeepsWhatItAcknowledged(t *testing.T) {
 			t.Fatalf("kill %d: the history went back from revision %d to %d", done, lastRevision, revision)
 		}
 		before := sum(acked)
-		lastRevision = max(revision, v.writeUntilKilled(t, acked, sent, told, time.Duration(rand.IntN(40_000))*time.Microsecond))
+		lastRevision = max(revision,
+			v.writeUntilKilled(t, acked, sent, told, time.Duration(rand.IntN(40_000))*time.Microsecond))
 		writes += sum(acked) - before
 		if t.Failed() {
 			return
@@ -87,7 +88,8 @@ func newVictim(t *testing.T, dir string, more ...string) *victim {
 	t.Helper()
 	v := &victim{err: newWatched()}
 
-	args := append([]string{"--data-dir", dir, "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0", "--auth", "none"}, more...)
+	args := append([]string{"--data-dir", dir, "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0", "--auth",
+		"none"}, more...)
 	v.cmd = exec.Command(os.Args[0], args...)
 	v.cmd.Env = append(os.Environ(), asProgram+"=1")
 	v.cmd.Stderr = v.err
@@ -149,7 +151,8 @@ func (v *victim) checkHistory(t *testing.T, told map[uint64]string) {
 	}
 	newest := slices.Max(slices.Collect(maps.Keys(told)))
 	oldest := slices.Min(slices.Collect(maps.Keys(told)))
-	editions, err := v.client.History(t.Context(), fleetapi.HistoryQuery{Before: newest + 1, Limit: int(newest-oldest) + 1})
+	editions, err := v.client.History(t.Context(),
+		fleetapi.HistoryQuery{Before: newest + 1, Limit: int(newest-oldest) + 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,8 @@ func TestManyLinesAlikeAreFew(t *testing.T) {
 		}
 		log.Info("another")
 		log.Debug("none")
-		if n := strings.Count(out.String(), "save the memory"); n != mostAlike || strings.Count(out.String(), "another") != 1 || strings.Contains(out.String(), "none") {
+		if n := strings.Count(out.String(), "save the memory"); n != mostAlike ||
+			strings.Count(out.String(), "another") != 1 || strings.Contains(out.String(), "none") {
 			t.Errorf("%d lines: %s", n, out.String())
 		}
 		out.Reset()

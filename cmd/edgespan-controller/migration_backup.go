@@ -24,7 +24,8 @@ const migrationBackups = "migration-*.backup"
 
 // backUpBefore writes a backup of the store into the data folder, before layers are migrated.
 func (g *ground) backUpBefore(ctx context.Context, now time.Time) (string, error) {
-	source, err := backup.Open(backend.NewReader(ctx, g.store), backup.Header{Version: version, Store: g.store.ID(), Time: now})
+	source, err := backup.Open(backend.NewReader(ctx, g.store),
+		backup.Header{Version: version, Store: g.store.ID(), Time: now})
 	if err != nil {
 		return "", err
 	}

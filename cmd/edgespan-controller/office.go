@@ -43,7 +43,8 @@ type reach struct {
 func bindReach(cmd *cobra.Command) *reach {
 	r := &reach{options: newOptions()}
 	f := cmd.Flags()
-	f.StringVar(&r.url, "controller", "", "URL of a running controller; without it the store itself is opened, which no controller may hold")
+	f.StringVar(&r.url, "controller", "",
+		"URL of a running controller; without it the store itself is opened, which no controller may hold")
 	f.StringVar(&r.tokenFile, "token-file", "", "file of an operator's token for it")
 	f.StringVar(&r.caFile, "ca-file", "", "PEM file of the CA that its certificate is from")
 	f.StringVar(&r.caPin, "ca-sha256", "", "fingerprint of that CA, as the first start says it")
@@ -128,7 +129,8 @@ func (r *reach) client() (*fleetapi.Client, error) {
 
 type remoteOffice struct{ client *fleetapi.Client }
 
-func (r remoteOffice) take(ctx context.Context, f history.Files, message string, dryRun bool) (fleetapi.Written, error) {
+func (r remoteOffice) take(ctx context.Context, f history.Files, message string, dryRun bool) (fleetapi.Written,
+	error) {
 	return r.client.Write(ctx, ops.Import{Files: f}, fleetapi.WriteOptions{Message: message, DryRun: dryRun})
 }
 
@@ -142,7 +144,8 @@ func (r remoteOffice) token(ctx context.Context, t fleetapi.OperatorToken) (stri
 	return made.Token, err
 }
 
-func (r remoteOffice) invite(ctx context.Context, node string, life time.Duration, replace bool) (fleetapi.Invitation, error) {
+func (r remoteOffice) invite(ctx context.Context, node string, life time.Duration, replace bool) (fleetapi.Invitation,
+	error) {
 	return r.client.Invite(ctx, node, life, replace)
 }
 
@@ -181,8 +184,10 @@ type localOffice struct {
 // operator is who writes offline: whoever may read the folder is an administrator.
 var operator = fleetapi.Caller{Name: "local", Role: fleetapi.Admin}
 
-func (l *localOffice) take(ctx context.Context, f history.Files, message string, dryRun bool) (fleetapi.Written, error) {
-	return l.fleet.Write(ctx, fleetapi.WriteRequest{Caller: operator, Write: ops.Import{Files: f}, Message: message, DryRun: dryRun})
+func (l *localOffice) take(ctx context.Context, f history.Files, message string, dryRun bool) (fleetapi.Written,
+	error) {
+	return l.fleet.Write(ctx,
+		fleetapi.WriteRequest{Caller: operator, Write: ops.Import{Files: f}, Message: message, DryRun: dryRun})
 }
 
 func (l *localOffice) give(ctx context.Context) (history.Files, error) {
@@ -194,7 +199,8 @@ func (l *localOffice) token(ctx context.Context, t fleetapi.OperatorToken) (stri
 	return l.fleet.AddOperator(ctx, operator, t)
 }
 
-func (l *localOffice) invite(ctx context.Context, node string, life time.Duration, replace bool) (fleetapi.Invitation, error) {
+func (l *localOffice) invite(ctx context.Context, node string, life time.Duration, replace bool) (fleetapi.Invitation,
+	error) {
 	return l.fleet.Invite(ctx, operator, node, life, replace)
 }
 

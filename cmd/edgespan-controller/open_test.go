@@ -30,7 +30,8 @@ func TestAStoreThatCannotBeOpenedIsTold(t *testing.T) {
 		}
 	}
 	newer := func(t *testing.T, file string) {
-		if code, _, said := command(t, "token", "add", "anna", "--role", "admin", "--data-dir", filepath.Dir(file)); code != term.ExitOK {
+		if code, _, said := command(t, "token", "add", "anna", "--role", "admin", "--data-dir",
+			filepath.Dir(file)); code != term.ExitOK {
 			t.Fatalf("%d: %s", code, said)
 		}
 		db, err := bbolt.Open(file, 0o600, nil)
@@ -62,13 +63,15 @@ func TestAStoreThatCannotBeOpenedIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for what, command := range map[string][]string{
-				"run": {"--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0"}, "token": {"token", "add", "anna", "--role", "admin"}, "export": {"export", "--cfg-dir", t.TempDir()},
+				"run":   {"--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0"},
+				"token": {"token", "add", "anna", "--role", "admin"}, "export": {"export", "--cfg-dir", t.TempDir()},
 			} {
 				dir := t.TempDir()
 				one.spoil(t, filepath.Join(dir, "store.db"))
 				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 				var said bytes.Buffer
-				a := &app{Streams: term.Streams{In: strings.NewReader(""), Out: io.Discard, Err: &said, Env: func(string) string { return "" }}, host: thisHost(), tree: startTree}
+				a := &app{Streams: term.Streams{In: strings.NewReader(""), Out: io.Discard, Err: &said,
+					Env: func(string) string { return "" }}, host: thisHost(), tree: startTree}
 				code := runApp(ctx, a, append(append(command, "--data-dir", dir), one.flags...))
 				cancel()
 				if code != one.code || !strings.Contains(said.String(), one.want) {
@@ -99,7 +102,8 @@ func TestTheWatchdogAsksTheActorsAndNotTheStore(t *testing.T) {
 		beats int
 	}{{nil, 1}, {context.DeadlineExceeded, 0}} {
 		var said []string
-		s := &service{fleet: hung{alive: one.alive}, notify: func(state string) { said = append(said, state) }, log: zap.NewNop()}
+		s := &service{fleet: hung{alive: one.alive}, notify: func(state string) { said = append(said, state) },
+			log: zap.NewNop()}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		s.beat(ctx, time.Second)
 		if ctx.Err() != nil || len(said) != one.beats {

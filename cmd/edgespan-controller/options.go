@@ -91,61 +91,55 @@ func (o *options) rolloutSettings() []setting {
 		{"config-rollout-batch-limit", &o.Limit, "most nodes of one batch; 0 for any number", serving},
 		{"config-rollout-canary", &o.Canary, "most nodes of the first batch; 0 for as many as of any other", serving},
 		{"config-rollout-failures", &o.Failures, "how many nodes may fail before a staged rollout halts", serving},
-		{"config-rollout-failures-percent", &o.FailuresPercent, "the same in percent of the nodes tried so far; the larger of both counts", serving},
-		{"config-rollout-offline-percent", &o.OfflinePercent, "nodes, in percent, that may go offline before they take a change and wait for a later batch", serving},
+		{"config-rollout-failures-percent", &o.FailuresPercent,
+			"the same in percent of the nodes tried so far; the larger of both counts", serving},
+		{"config-rollout-offline-percent", &o.OfflinePercent,
+			"nodes, in percent, that may go offline before they take a change and wait for a later batch", serving},
 		{"config-rollout-rest-s", &o.Rest, "seconds between two batches", serving},
-		{"config-rollout-stages", &o.Stages, "of a hundred nodes that no topology places, how many have a change after each batch, joined by commas", serving},
+		{"config-rollout-stages", &o.Stages,
+			"of a hundred nodes that no topology places, how many have a change after each batch, joined by commas", serving},
 	}
 }
 
 // newOptions are the defaults: those of the controller's own config, where it has the flag.
 func newOptions() *options {
-	o := &options{Fleet: "default", Joins: 1, AuditMB: 512, PerAddress: 1024, FactsMemory: configdb.DefaultMemory >> 20, FactsNodeVersions: 50, FactsNodesMB: 16 << 10, KeystoneWindow: number(keystone.DefaultWindow / time.Second), certificates: monthly, given: map[string]bool{}}
+	o := &options{Fleet: "default", Joins: 1, AuditMB: 512, PerAddress: 1024, FactsMemory: configdb.DefaultMemory >> 20,
+		FactsNodeVersions: 50, FactsNodesMB: 16 << 10, KeystoneWindow: number(keystone.DefaultWindow / time.Second),
+		certificates: monthly, given: map[string]bool{}}
 	o.KeystoneRoles = list{"admin=admin", "member=operator", "_member_=operator", "reader=viewer"}
-	o.table = append([]setting{
+	o.table = slices.Concat([]setting{
 		{"data-dir", &o.DataDir, "folder of the embedded store, the certificates and the tokens", storing},
-		{"etcd", &o.Etcd, "addresses of the etcd members that hold the store; without, it is a file of the data folder", storing},
+		{"etcd", &o.Etcd, "addresses of the etcd members that hold the store; without, it is a file of the data folder",
+			storing},
 		{"etcd-ca", &o.EtcdCA, "PEM file of the CAs of the etcd members", storing},
 		{"etcd-cert", &o.EtcdCert, "PEM file of the certificate that etcd asks for", storing},
 		{"etcd-key", &o.EtcdKey, "PEM file of its key", storing},
 		{"etcd-user", &o.EtcdUser, "name of the etcd user", storing},
 		{"etcd-password-file", &o.EtcdPasswordFile, "file of the etcd user's password", storing},
 		{"fleet", &o.Fleet, "name of the fleet, several of which may share an etcd", storing},
-		{"replica", &o.Replica, "name of this controller among those of the fleet; kept in the data folder (default made at the first start)", storing},
+		{"replica", &o.Replica,
+			"name of this controller among those of the fleet; kept in the data folder (default made at the first start)",
+			storing},
 		{"base-dir", &o.BaseDir, "folder of base, firmware and hardware layers, beside the embedded ones", storing},
 		{"metadata", &o.Metadata, "metadata file of the nodes' config, beside the embedded one; repeatable", storing},
 		{"listen", &o.Listen, "address and port of the API", serving},
 		{"node-listen", &o.NodeListen, "address and port that nodes connect to", storing},
-		{"node-host", &o.NodeHost, "host names and addresses of this controller for its certificate; the first stands in join commands", storing},
+		{"node-host", &o.NodeHost,
+			"host names and addresses of this controller for its certificate; the first stands in join commands", storing},
 		{"auth", &o.Auth, "who may use the API: token, or none: everybody, by plain HTTP on a loopback address", serving},
-		{"passwd-file", &o.PasswdFile, "file of users for Basic authentication at ConfigDB: a line USER:BCRYPT-HASH:ROLE each, as htpasswd -nB makes the hash", serving},
-		{"keystone-url", &o.KeystoneURL, "address of the Keystone (API v3) whose tokens count at ConfigDB", serving},
-		{"keystone-user", &o.KeystoneUser, "user by whom the controller asks Keystone: one that may validate tokens", serving},
-		{"keystone-user-domain", &o.KeystoneUserDomain, "name of that user's domain (default the domain whose id is default)", serving},
-		{"keystone-password-file", &o.KeystonePasswordFile, "file of that user's password, read at each login", serving},
-		{"keystone-project", &o.KeystoneProject, "project that this user logs in to", serving},
-		{"keystone-project-domain", &o.KeystoneProjectDomain, "name of that project's domain (default the domain whose id is default)", serving},
-		{"keystone-projects", &o.KeystoneProjects, "projects whose tokens count: NAME in that domain, DOMAIN/NAME, an id, or * for all (default that of --keystone-project)", serving},
-		{"keystone-roles", &o.KeystoneRoles, "what Keystone's roles are here: ROLE=viewer, ROLE=operator or ROLE=admin each; a caller has the highest of its own", serving},
-		{"keystone-ca-file", &o.KeystoneCAFile, "PEM file of the CAs of Keystone; without, those of this machine", serving},
-		{"keystone-window-s", &o.KeystoneWindow, "seconds for which an answer of Keystone counts: how long a revoked token is still taken at most", serving},
-		{"client-ca-file", &o.ClientCAFile, "PEM file of another CA, such as Puppet's, whose certificates name nodes of ConfigDB by their CN", serving},
+	}, o.loginSettings(), []setting{
+		{"client-ca-file", &o.ClientCAFile,
+			"PEM file of another CA, such as Puppet's, whose certificates name nodes of ConfigDB by their CN", serving},
 		{"client-crl-file", &o.ClientCRLFile, "PEM file of that CA's revoked certificates", serving},
 		{"ca-cert", &o.CACert, "PEM file of an outside CA, in place of one of our own", storing},
 		{"ca-key", &o.CAKey, "PEM file of its key", storing},
-		{"actions", &o.Actions, "table of what is done for actions of the controller's config (default " + defaultActions + ", if it is there)", serving},
-		{"joins-per-second", &o.Joins, "nodes that one address may join a second, after 20 times as many at once: more for a fleet behind one NAT", serving},
+		{"actions", &o.Actions, "table of what is done for actions of the controller's config (default " + defaultActions +
+			", if it is there)", serving},
+		{"joins-per-second", &o.Joins,
+			"nodes that one address may join a second, after 20 times as many at once: more for a fleet behind one NAT",
+			serving},
 		{"v", &o.V, "how much is logged: 0, or 1 and more for all", serving},
-		{"unknown-hw-queries-enabled", &o.UnknownHW, "ask nodes of unknown hardware for their base config", serving},
-		{"config-staged-rollout-enabled", &o.StagedRollout, "roll changes out in batches", serving},
-		{"consecutive-reconfig-delay-s", &o.ReconfigDelay, "least seconds between two pushes to one node", serving},
-		{"unknown-hw-config-req-delay-s", &o.BoardDelay, "least seconds between two questions to nodes of one unknown board", serving},
-		{"config-actions-req-timeout-s", &o.ActionsTime, "seconds for which the answers to a preview of actions are kept", serving},
-		{"config-confirm-timeout-s", &o.ConfirmTime, "seconds within which a pushed config must be confirmed", serving},
-		{"firmware-parameter-update-delay", &o.FirmwareDelay, "taken for the seed's start scripts; nothing here reads it", serving},
-		{"status-reports-interval", &o.StatusInterval, "taken for the seed's start scripts; nothing here reads it: each report is compared as it comes", serving},
-		{"topology-info-sync-interval", &o.TopologyGap, "taken for the seed's start scripts; nothing here reads it: the facts are written when the topology changes", serving},
-	}, slices.Concat(o.doorSettings(), o.factsSettings(), o.certificateSettings(), o.rolloutSettings())...)
+	}, o.seedSettings(), o.doorSettings(), o.factsSettings(), o.certificateSettings(), o.rolloutSettings())
 	for name, v := range fileFlags(schema.ControllerDefault()) {
 		if s, ok := o.find(name); ok {
 			_ = s.value.Set(v.(string)) // a test sets each of them
@@ -246,7 +240,8 @@ func (o *options) check() error {
 		if _, _, err := net.SplitHostPort(string(l.addr)); err != nil {
 			no("--%s: is %.80q: ADDRESS:PORT is allowed", l.name, l.addr)
 		} else if l.name == "listen" && o.Auth == authNone && !loopback(string(l.addr)) {
-			no("--auth none: --listen is %.80q: only a loopback address is allowed, such as 127.0.0.1:8443, since everybody who reaches it would be an administrator", l.addr)
+			no("--auth none: --listen is %.80q: only a loopback address is allowed, such as 127.0.0.1:8443, since everybody "+
+				"who reaches it would be an administrator", l.addr)
 		}
 	}
 	if o.CACert == "" && o.CAKey != "" || o.CACert != "" && o.CAKey == "" {

@@ -11,11 +11,13 @@ import (
 )
 
 // aKeystone is all that a Keystone needs.
-const aKeystone = "--keystone-url http://k:5000/v3 --keystone-user configdb --keystone-password-file p --keystone-project services"
+const aKeystone = "--keystone-url http://k:5000/v3 --keystone-user configdb --keystone-password-file p " +
+	"--keystone-project services"
 
 func TestAccessThatCanNeverWork(t *testing.T) {
 	for args, want := range map[string]string{
-		"--auth none --listen localhost:0 --passwd-file p":    "--passwd-file: is set beside --auth none, which asks nobody who it is: --auth token is allowed with it",
+		"--auth none --listen localhost:0 --passwd-file p": "--passwd-file: is set beside --auth none, which asks " +
+			"nobody who it is: --auth token is allowed with it",
 		"--auth none --listen localhost:0 --client-ca-file p": "--client-ca-file: is set beside --auth none",
 		"--auth none --listen localhost:0 " + aKeystone:       "--keystone-url: is set beside --auth none",
 		"--client-crl-file c":                                 "--client-crl-file: is set without --client-ca-file",
@@ -34,7 +36,8 @@ func TestAccessThatCanNeverWork(t *testing.T) {
 		}
 	}
 	_, err := parsed(t, map[string]string{"EDGESPAN_CONTROLLER_KEYSTONE_URL": "https://k"})
-	for _, name := range []string{"--keystone-user: is missing", "--keystone-password-file: is missing", "--keystone-project: is missing"} {
+	for _, name := range []string{"--keystone-user: is missing", "--keystone-password-file: is missing",
+		"--keystone-project: is missing"} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("all that is missing: no %s in %v", name, err)
 		}
@@ -47,10 +50,12 @@ func TestRolesOfKeystone(t *testing.T) {
 		t.Fatal(err)
 	}
 	roles, err := o.keystoneRoles()
-	if got := fmt.Sprint(roles); err != nil || got != "map[_member_:operator admin:admin member:operator reader:viewer]" || o.KeystoneWindow != 30 {
+	if got := fmt.Sprint(roles); err != nil || got != "map[_member_:operator admin:admin member:operator reader:viewer]" ||
+		o.KeystoneWindow != 30 {
 		t.Errorf("by default: %s %v", got, err)
 	}
-	if o, err = parsed(t, nil, strings.Fields(aKeystone+" --keystone-roles cloud=admin --keystone_roles reader=viewer")...); err != nil {
+	if o, err = parsed(t, nil,
+		strings.Fields(aKeystone+" --keystone-roles cloud=admin --keystone_roles reader=viewer")...); err != nil {
 		t.Fatal(err)
 	}
 	if roles, err = o.keystoneRoles(); err != nil || fmt.Sprint(roles) != "map[cloud:admin reader:viewer]" {
@@ -72,7 +77,8 @@ func TestAControllerWhoseAccessCanNotBeRead(t *testing.T) {
 		{"--passwd-file " + dir + "/none", "--passwd-file: ", term.ExitNotFound},
 		{"--passwd-file " + bad, bad + `:1: user "anna": the hash: is none of bcrypt`, term.ExitError},
 		{"--client-ca-file " + dir + "/none", "--client-ca-file: ", term.ExitNotFound},
-		{strings.Replace(aKeystone, "-file p", "-file "+dir+"/none", 1), "--keystone-url: read the password: ", term.ExitNotFound},
+		{strings.Replace(aKeystone, "-file p", "-file "+dir+"/none", 1), "--keystone-url: read the password: ",
+			term.ExitNotFound},
 	} {
 		r := launched(t, t.TempDir(), nil, strings.Fields(c.args)...)
 		<-r.ended

@@ -12,8 +12,12 @@ import (
 // doorSettings are the flags of what callers may make the controller spend.
 func (o *options) doorSettings() []setting {
 	return []setting{
-		{"connections-per-address", &o.PerAddress, "connections that one address may have open at the API before it has logged in, and at the node link before it has shown a certificate, and those of one known caller: as many as all clients need behind a balancer", serving},
-		{"audit-mb", &o.AuditMB, "megabytes that the audit log takes at most: a quarter what admins do, a quarter what operators do, half what all others do, in eight files each; 0 for no bound", serving},
+		{"connections-per-address", &o.PerAddress,
+			"connections that one address may have open at the API before it has logged in, and at the node link before it " +
+				"has shown a certificate, and those of one known caller: as many as all clients need behind a balancer", serving},
+		{"audit-mb", &o.AuditMB,
+			"megabytes that the audit log takes at most: a quarter what admins do, a quarter what operators do, half what all " +
+				"others do, in eight files each; 0 for no bound", serving},
 	}
 }
 

@@ -26,9 +26,12 @@ func fileFlags(doc config.Object) config.Object {
 // store must not make anybody administrator of the machine: flags that decide on access, CA,
 // files, addresses or the store itself never belong here, and a new flag is left out by default.
 var fromStore = []string{
-	"config-actions-req-timeout-s", "config-batch-timeout-s", "config-confirm-timeout-s", "config-rollout-batch-limit", "config-rollout-canary",
-	"config-rollout-failures", "config-rollout-failures-percent", "config-rollout-offline-percent", "config-rollout-rest-s", "config-rollout-stages", "config-staged-rollout-enabled", "consecutive-reconfig-delay-s",
-	"facts-memory-mb", "facts-node-versions", "facts-nodes-mb", "facts-versions", "firmware-parameter-update-delay", "joins-per-second", "status-reports-interval",
+	"config-actions-req-timeout-s", "config-batch-timeout-s", "config-confirm-timeout-s", "config-rollout-batch-limit",
+	"config-rollout-canary",
+	"config-rollout-failures", "config-rollout-failures-percent", "config-rollout-offline-percent",
+	"config-rollout-rest-s", "config-rollout-stages", "config-staged-rollout-enabled", "consecutive-reconfig-delay-s",
+	"facts-memory-mb", "facts-node-versions", "facts-nodes-mb", "facts-versions", "firmware-parameter-update-delay",
+	"joins-per-second", "status-reports-interval",
 	"topology-info-sync-interval", "unknown-hw-config-req-delay-s", "unknown-hw-queries-enabled", "v",
 }
 

@@ -48,10 +48,12 @@ func TestEachFlagOfTheConfigIsOneOfTheCommandLine(t *testing.T) {
 
 func TestFlagEnvironmentConfigDefault(t *testing.T) {
 	doc := config.Object{"flags": config.Object{
-		"v": "2", "consecutive_reconfig_delay_s": "30", "unknown_hw_queries_enabled": "no", "listen": "127.0.0.1:1", "base_dir": "/file",
+		"v": "2", "consecutive_reconfig_delay_s": "30", "unknown_hw_queries_enabled": "no", "listen": "127.0.0.1:1",
+		"base_dir":    "/file",
 		"vendor_flag": "1", "status_reports_interval": "0x10",
 	}}
-	env := map[string]string{"EDGESPAN_CONTROLLER_LISTEN": "127.0.0.1:2", "EDGESPAN_CONTROLLER_BASE_DIR": "/env", "EDGESPAN_CONTROLLER_V": "1"}
+	env := map[string]string{"EDGESPAN_CONTROLLER_LISTEN": "127.0.0.1:2", "EDGESPAN_CONTROLLER_BASE_DIR": "/env",
+		"EDGESPAN_CONTROLLER_V": "1"}
 	o, err := parsed(t, env, "--v=3", "--base_dir", "/flag", "--metadata", "a,b", "--metadata=c")
 	if err != nil {
 		t.Fatal(err)
@@ -94,9 +96,11 @@ func TestAStoredFlagNeverStopsAStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := o.fromConfig(config.Object{"flags": config.Object{
-		"consecutive_reconfig_delay_s": "soon", "config_confirm_timeout_s": "-1", "joins_per_second": "0", "facts_memory_mb": "0", "facts_versions": "5", "v": "1",
+		"consecutive_reconfig_delay_s": "soon", "config_confirm_timeout_s": "-1", "joins_per_second": "0",
+		"facts_memory_mb": "0", "facts_versions": "5", "v": "1",
 	}})
-	if got, want := toldOf(left), "config_confirm_timeout_s consecutive_reconfig_delay_s facts_memory_mb joins_per_second"; got != want {
+	if got, want := toldOf(left),
+		"config_confirm_timeout_s consecutive_reconfig_delay_s facts_memory_mb joins_per_second"; got != want {
 		t.Errorf("left out %s, want %s", got, want)
 	}
 	if o.ConfirmTime.number != 120 || o.Joins != 1 || o.FactsVersions != 5 || o.V != 1 {
@@ -111,7 +115,8 @@ func TestAStoredFlagNeverStopsAStart(t *testing.T) {
 // that is not described as one that may.
 func TestWhatDecidesOnAccessNeverComesFromTheStore(t *testing.T) {
 	hostile := map[string]string{
-		"keystone-window-s": "9", "facts-direct-names": "true", "facts-trusted-proxy": "true", "node-host": "evil", "keystone-roles": "member=admin",
+		"keystone-window-s": "9", "facts-direct-names": "true", "facts-trusted-proxy": "true", "node-host": "evil",
+		"keystone-roles": "member=admin",
 	}
 	o, err := parsed(t, nil, "--passwd-file=/etc/passwords")
 	if err != nil {
@@ -138,8 +143,10 @@ func TestWhatDecidesOnAccessNeverComesFromTheStore(t *testing.T) {
 		t.Errorf("%d of %d are told: %s", len(left), len(doc), toldOf(left))
 	}
 	for _, name := range []string{
-		"auth", "passwd-file", "keystone-url", "keystone-password-file", "keystone-roles", "client-ca-file", "ca-cert", "ca-key", "actions", "base-dir", "metadata",
-		"listen", "node-listen", "node-host", "data-dir", "etcd", "etcd-password-file", "fleet", "replica", "facts-trusted-proxy",
+		"auth", "passwd-file", "keystone-url", "keystone-password-file", "keystone-roles", "client-ca-file", "ca-cert",
+		"ca-key", "actions", "base-dir", "metadata",
+		"listen", "node-listen", "node-host", "data-dir", "etcd", "etcd-password-file", "fleet", "replica",
+		"facts-trusted-proxy",
 	} {
 		if isStored(name) {
 			t.Errorf("--%s: may come from the store", name)
@@ -172,10 +179,13 @@ func TestAFlagThatCannotWorkIsNotStored(t *testing.T) {
 		asked         bool
 		fault, note   string
 	}{
-		"access":               {nil, flags("keystone_url", "http://evil"), true, "flags.keystone_url: never taken from the stored config: must be set by --keystone-url or EDGESPAN_CONTROLLER_KEYSTONE_URL", ""},
-		"an address":           {nil, flags("listen", "203.0.113.9:8443"), true, "flags.listen: never", ""},
-		"a default":            {nil, flags("listen", "127.0.0.1:8443", "auth", "token"), true, "", ""},
-		"what is there":        {flags("listen", ":1", "joins_per_second", "0"), flags("listen", ":1", "joins_per_second", "0", "v", "1"), true, "", ""},
+		"access": {nil, flags("keystone_url", "http://evil"), true,
+			"flags.keystone_url: never taken from the stored config: must be set by --keystone-url or " +
+				"EDGESPAN_CONTROLLER_KEYSTONE_URL", ""},
+		"an address": {nil, flags("listen", "203.0.113.9:8443"), true, "flags.listen: never", ""},
+		"a default":  {nil, flags("listen", "127.0.0.1:8443", "auth", "token"), true, "", ""},
+		"what is there": {flags("listen", ":1", "joins_per_second", "0"),
+			flags("listen", ":1", "joins_per_second", "0", "v", "1"), true, "", ""},
 		"brought along":        {nil, flags("listen", ":1"), false, "", "flags.listen: never taken"},
 		"can't be read":        {nil, flags("v", "much"), false, "flags.v: is \"much\"", ""},
 		"can't work":           {nil, flags("joins_per_second", "0"), false, "--joins-per-second: is 0", ""},
@@ -189,7 +199,8 @@ func TestAFlagThatCannotWorkIsNotStored(t *testing.T) {
 		if faults != nil {
 			got = faults.Error()
 		}
-		if (got == "") != (c.fault == "") || !strings.Contains(got, c.fault) || (len(notes) == 0) != (c.note == "") || !strings.Contains(strings.Join(notes, "\n"), c.note) {
+		if (got == "") != (c.fault == "") || !strings.Contains(got, c.fault) || (len(notes) == 0) != (c.note == "") ||
+			!strings.Contains(strings.Join(notes, "\n"), c.note) {
 			t.Errorf("%s: %q %q, want %q %q", name, got, notes, c.fault, c.note)
 		}
 	}
@@ -199,8 +210,10 @@ func TestAFlagThatCannotWorkIsNotStored(t *testing.T) {
 }
 
 func TestFlagsInTheSeedsForm(t *testing.T) {
-	args := strings.Fields("--data_dir=/d --unknown_hw_queries_enabled=false --consecutive_reconfig_delay_s=9 --config_actions_req_timeout_s=8" +
-		" --unknown_hw_config_req_delay_s=7 --v 1 --auth=none --listen=[::1]:0 --undefok=bstar_primary,stats_addr --bstar_primary=true --stats_addr=x")
+	args := strings.Fields("--data_dir=/d --unknown_hw_queries_enabled=false --consecutive_reconfig_delay_s=9 " +
+		"--config_actions_req_timeout_s=8" +
+		" --unknown_hw_config_req_delay_s=7 --v 1 --auth=none --listen=[::1]:0 --undefok=bstar_primary,stats_addr " +
+		"--bstar_primary=true --stats_addr=x")
 	o, err := parsed(t, nil, args...)
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +224,8 @@ func TestFlagsInTheSeedsForm(t *testing.T) {
 			got = append(got, name+"="+s.value.String())
 		}
 	}
-	want := "auth=none config-actions-req-timeout-s=8 consecutive-reconfig-delay-s=9 data-dir=/d listen=[::1]:0 unknown-hw-config-req-delay-s=7 unknown-hw-queries-enabled=false v=1"
+	want := "auth=none config-actions-req-timeout-s=8 consecutive-reconfig-delay-s=9 data-dir=/d listen=[::1]:0 " +
+		"unknown-hw-config-req-delay-s=7 unknown-hw-queries-enabled=false v=1"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
 	}
@@ -225,7 +239,8 @@ func TestFlagsInTheSeedsForm(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.args, err, c.want)
 		}
 	}
-	if got := seedForm([]string{"--a_b", "--", "--c_d"}, func(string) bool { return true }); !slices.Equal(got, []string{"--a-b", "--", "--c_d"}) {
+	if got := seedForm([]string{"--a_b", "--", "--c_d"}, func(string) bool { return true }); !slices.Equal(got,
+		[]string{"--a-b", "--", "--c_d"}) {
 		t.Errorf("after --: %q", got)
 	}
 }
@@ -253,15 +268,18 @@ func TestOptionsThatCanNeverWork(t *testing.T) {
 		}
 	}
 	for _, args := range []string{
-		"--auth none --listen 127.0.0.1:0", "--auth none --listen 127.8.9.1:0", "--auth none --listen [::1]:0", "--auth none --listen localhost:0",
+		"--auth none --listen 127.0.0.1:0", "--auth none --listen 127.8.9.1:0", "--auth none --listen [::1]:0",
+		"--auth none --listen localhost:0",
 		"--auth none --listen [::ffff:127.0.0.1]:0", "--auth token --listen 0.0.0.0:0",
 	} {
 		if _, err := parsed(t, nil, strings.Fields(args)...); err != nil {
 			t.Errorf("%s: %v", args, err)
 		}
 	}
-	_, err := parsed(t, map[string]string{"EDGESPAN_CONTROLLER_V": "x", "EDGESPAN_CONTROLLER_STATUS_REPORTS_INTERVAL": "y"})
-	if err == nil || !strings.Contains(err.Error(), "EDGESPAN_CONTROLLER_V: ") || !strings.Contains(err.Error(), "EDGESPAN_CONTROLLER_STATUS_REPORTS_INTERVAL: ") {
+	_, err := parsed(t, map[string]string{"EDGESPAN_CONTROLLER_V": "x",
+		"EDGESPAN_CONTROLLER_STATUS_REPORTS_INTERVAL": "y"})
+	if err == nil || !strings.Contains(err.Error(), "EDGESPAN_CONTROLLER_V: ") ||
+		!strings.Contains(err.Error(), "EDGESPAN_CONTROLLER_STATUS_REPORTS_INTERVAL: ") {
 		t.Errorf("all faults of the environment: %v", err)
 	}
 	_, err = parsed(t, nil, "--auth=x", "--listen=y")
@@ -280,7 +298,8 @@ func TestEachFlagIsReadOrSaysThatItIsNot(t *testing.T) {
 	flags, _ := schema.ControllerMetadata()["flags"].(config.Object)
 	for name, v := range flags {
 		entry, _ := v.(config.Object)
-		if entry["action"] != "UPDATE_GFLAG" || slices.ContainsFunc(byTheLeader, func(p string) bool { return strings.HasPrefix(name, p) }) {
+		if entry["action"] != "UPDATE_GFLAG" ||
+			slices.ContainsFunc(byTheLeader, func(p string) bool { return strings.HasPrefix(name, p) }) {
 			continue
 		}
 		o := newOptions()
@@ -297,7 +316,8 @@ func TestEachFlagIsReadOrSaysThatItIsNot(t *testing.T) {
 		desc, _ := entry["desc"].(string)
 		follows, told, helped := o.settings("r") != before, strings.Contains(desc, unread), strings.Contains(s.about, unread)
 		if follows == told || told != helped {
-			t.Errorf("--%s: the settings follow: %v, the metadata says that nothing does: %v, the help: %v", name, follows, told, helped)
+			t.Errorf("--%s: the settings follow: %v, the metadata says that nothing does: %v, the help: %v", name, follows, told,
+				helped)
 		}
 	}
 }

@@ -10,8 +10,10 @@ import (
 
 // uploaded are the resources of the original's upload task.
 var uploaded = []string{
-	"override/node", "override/class", "override/module", "override/plugins", "override/common", "override/configuration", "override/configuration/role",
-	"override/configuration/cluster", "class", "module", "nodes", "globals", "deleted_nodes", "astute", "plugins", "override",
+	"override/node", "override/class", "override/module", "override/plugins", "override/common", "override/configuration",
+	"override/configuration/role",
+	"override/configuration/cluster", "class", "module", "nodes", "globals", "deleted_nodes", "astute", "plugins",
+	"override",
 }
 
 // original is a client of the original: it says X-Auth-Token, and follows no redirect by itself.
@@ -68,7 +70,8 @@ func (o original) follows(location, body string) told {
 	return o.asks(http.MethodPut, path, body)
 }
 
-// TestTheOriginalsClientsWorkUnchanged does what the original's clients are known to do (the upload task of its plugin, its system
+// TestTheOriginalsClientsWorkUnchanged does what the original's clients are known to do (the upload task of its plugin,
+// its system
 // tests, its command line and its unit tests) to a controller as it is started, before and after a restart.
 func TestTheOriginalsClientsWorkUnchanged(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
@@ -94,12 +97,15 @@ func (o original) uploads() {
 	const base = "/api/v1/config"
 	o.plays(base, `
 		GET /environments/77 => 404 {"msg":"environment 77: is not there"}
-		POST /components {"name":"fuel9.0","resource_definitions":[{"name":"`+strings.Join(uploaded, `","content":{}},{"name":"`)+`","content":{}}]} => 201 {"id":1,"name":"fuel9.0","resource_definitions":[{"id":1,"name":"override/node","component_id":1,"content":{}},…
+		POST /components {"name":"fuel9.0","resource_definitions":[{"name":"`+strings.Join(uploaded,
+		`","content":{}},{"name":"`)+
+		`","content":{}}]} => 201 {"id":1,"name":"fuel9.0","resource_definitions":[{"id":1,"name":"override/node","component_id":1,"content":{}},…
 		POST /environments {"id":77,"components":["fuel9.0"],"hierarchy_levels":["nodes"]} => 201 {"id":77,"components":[1],"hierarchy_levels":["nodes"]}
 		POST /environments {"id":77,"components":["fuel9.0"],"hierarchy_levels":["nodes"]} => 409 {"msg":"environment id 77: duplicate key value violates unique constraint…
 		POST /components {"name":"fuel9.0","resource_definitions":[]} => 409 {"msg":"component name \"fuel9.0\": duplicate key value violates unique constraint…`)
 	for _, name := range uploaded {
-		path, body := base+"/environments/77/nodes/3/resources/"+name+"/values", `{"deployment_id":77,"from":"`+name+`","mtu":1500.0}`
+		path, body := base+"/environments/77/nodes/3/resources/"+name+"/values", `{"deployment_id":77,"from":"`+name+
+			`","mtu":1500.0}`
 		told := o.asks("PUT", path, body)
 		if told.status != 308 {
 			o.t.Fatalf("%s is %+v", path, told)
@@ -188,7 +194,8 @@ const afterwards = `
 	GET /environments/77/nodes/3/resources/astute/values?effective&version=2 => 200 {"deployment_id":78}
 `
 
-// TestWhatAPutByNameMeans: by default it is told the id, at the address that the caller knows; if the controller is told so, the
+// TestWhatAPutByNameMeans: by default it is told the id, at the address that the caller knows; if the controller is
+// told so, the
 // address that a proxy knows, or nothing at all.
 func TestWhatAPutByNameMeans(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
@@ -211,7 +218,8 @@ func TestWhatAPutByNameMeans(t *testing.T) {
 				POST /environments {"components":["fuel"],"hierarchy_levels":["nodes"]} => 201 {"id":1,…`)
 			c.location = "https://" + o.API + strings.Replace(path, "astute", "1", 1)
 		}
-		w := o.controllerRun.asks(o.client, "PUT", path, `{"a":1}`, "X-Forwarded-Proto: http", "X-Forwarded-Host: fuel.example.org:8000")
+		w := o.controllerRun.asks(o.client, "PUT", path, `{"a":1}`, "X-Forwarded-Proto: http",
+			"X-Forwarded-Host: fuel.example.org:8000")
 		if w.status != c.status || w.location != c.location {
 			t.Errorf("with %s it is %+v, want %d %q", c.flag, w, c.status, c.location)
 		}

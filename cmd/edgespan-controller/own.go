@@ -135,7 +135,8 @@ func (w *own) tell(results []action.Result, c controllerconf.Change) {
 		if r.State == action.Failed {
 			say = w.log.Error
 		}
-		say("action of the controller's config", zap.String("action", r.Action), zap.String("state", string(r.State)), zap.String("cause", r.Cause))
+		say("action of the controller's config", zap.String("action", r.Action), zap.String("state", string(r.State)),
+			zap.String("cause", r.Cause))
 	}
 	for _, key := range c.NextStart {
 		if !countsAtStart(key) {
@@ -160,7 +161,8 @@ func (w *own) perform(ctx context.Context, c controllerconf.Change) []action.Res
 			err = w.channels(ctx)
 		case action.NameReboot:
 			if end = slices.ContainsFunc(a.Keys, countsAtStart); !end {
-				r.State, r.Cause = action.NoMapping, "a restart takes none of these flags from here: the command line and the environment have them"
+				r.State, r.Cause = action.NoMapping,
+					"a restart takes none of these flags from here: the command line and the environment have them"
 			}
 		default:
 			do := w.table.Of(a.Name)
@@ -226,7 +228,9 @@ func (w *own) setFlags(changes []controllerconf.FlagChange, level bool) error {
 		s, known := next.find(c.Name)
 		switch {
 		case !known:
-			faults = append(faults, fmt.Errorf("flag %s: none of this program's: it is kept and shared, and counts for nothing here", config.Cut(c.Name, 80)))
+			faults = append(faults,
+				fmt.Errorf("flag %s: none of this program's: it is kept and shared, and counts for nothing here",
+					config.Cut(c.Name, 80)))
 			continue
 		case !isStored(c.Name):
 			faults = append(faults, fmt.Errorf("flag %s: %s", c.Name, instead(s.name)))
@@ -242,7 +246,8 @@ func (w *own) setFlags(changes []controllerconf.FlagChange, level bool) error {
 			continue
 		}
 		if next.given[s.name] {
-			w.log.Warn("the command line or the environment has this flag too, and wins at the next start", zap.String("flag", s.name))
+			w.log.Warn("the command line or the environment has this flag too, and wins at the next start",
+				zap.String("flag", s.name))
 		}
 	}
 	w.options = next

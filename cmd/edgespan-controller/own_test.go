@@ -102,14 +102,18 @@ func TestSeed_TheControllerPerformsItsOwnActions(t *testing.T) {
 			`{}`, `{"flags":{"consecutive_reconfig_delay_s":"5","config_confirm_timeout_s":"60"}}`, "",
 			"UPDATE_GFLAG done", "interval 5s confirm 1m0s",
 		},
-		"UPDATE_GFLAG-default": {`{"flags":{"consecutive_reconfig_delay_s":"5"}}`, `{"flags":{}}`, "", "UPDATE_GFLAG done", "interval 2m0s confirm 2m0s"},
+		"UPDATE_GFLAG-default": {`{"flags":{"consecutive_reconfig_delay_s":"5"}}`, `{"flags":{}}`, "", "UPDATE_GFLAG done",
+			"interval 2m0s confirm 2m0s"},
 		"UPDATE_CHANNEL_ASSIGNMENT": {
 			`{}`, `{"topologyParams":{"enabledChannels":"1,2"}}`, "", "UPDATE_CHANNEL_ASSIGNMENT done", "assign channels",
 		},
-		"UPDATE_SCAN_CONFIG":         {`{}`, `{"scanParams":{"a":1}}`, "UPDATE_SCAN_CONFIG: {command: [/bin/scan, now]}", "UPDATE_SCAN_CONFIG done", "/bin/scan now"},
-		"UPDATE_PREFIX_ALLOC_PARAMS": {`{}`, `{"prefixAllocParams":{"seedPrefix":"2001::/56"}}`, "", "UPDATE_PREFIX_ALLOC_PARAMS unsupported", ""},
+		"UPDATE_SCAN_CONFIG": {`{}`, `{"scanParams":{"a":1}}`, "UPDATE_SCAN_CONFIG: {command: [/bin/scan, now]}",
+			"UPDATE_SCAN_CONFIG done", "/bin/scan now"},
+		"UPDATE_PREFIX_ALLOC_PARAMS": {`{}`, `{"prefixAllocParams":{"seedPrefix":"2001::/56"}}`, "",
+			"UPDATE_PREFIX_ALLOC_PARAMS unsupported", ""},
 		"RESTART_STATS_AGENT": {
-			`{}`, `{"statsAgentParams":{"sources":{"a":{"enabled":true,"zmq_url":"ipc://x"}}}}`, "RESTART_STATS_AGENT: {unit: stats, do: restart}",
+			`{}`, `{"statsAgentParams":{"sources":{"a":{"enabled":true,"zmq_url":"ipc://x"}}}}`,
+			"RESTART_STATS_AGENT: {unit: stats, do: restart}",
 			"RESTART_STATS_AGENT done", "systemctl restart stats.service",
 		},
 		"NO_ACTION": {`{}`, `{"upgradeParams":{"goldenImage":{"version":"1"}}}`, "", "", ""},
@@ -125,7 +129,8 @@ func TestSeed_TheControllerPerformsItsOwnActions(t *testing.T) {
 	t.Run("REBOOT", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newOwnRig(t, "")
-			got := states(r.perform(t.Context(), change(t, `{}`, `{"flags":{"joins_per_second":"2","listen":"127.0.0.1:1","v":"1"}}`)))
+			got := states(r.perform(t.Context(),
+				change(t, `{}`, `{"flags":{"joins_per_second":"2","listen":"127.0.0.1:1","v":"1"}}`)))
 			if got != "UPDATE_GLOG_LEVEL done, REBOOT done" && got != "REBOOT done, UPDATE_GLOG_LEVEL done" {
 				t.Errorf("got %s", got)
 			}
@@ -149,15 +154,18 @@ func TestOwnActionsThatFailAreTold(t *testing.T) {
 	results := r.perform(t.Context(), c)
 	r.tell(results, c)
 	for _, want := range []string{
-		`"action":"UPDATE_SCAN_CONFIG","state":"failed","cause":"exit status 3"`, `"action":"UPDATE_CHANNEL_ASSIGNMENT","state":"failed"`,
+		`"action":"UPDATE_SCAN_CONFIG","state":"failed","cause":"exit status 3"`,
+		`"action":"UPDATE_CHANNEL_ASSIGNMENT","state":"failed"`,
 		`this program never takes it from here","key":"flags.vendor"`,
 	} {
 		if !strings.Contains(r.log.String(), want) {
 			t.Errorf("the log lacks %s:\n%s", want, r.log.String())
 		}
 	}
-	err := r.setFlags([]controllerconf.FlagChange{{Flag: controllerconf.Flag{Name: "listen", Value: "127.0.0.1:1"}}, {Flag: controllerconf.Flag{Name: "vendor", Value: "1"}}}, false)
-	const want = "flag listen: never taken from the stored config: must be set by --listen or EDGESPAN_CONTROLLER_LISTEN\nflag vendor: none of this program's: it is kept and shared, and counts for nothing here"
+	err := r.setFlags([]controllerconf.FlagChange{{Flag: controllerconf.Flag{Name: "listen", Value: "127.0.0.1:1"}},
+		{Flag: controllerconf.Flag{Name: "vendor", Value: "1"}}}, false)
+	const want = "flag listen: never taken from the stored config: must be set by --listen or " +
+		"EDGESPAN_CONTROLLER_LISTEN\nflag vendor: none of this program's: it is kept and shared, and counts for nothing here"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -215,7 +223,8 @@ func TestOwnChangesKeepTheirOrder(t *testing.T) {
 func TestReadActions(t *testing.T) {
 	dir := t.TempDir()
 	good, bad := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "bad.yaml")
-	for path, text := range map[string]string{good: "UPDATE_SCAN_CONFIG: {command: [/bin/scan]}", bad: "UPDATE_GFLAG: {unit: x}\nREBOOT: {unit: y}"} {
+	for path, text := range map[string]string{good: "UPDATE_SCAN_CONFIG: {command: [/bin/scan]}",
+		bad: "UPDATE_GFLAG: {unit: x}\nREBOOT: {unit: y}"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -223,7 +232,8 @@ func TestReadActions(t *testing.T) {
 	if got, err := readActions(good); err != nil || len(got) != 1 {
 		t.Errorf("%v, %v", got, err)
 	}
-	if _, err := readActions(bad); term.ExitCode(err) != term.ExitRejected || !strings.Contains(err.Error(), "UPDATE_GFLAG") || !strings.Contains(err.Error(), "REBOOT") {
+	if _, err := readActions(bad); term.ExitCode(err) != term.ExitRejected ||
+		!strings.Contains(err.Error(), "UPDATE_GFLAG") || !strings.Contains(err.Error(), "REBOOT") {
 		t.Errorf("%v", err)
 	}
 	if _, err := readActions(filepath.Join(dir, "none")); term.ExitCode(err) != term.ExitNotFound {

@@ -30,7 +30,8 @@ func TestTheNodesOfAKilledReplicaGoToTheOtherOne(t *testing.T) {
 	}
 	t.Cleanup(server.Close)
 	dirs := []string{t.TempDir(), t.TempDir()}
-	flags := []string{"--etcd", server.Endpoint, "--fleet", "wave", "--node-host", "127.0.0.1", "--joins-per-second", "1000"}
+	flags := []string{"--etcd", server.Endpoint, "--fleet", "wave", "--node-host", "127.0.0.1", "--joins-per-second",
+		"1000"}
 	one := newVictim(t, dirs[0], append(flags, "--replica", "one")...)
 	ca, err := os.ReadFile(filepath.Join(dirs[0], "ca.pem"))
 	if err != nil {

@@ -121,7 +121,8 @@ func (r *recovery) recover(file string, more ...string) {
 	r.Helper()
 	dir := r.TempDir()
 	put(r.T, dir, "ca.pem", r.ca)
-	if code, _, said := command(r.T, append([]string{"restore", "--data-dir", dir, file}, more...)...); code != term.ExitOK || strings.Contains(said, "ca.pem") {
+	if code, _, said := command(r.T, append([]string{"restore", "--data-dir", dir, file},
+		more...)...); code != term.ExitOK || strings.Contains(said, "ca.pem") {
 		r.Fatalf("restore: %d: %s", code, said)
 	}
 	r.begin(dir, more...)
@@ -170,7 +171,8 @@ func TestAFleetIsRecovered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &recovery{T: t, url: "http://" + api, at: []string{"--listen", api, "--node-listen", link, "--node-host", "127.0.0.1", "--joins-per-second", "1000"}}
+	r := &recovery{T: t, url: "http://" + api, at: []string{"--listen",
+		api, "--node-listen", link, "--node-host", "127.0.0.1", "--joins-per-second", "1000"}}
 	r.begin(t.TempDir())
 	ca, err := os.ReadFile(filepath.Join(r.dir, "ca.pem"))
 	if err != nil {
@@ -183,7 +185,8 @@ func TestAFleetIsRecovered(t *testing.T) {
 	go func() {
 		var said bytes.Buffer
 		run(ctx, term.Streams{Out: &said, Err: &said, Env: func(string) string { return "" }}, []string{
-			"simulate", "--nodes", "12", "--controller", r.url, "--dir", t.TempDir(), "--duration", "10m", "--report-interval", "500ms",
+			"simulate", "--nodes", "12", "--controller", r.url, "--dir", t.TempDir(), "--duration", "10m", "--report-interval",
+			"500ms",
 		})
 		ended <- said.String()
 	}()

@@ -147,7 +147,8 @@ func (a *app) restore(ctx context.Context, o *options, c *backup.Copy) (err erro
 	if err := bringBack(ctx, s, c, uuid.NewString(), time.Now()); err != nil {
 		return err
 	}
-	a.Say("restored %d keys as of %s, revision %d of the store %s, into the store %s", c.Header.Keys, c.Header.Time.Format(time.RFC3339), c.Header.Revision, c.Header.Store, s.ID())
+	a.Say("restored %d keys as of %s, revision %d of the store %s, into the store %s", c.Header.Keys,
+		c.Header.Time.Format(time.RFC3339), c.Header.Revision, c.Header.Store, s.ID())
 	if note != "" {
 		a.Say("%s", note)
 	}
@@ -175,7 +176,8 @@ func fitsCA(o *options, c *backup.Copy) (note string, err error) {
 	case authority == nil:
 		return fmt.Sprintf("the fleet's CA is %s: copy its ca.pem to %s before a controller starts", f.CA, caFile(o)), nil
 	case !authority.Trusts(pin):
-		return "", foreignFleet(fmt.Sprintf("its CA is %s, and the one in %s is %s: the fleet's is allowed, or none", f.CA, o.DataDir, authority.Pin()))
+		return "", foreignFleet(fmt.Sprintf("its CA is %s, and the one in %s is %s: the fleet's is allowed, or none", f.CA,
+			o.DataDir, authority.Pin()))
 	}
 	return "", nil
 }
@@ -240,7 +242,8 @@ func (b bringing) empty(ctx context.Context, restoring bool) error {
 		return fmt.Errorf("restore: %w", err)
 	}
 	if len(p.Entries) > 0 {
-		return inUse(fmt.Sprintf("the store is not empty, it has the key %s: one on which no controller has run is allowed: name another --data-dir, or another --fleet of the etcd, or remove the old store first", p.Entries[0].Key))
+		return inUse(fmt.Sprintf("the store is not empty, it has the key %s: one on which no controller has run is "+
+			"allowed: name another --data-dir, or another --fleet of the etcd, or remove the old store first", p.Entries[0].Key))
 	}
 	return nil
 }
@@ -271,7 +274,8 @@ func (b bringing) do(ctx context.Context, txn kv.Txn) (kv.Revision, error) {
 		return 0, fmt.Errorf("restore: with %d keys left: %w: run it again", b.Left(), err)
 	}
 	if !o.Succeeded {
-		return 0, inUse("somebody else has begun to write into the store: another restore, or a controller's first start: end it and run this again")
+		return 0, inUse("somebody else has begun to write into the store: another restore, or a controller's first start: " +
+			"end it and run this again")
 	}
 	return o.Revision, nil
 }

@@ -20,7 +20,8 @@ type app struct {
 }
 
 // treeFunc starts the actors on what they stand on.
-type treeFunc func(g *ground, o *options, i issuer, mask []byte, nodeLink string, do func(controllerconf.Change)) (running, error)
+type treeFunc func(g *ground, o *options, i issuer, mask []byte, nodeLink string,
+	do func(controllerconf.Change)) (running, error)
 
 // run executes the command line and returns its exit code; what went wrong is said on Err,
 // one line each.
@@ -54,11 +55,13 @@ Data goes to stdout, messages to stderr. Exit codes: 0 ok, 1 error, 2 usage, 3 t
 func newRoot(a *app) *cobra.Command {
 	o := newOptions()
 	root := a.NewRoot("edgespan-controller", "The controller of a fleet of edge nodes", about)
-	root.Example = `  edgespan-controller --data-dir /var/lib/edgespan-controller --listen 127.0.0.1:8443 --node-listen 0.0.0.0:8444 --node-host fleet.example.org
+	root.Example = `  edgespan-controller --data-dir /var/lib/edgespan-controller --listen 127.0.0.1:8443 ` +
+		`--node-listen 0.0.0.0:8444 --node-host fleet.example.org
   edgespan-controller --data-dir DIR --auth none`
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return term.Usagef("command: is %.80q: %s are allowed, or none, which runs the controller", args[0], term.CommandNames(cmd))
+			return term.Usagef("command: is %.80q: %s are allowed, or none, which runs the controller", args[0],
+				term.CommandNames(cmd))
 		}
 		if err := o.resolve(cmd, a.Env); err != nil {
 			return err
@@ -66,7 +69,8 @@ func newRoot(a *app) *cobra.Command {
 		return a.serve(cmd.Context(), o)
 	}
 	o.bind(root, serving)
-	root.AddCommand(newImport(a), newExport(a), newBackup(a), newRestore(a), newToken(a), newInvite(a), newCA(a), newAudit(a), newSimulate(a), newVersion(a))
+	root.AddCommand(newImport(a), newExport(a), newBackup(a), newRestore(a), newToken(a), newInvite(a), newCA(a),
+		newAudit(a), newSimulate(a), newVersion(a))
 	classAll(root)
 	return root
 }

@@ -107,11 +107,13 @@ func started(t *testing.T, dir string, args ...string) *controllerRun {
 func launched(t *testing.T, dir string, env map[string]string, args ...string) *controllerRun {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	c := &controllerRun{t: t, dir: dir, out: newWatched(), err: newWatched(), hup: make(chan os.Signal), stop: cancel, ended: make(chan struct{})}
+	c := &controllerRun{t: t, dir: dir, out: newWatched(), err: newWatched(), hup: make(chan os.Signal), stop: cancel,
+		ended: make(chan struct{})}
 	a := &app{
-		Streams: term.Streams{In: strings.NewReader(""), Out: c.out, Err: c.err, Env: func(name string) string { return env[name] }},
-		host:    host{terminate: cancel, reboot: 10 * time.Millisecond, command: thisHost().command},
-		hup:     c.hup, tree: startTree,
+		Streams: term.Streams{In: strings.NewReader(""), Out: c.out, Err: c.err,
+			Env: func(name string) string { return env[name] }},
+		host: host{terminate: cancel, reboot: 10 * time.Millisecond, command: thisHost().command},
+		hup:  c.hup, tree: startTree,
 	}
 	args = append([]string{"--data-dir", dir, "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0"}, args...)
 	go func() {
@@ -188,7 +190,8 @@ func TestFirstAndSecondStart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	c := started(t, dir)
 	pin := c.pin()
-	for _, want := range []string{"admin token: " + filepath.Join(dir, "admin.token"), "edgespan join --controller 127.0.0.1:", "--ca-sha256 " + pin} {
+	for _, want := range []string{"admin token: " + filepath.Join(dir, "admin.token"),
+		"edgespan join --controller 127.0.0.1:", "--ca-sha256 " + pin} {
 		if !strings.Contains(c.err.String(), want) {
 			t.Errorf("stderr lacks %q:\n%s", want, c.err)
 		}
@@ -286,7 +289,8 @@ func TestAuthNone(t *testing.T) {
 		t.Errorf("%s: %s", resp.Status, body)
 	}
 	for _, listen := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
-		code, _, said := command(t, "--data-dir", filepath.Join(t.TempDir(), "d"), "--auth=none", "--listen", listen, "--node-listen", "127.0.0.1:0")
+		code, _, said := command(t, "--data-dir", filepath.Join(t.TempDir(), "d"), "--auth=none", "--listen", listen,
+			"--node-listen", "127.0.0.1:0")
 		if code != term.ExitUsage || !strings.Contains(said, "loopback") {
 			t.Errorf("--listen %s: %d, %s", listen, code, said)
 		}
@@ -333,7 +337,8 @@ func TestExitCodes(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want int
-	}{{errors.New("x"), term.ExitError}, {context.DeadlineExceeded, term.ExitTimeout}, {os.ErrPermission, term.ExitPermission}} {
+	}{{errors.New("x"), term.ExitError}, {context.DeadlineExceeded, term.ExitTimeout},
+		{os.ErrPermission, term.ExitPermission}} {
 		if got := term.ExitCode(c.err); got != c.want {
 			t.Errorf("%v: %d, want %d", c.err, got, c.want)
 		}
@@ -359,12 +364,15 @@ func TestAuditAndItsRotation(t *testing.T) {
 	invite("ulm-2")
 	for file, part := range map[string]string{log + ".1": "ulm-1", log: "ulm-2"} {
 		text, err := os.ReadFile(file)
-		begun, done, _ := strings.Cut(strings.TrimSpace(string(text)), "\n") // an admin's act: what is to be done, and what came of it
-		if err != nil || strings.Count(string(text), "\n") != 2 || !strings.Contains(done, part) || !strings.Contains(begun, `"status":0,`) || !strings.Contains(begun, `"begun":true`) {
+		// an admin's act: what is to be done, and what came of it
+		begun, done, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+		if err != nil || strings.Count(string(text), "\n") != 2 || !strings.Contains(done, part) ||
+			!strings.Contains(begun, `"status":0,`) || !strings.Contains(begun, `"begun":true`) {
 			t.Errorf("%s: %s, %v", file, text, err)
 		}
 		var e fleetapi.Entry
-		if err := json.Unmarshal([]byte(done), &e); err != nil || !strings.HasPrefix(e.Caller, "admin@") || e.Role != fleetapi.Admin || e.Status/100 != 2 {
+		if err := json.Unmarshal([]byte(done), &e); err != nil || !strings.HasPrefix(e.Caller, "admin@") ||
+			e.Role != fleetapi.Admin || e.Status/100 != 2 {
 			t.Errorf("%+v, %v", e, err)
 		}
 		if strings.Contains(string(text), c.token()) || strings.Contains(string(text), "esj_") {
@@ -437,7 +445,8 @@ func TestTheCertificateHasTheNamesOfNodeHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for host, good := range map[string]bool{"fleet.test": true, "192.0.2.7": true, "127.0.0.1": true, "localhost": true, "other.test": false} {
+	for host, good := range map[string]bool{"fleet.test": true, "192.0.2.7": true, "127.0.0.1": true, "localhost": true,
+		"other.test": false} {
 		tr := &http.Transport{TLSClientConfig: pki.PinnedTLS(pin, host, time.Now)}
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+c.API+"/livez", nil)
 		if err != nil {

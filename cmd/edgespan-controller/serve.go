@@ -94,7 +94,8 @@ func (a *app) serve(ctx context.Context, o *options) error {
 	s.fleet.Returned(ctx)
 	s.notify("READY=1")
 	s.log.Info("controller runs", zap.String("version", version), zap.String("replica", s.ground.replica),
-		zap.Stringer("api", s.apiListener.Addr()), zap.String("auth", string(o.Auth)), zap.Stringer("nodes", s.nodeListener.Addr()))
+		zap.Stringer("api", s.apiListener.Addr()), zap.String("auth", string(o.Auth)),
+		zap.Stringer("nodes", s.nodeListener.Addr()))
 	cause := s.attend(ctx, failed)
 	s.notify("STOPPING=1")
 	err := errors.Join(cause, s.end(stop))
@@ -121,7 +122,8 @@ func (s *service) open(ctx context.Context, level zap.AtomicLevel) error {
 		return err
 	}
 	var mask []byte
-	if s.issuer, mask, err = s.ground.fleetCA(ctx, s.o, serverNames(s.o, s.apiListener.Addr(), s.nodeListener.Addr())); err != nil {
+	if s.issuer, mask, err = s.ground.fleetCA(ctx, s.o,
+		serverNames(s.o, s.apiListener.Addr(), s.nodeListener.Addr())); err != nil {
 		return err
 	}
 	if err := keepForm(ctx, s.ground.store); err != nil {
@@ -146,7 +148,8 @@ func (s *service) bind(ctx context.Context) error {
 		return fmt.Errorf("--listen: %w", err)
 	}
 	if addr, is := s.apiListener.Addr().(*net.TCPAddr); s.o.Auth == authNone && (!is || !addr.IP.IsLoopback()) {
-		return term.Usagef("--auth none: --listen %s is %s: only a loopback address is allowed", s.o.Listen, s.apiListener.Addr())
+		return term.Usagef("--auth none: --listen %s is %s: only a loopback address is allowed", s.o.Listen,
+			s.apiListener.Addr())
 	}
 	s.apiListener = conns.Bound(s.apiListener, apiBounds(int(s.o.PerAddress)))
 	if s.nodeListener, err = lc.Listen(ctx, "tcp", string(s.o.NodeListen)); err != nil {
@@ -160,7 +163,9 @@ func (s *service) listen(failed chan<- error) {
 	bodies := httpapi.NewBodies(configdbapi.DefaultLimits.Bytes) // of both APIs together
 	answers := httpapi.NewAnswers(configdbapi.DefaultLimits.Answers)
 	opts := []fleetapi.Option{
-		fleetapi.WithBodies(bodies), fleetapi.WithAnswers(answers), fleetapi.WithVersion(version), fleetapi.WithTokens(pki.OperatorTokenHash), fleetapi.WithAudit(s.audit.record), fleetapi.WithIntents(s.audit.intent), fleetapi.WithGuesses(s.access.guesses), fleetapi.WithWarnings(s.warnings),
+		fleetapi.WithBodies(bodies), fleetapi.WithAnswers(answers), fleetapi.WithVersion(version),
+		fleetapi.WithTokens(pki.OperatorTokenHash), fleetapi.WithAudit(s.audit.record), fleetapi.WithIntents(s.audit.intent),
+		fleetapi.WithGuesses(s.access.guesses), fleetapi.WithWarnings(s.warnings),
 		fleetapi.WithFailures(func(method, path string, err error) {
 			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))
 		}),
@@ -316,7 +321,8 @@ func (s *service) assignChannels(ctx context.Context) error {
 }
 
 // startTree starts the actors.
-func startTree(g *ground, o *options, i issuer, mask []byte, nodeLink string, do func(controllerconf.Change)) (running, error) {
+func startTree(g *ground, o *options, i issuer, mask []byte, nodeLink string, do func(controllerconf.Change)) (running,
+	error) {
 	c, err := g.tree(o, i, mask, nodeLink, do)
 	if err != nil {
 		return nil, err // and no pointer to nothing inside of an interface

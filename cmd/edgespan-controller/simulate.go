@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"edgespan/actors/simulate"
 	"edgespan/cmd/term"
@@ -21,7 +22,8 @@ and a folder on the disk; only its host is simulated: it takes every config at o
 --controller a controller of this program is started for it, on loopback and in a temporary
 folder, and ends with it.
 
-Faults come with a node's first push, with the one that --faults-at says, or with --rollout. A node that is to 'reject' finds every config faulty,
+Faults come with a node's first push, with the one that --faults-at says, or with --rollout. A node that is to ` +
+	`'reject' finds every config faulty,
 an 'unhealthy' one gets worse under it and undoes it: both are where they should be when the
 controller shows them as failed. A 'silent' one says nothing for 12 s, a node that is to
 'crash' ends while it takes the config and boots again, one that is to 'disconnect' loses its
@@ -87,7 +89,8 @@ func newSimulate(a *app) *cobra.Command {
 		Example: `  edgespan-controller simulate --nodes 200
   edgespan-controller simulate --nodes 50 --faults reject=2%,crash=10%,disconnect=10% -o json
   edgespan-controller simulate --nodes 50 --topology grid --rollout sysParams.logLevel=debug
-  edgespan-controller simulate --nodes 50 --topology figure-eight --rollout sysParams.logLevel=debug --faults unhealthy=100%
+  edgespan-controller simulate --nodes 50 --topology figure-eight --rollout sysParams.logLevel=debug --faults ` +
+			`unhealthy=100%
   edgespan-controller simulate --nodes 1000 --controller https://fleet:8443 --token-file F --ca-sha256 H --duration 1h`,
 		Args: term.ExactArgs(0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -104,27 +107,35 @@ func newSimulate(a *app) *cobra.Command {
 	f.StringVar(&s.tokenFile, "token-file", "", "file of an administrator's token for it")
 	f.StringVar(&s.caFile, "ca-file", "", "PEM file of the CA that its certificate is from")
 	f.StringVar(&s.caPin, "ca-sha256", "", "fingerprint of that CA, as the first start says it")
-	f.StringVar(&s.until, "until", "", "converged: end as soon as every node is where it should be (default without --duration)")
-	f.DurationVar(&s.duration, "duration", 0, "how long the nodes run; with --until converged: at most, from the first join on (default 10m, after all have joined)")
+	f.StringVar(&s.until, "until", "",
+		"converged: end as soon as every node is where it should be (default without --duration)")
+	f.DurationVar(&s.duration, "duration", 0,
+		"how long the nodes run; with --until converged: at most, from the first join on "+
+			"(default 10m, after all have joined)")
 	f.DurationVar(&s.every, "report-interval", 5*time.Second, "how often a node reports")
-	f.StringVar(&s.faults, "faults", "", "share of the nodes that have a fault, as in reject=1%,crash=2%: "+simulate.FaultWords())
-	f.IntVar(&s.faultsAt, "faults-at", 0, "config with which faults come, counted by node (default: the first one, or the rollout's)")
-	f.DurationVar(&s.applyTime, "apply-time", 0, "how long a node's own work for a config takes; it is down so long (default 1s with --rollout)")
-	f.StringVar(&s.topology, "topology", "", "KIND or KIND:SIZE of a topology to make, SIZE nodes for each point of presence, or a file of one: "+sketch.Words())
-	f.StringArrayVar(&s.rollout, "rollout", nil, "KEY=VALUE of the network's config: roll it out in batches after that, and tell how it goes; repeatable")
+	f.StringVar(&s.faults, "faults", "", "share of the nodes that have a fault, as in reject=1%,crash=2%: "+
+		simulate.FaultWords())
+	f.IntVar(&s.faultsAt, "faults-at", 0,
+		"config with which faults come, counted by node (default: the first one, or the rollout's)")
+	f.DurationVar(&s.applyTime, "apply-time", 0,
+		"how long a node's own work for a config takes; it is down so long (default 1s with --rollout)")
+	f.StringVar(&s.topology, "topology", "",
+		"KIND or KIND:SIZE of a topology to make, SIZE nodes for each point of presence, or a file of one: "+sketch.Words())
+	f.StringArrayVar(&s.rollout, "rollout", nil,
+		"KEY=VALUE of the network's config: roll it out in batches after that, and tell how it goes; repeatable")
 	f.BoolVar(&s.atOnce, "at-once", false, "make the change of --rollout without batches, to see what they are for")
-	f.StringToStringVar(&s.flags, "controller-flags", nil, "NAME=VALUE of the flags of the own controller's config, as in config_rollout_batch_limit=20")
+	f.StringToStringVar(&s.flags, "controller-flags", nil,
+		"NAME=VALUE of the flags of the own controller's config, as in config_rollout_batch_limit=20")
 	f.Uint64Var(&s.seed, "seed", 1, "which nodes have the faults; the same number is the same nodes")
 	f.StringVar(&s.dir, "dir", "", "folder of the nodes' disks; they live on in it (default: a temporary one)")
 	f.StringVar(&s.disk, "disk", diskFolder, "folder: each write is synced, as on a node; memory: nothing is written")
 	f.StringVar(&s.software, "software", "", "software version of the nodes (default: the latest base layer's)")
 	f.StringVar(&s.board, "board", "", "hardware board of the nodes")
 	f.IntVar(&s.joins, "joins", 16, "how many nodes join at the same time")
-	f.IntVar(&s.networkWrites, "network-writes", 0, "write so many network overrides after that, of one key, and measure each")
-	f.IntVar(&s.nodeWrites, "node-writes", 0, "write so many node overrides after that, and measure each")
-	f.DurationVar(&s.idle, "idle", 0, "leave the nodes alone for so long after that, and measure what their controller takes")
+	s.bindMeasured(f)
 	f.Var(&s.BaseDir, "base-dir", "folder of base, firmware and hardware layers, beside the embedded ones")
-	f.Var(&onCommandLine{value: &s.Metadata}, "metadata", "metadata file of the nodes' config, beside the embedded one; repeatable")
+	f.Var(&onCommandLine{value: &s.Metadata}, "metadata",
+		"metadata file of the nodes' config, beside the embedded one; repeatable")
 	f.StringVarP(&s.output, "output", "o", "", "json for all that was counted and measured")
 	return cmd
 }
@@ -280,3 +291,12 @@ func (m *measured) lines() string {
 }
 
 func (m *measured) goroutines() { m.Memory.Goroutines = runtime.NumGoroutine() }
+
+// bindMeasured binds the flags of what is measured once the nodes have what they want.
+func (s *simulation) bindMeasured(f *pflag.FlagSet) {
+	f.IntVar(&s.networkWrites, "network-writes", 0,
+		"write so many network overrides after that, of one key, and measure each")
+	f.IntVar(&s.nodeWrites, "node-writes", 0, "write so many node overrides after that, and measure each")
+	f.DurationVar(&s.idle, "idle", 0,
+		"leave the nodes alone for so long after that, and measure what their controller takes")
+}

@@ -108,7 +108,8 @@ func (m *simulator) joinOne(ctx context.Context, name string) error {
 			return err
 		}
 		return patiently(ctx, func() error {
-			_, err := nodelink.Join(ctx, nodelink.JoinOptions{Controller: address, Token: i.Token, Name: name, Pin: pin, Credentials: c})
+			_, err := nodelink.Join(ctx,
+				nodelink.JoinOptions{Controller: address, Token: i.Token, Name: name, Pin: pin, Credentials: c})
 			return err
 		})
 	})

@@ -59,9 +59,11 @@ type measuredRollout struct {
 type unexpectedEndError struct{ *measuredRollout }
 
 func (e *unexpectedEndError) Error() string {
-	text := fmt.Sprintf("the rollout of revision %d is %s, and by the faults it is to be %s", e.Revision, either(e.State, "not there"), strings.Join(e.Expected, " or "))
+	text := fmt.Sprintf("the rollout of revision %d is %s, and by the faults it is to be %s", e.Revision,
+		either(e.State, "not there"), strings.Join(e.Expected, " or "))
 	if over := e.tooFar(); over > 0 && slices.Contains(e.Expected, e.State) {
-		text = fmt.Sprintf("the rollout of revision %d went on after batch %d, in which the last node failed that may fail", e.Revision, over)
+		text = fmt.Sprintf("the rollout of revision %d went on after batch %d, in which the last node failed that may fail",
+			e.Revision, over)
 	}
 	return text
 }
@@ -73,7 +75,8 @@ func (e *unexpectedEndError) Unwrap() error { return httpapi.ErrTimeout }
 type brokenPathsError struct{ simulate.Paths }
 
 func (e *brokenPathsError) Error() string {
-	text := fmt.Sprintf("%d nodes lost their last path to a point of presence during the rollout, and need not have", e.Broken)
+	text := fmt.Sprintf("%d nodes lost their last path to a point of presence during the rollout, and need not have",
+		e.Broken)
 	for _, b := range e.Named {
 		text += fmt.Sprintf("\n%s lost it while these took the config: %s", b.Node, strings.Join(b.By, " "))
 	}
@@ -99,7 +102,8 @@ func (m *simulator) rollOut(ctx context.Context) error {
 		out.forgive(len(m.names) * percent / 100)
 	}
 	if m.chart != nil && !m.atOnce {
-		plan, faults := rollout.Plan(m.chart, m.names, rollout.Options{AssumeAlive: true, Limit: m.flag(flagLimit, 0), First: m.flag(flagCanary, 1)})
+		plan, faults := rollout.Plan(m.chart, m.names,
+			rollout.Options{AssumeAlive: true, Limit: m.flag(flagLimit, 0), First: m.flag(flagCanary, 1)})
 		if len(faults) > 0 {
 			return faults
 		}
@@ -141,7 +145,8 @@ func (m *simulator) setFlags(ctx context.Context) error {
 	for name, value := range m.flags {
 		flags[name] = value
 	}
-	_, err := m.client.Write(ctx, ops.SetE2E{File: "controller", Config: config.Object{"flags": flags}, Modify: true}, fleetapi.WriteOptions{Message: "simulate"})
+	_, err := m.client.Write(ctx, ops.SetE2E{File: "controller", Config: config.Object{"flags": flags}, Modify: true},
+		fleetapi.WriteOptions{Message: "simulate"})
 	if err != nil {
 		return fmt.Errorf("--controller-flags: %w", err)
 	}
@@ -225,7 +230,8 @@ func (m *simulator) follow(ctx context.Context, out *measuredRollout) error {
 			return err
 		case err == nil:
 			if out.State == "" { // it is there now for whoever asks
-				m.app.Say("rollout of revision %d begins: edgespan --controller %s rollout watch %d", out.Revision, m.url, out.Revision)
+				m.app.Say("rollout of revision %d begins: edgespan --controller %s rollout watch %d", out.Revision, m.url,
+					out.Revision)
 			}
 			out.State, out.Nodes, out.Acked, out.Failed = d.State, d.Nodes, d.Acked, len(d.Failed)
 			if d.Batches != nil {
@@ -290,7 +296,8 @@ func (t *teller) tell(r fleetapi.Rollout) {
 		}
 		switch {
 		case b.Out == 0:
-			t.m.app.Say("%s: %s answered: %d acked, %d failed; %d of %d have the change", name, many(b.Nodes), b.Acked, b.Failed, r.Acked, r.Nodes)
+			t.m.app.Say("%s: %s answered: %d acked, %d failed; %d of %d have the change", name, many(b.Nodes), b.Acked, b.Failed,
+				r.Acked, r.Nodes)
 			t.over, t.out, t.at = b.Number, b.Number, time.Now()
 		case b.Number > t.out:
 			t.m.app.Say("%s goes out to %s", name, many(b.Nodes))

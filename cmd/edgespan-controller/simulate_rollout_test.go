@@ -23,7 +23,9 @@ import (
 // rollsOut simulates a rollout and answers with its document.
 func rollsOut(t *testing.T, args ...string) (code int, got measured, said string) {
 	t.Helper()
-	code, out, said := simulates(t.Context(), t, append([]string{"--rollout", "sysParams.logLevel=debug", "--disk", "memory", "--until", "converged", "--duration", "2m", "-o", "json"}, args...)...)
+	code, out, said := simulates(t.Context(), t,
+		append([]string{"--rollout", "sysParams.logLevel=debug", "--disk", "memory", "--until", "converged", "--duration",
+			"2m", "-o", "json"}, args...)...)
 	d := json.NewDecoder(strings.NewReader(out))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&got); err != nil || got.Rollout == nil {
@@ -39,9 +41,11 @@ func TestASimulatedRolloutGoesOutInBatches(t *testing.T) {
 	}
 	t.Parallel() // it mostly waits
 	n, pops := 30, 3
-	code, got, said := rollsOut(t, "--nodes", fmt.Sprint(n), "--topology", "grid:10", "--faults", "crash=4%,disconnect=4%,linkloss=4%", "--apply-time", "300ms")
+	code, got, said := rollsOut(t, "--nodes", fmt.Sprint(n), "--topology", "grid:10", "--faults",
+		"crash=4%,disconnect=4%,linkloss=4%", "--apply-time", "300ms")
 	r := got.Rollout
-	if code != term.ExitOK || r.State != rolloutDone || r.Acked != n || r.Failed != 0 || got.Converged != n || got.Undone != 0 {
+	if code != term.ExitOK || r.State != rolloutDone || r.Acked != n || r.Failed != 0 || got.Converged != n ||
+		got.Undone != 0 {
 		t.Fatalf("%d: %+v\n%s", code, r, said)
 	}
 	nodes := 0
@@ -54,7 +58,9 @@ func TestASimulatedRolloutGoesOutInBatches(t *testing.T) {
 	if r.Paths == nil || r.Paths.Broken != 0 || r.Paths.Looks < n/2 {
 		t.Errorf("paths: %+v", r.Paths)
 	}
-	for _, want := range []string{fmt.Sprintf(`topology "grid of %d nodes"`, n), fmt.Sprintf("%d points of presence", pops), "batch 1 of", "goes out to 1 node", fmt.Sprintf("%d of %d have the change", n, n), "rollout watch"} {
+	for _, want := range []string{fmt.Sprintf(`topology "grid of %d nodes"`, n),
+		fmt.Sprintf("%d points of presence", pops), "batch 1 of", "goes out to 1 node",
+		fmt.Sprintf("%d of %d have the change", n, n), "rollout watch"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q is not in\n%s", want, said)
 		}
@@ -65,7 +71,8 @@ func TestASimulatedBadConfigStopsInItsFirstBatch(t *testing.T) {
 	t.Parallel() // it mostly waits
 	code, got, said := rollsOut(t, "--nodes", "20", "--topology", "figure-eight", "--faults", "reject=100%")
 	r := got.Rollout
-	if code != term.ExitOK || r.State != rolloutHalted || len(r.Batches) != 1 || r.Batches[0].Nodes != 1 || r.Failed != 1 || r.Acked != 0 || r.Why == "" {
+	if code != term.ExitOK || r.State != rolloutHalted || len(r.Batches) != 1 || r.Batches[0].Nodes != 1 ||
+		r.Failed != 1 || r.Acked != 0 || r.Why == "" {
 		t.Errorf("%d: %+v\n%s", code, r, said)
 	}
 }
@@ -115,17 +122,21 @@ func TestASimulatedRolloutIsWatchedByTheRealCommand(t *testing.T) {
 		t.Skip("builds the command")
 	}
 	w := &watcher{t: t, program: filepath.Join(t.TempDir(), "edgespan")}
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", w.program, "edgespan/cmd/edgespan").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", w.program,
+		"edgespan/cmd/edgespan").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	// It idles at the end, so that the command has asked for the end before the controller is gone.
-	code := run(t.Context(), term.Streams{In: strings.NewReader(""), Out: io.Discard, Err: w, Env: func(string) string { return "" }}, []string{
-		"simulate", "--nodes", "12", "--topology", "line:4", "--rollout", "sysParams.logLevel=debug", "--disk", "memory", "--idle", "3s", "--report-interval", "1s",
+	code := run(t.Context(), term.Streams{In: strings.NewReader(""),
+		Out: io.Discard, Err: w, Env: func(string) string { return "" }}, []string{
+		"simulate", "--nodes", "12", "--topology", "line:4", "--rollout", "sysParams.logLevel=debug", "--disk", "memory",
+		"--idle", "3s", "--report-interval", "1s",
 	})
 	if code != term.ExitOK || w.watch == nil {
 		t.Fatalf("%d\n%s", code, w.said.String())
 	}
-	if err := w.watch.Wait(); err != nil || !strings.Contains(w.out.String(), "batch 1 goes out to ") || !strings.Contains(w.out.String(), "done: 12 of 12 nodes acked") {
+	if err := w.watch.Wait(); err != nil || !strings.Contains(w.out.String(), "batch 1 goes out to ") ||
+		!strings.Contains(w.out.String(), "done: 12 of 12 nodes acked") {
 		t.Errorf("%v\n%s\n%s", err, w.out.String(), w.said.String())
 	}
 }
@@ -148,7 +159,8 @@ func TestASimulatedTopologyIsOfAFile(t *testing.T) {
 	if err := os.WriteFile(broken, []byte(`{"nodes": [{"name": "a"}]}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for file, want := range map[string]string{broken: "site_name", "star:5": "figure-eight, line, ring, grid, tree, each with :SIZE or without", "grid:0": `size is "0"`} {
+	for file, want := range map[string]string{broken: "site_name",
+		"star:5": "figure-eight, line, ring, grid, tree, each with :SIZE or without", "grid:0": `size is "0"`} {
 		s := &simulation{topology: file}
 		if err := s.readTopology(false); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", file, err, want)
@@ -157,16 +169,19 @@ func TestASimulatedTopologyIsOfAFile(t *testing.T) {
 }
 
 func TestARolloutThatCannotBeIsRefused(t *testing.T) {
-	code, _, said := simulates(t.Context(), t, "--nodes", "3", "--topology", "star", "--faults-at", "0", "--apply-time", "2m", "--at-once", "--controller-flags", "a=b")
+	code, _, said := simulates(t.Context(), t, "--nodes", "3", "--topology", "star", "--faults-at", "0", "--apply-time",
+		"2m", "--at-once", "--controller-flags", "a=b")
 	if code != term.ExitUsage {
 		t.Errorf("%d", code)
 	}
-	for _, want := range []string{"--topology: ", "--faults-at: is 0", "--apply-time: is 2m0s", "--at-once: is there without", "--controller-flags: are there without"} {
+	for _, want := range []string{"--topology: ", "--faults-at: is 0", "--apply-time: is 2m0s",
+		"--at-once: is there without", "--controller-flags: are there without"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q is not in\n%s", want, said)
 		}
 	}
-	if code, _, said := simulates(t.Context(), t, "--nodes", "3", "--rollout", "logLevel"); code != term.ExitUsage || !strings.Contains(said, `--rollout: is "logLevel": KEY=VALUE`) {
+	if code, _, said := simulates(t.Context(), t, "--nodes", "3", "--rollout", "logLevel"); code != term.ExitUsage ||
+		!strings.Contains(said, `--rollout: is "logLevel": KEY=VALUE`) {
 		t.Errorf("%d %s", code, said)
 	}
 }
@@ -197,12 +212,17 @@ func TestARolloutMustEndAsTheFaultsSay(t *testing.T) {
 		batches []fleetapi.RolloutBatch
 		code    int
 	}{
-		{"nothing fails", []simulate.Fault{"", simulate.Crash, simulate.LinkLoss}, 0, false, rolloutDone, []fleetapi.RolloutBatch{batch(1, 0), batch(2, 0)}, term.ExitOK},
-		{"it halts for nothing", []simulate.Fault{""}, 0, false, rolloutHalted, []fleetapi.RolloutBatch{batch(1, 1)}, term.ExitTimeout},
-		{"it halts", []simulate.Fault{simulate.Hang}, 0, false, rolloutHalted, []fleetapi.RolloutBatch{batch(1, 0), batch(2, 1)}, term.ExitOK},
-		{"it goes on after a failure", []simulate.Fault{simulate.Reject}, 0, false, rolloutHalted, []fleetapi.RolloutBatch{batch(1, 1), batch(2, 0)}, term.ExitTimeout},
+		{"nothing fails", []simulate.Fault{"", simulate.Crash, simulate.LinkLoss}, 0, false, rolloutDone,
+			[]fleetapi.RolloutBatch{batch(1, 0), batch(2, 0)}, term.ExitOK},
+		{"it halts for nothing", []simulate.Fault{""}, 0, false, rolloutHalted, []fleetapi.RolloutBatch{batch(1, 1)},
+			term.ExitTimeout},
+		{"it halts", []simulate.Fault{simulate.Hang}, 0, false, rolloutHalted,
+			[]fleetapi.RolloutBatch{batch(1, 0), batch(2, 1)}, term.ExitOK},
+		{"it goes on after a failure", []simulate.Fault{simulate.Reject}, 0, false, rolloutHalted,
+			[]fleetapi.RolloutBatch{batch(1, 1), batch(2, 0)}, term.ExitTimeout},
 		{"it is done though a node fails", []simulate.Fault{simulate.Rollback}, 0, false, rolloutDone, nil, term.ExitTimeout},
-		{"as many fail as may", []simulate.Fault{simulate.Reject}, 1, false, rolloutFailed, []fleetapi.RolloutBatch{batch(1, 1), batch(2, 0)}, term.ExitOK},
+		{"as many fail as may", []simulate.Fault{simulate.Reject}, 1, false, rolloutFailed,
+			[]fleetapi.RolloutBatch{batch(1, 1), batch(2, 0)}, term.ExitOK},
 		{"at once there is no halt", []simulate.Fault{simulate.Reject}, 0, true, rolloutFailed, nil, term.ExitOK},
 		{"it has not ended", []simulate.Fault{""}, 0, false, "running", nil, term.ExitTimeout},
 	} {

@@ -152,7 +152,8 @@ func (m *simulator) reachController(ctx context.Context) error {
 		return err
 	}
 	// Nobody else rules this fleet: its nodes are to be managed.
-	_, err = m.client.Write(ctx, ops.SetNetwork{Overrides: config.Object{"sysParams": config.Object{"managedConfig": true}}},
+	_, err = m.client.Write(ctx,
+		ops.SetNetwork{Overrides: config.Object{"sysParams": config.Object{"managedConfig": true}}},
 		fleetapi.WriteOptions{Message: "simulate"})
 	return err
 }
@@ -272,7 +273,8 @@ func (m *simulator) rest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	i := &measuredIdle{Seconds: time.Since(begun).Seconds(), CPU: (after.CPU - before.CPU).Seconds(), Written: after.Written - before.Written}
+	i := &measuredIdle{Seconds: time.Since(begun).Seconds(), CPU: (after.CPU - before.CPU).Seconds(),
+		Written: after.Written - before.Written}
 	i.Share = i.CPU / i.Seconds
 	m.out.Idle = i
 	return nil
@@ -353,7 +355,8 @@ func (m *simulator) writeNodes(ctx context.Context) error {
 			i = (i + 1) % m.nodes
 		}
 		m.fleet.Round()
-		if err := m.write(ctx, ops.SetNodes{Overrides: config.Object{m.names[i]: simulated("node", k)}, Modify: true}); err != nil {
+		if err := m.write(ctx,
+			ops.SetNodes{Overrides: config.Object{m.names[i]: simulated("node", k)}, Modify: true}); err != nil {
 			return err
 		}
 		if err := m.untilConfirmed(ctx, 1); err != nil {

@@ -24,7 +24,8 @@ import (
 func simulates(ctx context.Context, t *testing.T, args ...string) (code int, out, err string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = run(ctx, term.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr, Env: func(string) string { return "" }}, append([]string{"simulate"}, args...))
+	code = run(ctx, term.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr,
+		Env: func(string) string { return "" }}, append([]string{"simulate"}, args...))
 	return code, stdout.String(), stderr.String()
 }
 
@@ -53,7 +54,8 @@ func TestSimulatedNodesConvergeWithTheirFaults(t *testing.T) {
 			t.Errorf("%d of %d failed by %s, as asked", got.FailedAsAsked[fault], want, fault)
 		}
 	}
-	if got.First.Pushed.Nodes != 50 || got.First.Confirmed.Nodes < 46 || got.Seconds.Converge <= 0 || got.Memory.Controller < 1<<20 || got.CPU.Controller <= 0 {
+	if got.First.Pushed.Nodes != 50 || got.First.Confirmed.Nodes < 46 || got.Seconds.Converge <= 0 ||
+		got.Memory.Controller < 1<<20 || got.CPU.Controller <= 0 {
 		t.Errorf("not everything was measured: %s", out)
 	}
 	if len(got.Network) != 1 || got.Network[0].Confirmed.Nodes != 50-failing || got.Network[0].Acked.P99 <= 0 {
@@ -71,8 +73,10 @@ func TestSimulatedNodesConvergeWithTheirFaults(t *testing.T) {
 
 func TestSimulatedNodesThatWaitAreNamed(t *testing.T) {
 	t.Parallel() // it mostly waits
-	code, out, said := simulates(t.Context(), t, "--nodes", "3", "--faults", "silent=100%", "--duration", "4s", "--until", "converged", "--disk", "memory")
-	if code != term.ExitTimeout || out != "converged 0 of 3\n" || !strings.Contains(said, "sim-00001 sim-00002 sim-00003") {
+	code, out, said := simulates(t.Context(), t, "--nodes", "3", "--faults", "silent=100%", "--duration", "4s", "--until",
+		"converged", "--disk", "memory")
+	if code != term.ExitTimeout || out != "converged 0 of 3\n" ||
+		!strings.Contains(said, "sim-00001 sim-00002 sim-00003") {
 		t.Errorf("%d %q\n%s", code, out, said)
 	}
 }
@@ -97,17 +101,20 @@ func TestASimulationIsEndedBySIGINT(t *testing.T) {
 }
 
 func TestASimulationThatCannotBeIsRefused(t *testing.T) {
-	code, out, said := simulates(t.Context(), t, "--nodes", "0", "--report-interval", "1ms", "--joins", "0", "--until", "dawn", "--disk", "tape", "-o", "xml",
+	code, out, said := simulates(t.Context(), t, "--nodes", "0", "--report-interval", "1ms", "--joins", "0", "--until",
+		"dawn", "--disk", "tape", "-o", "xml",
 		"--faults", "sulk=1%", "--network-writes", "-1", "--duration", "-1s")
 	if code != term.ExitUsage || out != "" {
 		t.Errorf("%d %q", code, out)
 	}
-	for _, want := range []string{"--nodes: is 0", "--report-interval: is 1ms", "--joins: is 0", `--until: is "dawn"`, `--disk: is "tape"`, `--output: is "xml"`, `--faults: is "sulk"`, "--network-writes", "--duration"} {
+	for _, want := range []string{"--nodes: is 0", "--report-interval: is 1ms", "--joins: is 0", `--until: is "dawn"`,
+		`--disk: is "tape"`, `--output: is "xml"`, `--faults: is "sulk"`, "--network-writes", "--duration"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q is not in\n%s", want, said)
 		}
 	}
-	if code, _, said := simulates(t.Context(), t, "--nodes", "1", "--controller", "http://127.0.0.1:1"); code != term.ExitUnreachable {
+	if code, _, said := simulates(t.Context(), t, "--nodes", "1", "--controller",
+		"http://127.0.0.1:1"); code != term.ExitUnreachable {
 		t.Errorf("nobody there: %d %s", code, said)
 	}
 }
@@ -122,7 +129,8 @@ func TestAControllerIsKilledInTheMiddleOfAPush(t *testing.T) {
 	}
 	at := []string{"--listen", api, "--node-listen", link, "--node-host", "127.0.0.1", "--joins-per-second", "1000"}
 	v := newVictim(t, dir, at...)
-	_, err = v.client.Write(t.Context(), ops.SetNetwork{Overrides: config.Object{"sysParams": config.Object{"managedConfig": true}}}, fleetapi.WriteOptions{})
+	_, err = v.client.Write(t.Context(),
+		ops.SetNetwork{Overrides: config.Object{"sysParams": config.Object{"managedConfig": true}}}, fleetapi.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +142,8 @@ func TestAControllerIsKilledInTheMiddleOfAPush(t *testing.T) {
 	go func() {
 		var stdout, stderr bytes.Buffer
 		code := run(t.Context(), term.Streams{Out: &stdout, Err: &stderr, Env: func(string) string { return "" }}, []string{
-			"simulate", "--nodes", "50", "--controller", "http://" + api, "--dir", nodes, "-o", "json", "--until", "converged", "--duration", "4m",
+			"simulate", "--nodes", "50", "--controller", "http://" + api, "--dir", nodes, "-o", "json", "--until", "converged",
+			"--duration", "4m",
 		})
 		ended <- end{code, stdout.String(), stderr.String()}
 	}()
@@ -143,7 +152,8 @@ func TestAControllerIsKilledInTheMiddleOfAPush(t *testing.T) {
 	newVictim(t, dir, at...)
 	e := <-ended
 	var got measured
-	if err := json.Unmarshal([]byte(e.out), &got); err != nil || e.code != term.ExitOK || got.Converged != 50 || got.Undone != 0 {
+	if err := json.Unmarshal([]byte(e.out), &got); err != nil || e.code != term.ExitOK || got.Converged != 50 ||
+		got.Undone != 0 {
 		t.Errorf("%d, %v: %s\n%s", e.code, err, e.out, e.said)
 	}
 	slots, err := fs.Glob(os.DirFS(nodes), "nodes/*/slot-confirmed.0")
@@ -168,7 +178,8 @@ func (v *victim) untilPushing(t *testing.T) {
 			count[n.State]++
 		}
 		last = fmt.Sprint(count)
-		under := count[string(fleet.Applying)] + count[string(fleet.Due)] + count[string(fleet.Confirming)] + count[string(fleet.Settling)]
+		under := count[string(fleet.Applying)] + count[string(fleet.Due)] + count[string(fleet.Confirming)] +
+			count[string(fleet.Settling)]
 		if under > 0 && count[string(fleet.InSync)] < 50 {
 			return
 		}
@@ -181,8 +192,10 @@ func TestTheDurationOfASimulationIsThatOfAll(t *testing.T) {
 	t.Parallel() // it mostly waits
 	c := started(t, t.TempDir(), "--auth", "none")
 	begun := time.Now()
-	code, _, said := simulates(t.Context(), t, "--nodes", "60", "--controller", "http://"+c.API, "--until", "converged", "--duration", "3s", "--disk", "memory")
-	if took := time.Since(begun); code == term.ExitOK || took > 20*time.Second || !strings.Contains(said, "are over while nodes join") {
+	code, _, said := simulates(t.Context(), t, "--nodes", "60", "--controller", "http://"+c.API, "--until", "converged",
+		"--duration", "3s", "--disk", "memory")
+	if took := time.Since(begun); code == term.ExitOK || took > 20*time.Second ||
+		!strings.Contains(said, "are over while nodes join") {
 		t.Errorf("%d after %s: %s", code, took, said)
 	}
 }

@@ -26,7 +26,8 @@ func (s *simulation) readTopology(nodesGiven bool) error {
 	}
 	text, err := os.ReadFile(s.topology)
 	if err != nil {
-		return fmt.Errorf("topology: %w: a file of the seed's form is allowed, or %s, each with :SIZE or without", err, sketch.Words())
+		return fmt.Errorf("topology: %w: a file of the seed's form is allowed, or %s, each with :SIZE or without", err,
+			sketch.Words())
 	}
 	t, faults := topology.Parse(text)
 	if faults != nil {
@@ -68,10 +69,12 @@ func (m *simulator) writeTopology(ctx context.Context) error {
 			return err
 		}
 		if there, _ := d.Object["nodes"].([]any); len(there) > 0 {
-			return term.Usagef("--topology: the controller has one of %d nodes already: a controller without is allowed", len(there))
+			return term.Usagef("--topology: the controller has one of %d nodes already: a controller without is allowed",
+				len(there))
 		}
 	}
-	if _, err := m.client.Write(ctx, ops.SetTopology{Document: doc}, fleetapi.WriteOptions{Message: "simulate: " + m.chart.Name}); err != nil {
+	if _, err := m.client.Write(ctx, ops.SetTopology{Document: doc},
+		fleetapi.WriteOptions{Message: "simulate: " + m.chart.Name}); err != nil {
 		return fmt.Errorf("write the topology: %w", err)
 	}
 	pops := 0
@@ -80,7 +83,8 @@ func (m *simulator) writeTopology(ctx context.Context) error {
 			pops++
 		}
 	}
-	m.app.Say("topology %q: %d nodes on %d sites, %d links, %d points of presence", m.chart.Name, m.nodes, m.chart.Ways().Sites(), len(m.chart.Links), pops)
+	m.app.Say("topology %q: %d nodes on %d sites, %d links, %d points of presence", m.chart.Name, m.nodes,
+		m.chart.Ways().Sites(), len(m.chart.Links), pops)
 	return nil
 }
 

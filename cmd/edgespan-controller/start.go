@@ -157,7 +157,8 @@ func (g *ground) fleetCA(ctx context.Context, o *options, names []string) (issue
 	opts := o.pki(names, i.revoked)
 	opts.APIFault = func(err error) {
 		if err != nil {
-			g.log.Error("--api-cert is not as its files say: the last good one is shown, or the controller's own", zap.Error(err))
+			g.log.Error("--api-cert is not as its files say: the last good one is shown, or the controller's own",
+				zap.Error(err))
 		} else {
 			g.log.Info("--api-cert is shown")
 		}
@@ -168,14 +169,16 @@ func (g *ground) fleetCA(ctx context.Context, o *options, names []string) (issue
 
 // tree starts the actors on the ground. Without do they serve nobody, and nothing follows
 // from a write.
-func (g *ground) tree(o *options, i issuer, mask []byte, nodeLink string, do func(controllerconf.Change)) (*controller.Controller, error) {
+func (g *ground) tree(o *options, i issuer, mask []byte, nodeLink string,
+	do func(controllerconf.Change)) (*controller.Controller, error) {
 	base := confdir.NewStack(schema.NodeBases(), string(o.BaseDir))
 	hidden, err := base.Hidden()
 	if err != nil {
 		return nil, term.WithClass(term.ExitNotFound, err)
 	}
 	for _, name := range hidden {
-		g.log.Warn("a base layer of the folder is hidden by our own", zap.String("name", name), zap.Stringer("base_dir", &o.BaseDir))
+		g.log.Warn("a base layer of the folder is hidden by our own", zap.String("name", name),
+			zap.Stringer("base_dir", &o.BaseDir))
 	}
 	nodes, err := nodeMetadata(o.Metadata, g.log)
 	if err != nil {
@@ -187,10 +190,11 @@ func (g *ground) tree(o *options, i issuer, mask []byte, nodeLink string, do fun
 	}
 	return controller.Start(controller.Options{
 		Store: g.store, Replica: g.replica, Log: g.log, Base: base, Metadata: nodes, E2E: own, Issuer: i,
-		Own: o.judge, Settings: o.settings(g.replica), MaskKey: mask, NodeLink: nodeLink, Stored: g.stored, Do: do, Offline: do == nil,
-		Shared: len(o.Etcd) > 0,
-		Flags:  o.rolloutFlags(),
-		Backup: func(ctx context.Context) (string, error) { return g.backUpBefore(ctx, time.Now()) },
+		Own: o.judge, Settings: o.settings(g.replica), MaskKey: mask, NodeLink: nodeLink, Stored: g.stored, Do: do,
+		Offline: do == nil,
+		Shared:  len(o.Etcd) > 0,
+		Flags:   o.rolloutFlags(),
+		Backup:  func(ctx context.Context) (string, error) { return g.backUpBefore(ctx, time.Now()) },
 	})
 }
 
@@ -198,7 +202,8 @@ func (g *ground) tree(o *options, i issuer, mask []byte, nodeLink string, do fun
 func (o *options) rolloutFlags() map[string]string {
 	out := map[string]string{}
 	for _, s := range o.table {
-		if o.given[s.name] && (strings.HasPrefix(s.name, "config-rollout-") || s.name == "config-staged-rollout-enabled" || s.name == "config-batch-timeout-s") {
+		if o.given[s.name] && (strings.HasPrefix(s.name, "config-rollout-") ||
+			s.name == "config-staged-rollout-enabled" || s.name == "config-batch-timeout-s") {
 			out[strings.ReplaceAll(s.name, "-", "_")] = s.value.String()
 		}
 	}
@@ -208,7 +213,8 @@ func (o *options) rolloutFlags() map[string]string {
 // ownMetadata is that of the controller's and the aggregator's config.
 func ownMetadata() (map[string]*metadata.Metadata, error) {
 	own := map[string]*metadata.Metadata{}
-	for file, doc := range map[string]config.Object{controllerFile: schema.ControllerMetadata(), "aggregator": schema.AggregatorMetadata()} {
+	for file, doc := range map[string]config.Object{controllerFile: schema.ControllerMetadata(),
+		"aggregator": schema.AggregatorMetadata()} {
 		m, faults := metadata.Parse(doc, metadata.Options{E2E: true})
 		if faults != nil {
 			return nil, fmt.Errorf("read our metadata of the %s: %w", file, faults)
@@ -221,7 +227,8 @@ func ownMetadata() (map[string]*metadata.Metadata, error) {
 // settings are what the fleet's judgement goes by.
 func (o *options) settings(replica string) fleet.Settings {
 	s := fleet.Defaults(replica)
-	s.Interval, s.Confirm, s.Queries = max(o.ReconfigDelay.duration(), time.Millisecond), max(o.ConfirmTime.duration(), time.Second), bool(o.UnknownHW)
+	s.Interval, s.Confirm, s.Queries = max(o.ReconfigDelay.duration(), time.Millisecond),
+		max(o.ConfirmTime.duration(), time.Second), bool(o.UnknownHW)
 	s.Board, s.Preview = max(o.BoardDelay.duration(), time.Millisecond), max(o.ActionsTime.duration(), time.Second)
 	return s
 }

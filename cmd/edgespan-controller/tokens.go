@@ -32,9 +32,10 @@ func newTokenAdd(a *app) *cobra.Command {
 	var role string
 	var life time.Duration
 	cmd := &cobra.Command{
-		Use:     "add NAME --role viewer|operator|admin",
-		Short:   "Make a token for a person or a program, and print it this once",
-		Long:    "Make a token for a person or a program, and print it this once: the controller keeps only its hash." + aboutOffice,
+		Use:   "add NAME --role viewer|operator|admin",
+		Short: "Make a token for a person or a program, and print it this once",
+		Long: "Make a token for a person or a program, and print it this once: the controller keeps only its hash." +
+			aboutOffice,
 		Example: "  edgespan-controller token add anna --role operator >anna.token",
 		Args:    term.ExactArgs(1, "one name"),
 	}
@@ -66,9 +67,10 @@ func newInvite(a *app) *cobra.Command {
 	var life time.Duration
 	var replace bool
 	cmd := &cobra.Command{
-		Use:     "invite NODE",
-		Short:   "Open a join token for a node, and print the command to be typed there",
-		Long:    "Open a join token for one node's name, and print the command to be typed on the node. The token holds once." + aboutOffice,
+		Use:   "invite NODE",
+		Short: "Open a join token for a node, and print the command to be typed there",
+		Long: "Open a join token for one node's name, and print the command to be typed on the node. " +
+			"The token holds once." + aboutOffice,
 		Example: "  edgespan-controller invite ulm-1 --life 2h",
 		Args:    term.ExactArgs(1, "the name of one node"),
 	}

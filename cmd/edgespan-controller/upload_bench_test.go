@@ -21,7 +21,8 @@ import (
 	"time"
 )
 
-// BenchmarkUploads has 32 callers upload values of 2 KB that change each time: nodes, by certificates of Puppet's CA, and an admin. What a slow disk
+// BenchmarkUploads has 32 callers upload values of 2 KB that change each time: nodes, by certificates of Puppet's CA,
+// and an admin. What a slow disk
 // makes of it is seen where strace delays each sync (docs/benchmarks.md).
 func BenchmarkUploads(b *testing.B) {
 	b.Run("nodes", func(b *testing.B) { uploads(b, true) })
@@ -45,7 +46,8 @@ func uploads(b *testing.B, asNodes bool) {
 		}
 	}
 	send := func(client *http.Client, method, path, body string) {
-		r, _ := http.NewRequestWithContext(b.Context(), method, "https://"+api+"/api/v1/config/"+path, strings.NewReader(body))
+		r, _ := http.NewRequestWithContext(b.Context(), method, "https://"+api+"/api/v1/config/"+path,
+			strings.NewReader(body))
 		if client == admin {
 			r.Header.Set("X-Auth-Token", strings.TrimSpace(string(token)))
 		}
@@ -60,7 +62,8 @@ func uploads(b *testing.B, asNodes bool) {
 		}
 	}
 	send(admin, http.MethodPost, "components", `{"name":"facter","resource_definitions":[{"name":"facts"}]}`)
-	send(admin, http.MethodPost, "environments", `{"components":["facter"],"hierarchy_levels":["nodes"],"self_registration":true}`)
+	send(admin, http.MethodPost, "environments",
+		`{"components":["facter"],"hierarchy_levels":["nodes"],"self_registration":true}`)
 	filling := strings.Repeat("x", 2000)
 	var round atomic.Int64
 	for b.Loop() {
@@ -69,7 +72,8 @@ func uploads(b *testing.B, asNodes bool) {
 		for n := range nodes {
 			all.Go(func() {
 				for range count / nodes {
-					send(clients[n], http.MethodPut, fmt.Sprintf("environments/1/nodes/node-%d/resources/1/values", n), fmt.Sprintf(`{"n":%d,"text":%q}`, round.Add(1), filling))
+					send(clients[n], http.MethodPut, fmt.Sprintf("environments/1/nodes/node-%d/resources/1/values", n),
+						fmt.Sprintf(`{"n":%d,"text":%q}`, round.Add(1), filling))
 				}
 			})
 		}
@@ -88,13 +92,15 @@ type authority struct {
 func newAuthority(b *testing.B) *authority {
 	b.Helper()
 	a := &authority{file: filepath.Join(b.TempDir(), "ca.pem")}
-	der := a.issue(b, &x509.Certificate{Subject: pkix.Name{CommonName: "Puppet CA"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	der := a.issue(b, &x509.Certificate{Subject: pkix.Name{CommonName: "Puppet CA"}, IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
 	var err error
 	if a.cert, err = x509.ParseCertificate(der.Certificate[0]); err != nil {
 		b.Fatal(err)
 	}
 	a.key = der.PrivateKey.(*ecdsa.PrivateKey)
-	if err := os.WriteFile(a.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der.Certificate[0]}), 0o600); err != nil {
+	if err := os.WriteFile(a.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der.Certificate[0]}),
+		0o600); err != nil {
 		b.Fatal(err)
 	}
 	return a
@@ -106,7 +112,8 @@ func (a *authority) issue(b *testing.B, template *x509.Certificate) tls.Certific
 	if err != nil {
 		b.Fatal(err)
 	}
-	template.SerialNumber, template.NotBefore, template.NotAfter = big.NewInt(time.Now().UnixNano()), time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	template.SerialNumber, template.NotBefore, template.NotAfter = big.NewInt(time.Now().UnixNano()),
+		time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 	parent, signer := a.cert, a.key
 	if parent == nil {
 		parent, signer = template, key
@@ -124,7 +131,8 @@ func (a *authority) client(b *testing.B, name string) *http.Client {
 	trust := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // of this machine, for this benchmark
 	if name != "" {
 		trust.Certificates = []tls.Certificate{a.issue(b, &x509.Certificate{
-			Subject: pkix.Name{CommonName: name}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+			Subject: pkix.Name{CommonName: name}, KeyUsage: x509.KeyUsageDigitalSignature,
+			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		})}
 	}
 	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, TLSClientConfig: trust}}

@@ -34,24 +34,31 @@ func TestAContextIsKeptUsedShownAndRemoved(t *testing.T) {
 		err  string
 	}{
 		{args: []string{"context", "list"}, err: "no contexts\n"},
-		{args: []string{"context", "show"}, code: 10, err: "context \"\": does not exist: there is none yet: edgespan context add makes one\n"},
+		{args: []string{"context", "show"}, code: 10,
+			err: "context \"\": does not exist: there is none yet: edgespan context add makes one\n"},
 		{
-			args: []string{"context", "add", "lab", "--controller", "https://lab:8443", "--token-file", token, "--ca-sha256", strings.Repeat("ab", 32)},
-			err:  "context lab: written; lab is in use\n",
+			args: []string{"context", "add", "lab", "--controller", "https://lab:8443", "--token-file", token, "--ca-sha256",
+				strings.Repeat("ab", 32)},
+			err: "context lab: written; lab is in use\n",
 		},
-		{args: []string{"--controller", "http://127.0.0.1:1", "context", "add", "bench"}, err: "context bench: written; lab is in use\n"},
-		{args: []string{"context", "use", "nowhere"}, code: 10, err: "context \"nowhere\": does not exist: bench lab are allowed\n"},
+		{args: []string{"--controller", "http://127.0.0.1:1", "context", "add", "bench"},
+			err: "context bench: written; lab is in use\n"},
+		{args: []string{"context", "use", "nowhere"}, code: 10,
+			err: "context \"nowhere\": does not exist: bench lab are allowed\n"},
 		{args: []string{"context", "use", "bench"}, err: "context bench is in use: http://127.0.0.1:1\n"},
 		{args: []string{"context", "list", "-o", "name"}, out: "bench\nlab\n"},
 		{
 			args: []string{"context", "show", "-o", "json"},
 			out:  "{\n  \"name\": \"bench\",\n  \"inUse\": true,\n  \"controller\": \"http://127.0.0.1:1\"\n}\n",
 		},
-		{args: []string{"__complete", "context", "use", ""}, out: "bench\nlab\n:4\n", err: "Completion ended with directive: ShellCompDirectiveNoFileComp\n"},
+		{args: []string{"__complete", "context", "use", ""}, out: "bench\nlab\n:4\n",
+			err: "Completion ended with directive: ShellCompDirectiveNoFileComp\n"},
 		{args: []string{"context", "remove", "bench"}, err: "context bench: removed\n"},
-		{args: []string{"nodes", "list"}, code: 2, err: "--controller: is missing: an URL is allowed, or EDGESPAN_CONTROLLER, or a context (edgespan context add)\n"},
+		{args: []string{"nodes", "list"}, code: 2,
+			err: "--controller: is missing: an URL is allowed, or EDGESPAN_CONTROLLER, or a context (edgespan context add)\n"},
 		{args: []string{"context", "remove", "bench"}, code: 10, err: "context \"bench\": does not exist: lab are allowed\n"},
-		{args: []string{"context", "add", "x"}, code: 2, err: "--controller: is missing: an URL is allowed: https://HOST:PORT\n"},
+		{args: []string{"context", "add", "x"}, code: 2,
+			err: "--controller: is missing: an URL is allowed: https://HOST:PORT\n"},
 	} {
 		got := cli(t, env, "", step.args...)
 		if got.Code != step.code || got.Out != step.out || got.Err != step.err {
@@ -76,7 +83,8 @@ func TestAContextFileThatCannotBeReadStaysAsItIs(t *testing.T) {
 	const text = "contexts: {lab: {controler: https://lab:8443}}\n"
 	name := clitest.File(t, text)
 	got := cli(t, map[string]string{"EDGESPAN_CONTEXTS": name}, "", "context", "add", "x", "--controller", "https://x:1")
-	if now, err := os.ReadFile(name); err != nil || string(now) != text || got.Code != term.ExitUsage || !strings.Contains(got.Err, "controler") {
+	if now, err := os.ReadFile(name); err != nil || string(now) != text || got.Code != term.ExitUsage ||
+		!strings.Contains(got.Err, "controler") {
 		t.Errorf("exit %d, %s\nfile: %s %v", got.Code, got.Err, now, err)
 	}
 }
@@ -91,7 +99,8 @@ func TestFlagStandsAboveEnvironmentAboveContext(t *testing.T) {
 	}
 	base := map[string]string{"HOME": t.TempDir()}
 	kept, other := clitest.File(t, "kept"), clitest.File(t, "other")
-	if got := cli(t, base, "", "context", "add", "c", "--controller", urls[&context], "--token-file", kept); got.Code != 0 {
+	if got := cli(t, base, "", "context", "add", "c", "--controller", urls[&context], "--token-file",
+		kept); got.Code != 0 {
 		t.Fatal(got.Err)
 	}
 	for _, c := range []struct {
@@ -102,13 +111,16 @@ func TestFlagStandsAboveEnvironmentAboveContext(t *testing.T) {
 		token string
 	}{
 		{name: "context alone", asked: &context, token: "Bearer kept"},
-		{name: "environment", env: map[string]string{"EDGESPAN_CONTROLLER": urls[&environment]}, asked: &environment, token: ""},
+		{name: "environment", env: map[string]string{"EDGESPAN_CONTROLLER": urls[&environment]}, asked: &environment,
+			token: ""},
 		{
 			name: "environment with token", asked: &environment, token: "Bearer other",
 			env: map[string]string{"EDGESPAN_CONTROLLER": urls[&environment], "EDGESPAN_TOKEN_FILE": other},
 		},
-		{name: "flag", env: map[string]string{"EDGESPAN_CONTROLLER": urls[&environment]}, args: []string{"--controller", urls[&flagged]}, asked: &flagged, token: ""},
-		{name: "flag names the context's controller", args: []string{"--controller", urls[&context]}, asked: &context, token: "Bearer kept"},
+		{name: "flag", env: map[string]string{"EDGESPAN_CONTROLLER": urls[&environment]},
+			args: []string{"--controller", urls[&flagged]}, asked: &flagged, token: ""},
+		{name: "flag names the context's controller", args: []string{"--controller", urls[&context]}, asked: &context,
+			token: "Bearer kept"},
 		{name: "token by a flag", args: []string{"--token-file", other}, asked: &context, token: "Bearer other"},
 		{name: "context by its name", args: []string{"--context", "c"}, asked: &context, token: "Bearer kept"},
 	} {
@@ -120,8 +132,10 @@ func TestFlagStandsAboveEnvironmentAboveContext(t *testing.T) {
 			env[k] = v
 		}
 		got := cli(t, env, "", append(c.args, "nodes", "list")...)
-		if got.Code != 0 || len(flagged)+len(environment)+len(context) != 1 || len(*c.asked) != 1 || (*c.asked)[0] != c.token {
-			t.Errorf("%s: exit %d, %s: flag %q, environment %q, context %q", c.name, got.Code, got.Err, flagged, environment, context)
+		if got.Code != 0 || len(flagged)+len(environment)+len(context) != 1 || len(*c.asked) != 1 ||
+			(*c.asked)[0] != c.token {
+			t.Errorf("%s: exit %d, %s: flag %q, environment %q, context %q", c.name, got.Code, got.Err, flagged, environment,
+				context)
 		}
 	}
 }
@@ -150,7 +164,8 @@ func TestWhatCannotBeAController(t *testing.T) {
 		{[]string{"--context", "nowhere"}, term.ExitNotFound, "nowhere"},
 	} {
 		got := cli(t, map[string]string{"HOME": t.TempDir()}, "", append([]string{"nodes", "list"}, c.args...)...)
-		if got.Code != c.code || !strings.Contains(got.Err, c.says) || strings.Contains(got.Err, "secret") && !strings.Contains(c.args[1], "secret") {
+		if got.Code != c.code || !strings.Contains(got.Err, c.says) || strings.Contains(got.Err, "secret") &&
+			!strings.Contains(c.args[1], "secret") {
 			t.Errorf("%q: exit %d: %s", c.args, got.Code, got.Err)
 		}
 	}
@@ -185,7 +200,8 @@ func TestTheControllersCertificateIsCheckedByFileOrPin(t *testing.T) {
 		{"the system's", nil, term.ExitUnreachable},
 	} {
 		asked = nil
-		args := append([]string{"nodes", "list", "--controller", "https://" + address, "--token-file", clitest.File(t, "secret")}, c.args...)
+		args := append([]string{"nodes", "list", "--controller", "https://" + address, "--token-file",
+			clitest.File(t, "secret")}, c.args...)
 		got := cli(t, map[string]string{"HOME": t.TempDir()}, "", args...)
 		if got.Code != c.code || (len(asked) > 0) != (c.code == term.ExitOK) {
 			t.Errorf("%s: exit %d, asked %q: %s", c.name, got.Code, asked, got.Err)

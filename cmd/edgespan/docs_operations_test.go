@@ -20,12 +20,15 @@ func pageFleet(t *testing.T) *clitest.World {
 	now, before := fleetapi.Running{Generation: "1:7"}, fleetapi.Running{Generation: "1:6"}
 	const why = "it runs 1:6, wanted is 1:7; it was undone by the node as unhealthy: good before and bad now: port/wan"
 	b.NodeList = []fleetapi.Node{
-		{Name: "node-1", State: "in sync", Why: "it runs the wanted config, generation 1:7", Online: true, Ready: true, Software: "RELEASE_M81", Wanted: now, Running: now},
+		{Name: "node-1", State: "in sync", Why: "it runs the wanted config, generation 1:7", Online: true, Ready: true,
+			Software: "RELEASE_M81", Wanted: now, Running: now},
 		{Name: "node-2", State: "failed", Why: why, Online: true, Software: "RELEASE_M81", Wanted: now, Running: before},
-		{Name: "node-3", State: "needs adoption", Why: "a first push would remove 2 networks", Online: true, Software: "RELEASE_M81", Wanted: now},
+		{Name: "node-3", State: "needs adoption", Why: "a first push would remove 2 networks", Online: true,
+			Software: "RELEASE_M81", Wanted: now},
 	}
 	b.Detail = fleetapi.NodeDetail{
-		Node: b.NodeList[1], Explain: []string{"failed: " + why, "next: nothing, until its config or its versions change, or a retry is asked for"},
+		Node: b.NodeList[1], Explain: []string{"failed: " + why,
+			"next: nothing, until its config or its versions change, or a retry is asked for"},
 		Failures: []fleetapi.Failure{{MD5: "9f86d081", Reason: "unhealthy", Why: "uplink", At: at.Add(-10 * time.Minute)}},
 	}
 	b.Invited = fleetapi.Invitation{
@@ -34,9 +37,11 @@ func pageFleet(t *testing.T) *clitest.World {
 	}
 	answered := b.Previews[0].Nodes["pop-1"]
 	b.Previews[0].ID = "7f3a"
-	b.Previews[0].Nodes = map[string]fleetapi.NodePreview{"node-1": answered, "node-2": {State: "offline", Why: "it has had no stream since 12:40"}}
+	b.Previews[0].Nodes = map[string]fleetapi.NodePreview{"node-1": answered,
+		"node-2": {State: "offline", Why: "it has had no stream since 12:40"}}
 	b.RolloutList = []fleetapi.Rollout{{
-		Revision: 2, State: "running", Nodes: 3, Acked: 1, Failed: map[string]string{"node-2": "unhealthy: uplink"}, Waiting: map[string]string{"node-3": "needs adoption"},
+		Revision: 2, State: "running", Nodes: 3, Acked: 1, Failed: map[string]string{"node-2": "unhealthy: uplink"},
+		Waiting: map[string]string{"node-3": "needs adoption"},
 	}}
 	return b
 }
@@ -67,7 +72,8 @@ func TestEveryExampleOfTheOperationsPage(t *testing.T) {
 			t.Errorf("%s\nexit %d and\n%s%swant\n%s", e.Command, got.Code, got.Out, got.Err, e.Output)
 		}
 	}
-	for _, c := range []string{"context add", "optimize channel", "nodes invite", "network modify", "network actions", "node modify", "history revert", "rollback 2", "nodes explain", "nodes describe"} {
+	for _, c := range []string{"context add", "optimize channel", "nodes invite", "network modify", "network actions",
+		"node modify", "history revert", "rollback 2", "nodes explain", "nodes describe"} {
 		if !commands[c] {
 			t.Errorf("%s has no example of %s, but of %v", operationsPage, c, commands)
 		}

@@ -59,7 +59,8 @@ func TestEveryExampleOfThePeersPage(t *testing.T) {
 			t.Errorf("%s\nexit %d and\n%s%swant\n%s", e.Command, got.Code, got.Out, got.Err, e.Output)
 		}
 	}
-	for _, c := range []string{"apply -f", "peers list", "peers get", "clusters deploy", "clusters status", "peers status", "peers explain", "wait cluster/lab", "clusters undeploy", "clusters delete"} {
+	for _, c := range []string{"apply -f", "peers list", "peers get", "clusters deploy", "clusters status", "peers status",
+		"peers explain", "wait cluster/lab", "clusters undeploy", "clusters delete"} {
 		if !slices.Contains(ran, c) {
 			t.Errorf("%s has no example of %s, but of %v", peersPage, c, ran)
 		}
@@ -81,7 +82,8 @@ type peersBackend struct {
 
 func newPeersBackend(t *testing.T) *peersBackend {
 	b := &peersBackend{
-		World: clitest.NewWorld(t), at: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC), ids: map[string]uuid.UUID{}, has: map[string]map[string]peer.Gone{},
+		World: clitest.NewWorld(t), at: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC), ids: map[string]uuid.UUID{},
+		has:  map[string]map[string]peer.Gone{},
 		said: map[string][]stateloop.Reported{}, applied: map[string]uint64{}, trouble: true,
 	}
 	b.Operations.Nodes = map[string]ops.NodeFact{}
@@ -126,7 +128,9 @@ func (b *peersBackend) fleet() (*peer.Fleet, history.State, error) {
 func (b *peersBackend) configuration(f *peer.Fleet, name string) peer.Configuration {
 	in := peer.Input{Name: name, Nodes: map[string]peer.Node{}, Fleet: f}
 	for i, other := range slices.Sorted(maps.Keys(b.ids)) {
-		in.Nodes[other] = peer.Node{ID: b.ids[other], Ports: map[string]peer.Port{"wan0": {Addresses: []netip.Addr{netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)})}, MTU: 1500}}}
+		in.Nodes[other] = peer.Node{ID: b.ids[other],
+			Ports: map[string]peer.Port{"wan0": {Addresses: []netip.Addr{netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)})},
+				MTU: 1500}}}
 	}
 	now := peer.Derive(in)
 	for _, r := range b.said[name] {
@@ -151,13 +155,15 @@ func (b *peersBackend) report() error {
 		b.said[name], b.applied[name] = nil, s.Number
 		c := b.configuration(f, name)
 		for _, p := range c.Parameters {
-			r := stateloop.Reported{ID: p.ID, Kind: p.Kind, State: stateloop.Present, Generation: generation(s.Number), Since: b.at}
+			r := stateloop.Reported{ID: p.ID, Kind: p.Kind, State: stateloop.Present, Generation: generation(s.Number),
+				Since: b.at}
 			switch {
 			case p.Target == stateloop.ToBeAbsent:
 				r.State = stateloop.Absent
 			case b.trouble && name == "edge-3" && p.Kind == peer.KindTunnel:
 				r.State, r.Message = stateloop.WaitingForDependencies, "no route to 192.0.2.1, where edge-1 is"
-			case b.trouble && name == "edge-3" && (p.Kind == peer.KindJoined && strings.Contains(p.ID, "tunnel") || p.Kind == peer.KindCheck):
+			case b.trouble && name == "edge-3" &&
+				(p.Kind == peer.KindJoined && strings.Contains(p.ID, "tunnel") || p.Kind == peer.KindCheck):
 				r.State = stateloop.WaitingForDependencies
 			case b.trouble && p.Kind == peer.KindExecutor:
 				r.State, r.Message = stateloop.CreatingFailed, "start /usr/bin/collector: no such file"
@@ -171,25 +177,30 @@ func (b *peersBackend) report() error {
 func generation(n uint64) config.Generation { return config.Generation{Authority: "a", Counter: n} }
 
 // of is a peer, and the derivation that it is from.
-func (b *peersBackend) of(f *peer.Fleet, s history.State, name string) (fleetapi.PeerDetail, stateloop.PeerStatusReport) {
+func (b *peersBackend) of(f *peer.Fleet, s history.State, name string) (fleetapi.PeerDetail,
+	stateloop.PeerStatusReport) {
 	c := b.configuration(f, name)
 	want := stateloop.Config{Generation: generation(s.Number), Since: b.at}
 	by := map[string]peer.Parameter{}
 	for _, p := range c.Parameters {
-		want.Parameters = append(want.Parameters, stateloop.Wanted{ID: p.ID, Kind: p.Kind, Target: p.Target, Dependencies: p.Dependencies})
+		want.Parameters = append(want.Parameters,
+			stateloop.Wanted{ID: p.ID, Kind: p.Kind, Target: p.Target, Dependencies: p.Dependencies})
 		by[p.ID] = p
 	}
-	r := stateloop.Summarize(stateloop.Peer{Name: name, Online: true, Clusters: f.ClustersOf(name), LastReport: b.at}, want, stateloop.EdgePeerConfigurationState{Generation: generation(b.applied[name]), Parameters: b.said[name]})
+	r := stateloop.Summarize(stateloop.Peer{Name: name, Online: true, Clusters: f.ClustersOf(name), LastReport: b.at},
+		want, stateloop.EdgePeerConfigurationState{Generation: generation(b.applied[name]), Parameters: b.said[name]})
 	age := 2.0
 	d := fleetapi.PeerDetail{Peer: fleetapi.Peer{
-		Name: name, ID: b.ids[name].String(), Clusters: r.Clusters, Online: true, Health: string(r.Health), Ready: r.Ready, Why: r.Why, Counts: map[string]int{},
+		Name: name, ID: b.ids[name].String(), Clusters: r.Clusters, Online: true, Health: string(r.Health), Ready: r.Ready,
+		Why: r.Why, Counts: map[string]int{},
 		Wanted: r.Wanted.String(), Applied: r.Applied.String(), LastReport: &b.at, AgeSeconds: &age,
 	}}
 	_, d.Described = f.Peers[name]
 	for _, p := range r.Parameters {
 		d.Counts[string(p.State)]++
 		one := fleetapi.PeerParameter{
-			ID: p.ID, Kind: p.Kind, Target: string(p.Target), State: string(p.State), Review: string(p.Review), Reason: p.Reason, Since: &b.at, Dependencies: by[p.ID].Dependencies,
+			ID: p.ID, Kind: p.Kind, Target: string(p.Target), State: string(p.State), Review: string(p.Review), Reason: p.Reason,
+			Since: &b.at, Dependencies: by[p.ID].Dependencies,
 		}
 		for _, said := range b.said[name] {
 			if said.ID == p.ID {
@@ -252,7 +263,8 @@ func (b *peersBackend) Cluster(_ context.Context, name string) (fleetapi.Cluster
 	}
 	v, err := s.Layer(history.Layer{Kind: history.Cluster, Name: name})
 	d := fleetapi.ClusterDetail{Cluster: fleetapi.Cluster{
-		Name: name, ID: is.ID.String(), Leader: is.Leader, Topology: string(is.Topology), Members: slices.Sorted(maps.Keys(is.Members)), State: "undeployed", Health: "unknown", Why: "it is not deployed",
+		Name: name, ID: is.ID.String(), Leader: is.Leader, Topology: string(is.Topology),
+		Members: slices.Sorted(maps.Keys(is.Members)), State: "undeployed", Health: "unknown", Why: "it is not deployed",
 	}, Descriptor: v.Document, Revision: v.Revision}
 	var members []stateloop.Member
 	states := map[string]string{} // of tunnels by their two names
@@ -269,7 +281,8 @@ func (b *peersBackend) Cluster(_ context.Context, name string) (fleetapi.Cluster
 			case peer.KindTunnel:
 				if one.Tunnel != nil {
 					at := slices.IndexFunc(r.Parameters, func(x stateloop.Parameter) bool { return x.ID == one.ID })
-					states[name+" "+one.Tunnel.Peer], reasons[name+" "+one.Tunnel.Peer] = string(r.Parameters[at].State), r.Parameters[at].Reason
+					states[name+" "+one.Tunnel.Peer], reasons[name+" "+one.Tunnel.Peer] = string(r.Parameters[at].State),
+						r.Parameters[at].Reason
 				}
 			}
 			if m.Parameters = append(m.Parameters, one.ID); one.Target == stateloop.ToBeAbsent {
@@ -291,7 +304,8 @@ func (b *peersBackend) Cluster(_ context.Context, name string) (fleetapi.Cluster
 	}
 	for _, pair := range slices.Sorted(maps.Keys(deployed.VNIs)) {
 		x, y, _ := strings.Cut(pair, " ")
-		d.Tunnels = append(d.Tunnels, fleetapi.Tunnel{Between: [2]string{x, y}, VNI: deployed.VNIs[pair], States: [2]string{states[pair], states[y+" "+x]}, Reason: reasons[pair] + reasons[y+" "+x]})
+		d.Tunnels = append(d.Tunnels, fleetapi.Tunnel{Between: [2]string{x, y}, VNI: deployed.VNIs[pair],
+			States: [2]string{states[pair], states[y+" "+x]}, Reason: reasons[pair] + reasons[y+" "+x]})
 	}
 	return d, err
 }
@@ -310,7 +324,8 @@ metadata: {name: lab}
 spec: {leader: edge-1, tunnel: wireguard, members: {edge-1: {underlay: wan}, edge-2: {underlay: wan}}}
 `
 	wants := []struct{ path, detail, allowed string }{
-		{"peer/edge-1.spec.underlays.office.vpn", "names a network, and none can be an underlay", "port or address is allowed, also the address of a VPN that the host itself has"},
+		{"peer/edge-1.spec.underlays.office.vpn", "names a network, and none can be an underlay",
+			"port or address is allowed, also the address of a VPN that the host itself has"},
 		{"peer/edge-1.spec.underlays.wan.type", `is "gre"`, "no type of tunnel is to be named, all are vxlan"},
 		{"cluster/lab.spec.tunnel", `is "wireguard"`, "no type of tunnel is to be named, all are vxlan"},
 	}
@@ -332,7 +347,8 @@ spec: {leader: edge-1, tunnel: wireguard, members: {edge-1: {underlay: wan}, edg
 		}
 		docs = append(docs, config.OneLine(doc))
 	}
-	status, answer := askRoute(t, env, http.MethodPost, fleetapi.Prefix+"documents", `{"documents":[`+strings.Join(docs, ",")+`]}`)
+	status, answer := askRoute(t, env, http.MethodPost, fleetapi.Prefix+"documents", `{"documents":[`+
+		strings.Join(docs, ",")+`]}`)
 	var problem struct {
 		Errors []struct{ Path, Detail, Allowed string }
 	}

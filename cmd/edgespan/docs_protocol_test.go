@@ -72,7 +72,8 @@ func TestEachCommandOfTheSeedHasOneRow(t *testing.T) {
 func TestRouteAndCommandOfARowAskTheSame(t *testing.T) {
 	const overrides = `{"sysParams": {"managedConfig": true}}`
 	doc := clitest.File(t, overrides)
-	bodies := map[string]string{"": "", "overrides": overrides, "config": overrides, "entry": overrides, "new name": `{"to": "NEW"}`}
+	bodies := map[string]string{"": "", "overrides": overrides, "config": overrides, "entry": overrides,
+		"new name": `{"to": "NEW"}`}
 	for _, o := range operations(t) {
 		f := clitest.SmallFleet()
 		env := clitest.ServeFleet(t, f)
@@ -89,7 +90,8 @@ func TestRouteAndCommandOfARowAskTheSame(t *testing.T) {
 		command := strings.NewReplacer("{node}", "pop-1", "{id}", "p1", "FILE", doc).Replace(o.command)
 		got := cli(t, env, "", strings.Fields(command)...)
 		if byCommand := strings.Join(f.Heard(), "; "); got.Code != term.ExitOK || byCommand != byRoute {
-			t.Errorf("%s: edgespan %s: exit %d, asks\n %s\nthe route asks\n %s\n%s", o.seed, command, got.Code, byCommand, byRoute, got.Err)
+			t.Errorf("%s: edgespan %s: exit %d, asks\n %s\nthe route asks\n %s\n%s", o.seed, command, got.Code, byCommand,
+				byRoute, got.Err)
 		}
 	}
 }

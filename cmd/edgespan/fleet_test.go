@@ -14,14 +14,15 @@ func TestLiveNamesAreCompleted(t *testing.T) {
 	f := clitest.SmallFleet()
 	env := clitest.ServeFleet(t, f)
 	for line, want := range map[string]string{
-		"node get ":             "dn-2 pop-1",
-		"nodes retry dn-2 ":     "pop-1",
-		"nodes describe ":       "dn-2 pop-1",
-		"nodes describe x ":     "",
-		"node set ":             "dn-2 pop-1",
-		"topology edit ":        "node link site",
-		"topology edit node ":   "dn-2 pop-1",
-		"rollback 3 ":           "network topology metadata e2e/controller e2e/aggregator node/dn-2 auto/dn-2 node/pop-1 auto/pop-1",
+		"node get ":           "dn-2 pop-1",
+		"nodes retry dn-2 ":   "pop-1",
+		"nodes describe ":     "dn-2 pop-1",
+		"nodes describe x ":   "",
+		"node set ":           "dn-2 pop-1",
+		"topology edit ":      "node link site",
+		"topology edit node ": "dn-2 pop-1",
+		"rollback 3 ": "network topology metadata e2e/controller e2e/aggregator node/dn-2 auto/dn-2 node/pop-1 " +
+			"auto/pop-1",
 		"optimize ":             "polarity golay channel control-superframe",
 		"peers explain ":        "edge-1 edge-2 other",
 		"peers explain edge-2 ": "bridge/" + clitest.Network(clitest.LabID, clitest.Edge2ID),
@@ -57,7 +58,8 @@ func TestPeerWritesAskWhatTheyName(t *testing.T) {
 		"peers status -w":                   "",
 		"clusters status -w":                "",
 	} {
-		got := cli(t, env, "kind: PeerDescriptor\nmetadata: {name: a}\n---\nkind: ClusterDescriptor\nmetadata: {name: b}\n", strings.Fields(line)...)
+		got := cli(t, env, "kind: PeerDescriptor\nmetadata: {name: a}\n---\nkind: ClusterDescriptor\nmetadata: {name: b}\n",
+			strings.Fields(line)...)
 		code := term.ExitOK
 		if asked == "" {
 			code = term.ExitUsage
@@ -72,13 +74,17 @@ func TestExitCodesOfPeers(t *testing.T) {
 	t.Parallel() // it mostly waits
 	f := clitest.SmallFleet()
 	env := clitest.ServeFleet(t, f)
-	f.PeerList[0].Parameters = append(f.PeerList[0].Parameters, fleetapi.PeerParameter{ID: "bridge/" + clitest.Network(clitest.LabID, clitest.Edge1ID)[:8] + "-0000-4000-8000-000000000000"}) // of the same first octets, for people
+	// of the same first octets, for people
+	f.PeerList[0].Parameters = append(f.PeerList[0].Parameters,
+		fleetapi.PeerParameter{ID: "bridge/" + clitest.Network(clitest.LabID, clitest.Edge1ID)[:8] +
+			"-0000-4000-8000-000000000000"})
 	for line, want := range map[string]string{
-		"peers describe nobody":                                                  "10 nobody",
-		"peers status nobody":                                                    "10 nobody",
-		"peers status nobody -w":                                                 "10 nobody",
-		"peers explain nobody":                                                   "10 nobody",
-		"peers explain edge-1 tunnel/x":                                          "10 parameter tunnel/x: edge-1 has none of this id: edgespan peers status edge-1 shows",
+		"peers describe nobody":  "10 nobody",
+		"peers status nobody":    "10 nobody",
+		"peers status nobody -w": "10 nobody",
+		"peers explain nobody":   "10 nobody",
+		"peers explain edge-1 tunnel/x": "10 parameter tunnel/x: edge-1 has none " +
+			"of this id: edgespan peers status edge-1 shows",
 		"peers explain edge-1 executor/collector":                                "0 ",
 		"peers explain edge-1 tunnel/80ddf269/6f1c9f0e":                          "0 ",
 		"peers explain edge-1 bridge/80ddf269":                                   "2 is several",

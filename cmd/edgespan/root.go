@@ -39,9 +39,11 @@ EDGESPAN_CONTEXTS. NO_COLOR switches colours off.`
 
 // NewRoot builds the command tree.
 func newRoot(a *reach.App) *cobra.Command {
-	root := a.NewRoot("edgespan", "The network daemon of an edge node, and the command line of node and controller", aboutProgram)
+	root := a.NewRoot("edgespan", "The network daemon of an edge node, and the command line of node and controller",
+		aboutProgram)
 	a.Bind(root)
-	root.AddGroup(&cobra.Group{ID: "node", Title: "On a node:"}, &cobra.Group{ID: "controller", Title: "With a controller:"})
+	root.AddGroup(&cobra.Group{ID: "node", Title: "On a node:"},
+		&cobra.Group{ID: "controller", Title: "With a controller:"})
 	node := daemon.New(a, version)
 	node.AddCommand(fleetcli.NodeCommands(a)...)
 	root.AddCommand(node, daemon.NewJoin(a))

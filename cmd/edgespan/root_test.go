@@ -31,14 +31,17 @@ func TestNoTwoCommandsHaveOneName(t *testing.T) {
 
 func TestACommandOfNodeAndControllerIsTheNodesWithoutArguments(t *testing.T) {
 	for line, want := range map[string]string{
-		"both": "local", "both 3": "fleet 3", "both -m x": "both: has --message: it is allowed with arguments: both N", "both --soon": "local",
-		"both 3 4": "both: has 2 arguments: one N is allowed",
+		"both": "local", "both 3": "fleet 3", "both -m x": "both: has --message: it is allowed with arguments: both N",
+		"both --soon": "local",
+		"both 3 4":    "both: has 2 arguments: one N is allowed",
 	} {
 		said := ""
 		root := &cobra.Command{Use: "root", SilenceErrors: true, SilenceUsage: true}
-		local := &cobra.Command{Use: "both", Args: term.ExactArgs(0, "none"), RunE: func(*cobra.Command, []string) error { said = "local"; return nil }}
+		local := &cobra.Command{Use: "both", Args: term.ExactArgs(0, "none"),
+			RunE: func(*cobra.Command, []string) error { said = "local"; return nil }}
 		local.Flags().Bool("soon", false, "")
-		asks := &cobra.Command{Use: "both N", Args: term.ExactArgs(1, "one N"), RunE: func(_ *cobra.Command, args []string) error { said = "fleet " + args[0]; return nil }}
+		asks := &cobra.Command{Use: "both N", Args: term.ExactArgs(1, "one N"),
+			RunE: func(_ *cobra.Command, args []string) error { said = "fleet " + args[0]; return nil }}
 		asks.Flags().StringP("message", "m", "", "")
 		root.AddCommand(local)
 		addBeside(root, []*cobra.Command{asks})

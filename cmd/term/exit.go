@@ -87,9 +87,11 @@ func ExitCode(err error) int {
 		return ExitConflict
 	case errors.Is(err, httpapi.ErrUnreachable), errors.As(err, new(*keystone.Away)):
 		return ExitUnreachable
-	case errors.Is(err, httpapi.ErrNotFound), errors.Is(err, exitClass(ExitNotFound)), errors.As(err, new(*ops.NotFoundError)):
+	case errors.Is(err, httpapi.ErrNotFound), errors.Is(err, exitClass(ExitNotFound)),
+		errors.As(err, new(*ops.NotFoundError)):
 		return ExitNotFound
-	case errors.Is(err, httpapi.ErrPermission), errors.Is(err, exitClass(ExitPermission)), errors.Is(err, os.ErrPermission), errors.Is(err, keystone.ErrRefused):
+	case errors.Is(err, httpapi.ErrPermission), errors.Is(err, exitClass(ExitPermission)),
+		errors.Is(err, os.ErrPermission), errors.Is(err, keystone.ErrRefused):
 		return ExitPermission
 	case errors.Is(err, httpapi.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
 		return ExitTimeout
@@ -103,7 +105,8 @@ func ExitCode(err error) int {
 
 // isRejected says whether a config was judged and found wanting.
 func isRejected(err error) bool {
-	return errors.Is(err, exitClass(ExitRejected)) || errors.As(err, new(*httpapi.Rejected)) || errors.As(err, new(config.Faults)) || errors.As(err, new(*confdir.Broken)) ||
+	return errors.Is(err, exitClass(ExitRejected)) || errors.As(err, new(*httpapi.Rejected)) ||
+		errors.As(err, new(config.Faults)) || errors.As(err, new(*confdir.Broken)) ||
 		errors.As(err, new(layers.Clashes)) || errors.As(err, new(override.Faults))
 }
 

@@ -18,10 +18,11 @@ func TestAnErrorCarriesItsExitClass(t *testing.T) {
 		err  error
 		want int
 	}{
-		"none":                               {nil, ExitOK},
-		"without a class":                    {errors.New("x"), ExitError},
-		"usage":                              {Usagef("x"), ExitUsage},
-		"wrapped":                            {fmt.Errorf("read: %w", WithClass(ExitNotFound, errors.New("x"))), ExitNotFound},
+		"none":            {nil, ExitOK},
+		"without a class": {errors.New("x"), ExitError},
+		"usage":           {Usagef("x"), ExitUsage},
+		"wrapped": {fmt.Errorf("read: %w", WithClass(ExitNotFound, errors.New("x"))),
+			ExitNotFound},
 		"a file that is missing":             {missing, ExitNotFound},
 		"a file that is not named by a user": {fs.ErrNotExist, ExitError},
 		"a file that may not be read":        {Unreadable(fs.ErrPermission), ExitPermission},

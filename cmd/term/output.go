@@ -108,7 +108,8 @@ func (s Streams) PrintYAML(v any) error {
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
-	if bytes.ContainsFunc(out, func(r rune) bool { return r != '\n' && Printable(string(r)) != string(r) }) || !plainKeys(plain) {
+	if bytes.ContainsFunc(out, func(r rune) bool { return r != '\n' && Printable(string(r)) != string(r) }) ||
+		!plainKeys(plain) {
 		return s.PrintJSON(v)
 	}
 	_, err = s.Out.Write(out)

@@ -11,7 +11,8 @@ import (
 
 func TestYAMLIsReadAsTheJSONIs(t *testing.T) {
 	for _, doc := range []config.Object{
-		{"a": "b\nc"}, {"a\nb": config.Object{"c": "d"}}, {"a": []any{config.Object{"b\nc": "d"}}}, {"a": "\x1b[2J"}, {"a\tb": "c\td"}, {"a": "\u009b\u2028"},
+		{"a": "b\nc"}, {"a\nb": config.Object{"c": "d"}}, {"a": []any{config.Object{"b\nc": "d"}}}, {"a": "\x1b[2J"},
+		{"a\tb": "c\td"}, {"a": "\u009b\u2028"},
 	} {
 		var out strings.Builder
 		a := Streams{Out: &out}

@@ -27,7 +27,8 @@ func TestDifferences(t *testing.T) {
 		{`[1,4]`, `[1,2,3,4]`, `[{"op":"add","path":"/1","value":2},{"op":"add","path":"/2","value":3}]`, "+ 1: 2\n+ 2: 3"},
 		{`[1,{"a":1},3]`, `[1,{"a":2},3]`, `[{"op":"replace","path":"/1/a","value":2}]`, "~ 1.a: 1 -> 2"},
 		{`{}`, `[]`, `[{"op":"replace","path":"","value":[]}]`, "~ the document: {} -> []"},
-		{`{"p":{"$masked":true}}`, `{"p":{"a":1}}`, `[{"op":"replace","path":"/p","value":{"a":1}}]`, `~ p: {"$masked":true} -> {"a":1}`},
+		{`{"p":{"$masked":true}}`, `{"p":{"a":1}}`, `[{"op":"replace","path":"/p","value":{"a":1}}]`,
+			`~ p: {"$masked":true} -> {"a":1}`},
 		{``, `{"a":1}`, `[{"op":"add","path":"","value":{"a":1}}]`, `+ the document: {"a":1}`},
 		{`{"a":1}`, ``, `[{"op":"remove","path":""}]`, `- the document: {"a":1}`},
 	} {

@@ -107,7 +107,8 @@ type earlier struct {
 	is   bool
 }
 
-// less says whether two members are in the order of their keys, the first of which is the one before. Each key is read once.
+// less says whether two members are in the order of their keys, the first of which is the one before. Each key is read
+// once.
 func (e *earlier) less(out []byte, a, b member) bool {
 	if !a.escaped && !b.escaped {
 		e.is = false
@@ -158,7 +159,8 @@ func (p *parser) value(depth int) error {
 			return p.number()
 		}
 	}
-	return p.fault("here begins no value", "an object, a list, a string in \"\", a number, true, false and null are allowed")
+	return p.fault("here begins no value",
+		"an object, a list, a string in \"\", a number, true, false and null are allowed")
 }
 
 func (p *parser) object(depth int) error {

@@ -42,12 +42,13 @@ func TestParseGivesTheCanonicalForm(t *testing.T) {
 		`{"a":1,"\u0061":{"y":1,"x":2}}`:          `{"a":{"x":2,"y":1}}`,
 		`{"a":{"y":1,"x":2},"a":3}`:               `{"a":3}`,
 		`{"a":1,"a":1,"a":2}`:                     `{"a":2}`,
-		`{"a#":1,"a\"":2,"a\\":3,"a]":4}`:         `{"a\"":2,"a#":1,"a\\":3,"a]":4}`, // by the bytes of keys, not of their spelling
-		`{"aa":1,"a":2,"":3}`:                     `{"":3,"a":2,"aa":1}`,
-		`{"ü":1,"z":2,"\ud800":3,"😀":4}`:          `{"z":2,"ü":1,"\ud800":3,"😀":4}`,
-		`1.0`:                                     `1.0`,
-		`-0`:                                      `-0`,
-		`1E+400`:                                  `1E+400`,
+		// by the bytes of keys, not of their spelling
+		`{"a#":1,"a\"":2,"a\\":3,"a]":4}`: `{"a\"":2,"a#":1,"a\\":3,"a]":4}`,
+		`{"aa":1,"a":2,"":3}`:             `{"":3,"a":2,"aa":1}`,
+		`{"ü":1,"z":2,"\ud800":3,"😀":4}`:  `{"z":2,"ü":1,"\ud800":3,"😀":4}`,
+		`1.0`:                             `1.0`,
+		`-0`:                              `-0`,
+		`1E+400`:                          `1E+400`,
 		`123456789012345678901234567890123456789012345`:                  `123456789012345678901234567890123456789012345`,
 		`{"x":9007199254740993,"y":1.10}`:                                `{"x":9007199254740993,"y":1.10}`,
 		`"\u0041\/\u00e9\u2028\ud83d\uDE00é"`:                            `"\u0041\/\u00e9\u2028\ud83d\uDE00é"`,
@@ -102,7 +103,8 @@ func TestParseSaysWhereAndWhatIsAllowed(t *testing.T) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
-	if _, err := ParseObject([]byte(`[1]`)); err == nil || err.Error() != "the document is a list: one JSON object is allowed" {
+	if _, err := ParseObject([]byte(`[1]`)); err == nil ||
+		err.Error() != "the document is a list: one JSON object is allowed" {
 		t.Error(err)
 	}
 }
@@ -130,7 +132,8 @@ func drawValue(t *rapid.T, depth int) any {
 	case 1:
 		return rapid.Bool().Draw(t, "bool")
 	case 2:
-		return json.Number(rapid.StringMatching(`-?(0|[1-9][0-9]{0,25})(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,4})?`).Draw(t, "number"))
+		return json.Number(rapid.StringMatching(`-?(0|[1-9][0-9]{0,25})(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,4})?`).Draw(t,
+			"number"))
 	case 3:
 		return drawText(t)
 	case 4:
@@ -153,7 +156,8 @@ func drawMap(t *rapid.T, depth int) map[string]any {
 
 func drawText(t *rapid.T) string {
 	if rapid.Bool().Draw(t, "simple") {
-		return rapid.SampledFrom([]string{"", "a", "b", "c", "a.b", "0", "1", "ü", "\"", "\\", "\n", "\u2028", "<&>", "😀"}).Draw(t, "text")
+		return rapid.SampledFrom([]string{"", "a", "b", "c", "a.b", "0", "1", "ü", "\"", "\\", "\n", "\u2028", "<&>",
+			"😀"}).Draw(t, "text")
 	}
 	return rapid.String().Draw(t, "string")
 }
@@ -280,13 +284,15 @@ func TestAnObjectIsItsMembers(t *testing.T) {
 
 func TestAStringComesBackFromItsText(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{`""`, `"a"`, `"\"\\\b\f\n\r\t\u0000\u001f"`, `"\ud800"`, `"a\udfffb\ud83dc"`, `"ü😀"`, `"\\u0041"`} {
+	for _, text := range []string{`""`, `"a"`, `"\"\\\b\f\n\r\t\u0000\u001f"`, `"\ud800"`, `"a\udfffb\ud83dc"`, `"ü😀"`,
+		`"\\u0041"`} {
 		s, is := parse(t, text).Text()
 		if !is || string(Quote(s)) != text {
 			t.Errorf("%s: %q %v: %s", text, s, is, Quote(s))
 		}
 	}
-	for text, want := range map[string]string{`"\u0041\/\u00E9\uD83D\uDe00"`: "A/é😀", `"\u0022\u005c\u005Cn"`: `"\\n`, `"\uD83D\uD83D\uDE00\uD83D\u0041"`: "\xed\xa0\xbd😀\xed\xa0\xbdA"} {
+	for text, want := range map[string]string{`"\u0041\/\u00E9\uD83D\uDe00"`: "A/é😀", `"\u0022\u005c\u005Cn"`: `"\\n`,
+		`"\uD83D\uD83D\uDE00\uD83D\u0041"`: "\xed\xa0\xbd😀\xed\xa0\xbdA"} {
 		if s, is := parse(t, text).Text(); !is || s != want {
 			t.Errorf("%s is %q, want %q", text, s, want)
 		}
@@ -303,7 +309,8 @@ func TestAStringComesBackFromItsText(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
-		"", "{}", `{"b":1,"a":[{"d":1,"c":null}]}`, `{"a":1,"\u0061":2}`, `"\ud83d\ude00\ud800"`, "1.0e+5", "[[[]]]", `{"a":{}`, "\xff",
+		"", "{}", `{"b":1,"a":[{"d":1,"c":null}]}`, `{"a":1,"\u0061":2}`, `"\ud83d\ude00\ud800"`, "1.0e+5", "[[[]]]",
+		`{"a":{}`, "\xff",
 		`{"x\\":1,"x\"":2}`, "nul", "-", `"\u00"`, strings.Repeat("[", 1002),
 	} {
 		f.Add([]byte(s))

@@ -314,5 +314,6 @@ func (s *segment) asIndex() {
 }
 
 func keySyntax(key string) *Error {
-	return malformed("key %s is misspelt: parts joined by dots are allowed, '' or \"\" around one that has a dot in it", shown(JSON(key)))
+	return malformed("key %s is misspelt: parts joined by dots are allowed, '' or \"\" around one that has a dot in it",
+		shown(JSON(key)))
 }

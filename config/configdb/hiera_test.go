@@ -20,7 +20,8 @@ func TestDeepMergesAsTheOriginalDoes(t *testing.T) {
 		options, _ := row.Get("options")
 		given, _ := row.Get("sources")
 		result, _ := row.Get("result")
-		o := MergeOptions{Strategy: MergeDeep, SortMergedArrays: has(options, "sort_merged_arrays"), MergeHashArrays: has(options, "merge_hash_arrays")}
+		o := MergeOptions{Strategy: MergeDeep, SortMergedArrays: has(options, "sort_merged_arrays"),
+			MergeHashArrays: has(options, "merge_hash_arrays")}
 		if has(options, "knockout_prefix") {
 			o.KnockoutPrefix = "--"
 		}
@@ -82,7 +83,8 @@ func TestLookupOfAKey(t *testing.T) {
 			t.Errorf("%s %s: %s %v %v, want %s", c.merge, c.key, got, found, err, c.want)
 		}
 	}
-	for _, key := range []string{"x", "a.b", "h.q", "n.a", "l.7", "l.-1", "num.0", "lookup_options", "lookup_options.a", "h.y.z2.a"} {
+	for _, key := range []string{"x", "a.b", "h.q", "n.a", "l.7", "l.-1", "num.0", "lookup_options", "lookup_options.a",
+		"h.y.z2.a"} {
 		if got, found, err := LookupKey(MergeOptions{}, sources, key); found || err != nil {
 			t.Errorf("%s: %s %v, want nothing", key, got, err)
 		}
@@ -132,7 +134,8 @@ func TestAllDataInOneObject(t *testing.T) {
 			t.Errorf("%v: %s %v, want %s", o, got.JSON(), err, want)
 		}
 	}
-	if _, err := MergeData(MergeOptions{Strategy: MergeUnique}, sources); err == nil || !strings.Contains(err.Error(), "first, hash and deep are allowed") {
+	if _, err := MergeData(MergeOptions{Strategy: MergeUnique}, sources); err == nil ||
+		!strings.Contains(err.Error(), "first, hash and deep are allowed") {
 		t.Error(err)
 	}
 	if got, err := MergeData(MergeOptions{}, nil); err != nil || string(got.JSON()) != "{}" {

@@ -107,7 +107,8 @@ func (m *Meter) Apply(e KeysEdit, doc JSON) (out JSON, err error) {
 		keys := item
 		if e.Op == KeysSet {
 			if len(item) < 2 {
-				return nil, conflict("Keys path %s invalid. Keys path should contain at least one key and value", shown(listOf(item)))
+				return nil, conflict("Keys path %s invalid. Keys path should contain at least one key and value",
+					shown(listOf(item)))
 			}
 			keys, value = item[:len(item)-1], item[len(item)-1]
 		}

@@ -34,24 +34,34 @@ func TestKeysOperations(t *testing.T) {
 		{"on nothing", KeysSet, ``, `[["a",1]]`, `{"a":1}`, ""},
 		{"on null", KeysSet, `null`, `[["a",1]]`, `{"a":1}`, ""},
 		{"an empty batch", KeysSet, doc, `[]`, doc, ""},
-		{"a missing key on the way", KeysSet, doc, `[["a","x","y",1]]`, "", `Keys path doesn't exist ["a","x","y"]. Failed on the key x`},
-		{"all or nothing", KeysSet, doc, `[["a",1],["x","y",1]]`, "", `Keys path doesn't exist ["x","y"]. Failed on the key x`},
-		{"behind the end of a list", KeysSet, doc, `[["list",2,1]]`, "", `Keys path doesn't exist ["list","2"]. Failed on the key 2`},
+		{"a missing key on the way", KeysSet, doc, `[["a","x","y",1]]`, "",
+			`Keys path doesn't exist ["a","x","y"]. Failed on the key x`},
+		{"all or nothing", KeysSet, doc, `[["a",1],["x","y",1]]`, "",
+			`Keys path doesn't exist ["x","y"]. Failed on the key x`},
+		{"behind the end of a list", KeysSet, doc, `[["list",2,1]]`, "",
+			`Keys path doesn't exist ["list","2"]. Failed on the key 2`},
 		{"before the beginning of a list", KeysSet, doc, `[["list",-1,1]]`, "", `Failed on the key -1`},
 		{"a list by a name", KeysSet, doc, `[["list","n",1]]`, "", `Failed on the key n`},
-		{"through a scalar", KeysSet, doc, `[["a","b","c","d",1]]`, "", `Leaf value 1.0 found on key c in keys path ["a","b","c","d"]`},
+		{"through a scalar", KeysSet, doc, `[["a","b","c","d",1]]`, "",
+			`Leaf value 1.0 found on key c in keys path ["a","b","c","d"]`},
 		{"through null", KeysSet, doc, `[["dots.in.it","x","y",1]]`, "", `Leaf value null found on key x in keys path`},
 		{"no key", KeysSet, doc, `[[]]`, "", `Keys path [] invalid. Keys path should contain at least one key and value`},
-		{"no value", KeysSet, doc, `[["a"]]`, "", `Keys path ["a"] invalid. Keys path should contain at least one key and value`},
+		{"no value", KeysSet, doc, `[["a"]]`, "",
+			`Keys path ["a"] invalid. Keys path should contain at least one key and value`},
 		{"a scalar document", KeysSet, `7`, `[["a",1]]`, "", `Leaf value 7 found on key the document in keys path ["a"]`},
 		{"a list document", KeysSet, `[7]`, `[["0",1]]`, "[1]", ""},
-		{"too deep", KeysSet, doc, `[["a",` + strings.Repeat("[", 997) + strings.Repeat("]", 997) + `],["a",` + strings.Repeat("0,", 996) + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `]]`, "", "nested too deep: 1000 levels are allowed"},
+		{"too deep", KeysSet, doc, `[["a",` + strings.Repeat("[", 997) + strings.Repeat("]", 997) + `],["a",` +
+			strings.Repeat("0,", 996) + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `]]`, "",
+			"nested too deep: 1000 levels are allowed"},
 
-		{"delete", KeysDelete, doc, `[["a","b","c"],["list",0],["text"]]`, `{"a":{"b":{}},"dots.in.it":{"x":null},"list":[2]}`, ""},
+		{"delete", KeysDelete, doc, `[["a","b","c"],["list",0],["text"]]`,
+			`{"a":{"b":{}},"dots.in.it":{"x":null},"list":[2]}`, ""},
 		{"delete of no path", KeysDelete, doc, `[[]]`, doc, ""},
 		{"delete of an object", KeysDelete, `{"a":{"b":1}}`, `[["a"]]`, `{}`, ""},
-		{"delete of a missing key", KeysDelete, doc, `[["a"],["a"]]`, "", `Keys path doesn't exist ["a"]. Failed on the key a`},
-		{"delete below a leaf", KeysDelete, doc, `[["text","secret"]]`, "", `Leaf value "secret" found on key text in keys path ["text","secret"]`},
+		{"delete of a missing key", KeysDelete, doc, `[["a"],["a"]]`, "",
+			`Keys path doesn't exist ["a"]. Failed on the key a`},
+		{"delete below a leaf", KeysDelete, doc, `[["text","secret"]]`, "",
+			`Leaf value "secret" found on key text in keys path ["text","secret"]`},
 		{"delete of nothing", KeysDelete, ``, `[["a"]]`, "", `Keys path doesn't exist ["a"]`},
 		{"delete behind a list", KeysDelete, doc, `[["list",2]]`, "", `Failed on the key 2`},
 
@@ -101,7 +111,8 @@ func TestKeysThatAreMalformed(t *testing.T) {
 			t.Errorf("%s: %v, want %s", body, err, want)
 		}
 	}
-	if _, err := ParseKeysEdit("put", []byte(`[]`)); err == nil || !strings.Contains(err.Error(), "Unknown operation: put") {
+	if _, err := ParseKeysEdit("put", []byte(`[]`)); err == nil ||
+		!strings.Contains(err.Error(), "Unknown operation: put") {
 		t.Error(err)
 	}
 	if _, err := ParseKeysEdit(KeysDelete, []byte(`[["a",{}]]`)); err == nil {

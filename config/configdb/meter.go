@@ -20,7 +20,8 @@ const (
 const stopEach = 2 << 20
 
 // Meter bounds what a computation costs before the cost has come up: what would take more than is left ends
-// with an *Error of kind TooLarge, and what nobody waits for any more with the reason. Nobody uses one twice at a time. nil bounds nothing.
+// with an *Error of kind TooLarge, and what nobody waits for any more with the reason. Nobody uses one twice at a time.
+// nil bounds nothing.
 type Meter struct {
 	stop   func() error
 	made   int

@@ -84,7 +84,8 @@ func TestWhatIsMovedCounts(t *testing.T) {
 	}
 }
 
-// A list that is merged with itself comes out as it does where elements are taken one by one from the list that is gone through.
+// A list that is merged with itself comes out as it does where elements are taken one by one from the list that is gone
+// through.
 func TestKnockingOutOfItself(t *testing.T) {
 	t.Parallel()
 	slow := func(d deep, list []string) []string {
@@ -106,7 +107,8 @@ func TestKnockingOutOfItself(t *testing.T) {
 	}
 	d := deep{MergeOptions: MergeOptions{KnockoutPrefix: "--"}}
 	rapid.Check(t, func(t *rapid.T) {
-		list := rapid.SliceOf(rapid.SampledFrom([]string{"a", "--a", "b", "--b", "----a", "c", "--c", "--d", ""})).Draw(t, "list")
+		list := rapid.SliceOf(rapid.SampledFrom([]string{"a", "--a", "b", "--b", "----a", "c", "--c", "--d", ""})).Draw(t,
+			"list")
 		nodes := make([]*node, len(list))
 		for i, s := range list {
 			nodes[i] = &node{raw: Quote(s)}
@@ -135,7 +137,8 @@ func TestNumbersAreCompared(t *testing.T) {
 	}
 	of := rapid.OneOf(
 		rapid.Map(rapid.Int64(), func(n int64) string { return fmt.Sprint(n) }),
-		rapid.SampledFrom([]string{"0", "-0", "0.0", "-0.0", "1e400", "-1e400", "1e308", "1" + strings.Repeat("0", 308), "1" + strings.Repeat("0", 309), "-9" + strings.Repeat("9", 500)}),
+		rapid.SampledFrom([]string{"0", "-0", "0.0", "-0.0", "1e400", "-1e400", "1e308", "1" + strings.Repeat("0", 308), "1" +
+			strings.Repeat("0", 309), "-9" + strings.Repeat("9", 500)}),
 		rapid.Map(rapid.Float64(), func(f float64) string { return strconv.FormatFloat(f, 'e', -1, 64) }),
 		rapid.StringMatching(`-?[1-9][0-9]{0,40}`), rapid.StringMatching(`-?[1-9][0-9]{0,20}\.[0-9]{1,20}`),
 	)
@@ -151,7 +154,8 @@ func TestNumbersAreCompared(t *testing.T) {
 // Integers and floats side by side are in the order of what they are worth, to the last digit.
 func TestNumbersInTheirOrder(t *testing.T) {
 	t.Parallel()
-	ordered := []string{"-1e400", "-9007199254740993", "-9007199254740992.0", "-0.5", "0", "0.5", "9007199254740991", "9007199254740992.0", "9007199254740993", "9007199254740994.0", "1e300", "1" + strings.Repeat("0", 301), "1e400"}
+	ordered := []string{"-1e400", "-9007199254740993", "-9007199254740992.0", "-0.5", "0", "0.5", "9007199254740991",
+		"9007199254740992.0", "9007199254740993", "9007199254740994.0", "1e300", "1" + strings.Repeat("0", 301), "1e400"}
 	m := NewMeter(nil)
 	for i, a := range ordered {
 		for j, b := range ordered {

@@ -21,7 +21,8 @@ func (d deep) sort(ns []*node) error {
 	slices.SortStableFunc(all, func(a, b sortable) int {
 		c, is := d.m.compare(&a, &b)
 		if !is && fault == nil {
-			fault = conflict("key %s: a merged list can't be sorted: %s stands beside %s: strings or numbers alone are allowed", d.key, kindOf(a.raw), kindOf(b.raw))
+			fault = conflict("key %s: a merged list can't be sorted: %s stands beside %s: strings or numbers alone are allowed",
+				d.key, kindOf(a.raw), kindOf(b.raw))
 		}
 		return c
 	})
@@ -83,7 +84,8 @@ func (m *Meter) compare(a, b *sortable) (int, bool) {
 	return len(a.subs) - len(b.subs), true
 }
 
-// compareNumbers compares two numbers as Ruby holds them: floats, and integers of any size, which are never made numbers
+// compareNumbers compares two numbers as Ruby holds them: floats, and integers of any size, which are never made
+// numbers
 // of for it: that takes the square of their digits.
 func (m *Meter) compareNumbers(a, b *sortable) int {
 	m.look(min(len(a.raw), len(b.raw)))
@@ -126,7 +128,8 @@ func digitsOf(v JSON) ([]byte, int) {
 // mostDigits is one more than any finite float has before its point.
 const mostDigits = 310
 
-// compareIntFloat compares an integer with a float by the float that is next to it: what is less than a float as such is less. Only where they
+// compareIntFloat compares an integer with a float by the float that is next to it: what is less than a float as such
+// is less. Only where they
 // are equal it is made a number of.
 func (m *Meter) compareIntFloat(i *sortable, f float64) int {
 	digits, sign := digitsOf(i.raw)

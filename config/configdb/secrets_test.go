@@ -30,10 +30,12 @@ func TestSecretsAreMaskedAndKept(t *testing.T) {
 		{[]string{"'a.b'.p"}, strings.Replace(doc, `"p":"x"`, `"p":`+masked, 1)},
 		{[]string{"'*'"}, strings.Replace(doc, `"*":1`, `"*":`+masked, 1)},
 		{[]string{"l.*.k"}, strings.Replace(doc, `[{"k":1},{"k":2,`, `[{"k":`+masked+`},{"k":`+masked+`,`, 1)},
-		{[]string{"l.1"}, strings.Replace(doc, `[{"k":1},{"k":2,"o":3},4]`, `[`+masked+`,`+masked+`,`+masked+`]`, 1)}, // any of it
+		// any of it
+		{[]string{"l.1"}, strings.Replace(doc, `[{"k":1},{"k":2,"o":3},4]`, `[`+masked+`,`+masked+`,`+masked+`]`, 1)},
 		{[]string{"l.7.k"}, strings.Replace(doc, `[{"k":1},{"k":2,`, `[{"k":`+masked+`},{"k":`+masked+`,`, 1)},
 		{[]string{"p", "p.*"}, strings.Replace(doc, `"p":null`, `"p":`+masked, 1)}, // no mask in a mask
-		{[]string{"u.*.pw", "u.*.pw.in", "u.bob.*"}, strings.NewReplacer(`"pw":"1"`, `"pw":`+masked, `"pw":{"in":2}`, `"pw":`+masked).Replace(doc)},
+		{[]string{"u.*.pw", "u.*.pw.in", "u.bob.*"},
+			strings.NewReplacer(`"pw":"1"`, `"pw":`+masked, `"pw":{"in":2}`, `"pw":`+masked).Replace(doc)},
 	} {
 		s := secrets(t, c.paths...)
 		canonical := parse(t, doc)
@@ -48,13 +50,15 @@ func TestSecretsAreMaskedAndKept(t *testing.T) {
 		}
 	}
 	s := secrets(t, "u.*.pw")
-	got, err := Unmask(parse(t, `{"u":{"bob":{"pw":{"$masked":true}},"eve":{"pw":"new"}},"x":{"$masked":true}}`), parse(t, doc), s)
+	got, err := Unmask(parse(t, `{"u":{"bob":{"pw":{"$masked":true}},"eve":{"pw":"new"}},"x":{"$masked":true}}`),
+		parse(t, doc), s)
 	if want := `{"u":{"bob":{"pw":{"in":2}},"eve":{"pw":"new"}},"x":{"$masked":true}}`; err != nil || string(got) != want {
 		t.Errorf("%s %v, want %s", got, err, want)
 	}
 	for _, old := range []string{`{"u":{}}`, `{}`, ``, `{"u":7}`} {
 		_, err := Unmask(parse(t, `{"u":{"eve":{"pw":{"$masked":true}}}}`), JSON(old), s)
-		if fault := (*Error)(nil); !errors.As(err, &fault) || fault.Kind != Malformed || !strings.HasPrefix(err.Error(), "u.eve.pw is masked") {
+		if fault := (*Error)(nil); !errors.As(err, &fault) || fault.Kind != Malformed ||
+			!strings.HasPrefix(err.Error(), "u.eve.pw is masked") {
 			t.Errorf("%s: %v", old, err)
 		}
 	}
@@ -71,7 +75,8 @@ func TestAnErrorHidesASecret(t *testing.T) {
 	if !errors.As(err, &fault) || !strings.Contains(err.Error(), "hunter2") {
 		t.Fatal(err)
 	}
-	for path, hides := range map[string]bool{"u.*.pw": true, "u": true, "u.bob.pw": false, "u.eve.pw.x": false, "*": true} {
+	for path, hides := range map[string]bool{"u.*.pw": true, "u": true, "u.bob.pw": false, "u.eve.pw.x": false,
+		"*": true} {
 		got := fault.Hide(secrets(t, path)).Error()
 		if strings.Contains(got, "hunter2") == hides || !strings.HasPrefix(got, "Leaf value ") {
 			t.Errorf("%s: %s", path, got)
@@ -89,14 +94,18 @@ func TestSecretsFollowTheElementsOfLists(t *testing.T) {
 	const old = `{"users":[{"n":"a","p":"A"},{"n":"b","p":"B"},{"n":"c","p":"C"}]}`
 	const m = masked
 	s := secrets(t, "users.2.p")
-	if got := Mask(parse(t, `{"users":[{"n":"a","p":"A"},{"n":"c","p":"C"}],"o":{"2":{"p":1}}}`), s); strings.Contains(string(got), "C") || !strings.Contains(string(got), `{"p":1}`) {
+	if got := Mask(parse(t, `{"users":[{"n":"a","p":"A"},{"n":"c","p":"C"}],"o":{"2":{"p":1}}}`),
+		s); strings.Contains(string(got), "C") || !strings.Contains(string(got), `{"p":1}`) {
 		t.Errorf("after an element went, a viewer sees %s", got)
 	}
 	for _, c := range []struct{ name, write, want string }{
 		{"one goes", `[{"n":"a","p":M},{"n":"c","p":M}]`, `[{"n":"a","p":"A"},{"n":"c","p":"C"}]`},
-		{"two change places", `[{"n":"c","p":M},{"n":"b","p":M},{"n":"a","p":M}]`, `[{"n":"c","p":"C"},{"n":"b","p":"B"},{"n":"a","p":"A"}]`},
-		{"one is changed where it is", `[{"n":"a","p":M},{"n":"x","p":M},{"n":"c","p":M}]`, `[{"n":"a","p":"A"},{"n":"x","p":"B"},{"n":"c","p":"C"}]`},
-		{"one is new and has a value", `[{"n":"new","p":"N"},{"n":"a","p":M},{"n":"b","p":M},{"n":"c","p":M}]`, `[{"n":"new","p":"N"},{"n":"a","p":"A"},{"n":"b","p":"B"},{"n":"c","p":"C"}]`},
+		{"two change places", `[{"n":"c","p":M},{"n":"b","p":M},{"n":"a","p":M}]`,
+			`[{"n":"c","p":"C"},{"n":"b","p":"B"},{"n":"a","p":"A"}]`},
+		{"one is changed where it is", `[{"n":"a","p":M},{"n":"x","p":M},{"n":"c","p":M}]`,
+			`[{"n":"a","p":"A"},{"n":"x","p":"B"},{"n":"c","p":"C"}]`},
+		{"one is new and has a value", `[{"n":"new","p":"N"},{"n":"a","p":M},{"n":"b","p":M},{"n":"c","p":M}]`,
+			`[{"n":"new","p":"N"},{"n":"a","p":"A"},{"n":"b","p":"B"},{"n":"c","p":"C"}]`},
 		{"one is new and has none", `[{"n":"new","p":M},{"n":"a","p":M},{"n":"b","p":M},{"n":"c","p":M}]`, ""},
 		{"one goes and another is changed", `[{"n":"a","p":M},{"n":"x","p":M}]`, ""},
 		{"one is there twice", `[{"n":"a","p":M},{"n":"a","p":M},{"n":"c","p":M}]`, `twice`},
@@ -121,14 +130,17 @@ func TestSecretsFollowTheElementsOfLists(t *testing.T) {
 	}
 	nested := parse(t, `{"l":[{"i":1,"in":[{"k":"x","p":1},{"k":"y","p":2}]},{"i":2,"in":[{"k":"z","p":3}]}]}`)
 	s = secrets(t, "l.*.in.1.p")
-	got, err := Unmask(parse(t, `{"l":[{"i":2,"in":[{"k":"z","p":`+m+`}]},{"i":1,"in":[{"k":"x","p":`+m+`},{"k":"y","p":`+m+`}]}]}`), nested, s)
-	if want := `{"l":[{"i":2,"in":[{"k":"z","p":3}]},{"i":1,"in":[{"k":"x","p":1},{"k":"y","p":2}]}]}`; err != nil || string(got) != want {
+	got, err := Unmask(parse(t, `{"l":[{"i":2,"in":[{"k":"z","p":`+m+`}]},{"i":1,"in":[{"k":"x","p":`+m+`},{"k":"y","p":`+
+		m+`}]}]}`), nested, s)
+	if want := `{"l":[{"i":2,"in":[{"k":"z","p":3}]},{"i":1,"in":[{"k":"x","p":1},{"k":"y","p":2}]}]}`; err != nil ||
+		string(got) != want {
 		t.Errorf("lists in lists: %s, %v", got, err)
 	}
 	long := `{"users":[` + strings.TrimSuffix(strings.Repeat(`{"n":1,"p":"A"},`, 30_000), ",") + `]}`
 	write := strings.ReplaceAll(strings.Replace(long, `{"n":1,"p":"A"},`, "", 1), `"A"`, m)
 	begun := time.Now()
-	if _, err := new(Meter).Unmask(JSON(write), JSON(long), secrets(t, "users.2.p")); err == nil || time.Since(begun) > 5*time.Second {
+	if _, err := new(Meter).Unmask(JSON(write), JSON(long), secrets(t, "users.2.p")); err == nil ||
+		time.Since(begun) > 5*time.Second {
 		t.Errorf("30,000 equal elements, of which one went: %v after %v", err, time.Since(begun))
 	}
 }

@@ -71,7 +71,8 @@ func closing(s string) int {
 // somebody else's, as Puppet's %{::fqdn}, %{facts.os} and %{lookup('a::b')} are: the original took any content.
 func refersTo(s string) bool {
 	resource, key, is := strings.Cut(s, ":")
-	return is && strings.TrimSpace(resource) != "" && !strings.ContainsAny(resource, `'"()`) && !strings.HasPrefix(key, ":")
+	return is && strings.TrimSpace(resource) != "" && !strings.ContainsAny(resource, `'"()`) &&
+		!strings.HasPrefix(key, ":")
 }
 
 const referenceForm = "%{resource:key.path} is allowed, and %%{ for a literal %{"

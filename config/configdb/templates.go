@@ -33,7 +33,8 @@ type Load func(resource string) (Source, error)
 // value that another resource (or this one) has there; its path is spelled as Puppet's keys are.
 // A string that is nothing but one reference becomes that value, with its type; in longer text a string,
 // number or boolean stands as its text and null as nothing; an object or a list there is an error. %%{ is a
-// literal %{ (in a run of % before a { each two are one %), and a %{ that names no resource stays as it is. Only what is asked for is resolved: a default that a layer
+// literal %{ (in a run of % before a { each two are one %), and a %{ that names no resource stays as it is. Only what
+// is asked for is resolved: a default that a layer
 // replaces may refer to nothing. A reference to what is not there, or in a circle, is of kind Conflict
 // and names all of its way.
 func Effective(resource string, load Load) (Object, []int, error) {
@@ -81,7 +82,8 @@ func (m *Meter) checkTemplate(content JSON) error {
 // refers says whether a value may have a reference in it.
 func (m *Meter) refers(v JSON) bool {
 	m.look(len(v))
-	return bytes.Contains(v, []byte("%{")) || bytes.Contains(v, []byte(`\u0025`)) || bytes.Contains(v, []byte(`\u007`)) // % and {, escaped
+	// % and {, escaped
+	return bytes.Contains(v, []byte("%{")) || bytes.Contains(v, []byte(`\u0025`)) || bytes.Contains(v, []byte(`\u007`))
 }
 
 // made is a source with its layers merged.
@@ -155,7 +157,8 @@ func (r *resolver) effective(resource string) (Object, []int, error) {
 		out = r.m.mergeNested([]Object{low, m.layers})
 	}
 	if r.size > 0 && nesting(r.m.json(out)) > MaxDepth {
-		return Object{}, nil, conflict("template %s: it is nested too deep with what it refers to: %d levels are allowed", resource, MaxDepth)
+		return Object{}, nil, conflict("template %s: it is nested too deep with what it refers to: %d levels are allowed",
+			resource, MaxDepth)
 	}
 	return out, won, nil
 }
@@ -189,7 +192,8 @@ func (r *resolver) resolve(at reference, v JSON) (JSON, error) {
 		return nil, conflict("template: its references go in a circle: %s", strings.Join(append(r.chain[i:], name), " -> "))
 	}
 	if len(r.chain) == maxChain {
-		return nil, conflict("template: its references lead too far: %s -> … -> %s: %d in a row are allowed", r.chain[0], name, maxChain)
+		return nil, conflict("template: its references lead too far: %s -> … -> %s: %d in a row are allowed", r.chain[0],
+			name, maxChain)
 	}
 	r.chain = append(r.chain, name)
 	out, err := r.value(v)
@@ -247,7 +251,8 @@ func (r *resolver) text(text string) (JSON, error) {
 		case isMasked(v):
 			return v, nil
 		case !is && (v[0] == '{' || v[0] == '['):
-			return nil, conflict("template %s: %%{%s} is %s: a string, a number, a boolean and null are allowed within text", r.way(), p.reference, kindOf(v))
+			return nil, conflict("template %s: %%{%s} is %s: a string, a number, a boolean and null are allowed within text",
+				r.way(), p.reference, kindOf(v))
 		case !is && v[0] != 'n':
 			s = string(v)
 		}

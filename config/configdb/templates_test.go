@@ -28,7 +28,8 @@ func (w world) load(t *testing.T, deep bool) Load {
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	others := world{
-		"net":  {`{"mtu":1500,"dns":"%{net:gw}","gw":"192.0.2.1","unused":"%{nowhere:x}"}`, `{"mtu":9000.0,"deep":{"a.b":[1,"%{::fqdn}"]}}`, `{"site":"x %{net:mtu}"}`},
+		"net": {`{"mtu":1500,"dns":"%{net:gw}","gw":"192.0.2.1","unused":"%{nowhere:x}"}`,
+			`{"mtu":9000.0,"deep":{"a.b":[1,"%{::fqdn}"]}}`, `{"site":"x %{net:mtu}"}`},
 		"nums": {`null`, `{"i":9007199254740993,"s":"text","t":true,"n":null,"o":{"a":1},"l":[1.0]}`},
 		"via":  {`{"o":"%{nums:o}","chain":"%{via:o.a}"}`},
 	}
@@ -39,23 +40,28 @@ func TestTemplates(t *testing.T) {
 		{`{"a":{"x":1,"y":2},"b":1}`, `{"a":{"x":3}}`, `{"a":{"x":3},"b":1}`, "[0 -1]"},
 		{`{"key":"nsname.key"}`, `{}`, `{"key":"nsname.key"}`, "[-1]"},
 		// A whole string keeps the type.
-		{`{"a":"%{nums:i}","b":"%{nums:o}","c":"%{nums:n}","d":"%{nums:l.0}","e":["%{ nums : l }",{"f":"%{nums:t}"}]}`, `{}`, `{"a":9007199254740993,"b":{"a":1},"c":null,"d":1.0,"e":[[1.0],{"f":true}]}`, ""},
+		{`{"a":"%{nums:i}","b":"%{nums:o}","c":"%{nums:n}","d":"%{nums:l.0}","e":["%{ nums : l }",{"f":"%{nums:t}"}]}`, `{}`,
+			`{"a":9007199254740993,"b":{"a":1},"c":null,"d":1.0,"e":[[1.0],{"f":true}]}`, ""},
 		{`{"a":"%{net:mtu}"}`, `{}`, `{"a":9000.0}`, ""},
 		{`{"a":"%{net:deep.'a.b'.0}"}`, `{}`, `{"a":1}`, ""},
 		// Within text.
-		{`{"a":"<%{nums:i}|%{nums:s}|%{nums:t}|%{nums:n}|%{nums:l.0}>"}`, `{}`, `{"a":"<9007199254740993|text|true||1.0>"}`, ""},
+		{`{"a":"<%{nums:i}|%{nums:s}|%{nums:t}|%{nums:n}|%{nums:l.0}>"}`, `{}`, `{"a":"<9007199254740993|text|true||1.0>"}`,
+			""},
 		// Uploaded values are opaque, whether they are asked for or referred to.
-		{`{"b":"%{net:site}","c":"%{net:deep}"}`, `{"a":"%{net:mtu}"}`, `{"a":"%{net:mtu}","b":"x %{net:mtu}","c":{"a.b":[1,"%{::fqdn}"]}}`, "[0 -1 -1]"},
+		{`{"b":"%{net:site}","c":"%{net:deep}"}`, `{"a":"%{net:mtu}"}`,
+			`{"a":"%{net:mtu}","b":"x %{net:mtu}","c":{"a.b":[1,"%{::fqdn}"]}}`, "[0 -1 -1]"},
 		// One reference leads to the next, also in the middle of a path.
 		{`{"a":"%{net:dns}","b":"%{via:chain}","c":"%{via:o.a}"}`, `{}`, `{"a":"192.0.2.1","b":1,"c":1}`, ""},
 		{`{"a":{"p":"%{self:a.q}","q":1}}`, `{}`, `{"a":{"p":1,"q":1}}`, ""},
 		// What a layer replaces is not resolved.
 		{`{"a":"%{nowhere:x}"}`, `{"a":2}`, `{"a":2}`, "[0]"},
 		// However it is spelled; what refers to nothing keeps its spelling.
-		{`{"a":"\u0025{net:mtu}","b":"<%\u007Bnums:i\u007d>","c":["\u00e9\/","\u0025 \u007b"]}`, `{}`, `{"a":9000.0,"b":"<9007199254740993>","c":["\u00e9\/","\u0025 \u007b"]}`, ""},
+		{`{"a":"\u0025{net:mtu}","b":"<%\u007Bnums:i\u007d>","c":["\u00e9\/","\u0025 \u007b"]}`, `{}`,
+			`{"a":9000.0,"b":"<9007199254740993>","c":["\u00e9\/","\u0025 \u007b"]}`, ""},
 		// Escapes, and keys are not resolved.
 		{`{"a":"%{::fqdn}","b":"%{facts.os} %{nums:i}","c":"%{lookup('a::b')} %{a::b}","d":"%{x","e":"%{net:'c} %{nums:i}","f":"%{:x}"}`, `{}`, `{"a":"%{::fqdn}","b":"%{facts.os} 9007199254740993","c":"%{lookup('a::b')} %{a::b}","d":"%{x","e":"%{net:'c} 9007199254740993","f":"%{:x}"}`, ""},
-		{`{"a":"%%{net:mtu}","b":"100%","c":"5%%%{nums:t}","d":"%%%%{x}","e":"{x} % {y}","%{net:mtu}":1}`, `{}`, `{"%{net:mtu}":1,"a":"%{net:mtu}","b":"100%","c":"5%true","d":"%%{x}","e":"{x} % {y}"}`, ""},
+		{`{"a":"%%{net:mtu}","b":"100%","c":"5%%%{nums:t}","d":"%%%%{x}","e":"{x} % {y}","%{net:mtu}":1}`, `{}`,
+			`{"%{net:mtu}":1,"a":"%{net:mtu}","b":"100%","c":"5%true","d":"%%{x}","e":"{x} % {y}"}`, ""},
 	} {
 		w := maps.Clone(others)
 		w["self"] = []string{c.content, c.layer}
@@ -76,13 +82,15 @@ func TestTemplatesThatAreMergedDeep(t *testing.T) {
 		"b": {`{"h":{"x":"%{c:v}","y":"%{b:h}"}}`, `{"h":{"y":3}}`},
 		"c": {`{"v":4}`},
 	}
-	_, _, err := Effective("a", w.load(t, true)) // that b:h.y is replaced deeper down does not help: defaults are resolved before
+	// that b:h.y is replaced deeper down does not help: defaults are resolved before
+	_, _, err := Effective("a", w.load(t, true))
 	if err == nil || !strings.Contains(err.Error(), "circle: b:h -> b:h") {
 		t.Error(err)
 	}
 	w["b"][0] = `{"h":{"x":"%{c:v}"}}`
 	got, won, err := Effective("a", w.load(t, true))
-	if want := `{"h":{"x":4,"y":{"w":2,"z":"%{b:h}"}}}`; err != nil || string(got.JSON()) != want || fmt.Sprint(won) != "[1]" {
+	if want := `{"h":{"x":4,"y":{"w":2,"z":"%{b:h}"}}}`; err != nil || string(got.JSON()) != want ||
+		fmt.Sprint(won) != "[1]" {
 		t.Errorf("%s %v %v", got.JSON(), won, err)
 	}
 }
@@ -98,20 +106,26 @@ func TestTemplatesThatCanNotBeResolved(t *testing.T) {
 		laughs[fmt.Sprint("r", i)] = []string{fmt.Sprintf(`{"x":["%%{r%d:x}","%%{r%d:x}"]}`, i+1, i+1)}
 	}
 	laughs["r90"] = []string{`{"x":"ha"}`}
-	nested := world{"r0": {`{"x":{"y":"%{deep:x}"}}`}, "deep": {`null`, `{"x":` + strings.Repeat("[", 999) + strings.Repeat("]", 999) + `}`}}
+	nested := world{"r0": {`{"x":{"y":"%{deep:x}"}}`},
+		"deep": {`null`, `{"x":` + strings.Repeat("[", 999) + strings.Repeat("]", 999) + `}`}}
 	for _, c := range []struct {
 		w    world
 		want string
 	}{
-		{world{"r0": {`{"x":"%{b:y}"}`}, "b": {`{"y":["%{r0:x}"]}`}}, "template: its references go in a circle: r0:x -> b:y -> r0:x"},
+		{world{"r0": {`{"x":"%{b:y}"}`}, "b": {`{"y":["%{r0:x}"]}`}},
+			"template: its references go in a circle: r0:x -> b:y -> r0:x"},
 		{world{"r0": {`{"x":"%{r0:x}"}`}}, "circle: r0:x -> r0:x"},
 		{world{"r0": {`{"x":"%{b:y}"}`}, "b": {`{"y":"%{b:z}","z":"%{b:y}"}`}}, "circle: b:y -> b:z -> b:y"},
 		{world{"r0": {`{"x":"%{r0:x.y}"}`}}, "circle: r0:x -> r0:x"},
 		{world{"r0": {`{"x":"a %{gone:y}"}`}}, "template r0:x: %{gone:y}: there is no resource gone here"},
-		{world{"r0": {`{"x":"%{b:y.z}"}`}, "b": {`{"y":{}}`}}, "template r0:x: %{b:y.z}: the resource b has no such key there"},
+		{world{"r0": {`{"x":"%{b:y.z}"}`}, "b": {`{"y":{}}`}},
+			"template r0:x: %{b:y.z}: the resource b has no such key there"},
 		{world{"r0": {`{"x":"%{b:y}"}`}, "b": {`{"z":1}`}}, "the resource b has no such key there"},
-		{world{"r0": {`{"x":"a %{b:y}"}`}, "b": {`{"y":{}}`}}, "%{b:y} is an object: a string, a number, a boolean and null are allowed within text"},
-		{world{"r0": {`{"x":"a %{b:}"}`}}, "is misspelt: parts joined by dots are allowed, '' or \"\" around one that has a dot in it: %{resource:key.path} is allowed, and %%{ for a literal %{"},
+		{world{"r0": {`{"x":"a %{b:y}"}`}, "b": {`{"y":{}}`}},
+			"%{b:y} is an object: a string, a number, a boolean and null are allowed within text"},
+		{world{"r0": {`{"x":"a %{b:}"}`}},
+			"is misspelt: parts joined by dots are allowed, '' or \"\" around one that has a dot in it: %{resource:key.path} " +
+				"is allowed, and %%{ for a literal %{"},
 		{long, "its references lead too far: r0:x -> … -> r100:x: 100 in a row are allowed"},
 		{laughs, "its references stand for too much: 16777216 bytes are allowed"},
 		{nested, "nested too deep with what it refers to: 1000 levels are allowed"},
@@ -155,7 +169,8 @@ func TestAReferenceToAMaskIsMasked(t *testing.T) {
 		"b": {`null`, `{"name":"n","password":{"$masked":true}}`},
 	}
 	got, _, err := Effective("a", w.load(t, false))
-	if want := `{"n":"n","p":{"$masked":true},"q":{"$masked":true},"url":{"$masked":true}}`; err != nil || string(got.JSON()) != want {
+	if want := `{"n":"n","p":{"$masked":true},"q":{"$masked":true},"url":{"$masked":true}}`; err != nil ||
+		string(got.JSON()) != want {
 		t.Errorf("%s %v, want %s", got.JSON(), err, want)
 	}
 }

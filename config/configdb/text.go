@@ -80,7 +80,8 @@ func (p *parser) escape() error {
 	case 'u':
 		return p.unicode()
 	default:
-		return p.fault("a string has an unknown escape in it", `\" \\ \/ \b \f \n \r \t and \u with four hex digits are allowed`)
+		return p.fault("a string has an unknown escape in it",
+			`\" \\ \/ \b \f \n \r \t and \u with four hex digits are allowed`)
 	}
 	p.at += 2
 	return nil

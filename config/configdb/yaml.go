@@ -40,7 +40,8 @@ func FromYAML(text []byte) (v JSON, more bool, err error) {
 		return v, false, nil
 	}
 	if !utf8.Valid(text) {
-		return nil, false, malformed("the document is no YAML: it is no UTF-8 (byte %d): UTF-8 is allowed", config.InvalidUTF8(text))
+		return nil, false, malformed("the document is no YAML: it is no UTF-8 (byte %d): UTF-8 is allowed",
+			config.InvalidUTF8(text))
 	}
 	defer func() { // the scanner is not ours: what it can't take is a bad document
 		if recover() != nil {
@@ -106,7 +107,8 @@ func (r *yamlReader) scan(doc string) error {
 		case r.more, errors.Is(err, io.EOF):
 			return nil
 		case len(r.toks) > maxTokens:
-			return malformed("the document is too large: it has more than %d words of YAML: %d are allowed, JSON may be longer", maxTokens, maxTokens)
+			return malformed("the document is too large: it has more than %d words of YAML: %d are allowed, JSON may be longer",
+				maxTokens, maxTokens)
 		case err != nil:
 			return malformed("the document is no YAML: %v", err)
 		}
@@ -144,7 +146,8 @@ func (r *yamlReader) isKey() bool {
 		return false
 	}
 	t, colon := r.toks[r.pos], r.toks[r.pos+1]
-	return (isScalar(t) || t.Type == token.MergeKeyType) && colon.Type == token.MappingValueType && colon.Position.Line == t.Position.Line
+	return (isScalar(t) || t.Type == token.MergeKeyType) && colon.Type == token.MappingValueType &&
+		colon.Position.Line == t.Position.Line
 }
 
 // properties are the tag and the anchor before a value.
@@ -271,7 +274,8 @@ func (r *yamlReader) value(colon *token.Token, column, depth int) (JSON, error) 
 	case t == nil:
 	case t.Position.Line == colon.Position.Line:
 		p := r.pos
-		for p < len(r.toks) && r.toks[p].Position.Line == t.Position.Line && (r.toks[p].Type == token.TagType || r.toks[p].Type == token.AnchorType) {
+		for p < len(r.toks) && r.toks[p].Position.Line == t.Position.Line &&
+			(r.toks[p].Type == token.TagType || r.toks[p].Type == token.AnchorType) {
 			p++
 			if r.toks[p-1].Type == token.AnchorType {
 				p++ // its name

@@ -13,13 +13,14 @@ import (
 
 // The plain scalars that are no strings. What Ruby's Psych 4 makes of them was seen by asking it.
 var (
-	isNull      = regexp.MustCompile(`^(?:~|(?i:null))?$`)
-	isTrue      = regexp.MustCompile(`^(?i:yes|true|on)$`)
-	isFalse     = regexp.MustCompile(`^(?i:no|false|off)$`)
-	isInfinite  = regexp.MustCompile(`^(?i:[-+]?\.inf|\.nan)$`)
-	isJSON      = regexp.MustCompile(`^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$`)
-	isDecimal   = regexp.MustCompile(`^[-+]?(?:0|[1-9](?:[0-9]|,[0-9]|_[0-9])*)$`)
-	isBased     = regexp.MustCompile(`^[-+]?0(?:b[01_,]*[01][01_,]*|o?[0-7_,]*[0-7][0-7_,]*|x[0-9a-fA-F_,]*[0-9a-fA-F][0-9a-fA-F_,]*)$`)
+	isNull     = regexp.MustCompile(`^(?:~|(?i:null))?$`)
+	isTrue     = regexp.MustCompile(`^(?i:yes|true|on)$`)
+	isFalse    = regexp.MustCompile(`^(?i:no|false|off)$`)
+	isInfinite = regexp.MustCompile(`^(?i:[-+]?\.inf|\.nan)$`)
+	isJSON     = regexp.MustCompile(`^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$`)
+	isDecimal  = regexp.MustCompile(`^[-+]?(?:0|[1-9](?:[0-9]|,[0-9]|_[0-9])*)$`)
+	isBased    = regexp.MustCompile(`^[-+]?0(?:b[01_,]*[01][01_,]*|o?[0-7_,]*[0-7][0-7_,]*|` +
+		`x[0-9a-fA-F_,]*[0-9a-fA-F][0-9a-fA-F_,]*)$`)
 	isSixty     = regexp.MustCompile(`^[-+]?[0-9][0-9_]*(?::[0-5]?[0-9]){1,2}$`)
 	isRubyFloat = regexp.MustCompile(`^[-+]?(?:[0-9][0-9_,]*)?\.[0-9]*(?:[eE][-+][0-9]+)?$`)
 	isCoreFloat = regexp.MustCompile(`^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)[eE][-+]?[0-9]+$`)
@@ -40,7 +41,8 @@ func (r *yamlReader) scalar(t *token.Token, text, tag string, plain bool) (JSON,
 		return Quote(text), nil
 	}
 	if isInfinite.MatchString(text) {
-		return nil, r.fault(t, "the number "+config.Quote(text)+" is none that JSON has", `numbers that are finite are allowed, and strings in ""`)
+		return nil, r.fault(t, "the number "+config.Quote(text)+" is none that JSON has",
+			`numbers that are finite are allowed, and strings in ""`)
 	}
 	v := plainScalar(text)
 	if tag != "" && !tagFits(tag, v) {

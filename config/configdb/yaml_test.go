@@ -20,18 +20,19 @@ func TestYAMLIsReadAsPuppetReadsIt(t *testing.T) {
 		"%YAML 1.1\n---\na: yes\n": `{"a":true}`,
 		`{"b": 1.0, "a": [1e5]}`:   `{"a":[1e5],"b":1.0}`, // JSON is YAML
 		"just text":                `"just text"`,
-		"a:\n  b:\n  - 1\n  - c: x\n    d:\n  -\n  - - 2\n    - 3\ne:\n":                                                            `{"a":{"b":[1,{"c":"x","d":null},null,[2,3]]},"e":null}`,
-		"a:\n- 1\n-   b: 2\n    c: 3\nd: x":                                                                                         `{"a":[1,{"b":2,"c":3}],"d":"x"}`,
-		"a: {b: [1, 'x', ], c: , d}\n":                                                                                              `{"a":{"b":[1,"x"],"c":null,"d":null}}`,
-		"a: |\n  one\n   two\n\nb: >-\n  three\n  four\nc: 'it''s'\nd: \"\\x41\\ud83d\\ude00\\n\"\n":                                `{"a":"one\n two\n","b":"three four","c":"it's","d":"A😀\n"}`,
-		"url: http://x:80/y#z # comment":                                                                                            `{"url":"http://x:80/y#z"}`,
-		"1: a\n0x10: b\ntrue: c\n1.50: d\n'': e\n\"x: y\": f":                                                                       `{"":"e","1":"a","1.50":"d","16":"b","true":"c","x: y":"f"}`,
-		"a: &x [1, 2.50]\nb: *x\nc: [*x]":                                                                                           `{"a":[1,2.50],"b":[1,2.50],"c":[[1,2.50]]}`,
-		"d: &d\n  x: 1\n  y: 2\ne:\n  x: 3\n  <<: *d\n  y: 4\nf: {<<: [*d, {x: 5, z: 6}]}":                                          `{"d":{"x":1,"y":2},"e":{"x":1,"y":4},"f":{"x":1,"y":2,"z":6}}`,
-		"a: &e\nb: *e\nc: !!str\nd: &f\n  x: 1\ne: !!map\n  y: 2\nf: &g !!str 5\ng: *g\n":                                           `{"a":null,"b":null,"c":"","d":{"x":1},"e":{"y":2},"f":"5","g":"5"}`,
-		"- !!binary |\n  AAEC\n- !!str 5\n- !!int '7'\n- !!float 1e5\n- !!float 3\n- ! yes\n- !!null ''\n- !!bool yes\n- !!seq [1]": `["AAEC\n","5",7,1e5,3,"yes",null,true,[1]]`,
-		"e: >\n  ENC[PKCS7,MIIB\n  abc]\n":                                                                                          `{"e":"ENC[PKCS7,MIIB abc]\n"}`,
-		"a: \"%{hiera('x')}::y\"\nb: x %{::fqdn}":                                                                                   `{"a":"%{hiera('x')}::y","b":"x %{::fqdn}"}`,
+		"a:\n  b:\n  - 1\n  - c: x\n    d:\n  -\n  - - 2\n    - 3\ne:\n":                             `{"a":{"b":[1,{"c":"x","d":null},null,[2,3]]},"e":null}`,
+		"a:\n- 1\n-   b: 2\n    c: 3\nd: x":                                                          `{"a":[1,{"b":2,"c":3}],"d":"x"}`,
+		"a: {b: [1, 'x', ], c: , d}\n":                                                               `{"a":{"b":[1,"x"],"c":null,"d":null}}`,
+		"a: |\n  one\n   two\n\nb: >-\n  three\n  four\nc: 'it''s'\nd: \"\\x41\\ud83d\\ude00\\n\"\n": `{"a":"one\n two\n","b":"three four","c":"it's","d":"A😀\n"}`,
+		"url: http://x:80/y#z # comment":                                                             `{"url":"http://x:80/y#z"}`,
+		"1: a\n0x10: b\ntrue: c\n1.50: d\n'': e\n\"x: y\": f":                                        `{"":"e","1":"a","1.50":"d","16":"b","true":"c","x: y":"f"}`,
+		"a: &x [1, 2.50]\nb: *x\nc: [*x]":                                                            `{"a":[1,2.50],"b":[1,2.50],"c":[[1,2.50]]}`,
+		"d: &d\n  x: 1\n  y: 2\ne:\n  x: 3\n  <<: *d\n  y: 4\nf: {<<: [*d, {x: 5, z: 6}]}":           `{"d":{"x":1,"y":2},"e":{"x":1,"y":4},"f":{"x":1,"y":2,"z":6}}`,
+		"a: &e\nb: *e\nc: !!str\nd: &f\n  x: 1\ne: !!map\n  y: 2\nf: &g !!str 5\ng: *g\n":            `{"a":null,"b":null,"c":"","d":{"x":1},"e":{"y":2},"f":"5","g":"5"}`,
+		"- !!binary |\n  AAEC\n- !!str 5\n- !!int '7'\n- !!float 1e5\n- !!float 3\n- ! yes\n- !!null ''\n- !!bool yes\n- " +
+			"!!seq [1]": `["AAEC\n","5",7,1e5,3,"yes",null,true,[1]]`,
+		"e: >\n  ENC[PKCS7,MIIB\n  abc]\n":        `{"e":"ENC[PKCS7,MIIB abc]\n"}`,
+		"a: \"%{hiera('x')}::y\"\nb: x %{::fqdn}": `{"a":"%{hiera('x')}::y","b":"x %{::fqdn}"}`,
 	} {
 		got, more, err := FromYAML([]byte(text))
 		if err != nil || more || string(got) != want {
@@ -44,15 +45,22 @@ func TestYAMLIsReadAsPuppetReadsIt(t *testing.T) {
 func TestPlainScalarsOfYAML(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"~": `null`, "null": `null`, "nUll": `null`, "yes": `true`, "On": `true`, "TRUE": `true`, "off": `false`, "No": `false`, "y": `"y"`, "n": `"n"`,
-		"0": `0`, "-0": `-0`, "+1": `1`, "1_000": `1000`, "1,000": `1000`, "1__0": `"1__0"`, "9007199254740993": `9007199254740993`,
+		"~": `null`, "null": `null`, "nUll": `null`, "yes": `true`, "On": `true`, "TRUE": `true`, "off": `false`,
+		"No": `false`, "y": `"y"`, "n": `"n"`,
+		"0": `0`, "-0": `-0`, "+1": `1`, "1_000": `1000`, "1,000": `1000`, "1__0": `"1__0"`,
+		"9007199254740993":               `9007199254740993`,
 		"123456789012345678901234567890": `123456789012345678901234567890`,
-		"017":                            `15`, "0_7": `7`, "09": `"09"`, "0x1F": `31`, "-0x1f": `-31`, "0b11": `3`, "0x": `"0x"`, "0xg": `"0xg"`,
+		"017":                            `15`, "0_7": `7`, "09": `"09"`, "0x1F": `31`, "-0x1f": `-31`, "0b11": `3`,
+		"0x": `"0x"`, "0xg": `"0xg"`,
 		"12:30": `45000`, "1:2:3": `3723`, "-1:30": `-1800`, "1:60": `"1:60"`, "10:20:30:40": `"10:20:30:40"`,
-		"1.0": `1.0`, "1.10": `1.10`, "1.": `1.0`, ".5": `0.5`, "-.5": `-0.5`, "+1.5": `1.5`, "1_000.5": `1000.5`, "1.5e+3": `1.5e+3`, "0.1_5": `"0.1_5"`, ".": `"."`, "-.": `"-."`, "007.5": `7.5`,
+		"1.0": `1.0`, "1.10": `1.10`, "1.": `1.0`, ".5": `0.5`, "-.5": `-0.5`, "+1.5": `1.5`, "1_000.5": `1000.5`,
+		"1.5e+3": `1.5e+3`, "0.1_5": `"0.1_5"`, ".": `"."`, "-.": `"-."`, "007.5": `7.5`,
 		"192.0.2.1": `"192.0.2.1"`, "1.2.3": `"1.2.3"`, "fe80::1": `"fe80::1"`, "52:54:00:12:34:56": `"52:54:00:12:34:56"`,
-		"2001-01-01": `"2001-01-01"`, "2001-12-14t21:59:43.10-05:00": `"2001-12-14t21:59:43.10-05:00"`, ":sym": `":sym"`, "=": `"="`, // Ruby makes dates, times and symbols of them
-		"1e400": `1e400`, "1e3": `1e3`, "1.5e3": `1.5e3`, "1E-2": `1E-2`, ".5e3": `0.5e3`, "0o17": `15`, // YAML 1.2: Ruby has strings
+		// Ruby makes dates, times and symbols of them
+		"2001-01-01": `"2001-01-01"`, "2001-12-14t21:59:43.10-05:00": `"2001-12-14t21:59:43.10-05:00"`, ":sym": `":sym"`,
+		"=": `"="`,
+		// YAML 1.2: Ruby has strings
+		"1e400": `1e400`, "1e3": `1e3`, "1.5e3": `1.5e3`, "1E-2": `1E-2`, ".5e3": `0.5e3`, "0o17": `15`,
 		"0b": `"0b"`, "0o9": `"0o9"`, "-": `"-"`, "+": `"+"`, "_": `"_"`, "1 2": `"1 2"`, "--x": `"--x"`, "enc": `"enc"`,
 	} {
 		if text == "-" || text == "=" {
@@ -182,7 +190,8 @@ s:
 }
 
 func FuzzFromYAML(f *testing.F) {
-	for _, s := range []string{"a: &x [1, 2.50]\nb: *x\n", "- !!str 5\n- |\n  x\n", "{a: [b, c], <<: {d: 1}}", "a:\n- b\n-\n---\nc", "'", "a: !!str", "- &a\n- *a", "12:30", "? x"} {
+	for _, s := range []string{"a: &x [1, 2.50]\nb: *x\n", "- !!str 5\n- |\n  x\n", "{a: [b, c], <<: {d: 1}}",
+		"a:\n- b\n-\n---\nc", "'", "a: !!str", "- &a\n- *a", "12:30", "? x"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -28,7 +28,8 @@ func Removes(running, wanted config.Object) []string {
 				out = append(out, config.FormatPath([]string{root, id}))
 			default:
 				for _, part := range below {
-					out = append(out, removed([]string{root, id, part}, object(object(has[id])[part]), object(object(want[id])[part]))...)
+					out = append(out, removed([]string{root, id, part}, object(object(has[id])[part]),
+						object(object(want[id])[part]))...)
 				}
 			}
 		}

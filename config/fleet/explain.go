@@ -23,8 +23,10 @@ func (n *Node) Explain(now time.Time) []string {
 		for _, r := range n.report.Results {
 			out = append(out, strings.TrimSuffix(fmt.Sprintf("action: %s %s: %s", r.Action, r.Result, r.Why), ": "))
 		}
-		if p := n.report.Pending; p != nil && (v.state == Unmanaged || v.state == HeldLocally || !n.hasIt() && v.state != Applying) {
-			out = append(out, fmt.Sprintf("pending: its config is not the wanted one and is not confirmed from here: the node undoes it %v after its report of %s",
+		if p := n.report.Pending; p != nil &&
+			(v.state == Unmanaged || v.state == HeldLocally || !n.hasIt() && v.state != Applying) {
+			out = append(out, fmt.Sprintf("pending: its config is not the wanted one and is not confirmed from here: the node "+
+				"undoes it %v after its report of %s",
 				p.Remaining.Round(time.Second), clock(n.heard)))
 		}
 	}
@@ -34,7 +36,8 @@ func (n *Node) Explain(now time.Time) []string {
 		}
 	}
 	if n.mem.Releasing != "" {
-		out = append(out, fmt.Sprintf("release: asked for by %s, sent once the node is connected and says that it is held", n.mem.Releasing))
+		out = append(out, fmt.Sprintf("release: asked for by %s, sent once the node is connected and says that it is held",
+			n.mem.Releasing))
 	}
 	return out
 }
@@ -59,7 +62,8 @@ func (n *Node) why(now time.Time, v verdict) string {
 	case Silent:
 		return fmt.Sprintf("it is connected since %s and has not reported on this stream", clock(n.since))
 	case Computing:
-		return fmt.Sprintf("its wanted config is not known for software %q, firmware %q, board %q", n.report.Software, n.report.Firmware, n.report.Board)
+		return fmt.Sprintf("its wanted config is not known for software %q, firmware %q, board %q", n.report.Software,
+			n.report.Firmware, n.report.Board)
 	case Faulty:
 		if n.unread != "" {
 			return "what the store has of its pushes can't be read here: " + n.unread
@@ -80,11 +84,13 @@ func (n *Node) why(now time.Time, v verdict) string {
 func (n *Node) whySame(v verdict) string {
 	switch v.state {
 	case Renumbering:
-		return fmt.Sprintf("it runs the wanted config as generation %s, wanted is %s", name(n.report.Generation), n.wanted.Generation)
+		return fmt.Sprintf("it runs the wanted config as generation %s, wanted is %s", name(n.report.Generation),
+			n.wanted.Generation)
 	case Settling:
 		return fmt.Sprintf("it runs generation %s, and has not settled yet", n.wanted.Generation)
 	case Unwell:
-		return fmt.Sprintf("it runs generation %s, and what was good before is bad now: %s", n.wanted.Generation, strings.Join(n.report.Pending.Worse, ", "))
+		return fmt.Sprintf("it runs generation %s, and what was good before is bad now: %s", n.wanted.Generation,
+			strings.Join(n.report.Pending.Worse, ", "))
 	case Confirming:
 		return fmt.Sprintf("it runs generation %s, has settled and is not worse than before", n.wanted.Generation)
 	default:
@@ -97,7 +103,8 @@ func (n *Node) whyOther(v verdict) string {
 	differs := n.differs()
 	switch v.state {
 	case Unknowable:
-		return fmt.Sprintf("%s; board %q with software %q is unknown hardware, which may need configs that are not known here: nothing is pushed", differs, n.report.Board, n.report.Software)
+		return fmt.Sprintf("%s; board %q with software %q is unknown hardware, which may need configs that are not known "+
+			"here: nothing is pushed", differs, n.report.Board, n.report.Software)
 	case Failed:
 		f := n.mem.failure(n.wanted.Digest)
 		return fmt.Sprintf("%s; it was %s: %s", differs, failure(*f), f.Why)
@@ -200,7 +207,8 @@ func (n *Node) nextOther(v verdict) string {
 		case n.queried.IsZero():
 			return "it is asked for its base config" + again(v)
 		}
-		return fmt.Sprintf("its base config, asked for at %s, ends this once it is accepted (edgespan boards list); it may be asked again%s", clock(n.queried), again(v))
+		return fmt.Sprintf("its base config, asked for at %s, ends this once it is accepted (edgespan boards list); it may "+
+			"be asked again%s", clock(n.queried), again(v))
 	case Failed:
 		return "nothing, until its config or its versions change, or a retry is asked for"
 	case Comparing:
@@ -234,7 +242,8 @@ func (n *Node) runs() string {
 	if r.Restores != (Generation{}) {
 		out += fmt.Sprintf(" (restores %s)", r.Restores)
 	}
-	return out + fmt.Sprintf(", software %q, firmware %q, board %q, reported at %s", r.Software, r.Firmware, r.Board, clock(n.heard))
+	return out + fmt.Sprintf(", software %q, firmware %q, board %q, reported at %s", r.Software, r.Firmware, r.Board,
+		clock(n.heard))
 }
 
 // String is a digest for people: short where it is long.

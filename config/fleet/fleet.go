@@ -92,7 +92,8 @@ func (f *Fleet) SetNetwork(o config.Object) ([]Touched, error) {
 func (f *Fleet) Put(node string, v layers.Versions, auto, own config.Object, counted Counted) ([]Touched, error) {
 	k, set := f.Kind(v)
 	if !set {
-		return nil, fmt.Errorf("put node %s: its kind (base %q, firmware %q, hardware %q) has no layers yet", node, k.Base, k.Firmware, k.Hardware)
+		return nil, fmt.Errorf("put node %s: its kind (base %q, firmware %q, hardware %q) has no layers yet", node, k.Base,
+			k.Firmware, k.Hardware)
 	}
 	if _, err := f.layers.Put(node, k.Name, auto, own); err != nil {
 		return nil, fmt.Errorf("put node: %w", err)

@@ -49,7 +49,8 @@ func newWorld(t *rapid.T) *world {
 		name := fmt.Sprintf("n%02d", i)
 		v := layers.Versions{Software: "EDGESPAN-1-0-0", Board: []string{"b1", "b1", "x1", "x2"}[i%4]}
 		w.nodes[name] = New(name, Memory{}, Defaults("me"))
-		w.hosts[name] = &host{digest: Digest{Config: "first"}, versions: v, bad: map[Digest]bool{}, rejected: map[Digest]bool{}}
+		w.hosts[name] = &host{digest: Digest{Config: "first"}, versions: v, bad: map[Digest]bool{},
+			rejected: map[Digest]bool{}}
 		w.step(name, Known{Joined: true})
 		w.step(name, Connected{"1", "me"})
 	}
@@ -105,7 +106,8 @@ func (w *world) push(name string, h *host, p Push) {
 		h.generation = p.Generation
 		return
 	}
-	if last := w.pushes[name]; len(last) > 0 && last[len(last)-1].Digest == p.Digest && w.now.Sub(w.at[name]) < 2*time.Minute {
+	if last := w.pushes[name]; len(last) > 0 && last[len(last)-1].Digest == p.Digest &&
+		w.now.Sub(w.at[name]) < 2*time.Minute {
 		w.t.Fatalf("%s is pushed %s twice within %v", name, p.Digest, w.now.Sub(w.at[name]))
 	}
 	if h.rejected[p.Digest] {
@@ -120,7 +122,8 @@ func (w *world) push(name string, h *host, p Push) {
 		h.before = h.digest
 	}
 	h.attempt = p.Attempt
-	h.digest, h.generation, h.pending, h.settled, h.undo = p.Digest, p.Generation, p.Generation, false, w.now.Add(p.Confirm)
+	h.digest, h.generation, h.pending, h.settled, h.undo = p.Digest, p.Generation, p.Generation, false,
+		w.now.Add(p.Confirm)
 	w.step(name, Acked{p.Attempt})
 }
 
@@ -155,7 +158,8 @@ func (w *world) report(name string) {
 	h := w.hosts[name]
 	if h.pending != (Generation{}) && !w.now.Before(h.undo) {
 		w.step(name, Undone{h.attempt, h.digest, Unconfirmed, ""})
-		h.digest, h.generation, h.pending, w.at[name] = h.before, Generation{Authority: "j", Counter: h.attempt}, Generation{}, w.now
+		h.digest, h.generation, h.pending, w.at[name] = h.before, Generation{Authority: "j", Counter: h.attempt},
+			Generation{}, w.now
 	}
 	delete(h.rejected, h.digest) // it runs it after all
 	r := Report{Stream: "1", Digest: h.digest, Generation: h.generation, Versions: h.versions, Managed: h.managed}

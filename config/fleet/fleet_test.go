@@ -25,7 +25,8 @@ func parse(text string) config.Object {
 // tiny is a fleet of one kind for v1 with a base, and no nodes.
 func tiny(t interface{ Fatal(...any) }, base string) *Fleet {
 	f, err := NewFleet("s", Hardware{Library: layers.Library{
-		Base: []string{"EDGESPAN_1"}, Hardware: map[string][]string{"t": {"EDGESPAN_1"}}, Boards: map[string]string{"b1": "t"},
+		Base: []string{"EDGESPAN_1"}, Hardware: map[string][]string{"t": {"EDGESPAN_1"}},
+		Boards: map[string]string{"b1": "t"},
 	}}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -83,10 +84,14 @@ func TestOnlyNodesWhoseEffectiveConfigChangedAreTouched(t *testing.T) {
 	for _, c := range []struct{ name, got, want string }{
 		{"a node", put("n1", `{"envParams": {"A": "1"}}`), "n1 s:1"},
 		{"another", put("n2", `{}`), "n2 s:1"},
-		{"and one that the store counted before", touchedText(f.Put("n3", v1, nil, parse(`{"envParams": {"B": "1"}}`), Counted{gen(7), a})), "n3 s:8"},
-		{"the network layer touches those that it does not leave as they are", network(`{"envParams": {"A": "1"}}`), "n2 s:2, n3 s:9"},
+		{"and one that the store counted before",
+			touchedText(f.Put("n3", v1, nil, parse(`{"envParams": {"B": "1"}}`), Counted{gen(7), a})), "n3 s:8"},
+		{"the network layer touches those that it does not leave as they are", network(`{"envParams": {"A": "1"}}`),
+			"n2 s:2, n3 s:9"},
 		{"and no one where it says the same", network(`{"envParams": {"A": "1"}}`), ""},
-		{"who is managed is read from the effective config", network(`{"envParams": {"A": "1"}, "sysParams": {"managedConfig": true}}`), "n1 s:2 managed, n2 s:3 managed, n3 s:10 managed"},
+		{"who is managed is read from the effective config",
+			network(`{"envParams": {"A": "1"}, "sysParams": {"managedConfig": true}}`),
+			"n1 s:2 managed, n2 s:3 managed, n3 s:10 managed"},
 		{"of a node too", put("n1", `{"sysParams": {"managedConfig": false}}`), "n1 s:3"},
 		{"what is no boolean is no yes", put("n1", `{"sysParams": {"managedConfig": "true"}}`), "n1 s:4"},
 		{"a PeerConfiguration touches its node", setPeer("n2", "P"), "n2 s:4 managed peer=P"},
@@ -94,9 +99,11 @@ func TestOnlyNodesWhoseEffectiveConfigChangedAreTouched(t *testing.T) {
 		{"a clash is a fault of its node, and takes no number", put("n2", `{"envParams": 1}`), "n2 s:4 faulty"},
 		{"which ends", put("n2", `{}`), "n2 s:4 managed peer=P"},
 		{"a node that is put again is told its wish also when that is the same", put("n2", `{}`), "n2 s:4 managed peer=P"},
-		{"a version of the same kind has the same config", touchedText(f.Put("n3", v2, nil, nil, Counted{})), "n3 s:11 managed"},
+		{"a version of the same kind has the same config", touchedText(f.Put("n3", v2, nil, nil, Counted{})),
+			"n3 s:11 managed"},
 		{
-			"without the layers of its kind there is no config", touchedText(f.Put("n9", layers.Versions{Board: "b9"}, nil, nil, Counted{})),
+			"without the layers of its kind there is no config",
+			touchedText(f.Put("n9", layers.Versions{Board: "b9"}, nil, nil, Counted{})),
 			`put node n9: its kind (base "EDGESPAN_1", firmware "", hardware "") has no layers yet`,
 		},
 		{"nor does a PeerConfiguration touch a node that is not here", setPeer("n9", "P"), ""},
@@ -149,7 +156,8 @@ func TestSeed_AllNodesOfABoardResumeOnceItIsKnown(t *testing.T) {
 }
 
 func TestFleetFaults(t *testing.T) {
-	if _, err := NewFleet("a b", Hardware{}, nil); err == nil || !strings.HasPrefix(err.Error(), "make fleet: the authority has ' '") {
+	if _, err := NewFleet("a b", Hardware{}, nil); err == nil ||
+		!strings.HasPrefix(err.Error(), "make fleet: the authority has ' '") {
 		t.Error(err)
 	}
 	f := tiny(t, `{}`)
@@ -158,7 +166,8 @@ func TestFleetFaults(t *testing.T) {
 	if got := touchedText(f.Put("n1", v1, nil, nil, last)); got != end {
 		t.Error(got)
 	}
-	if got := touchedText(f.SetNetwork(parse(`{"a": 1}`))); got != "node n1: allocate generation: the counter is at its end: a store with another id begins anew" {
+	if got := touchedText(f.SetNetwork(parse(`{"a": 1}`))); got != "node n1: allocate generation: the counter is at its "+
+		"end: a store with another id begins anew" {
 		t.Error(got)
 	}
 }
@@ -168,7 +177,8 @@ func TestFleetFaults(t *testing.T) {
 func TestPropertyTheFleetTellsWhoIsTouched(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := tiny(t, `{"sysParams": {"managedConfig": false}}`)
-		object := rapid.SampledFrom([]string{`{}`, `{"a": {"b": 1}}`, `{"a": {"b": 2}}`, `{"a": 5}`, `{"sysParams": {"managedConfig": true}}`, `{"sysParams": {"managedConfig": false}}`})
+		object := rapid.SampledFrom([]string{`{}`, `{"a": {"b": 1}}`, `{"a": {"b": 2}}`, `{"a": 5}`,
+			`{"sysParams": {"managedConfig": true}}`, `{"sysParams": {"managedConfig": false}}`})
 		told := map[string]Wanted{}
 		for range 15 {
 			node := fmt.Sprintf("n%d", rapid.IntRange(1, 4).Draw(t, "node"))

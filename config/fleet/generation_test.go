@@ -16,7 +16,8 @@ import (
 )
 
 func TestParseGeneration(t *testing.T) {
-	const authority, counter = "1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-' are allowed", "a number from 1 to 18446744073709551615 without leading zeros is allowed"
+	const authority, counter = "1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-' are allowed",
+		"a number from 1 to 18446744073709551615 without leading zeros is allowed"
 	for _, c := range []struct {
 		text, want string // want is the error, or "" for a text that comes out as it went in
 	}{
@@ -26,7 +27,8 @@ func TestParseGeneration(t *testing.T) {
 		{strings.Repeat("a", 64) + ":7", ""},
 		{"s", `generation "s": has no colon: AUTHORITY:COUNTER is allowed`},
 		{":1", `generation ":1": the authority has 0 characters: ` + authority},
-		{strings.Repeat("a", 65) + ":1", `generation "` + strings.Repeat("a", 65) + `:1": the authority has 65 characters: ` + authority},
+		{strings.Repeat("a", 65) + ":1", `generation "` + strings.Repeat("a", 65) + `:1": the authority has 65 characters: ` +
+			authority},
 		{"a:b:1", `generation "a:b:1": the authority has ':': ` + authority},
 		{"a b:1", `generation "a b:1": the authority has ' ': ` + authority},
 		{"s:", `generation "s:": the counter is "": ` + counter},
@@ -135,17 +137,21 @@ func anyMemory(t *rapid.T) Memory {
 		return layers.Versions{Software: text.Draw(t, "sw"), Firmware: text.Draw(t, "fw"), Board: text.Draw(t, "board")}
 	})
 	m := Memory{
-		Floor: rapid.Uint64().Draw(t, "floor"), Adopted: rapid.Bool().Draw(t, "adopted"), Releasing: text.Draw(t, "releasing"),
+		Floor: rapid.Uint64().Draw(t, "floor"), Adopted: rapid.Bool().Draw(t, "adopted"),
+		Releasing: text.Draw(t, "releasing"),
 	}
 	if rapid.Bool().Draw(t, "pushed") {
 		m.Push = Attempt{
-			Number: rapid.Uint64().Draw(t, "number"), Generation: Generation{Authority: "s", Counter: rapid.Uint64Range(1, math.MaxUint64).Draw(t, "counter")},
-			Digest: digest.Draw(t, "digest"), For: versions.Draw(t, "for"), At: when.Draw(t, "at"), Undone: rapid.Bool().Draw(t, "undone"),
+			Number:     rapid.Uint64().Draw(t, "number"),
+			Generation: Generation{Authority: "s", Counter: rapid.Uint64Range(1, math.MaxUint64).Draw(t, "counter")},
+			Digest:     digest.Draw(t, "digest"), For: versions.Draw(t, "for"), At: when.Draw(t, "at"),
+			Undone: rapid.Bool().Draw(t, "undone"),
 		}
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "failures") {
 		m.Failures = append(m.Failures, Failure{
-			digest.Draw(t, "failed"), rapid.Uint64().Draw(t, "attempt"), rapid.SampledFrom([]Reason{Invalid, Unhealthy}).Draw(t, "reason"),
+			digest.Draw(t, "failed"), rapid.Uint64().Draw(t, "attempt"),
+			rapid.SampledFrom([]Reason{Invalid, Unhealthy}).Draw(t, "reason"),
 			text.Draw(t, "why"), when.Draw(t, "when"), versions.Draw(t, "of"),
 		})
 	}
@@ -209,7 +215,8 @@ func FuzzParseMemory(f *testing.F) {
 func TestMemoryHasBounds(t *testing.T) {
 	var m Memory
 	for i := range 100 {
-		m.fail(Failure{Digest: Digest{Config: string(rune('a' + i%50))}, Why: strings.Repeat("é", 4000), At: noon.Add(time.Duration(i))})
+		m.fail(Failure{Digest: Digest{Config: string(rune('a' + i%50))}, Why: strings.Repeat("é", 4000),
+			At: noon.Add(time.Duration(i))})
 	}
 	if len(m.Failures) != mostFailures || m.Failures[0].At != noon.Add(100-mostFailures) {
 		t.Errorf("%d failures, the first of %v", len(m.Failures), m.Failures[0].At)

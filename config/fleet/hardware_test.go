@@ -18,7 +18,8 @@ func TestSeed_UnrecognizedBoardAndVersion(t *testing.T) {
 			Boards:   map[string]string{"b1": "puma", "b2": "empty", "b3": "gone"},
 		},
 		Learnt: map[string]layers.Library{
-			"v1": {Base: []string{"RELEASE_M80"}, Hardware: map[string][]string{"v1": {"RELEASE_M80"}}, Boards: map[string]string{"v1": "v1"}},
+			"v1": {Base: []string{"RELEASE_M80"}, Hardware: map[string][]string{"v1": {"RELEASE_M80"}},
+				Boards: map[string]string{"v1": "v1"}},
 			"v2": {Base: []string{"RELEASE_M75"}},
 		},
 	}
@@ -39,11 +40,13 @@ func TestSeed_UnrecognizedBoardAndVersion(t *testing.T) {
 		{"a node without a board has nothing of learnt ones", "RELEASE_M75", "", "RELEASE_M60", "", false, false},
 	} {
 		k := h.KindOf(layers.Versions{Software: c.software, Firmware: "10.11.0", Board: c.board})
-		if k.Base != c.base || k.Hardware != c.hardware || k.Learnt != c.learnt || k.Unknown != c.unknown || k.Firmware != "10.11.0" {
+		if k.Base != c.base || k.Hardware != c.hardware || k.Learnt != c.learnt || k.Unknown != c.unknown ||
+			k.Firmware != "10.11.0" {
 			t.Errorf("%s: %+v", c.name, k)
 		}
 	}
-	one, other := h.KindOf(layers.Versions{Software: "RELEASE_M80", Board: "b9"}), h.KindOf(layers.Versions{Software: "RELEASE_M80"})
+	one, other := h.KindOf(layers.Versions{Software: "RELEASE_M80", Board: "b9"}),
+		h.KindOf(layers.Versions{Software: "RELEASE_M80"})
 	if one.Name == other.Name {
 		t.Error("unknown hardware is of a kind with none")
 	}
@@ -131,15 +134,18 @@ func TestRemoves(t *testing.T) {
 		name, wanted string
 		want         []string
 	}{
-		{"nothing is wanted", `{}`, []string{"appNetworks.x", "appNetworks.y", `networkInstances."a.b"`, "networkInstances.u1", "networkInstances.u2", "ports.lan", "ports.wan"}},
+		{"nothing is wanted", `{}`, []string{"appNetworks.x", "appNetworks.y",
+			`networkInstances."a.b"`, "networkInstances.u1", "networkInstances.u2", "ports.lan", "ports.wan"}},
 		{
 			"some, one of them as absent, and changes do not count",
 			`{"ports": {"wan": {"mtu": 2}, "lan": {"$absent": true}}, "networkInstances": {"u1": {"$absent": false}, "u2": {}, "a.b": {}, "u3": {}}, "appNetworks": {"x": {"adapters": {"1": {"$absent": true}}}, "y": {"adapters": {"0": {"ip": "1"}}}}}`,
 			[]string{"appNetworks.x.adapters.0", "appNetworks.x.adapters.1", "ports.lan"},
 		},
 		{
-			"what is no object has no entries", `{"ports": 1, "networkInstances": null, "appNetworks": {"x": 5, "y": {"adapters": []}}}`,
-			[]string{"appNetworks.x.adapters.0", "appNetworks.x.adapters.1", "appNetworks.y.adapters.0", `networkInstances."a.b"`, "networkInstances.u1", "networkInstances.u2", "ports.lan", "ports.wan"},
+			"what is no object has no entries",
+			`{"ports": 1, "networkInstances": null, "appNetworks": {"x": 5, "y": {"adapters": []}}}`,
+			[]string{"appNetworks.x.adapters.0", "appNetworks.x.adapters.1", "appNetworks.y.adapters.0",
+				`networkInstances."a.b"`, "networkInstances.u1", "networkInstances.u2", "ports.lan", "ports.wan"},
 		},
 	} {
 		if got := Removes(running, parse(c.wanted)); !slices.Equal(got, c.want) {

@@ -78,7 +78,8 @@ func ParseMemory(text []byte) (Memory, error) {
 	if err := json.Unmarshal(text, &m); err != nil {
 		return Memory{}, fmt.Errorf("parse memory of a node: %w", err)
 	}
-	m.forget(func(f Failure) bool { return len(f.Digest.Config) > longestDigest }) // a node's own word, kept by an earlier release
+	// a node's own word, kept by an earlier release
+	m.forget(func(f Failure) bool { return len(f.Digest.Config) > longestDigest })
 	return m, nil
 }
 

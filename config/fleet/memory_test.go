@@ -15,8 +15,10 @@ import (
 func TestMergeOfMemories(t *testing.T) {
 	f := func(d Digest, attempt uint64) Failure { return Failure{Digest: d, Attempt: attempt} }
 	m := Memory{Push: Attempt{Number: 5, Digest: a}, Floor: 2, Failures: []Failure{f(a, 5)}}
-	m.merge(Memory{Push: Attempt{Number: 4, Digest: b}, Floor: 3, Adopted: true, Releasing: "ben", Failures: []Failure{f(b, 3), f(Digest{Config: "C"}, 4)}})
-	want := Memory{Push: Attempt{Number: 5, Digest: a}, Floor: 3, Adopted: true, Releasing: "ben", Failures: []Failure{f(a, 5), f(Digest{Config: "C"}, 4)}}
+	m.merge(Memory{Push: Attempt{Number: 4, Digest: b}, Floor: 3, Adopted: true, Releasing: "ben",
+		Failures: []Failure{f(b, 3), f(Digest{Config: "C"}, 4)}})
+	want := Memory{Push: Attempt{Number: 5, Digest: a}, Floor: 3, Adopted: true, Releasing: "ben",
+		Failures: []Failure{f(a, 5), f(Digest{Config: "C"}, 4)}}
 	if !reflect.DeepEqual(m, want) {
 		t.Errorf("%+v\nwant %+v", m, want)
 	}
@@ -63,7 +65,8 @@ func TestWhatANewerVersionKeepsIsKept(t *testing.T) {
 	if err != nil || m.Push.Number != 50 || !m.Adopted {
 		t.Fatalf("%+v, %v", m, err)
 	}
-	long, err := ParseMemory([]byte(`{"failures":[{"digest":{"config":"` + strings.Repeat("y", 65) + `"}},{"digest":{"config":"A"}}]}`))
+	long, err := ParseMemory([]byte(`{"failures":[{"digest":{"config":"` + strings.Repeat("y", 65) +
+		`"}},{"digest":{"config":"A"}}]}`))
 	if err != nil || len(long.Failures) != 1 || long.Failures[0].Digest.Config != "A" {
 		t.Errorf("failures of what no digest is are read as %+v, %v", long.Failures, err)
 	}
@@ -71,7 +74,8 @@ func TestWhatANewerVersionKeepsIsKept(t *testing.T) {
 	n.Step(noon, Recalled{m})
 	n.Step(noon, Retry{}) // it is written
 	text, err := json.Marshal(n.Memory())
-	if err != nil || !strings.Contains(string(text), `"newField":{"a":[1]}`) || !strings.Contains(string(text), `"floor":50`) {
+	if err != nil || !strings.Contains(string(text), `"newField":{"a":[1]}`) ||
+		!strings.Contains(string(text), `"floor":50`) {
 		t.Errorf("written as %s, %v", text, err)
 	}
 	for _, bad := range []string{`null`, `[]`, `{"push":7}`, `{`, `{} {}`} {
@@ -84,7 +88,8 @@ func TestWhatANewerVersionKeepsIsKept(t *testing.T) {
 // A field that is known is never kept twice, under its name and as a newer version's.
 func TestEveryFieldOfAMemoryIsItsOwn(t *testing.T) {
 	m := Memory{
-		Push: Attempt{Number: 1}, Failures: []Failure{{Attempt: 1}}, Floor: 1, Adopted: true, Releasing: "x", Has: []peer.Gone{{ID: "x"}},
+		Push: Attempt{Number: 1}, Failures: []Failure{{Attempt: 1}}, Floor: 1, Adopted: true, Releasing: "x",
+		Has: []peer.Gone{{ID: "x"}},
 	}
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -105,7 +110,8 @@ func TestANodeWhoseMemoryCannotBeReadIsLeftAlone(t *testing.T) {
 	n := New("n", Memory{}, Defaults("r"))
 	var did []Effect
 	for _, e := range []Event{
-		Unread{"it is of a later version"}, Known{Joined: true, Topology: true}, Connected{Stream: "1", Replica: "r"}, want(a, 1), has(b, 0),
+		Unread{"it is of a later version"}, Known{Joined: true, Topology: true}, Connected{Stream: "1", Replica: "r"},
+		want(a, 1), has(b, 0),
 		Rejected{Attempt: 1, Digest: a}, Retry{}, AdoptionDecided{Replace: true},
 	} {
 		did = append(did, n.Step(noon, e)...)
@@ -116,7 +122,8 @@ func TestANodeWhoseMemoryCannotBeReadIsLeftAlone(t *testing.T) {
 			t.Errorf("it does %T", e)
 		}
 	}
-	if why := strings.Join(n.Explain(noon), " "); n.State(noon) != Faulty || !strings.Contains(why, "it is of a later version") || !n.Unread() {
+	if why := strings.Join(n.Explain(noon), " "); n.State(noon) != Faulty ||
+		!strings.Contains(why, "it is of a later version") || !n.Unread() {
 		t.Errorf("%s: %s", n.State(noon), why)
 	}
 	did = n.Step(noon, Recalled{Memory{Push: Attempt{Number: 50}, Adopted: true}})
@@ -149,7 +156,8 @@ func TestAMemoryThatIsDamagedCountsOn(t *testing.T) {
 		{`null`, fmt.Sprint(at, at, false, 0), false},
 	} {
 		m, whole := Anew([]byte(c.old), noon)
-		if got := fmt.Sprint(m.Push.Number, m.Floor, m.Adopted, len(m.Has)); got != strings.ReplaceAll(c.want, "  ", " ") || whole != c.whole || m.Push.Digest != (Digest{}) {
+		if got := fmt.Sprint(m.Push.Number, m.Floor, m.Adopted, len(m.Has)); got != strings.ReplaceAll(c.want, "  ", " ") ||
+			whole != c.whole || m.Push.Digest != (Digest{}) {
 			t.Errorf("%s: %s, whole %t; want %s", c.old, got, whole, c.want)
 		}
 	}

@@ -20,7 +20,8 @@ type Settings struct {
 
 // Defaults are the settings of one controller.
 func Defaults(replica string) Settings {
-	return Settings{Replica: replica, Interval: 2 * time.Minute, Confirm: 2 * time.Minute, Resend: 15 * time.Second, Queries: true, Board: 15 * time.Second, Preview: time.Minute}
+	return Settings{Replica: replica, Interval: 2 * time.Minute, Confirm: 2 * time.Minute, Resend: 15 * time.Second,
+		Queries: true, Board: 15 * time.Second, Preview: time.Minute}
 }
 
 // State is where a node stands. Each has one line in the table of Node, Explain says more.

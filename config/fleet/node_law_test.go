@@ -133,7 +133,8 @@ func (w *watch) step(e Event, done int) (crashed bool) {
 	if !reflect.DeepEqual(effects, same) {
 		w.complain("%T: %s and %s", e, tell(effects, w.now), tell(same, w.now))
 	}
-	if lines := w.n.Explain(w.now); len(lines) < 2 || slices.ContainsFunc(lines, func(s string) bool { return strings.TrimSpace(s) != s || s == "" }) {
+	if lines := w.n.Explain(w.now); len(lines) < 2 ||
+		slices.ContainsFunc(lines, func(s string) bool { return strings.TrimSpace(s) != s || s == "" }) {
 		w.complain("explained by %q", lines)
 	}
 	for i, effect := range effects {
@@ -160,7 +161,8 @@ func (w *watch) effect(e Event, effect Effect) {
 		}
 	case Confirm:
 		a, is := e.(Answered)
-		if !is || !w.probed[a.Probe] || a.Stream != w.stream || a.Generation != w.wanted.Generation || a.Digest != w.wanted.Digest || len(a.Worse) > 0 {
+		if !is || !w.probed[a.Probe] || a.Stream != w.stream || a.Generation != w.wanted.Generation ||
+			a.Digest != w.wanted.Digest || len(a.Worse) > 0 {
 			w.complain("confirmed by %+v", e)
 		}
 	case Tell, Release:
@@ -247,9 +249,11 @@ func anyEvent(t *rapid.T, w *watch) Event {
 	attempt := func() uint64 { return pick(t, "attempt", 1, 2, w.pushed.Attempt, w.pushed.Attempt, w.pushed.Attempt+1) }
 	switch rapid.IntRange(0, 26).Draw(t, "event") {
 	case 0:
-		return Known{Topology: rapid.Bool().Draw(t, "topology"), Joined: !rare("left"), Token: pick(t, "token", time.Time{}, w.now.Add(time.Minute))}
+		return Known{Topology: rapid.Bool().Draw(t, "topology"), Joined: !rare("left"),
+			Token: pick(t, "token", time.Time{}, w.now.Add(time.Minute))}
 	case 1, 2, 3:
-		x := Wanted{Digest: digest(), Generation: generation(), For: versions(), Managed: !rare("unmanaged"), Unknown: rare("unknown")}
+		x := Wanted{Digest: digest(), Generation: generation(), For: versions(), Managed: !rare("unmanaged"),
+			Unknown: rare("unknown")}
 		if rare("fault") {
 			x.Fault, x.Digest = "x", Digest{}
 		}
@@ -275,18 +279,21 @@ func anyEvent(t *rapid.T, w *watch) Event {
 	case 13, 14:
 		return Undone{attempt(), digest(), pick(t, "reason", Unhealthy, Unconfirmed, Unconfirmed), "x"}
 	case 15, 16:
-		return Answered{stream(), uint64(rapid.IntRange(1, 5).Draw(t, "probe")), generation(), digest(), pick(t, "worse", nil, nil, []string{"x"})}
+		return Answered{stream(), uint64(rapid.IntRange(1, 5).Draw(t, "probe")), generation(), digest(),
+			pick(t, "worse", nil, nil, []string{"x"})}
 	case 17:
 		return Asked{rapid.Bool().Draw(t, "granted"), w.now.Add(time.Minute)}
 	case 18:
 		return Tick{}
 	}
-	r := Report{Stream: stream(), Digest: digest(), Generation: generation(), Versions: versions(), Managed: pick(t, "echo", &yes, &yes, &no, nil)}
+	r := Report{Stream: stream(), Digest: digest(), Generation: generation(), Versions: versions(),
+		Managed: pick(t, "echo", &yes, &yes, &no, nil)}
 	if rare("held") {
 		r.Held = &Held{"eva", w.now}
 	}
 	if rapid.IntRange(0, 3).Draw(t, "pending") == 0 {
-		r.Pending = &Pending{Generation: generation(), Settled: !rare("unsettled"), Worse: pick(t, "worse", nil, nil, []string{"x"})}
+		r.Pending = &Pending{Generation: generation(), Settled: !rare("unsettled"),
+			Worse: pick(t, "worse", nil, nil, []string{"x"})}
 	}
 	return r
 }
@@ -305,7 +312,8 @@ func TestPropertyNoPushBreaksARule(t *testing.T) {
 		}
 		begin()
 		for range rapid.IntRange(0, 60).Draw(t, "events") {
-			w.now = w.now.Add(pick(t, "after", 0, 0, time.Second, 5*time.Second, 15*time.Second, 60*time.Second, 120*time.Second))
+			w.now = w.now.Add(pick(t, "after", 0, 0, time.Second, 5*time.Second, 15*time.Second, 60*time.Second,
+				120*time.Second))
 			done := 99
 			if rapid.IntRange(0, 40).Draw(t, "crash") == 0 {
 				done = rapid.IntRange(0, 2).Draw(t, "done")

@@ -65,8 +65,10 @@ func TestWhatMayBeOnANodeIsForgottenOnItsWordOnly(t *testing.T) {
 	} {
 		n.Step(noon, s.event)
 		m := n.Memory()
-		if got, left := ids(m.Has), ids(m.Left(n.wanted.With)); got != s.has || left != s.left || n.Parting() != (left != "") {
-			t.Errorf("step %d, %T: has %q, left %q, parting %v; want %q, %q", i+1, s.event, got, left, n.Parting(), s.has, s.left)
+		if got, left := ids(m.Has), ids(m.Left(n.wanted.With)); got != s.has || left != s.left ||
+			n.Parting() != (left != "") {
+			t.Errorf("step %d, %T: has %q, left %q, parting %v; want %q, %q", i+1, s.event, got, left, n.Parting(), s.has,
+				s.left)
 		}
 	}
 }

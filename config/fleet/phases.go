@@ -30,7 +30,8 @@ func Phases(first, network, boards, revocations bool) []Phase {
 	}{
 		{PhaseBegin, first}, {PhaseNetwork, network && !first}, {PhaseMembers, true}, {PhasePeers, true}, {PhaseLayers, true},
 		{PhaseBoards, boards}, {PhaseRevocations, revocations},
-		{PhaseTell, true}, {PhaseCounts, true}, {PhaseAdmit, true}, {PhaseServe, true}, {PhaseConsequences, true}, {PhaseRollouts, true},
+		{PhaseTell, true}, {PhaseCounts, true}, {PhaseAdmit, true}, {PhaseServe, true}, {PhaseConsequences, true},
+		{PhaseRollouts, true},
 	} {
 		if p.due {
 			due = append(due, p.phase)

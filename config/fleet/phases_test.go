@@ -32,9 +32,11 @@ func TestInWhichOrderAChangeOfTheStoreIsTakenOver(t *testing.T) {
 				t.Errorf("%s: not of %q", sentence, due)
 			}
 		}
-		for p, want := range map[Phase]bool{PhaseBegin: first, PhaseNetwork: network && !first, PhaseBoards: boards, PhaseRevocations: revocations} {
+		for p, want := range map[Phase]bool{PhaseBegin: first, PhaseNetwork: network && !first, PhaseBoards: boards,
+			PhaseRevocations: revocations} {
 			if slices.Contains(due, p) != want {
-				t.Errorf("%s is due: %v, of first %v, network %v, boards %v, revocations %v", p, !want, first, network, boards, revocations)
+				t.Errorf("%s is due: %v, of first %v, network %v, boards %v, revocations %v", p, !want, first, network, boards,
+					revocations)
 			}
 		}
 	}

@@ -20,7 +20,8 @@ func (n *Node) Step(now time.Time, e Event) []Effect {
 
 // clamp keeps a clock that was set back from holding anything up longer than it may.
 func (n *Node) clamp(now time.Time) {
-	for _, t := range []*time.Time{&n.mem.Push.At, &n.toldAt, &n.numberAt, &n.released, &n.probeAt, &n.heard, &n.since, &n.begun, &n.queried, &n.freed} {
+	for _, t := range []*time.Time{&n.mem.Push.At, &n.toldAt, &n.numberAt, &n.released, &n.probeAt, &n.heard, &n.since,
+		&n.begun, &n.queried, &n.freed} {
 		if t.After(now) {
 			*t = now
 		}
@@ -178,7 +179,8 @@ func (n *Node) failed(f Failure) (save bool) {
 	} else if f.Digest.Config == "" {
 		return false // no config has that digest
 	}
-	if old := m.failure(f.Digest); f.Attempt <= m.Floor || f.Attempt > m.Push.Number || old != nil && old.Attempt >= f.Attempt {
+	if old := m.failure(f.Digest); f.Attempt <= m.Floor || f.Attempt > m.Push.Number || old != nil &&
+		old.Attempt >= f.Attempt {
 		return false
 	}
 	m.fail(f)
@@ -295,12 +297,14 @@ func (n *Node) push(now time.Time, out []Effect) []Effect {
 	m := &n.mem
 	again := m.Push.Number > 0 && m.Push.Digest == n.wanted.Digest && now.Before(m.Push.At.Add(n.set.Interval))
 	m.Push = Attempt{
-		Number: m.Push.Number + 1, Generation: n.wanted.Generation, Digest: n.wanted.Digest, For: n.wanted.For, At: now, On: n.stream, Again: again,
+		Number: m.Push.Number + 1, Generation: n.wanted.Generation, Digest: n.wanted.Digest, For: n.wanted.For, At: now,
+		On: n.stream, Again: again,
 	}
 	m.Adopted = true
 	m.holds(n.wanted.With)
 	return append(out, Save{m.clone()},
-		Push{Attempt: m.Push.Number, Generation: n.wanted.Generation, Digest: n.wanted.Digest, Whole: true, Confirm: n.set.Confirm})
+		Push{Attempt: m.Push.Number, Generation: n.wanted.Generation, Digest: n.wanted.Digest, Whole: true,
+			Confirm: n.set.Confirm})
 }
 
 // tell says what is new of the state, and sets the timer.

@@ -172,14 +172,17 @@ func TestSeed_Syncing(t *testing.T) {
 			step{5 * sec, want(a, 2), ""},
 			step{114 * sec, Tick{}, "timer 1s"},
 		)},
-		{"the interval survives the controller", Memory{Adopted: true, Push: Attempt{Number: 7, Generation: gen(1), Digest: a, At: noon.Add(-time.Minute)}}, joined(
+		{"the interval survives the controller", Memory{Adopted: true,
+			Push: Attempt{Number: 7, Generation: gen(1), Digest: a, At: noon.Add(-time.Minute)}}, joined(
 			step{0, has(b, 0), "is waiting, timer 1m0s"},
 			step{60 * sec, Tick{}, "save, push#8 A s:1, timer 2m0s"},
 		)},
-		{"a clock that was set back delays a push by one interval at most", Memory{Adopted: true, Push: Attempt{Number: 7, Generation: gen(1), Digest: a, At: noon.Add(1000 * time.Hour)}}, joined(
-			step{0, has(b, 0), "is waiting, timer 2m0s"},
-			step{120 * sec, Tick{}, "save, push#8 A s:1, timer 2m0s"},
-		)},
+		{"a clock that was set back delays a push by one interval at most",
+			Memory{Adopted: true, Push: Attempt{Number: 7, Generation: gen(1), Digest: a, At: noon.Add(1000 * time.Hour)}},
+			joined(
+				step{0, has(b, 0), "is waiting, timer 2m0s"},
+				step{120 * sec, Tick{}, "save, push#8 A s:1, timer 2m0s"},
+			)},
 		{"the PeerConfiguration counts as the config does", adopted, joined(
 			step{0, has(a, 1), "is in sync"},
 			step{0, want(Digest{"A", "P"}, 2), "save, push#1 A/P s:2, is waiting, timer 2m0s"},
@@ -242,22 +245,26 @@ func TestSeed_Syncing(t *testing.T) {
 			step{10 * sec, with(has(b, 0), func(r *Report) { r.Held = &Held{By: "eva"} }), "is held locally, no timer"},
 			step{0, has(b, 0), "save, save, push#3 A s:1, is waiting, timer 2m0s"},
 		)},
-		{"another replica makes it again as well", Memory{Adopted: true, Push: Attempt{Number: 7, Generation: gen(1), Digest: a, At: noon, On: "other/7"}}, joined(
+		{"another replica makes it again as well", Memory{Adopted: true,
+			Push: Attempt{Number: 7, Generation: gen(1), Digest: a, At: noon, On: "other/7"}}, joined(
 			step{0, has(b, 0), "is waiting, timer 15s"},
 			step{15 * sec, Tick{}, "save, push#8 A s:1, timer 2m0s"},
 		)},
 		{"a node that works on what was pushed is left to it", adopted, joined(
 			step{0, has(b, 0), pushA},
-			step{5 * sec, with(has(b, 0), func(r *Report) { r.Pending = &Pending{Generation: gen(1)} }), "is applying, no timer"},
+			step{5 * sec, with(has(b, 0), func(r *Report) { r.Pending = &Pending{Generation: gen(1)} }),
+				"is applying, no timer"},
 			step{200 * sec, Tick{}, ""},
 			step{0, has(b, 0), "save, push#2 A s:1, is waiting, timer 2m0s"},
 		)},
 		{"another version of anything makes a config anew, firmware too, and nothing is pushed meanwhile", adopted, joined(
 			step{0, has(b, 0), pushA},
-			step{5 * sec, with(has(b, 0), func(r *Report) { r.Firmware = "10.1" }), "compute EDGESPAN-1-0-0, is computing, no timer"},
+			step{5 * sec, with(has(b, 0), func(r *Report) { r.Firmware = "10.1" }),
+				"compute EDGESPAN-1-0-0, is computing, no timer"},
 			step{120 * sec, with(has(b, 0), func(r *Report) { r.Firmware = "10.1" }), ""},
 			step{0, want(Digest{Config: "C"}, 2), "is computing"},
-			step{0, with(want(Digest{Config: "C"}, 3), func(w *Wanted) { w.For.Firmware = "10.1" }), "save, push#2 C s:3, is waiting, timer 2m0s"},
+			step{0, with(want(Digest{Config: "C"}, 3), func(w *Wanted) { w.For.Firmware = "10.1" }),
+				"save, push#2 C s:3, is waiting, timer 2m0s"},
 		)},
 		{"layers that clash make no config, and nothing is pushed", adopted, joined(
 			step{0, Wanted{Generation: gen(1), For: v1, Fault: "ports: is an object"}, "is silent"},
@@ -288,17 +295,22 @@ func TestWhoIsAtWork(t *testing.T) {
 		{"pushed, and nobody knows whether it arrived", pushed(), false, false},
 		{"it has arrived", pushed(step{sec, Acked{1}, ""}), true, false},
 		{"another push has", pushed(step{sec, Acked{7}, ""}), false, false},
-		{"it has, and found no room", pushed(step{sec, NotStored{Attempt: 1, Digest: a, Why: "full"}, "is waiting"}), false, false},
+		{"it has, and found no room", pushed(step{sec, NotStored{Attempt: 1, Digest: a, Why: "full"}, "is waiting"}), false,
+			false},
 		{"it works on it", pushed(step{sec, runs(b, 1, Pending{}), "is applying, no timer"}), true, false},
 		{"it runs it, not settled", pushed(step{sec, runs(a, 1, Pending{}), "is settling, no timer"}), true, false},
-		{"it runs it, worse than before", pushed(step{sec, runs(a, 1, Pending{Settled: true, Worse: []string{"x"}}), "is unwell, no timer"}), true, false},
-		{"it is to be confirmed", pushed(step{sec, runs(a, 1, Pending{Settled: true}), "probe#1, is confirming, timer 15s"}), true, false},
+		{"it runs it, worse than before",
+			pushed(step{sec, runs(a, 1, Pending{Settled: true, Worse: []string{"x"}}), "is unwell, no timer"}), true, false},
+		{"it is to be confirmed", pushed(step{sec, runs(a, 1, Pending{Settled: true}), "probe#1, is confirming, timer 15s"}),
+			true, false},
 		{"confirmed", pushed(step{sec, has(a, 1), "is in sync, no timer"}), false, false},
-		{"undone, as nobody confirmed it", pushed(step{0, Undone{Attempt: 1, Digest: a, Reason: Unconfirmed}, "save"}), false, true},
+		{"undone, as nobody confirmed it", pushed(step{0, Undone{Attempt: 1, Digest: a, Reason: Unconfirmed}, "save"}), false,
+			true},
 		{"which is forgotten by a retry", pushed(step{0, Undone{Attempt: 1, Digest: a, Reason: Unconfirmed}, "save"},
 			step{0, Gate{Staged: true}, "is staged, no timer"}, step{0, Retry{}, "save"}), false, false},
 		{"and by another config", pushed(step{0, Undone{Attempt: 1, Digest: a, Reason: Unconfirmed}, "save"},
-			step{0, Gate{Staged: true}, "is staged, no timer"}, step{0, want(Digest{Config: "C"}, 2), "is staged"}), false, false},
+			step{0, Gate{Staged: true}, "is staged, no timer"}, step{0, want(Digest{Config: "C"}, 2), "is staged"}), false,
+			false},
 	} {
 		n := New("n", adopted, Defaults("me"))
 		now := run(t, c.name, n, c.steps)

@@ -132,7 +132,8 @@ func TestFailedConfigsOfANode(t *testing.T) {
 			step{0, has(b, 0), "is waiting, timer 1m59s"},
 		)},
 		{"what failed before the controller was restarted is still known", Memory{
-			Adopted: true, Push: Attempt{Number: 3, Digest: a}, Failures: []Failure{{Digest: a, Attempt: 3, Reason: Unhealthy, For: v1}},
+			Adopted: true, Push: Attempt{Number: 3, Digest: a},
+			Failures: []Failure{{Digest: a, Attempt: 3, Reason: Unhealthy, For: v1}},
 		}, joined(
 			step{0, has(b, 0), "is failed"},
 		)},
@@ -248,7 +249,8 @@ func TestWhoMayBePushed(t *testing.T) {
 			step{0, Recalled{Memory{Adopted: true, Push: Attempt{Number: 4, Digest: a, At: noon}}}, ""},
 			step{60 * sec, Connected{"3", "me"}, "tell managed=true, is silent"},
 			step{0, with(has(b, 0), func(r *Report) { r.Stream = "3" }), "is waiting, timer 1m0s"},
-			step{0, Recalled{Memory{Push: Attempt{Number: 4, Digest: a, At: noon}, Failures: []Failure{{Digest: a, Attempt: 4, For: v1}}}}, "save, is failed, no timer"},
+			step{0, Recalled{Memory{Push: Attempt{Number: 4, Digest: a, At: noon},
+				Failures: []Failure{{Digest: a, Attempt: 4, For: v1}}}}, "save, is failed, no timer"},
 		)},
 		{"a change and back that was never pushed leaves the interval alone", adopted, joined(
 			step{0, has(b, 0), pushA},

@@ -42,7 +42,8 @@ const (
 func NewAnswers(most int64) *Answers {
 	others := most - most/8
 	return &Answers{
-		small: newBudget(most/4, most/32), all: NewBudget(most), others: newBudget(others, most/8), machines: newBudget(others, most/32),
+		small: newBudget(most/4, most/32), all: NewBudget(most), others: newBudget(others, most/8),
+		machines: newBudget(others, most/32),
 		refusals: NewShares(4 * mostRefusals), wait: AnswerWait, refusal: refusalWait,
 	}
 }

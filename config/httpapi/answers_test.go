@@ -40,7 +40,8 @@ func TestAnAnswerWaitsForItsReaderAWhile(t *testing.T) {
 		size    int
 		refusal bool
 		reads   bool
-	}{{3, false, false}, {3, true, false}, {1 << 20, false, false}, {1 << 20, true, false}, {4 * AnswerPart, false, true}} {
+	}{{3, false, false}, {3, true, false}, {1 << 20, false, false}, {1 << 20, true, false},
+		{4 * AnswerPart, false, true}} {
 		a := NewAnswers(8 << 20)
 		a.wait, a.refusal = time.Hour, wait
 		if !c.refusal {

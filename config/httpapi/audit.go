@@ -18,7 +18,8 @@ const (
 // NewEntry is the line of a request. A path may have as many bytes as a header: what is beyond
 // its bound is cut off, and the line says so by an ellipsis.
 func NewEntry(r *http.Request, now time.Time) Entry {
-	return Entry{Time: now.UTC(), Remote: r.RemoteAddr, Method: config.Cut(r.Method, longestMethod), Path: config.Cut(r.URL.Path, longestPath)}
+	return Entry{Time: now.UTC(), Remote: r.RemoteAddr, Method: config.Cut(r.Method, longestMethod),
+		Path: config.Cut(r.URL.Path, longestPath)}
 }
 
 // Refusals bounds the audit lines of refused requests, which anybody who reaches the port can

@@ -14,7 +14,8 @@ func TestALineOfTheAuditLogIsShort(t *testing.T) {
 	r := httptest.NewRequest("GET", "/"+strings.Repeat("ä", 30000), nil)
 	r.Method = strings.Repeat("X", 60000)
 	e := NewEntry(r, time.Now())
-	if len(e.Path) > longestPath+len("…") || len(e.Method) > longestMethod+len("…") || !strings.HasSuffix(e.Path, "…") || !utf8.ValidString(e.Path) {
+	if len(e.Path) > longestPath+len("…") || len(e.Method) > longestMethod+len("…") || !strings.HasSuffix(e.Path, "…") ||
+		!utf8.ValidString(e.Path) {
 		t.Errorf("path of %d bytes, method of %d", len(e.Path), len(e.Method))
 	}
 	if e := NewEntry(httptest.NewRequest("GET", "/a/b?secret=1", nil), time.Now()); e.Path != "/a/b" || e.Method != "GET" {
@@ -63,8 +64,10 @@ func TestNobodyFillsTheAuditLogWithRefusals(t *testing.T) {
 			t.Errorf("%s: %d of %d left out are counted", name, left+e.LeftOut, 10_000-written)
 		}
 	}
-	for _, status := range []int{http.StatusOK, http.StatusPermanentRedirect, http.StatusInternalServerError} { // an act may have been done
-		if written, _ := try(NewRefusals(), 10_000, func(int) Entry { return Entry{Status: status, Caller: "ann"} }); written != 10_000 {
+	// an act may have been done
+	for _, status := range []int{http.StatusOK, http.StatusPermanentRedirect, http.StatusInternalServerError} {
+		if written, _ := try(NewRefusals(), 10_000,
+			func(int) Entry { return Entry{Status: status, Caller: "ann"} }); written != 10_000 {
 			t.Errorf("of 10,000 acts that end with %d %d are written", status, written)
 		}
 	}

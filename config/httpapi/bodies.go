@@ -40,14 +40,17 @@ var (
 	ErrBodyLost     = errors.New("body: it ended too early, or came too slowly")
 )
 
-// NewBodies has a budget of bytes. An eighth of it is for staff; a quarter is the most of one of staff, an eighth of another
-// one, and a thirty-second of a machine. Each may have one body of any size that is free. Small bodies have as much as a quarter
+// NewBodies has a budget of bytes. An eighth of it is for staff; a quarter is the most of one of staff, an eighth of
+// another
+// one, and a thirty-second of a machine. Each may have one body of any size that is free. Small bodies have as much as
+// a quarter
 // of that beside it.
 func NewBodies(most int64) *Bodies {
 	others := most - most/8
 	return &Bodies{
-		small: newBudget(most/4, most/32), all: NewBudget(most), others: newBudget(others, most/8), machines: newBudget(others, most/32),
-		stall: bodyStall,
+		small: newBudget(most/4, most/32), all: NewBudget(most), others: newBudget(others, most/8),
+		machines: newBudget(others, most/32),
+		stall:    bodyStall,
 	}
 }
 
@@ -133,12 +136,14 @@ func (b *Body) moves(to []*Budget, n int64, copied func()) bool {
 
 // Read reads the body of a request of at most so many bytes. What it holds of the caller's share is
 // held until Give, with an error too.
-func (b *Bodies) Read(w http.ResponseWriter, r *http.Request, who Holder, most int64) (text []byte, held *Body, err error) {
+func (b *Bodies) Read(w http.ResponseWriter, r *http.Request, who Holder, most int64) (text []byte, held *Body,
+	err error) {
 	held = &Body{of: b, who: who}
 	if r.ContentLength > most {
 		return nil, held, ErrBodyTooLarge
 	}
-	source := &paced{control: http.NewResponseController(w), from: http.MaxBytesReader(w, r.Body, most), stall: b.stall, begun: time.Now()}
+	source := &paced{control: http.NewResponseController(w), from: http.MaxBytesReader(w, r.Body, most), stall: b.stall,
+		begun: time.Now()}
 	for err == nil {
 		if len(text) == cap(text) {
 			room := max(2*int64(cap(text)), firstRoom)

@@ -63,7 +63,8 @@ func TestABodyHoldsWhatHasCome(t *testing.T) {
 		r := httptest.NewRequest("PUT", "/", strings.NewReader(want))
 		r.ContentLength = length
 		text, held, err := b.Read(httptest.NewRecorder(), r, Holder{Who: "ann"}, most)
-		if err != nil || !bytes.Equal(text, []byte(want)) || held.Size() < int64(len(want)) || held.Size() > 2*int64(len(want)) || length > 0 && held.Size() != length+1 {
+		if err != nil || !bytes.Equal(text, []byte(want)) || held.Size() < int64(len(want)) ||
+			held.Size() > 2*int64(len(want)) || length > 0 && held.Size() != length+1 {
 			t.Errorf("length %d: %d bytes, %d held, %v", length, len(text), held.Size(), err)
 		}
 		held.Give()
@@ -73,7 +74,8 @@ func TestABodyHoldsWhatHasCome(t *testing.T) {
 	}
 	for range feeds {
 		got := <-slow
-		if got.err != nil || string(got.text) != "x" || got.held.Size() > firstRoom { // the server says that it is too short; a Reader can't
+		// the server says that it is too short; a Reader can't
+		if got.err != nil || string(got.text) != "x" || got.held.Size() > firstRoom {
 			t.Errorf("%d bytes, %d held, %v", len(got.text), got.held.Size(), got.err)
 		}
 		got.held.Give()
@@ -137,7 +139,8 @@ func TestASlowBodyEnds(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	if resp, err := http.Post(s.URL, "text/plain", strings.NewReader("whole")); err != nil || resp.StatusCode != 200 || <-ended != nil {
+	if resp, err := http.Post(s.URL, "text/plain", strings.NewReader("whole")); err != nil || resp.StatusCode != 200 ||
+		<-ended != nil {
 		t.Fatal(resp, err)
 	}
 	c, err := net.Dial("tcp", s.Listener.Addr().String())
@@ -156,7 +159,8 @@ func TestASlowBodyEnds(t *testing.T) {
 	}
 }
 
-// Who reads and machines that send slowly keep no bytes from staff; small bodies have their own; a caller's only body may have any size.
+// Who reads and machines that send slowly keep no bytes from staff; small bodies have their own; a caller's only body
+// may have any size.
 func TestBodiesHaveAShareOfStaff(t *testing.T) {
 	t.Parallel()
 	const mb = 1 << 20

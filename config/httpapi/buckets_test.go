@@ -26,7 +26,8 @@ func TestBucketsAreBounded(t *testing.T) {
 	}
 }
 
-// A config of 8 MB that a program writes each minute never waits, nor does one that is written anew seven times at once.
+// A config of 8 MB that a program writes each minute never waits, nor does one that is written anew seven times at
+// once.
 func TestOrdinaryWritesAreStored(t *testing.T) {
 	t.Parallel()
 	b, now := NewStored(), time.Unix(1<<30, 0)

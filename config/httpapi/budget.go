@@ -30,7 +30,8 @@ func NewShares(places int) *Budget {
 // Take holds n for a caller, if there is room; one that has nothing is let have as much as it needs.
 func (b *Budget) Take(caller string, n int64) bool { return b.takeBeside(caller, 0, n) }
 
-// takeBeside is Take of what comes in the place of something that the caller has still, which does not count as its own.
+// takeBeside is Take of what comes in the place of something that the caller has still, which does not count as its
+// own.
 func (b *Budget) takeBeside(caller string, had, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

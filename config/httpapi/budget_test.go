@@ -38,7 +38,8 @@ func TestABudgetOfBytes(t *testing.T) {
 		caller string
 		n      int64
 		is     bool
-	}{{"ann", 20, true}, {"ann", 6, false}, {"ann", 5, true}, {"bob", 70, true}, {"bob", 1, false}, {"eve", 6, false}, {"eve", 5, true}, {"ann", 0, true}} {
+	}{{"ann", 20, true}, {"ann", 6, false}, {"ann", 5, true}, {"bob", 70, true}, {"bob", 1, false}, {"eve", 6, false},
+		{"eve", 5, true}, {"ann", 0, true}} {
 		if is := b.Take(c.caller, c.n); is != c.is {
 			t.Errorf("%+v: %v", c, is)
 		}

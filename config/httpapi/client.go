@@ -36,7 +36,8 @@ func NewClient(socket string) *Client {
 		}
 		return c, nil
 	}
-	return &Client{socket: socket, http: &http.Client{Transport: &http.Transport{DialContext: dial, DisableCompression: true}}}
+	return &Client{socket: socket,
+		http: &http.Client{Transport: &http.Transport{DialContext: dial, DisableCompression: true}}}
 }
 
 // Close drops the idle connections.
@@ -110,7 +111,8 @@ func (c *Client) get(ctx context.Context, path string, out any) error {
 }
 
 func (c *Client) do(ctx context.Context, method, path string, doc []byte, out any) error {
-	req, err := http.NewRequestWithContext(ctx, method, "http://edgespan"+path, bytes.NewReader(doc)) //nolint:gosec // every host is our socket
+	// every host is our socket
+	req, err := http.NewRequestWithContext(ctx, method, "http://edgespan"+path, bytes.NewReader(doc)) //nolint:gosec
 	if err != nil {
 		return fmt.Errorf("ask %s: %w", c.socket, err)
 	}

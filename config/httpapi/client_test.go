@@ -172,7 +172,8 @@ func TestADaemonThatHangsUpIsUnreachable(t *testing.T) {
 		}
 	}()
 	_, err = client(t, socket).Apply(t.Context(), []byte("{}"), How{})
-	if !errors.Is(err, ErrUnreachable) || !strings.HasPrefix(err.Error(), "daemon not reachable at "+socket+": ") || strings.Contains(err.Error(), freshSuffix) {
+	if !errors.Is(err, ErrUnreachable) || !strings.HasPrefix(err.Error(), "daemon not reachable at "+socket+": ") ||
+		strings.Contains(err.Error(), freshSuffix) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -134,7 +134,8 @@ func TestThoseWhoWaitAreBounded(t *testing.T) {
 		}
 		synctest.Wait()
 		began := time.Now()
-		if leave, wait := g.enter(t.Context(), "192.0.2.1:1", TryPassword); leave != nil || wait == 0 || time.Since(began) > 0 {
+		if leave, wait := g.enter(t.Context(), "192.0.2.1:1", TryPassword); leave != nil || wait == 0 ||
+			time.Since(began) > 0 {
 			t.Error("there are more who wait than their bound")
 		}
 		if leave, _ := g.enter(t.Context(), "192.0.2.2:1", TryPassword); leave == nil {
@@ -181,7 +182,8 @@ func TestALookThatPanicsGivesItsTurnBack(t *testing.T) {
 			g.Look(t.Context(), "192.0.2.1:1", TryToken, func() bool { panic("a bug") })
 		}()
 	}
-	if looked := false; g.Look(t.Context(), "192.0.2.1:1", TryToken, func() bool { looked = true; return false }) > 0 || !looked {
+	if looked := false; g.Look(t.Context(), "192.0.2.1:1", TryToken, func() bool { looked = true; return false }) > 0 ||
+		!looked {
 		t.Error("all turns are lost")
 	}
 }

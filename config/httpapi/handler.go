@@ -64,7 +64,8 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 		case http.ErrAbortHandler:
 			panic(v)
 		default:
-			answerProblem(w, problem{typeInternal, "internal error", http.StatusInternalServerError, fmt.Sprint("panic: ", v), nil})
+			answerProblem(w, problem{typeInternal, "internal error", http.StatusInternalServerError, fmt.Sprint("panic: ", v),
+				nil})
 		}
 	}()
 	if p := r.URL.EscapedPath(); path.Clean(p) != p {
@@ -195,7 +196,8 @@ func (a *api) noRoute(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if allowed == nil {
-		answerProblem(w, problem{typeNoRoute, "no such route", http.StatusNotFound, fmt.Sprintf("%s %s: no such route", r.Method, r.URL.Path), nil})
+		answerProblem(w, problem{typeNoRoute, "no such route", http.StatusNotFound,
+			fmt.Sprintf("%s %s: no such route", r.Method, r.URL.Path), nil})
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))

@@ -18,7 +18,8 @@ const niID = "6f1c2f30-0000-4000-8000-00000000000a"
 func populated() *fakeBackend {
 	return &fakeBackend{
 		items: map[string][]Resource{
-			"ni":      {{ID: niID, Kind: "ni", Spec: map[string]any{"type": "local"}, Status: map[string]any{"state": "Present"}}},
+			"ni": {{ID: niID, Kind: "ni", Spec: map[string]any{"type": "local"},
+				Status: map[string]any{"state": "Present"}}},
 			"adapter": {{ID: "app-1/0", Kind: "adapter"}, {ID: "app-1/1", Kind: "adapter"}},
 			"port":    {{ID: "a b/ü", Kind: "port"}},
 		},
@@ -37,7 +38,8 @@ func ask(t *testing.T, b Backend, method, target, body string) *httptest.Respons
 	if rec.Code != http.StatusOK {
 		want = "application/problem+json"
 		var p problem
-		if err := json.Unmarshal(rec.Body.Bytes(), &p); err != nil || p.Status != rec.Code || p.Title == "" || p.Type == "" || p.Detail == "" {
+		if err := json.Unmarshal(rec.Body.Bytes(), &p); err != nil || p.Status != rec.Code || p.Title == "" || p.Type == "" ||
+			p.Detail == "" {
 			t.Errorf("%s %s: no complete problem: %s", method, target, rec.Body)
 		}
 	}
@@ -67,7 +69,8 @@ func TestRoutes(t *testing.T) {
 		{"an escaped id", "GET", "/v1/port/a%20b%2F%C3%BC", 200, `"id":"a b/ü"`, "list port"},
 		{"only ids of uuids ignore case", "GET", "/v1/port/A%20b%2F%C3%BC", 404, "not found", "list port"},
 		{"unknown id", "GET", "/v1/ni/nobody", 404, "get ni nobody: not found", "list ni"},
-		{"readiness", "GET", "/v1/ni/" + niID + "/ready", 200, `{"ready":false,"absent":false,"why":"Creating"}`, "ready ni " + niID},
+		{"readiness", "GET", "/v1/ni/" + niID + "/ready", 200, `{"ready":false,"absent":false,"why":"Creating"}`,
+			"ready ni " + niID},
 		{"readiness of an app", "GET", "/v1/app/x/ready", 200, `"why":"Creating"`, "ready app x"},
 		{"readiness of what has none", "GET", "/v1/port/x/ready", 404, "ni app are allowed", ""},
 		{"version", "GET", "/v1/version", 200, `{"version":"v1.2.3"}`, ""},
@@ -119,7 +122,8 @@ func TestErrorsHaveTheirStatus(t *testing.T) {
 		{fmt.Errorf("ask router: %w", context.DeadlineExceeded), 504},
 		{errors.New("disk is full"), 500},
 	} {
-		for _, target := range []string{"POST /v1/apply", "POST /v1/apply?dryRun=1", "GET /v1/ni", "GET /v1/ni/x", "GET /v1/ni/x/ready"} {
+		for _, target := range []string{"POST /v1/apply", "POST /v1/apply?dryRun=1", "GET /v1/ni", "GET /v1/ni/x",
+			"GET /v1/ni/x/ready"} {
 			method, path, _ := strings.Cut(target, " ")
 			rec := ask(t, &fakeBackend{err: c.err}, method, path, "{}")
 			if rec.Code != c.code {
@@ -153,7 +157,8 @@ func TestABodyAboveTheLimitIs413AndNeverReachesTheBackend(t *testing.T) {
 func TestAnIncompleteListSaysWhatIsMissing(t *testing.T) {
 	b := populated()
 	b.err = &Incomplete{[]string{"ni-2: no answer in 1s"}}
-	if rec := ask(t, b, "GET", "/v1/ni", ""); rec.Code != 200 || !strings.Contains(rec.Body.String(), `"missing":["ni-2: no answer in 1s"]`) {
+	if rec := ask(t, b, "GET", "/v1/ni", ""); rec.Code != 200 ||
+		!strings.Contains(rec.Body.String(), `"missing":["ni-2: no answer in 1s"]`) {
 		t.Errorf("got %d %s", rec.Code, rec.Body)
 	}
 	if rec := ask(t, b, "GET", "/v1/ni/"+niID, ""); rec.Code != 200 {
@@ -178,7 +183,8 @@ type panicking struct{ fakeBackend }
 func (*panicking) List(context.Context, string) ([]Resource, error) { panic("no such thing") }
 
 func TestAPanicIsAnAnswer(t *testing.T) {
-	if rec := ask(t, &panicking{}, "GET", "/v1/ni", ""); rec.Code != 500 || !strings.Contains(rec.Body.String(), "no such thing") {
+	if rec := ask(t, &panicking{}, "GET", "/v1/ni", ""); rec.Code != 500 ||
+		!strings.Contains(rec.Body.String(), "no such thing") {
 		t.Errorf("got %d %s", rec.Code, rec.Body)
 	}
 }
@@ -223,7 +229,8 @@ func TestWhoRulesIsSaidByWords(t *testing.T) {
 		t.Errorf("asked was %s", got)
 	}
 	b.err = fmt.Errorf("%w: nothing is pending", ErrConflict)
-	if err := c.Confirm(t.Context()); !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), "nothing is pending") {
+	if err := c.Confirm(t.Context()); !errors.Is(err, ErrConflict) ||
+		!strings.Contains(err.Error(), "nothing is pending") {
 		t.Errorf("a refusal is %v", err)
 	}
 }

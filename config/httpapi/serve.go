@@ -36,7 +36,10 @@ func Serve(ctx context.Context, socketPath string, h http.Handler) error {
 	streams, endStreams := context.WithCancel(context.Background())
 	defer endStreams()
 	srv := &http.Server{
-		BaseContext:       func(net.Listener) context.Context { return context.WithValue(context.Background(), endsKey{}, streams) },
+		BaseContext: func(net.Listener) context.Context {
+			return context.WithValue(context.Background(), endsKey{},
+				streams)
+		},
 		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       30 * time.Second,

@@ -9,7 +9,8 @@ import (
 )
 
 // Turns let callers take the processor one after the other: each has one turn at a time, and all together have
-// twice as many as there are processors, since some wait for the store, and staff has two beside them. Who waits longer than its request, or behind too many of its own, is busy.
+// twice as many as there are processors, since some wait for the store, and staff has two beside them. Who waits longer
+// than its request, or behind too many of its own, is busy.
 type Turns struct {
 	all, others chan struct{} // others: of callers that are no staff, each of which is one of all too
 
@@ -163,8 +164,10 @@ func (h *Hold) again() bool {
 	return true
 }
 
-// Turn waits until the caller of a request may have something computed: one thing at a time. A backend takes it for what is
-// not at hand, and gives it back by done; a request that has its turn already goes on in it, also where it asks the other API. A context
+// Turn waits until the caller of a request may have something computed: one thing at a time. A backend takes it for
+// what is
+// not at hand, and gives it back by done; a request that has its turn already goes on in it, also where it asks the
+// other API. A context
 // of no request has no turns to wait for.
 func Turn(ctx context.Context) (done func(), err error) {
 	hold, is := ctx.Value(turnKey{}).(*Hold)

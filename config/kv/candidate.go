@@ -44,7 +44,8 @@ const (
 )
 
 func (k CallKind) String() string {
-	return map[CallKind]string{CallGrant: "grant a lease", CallKeepAlive: "keep the lease", CallCampaign: "campaign", CallRevoke: "revoke the lease"}[k]
+	return map[CallKind]string{CallGrant: "grant a lease", CallKeepAlive: "keep the lease", CallCampaign: "campaign",
+		CallRevoke: "revoke the lease"}[k]
 }
 
 // Call is one question to the store. An answer after Until is none.

@@ -45,7 +45,8 @@ type driver struct {
 const electionTTL = 2 * time.Second
 
 func newWorld(t *testing.T, seed uint64) *world {
-	return &world{T: t, rand: rand.New(rand.NewPCG(seed, 3)), now: time.Unix(1000, 0), store: NewModel(), delay: 40 * time.Millisecond, late: 200 * time.Millisecond}
+	return &world{T: t, rand: rand.New(rand.NewPCG(seed, 3)), now: time.Unix(1000, 0), store: NewModel(),
+		delay: 40 * time.Millisecond, late: 200 * time.Millisecond}
 }
 
 func (w *world) after(d time.Duration, do func()) {
@@ -304,12 +305,14 @@ func TestCandidateTurns(t *testing.T) {
 		c := NewCandidate("e", electionTTL)
 		grant := c.Advance(start).Call
 		campaign := c.Answered(at(10), Answer{Call: grant.Number, Lease: 7}).Call
-		if turn := c.Answered(at(20), Answer{Call: campaign.Number, Err: errors.New("?")}); turn.Won != nil || turn.Failed == nil {
+		if turn := c.Answered(at(20), Answer{Call: campaign.Number, Err: errors.New("?")}); turn.Won != nil ||
+			turn.Failed == nil {
 			t.Fatalf("%+v", turn)
 		}
 		keep := c.Advance(at(500)).Call
 		campaign = c.Answered(at(510), Answer{Call: keep.Number}).Call
-		turn := c.Answered(at(520), Answer{Call: campaign.Number, Outcome: Outcome{Results: []Result{{Entry: Entry{Key: "e", ModRevision: 5, Version: 1, Lease: 7}}}}})
+		turn := c.Answered(at(520), Answer{Call: campaign.Number,
+			Outcome: Outcome{Results: []Result{{Entry: Entry{Key: "e", ModRevision: 5, Version: 1, Lease: 7}}}}})
 		if turn.Won == nil || turn.Won.Revision != 5 {
 			t.Errorf("%+v", turn)
 		}

@@ -22,7 +22,8 @@ type Prefix string
 // bytes, has no control character, and no empty segment.
 func (k Key) Check() error {
 	if fault := faultOf(string(k)); fault != "" {
-		return fmt.Errorf("key %.80q: %s: %w: segments of printable UTF-8 joined by single slashes, %d bytes at most, are allowed",
+		return fmt.Errorf("key %.80q: %s: %w: segments of printable UTF-8 joined by single slashes, %d bytes at most, are "+
+			"allowed",
 			string(k), fault, ErrInvalid, MaxKey)
 	}
 	return nil

@@ -28,7 +28,8 @@ func TestKeysHaveACheckedForm(t *testing.T) {
 		{"a\xff", "not UTF-8"},
 	} {
 		err := Key(c.key).Check()
-		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || !errors.Is(err, ErrInvalid)) {
+		if (err == nil) != (c.want == "") || err != nil &&
+			(!strings.Contains(err.Error(), c.want) || !errors.Is(err, ErrInvalid)) {
 			t.Errorf("key %.20q: got %v, want %q", c.key, err, c.want)
 		}
 		prefix := Prefix(c.key + "/")
@@ -49,7 +50,8 @@ func TestKeysHaveACheckedForm(t *testing.T) {
 
 func TestAPrefixNamesWholeSegments(t *testing.T) {
 	p := Key("node/1").Below()
-	for k, want := range map[Key]bool{"node/1/a": true, "node/1/a/b": true, "node/10": false, "node/1": false, "node": false} {
+	for k, want := range map[Key]bool{"node/1/a": true, "node/1/a/b": true, "node/10": false, "node/1": false,
+		"node": false} {
 		if p.Has(k) != want {
 			t.Errorf("%q has %q: got %v", p, k, !want)
 		}
@@ -68,7 +70,8 @@ func FuzzKeyCheck(f *testing.F) {
 		if err != nil && !errors.Is(err, ErrInvalid) {
 			t.Fatalf("%q: %v is not ErrInvalid", s, err)
 		}
-		if err == nil && (s == "" || strings.ContainsAny(s, "\x00\n") || len(s) > MaxKey || !Key(s).Below().Has(Key(s)+"/x")) {
+		if err == nil && (s == "" || strings.ContainsAny(s, "\x00\n") || len(s) > MaxKey ||
+			!Key(s).Below().Has(Key(s)+"/x")) {
 			t.Fatalf("%q is allowed", s)
 		}
 	})

@@ -133,7 +133,8 @@ func (m *Model) Since(p Prefix, after Revision) ([]Batch, error) {
 		return nil, fmt.Errorf("watch below %q: %w: %d, the oldest is %d", p, ErrCompacted, after+1, m.compacted)
 	}
 	var out []Batch
-	first, _ := slices.BinarySearchFunc(m.log, after+1, func(b Batch, r Revision) int { return cmp.Compare(b.Revision, r) })
+	first, _ := slices.BinarySearchFunc(m.log, after+1,
+		func(b Batch, r Revision) int { return cmp.Compare(b.Revision, r) })
 	for _, b := range m.log[first:] {
 		mine := Batch{Revision: b.Revision}
 		for _, e := range b.Events {
@@ -217,7 +218,8 @@ func (m *Model) Commit(t Txn) (Outcome, error) {
 }
 
 func (m *Model) put(op Op, r Revision) Event {
-	e := Entry{Key: op.Key, Value: slices.Clone(op.Value), ModRevision: r, Version: m.at(op.Key, r).Version + 1, Lease: op.Lease}
+	e := Entry{Key: op.Key, Value: slices.Clone(op.Value), ModRevision: r, Version: m.at(op.Key, r).Version + 1,
+		Lease: op.Lease}
 	m.versions[op.Key] = append(m.versions[op.Key], e)
 	return Event{Kind: EventPut, Entry: e}
 }

@@ -95,9 +95,12 @@ func TestModelTransactions(t *testing.T) {
 	s := story(t)
 	s.is("the first", s.commit(put("a", "1")), "1 true .")
 	s.is("a write counts", s.commit(put("a", "2")), "2 true .")
-	s.is("a compare that fails", s.commit(Txn{Compares: []Compare{At("a", 1)}, Then: []Op{Put("a", nil)}, Else: []Op{Get("a")}}), "2 false a=2@2 v2")
-	s.is("one of two compares fails", s.commit(Txn{Compares: []Compare{At("a", 2), Exists("b")}, Then: []Op{Put("a", nil)}}), "2 false")
-	s.is("a get sees what its transaction wrote", s.commit(Txn{Then: []Op{Get("b"), Put("b", []byte("x")), Get("b")}}), "3 true . . b=x@3 v1")
+	s.is("a compare that fails",
+		s.commit(Txn{Compares: []Compare{At("a", 1)}, Then: []Op{Put("a", nil)}, Else: []Op{Get("a")}}), "2 false a=2@2 v2")
+	s.is("one of two compares fails",
+		s.commit(Txn{Compares: []Compare{At("a", 2), Exists("b")}, Then: []Op{Put("a", nil)}}), "2 false")
+	s.is("a get sees what its transaction wrote", s.commit(Txn{Then: []Op{Get("b"), Put("b", []byte("x")), Get("b")}}),
+		"3 true . . b=x@3 v1")
 	s.is("a delete of nothing is no revision", s.commit(Txn{Then: []Op{Delete("c"), DeletePrefix("c/")}}), "3 true . .")
 	s.is("a delete", s.commit(Txn{Then: []Op{Delete("a")}}), "4 true -1")
 	s.is("versions begin again", s.commit(put("a", "3")), "5 true .")
@@ -160,7 +163,8 @@ func TestModelLeases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.is("under a lease", s.commit(Txn{Then: []Op{PutLeased("b", nil, id), PutLeased("a", nil, id), PutLeased("c", nil, id)}}), "1 true . . .")
+	s.is("under a lease",
+		s.commit(Txn{Then: []Op{PutLeased("b", nil, id), PutLeased("a", nil, id), PutLeased("c", nil, id)}}), "1 true . . .")
 	s.is("a write without it lets go", s.commit(put("c", "x")), "2 true .")
 	if keys, _ := s.m.Keys(id); fmt.Sprint(keys) != "[a b]" {
 		t.Errorf("keys of the lease: %v", keys)
@@ -179,7 +183,8 @@ func TestModelLeases(t *testing.T) {
 	}
 	s.is("its keys went in one revision", s.since("", 2), "3: delete a delete b")
 	s.is("a lease that ended", s.commit(Txn{Then: []Op{PutLeased("a", nil, id)}}), "refused: no such lease")
-	s.is("only the branch taken counts", s.commit(Txn{Then: []Op{Get("c")}, Else: []Op{PutLeased("a", nil, id)}}), "3 true c=x@2 v2")
+	s.is("only the branch taken counts", s.commit(Txn{Then: []Op{Get("c")}, Else: []Op{PutLeased("a", nil, id)}}),
+		"3 true c=x@2 v2")
 	if _, err := s.m.KeepAlive(s.now, id); !errors.Is(err, ErrNoLease) {
 		t.Errorf("keep alive what ended: %v", err)
 	}

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestCommitSurely has a store whose answers are lost: it is asked until it says what became of a transaction, and no more once it has.
+// TestCommitSurely has a store whose answers are lost: it is asked until it says what became of a transaction, and no
+// more once it has.
 func TestCommitSurely(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("the answer is lost")

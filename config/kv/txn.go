@@ -152,7 +152,8 @@ func (t Txn) Check() error {
 	}
 	for i, c := range t.Compares {
 		if c.Kind < CompareRevision || c.Kind > CompareExists {
-			return fmt.Errorf("transaction: compare %d: kind %d: %w: At, Holds, Exists and Absent are allowed", i, c.Kind, ErrInvalid)
+			return fmt.Errorf("transaction: compare %d: kind %d: %w: At, Holds, Exists and Absent are allowed", i, c.Kind,
+				ErrInvalid)
 		}
 		if err := c.Key.Check(); err != nil {
 			return fmt.Errorf("transaction: compare %d: %w", i, err)
@@ -215,7 +216,8 @@ func (op Op) check() error {
 		}
 		return op.Prefix.Check()
 	}
-	return fmt.Errorf("operation of kind %d: %w: what Get, Put, PutLeased, Delete and DeletePrefix make is allowed", op.Kind, ErrInvalid)
+	return fmt.Errorf("operation of kind %d: %w: what Get, Put, PutLeased, Delete and DeletePrefix make is allowed",
+		op.Kind, ErrInvalid)
 }
 
 // Writes says whether a branch of the transaction has an operation that writes.

@@ -95,7 +95,8 @@ func bigFleet(b *testing.B) (f *Fleet, kinds []config.Object, autos, owns []conf
 	for i := range fleetNodes {
 		var auto, own config.Object
 		for k := range 20 {
-			auto = config.Set(auto, []string{"linkParamsOverride", fmt.Sprintf("02:00:00:00:%02x:%02x", i%256, k), "fwParams"}, config.Object{"golayIdx": int64(i)})
+			auto = config.Set(auto, []string{"linkParamsOverride", fmt.Sprintf("02:00:00:00:%02x:%02x", i%256, k), "fwParams"},
+				config.Object{"golayIdx": int64(i)})
 		}
 		for k := range 5 {
 			own = config.Set(own, []string{"envParams", fmt.Sprintf("KEY_%d", k)}, fmt.Sprint(i))

@@ -149,7 +149,8 @@ func ParseTypes(o config.Object) (types []string, boards map[string]string, faul
 		types = append(types, name)
 		ids, is := o[name].([]any)
 		if !is {
-			faults.Add([]string{name}, fmt.Sprintf("is no array (%s)", config.KindOf(o[name])), "an array of board ids is allowed")
+			faults.Add([]string{name}, fmt.Sprintf("is no array (%s)", config.KindOf(o[name])),
+				"an array of board ids is allowed")
 			continue
 		}
 		for i, v := range ids {
@@ -159,7 +160,8 @@ func ParseTypes(o config.Object) (types []string, boards map[string]string, faul
 			case !is || id == "":
 				faults.Add(path, "is no board id", "a string is allowed")
 			case taken && other != name:
-				faults.Add(path, fmt.Sprintf("board id %s is of type %s too", config.Quote(id), other), "each board id in one type is allowed")
+				faults.Add(path, fmt.Sprintf("board id %s is of type %s too", config.Quote(id), other),
+					"each board id in one type is allowed")
 			default:
 				boards[id] = name
 			}

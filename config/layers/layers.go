@@ -44,7 +44,8 @@ type Clash struct {
 
 // Error is the clash in one line.
 func (c Clash) Error() string {
-	return fmt.Sprintf("%s: is an object in the %s layer and no object (%s) in the %s layer: an object is allowed over an object only",
+	return fmt.Sprintf("%s: is an object in the %s layer and no object (%s) in the %s layer: an object is allowed over "+
+		"an object only",
 		config.FormatPath(c.Path), c.Below, c.Kind, c.Above)
 }
 

@@ -100,9 +100,12 @@ func TestAClashNamesBothLayers(t *testing.T) {
 		layers []string
 		want   string
 	}{
-		{[]string{`{"a":{"b":1}}`, "", "", "", `{"a":5}`}, "a: is an object in the base layer and no object (int64) in the network layer" + tail},
-		{[]string{`{"a":{"b":1}}`, `{"a":{}}`, "", "", `{"a":null}`}, "a: is an object in the firmware layer and no object (null) in the network layer" + tail},
-		{[]string{`{"a":{"b":{}}}`, "", `{"a":{"c":1}}`, "", "", `{"a":{"b":[]}}`}, "a.b: is an object in the base layer and no object (array) in the node layer" + tail},
+		{[]string{`{"a":{"b":1}}`, "", "", "", `{"a":5}`},
+			"a: is an object in the base layer and no object (int64) in the network layer" + tail},
+		{[]string{`{"a":{"b":1}}`, `{"a":{}}`, "", "", `{"a":null}`},
+			"a: is an object in the firmware layer and no object (null) in the network layer" + tail},
+		{[]string{`{"a":{"b":{}}}`, "", `{"a":{"c":1}}`, "", "", `{"a":{"b":[]}}`},
+			"a.b: is an object in the base layer and no object (array) in the node layer" + tail},
 		{[]string{`{"a":5}`, `{"a":{"b":1}}`}, ""}, // a scalar gives way
 		{
 			[]string{`{"b":{},"a":{}}`, `{"b":1,"a":""}`, "", `{"a":true,"c.d":{}}`, `{"c.d":1.5}`},
@@ -202,7 +205,8 @@ func TestFilesOfAllNodes(t *testing.T) {
 func TestSeed_ATypeHasManyBoards(t *testing.T) {
 	types, boards, faults := ParseTypes(readReal(t, "hw_versions/hw_types.json"))
 	if faults != nil || !slices.Equal(types, []string{"NXP"}) ||
-		!maps.Equal(boards, map[string]string{"NXP_LS1048A_PUMA": "NXP", "NXP_LS1088A_RDB": "NXP", "NXP_LS1048A_MBH": "NXP"}) {
+		!maps.Equal(boards, map[string]string{"NXP_LS1048A_PUMA": "NXP", "NXP_LS1088A_RDB": "NXP",
+			"NXP_LS1048A_MBH": "NXP"}) {
 		t.Errorf("%v, %v, %v", types, boards, faults)
 	}
 	_, _, faults = ParseTypes(parse(t, `{"A":["x","x","y",1,""],"B":["y"],"..":[],"a/b":[],"C":"x"}`))
@@ -320,7 +324,8 @@ func TestAnUpdateIsTheWholeComputation(t *testing.T) {
 		if rapid.Bool().Draw(t, "unset") {
 			s[l] = config.Unset(s[l], path)
 		} else {
-			s[l] = config.Set(s[l], path, rapid.SampledFrom([]any{nil, int64(7), config.Object{}, config.Object{"a": int64(8)}}).Draw(t, "value"))
+			s[l] = config.Set(s[l], path,
+				rapid.SampledFrom([]any{nil, int64(7), config.Object{}, config.Object{"a": int64(8)}}).Draw(t, "value"))
 		}
 		want, clashes := s.Effective()
 		got, found := s.Update(old, path)
@@ -331,7 +336,8 @@ func TestAnUpdateIsTheWholeComputation(t *testing.T) {
 			t.Fatalf("what was given has changed: %s was %s", show(old), before)
 		}
 		for _, c := range clashes {
-			if n := min(len(c.Path), len(path)); slices.Equal(c.Path[:n], path[:n]) && !strings.Contains(found.Error(), c.Error()) {
+			if n := min(len(c.Path), len(path)); slices.Equal(c.Path[:n], path[:n]) &&
+				!strings.Contains(found.Error(), c.Error()) {
 				t.Fatalf("%s is not among %s", c, found)
 			}
 		}

@@ -66,7 +66,8 @@ func TestSeed_LayeredConfigurationModel(t *testing.T) {
 		}
 		over(t, Firmware)
 	})
-	t.Run("TCM-L4", func(t *testing.T) { // "tied to a specific hardware type … changes with software versions … on top of the firmware"
+	// "tied to a specific hardware type … changes with software versions … on top of the firmware"
+	t.Run("TCM-L4", func(t *testing.T) {
 		for version, want := range map[string]string{"RELEASE_M80_3": "RELEASE_M80", "RELEASE_M81_2": "RELEASE_M81"} {
 			if got := chosen(Versions{Software: version, Board: "NXP_LS1048A_PUMA"}); got.Hardware != want || got.Type != "NXP" {
 				t.Errorf("%s: %+v", version, got)
@@ -137,7 +138,8 @@ func TestSeed_SoftwareVersionStrings(t *testing.T) {
 			{"cat", "fish"},
 			{"asdf123", "asdf12345"},
 		} {
-			if a, b := ParseSoftware(upwards[0]), ParseSoftware(upwards[1]); a.Compare(b) != -1 || b.Compare(a) != 1 || a.Compare(a) != 0 {
+			if a, b := ParseSoftware(upwards[0]), ParseSoftware(upwards[1]); a.Compare(b) != -1 || b.Compare(a) != 1 ||
+				a.Compare(a) != 0 {
 				t.Errorf("%q is not before %q", upwards[0], upwards[1])
 			}
 		}
@@ -152,7 +154,8 @@ func TestSeed_SoftwareVersionStrings(t *testing.T) {
 			t.Errorf("%v", names)
 		}
 	})
-	t.Run("TCM-L11", func(t *testing.T) { // "the latest base configuration file present … is the one it should use locally"
+	// "the latest base configuration file present … is the one it should use locally"
+	t.Run("TCM-L11", func(t *testing.T) {
 		if got, want := chosen(Versions{}), (Choice{Base: "RELEASE_M81", LatestBase: true}); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}

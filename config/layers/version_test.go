@@ -16,7 +16,8 @@ func TestSeed_VersionNumbersComeFromRELEASE_M(t *testing.T) {
 		{"Facebook Terragraph Release RELEASE_M21 (user@dev12345 Tue Jun 5 16:01:52 PDT 2018", "RELEASE_M21", 21, 0},
 		{"Facebook Terragraph Release RELEASE_M20_1 (user@dev12345 Tue Jun 5)", "RELEASE_M20_1", 20, 1},
 		{"Facebook Terragraph Release RELEASE_M20_4-user (user@dev12345)", "RELEASE_M20_4_user", 20, 4},
-		{"Facebook Terragraph Release RELEASE_M22_PRE1-83-g5be6d6b-user (user@dev12345)", "RELEASE_M22_PRE1_83_g5be6d6b_user", 22, 0},
+		{"Facebook Terragraph Release RELEASE_M22_PRE1-83-g5be6d6b-user (user@dev12345)", "RELEASE_M22_PRE1_83_g5be6d6b_user",
+			22, 0},
 		{" asdf  ", "asdf", 0, 0},
 		{"Facebook Terragraph Release RELEASE_M5 (user@dev12345)", "RELEASE_M5", 5, 0},
 		{
@@ -115,7 +116,8 @@ func TestSeed_NaturalOrder(t *testing.T) {
 	}
 }
 
-const seedBase = "RELEASE_M16 RELEASE_M17 RELEASE_M18 RELEASE_M19 RELEASE_M20 RELEASE_M20_2 RELEASE_M21 RELEASE_M21_1 RELEASE_M22 RELEASE_M23 RELEASE_M24"
+const seedBase = "RELEASE_M16 RELEASE_M17 RELEASE_M18 RELEASE_M19 RELEASE_M20 RELEASE_M20_2 RELEASE_M21 " +
+	"RELEASE_M21_1 RELEASE_M22 RELEASE_M23 RELEASE_M24"
 
 // "The controller finds the closest match for a node's software version string, and falls
 // back to the latest if no match was found." The base and a hardware layer of the same
@@ -185,7 +187,8 @@ func TestTheLatestOfTheReference(t *testing.T) {
 		"RELEASE_M1 RELEASE_M11 RELEASE_M2 RELEASE_M2_1 RELEASE_M2_2": "RELEASE_M11",
 		"RELEASE_M2 RELEASE_M2_1 RELEASE_M2_2":                        "RELEASE_M2_2",
 	} {
-		if got := (Library{Base: strings.Fields(names)}).Choose(Versions{}); got.Base != want || got.LatestBase != (want != "") {
+		if got := (Library{Base: strings.Fields(names)}).Choose(Versions{}); got.Base != want ||
+			got.LatestBase != (want != "") {
 			t.Errorf("%s: %+v, want %s", names, got, want)
 		}
 	}
@@ -199,7 +202,8 @@ func mark(name string, latest bool) string {
 }
 
 func TestABoardHasTheHardwareLayersOfItsType(t *testing.T) {
-	l := Library{Hardware: map[string][]string{"NXP": {"RELEASE_M46"}, "X": nil}, Boards: map[string]string{"PUMA": "NXP", "Y": "X"}}
+	l := Library{Hardware: map[string][]string{"NXP": {"RELEASE_M46"}, "X": nil},
+		Boards: map[string]string{"PUMA": "NXP", "Y": "X"}}
 	for board, want := range map[string]Choice{
 		"":     {},
 		"PUMA": {Hardware: "RELEASE_M46", Type: "NXP"},
@@ -242,12 +246,14 @@ func TestSeed_FirmwareMatch(t *testing.T) {
 
 // FuzzVersions: every text is a version, its order is one, and what is chosen is there.
 func FuzzVersions(f *testing.F) {
-	for _, s := range []string{"RELEASE_M60_7-0-g5bec98eb9 (x", "EDGESPAN-1-2-3", "", "_", "10.6.0.1", "RELEASE_M0", "a\xff1"} {
+	for _, s := range []string{"RELEASE_M60_7-0-g5bec98eb9 (x", "EDGESPAN-1-2-3", "", "_", "10.6.0.1", "RELEASE_M0",
+		"a\xff1"} {
 		f.Add(s, "RELEASE_M60", "EDGESPAN_1")
 	}
 	f.Fuzz(func(t *testing.T, version, x, y string) {
 		names := []string{x, y, "RELEASE_M20"}
-		l := Library{Base: names, Firmware: names, Hardware: map[string][]string{"T": names}, Boards: map[string]string{"B": "T"}}
+		l := Library{Base: names, Firmware: names, Hardware: map[string][]string{"T": names},
+			Boards: map[string]string{"B": "T"}}
 		c := l.Choose(Versions{version, version, "B"})
 		if !slices.Contains(names, c.Base) {
 			t.Errorf("base of %q in %q is %q", version, names, c.Base)

@@ -49,7 +49,8 @@ type uniques struct {
 }
 
 func (c *checker) checkApps() {
-	u := uniques{seenBy[onNetwork[netip.Addr]]{}, seenBy[string]{}, seenBy[attachPoint]{}, seenBy[netinst.IfName]{}, map[string]string{}}
+	u := uniques{seenBy[onNetwork[netip.Addr]]{}, seenBy[string]{}, seenBy[attachPoint]{}, seenBy[netinst.IfName]{},
+		map[string]string{}}
 	for id := range c.cfg.Networks {
 		u.made[netinst.BridgeMAC(id)] = "the bridge of networkInstances." + id.String()
 	}
@@ -109,7 +110,8 @@ func (c *checker) checkBridgePorts() {
 func (c *checker) checkMadeMACs(u uniques) {
 	for mac, path := range u.macs {
 		if whose, is := u.made[mac]; is {
-			c.fault(path, fmt.Sprintf("is %s, the generated MAC address of %s", mac, whose), "a MAC address of its own is allowed")
+			c.fault(path, fmt.Sprintf("is %s, the generated MAC address of %s", mac, whose),
+				"a MAC address of its own is allowed")
 		}
 	}
 }
@@ -150,7 +152,8 @@ func (c *checker) checkAdapter(o *object, a netinst.UnderlayNetworkConfig, u uni
 	ni, found := c.cfg.Networks[a.NetworkInstance]
 	if a.NetworkInstance != uuid.Nil && !found && !c.networks.given(a.NetworkInstance.String()) {
 		c.cfg.Warnings = append(c.cfg.Warnings, config.Fault{
-			Path: o.at("networkInstance"), What: "is " + a.NetworkInstance.String() + ", which has no config", Allowed: "the app waits for it",
+			Path: o.at("networkInstance"), What: "is " + a.NetworkInstance.String() + ", which has no config",
+			Allowed: "the app waits for it",
 		})
 	}
 	if a.IP.IsValid() && ni.Type == netinst.Switch {
@@ -190,7 +193,8 @@ func (c *checker) checkAdapter(o *object, a netinst.UnderlayNetworkConfig, u uni
 // let an app serve, which without dhcpServer serves nobody any more.
 func (c *checker) checkDHCPServer(o *object, a netinst.UnderlayNetworkConfig, ni netinst.NetworkInstanceConfig) {
 	if a.DHCPServer && ni.Type == netinst.Local {
-		c.fault(o.at("dhcpServer"), "is true on a local network", "an adapter of a switch network may serve DHCP; on a local network the node does")
+		c.fault(o.at("dhcpServer"), "is true on a local network",
+			"an adapter of a switch network may serve DHCP; on a local network the node does")
 	}
 	if a.DHCPServer || ni.Type != netinst.Switch {
 		return
@@ -201,7 +205,8 @@ func (c *checker) checkDHCPServer(o *object, a netinst.UnderlayNetworkConfig, ni
 	for _, r := range a.ACL {
 		if r.Action == netinst.Allow && r.Protocol == "udp" && (names(r.LocalPort, 67) || names(r.Ports, 68)) {
 			c.cfg.Warnings = append(c.cfg.Warnings, config.Fault{
-				Path: o.in("acl").in(r.Name).path, What: "names the ports of a DHCP server, and dhcpServer is false: what the app answers is dropped",
+				Path:    o.in("acl").in(r.Name).path,
+				What:    "names the ports of a DHCP server, and dhcpServer is false: what the app answers is dropped",
 				Allowed: "write dhcpServer: true where it serves DHCP",
 			})
 		}
@@ -230,7 +235,8 @@ func (c *checker) checkIP(o *object, a netinst.UnderlayNetworkConfig, v4 netinst
 		c.fault(path, fmt.Sprintf("is %s, the network's gateway", a.IP), "an address of its own is allowed")
 		return
 	case pool.first.IsValid() && pool.contains(a.IP):
-		c.fault(path, fmt.Sprintf("is %s, in the network's dhcpRange %s", a.IP, pool), "an address outside dhcpRange is allowed")
+		c.fault(path, fmt.Sprintf("is %s, in the network's dhcpRange %s", a.IP, pool),
+			"an address outside dhcpRange is allowed")
 		return
 	case a.NetworkInstance == uuid.Nil:
 		return

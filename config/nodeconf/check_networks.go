@@ -13,7 +13,8 @@ import (
 func (c *checker) checkNetworks() {
 	keys := c.networks.keys()
 	if len(keys) > maxNetworks {
-		c.fault(c.networks.path, fmt.Sprintf("has %d networks", len(keys)), fmt.Sprintf("at most %d are allowed", maxNetworks))
+		c.fault(c.networks.path, fmt.Sprintf("has %d networks", len(keys)),
+			fmt.Sprintf("at most %d are allowed", maxNetworks))
 	}
 	var subnets []placedSubnet
 	for _, key := range keys {
@@ -68,7 +69,8 @@ func Clashes(overlaps map[uuid.UUID]netinst.SubnetOverlap) config.Faults {
 	var fs config.Faults
 	for id, o := range overlaps {
 		if o.Clash != "" {
-			fs.Add([]string{"networkInstances", id.String(), "ipv4", "subnet"}, "overlaps "+o.Clash, "must be a subnet that no address or connected route of this host is in")
+			fs.Add([]string{"networkInstances", id.String(), "ipv4", "subnet"}, "overlaps "+o.Clash,
+				"must be a subnet that no address or connected route of this host is in")
 		}
 	}
 	fs.Sort()
@@ -97,16 +99,19 @@ func (c *checker) ipv4(o *object) netinst.IPv4Config {
 	switch {
 	case !o.given("dhcpRange"):
 		pool = upperHalf(subnet)
-	case pool.first.IsValid() && (pool.first == network || pool.last == last || !isHost(subnet, pool.first) || !isHost(subnet, pool.last)):
+	case pool.first.IsValid() &&
+		(pool.first == network || pool.last == last || !isHost(subnet, pool.first) || !isHost(subnet, pool.last)):
 		c.fault(o.at("dhcpRange"), is(pool.String()), "a range of "+hosts[len("a host address of "):])
 		pool = ipRange{}
 	}
 
 	if gateway.IsValid() && pool.first.IsValid() && pool.contains(gateway) {
 		if o.given("gateway") {
-			c.fault(o.at("gateway"), fmt.Sprintf("is %s, in the dhcpRange %s", gateway, pool), "a gateway outside dhcpRange is allowed")
+			c.fault(o.at("gateway"), fmt.Sprintf("is %s, in the dhcpRange %s", gateway, pool),
+				"a gateway outside dhcpRange is allowed")
 		} else {
-			c.fault(o.at("dhcpRange"), fmt.Sprintf("is %s, with the gateway %s in it", pool, gateway), "a range without the gateway is allowed")
+			c.fault(o.at("dhcpRange"), fmt.Sprintf("is %s, with the gateway %s in it", pool, gateway),
+				"a range without the gateway is allowed")
 		}
 	}
 	return netinst.IPv4Config{Subnet: subnet, Gateway: gateway, DHCPFirst: pool.first, DHCPLast: pool.last}
@@ -152,7 +157,8 @@ func (c *checker) routes(all *object, own netip.Prefix) []netinst.StaticRoute {
 		case first != nil:
 			c.fault(path, asAlso(r.Destination, first), "one route for each destination is allowed")
 		case own.IsValid() && own.Overlaps(r.Destination) && r.Destination.Bits() >= own.Bits():
-			c.fault(path, fmt.Sprintf("is %s, within the subnet %s", r.Destination, own), "a destination outside the network is allowed")
+			c.fault(path, fmt.Sprintf("is %s, within the subnet %s", r.Destination, own),
+				"a destination outside the network is allowed")
 		default:
 			seen[r.Destination] = path
 		}

@@ -118,7 +118,8 @@ func (c *checker) checkAttach(attach *object, a netinst.UnderlayNetworkConfig, u
 	}
 	switch first, again := u.host.before(a.HostIfName, path); {
 	case ours(a.HostIfName) || a.HostIfName == "lo":
-		c.fault(path, is(string(a.HostIfName)), "an interface that is neither lo nor ours is allowed: no es followed by a digit")
+		c.fault(path, is(string(a.HostIfName)),
+			"an interface that is neither lo nor ours is allowed: no es followed by a digit")
 	case again:
 		c.fault(path, asAlso(a.HostIfName, first), "a link of its own is allowed")
 	}

@@ -44,7 +44,8 @@ func TestDocumentWithLists(t *testing.T) {
 			t.Errorf("%s: %s %v", doc, got, faults)
 		}
 	}
-	if _, faults := DocumentWithLists([]byte("a: [[1], {b: 2}]")); faults.Error() != "a.0: is a list: a scalar is allowed in a list\na.1: is a mapping: a scalar is allowed in a list" {
+	if _, faults := DocumentWithLists([]byte("a: [[1], {b: 2}]")); faults.Error() != "a.0: is a list: a scalar is "+
+		"allowed in a list\na.1: is a mapping: a scalar is allowed in a list" {
 		t.Error(faults)
 	}
 	if _, faults := Document([]byte("a: [1]")); len(faults) != 1 {

@@ -22,10 +22,12 @@ func TestCheckOfAnEffectiveConfig(t *testing.T) {
 		{"nothing of ours", `{"envParams":{"X":1},"radioParamsBase":5}`, ""},
 		{"groups that vendors share", `{"sysParams":{"managedConfig":true,"theirs":1},"ports":{}}`, ""},
 		{"a section as a scalar", `{"ports":5}`, "ports: is a number: a mapping is allowed"},
-		{"an unknown key in a section of ours", `{"ports":{"wan":{"ifName":"eth0","colour":"red"}}}`, "ports.wan.colour: unknown key"},
+		{"an unknown key in a section of ours", `{"ports":{"wan":{"ifName":"eth0","colour":"red"}}}`,
+			"ports.wan.colour: unknown key"},
 		{"what is wrong between fields", `{"ports":{"wan":{"ifName":"eth0"},"lan":{"ifName":"eth0"}}}`, "is eth0, as ports."},
 		{"a port made absent", `{"ports":{"wan":{"ifName":"eth0"},"lan":{"$absent":true,"ifName":"eth0"}}}`, ""},
-		{"a port that is used, made absent", `{"ports":{"wan":{"$absent":true}},"networkInstances":{` + ni + `:{"port":"wan","ipv4":{"subnet":"10.0.0.0/24"}}}}`, ".port: is \"wan\", which no port has"},
+		{"a port that is used, made absent", `{"ports":{"wan":{"$absent":true}},"networkInstances":{` + ni +
+			`:{"port":"wan","ipv4":{"subnet":"10.0.0.0/24"}}}}`, ".port: is \"wan\", which no port has"},
 	} {
 		_, faults := Check(effective(t, tt.doc))
 		if got := faults.Error(); tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
@@ -35,7 +37,8 @@ func TestCheckOfAnEffectiveConfig(t *testing.T) {
 }
 
 func TestCheckWarns(t *testing.T) {
-	warnings, faults := Check(effective(t, `{"other":1,"appNetworks":{"a0000000-0000-4000-8000-000000000001":{"adapters":{"0":{
+	warnings, faults := Check(effective(t,
+		`{"other":1,"appNetworks":{"a0000000-0000-4000-8000-000000000001":{"adapters":{"0":{
 		"networkInstance":"10000000-0000-4000-8000-000000000001","attach":{"kind":"veth","netns":"x"}}}}}}`))
 	if len(faults) > 0 || !strings.Contains(warnings.Error(), "which has no config: the app waits for it") {
 		t.Errorf("%v; warnings %v", faults, warnings)
@@ -46,9 +49,11 @@ func TestPresentDropsWhatALayerMadeAbsent(t *testing.T) {
 	for _, tt := range []struct{ name, doc, want string }{
 		{"an entry", `{"ports":{"a":{"$absent":true,"x":1},"b":{"y":1}}}`, `{"ports":{"b":{"y":1}}}`},
 		{"an entry that is there", `{"ports":{"a":{"$absent":false,"x":1}}}`, `{"ports":{"a":{"x":1}}}`},
-		{"an entry below an entry", `{"networkInstances":{"n":{"dns":{"hosts":{"h":{"$absent":true},"i":{}}}}}}`, `{"networkInstances":{"n":{"dns":{"hosts":{"i":{}}}}}}`},
+		{"an entry below an entry", `{"networkInstances":{"n":{"dns":{"hosts":{"h":{"$absent":true},"i":{}}}}}}`,
+			`{"networkInstances":{"n":{"dns":{"hosts":{"i":{}}}}}}`},
 		{"no boolean stays, and is a fault", `{"ports":{"a":{"$absent":1}}}`, `{"ports":{"a":{"$absent":1}}}`},
-		{"not where no entry is", `{"$absent":true,"ports":{"$absent":true},"sysParams":{"$absent":true}}`, `{"$absent":true,"ports":{"$absent":true},"sysParams":{"$absent":true}}`},
+		{"not where no entry is", `{"$absent":true,"ports":{"$absent":true},"sysParams":{"$absent":true}}`,
+			`{"$absent":true,"ports":{"$absent":true},"sysParams":{"$absent":true}}`},
 		{"not in another vendor's map", `{"tunnelConfig":{"a":{"$absent":true}}}`, `{"tunnelConfig":{"a":{"$absent":true}}}`},
 	} {
 		o := effective(t, tt.doc)

@@ -53,8 +53,10 @@ func seeds(f *testing.F) {
 		f.Add(doc)
 	}
 	for _, s := range []string{
-		valid, "{}", "", "null", "---\n{}\n", "a: |\n  x\nb: >-\n  y\n", "? a\n: b\n", "a: &x\nb: *x\n", "- - a\n- b: c\n  d: e\n",
-		`{"a": "\ud800\/", "b": 1e400}`, "sysParams:\n  logLevel: 'in''fo'\n  watchdogSeconds: 010\n", "\"a\\nb\": 1\n", "a: {b: [c, {d: e}], f}\n",
+		valid, "{}", "", "null", "---\n{}\n", "a: |\n  x\nb: >-\n  y\n", "? a\n: b\n", "a: &x\nb: *x\n",
+		"- - a\n- b: c\n  d: e\n",
+		`{"a": "\ud800\/", "b": 1e400}`, "sysParams:\n  logLevel: 'in''fo'\n  watchdogSeconds: 010\n", "\"a\\nb\": 1\n",
+		"a: {b: [c, {d: e}], f}\n",
 		"ports: {\"$absent\": {\"$absent\": true}}", "a:\n- b\nc:\n  - d\n",
 	} {
 		f.Add([]byte(s))

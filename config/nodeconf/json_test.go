@@ -20,7 +20,8 @@ func drawJSON(t *rapid.T, depth int) string {
 		kinds = kinds[:3]
 	}
 	text := func(what string) string {
-		return rapid.SampledFrom([]string{`"a"`, `"b"`, `""`, `"]}, {["`, `"\\"`, `"\"{\\\""`, `"\u00e9\ud83d\ude00\n"`, `"é\/"`, `"null"`, `"a b:c"`}).Draw(t, what)
+		return rapid.SampledFrom([]string{`"a"`, `"b"`, `""`, `"]}, {["`, `"\\"`, `"\"{\\\""`, `"\u00e9\ud83d\ude00\n"`,
+			`"é\/"`, `"null"`, `"a b:c"`}).Draw(t, what)
 	}
 	s := blank.Draw(t, "before")
 	switch rapid.SampledFrom(kinds).Draw(t, "kind") {
@@ -103,7 +104,8 @@ func TestJSONIsReadAsTheStandardLibraryReadsIt(t *testing.T) {
 		}
 		// One octet less or another one: valid for both or for none, and never a panic.
 		i := rapid.IntRange(0, len(doc)-1).Draw(t, "octet")
-		for _, broken := range [][]byte{doc[:i], append(append(bytes.Clone(doc[:i]), rapid.SampledFrom([]byte("{}[]\",:\\x")).Draw(t, "instead")), doc[i+1:]...)} {
+		for _, broken := range [][]byte{doc[:i],
+			append(append(bytes.Clone(doc[:i]), rapid.SampledFrom([]byte("{}[]\",:\\x")).Draw(t, "instead")), doc[i+1:]...)} {
 			trimmed := bytes.TrimSpace(broken)
 			if _, err := readJSON(broken); (err == nil) != (json.Valid(broken) && trimmed[0] == '{') {
 				t.Fatalf("%s: %v", broken, err)

@@ -155,7 +155,8 @@ func (c *checker) checkPorts() {
 		}
 		for _, l := range p.Labels {
 			if other := c.ports.below(l); other != nil && l != label {
-				c.fault(o.at("labels"), "has "+config.Quote(l)+", the label of "+config.FormatPath(other.path), "shared labels that no port has as its own are allowed")
+				c.fault(o.at("labels"), "has "+config.Quote(l)+", the label of "+config.FormatPath(other.path),
+					"shared labels that no port has as its own are allowed")
 				break
 			}
 		}

@@ -14,8 +14,10 @@ import (
 // valid is a document in which every field of the table can be set.
 const valid = `{
 	"sysParams": {}, "ports": {"wan": {"ifName": "eth0"}},
-	"networkInstances": {"` + ni1 + `": {"ipv4": {"subnet": "10.0.0.0/24"}, "dns": {"hosts": {}}, "routes": {"r": {"destination": "192.0.2.0/24"}}}},
-	"appNetworks": {"` + app1 + `": {"adapters": {"0": {"networkInstance": "` + ni1 + `", "attach": {"kind": "veth", "netns": "a"},
+	"networkInstances": {"` + ni1 +
+	`": {"ipv4": {"subnet": "10.0.0.0/24"}, "dns": {"hosts": {}}, "routes": {"r": {"destination": "192.0.2.0/24"}}}},
+	"appNetworks": {"` + app1 + `": {"adapters": {"0": {"networkInstance": "` + ni1 +
+	`", "attach": {"kind": "veth", "netns": "a"},
 		"acl": {"rule": {"match": {"protocol": "tcp"}}}}}}}
 }`
 
@@ -104,7 +106,8 @@ func TestEveryFieldOfWrongTypeIsOneFault(t *testing.T) {
 }
 
 var hostile = []string{
-	"a\nb", "a b", "a;b", "a\x00b", `a"b'c`, strings.Repeat("x", 300), "\u2028", "\u202e", "$(reboot)", "-A INPUT\n-j ACCEPT", "🦀", "%s%n", "..", "../..", "a,b c",
+	"a\nb", "a b", "a;b", "a\x00b", `a"b'c`, strings.Repeat("x", 300), "\u2028", "\u202e", "$(reboot)",
+	"-A INPUT\n-j ACCEPT", "🦀", "%s%n", "..", "../..", "a,b c",
 }
 
 func TestEveryHostileStringIsOneFault(t *testing.T) {
@@ -244,10 +247,12 @@ func fieldTables() string {
 	var b strings.Builder
 	for _, e := range Schema() {
 		if !strings.Contains(e.Path, ".") {
-			b.WriteString("\n### " + e.Path + "\n\n" + e.Description + "\n\n| field | type | default | allowed | meaning |\n|---|---|---|---|---|\n")
+			b.WriteString("\n### " + e.Path + "\n\n" + e.Description +
+				"\n\n| field | type | default | allowed | meaning |\n|---|---|---|---|---|\n")
 			continue
 		}
-		cells := []string{"`" + e.Path[strings.Index(e.Path, ".")+1:] + "`", string(e.Type), "", allowedCell(e), e.Description}
+		cells := []string{"`" + e.Path[strings.Index(e.Path, ".")+1:] + "`", string(e.Type), "", allowedCell(e),
+			e.Description}
 		switch {
 		case e.Default != "":
 			cells[2] = "`" + e.Default + "`"

@@ -55,28 +55,36 @@ type word struct {
 const maxIndex = 999
 
 var words = map[Word]word{
-	wordAny:        {parse: plain(func(s string) (string, bool) { return s, true }), allowed: "a string"},
-	wordDisplay:    {parse: plain(parseDisplay), allowed: "at most 64 printable characters"},
-	wordLabel:      {parse: plain(parseLabel), allowed: "1 to 64 letters, digits, '.', '_' and '-', but not uplink, freeuplink or all", plural: "labels of 1 to 64 letters, digits, '.', '_' and '-', not uplink, freeuplink or all"},
-	wordLabelRef:   {parse: plain(parseName), allowed: "a port's label, a shared label, uplink, freeuplink or all"},
-	wordNetPort:    {parse: plain(parseNetPort), allowed: `a port's label, a shared label, uplink, freeuplink, all or ""`},
-	wordName:       {parse: plain(parseName), allowed: "1 to 64 letters, digits, '.', '_' and '-'"},
-	wordIndex:      {parse: plain(parseIndex), allowed: fmt.Sprintf("an index of 0 to %d", maxIndex)},
-	wordUUID:       {parse: plain(parseUUID), allowed: "a UUID of 8-4-4-4-12 hexadecimal digits, not all 0"},
-	wordHostname:   {parse: plain(noError(netinst.ParseHostname)), allowed: "a host name of at most 253 characters, in labels of 1 to 63 letters, digits and inner hyphens"},
-	wordIfName:     {parse: plain(noError(netinst.ParseIfName)), allowed: "an interface name of 1 to 15 letters, digits, '.', '_' and '-'"},
-	wordNetns:      {parse: plain(parseNetns), allowed: "a name of 1 to 255 letters, digits, '.', '_' and '-', or a clean absolute path"},
-	wordMAC:        {parse: plain(parseMAC), allowed: "a unicast MAC address such as 02:00:00:00:00:01"},
-	wordIP:         {parse: plain(parseIP), allowed: "an IP address", plural: "IP addresses"},
-	wordServer:     {parse: plain(parseServer), allowed: "a unicast IP address", plural: "unicast IP addresses"},
-	wordIPv4:       {parse: plain(parseIPv4), allowed: "a unicast IPv4 address", plural: "unicast IPv4 addresses"},
-	wordSubnet:     {parse: parseSubnet, allowed: "an IPv4 subnet of /8 to /30, unicast and neither loopback nor link-local"},
+	wordAny:     {parse: plain(func(s string) (string, bool) { return s, true }), allowed: "a string"},
+	wordDisplay: {parse: plain(parseDisplay), allowed: "at most 64 printable characters"},
+	wordLabel: {parse: plain(parseLabel),
+		allowed: "1 to 64 letters, digits, '.', '_' and '-', but not uplink, freeuplink or all",
+		plural:  "labels of 1 to 64 letters, digits, '.', '_' and '-', not uplink, freeuplink or all"},
+	wordLabelRef: {parse: plain(parseName), allowed: "a port's label, a shared label, uplink, freeuplink or all"},
+	wordNetPort:  {parse: plain(parseNetPort), allowed: `a port's label, a shared label, uplink, freeuplink, all or ""`},
+	wordName:     {parse: plain(parseName), allowed: "1 to 64 letters, digits, '.', '_' and '-'"},
+	wordIndex:    {parse: plain(parseIndex), allowed: fmt.Sprintf("an index of 0 to %d", maxIndex)},
+	wordUUID:     {parse: plain(parseUUID), allowed: "a UUID of 8-4-4-4-12 hexadecimal digits, not all 0"},
+	wordHostname: {parse: plain(noError(netinst.ParseHostname)),
+		allowed: "a host name of at most 253 characters, in labels of 1 to 63 letters, digits and inner hyphens"},
+	wordIfName: {parse: plain(noError(netinst.ParseIfName)),
+		allowed: "an interface name of 1 to 15 letters, digits, '.', '_' and '-'"},
+	wordNetns: {parse: plain(parseNetns),
+		allowed: "a name of 1 to 255 letters, digits, '.', '_' and '-', or a clean absolute path"},
+	wordMAC:    {parse: plain(parseMAC), allowed: "a unicast MAC address such as 02:00:00:00:00:01"},
+	wordIP:     {parse: plain(parseIP), allowed: "an IP address", plural: "IP addresses"},
+	wordServer: {parse: plain(parseServer), allowed: "a unicast IP address", plural: "unicast IP addresses"},
+	wordIPv4:   {parse: plain(parseIPv4), allowed: "a unicast IPv4 address", plural: "unicast IPv4 addresses"},
+	wordSubnet: {parse: parseSubnet,
+		allowed: "an IPv4 subnet of /8 to /30, unicast and neither loopback nor link-local"},
 	wordPrefix:     {parse: parsePrefix, allowed: "an IPv4 prefix such as 10.0.0.0/24"},
 	wordPrefixOrIP: {parse: parsePrefixOrIP, allowed: "an IPv4 prefix such as 10.0.0.0/24, or an IPv4 address"},
 	wordRange:      {parse: plain(parseRange), allowed: `"first-last", two IPv4 addresses in order`},
 	wordProtocol:   {parse: plain(parseProtocol), allowed: "tcp, udp, icmp or a number of 0 to 255"},
-	wordPorts:      {parse: plain(parsePorts), allowed: `a port of 1 to 65535, a range such as "80-90" or a list such as "80,443" of at most 15, a range counting as two`},
-	wordURL:        {parse: plain(parseURL), allowed: `https://HOST:PORT, or ""`},
+	wordPorts: {parse: plain(parsePorts),
+		allowed: `a port of 1 to 65535, a range such as "80-90" or a list such as "80,443" of at most 15, a range ` +
+			`counting as two`},
+	wordURL: {parse: plain(parseURL), allowed: `https://HOST:PORT, or ""`},
 }
 
 // plain makes a parse function without hints.
@@ -177,8 +185,10 @@ func parseMAC(s string) (string, bool) {
 // parseURL takes where a service is: its path may be left out, and who asks is not part of it.
 func parseURL(s string) (string, bool) {
 	u, err := url.Parse(s)
-	ok := err == nil && u.Scheme == "https" && u.Hostname() != "" && u.User == nil && u.RawQuery == "" && !u.ForceQuery && u.Fragment == "" && !strings.HasSuffix(s, "#")
-	return s, ok && len(s) <= 255 && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"<>\\^`{|}$", r) })
+	ok := err == nil && u.Scheme == "https" && u.Hostname() != "" && u.User == nil && u.RawQuery == "" && !u.ForceQuery &&
+		u.Fragment == "" && !strings.HasSuffix(s, "#")
+	return s, ok && len(s) <= 255 && !strings.ContainsFunc(s,
+		func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"<>\\^`{|}$", r) })
 }
 
 // is is the usual What of a value that is not allowed.

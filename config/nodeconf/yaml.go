@@ -272,7 +272,8 @@ func isScalar(t *token.Token) bool {
 }
 
 // anyNumber is what YAML 1.2 §10.3.2 or YAML 1.1 takes for a number.
-var anyNumber = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?$|^[-+]?0[xob][0-9a-fA-F_]+$|^[-+]?\.(inf|Inf|INF)$|^\.(nan|NaN|NAN)$`)
+var anyNumber = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?$|` +
+	`^[-+]?0[xob][0-9a-fA-F_]+$|^[-+]?\.(inf|Inf|INF)$|^\.(nan|NaN|NAN)$`)
 
 // scalar reads a plain or quoted word by YAML 1.2's core schema.
 func scalar(t *token.Token) *node {

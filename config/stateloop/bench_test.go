@@ -78,9 +78,11 @@ func BenchmarkReadOffline(b *testing.B) {
 		if p.State == Creating {
 			p.State = Present
 		}
-		fmt.Fprintf(&r, `%s{"id":%q,"state":%q,"timestamp":%q,"message":""}`, strings.Repeat(",", min(i, 1)), p.ID, string(p.State), p.Since.Format(time.RFC3339))
+		fmt.Fprintf(&r, `%s{"id":%q,"state":%q,"timestamp":%q,"message":""}`, strings.Repeat(",", min(i, 1)), p.ID,
+			string(p.State), p.Since.Format(time.RFC3339))
 	}
-	wanted, reported := []byte(`{"generation":7,"parameters":[`+w.String()+`]}`), []byte(`{"generation":7,"parameters":[`+r.String()+`]}`)
+	wanted, reported := []byte(`{"generation":7,"parameters":[`+w.String()+`]}`),
+		[]byte(`{"generation":7,"parameters":[`+r.String()+`]}`)
 	b.ReportAllocs()
 	for b.Loop() {
 		want, faults := ReadWanted(wanted)

@@ -67,7 +67,8 @@ func (m Member) status() MemberStatus {
 	out := MemberStatus{Report: m.Report}
 	var missing []string
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(m.Parameters))) {
-		at, has := slices.BinarySearchFunc(m.Report.Parameters, id, func(p Parameter, id string) int { return strings.Compare(p.ID, id) })
+		at, has := slices.BinarySearchFunc(m.Report.Parameters, id,
+			func(p Parameter, id string) int { return strings.Compare(p.ID, id) })
 		if has {
 			out.Parameters = append(out.Parameters, m.Report.Parameters[at])
 		} else {

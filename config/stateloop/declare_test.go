@@ -51,7 +51,8 @@ func TestDeclared(t *testing.T) {
 	if ws, err := Declared(config.Object{"sysParams": config.Object{}}); err != nil || ws != nil {
 		t.Errorf("of no network: %v %v", ws, err)
 	}
-	if _, err := Declared(config.Object{"networkInstances": config.Object{"n": config.Object{}}}); err == nil || !strings.Contains(err.Error(), "networkInstances.n") {
+	if _, err := Declared(config.Object{"networkInstances": config.Object{"n": config.Object{}}}); err == nil ||
+		!strings.Contains(err.Error(), "networkInstances.n") {
 		t.Errorf("a faulty config: %v", err)
 	}
 }
@@ -67,10 +68,12 @@ func TestWhatAConfigNoLongerDeclaresIsToBeAbsent(t *testing.T) {
 		want  State // "" for none
 		ready bool
 	}{
-		{"not heard of it yet", []Reported{{ID: "ni/b", Kind: KindNetwork, State: Present, Generation: old}}, Removing, false},
+		{"not heard of it yet", []Reported{{ID: "ni/b", Kind: KindNetwork, State: Present, Generation: old}}, Removing,
+			false},
 		{"still there", []Reported{{ID: "ni/b", Kind: KindNetwork, State: Present, Generation: now}}, Removing, false},
 		{"at it", []Reported{{ID: "ni/b", Kind: KindNetwork, State: Removing, Generation: now}}, Removing, false},
-		{"failed", []Reported{{ID: "ni/b", Kind: KindNetwork, State: RemovingFailed, Generation: now}}, RemovingFailed, false},
+		{"failed", []Reported{{ID: "ni/b", Kind: KindNetwork, State: RemovingFailed, Generation: now}}, RemovingFailed,
+			false},
 		{"of no config", []Reported{{ID: "ni/b", Kind: KindNetwork, State: Unclaimed, Generation: now}}, Removing, false},
 		{"gone, as it says", []Reported{{ID: "ni/b", Kind: KindNetwork, State: Absent, Generation: now}}, "", true},
 		{"gone", nil, "", true},
@@ -78,7 +81,8 @@ func TestWhatAConfigNoLongerDeclaresIsToBeAbsent(t *testing.T) {
 		{"nothing that a config declares", []Reported{{ID: "x", Kind: "x", State: Present, Generation: now}}, "", true},
 	} {
 		reports := append([]Reported{a}, c.b...)
-		d := Derive(Config{Generation: now, Parameters: append(slices.Clone(declared), Removed(declared, reports)...)}, EdgePeerConfigurationState{now, reports})
+		d := Derive(Config{Generation: now, Parameters: append(slices.Clone(declared), Removed(declared, reports)...)},
+			EdgePeerConfigurationState{now, reports})
 		var got State
 		for _, p := range d.Parameters {
 			if p.ID != "ni/a" {

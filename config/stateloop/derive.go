@@ -60,7 +60,8 @@ func byID(ws []Wanted) []Wanted {
 			return c
 		}
 		return -cmp.Or(
-			strings.Compare(string(a.Target), string(b.Target)), slices.Compare(a.Dependencies, b.Dependencies), strings.Compare(a.Kind, b.Kind),
+			strings.Compare(string(a.Target), string(b.Target)), slices.Compare(a.Dependencies, b.Dependencies),
+			strings.Compare(a.Kind, b.Kind),
 		)
 	})
 	return slices.CompactFunc(out, func(a, b Wanted) bool { return a.ID == b.ID })
@@ -95,7 +96,8 @@ func compareReports(target Target, wanted config.Generation, a, b Reported) int 
 
 // badness orders cells: by review, then final before transitional before failed.
 func badness(c cell) int {
-	return 3*slices.Index([]Review{No, Maybe, Yes}, c.review) + slices.Index([]Class{Final, Transitional, Failed}, c.state.Class())
+	return 3*slices.Index([]Review{No, Maybe, Yes}, c.review) +
+		slices.Index([]Class{Final, Transitional, Failed}, c.state.Class())
 }
 
 // cellOf is the cell of a report.
@@ -129,7 +131,8 @@ func contracts(s State, target Target) State {
 // follow is what follows for a parameter by its cell; of no report r has the time and the
 // generation only.
 func follow(w Wanted, c cell, r Reported, want Config) Parameter {
-	p := Parameter{ID: w.ID, Kind: w.Kind, Target: w.Target, State: c.state, Review: c.review, Reason: words(r), Stale: c.stale, Since: r.Since}
+	p := Parameter{ID: w.ID, Kind: w.Kind, Target: w.Target, State: c.state, Review: c.review, Reason: words(r),
+		Stale: c.stale, Since: r.Since}
 	if !c.stale {
 		return p
 	}
@@ -156,7 +159,8 @@ func ignore(r Reported, wanted config.Generation) IgnoredParameter {
 
 // words are what a report says for a person: the node's message, and a word that is not known.
 func words(r Reported) string {
-	known := r.State == "" || r.State == Creating || r.State == Removing || r.State == Unclaimed || slices.Contains(spoken, r.State)
+	known := r.State == "" || r.State == Creating || r.State == Removing || r.State == Unclaimed ||
+		slices.Contains(spoken, r.State)
 	if known {
 		return r.Message
 	}
@@ -185,7 +189,8 @@ func (d *PeerConfigurationState) explain(waiting []int, wanted []Wanted) {
 	for _, i := range waiting {
 		var open []string
 		for _, id := range wanted[i].Dependencies {
-			at, declared := slices.BinarySearchFunc(d.Parameters, id, func(p Parameter, id string) int { return strings.Compare(p.ID, id) })
+			at, declared := slices.BinarySearchFunc(d.Parameters, id,
+				func(p Parameter, id string) int { return strings.Compare(p.ID, id) })
 			switch {
 			case !declared:
 				open = append(open, id+", which is not declared")

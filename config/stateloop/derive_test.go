@@ -23,16 +23,19 @@ func TestWhichOfTwoReportsCounts(t *testing.T) {
 		{"the newer", ToBePresent, Reported{State: CreatingFailed, Since: before}, Reported{State: Present, Since: after}},
 		{"one with a time", ToBePresent, Reported{State: CreatingFailed}, Reported{State: Present, Since: before}},
 		{"the failure", ToBePresent, Reported{State: Present}, Reported{State: CreatingFailed}},
-		{"the failure, not the wait", ToBePresent, Reported{State: WaitingForDependencies}, Reported{State: CheckPresentFailed}},
+		{"the failure, not the wait", ToBePresent, Reported{State: WaitingForDependencies},
+			Reported{State: CheckPresentFailed}},
 		{"the wait", ToBePresent, Reported{State: Present}, Reported{State: WaitingForDependencies}},
 		{"what is not as wanted, to be present", ToBePresent, Reported{State: Present}, Reported{State: Absent}},
 		{"what is not as wanted, to be absent", ToBeAbsent, Reported{State: Absent}, Reported{State: Present}},
 		{"the failure of this target", ToBePresent, Reported{State: RemovingFailed}, Reported{State: CreatingFailed}},
-		{"the stale failure, not the wait", ToBePresent, Reported{State: WaitingForDependencies}, Reported{State: RemovingFailed}},
+		{"the stale failure, not the wait", ToBePresent, Reported{State: WaitingForDependencies},
+			Reported{State: RemovingFailed}},
 		{"the failed check", ToBePresent, Reported{State: CreatingFailed}, Reported{State: CheckPresentFailed}},
 		{"of what nobody wants, present", "", Reported{State: Absent}, Reported{State: Present}},
 		{"of what nobody wants, the failure", "", Reported{State: Present}, Reported{State: RemovingFailed}},
-		{"the later message", ToBePresent, Reported{State: CreatingFailed, Message: "Z"}, Reported{State: CreatingFailed, Message: "a"}},
+		{"the later message", ToBePresent, Reported{State: CreatingFailed, Message: "Z"},
+			Reported{State: CreatingFailed, Message: "a"}},
 	} {
 		want := Config{Generation: now, Since: wantedSince}
 		if c.target != "" {
@@ -51,7 +54,8 @@ func TestWhichOfTwoReportsCounts(t *testing.T) {
 func TestWhichOfTwoWishesCounts(t *testing.T) {
 	ws := []Wanted{{ID: "p", Target: ToBeAbsent}, {ID: "p", Target: ToBePresent}}
 	for range 2 {
-		if d := Derive(Config{Parameters: ws}, EdgePeerConfigurationState{}); len(d.Parameters) != 1 || d.Parameters[0].State != Creating {
+		if d := Derive(Config{Parameters: ws}, EdgePeerConfigurationState{}); len(d.Parameters) != 1 ||
+			d.Parameters[0].State != Creating {
 			t.Errorf("%+v", d)
 		}
 		slices.Reverse(ws)
@@ -60,25 +64,30 @@ func TestWhichOfTwoWishesCounts(t *testing.T) {
 
 func TestWhatIsWaitedForIsNamed(t *testing.T) {
 	// b needs a; both are to go, and so is c, which needs nothing.
-	want := Config{Parameters: []Wanted{{ID: "a", Target: ToBeAbsent}, {ID: "b", Target: ToBeAbsent, Dependencies: []string{"a"}}, {ID: "c", Target: ToBeAbsent}}}
-	said := []Reported{{ID: "a", State: WaitingForDependencies}, {ID: "b", State: RemovingFailed}, {ID: "c", State: WaitingForDependencies, Message: "the node's words"}}
+	want := Config{Parameters: []Wanted{{ID: "a", Target: ToBeAbsent},
+		{ID: "b", Target: ToBeAbsent, Dependencies: []string{"a"}}, {ID: "c", Target: ToBeAbsent}}}
+	said := []Reported{{ID: "a", State: WaitingForDependencies}, {ID: "b", State: RemovingFailed},
+		{ID: "c", State: WaitingForDependencies, Message: "the node's words"}}
 	d := Derive(want, EdgePeerConfigurationState{Parameters: said})
 	if got := d.Parameters[0].Reason + "; " + d.Parameters[2].Reason; got != "waits for b; the node's words" {
 		t.Error(got)
 	}
 	// Those that stay, and those that are gone, keep nothing from going; what is to be present waits for none that goes.
 	want = Config{Parameters: []Wanted{
-		{ID: "a", Target: ToBeAbsent}, {ID: "b", Dependencies: []string{"a", "e"}}, {ID: "c", Target: ToBeAbsent, Dependencies: []string{"a"}},
+		{ID: "a", Target: ToBeAbsent}, {ID: "b", Dependencies: []string{"a", "e"}},
+		{ID: "c", Target: ToBeAbsent, Dependencies: []string{"a"}},
 		{ID: "d", Target: ToBeAbsent, Dependencies: []string{"a", "e"}}, {ID: "e"},
 	}}
-	said = []Reported{{ID: "a", State: WaitingForDependencies}, {ID: "b", State: CreatingFailed}, {ID: "c", State: Absent}, {ID: "d", State: RemovingFailed}, {ID: "e", State: WaitingForDependencies}}
+	said = []Reported{{ID: "a", State: WaitingForDependencies}, {ID: "b", State: CreatingFailed}, {ID: "c", State: Absent},
+		{ID: "d", State: RemovingFailed}, {ID: "e", State: WaitingForDependencies}}
 	d = Derive(want, EdgePeerConfigurationState{Parameters: said})
 	if got := d.Parameters[0].Reason + "; " + d.Parameters[4].Reason; got != "waits for d; " {
 		t.Error(got)
 	}
 	// What is there is not waited for.
 	want = Config{Parameters: []Wanted{{ID: "a"}, {ID: "b", Dependencies: []string{"a"}}}}
-	d = Derive(want, EdgePeerConfigurationState{Parameters: []Reported{{ID: "a", State: Present}, {ID: "b", State: WaitingForDependencies}}})
+	d = Derive(want, EdgePeerConfigurationState{Parameters: []Reported{{ID: "a", State: Present},
+		{ID: "b", State: WaitingForDependencies}}})
 	if got := d.Parameters[1].Reason; got != "" {
 		t.Error(got)
 	}
@@ -97,7 +106,8 @@ var (
 	drawnReports     = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Reported {
 		return Reported{
 			ID: drawnIDs.Draw(t, "id"), State: drawnStates.Draw(t, "state"), Generation: drawnGenerations.Draw(t, "generation"),
-			Since: rapid.SampledFrom([]time.Time{{}, wantedSince, foundAt}).Draw(t, "since"), Message: rapid.SampledFrom([]string{"", "m", "n"}).Draw(t, "message"),
+			Since:   rapid.SampledFrom([]time.Time{{}, wantedSince, foundAt}).Draw(t, "since"),
+			Message: rapid.SampledFrom([]string{"", "m", "n"}).Draw(t, "message"),
 		}
 	}), 0, 8)
 )
@@ -109,13 +119,16 @@ func TestPropertyDerive(t *testing.T) {
 		Present: No, Absent: No, Creating: No, Removing: No, WaitingForDependencies: No,
 		CreatingFailed: Yes, RemovingFailed: Yes, CheckPresentFailed: Yes, CheckAbsentFailed: Yes,
 	}
-	to := map[Target][]State{ToBePresent: {Present, Creating, CreatingFailed, CheckPresentFailed}, ToBeAbsent: {Absent, Removing, RemovingFailed, CheckAbsentFailed}}
+	to := map[Target][]State{ToBePresent: {Present, Creating, CreatingFailed, CheckPresentFailed},
+		ToBeAbsent: {Absent, Removing, RemovingFailed, CheckAbsentFailed}}
 	rapid.Check(t, func(t *rapid.T) {
-		want := Config{Generation: drawnGenerations.Draw(t, "wanted"), Since: wantedSince, Parameters: drawnWishes.Draw(t, "wishes")}
+		want := Config{Generation: drawnGenerations.Draw(t, "wanted"), Since: wantedSince,
+			Parameters: drawnWishes.Draw(t, "wishes")}
 		got := EdgePeerConfigurationState{drawnGenerations.Draw(t, "reported"), drawnReports.Draw(t, "reports")}
 		d := Derive(want, got)
 		again := Config{want.Generation, want.Since, rapid.Permutation(want.Parameters).Draw(t, "order")}
-		if other := Derive(again, EdgePeerConfigurationState{got.Generation, rapid.Permutation(got.Parameters).Draw(t, "order")}); fmt.Sprint(other) != fmt.Sprint(d) {
+		if other := Derive(again, EdgePeerConfigurationState{got.Generation,
+			rapid.Permutation(got.Parameters).Draw(t, "order")}); fmt.Sprint(other) != fmt.Sprint(d) {
 			t.Fatalf("another order: %+v and %+v", d, other)
 		}
 		wished, all := map[string]bool{}, want.Generation == got.Generation
@@ -167,7 +180,8 @@ func TestPropertyDeriveIsIdempotent(t *testing.T) {
 		d := Derive(want, EdgePeerConfigurationState{now, drawnReports.Draw(t, "reports")})
 		said := EdgePeerConfigurationState{Generation: now}
 		for _, p := range d.Parameters {
-			said.Parameters = append(said.Parameters, Reported{ID: p.ID, State: p.State, Message: p.Reason, Generation: now, Since: p.Since})
+			said.Parameters = append(said.Parameters,
+				Reported{ID: p.ID, State: p.State, Message: p.Reason, Generation: now, Since: p.Since})
 		}
 		again := Derive(want, said)
 		for i, p := range again.Parameters {

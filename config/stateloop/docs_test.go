@@ -36,7 +36,8 @@ func TestThePageHasTheTable(t *testing.T) {
 		found := false
 		for line := range strings.Lines(page) {
 			cells := strings.Split(line, "|")
-			found = found || len(cells) == 5 && strings.Contains(cells[1], string(s)) && strings.TrimSpace(cells[2]) == string(class)
+			found = found || len(cells) == 5 && strings.Contains(cells[1], string(s)) &&
+				strings.TrimSpace(cells[2]) == string(class)
 		}
 		if !found {
 			t.Errorf("docs/state-loop.md does not say that %s is %s", s, class)
@@ -46,7 +47,8 @@ func TestThePageHasTheTable(t *testing.T) {
 	for i, s := range spoken {
 		words[i] = string(s)
 	}
-	if order := "by state in the order " + strings.Join(words, ", "); !strings.Contains(strings.Join(strings.Fields(page), " "), order) {
+	if order := "by state in the order " +
+		strings.Join(words, ", "); !strings.Contains(strings.Join(strings.Fields(page), " "), order) {
 		t.Errorf("docs/state-loop.md does not say %q", order)
 	}
 	for _, h := range []Health{Red, Unknown, Yellow, Green} {

@@ -31,7 +31,8 @@ type Dependency struct{ From, To string }
 // GraphOf is the graph of a set. Cycles are those of all dependencies, whatever the targets.
 // Of two parameters with one id the dependencies of both count.
 func GraphOf(ws []Wanted) Graph {
-	s := search{needs: make(map[string][]string, len(ws)), at: make(map[string]int, len(ws)), low: make(map[string]int, len(ws)), on: map[string]bool{}}
+	s := search{needs: make(map[string][]string, len(ws)), at: make(map[string]int, len(ws)),
+		low: make(map[string]int, len(ws)), on: map[string]bool{}}
 	g := Graph{absent: map[string]bool{}}
 	for _, w := range ws {
 		s.needs[w.ID] = append(s.needs[w.ID], w.Dependencies...)
@@ -98,7 +99,8 @@ func (g Graph) Faults(path func(id string) []string) config.Faults {
 		faults.Add(path(c.Members[0]), what, "dependencies without a cycle are allowed")
 	}
 	for _, d := range g.Unknown {
-		faults.Add(path(d.From), quote(d.From)+" depends on "+quote(d.To)+", which is no parameter", "the id of a parameter is allowed")
+		faults.Add(path(d.From), quote(d.From)+" depends on "+quote(d.To)+", which is no parameter",
+			"the id of a parameter is allowed")
 	}
 	faults.Sort()
 	return faults

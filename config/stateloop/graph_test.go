@@ -38,11 +38,15 @@ func TestGraphOf(t *testing.T) {
 		{"-adapter:network network", "network", "adapter", ""},
 		{"a:gone -gone", "a", "gone", ""},
 		{"a:a", "a", "", `a: "a" depends on itself: dependencies without a cycle are allowed`},
-		{"a:b b:a", "a b", "", `a: parameters wait for each other: "a" -> "b" -> "a": dependencies without a cycle are allowed`},
-		{"c:a b:c a:b", "a b c", "", `a: parameters wait for each other: "a" -> "b" -> "c" -> "a": dependencies without a cycle are allowed`},
-		{"a:b -b:a", "a", "b", `a: parameters wait for each other: "a" -> "b" -> "a": dependencies without a cycle are allowed`},
+		{"a:b b:a", "a b", "",
+			`a: parameters wait for each other: "a" -> "b" -> "a": dependencies without a cycle are allowed`},
+		{"c:a b:c a:b", "a b c", "",
+			`a: parameters wait for each other: "a" -> "b" -> "c" -> "a": dependencies without a cycle are allowed`},
+		{"a:b -b:a", "a", "b",
+			`a: parameters wait for each other: "a" -> "b" -> "a": dependencies without a cycle are allowed`},
 		// An eight: the way round from a does not meet c.
-		{"a:b b:a,c c:b", "a b c", "", `a: parameters wait for each other: "a" -> "b" -> "a", all in "a", "b", "c": dependencies without a cycle are allowed`},
+		{"a:b b:a,c c:b", "a b c", "",
+			`a: parameters wait for each other: "a" -> "b" -> "a", all in "a", "b", "c": dependencies without a cycle are allowed`},
 		{
 			"d:e e:d,a a:b b:a x:x", "a b d e x", "",
 			`a: parameters wait for each other: "a" -> "b" -> "a": dependencies without a cycle are allowed; ` +
@@ -53,7 +57,8 @@ func TestGraphOf(t *testing.T) {
 			"a:z,y,z b:z", "a b", "", `a: "a" depends on "y", which is no parameter: the id of a parameter is allowed; ` +
 				`a: "a" depends on "z", which is no parameter: the id of a parameter is allowed; b: "b" depends on "z", which is no parameter: the id of a parameter is allowed`,
 		},
-		{"a:b,c b:d c:d d:a", "a b c d", "", `a: parameters wait for each other: "a" -> "b" -> "d" -> "a", all in "a", "b", "c", "d": dependencies without a cycle are allowed`},
+		{"a:b,c b:d c:d d:a", "a b c d", "",
+			`a: parameters wait for each other: "a" -> "b" -> "d" -> "a", all in "a", "b", "c", "d": dependencies without a cycle are allowed`},
 		{"a:b a:c b c", "b c a", "", ""}, // of one id twice both dependencies count
 	} {
 		g := GraphOf(wishes(c.set))
@@ -72,11 +77,13 @@ func TestGraphOf(t *testing.T) {
 
 func TestIDsAreNamedInFull(t *testing.T) {
 	id := "joined/10000000-0000-4000-8000-00000000000a/tunnel/10000000-0000-4000-8000-00000000000a/20000000-0000-4000-8000-00000000000b"
-	faults := GraphOf([]Wanted{{ID: id, Dependencies: []string{id}}, {ID: strings.Repeat("x", 1000), Dependencies: []string{"y\n"}}}).Faults(func(string) []string { return nil })
+	faults := GraphOf([]Wanted{{ID: id, Dependencies: []string{id}},
+		{ID: strings.Repeat("x", 1000), Dependencies: []string{"y\n"}}}).Faults(func(string) []string { return nil })
 	if got := faults.Error(); !strings.Contains(got, id) || len(got) > 600 || strings.Count(got, "\n") != 1 {
 		t.Error(got)
 	}
-	if got, want := quote(strings.Repeat("x", 200))+quote(strings.Repeat("y", 201)), strconv.Quote(strings.Repeat("x", 200))+strconv.Quote(strings.Repeat("y", 200)+"…"); got != want {
+	if got, want := quote(strings.Repeat("x", 200))+quote(strings.Repeat("y", 201)),
+		strconv.Quote(strings.Repeat("x", 200))+strconv.Quote(strings.Repeat("y", 200)+"…"); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -117,7 +124,8 @@ func TestPropertyGraph(t *testing.T) {
 				in[m] = i + 1
 			}
 			for j := range len(c.Path) - 1 {
-				if !slices.Contains(ws[slices.IndexFunc(ws, func(w Wanted) bool { return w.ID == c.Path[j] })].Dependencies, c.Path[j+1]) {
+				if !slices.Contains(ws[slices.IndexFunc(ws, func(w Wanted) bool { return w.ID == c.Path[j] })].Dependencies,
+					c.Path[j+1]) {
 					t.Fatalf("%v is no way", c.Path)
 				}
 			}

@@ -26,7 +26,8 @@ func ReadWanted(text []byte) (Config, config.Faults) {
 		if w.ID != "" {
 			at, _ := strconv.Atoi(path[1])
 			if before, twice := first[w.ID]; twice {
-				r.faults.Add(config.Sub(path, "id"), fmt.Sprintf("is %s, as parameters.%d has it", quote(w.ID), before), "each id once is allowed")
+				r.faults.Add(config.Sub(path, "id"), fmt.Sprintf("is %s, as parameters.%d has it", quote(w.ID), before),
+					"each id once is allowed")
 			} else {
 				first[w.ID] = at
 			}
@@ -51,27 +52,32 @@ func ReadWanted(text []byte) (Config, config.Faults) {
 
 // ReadReported reads what a node reported:
 //
-//	{"generation": 7, "parameters": [{"id": "a", "state": "CreatingFailed", "timestamp": "2026-05-01T12:00:00Z", "message": "why"}]}
+// {"generation": 7, "parameters": [{"id": "a", "state": "CreatingFailed", "timestamp": "2026-05-01T12:00:00Z",
+// "message": "why"}]}
 //
 // The states are those that nodes report by the contract; all faults at once. Time and
 // message may be left out; an id may be there twice (Derive says which counts).
 func ReadReported(text []byte) (EdgePeerConfigurationState, config.Faults) {
 	var r reader
 	var out EdgePeerConfigurationState
-	out.Generation = r.document(text, []string{"id", "state", "timestamp", "message"}, func(path []string, o config.Object) {
-		p := Reported{ID: r.id(path, o), State: State(r.text(path, o, "state", required)), Message: r.text(path, o, "message", optional)}
-		if _, is := o["state"].(string); is && !slices.Contains(spoken, p.State) {
-			r.faults.Add(config.Sub(path, "state"), "is "+quote(string(p.State))+", which is no state that is reported", allowedStates())
-		}
-		at := r.text(path, o, "timestamp", optional)
-		if _, is := o["timestamp"].(string); is {
-			var ok bool
-			if p.Since, ok = moment(at); !ok {
-				r.faults.Add(config.Sub(path, "timestamp"), "is "+quote(at), "a time of RFC 3339 is allowed, such as "+time.UnixMilli(0).UTC().Format(time.RFC3339))
+	out.Generation = r.document(text, []string{"id", "state", "timestamp", "message"},
+		func(path []string, o config.Object) {
+			p := Reported{ID: r.id(path, o), State: State(r.text(path, o, "state", required)),
+				Message: r.text(path, o, "message", optional)}
+			if _, is := o["state"].(string); is && !slices.Contains(spoken, p.State) {
+				r.faults.Add(config.Sub(path, "state"), "is "+quote(string(p.State))+", which is no state that is reported",
+					allowedStates())
 			}
-		}
-		out.Parameters = append(out.Parameters, p)
-	})
+			at := r.text(path, o, "timestamp", optional)
+			if _, is := o["timestamp"].(string); is {
+				var ok bool
+				if p.Since, ok = moment(at); !ok {
+					r.faults.Add(config.Sub(path, "timestamp"), "is "+quote(at), "a time of RFC 3339 is allowed, such as "+
+						time.UnixMilli(0).UTC().Format(time.RFC3339))
+				}
+			}
+			out.Parameters = append(out.Parameters, p)
+		})
 	if r.faults != nil {
 		r.sort()
 		return EdgePeerConfigurationState{}, r.faults

@@ -78,7 +78,8 @@ func (r PeerStatusReport) Age(now time.Time) (time.Duration, bool) {
 // Summarize derives the report of a node.
 func Summarize(peer Peer, want Config, got EdgePeerConfigurationState) PeerStatusReport {
 	r := PeerStatusReport{
-		PeerConfigurationState: Derive(want, got), Name: peer.Name, Online: peer.Online, Clusters: peer.Clusters, Items: peer.Health,
+		PeerConfigurationState: Derive(want, got), Name: peer.Name, Online: peer.Online, Clusters: peer.Clusters,
+		Items:  peer.Health,
 		Counts: map[State]int{}, Wanted: want.Generation, Applied: got.Generation, LastReport: peer.LastReport,
 	}
 	for _, p := range r.Parameters {

@@ -46,22 +46,33 @@ func TestSummarize(t *testing.T) {
 	}{
 		{"as wanted", peer(true), want, good, "", "Present 3, review 0", Green},
 		{"offline", peer(false), want, good, "it is offline", "Present 3, review 0", Unknown},
-		{"another generation", peer(true), want, answering("old", good), "it runs store:6, wanted is store:7", "Present 3, review 0", Green},
-		{"no generation", peer(true), want, answering("none", good), "it runs none, wanted is store:7", "Present 3, review 0", Green},
-		{"nothing wanted", peer(true), Config{}, EdgePeerConfigurationState{}, "nothing is wanted of it yet", "review 0", Green},
+		{"another generation", peer(true), want, answering("old", good), "it runs store:6, wanted is store:7",
+			"Present 3, review 0", Green},
+		{"no generation", peer(true), want, answering("none", good), "it runs none, wanted is store:7", "Present 3, review 0",
+			Green},
+		{"nothing wanted", peer(true), Config{}, EdgePeerConfigurationState{}, "nothing is wanted of it yet", "review 0",
+			Green},
 		{"an empty config", peer(true), Config{Generation: now}, saidOf(), "", "review 0", Green},
-		{"no report", silent, want, EdgePeerConfigurationState{}, "it runs none, wanted is store:7", "Creating 3, review 0", Unknown},
+		{"no report", silent, want, EdgePeerConfigurationState{}, "it runs none, wanted is store:7", "Creating 3, review 0",
+			Unknown},
 		{
-			"a failure is told first", peer(true), want, saidOf(Absent, CreatingFailed, WaitingForDependencies), "b is CreatingFailed; 3 of 3 parameters are not in their final state",
+			"a failure is told first", peer(true), want, saidOf(Absent, CreatingFailed, WaitingForDependencies),
+			"b is CreatingFailed; 3 of 3 parameters are not in their final state",
 			"Creating 1, CreatingFailed 1, WaitingForDependencies 1, review 1", Red,
 		},
-		{"failed, and then offline", peer(false), want, saidOf(Present, Present, CreatingFailed), "it is offline", "CreatingFailed 1, Present 2, review 1", Red},
-		{"the first that waits", peer(true), want, saidOf(Present, Absent), "b is Creating; 2 of 3 parameters are not in their final state", "Creating 2, Present 1, review 0", Yellow},
-		{"ignored ones count", peer(true), want, saidOf(Present, Present, Present, RemovingFailed, Present), "", "Present 3, review 1", Red},
-		{"an ignored one may be for review", peer(true), want, saidOf(Present, Present, Present, Present), "", "Present 3, review 0", Yellow},
-		{"an ignored one that is none's matter", peer(true), want, saidOf(Present, Present, Present, Absent), "", "Present 3, review 0", Green},
+		{"failed, and then offline", peer(false), want, saidOf(Present, Present, CreatingFailed), "it is offline",
+			"CreatingFailed 1, Present 2, review 1", Red},
+		{"the first that waits", peer(true), want, saidOf(Present, Absent),
+			"b is Creating; 2 of 3 parameters are not in their final state", "Creating 2, Present 1, review 0", Yellow},
+		{"ignored ones count", peer(true), want, saidOf(Present, Present, Present, RemovingFailed, Present), "",
+			"Present 3, review 1", Red},
+		{"an ignored one may be for review", peer(true), want, saidOf(Present, Present, Present, Present), "",
+			"Present 3, review 0", Yellow},
+		{"an ignored one that is none's matter", peer(true), want, saidOf(Present, Present, Present, Absent), "",
+			"Present 3, review 0", Green},
 		{"never better than the general health", bad, want, good, "", "Present 3, review 0", Yellow},
-		{"nor worse by it", bad, want, saidOf(Present, Present, CreatingFailed), "c is CreatingFailed; 1 of 3 parameters are not in their final state", "CreatingFailed 1, Present 2, review 1", Red},
+		{"nor worse by it", bad, want, saidOf(Present, Present, CreatingFailed),
+			"c is CreatingFailed; 1 of 3 parameters are not in their final state", "CreatingFailed 1, Present 2, review 1", Red},
 	} {
 		r := Summarize(c.peer, c.want, c.got)
 		counts := ""
@@ -70,13 +81,15 @@ func TestSummarize(t *testing.T) {
 		}
 		counts += fmt.Sprintf("review %d", r.Reviews)
 		if r.Why != c.why || r.Ready != (c.why == "") || counts != c.counts || r.Health != c.health {
-			t.Errorf("%s: ready %v, %s, %s, %q; want %s, %s, %q", c.name, r.Ready, r.Health, counts, r.Why, c.health, c.counts, c.why)
+			t.Errorf("%s: ready %v, %s, %s, %q; want %s, %s, %q", c.name, r.Ready, r.Health, counts, r.Why, c.health, c.counts,
+				c.why)
 		}
 	}
 	p := peer(true)
 	p.Clusters = []string{"one", "two"}
 	r := Summarize(p, want, answering("old", good))
-	if got := fmt.Sprintln(r.Name, r.Online, r.Clusters, r.Wanted, r.Applied); got != "p1 true [one two] store:7 store:6\n" {
+	if got := fmt.Sprintln(r.Name, r.Online, r.Clusters, r.Wanted,
+		r.Applied); got != "p1 true [one two] store:7 store:6\n" {
 		t.Error(got)
 	}
 }
@@ -87,17 +100,20 @@ func TestTheCauseIsToldFirst(t *testing.T) {
 		{ID: "a", Target: ToBePresent, Dependencies: []string{"z"}}, {ID: "z", Target: ToBePresent},
 	}}
 	got := EdgePeerConfigurationState{Generation: want.Generation, Parameters: []Reported{
-		{ID: "a", State: WaitingForDependencies, Generation: want.Generation}, {ID: "z", State: WaitingForDependencies, Message: "no route", Generation: want.Generation},
+		{ID: "a", State: WaitingForDependencies, Generation: want.Generation},
+		{ID: "z", State: WaitingForDependencies, Message: "no route", Generation: want.Generation},
 	}}
 	r := Summarize(Peer{Name: "p", Online: true}, want, got)
-	if r.Why != "z is WaitingForDependencies: no route; 2 of 2 parameters are not in their final state" || r.Parameters[0].Reason != "waits for z" {
+	if r.Why != "z is WaitingForDependencies: no route; 2 of 2 parameters are not in their final state" ||
+		r.Parameters[0].Reason != "waits for z" {
 		t.Errorf("%q, %+v", r.Why, r.Parameters)
 	}
 }
 
 func TestTheAgeOfAReport(t *testing.T) {
 	r := Summarize(peer(true), Config{}, EdgePeerConfigurationState{})
-	for at, want := range map[time.Time]time.Duration{foundAt.Add(time.Minute): time.Minute, foundAt.Add(-time.Minute): 0} {
+	for at, want := range map[time.Time]time.Duration{foundAt.Add(time.Minute): time.Minute,
+		foundAt.Add(-time.Minute): 0} {
 		if age, has := r.Age(at); age != want || !has {
 			t.Errorf("%s: %s, %v", at, age, has)
 		}
@@ -115,7 +131,8 @@ func TestPropertyHealth(t *testing.T) {
 			p.LastReport = time.Time{}
 		}
 		p.Health = []HealthItem{{Name: "x", Good: rapid.Bool().Draw(t, "good")}}
-		r := Summarize(p, Config{Generation: now, Parameters: drawnWishes.Draw(t, "wishes")}, EdgePeerConfigurationState{now, drawnReports.Draw(t, "reports")})
+		r := Summarize(p, Config{Generation: now, Parameters: drawnWishes.Draw(t, "wishes")},
+			EdgePeerConfigurationState{now, drawnReports.Draw(t, "reports")})
 		var reviews []Review
 		moving := false
 		for _, x := range r.Parameters {
@@ -158,7 +175,8 @@ func TestNewlyIgnored(t *testing.T) {
 	}{
 		{"at first", PeerConfigurationState{}, first, "[a b]"},
 		{"as before", first, first, "[]"},
-		{"another message", first, said(Reported{ID: "a", State: Present}, Reported{ID: "b", State: RemovingFailed, Message: "try 2"}), "[]"},
+		{"another message", first,
+			said(Reported{ID: "a", State: Present}, Reported{ID: "b", State: RemovingFailed, Message: "try 2"}), "[]"},
 		{"one went, one came", first, said(Reported{ID: "a", State: Present}, Reported{ID: "c", State: Present}), "[c]"},
 		{"another state", first, said(Reported{ID: "a", State: Absent}), "[a]"},
 		{"it came back", said(), said(Reported{ID: "a", State: Present}), "[a]"},
@@ -186,25 +204,36 @@ func TestSummarizeCluster(t *testing.T) {
 		why     string
 		counts  string
 	}{
-		{"all are ready", []Member{member("n2", true, good, "a", "b"), member("n1", true, good, "a")}, Green, "", "map[Present:3]"},
-		{"what is not the cluster's does not count", []Member{member("n1", true, saidOf(Present, Present, CreatingFailed), "b", "a", "a")}, Green, "", "map[Present:2]"},
-		{"one is offline", []Member{member("n2", false, good, "a"), member("n1", true, good, "a")}, Unknown, "n2: it is offline; 1 of 2 members are not ready", "map[Present:2]"},
+		{"all are ready", []Member{member("n2", true, good, "a", "b"), member("n1", true, good, "a")}, Green, "",
+			"map[Present:3]"},
+		{"what is not the cluster's does not count",
+			[]Member{member("n1", true, saidOf(Present, Present, CreatingFailed), "b", "a", "a")}, Green, "", "map[Present:2]"},
+		{"one is offline", []Member{member("n2", false, good, "a"), member("n1", true, good, "a")}, Unknown,
+			"n2: it is offline; 1 of 2 members are not ready", "map[Present:2]"},
 		{
 			"the first is named",
 			[]Member{member("n2", false, good), member("n1", true, saidOf(Absent, Present), "a", "b")},
 			Yellow,
-			"n1: a is Creating; 1 of 2 parameters are not in their final state; 2 of 2 members are not ready", "map[Creating:1 Present:1]",
+			"n1: a is Creating; 1 of 2 parameters are not in their final state; 2 of 2 members are not ready",
+			"map[Creating:1 Present:1]",
 		},
-		{"what is does, also of one that is offline", []Member{member("n1", true, good, "a"), member("n2", false, saidOf(Present, Present, CreatingFailed), "c")}, Red, "n2: it is offline; 1 of 2 members are not ready", "map[CreatingFailed:1 Present:1]"},
-		{"one was not told yet", []Member{member("n1", true, good, "a", "x")}, Yellow, "n1: nothing is known of x; 1 of 1 members are not ready", "map[Present:1]"},
-		{"a stale report is not final", []Member{member("n1", true, late, "b")}, Green, "n1: b is Present: stale report: generation store:6, wanted is store:7; 1 of 1 parameters are not in their final state; 1 of 1 members are not ready", "map[Present:1]"},
+		{"what is does, also of one that is offline",
+			[]Member{member("n1", true, good, "a"), member("n2", false, saidOf(Present, Present, CreatingFailed), "c")}, Red,
+			"n2: it is offline; 1 of 2 members are not ready", "map[CreatingFailed:1 Present:1]"},
+		{"one was not told yet", []Member{member("n1", true, good, "a", "x")}, Yellow,
+			"n1: nothing is known of x; 1 of 1 members are not ready", "map[Present:1]"},
+		{"a stale report is not final", []Member{member("n1", true, late, "b")}, Green,
+			"n1: b is Present: stale report: generation store:6, wanted is store:7; 1 of 1 parameters are not in their final " +
+				"state; 1 of 1 members are not ready", "map[Present:1]"},
 		{"of none", nil, Unknown, "it has no members", "map[]"},
 	} {
 		s := SummarizeCluster("c", c.members)
-		if s.Name != "c" || s.Health != c.health || s.Why != c.why || s.Ready != (c.why == "") || fmt.Sprint(s.Counts) != c.counts {
+		if s.Name != "c" || s.Health != c.health || s.Why != c.why || s.Ready != (c.why == "") ||
+			fmt.Sprint(s.Counts) != c.counts {
 			t.Errorf("%s: %s, %v, %v, %q", c.name, s.Health, s.Ready, s.Counts, s.Why)
 		}
-		if !slices.IsSortedFunc(s.Members, func(a, b MemberStatus) int { return strings.Compare(a.Report.Name, b.Report.Name) }) {
+		if !slices.IsSortedFunc(s.Members,
+			func(a, b MemberStatus) int { return strings.Compare(a.Report.Name, b.Report.Name) }) {
 			t.Errorf("%s: %+v", c.name, s.Members)
 		}
 	}

@@ -16,7 +16,8 @@ var (
 	foundAt     = wantedSince.Add(7 * time.Second)
 	now         = config.Generation{Authority: "store", Counter: 7}
 	old         = config.Generation{Authority: "store", Counter: 6}
-	seedsWords  = []State{Present, Absent, CreatingFailed, RemovingFailed, CheckPresentFailed, CheckAbsentFailed, WaitingForDependencies}
+	seedsWords  = []State{Present, Absent, CreatingFailed, RemovingFailed, CheckPresentFailed, CheckAbsentFailed,
+		WaitingForDependencies}
 )
 
 // one is what follows for one parameter, in words: its state, review, whose time it has and the
@@ -164,7 +165,8 @@ func holdsRow(t *testing.T, r Row) {
 		t.Errorf("the note is %q, want %q", r.Note, note)
 	}
 	if r.Generation == other { // the cells hold
-		if c, s := cells[cellKey{target, reported, true}], cells[cellKey{target, reported, false}]; c.state != s.state || c.review != s.review || !c.stale {
+		if c, s := cells[cellKey{target, reported, true}], cells[cellKey{target, reported, false}]; c.state != s.state ||
+			c.review != s.review || !c.stale {
 			t.Errorf("%+v, and of the wanted generation %+v", c, s)
 		}
 	}
@@ -203,11 +205,14 @@ func TestSeed_PeerConfigurationState(t *testing.T) {
 		is(t, one(ToBeAbsent, "", now, ""), "Removing no config")
 	})
 	t.Run("OSL-7", func(t *testing.T) {
-		d := Derive(Config{Generation: now}, EdgePeerConfigurationState{now, []Reported{{ID: "p", Kind: "k", State: CreatingFailed, Message: "why", Generation: now}}})
-		is(t, fmt.Sprint(len(d.Parameters), d.Ready, d.Ignored), "0 true [{p k CreatingFailed yes why 0001-01-01 00:00:00 +0000 UTC}]")
+		d := Derive(Config{Generation: now}, EdgePeerConfigurationState{now,
+			[]Reported{{ID: "p", Kind: "k", State: CreatingFailed, Message: "why", Generation: now}}})
+		is(t, fmt.Sprint(len(d.Parameters), d.Ready, d.Ignored),
+			"0 true [{p k CreatingFailed yes why 0001-01-01 00:00:00 +0000 UTC}]")
 	})
 	t.Run("OSL-8", func(t *testing.T) {
-		for state, review := range map[State]Review{Absent: No, Present: Maybe, CreatingFailed: Yes, RemovingFailed: Yes, CheckPresentFailed: Yes, CheckAbsentFailed: Yes} {
+		for state, review := range map[State]Review{Absent: No, Present: Maybe, CreatingFailed: Yes, RemovingFailed: Yes,
+			CheckPresentFailed: Yes, CheckAbsentFailed: Yes} {
 			is(t, one("", state, now, ""), "Ignored "+string(review)+" "+string(state))
 		}
 	})
@@ -225,22 +230,31 @@ func TestSeed_PeerConfigurationState(t *testing.T) {
 	t.Run("OSL-10", func(t *testing.T) {
 		want := Config{Parameters: []Wanted{{ID: "a"}, {ID: "b", Target: ToBeAbsent}}}
 		said := func(rs ...Reported) EdgePeerConfigurationState { return EdgePeerConfigurationState{Parameters: rs} }
-		is(t, fmt.Sprint(Derive(want, said(Reported{ID: "a", State: Present}, Reported{ID: "b", State: Absent})).Ready), "true")
-		is(t, fmt.Sprint(Derive(want, said(Reported{ID: "a", State: Present}, Reported{ID: "b", State: Present})).Ready), "false")
+		is(t, fmt.Sprint(Derive(want, said(Reported{ID: "a", State: Present}, Reported{ID: "b", State: Absent})).Ready),
+			"true")
+		is(t, fmt.Sprint(Derive(want, said(Reported{ID: "a", State: Present}, Reported{ID: "b", State: Present})).Ready),
+			"false")
 		is(t, fmt.Sprint(Derive(want, said(Reported{ID: "a", State: Present})).Ready), "false")
 		is(t, fmt.Sprint(Derive(Config{}, said()).Ready), "true") // the seed's rule: of none, all are final
 	})
 	t.Run("OSL-11", func(t *testing.T) {
-		is(t, one(ToBePresent, CreatingFailed, old, "no port"), "CreatingFailed yes report stale report: generation store:6, wanted is store:7: no port")
+		is(t, one(ToBePresent, CreatingFailed, old, "no port"),
+			"CreatingFailed yes report stale report: generation store:6, wanted is store:7: no port")
 		is(t, one(ToBePresent, CreatingFailed, now, "no port"), "CreatingFailed yes report no port")
 	})
 	t.Run("OSL-12", func(t *testing.T) {
-		r := Summarize(Peer{Online: true}, Config{Generation: now, Parameters: []Wanted{{ID: "p"}}}, EdgePeerConfigurationState{now, []Reported{{ID: "p", State: CreatingFailed, Message: "no port", Generation: now}}})
-		is(t, fmt.Sprintf("%v %s %d %s", r.Ready, r.Health, r.Reviews, r.Why), "false red 1 p is CreatingFailed: no port; 1 of 1 parameters are not in their final state")
+		r := Summarize(Peer{Online: true}, Config{Generation: now, Parameters: []Wanted{{ID: "p"}}},
+			EdgePeerConfigurationState{now, []Reported{{ID: "p", State: CreatingFailed, Message: "no port", Generation: now}}})
+		is(t, fmt.Sprintf("%v %s %d %s", r.Ready, r.Health, r.Reviews, r.Why),
+			"false red 1 p is CreatingFailed: no port; 1 of 1 parameters are not in their final state")
 	})
 	t.Run("OSL-13", func(t *testing.T) {
-		want := Config{Generation: now, Parameters: []Wanted{{ID: "port", Dependencies: []string{"bridge", "bridge", "wire", "link"}}, {ID: "bridge"}, {ID: "link"}}}
-		d := Derive(want, EdgePeerConfigurationState{now, []Reported{{ID: "port", State: WaitingForDependencies, Generation: now}, {ID: "link", State: Present, Generation: now}}})
+		want := Config{Generation: now,
+			Parameters: []Wanted{{ID: "port", Dependencies: []string{"bridge", "bridge", "wire", "link"}}, {ID: "bridge"},
+				{ID: "link"}}}
+		d := Derive(want, EdgePeerConfigurationState{now,
+			[]Reported{{ID: "port", State: WaitingForDependencies, Generation: now},
+				{ID: "link", State: Present, Generation: now}}})
 		is(t, d.Parameters[2].Reason, "waits for bridge, wire, which is not declared")
 	})
 }
@@ -254,21 +268,25 @@ func TestAReportOfAnotherGenerationIsStale(t *testing.T) {
 	}{
 		{ToBePresent, Present, "", "Present no report stale report: generation store:6, wanted is store:7"},
 		{ToBePresent, Absent, "", "Creating no config stale report: generation store:6, wanted is store:7: Absent"},
-		{ToBePresent, RemovingFailed, "busy", "Creating no config stale report: generation store:6, wanted is store:7: RemovingFailed: busy"},
+		{ToBePresent, RemovingFailed, "busy",
+			"Creating no config stale report: generation store:6, wanted is store:7: RemovingFailed: busy"},
 		{ToBePresent, "", "", "Creating no config stale report: generation store:6, wanted is store:7"},
-		{ToBePresent, "Purple", "", `CheckPresentFailed yes report stale report: generation store:6, wanted is store:7: the node says "Purple", which is no known state`},
+		{ToBePresent, "Purple", "",
+			`CheckPresentFailed yes report stale report: generation store:6, wanted is store:7: the node says "Purple", which is no known state`},
 		{"", Present, "", "Ignored maybe stale report: generation store:6, wanted is store:7: Present"},
 	} {
 		if got := one(c.target, c.reported, old, c.message); got != c.want {
 			t.Errorf("target %q, reported %q: %s, want %s", c.target, c.reported, got, c.want)
 		}
 	}
-	if got := one(ToBePresent, Present, config.Generation{Authority: "journal", Counter: now.Counter}, ""); got != "Present no report stale report: generation journal:7, wanted is store:7" {
+	if got := one(ToBePresent, Present, config.Generation{Authority: "journal", Counter: now.Counter},
+		""); got != "Present no report stale report: generation journal:7, wanted is store:7" {
 		t.Errorf("another authority's number: %s", got)
 	}
 	want := Config{Generation: now, Parameters: []Wanted{{ID: "p"}}}
 	said := []Reported{{ID: "p", State: Present}}
-	if d := Derive(want, EdgePeerConfigurationState{now, said}); d.Ready || d.Parameters[0].Reason != "stale report: generation none, wanted is store:7" {
+	if d := Derive(want, EdgePeerConfigurationState{now, said}); d.Ready ||
+		d.Parameters[0].Reason != "stale report: generation none, wanted is store:7" {
 		t.Errorf("one parameter that answers nothing: %+v", d)
 	}
 	said[0].Generation = now

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // maxLines is the end of a room (style: a file of Go source; tests are exempt).
@@ -73,20 +74,26 @@ func TestTheTableForbids(t *testing.T) {
 		return pkg{ImportPath: "edgespan/netinst", Doc: "d", GoFiles: []string{"a.go"}, Imports: imports}
 	}
 	for want, p := range map[string]pkg{
-		`netinst is pure and may not import "os"`:                                    core("strings", "os"),
-		`netinst is pure and may not import "os/exec"`:                               core("os/exec"),
-		`netinst is pure and may not import "net/http"`:                              core("net/http", "net/netip"),
-		`netinst is pure and may not import "sync/atomic"`:                           core("sync/atomic"),
-		`netinst is pure and may not import "log/slog"`:                              core("log/slog", "crypto/sha256"),
-		`netinst is pure and may not import "context"`:                               core("context"),
-		`netinst is pure and may not import "math/rand/v2"`:                          core("math/rand/v2", "math/bits"),
-		`netinst may not import "actors/node"`:                                       core("edgespan/actors/node"),
-		`netinst may not import "appnet"`:                                            core("edgespan/appnet", "edgespan/netinst/netstate"),
-		`tests of netinst may not import "platform/kernel"`:                          {ImportPath: "edgespan/netinst", Doc: "d", TestImports: []string{"edgespan/platform/kernel", "os"}},
-		`netinst has no package comment`:                                             {ImportPath: "edgespan/netinst", GoFiles: []string{"a.go"}},
-		`newroom is missing in the import table`:                                     {ImportPath: "edgespan/newroom", Doc: "d"},
-		`actors/node may not import "platform/fake"`:                                 {ImportPath: "edgespan/actors/node", Doc: "d", Imports: []string{"edgespan/platform/fake"}, TestImports: []string{"edgespan/platform/fake"}},
-		`pubsub stands on the standard library and may not import "go.uber.org/zap"`: {ImportPath: "edgespan/pubsub", Doc: "d", Imports: []string{"go.uber.org/zap", "sync"}},
+		`netinst is pure and may not import "os"`:           core("strings", "os"),
+		`netinst is pure and may not import "os/exec"`:      core("os/exec"),
+		`netinst is pure and may not import "net/http"`:     core("net/http", "net/netip"),
+		`netinst is pure and may not import "sync/atomic"`:  core("sync/atomic"),
+		`netinst is pure and may not import "log/slog"`:     core("log/slog", "crypto/sha256"),
+		`netinst is pure and may not import "context"`:      core("context"),
+		`netinst is pure and may not import "math/rand/v2"`: core("math/rand/v2", "math/bits"),
+		`netinst may not import "actors/node"`:              core("edgespan/actors/node"),
+		`netinst may not import "appnet"`: core("edgespan/appnet",
+			"edgespan/netinst/netstate"),
+		`tests of netinst may not import "platform/kernel"`: {ImportPath: "edgespan/netinst",
+			Doc: "d", TestImports: []string{"edgespan/platform/kernel", "os"}},
+		`netinst has no package comment`: {ImportPath: "edgespan/netinst",
+			GoFiles: []string{"a.go"}},
+		`newroom is missing in the import table`: {ImportPath: "edgespan/newroom",
+			Doc: "d"},
+		`actors/node may not import "platform/fake"`: {ImportPath: "edgespan/actors/node",
+			Doc: "d", Imports: []string{"edgespan/platform/fake"}, TestImports: []string{"edgespan/platform/fake"}},
+		`pubsub stands on the standard library and may not import "go.uber.org/zap"`: {ImportPath: "edgespan/pubsub",
+			Doc: "d", Imports: []string{"go.uber.org/zap", "sync"}},
 		`actors/node may not import "github.com/vishvananda/netlink/nl": its place is platform, test files`: {
 			ImportPath: "edgespan/actors/node", Doc: "d", Imports: []string{"github.com/vishvananda/netlink/nl"},
 		},
@@ -94,7 +101,8 @@ func TestTheTableForbids(t *testing.T) {
 			ImportPath: "edgespan/platform/kernel", Doc: "d", Imports: []string{"os/exec"},
 		},
 		`platform/kernel may not import "pgregory.net/rapid": its place is platform/store/conformance, test files`: {
-			ImportPath: "edgespan/platform/kernel", Doc: "d", Imports: []string{"pgregory.net/rapid"}, TestImports: []string{"pgregory.net/rapid"},
+			ImportPath: "edgespan/platform/kernel", Doc: "d", Imports: []string{"pgregory.net/rapid"},
+			TestImports: []string{"pgregory.net/rapid"},
 		},
 		`actors/node imports "example.org/new", which has no place: a dependency needs an ADR`: {
 			ImportPath: "edgespan/actors/node", Doc: "d", Imports: []string{"example.org/new"},
@@ -127,8 +135,11 @@ func TestCoresCallNoClock(t *testing.T) {
 			}
 		}
 	}
-	got := clockCalls(t, "a.go", []byte("package a\nimport (\n\"time\"\nid \"github.com/google/uuid\"\n)\nvar _, _, _ = time.Now, id.New, time.Second\n"))
-	if want := []string{"a.go:6 is pure and may not use time.Now", "a.go:6 is pure and may not use id.New"}; !slices.Equal(got, want) {
+	got := clockCalls(t, "a.go",
+		[]byte("package a\nimport (\n\"time\"\nid \"github.com/google/uuid\"\n)\nvar _, _, _ = time.Now, id.New, "+
+			"time.Second\n"))
+	if want := []string{"a.go:6 is pure and may not use time.Now",
+		"a.go:6 is pure and may not use id.New"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -156,7 +167,8 @@ func clockCalls(t *testing.T, name string, text []byte) []string {
 			return true
 		}
 		if x, ok := sel.X.(*ast.Ident); ok && slices.Contains(forbidden[x.Name], sel.Sel.Name) {
-			out = append(out, fmt.Sprintf("%s:%d is pure and may not use %s.%s", name, fset.Position(sel.Pos()).Line, x.Name, sel.Sel.Name))
+			out = append(out, fmt.Sprintf("%s:%d is pure and may not use %s.%s", name, fset.Position(sel.Pos()).Line, x.Name,
+				sel.Sel.Name))
 		}
 		return true
 	})
@@ -173,6 +185,28 @@ func TestNoFileIsLongerThanARoom(t *testing.T) {
 			n := bytes.Count(text, []byte("\n"))
 			if n > maxLines && !ast.IsGenerated(mustParse(t, name, text)) {
 				t.Errorf("%s/%s has %d lines: %d are allowed", p.room(), name, n, maxLines)
+			}
+		}
+	}
+}
+
+// maxColumns is the end of a line; a tab counts as one. Tests are exempt: their tables have sentences.
+const maxColumns = 120
+
+func TestNoLineIsLong(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, name := range p.GoFiles {
+			text, err := os.ReadFile(filepath.Join(p.Dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ast.IsGenerated(mustParse(t, name, text)) {
+				continue
+			}
+			for i, line := range strings.Split(string(text), "\n") {
+				if n := utf8.RuneCountInString(line); n > maxColumns {
+					t.Errorf("%s/%s:%d has %d characters, at most %d", p.room(), name, i+1, n, maxColumns)
+				}
 			}
 		}
 	}
@@ -205,7 +239,8 @@ func TestNoFunctionIsLongerThanAScreen(t *testing.T) {
 			}
 		}
 	}
-	got := longFuncs(t, "a.go", []byte("package a\nfunc f() {\n\n}\nfunc (t T) g() {\n\n\n}\nvar h = func() {\n\n\n}\n"), 3)
+	got := longFuncs(t, "a.go", []byte("package a\nfunc f() {\n\n}\nfunc (t T) g() {\n\n\n}\nvar h = func() {\n\n\n}\n"),
+		3)
 	if want := []string{"a.go: g has 4 lines: 3 are allowed"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

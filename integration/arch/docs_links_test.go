@@ -8,7 +8,8 @@ import (
 
 func TestDeadLinksAreFound(t *testing.T) {
 	tree := fstest.MapFS{
-		"docs/a.md": {Data: []byte("# Two `words`, here\n[x](b.md) [x](../README.md#try-it) [x](c.md) [x](b.md#none) [x](#two-words-here)\n" +
+		"docs/a.md": {Data: []byte("# Two `words`, here\n[x](b.md) [x](../README.md#try-it) [x](c.md) [x](b.md#none) " +
+			"[x](#two-words-here)\n" +
 			"[x](https://example.org/none) `[x](code.md)`\n```\n[x](fenced.md)\n```\n")},
 		"docs/b.md": {Data: []byte("# B\n")},
 		"README.md": {Data: []byte("## Try it\n")},

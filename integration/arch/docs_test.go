@@ -111,8 +111,10 @@ func TestEveryRequirementHasItsTestOrDecision(t *testing.T) {
 		t.Errorf("docs/seeds.md: %s", w)
 	}
 	known := map[string][]string{"a": {"TestX"}}
-	_, wrong = judgeRows("| id | r | t |\n|---|---|---|\n| A | r | a.TestX |\n| B | r | ADR 0009 |\n| C | r | planned: a.TestY |\n| D | r | ADR 0001 |\n| A | r | ADR 0001 |\n", known, []string{"0001"})
-	if want := []string{"B: ADR 0009 does not exist", "C: neither a test nor an ADR is named", "A: this id is another row's"}; !slices.Equal(wrong, want) {
+	_, wrong = judgeRows("| id | r | t |\n|---|---|---|\n| A | r | a.TestX |\n| B | r | ADR 0009 |\n| C | r | planned: "+
+		"a.TestY |\n| D | r | ADR 0001 |\n| A | r | ADR 0001 |\n", known, []string{"0001"})
+	if want := []string{"B: ADR 0009 does not exist", "C: neither a test nor an ADR is named",
+		"A: this id is another row's"}; !slices.Equal(wrong, want) {
 		t.Errorf("got %q, want %q", wrong, want)
 	}
 }
@@ -168,9 +170,11 @@ func TestEveryLawHasItsTest(t *testing.T) {
 
 func TestWrongNamesOfTestsAreFound(t *testing.T) {
 	known := map[string][]string{"a/b": {"TestX", "TestX/EBM-1", "FuzzY"}}
-	text := "`b.TestX` a/b.FuzzY, `b.TestX/EBM-1` b.TestX/EBM-2 `package.TestName`\n| planned: b.TestNew | b.TestZ |\n`c.TestX` planned: b.TestX"
+	text := "`b.TestX` a/b.FuzzY, `b.TestX/EBM-1` b.TestX/EBM-2 `package.TestName`\n| planned: b.TestNew | b.TestZ " +
+		"|\n`c.TestX` planned: b.TestX"
 	named, wrong := judgeTests(text, known)
-	want := []string{"b.TestX/EBM-2 does not exist", "b.TestZ does not exist", "c.TestX does not exist", "b.TestX is called planned and exists"}
+	want := []string{"b.TestX/EBM-2 does not exist", "b.TestZ does not exist", "c.TestX does not exist",
+		"b.TestX is called planned and exists"}
 	if named != 6 || !slices.Equal(wrong, want) {
 		t.Errorf("%d named, wrong %q, want 6 and %q", named, wrong, want)
 	}

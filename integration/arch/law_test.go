@@ -311,7 +311,8 @@ var pureDespite = []string{"net/netip", "net/url"}
 
 // impureCalls are functions of allowed packages that read a clock or a random source.
 var impureCalls = map[string][]string{
-	"time": {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "LoadLocation", "Local"},
+	"time": {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "LoadLocation",
+		"Local"},
 	"github.com/google/uuid": {
 		"New", "NewString", "NewRandom", "NewRandomFromReader", "NewUUID", "NewV6", "NewV7", "NewDCESecurity",
 		"NewDCEGroup", "NewDCEPerson", "EnableRandPool", "SetRand", "NodeID", "GetTime",
@@ -339,7 +340,8 @@ var places = []place{
 	{"github.com/spf13/cobra", []string{"cmd"}},
 	{"github.com/spf13/pflag", []string{"cmd"}}, // cobra's flags
 	{"go.uber.org/zap", []string{"actors", "platform", "cmd"}},
-	{"google.golang.org/grpc", []string{"platform/nodelink", "actors", "platform/store/etcd"}}, // there only how etcd's client connects
+	// there only how etcd's client connects
+	{"google.golang.org/grpc", []string{"platform/nodelink", "actors", "platform/store/etcd"}},
 	{"google.golang.org/protobuf", []string{"platform/nodelink", "actors"}},
 	{"go.etcd.io", []string{"platform/store"}},
 	{"os/exec", []string{"platform/proc", "platform/lab"}},
@@ -415,7 +417,8 @@ func judge(room string, allowed []string, imp string) []string {
 	for _, rule := range places {
 		if under(imp, rule.prefix) {
 			if !anyUnder(room, rule.where) {
-				return []string{fmt.Sprintf("%s may not import %q: its place is %s", room, imp, strings.Join(append(rule.where, "test files"), ", "))}
+				return []string{fmt.Sprintf("%s may not import %q: its place is %s", room, imp,
+					strings.Join(append(rule.where, "test files"), ", "))}
 			}
 			return nil
 		}

@@ -11,7 +11,8 @@ import (
 // ranks are the groups of config (docs/adr/0054): a group imports itself and those of a lower rank. What
 // is in none of them is the documents.
 var ranks = map[string]int{
-	"config/kv": 1, "config/layers": 1, "config/nodeconf": 2, "config/configdb": 2, "config/stateloop": 3, "config/fleet": 4, "config/httpapi": 5,
+	"config/kv": 1, "config/layers": 1, "config/nodeconf": 2, "config/configdb": 2, "config/stateloop": 3,
+	"config/fleet": 4, "config/httpapi": 5,
 }
 
 // groupOf is the group of config that a room is in, "config" for the documents, "" for a room elsewhere.
@@ -52,7 +53,8 @@ func TestAGroupOfConfigImportsThoseBelow(t *testing.T) {
 	for _, wrong := range upward(mayImport) {
 		t.Error(wrong)
 	}
-	got := upward(map[string][]string{"config/kv": {"config", "config/layers/lint"}, "config/fleet/ops": {"config/fleet", "config/stateloop/peer"}, "config": {"config/kv"}})
+	got := upward(map[string][]string{"config/kv": {"config", "config/layers/lint"},
+		"config/fleet/ops": {"config/fleet", "config/stateloop/peer"}, "config": {"config/kv"}})
 	want := []string{
 		"config imports config/kv: config/kv is no group below config",
 		"config/kv imports config/layers/lint: config/layers is no group below config/kv",

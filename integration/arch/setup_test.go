@@ -64,7 +64,8 @@ var helpers = map[string]string{
 	"sysctl": "procps", "modprobe": "kmod", "tcpdump": "tcpdump",
 }
 
-var clients = map[string]string{"hiera": "hiera", "puppet": "puppet-agent", "ruby": "ruby", "mount": "mount", "gcc": "gcc", "gencat": "libc6-dev"}
+var clients = map[string]string{"hiera": "hiera", "puppet": "puppet-agent", "ruby": "ruby", "mount": "mount",
+	"gcc": "gcc", "gencat": "libc6-dev"}
 
 // setups are what the script is told, and what it is then to install.
 func setups() map[string]map[string]string {
@@ -105,12 +106,14 @@ func TestSetupInstallsOnlyWhatIsMissing(t *testing.T) {
 }
 
 func TestSetupSaysWhatItCanNotInstall(t *testing.T) {
-	if _, words, err := newBare(t).setup(t, "test"); err == nil || !strings.Contains(words, "test: nothing or 'tests' is allowed") {
+	if _, words, err := newBare(t).setup(t, "test"); err == nil ||
+		!strings.Contains(words, "test: nothing or 'tests' is allowed") {
 		t.Errorf("with a word it does not know: %v: %s", err, words)
 	}
 	user := newBare(t)
 	user.put(t, "id", "echo 1000")
-	if asked, words, err := user.setup(t); err == nil || len(asked) > 0 || !strings.Contains(words, "needs root to install: dnsmasq-base") {
+	if asked, words, err := user.setup(t); err == nil || len(asked) > 0 ||
+		!strings.Contains(words, "needs root to install: dnsmasq-base") {
 		t.Errorf("without root: %v, asked for %q: %s", err, asked, words)
 	}
 	other := newBare(t)

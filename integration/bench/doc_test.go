@@ -65,6 +65,7 @@ func (d doc) app(k, network int, netns string, rules int) {
 	}
 	d["appNetworks"][appID(k)] = object{
 		"displayName": fmt.Sprintf("app%d", k), "activate": true,
-		"adapters": object{"0": object{"networkInstance": niID(network), "attach": object{"kind": "veth", "netns": netns}, "acl": acl}},
+		"adapters": object{"0": object{"networkInstance": niID(network), "attach": object{"kind": "veth", "netns": netns},
+			"acl": acl}},
 	}
 }

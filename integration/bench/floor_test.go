@@ -39,7 +39,8 @@ func (p *place) floor() *floor {
 			_ = c.Wait()
 		}
 	})
-	f.restore("*filter\n:F-FWD - [0:0]\n-I FORWARD 1 -j F-FWD\nCOMMIT\n*nat\n:F-POST - [0:0]\n-I POSTROUTING 1 -j F-POST\nCOMMIT\n")
+	f.restore("*filter\n:F-FWD - [0:0]\n-I FORWARD 1 -j F-FWD\nCOMMIT\n*nat\n:F-POST - [0:0]\n-I POSTROUTING 1 -j " +
+		"F-POST\nCOMMIT\n")
 	return f
 }
 
@@ -149,7 +150,8 @@ func (f *floor) adapter(k, n, rules int) {
 		addr = addr.Next()
 	}
 	mac := net.HardwareAddr{2, 0, 0, 0, byte(k >> 8), byte(k)}
-	f.check(os.WriteFile(filepath.Join(f.dir, fmt.Sprint(n), "hosts", name), fmt.Appendf(nil, "%s,%s\n", mac, addr), 0o644))
+	f.check(os.WriteFile(filepath.Join(f.dir, fmt.Sprint(n), "hosts", name), fmt.Appendf(nil, "%s,%s\n", mac, addr),
+		0o644))
 	f.rules(k, n, rules, fmt.Sprintf("-I F%[1]d-FWD 2 -m physdev --physdev-in %[3]s -g F%[1]d-%[2]d\n", n, k, name))
 
 	ns, err := os.Open(f.apps[k].Path)

@@ -122,7 +122,8 @@ func (p *place) alone(prepare string, argv ...string) {
 	log, err := os.Create(filepath.Join(p.dir, "peer.log"))
 	p.check(err)
 	hide := "for d in /run /var/lib /var/cache /var/log; do mount -t tmpfs none $d; done\n"
-	args := append([]string{"--net=" + p.ns.Path, "--", "unshare", "--mount", "sh", "-ec", hide + prepare + "\nexec \"$@\"", "sh"}, argv...)
+	args := append([]string{"--net=" + p.ns.Path, "--", "unshare", "--mount", "sh", "-ec", hide + prepare +
+		"\nexec \"$@\"", "sh"}, argv...)
 	cmd := exec.Command("nsenter", args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	p.check(cmd.Start())
@@ -157,7 +158,8 @@ func (p *place) answered(ask func() error) {
 func docker(p *place, count int) time.Duration {
 	sock, conf := filepath.Join(p.dir, "docker.sock"), filepath.Join(p.dir, "docker.json")
 	p.check(os.WriteFile(conf, []byte("{}"), 0o600)) // not the machine's
-	p.alone("", "dockerd", "--config-file", conf, "--host", "unix://"+sock, "--pidfile", filepath.Join(p.dir, "docker.pid"),
+	p.alone("", "dockerd", "--config-file", conf, "--host", "unix://"+sock, "--pidfile",
+		filepath.Join(p.dir, "docker.pid"),
 		"--data-root", filepath.Join(p.dir, "data"), "--exec-root", filepath.Join(p.dir, "exec"), "--storage-driver", "vfs")
 	c := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", sock)
@@ -220,7 +222,8 @@ func libvirtDriver() string {
 // libvirt asks libvirtd by one virsh for all, until each gateway answers DNS.
 func libvirt(p *place, count int) time.Duration {
 	conf := filepath.Join(p.dir, "libvirtd.conf")
-	p.check(os.WriteFile(conf, fmt.Appendf(nil, "unix_sock_dir = %q\nauth_unix_rw = \"none\"\nauth_unix_ro = \"none\"\n", p.dir), 0o600))
+	p.check(os.WriteFile(conf,
+		fmt.Appendf(nil, "unix_sock_dir = %q\nauth_unix_rw = \"none\"\nauth_unix_ro = \"none\"\n", p.dir), 0o600))
 	// Only its network driver: the others want users, firmware tables and folders of the machine.
 	drivers := filepath.Join(p.dir, "drivers")
 	p.check(os.Mkdir(drivers, 0o755))
@@ -231,7 +234,8 @@ func libvirt(p *place, count int) time.Duration {
 	virsh := func(commands string) error {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		out, err := exec.CommandContext(ctx, "virsh", "--connect", "network:///system?socket="+filepath.Join(p.dir, "libvirt-sock"), commands).CombinedOutput()
+		out, err := exec.CommandContext(ctx, "virsh", "--connect", "network:///system?socket="+
+			filepath.Join(p.dir, "libvirt-sock"), commands).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("virsh: %w: %s", err, out)
 		}
@@ -268,7 +272,8 @@ func cni(p *place, count int) time.Duration {
 		conf := object{
 			"cniVersion": "0.4.0", "name": fmt.Sprintf("lan%d", n+1), "type": "bridge", "bridge": fmt.Sprintf("cb%d", n+1),
 			"isGateway": true, "ipMasq": true, "ipam": object{
-				"type": "host-local", "subnet": subnet(n + 1).String(), "gateway": gateway(n + 1).String(), "dataDir": filepath.Join(p.dir, "ipam"),
+				"type": "host-local", "subnet": subnet(n + 1).String(), "gateway": gateway(n + 1).String(),
+				"dataDir": filepath.Join(p.dir, "ipam"),
 			},
 		}
 		result := p.plugin(dir, n, conf)

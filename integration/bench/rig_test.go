@@ -184,7 +184,8 @@ func (d *daemon) ready(kind string, n int) bool {
 	d.check(err)
 	good := 0
 	for _, r := range list {
-		if s, ok := r.Status.(map[string]any); ok && s["error"] == "" && (s["state"] == "Present" || s["activated"] == true && s["pending"] == false) {
+		if s, ok := r.Status.(map[string]any); ok && s["error"] == "" &&
+			(s["state"] == "Present" || s["activated"] == true && s["pending"] == false) {
 			good++
 		}
 	}

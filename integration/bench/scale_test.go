@@ -69,7 +69,8 @@ func scaled(b *testing.B, networks, apps int) time.Duration {
 	d.inactive(apps)
 	d.logf("all apps told after %v", time.Since(start))
 	if now := p.helpers(); now != helpers || strings.Count(now, "\n") != networks {
-		b.Errorf("%d dnsmasqs before the restart, %d after it, or others", strings.Count(helpers, "\n"), strings.Count(now, "\n"))
+		b.Errorf("%d dnsmasqs before the restart, %d after it, or others", strings.Count(helpers, "\n"),
+			strings.Count(now, "\n"))
 	}
 	return took
 }
@@ -102,7 +103,8 @@ func (d *daemon) spent(when string, took time.Duration) {
 	said, err := os.ReadFile(d.log)
 	d.check(err)
 	failed := bytes.Count(said, []byte(`"op failed"`))
-	d.logf("all present after %v, %.1f s of processor time with commands, peak %.0f MB, now %d MB, %d failed ops, %d KB of log",
+	d.logf("all present after %v, %.1f s of processor time with commands, peak %.0f MB, now %d MB, %d failed ops, %d KB "+
+		"of log",
 		took, seconds, peak, status(d.B, pid, "status", "VmRSS:")/1024, failed, len(said)/1024)
 	d.ReportMetric(took.Seconds(), "s"+when)
 	d.ReportMetric(seconds, "cpu-s"+when)
@@ -164,7 +166,8 @@ func inotify(b *testing.B, networks int) (restore func()) {
 	if have >= networks+spare {
 		return func() {}
 	}
-	b.Logf("fs.inotify.max_user_instances of the machine is %d, and %d until the end of this benchmark", have, networks+spare)
+	b.Logf("fs.inotify.max_user_instances of the machine is %d, and %d until the end of this benchmark", have, networks+
+		spare)
 	if err := os.WriteFile(path, []byte(strconv.Itoa(networks+spare)), 0o644); err != nil {
 		b.Fatal(err)
 	}

@@ -45,7 +45,8 @@ func (f *fleet) readsAfterWrites() {
 			f.Fatalf("after revision %d another controller's history ends with %+v, %v", last, all, err)
 		}
 		before := doc.Revision - 1
-		if _, err = third.Write(ctx, balanced(-1), fleetapi.WriteOptions{IfMatch: &before}); !errors.Is(err, httpapi.ErrConflict) {
+		if _, err = third.Write(ctx, balanced(-1), fleetapi.WriteOptions{IfMatch: &before}); !errors.Is(err,
+			httpapi.ErrConflict) {
 			f.Fatalf("a write bound to revision %d after %d: %v", before, doc.Revision, err)
 		}
 	}

@@ -20,7 +20,8 @@ func TestConformance(t *testing.T) {
 	c := begin(t)
 	conformance.Run(t, func(t *testing.T) conformance.Fixture {
 		inner := &cluster{T: t, members: c.members}
-		return conformance.Fixture{Store: inner.open(fmt.Sprint("fleet-", c.fleets.Add(1))), Clock: backend.Wall{}, Advance: time.Sleep}
+		return conformance.Fixture{Store: inner.open(fmt.Sprint("fleet-", c.fleets.Add(1))), Clock: backend.Wall{},
+			Advance: time.Sleep}
 	}, 10)
 }
 
@@ -43,7 +44,8 @@ func TestKillsWhileWritersWrite(t *testing.T) {
 		c.kill(m)
 		killed := time.Now()
 		w.goOn(20)
-		t.Logf("%s was killed, a leader: %v; every writer has 20 more after %s", m.name, m == leader, time.Since(killed).Round(10*time.Millisecond))
+		t.Logf("%s was killed, a leader: %v; every writer has 20 more after %s", m.name, m == leader,
+			time.Since(killed).Round(10*time.Millisecond))
 		c.leader()
 		c.start(m)
 		c.answers(m)
@@ -96,7 +98,8 @@ func TestAMinorityWritesNothing(t *testing.T) {
 		err := call.do(ctx)
 		cancel()
 		took := time.Since(began)
-		if err == nil || !strings.HasPrefix(err.Error(), call.what) || !strings.Contains(err.Error(), "the cluster gave no answer in time") || took > deadline+time.Second {
+		if err == nil || !strings.HasPrefix(err.Error(), call.what) ||
+			!strings.Contains(err.Error(), "the cluster gave no answer in time") || took > deadline+time.Second {
 			t.Errorf("%s with one of three: %v after %s", call.what, err, took)
 		}
 		t.Logf("%v, after %s", err, took.Round(time.Millisecond))

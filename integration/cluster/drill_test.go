@@ -171,13 +171,15 @@ func TestDrill(t *testing.T) {
 	t.Logf("nothing happens: the longest wait for a write is %s", d.w.gap(quiet, everybody...).Round(10*time.Millisecond))
 
 	goesOn, gap := d.kills(d.r.leads())
-	t.Logf("the replica that leads was killed: the next gate opened %s after (bar %s), writes through the others waited for %s at most",
+	t.Logf("the replica that leads was killed: the next gate opened %s after (bar %s), writes through the others waited "+
+		"for %s at most",
 		goesOn.Round(10*time.Millisecond), barGoesOn, gap.Round(10*time.Millisecond))
 	if goesOn > goesOnBy {
 		t.Errorf("the rollout went on after %s", goesOn)
 	}
 	gap = d.killsMember(d.leader())
-	t.Logf("the leader of etcd was killed: the longest wait for a write is %s (bar %s)", gap.Round(10*time.Millisecond), barGoesOn)
+	t.Logf("the leader of etcd was killed: the longest wait for a write is %s (bar %s)", gap.Round(10*time.Millisecond),
+		barGoesOn)
 
 	lead, m := d.indexOf(d.r.leads()), d.leaderOf()
 	d.cut(hole, others(lead), d.stores[lead][m])

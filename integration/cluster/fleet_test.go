@@ -271,14 +271,16 @@ func (f *fleet) write(c *fleetapi.Client, w ops.Write, message string) (revision
 // manage lets the controllers rule the nodes.
 func (f *fleet) manage() {
 	f.Helper()
-	f.write(f.client(f.balancer), ops.SetNetwork{Modify: true, Overrides: config.Object{"sysParams": config.Object{"managedConfig": true}}}, "manage")
+	f.write(f.client(f.balancer), ops.SetNetwork{Modify: true,
+		Overrides: config.Object{"sysParams": config.Object{"managedConfig": true}}}, "manage")
 }
 
 // join lets all nodes join at the first controller, and run with all three in turn.
 func (f *fleet) join() {
 	f.Helper()
 	dir := f.TempDir()
-	simulate := []string{"simulate", "--nodes", fmt.Sprint(nodes), "--controller", "http://" + f.balancer, "--dir", dir, "--report-interval", "1s"}
+	simulate := []string{"simulate", "--nodes", fmt.Sprint(nodes), "--controller", "http://" + f.balancer, "--dir", dir,
+		"--report-interval", "1s"}
 	joining := &process{TB: f.T, name: "joining", log: filepath.Join(dir, "joining.log")}
 	joining.start(f.path, append(simulate, "--until", "converged", "--duration", "50s")...)
 	select {

@@ -119,7 +119,8 @@ func TestAMeshIsCutAtItsWires(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	if _, err := s.Commit(ctx, kv.Txn{Then: []kv.Op{kv.Put("any", nil)}}); err == nil || !strings.Contains(err.Error(), "no answer in time") {
+	if _, err := s.Commit(ctx, kv.Txn{Then: []kv.Op{kv.Put("any", nil)}}); err == nil ||
+		!strings.Contains(err.Error(), "no answer in time") {
 		t.Errorf("a member that is cut off wrote: %v", err)
 	}
 	for _, w := range cut {

@@ -32,7 +32,10 @@ var programs = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", 
 
 var (
 	binary  = sync.OnceValues(func() (string, error) { return built("etcd", "go.etcd.io/etcd/server/v3") })
-	program = sync.OnceValues(func() (string, error) { return built("edgespan-controller", "edgespan/cmd/edgespan-controller") })
+	program = sync.OnceValues(func() (string,
+		error) {
+		return built("edgespan-controller", "edgespan/cmd/edgespan-controller")
+	})
 )
 
 func built(name, from string) (string, error) {
@@ -177,7 +180,8 @@ func (c *cluster) run(m *member, flags ...string) {
 	}
 	defer log.Close()
 	m.process = exec.Command(c.binary, append([]string{
-		"--log-level", "error", "--socket-reuse-port", "--heartbeat-interval", "50", "--election-timeout", "500", // as docs/operations.md has it
+		// as docs/operations.md has it
+		"--log-level", "error", "--socket-reuse-port", "--heartbeat-interval", "50", "--election-timeout", "500",
 	}, flags...)...)
 	m.process.Stdout, m.process.Stderr = log, log
 	m.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -72,14 +72,16 @@ func (f *fleet) rolling() *rollouts {
 func (r *rollouts) said() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	told := append([]string{fmt.Sprintf("%s leads, rollout of revision %d is waited for, %d are done", r.leader, r.awaited, r.done)}, r.errs[max(0, len(r.errs)-5):]...)
+	told := append([]string{fmt.Sprintf("%s leads, rollout of revision %d is waited for, %d are done", r.leader, r.awaited,
+		r.done)}, r.errs[max(0, len(r.errs)-5):]...)
 	for _, one := range r.replicas {
 		ctx, cancel := context.WithTimeout(r.Context(), patientFor)
 		c := r.client(one.apiAt)
 		all, err := c.Rollouts(ctx)
 		for _, of := range all {
 			if of.Staged {
-				told = append(told, fmt.Sprintf("%s: rollout %d is %s, %d of %d: %v", one.name, of.Revision, of.State, of.Acked, of.Nodes, of.Waiting))
+				told = append(told, fmt.Sprintf("%s: rollout %d is %s, %d of %d: %v", one.name, of.Revision, of.State, of.Acked,
+					of.Nodes, of.Waiting))
 				break
 			}
 		}
@@ -145,7 +147,8 @@ func (r *rollouts) roll(ctx context.Context) {
 		var revision uint64
 		for ctx.Err() == nil && revision == 0 {
 			within, cancel := context.WithTimeout(ctx, patientFor)
-			out, err := c.Write(within, ops.SetNetwork{Modify: true, Overrides: config.Object{"drill": config.Object{"rollout": int64(n)}}},
+			out, err := c.Write(within,
+				ops.SetNetwork{Modify: true, Overrides: config.Object{"drill": config.Object{"rollout": int64(n)}}},
 				fleetapi.WriteOptions{Message: fmt.Sprint("rollout ", n)})
 			cancel()
 			if err != nil {

@@ -69,7 +69,8 @@ func (w *work) write(ctx context.Context, s *etcd.Store, writer int, quit <-chan
 		default:
 		}
 		key := kv.Key(fmt.Sprintf("w%d/%06d", writer, n))
-		txn := kv.Txn{Compares: []kv.Compare{kv.Absent(key)}, Then: []kv.Op{kv.Put(key, []byte(key))}, Else: []kv.Op{kv.Get(key)}}
+		txn := kv.Txn{Compares: []kv.Compare{kv.Absent(key)}, Then: []kv.Op{kv.Put(key, []byte(key))},
+			Else: []kv.Op{kv.Get(key)}}
 		for unsure := false; ctx.Err() == nil; {
 			within, cancel := context.WithTimeout(ctx, attempt)
 			out, err := s.Commit(within, txn)

@@ -75,7 +75,8 @@ func (w *writer) run(ctx context.Context) {
 		w.mu.Unlock()
 		message := fmt.Sprintf("%s=%d", w.name, n)
 		within, cancel := context.WithTimeout(ctx, patientFor)
-		out, err := w.client.Write(within, ops.SetNodes{Modify: true, Overrides: config.Object{w.name: config.Object{"drill": config.Object{"n": int64(n)}}}},
+		out, err := w.client.Write(within, ops.SetNodes{Modify: true,
+			Overrides: config.Object{w.name: config.Object{"drill": config.Object{"n": int64(n)}}}},
 			fleetapi.WriteOptions{Message: message})
 		cancel()
 		w.mu.Lock()
@@ -211,7 +212,8 @@ func (w *writers) finish() {
 		w.Errorf("revision %d, %s, was acknowledged and is not there", number, message)
 	}
 	w.tellFailures()
-	w.Logf("%d writes sent, %d in the history, %d answered with an error or not in time, of which %d are there", len(sent), len(seen), failed, unheard)
+	w.Logf("%d writes sent, %d in the history, %d answered with an error or not in time, of which %d are there", len(sent),
+		len(seen), failed, unheard)
 }
 
 // tellFailures says what controllers could not answer for a reason of their own.

@@ -41,7 +41,8 @@ func document(t testing.TB, override config.Object) config.Object {
 
 // override is a write of the network layer: another one for each number.
 func override(number int) config.Object {
-	return config.Object{"sysParams": config.Object{"managedConfig": true}, "simulated": config.Object{"write": fmt.Sprint("network ", number)}}
+	return config.Object{"sysParams": config.Object{"managedConfig": true},
+		"simulated": config.Object{"write": fmt.Sprint("network ", number)}}
 }
 
 // BenchmarkFloor is the bare program alone.
@@ -91,10 +92,12 @@ func simulate(b *testing.B) (s simulated) {
 	b.Helper()
 	dir := b.TempDir()
 	program := filepath.Join(dir, "edgespan-controller")
-	if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", program, "edgespan/cmd/edgespan-controller").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", program,
+		"edgespan/cmd/edgespan-controller").CombinedOutput(); err != nil {
 		b.Fatalf("build: %v\n%s", err, out)
 	}
-	cmd := exec.CommandContext(b.Context(), program, "simulate", "--nodes", fmt.Sprint(*nodes), "--dir", filepath.Join(dir, "nodes"),
+	cmd := exec.CommandContext(b.Context(), program, "simulate", "--nodes", fmt.Sprint(*nodes), "--dir",
+		filepath.Join(dir, "nodes"),
 		"--base-dir", filepath.Join(data, "base_versions"), "--metadata", filepath.Join(data, "config_metadata.json"),
 		"--software", "RELEASE_M81", "--board", "NXP_LS1048A_PUMA", "--until", "converged", "--duration", "30m",
 		"--network-writes", fmt.Sprint(turns), "--node-writes", "100", "--idle", "75s", "-o", "json")

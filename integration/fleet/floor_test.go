@@ -178,7 +178,8 @@ func (s *bareServer) push(p *floorPush) (floorAnswer, error) {
 		to = to[:p.To]
 	}
 	m := &linkpb.Down{Kind: &linkpb.Down_Push{Push: &linkpb.Push{
-		Generation: &linkpb.Generation{Authority: "floor", Counter: p.Attempt}, Md5: p.MD5, Document: p.Document, ConfirmMs: 120000, Managed: true, Attempt: p.Attempt,
+		Generation: &linkpb.Generation{Authority: "floor", Counter: p.Attempt}, Md5: p.MD5, Document: p.Document,
+		ConfirmMs: 120000, Managed: true, Attempt: p.Attempt,
 	}}}
 	begun := time.Now()
 	if err := s.send(to, m); err != nil {

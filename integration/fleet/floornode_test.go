@@ -96,7 +96,8 @@ func openFloorNode(ca *pki.Authority, roots *x509.CertPool, ask *floorClientsAsk
 	if err != nil {
 		return err
 	}
-	rpc, err := conn.NewStream(context.Background(), &grpc.StreamDesc{StreamName: "Link", ServerStreams: true, ClientStreams: true}, floorMethod)
+	rpc, err := conn.NewStream(context.Background(),
+		&grpc.StreamDesc{StreamName: "Link", ServerStreams: true, ClientStreams: true}, floorMethod)
 	if err != nil {
 		return err
 	}

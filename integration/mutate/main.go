@@ -32,7 +32,8 @@ var (
 
 func main() {
 	flag.Parse()
-	fmt.Printf("%-18s %7s %9s %6s %10s %10s %8s %10s %8s\n", "package", "killed", "timed out", "lived", "uncovered", "equivalent", "score", "unreached", "took")
+	fmt.Printf("%-18s %7s %9s %6s %10s %10s %8s %10s %8s\n", "package", "killed", "timed out", "lived", "uncovered",
+		"equivalent", "score", "unreached", "took")
 	failed := false
 	for _, pkg := range flag.Args() {
 		ok, err := core(pkg)
@@ -43,7 +44,9 @@ func main() {
 		failed = failed || !ok
 	}
 	if failed {
-		fmt.Fprintf(os.Stderr, "mutate: under the bar: at least %d %% killed and at most %d %% uncovered, each equivalent mutant alive\n", killedBar, uncoveredBar)
+		fmt.Fprintf(os.Stderr,
+			"mutate: under the bar: at least %d %% killed and at most %d %% uncovered, each equivalent mutant alive\n",
+			killedBar, uncoveredBar)
 		os.Exit(1)
 	}
 }
@@ -82,7 +85,8 @@ func core(pkg string) (bool, error) {
 	}
 	wrong := known.apply(ms)
 	s := scoreOf(ms)
-	fmt.Printf("%-18s %7d %9d %6d %10d %10d %7.1f%% %9.1f%% %8s\n", pkg, s[Killed], s[TimedOut], s[Lived], s[Uncovered], s[Equivalent],
+	fmt.Printf("%-18s %7d %9d %6d %10d %10d %7.1f%% %9.1f%% %8s\n", pkg, s[Killed], s[TimedOut], s[Lived], s[Uncovered],
+		s[Equivalent],
 		s.Noticed(), s.Unreached(), time.Since(begin).Round(time.Second))
 	for _, m := range ms {
 		if m.Verdict == Lived || m.Verdict == Uncovered || m.Verdict == TimedOut {
@@ -299,7 +303,8 @@ func (r *run) compile(program string, changed map[string][]byte) (string, error)
 	if err := os.WriteFile(path, overlay, 0o600); err != nil {
 		return "", err
 	}
-	out, err := exec.Command("go", "test", "-c", "-vet=off", "-ldflags", "-s -w", "-overlay", path, "-o", program, "./"+r.pkg).CombinedOutput()
+	out, err := exec.Command("go", "test", "-c", "-vet=off", "-ldflags", "-s -w", "-overlay", path, "-o", program, "./"+
+		r.pkg).CombinedOutput()
 	return string(out), err
 }
 
@@ -312,7 +317,8 @@ func (r *run) tests(program string, id int, p pass) (string, time.Duration, erro
 	limits := fmt.Sprintf(`ulimit -d 4000000; ulimit -t %d; exec "$@"`, p.cpu)
 	c := exec.CommandContext(ctx, "sh", append([]string{"-c", limits, "sh", program, "-test.failfast"}, p.args...)...)
 	c.Dir = r.dir
-	c.Env = append(os.Environ(), "MUTANT="+strconv.Itoa(id), "RAPID_NOFAILFILE=true", "RAPID_SEED=1", "RAPID_SHRINKTIME=1ms")
+	c.Env = append(os.Environ(), "MUTANT="+strconv.Itoa(id), "RAPID_NOFAILFILE=true", "RAPID_SEED=1",
+		"RAPID_SHRINKTIME=1ms")
 	out, err := c.CombinedOutput()
 	var cpu time.Duration
 	if s := c.ProcessState; s != nil {

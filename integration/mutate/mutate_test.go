@@ -74,7 +74,8 @@ lived tiny.go Clamp: n + 0 -> n - 0`
 
 func TestAMutantIsJudgedByTheTestsOfItsPackage(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"go.mod": "module tiny\n\ngo 1.24\n", "tiny/tiny.go": tiny, "tiny/tiny_test.go": tinyTest} {
+	for name, text := range map[string]string{"go.mod": "module tiny\n\ngo 1.24\n", "tiny/tiny.go": tiny,
+		"tiny/tiny_test.go": tinyTest} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
@@ -93,7 +94,8 @@ func TestAMutantIsJudgedByTheTestsOfItsPackage(t *testing.T) {
 	if err := r.judge(ms); err != nil {
 		t.Fatal(err)
 	}
-	list, err := parseEquivalents("# comment\n\ntiny/tiny.go Clamp: n > most -> n >= most | it returns most, which n is\nother/o.go F: a -> b | x\n", "tiny")
+	list, err := parseEquivalents("# comment\n\ntiny/tiny.go Clamp: n > most -> n >= most | it returns most, which n "+
+		"is\nother/o.go F: a -> b | x\n", "tiny")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,8 +120,10 @@ func TestAMutantIsJudgedByTheTestsOfItsPackage(t *testing.T) {
 
 // The list can't hide what it does not name, nor go on hiding what a test has come to see.
 func TestAnEntryOfTheListThatIsWrongFails(t *testing.T) {
-	ms := []*Mutant{{File: "a.go", Func: "F", From: "x", Into: "y", Verdict: Killed}, {File: "a.go", Func: "F", From: "x", Into: "z", Verdict: Lived}}
-	list, err := parseEquivalents("p/a.go F: x -> y | same\np/a.go F: x -> w | same\np/q/a.go F: x -> z | of another package", "p")
+	ms := []*Mutant{{File: "a.go", Func: "F", From: "x", Into: "y", Verdict: Killed},
+		{File: "a.go", Func: "F", From: "x", Into: "z", Verdict: Lived}}
+	list, err := parseEquivalents("p/a.go F: x -> y | same\np/a.go F: x -> w | same\np/q/a.go F: x -> z | of another "+
+		"package", "p")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,8 @@ func mutantOn(n int) bool {
 	}
 	if !mutantReached[n] {
 		mutantReached[n] = true
-		f, err := mutantOS.OpenFile(mutantOS.Getenv("MUTANT_REACHED"), mutantOS.O_APPEND|mutantOS.O_CREATE|mutantOS.O_WRONLY, 0o600)
+		f, err := mutantOS.OpenFile(mutantOS.Getenv("MUTANT_REACHED"), ` +
+	`mutantOS.O_APPEND|mutantOS.O_CREATE|mutantOS.O_WRONLY, 0o600)
 		if err != nil {
 			panic(err)
 		}
@@ -147,7 +148,8 @@ func topLevel(f *ast.File, d *ast.GenDecl) bool {
 	return slices.ContainsFunc(f.Decls, func(o ast.Decl) bool { return o == ast.Decl(d) })
 }
 
-func (src *source) add(fset *token.FileSet, info *types.Info, ms []*Mutant, within string, s *site, whole, operand ast.Expr) {
+func (src *source) add(fset *token.FileSet, info *types.Info, ms []*Mutant, within string, s *site, whole,
+	operand ast.Expr) {
 	at := fset.Position(s.op)
 	for _, m := range ms {
 		if m.File != src.name || m.Line != at.Line || m.Col != at.Column {
@@ -206,7 +208,8 @@ func (src *source) render(from, to token.Pos, outer *site) string {
 	return out.String()
 }
 
-var arithmetic = map[string]string{"+": "mutantAdd", "-": "mutantSub", "*": "mutantMul", "/": "mutantQuo", "%": "mutantRem", "++": "mutantAdd", "--": "mutantSub"}
+var arithmetic = map[string]string{"+": "mutantAdd", "-": "mutantSub", "*": "mutantMul", "/": "mutantQuo",
+	"%": "mutantRem", "++": "mutantAdd", "--": "mutantSub"}
 
 // rewrite writes a site so that it does what it did, or what the active mutant does.
 func (src *source) rewrite(s *site) string {

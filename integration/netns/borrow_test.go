@@ -50,7 +50,8 @@ func TestATapDeviceComesBackAsItWasWantedAndGoes(t *testing.T) {
 	for _, name := range []string{"es1a2", "vm0", "es1a2"} {
 		l.must(owner(1), l.ownTap(name))
 		l.equal(owner(1), l.ownTap(name))
-		if d := l.ns.Exec(t, "ip", "-d", "-o", "link", "show", "dev", name); !strings.Contains(d, "type tap") || !strings.Contains(d, "persist on") || !strings.Contains(d, "master es1") {
+		if d := l.ns.Exec(t, "ip", "-d", "-o", "link", "show", "dev", name); !strings.Contains(d, "type tap") ||
+			!strings.Contains(d, "persist on") || !strings.Contains(d, "master es1") {
 			t.Errorf("%s is %s", name, d)
 		}
 		index := l.index(name)
@@ -77,7 +78,8 @@ func TestATapDeviceNeverTakesANameOfOthers(t *testing.T) {
 	l.ns.Exec(t, "ip", "tuntap", "add", "dev", "vm0", "mode", "tap")
 	before := l.index("vm0")
 	l.must(owner(1), l.network(1))
-	err := l.do(t.Context(), owner(1), netstate.Op{Verb: netstate.Add, Kind: netstate.KindLink, Items: []netstate.Item{{Want: tapLink("vm0")}}})
+	err := l.do(t.Context(), owner(1),
+		netstate.Op{Verb: netstate.Add, Kind: netstate.KindLink, Items: []netstate.Item{{Want: tapLink("vm0")}}})
 	if err == nil || !strings.Contains(err.Error(), "vm0 is taken by another link") {
 		t.Errorf("made over a link of others: %v", err)
 	}
@@ -97,7 +99,10 @@ func TestALinkOfOthersIsBorrowedAndGivenBackAsItWas(t *testing.T) {
 	l.ns.Exec(t, "ip", "link", "add", "vm0", "type", "veth", "peer", "name", "vm0p")
 	l.ns.Exec(t, "ip", "link", "set", "vm0", "group", "7", "alias", "theirs", "up")
 	l.ns.Exec(t, "ip", "link", "set", "vm0p", "up")
-	until(t, "carrier", func() bool { return strings.Contains(l.ns.Exec(t, "ip", "link", "show", "dev", "vm0"), "state UP") })
+	until(t, "carrier", func() bool {
+		return strings.Contains(l.ns.Exec(t, "ip", "link", "show", "dev", "vm0"),
+			"state UP")
+	})
 	ready := func() bool {
 		return !strings.Contains(l.ns.Exec(t, "ip", "-6", "addr", "show"), "tentative")
 	}
@@ -117,7 +122,8 @@ func TestALinkOfOthersIsBorrowedAndGivenBackAsItWas(t *testing.T) {
 	}
 	l.must(owner(1), l.borrowed("vm0"))
 	l.must(owner(1), netstate.State{}) // the whole network goes: the link stays
-	if out := l.ns.Exec(t, "ip", "-o", "link", "show", "dev", "vm0"); strings.Contains(out, "master") || !strings.Contains(out, "alias theirs") {
+	if out := l.ns.Exec(t, "ip", "-o", "link", "show", "dev", "vm0"); strings.Contains(out, "master") ||
+		!strings.Contains(out, "alias theirs") {
 		t.Errorf("vm0 is %s", out)
 	}
 }
@@ -158,7 +164,8 @@ func TestALinkThatTheHostUsesIsNeverBorrowed(t *testing.T) {
 	l.must(ground, root())
 	l.must(owner(1), l.network(1))
 	lend := func(name string) error {
-		return l.do(t.Context(), owner(1), netstate.Op{Verb: netstate.Add, Kind: netstate.KindPort, Items: []netstate.Item{{Want: netstate.Port{Link: name, Master: "es1", Foreign: true}}}})
+		return l.do(t.Context(), owner(1), netstate.Op{Verb: netstate.Add, Kind: netstate.KindPort,
+			Items: []netstate.Item{{Want: netstate.Port{Link: name, Master: "es1", Foreign: true}}}})
 	}
 	l.ns.Exec(t, "ip", "link", "add", "br0", "type", "bridge")
 	l.ns.Exec(t, "ip", "tuntap", "add", "dev", "slave", "mode", "tap")
@@ -206,7 +213,8 @@ func TestALinkMadeAnewUnderItsNameIsNoticed(t *testing.T) {
 	}
 	l.ns.Exec(t, "sh", "-c", "ip tuntap del dev vm0 mode tap; ip tuntap add dev vm0 mode tap")
 	told("a link that went out of our bridge", func(e netstate.HostEvent) bool {
-		return slices.Contains(e.Touched, 1) || slices.Contains(e.Links, netstate.LinkTouch{Number: 1}) // a lent link has no name of its own there
+		// a lent link has no name of its own there
+		return slices.Contains(e.Touched, 1) || slices.Contains(e.Links, netstate.LinkTouch{Number: 1})
 	})
 	if _, there := l.observe(owner(1), false)[netstate.ID{Kind: netstate.KindPort, Name: "vm0"}]; there {
 		t.Error("the new vm0 counts as the old one")

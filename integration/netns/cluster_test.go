@@ -86,7 +86,8 @@ func TestAStopAfterAnyOpOfAClusterConverges(t *testing.T) {
 	moved.Tunnels[1].VNI, moved.MTU, moved.Members = 999, 1300, nil
 	none := wishes{ground: map[int]netinst.HostNetwork{}}
 	wish := func(c netinst.NetworkInstanceConfig, as ...netinst.Adapter) wishes {
-		return wishes{nets: map[int]netstate.State{1: l.desired(c, as...)}, ground: map[int]netinst.HostNetwork{1: {Number: 1}}}
+		return wishes{nets: map[int]netstate.State{1: l.desired(c, as...)},
+			ground: map[int]netinst.HostNetwork{1: {Number: 1}}}
 	}
 	star, mesh := wish(clusterOf(3, 0, false), a), wish(moved)
 	start := picture(t, l.ns)

@@ -21,8 +21,10 @@ import (
 // before is a config of three networks and three apps, one of them on two networks.
 func (l *lab) before() string {
 	return "ports:\n" + wanDoc + "networkInstances:\n" +
-		netDoc(1, 1400, "10.1.0.0/24", "one.edge") + netDoc(2, 1400, "10.2.0.0/24", "two.edge") + netDoc(3, 1400, "10.3.0.0/24", "three.edge") +
-		"appNetworks:\n" + appDoc(1, webACL, l.attach(1, "eth10"), l.attach(2, "eth11")) + appDoc(2, webACL, l.attach(1, "eth20")) + appDoc(3, webACL, l.attach(2, "eth30"))
+		netDoc(1, 1400, "10.1.0.0/24", "one.edge") + netDoc(2, 1400, "10.2.0.0/24", "two.edge") +
+		netDoc(3, 1400, "10.3.0.0/24", "three.edge") +
+		"appNetworks:\n" + appDoc(1, webACL, l.attach(1, "eth10"), l.attach(2, "eth11")) +
+		appDoc(2, webACL, l.attach(1, "eth20")) + appDoc(3, webACL, l.attach(2, "eth30"))
 }
 
 // after is the config that follows: other access rules for app 1, another dnsmasq for
@@ -30,14 +32,17 @@ func (l *lab) before() string {
 // network's new subnet, network 3 gone and its subnet given to network 4.
 func (l *lab) after() string {
 	return "ports:\n" + wanDoc + "networkInstances:\n" +
-		netDoc(1, 1300, "10.1.0.0/24", "other.edge") + netDoc(2, 1400, "10.12.0.0/24", "two.edge") + netDoc(4, 1400, "10.3.0.0/24", "three.edge") +
-		"appNetworks:\n" + appDoc(1, otherACL, l.attach(1, "eth10"), l.attach(2, "eth11")) + appDoc(2, webACL, l.attach(2, "eth20")) + appDoc(3, webACL, l.attach(2, "eth30"))
+		netDoc(1, 1300, "10.1.0.0/24", "other.edge") + netDoc(2, 1400, "10.12.0.0/24", "two.edge") +
+		netDoc(4, 1400, "10.3.0.0/24", "three.edge") +
+		"appNetworks:\n" + appDoc(1, otherACL, l.attach(1, "eth10"), l.attach(2, "eth11")) +
+		appDoc(2, webACL, l.attach(2, "eth20")) + appDoc(3, webACL, l.attach(2, "eth30"))
 }
 
 const otherACL = "{order: 1, direction: both, match: {ip: 198.51.100.0/24, protocol: udp}}"
 
 func (l *lab) attach(n int, ifName string) string {
-	return fmt.Sprintf("{networkInstance: %s, attach: {kind: veth, netns: %s, ifName: %s}", owner(n).Name, l.app.Name, ifName)
+	return fmt.Sprintf("{networkInstance: %s, attach: {kind: veth, netns: %s, ifName: %s}", owner(n).Name, l.app.Name,
+		ifName)
 }
 
 // turn changes the host from one config to another, and holds law 11 for each owner.
@@ -96,7 +101,8 @@ var crashWays = map[string]func(*lab) (from, to string){
 			"ports:\n" + wanDoc + "networkInstances:\n" + netDoc(1, 1400, "10.11.0.0/24", "edge") + app
 	},
 	"an adapter moves": func(l *lab) (string, string) {
-		nets := "ports:\n" + wanDoc + "networkInstances:\n" + netDoc(1, 1400, "10.1.0.0/24", "one.edge") + netDoc(2, 1400, "10.2.0.0/24", "two.edge") + "appNetworks:\n"
+		nets := "ports:\n" + wanDoc + "networkInstances:\n" + netDoc(1, 1400, "10.1.0.0/24", "one.edge") +
+			netDoc(2, 1400, "10.2.0.0/24", "two.edge") + "appNetworks:\n"
 		return nets + appDoc(1, webACL, l.attach(1, "eth10")), nets + appDoc(1, webACL, l.attach(2, "eth10"))
 	},
 }
@@ -233,7 +239,8 @@ func (l *lab) killed(way int, after time.Duration) time.Duration {
 // child is the process to be killed.
 func child(t *testing.T) {
 	word := strings.Fields(os.Getenv(childEnv))
-	l := &lab{t: t, ns: &netns.NS{Name: word[0], Path: "/run/netns/" + word[0]}, app: &netns.NS{Name: word[1]}, dir: word[2]}
+	l := &lab{t: t, ns: &netns.NS{Name: word[0], Path: "/run/netns/" + word[0]}, app: &netns.NS{Name: word[1]},
+		dir: word[2]}
 	l.open()
 	a := l.wishes(l.before(), wishes{})
 	b := l.wishes(l.after(), a)
@@ -255,7 +262,8 @@ func TestAMarkWithNothingBehindItGoesAtTheNextStart(t *testing.T) {
 		t.Helper()
 		for _, f := range files {
 			path := filepath.Join(l.dir, "ni", fmt.Sprint(n), f)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(owner(n).Name+"\n"), 0o644)); err != nil {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+				os.WriteFile(path, []byte(owner(n).Name+"\n"), 0o644)); err != nil {
 				t.Fatal(err)
 			}
 		}

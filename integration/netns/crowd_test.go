@@ -37,7 +37,8 @@ func crowd(t *testing.T, count int, spoilt bool) int {
 	want := make([]netstate.State, count+2) // by number
 	for n := 1; n <= count+1; n++ {
 		ns = append(ns, netinst.HostNetwork{Number: n, Subnet: subnetOf(n)})
-		cfg := netinst.NetworkInstanceConfig{Type: netinst.Local, IPv4: netinst.IPv4Config{Subnet: subnetOf(n), Gateway: subnetOf(n).Addr().Next()}}
+		cfg := netinst.NetworkInstanceConfig{Type: netinst.Local,
+			IPv4: netinst.IPv4Config{Subnet: subnetOf(n), Gateway: subnetOf(n).Addr().Next()}}
 		want[n] = netstate.State{}
 		for id, o := range netinst.DesiredState(netinst.Input{Owner: owner(n), Config: cfg, RunDir: l.dir}).State {
 			if id.Kind == netstate.KindChain {
@@ -46,7 +47,8 @@ func crowd(t *testing.T, count int, spoilt bool) int {
 		}
 	}
 	l.must(ground, netinst.HostState(ns))
-	refused := netstate.Chain{Family: netstate.IPv4, Table: "filter", Name: fmt.Sprintf("ES%d-FWD", count+1), Rules: []string{"-j NOSUCHTARGET"}}
+	refused := netstate.Chain{Family: netstate.IPv4, Table: "filter", Name: fmt.Sprintf("ES%d-FWD", count+1),
+		Rules: []string{"-j NOSUCHTARGET"}}
 	want[count+1].Add(refused)
 	for n := range want[1:] {
 		l.observe(owner(n+1), true) // as an applier does: then the store is sure of what stands

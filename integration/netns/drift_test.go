@@ -126,7 +126,8 @@ func TestAHungHelperIsReplaced(t *testing.T) {
 func TestAnAdapterWaitsForItsNamespaceAndFollowsIt(t *testing.T) {
 	l := newLab(t)
 	want := netstate.NewState(
-		netstate.Link{Name: "es1", Type: netstate.Bridge, MAC: "02:16:3e:00:00:01", MTU: 1500, Alias: "edgespan ni " + owner(1).Name},
+		netstate.Link{Name: "es1", Type: netstate.Bridge, MAC: "02:16:3e:00:00:01", MTU: 1500, Alias: "edgespan ni " +
+			owner(1).Name},
 		l.veth(1, l.app.Name+"x"))
 	fs := l.apply(t.Context(), owner(1), want)
 	if len(fs) != 1 || !fs[0].Waiting || fs[0].ID.Name != "es1a1" {
@@ -172,7 +173,8 @@ func TestATakenNameIsAClearErrorAndLeavesNothing(t *testing.T) {
 	l.app.Exec(t, "ip", "link", "add", "eth1", "type", "bridge")
 	before := picture(t, l.ns)
 	fs := l.apply(t.Context(), owner(1), netstate.NewState(l.veth(1, l.app.Name)))
-	if len(fs) != 1 || fs[0].Waiting || !strings.Contains(fs[0].Err, "interface name eth1 is taken in namespace "+l.app.Name) {
+	if len(fs) != 1 || fs[0].Waiting ||
+		!strings.Contains(fs[0].Err, "interface name eth1 is taken in namespace "+l.app.Name) {
 		t.Errorf("failures: %+v", fs)
 	}
 	if d := cmp.Diff(before, picture(t, l.ns)); d != "" {
@@ -202,7 +204,8 @@ func TestAnObjectOfAnotherOwnerIsRefused(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"ni/1/conf/../../2/conf/x", "/etc/passwd", "ni/1/owner", "host/sysctl.json"} {
-		op := netstate.Op{Verb: netstate.Add, Kind: netstate.KindFile, Items: []netstate.Item{{Want: netstate.File{Path: path}}}}
+		op := netstate.Op{Verb: netstate.Add, Kind: netstate.KindFile,
+			Items: []netstate.Item{{Want: netstate.File{Path: path}}}}
 		if err := l.do(t.Context(), owner(1), op); err == nil {
 			t.Errorf("wrote %s", path)
 		}
@@ -227,7 +230,8 @@ func TestLinksThatGoTogetherGoInOneDeletion(t *testing.T) {
 	began := time.Now()
 	errs := make(chan error, many)
 	for n := 1; n <= many; n++ {
-		op := netstate.Op{Verb: netstate.Remove, Kind: netstate.KindLink, Items: []netstate.Item{{Have: netstate.Link{Name: fmt.Sprintf("es%d", n)}}}}
+		op := netstate.Op{Verb: netstate.Remove, Kind: netstate.KindLink,
+			Items: []netstate.Item{{Have: netstate.Link{Name: fmt.Sprintf("es%d", n)}}}}
 		go func() { errs <- l.do(t.Context(), owner(n), op) }()
 	}
 	for range many {
@@ -272,7 +276,8 @@ func TestACrashHalfWayConverges(t *testing.T) {
 		"restore is killed before it reads":   "kill -9 $$\n",
 		"restore is killed after it has read": "cat >/dev/null; kill -9 $$\n",
 		"restore works and then is killed":    "/usr/sbin/iptables-restore \"$@\"; kill -9 $$\n",
-		"restore commits filter and not nat":  "awk '{print} /COMMIT/{exit}' | /usr/sbin/iptables-restore \"$@\"; kill -9 $$\n",
+		"restore commits filter and not nat": "awk '{print} /COMMIT/{exit}' | /usr/sbin/iptables-restore \"$@\"; kill -9 " +
+			"$$\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)

@@ -17,7 +17,9 @@ func TestWhatAChainHasDroppedIsRead(t *testing.T) {
 			}
 			l := newLab(t)
 			l.ns.Exec(t, "ip", "link", "set", "lo", "up")
-			for _, rule := range []string{"-N ES1-1L", "-A ES1-1L -p tcp -j RETURN", "-A ES1-1L -p udp --sport 1:65535", "-A ES1-1L -p udp --dport 7 -m connlimit --connlimit-above 0 --connlimit-mask 0 -j DROP", "-A OUTPUT -o lo -j ES1-1L"} {
+			for _, rule := range []string{"-N ES1-1L", "-A ES1-1L -p tcp -j RETURN", "-A ES1-1L -p udp --sport 1:65535",
+				"-A ES1-1L -p udp --dport 7 -m connlimit --connlimit-above 0 --connlimit-mask 0 -j DROP",
+				"-A OUTPUT -o lo -j ES1-1L"} {
 				l.ns.Exec(t, append([]string{"iptables"}, strings.Fields(rule)...)...)
 			}
 			ids := []netstate.ID{}

@@ -119,25 +119,31 @@ var fwAllowAll = []netinst.ACLRule{{Direction: netinst.Both, Action: netinst.All
 func fwRuleSets() []fwRules {
 	named := netinst.ACLRule{Direction: netinst.Both, Action: netinst.Allow, IP: netip.MustParsePrefix("192.0.2.0/24")}
 	gate2 := netinst.ACLRule{Direction: netinst.Egress, Action: netinst.Allow, IP: netip.MustParsePrefix("10.2.0.0/24")}
-	sets := []fwRules{{}, {a: fwAllowAll, b: fwAllowAll}, {a: fwAllowAll}, {b: fwAllowAll}, {a: []netinst.ACLRule{named}}, {a: []netinst.ACLRule{gate2}}}
+	sets := []fwRules{{}, {a: fwAllowAll, b: fwAllowAll}, {a: fwAllowAll}, {b: fwAllowAll}, {a: []netinst.ACLRule{named}},
+		{a: []netinst.ACLRule{gate2}}}
 	for _, label := range []string{"wan", "shared", "lab", "nowhere"} {
 		allow := netinst.ACLRule{Direction: netinst.Both, Action: netinst.Allow, PortLabel: label}
 		drop := netinst.ACLRule{Direction: netinst.Both, Action: netinst.Drop, PortLabel: label}
-		sets = append(sets, fwRules{a: []netinst.ACLRule{allow}, b: fwAllowAll}, fwRules{a: append([]netinst.ACLRule{drop}, fwAllowAll...), b: fwAllowAll})
+		sets = append(sets, fwRules{a: []netinst.ACLRule{allow}, b: fwAllowAll},
+			fwRules{a: append([]netinst.ACLRule{drop}, fwAllowAll...), b: fwAllowAll})
 	}
 	// Named all of them: the chains toward the node are those toward the world.
 	named.IP = netip.MustParsePrefix("0.0.0.0/1")
 	for _, label := range []string{"", "wan", "shared", "lab", "nowhere"} {
-		net := netinst.ACLRule{Direction: netinst.Both, Action: netinst.Allow, IP: netip.MustParsePrefix("192.0.2.0/24"), PortLabel: label}
+		net := netinst.ACLRule{Direction: netinst.Both, Action: netinst.Allow, IP: netip.MustParsePrefix("192.0.2.0/24"),
+			PortLabel: label}
 		drop := net
 		drop.Action = netinst.Drop
-		sets = append(sets, fwRules{a: []netinst.ACLRule{net}, b: []netinst.ACLRule{gate2}}, fwRules{a: []netinst.ACLRule{drop, net, named}},
+		sets = append(sets, fwRules{a: []netinst.ACLRule{net}, b: []netinst.ACLRule{gate2}},
+			fwRules{a: []netinst.ACLRule{drop, net, named}},
 			fwRules{a: []netinst.ACLRule{drop, {Direction: netinst.Both, Action: netinst.Allow, IP: net.IP}}})
 	}
 	rnd := rand.New(rand.NewSource(1))
 	pick := func(n int) int { return rnd.Intn(n) }
-	ips := []string{"", "", "0.0.0.0/0", "192.0.2.0/24", "192.0.2.10/32", "198.51.100.9/32", "10.1.0.129/32", "10.1.0.1/32", "10.0.0.0/8"}
-	ports := [][]netinst.PortRange{nil, nil, {{First: 80, Last: 80}}, {{First: 50, Last: 100}}, {{First: 53, Last: 53}, {First: 400, Last: 500}}, {{First: fwLocalPort, Last: fwLocalPort}}}
+	ips := []string{"", "", "0.0.0.0/0", "192.0.2.0/24", "192.0.2.10/32", "198.51.100.9/32", "10.1.0.129/32",
+		"10.1.0.1/32", "10.0.0.0/8"}
+	ports := [][]netinst.PortRange{nil, nil, {{First: 80, Last: 80}}, {{First: 50, Last: 100}},
+		{{First: 53, Last: 53}, {First: 400, Last: 500}}, {{First: fwLocalPort, Last: fwLocalPort}}}
 	list := func() (acl []netinst.ACLRule) {
 		for range 1 + pick(5) {
 			r := netinst.ACLRule{
@@ -173,7 +179,8 @@ func fwTwoNetworks(t *testing.T, guard bool) (*fwLab, func(fwRules) netinst.Inpu
 	}
 	two := l.fwInput(2, guard, l.fwAdapter("c", 1, "10.2.0.128", fwAllowAll...))
 	l.apply(netstate.State{}, netinst.HostState([]netinst.HostNetwork{
-		{Number: 1, Subnet: netip.MustParsePrefix("10.1.0.0/24"), Ports: eth0()}, {Number: 2, Subnet: netip.MustParsePrefix("10.2.0.0/24")},
+		{Number: 1, Subnet: netip.MustParsePrefix("10.1.0.0/24"), Ports: eth0()},
+		{Number: 2, Subnet: netip.MustParsePrefix("10.2.0.0/24")},
 	}))
 	have := fwWithoutServices(netinst.DesiredState(one(fwRules{})).State)
 	l.apply(netstate.State{}, have)
@@ -245,7 +252,10 @@ func (b *fwInbox) listen(l *fwLab, ns string) {
 // fwReuse lets one port open many flows.
 func fwReuse(_, _ string, c syscall.RawConn) error {
 	var err error
-	if e := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) }); e != nil {
+	if e := c.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR,
+			1)
+	}); e != nil {
 		return e
 	}
 	return err
@@ -289,7 +299,8 @@ func TestFirewallVerdictsOfRealPackets(t *testing.T) {
 				name := fmt.Sprintf("set %d: %s %s > %s %s:%d", i, p[0].ns, p[0].addr, p[1].ns, p[1].addr, port)
 				want[name] = fwAllows(rules, p[0], p[1], "udp", port)
 				l.send(p[0], p[1], port, name)
-				f := netstate.Flow{Proto: 17, Src: netip.AddrPortFrom(p[0].addr, fwLocalPort), Dst: netip.AddrPortFrom(p[1].addr, port)}
+				f := netstate.Flow{Proto: 17, Src: netip.AddrPortFrom(p[0].addr, fwLocalPort),
+					Dst: netip.AddrPortFrom(p[1].addr, port)}
 				// Judge doesn't see the other network: its apps and its gateway are remote ends to it.
 				if p[1] != fwC && p[0] != fwC && p[1] != fwGate2 && judge(f) == want[name] {
 					t.Errorf("%s: Judge denies %v; rules %+v", name, judge(f), rules)
@@ -323,7 +334,8 @@ func TestFirewallIsStateful(t *testing.T) {
 	}
 	egress := []netinst.ACLRule{{Direction: netinst.Egress, Action: netinst.Allow, Protocol: "tcp"}}
 	ingress := []netinst.ACLRule{
-		{Direction: netinst.Ingress, Action: netinst.Allow, Protocol: "tcp", LocalPort: []netinst.PortRange{{First: 80, Last: 80}}},
+		{Direction: netinst.Ingress, Action: netinst.Allow, Protocol: "tcp",
+			LocalPort: []netinst.PortRange{{First: 80, Last: 80}}},
 		{Direction: netinst.Ingress, Action: netinst.Allow, IP: netip.MustParsePrefix("10.1.0.1/32")},
 	}
 	for _, tc := range []struct {

@@ -29,7 +29,8 @@ func FillFlows(from, n int) error {
 		return nested(kind,
 			nested(nl.CTA_TUPLE_IP, nl.NewRtAttr(nl.CTA_IP_V4_SRC, src), nl.NewRtAttr(nl.CTA_IP_V4_DST, dst)),
 			nested(nl.CTA_TUPLE_PROTO, nl.NewRtAttr(nl.CTA_PROTO_NUM, []byte{unix.IPPROTO_UDP}),
-				nl.NewRtAttr(nl.CTA_PROTO_SRC_PORT, nl.BEUint16Attr(sport)), nl.NewRtAttr(nl.CTA_PROTO_DST_PORT, nl.BEUint16Attr(dport))))
+				nl.NewRtAttr(nl.CTA_PROTO_SRC_PORT, nl.BEUint16Attr(sport)),
+				nl.NewRtAttr(nl.CTA_PROTO_DST_PORT, nl.BEUint16Attr(dport))))
 	}
 	for i := from; i < from+n; i++ {
 		src := []byte{172, 16 + byte(i>>16), byte(i >> 8), byte(i)}

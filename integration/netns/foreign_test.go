@@ -60,7 +60,8 @@ func foreign(t *testing.T, l *lab) others {
 		l.ns.Exec(t, strings.Fields(cmd)...)
 	}
 	// Beside the run folder, in it, and where only numbers are ours.
-	for _, file := range []string{"../state.db", "../run2/ni/1/conf/dnsmasq.conf", "notes", "ni/1000/conf/dnsmasq.conf", "ni/01/owner"} {
+	for _, file := range []string{"../state.db", "../run2/ni/1/conf/dnsmasq.conf", "notes", "ni/1000/conf/dnsmasq.conf",
+		"ni/01/owner"} {
 		path := filepath.Join(l.dir, file)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -112,7 +113,8 @@ func theirs(t *testing.T, l *lab) []string {
 	}
 	for _, table := range []string{"bridge es1x", "inet es1"} { // whole, with handles
 		out = append(out, "$ table "+table)
-		keep(l.ns.Exec(t, append([]string{"nft", "-a", "list", "table"}, strings.Fields(table)...)...), func(string) bool { return false })
+		keep(l.ns.Exec(t, append([]string{"nft", "-a", "list", "table"}, strings.Fields(table)...)...),
+			func(string) bool { return false })
 	}
 	ours := regexp.MustCompile(`^run/(host|ni/[1-9]\d{0,2})(/|$)`)
 	for _, line := range fileTree(t, filepath.Dir(l.dir)) {
@@ -146,7 +148,8 @@ func fileTree(t *testing.T, root string) []string {
 			return nil
 		}
 		text, err := os.ReadFile(path)
-		out = append(out, fmt.Sprintf("%s %s inode %d at %d: %q", rel, st.Mode(), st.Sys().(*syscall.Stat_t).Ino, st.ModTime().UnixNano(), text))
+		out = append(out, fmt.Sprintf("%s %s inode %d at %d: %q", rel, st.Mode(), st.Sys().(*syscall.Stat_t).Ino,
+			st.ModTime().UnixNano(), text))
 		return err
 	})
 	if err != nil {

@@ -46,7 +46,8 @@ func (l *fwLab) lease(ns string) map[string]string {
 
 func TestFirewallLabDHCPOptions(t *testing.T) {
 	l := newFwLab(t)
-	l.apply(netstate.State{}, netinst.HostState([]netinst.HostNetwork{{Number: 1, Subnet: netip.MustParsePrefix("10.1.0.0/24")}}))
+	l.apply(netstate.State{},
+		netinst.HostState([]netinst.HostNetwork{{Number: 1, Subnet: netip.MustParsePrefix("10.1.0.0/24")}}))
 	odd := l.fwAdapter("b", 2, "10.1.0.130")
 	odd.Config.UnderlayConfig.Hostname = "120" // a lease time to dnsmasq, were it written as a word
 	in := l.fwInput(1, true, l.fwAdapter("a", 1, "10.1.0.128"), odd)
@@ -55,7 +56,8 @@ func TestFirewallLabDHCPOptions(t *testing.T) {
 	l.apply(netstate.State{}, netinst.DesiredState(in).State)
 	want := map[string]string{
 		"ip": "10.1.0.128", "mask": "24", "router": "10.1.0.1", "dns": "10.1.0.1", "domain": "edge.test", "hostname": "app-a",
-		"mtu": "1400", "ntpsrv": "192.0.2.123", "staticroutes": "10.0.99.0/24 10.1.0.129 0.0.0.0/0 10.1.0.1 192.0.2.0/24 10.1.0.1",
+		"mtu": "1400", "ntpsrv": "192.0.2.123",
+		"staticroutes": "10.0.99.0/24 10.1.0.129 0.0.0.0/0 10.1.0.1 192.0.2.0/24 10.1.0.1",
 	}
 	if d := cmp.Diff(want, l.lease("a")); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
@@ -71,14 +73,16 @@ func TestFirewallLabDHCPOptions(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if got := l.try("world", "dig", "+short", "+time=1", "+tries=1", "@10.1.0.1", "app-a.edge.test"); strings.Contains(got, "10.1.0.128") {
+	if got := l.try("world", "dig", "+short", "+time=1", "+tries=1", "@10.1.0.1", "app-a.edge.test"); strings.Contains(got,
+		"10.1.0.128") {
 		t.Errorf("the network's DNS answers the world: %q", got)
 	}
 }
 
 func TestFirewallLabAirGappedAppGetsNoRouter(t *testing.T) {
 	l := newFwLab(t)
-	l.apply(netstate.State{}, netinst.HostState([]netinst.HostNetwork{{Number: 1, Subnet: netip.MustParsePrefix("10.1.0.0/24")}}))
+	l.apply(netstate.State{},
+		netinst.HostState([]netinst.HostNetwork{{Number: 1, Subnet: netip.MustParsePrefix("10.1.0.0/24")}}))
 	in := l.fwInput(1, true, l.fwAdapter("a", 1, "10.1.0.128"))
 	in.Config.Port, in.Config.Routes, in.Config.DNS.Domain = "", nil, ""
 	l.apply(netstate.State{}, netinst.DesiredState(in).State)
@@ -118,9 +122,11 @@ func (l *fwLab) askForever(ns, server, name, want string) (answers *atomic.Int64
 // went is forgotten.
 func TestFirewallLabAppsComeAndGoUnderADNSLoop(t *testing.T) {
 	l := newFwLab(t)
-	l.apply(netstate.State{}, netinst.HostState([]netinst.HostNetwork{{Number: 1, Subnet: netip.MustParsePrefix("10.1.0.0/24")}}))
+	l.apply(netstate.State{},
+		netinst.HostState([]netinst.HostNetwork{{Number: 1, Subnet: netip.MustParsePrefix("10.1.0.0/24")}}))
 	alone := netinst.DesiredState(l.fwInput(1, true, l.fwAdapter("a", 1, "10.1.0.128"))).State
-	both := netinst.DesiredState(l.fwInput(1, true, l.fwAdapter("a", 1, "10.1.0.128"), l.fwAdapter("b", 2, "10.1.0.129"))).State
+	both := netinst.DesiredState(l.fwInput(1, true, l.fwAdapter("a", 1, "10.1.0.128"),
+		l.fwAdapter("b", 2, "10.1.0.129"))).State
 	l.apply(netstate.State{}, alone)
 	l.plug("a", "10.1.0.128", "10.1.0.1")
 	pid := l.procs["ni/1/dnsmasq"].Process.Pid

@@ -93,7 +93,8 @@ func TestFirewallCountsAFlowWithoutAnswersOnce(t *testing.T) {
 	inbox := &fwInbox{got: map[string]bool{}}
 	inbox.listen(l, "world")
 	l.do("a", func() error {
-		c, err := net.DialUDP("udp4", &net.UDPAddr{Port: 20100}, net.UDPAddrFromAddrPort(netip.AddrPortFrom(fwWorld.addr, 443)))
+		c, err := net.DialUDP("udp4", &net.UDPAddr{Port: 20100},
+			net.UDPAddrFromAddrPort(netip.AddrPortFrom(fwWorld.addr, 443)))
 		if err != nil {
 			return err
 		}
@@ -152,7 +153,8 @@ func TestFirewallBoundsFlowsThatAreClosedAtOnce(t *testing.T) {
 		return nil
 	})
 	bound := burst + rate*int(time.Since(began)/time.Second+1)
-	entries := strings.Count(l.in("node", "conntrack", "-L", "-p", "tcp", "-s", fwA.addr.String()), " src="+fwA.addr.String()+" ")
+	entries := strings.Count(l.in("node", "conntrack", "-L", "-p", "tcp", "-s", fwA.addr.String()), " src="+
+		fwA.addr.String()+" ")
 	if entries > bound || entries < most {
 		t.Errorf("%d flows tried leave %d, want %d to %d", tries, entries, most, bound)
 	}
@@ -169,7 +171,8 @@ func TestFirewallBoundsTheQuestionsOfAnAdapter(t *testing.T) {
 	began := time.Now()
 	app, own, node := l.fwRaw("a", "eth0"), l.mac("a", "eth0"), l.mac("node", "es1")
 	for i := range asked {
-		if _, err := unix.Write(app, fwFrame(node, own, 0x0800, fwUDP(fwA.addr, fwGate.addr, 4001, 53, fmt.Sprintf("question %d.", i)))); err != nil {
+		if _, err := unix.Write(app, fwFrame(node,
+			own, 0x0800, fwUDP(fwA.addr, fwGate.addr, 4001, 53, fmt.Sprintf("question %d.", i)))); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -23,7 +23,8 @@ func fwTCP(src, dst netip.AddrPort, flags byte, payload string) []byte {
 	copy(h[12:], []byte{5 << 4, flags, 0x20, 0, 0, 0, 0, 0})
 	binary.BigEndian.PutUint16(p[10:], 0)
 	binary.BigEndian.PutUint16(p[10:], fwSum(p[:20], 0))
-	pseudo := append(append(src.Addr().AsSlice(), dst.Addr().AsSlice()...), 0, unix.IPPROTO_TCP, byte(len(h)>>8), byte(len(h)))
+	pseudo := append(append(src.Addr().AsSlice(), dst.Addr().AsSlice()...), 0, unix.IPPROTO_TCP, byte(len(h)>>8),
+		byte(len(h)))
 	binary.BigEndian.PutUint16(h[16:], fwSum(h, uint32(^fwSum(pseudo, 0))))
 	return p
 }
@@ -67,7 +68,8 @@ func TestFirewallDropsForgedSources(t *testing.T) {
 	}
 	wire, node := l.fwRaw("world", "eth0"), l.mac("node", "eth0")
 	send := func(src netip.Addr, srcPort uint16, dst netip.Addr, port uint16, mark string) {
-		if _, err := unix.Write(wire, fwFrame(node, l.mac("world", "eth0"), 0x0800, fwUDP(src, dst, srcPort, port, mark))); err != nil {
+		if _, err := unix.Write(wire,
+			fwFrame(node, l.mac("world", "eth0"), 0x0800, fwUDP(src, dst, srcPort, port, mark))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -122,10 +124,12 @@ func TestFirewallSendsNothingUntranslated(t *testing.T) {
 			send(fwUDP(fwA.addr, fwWorld.addr, 3332, 443, "#plain"))
 			l.in("node", "iptables", "-t", "nat", "-D", "POSTROUTING", "-j", "ACCEPT")
 			older := fwUDP(fwA.addr, fwWorld.addr, 3333, 443, "#older")
-			l.in("node", "conntrack", "-I", "-p", "udp", "-s", fwA.addr.String(), "-d", fwWorld.addr.String(), "--sport", "3333", "--dport", "443", "-t", "100")
+			l.in("node", "conntrack", "-I", "-p", "udp", "-s", fwA.addr.String(), "-d", fwWorld.addr.String(), "--sport", "3333",
+				"--dport", "443", "-t", "100")
 			send(fwUDP(fwA.addr, fwWorld.addr, 3334, 443, "#begin"))
 			fwHear(t, wire, marks, "#begin")
-			if out := l.try("node", "conntrack", "-L", "-p", "udp", "--orig-port-src", "3333"); !strings.Contains(out, "dst="+fwA.addr.String()) {
+			if out := l.try("node", "conntrack", "-L", "-p", "udp", "--orig-port-src", "3333"); !strings.Contains(out, "dst="+
+				fwA.addr.String()) {
 				t.Fatalf("the flow was translated or is not tracked: %s", out)
 			}
 			send(older)
@@ -143,7 +147,8 @@ func TestFirewallSendsNothingUntranslated(t *testing.T) {
 // and an error of the app about it arrives.
 func TestFirewallAnswersByTheAppsOwnAddress(t *testing.T) {
 	l, set := fwTwoNetworks(t, true)
-	set(fwRules{a: []netinst.ACLRule{{Direction: netinst.Ingress, Action: netinst.Allow, IP: netip.PrefixFrom(fwNext.addr, 32)}}})
+	set(fwRules{a: []netinst.ACLRule{{Direction: netinst.Ingress, Action: netinst.Allow,
+		IP: netip.PrefixFrom(fwNext.addr, 32)}}})
 	l.do("world", func() error {
 		c, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(fwA.addr, 9)))
 		if err != nil {

@@ -156,10 +156,14 @@ func TestFirewallOfFrames(t *testing.T) {
 				{"the receiver's address", fwFrame(other, own, 0x0800, v4(fwB.addr, "#peer")), false, true},
 				{"no address, no DHCP", fwFrame(other, own, 0x0800, v4(zero, "#zero")), false, true},
 				{"its own ARP", fwFrame(bcast, own, 0x0806, fwARP(own, fwA.addr, fwB.addr, "#arp-own")), true, true},
-				{"an ARP probe for its own address", fwFrame(bcast, own, 0x0806, fwARP(own, zero, fwA.addr, "#arp-probe")), true, true},
-				{"an ARP probe for another's address", fwFrame(bcast, own, 0x0806, fwARP(own, zero, fwB.addr, "#arp-conflict")), false, true},
-				{"an answer of a DHCP server", fwFrame(other, own, 0x0800, fwUDP(fwA.addr, fwB.addr, 67, 68, "#dhcp-server")), false, false},
-				{"an answer of a DHCP server from another port", fwFrame(other, own, 0x0800, fwUDP(fwA.addr, fwB.addr, 4000, 68, "#dhcp-any")), false, false},
+				{"an ARP probe for its own address", fwFrame(bcast, own, 0x0806, fwARP(own, zero, fwA.addr, "#arp-probe")), true,
+					true},
+				{"an ARP probe for another's address", fwFrame(bcast, own, 0x0806, fwARP(own, zero, fwB.addr, "#arp-conflict")),
+					false, true},
+				{"an answer of a DHCP server", fwFrame(other, own, 0x0800, fwUDP(fwA.addr, fwB.addr, 67, 68, "#dhcp-server")),
+					false, false},
+				{"an answer of a DHCP server from another port",
+					fwFrame(other, own, 0x0800, fwUDP(fwA.addr, fwB.addr, 4000, 68, "#dhcp-any")), false, false},
 				{"DHCP for itself", dhcp(68, own, "#dhcp-own", nil), true, true},
 				{"DHCP in another's name", dhcp(68, other, "#dhcp-chaddr", nil), false, false},
 				{"DHCP from another port", dhcp(67, own, "#dhcp-sport", nil), false, false},
@@ -167,15 +171,22 @@ func TestFirewallOfFrames(t *testing.T) {
 				{"a DHCP answer to a server", dhcp(68, own, "#dhcp-op", func(p []byte) { p[0] = 2 }), false, false},
 				{"DHCP of other hardware", dhcp(68, own, "#dhcp-htype", func(p []byte) { p[1] = 6 }), false, false},
 				{"DHCP of a short address", dhcp(68, own, "#dhcp-hlen", func(p []byte) { p[2] = 5 }), false, false},
-				{"DHCP cut short", fwFrame(other, own, 0x0800, fwUDP(fwA.addr, fwB.addr, 68, 67, "\x01\x01\x06#dhcp-short")), false, false},
-				{"DHCP in another's name behind IP options", fwFrame(other, own, 0x0800, fwOptions(fwDHCP(fwA.addr, fwB.addr, 68, other, "#dhcp-options", nil))), false, false},
-				{"ARP with another sender MAC", fwFrame(bcast, own, 0x0806, fwARP(forged, fwA.addr, fwB.addr, "#arp-mac")), false, true},
-				{"ARP with the gateway's address", fwFrame(bcast, own, 0x0806, fwARP(own, fwGate.addr, fwB.addr, "#arp-gw")), false, true},
-				{"ARP of another hardware type", fwFrame(bcast, own, 0x0806, append([]byte{0, 6}, fwARP(own, fwGate.addr, fwB.addr, "#arp-type")[2:]...)), false, true},
+				{"DHCP cut short", fwFrame(other, own, 0x0800, fwUDP(fwA.addr, fwB.addr, 68, 67, "\x01\x01\x06#dhcp-short")), false,
+					false},
+				{"DHCP in another's name behind IP options", fwFrame(other,
+					own, 0x0800, fwOptions(fwDHCP(fwA.addr, fwB.addr, 68, other, "#dhcp-options", nil))), false, false},
+				{"ARP with another sender MAC", fwFrame(bcast, own, 0x0806, fwARP(forged, fwA.addr, fwB.addr, "#arp-mac")), false,
+					true},
+				{"ARP with the gateway's address", fwFrame(bcast, own, 0x0806, fwARP(own, fwGate.addr, fwB.addr, "#arp-gw")), false,
+					true},
+				{"ARP of another hardware type", fwFrame(bcast,
+					own, 0x0806, append([]byte{0, 6}, fwARP(own, fwGate.addr, fwB.addr, "#arp-type")[2:]...)), false, true},
 				{"a tagged packet", fwTagged(0x8100, fwFrame(other, own, 0x0800, v4(fwA.addr, "#tag"))), false, false},
 				{"a packet with a service tag", fwTagged(0x88a8, fwFrame(other, own, 0x0800, v4(fwA.addr, "#stag"))), false, false},
-				{"a tagged ARP", fwTagged(0x8100, fwFrame(bcast, own, 0x0806, fwARP(own, fwA.addr, fwB.addr, "#tag-arp"))), false, false},
-				{"IPv6", fwFrame(other, own, 0x86dd, append([]byte{0x60, 0, 0, 0, 0, 8, 59, 64}, append(make([]byte, 32), "#v6"...)...)), false, false},
+				{"a tagged ARP", fwTagged(0x8100, fwFrame(bcast, own, 0x0806, fwARP(own, fwA.addr, fwB.addr, "#tag-arp"))), false,
+					false},
+				{"IPv6", fwFrame(other, own, 0x86dd,
+					append([]byte{0x60, 0, 0, 0, 0, 8, 59, 64}, append(make([]byte, 32), "#v6"...)...)), false, false},
 				{"another ethertype", fwFrame(other, own, 0x88b5, []byte("#local")), false, false},
 				{"a frame with a length", fwFrame(other, own, 40, append([]byte{0xaa, 0xaa, 3}, "#llc"...)), false, false},
 			}
@@ -223,7 +234,8 @@ func TestFirewallDropsFramesOfUnknownLinks(t *testing.T) {
 	to := l.fwRaw("b", "eth0")
 	src, dst := fwMAC(t, "02:00:00:00:00:99"), fwMAC(t, "ff:ff:ff:ff:ff:ff")
 	for _, c := range []struct{ link, mark string }{{"es1a9", "#unknown"}, {"es10a1", "#of-another"}} {
-		if _, err := unix.Write(l.fwRaw("c", c.link), fwFrame(dst, src, 0x0806, fwARP(src, fwC.addr, fwB.addr, c.mark))); err != nil {
+		if _, err := unix.Write(l.fwRaw("c", c.link),
+			fwFrame(dst, src, 0x0806, fwARP(src, fwC.addr, fwB.addr, c.mark))); err != nil {
 			t.Fatal(err)
 		}
 	}

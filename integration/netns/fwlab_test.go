@@ -44,7 +44,8 @@ func newFwLab(t *testing.T) *fwLab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &fwLab{t: t, prefix: fmt.Sprintf("esfw%d-%d-", os.Getpid(), fwCount.Add(1)), runDir: dir, procs: map[string]*exec.Cmd{}}
+	l := &fwLab{t: t, prefix: fmt.Sprintf("esfw%d-%d-", os.Getpid(), fwCount.Add(1)), runDir: dir,
+		procs: map[string]*exec.Cmd{}}
 	t.Cleanup(func() {
 		for name := range l.procs {
 			l.stop(name)
@@ -141,7 +142,8 @@ func (l *fwLab) make(verb netstate.Verb, o netstate.Object) {
 		l.write(o)
 	case netstate.Link:
 		if o.Type == netstate.Bridge {
-			n("ip", "link", "add", o.Name, "address", o.MAC, "mtu", strconv.Itoa(o.MTU), "type", "bridge", "nf_call_iptables", "1")
+			n("ip", "link", "add", o.Name, "address", o.MAC, "mtu", strconv.Itoa(o.MTU), "type", "bridge", "nf_call_iptables",
+				"1")
 		} else {
 			n("ip", "link", "add", o.Name, "address", o.MAC, "mtu", strconv.Itoa(o.MTU), "type", "veth",
 				"peer", "name", o.Peer.Name, "address", o.Peer.MAC, "mtu", strconv.Itoa(o.Peer.MTU), "netns", o.Peer.Netns)
@@ -335,14 +337,17 @@ func (l *fwLab) fwInput(n int, guard bool, adapters ...netinst.Adapter) netinst.
 		Owner: netstate.Owner{Name: id.String(), Number: n},
 		Config: netinst.NetworkInstanceConfig{
 			UUID: id, Type: netinst.Local, Port: "uplink", SpoofGuard: guard, DNS: netinst.DNSConfig{Domain: "edge.test"},
-			IPv4:   netinst.IPv4Config{Subnet: netip.PrefixFrom(at(0), 24), Gateway: at(1), DHCPFirst: at(128), DHCPLast: at(254)},
-			Routes: []netinst.StaticRoute{{Name: "inside", Destination: netip.MustParsePrefix("10.0.99.0/24"), Gateway: at(129)}},
+			IPv4: netinst.IPv4Config{Subnet: netip.PrefixFrom(at(0), 24), Gateway: at(1), DHCPFirst: at(128),
+				DHCPLast: at(254)},
+			Routes: []netinst.StaticRoute{{Name: "inside", Destination: netip.MustParsePrefix("10.0.99.0/24"),
+				Gateway: at(129)}},
 		},
 		Adapters: adapters, RunDir: l.runDir,
 		Ports: []netinst.PortStatus{{
 			PortConfig: netinst.PortConfig{Label: "wan", IfName: "eth0", Uplink: true, Labels: []string{"shared"}},
 			Exists:     true, Up: true, LinkMTU: 1500,
-			Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.10/24")}, DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.77"))},
+			Addresses:     []netip.Prefix{netip.MustParsePrefix("192.0.2.10/24")},
+			DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.77"))},
 		}, {
 			PortConfig: netinst.PortConfig{Label: "lab", IfName: "eth9", Labels: []string{"shared"}},
 		}},
@@ -354,9 +359,11 @@ func (l *fwLab) fwAdapter(ns string, number int, addr string, acl ...netinst.ACL
 	return netinst.Adapter{
 		Config: netinst.AppAdapterConfig{
 			AppUUID: uuid.NewSHA1(uuid.Nil, []byte(ns)), Activate: true,
-			UnderlayConfig: netinst.UnderlayNetworkConfig{Netns: l.ns(ns), IfName: "eth0", Hostname: netinst.Hostname("app-" + ns), ACL: acl},
+			UnderlayConfig: netinst.UnderlayNetworkConfig{Netns: l.ns(ns), IfName: "eth0",
+				Hostname: netinst.Hostname("app-" + ns), ACL: acl},
 		},
-		Lease: netinst.Lease{Number: number, IP: netip.MustParseAddr(addr), MAC: fmt.Sprintf("02:00:00:00:%02x:%02x", ns[0], number)},
+		Lease: netinst.Lease{Number: number, IP: netip.MustParseAddr(addr),
+			MAC: fmt.Sprintf("02:00:00:00:%02x:%02x", ns[0], number)},
 	}
 }
 

@@ -51,7 +51,8 @@ func newLab(t *testing.T) *lab {
 	l.ns.Exec(t, "ip", "link", "set", "eth0", "up")
 	l.ns.Exec(t, "ip", "link", "set", "far0", "up")
 	l.ns.Exec(t, "ip", "route", "add", "default", "via", "192.0.2.1")
-	until(t, "uplink has carrier", func() bool { return !strings.Contains(l.ns.Exec(t, "ip", "link", "show"), "LOWERLAYERDOWN") })
+	until(t, "uplink has carrier",
+		func() bool { return !strings.Contains(l.ns.Exec(t, "ip", "link", "show"), "LOWERLAYERDOWN") })
 	l.open()
 	t.Cleanup(l.close)
 	return l
@@ -91,10 +92,12 @@ func subnetOf(n int) netip.Prefix { return netip.MustParsePrefix(fmt.Sprintf("10
 // veth is an adapter of network n whose application lives in a namespace.
 func (l *lab) veth(n int, app string) netstate.Link {
 	peer := fmt.Sprintf("eth%d", n)
-	alias := fmt.Sprintf("edgespan ni %s adapter a/0 netns=%s peer=%s mac=02:16:3e:01:00:%02x mtu=1400", owner(n).Name, app, peer, n)
+	alias := fmt.Sprintf("edgespan ni %s adapter a/0 netns=%s peer=%s mac=02:16:3e:01:00:%02x mtu=1400", owner(n).Name,
+		app, peer, n)
 	return netstate.Link{
-		Name: fmt.Sprintf("es%da1", n), Type: netstate.Veth, MAC: fmt.Sprintf("02:16:3e:02:00:%02x", n), MTU: 1400, Alias: alias,
-		Peer: &netstate.Peer{Netns: app, Name: peer, MAC: fmt.Sprintf("02:16:3e:01:00:%02x", n), MTU: 1400},
+		Name: fmt.Sprintf("es%da1", n), Type: netstate.Veth, MAC: fmt.Sprintf("02:16:3e:02:00:%02x", n), MTU: 1400,
+		Alias: alias,
+		Peer:  &netstate.Peer{Netns: app, Name: peer, MAC: fmt.Sprintf("02:16:3e:01:00:%02x", n), MTU: 1400},
 	}
 }
 

@@ -78,7 +78,8 @@ func TestWhatOthersDoToLegacyTablesIsSeenSoon(t *testing.T) {
 	if flushed(2500 * time.Millisecond) {
 		t.Error("counters are told as a change by others")
 	}
-	for _, cmd := range []string{"iptables -R ES1-EGR 1 -s 192.0.2.2 -j DROP", "iptables -F FORWARD", "iptables -t nat -F", "iptables -F ES1-FWD"} {
+	for _, cmd := range []string{"iptables -R ES1-EGR 1 -s 192.0.2.2 -j DROP", "iptables -F FORWARD", "iptables -t nat -F",
+		"iptables -F ES1-FWD"} {
 		l.ns.Exec(t, strings.Fields(cmd)...)
 		if !flushed(2 * time.Second) {
 			t.Errorf("%s was not heard of", cmd)

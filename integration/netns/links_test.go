@@ -22,7 +22,8 @@ func (l *lab) given(app string, mtu, mac int) netstate.State {
 		NI: owner(1).Name, Adapter: "a/0", Netns: app, Peer: v.Peer.Name, MAC: v.Peer.MAC, MTU: mtu,
 	}.String()
 	return netstate.NewState(
-		netstate.Link{Name: "es1", Type: netstate.Bridge, MAC: "02:16:3e:00:00:01", MTU: mtu, Alias: "edgespan ni " + owner(1).Name}, v)
+		netstate.Link{Name: "es1", Type: netstate.Bridge, MAC: "02:16:3e:00:00:01", MTU: mtu, Alias: "edgespan ni " +
+			owner(1).Name}, v)
 }
 
 var linkLine = regexp.MustCompile(`^(\d+): \S+?(@if\d+|@NONE)?: .* mtu (\d+) .*link/ether (\S+)`)
@@ -68,7 +69,8 @@ func TestAnAdaptersLinkIsChangedInPlaceOnBothSides(t *testing.T) {
 		mtu, mac int
 		want     string
 	}{
-		{1400, 1, "1400 02:16:3e:01:00:01"}, {9000, 1, "9000 02:16:3e:01:00:01"}, {9000, 2, "9000 02:16:3e:01:00:02"}, {1420, 3, "1420 02:16:3e:01:00:03"},
+		{1400, 1, "1400 02:16:3e:01:00:01"}, {9000, 1, "9000 02:16:3e:01:00:01"}, {9000, 2, "9000 02:16:3e:01:00:02"},
+		{1420, 3, "1420 02:16:3e:01:00:03"},
 	} {
 		l.must(owner(1), l.given(l.app.Name, c.mtu, c.mac))
 		side(c.want)
@@ -124,7 +126,8 @@ func TestAnAppWithoutANamespaceKeepsItsMTU(t *testing.T) {
 func TestAttributesOfABridgeAreMended(t *testing.T) {
 	l := newLab(t)
 	want := netstate.NewState(
-		netstate.Link{Name: "es1", Type: netstate.Bridge, MAC: "02:16:3e:00:00:01", MTU: 1500, Alias: "edgespan ni " + owner(1).Name})
+		netstate.Link{Name: "es1", Type: netstate.Bridge, MAC: "02:16:3e:00:00:01", MTU: 1500, Alias: "edgespan ni " +
+			owner(1).Name})
 	l.must(owner(1), want)
 	index, mended := indexOf(t, l.ns, "es1"), 0
 	for name := range netstate.BridgeAttrs() {
@@ -166,7 +169,8 @@ func TestANamespaceThatIsNoAppsIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, why := range map[string]string{
-		l.ns.Name: "the node's own network namespace", l.ns.Path: "the node's own network namespace", link: "the node's own network namespace",
+		l.ns.Name: "the node's own network namespace", l.ns.Path: "the node's own network namespace",
+		link: "the node's own network namespace",
 		fmt.Sprintf("/proc/%d/ns/net", os.Getpid()): "leads through /proc", fifo: "is no network namespace",
 	} {
 		began := time.Now()

@@ -172,8 +172,9 @@ func TestAHelperThatNeverAnswersIsStoppedAndTellsItsWords(t *testing.T) {
 	want := l.network(1)
 	f := netstate.File{Path: "ni/1/conf/dnsmasq.conf", Content: "no-such-option=1\n"}
 	want.Add(f)
-	fs := l.apply(t.Context(), owner(1), netstate.NewState(want[netstate.ID{Kind: netstate.KindFile, Name: "ni/1/conf"}], f,
-		want[netstate.ID{Kind: netstate.KindProcess, Name: "ni/1/dnsmasq"}]))
+	fs := l.apply(t.Context(), owner(1),
+		netstate.NewState(want[netstate.ID{Kind: netstate.KindFile, Name: "ni/1/conf"}], f,
+			want[netstate.ID{Kind: netstate.KindProcess, Name: "ni/1/dnsmasq"}]))
 	if len(fs) != 1 || !strings.Contains(fs[0].Err, "bad option") {
 		t.Errorf("failures: %+v", fs)
 	}
@@ -227,10 +228,12 @@ func TestAHelperWhoseRunFolderIsGoneIsStopped(t *testing.T) {
 func TestFlowsThatAreDeniedAreForgotten(t *testing.T) {
 	l := newLab(t)
 	for _, port := range []string{"1001", "1002"} {
-		l.ns.Exec(t, "conntrack", "-I", "-p", "udp", "-s", "10.1.0.2", "-d", "192.0.2.53", "--sport", "5000", "--dport", port, "-t", "100")
+		l.ns.Exec(t, "conntrack", "-I", "-p", "udp", "-s", "10.1.0.2", "-d", "192.0.2.53", "--sport", "5000", "--dport", port,
+			"-t", "100")
 	}
 	n, err := l.host.ForgetFlows(t.Context(), func(f netstate.Flow) bool {
-		return f.Proto == 17 && f.Src == netip.MustParseAddrPort("10.1.0.2:5000") && f.Dst == netip.MustParseAddrPort("192.0.2.53:1001") &&
+		return f.Proto == 17 && f.Src == netip.MustParseAddrPort("10.1.0.2:5000") &&
+			f.Dst == netip.MustParseAddrPort("192.0.2.53:1001") &&
 			f.ReplySrc == f.Dst && f.ReplyDst == f.Src
 	})()
 	if err != nil || n != 1 {
@@ -282,12 +285,14 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 	go func() {
 		done <- l.host.Watch(ctx, func(ev netstate.HostEvent) { e.mu.Lock(); e.list = append(e.list, ev); e.mu.Unlock() })
 	}()
-	until(t, "first event is a resync", func() bool { return e.any(func(ev netstate.HostEvent) bool { return ev.Resync }) })
+	until(t, "first event is a resync",
+		func() bool { return e.any(func(ev netstate.HostEvent) bool { return ev.Resync }) })
 	e.mu.Lock()
 	first := e.list[0]
 	e.mu.Unlock()
 	if !first.Resync || len(first.Interfaces) != 3 || first.Interfaces[0].Name != "eth0" || !first.Interfaces[0].Up ||
-		first.Interfaces[0].MTU != 1500 || !slices.Equal(first.Interfaces[0].DefaultRoutes, []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.1"))}) ||
+		first.Interfaces[0].MTU != 1500 || !slices.Equal(first.Interfaces[0].DefaultRoutes,
+		[]netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.1"))}) ||
 		!slices.Contains(first.Interfaces[0].Addresses, netip.MustParsePrefix("192.0.2.2/24")) {
 		t.Errorf("first event: %+v", first)
 	}
@@ -295,17 +300,21 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 		cmd  string
 		what func(netstate.HostEvent) bool
 	}{
-		{"ip link set far0 down", func(ev netstate.HostEvent) bool { return len(ev.Interfaces) == 3 && !ev.Interfaces[0].Up }},
+		{"ip link set far0 down",
+			func(ev netstate.HostEvent) bool { return len(ev.Interfaces) == 3 && !ev.Interfaces[0].Up }},
 		{"ip link set far0 up", func(ev netstate.HostEvent) bool { return len(ev.Interfaces) == 3 && ev.Interfaces[0].Up }},
-		{"ip addr add 198.51.100.1/24 dev eth0", func(ev netstate.HostEvent) bool { return ev.Interfaces != nil && len(ev.Interfaces[0].Addresses) == 2 }},
+		{"ip addr add 198.51.100.1/24 dev eth0",
+			func(ev netstate.HostEvent) bool { return ev.Interfaces != nil && len(ev.Interfaces[0].Addresses) == 2 }},
 		{"ip route replace default via 192.0.2.9", func(ev netstate.HostEvent) bool {
-			return ev.Interfaces != nil && len(ev.Interfaces[0].DefaultRoutes) == 1 && ev.Interfaces[0].DefaultRoutes[0].String() == "via 192.0.2.9"
+			return ev.Interfaces != nil && len(ev.Interfaces[0].DefaultRoutes) == 1 &&
+				ev.Interfaces[0].DefaultRoutes[0].String() == "via 192.0.2.9"
 		}},
 		{"sysctl -q net.ipv4.conf.eth0.forwarding=1", func(ev netstate.HostEvent) bool {
 			return ev.Forwarding != nil && slices.Equal(ev.Forwarding.On, []string{"eth0"}) && !ev.Forwarding.All && !ev.Underlay
 		}},
 		{"sysctl -q net.ipv4.ip_forward=1", func(ev netstate.HostEvent) bool {
-			return ev.Forwarding != nil && ev.Forwarding.All && slices.Equal(ev.Forwarding.On, []string{"eth0", "far0"}) && ev.Forwarding.Off == nil
+			return ev.Forwarding != nil && ev.Forwarding.All && slices.Equal(ev.Forwarding.On, []string{"eth0", "far0"}) &&
+				ev.Forwarding.Off == nil
 		}},
 		{"ip link add es7 type bridge", touches(7)},
 		{"sysctl -q net.ipv4.conf.es7.forwarding=0", touches(7)},
@@ -397,14 +406,16 @@ func TestAWalkThroughManyFlowsHoldsFewOfThem(t *testing.T) {
 		}
 		return f.Dst.Port() == 7
 	})()
-	t.Logf("%d of %d flows in %v, heap %d KB higher", n, calls, time.Since(began), (int64(most)-int64(before.HeapAlloc))>>10)
+	t.Logf("%d of %d flows in %v, heap %d KB higher", n, calls, time.Since(began),
+		(int64(most)-int64(before.HeapAlloc))>>10)
 	if err != nil || calls != many || n != many/2 {
 		t.Errorf("forgot %d of %d, err %v", n, calls, err)
 	}
 	if most > before.HeapAlloc+4<<20 {
 		t.Errorf("the heap grew from %d to %d", before.HeapAlloc, most)
 	}
-	if left := strings.TrimSpace(l.ns.Exec(t, "sysctl", "-n", "net.netfilter.nf_conntrack_count")); left != strconv.Itoa(many/2) {
+	if left := strings.TrimSpace(l.ns.Exec(t, "sysctl", "-n",
+		"net.netfilter.nf_conntrack_count")); left != strconv.Itoa(many/2) {
 		t.Errorf("%s are left", left)
 	}
 }

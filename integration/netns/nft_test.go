@@ -23,7 +23,8 @@ var bridgeWords = []string{
 	"ether saddr != 02:16:3e:01:00:01 drop",
 	"ether type ip ip saddr 10.1.0.2 accept",
 	"ether type ip ip saddr 0.0.0.0 udp sport 68 udp dport 67 accept",
-	"ether type arp arp htype 1 arp ptype ip arp hlen 6 arp plen 4 arp saddr ether 02:16:3e:01:00:01 arp saddr ip 0.0.0.0 arp daddr ip 10.1.0.2 accept",
+	"ether type arp arp htype 1 arp ptype ip arp hlen 6 arp plen 4 arp saddr ether 02:16:3e:01:00:01 arp saddr ip " +
+		"0.0.0.0 arp daddr ip 10.1.0.2 accept",
 	"ether type ip udp dport 67 goto d1",
 	"ether type ip ip daddr 10.1.0.1 udp dport 53 limit rate over 128/second burst 512 packets drop",
 	"ether type ip6 drop",
@@ -64,14 +65,16 @@ func guardWords(unmarked ...int) []string { return hostWords(guardTable, unmarke
 
 // What netlink is told is what the nft command makes of the same words.
 func TestATableIsWhatNftMakesOfIt(t *testing.T) {
-	for table, words := range map[nft.Table][]string{bridgeTable: bridgeWords, guardTable: guardWords(7), arpTable: hostWords(arpTable)} {
+	for table, words := range map[nft.Table][]string{bridgeTable: bridgeWords, guardTable: guardWords(7),
+		arpTable: hostWords(arpTable)} {
 		ours, theirs := netns.New(t), netns.New(t)
 		c := openNft(t, ours)
 		if err := c.Replace(table, words); err != nil {
 			t.Fatal(err)
 		}
 		file := t.TempDir() + "/table"
-		if err := os.WriteFile(file, []byte("table "+table.String()+" {\n"+strings.Join(words, "\n")+"\n}\n"), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte("table "+table.String()+" {\n"+strings.Join(words, "\n")+"\n}\n"),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		theirs.Exec(t, "nft", "-f", file)
@@ -125,7 +128,8 @@ func TestAFlushByOthersDoesNotReachOurTables(t *testing.T) {
 		ns.Exec(t, "nft", "flush", "ruleset")
 		for table := range words {
 			before := tableText(t, c, table)
-			for _, argv := range []string{"delete table " + table.String(), "flush table " + table.String(), "add chain " + table.String() + " more"} {
+			for _, argv := range []string{"delete table " + table.String(), "flush table " + table.String(), "add chain " +
+				table.String() + " more"} {
 				if out, err := ns.Try(strings.Fields("nft " + argv)...); err == nil {
 					t.Errorf("%s: nft %s was done: %s", when, argv, out)
 				}
@@ -209,7 +213,9 @@ func TestABridgeTableIsReplacedAndReadBack(t *testing.T) {
 	}
 	// Each change by others reads differently, on a table that they can change.
 	ns.Exec(t, "nft", "add", "table", "bridge", "es1")
-	for _, argv := range []string{"add chain bridge es1 a1", "add rule bridge es1 a1 drop", "add rule bridge es1 a1 accept", "add chain bridge es1 more", "flush chain bridge es1 a1", "delete chain bridge es1 more", "flush table bridge es1"} {
+	for _, argv := range []string{"add chain bridge es1 a1", "add rule bridge es1 a1 drop",
+		"add rule bridge es1 a1 accept", "add chain bridge es1 more", "flush chain bridge es1 a1",
+		"delete chain bridge es1 more", "flush table bridge es1"} {
 		ns.Exec(t, append([]string{"nft"}, strings.Fields(argv)...)...)
 		if n := len(texts); argv != "delete chain bridge es1 more" && argv != "flush table bridge es1" {
 			if texts[tables()] = true; len(texts) != n+1 {
@@ -218,7 +224,8 @@ func TestABridgeTableIsReplacedAndReadBack(t *testing.T) {
 		}
 	}
 	// The elements of a set are read in no order, and count.
-	for _, argv := range []string{"add set bridge es1 some { type ipv4_addr; }", "add element bridge es1 some { 10.1.0.2, 10.1.0.1 }", "delete element bridge es1 some { 10.1.0.2 }"} {
+	for _, argv := range []string{"add set bridge es1 some { type ipv4_addr; }",
+		"add element bridge es1 some { 10.1.0.2, 10.1.0.1 }", "delete element bridge es1 some { 10.1.0.2 }"} {
 		before := tables()
 		ns.Exec(t, append([]string{"nft"}, strings.Fields(argv)...)...)
 		if tables() == before {
@@ -261,7 +268,8 @@ func TestABigBridgeTable(t *testing.T) {
 	var lines []string
 	for i := range 1000 {
 		for _, l := range bridgeWords[:14] {
-			lines = append(lines, strings.NewReplacer("chain a1 ", fmt.Sprintf("chain a%d ", i), "chain d1 ", fmt.Sprintf("chain d%d ", i), "goto d1", fmt.Sprintf("goto d%d", i)).Replace(l))
+			lines = append(lines, strings.NewReplacer("chain a1 ", fmt.Sprintf("chain a%d ", i),
+				"chain d1 ", fmt.Sprintf("chain d%d ", i), "goto d1", fmt.Sprintf("goto d%d", i)).Replace(l))
 		}
 	}
 	if err := c.Replace(bridgeTable, lines); err != nil {

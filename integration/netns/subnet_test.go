@@ -18,7 +18,8 @@ func TestAnAddressWaitsForTheNetworkThatHasItsSubnet(t *testing.T) {
 	address := func(n int, prefix string) netstate.State {
 		br := fmt.Sprintf("es%d", n)
 		return netstate.NewState(
-			netstate.Link{Name: br, Type: netstate.Bridge, MAC: "02:16:3e:00:00:01", MTU: 1500, Alias: "edgespan ni " + owner(n).Name},
+			netstate.Link{Name: br, Type: netstate.Bridge, MAC: "02:16:3e:00:00:01", MTU: 1500, Alias: "edgespan ni " +
+				owner(n).Name},
 			netstate.Port{Link: br}, netstate.Address{Link: br, Prefix: prefix},
 		)
 	}
@@ -44,7 +45,8 @@ func TestAGatewayMovesWithinItsSubnet(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for _, gateway := range []string{"", "gateway: 10.1.0.254, ", "gateway: 10.1.0.7, ", ""} {
-		config := strings.Replace(l.networkDoc(1), "subnet: 10.1.0.0/24", gateway+"subnet: 10.1.0.0/24, dhcpRange: 10.1.0.100-10.1.0.200", 1)
+		config := strings.Replace(l.networkDoc(1), "subnet: 10.1.0.0/24", gateway+
+			"subnet: 10.1.0.0/24, dhcpRange: 10.1.0.100-10.1.0.200", 1)
 		want := l.wishes(config, wishes{}).nets[1]
 		if fs := l.apply(ctx, owner(1), want); len(fs) > 0 {
 			t.Fatalf("%s: %+v", gateway, fs)
@@ -70,7 +72,8 @@ func TestTheHostsOwnPrefixes(t *testing.T) {
 		l.ns.Exec(t, strings.Fields(cmd)...)
 	}
 	l.must(owner(1), netstate.NewState(
-		netstate.Link{Name: "es1", Type: netstate.Bridge, MAC: "02:16:3e:00:00:01", MTU: 1500, Alias: "edgespan ni " + owner(1).Name},
+		netstate.Link{Name: "es1", Type: netstate.Bridge, MAC: "02:16:3e:00:00:01", MTU: 1500, Alias: "edgespan ni " +
+			owner(1).Name},
 		netstate.Port{Link: "es1"}, netstate.Address{Link: "es1", Prefix: "10.16.0.1/24"},
 	))
 	var got []string
@@ -82,7 +85,8 @@ func TestTheHostsOwnPrefixes(t *testing.T) {
 	slices.Sort(got)
 	want := []string{
 		"10.8.0.1/32 on lo", "10.9.0.1/24 on eth0", "route 10.10.0.0/16 on eth0", "route 10.11.0.0/16 via 10.9.0.9 on eth0",
-		"route 10.12.0.0/16 via 10.9.0.8 on eth0", "route 10.12.0.0/16 via 10.9.0.9 on eth0", "route 10.13.0.0/16 via fe80::1 on eth0",
+		"route 10.12.0.0/16 via 10.9.0.8 on eth0", "route 10.12.0.0/16 via 10.9.0.9 on eth0",
+		"route 10.13.0.0/16 via fe80::1 on eth0",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)

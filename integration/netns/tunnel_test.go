@@ -52,7 +52,8 @@ func newTown(t *testing.T, nodes int) *town {
 func tunnel(a, b int, isolated bool) netinst.Tunnel {
 	at := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{198, 18, 0, byte(i + 1)}) }
 	return netinst.Tunnel{
-		Name: "node" + strconv.Itoa(b+1), VNI: uint32(256 + 10*min(a, b) + max(a, b)), Local: at(a), Remote: at(b), Port: 4789, MTU: 1450, Isolated: isolated,
+		Name: "node" + strconv.Itoa(b+1), VNI: uint32(256 + 10*min(a, b) + max(a, b)), Local: at(a), Remote: at(b),
+		Port: 4789, MTU: 1450, Isolated: isolated,
 	}
 }
 
@@ -95,7 +96,8 @@ func (w *town) undeploy() {
 // pings has the device of node a ping that of node b with one packet of a size in octets,
 // IP header included, that may not be broken up.
 func (w *town) pings(a, b, size int) bool {
-	_, err := w.nodes[a].app.Try("ping", "-c1", "-W1", "-M", "do", "-s", strconv.Itoa(size-28), fmt.Sprint("10.99.0.", b+1))
+	_, err := w.nodes[a].app.Try("ping", "-c1", "-W1", "-M", "do", "-s", strconv.Itoa(size-28),
+		fmt.Sprint("10.99.0.", b+1))
 	return err == nil
 }
 
@@ -172,7 +174,8 @@ func (w *town) noLoop() {
 	w.t.Helper()
 	const asked = 20
 	was := []int{0, w.frames(1), w.frames(2)}
-	w.nodes[0].app.Exec(w.t, "sh", "-c", "for i in $(seq 101 "+strconv.Itoa(100+asked)+"); do ping -c1 -W1 10.99.0.$i >/dev/null & done; wait")
+	w.nodes[0].app.Exec(w.t, "sh", "-c", "for i in $(seq 101 "+strconv.Itoa(100+asked)+
+		"); do ping -c1 -W1 10.99.0.$i >/dev/null & done; wait")
 	for _, i := range []int{1, 2} {
 		if got := w.frames(i) - was[i]; got < asked || got > 4*asked {
 			w.t.Errorf("node %d's device got %d frames of %d", i+1, got, asked)
@@ -224,7 +227,8 @@ func TestTunnelsAndMembersComeBackAsTheyWereWanted(t *testing.T) {
 	}
 	for _, change := range []string{
 		"ip link del es1v257", "ip link set es1v257 down", "ip link set es1v257 nomaster", "ip link set es1v258 mtu 1200",
-		"bridge link set dev es1v257 isolated off", "ip link set dev0 nomaster", "ip link set es1v257 type vxlan id 257 remote 198.18.0.9",
+		"bridge link set dev es1v257 isolated off", "ip link set dev0 nomaster",
+		"ip link set es1v257 type vxlan id 257 remote 198.18.0.9",
 	} {
 		l.ns.Exec(t, strings.Fields(change)...)
 		if len(netstate.Diff(l.observe(owner(1), true), l.desired(mesh))) == 0 {
@@ -238,7 +242,8 @@ func TestTunnelsAndMembersComeBackAsTheyWereWanted(t *testing.T) {
 	more := clusterOf(3, 0, true)
 	more.Tunnels[1].VNI = 300
 	fs := l.apply(t.Context(), owner(1), l.desired(more))
-	if len(fs) != 2 || !fs[0].Waiting || !strings.Contains(fs[0].Err, "number 300 on UDP port 4789 is taken by theirs") || !fs[1].Blocked {
+	if len(fs) != 2 || !fs[0].Waiting || !strings.Contains(fs[0].Err, "number 300 on UDP port 4789 is taken by theirs") ||
+		!fs[1].Blocked {
 		t.Errorf("failures: %+v", fs)
 	}
 	l.must(owner(1), netstate.State{})
@@ -259,7 +264,8 @@ func TestATunnelThatWouldLeadNowhereIsNotMade(t *testing.T) {
 	waits := func(why string) {
 		t.Helper()
 		fs := l.apply(t.Context(), owner(1), want)
-		if len(fs) == 0 || !fs[0].Waiting || !strings.Contains(fs[0].Err, why) || slices.ContainsFunc(fs, func(f netstate.Failure) bool { return !strings.Contains(f.ID.Name, "es1v") }) {
+		if len(fs) == 0 || !fs[0].Waiting || !strings.Contains(fs[0].Err, why) ||
+			slices.ContainsFunc(fs, func(f netstate.Failure) bool { return !strings.Contains(f.ID.Name, "es1v") }) {
 			t.Fatalf("failures %+v, want %q of the tunnel alone", fs, why)
 		}
 		rest := l.observe(owner(1), true)
@@ -270,9 +276,11 @@ func TestATunnelThatWouldLeadNowhereIsNotMade(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ away, why, back string }{
-		{"ip addr del 198.18.0.1/24 dev u0", "the local address 198.18.0.1 is on no interface of the host", "ip addr add 198.18.0.1/24 dev u0"},
+		{"ip addr del 198.18.0.1/24 dev u0", "the local address 198.18.0.1 is on no interface of the host",
+			"ip addr add 198.18.0.1/24 dev u0"},
 		{"ip link set u0 down", "no route leads from 198.18.0.1 to the remote address 198.18.0.2", "ip link set u0 up"},
-		{"ip route add unreachable 198.18.0.2", "no route leads from 198.18.0.1 to the remote address 198.18.0.2", "ip route del unreachable 198.18.0.2"},
+		{"ip route add unreachable 198.18.0.2", "no route leads from 198.18.0.1 to the remote address 198.18.0.2",
+			"ip route del unreachable 198.18.0.2"},
 	} {
 		l.ns.Exec(t, "ip", "route", "flush", "default") // else it leads anywhere
 		told.clear()

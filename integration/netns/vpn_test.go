@@ -48,7 +48,8 @@ func TestATunnelGoesThroughAVPNOfTheHost(t *testing.T) {
 		}
 	}
 	large := []string{"ping", "-c1", "-W1", "-s", strconv.Itoa(1450 - 28), "10.99.0.2", "-M"}
-	if out, err := w.nodes[0].app.Try(append(large, "do")...); err == nil || !strings.Contains(out, "mtu = 1370") && !strings.Contains(out, "mtu=1370") {
+	if out, err := w.nodes[0].app.Try(append(large, "do")...); err == nil || !strings.Contains(out, "mtu = 1370") &&
+		!strings.Contains(out, "mtu=1370") {
 		t.Errorf("one that is too large, and may not be broken up: %v\n%s", err, out)
 	}
 	if out, err := w.nodes[0].app.Try(append(large, "dont")...); err != nil {
@@ -58,7 +59,8 @@ func TestATunnelGoesThroughAVPNOfTheHost(t *testing.T) {
 	l := w.nodes[1]
 	l.ns.Exec(t, "ip", "addr", "del", at(1).String()+"/32", "dev", "vpn0")
 	fs := l.apply(t.Context(), owner(1), wish(1))
-	if len(fs) == 0 || !fs[0].Waiting || !strings.Contains(fs[0].Err, "the local address 100.64.0.2 is on no interface of the host") {
+	if len(fs) == 0 || !fs[0].Waiting ||
+		!strings.Contains(fs[0].Err, "the local address 100.64.0.2 is on no interface of the host") {
 		t.Errorf("without its VPN: %+v", fs)
 	}
 	l.ns.Exec(t, "ip", "addr", "add", at(1).String()+"/32", "dev", "vpn0")

@@ -33,7 +33,8 @@ func TestTheCarrierOfAnAppsLinkIsNoChange(t *testing.T) {
 	go func() {
 		done <- l.host.Watch(ctx, func(ev netstate.HostEvent) { e.mu.Lock(); e.list = append(e.list, ev); e.mu.Unlock() })
 	}()
-	until(t, "first event is a resync", func() bool { return e.any(func(ev netstate.HostEvent) bool { return ev.Resync }) })
+	until(t, "first event is a resync",
+		func() bool { return e.any(func(ev netstate.HostEvent) bool { return ev.Resync }) })
 	link := func(name string) func(netstate.HostEvent) bool {
 		return func(ev netstate.HostEvent) bool {
 			return slices.Contains(ev.Links, netstate.LinkTouch{Number: 7, Name: name})
@@ -102,7 +103,8 @@ func TestALinkThatFlapsIsMutedAndItsChangesAreStillTold(t *testing.T) {
 	do := func(cmd string) { l.ns.Exec(t, strings.Fields(cmd)...) }
 	for _, c := range []string{
 		"ip link add es7 type bridge", "ip link set es7 up",
-		"ip link add es7a1 type veth peer name eth0 netns " + app.Name, "ip link add es7a2 type veth peer name eth1 netns " + app.Name,
+		"ip link add es7a1 type veth peer name eth0 netns " + app.Name, "ip link add es7a2 type veth peer name eth1 netns " +
+			app.Name,
 		"ip link set es7a1 master es7", "ip link set es7a1 up", "ip link set es7a2 master es7", "ip link set es7a2 up",
 	} {
 		do(c)
@@ -112,14 +114,16 @@ func TestALinkThatFlapsIsMutedAndItsChangesAreStillTold(t *testing.T) {
 	go func() {
 		done <- l.host.Watch(ctx, func(ev netstate.HostEvent) { e.mu.Lock(); e.list = append(e.list, ev); e.mu.Unlock() })
 	}()
-	until(t, "first event is a resync", func() bool { return e.any(func(ev netstate.HostEvent) bool { return ev.Resync }) })
+	until(t, "first event is a resync",
+		func() bool { return e.any(func(ev netstate.HostEvent) bool { return ev.Resync }) })
 	told := func(name string) bool {
 		return e.any(func(ev netstate.HostEvent) bool {
 			return slices.Contains(ev.Links, netstate.LinkTouch{Number: 7, Name: name})
 		})
 	}
 	flaps := filepath.Join(t.TempDir(), "flaps")
-	if err := os.WriteFile(flaps, []byte(strings.Repeat("link set eth0 down\nlink set eth0 up\n", 60)), 0o600); err != nil {
+	if err := os.WriteFile(flaps, []byte(strings.Repeat("link set eth0 down\nlink set eth0 up\n", 60)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	app.Exec(t, "ip", "-batch", flaps)

@@ -18,10 +18,13 @@ func TestEachWayOutComesBackAsItWasWanted(t *testing.T) {
 		{"", "default via 192.0.2.1 dev eth0 proto 101"},
 		{"ip route replace default dev eth0", "default dev eth0 proto 101 scope link"},
 		{"ip -4 route replace default via inet6 fe80::1 dev eth0", "default via inet6 fe80::1 dev eth0 proto 101"},
-		{"ip route replace default nexthop via 192.0.2.7 dev eth0 nexthop dev eth1", "default via 192.0.2.7 dev eth0 proto 101"},
+		{"ip route replace default nexthop via 192.0.2.7 dev eth0 nexthop dev eth1",
+			"default via 192.0.2.7 dev eth0 proto 101"},
 		{"ip route replace default via 203.0.113.1 dev eth0 onlink", "default via 203.0.113.1 dev eth0 proto 101 onlink"},
-		{"ip addr del 192.0.2.2/24 dev eth0; ip addr add 192.0.2.2/32 dev eth0; ip route replace default via 192.0.2.1 dev eth0 onlink", "default via 192.0.2.1 dev eth0 proto 101 onlink"},
-		{"ip addr add 192.0.2.3/24 dev eth0; ip route replace default via 192.0.2.1 dev eth0", "default via 192.0.2.1 dev eth0 proto 101"},
+		{"ip addr del 192.0.2.2/24 dev eth0; ip addr add 192.0.2.2/32 dev eth0; ip route replace default via 192.0.2.1 dev " +
+			"eth0 onlink", "default via 192.0.2.1 dev eth0 proto 101 onlink"},
+		{"ip addr add 192.0.2.3/24 dev eth0; ip route replace default via 192.0.2.1 dev eth0",
+			"default via 192.0.2.1 dev eth0 proto 101"},
 	} {
 		if c.do != "" {
 			l.ns.Exec(t, "sh", "-ec", c.do)
@@ -29,7 +32,8 @@ func TestEachWayOutComesBackAsItWasWanted(t *testing.T) {
 		want := l.wishes(doc, before)
 		l.turn(before, want)
 		before = want
-		if got := strings.TrimSpace(l.ns.Exec(t, "ip", "route", "show", "default", "table", "20001", "type", "unicast")); got != c.want {
+		if got := strings.TrimSpace(l.ns.Exec(t, "ip", "route", "show", "default", "table", "20001", "type",
+			"unicast")); got != c.want {
 			t.Errorf("after %q the route is %q, want %q", c.do, got, c.want)
 		}
 	}
@@ -38,7 +42,8 @@ func TestEachWayOutComesBackAsItWasWanted(t *testing.T) {
 // TestTheRuleOfAPortsGatewayComesBackAsItWasWanted holds law 11 for the rule of an interface.
 func TestTheRuleOfAPortsGatewayComesBackAsItWasWanted(t *testing.T) {
 	l := newLab(t)
-	doc := "ports:\n" + strings.Replace(wanDoc, "uplink: true", "uplink: true, gateway: 192.0.2.7", 1) + "networkInstances:\n  " + owner(1).Name + ": {ipv4: {subnet: 10.1.0.0/24}}\n"
+	doc := "ports:\n" + strings.Replace(wanDoc, "uplink: true", "uplink: true, gateway: 192.0.2.7", 1) +
+		"networkInstances:\n  " + owner(1).Name + ": {ipv4: {subnet: 10.1.0.0/24}}\n"
 	by := l.wishes(doc, wishes{})
 	l.turn(wishes{}, by)
 	rules := func() string { return l.ns.Exec(t, "ip", "rule", "show", "priority", "22001") }

@@ -40,7 +40,8 @@ func (l *lab) wishes(doc string, before wishes) wishes {
 		for _, app := range cfg.Apps {
 			for i, u := range app.Adapters {
 				if u.NetworkInstance == id && app.Activate {
-					adapters = append(adapters, netinst.AppAdapterConfig{AppUUID: app.UUID, UnderlayIndex: i, TargetVersion: 1, Activate: true, UnderlayConfig: u})
+					adapters = append(adapters, netinst.AppAdapterConfig{AppUUID: app.UUID,
+						UnderlayIndex: i, TargetVersion: 1, Activate: true, UnderlayConfig: u})
 				}
 			}
 		}
@@ -108,7 +109,8 @@ func turns(from, to wishes) []turn {
 	maps.Copy(both.ground, to.ground)
 	out := []turn{{ground, both.host()}}
 	numbers := slices.Sorted(maps.Keys(both.ground))
-	slices.SortStableFunc(numbers, func(a, b int) int { return gives(from.nets[b], to.nets[b]) - gives(from.nets[a], to.nets[a]) })
+	slices.SortStableFunc(numbers,
+		func(a, b int) int { return gives(from.nets[b], to.nets[b]) - gives(from.nets[a], to.nets[a]) })
 	for _, n := range numbers {
 		out = append(out, turn{owner(n), to.nets[n]})
 	}
@@ -132,7 +134,8 @@ func gives(from, to netstate.State) int {
 // names, options and a route by another gateway.
 func (l *lab) networkDoc(n int) string {
 	return "ports:\n" + wanDoc + "networkInstances:\n" + netDoc(n, 1400, fmt.Sprintf("10.%d.0.0/24", n), "edge") +
-		"appNetworks:\n" + appDoc(n, webACL, fmt.Sprintf("{networkInstance: %s, attach: {kind: veth, netns: %s, ifName: eth%d}", owner(n).Name, l.app.Name, n))
+		"appNetworks:\n" + appDoc(n, webACL,
+		fmt.Sprintf("{networkInstance: %s, attach: {kind: veth, netns: %s, ifName: eth%d}", owner(n).Name, l.app.Name, n))
 }
 
 const wanDoc = "  wan: {ifName: eth0, uplink: true, dnsServers: 192.0.2.53, ntpServers: 192.0.2.123}\n"
@@ -155,7 +158,8 @@ func appDoc(n int, acl string, adapters ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "  a0000000-0000-4000-8000-%012d:\n    displayName: app%d\n    adapters:\n", n, n)
 	for i, a := range adapters {
-		fmt.Fprintf(&b, "      %d: %s, acl: {one: %s, mail: {order: 9, action: drop, match: {protocol: tcp, port: \"25,465\"}}, "+
+		fmt.Fprintf(&b, "      %d: %s, acl: {one: %s, mail: {order: 9, action: drop, match: {protocol: tcp, port: "+
+			"\"25,465\"}}, "+
 			"ping: {order: 10, match: {protocol: icmp, ip: 192.0.2.0/24}}, rest: {order: 11, direction: egress}}}\n", i, a, acl)
 	}
 	return b.String()

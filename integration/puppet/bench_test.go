@@ -16,7 +16,8 @@ import (
 	"edgespan/config/configdb"
 )
 
-// What the catalog is made of: classes whose parameters are looked up by themselves, lookups with each merge, and a node's
+// What the catalog is made of: classes whose parameters are looked up by themselves, lookups with each merge, and a
+// node's
 // sources, of which astute has 60 KB.
 const (
 	classes    = 150
@@ -30,7 +31,8 @@ const (
 var levels = []struct {
 	name string
 	has  int
-}{{"override/node", 2}, {"override/class", 2}, {"override/common", 4}, {"override/configuration", 4}, {"class", 6}, {"module", 8}, {"nodes", 0}, {"globals", 20}, {"astute", 20}, {"plugins", 4}}
+}{{"override/node", 2}, {"override/class", 2}, {"override/common", 4}, {"override/configuration", 4}, {"class", 6},
+	{"module", 8}, {"nodes", 0}, {"globals", 20}, {"astute", 20}, {"plugins", 4}}
 
 // catalog is a place with the data and manifests of a Puppet server.
 type catalog struct {
@@ -38,7 +40,8 @@ type catalog struct {
 	dir string
 }
 
-// BenchmarkCatalog compiles the catalogs of six nodes by a real Puppet, of 900 parameters and 60 lookups over ten sources, with local YAML and by ConfigDB; and measures what the
+// BenchmarkCatalog compiles the catalogs of six nodes by a real Puppet, of 900 parameters and 60 lookups over ten
+// sources, with local YAML and by ConfigDB; and measures what the
 // upload of a node's sources takes (docs/benchmarks.md).
 func BenchmarkCatalog(b *testing.B) {
 	c := &catalog{start(b), b.TempDir()}
@@ -55,9 +58,12 @@ func BenchmarkCatalog(b *testing.B) {
 		c.data(rng, nodes[i])
 	}
 	for way, entry := range map[string]map[string]any{
-		"yaml":       {"data_hash": "yaml_data", "datadir": filepath.Join(c.dir, "data"), "paths": suffixed("%{trusted.certname}/", names, ".yaml")},
-		"data_hash":  {"data_hash": "configdb::data", "uris": suffixed(c.place()+"/resources/", names, "/values?effective"), "options": c.secrets()},
-		"lookup_key": {"lookup_key": "configdb::lookup", "uris": suffixed(c.place()+"/resources/", names, "/values?effective"), "options": c.secrets()},
+		"yaml": {"data_hash": "yaml_data", "datadir": filepath.Join(c.dir, "data"),
+			"paths": suffixed("%{trusted.certname}/", names, ".yaml")},
+		"data_hash": {"data_hash": "configdb::data", "uris": suffixed(c.place()+"/resources/", names, "/values?effective"),
+			"options": c.secrets()},
+		"lookup_key": {"lookup_key": "configdb::lookup",
+			"uris": suffixed(c.place()+"/resources/", names, "/values?effective"), "options": c.secrets()},
 	} {
 		entry["name"] = "data"
 		text, err := json.Marshal(map[string]any{"version": 5, "hierarchy": []any{entry}})
@@ -101,11 +107,14 @@ func (c *catalog) manifests() {
 			fmt.Fprintf(&used, "${p%d} ", p)
 		}
 		name := fmt.Sprintf("c%d", i)
-		c.write(filepath.Join(c.dir, "modules", "site", "manifests", name+".pp"), fmt.Appendf(nil, "class site::%s (\n%s) {\n  notify { '%s': message => \"%s\" }\n}\n", name, params.String(), name, used.String()))
+		c.write(filepath.Join(c.dir, "modules", "site", "manifests", name+".pp"),
+			fmt.Appendf(nil, "class site::%s (\n%s) {\n  notify { '%s': message => \"%s\" }\n}\n", name, params.String(), name,
+				used.String()))
 		fmt.Fprintf(&site, "include site::%s\n", name)
 	}
 	for i := range lookups {
-		fmt.Fprintf(&site, "notify { 'l%d': message => String(lookup('merged%d', { 'merge' => '%s', 'default_value' => {} })) }\n", i, i%20, []string{"first", "hash", "deep"}[i%3])
+		fmt.Fprintf(&site, "notify { 'l%d': message => String(lookup('merged%d', { 'merge' => '%s', 'default_value' => {} "+
+			"})) }\n", i, i%20, []string{"first", "hash", "deep"}[i%3])
 	}
 	if err := os.Symlink(module(c.TB), filepath.Join(c.dir, "modules", "configdb")); err != nil {
 		c.Fatal(err)
@@ -129,13 +138,16 @@ func (c *catalog) data(rng *rand.Rand, node string) {
 		}
 		for i := range 20 {
 			if rng.IntN(3) == 0 {
-				doc[fmt.Sprintf("merged%d", i)] = map[string]any{"a": rng.IntN(9), l.name: map[string]any{"list": []int{rng.IntN(9), rng.IntN(9)}}}
+				doc[fmt.Sprintf("merged%d", i)] = map[string]any{"a": rng.IntN(9),
+					l.name: map[string]any{"list": []int{rng.IntN(9), rng.IntN(9)}}}
 			}
 		}
 		for i := 0; l.name == "astute" && i < 55; i++ {
 			group := map[string]any{}
 			for j := range 8 {
-				group[fmt.Sprint("setting_", j)] = map[string]any{"label": fmt.Sprint("The setting number ", j), "weight": rng.IntN(100), "value": rng.IntN(2) == 0, "network": map[string]any{"cidr": fmt.Sprintf("10.%d.0.0/24", i)}}
+				group[fmt.Sprint("setting_", j)] = map[string]any{"label": fmt.Sprint("The setting number ", j),
+					"weight": rng.IntN(100), "value": rng.IntN(2) == 0,
+					"network": map[string]any{"cidr": fmt.Sprintf("10.%d.0.0/24", i)}}
 			}
 			doc[fmt.Sprint("group_", i)] = group
 		}
@@ -178,7 +190,8 @@ func (c *catalog) upload(b *testing.B, nodes []string) {
 			continue
 		}
 		begun = time.Now()
-		cmd := exec.CommandContext(b.Context(), path, "config", "import", "hiera", dir, "--env", "1", "--node", "again-"+node, "--controller", c.url, "--token-file", c.token, "--ca-file", c.ca)
+		cmd := exec.CommandContext(b.Context(), path, "config", "import", "hiera", dir, "--env", "1", "--node", "again-"+node,
+			"--controller", c.url, "--token-file", c.token, "--ca-file", c.ca)
 		cmd.Env = append(cmd.Environ(), "HOME="+c.TempDir())
 		if out, said, err := run(c.TB, cmd); err != nil {
 			b.Fatalf("%v: %s%s", err, out, said)
@@ -194,7 +207,8 @@ func (c *catalog) upload(b *testing.B, nodes []string) {
 func (c *catalog) compile(b *testing.B, nodes []string, timeout string) {
 	b.Helper()
 	ways := []string{"yaml", "data_hash", "lookup_key"}
-	job, err := json.Marshal(map[string]any{"dir": c.dir, "nodes": nodes, "rounds": rounds, "environments": ways, "timeout": timeout})
+	job, err := json.Marshal(map[string]any{"dir": c.dir, "nodes": nodes, "rounds": rounds, "environments": ways,
+		"timeout": timeout})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -223,7 +237,8 @@ func (c *catalog) compile(b *testing.B, nodes []string, timeout string) {
 	b.ReportMetric(later, "yaml-ms/catalog-"+timeout)
 	for _, way := range ways[1:] {
 		mineFirst, mine := of(way)
-		b.Logf("environment_timeout %s: %s %.0f ms (%.2f) at first, %.0f (%.2f) later", timeout, way, mineFirst, mineFirst/first, mine, mine/later)
+		b.Logf("environment_timeout %s: %s %.0f ms (%.2f) at first, %.0f (%.2f) later", timeout, way, mineFirst,
+			mineFirst/first, mine, mine/later)
 		b.ReportMetric(mine/later, way+"/yaml-"+timeout)
 	}
 }

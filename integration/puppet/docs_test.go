@@ -27,12 +27,14 @@ func chapter(t *testing.T) string {
 
 var block = regexp.MustCompile("(?s)```(yaml|console)\n(.*?)```")
 
-// Each hiera.yaml of the chapter is an example of the module, and each command after it prints with it what stands there.
+// Each hiera.yaml of the chapter is an example of the module, and each command after it prints with it what stands
+// there.
 func TestEveryExampleOfTheChapter(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	c.environment(sources...)
-	c.put("/nodes/"+node, "astute", "values", map[string]any{"deployment_id": 1, "network": map[string]any{"mtu": 1500, "dns": []string{"10.0.0.1"}}})
+	c.put("/nodes/"+node, "astute", "values",
+		map[string]any{"deployment_id": 1, "network": map[string]any{"mtu": 1500, "dns": []string{"10.0.0.1"}}})
 	c.put("", "globals", "values", map[string]any{"network": map[string]any{"mtu": 1400, "dns": []string{"10.0.0.2"}}})
 	c.override("astute", "deployment_id", "2")
 	etc := c.etc()
@@ -102,7 +104,8 @@ func TestTheReadmeHasEveryOption(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told []string
-	for _, m := range regexp.MustCompile("(?m)^\\| (`[^|]*`) \\| (?:3|5|both) \\|").FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| (`[^|]*`) \\| (?:3|5|both) \\|").FindAllStringSubmatch(string(text),
+		-1) {
 		for _, name := range strings.Split(m[1], ", ") {
 			told = append(told, strings.Trim(name, "`"))
 		}

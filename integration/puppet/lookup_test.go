@@ -29,7 +29,9 @@ func (c *controller) puppet() *puppet {
 	if err != nil {
 		c.Fatal(err)
 	}
-	p.write(filepath.Join(p.dir, "facts.yaml"), []byte(`{"hostname": "node-1", "domain": "domain.tld", "fqdn": "`+node+`", "clientcert": "`+node+`", "role": "compute"}`))
+	p.write(filepath.Join(p.dir, "facts.yaml"),
+		[]byte(`{"hostname": "node-1", "domain": "domain.tld", "fqdn": "`+node+`", "clientcert": "`+node+
+			`", "role": "compute"}`))
 	return p
 }
 
@@ -43,7 +45,8 @@ func (p *puppet) lookup(example string, words ...string) (out, said string, err 
 
 func (p *puppet) lookupWith(config, node string, words ...string) (out, said string, err error) {
 	p.Helper()
-	args := []string{"lookup", "--node", node, "--facts", filepath.Join(p.dir, "facts.yaml"), "--hiera_config", config, "--render-as", "json"}
+	args := []string{"lookup", "--node", node, "--facts", filepath.Join(p.dir, "facts.yaml"), "--hiera_config", config,
+		"--render-as", "json"}
 	for _, name := range []string{"confdir", "codedir", "vardir", "rundir", "logdir", "publicdir"} {
 		args = append(args, "--"+name, filepath.Join(p.dir, strings.TrimSuffix(name, "dir")))
 	}
@@ -67,7 +70,8 @@ func TestExamples(t *testing.T) {
 	c := start(t)
 	c.environment(sources...)
 	c.put("/nodes/"+node, "astute", "values", map[string]any{
-		"deployment_id": 1, "roles": []any{"controller", "--ceph"}, "net": map[string]any{"mtu": 1500, "dns": []any{"a", "b"}},
+		"deployment_id": 1, "roles": []any{"controller", "--ceph"},
+		"net": map[string]any{"mtu": 1500, "dns": []any{"a", "b"}},
 	})
 	c.put("", "globals", "values", map[string]any{"roles": []any{"ceph"}, "net": map[string]any{"dns": []any{"c"}}})
 	c.put("", "override/node", "values", map[string]any{"net": map[string]any{"dns": []any{"--c", "z"}}})
@@ -75,7 +79,8 @@ func TestExamples(t *testing.T) {
 	p := c.puppet()
 
 	p.finds("2", "hiera.data_hash.yaml", "deployment_id")
-	p.finds(`{"mtu":1500,"dns":["a","b","z"]}`, "hiera.data_hash.yaml", "net", "--merge", "deep", "--knock-out-prefix", "--", "--sort-merged-arrays")
+	p.finds(`{"mtu":1500,"dns":["a","b","z"]}`, "hiera.data_hash.yaml", "net", "--merge", "deep", "--knock-out-prefix",
+		"--", "--sort-merged-arrays")
 	p.finds(`["ceph","controller","--ceph"]`, "hiera.lookup_key.yaml", "roles", "--merge", "unique")
 	p.finds(`{"mtu":1500,"dns":["a","b","c","--c","z"]}`, "hiera.merged.yaml", "net")
 	p.finds(`{"dns":["c"]}`, "hiera3.yaml", "net") // Puppet 7 still takes it
@@ -97,14 +102,18 @@ func TestAControllerThatIsAway(t *testing.T) {
 	p.finds(`"kept"`, "hiera.lookup_key.yaml", "k")
 }
 
-// An agent that shows the certificate which Puppet's CA gave it needs no token: it reads what is its own, by whichever of its
+// An agent that shows the certificate which Puppet's CA gave it needs no token: it reads what is its own, by whichever
+// of its
 // names that was uploaded, and nothing else.
 func TestAnAgentsCertificateReadsThatNode(t *testing.T) {
 	t.Parallel()
 	ssl := t.TempDir()
-	const issue = "ca = Authority.new(ARGV[0]); cert, key = ca.issue(ARGV[1]); Dir.chdir(ARGV[0]); Dir.mkdir('certs'); Dir.mkdir('private_keys');" +
-		"File.rename(cert, \"certs/#{ARGV[1]}.pem\"); File.rename(key, \"private_keys/#{ARGV[1]}.pem\"); File.link('ca.pem', 'certs/ca.pem')"
-	if out, said, err := run(t, exec.CommandContext(t.Context(), "ruby", "-r", filepath.Join(module(t), "test", "stub.rb"), "-e", issue, ssl, node)); err != nil {
+	const issue = "ca = Authority.new(ARGV[0]); cert, key = ca.issue(ARGV[1]); Dir.chdir(ARGV[0]); Dir.mkdir('certs'); " +
+		"Dir.mkdir('private_keys');" +
+		"File.rename(cert, \"certs/#{ARGV[1]}.pem\"); File.rename(key, \"private_keys/#{ARGV[1]}.pem\"); " +
+		"File.link('ca.pem', 'certs/ca.pem')"
+	if out, said, err := run(t, exec.CommandContext(t.Context(),
+		"ruby", "-r", filepath.Join(module(t), "test", "stub.rb"), "-e", issue, ssl, node)); err != nil {
 		t.Fatal(err, out, said)
 	}
 	c := start(t, "--client-ca-file", filepath.Join(ssl, "ca.pem"))
@@ -122,7 +131,8 @@ func TestAnAgentsCertificateReadsThatNode(t *testing.T) {
 	}
 	text = strings.ReplaceAll(text, "%{trusted.certname}", "8")
 	p.write(config, []byte(text))
-	if out, said, err := p.lookupWith(config, node, own...); err == nil || !strings.Contains(said, "403") || strings.Contains(out, "another's") {
+	if out, said, err := p.lookupWith(config, node, own...); err == nil || !strings.Contains(said, "403") ||
+		strings.Contains(out, "another's") {
 		t.Errorf("another's: %v, %s%s", err, out, said)
 	}
 	if out, said, err := p.lookupWith(config, node, "k"); err == nil || !strings.Contains(said, "401") {

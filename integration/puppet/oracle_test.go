@@ -174,7 +174,8 @@ func (h hierarchy) lookups(way string) []lookup {
 	var out []lookup
 	for _, key := range h.keys {
 		for _, m := range append(merges, nil) {
-			out = append(out, lookup{Key: key, Merge: m, Apart: way == "lookup_key" && (h.options || m["knockout_prefix"] != nil)})
+			out = append(out, lookup{Key: key, Merge: m, Apart: way == "lookup_key" &&
+				(h.options || m["knockout_prefix"] != nil)})
 		}
 	}
 	return out
@@ -202,13 +203,15 @@ func (o *oracle) ways(number int, h hierarchy) func() {
 		}
 		local := o.compile(lookups, entries("yaml")...)
 		for _, way := range []string{"data_hash", "lookup_key"} {
-			pairs = append(pairs, pair{fmt.Sprintf("hierarchy %d, %s, an entry each: %v", number, way, each), local, o.compile(h.lookups(way), entries(way)...)})
+			pairs = append(pairs, pair{fmt.Sprintf("hierarchy %d, %s, an entry each: %v", number, way, each),
+				local, o.compile(h.lookups(way), entries(way)...)})
 		}
 	}
 	return func() {
 		for _, p := range pairs {
 			for i, l := range lookups {
-				o.equal(fmt.Sprintf("%s: lookup of %s, merge %v", p.what, l.Key, l.Merge), h, o.found.Puppet[p.local][i], o.found.Puppet[p.ours][i])
+				o.equal(fmt.Sprintf("%s: lookup of %s, merge %v", p.what, l.Key, l.Merge), h, o.found.Puppet[p.local][i],
+					o.found.Puppet[p.ours][i])
 			}
 		}
 	}
@@ -227,9 +230,10 @@ func (o *oracle) hiera3(h hierarchy) func() {
 	for _, behaviour := range []string{"native", "deep", "deeper"} {
 		for _, backend := range []string{"yaml", "configdb"} {
 			o.Hiera = append(o.Hiera, hieraJob{map[string]any{
-				"backends": []string{backend}, "logger": "noop", "hierarchy": append(h.names(), "nowhere"), "merge_behavior": behaviour,
-				"yaml":     map[string]any{"datadir": filepath.Join(o.dir, "data")},
-				"configdb": o.options(map[string]any{"uri": o.url + "/api/v1/config/environments/1/nodes/%{::fqdn}"}),
+				"backends": []string{backend}, "logger": "noop", "hierarchy": append(h.names(), "nowhere"),
+				"merge_behavior": behaviour,
+				"yaml":           map[string]any{"datadir": filepath.Join(o.dir, "data")},
+				"configdb":       o.options(map[string]any{"uri": o.url + "/api/v1/config/environments/1/nodes/%{::fqdn}"}),
 			}, lookups})
 		}
 	}
@@ -237,7 +241,8 @@ func (o *oracle) hiera3(h hierarchy) func() {
 	return func() {
 		for job := first; job < last; job += 2 {
 			for i, l := range lookups {
-				o.equal(fmt.Sprintf("Hiera 3, %v: %s lookup of %s", o.Hiera[job].Config["merge_behavior"], l.Kind, l.Key), h, o.found.Hiera[job][i], o.found.Hiera[job+1][i])
+				o.equal(fmt.Sprintf("Hiera 3, %v: %s lookup of %s", o.Hiera[job].Config["merge_behavior"], l.Kind, l.Key), h,
+					o.found.Hiera[job][i], o.found.Hiera[job+1][i])
 			}
 		}
 	}
@@ -268,7 +273,8 @@ func (o *oracle) routes(number int, h hierarchy) func() {
 			}
 		}
 		merged[fmt.Sprint(m)] = o.compile(firsts, map[string]any{
-			"data_hash": "configdb::data", "uri": o.url + "/api/v1/config/environments/1/nodes/" + node, "options": o.options(more),
+			"data_hash": "configdb::data", "uri": o.url + "/api/v1/config/environments/1/nodes/" + node,
+			"options": o.options(more),
 		})
 	}
 	return func() {
@@ -299,7 +305,8 @@ func (o *oracle) byRoute(h hierarchy, l lookup) outcome {
 			query.Set(k, fmt.Sprint(v))
 		}
 	}
-	status, text := o.answer("GET", "/environments/1/nodes/"+node+"/hiera/lookup/"+url.PathEscape(l.Key)+"?"+query.Encode(), nil)
+	status, text := o.answer("GET", "/environments/1/nodes/"+node+"/hiera/lookup/"+url.PathEscape(l.Key)+"?"+
+		query.Encode(), nil)
 	switch status {
 	case 200:
 		return slices.Concat([]byte("["), text, []byte("]"))
@@ -336,7 +343,8 @@ func (o *oracle) batch(h hierarchy, lookups []lookup, found []outcome) {
 		if err != nil {
 			o.Fatal(err)
 		}
-		o.equal(fmt.Sprintf("batch of %v", m), h, all, o.ask(200, "POST", "/environments/1/nodes/"+node+"/hiera/lookup", body))
+		o.equal(fmt.Sprintf("batch of %v", m), h, all,
+			o.ask(200, "POST", "/environments/1/nodes/"+node+"/hiera/lookup", body))
 	}
 }
 

@@ -84,7 +84,8 @@ func start(t testing.TB, more ...string) *controller {
 	}
 	c := &controller{TB: t, dir: t.TempDir()}
 	c.token, c.ca = filepath.Join(c.dir, "admin.token"), filepath.Join(t.TempDir(), "ca.pem")
-	cmd := exec.Command(path, append([]string{"--data-dir", c.dir, "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0"}, more...)...)
+	cmd := exec.Command(path,
+		append([]string{"--data-dir", c.dir, "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0"}, more...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	said, err := cmd.StderrPipe()
 	if err == nil {
@@ -207,7 +208,8 @@ func (c *controller) environment(resources ...string) {
 		definitions = append(definitions, map[string]string{"name": name})
 	}
 	c.ask(201, "POST", "/components", map[string]any{"name": "fuel", "resource_definitions": definitions})
-	c.ask(201, "POST", "/environments", map[string]any{"id": 1, "components": []string{"fuel"}, "hierarchy_levels": []string{"nodes"}})
+	c.ask(201, "POST", "/environments",
+		map[string]any{"id": 1, "components": []string{"fuel"}, "hierarchy_levels": []string{"nodes"}})
 }
 
 // put uploads values (or overrides) of a resource at a place: "" or "/nodes/NAME".

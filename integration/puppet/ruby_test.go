@@ -18,7 +18,8 @@ func TestRuby(t *testing.T) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
 			out, said, err := run(t, exec.CommandContext(t.Context(), "ruby", "-I", filepath.Join(module(t), "lib"), file))
-			if err != nil || !strings.Contains(out, ", 0 failures, 0 errors, 0 skips") || strings.Contains(out, " 0 assertions,") {
+			if err != nil || !strings.Contains(out, ", 0 failures, 0 errors, 0 skips") ||
+				strings.Contains(out, " 0 assertions,") {
 				t.Errorf("%v: %s%s", err, out, said)
 			}
 		})

@@ -16,7 +16,8 @@ const fetched, timedOut = 0, 28
 // fetch says how curl ends.
 func (w *world) fetch(app, port string, within time.Duration) int {
 	w.Helper()
-	r, err := w.Exec(w.ctx, app, "curl", "-s", "-o", "/dev/null", "--max-time", fmt.Sprint(within.Seconds()), "http://"+lab.WebAddr+":"+port+"/")
+	r, err := w.Exec(w.ctx, app, "curl", "-s", "-o", "/dev/null", "--max-time", fmt.Sprint(within.Seconds()), "http://"+
+		lab.WebAddr+":"+port+"/")
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -50,7 +51,8 @@ func TestEachAppHasItsOwnRulesAndTheyChangeWhileItRuns(t *testing.T) {
 	l := w.lease("web")
 	w.lease("client")
 	standing := func() string {
-		return w.dnsmasq() + w.in("web", "cat", "/sys/class/net/eth0/ifindex") + w.in("client", "ip", "-4", "-o", "addr", "show", "dev", "eth0")
+		return w.dnsmasq() + w.in("web", "cat", "/sys/class/net/eth0/ifindex") +
+			w.in("client", "ip", "-4", "-o", "addr", "show", "dev", "eth0")
 	}
 	apart := func(why string) {
 		w.Helper()
@@ -81,7 +83,8 @@ func TestADropBeforeAnAllowTakesOneHostAlone(t *testing.T) {
 	w, nets := town(t)
 	w.in("isp", "ip", "addr", "add", other+"/32", "dev", "lo")
 	w.echo("isp", "udp4", other+":7")
-	w.obey(nets, onNet(1, 1, "web", acl("drop both ip: 198.51.100.80", "allow both")), onNet(2, 1, "client", allowAll), onNet(3, 2, "guest", ""))
+	w.obey(nets, onNet(1, 1, "web", acl("drop both ip: 198.51.100.80", "allow both")), onNet(2, 1, "client", allowAll),
+		onNet(3, 2, "guest", ""))
 	w.missesAll("the host that is dropped", "web", world7)
 	w.fails("web", "ping", "-c1", "-W0.4", lab.WebAddr)
 	for _, network := range []string{"tcp4", "udp4"} {

@@ -72,7 +72,8 @@ func TestNotOnePacketPassesAnAdapterBeforeItsChainStands(t *testing.T) {
 		w.wait("ready", "app/"+app(1))
 		w.eventually("a frame at the bridge", func() bool { return frames() > before })
 	}
-	t.Logf("100 attachments in %v under %d frames, %d at the bridge", time.Since(began).Round(time.Second), f.sent.Load(), frames())
+	t.Logf("100 attachments in %v under %d frames, %d at the bridge", time.Since(began).Round(time.Second), f.sent.Load(),
+		frames())
 	if a, b := uplink.n.Load(), peer.count(attackMark); a+int64(b) > 0 {
 		t.Errorf("%d packets passed to the uplink and %d to the other app", a, b)
 	}
@@ -86,13 +87,15 @@ func TestNoChangeOfRulesLetsThroughWhatNeitherAllows(t *testing.T) {
 	w := newWorld(t, "web", "client")
 	nets, other := []string{network(1, "")}, onNet(2, 1, "client", allowAll)
 	rules := func(port string) string {
-		return doc(nets, onNet(1, 1, "web", "one: {action: allow, direction: egress, match: {protocol: udp, port: "+port+"}}"), other)
+		return doc(nets, onNet(1, 1, "web", "one: {action: allow, direction: egress, match: {protocol: udp, port: "+port+
+			"}}"), other)
 	}
 	w.start(rules("9001"))
 	w.wait("ready", "app/"+app(1), "app/"+app(2))
 	w.in("client", "ip", "link", "set", "eth0", "up")
 	denied := w.countUDP("isp", net.JoinHostPort(lab.WebAddr, strconv.Itoa(floodPort)))
-	allowed := map[string]*udpCounter{"9001": w.countUDP("isp", lab.WebAddr+":9001"), "9002": w.countUDP("isp", lab.WebAddr+":9002")}
+	allowed := map[string]*udpCounter{"9001": w.countUDP("isp", lab.WebAddr+":9001"),
+		"9002": w.countUDP("isp", lab.WebAddr+":9002")}
 	peer := w.sniff("client", "eth0", attackMark)
 	bad := w.attack(floodPort)
 	// What the old or the new rules allow goes to the uplink only: the other app's

@@ -15,7 +15,8 @@ import (
 
 // attached is one app of a config with an adapter on network n.
 func attached(a, n int, attach, acl string) string {
-	return fmt.Sprintf("  %s:\n    displayName: app%d\n    adapters:\n      0: {networkInstance: %s, attach: {%s}, acl: {%s}}\n", app(a), a, ni(n), attach, acl)
+	return fmt.Sprintf("  %s:\n    displayName: app%d\n    adapters:\n      0: {networkInstance: %s, attach: {%s}, acl: "+
+		"{%s}}\n", app(a), a, ni(n), attach, acl)
 }
 
 // adapterStatus is one word of the only adapter of an app.
@@ -39,7 +40,8 @@ func TestALinkThatSomethingElseMakesIsTakenWheneverItIsThere(t *testing.T) {
 	// A MAC that the app's maker knows beforehand.
 	const mac = "02:00:00:00:00:77"
 	nets := []string{network(1, "")}
-	vm := strings.Replace(attached(1, 1, "kind: external, hostIfName: vm0", allowAll), "attach:", "mac: \""+mac+"\", attach:", 1)
+	vm := strings.Replace(attached(1, 1, "kind: external, hostIfName: vm0", allowAll), "attach:", "mac: \""+mac+
+		"\", attach:", 1)
 	w.start(doc(nets, vm, onNet(2, 1, "web", allowAll)))
 	w.wait("ready", "ni/"+ni(1), "app/"+app(2))
 	if got := w.adapterStatus(1, "error"); !strings.Contains(got, "interface vm0 does not exist") {
@@ -141,7 +143,8 @@ func TestAVirtualMachineMeetsTheOthersOverItsTapDevice(t *testing.T) {
 	w := newWorld(t, "web")
 	nets := []string{network(1, "")}
 	apps := func(acl string) []string {
-		return []string{attached(1, 1, "kind: tap, hostIfName: vm0", acl), attached(3, 1, "kind: tap", ""), onNet(2, 1, "web", allowAll)}
+		return []string{attached(1, 1, "kind: tap, hostIfName: vm0", acl), attached(3, 1, "kind: tap", ""),
+			onNet(2, 1, "web", allowAll)}
 	}
 	w.start(doc(nets, apps(allowAll)...))
 	w.wait("ready", "app/"+app(1), "app/"+app(2), "app/"+app(3))
@@ -163,13 +166,16 @@ func TestAVirtualMachineMeetsTheOthersOverItsTapDevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	who := ether(net.HardwareAddr("\xff\xff\xff\xff\xff\xff"), hw, etherARP, arpAsk(hw, ip, netip.MustParseAddr("10.1.0.1"), ""))
-	w.eventually("an answer of the gateway", func() bool { say(who); return heard(vm, 200*time.Millisecond, "\x08\x06", string(hw)) })
+	who := ether(net.HardwareAddr("\xff\xff\xff\xff\xff\xff"), hw, etherARP,
+		arpAsk(hw, ip, netip.MustParseAddr("10.1.0.1"), ""))
+	w.eventually("an answer of the gateway",
+		func() bool { say(who); return heard(vm, 200*time.Millisecond, "\x08\x06", string(hw)) })
 	packet := func(mark string) []byte {
 		return ether(w.mac("web", "eth0"), hw, etherIPv4, ipv4(ip, peer, 17, udp(4000, 9000, []byte(mark))))
 	}
 	got := w.sniff("web", "eth0", "from the machine", "denied now")
-	w.eventually("a packet of the machine", func() bool { say(packet("from the machine")); return got.count("from the machine") > 0 })
+	w.eventually("a packet of the machine",
+		func() bool { say(packet("from the machine")); return got.count("from the machine") > 0 })
 	// The guard knows the machine's MAC and address, and its rules hold.
 	w.apply(doc(nets, apps("")...))
 	w.wait("ready", "app/"+app(1))
@@ -184,7 +190,8 @@ func TestAVirtualMachineMeetsTheOthersOverItsTapDevice(t *testing.T) {
 	w.apply(doc(nets, apps(allowAll)...))
 	w.wait("ready", "app/"+app(1))
 	before := got.count("from the machine")
-	w.eventually("a packet after the restart", func() bool { say(packet("from the machine")); return got.count("from the machine") > before })
+	w.eventually("a packet after the restart",
+		func() bool { say(packet("from the machine")); return got.count("from the machine") > before })
 	if n := got.count("denied now"); n > 0 {
 		t.Errorf("%d denied packets passed", n)
 	}

@@ -17,7 +17,8 @@ func TestAnApplyOfTheHostsOwnSubnetIsRefused(t *testing.T) {
 	w := newWorld(t, "a")
 	w.start(wan)
 	w.in("node", "ip", "addr", "add", "10.3.0.5/32", "dev", "lo")
-	clash := strings.NewReplacer("10.1.0.0/24", "192.0.2.0/25", "10.2.0.0/24", "10.3.0.0/24").Replace(doc([]string{network(1, ""), network(2, "")}))
+	clash := strings.NewReplacer("10.1.0.0/24", "192.0.2.0/25", "10.2.0.0/24",
+		"10.3.0.0/24").Replace(doc([]string{network(1, ""), network(2, "")}))
 	for _, command := range []string{"plan", "apply"} {
 		var said string
 		w.eventually(command+" is refused", func() bool { // the address of lo may not have been heard of yet
@@ -26,7 +27,8 @@ func TestAnApplyOfTheHostsOwnSubnetIsRefused(t *testing.T) {
 			return err == nil && r.Code == 4 && strings.Contains(said, "10.3.0.5/32 on lo")
 		})
 		for n, what := range map[int]string{1: "192.0.2.2/24 on uplink0", 2: "10.3.0.5/32 on lo"} {
-			if want := fmt.Sprintf("networkInstances.%s.ipv4.subnet: overlaps %s: must be", ni(n), what); !strings.Contains(said, want) {
+			if want := fmt.Sprintf("networkInstances.%s.ipv4.subnet: overlaps %s: must be", ni(n), what); !strings.Contains(said,
+				want) {
 				t.Errorf("%s says %q, want %q in it", command, said, want)
 			}
 		}
@@ -99,8 +101,10 @@ func TestAClashWithdrawsANetworkUntilItEnds(t *testing.T) {
 	}
 	w.noAnswerByARP("10.1.0.1")
 	w.noAnswerByARP(a.IP.String())
-	for _, c := range []string{"ip -o addr show dev es1", "ip rule show table 20001", "ip route show table 20001", "pgrep -f " + w.RunDir() + "/ni/1/"} {
-		if r, err := w.Exec(w.ctx, "node", strings.Fields(c)...); err != nil || strings.Contains(r.Out, "10.1.0.") || strings.HasPrefix(c, "pgrep") && r.Code == 0 {
+	for _, c := range []string{"ip -o addr show dev es1", "ip rule show table 20001", "ip route show table 20001",
+		"pgrep -f " + w.RunDir() + "/ni/1/"} {
+		if r, err := w.Exec(w.ctx, "node", strings.Fields(c)...); err != nil || strings.Contains(r.Out, "10.1.0.") ||
+			strings.HasPrefix(c, "pgrep") && r.Code == 0 {
 			t.Errorf("%s: %v: %s", c, err, r.Out)
 		}
 	}
@@ -115,7 +119,8 @@ func TestAClashWithdrawsANetworkUntilItEnds(t *testing.T) {
 		t.Errorf("the app does not reach the web again: %v", err)
 	}
 	out.Stop()
-	if now := w.in("a", "ip", "-o", "link", "show", "eth0") + w.in("node", "ip", "-o", "-br", "link", "show", "es1a1"); now != links {
+	if now := w.in("a", "ip", "-o", "link", "show", "eth0") +
+		w.in("node", "ip", "-o", "-br", "link", "show", "es1a1"); now != links {
 		t.Errorf("links were %s, are %s", links, now)
 	}
 }

@@ -31,7 +31,8 @@ func TestARefusedConfigFileIsShown(t *testing.T) {
 			t.Errorf("%s is %v, want %v as before the refusal", field, now[field], before[field])
 		}
 	}
-	if out := w.cli("get", "config", "-o", "wide"); !strings.Contains(out, "SOURCE") || !strings.Contains(out, "networkInstances.x") {
+	if out := w.cli("get", "config", "-o", "wide"); !strings.Contains(out, "SOURCE") ||
+		!strings.Contains(out, "networkInstances.x") {
 		t.Errorf("get config prints\n%s", out)
 	}
 }

@@ -56,7 +56,8 @@ func (w *world) controller(name string) (f *fleet, token string) {
 		w.Fatal(err)
 	}
 	f.addr = l.Addr().String()
-	server := nodelink.NewServer(nodelink.ServerOptions{Authority: f.ca, Handler: f, Keepalive: nodelink.Keepalive{Time: time.Second, Timeout: time.Second}})
+	server := nodelink.NewServer(nodelink.ServerOptions{Authority: f.ca, Handler: f,
+		Keepalive: nodelink.Keepalive{Time: time.Second, Timeout: time.Second}})
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()
 	w.Cleanup(func() {
@@ -146,7 +147,8 @@ func (f *fleet) has(what string, ok func() bool) {
 func TestANodeJoinsTakesAPushAndComesBackFromOneThatBreaksItsUplink(t *testing.T) {
 	w := newWorld(t, "web")
 	f, token := w.controller("edge-1")
-	said := w.in("node", w.Binary, "join", "--controller", f.addr, "--token", token, "--ca-sha256", f.ca.Pin().String(), "--name", "edge-1", "--state-dir", w.StateDir())
+	said := w.in("node", w.Binary, "join", "--controller", f.addr, "--token", token, "--ca-sha256", f.ca.Pin().String(),
+		"--name", "edge-1", "--state-dir", w.StateDir())
 	if said != "" {
 		t.Errorf("join says %q on stdout", said)
 	}
@@ -155,14 +157,17 @@ func TestANodeJoinsTakesAPushAndComesBackFromOneThatBreaksItsUplink(t *testing.T
 	f.has("the node", func() bool { return f.node != nil && len(f.hellos) == 1 && f.hellos[0].Name == "edge-1" })
 
 	f.push(1, time.Minute, doc([]string{network(1, ""), network(2, "")}, onNet(1, 1, "web", allowAll)))
-	f.has("the confirmed push", func() bool { return f.report.Generation.Counter == 1 && f.report.Pending == nil && f.report.Settled })
+	f.has("the confirmed push",
+		func() bool { return f.report.Generation.Counter == 1 && f.report.Pending == nil && f.report.Settled })
 	w.wait("ready", "ni/"+ni(2), "app/"+app(1))
-	if r, err := w.CLIWith(w.ctx, "{}", "apply", "-f", "-"); err != nil || r.Code != 5 || !strings.Contains(r.Err, f.addr) {
+	if r, err := w.CLIWith(w.ctx, "{}", "apply", "-f", "-"); err != nil || r.Code != 5 ||
+		!strings.Contains(r.Err, f.addr) {
 		t.Errorf("apply on a managed node: exit %d, %v: %s", r.Code, err, r.Err)
 	}
 
 	f.push(2, 10*time.Second, strings.Replace(doc([]string{network(1, "")}), "uplink0", "uplink9", 1))
-	f.has("the push that breaks the uplink", func() bool { return slices.Contains(f.results[min(2, len(f.results)):], "accepted") })
+	f.has("the push that breaks the uplink",
+		func() bool { return slices.Contains(f.results[min(2, len(f.results)):], "accepted") })
 	w.in("isp", "ip", "link", "set", "node0", "down")
 	w.wait("absent", "app/"+app(1)) // it is in force
 	if p := w.status("pending", "node"); p["pending"] != true || p["generation"] != "test:2" {
@@ -171,7 +176,8 @@ func TestANodeJoinsTakesAPushAndComesBackFromOneThatBreaksItsUplink(t *testing.T
 	w.eventually("the undo, with nobody there", func() bool {
 		p := w.status("pending", "node")
 		undone, _ := p["undone"].(string)
-		return p["pending"] == false && p["source"] == "rollback" && p["linked"] == false && strings.HasPrefix(undone, "test:2: unhealthy: ")
+		return p["pending"] == false && p["source"] == "rollback" && p["linked"] == false &&
+			strings.HasPrefix(undone, "test:2: unhealthy: ")
 	})
 	w.in("isp", "ip", "link", "set", "node0", "up")
 	f.has("what became of the push", func() bool { return slices.Contains(f.results, "unhealthy") })
@@ -183,7 +189,8 @@ func TestANodeJoinsTakesAPushAndComesBackFromOneThatBreaksItsUplink(t *testing.T
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := w.CLIWith(w.ctx, string(local), "apply", "--local", "--confirm", "1m", "-f", "-"); err != nil || r.Code != 0 {
+	if r, err := w.CLIWith(w.ctx, string(local), "apply", "--local", "--confirm", "1m", "-f", "-"); err != nil ||
+		r.Code != 0 {
 		t.Fatalf("apply --local: exit %d, %v: %s", r.Code, err, r.Err)
 	}
 	f.has("the local hold", func() bool { return f.report.Held != nil })
@@ -205,9 +212,11 @@ func TestANodeJoinsTakesAPushAndComesBackFromOneThatBreaksItsUplink(t *testing.T
 func TestARestartThatAPushAsksForIsDoneAndThePushConfirmed(t *testing.T) {
 	w := newWorld(t, "web")
 	f, token := w.controller("edge-1")
-	w.in("node", w.Binary, "join", "--controller", f.addr, "--token", token, "--ca-sha256", f.ca.Pin().String(), "--name", "edge-1", "--state-dir", w.StateDir())
+	w.in("node", w.Binary, "join", "--controller", f.addr, "--token", token, "--ca-sha256", f.ca.Pin().String(), "--name",
+		"edge-1", "--state-dir", w.StateDir())
 	vendor := filepath.Join(w.Dir, "vendor.json")
-	if err := os.WriteFile(vendor, []byte(`{"vendor":{"x":{"desc":"d","action":"RESTART_MINION","type":"INTEGER"}}}`), 0o600); err != nil {
+	if err := os.WriteFile(vendor, []byte(`{"vendor":{"x":{"desc":"d","action":"RESTART_MINION","type":"INTEGER"}}}`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	text := doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll))
@@ -234,9 +243,10 @@ func TestARestartThatAPushAsksForIsDoneAndThePushConfirmed(t *testing.T) {
 	bridge := w.in("node", "ip", "-o", "link", "show", "es1")
 	f.push(1, time.Minute, text+"vendor: {x: 1}\n")
 	f.has("the push, confirmed by the next daemon", func() bool {
-		return f.report.Generation.Counter == 1 && f.report.Pending == nil && slices.ContainsFunc(f.report.Actions, func(a words.Action) bool {
-			return a.Name == "RESTART_MINION" && a.State == "done"
-		})
+		return f.report.Generation.Counter == 1 && f.report.Pending == nil &&
+			slices.ContainsFunc(f.report.Actions, func(a words.Action) bool {
+				return a.Name == "RESTART_MINION" && a.State == "done"
+			})
 	})
 	if got := runs(); got != 2 {
 		t.Errorf("the daemon ran %d times, want 2", got)

@@ -40,7 +40,8 @@ func TestAFloodOfDHCPFillsNoRunFolder(t *testing.T) {
 	w.in("web", "ip", "link", "set", "eth0", "up")
 	folder := filepath.Join(w.Dir, "run", "ni", "1")
 	request := func(chaddr net.HardwareAddr) []byte { // of an address that is not its own: refused by name
-		return ether(everybody, own, etherIPv4, ipv4(netip.IPv4Unspecified(), all, 17, dhcpAsk(chaddr, 53, 1, 3, 54, 4, 10, 1, 0, 1, 50, 4, 10, 1, 0, 99)))
+		return ether(everybody, own, etherIPv4,
+			ipv4(netip.IPv4Unspecified(), all, 17, dhcpAsk(chaddr, 53, 1, 3, 54, 4, 10, 1, 0, 1, 50, 4, 10, 1, 0, 99)))
 	}
 	flood := func(what string, most int64, frames ...[]byte) (peak int64) {
 		t.Helper()

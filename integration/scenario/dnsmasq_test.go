@@ -40,7 +40,8 @@ func TestADnsmasqThatDiesAgainAndAgainIsSaid(t *testing.T) {
 	w.eventually("a word in the status", func() bool {
 		st := w.status("ni", ni(1))
 		why, _ := st["error"].(string)
-		return st["state"] == "CheckPresentFailed" && strings.Contains(why, "dnsmasq has ended by itself 6 times in a row; next start in 1.6s")
+		return st["state"] == "CheckPresentFailed" &&
+			strings.Contains(why, "dnsmasq has ended by itself 6 times in a row; next start in 1.6s")
 	})
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
 	w.answersWithin(2 * time.Second)

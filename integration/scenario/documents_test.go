@@ -81,12 +81,14 @@ func documented(t *testing.T, words ...string) []example {
 }
 
 func TestExamplesOfADocumentAreFound(t *testing.T) {
-	text := "Say `edgespan get ni`, not `make run` or `edgespan`.\n```\nmake run\nedgespan wait app/UUID   # until it is\n  edgespan x\n```\nedgespan is prose.\n"
+	text := "Say `edgespan get ni`, not `make run` or `edgespan`.\n```\nmake run\nedgespan wait app/UUID   # until it " +
+		"is\n  edgespan x\n```\nedgespan is prose.\n"
 	var got []string
 	for _, e := range examplesIn("a.md", text, "edgespan") {
 		got = append(got, e.String())
 	}
-	if want := []string{"a.md:1: edgespan get ni", "a.md:4: edgespan wait app/UUID", "a.md:5: edgespan x"}; !slices.Equal(got, want) {
+	if want := []string{"a.md:1: edgespan get ni", "a.md:4: edgespan wait app/UUID",
+		"a.md:5: edgespan x"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -98,7 +100,8 @@ var sick = []string{"doctor"}
 // fleets are the commands that need a controller, or a config of one that is pending: those
 // are typed by the tests of cmd/edgespan, which has one, and by the stories of fleets here.
 var fleets = []string{
-	"actions", "aggregator", "backup", "base", "boards", "clusters", "confirm", "context", "controller", "firmware", "hardware", "history", "join", "metadata",
+	"actions", "aggregator", "backup", "base", "boards", "clusters", "confirm", "context", "controller", "firmware",
+	"hardware", "history", "join", "metadata",
 	"network", "nodes", "operators", "optimize", "peers", "release", "rollback", "rollout", "topology",
 	"config", "env", "comp", "def", "lvl",
 }
@@ -191,8 +194,10 @@ func TestTheExamplesOfTheKeptLabRun(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	all := slices.DeleteFunc(documented(t, "bin/edgespan", "export"), func(e example) bool { return !strings.HasPrefix(e.String(), "README.md:") })
-	if len(all) < 6 || strings.Join(all[0].argv[1:], " ") != "demo up" || strings.Join(all[len(all)-1].argv[1:], " ") != "demo down" {
+	all := slices.DeleteFunc(documented(t, "bin/edgespan", "export"),
+		func(e example) bool { return !strings.HasPrefix(e.String(), "README.md:") })
+	if len(all) < 6 || strings.Join(all[0].argv[1:], " ") != "demo up" ||
+		strings.Join(all[len(all)-1].argv[1:], " ") != "demo down" {
 		t.Fatalf("from demo up to demo down is expected: %v", all)
 	}
 	defer func() { _, _ = run("demo", "down") }() // where a failure left it; none is no error

@@ -20,7 +20,8 @@ func town(t *testing.T, more ...string) (w *world, nets []string) {
 	for _, a := range []string{"web", "client", "guest"} {
 		w.lease(a)
 	}
-	for short, ip := range map[string]string{"web": webIP, "client": clientIP, "guest": guestIP, "isp": lab.WebAddr, "node": lab.NodeAt} {
+	for short, ip := range map[string]string{"web": webIP, "client": clientIP, "guest": guestIP, "isp": lab.WebAddr,
+		"node": lab.NodeAt} {
 		w.echo(short, "tcp4", "0.0.0.0:7")
 		w.echo(short, "udp4", ip+":7") // a socket of all addresses may answer from another one
 	}

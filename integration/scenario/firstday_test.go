@@ -53,7 +53,8 @@ func TestAFleetsFirstDay(t *testing.T) {
 	w.start("{}")
 	o.is("edge-1", "unmanaged", func(n nodeSeen) bool { return n.Online })
 
-	if said := o.ok("network", "modify", "sysParams.managedConfig=true", "-m", "all nodes are ours"); !strings.Contains(said, "revision 1: ") {
+	if said := o.ok("network", "modify", "sysParams.managedConfig=true", "-m",
+		"all nodes are ours"); !strings.Contains(said, "revision 1: ") {
 		t.Errorf("network modify says %q", said)
 	}
 	o.is("edge-1", "in sync")
@@ -83,16 +84,19 @@ func TestAFleetsFirstDay(t *testing.T) {
 	if list := o.ok("nodes", "list"); !strings.Contains(list, "it runs the wanted config") {
 		t.Errorf("nodes list:\n%s", list)
 	}
-	if said := o.run("network", "actions", "sysParams.logLevel=debug"); !strings.Contains(said.Out, "answered") || !strings.Contains(said.Out, "edge-1") {
+	if said := o.run("network", "actions", "sysParams.logLevel=debug"); !strings.Contains(said.Out, "answered") ||
+		!strings.Contains(said.Out, "edge-1") {
 		t.Errorf("network actions: %+v", said)
 	}
-	if said := o.ok("nodes", "explain", "edge-1", "sysParams.managedConfig"); !strings.Contains(said, "true from network, revision 1") {
+	if said := o.ok("nodes", "explain", "edge-1", "sysParams.managedConfig"); !strings.Contains(said,
+		"true from network, revision 1") {
 		t.Errorf("nodes explain: %s", said)
 	}
 	if said := o.ok("rollout", "show", "2"); !strings.Contains(said, "1 of 1 node acked") {
 		t.Errorf("rollout show: %s", said)
 	}
-	if r := o.run("node", "set", "edge-1", "ports.wan.mtu=99999999"); r.Code != 4 || !strings.Contains(r.Err, "ports.wan.mtu") {
+	if r := o.run("node", "set", "edge-1", "ports.wan.mtu=99999999"); r.Code != 4 ||
+		!strings.Contains(r.Err, "ports.wan.mtu") {
 		t.Errorf("a value that can't be: %+v", r)
 	}
 
@@ -106,12 +110,15 @@ func TestAFleetsFirstDay(t *testing.T) {
 		Number  uint64
 		Message string
 	}
-	if err := json.Unmarshal([]byte(o.run("history", "-o", "json").Out), &past); err != nil || len(past) != 3 || past[0].Message != "a wrong one" {
+	if err := json.Unmarshal([]byte(o.run("history", "-o", "json").Out), &past); err != nil || len(past) != 3 ||
+		past[0].Message != "a wrong one" {
 		t.Errorf("history: %v: %+v", err, past)
 	}
 	for _, line := range []string{ // the other commands of docs/operations.md
-		"context list -o name", "operators add bob --role viewer --life 1h", "operators list", "history diff 1 3", "nodes status", "nodes status edge-1",
-		"node get edge-1", "node get edge-1 --layer full --paths sysParams.managedConfig -o table", "rollback 2 node/edge-1 --dry-run",
+		"context list -o name", "operators add bob --role viewer --life 1h", "operators list", "history diff 1 3",
+		"nodes status", "nodes status edge-1",
+		"node get edge-1", "node get edge-1 --layer full --paths sysParams.managedConfig -o table",
+		"rollback 2 node/edge-1 --dry-run",
 	} {
 		if said := o.ok(strings.Fields(line)...); said == "" {
 			t.Errorf("edgespan %s says nothing", line)

@@ -28,7 +28,8 @@ func TestANodeWorksOnWhileItsControllerIsAway(t *testing.T) {
 	hung := time.Now()
 	w.applies(t, "refused, for the controller rules", 5, "{}")
 	w.eventually("more than the confirm time", func() bool { return time.Since(hung) > 6*time.Second })
-	if p := w.status("pending", "node"); p["pending"] != false || p["generation"] != confirmed || p["source"] != "controller" {
+	if p := w.status("pending", "node"); p["pending"] != false || p["generation"] != confirmed ||
+		p["source"] != "controller" {
 		t.Errorf("while the controller hangs: %v", p)
 	}
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
@@ -39,7 +40,8 @@ func TestANodeWorksOnWhileItsControllerIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.restart()
-	if p := w.status("pending", "node"); p["generation"] != confirmed || p["source"] != "controller" || p["managed"] != true {
+	if p := w.status("pending", "node"); p["generation"] != confirmed || p["source"] != "controller" ||
+		p["managed"] != true {
 		t.Errorf("after a start without a controller: %v", p)
 	}
 	if r := w.applies(t, "a local config", 0, doc([]string{network(1, ""), network(2, "")}, apps...), "--local"); r != "" {

@@ -38,7 +38,8 @@ func TestAFullDiskKeepsTheController(t *testing.T) {
 	for a := 3; a < 20; a++ {
 		var rules []string
 		for r := range 1000 {
-			rules = append(rules, fmt.Sprintf("r%d: {action: allow, direction: egress, match: {ip: 198.51.%d.%d}}", r, r/250, r%250))
+			rules = append(rules,
+				fmt.Sprintf("r%d: {action: allow, direction: egress, match: {ip: 198.51.%d.%d}}", r, r/250, r%250))
 		}
 		off := onNet(a, 1, fmt.Sprint("off", a), strings.Join(rules, ", "))
 		big = append(big, strings.Replace(off, "activate: true", "activate: false", 1))

@@ -67,7 +67,8 @@ func TestAPushThatBreaksTheUplinkComesBackAndTheControllerSaysSo(t *testing.T) {
 		t.Errorf("failures %+v", n.Failures)
 	}
 	said := o.ok("nodes", "describe", "edge-1")
-	for _, part := range []string{"failed: ", "unhealthy", "port/wan", "next: nothing, until its config or its versions change, or a retry is asked for"} {
+	for _, part := range []string{"failed: ", "unhealthy", "port/wan",
+		"next: nothing, until its config or its versions change, or a retry is asked for"} {
 		if !strings.Contains(said, part) {
 			t.Errorf("nodes describe lacks %q:\n%s", part, said)
 		}
@@ -84,11 +85,13 @@ func TestAPushThatBreaksTheUplinkComesBackAndTheControllerSaysSo(t *testing.T) {
 	o.is("edge-1", "offline")
 	w.restart()
 	o.is("edge-1", "failed", func(n nodeSeen) bool { return n.Online })
-	if r := o.run("rollout", "show", "3", "-o", "wide"); !strings.Contains(r.Out, "failed") || !strings.Contains(r.Out, "unhealthy") {
+	if r := o.run("rollout", "show", "3", "-o", "wide"); !strings.Contains(r.Out, "failed") ||
+		!strings.Contains(r.Out, "unhealthy") {
 		t.Errorf("rollout show: %+v", r)
 	}
 
-	o.set("edge-1", doc([]string{network(1, ""), islanded(2), network(3, "")}, onNet(1, 2, "web", allowAll), onNet(2, 2, "client", allowAll)), "-m", "mended")
+	o.set("edge-1", doc([]string{network(1, ""), islanded(2), network(3, "")}, onNet(1, 2, "web", allowAll),
+		onNet(2, 2, "client", allowAll)), "-m", "mended")
 	o.is("edge-1", "in sync", ready)
 	w.wait("ready", "ni/"+ni(3))
 	if got := w.accepted() - before; got != 2 {

@@ -36,8 +36,13 @@ func (w *world) flushes() map[string][]string {
 		return path
 	}
 	// Debian's /etc/nftables.conf, which nftables.service loads on start and on reload.
-	conf := file("nftables.conf", "flush ruleset\n\ntable inet filter {\n\tchain input {\n\t\ttype filter hook input priority filter;\n\t}\n\tchain forward {\n\t\ttype filter hook forward priority filter;\n\t}\n\tchain output {\n\t\ttype filter hook output priority filter;\n\t}\n}\n")
-	saved := file("rules.v4", "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\nCOMMIT\n*nat\n:PREROUTING ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\nCOMMIT\n")
+	conf := file("nftables.conf",
+		"flush ruleset\n\ntable inet filter {\n\tchain input {\n\t\ttype filter hook input priority filter;\n\t}\n\tchain "+
+			"forward {\n\t\ttype filter hook forward priority filter;\n\t}\n\tchain output {\n\t\ttype filter hook output "+
+			"priority filter;\n\t}\n}\n")
+	saved := file("rules.v4",
+		"*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\nCOMMIT\n*nat\n:PREROUTING ACCEPT "+
+			"[0:0]\n:INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\nCOMMIT\n")
 	return map[string][]string{
 		"iptables -F FORWARD":           {"iptables", "-F", "FORWARD"},
 		"iptables -F":                   {"iptables", "-F"},
@@ -94,7 +99,8 @@ func TestWhatOthersFlushOpensNothingAndIsSoonBack(t *testing.T) {
 	transit := string(netip.MustParseAddr("192.0.2.1").AsSlice()) + string(netip.MustParseAddr(lanIP).AsSlice())
 	atLAN := w.sniff("lan", "eth0", transit)
 	var denied []*lab.Loop
-	for _, way := range [][2]string{{"web", clientIP}, {"web", guestIP}, {"node", clientIP}, {"isp", clientIP}, {"client", lab.WebAddr}, {"isp", lanIP}} {
+	for _, way := range [][2]string{{"web", clientIP}, {"web", guestIP}, {"node", clientIP}, {"isp", clientIP},
+		{"client", lab.WebAddr}, {"isp", lanIP}} {
 		l, err := w.PingLoop(way[0], netip.MustParseAddr(way[1]), 2*time.Millisecond)
 		if err != nil {
 			t.Fatal(err)

@@ -24,7 +24,8 @@ func TestTheGuardComesWithoutLosingAPacket(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What the last release left: chains that accept by themselves, and no guard.
-	old := strings.NewReplacer("-j ES-PASS", "-j ACCEPT", "-A ES-PASS -j MARK --set-xmark 0x10000000/0x10000000\n", "").Replace(w.in("node", "iptables-save", "-t", "filter"))
+	old := strings.NewReplacer("-j ES-PASS", "-j ACCEPT", "-A ES-PASS -j MARK --set-xmark 0x10000000/0x10000000\n",
+		"").Replace(w.in("node", "iptables-save", "-t", "filter"))
 	file := filepath.Join(w.Dir, "old")
 	if err := os.WriteFile(file, []byte(old+"\n"), 0o644); err != nil {
 		t.Fatal(err)

@@ -65,12 +65,15 @@ func TestForwardingIsOpenedForAppsAlone(t *testing.T) {
 	if err := out.WaitGood(w.ctx, 3); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := w.forwarding("all", "default", "uplink0", "lan0", "es1"), "all=0 default=0 uplink0=1 lan0=0 es1=1"; got != want {
+	if got, want := w.forwarding("all", "default", "uplink0", "lan0", "es1"),
+		"all=0 default=0 uplink0=1 lan0=0 es1=1"; got != want {
 		t.Errorf("forwarding is %s, want %s", got, want)
 	}
 	heard := w.sniff("lan", "eth0", "from the uplink")
 	w.noTransit("with a network")
-	w.in("isp", "sh", "-c", "printf 'from the uplink' | socat - UDP-SENDTO:203.0.113.2:9 || printf 'from the uplink' | busybox nc -u -w 1 203.0.113.2 9 || true")
+	w.in("isp", "sh", "-c",
+		"printf 'from the uplink' | socat - UDP-SENDTO:203.0.113.2:9 || printf 'from the uplink' | busybox nc -u -w 1 "+
+			"203.0.113.2 9 || true")
 	if n := heard.count("from the uplink"); n > 0 {
 		t.Errorf("%d frames of the uplink reached the LAN", n)
 	}
@@ -87,7 +90,8 @@ func TestForwardingIsOpenedForAppsAlone(t *testing.T) {
 
 	w.in("node", "sysctl", "-qw", "net.ipv4.ip_forward=0")
 	began := time.Now()
-	w.eventually("the links of apps forward again", func() bool { return w.forwarding("uplink0", "es1") == "uplink0=1 es1=1" })
+	w.eventually("the links of apps forward again",
+		func() bool { return w.forwarding("uplink0", "es1") == "uplink0=1 es1=1" })
 	t.Logf("apps forward again %v after ip_forward=0", time.Since(began).Round(time.Millisecond))
 	if took := time.Since(began); took > 2*time.Second {
 		t.Errorf("apps were cut off for %v", took)

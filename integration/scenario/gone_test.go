@@ -15,7 +15,8 @@ func (w *world) pends(a int, words ...string) {
 	w.eventually(fmt.Sprintf("app%d pending with %q", a, words), func() bool {
 		s := w.status("app", app(a))
 		text, _ := s["error"].(string)
-		return s["pending"] == true && !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
+		return s["pending"] == true &&
+			!slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
 	})
 }
 

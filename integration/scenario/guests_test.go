@@ -44,7 +44,8 @@ func TestBadGuestsAreSentAwayAndNobodyElseNotices(t *testing.T) {
 		t.Errorf("a replayed token: %+v", r)
 	}
 	o.logged(`"msg":"a join is refused"`, `"name":"edge-2"`, `"from":"192.0.2.2"`, "was used")
-	if r := w.join(printed, "--state-dir", filepath.Join(w.Dir, "thief"), "--token", "esj_"+strings.Repeat("A", 43)); r.Code != 1 || !strings.Contains(r.Err, "refused") {
+	if r := w.join(printed, "--state-dir", filepath.Join(w.Dir, "thief"), "--token", "esj_"+
+		strings.Repeat("A", 43)); r.Code != 1 || !strings.Contains(r.Err, "refused") {
 		t.Errorf("a made up token: %+v", r)
 	}
 	if _, err := os.Stat(filepath.Join(w.Dir, "thief", "controller.json")); err == nil {
@@ -68,7 +69,8 @@ func TestBadGuestsAreSentAwayAndNobodyElseNotices(t *testing.T) {
 	stranger := w.daemon("isp", state)
 	w.eventually("why the stranger gets no stream", func() bool {
 		said, err := os.ReadFile(stranger)
-		return err == nil && strings.Contains(string(said), `"msg":"node link is down"`) && strings.Contains(string(said), "certificate")
+		return err == nil && strings.Contains(string(said), `"msg":"node link is down"`) &&
+			strings.Contains(string(said), "certificate")
 	})
 	o.logged(`"msg":"a connection is refused"`, `"from":"192.0.2.1"`, "certificate")
 
@@ -86,14 +88,16 @@ func TestBadGuestsAreSentAwayAndNobodyElseNotices(t *testing.T) {
 	if !strings.Contains(r.Out, "401") {
 		t.Errorf("a made up operator token: %+v", r)
 	}
-	if audit, err := os.ReadFile(filepath.Join(o.dir, "audit.log")); err != nil || !strings.Contains(string(audit), "401") {
+	if audit, err := os.ReadFile(filepath.Join(o.dir, "audit.log")); err != nil ||
+		!strings.Contains(string(audit), "401") {
 		t.Errorf("the audit log has nothing of it: %v:\n%s", err, lastOf(string(audit), 5))
 	}
 
 	// Nobody else noticed.
 	o.is("edge-1", "in sync", ready)
 	said, err := os.ReadFile(w.NodeLog())
-	if err != nil || strings.Contains(string(said), "node link is down") || strings.Count(string(said), "node link is up") != 1 {
+	if err != nil || strings.Contains(string(said), "node link is down") ||
+		strings.Count(string(said), "node link is up") != 1 {
 		t.Errorf("the stream of edge-1 did not stand all the time: %v", err)
 	}
 	if got := w.accepted(); got != accepted {

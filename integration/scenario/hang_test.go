@@ -227,7 +227,8 @@ func (h *heart) steady(begin time.Time) {
 		n++
 	}
 	took := last.Sub(begin)
-	h.Logf("in %v of hanging the watchdog was fed %d times, with a gap of at most %v", took.Round(time.Millisecond), n-1, gap.Round(time.Millisecond))
+	h.Logf("in %v of hanging the watchdog was fed %d times, with a gap of at most %v", took.Round(time.Millisecond), n-1,
+		gap.Round(time.Millisecond))
 	if took < 3*time.Second || gap > 4*time.Second {
 		h.Errorf("the watchdog was not fed for %v of %v", gap, took)
 	}

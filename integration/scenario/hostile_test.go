@@ -21,7 +21,8 @@ func TestAHostOnTheUplinkPassesByNoForgery(t *testing.T) {
 	const https = "https: {action: allow, match: {protocol: tcp, port: 443}}" // absent: once it was both ways
 	w.start(doc([]string{network(1, ""), network(2, "")},
 		onNet(1, 1, "web", allowAll),
-		onNet(2, 1, "client", https+", peer: {action: allow, direction: ingress, match: {protocol: udp, localPort: 5000, ip: 10.1.0.0/24}}"+
+		onNet(2, 1, "client", https+
+			", peer: {action: allow, direction: ingress, match: {protocol: udp, localPort: 5000, ip: 10.1.0.0/24}}"+
 			", other: {action: allow, direction: ingress, match: {protocol: udp, localPort: 5000, ip: 10.2.0.0/24}}"+
 			", isp: {action: allow, direction: ingress, match: {protocol: udp, localPort: 5001}}")))
 	w.wait("ready", "app/"+app(1), "app/"+app(2), "ni/"+ni(2))
@@ -40,7 +41,8 @@ func TestAHostOnTheUplinkPassesByNoForgery(t *testing.T) {
 	got, back := w.sniff("client", "eth0", forged, honest), w.sniff("web", "eth0", forged)
 	wire := w.rawOn("isp", "node0")
 	sendTo := func(src, dst netip.Addr, port uint16, mark string) {
-		frame := ether(w.mac("node", lab.Uplink), w.mac("isp", "node0"), etherIPv4, ipv4(src, dst, 17, udp(7, port, []byte(mark))))
+		frame := ether(w.mac("node", lab.Uplink), w.mac("isp", "node0"), etherIPv4,
+			ipv4(src, dst, 17, udp(7, port, []byte(mark))))
 		if err := wire.send(frame); err != nil {
 			t.Fatal(err)
 		}
@@ -63,11 +65,13 @@ func TestAHostOnTheUplinkPassesByNoForgery(t *testing.T) {
 		t.Errorf("the node answered %d packets that came with an app's address from the uplink", n)
 	}
 
-	private := string(web.AsSlice()) + string(netip.MustParseAddr(lab.WebAddr).AsSlice()) // of a header that is not translated
+	// of a header that is not translated
+	private := string(web.AsSlice()) + string(netip.MustParseAddr(lab.WebAddr).AsSlice())
 	out := w.sniff("isp", "node0", private, honest)
 	app := w.raw("web")
 	tell := func(proto byte, payload []byte) {
-		if err := app.send(ether(w.mac("node", "es1"), w.mac("web", "eth0"), etherIPv4, ipv4(web, webAddr, proto, payload))); err != nil {
+		if err := app.send(ether(w.mac("node", "es1"), w.mac("web", "eth0"), etherIPv4,
+			ipv4(web, webAddr, proto, payload))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -168,7 +172,8 @@ func TestAnAppServesDHCPOnASwitchOnlyWithLeave(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "lan", "guest")
 	serves := func(more string) string {
-		return doc([]string{switchNetwork(1, "")}, strings.Replace(onNet(1, 1, "lan", allowAll), "networkInstance", more+"networkInstance", 1), onNet(2, 1, "guest", allowAll))
+		return doc([]string{switchNetwork(1, "")}, strings.Replace(onNet(1, 1, "lan", allowAll),
+			"networkInstance", more+"networkInstance", 1), onNet(2, 1, "guest", allowAll))
 	}
 	w.start(serves(""))
 	w.wait("ready", "app/"+app(1), "app/"+app(2))
@@ -214,7 +219,8 @@ func TestAnAppThatOpensAllFlowsHurtsItselfAlone(t *testing.T) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for ended := 0; ended < 2 || sent < tries; { // all at once, and then 2,000 more a second
-		frame := ether(node, own, etherIPv4, ipv4(addr, webAddr, 17, udp(uint16(10000+sent%50000), uint16(1000+sent/50000), nil)))
+		frame := ether(node, own, etherIPv4,
+			ipv4(addr, webAddr, 17, udp(uint16(10000+sent%50000), uint16(1000+sent/50000), nil)))
 		if err := web.send(frame); err != nil {
 			t.Fatal(err)
 		}
@@ -232,12 +238,14 @@ func TestAnAppThatOpensAllFlowsHurtsItselfAlone(t *testing.T) {
 	t.Logf("%d flows tried in %v", sent, time.Since(began))
 	w.in("client", "curl", "-sf", "--max-time", "5", "http://"+lab.WebAddr+"/") // a new flow of another
 	w.in("isp", "ping", "-c1", "-W2", lab.NodeAt)
-	entries := strings.Count(w.in("node", "conntrack", "-L", "-s", addr.String(), "-d", lab.WebAddr), "src="+addr.String()+" ")
+	entries := strings.Count(w.in("node", "conntrack", "-L", "-s", addr.String(), "-d", lab.WebAddr), "src="+addr.String()+
+		" ")
 	if entries < most/2 || entries > most {
 		t.Errorf("the app has %d flows, %d are its most", entries, most)
 	}
 	t.Logf("%d flows are tracked", entries)
-	if dropped := w.in("node", "iptables", "-vxnL", "ES1-1L"); !regexp.MustCompile(`\n +[1-9]\d+ .*DROP`).MatchString(dropped) {
+	if dropped := w.in("node", "iptables", "-vxnL",
+		"ES1-1L"); !regexp.MustCompile(`\n +[1-9]\d+ .*DROP`).MatchString(dropped) {
 		t.Errorf("no drop is counted: %s", dropped)
 	}
 	w.fails("web", "curl", "-sf", "--max-time", "1", "http://"+lab.WebAddr+"/")
@@ -246,7 +254,8 @@ func TestAnAppThatOpensAllFlowsHurtsItselfAlone(t *testing.T) {
 	const told = "packets of new flows dropped: more than 8192 flows, or too many TCP connections a second (maxFlows)"
 	w.eventually("the drops are told", func() bool {
 		warning, _ := w.status("ni", ni(1))["warning"].(string)
-		return regexp.MustCompile("adapter "+app(1)+"/0: [1-9][0-9]{3,} ").MatchString(warning) && strings.Contains(warning, told)
+		return regexp.MustCompile("adapter "+app(1)+"/0: [1-9][0-9]{3,} ").MatchString(warning) &&
+			strings.Contains(warning, told)
 	})
 	w.says(func() string { return w.cli("explain", "adapter/"+app(1)+"/0") }, "warning: ", told)
 	if out := w.cli("explain", "adapter/"+app(2)+"/0"); strings.Contains(out, told) {

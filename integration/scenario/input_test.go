@@ -30,9 +30,11 @@ func newPicky(t *testing.T) *picky {
 	p := &picky{world: w}
 	w.start(text(sound()))
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
-	p.eventually("the end of the uplink's duplicate address detection", func() bool { return !strings.Contains(w.in("node", "ip", "-6", "addr"), "tentative") })
+	p.eventually("the end of the uplink's duplicate address detection",
+		func() bool { return !strings.Contains(w.in("node", "ip", "-6", "addr"), "tentative") })
 	p.eventually("the record that the config stands", func() bool { return strings.Contains(p.stored(), `"Open":false`) })
-	p.file, p.host, p.nis, p.apps = p.stored(), w.dump("node"), w.cli("get", "ni", "-o", "json"), w.cli("get", "app", "-o", "json")
+	p.file, p.host, p.nis, p.apps = p.stored(), w.dump("node"), w.cli("get", "ni", "-o", "json"),
+		w.cli("get", "app", "-o", "json")
 	return p
 }
 
@@ -56,7 +58,8 @@ func (p *picky) untouched() {
 	p.Helper()
 	for what, pair := range map[string][2]string{
 		"stored config": {p.file, p.stored()}, "host": {p.host, p.dump("node")},
-		"list of networks": {p.nis, p.cli("get", "ni", "-o", "json")}, "list of apps": {p.apps, p.cli("get", "app", "-o", "json")},
+		"list of networks": {p.nis, p.cli("get", "ni", "-o", "json")},
+		"list of apps":     {p.apps, p.cli("get", "app", "-o", "json")},
 	} {
 		if pair[0] != pair[1] {
 			p.Errorf("refused configs changed the %s:\n%s", what, changed(pair[0], pair[1]))
@@ -78,7 +81,8 @@ func (p *picky) refused(name, doc string) []string {
 	}
 	lines := strings.Split(strings.TrimSuffix(r.Err, "\n"), "\n")
 	for _, l := range lines {
-		if l == "" || len(l) > 2000 || strings.ContainsFunc(l, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\ufffd' }) {
+		if l == "" || len(l) > 2000 ||
+			strings.ContainsFunc(l, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\ufffd' }) {
 			p.Errorf("%s: a line of the refusal is no clear line: %q", name, l)
 		}
 	}
@@ -92,7 +96,8 @@ func (p *picky) faults(name, doc string, paths ...string) {
 	lines := p.refused(name, doc)
 	for _, want := range paths {
 		path, also, _ := strings.Cut(want, ": ")
-		i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, path+": ") && strings.Contains(l, also) })
+		i := slices.IndexFunc(lines,
+			func(l string) bool { return strings.HasPrefix(l, path+": ") && strings.Contains(l, also) })
 		if i < 0 {
 			p.Errorf("%s: no line says %s:\n%s", name, want, strings.Join(lines, "\n"))
 			return
@@ -218,7 +223,8 @@ func TestEveryFieldOfAWrongTypeIsRefused(t *testing.T) {
 
 // hostile is what must not get into a file, a rule or a command line.
 var hostile = []string{
-	"a\nb", "a b", "a;b", `a"b`, "a'b", "a\x00b", "a\tb", "a`id`b", "$(id)", "a|b", "a\rb", "-\x1b[2J", "\u202eab", " ", "\n",
+	"a\nb", "a b", "a;b", `a"b`, "a'b", "a\x00b", "a\tb", "a`id`b", "$(id)", "a|b", "a\rb", "-\x1b[2J", "\u202eab", " ",
+	"\n",
 	strings.Repeat("a", 300), strings.Repeat("a;", 150), "../../etc/passwd", "a\ninterface=lo",
 }
 
@@ -349,9 +355,11 @@ func TestFaultsBetweenFieldsAreToldAllAtOnce(t *testing.T) {
 	d := sound()
 	nets, apps := d["networkInstances"].(tree), d["appNetworks"].(tree)
 	nets[ni(2)] = tree{"port": "wan", "ipv4": tree{"subnet": "10.1.0.128/25"}}
-	nets[ni(3)] = tree{"port": "wan", "ipv4": tree{"subnet": "10.3.0.0/24", "gateway": "10.3.0.20", "dhcpRange": "10.3.0.10-10.3.0.99"}}
+	nets[ni(3)] = tree{"port": "wan",
+		"ipv4": tree{"subnet": "10.3.0.0/24", "gateway": "10.3.0.20", "dhcpRange": "10.3.0.10-10.3.0.99"}}
 	nets[ni(4)] = tree{"port": "wan", "ipv4": tree{"subnet": "10.4.0.0/24", "gateway": "10.5.0.1"}}
-	nets[ni(5)] = tree{"port": "lan", "ipv4": tree{"subnet": "10.5.0.0/24", "dhcpRange": "10.5.0.99-10.5.0.10"}, "colour": "red"}
+	nets[ni(5)] = tree{"port": "lan", "ipv4": tree{"subnet": "10.5.0.0/24", "dhcpRange": "10.5.0.99-10.5.0.10"},
+		"colour": "red"}
 	nets["blue"] = tree{"ipv4": tree{"subnet": "10.6.0.0/24"}}
 	nets[ni(7)] = tree{"port": "wan"}
 	apps[app(2)] = adapter("app2", "two", tree{"mac": "02:00:00:00:00:07", "ip": "10.1.0.9"})
@@ -363,11 +371,15 @@ func TestFaultsBetweenFieldsAreToldAllAtOnce(t *testing.T) {
 	put(d, []string{"ports", "wan", "speed"}, 10)
 	put(d, []string{"sysParams", "loglevel"}, "info")
 	want := []string{
-		n(2, "ipv4.subnet") + ": overlaps", n(3, "ipv4.gateway") + ": dhcpRange", n(4, "ipv4.gateway"), n(5, "port") + ": lan",
-		n(5, "ipv4.dhcpRange"), n(5, "colour") + ": unknown key", "networkInstances.blue: is no key here", n(7, "ipv4.subnet") + ": is missing",
-		a(3, "mac") + ": 02:00:00:00:00:07", a(3, "ip") + ": 10.1.0.9", a(4, "ip") + ": dhcpRange", a(4, "speed") + ": unknown key",
+		n(2, "ipv4.subnet") + ": overlaps", n(3, "ipv4.gateway") + ": dhcpRange", n(4, "ipv4.gateway"), n(5, "port") +
+			": lan",
+		n(5, "ipv4.dhcpRange"), n(5, "colour") + ": unknown key", "networkInstances.blue: is no key here",
+		n(7, "ipv4.subnet") + ": is missing",
+		a(3, "mac") + ": 02:00:00:00:00:07", a(3, "ip") + ": 10.1.0.9", a(4, "ip") + ": dhcpRange", a(4, "speed") +
+			": unknown key",
 		a(4, "attach.netns"), "appNetworks." + app(4) + ".displayName: app2", a(5, "ip") + ": subnet", a(5, "mac"),
-		a(6, "networkInstance") + ": UUID", "colour: unknown key", "network-instances: unknown key", "ports.wan.speed: unknown key",
+		a(6, "networkInstance") + ": UUID", "colour: unknown key", "network-instances: unknown key",
+		"ports.wan.speed: unknown key",
 		"sysParams.loglevel: unknown key",
 	}
 	p.faults("all at once", text(d), want...)
@@ -381,8 +393,10 @@ var later = []string{
 	"networkInstances.<uuid>.vpn=*", "networkInstances.<uuid>.flowLog=true",
 	"ports.<label>.addressing=static", "ports.<label>.addressing=dhcp",
 	"appNetworks.<uuid>.adapters.<index>.ip6=*", "appNetworks.<uuid>.adapters.<index>.vlan=*",
-	"appNetworks.<uuid>.adapters.<index>.acl.<name>.action=limit", "appNetworks.<uuid>.adapters.<index>.acl.<name>.action=portmap",
-	"appNetworks.<uuid>.adapters.<index>.acl.<name>.match.host=*", "appNetworks.<uuid>.adapters.<index>.acl.<name>.match.set=*",
+	"appNetworks.<uuid>.adapters.<index>.acl.<name>.action=limit",
+	"appNetworks.<uuid>.adapters.<index>.acl.<name>.action=portmap",
+	"appNetworks.<uuid>.adapters.<index>.acl.<name>.match.host=*",
+	"appNetworks.<uuid>.adapters.<index>.acl.<name>.match.set=*",
 	"appNetworks.<uuid>.adapters.<index>.acl.<name>.limit=*", "appNetworks.<uuid>.adapters.<index>.acl.<name>.portmap=*",
 }
 
@@ -417,11 +431,15 @@ func TestDocumentsThatAreNoConfigAreRefused(t *testing.T) {
 	t.Parallel()
 	p := newPicky(t)
 	for name, doc := range map[string]string{
-		"0 bytes": "", "blanks": " \n\n", "a comment": "# nothing\n", "null": "null", "a list": "[1, 2]", "a word": "config", "a number": "5",
-		"5 MiB": "# " + strings.Repeat("x", 5<<20), "5 MiB of JSON": `{"colour": "` + strings.Repeat("x", 5<<20) + `"}`,
-		"deep JSON": strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000), "deep lists": `{"a":` + strings.Repeat("[", 200_000),
-		"deep YAML flow": strings.Repeat("{a: ", 50_000) + "1" + strings.Repeat("}", 50_000), "no UTF-8": "ports: \xff\xfe", "half JSON": `{"ports": {`,
-		"two documents": "{}\n---\n{}\n", "JSON and more": "{} {}", "an anchor": "ports: &p {}\nappNetworks: *p\n", "a tab": "ports:\n\twan: {}\n",
+		"0 bytes": "", "blanks": " \n\n", "a comment": "# nothing\n", "null": "null", "a list": "[1, 2]", "a word": "config",
+		"a number": "5",
+		"5 MiB":    "# " + strings.Repeat("x", 5<<20), "5 MiB of JSON": `{"colour": "` + strings.Repeat("x", 5<<20) + `"}`,
+		"deep JSON": strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000), "deep lists": `{"a":` +
+			strings.Repeat("[", 200_000),
+		"deep YAML flow": strings.Repeat("{a: ", 50_000) + "1" + strings.Repeat("}", 50_000), "no UTF-8": "ports: \xff\xfe",
+		"half JSON":     `{"ports": {`,
+		"two documents": "{}\n---\n{}\n", "JSON and more": "{} {}", "an anchor": "ports: &p {}\nappNetworks: *p\n",
+		"a tab": "ports:\n\twan: {}\n",
 	} {
 		lines := p.refused(name, doc)
 		if len(lines) != 1 || !strings.Contains(lines[0], "document") || !strings.Contains(lines[0], "allowed") {
@@ -433,8 +451,10 @@ func TestDocumentsThatAreNoConfigAreRefused(t *testing.T) {
 		fmt.Fprintf(&deep, "%sa:\n", strings.Repeat(" ", i))
 	}
 	p.refused("deep YAML blocks", deep.String())
-	p.faults("keys twice in JSON", `{"ports": {"wan": {"ifName": "uplink0", "ifName": "eth9"}}, "ports": {}}`, "ports: twice", "ports.wan.ifName: twice")
-	p.faults("keys twice in YAML", "ports:\n  wan: {ifName: uplink0}\n  wan: {ifName: eth9}\nports: {}\n", "ports: twice", "ports.wan: twice")
+	p.faults("keys twice in JSON", `{"ports": {"wan": {"ifName": "uplink0", "ifName": "eth9"}}, "ports": {}}`,
+		"ports: twice", "ports.wan.ifName: twice")
+	p.faults("keys twice in YAML", "ports:\n  wan: {ifName: uplink0}\n  wan: {ifName: eth9}\nports: {}\n", "ports: twice",
+		"ports.wan: twice")
 	p.untouched()
 }
 
@@ -474,7 +494,8 @@ func TestTheCommandLineSaysByItsExitCodeWhatWasWrong(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.Code != c.code || r.Out != "" || !strings.Contains(r.Err, c.says) || r.Err == "" {
-			t.Errorf("edgespan %s: exit %d, stdout %q, want %d, nothing and %q: %s", c.args, r.Code, r.Out, c.code, c.says, r.Err)
+			t.Errorf("edgespan %s: exit %d, stdout %q, want %d, nothing and %q: %s", c.args, r.Code, r.Out, c.code, c.says,
+				r.Err)
 		}
 	}
 	// Met at once: with a timeout above the test's own deadline only that ends it.

@@ -39,7 +39,8 @@ const oneAddress = "10.1.0.200"
 
 // narrow is network 1 with a range of one address.
 func narrow() []string {
-	return []string{strings.Replace(network(1, ""), "subnet: 10.1.0.0/24", "subnet: 10.1.0.0/24, dhcpRange: "+oneAddress+"-"+oneAddress, 1)}
+	return []string{strings.Replace(network(1, ""), "subnet: 10.1.0.0/24", "subnet: 10.1.0.0/24, dhcpRange: "+oneAddress+
+		"-"+oneAddress, 1)}
 }
 
 func TestAnAppThatFindsNoFreeAddressGetsTheOneThatIsFreed(t *testing.T) {

@@ -86,7 +86,8 @@ func TestTheAddressThatAnOutsideServerGivesIsLearntAndFollowed(t *testing.T) {
 	for _, addresses := range []string{"10.77.0.200,10.77.0.210", "10.77.0.30,10.77.0.40"} {
 		w.serveDHCP(addresses)
 		next := w.lease("a").IP
-		if from, to, _ := strings.Cut(addresses, ","); next.Less(netip.MustParseAddr(from)) || netip.MustParseAddr(to).Less(next) {
+		if from, to, _ := strings.Cut(addresses, ","); next.Less(netip.MustParseAddr(from)) ||
+			netip.MustParseAddr(to).Less(next) {
 			t.Fatalf("the server gives %s of %s", next, addresses)
 		}
 		w.learnt(1, next.String(), "10.77.0.20")

@@ -19,11 +19,14 @@ import (
 
 func TestAnAppGetsItsLeaseItsNameAndItsOptions(t *testing.T) {
 	w := newWorld(t, "web")
-	w.start(doc([]string{network(1, "    mtu: 1400\n    ntpServers: 192.0.2.123\n    routes:\n      lab: {destination: 203.0.113.0/24, gateway: 192.0.2.1}\n")},
+	w.start(doc([]string{network(1,
+		"    mtu: 1400\n    ntpServers: 192.0.2.123\n    routes:\n      lab: {destination: 203.0.113.0/24, gateway: "+
+			"192.0.2.1}\n")},
 		onNet(1, 1, "web", allowAll)))
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
 	l := w.lease("web")
-	got := fmt.Sprintf("ip %s mask %s router %s dns %s domain %s name %s mtu %s ntp %s", l.IP, l.Mask, l.Router, l.DNS, l.Domain, l.Hostname, l.MTU, l.NTP)
+	got := fmt.Sprintf("ip %s mask %s router %s dns %s domain %s name %s mtu %s ntp %s", l.IP, l.Mask, l.Router, l.DNS,
+		l.Domain, l.Hostname, l.MTU, l.NTP)
 	want := "ip 10.1.0.128 mask 24 router 10.1.0.1 dns 10.1.0.1 domain n1.edge name app1 mtu 1400 ntp 192.0.2.123"
 	if got != want {
 		t.Errorf("the lease is\n %s\nwant\n %s", got, want)
@@ -55,7 +58,8 @@ func TestAKilledDaemonLosesNoPacketAndNoAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask, err := w.DNSLoop("web", netip.MustParseAddr("10.1.0.1"), lab.WebName, netip.MustParseAddr(lab.WebAddr), 2*time.Millisecond)
+	ask, err := w.DNSLoop("web", netip.MustParseAddr("10.1.0.1"), lab.WebName, netip.MustParseAddr(lab.WebAddr),
+		2*time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +173,8 @@ func (w *world) listen(argv ...string) func() string {
 		_ = cmd.Wait()
 		var ours []string
 		for _, l := range strings.Split(out.string()[begin:end], "\n") {
-			if strings.TrimSpace(l) != "" && !strings.Contains(l, "mark") && !strings.Contains(l, "203.0.113.0/24") && !strings.HasPrefix(l, "# new generation") {
+			if strings.TrimSpace(l) != "" && !strings.Contains(l, "mark") && !strings.Contains(l, "203.0.113.0/24") &&
+				!strings.HasPrefix(l, "# new generation") {
 				ours = append(ours, l)
 			}
 		}
@@ -204,11 +209,13 @@ func TestAppsComeAndGoAndNobodyElsesDNSFails(t *testing.T) {
 	w.wait("ready", "app/"+app(1))
 	w.lease("web")
 	pid := w.dnsmasq()
-	own, err := w.DNSLoop("web", netip.MustParseAddr("10.1.0.1"), "app1.n1.edge", netip.MustParseAddr("10.1.0.128"), time.Millisecond)
+	own, err := w.DNSLoop("web", netip.MustParseAddr("10.1.0.1"), "app1.n1.edge", netip.MustParseAddr("10.1.0.128"),
+		time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := w.DNSLoop("web", netip.MustParseAddr("10.1.0.1"), lab.WebName, netip.MustParseAddr(lab.WebAddr), time.Millisecond)
+	out, err := w.DNSLoop("web", netip.MustParseAddr("10.1.0.1"), lab.WebName, netip.MustParseAddr(lab.WebAddr),
+		time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,22 +245,27 @@ func TestAppsComeAndGoAndNobodyElsesDNSFails(t *testing.T) {
 // dnsmasq are the pids of the dnsmasq in the lab's node.
 func (w *world) dnsmasq() string {
 	w.Helper()
-	return w.in("node", "sh", "-c", `for p in $(ip netns pids "$0"); do grep -qx dnsmasq /proc/$p/comm && echo $p; done; :`, w.NS("node"))
+	return w.in("node", "sh", "-c",
+		`for p in $(ip netns pids "$0"); do grep -qx dnsmasq /proc/$p/comm && echo $p; done; :`, w.NS("node"))
 }
 
 func TestAnEmptyConfigLeavesTheHostAsItWas(t *testing.T) {
 	w := newWorld(t, "web", "client")
 	for _, c := range []string{
-		"ip link add foreign type bridge", "sysctl -qw net.ipv6.conf.foreign.accept_dad=0", "ip link set foreign up", "ip addr add 203.0.113.1/24 dev foreign", "ip rule add pref 555 from 203.0.113.0/24 lookup 555",
-		"ip route add 203.0.114.0/24 via 192.0.2.1 table 555", "iptables -N FOREIGN", "iptables -A FORWARD -j FOREIGN", "iptables -A FOREIGN -s 203.0.113.9/32 -j DROP",
-		"iptables -t nat -A POSTROUTING -s 203.0.113.0/24 -j MASQUERADE", "nft add table bridge foreign", "ipset create foreign hash:ip",
+		"ip link add foreign type bridge", "sysctl -qw net.ipv6.conf.foreign.accept_dad=0", "ip link set foreign up",
+		"ip addr add 203.0.113.1/24 dev foreign", "ip rule add pref 555 from 203.0.113.0/24 lookup 555",
+		"ip route add 203.0.114.0/24 via 192.0.2.1 table 555", "iptables -N FOREIGN", "iptables -A FORWARD -j FOREIGN",
+		"iptables -A FOREIGN -s 203.0.113.9/32 -j DROP",
+		"iptables -t nat -A POSTROUTING -s 203.0.113.0/24 -j MASQUERADE", "nft add table bridge foreign",
+		"ipset create foreign hash:ip",
 	} {
 		w.in("node", strings.Fields(c)...)
 	}
 	// Files of others, below our folders and with names that are almost ours.
 	others := map[string]string{
-		filepath.Join(w.RunDir(), "notes"): "of others\n", filepath.Join(w.RunDir(), "ni", "1000x", "dnsmasq.conf"): "port=0\n",
-		filepath.Join(w.StateDir(), "other.db"): "\x00\x01",
+		filepath.Join(w.RunDir(), "notes"):                       "of others\n",
+		filepath.Join(w.RunDir(), "ni", "1000x", "dnsmasq.conf"): "port=0\n",
+		filepath.Join(w.StateDir(), "other.db"):                  "\x00\x01",
 	}
 	for path, text := range others {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {

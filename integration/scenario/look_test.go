@@ -68,7 +68,8 @@ func TestAnOperatorAsksWhyAndSeesWhatHappens(t *testing.T) {
 	// Another config was applied since: the doctor says so, with what to type.
 	w.apply(doc([]string{network(1, "")}))
 	r, err := w.CLI(w.ctx, "doctor")
-	if err != nil || r.Code != 1 || !strings.Contains(r.Out, "edgespan apply -f "+w.ConfigFile()) || !strings.Contains(r.Out, "commands    ok") || !strings.Contains(r.Out, "has what rules need") {
+	if err != nil || r.Code != 1 || !strings.Contains(r.Out, "edgespan apply -f "+w.ConfigFile()) ||
+		!strings.Contains(r.Out, "commands    ok") || !strings.Contains(r.Out, "has what rules need") {
 		t.Errorf("doctor: exit %d, %v\n%s%s", r.Code, err, r.Out, r.Err)
 	}
 	if log := w.LastWords(200); strings.Count(log, "repaired what others had changed") != 1 {

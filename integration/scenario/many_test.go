@@ -47,7 +47,8 @@ func (w *world) goroutines() int {
 // has started that have not ended.
 func (w *world) daemonHas() (files, children int) {
 	w.Helper()
-	pid := w.in("node", "sh", "-c", `for p in $(ip netns pids "$0"); do grep -qx edgespan /proc/$p/comm && echo $p; done; :`, w.NS("node"))
+	pid := w.in("node", "sh", "-c",
+		`for p in $(ip netns pids "$0"); do grep -qx edgespan /proc/$p/comm && echo $p; done; :`, w.NS("node"))
 	fds, err := os.ReadDir(filepath.Join("/proc", pid, "fd"))
 	if err != nil {
 		w.Fatal(err)
@@ -266,14 +267,16 @@ func TestASecondDaemonInANamespaceIsRefusedAndHarmsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, flags := range map[string][]string{
-		"with the same folders":   nil,
-		"with folders of its own": {"--config", none, "--state-dir", filepath.Join(elsewhere, "state"), "--run-dir", filepath.Join(elsewhere, "run")},
+		"with the same folders": nil,
+		"with folders of its own": {"--config", none, "--state-dir", filepath.Join(elsewhere, "state"), "--run-dir",
+			filepath.Join(elsewhere, "run")},
 	} {
 		cmd := w.NodeCmd(flags...)
 		began := time.Now()
 		out, err := exec.CommandContext(w.ctx, cmd.Path, cmd.Args[1:]...).CombinedOutput()
 		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != 5 || !strings.Contains(string(out), "another edgespan node runs in it") {
+		if !errors.As(err, &exit) || exit.ExitCode() != 5 ||
+			!strings.Contains(string(out), "another edgespan node runs in it") {
 			t.Errorf("a second daemon %s ended with %v, want exit 5 and the reason: %s", name, err, out)
 		}
 		if took := time.Since(began); took > 5*time.Second {

@@ -14,7 +14,8 @@ import (
 func TestAnAppThatMovesIsReachedWhereItIsAndLeavesItsAddress(t *testing.T) {
 	w := newWorld(t, "pong", "ping1", "ping2", "heir")
 	// Network 1 has one address beside that of its other app.
-	first := strings.Replace(network(1, ""), "subnet: 10.1.0.0/24", "subnet: 10.1.0.0/24, dhcpRange: 10.1.0.200-10.1.0.201", 1)
+	first := strings.Replace(network(1, ""), "subnet: 10.1.0.0/24",
+		"subnet: 10.1.0.0/24, dhcpRange: 10.1.0.200-10.1.0.201", 1)
 	nets := []string{first, network(2, "")}
 	others := []string{onNet(2, 1, "ping1", allowAll), onNet(3, 2, "ping2", allowAll)}
 	with := func(apps ...string) string { return doc(nets, append(apps, others...)...) }
@@ -23,7 +24,8 @@ func TestAnAppThatMovesIsReachedWhereItIsAndLeavesItsAddress(t *testing.T) {
 	w.lease("ping1")
 	w.lease("ping2")
 	asks := func(from string, n int) string {
-		return w.in(from, "dig", "+short", "+tries=1", "+time=2", fmt.Sprintf("@10.%d.0.1", n), fmt.Sprintf("app1.n%d.edge", n))
+		return w.in(from, "dig", "+short", "+tries=1", "+time=2", fmt.Sprintf("@10.%d.0.1", n),
+			fmt.Sprintf("app1.n%d.edge", n))
 	}
 	var old netip.Addr
 	for i, n := range []int{1, 2, 1} {

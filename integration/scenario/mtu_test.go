@@ -19,7 +19,8 @@ func TestAppsLiveOnWhenUplinksOfOtherMTUsComeAndGo(t *testing.T) {
 		t.Run(fmt.Sprintf("%d and %d", c.first, c.second), func(t *testing.T) {
 			t.Parallel()
 			w := newWorldOf(t, lab.Options{Apps: []string{"web", "db"}, Second: c.second != 0, MTU: c.first, MTU2: c.second})
-			d := doc([]string{strings.Replace(network(1, ""), "port: wan", "port: uplink", 1)}, onNet(1, 1, "web", allowAll), onNet(2, 1, "db", allowAll))
+			d := doc([]string{strings.Replace(network(1, ""), "port: wan", "port: uplink", 1)}, onNet(1, 1, "web", allowAll),
+				onNet(2, 1, "db", allowAll))
 			if c.second != 0 {
 				d = strings.Replace(d, wan, wan+"  lte: {ifName: uplink1, uplink: true, cost: 10, dnsServers: 198.51.100.53}\n", 1)
 			}
@@ -93,7 +94,8 @@ func (w *world) mtus(want int) {
 	w.eventually(fmt.Sprintf("an MTU of %d", want), func() bool {
 		opts := w.in("node", "cat", w.RunDir()+"/ni/1/conf/opts")
 		_, told, _ := strings.Cut(opts, "option:mtu,")
-		got = strings.Join([]string{mtu("node", "es1"), mtu("node", "es1a1"), mtu("node", "es1a2"), mtu("web", "eth0"), mtu("db", "lan0"), strings.Fields(told)[0]}, " ")
+		got = strings.Join([]string{mtu("node", "es1"), mtu("node", "es1a1"), mtu("node", "es1a2"), mtu("web", "eth0"),
+			mtu("db", "lan0"), strings.Fields(told)[0]}, " ")
 		return got == strings.TrimSpace(strings.Repeat(strconv.Itoa(want)+" ", 6))
 	})
 }

@@ -20,7 +20,8 @@ func TestWhatIsNoNamespaceHoldsNobodyUp(t *testing.T) {
 	config := func(acl string, more ...string) string {
 		return doc([]string{network(1, "")}, append([]string{onNet(1, 1, "web", acl)}, more...)...)
 	}
-	own := strings.Replace(onNet(3, 1, "/run/netns/"+w.NS("node"), allowAll), "kind: veth,", "kind: veth, ifName: stray0,", 1)
+	own := strings.Replace(onNet(3, 1, "/run/netns/"+w.NS("node"), allowAll), "kind: veth,", "kind: veth, ifName: stray0,",
+		1)
 	bad := []string{onNet(2, 1, fifo, allowAll), own}
 	w.start(config(allowAll, bad...))
 	w.wait("ready", "app/"+app(1))

@@ -53,7 +53,8 @@ func (o *office) begin() {
 	before := len(o.said())
 	args := o.asked
 	if args == nil {
-		args = append([]string{"--data-dir", o.dir, "--listen", fmt.Sprint("192.0.2.1:", o.port), "--node-listen", o.nodes()}, o.extra...)
+		args = append([]string{"--data-dir", o.dir, "--listen", fmt.Sprint("192.0.2.1:", o.port), "--node-listen", o.nodes()},
+			o.extra...)
 	}
 	o.cmd = exec.Command("ip", append([]string{"netns", "exec", o.w.NS("isp"), program}, args...)...)
 	o.cmd.Stdout, o.cmd.Stderr = said, said
@@ -212,7 +213,8 @@ func (w *world) open(name string, port int, extra ...string) *office {
 
 func (o *office) remember(pin string) {
 	o.w.Helper()
-	o.ok("context", "add", o.name, "--controller", fmt.Sprint("https://192.0.2.1:", o.port), "--token-file", filepath.Join(o.dir, "admin.token"), "--ca-sha256", pin)
+	o.ok("context", "add", o.name, "--controller", fmt.Sprint("https://192.0.2.1:", o.port), "--token-file",
+		filepath.Join(o.dir, "admin.token"), "--ca-sha256", pin)
 }
 
 func lastOf(text string, n int) string {

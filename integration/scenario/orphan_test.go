@@ -14,7 +14,8 @@ import (
 // settled is dump of the node once the kernel has found its own addresses to be unique.
 func (w *world) settled() string {
 	w.Helper()
-	w.eventually("no tentative address", func() bool { return !strings.Contains(w.in("node", "ip", "-6", "addr"), "tentative") })
+	w.eventually("no tentative address",
+		func() bool { return !strings.Contains(w.in("node", "ip", "-6", "addr"), "tentative") })
 	return w.dump("node")
 }
 
@@ -128,7 +129,8 @@ func TestRestsOfANetworkAreFoundWhateverIsLeftOfIt(t *testing.T) {
 		"without its dnsmasq":    {"sh", "-c", `kill -9 $1`, "kill", "PIDS"},
 		"without its run folder": {"rm", "-rf", filepath.Join(w.RunDir(), "ni")},
 		"without its chains":     {"sh", "-c", "iptables -F; iptables -t nat -F; iptables -X; iptables -t nat -X"},
-		"with its chains alone":  {"sh", "-c", `ip link del es1; kill -9 $1; rm -rf ` + filepath.Join(w.RunDir(), "ni"), "kill", "PIDS"},
+		"with its chains alone": {"sh", "-c", `ip link del es1; kill -9 $1; rm -rf ` + filepath.Join(w.RunDir(), "ni"),
+			"kill", "PIDS"},
 	} {
 		config := doc([]string{network(1, "")}, onNet(1, 1, "a", allowAll))
 		w.start(config)

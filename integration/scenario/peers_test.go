@@ -89,7 +89,8 @@ func (f *field) tellsTheTruth(tunnels map[string]int) {
 	}
 	for _, p := range f.peers {
 		s := f.peer(p)
-		if !s.Online || !s.Ready || s.Health != "green" || s.Wanted != s.Applied || !slices.Equal(s.Clusters, []string{"yard"}) || len(s.Ignored) > 0 {
+		if !s.Online || !s.Ready || s.Health != "green" || s.Wanted != s.Applied ||
+			!slices.Equal(s.Clusters, []string{"yard"}) || len(s.Ignored) > 0 {
 			f.w.Errorf("%s is told as %+v", p.name, s)
 		}
 		for _, x := range s.Parameters {
@@ -106,7 +107,8 @@ func (f *field) tellsTheTruth(tunnels map[string]int) {
 
 // tunnels counts the node's VXLAN links.
 func (p *onePeer) tunnels() int {
-	return len(strings.FieldsFunc(p.in("node", "ip", "-o", "link", "show", "type", "vxlan"), func(c rune) bool { return c == '\n' }))
+	return len(strings.FieldsFunc(p.in("node", "ip", "-o", "link", "show", "type", "vxlan"),
+		func(c rune) bool { return c == '\n' }))
 }
 
 // numbers are the tunnels' numbers by pair.
@@ -194,7 +196,8 @@ func TestAClusterTellsWhatBreaksAndMendsIt(t *testing.T) {
 
 	f.apply(f.describePeers() + "---\n" + f.describeCluster(a, "star"))
 	f.ok("clusters", "deploy", "yard")
-	f.w.eventually("the cluster without the missing card", func() bool { return slices.Equal(f.cross(500*time.Millisecond), without("edge-2")) })
+	f.w.eventually("the cluster without the missing card",
+		func() bool { return slices.Equal(f.cross(500*time.Millisecond), without("edge-2")) })
 	f.has(b, "device-interface", "WaitingForDependencies", "lan0")
 	if r := f.run("wait", "cluster/yard", "--for", "ready", "--timeout", "1s"); r.Code != 3 {
 		t.Errorf("wait for what does not come: %+v", r)
@@ -216,7 +219,8 @@ func TestAClusterTellsWhatBreaksAndMendsIt(t *testing.T) {
 	if bad := f.cross(time.Second); !slices.Equal(bad, without("edge-2")) {
 		t.Errorf("without edge-2's route no ping goes from %v", bad)
 	}
-	b.in("node", "ip", "route", "add", "198.51.100.0/24", "dev", "under0", "proto", "kernel", "scope", "link", "src", b.underlay())
+	b.in("node", "ip", "route", "add", "198.51.100.0/24", "dev", "under0", "proto", "kernel", "scope", "link", "src",
+		b.underlay())
 	f.untilReady()
 	f.connected()
 	f.tellsTheTruth(map[string]int{"edge-1": 2, "edge-2": 1, "edge-3": 1})
@@ -275,7 +279,8 @@ func (f *field) isOffline(p *onePeer) {
 			f.w.Logf("%s is told as %+v", p.name, s)
 		}
 	}()
-	f.w.eventually(p.name+" is told as offline", func() bool { s = f.peer(p); return !s.Online && s.Health == "unknown" && !s.Ready })
+	f.w.eventually(p.name+" is told as offline",
+		func() bool { s = f.peer(p); return !s.Online && s.Health == "unknown" && !s.Ready })
 }
 
 // without are the pairs that a peer of three takes part in, sorted.

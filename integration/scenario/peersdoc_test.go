@@ -22,20 +22,23 @@ func TestTheExampleOfAClusterRunsAsItIsTyped(t *testing.T) {
 
 	_, here, _, _ := runtime.Caller(0)
 	file := filepath.Join(filepath.Dir(here), "..", "..", "examples", "fleet", "cluster.yaml")
-	if said := f.ok("apply", "-f", file, "-m", "the lab"); !strings.Contains(said, "parameters may change on edge-1, edge-2, edge-3") {
+	if said := f.ok("apply", "-f", file, "-m", "the lab"); !strings.Contains(said,
+		"parameters may change on edge-1, edge-2, edge-3") {
 		t.Errorf("apply says %s", said)
 	}
 	f.ok("clusters", "deploy", "lab")
 	f.w.eventually("a ping between each two", func() bool { return len(f.cross(500e6)) == 0 })
 	f.w.eventually("the reason of the executor", func() bool {
 		r := f.run("peers", "explain", "edge-3")
-		return r.Code == 0 && strings.Contains(r.Out, "/usr/bin/collector") && strings.Contains(r.Out, "executor/collector: CreatingFailed")
+		return r.Code == 0 && strings.Contains(r.Out, "/usr/bin/collector") &&
+			strings.Contains(r.Out, "executor/collector: CreatingFailed")
 	})
 	for _, name := range []string{"edge-1", "edge-2"} {
 		f.ok("wait", "peer/"+name, "--for", "ready", "--timeout", "20s")
 	}
 	for _, line := range []string{
-		"peers list", "clusters list", "clusters status lab", "clusters describe lab", "peers describe edge-3", "peers get edge-2",
+		"peers list", "clusters list", "clusters status lab", "clusters describe lab", "peers describe edge-3",
+		"peers get edge-2",
 	} {
 		said := f.ok(strings.Fields(line)...)
 		t.Logf("edgespan %s\n%s", line, said)

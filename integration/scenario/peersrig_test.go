@@ -79,7 +79,8 @@ func newField(t testing.TB, count int, extra ...string) *field {
 func bareWorld(t testing.TB, apps ...string) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
-	l, err := lab.Up(ctx, lab.Options{Binary: binary, Child: []string{os.Args[0], lab.ChildCommand}, Apps: apps, Bare: true})
+	l, err := lab.Up(ctx,
+		lab.Options{Binary: binary, Child: []string{os.Args[0], lab.ChildCommand}, Apps: apps, Bare: true})
 	if err != nil {
 		cancel()
 		t.Fatal(err)
@@ -126,7 +127,8 @@ func (f *field) describePeers() string {
 		if i == 0 {
 			under = "{address: " + p.underlay() + "}"
 		}
-		text := fmt.Sprintf("kind: PeerDescriptor\nmetadata: {name: %s}\nspec:\n  interfaces: {lan: {ifName: lan0, kind: ethernet}}\n  underlays: {net: %s}\n", p.name, under)
+		text := fmt.Sprintf("kind: PeerDescriptor\nmetadata: {name: %s}\nspec:\n  interfaces: {lan: {ifName: lan0, kind: "+
+			"ethernet}}\n  underlays: {net: %s}\n", p.name, under)
 		if i == len(f.peers)-1 {
 			text += fmt.Sprintf("  executors: {pulse: {command: [/bin/sh, -c, \"echo $$ >>%s; exec sleep 4711\"]}}\n", p.pulse())
 		}
@@ -150,7 +152,8 @@ func (p *onePeer) pulses() []string {
 
 // describeCluster is a cluster of all peers.
 func (f *field) describeCluster(leader *onePeer, topology string) string {
-	text := fmt.Sprintf("kind: ClusterDescriptor\nmetadata: {name: yard}\nspec:\n  leader: %s\n  topology: %s\n  members:\n", leader.name, topology)
+	text := fmt.Sprintf("kind: ClusterDescriptor\nmetadata: {name: yard}\nspec:\n  leader: %s\n  topology: %s\n  "+
+		"members:\n", leader.name, topology)
 	for _, p := range f.peers {
 		text += fmt.Sprintf("    %s: {interfaces: lan, underlay: net}\n", p.name)
 	}
@@ -320,7 +323,8 @@ func (f *field) acquaint() {
 		mac := to.in("dev", "cat", "/sys/class/net/eth0/address")
 		for _, from := range f.peers {
 			if from != to {
-				from.in("dev", strings.Fields(fmt.Sprintf("ip neigh replace %s lladdr %s nud permanent dev eth0", to.device(), mac))...)
+				from.in("dev", strings.Fields(fmt.Sprintf("ip neigh replace %s lladdr %s nud permanent dev eth0", to.device(),
+					mac))...)
 			}
 		}
 	}

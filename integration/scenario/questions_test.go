@@ -77,7 +77,8 @@ func TestAnAppThatAsksInVainTakesNoAnswerFromAnother(t *testing.T) {
 	}); err != nil || open == 0 {
 		t.Fatalf("%d connections, %v", open, err)
 	}
-	if got := w.in("client", "dig", "+tcp", "+short", "+tries=3", "+time=2", "@10.1.0.1", lab.WebName); got != lab.WebAddr {
+	if got := w.in("client", "dig", "+tcp", "+short", "+tries=3", "+time=2", "@10.1.0.1",
+		lab.WebName); got != lab.WebAddr {
 		t.Errorf("beside %d connections of TCP the neighbour is told %q", open, got)
 	}
 }

@@ -159,7 +159,8 @@ func (w wish) scene(late bool) scene {
 	s := scene{nets: map[int]sceneNet{}, apps: map[int]sceneApp{}}
 	d := drawing{scene: &s, late: late, taken: map[string]bool{}}
 	var b strings.Builder
-	b.WriteString("ports:\n  wan: {ifName: uplink0, uplink: true, dnsServers: 198.51.100.53}\n  lan: {ifName: lan0}\n  lan2: {ifName: lan1}\n")
+	b.WriteString("ports:\n  wan: {ifName: uplink0, uplink: true, dnsServers: 198.51.100.53}\n  lan: {ifName: lan0}\n  " +
+		"lan2: {ifName: lan1}\n")
 	b.WriteString("networkInstances:\n")
 	for i, n := range w.nets {
 		if n.on {
@@ -198,7 +199,8 @@ func (d *drawing) take(what string) bool {
 }
 
 func (d *drawing) net(i int, n wishedNet) string {
-	text := fmt.Sprintf("  %s:\n    displayName: net%d\n    activate: %v\n    spoofGuard: %v\n    mtu: %d\n", ni(i), i, !n.off, !n.unguarded, 1500-n.mtu)
+	text := fmt.Sprintf("  %s:\n    displayName: net%d\n    activate: %v\n    spoofGuard: %v\n    mtu: %d\n", ni(i), i,
+		!n.off, !n.unguarded, 1500-n.mtu)
 	if n.sw {
 		port := switchPorts[n.port]
 		if port != "" && !d.take("port "+port) {
@@ -226,7 +228,8 @@ func (d *drawing) net(i int, n wishedNet) string {
 	if n.routed && localPorts[n.port] != "" {
 		text += "    routes: {far: {destination: 203.0.113.0/24, gateway: 192.0.2.1}}\n"
 	}
-	d.nets[i] = sceneNet{local: true, domain: fmt.Sprintf("d%d.edge", n.domain), off: n.off, port: localPorts[n.port], gateway: netip.PrefixFrom(gw, subnet.Bits()), free: free, subnet: subnet.String()}
+	d.nets[i] = sceneNet{local: true, domain: fmt.Sprintf("d%d.edge", n.domain), off: n.off, port: localPorts[n.port],
+		gateway: netip.PrefixFrom(gw, subnet.Bits()), free: free, subnet: subnet.String()}
 	return text
 }
 
@@ -272,7 +275,8 @@ func (d *drawing) app(i int, a wishedApp) string {
 		} else if c.host != "" {
 			attach += ", hostIfName: " + c.host
 		}
-		text += fmt.Sprintf("      %d: {networkInstance: %s, attach: {%s}, mac: %q, ip: %q, acl: {%s}}\n", j, ni(c.net), attach, c.mac, c.ip, c.acl)
+		text += fmt.Sprintf("      %d: {networkInstance: %s, attach: {%s}, mac: %q, ip: %q, acl: {%s}}\n", j, ni(c.net),
+			attach, c.mac, c.ip, c.acl)
 		c.off = a.off
 		d.judge(c)
 	}

@@ -150,7 +150,8 @@ func (r *random) verifyAddresses(all map[string]adapterStatus) {
 		for j, c := range a.adapters {
 			id := fmt.Sprintf("%s/%d", app(i), j)
 			s := all[id]
-			if s.Activated && (c.mac != "" && s.MAC != c.mac || c.ip != "" && s.IP != c.ip || (s.IP != "") != r.now.nets[c.net].local) {
+			if s.Activated && (c.mac != "" && s.MAC != c.mac || c.ip != "" && s.IP != c.ip ||
+				(s.IP != "") != r.now.nets[c.net].local) {
 				r.fail("adapter %s is %+v, wished are %+v", id, s, *c)
 			}
 		}

@@ -110,7 +110,8 @@ func (r *random) fail(format string, args ...any) {
 	r.Helper()
 	r.Logf("the adapters are\n%s\nthe links are\n%s\nthe run folder holds\n%s",
 		r.cli("get", "adapter"), r.in("node", "ip", "-br", "link"), r.in("node", "find", r.RunDir(), "-ls"))
-	r.Fatalf("seed %d: %s\nthe configs since all was well:\n%s", r.seed, fmt.Sprintf(format, args...), strings.Join(r.log, "\n---\n"))
+	r.Fatalf("seed %d: %s\nthe configs since all was well:\n%s", r.seed, fmt.Sprintf(format, args...),
+		strings.Join(r.log, "\n---\n"))
 }
 
 // burst applies one config or some in a row, and may kill the daemon.

@@ -26,7 +26,8 @@ func TestTheFleetOfTheReadmeRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := &office{w: w, name: "lab", dir: filepath.Join(w.Dir, "fleet"), asked: lines[0].argv[1:]}
-	fill := strings.NewReplacer("fleet/admin.token", filepath.Join(o.dir, "admin.token"), "node.yaml", file, "fleet.example.org", "192.0.2.1")
+	fill := strings.NewReplacer("fleet/admin.token", filepath.Join(o.dir, "admin.token"), "node.yaml", file,
+		"fleet.example.org", "192.0.2.1")
 	for i, a := range o.asked {
 		if o.asked[i] = fill.Replace(a); a == "fleet" {
 			o.asked[i] = o.dir

@@ -15,8 +15,11 @@ import (
 )
 
 var (
-	recordRelease = flag.String("record-release", "", "the release whose run folder, state, links, rules and routes are written to testdata/release/NAME (make release-testdata)")
-	recordBinary  = flag.String("record-binary", "", "the daemon of that release; the one of this tree where it is not given")
+	recordRelease = flag.String("record-release", "",
+		"the release whose run folder, state, links, rules and routes are written to testdata/release/NAME (make "+
+			"release-testdata)")
+	recordBinary = flag.String("record-binary", "",
+		"the daemon of that release; the one of this tree where it is not given")
 )
 
 const (
@@ -55,12 +58,14 @@ func TestRecordARelease(t *testing.T) {
 	if err := os.RemoveAll(out); err != nil {
 		t.Fatal(err)
 	}
-	script := "# What " + *recordRelease + " left on a host, written by make release-testdata.\n# $NODE and $APP_web … are the namespaces.\nset -e\n"
+	script := "# What " + *recordRelease +
+		" left on a host, written by make release-testdata.\n# $NODE and $APP_web … are the namespaces.\nset -e\n"
 	for _, from := range []string{w.RunDir(), w.StateDir()} {
 		script += w.copyTree(from, filepath.Join(out, filepath.Base(from)))
 	}
 	script += w.recordHost()
-	for name, argv := range map[string]string{"iptables.save": "iptables-save", "bridge.nft": "nft list ruleset bridge", releaseHost: ""} {
+	for name, argv := range map[string]string{"iptables.save": "iptables-save", "bridge.nft": "nft list ruleset bridge",
+		releaseHost: ""} {
 		content := script
 		if argv != "" {
 			content = w.in("node", strings.Fields(argv)...) + "\n"
@@ -80,9 +85,11 @@ func (w *world) releaseReady() {
 func (w *world) atFixedPlace(argv ...string) *exec.Cmd {
 	script := `mount --bind "$LAB" ` + fixedPlace + "; mkdir -p " + fixedPlace + "/netns\n"
 	for _, a := range releaseApps {
-		script += fmt.Sprintf("touch %[1]s/netns/%[2]s; mount --bind /run/netns/%[3]s %[1]s/netns/%[2]s\n", fixedPlace, a, w.NS(a))
+		script += fmt.Sprintf("touch %[1]s/netns/%[2]s; mount --bind /run/netns/%[3]s %[1]s/netns/%[2]s\n", fixedPlace, a,
+			w.NS(a))
 	}
-	cmd := exec.Command("ip", append([]string{"netns", "exec", w.NS("node"), "sh", "-ec", script + `exec "$@"`, "sh"}, argv...)...)
+	cmd := exec.Command("ip",
+		append([]string{"netns", "exec", w.NS("node"), "sh", "-ec", script + `exec "$@"`, "sh"}, argv...)...)
 	cmd.Env = append(os.Environ(), "LAB="+w.Dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return cmd
@@ -93,7 +100,8 @@ func (w *world) startAtFixedPlace(doc string) {
 	if err := w.WriteConfig([]byte(doc)); err != nil {
 		w.Fatal(err)
 	}
-	n, err := w.StartNode(w.atFixedPlace(w.Binary, "node", "--config", w.ConfigFile(), "--state-dir", w.StateDir(), "--run-dir", fixedPlace+"/run"))
+	n, err := w.StartNode(w.atFixedPlace(w.Binary, "node", "--config", w.ConfigFile(), "--state-dir", w.StateDir(),
+		"--run-dir", fixedPlace+"/run"))
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -179,7 +187,8 @@ func (w *world) recordHost() string {
 		default:
 			w.Fatalf("a link of kind %q is recorded by nobody", l.Info.Kind)
 		}
-		fmt.Fprintf(&b, "ip -n $NODE link set %s addrgenmode none address %s mtu %d alias '%s'\n", l.IfName, l.Address, l.MTU, l.Alias)
+		fmt.Fprintf(&b, "ip -n $NODE link set %s addrgenmode none address %s mtu %d alias '%s'\n", l.IfName, l.Address, l.MTU,
+			l.Alias)
 		if l.Master != "" {
 			fmt.Fprintf(&b, "ip -n $NODE link set %s master %s\n", l.IfName, l.Master)
 		}
@@ -200,14 +209,16 @@ func (w *world) recordHost() string {
 		}
 	}
 	for _, n := range []string{"20001", "20002"} {
-		if out, err := w.Exec(w.ctx, "node", "ip", "route", "show", "table", n); err == nil && out.Code == 0 && out.Out != "" {
+		if out, err := w.Exec(w.ctx, "node", "ip", "route", "show", "table", n); err == nil && out.Code == 0 &&
+			out.Out != "" {
 			lines("ip -n $NODE route add %s table "+n+"\n", "node", "ip", "route", "show", "table", n, "scope", "link")
 			lines("ip -n $NODE route add %s table "+n+"\n", "node", "ip", "route", "show", "table", n, "scope", "global")
 		}
 		for _, base := range []string{"20", "21"} {
 			if rule := w.in("node", "ip", "rule", "show", "pref", base+n[2:]); rule != "" {
 				_, words, _ := strings.Cut(rule, ":")
-				fmt.Fprintf(&b, "ip -n $NODE rule add pref %s protocol 101 %s\n", base+n[2:], strings.Replace(strings.TrimSpace(words), " proto 101", "", 1))
+				fmt.Fprintf(&b, "ip -n $NODE rule add pref %s protocol 101 %s\n", base+n[2:],
+					strings.Replace(strings.TrimSpace(words), " proto 101", "", 1))
 			}
 		}
 	}
@@ -232,7 +243,8 @@ func (w *world) recordVeth(l ipLink) string {
 			if p.Index != l.Peer || p.Peer != l.Index || p.Info.Kind != "veth" {
 				continue
 			}
-			s := fmt.Sprintf("ip -n $NODE link add %s mtu %d type veth peer name %s mtu %d netns $APP_%s\n", l.IfName, l.MTU, p.IfName, p.MTU, a)
+			s := fmt.Sprintf("ip -n $NODE link add %s mtu %d type veth peer name %s mtu %d netns $APP_%s\n", l.IfName, l.MTU,
+				p.IfName, p.MTU, a)
 			s += fmt.Sprintf("ip -n $APP_%s link set %s address %s\n", a, p.IfName, p.Address)
 			if slices.Contains(p.Flags, "UP") {
 				s += fmt.Sprintf("ip -n $APP_%s link set %s up\n", a, p.IfName)

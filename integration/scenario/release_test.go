@@ -190,7 +190,8 @@ func (w *world) linkNumbers() string {
 	var lines []string
 	for _, ns := range append([]string{"node"}, releaseApps...) {
 		for _, l := range w.ipLinks(ns) {
-			lines = append(lines, fmt.Sprint(ns, " ", l.IfName, " ", l.Index, " ", l.Address, " ", l.MTU, " ", l.Master, " ", l.Flags))
+			lines = append(lines,
+				fmt.Sprint(ns, " ", l.IfName, " ", l.Index, " ", l.Address, " ", l.MTU, " ", l.Master, " ", l.Flags))
 		}
 	}
 	slices.Sort(lines)

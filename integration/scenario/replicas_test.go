@@ -33,7 +33,8 @@ func etcdMain(dir string) int {
 func (w *world) etcd() (endpoint string) {
 	w.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, "ip", "netns", "exec", w.NS("isp"), os.Args[0], etcdCommand, filepath.Join(w.Dir, "etcd"))
+	cmd := exec.CommandContext(ctx, "ip", "netns", "exec", w.NS("isp"), os.Args[0], etcdCommand,
+		filepath.Join(w.Dir, "etcd"))
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -75,7 +76,8 @@ func TestANodeGoesToTheOtherControllerOfItsFleet(t *testing.T) {
 	two.remember(pin)
 
 	both := one.nodes() + "," + two.nodes()
-	if r := w.join(two.run("nodes", "invite", "edge-1").Out, "--state-dir", w.StateDir(), "--controller", both); r.Code != 0 || !strings.Contains(r.Err, both) {
+	if r := w.join(two.run("nodes", "invite", "edge-1").Out, "--state-dir", w.StateDir(), "--controller",
+		both); r.Code != 0 || !strings.Contains(r.Err, both) {
 		t.Fatalf("join: %+v", r)
 	}
 	apps := []string{onNet(1, 1, "web", allowAll), onNet(2, 1, "client", allowAll)}
@@ -93,8 +95,10 @@ func TestANodeGoesToTheOtherControllerOfItsFleet(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	two.ok("node", "modify", "edge-1", "networkInstances."+ni(1)+".displayName=by two", "-m", "at the controller that has no stream")
-	w.eventually("what was written at the other controller", func() bool { return strings.Contains(w.cli("get", "ni"), "by two") })
+	two.ok("node", "modify", "edge-1", "networkInstances."+ni(1)+".displayName=by two", "-m",
+		"at the controller that has no stream")
+	w.eventually("what was written at the other controller",
+		func() bool { return strings.Contains(w.cli("get", "ni"), "by two") })
 	one.is("edge-1", "in sync", ready)
 
 	one.kill()

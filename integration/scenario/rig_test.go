@@ -241,7 +241,8 @@ func (w *world) dump(short string) string {
 	has := regexp.MustCompile(`^\s*flags( owner)?.*$| # progname .*$`)
 	timer := regexp.MustCompile(`(hello_timer|tcn_timer|topology_change_timer|gc_timer|forward_delay_timer) +[0-9.]+`)
 	for _, c := range []string{
-		"ip -d -o link", "ip -o addr", "ip rule", "ip route show table all", "ip -6 route show table all", "iptables-save", "nft -s list ruleset",
+		"ip -d -o link", "ip -o addr", "ip rule", "ip route show table all", "ip -6 route show table all", "iptables-save",
+		"nft -s list ruleset",
 		`sysctl -a --pattern ^net.ipv4.(ip_forward|conf.[^.]*.forwarding)$|bridge-nf-call-ip`,
 	} {
 		lines := strings.Split(w.in(short, strings.Fields(c)...), "\n")
@@ -261,12 +262,14 @@ func app(n int) string { return fmt.Sprintf("a0000000-0000-4000-8000-%012d", n) 
 
 // network is one network of a config: number n has 10.n.0.0/24 and domain n<n>.edge.
 func network(n int, more string) string {
-	return fmt.Sprintf("  %s:\n    displayName: net%d\n    type: local\n    port: wan\n    ipv4: {subnet: 10.%d.0.0/24}\n    dns: {domain: n%d.edge}\n%s", ni(n), n, n, n, more)
+	return fmt.Sprintf("  %s:\n    displayName: net%d\n    type: local\n    port: wan\n    ipv4: {subnet: "+
+		"10.%d.0.0/24}\n    dns: {domain: n%d.edge}\n%s", ni(n), n, n, n, more)
 }
 
 // onNet is one app of a config with an adapter on network n in namespace ns.
 func onNet(a, n int, ns, acl string) string {
-	return fmt.Sprintf("  %s:\n    displayName: app%d\n    activate: true\n    adapters:\n      0: {networkInstance: %s, attach: {kind: veth, netns: %s}, acl: {%s}}\n", app(a), a, ni(n), ns, acl)
+	return fmt.Sprintf("  %s:\n    displayName: app%d\n    activate: true\n    adapters:\n      0: {networkInstance: "+
+		"%s, attach: {kind: veth, netns: %s}, acl: {%s}}\n", app(a), a, ni(n), ns, acl)
 }
 
 const wan = "ports:\n  wan: {ifName: uplink0, uplink: true, dnsServers: 198.51.100.53}\n"

@@ -7,7 +7,8 @@ import (
 
 func TestARouteThatNoPortReachesDisturbsNothingElse(t *testing.T) {
 	w := newWorld(t, "web")
-	const routes = "    routes:\n      bad: {destination: 198.18.0.0/15, gateway: 203.0.113.9}\n      good: {destination: 100.64.0.0/10, gateway: 192.0.2.1}\n"
+	const routes = "    routes:\n      bad: {destination: 198.18.0.0/15, gateway: 203.0.113.9}\n      good: " +
+		"{destination: 100.64.0.0/10, gateway: 192.0.2.1}\n"
 	w.start(doc([]string{network(1, routes)}, onNet(1, 1, "web", allowAll)))
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
 	const want = "route bad is left out: gateway 203.0.113.9 is on no subnet of port wan (uplink0)"

@@ -18,7 +18,8 @@ func TestPresentMeansThatTheServicesAnswer(t *testing.T) {
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
 	pid := w.dnsmasq()
 	for _, c := range []struct{ name, denied, rule, want string }{
-		{"dhcp", "198.51.100.2", "INPUT -i lo -p udp --dport 67 -j DROP", "self-test: DHCP of the gateway: 10.1.0.1 does not answer on es1"},
+		{"dhcp", "198.51.100.2", "INPUT -i lo -p udp --dport 67 -j DROP",
+			"self-test: DHCP of the gateway: 10.1.0.1 does not answer on es1"},
 		{"dns", "198.51.100.3", "INPUT -i lo -p udp --dport 53 -j DROP", "self-test: DNS of the gateway: "},
 	} {
 		w.in("node", strings.Fields("iptables -I "+c.rule)...)
@@ -44,7 +45,8 @@ func TestPresentMeansThatTheServicesAnswer(t *testing.T) {
 	}
 	// It has read what came and went by its files, and not by watching folders: the instances of
 	// inotify, 128 by default, are the whole machine's.
-	if open := w.in("node", "sh", "-c", "ls -l /proc/"+pid+"/fd"); !strings.Contains(open, "leases") || strings.Contains(open, "inotify") {
+	if open := w.in("node", "sh", "-c", "ls -l /proc/"+pid+"/fd"); !strings.Contains(open, "leases") ||
+		strings.Contains(open, "inotify") {
 		t.Errorf("dnsmasq has an instance of inotify:\n%s", open)
 	}
 	if now := w.dnsmasq(); now != pid {

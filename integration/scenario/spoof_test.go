@@ -36,7 +36,8 @@ func newLiars(t *testing.T, more string, marks ...string) *liars {
 		world: w, node: w.mac("node", "es1"), peer: w.mac("client", "eth0"), own: w.mac("web", "eth0"),
 		ip: w.ip(app(1)), other: w.ip(app(2)), sees: map[string]*sniffer{},
 	}
-	for place, at := range map[string][2]string{"the other app": {"client", "eth0"}, "the node": {"node", "es1"}, "the uplink": {"isp", "node0"}} {
+	for place, at := range map[string][2]string{"the other app": {"client", "eth0"}, "the node": {"node", "es1"},
+		"the uplink": {"isp", "node0"}} {
 		l.sees[place] = w.sniff(at[0], at[1], append(slices.Clone(marks), goodMark)...)
 	}
 	l.sender = w.raw("web")
@@ -99,9 +100,12 @@ func (l *liars) lies() map[string][][]byte {
 	both("source 0.0.0.0 and no DHCP", func(dst net.HardwareAddr, ip netip.Addr) []byte {
 		return ether(dst, l.own, etherIPv4, l.packet(netip.IPv4Unspecified(), ip, "source 0.0.0.0 and no DHCP"))
 	})
-	lies["wrong ARP sender IP"] = [][]byte{ether(everybody, l.own, etherARP, arpAsk(l.own, stranger, gateway, "wrong ARP sender IP"))}
-	lies["wrong ARP sender MAC"] = [][]byte{ether(everybody, l.own, etherARP, arpAsk(foreign, l.ip, gateway, "wrong ARP sender MAC"))}
-	lies["ARP as the gateway"] = [][]byte{ether(everybody, l.own, etherARP, arpAsk(l.own, gateway, l.other, "ARP as the gateway"))}
+	lies["wrong ARP sender IP"] = [][]byte{ether(everybody, l.own, etherARP,
+		arpAsk(l.own, stranger, gateway, "wrong ARP sender IP"))}
+	lies["wrong ARP sender MAC"] = [][]byte{ether(everybody, l.own, etherARP,
+		arpAsk(foreign, l.ip, gateway, "wrong ARP sender MAC"))}
+	lies["ARP as the gateway"] = [][]byte{ether(everybody, l.own, etherARP,
+		arpAsk(l.own, gateway, l.other, "ARP as the gateway"))}
 	l.untold(lies)
 	return lies
 }
@@ -126,9 +130,11 @@ func (l *liars) untold(lies map[string][][]byte) {
 		ether(l.peer, l.own, etherIPv6, ipv6("fe80::5", []byte("IPv6 unicast"))),
 		ether(l.node, l.own, etherIPv6, ipv6("fe80::6", []byte("IPv6 unicast"))),
 	}
-	lies["IPv6 to all"] = [][]byte{ether(net.HardwareAddr{0x33, 0x33, 0, 0, 0, 1}, l.own, etherIPv6, ipv6("ff02::1", []byte("IPv6 to all")))}
+	lies["IPv6 to all"] = [][]byte{ether(net.HardwareAddr{0x33, 0x33, 0, 0, 0, 1}, l.own, etherIPv6,
+		ipv6("ff02::1", []byte("IPv6 to all")))}
 	for _, dst := range []net.HardwareAddr{l.peer, l.node, everybody} {
-		for kind, mark := range map[uint16]string{0x88b5: "unknown ethertype", 0x8863: "PPPoE discovery", 0x8864: "PPPoE session", 100: "802.3 length"} {
+		for kind, mark := range map[uint16]string{0x88b5: "unknown ethertype", 0x8863: "PPPoE discovery",
+			0x8864: "PPPoE session", 100: "802.3 length"} {
 			payload := append([]byte{0x11, 0, 0, 1, 0, 22, 0, 0x21}, mark...)
 			lies[mark] = append(lies[mark], ether(dst, l.own, kind, payload))
 		}
@@ -196,7 +202,8 @@ func TestWithoutTheGuardASpoofedAddressPassesWhereRulesAllow(t *testing.T) {
 		return l.sees["the uplink"].count(spoofed) > 0
 	})
 	l.apply(doc([]string{network(1, "    spoofGuard: false\n")},
-		onNet(1, 1, "web", "all: {action: allow, direction: egress, match: {ip: 198.51.100.80, port: 80, protocol: tcp}}"), onNet(2, 1, "client", allowAll)))
+		onNet(1, 1, "web", "all: {action: allow, direction: egress, match: {ip: 198.51.100.80, port: 80, protocol: tcp}}"),
+		onNet(2, 1, "client", allowAll)))
 	l.wait("ready", "app/"+app(1))
 	l.tell(ether(l.node, l.own, etherIPv4, ipv4(stranger, webAddr, 17, udp(8, floodPort, []byte(denied)))))
 	l.in("web", "ip", "addr", "add", l.ip.String()+"/24", "dev", "eth0")

@@ -220,7 +220,8 @@ func TestADamagedStateFolderEndsNothing(t *testing.T) {
 		text[100] ^= 8
 		return os.WriteFile(path, text, 0o600)
 	}, "journal", "node-id")
-	damage("garbage", func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte("x"), 5000), 0o600) }, "journal")
+	damage("garbage", func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte("x"), 5000), 0o600) },
+		"journal")
 	damage("no journal", os.Remove, "journal")
 	kept, err := filepath.Glob(filepath.Join(w.StateDir(), "*.corrupt-*"))
 	if err != nil || len(kept) < 3 {
@@ -326,7 +327,8 @@ func TestDnsmasqHasNoRightsToSpare(t *testing.T) {
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
 	w.lease("web")
 	w.answersWithin(boundOfARepair)
-	if r, err := w.Exec(w.ctx, "web", "dig", "+tcp", "+short", "@10.1.0.1", lab.WebName); err != nil || strings.TrimSpace(r.Out) != lab.WebAddr {
+	if r, err := w.Exec(w.ctx, "web", "dig", "+tcp", "+short", "@10.1.0.1", lab.WebName); err != nil ||
+		strings.TrimSpace(r.Out) != lab.WebAddr {
 		t.Errorf("DNS by TCP, which forks: %v %s%s", err, r.Out, r.Err)
 	}
 	text, err := os.ReadFile(filepath.Join("/proc", w.dnsmasq(), "status"))
@@ -396,7 +398,8 @@ func TestTheUnitsCapabilitiesAreEnough(t *testing.T) {
 	}
 	cmd := w.NodeCmd()
 	at := 4 // ip netns exec NAME
-	cmd.Args = append(append(append([]string{}, cmd.Args[:at]...), "setpriv", "--no-new-privs", "--bounding-set="+bound), cmd.Args[at:]...)
+	cmd.Args = append(append(append([]string{}, cmd.Args[:at]...), "setpriv", "--no-new-privs", "--bounding-set="+bound),
+		cmd.Args[at:]...)
 	if w.node, err = w.StartNode(cmd); err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,8 @@ func (w *world) serves(a, n, s int, ns string) {
 	w.in(ns, "ip", "addr", "flush", "dev", "eth0")
 	l := w.lease(ns)
 	gateway := fmt.Sprintf("10.%d.0.1", s)
-	if !netip.MustParsePrefix(fmt.Sprintf("10.%d.0.0/24", s)).Contains(l.IP) || l.Router != gateway || l.Domain != fmt.Sprintf("n%d.edge", n) {
+	if !netip.MustParsePrefix(fmt.Sprintf("10.%d.0.0/24", s)).Contains(l.IP) || l.Router != gateway ||
+		l.Domain != fmt.Sprintf("n%d.edge", n) {
 		w.Errorf("app%d on network %d has the lease %+v, want one of 10.%d.0.0/24", a, n, l, s)
 	}
 	name := fmt.Sprintf("app%d.n%d.edge", a, n)
@@ -88,7 +89,8 @@ func TestAStormOfReplacedAndSwappedNetworksEndsAsTheLastConfigSays(t *testing.T)
 	w.start(doc([]string{stays}, home))
 	w.wait("ready", "app/"+app(9))
 	w.serves(9, 20, 20, "bystander")
-	ask, err := w.DNSLoop("bystander", netip.MustParseAddr("10.20.0.1"), lab.WebName, netip.MustParseAddr(lab.WebAddr), 2*time.Millisecond)
+	ask, err := w.DNSLoop("bystander", netip.MustParseAddr("10.20.0.1"), lab.WebName, netip.MustParseAddr(lab.WebAddr),
+		2*time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +160,8 @@ func TestANetworkIsSubnettedAnewUnderItsApps(t *testing.T) {
 				t.Errorf("%s: %s has the lease %+v", c.ipv4, ns, l)
 			}
 			w.in(ns, "ping", "-c1", "-W2", lab.WebAddr)
-			if got := w.in(ns, "dig", "+tcp", "+short", "+tries=1", "+time=2", "@"+c.gateway, "gateway.n1.edge"); got != c.gateway {
+			if got := w.in(ns, "dig", "+tcp", "+short", "+tries=1", "+time=2", "@"+c.gateway,
+				"gateway.n1.edge"); got != c.gateway {
 				t.Errorf("%s: the gateway is %q", c.ipv4, got)
 			}
 		}

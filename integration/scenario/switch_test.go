@@ -35,7 +35,8 @@ func (w *world) serveDHCP(addresses string) {
 		})
 	}
 	w.in("lan", "dnsmasq", "--conf-file=/dev/null", "--port=0", "--interface=eth0", "--bind-interfaces", "--user=root",
-		"--no-ping", "--dhcp-authoritative", "--dhcp-range="+addresses+",255.255.255.0,1h", "--leasefile-ro", "--pid-file="+pid, "--log-facility=/dev/null")
+		"--no-ping", "--dhcp-authoritative", "--dhcp-range="+addresses+",255.255.255.0,1h", "--leasefile-ro", "--pid-file="+
+			pid, "--log-facility=/dev/null")
 }
 
 // lanDoc is a config with ports wan and lan.
@@ -82,7 +83,8 @@ func TestASwitchNetworkJoinsItsAppsToTheSegmentOfItsPort(t *testing.T) {
 	if err := say(flow, patience); err != nil {
 		t.Fatal(err)
 	}
-	w.apply(lanDoc(nets, onNet(1, 1, "a", allowAll), onNet(2, 1, "b", in+", ping: {action: allow, match: {protocol: icmp}}")))
+	w.apply(lanDoc(nets, onNet(1, 1, "a", allowAll),
+		onNet(2, 1, "b", in+", ping: {action: allow, match: {protocol: icmp}}")))
 	w.wait("ready", "app/"+app(1), "app/"+app(2))
 	if err := say(flow, patience); err != nil {
 		t.Errorf("an allowed flow: %v", err)
@@ -131,7 +133,8 @@ func TestASwitchNetworkNeverTakesAPortThatTheHostUses(t *testing.T) {
 
 func TestAnAppOfASwitchCannotRideOnTheFlowOfAnother(t *testing.T) {
 	w := newWorld(t, "a", "b", "c")
-	w.start(doc([]string{switchNetwork(1, "")}, onNet(1, 1, "a", "out: {action: allow, direction: egress}"), onNet(2, 1, "b", ""), onNet(3, 1, "c", "in: {action: allow, direction: ingress}")))
+	w.start(doc([]string{switchNetwork(1, "")}, onNet(1, 1, "a", "out: {action: allow, direction: egress}"),
+		onNet(2, 1, "b", ""), onNet(3, 1, "c", "in: {action: allow, direction: ingress}")))
 	w.wait("ready", "app/"+app(1), "app/"+app(2), "app/"+app(3))
 	w.static("a", "10.5.0.1")
 	w.in("b", "ip", "link", "set", "eth0", "up")
@@ -166,7 +169,8 @@ func TestAnAppOfASwitchCannotRideOnTheFlowOfAnother(t *testing.T) {
 
 func TestFlowsOfASwitchAndOfALocalNetworkWithTheSameAddressesAreApart(t *testing.T) {
 	w := newWorld(t, "local", "a", "b")
-	w.start(doc([]string{switchNetwork(1, ""), network(2, "")}, onNet(1, 1, "a", allowAll), onNet(2, 1, "b", allowAll), onNet(3, 2, "local", allowAll)))
+	w.start(doc([]string{switchNetwork(1, ""), network(2, "")}, onNet(1, 1, "a", allowAll), onNet(2, 1, "b", allowAll),
+		onNet(3, 2, "local", allowAll)))
 	w.wait("ready", "app/"+app(1), "app/"+app(2), "app/"+app(3))
 	own := w.lease("local").IP
 	w.echo("isp", "udp4", lab.WebAddr+":9000")
@@ -184,7 +188,8 @@ func TestFlowsOfASwitchAndOfALocalNetworkWithTheSameAddressesAreApart(t *testing
 	untouched := string(own.AsSlice()) + string(dst.AsSlice()) // of the header: not translated
 	got := w.sniff("b", "eth0", untouched)
 	a := w.raw("a")
-	frame := ether(w.mac("b", "eth0"), w.mac("a", "eth0"), etherIPv4, ipv4(own, dst, 17, udp(4000, 9000, []byte("on the switch"))))
+	frame := ether(w.mac("b", "eth0"), w.mac("a", "eth0"), etherIPv4,
+		ipv4(own, dst, 17, udp(4000, 9000, []byte("on the switch"))))
 	w.eventually("the packet as it was sent", func() bool { return a.send(frame) == nil && got.count(untouched) > 0 })
 	if err := say(flow, patience); err != nil {
 		t.Errorf("the flow of the local network: %v", err)
@@ -233,7 +238,8 @@ func TestASwitchNetworkGivesItsPortBackAndTakesItAgain(t *testing.T) {
 		w.in("a", "ping", "-c1", "-W2", "10.77.0.1")
 		w.apply(alone)
 		w.wait("ready", "ni/"+ni(1), "app/"+app(1), "app/"+app(2))
-		if lan := w.in("node", "ip", "-o", "link", "show", "dev", "lan0"); strings.Contains(lan, "master") || !strings.Contains(lan, "mtu 1500") {
+		if lan := w.in("node", "ip", "-o", "link", "show", "dev", "lan0"); strings.Contains(lan, "master") ||
+			!strings.Contains(lan, "mtu 1500") {
 			t.Errorf("round %d: lan0 given back is %s", round, lan)
 		}
 		if br := w.in("node", "ip", "-o", "link", "show", "dev", "es1"); !strings.Contains(br, "mtu 2000") {

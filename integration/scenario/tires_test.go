@@ -14,7 +14,8 @@ import (
 // daemonPid is the daemon's process.
 func (w *world) daemonPid() string {
 	w.Helper()
-	return w.in("node", "sh", "-c", `for p in $(ip netns pids "$0"); do grep -qx edgespan /proc/$p/comm && echo $p; done; :`, w.NS("node"))
+	return w.in("node", "sh", "-c",
+		`for p in $(ip netns pids "$0"); do grep -qx edgespan /proc/$p/comm && echo $p; done; :`, w.NS("node"))
 }
 
 // ticks is the time that a process has used, in hundredths of a second (proc(5)).
@@ -64,7 +65,8 @@ func (w *world) during(short, command string, do func()) {
 // taps are apps with a tap device each, on network n.
 func taps(first, count, n int) (apps []string) {
 	for i := range count {
-		apps = append(apps, fmt.Sprintf("  %s:\n    displayName: tap%d\n    activate: true\n    adapters:\n      0: {networkInstance: %s, attach: {kind: tap}}\n", app(first+i), first+i, ni(n)))
+		apps = append(apps, fmt.Sprintf("  %s:\n    displayName: tap%d\n    activate: true\n    adapters:\n      0: "+
+			"{networkInstance: %s, attach: {kind: tap}}\n", app(first+i), first+i, ni(n)))
 	}
 	return apps
 }
@@ -81,7 +83,8 @@ func TestNothingThatOthersDoInALoopTiresTheNode(t *testing.T) {
 	up := func(link string) bool { return strings.Contains(w.in("node", "ip", "-o", "link", "show", link), ",UP") }
 	const watched = 5 * time.Second
 	flaps := filepath.Join(t.TempDir(), "flaps") // by one process each 1,000: as fast as the kernel does it
-	if err := os.WriteFile(flaps, []byte(strings.Repeat("link set eth0 down\nlink set eth0 up\n", 1000)), 0o600); err != nil {
+	if err := os.WriteFile(flaps, []byte(strings.Repeat("link set eth0 down\nlink set eth0 up\n", 1000)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	w.during("a", "ip -batch "+flaps, func() {

@@ -15,7 +15,8 @@ import (
 func TestAFullTableOfFlowsIsNoFaultOfANetwork(t *testing.T) {
 	w := newWorld(t, "web")
 	named := func(name string) string {
-		return doc([]string{strings.Replace(network(1, ""), "{domain: n1.edge}", "{domain: n1.edge, hosts: {"+name+": 10.1.0.9}}", 1)}, onNet(1, 1, "web", allowAll))
+		return doc([]string{strings.Replace(network(1, ""), "{domain: n1.edge}", "{domain: n1.edge, hosts: {"+name+
+			": 10.1.0.9}}", 1)}, onNet(1, 1, "web", allowAll))
 	}
 	w.start(named("first"))
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
@@ -33,7 +34,8 @@ func TestAFullTableOfFlowsIsNoFaultOfANetwork(t *testing.T) {
 		w.fails("node", "ping", "-c1", "-W1", lab.Gateway)
 	}
 	fill(limit)
-	t.Logf("%d of %d flows after %v", w.number("/proc/sys/net/netfilter/nf_conntrack_count"), limit, time.Since(began).Round(time.Millisecond))
+	t.Logf("%d of %d flows after %v", w.number("/proc/sys/net/netfilter/nf_conntrack_count"), limit,
+		time.Since(began).Round(time.Millisecond))
 	for _, name := range []string{"second", "third"} { // each apply has the self-test ask
 		fill(500) // flows from before have ended
 		w.apply(named(name))

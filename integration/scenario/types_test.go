@@ -20,7 +20,8 @@ func TestAnAirGappedNetworkServesItsAppsAndLeadsNowhere(t *testing.T) {
 	if l.Router != "" || l.DNS == "" {
 		t.Errorf("an air-gapped app got router %q and DNS %q", l.Router, l.DNS)
 	}
-	if got := w.in("web", "dig", "+short", "+tries=1", "+time=2", "@"+l.DNS, "app2.n1.edge"); got != w.ip(app(2)).String() {
+	if got := w.in("web", "dig", "+short", "+tries=1", "+time=2", "@"+l.DNS,
+		"app2.n1.edge"); got != w.ip(app(2)).String() {
 		t.Errorf("app2 is %q", got)
 	}
 	w.in("web", "ping", "-c1", "-W2", w.ip(app(2)).String())
@@ -96,7 +97,8 @@ func TestAppsOfAnAirGappedSwitchMeetByTheirRulesAlone(t *testing.T) {
 	for _, from := range []string{"10.2.0.13", "10.2.0.128"} {
 		w.fails("b", "ping", "-c1", "-W1", "-I", from, "10.2.0.99") // nobody is there: it only asks
 	}
-	w.eventually("three addresses", func() bool { return w.adapterStatus(2, "addresses") == "10.2.0.11,10.2.0.13,10.2.0.128" })
+	w.eventually("three addresses",
+		func() bool { return w.adapterStatus(2, "addresses") == "10.2.0.11,10.2.0.13,10.2.0.128" })
 	if got := w.adapterStatus(4, "addresses"); got != "" {
 		t.Errorf("an app of a local network is reported with %s", got)
 	}

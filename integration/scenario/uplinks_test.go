@@ -96,7 +96,8 @@ func TestANetworkLeavesAnUplinkThatLeadsNowhere(t *testing.T) {
 
 			w.sh("ip addr del 192.0.2.2/24 dev uplink0")
 			w.byLTE("no address")
-			w.says(func() string { return w.cli("explain", "ni/"+ni(1)) }, "out by port lte via 203.0.113.1", "not by port wan: uplink wan (uplink0) has no IPv4 address")
+			w.says(func() string { return w.cli("explain", "ni/"+ni(1)) }, "out by port lte via 203.0.113.1",
+				"not by port wan: uplink wan (uplink0) has no IPv4 address")
 			w.sh("ip addr add 192.0.2.2/24 dev uplink0; ip route add default via 192.0.2.1 dev uplink0")
 			w.byWan("address")
 
@@ -107,7 +108,8 @@ func TestANetworkLeavesAnUplinkThatLeadsNowhere(t *testing.T) {
 			w.byWan("a default route without gateway") // the provider answers ARP for the world
 			w.says(func() string { return w.cli("get", "port") }, "without gateway")
 
-			w.sh("ip addr flush dev uplink0; ip addr add 192.0.2.2/32 dev uplink0; ip route add default via 192.0.2.1 dev uplink0 onlink")
+			w.sh("ip addr flush dev uplink0; ip addr add 192.0.2.2/32 dev uplink0; ip route add default via 192.0.2.1 dev " +
+				"uplink0 onlink")
 			w.byWan("an address of /32 and a gateway on link")
 			w.says(func() string { return w.cli("get", "port") }, "via 192.0.2.1 onlink")
 
@@ -186,7 +188,8 @@ func TestAPointToPointLinkLeadsOut(t *testing.T) {
 	w.lease("web")
 	w.byWan("no modem")
 	w.pointToPoint("ppp0")
-	w.in("isp2", "sh", "-ec", "ip link set node1 down; ip addr add 203.0.113.1 peer 203.0.113.2 dev ppp0; ip link set ppp0 up")
+	w.in("isp2", "sh", "-ec",
+		"ip link set node1 down; ip addr add 203.0.113.1 peer 203.0.113.2 dev ppp0; ip link set ppp0 up")
 	w.sh("ip addr add 203.0.113.2 peer 203.0.113.1 dev ppp0; ip link set ppp0 up; ip route add default dev ppp0 metric 100")
 	w.in("isp", "ip", "link", "set", "node0", "down")
 	w.byLTE("the modem alone")
@@ -223,10 +226,12 @@ func TestThePortsGatewayIsTheWayOfItsDNS(t *testing.T) {
 	}
 	w.fails("node", "curl", "-sS", "-m", "1", "--interface", "uplink1", "http://"+lab.WebAddr+"/")
 	// Each network has a rule of its own: the second one's goes on without the first's.
-	w.apply(strings.Replace(ports+"networkInstances:\n"+second+"appNetworks:\n"+onNet(2, 2, "two", allowAll), "\n\n", "\n", 1))
+	w.apply(strings.Replace(ports+"networkInstances:\n"+second+"appNetworks:\n"+onNet(2, 2, "two", allowAll), "\n\n", "\n",
+		1))
 	w.wait("absent", "ni/"+ni(1))
 	asks("+notcp")
-	if got := w.in("node", "ip", "rule", "show", "oif", "uplink1"); strings.Count(got, "\n") != 0 || !strings.Contains(got, "dport 53") {
+	if got := w.in("node", "ip", "rule", "show", "oif", "uplink1"); strings.Count(got, "\n") != 0 ||
+		!strings.Contains(got, "dport 53") {
 		t.Errorf("the rules are\n%s", got)
 	}
 }
@@ -283,7 +288,8 @@ func TestANetworkAsksTheServersThatTheHostHasLearnt(t *testing.T) {
 		t.Fatal(err)
 	}
 	write("etc/resolv.conf")
-	w.says(func() string { return w.cli("get", "port", "-o", "wide") }, "resolv.conf (/etc/resolv.conf)", "server 127.0.0.53 is the host itself")
+	w.says(func() string { return w.cli("get", "port", "-o", "wide") }, "resolv.conf (/etc/resolv.conf)",
+		"server 127.0.0.53 is the host itself")
 	w.byWan("resolv.conf names a server")
 	w.sh("ip route del default dev uplink0")
 	w.byLTE("its way is the other uplink now")

@@ -81,7 +81,8 @@ func Examine(f netstate.Facts, n Node) []Finding {
 		}
 	}
 	for _, u := range f.Unknown {
-		out = append(out, Finding{Check: "facts", Level: Warning, Text: "could not be looked at: " + u, Fix: "edgespan doctor, as root"})
+		out = append(out, Finding{Check: "facts", Level: Warning, Text: "could not be looked at: " + u,
+			Fix: "edgespan doctor, as root"})
 	}
 	return out
 }
@@ -97,7 +98,8 @@ func commands(f netstate.Facts, _ Node) []Finding {
 			if pkg == "" {
 				pkg = "iptables"
 			}
-			out = append(out, Finding{Level: Problem, Text: "command " + name + " is not found through PATH", Fix: "apt-get install " + pkg})
+			out = append(out, Finding{Level: Problem, Text: "command " + name + " is not found through PATH",
+				Fix: "apt-get install " + pkg})
 		}
 	}
 	return out
@@ -113,7 +115,8 @@ func iptables(f netstate.Facts, _ Node) []Finding {
 	case i.Version == "":
 		return nil
 	case !i.Wait:
-		return []Finding{{Level: Problem, Text: is + " can't wait for the lock of its tables (-w)", Fix: "apt-get install iptables # 1.4.20 or later"}}
+		return []Finding{{Level: Problem, Text: is + " can't wait for the lock of its tables (-w)",
+			Fix: "apt-get install iptables # 1.4.20 or later"}}
 	case !i.RandomFully:
 		is += ", without --random-fully, which no rule of ours needs,"
 	}
@@ -137,9 +140,11 @@ func guard(f netstate.Facts, _ Node) []Finding {
 	}
 	return []Finding{{
 		Level: Warning,
-		Text: "the kernel is older than Linux 6.9 and keeps no table of nftables for us alone: a flush of the whole ruleset by others takes access rules, spoof guards and the guard behind them away " +
+		Text: "the kernel is older than Linux 6.9 and keeps no table of nftables for us alone: a flush of the whole " +
+			"ruleset by others takes access rules, spoof guards and the guard behind them away " +
 			"until they are repaired, up to 2 s later, and while no daemon runs for good; iptables -F opens nothing",
-		Fix: "grep -n 'flush ruleset' /etc/nftables.conf # and name the tables that it may flush instead, or run Linux 6.9 or later",
+		Fix: "grep -n 'flush ruleset' /etc/nftables.conf # and name the tables that it may flush instead, or run Linux 6.9 " +
+			"or later",
 	}}
 }
 
@@ -155,8 +160,10 @@ func port53(f netstate.Facts, n Node) []Finding {
 				who = "another process"
 			}
 			out = append(out, Finding{
-				Level: Problem, Text: fmt.Sprintf("%s listens on %s port 53 of %s, where network %s has its DNS", who, l.Proto, l.Addr, name(ni)),
-				Fix: fmt.Sprintf("ss -lnp 'sport = :53' # and configure it to listen on other addresses than %s, or stop it", ni.IPv4.Gateway),
+				Level: Problem, Text: fmt.Sprintf("%s listens on %s port 53 of %s, where network %s has its DNS", who, l.Proto,
+					l.Addr, name(ni)),
+				Fix: fmt.Sprintf("ss -lnp 'sport = :53' # and configure it to listen on other addresses than %s, or stop it",
+					ni.IPv4.Gateway),
 			})
 		}
 	}
@@ -174,8 +181,10 @@ func networkd(f netstate.Facts, _ Node) []Finding {
 		return nil
 	}
 	return []Finding{{
-		Level: Problem, Text: "systemd-networkd deletes rules and routes that it did not make: " + strings.Join(on, " and ") + " is on",
-		Fix: `mkdir -p /etc/systemd/networkd.conf.d && printf '[Network]\n` + strings.Join(on, `=no\n`) + `=no\n' > /etc/systemd/networkd.conf.d/10-edgespan.conf && systemctl restart systemd-networkd`,
+		Level: Problem, Text: "systemd-networkd deletes rules and routes that it did not make: " + strings.Join(on, " and ") +
+			" is on",
+		Fix: `mkdir -p /etc/systemd/networkd.conf.d && printf '[Network]\n` + strings.Join(on, `=no\n`) +
+			`=no\n' > /etc/systemd/networkd.conf.d/10-edgespan.conf && systemctl restart systemd-networkd`,
 	}}
 }
 
@@ -210,8 +219,10 @@ func forwarding(_ netstate.Facts, n Node) []Finding {
 	var out []Finding
 	for _, name := range n.Closed {
 		out = append(out, Finding{
-			Level: Problem, Text: "what comes in by port " + name + " is not forwarded, so no app has an answer: somebody turned it off",
-			Fix: "sysctl -w net.ipv4.conf." + strings.ReplaceAll(name, ".", "/") + ".forwarding=1 && grep -rE 'ip_forward|forwarding' /etc/sysctl.conf /etc/sysctl.d /run/sysctl.d /usr/lib/sysctl.d",
+			Level: Problem, Text: "what comes in by port " + name +
+				" is not forwarded, so no app has an answer: somebody turned it off",
+			Fix: "sysctl -w net.ipv4.conf." + strings.ReplaceAll(name, ".", "/") +
+				".forwarding=1 && grep -rE 'ip_forward|forwarding' /etc/sysctl.conf /etc/sysctl.d /run/sysctl.d /usr/lib/sysctl.d",
 		})
 	}
 	return out
@@ -227,7 +238,8 @@ func dns(_ netstate.Facts, n Node) []Finding {
 			continue
 		}
 		out = append(out, Finding{
-			Level: Warning, Text: fmt.Sprintf("network %s has no DNS server: none is configured, and none was learnt from %s", name(ni), p.IfName),
+			Level: Warning, Text: fmt.Sprintf("network %s has no DNS server: none is configured, and none was learnt from %s",
+				name(ni), p.IfName),
 			Fix: fmt.Sprintf("edgespan apply -f FILE # with ports.%s.dnsServers", p.Label),
 		})
 	}
@@ -274,10 +286,12 @@ func daemons(f netstate.Facts, _ Node) []Finding {
 		for _, b := range f.Daemons[i+1:] {
 			switch {
 			case a.Here && b.Here:
-				out = append(out, Finding{Level: Problem, Text: fmt.Sprintf("two daemons run in this network namespace: %d and %d", a.PID, b.PID), Fix: fmt.Sprintf("kill %d", b.PID)})
+				out = append(out, Finding{Level: Problem, Text: fmt.Sprintf("two daemons run in this network namespace: %d and %d",
+					a.PID, b.PID), Fix: fmt.Sprintf("kill %d", b.PID)})
 			case (a.Here || b.Here) && a.RunDir == b.RunDir:
 				out = append(out, Finding{
-					Level: Problem, Text: fmt.Sprintf("the daemons %d and %d of two network namespaces share one run folder", a.PID, b.PID),
+					Level: Problem, Text: fmt.Sprintf("the daemons %d and %d of two network namespaces share one run folder", a.PID,
+						b.PID),
 					Fix: fmt.Sprintf("kill %d # and start it with a --run-dir and a --state-dir of its own", b.PID),
 				})
 			}

@@ -14,7 +14,8 @@ import (
 func healthy() (netstate.Facts, Node) {
 	net := func(n byte, subnet string) netinst.NetworkInstanceConfig {
 		s := netip.MustParsePrefix(subnet)
-		return netinst.NetworkInstanceConfig{UUID: uuid.UUID{15: n}, IPv4: netinst.IPv4Config{Subnet: s, Gateway: s.Addr().Next()}}
+		return netinst.NetworkInstanceConfig{UUID: uuid.UUID{15: n},
+			IPv4: netinst.IPv4Config{Subnet: s, Gateway: s.Addr().Next()}}
 	}
 	f := netstate.Facts{
 		Commands: map[string]bool{"dnsmasq": true, "iptables-restore": true}, Features: map[string]bool{"veth": true},
@@ -31,7 +32,8 @@ func healthy() (netstate.Facts, Node) {
 	n := Node{
 		Networks: []netinst.NetworkInstanceConfig{net(1, "10.1.0.0/24"), net(2, "10.2.0.0/24")},
 		Ports: []netinst.PortStatus{
-			{PortConfig: netinst.PortConfig{Label: "wan", IfName: "eth0", Uplink: true}, Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}},
+			{PortConfig: netinst.PortConfig{Label: "wan", IfName: "eth0", Uplink: true},
+				Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}},
 			{PortConfig: netinst.PortConfig{Label: "lte", IfName: "eth1", Uplink: true}},
 		},
 		Source: "file", File: "/etc/edgespan/node.yaml",
@@ -59,36 +61,55 @@ func TestEachCheckFindsItsConflictAndNamesAFix(t *testing.T) {
 		text  string
 		fix   string
 	}{
-		"no dnsmasq":  {func(f *netstate.Facts, _ *Node) { f.Commands["dnsmasq"] = false }, "commands", Problem, "dnsmasq", "apt-get install dnsmasq-base"},
-		"no iptables": {func(f *netstate.Facts, _ *Node) { f.Commands["iptables-restore"] = false }, "commands", Problem, "iptables-restore", "apt-get install iptables"},
+		"no dnsmasq": {func(f *netstate.Facts, _ *Node) { f.Commands["dnsmasq"] = false }, "commands", Problem, "dnsmasq",
+			"apt-get install dnsmasq-base"},
+		"no iptables": {func(f *netstate.Facts, _ *Node) { f.Commands["iptables-restore"] = false }, "commands", Problem,
+			"iptables-restore", "apt-get install iptables"},
 		"an iptables that hangs": {func(f *netstate.Facts, _ *Node) {
 			f.Iptables = netstate.Iptables{Fault: "iptables --version has not ended"}
 		}, "iptables", Problem, "has not ended", "iptables --version"},
-		"an iptables without -w": {func(f *netstate.Facts, _ *Node) { f.Iptables.Wait = false }, "iptables", Problem, "iptables 1.8.9 (nf_tables) can't wait", "apt-get install iptables"},
-		"no random ports":        {func(f *netstate.Facts, _ *Node) { f.Iptables.RandomFully = false }, "iptables", Fine, "without --random-fully", ""},
-		"nobody asked":           {func(f *netstate.Facts, _ *Node) { f.Iptables = netstate.Iptables{} }, "iptables", Fine, "a daemon asks", ""},
-		"an older kernel":        {func(f *netstate.Facts, _ *Node) { f.Flushable = true }, "guard", Warning, "older than Linux 6.9", "flush ruleset"},
-		"no veth":                {func(f *netstate.Facts, _ *Node) { f.Features["veth"] = false }, "kernel", Problem, "veth", "modprobe veth"},
+		"an iptables without -w": {func(f *netstate.Facts, _ *Node) { f.Iptables.Wait = false }, "iptables", Problem,
+			"iptables 1.8.9 (nf_tables) can't wait", "apt-get install iptables"},
+		"no random ports": {func(f *netstate.Facts, _ *Node) { f.Iptables.RandomFully = false }, "iptables", Fine,
+			"without --random-fully", ""},
+		"nobody asked": {func(f *netstate.Facts, _ *Node) { f.Iptables = netstate.Iptables{} }, "iptables", Fine,
+			"a daemon asks", ""},
+		"an older kernel": {func(f *netstate.Facts, _ *Node) { f.Flushable = true }, "guard", Warning,
+			"older than Linux 6.9", "flush ruleset"},
+		"no veth": {func(f *netstate.Facts, _ *Node) { f.Features["veth"] = false }, "kernel", Problem, "veth",
+			"modprobe veth"},
 		"a wildcard DNS server": {func(f *netstate.Facts, _ *Node) {
 			f.Listeners = []netstate.Listener{{Proto: "udp", Addr: netip.IPv6Unspecified(), Who: "named (5)"}}
 		}, "port-53", Problem, "named (5) listens on udp port 53", "10.1.0.1"},
 		"a DNS server on a gateway": {func(f *netstate.Facts, _ *Node) {
 			f.Listeners = []netstate.Listener{{Proto: "tcp", Addr: netip.MustParseAddr("10.2.0.1")}}
 		}, "port-53", Problem, "another process listens on tcp port 53 of 10.2.0.1", "ss -lnp"},
-		"networkd by default": {func(f *netstate.Facts, _ *Node) { f.Foreign = nil }, "networkd", Problem, "ManageForeignRoutingPolicyRules and ManageForeignRoutes", `ManageForeignRoutes=no`},
-		"networkd half set":   {func(f *netstate.Facts, _ *Node) { f.Foreign["ManageForeignRoutes"] = true }, "networkd", Problem, "ManageForeignRoutes is on", `[Network]\nManageForeignRoutes=no`},
-		"strict, two uplinks": {func(f *netstate.Facts, _ *Node) { f.RPFilter["all"] = 1 }, "rp-filter", Problem, "eth1", "sysctl -w net.ipv4.conf.eth1.rp_filter=2"},
-		"strict, one uplink":  {func(f *netstate.Facts, n *Node) { f.RPFilter["eth0"], n.Ports = 1, n.Ports[:1] }, "rp-filter", Warning, "eth0", "eth0.rp_filter=2"},
-		"an upgraded dnsmasq": {func(f *netstate.Facts, _ *Node) { f.Outdated = []int{7, 9} }, "outdated", Warning, "2 dnsmasq of ours run a program that was replaced", "for pid in 7 9; do kill $pid; sleep 5; done"},
-		"forwarding off":      {func(_ *netstate.Facts, n *Node) { n.Closed = []string{"eth0.7"} }, "ip-forward", Problem, "by port eth0.7 is not forwarded", "sysctl -w net.ipv4.conf.eth0/7.forwarding=1"},
-		"two networks":        {func(_ *netstate.Facts, n *Node) { n.Networks[1].IPv4.Subnet = netip.MustParsePrefix("10.1.0.128/25") }, "subnets", Problem, "10.1.0.128/25", n1 + ".ipv4.subnet"},
+		"networkd by default": {func(f *netstate.Facts, _ *Node) { f.Foreign = nil }, "networkd", Problem,
+			"ManageForeignRoutingPolicyRules and ManageForeignRoutes", `ManageForeignRoutes=no`},
+		"networkd half set": {func(f *netstate.Facts, _ *Node) { f.Foreign["ManageForeignRoutes"] = true }, "networkd",
+			Problem, "ManageForeignRoutes is on", `[Network]\nManageForeignRoutes=no`},
+		"strict, two uplinks": {func(f *netstate.Facts, _ *Node) { f.RPFilter["all"] = 1 }, "rp-filter", Problem, "eth1",
+			"sysctl -w net.ipv4.conf.eth1.rp_filter=2"},
+		"strict, one uplink": {func(f *netstate.Facts, n *Node) { f.RPFilter["eth0"], n.Ports = 1, n.Ports[:1] },
+			"rp-filter", Warning, "eth0", "eth0.rp_filter=2"},
+		"an upgraded dnsmasq": {func(f *netstate.Facts, _ *Node) { f.Outdated = []int{7, 9} }, "outdated", Warning,
+			"2 dnsmasq of ours run a program that was replaced", "for pid in 7 9; do kill $pid; sleep 5; done"},
+		"forwarding off": {func(_ *netstate.Facts, n *Node) { n.Closed = []string{"eth0.7"} }, "ip-forward", Problem,
+			"by port eth0.7 is not forwarded", "sysctl -w net.ipv4.conf.eth0/7.forwarding=1"},
+		"two networks": {func(_ *netstate.Facts,
+			n *Node) {
+			n.Networks[1].IPv4.Subnet = netip.MustParsePrefix("10.1.0.128/25")
+		}, "subnets", Problem, "10.1.0.128/25", n1 + ".ipv4.subnet"},
 		"no DNS server": {func(_ *netstate.Facts, n *Node) {
 			n.Networks[0].Port = "wan"
 			n.Ports[0].Exists, n.Ports[0].Up, n.Ports[0].DefaultRoutes = true, true, []netstate.DefaultRoute{{}}
 		}, "dns", Warning, "has no DNS server: none is configured, and none was learnt from eth0", "ports.wan.dnsServers"},
-		"too few flows":        {func(f *netstate.Facts, n *Node) { f.Flows.Max, n.Networks[0].Sharers = 65536, 64 }, "flows", Warning, "may have 512 flows", "nf_conntrack_max=1048576"},
-		"flows all but full":   {func(f *netstate.Facts, _ *Node) { f.Flows.Count = 250000 }, "flows", Problem, "250000 flows are tracked, of 262144", "nf_conntrack_max=524288"},
-		"no flows are tracked": {func(f *netstate.Facts, _ *Node) { f.Flows = netstate.FlowTable{} }, "flows", Fine, "enough", ""},
+		"too few flows": {func(f *netstate.Facts, n *Node) { f.Flows.Max, n.Networks[0].Sharers = 65536, 64 }, "flows",
+			Warning, "may have 512 flows", "nf_conntrack_max=1048576"},
+		"flows all but full": {func(f *netstate.Facts, _ *Node) { f.Flows.Count = 250000 }, "flows", Problem,
+			"250000 flows are tracked, of 262144", "nf_conntrack_max=524288"},
+		"no flows are tracked": {func(f *netstate.Facts, _ *Node) { f.Flows = netstate.FlowTable{} }, "flows", Fine, "enough",
+			""},
 		"an address": {func(_ *netstate.Facts, n *Node) {
 			n.Host = []netinst.HostPrefix{{Prefix: netip.MustParsePrefix("10.2.0.9/24"), Link: "eth1", Address: true}}
 		}, "subnets", Problem, "overlaps with 10.2.0.9/24 on eth1: it is withdrawn", "ipv4.subnet"},
@@ -96,13 +117,19 @@ func TestEachCheckFindsItsConflictAndNamesAFix(t *testing.T) {
 			n.Host = []netinst.HostPrefix{{Prefix: netip.MustParsePrefix("10.1.0.0/16"), Link: "br0"}}
 		}, "subnets", Problem, "overlaps with route 10.1.0.0/16 on br0", "ipv4.subnet"},
 		"a route by a gateway": {func(_ *netstate.Facts, n *Node) {
-			n.Host = []netinst.HostPrefix{{Prefix: netip.MustParsePrefix("10.1.0.0/16"), Link: "eth0", Via: netip.MustParseAddr("192.0.2.1")}}
+			n.Host = []netinst.HostPrefix{{Prefix: netip.MustParsePrefix("10.1.0.0/16"), Link: "eth0",
+				Via: netip.MustParseAddr("192.0.2.1")}}
 		}, "subnets", Warning, "overlaps with route 10.1.0.0/16 via 192.0.2.1 on eth0", "ipv4.subnet"},
-		"two daemons":               {func(f *netstate.Facts, _ *Node) { f.Daemons[1].Here = true }, "daemons", Problem, "7 and 8", "kill 8"},
-		"one run folder":            {func(f *netstate.Facts, _ *Node) { f.Daemons[1].RunDir = "/run/a" }, "daemons", Problem, "share one run folder", "--run-dir"},
-		"another config":            {func(_ *netstate.Facts, n *Node) { n.Differs, n.Source = true, "apply" }, "config", Problem, "came from apply", "edgespan apply -f /etc/edgespan/node.yaml"},
-		"a refused config":          {func(_ *netstate.Facts, n *Node) { n.Refused = "read: faults" }, "config", Problem, "read: faults", "edgespan plan -f"},
-		"a fact that can't be read": {func(f *netstate.Facts, _ *Node) { f.Unknown = []string{"/proc/net/udp: denied"} }, "facts", Warning, "/proc/net/udp: denied", "as root"},
+		"two daemons": {func(f *netstate.Facts, _ *Node) { f.Daemons[1].Here = true }, "daemons", Problem,
+			"7 and 8", "kill 8"},
+		"one run folder": {func(f *netstate.Facts, _ *Node) { f.Daemons[1].RunDir = "/run/a" }, "daemons", Problem,
+			"share one run folder", "--run-dir"},
+		"another config": {func(_ *netstate.Facts, n *Node) { n.Differs, n.Source = true, "apply" }, "config",
+			Problem, "came from apply", "edgespan apply -f /etc/edgespan/node.yaml"},
+		"a refused config": {func(_ *netstate.Facts, n *Node) { n.Refused = "read: faults" }, "config", Problem,
+			"read: faults", "edgespan plan -f"},
+		"a fact that can't be read": {func(f *netstate.Facts, _ *Node) { f.Unknown = []string{"/proc/net/udp: denied"} },
+			"facts", Warning, "/proc/net/udp: denied", "as root"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, n := healthy()
@@ -112,7 +139,8 @@ func TestEachCheckFindsItsConflictAndNamesAFix(t *testing.T) {
 				if x.Level != Fine && x.Check != c.check {
 					t.Errorf("%+v is another check's", x)
 				}
-				found = found || x.Check == c.check && x.Level == c.level && strings.Contains(x.Text, c.text) && strings.Contains(x.Fix, c.fix)
+				found = found || x.Check == c.check && x.Level == c.level && strings.Contains(x.Text, c.text) &&
+					strings.Contains(x.Fix, c.fix)
 			}
 			if !found {
 				t.Errorf("not found in %+v", Examine(f, n))

@@ -20,9 +20,11 @@ func flows(f netstate.Facts, n Node) []Finding {
 	if f.Flows.Count*100 >= f.Flows.Max*crowded {
 		return []Finding{{
 			Level: Problem,
-			Text: fmt.Sprintf("%d flows are tracked, of %d at most (net.netfilter.nf_conntrack_max): the machine refuses new ones soon; one of TCP that nobody uses stays for %d s",
+			Text: fmt.Sprintf("%d flows are tracked, of %d at most (net.netfilter.nf_conntrack_max): the machine refuses new "+
+				"ones soon; one of TCP that nobody uses stays for %d s",
 				f.Flows.Count, f.Flows.Max, f.Flows.Established),
-			Fix: fmt.Sprintf("sysctl -w net.netfilter.nf_conntrack_max=%d net.netfilter.nf_conntrack_tcp_timeout_established=7200 # conntrack -L shows whose they are", 2*f.Flows.Max),
+			Fix: fmt.Sprintf("sysctl -w net.netfilter.nf_conntrack_max=%d "+
+				"net.netfilter.nf_conntrack_tcp_timeout_established=7200 # conntrack -L shows whose they are", 2*f.Flows.Max),
 		}}
 	}
 	sharers := 0
@@ -39,8 +41,10 @@ func flows(f netstate.Facts, n Node) []Finding {
 	}
 	return []Finding{{
 		Level: Warning,
-		Text: fmt.Sprintf("net.netfilter.nf_conntrack_max is %d: each adapter of this node may have %d flows at most, which is less than the usual %d",
+		Text: fmt.Sprintf("net.netfilter.nf_conntrack_max is %d: each adapter of this node may have %d flows at most, "+
+			"which is less than the usual %d",
 			f.Flows.Max, share, netinst.DefaultMaxFlows),
-		Fix: fmt.Sprintf("sysctl -w net.netfilter.nf_conntrack_max=%d && echo net.netfilter.nf_conntrack_max=%[1]d > /etc/sysctl.d/91-edgespan.conf # and restart the daemon", need),
+		Fix: fmt.Sprintf("sysctl -w net.netfilter.nf_conntrack_max=%d && echo net.netfilter.nf_conntrack_max=%[1]d > "+
+			"/etc/sysctl.d/91-edgespan.conf # and restart the daemon", need),
 	}}
 }

@@ -24,8 +24,10 @@ func stateFolder(_ netstate.Facts, n Node) []Finding {
 	s := n.State
 	if s.Fault != "" {
 		out = append(out, Finding{
-			Level: Problem, Text: fmt.Sprintf("not journalled: the disk refuses %d changes, which a restart would lose: %s", s.Unsaved, s.Fault),
-			Fix: "df -h " + stateDir + " && df -i " + stateDir + " # make room, or mount it writable: the daemon goes on by itself",
+			Level: Problem, Text: fmt.Sprintf("not journalled: the disk refuses %d changes, which a restart would lose: %s",
+				s.Unsaved, s.Fault),
+			Fix: "df -h " + stateDir + " && df -i " + stateDir +
+				" # make room, or mount it writable: the daemon goes on by itself",
 		})
 	} else if s.Tight {
 		out = append(out, Finding{
@@ -36,7 +38,8 @@ func stateFolder(_ netstate.Facts, n Node) []Finding {
 	for _, text := range s.Found {
 		out = append(out, Finding{
 			Level: Problem, Text: "at its start the daemon found: " + text,
-			Fix: "ls -l " + stateDir + "/*.corrupt-* && smartctl -H /dev/DISK # see whether the disk fails; said until the next start",
+			Fix: "ls -l " + stateDir +
+				"/*.corrupt-* && smartctl -H /dev/DISK # see whether the disk fails; said until the next start",
 		})
 	}
 	if s.Base && len(s.Found) > 0 {
@@ -52,7 +55,8 @@ func lock(_ netstate.Facts, n Node) []Finding {
 	if n.State.Warning == "" {
 		return nil
 	}
-	return []Finding{{Level: Problem, Text: n.State.Warning, Fix: "ss -xlp | grep edgespan-node # and end what is no daemon"}}
+	return []Finding{{Level: Problem, Text: n.State.Warning,
+		Fix: "ss -xlp | grep edgespan-node # and end what is no daemon"}}
 }
 
 // helpers are those of an earlier release, which go on until something else replaces them, and
@@ -73,7 +77,8 @@ func helpers(f netstate.Facts, _ Node) []Finding {
 	}
 	if slices.Sort(old); len(old) > 0 {
 		out = append(out, Finding{
-			Level: Warning, Text: fmt.Sprintf("%d dnsmasqs run as an earlier release or without the user started them, the first as pid %d", len(old), old[0]),
+			Level: Warning, Text: fmt.Sprintf("%d dnsmasqs run as an earlier release or without the user started them, the "+
+				"first as pid %d", len(old), old[0]),
 			Fix: fmt.Sprintf("kill %d # it is started again within a second, confined", old[0]),
 		})
 	}

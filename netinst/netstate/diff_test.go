@@ -176,7 +176,8 @@ func spell(p Plan) string {
 // goldenFrom and goldenTo differ in everything that a plan can say.
 func goldenFrom() State {
 	return NewState(
-		File{Path: "ni/1/conf", Dir: true}, File{Path: "ni/1/conf/old", Content: "x"}, File{Path: "ni/1/conf/dnsmasq.conf", Content: "one"},
+		File{Path: "ni/1/conf", Dir: true}, File{Path: "ni/1/conf/old", Content: "x"},
+		File{Path: "ni/1/conf/dnsmasq.conf", Content: "one"},
 		Chain{Family: IPv4, Table: "filter", Name: "ES1-FWD", Rules: []string{"-j ES1-2E"}},
 		Chain{Family: IPv4, Table: "filter", Name: "ES1-2E", Rules: []string{"-j DROP"}},
 		Link{Name: "es1", Type: Bridge, MTU: 1500}, Port{Link: "es1"},
@@ -192,7 +193,8 @@ func goldenFrom() State {
 func goldenTo() State {
 	return NewState(
 		Sysctl{Key: "net/ipv4/ip_forward", Value: "1"},
-		File{Path: "ni/1/conf", Dir: true}, File{Path: "ni/1/conf/dnsmasq.conf", Content: "two"}, File{Path: "ni/1/conf/hosts", Dir: true},
+		File{Path: "ni/1/conf", Dir: true}, File{Path: "ni/1/conf/dnsmasq.conf", Content: "two"},
+		File{Path: "ni/1/conf/hosts", Dir: true},
 		Chain{Family: IPv4, Table: "filter", Name: "ES1-FWD", Rules: []string{"-j ES1-1E"}},
 		Chain{Family: IPv4, Table: "filter", Name: "ES1-1E", Rules: []string{"-j DROP"}},
 		Link{Name: "es1", Type: Bridge, MTU: 1400}, Port{Link: "es1"},

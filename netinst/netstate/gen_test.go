@@ -39,7 +39,8 @@ func network(t *rapid.T) State {
 		if b(fmt.Sprint("foreign ", k)) {
 			c := chain(fmt.Sprintf("ES1-%dE", k))
 			judges = append(judges, c)
-			s.Add(c, Port{Link: fmt.Sprint("vm", k), Master: "es1", Foreign: true, After: []ID{bridgeTable.ID(), c.ID(), {KindChain, "ipv4/filter/ES1-FWD"}}})
+			s.Add(c, Port{Link: fmt.Sprint("vm", k), Master: "es1", Foreign: true,
+				After: []ID{bridgeTable.ID(), c.ID(), {KindChain, "ipv4/filter/ES1-FWD"}}})
 			continue
 		}
 		link, c := fmt.Sprintf("es1a%d", k), chain(fmt.Sprintf("ES1-%dE", k))
@@ -57,8 +58,10 @@ func network(t *rapid.T) State {
 		}
 		link := fmt.Sprint("es1v", vni)
 		s.Add(
-			Link{Name: link, Type: VXLAN, MTU: 1400 + n("mtu"), Vxlan: &Tunnel{VNI: vni, Remote: netip.AddrFrom4([4]byte{192, 0, 2, byte(n("remote"))}), Lost: lost(b("lost"))}},
-			Port{Link: link, Master: "es1", Isolated: b("isolated"), After: []ID{bridgeTable.ID(), {KindChain, "ipv4/filter/ES1-FWD"}}},
+			Link{Name: link, Type: VXLAN, MTU: 1400 + n("mtu"), Vxlan: &Tunnel{VNI: vni,
+				Remote: netip.AddrFrom4([4]byte{192, 0, 2, byte(n("remote"))}), Lost: lost(b("lost"))}},
+			Port{Link: link, Master: "es1", Isolated: b("isolated"),
+				After: []ID{bridgeTable.ID(), {KindChain, "ipv4/filter/ES1-FWD"}}},
 		)
 	}
 	fwd := chain("ES1-FWD", judges...)

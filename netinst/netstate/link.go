@@ -160,7 +160,8 @@ func (m VethMark) String() string {
 	if m.Unknown {
 		return markWords + m.NI + " adapter " + m.Adapter + " form=?"
 	}
-	return fmt.Sprintf("%s%s adapter %s netns=%s peer=%s mac=%s mtu=%d", markWords, m.NI, m.Adapter, m.Netns, m.Peer, m.MAC, m.MTU)
+	return fmt.Sprintf("%s%s adapter %s netns=%s peer=%s mac=%s mtu=%d", markWords, m.NI, m.Adapter, m.Netns, m.Peer,
+		m.MAC, m.MTU)
 }
 
 // sameLink says whether the link of mark old serves for m. The MAC and the MTU of the peer

@@ -354,7 +354,8 @@ func (r *Run) Done(op Op, err error) {
 	if err == nil {
 		return
 	}
-	f := Failure{Waiting: errors.Is(err, ErrWaiting), Remove: op.Verb == Remove, Err: err.Error(), Op: op.String(), Cause: err.Error()}
+	f := Failure{Waiting: errors.Is(err, ErrWaiting), Remove: op.Verb == Remove, Err: err.Error(), Op: op.String(),
+		Cause: err.Error()}
 	var parts *OpError
 	if errors.As(err, &parts) {
 		f.Command, f.Cause = parts.Command, parts.Err.Error()

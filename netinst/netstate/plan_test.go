@@ -180,7 +180,8 @@ func one(adapter bool) State {
 func TestOrderOfMaking(t *testing.T) {
 	ordered(t, Diff(State{}, one(true)),
 		"add file ni/1/conf", "add file ni/1/conf/dnsmasq.conf",
-		"change chain ipv4/filter/ES1-1E", "add link es1", "add link es1a1", "add address es1 10.1.0.1/24", "add sysctl net/ipv4/ip_forward", "add port es1",
+		"change chain ipv4/filter/ES1-1E", "add link es1", "add link es1a1", "add address es1 10.1.0.1/24",
+		"add sysctl net/ipv4/ip_forward", "add port es1",
 		"add route 10.1.0.0/24 table 1 metric 0", "add route 0.0.0.0/0 table 1 metric 0", "add rule 20001",
 		"add process ni/1/dnsmasq", "add port es1a1")
 }
@@ -188,24 +189,28 @@ func TestOrderOfMaking(t *testing.T) {
 func TestOrderOfRemoving(t *testing.T) {
 	ordered(t, Diff(one(true), State{}),
 		"remove port es1a1", "remove process ni/1/dnsmasq", "remove rule 20001", "remove route 10.1.0.0/24 table 1 metric 0",
-		"remove address es1 10.1.0.1/24", "remove sysctl net/ipv4/ip_forward", "remove chain ipv4/filter/ES1-1E", "remove port es1", "remove file ni/1/conf/dnsmasq.conf",
+		"remove address es1 10.1.0.1/24", "remove sysctl net/ipv4/ip_forward", "remove chain ipv4/filter/ES1-1E",
+		"remove port es1", "remove file ni/1/conf/dnsmasq.conf",
 		"remove file ni/1/conf", "remove link es1a1, es1")
 }
 
 func TestReloadComesAfterFilesHaveGone(t *testing.T) {
 	ordered(t, Diff(one(true), one(false)),
-		"remove port es1a1", "remove chain ipv4/filter/ES1-1E", "remove file ni/1/conf/dhcp-hosts/a", "reload process ni/1/dnsmasq", "remove link es1a1")
+		"remove port es1a1", "remove chain ipv4/filter/ES1-1E", "remove file ni/1/conf/dhcp-hosts/a",
+		"reload process ni/1/dnsmasq", "remove link es1a1")
 }
 
 // A process that watches no folder knows a new client once it has read its files again.
 func TestReloadComesBeforeTheLinkOfANewClient(t *testing.T) {
 	ordered(t, Diff(one(false), one(true)),
-		"add file ni/1/conf/dhcp-hosts/a", "change chain ipv4/filter/ES1-1E", "add link es1a1", "reload process ni/1/dnsmasq", "add port es1a1")
+		"add file ni/1/conf/dhcp-hosts/a", "change chain ipv4/filter/ES1-1E", "add link es1a1", "reload process ni/1/dnsmasq",
+		"add port es1a1")
 	have := one(false)
 	have.Add(File{Path: "ni/1/conf/dhcp-hosts/b", Content: "y"}, Process{Name: "ni/1/dnsmasq", Reload: "b"})
 	plan := Diff(have, one(true))
 	ordered(t, plan, "reload process ni/1/dnsmasq", "add port es1a1", "remove file ni/1/conf/dhcp-hosts/b")
-	ordered(t, plan[place(t, plan, "add port es1a1"):], "remove file ni/1/conf/dhcp-hosts/b", "reload process ni/1/dnsmasq")
+	ordered(t, plan[place(t, plan, "add port es1a1"):], "remove file ni/1/conf/dhcp-hosts/b",
+		"reload process ni/1/dnsmasq")
 	var kept []string
 	for _, op := range plan {
 		if op.Verb == Reload {
@@ -249,7 +254,8 @@ func TestAFailureStopsOnlyWhatNeedsIt(t *testing.T) {
 		{"change chain ipv4/filter/ES1-1E", errors.New("refused"), []string{"port es1a1"}},
 		{"add link es1a1", fmt.Errorf("open netns: %w", ErrWaiting), []string{"port es1a1"}},
 		{"add rule 20001", errors.New("refused"), nil},
-		{"add link es1", errors.New("refused"), []string{"address es1 10.1.0.1/24", "port es1", "route 10.1.0.0/24 table 1 metric 0", "port es1a1"}},
+		{"add link es1", errors.New("refused"),
+			[]string{"address es1 10.1.0.1/24", "port es1", "route 10.1.0.0/24 table 1 metric 0", "port es1a1"}},
 	} {
 		t.Run(tc.fails, func(t *testing.T) {
 			run := NewRun(Diff(State{}, one(true)))

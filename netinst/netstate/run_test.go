@@ -36,7 +36,8 @@ func TestAFailureTellsOpCommandAndCauseApart(t *testing.T) {
 	op, _ := r.Next()
 	r.Done(op, fmt.Errorf("do: %w", &OpError{Op: "add rule", Command: "ip rule add", Err: errors.New("busy")}))
 	f := r.Failures()[0]
-	if f.Op != "add rule 20001" || f.Command != "ip rule add" || f.Cause != "busy" || f.Err != "do: add rule: ip rule add: busy" {
+	if f.Op != "add rule 20001" || f.Command != "ip rule add" || f.Cause != "busy" ||
+		f.Err != "do: add rule: ip rule add: busy" {
 		t.Errorf("%+v", f)
 	}
 }
@@ -59,7 +60,8 @@ func TestAFailedOpStopsOnlyWhatNeedsIt(t *testing.T) {
 			},
 		},
 		"a namespace that is not there": {
-			have: State{}, want: goldenFrom(), bad: map[string]error{"add link es1a1": fmt.Errorf("netns a: %w", ErrWaiting)}, skipped: []string{addPort1},
+			have: State{}, want: goldenFrom(), bad: map[string]error{"add link es1a1": fmt.Errorf("netns a: %w", ErrWaiting)},
+			skipped: []string{addPort1},
 			failures: []Failure{
 				{ID: ID{KindLink, "es1a1"}, Waiting: true, Err: "netns a: waiting for a dependency"},
 				{ID: ID{KindPort, "es1a1"}, Waiting: true, Err: "waits for link es1a1"},

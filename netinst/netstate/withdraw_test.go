@@ -5,7 +5,8 @@ import "testing"
 // A network that leaves its subnet does so before anything else of it changes, and what stays is not made anew.
 func TestAWithdrawnNetworkLeavesItsSubnetFirst(t *testing.T) {
 	rest := []Object{
-		Link{Name: "es1", Type: Bridge, MTU: 1500}, Port{Link: "es1"}, File{Path: "ni/1/conf", Dir: true}, Process{Name: "ni/1/dnsmasq"},
+		Link{Name: "es1", Type: Bridge, MTU: 1500}, Port{Link: "es1"}, File{Path: "ni/1/conf", Dir: true},
+		Process{Name: "ni/1/dnsmasq"},
 		Chain{Family: IPv4, Table: "filter", Name: "ES1-FWD"},
 	}
 	subnet := []Object{
@@ -15,7 +16,8 @@ func TestAWithdrawnNetworkLeavesItsSubnetFirst(t *testing.T) {
 	have, want := NewState(rest...), NewState(rest...)
 	have.Add(subnet...)
 	have.Add(Link{Name: "es1a1", Type: Veth, Alias: markOf("a")})
-	want.Add(File{Path: "ni/1/conf/new"}, Chain{Family: IPv4, Table: "filter", Name: "ES1-FWD", Rules: []string{"-j DROP"}})
+	want.Add(File{Path: "ni/1/conf/new"},
+		Chain{Family: IPv4, Table: "filter", Name: "ES1-FWD", Rules: []string{"-j DROP"}})
 	const plan = `remove rule 20001
 remove route 10.1.0.0/24 table 20001 metric 0
 remove address es1 10.1.0.1/24
@@ -41,7 +43,8 @@ func TestASettingIsGivenUpBeforeTheChainsThatHoldItBack(t *testing.T) {
 		return Chain{Family: IPv4, Table: "filter", Name: "ES-BASE", Rules: []string{rule}}
 	}
 	have := NewState(Sysctl{Key: ForwardAll, Value: "1"}, Sysctl{Key: ForwardingOf("eth0"), Value: "1"}, rules("a"))
-	want := NewState(Sysctl{Key: ForwardingOf("eth1"), Value: "1"}, rules("b"), Link{Name: "es1", Type: Bridge}, Address{Link: "es1", Prefix: "10.1.0.1/24"})
+	want := NewState(Sysctl{Key: ForwardingOf("eth1"), Value: "1"}, rules("b"), Link{Name: "es1", Type: Bridge},
+		Address{Link: "es1", Prefix: "10.1.0.1/24"})
 	const plan = `remove sysctl net/ipv4/conf/eth0/forwarding
 change chain ipv4/filter/ES-BASE
 add link es1
@@ -91,14 +94,16 @@ func TestWhatIsOfOneSubnet(t *testing.T) {
 	}
 	have := NewState(Address{"es1", "10.1.0.1/24"}, Address{"es1", "10.1.0.2/24"}, Address{"es1", "10.2.0.1/24"})
 	want := NewState(Address{"es1", "10.1.0.2/24"}, Address{"es1", "10.1.0.3/24"})
-	if got, plan := spell(Diff(have, want)), "remove address es1 10.1.0.1/24\nadd address es1 10.1.0.3/24\nremove address es1 10.2.0.1/24"; got != plan {
+	if got, plan := spell(Diff(have, want)),
+		"remove address es1 10.1.0.1/24\nadd address es1 10.1.0.3/24\nremove address es1 10.2.0.1/24"; got != plan {
 		t.Errorf("got:\n%s\nwant\n%s", got, plan)
 	}
 }
 
 // A link without our mark that is in no bridge is one that a crash left half made; in a bridge it is in use.
 func TestALinkInUseIsMarkedInPlace(t *testing.T) {
-	half, whole, port := Link{Name: "es1a1", Type: Veth}, Link{Name: "es1a1", Type: Veth, Alias: markOf("a")}, Port{Link: "es1a1", Master: "es1"}
+	half, whole, port := Link{Name: "es1a1", Type: Veth}, Link{Name: "es1a1", Type: Veth, Alias: markOf("a")},
+		Port{Link: "es1a1", Master: "es1"}
 	for _, c := range []struct {
 		have State
 		plan string

@@ -45,11 +45,13 @@ func open(t *testing.T, path string) *Dir {
 func TestSeed_BaseFirmwareAndHardwareFilesAreFoundByVersion(t *testing.T) {
 	d := open(t, real)
 	l := d.Library
-	if len(l.Base) != 20 || l.Base[0] != "RELEASE_M44" || l.Base[19] != "RELEASE_M81" || !slices.Equal(l.Firmware, []string{"10.9.0", "10.11.0"}) ||
+	if len(l.Base) != 20 || l.Base[0] != "RELEASE_M44" || l.Base[19] != "RELEASE_M81" ||
+		!slices.Equal(l.Firmware, []string{"10.9.0", "10.11.0"}) ||
 		len(l.Hardware["NXP"]) != 36 || len(l.Hardware) != 1 || len(l.Boards) != 3 {
 		t.Errorf("%+v", l)
 	}
-	s, err := d.Read(l.Choose(layers.Versions{Software: "RELEASE_M81-3-gabc", Firmware: "10.11.0.5", Board: "NXP_LS1088A_RDB"}))
+	s, err := d.Read(l.Choose(layers.Versions{Software: "RELEASE_M81-3-gabc", Firmware: "10.11.0.5",
+		Board: "NXP_LS1088A_RDB"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,9 +82,11 @@ func TestOnlyChosenFilesAreRead(t *testing.T) {
 	d := open(t, tree(t, map[string]string{
 		"RELEASE_M1.json": `{"a":1}`, "RELEASE_M2.json": `{`, "README": "", ".hidden.json": "", ".json": "", "sub.json/x": "",
 		"fw_versions/1.0.0.json": "nonsense", "fw_versions/2.0.0.json": `{"b":1,"b":2}`,
-		"hw_versions/hw_types.json": `{"T":["x"],"U":["y"]}`, "hw_versions/T/RELEASE_M1.json": `[]`, "hw_versions/V/RELEASE_M1.json": `[]`,
+		"hw_versions/hw_types.json": `{"T":["x"],"U":["y"]}`, "hw_versions/T/RELEASE_M1.json": `[]`,
+		"hw_versions/V/RELEASE_M1.json": `[]`,
 	}))
-	if !slices.Equal(d.Library.Base, []string{"RELEASE_M1", "RELEASE_M2"}) || !slices.Equal(d.Library.Types(), []string{"T", "U"}) {
+	if !slices.Equal(d.Library.Base, []string{"RELEASE_M1", "RELEASE_M2"}) ||
+		!slices.Equal(d.Library.Types(), []string{"T", "U"}) {
 		t.Errorf("%+v", d.Library)
 	}
 	s, err := d.Read(d.Library.Choose(layers.Versions{Software: "RELEASE_M1"}))

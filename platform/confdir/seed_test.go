@@ -25,7 +25,8 @@ func TestSeed_EachLayerHasItsFile(t *testing.T) {
 		"cfg/node_config_overrides.json":                  `{"pop":` + value("node") + `,"x":` + value("another node") + `}`,
 	})
 	d := open(t, filepath.Join(dir, "base_versions"))
-	s, err := d.Read(d.Library.Choose(layers.Versions{Software: "RELEASE_M60_7-0-g5bec98eb9", Firmware: "10.11.0.5", Board: "NXP_LS1088A_RDB"}))
+	s, err := d.Read(d.Library.Choose(layers.Versions{Software: "RELEASE_M60_7-0-g5bec98eb9", Firmware: "10.11.0.5",
+		Board: "NXP_LS1088A_RDB"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,11 +43,15 @@ func TestSeed_EachLayerHasItsFile(t *testing.T) {
 			t.Errorf("%v, want that of the %s", o, layer)
 		}
 	}
-	t.Run("TCM-F1", func(t *testing.T) { is(t, s[layers.Base], "base") })         // base_versions/<version>.json
-	t.Run("TCM-F2", func(t *testing.T) { is(t, s[layers.Firmware], "firmware") }) // base_versions/fw_versions/<version>.json
-	t.Run("TCM-F3", func(t *testing.T) { is(t, s[layers.Hardware], "hardware") }) // base_versions/hw_versions/<hw_type>/<version>.json
-	t.Run("TCM-F4", func(t *testing.T) {                                          // base_versions/hw_versions/hw_types.json
-		if b := d.Library.Boards; len(b) != 3 || b["NXP_LS1048A_PUMA"] != "NXP" || b["NXP_LS1088A_RDB"] != "NXP" || b["ACME_1"] != "ACME" {
+	t.Run("TCM-F1", func(t *testing.T) { is(t, s[layers.Base], "base") }) // base_versions/<version>.json
+	// base_versions/fw_versions/<version>.json
+	t.Run("TCM-F2", func(t *testing.T) { is(t, s[layers.Firmware], "firmware") })
+	// base_versions/hw_versions/<hw_type>/<version>.json
+	t.Run("TCM-F3", func(t *testing.T) { is(t, s[layers.Hardware], "hardware") })
+	// base_versions/hw_versions/hw_types.json
+	t.Run("TCM-F4", func(t *testing.T) {
+		if b := d.Library.Boards; len(b) != 3 || b["NXP_LS1048A_PUMA"] != "NXP" || b["NXP_LS1088A_RDB"] != "NXP" ||
+			b["ACME_1"] != "ACME" {
 			t.Errorf("%v", b)
 		}
 	})

@@ -67,7 +67,8 @@ func prepare(f File) (pending, error) {
 	target, err := filepath.EvalSymlinks(f.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, isLink := os.Readlink(f.Name); isLink == nil {
-			return pending{}, fmt.Errorf("write layer: %s is a symbolic link to what is not there: a link to a file is allowed", f.Name)
+			return pending{}, fmt.Errorf("write layer: %s is a symbolic link to what is not there: a link to a file is allowed",
+				f.Name)
 		}
 		target, err = filepath.Abs(f.Name)
 	}

@@ -141,7 +141,8 @@ func TestAConnectionWithoutACertificateEnds(t *testing.T) {
 func TestStrangersKeepNoKnownClientOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{}
-		l := Bound(q, Bounds{Strangers: 40, PerAddress: 20, Crowded: 2, Grace: 3 * time.Second, Returning: 3, Known: 3, PerCaller: 2})
+		l := Bound(q, Bounds{Strangers: 40, PerAddress: 20, Crowded: 2, Grace: 3 * time.Second, Returning: 3, Known: 3,
+			PerCaller: 2})
 		flood, clients := taken(t, l, q, many(100, "192.0.%d.1:9")...)
 		if len(flood) != 40 {
 			t.Fatalf("%d strangers got a place", len(flood))
@@ -164,11 +165,13 @@ func TestStrangersKeepNoKnownClientOut(t *testing.T) {
 		if len(again) != 2 || again[0].returns != true {
 			t.Errorf("of 3 from where one is known %d get a place, want 2", len(again))
 		}
-		if !again[0].Known(Caller{Name: "ann", Staff: true}) || again[1].Known(Caller{Name: "ann", Staff: true}) || !again[1].Known(Caller{Name: "bob", Staff: true}) {
+		if !again[0].Known(Caller{Name: "ann", Staff: true}) || again[1].Known(Caller{Name: "ann", Staff: true}) ||
+			!again[1].Known(Caller{Name: "bob", Staff: true}) {
 			t.Error("one caller has more than its share, or another one none")
 		}
 		// Where all places are taken who has most gives its oldest up to who has less.
-		if more, _ := taken(t, l, q, "198.51.100.1:6"); len(more) != 1 || !more[0].Known(Caller{Name: "eve", Staff: true}) || !mine[0].closed {
+		if more, _ := taken(t, l, q, "198.51.100.1:6"); len(more) != 1 || !more[0].Known(Caller{Name: "eve", Staff: true}) ||
+			!mine[0].closed {
 			t.Error("one who has two keeps a third caller out")
 		}
 		if more, _ := taken(t, l, q, "198.51.100.1:7"); len(more) != 1 || more[0].Known(Caller{Name: "eve", Staff: true}) {
@@ -207,7 +210,8 @@ func TestKnownCallersKeepNoStaffOut(t *testing.T) {
 		}
 		admins, _ := taken(t, l, q, staff...)
 		for i, c := range admins {
-			if !c.Known(Caller{Name: "ann", Staff: true}) && i < map[bool]int{false: 16, true: 10}[name == "machines"] { // its fair share; the reserve
+			// its fair share; the reserve
+			if !c.Known(Caller{Name: "ann", Staff: true}) && i < map[bool]int{false: 16, true: 10}[name == "machines"] {
 				t.Errorf("%s keep connection %d of an admin out", name, i)
 			}
 		}
@@ -265,7 +269,8 @@ func TestLittleIsReadOfAnUnknownClient(t *testing.T) {
 		if n, err := c.Read(part); n != 0 || !errors.Is(err, errUnknown) || time.Since(begun) != knownWait {
 			t.Errorf("%d, %v after %s", n, err, time.Since(begun))
 		}
-		for name, end := range map[string]func(*Conn){"known": func(c *Conn) { c.Known(Caller{Name: "ann"}) }, "closed": func(c *Conn) { c.Close(); c.Close() }} {
+		for name, end := range map[string]func(*Conn){"known": func(c *Conn) { c.Known(Caller{Name: "ann"}) },
+			"closed": func(c *Conn) { c.Close(); c.Close() }} {
 			c := next()
 			_, _ = c.Read(make([]byte, 100))
 			go func() { time.Sleep(time.Second); end(c) }()

@@ -78,7 +78,8 @@ func TestFilesWithoutAConfigFileHaveNoName(t *testing.T) {
 	if b, name, err := NewFiles("", t.TempDir()).ReadConfig(); b != nil || name != "" || err != nil {
 		t.Errorf("got %q, %q, %v", b, name, err)
 	}
-	if _, name, err := NewFiles(filepath.Join(t.TempDir(), "none"), t.TempDir()).ReadConfig(); name == "" || !errors.Is(err, fs.ErrNotExist) {
+	if _, name, err := NewFiles(filepath.Join(t.TempDir(), "none"), t.TempDir()).ReadConfig(); name == "" ||
+		!errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing file: %q, %v", name, err)
 	}
 }

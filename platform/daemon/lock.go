@@ -66,7 +66,8 @@ func (l *NamespaceLock) takeFile(ctx context.Context, folder string) error {
 		return fmt.Errorf("look at %s: %w", folder, err)
 	}
 	if int(dir.Uid) != os.Geteuid() || dir.Mode&unix.S_IFMT != unix.S_IFDIR || dir.Mode&0o022 != 0 {
-		return fmt.Errorf("%s is of uid %d with mode %o: others must not be able to write there", folder, dir.Uid, dir.Mode&0o7777)
+		return fmt.Errorf("%s is of uid %d with mode %o: others must not be able to write there", folder, dir.Uid,
+			dir.Mode&0o7777)
 	}
 	path := filepath.Join(folder, fmt.Sprintf("netns-%d-%d.lock", ns.Dev, ns.Ino))
 	for {

@@ -88,7 +88,8 @@ func TestAForeignHolderOfTheNameIsIgnored(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
-			if want := map[string]string{"listens": "uid 65534 holds"}[how]; len(warnings) != 1 || !strings.Contains(warnings[0], want) {
+			if want := map[string]string{"listens": "uid 65534 holds"}[how]; len(warnings) != 1 ||
+				!strings.Contains(warnings[0], want) {
 				t.Errorf("warnings %q", warnings)
 			}
 			if _, _, err := LockNamespace(t.Context(), folder, socket); !errors.Is(err, ErrTaken) {

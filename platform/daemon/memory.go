@@ -49,7 +49,8 @@ func (b *burst) over(allocs uint64) bool {
 // octets, it bounds what a burst may take, unless GOMEMLIMIT does (https://go.dev/doc/gc-guide).
 func GiveBack(ctx context.Context, least int64) {
 	var b burst
-	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
+	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"},
+		{Name: "/memory/classes/heap/stacks:bytes"}}
 	limited := least > 0 && debug.SetMemoryLimit(-1) == math.MaxInt64
 	if limited {
 		debug.SetMemoryLimit(least)

@@ -88,7 +88,8 @@ func (d *Dir) Replica(wanted string) (string, error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("name this replica: %w", err)
 	case err == nil && !replicaName.MatchString(kept):
-		return "", fmt.Errorf("name this replica: %s: is %.80q: up to 63 letters, digits, '.', '-' and '_' are allowed", path, kept)
+		return "", fmt.Errorf("name this replica: %s: is %.80q: up to 63 letters, digits, '.', '-' and '_' are allowed", path,
+			kept)
 	case err == nil && (wanted == "" || wanted == kept):
 		return kept, nil
 	case wanted == "":

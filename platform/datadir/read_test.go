@@ -36,7 +36,8 @@ func TestAuditLogsAreReadInOrder(t *testing.T) {
 	var got []string
 	read := func() error {
 		got = nil
-		return ReadAudit([]string{filepath.Join(dir, "audit-admins.log"), filepath.Join(dir, "audit.log"), filepath.Join(dir, "audit-operators.log")}, func(at time.Time, line []byte) error {
+		return ReadAudit([]string{filepath.Join(dir, "audit-admins.log"), filepath.Join(dir, "audit.log"),
+			filepath.Join(dir, "audit-operators.log")}, func(at time.Time, line []byte) error {
 			_, n, _ := strings.Cut(strings.TrimSuffix(string(line), "}"), `"n":`)
 			got = append(got, n)
 			return nil

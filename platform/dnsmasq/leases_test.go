@@ -37,7 +37,8 @@ func TestLeasesAreHeldAgainstReservations(t *testing.T) {
 func TestPruningTakesOnlyStaleLinesAway(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "leases")
-	w := &netstate.Leases{File: "leases", Reserved: map[string]string{"10.1.0.7": "02:00:00:00:00:0a", "10.1.0.9": "02:00:00:00:00:0c"}}
+	w := &netstate.Leases{File: "leases",
+		Reserved: map[string]string{"10.1.0.7": "02:00:00:00:00:0a", "10.1.0.9": "02:00:00:00:00:0c"}}
 	if err := pruneLeases(dir, w); err != nil {
 		t.Errorf("no file: %v", err)
 	}
@@ -51,7 +52,8 @@ func TestPruningTakesOnlyStaleLinesAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := bytes.Replace([]byte(leaseText5), []byte("1795249639 02:00:00:00:00:0b 10.1.0.8 * 01:02:00:00:00:00:0b\n"), nil, 1)
+	want := bytes.Replace([]byte(leaseText5), []byte("1795249639 02:00:00:00:00:0b 10.1.0.8 * 01:02:00:00:00:00:0b\n"),
+		nil, 1)
 	if d := cmp.Diff(string(want), string(got)); d != "" {
 		t.Error(d)
 	}

@@ -23,7 +23,8 @@ func TestWhatAHelperSaysIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(folder, outFile)
-	id, err := run.Start([]string{"sh", "-c", "while :; do echo " + strings.Repeat("x", 70) + "; done"}, out, proc.Confinement{})
+	id, err := run.Start([]string{"sh", "-c", "while :; do echo " + strings.Repeat("x", 70) + "; done"}, out,
+		proc.Confinement{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,8 @@ func answers(ctx context.Context, netns string, p netstate.Probe) error {
 		var err error
 		// From the address that the guard does not track: the answer comes also where the machine can
 		// track no more flows. A host without the whole of 127.0.0.0/8 on lo has no such address.
-		conn, err = (&net.Dialer{LocalAddr: &net.UDPAddr{IP: net.ParseIP(netstate.AskingAddr)}}).DialContext(ctx, "udp4", p.Addr)
+		conn, err = (&net.Dialer{LocalAddr: &net.UDPAddr{IP: net.ParseIP(netstate.AskingAddr)}}).DialContext(ctx, "udp4",
+			p.Addr)
 		if errors.Is(err, unix.EADDRNOTAVAIL) {
 			conn, err = (&net.Dialer{}).DialContext(ctx, "udp", p.Addr)
 		}
@@ -54,7 +55,8 @@ func answers(ctx context.Context, netns string, p netstate.Probe) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is answered with %s and %d records: must have %s", p.Name, dns.RcodeToString[r.Rcode], len(r.Answer), p.IP)
+	return fmt.Errorf("%s is answered with %s and %d records: must have %s", p.Name, dns.RcodeToString[r.Rcode],
+		len(r.Answer), p.IP)
 }
 
 // await asks until a good answer comes, the process ends or ctx does.

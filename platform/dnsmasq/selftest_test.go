@@ -25,7 +25,8 @@ func TestTheAnswerToAnInformTellsTheReservedName(t *testing.T) {
 	}{
 		{"an answer with a name", answer(7, bootReply, named...), "web", true},
 		{"an answer without one", answer(7, bootReply, append(ack, optEnd)...), "", true},
-		{"what stands behind the end does not count", answer(7, bootReply, append(bytes.Clone(ack), optEnd, optHostname, 1, 'x')...), "", true},
+		{"what stands behind the end does not count",
+			answer(7, bootReply, append(bytes.Clone(ack), optEnd, optHostname, 1, 'x')...), "", true},
 		{"the answer to another request", answer(8, bootReply, named...), "", false},
 		{"a request", answer(7, bootRequest, named...), "", false},
 		{"an offer", answer(7, bootReply, optMessageType, 1, 2, optEnd), "", false},
@@ -58,7 +59,8 @@ func TestAnInformNamesItsClientAndComesBackToTheServersAddress(t *testing.T) {
 	case !bytes.Equal(m[offOptions:offOptions+len(options)], options):
 		t.Errorf("options % x", m[offOptions:])
 	}
-	for _, bad := range [][2]string{{"10.1.0.1", "no MAC"}, {"2001:db8::1", "02:00:00:00:00:0b"}, {"", "02:00:00:00:00:0b"}} {
+	for _, bad := range [][2]string{{"10.1.0.1", "no MAC"}, {"2001:db8::1", "02:00:00:00:00:0b"},
+		{"", "02:00:00:00:00:0b"}} {
 		if _, err := informMessage(bad[0], bad[1], 7); err == nil {
 			t.Errorf("informMessage(%q, %q) has no error", bad[0], bad[1])
 		}

@@ -224,7 +224,8 @@ func (x *Executors) Make(ctx context.Context, e netstate.Executor) error {
 	if err := write(folder, st); err != nil {
 		return err
 	}
-	spec := proc.Spec{Argv: e.Argv, Dir: e.Dir, Out: filepath.Join(folder, outFile), Env: []string{path, mark + "=" + folder}}
+	spec := proc.Spec{Argv: e.Argv, Dir: e.Dir, Out: filepath.Join(folder, outFile),
+		Env: []string{path, mark + "=" + folder}}
 	if spec.Dir == "" {
 		spec.Dir = "/"
 	}

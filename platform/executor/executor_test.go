@@ -65,7 +65,8 @@ func (b *bench) check(e netstate.Executor) string {
 	if err != nil {
 		return "error: " + err.Error()
 	}
-	out := map[netstate.Condition]string{netstate.Missing: "missing", netstate.Running: "running", netstate.Right: "right", netstate.Spoilt: "spoilt"}[is]
+	out := map[netstate.Condition]string{netstate.Missing: "missing", netstate.Running: "running", netstate.Right: "right",
+		netstate.Spoilt: "spoilt"}[is]
 	if why != "" {
 		out += ": " + why
 	}
@@ -233,7 +234,8 @@ func TestItsWorldIsWhatItsDescriptionSays(t *testing.T) {
 		return string(got)
 	}
 	b.wait("its output", func() bool { return strings.Contains(text(), dir+"\n") && strings.Contains(text(), "KEY=") })
-	if got := text(); !strings.Contains(got, "KEY=a b\n") || strings.Contains(got, "NOTIFY_SOCKET") || strings.Contains(got, "stolen") {
+	if got := text(); !strings.Contains(got, "KEY=a b\n") || strings.Contains(got, "NOTIFY_SOCKET") ||
+		strings.Contains(got, "stolen") {
 		t.Errorf("its environment is\n%s", got)
 	}
 	if err := os.Truncate(out, mostOutput+1); err != nil {
@@ -259,7 +261,8 @@ func TestAUnitIsStartedAndStoppedOnlyWhereItDidNotRunBefore(t *testing.T) {
 	if got := b.check(unit); got != "missing" { // nothing of it is here
 		t.Errorf("it is %q", got)
 	}
-	if err := b.x.Make(t.Context(), unit); err == nil || !strings.Contains(err.Error(), "there is no systemd on this node") {
+	if err := b.x.Make(t.Context(), unit); err == nil ||
+		!strings.Contains(err.Error(), "there is no systemd on this node") {
 		t.Errorf("without systemd: %v", err)
 	}
 	b.x.systemd = b.dir
@@ -273,7 +276,8 @@ stop) rm ACTIVE;;
 esac
 `
 	bin := t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "systemctl"), []byte(strings.ReplaceAll(script, "ACTIVE", active)), 0o700); err != nil {
+	if err := os.WriteFile(filepath.Join(bin, "systemctl"), []byte(strings.ReplaceAll(script, "ACTIVE", active)),
+		0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))

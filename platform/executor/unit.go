@@ -14,7 +14,8 @@ import (
 // systemctl asks systemd. Where there is none the error says so.
 func (x *Executors) systemctl(ctx context.Context, words ...string) (string, error) {
 	if _, err := os.Stat(x.systemd); err != nil {
-		return "", fmt.Errorf("there is no systemd on this node (%s is missing): executors with a command are allowed here", x.systemd)
+		return "", fmt.Errorf("there is no systemd on this node (%s is missing): executors with a command are allowed here",
+			x.systemd)
 	}
 	return x.run.Run(ctx, "", append([]string{"systemctl"}, words...)...)
 }

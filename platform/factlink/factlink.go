@@ -1,7 +1,9 @@
-// Package factlink keeps what ConfigDB knows of this node as it is: when the node starts, when its config changes and each
+// Package factlink keeps what ConfigDB knows of this node as it is: when the node starts, when its config changes and
+// each
 // period it uploads what it is given, as values of the node itself, all of it as one revision.
 //
-// It never judges what it uploads and never delays anybody: it has one goroutine, which alone waits for the network, with a
+// It never judges what it uploads and never delays anybody: it has one goroutine, which alone waits for the network,
+// with a
 // deadline. What can't be uploaded is tried again with a back-off; only the newest is ever sent.
 package factlink
 
@@ -119,7 +121,8 @@ func (s *Sender) once(ctx context.Context, to Settings, t *try) time.Duration {
 	log := s.o.Log.With(zap.String("configdb", url), zap.Int64("environment", to.Environment))
 	if err == nil {
 		if t.failed > 0 || stored.Changed {
-			log.Info("the node's facts are uploaded", zap.Uint64("revision", stored.Revision), zap.Int("changes", len(stored.Changes)))
+			log.Info("the node's facts are uploaded", zap.Uint64("revision", stored.Revision),
+				zap.Int("changes", len(stored.Changes)))
 		}
 		*t = try{url: t.url}
 		return to.Every - to.Every/10 + part(to.Every/5)

@@ -26,7 +26,8 @@ type db struct {
 	open  int
 }
 
-func (d *db) Bulk(ctx context.Context, p configdbapi.Place, b configdbapi.BulkBody, _ configdbapi.WriteOptions) (configdbapi.Stored, error) {
+func (d *db) Bulk(ctx context.Context, p configdbapi.Place, b configdbapi.BulkBody,
+	_ configdbapi.WriteOptions) (configdbapi.Stored, error) {
 	d.heard = append(d.heard, time.Since(d.began))
 	d.place = fmt.Sprint(p.Environment, p.Levels, len(b.Resources))
 	if d.hang {
@@ -65,7 +66,8 @@ func sending(t *testing.T, f func(s *Sender, d *db, logged func() int)) {
 // wait passes time, until all is quiet.
 func wait(d time.Duration) { time.Sleep(d); synctest.Wait() }
 
-var settings = Settings{Environment: 7, URLs: []string{"https://a:8443", "https://b:8443"}, Every: time.Hour, Config: "md5"}
+var settings = Settings{Environment: 7, URLs: []string{"https://a:8443", "https://b:8443"}, Every: time.Hour,
+	Config: "md5"}
 
 func TestFactsAreUploadedAtTheStartAndEachPeriod(t *testing.T) {
 	sending(t, func(s *Sender, d *db, logged func() int) {

@@ -40,7 +40,8 @@ type Reader struct {
 
 // Read reads everything. It fails only with ctx; what can't be read is in Unknown.
 func (r Reader) Read(ctx context.Context) (netstate.Facts, error) {
-	f := netstate.Facts{Commands: map[string]bool{}, Features: map[string]bool{}, Foreign: map[string]bool{}, RPFilter: map[string]int{}}
+	f := netstate.Facts{Commands: map[string]bool{}, Features: map[string]bool{}, Foreign: map[string]bool{},
+		RPFilter: map[string]int{}}
 	for _, name := range helpers {
 		f.Commands[name] = proc.Found(name)
 	}

@@ -38,13 +38,16 @@ const sockets = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->w
 
 func machine() map[string]string {
 	return map[string]string{
-		"proc/sys/kernel/osrelease":                 "6.1\n",
-		"lib/modules/6.1/modules.builtin":           "kernel/net/bridge/bridge.ko\n",
-		"lib/modules/6.1/modules.dep":               "kernel/drivers/net/veth.ko.xz:\nkernel/net/bridge/br_netfilter.ko: x\n",
-		"sys/module/nf_tables/refcnt":               "1",
-		"proc/net/udp":                              sockets + " 1: 0100010A:0035 00000000:0000 07 0:0 0:0 0 0 0 77 2 0\n 2: 00000000:0044 00000000:0000 07 0:0 0:0 0 0 0 78 2 0\n",
-		"proc/net/tcp":                              sockets + " 1: 00000000:0035 00000000:0000 0A 0:0 0:0 0 0 0 79 2 0\n 2: 0100007F:0035 0100007F:9999 01 0:0 0:0 0 0 0 80 2 0\n",
-		"proc/net/udp6":                             sockets + " 1: 00000000000000000000000000000000:0035 0:0000 07 0:0 0:0 0 0 0 81 2 0\n",
+		"proc/sys/kernel/osrelease":       "6.1\n",
+		"lib/modules/6.1/modules.builtin": "kernel/net/bridge/bridge.ko\n",
+		"lib/modules/6.1/modules.dep":     "kernel/drivers/net/veth.ko.xz:\nkernel/net/bridge/br_netfilter.ko: x\n",
+		"sys/module/nf_tables/refcnt":     "1",
+		"proc/net/udp": sockets +
+			" 1: 0100010A:0035 00000000:0000 07 0:0 0:0 0 0 0 77 2 0\n 2: 00000000:0044 00000000:0000 07 0:0 0:0 0 0 0 78 2 0\n",
+		"proc/net/tcp": sockets +
+			" 1: 00000000:0035 00000000:0000 0A 0:0 0:0 0 0 0 79 2 0\n 2: 0100007F:0035 0100007F:9999 01 0:0 0:0 0 0 0 80 2 0\n",
+		"proc/net/udp6": sockets +
+			" 1: 00000000000000000000000000000000:0035 0:0000 07 0:0 0:0 0 0 0 81 2 0\n",
 		"proc/sys/net/ipv4/conf/all/rp_filter":      "0\n",
 		"proc/sys/net/ipv4/conf/eth0/rp_filter":     "2\n",
 		"proc/self/ns/net":                          "-> net:[1]",
@@ -86,7 +89,8 @@ func TestWhatAMachineTells(t *testing.T) {
 	}
 	got.Commands = nil // of the machine that runs the test
 	want := netstate.Facts{
-		Features: map[string]bool{"bridge": true, "veth": true, "br_netfilter": true, "nf_tables": true, "nf_conntrack": false},
+		Features: map[string]bool{"bridge": true, "veth": true, "br_netfilter": true, "nf_tables": true,
+			"nf_conntrack": false},
 		Listeners: []netstate.Listener{
 			{Proto: "udp", Addr: netip.MustParseAddr("10.1.0.1"), Who: "dnsmasq (14)", Ours: true},
 			{Proto: "udp", Addr: netip.IPv6Unspecified()},

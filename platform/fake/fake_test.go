@@ -20,8 +20,10 @@ var (
 	one    = netstate.Owner{Name: "0a000000-0000-4000-8000-000000000001", Number: 1}
 	two    = netstate.Owner{Name: "0a000000-0000-4000-8000-000000000002", Number: 2}
 
-	root   = netstate.Chain{Family: netstate.IPv4, Table: "filter", Name: "ES-FORWARD", Hooks: []netstate.Hook{{Parent: "FORWARD"}}}
-	fwd    = netstate.Chain{Family: netstate.IPv4, Table: "filter", Name: "ES1-FWD", Hooks: []netstate.Hook{{Parent: "ES-FORWARD", Match: "-i es1"}}}
+	root = netstate.Chain{Family: netstate.IPv4, Table: "filter", Name: "ES-FORWARD",
+		Hooks: []netstate.Hook{{Parent: "FORWARD"}}}
+	fwd = netstate.Chain{Family: netstate.IPv4, Table: "filter", Name: "ES1-FWD",
+		Hooks: []netstate.Hook{{Parent: "ES-FORWARD", Match: "-i es1"}}}
 	bridge = netstate.Link{Name: "es1", Type: netstate.Bridge, Alias: "edgespan ni " + one.Name}
 	up     = netstate.Port{Link: "es1", After: []netstate.ID{fwd.ID()}}
 	addr   = netstate.Address{Link: "es1", Prefix: "10.1.0.1/24"}
@@ -90,18 +92,28 @@ func TestRefusals(t *testing.T) {
 		err   string
 		world bool
 	}{
-		"an object that exists":                 {with: []netstate.Object{bridge}, op: op(netstate.Add, bridge, nil), err: "file exists"},
-		"an address without its link":           {op: op(netstate.Add, addr, nil), err: "no link es1"},
-		"a port without its link":               {with: []netstate.Object{fwd}, op: op(netstate.Add, up, nil), err: "port es1 stands before link es1"},
-		"a port before its chains":              {with: []netstate.Object{bridge}, op: op(netstate.Add, up, nil), err: "port es1 stands before chain ipv4/filter/ES1-FWD"},
-		"an adapter's port before the bridge's": {with: []netstate.Object{bridge, judge, veth}, op: op(netstate.Add, in, nil), err: "port es1a1 stands before port es1"},
-		"an adapter's port before its chain":    {with: []netstate.Object{fwd, bridge, up, veth}, op: op(netstate.Add, in, nil), err: "port es1a1 stands before chain ipv4/filter/ES1-1E"},
-		"a route on a link that is down":        {with: []netstate.Object{bridge}, op: op(netstate.Add, route, nil), err: "no port es1"},
-		"a process before its bridge is up":     {with: []netstate.Object{bridge}, op: op(netstate.Add, dns, nil), err: "process ni/1/dnsmasq starts before port es1"},
-		"a jump to no chain":                    {op: op(netstate.Change, jumps, nil), err: "chain ES1-FWD jumps to ES1-9E, which does not exist"},
-		"a goto to no chain":                    {op: op(netstate.Change, goes, nil), err: "chain ES1-FWD jumps to ES1-9E, which does not exist"},
+		"an object that exists": {with: []netstate.Object{bridge}, op: op(netstate.Add, bridge, nil),
+			err: "file exists"},
+		"an address without its link": {op: op(netstate.Add, addr, nil), err: "no link es1"},
+		"a port without its link": {with: []netstate.Object{fwd}, op: op(netstate.Add, up, nil),
+			err: "port es1 stands before link es1"},
+		"a port before its chains": {with: []netstate.Object{bridge}, op: op(netstate.Add, up, nil),
+			err: "port es1 stands before chain ipv4/filter/ES1-FWD"},
+		"an adapter's port before the bridge's": {with: []netstate.Object{bridge, judge, veth}, op: op(netstate.Add, in, nil),
+			err: "port es1a1 stands before port es1"},
+		"an adapter's port before its chain": {with: []netstate.Object{fwd, bridge, up, veth},
+			op: op(netstate.Add, in, nil), err: "port es1a1 stands before chain ipv4/filter/ES1-1E"},
+		"a route on a link that is down": {with: []netstate.Object{bridge}, op: op(netstate.Add, route, nil),
+			err: "no port es1"},
+		"a process before its bridge is up": {with: []netstate.Object{bridge}, op: op(netstate.Add, dns, nil),
+			err: "process ni/1/dnsmasq starts before port es1"},
+		"a jump to no chain": {op: op(netstate.Change, jumps, nil),
+			err: "chain ES1-FWD jumps to ES1-9E, which does not exist"},
+		"a goto to no chain": {op: op(netstate.Change, goes, nil),
+			err: "chain ES1-FWD jumps to ES1-9E, which does not exist"},
 		"a hook into no chain": {
-			op:  op(netstate.Change, netstate.Chain{Family: netstate.IPv4, Name: "ES1-IN", Hooks: []netstate.Hook{{Parent: "ES-INPUT"}}}, nil),
+			op: op(netstate.Change,
+				netstate.Chain{Family: netstate.IPv4, Name: "ES1-IN", Hooks: []netstate.Hook{{Parent: "ES-INPUT"}}}, nil),
 			err: "no chain ES-INPUT to hook ES1-IN into",
 		},
 		"a chain that goes while its port is up": {
@@ -113,8 +125,9 @@ func TestRefusals(t *testing.T) {
 			err: "network namespace ns2 does not exist: waiting for a dependency", world: true,
 		},
 		"a name that is taken in the namespace": {
-			with: []netstate.Object{veth}, op: op(netstate.Add, netstate.Link{Name: "es1a2", Type: netstate.Veth, Peer: veth.Peer}, nil),
-			err: "eth0 in ns1 is the peer of es1a1: the world has changed", world: true,
+			with: []netstate.Object{veth},
+			op:   op(netstate.Add, netstate.Link{Name: "es1a2", Type: netstate.Veth, Peer: veth.Peer}, nil),
+			err:  "eth0 in ns1 is the peer of es1a1: the world has changed", world: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -142,7 +155,8 @@ func TestRefusals(t *testing.T) {
 // that work.
 func TestNoRefusals(t *testing.T) {
 	both := netstate.Op{Verb: netstate.Change, Kind: netstate.KindChain, Items: []netstate.Item{
-		{Want: netstate.Chain{Family: netstate.IPv4, Table: "filter", Name: "ES1-FWD", Rules: []string{"-j ES1-1E"}}}, {Want: judge},
+		{Want: netstate.Chain{Family: netstate.IPv4, Table: "filter", Name: "ES1-FWD", Rules: []string{"-j ES1-1E"}}},
+		{Want: judge},
 	}}
 	text := netstate.Chain{Family: netstate.BridgeFamily, Name: "es1", Rules: []string{"jump to -j ESX"}}
 	for name, c := range map[string]struct {
@@ -154,7 +168,8 @@ func TestNoRefusals(t *testing.T) {
 		"a hook into a chain of host's":           {op: op(netstate.Change, fwd, nil)},
 		"a route through another's interface":     {op: op(netstate.Add, out, nil)},
 		"a table of the bridge family is no text": {op: op(netstate.Change, text, nil)},
-		"the bridge's chain goes while it is up":  {with: []netstate.Object{fwd, bridge, up}, op: op(netstate.Remove, nil, fwd)},
+		"the bridge's chain goes while it is up": {with: []netstate.Object{fwd, bridge, up},
+			op: op(netstate.Remove, nil, fwd)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := host(t, one, c.with...)
@@ -189,11 +204,13 @@ func TestFaults(t *testing.T) {
 		takes  time.Duration
 		panics bool
 	}{
-		"an error":   {fault: fake.Fault{Err: errors.New("no")}, err: "add link es1: fake-command: no"},
-		"a hang":     {fault: fake.Fault{Hang: true}, err: "add link es1: fake-command: context deadline exceeded", takes: 5 * time.Second},
+		"an error": {fault: fake.Fault{Err: errors.New("no")}, err: "add link es1: fake-command: no"},
+		"a hang": {fault: fake.Fault{Hang: true}, err: "add link es1: fake-command: context deadline exceeded",
+			takes: 5 * time.Second},
 		"half an op": {fault: fake.Fault{Half: true}, err: "add link es1: died half way", effect: true},
-		"a panic":    {fault: fake.Fault{Panic: true}, err: "fake host: injected panic in add link es1", effect: true, panics: true},
-		"none":       {effect: true},
+		"a panic": {fault: fake.Fault{Panic: true}, err: "fake host: injected panic in add link es1", effect: true,
+			panics: true},
+		"none": {effect: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -308,12 +325,15 @@ func TestWatchersAreToldEveryChangeUntilTheyEnd(t *testing.T) {
 		h.Lose(1, up.ID())
 		h.Resync()
 		want := []netstate.HostEvent{
-			{Resync: true, Interfaces: []netstate.Interface{{Name: "eth0"}}, Forwarding: &netstate.Forwarding{Off: []string{"eth0"}}},
-			{Interfaces: []netstate.Interface{{Name: "eth1"}}, Underlay: true, Forwarding: &netstate.Forwarding{Off: []string{"eth1"}}},
+			{Resync: true, Interfaces: []netstate.Interface{{Name: "eth0"}},
+				Forwarding: &netstate.Forwarding{Off: []string{"eth0"}}},
+			{Interfaces: []netstate.Interface{{Name: "eth1"}}, Underlay: true,
+				Forwarding: &netstate.Forwarding{Off: []string{"eth1"}}},
 			{Touched: []int{1}},
 			{Namespaces: true, Touched: []int{1}},
 			{Namespaces: true},
-			{Resync: true, Interfaces: []netstate.Interface{{Name: "eth1"}}, Forwarding: &netstate.Forwarding{Off: []string{"eth1"}}},
+			{Resync: true, Interfaces: []netstate.Interface{{Name: "eth1"}},
+				Forwarding: &netstate.Forwarding{Off: []string{"eth1"}}},
 		}
 		if d := cmp.Diff(want, told); d != "" {
 			t.Errorf("events (-want +got):\n%s", d)

@@ -51,7 +51,9 @@ type Host struct {
 
 // New is a host with nothing on it.
 func New() *Host {
-	return &Host{state: map[int]netstate.State{}, unseen: map[int]netstate.State{}, netns: map[string]bool{}, links: map[string]bool{}, snoops: map[string]func(netstate.Seen){}, vanished: map[string]bool{}, emit: map[int]func(netstate.HostEvent){}, broken: map[int][]netstate.Failure{}}
+	return &Host{state: map[int]netstate.State{}, unseen: map[int]netstate.State{}, netns: map[string]bool{},
+		links: map[string]bool{}, snoops: map[string]func(netstate.Seen){}, vanished: map[string]bool{},
+		emit: map[int]func(netstate.HostEvent){}, broken: map[int][]netstate.Failure{}}
 }
 
 // SetFault decides which ops go wrong from now on; nil for none.

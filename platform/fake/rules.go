@@ -98,7 +98,8 @@ var errTaken = errors.New("the world has changed")
 func (h *Host) peerFree(w netstate.Link) error {
 	for _, st := range h.state {
 		for _, o := range st {
-			if l, ok := o.(netstate.Link); ok && l.Peer != nil && l.Name != w.Name && l.Peer.Netns == w.Peer.Netns && l.Peer.Name == w.Peer.Name {
+			if l, ok := o.(netstate.Link); ok && l.Peer != nil && l.Name != w.Name && l.Peer.Netns == w.Peer.Netns &&
+				l.Peer.Name == w.Peer.Name {
 				return fmt.Errorf("%s in %s is the peer of %s: %w", w.Peer.Name, w.Peer.Netns, l.Name, errTaken)
 			}
 		}

@@ -32,7 +32,8 @@ func (h *Host) lost(t *netstate.Tunnel) string {
 			held = held || a.Addr() == t.Local
 			leads = leads || a.Masked().Contains(t.Remote)
 		}
-		leads = leads || slices.ContainsFunc(i.DefaultRoutes, func(r netstate.DefaultRoute) bool { return r.IPv6 == t.Remote.Is6() })
+		leads = leads || slices.ContainsFunc(i.DefaultRoutes,
+			func(r netstate.DefaultRoute) bool { return r.IPv6 == t.Remote.Is6() })
 	}
 	switch {
 	case !held:

@@ -44,7 +44,8 @@ func countersIn(saved string) map[string]uint64 {
 	for line := range strings.Lines(saved) {
 		var packets, octets uint64
 		var chain string
-		if n, _ := fmt.Sscanf(line, "[%d:%d] -A %s", &packets, &octets, &chain); n == 3 && strings.HasSuffix(strings.TrimSpace(line), "-j DROP") {
+		if n, _ := fmt.Sscanf(line, "[%d:%d] -A %s", &packets, &octets, &chain); n == 3 &&
+			strings.HasSuffix(strings.TrimSpace(line), "-j DROP") {
 			counts[chain] += packets
 		}
 	}

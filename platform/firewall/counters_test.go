@@ -6,7 +6,8 @@ import (
 )
 
 func TestCountersAreThoseOfTheRules(t *testing.T) {
-	saved := "*filter\n:FORWARD ACCEPT [7:8]\n:ES1-1L - [0:0]\n[12:3456] -A ES1-1L -m connlimit --connlimit-above 16 -j DROP\n[3:4] -A ES1-1L -j DROP\n" +
+	saved := "*filter\n:FORWARD ACCEPT [7:8]\n:ES1-1L - [0:0]\n[12:3456] -A ES1-1L -m connlimit --connlimit-above 16 -j " +
+		"DROP\n[3:4] -A ES1-1L -j DROP\n" +
 		"[1:2] -A ES1-2L -j DROP\n[5:6] -A ES1-2L ! -p tcp -j RETURN\n[x:1] -A ES1-3L -j DROP\n-A ES1-4L -j DROP\nCOMMIT\n"
 	want := map[string]uint64{"ES1-1L": 15, "ES1-2L": 1}
 	if got := countersIn(saved); !maps.Equal(got, want) {

@@ -56,7 +56,8 @@ type Firewall struct {
 
 // New makes a Firewall; folder tells an owner's run folder by its number.
 func New(run *proc.Runner, conn *nft.Conn, folder func(number int) string) *Firewall {
-	f := &Firewall{run: run, nft: conn, remove: newRemover(conn.Remove), folder: folder, dumps: map[string]*dump.Shared[view]{}, stores: map[int]*store{}}
+	f := &Firewall{run: run, nft: conn, remove: newRemover(conn.Remove), folder: folder,
+		dumps: map[string]*dump.Shared[view]{}, stores: map[int]*store{}}
 	for _, name := range tableOrder {
 		f.dumps[name] = dump.New(dumpTimeout, f.lister(name))
 	}

@@ -168,7 +168,8 @@ func (l *legacy) table(name string, rules bool) (t legacyTable, err error) {
 }
 
 func (l *legacy) ask(what uintptr, to unsafe.Pointer, size *uint32) unix.Errno {
-	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(l.fd), unix.IPPROTO_IP, what, uintptr(to), uintptr(unsafe.Pointer(size)), 0)
+	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(l.fd), unix.IPPROTO_IP, what, uintptr(to),
+		uintptr(unsafe.Pointer(size)), 0)
 	return errno
 }
 

@@ -12,7 +12,8 @@ import (
 
 func TestParseReadsBothForms(t *testing.T) {
 	listed := "-P FORWARD ACCEPT\n-N ES-FORWARD\n-N ES1-FWD\n-A FORWARD -j ES-FORWARD\n-A ES-FORWARD -i es1 -j ES1-FWD\n"
-	saved := "# by iptables\n*filter\n:FORWARD ACCEPT [5:6]\n:ES-FORWARD - [0:0]\n:ES1-FWD - [0:0]\n-A FORWARD -j ES-FORWARD\n-A ES-FORWARD -i es1 -j ES1-FWD\nCOMMIT\n"
+	saved := "# by iptables\n*filter\n:FORWARD ACCEPT [5:6]\n:ES-FORWARD - [0:0]\n:ES1-FWD - [0:0]\n-A FORWARD -j " +
+		"ES-FORWARD\n-A ES-FORWARD -i es1 -j ES1-FWD\nCOMMIT\n"
 	want := table{"FORWARD": {"-j ES-FORWARD"}, "ES-FORWARD": {"-i es1 -j ES1-FWD"}, "ES1-FWD": nil}
 	for _, in := range []string{listed, saved} {
 		if d := cmp.Diff(want, parse(in)); d != "" {
@@ -66,7 +67,8 @@ func chain(name string, hooks []netstate.Hook, rules ...string) netstate.Chain {
 func at(parent, match string) []netstate.Hook { return []netstate.Hook{{Parent: parent, Match: match}} }
 
 func TestRestoreText(t *testing.T) {
-	fwd := chain("ES1-FWD", []netstate.Hook{{Parent: "ES-FORWARD", Match: "-i es1"}, {Parent: "ES-FORWARD", Match: "-o es1"}}, "-j DROP")
+	fwd := chain("ES1-FWD",
+		[]netstate.Hook{{Parent: "ES-FORWARD", Match: "-i es1"}, {Parent: "ES-FORWARD", Match: "-o es1"}}, "-j DROP")
 	base := chain("ES-BASE", []netstate.Hook{{Parent: "ES-FORWARD", Last: true}}, "-i es1 -j DROP", "-i es2 -j DROP")
 	oldBase := read(chain("ES-BASE", base.Hooks, "-i es1 -j DROP"), "-i es1 -j DROP\nES-FORWARD> -j ES-BASE")
 	eg := chain("ES1-1E", at("ES1-FWD", "-i es1a1"), "-j ACCEPT")
@@ -74,7 +76,8 @@ func TestRestoreText(t *testing.T) {
 		e    edit
 		want string
 	}{
-		"a new chain is made, then hooked in the order of its hooks": {edit{want: []netstate.Chain{fwd}, seen: table{"ES-FORWARD": nil}}, `
+		"a new chain is made, then hooked in the order of its hooks": {edit{want: []netstate.Chain{fwd},
+			seen: table{"ES-FORWARD": nil}}, `
 :ES1-FWD - [0:0]
 -A ES1-FWD -j DROP
 -I ES-FORWARD 1 -o es1 -j ES1-FWD
@@ -112,16 +115,18 @@ func TestRestoreText(t *testing.T) {
 -A ES1-FWD -j DROP
 -I ES1-FWD 1 -i es1a1 -j ES1-1E`},
 		"jumps that stand as wanted are left alone": {edit{
-			want:   []netstate.Chain{chain("ES1-FWD", at("ES-FORWARD", "-i es1"), "-j ACCEPT")},
-			stored: map[string]entry{"ES1-FWD": read(chain("ES1-FWD", at("ES-FORWARD", "-i es1"), "-j DROP"), "-j DROP\nES-FORWARD> -i es1 -j ES1-FWD")},
-			seen:   table{"ES1-FWD": {"-j DROP"}, "ES-FORWARD": {"-i es1 -j ES1-FWD"}},
+			want: []netstate.Chain{chain("ES1-FWD", at("ES-FORWARD", "-i es1"), "-j ACCEPT")},
+			stored: map[string]entry{"ES1-FWD": read(chain("ES1-FWD", at("ES-FORWARD", "-i es1"), "-j DROP"),
+				"-j DROP\nES-FORWARD> -i es1 -j ES1-FWD")},
+			seen: table{"ES1-FWD": {"-j DROP"}, "ES-FORWARD": {"-i es1 -j ES1-FWD"}},
 		}, `
 :ES1-FWD - [0:0]
 -A ES1-FWD -j ACCEPT`},
 		"one that stands twice is written anew": {edit{
-			want:   []netstate.Chain{chain("ES1-FWD", at("ES-FORWARD", "-i es1"), "-j ACCEPT")},
-			stored: map[string]entry{"ES1-FWD": read(chain("ES1-FWD", at("ES-FORWARD", "-i es1"), "-j DROP"), "-j DROP\nES-FORWARD> -i es1 -j ES1-FWD")},
-			seen:   table{"ES1-FWD": {"-j DROP"}, "ES-FORWARD": {"-i es1 -j ES1-FWD", "-i es1 -j ES1-FWD"}},
+			want: []netstate.Chain{chain("ES1-FWD", at("ES-FORWARD", "-i es1"), "-j ACCEPT")},
+			stored: map[string]entry{"ES1-FWD": read(chain("ES1-FWD", at("ES-FORWARD", "-i es1"), "-j DROP"),
+				"-j DROP\nES-FORWARD> -i es1 -j ES1-FWD")},
+			seen: table{"ES1-FWD": {"-j DROP"}, "ES-FORWARD": {"-i es1 -j ES1-FWD", "-i es1 -j ES1-FWD"}},
 		}, `
 :ES1-FWD - [0:0]
 -D ES-FORWARD -i es1 -j ES1-FWD
@@ -189,7 +194,8 @@ func TestCheckRefusesMoreThanOneRule(t *testing.T) {
 }
 
 func TestParseBase(t *testing.T) {
-	out := "table ip filter {\n\tchain FORWARD {\n\t\ttype filter hook forward priority filter; policy accept;\n\t}\n}\ntable ip nat {\n}\n"
+	out := "table ip filter {\n\tchain FORWARD {\n\t\ttype filter hook forward priority filter; policy " +
+		"accept;\n\t}\n}\ntable ip nat {\n}\n"
 	if d := cmp.Diff(base{"filter": {"FORWARD"}, "nat": {}}, parseBase(out)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

@@ -14,14 +14,18 @@ import (
 
 func TestWhoseAChangeIs(t *testing.T) {
 	for text, want := range map[string]string{
-		"ip filter ES1-FWD": "1", "ip filter ES-BASE": "0", "ip filter FORWARD": "0", "ip nat POSTROUTING": "0", "ip filter ": "0",
-		"ip nat ES12-POST": "12", "ip raw ES3-RAW": "3", "bridge es7 a1": "7", "inet edgespan from": "0", "inet edgespan ": "0",
+		"ip filter ES1-FWD": "1", "ip filter ES-BASE": "0", "ip filter FORWARD": "0", "ip nat POSTROUTING": "0",
+		"ip filter ":       "0",
+		"ip nat ES12-POST": "12", "ip raw ES3-RAW": "3", "bridge es7 a1": "7", "inet edgespan from": "0",
+		"inet edgespan ":         "0",
 		"ip filter KUBE-FORWARD": "", "ip filter DOCKER": "", "ip mangle FORWARD": "", "ip filter ES01-FWD": "",
-		"bridge filter FORWARD": "", "bridge es07 a": "", "bridge edgespan a": "", "inet es1 a": "", "inet filter forward": "",
+		"bridge filter FORWARD": "", "bridge es07 a": "", "bridge edgespan a": "", "inet es1 a": "",
+		"inet filter forward": "",
 	} {
 		var family, table, chain string
 		_, _ = fmt.Sscan(text, &family, &table, &chain)
-		f := map[string]netstate.Family{"ip": netstate.IPv4, "bridge": netstate.BridgeFamily, "inet": netstate.InetFamily}[family]
+		f := map[string]netstate.Family{"ip": netstate.IPv4, "bridge": netstate.BridgeFamily,
+			"inet": netstate.InetFamily}[family]
 		got := ""
 		if n, ours := concerns(nft.Change{Table: nft.Table{Family: f, Name: table}, Chain: chain}); ours {
 			got = fmt.Sprint(n)

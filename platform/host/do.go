@@ -105,7 +105,8 @@ func (h *Host) doItem(ctx context.Context, o netstate.Owner, verb netstate.Verb,
 		}
 		return pick(verb, func() error { return h.kernel.SetPort(obj) }, func() error { return h.kernel.ClearPort(obj) })
 	case netstate.Address:
-		return pick(verb, func() error { return h.kernel.AddAddress(obj) }, func() error { return h.kernel.RemoveAddress(obj) })
+		return pick(verb, func() error { return h.kernel.AddAddress(obj) },
+			func() error { return h.kernel.RemoveAddress(obj) })
 	case netstate.Route:
 		return pick(verb, func() error { return h.kernel.PutRoute(obj) }, func() error { return h.kernel.RemoveRoute(obj) })
 	case netstate.Rule:

@@ -155,7 +155,8 @@ func (h *Host) forwarders(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("who relies on forwarding: %w", err)
 	}
 	for line := range strings.Lines(out) {
-		if line = strings.TrimSpace(line); line != "" && line != "-P FORWARD ACCEPT" && !strings.HasSuffix(line, "-j ES-FORWARD") {
+		if line = strings.TrimSpace(line); line != "" && line != "-P FORWARD ACCEPT" &&
+			!strings.HasSuffix(line, "-j ES-FORWARD") {
 			return "iptables " + line, nil
 		}
 	}
@@ -174,7 +175,8 @@ func foreignForwardHook(chains string) string {
 		switch {
 		case len(w) >= 3 && w[0] == "table":
 			table = w[1] + " " + w[2]
-		case strings.Contains(line, "hook forward") && (strings.HasPrefix(table, "ip ") || strings.HasPrefix(table, "inet ")) &&
+		case strings.Contains(line, "hook forward") &&
+			(strings.HasPrefix(table, "ip ") || strings.HasPrefix(table, "inet ")) &&
 			table != "ip filter" && table != "ip mangle" && table != "ip security" && table != "inet edgespan":
 			return "nft table " + table
 		}
@@ -183,7 +185,8 @@ func foreignForwardHook(chains string) string {
 }
 
 // sysctlFiles are where sysctl(8) and systemd-sysctl read settings.
-var sysctlFiles = []string{"/etc/sysctl.conf", "/etc/sysctl.d/*.conf", "/run/sysctl.d/*.conf", "/usr/lib/sysctl.d/*.conf", "/usr/local/lib/sysctl.d/*.conf"}
+var sysctlFiles = []string{"/etc/sysctl.conf", "/etc/sysctl.d/*.conf", "/run/sysctl.d/*.conf",
+	"/usr/lib/sysctl.d/*.conf", "/usr/local/lib/sysctl.d/*.conf"}
 
 // keptForwarding is a file that turns forwarding on for all links at each boot, "" for none.
 func keptForwarding(patterns []string) string {

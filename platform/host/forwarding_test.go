@@ -14,12 +14,14 @@ import (
 func TestARecordFollowsTheNamesOfItsLinks(t *testing.T) {
 	key := netstate.ForwardingOf
 	m := map[string]was{
-		"net/ipv4/ip_forward": {"0", "1", 0}, key("eth0"): {"0", "1", 2}, key("eth1"): {"1", "1", 3}, key("wwan0"): {"0", "1", 4},
-		key("usb0"): {"0", "1", 5}, key("old"): {"0", "1", 0},
+		"net/ipv4/ip_forward": {"0", "1", 0}, key("eth0"): {"0", "1", 2}, key("eth1"): {"1", "1", 3},
+		key("wwan0"): {"0", "1", 4},
+		key("usb0"):  {"0", "1", 5}, key("old"): {"0", "1", 0},
 	}
 	got := followLinks(m, map[int]string{2: "eth1", 3: "eth0", 4: "lte"})
 	want := map[string]was{
-		"net/ipv4/ip_forward": {"0", "1", 0}, key("eth1"): {"0", "1", 2}, key("eth0"): {"1", "1", 3}, key("lte"): {"0", "1", 4},
+		"net/ipv4/ip_forward": {"0", "1", 0}, key("eth1"): {"0", "1", 2}, key("eth0"): {"1", "1", 3},
+		key("lte"):  {"0", "1", 4},
 		key("usb0"): {"0", "1", 5}, key("old"): {"0", "1", 0},
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -55,7 +57,8 @@ func TestWhoReliesOnForwarding(t *testing.T) {
 		"table bridge es1 {\n" + hook:     "",
 		"table ip6 x {\n" + hook:          "",
 		"table inet firewalld {\n" + hook: "nft table inet firewalld",
-		"table ip nat {\n\tchain p {\n\t\ttype nat hook postrouting priority srcnat; policy accept;\n\t}\n}\ntable ip nm-shared {\n" + hook: "nft table ip nm-shared",
+		"table ip nat {\n\tchain p {\n\t\ttype nat hook postrouting priority srcnat; policy accept;\n\t}\n}\ntable ip " +
+			"nm-shared {\n" + hook: "nft table ip nm-shared",
 	} {
 		if got := foreignForwardHook(chains); got != want {
 			t.Errorf("%q: %q, want %q", chains, got, want)

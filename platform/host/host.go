@@ -80,7 +80,8 @@ func New(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{dir: cfg.RunDir, netns: cfg.NetnsPath, log: cfg.Log, kernel: k, run: proc.New(cfg.NetnsPath), linked: linked{by: map[int]bool{}}, resolvers: resolverRoot(cfg), reread: make(chan struct{}, 1)}
+	h := &Host{dir: cfg.RunDir, netns: cfg.NetnsPath, log: cfg.Log, kernel: k, run: proc.New(cfg.NetnsPath),
+		linked: linked{by: map[int]bool{}}, resolvers: resolverRoot(cfg), reread: make(chan struct{}, 1)}
 	if h.nft, err = nft.Open(cfg.NetnsPath); err != nil {
 		k.Close()
 		return nil, err

@@ -36,7 +36,8 @@ func (h *Host) learn(ctx context.Context, tell func(netstate.HostEvent)) *learne
 	l := &learner{host: h, links: make(chan []resolvconf.Link, 1), read: make(chan struct{})}
 	go func() {
 		defer h.learning.Unlock()
-		resolvconf.Reader{Root: h.resolvers}.Watch(ctx, l.links, h.reread, func(by map[string][]netstate.DNSSource) { l.told(by, tell) })
+		resolvconf.Reader{Root: h.resolvers}.Watch(ctx, l.links, h.reread,
+			func(by map[string][]netstate.DNSSource) { l.told(by, tell) })
 	}()
 	return l
 }

@@ -69,7 +69,8 @@ func (k *Kernel) RemoveAddress(a netstate.Address) error {
 	} else if err != nil {
 		return fmt.Errorf("remove address %s: %w", a.Prefix, err)
 	}
-	if err := k.change(func() error { return k.h.AddrDel(l, n) }); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) && !isNotFound(err) {
+	if err := k.change(func() error { return k.h.AddrDel(l, n) }); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) &&
+		!isNotFound(err) {
 		return fmt.Errorf("remove address %s from %s: %w", a.Prefix, a.Link, err)
 	}
 	return nil

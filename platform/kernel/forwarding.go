@@ -54,7 +54,8 @@ func (k *Kernel) Forwarding() (netstate.Forwarding, error) {
 
 // netconf is the forwarding of every link by its index.
 func (k *Kernel) netconf() (map[int]bool, error) {
-	msgs, err := k.rt.request(unix.RTM_GETNETCONF, unix.NLM_F_DUMP, netconfHeader{unix.AF_INET}).Execute(unix.NETLINK_ROUTE, unix.RTM_NEWNETCONF)
+	msgs, err := k.rt.request(unix.RTM_GETNETCONF, unix.NLM_F_DUMP,
+		netconfHeader{unix.AF_INET}).Execute(unix.NETLINK_ROUTE, unix.RTM_NEWNETCONF)
 	if err != nil {
 		return nil, err
 	}

@@ -118,7 +118,8 @@ func routesByLink(routes []route) map[int][]route {
 		if a.gw.IsValid() != b.gw.IsValid() {
 			return a.gw.Compare(b.gw) // the zero address is less than any
 		}
-		return cmp.Or(a.dst.Addr().Compare(b.dst.Addr()), cmp.Compare(a.dst.Bits(), b.dst.Bits()), cmp.Compare(a.oif, b.oif), a.gw.Compare(b.gw))
+		return cmp.Or(a.dst.Addr().Compare(b.dst.Addr()), cmp.Compare(a.dst.Bits(), b.dst.Bits()), cmp.Compare(a.oif, b.oif),
+			a.gw.Compare(b.gw))
 	})
 	by := map[int][]route{}
 	for _, r := range found[:min(len(found), netstate.MaxHostRoutes)] {

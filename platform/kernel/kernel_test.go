@@ -13,7 +13,8 @@ import (
 func TestLinkNumber(t *testing.T) {
 	for name, want := range map[string]int{
 		"es1": 1, "es999": 999, "es12a3": 12, "es1a0": 1, "es1a9999": 1, "es999v16777215": 999, "es1v256": 1,
-		"es0": 0, "es1000": 0, "es01": 0, "es": 0, "es1a": 0, "es1a01": 0, "es1a10000": 0, "es1b2": 0, "eth1": 0, "es-doomed1": 0, "es1a1a1": 0, "es+1": 0, "es1v": 0, "es1v01": 0, "es1v16777216": 0, "es1v1a1": 0, "es1a1v1": 0,
+		"es0": 0, "es1000": 0, "es01": 0, "es": 0, "es1a": 0, "es1a01": 0, "es1a10000": 0, "es1b2": 0, "eth1": 0,
+		"es-doomed1": 0, "es1a1a1": 0, "es+1": 0, "es1v": 0, "es1v01": 0, "es1v16777216": 0, "es1v1a1": 0, "es1a1v1": 0,
 	} {
 		n, ok := LinkNumber(name)
 		if n != want && ok || ok != (want > 0) {
@@ -50,7 +51,8 @@ func TestDefaultRoutesAreOrderedByMetric(t *testing.T) {
 		{dst: all, kind: unix.RTN_UNREACHABLE, oif: 2, gw: gw("192.0.2.3")},
 		{dst: netip.MustParsePrefix("10.0.0.0/8"), kind: unix.RTN_UNICAST, oif: 3, gw: gw("192.0.2.4")},
 		{dst: all, kind: unix.RTN_UNICAST, metric: 200, more: []nexthop{
-			{oif: 2, gw: gw("192.0.2.1")}, {oif: 4, gw: gw("192.0.2.5")}, {oif: 6}, {oif: 7, gw: gw("192.0.2.7"), flags: unix.RTNH_F_DEAD},
+			{oif: 2, gw: gw("192.0.2.1")}, {oif: 4, gw: gw("192.0.2.5")}, {oif: 6},
+			{oif: 7, gw: gw("192.0.2.7"), flags: unix.RTNH_F_DEAD},
 		}},
 		{dst: all, kind: unix.RTN_UNICAST, oif: 5, metric: 50},
 		{dst: netip.MustParsePrefix("::/0"), kind: unix.RTN_UNICAST, oif: 5, metric: 1024},

@@ -160,12 +160,14 @@ func (o *netnsOpener) leave(p *opening) error {
 // A path through the magic links of /proc is refused: a process's number is another's once it
 // has ended (proc(5)), and the app's link would go to whoever that is.
 func (o *netnsOpener) openPath(path string) (*os.File, error) {
-	at, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS})
+	at, err := unix.Openat2(unix.AT_FDCWD, path,
+		&unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS})
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return nil, fmt.Errorf("it does not exist: %w", netstate.ErrWaiting)
 	case errors.Is(err, unix.ELOOP):
-		return nil, errors.New("it leads through /proc to whatever process has that number, or is a loop of links: give the namespace a name (ip netns attach NAME PID)")
+		return nil, errors.New("it leads through /proc to whatever process has that number, or is a loop of links: give " +
+			"the namespace a name (ip netns attach NAME PID)")
 	case err != nil:
 		return nil, err
 	}

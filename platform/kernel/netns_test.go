@@ -57,7 +57,8 @@ func TestWhatIsNoNamespaceIsRefused(t *testing.T) {
 		"dangling":               {"it does not exist", true},
 	} {
 		f, err := o.get(t.Context(), name)
-		if f != nil || err == nil || !strings.Contains(err.Error(), c.why) || errors.Is(err, netstate.ErrWaiting) != c.waiting {
+		if f != nil || err == nil || !strings.Contains(err.Error(), c.why) ||
+			errors.Is(err, netstate.ErrWaiting) != c.waiting {
 			t.Errorf("%s: %v, %v; want %q, waiting %v", name, f, err, c.why, c.waiting)
 		}
 	}

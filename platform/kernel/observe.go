@@ -30,7 +30,8 @@ func (k *Kernel) Observe(ctx context.Context, n int) (netstate.State, error) {
 		}
 	}
 	for _, l := range links.foreign[n] {
-		s.Add(netstate.Port{Link: l.Attrs().Name, Master: bridgeName(n), Foreign: true, Down: l.Attrs().Flags&net.FlagUp == 0})
+		s.Add(netstate.Port{Link: l.Attrs().Name, Master: bridgeName(n), Foreign: true,
+			Down: l.Attrs().Flags&net.FlagUp == 0})
 	}
 	observeAddresses(s, ours, w.addrs)
 	observeRoutes(s, w.routes[n], names)

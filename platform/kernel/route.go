@@ -64,7 +64,8 @@ func parseRoute(m []byte) (route, error) {
 		return route{}, fmt.Errorf("parse route: %w", err)
 	}
 	r := route{
-		family: int(msg.Family), table: int(msg.Table), protocol: int(msg.Protocol), kind: int(msg.Type), flags: int(msg.Flags),
+		family: int(msg.Family), table: int(msg.Table), protocol: int(msg.Protocol), kind: int(msg.Type),
+		flags: int(msg.Flags),
 	}
 	any4or6 := netip.IPv4Unspecified()
 	if msg.Family == unix.AF_INET6 {

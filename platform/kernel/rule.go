@@ -102,7 +102,8 @@ func (k *Kernel) removeRules(prio int, which func(netstate.Rule) bool) error {
 		if have.Priority != prio || !which(ruleObject(have)) {
 			continue
 		}
-		if err := k.change(func() error { return k.h.RuleDel(&have) }); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ESRCH) {
+		if err := k.change(func() error { return k.h.RuleDel(&have) }); err != nil && !errors.Is(err, unix.ENOENT) &&
+			!errors.Is(err, unix.ESRCH) {
 			return fmt.Errorf("remove rule %d: %w", prio, err)
 		}
 	}

@@ -97,7 +97,8 @@ func TestAFloodOfAddressesIsToldInPart(t *testing.T) {
 			ip = ip.Next()
 		}
 		if n != 2*snoopMost || len(heard.at) > snoopMost {
-			t.Errorf("leased %v: %d of 10000 addresses were told, %d are remembered, want %d and at most %d", leased, n, len(heard.at), 2*snoopMost, snoopMost)
+			t.Errorf("leased %v: %d of 10000 addresses were told, %d are remembered, want %d and at most %d", leased, n,
+				len(heard.at), 2*snoopMost, snoopMost)
 		}
 		s, at := netstate.Seen{IP: ip, Leased: leased}, began.Add(time.Minute)
 		if !heard.news(s, at) || heard.news(s, at.Add(snoopQuiet-1)) || !heard.news(s, at.Add(snoopQuiet)) {
@@ -141,7 +142,8 @@ func TestAnotherLeaseIsToldAtOnce(t *testing.T) {
 		{b, true, false},
 		{a, true, true},
 	} {
-		if got := heard.news(netstate.Seen{IP: c.ip, Leased: c.leased}, at.Add(time.Duration(i)*time.Millisecond)); got != c.want {
+		if got := heard.news(netstate.Seen{IP: c.ip, Leased: c.leased},
+			at.Add(time.Duration(i)*time.Millisecond)); got != c.want {
 			t.Errorf("%d, %s leased %v: told %v, want %v", i, c.ip, c.leased, got, c.want)
 		}
 	}

@@ -45,7 +45,8 @@ type news struct {
 }
 
 func (n *news) join(o news) {
-	n.lost, n.foreign, n.netns, n.forward = n.lost || o.lost, n.foreign || o.foreign, n.netns || o.netns, n.forward || o.forward
+	n.lost, n.foreign, n.netns, n.forward = n.lost || o.lost, n.foreign || o.foreign, n.netns || o.netns, n.forward ||
+		o.forward
 	if n.touched == nil {
 		n.touched = map[int]bool{}
 	}
@@ -139,7 +140,8 @@ func (k *Kernel) tell(ctx context.Context, in <-chan news, emit func(netstate.Ho
 				}
 			}
 			pending = news{}
-			if ev.Resync || ev.Interfaces != nil || ev.Forwarding != nil || ev.Namespaces || ev.Underlay || len(ev.Touched)+len(ev.Links) > 0 {
+			if ev.Resync || ev.Interfaces != nil || ev.Forwarding != nil || ev.Namespaces || ev.Underlay || len(ev.Touched)+
+				len(ev.Links) > 0 {
 				emit(ev)
 			}
 		}

@@ -168,7 +168,8 @@ func nextWait(set time.Duration, due, now time.Time) (wait time.Duration, other 
 
 func (l *listener) filter(links []int) error {
 	if len(links) == 0 {
-		if err := unix.SetsockoptInt(l.sock.GetFd(), unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+		if err := unix.SetsockoptInt(l.sock.GetFd(), unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0); err != nil &&
+			!errors.Is(err, unix.ENOENT) {
 			return fmt.Errorf("hear all links: %w", err)
 		}
 		return nil

@@ -76,7 +76,8 @@ func (s Session) Endpoint(kind, face, region string) (string, error) {
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return "", fmt.Errorf("%sit has %d endpoints: OS_REGION_NAME with one of %s is allowed", where, len(found), strings.Join(regions, ", "))
+		return "", fmt.Errorf("%sit has %d endpoints: OS_REGION_NAME with one of %s is allowed", where, len(found),
+			strings.Join(regions, ", "))
 	case len(regions) > 0:
 		return "", fmt.Errorf("%sregion %q: %s are allowed", where, region, strings.Join(regions, ", "))
 	case slices.Contains(types, kind):

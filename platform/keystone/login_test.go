@@ -25,19 +25,29 @@ func TestLogInFromTheEnvironment(t *testing.T) {
 	s.StartTLS()
 	defer s.Close()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ name, env, want string }{
-		{"an openrc of today", "OS_AUTH_URL=@/v3 OS_USERNAME=anna OS_PASSWORD=a OS_PROJECT_NAME=admin OS_USER_DOMAIN_NAME=Default OS_PROJECT_DOMAIN_NAME=Default OS_CACERT=" + ca + " OS_REGION_NAME=RegionOne", ""},
-		{"one of Fuel's", "OS_AUTH_URL=@/v2.0/ OS_USERNAME=anna OS_PASSWORD=a OS_TENANT_NAME=admin OS_ENDPOINT_TYPE=publicURL OS_CACERT=" + ca, ""},
-		{"domains by id", "OS_AUTH_URL=@ OS_USERNAME=anna OS_PASSWORD=a OS_PROJECT_NAME=admin OS_USER_DOMAIN_ID=default OS_PROJECT_DOMAIN_ID=default OS_CACERT=" + ca, ""},
-		{"a password that is wrong", "OS_AUTH_URL=@ OS_USERNAME=anna OS_PASSWORD=b OS_PROJECT_NAME=admin OS_CACERT=" + ca, `log in as user "anna" in project "admin": the user, the password or the project is refused by Keystone`},
-		{"another domain", "OS_AUTH_URL=@ OS_USERNAME=anna OS_PASSWORD=a OS_PROJECT_NAME=admin OS_USER_DOMAIN_NAME=x OS_CACERT=" + ca, "refused by Keystone"},
+		{"an openrc of today",
+			"OS_AUTH_URL=@/v3 OS_USERNAME=anna OS_PASSWORD=a OS_PROJECT_NAME=admin OS_USER_DOMAIN_NAME=Default " +
+				"OS_PROJECT_DOMAIN_NAME=Default OS_CACERT=" + ca + " OS_REGION_NAME=RegionOne", ""},
+		{"one of Fuel's", "OS_AUTH_URL=@/v2.0/ OS_USERNAME=anna OS_PASSWORD=a OS_TENANT_NAME=admin " +
+			"OS_ENDPOINT_TYPE=publicURL OS_CACERT=" + ca, ""},
+		{"domains by id", "OS_AUTH_URL=@ OS_USERNAME=anna OS_PASSWORD=a OS_PROJECT_NAME=admin OS_USER_DOMAIN_ID=default " +
+			"OS_PROJECT_DOMAIN_ID=default OS_CACERT=" + ca, ""},
+		{"a password that is wrong", "OS_AUTH_URL=@ OS_USERNAME=anna OS_PASSWORD=b OS_PROJECT_NAME=admin OS_CACERT=" + ca,
+			`log in as user "anna" in project "admin": the user, the password or the project is refused by Keystone`},
+		{"another domain", "OS_AUTH_URL=@ OS_USERNAME=anna OS_PASSWORD=a OS_PROJECT_NAME=admin OS_USER_DOMAIN_NAME=x " +
+			"OS_CACERT=" + ca, "refused by Keystone"},
 		{"another region", "OS_AUTH_URL=@ OS_USERNAME=anna OS_PASSWORD=a OS_PROJECT_NAME=admin OS_REGION_NAME=Two OS_CACERT=" + ca, `region "Two": RegionOne are allowed`},
-		{"another interface", "OS_AUTH_URL=@ OS_USERNAME=anna OS_PASSWORD=a OS_PROJECT_NAME=admin OS_INTERFACE=admin OS_CACERT=" + ca, `it has no endpoint at interface "admin"`},
+		{"another interface",
+			"OS_AUTH_URL=@ OS_USERNAME=anna OS_PASSWORD=a OS_PROJECT_NAME=admin OS_INTERFACE=admin OS_CACERT=" + ca,
+			`it has no endpoint at interface "admin"`},
 		{"no CA", "OS_AUTH_URL=@ OS_USERNAME=anna OS_PASSWORD=a OS_PROJECT_NAME=admin", "certificate"},
-		{"a CA that is not there", "OS_AUTH_URL=@ OS_USERNAME=anna OS_PASSWORD=a OS_PROJECT_NAME=admin OS_CACERT=/nowhere", "OS_CACERT: "},
+		{"a CA that is not there", "OS_AUTH_URL=@ OS_USERNAME=anna OS_PASSWORD=a OS_PROJECT_NAME=admin OS_CACERT=/nowhere",
+			"OS_CACERT: "},
 	} {
 		env := map[string]string{}
 		for _, word := range strings.Fields(strings.ReplaceAll(c.env, "@", s.URL)) {
@@ -55,7 +65,8 @@ func TestLogInFromTheEnvironment(t *testing.T) {
 			got, err = session.Endpoint("config", e.Interface, e.Region)
 		}
 		switch {
-		case c.want == "" && (err != nil || got != "https://configdb.test:8443/api/v1/config" || session.Token == "" || session.User != "anna"):
+		case c.want == "" && (err != nil ||
+			got != "https://configdb.test:8443/api/v1/config" || session.Token == "" || session.User != "anna"):
 			t.Errorf("%s: %q %v", c.name, got, err)
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
@@ -70,7 +81,8 @@ func TestWhatAnEnvironmentLacks(t *testing.T) {
 	if err == nil {
 		t.Fatal("it is taken")
 	}
-	for _, want := range []string{`OS_AUTH_URL: is "keystone:5000"`, "OS_USERNAME: ", "OS_PASSWORD: ", "OS_PROJECT_NAME or OS_TENANT_NAME: ", `OS_INTERFACE: is "private": public, internal and admin are allowed`} {
+	for _, want := range []string{`OS_AUTH_URL: is "keystone:5000"`, "OS_USERNAME: ", "OS_PASSWORD: ",
+		"OS_PROJECT_NAME or OS_TENANT_NAME: ", `OS_INTERFACE: is "private": public, internal and admin are allowed`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %s in %v", want, err)
 		}
@@ -79,7 +91,8 @@ func TestWhatAnEnvironmentLacks(t *testing.T) {
 
 func TestEndpointsOfACatalog(t *testing.T) {
 	s := Session{catalog: []service{
-		{"config", []endpoint{{"public", "one", "", "https://1"}, {"public", "", "two", "https://2/"}, {"internal", "one", "", "https://3"}}},
+		{"config", []endpoint{{"public", "one", "", "https://1"}, {"public", "", "two", "https://2/"},
+			{"internal", "one", "", "https://3"}}},
 		{"identity", []endpoint{{"public", "one", "", "https://4"}}},
 	}}
 	for _, c := range []struct{ kind, face, region, want string }{
@@ -101,8 +114,10 @@ func TestEndpointsOfACatalog(t *testing.T) {
 
 func TestAddressesOfKeystone(t *testing.T) {
 	for address, want := range map[string]string{
-		"http://10.20.0.2:5000": "http://10.20.0.2:5000", "http://k:5000/v2.0/": "http://k:5000", "https://k/identity/v3": "https://k/identity",
-		"https://k/identity/v3/": "https://k/identity", "k:5000": "", "ftp://k": "", "https://a:b@k": "", "https://": "", "": "", "https://k?x": "",
+		"http://10.20.0.2:5000": "http://10.20.0.2:5000", "http://k:5000/v2.0/": "http://k:5000",
+		"https://k/identity/v3":  "https://k/identity",
+		"https://k/identity/v3/": "https://k/identity", "k:5000": "", "ftp://k": "", "https://a:b@k": "", "https://": "",
+		"": "", "https://k?x": "",
 	} {
 		if got, err := Base(address); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q %v", address, got, err)

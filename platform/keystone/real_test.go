@@ -32,7 +32,8 @@ func realKeystone(t *testing.T) (url string) {
 	cmd := exec.CommandContext(t.Context(), "/usr/bin/python3", "testdata/serve.py", t.TempDir(), manage)
 	cmd.Env = append(os.Environ(), "PYTHONNOUSERSITE=1", "PYTHONDONTWRITEBYTECODE=1")
 	if root != "" {
-		cmd.Env = append(cmd.Env, "PYTHONPATH="+root+"/usr/lib/python3/dist-packages", "LD_LIBRARY_PATH="+root+"/usr/lib/x86_64-linux-gnu")
+		cmd.Env = append(cmd.Env, "PYTHONPATH="+root+"/usr/lib/python3/dist-packages", "LD_LIBRARY_PATH="+root+
+			"/usr/lib/x86_64-linux-gnu")
 	}
 	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()
@@ -82,7 +83,8 @@ func admin(t *testing.T, s Session, method, url, body string, out any) {
 // documents of both beside each other.
 func TestWithARealKeystone(t *testing.T) {
 	url := realKeystone(t)
-	env := map[string]string{"OS_AUTH_URL": url + "/v3", "OS_USERNAME": "admin", "OS_PASSWORD": "secret", "OS_TENANT_NAME": "admin"}
+	env := map[string]string{"OS_AUTH_URL": url + "/v3", "OS_USERNAME": "admin", "OS_PASSWORD": "secret",
+		"OS_TENANT_NAME": "admin"}
 	e, err := FromEnv(func(name string) string { return env[name] })
 	if err != nil {
 		t.Fatal(err)
@@ -110,12 +112,14 @@ func TestWithARealKeystone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := New(Options{URL: url, Own: e.Credentials, Secret: func() (string, error) { return "secret", nil }, Window: 1, Transport: transport})
+	v, err := New(Options{URL: url, Own: e.Credentials, Secret: func() (string, error) { return "secret", nil }, Window: 1,
+		Transport: transport})
 	if err != nil {
 		t.Fatal(err)
 	}
 	id, err := v.Validate(t.Context(), s.Token)
-	if err != nil || id.User != "admin" || id.Project != "admin" || id.ProjectDomainID != "default" || !slices.Contains(id.Roles, "reader") ||
+	if err != nil || id.User != "admin" || id.Project != "admin" || id.ProjectDomainID != "default" ||
+		!slices.Contains(id.Roles, "reader") ||
 		!id.Expires.Equal(s.Expires) || !id.In([]string{"admin"}, v.Own()) || id.In([]string{"services"}, v.Own()) {
 		t.Errorf("%+v %v", id, err)
 	}
@@ -157,7 +161,8 @@ func TestWithARealKeystone(t *testing.T) {
 func sameShape(t *testing.T, url string, scoped, unscoped Session) {
 	t.Helper()
 	k := &keystonetest.Keystone{
-		Users:   map[string]keystonetest.User{"admin": {Password: "secret", Roles: map[string][]string{"admin": {"admin", "member", "reader"}}}},
+		Users: map[string]keystonetest.User{"admin": {Password: "secret",
+			Roles: map[string][]string{"admin": {"admin", "member", "reader"}}}},
 		Catalog: map[string]string{"identity": "x", "config": "y"}, URL: url,
 	}
 	model := httptest.NewServer(k)
@@ -209,7 +214,8 @@ func shape(t *testing.T, url, own, subject string) string {
 		}
 	}
 	walk("", doc)
-	out := []string{fmt.Sprint(resp.StatusCode, resp.Header.Get("Content-Type"), resp.Header.Get("WWW-Authenticate"), resp.Header.Get("X-Subject-Token") == subject)}
+	out := []string{fmt.Sprint(resp.StatusCode, resp.Header.Get("Content-Type"), resp.Header.Get("WWW-Authenticate"),
+		resp.Header.Get("X-Subject-Token") == subject)}
 	for p := range paths {
 		out = append(out, p)
 	}

@@ -253,7 +253,8 @@ func TestWhileKeystoneIsAwayKnownTokensGoOn(t *testing.T) {
 				t.Errorf("it is back: %s", got)
 			}
 		}
-		if want := []string{"ask Keystone: it does not answer: connection reset by peer", "<nil>"}; strings.Join(c.told, ", ") != strings.Join(want, ", ") {
+		if want := []string{"ask Keystone: it does not answer: connection reset by peer", "<nil>"}; strings.Join(c.told,
+			", ") != strings.Join(want, ", ") {
 			t.Errorf("told %q", c.told)
 		}
 	})
@@ -268,7 +269,8 @@ func TestASlowKeystoneHasADeadline(t *testing.T) {
 			return true
 		}
 		began := time.Now()
-		if _, err := c.Validate(t.Context(), anna); err == nil || !strings.Contains(err.Error(), "it does not answer") || time.Since(began) > flightWait {
+		if _, err := c.Validate(t.Context(), anna); err == nil || !strings.Contains(err.Error(), "it does not answer") ||
+			time.Since(began) > flightWait {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		began = time.Now()
@@ -337,7 +339,8 @@ func TestWhatIsKnownIsBounded(t *testing.T) {
 
 func TestWhyTheControllerCanNotAsk(t *testing.T) {
 	for want, turn := range map[string]func(c *cloud, w http.ResponseWriter, r *http.Request) bool{
-		`the user, the password or the project is refused by Keystone`: func(c *cloud, _ http.ResponseWriter, _ *http.Request) bool {
+		`the user, the password or the project is refused by Keystone`: func(c *cloud, _ http.ResponseWriter,
+			_ *http.Request) bool {
 			c.Users = nil
 			return false
 		},
@@ -394,7 +397,8 @@ func TestWhyTheControllerCanNotAsk(t *testing.T) {
 			if !errors.As(err, &a) || !strings.Contains(err.Error(), want) || a.Wait <= 0 {
 				t.Errorf("%v, want %q", err, want)
 			}
-			if len(c.told) != 1 || !strings.Contains(c.told[0], want) || strings.Contains(c.told[0], "own\"") || strings.Contains(c.told[0], anna) {
+			if len(c.told) != 1 || !strings.Contains(c.told[0], want) || strings.Contains(c.told[0], "own\"") ||
+				strings.Contains(c.told[0], anna) {
 				t.Errorf("told %q", c.told)
 			}
 		})

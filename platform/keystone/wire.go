@@ -128,8 +128,9 @@ func (d *tokenDoc) identity() (Identity, error) {
 	}
 	id := Identity{
 		User: t.User.Name, UserID: t.User.ID, UserDomain: t.User.domain().Name,
-		Project: t.Project.Name, ProjectID: t.Project.ID, ProjectDomain: t.Project.domain().Name, ProjectDomainID: t.Project.domain().ID,
-		Expires: t.Expires,
+		Project: t.Project.Name, ProjectID: t.Project.ID, ProjectDomain: t.Project.domain().Name,
+		ProjectDomainID: t.Project.domain().ID,
+		Expires:         t.Expires,
 	}
 	for _, r := range t.Roles {
 		id.Roles = append(id.Roles, r.Name)
@@ -166,7 +167,8 @@ func newClient(address string, t http.RoundTripper) (client, error) {
 // name v2.0.
 func Base(address string) (string, error) {
 	u, err := url.Parse(address)
-	if err != nil || !slices.Contains([]string{"http", "https"}, u.Scheme) || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || !slices.Contains([]string{"http", "https"}, u.Scheme) || u.Host == "" || u.User != nil ||
+		u.RawQuery != "" || u.Fragment != "" {
 		return "", fmt.Errorf("%.200q: http://HOST:PORT and https://HOST:PORT with a path are allowed", address)
 	}
 	base := strings.TrimRight(address, "/")

@@ -38,7 +38,8 @@ func (l *Lab) DHCP(ctx context.Context, short, ifName string) (Lease, error) {
 		return Lease{}, err
 	}
 	if r.Code != 0 {
-		return Lease{}, fmt.Errorf("get lease: udhcpc on %s of %s: status %d: %s", ifName, short, r.Code, strings.TrimSpace(r.Err))
+		return Lease{}, fmt.Errorf("get lease: udhcpc on %s of %s: status %d: %s", ifName, short, r.Code,
+			strings.TrimSpace(r.Err))
 	}
 	text, err := os.ReadFile(lease)
 	if err != nil {

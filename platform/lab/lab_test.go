@@ -74,9 +74,11 @@ func byHand(t *testing.T, l *Lab) {
 		"sysctl -qw net.ipv4.ip_forward=1",
 		"iptables -t nat -A POSTROUTING -s 10.10.0.0/24 -o " + Uplink + " -j MASQUERADE",
 		"iptables -A FORWARD -p tcp --dport 443 -j DROP",
-		"dnsmasq --conf-file=/dev/null --interface=br0 --bind-interfaces --except-interface=lo --no-resolv --no-hosts --pid-file= --user=root" +
+		"dnsmasq --conf-file=/dev/null --interface=br0 --bind-interfaces --except-interface=lo --no-resolv --no-hosts " +
+			"--pid-file= --user=root" +
 			" --dhcp-leasefile=" + l.Dir + "/leases --dhcp-range=10.10.0.128,10.10.0.254,1h --server=" + DNSAddr +
-			" --domain=demo.edge --dhcp-option=26,1400 --dhcp-option=121,0.0.0.0/0,10.10.0.1 --host-record=web.demo.edge,10.10.0.7",
+			" --domain=demo.edge --dhcp-option=26,1400 --dhcp-option=121,0.0.0.0/0,10.10.0.1 " +
+			"--host-record=web.demo.edge,10.10.0.7",
 	} {
 		must(t, l, "node", strings.Fields(line)...)
 	}
@@ -106,7 +108,8 @@ func TestALabIsAWorldForANode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if lease.MTU != "1400" || lease.DNS != "10.10.0.1" || lease.Domain != "demo.edge" || lease.Routes != "0.0.0.0/0 10.10.0.1" || lease.Mask != "24" {
+		if lease.MTU != "1400" || lease.DNS != "10.10.0.1" || lease.Domain != "demo.edge" ||
+			lease.Routes != "0.0.0.0/0 10.10.0.1" || lease.Mask != "24" {
 			t.Errorf("lease: %+v", lease)
 		}
 		addrs := must(t, l, AppClient, "ip", "-4", "addr", "show", "dev", "eth0")
@@ -119,7 +122,8 @@ func TestALabIsAWorldForANode(t *testing.T) {
 	})
 	t.Run("names are resolved by the lease's server, and the machine's file is as before", func(t *testing.T) {
 		before, _ := os.ReadFile("/etc/resolv.conf")
-		if got := must(t, l, AppClient, "curl", "-sS", "-m", "5", "http://"+WebName+"/"); !strings.Contains(got, "you are "+NodeAt) {
+		if got := must(t, l, AppClient, "curl", "-sS", "-m", "5", "http://"+WebName+"/"); !strings.Contains(got, "you are "+
+			NodeAt) {
 			t.Errorf("curl by name: %q", got)
 		}
 		after, _ := os.ReadFile("/etc/resolv.conf")
@@ -137,7 +141,8 @@ func TestALabIsAWorldForANode(t *testing.T) {
 		if err := l.HTTPServer(t.Context(), AppClient, "0.0.0.0:8080", "client"); err != nil {
 			t.Fatal(err)
 		}
-		if got := must(t, l, AppClient, "curl", "-sS", "http://127.0.0.1:8080/"); !strings.HasPrefix(got, "client, you are 127.0.0.1") {
+		if got := must(t, l, AppClient, "curl", "-sS", "http://127.0.0.1:8080/"); !strings.HasPrefix(got,
+			"client, you are 127.0.0.1") {
 			t.Errorf("curl: %q", got)
 		}
 	})
@@ -217,7 +222,8 @@ func TestDownLeavesNothing(t *testing.T) {
 // A process that is forked while the others are being ended goes too.
 func TestDownEndsWhatForksMeanwhile(t *testing.T) {
 	l := up(t, "exit 0")
-	must(t, l, "node", "sh", "-c", `for i in 1 2 3 4; do setsid sh -c 'trap "" TERM HUP; while :; do sleep 1000 & done' >/dev/null 2>&1 & done; sleep 0.2`)
+	must(t, l, "node", "sh", "-c",
+		`for i in 1 2 3 4; do setsid sh -c 'trap "" TERM HUP; while :; do sleep 1000 & done' >/dev/null 2>&1 & done; sleep 0.2`)
 	path := filepath.Join("/run/netns", l.NS("node"))
 	held, err := os.Open(path) // so that the namespace has no other's number after it is gone
 	if err != nil {
@@ -256,7 +262,8 @@ func TestABareLabHasItsNamespacesAndNoLinks(t *testing.T) {
 		}
 	})
 	for _, short := range []string{"node", "dev"} {
-		if links := must(t, l, short, "ip", "-o", "link"); strings.Count(links, "\n") != 0 || !strings.Contains(links, "lo:") {
+		if links := must(t, l, short, "ip", "-o", "link"); strings.Count(links, "\n") != 0 ||
+			!strings.Contains(links, "lo:") {
 			t.Errorf("%s has %s", short, links)
 		}
 	}
@@ -306,7 +313,8 @@ esac
 	if err := os.Remove(filepath.Join(l.RunDir(), "up")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.WaitControl(ctx, n); err == nil || !strings.Contains(err.Error(), "started with node --config "+l.ConfigFile()) {
+	if _, err := l.WaitControl(ctx, n); err == nil ||
+		!strings.Contains(err.Error(), "started with node --config "+l.ConfigFile()) {
 		t.Errorf("an ended daemon's last words: %v", err)
 	}
 }
@@ -379,7 +387,8 @@ func TestALabHasASecondProvider(t *testing.T) {
 		if got := must(t, l, "node", "dig", "+short", "@"+DNSAddr, ProviderName); got != c.gateway {
 			t.Errorf("%s: the provider says that it is %q", c.dev, got)
 		}
-		if got := must(t, l, "node", "curl", "-sS", "-m", "5", "http://"+WebAddr+"/"); !strings.HasPrefix(got, webText+", you are "+c.at+":") {
+		if got := must(t, l, "node", "curl", "-sS", "-m", "5", "http://"+WebAddr+"/"); !strings.HasPrefix(got, webText+
+			", you are "+c.at+":") {
 			t.Errorf("%s: %q", c.dev, got)
 		}
 		for ns, dev := range map[string]string{"node": c.dev, c.isp: c.peer} {
@@ -388,7 +397,8 @@ func TestALabHasASecondProvider(t *testing.T) {
 			}
 		}
 	}
-	if got := must(t, l, "node", "ip", "route", "show", "default"); !strings.Contains(got, "via "+Gateway2+" dev "+Uplink2+" metric 100") {
+	if got := must(t, l, "node", "ip", "route", "show", "default"); !strings.Contains(got, "via "+Gateway2+" dev "+Uplink2+
+		" metric 100") {
 		t.Errorf("default routes: %s", got)
 	}
 }

@@ -30,9 +30,11 @@ func (l *Lab) addProvider(ctx context.Context, p provider) error {
 		mtu = strconv.Itoa(p.mtu)
 	}
 	for _, argv := range [][]string{
-		{"ip", "-n", node, "link", "add", p.dev, "mtu", mtu, "type", "veth", "peer", "name", p.peer, "mtu", mtu, "netns", isp},
+		{"ip", "-n", node, "link", "add", p.dev, "mtu", mtu, "type", "veth", "peer", "name", p.peer, "mtu", mtu, "netns",
+			isp},
 		// Without duplicate address detection, at whose end, a second later, the host differs.
-		{"ip", "netns", "exec", node, "sh", "-c", "f=/proc/sys/net/ipv6/conf/" + p.dev + "/accept_dad; [ ! -e $f ] || echo 0 >$f"},
+		{"ip", "netns", "exec", node, "sh", "-c", "f=/proc/sys/net/ipv6/conf/" + p.dev +
+			"/accept_dad; [ ! -e $f ] || echo 0 >$f"},
 		{"ip", "-n", node, "addr", "add", p.node + "/24", "dev", p.dev},
 		{"ip", "-n", node, "link", "set", p.dev, "up"},
 		{"ip", "-n", isp, "addr", "add", p.gateway + "/24", "dev", p.peer},

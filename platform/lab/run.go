@@ -44,7 +44,8 @@ func (l *Lab) Command(ctx context.Context, short string, argv ...string) *exec.C
 func (l *Lab) resolv(short string) string { return filepath.Join(l.Dir, short+".resolv.conf") }
 
 // Attach runs argv in a namespace with the caller's own streams and returns its exit code.
-func (l *Lab) Attach(ctx context.Context, in io.Reader, out, errOut io.Writer, short string, argv ...string) (int, error) {
+func (l *Lab) Attach(ctx context.Context, in io.Reader, out, errOut io.Writer, short string, argv ...string) (int,
+	error) {
 	cmd := l.Command(ctx, short, argv...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, errOut
 	err := cmd.Run()

@@ -75,7 +75,8 @@ func echoRequest(id, seq uint16) []byte {
 
 // DNSLoop asks server for the A record of name from a namespace each interval; a good
 // answer holds want.
-func (l *Lab) DNSLoop(short string, server netip.Addr, name string, want netip.Addr, every time.Duration) (*Loop, error) {
+func (l *Lab) DNSLoop(short string, server netip.Addr, name string, want netip.Addr, every time.Duration) (*Loop,
+	error) {
 	loop := &Loop{every: every, to: net.UDPAddrFromAddrPort(netip.AddrPortFrom(server, 53))}
 	loop.ask = func(seq uint16) []byte {
 		q := new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeA)

@@ -235,7 +235,8 @@ func (p *parser) match(w string) error {
 // read only behind a match of a port, so that they are UDP's.
 func (p *parser) raw(word, v string) error {
 	var offset, length uint32
-	if n, err := fmt.Sscanf(word, "@th,%d,%d", &offset, &length); n != 2 || err != nil || word != fmt.Sprintf("@th,%d,%d", offset, length) {
+	if n, err := fmt.Sscanf(word, "@th,%d,%d", &offset, &length); n != 2 || err != nil ||
+		word != fmt.Sprintf("@th,%d,%d", offset, length) {
 		return fmt.Errorf("match %q is unknown", word)
 	}
 	if !p.udp {
@@ -262,7 +263,8 @@ func (p *parser) limit() error {
 	}
 	be64 := func(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }
 	p.load("limit", attr(unix.NFTA_LIMIT_RATE, be64(uint64(rate))), attr(unix.NFTA_LIMIT_UNIT, be64(1)),
-		attr(unix.NFTA_LIMIT_BURST, be32(burst)), attr(unix.NFTA_LIMIT_TYPE, be32(unix.NFT_LIMIT_PKTS)), attr(unix.NFTA_LIMIT_FLAGS, be32(unix.NFT_LIMIT_F_INV)))
+		attr(unix.NFTA_LIMIT_BURST, be32(burst)), attr(unix.NFTA_LIMIT_TYPE, be32(unix.NFT_LIMIT_PKTS)),
+		attr(unix.NFTA_LIMIT_FLAGS, be32(unix.NFT_LIMIT_F_INV)))
 	return nil
 }
 

@@ -63,13 +63,15 @@ func TestCompileRefusesWhatItDoesNotKnow(t *testing.T) {
 			t.Errorf("%s: %v, want %q in it", rule, err, want)
 		}
 	}
-	for _, lines := range [][]string{{"drop"}, {"chain a {"}, {"chain a {", "drop", "}", "}"}, {"chain a {", "chain b {", "}"}} {
+	for _, lines := range [][]string{{"drop"}, {"chain a {"}, {"chain a {", "drop", "}", "}"},
+		{"chain a {", "chain b {", "}"}} {
 		if _, err := compile(netstate.BridgeFamily, lines); err == nil {
 			t.Errorf("%q is taken", lines)
 		}
 	}
 	for lines, want := range map[string]string{
-		"type inet_service;": "want type", "type ipv4_addr; flags timeout;": "want type", "type ifname; flags interval;": "want type",
+		"type inet_service;": "want type", "type ipv4_addr; flags timeout;": "want type",
+		"type ifname; flags interval;":                                  "want type",
 		"elements = { 10.0.0.1 }":                                       "behind a type",
 		"type ipv4_addr;|elements = { 10.0.0.1":                         "behind a type",
 		"type ipv4_addr;|elements = { 10.0.0.0/8 }":                     "no address",
@@ -88,7 +90,8 @@ func TestCompileRefusesWhatItDoesNotKnow(t *testing.T) {
 			t.Errorf("set %s: %v, want %q in it", lines, err, want)
 		}
 	}
-	if _, err := compile(netstate.ARPFamily, []string{"chain a {", "type filter hook forward priority 0; policy accept;", "}"}); err == nil {
+	if _, err := compile(netstate.ARPFamily,
+		[]string{"chain a {", "type filter hook forward priority 0; policy accept;", "}"}); err == nil {
 		t.Error("family arp has a hook forward")
 	}
 }

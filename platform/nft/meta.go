@@ -65,7 +65,8 @@ func (p *parser) mark() (end bool, err error) {
 		return false, err
 	}
 	p.load("meta", attr(unix.NFTA_META_KEY, be32(unix.NFT_META_MARK)), attr(unix.NFTA_META_DREG, be32(unix.NFT_REG_1)))
-	p.load("bitwise", attr(unix.NFTA_BITWISE_SREG, be32(unix.NFT_REG_1)), attr(unix.NFTA_BITWISE_DREG, be32(unix.NFT_REG_1)),
+	p.load("bitwise", attr(unix.NFTA_BITWISE_SREG, be32(unix.NFT_REG_1)),
+		attr(unix.NFTA_BITWISE_DREG, be32(unix.NFT_REG_1)),
 		attr(unix.NFTA_BITWISE_LEN, be32(4)), data(unix.NFTA_BITWISE_MASK, mask), data(unix.NFTA_BITWISE_XOR, host32(0)))
 	if set {
 		if len(p.words) > 0 {
@@ -110,8 +111,10 @@ func (p *parser) ct() error {
 		p.compare(unix.NFT_CMP_EQ, []byte{directionReply})
 		return nil
 	}
-	p.load("bitwise", attr(unix.NFTA_BITWISE_SREG, be32(unix.NFT_REG_1)), attr(unix.NFTA_BITWISE_DREG, be32(unix.NFT_REG_1)),
-		attr(unix.NFTA_BITWISE_LEN, be32(4)), data(unix.NFTA_BITWISE_MASK, host32(statusSrcNAT)), data(unix.NFTA_BITWISE_XOR, host32(0)))
+	p.load("bitwise", attr(unix.NFTA_BITWISE_SREG, be32(unix.NFT_REG_1)),
+		attr(unix.NFTA_BITWISE_DREG, be32(unix.NFT_REG_1)),
+		attr(unix.NFTA_BITWISE_LEN, be32(4)), data(unix.NFTA_BITWISE_MASK, host32(statusSrcNAT)),
+		data(unix.NFTA_BITWISE_XOR, host32(0)))
 	p.compare(unix.NFT_CMP_NEQ, host32(0))
 	return nil
 }

@@ -50,7 +50,8 @@ type Table struct {
 func (t Table) String() string { return string(t.Family) + " " + t.Name }
 
 // The numbers of the families that we write (linux/netfilter.h).
-var families = map[netstate.Family]byte{netstate.BridgeFamily: unix.AF_BRIDGE, netstate.InetFamily: 1, netstate.ARPFamily: 3}
+var families = map[netstate.Family]byte{netstate.BridgeFamily: unix.AF_BRIDGE, netstate.InetFamily: 1,
+	netstate.ARPFamily: 3}
 
 // Flags of a table (linux/netfilter/nf_tables.h). An owned one is changed and flushed by its
 // owner's socket alone, and one that persists lives on when that is closed (Linux 6.9).
@@ -183,7 +184,8 @@ type message struct {
 }
 
 func (b *batch) addTo(family byte, kind, flags int, attrs ...[]byte) {
-	b.msgs = append(b.msgs, message{unix.NFNL_SUBSYS_NFTABLES<<8 | uint16(kind), uint16(flags), join(genmsg(family, 0), attrs)})
+	b.msgs = append(b.msgs,
+		message{unix.NFNL_SUBSYS_NFTABLES<<8 | uint16(kind), uint16(flags), join(genmsg(family, 0), attrs)})
 }
 
 // commit sends a batch. The kernel works through it before the send returns: first

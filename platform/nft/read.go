@@ -146,7 +146,8 @@ func (c *Conn) tablesOf(family netstate.Family, ours func(Table) bool, tables ma
 			tables[t] = text
 		}},
 		{unix.NFT_MSG_GETCHAIN, func(a map[uint16][]byte) {
-			ch := &chainText{table: Table{family, str(a[unix.NFTA_CHAIN_TABLE])}, name: str(a[unix.NFTA_CHAIN_NAME]), sum: sha256.New()}
+			ch := &chainText{table: Table{family, str(a[unix.NFTA_CHAIN_TABLE])}, name: str(a[unix.NFTA_CHAIN_NAME]),
+				sum: sha256.New()}
 			if !ours(ch.table) {
 				return
 			}
@@ -195,7 +196,8 @@ func (c *Conn) addSets(family netstate.Family, ours func(Table) bool, tables map
 // dump lists one kind of object of a family, with attributes that narrow the list.
 func (c *Conn) dump(get uint16, family byte, add func(map[uint16][]byte), narrow ...[]byte) error {
 	c.seq++
-	if err := c.send(frame(nil, unix.NFNL_SUBSYS_NFTABLES<<8|get, unix.NLM_F_DUMP, c.seq, join(genmsg(family, 0), narrow))); err != nil {
+	if err := c.send(frame(nil, unix.NFNL_SUBSYS_NFTABLES<<8|get, unix.NLM_F_DUMP, c.seq,
+		join(genmsg(family, 0), narrow))); err != nil {
 		return err
 	}
 	interrupted := false

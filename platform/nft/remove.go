@@ -89,7 +89,8 @@ func (c *Conn) removeChains(b *batch, table string, chains, parents []string) er
 		}
 		of := [][]byte{attr(unix.NFTA_RULE_TABLE, text(table)), attr(unix.NFTA_RULE_CHAIN, text(parent))}
 		err := c.dump(unix.NFT_MSG_GETRULE, unix.AF_INET, func(a map[uint16][]byte) {
-			if str(a[unix.NFTA_RULE_CHAIN]) == parent && str(a[unix.NFTA_RULE_TABLE]) == table && going[jumpsTo(a[unix.NFTA_RULE_EXPRESSIONS])] {
+			if str(a[unix.NFTA_RULE_CHAIN]) == parent && str(a[unix.NFTA_RULE_TABLE]) == table &&
+				going[jumpsTo(a[unix.NFTA_RULE_EXPRESSIONS])] {
 				b.addTo(unix.AF_INET, unix.NFT_MSG_DELRULE, 0, of[0], of[1], attr(unix.NFTA_RULE_HANDLE, a[unix.NFTA_RULE_HANDLE]))
 			}
 		}, of...)

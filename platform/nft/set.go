@@ -111,7 +111,8 @@ func (b *batch) addSet(family byte, table []byte, id int, s compiledSet) {
 	}
 	b.addTo(family, unix.NFT_MSG_NEWSET, unix.NLM_F_CREATE,
 		attr(unix.NFTA_SET_TABLE, table), attr(unix.NFTA_SET_NAME, text(s.name)), attr(unix.NFTA_SET_FLAGS, be32(flags)),
-		attr(unix.NFTA_SET_KEY_TYPE, be32(s.kind.number)), attr(unix.NFTA_SET_KEY_LEN, be32(s.kind.length)), attr(unix.NFTA_SET_ID, be32(uint32(id))),
+		attr(unix.NFTA_SET_KEY_TYPE, be32(s.kind.number)), attr(unix.NFTA_SET_KEY_LEN, be32(s.kind.length)),
+		attr(unix.NFTA_SET_ID, be32(uint32(id))),
 		attr(unix.NFTA_SET_USERDATA, append([]byte{0, 4}, host32(s.kind.order)...)))
 	for some := range slices.Chunk(s.elements, elementsAtOnce) {
 		var list [][]byte
@@ -123,7 +124,8 @@ func (b *batch) addSet(family byte, table []byte, id int, s compiledSet) {
 			list = append(list, nest(unix.NFTA_LIST_ELEM, parts...))
 		}
 		b.addTo(family, unix.NFT_MSG_NEWSETELEM, unix.NLM_F_CREATE,
-			attr(unix.NFTA_SET_ELEM_LIST_TABLE, table), attr(unix.NFTA_SET_ELEM_LIST_SET, text(s.name)), nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS, list...))
+			attr(unix.NFTA_SET_ELEM_LIST_TABLE, table), attr(unix.NFTA_SET_ELEM_LIST_SET, text(s.name)),
+			nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS, list...))
 	}
 }
 
@@ -158,7 +160,8 @@ func (c *Conn) setsOf(family byte, ours func(table string) bool, add func(table,
 		err := c.dump(unix.NFT_MSG_GETSETELEM, family, func(a map[uint16][]byte) {
 			eachAttribute(a[unix.NFTA_SET_ELEM_LIST_ELEMENTS], func(_ uint16, elem []byte) {
 				e := attributes(elem)
-				keys = append(keys, fmt.Sprintf("%x/%x", attributes(e[unix.NFTA_SET_ELEM_KEY])[unix.NFTA_DATA_VALUE], e[unix.NFTA_SET_ELEM_FLAGS]))
+				keys = append(keys, fmt.Sprintf("%x/%x", attributes(e[unix.NFTA_SET_ELEM_KEY])[unix.NFTA_DATA_VALUE],
+					e[unix.NFTA_SET_ELEM_FLAGS]))
 			})
 		}, attr(unix.NFTA_SET_ELEM_LIST_TABLE, text(s.table)), attr(unix.NFTA_SET_ELEM_LIST_SET, text(s.name)))
 		switch {

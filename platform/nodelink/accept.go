@@ -33,7 +33,8 @@ func (h handshakes) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo,
 	}
 	shown, is := info.(credentials.TLSInfo)
 	// All nodes are alike: all places are theirs.
-	if place, bound := c.(*conns.Conn); err == nil && is && bound && len(shown.State.PeerCertificates) > 0 && !place.Known(conns.Caller{Staff: true}) {
+	if place, bound := c.(*conns.Conn); err == nil && is && bound && len(shown.State.PeerCertificates) > 0 &&
+		!place.Known(conns.Caller{Staff: true}) {
 		return nil, nil, errors.Join(errFull, conn.Close())
 	}
 	if who, none := pki.PeerOf(shown.State); err == nil && is && none == nil {

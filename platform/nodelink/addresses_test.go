@@ -86,7 +86,8 @@ func TestAJoinAsksTheNextController(t *testing.T) {
 	dead := deaf(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	o := JoinOptions{Controller: dead + "," + r.addr, Token: r.token(t, "edge-1", time.Hour), Name: "edge-1", Pin: r.ca.Pin(), Credentials: r.fresh(t)}
+	o := JoinOptions{Controller: dead + "," + r.addr, Token: r.token(t, "edge-1", time.Hour), Name: "edge-1",
+		Pin: r.ca.Pin(), Credentials: r.fresh(t)}
 	if name, err := Join(ctx, o); err != nil || name != "edge-1" {
 		t.Fatalf("%q, %v", name, err)
 	}

@@ -90,7 +90,8 @@ func (c *Client) Run(ctx context.Context) error {
 }
 
 // hold has one stream after the other, to each controller in turn, until ctx is over.
-func (c *Client) hold(ctx context.Context, all []string, stream func(ctx context.Context, address string) (stood, error)) {
+func (c *Client) hold(ctx context.Context, all []string,
+	stream func(ctx context.Context, address string) (stood, error)) {
 	var b backoff
 	said := map[string]string{}
 	for i := 0; ; i = (i + 1) % len(all) {
@@ -138,11 +139,13 @@ func (c *Client) outlived(up time.Duration, err error) error {
 	case err == nil || up > 0 || none != nil:
 		return err
 	case c.opts.Now().Before(p.NotAfter) && pki.OfUnknownCA(err):
-		return fmt.Errorf("%w: where its CA was rotated while the node was away, edgespan nodes replace NAME at the controller and edgespan join on the node are allowed: %w", errOtherCA, err)
+		return fmt.Errorf("%w: where its CA was rotated while the node was away, edgespan nodes replace NAME at the "+
+			"controller and edgespan join on the node are allowed: %w", errOtherCA, err)
 	case c.opts.Now().Before(p.NotAfter):
 		return err
 	}
-	return fmt.Errorf("%w: the node's certificate ended at %s, by its clock: edgespan nodes replace NAME at the controller and edgespan join on the node, or a clock that is right, are allowed: %w",
+	return fmt.Errorf("%w: the node's certificate ended at %s, by its clock: edgespan nodes replace NAME at the "+
+		"controller and edgespan join on the node, or a clock that is right, are allowed: %w",
 		ErrRejoin, p.NotAfter.UTC().Format(time.RFC3339), err)
 }
 

@@ -75,8 +75,10 @@ func report(m nodeproto.Report) *pb.Report {
 		}),
 		Parameters: each(m.Parameters, func(p nodeproto.Parameter) *pb.Parameter {
 			return &pb.Parameter{
-				Id: text(p.ID), Kind: text(p.Kind), State: text(p.State), Detail: text(p.Detail), Generation: generation(p.Generation),
-				SinceUnixMs: unixMilli(p.Since), Attempts: uint32(max(0, min(p.Attempts, math.MaxInt32))), NextTryUnixMs: unixMilli(p.NextTry),
+				Id: text(p.ID), Kind: text(p.Kind), State: text(p.State), Detail: text(p.Detail),
+				Generation:  generation(p.Generation),
+				SinceUnixMs: unixMilli(p.Since), Attempts: uint32(max(0, min(p.Attempts, math.MaxInt32))),
+				NextTryUnixMs: unixMilli(p.NextTry),
 			}
 		}),
 	}
@@ -84,14 +86,16 @@ func report(m nodeproto.Report) *pb.Report {
 		out.Held = &pb.Held{By: text(m.Held.By), SinceUnixMs: m.Held.Since.UnixMilli()}
 	}
 	if m.Pending != nil {
-		out.Pending = &pb.Pending{Generation: generation(m.Pending.Generation), RemainingMs: m.Pending.Remaining.Milliseconds(), Settled: m.Pending.Settled, Worse: texts(m.Pending.Worse)}
+		out.Pending = &pb.Pending{Generation: generation(m.Pending.Generation),
+			RemainingMs: m.Pending.Remaining.Milliseconds(), Settled: m.Pending.Settled, Worse: texts(m.Pending.Worse)}
 	}
 	return out
 }
 
 func result(m nodeproto.Result) *pb.Result {
 	return &pb.Result{
-		Generation: generation(m.Generation), Md5: text(m.MD5), Outcome: pb.Outcome(m.Outcome), Restored: generation(m.Restored),
+		Generation: generation(m.Generation), Md5: text(m.MD5), Outcome: pb.Outcome(m.Outcome),
+		Restored: generation(m.Restored),
 		Faults: each(m.Faults, func(f config.Fault) *pb.Fault {
 			return &pb.Fault{Path: texts(f.Path), What: text(f.What), Allowed: text(f.Allowed)}
 		}),
@@ -125,7 +129,8 @@ func upOf(m *pb.Up) nodeproto.FromNode {
 		return nodeproto.Answer{ID: k.Answer.GetId(), Data: k.Answer.GetData(), Error: k.Answer.GetError()}
 	case *pb.Up_Probed:
 		p := k.Probed
-		return nodeproto.Probed{Number: p.GetNumber(), Generation: generationOf(p.GetGeneration()), MD5: p.GetMd5(), Worse: p.GetWorse(), Peer: p.GetPeer()}
+		return nodeproto.Probed{Number: p.GetNumber(), Generation: generationOf(p.GetGeneration()), MD5: p.GetMd5(),
+			Worse: p.GetWorse(), Peer: p.GetPeer()}
 	default:
 		return nil
 	}
@@ -144,8 +149,10 @@ func reportOf(m *pb.Report) nodeproto.Report {
 		}),
 		Parameters: each(m.GetParameters(), func(p *pb.Parameter) nodeproto.Parameter {
 			return nodeproto.Parameter{
-				ID: p.GetId(), Kind: p.GetKind(), State: p.GetState(), Detail: p.GetDetail(), Generation: generationOf(p.GetGeneration()),
-				Since: unixMilliOf(p.GetSinceUnixMs()), Attempts: int(min(p.GetAttempts(), math.MaxInt32)), NextTry: unixMilliOf(p.GetNextTryUnixMs()),
+				ID: p.GetId(), Kind: p.GetKind(), State: p.GetState(), Detail: p.GetDetail(),
+				Generation: generationOf(p.GetGeneration()),
+				Since:      unixMilliOf(p.GetSinceUnixMs()), Attempts: int(min(p.GetAttempts(), math.MaxInt32)),
+				NextTry: unixMilliOf(p.GetNextTryUnixMs()),
 			}
 		}),
 	}
@@ -153,7 +160,8 @@ func reportOf(m *pb.Report) nodeproto.Report {
 		out.Held = &nodeproto.Held{By: h.GetBy(), Since: wallOf(h.GetSinceUnixMs())}
 	}
 	if p := m.GetPending(); p != nil {
-		out.Pending = &nodeproto.Pending{Generation: generationOf(p.GetGeneration()), Remaining: millis(p.GetRemainingMs()), Settled: p.GetSettled(), Worse: p.GetWorse()}
+		out.Pending = &nodeproto.Pending{Generation: generationOf(p.GetGeneration()), Remaining: millis(p.GetRemainingMs()),
+			Settled: p.GetSettled(), Worse: p.GetWorse()}
 	}
 	return out
 }

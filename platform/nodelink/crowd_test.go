@@ -33,7 +33,8 @@ func flap(t *testing.T, r *rig, cred *pki.Credentials) error {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	c := NewClient(ClientOptions{Credentials: cred, Now: r.clock.now, Hello: func() nodeproto.Hello { return nodeproto.Hello{Name: "n"} }})
+	c := NewClient(ClientOptions{Credentials: cred, Now: r.clock.now,
+		Hello: func() nodeproto.Hello { return nodeproto.Hello{Name: "n"} }})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	_, err = c.begin(ctx, cancel, conn)
@@ -106,7 +107,8 @@ func TestWhenToComeAgain(t *testing.T) {
 		md.Append(pushbackTrailer, one.trailer...)
 		err := sentLater(one.err, md)
 		var later *laterError
-		if got := errors.As(err, &later); got != (one.want > 0) || got && later.after != one.want || !errors.Is(err, one.err) {
+		if got := errors.As(err, &later); got != (one.want > 0) || got && later.after != one.want ||
+			!errors.Is(err, one.err) {
 			t.Errorf("%v of %q became %v", one.err, one.trailer, err)
 		}
 	}
@@ -212,7 +214,8 @@ func TestAJoinWithoutAnEnd(t *testing.T) {
 			}
 		}
 		var header []byte // each field as a literal that is not indexed
-		for _, text := range []string{":method", "POST", ":scheme", "https", ":path", joinMethod, ":authority", "x", "content-type", "application/grpc", "te", "trailers"} {
+		for _, text := range []string{":method", "POST", ":scheme", "https", ":path", joinMethod, ":authority", "x",
+			"content-type", "application/grpc", "te", "trailers"} {
 			if strings.HasPrefix(text, ":") || text == "content-type" || text == "te" {
 				header = append(header, 0)
 			}
@@ -260,8 +263,10 @@ func TestAJoinWithoutAnEnd(t *testing.T) {
 
 // A time that has no form in JSON would end the actor of whoever writes it.
 func TestTimesOfAPeerHaveAForm(t *testing.T) {
-	for _, ms := range []int64{math.MinInt64, firstMilli - 1, firstMilli, -1, 0, 1, 1e12, lastMilli, lastMilli + 1, math.MaxInt64} {
-		r := reportOf(&pb.Report{Held: &pb.Held{SinceUnixMs: ms}, Parameters: []*pb.Parameter{{SinceUnixMs: ms, NextTryUnixMs: ms}}})
+	for _, ms := range []int64{math.MinInt64, firstMilli - 1, firstMilli, -1, 0, 1, 1e12, lastMilli, lastMilli + 1,
+		math.MaxInt64} {
+		r := reportOf(&pb.Report{Held: &pb.Held{SinceUnixMs: ms},
+			Parameters: []*pb.Parameter{{SinceUnixMs: ms, NextTryUnixMs: ms}}})
 		if _, err := json.Marshal(r); err != nil {
 			t.Errorf("%d: %v", ms, err)
 		}

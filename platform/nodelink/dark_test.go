@@ -70,7 +70,8 @@ func TestANodeThatWasDarkJoinsAnew(t *testing.T) {
 				return said.Message != ""
 			})
 			text := said.ContextMap()["error"]
-			if s, _ := text.(string); said.Level != zap.ErrorLevel || !strings.HasPrefix(s, c.says) || !strings.Contains(s, "edgespan nodes replace NAME") {
+			if s, _ := text.(string); said.Level != zap.ErrorLevel || !strings.HasPrefix(s, c.says) ||
+				!strings.Contains(s, "edgespan nodes replace NAME") {
 				t.Errorf("%s: %v, want %s", said.Level, text, c.says)
 			}
 			if back.stop(); len(r.up) > 0 {

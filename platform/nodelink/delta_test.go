@@ -15,10 +15,12 @@ import (
 )
 
 func manyParameters(n int) nodeproto.Report {
-	r := nodeproto.Report{MD5: "m", Generation: nodeproto.Generation{Authority: "0f0e0d0c-0000-4000-8000-000000000001", Counter: 7}}
+	r := nodeproto.Report{MD5: "m",
+		Generation: nodeproto.Generation{Authority: "0f0e0d0c-0000-4000-8000-000000000001", Counter: 7}}
 	for i := range n {
 		id := fmt.Sprintf("tunnel/0a000000-0000-4000-8000-%012d/1b000000-0000-4000-8000-%012d", i, i)
-		r.Parameters = append(r.Parameters, nodeproto.Parameter{ID: id, Kind: "tunnel", State: "Present", Generation: r.Generation, Since: time.UnixMilli(1e12).UTC()})
+		r.Parameters = append(r.Parameters, nodeproto.Parameter{ID: id,
+			Kind: "tunnel", State: "Present", Generation: r.Generation, Since: time.UnixMilli(1e12).UTC()})
 		r.Health = append(r.Health, nodeproto.Health{Name: fmt.Sprintf("executor/%06d", i), Good: true})
 	}
 	return r
@@ -83,7 +85,8 @@ func TestPropertyReportsInPartAreWholeWhereTheyArrive(t *testing.T) {
 			}
 			queue = nil
 			if len(got.Parameters) != len(sent.Parameters) || len(got.Health) != len(sent.Health) {
-				t.Fatalf("%d parameters and %d items arrive, sent were %d and %d", len(got.Parameters), len(got.Health), len(sent.Parameters), len(sent.Health))
+				t.Fatalf("%d parameters and %d items arrive, sent were %d and %d", len(got.Parameters), len(got.Health),
+					len(sent.Parameters), len(sent.Health))
 			}
 			for i := range got.Parameters {
 				if got.Parameters[i] != sent.Parameters[i] {
@@ -117,7 +120,8 @@ func TestOneChangeOfAThousandIsASmallReport(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := take(t, r.messages); !reflect.DeepEqual(got, m) {
-			t.Fatalf("another report arrives: %d parameters, %d items", len(got.(nodeproto.Report).Parameters), len(got.(nodeproto.Report).Health))
+			t.Fatalf("another report arrives: %d parameters, %d items", len(got.(nodeproto.Report).Parameters),
+				len(got.(nodeproto.Report).Health))
 		}
 	}
 	sent()
@@ -140,7 +144,8 @@ func TestOneChangeOfAThousandIsASmallReport(t *testing.T) {
 	}
 	whole, part := size(true)
 	_, again := size(false)
-	t.Logf("1,000 parameters: a whole report has %d octets, one of a change %d; to an older controller %d", whole, part, again)
+	t.Logf("1,000 parameters: a whole report has %d octets, one of a change %d; to an older controller %d", whole, part,
+		again)
 	if part*100 > whole || again < whole {
 		t.Errorf("a whole report has %d octets, one of a change %d; to an older controller %d", whole, part, again)
 	}

@@ -33,7 +33,8 @@ const (
 func noJoin(ctx context.Context, of *tap.Info) (context.Context, error) {
 	if of.FullMethodName == joinMethod {
 		if _, none := identify(ctx); none == nil {
-			return nil, status.Error(codes.FailedPrecondition, "a join by who has a certificate: no certificate is shown with one")
+			return nil, status.Error(codes.FailedPrecondition,
+				"a join by who has a certificate: no certificate is shown with one")
 		}
 	}
 	return ctx, nil
@@ -45,10 +46,12 @@ func (s *Server) join(ctx context.Context, in *pb.JoinRequest) (*pb.JoinAnswer, 
 	node := "" // no more than its certificate request says
 	answer, err := s.admit(ctx, in, from, &node)
 	if err != nil {
-		s.no.note("a join is refused", from, err, zap.String("node", node), zap.String("name", fmt.Sprintf("%.*s", longestName, in.GetName())))
+		s.no.note("a join is refused", from, err, zap.String("node", node),
+			zap.String("name", fmt.Sprintf("%.*s", longestName, in.GetName())))
 		return nil, err
 	}
-	s.opts.Log.Info("a node joined", zap.String("from", from), zap.String("node", node), zap.String("name", answer.GetName()))
+	s.opts.Log.Info("a node joined", zap.String("from", from), zap.String("node", node),
+		zap.String("name", answer.GetName()))
 	return answer, nil
 }
 
@@ -63,7 +66,8 @@ func (s *Server) admit(ctx context.Context, in *pb.JoinRequest, from string, nod
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	if len(in.GetName()) > longestName {
-		return nil, status.Errorf(codes.InvalidArgument, "a name of %d octets: at most %d are allowed", len(in.GetName()), longestName)
+		return nil, status.Errorf(codes.InvalidArgument, "a name of %d octets: at most %d are allowed", len(in.GetName()),
+			longestName)
 	}
 	hash, err := pki.JoinTokenHash(in.GetToken())
 	if err != nil {
@@ -186,7 +190,8 @@ func plain(err error) error {
 		return err
 	}
 	switch st.Code() {
-	case codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.FailedPrecondition, codes.Unimplemented:
+	case codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.FailedPrecondition,
+		codes.Unimplemented:
 		return &Refused{st.Message()}
 	case codes.ResourceExhausted:
 		return fmt.Errorf("%w: %s", ErrBusy, st.Message())
@@ -229,7 +234,10 @@ func connect(address string, creds credentials.TransportCredentials, ka Keepaliv
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	opts := []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
-		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", addr) }),
+		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn,
+			error) {
+			return dialer.DialContext(ctx, "tcp", addr)
+		}),
 		grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(), grpc.WithNoProxy(), grpc.WithIdleTimeout(0),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(wireLimit), grpc.MaxCallSendMsgSize(wireLimit)),
 		grpc.WithMaxHeaderListSize(8 << 10), grpc.WithReadBufferSize(readBuffer),

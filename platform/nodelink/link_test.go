@@ -22,7 +22,8 @@ import (
 func join(r *rig, token, name string, cred *pki.Credentials, pin pki.Pin) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	answer, err := Join(ctx, JoinOptions{Controller: r.addr, Token: token, Name: name, Pin: pin, Credentials: cred, Now: r.clock.now})
+	answer, err := Join(ctx,
+		JoinOptions{Controller: r.addr, Token: token, Name: name, Pin: pin, Credentials: cred, Now: r.clock.now})
 	if err == nil && answer != name {
 		return fmt.Errorf("joined as %q, not as %q", answer, name)
 	}
@@ -53,10 +54,12 @@ func TestJoinsThatAreRefused(t *testing.T) {
 	good := r.token(t, "edge-1", time.Hour)
 	wrongPin := r.ca.Pin()
 	wrongPin[3] ^= 1
-	if err := join(r, good, "edge-1", r.fresh(t), wrongPin); err == nil || !strings.Contains(err.Error(), "not the one of --ca-sha256") {
+	if err := join(r, good, "edge-1", r.fresh(t), wrongPin); err == nil ||
+		!strings.Contains(err.Error(), "not the one of --ca-sha256") {
 		t.Errorf("a wrong pin: %v", err)
 	}
-	if err := join(r, good, "edge-2", r.fresh(t), r.ca.Pin()); err == nil || !strings.Contains(err.Error(), "another name") {
+	if err := join(r, good, "edge-2", r.fresh(t), r.ca.Pin()); err == nil ||
+		!strings.Contains(err.Error(), "another name") {
 		t.Errorf("another name: %v", err)
 	}
 	first := r.fresh(t)
@@ -68,13 +71,16 @@ func TestJoinsThatAreRefused(t *testing.T) {
 	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "used already") {
 		t.Errorf("a replayed token: %v", err)
 	}
-	if err := join(r, r.token(t, "edge-3", -time.Second), "edge-3", r.fresh(t), r.ca.Pin()); err == nil || !strings.Contains(err.Error(), "expired") {
+	if err := join(r, r.token(t, "edge-3", -time.Second), "edge-3", r.fresh(t), r.ca.Pin()); err == nil ||
+		!strings.Contains(err.Error(), "expired") {
 		t.Errorf("an expired token: %v", err)
 	}
-	if err := join(r, "nonsense", "edge-3", r.fresh(t), r.ca.Pin()); err == nil || !strings.Contains(err.Error(), "no token") {
+	if err := join(r, "nonsense", "edge-3", r.fresh(t), r.ca.Pin()); err == nil ||
+		!strings.Contains(err.Error(), "no token") {
 		t.Errorf("no token: %v", err)
 	}
-	if err := join(r, r.token(t, "edge-4", time.Hour), "edge-4", first, r.ca.Pin()); err == nil || !strings.Contains(err.Error(), `is "edge-1"`) {
+	if err := join(r, r.token(t, "edge-4", time.Hour), "edge-4", first, r.ca.Pin()); err == nil ||
+		!strings.Contains(err.Error(), `is "edge-1"`) {
 		t.Errorf("a node that has another name: %v", err)
 	}
 }
@@ -202,7 +208,8 @@ func TestMessagesOfAllKindsArrive(t *testing.T) {
 		}
 	}
 	for _, m := range []nodeproto.FromController{
-		nodeproto.Push{Generation: nodeproto.Generation{Authority: "a", Counter: 3}, Document: []byte("{}"), Confirm: 2 * time.Minute, Managed: true, Attempt: 7},
+		nodeproto.Push{Generation: nodeproto.Generation{Authority: "a", Counter: 3}, Document: []byte("{}"),
+			Confirm: 2 * time.Minute, Managed: true, Attempt: 7},
 		nodeproto.Number{Generation: nodeproto.Generation{Authority: "a", Counter: 4}},
 		nodeproto.Confirm{Generation: nodeproto.Generation{Authority: "a", Counter: 4}},
 		nodeproto.Ask{ID: 9, Kind: nodeproto.AskPreview, Data: []byte("{}")},
@@ -338,7 +345,8 @@ func TestRenewalOverTheStream(t *testing.T) {
 	n := r.run(t, cred)
 	e := take(t, r.up)
 	take(t, n.up)
-	until(t, "the certificate is renewed", func() bool { p, err := cred.Peer(); return err == nil && p.Serial != before.Serial })
+	until(t, "the certificate is renewed",
+		func() bool { p, err := cred.Peer(); return err == nil && p.Serial != before.Serial })
 	second, err := cred.Peer()
 	if err != nil {
 		t.Fatal(err)
@@ -346,7 +354,8 @@ func TestRenewalOverTheStream(t *testing.T) {
 	if err := e.s.Send(nodeproto.Renew{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "it is renewed on demand", func() bool { p, err := cred.Peer(); return err == nil && p.Serial != second.Serial })
+	until(t, "it is renewed on demand",
+		func() bool { p, err := cred.Peer(); return err == nil && p.Serial != second.Serial })
 	r.clock.move(6 * 24 * time.Hour) // past the end of the first one
 	if err := e.s.Send(nodeproto.Release{}); err != nil {
 		t.Fatal(err)
@@ -417,7 +426,8 @@ func TestKeepaliveOfTheClient(t *testing.T) {
 }
 
 func TestManyStreamsAtOnceAndNoGoroutineIsLeft(t *testing.T) {
-	r := newRig(t, func(o *ServerOptions) { o.Keepalive = Keepalive{} }) // 1 s is too short for 400 handshakes on a loaded machine
+	// 1 s is too short for 400 handshakes on a loaded machine
+	r := newRig(t, func(o *ServerOptions) { o.Keepalive = Keepalive{} })
 	warm := r.run(t, r.joined(t))
 	take(t, warm.up)
 	take(t, r.up)

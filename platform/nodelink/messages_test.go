@@ -49,7 +49,8 @@ func open(t testing.TB, conn *grpc.ClientConn) grpc.ClientStream {
 func hello(t testing.TB, conn *grpc.ClientConn, node string) (grpc.ClientStream, error) {
 	t.Helper()
 	rpc := open(t, conn)
-	if err := rpc.SendMsg(&pb.Up{Kind: &pb.Up_Hello{Hello: &pb.Hello{Node: node}}}); err != nil && !errors.Is(err, io.EOF) {
+	if err := rpc.SendMsg(&pb.Up{Kind: &pb.Up_Hello{Hello: &pb.Hello{Node: node}}}); err != nil &&
+		!errors.Is(err, io.EOF) {
 		t.Fatal(err) // EOF: it has ended, RecvMsg says why
 	}
 	if h, err := rpc.Header(); err == nil && len(h.Get(acceptedHeader)) > 0 {
@@ -133,17 +134,27 @@ func TestMalformedAndOversizedMessagesEndTheirStreamOnly(t *testing.T) {
 		code codes.Code
 		want string
 	}{
-		"a second Hello":             {[]*pb.Up{{Kind: &pb.Up_Hello{Hello: &pb.Hello{}}}}, codes.InvalidArgument, "second Hello"},
-		"an oversized kind":          {[]*pb.Up{{Kind: &pb.Up_SigningRequest{SigningRequest: &pb.SigningRequest{Csr: make([]byte, smallLimit)}}}}, codes.InvalidArgument, "are allowed"},
-		"an oversized wire message":  {[]*pb.Up{{Kind: &pb.Up_Answer{Answer: &pb.Answer{Data: make([]byte, wireLimit)}}}}, codes.ResourceExhausted, "larger than max"},
-		"a piece without beginning":  {[]*pb.Up{chunk(&pb.Chunk{Data: []byte("a")})}, codes.InvalidArgument, "first piece"},
-		"a giant announced":          {[]*pb.Up{chunk(&pb.Chunk{Total: 1 << 40, Digest: digest[:], Data: []byte("a")})}, codes.InvalidArgument, "are allowed"},
-		"more than announced":        {[]*pb.Up{chunk(&pb.Chunk{Total: 2, Digest: digest[:], Data: []byte("abc")})}, codes.InvalidArgument, "announced"},
-		"a wrong digest":             {[]*pb.Up{chunk(&pb.Chunk{Total: 2, Digest: digest[:], Data: []byte("ba")})}, codes.InvalidArgument, "digest"},
-		"an empty piece":             {[]*pb.Up{chunk(&pb.Chunk{Total: 2, Digest: digest[:]})}, codes.InvalidArgument, "empty piece"},
-		"pieces of no message":       {[]*pb.Up{chunk(&pb.Chunk{Total: 2, Digest: digest[:], Data: []byte("ab")})}, codes.InvalidArgument, "proto"},
-		"a message between pieces":   {[]*pb.Up{chunk(&pb.Chunk{Total: 2, Digest: digest[:], Data: []byte("a")}), {Kind: &pb.Up_Report{Report: &pb.Report{}}}}, codes.InvalidArgument, "between two pieces"},
-		"a beginning between pieces": {[]*pb.Up{chunk(&pb.Chunk{Total: 2, Digest: digest[:], Data: []byte("a")}), chunk(&pb.Chunk{Total: 2, Digest: digest[:], Data: []byte("a")})}, codes.InvalidArgument, "within another"},
+		"a second Hello": {[]*pb.Up{{Kind: &pb.Up_Hello{Hello: &pb.Hello{}}}}, codes.InvalidArgument,
+			"second Hello"},
+		"an oversized kind": {[]*pb.Up{{Kind: &pb.Up_SigningRequest{SigningRequest: &pb.SigningRequest{Csr: make([]byte,
+			smallLimit)}}}}, codes.InvalidArgument, "are allowed"},
+		"an oversized wire message": {[]*pb.Up{{Kind: &pb.Up_Answer{Answer: &pb.Answer{Data: make([]byte, wireLimit)}}}},
+			codes.ResourceExhausted, "larger than max"},
+		"a piece without beginning": {[]*pb.Up{chunk(&pb.Chunk{Data: []byte("a")})}, codes.InvalidArgument, "first piece"},
+		"a giant announced": {[]*pb.Up{chunk(&pb.Chunk{Total: 1 << 40, Digest: digest[:], Data: []byte("a")})},
+			codes.InvalidArgument, "are allowed"},
+		"more than announced": {[]*pb.Up{chunk(&pb.Chunk{Total: 2, Digest: digest[:], Data: []byte("abc")})},
+			codes.InvalidArgument, "announced"},
+		"a wrong digest": {[]*pb.Up{chunk(&pb.Chunk{Total: 2, Digest: digest[:], Data: []byte("ba")})},
+			codes.InvalidArgument, "digest"},
+		"an empty piece": {[]*pb.Up{chunk(&pb.Chunk{Total: 2, Digest: digest[:]})}, codes.InvalidArgument,
+			"empty piece"},
+		"pieces of no message": {[]*pb.Up{chunk(&pb.Chunk{Total: 2, Digest: digest[:], Data: []byte("ab")})},
+			codes.InvalidArgument, "proto"},
+		"a message between pieces": {[]*pb.Up{chunk(&pb.Chunk{Total: 2, Digest: digest[:], Data: []byte("a")}),
+			{Kind: &pb.Up_Report{Report: &pb.Report{}}}}, codes.InvalidArgument, "between two pieces"},
+		"a beginning between pieces": {[]*pb.Up{chunk(&pb.Chunk{Total: 2, Digest: digest[:], Data: []byte("a")}),
+			chunk(&pb.Chunk{Total: 2, Digest: digest[:], Data: []byte("a")})}, codes.InvalidArgument, "within another"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cred := r.joined(t)

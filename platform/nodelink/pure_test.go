@@ -182,7 +182,8 @@ func FuzzPieces(f *testing.F) {
 
 // FuzzUp makes words of any octets that are a message.
 func FuzzUp(f *testing.F) {
-	for _, m := range []nodeproto.FromNode{nodeproto.Hello{Node: "n"}, nodeproto.Report{Health: []nodeproto.Health{{}}}, nodeproto.Result{}, nodeproto.Answer{}} {
+	for _, m := range []nodeproto.FromNode{nodeproto.Hello{Node: "n"}, nodeproto.Report{Health: []nodeproto.Health{{}}},
+		nodeproto.Result{}, nodeproto.Answer{}} {
 		wire, _ := proto.Marshal(up(m))
 		f.Add(wire)
 	}
@@ -203,7 +204,8 @@ func FuzzUp(f *testing.F) {
 
 // FuzzDown does the same for a node.
 func FuzzDown(f *testing.F) {
-	for _, m := range []nodeproto.FromController{nodeproto.Push{Document: []byte("{}")}, nodeproto.Number{}, nodeproto.Ask{Kind: "x"}, nodeproto.Managed{On: true}} {
+	for _, m := range []nodeproto.FromController{nodeproto.Push{Document: []byte("{}")}, nodeproto.Number{},
+		nodeproto.Ask{Kind: "x"}, nodeproto.Managed{On: true}} {
 		wire, _ := proto.Marshal(down(m))
 		f.Add(wire)
 	}
@@ -244,29 +246,40 @@ func TestWordsSurviveTheWire(t *testing.T) {
 			return time.Time{}
 		}
 		r := nodeproto.Report{
-			MD5: str(), Generation: gen(), Software: str(), Firmware: str(), Board: str(), Source: str(), Restores: gen(), Settled: flag(), Fallback: flag(),
-			Health: draw(t, "health", func() nodeproto.Health { return nodeproto.Health{Name: str(), Good: flag(), Detail: str()} }),
+			MD5: str(), Generation: gen(), Software: str(), Firmware: str(), Board: str(), Source: str(), Restores: gen(),
+			Settled: flag(), Fallback: flag(),
+			Health: draw(t, "health",
+				func() nodeproto.Health { return nodeproto.Health{Name: str(), Good: flag(), Detail: str()} }),
 			Parameters: draw(t, "parameters", func() nodeproto.Parameter {
-				return nodeproto.Parameter{ID: str(), Kind: str(), State: str(), Detail: str(), Generation: gen(), Since: at(), Attempts: rapid.IntRange(0, 1<<31-1).Draw(t, "n"), NextTry: at()}
+				return nodeproto.Parameter{ID: str(), Kind: str(), State: str(), Detail: str(), Generation: gen(), Since: at(),
+					Attempts: rapid.IntRange(0, 1<<31-1).Draw(t, "n"), NextTry: at()}
 			}),
 			Peer: str(),
 			Ports: draw(t, "ports", func() nodeproto.Port {
-				return nodeproto.Port{Label: str(), Addresses: draw(t, "addresses", str), MTU: rapid.IntRange(0, 65536).Draw(t, "mtu")}
+				return nodeproto.Port{Label: str(), Addresses: draw(t, "addresses", str),
+					MTU: rapid.IntRange(0, 65536).Draw(t, "mtu")}
 			}),
 		}
 		if flag() {
 			told := flag()
 			r.Managed = &told
 			r.Held = &nodeproto.Held{By: str(), Since: time.UnixMilli(ms()).UTC()}
-			r.Pending = &nodeproto.Pending{Generation: gen(), Remaining: time.Duration(ms()) * time.Millisecond, Settled: flag(), Worse: draw(t, "worse", str)}
+			r.Pending = &nodeproto.Pending{Generation: gen(), Remaining: time.Duration(ms()) * time.Millisecond, Settled: flag(),
+				Worse: draw(t, "worse", str)}
 		}
 		s := nodeproto.Result{
-			Attempt: rapid.Uint64().Draw(t, "attempt"), Generation: gen(), MD5: str(), Outcome: nodeproto.Outcome(rapid.IntRange(0, 5).Draw(t, "outcome")), Restored: gen(),
-			Faults:  draw(t, "faults", func() config.Fault { return config.Fault{Path: []string{str()}, What: str(), Allowed: str()} }),
-			Actions: draw(t, "actions", func() nodeproto.Action { return nodeproto.Action{Name: str(), State: str(), Detail: str()} }),
+			Attempt: rapid.Uint64().Draw(t, "attempt"), Generation: gen(), MD5: str(),
+			Outcome: nodeproto.Outcome(rapid.IntRange(0, 5).Draw(t, "outcome")), Restored: gen(),
+			Faults: draw(t, "faults",
+				func() config.Fault { return config.Fault{Path: []string{str()}, What: str(), Allowed: str()} }),
+			Actions: draw(t, "actions",
+				func() nodeproto.Action { return nodeproto.Action{Name: str(), State: str(), Detail: str()} }),
 		}
-		h := nodeproto.Hello{Node: str(), Name: str(), Software: str(), Firmware: str(), Board: str(), MD5: str(), Generation: gen(), Capabilities: []string{str()}}
-		for _, m := range []nodeproto.FromNode{r, s, h, nodeproto.Probed{Number: 7, Generation: gen(), MD5: str(), Peer: str(), Worse: draw(t, "worse", str)}, nodeproto.Answer{ID: 1, Data: []byte(str() + "x"), Error: str()}} {
+		h := nodeproto.Hello{Node: str(), Name: str(), Software: str(), Firmware: str(), Board: str(), MD5: str(),
+			Generation: gen(), Capabilities: []string{str()}}
+		for _, m := range []nodeproto.FromNode{r, s, h,
+			nodeproto.Probed{Number: 7, Generation: gen(), MD5: str(), Peer: str(), Worse: draw(t, "worse", str)},
+			nodeproto.Answer{ID: 1, Data: []byte(str() + "x"), Error: str()}} {
 			wire, err := proto.Marshal(up(m))
 			if err != nil {
 				t.Fatal(err)
@@ -285,7 +298,8 @@ func TestWordsSurviveTheWire(t *testing.T) {
 	}
 }
 
-// A node comes up with a clock that is late, and gets the right time while its stream lasts: it looks again, and renews.
+// A node comes up with a clock that is late, and gets the right time while its stream lasts: it looks again, and
+// renews.
 func TestARenewalThatIsDueByAClockThatWasSetIsSeen(t *testing.T) {
 	r := newRig(t)
 	cred := r.joined(t)
@@ -301,7 +315,8 @@ func TestARenewalThatIsDueByAClockThatWasSetIsSeen(t *testing.T) {
 		set := func(t time.Time) { now.Store(&t) }
 		set(r.clock.now())
 		s := &session{out: out, renew: make(chan struct{}), ended: make(chan struct{}), client: &Client{opts: ClientOptions{
-			Credentials: cred, Now: func() time.Time { return *now.Load() }, Random: func() float64 { return 0 }, Log: zap.NewNop(),
+			Credentials: cred, Now: func() time.Time { return *now.Load() }, Random: func() float64 { return 0 },
+			Log: zap.NewNop(),
 		}}}
 		go s.wait(t.Context())
 		synctest.Wait()

@@ -48,7 +48,8 @@ func (r *refusals) note(what, from string, err error, more ...zap.Field) {
 
 // sentAway are the codes of a refusal; the others are those of a stream that ended.
 var sentAway = []codes.Code{
-	codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.ResourceExhausted, codes.FailedPrecondition, codes.Unimplemented,
+	codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.ResourceExhausted,
+	codes.FailedPrecondition, codes.Unimplemented,
 }
 
 // ofNode notes how a stream ended, if that was a refusal.

@@ -35,7 +35,8 @@ func TestRefusalsAreLogged(t *testing.T) {
 		})
 	}
 	join := func(token string) error {
-		_, err := Join(t.Context(), JoinOptions{Controller: r.addr, Token: token, Name: "edge-1", Pin: r.ca.Pin(), Credentials: r.fresh(t)})
+		_, err := Join(t.Context(),
+			JoinOptions{Controller: r.addr, Token: token, Name: "edge-1", Pin: r.ca.Pin(), Credentials: r.fresh(t)})
 		return err
 	}
 	token := r.token(t, "edge-1", time.Hour)

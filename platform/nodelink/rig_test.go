@@ -77,7 +77,8 @@ func newRig(t testing.TB, change ...func(*ServerOptions)) *rig {
 		t.Fatal(err)
 	}
 	r.ca = ca
-	opts := ServerOptions{Authority: ca, Handler: r, Now: r.clock.now, Keepalive: Keepalive{time.Second, time.Second}, Sweep: 20 * time.Millisecond}
+	opts := ServerOptions{Authority: ca, Handler: r, Now: r.clock.now, Keepalive: Keepalive{time.Second, time.Second},
+		Sweep: 20 * time.Millisecond}
 	for _, f := range change {
 		f(&opts)
 	}
@@ -208,7 +209,8 @@ func (n *node) Down(cause error)                    { n.down <- cause }
 
 func (r *rig) run(t testing.TB, cred *pki.Credentials, change ...func(*ClientOptions)) *node {
 	t.Helper()
-	n := &node{cred: cred, up: make(chan nodeproto.ToController, 100), got: make(chan nodeproto.FromController, 1000), down: make(chan error, 100)}
+	n := &node{cred: cred, up: make(chan nodeproto.ToController, 100), got: make(chan nodeproto.FromController, 1000),
+		down: make(chan error, 100)}
 	opts := ClientOptions{
 		Controller: r.addr, Credentials: cred, Listener: n, Now: r.clock.now,
 		Hello: func() nodeproto.Hello {

@@ -47,7 +47,8 @@ type ServerOptions struct {
 	MostNodes int              // 20,000 streams
 	PerSecond float64          // 20 messages of one node a second go through at full speed …
 	Burst     float64          // … after 200 at once
-	Joins     float64          // 1 join a second from one address, after 20 at once; of all addresses a hundred times as many
+	// 1 join a second from one address, after 20 at once; of all addresses a hundred times as many
+	Joins float64
 	// KnowsToken says whether a join token has that hash, without a read of the store: those joins have a share of
 	// their own. nil: none has.
 	KnowsToken func(hash string) bool
@@ -55,7 +56,8 @@ type ServerOptions struct {
 	HelloWait  time.Duration // 10 s until a stream's first message
 	Strangers  int           // 4096 connections that have shown no certificate yet, beside the nodes' …
 	PerAddress int           // … 1024 of them from one address, times Joins
-	Handshakes int           // 2 for each CPU: handshakes that are computed at once; the others wait for half of HelloWait at most
+	// 2 for each CPU: handshakes that are computed at once; the others wait for half of HelloWait at most
+	Handshakes int
 	Refusal    time.Duration // 1 s that the refusal of a stream takes whose node opens too many
 	Stall      time.Duration // 30 s that one message may take to be written
 	Sweep      time.Duration // 10 s between two looks at all streams
@@ -128,7 +130,8 @@ func NewServer(opts ServerOptions) *Server {
 		streams: newCrowd(streamsPace, streamsAtOnce, opts.MostNodes+spareConnections),
 		stop:    make(chan struct{}), swept: make(chan struct{}), nodes: map[string]*stream{},
 	}
-	s.accepts = handshakes{credentials.NewTLS(opts.Authority.ServerTLSInTurn(takeTurn)), s.no, make(turns, opts.Handshakes), opts.HelloWait / 2, &nodeConns{by: map[string][]*turnConn{}}}
+	s.accepts = handshakes{credentials.NewTLS(opts.Authority.ServerTLSInTurn(takeTurn)), s.no,
+		make(turns, opts.Handshakes), opts.HelloWait / 2, &nodeConns{by: map[string][]*turnConn{}}}
 	s.grpc = grpc.NewServer(
 		grpc.Creds(s.accepts),
 		grpc.MaxRecvMsgSize(wireLimit), grpc.MaxSendMsgSize(wireLimit), grpc.MaxHeaderListSize(8<<10),
@@ -155,7 +158,8 @@ func (s *Server) Serve(l net.Listener) error {
 	go s.sweep()
 	err := s.grpc.Serve(conns.Bound(l, conns.Bounds{
 		Strangers: s.opts.Strangers, PerAddress: s.opts.PerAddress, Crowded: s.opts.PerAddress / 64,
-		Known: s.opts.MostNodes + spareConnections, Patience: 2 * s.opts.HelloWait, Grace: s.opts.HelloWait, Returning: s.opts.Strangers / 4,
+		Known: s.opts.MostNodes + spareConnections, Patience: 2 * s.opts.HelloWait, Grace: s.opts.HelloWait,
+		Returning: s.opts.Strangers / 4,
 	}))
 	if errors.Is(err, grpc.ErrServerStopped) {
 		return nil

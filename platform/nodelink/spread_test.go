@@ -59,13 +59,20 @@ func TestTheSpreadIsKeptUntilAStreamStands(t *testing.T) {
 		first  time.Duration    // the bound of the wait after it
 		lo, hi [3]time.Duration // the bounds of those after three attempts that failed
 	}{
-		{"a controller that knows no spread", stood{up: time.Hour}, s / 2, [3]time.Duration{}, [3]time.Duration{s, 2 * s, 4 * s}},
-		{"few nodes", stood{time.Hour, s / 2}, s / 2, [3]time.Duration{s / 2, s / 2, s / 2}, [3]time.Duration{s, 2 * s, 4 * s}},
-		{"some nodes", stood{time.Hour, 3 * s}, 3 * s, [3]time.Duration{3 * s, 3 * s, 3 * s}, [3]time.Duration{3 * s, 3 * s, 4 * s}},
-		{"many nodes", stood{time.Hour, 12 * s}, 12 * s, [3]time.Duration{12 * s, 12 * s, 12 * s}, [3]time.Duration{12 * s, 12 * s, 12 * s}},
-		{"a stream that ended at once", stood{1, 12 * s}, 12 * s, [3]time.Duration{12 * s, 12 * s, 12 * s}, [3]time.Duration{12 * s, 12 * s, 12 * s}},
-		{"less than is allowed", stood{time.Hour, 1}, s / 2, [3]time.Duration{s / 2, s / 2, s / 2}, [3]time.Duration{s, 2 * s, 4 * s}},
-		{"more than is allowed", stood{time.Hour, math.MaxInt64}, 30 * s, [3]time.Duration{30 * s, 30 * s, 30 * s}, [3]time.Duration{30 * s, 30 * s, 30 * s}},
+		{"a controller that knows no spread", stood{up: time.Hour}, s / 2, [3]time.Duration{},
+			[3]time.Duration{s, 2 * s, 4 * s}},
+		{"few nodes", stood{time.Hour, s / 2}, s / 2, [3]time.Duration{s / 2, s / 2, s / 2},
+			[3]time.Duration{s, 2 * s, 4 * s}},
+		{"some nodes", stood{time.Hour, 3 * s}, 3 * s, [3]time.Duration{3 * s, 3 * s, 3 * s},
+			[3]time.Duration{3 * s, 3 * s, 4 * s}},
+		{"many nodes", stood{time.Hour, 12 * s}, 12 * s, [3]time.Duration{12 * s, 12 * s, 12 * s},
+			[3]time.Duration{12 * s, 12 * s, 12 * s}},
+		{"a stream that ended at once", stood{1, 12 * s}, 12 * s, [3]time.Duration{12 * s, 12 * s, 12 * s},
+			[3]time.Duration{12 * s, 12 * s, 12 * s}},
+		{"less than is allowed", stood{time.Hour, 1}, s / 2, [3]time.Duration{s / 2, s / 2, s / 2},
+			[3]time.Duration{s, 2 * s, 4 * s}},
+		{"more than is allowed", stood{time.Hour, math.MaxInt64}, 30 * s, [3]time.Duration{30 * s, 30 * s, 30 * s},
+			[3]time.Duration{30 * s, 30 * s, 30 * s}},
 		{"a time that makes no sense", stood{time.Hour, -s}, s / 2, [3]time.Duration{}, [3]time.Duration{s, 2 * s, 4 * s}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -226,7 +233,8 @@ func TestAWaveOfReconnectsIsSpread(t *testing.T) {
 	for _, nodes := range []int{10, 166, 1000, 10000} {
 		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &wave{random: rand.New(rand.NewPCG(uint64(nodes), 6)), gone: map[string]chan struct{}{}, streams: map[string]int{}}
+				w := &wave{random: rand.New(rand.NewPCG(uint64(nodes), 6)), gone: map[string]chan struct{}{},
+					streams: map[string]int{}}
 				w.begin("a")
 				w.begin("b")
 				w.run(t, nodes, "a", "b")
@@ -236,7 +244,8 @@ func TestAWaveOfReconnectsIsSpread(t *testing.T) {
 				time.Sleep(time.Minute)
 				most, count, last := w.most(killed)
 				allowed := min(nodes, bound(nodes, spread(nodes)))
-				t.Logf("%d nodes: at most %d (%.1f %%) in a second, the last after %v; the bound is %d", nodes, most, 100*float64(most)/float64(nodes), last, allowed)
+				t.Logf("%d nodes: at most %d (%.1f %%) in a second, the last after %v; the bound is %d", nodes, most,
+					100*float64(most)/float64(nodes), last, allowed)
 				if count != nodes || w.streams["b"] != nodes {
 					t.Errorf("%d of %d nodes came back", count, nodes)
 				}
@@ -254,7 +263,8 @@ func TestAWaveOfReconnectsIsSpread(t *testing.T) {
 // The only controller is away for a while: attempts fail meanwhile, and the fleet comes as
 // spread as one that finds another replica.
 func TestAWaveAfterTheOnlyControllerWasAway(t *testing.T) {
-	for _, away := range []time.Duration{time.Second, 3 * time.Second, 10 * time.Second, 25 * time.Second, 2 * time.Minute} {
+	for _, away := range []time.Duration{time.Second, 3 * time.Second, 10 * time.Second, 25 * time.Second,
+		2 * time.Minute} {
 		t.Run(away.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const nodes = 10000
@@ -268,7 +278,8 @@ func TestAWaveAfterTheOnlyControllerWasAway(t *testing.T) {
 				w.begin("a")
 				time.Sleep(2 * time.Minute)
 				most, count, last := w.most(back)
-				t.Logf("away for %v: at most %d (%.1f %%) in a second, the last after %v", away, most, 100*float64(most)/nodes, last)
+				t.Logf("away for %v: at most %d (%.1f %%) in a second, the last after %v", away, most, 100*float64(most)/nodes,
+					last)
 				if count != nodes || last > longWait {
 					t.Errorf("%d came back, the last after %v", count, last)
 				}

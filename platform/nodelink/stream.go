@@ -149,7 +149,8 @@ func (st *stream) first() (nodeproto.Hello, error) {
 	select {
 	case hello := <-st.hello:
 		if hello.Node != st.node {
-			return hello, status.Errorf(codes.PermissionDenied, "the certificate is of node %s, not of %.60q: a node speaks for itself only", st.node, hello.Node)
+			return hello, status.Errorf(codes.PermissionDenied,
+				"the certificate is of node %s, not of %.60q: a node speaks for itself only", st.node, hello.Node)
 		}
 		return hello, nil
 	case <-wait.C:
@@ -185,7 +186,8 @@ func (st *stream) receive() {
 	defer func() {
 		st.in.close()
 		if r := recover(); r != nil {
-			st.server.opts.Log.Error("node link panicked", zap.String("node", st.node), zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))
+			st.server.opts.Log.Error("node link panicked", zap.String("node", st.node), zap.Any("panic", r),
+				zap.ByteString("stack", debug.Stack()))
 			st.finish(status.Error(codes.Internal, "the controller could not handle a message"))
 		}
 	}()

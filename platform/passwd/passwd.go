@@ -118,7 +118,8 @@ func (f *File) text(known string) (stamp string, text []byte, err error) {
 	case !info.Mode().IsRegular():
 		return stamp, nil, fmt.Errorf("%s: is no file: a regular file is allowed", f.path)
 	case info.Mode().Perm()&0o007 != 0:
-		return stamp, nil, fmt.Errorf("%s: has mode %04o: others may not read or write it: chmod 640", f.path, info.Mode().Perm())
+		return stamp, nil, fmt.Errorf("%s: has mode %04o: others may not read or write it: chmod 640", f.path,
+			info.Mode().Perm())
 	case info.Size() > largestFile:
 		return stamp, nil, fmt.Errorf("%s: has %d octets: %d are allowed", f.path, info.Size(), largestFile)
 	}

@@ -66,8 +66,10 @@ func (f *File) asked(name, password string) string {
 
 func TestWhoHasAPasswordHasItsRole(t *testing.T) {
 	f, _, _ := opened(
-		t, "# people", "", "anna:"+hashed(t, "right", 4)+":operator", "bert:"+strings.Replace(hashed(t, "b", 5), "$2y$", "$2b$", 1)+":viewer",
-		"ü:$2y$05$O2ez4gpJUN6tGQLdJGZeTurltZ15iHtrApsgvdPlDXAS.vcWFWeNm:admin", // htpasswd -nbB of apache2-utils 2.4 wrote the hash
+		t, "# people", "", "anna:"+hashed(t, "right", 4)+":operator", "bert:"+
+			strings.Replace(hashed(t, "b", 5), "$2y$", "$2b$", 1)+":viewer",
+		// htpasswd -nbB of apache2-utils 2.4 wrote the hash
+		"ü:$2y$05$O2ez4gpJUN6tGQLdJGZeTurltZ15iHtrApsgvdPlDXAS.vcWFWeNm:admin",
 	)
 	denied := ErrDenied.Error()
 	for _, c := range []struct{ name, password, want string }{
@@ -132,8 +134,10 @@ func TestAFileFollowsItsChanges(t *testing.T) {
 func TestEveryFaultOfAFileIsNamed(t *testing.T) {
 	good := hashed(t, "x", 4)
 	_, err := parse("users", []byte(strings.Join([]string{
-		"anna:" + good + ":admin", "anna:" + good + ":viewer", "bert:" + good, "c d:" + good + ":root", "dora:$apr1$abc$def:viewer",
-		"emil:" + strings.Replace(good, "$04$", "$31$", 1) + ":viewer", "fred:" + good[:59] + "!:viewer", strings.Repeat("g", 65) + ":" + good + ":viewer",
+		"anna:" + good + ":admin", "anna:" + good + ":viewer", "bert:" + good, "c d:" + good + ":root",
+		"dora:$apr1$abc$def:viewer",
+		"emil:" + strings.Replace(good, "$04$", "$31$", 1) + ":viewer", "fred:" + good[:59] + "!:viewer",
+		strings.Repeat("g", 65) + ":" + good + ":viewer",
 	}, "\n")), roles)
 	if err == nil {
 		t.Fatal("it is taken")

@@ -45,7 +45,8 @@ func (c *apiCert) at(now time.Time) *tls.Certificate {
 	}
 	cert, err := c.cert, c.fault
 	if cert != nil && now.After(cert.Leaf.NotAfter) {
-		cert, err = nil, fmt.Errorf("read server certificate: %s ended on %s", c.files.Cert, cert.Leaf.NotAfter.Format(time.RFC3339))
+		cert, err = nil, fmt.Errorf("read server certificate: %s ended on %s", c.files.Cert,
+			cert.Leaf.NotAfter.Format(time.RFC3339))
 	}
 	if c.tell != nil && (err == nil) != (c.told == nil) {
 		c.tell(err)
@@ -79,7 +80,8 @@ func (c *apiCert) read(now time.Time) error {
 		return fmt.Errorf("read server certificate: %s and %s do not belong together", c.files.Cert, c.files.Key)
 	}
 	if now.After(chain.chain[0].NotAfter) {
-		return fmt.Errorf("read server certificate: %s ended on %s", c.files.Cert, chain.chain[0].NotAfter.Format(time.RFC3339))
+		return fmt.Errorf("read server certificate: %s ended on %s", c.files.Cert,
+			chain.chain[0].NotAfter.Format(time.RFC3339))
 	}
 	c.written = written
 	c.cert = &tls.Certificate{Certificate: rawOf(chain.chain), PrivateKey: key.key, Leaf: chain.chain[0]}

@@ -112,7 +112,8 @@ func smallChain(chain [][]byte) error {
 		size += len(der)
 	}
 	if len(chain) > longestChain || size > largestChain {
-		return fmt.Errorf("client certificates: %d of %d bytes: must be %d of %d at most", len(chain), size, longestChain, largestChain)
+		return fmt.Errorf("client certificates: %d of %d bytes: must be %d of %d at most", len(chain), size, longestChain,
+			largestChain)
 	}
 	return nil
 }
@@ -144,7 +145,8 @@ func (c *Callers) Of(state *tls.ConnectionState) (Shown, error) {
 		return Shown{}, nil
 	}
 	if len(state.PeerCertificates) > longestChain {
-		return Shown{}, fmt.Errorf("has a chain of %d certificates: %d are allowed", len(state.PeerCertificates), longestChain)
+		return Shown{}, fmt.Errorf("has a chain of %d certificates: %d are allowed", len(state.PeerCertificates),
+			longestChain)
 	}
 	other, now := c.otherNow(), c.authority.opts.Now()
 	key := sha256.Sum256(state.PeerCertificates[0].Raw)
@@ -200,7 +202,8 @@ func (c *Callers) verify(certs []*x509.Certificate, other *otherCA, now time.Tim
 // chainOf verifies a client's certificate against some roots.
 func chainOf(certs, roots []*x509.Certificate, now time.Time) ([]*x509.Certificate, error) {
 	chains, err := certs[0].Verify(x509.VerifyOptions{
-		Roots: poolOf(roots), Intermediates: poolOf(certs[1:]), CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		Roots: poolOf(roots), Intermediates: poolOf(certs[1:]), CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	if err == nil {
 		return chains[0], nil
@@ -229,7 +232,8 @@ func certname(cert *x509.Certificate) (string, error) {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && !strings.ContainsRune(certnameExtra, r)
 	}
 	if name == "" || len(name) > longestName || strings.ContainsFunc(name, bad) {
-		return "", fmt.Errorf("certificate %s: its CN is %.80q: 1 to %d of a-z, 0-9 and %s are allowed", serialText(cert), name, longestName, certnameExtra)
+		return "", fmt.Errorf("certificate %s: its CN is %.80q: 1 to %d of a-z, 0-9 and %s are allowed", serialText(cert),
+			name, longestName, certnameExtra)
 	}
 	return name, nil
 }

@@ -36,7 +36,8 @@ func (p *puppet) revoke(t *testing.T, serials ...int64) {
 	t.Helper()
 	list := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: start, NextUpdate: start.Add(time.Hour)}
 	for _, n := range serials {
-		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: big.NewInt(n), RevocationTime: start})
+		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries,
+			x509.RevocationListEntry{SerialNumber: big.NewInt(n), RevocationTime: start})
 	}
 	der, err := x509.CreateRevocationList(rand.Reader, list, p.roots[0], p.key)
 	if err != nil {
@@ -98,24 +99,29 @@ func TestWhoShowsACertificate(t *testing.T) {
 		client  *tls.Config
 		want    string
 	}{
-		"a node of the fleet":      {c, tlsOf(t, r.join(t, nodeA)), "node " + nodeA.String() + ", certname "},
-		"without the other CA":     {only, tlsOf(t, r.join(t, nodeB)), "node " + nodeB.String() + ", certname "},
-		"nobody":                   {c, PinnedTLS(r.Pin(), "127.0.0.1", r.opts.Now), "node , certname "},
-		"an agent":                 {c, p.agent(t, "node-1.domain.tld", 7), "node , certname node-1.domain.tld"},
-		"an agent, not asked for":  {only, p.agent(t, "node-1.domain.tld", 7), "is of no CA that counts here"},
-		"a revoked agent":          {c, p.agent(t, "node-1.domain.tld", 1), "the certificate is revoked by its CA"},
-		"an ended agent":           {c, p.agent(t, "n", 8, ended), "counts from 2026-11-21T11:00:00Z to 2026-11-21T11:59:00Z"},
-		"a server":                 {c, p.agent(t, "n", 8, noClient), "or for no client"},
-		"a name of many":           {c, p.agent(t, "*.domain.tld", 8), `its CN is "*.domain.tld"`},
-		"a name with a way":        {c, p.agent(t, "a/../b", 8), `its CN is "a/../b"`},
-		"no name":                  {c, p.agent(t, "", 8), `its CN is ""`},
-		"of another CA":            {c, stranger.agent(t, "node-1.domain.tld", 7), "is of no CA that counts here"},
-		"an ended node":            {c, r.sign(t, ended), "counts from"},
-		"a fleet's without a node": {c, r.sign(t, func(c *x509.Certificate) { c.URIs, c.Subject.CommonName = nil, "node-1" }), "is of no CA that counts here"},
+		"a node of the fleet":     {c, tlsOf(t, r.join(t, nodeA)), "node " + nodeA.String() + ", certname "},
+		"without the other CA":    {only, tlsOf(t, r.join(t, nodeB)), "node " + nodeB.String() + ", certname "},
+		"nobody":                  {c, PinnedTLS(r.Pin(), "127.0.0.1", r.opts.Now), "node , certname "},
+		"an agent":                {c, p.agent(t, "node-1.domain.tld", 7), "node , certname node-1.domain.tld"},
+		"an agent, not asked for": {only, p.agent(t, "node-1.domain.tld", 7), "is of no CA that counts here"},
+		"a revoked agent":         {c, p.agent(t, "node-1.domain.tld", 1), "the certificate is revoked by its CA"},
+		"an ended agent": {c, p.agent(t, "n", 8, ended),
+			"counts from 2026-11-21T11:00:00Z to 2026-11-21T11:59:00Z"},
+		"a server":          {c, p.agent(t, "n", 8, noClient), "or for no client"},
+		"a name of many":    {c, p.agent(t, "*.domain.tld", 8), `its CN is "*.domain.tld"`},
+		"a name with a way": {c, p.agent(t, "a/../b", 8), `its CN is "a/../b"`},
+		"no name":           {c, p.agent(t, "", 8), `its CN is ""`},
+		"of another CA":     {c, stranger.agent(t, "node-1.domain.tld", 7), "is of no CA that counts here"},
+		"an ended node":     {c, r.sign(t, ended), "counts from"},
+		"a fleet's without a node": {c, r.sign(t, func(c *x509.Certificate) { c.URIs, c.Subject.CommonName = nil, "node-1" }),
+			"is of no CA that counts here"},
 		// The other CA must not be able to name the fleet's nodes.
-		"a node by the other CA": {c, p.agent(t, "evil", 9, func(c *x509.Certificate) { c.URIs, c.DNSNames = []*url.URL{nodeURI(nodeA)}, nil }), "node , certname evil"},
+		"a node by the other CA": {c,
+			p.agent(t, "evil", 9, func(c *x509.Certificate) { c.URIs, c.DNSNames = []*url.URL{nodeURI(nodeA)}, nil }),
+			"node , certname evil"},
 	} {
-		if got := calls(t, r, call.callers, call.client); got != call.want && (call.want[:4] == "node" || !strings.Contains(got, call.want)) {
+		if got := calls(t, r, call.callers, call.client); got != call.want &&
+			(call.want[:4] == "node" || !strings.Contains(got, call.want)) {
 			t.Errorf("%s: %s, want %s", name, got, call.want)
 		}
 	}
@@ -201,7 +207,8 @@ func TestFilesOfAnotherCAThatCanNotWork(t *testing.T) {
 	cert, _ := leaf.GetClientCertificate(nil)
 	dir := t.TempDir()
 	garbage := filepath.Join(dir, "garbage")
-	if err := os.WriteFile(garbage, pem.EncodeToMemory(&pem.Block{Type: blockCRL, Bytes: []byte("x")}), 0o600); err != nil {
+	if err := os.WriteFile(garbage, pem.EncodeToMemory(&pem.Block{Type: blockCRL, Bytes: []byte("x")}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for want, files := range map[string]OtherCA{
@@ -223,7 +230,8 @@ func BenchmarkCallers(b *testing.B) {
 		b.Fatal(err)
 	}
 	key, _ := newKey()
-	leaf, err := a.issue(&x509.Certificate{URIs: []*url.URL{nodeURI(nodeA)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, key.Public(), time.Hour)
+	leaf, err := a.issue(&x509.Certificate{URIs: []*url.URL{nodeURI(nodeA)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, key.Public(), time.Hour)
 	if err != nil {
 		b.Fatal(err)
 	}

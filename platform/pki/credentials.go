@@ -135,7 +135,8 @@ func (c *Credentials) RenewalRequest() ([]byte, error) {
 }
 
 func (c *Credentials) request(key crypto.Signer) ([]byte, error) {
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{URIs: []*url.URL{nodeURI(c.node)}}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{URIs: []*url.URL{nodeURI(c.node)}},
+		key)
 	if err != nil {
 		return nil, fmt.Errorf("make certificate request: %w", err)
 	}

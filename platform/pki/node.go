@@ -42,10 +42,12 @@ func ParseRequest(der []byte) (Request, error) {
 	case ed25519.PublicKey:
 	case *ecdsa.PublicKey:
 		if bits := key.Params().BitSize; bits != 256 && bits != 384 {
-			return Request{}, fmt.Errorf("read certificate request: a curve of %d bits: P-256, P-384 and Ed25519 are allowed", bits)
+			return Request{}, fmt.Errorf("read certificate request: a curve of %d bits: P-256, P-384 and Ed25519 are allowed",
+				bits)
 		}
 	default:
-		return Request{}, fmt.Errorf("read certificate request: a key of %s: P-256, P-384 and Ed25519 are allowed", csr.PublicKeyAlgorithm)
+		return Request{}, fmt.Errorf("read certificate request: a key of %s: P-256, P-384 and Ed25519 are allowed",
+			csr.PublicKeyAlgorithm)
 	}
 	if err := csr.CheckSignature(); err != nil {
 		return Request{}, fmt.Errorf("read certificate request: %w", err)
@@ -89,7 +91,8 @@ func (a *Authority) Renew(p Peer, der []byte) (Issued, error) {
 		return Issued{}, fmt.Errorf("renew certificate of node %s: %w", p.Node, err)
 	}
 	if r.Node != p.Node {
-		return Issued{}, fmt.Errorf("renew certificate of node %s: the request names node %s: a node speaks for itself only", p.Node, r.Node)
+		return Issued{}, fmt.Errorf("renew certificate of node %s: the request names node %s: a node speaks for itself only",
+			p.Node, r.Node)
 	}
 	if err := a.Admit(p); err != nil {
 		return Issued{}, fmt.Errorf("renew: %w", err)

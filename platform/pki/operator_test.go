@@ -31,7 +31,8 @@ func TestOperatorsKnowTheServerByItsPin(t *testing.T) {
 		t.Errorf("with the right pin: %v, %v", s, c)
 	}
 	other := newRig(t)
-	if _, c := shake(t, r.OperatorTLS(), PinnedTLS(other.Pin(), "127.0.0.1", now)); c == nil || !strings.Contains(c.Error(), ErrPin.Error()) {
+	if _, c := shake(t, r.OperatorTLS(), PinnedTLS(other.Pin(), "127.0.0.1", now)); c == nil ||
+		!strings.Contains(c.Error(), ErrPin.Error()) {
 		t.Errorf("with another pin: %v", c)
 	}
 	if _, c := shake(t, r.OperatorTLS(), PinnedTLS(r.Pin(), "elsewhere.test", now)); c == nil {

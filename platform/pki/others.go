@@ -58,7 +58,8 @@ func (o *otherCA) readCRL(path string) error {
 		case block == nil:
 			return nil
 		case block.Type != blockCRL:
-			return fmt.Errorf("read revoked certificates: %s: PEM block %d is %.40q: %s is allowed", path, n, block.Type, blockCRL)
+			return fmt.Errorf("read revoked certificates: %s: PEM block %d is %.40q: %s is allowed", path, n, block.Type,
+				blockCRL)
 		}
 		if err := o.revoke(block.Bytes); err != nil {
 			return fmt.Errorf("read revoked certificates: %s: PEM block %d: %w", path, n, err)

@@ -166,15 +166,18 @@ func TestAnOutsideCertificateOfTheAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	files := Files{writePEM(t, filepath.Join(dir, "api.crt"), blockCert, made.Certificate[0]), writePEM(t, filepath.Join(dir, "api.key"), blockKey, key)}
+	files := Files{writePEM(t, filepath.Join(dir, "api.crt"), blockCert, made.Certificate[0]),
+		writePEM(t, filepath.Join(dir, "api.key"), blockKey, key)}
 	r := newRig(t, func(o *Options) { o.API = files })
-	for name, pool := range map[string]*x509.CertPool{"fleet.company.test": poolOf(company.roots), "controller.test": poolOf(r.roots)} {
+	for name, pool := range map[string]*x509.CertPool{"fleet.company.test": poolOf(company.roots),
+		"controller.test": poolOf(r.roots)} {
 		client := &tls.Config{ServerName: name, RootCAs: pool, Time: r.opts.Now}
 		if _, serverErr, clientErr := handshake(t, r.OperatorTLS(), client); serverErr != nil || clientErr != nil {
 			t.Errorf("%s: %v, %v", name, serverErr, clientErr)
 		}
 	}
-	if _, serverErr, clientErr := handshake(t, r.ServerTLS(), tlsOf(t, r.join(t, nodeA))); serverErr != nil || clientErr != nil {
+	if _, serverErr, clientErr := handshake(t, r.ServerTLS(), tlsOf(t, r.join(t, nodeA))); serverErr != nil ||
+		clientErr != nil {
 		t.Errorf("a node: %v, %v", serverErr, clientErr)
 	}
 }
@@ -202,11 +205,13 @@ func TestAnOutsideCertificateThatCanNotBeShown(t *testing.T) {
 		t.Helper()
 		for range 2 {
 			cert, err := r.shown(&tls.ClientHelloInfo{ServerName: "fleet.company.test"})
-			if err != nil || (cert.Leaf.VerifyHostname("fleet.company.test") == nil) != outside || r.now.After(cert.Leaf.NotAfter) {
+			if err != nil || (cert.Leaf.VerifyHostname("fleet.company.test") == nil) != outside ||
+				r.now.After(cert.Leaf.NotAfter) {
 				t.Errorf("%s: not the one that is to be shown, or one that ended: %v", when, err)
 			}
 		}
-		if len(told) != len(faults) || len(faults) > 0 && !strings.Contains(told[0], faults[0]) || (r.APIFault() != nil) != ails {
+		if len(told) != len(faults) || len(faults) > 0 && !strings.Contains(told[0], faults[0]) ||
+			(r.APIFault() != nil) != ails {
 			t.Errorf("%s: told %q, now %v", when, told, r.APIFault())
 		}
 		told, r.now = nil, r.now.Add(reread)

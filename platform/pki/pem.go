@@ -49,7 +49,8 @@ func readBundle(path string, forbidden os.FileMode) (bundle, error) {
 		return bundle{}, fmt.Errorf("read certificates: %s: %w", path, err)
 	}
 	if b.key != nil && info.Mode().Perm()&forbidden != 0 {
-		return bundle{}, fmt.Errorf("read certificates: %s holds a key and has mode %04o: others may not read it: chmod 600", path, info.Mode().Perm())
+		return bundle{}, fmt.Errorf("read certificates: %s holds a key and has mode %04o: others may not read it: chmod 600",
+			path, info.Mode().Perm())
 	}
 	return b, nil
 }

@@ -36,7 +36,8 @@ type rig struct {
 func newRig(t *testing.T, change ...func(*Options)) *rig {
 	t.Helper()
 	r := &rig{now: start, revoked: &Revocations{}}
-	r.opts = Options{Dir: t.TempDir(), Names: []string{"controller.test", "127.0.0.1"}, Now: func() time.Time { return r.now }, Revoked: r.revoked}
+	r.opts = Options{Dir: t.TempDir(), Names: []string{"controller.test", "127.0.0.1"},
+		Now: func() time.Time { return r.now }, Revoked: r.revoked}
 	for _, f := range change {
 		f(&r.opts)
 	}
@@ -185,8 +186,10 @@ func (r *rig) sign(t *testing.T, change func(*x509.Certificate)) *tls.Config {
 		t.Fatal(err)
 	}
 	c := &x509.Certificate{
-		SerialNumber: serial, NotBefore: start.Add(-time.Hour), NotAfter: start.Add(24 * time.Hour), BasicConstraintsValid: true,
-		URIs: []*url.URL{nodeURI(nodeA)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, KeyUsage: x509.KeyUsageDigitalSignature,
+		SerialNumber: serial, NotBefore: start.Add(-time.Hour), NotAfter: start.Add(24 * time.Hour),
+		BasicConstraintsValid: true,
+		URIs:                  []*url.URL{nodeURI(nodeA)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		KeyUsage: x509.KeyUsageDigitalSignature,
 	}
 	change(c)
 	der, err := x509.CreateCertificate(rand.Reader, c, r.roots[0], key.Public(), r.key)
@@ -218,10 +221,15 @@ func TestWrongClientCertificatesAreRefused(t *testing.T) {
 		"a DNS name beside it":  {func(c *x509.Certificate) { c.DNSNames = []string{"controller.test"} }, "2 names"},
 		"an address beside it":  {func(c *x509.Certificate) { c.IPAddresses = []net.IP{{127, 0, 0, 1}} }, "2 names"},
 		"a mail name beside it": {func(c *x509.Certificate) { c.EmailAddresses = []string{"a@b.test"} }, "2 names"},
-		"another URN":           {func(c *x509.Certificate) { c.URIs[0].Opaque = "edgespan:controller:" + nodeA.String() }, "is allowed"},
-		"upper case":            {func(c *x509.Certificate) { c.URIs[0].Opaque = "edgespan:node:" + strings.ToUpper(nodeA.String()) }, "is allowed"},
-		"the nil UUID":          {func(c *x509.Certificate) { c.URIs[0].Opaque = "edgespan:node:" + uuid.Nil.String() }, "is allowed"},
-		"a query after it":      {func(c *x509.Certificate) { c.URIs[0].RawQuery = "x=1" }, "is allowed"},
+		"another URN": {func(c *x509.Certificate) { c.URIs[0].Opaque = "edgespan:controller:" + nodeA.String() },
+			"is allowed"},
+		"upper case": {func(c *x509.Certificate) {
+			c.URIs[0].Opaque = "edgespan:node:" +
+				strings.ToUpper(nodeA.String())
+		}, "is allowed"},
+		"the nil UUID": {func(c *x509.Certificate) { c.URIs[0].Opaque = "edgespan:node:" + uuid.Nil.String() },
+			"is allowed"},
+		"a query after it": {func(c *x509.Certificate) { c.URIs[0].RawQuery = "x=1" }, "is allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -234,7 +242,8 @@ func TestWrongClientCertificatesAreRefused(t *testing.T) {
 	}
 	t.Run("nothing wrong", func(t *testing.T) {
 		r := newRig(t)
-		if _, serverErr, clientErr := handshake(t, r.ServerTLS(), r.sign(t, func(*x509.Certificate) {})); serverErr != nil || clientErr != nil {
+		if _, serverErr, clientErr := handshake(t, r.ServerTLS(), r.sign(t, func(*x509.Certificate) {})); serverErr != nil ||
+			clientErr != nil {
 			t.Error(serverErr, clientErr) // else the cases above prove nothing
 		}
 	})
@@ -260,7 +269,8 @@ func TestAHiddenSecondNameIsRefused(t *testing.T) {
 func TestACertificateOfAnotherCAIsRefused(t *testing.T) {
 	r, stranger := newRig(t), newRig(t)
 	c := stranger.join(t, nodeA)
-	_, serverErr, _ := handshake(t, r.ServerTLS(), shows(r, &tls.Certificate{Certificate: rawOf(c.held.chain), PrivateKey: c.held.key}))
+	_, serverErr, _ := handshake(t, r.ServerTLS(),
+		shows(r, &tls.Certificate{Certificate: rawOf(c.held.chain), PrivateKey: c.held.key}))
 	wantErr(t, serverErr, "unknown authority")
 	_, _, clientErr := handshake(t, r.ServerTLS(), tlsOf(t, c))
 	wantErr(t, clientErr, "unknown authority") // and the node does not take this server
@@ -270,7 +280,8 @@ func TestACertificateOfAnotherCAIsRefused(t *testing.T) {
 func TestANodeCannotBeAServer(t *testing.T) {
 	r := newRig(t)
 	thief, victim := r.join(t, nodeA), r.join(t, nodeB)
-	server := &tls.Config{Certificates: []tls.Certificate{{Certificate: rawOf(thief.held.chain), PrivateKey: thief.held.key}}}
+	server := &tls.Config{Certificates: []tls.Certificate{{Certificate: rawOf(thief.held.chain),
+		PrivateKey: thief.held.key}}}
 	_, _, err := handshake(t, server, tlsOf(t, victim))
 	wantErr(t, err, "certificate")
 	_, _, err = handshake(t, server, PinnedTLS(r.Pin(), "127.0.0.1", r.opts.Now))
@@ -427,7 +438,8 @@ func TestThePinnedCAMustHaveSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	cert.Certificate = [][]byte{cert.Certificate[0], r.roots[0].Raw}
-	_, _, err = handshake(t, &tls.Config{Certificates: []tls.Certificate{*cert}}, PinnedTLS(r.Pin(), "127.0.0.1", r.opts.Now))
+	_, _, err = handshake(t, &tls.Config{Certificates: []tls.Certificate{*cert}},
+		PinnedTLS(r.Pin(), "127.0.0.1", r.opts.Now))
 	wantErr(t, err, "verify server")
 }
 
@@ -439,7 +451,8 @@ func TestParsePin(t *testing.T) {
 			t.Errorf("%q: %v, %v", good, p, err)
 		}
 	}
-	for _, bad := range []string{"", "ab", hexText + "ab", "zz" + hexText[2:], "a:b" + hexText[3:], hexText[:62] + ":", "sha1:" + hexText} {
+	for _, bad := range []string{"", "ab", hexText + "ab", "zz" + hexText[2:], "a:b" + hexText[3:], hexText[:62] + ":",
+		"sha1:" + hexText} {
 		if _, err := ParsePin(bad); err == nil {
 			t.Errorf("%q is taken", bad)
 		}

@@ -62,7 +62,8 @@ func TestARevocationOutlivesTheNextJoin(t *testing.T) {
 	}
 	revoke := func(joining string) {
 		t.Helper()
-		if err := r.revoked.Replace([]Revocation{{Node: nodeA.String(), At: start, Reason: "replaced", Joining: joining}}); err != nil {
+		if err := r.revoked.Replace([]Revocation{{Node: nodeA.String(), At: start, Reason: "replaced",
+			Joining: joining}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -257,13 +258,14 @@ func TestRequests(t *testing.T) {
 		der  []byte
 		want string // "" for a good one
 	}{
-		"P-256":           {requestOf(t, p256, same), ""},
-		"Ed25519":         {requestOf(t, ed, same), ""},
-		"RSA":             {requestOf(t, weak, same), "a key of RSA"},
-		"P-224":           {requestOf(t, p224, same), "224 bits"},
-		"forged":          {forged, "read certificate request"},
-		"nobody":          {requestOf(t, p256, func(c *x509.CertificateRequest) { c.URIs = nil }), "0 names"},
-		"two":             {requestOf(t, p256, func(c *x509.CertificateRequest) { c.URIs = append(c.URIs, nodeURI(nodeB)) }), "2 names"},
+		"P-256":   {requestOf(t, p256, same), ""},
+		"Ed25519": {requestOf(t, ed, same), ""},
+		"RSA":     {requestOf(t, weak, same), "a key of RSA"},
+		"P-224":   {requestOf(t, p224, same), "224 bits"},
+		"forged":  {forged, "read certificate request"},
+		"nobody":  {requestOf(t, p256, func(c *x509.CertificateRequest) { c.URIs = nil }), "0 names"},
+		"two": {requestOf(t, p256, func(c *x509.CertificateRequest) { c.URIs = append(c.URIs, nodeURI(nodeB)) }),
+			"2 names"},
 		"a name more":     {requestOf(t, p256, func(c *x509.CertificateRequest) { c.DNSNames = []string{"x"} }), "2 names"},
 		"too large":       {make([]byte, largestRequest+1), "octets"},
 		"empty":           {nil, "read certificate request"},

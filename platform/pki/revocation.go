@@ -68,5 +68,6 @@ func (r *Revocations) Check(p Peer) error {
 	if !found || e.Joining != "" && e.Joining == p.Joining {
 		return nil
 	}
-	return fmt.Errorf("admit node %s: certificate %s: %w since %s: %s", p.Node, p.Serial, ErrRevoked, e.At.Format(time.RFC3339), e.Reason)
+	return fmt.Errorf("admit node %s: certificate %s: %w since %s: %s", p.Node, p.Serial, ErrRevoked,
+		e.At.Format(time.RFC3339), e.Reason)
 }

@@ -55,7 +55,8 @@ func SwitchCA(dir string) (Pin, error) {
 	}
 	first := next.chain[0]
 	if !slices.ContainsFunc(own.chain, same(first)) {
-		return Pin{}, fmt.Errorf("switch to the next CA: %s does not trust it yet: what \"ca next\" has left is allowed", filepath.Join(dir, "ca.pem"))
+		return Pin{}, fmt.Errorf("switch to the next CA: %s does not trust it yet: what \"ca next\" has left is allowed",
+			filepath.Join(dir, "ca.pem"))
 	}
 	if !same(first)(own.chain[0]) {
 		own.key = next.key

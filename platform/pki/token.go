@@ -96,10 +96,12 @@ func (t JoinToken) Redeem(now time.Time, text, name string, r Request) (JoinToke
 		return JoinToken{}, fmt.Errorf("redeem token: %w: it is for %.80q, not for %.80q", ErrTokenName, t.Name, name)
 	}
 	if !now.Before(t.Expires) {
-		return JoinToken{}, fmt.Errorf("redeem token of %.80q: %w on %s", t.Name, ErrTokenExpired, t.Expires.Format(time.RFC3339))
+		return JoinToken{}, fmt.Errorf("redeem token of %.80q: %w on %s", t.Name, ErrTokenExpired,
+			t.Expires.Format(time.RFC3339))
 	}
 	if t.Used != nil && (t.Used.Node != r.Node || t.Used.Key != r.Key) {
-		return JoinToken{}, fmt.Errorf("redeem token of %.80q: %w on %s", t.Name, ErrTokenUsed, t.Used.At.Format(time.RFC3339))
+		return JoinToken{}, fmt.Errorf("redeem token of %.80q: %w on %s", t.Name, ErrTokenUsed,
+			t.Used.At.Format(time.RFC3339))
 	}
 	if t.Used == nil {
 		t.Used = &TokenUse{Node: r.Node, Key: r.Key, At: now}

@@ -46,7 +46,8 @@ func TestJoinTokens(t *testing.T) {
 		if !errors.Is(err, test.want) || (test.want == nil) != (err == nil) {
 			t.Errorf("%s: %v, want %v", name, err, test.want)
 		}
-		if err == nil && (got.Used == nil || *got.Used != TokenUse{Node: nodeA, Key: "k1", At: start} && name != "a moment before") {
+		if err == nil && (got.Used == nil || *got.Used != TokenUse{Node: nodeA, Key: "k1", At: start} &&
+			name != "a moment before") {
 			t.Errorf("%s: used %+v", name, got.Used)
 		}
 	}
@@ -65,7 +66,8 @@ func TestATokensTextIsNowhereKept(t *testing.T) {
 	if err != nil || hash != kept.Hash || strings.Contains(hash, text[4:]) {
 		t.Errorf("%s for %+v: %v", hash, kept, err)
 	}
-	for _, bad := range []string{"", "x", text[:len(text)-1], text + "A", "eso_" + text[4:], strings.ToUpper(text), text[:46] + "="} {
+	for _, bad := range []string{"", "x", text[:len(text)-1], text + "A", "eso_" + text[4:], strings.ToUpper(text),
+		text[:46] + "="} {
 		_, err := JoinTokenHash(bad)
 		if !errors.Is(err, ErrTokenForm) {
 			t.Errorf("%q: %v", bad, err)
@@ -87,7 +89,8 @@ func TestATokensTextIsNowhereKept(t *testing.T) {
 }
 
 func TestRoles(t *testing.T) {
-	may := map[Role][]Role{Viewer: {Viewer}, Operator: {Viewer, Operator}, Admin: {Viewer, Operator, Admin}, "": nil, "root": nil}
+	may := map[Role][]Role{Viewer: {Viewer}, Operator: {Viewer, Operator}, Admin: {Viewer, Operator, Admin}, "": nil,
+		"root": nil}
 	for role, allowed := range may {
 		for _, need := range []Role{Viewer, Operator, Admin, "", "root"} {
 			want := false
@@ -193,7 +196,8 @@ func FuzzParseBundle(f *testing.F) {
 			t.Fatal(err)
 		}
 		again, err := parseBundle(out)
-		if err != nil || len(again.chain) != len(b.chain) || len(again.roots) != len(b.roots) || (again.key == nil) != (b.key == nil) {
+		if err != nil || len(again.chain) != len(b.chain) || len(again.roots) != len(b.roots) ||
+			(again.key == nil) != (b.key == nil) {
 			t.Errorf("not the same after a round trip: %v", err)
 		}
 	})

@@ -27,7 +27,8 @@ func TestEchoIsAnsweredBySomebodyAndNotByNobody(t *testing.T) {
 	if _, err := Echo(ctx, netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("240.0.0.1")); err == nil {
 		t.Error("240.0.0.1 answers")
 	}
-	if _, err := Echo(t.Context(), netip.MustParseAddr("192.0.2.77"), netip.MustParseAddr("127.0.0.1")); err == nil || errors.Is(err, context.DeadlineExceeded) {
+	if _, err := Echo(t.Context(), netip.MustParseAddr("192.0.2.77"), netip.MustParseAddr("127.0.0.1")); err == nil ||
+		errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("from an address of somebody else: %v", err)
 	}
 }

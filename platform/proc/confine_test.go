@@ -121,7 +121,8 @@ print("fork", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 	for end := time.Now().Add(20 * time.Second); id.Alive() && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 	}
 	said, err := os.ReadFile(out)
-	if want := "packet 1\nalg 1\nnetfilter 1\nroute 0\ninet 0 0 0\nunshare 1\nptrace 1\nfork 3\n"; err != nil || string(said) != want {
+	if want := "packet 1\nalg 1\nnetfilter 1\nroute 0\ninet 0 0 0\nunshare 1\nptrace 1\nfork 3\n"; err != nil ||
+		string(said) != want {
 		t.Errorf("said %q, want %q", said, want)
 	}
 }

@@ -83,7 +83,8 @@ func TestStopEndsOnlyTheIdentifiedProcess(t *testing.T) {
 		t.Errorf("cmdline %q", got)
 	}
 	all, err := List()
-	if i := slices.IndexFunc(all, func(p Process) bool { return p.Ident == id }); err != nil || i < 0 || strings.Join(all[i].Argv, " ") != "sleep 1000" {
+	if i := slices.IndexFunc(all, func(p Process) bool { return p.Ident == id }); err != nil || i < 0 ||
+		strings.Join(all[i].Argv, " ") != "sleep 1000" {
 		t.Errorf("process %d is not in the list: %v", id.Pid, err)
 	}
 	if err := id.Stop(t.Context(), time.Second); err != nil || id.Alive() {
@@ -96,7 +97,8 @@ func TestStopEndsOnlyTheIdentifiedProcess(t *testing.T) {
 
 func TestStopKillsWhatIgnoresSIGTERM(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
-	id, err := New("").Start([]string{"sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done"}, out, Confinement{})
+	id, err := New("").Start([]string{"sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done"}, out,
+		Confinement{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +254,8 @@ func TestParseStat(t *testing.T) {
 func TestACommandDiesWithTheDaemon(t *testing.T) {
 	const child = "EDGESPAN_TEST_PIDFILE"
 	if pidfile := os.Getenv(child); pidfile != "" { // we are the one to be killed
-		_, err := New("").Run(t.Context(), "", "sh", "-c", "echo $$ >"+pidfile+".new; mv "+pidfile+".new "+pidfile+"; exec sleep 60")
+		_, err := New("").Run(t.Context(), "", "sh", "-c", "echo $$ >"+pidfile+".new; mv "+pidfile+".new "+pidfile+
+			"; exec sleep 60")
 		t.Fatalf("the command ended first: %v", err)
 	}
 	pidfile := filepath.Join(t.TempDir(), "pid")

@@ -22,13 +22,17 @@ func auditArch() uint32 {
 // other namespaces, other processes, the kernel, its clock and its filesystems.
 var forbidden = []uint32{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KCMP, unix.SYS_PIDFD_GETFD,
-	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE, unix.SYS_MOUNT_SETATTR,
-	unix.SYS_FSOPEN, unix.SYS_FSMOUNT, unix.SYS_FSCONFIG, unix.SYS_FSPICK, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_QUOTACTL, unix.SYS_ACCT,
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE,
+	unix.SYS_MOUNT_SETATTR,
+	unix.SYS_FSOPEN, unix.SYS_FSMOUNT, unix.SYS_FSCONFIG, unix.SYS_FSPICK, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_QUOTACTL,
+	unix.SYS_ACCT,
 	unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD,
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
-	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_REBOOT,
+	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD,
+	unix.SYS_REBOOT,
 	unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
-	unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_ADJTIMEX, unix.SYS_CLOCK_ADJTIME, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME,
+	unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_ADJTIMEX, unix.SYS_CLOCK_ADJTIME, unix.SYS_SETHOSTNAME,
+	unix.SYS_SETDOMAINNAME,
 	unix.SYS_EXECVEAT, unix.SYS_PERSONALITY,
 }
 
@@ -40,8 +44,9 @@ const (
 	dataArg0 = 16
 	dataArg2 = 32
 
-	newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
-	x32Bit        = 0x40000000
+	newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
+		unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+	x32Bit = 0x40000000
 )
 
 // seccompFilter refuses the forbidden calls with EPERM, clone3 as one that the kernel does not
@@ -61,10 +66,13 @@ func seccompFilter() []unix.SockFilter {
 		load(dataArch), jump(unix.BPF_JEQ, arch, 1, 0), deny(unix.EPERM),
 		load(dataNr), jump(unix.BPF_JGE, x32Bit, 0, 1), deny(unix.EPERM),
 		jump(unix.BPF_JEQ, unix.SYS_CLONE3, 0, 1), deny(unix.ENOSYS),
-		jump(unix.BPF_JEQ, unix.SYS_CLONE, 0, 4), load(dataArg0), jump(unix.BPF_JSET, newNamespaces, 0, 1), deny(unix.EPERM), allow,
+		jump(unix.BPF_JEQ, unix.SYS_CLONE, 0, 4), load(dataArg0), jump(unix.BPF_JSET, newNamespaces, 0, 1), deny(unix.EPERM),
+		allow,
 		jump(unix.BPF_JEQ, unix.SYS_SOCKET, 0, 9), load(dataArg0),
-		jump(unix.BPF_JEQ, unix.AF_UNIX, 6, 0), jump(unix.BPF_JEQ, unix.AF_INET, 5, 0), jump(unix.BPF_JEQ, unix.AF_INET6, 4, 0),
-		jump(unix.BPF_JEQ, unix.AF_NETLINK, 0, 2), load(dataArg2), jump(unix.BPF_JEQ, unix.NETLINK_ROUTE, 1, 0), deny(unix.EPERM), allow,
+		jump(unix.BPF_JEQ, unix.AF_UNIX, 6, 0), jump(unix.BPF_JEQ, unix.AF_INET, 5, 0),
+		jump(unix.BPF_JEQ, unix.AF_INET6, 4, 0),
+		jump(unix.BPF_JEQ, unix.AF_NETLINK, 0, 2), load(dataArg2), jump(unix.BPF_JEQ, unix.NETLINK_ROUTE, 1, 0),
+		deny(unix.EPERM), allow,
 	}
 	for _, nr := range forbidden {
 		f = append(f, jump(unix.BPF_JEQ, nr, 0, 1), deny(unix.EPERM))

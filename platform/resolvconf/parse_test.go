@@ -27,8 +27,10 @@ func TestParseAssignments(t *testing.T) {
 		"DNS=192.0.2.53:853#dot.example":                              " (server 192.0.2.53:853: only port 53 can be asked)",
 		"DNS=fe80::1%2 ::ffff:192.0.2.1":                              "fe80::1 192.0.2.1",
 		"XDNS=192.0.2.1\nDNS=rm -rf\n":                                " (no IP address: \"rm\"; no IP address: \"-rf\")",
-		"DNS=a" + strings.Repeat("b", 100):                            " (no IP address: \"a" + strings.Repeat("b", 39) + "…\")",
-		"DNS=" + strings.Repeat("9.9.9.9 ", 17):                       strings.TrimSpace(strings.Repeat("9.9.9.9 ", 16)) + " (more than 16 servers)",
+		"DNS=a" + strings.Repeat("b", 100): " (no IP address: \"a" + strings.Repeat("b", 39) +
+			"…\")",
+		"DNS=" + strings.Repeat("9.9.9.9 ", 17): strings.TrimSpace(strings.Repeat("9.9.9.9 ", 16)) +
+			" (more than 16 servers)",
 	} {
 		if got := text(parseAssignments(in, "DNS")); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)

@@ -134,7 +134,8 @@ func source(program, path string, link bool, f found, why string) netstate.DNSSo
 	if why != "" {
 		f.skip(why)
 	}
-	return netstate.DNSSource{Program: program, Path: "/" + path, Link: link, Servers: f.servers, Skipped: strings.Join(f.skipped, "; ")}
+	return netstate.DNSSource{Program: program, Path: "/" + path, Link: link, Servers: f.servers,
+		Skipped: strings.Join(f.skipped, "; ")}
 }
 
 // linkOf is the link that a file "eth0.100.dhclient" is of: the one with the longest name

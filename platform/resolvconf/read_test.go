@@ -48,20 +48,23 @@ func told(sources []netstate.DNSSource) string {
 func TestReadFindsWhatEachProgramHasWritten(t *testing.T) {
 	root := t.TempDir()
 	for path, text := range map[string]string{
-		"run/systemd/resolve/netif/2":                  "SERVERS=192.0.2.1\n",
-		"run/systemd/netif/links/2":                    "DNS=192.0.2.2\n",
-		"run/systemd/netif/links/3":                    "DNS=192.0.2.3\n",
-		"run/resolvconf/interface/eth0.dhclient":       "nameserver 192.0.2.4\n",
-		"run/resolvconf/interface/eth0.100.udhcpc":     "nameserver 192.0.2.5\n",
-		"run/dhcpcd/hook-state/resolv.conf/eth0.dhcp":  "nameserver 192.0.2.6\n",
-		"var/lib/dhcp/dhclient.eth0.leases":            strings.Repeat("# long\n", 20000) + "lease {\n interface \"eth0\";\n fixed-address 192.0.2.9;\n option domain-name-servers 192.0.2.7;\n}\n",
-		"var/lib/NetworkManager/dhclient-u-eth0.lease": "lease {\n interface \"eth9\";\n option domain-name-servers 192.0.2.8;\n}\n",
-		"run/NetworkManager/resolv.conf":               "nameserver 9.9.9.9\n",
+		"run/systemd/resolve/netif/2":                 "SERVERS=192.0.2.1\n",
+		"run/systemd/netif/links/2":                   "DNS=192.0.2.2\n",
+		"run/systemd/netif/links/3":                   "DNS=192.0.2.3\n",
+		"run/resolvconf/interface/eth0.dhclient":      "nameserver 192.0.2.4\n",
+		"run/resolvconf/interface/eth0.100.udhcpc":    "nameserver 192.0.2.5\n",
+		"run/dhcpcd/hook-state/resolv.conf/eth0.dhcp": "nameserver 192.0.2.6\n",
+		"var/lib/dhcp/dhclient.eth0.leases": strings.Repeat("# long\n", 20000) +
+			"lease {\n interface \"eth0\";\n fixed-address 192.0.2.9;\n option domain-name-servers 192.0.2.7;\n}\n",
+		"var/lib/NetworkManager/dhclient-u-eth0.lease": "lease {\n interface \"eth9\";\n option domain-name-servers " +
+			"192.0.2.8;\n}\n",
+		"run/NetworkManager/resolv.conf": "nameserver 9.9.9.9\n",
 	} {
 		write(t, root, path, text)
 	}
 	write(t, root, "etc/x", "")
-	if err := os.Symlink("/run/NetworkManager/resolv.conf", filepath.Join(root, "etc/resolv.conf")); err != nil { // absolute: below the root all the same
+	// absolute: below the root all the same
+	if err := os.Symlink("/run/NetworkManager/resolv.conf", filepath.Join(root, "etc/resolv.conf")); err != nil {
 		t.Fatal(err)
 	}
 	got := Reader{Root: root}.Read([]Link{{"eth0", 2}, {"eth0.100", 3}})
@@ -93,7 +96,8 @@ func TestHostileFilesAreSkipped(t *testing.T) {
 	if err := os.Symlink(filepath.Join(outside, "secret"), filepath.Join(root, "run/systemd/netif/links/2")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("../../../../../../.."+filepath.Join(outside, "secret"), filepath.Join(root, "etc/resolv.conf")); err != nil {
+	if err := os.Symlink("../../../../../../.."+filepath.Join(outside, "secret"),
+		filepath.Join(root, "etc/resolv.conf")); err != nil {
 		t.Fatal(err)
 	}
 	for n, path := range []string{"run/systemd/netif/links/4", "run/resolvconf/interface/eth4"} {
@@ -113,7 +117,8 @@ func TestHostileFilesAreSkipped(t *testing.T) {
 	for link, want := range map[string]string{
 		"eth2": "systemd-networkd /run/systemd/netif/links/2 true [] skipped: is a symbolic link",
 		"eth3": fmt.Sprintf("systemd-networkd /run/systemd/netif/links/3 true [] skipped: has more than %d octets", maxFile),
-		"eth4": "systemd-networkd /run/systemd/netif/links/4 true [] skipped: is no regular file\nresolvconf /run/resolvconf/interface/eth4 true [] skipped: is no regular file",
+		"eth4": "systemd-networkd /run/systemd/netif/links/4 true [] skipped: is no regular file\nresolvconf " +
+			"/run/resolvconf/interface/eth4 true [] skipped: is no regular file",
 	} {
 		if s := told(got[link]); s != want {
 			t.Errorf("%s: %s, want %s", link, s, want)

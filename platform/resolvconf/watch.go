@@ -23,7 +23,8 @@ const (
 // Watch reads at once, again where a file may have changed, links come or somebody asks, and tells
 // what differs from before, until ctx ends. A read that hangs, as on a dead network file system,
 // holds up nothing but the next one.
-func (r Reader) Watch(ctx context.Context, links <-chan []Link, asked <-chan struct{}, tell func(map[string][]netstate.DNSSource)) {
+func (r Reader) Watch(ctx context.Context, links <-chan []Link, asked <-chan struct{},
+	tell func(map[string][]netstate.DNSSource)) {
 	touched := make(chan struct{}, 1)
 	go r.watchFolders(ctx, touched)
 	var now []Link
@@ -76,7 +77,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // watched is what of a folder is of interest.
-const watched = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_CREATE | unix.IN_DELETE | unix.IN_ONLYDIR
+const watched = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM |
+	unix.IN_CREATE | unix.IN_DELETE | unix.IN_ONLYDIR
 
 // watchFolders signals when something in a folder of interest may have changed. One that
 // is not there yet is seen to come by the folders above it. A user has 128 inotify

@@ -123,7 +123,8 @@ func (b *Buffered) open() (lost string) {
 			j.apply(r)
 		}
 		b.behind, b.damaged = errors.Join(err, readErr), true
-		return fmt.Sprintf("the journal was damaged (offset %d: %s): %d records were read around %d gaps", corrupt.Offset, corrupt.What, len(records), gaps)
+		return fmt.Sprintf("the journal was damaged (offset %d: %s): %d records were read around %d gaps", corrupt.Offset,
+			corrupt.What, len(records), gaps)
 	case err != nil:
 		b.behind = err
 		if statErr == nil && len(j.live) == 0 {
@@ -158,7 +159,8 @@ func (b *Buffered) Put(topic, key string, value []byte) error {
 	if err := checkSize(topic, key, value); err != nil {
 		return err
 	}
-	return b.change(record{opPut, topic, key, slices.Clone(value)}, func() error { return b.journal.Put(topic, key, value) })
+	return b.change(record{opPut, topic, key, slices.Clone(value)},
+		func() error { return b.journal.Put(topic, key, value) })
 }
 
 // Delete is Put of an absence. An absent key is no error.

@@ -131,7 +131,8 @@ func TestABitFlippedAnywhereStillStarts(t *testing.T) {
 		}
 		torn := frame == len(at)-2 // the last frame reads as a write that was cut
 		kept := Quarantined(path)
-		if torn != (len(kept) == 0) || torn != (b.Floor() == 0) || torn != (len(b.Health().Notes) == 0) || b.Health().Fault != "" {
+		if torn != (len(kept) == 0) || torn != (b.Floor() == 0) || torn != (len(b.Health().Notes) == 0) ||
+			b.Health().Fault != "" {
 			t.Fatalf("%s: kept %v, floor %d, health %+v", what, kept, b.Floor(), b.Health())
 		}
 		if !torn {
@@ -146,8 +147,10 @@ func TestABitFlippedAnywhereStillStarts(t *testing.T) {
 		must(t, b.Put("t", "next", []byte("1")))
 		must(t, b.Close())
 		b = buffered(t, dir)
-		if b.Boot() != boot+1 || b.Floor() != floor || b.Health().Notes != nil || !strings.Contains(values(t, b, "t"), "next=1") {
-			t.Fatalf("%s: the next start: boot %d after %d, floor %d after %d, %+v, %s", what, b.Boot(), boot, b.Floor(), floor, b.Health(), values(t, b, "t"))
+		if b.Boot() != boot+1 || b.Floor() != floor || b.Health().Notes != nil ||
+			!strings.Contains(values(t, b, "t"), "next=1") {
+			t.Fatalf("%s: the next start: boot %d after %d, floor %d after %d, %+v, %s", what, b.Boot(), boot, b.Floor(), floor,
+				b.Health(), values(t, b, "t"))
 		}
 		must(t, b.Close())
 	}
@@ -345,7 +348,8 @@ func TestNoNumberIsRepeatedWhateverTheDiskDoes(t *testing.T) {
 			if written {
 				next := buffered(t, dir)
 				boots[next.Boot()] = true
-				if got := values(t, next, "t"); version > next.Floor() && versions[version] && got != fmt.Sprint("version=", version) {
+				if got := values(t, next, "t"); version > next.Floor() && versions[version] &&
+					got != fmt.Sprint("version=", version) {
 					t.Fatalf("seed %d: %s is written, not version %d", seed, got, version)
 				}
 				kill(t, next)
@@ -362,7 +366,8 @@ func TestAFolderThatTakesNothing(t *testing.T) {
 	for range 3 {
 		b := buffered(t, filepath.Join(file, "state")) // ENOTDIR, for root too
 		must(t, b.Put("t", "a", []byte("1")))
-		if b.Health().Fault == "" || values(t, b, "t") != "a=1" || seen[b.Boot()] || b.Boot() < volatileBoot || b.Floor() < volatileFloor || b.Floor() >= 1<<53 {
+		if b.Health().Fault == "" || values(t, b, "t") != "a=1" || seen[b.Boot()] || b.Boot() < volatileBoot ||
+			b.Floor() < volatileFloor || b.Floor() >= 1<<53 {
 			t.Fatalf("boot %d, floor %d, %+v", b.Boot(), b.Floor(), b.Health())
 		}
 		seen[b.Boot()] = true
@@ -403,7 +408,8 @@ func TestQuarantineIsBounded(t *testing.T) {
 		must(t, err)
 	}
 	names := Quarantined(path)
-	if len(names) != maxQuarantined || !strings.HasSuffix(names[0], "-1000") || !strings.HasSuffix(names[maxQuarantined-1], "-1019") {
+	if len(names) != maxQuarantined || !strings.HasSuffix(names[0], "-1000") ||
+		!strings.HasSuffix(names[maxQuarantined-1], "-1019") {
 		t.Fatal(names)
 	}
 }

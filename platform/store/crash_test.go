@@ -82,7 +82,8 @@ func refused(t *testing.T, what string, log []byte) *CorruptError {
 	if !errors.As(err, &corrupt) {
 		t.Fatalf("%s: got %v, want a CorruptError", what, err)
 	}
-	if corrupt.Path != path || !strings.Contains(err.Error(), fmt.Sprintf("%s: corrupt at offset %d: ", path, corrupt.Offset)) {
+	if corrupt.Path != path ||
+		!strings.Contains(err.Error(), fmt.Sprintf("%s: corrupt at offset %d: ", path, corrupt.Offset)) {
 		t.Fatalf("%s: the error does not name file and offset: %v", what, err)
 	}
 	if kept, err := os.ReadFile(path); err != nil || !bytes.Equal(kept, log) {
@@ -188,7 +189,8 @@ func TestDamage(t *testing.T) {
 	for name, log := range map[string][]byte{
 		"an empty file":            {},
 		"a file of something else": []byte("hosts: all\n"),
-		"a hole in the middle":     append(append(bytes.Clone(h.log[:h.base]), make([]byte, h.points[1].size-h.base)...), h.log[h.points[1].size:]...),
+		"a hole in the middle": append(append(bytes.Clone(h.log[:h.base]), make([]byte, h.points[1].size-h.base)...),
+			h.log[h.points[1].size:]...),
 		"a flipped bit in the snapshot, with nothing behind it": append(bytes.Clone(h.log[:h.base-1]), h.log[h.base-1]^1),
 		"a frame missing":             append(bytes.Clone(h.log[:h.base]), h.log[h.points[1].size:]...),
 		"a frame twice":               append(bytes.Clone(h.log), h.log[h.points[1].size:]...),

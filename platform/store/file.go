@@ -76,7 +76,8 @@ func (d disk) replace(path string, data []byte, perm os.FileMode) (renamed bool,
 	return d.replaceOwned(path, data, perm, func(*os.File) error { return nil })
 }
 
-func (d disk) replaceOwned(path string, data []byte, perm os.FileMode, own func(*os.File) error) (renamed bool, err error) {
+func (d disk) replaceOwned(path string, data []byte, perm os.FileMode, own func(*os.File) error) (renamed bool,
+	err error) {
 	return d.replaceFilled(path, perm, func(f *os.File) error {
 		if _, err := f.Write(data); err != nil {
 			return err

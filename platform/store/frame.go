@@ -54,7 +54,8 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("read journal %s: corrupt at offset %d: %s: the file is kept; restore it, or move it away to begin anew",
+	return fmt.Sprintf("read journal %s: corrupt at offset %d: %s: the file is kept; restore it, or move it away to "+
+		"begin anew",
 		e.Path, e.Offset, e.What)
 }
 

@@ -14,7 +14,8 @@ func FuzzScan(f *testing.F) {
 	f.Add([]byte(nil))
 	log := snapshot(map[string]map[string][]byte{"t": {"k": []byte("v"), "l": nil}})
 	f.Add(log)
-	log = appendFrame(log, int64(len(log)), appendRecord(appendRecord(nil, record{opPut, "t", "k", []byte("w")}), record{op: opDelete, topic: "t", key: "l"}))
+	log = appendFrame(log, int64(len(log)), appendRecord(appendRecord(nil, record{opPut, "t", "k", []byte("w")}),
+		record{op: opDelete, topic: "t", key: "l"}))
 	f.Add(log)
 	f.Add(log[:len(log)-1])
 	f.Add(append(bytes.Clone(log), frameMagic...))
@@ -38,7 +39,8 @@ func FuzzScan(f *testing.F) {
 
 // The same for records, which stand behind a checksum that a fuzzer does not guess.
 func FuzzRecords(f *testing.F) {
-	f.Add(appendRecord(appendRecord(nil, record{opPut, "t", "k", []byte("w")}), record{op: opDelete, topic: "t", key: "l"}))
+	f.Add(appendRecord(appendRecord(nil, record{opPut, "t", "k", []byte("w")}),
+		record{op: opDelete, topic: "t", key: "l"}))
 	f.Add([]byte{1, 0, 0, 0})
 	f.Add([]byte{1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0})
 	f.Fuzz(func(t *testing.T, payload []byte) {

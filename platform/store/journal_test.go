@@ -97,7 +97,8 @@ func TestJournalValuesAreTheCallersOwn(t *testing.T) {
 
 func TestJournalRefusesAnOversizeValue(t *testing.T) {
 	j := open(t, t.TempDir())
-	if err := j.Put("t", "k", make([]byte, MaxValue)); err == nil || !strings.Contains(err.Error(), "at most 16777216 are allowed") {
+	if err := j.Put("t", "k", make([]byte, MaxValue)); err == nil ||
+		!strings.Contains(err.Error(), "at most 16777216 are allowed") {
 		t.Fatalf("got %v", err)
 	}
 	must(t, j.Put("t", "k", []byte("1")))

@@ -227,7 +227,8 @@ func (b *Buffered) NodeID(bound uuid.UUID) (uuid.UUID, error) {
 			}
 			why += ": nothing names it, a new one was made"
 		}
-		if bound != uuid.Nil || copyErr == nil || b.node != uuid.Nil || !errors.Is(err, fs.ErrNotExist) { // else it is the first start
+		// else it is the first start
+		if bound != uuid.Nil || copyErr == nil || b.node != uuid.Nil || !errors.Is(err, fs.ErrNotExist) {
 			b.note(why)
 		}
 		b.file(filepath.Join(b.dir, idName), []byte(id.String()+"\n"), 0o644)

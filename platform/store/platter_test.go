@@ -38,7 +38,8 @@ type spun struct {
 }
 
 func newPlatter(t testing.TB, dir string, sector int) *platter {
-	return &platter{t: t, dir: dir, sector: sector, names: map[string]*spun{}, kept: map[string]*spun{}, fails: map[int]bool{}}
+	return &platter{t: t, dir: dir, sector: sector, names: map[string]*spun{}, kept: map[string]*spun{},
+		fails: map[int]bool{}}
 }
 
 // disk is the seam of a slot.

@@ -27,7 +27,8 @@ type slotWorld struct {
 const nothing = "nothing"
 
 func newSlotWorld(t testing.TB, seed uint64, sector int) *slotWorld {
-	w := &slotWorld{platter: newPlatter(t, t.TempDir(), sector), r: rand.New(rand.NewPCG(seed, 3)), now: nothing, after: []string{nothing}}
+	w := &slotWorld{platter: newPlatter(t, t.TempDir(), sector), r: rand.New(rand.NewPCG(seed, 3)), now: nothing,
+		after: []string{nothing}}
 	if w.r.IntN(3) == 0 { // an earlier version was here
 		path := filepath.Join(w.dir, "s-v")
 		must(t, os.WriteFile(path, []byte("old form"), 0o600))

@@ -68,7 +68,8 @@ func TestASlotIsWrittenInPlaceWithOneSync(t *testing.T) {
 		must(t, s.Write("v", []byte(record)))
 		reads(t, s, "v", record)
 	}
-	if got, want := steps, []string{"write s-v.0", "datasync", "write s-v.1", "datasync", "write s-v.0", "datasync"}; !slices.Equal(got, want) {
+	if got, want := steps, []string{"write s-v.0",
+		"datasync", "write s-v.1", "datasync", "write s-v.0", "datasync"}; !slices.Equal(got, want) {
 		t.Errorf("further ones: %q", got)
 	}
 	if got := inodes(t, dir); got != before {
@@ -160,7 +161,8 @@ func TestASlotOnAFullDiskKeepsTheOldValue(t *testing.T) {
 		return theDisk.overwrite(f, text)
 	}
 	for range 3 {
-		if err := s.Write("v", []byte(strings.Repeat("x", 20_000))); !errors.Is(err, unix.ENOSPC) || !strings.HasPrefix(err.Error(), "write "+filepath.Join(dir, "s-v.1")) {
+		if err := s.Write("v", []byte(strings.Repeat("x", 20_000))); !errors.Is(err, unix.ENOSPC) ||
+			!strings.HasPrefix(err.Error(), "write "+filepath.Join(dir, "s-v.1")) {
 			t.Fatalf("got %v", err)
 		}
 		reads(t, s, "v", "three")
@@ -201,7 +203,8 @@ func TestTwoThatUseASlotInTurnLoseNothing(t *testing.T) {
 		s, value := both[who], fmt.Sprint("value ", i)
 		newest := func() string { // the file that holds what was written last
 			for _, name := range []string{"s-v.0", "s-v.1"} {
-				if text, _ := os.ReadFile(filepath.Join(dir, name)); strings.Contains(string(text), fmt.Sprint("value ", i-1, "\x00")) {
+				if text, _ := os.ReadFile(filepath.Join(dir, name)); strings.Contains(string(text),
+					fmt.Sprint("value ", i-1, "\x00")) {
 					return name
 				}
 			}
@@ -246,7 +249,8 @@ func TestASlotWithoutAWholeHalfIsNamed(t *testing.T) {
 			if i == 0 && (err != nil || !strings.HasPrefix(string(got), "one")) {
 				t.Errorf("%s, with the other half whole: %q %v", what, got, err)
 			}
-			if i == 1 && (err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "s-v.0: ") || !strings.Contains(err.Error(), "s-v.1: ")) {
+			if i == 1 && (err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "s-v.0: ") ||
+				!strings.Contains(err.Error(), "s-v.1: ")) {
 				t.Errorf("%s: %q %v", what, got, err)
 			}
 		}

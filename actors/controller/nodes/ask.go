@@ -137,8 +137,10 @@ func (n *node) ofOperators(m any) {
 // command does what an operator wants, or says why not.
 func (n *node) command(reply func(any), c Command) {
 	if why := n.machine.WhyUnread(); why != "" && c.What != fleetapi.Confirm {
-		reply(CommandDone{fmt.Errorf("%s: %w: what the store has of its pushes can't be read here: %s: a controller of the version that wrote it must do it; "+
-			"where it is damaged, edgespan nodes replace NAME has it join anew, and keeps what can be read", c.What, fleetapi.ErrRefused, why)})
+		reply(CommandDone{fmt.Errorf("%s: %w: what the store has of its pushes can't be read here: %s: a controller of the "+
+			"version that wrote it must do it; "+
+			"where it is damaged, edgespan nodes replace NAME has it join anew, and keeps what can be read", c.What,
+			fleetapi.ErrRefused, why)})
 		return
 	}
 	switch c.What {
@@ -210,7 +212,8 @@ func (n *node) runs() Running {
 		return Running{Err: fmt.Errorf("adopt: %w: the node does not wait to be adopted", fleetapi.ErrRefused)}
 	}
 	if n.ran == nil {
-		return Running{Err: fmt.Errorf("adopt: %w: what the node runs is not known: it is offline, or too many others wait to be adopted: adopt or forget those first", fleetapi.ErrRefused)}
+		return Running{Err: fmt.Errorf("adopt: %w: what the node runs is not known: it is offline, or too many others wait "+
+			"to be adopted: adopt or forget those first", fleetapi.ErrRefused)}
 	}
 	n.d.running.one.Lock()
 	defer n.d.running.one.Unlock()
@@ -230,10 +233,12 @@ func (n *node) describe() fleetapi.NodeDetail {
 	now := n.d.Now()
 	d := fleetapi.NodeDetail{
 		Node: n.seat.List(now, n.d.Settings()), Explain: n.machine.Explain(now), Replica: n.replica,
-		Health: []fleetapi.Item{}, Parameters: []fleetapi.Parameter{}, Actions: []fleetapi.Done{}, Failures: []fleetapi.Failure{},
+		Health: []fleetapi.Item{}, Parameters: []fleetapi.Parameter{}, Actions: []fleetapi.Done{},
+		Failures: []fleetapi.Failure{},
 	}
 	for _, f := range n.machine.Memory().Failures {
-		d.Failures = append(d.Failures, fleetapi.Failure{MD5: f.Digest.Config, Reason: string(f.Reason), Why: f.Why, At: f.At})
+		d.Failures = append(d.Failures,
+			fleetapi.Failure{MD5: f.Digest.Config, Reason: string(f.Reason), Why: f.Why, At: f.At})
 	}
 	if t := n.theirs; t != nil && t.Peer != nil {
 		d.Parameters = parametersOf(t.Peer.Report)
@@ -244,7 +249,9 @@ func (n *node) describe() fleetapi.NodeDetail {
 		d.Parameters = t.Parameters
 	}
 	if t := n.theirs; t != nil && t.Left > 0 {
-		d.Explain = append(d.Explain, fmt.Sprintf("%d more parameters and health items are left out here: replica %s, which has its stream, shows all", t.Left, n.replica))
+		d.Explain = append(d.Explain,
+			fmt.Sprintf("%d more parameters and health items are left out here: replica %s, which has its stream, shows all",
+				t.Left, n.replica))
 	}
 	r := n.report
 	if r == nil || n.theirs != nil {

@@ -24,14 +24,16 @@ const (
 	MostTold    = 64 << 10          // bytes of the key that tells the other replicas where it stands
 	ToldPace    = storage.BytesPace // bytes of it a second, on average
 	MostLines   = 20                // of the log, in a minute
-	mostListed  = 16 << 10          // parameters, things of its health and actions, each; 999 networks with 4,000 apps have 6,000
+	// parameters, things of its health and actions, each; 999 networks with 4,000 apps have 6,000
+	mostListed = 16 << 10
 )
 
 // bounded is a report with the node's own words cut, and without what can be none of ours.
 func bounded(r nodeproto.Report) nodeproto.Report {
 	r = boundedWords(r)
 	r.Parameters, r.Health, r.Actions = bound(r.Parameters), bound(r.Health), bound(r.Actions)
-	if slices.ContainsFunc(r.Parameters, func(p nodeproto.Parameter) bool { return odd(p) || len(p.Detail) > longestText }) {
+	if slices.ContainsFunc(r.Parameters,
+		func(p nodeproto.Parameter) bool { return odd(p) || len(p.Detail) > longestText }) {
 		r.Parameters = slices.DeleteFunc(slices.Clone(r.Parameters), odd)
 		for i := range r.Parameters {
 			r.Parameters[i].Detail = config.Cut(r.Parameters[i].Detail, longestText)
@@ -40,13 +42,15 @@ func bounded(r nodeproto.Report) nodeproto.Report {
 	if slices.ContainsFunc(r.Health, func(h nodeproto.Health) bool { return len(h.Name)+len(h.Detail) > longestText }) {
 		r.Health = slices.Clone(r.Health)
 		for i := range r.Health {
-			r.Health[i].Name, r.Health[i].Detail = config.Cut(r.Health[i].Name, longestName), config.Cut(r.Health[i].Detail, longestText)
+			r.Health[i].Name, r.Health[i].Detail = config.Cut(r.Health[i].Name, longestName),
+				config.Cut(r.Health[i].Detail, longestText)
 		}
 	}
 	if slices.ContainsFunc(r.Actions, func(a nodeproto.Action) bool { return len(a.Name)+len(a.Detail) > longestText }) {
 		r.Actions = slices.Clone(r.Actions)
 		for i := range r.Actions {
-			r.Actions[i].Name, r.Actions[i].Detail = config.Cut(r.Actions[i].Name, longestName), config.Cut(r.Actions[i].Detail, longestText)
+			r.Actions[i].Name, r.Actions[i].Detail = config.Cut(r.Actions[i].Name, longestName),
+				config.Cut(r.Actions[i].Detail, longestText)
 		}
 	}
 	return r
@@ -57,7 +61,8 @@ func bound[T any](list []T) []T { return list[:min(len(list), mostListed):min(le
 
 // odd is a parameter that no config has: its words are too long for one.
 func odd(p nodeproto.Parameter) bool {
-	return len(p.ID) > longestText || len(p.Kind) > longestName || len(p.State) > longestName || len(p.Generation.Authority) > longestDigest
+	return len(p.ID) > longestText || len(p.Kind) > longestName || len(p.State) > longestName ||
+		len(p.Generation.Authority) > longestDigest
 }
 
 // fit encodes what the other replicas are told. Of what would be too much for a key the parameters
@@ -115,7 +120,8 @@ func (v *PeerView) first(most int) (*PeerView, int) {
 		return interest(a.Review, a.State) - interest(b.Review, b.State)
 	})
 	ignored, less.Report.Ignored = first(v.Report.Ignored, most, func(_, _ stateloop.IgnoredParameter) int { return 0 })
-	items, less.Report.Items = first(v.Report.Items, most, func(a, b stateloop.HealthItem) int { return good(a.Good) - good(b.Good) })
+	items, less.Report.Items = first(v.Report.Items, most,
+		func(a, b stateloop.HealthItem) int { return good(a.Good) - good(b.Good) })
 	less.More = map[string]partView{}
 	for _, p := range less.Report.Parameters {
 		if more, is := v.More[p.ID]; is {
@@ -133,7 +139,8 @@ func good(is bool) int {
 }
 
 func byInterest(a, b fleetapi.Parameter) int {
-	return interest(stateloop.Review(a.Review), stateloop.State(a.State)) - interest(stateloop.Review(b.Review), stateloop.State(b.State))
+	return interest(stateloop.Review(a.Review), stateloop.State(a.State)) - interest(stateloop.Review(b.Review),
+		stateloop.State(b.State))
 }
 
 // interest is in what order parameters are told, the lower the earlier.
@@ -162,7 +169,8 @@ func (n *node) hopeless(what string, err error) bool {
 	if !errors.Is(err, kv.ErrTooLarge) && !errors.Is(err, kv.ErrInvalid) {
 		return false
 	}
-	n.d.Log.Error("the store does not take "+what+" of a node: the other replicas are not told", zap.String("node", n.id), zap.Error(err))
+	n.d.Log.Error("the store does not take "+what+" of a node: the other replicas are not told", zap.String("node", n.id),
+		zap.Error(err))
 	return true
 }
 

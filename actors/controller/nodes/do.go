@@ -161,7 +161,8 @@ func (n *node) push(p fleet.Push) {
 	}
 	n.send(nodeproto.Push{
 		PeerConfiguration: with,
-		Attempt:           p.Attempt, Generation: p.Generation, MD5: p.Digest.Config, Document: document, Confirm: p.Confirm, Managed: n.want.Managed,
+		Attempt:           p.Attempt, Generation: p.Generation, MD5: p.Digest.Config, Document: document, Confirm: p.Confirm,
+		Managed: n.want.Managed,
 	})
 }
 
@@ -195,7 +196,8 @@ func (n *node) dueIn(due *bool, wait time.Duration, m any) {
 // reportOf is a report in the words of the machine.
 func reportOf(r *nodeproto.Report, on string) fleet.Report {
 	out := fleet.Report{
-		Stream: on, Digest: digestOf(r.MD5, r.Peer), Settled: r.Settled, Generation: r.Generation, Restores: r.Restores, Managed: r.Managed,
+		Stream: on, Digest: digestOf(r.MD5, r.Peer), Settled: r.Settled, Generation: r.Generation, Restores: r.Restores,
+		Managed: r.Managed,
 	}
 	out.Software, out.Firmware, out.Board = r.Software, r.Firmware, r.Board
 	if r.Held != nil {

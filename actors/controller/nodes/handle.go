@@ -202,7 +202,8 @@ func (s *Handle) Process() *actor.PID {
 // List is a node in a list.
 func (s *Handle) List(now time.Time, set fleet.Settings) fleetapi.Node {
 	s.mu.Lock()
-	n := fleetapi.Node{Name: s.name, ID: s.id, Online: s.replica != "", Software: s.versions.Software, Firmware: s.versions.Firmware, Board: s.versions.Board}
+	n := fleetapi.Node{Name: s.name, ID: s.id, Online: s.replica != "", Software: s.versions.Software,
+		Firmware: s.versions.Firmware, Board: s.versions.Board}
 	known := s.known
 	s.mu.Unlock()
 	if at := s.heard.Load(); at != 0 {

@@ -18,7 +18,8 @@ import (
 func TestWhatIsToldWhereNotAllFits(t *testing.T) {
 	o := Owner{Node: &reported{}}
 	for i := range 2000 {
-		p := fleetapi.Parameter{ID: fmt.Sprintf("p%04d", i), Kind: "x", State: "Present", Review: string(stateloop.No), Reason: strings.Repeat("r", 100)}
+		p := fleetapi.Parameter{ID: fmt.Sprintf("p%04d", i), Kind: "x", State: "Present", Review: string(stateloop.No),
+			Reason: strings.Repeat("r", 100)}
 		if i%200 == 199 {
 			p.State, p.Review = "CreatingFailed", string(stateloop.Yes)
 		}
@@ -53,7 +54,8 @@ func TestWhatOthersAreToldOfMuchIsFoundSoon(t *testing.T) {
 	o := Owner{Replica: "a", Node: &reported{}}
 	const all = 16_000
 	for i := range all {
-		o.Node.Parameters = append(o.Node.Parameters, fleetapi.Parameter{ID: fmt.Sprint("p/", i), Reason: strings.Repeat("x", 500)})
+		o.Node.Parameters = append(o.Node.Parameters,
+			fleetapi.Parameter{ID: fmt.Sprint("p/", i), Reason: strings.Repeat("x", 500)})
 	}
 	var before, after runtime.MemStats
 	whole := len(storage.Encode(o))
@@ -70,7 +72,8 @@ func TestWhatOthersAreToldOfMuchIsFoundSoon(t *testing.T) {
 		t.Errorf("%d bytes are allocated for a text of %d: one encoding takes %d", spent, whole, once)
 	}
 	var told Owner
-	if err := json.Unmarshal(text, &told); err != nil || len(text) > MostTold || len(text) < MostTold/2 || told.Node.Left+len(told.Node.Parameters) != all {
+	if err := json.Unmarshal(text, &told); err != nil || len(text) > MostTold || len(text) < MostTold/2 || told.Node.Left+
+		len(told.Node.Parameters) != all {
 		t.Errorf("%d bytes, %d parameters and %d left out: %v", len(text), len(told.Node.Parameters), told.Node.Left, err)
 	}
 }
@@ -78,7 +81,8 @@ func TestWhatOthersAreToldOfMuchIsFoundSoon(t *testing.T) {
 // A node tells of as much as the largest one has, and of no more.
 func TestAReportHasAsMuchAsANodeHas(t *testing.T) {
 	t.Parallel()
-	told := nodeproto.Report{Parameters: make([]nodeproto.Parameter, 80_000), Health: make([]nodeproto.Health, 80_000), Actions: make([]nodeproto.Action, 10)}
+	told := nodeproto.Report{Parameters: make([]nodeproto.Parameter, 80_000), Health: make([]nodeproto.Health, 80_000),
+		Actions: make([]nodeproto.Action, 10)}
 	if got := bounded(told); len(got.Parameters) != mostListed || len(got.Health) != mostListed || len(got.Actions) != 10 {
 		t.Errorf("%d parameters, %d of health, %d actions", len(got.Parameters), len(got.Health), len(got.Actions))
 	}

@@ -270,7 +270,8 @@ func (n *node) disown() {
 		return
 	}
 	gone := kv.Holds(history.OwnerKey(n.id), n.leaving)
-	n.d.Saver.Add(storage.Save{Op: kv.Delete(history.OwnerKey(n.id)), Compare: &gone, To: n.self, What: savedGone, Of: &n.seat.spends})
+	n.d.Saver.Add(storage.Save{Op: kv.Delete(history.OwnerKey(n.id)), Compare: &gone, To: n.self, What: savedGone,
+		Of: &n.seat.spends})
 }
 
 // away says that no replica has the node's stream.
@@ -313,7 +314,8 @@ func (n *node) said(m Said) {
 		n.result(w)
 	case nodeproto.Probed:
 		w = boundedProbed(w)
-		n.step(fleet.Answered{Stream: n.on, Probe: w.Number, Generation: w.Generation, Digest: digestOf(w.MD5, w.Peer), Worse: w.Worse})
+		n.step(fleet.Answered{Stream: n.on, Probe: w.Number, Generation: w.Generation, Digest: digestOf(w.MD5, w.Peer),
+			Worse: w.Worse})
 	case nodeproto.Answer:
 		n.answered(w)
 	}
@@ -331,9 +333,11 @@ func (n *node) result(r nodeproto.Result) {
 	case nodeproto.NotStored:
 		n.step(fleet.NotStored{Attempt: r.Attempt, Digest: digest, Why: r.Faults.Error()})
 	case nodeproto.Unhealthy:
-		n.steps(fleet.Undone{Attempt: r.Attempt, Digest: digest, Reason: fleet.Unhealthy, Why: r.Faults.Error()}, ack{r.Attempt})
+		n.steps(fleet.Undone{Attempt: r.Attempt, Digest: digest, Reason: fleet.Unhealthy, Why: r.Faults.Error()},
+			ack{r.Attempt})
 	case nodeproto.Unconfirmed:
-		n.steps(fleet.Undone{Attempt: r.Attempt, Digest: digest, Reason: fleet.Unconfirmed, Why: r.Faults.Error()}, ack{r.Attempt})
+		n.steps(fleet.Undone{Attempt: r.Attempt, Digest: digest, Reason: fleet.Unconfirmed, Why: r.Faults.Error()},
+			ack{r.Attempt})
 	default:
 		n.log("a node says an outcome that is unknown here")
 	}

@@ -58,7 +58,8 @@ func (n *node) own() {
 		return // with the next lease
 	}
 	n.announced, n.instead = nil, nil
-	if !n.d.Saver.Add(storage.Save{Op: kv.PutLeased(history.OwnerKey(n.id), n.ownerValue(), lease), To: n.self, What: savedOwner, Of: &n.seat.spends}) {
+	if !n.d.Saver.Add(storage.Save{Op: kv.PutLeased(history.OwnerKey(n.id), n.ownerValue(), lease), To: n.self,
+		What: savedOwner, Of: &n.seat.spends}) {
 		n.ownings++ // else one of them waits no more
 	}
 }
@@ -147,8 +148,9 @@ func (n *node) tells() *reported {
 		return nil
 	}
 	out := &reported{
-		State: r.Key.State, Why: r.Why, Managed: r.Key.managed, Ready: r.Key.ready, Wanted: r.Key.wanted, Running: r.Key.running,
-		Wants: r.Key.Wants, Runs: r.Key.Runs,
+		State: r.Key.State, Why: r.Why, Managed: r.Key.managed, Ready: r.Key.ready, Wanted: r.Key.wanted,
+		Running: r.Key.running,
+		Wants:   r.Key.Wants, Runs: r.Key.Runs,
 	}
 	out.Why = config.Cut(out.Why, longestText)
 	if n.peers() {
@@ -193,7 +195,8 @@ func (n *node) showAgain() {
 		return
 	}
 	still := kv.Holds(history.OwnerKey(n.id), n.instead)
-	n.d.Saver.Add(storage.Save{Op: kv.PutLeased(still.Key, n.announced, n.d.LeaseID()), Compare: &still, To: n.self, What: savedShown, Of: &n.seat.spends})
+	n.d.Saver.Add(storage.Save{Op: kv.PutLeased(still.Key, n.announced, n.d.LeaseID()), Compare: &still, To: n.self,
+		What: savedShown, Of: &n.seat.spends})
 }
 
 // shownSaved is the answer of the store to that. Where the key is another's by now, the watch

@@ -84,7 +84,8 @@ func (n *node) underlay() {
 }
 
 func (n *node) place() {
-	n.d.Saver.Add(storage.Save{Op: kv.Put(history.UnderlayKey(n.id), []byte(n.placed)), To: n.self, What: savedUnderlay, Of: &n.seat.spends})
+	n.d.Saver.Add(storage.Save{Op: kv.Put(history.UnderlayKey(n.id), []byte(n.placed)), To: n.self, What: savedUnderlay,
+		Of: &n.seat.spends})
 }
 
 // placeAgain is to store ports again that the store did not take.

@@ -119,12 +119,14 @@ func (n *node) viewed() *PeerView {
 
 // view is the view of a node without a PeerConfiguration, as its replica tells it.
 func (t *reported) view(has []peer.Gone) *PeerView {
-	v := PeerView{has: has, Report: stateloop.PeerStatusReport{Health: t.Health, Ready: t.Ready, Wanted: t.Wants, Applied: t.Runs, Counts: map[stateloop.State]int{}}}
+	v := PeerView{has: has, Report: stateloop.PeerStatusReport{Health: t.Health,
+		Ready: t.Ready, Wanted: t.Wants, Applied: t.Runs, Counts: map[stateloop.State]int{}}}
 	if !t.Ready {
 		v.Report.Why = t.Why
 	}
 	for _, p := range t.Parameters {
-		one := stateloop.Parameter{ID: p.ID, Kind: p.Kind, Target: stateloop.Target(p.Target), State: stateloop.State(p.State), Review: stateloop.Review(p.Review), Reason: p.Reason}
+		one := stateloop.Parameter{ID: p.ID, Kind: p.Kind, Target: stateloop.Target(p.Target),
+			State: stateloop.State(p.State), Review: stateloop.Review(p.Review), Reason: p.Reason}
 		v.Report.Parameters = append(v.Report.Parameters, one)
 		if v.Report.Counts[one.State]++; one.Review == stateloop.Yes {
 			v.Report.Reviews++
@@ -178,8 +180,10 @@ func describes(p peer.Parameter) string {
 // ShownParameter is a parameter as people get it.
 func ShownParameter(p stateloop.Parameter, more partView) fleetapi.PeerParameter {
 	return fleetapi.PeerParameter{
-		ID: p.ID, Kind: p.Kind, Target: string(p.Target), State: string(p.State), Reported: more.Reported, Review: string(p.Review), Reason: p.Reason,
-		Since: Moment(p.Since), Dependencies: more.Dependencies, Attempts: more.Attempts, NextTry: Moment(more.NextTry), Describes: more.Describes,
+		ID: p.ID, Kind: p.Kind, Target: string(p.Target), State: string(p.State), Reported: more.Reported,
+		Review: string(p.Review), Reason: p.Reason,
+		Since: Moment(p.Since), Dependencies: more.Dependencies, Attempts: more.Attempts, NextTry: Moment(more.NextTry),
+		Describes: more.Describes,
 	}
 }
 

@@ -29,25 +29,36 @@ func TestWhichPortsCount(t *testing.T) {
 		want   []underlayPort
 		wait   time.Duration
 	}{
-		{at: 0, said: []underlayPort{port("a", "192.0.2.1", 1500), port("b", "192.0.2.2", 1500)}, want: []underlayPort{port("a", "192.0.2.1", 1500), port("b", "192.0.2.2", 1500)}},
-		{at: 10, said: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.2", 1500)}, want: []underlayPort{port("a", "192.0.2.1", 1500), port("b", "192.0.2.2", 1500)}, wait: 3},
-		{at: 12, said: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500)}, want: []underlayPort{port("a", "192.0.2.1", 1500), port("b", "192.0.2.2", 1500)}, wait: 1},
-		{at: 13, said: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500)}, want: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.2", 1500)}, wait: 2},
+		{at: 0, said: []underlayPort{port("a", "192.0.2.1", 1500), port("b", "192.0.2.2", 1500)},
+			want: []underlayPort{port("a", "192.0.2.1", 1500), port("b", "192.0.2.2", 1500)}},
+		{at: 10, said: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.2", 1500)},
+			want: []underlayPort{port("a", "192.0.2.1", 1500), port("b", "192.0.2.2", 1500)}, wait: 3},
+		{at: 12, said: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500)},
+			want: []underlayPort{port("a", "192.0.2.1", 1500), port("b", "192.0.2.2", 1500)}, wait: 1},
+		{at: 13, said: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500)},
+			want: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.2", 1500)}, wait: 2},
 		// a flaps on, and b is not held up by it
-		{at: 14, said: []underlayPort{port("a", "192.0.2.1", 1500), port("b", "192.0.2.3", 1500)}, want: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.2", 1500)}, wait: 1},
-		{at: 15, said: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500)}, want: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500)}},
-		// another replica stored something else meanwhile: that counts, until what is said stands
-		{at: 100, said: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500)}, stored: []underlayPort{port("a", "192.0.2.7", 1500), port("b", "192.0.2.3", 1500)},
+		{at: 14, said: []underlayPort{port("a", "192.0.2.1", 1500), port("b", "192.0.2.3", 1500)},
+			want: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.2", 1500)}, wait: 1},
+		{at: 15, said: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500)},
 			want: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500)}},
+		// another replica stored something else meanwhile: that counts, until what is said stands
+		{at: 100, said: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500)},
+			stored: []underlayPort{port("a", "192.0.2.7", 1500), port("b", "192.0.2.3", 1500)},
+			want:   []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500)}},
 		// a port that comes is new at once, one that goes as others change
-		{at: 110, said: []underlayPort{port("a", "192.0.2.9", 1500), port("c", "192.0.2.4", 1500)}, want: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500), port("c", "192.0.2.4", 1500)}, wait: 3},
-		{at: 113, said: []underlayPort{port("a", "192.0.2.9", 1500), port("c", "192.0.2.4", 1500)}, want: []underlayPort{port("a", "192.0.2.9", 1500), port("c", "192.0.2.4", 1500)}},
+		{at: 110, said: []underlayPort{port("a", "192.0.2.9", 1500), port("c", "192.0.2.4", 1500)},
+			want: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500), port("c", "192.0.2.4", 1500)},
+			wait: 3},
+		{at: 113, said: []underlayPort{port("a", "192.0.2.9", 1500), port("c", "192.0.2.4", 1500)},
+			want: []underlayPort{port("a", "192.0.2.9", 1500), port("c", "192.0.2.4", 1500)}},
 	} {
 		if step.stored != nil {
 			stored = Underlay{Ports: step.stored}
 		}
 		got, wait := p.of(noon.Add(step.at*time.Second), Underlay{Ports: step.said}, stored)
-		if string(storage.Encode(got)) != string(storage.Encode(Underlay{Ports: step.want})) || wait != step.wait*time.Second {
+		if string(storage.Encode(got)) != string(storage.Encode(Underlay{Ports: step.want})) ||
+			wait != step.wait*time.Second {
 			t.Errorf("%d: %s in %v", i, storage.Encode(got), wait)
 		}
 		stored = got
@@ -55,7 +66,8 @@ func TestWhichPortsCount(t *testing.T) {
 	// One that brings new ports all the time has no more of them than fit.
 	changes := 0
 	for i := range 10 * mostPorts {
-		got, _ := p.of(noon.Add(time.Duration(200+i)*time.Second/20), Underlay{Ports: []underlayPort{port(fmt.Sprint("x", i), "192.0.2.1", 1500)}}, stored)
+		got, _ := p.of(noon.Add(time.Duration(200+i)*time.Second/20),
+			Underlay{Ports: []underlayPort{port(fmt.Sprint("x", i), "192.0.2.1", 1500)}}, stored)
 		if string(storage.Encode(got)) != string(storage.Encode(stored)) {
 			changes++
 		}

@@ -57,7 +57,8 @@ func (n *node) stand(now time.Time) {
 		return
 	}
 	n.stood, n.stoodOn = text, n.on
-	n.d.Saver.Add(storage.Save{Op: kv.Put(history.StandingKey(n.id), text), To: n.self, What: savedStanding, Of: &n.seat.spends})
+	n.d.Saver.Add(storage.Save{Op: kv.Put(history.StandingKey(n.id), text), To: n.self, What: savedStanding,
+		Of: &n.seat.spends})
 }
 
 // vanished says for the rollout that the node's stream ends, where it has the config and has not done

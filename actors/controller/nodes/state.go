@@ -80,7 +80,8 @@ func (n *node) summarize() stateloop.PeerStatusReport {
 		r = &nodeproto.Report{}
 	}
 	has := sameList(n.machine.Has())
-	if s.number > 0 && s.of == n.want.Wanted && s.has == has && s.online == (n.stream != nil) && s.answers == r.Generation &&
+	if s.number > 0 && s.of == n.want.Wanted && s.has == has && s.online == (n.stream != nil) &&
+		s.answers == r.Generation &&
 		slices.Equal(s.reported, r.Parameters) && slices.Equal(s.health, r.Health) {
 		s.report.LastReport = n.heard()
 		return s.report
@@ -88,7 +89,8 @@ func (n *node) summarize() stateloop.PeerStatusReport {
 	reports := make([]stateloop.Reported, 0, len(r.Parameters))
 	more := map[string]partView{}
 	for _, p := range r.Parameters {
-		reports = append(reports, stateloop.Reported{ID: p.ID, Kind: p.Kind, State: stateloop.State(p.State), Message: p.Detail, Generation: p.Generation, Since: p.Since})
+		reports = append(reports, stateloop.Reported{ID: p.ID,
+			Kind: p.Kind, State: stateloop.State(p.State), Message: p.Detail, Generation: p.Generation, Since: p.Since})
 		more[p.ID] = partView{Reported: p.State, Attempts: p.Attempts, NextTry: p.NextTry}
 	}
 	want := stateloop.Config{Generation: n.want.Generation, Parameters: n.wantedParameters(more, reports)}
@@ -98,14 +100,16 @@ func (n *node) summarize() stateloop.PeerStatusReport {
 	for _, h := range r.Health {
 		about.Health = append(about.Health, stateloop.HealthItem{Name: h.Name, Good: h.Good, Detail: h.Detail})
 	}
-	*s = summary{n.want.Wanted, has, n.stream != nil, r.Generation, r.Parameters, r.Health, stateloop.Summarize(about, want, said), more, s.number + 1}
+	*s = summary{n.want.Wanted, has, n.stream != nil, r.Generation, r.Parameters, r.Health,
+		stateloop.Summarize(about, want, said), more, s.number + 1}
 	// What nobody wants and is not there is as it should be: the node goes on to say so of what
 	// it has removed, until it is told something else.
 	s.report.Ignored = slices.DeleteFunc(s.report.Ignored, func(i stateloop.IgnoredParameter) bool {
 		return i.Reported == stateloop.Absent && i.Review == stateloop.No
 	})
 	for _, i := range stateloop.NewlyIgnored(was, s.report.PeerConfigurationState) {
-		n.log("a node reports what no config of it declares", zap.String("parameter", i.ID), zap.String("state", string(i.Reported)),
+		n.log("a node reports what no config of it declares", zap.String("parameter", i.ID),
+			zap.String("state", string(i.Reported)),
 			zap.String("review", string(i.Review)), zap.String("reason", i.Reason))
 	}
 	return s.report
@@ -173,7 +177,8 @@ func (n *node) show(now time.Time) {
 		n.keepRan(nil) // nobody imports it any more
 	}
 	k := rowKey{
-		State: n.machine.State(now), managed: n.want.Managed, versions: n.want.For, wanted: n.want.Digest, Wants: n.want.Generation,
+		State: n.machine.State(now), managed: n.want.Managed, versions: n.want.For, wanted: n.want.Digest,
+		Wants: n.want.Generation,
 	}
 	why := n.status
 	if n.report != nil {

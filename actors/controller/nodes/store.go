@@ -67,13 +67,15 @@ func (n *node) counts() {
 	if w.Stored.Exists() && json.Unmarshal(w.Stored.Value, &stored) != nil {
 		stored = fleet.Counted{}
 	}
-	if w.Fault != "" || w.Stored.ModRevision == n.count && stored == w.Counted || n.want.Counted == w.Counted && n.want.Fault == "" {
+	if w.Fault != "" || w.Stored.ModRevision == n.count && stored == w.Counted || n.want.Counted == w.Counted &&
+		n.want.Fault == "" {
 		n.counted()
 		return
 	}
 	compare := kv.At(history.GenerationKey(n.id), n.count)
 	n.counting = true
-	n.d.Saver.Add(storage.Save{Op: kv.Put(compare.Key, storage.Encode(w.Counted)), Compare: &compare, To: n.self, What: savedCount, Of: &n.seat.spends})
+	n.d.Saver.Add(storage.Save{Op: kv.Put(compare.Key, storage.Encode(w.Counted)), Compare: &compare, To: n.self,
+		What: savedCount, Of: &n.seat.spends})
 }
 
 // counted gives the machine what was counted.
@@ -137,7 +139,8 @@ func (n *node) saved(m storage.Saved) {
 func (n *node) save(m fleet.Memory) {
 	n.saving = storage.Encode(m)
 	compare := kv.At(history.PushKey(n.id), n.memory)
-	n.d.Saver.Add(storage.Save{Op: kv.Put(compare.Key, n.saving), Compare: &compare, To: n.self, What: savedMemory, Of: &n.seat.spends})
+	n.d.Saver.Add(storage.Save{Op: kv.Put(compare.Key, n.saving), Compare: &compare, To: n.self, What: savedMemory,
+		Of: &n.seat.spends})
 }
 
 // memorySaved goes on with what waited for the memory to be stored. Where another replica
@@ -246,7 +249,8 @@ func (n *node) again() {
 	}
 	if failed[savedMemory] && n.saving != nil {
 		compare := kv.At(history.PushKey(n.id), n.memory)
-		n.d.Saver.Add(storage.Save{Op: kv.Put(compare.Key, n.saving), Compare: &compare, To: n.self, What: savedMemory, Of: &n.seat.spends})
+		n.d.Saver.Add(storage.Save{Op: kv.Put(compare.Key, n.saving), Compare: &compare, To: n.self, What: savedMemory,
+			Of: &n.seat.spends})
 	}
 	if failed[savedCount] {
 		n.counts()

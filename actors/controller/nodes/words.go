@@ -21,16 +21,19 @@ func numberWord(g nodeproto.Generation) nodeproto.Generation {
 
 // boundedHello is a Hello with the node's own words cut.
 func boundedHello(h nodeproto.Hello) nodeproto.Hello {
-	h.Software, h.Firmware, h.Board = config.Cut(h.Software, longestName), config.Cut(h.Firmware, longestName), config.Cut(h.Board, longestName)
+	h.Software, h.Firmware, h.Board = config.Cut(h.Software, longestName), config.Cut(h.Firmware, longestName),
+		config.Cut(h.Board, longestName)
 	return h
 }
 
 // boundedWords is a report with the words cut that the memory, the standing and the row of a node
 // are made of.
 func boundedWords(r nodeproto.Report) nodeproto.Report {
-	r.Software, r.Firmware, r.Board = config.Cut(r.Software, longestName), config.Cut(r.Firmware, longestName), config.Cut(r.Board, longestName)
+	r.Software, r.Firmware, r.Board = config.Cut(r.Software, longestName), config.Cut(r.Firmware, longestName),
+		config.Cut(r.Board, longestName)
 	r.Source = config.Cut(r.Source, longestName)
-	r.MD5, r.Peer, r.Generation, r.Restores = digestWord(r.MD5), digestWord(r.Peer), numberWord(r.Generation), numberWord(r.Restores)
+	r.MD5, r.Peer, r.Generation, r.Restores = digestWord(r.MD5), digestWord(r.Peer), numberWord(r.Generation),
+		numberWord(r.Restores)
 	if r.Held != nil {
 		held := *r.Held
 		held.By = config.Cut(held.By, longestName)
@@ -47,7 +50,8 @@ func boundedWords(r nodeproto.Report) nodeproto.Report {
 
 // boundedProbed is the answer to a probe with the node's own words cut.
 func boundedProbed(p nodeproto.Probed) nodeproto.Probed {
-	p.MD5, p.Peer, p.Generation, p.Worse = digestWord(p.MD5), digestWord(p.Peer), numberWord(p.Generation), boundedList(p.Worse)
+	p.MD5, p.Peer, p.Generation, p.Worse = digestWord(p.MD5), digestWord(p.Peer), numberWord(p.Generation),
+		boundedList(p.Worse)
 	return p
 }
 

@@ -41,9 +41,12 @@ func StagingOf(doc config.Object, given map[string]string) Staging {
 	}
 	on := slices.Contains(yes, strings.ToLower(text("config_staged_rollout_enabled")))
 	s := Staging{On: on, set: rollout.Settings{
-		Options: rollout.Options{AssumeAlive: true, Limit: number("config_rollout_batch_limit", 0), First: number("config_rollout_canary", 1)},
-		Confirm: seconds("config_batch_timeout_s", 180), Rest: seconds("config_rollout_rest_s", 0), Failures: number("config_rollout_failures", 0),
-		FailuresPercent: number("config_rollout_failures_percent", 1), OfflinePercent: number("config_rollout_offline_percent", 5),
+		Options: rollout.Options{AssumeAlive: true, Limit: number("config_rollout_batch_limit", 0),
+			First: number("config_rollout_canary", 1)},
+		Confirm: seconds("config_batch_timeout_s", 180), Rest: seconds("config_rollout_rest_s", 0),
+		Failures:        number("config_rollout_failures", 0),
+		FailuresPercent: number("config_rollout_failures_percent", 1),
+		OfflinePercent:  number("config_rollout_offline_percent", 5),
 	}}
 	for _, word := range strings.Split(text("config_rollout_stages"), ",") {
 		if n, err := strconv.Atoi(word); err == nil {

@@ -16,16 +16,17 @@ import (
 
 // Record is one staged rollout as the store keeps it, below its revision.
 type Record struct {
-	Revision  uint64             `json:"revision"`
-	Revisions []uint64           `json:"revisions"` // that it carries: its own, and those before that it took over
-	Author    string             `json:"author"`
-	Message   string             `json:"message,omitempty"`
-	Began     time.Time          `json:"began"`
-	Ended     time.Time          `json:"ended,omitzero"`
-	End       string             `json:"end,omitempty"`     // done, failed, aborted, superseded, released
-	By        string             `json:"by,omitempty"`      // who paused or aborted it
-	Barrier   kv.Revision        `json:"barrier,omitempty"` // what nodes want since before it was aborted, and doesn't go out
-	Left      map[string]string  `json:"left,omitempty"`    // at its end: who does not have it, and why
+	Revision  uint64    `json:"revision"`
+	Revisions []uint64  `json:"revisions"` // that it carries: its own, and those before that it took over
+	Author    string    `json:"author"`
+	Message   string    `json:"message,omitempty"`
+	Began     time.Time `json:"began"`
+	Ended     time.Time `json:"ended,omitzero"`
+	End       string    `json:"end,omitempty"` // done, failed, aborted, superseded, released
+	By        string    `json:"by,omitempty"`  // who paused or aborted it
+	// what nodes want since before it was aborted, and doesn't go out
+	Barrier   kv.Revision        `json:"barrier,omitempty"`
+	Left      map[string]string  `json:"left,omitempty"` // at its end: who does not have it, and why
 	Machine   rollout.Memory     `json:"machine"`
 	Decisions []fleetapi.Verdict `json:"decisions,omitempty"` // the oldest first
 	Obeyed    []kv.Key           `json:"obeyed,omitempty"`    // letters whose commands are done, the oldest first

@@ -129,7 +129,8 @@ const (
 )
 
 // openGates lets the nodes of the batch that is out have what they want, once the batch is
-// stored, and takes that back from those that wait again. It goes by how things are, not by what was decided a moment ago: it does what a
+// stored, and takes that back from those that wait again. It goes by how things are, not by what was decided a moment
+// ago: it does what a
 // leader that died left, and nothing twice. What a node wants since the rollout was stored is
 // not of that rollout.
 func (a *rolloutActor) openGates() {
@@ -165,7 +166,8 @@ func (a *rolloutActor) gatesToSet() map[string]Gate {
 	set := func(names []string, batch int, open bool) {
 		for _, name := range names {
 			w := a.nodes[a.ids[name]]
-			if w == nil || (w.gate.Open == w.wants) == open || w.since > a.at[a.now.Revision] || len(gates) == gatesAtOnce*mostOpening {
+			if w == nil || (w.gate.Open == w.wants) == open || w.since > a.at[a.now.Revision] ||
+				len(gates) == gatesAtOnce*mostOpening {
 				continue
 			}
 			g := Gate{Rollout: a.now.Revision, Batch: batch}

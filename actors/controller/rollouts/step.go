@@ -159,7 +159,8 @@ func (a *rolloutActor) observe(w *wish) {
 			a.step(rollout.NodeConfirmed{Node: w.name})
 		}
 	case storage.StandsTook:
-		if (state == rollout.Pushed || a.machine.Delayed(w.name)) && !a.machine.HasTaken(w.name) { // else each word of the node is a record written
+		// else each word of the node is a record written
+		if (state == rollout.Pushed || a.machine.Delayed(w.name)) && !a.machine.HasTaken(w.name) {
 			a.stir(true)
 			a.step(rollout.NodeTook{Node: w.name})
 		}
@@ -222,7 +223,8 @@ func (a *rolloutActor) look() {
 	want := map[string]bool{}
 	for name, id := range a.ids {
 		w := a.nodes[id]
-		c := rollout.Candidate{Wants: w.since > 0, Held: w.since <= barrier, Changed: a.touched[name], Waits: w.staged(), Has: w.has(), Online: w.online}
+		c := rollout.Candidate{Wants: w.since > 0, Held: w.since <= barrier, Changed: a.touched[name], Waits: w.staged(),
+			Has: w.has(), Online: w.online}
 		if a.machine != nil && !a.machine.Ended() {
 			c.State, _ = a.machine.Node(name)
 		}
@@ -273,7 +275,8 @@ func (a *rolloutActor) roll(names []string, fresh bool) {
 
 // supersede begins the record of another rollout, and ends the one before.
 func (a *rolloutActor) supersede(now time.Time) {
-	next := &Record{Revision: a.cause.Number, Author: a.cause.Author, Message: a.cause.Message, Began: now.UTC(), Revisions: a.causes}
+	next := &Record{Revision: a.cause.Number, Author: a.cause.Author, Message: a.cause.Message, Began: now.UTC(),
+		Revisions: a.causes}
 	a.causes = nil
 	if len(next.Revisions) == 0 || next.Revisions[len(next.Revisions)-1] != next.Revision {
 		next.Revisions = append(next.Revisions, next.Revision)
@@ -288,7 +291,8 @@ func (a *rolloutActor) supersede(now time.Time) {
 			}
 			next.By = old.By
 			old.End, old.Ended, old.Machine.Up, old.Machine.Gone, old.Machine.Out = EndSuperseded, now.UTC(), nil, nil, nil
-			old.decide(now, "", EndSuperseded, fmt.Sprintf("revision %d touches nodes: it carries what is left of this one", next.Revision))
+			old.decide(now, "", EndSuperseded,
+				fmt.Sprintf("revision %d touches nodes: it carries what is left of this one", next.Revision))
 			a.ended = append(a.ended, old)
 		}
 	}

@@ -61,7 +61,8 @@ func (a *rolloutActor) shown(s *Record) fleetapi.Rollout {
 		}
 	}
 	for _, p := range s.Machine.Progress() {
-		out.Batches = append(out.Batches, fleetapi.RolloutBatch{Number: p.Batch, Nodes: p.Nodes, Acked: p.Confirmed, Failed: p.Failed, Out: p.Out})
+		out.Batches = append(out.Batches,
+			fleetapi.RolloutBatch{Number: p.Batch, Nodes: p.Nodes, Acked: p.Confirmed, Failed: p.Failed, Out: p.Out})
 	}
 	return out
 }
@@ -89,11 +90,13 @@ func (l Listed) Next() string {
 	case l.End != "":
 		return "nothing"
 	case l.Machine.Paused:
-		return fmt.Sprintf("nothing new, until it is resumed or aborted; it was paused by %s, and %d nodes of the batch that is out have not answered", l.By, out)
+		return fmt.Sprintf("nothing new, until it is resumed or aborted; it was paused by %s, and %d nodes of the batch "+
+			"that is out have not answered", l.By, out)
 	case l.Machine.Halted:
 		return "nothing new, until it is resumed, aborted or reverted, or another change comes"
 	case out > 0:
-		return fmt.Sprintf("%d nodes of batch %d answer, within %v of its start", out, l.Machine.Number, l.Machine.Settings.Confirm)
+		return fmt.Sprintf("%d nodes of batch %d answer, within %v of its start", out, l.Machine.Number,
+			l.Machine.Settings.Confirm)
 	case l.Machine.Resting:
 		return fmt.Sprintf("the next batch, %v after the one before", l.Machine.Settings.Rest)
 	}

@@ -32,7 +32,8 @@ const registryBuckets = 64
 
 // NewHost makes one that ends with ctx. Fail is told why the controller can't go on.
 func NewHost(ctx context.Context, replica string, log *zap.Logger, now func() time.Time, fail func(error)) *Host {
-	return &Host{Replica: replica, Log: log, Now: now, Context: ctx, System: supervise.System(log, registryBuckets), strategy: &supervise.Backoff{Log: log}, Fail: fail}
+	return &Host{Replica: replica, Log: log, Now: now, Context: ctx, System: supervise.System(log, registryBuckets),
+		strategy: &supervise.Backoff{Log: log}, Fail: fail}
 }
 
 // Question is a question to an actor. It replies once; nobody waits for a second answer.
@@ -99,7 +100,8 @@ func (h *Host) Spawn(make func() actor.Actor, name string) (*actor.PID, error) {
 
 // Vital makes the Props of an actor whose crash ends the process: a fresh one for each spawn.
 func (h *Host) Vital(make func() actor.Actor) *actor.Props {
-	return actor.PropsFromProducer(make, actor.WithSupervisor(h.strategy), actor.WithReceiverMiddleware(supervise.Lifecycle(h.Log), supervise.Vital(h.Fail), answering))
+	return actor.PropsFromProducer(make, actor.WithSupervisor(h.strategy),
+		actor.WithReceiverMiddleware(supervise.Lifecycle(h.Log), supervise.Vital(h.Fail), answering))
 }
 
 // Ping is a question to which every vital actor answers that it works off what it is sent.

@@ -93,7 +93,8 @@ func (d *Writer) note(w WriteRequest, world *ops.World, n migrationNote) error {
 		return nil
 	}
 	r := migrationRecord{Done: world.DueMigrations().After(world.Migrated), At: d.Now().UTC(), Replica: d.Replica}
-	_, err := d.Commit(w.ctx, kv.Txn{Compares: append([]kv.Compare{n.same}, w.fence...), Then: []kv.Op{kv.Put(n.same.Key, Encode(r))}})
+	_, err := d.Commit(w.ctx,
+		kv.Txn{Compares: append([]kv.Compare{n.same}, w.fence...), Then: []kv.Op{kv.Put(n.same.Key, Encode(r))}})
 	return err
 }
 
@@ -147,7 +148,8 @@ func (a *leaderActor) migrate(waited time.Duration) {
 }
 
 // migrateAll says after which time to look again; 0: never, all is done.
-func (d *Writer) migrateAll(ctx context.Context, by kv.Leadership, patient bool, waited time.Duration) (again time.Duration) {
+func (d *Writer) migrateAll(ctx context.Context, by kv.Leadership, patient bool,
+	waited time.Duration) (again time.Duration) {
 	r, _, err := d.readMigrations(ctx)
 	if err == nil && len(migrate.Due(r.Done, nil).Steps()) == 0 {
 		return 0
@@ -173,7 +175,8 @@ func (d *Writer) migrateAll(ctx context.Context, by kv.Leadership, patient bool,
 		return min(max(2*waited, migrateAgain), migrateRarely)
 	}
 	if made.Record.Tree != "" {
-		d.Log.Info("layers are migrated", zap.Uint64("revision", made.Record.Number), zap.String("moved", made.Outcome.MigratedText()))
+		d.Log.Info("layers are migrated", zap.Uint64("revision", made.Record.Number),
+			zap.String("moved", made.Outcome.MigratedText()))
 	}
 	return d.tellHeld(ctx, waited)
 }
@@ -191,7 +194,8 @@ func (d *Writer) tellHeld(ctx context.Context, waited time.Duration) time.Durati
 	case len(due.Held) == 0 && len(due.Steps()) == 0:
 		return 0
 	case len(due.Held) > 0 && waited != migrateAgain:
-		d.Log.Warn("layers keep keys of an older version until these nodes have a newer one", zap.String("migration", due.Held[0].Version),
+		d.Log.Warn("layers keep keys of an older version until these nodes have a newer one",
+			zap.String("migration", due.Held[0].Version),
 			zap.String("nodes", config.Cut(strings.Join(w.HeldBy(due.Held[0]), ", "), longestList)))
 	}
 	return migrateAgain

@@ -49,7 +49,8 @@ func (o leaderRequest) request() fleetapi.WriteRequest {
 
 // Order has the leader do an optimisation, and waits for what becomes of it.
 func (d *Writer) Order(ctx context.Context, r fleetapi.WriteRequest) WriteResult {
-	o := leaderRequest{From: d.Replica, By: r.Caller, Optimize: r.Write.(ops.Optimize), Message: r.Message, IfMatch: r.IfMatch}
+	o := leaderRequest{From: d.Replica, By: r.Caller, Optimize: r.Write.(ops.Optimize), Message: r.Message,
+		IfMatch: r.IfMatch}
 	key := history.MailboxKey(LeaderMailbox, uuid.NewString())
 	answer := make(chan leaderRequest, 1)
 	d.orders.Store(key, answer)
@@ -60,7 +61,8 @@ func (d *Writer) Order(ctx context.Context, r fleetapi.WriteRequest) WriteResult
 	}
 	o.Lease = lease
 	defer d.drop(lease)
-	_, err = d.Commit(ctx, kv.Txn{Compares: []kv.Compare{kv.Absent(key)}, Then: []kv.Op{kv.PutLeased(key, Encode(o), lease)}})
+	_, err = d.Commit(ctx,
+		kv.Txn{Compares: []kv.Compare{kv.Absent(key)}, Then: []kv.Op{kv.PutLeased(key, Encode(o), lease)}})
 	if err != nil { // it may lie there all the same
 		return d.withdraw(r, key, o, fmt.Errorf("%w: %w", fleetapi.ErrBusy, err))
 	}
@@ -109,7 +111,8 @@ func (d *Writer) withdraw(r fleetapi.WriteRequest, key kv.Key, o leaderRequest, 
 		})
 		switch {
 		case errors.Is(err, kv.ErrNoLease) || err != nil && ctx.Err() != nil:
-			return WriteResult{Err: fmt.Errorf("optimize: %w: whether it was done is not known: the history shows it: %w", why, err)}
+			return WriteResult{Err: fmt.Errorf("optimize: %w: whether it was done is not known: the history shows it: %w", why,
+				err)}
 		case err != nil:
 			d.Pause(LeadAgain)
 			if d.Context.Err() != nil {
@@ -195,7 +198,8 @@ func (e *pendingWrite) answer(judged, made uint64, refused string) kv.Op {
 
 // reply stores an answer without a revision of the layers.
 func (d *Writer) reply(ctx context.Context, e *pendingWrite, judged uint64, refused string) error {
-	o, err := d.Commit(ctx, kv.Txn{Compares: []kv.Compare{e.by.Fence(), kv.At(e.key, e.at)}, Then: []kv.Op{e.answer(judged, 0, refused)}})
+	o, err := d.Commit(ctx,
+		kv.Txn{Compares: []kv.Compare{e.by.Fence(), kv.At(e.key, e.at)}, Then: []kv.Op{e.answer(judged, 0, refused)}})
 	if err == nil && !o.Succeeded {
 		err = errOvertaken
 	}
@@ -233,5 +237,6 @@ func (d *Writer) refuse(w WriteRequest, judged uint64, why error) error {
 // isRefusal says whether a write is refused by the layers as they are.
 func isRefusal(err error) bool {
 	var conflicts history.Conflicts
-	return errors.As(err, new(*ops.Refused)) || errors.As(err, new(*ops.NotFoundError)) || errors.As(err, &conflicts) || errors.As(err, new(*fleetapi.TooManyError))
+	return errors.As(err, new(*ops.Refused)) || errors.As(err, new(*ops.NotFoundError)) || errors.As(err, &conflicts) ||
+		errors.As(err, new(*fleetapi.TooManyError))
 }

@@ -80,7 +80,8 @@ type Listing struct {
 
 // followed are the folders that every replica keeps up with.
 var followed = []kv.Prefix{
-	history.InNodes, history.InTokens, history.InGenerations, history.InOwners, history.InMailboxes, history.InProposed, history.InAccepted,
+	history.InNodes, history.InTokens, history.InGenerations, history.InOwners, history.InMailboxes, history.InProposed,
+	history.InAccepted,
 	history.InOperators, history.InRevoked, history.InRollouts, history.InGates, history.InStandings, history.InUnderlays,
 }
 

@@ -47,17 +47,19 @@ const (
 // nodePace is what is written for one node, in all of its keys, on average. A push is four writes
 // of some hundred bytes each.
 var nodePace = pace.Limit{
-	Writes: pace.Rate{Burst: WritesAtOnce, PerSecond: WritesPace}, Bytes: pace.Rate{Burst: BytesAtOnce, PerSecond: BytesPace},
-	Small: smallWrite,
+	Writes: pace.Rate{Burst: WritesAtOnce, PerSecond: WritesPace},
+	Bytes:  pace.Rate{Burst: BytesAtOnce, PerSecond: BytesPace},
+	Small:  smallWrite,
 }
 
 // Save is one key to be read or written for somebody.
 type Save struct {
 	Op      kv.Op
-	Compare *kv.Compare  // nil: whatever is there
-	To      *actor.PID   // gets saved; nil: nobody
-	What    int          // told back
-	Of      *pace.Budget // of the node that it is for: of its entries of one key and what, only the last counts; nil: no node's
+	Compare *kv.Compare // nil: whatever is there
+	To      *actor.PID  // gets saved; nil: nobody
+	What    int         // told back
+	// of the node that it is for: of its entries of one key and what, only the last counts; nil: no node's
+	Of *pace.Budget
 }
 
 // Saved is what became of an entry.
@@ -216,7 +218,8 @@ func transaction(batch []Save) kv.Txn {
 // cost some transactions more, and not one each.
 func (s *Saver) store(batch []Save) {
 	o, err := s.d.Commit(s.d.Context, transaction(batch))
-	alone := err == nil && !o.Succeeded || errors.Is(err, kv.ErrNoLease) || errors.Is(err, kv.ErrTooLarge) || errors.Is(err, kv.ErrInvalid)
+	alone := err == nil && !o.Succeeded || errors.Is(err, kv.ErrNoLease) || errors.Is(err, kv.ErrTooLarge) ||
+		errors.Is(err, kv.ErrInvalid)
 	if len(batch) > 1 && alone {
 		s.store(batch[:len(batch)/2])
 		s.store(batch[len(batch)/2:])

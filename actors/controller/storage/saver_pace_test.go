@@ -81,7 +81,8 @@ func TestWhatANodeHasWrittenIsBoundedInBytes(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
-		if got, most := len(s.wrote["k"])*len(large), BytesAtOnce+600*BytesPace+2*len(large); got > most || got < BytesAtOnce {
+		if got, most := len(s.wrote["k"])*len(large), BytesAtOnce+600*BytesPace+2*len(large); got > most ||
+			got < BytesAtOnce {
 			t.Errorf("%d bytes in ten minutes, %d are within the pace", got, most)
 		}
 	})

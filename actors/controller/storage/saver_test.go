@@ -31,7 +31,8 @@ type flightStore struct {
 }
 
 func newFlightStore() *flightStore {
-	return &flightStore{model: kv.NewModel(), draw: rand.New(rand.NewPCG(1, 2)), keys: map[kv.Key]bool{}, wrote: map[kv.Key][]string{}}
+	return &flightStore{model: kv.NewModel(), draw: rand.New(rand.NewPCG(1, 2)), keys: map[kv.Key]bool{},
+		wrote: map[kv.Key][]string{}}
 }
 
 // get is what a key holds.
@@ -100,7 +101,8 @@ func TestFullTransactionsGoTogetherAndKeysInTheirOrder(t *testing.T) {
 				s := newFlightStore()
 				want := s.burst(rand.New(rand.NewPCG(3, 4)), one.keys, one.entries)
 				if len(s.clashes) > 0 || s.most < one.least || s.most > one.most {
-					t.Errorf("%d clashes, %d at once, want %d to %d, %d commits", len(s.clashes), s.most, one.least, one.most, s.commits)
+					t.Errorf("%d clashes, %d at once, want %d to %d, %d commits", len(s.clashes), s.most, one.least, one.most,
+						s.commits)
 				}
 				for k, values := range want {
 					if fmt.Sprint(s.wrote[k]) != fmt.Sprint(values) {

@@ -98,7 +98,8 @@ func (s *storeActor) Receive(c actor.Context) {
 			return
 		}
 		if by := callerOf(m); count(s.queue, by) >= MaxOfCaller {
-			m.Reply(WriteResult{Err: fmt.Errorf("write: %w: %d writes of %s wait already", fleetapi.ErrBusy, MaxOfCaller, m.Question.(WriteRequest).Request.Caller.Name)})
+			m.Reply(WriteResult{Err: fmt.Errorf("write: %w: %d writes of %s wait already", fleetapi.ErrBusy, MaxOfCaller,
+				m.Question.(WriteRequest).Request.Caller.Name)})
 			return
 		}
 		s.queue = append(s.queue, m)

@@ -22,14 +22,17 @@ func (d *Writer) Spend(by fleetapi.Caller, bytes int) (give func(), err error) {
 		return nil, fmt.Errorf("write: %w: only an admin may write: %w", fleetapi.ErrBusy, err)
 	}
 	if wait := d.Stored.Spend(by.Who(), d.Now(), float64(bytes)); wait > 0 {
-		return nil, TooMuch(wait, "write: %s has stored too much: at most %d MiB at once and %d KiB a second, for all but admins", by.Name, httpapi.StoredBurst>>20, httpapi.StoredRate>>10)
+		return nil, TooMuch(wait,
+			"write: %s has stored too much: at most %d MiB at once and %d KiB a second, for all but admins", by.Name,
+			httpapi.StoredBurst>>20, httpapi.StoredRate>>10)
 	}
 	return func() { d.Stored.Spend(by.Who(), d.Now(), -float64(bytes)) }, nil
 }
 
 // TooMuch is the answer to a caller who has to wait before more is stored.
 func TooMuch(wait time.Duration, format string, args ...any) error {
-	return &fleetapi.TooManyError{Text: fmt.Sprintf(format, args...) + fmt.Sprintf(": wait %d s", int(math.Ceil(wait.Seconds()))), Wait: wait}
+	return &fleetapi.TooManyError{Text: fmt.Sprintf(format, args...) +
+		fmt.Sprintf(": wait %d s", int(math.Ceil(wait.Seconds()))), Wait: wait}
 }
 
 // sizeOf is about what the store keeps of a plan.

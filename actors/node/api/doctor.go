@@ -55,7 +55,8 @@ func (n *Reader) patient() (doctor.Node, error) {
 	p := doctor.Node{Source: s.Source, Refused: s.Error, State: doctor.State{
 		Fault: h.Fault, Unsaved: h.Unsaved, Tight: h.Tight, Found: h.Notes, Base: s.Keep, Warning: n.Warning,
 	}}
-	p.Networks = slices.SortedFunc(maps.Values(t.NetworkConfig.List("")), func(a, b netinst.NetworkInstanceConfig) int { return compareUUID(a.UUID, b.UUID) })
+	p.Networks = slices.SortedFunc(maps.Values(t.NetworkConfig.List("")),
+		func(a, b netinst.NetworkInstanceConfig) int { return compareUUID(a.UUID, b.UUID) })
 	fw := n.Forwarding()
 	p.Closed = netinst.ClosedPorts(p.Networks, fw.Ports, fw.Forwarding)
 	p.Host = netinst.HostPrefixes(n.Interfaces())

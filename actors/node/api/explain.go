@@ -40,7 +40,8 @@ func (n *Reader) explainNetwork(id string) (httpapi.Explanation, error) {
 	s, seen := t.NetworkStatus.Get("", id)
 	x := httpapi.Explanation{Object: "ni/" + id, Name: c.DisplayName, Causes: []httpapi.Cause{}}
 	if !wanted && !seen {
-		return x, fmt.Errorf("explain network instance %s: %w: it is in no config and nothing of it is on the host", id, httpapi.ErrNotFound)
+		return x, fmt.Errorf("explain network instance %s: %w: it is in no config and nothing of it is on the host", id,
+			httpapi.ErrNotFound)
 	}
 	if x.Name == "" {
 		x.Name = s.DisplayName
@@ -98,7 +99,9 @@ func (n *Reader) networkCauses(id, why string) []httpapi.Cause {
 		return []httpapi.Cause{{Object: netstate.HostOwner, Text: n.whyNotYet(), Causes: n.opCauses(netstate.HostOwner, "")}}
 	}
 	if !wanted && s.State == netinst.Unclaimed {
-		return []httpapi.Cause{{Object: "config", Text: "no valid config was published since the daemon started, so nobody knows whether it is still wanted", Causes: n.sourceCauses()}}
+		return []httpapi.Cause{{Object: "config",
+			Text:   "no valid config was published since the daemon started, so nobody knows whether it is still wanted",
+			Causes: n.sourceCauses()}}
 	}
 	if !wanted {
 		out = append(out, httpapi.Cause{Text: "it is being removed, since it is in no config"})
@@ -144,7 +147,8 @@ func (n *Reader) opCauses(owner, adapter string) []httpapi.Cause {
 			if f.Waiting {
 				text = "op waits: " + f.Op
 			}
-			cause := httpapi.Cause{Text: text, Op: f.Op, Command: f.Command, Error: f.Error, Attempts: f.Attempts, Since: &f.Since}
+			cause := httpapi.Cause{Text: text, Op: f.Op, Command: f.Command, Error: f.Error, Attempts: f.Attempts,
+				Since: &f.Since}
 			if !t.Retry.IsZero() {
 				cause.Retry = &t.Retry
 			}
@@ -152,7 +156,8 @@ func (n *Reader) opCauses(owner, adapter string) []httpapi.Cause {
 		}
 	}
 	if len(blocked) > 0 {
-		out = append(out, httpapi.Cause{Text: fmt.Sprintf("%d ops were not tried: %s", len(blocked), strings.Join(blocked, "; "))})
+		out = append(out, httpapi.Cause{Text: fmt.Sprintf("%d ops were not tried: %s", len(blocked),
+			strings.Join(blocked, "; "))})
 	}
 	return out
 }

@@ -54,7 +54,8 @@ func (n *Reader) explainAdapter(app string, index int) (httpapi.Explanation, err
 	x.Ready = crash == "" && v.wanted && activated && v.status.NetworkInstance == v.wish.NetworkInstance
 	switch {
 	case x.Ready && v.config.Activate:
-		x.Summary = fmt.Sprintf("ready: %s on network instance %s as %s", v.status.UnderlayStatus.IP, n.networkName(v.wish.NetworkInstance), v.status.UnderlayStatus.HostIfName)
+		x.Summary = fmt.Sprintf("ready: %s on network instance %s as %s", v.status.UnderlayStatus.IP,
+			n.networkName(v.wish.NetworkInstance), v.status.UnderlayStatus.HostIfName)
 	case x.Ready:
 		x.Summary = "ready: inactive, as the app's activate is false"
 	case !v.wanted:
@@ -98,7 +99,8 @@ func (n *Reader) adapterCauses(v adapterView) []httpapi.Cause {
 	id := v.wish.NetworkInstance.String()
 	object := "ni/" + id
 	if _, in := t.NetworkConfig.Get("", id); !in {
-		return append(out, httpapi.Cause{Object: object, Text: "is not in the config: apply one that has networkInstances." + id})
+		return append(out, httpapi.Cause{Object: object, Text: "is not in the config: apply one that has networkInstances." +
+			id})
 	}
 	mine := n.opCauses(id, key.String())
 	tried := slices.ContainsFunc(mine, func(c httpapi.Cause) bool { return c.Op != "" })
@@ -114,9 +116,11 @@ func (n *Reader) adapterCauses(v adapterView) []httpapi.Cause {
 	case !published:
 		out = append(out, httpapi.Cause{Object: "app/" + v.app, Text: "has not asked the network for it yet"})
 	case !answered:
-		out = append(out, httpapi.Cause{Object: object, Text: fmt.Sprintf("has not answered version %d%s", asked.TargetVersion, n.askedSince(id, key))})
+		out = append(out, httpapi.Cause{Object: object,
+			Text: fmt.Sprintf("has not answered version %d%s", asked.TargetVersion, n.askedSince(id, key))})
 	case s.TargetVersion != asked.TargetVersion:
-		out = append(out, httpapi.Cause{Object: object, Text: fmt.Sprintf("has answered version %d, not %d%s", s.TargetVersion, asked.TargetVersion, n.askedSince(id, key))})
+		out = append(out, httpapi.Cause{Object: object, Text: fmt.Sprintf("has answered version %d, not %d%s",
+			s.TargetVersion, asked.TargetVersion, n.askedSince(id, key))})
 	case s.Error != "" && len(out) == 0:
 		out = append(out, httpapi.Cause{Object: object, Text: s.Error})
 	}

@@ -28,7 +28,8 @@ func (n *Reader) List(ctx context.Context, kind string) ([]httpapi.Resource, err
 		rs = n.ports()
 	case "param":
 		for _, e := range n.Topics.Reported.All() {
-			rs = append(rs, httpapi.Resource{ID: e.Key, Kind: kind, Spec: map[string]any{"kind": e.Value.Kind, "target": e.Value.Target}, Status: e.Value})
+			rs = append(rs, httpapi.Resource{ID: e.Key, Kind: kind,
+				Spec: map[string]any{"kind": e.Value.Kind, "target": e.Value.Target}, Status: e.Value})
 		}
 	case "config":
 		rs = n.source()
@@ -43,7 +44,8 @@ func (n *Reader) List(ctx context.Context, kind string) ([]httpapi.Resource, err
 			rs = append(rs, httpapi.Resource{ID: a.ID, Kind: kind, Spec: map[string]any{}, Status: a})
 		}
 	default:
-		return nil, fmt.Errorf("list %q: %w: ni, app, adapter, port, param, actor, config and pending are allowed", kind, httpapi.ErrNotFound)
+		return nil, fmt.Errorf("list %q: %w: ni, app, adapter, port, param, actor, config and pending are allowed", kind,
+			httpapi.ErrNotFound)
 	}
 	slices.SortFunc(rs, func(a, b httpapi.Resource) int { return cmp.Compare(a.ID, b.ID) })
 	return rs, nil
@@ -88,7 +90,8 @@ func (n *Reader) networks() []httpapi.Resource {
 			r.Spec = networkSpec(c)
 		}
 		s, ok := statuses[id]
-		st := NetworkStatus{string(s.State), s.DisplayName, string(s.Bridge), s.Number, s.Port, s.Generation, s.Error, s.Warning, partsOf(s)}
+		st := NetworkStatus{string(s.State), s.DisplayName, string(s.Bridge), s.Number, s.Port, s.Generation, s.Error,
+			s.Warning, partsOf(s)}
 		if !ok {
 			if notYet == "" { // the same for all
 				notYet = n.whyNotYet()
@@ -141,7 +144,8 @@ func tunnelSpecs(ts []netinst.Tunnel) []map[string]any {
 	out := make([]map[string]any, len(ts))
 	for i, t := range ts {
 		out[i] = map[string]any{
-			"to": t.Name, "vni": t.VNI, "local": known(t.Local), "remote": known(t.Remote), "port": t.Port, "mtu": t.MTU, "isolated": t.Isolated,
+			"to": t.Name, "vni": t.VNI, "local": known(t.Local), "remote": known(t.Remote), "port": t.Port, "mtu": t.MTU,
+			"isolated": t.Isolated,
 		}
 	}
 	return out
@@ -157,7 +161,8 @@ func known(a netip.Addr) string {
 
 func networkSpec(c netinst.NetworkInstanceConfig) map[string]any {
 	spec := map[string]any{
-		"displayName": c.DisplayName, "type": c.Type, "activate": !c.Inactive, "port": c.Port, "mtu": c.MTU, "spoofGuard": c.SpoofGuard,
+		"displayName": c.DisplayName, "type": c.Type, "activate": !c.Inactive, "port": c.Port, "mtu": c.MTU,
+		"spoofGuard": c.SpoofGuard,
 		"generation": c.Generation,
 	}
 	if c.Type == netinst.Switch { // it has nothing of what follows
@@ -170,7 +175,8 @@ func networkSpec(c netinst.NetworkInstanceConfig) map[string]any {
 	for h, ips := range c.DNS.Hosts {
 		hosts[string(h)] = Joined(ips)
 	}
-	spec["ipv4"] = map[string]any{"subnet": c.IPv4.Subnet, "gateway": c.IPv4.Gateway, "dhcpRange": c.IPv4.DHCPFirst.String() + "-" + c.IPv4.DHCPLast.String()}
+	spec["ipv4"] = map[string]any{"subnet": c.IPv4.Subnet, "gateway": c.IPv4.Gateway,
+		"dhcpRange": c.IPv4.DHCPFirst.String() + "-" + c.IPv4.DHCPLast.String()}
 	spec["dns"] = map[string]any{"domain": c.DNS.Domain, "servers": Joined(c.DNS.Servers), "hosts": hosts}
 	spec["ntpServers"], spec["routes"] = Joined(c.NTPServers), routeSpecs(c.Routes)
 	return spec
@@ -240,7 +246,8 @@ func adaptersOf(s appnet.AppNetworkStatus) []AdapterStatus {
 		u := a.UnderlayStatus
 		st := AdapterStatus{
 			Index: a.Index, NetworkInstance: a.NetworkInstance.String(), TargetVersion: a.TargetVersion, Activated: a.Activated,
-			Addresses: u.Addresses, MAC: u.MAC, IfName: string(u.IfName), HostIfName: string(u.HostIfName), State: string(a.State(true)), Error: a.Error, Warning: u.DroppedText(),
+			Addresses: u.Addresses, MAC: u.MAC, IfName: string(u.IfName), HostIfName: string(u.HostIfName),
+			State: string(a.State(true)), Error: a.Error, Warning: u.DroppedText(),
 		}
 		if u.IP.IsValid() {
 			st.IP = u.IP.String()
@@ -280,7 +287,8 @@ func attachSpec(u netinst.UnderlayNetworkConfig) map[string]any {
 func aclSpecs(rules []netinst.ACLRule) []map[string]any {
 	out := make([]map[string]any, 0, len(rules))
 	for _, r := range rules {
-		m := map[string]any{"protocol": r.Protocol, "port": Joined(r.Ports), "localPort": Joined(r.LocalPort), "portLabel": r.PortLabel, "ip": ""}
+		m := map[string]any{"protocol": r.Protocol, "port": Joined(r.Ports), "localPort": Joined(r.LocalPort),
+			"portLabel": r.PortLabel, "ip": ""}
 		if r.IP.IsValid() {
 			m["ip"] = r.IP.String()
 		}
@@ -332,8 +340,9 @@ func (n *Reader) ports() []httpapi.Resource {
 				"gateway": gateway, "dnsServers": Joined(c.DNSServers), "ntpServers": Joined(c.NTPServers), "mtu": c.MTU,
 			},
 			Status: map[string]any{
-				"exists": s.Exists, "up": s.Up, "mtu": s.LinkMTU, "addresses": addrs, "gateways": Joined(s.Gateways()), "defaultRoute": route,
-				"dnsServers": Joined(servers), "dnsSource": source, "dnsSkipped": s.Learnt.Skipped, "error": why,
+				"exists": s.Exists, "up": s.Up, "mtu": s.LinkMTU, "addresses": addrs, "gateways": Joined(s.Gateways()),
+				"defaultRoute": route,
+				"dnsServers":   Joined(servers), "dnsSource": source, "dnsSkipped": s.Learnt.Skipped, "error": why,
 			},
 		})
 	}

@@ -121,19 +121,24 @@ type Topics struct {
 	AdapterStatus *pubsub.Topic[netinst.AppAdapterStatus]      // scope NI uuid, key app#index; owner the bridge manager
 	NetworkStatus *pubsub.Topic[netinst.NetworkInstanceStatus] // key NI uuid; owner the bridge manager
 	AppStatus     *pubsub.Topic[appnet.AppNetworkStatus]       // key app uuid; owner the app network
-	AppTakenUp    *pubsub.Topic[uint64]                        // scope NI uuid, key app uuid; owner the app network; the boot in which its first configs were published
-	NetworkApps   *pubsub.Topic[[]string]                      // key NI uuid; owner config; the uuids of the apps that have an adapter there
-	PortStatus    *pubsub.Topic[netinst.PortStatus]            // key label; owner monitor
-	SubnetOverlap *pubsub.Topic[netinst.SubnetOverlap]         // key NI uuid; owner monitor; says which subnet it compared
-	Forwarding    *pubsub.Topic[netstate.Forwarding]           // key "node"; owner monitor
-	HostChanged   *pubsub.Topic[HostChange]                    // scope NI number, key NetworkKey or a link; NamespacesKey; owner monitor
-	TaskConfig    *pubsub.Topic[TaskConfig]                    // key parameter id; owner config
-	TaskStatus    *pubsub.Topic[task.Status]                   // key parameter id; owner exec
-	TasksSwept    *pubsub.Topic[uint64]                        // key "node"; owner exec; the config up to which removals were done or tried
-	Reported      *pubsub.Topic[Parameter]                     // key parameter id; owner config
-	Trouble       *pubsub.Topic[Trouble]                       // key NI uuid, owner the bridge manager; key "host", owner router
-	Events        *pubsub.Topic[httpapi.Event]                 // key a number that sorts; owner events
-	Storage       *pubsub.Topic[StorageHealth]                 // key "node"; owner router
+	// scope NI uuid, key app uuid; owner the app network; the boot in which its first configs were published
+	AppTakenUp *pubsub.Topic[uint64]
+	// key NI uuid; owner config; the uuids of the apps that have an adapter there
+	NetworkApps   *pubsub.Topic[[]string]
+	PortStatus    *pubsub.Topic[netinst.PortStatus]    // key label; owner monitor
+	SubnetOverlap *pubsub.Topic[netinst.SubnetOverlap] // key NI uuid; owner monitor; says which subnet it compared
+	Forwarding    *pubsub.Topic[netstate.Forwarding]   // key "node"; owner monitor
+	// scope NI number, key NetworkKey or a link; NamespacesKey; owner monitor
+	HostChanged *pubsub.Topic[HostChange]
+	TaskConfig  *pubsub.Topic[TaskConfig]  // key parameter id; owner config
+	TaskStatus  *pubsub.Topic[task.Status] // key parameter id; owner exec
+	// key "node"; owner exec; the config up to which removals were done or tried
+	TasksSwept *pubsub.Topic[uint64]
+	Reported   *pubsub.Topic[Parameter] // key parameter id; owner config
+	// key NI uuid, owner the bridge manager; key "host", owner router
+	Trouble *pubsub.Topic[Trouble]
+	Events  *pubsub.Topic[httpapi.Event] // key a number that sorts; owner events
+	Storage *pubsub.Topic[StorageHealth] // key "node"; owner router
 
 	// Journalled: what must last.
 	Numbers    *pubsub.Topic[int]                  // key NI uuid; owner router

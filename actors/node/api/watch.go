@@ -80,7 +80,8 @@ func signal[V any](t *pubsub.Topic[V], f func()) (stop func()) {
 	return sub.Close
 }
 
-func (n *Reader) tellChanges(ctx context.Context, kinds []string, told map[string]httpapi.Resource, emit func(httpapi.Seen) error) error {
+func (n *Reader) tellChanges(ctx context.Context, kinds []string, told map[string]httpapi.Resource,
+	emit func(httpapi.Seen) error) error {
 	now := time.Now()
 	there := map[string]bool{}
 	for _, kind := range kinds {
@@ -159,5 +160,6 @@ func (n *Reader) Events(ctx context.Context, q httpapi.EventQuery, emit func(htt
 // concerns says whether an event is about an object, or about an adapter of it.
 func concerns(e httpapi.Event, of string) bool {
 	kind, id, _ := strings.Cut(strings.ToLower(of), "/")
-	return of == "" || e.Object == of || e.Object == kind+"/"+id || kind == "app" && strings.HasPrefix(e.Object, "adapter/"+id+"/")
+	return of == "" || e.Object == of || e.Object == kind+"/"+id || kind == "app" &&
+		strings.HasPrefix(e.Object, "adapter/"+id+"/")
 }

@@ -41,7 +41,8 @@ func FactsHandler(t *testing.T, door configdbapi.Authenticator) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := keeper.Start(keeper.Options{Store: store, Now: func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }})
+	k, err := keeper.Start(keeper.Options{Store: store,
+		Now: func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,5 +62,6 @@ func ServeFacts(t *testing.T) map[string]string {
 	t.Helper()
 	s := httptest.NewServer(FactsHandler(t, FactsDoor{}))
 	t.Cleanup(s.Close)
-	return map[string]string{"EDGESPAN_CONTROLLER": s.URL, "EDGESPAN_TOKEN_FILE": SecretFile(t, "secret"), "HOME": t.TempDir()}
+	return map[string]string{"EDGESPAN_CONTROLLER": s.URL, "EDGESPAN_TOKEN_FILE": SecretFile(t, "secret"),
+		"HOME": t.TempDir()}
 }

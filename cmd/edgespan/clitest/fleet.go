@@ -169,18 +169,21 @@ func (f *Fleet) Command(_ context.Context, _ fleetapi.Caller, node string, cmd f
 	return f.note("command %s %s", cmd, node)
 }
 
-func (f *Fleet) Invite(_ context.Context, _ fleetapi.Caller, node string, life time.Duration, replace bool) (fleetapi.Invitation, error) {
+func (f *Fleet) Invite(_ context.Context, _ fleetapi.Caller, node string, life time.Duration,
+	replace bool) (fleetapi.Invitation, error) {
 	return f.Invited, f.note("invite %s %s replace %v", node, life, replace)
 }
 
 func (f *Fleet) Known(string) (fleetapi.Caller, bool) { return fleetapi.Caller{}, false }
 
 func (f *Fleet) Hardware(context.Context) ([]fleetapi.Hardware, error) {
-	return []fleetapi.Hardware{{Board: "B9", Node: "pop-1", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Digest: "5d41402a", Bytes: 12, Base: []string{"V1"}, Metadata: 2}}, f.note("hardware")
+	return []fleetapi.Hardware{{Board: "B9", Node: "pop-1", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Digest: "5d41402a", Bytes: 12, Base: []string{"V1"}, Metadata: 2}}, f.note("hardware")
 }
 
 func (f *Fleet) HardwareConfig(_ context.Context, board, node string, reveal bool) (ops.Document, error) {
-	return ops.Document{Object: config.Object{"base": config.Object{"V1": config.Object{}}}, Digest: "5d41402a"}, f.note("hardware config %s %s %t", board, node, reveal)
+	return ops.Document{Object: config.Object{"base": config.Object{"V1": config.Object{}}}, Digest: "5d41402a"},
+		f.note("hardware config %s %s %t", board, node, reveal)
 }
 
 func (f *Fleet) AcceptHardware(_ context.Context, _ fleetapi.Caller, board, node, digest string) error {
@@ -191,7 +194,8 @@ func (f *Fleet) RejectHardware(_ context.Context, _ fleetapi.Caller, board, node
 	return f.note("reject hardware %s %s", board, node)
 }
 
-func (f *Fleet) PruneHistory(_ context.Context, _ fleetapi.Caller, before time.Time, dryRun bool) (fleetapi.PrunedHistory, error) {
+func (f *Fleet) PruneHistory(_ context.Context, _ fleetapi.Caller, before time.Time,
+	dryRun bool) (fleetapi.PrunedHistory, error) {
 	f.note("prune %s %t", before.UTC().Format(time.RFC3339), dryRun)
 	return fleetapi.PrunedHistory{From: 41, Revisions: 40, Objects: 120, DryRun: dryRun}, nil
 }
@@ -216,12 +220,14 @@ func (f *Fleet) Rollouts(context.Context) ([]fleetapi.Rollout, error) {
 	return f.RolloutList, f.note("rollouts")
 }
 
-func (f *Fleet) CommandRollout(_ context.Context, _ fleetapi.Caller, revision uint64, cmd fleetapi.RolloutCommand) error {
+func (f *Fleet) CommandRollout(_ context.Context, _ fleetapi.Caller, revision uint64,
+	cmd fleetapi.RolloutCommand) error {
 	return f.note("rollout %d %s", revision, cmd)
 }
 
 func (f *Fleet) ExplainRollout(_ context.Context, revision uint64) (fleetapi.RolloutDetail, error) {
-	return fleetapi.RolloutDetail{Rollout: f.RolloutList[0], Next: f.RolloutNext, Decisions: f.Decisions}, f.note("explain rollout %d", revision)
+	return fleetapi.RolloutDetail{Rollout: f.RolloutList[0], Next: f.RolloutNext, Decisions: f.Decisions},
+		f.note("explain rollout %d", revision)
 }
 
 func (f *Fleet) Await(context.Context, uint64) error { return nil }
@@ -233,9 +239,11 @@ var _ fleetapi.Backend = (*Fleet)(nil)
 // goodNode is one that runs what is wanted.
 func goodNode(at time.Time) fleetapi.Node {
 	return fleetapi.Node{
-		Name: "pop-1", ID: "10000000-0000-4000-8000-000000000001", State: "in sync", Why: "runs what is wanted", Online: true, Ready: true, Managed: true,
+		Name: "pop-1", ID: "10000000-0000-4000-8000-000000000001", State: "in sync", Why: "runs what is wanted", Online: true,
+		Ready: true, Managed: true,
 		Software: "RELEASE_M81", Firmware: "10.11.0.90", Board: "MVL_ARMADA",
-		Wanted: fleetapi.Running{MD5: "aa", Generation: "a:7"}, Running: fleetapi.Running{MD5: "aa", Generation: "a:7"}, LastReport: &at,
+		Wanted: fleetapi.Running{MD5: "aa", Generation: "a:7"}, Running: fleetapi.Running{MD5: "aa", Generation: "a:7"},
+		LastReport: &at,
 	}
 }
 
@@ -252,36 +260,35 @@ func SmallFleet() *Fleet {
 		Changes:     make(chan func(*Fleet)),
 		Doc:         ops.Document{Object: config.Object{"sysParams": config.Object{"managedConfig": true}}, Revision: 12},
 		Meta:        testMetadata(),
-		NodeList:    []fleetapi.Node{{Name: "dn-2", State: "failed", Why: "undone: unhealthy", Wanted: fleetapi.Running{Generation: "a:7"}}, pop},
+		NodeList: []fleetapi.Node{{Name: "dn-2", State: "failed", Why: "undone: unhealthy",
+			Wanted: fleetapi.Running{Generation: "a:7"}}, pop},
 		Detail: fleetapi.NodeDetail{
 			Node: pop, Explain: []string{"it runs a:7 since 13:00"}, Source: "controller", Replica: "one",
-			Health:     []fleetapi.Item{{Name: "uplink", Good: true}, {Name: "ni/x", Detail: "no route"}},
-			Parameters: []fleetapi.Parameter{{ID: "ni/x", Kind: "network", Target: "present", State: "CreatingFailed", Review: "yes", Reason: "no route"}},
-			Actions:    []fleetapi.Done{{Name: "UPDATE_FIREWALL", State: "done"}},
-			Failures:   []fleetapi.Failure{{MD5: "bb", Reason: "unhealthy", Why: "uplink went bad", At: at}},
+			Health: []fleetapi.Item{{Name: "uplink", Good: true}, {Name: "ni/x", Detail: "no route"}},
+			Parameters: []fleetapi.Parameter{{ID: "ni/x", Kind: "network", Target: "present", State: "CreatingFailed",
+				Review: "yes", Reason: "no route"}},
+			Actions:  []fleetapi.Done{{Name: "UPDATE_FIREWALL", State: "done"}},
+			Failures: []fleetapi.Failure{{MD5: "bb", Reason: "unhealthy", Why: "uplink went bad", At: at}},
 		},
-		Written: fleetapi.Written{
-			Revision: 13, Changed: true, Warnings: []string{"a warning"}, Unknown: []string{"mine"},
-			Effects: []fleetapi.Effect{{
-				Nodes:   []string{"dn-2", "pop-1"},
-				Values:  []fleetapi.Value{{Path: "sysParams.managedConfig", Old: false, HadOld: true, New: true, HasNew: true, Origin: "network"}},
-				Actions: []fleetapi.Action{{Name: "RESTART_MINION", Keys: []string{"sysParams"}}},
-			}},
-		},
-		Previews: []fleetapi.Preview{{ID: "p1", Until: at.Add(time.Minute), Complete: true, Nodes: map[string]fleetapi.NodePreview{
-			"pop-1": {State: "answered", Actions: []fleetapi.Action{{Name: "UPDATE_FIREWALL", Supported: &yes}, {Name: "RESTART_KEA", Supported: &no}}},
-		}}},
+		Written: smallWrite(),
+		Previews: []fleetapi.Preview{{ID: "p1", Until: at.Add(time.Minute), Complete: true,
+			Nodes: map[string]fleetapi.NodePreview{
+				"pop-1": {State: "answered", Actions: []fleetapi.Action{{Name: "UPDATE_FIREWALL", Supported: &yes},
+					{Name: "RESTART_KEA", Supported: &no}}},
+			}}},
 		Explains: []history.Explanation{{
 			Explanation: layers.Explanation{Path: []string{"sysParams", "managedConfig"}, Value: true, Origin: layers.Network},
 			By:          &history.Record{Number: 12, Author: "alice", Time: at, Message: "as agreed"},
-			Shadowed:    []history.Shadow{{Shadow: layers.Shadow{Layer: layers.Base, Path: []string{"sysParams", "managedConfig"}, Value: false}}},
+			Shadowed: []history.Shadow{{Shadow: layers.Shadow{Layer: layers.Base,
+				Path: []string{"sysParams", "managedConfig"}, Value: false}}},
 		}},
 		Editions: []fleetapi.Edition{
 			{Number: 13, Author: "alice", Time: at, Message: "more", Layers: []string{"network"}},
 			{Number: 12, Author: "bob", Time: at, Layers: []string{"node/a", "node/b", "node/c", "node/d"}},
 		},
 		Diffs: []history.LayerDiff{{
-			Layer: history.Layer{Kind: history.Network}, Before: history.Version{Revision: 12}, After: history.Version{Revision: 13},
+			Layer: history.Layer{Kind: history.Network}, Before: history.Version{Revision: 12},
+			After:  history.Version{Revision: 13},
 			Values: []history.ValueDiff{{Path: []string{"sysParams", "managedConfig"}, New: true, HasNew: true}},
 		}},
 		RolloutList: []fleetapi.Rollout{{
@@ -295,8 +302,10 @@ func SmallFleet() *Fleet {
 			{At: at.Add(time.Second), What: "batch 1 goes out to pop-1", Why: "it is the first"},
 			{At: at.Add(time.Minute), What: "halted", Why: "1 nodes failed, dn-2 the last of them: unhealthy: 0 may"},
 		},
-		Tokens:  []fleetapi.OperatorToken{{Name: "alice", Role: fleetapi.Admin}, {Name: "bob", Role: fleetapi.Viewer, Expires: &at}},
-		Invited: fleetapi.Invitation{Node: "dn-3", Token: "t", Expires: at, Command: "edgespan join --controller c:8444 --token t --ca-sha256 aa --name dn-3"},
+		Tokens: []fleetapi.OperatorToken{{Name: "alice", Role: fleetapi.Admin},
+			{Name: "bob", Role: fleetapi.Viewer, Expires: &at}},
+		Invited: fleetapi.Invitation{Node: "dn-3", Token: "t", Expires: at,
+			Command: "edgespan join --controller c:8444 --token t --ca-sha256 aa --name dn-3"},
 	}
 }
 
@@ -321,4 +330,17 @@ func ServeFleet(t *testing.T, f fleetapi.Backend) map[string]string {
 		t.Fatal(err)
 	}
 	return map[string]string{"EDGESPAN_CONTROLLER": s.URL, "EDGESPAN_TOKEN_FILE": token, "HOME": t.TempDir()}
+}
+
+// smallWrite is the answer to a write that changes both nodes.
+func smallWrite() fleetapi.Written {
+	return fleetapi.Written{
+		Revision: 13, Changed: true, Warnings: []string{"a warning"}, Unknown: []string{"mine"},
+		Effects: []fleetapi.Effect{{
+			Nodes: []string{"dn-2", "pop-1"},
+			Values: []fleetapi.Value{{Path: "sysParams.managedConfig", Old: false, HadOld: true, New: true, HasNew: true,
+				Origin: "network"}},
+			Actions: []fleetapi.Action{{Name: "RESTART_MINION", Keys: []string{"sysParams"}}},
+		}},
+	}
 }

@@ -102,11 +102,13 @@ func NewWorld(t *testing.T) *World {
 		Hardware: fleet.Hardware{Library: dir.Library},
 		Layers:   func(k fleet.Kind) (layers.Set, error) { return dir.Read(k.Choice) },
 		Metadata: parsed(t, doc, false), MaskKey: []byte("key"),
-		E2E:   map[string]*metadata.Metadata{"controller": parsed(t, schema.ControllerMetadata(), true), "aggregator": parsed(t, schema.AggregatorMetadata(), true)},
+		E2E: map[string]*metadata.Metadata{"controller": parsed(t, schema.ControllerMetadata(), true),
+			"aggregator": parsed(t, schema.AggregatorMetadata(), true)},
 		Nodes: map[string]ops.NodeFact{},
 	}
 	for _, name := range []string{"node-1", "node-2"} {
-		b.Operations.Nodes[name] = ops.NodeFact{Versions: layers.Versions{Software: "RELEASE_M81", Firmware: "10.11.0"}, Reported: true, Alive: true, ID: "id of " + name}
+		b.Operations.Nodes[name] = ops.NodeFact{Versions: layers.Versions{Software: "RELEASE_M81", Firmware: "10.11.0"},
+			Reported: true, Alive: true, ID: "id of " + name}
 	}
 	return b
 }
@@ -239,7 +241,8 @@ func (b *World) Write(_ context.Context, r fleetapi.WriteRequest) (fleetapi.Writ
 
 // writtenOf is an outcome on the wire.
 func writtenOf(o ops.Outcome) fleetapi.Written {
-	w := fleetapi.Written{Changed: len(o.Change.Layers) > 0, Warnings: o.Warnings, Actions: actionsOf(o.Actions), Peers: o.Peers}
+	w := fleetapi.Written{Changed: len(o.Change.Layers) > 0, Warnings: o.Warnings, Actions: actionsOf(o.Actions),
+		Peers: o.Peers}
 	for _, p := range o.Unknown {
 		w.Unknown = append(w.Unknown, config.FormatPath(p))
 	}

@@ -95,7 +95,8 @@ func inOrder(ms []configdb.Member, columns []string) []configdb.Member {
 		return ms
 	}
 	ms = slices.Clone(ms)
-	slices.SortStableFunc(ms, func(a, b configdb.Member) int { return slices.Index(columns, a.Key) - slices.Index(columns, b.Key) })
+	slices.SortStableFunc(ms,
+		func(a, b configdb.Member) int { return slices.Index(columns, a.Key) - slices.Index(columns, b.Key) })
 	return ms
 }
 

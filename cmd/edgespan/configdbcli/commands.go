@@ -89,7 +89,8 @@ type factsCall struct {
 // and its implementation's words for the same. Help shows them once.
 func Commands(a *reach.App) []*cobra.Command {
 	cfg := factsSpec{
-		use: "config", short: "Read and change the facts of ConfigDB: values, overrides, what they are made of, and their history",
+		use: "config", short: "Read and change the facts of ConfigDB: values, overrides, what they are made of, and their " +
+			"history",
 		sub: slices.Concat(valueSpecs, recordSpecs, modelSpecs, nodeFactSpecs, treeSpecs),
 	}.command(a)
 	cfg.Long = cfg.Short + aboutFacts
@@ -161,18 +162,20 @@ func (s factsSpec) bind(cmd *cobra.Command, call *factsCall) {
 		columnFlag(flags, call)
 	}
 	complete(cmd, "type", valueTypes)
-	for name, find := range map[string]factsCompleter{"env": environmentIDs, "level": levelStarts, "resource": resourceNames} {
+	for name, find := range map[string]factsCompleter{"env": environmentIDs, "level": levelStarts,
+		"resource": resourceNames} {
 		if flags.Lookup(name) == nil {
 			continue
 		}
 		// The flag is there: the only error there is can't be.
-		_ = cmd.RegisterFlagCompletionFunc(name, func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			directive := cobra.ShellCompDirectiveNoFileComp
-			if name == "level" {
-				directive |= cobra.ShellCompDirectiveNoSpace
-			}
-			return call.completions(cmd, find), directive
-		})
+		_ = cmd.RegisterFlagCompletionFunc(name,
+			func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+				directive := cobra.ShellCompDirectiveNoFileComp
+				if name == "level" {
+					directive |= cobra.ShellCompDirectiveNoSpace
+				}
+				return call.completions(cmd, find), directive
+			})
 	}
 }
 
@@ -229,7 +232,9 @@ func envFlag(f *pflag.FlagSet, c *factsCall) {
 
 func placeFlags(f *pflag.FlagSet, c *factsCall) {
 	envFlag(f, c)
-	f.StringVarP(&c.level, "level", "l", "", "nodes=ID or nodes=FQDN, or any levels, from the first of the environment on: role=compute,nodes=1; all of the environment without it")
+	f.StringVarP(&c.level, "level", "l", "",
+		"nodes=ID or nodes=FQDN, or any levels, from the first of the environment on: role=compute,nodes=1; all of the "+
+			"environment without it")
 	f.StringVarP(&c.resource, "resource", "r", "", "name or id of a resource")
 }
 

@@ -11,21 +11,27 @@ import (
 // those of a node's /etc/hiera/astute.yaml, with what tells a reader of YAML and JSON apart.
 func TestSeed_UseCases(t *testing.T) {
 	env := serveEnvironment(t)
-	const get, astute = "config get --env 1 --level node=node-1.domain.tld --resource astute", "deployment_id: 1\nfqdn: node-1.domain.tld\nmtu: 1500.0\nid: 12345678901234567890\ndebug: no\n"
+	const get, astute = "config get --env 1 --level node=node-1.domain.tld --resource astute",
+		"deployment_id: 1\nfqdn: node-1.domain.tld\nmtu: 1500.0\nid: 12345678901234567890\ndebug: no\n"
 	types(t, env, []typed{
 		{line: "config node set --env 1 1 --fqdn node-1.domain.tld", out: "Node 1 was registered in environment 1\n"},
-		{line: "config set --env 1 --level nodes=1 --resource astute --format yaml", stdin: astute, out: "ResourceValue was set\n"},
+		{line: "config set --env 1 --level nodes=1 --resource astute --format yaml", stdin: astute,
+			out: "ResourceValue was set\n"},
 		// 1: all deployment data for a node.
-		{line: get, out: "{\n  \"debug\": false,\n  \"deployment_id\": 1,\n  \"fqdn\": \"node-1.domain.tld\",\n  \"id\": 12345678901234567890,\n  \"mtu\": 1500.0\n}\n"},
-		{line: get + " --format yaml", out: "debug: false\ndeployment_id: 1\nfqdn: node-1.domain.tld\nid: 12345678901234567890\nmtu: 1500.0\n"},
+		{line: get, out: "{\n  \"debug\": false,\n  \"deployment_id\": 1,\n  \"fqdn\": \"node-1.domain.tld\",\n  \"id\": " +
+			"12345678901234567890,\n  \"mtu\": 1500.0\n}\n"},
+		{line: get + " --format yaml",
+			out: "debug: false\ndeployment_id: 1\nfqdn: node-1.domain.tld\nid: 12345678901234567890\nmtu: 1500.0\n"},
 		// 2: a key.
 		{line: get + " --key deployment_id", out: "{\n  \"deployment_id\": 1\n}\n"},
 		// 3: override it, and look it up.
-		{line: "config override --env 1 --level node=node-1.domain.tld --resource astute --key deployment_id --value 2", out: "ResourceOverride for key deployment_id was set\n"},
+		{line: "config override --env 1 --level node=node-1.domain.tld --resource astute --key deployment_id --value 2",
+			out: "ResourceOverride for key deployment_id was set\n"},
 		{line: get + " --key deployment_id", out: "{\n  \"deployment_id\": 2\n}\n"},
 		// The values themselves are unchanged, and a new upload leaves the override where it is.
 		{line: get + " --key deployment_id --values --format plain", out: "1\n"},
-		{line: "config set --env 1 --level nodes=1 --resource astute --format yaml", stdin: "deployment_id: 7\n", out: "ResourceValue was set\n"},
+		{line: "config set --env 1 --level nodes=1 --resource astute --format yaml", stdin: "deployment_id: 7\n",
+			out: "ResourceValue was set\n"},
 		{line: get + " --key deployment_id --format plain", out: "2\n"},
 	})
 }
@@ -66,7 +72,8 @@ func TestValuesOfTheCommandLine(t *testing.T) {
 		{flags: "--value [1]", err: "a YAML scalar is allowed without --type"},
 		{flags: "--value 'a: b'", err: "a YAML scalar is allowed without --type"},
 		{flags: "--value 'a: b: c'", err: "a YAML scalar is allowed without --type"},
-		{flags: "--value 1 --format json", err: "You shouldn't specify --format if you pass value in command line, specify --type instead."},
+		{flags: "--value 1 --format json",
+			err: "You shouldn't specify --format if you pass value in command line, specify --type instead."},
 		{flags: "--value 1 --type null", err: "You shouldn't specify a value for 'null' type because there can be only one."},
 		{flags: "--type int", err: "--type specifies type for value provided in --value but there is not --value argument"},
 		{flags: "--type str --format json", err: "--format: is json with --type str"},
@@ -76,7 +83,8 @@ func TestValuesOfTheCommandLine(t *testing.T) {
 	} {
 		for command, name := range map[string]string{"set": "ResourceValue", "override": "ResourceOverride"} {
 			types(t, env, []typed{
-				{line: "config set -e 1 -r globals -t json -v {}", out: "ResourceValue was set\n"}, {line: "config override -e 1 -r globals -t json -v {}", out: "ResourceOverride was set\n"},
+				{line: "config set -e 1 -r globals -t json -v {}", out: "ResourceValue was set\n"},
+				{line: "config override -e 1 -r globals -t json -v {}", out: "ResourceOverride was set\n"},
 			})
 			line := "config " + command + " -e 1 -r globals -k k " + c.flags
 			if c.err != "" {
@@ -90,7 +98,8 @@ func TestValuesOfTheCommandLine(t *testing.T) {
 		}
 	}
 	types(t, env, []typed{
-		{line: "config set -e 1 -r globals --format yaml", stdin: "a: 1\n---\nb: 2\n", out: "ResourceValue was set\n", err: "Warning: will use only first document from YAML stream"},
+		{line: "config set -e 1 -r globals --format yaml", stdin: "a: 1\n---\nb: 2\n", out: "ResourceValue was set\n",
+			err: "Warning: will use only first document from YAML stream"},
 		{line: "config set -e 1 -r globals", stdin: `{"a": 1,}`, code: term.ExitRejected, err: "stdin: "},
 		{line: "config set -e 1 -r globals", stdin: `[1]`, code: term.ExitRejected, err: "object"},
 		{line: "config set -e 1 -r globals --type null", code: term.ExitRejected, err: "object"},
@@ -151,10 +160,12 @@ func TestLevelsOfTheCommandLine(t *testing.T) {
 	env := serveEnvironment(t)
 	get := func(level string) string { return "config get -e 2 -r astute -f plain -l " + level }
 	types(t, env, []typed{
-		{line: "env create --id 2 -i 1 -l role,node -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n2   1           role,node\n"},
+		{line: "env create --id 2 -i 1 -l role,node -f table",
+			out: "ID  COMPONENTS  HIERARCHY LEVELS\n2   1           role,node\n"},
 		{line: "config set -e 2 -r astute -k a -v 1", out: "ResourceValue for key a was set\n"},
 		{line: "config set -e 2 -r astute -l role=compute -k b -v 2", out: "ResourceValue for key b was set\n"},
-		{line: "config override -e 2 -r astute -l role=compute,nodes=7 -k c -v 3", out: "ResourceOverride for key c was set\n"},
+		{line: "config override -e 2 -r astute -l role=compute,nodes=7 -k c -v 3",
+			out: "ResourceOverride for key c was set\n"},
 		{line: get("role=compute,node=7"), out: "{\"a\":1,\"b\":2,\"c\":3}\n"},
 		{line: get("role=compute,nodes=7"), out: "{\"a\":1,\"b\":2,\"c\":3}\n"},
 		{line: get("role=compute") + " -s", out: "{\"a\":[1,\"/\"],\"b\":[2,\"/role/compute/\"]}\n"},
@@ -166,8 +177,10 @@ func TestLevelsOfTheCommandLine(t *testing.T) {
 		{line: get("role=a,,node=7"), code: term.ExitUsage, err: `--level: has ""`},
 		{line: get("role="), code: term.ExitUsage, err: "--level: "},
 		{line: "lvl list -e 2 -f table", out: "ID  NAME  PARENT  VALUES\n2   role  -       compute\n3   node  role    7\n"},
-		{line: "lvl show -e 2 role", out: "{\n  \"id\": 2,\n  \"name\": \"role\",\n  \"parent\": null,\n  \"values\": [\n    \"compute\"\n  ]\n}\n"},
-		{line: "env create --id 3 -i 1 -l nodes,node -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n3   1           nodes,node\n"},
+		{line: "lvl show -e 2 role",
+			out: "{\n  \"id\": 2,\n  \"name\": \"role\",\n  \"parent\": null,\n  \"values\": [\n    \"compute\"\n  ]\n}\n"},
+		{line: "env create --id 3 -i 1 -l nodes,node -f table",
+			out: "ID  COMPONENTS  HIERARCHY LEVELS\n3   1           nodes,node\n"},
 		{line: "config get -e 3 -r astute -l nodes=1,node=2 -f plain", out: "{}\n"}, // each is itself where both are
 		{line: "lvl show -e 2 rack", code: term.ExitNotFound, err: "rack"},
 		{line: "lvl update -e 2 role -n roles", out: "Hierarchy_level role was renamed to roles\n"},

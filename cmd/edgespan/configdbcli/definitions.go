@@ -65,7 +65,8 @@ func (c *factsCall) definitionID(text string) (int64, error) {
 	case 1:
 		return ids[0], nil
 	}
-	return 0, conflicting("resource definition %s: has several ids: one of %s is allowed", config.Quote(text), numbers(ids))
+	return 0, conflicting("resource definition %s: has several ids: one of %s is allowed", config.Quote(text),
+		numbers(ids))
 }
 
 // contents is what --content or stdin says; nil if neither does. The original demands the form of
@@ -131,7 +132,8 @@ func updateDefinition(c *factsCall) error {
 	if err != nil {
 		return err
 	}
-	return c.done(c.client.EditDefinition(c.ctx, id, e, c.writeOptions()), "Resource_definition with id %d was updated", id)
+	return c.done(c.client.EditDefinition(c.ctx, id, e, c.writeOptions()), "Resource_definition with id %d was updated",
+		id)
 }
 
 func deleteDefinition(c *factsCall) error {

@@ -57,7 +57,8 @@ func TestEveryExampleOfTheFactsPage(t *testing.T) {
 		}
 	}
 	// Those of a tree of files need one, and a watch has no end.
-	elsewhere := []string{"edgespan watch", "edgespan import hiera", "edgespan export hiera", "edgespan verify hiera", "edgespan verify"}
+	elsewhere := []string{"edgespan watch", "edgespan import hiera", "edgespan export hiera", "edgespan verify hiera",
+		"edgespan verify"}
 	root := program(&reach.App{Streams: term.Streams{Env: os.Getenv}})
 	config, _, err := root.Find([]string{"config"})
 	if err != nil {

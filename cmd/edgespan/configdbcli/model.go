@@ -19,49 +19,64 @@ import (
 var modelSpecs = []factsSpec{
 	{use: "env", short: "Environments: which components and levels their facts have", sub: []factsSpec{
 		{use: "list", short: "List the environments", forms: modelForms, run: listEnvironments},
-		{use: "show ID", short: "Show one", args: term.ExactArgs(1, "one ID"), complete: environmentIDs, forms: modelForms, run: showEnvironment},
+		{use: "show ID", short: "Show one", args: term.ExactArgs(1, "one ID"), complete: environmentIDs, forms: modelForms,
+			run: showEnvironment},
 		{
 			use: "create [--components C,...] [--levels L,...]", short: "Make one; of its levels the first is the least narrow",
 			example: "  edgespan env create --id 1 --components fuel --levels nodes",
 			forms:   modelForms, run: createEnvironment, flags: []factsFlags{idFlag, environmentFlags, messageFlag},
 		},
 		{
-			use: "update ID [--components C,...] [--levels L,...]", short: "Change its components or levels; [] is none. What a level had that is gone is deleted",
-			args: term.ExactArgs(1, "one ID"), complete: environmentIDs, run: updateEnvironment, flags: []factsFlags{environmentFlags, messageFlag},
+			use:   "update ID [--components C,...] [--levels L,...]",
+			short: "Change its components or levels; [] is none. What a level had that is gone is deleted",
+			args:  term.ExactArgs(1, "one ID"), complete: environmentIDs, run: updateEnvironment,
+			flags: []factsFlags{environmentFlags, messageFlag},
 		},
-		{use: "delete ID", short: "Delete one with all that it has", args: term.ExactArgs(1, "one ID"), complete: environmentIDs, run: deleteEnvironment, flags: []factsFlags{messageFlag}},
+		{use: "delete ID", short: "Delete one with all that it has", args: term.ExactArgs(1, "one ID"),
+			complete: environmentIDs, run: deleteEnvironment, flags: []factsFlags{messageFlag}},
 	}},
 	{use: "comp", short: "Components: sets of resources that environments have", sub: []factsSpec{
 		{use: "list", short: "List the components", forms: modelForms, run: listComponents},
-		{use: "show COMPONENT", short: "Show one", args: term.ExactArgs(1, "one id or name"), complete: componentNames, forms: modelForms, run: showComponent},
+		{use: "show COMPONENT", short: "Show one", args: term.ExactArgs(1, "one id or name"), complete: componentNames,
+			forms: modelForms, run: showComponent},
 		{
-			use: "create --name NAME", short: "Make one, without resources: def create adds them", needs: []string{"name"}, forms: modelForms, run: createComponent,
+			use: "create --name NAME", short: "Make one, without resources: def create adds them", needs: []string{"name"},
+			forms: modelForms, run: createComponent,
 			flags: []factsFlags{idFlag, nameFlag, messageFlag},
 		},
 		{
-			use: "update COMPONENT [--name NAME] [--resource-definitions ID,...]", short: "Rename one, or say which resource definitions it has; [] is none. Those left out are deleted",
-			args: term.ExactArgs(1, "one id or name"), complete: componentNames, run: updateComponent,
+			use:   "update COMPONENT [--name NAME] [--resource-definitions ID,...]",
+			short: "Rename one, or say which resource definitions it has; [] is none. Those left out are deleted",
+			args:  term.ExactArgs(1, "one id or name"), complete: componentNames, run: updateComponent,
 			flags: []factsFlags{nameFlag, messageFlag, func(f *pflag.FlagSet, c *factsCall) {
-				f.StringVarP(&c.definitions, "resource-definitions", "r", "", "ids of all that it has then, joined by commas; [] is none")
+				f.StringVarP(&c.definitions, "resource-definitions", "r", "",
+					"ids of all that it has then, joined by commas; [] is none")
 			}},
 		},
 		{
-			use: "delete COMPONENT", short: "Delete one with its resource definitions and what they have", args: term.ExactArgs(1, "one id or name"),
+			use: "delete COMPONENT", short: "Delete one with its resource definitions and what they have",
+			args:     term.ExactArgs(1, "one id or name"),
 			complete: componentNames, run: deleteComponent, flags: []factsFlags{messageFlag},
 		},
 	}},
 	{use: "def", short: "Resource definitions: the data sources of a component", sub: []factsSpec{
 		{use: "list", short: "List the resource definitions", forms: modelForms, run: listDefinitions},
-		{use: "show DEFINITION", short: "Show one", args: term.ExactArgs(1, "one id or name"), complete: definitionNames, forms: modelForms, run: showDefinition},
+		{use: "show DEFINITION", short: "Show one", args: term.ExactArgs(1, "one id or name"), complete: definitionNames,
+			forms: modelForms, run: showDefinition},
 		{
-			use: "create --name NAME [--component-id ID] [--content TEXT --type T | --data-format F < FILE]", short: "Make one; what its content has below $template are the lowest values of the resource",
+			use:   "create --name NAME [--component-id ID] [--content TEXT --type T | --data-format F < FILE]",
+			short: "Make one; what its content has below $template are the lowest values of the resource",
 			example: `  edgespan def create --name astute --component-id 1
-  edgespan def create --name globals --component-id 1 --type json --content '{"$template": {"id": "%{astute:deployment_id}"}}'`,
-			needs: []string{"name"}, forms: modelForms, run: createDefinition, flags: []factsFlags{idFlag, nameFlag, definitionFlags, messageFlag},
+  edgespan def create --name globals --component-id 1 --type json --content '{"$template": {"id": ` +
+				`"%{astute:deployment_id}"}}'`,
+			needs: []string{"name"}, forms: modelForms, run: createDefinition,
+			flags: []factsFlags{idFlag, nameFlag, definitionFlags, messageFlag},
 		},
 		{
-			use: "update DEFINITION [--name NAME] [--component-id ID] [--content TEXT --type T | --data-format F < FILE]", short: "Change name, component or content of one",
-			args: term.ExactArgs(1, "one id or name"), complete: definitionNames, run: updateDefinition, flags: []factsFlags{nameFlag, definitionFlags, messageFlag},
+			use:   "update DEFINITION [--name NAME] [--component-id ID] [--content TEXT --type T | --data-format F < FILE]",
+			short: "Change name, component or content of one",
+			args:  term.ExactArgs(1, "one id or name"), complete: definitionNames, run: updateDefinition,
+			flags: []factsFlags{nameFlag, definitionFlags, messageFlag},
 		},
 		{
 			use: "delete DEFINITION", short: "Delete one with all values that it has", args: term.ExactArgs(1, "one id or name"),
@@ -69,13 +84,16 @@ var modelSpecs = []factsSpec{
 		},
 	}},
 	{use: "lvl", short: "Levels of an environment, from the least to the most narrow", sub: []factsSpec{
-		{use: "list --env ID", short: "List the levels of an environment, with their values", needs: []string{"env"}, forms: modelForms, run: listLevels, flags: []factsFlags{envFlag}},
+		{use: "list --env ID", short: "List the levels of an environment, with their values", needs: []string{"env"},
+			forms: modelForms, run: listLevels, flags: []factsFlags{envFlag}},
 		{
-			use: "show --env ID LEVEL", short: "Show one", args: term.ExactArgs(1, "one id or name"), complete: levelNames, needs: []string{"env"}, forms: modelForms,
+			use: "show --env ID LEVEL", short: "Show one", args: term.ExactArgs(1, "one id or name"), complete: levelNames,
+			needs: []string{"env"}, forms: modelForms,
 			run: showLevel, flags: []factsFlags{envFlag},
 		},
 		{
-			use: "update --env ID LEVEL --name NAME", short: "Rename one", args: term.ExactArgs(1, "one id or name"), complete: levelNames, needs: []string{"env", "name"},
+			use: "update --env ID LEVEL --name NAME", short: "Rename one", args: term.ExactArgs(1, "one id or name"),
+			complete: levelNames, needs: []string{"env", "name"},
 			run: renameLevel, flags: []factsFlags{envFlag, nameFlag, messageFlag},
 		},
 	}},
@@ -202,7 +220,9 @@ func showEnvironment(c *factsCall) error {
 }
 
 func createEnvironment(c *factsCall) error {
-	e, err := c.client.CreateEnvironment(c.ctx, configdbapi.NewEnvironment{ID: c.given(), Components: refs(c.components), Levels: words(c.levels), Nodes: model.Nodes{SelfRegistration: c.selfRegistration, StrictNodes: c.strictNodes}}, c.writeOptions())
+	e, err := c.client.CreateEnvironment(c.ctx,
+		configdbapi.NewEnvironment{ID: c.given(), Components: refs(c.components), Levels: words(c.levels),
+			Nodes: model.Nodes{SelfRegistration: c.selfRegistration, StrictNodes: c.strictNodes}}, c.writeOptions())
 	if err != nil {
 		return err
 	}
@@ -228,7 +248,8 @@ func updateEnvironment(c *factsCall) error {
 		e.StrictNodes = &c.strictNodes
 	}
 	if e == (configdbapi.EnvironmentEdit{}) {
-		return term.Usagef("env update: says nothing: --components, --levels, --self-registration or --strict-nodes is needed")
+		return term.Usagef("env update: says nothing: " +
+			"--components, --levels, --self-registration or --strict-nodes is needed")
 	}
 	return c.done(c.client.EditEnvironment(c.ctx, id, e, c.writeOptions()), "Environment with id %d was updated", id)
 }
@@ -332,54 +353,6 @@ func deleteComponent(c *factsCall) error {
 }
 
 // Levels.
-
-func (c *factsCall) levelRows(data any, all ...model.Level) error {
-	rows := make([][]string, len(all))
-	for i, l := range all {
-		parent := ""
-		if l.Parent != nil {
-			parent = *l.Parent
-		}
-		rows[i] = []string{fmt.Sprint(l.ID), l.Name, parent, strings.Join(l.Values, ",")}
-	}
-	return c.answer(data, []string{"ID", "NAME", "PARENT", "VALUES"}, rows)
-}
-
-// levelColumns is a level as the original's commands print it.
-type levelColumns struct {
-	ID     int64    `json:"id"`
-	Name   string   `json:"name"`
-	Parent *string  `json:"parent"`
-	Values []string `json:"values"`
-}
-
-func columnsOfLevel(l model.Level) levelColumns {
-	return levelColumns{l.ID, l.Name, l.Parent, term.OrEmpty(l.Values)}
-}
-
-func listLevels(c *factsCall) error {
-	all, err := c.client.Levels(c.ctx, c.env)
-	if err != nil {
-		return err
-	}
-	shown := make([]levelColumns, len(all))
-	for i := range all {
-		shown[i] = columnsOfLevel(all[i])
-	}
-	return c.levelRows(shown, all...)
-}
-
-func showLevel(c *factsCall) error {
-	l, err := c.client.Level(c.ctx, c.env, c.args[0])
-	if err != nil {
-		return err
-	}
-	return c.levelRows(columnsOfLevel(l), l)
-}
-
-func renameLevel(c *factsCall) error {
-	return c.done(c.client.RenameLevel(c.ctx, c.env, c.args[0], c.name, c.writeOptions()), "Hierarchy_level %s was renamed to %s", c.args[0], c.name)
-}
 
 // conflicting says that what was typed means more than one thing.
 func conflicting(format string, args ...any) error {

@@ -19,33 +19,42 @@ import (
 
 // nodeFactSpecs are the commands of registered nodes and of secrets, which the original does not have.
 var nodeFactSpecs = []factsSpec{
-	{use: "node", short: "Nodes that are registered in an environment: each of their names reaches the same facts", sub: []factsSpec{
-		{use: "list --env ID", short: "List the registered nodes", needs: []string{"env"}, forms: modelForms, run: listFactNodes, flags: []factsFlags{envFlag}},
-		{
-			use: "set --env ID NODE [--fqdn NAME] [--certname NAME] [--levels LEVEL=VALUE,...]", short: "Register a node by its id, or replace its other names", args: term.ExactArgs(1, "one id"),
-			long: `Register a node by its id, or replace its other names. With its own certificate a node reads, beside what is at the
+	{use: "node", short: "Nodes that are registered in an environment: each of their names reaches the same facts",
+		sub: []factsSpec{
+			{use: "list --env ID", short: "List the registered nodes", needs: []string{"env"}, forms: modelForms,
+				run: listFactNodes, flags: []factsFlags{envFlag}},
+			{
+				use:   "set --env ID NODE [--fqdn NAME] [--certname NAME] [--levels LEVEL=VALUE,...]",
+				short: "Register a node by its id, or replace its other names", args: term.ExactArgs(1, "one id"),
+				long: `Register a node by its id, or replace its other names. With its own certificate a node reads, beside ` +
+					`what is at the
 root, what is at the values that --levels declares of the levels above its own, and at no others.`,
-			example:  "  edgespan config node set --env 1 1 --fqdn node-1.domain.tld --levels role=compute",
-			complete: factNodeNames, needs: []string{"env"}, run: setFactNode,
-			flags: []factsFlags{envFlag, messageFlag, func(f *pflag.FlagSet, c *factsCall) {
-				f.StringVar(&c.fqdn, "fqdn", "", "name of the host, with its domain")
-				f.StringVar(&c.certname, "certname", "", "name in Puppet's certificate")
-				f.StringVar(&c.above, "levels", "", "LEVEL=VALUE of each level above that of the nodes, joined by commas; [] is none; without it they stay")
-			}},
-		},
-		{
-			use: "del --env ID NODE", short: "Take a node from an environment, by any of its names", args: term.ExactArgs(1, "one id or name"),
-			complete: factNodeNames, needs: []string{"env"}, run: deleteFactNode, flags: []factsFlags{envFlag, messageFlag},
-		},
-	}},
-	{use: "secrets", short: "Which keys of a resource are secret: shown to admins, and to a node its own", sub: []factsSpec{
-		{use: "show DEFINITION", short: "Show the secret keys", args: term.ExactArgs(1, "one id or name"), complete: definitionNames, forms: modelForms, run: showSecrets},
-		{
-			use: "set DEFINITION PATH...", short: "Say which keys are secret, all of them; * is any key, [] is none",
-			example: "  edgespan config secrets set astute 'users.*.password' nova.db_password",
-			args:    term.AtLeast(2, "DEFINITION PATH..."), complete: definitionNames, run: setSecrets, flags: []factsFlags{messageFlag},
-		},
-	}},
+				example:  "  edgespan config node set --env 1 1 --fqdn node-1.domain.tld --levels role=compute",
+				complete: factNodeNames, needs: []string{"env"}, run: setFactNode,
+				flags: []factsFlags{envFlag, messageFlag, func(f *pflag.FlagSet, c *factsCall) {
+					f.StringVar(&c.fqdn, "fqdn", "", "name of the host, with its domain")
+					f.StringVar(&c.certname, "certname", "", "name in Puppet's certificate")
+					f.StringVar(&c.above, "levels", "",
+						"LEVEL=VALUE of each level above that of the nodes, joined by commas; [] is none; without it they stay")
+				}},
+			},
+			{
+				use: "del --env ID NODE", short: "Take a node from an environment, by any of its names",
+				args:     term.ExactArgs(1, "one id or name"),
+				complete: factNodeNames, needs: []string{"env"}, run: deleteFactNode, flags: []factsFlags{envFlag, messageFlag},
+			},
+		}},
+	{use: "secrets", short: "Which keys of a resource are secret: shown to admins, and to a node its own",
+		sub: []factsSpec{
+			{use: "show DEFINITION", short: "Show the secret keys", args: term.ExactArgs(1, "one id or name"),
+				complete: definitionNames, forms: modelForms, run: showSecrets},
+			{
+				use: "set DEFINITION PATH...", short: "Say which keys are secret, all of them; * is any key, [] is none",
+				example: "  edgespan config secrets set astute 'users.*.password' nova.db_password",
+				args:    term.AtLeast(2, "DEFINITION PATH..."), complete: definitionNames, run: setSecrets,
+				flags: []factsFlags{messageFlag},
+			},
+		}},
 }
 
 func listFactNodes(c *factsCall) error {
@@ -70,7 +79,8 @@ func setFactNode(c *factsCall) error {
 		return err
 	}
 	n := model.Node{ID: c.args[0], FQDN: c.fqdn, Certname: c.certname, Levels: levels}
-	return c.done(c.client.PutNode(c.ctx, c.env, n, c.writeOptions()), "Node %s was registered in environment %d", n.ID, c.env)
+	return c.done(c.client.PutNode(c.ctx, c.env, n, c.writeOptions()), "Node %s was registered in environment %d", n.ID,
+		c.env)
 }
 
 // declared reads --levels; nil if it is not given.
@@ -93,7 +103,8 @@ func (c *factsCall) declared() (map[string]string, error) {
 }
 
 func deleteFactNode(c *factsCall) error {
-	return c.done(c.client.DeleteNode(c.ctx, c.env, c.args[0], c.writeOptions()), "Node %s was taken from environment %d", c.args[0], c.env)
+	return c.done(c.client.DeleteNode(c.ctx, c.env, c.args[0], c.writeOptions()), "Node %s was taken from environment %d",
+		c.args[0], c.env)
 }
 
 func showSecrets(c *factsCall) error {
@@ -121,7 +132,8 @@ func setSecrets(c *factsCall) error {
 	if len(keys) == 1 && keys[0] == noneOf {
 		keys = nil
 	}
-	return c.done(c.client.DeclareSecrets(c.ctx, id, keys, c.writeOptions()), "Secrets of resource_definition with id %d were set", id)
+	return c.done(c.client.DeclareSecrets(c.ctx, id, keys, c.writeOptions()),
+		"Secrets of resource_definition with id %d were set", id)
 }
 
 // Completions: they find nothing where ConfigDB does not answer.
@@ -147,7 +159,8 @@ func (c *factsCall) completions(cmd *cobra.Command, find factsCompleter) []strin
 }
 
 // Named makes a completer of a list and what it is called.
-func named[T any](ask func(context.Context, *configdbapi.Client, *factsCall) ([]T, error), name func(T) string) factsCompleter {
+func named[T any](ask func(context.Context, *configdbapi.Client, *factsCall) ([]T, error),
+	name func(T) string) factsCompleter {
 	return func(ctx context.Context, client *configdbapi.Client, c *factsCall) ([]string, error) {
 		all, err := ask(ctx, client, c)
 		out := make([]string, len(all))
@@ -167,7 +180,8 @@ func askDefinitions(ctx context.Context, client *configdbapi.Client, _ *factsCal
 }
 
 var (
-	environmentIDs = named(func(ctx context.Context, client *configdbapi.Client, _ *factsCall) ([]model.Environment, error) {
+	environmentIDs = named(func(ctx context.Context, client *configdbapi.Client, _ *factsCall) ([]model.Environment,
+		error) {
 		return client.Environments(ctx)
 	}, func(e model.Environment) string { return fmt.Sprint(e.ID) })
 

@@ -17,23 +17,30 @@ import (
 // recordSpecs are the commands of versions and revisions, which the original does not have.
 var recordSpecs = []factsSpec{
 	{
-		use: "history [--env ID [--level nodes=NODE] [--resource NAME]]", short: "List the revisions of the facts, or the versions of one resource: who, when, what and why, the newest first",
-		long: `List the revisions of the facts, the newest first; with --env those of one environment. With --resource it is the
+		use:   "history [--env ID [--level nodes=NODE] [--resource NAME]]",
+		short: "List the revisions of the facts, or the versions of one resource: who, when, what and why, the newest first",
+		long: `List the revisions of the facts, the newest first; with --env those of one environment. With --resource ` +
+			`it is the
 versions of its values at exactly that level, or with --overrides of its overrides.`,
 		example: `  edgespan config history --env 1
   edgespan config history --env 1 --level nodes=1 --resource astute`,
 		forms: lookForms, run: listRecords, flags: []factsFlags{placeFlags, halfFlag, pageFlags},
 	},
 	{
-		use: "diff --env ID [--level nodes=NODE] --resource NAME [VERSION [VERSION]]", short: "Show what differs between two versions of a resource",
-		long: `Show what differs between two versions of the values at exactly that level, or with --overrides of the overrides: the
+		use:   "diff --env ID [--level nodes=NODE] --resource NAME [VERSION [VERSION]]",
+		short: "Show what differs between two versions of a resource",
+		long: `Show what differs between two versions of the values at exactly that level, or with --overrides of the ` +
+			`overrides: the
 newest and that before it; with one VERSION that and the newest. 0 is nothing at all. json and yaml are a JSON Patch.`,
 		args:  term.RangeArgs(0, 2, "one VERSION, two or none"),
-		needs: []string{"env", "resource"}, forms: []string{"plain", "json", "yaml"}, run: diffFacts, flags: []factsFlags{placeFlags, halfFlag},
+		needs: []string{"env", "resource"}, forms: []string{"plain", "json", "yaml"}, run: diffFacts,
+		flags: []factsFlags{placeFlags, halfFlag},
 	},
 	{
-		use: "rollback --env ID [--level nodes=NODE] [--resource NAME] {--version N|--revision N}", short: "Bring a resource, or all of a place, back to what it was",
-		long: `Make what the values had as a version, or at a revision of the facts, their newest version; with --overrides those. Without
+		use:   "rollback --env ID [--level nodes=NODE] [--resource NAME] {--version N|--revision N}",
+		short: "Bring a resource, or all of a place, back to what it was",
+		long: `Make what the values had as a version, or at a revision of the facts, their newest version; with ` +
+			`--overrides those. Without
 --resource all resources of that place go back to a revision, values and overrides.`,
 		example: `  edgespan config rollback --env 1 --level nodes=1 --resource astute --version 3
   edgespan config rollback --env 1 --level nodes=1 --revision 40 --dry-run`,
@@ -44,7 +51,8 @@ newest and that before it; with one VERSION that and the newest. 0 is nothing at
 		}},
 	},
 	{
-		use: "watch [--env ID [--level nodes=NODE] [--resource NAME]]", short: "Show each change of the facts as it happens, until it is interrupted",
+		use:     "watch [--env ID [--level nodes=NODE] [--resource NAME]]",
+		short:   "Show each change of the facts as it happens, until it is interrupted",
 		example: "  edgespan config watch --env 1 --resource astute",
 		forms:   lookForms, run: watchFacts,
 		flags: []factsFlags{placeFlags, func(f *pflag.FlagSet, c *factsCall) {
@@ -201,7 +209,8 @@ func rollbackFacts(c *factsCall) error {
 		return term.Usagef("rollback: one of --version and --revision is needed, a number above 0")
 	}
 	if c.resource == "" && (c.version > 0 || c.overrides) {
-		return term.Usagef("--resource: is missing: without it all resources of a place go back to a --revision, values and overrides")
+		return term.Usagef("--resource: is missing: without it all resources of a place go back to a --revision, values " +
+			"and overrides")
 	}
 	p, err := c.place()
 	if err != nil {
@@ -211,7 +220,8 @@ func rollbackFacts(c *factsCall) error {
 		stored, err := c.client.RollbackPlace(c.ctx, p, c.revision, c.writeOptions())
 		return c.did(stored, err, "%s went back to revision %d", term.Many(len(stored.Changes), "record"), c.revision)
 	}
-	stored, err := c.client.Rollback(c.ctx, p, c.kind(), configdbapi.RollbackBody{Version: c.version, Revision: c.revision}, c.writeOptions())
+	stored, err := c.client.Rollback(c.ctx, p, c.kind(),
+		configdbapi.RollbackBody{Version: c.version, Revision: c.revision}, c.writeOptions())
 	if err == nil && !c.dryRun && !stored.Changed {
 		c.a.Say("%s is as it was then already", nameOf(c.kind()))
 		return nil
@@ -244,14 +254,16 @@ func watchFacts(c *factsCall) error {
 	if err := c.reach(); err != nil {
 		return err
 	}
-	o := configdbapi.WatchOptions{Environment: c.env, Resource: c.resource, Since: c.since, FromStart: c.changed("since") && c.since == 0}
+	o := configdbapi.WatchOptions{Environment: c.env, Resource: c.resource, Since: c.since,
+		FromStart: c.changed("since") && c.since == 0}
 	if n := len(p.Levels); n > 0 {
 		o.Level = &p.Levels[n-1]
 	}
 	l := c.a.NewLive(c.format, []string{"TIME", "REVISION", "AUTHOR", "CHANGES", "MESSAGE"}, []int{20, 8, 12, 44})
 	ctx := c.cmd.Context() // without the time limit of one question
 	err = c.client.Watch(ctx, o, reach.RetryWatch, func(r model.Record) error {
-		return l.Tell(r, "", []string{term.Moment(&r.Time), fmt.Sprint(r.Revision), r.Author, c.changesCell(r.Changes), r.Message})
+		return l.Tell(r, "",
+			[]string{term.Moment(&r.Time), fmt.Sprint(r.Revision), r.Author, c.changesCell(r.Changes), r.Message})
 	})
 	if ctx.Err() != nil {
 		return nil

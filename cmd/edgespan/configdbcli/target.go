@@ -28,7 +28,8 @@ type doorFlags struct {
 func (d *doorFlags) bind(f *pflag.FlagSet) {
 	f.StringVar(&d.user, "user", "", "ask as this user, by its password (Basic), in the place of a token")
 	f.StringVar(&d.passwordFile, "password-file", "", "file with the password of --user; EDGESPAN_PASSWORD without it")
-	f.BoolVar(&d.insecure, "insecure", false, "take any certificate of ConfigDB: whoever stands between can read and change all")
+	f.BoolVar(&d.insecure, "insecure", false,
+		"take any certificate of ConfigDB: whoever stands between can read and change all")
 }
 
 // open is a client of the ConfigDB that flags, environment, Keystone's catalog or a context name.
@@ -134,7 +135,8 @@ func (c *factsCall) password() (string, error) {
 		if p := c.a.Env("EDGESPAN_PASSWORD"); p != "" {
 			return p, nil
 		}
-		return "", term.Usagef("--password-file: is missing: a file with the password of --user is allowed, or EDGESPAN_PASSWORD")
+		return "", term.Usagef("--password-file: is missing: a file with the password of --user is allowed, or " +
+			"EDGESPAN_PASSWORD")
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {

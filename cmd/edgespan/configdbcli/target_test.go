@@ -46,7 +46,8 @@ func newCloud(t *testing.T) *cloud {
 	t.Cleanup(s.Close)
 	c.url = s.URL
 	c.ca = filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(c.ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(c.ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	c.keystone = &keystonetest.Keystone{
@@ -56,7 +57,8 @@ func newCloud(t *testing.T) *cloud {
 	k := httptest.NewServer(c.keystone)
 	t.Cleanup(k.Close)
 	c.env = map[string]string{
-		"OS_AUTH_URL": k.URL + "/v3", "OS_USERNAME": "kay", "OS_PASSWORD": "k", "OS_TENANT_NAME": "services", "EDGESPAN_CA_FILE": c.ca, "HOME": t.TempDir(),
+		"OS_AUTH_URL": k.URL + "/v3", "OS_USERNAME": "kay", "OS_PASSWORD": "k", "OS_TENANT_NAME": "services",
+		"EDGESPAN_CA_FILE": c.ca, "HOME": t.TempDir(),
 	}
 	return c
 }
@@ -98,7 +100,8 @@ func TestKeystoneSaysWhereAndWho(t *testing.T) {
 		t.Errorf("%d logins, tried %s", n, c.tried())
 	}
 	c.takes("gAAAAAB-kay-3") // the next is refused
-	types(t, c.env, []typed{{line: "comp create -n other -f table", out: "ID  NAME   RESOURCE DEFINITIONS\n2   other  -\n"}})
+	types(t, c.env, []typed{{line: "comp create -n other -f table",
+		out: "ID  NAME   RESOURCE DEFINITIONS\n2   other  -\n"}})
 	if n := c.keystone.Asked("POST"); n != 3 || c.tried() != "gAAAAAB-kay-2 gAAAAAB-kay-3" {
 		t.Errorf("%d logins, tried %s", n, c.tried())
 	}
@@ -128,33 +131,53 @@ func TestWhereConfigDBIsAndWhoAsks(t *testing.T) {
 		{"nowhere", none, typed{line: list, code: term.ExitUsage, err: "--controller: is missing"}},
 		{"nobody", at, typed{line: list, code: term.ExitPermission, err: "nobody is known"}},
 		{"a token", at, typed{line: list + " --token-file " + secret, out: empty}},
-		{"a prefix", none, typed{line: list + " --token-file " + secret + " --controller " + plain.URL + "/api/config/", out: empty}},
-		{"another prefix", none, typed{line: list + " --token-file " + secret + " --controller " + plain.URL + "/api/v9", code: term.ExitNotFound, err: "no such route"}},
+		{"a prefix", none, typed{line: list + " --token-file " + secret + " --controller " + plain.URL + "/api/config/",
+			out: empty}},
+		{"another prefix", none, typed{line: list + " --token-file " + secret + " --controller " + plain.URL + "/api/v9",
+			code: term.ExitNotFound, err: "no such route"}},
 		{"a password", with(at, "EDGESPAN_PASSWORD=pass word"), typed{line: list + " --user olga", out: empty}},
-		{"a password of a file", with(at, "EDGESPAN_USER=olga"), typed{line: list + " --password-file " + password, out: empty}},
-		{"a wrong password", with(at, "EDGESPAN_PASSWORD=x"), typed{line: list + " --user olga", code: term.ExitPermission, err: "nobody is known"}},
+		{"a password of a file", with(at, "EDGESPAN_USER=olga"),
+			typed{line: list + " --password-file " + password, out: empty}},
+		{"a wrong password", with(at, "EDGESPAN_PASSWORD=x"),
+			typed{line: list + " --user olga", code: term.ExitPermission, err: "nobody is known"}},
 		{"no password", at, typed{line: list + " --user olga", code: term.ExitUsage, err: "--password-file: is missing"}},
-		{"no user", at, typed{line: list + " --password-file " + password, code: term.ExitUsage, err: "--password-file: is given without --user"}},
-		{"both", at, typed{line: list + " --user olga --token-file " + secret, code: term.ExitUsage, err: "--user: is given with --token-file"}},
-		{"a flag above the environment", with(at, "EDGESPAN_USER=olga"), typed{line: list + " --token-file " + secret, out: empty}},
+		{"no user", at, typed{line: list + " --password-file " + password, code: term.ExitUsage,
+			err: "--password-file: is given without --user"}},
+		{"both", at, typed{line: list + " --user olga --token-file " + secret, code: term.ExitUsage,
+			err: "--user: is given with --token-file"}},
+		{"a flag above the environment", with(at, "EDGESPAN_USER=olga"),
+			typed{line: list + " --token-file " + secret, out: empty}},
 		{"no CA", tls, typed{line: list + " --token-file " + secret, code: term.ExitUnreachable, err: "certificate"}},
 		{"a CA", tls, typed{line: list + " --token-file " + secret + " --ca-file " + c.ca, out: empty}},
 		{"any certificate", tls, typed{line: list + " --insecure --token-file " + secret, out: empty}},
-		{"any certificate, above the environment", with(tls, "EDGESPAN_CA_FILE=/nowhere"), typed{line: list + " --insecure --token-file " + secret, out: empty}},
-		{"any certificate and a CA", tls, typed{line: list + " --insecure --ca-file " + c.ca, code: term.ExitUsage, err: "--insecure: "}},
-		{"nobody there", with(none, "EDGESPAN_CONTROLLER=http://127.0.0.1:1"), typed{line: list, code: term.ExitUnreachable, err: "not reachable"}},
-		{"plain text on a network", with(none, "EDGESPAN_CONTROLLER=http://192.0.2.1"), typed{line: list, code: term.ExitUsage, err: "plain text"}},
+		{"any certificate, above the environment", with(tls, "EDGESPAN_CA_FILE=/nowhere"),
+			typed{line: list + " --insecure --token-file " + secret, out: empty}},
+		{"any certificate and a CA", tls,
+			typed{line: list + " --insecure --ca-file " + c.ca, code: term.ExitUsage, err: "--insecure: "}},
+		{"nobody there", with(none, "EDGESPAN_CONTROLLER=http://127.0.0.1:1"),
+			typed{line: list, code: term.ExitUnreachable, err: "not reachable"}},
+		{"plain text on a network", with(none, "EDGESPAN_CONTROLLER=http://192.0.2.1"),
+			typed{line: list, code: term.ExitUsage, err: "plain text"}},
 		{"a token above Keystone's", c.env, typed{line: list + " --token-file " + secret, out: empty}},
-		{"a controller above the catalog, with Keystone's token", with(c.env, "EDGESPAN_CONTROLLER="+plain.URL), typed{line: list, code: term.ExitPermission, err: "nobody is known"}},
-		{"the CA of Keystone", with(c.env, "EDGESPAN_CA_FILE=", "OS_CACERT="+c.ca), typed{line: list + " --token-file " + secret, out: empty}},
-		{"a wrong password at Keystone", with(c.env, "OS_PASSWORD=x"), typed{line: list, code: term.ExitPermission, err: "refused by Keystone"}},
-		{"half an openrc", with(c.env, "OS_PASSWORD="), typed{line: list, code: term.ExitUsage, err: "OS_PASSWORD: is missing"}},
-		{"half an openrc that nobody needs", with(c.env, "OS_PASSWORD=", "EDGESPAN_CONTROLLER="+plain.URL), typed{line: list + " --token-file " + secret, out: empty}},
-		{"half an openrc that is needed", with(c.env, "OS_PASSWORD=", "EDGESPAN_CONTROLLER="+plain.URL), typed{line: list, code: term.ExitUsage, err: "OS_PASSWORD: is missing"}},
-		{"no Keystone", with(c.env, "OS_AUTH_URL=http://127.0.0.1:1"), typed{line: list, code: term.ExitUnreachable, err: "Keystone"}},
+		{"a controller above the catalog, with Keystone's token", with(c.env, "EDGESPAN_CONTROLLER="+plain.URL),
+			typed{line: list, code: term.ExitPermission, err: "nobody is known"}},
+		{"the CA of Keystone", with(c.env, "EDGESPAN_CA_FILE=", "OS_CACERT="+c.ca),
+			typed{line: list + " --token-file " + secret, out: empty}},
+		{"a wrong password at Keystone", with(c.env, "OS_PASSWORD=x"),
+			typed{line: list, code: term.ExitPermission, err: "refused by Keystone"}},
+		{"half an openrc", with(c.env, "OS_PASSWORD="),
+			typed{line: list, code: term.ExitUsage, err: "OS_PASSWORD: is missing"}},
+		{"half an openrc that nobody needs", with(c.env, "OS_PASSWORD=", "EDGESPAN_CONTROLLER="+plain.URL),
+			typed{line: list + " --token-file " + secret, out: empty}},
+		{"half an openrc that is needed", with(c.env, "OS_PASSWORD=", "EDGESPAN_CONTROLLER="+plain.URL),
+			typed{line: list, code: term.ExitUsage, err: "OS_PASSWORD: is missing"}},
+		{"no Keystone", with(c.env, "OS_AUTH_URL=http://127.0.0.1:1"),
+			typed{line: list, code: term.ExitUnreachable, err: "Keystone"}},
 		{"a region without it", with(c.env, "OS_REGION_NAME=Two"), typed{line: list, code: term.ExitUsage, err: "RegionOne"}},
-		{"before the command", with(none, "EDGESPAN_TOKEN_FILE="+secret), typed{line: "--controller " + plain.URL + " config comp list -f table", out: empty}},
-		{"all that is missing", at, typed{line: "config get", code: term.ExitUsage, err: "--env: is missing: id of the environment\n--resource: is missing"}},
+		{"before the command", with(none, "EDGESPAN_TOKEN_FILE="+secret),
+			typed{line: "--controller " + plain.URL + " config comp list -f table", out: empty}},
+		{"all that is missing", at, typed{line: "config get",
+			code: term.ExitUsage, err: "--env: is missing: id of the environment\n--resource: is missing"}},
 	} {
 		t.Run(s.name, func(t *testing.T) { types(t, s.env, []typed{s.typed}) })
 	}
@@ -166,12 +189,14 @@ func TestThePinOfConfigDB(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := "comp list --controller https://" + clitest.ServeTLS(t, authority, clitest.FactsHandler(t, clitest.FactsDoor{})) + " --token-file " + clitest.SecretFile(t, "secret")
+	line := "comp list --controller https://" + clitest.ServeTLS(t,
+		authority, clitest.FactsHandler(t, clitest.FactsDoor{})) + " --token-file " + clitest.SecretFile(t, "secret")
 	env := map[string]string{"HOME": t.TempDir()}
 	pin := authority.Pin().String()
 	types(t, env, []typed{
 		{line: line + " --ca-sha256 " + pin, out: "[]\n"},
-		{line: line + " --ca-sha256 " + strings.Repeat("00", 32), code: term.ExitUnreachable, err: "not the one of --ca-sha256"},
+		{line: line + " --ca-sha256 " + strings.Repeat("00", 32), code: term.ExitUnreachable,
+			err: "not the one of --ca-sha256"},
 		{line: line + " --insecure --ca-sha256 " + pin, code: term.ExitUsage, err: "--insecure: "},
 		{line: line, code: term.ExitUnreachable, err: "certificate"},
 		{line: line + " --insecure", out: "[]\n"},
@@ -187,7 +212,8 @@ func TestContextsBesideKeystone(t *testing.T) {
 	t.Cleanup(plain.Close)
 	env := with(c.env, "EDGESPAN_CONTEXTS="+filepath.Join(t.TempDir(), "contexts.yaml"))
 	types(t, env, []typed{
-		{line: "context add lab --controller " + plain.URL + " --token-file " + clitest.SecretFile(t, "secret"), err: "lab is in use"},
+		{line: "context add lab --controller " + plain.URL + " --token-file " + clitest.SecretFile(t, "secret"),
+			err: "lab is in use"},
 		{line: "comp create -n of-the-cloud -f table", out: "ID  NAME          RESOURCE DEFINITIONS\n1   of-the-cloud  -\n"},
 		{line: "--context lab comp list", out: "[]\n"},
 	})
@@ -203,9 +229,11 @@ func TestWatchFacts(t *testing.T) {
 	out := &lines{want: 2, done: cancel}
 	s := term.Streams{In: strings.NewReader(""), Out: out, Err: io.Discard, Env: func(k string) string { return env[k] }}
 	code := make(chan int, 1)
-	types(t, env, []typed{{line: "config set -e 1 -l nodes=1 -r astute -k a -v 1", out: "ResourceValue for key a was set\n"}})
+	types(t, env, []typed{{line: "config set -e 1 -l nodes=1 -r astute -k a -v 1",
+		out: "ResourceValue for key a was set\n"}})
 	go func() {
-		code <- clitest.RunStreams(ctx, program, s, clitest.ShellWords("config watch -e 1 -l node=1 -r astute --since 5 -f json")...)
+		code <- clitest.RunStreams(ctx, program, s,
+			clitest.ShellWords("config watch -e 1 -l node=1 -r astute --since 5 -f json")...)
 	}()
 	types(t, env, []typed{
 		{line: "config set -e 1 -l nodes=2 -r astute -k a -v 1", out: "ResourceValue for key a was set\n"}, // of another node
@@ -215,7 +243,8 @@ func TestWatchFacts(t *testing.T) {
 		t.Errorf("exit %d", got)
 	}
 	all := strings.SplitAfter(out.String(), "\n")
-	if len(all) != 3 || !strings.Contains(all[0], `"what":"values"`) || !strings.Contains(all[1], `"message":"why"`) || strings.Contains(out.String(), `"value":"2"`) {
+	if len(all) != 3 || !strings.Contains(all[0], `"what":"values"`) || !strings.Contains(all[1], `"message":"why"`) ||
+		strings.Contains(out.String(), `"value":"2"`) {
 		t.Errorf("%s", out.String())
 	}
 	types(t, env, []typed{
@@ -245,14 +274,19 @@ func TestCompletionsOfFacts(t *testing.T) {
 	env := serveEnvironment(t)
 	away := with(env, "EDGESPAN_CONTROLLER=http://127.0.0.1:1")
 	for line, want := range map[string]string{
-		"config get --env ''": "1\n:4\n", "config get -e 1 --level ''": "nodes=\n:6\n", "config get -e 1 -r ''": "astute\nglobals\noverride/node\n:4\n",
-		"config get --format ''": "json\nyaml\nplain\nvalue\n:4\n", "config set --format ''": "json\nyaml\n:4\n", "config set --type ''": "null\nint\nstr\njson\nyaml\nbool\n:4\n",
-		"env show ''": "1\n:4\n", "comp delete ''": "fuel\n:4\n", "config def show ''": "astute\nglobals\noverride/node\n:4\n", "lvl show -e 1 ''": "nodes\n:4\n", "env show 1 ''": ":4\n",
+		"config get --env ''": "1\n:4\n", "config get -e 1 --level ''": "nodes=\n:6\n",
+		"config get -e 1 -r ''":  "astute\nglobals\noverride/node\n:4\n",
+		"config get --format ''": "json\nyaml\nplain\nvalue\n:4\n", "config set --format ''": "json\nyaml\n:4\n",
+		"config set --type ''": "null\nint\nstr\njson\nyaml\nbool\n:4\n",
+		"env show ''":          "1\n:4\n", "comp delete ''": "fuel\n:4\n",
+		"config def show ''": "astute\nglobals\noverride/node\n:4\n", "lvl show -e 1 ''": "nodes\n:4\n",
+		"env show 1 ''": ":4\n",
 	} {
 		if got := cli(t, env, "", append([]string{"__complete"}, completing(line)...)...); got.Out != want {
 			t.Errorf("%s: %q, want %q", line, got.Out, want)
 		}
-		if got := cli(t, away, "", append([]string{"__complete"}, completing(line)...)...); strings.Contains(got.Err, "reachable") || got.Code != term.ExitOK {
+		if got := cli(t, away, "", append([]string{"__complete"}, completing(line)...)...); strings.Contains(got.Err,
+			"reachable") || got.Code != term.ExitOK {
 			t.Errorf("%s without ConfigDB: %d %s", line, got.Code, got.Err)
 		}
 	}
@@ -266,7 +300,8 @@ func completing(line string) []string {
 // Help names the groups once, and both words do the same.
 func TestGroupsOfFactsAreShownOnce(t *testing.T) {
 	got := cli(t, nil, "", "--help")
-	if !strings.Contains(got.Out, "\n  config ") || strings.Contains(got.Out, "\n  env ") || strings.Contains(got.Out, "\n  lvl ") {
+	if !strings.Contains(got.Out, "\n  config ") || strings.Contains(got.Out, "\n  env ") ||
+		strings.Contains(got.Out, "\n  lvl ") {
 		t.Errorf("%s", got.Out)
 	}
 	for _, group := range []string{"env", "comp", "def", "lvl"} {

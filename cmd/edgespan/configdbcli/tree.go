@@ -25,9 +25,12 @@ import (
 // fuel-configdb-serialized-facts-api, "Deployment"; reference fuel-configdb §4.1).
 var treeSpecs = []factsSpec{
 	{use: "import", short: "Upload what a node has in files", sub: []factsSpec{{
-		use: "hiera DIR --env ID [--node ID]", short: "Upload a tree of YAML files, as /etc/hiera, as the values of one node, all or none",
-		long: `Upload a tree of YAML files, as /etc/hiera, as the values of one node: all of it is one revision, and what is the same
-already makes no version. The first import makes the component with the data sources and the environment, and the node is
+		use:   "hiera DIR --env ID [--node ID]",
+		short: "Upload a tree of YAML files, as /etc/hiera, as the values of one node, all or none",
+		long: `Upload a tree of YAML files, as /etc/hiera, as the values of one node: all of it is one revision, and ` +
+			`what is the same
+already makes no version. The first import makes the component with the data sources and the environment, and the ` +
+			`node is
 registered with its names. Without --node it is the uid, and without --fqdn the fqdn, that astute.yaml has.
 
 --naming seed: a path without .yaml is the resource (override/plugins). --naming lcm: files in folders are keys of the
@@ -40,8 +43,10 @@ resource that the folder is (override/node/a.b.yaml: key a.b of override/node).`
 		}},
 	}}},
 	{use: "export", short: "Write what ConfigDB has into a node's files", sub: []factsSpec{{
-		use: "hiera DIR --env ID [--node ID]", short: "Write the resources of one node into a tree of YAML files, as /etc/hiera, where they differ",
-		long: `Write the resources of one node into a tree of YAML files, as /etc/hiera, where they differ: its values, or with --effective what
+		use:   "hiera DIR --env ID [--node ID]",
+		short: "Write the resources of one node into a tree of YAML files, as /etc/hiera, where they differ",
+		long: `Write the resources of one node into a tree of YAML files, as /etc/hiera, where they differ: its values, ` +
+			`or with --effective what
 they are with all overrides. Each file is replaced at once and is root's alone (0600); none is removed. Who may not see
 secrets is refused.`,
 		example: "  edgespan config export hiera /etc/hiera --env 1 --node 1 --effective",
@@ -52,8 +57,10 @@ secrets is refused.`,
 		}},
 	}}},
 	{
-		use: "verify DIR --env ID [--node ID]", short: "Compare a node's files with its effective values; 1 is the exit code where they differ",
-		long: `Compare the YAML files of a tree, as /etc/hiera, with the effective values of a node, and print a line for each difference: what
+		use:   "verify DIR --env ID [--node ID]",
+		short: "Compare a node's files with its effective values; 1 is the exit code where they differ",
+		long: `Compare the YAML files of a tree, as /etc/hiera, with the effective values of a node, and print a line ` +
+			`for each difference: what
 would make the files what ConfigDB has. Values that are declared secret are not printed.`,
 		args: term.ExactArgs(1, "one folder"), needs: []string{"env"}, run: verifyTree, flags: []factsFlags{treeFlags},
 	},
@@ -62,9 +69,11 @@ would make the files what ConfigDB has. Values that are declared secret are not 
 func treeFlags(f *pflag.FlagSet, c *factsCall) {
 	envFlag(f, c)
 	f.StringVar(&c.node, "node", "", "id of the node, or another of its names; the uid that astute.yaml has without it")
-	f.StringVarP(&c.level, "level", "l", "", "values of the levels above nodes, where the environment has any: role=compute")
+	f.StringVarP(&c.level, "level", "l", "",
+		"values of the levels above nodes, where the environment has any: role=compute")
 	f.StringVar(&c.naming, "naming", string(hieratree.Seed), "which resource a file is: seed, lcm")
-	f.StringVar(&c.component, "component", "", "component of the data sources (default: fuel, or the environment's only one)")
+	f.StringVar(&c.component, "component", "",
+		"component of the data sources (default: fuel, or the environment's only one)")
 }
 
 // tree is a folder of files and what they are.
@@ -181,7 +190,8 @@ func (c *factsCall) nodePlace(t tree, env *model.Environment) (configdbapi.Place
 	if env != nil && !slices.Contains(env.Levels, name) {
 		name = "node"
 		if !slices.Contains(env.Levels, name) {
-			return p, &httpapi.Rejected{Faults: []string{fmt.Sprintf("environment %d: has the levels %s: one that is called nodes is needed", c.env, config.Quote(strings.Join(env.Levels, ",")))}}
+			return p, &httpapi.Rejected{Faults: []string{fmt.Sprintf("environment %d: has the levels %s: one that is called "+
+				"nodes is needed", c.env, config.Quote(strings.Join(env.Levels, ",")))}}
 		}
 	}
 	p.Levels = append(p.Levels, model.LevelValue{Level: name, Value: c.node})

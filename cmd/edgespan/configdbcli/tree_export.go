@@ -18,7 +18,8 @@ import (
 	"edgespan/platform/store"
 )
 
-// stock reads what ConfigDB has of a node: of the resources of the component, and of those that the files have. One that
+// stock reads what ConfigDB has of a node: of the resources of the component, and of those that the files have. One
+// that
 // has no key, and of which this node never had any, is not there.
 func (c *factsCall) stock(t tree, effective bool) ([]hieratree.Resource, ground, error) {
 	g, err := c.lookAround()
@@ -77,7 +78,9 @@ func exportTree(c *factsCall) error {
 	}
 	for _, r := range has {
 		if hieratree.Masked(r.Values) {
-			return term.WithClass(term.ExitPermission, fmt.Errorf("resource %s: has secrets that you may not see: files with masks would be of no use: an admin may export them", r.Name))
+			return term.WithClass(term.ExitPermission,
+				fmt.Errorf("resource %s: has secrets that you may not see: files with masks would be of no use: an admin may "+
+					"export them", r.Name))
 		}
 	}
 	files, err := hieratree.Files(has, t.files, t.naming)

@@ -27,7 +27,8 @@ type ground struct {
 	ids       map[string]int64   // of all resources of the environment
 }
 
-// lookAround finds what of an import is there already. The environment is asked for first: the components that it has then are
+// lookAround finds what of an import is there already. The environment is asked for first: the components that it has
+// then are
 // among those that are found.
 func (c *factsCall) lookAround() (ground, error) {
 	g := ground{name: cmp.Or(c.component, fuel), ids: map[string]int64{}}
@@ -63,7 +64,8 @@ func (c *factsCall) lookAround() (ground, error) {
 	return g, nil
 }
 
-// choose finds the component of an environment that is there, and those that it has. A person attaches components: which
+// choose finds the component of an environment that is there, and those that it has. A person attaches components:
+// which
 // resources an environment has is no matter of one node's files.
 func (g *ground) choose(all []model.Component, wanted string) ([]model.Component, error) {
 	all = slices.DeleteFunc(all, func(one model.Component) bool { return !slices.Contains(g.env.Components, one.ID) })
@@ -80,11 +82,13 @@ func (g *ground) choose(all []model.Component, wanted string) ([]model.Component
 	for i, one := range all {
 		names[i] = one.Name
 	}
-	return all, conflicting("environment %d: has no component %s, but %s: one of these is allowed as --component, or edgespan env update %d --components",
+	return all, conflicting("environment %d: has no component %s, but %s: one of these is allowed as --component, or "+
+		"edgespan env update %d --components",
 		g.env.ID, config.Quote(g.name), config.Quote(strings.Join(names, ",")), g.env.ID)
 }
 
-// missing are the resources of a tree that an environment lacks; of a component that is to be made, all that it has from the start.
+// missing are the resources of a tree that an environment lacks; of a component that is to be made, all that it has
+// from the start.
 func (g ground) missing(t tree) []string {
 	var names []string
 	if g.component == nil {
@@ -104,7 +108,8 @@ func importTree(c *factsCall) error {
 		return err
 	}
 	if len(t.resources) == 0 {
-		return &httpapi.Rejected{Faults: []string{fmt.Sprintf("%s: has no file *%s: one at least is needed", t.dir, hieratree.Extension)}}
+		return &httpapi.Rejected{Faults: []string{fmt.Sprintf("%s: has no file *%s: one at least is needed", t.dir,
+			hieratree.Extension)}}
 	}
 	g, err := c.lookAround()
 	if err != nil {
@@ -265,7 +270,8 @@ func (c *factsCall) layAgain(t tree, g ground, p configdbapi.Place, cause error)
 	return c.lay(t, now, p)
 }
 
-// define makes a data source. Their names are not unique: of two that are made at the same time that of the lower id stays.
+// define makes a data source. Their names are not unique: of two that are made at the same time that of the lower id
+// stays.
 func (c *factsCall) define(name string, component int64, o configdbapi.WriteOptions) error {
 	d, err := c.client.CreateDefinition(c.ctx, configdbapi.NewDefinition{Name: name, Component: &component}, o)
 	if err != nil {
@@ -284,7 +290,8 @@ func (c *factsCall) define(name string, component int64, o configdbapi.WriteOpti
 	return c.printTree("Resource_definition %s with id %d was created", name, d.ID)
 }
 
-// registerNode registers the node with the names that are known of it, where they are not known yet. Who may upload and not
+// registerNode registers the node with the names that are known of it, where they are not known yet. Who may upload and
+// not
 // register is told: the upload itself registers the id.
 func (c *factsCall) registerNode(t tree) (bool, error) {
 	n := model.Node{ID: c.node}
@@ -313,7 +320,8 @@ func (c *factsCall) registerNode(t tree) (bool, error) {
 	err = c.client.PutNode(c.ctx, c.env, n, configdbapi.WriteOptions{Message: c.message})
 	switch {
 	case errors.Is(err, httpapi.ErrPermission) && c.fqdn+c.certname == "":
-		c.a.Say("node %s is not registered as %s: an admin may do that: %s", n.ID, strings.Join(names, ", "), term.Printable(err.Error()))
+		c.a.Say("node %s is not registered as %s: an admin may do that: %s", n.ID, strings.Join(names, ", "),
+			term.Printable(err.Error()))
 		return false, nil
 	case err != nil:
 		return false, err

@@ -37,7 +37,8 @@ func (c *factsCall) written() (configdb.JSON, error) {
 	case given && c.typ == "null":
 		return nil, term.Usagef("You shouldn't specify a value for 'null' type because there can be only one.")
 	case formatted && c.typ != "" && c.format != c.typ:
-		return nil, term.Usagef("--format: is %s with --type %s: --format says what stdin has, and --type what --value is: one of them is allowed", c.format, c.typ)
+		return nil, term.Usagef("--format: is %s with --type %s: --format says what stdin has, and --type what --value is: "+
+			"one of them is allowed", c.format, c.typ)
 	case c.typ == "null":
 		return configdb.JSON("null"), nil
 	case given:
@@ -96,7 +97,8 @@ func coerced(typ, text string) (configdb.JSON, error) {
 
 // scalar is a text as the YAML scalar that it is.
 func scalar(text string) (configdb.JSON, error) {
-	const hint = "a YAML scalar is allowed without --type; --type str takes any text, --type json and yaml take lists and mappings"
+	const hint = "a YAML scalar is allowed without --type; --type str takes any text, --type json and yaml take lists " +
+		"and mappings"
 	v, more, err := configdb.FromYAML([]byte(text))
 	switch {
 	case err != nil:

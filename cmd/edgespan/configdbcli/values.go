@@ -19,8 +19,10 @@ import (
 // valueSpecs are the commands of values and overrides.
 var valueSpecs = []factsSpec{
 	{
-		use: "get --env ID [--level nodes=NODE] --resource NAME [--key KEY]", short: "Print the effective values of a resource, or one of them",
-		long: `Print the effective values of a resource, or with --key one of them: those of the environment, its overrides, those
+		use:   "get --env ID [--level nodes=NODE] --resource NAME [--key KEY]",
+		short: "Print the effective values of a resource, or one of them",
+		long: `Print the effective values of a resource, or with --key one of them: those of the environment, its ` +
+			`overrides, those
 of each level, and its overrides; the last one counts. --format plain prints a string as it is, json and
 yaml print {KEY: value}. What is not there ends the command with 10.`,
 		example: `  edgespan config get --env 1 --level node=node-1.domain.tld --resource astute
@@ -36,28 +38,36 @@ yaml print {KEY: value}. What is not there ends the command with 10.`,
 		}},
 	},
 	{
-		use: "set --env ID [--level nodes=NODE] --resource NAME [--key KEY] [--value VALUE]", short: "Set the values of a resource, all of them or one; override is what people mostly want",
-		long: "Set the values of a resource: all of them, or with --key one." + aboutWritten,
+		use:   "set --env ID [--level nodes=NODE] --resource NAME [--key KEY] [--value VALUE]",
+		short: "Set the values of a resource, all of them or one; override is what people mostly want",
+		long:  "Set the values of a resource: all of them, or with --key one." + aboutWritten,
 		example: `  edgespan config set --env 1 --level node=1 --resource astute --format yaml < astute.yaml
   edgespan config set --env 1 --resource astute --key debug --type bool --value true`,
-		needs: []string{"env", "resource"}, forms: inputForms, input: true, run: func(c *factsCall) error { return setFacts(c, model.Values) },
+		needs: []string{"env", "resource"}, forms: inputForms, input: true,
+		run:   func(c *factsCall) error { return setFacts(c, model.Values) },
 		flags: []factsFlags{placeFlags, keyFlag, valueFlags, boundFlags},
 	},
 	{
-		use: "override --env ID [--level nodes=NODE] --resource NAME [--key KEY] [--value VALUE]", short: "Override values of a resource; the values that were uploaded stay as they are",
-		long: "Override values of a resource: all of its overrides are replaced, or with --key one. They stay when values are uploaded anew." + aboutWritten,
-		example: `  edgespan config override --env 1 --level node=node-1.domain.tld --resource astute --key deployment_id --value 2
+		use:   "override --env ID [--level nodes=NODE] --resource NAME [--key KEY] [--value VALUE]",
+		short: "Override values of a resource; the values that were uploaded stay as they are",
+		long: "Override values of a resource: all of its overrides are replaced, or with --key one. They stay when values " +
+			"are uploaded anew." + aboutWritten,
+		example: `  edgespan config override --env 1 --level node=node-1.domain.tld --resource astute --key ` +
+			`deployment_id --value 2
   edgespan config override --env 1 --resource astute --key proxy --type null`,
-		needs: []string{"env", "resource"}, forms: inputForms, input: true, run: func(c *factsCall) error { return setFacts(c, model.Overrides) },
+		needs: []string{"env", "resource"}, forms: inputForms, input: true,
+		run:   func(c *factsCall) error { return setFacts(c, model.Overrides) },
 		flags: []factsFlags{placeFlags, keyFlag, valueFlags, boundFlags},
 	},
 	{
-		use: "del --env ID [--level nodes=NODE] --resource NAME --key KEY", short: "Delete one of the values of a resource, or with --all all of them",
+		use:   "del --env ID [--level nodes=NODE] --resource NAME --key KEY",
+		short: "Delete one of the values of a resource, or with --all all of them",
 		needs: []string{"env", "resource"}, run: func(c *factsCall) error { return deleteFacts(c, model.Values) },
 		flags: []factsFlags{placeFlags, keyFlag, allFlag, boundFlags},
 	},
 	{use: "rm", short: "Remove overrides", sub: []factsSpec{{
-		use: "override --env ID [--level nodes=NODE] --resource NAME --key KEY", short: "Delete one of the overrides of a resource, or with --all all of them",
+		use:   "override --env ID [--level nodes=NODE] --resource NAME --key KEY",
+		short: "Delete one of the overrides of a resource, or with --all all of them",
 		needs: []string{"env", "resource"}, run: func(c *factsCall) error { return deleteFacts(c, model.Overrides) },
 		flags: []factsFlags{placeFlags, keyFlag, allFlag, boundFlags},
 	}}},
@@ -102,7 +112,8 @@ func getFacts(c *factsCall) error {
 	if err != nil {
 		return err
 	}
-	got, err := c.client.Read(c.ctx, p, c.kind(), configdbapi.Read{Effective: !exact, Lookup: c.lookup, Version: c.version, Revision: c.revision})
+	got, err := c.client.Read(c.ctx, p, c.kind(),
+		configdbapi.Read{Effective: !exact, Lookup: c.lookup, Version: c.version, Revision: c.revision})
 	switch {
 	case err != nil:
 		return err
@@ -203,7 +214,8 @@ func setFacts(c *factsCall, k model.Kind) error {
 		stored, err := c.client.Put(c.ctx, p, k, value, c.writeOptions())
 		return c.did(stored, err, "%s was set", nameOf(k))
 	}
-	stored, err := c.client.EditKeys(c.ctx, p, k, configdb.KeysEdit{Op: configdb.KeysSet, Items: [][]configdb.JSON{append(quoted(path), value)}}, c.writeOptions())
+	stored, err := c.client.EditKeys(c.ctx, p, k, configdb.KeysEdit{Op: configdb.KeysSet,
+		Items: [][]configdb.JSON{append(quoted(path), value)}}, c.writeOptions())
 	return c.did(stored, err, "%s for key %s was set", nameOf(k), c.key)
 }
 
@@ -224,7 +236,8 @@ func deleteFacts(c *factsCall, k model.Kind) error {
 	if err != nil {
 		return err
 	}
-	stored, err := c.client.EditKeys(c.ctx, p, k, configdb.KeysEdit{Op: configdb.KeysDelete, Items: [][]configdb.JSON{quoted(path)}}, c.writeOptions())
+	stored, err := c.client.EditKeys(c.ctx, p, k,
+		configdb.KeysEdit{Op: configdb.KeysDelete, Items: [][]configdb.JSON{quoted(path)}}, c.writeOptions())
 	var refused *configdbapi.Error
 	if errors.As(err, &refused) && refused.Status == http.StatusConflict {
 		// A key that is not there is a conflict to the API, and not found to who types it.

@@ -28,15 +28,18 @@ func TestWhatANodeIs(t *testing.T) {
 	put("bases/hw_versions/hw_types.json", `{"NXP":["b7"]}`)
 	put("bases/hw_versions/NXP/RELEASE_M2.json", `{"hw":1}`)
 	o := nodeOptions{Version: "v1.2.3-4-gabc", About: aboutFiles{
-		Version: put("version", "RELEASE_M2_1\nmore\n"), Firmware: put("fw", "10.9.0\n"), Info: put("info", "X=1\nHW_BOARD_ID=\"b7\"\n"),
-		Metadata: put("meta.json", `{"vendor":{"desc":"d","action":"RESTART_KEA","type":"STRING"}}`), BaseDir: filepath.Join(dir, "bases"),
-		Actions: put("actions.yaml", "RESTART_KEA: {unit: kea}\n"),
+		Version: put("version", "RELEASE_M2_1\nmore\n"), Firmware: put("fw", "10.9.0\n"),
+		Info:     put("info", "X=1\nHW_BOARD_ID=\"b7\"\n"),
+		Metadata: put("meta.json", `{"vendor":{"desc":"d","action":"RESTART_KEA","type":"STRING"}}`),
+		BaseDir:  filepath.Join(dir, "bases"),
+		Actions:  put("actions.yaml", "RESTART_KEA: {unit: kea}\n"),
 	}}
 	f, err := about(o, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Software != "RELEASE_M2_1" || f.Firmware != "10.9.0" || f.Board != "b7" || f.Bases["RELEASE_M2"] == nil || len(f.Bases) < 2 ||
+	if f.Software != "RELEASE_M2_1" || f.Firmware != "10.9.0" || f.Board != "b7" || f.Bases["RELEASE_M2"] == nil ||
+		len(f.Bases) < 2 ||
 		f.Hardware["RELEASE_M2"] == nil || f.Actions["RESTART_KEA"].Unit != "kea.service" {
 		t.Errorf("the node is %+v", f)
 	}
@@ -56,14 +59,16 @@ func TestWhatANodeIs(t *testing.T) {
 	put("root/etc/tgversion", "Facebook Terragraph Release RELEASE_M81-5-g1 x@y\n")
 	put("root/var/run/node_info", "HW_BOARD_ID=PUMA\n")
 	o.About = o.About.withDefaults(root)
-	if f, err = about(o, zap.NewNop()); err != nil || f.Software != "Facebook Terragraph Release RELEASE_M81-5-g1 x@y" || f.Board != "PUMA" {
+	if f, err = about(o, zap.NewNop()); err != nil || f.Software != "Facebook Terragraph Release RELEASE_M81-5-g1 x@y" ||
+		f.Board != "PUMA" {
 		t.Errorf("by the files of the seed it is %+v, %v", f, err)
 	}
 	o.About.Version, o.About.Info = put("version", "RELEASE_M2_1\n"), put("info", "HW_BOARD_ID=b7\n")
 	if got := o.About.withDefaults(root); got != o.About {
 		t.Errorf("flags do not go before the files of the seed: %+v", got)
 	}
-	o.About = aboutFiles{Version: dir + "/none", Firmware: put("empty", "\n"), Actions: put("bad.yaml", "REBOOT: {unit: x}\n")}
+	o.About = aboutFiles{Version: dir + "/none", Firmware: put("empty", "\n"),
+		Actions: put("bad.yaml", "REBOOT: {unit: x}\n")}
 	_, err = about(o, zap.NewNop())
 	for _, want := range []string{"none", "first line is empty", "is done by edgespan itself"} {
 		if err == nil || !strings.Contains(err.Error(), want) {

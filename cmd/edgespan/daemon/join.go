@@ -55,7 +55,8 @@ node tries them in turn, and goes to the next one when its stream ends.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Controller, "controller", "", "where the controller listens for nodes, HOST:PORT, or several joined by commas")
+	f.StringVar(&o.Controller, "controller", "",
+		"where the controller listens for nodes, HOST:PORT, or several joined by commas")
 	f.StringVar(&o.token, "token", "", "join token")
 	f.StringVar(&o.pin, "ca-sha256", "", "SHA-256 of the public key of the controller's certificate authority")
 	f.StringVar(&o.Name, "name", "", "name of the node in the fleet (default: the one that the token is for)")
@@ -90,7 +91,8 @@ func join(ctx context.Context, s term.Streams, o joinOptions) error {
 	o.Controller = strings.Join(all, ",")
 	ctx, cancel := context.WithTimeout(ctx, reach.RequestTimeout*time.Duration(len(all)))
 	defer cancel()
-	o.Name, err = nodelink.Join(ctx, nodelink.JoinOptions{Controller: o.Controller, Token: o.token, Name: o.Name, Pin: pin, Credentials: creds})
+	o.Name, err = nodelink.Join(ctx,
+		nodelink.JoinOptions{Controller: o.Controller, Token: o.token, Name: o.Name, Pin: pin, Credentials: creds})
 	if err != nil {
 		return err
 	}

@@ -17,13 +17,16 @@ func TestJoinWantsToKnowWhoseFleetItIs(t *testing.T) {
 		{"join --controller c:1", "--token"},
 		{"join --controller c:1 --token x", "--ca-sha256"},
 		{"join --controller c:1 --token x --ca-sha256 zz", "--ca-sha256"},
-		{"join --controller c:1,nowhere,c:1 --token x --ca-sha256 " + pin, `controller "nowhere": HOST:PORT is allowed` + "\n" + `controller "c:1": is named twice`},
+		{"join --controller c:1,nowhere,c:1 --token x --ca-sha256 " + pin, `controller "nowhere": HOST:PORT is allowed` +
+			"\n" + `controller "c:1": is named twice`},
 	} {
-		if got := cli(t, nil, "", append(strings.Fields(c.line), "--state-dir", dir)...); got.Code != term.ExitUsage || !strings.Contains(got.Err, c.says) {
+		if got := cli(t, nil, "", append(strings.Fields(c.line), "--state-dir", dir)...); got.Code != term.ExitUsage ||
+			!strings.Contains(got.Err, c.says) {
 			t.Errorf("%s: %+v", c.line, got)
 		}
 	}
-	got := cli(t, map[string]string{"EDGESPAN_JOIN_TOKEN": "x"}, "", "join", "--controller", "127.0.0.1:1", "--ca-sha256", pin, "--state-dir", dir)
+	got := cli(t, map[string]string{"EDGESPAN_JOIN_TOKEN": "x"}, "", "join", "--controller", "127.0.0.1:1", "--ca-sha256",
+		pin, "--state-dir", dir)
 	if got.Code != term.ExitError || !strings.Contains(got.Err, "127.0.0.1:1") {
 		t.Errorf("%+v", got)
 	}

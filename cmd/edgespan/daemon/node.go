@@ -120,15 +120,20 @@ The commands below it ask a controller for the config of single nodes.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.About.Version, "version-file", "", "file whose first line is the software version string (default "+versionFile+", if it is there, else this program's)")
+	f.StringVar(&o.About.Version, "version-file", "", "file whose first line is the software version string (default "+
+		versionFile+", if it is there, else this program's)")
 	f.StringVar(&o.About.Firmware, "firmware-file", "", "file whose first line is the firmware version string")
-	f.StringVar(&o.About.Info, "node-info", "", "file with a line HW_BOARD_ID=… (default "+nodeInfoFile+", if it is there)")
+	f.StringVar(&o.About.Info, "node-info", "", "file with a line HW_BOARD_ID=… (default "+nodeInfoFile+
+		", if it is there)")
 	f.StringVar(&o.About.Metadata, "metadata", "", "metadata of a vendor's configuration, beside the embedded")
 	f.StringVar(&o.About.BaseDir, "base-dir", "", "folder of base versions, beside the embedded")
-	f.StringVar(&o.About.Actions, "actions", "", "what is done for each post-config action (default "+action.File+", if it is there)")
-	f.BoolVar(&o.Strict, "strict", false, "end with exit code 1 where the state folder is damaged or takes no writes; without it the daemon starts and says so")
+	f.StringVar(&o.About.Actions, "actions", "", "what is done for each post-config action (default "+action.File+
+		", if it is there)")
+	f.BoolVar(&o.Strict, "strict", false,
+		"end with exit code 1 where the state folder is damaged or takes no writes; without it the daemon starts and says so")
 	cmd.Flags().StringVar(&o.Config, "config", "", "node config file (default "+reach.DefaultConfig+")")
-	f.StringVar(&o.ResolverRoot, "resolver-root", "", "folder below which the DNS servers that other programs have learnt are read")
+	f.StringVar(&o.ResolverRoot, "resolver-root", "",
+		"folder below which the DNS servers that other programs have learnt are read")
 	_ = f.MarkHidden("resolver-root") // it exists
 	cmd.Flags().StringVar(&o.StateDir, "state-dir", "", "state folder (default "+reach.DefaultStateDir+")")
 	return cmd

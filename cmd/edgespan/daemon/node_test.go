@@ -103,7 +103,8 @@ func TestNodeServesUntilItIsTold(t *testing.T) {
 	if got, err := c.List(t.Context(), "ni"); err != nil || len(got) != 1 || got[0].ID != clitest.NiID {
 		t.Errorf("list: %+v, %v", got, err)
 	}
-	want := nodeOptions{n.dir + "/c", n.dir + "/state", n.dir + "/run", n.socket(), "v1.2.3", n.got.Level, aboutFiles{}, false, "", ""}
+	want := nodeOptions{n.dir + "/c", n.dir + "/state", n.dir + "/run", n.socket(), "v1.2.3", n.got.Level, aboutFiles{},
+		false, "", ""}
 	if n.got != want {
 		t.Errorf("options %+v, want %+v", n.got, want)
 	}

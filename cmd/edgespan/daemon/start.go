@@ -81,7 +81,8 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
 	boot := journal.Boot()
-	n := &node{journal: journal, notify: daemon.Notifier(os.Getenv("NOTIFY_SOCKET")), ends: make(chan error, 2), stopped: make(chan struct{})}
+	n := &node{journal: journal, notify: daemon.Notifier(os.Getenv("NOTIFY_SOCKET")), ends: make(chan error, 2),
+		stopped: make(chan struct{})}
 	if n.host, err = host.New(host.Config{RunDir: o.RunDir, Log: log, ResolverRoot: o.ResolverRoot}); err != nil {
 		return nil, errors.Join(fmt.Errorf("open host: %w", err), n.close())
 	}
@@ -93,7 +94,8 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	ask, cancel := context.WithTimeout(ctx, backendDeadline)
 	backend, err := n.host.Backend(ask)
 	cancel()
-	log.Info("host", zap.String("node", id.String()), zap.Uint64("boot", boot), zap.Stringer("iptables", backend), zap.Error(err),
+	log.Info("host", zap.String("node", id.String()), zap.Uint64("boot", boot), zap.Stringer("iptables", backend),
+		zap.Error(err),
 		zap.Int64("journal_torn", journal.Stats().Torn))
 	facts, creds, err := n.who(o, id, log)
 	if err != nil {
@@ -102,7 +104,8 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	reader := machine.Reader{Root: "/", RunDir: o.RunDir, Iptables: n.iptables, Flushable: n.host.Flushable}
 	n.Node, err = tree.Start(tree.Options{
 		About: facts, Machine: daemon.MachineBoot(), Commands: commands{proc.New(""), n},
-		Host: n.host, Executors: executor.New(proc.New(""), o.RunDir), Echo: probe.Echo, Journal: journal, Storage: n.storage(o), Warning: o.Warning,
+		Host: n.host, Executors: executor.New(proc.New(""), o.RunDir), Echo: probe.Echo, Journal: journal,
+		Storage: n.storage(o), Warning: o.Warning,
 		Files:  daemon.NewFiles(o.Config, o.StateDir).Spending(journal.Spend),
 		Facts:  reader,
 		RunDir: o.RunDir, Boot: boot, Log: log, Notify: n.notify, SetLevel: setLevel(o.Level),

@@ -136,10 +136,12 @@ func (i informer) open(where string) (factlink.Door, error) {
 		return nil, err
 	}
 	// No proxy: a controller stands near, and the link to it has none.
-	return configdbapi.NewClient(configdbapi.Options{URL: where, Transport: &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true}})
+	return configdbapi.NewClient(configdbapi.Options{URL: where,
+		Transport: &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true}})
 }
 
-// collect is what is uploaded. It holds nothing that changes by itself, such as a process id or a counter, so that an upload
+// collect is what is uploaded. It holds nothing that changes by itself, such as a process id or a counter, so that an
+// upload
 // of what is the same makes no version; and no secret.
 func (i informer) collect(ctx context.Context) (configdbapi.BulkBody, error) {
 	read, err := i.machine.Read(ctx)
@@ -147,7 +149,8 @@ func (i informer) collect(ctx context.Context) (configdbapi.BulkBody, error) {
 		return configdbapi.BulkBody{}, fmt.Errorf("collect facts: %w", err)
 	}
 	body := configdbapi.BulkBody{Resources: map[string]configdbapi.BulkResource{}}
-	for name, v := range map[string]any{nodeFacts: factsOf(i.about, read, i.id, i.topics), nodeGlobals: globalsOf(i.topics)} {
+	for name, v := range map[string]any{nodeFacts: factsOf(i.about, read, i.id, i.topics),
+		nodeGlobals: globalsOf(i.topics)} {
 		text, err := json.Marshal(v)
 		if err != nil {
 			return body, fmt.Errorf("collect facts: %w", err)
@@ -173,7 +176,8 @@ func factsOf(about agent.Facts, m netstate.Facts, id string, t *api.Topics) obje
 	host, _ := os.Hostname() // "" where the kernel has none
 	ports := object{}
 	for label, p := range t.PortStatus.List("") {
-		ports[label] = object{"ifName": p.IfName, "exists": p.Exists, "mtu": p.LinkMTU, "addresses": textsOf(p.Addresses), "gateways": textsOf(p.Gateways())}
+		ports[label] = object{"ifName": p.IfName, "exists": p.Exists, "mtu": p.LinkMTU, "addresses": textsOf(p.Addresses),
+			"gateways": textsOf(p.Gateways())}
 	}
 	return object{
 		"id": id, "name": about.Name, "hostname": host, "architecture": runtime.GOARCH, "processors": runtime.NumCPU(),
@@ -196,14 +200,17 @@ func globalsOf(t *api.Topics) object {
 	source, _ := t.Source.Get("", "node")
 	networks, apps := object{}, object{}
 	for id, c := range t.NetworkConfig.List("") {
-		networks[id] = object{"name": c.DisplayName, "type": c.Type, "activate": !c.Inactive, "port": c.Port, "subnet": c.IPv4.Subnet, "gateway": c.IPv4.Gateway, "domain": c.DNS.Domain}
+		networks[id] = object{"name": c.DisplayName, "type": c.Type, "activate": !c.Inactive, "port": c.Port,
+			"subnet": c.IPv4.Subnet, "gateway": c.IPv4.Gateway, "domain": c.DNS.Domain}
 	}
 	for id, c := range t.AppConfig.List("") {
 		adapters := object{}
 		for i, a := range c.Adapters {
-			adapters[strconv.Itoa(i)] = object{"networkInstance": a.NetworkInstance, "hostname": a.Hostname, "mac": a.MAC, "ip": a.IP}
+			adapters[strconv.Itoa(i)] = object{"networkInstance": a.NetworkInstance, "hostname": a.Hostname, "mac": a.MAC,
+				"ip": a.IP}
 		}
 		apps[id] = object{"name": c.DisplayName, "activate": c.Activate, "adapters": adapters}
 	}
-	return object{"config": object{"md5": source.MD5, "source": source.Source}, "networkInstances": networks, "appNetworks": apps}
+	return object{"config": object{"md5": source.MD5, "source": source.Source}, "networkInstances": networks,
+		"appNetworks": apps}
 }

@@ -30,7 +30,8 @@ import (
 type aMachine struct{}
 
 func (aMachine) Read(context.Context) (netstate.Facts, error) {
-	return netstate.Facts{Commands: map[string]bool{"dnsmasq": true}, Listeners: []netstate.Listener{{Who: "named (4711)"}}}, nil
+	return netstate.Facts{Commands: map[string]bool{"dnsmasq": true},
+		Listeners: []netstate.Listener{{Who: "named (4711)"}}}, nil
 }
 
 // knock knows an admin's token and the certificates of nodes.
@@ -102,7 +103,8 @@ func factsByTLS(t *testing.T, ca *pki.Authority) (where string, admin *configdba
 	t.Cleanup(func() { _ = s.Close() })
 	where = "https://" + l.Addr().String()
 	trust := &http.Transport{TLSClientConfig: pki.PinnedTLS(ca.Pin(), "127.0.0.1", time.Now), ForceAttemptHTTP2: true}
-	admin, err = configdbapi.NewClient(configdbapi.Options{URL: where, Transport: trust, Authorize: configdbapi.WithToken("secret")})
+	admin, err = configdbapi.NewClient(configdbapi.Options{URL: where, Transport: trust,
+		Authorize: configdbapi.WithToken("secret")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +112,8 @@ func factsByTLS(t *testing.T, ca *pki.Authority) (where string, admin *configdba
 	return where, admin
 }
 
-// TestANodeUploadsItsOwnFacts goes the way of a node: its config names an environment, and by its certificate it uploads what
+// TestANodeUploadsItsOwnFacts goes the way of a node: its config names an environment, and by its certificate it
+// uploads what
 // it is and what its config makes of it, again when the config changes, and nothing after its config names none.
 func TestANodeUploadsItsOwnFacts(t *testing.T) {
 	ca, err := pki.Open(pki.Options{Dir: t.TempDir(), Names: []string{"127.0.0.1"}})
@@ -121,10 +124,13 @@ func TestANodeUploadsItsOwnFacts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	none := configdbapi.WriteOptions{}
-	if _, err := admin.CreateComponent(ctx, configdbapi.NewComponent{Name: "edgespan", Definitions: []configdbapi.NewDefinition{{Name: nodeFacts}, {Name: nodeGlobals}}}, none); err != nil {
+	if _, err := admin.CreateComponent(ctx, configdbapi.NewComponent{Name: "edgespan",
+		Definitions: []configdbapi.NewDefinition{{Name: nodeFacts}, {Name: nodeGlobals}}}, none); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin.CreateEnvironment(ctx, configdbapi.NewEnvironment{ID: new(int64(5)), Components: []configdb.JSON{configdb.JSON("1")}, Levels: []string{"nodes"}, Nodes: model.Nodes{SelfRegistration: true}}, none); err != nil {
+	if _, err := admin.CreateEnvironment(ctx,
+		configdbapi.NewEnvironment{ID: new(int64(5)), Components: []configdb.JSON{configdb.JSON("1")},
+			Levels: []string{"nodes"}, Nodes: model.Nodes{SelfRegistration: true}}, none); err != nil {
 		t.Fatal(err)
 	}
 	topics := someTopics(t)
@@ -173,9 +179,11 @@ func TestANodeUploadsItsOwnFacts(t *testing.T) {
 	}
 	say(5, "a", "web")
 	uploaded(1)
-	place := configdbapi.Place{Environment: 5, Levels: []model.LevelValue{{Level: "nodes", Value: id}}, Resource: nodeFacts}
+	place := configdbapi.Place{Environment: 5, Levels: []model.LevelValue{{Level: "nodes", Value: id}},
+		Resource: nodeFacts}
 	got, err := admin.Read(ctx, place, model.Values, configdbapi.Read{Effective: true})
-	if err != nil || !strings.Contains(got.Body.String(), `"name":"edge-1"`) || !strings.Contains(got.Body.String(), `"commands":{"dnsmasq":true}`) || strings.Contains(got.Body.String(), "4711") {
+	if err != nil || !strings.Contains(got.Body.String(), `"name":"edge-1"`) ||
+		!strings.Contains(got.Body.String(), `"commands":{"dnsmasq":true}`) || strings.Contains(got.Body.String(), "4711") {
 		t.Errorf("%s %v", got.Body, err)
 	}
 	say(5, "b", "db")
@@ -184,7 +192,8 @@ func TestANodeUploadsItsOwnFacts(t *testing.T) {
 		t.Errorf("what a new config is known by: %+v", got)
 	}
 	place.Resource = nodeGlobals
-	if got, err = admin.Read(ctx, place, model.Values, configdbapi.Read{Key: "networkInstances." + ni.String() + ".name"}); err != nil || got.Body.String() != `"db"` {
+	if got, err = admin.Read(ctx, place, model.Values,
+		configdbapi.Read{Key: "networkInstances." + ni.String() + ".name"}); err != nil || got.Body.String() != `"db"` {
 		t.Errorf("%s %v", got.Body, err)
 	}
 	// Each second it is uploaded, and what is the same makes no version.
@@ -211,7 +220,8 @@ func TestWhereANodeFindsConfigDB(t *testing.T) {
 		}
 	}
 	i := informer{topics: someTopics(t), log: zap.NewNop()}
-	if err := i.topics.SysParams.Publisher("config").Publish("", "node", nodeconf.SysParams{Facts: nodeconf.Facts{Environment: 1, Seconds: 10}}); err != nil {
+	if err := i.topics.SysParams.Publisher("config").Publish("", "node",
+		nodeconf.SysParams{Facts: nodeconf.Facts{Environment: 1, Seconds: 10}}); err != nil {
 		t.Fatal(err)
 	}
 	if s := i.settings(); s.Environment != 0 {

@@ -53,7 +53,8 @@ touched.`,
 		Args: term.ExactArgs(0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demoDown(cmd.Context()) },
 	}, &cobra.Command{
-		Use: "exec node|isp|" + lab.AppWeb + "|" + lab.AppClient + " -- COMMAND…", Short: "Run a command in a namespace of what demo up built",
+		Use:     "exec node|isp|" + lab.AppWeb + "|" + lab.AppClient + " -- COMMAND…",
+		Short:   "Run a command in a namespace of what demo up built",
 		Example: "  edgespan demo exec " + lab.AppClient + " -- curl http://" + lab.WebName + "/",
 		Args:    term.RangeArgs(2, 1<<10, "a namespace and a command"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.demoExec(cmd.Context(), args[0], args[1:]) },
@@ -123,7 +124,8 @@ func (a demoProgram) demo(ctx context.Context) (err error) {
 		return err
 	}
 	if d.failed > 0 {
-		return fmt.Errorf("demo: %d of %d steps failed: the daemon's last words:\n%s", d.failed, len(d.rows), d.lab.LastWords(10))
+		return fmt.Errorf("demo: %d of %d steps failed: the daemon's last words:\n%s", d.failed, len(d.rows),
+			d.lab.LastWords(10))
 	}
 	a.Say("all %d steps held, in %s", len(d.rows), time.Since(began).Round(100*time.Millisecond))
 	return nil
@@ -180,7 +182,8 @@ func (a demoProgram) demoExec(ctx context.Context, short string, argv []string) 
 		return fmt.Errorf("demo: %w", err)
 	}
 	if !l.Stands(short) {
-		return term.Usagef("demo exec: namespace is %q: those of a lab that demo up built are allowed: %s", short, strings.Join(l.Shorts(), " "))
+		return term.Usagef("demo exec: namespace is %q: those of a lab that demo up built are allowed: %s", short,
+			strings.Join(l.Shorts(), " "))
 	}
 	code, err := l.Attach(ctx, a.In, a.Out, a.Err, short, argv...)
 	if err != nil {

@@ -30,7 +30,8 @@ func TestTheExampleHasWhatTheDemoShows(t *testing.T) {
 		t.Fatal(err)
 	}
 	home, guest := d.ex.home, d.ex.guest
-	if !home.gateway.IsValid() || home.domain == "" || d.ex.web == d.ex.client || home.id == guest.id || home.subnet.Overlaps(guest.subnet) {
+	if !home.gateway.IsValid() || home.domain == "" || d.ex.web == d.ex.client || home.id == guest.id ||
+		home.subnet.Overlaps(guest.subnet) {
 		t.Errorf("%+v", d.ex)
 	}
 	if _, err := onNetwork([]byte(`{"appNetworks": {}}`), d.ex.client, guest.id); err == nil {
@@ -43,7 +44,8 @@ func TestAWrongDemoIsAnErrorOfUsage(t *testing.T) {
 		"demo sideways":             "has 1 arguments",
 		"demo exec nowhere -- true": "nowhere", // without a lab
 	} {
-		if got := cli(t, nil, "", strings.Fields(line)...); got.Code != 2 || got.Out != "" || !strings.Contains(got.Err, said) {
+		if got := cli(t, nil, "", strings.Fields(line)...); got.Code != 2 || got.Out != "" ||
+			!strings.Contains(got.Err, said) {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}

@@ -79,7 +79,8 @@ func (d *demoRun) setup() []step {
 		{"daemon answers", true, d.startDaemon},
 		{"networks and apps ready", true, d.waitReady},
 		{"lease of web", true, func(ctx context.Context) (string, error) { return d.lease(ctx, lab.AppWeb, d.ex.web) }},
-		{"lease of client", true, func(ctx context.Context) (string, error) { return d.lease(ctx, lab.AppClient, d.ex.client) }},
+		{"lease of client", true,
+			func(ctx context.Context) (string, error) { return d.lease(ctx, lab.AppClient, d.ex.client) }},
 		{"web serves", true, d.serveWeb},
 	}
 }
@@ -89,7 +90,8 @@ func (d *demoRun) steps() []step {
 		step{"name of an app", false, func(ctx context.Context) (string, error) {
 			return d.resolve(ctx, "web."+d.ex.home.domain, d.webIP.String())
 		}},
-		step{"name out there", false, func(ctx context.Context) (string, error) { return d.resolve(ctx, lab.WebName, lab.WebAddr) }},
+		step{"name out there", false,
+			func(ctx context.Context) (string, error) { return d.resolve(ctx, lab.WebName, lab.WebAddr) }},
 		step{"ping through NAT", false, d.ping},
 		step{"HTTP through NAT", false, func(ctx context.Context) (string, error) {
 			return d.fetch(ctx, "http://"+lab.WebName+"/", "you are "+lab.NodeAt+":")
@@ -125,7 +127,8 @@ func (d *demoRun) waitReady(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	return fmt.Sprintf("networks %s and %s and 2 apps after %s", d.ex.home.subnet, d.ex.guest.subnet, millis(time.Since(began))), nil
+	return fmt.Sprintf("networks %s and %s and 2 apps after %s", d.ex.home.subnet, d.ex.guest.subnet,
+		millis(time.Since(began))), nil
 }
 
 // lease gets one by DHCP and compares it with what the daemon says of the adapter.

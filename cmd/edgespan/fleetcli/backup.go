@@ -21,7 +21,8 @@ const backupMode = 0o600
 
 // backupSpecs are the commands that keep a fleet from being lost.
 var backupSpecs = []fleetSpec{{
-	use: "backup FILE", short: "Write all that the controller's store has into a file", args: term.ExactArgs(1, "one FILE, or -,"),
+	use: "backup FILE", short: "Write all that the controller's store has into a file",
+	args: term.ExactArgs(1, "one FILE, or -,"),
 	long: `Write all that the controller's store has into a file, as of one revision; - writes to stdout.
 For admins. Another file of that name is replaced once the new one is whole and on the disk.
 
@@ -49,6 +50,7 @@ func backUp(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	c.a.Say("%s: %d keys as of revision %d of the store %s", term.Printable(c.args[0]), head.Keys, head.Revision, term.Printable(head.Store))
+	c.a.Say("%s: %d keys as of revision %d of the store %s", term.Printable(c.args[0]), head.Keys, head.Revision,
+		term.Printable(head.Store))
 	return nil
 }

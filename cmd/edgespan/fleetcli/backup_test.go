@@ -41,7 +41,8 @@ func TestABackupIsWholeOrNotThere(t *testing.T) {
 		}
 	}
 	code, out, said := three(cli(t, env, "", "backup", file))
-	if code != 0 || out != "" || !strings.Contains(said, "1 keys as of revision 1 of the store s1") || !slices.Equal(f.Heard(), []string{"backup"}) {
+	if code != 0 || out != "" || !strings.Contains(said, "1 keys as of revision 1 of the store s1") ||
+		!slices.Equal(f.Heard(), []string{"backup"}) {
 		t.Errorf("%d %q %s", code, out, said)
 	}
 	same()
@@ -52,7 +53,8 @@ func TestABackupIsWholeOrNotThere(t *testing.T) {
 		t.Errorf("%d %q %s", code, out, said)
 	}
 	f.BackupText = strings.Join(strings.SplitAfter(text.String(), "\n")[:2], "")
-	if code, _, said := three(cli(t, env, "", "backup", file)); code != 1 || !strings.Contains(said, "the answer is no whole backup") || !strings.Contains(said, "cut off") {
+	if code, _, said := three(cli(t, env, "", "backup", file)); code != 1 ||
+		!strings.Contains(said, "the answer is no whole backup") || !strings.Contains(said, "cut off") {
 		t.Errorf("%d %s", code, said)
 	}
 	same()

@@ -67,7 +67,8 @@ type fleetCall struct {
 // Commands are the commands that speak to a controller, but those below `node`.
 func Commands(a *reach.App) []*cobra.Command {
 	var out []*cobra.Command
-	for _, specs := range [][]fleetSpec{layerSpecs, e2eSpecs, topologySpecs, nodesSpecs, peerSpecs, historySpecs, rolloutSpecs, hardwareSpecs, operatorSpecs, backupSpecs} {
+	for _, specs := range [][]fleetSpec{layerSpecs, e2eSpecs, topologySpecs, nodesSpecs, peerSpecs, historySpecs,
+		rolloutSpecs, hardwareSpecs, operatorSpecs, backupSpecs} {
 		for _, s := range specs {
 			out = append(out, s.command(a))
 		}
@@ -130,7 +131,8 @@ func (s fleetSpec) bind(cmd *cobra.Command, call *fleetCall) {
 		flags.BoolVar(&call.dryRun, "dry-run", false, "judge and print what would change, and change nothing")
 	}
 	if s.write && !s.unbound {
-		flags.StringVar(&call.ifMatch, "if-match", "", "revision that you have seen: a later write to the same layer refuses this one")
+		flags.StringVar(&call.ifMatch, "if-match", "",
+			"revision that you have seen: a later write to the same layer refuses this one")
 	}
 	if s.flags != nil {
 		s.flags(cmd, call)

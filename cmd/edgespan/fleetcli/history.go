@@ -20,21 +20,24 @@ const layerNames = "network, topology, metadata, node/NAME, auto/NAME, e2e/FILE"
 var historySpecs = []fleetSpec{
 	{
 		use: "history [LAYER]", short: "List who wrote what, when and why, the newest first",
-		long: "List the revisions of the layers, the newest first; of one LAYER only those that wrote it: " + layerNames + ".",
+		long: "List the revisions of the layers, the newest first; of one LAYER only those that wrote it: " + layerNames +
+			".",
 		args: term.RangeArgs(0, 1, "one LAYER, or none"), forms: tableForms, complete: completeLayers, run: listHistory,
 		flags: func(cmd *cobra.Command, c *fleetCall) {
 			cmd.Flags().Uint64Var(&c.before, "before", 0, "only revisions older than this one")
 			cmd.Flags().IntVar(&c.limit, "limit", 0, "how many; 50 without it")
 		},
 		sub: []fleetSpec{
-			{use: "show REVISION", short: "Show a revision and what it changed", args: term.ExactArgs(1, "one REVISION"), forms: tableForms, run: showRevision},
+			{use: "show REVISION", short: "Show a revision and what it changed", args: term.ExactArgs(1, "one REVISION"),
+				forms: tableForms, run: showRevision},
 			{
 				use: "diff REVISION [REVISION]", short: "Show what differs between two revisions; the newest without the second",
 				args: term.RangeArgs(1, 2, "one REVISION or two"), forms: tableForms, run: diffRevisions,
 			},
 			{
 				use: "prune --before TIME|AGE", short: "Forget the revisions of before a time; admins only",
-				long: `Forget the revisions of before a time, as 2026-11-22T12:00:00Z, or of an age, as 2160h or 90d; an hour ago at the latest.
+				long: `Forget the revisions of before a time, as 2026-11-22T12:00:00Z, or of an age, as 2160h or 90d; an hour ` +
+					`ago at the latest.
 
 What the layers are, the 20 newest revisions, those of staged rollouts that go on or ended since then, and who
 wrote last what each layer is, stay. What was forgotten can't be shown, reverted or brought back, but by a backup.`,
@@ -53,7 +56,8 @@ wrote last what each layer is, stay. What was forgotten can't be shown, reverted
 	},
 	{
 		use: "rollback REVISION [LAYER...]", short: "Bring layers back to what they were as of a revision",
-		long:    "Bring all layers, or those that are named, back to what they were as of a revision: " + layerNames + "." + aboutFleetWrites,
+		long: "Bring all layers, or those that are named, back to what they were as of a revision: " + layerNames + "." +
+			aboutFleetWrites,
 		example: "  edgespan rollback 41 network node/pop-1 --dry-run",
 		args:    term.AtLeast(1, "REVISION [LAYER...]"), forms: tableForms, write: true, unbound: true, run: rollbackTo,
 		complete: func(a *reach.App, cmd *cobra.Command, args []string, typed string) []string {
@@ -71,7 +75,8 @@ func completeLayers(a *reach.App, cmd *cobra.Command, args []string, _ string) [
 	}
 	out := []string{"network", "topology", "metadata", "e2e/controller", "e2e/aggregator"}
 	for _, n := range liveNodes(cmd.Context(), a) {
-		out = append(out, history.Layer{Kind: history.Node, Name: n}.String(), history.Layer{Kind: history.Auto, Name: n}.String())
+		out = append(out, history.Layer{Kind: history.Node, Name: n}.String(),
+			history.Layer{Kind: history.Auto, Name: n}.String())
 	}
 	return out
 }
@@ -134,7 +139,8 @@ func showRevision(c *fleetCall) error {
 		return err
 	}
 	if c.output == "table" || c.output == "wide" {
-		c.a.Say("%s", term.Printable(fmt.Sprintf("revision %d by %s, %s: %s", e.Number, e.Author, term.Moment(&e.Time), cmp.Or(e.Message, "no message"))))
+		c.a.Say("%s", term.Printable(fmt.Sprintf("revision %d by %s, %s: %s", e.Number, e.Author, term.Moment(&e.Time),
+			cmp.Or(e.Message, "no message"))))
 		return c.showDiffs(e.Changes)
 	}
 	return c.a.Show(term.Shown{Data: e, Names: e.Layers}, c.output)
@@ -218,5 +224,6 @@ func pruneHistory(c *fleetCall) error {
 	if c.dryRun {
 		c.a.Say("dry run: nothing is forgotten")
 	}
-	return c.a.Show(term.Shown{Data: p, Names: []string{fmt.Sprint(p.From)}, Table: func(bool) *term.Table { return t }}, c.output)
+	return c.a.Show(term.Shown{Data: p, Names: []string{fmt.Sprint(p.From)}, Table: func(bool) *term.Table { return t }},
+		c.output)
 }

@@ -36,7 +36,8 @@ var layerSpecs = []fleetSpec{
 		},
 		{
 			use: "modify -f FILE|KEY=VALUE...", short: "Merge into the network overrides",
-			long:    "Merge into the network layer: an object is merged, everything else replaced; null is a value." + aboutFleetWrites + layerscli.AboutKeys,
+			long: "Merge into the network layer: an object is merged, everything else replaced; null is a value." +
+				aboutFleetWrites + layerscli.AboutKeys,
 			example: "  edgespan network modify sysParams.managedConfig=true --dry-run",
 			args:    cobra.ArbitraryArgs, forms: tableForms, body: true, write: true,
 			run: func(c *fleetCall) error { return c.setNetwork(true) },
@@ -48,22 +49,27 @@ var layerSpecs = []fleetSpec{
 		},
 		{
 			use: "actions -f FILE|KEY=VALUE...", short: "Ask the nodes which actions new network overrides would entail",
-			long: aboutPreview, args: cobra.ArbitraryArgs, forms: tableForms, body: true, flags: bindPreview, run: previewNetwork,
+			long: aboutPreview, args: cobra.ArbitraryArgs, forms: tableForms, body: true, flags: bindPreview,
+			run: previewNetwork,
 		},
 	}},
-	{use: "actions ID", short: "Show what nodes have answered to a preview of actions", args: term.ExactArgs(1, "the ID of a preview"), forms: tableForms, flags: bindPatience, run: showActionsOf},
+	{use: "actions ID", short: "Show what nodes have answered to a preview of actions",
+		args: term.ExactArgs(1, "the ID of a preview"), forms: tableForms, flags: bindPatience, run: showActionsOf},
 	{use: "base", short: "The base configs by software version", sub: []fleetSpec{{
-		use: "get [VERSION...]", short: "Print base configs, {version: {…}}; of a version the closest that is not newer", args: cobra.ArbitraryArgs, forms: documentForms,
+		use: "get [VERSION...]", short: "Print base configs, {version: {…}}; of a version the closest that is not newer",
+		args: cobra.ArbitraryArgs, forms: documentForms,
 		run: func(c *fleetCall) error { return c.layerOf(ops.LayerQuery{Layer: layers.Base, Versions: c.args}) },
 	}}},
 	{use: "firmware", short: "The base configs by firmware version", sub: []fleetSpec{{
-		use: "get [VERSION...]", short: "Print firmware configs, {version: {…}}", args: cobra.ArbitraryArgs, forms: documentForms,
+		use: "get [VERSION...]", short: "Print firmware configs, {version: {…}}", args: cobra.ArbitraryArgs,
+		forms: documentForms,
 		run: func(c *fleetCall) error {
 			return c.layerOf(ops.LayerQuery{Layer: layers.Firmware, Versions: c.args})
 		},
 	}}},
 	{use: "hardware", short: "The base configs by hardware board", sub: []fleetSpec{{
-		use: "get [BOARD...]", short: "Print hardware configs, {board: {version: {…}}}", args: cobra.ArbitraryArgs, forms: documentForms,
+		use: "get [BOARD...]", short: "Print hardware configs, {board: {version: {…}}}", args: cobra.ArbitraryArgs,
+		forms: documentForms,
 		flags: func(cmd *cobra.Command, c *fleetCall) {
 			cmd.Flags().StringSliceVar(&c.versions, "versions", nil, "software versions; all without it")
 		},
@@ -71,17 +77,22 @@ var layerSpecs = []fleetSpec{
 			return c.layerOf(ops.LayerQuery{Layer: layers.Hardware, Boards: c.args, Versions: term.List(c.versions)})
 		},
 	}}},
-	{use: "metadata", short: "What describes the parameters of nodes, of the controller and of the aggregator", sub: []fleetSpec{{
-		use: "get [node|controller|aggregator]", short: "Print metadata, expanded", args: term.RangeArgs(0, 1, "node, controller or aggregator"), forms: documentForms,
-		complete: firstOf("node", "controller", "aggregator"), run: getMetadata,
-	}}},
+	{use: "metadata", short: "What describes the parameters of nodes, of the controller and of the aggregator",
+		sub: []fleetSpec{{
+			use: "get [node|controller|aggregator]", short: "Print metadata, expanded",
+			args: term.RangeArgs(0, 1, "node, controller or aggregator"), forms: documentForms,
+			complete: firstOf("node", "controller", "aggregator"), run: getMetadata,
+		}}},
 	{
-		use: "optimize polarity|golay|channel|control-superframe", short: "Assign what the nodes of the topology need, into the auto layer",
-		long: "Assign polarities, golay codes, channels or superframes for the topology, into the auto overrides." + aboutFleetWrites,
+		use:   "optimize polarity|golay|channel|control-superframe",
+		short: "Assign what the nodes of the topology need, into the auto layer",
+		long: "Assign polarities, golay codes, channels or superframes for the topology, into the auto overrides." +
+			aboutFleetWrites,
 		args: term.ExactArgs(1, "polarity, golay, channel or control-superframe"), forms: tableForms, write: true,
 		complete: firstOf(optimizations...), run: runOptimize,
 		flags: func(cmd *cobra.Command, c *fleetCall) {
-			cmd.Flags().BoolVar(&c.clearUser, "clear-user", false, "take users' values out of the node layer instead of respecting them")
+			cmd.Flags().BoolVar(&c.clearUser, "clear-user", false,
+				"take users' values out of the node layer instead of respecting them")
 		},
 	},
 }

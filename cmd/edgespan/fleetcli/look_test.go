@@ -23,16 +23,23 @@ func TestHowAnswersLook(t *testing.T) {
 	var b strings.Builder
 	env := clitest.ServeFleet(t, clitest.SmallFleet())
 	for _, line := range []string{
-		"network get", "network get -o table", "network get -o yaml", "network get -o name", "network set -f -", "network set -f - --dry-run",
+		"network get", "network get -o table", "network get -o yaml", "network get -o name", "network set -f -",
+		"network set -f - --dry-run",
 		"network set -f - -o wide", "network set -f - -o name", "network set -f - -o json",
-		"network actions -f -", "nodes list", "nodes list -o wide", "nodes list -o name", "nodes describe pop-1", "nodes status", "nodes status pop-1",
+		"network actions -f -", "nodes list", "nodes list -o wide", "nodes list -o name", "nodes describe pop-1",
+		"nodes status", "nodes status pop-1",
 		"nodes explain pop-1 sysParams", "nodes explain pop-1 sysParams -o json", "nodes retry dn-2", "nodes invite dn-3",
 		"history", "history -o wide", "history show 13", "history diff 12 13", "history diff 12 13 -o json",
-		"rollout list", "rollout show 13", "rollout explain 13", "operators list", "operators add bob --role viewer", "operators remove bob",
-		"peers list", "peers list -o wide", "peers list -o name", "peers get edge-1", "peers get edge-1 -o json", "peers describe edge-1", "peers describe other", "peers status",
-		"peers status edge-1", "peers status edge-1 -o wide", "peers status edge-1 -o name", "peers explain edge-1", "peers explain edge-1 interface/dut",
-		"peers explain edge-1 interface/dut -o json", "peers explain edge-2", "clusters list", "clusters list -o wide", "clusters get lab", "clusters describe lab", "clusters status",
-		"clusters status lab", "clusters status -o yaml", "clusters explain lab", "clusters deploy lab", "clusters undeploy lab --dry-run", "peers delete edge-1",
+		"rollout list", "rollout show 13", "rollout explain 13", "operators list", "operators add bob --role viewer",
+		"operators remove bob",
+		"peers list", "peers list -o wide", "peers list -o name", "peers get edge-1", "peers get edge-1 -o json",
+		"peers describe edge-1", "peers describe other", "peers status",
+		"peers status edge-1", "peers status edge-1 -o wide", "peers status edge-1 -o name", "peers explain edge-1",
+		"peers explain edge-1 interface/dut",
+		"peers explain edge-1 interface/dut -o json", "peers explain edge-2", "clusters list", "clusters list -o wide",
+		"clusters get lab", "clusters describe lab", "clusters status",
+		"clusters status lab", "clusters status -o yaml", "clusters explain lab", "clusters deploy lab",
+		"clusters undeploy lab --dry-run", "peers delete edge-1",
 	} {
 		got := cli(t, env, "{}", strings.Fields(line)...)
 		b.WriteString("$ edgespan " + line + "\n")
@@ -65,14 +72,17 @@ func TestAWriteThatChangesManyNodesNamesAFew(t *testing.T) {
 	f.Written.Effects[0].Nodes = strings.Fields("a b c d e f g")
 	env := clitest.ServeFleet(t, f)
 	got := cli(t, env, "{}", "network", "set", "-f", "-")
-	if !strings.Contains(got.Out, "7 nodes: a, b, c, d, e and 2 more\n") || !strings.Contains(got.Err, "revision 13: 7 nodes change in 1 value, actions RESTART_MINION") {
+	if !strings.Contains(got.Out, "7 nodes: a, b, c, d, e and 2 more\n") ||
+		!strings.Contains(got.Err, "revision 13: 7 nodes change in 1 value, actions RESTART_MINION") {
 		t.Errorf("%+v", got)
 	}
-	if got = cli(t, env, "{}", "network", "set", "-f", "-", "-o", "wide"); !strings.Contains(got.Out, "7 nodes: a, b, c, d, e, f, g\n") {
+	if got = cli(t, env, "{}", "network", "set", "-f", "-", "-o", "wide"); !strings.Contains(got.Out,
+		"7 nodes: a, b, c, d, e, f, g\n") {
 		t.Errorf("%+v", got)
 	}
 	f.Written = fleetapi.Written{Revision: 12}
-	if got = cli(t, env, "{}", "network", "set", "-f", "-"); got.Out != "" || got.Err != "nothing changes: it says so already; revision 12 stays\n" {
+	if got = cli(t, env, "{}", "network", "set", "-f", "-"); got.Out != "" ||
+		got.Err != "nothing changes: it says so already; revision 12 stays\n" {
 		t.Errorf("%+v", got)
 	}
 	f.Written = fleetapi.Written{Revision: 13, Changed: true}
@@ -90,36 +100,45 @@ func TestHostileWordsOfTheControllerArePrintedHarmlessly(t *testing.T) {
 	word := fleetapi.Action{Name: hostile, Keys: []string{hostile}}
 	n := fleetapi.Node{
 		Name: hostile, ID: hostile, State: hostile, Why: hostile, Software: hostile, Firmware: hostile, Board: hostile,
-		Wanted: fleetapi.Running{MD5: hostile, Generation: hostile}, Running: fleetapi.Running{MD5: hostile, Generation: hostile},
+		Wanted:  fleetapi.Running{MD5: hostile, Generation: hostile},
+		Running: fleetapi.Running{MD5: hostile, Generation: hostile},
 	}
 	f.NodeList = []fleetapi.Node{n}
 	f.Detail = fleetapi.NodeDetail{
 		Node: n, Explain: []string{hostile}, Source: hostile, Pending: hostile, Held: hostile, Replica: hostile,
-		Health:     []fleetapi.Item{{Name: hostile, Detail: hostile}},
-		Parameters: []fleetapi.Parameter{{ID: hostile, Kind: hostile, Target: hostile, State: hostile, Review: hostile, Reason: hostile}},
-		Actions:    []fleetapi.Done{{Name: hostile, State: hostile, Detail: hostile}},
-		Failures:   []fleetapi.Failure{{MD5: hostile, Reason: hostile, Why: hostile, At: at}},
+		Health: []fleetapi.Item{{Name: hostile, Detail: hostile}},
+		Parameters: []fleetapi.Parameter{{ID: hostile, Kind: hostile, Target: hostile, State: hostile, Review: hostile,
+			Reason: hostile}},
+		Actions:  []fleetapi.Done{{Name: hostile, State: hostile, Detail: hostile}},
+		Failures: []fleetapi.Failure{{MD5: hostile, Reason: hostile, Why: hostile, At: at}},
 	}
 	f.Doc.Object = config.Object{hostile: config.Object{hostile: hostile}}
 	f.Written = fleetapi.Written{
 		Changed: true, Warnings: []string{hostile}, Unknown: []string{hostile}, Actions: []fleetapi.Action{word},
-		Effects: []fleetapi.Effect{{Nodes: []string{hostile}, Values: []fleetapi.Value{{Path: hostile, New: hostile, HasNew: true, Origin: hostile}}, Actions: []fleetapi.Action{word}}},
+		Effects: []fleetapi.Effect{{Nodes: []string{hostile},
+			Values:  []fleetapi.Value{{Path: hostile, New: hostile, HasNew: true, Origin: hostile}},
+			Actions: []fleetapi.Action{word}}},
 	}
-	f.Previews = []fleetapi.Preview{{ID: hostile, Until: at, Complete: true, Nodes: map[string]fleetapi.NodePreview{hostile: {State: "answered", Why: hostile, Actions: []fleetapi.Action{word}}}}}
+	f.Previews = []fleetapi.Preview{{ID: hostile, Until: at, Complete: true,
+		Nodes: map[string]fleetapi.NodePreview{hostile: {State: "answered", Why: hostile, Actions: []fleetapi.Action{word}}}}}
 	f.Explains = []history.Explanation{{
-		Explanation: layers.Explanation{Path: []string{hostile}, Value: hostile, Origin: layers.Network}, By: &history.Record{Author: hostile, Message: hostile},
-		Shadowed: []history.Shadow{{Shadow: layers.Shadow{Layer: layers.Base, Path: []string{hostile}, Value: hostile}}},
+		Explanation: layers.Explanation{Path: []string{hostile}, Value: hostile, Origin: layers.Network},
+		By:          &history.Record{Author: hostile, Message: hostile},
+		Shadowed:    []history.Shadow{{Shadow: layers.Shadow{Layer: layers.Base, Path: []string{hostile}, Value: hostile}}},
 	}}
 	f.Editions = []fleetapi.Edition{{Number: 13, Author: hostile, Message: hostile, Layers: []string{hostile}}}
 	f.Diffs[0].Values = []history.ValueDiff{{Path: []string{hostile}, Old: hostile, HadOld: true}}
-	f.RolloutList = []fleetapi.Rollout{{Revision: 13, State: hostile, Author: hostile, Message: hostile, Failed: map[string]string{hostile: hostile}, Waiting: map[string]string{hostile: hostile}}}
+	f.RolloutList = []fleetapi.Rollout{{Revision: 13, State: hostile, Author: hostile, Message: hostile,
+		Failed: map[string]string{hostile: hostile}, Waiting: map[string]string{hostile: hostile}}}
 	f.RolloutNext, f.Decisions = hostile, []fleetapi.Verdict{{At: at, By: hostile, What: hostile, Why: hostile}}
 	f.Tokens = []fleetapi.OperatorToken{{Name: hostile, Role: hostile}}
 	f.Invited = fleetapi.Invitation{Node: hostile, Token: hostile, Command: hostile}
 	env := clitest.ServeFleet(t, f)
 	for _, line := range []string{
-		"network get", "network set -f -", "network actions -f -", "nodes list", "nodes status", "nodes explain pop-1 x", "nodes invite x",
-		"history", "history show 13", "history diff 1 2", "rollout list", "rollout show 13", "rollout explain 13", "operators list", "topology get",
+		"network get", "network set -f -", "network actions -f -", "nodes list", "nodes status", "nodes explain pop-1 x",
+		"nodes invite x",
+		"history", "history show 13", "history diff 1 2", "rollout list", "rollout show 13", "rollout explain 13",
+		"operators list", "topology get",
 	} {
 		for _, output := range []string{"", "table", "wide", "name", "json", "yaml"} {
 			args := strings.Fields(line)
@@ -129,7 +148,8 @@ func TestHostileWordsOfTheControllerArePrintedHarmlessly(t *testing.T) {
 			harmless(t, env, args)
 		}
 	}
-	for _, args := range [][]string{{"nodes", "describe", hostile}, {"nodes", "status", hostile}, {"nodes", "describe", hostile, "-o", "name"}, {"nodes", "describe", "x" + hostile}} {
+	for _, args := range [][]string{{"nodes", "describe", hostile}, {"nodes", "status", hostile},
+		{"nodes", "describe", hostile, "-o", "name"}, {"nodes", "describe", "x" + hostile}} {
 		harmless(t, env, args)
 	}
 	f.RolloutList[0].Ended = &at
@@ -144,7 +164,8 @@ func harmless(t *testing.T, env map[string]string, args []string) {
 	t.Helper()
 	got := cli(t, env, "{}", args...)
 	for _, text := range []string{got.Out, got.Err} {
-		bad := strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && r < 0x20 || r >= 0x7f && r < 0xa0 || r == '\u2028' })
+		bad := strings.ContainsFunc(text,
+			func(r rune) bool { return r != '\n' && r < 0x20 || r >= 0x7f && r < 0xa0 || r == '\u2028' })
 		if bad || !utf8.ValidString(text) || strings.HasPrefix(text, "rm") || strings.Contains(text, "\nrm") {
 			t.Errorf("%q: %q", args, text)
 		}
@@ -178,7 +199,8 @@ func TestARolloutIsWatchedUntilItEnds(t *testing.T) {
 2026-11-21T13:01:00Z  halted: 1 nodes failed, dn-2 the last of them: unhealthy: 0 may
 revision 13, running: 1 of 3 nodes acked, 1 failed, 1 waiting
 `
-	if got.Code != term.ExitPartial || got.Out != want || !strings.Contains(got.Err, "1 node failed") || !strings.Contains(got.Err, "1 node not reached") {
+	if got.Code != term.ExitPartial || got.Out != want || !strings.Contains(got.Err, "1 node failed") ||
+		!strings.Contains(got.Err, "1 node not reached") {
 		t.Errorf("%+v", got)
 	}
 	f.RolloutList[0].Failed, f.RolloutList[0].Waiting = nil, nil

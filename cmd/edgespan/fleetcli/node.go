@@ -34,14 +34,16 @@ for other versions than the node reported.`,
 	},
 	{
 		use: "set [NODE] -f FILE|KEY=VALUE...", short: "Replace the overrides of a node; {} clears them",
-		long:    "Replace the whole overrides of a node, or without NODE of each node of the file, {node: {…}}." + aboutFleetWrites + layerscli.AboutKeys,
+		long: "Replace the whole overrides of a node, or without NODE of each node of the file, {node: {…}}." +
+			aboutFleetWrites + layerscli.AboutKeys,
 		example: "  edgespan node set pop-1 popParams.POP_IFACE=nic2\n  edgespan node set -f nodes.json -m 'new sites'",
 		args:    cobra.ArbitraryArgs, forms: tableForms, body: true, write: true, complete: firstNode,
 		run: func(c *fleetCall) error { return c.setNode(false) },
 	},
 	{
 		use: "modify [NODE] -f FILE|KEY=VALUE...", short: "Merge into the overrides of a node",
-		long:    "Merge into the overrides of a node, or without NODE of each node of the file, {node: {…}}." + aboutFleetWrites + layerscli.AboutKeys,
+		long: "Merge into the overrides of a node, or without NODE of each node of the file, {node: {…}}." +
+			aboutFleetWrites + layerscli.AboutKeys,
 		example: "  edgespan node modify pop-1 sysParams.managedConfig=false -m 'on the bench'",
 		args:    cobra.ArbitraryArgs, forms: tableForms, body: true, write: true, complete: firstNode,
 		run: func(c *fleetCall) error { return c.setNode(true) },
@@ -94,7 +96,8 @@ func getNodeConfig(c *fleetCall) error {
 	}
 	versions := layers.Versions{Software: c.software, Firmware: c.firmware, Board: c.board}
 	if versions != (layers.Versions{}) && (c.layer == "node" || c.layer == "auto" || c.layer == "network") {
-		return term.Usagef("node get: has --sw, --fw or --board: the %s layer has no versions: --layer full base firmware hardware are allowed", c.layer)
+		return term.Usagef("node get: has --sw, --fw or --board: the %s layer has no versions: --layer full base firmware "+
+			"hardware are allowed", c.layer)
 	}
 	var d ops.Document
 	switch {
@@ -139,7 +142,8 @@ func (c *fleetCall) nodeLayer(v layers.Versions) (ops.Document, error) {
 		return c.only(d, err)
 	}
 	if len(c.args) != 1 {
-		return ops.Document{}, term.Usagef("node get: names %s: the %s layer of one NODE is allowed", term.Many(len(c.args), "node"), c.layer)
+		return ops.Document{}, term.Usagef("node get: names %s: the %s layer of one NODE is allowed",
+			term.Many(len(c.args), "node"), c.layer)
 	}
 	return c.versionLayer(v)
 }
@@ -160,7 +164,8 @@ func (c *fleetCall) versionLayer(v layers.Versions) (ops.Document, error) {
 	if err != nil {
 		return ops.Document{}, err
 	}
-	v.Software, v.Firmware, v.Board = cmp.Or(v.Software, node.Software), cmp.Or(v.Firmware, node.Firmware), cmp.Or(v.Board, node.Board)
+	v.Software, v.Firmware, v.Board = cmp.Or(v.Software, node.Software), cmp.Or(v.Firmware, node.Firmware),
+		cmp.Or(v.Board, node.Board)
 	q := ops.LayerQuery{Layer: layers.Base, Versions: []string{v.Software}}
 	at, lacks := []string{v.Software}, v.Software == ""
 	switch c.layer {
@@ -172,7 +177,9 @@ func (c *fleetCall) versionLayer(v layers.Versions) (ops.Document, error) {
 		at, lacks = []string{v.Board, v.Software}, v.Software == "" || v.Board == ""
 	}
 	if lacks {
-		return ops.Document{}, term.Usagef("node get: %s has not reported what the %s layer goes by: --sw, --fw, --board are allowed", node.Name, c.layer)
+		return ops.Document{},
+			term.Usagef("node get: %s has not reported what the %s layer goes by: --sw, --fw, --board are allowed", node.Name,
+				c.layer)
 	}
 	d, err := c.client.Layer(c.ctx, q)
 	for _, key := range at {
@@ -232,7 +239,8 @@ func (c *fleetCall) nodeOverrides() (config.Object, error) {
 		return c.overrides("node", nil)
 	}
 	if _, _, assigns := layerscli.CutAssignment(args[0]); assigns && c.file == "" {
-		return nil, term.Usagef("%s: begins with %s: the name of a NODE is allowed before KEY=VALUE", c.cmd.Name(), config.Quote(args[0]))
+		return nil, term.Usagef("%s: begins with %s: the name of a NODE is allowed before KEY=VALUE", c.cmd.Name(),
+			config.Quote(args[0]))
 	}
 	o, err := c.overrides("node", args[1:])
 	if err != nil {

@@ -16,42 +16,45 @@ import (
 )
 
 // nodesSpecs are the commands of the nodes that the controller knows.
-var nodesSpecs = []fleetSpec{{use: "nodes", short: "The nodes that the controller knows: their state, and what is done with them", sub: []fleetSpec{
-	{use: "list", short: "List the nodes", args: term.ExactArgs(0, "none"), forms: tableForms, run: listNodes},
-	{
-		use: "describe NODE", short: "Show all that is known of a node, why it is as it is, and what happens next",
-		args: term.ExactArgs(1, "one NODE"), forms: tableForms, complete: firstNode, run: describeNode,
-	},
-	{
-		use: "status [NODE]", short: "Count the nodes by their state, or show the parameters of one",
-		long: `Without NODE: how many nodes are in which state. With NODE: each declared parameter, what is wanted
+var nodesSpecs = []fleetSpec{{use: "nodes",
+	short: "The nodes that the controller knows: their state, and what is done with them", sub: []fleetSpec{
+		{use: "list", short: "List the nodes", args: term.ExactArgs(0, "none"), forms: tableForms, run: listNodes},
+		{
+			use: "describe NODE", short: "Show all that is known of a node, why it is as it is, and what happens next",
+			args: term.ExactArgs(1, "one NODE"), forms: tableForms, complete: firstNode, run: describeNode,
+		},
+		{
+			use: "status [NODE]", short: "Count the nodes by their state, or show the parameters of one",
+			long: `Without NODE: how many nodes are in which state. With NODE: each declared parameter, what is wanted
 of it, and the state that follows from what the node has reported.`,
-		args: term.RangeArgs(0, 1, "one NODE, or none"), forms: tableForms, complete: firstNode, run: statusOfNodes,
-	},
-	{
-		use: "explain NODE PATH", short: "Say which layer set the values of a node's config, when and by whom, and what they hide",
-		example: "  edgespan nodes explain pop-1 sysParams.managedConfig",
-		args:    term.ExactArgs(2, "NODE PATH"), forms: tableForms, complete: firstNode, run: explainNode,
-	},
-	commandSpec("retry", fleetapi.Retry, "Push again what failed before, and now"),
-	commandSpec("release", fleetapi.Release, "End a config that was applied locally: the controller rules again"),
-	commandSpec("confirm", fleetapi.Confirm, "Confirm by hand the config that waits for it"),
-	commandSpec("renew", fleetapi.Renew, "Have a node renew its certificate now, and not after two thirds of its life"),
-	commandSpec("forget", fleetapi.Forget, "Revoke a node's certificate and forget that it joined"),
-	{
-		use: "adopt NODE --import|--replace", short: "Take over a node that has a config of its own",
-		long: `A node that joins with objects of its own is not touched until you say what becomes of them: with
+			args: term.RangeArgs(0, 1, "one NODE, or none"), forms: tableForms, complete: firstNode, run: statusOfNodes,
+		},
+		{
+			use:     "explain NODE PATH",
+			short:   "Say which layer set the values of a node's config, when and by whom, and what they hide",
+			example: "  edgespan nodes explain pop-1 sysParams.managedConfig",
+			args:    term.ExactArgs(2, "NODE PATH"), forms: tableForms, complete: firstNode, run: explainNode,
+		},
+		commandSpec("retry", fleetapi.Retry, "Push again what failed before, and now"),
+		commandSpec("release", fleetapi.Release, "End a config that was applied locally: the controller rules again"),
+		commandSpec("confirm", fleetapi.Confirm, "Confirm by hand the config that waits for it"),
+		commandSpec("renew", fleetapi.Renew, "Have a node renew its certificate now, and not after two thirds of its life"),
+		commandSpec("forget", fleetapi.Forget, "Revoke a node's certificate and forget that it joined"),
+		{
+			use: "adopt NODE --import|--replace", short: "Take over a node that has a config of its own",
+			long: `A node that joins with objects of its own is not touched until you say what becomes of them: with
 --import its config becomes its node layer, with --replace the objects that the controller does
 not want may go.`,
-		args: term.ExactArgs(1, "one NODE"), complete: firstNode, run: adoptNode,
-		flags: func(cmd *cobra.Command, c *fleetCall) {
-			cmd.Flags().BoolVar(&c.adoptImport, "import", false, "its config becomes its node layer")
-			cmd.Flags().BoolVar(&c.adoptReplace, "replace", false, "what the controller does not want may go")
+			args: term.ExactArgs(1, "one NODE"), complete: firstNode, run: adoptNode,
+			flags: func(cmd *cobra.Command, c *fleetCall) {
+				cmd.Flags().BoolVar(&c.adoptImport, "import", false, "its config becomes its node layer")
+				cmd.Flags().BoolVar(&c.adoptReplace, "replace", false, "what the controller does not want may go")
+			},
 		},
-	},
-	inviteSpec("invite", "Open a join token for a name, and print the command to type on the node", false),
-	inviteSpec("replace", "Open a join token for another machine of this name; the certificate of the present one is revoked", true),
-}}}
+		inviteSpec("invite", "Open a join token for a name, and print the command to type on the node", false),
+		inviteSpec("replace",
+			"Open a join token for another machine of this name; the certificate of the present one is revoked", true),
+	}}}
 
 // commandSpec is a command that does one thing with nodes, and has nothing to show.
 func commandSpec(word string, command fleetapi.Command, short string) fleetSpec {
@@ -90,7 +93,8 @@ func inviteSpec(word, short string, replace bool) fleetSpec {
 				if _, err := fmt.Fprintln(c.a.Out, term.Printable(i.Command)); err != nil {
 					return err
 				}
-				c.a.Say("%s: the token is shown this once and expires %s; type the command on the node", term.Printable(i.Node), term.Moment(&i.Expires))
+				c.a.Say("%s: the token is shown this once and expires %s; type the command on the node", term.Printable(i.Node),
+					term.Moment(&i.Expires))
 				return nil
 			}
 			return c.a.Show(term.Shown{Data: i, Names: []string{i.Node}}, c.output)
@@ -118,7 +122,8 @@ func listNodes(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	s := term.Shown{Data: term.OrEmpty(nodes), Empty: "no nodes", Table: func(wide bool) *term.Table { return nodeTable(nodes, wide) }}
+	s := term.Shown{Data: term.OrEmpty(nodes), Empty: "no nodes",
+		Table: func(wide bool) *term.Table { return nodeTable(nodes, wide) }}
 	for _, n := range nodes {
 		s.Names = append(s.Names, n.Name)
 	}
@@ -126,12 +131,15 @@ func listNodes(c *fleetCall) error {
 }
 
 func nodeTable(nodes []fleetapi.Node, wide bool) *term.Table {
-	t := &term.Table{Head: []string{"NAME", "STATE", "ONLINE", "READY", "RUNNING", "WANTED", "SOFTWARE", "WHY"}, Wide: wide}
+	t := &term.Table{Head: []string{"NAME", "STATE", "ONLINE", "READY", "RUNNING", "WANTED", "SOFTWARE", "WHY"},
+		Wide: wide}
 	if wide {
-		t.Head = []string{"NAME", "STATE", "ONLINE", "READY", "RUNNING", "WANTED", "SOFTWARE", "FIRMWARE", "BOARD", "MANAGED", "LAST REPORT", "ID", "WHY"}
+		t.Head = []string{"NAME", "STATE", "ONLINE", "READY", "RUNNING", "WANTED", "SOFTWARE", "FIRMWARE", "BOARD", "MANAGED",
+			"LAST REPORT", "ID", "WHY"}
 	}
 	for _, n := range nodes {
-		row := []string{n.Name, n.State, term.YesNo(n.Online), term.YesNo(n.Ready), n.Running.Generation, n.Wanted.Generation, n.Software}
+		row := []string{n.Name, n.State, term.YesNo(n.Online), term.YesNo(n.Ready), n.Running.Generation, n.Wanted.Generation,
+			n.Software}
 		if wide {
 			row = append(row, n.Firmware, n.Board, term.YesNo(n.Managed), term.Moment(n.LastReport), n.ID)
 		}
@@ -171,7 +179,8 @@ func statusOfNodes(c *fleetCall) error {
 	for _, s := range states {
 		t.Add(s, fmt.Sprint(counts.States[s]))
 	}
-	if err := c.a.Show(term.Shown{Data: counts, Names: states, Table: func(bool) *term.Table { return t }, Empty: "no nodes"}, c.output); err != nil {
+	if err := c.a.Show(term.Shown{Data: counts, Names: states, Table: func(bool) *term.Table { return t },
+		Empty: "no nodes"}, c.output); err != nil {
 		return err
 	}
 	c.a.Say("%s, %d online, %d ready", term.Many(counts.Nodes, "node"), counts.Online, counts.Ready)
@@ -183,7 +192,8 @@ func statusOfNode(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	s := term.Shown{Data: term.OrEmpty(n.Parameters), Empty: "no parameters", Table: func(wide bool) *term.Table { return parameterTable(n, wide) }}
+	s := term.Shown{Data: term.OrEmpty(n.Parameters), Empty: "no parameters",
+		Table: func(wide bool) *term.Table { return parameterTable(n, wide) }}
 	for _, p := range n.Parameters {
 		s.Names = append(s.Names, p.ID)
 	}
@@ -219,7 +229,8 @@ func explainNode(c *fleetCall) error {
 	}
 	var b strings.Builder
 	for _, x := range all {
-		fmt.Fprintf(&b, "%s = %s from %s%s\n", term.Printable(x.Path), term.OneLine(x.Value), term.Printable(x.Origin), byline(x.By))
+		fmt.Fprintf(&b, "%s = %s from %s%s\n", term.Printable(x.Path), term.OneLine(x.Value), term.Printable(x.Origin),
+			byline(x.By))
 		for _, sh := range x.Shadowed {
 			fmt.Fprintf(&b, "  over %s from %s", term.OneLine(sh.Value), term.Printable(sh.Layer))
 			if sh.Path != x.Path {

@@ -15,30 +15,33 @@ import (
 var roles = []string{string(fleetapi.Viewer), string(fleetapi.Operator), string(fleetapi.Admin)}
 
 // operatorSpecs are the commands of tokens.
-var operatorSpecs = []fleetSpec{{use: "operators", short: "Who may ask the controller: tokens with roles", sub: []fleetSpec{
-	{use: "list", short: "List the tokens, never their text", args: term.ExactArgs(0, "none"), forms: tableForms, run: listOperators},
-	{
-		use: "add NAME --role ROLE", short: "Make a token; its text is printed this once", args: term.ExactArgs(1, "one NAME"), forms: tableForms,
-		example: "  edgespan operators add alice --role operator > alice.token",
-		run:     addOperator,
-		flags: func(cmd *cobra.Command, c *fleetCall) {
-			cmd.Flags().StringVar(&c.role, "role", "", "what it may do: "+term.Joined(roles)+"; needed")
-			cmd.Flags().DurationVar(&c.life, "life", 0, "how long it is valid, as 720h; for ever without it")
-			// The flag was defined above: the only error there is can't be.
-			_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(roles, cobra.ShellCompDirectiveNoFileComp))
+var operatorSpecs = []fleetSpec{{use: "operators", short: "Who may ask the controller: tokens with roles",
+	sub: []fleetSpec{
+		{use: "list", short: "List the tokens, never their text", args: term.ExactArgs(0, "none"), forms: tableForms,
+			run: listOperators},
+		{
+			use: "add NAME --role ROLE", short: "Make a token; its text is printed this once",
+			args: term.ExactArgs(1, "one NAME"), forms: tableForms,
+			example: "  edgespan operators add alice --role operator > alice.token",
+			run:     addOperator,
+			flags: func(cmd *cobra.Command, c *fleetCall) {
+				cmd.Flags().StringVar(&c.role, "role", "", "what it may do: "+term.Joined(roles)+"; needed")
+				cmd.Flags().DurationVar(&c.life, "life", 0, "how long it is valid, as 720h; for ever without it")
+				// The flag was defined above: the only error there is can't be.
+				_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(roles, cobra.ShellCompDirectiveNoFileComp))
+			},
 		},
-	},
-	{
-		use: "remove NAME", short: "Revoke a token", args: term.ExactArgs(1, "one NAME"),
-		run: func(c *fleetCall) error {
-			if err := c.client.RemoveOperator(c.ctx, c.args[0]); err != nil {
-				return err
-			}
-			c.a.Say("operator %s: removed", term.Printable(c.args[0]))
-			return nil
+		{
+			use: "remove NAME", short: "Revoke a token", args: term.ExactArgs(1, "one NAME"),
+			run: func(c *fleetCall) error {
+				if err := c.client.RemoveOperator(c.ctx, c.args[0]); err != nil {
+					return err
+				}
+				c.a.Say("operator %s: removed", term.Printable(c.args[0]))
+				return nil
+			},
 		},
-	},
-}}}
+	}}}
 
 func listOperators(c *fleetCall) error {
 	all, err := c.client.Operators(c.ctx)

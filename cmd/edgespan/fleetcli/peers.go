@@ -22,52 +22,69 @@ import (
 var peerSpecs = []fleetSpec{
 	{use: "peers", short: "Nodes by their descriptors: what is wanted of each, how far it is, and why", sub: []fleetSpec{
 		{use: "list", short: "List the peers", args: term.ExactArgs(0, "none"), forms: tableForms, run: listPeers},
-		{use: "get PEER", short: "Print the descriptor of a peer", args: term.ExactArgs(1, "one PEER"), forms: descriptorForms, complete: firstPeer, run: getPeer},
-		{use: "describe PEER", short: "Show all that is known of a peer", args: term.ExactArgs(1, "one PEER"), forms: tableForms, complete: firstPeer, run: describePeer},
+		{use: "get PEER", short: "Print the descriptor of a peer", args: term.ExactArgs(1, "one PEER"),
+			forms: descriptorForms, complete: firstPeer, run: getPeer},
+		{use: "describe PEER", short: "Show all that is known of a peer", args: term.ExactArgs(1, "one PEER"),
+			forms: tableForms, complete: firstPeer, run: describePeer},
 		{
-			use: "status [PEER]", short: "Count the peers by their health, or show the parameters of one", long: `Without PEER: how many peers are of which health. With PEER: each parameter, what is wanted of it, and the
-state that follows from what the node has reported.` + aboutWatch, args: term.RangeArgs(0, 1, "one PEER, or none"), forms: tableForms, complete: firstPeer,
+			use: "status [PEER]", short: "Count the peers by their health, or show the parameters of one",
+			long: `Without PEER: how many peers are of which health. With PEER: each parameter, what is wanted of it, and the
+state that follows from what the node has reported.` + aboutWatch, args: term.RangeArgs(0, 1, "one PEER, or none"),
+			forms: tableForms, complete: firstPeer,
 			flags: watchFlag, run: statusOfPeers,
 		},
 		{
-			use: "explain PEER [ID]", short: "Say why a parameter is as it is: what is wanted, what was reported, what it waits for, who wants it",
+			use:   "explain PEER [ID]",
+			short: "Say why a parameter is as it is: what is wanted, what was reported, what it waits for, who wants it",
 			long: `Say of one parameter what is wanted and by whom, what the node reported, what follows from both, and how it
 is with everything that it depends on. Without ID: the same of each parameter that is not as it is wanted.`,
 			args: term.RangeArgs(1, 2, "PEER, or PEER ID"), forms: tableForms, complete: completeParameters, run: explainPeer,
 		},
 		{
-			use: "delete PEER", short: "Delete the descriptor of a peer; no deployed cluster may need it", args: term.ExactArgs(1, "one PEER"), forms: tableForms,
-			write: true, complete: firstPeer, run: func(c *fleetCall) error { return c.put(ops.Undescribe{Kind: peer.KindPeer, Names: c.args}) },
+			use: "delete PEER", short: "Delete the descriptor of a peer; no deployed cluster may need it",
+			args: term.ExactArgs(1, "one PEER"), forms: tableForms,
+			write: true, complete: firstPeer,
+			run: func(c *fleetCall) error { return c.put(ops.Undescribe{Kind: peer.KindPeer, Names: c.args}) },
 		},
 	}},
-	{use: "clusters", short: "Layer-2 networks over peers: deploy and undeploy them, and see how far they are", sub: []fleetSpec{
-		{use: "list", short: "List the clusters", args: term.ExactArgs(0, "none"), forms: tableForms, run: listClusters},
-		{use: "get CLUSTER", short: "Print the descriptor of a cluster", args: term.ExactArgs(1, "one CLUSTER"), forms: descriptorForms, complete: firstCluster, run: getCluster},
-		{use: "describe CLUSTER", short: "Show all that is known of a cluster, its members and its tunnels", args: term.ExactArgs(1, "one CLUSTER"), forms: tableForms, complete: firstCluster, run: describeCluster},
-		{
-			use: "status [CLUSTER]", short: "Count the clusters by their state, or show the members of one",
-			long: "Without CLUSTER: how many clusters are in which state. With CLUSTER: how it is with each member." + aboutWatch,
-			args: term.RangeArgs(0, 1, "one CLUSTER, or none"), forms: tableForms, complete: firstCluster, flags: watchFlag, run: statusOfClusters,
-		},
-		{
-			use: "explain CLUSTER", short: "Say why a cluster is as it is: each parameter of its members that is not as it is wanted",
-			args: term.ExactArgs(1, "one CLUSTER"), forms: tableForms, complete: firstCluster, run: explainCluster,
-		},
-		{
-			use: "deploy CLUSTER", short: "Want a cluster on its members", example: "  edgespan clusters deploy lab && edgespan wait cluster/lab --for ready",
-			args: term.ExactArgs(1, "one CLUSTER"), forms: tableForms, write: true, unbound: true, complete: firstCluster,
-			run: func(c *fleetCall) error { return c.put(ops.Deploy{Clusters: c.args}) },
-		},
-		{
-			use: "undeploy CLUSTER", short: "Want a cluster gone from its members", example: "  edgespan clusters undeploy lab && edgespan wait cluster/lab --for undeployed",
-			args: term.ExactArgs(1, "one CLUSTER"), forms: tableForms, write: true, unbound: true, complete: firstCluster,
-			run: func(c *fleetCall) error { return c.put(ops.Undeploy{Clusters: c.args}) },
-		},
-		{
-			use: "delete CLUSTER", short: "Delete the descriptor of a cluster that is not deployed", args: term.ExactArgs(1, "one CLUSTER"), forms: tableForms,
-			write: true, complete: firstCluster, run: func(c *fleetCall) error { return c.put(ops.Undescribe{Kind: peer.KindCluster, Names: c.args}) },
-		},
-	}},
+	{use: "clusters", short: "Layer-2 networks over peers: deploy and undeploy them, and see how far they are",
+		sub: []fleetSpec{
+			{use: "list", short: "List the clusters", args: term.ExactArgs(0, "none"), forms: tableForms, run: listClusters},
+			{use: "get CLUSTER", short: "Print the descriptor of a cluster", args: term.ExactArgs(1, "one CLUSTER"),
+				forms: descriptorForms, complete: firstCluster, run: getCluster},
+			{use: "describe CLUSTER", short: "Show all that is known of a cluster, its members and its tunnels",
+				args: term.ExactArgs(1, "one CLUSTER"), forms: tableForms, complete: firstCluster, run: describeCluster},
+			{
+				use: "status [CLUSTER]", short: "Count the clusters by their state, or show the members of one",
+				long: "Without CLUSTER: how many clusters are in which state. With CLUSTER: how it is with each member." +
+					aboutWatch,
+				args: term.RangeArgs(0, 1, "one CLUSTER, or none"), forms: tableForms, complete: firstCluster, flags: watchFlag,
+				run: statusOfClusters,
+			},
+			{
+				use:   "explain CLUSTER",
+				short: "Say why a cluster is as it is: each parameter of its members that is not as it is wanted",
+				args:  term.ExactArgs(1, "one CLUSTER"), forms: tableForms, complete: firstCluster, run: explainCluster,
+			},
+			{
+				use: "deploy CLUSTER", short: "Want a cluster on its members",
+				example: "  edgespan clusters deploy lab && edgespan wait cluster/lab --for ready",
+				args:    term.ExactArgs(1, "one CLUSTER"), forms: tableForms, write: true, unbound: true, complete: firstCluster,
+				run: func(c *fleetCall) error { return c.put(ops.Deploy{Clusters: c.args}) },
+			},
+			{
+				use: "undeploy CLUSTER", short: "Want a cluster gone from its members",
+				example: "  edgespan clusters undeploy lab && edgespan wait cluster/lab --for undeployed",
+				args:    term.ExactArgs(1, "one CLUSTER"), forms: tableForms, write: true, unbound: true, complete: firstCluster,
+				run: func(c *fleetCall) error { return c.put(ops.Undeploy{Clusters: c.args}) },
+			},
+			{
+				use: "delete CLUSTER", short: "Delete the descriptor of a cluster that is not deployed",
+				args: term.ExactArgs(1, "one CLUSTER"), forms: tableForms,
+				write: true, complete: firstCluster,
+				run: func(c *fleetCall) error { return c.put(ops.Undescribe{Kind: peer.KindCluster, Names: c.args}) },
+			},
+		}},
 }
 
 // descriptorForms are documentForms with the one first that people write.
@@ -169,7 +186,8 @@ func listPeers(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	s := term.Shown{Data: term.OrEmpty(all), Empty: "no peers", Table: func(wide bool) *term.Table { return peerTable(all, wide) }}
+	s := term.Shown{Data: term.OrEmpty(all), Empty: "no peers",
+		Table: func(wide bool) *term.Table { return peerTable(all, wide) }}
 	for _, p := range all {
 		s.Names = append(s.Names, p.Name)
 	}
@@ -177,12 +195,15 @@ func listPeers(c *fleetCall) error {
 }
 
 func peerTable(all []fleetapi.Peer, wide bool) *term.Table {
-	t := &term.Table{Head: []string{"NAME", "ONLINE", "READY", "HEALTH", "PARAMETERS", "CLUSTERS", "REPORT", "WHY"}, Wide: wide}
+	t := &term.Table{Head: []string{"NAME", "ONLINE", "READY", "HEALTH", "PARAMETERS", "CLUSTERS", "REPORT", "WHY"},
+		Wide: wide}
 	if wide {
-		t.Head = []string{"NAME", "ONLINE", "READY", "HEALTH", "PARAMETERS", "CLUSTERS", "REPORT", "DESCRIBED", "APPLIED", "WANTED", "ID", "WHY"}
+		t.Head = []string{"NAME", "ONLINE", "READY", "HEALTH", "PARAMETERS", "CLUSTERS", "REPORT", "DESCRIBED", "APPLIED",
+			"WANTED", "ID", "WHY"}
 	}
 	for _, p := range all {
-		row, why := []string{p.Name, term.YesNo(p.Online), term.YesNo(p.Ready), p.Health, done(p.Counts), strings.Join(p.Clusters, ","), reportAge(p)}, shortIDs(p.Why)
+		row, why := []string{p.Name, term.YesNo(p.Online), term.YesNo(p.Ready), p.Health, done(p.Counts),
+			strings.Join(p.Clusters, ","), reportAge(p)}, shortIDs(p.Why)
 		if wide {
 			row, why = append(row, term.YesNo(p.Described), p.Applied, p.Wanted, p.ID), p.Why
 		}
@@ -223,7 +244,8 @@ func getPeer(c *fleetCall) error {
 		return err
 	}
 	if !d.Described {
-		return &ops.NotFoundError{What: "descriptor of " + d.Name, Allowed: "the node has joined, and nobody has described it: edgespan apply -f FILE does"}
+		return &ops.NotFoundError{What: "descriptor of " + d.Name,
+			Allowed: "the node has joined, and nobody has described it: edgespan apply -f FILE does"}
 	}
 	return c.versioned(ops.Document{Object: d.Descriptor, Revision: d.Revision})
 }
@@ -241,7 +263,8 @@ func listClusters(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	s := term.Shown{Data: term.OrEmpty(all), Empty: "no clusters", Table: func(wide bool) *term.Table { return clusterTable(all, wide) }}
+	s := term.Shown{Data: term.OrEmpty(all), Empty: "no clusters",
+		Table: func(wide bool) *term.Table { return clusterTable(all, wide) }}
 	for _, one := range all {
 		s.Names = append(s.Names, one.Name)
 	}
@@ -249,12 +272,14 @@ func listClusters(c *fleetCall) error {
 }
 
 func clusterTable(all []fleetapi.Cluster, wide bool) *term.Table {
-	t := &term.Table{Head: []string{"NAME", "STATE", "READY", "HEALTH", "TOPOLOGY", "LEADER", "MEMBERS", "WHY"}, Wide: wide}
+	t := &term.Table{Head: []string{"NAME", "STATE", "READY", "HEALTH", "TOPOLOGY", "LEADER", "MEMBERS", "WHY"},
+		Wide: wide}
 	if wide {
 		t.Head = []string{"NAME", "STATE", "READY", "HEALTH", "TOPOLOGY", "LEADER", "MEMBERS", "ID", "WHY"}
 	}
 	for _, one := range all {
-		row := []string{one.Name, one.State, term.YesNo(one.Ready), one.Health, one.Topology, one.Leader, strings.Join(one.Members, ",")}
+		row := []string{one.Name, one.State, term.YesNo(one.Ready), one.Health, one.Topology, one.Leader,
+			strings.Join(one.Members, ",")}
 		if wide {
 			row = append(row, one.ID)
 		}
@@ -326,7 +351,8 @@ func (c *fleetCall) showCounts(data count, by, of string, counts map[string]int)
 	for _, w := range words {
 		t.Add(w, fmt.Sprint(counts[w]))
 	}
-	return c.a.Show(term.Shown{Data: data, Names: words, Table: func(bool) *term.Table { return t }, Empty: "there is none"}, c.output)
+	return c.a.Show(term.Shown{Data: data, Names: words, Table: func(bool) *term.Table { return t },
+		Empty: "there is none"}, c.output)
 }
 
 func one(b bool) int {

@@ -37,7 +37,8 @@ type needed struct {
 
 // noParameter is the error of an id that a peer does not have.
 func noParameter(peer, id string) error {
-	return term.WithClass(term.ExitNotFound, fmt.Errorf("parameter %s: %s has none of this id: edgespan peers status %s shows those that it has", id, peer, peer))
+	return term.WithClass(term.ExitNotFound,
+		fmt.Errorf("parameter %s: %s has none of this id: edgespan peers status %s shows those that it has", id, peer, peer))
 }
 
 // parameterOf is the one of an id, which may be spelled with short UUIDs.
@@ -133,7 +134,8 @@ type explainer struct {
 func (x explainer) unfinished(which func(fleetapi.PeerParameter) bool) []explanation {
 	out := []explanation{}
 	for _, p := range peerParameters(x.peer) {
-		final := stateloop.State(p.State).Class() == stateloop.Final && !strings.HasPrefix(p.Reason, stateloop.StaleReport) || p.State == string(stateloop.Ignored)
+		final := stateloop.State(p.State).Class() == stateloop.Final && !strings.HasPrefix(p.Reason, stateloop.StaleReport) ||
+			p.State == string(stateloop.Ignored)
 		if (!final || p.Review != string(stateloop.No)) && which(p) {
 			out = append(out, x.explain(p))
 		}
@@ -155,10 +157,12 @@ func waits(needs []needed) int {
 }
 
 func (x explainer) explain(p fleetapi.PeerParameter) explanation {
-	out := explanation{Peer: x.peer.Name, PeerParameter: p, WantedBy: x.wantedBy(p), Needs: x.needs(p, map[string]bool{p.ID: true}), NeededBy: []needed{}}
+	out := explanation{Peer: x.peer.Name, PeerParameter: p, WantedBy: x.wantedBy(p),
+		Needs: x.needs(p, map[string]bool{p.ID: true}), NeededBy: []needed{}}
 	for _, other := range x.peer.Parameters {
 		if slices.Contains(other.Dependencies, p.ID) {
-			out.NeededBy = append(out.NeededBy, needed{ID: other.ID, Target: other.Target, State: other.State, Reason: other.Reason})
+			out.NeededBy = append(out.NeededBy,
+				needed{ID: other.ID, Target: other.Target, State: other.State, Reason: other.Reason})
 		}
 	}
 	return out
@@ -258,7 +262,8 @@ func writeExplanation(b *strings.Builder, x explanation) {
 		}
 	}
 	for _, f := range []fact{
-		{"id", idText(x.ID)}, {"kind", x.Kind}, {"value", x.Describes}, {"wanted", wanted}, {"reported", reported}, {"reason", shortIDs(x.Reason)}, {"review", reviewText(x.Review)}, {"tries", tries},
+		{"id", idText(x.ID)}, {"kind", x.Kind}, {"value", x.Describes}, {"wanted", wanted}, {"reported", reported},
+		{"reason", shortIDs(x.Reason)}, {"review", reviewText(x.Review)}, {"tries", tries},
 	} {
 		if f.text != "" {
 			fmt.Fprintf(b, "  %-9s %s\n", f.what, term.Printable(f.text))

@@ -23,7 +23,8 @@ func statusOfPeer(c *fleetCall) error {
 		return err
 	}
 	all := peerParameters(d)
-	s := term.Shown{Data: d, Names: idsOf(all), Empty: "no parameters", Table: func(wide bool) *term.Table { return peerParameterTable(d, wide) }}
+	s := term.Shown{Data: d, Names: idsOf(all), Empty: "no parameters",
+		Table: func(wide bool) *term.Table { return peerParameterTable(d, wide) }}
 	if err := c.a.Show(s, c.output); err != nil {
 		return err
 	}
@@ -82,7 +83,8 @@ func peerParameterTable(d fleetapi.PeerDetail, wide bool) *term.Table {
 		if p.Attempts > 0 {
 			tries = fmt.Sprint(p.Attempts)
 		}
-		t.Add(p.ID, p.Kind, p.Target, p.State, p.Review, term.Moment(p.Since), tries, term.Moment(p.NextTry), p.Describes, p.Reason)
+		t.Add(p.ID, p.Kind, p.Target, p.State, p.Review, term.Moment(p.Since), tries, term.Moment(p.NextTry), p.Describes,
+			p.Reason)
 	}
 	return t
 }
@@ -193,9 +195,11 @@ func statusOfCluster(c *fleetCall) error {
 
 // memberTable is the members of a cluster: with what they join it by, where wide says so.
 func memberTable(d fleetapi.ClusterDetail, wide bool) *term.Table {
-	t := &term.Table{Head: []string{"MEMBER", "ROLE", "ONLINE", "READY", "HEALTH", "PARAMETERS", "REPORT", "WHY"}, Wide: wide}
+	t := &term.Table{Head: []string{"MEMBER", "ROLE", "ONLINE", "READY", "HEALTH", "PARAMETERS", "REPORT", "WHY"},
+		Wide: wide}
 	if wide {
-		t.Head = []string{"MEMBER", "ROLE", "ONLINE", "READY", "HEALTH", "PARAMETERS", "REPORT", "INTERFACES", "UNDERLAY", "WHY"}
+		t.Head = []string{"MEMBER", "ROLE", "ONLINE", "READY", "HEALTH", "PARAMETERS", "REPORT", "INTERFACES", "UNDERLAY",
+			"WHY"}
 	}
 	is, _ := peer.ParseCluster(d.Descriptor) // faults leave out columns
 	for _, p := range d.Peers {
@@ -229,6 +233,7 @@ func describeCluster(c *fleetCall) error {
 		return c.a.Show(term.Shown{Data: d, Names: []string{d.Name}}, c.output)
 	}
 	return describe(c, clusterLine(d.Cluster), []fact{
-		{"id", d.ID}, {"descriptor", fmt.Sprintf("of revision %d", d.Revision)}, {"deployed", term.YesNo(d.Deployed)}, {"topology", d.Topology}, {"leader", d.Leader},
+		{"id", d.ID}, {"descriptor", fmt.Sprintf("of revision %d", d.Revision)}, {"deployed", term.YesNo(d.Deployed)},
+		{"topology", d.Topology}, {"leader", d.Leader},
 	}, memberTable(d, true), tunnelTable(d, c.output == "wide"))
 }

@@ -47,7 +47,8 @@ func TestStatusGoesOn(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		out, code := &lineBuffer{lines: make(chan string, 100)}, make(chan int)
 		go func() {
-			code <- clitest.RunStreams(ctx, program, term.Streams{In: strings.NewReader(""), Out: out, Err: out, Env: func(k string) string { return env[k] }}, args...)
+			code <- clitest.RunStreams(ctx, program, term.Streams{In: strings.NewReader(""),
+				Out: out, Err: out, Env: func(k string) string { return env[k] }}, args...)
 		}()
 		return out.lines, func() {
 			cancel()
@@ -59,8 +60,11 @@ func TestStatusGoesOn(t *testing.T) {
 	columns := func(line string) string { return strings.Join(strings.Fields(line)[1:], " ") } // without the time
 	lines, end := follow("peers", "status", "edge-1", "-w")
 	for _, want := range []string{
-		"OBJECT STATE REVIEW REASON", "peer/edge-1 not ready yellow - tunnel/80ddf269/6f1c9f0e is WaitingForDependencies; 1 of 5 parameters are not in their final state", "bridge/80ddf269 Present no -",
-		"executor/collector CreatingFailed yes exit status 1", "interface/dut Present no -", "joined/80ddf269/tunnel/80ddf269/6f1c9f0e Creating no -", "ni/5f1c9f0e Present no -",
+		"OBJECT STATE REVIEW REASON",
+		"peer/edge-1 not ready yellow - tunnel/80ddf269/6f1c9f0e is WaitingForDependencies; 1 of 5 parameters are not in " +
+			"their final state", "bridge/80ddf269 Present no -",
+		"executor/collector CreatingFailed yes exit status 1", "interface/dut Present no -",
+		"joined/80ddf269/tunnel/80ddf269/6f1c9f0e Creating no -", "ni/5f1c9f0e Present no -",
 		"tunnel/80ddf269/6f1c9f0e WaitingForDependencies no no route to 192.0.2.2", "executor/mine Ignored maybe Present",
 	} {
 		if got := columns(<-lines); got != want {
@@ -81,7 +85,10 @@ func TestStatusGoesOn(t *testing.T) {
 	f.ClusterList[0].Tunnels[0].States[1] = ""
 	f.Mu.Unlock()
 	lines, end = follow("clusters", "status", "lab", "-w")
-	for _, want := range []string{"OBJECT STATE REVIEW REASON", "cluster/lab deploying yellow - edge-1: tunnel/80ddf269/6f1c9f0e is WaitingForDependencies", "peer/edge-1 not ready yellow", "peer/edge-2 ready -", "tunnel edge-1 - edge-2 WaitingForDependencies - - edge-1: no route"} {
+	for _, want := range []string{"OBJECT STATE REVIEW REASON",
+		"cluster/lab deploying yellow - edge-1: tunnel/80ddf269/6f1c9f0e is WaitingForDependencies",
+		"peer/edge-1 not ready yellow", "peer/edge-2 ready -",
+		"tunnel edge-1 - edge-2 WaitingForDependencies - - edge-1: no route"} {
 		if got := columns(<-lines); !strings.HasPrefix(got, want) {
 			t.Errorf("a cluster at first %q, wanted %q", got, want)
 		}
@@ -140,7 +147,8 @@ func TestPeersAreColouredByHealth(t *testing.T) {
 	env := clitest.ServeFleet(t, clitest.SmallFleet())
 	for _, color := range []bool{false, true} {
 		var out, errs bytes.Buffer
-		clitest.RunStreams(t.Context(), program, term.Streams{In: strings.NewReader(""), Out: &out, Err: &errs, Env: func(k string) string { return env[k] }, Color: color}, "peers", "describe", "edge-1")
+		clitest.RunStreams(t.Context(), program, term.Streams{In: strings.NewReader(""), Out: &out,
+			Err: &errs, Env: func(k string) string { return env[k] }, Color: color}, "peers", "describe", "edge-1")
 		if strings.Contains(out.String(), "\x1b[") != color {
 			t.Errorf("colour %v: %q %q", color, &out, &errs)
 		}

@@ -66,7 +66,8 @@ func (c *fleetCall) newTeller(first []watchedRow) *teller {
 		}
 		widest = max(widest, utf8.RuneCountInString(object))
 	}
-	return &teller{c.a.NewLive(c.output, watchHead, []int{12, widest, len("WaitingForDependencies"), len("REVIEW")}), map[string]watchedRow{}}
+	return &teller{c.a.NewLive(c.output, watchHead, []int{12, widest, len("WaitingForDependencies"), len("REVIEW")}),
+		map[string]watchedRow{}}
 }
 
 // short is a text for a table that is not wide.
@@ -88,7 +89,8 @@ func (t *teller) tell(data any, rows []watchedRow) error {
 		if t.last[r.object] == r {
 			continue
 		}
-		if err := t.live.Tell(nil, r.object, []string{now, t.short(r.object), r.state, r.review, t.short(r.reason)}); err != nil {
+		if err := t.live.Tell(nil, r.object,
+			[]string{now, t.short(r.object), r.state, r.review, t.short(r.reason)}); err != nil {
 			return err
 		}
 	}
@@ -137,7 +139,8 @@ func (c *fleetCall) watchCluster() error {
 				rows = append(rows, peerRow(p))
 			}
 			for _, x := range d.Tunnels {
-				rows = append(rows, watchedRow{fmt.Sprintf("tunnel %s - %s", x.Between[0], x.Between[1]), term.Dash(x.States[0]) + " " + term.Dash(x.States[1]), "", x.Reason})
+				rows = append(rows, watchedRow{fmt.Sprintf("tunnel %s - %s", x.Between[0], x.Between[1]), term.Dash(x.States[0]) +
+					" " + term.Dash(x.States[1]), "", x.Reason})
 			}
 			if t == nil {
 				t = c.newTeller(rows)
@@ -200,7 +203,8 @@ func Wait(a *reach.App, cmd *cobra.Command, kind, name, wanted string, timeout t
 var errMet = errors.New("the condition holds")
 
 // watchFor watches and says each time whether the condition holds, and why not.
-func watchFor(ctx context.Context, client *fleetapi.Client, kind, name, wanted string, hear func(met bool, why string) error) error {
+func watchFor(ctx context.Context, client *fleetapi.Client, kind, name, wanted string,
+	hear func(met bool, why string) error) error {
 	if kind == "cluster" {
 		return client.WatchCluster(ctx, name, func(d fleetapi.ClusterDetail) error {
 			if wanted == "undeployed" {

@@ -92,7 +92,8 @@ func (c *fleetCall) showPreview(p fleetapi.Preview) error {
 		return err
 	}
 	c.a.Say("preview %s, available until %s: %d answered, %d pending, %d cannot answer, %d not asked",
-		term.Printable(p.ID), p.Until.UTC().Format(time.RFC3339), counts["answered"], counts["pending"], counts["cannot"], counts["not asked"])
+		term.Printable(p.ID), p.Until.UTC().Format(time.RFC3339), counts["answered"], counts["pending"], counts["cannot"],
+		counts["not asked"])
 	var missing []string
 	if n := counts["pending"]; n > 0 {
 		missing = append(missing, term.Many(n, "node")+" pending")

@@ -16,17 +16,21 @@ import (
 
 // rolloutSpecs are the commands of changes on their way to the nodes.
 var rolloutSpecs = []fleetSpec{{use: "rollout", short: "The last changes on their way to the nodes", sub: []fleetSpec{
-	{use: "list", short: "List the last changes, the newest first", args: term.ExactArgs(0, "none"), forms: tableForms, run: listRollouts},
+	{use: "list", short: "List the last changes, the newest first", args: term.ExactArgs(0, "none"), forms: tableForms,
+		run: listRollouts},
 	{
-		use: "show REVISION", short: "Show which nodes have a change, which failed, what the others wait for, and how far its batches are",
-		args: term.ExactArgs(1, "one REVISION"), forms: tableForms, run: showRollout,
+		use:   "show REVISION",
+		short: "Show which nodes have a change, which failed, what the others wait for, and how far its batches are",
+		args:  term.ExactArgs(1, "one REVISION"), forms: tableForms, run: showRollout,
 	},
 	{
 		use: "explain REVISION", short: "Show what was decided of a staged rollout, why, and what comes next",
 		args: term.ExactArgs(1, "one REVISION"), forms: tableForms, run: explainRollout,
 	},
-	rolloutSpec("pause REVISION", "Hold a staged rollout: the batch that is out goes on, no other follows", fleetapi.PauseRollout, "paused"),
-	rolloutSpec("resume REVISION", "Go on after a pause, or after too many nodes failed", fleetapi.ResumeRollout, "resumed"),
+	rolloutSpec("pause REVISION", "Hold a staged rollout: the batch that is out goes on, no other follows",
+		fleetapi.PauseRollout, "paused"),
+	rolloutSpec("resume REVISION", "Go on after a pause, or after too many nodes failed", fleetapi.ResumeRollout,
+		"resumed"),
 	{
 		use: "abort REVISION [--revert]", short: "End a staged rollout: no more node gets the change",
 		long: `End a staged rollout. Nodes that do not have the change keep what they have until the layers change.
@@ -56,7 +60,8 @@ It exits 6 where nodes failed or were not reached, and where it has not ended af
 }}}
 
 func rolloutSpec(use, short string, what fleetapi.RolloutCommand, done string) fleetSpec {
-	return fleetSpec{use: use, short: short, args: term.ExactArgs(1, "one REVISION"), run: func(c *fleetCall) error { return c.commandRollout(what, done) }}
+	return fleetSpec{use: use, short: short, args: term.ExactArgs(1, "one REVISION"),
+		run: func(c *fleetCall) error { return c.commandRollout(what, done) }}
 }
 
 func (c *fleetCall) commandRollout(what fleetapi.RolloutCommand, done string) error {
@@ -77,10 +82,12 @@ func listRollouts(c *fleetCall) error {
 		return err
 	}
 	s := term.Shown{Data: term.OrEmpty(all), Empty: "no rollouts"}
-	t := &term.Table{Head: []string{"REVISION", "STATE", "NODES", "ACKED", "FAILED", "WAITING", "BEGAN", "AUTHOR", "MESSAGE"}, Wide: c.output == "wide"}
+	t := &term.Table{Head: []string{"REVISION", "STATE", "NODES", "ACKED", "FAILED", "WAITING", "BEGAN", "AUTHOR",
+		"MESSAGE"}, Wide: c.output == "wide"}
 	for _, r := range all {
 		s.Names = append(s.Names, fmt.Sprint(r.Revision))
-		t.Add(fmt.Sprint(r.Revision), r.State, fmt.Sprint(r.Nodes), fmt.Sprint(r.Acked), fmt.Sprint(max(r.FailedNodes, len(r.Failed))), fmt.Sprint(max(r.WaitingNodes, len(r.Waiting))),
+		t.Add(fmt.Sprint(r.Revision), r.State, fmt.Sprint(r.Nodes), fmt.Sprint(r.Acked),
+			fmt.Sprint(max(r.FailedNodes, len(r.Failed))), fmt.Sprint(max(r.WaitingNodes, len(r.Waiting))),
 			term.Moment(&r.Began), r.Author, r.Message)
 	}
 	s.Table = func(bool) *term.Table { return t }
@@ -104,7 +111,8 @@ func showRollout(c *fleetCall) error {
 	for _, name := range waiting {
 		t.Add(name, "waiting", r.Waiting[name])
 	}
-	s := term.Shown{Data: r, Names: append(failed, waiting...), Table: func(bool) *term.Table { return t }, Empty: "no node failed or waits"}
+	s := term.Shown{Data: r, Names: append(failed, waiting...), Table: func(bool) *term.Table { return t },
+		Empty: "no node failed or waits"}
 	if err := c.a.Show(s, c.output); err != nil {
 		return err
 	}
@@ -117,7 +125,8 @@ func showRollout(c *fleetCall) error {
 
 // batchLine is how far one batch is, in one line.
 func batchLine(b fleetapi.RolloutBatch) string {
-	return fmt.Sprintf("batch %d: %d of %s acked, %d failed, %d not answered", b.Number, b.Acked, term.Many(b.Nodes, "node"), b.Failed, b.Out)
+	return fmt.Sprintf("batch %d: %d of %s acked, %d failed, %d not answered", b.Number, b.Acked,
+		term.Many(b.Nodes, "node"), b.Failed, b.Out)
 }
 
 // rolloutLine is the same of a whole rollout.
@@ -169,7 +178,8 @@ func watchRollout(c *fleetCall) error {
 			if !v.At.After(told) {
 				continue
 			}
-			if err := c.line("%s  %s: %s", term.Moment(&v.At), v.What, cmp.Or(v.Why, "by "+cmp.Or(v.By, "the controller"))); err != nil {
+			if err := c.line("%s  %s: %s", term.Moment(&v.At), v.What,
+				cmp.Or(v.Why, "by "+cmp.Or(v.By, "the controller"))); err != nil {
 				return err
 			}
 		}

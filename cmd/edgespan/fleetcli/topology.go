@@ -17,37 +17,45 @@ var topologyKinds = []string{"node", "link", "site"}
 const topologyNames = "node|link|site NAME"
 
 // topologySpecs are the commands of the topology.
-var topologySpecs = []fleetSpec{{use: "topology", short: "The nodes, links and sites that the controller knows", sub: []fleetSpec{
-	{
-		use: "get [" + topologyNames + "]", short: "Print the topology, or one entry of it, with what is alive now",
-		args: term.RangeArgs(0, 2, "none, or "+topologyNames), forms: documentForms, complete: completeTopology, run: getTopology,
-	},
-	{
-		use: "import -f FILE", short: "Replace the topology by a file of the seed's form", args: term.FileArgs, forms: tableForms, body: true, write: true,
-		long: "Replace the whole topology. A node that the file does not have is gone with its layers." + aboutFleetWrites, run: importTopology,
-	},
-	{
-		use: "add node|link|site -f FILE|KEY=VALUE...", short: "Add a node, a link or a site", args: term.AtLeast(1, "node, link or site"),
-		example: "  edgespan topology add node name=pop-3 site_name=roof mac_addr=02:00:00:00:00:03 node_type=DN pop_node=true",
-		forms:   tableForms, body: true, write: true, complete: firstOf(topologyKinds...),
-		run: func(c *fleetCall) error { return c.editTopology("add", 1) },
-	},
-	{
-		use: "edit " + topologyNames + " -f FILE|KEY=VALUE...", short: "Merge into an entry", args: term.AtLeast(2, topologyNames),
-		forms: tableForms, body: true, write: true, complete: completeTopology,
-		run: func(c *fleetCall) error { return c.editTopology("edit", 2) },
-	},
-	{
-		use: "delete " + topologyNames, short: "Delete a node, a link or a site", args: term.ExactArgs(2, topologyNames),
-		forms: tableForms, write: true, complete: completeTopology,
-		run: func(c *fleetCall) error { return c.editTopology("delete", 2) },
-	},
-	{
-		use: "rename node|site NAME NEW", short: "Give a node or a site another name; its layers and links follow", args: term.ExactArgs(3, "node|site NAME NEW"),
-		forms: tableForms, write: true, complete: completeTopology,
-		run: func(c *fleetCall) error { return c.editTopology("rename", 3) },
-	},
-}}}
+var topologySpecs = []fleetSpec{{use: "topology", short: "The nodes, links and sites that the controller knows",
+	sub: []fleetSpec{
+		{
+			use: "get [" + topologyNames + "]", short: "Print the topology, or one entry of it, with what is alive now",
+			args: term.RangeArgs(0, 2, "none, or "+topologyNames), forms: documentForms, complete: completeTopology,
+			run: getTopology,
+		},
+		{
+			use: "import -f FILE", short: "Replace the topology by a file of the seed's form", args: term.FileArgs,
+			forms: tableForms, body: true, write: true,
+			long: "Replace the whole topology. A node that the file does not have is gone with its layers." + aboutFleetWrites,
+			run:  importTopology,
+		},
+		{
+			use: "add node|link|site -f FILE|KEY=VALUE...", short: "Add a node, a link or a site",
+			args: term.AtLeast(1, "node, link or site"),
+			example: "  edgespan topology add node name=pop-3 site_name=roof mac_addr=02:00:00:00:00:03 node_type=DN " +
+				"pop_node=true",
+			forms: tableForms, body: true, write: true, complete: firstOf(topologyKinds...),
+			run: func(c *fleetCall) error { return c.editTopology("add", 1) },
+		},
+		{
+			use: "edit " + topologyNames + " -f FILE|KEY=VALUE...", short: "Merge into an entry",
+			args:  term.AtLeast(2, topologyNames),
+			forms: tableForms, body: true, write: true, complete: completeTopology,
+			run: func(c *fleetCall) error { return c.editTopology("edit", 2) },
+		},
+		{
+			use: "delete " + topologyNames, short: "Delete a node, a link or a site", args: term.ExactArgs(2, topologyNames),
+			forms: tableForms, write: true, complete: completeTopology,
+			run: func(c *fleetCall) error { return c.editTopology("delete", 2) },
+		},
+		{
+			use: "rename node|site NAME NEW", short: "Give a node or a site another name; its layers and links follow",
+			args:  term.ExactArgs(3, "node|site NAME NEW"),
+			forms: tableForms, write: true, complete: completeTopology,
+			run: func(c *fleetCall) error { return c.editTopology("rename", 3) },
+		},
+	}}}
 
 func completeTopology(a *reach.App, cmd *cobra.Command, args []string, typed string) []string {
 	switch {

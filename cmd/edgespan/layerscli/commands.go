@@ -36,7 +36,9 @@ func newLayers(s term.Streams) *cobra.Command {
 			return cmd.Help()
 		},
 	}
-	cmd.AddCommand(newLayersDiff(a), newLayersEffective(a), newLayersMD5(a), newLayersVersions(a), newLayersExplain(a), newLayersMetadata(a), newLayersValidate(a), newLayersActions(a), newLayersRollout(a), newLayersOptimize(a), newLayersSet(a), newLayersModify(a), newLayersUnset(a), newLayersPrintFlags(a), newLayersMigrate(a), newLayersLint(a))
+	cmd.AddCommand(newLayersDiff(a), newLayersEffective(a), newLayersMD5(a), newLayersVersions(a), newLayersExplain(a),
+		newLayersMetadata(a), newLayersValidate(a), newLayersActions(a), newLayersRollout(a), newLayersOptimize(a),
+		newLayersSet(a), newLayersModify(a), newLayersUnset(a), newLayersPrintFlags(a), newLayersMigrate(a), newLayersLint(a))
 	return cmd
 }
 

@@ -40,7 +40,8 @@ func TestEveryExampleOfTheLayersPage(t *testing.T) {
 			t.Errorf("%s: edgespan and cat are allowed", e.Command)
 		}
 	}
-	for _, c := range []string{"effective", "md5", "versions", "explain", "optimize", "set", "modify", "unset", "print-flags", "migrate", "lint"} {
+	for _, c := range []string{"effective", "md5", "versions", "explain", "optimize", "set", "modify", "unset",
+		"print-flags", "migrate", "lint"} {
 		if !commands[c] {
 			t.Errorf("docs/layers.md has no example of %s", c)
 		}

@@ -125,11 +125,13 @@ func TestEffectiveWithOrigins(t *testing.T) {
 		t.Fatalf("%v: %+v", err, got)
 	}
 	var plain map[string]any
-	if err := json.Unmarshal([]byte(layersOf(t, args).Out), &plain); err != nil || !reflect.DeepEqual(plain, answer.Config) {
+	if err := json.Unmarshal([]byte(layersOf(t, args).Out), &plain); err != nil ||
+		!reflect.DeepEqual(plain, answer.Config) {
 		t.Errorf("%v: the config of -o json is another one", err)
 	}
 	for path, want := range map[string]string{
-		"popParams.POP_IFACE": "node", "sysParams.managedConfig": "network", "envParams.X": "auto", "timingParams.PTP_DEVICE": "hardware",
+		"popParams.POP_IFACE": "node", "sysParams.managedConfig": "network", "envParams.X": "auto",
+		"timingParams.PTP_DEVICE":           "hardware",
 		"timingParams.PPS_TIMESTAMP_SOURCE": "base", "sysParams.dnsServers": "base", "popParams": "", "sysParams": "",
 	} {
 		if answer.Origins[path] != want {
@@ -161,17 +163,22 @@ func TestEffectiveWithOrigins(t *testing.T) {
 // A clash: exit 4, nothing on stdout, the path and both layers named.
 func TestAClashOfLayersIsRefused(t *testing.T) {
 	inFolder(t, map[string]string{
-		"scalar.json": `{"envParams":5,"sysParams":{"dnsServers":[]}}`, "null.json": `{"n":{"popParams":null}}`, "object.json": `{"envParams":{"X":{}}}`,
-		"below.json": `{"n":{"envParams":{"X":"y"}}}`,
+		"scalar.json": `{"envParams":5,"sysParams":{"dnsServers":[]}}`, "null.json": `{"n":{"popParams":null}}`,
+		"object.json": `{"envParams":{"X":{}}}`,
+		"below.json":  `{"n":{"envParams":{"X":"y"}}}`,
 	})
 	const base = " --base-dir base --sw-version RELEASE_M81"
 	const tail = ": an object is allowed over an object only\n"
 	for _, c := range []struct{ args, err string }{
-		{base + " --network scalar.json", "envParams: is an object in the base layer and no object (int64) in the network layer" + tail +
-			"sysParams.dnsServers: is an object in the base layer and no object (array) in the network layer" + tail},
-		{base + " --node null.json --node-name n", "popParams: is an object in the base layer and no object (null) in the node layer" + tail},
-		{base + " --auto null.json --node-name n", "popParams: is an object in the base layer and no object (null) in the auto layer" + tail},
-		{" --network object.json --node below.json --node-name n", "envParams.X: is an object in the network layer and no object (string) in the node layer" + tail},
+		{base + " --network scalar.json",
+			"envParams: is an object in the base layer and no object (int64) in the network layer" + tail +
+				"sysParams.dnsServers: is an object in the base layer and no object (array) in the network layer" + tail},
+		{base + " --node null.json --node-name n",
+			"popParams: is an object in the base layer and no object (null) in the node layer" + tail},
+		{base + " --auto null.json --node-name n",
+			"popParams: is an object in the base layer and no object (null) in the auto layer" + tail},
+		{" --network object.json --node below.json --node-name n",
+			"envParams.X: is an object in the network layer and no object (string) in the node layer" + tail},
 	} {
 		for _, command := range []string{"effective", "effective -o json", "md5", "explain envParams"} {
 			if got := layersOf(t, command+c.args); got != (clitest.Said{Code: 4, Out: "", Err: c.err}) {
@@ -180,7 +187,8 @@ func TestAClashOfLayersIsRefused(t *testing.T) {
 		}
 	}
 	// A scalar below an object is no clash, nor is either order of files that don't meet.
-	if got := layersOf(t, "effective --auto below.json --node-name n --network object.json"); got.Code != 0 || !strings.Contains(got.Out, `"X": {}`) {
+	if got := layersOf(t, "effective --auto below.json --node-name n --network object.json"); got.Code != 0 ||
+		!strings.Contains(got.Out, `"X": {}`) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -191,8 +199,10 @@ func TestAClashOfLayersIsRefused(t *testing.T) {
 func TestTheLatestIsUsedAndSaid(t *testing.T) {
 	inFolder(t, nil)
 	for _, c := range []struct{ args, same, err string }{
-		{"--sw-version RELEASE_M5", "--sw-version RELEASE_M81", `--sw-version: "RELEASE_M5" matches none: the latest is used: base RELEASE_M81` + "\n"},
-		{"--sw-version asdf", "--sw-version RELEASE_M81", `--sw-version: "asdf" matches none: the latest is used: base RELEASE_M81` + "\n"},
+		{"--sw-version RELEASE_M5", "--sw-version RELEASE_M81",
+			`--sw-version: "RELEASE_M5" matches none: the latest is used: base RELEASE_M81` + "\n"},
+		{"--sw-version asdf", "--sw-version RELEASE_M81",
+			`--sw-version: "asdf" matches none: the latest is used: base RELEASE_M81` + "\n"},
 		{"", "--sw-version RELEASE_M81", `--sw-version: "" matches none: the latest is used: base RELEASE_M81` + "\n"},
 		{
 			"--sw-version RELEASE_M5 --hw-board NXP_LS1048A_PUMA", "--sw-version RELEASE_M81",
@@ -206,10 +216,12 @@ func TestTheLatestIsUsedAndSaid(t *testing.T) {
 		{"--sw-version RELEASE_M81 --fw-version 10.10.0.1", "--sw-version RELEASE_M81", ""},
 		{"--sw-version RELEASE_M99", "--sw-version RELEASE_M81", ""},
 		{"--sw-version RELEASE_M80-12-gabc", "--sw-version RELEASE_M80", ""},
-		{"--sw-version RELEASE_M80 --hw-board other", "--sw-version RELEASE_M80", `--hw-board: "other" is in no hardware type: no hardware layer is used` + "\n"},
+		{"--sw-version RELEASE_M80 --hw-board other", "--sw-version RELEASE_M80",
+			`--hw-board: "other" is in no hardware type: no hardware layer is used` + "\n"},
 	} {
 		want := layersOf(t, "md5 --base-dir base "+c.same)
-		if got := layersOf(t, "md5 --base-dir base "+c.args); got != (clitest.Said{Code: 0, Out: want.Out, Err: c.err}) || want.Err != "" {
+		if got := layersOf(t, "md5 --base-dir base "+c.args); got != (clitest.Said{Code: 0, Out: want.Out, Err: c.err}) ||
+			want.Err != "" {
 			t.Errorf("%s: %+v, want %s and %q", c.args, got, want.Out, c.err)
 		}
 	}
@@ -220,14 +232,16 @@ func TestABrokenFileOfALayerStopsTheCommand(t *testing.T) {
 	inFolder(t, map[string]string{
 		"b/RELEASE_M1.json": `{"a":1,"a":2}`, "b/RELEASE_M2.json": `{"a":2}`, "b/fw_versions/1.0.0.json": ``,
 		"b/hw_versions/T/RELEASE_M1.json": `[]`, "b/hw_versions/hw_types.json": `{"T":["x"]}`,
-		"twice/hw_versions/hw_types.json": `{"T":["x"],"U":["x"]}`, "notypes/hw_versions/T/RELEASE_M1.json": `[]`, "notypes/RELEASE_M1.json": `{}`,
-		"bare.json": `{"sysParams":{},"x":5}`, "net.json": `{"n":9223372036854775808}`,
+		"twice/hw_versions/hw_types.json": `{"T":["x"],"U":["x"]}`, "notypes/hw_versions/T/RELEASE_M1.json": `[]`,
+		"notypes/RELEASE_M1.json": `{}`,
+		"bare.json":               `{"sysParams":{},"x":5}`, "net.json": `{"n":9223372036854775808}`,
 	})
 	for _, c := range []struct {
 		args string
 		want clitest.Said
 	}{
-		{"--base-dir b --sw-version RELEASE_M1 --fw-version 1.0.0 --hw-board x --auto bare.json --node bare.json --node-name n --network net.json", clitest.Said{
+		{"--base-dir b --sw-version RELEASE_M1 --fw-version 1.0.0 --hw-board x --auto bare.json --node bare.json " +
+			"--node-name n --network net.json", clitest.Said{
 			Code: 4, Out: "",
 			Err: "b/RELEASE_M1.json: a: is given twice: each key once is allowed\n" +
 				"b/fw_versions/1.0.0.json: is no JSON: line 1 column 1: it is empty\n" +
@@ -236,15 +250,23 @@ func TestABrokenFileOfALayerStopsTheCommand(t *testing.T) {
 				"net.json: n: is 9223372036854775808: integers of 64 bits are allowed\n" +
 				"bare.json: x: is no object (int64): {node: {…}} is allowed\n",
 		}},
-		{"--base-dir b --sw-version RELEASE_M2", clitest.Said{Code: 0, Out: "{\n  \"a\": 2\n}\n", Err: ""}}, // the others are not read
-		{"--base-dir twice", clitest.Said{Code: 4, Out: "", Err: `twice/hw_versions/hw_types.json: U.0: board id "x" is of type T too: each board id in one type is allowed` + "\n"}},
+		// the others are not read
+		{"--base-dir b --sw-version RELEASE_M2", clitest.Said{Code: 0, Out: "{\n  \"a\": 2\n}\n", Err: ""}},
+		{"--base-dir twice",
+			clitest.Said{Code: 4, Out: "",
+				Err: `twice/hw_versions/hw_types.json: U.0: board id "x" is of type T too: each board id in one type is allowed` +
+					"\n"}},
 		{"--base-dir notypes --sw-version RELEASE_M1", clitest.Said{Code: 0, Out: "{}\n", Err: ""}},
 		{"--base-dir none", clitest.Said{Code: 10, Out: "", Err: "list layers: open none: no such file or directory\n"}},
 		{"--network none.json", clitest.Said{Code: 10, Out: "", Err: "open none.json: no such file or directory\n"}},
-		{"--node none.json --node-name n", clitest.Said{Code: 10, Out: "", Err: "open none.json: no such file or directory\n"}},
-		{"--node bare.json", clitest.Said{Code: 2, Out: "", Err: "--node: needs --node-name: the name of a node in bare.json is allowed\n"}},
-		{"--auto bare.json", clitest.Said{Code: 2, Out: "", Err: "--auto: needs --node-name: the name of a node in bare.json is allowed\n"}},
-		{"--network - --node - --node-name n", clitest.Said{Code: 2, Out: "", Err: "-: stands for 2 files: one of them may be stdin\n"}},
+		{"--node none.json --node-name n",
+			clitest.Said{Code: 10, Out: "", Err: "open none.json: no such file or directory\n"}},
+		{"--node bare.json", clitest.Said{Code: 2,
+			Out: "", Err: "--node: needs --node-name: the name of a node in bare.json is allowed\n"}},
+		{"--auto bare.json", clitest.Said{Code: 2,
+			Out: "", Err: "--auto: needs --node-name: the name of a node in bare.json is allowed\n"}},
+		{"--network - --node - --node-name n",
+			clitest.Said{Code: 2, Out: "", Err: "-: stands for 2 files: one of them may be stdin\n"}},
 		{"-o yaml", clitest.Said{Code: 2, Out: "", Err: "-o: is \"yaml\": canonical json are allowed\n"}},
 		{"x", clitest.Said{Code: 2, Out: "", Err: "effective: has 1 arguments: no argument is allowed\n"}},
 	} {
@@ -252,19 +274,23 @@ func TestABrokenFileOfALayerStopsTheCommand(t *testing.T) {
 			t.Errorf("effective %s: %+v\nwant %+v", c.args, got, c.want)
 		}
 	}
-	if got := cli(t, nil, `{"a":1.0}`, "layers", "effective", "--network", "-"); got != (clitest.Said{Code: 0, Out: "{\n  \"a\": 1\n}\n", Err: ""}) {
+	if got := cli(t, nil, `{"a":1.0}`, "layers", "effective", "--network",
+		"-"); got != (clitest.Said{Code: 0, Out: "{\n  \"a\": 1\n}\n", Err: ""}) {
 		t.Errorf("from stdin: %+v", got)
 	}
 }
 
 func TestVersionsOfLayers(t *testing.T) {
 	inFolder(t, map[string]string{
-		"b/RELEASE_M11.json": ``, "b/RELEASE_M2_1.json": ``, "b/RELEASE_M2.json": ``, "b/fw_versions/10.9.0.json": ``, "b/fw_versions/10.11.0.json": ``,
+		"b/RELEASE_M11.json": ``, "b/RELEASE_M2_1.json": ``, "b/RELEASE_M2.json": ``, "b/fw_versions/10.9.0.json": ``,
+		"b/fw_versions/10.11.0.json":      ``,
 		"b/hw_versions/A/RELEASE_M2.json": ``, "b/hw_versions/hw_types.json": `{"A":["a"],"B":["b"]}`, "e/x": "",
 	})
 	var got versionsAnswer
-	all := layersOf(t, "versions --base-dir base --sw-version RELEASE_M47_2 --fw-version 10.9.0.4 --hw-board NXP_LS1088A_RDB -o json")
-	if err := json.Unmarshal([]byte(all.Out), &got); err != nil || all.Err != "" || len(got.Base) != 20 || len(got.Hardware["NXP"]) != 36 ||
+	all := layersOf(t, "versions --base-dir base --sw-version RELEASE_M47_2 --fw-version 10.9.0.4 --hw-board "+
+		"NXP_LS1088A_RDB -o json")
+	if err := json.Unmarshal([]byte(all.Out), &got); err != nil || all.Err != "" || len(got.Base) != 20 ||
+		len(got.Hardware["NXP"]) != 36 ||
 		got.Match != (versionsMatch{"RELEASE_M46", "10.9.0", "RELEASE_M47"}) {
 		t.Errorf("%v: %+v", err, all)
 	}
@@ -328,13 +354,16 @@ hardware  A     RELEASE_M2    -
 }
 
 func TestExplainOfAKey(t *testing.T) {
-	inFolder(t, map[string]string{"net.json": `{"s":7,"a":{"b":{},"x.y":"\u0007"}}`, "nodes.json": `{"n":{"s":{"t":[1,{"u":null}]},"a":{"x.y":"z"}}}`})
+	inFolder(t, map[string]string{"net.json": `{"s":7,"a":{"b":{},"x.y":"\u0007"}}`,
+		"nodes.json": `{"n":{"s":{"t":[1,{"u":null}]},"a":{"x.y":"z"}}}`})
 	const args = " --network net.json --node nodes.json --node-name n"
 	for _, c := range []struct {
 		keys string
 		want clitest.Said
 	}{
-		{"s a", clitest.Said{Code: 0, Out: "s.t = [1,{\"u\": null}] from node\n  over 7 from network at s\na.b = {} from network\na.\"x.y\" = \"z\" from node\n  over \"\\u0007\" from network\n", Err: ""}},
+		{"s a", clitest.Said{Code: 0,
+			Out: "s.t = [1,{\"u\": null}] from node\n  over 7 from network at s\na.b = {} from network\na.\"x.y\" = \"z\" " +
+				"from node\n  over \"\\u0007\" from network\n", Err: ""}},
 		{`a."x.y" -o json`, clitest.Said{Code: 0, Out: `[
   {
     "key": "a.\"x.y\"",
@@ -350,9 +379,12 @@ func TestExplainOfAKey(t *testing.T) {
   }
 ]
 `, Err: ""}},
-		{"a.b -o json", clitest.Said{Code: 0, Out: "[\n  {\n    \"key\": \"a.b\",\n    \"value\": {},\n    \"origin\": \"network\",\n    \"shadowed\": []\n  }\n]\n", Err: ""}},
+		{"a.b -o json", clitest.Said{Code: 0,
+			Out: "[\n  {\n    \"key\": \"a.b\",\n    \"value\": {},\n    \"origin\": \"network\",\n    \"shadowed\": []\n  " +
+				"}\n]\n", Err: ""}},
 		{"a s.x q", clitest.Said{Code: 10, Out: "", Err: "s.x: is in no layer\nq: is in no layer\n"}},
-		{"a..b", clitest.Said{Code: 2, Out: "", Err: "a path has no empty segments: keys are joined by '.', one with a '.' in it stands in \"\"\n"}},
+		{"a..b", clitest.Said{Code: 2, Out: "",
+			Err: "a path has no empty segments: keys are joined by '.', one with a '.' in it stands in \"\"\n"}},
 		{"", clitest.Said{Code: 2, Out: "", Err: "explain: has 0 arguments: one key or more is allowed\n"}},
 	} {
 		if got := layersOf(t, "explain "+c.keys+args); got != c.want {
@@ -399,13 +431,15 @@ a.u = 2 from network
   }
 ]
 `, Err: ""}},
-		{"a --network net.json --metadata none.json", clitest.Said{Code: 10, Out: "", Err: "open none.json: no such file or directory\n"}},
+		{"a --network net.json --metadata none.json",
+			clitest.Said{Code: 10, Out: "", Err: "open none.json: no such file or directory\n"}},
 	} {
 		if got := layersOf(t, "explain "+c.args); got != c.want {
 			t.Errorf("explain %s: %+v\nwant %+v", c.args, got, c.want)
 		}
 	}
-	if got := layersOf(t, "explain a --network net.json --metadata bad.json"); got.Code != 4 || got.Out != "" || !strings.HasPrefix(got.Err, "bad.json: a: ") {
+	if got := layersOf(t, "explain a --network net.json --metadata bad.json"); got.Code != 4 || got.Out != "" ||
+		!strings.HasPrefix(got.Err, "bad.json: a: ") {
 		t.Errorf("metadata that is none: %+v", got)
 	}
 }

@@ -106,7 +106,8 @@ func NoKey(path []string) error {
 }
 
 func newExplained(e layers.Explanation) explainedKey {
-	out := explainedKey{path: e.Path, Key: config.FormatPath(e.Path), Value: e.Value, Origin: e.Origin, Shadowed: []shadowed{}}
+	out := explainedKey{path: e.Path, Key: config.FormatPath(e.Path), Value: e.Value, Origin: e.Origin,
+		Shadowed: []shadowed{}}
 	for _, s := range e.Shadowed {
 		out.Shadowed = append(out.Shadowed, shadowed{s.Layer, config.FormatPath(s.Path), s.Value})
 	}
@@ -146,7 +147,8 @@ func (e explainedKey) text() string {
 	case e.asked && len(e.Actions) == 0:
 		fmt.Fprintf(&b, "  means: %s\n  a change asks for no action\n", term.Printable(e.Description))
 	case e.asked:
-		fmt.Fprintf(&b, "  means: %s\n  a change asks for %s\n", term.Printable(e.Description), term.Printable(strings.Join(e.Actions, " ")))
+		fmt.Fprintf(&b, "  means: %s\n  a change asks for %s\n", term.Printable(e.Description),
+			term.Printable(strings.Join(e.Actions, " ")))
 	}
 	return b.String()
 }

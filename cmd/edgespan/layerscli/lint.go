@@ -61,7 +61,8 @@ schema of this program is checked.`,
 		},
 	}
 	bindMetadata(cmd, &files)
-	cmd.Flags().StringVar(&dir, "base-dir", "", "folder of base versions: <version>.json, fw_versions/, hw_versions/<type>/")
+	cmd.Flags().StringVar(&dir, "base-dir", "",
+		"folder of base versions: <version>.json, fw_versions/, hw_versions/<type>/")
 	term.OneOf(cmd, &output, "text", "json")
 	return cmd
 }
@@ -110,9 +111,11 @@ func (a offline) lintFiles(files []string, path string) ([]lint.Finding, error) 
 		return out
 	}
 	in.Base = read(layers.Base, dir.Library.Base, func(n string) layers.Choice { return layers.Choice{Base: n} })
-	in.Firmware = read(layers.Firmware, dir.Library.Firmware, func(n string) layers.Choice { return layers.Choice{Firmware: n} })
+	in.Firmware = read(layers.Firmware, dir.Library.Firmware,
+		func(n string) layers.Choice { return layers.Choice{Firmware: n} })
 	for _, kind := range dir.Library.Types() {
-		in.Hardware[kind] = read(layers.Hardware, dir.Library.Hardware[kind], func(n string) layers.Choice { return layers.Choice{Type: kind, Hardware: n} })
+		in.Hardware[kind] = read(layers.Hardware, dir.Library.Hardware[kind],
+			func(n string) layers.Choice { return layers.Choice{Type: kind, Hardware: n} })
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err

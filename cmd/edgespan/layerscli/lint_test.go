@@ -14,7 +14,8 @@ func TestTheOwnSchemaHasNoFindings(t *testing.T) {
 	if got := cli(t, nil, "", "layers", "lint"); got != (clitest.Said{Code: 0, Out: "", Err: "no findings\n"}) {
 		t.Errorf("%+v", got)
 	}
-	if got := cli(t, nil, "", "layers", "lint", "-o", "json"); got != (clitest.Said{Code: 0, Out: "[]\n", Err: "no findings\n"}) {
+	if got := cli(t, nil, "", "layers", "lint", "-o",
+		"json"); got != (clitest.Said{Code: 0, Out: "[]\n", Err: "no findings\n"}) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -29,19 +30,23 @@ func TestLintFindsEachKind(t *testing.T) {
 		want  string
 	}{
 		{"sound", map[string]string{"V_1.json": `{"a": 1}`, "hw_versions/T/V_1.json": `{}`}, ""},
-		{"no metadata", map[string]string{"V_1.json": `{"a": 1, "b": 2}`}, "unknown: b: has no metadata: in V_1.json: an entry for every field is allowed\n"},
-		{"no default", map[string]string{"V_1.json": `{}`}, "default: a: has no default: a value in a base, firmware or hardware file is allowed\n"},
+		{"no metadata", map[string]string{"V_1.json": `{"a": 1, "b": 2}`},
+			"unknown: b: has no metadata: in V_1.json: an entry for every field is allowed\n"},
+		{"no default", map[string]string{"V_1.json": `{}`},
+			"default: a: has no default: a value in a base, firmware or hardware file is allowed\n"},
 		{
 			"no base version",
 			map[string]string{"V_1.json": `{"a": 1}`, "hw_versions/T/V_2.json": `{}`},
-			"base: has no base file of its version: in hw_versions/T/V_2.json: a file for each supported version in both is allowed\n",
+			"base: has no base file of its version: in hw_versions/T/V_2.json: a file for each supported version in both is " +
+				"allowed\n",
 		},
 		{
 			"a board in two types",
 			map[string]string{"V_1.json": `{"a": 1}`, "hw_versions/hw_types.json": `{"T": ["one"], "U": ["one"]}`},
 			"board: U.0: board id \"one\" is of type T too: in hw_versions/hw_types.json: each board id in one type is allowed\n",
 		},
-		{"a wrong default", map[string]string{"V_1.json": `{"a": "x"}`}, "invalid: a: is the string \"x\": in V_1.json: an integer is allowed\n"},
+		{"a wrong default", map[string]string{"V_1.json": `{"a": "x"}`},
+			"invalid: a: is the string \"x\": in V_1.json: an integer is allowed\n"},
 	} {
 		dir := t.TempDir()
 		if c.files["hw_versions/hw_types.json"] == "" {
@@ -70,11 +75,13 @@ func TestLintWithAVendorsMetadata(t *testing.T) {
 	dir, base := t.TempDir(), t.TempDir()
 	putFile(t, filepath.Join(base, "V_1.json"), `{"a": 1, "acme": true}`)
 	ours := putFile(t, filepath.Join(dir, "m.json"), `{"a": {"desc": "d", "type": "INTEGER", "action": "NO_ACTION"}}`)
-	vendor := putFile(t, filepath.Join(dir, "v.json"), `{"acme": {"desc": "d", "type": "BOOLEAN", "action": "ACME_RELOAD"}}`)
+	vendor := putFile(t, filepath.Join(dir, "v.json"),
+		`{"acme": {"desc": "d", "type": "BOOLEAN", "action": "ACME_RELOAD"}}`)
 	if got := cli(t, nil, "", "layers", "lint", "--metadata", ours, "--base-dir", base); got.Code != 4 {
 		t.Errorf("ours alone: %+v", got)
 	}
-	if got := cli(t, nil, "", "layers", "lint", "--metadata", ours, "--metadata", vendor, "--base-dir", base); got != (clitest.Said{Code: 0, Out: "", Err: "no findings\n"}) {
+	if got := cli(t, nil, "", "layers", "lint", "--metadata", ours, "--metadata", vendor, "--base-dir",
+		base); got != (clitest.Said{Code: 0, Out: "", Err: "no findings\n"}) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -86,20 +93,24 @@ func TestLintOfTheRealFiles(t *testing.T) {
 	if text.Code != 4 || text.Err != "findings: 250\n" || strings.Count(text.Out, "\n") != 250 {
 		t.Errorf("exit %d, %d lines, %s", text.Code, strings.Count(text.Out, "\n"), text.Err)
 	}
-	const line = "unknown: envParams.MARVELL_SFP_SPEED: has no metadata: in RELEASE_M44.json to RELEASE_M78.json and 16 between: an entry for every field is allowed\n"
-	if !strings.Contains(text.Out, line) || !strings.Contains(text.Out, "default: linkParamsOverride.*.fwParams.mcs: has no default: ") {
+	const line = "unknown: envParams.MARVELL_SFP_SPEED: has no metadata: in RELEASE_M44.json to RELEASE_M78.json and 16 " +
+		"between: an entry for every field is allowed\n"
+	if !strings.Contains(text.Out, line) ||
+		!strings.Contains(text.Out, "default: linkParamsOverride.*.fwParams.mcs: has no default: ") {
 		t.Error(text.Out)
 	}
 	var list []lintFinding
 	got := cli(t, nil, "", append(args, "-o", "json")...)
-	if err := json.Unmarshal([]byte(got.Out), &list); err != nil || got.Code != 4 || len(list) != 250 || len(list[0].Files) != 18 {
+	if err := json.Unmarshal([]byte(got.Out), &list); err != nil || got.Code != 4 || len(list) != 250 ||
+		len(list[0].Files) != 18 {
 		t.Errorf("exit %d, %v, %d findings: %.500s", got.Code, err, len(list), got.Out)
 	}
 }
 
 func TestLintUsage(t *testing.T) {
 	dir := t.TempDir()
-	good, bad := putFile(t, filepath.Join(dir, "m.json"), `{}`), putFile(t, filepath.Join(dir, "b.json"), `{"a": {"desc": 1}}`)
+	good, bad := putFile(t, filepath.Join(dir, "m.json"), `{}`),
+		putFile(t, filepath.Join(dir, "b.json"), `{"a": {"desc": 1}}`)
 	broken := t.TempDir()
 	putFile(t, filepath.Join(broken, "V_1.json"), `{`)
 	putFile(t, filepath.Join(broken, "V_2.json"), `[]`)

@@ -9,7 +9,8 @@ import (
 	"edgespan/platform/confdir"
 )
 
-const metadataUsage = "metadata file, repeatable: the first describes the configs, each later one is a vendor's and only adds to it"
+const metadataUsage = "metadata file, repeatable: the first describes the configs, each later one is a vendor's and " +
+	"only adds to it"
 
 // bindMetadata adds the flag that names metadata files.
 func bindMetadata(cmd *cobra.Command, files *[]string) {

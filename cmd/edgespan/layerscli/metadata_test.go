@@ -42,7 +42,8 @@ const (
 
 func TestLayersMetadata(t *testing.T) {
 	ours, theirs := metaFile(t, "ours.json", oneMetadata), metaFile(t, "vendor.json", vendorMetadata)
-	circle := metaFile(t, "circle.json", `{"one":{"__copy_block__":"two"},"two":{"p":{"__copy_block__":"three"}},"three":{"__copy_block__":"one"}}`)
+	circle := metaFile(t, "circle.json",
+		`{"one":{"__copy_block__":"two"},"two":{"p":{"__copy_block__":"three"}},"three":{"__copy_block__":"one"}}`)
 	brew := metaFile(t, "brew.json", `{"v":{"desc":"d","action":"BREW","type":"STRING"},"w":5}`)
 	warns := metaFile(t, "warns.json", `{"v":{"desc":"d","action":"SET_FW_PARAMS","type":"STRING"}}`)
 	for _, c := range []struct {
@@ -52,7 +53,8 @@ func TestLayersMetadata(t *testing.T) {
 		out  string
 		err  string
 	}{
-		{"expanded", []string{"--metadata", ours}, 0, compacted(t, `{"a":{"x":{"action":"REBOOT","desc":"d","intVal":{"allowedValues":[1]},"type":"INTEGER"}},
+		{"expanded", []string{"--metadata", ours}, 0,
+			compacted(t, `{"a":{"x":{"action":"REBOOT","desc":"d","intVal":{"allowedValues":[1]},"type":"INTEGER"}},
 			"c":{"action":"RESTART_KEA","desc":"d","intVal":{"allowedValues":[1]},"type":"INTEGER"}}`), ""},
 		{
 			"a vendor's after it",
@@ -61,7 +63,9 @@ func TestLayersMetadata(t *testing.T) {
 			"c":{"action":"RESTART_KEA","desc":"d","intVal":{"allowedValues":[1]},"type":"INTEGER"},"v":{"action":"BREW","desc":"d","type":"STRING"}}`),
 			"vendor.json: a.x: is described otherwise already: the first description is kept, and this one dropped\n",
 		},
-		{"a circle", []string{"--metadata", circle}, 4, "", "circle.json: one: its __copy_block__ goes round in a circle: two -> three -> one -> two: a source that does not need the block itself is allowed\n"},
+		{"a circle", []string{"--metadata", circle}, 4, "",
+			"circle.json: one: its __copy_block__ goes round in a circle: two -> three -> one -> two: a source that does not " +
+				"need the block itself is allowed\n"},
 		{
 			"a warning",
 			[]string{"--metadata", warns},
@@ -71,14 +75,16 @@ func TestLayersMetadata(t *testing.T) {
 		{"none", nil, 2, "", "--metadata is missing: one file at least is allowed\n"},
 		{"no such file", []string{"--metadata", "/nonexistent/x.json"}, 10, "", "open x.json: no such file or directory\n"},
 	} {
-		if got := layersCommand(t, append([]string{"metadata"}, c.args...)...); got != (clitest.Said{Code: c.code, Out: c.out, Err: c.err}) {
+		if got := layersCommand(t,
+			append([]string{"metadata"}, c.args...)...); got != (clitest.Said{Code: c.code, Out: c.out, Err: c.err}) {
 			t.Errorf("%s: exit %d, %q\n%s", c.name, got.Code, got.Err, got.Out)
 		}
 	}
 	// An action that is unknown in the first file is a fault, with all others of the file.
 	got := layersCommand(t, "metadata", "--metadata", brew)
 	lines := strings.Split(strings.TrimSuffix(got.Err, "\n"), "\n")
-	if got.Code != 4 || got.Out != "" || len(lines) != 2 || !strings.HasPrefix(lines[0], `brew.json: v: its action "BREW" is unknown: `) || !strings.HasPrefix(lines[1], "brew.json: w: is 5: ") {
+	if got.Code != 4 || got.Out != "" || len(lines) != 2 || !strings.HasPrefix(lines[0],
+		`brew.json: v: its action "BREW" is unknown: `) || !strings.HasPrefix(lines[1], "brew.json: w: is 5: ") {
 		t.Errorf("exit %d, %s%s", got.Code, got.Err, got.Out)
 	}
 }
@@ -102,7 +108,8 @@ func TestLayersValidate(t *testing.T) {
 	}{
 		{"a valid config", realMetadata, `{"sysParams":{"managedConfig":true}}`, 0, "-: valid\n"},
 		{
-			"all faults", realMetadata, `{"sysParams":5,"envParams":{"TIMEZONE":null},"bgpParams":{"keepalive":1.0,"neighbors":{"a.b":{"asn":1}}}}`, 4,
+			"all faults", realMetadata,
+			`{"sysParams":5,"envParams":{"TIMEZONE":null},"bgpParams":{"keepalive":1.0,"neighbors":{"a.b":{"asn":1}}}}`, 4,
 			`-: bgpParams.keepalive: is 1.0: an integer from 1 to 65535 is allowed
 -: bgpParams.neighbors."a.b".ipv6: is missing: it is required: a string is allowed
 -: envParams.TIMEZONE: is null: "Africa/Cairo", "America/Anchorage", "America/Caracas", "America/Chicago", "America/Denver", "America/Los_Angeles", "America/New_York", "America/Sao_Paulo", "Asia/Bangkok", "Asia/Dhaka", "Asia/Dubai" or 74 others is allowed
@@ -111,12 +118,16 @@ func TestLayersValidate(t *testing.T) {
 		},
 		{
 			"unknown keys, the shallowest only", realMetadata, `{"envParams":{"x":{"y":1}},"z":1}`, 0,
-			"-: envParams.x: is unknown (a warning): it is kept, and nothing checks it\n-: z: is unknown (a warning): it is kept, and nothing checks it\n-: valid\n",
+			"-: envParams.x: is unknown (a warning): it is kept, and nothing checks it\n-: z: is unknown (a warning): it is " +
+				"kept, and nothing checks it\n-: valid\n",
 		},
 		{"unknown below strict", strict, `{"a":{"x":1,"y":{"z":1}}}`, 4, "-: a.y: is unknown: x is allowed\n"},
-		{"read-only and deprecated at rest", realMetadata, `{"topologyInfo":{"nodeName":"n"},"envParams":{"FW_IF2IF":"1"}}`, 0, "-: valid\n"},
-		{"an entry made absent", "../../../config/layers/schema/node_metadata.json", `{"ports":{"lan":{"ifName":"eth1","$absent":true},"wan":{"ifName":"eth0","$absent":false}}}`, 0, "-: valid\n"},
-		{"no entry made absent", "../../../config/layers/schema/node_metadata.json", `{"ports":{"lan":{"ifName":"eth1","mtu":"x"}}}`, 4, "-: ports.lan.mtu: is the string \"x\": an integer from 68 to 65535 is allowed\n"},
+		{"read-only and deprecated at rest", realMetadata, `{"topologyInfo":{"nodeName":"n"},"envParams":{"FW_IF2IF":"1"}}`,
+			0, "-: valid\n"},
+		{"an entry made absent", "../../../config/layers/schema/node_metadata.json",
+			`{"ports":{"lan":{"ifName":"eth1","$absent":true},"wan":{"ifName":"eth0","$absent":false}}}`, 0, "-: valid\n"},
+		{"no entry made absent", "../../../config/layers/schema/node_metadata.json", `{"ports":{"lan":{"ifName":"eth1","mtu":"x"}}}`,
+			4, "-: ports.lan.mtu: is the string \"x\": an integer from 68 to 65535 is allowed\n"},
 		{"no object", realMetadata, `[]`, 4, "-: the document is an array: one JSON object is allowed\n"},
 	} {
 		got := cli(t, nil, c.in, "layers", "validate", "--metadata", c.meta, "-")
@@ -127,13 +138,16 @@ func TestLayersValidate(t *testing.T) {
 }
 
 func TestLayersActions(t *testing.T) {
-	before := metaFile(t, "old.json", `{"cpeConfig":{"X":{"policers":{"0":{"cir":1,"eir":1}}}},"popParams":{"POP_IFACE":"nic1"}}`)
-	after := metaFile(t, "new.json", `{"cpeConfig":{"X":{"policers":{"0":{"cir":2,"eir":1}}}},"popParams":{"POP_IFACE":"nic2"},"sysParams":{"managedConfig":true}}`)
+	before := metaFile(t, "old.json",
+		`{"cpeConfig":{"X":{"policers":{"0":{"cir":1,"eir":1}}}},"popParams":{"POP_IFACE":"nic1"}}`)
+	after := metaFile(t, "new.json",
+		`{"cpeConfig":{"X":{"policers":{"0":{"cir":2,"eir":1}}}},"popParams":{"POP_IFACE":"nic2"},"sysParams":{"managedConfig":true}}`)
 	for _, c := range []struct {
 		args []string
 		want clitest.Said
 	}{
-		{[]string{before, after}, clitest.Said{Code: 0, Out: "RELOAD_VPP_CONFIG_AND_MONITOR\nREDO_POP_CONFIG\nREBOOT\n", Err: ""}},
+		{[]string{before, after},
+			clitest.Said{Code: 0, Out: "RELOAD_VPP_CONFIG_AND_MONITOR\nREDO_POP_CONFIG\nREBOOT\n", Err: ""}},
 		{[]string{"-o", "json", before, after}, clitest.Said{Code: 0, Out: `[
   {
     "action": "RELOAD_VPP_CONFIG_AND_MONITOR",
@@ -157,7 +171,8 @@ func TestLayersActions(t *testing.T) {
 `, Err: ""}},
 		{[]string{before, before}, clitest.Said{Code: 0, Out: "", Err: ""}},
 		{[]string{"-o", "json", before, before}, clitest.Said{Code: 0, Out: "[]\n", Err: ""}},
-		{[]string{"-o", "yaml", before, before}, clitest.Said{Code: 2, Out: "", Err: "--output: is \"yaml\": json is allowed\n"}},
+		{[]string{"-o", "yaml", before, before},
+			clitest.Said{Code: 2, Out: "", Err: "--output: is \"yaml\": json is allowed\n"}},
 		{[]string{before}, clitest.Said{Code: 2, Out: "", Err: "actions: has 1 arguments: two configs is allowed\n"}},
 	} {
 		if got := layersCommand(t, append([]string{"actions", "--metadata", realMetadata}, c.args...)...); got != c.want {
@@ -169,7 +184,8 @@ func TestLayersActions(t *testing.T) {
 // What the daemon takes, our metadata takes too, YAML included.
 func TestTheExamplesAreValidByOurMetadata(t *testing.T) {
 	for _, example := range []string{"demo", "many-networks", "one-app"} {
-		got := cli(t, nil, "", "layers", "validate", "--metadata", "../../../config/layers/schema/node_metadata.json", "../../../examples/"+example+".yaml")
+		got := cli(t, nil, "", "layers", "validate", "--metadata", "../../../config/layers/schema/node_metadata.json",
+			"../../../examples/"+example+".yaml")
 		if got.Code != term.ExitOK {
 			t.Errorf("%s: %+v", example, got)
 		}

@@ -58,7 +58,8 @@ What is due is seen by the old keys, so migrating twice is migrating once. The m
 	flags.BoolVar(&m.dryRun, "dry-run", false, "say what would be changed, and write nothing")
 	flags.StringVar(&m.From, "from", "", "version that the files are of: older migrations are left out")
 	flags.StringVar(&m.To, "to", "", "version that the files are for: newer migrations are left out")
-	flags.StringArrayVar(&m.auto, "auto", nil, "file of automated overrides, {node: {…}}; each file flag may be repeated")
+	flags.StringArrayVar(&m.auto, "auto", nil,
+		"file of automated overrides, {node: {…}}; each file flag may be repeated")
 	flags.StringArrayVar(&m.network, "network", nil, "file of network overrides, or one node's whole config")
 	flags.StringArrayVar(&m.node, "node", nil, "file of node overrides, {node: {…}}")
 	flags.StringArrayVar(&m.controller, "controller", nil, "config file of a controller")
@@ -114,7 +115,8 @@ func (a offline) migrate(m *migration) error {
 }
 
 // migrateFile is the new document of one file, and what was changed in it.
-func (a offline) migrateFile(name string, kind migrate.Kind, nodes bool, r migrate.Range) (config.Object, []migrated, error) {
+func (a offline) migrateFile(name string, kind migrate.Kind, nodes bool, r migrate.Range) (config.Object, []migrated,
+	error) {
 	doc, err := ReadObject(a.Streams, name)
 	if err != nil {
 		return nil, nil, err

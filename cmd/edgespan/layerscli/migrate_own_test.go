@@ -19,7 +19,8 @@ func TestNoMigrationMovesWhatANodesOwnFileHolds(t *testing.T) {
 		path := strings.Split(e.Path, ".")
 		for _, value := range []any{"x", int64(1), true, config.Object{"x": "y"}} {
 			doc := config.Set(config.Object{}, path, value)
-			if got, changes, faults := migrate.Run(migrate.Node, doc, migrate.Range{}); faults != nil || len(changes) > 0 || !reflect.DeepEqual(got, doc) {
+			if got, changes, faults := migrate.Run(migrate.Node, doc, migrate.Range{}); faults != nil || len(changes) > 0 ||
+				!reflect.DeepEqual(got, doc) {
 				t.Errorf("%s: %v, faults %v", e.Path, changes, faults)
 			}
 			tried++

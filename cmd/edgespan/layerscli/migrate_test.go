@@ -86,7 +86,8 @@ func TestMigrateAsJSON(t *testing.T) {
 		t.Fatalf("%+v: %v", got, err)
 	}
 	first := changes[0]
-	if first.File != "n.json" || first.Node != "x" || first.Version != "RELEASE_M60" || first.To == nil || *first.To != "statsAgentParams.collectors.openrStatsEnabled" || changes[1].To != nil {
+	if first.File != "n.json" || first.Node != "x" || first.Version != "RELEASE_M60" || first.To == nil ||
+		*first.To != "statsAgentParams.collectors.openrStatsEnabled" || changes[1].To != nil {
 		t.Errorf("%+v", changes)
 	}
 	if got := cli(t, nil, "", "layers", "migrate", "--node", "n.json", "-o", "json"); got.Out != "[]\n" {
@@ -100,9 +101,11 @@ func TestMigrateWritesAllFilesOrNone(t *testing.T) {
 	t.Chdir(t.TempDir())
 	putFile(t, "network.json", oldNetwork)
 	putFile(t, "nodes.json", `{"n": {"envParams": {"OPENR_IFACE_PREFIXES": 5}}, "m": 1}`)
-	putFile(t, "auto.json", `{"n": {"envParams": {"OPENR_IFACE_PREFIXES": 5}}, "m": {"envParams": {"OPENR_IFACE_PREFIXES": 6}}}`)
+	putFile(t, "auto.json",
+		`{"n": {"envParams": {"OPENR_IFACE_PREFIXES": 5}}, "m": {"envParams": {"OPENR_IFACE_PREFIXES": 6}}}`)
 	got := cli(t, nil, "", "layers", "migrate", "--network", "network.json", "--node", "nodes.json", "--auto", "auto.json")
-	if got.Code != 4 || got.Out != "" || strings.Count(got.Err, "\n") != 3 || !strings.Contains(got.Err, "auto.json: m.envParams.OPENR_IFACE_PREFIXES: ") {
+	if got.Code != 4 || got.Out != "" || strings.Count(got.Err, "\n") != 3 ||
+		!strings.Contains(got.Err, "auto.json: m.envParams.OPENR_IFACE_PREFIXES: ") {
 		t.Errorf("%+v", got)
 	}
 	if contentOf(t, "network.json") != oldNetwork {

@@ -67,12 +67,15 @@ func TestLayersOptimizeWritesBothFiles(t *testing.T) {
 	const node = `{"node-1": {"radioParamsOverride": {"02:08:02:00:01:00": {"fwParams": {"polarity": 1}}}}}`
 	dir := files(t, map[string]string{"node.json": node, "auto.json": `{"node-1": {"a": 1}}`})
 	auto, user := filepath.Join(dir, "auto.json"), filepath.Join(dir, "node.json")
-	args := []string{"layers", "optimize", "polarity", "--topology", topologies + "topology_1dn_1dn.conf", "--auto", auto, "--node", user, "--write"}
+	args := []string{"layers", "optimize", "polarity", "--topology", topologies + "topology_1dn_1dn.conf", "--auto", auto,
+		"--node", user, "--write"}
 
-	if got := cli(t, nil, "", append(args, "--dry-run")...); got.Code != 0 || !strings.HasPrefix(got.Out, "{\n") || readFile(t, auto) != `{"node-1": {"a": 1}}` {
+	if got := cli(t, nil, "", append(args, "--dry-run")...); got.Code != 0 || !strings.HasPrefix(got.Out, "{\n") ||
+		readFile(t, auto) != `{"node-1": {"a": 1}}` {
 		t.Errorf("dry run: %+v, file %s", got, readFile(t, auto))
 	}
-	if got := cli(t, nil, "", args...); got != (clitest.Said{Code: 0, Out: "", Err: "auto layer: polarity: 2 set, on 2 nodes\n"}) || readFile(t, user) != node {
+	if got := cli(t, nil, "", args...); got != (clitest.Said{Code: 0,
+		Out: "", Err: "auto layer: polarity: 2 set, on 2 nodes\n"}) || readFile(t, user) != node {
 		t.Errorf("respecting users: %+v, node file %s", got, readFile(t, user))
 	}
 	if text := readFile(t, auto); !strings.Contains(text, `"polarity": 1`) || !strings.Contains(text, `"a": 1`) {
@@ -82,23 +85,27 @@ func TestLayersOptimizeWritesBothFiles(t *testing.T) {
 		t.Errorf("backup: %s", text)
 	}
 	want := clitest.Said{Code: 0, Out: "", Err: "node layer: polarity: 1 cleared, on 1 node\n"}
-	if got := cli(t, nil, "", append(args, "--clear-user")...); got != want || readFile(t, user) != "{}\n" || readFile(t, user+".bak") != node {
+	if got := cli(t, nil, "", append(args, "--clear-user")...); got != want || readFile(t, user) != "{}\n" ||
+		readFile(t, user+".bak") != node {
 		t.Errorf("clearing: %+v, node file %s", got, readFile(t, user))
 	}
-	if got := cli(t, nil, "", append(args, "--clear-user")...); got != (clitest.Said{Code: 0, Out: "", Err: "nothing changes\n"}) {
+	if got := cli(t, nil, "",
+		append(args, "--clear-user")...); got != (clitest.Said{Code: 0, Out: "", Err: "nothing changes\n"}) {
 		t.Errorf("again: %+v", got)
 	}
 }
 
 // A node file that can't be written leaves the auto file as it was.
 func TestLayersOptimizeWritesBothFilesOrNone(t *testing.T) {
-	const auto, node = `{"node-1": {"a": 1}}`, `{"node-1": {"radioParamsOverride": {"02:08:02:00:01:00": {"fwParams": {"polarity": 1}}}}}`
+	const auto, node = `{"node-1": {"a": 1}}`,
+		`{"node-1": {"radioParamsOverride": {"02:08:02:00:01:00": {"fwParams": {"polarity": 1}}}}}`
 	dir := files(t, map[string]string{"auto.json": auto, "node.json": node})
 	a, n := filepath.Join(dir, "auto.json"), filepath.Join(dir, "node.json")
 	if err := os.Mkdir(n+".bak", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	got := cli(t, nil, "", "layers", "optimize", "polarity", "--topology", topologies+"topology_1dn_1dn.conf", "--auto", a, "--node", n, "--clear-user", "--write")
+	got := cli(t, nil, "", "layers", "optimize", "polarity", "--topology", topologies+"topology_1dn_1dn.conf", "--auto", a,
+		"--node", n, "--clear-user", "--write")
 	if got.Code != 1 || got.Out != "" || !strings.Contains(got.Err, "back up layer: ") {
 		t.Errorf("%+v", got)
 	}
@@ -108,7 +115,8 @@ func TestLayersOptimizeWritesBothFilesOrNone(t *testing.T) {
 }
 
 func TestLayersOptimizeAsJSON(t *testing.T) {
-	got := cli(t, nil, `{"node-1": {"radioParamsOverride": {"02:08:02:00:01:00": {"fwParams": {"channel": 1}}}}}`, "layers", "optimize", "all",
+	got := cli(t, nil, `{"node-1": {"radioParamsOverride": {"02:08:02:00:01:00": {"fwParams": {"channel": 1}}}}}`,
+		"layers", "optimize", "all",
 		"--topology", topologies+"topology_1dn_2cn.conf", "--node", "-", "--clear-user", "--channels", "3", "-o", "json")
 	var out struct {
 		Auto, Node map[string]any
@@ -120,7 +128,8 @@ func TestLayersOptimizeAsJSON(t *testing.T) {
 	}
 	first := optimizedChange{"auto", "node-1.linkParamsOverride.02:08:02:00:01:02.fwParams.controlSuperframe", nil, 255.0}
 	last := optimizedChange{"node", "node-1.radioParamsOverride.02:08:02:00:01:00.fwParams.channel", 1.0, nil}
-	if n := len(out.Changes); n != 19 || out.Changes[0] != first || out.Changes[n-1] != last || out.Notes == nil || len(out.Node) != 0 || len(out.Auto) != 3 {
+	if n := len(out.Changes); n != 19 || out.Changes[0] != first || out.Changes[n-1] != last || out.Notes == nil ||
+		len(out.Node) != 0 || len(out.Auto) != 3 {
 		t.Errorf("%+v", out)
 	}
 }
@@ -134,14 +143,16 @@ func TestLayersOptimizeNamesConflicts(t *testing.T) {
 	})
 	node, bad, broken := filepath.Join(dir, "node.json"), filepath.Join(dir, "bad.json"), filepath.Join(dir, "broken.json")
 	with := func(args ...string) clitest.Said {
-		return cli(t, nil, "", append([]string{"layers", "optimize", "polarity", "--topology", topologies + "topology_1dn_1dn.conf"}, args...)...)
+		return cli(t, nil, "",
+			append([]string{"layers", "optimize", "polarity", "--topology", topologies + "topology_1dn_1dn.conf"}, args...)...)
 	}
 	for _, c := range []struct {
 		got  clitest.Said
 		want string
 		code int
 	}{
-		{with("--node", node), node + ": node-2.radioParamsBase.fwParams.polarity: is 3, which can't be respected: links join it to 02:08:02:00:01:00, " +
+		{with("--node", node), node +
+			": node-2.radioParamsBase.fwParams.polarity: is 3, which can't be respected: links join it to 02:08:02:00:01:00, " +
 			"where node.node-1.radioParamsOverride.02-08-02-00-01-00.fwParams.polarity is 1: a link has an odd and an even end\n", 4},
 		{with("--auto", bad), bad + ": node-1: is of type int64: an object is allowed\n", 4},
 		{with("--auto", broken, "--node", bad), broken + ": ", 4},
@@ -149,7 +160,8 @@ func TestLayersOptimizeNamesConflicts(t *testing.T) {
 		{with("--channels", "1,5"), "--channels: has 5: numbers of 1 to 4 are allowed\n", 2},
 		{with("--write"), "--write: has no file to write to: name one with --auto\n", 2},
 		{with("--auto", "-", "--node", "-"), "-: stands for more than one file: one file may be stdin\n", 2},
-		{cli(t, nil, "", "layers", "optimize", "colour"), "optimization: is \"colour\": polarity channel golay superframe all are allowed\n", 2},
+		{cli(t, nil, "", "layers", "optimize", "colour"),
+			"optimization: is \"colour\": polarity channel golay superframe all are allowed\n", 2},
 		{cli(t, nil, "", "layers", "optimize", "all"), "--topology: is missing: the file of a topology is required\n", 2},
 	} {
 		if c.got.Code != c.code || c.got.Out != "" || !strings.HasPrefix(c.got.Err, c.want) {

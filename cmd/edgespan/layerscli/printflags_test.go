@@ -30,12 +30,16 @@ func TestSeed_PrintFlags(t *testing.T) {
 		doc  string
 		want clitest.Said
 	}{
-		{`{"flags": {"v": "2", "x.config_staged_rollout_enabled": true, "listen": "[::1]:1"}}`, clitest.Said{Code: 0, Out: "--config_staged_rollout_enabled=true --listen='[::1]:1' --v=2\n", Err: ""}},
+		{`{"flags": {"v": "2", "x.config_staged_rollout_enabled": true, "listen": "[::1]:1"}}`,
+			clitest.Said{Code: 0, Out: "--config_staged_rollout_enabled=true --listen='[::1]:1' --v=2\n", Err: ""}},
 		{`{}`, clitest.Said{Code: 0, Out: "", Err: ""}},
 		{`{"flags": {}}`, clitest.Said{Code: 0, Out: "", Err: ""}},
-		{`{"flags": {"a b": "1", "c": "x\ny", "d": []}}`, clitest.Said{Code: 4, Out: "", Err: `FILE: flags."a b": is no name of a flag: letters, digits and _ are allowed, behind a prefix that ends in a '.'` +
-			"\nFILE: flags.d: is no value of a flag (array): a string is allowed; a number or a boolean becomes one\n"}},
-		{`{"flags": {"c": "x\ny"}}`, clitest.Said{Code: 4, Out: "", Err: "FILE: flags.c: has a line end or a NUL in it: a value on one line is allowed\n"}},
+		{`{"flags": {"a b": "1", "c": "x\ny", "d": []}}`,
+			clitest.Said{Code: 4, Out: "",
+				Err: `FILE: flags."a b": is no name of a flag: letters, digits and _ are allowed, behind a prefix that ends in a '.'` +
+					"\nFILE: flags.d: is no value of a flag (array): a string is allowed; a number or a boolean becomes one\n"}},
+		{`{"flags": {"c": "x\ny"}}`, clitest.Said{Code: 4,
+			Out: "", Err: "FILE: flags.c: has a line end or a NUL in it: a value on one line is allowed\n"}},
 		{`{"flags": `, clitest.Said{Code: 4, Out: "", Err: ""}},
 	} {
 		file := flagsFile(t, "controller_config.json", c.doc)
@@ -48,7 +52,8 @@ func TestSeed_PrintFlags(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", c.doc, got, c.want)
 		}
 	}
-	if got := cli(t, nil, `{"flags": {"v": "1"}}`, "layers", "print-flags", "-"); got != (clitest.Said{Code: 0, Out: "--v=1\n", Err: ""}) {
+	if got := cli(t, nil, `{"flags": {"v": "1"}}`, "layers", "print-flags",
+		"-"); got != (clitest.Said{Code: 0, Out: "--v=1\n", Err: ""}) {
 		t.Errorf("from stdin: %+v", got)
 	}
 	if got := cli(t, nil, "", "layers", "print-flags", filepath.Join(t.TempDir(), "none")); got.Code != 10 {

@@ -46,7 +46,8 @@ are alive, are in no batch: they are named, and the exit code is 6.`,
 			return a.showPlan(t, plan, output)
 		},
 	}
-	cmd.Flags().StringSliceVar(&pending, "pending", nil, "nodes that the change is for, joined by commas (all when not given)")
+	cmd.Flags().StringSliceVar(&pending, "pending", nil,
+		"nodes that the change is for, joined by commas (all when not given)")
 	cmd.Flags().BoolVar(&assumeAlive, "assume-alive", false, "plan as if all links were up")
 	term.OutputFlag(cmd, &output)
 	return cmd

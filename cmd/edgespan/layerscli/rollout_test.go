@@ -17,8 +17,10 @@ func TestLayersRolloutPlan(t *testing.T) {
 		args string
 		want clitest.Said
 	}{
-		{"the links of the sample are dead", topologyFile + "1dn_1dn.conf", clitest.Said{Code: term.ExitPartial, Out: "BATCH  SITE  NODE\n1      A     node-1\n", Err: dead}},
-		{"as if they were up", "--assume-alive " + topologyFile + "1dn_1dn.conf", clitest.Said{Code: term.ExitOK, Out: "BATCH  SITE  NODE\n1      A     node-1\n1      B     node-2\n", Err: ""}},
+		{"the links of the sample are dead", topologyFile + "1dn_1dn.conf",
+			clitest.Said{Code: term.ExitPartial, Out: "BATCH  SITE  NODE\n1      A     node-1\n", Err: dead}},
+		{"as if they were up", "--assume-alive " + topologyFile + "1dn_1dn.conf",
+			clitest.Said{Code: term.ExitOK, Out: "BATCH  SITE  NODE\n1      A     node-1\n1      B     node-2\n", Err: ""}},
 		{"json", "-o json " + topologyFile + "1dn_1dn.conf", clitest.Said{Code: term.ExitPartial, Out: `{
   "batches": [
     [
@@ -33,31 +35,42 @@ func TestLayersRolloutPlan(t *testing.T) {
   ]
 }
 `, Err: dead}},
-		{"the client nodes alone", "-o name --assume-alive --pending node-2,node-5 --pending node-3 " + topologyFile + "1dn_4cn.conf", clitest.Said{Code: term.ExitOK, Out: "node-2\nnode-3\nnode-5\n", Err: ""}},
-		{"both ways around a ring", "--assume-alive --pending node-9,node-12,node-14,node-15 " + topologyFile + "figure0.conf", clitest.Said{Code: term.ExitOK, Out: `BATCH  SITE  NODE
+		{"the client nodes alone", "-o name --assume-alive --pending node-2,node-5 --pending node-3 " + topologyFile +
+			"1dn_4cn.conf", clitest.Said{Code: term.ExitOK, Out: "node-2\nnode-3\nnode-5\n", Err: ""}},
+		{"both ways around a ring", "--assume-alive --pending node-9,node-12,node-14,node-15 " + topologyFile +
+			"figure0.conf", clitest.Said{Code: term.ExitOK, Out: `BATCH  SITE  NODE
 1      A     node-12
 1      A     node-9
 2      C     node-14
 2      C     node-15
 `, Err: ""}},
-		{"nothing pending", "--pending= -o json " + topologyFile + "1dn_1dn.conf", clitest.Said{Code: term.ExitOK, Out: "{\n  \"batches\": [],\n  \"unreachable\": []\n}\n", Err: ""}},
-		{"pending names that are no nodes", "--pending node-9,node-1,node-8 -o json " + topologyFile + "1dn_1dn.conf", clitest.Said{Code: term.ExitRejected, Out: "", Err: topologyFile +
-			"1dn_1dn.conf: pending: is \"node-8\", which is no node of the topology: names of its nodes are allowed\n" + topologyFile +
-			"1dn_1dn.conf: pending: is \"node-9\", which is no node of the topology: names of its nodes are allowed\n"}},
-		{"no file", topologyFile + "none.conf", clitest.Said{Code: term.ExitNotFound, Out: "", Err: "open " + topologyFile + "none.conf: no such file or directory\n"}},
-		{"no argument", "", clitest.Said{Code: term.ExitUsage, Out: "", Err: "rollout-plan: has 0 arguments: one topology file is allowed\n"}},
-		{"no such form", "-o xml " + topologyFile + "1dn_1dn.conf", clitest.Said{Code: term.ExitUsage, Out: "", Err: "-o: is \"xml\": table wide json yaml name are allowed\n"}},
+		{"nothing pending", "--pending= -o json " + topologyFile + "1dn_1dn.conf",
+			clitest.Said{Code: term.ExitOK, Out: "{\n  \"batches\": [],\n  \"unreachable\": []\n}\n", Err: ""}},
+		{"pending names that are no nodes", "--pending node-9,node-1,node-8 -o json " + topologyFile + "1dn_1dn.conf",
+			clitest.Said{Code: term.ExitRejected, Out: "", Err: topologyFile +
+				"1dn_1dn.conf: pending: is \"node-8\", which is no node of the topology: names of its nodes are allowed\n" +
+				topologyFile +
+				"1dn_1dn.conf: pending: is \"node-9\", which is no node of the topology: names of its nodes are allowed\n"}},
+		{"no file", topologyFile + "none.conf", clitest.Said{Code: term.ExitNotFound,
+			Out: "", Err: "open " + topologyFile + "none.conf: no such file or directory\n"}},
+		{"no argument", "", clitest.Said{Code: term.ExitUsage, Out: "",
+			Err: "rollout-plan: has 0 arguments: one topology file is allowed\n"}},
+		{"no such form", "-o xml " + topologyFile + "1dn_1dn.conf",
+			clitest.Said{Code: term.ExitUsage, Out: "", Err: "-o: is \"xml\": table wide json yaml name are allowed\n"}},
 	} {
 		got := cli(t, nil, "", append([]string{"layers", "rollout-plan"}, strings.Fields(c.args)...)...)
 		if got != c.want {
-			t.Errorf("%s: exit %d\n%s%swant exit %d\n%s%s", c.name, got.Code, got.Out, got.Err, c.want.Code, c.want.Out, c.want.Err)
+			t.Errorf("%s: exit %d\n%s%swant exit %d\n%s%s", c.name, got.Code, got.Out, got.Err, c.want.Code, c.want.Out,
+				c.want.Err)
 		}
 	}
 }
 
 func TestLayersRolloutPlanReadsStdinAndTellsEveryFault(t *testing.T) {
-	got := cli(t, nil, `{"nodes": [{"name": "a", "site_name": "x"}, {"name": "a"}], "sites": []}`, "layers", "rollout-plan", "-")
-	want := clitest.Said{Code: term.ExitRejected, Out: "", Err: `-: nodes.0.site_name: is "x", which is no site: the name of a site is allowed
+	got := cli(t, nil, `{"nodes": [{"name": "a", "site_name": "x"}, {"name": "a"}], "sites": []}`, "layers",
+		"rollout-plan", "-")
+	want := clitest.Said{Code: term.ExitRejected, Out: "",
+		Err: `-: nodes.0.site_name: is "x", which is no site: the name of a site is allowed
 -: nodes.1.name: is "a", as nodes.0 has it: each name once is allowed
 -: nodes.1.site_name: is missing: a string is required
 `}

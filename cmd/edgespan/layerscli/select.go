@@ -39,7 +39,8 @@ type selected struct {
 // Bind defines the flags.
 func (f *selection) bind(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.baseDir, "base-dir", "", "folder of base versions: <version>.json, fw_versions/, hw_versions/<type>/")
+	flags.StringVar(&f.baseDir, "base-dir", "",
+		"folder of base versions: <version>.json, fw_versions/, hw_versions/<type>/")
 	flags.StringVar(&f.versions.Software, "sw-version", "", "software version string of the node")
 	flags.StringVar(&f.versions.Firmware, "fw-version", "", "firmware version string of the node")
 	flags.StringVar(&f.versions.Board, "hw-board", "", "hardware board id of the node")
@@ -98,8 +99,10 @@ func (f *selection) checkedBy(a offline) (*metadata.Metadata, error) {
 	}
 	if f.topology != "" {
 		t, err := f.readTopology(a)
-		if err == nil && f.nodeName != "" && !slices.ContainsFunc(t.Nodes, func(n topology.Node) bool { return n.Name == f.nodeName }) {
-			err = config.Faults{{Path: []string{f.nodeName}, What: "is not in the topology", Allowed: "the nodes of " + f.topology + " are allowed"}}
+		if err == nil && f.nodeName != "" &&
+			!slices.ContainsFunc(t.Nodes, func(n topology.Node) bool { return n.Name == f.nodeName }) {
+			err = config.Faults{{Path: []string{f.nodeName}, What: "is not in the topology", Allowed: "the nodes of " +
+				f.topology + " are allowed"}}
 		}
 		faults[1] = err
 	}
@@ -163,7 +166,8 @@ func (f *selection) tell(a offline, c layers.Choice) {
 		latest = append(latest, "hardware "+c.Type+"/"+c.Hardware)
 	}
 	if len(latest) > 0 {
-		a.Say("--sw-version: %s matches none: the latest is used: %s", config.Quote(f.versions.Software), strings.Join(latest, ", "))
+		a.Say("--sw-version: %s matches none: the latest is used: %s", config.Quote(f.versions.Software),
+			strings.Join(latest, ", "))
 	}
 	if c.UnknownBoard {
 		a.Say("--hw-board: %s is in no hardware type: no hardware layer is used", config.Quote(f.versions.Board))

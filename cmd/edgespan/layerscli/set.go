@@ -52,8 +52,10 @@ func newLayersSet(a offline) *cobra.Command {
 	return newWrite(a, override.Set, &cobra.Command{
 		Use:   "set --layer network|node FILE|KEY=VALUE...",
 		Short: "Replace the network layer or the layers of nodes, with every check",
-		Long:  "Replace the whole network layer, or the whole layer of each node that is named; {} clears it." + aboutWrites + AboutKeys,
-		Example: `  edgespan layers set --layer node --node nodes.json --node-name pop-1 --metadata config_metadata.json popParams.POP_IFACE=nic2
+		Long: "Replace the whole network layer, or the whole layer of each node that is named; {} clears it." + aboutWrites +
+			AboutKeys,
+		Example: `  edgespan layers set --layer node --node nodes.json --node-name pop-1 --metadata ` +
+			`config_metadata.json popParams.POP_IFACE=nic2
   edgespan layers set --layer network --network network.json --base-dir base_versions new.json`,
 		Args: term.SomeArgs("one FILE, or KEY=VALUE..."),
 	})
@@ -63,9 +65,11 @@ func newLayersModify(a offline) *cobra.Command {
 	return newWrite(a, override.Modify, &cobra.Command{
 		Use:   "modify --layer network|node FILE|KEY=VALUE...",
 		Short: "Merge into the network layer or the layers of nodes, with every check",
-		Long: "Merge into the network layer, or into the layer of each node that is named. An object is\nmerged, everything else replaced; null is a value, and removes nothing (see unset)." +
+		Long: "Merge into the network layer, or into the layer of each node that is named. An object is\nmerged, " +
+			"everything else replaced; null is a value, and removes nothing (see unset)." +
 			aboutWrites + AboutKeys,
-		Example: `  edgespan layers modify --layer network --network network.json --metadata config_metadata.json sysParams.managedConfig=true
+		Example: `  edgespan layers modify --layer network --network network.json --metadata config_metadata.json ` +
+			`sysParams.managedConfig=true
   edgespan layers modify --layer node --node nodes.json --dry-run -o json new.json`,
 		Args: term.SomeArgs("one FILE, or KEY=VALUE..."),
 	})
@@ -75,7 +79,8 @@ func newLayersUnset(a offline) *cobra.Command {
 	return newWrite(a, override.Unset, &cobra.Command{
 		Use:   "unset --layer network|node KEY...",
 		Short: "Remove keys from the network layer or the layers of nodes, with every check",
-		Long: "Remove keys, all of them or none. An object that becomes empty by it goes too. A key that\nis not there is a fault. Without --node-name the name of a node alone removes its layer." +
+		Long: "Remove keys, all of them or none. An object that becomes empty by it goes too. A key that\nis not there is " +
+			"a fault. Without --node-name the name of a node alone removes its layer." +
 			aboutWrites,
 		Example: `  edgespan layers unset --layer network --network network.json sysParams.managedConfig`,
 		Args:    term.SomeArgs("one KEY or more"),

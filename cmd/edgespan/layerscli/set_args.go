@@ -29,7 +29,8 @@ func (w *writing) change(a offline, m *metadata.Metadata, layer layers.Layer, ar
 	case strings.Contains(args[0], "="):
 		c.Overrides, err = w.assigned(m, args)
 	case len(args) > 1:
-		err = term.Usagef("FILE: is %s with %d more arguments: one FILE alone, or KEY=VALUE... is allowed", config.Quote(args[0]), len(args)-1)
+		err = term.Usagef("FILE: is %s with %d more arguments: one FILE alone, or KEY=VALUE... is allowed",
+			config.Quote(args[0]), len(args)-1)
 	default:
 		c.Overrides, err = w.requested(a, args[0])
 	}
@@ -80,7 +81,8 @@ func (w *writing) assigned(m *metadata.Metadata, args []string) (config.Object, 
 		}
 		path = w.below(path)
 		if at := inTheWay(out, path); at != nil {
-			return nil, term.Usagef("%s: is given with %s: each place once is allowed", config.FormatPath(path), config.FormatPath(at))
+			return nil, term.Usagef("%s: is given with %s: each place once is allowed", config.FormatPath(path),
+				config.FormatPath(at))
 		}
 		v, wrong := value(m, w.inConfig(path), text)
 		for _, f := range wrong {

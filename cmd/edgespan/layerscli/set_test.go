@@ -70,20 +70,23 @@ func TestWritesOfLayers(t *testing.T) {
 			[]string{"set", "--layer", "network", "-"},
 			"network.json", `{"sysParams":{"managedConfig":true}}`,
 			"n1:\n  sysParams.managedConfig: false -> true (origin network)\n" +
-				"n2:\n  popParams.POP_IFACE: \"nic1\" -> \"\" (origin base)\n  sysParams.managedConfig: false -> true (origin network)\n" +
+				"n2:\n  popParams.POP_IFACE: \"nic1\" -> \"\" (origin base)\n  sysParams.managedConfig: false -> true (origin " +
+				"network)\n" +
 				"  action REDO_POP_CONFIG: popParams.POP_IFACE\n",
 		},
 		{
 			"set of keys replaces too", "",
 			[]string{"set", "--layer", "node", "--node-name", "n1", "sysParams.managedConfig=true"},
 			"nodes.json", `{"n1":{"sysParams":{"managedConfig":true}},"n2":{}}`,
-			"n1:\n  popParams.POP_IFACE: \"nic2\" -> \"nic1\" (origin network)\n  sysParams.managedConfig: false -> true (origin node)\n" +
+			"n1:\n  popParams.POP_IFACE: \"nic2\" -> \"nic1\" (origin network)\n  sysParams.managedConfig: false -> true " +
+				"(origin node)\n" +
 				"  action REDO_POP_CONFIG: popParams.POP_IFACE\n",
 		},
 		{
 			"unset removes", "",
 			[]string{"unset", "--layer", "node", "--node-name", "n1", "popParams.POP_IFACE"},
-			"nodes.json", `{"n2":{}}`, "n1:\n  popParams.POP_IFACE: \"nic2\" -> \"nic1\" (origin network)\n  action REDO_POP_CONFIG: popParams.POP_IFACE\n",
+			"nodes.json", `{"n2":{}}`,
+			"n1:\n  popParams.POP_IFACE: \"nic2\" -> \"nic1\" (origin network)\n  action REDO_POP_CONFIG: popParams.POP_IFACE\n",
 		},
 		{
 			"many nodes at once", `{"n1": {}, "n3": {"popParams": {"POP_IFACE": "x"}}}`,
@@ -98,12 +101,14 @@ func TestWritesOfLayers(t *testing.T) {
 			"nodes.json", `{"n1":{"popParams":{"POP_IFACE":"nic2"}},"n2":{"popParams":{"POP_IFACE":"x"}}}`,
 			"n2:\n  popParams.POP_IFACE: \"nic1\" -> \"x\" (origin node)\n  action REDO_POP_CONFIG: popParams.POP_IFACE\n",
 		},
-		{"nothing new", "", []string{"modify", "--layer", "network", "sysParams.managedConfig=false"}, "network.json", strings.ReplaceAll(networkBefore, " ", ""), ""},
+		{"nothing new", "", []string{"modify", "--layer", "network", "sysParams.managedConfig=false"}, "network.json",
+			strings.ReplaceAll(networkBefore, " ", ""), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir, flags := layerFiles(t, networkBefore, nodesBefore)
 			dry := write(t, flags, tt.stdin, append(tt.words, "--dry-run")...)
-			if flat(t, filepath.Join(dir, "network.json"))+flat(t, filepath.Join(dir, "nodes.json")) != strings.ReplaceAll(networkBefore+nodesBefore, " ", "") {
+			if flat(t, filepath.Join(dir, "network.json"))+
+				flat(t, filepath.Join(dir, "nodes.json")) != strings.ReplaceAll(networkBefore+nodesBefore, " ", "") {
 				t.Error("--dry-run has written")
 			}
 			got := write(t, flags, tt.stdin, tt.words...)
@@ -128,29 +133,53 @@ func TestARefusedWriteLeavesTheFileAsItIs(t *testing.T) {
 		code        int
 		want        string // the lines of stderr, each to its beginning
 	}{
-		{"all faults", "", []string{"modify", "--layer", "network", "sysParams.managedConfig=yes", "envParams=5"}, term.ExitRejected, "n1, n2: envParams: is an object in the base layer and no object (int64) in the network layer\nn1, n2: sysParams.managedConfig: is the string \"yes\": true or false is allowed (type, network layer)"},
-		{"read-only", "", []string{"modify", "--layer", "node", "--node-name", "n1", "topologyInfo.nodeName=x"}, term.ExitRejected, "n1: topologyInfo.nodeName: is read-only"},
-		{"deprecated", "", []string{"modify", "--layer", "network", "envParams.FW_IF2IF=1"}, term.ExitRejected, "envParams.FW_IF2IF: is deprecated"},
-		{"topology", "", []string{"modify", "--layer", "node", "--topology", topologyFile + "1dn_1dn.conf", "node-1.sysParams.managedConfig=true", "n1.sysParams.managedConfig=true"}, term.ExitRejected, "n1: is not in the topology"},
-		{"the order", "", []string{"modify", "--layer", "node", "--topology", topologyFile + "1dn_1dn.conf", "n1.envParams.FW_IF2IF=1", "n1.topologyInfo.nodeName=x", "n1.sysParams=1"}, term.ExitRejected, "n1: topologyInfo.nodeName: is read-only\nn1: envParams.FW_IF2IF: is deprecated\nn1: is not in the topology\nn1: sysParams: is an object in the network layer and no object (int64) in the node layer"},
-		{"a node that is no object", `{"n1": 5}`, []string{"set", "--layer", "node", "-"}, term.ExitRejected, "n1: is no object (int64)"},
-		{"null over an object", `{"envParams": null}`, []string{"set", "--layer", "network", "-"}, term.ExitRejected, "n1, n2: envParams: is an object in the base layer and no object (null) in the network layer"},
-		{"nodes that are none", `[]`, []string{"set", "--layer", "node", "-"}, term.ExitRejected, "-: the document is an array"},
-		{"nodes that are a number", `5`, []string{"set", "--layer", "node", "-"}, term.ExitRejected, "-: the document is a number"},
-		{"a document that is none", `[]`, []string{"set", "--layer", "network", "-"}, term.ExitRejected, "-: the document is an array"},
-		{"a YAML document that is none", `5`, []string{"set", "--layer", "network", "-"}, term.ExitRejected, "-: the document is a number"},
-		{"a key twice", `{"sysParams": 1, "sysParams": 2}`, []string{"set", "--layer", "network", "-"}, term.ExitRejected, "-: sysParams: is given twice"},
-		{"a huge number", "", []string{"set", "--layer", "network", "zz.y=99999999999999999999"}, term.ExitRejected, "zz.y: is 99999999999999999999: integers of 64 bits are allowed"},
-		{"no such key", "", []string{"unset", "--layer", "network", "sysParams.managedConfig", "sysParams.other"}, term.ExitRejected, "sysParams.other: is not in the network layer"},
+		{"all faults", "", []string{"modify", "--layer", "network", "sysParams.managedConfig=yes", "envParams=5"},
+			term.ExitRejected, "n1, n2: envParams: is an object in the base layer and no object (int64) in the network " +
+				"layer\nn1, n2: sysParams.managedConfig: is the string \"yes\": true or false is allowed (type, network layer)"},
+		{"read-only", "", []string{"modify", "--layer", "node", "--node-name", "n1", "topologyInfo.nodeName=x"},
+			term.ExitRejected, "n1: topologyInfo.nodeName: is read-only"},
+		{"deprecated", "", []string{"modify", "--layer", "network", "envParams.FW_IF2IF=1"}, term.ExitRejected,
+			"envParams.FW_IF2IF: is deprecated"},
+		{"topology", "", []string{"modify", "--layer", "node", "--topology", topologyFile + "1dn_1dn.conf",
+			"node-1.sysParams.managedConfig=true", "n1.sysParams.managedConfig=true"}, term.ExitRejected,
+			"n1: is not in the topology"},
+		{"the order", "", []string{"modify", "--layer", "node", "--topology", topologyFile + "1dn_1dn.conf",
+			"n1.envParams.FW_IF2IF=1", "n1.topologyInfo.nodeName=x", "n1.sysParams=1"}, term.ExitRejected,
+			"n1: topologyInfo.nodeName: is read-only\nn1: envParams.FW_IF2IF: is deprecated\nn1: is not in the topology\nn1: " +
+				"sysParams: is an object in the network layer and no object (int64) in the node layer"},
+		{"a node that is no object", `{"n1": 5}`, []string{"set", "--layer", "node", "-"}, term.ExitRejected,
+			"n1: is no object (int64)"},
+		{"null over an object", `{"envParams": null}`, []string{"set", "--layer", "network", "-"}, term.ExitRejected,
+			"n1, n2: envParams: is an object in the base layer and no object (null) in the network layer"},
+		{"nodes that are none", `[]`, []string{"set", "--layer", "node", "-"}, term.ExitRejected,
+			"-: the document is an array"},
+		{"nodes that are a number", `5`, []string{"set", "--layer", "node", "-"}, term.ExitRejected,
+			"-: the document is a number"},
+		{"a document that is none", `[]`, []string{"set", "--layer", "network", "-"}, term.ExitRejected,
+			"-: the document is an array"},
+		{"a YAML document that is none", `5`, []string{"set", "--layer", "network", "-"}, term.ExitRejected,
+			"-: the document is a number"},
+		{"a key twice", `{"sysParams": 1, "sysParams": 2}`, []string{"set", "--layer", "network", "-"}, term.ExitRejected,
+			"-: sysParams: is given twice"},
+		{"a huge number", "", []string{"set", "--layer", "network", "zz.y=99999999999999999999"}, term.ExitRejected,
+			"zz.y: is 99999999999999999999: integers of 64 bits are allowed"},
+		{"no such key", "", []string{"unset", "--layer", "network", "sysParams.managedConfig", "sysParams.other"},
+			term.ExitRejected, "sysParams.other: is not in the network layer"},
 		{"no layer", "", []string{"set", "a=1"}, term.ExitUsage, `--layer: is "": network, node are allowed`},
-		{"another layer", "", []string{"set", "--layer", "auto", "a=1"}, term.ExitUsage, `--layer: is "auto": network, node are allowed`},
+		{"another layer", "", []string{"set", "--layer", "auto", "a=1"}, term.ExitUsage,
+			`--layer: is "auto": network, node are allowed`},
 		{"no argument", "", []string{"set", "--layer", "network"}, term.ExitUsage, "set: has no argument"},
-		{"a file and more", "", []string{"set", "--layer", "network", "f.json", "g.json"}, term.ExitUsage, `FILE: is "f.json" with 1 more arguments`},
-		{"a place twice", "", []string{"set", "--layer", "network", "a.b=1", "a=2"}, term.ExitUsage, "a: is given with a: each place once is allowed"},
-		{"a place within another", "", []string{"set", "--layer", "network", "a=1", "a.b=2"}, term.ExitUsage, "a.b: is given with a: each place once is allowed"},
+		{"a file and more", "", []string{"set", "--layer", "network", "f.json", "g.json"}, term.ExitUsage,
+			`FILE: is "f.json" with 1 more arguments`},
+		{"a place twice", "", []string{"set", "--layer", "network", "a.b=1", "a=2"}, term.ExitUsage,
+			"a: is given with a: each place once is allowed"},
+		{"a place within another", "", []string{"set", "--layer", "network", "a=1", "a.b=2"}, term.ExitUsage,
+			"a.b: is given with a: each place once is allowed"},
 		{"no key", "", []string{"set", "--layer", "network", "=1"}, term.ExitUsage, "KEY: a path has no empty segments"},
-		{"a form that there is not", "", []string{"set", "--layer", "network", "-o", "yaml", "a=1"}, term.ExitUsage, "-o: is \"yaml\": text json are allowed"},
-		{"stdin twice", "{}", []string{"set", "--layer", "network", "--auto", "-", "-"}, term.ExitUsage, "-: stands for 2 files"},
+		{"a form that there is not", "", []string{"set", "--layer", "network", "-o", "yaml", "a=1"}, term.ExitUsage,
+			"-o: is \"yaml\": text json are allowed"},
+		{"stdin twice", "{}", []string{"set", "--layer", "network", "--auto", "-", "-"}, term.ExitUsage,
+			"-: stands for 2 files"},
 		{"no such file", "", []string{"set", "--layer", "network", "nowhere.json"}, term.ExitNotFound, "open nowhere.json"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -186,13 +215,15 @@ func TestANetworkWriteIsCheckedOnEveryNodeThatIsNamed(t *testing.T) {
 	if err := os.WriteFile(auto, []byte(`{"n1": {"x": {"y": 1}}, "n2": {"x": 1}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	words := []string{"modify", "--layer", "network", "--auto", auto, "--node-name", "n3", "--topology", topologyFile + "1dn_1dn.conf", "--dry-run"}
+	words := []string{"modify", "--layer", "network", "--auto", auto, "--node-name", "n3", "--topology", topologyFile +
+		"1dn_1dn.conf", "--dry-run"}
 	got := write(t, flags, "", append(words, "sysParams.managedConfig=true")...)
 	if got.Code != term.ExitOK || !strings.HasPrefix(got.Out, "n1, n2, n3, node-1, node-2:\n") {
 		t.Errorf("exit %d: %s%s", got.Code, got.Err, got.Out)
 	}
 	got = write(t, flags, "", append(words, "x=2")...)
-	if got.Code != term.ExitRejected || !strings.HasPrefix(got.Err, "n1: x: is an object in the auto layer and no object (int64) in the network layer") {
+	if got.Code != term.ExitRejected || !strings.HasPrefix(got.Err,
+		"n1: x: is an object in the auto layer and no object (int64) in the network layer") {
 		t.Errorf("exit %d: %s%s", got.Code, got.Err, got.Out)
 	}
 }
@@ -200,7 +231,8 @@ func TestANetworkWriteIsCheckedOnEveryNodeThatIsNamed(t *testing.T) {
 // TestOnlyTheFileToWriteMayBeMissing: a name with a typing error must not leave checks out.
 func TestOnlyTheFileToWriteMayBeMissing(t *testing.T) {
 	dir, _ := layerFiles(t, `{}`, `{}`)
-	got := cli(t, nil, "", "layers", "set", "--layer", "network", "--network", filepath.Join(dir, "network.json"), "--node", filepath.Join(dir, "typo.json"), "a=1")
+	got := cli(t, nil, "", "layers", "set", "--layer", "network", "--network", filepath.Join(dir, "network.json"),
+		"--node", filepath.Join(dir, "typo.json"), "a=1")
 	if got.Code != term.ExitNotFound || flat(t, filepath.Join(dir, "network.json")) != "{}" {
 		t.Errorf("exit %d: %s", got.Code, got.Err)
 	}
@@ -231,10 +263,12 @@ func TestEveryPathCanBeAssigned(t *testing.T) {
 func TestAFlagIsAString(t *testing.T) {
 	dir := t.TempDir()
 	described, file := filepath.Join(dir, "metadata.json"), filepath.Join(dir, "controller.json")
-	if err := os.WriteFile(described, []byte(`{"flags": {"on": {"desc": "d", "action": "UPDATE_GFLAG", "type": "BOOLEAN"}}}`), 0o600); err != nil {
+	if err := os.WriteFile(described,
+		[]byte(`{"flags": {"on": {"desc": "d", "action": "UPDATE_GFLAG", "type": "BOOLEAN"}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := cli(t, nil, "", "layers", "set", "--layer", "network", "--network", file, "--metadata", described, "flags.on=true")
+	got := cli(t, nil, "", "layers", "set", "--layer", "network", "--network", file, "--metadata", described,
+		"flags.on=true")
 	if held := flat(t, file); got.Code != term.ExitOK || held != `{"flags":{"on":"true"}}` {
 		t.Errorf("exit %d: %s: %s", got.Code, got.Err, held)
 	}
@@ -248,7 +282,8 @@ func TestABrokenLayerFileStopsAWrite(t *testing.T) {
 	} {
 		dir, flags := layerFiles(t, tt.network, tt.nodes)
 		got := write(t, flags, "", "set", "--layer", "network", "sysParams.managedConfig=true")
-		if got.Code != term.ExitRejected || !strings.Contains(got.Err, tt.want) || flat(t, filepath.Join(dir, "network.json")) != tt.network {
+		if got.Code != term.ExitRejected || !strings.Contains(got.Err, tt.want) ||
+			flat(t, filepath.Join(dir, "network.json")) != tt.network {
 			t.Errorf("exit %d: %s", got.Code, got.Err)
 		}
 	}
@@ -291,11 +326,13 @@ func TestAWriteAsJSON(t *testing.T) {
 		`{"actions":[],"nodes":["n1"],"values":[{"key":"mine.y","new":1,"origin":"network"}]},` +
 		`{"actions":[{"action":"REDO_POP_CONFIG","keys":["popParams.POP_IFACE"]}],"nodes":["n2"],"values":[{"key":"mine.y","new":1,"origin":"network"},` +
 		`{"key":"popParams.POP_IFACE","new":"x","old":"nic1","origin":"network"}]}],` +
-		`"file":` + string(file) + `,"layer":"network","warnings":[{"key":"mine","nodes":["n1","n2"],"rule":"unknown","what":"is unknown"}],"written":true}`
+		`"file":` + string(file) +
+		`,"layer":"network","warnings":[{"key":"mine","nodes":["n1","n2"],"rule":"unknown","what":"is unknown"}],"written":true}`
 	if string(text) != want {
 		t.Errorf("%s\nwanted %s", text, want)
 	}
-	if !strings.Contains(got.Err, "warning: n1, n2: mine: is unknown: it is kept, and nothing checks it (unknown, network layer)") {
+	if !strings.Contains(got.Err,
+		"warning: n1, n2: mine: is unknown: it is kept, and nothing checks it (unknown, network layer)") {
 		t.Error(got.Err)
 	}
 }
@@ -304,7 +341,8 @@ func TestAWriteAsJSON(t *testing.T) {
 func TestOnlyWhatIsNamedIsUsed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "new.json")
 	got := cli(t, nil, "", "layers", "set", "--layer", "network", "--network", file, "sysParams.managedConfig=1")
-	if got.Code != term.ExitOK || flat(t, file) != `{"sysParams":{"managedConfig":1}}` || got.Out != "a node without overrides:\n  sysParams.managedConfig: none -> 1 (origin network)\n" {
+	if got.Code != term.ExitOK || flat(t, file) != `{"sysParams":{"managedConfig":1}}` ||
+		got.Out != "a node without overrides:\n  sysParams.managedConfig: none -> 1 (origin network)\n" {
 		t.Errorf("exit %d: %s%s", got.Code, got.Err, got.Out)
 	}
 	for _, line := range []string{file + ": is not there yet", "--metadata is not given", file + ": written"} {

@@ -83,7 +83,8 @@ func newPlan(a commands) *cobra.Command {
 				return err
 			}
 			if docs, err := descriptors(file, doc); docs != nil || err != nil {
-				return cmp.Or(err, term.Usagef("plan: %s has documents for the controller: edgespan apply --dry-run -f %s is allowed", file, file))
+				return cmp.Or(err, term.Usagef("plan: %s has documents for the controller: edgespan apply --dry-run -f %s is "+
+					"allowed", file, file))
 			}
 			return a.plan(cmd.Context(), doc, output)
 		},

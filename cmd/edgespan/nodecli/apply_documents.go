@@ -108,8 +108,10 @@ func descriptors(file string, text []byte) ([]config.Object, error) {
 			faults = append(faults, fmt.Sprintf("%s: %s: %s", file, p.name(), f))
 		}
 		if len(p.faults) == 0 && !p.says() {
-			faults = append(faults, fmt.Sprintf("%s: %s: has no kind, as the config of a node, beside %s: a file of descriptors, which the controller takes, or the config of one node is allowed",
-				file, p.name(), strings.Join(pieceNames(all), "; ")))
+			faults = append(faults,
+				fmt.Sprintf("%s: %s: has no kind, as the config of a node, beside %s: a file of descriptors, which the "+
+					"controller takes, or the config of one node is allowed",
+					file, p.name(), strings.Join(pieceNames(all), "; ")))
 		}
 		docs = append(docs, p.object)
 	}

@@ -13,7 +13,8 @@ type commands struct{ *reach.App }
 func Commands(with *reach.App) []*cobra.Command {
 	a := commands{with}
 	return []*cobra.Command{
-		newApply(a), newPlan(a), newConfirm(a), newRollback(a), newRelease(a), newGet(a), newWait(a), newExplain(a), newEvents(a), newDiff(a), newWatch(a),
+		newApply(a), newPlan(a), newConfirm(a), newRollback(a), newRelease(a), newGet(a), newWait(a), newExplain(a),
+		newEvents(a), newDiff(a), newWatch(a),
 		newDoctor(a),
 	}
 }

@@ -51,7 +51,8 @@ func TestStatesOfAnAdapter(t *testing.T) {
 		want   string
 	}{
 		{clitest.Obj{"activated": true, "state": "Present", "error": ""}, "active"},
-		{clitest.Obj{"activated": false, "state": "WaitingForDependencies", "error": "namespace ns1 does not exist"}, "waiting"},
+		{clitest.Obj{"activated": false, "state": "WaitingForDependencies", "error": "namespace ns1 does not exist"},
+			"waiting"},
 		{clitest.Obj{"activated": false, "state": "CreatingFailed", "error": "no free address"}, "failed"},
 		{clitest.Obj{"activated": false, "state": "WaitingForDependencies", "error": ""}, "inactive"},
 	} {
@@ -105,7 +106,8 @@ func TestForms(t *testing.T) {
 	if got = cli(t, clitest.At(socket), "", "get", "ni", "-o", "name"); got.Out != "ni/"+clitest.NiID+"\n" {
 		t.Errorf("name: %q", got.Out)
 	}
-	if got = cli(t, clitest.At(socket), "", "get", "app", clitest.AppID, "-o", "yaml"); !strings.HasPrefix(got.Out, "id: "+clitest.AppID+"\nkind: app\n") {
+	if got = cli(t, clitest.At(socket), "", "get", "app", clitest.AppID, "-o", "yaml"); !strings.HasPrefix(got.Out, "id: "+
+		clitest.AppID+"\nkind: app\n") {
 		t.Errorf("yaml: %s", got.Out)
 	}
 	if got = cli(t, clitest.At(socket), "", "get", "ni", "-o", "wide"); !strings.Contains(got.Out, "DOMAIN") {
@@ -126,19 +128,22 @@ func TestApplyAndPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := cli(t, clitest.At(socket), "", "apply", "-f", file)
-	if got != (clitest.Said{Code: 0, Out: "", Err: "warning: appNetworks.x: names a network without config\nconfig stored\n"}) {
+	if got != (clitest.Said{Code: 0, Out: "",
+		Err: "warning: appNetworks.x: names a network without config\nconfig stored\n"}) {
 		t.Errorf("apply: %+v", got)
 	}
 	if got = cli(t, clitest.At(socket), "{}", "apply", "-f", "-"); got.Code != 0 {
 		t.Errorf("apply of stdin: %+v", got)
 	}
-	wantPlan := "{\n  \"changes\": [\n    {\n      \"op\": \"add\",\n      \"kind\": \"link\",\n      \"id\": \"es1\",\n      \"owner\": \"ni " + clitest.NiID + "\"\n    }\n  ]\n}\n"
+	wantPlan := "{\n  \"changes\": [\n    {\n      \"op\": \"add\",\n      \"kind\": \"link\",\n      \"id\": " +
+		"\"es1\",\n      \"owner\": \"ni " + clitest.NiID + "\"\n    }\n  ]\n}\n"
 	for _, args := range [][]string{{"plan", "-f", "-", "-o", "json"}, {"apply", "--dry-run", "-f", "-", "-o", "json"}} {
 		if got = cli(t, clitest.At(socket), "{}", args...); got != (clitest.Said{Code: 0, Out: wantPlan, Err: ""}) {
 			t.Errorf("%v: %+v", args, got)
 		}
 	}
-	if got = cli(t, clitest.At(socket), "{}", "plan", "-f", "-"); !strings.HasPrefix(got.Out, "OP   KIND  ID   OWNER\nadd  link  es1  ni ") {
+	if got = cli(t, clitest.At(socket), "{}", "plan", "-f", "-"); !strings.HasPrefix(got.Out,
+		"OP   KIND  ID   OWNER\nadd  link  es1  ni ") {
 		t.Errorf("plan: %s", got.Out)
 	}
 	want := []string{"apply ports: {}\n", "apply {}", "plan {}", "plan {}", "plan {}"}
@@ -146,7 +151,8 @@ func TestApplyAndPlan(t *testing.T) {
 		t.Errorf("the daemon was asked %q, want %q", got, want)
 	}
 	f.Changes = nil
-	if got = cli(t, clitest.At(socket), "{}", "plan", "-f", "-"); got != (clitest.Said{Code: 0, Out: "", Err: "nothing would change\n"}) {
+	if got = cli(t, clitest.At(socket), "{}", "plan", "-f",
+		"-"); got != (clitest.Said{Code: 0, Out: "", Err: "nothing would change\n"}) {
 		t.Errorf("empty plan: %+v", got)
 	}
 	if got = cli(t, clitest.At(socket), "{}", "plan", "-f", "-", "-o", "json"); got.Out != "{\n  \"changes\": []\n}\n" {
@@ -206,19 +212,23 @@ func TestEveryExitCode(t *testing.T) {
 		{"a condition that is none", ok, "wait ni/" + clitest.NiID + " --for fun", 2, "ready absent are allowed"},
 		{"a timeout that is none", ok, "wait ni/" + clitest.NiID + " --timeout 5", 2, "--timeout"},
 		{"a timeout of 0", ok, "wait ni/" + clitest.NiID + " --timeout 0s", 2, "above 0"},
-		{"defect 18: not ready in time is no success", notReady, "wait ni/" + clitest.NiID + " --timeout 60ms", 3, "not ready after 60ms: Creating"},
+		{"defect 18: not ready in time is no success", notReady, "wait ni/" + clitest.NiID + " --timeout 60ms", 3,
+			"not ready after 60ms: Creating"},
 		{"daemon that times out", answers(context.DeadlineExceeded), "get ni", 3, "deadline"},
 		{"rejected", answers(&httpapi.Rejected{Faults: []string{"a: b", "c: d"}}), "apply -f -", 4, "a: b\nc: d\n"},
 		{"rejected plan", answers(&httpapi.Rejected{Faults: []string{"a: b"}}), "plan -f -", 4, "a: b\n"},
-		{"conflict", answers(fmt.Errorf("apply: %w: controller c rules", httpapi.ErrConflict)), "apply -f -", 5, "controller c rules"},
+		{"conflict", answers(fmt.Errorf("apply: %w: controller c rules", httpapi.ErrConflict)), "apply -f -", 5,
+			"controller c rules"},
 		{"partial answer", incomplete, "get ni", 6, "ni-2: no answer in 1s"},
 		{"partial answer in JSON", incomplete, "get ni -o json", 6, "ni-2"},
 		{"permission", answers(httpapi.ErrPermission), "apply -f -", 7, "permission"},
-		{"wait does not wait for permission", answers(httpapi.ErrPermission), "wait ni/" + clitest.NiID + " --timeout 1h", 7, "permission"},
+		{"wait does not wait for permission", answers(httpapi.ErrPermission), "wait ni/" + clitest.NiID + " --timeout 1h", 7,
+			"permission"},
 		{"no daemon", nobody, "get ni", 8, "daemon not reachable"},
 		{"no daemon to apply to", nobody, "apply -f -", 8, nobody},
 		{"no daemon to wait for", nobody, "wait ni/" + clitest.NiID + " --timeout 60ms", 8, "not ready after 60ms"},
-		{"no daemon, and yet not absent", nobody, "wait ni/" + clitest.NiID + " --for absent --timeout 60ms", 8, "not absent"},
+		{"no daemon, and yet not absent", nobody, "wait ni/" + clitest.NiID + " --for absent --timeout 60ms", 8,
+			"not absent"},
 		{"a daemon that hangs up", hangsUp(t), "get ni", 8, "daemon not reachable"},
 		{"unknown id", ok, "get ni nobody", 10, "get ni nobody: not found"},
 		{"unknown id in JSON", ok, "get app nobody -o json", 10, "not found"},
@@ -239,14 +249,16 @@ func TestEveryExitCode(t *testing.T) {
 }
 
 func TestADocumentAboveTheLimitIsRejected(t *testing.T) {
-	got := cli(t, clitest.At(clitest.ServeDaemon(t, clitest.Filled())), strings.Repeat(" ", httpapi.MaxDocument+1), "apply", "-f", "-")
+	got := cli(t, clitest.At(clitest.ServeDaemon(t, clitest.Filled())), strings.Repeat(" ", httpapi.MaxDocument+1),
+		"apply", "-f", "-")
 	if got.Code != term.ExitRejected || !strings.Contains(got.Err, "at most 4 MiB") {
 		t.Errorf("%d %s", got.Code, got.Err)
 	}
 }
 
 func TestFaultsAreOneHarmlessLineEach(t *testing.T) {
-	socket := clitest.ServeDaemon(t, &clitest.Daemon{Err: &httpapi.Rejected{Faults: []string{"a: is \"x\ny\": b", "c: is \"\x1b[31m\u2028\": d"}}})
+	socket := clitest.ServeDaemon(t,
+		&clitest.Daemon{Err: &httpapi.Rejected{Faults: []string{"a: is \"x\ny\": b", "c: is \"\x1b[31m\u2028\": d"}}})
 	got := cli(t, clitest.At(socket), "{}", "apply", "-f", "-")
 	if n := strings.Count(got.Err, "\n"); n != 2 || strings.ContainsAny(got.Err, "\x1b\u2028") {
 		t.Errorf("%d lines: %q", n, got.Err)
@@ -286,7 +298,8 @@ func TestWaitForAbsent(t *testing.T) {
 			}
 			return absent()
 		}
-		got := cli(t, clitest.At(clitest.ServeDaemon(t, f)), "", "wait", "app/"+clitest.AppID, "--for", "absent", "--timeout", "20s")
+		got := cli(t, clitest.At(clitest.ServeDaemon(t, f)), "", "wait", "app/"+clitest.AppID, "--for", "absent", "--timeout",
+			"20s")
 		if got != (clitest.Said{Code: 0, Out: "", Err: ""}) || f.ReadyN != 3 {
 			t.Errorf("%s: %+v after %d questions", name, got, f.ReadyN)
 		}
@@ -306,7 +319,8 @@ func TestWaitOutlastsADaemonThatStarts(t *testing.T) {
 }
 
 func TestWaitOnADaemonThatHangsIsATimeout(t *testing.T) {
-	got := cli(t, clitest.At(clitest.ServeDaemon(t, &clitest.Daemon{Block: true})), "", "wait", "ni/"+clitest.NiID, "--timeout", "60ms")
+	got := cli(t, clitest.At(clitest.ServeDaemon(t, &clitest.Daemon{Block: true})), "", "wait", "ni/"+clitest.NiID,
+		"--timeout", "60ms")
 	if got.Code != term.ExitTimeout {
 		t.Errorf("%+v", got)
 	}

@@ -77,7 +77,8 @@ func (a commands) doctor(ctx context.Context, output string) error {
 func (a commands) examine(ctx context.Context, why error) ([]httpapi.Finding, error) {
 	out := []httpapi.Finding{{
 		Check: "daemon", Level: httpapi.Problem, Text: why.Error(),
-		Fix: "edgespan node --config " + a.Setting("", "EDGESPAN_CONFIG", reach.DefaultConfig) + " --run-dir " + a.RunFolder(),
+		Fix: "edgespan node --config " + a.Setting("", "EDGESPAN_CONFIG", reach.DefaultConfig) + " --run-dir " +
+			a.RunFolder(),
 	}}
 	f, err := facts.Reader{Root: "/", RunDir: a.RunFolder()}.Read(ctx)
 	if err != nil {

@@ -23,14 +23,17 @@ func explaining() *clitest.Daemon {
 			return httpapi.Explanation{}, fmt.Errorf("explain: %w", httpapi.ErrNotFound)
 		}
 		if id == clitest.AppID {
-			return httpapi.Explanation{Object: "ni/" + id, Ready: true, Summary: "ready: Present", Warning: "route lab is left out: \x1b[2J"}, nil
+			return httpapi.Explanation{Object: "ni/" + id, Ready: true, Summary: "ready: Present",
+				Warning: "route lab is left out: \x1b[2J"}, nil
 		}
-		return httpapi.Explanation{Object: kind + "/" + id, Name: "demo", Summary: "not ready: CreatingFailed", Causes: []httpapi.Cause{
-			{Object: "ni/" + clitest.NiID, Text: "x", Causes: []httpapi.Cause{{
-				Text: "op failed: add process ni/1/dnsmasq", Op: "add process ni/1/dnsmasq", Command: "dnsmasq -C f", Error: "not found",
-				Attempts: 5, Since: &since, Retry: &retry,
-			}}},
-		}}, nil
+		return httpapi.Explanation{Object: kind + "/" + id, Name: "demo", Summary: "not ready: CreatingFailed",
+			Causes: []httpapi.Cause{
+				{Object: "ni/" + clitest.NiID, Text: "x", Causes: []httpapi.Cause{{
+					Text: "op failed: add process ni/1/dnsmasq", Op: "add process ni/1/dnsmasq", Command: "dnsmasq -C f",
+					Error:    "not found",
+					Attempts: 5, Since: &since, Retry: &retry,
+				}}},
+			}}, nil
 	}
 	f.DiffOf = func(of string) ([]httpapi.Difference, error) {
 		if of == "ni/"+clitest.AppID {
@@ -42,12 +45,14 @@ func explaining() *clitest.Daemon {
 		}, nil
 	}
 	f.Happens = []httpapi.Event{{
-		Seq: 1, Time: time.Unix(0, 0), Kind: httpapi.EventFailed, Object: "ni/" + clitest.NiID, Name: "demo", Text: "add link es1 failed",
-		Op: "add link es1", Command: "ip link", Error: "busy",
+		Seq: 1, Time: time.Unix(0, 0), Kind: httpapi.EventFailed, Object: "ni/" + clitest.NiID, Name: "demo",
+		Text: "add link es1 failed",
+		Op:   "add link es1", Command: "ip link", Error: "busy",
 	}}
 	ni := f.Items["ni"][0]
 	waiting := ni
-	waiting.Status = clitest.Obj{"state": "WaitingForDependencies", "displayName": "demo net", "bridge": "es1", "generation": 3, "error": "no usable port"}
+	waiting.Status = clitest.Obj{"state": "WaitingForDependencies", "displayName": "demo net", "bridge": "es1",
+		"generation": 3, "error": "no usable port"}
 	f.Stream = []httpapi.Seen{
 		{Change: httpapi.Added, Object: &ni},
 		{Change: httpapi.Synchronized},
@@ -76,15 +81,18 @@ func TestExplainShowsTheChainOfCauses(t *testing.T) {
 		parts(t, cli(t, clitest.At(socket), "", append([]string{"explain"}, strings.Fields(args)...)...), 0,
 			`app/`+clitest.AppID+`/0 "demo": not ready: CreatingFailed`+"\n",
 			"  because ni/"+clitest.NiID+": x\n", "    because op failed: add process ni/1/dnsmasq\n",
-			"      command  dnsmasq -C f\n", "      error    not found\n", "      tried    5 times, first 12", "s ago, again in ")
+			"      command  dnsmasq -C f\n", "      error    not found\n", "      tried    5 times, first 12",
+			"s ago, again in ")
 	}
 	var x httpapi.Explanation
 	got := cli(t, clitest.At(socket), "", "explain", "ni/"+clitest.NiID, "-o", "json")
 	if err := json.Unmarshal([]byte(got.Out), &x); err != nil || x.Causes[0].Causes[0].Attempts != 5 {
 		t.Errorf("%v: %s", err, got.Out)
 	}
-	parts(t, cli(t, clitest.At(socket), "", "explain", "ni/"+clitest.NiID, "-o", "name"), 0, "ni/"+clitest.NiID+"\nni/"+clitest.NiID+"\n")
-	if got := cli(t, clitest.At(socket), "", "explain", "ni/"+clitest.AppID); got != (clitest.Said{Code: 0, Out: "ni/" + clitest.AppID + ": ready: Present\n  warning: route lab is left out: \ufffd[2J\n", Err: ""}) {
+	parts(t, cli(t, clitest.At(socket), "", "explain", "ni/"+clitest.NiID, "-o", "name"), 0, "ni/"+clitest.NiID+"\nni/"+
+		clitest.NiID+"\n")
+	if got := cli(t, clitest.At(socket), "", "explain", "ni/"+clitest.AppID); got != (clitest.Said{Code: 0,
+		Out: "ni/" + clitest.AppID + ": ready: Present\n  warning: route lab is left out: \ufffd[2J\n", Err: ""}) {
 		t.Errorf("a warning: %+v", got)
 	}
 	parts(t, cli(t, clitest.At(socket), "", "explain", "app/"+clitest.AppID+"/9"), term.ExitNotFound)
@@ -94,10 +102,12 @@ func TestExplainShowsTheChainOfCauses(t *testing.T) {
 
 func TestDiffExitsAsDiffDoes(t *testing.T) {
 	socket := clitest.ServeDaemon(t, explaining())
-	parts(t, cli(t, clitest.At(socket), "", "diff"), 1, "OWNER", "missing  link   es1", "bridge", "busy", "changed  chain  c", " c ", " b ")
+	parts(t, cli(t, clitest.At(socket), "", "diff"), 1, "OWNER", "missing  link   es1", "bridge", "busy",
+		"changed  chain  c", " c ", " b ")
 	parts(t, cli(t, clitest.At(socket), "", "diff", "-o", "json"), 1, `"differences": [`, `"change": "missing"`)
 	parts(t, cli(t, clitest.At(socket), "", "diff", "-o", "name"), 1, "link/es1\nchain/c\n")
-	if got := cli(t, clitest.At(socket), "", "diff", "ni/"+clitest.AppID); got != (clitest.Said{Code: 0, Out: "", Err: "nothing differs\n"}) {
+	if got := cli(t, clitest.At(socket), "", "diff", "ni/"+
+		clitest.AppID); got != (clitest.Said{Code: 0, Out: "", Err: "nothing differs\n"}) {
 		t.Errorf("no difference: %+v", got)
 	}
 	parts(t, cli(t, clitest.At(socket), "", "diff", "app/"+clitest.AppID), term.ExitUsage)
@@ -107,7 +117,8 @@ func TestEventsInEveryForm(t *testing.T) {
 	f := explaining()
 	f.Asks = make(chan httpapi.EventQuery, 1)
 	socket := clitest.ServeDaemon(t, f)
-	parts(t, cli(t, clitest.At(socket), "", "events", "ni/"+clitest.NiID, "-n", "7"), 0, "TIME", "failed  ni/"+clitest.NiID, "add link es1 failed", "ip link: busy")
+	parts(t, cli(t, clitest.At(socket), "", "events", "ni/"+clitest.NiID, "-n", "7"), 0, "TIME", "failed  ni/"+
+		clitest.NiID, "add link es1 failed", "ip link: busy")
 	if q := <-f.Asks; q != (httpapi.EventQuery{Of: "ni/" + clitest.NiID, Last: 7}) {
 		t.Errorf("asked %+v", q)
 	}
@@ -126,7 +137,8 @@ func until(t *testing.T, socket string, lines int, args ...string) clitest.Said 
 	defer cancel()
 	out := &counted{stop: cancel, lines: lines}
 	var errOut bytes.Buffer
-	s := term.Streams{In: strings.NewReader(""), Out: out, Err: &errOut, Env: func(k string) string { return clitest.At(socket)[k] }}
+	s := term.Streams{In: strings.NewReader(""), Out: out, Err: &errOut,
+		Env: func(k string) string { return clitest.At(socket)[k] }}
 	code := clitest.RunStreams(ctx, program, s, args...)
 	return clitest.Said{Code: code, Out: out.String(), Err: errOut.String()}
 }
@@ -148,7 +160,8 @@ func (c *counted) Write(p []byte) (int, error) {
 func TestWatchPrintsALineForEachChange(t *testing.T) {
 	socket := clitest.ServeDaemon(t, explaining())
 	got := until(t, socket, 3, "watch")
-	parts(t, got, 0, "TIME", "modified  ni/"+clitest.NiID, "state Present -> WaitingForDependencies", "no usable port", "deleted   ni/"+clitest.NiID)
+	parts(t, got, 0, "TIME", "modified  ni/"+clitest.NiID, "state Present -> WaitingForDependencies", "no usable port",
+		"deleted   ni/"+clitest.NiID)
 	if strings.Contains(got.Out, "added") {
 		t.Errorf("what there was is no change:\n%s", got.Out)
 	}
@@ -170,7 +183,8 @@ func TestGetGoesOnWithW(t *testing.T) {
 	socket := clitest.ServeDaemon(t, explaining())
 	got := until(t, socket, 4, "get", "ni", "-w")
 	lines := strings.Split(got.Out, "\n")
-	if got.Code != 0 || !strings.HasPrefix(lines[0], "CHANGE    NAME") || !strings.HasPrefix(lines[1], "-         demo net") ||
+	if got.Code != 0 || !strings.HasPrefix(lines[0], "CHANGE    NAME") ||
+		!strings.HasPrefix(lines[1], "-         demo net") ||
 		!strings.HasPrefix(lines[2], "modified  demo net") || !strings.HasPrefix(lines[3], "deleted   demo net") {
 		t.Errorf("exit %d, %s\n%s", got.Code, got.Err, got.Out)
 	}
@@ -191,7 +205,8 @@ func TestAStreamWhoseDaemonGoesIsUnreachable(t *testing.T) {
 	var errOut bytes.Buffer
 	s := term.Streams{Out: out, Err: &errOut, Env: func(k string) string { return clitest.At(socket)[k] }}
 	began := time.Now()
-	if code := clitest.RunStreams(t.Context(), program, s, "events", "-w"); code != term.ExitUnreachable || !strings.Contains(errOut.String(), "not reachable at "+socket) {
+	if code := clitest.RunStreams(t.Context(), program, s, "events", "-w"); code != term.ExitUnreachable ||
+		!strings.Contains(errOut.String(), "not reachable at "+socket) {
 		t.Errorf("exit %d: %s", code, errOut.String())
 	}
 	if err := <-ended; err != nil || time.Since(began) > time.Second {
@@ -201,9 +216,11 @@ func TestAStreamWhoseDaemonGoesIsUnreachable(t *testing.T) {
 
 func TestDoctorExitsOneForAProblemOnly(t *testing.T) {
 	f := clitest.Filled()
-	f.Findings = []httpapi.Finding{{Check: "commands", Level: httpapi.Fine, Text: "all there"}, {Check: "rp-filter", Level: httpapi.Warning, Text: "strict", Fix: "sysctl -w x=2"}}
+	f.Findings = []httpapi.Finding{{Check: "commands", Level: httpapi.Fine, Text: "all there"},
+		{Check: "rp-filter", Level: httpapi.Warning, Text: "strict", Fix: "sysctl -w x=2"}}
 	socket := clitest.ServeDaemon(t, f)
-	parts(t, cli(t, clitest.At(socket), "", "doctor"), 0, "CHECK      LEVEL    WHAT       FIX\n", "rp-filter  warning  strict     sysctl -w x=2\n")
+	parts(t, cli(t, clitest.At(socket), "", "doctor"), 0, "CHECK      LEVEL    WHAT       FIX\n",
+		"rp-filter  warning  strict     sysctl -w x=2\n")
 	f.Findings = append(f.Findings, httpapi.Finding{Check: "daemons", Level: httpapi.Problem, Text: "two", Fix: "kill 8"})
 	parts(t, cli(t, clitest.At(socket), "", "doctor"), 1, "kill 8")
 	parts(t, cli(t, clitest.At(socket), "", "doctor", "-o", "json"), 1, `"findings": [`, `"fix": "kill 8"`)
@@ -212,5 +229,6 @@ func TestDoctorExitsOneForAProblemOnly(t *testing.T) {
 
 func TestDoctorLooksWithoutADaemonToo(t *testing.T) {
 	nobody := clitest.Scratch(t) + "/nobody"
-	parts(t, cli(t, clitest.At(nobody), "", "doctor"), 1, "daemon not reachable at "+nobody, "edgespan node --config", "commands", "ip-forward  ok")
+	parts(t, cli(t, clitest.At(nobody), "", "doctor"), 1, "daemon not reachable at "+nobody, "edgespan node --config",
+		"commands", "ip-forward  ok")
 }

@@ -22,25 +22,28 @@ func userName() string {
 }
 
 func newConfirm(a commands) *cobra.Command {
-	return a.word("confirm", "Keep the config that waits for it (apply --confirm); exits 5 if none does", func(ctx context.Context, c *httpapi.Client) (string, error) {
-		return "confirmed", c.Confirm(ctx)
-	})
+	return a.word("confirm", "Keep the config that waits for it (apply --confirm); exits 5 if none does",
+		func(ctx context.Context, c *httpapi.Client) (string, error) {
+			return "confirmed", c.Confirm(ctx)
+		})
 }
 
 func newRollback(a commands) *cobra.Command {
-	return a.word("rollback", "Go back now from the config that waits for its confirmation; exits 5 if none does", func(ctx context.Context, c *httpapi.Client) (string, error) {
-		return "going back to the config before", c.Rollback(ctx)
-	})
+	return a.word("rollback", "Go back now from the config that waits for its confirmation; exits 5 if none does",
+		func(ctx context.Context, c *httpapi.Client) (string, error) {
+			return "going back to the config before", c.Rollback(ctx)
+		})
 }
 
 func newRelease(a commands) *cobra.Command {
-	return a.word("release", "End a local hold (apply --local): the controller rules again", func(ctx context.Context, c *httpapi.Client) (string, error) {
-		held, err := c.Release(ctx)
-		if held {
-			return "released: the controller rules", err
-		}
-		return "it was not held", err
-	})
+	return a.word("release", "End a local hold (apply --local): the controller rules again",
+		func(ctx context.Context, c *httpapi.Client) (string, error) {
+			held, err := c.Release(ctx)
+			if held {
+				return "released: the controller rules", err
+			}
+			return "it was not held", err
+		})
 }
 
 // word is a command that says one thing to the daemon.

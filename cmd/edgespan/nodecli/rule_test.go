@@ -12,9 +12,10 @@ import (
 )
 
 func TestTheWordsOfCommitConfirm(t *testing.T) {
-	f := &clitest.Daemon{Items: map[string][]httpapi.Resource{"pending": {{ID: "node", Kind: "pending", Spec: map[string]any{}, Status: map[string]any{
-		"pending": true, "generation": "c:2", "source": "controller", "remaining": "1m58s", "settled": true, "managed": true,
-	}}}}}
+	f := &clitest.Daemon{Items: map[string][]httpapi.Resource{"pending": {{ID: "node", Kind: "pending",
+		Spec: map[string]any{}, Status: map[string]any{
+			"pending": true, "generation": "c:2", "source": "controller", "remaining": "1m58s", "settled": true, "managed": true,
+		}}}}}
 	env := clitest.At(clitest.ServeDaemon(t, f))
 	for _, c := range []struct {
 		line  string
@@ -50,14 +51,17 @@ func TestTheWordsOfCommitConfirm(t *testing.T) {
 func TestApplySaysHow(t *testing.T) {
 	f := &clitest.Daemon{}
 	env := clitest.At(clitest.ServeDaemon(t, f))
-	if got := cli(t, env, "{}", "apply", "-f", "-", "--local", "--confirm", "120s"); got.Code != term.ExitOK || !strings.Contains(got.Err, "undone in 2m0s") {
+	if got := cli(t, env, "{}", "apply", "-f", "-", "--local", "--confirm", "120s"); got.Code != term.ExitOK ||
+		!strings.Contains(got.Err, "undone in 2m0s") {
 		t.Errorf("%+v", got)
 	}
 	if f.How.Confirm != 2*time.Minute || !f.How.Local || f.How.By == "" {
 		t.Errorf("it was asked to apply %+v", f.How)
 	}
-	for _, wrong := range []string{"--confirm 0s", "--confirm 25h", "--confirm -1s", "--local --dry-run", "--confirm 1m --dry-run"} {
-		if got := cli(t, env, "{}", append([]string{"apply", "-f", "-"}, strings.Fields(wrong)...)...); got.Code != term.ExitUsage {
+	for _, wrong := range []string{"--confirm 0s", "--confirm 25h", "--confirm -1s", "--local --dry-run",
+		"--confirm 1m --dry-run"} {
+		if got := cli(t, env, "{}",
+			append([]string{"apply", "-f", "-"}, strings.Fields(wrong)...)...); got.Code != term.ExitUsage {
 			t.Errorf("%s: %+v", wrong, got)
 		}
 	}

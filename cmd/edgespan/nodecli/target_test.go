@@ -32,7 +32,8 @@ func TestAnObjectIsNamedAsOneWordOrTwo(t *testing.T) {
 
 func TestATableShowsTheCauseOfAnError(t *testing.T) {
 	f := clitest.Filled()
-	long := "add process ni/1/dnsmasq: dnsmasq --conf-file=" + strings.Repeat("/very/long", 30) + ": executable file not found; next retry in 200ms"
+	long := "add process ni/1/dnsmasq: dnsmasq --conf-file=" + strings.Repeat("/very/long", 30) +
+		": executable file not found; next retry in 200ms"
 	f.Items["ni"][0].Status.(clitest.Obj)["error"] = long
 	socket := clitest.ServeDaemon(t, f)
 	got := cli(t, clitest.At(socket), "", "get", "ni").Out
@@ -56,7 +57,8 @@ func TestATableShowsANetworksWarningWhereThereIsNoError(t *testing.T) {
 	st := f.Items["ni"][0].Status.(clitest.Obj)
 	st["warning"] = "route lab is left out: no port"
 	socket := clitest.ServeDaemon(t, f)
-	if got := cli(t, clitest.At(socket), "", "get", "ni").Out; !strings.HasSuffix(got, "  3    warning: route lab is left out: no port\n") {
+	if got := cli(t, clitest.At(socket), "", "get", "ni").Out; !strings.HasSuffix(got,
+		"  3    warning: route lab is left out: no port\n") {
 		t.Errorf("a warning alone:\n%s", got)
 	}
 	st["error"] = "no bridge"
@@ -74,7 +76,8 @@ func TestAPlanInEveryForm(t *testing.T) {
 		"name": "link/es1\n",
 		"wide": "OP   KIND  ID   OWNER\nadd  link  es1  " + clitest.NiID + "\n",
 	} {
-		if got := cli(t, clitest.At(socket), "{}", "plan", "-f", "-", "-o", form); got != (clitest.Said{Code: 0, Out: want, Err: ""}) {
+		if got := cli(t, clitest.At(socket), "{}", "plan", "-f", "-", "-o",
+			form); got != (clitest.Said{Code: 0, Out: want, Err: ""}) {
 			t.Errorf("-o %s: %+v", form, got)
 		}
 	}

@@ -64,7 +64,8 @@ func (a *App) readContexts() (contextFile, error) {
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(text), yaml.DisallowUnknownField())
 	if err := dec.Decode(&f); err != nil && len(bytes.TrimSpace(text)) > 0 {
-		return f, term.Usagef("read contexts %s: %s: current and contexts: {NAME: {controller, tokenFile, caFile, caSha256}} are allowed",
+		return f, term.Usagef("read contexts %s: %s: current and contexts: {NAME: {controller, tokenFile, caFile, "+
+			"caSha256}} are allowed",
 			path, yaml.FormatError(err, false, false))
 	}
 	if f.Contexts == nil {

@@ -42,14 +42,16 @@ func (a *App) bindFleet(root *cobra.Command) {
 	flags.StringVar(&a.Fleet.Controller, "controller", "", "controller to ask: https://HOST:PORT")
 	flags.StringVar(&a.Fleet.TokenFile, "token-file", "", "file with the operator token for the controller")
 	flags.StringVar(&a.Fleet.CAFile, "ca-file", "", "certificate of the controller's CA, PEM")
-	flags.StringVar(&a.Fleet.CASHA256, "ca-sha256", "", "SHA-256 of the public key of the controller's CA, in place of --ca-file")
+	flags.StringVar(&a.Fleet.CASHA256, "ca-sha256", "",
+		"SHA-256 of the public key of the controller's CA, in place of --ca-file")
 	flags.StringVar(&a.Fleet.Named, "context", "", "context to use, see edgespan context")
 	// The flag was defined one line above: the only error there is can't be.
 	_ = root.RegisterFlagCompletionFunc("context", a.completeContexts)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		for _, name := range FlagNames {
 			if flags.Lookup(name).Changed && cmd.Annotations[fleetMark] == "" {
-				return term.Usagef("%s: has --%s: it is allowed where a controller is asked: %s", cmd.CommandPath(), name, term.Joined(askingGroups))
+				return term.Usagef("%s: has --%s: it is allowed where a controller is asked: %s", cmd.CommandPath(), name,
+					term.Joined(askingGroups))
 			}
 		}
 		return nil
@@ -82,7 +84,8 @@ func (a *App) FleetTarget() (Context, error) {
 		return t, err
 	}
 	if t.Controller == "" {
-		return t, term.Usagef("--controller: is missing: an URL is allowed, or EDGESPAN_CONTROLLER, or a context (edgespan context add)")
+		return t, term.Usagef("--controller: is missing: an URL is allowed, or EDGESPAN_CONTROLLER, or a context (edgespan " +
+			"context add)")
 	}
 	return t, t.check()
 }
@@ -130,10 +133,12 @@ func (c Context) check() error {
 	}
 	u, err := url.Parse(c.Controller)
 	switch {
-	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "":
 		return term.Usagef("--controller: is %q: https://HOST:PORT is allowed", c.Controller)
 	case u.Scheme == "http" && !loopback(u.Hostname()):
-		return term.Usagef("--controller: is %q: plain text shows the token to the network: https, or http to a loopback address is allowed", c.Controller)
+		return term.Usagef("--controller: is %q: plain text shows the token to the network: https, or http to a loopback "+
+			"address is allowed", c.Controller)
 	case c.CAFile != "" && c.CASHA256 != "":
 		return term.Usagef("--ca-file: is given with --ca-sha256: one of them is allowed")
 	}

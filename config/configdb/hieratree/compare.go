@@ -30,7 +30,8 @@ func Masked(doc configdb.JSON) bool {
 	return slices.ContainsFunc(doc.Elements(), Masked)
 }
 
-// Compare compares resources of files with those of ConfigDB. What neither has, or only as one without keys, is the same.
+// Compare compares resources of files with those of ConfigDB. What neither has, or only as one without keys, is the
+// same.
 // The secrets are by the names of resources.
 func Compare(local, remote []Resource, secrets map[string][]configdb.Secret) []Comparison {
 	have, want := byName(local), byName(remote)
@@ -83,7 +84,8 @@ func lines(a, b configdb.JSON, secrets []configdb.Secret) []string {
 			if at, err := configdb.At(maskedB, d.Path[:n]); err != nil || at.String() != mask {
 				continue
 			}
-			secret := configdb.Difference{Op: configdb.OpReplace, Path: d.Path[:n], Old: configdb.JSON(mask), New: configdb.JSON(mask)}
+			secret := configdb.Difference{Op: configdb.OpReplace, Path: d.Path[:n], Old: configdb.JSON(mask),
+				New: configdb.JSON(mask)}
 			if line := secret.String(); !slices.Contains(out, line) {
 				out = append(out, line)
 			}

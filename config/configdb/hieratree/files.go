@@ -18,8 +18,10 @@ type File struct {
 	New  bool // there was none
 }
 
-// Files are the files that differ from what resources are, in the order of their paths; have are those that are there. A file
-// that holds the same already, whatever its spelling, is not among them, and none is ever to be removed. The error joins all
+// Files are the files that differ from what resources are, in the order of their paths; have are those that are there.
+// A file
+// that holds the same already, whatever its spelling, is not among them, and none is ever to be removed. The error
+// joins all
 // faults: what can't be a file.
 func Files(resources []Resource, have map[string][]byte, n Naming) ([]File, error) {
 	var out []File
@@ -36,7 +38,8 @@ func Files(resources []Resource, have map[string][]byte, n Naming) ([]File, erro
 				continue
 			}
 			if other, taken := owner[file]; taken {
-				faults = append(faults, fmt.Errorf("%s: is of the resources %s and %s: one of them is allowed", file, other, r.Name))
+				faults = append(faults,
+					fmt.Errorf("%s: is of the resources %s and %s: one of them is allowed", file, other, r.Name))
 				continue
 			}
 			owner[file] = r.Name
@@ -67,9 +70,11 @@ func (n Naming) parts(r Resource, have map[string][]byte) (map[string]configdb.J
 		file := r.Name + "/" + m.Key + Extension
 		switch {
 		case strings.Contains(m.Key, "/") || strings.HasPrefix(m.Key, "."):
-			faults = append(faults, fmt.Errorf("resource %s: its key %s can't be the name of a file", config.Quote(r.Name), config.Quote(m.Key)))
+			faults = append(faults, fmt.Errorf("resource %s: its key %s can't be the name of a file",
+				config.Quote(r.Name), config.Quote(m.Key)))
 		case !strings.HasPrefix(m.Value.String(), "{"):
-			faults = append(faults, fmt.Errorf("resource %s: its key %s is no object: a file holds one", config.Quote(r.Name), config.Quote(m.Key)))
+			faults = append(faults, fmt.Errorf("resource %s: its key %s is no object: a file holds one",
+				config.Quote(r.Name), config.Quote(m.Key)))
 		default:
 			out[file] = m.Value
 		}
@@ -97,7 +102,8 @@ func (n Naming) isFolder(name string, have map[string][]byte) bool {
 func checkPath(file string) error {
 	for part := range strings.SplitSeq(file, "/") {
 		if part == "" || strings.HasPrefix(part, ".") || strings.ContainsRune(part, 0) || len(part) > 200 {
-			return fmt.Errorf("%s can't be the path of a file: parts that are not empty and begin with no dot, of 200 bytes at most, are allowed", config.Quote(file))
+			return fmt.Errorf("%s can't be the path of a file: parts that are not empty and begin with no dot, of 200 bytes "+
+				"at most, are allowed", config.Quote(file))
 		}
 	}
 	return nil

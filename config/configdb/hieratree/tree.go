@@ -32,7 +32,8 @@ const (
 // Namings are all.
 var Namings = []Naming{Seed, LCM}
 
-// known are the resources that either naming has from the start: the seed's data sources, and those of the original's task.
+// known are the resources that either naming has from the start: the seed's data sources, and those of the original's
+// task.
 var known = map[Naming][]string{
 	Seed: {
 		"astute", "globals", "override/plugins", "override/configuration/node", "override/configuration/role",
@@ -40,7 +41,8 @@ var known = map[Naming][]string{
 	},
 	LCM: {
 		"override/node", "override/class", "override/module", "override/plugins", "override/common", "override/configuration",
-		"override/configuration/role", "override/configuration/cluster", "class", "module", "nodes", "globals", "deleted_nodes",
+		"override/configuration/role", "override/configuration/cluster", "class", "module", "nodes", "globals",
+		"deleted_nodes",
 		"astute", "plugins", "override",
 	},
 }
@@ -58,7 +60,8 @@ type Resource struct {
 }
 
 // Read makes resources of files, by their paths below the folder, with slashes. They are in the order of their names.
-// The error joins all faults, each with its file; those of YAML name the line, too. A file whose name ends otherwise, or that
+// The error joins all faults, each with its file; those of YAML name the line, too. A file whose name ends otherwise,
+// or that
 // is hidden, is none of Hiera's.
 func Read(files map[string][]byte, n Naming) ([]Resource, error) {
 	members := map[string][]configdb.Member{} // of folders
@@ -98,7 +101,8 @@ func Read(files map[string][]byte, n Naming) ([]Resource, error) {
 	}
 	for _, r := range out {
 		if len(r.Values) > model.MaxDocument {
-			faults = append(faults, fmt.Errorf("%s: has %d bytes as JSON: %d are allowed", from[r.Name], len(r.Values), model.MaxDocument))
+			faults = append(faults,
+				fmt.Errorf("%s: has %d bytes as JSON: %d are allowed", from[r.Name], len(r.Values), model.MaxDocument))
 		}
 	}
 	slices.SortFunc(out, func(a, b Resource) int { return cmp.Compare(a.Name, b.Name) })

@@ -48,7 +48,8 @@ func TestEachFileIsAResource(t *testing.T) {
 
 func TestEachFaultIsNamedWithItsFile(t *testing.T) {
 	all := files(
-		"a.yaml", "x: 1\ny: [\n", "b.yaml", "x: 1\nx: 2\n", "c.yaml", "- 1\n", "d.yaml", "a: 1\n---\nb: 2\n", "5.yaml", "a: 1\n",
+		"a.yaml", "x: 1\ny: [\n", "b.yaml", "x: 1\nx: 2\n", "c.yaml", "- 1\n", "d.yaml", "a: 1\n---\nb: 2\n", "5.yaml",
+		"a: 1\n",
 		strings.Repeat("n", 129)+".yaml", "a: 1\n", "e.yaml", "a: \xff\n", "good.yaml", "a: 1\n",
 		"override.yaml", "a: 1\n", "override/plugins.yaml", "a: 1\n",
 	)
@@ -57,8 +58,10 @@ func TestEachFaultIsNamedWithItsFile(t *testing.T) {
 		t.Fatalf("faults are taken: %s", shown(got))
 	}
 	for _, want := range []string{
-		"a.yaml: the document is no YAML: ", "b.yaml: the document is no YAML: the key is given twice: line 2 column 1", "c.yaml: line 1: is no mapping",
-		"d.yaml: has more than one document", `5.yaml: is resource "5": a name of digits`, ".yaml: is a resource whose name has 129 characters", "e.yaml: ",
+		"a.yaml: the document is no YAML: ", "b.yaml: the document is no YAML: the key is given twice: line 2 column 1",
+		"c.yaml: line 1: is no mapping",
+		"d.yaml: has more than one document", `5.yaml: is resource "5": a name of digits`,
+		".yaml: is a resource whose name has 129 characters", "e.yaml: ",
 		"override/: is resource override, as override.yaml is",
 	} {
 		if !strings.Contains("\n"+err.Error(), want) {
@@ -71,7 +74,8 @@ func TestEachFaultIsNamedWithItsFile(t *testing.T) {
 }
 
 func TestFilesAreWrittenWhereTheyDiffer(t *testing.T) {
-	resources := []Resource{{"astute", configdb.JSON(`{"uid":"1"}`)}, {"override", configdb.JSON(`{"plugins":{"a":1}}`)}, {"override/node", configdb.JSON(`{"n.d":{"a":null}}`)}}
+	resources := []Resource{{"astute", configdb.JSON(`{"uid":"1"}`)}, {"override", configdb.JSON(`{"plugins":{"a":1}}`)},
+		{"override/node", configdb.JSON(`{"n.d":{"a":null}}`)}}
 	have := files("astute.yaml", "# mine\nuid: \"1\"\n", "stranger.yaml", "x: 1\n", "override/plugins.yaml", "a: 2\n")
 	got, err := Files(resources, have, LCM)
 	var lines []string
@@ -83,7 +87,8 @@ func TestFilesAreWrittenWhereTheyDiffer(t *testing.T) {
 		t.Errorf("%q %v, want %q", text, err, want)
 	}
 	// Where a file is there, its resource is no folder, and a folder that is there no file.
-	for file, want := range map[string]string{"override.yaml": "override.yaml", "odd/k.yaml": "odd/key.yaml", "": "odd.yaml"} {
+	for file, want := range map[string]string{"override.yaml": "override.yaml", "odd/k.yaml": "odd/key.yaml",
+		"": "odd.yaml"} {
 		name, _, _ := strings.Cut(strings.TrimSuffix(want, Extension), "/")
 		got, err := Files([]Resource{{name, configdb.JSON(`{"key":{"a":1}}`)}}, files(file, ""), LCM)
 		if err != nil || len(got) != 1 || got[0].Path != want {
@@ -91,24 +96,29 @@ func TestFilesAreWrittenWhereTheyDiffer(t *testing.T) {
 		}
 	}
 	// So is the name of any resource with a slash, and a file with the same name in the folder above does not change that.
-	if got, err := Files([]Resource{{"a/b", configdb.JSON(`{"key":{"a":1}}`)}}, files("a/b.yaml", "x: {}\n"), LCM); err != nil || len(got) != 1 || got[0].Path != "a/b/key.yaml" {
+	if got, err := Files([]Resource{{"a/b", configdb.JSON(`{"key":{"a":1}}`)}}, files("a/b.yaml", "x: {}\n"),
+		LCM); err != nil || len(got) != 1 || got[0].Path != "a/b/key.yaml" {
 		t.Errorf("%+v %v", got, err)
 	}
 }
 
 // What comes from elsewhere leaves the folder by no name.
 func TestNoNameLeadsOutOfTheFolder(t *testing.T) {
-	for _, name := range []string{"../evil", "a/../../evil", "/etc/passwd", "a//b", "a/.", "..", ".", ".ssh/x", "a\x00b", strings.Repeat("l", 201)} {
+	for _, name := range []string{"../evil", "a/../../evil", "/etc/passwd", "a//b", "a/.", "..", ".", ".ssh/x", "a\x00b",
+		strings.Repeat("l", 201)} {
 		if got, err := Files([]Resource{{name, configdb.JSON(`{"k":{"a":1}}`)}}, nil, Seed); err == nil || len(got) != 0 {
 			t.Errorf("%q: %+v", name, got)
 		}
 	}
 	for _, key := range []string{"../evil", "a/b", "..", "", ".x", strings.Repeat("l", 201)} {
-		if got, err := Files([]Resource{{"override/node", configdb.NewObject([]configdb.Member{{Key: key, Value: configdb.JSON("{}")}}).JSON()}}, nil, LCM); err == nil && key != "" || len(got) != 0 && key != "" {
+		if got, err := Files([]Resource{{"override/node",
+			configdb.NewObject([]configdb.Member{{Key: key, Value: configdb.JSON("{}")}}).JSON()}}, nil, LCM); err == nil &&
+			key != "" || len(got) != 0 && key != "" {
 			t.Errorf("%q: %+v", key, got)
 		}
 	}
-	_, err := Files([]Resource{{"override/node", configdb.JSON(`{"k":1,"a/b":{}}`)}, {"a.yaml/../b", configdb.JSON("{}")}}, nil, LCM)
+	_, err := Files([]Resource{{"override/node", configdb.JSON(`{"k":1,"a/b":{}}`)}, {"a.yaml/../b", configdb.JSON("{}")}},
+		nil, LCM)
 	if err == nil || strings.Count(err.Error(), "\n") != 1 {
 		t.Errorf("faults: %v", err)
 	}
@@ -118,14 +128,17 @@ func TestNoNameLeadsOutOfTheFolder(t *testing.T) {
 func generate(r *rand.Rand, size int) string {
 	var b strings.Builder
 	b.WriteString("uid: '1'\nfqdn: node-1.domain.tld\n")
-	words := []string{"settings:storage.images_ceph.value == true", "a.b", "with space", "ключ", "yes", "0x1F", "null", "~", "- x", "#", "1e5", "node-1", "'q'", `"`, "%{::fqdn}", "2016-01-01", "12:30"}
-	scalars := []string{"1.0", "12345678901234567890123", "-7", "true", "null", "~", "0777", "1_000", "''", "plain text", "2016-01-01", "1e5", "'%{hiera(\"x\")}'", "\"tab\\tline\\n\"", "[]", "{}", "[1, two, {three: 3}]"}
+	words := []string{"settings:storage.images_ceph.value == true", "a.b", "with space", "ключ", "yes", "0x1F", "null",
+		"~", "- x", "#", "1e5", "node-1", "'q'", `"`, "%{::fqdn}", "2016-01-01", "12:30"}
+	scalars := []string{"1.0", "12345678901234567890123", "-7", "true", "null", "~", "0777", "1_000", "''", "plain text",
+		"2016-01-01", "1e5", "'%{hiera(\"x\")}'", "\"tab\\tline\\n\"", "[]", "{}", "[1, two, {three: 3}]"}
 	for n := 0; b.Len() < size; n++ {
 		fmt.Fprintf(&b, "%q:\n", fmt.Sprintf("%s %d", words[r.IntN(len(words))], n))
 		indent := "  "
 		for range 1 + r.IntN(11) {
 			for i := range 1 + r.IntN(4) {
-				fmt.Fprintf(&b, "%s%q: %s\n", indent, fmt.Sprintf("%s%d", words[r.IntN(len(words))], i), scalars[r.IntN(len(scalars))])
+				fmt.Fprintf(&b, "%s%q: %s\n", indent, fmt.Sprintf("%s%d", words[r.IntN(len(words))], i),
+					scalars[r.IntN(len(scalars))])
 			}
 			fmt.Fprintf(&b, "%sdeeper:\n", indent)
 			indent += "  "
@@ -135,13 +148,16 @@ func generate(r *rand.Rand, size int) string {
 	return b.String()
 }
 
-// A tree that was read and is written elsewhere holds the same, byte for byte as JSON, by either naming; and where it came
+// A tree that was read and is written elsewhere holds the same, byte for byte as JSON, by either naming; and where it
+// came
 // from nothing is to be written.
 func TestATreeComesBack(t *testing.T) {
 	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		all := files("astute.yaml", generate(r, 69_000), "globals.yaml", generate(r, 20_000), "override/plugins.yaml", generate(r, 500),
-			"override/node/node-1.domain.tld.yaml", generate(r, 500), "override/configuration/cluster.yaml", generate(r, 900), "nodes.yaml", "nodes: [{uid: '1'}]\n")
+		all := files("astute.yaml", generate(r, 69_000), "globals.yaml", generate(r, 20_000), "override/plugins.yaml",
+			generate(r, 500),
+			"override/node/node-1.domain.tld.yaml", generate(r, 500), "override/configuration/cluster.yaml", generate(r, 900),
+			"nodes.yaml", "nodes: [{uid: '1'}]\n")
 		for _, naming := range Namings {
 			read, err := Read(all, naming)
 			if err != nil {
@@ -182,13 +198,17 @@ func TestWhereFilesAndConfigDBDiffer(t *testing.T) {
 	}{
 		{`{"a":1}`, `{"a":1}`, false, nil},
 		{`{"a":1}`, `{"a":1.0}`, false, []string{"~ a: 1 -> 1.0"}},
-		{`{"db":{"password":"old"}}`, `{"db":{"password":"new"}}`, false, []string{`~ db.password: {"$masked":true} -> {"$masked":true}`}},
-		{`{"a":1,"db":{"password":"old"}}`, `{"a":2,"db":{"password":"new"}}`, false, []string{"~ a: 1 -> 2", `~ db.password: {"$masked":true} -> {"$masked":true}`}},
-		{`{"creds":{"hidden1":1,"x":2}}`, `{"creds":{"hidden2":1,"x":2}}`, false, []string{`~ creds: {"$masked":true} -> {"$masked":true}`}},
+		{`{"db":{"password":"old"}}`, `{"db":{"password":"new"}}`, false,
+			[]string{`~ db.password: {"$masked":true} -> {"$masked":true}`}},
+		{`{"a":1,"db":{"password":"old"}}`, `{"a":2,"db":{"password":"new"}}`, false,
+			[]string{"~ a: 1 -> 2", `~ db.password: {"$masked":true} -> {"$masked":true}`}},
+		{`{"creds":{"hidden1":1,"x":2}}`, `{"creds":{"hidden2":1,"x":2}}`, false,
+			[]string{`~ creds: {"$masked":true} -> {"$masked":true}`}},
 		{`{}`, `{"db":{"password":"new"}}`, false, []string{`+ db: {"password":{"$masked":true}}`}},
 		{`{"db":{"password":"old"}}`, `{}`, false, []string{`- db: {"password":{"$masked":true}}`}},
 		{`{"db":{"password":"mine"}}`, `{"db":{"password":{"$masked":true}}}`, true, nil},
-		{`{"b":1,"ref":"mine"}`, `{"b":2,"ref":{"$masked":true}}`, true, []string{"~ b: 1 -> 2"}}, // a default that refers to a secret
+		// a default that refers to a secret
+		{`{"b":1,"ref":"mine"}`, `{"b":2,"ref":{"$masked":true}}`, true, []string{"~ b: 1 -> 2"}},
 		{`{"creds":1}`, `{"creds":{"$masked":true}}`, true, nil},
 	} {
 		got := Compare([]Resource{{"r", configdb.JSON(c.file)}}, []Resource{{"r", configdb.JSON(c.remote)}}, secrets)
@@ -196,7 +216,8 @@ func TestWhereFilesAndConfigDBDiffer(t *testing.T) {
 			t.Errorf("%s and %s:\n%q %v, want\n%q", c.file, c.remote, got[0].Lines, got[0].Hidden, c.want)
 		}
 	}
-	one := Compare([]Resource{{"b", configdb.JSON(`{"x":1}`)}, {"e", configdb.JSON(`{}`)}}, []Resource{{"a", configdb.JSON(`{"y":1}`)}, {"f", configdb.JSON("{}")}}, nil)
+	one := Compare([]Resource{{"b", configdb.JSON(`{"x":1}`)}, {"e", configdb.JSON(`{}`)}},
+		[]Resource{{"a", configdb.JSON(`{"y":1}`)}, {"f", configdb.JSON("{}")}}, nil)
 	if text := fmt.Sprint(one); text != "[{a [+ y: 1] false} {b [- x: 1] false} {e [] false} {f [] false}]" {
 		t.Errorf("what only one of them has: %s", text)
 	}

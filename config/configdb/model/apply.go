@@ -112,7 +112,8 @@ func (d *draft) applyEnvironment(k kv.Key, value []byte) error {
 		}
 	}
 	if e.Components = there; was != nil {
-		e.records, e.own, e.places, e.paths, e.nodes, e.aliases = was.records, was.own, was.places, was.paths, was.nodes, was.aliases
+		e.records, e.own, e.places, e.paths, e.nodes, e.aliases = was.records, was.own, was.places, was.paths, was.nodes,
+			was.aliases
 	}
 	d.s.environments[serial], d.s.byID.environments[e.ID] = &e, serial
 	if was != nil {

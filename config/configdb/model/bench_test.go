@@ -80,7 +80,8 @@ func BenchmarkUpload(b *testing.B) {
 			n := 0
 			var es []Pending
 			for i := range together {
-				es = append(es, Pending{Write: Put{Target: target(fmt.Sprintf("9/nodes=%d/%d", i, 1)), Kind: Values, Value: astute(b, int64(i)), Register: true}, Author: "a"})
+				es = append(es, Pending{Write: Put{Target: target(fmt.Sprintf("9/nodes=%d/%d", i, 1)), Kind: Values,
+					Value: astute(b, int64(i)), Register: true}, Author: "a"})
 			}
 			for b.Loop() {
 				n += len(ok(d.state.Plan(es, d.store))(b).Results)
@@ -111,7 +112,8 @@ func thousand(b *testing.B) *desk {
 	for n := range 1000 {
 		bulk := Bulk{}
 		for i := range 14 {
-			bulk.Writes = append(bulk.Writes, Put{Target: target(fmt.Sprintf("9/nodes=%d/%d", n, i+1)), Kind: Values, Value: doc(b, fmt.Sprintf(`{"n":%d}`, n)), Register: true})
+			bulk.Writes = append(bulk.Writes, Put{Target: target(fmt.Sprintf("9/nodes=%d/%d", n, i+1)),
+				Kind: Values, Value: doc(b, fmt.Sprintf(`{"n":%d}`, n)), Register: true})
 		}
 		d.must(bulk)
 	}

@@ -67,7 +67,8 @@ func (s *State) Chain(q Query, r Source) (*Chain, error) {
 	if q.Effective {
 		c.own, err = v.stack(at.definition, map[string]*stack{}, map[string]*Fault{})
 	} else {
-		c.own = &stack{name: at.definition.Name, layers: []layered{{"", q.Kind, own}}, secrets: at.definition.Secrets, masks: at.definition.masks}
+		c.own = &stack{name: at.definition.Name, layers: []layered{{"", q.Kind, own}}, secrets: at.definition.Secrets,
+			masks: at.definition.masks}
 	}
 	if err != nil {
 		return nil, err
@@ -135,7 +136,8 @@ func (v *view) stack(d *definition, others map[string]*stack, missing map[string
 	if err := v.m.Spend(512, 64*len(v.s.definitions)); err != nil {
 		return nil, ofDocument(err, nil)
 	}
-	out := &stack{name: d.Name, content: d.content(v.at), secrets: d.Secrets, masks: d.masks, others: others, missing: missing}
+	out := &stack{name: d.Name, content: d.content(v.at), secrets: d.Secrets, masks: d.masks, others: others,
+		missing: missing}
 	if out.content.Form == formOpaque {
 		out.content = content{}
 	}
@@ -368,7 +370,8 @@ func (c *Chain) shown(m *configdb.Meter, doc configdb.Object, paths []string) ([
 	size := 0
 	for i, one := range doc.Members() {
 		if size += len(one.Key) + len(one.Value) + len(paths[i]) + 16; size > configdb.MaxAnswer {
-			return nil, tooLarge("the answer: has more than %d MiB with the levels of its keys: less at once is allowed", configdb.MaxAnswer>>20)
+			return nil, tooLarge("the answer: has more than %d MiB with the levels of its keys: less at once is allowed",
+				configdb.MaxAnswer>>20)
 		}
 	}
 	if err := m.Spend(3*size+64*doc.Len(), size); err != nil {

@@ -9,7 +9,8 @@ import (
 	"slices"
 )
 
-// Key makes digests that nobody can guess a content by who has not the key: ETags and digests are shown to those who may not
+// Key makes digests that nobody can guess a content by who has not the key: ETags and digests are shown to those who
+// may not
 // see the secrets in it. All replicas have the same. Without one digests are those of the content.
 type Key []byte
 

@@ -20,14 +20,16 @@ func TestDigestsCanNotBeGuessed(t *testing.T) {
 	seen := func(s *State) string {
 		t.Helper()
 		var all strings.Builder
-		fmt.Fprint(&all, ok(s.Versions(VersionsQuery{Target: target("9/astute"), Kind: Values}, d.store))(t), ok(s.Records(RecordsQuery{}, d.store))(t))
+		fmt.Fprint(&all, ok(s.Versions(VersionsQuery{Target: target("9/astute"), Kind: Values}, d.store))(t),
+			ok(s.Records(RecordsQuery{}, d.store))(t))
 		for _, q := range []Query{{Kind: Values}, {Kind: Values, Effective: true}, {Kind: Values, Key: []string{"a"}}} {
 			q.Target = target("9/astute")
 			fmt.Fprint(&all, ok(s.Chain(q, d.store))(t).ETag())
 		}
 		return all.String()
 	}
-	if without := seen(d.state); strings.Count(without, plain) != 2 || !strings.Contains(without, hex.EncodeToString(tag[:16])) {
+	if without := seen(d.state); strings.Count(without, plain) != 2 ||
+		!strings.Contains(without, hex.EncodeToString(tag[:16])) {
 		t.Errorf("the guess is another than what is seen without a key: %s", without)
 	}
 	one, other := seen(d.state.Keyed(Key("one"))), seen(d.state.Keyed(Key("other")))
@@ -40,5 +42,6 @@ func TestDigestsCanNotBeGuessed(t *testing.T) {
 	d.state = d.state.Keyed(Key("one"))
 	seenAs := ok(d.state.Chain(Query{Target: target("9/astute"), Kind: Values}, d.store))(t).ETag()
 	w := d.must(Put{Target: target("9/astute"), Kind: Values, Value: doc(t, `{"a":1}`), IfMatch: []string{seenAs}})
-	equal(t, "the ETag of a write", w.ETag, ok(d.state.Chain(Query{Target: target("9/astute"), Kind: Values, Reveal: true}, d.store))(t).ETag())
+	equal(t, "the ETag of a write", w.ETag,
+		ok(d.state.Chain(Query{Target: target("9/astute"), Kind: Values, Reveal: true}, d.store))(t).ETag())
 }

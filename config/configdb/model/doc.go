@@ -179,7 +179,8 @@ type (
 		Name        string
 	}
 
-	// PutNode registers a node, or changes its other names. Levels that are nil leave those that it has. One that is Undeclared
+	// PutNode registers a node, or changes its other names. Levels that are nil leave those that it has. One that is
+	// Undeclared
 	// takes no declaration back.
 	PutNode struct {
 		Environment int64

@@ -17,7 +17,8 @@ func (j *judge) guess(to *subject, v configdb.JSON) error {
 	return ofDocument(err, secrets)
 }
 
-// guessKeys is guess for a keys operation: done to what the caller may see of the document. One that fails there leads into a secret.
+// guessKeys is guess for a keys operation: done to what the caller may see of the document. One that fails there leads
+// into a secret.
 func (j *judge) guessKeys(to *subject, edit configdb.KeysEdit, doc configdb.JSON) error {
 	secrets := to.definition.secrets()
 	if !j.blind || len(secrets) == 0 {

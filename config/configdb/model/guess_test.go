@@ -7,7 +7,8 @@ import (
 	"edgespan/config/configdb"
 )
 
-// What is only tried by one who may not see secrets is answered alike for the right guess and a wrong one, by whichever way; a mask in the
+// What is only tried by one who may not see secrets is answered alike for the right guess and a wrong one, by whichever
+// way; a mask in the
 // place of the secret is no guess, and one who may see secrets is told.
 func TestAWriteThatIsOnlyTriedConfirmsNoSecret(t *testing.T) {
 	d := fuel(t, "nodes")
@@ -38,7 +39,10 @@ func TestAWriteThatIsOnlyTriedConfirmsNoSecret(t *testing.T) {
 		"a key below a secret": func(s string) Write {
 			return keys(fmt.Sprintf(`[["deep",{"k":%q}]]`, map[string]string{"right": "v", "wrong": "w"}[s]))
 		},
-		"an object with a secret": func(s string) Write { return keys(fmt.Sprintf(`[["users",[{"name":"ann","pin":%q}]]]`, s)) },
+		"an object with a secret": func(s string) Write {
+			return keys(fmt.Sprintf(`[["users",[{"name":"ann","pin":%q}]]]`,
+				s))
+		},
 		"one, and what is there": func(s string) Write {
 			return Bulk{[]Write{put("9/astute", fmt.Sprintf(with, s)), put("9/astute", fmt.Sprintf(with, "right"))}}
 		},
@@ -59,7 +63,9 @@ func TestAWriteThatIsOnlyTriedConfirmsNoSecret(t *testing.T) {
 		write         Write
 		blind, change bool
 	}{
-		"masks":                  {put("9/astute", `{"a":1,"deep":{"$masked":true},"password":{"$masked":true},"users":[{"name":"ann","pin":{"$masked":true}}]}`), true, false},
+		"masks": {put("9/astute",
+			`{"a":1,"deep":{"$masked":true},"password":{"$masked":true},"users":[{"name":"ann","pin":{"$masked":true}}]}`), true,
+			false},
 		"masks and a change":     {put("9/astute", `{"a":2,"password":{"$masked":true}}`), true, true},
 		"a key beside":           {keys(`[["a",1]]`), true, false},
 		"one who may see":        {put("9/astute", stored), false, false},

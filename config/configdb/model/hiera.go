@@ -19,7 +19,8 @@ type Hiera struct {
 // Hiera finds what lookups are made of. Each resource counts as one source: its effective values.
 func (s *State) Hiera(q HieraQuery, m *configdb.Meter) (*Hiera, error) {
 	if len(q.Resources) > MaxResources || len(q.Keys) > MaxKeys {
-		return nil, tooLarge("lookup: of %d keys in %d resources: %d and %d are allowed", len(q.Keys), len(q.Resources), MaxKeys, MaxResources)
+		return nil, tooLarge("lookup: of %d keys in %d resources: %d and %d are allowed", len(q.Keys), len(q.Resources),
+			MaxKeys, MaxResources)
 	}
 	size := 0
 	for _, k := range q.Keys {

@@ -28,7 +28,8 @@ type judge struct {
 
 func (s *State) judge(src Source, p *planner, e Pending) *judge {
 	m := src.Meter().Fresh(e.Stop)
-	j := &judge{draft: s.draft(), src: metered{src, m}, m: m, revision: s.head.Revision + 1, ops: map[kv.Key][]byte{}, fresh: p.fresh, planned: p.records, own: e.Own, quota: e.Quota, blind: e.Blind}
+	j := &judge{draft: s.draft(), src: metered{src, m}, m: m, revision: s.head.Revision + 1, ops: map[kv.Key][]byte{},
+		fresh: p.fresh, planned: p.records, own: e.Own, quota: e.Quota, blind: e.Blind}
 	j.s.head.Revision = j.revision
 	return j
 }

@@ -18,7 +18,8 @@ func (j *judge) attached(refs []Ref) ([]uint64, *Fault) {
 			return nil, f
 		}
 		if slices.Contains(out, c.serial) {
-			return nil, conflict("components of an environment: %d (%q) is there twice: duplicate key value violates unique constraint: once is allowed", c.ID, c.Name)
+			return nil, conflict("components of an environment: %d (%q) is there twice: duplicate key value violates unique "+
+				"constraint: once is allowed", c.ID, c.Name)
 		}
 		out = append(out, c.serial)
 	}
@@ -48,7 +49,8 @@ func (j *judge) levels(have []level, names []string) ([]level, *Fault) {
 			return nil, f
 		}
 		if slices.Contains(names[:i], name) {
-			return nil, conflict("hierarchy_levels: %q is there twice: duplicate key value violates unique constraint: once is allowed", name)
+			return nil, conflict("hierarchy_levels: %q is there twice: duplicate key value violates unique constraint: once "+
+				"is allowed", name)
 		}
 		if at := slices.IndexFunc(have, func(l level) bool { return l.Name == name }); at >= 0 {
 			out = append(out, have[at])
@@ -144,7 +146,8 @@ func (j *judge) renameLevel(w RenameLevel) error {
 		return nil
 	}
 	if slices.Contains(was.levelNames(), w.Name) {
-		return conflict("level %q: is one of environment %d already: duplicate key value violates unique constraint: another name is allowed", w.Name, was.ID)
+		return conflict("level %q: is one of environment %d already: duplicate key value violates unique constraint: "+
+			"another name is allowed", w.Name, was.ID)
 	}
 	next := *was
 	next.Levels = slices.Clone(was.Levels)
@@ -187,7 +190,8 @@ func (j *judge) putNode(w PutNode) error {
 			return f
 		}
 	}
-	if known && (was.By == next.By || !was.declared(n.ID) && next.By == byUpload) && was.FQDN == next.FQDN && was.Certname == next.Certname && maps.Equal(was.Levels, next.Levels) {
+	if known && (was.By == next.By || !was.declared(n.ID) && next.By == byUpload) && was.FQDN == next.FQDN &&
+		was.Certname == next.Certname && maps.Equal(was.Levels, next.Levels) {
 		return nil
 	}
 	did := "created"
@@ -206,10 +210,12 @@ func (e *environment) declared(levels map[string]string) (map[uint64]string, *Fa
 	for _, name := range sortedKeys(levels) {
 		l, f := e.levelOf(Ref{Name: name})
 		if name == "" || f != nil {
-			return nil, invalid("levels of a node: %q is not a level of environment %d: %s are allowed", name, e.ID, strings.Join(e.levelNames(), ", "))
+			return nil, invalid("levels of a node: %q is not a level of environment %d: %s are allowed", name, e.ID,
+				strings.Join(e.levelNames(), ", "))
 		}
 		if ofNodes(name) {
-			return nil, invalid("levels of a node: %q is that of the nodes themselves: the others of environment %d are allowed", name, e.ID)
+			return nil, invalid("levels of a node: %q is that of the nodes themselves: the others of environment %d are allowed",
+				name, e.ID)
 		}
 		if f := checkValue("value of level "+name, levels[name]); f != nil {
 			return nil, f

@@ -168,7 +168,8 @@ func (j *judge) setContent(d *definition, v configdb.JSON, edited bool) error {
 	return nil
 }
 
-// formOfContent is what a new content is to effective values, and what of it is: what is marked. The keys of one that an earlier release
+// formOfContent is what a new content is to effective values, and what of it is: what is marked. The keys of one that
+// an earlier release
 // wrote are edited as it was.
 func formOfContent(d *definition, v configdb.JSON, edited bool) (configdb.JSON, form) {
 	if inner, is := templateOf(v); is {
@@ -210,7 +211,8 @@ func (j *judge) changeDefinition(w EditDefinition, edited bool) error {
 			return err
 		}
 	}
-	if d.Name == was.Name && d.Component == was.Component && len(d.Contents) == len(was.Contents) && d.content(0).Revision == was.content(0).Revision {
+	if d.Name == was.Name && d.Component == was.Component && len(d.Contents) == len(was.Contents) &&
+		d.content(0).Revision == was.content(0).Revision {
 		return nil
 	}
 	return j.putDefinition(d, "changed")

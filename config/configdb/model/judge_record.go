@@ -53,10 +53,12 @@ func (j *judge) matches(w *subject, etags []string) error {
 		return err
 	}
 	if h.SHA == "" {
-		return fault(Stale, "%s of %q: were removed by %s at %s (revision %d): If-Match names what they were before, or something else",
+		return fault(Stale, "%s of %q: were removed by %s at %s (revision %d): If-Match names what they were before, or "+
+			"something else",
 			w.kind, w.definition.Name, r.Author, r.Time.Format(time.RFC3339), h.Revision)
 	}
-	return fault(Stale, "%s of %q: were written by %s at %s (revision %d, version %d): If-Match names what they were before, or something else",
+	return fault(Stale, "%s of %q: were written by %s at %s (revision %d, version %d): If-Match names what they were "+
+		"before, or something else",
 		w.kind, w.definition.Name, r.Author, r.Time.Format(time.RFC3339), h.Revision, h.version())
 }
 
@@ -122,7 +124,8 @@ func (j *judge) store(to *subject, v configdb.JSON, register bool) error {
 	return j.version(to, half{SHA: j.keep(v), Size: len(v)}, "changed")
 }
 
-// ownRoom says whether a node may have so many bytes of itself in a half: there are quotas for it, and for all nodes of its environment.
+// ownRoom says whether a node may have so many bytes of itself in a half: there are quotas for it, and for all nodes of
+// its environment.
 func (j *judge) ownRoom(to *subject, size int) error {
 	if !j.own {
 		return nil
@@ -135,10 +138,12 @@ func (j *judge) ownRoom(to *subject, size int) error {
 		return nil
 	}
 	if rs.own()+more > MaxOwn {
-		return tooLarge("%s: node %s would have %d bytes of itself: %d are allowed in an environment", to.kind, p.value, rs.own()+more, MaxOwn)
+		return tooLarge("%s: node %s would have %d bytes of itself: %d are allowed in an environment", to.kind, p.value,
+			rs.own()+more, MaxOwn)
 	}
 	if j.quota > 0 && e.own+more > j.quota {
-		return tooLarge("environment %d: its nodes would have %d bytes of themselves: %d are allowed", e.ID, e.own+more, j.quota)
+		return tooLarge("environment %d: its nodes would have %d bytes of themselves: %d are allowed", e.ID, e.own+more,
+			j.quota)
 	}
 	return nil
 }
@@ -191,7 +196,8 @@ func (j *judge) version(to *subject, h half, did string) error {
 	if err := j.paths(to); err != nil {
 		return err
 	}
-	c := Change{What: string(to.kind), Did: did, Name: d.Name, Environment: to.environment.ID, Resource: d.ID, SHA256: h.SHA}
+	c := Change{What: string(to.kind), Did: did, Name: d.Name, Environment: to.environment.ID, Resource: d.ID,
+		SHA256: h.SHA}
 	if h.SHA != "" {
 		c.Version = h.version()
 	}
@@ -228,7 +234,8 @@ func (j *judge) editKeys(w EditKeys) error {
 	}
 	h := *to.now.half(w.Kind)
 	if to.now == (now{}) && (w.Edit.Op != configdb.KeysSet || len(w.Edit.Items) == 0) {
-		return notFound("%s of %q: were never written: a keys operation that sets a key is allowed", w.Kind, to.definition.Name)
+		return notFound("%s of %q: were never written: a keys operation that sets a key is allowed", w.Kind,
+			to.definition.Name)
 	}
 	if w.Edit.Op == configdb.KeysGet {
 		return invalid("keys operation: is get, which writes nothing: set and delete are allowed")

@@ -26,10 +26,12 @@ func TestALargeWriteIsSeenAsAWhole(t *testing.T) {
 	const nodes = 150
 	bulk := Bulk{}
 	for i := range nodes {
-		bulk.Writes = append(bulk.Writes, Put{Target: target(levels(i)), Kind: Values, Value: noise(int64(i), 20<<10), Register: true})
+		bulk.Writes = append(bulk.Writes,
+			Put{Target: target(levels(i)), Kind: Values, Value: noise(int64(i), 20<<10), Register: true})
 	}
 	first := noise(1007, 20<<10) // the newest version is known, and this one read
-	bulk.Writes = append([]Write{Put{Target: target(levels(7)), Kind: Values, Value: first, Register: true}}, bulk.Writes...)
+	bulk.Writes = append([]Write{Put{Target: target(levels(7)), Kind: Values, Value: first, Register: true}},
+		bulk.Writes...)
 	for cut, steps := 0, 1; cut <= steps; cut++ {
 		d := fuel(t, "nodes")
 		before := d.state
@@ -52,7 +54,8 @@ func TestALargeWriteIsSeenAsAWhole(t *testing.T) {
 		equal(t, "what is on its way", fmt.Sprint(p.Next(at).overlay), fmt.Sprint(followed.overlay))
 		d.state = followed
 		equal(t, "before it is in its place", d.ask(Query{Target: target(levels(7)), Version: 1}), string(first))
-		equal(t, "nothing else comes before", len(ok(followed.Plan([]Pending{{Write: DeleteEnvironment{9}, Author: "b"}}, d.store))(t).Results), 0)
+		equal(t, "nothing else comes before",
+			len(ok(followed.Plan([]Pending{{Write: DeleteEnvironment{9}, Author: "b"}}, d.store))(t).Results), 0)
 		forward := followed.Forward()
 		ok(d.carryOut(forward, 1))(t)
 		d.state = ok(d.follow(followed))(t)
@@ -70,18 +73,21 @@ func TestALargeWriteIsSeenAsAWhole(t *testing.T) {
 func TestALargeDocumentComesInChunks(t *testing.T) {
 	d := fuel(t, "nodes")
 	big := noise(1, MaxDocument-100)
-	p := ok(d.state.Plan([]Pending{{Write: Put{Target: target("9/astute"), Kind: Values, Value: big}, Author: "a"}}, d.store))(t)
+	p := ok(d.state.Plan([]Pending{{Write: Put{Target: target("9/astute"), Kind: Values, Value: big}, Author: "a"}},
+		d.store))(t)
 	if len(p.Txns) < 3 {
 		t.Fatalf("%d transactions", len(p.Txns))
 	}
 	ok(d.carryOut(p.Txns, len(p.Txns)-1))(t) // and somebody else is faster
 	d.put("9/globals", `{}`)
-	p = ok(d.state.Plan([]Pending{{Write: Put{Target: target("9/astute"), Kind: Values, Value: big}, Author: "a"}}, d.store))(t)
+	p = ok(d.state.Plan([]Pending{{Write: Put{Target: target("9/astute"), Kind: Values, Value: big}, Author: "a"}},
+		d.store))(t)
 	equal(t, "what is stored is not stored again", len(p.Txns), 1)
 	ok(d.carryOut(p.Txns, 1))(t)
 	d.state = ok(d.follow(d.state))(t)
 	equal(t, "read", d.ask(Query{Target: target("9/astute")}), string(big))
-	equal(t, "too large", d.refused(Put{Target: target("9/astute"), Kind: Values, Value: noise(1, MaxDocument+100)})[:1], "5")
+	equal(t, "too large", d.refused(Put{Target: target("9/astute"), Kind: Values, Value: noise(1, MaxDocument+100)})[:1],
+		"5")
 
 	sha := shaOf(big)
 	e, _, _ := d.Model.Get(blobKey(sha, 2))
@@ -100,7 +106,8 @@ func TestManyWritesShareATransaction(t *testing.T) {
 	d := fuel(t, "nodes")
 	var es []Pending
 	for i := range 100 {
-		es = append(es, Pending{Write: Put{Target: target(fmt.Sprintf("9/nodes=%d/astute", i)), Kind: Values, Value: noise(int64(i), 20<<10), Register: true}, Author: "a"})
+		es = append(es, Pending{Write: Put{Target: target(fmt.Sprintf("9/nodes=%d/astute", i)), Kind: Values,
+			Value: noise(int64(i), 20<<10), Register: true}, Author: "a"})
 	}
 	es[3].Write = DeleteEnvironment{99}
 	first := d.state.Revision()
@@ -119,10 +126,13 @@ func TestManyWritesShareATransaction(t *testing.T) {
 // TestWhatIsDeletedBeginsEmpty deletes what has records, gives its id or name to another, and sweeps.
 func TestWhatIsDeletedBeginsEmpty(t *testing.T) {
 	for what, c := range map[string]struct{ del, anew []Write }{
-		"environment": {[]Write{DeleteEnvironment{9}}, []Write{CreateEnvironment{ID: id(9), Components: []Ref{{ID: 7}}, Levels: []string{"a", "nodes"}}}},
-		"level":       {[]Write{EditEnvironment{ID: 9, Levels: &[]string{"a"}}}, []Write{EditEnvironment{ID: 9, Levels: &[]string{"a", "nodes"}}}},
-		"definition":  {[]Write{DeleteDefinition{1}}, []Write{CreateDefinition{ID: id(1), Name: "astute", Component: id(7)}}},
-		"member":      {[]Write{EditComponent{ID: 7, Definitions: &[]int64{2}}}, []Write{CreateDefinition{ID: id(1), Name: "astute", Component: id(7)}}},
+		"environment": {[]Write{DeleteEnvironment{9}},
+			[]Write{CreateEnvironment{ID: id(9), Components: []Ref{{ID: 7}}, Levels: []string{"a", "nodes"}}}},
+		"level": {[]Write{EditEnvironment{ID: 9, Levels: &[]string{"a"}}},
+			[]Write{EditEnvironment{ID: 9, Levels: &[]string{"a", "nodes"}}}},
+		"definition": {[]Write{DeleteDefinition{1}}, []Write{CreateDefinition{ID: id(1), Name: "astute", Component: id(7)}}},
+		"member": {[]Write{EditComponent{ID: 7, Definitions: &[]int64{2}}},
+			[]Write{CreateDefinition{ID: id(1), Name: "astute", Component: id(7)}}},
 		"component": {[]Write{DeleteComponent{7}}, []Write{
 			CreateComponent{ID: id(7), Name: "component1", Definitions: []Definition{{Name: "astute"}, {Name: "globals"}}},
 			EditEnvironment{ID: 9, Components: &[]Ref{{ID: 7}}},
@@ -152,11 +162,13 @@ func TestWhatStays(t *testing.T) {
 	d := fuel(t, "a", "b", "c")
 	d.put("9/a=1/b=2/astute", `{"at":"b"}`)
 	d.must(EditEnvironment{ID: 9, Levels: &[]string{"b", "a"}})
-	equal(t, "another order", d.ask(Query{Target: target("9/b=2/a=1/astute"), Effective: true, Lookup: true}), `{"at":["b","/b/2/"]}`)
+	equal(t, "another order", d.ask(Query{Target: target("9/b=2/a=1/astute"), Effective: true, Lookup: true}),
+		`{"at":["b","/b/2/"]}`)
 	d.must(RenameLevel{9, Ref{Name: "b"}, "role"})
 	equal(t, "another name", d.ask(Query{Target: target("9/role=2/astute")}), `{"at":"b"}`)
 	d.must(EditEnvironment{ID: 9, Components: &[]Ref{}})
-	equal(t, "no component", d.ask(Query{Target: target("9/role=2/astute")}), `2 resource_definition not found by astute in environment 9`)
+	equal(t, "no component", d.ask(Query{Target: target("9/role=2/astute")}),
+		`2 resource_definition not found by astute in environment 9`)
 	d.must(EditEnvironment{ID: 9, Components: &[]Ref{{Name: "component1"}}})
 	equal(t, "and back", d.ask(Query{Target: target("9/role=2/1")}), `{"at":"b"}`)
 }
@@ -183,7 +195,8 @@ func TestASweepLeavesWhatIsBroughtMeanwhile(t *testing.T) {
 	if steps < 5 || d.largest > kv.MaxOps {
 		t.Errorf("%d steps of %d operations at most", steps, d.largest)
 	}
-	equal(t, "an old version", d.ask(Query{Target: target("9/astute"), Version: 298}), `2 version 298 of the values of "astute": is no longer kept`)
+	equal(t, "an old version", d.ask(Query{Target: target("9/astute"), Version: 298}),
+		`2 version 298 of the values of "astute": is no longer kept`)
 	equal(t, "the one before the newest", d.ask(Query{Target: target("9/astute"), Version: 299}), `{"n":298}`)
 	vs := ok(d.state.Versions(VersionsQuery{Target: target("9/astute"), Kind: Values}, d.store))(t)
 	equal(t, "versions", len(vs), 2)
@@ -219,7 +232,8 @@ func TestOneIDTwiceInATransaction(t *testing.T) {
 
 func TestTheKeysOfALookupAreBounded(t *testing.T) {
 	s := &State{}
-	for _, q := range []HieraQuery{{Keys: make([]string, MaxKeys+1)}, {Resources: make([]string, MaxResources+1)}, {Keys: []string{strings.Repeat("k", MaxKeyBytes), "k"}}} {
+	for _, q := range []HieraQuery{{Keys: make([]string, MaxKeys+1)}, {Resources: make([]string, MaxResources+1)},
+		{Keys: []string{strings.Repeat("k", MaxKeyBytes), "k"}}} {
 		var f *Fault
 		if _, err := s.Hiera(q, nil); !errors.As(err, &f) || f.Kind != TooLarge {
 			t.Errorf("%d keys of %d resources: %v", len(q.Keys), len(q.Resources), err)
@@ -243,12 +257,14 @@ func TestHiera(t *testing.T) {
 		return h.Answer(d.store)
 	}
 	both := []string{"astute", "globals"}
-	one := ok(ask(HieraQuery{Resources: both, Keys: []string{"a", "b", "c", "a.x"}, Merge: configdb.MergeOptions{Strategy: configdb.MergeFirst}}))(t)
+	one := ok(ask(HieraQuery{Resources: both, Keys: []string{"a", "b", "c", "a.x"},
+		Merge: configdb.MergeOptions{Strategy: configdb.MergeFirst}}))(t)
 	equal(t, "first", string(one.Body), `{"a":{"x":1},"a.x":1,"b":null}`)
 	all := ok(ask(HieraQuery{Resources: both, Merge: configdb.MergeOptions{Strategy: configdb.MergeDeep}}))(t)
 	equal(t, "all of the data", string(all.Body), `{"a":{"x":1,"y":1.0},"b":null,"s":{"$masked":true}}`)
 	equal(t, "secrets are declared", all.Secret, true)
-	if _, err := ask(HieraQuery{Resources: []string{"x"}}); err == nil || !strings.Contains(err.Error(), "not found by x") {
+	if _, err := ask(HieraQuery{Resources: []string{"x"}}); err == nil ||
+		!strings.Contains(err.Error(), "not found by x") {
 		t.Error(err)
 	}
 }

@@ -174,7 +174,8 @@ func (w *world) check(s *State) {
 				w.checkHalf(d, t, k, place+" "+resource+" "+string(k))
 			}
 			at := uint64(rapid.IntRange(w.first(), len(w.m.revisions)-1).Draw(w.T, "at"))
-			equal(w.T, fmt.Sprint("effective ", t, " at ", at), d.ask(Query{Target: t, Effective: true, Revision: at}), w.effective(place, resource, at))
+			equal(w.T, fmt.Sprint("effective ", t, " at ", at), d.ask(Query{Target: t, Effective: true, Revision: at}),
+				w.effective(place, resource, at))
 		}
 	}
 }
@@ -329,14 +330,16 @@ func ok[T any](v T, err error) func(tester) T {
 	}
 }
 
-// TestTheLedgerIsWhatItsWritesSay lets two writers race, lose and be killed, and compares every answer, of now and of before,
+// TestTheLedgerIsWhatItsWritesSay lets two writers race, lose and be killed, and compares every answer, of now and of
+// before,
 // with a plain map of maps, and what was followed with what is loaded.
 func TestTheLedgerIsWhatItsWritesSay(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{T: rt, s: newStore(), m: plain{versions: map[string][]plainVersion{}}}
 		w.m.revisions = []plainState{{}, {}, {}, {}} // the three below
 		d := &desk{rt, w.s, ok(Load(w.s))(rt)}
-		d.must(CreateComponent{Name: "c", Definitions: []Definition{{Name: "astute"}, {Name: "globals"}, {Name: "override/node"}}})
+		d.must(CreateComponent{Name: "c",
+			Definitions: []Definition{{Name: "astute"}, {Name: "globals"}, {Name: "override/node"}}})
 		d.must(CreateEnvironment{Components: []Ref{{ID: 1}}, Levels: []string{"nodes"}})
 		d.must(CreateEnvironment{Components: []Ref{{ID: 1}}, Levels: []string{"role"}})
 		w.desks = [2]*State{d.state, d.state}

@@ -284,7 +284,8 @@ func (s *State) Node(environment int64, name string) (Node, error) {
 }
 
 func (e *environment) showNode(id string, n nodeValue) Node {
-	out := Node{ID: id, FQDN: n.FQDN, Certname: n.Certname, Undeclared: !n.declared(id), Former: n.By == "" && n.declared(id)}
+	out := Node{ID: id, FQDN: n.FQDN, Certname: n.Certname, Undeclared: !n.declared(id), Former: n.By == "" &&
+		n.declared(id)}
 	for serial, value := range n.Levels {
 		l := e.level(serial)
 		if l == nil {

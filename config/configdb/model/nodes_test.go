@@ -8,7 +8,8 @@ import (
 	"edgespan/config/kv"
 )
 
-// Who registered a node is known, also of those that an earlier release registered; what an admin has declared is not taken back.
+// Who registered a node is known, also of those that an earlier release registered; what an admin has declared is not
+// taken back.
 func TestWhoDeclaredANode(t *testing.T) {
 	d := fuel(t, "nodes")
 	is := func(what string, want bool) {
@@ -29,7 +30,8 @@ func TestWhoDeclaredANode(t *testing.T) {
 	for _, old := range []struct {
 		n    nodeValue
 		want bool
-	}{{nodeValue{}, false}, {nodeValue{Certname: "1"}, false}, {nodeValue{Certname: "c"}, true}, {nodeValue{FQDN: "f"}, true}, {nodeValue{Levels: map[uint64]string{3: "a"}}, true}} {
+	}{{nodeValue{}, false}, {nodeValue{Certname: "1"}, false}, {nodeValue{Certname: "c"}, true},
+		{nodeValue{FQDN: "f"}, true}, {nodeValue{Levels: map[uint64]string{3: "a"}}, true}} {
 		equal(t, fmt.Sprint("of an earlier release: ", old.n), old.n.declared("1"), old.want)
 	}
 }

@@ -52,7 +52,8 @@ func (d *desk) keysBelow(p kv.Prefix) (n int) {
 	return n
 }
 
-// Of what a node uploads of itself some versions stay, with what they are made of and who wrote them; of what people write all.
+// Of what a node uploads of itself some versions stay, with what they are made of and who wrote them; of what people
+// write all.
 func TestWhatANodeUploadsIsKeptForATime(t *testing.T) {
 	t.Parallel()
 	d := fuel(t, "nodes")
@@ -63,7 +64,8 @@ func TestWhatANodeUploadsIsKeptForATime(t *testing.T) {
 	}
 	upload := func(n int) {
 		t.Helper()
-		if _, f := d.own(Put{Target: target("9/nodes=1/astute"), Kind: Values, Value: doc(t, fmt.Sprintf(`{"own":%d}`, n))}, 0); f != nil {
+		if _, f := d.own(Put{Target: target("9/nodes=1/astute"), Kind: Values, Value: doc(t, fmt.Sprintf(`{"own":%d}`, n))},
+			0); f != nil {
 			t.Fatal(f)
 		}
 	}
@@ -81,7 +83,8 @@ func TestWhatANodeUploadsIsKeptForATime(t *testing.T) {
 	equal(t, "values that people wrote", len(d.kept("9/nodes=2/astute", Values)), 10)
 	equal(t, "contents that are gone", blobs-d.keysBelow(folderBlobs), 6)
 	equal(t, "a version", d.ask(Query{Target: target("9/nodes=1/astute"), Version: 7}), `{"own":5}`)
-	equal(t, "one that is gone", d.ask(Query{Target: target("9/nodes=1/astute"), Version: 6}), `2 version 6 of the values of "astute": is no longer kept`)
+	equal(t, "one that is gone", d.ask(Query{Target: target("9/nodes=1/astute"), Version: 6}),
+		`2 version 6 of the values of "astute": is no longer kept`)
 	// Of the eight uploads 1 to 4 are older than the newest revisions, and 5 is not.
 	equal(t, "records of revisions", d.keysBelow(folderRevisions), int(before)-4)
 
@@ -98,19 +101,22 @@ func TestWhatANodeUploadsIsKeptForATime(t *testing.T) {
 	equal(t, "the newest", d.ask(Query{Target: target("9/nodes=1/astute")}), `{"own":9}`)
 }
 
-// Of what a node uploads of itself older versions stay up to some bytes; what is not there, or was written again, is gone from the store.
+// Of what a node uploads of itself older versions stay up to some bytes; what is not there, or was written again, is
+// gone from the store.
 func TestWhatANodeUploadsIsKeptUpToSomeBytes(t *testing.T) {
 	t.Parallel()
 	d, rng := fuel(t, "nodes"), rand.New(rand.NewPCG(4, 5))
 	for range 12 {
-		if _, f := d.own(Put{Target: target("9/nodes=1/astute"), Kind: Values, Value: doc(t, random(rng, 1<<20))}, 0); f != nil {
+		if _, f := d.own(Put{Target: target("9/nodes=1/astute"), Kind: Values, Value: doc(t, random(rng, 1<<20))},
+			0); f != nil {
 			t.Fatal(f)
 		}
 	}
 	d.sweepKeeping(Keep{Own: 50}, 1000)
 	equal(t, "of 1 MiB each", len(d.kept("9/nodes=1/astute", Values)), 4)
 	equal(t, "contents", d.keysBelow(folderBlobs), 4)
-	if _, f := d.own(Put{Target: target("9/nodes=1/globals"), Kind: Values, Value: doc(t, random(rng, 3<<20))}, 0); f != nil {
+	if _, f := d.own(Put{Target: target("9/nodes=1/globals"), Kind: Values, Value: doc(t, random(rng, 3<<20))},
+		0); f != nil {
 		t.Fatal(f)
 	}
 	equal(t, "the newest of all", d.state.OfNodes(), int64(4<<20+2*len(`{"a":""}`)))
@@ -120,7 +126,8 @@ func TestWhatANodeUploadsIsKeptUpToSomeBytes(t *testing.T) {
 	equal(t, "when people have written", d.state.OfNodes(), 0)
 }
 
-// A node has so many bytes of itself, and all nodes of an environment together; people are not held to that, nor is who makes it less.
+// A node has so many bytes of itself, and all nodes of an environment together; people are not held to that, nor is who
+// makes it less.
 func TestQuotasOfNodes(t *testing.T) {
 	t.Parallel()
 	d, rng := newDesk(t), rand.New(rand.NewPCG(6, 7))
@@ -152,7 +159,8 @@ func TestQuotasOfNodes(t *testing.T) {
 	if f != nil {
 		t.Errorf("one in the place of another: %v", f)
 	}
-	if _, f = d.own(EditKeys{Target: at(0), Kind: Values, Edit: edit(t, "set", `[["b","`+strings.Repeat("x", 3000)+`"]]`)}, 0); f == nil || f.Kind != TooLarge {
+	if _, f = d.own(EditKeys{Target: at(0), Kind: Values, Edit: edit(t, "set", `[["b","`+strings.Repeat("x", 3000)+`"]]`)},
+		0); f == nil || f.Kind != TooLarge {
 		t.Errorf("a key beside what it has: %v", f)
 	}
 	if _, f = d.own(Rollback{Target: at(0), Kind: Values, Version: 1}, 0); f == nil || f.Kind != TooLarge {

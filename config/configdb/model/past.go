@@ -72,9 +72,11 @@ func (s *State) halfAt(r Source, p place, d *definition, k Kind, at uint64, newe
 // probes is how many versions are read at once: of ten thousand, two rounds find one.
 const probes = 100
 
-// last is the newest of which something is true, which is so of all before it: the newest of all, which is given, or one with an N
+// last is the newest of which something is true, which is so of all before it: the newest of all, which is given, or
+// one with an N
 // from low on, below high; the zero one if there is none.
-func (s *State) last(r Source, p place, d *definition, k Kind, low, high uint64, newest half, is func(half) bool) (half, error) {
+func (s *State) last(r Source, p place, d *definition, k Kind, low, high uint64, newest half, is func(half) bool) (half,
+	error) {
 	if is(newest) {
 		return newest, nil
 	}
@@ -110,7 +112,8 @@ func narrow(numbers []uint64, found []half, high uint64, is func(half) bool, bes
 	return high, high
 }
 
-// Versions are those of a half of a record, the newest first, and before each its removal, if it was removed: fewer than the
+// Versions are those of a half of a record, the newest first, and before each its removal, if it was removed: fewer
+// than the
 // limit if their records are large.
 func (s *State) Versions(q VersionsQuery, r Source) ([]Version, error) {
 	if q.Kind != Values && q.Kind != Overrides {
@@ -128,7 +131,8 @@ func (s *State) Versions(q VersionsQuery, r Source) ([]Version, error) {
 	if q.Before != 0 {
 		older := func(h half) bool { return h.version() < q.Before }
 		var err error
-		if newest, err = s.last(r, at.place(), at.definition, q.Kind, q.Before-1, min(q.Before+newest.Removals, newest.N), newest, older); err != nil {
+		if newest, err = s.last(r, at.place(), at.definition, q.Kind, q.Before-1, min(q.Before+newest.Removals, newest.N),
+			newest, older); err != nil {
 			return nil, err
 		}
 	}
@@ -270,7 +274,8 @@ func (s *State) Records(q RecordsQuery, r Source) ([]Record, error) {
 		switch {
 		case !enough(r) || next == 0:
 		case len(out) == 0:
-			return nil, tooLarge("history: has nothing of environment %d from revision %d on: before=%d finds what is older", q.Environment, next+1, next+1)
+			return nil, tooLarge("history: has nothing of environment %d from revision %d on: before=%d finds what is older",
+				q.Environment, next+1, next+1)
 		default:
 			return out, nil
 		}

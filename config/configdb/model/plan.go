@@ -14,17 +14,20 @@ type Pending struct {
 	Author  string
 	Time    time.Time
 	Message string
-	// Own is a node's write of itself: it is held to quotas, and what it makes is kept for a time (Keep). Quota is the most bytes that
+	// Own is a node's write of itself: it is held to quotas, and what it makes is kept for a time (Keep). Quota is the
+	// most bytes that
 	// all nodes of an environment may have of themselves; 0: no bound.
 	Own   bool
 	Quota int64
 	// Stop says why nobody waits for it any more, and its judgement ends; nil: somebody does.
 	Stop func() error
-	// Blind is a write that is only tried, by one who may not see secrets: its Result does not tell whether a secret that it brings is the stored one.
+	// Blind is a write that is only tried, by one who may not see secrets: its Result does not tell whether a secret that
+	// it brings is the stored one.
 	Blind bool
 }
 
-// What the judgement of one plan's writes may cost together until the others wait for the next plan, so that one caller's costly writes
+// What the judgement of one plan's writes may cost together until the others wait for the next plan, so that one
+// caller's costly writes
 // are in the way of another's only one at a time.
 const (
 	planMade   = 32 << 20 // bytes made
@@ -127,7 +130,8 @@ func (s *State) Plan(entries []Pending, src Source) (Plan, error) {
 	if s.Unfinished() {
 		return s.forward(), nil
 	}
-	p := &planner{s: s, src: src, fresh: map[string]configdb.JSON{}, records: map[uint64]Record{}, ops: map[kv.Key][]byte{}, stored: map[string]bool{}}
+	p := &planner{s: s, src: src, fresh: map[string]configdb.JSON{}, records: map[uint64]Record{},
+		ops: map[kv.Key][]byte{}, stored: map[string]bool{}}
 	if err := p.look(entries); err != nil {
 		return Plan{}, err
 	}
@@ -178,7 +182,8 @@ func (p *planner) add(e Pending) (bool, error) {
 	plain := encode(record)
 	text := packText(plain)
 	if len(text) > MaxChanges || len(plain) > MaxRecord {
-		f = tooLarge("write: its %d changes have %d bytes: %d are allowed: several writes are", len(record.Changes), len(plain), MaxRecord)
+		f = tooLarge("write: its %d changes have %d bytes: %d are allowed: several writes are", len(record.Changes),
+			len(plain), MaxRecord)
 		p.plan.Results = append(p.plan.Results, Result{Fault: f})
 		return true, nil
 	}

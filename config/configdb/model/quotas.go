@@ -11,7 +11,8 @@ const (
 	// MaxDocument is the most bytes of the values or overrides of a record, and of a definition's content.
 	// It has configdb.MaxValues members and elements. An earlier release took 8 MiB, which stay and are read.
 	MaxDocument = 4 << 20
-	// MaxOwn is the most bytes that one node may upload of itself, in all of an environment's resources; MaxOwnPast how many of older versions of
+	// MaxOwn is the most bytes that one node may upload of itself, in all of an environment's resources; MaxOwnPast how
+	// many of older versions of
 	// one half stay, MaxOwnPasts of those of one place. 14 sources of 76 KB are 1 MB.
 	MaxOwn      = 32 << 20
 	MaxOwnPast  = 4 << 20
@@ -20,7 +21,8 @@ const (
 	MaxRecords = 1_000_000
 	// MaxThings is the most components, definitions and environments, of each.
 	MaxThings = 20_000
-	// MaxLevels is the most levels and the most components of one environment, MaxMembers the most definitions of one component.
+	// MaxLevels is the most levels and the most components of one environment, MaxMembers the most definitions of one
+	// component.
 	MaxLevels  = 32
 	MaxMembers = 2000
 	// MaxBulk is the most writes of a Bulk.
@@ -61,7 +63,8 @@ func checkLevelName(name string) *Fault {
 		return f
 	}
 	if name == "resources" || strings.Contains(name, "/") {
-		return invalid("name of a level: %q: would make paths ambiguous: any other but \"resources\", without a slash, is allowed", name)
+		return invalid("name of a level: %q: would make paths ambiguous: any other but \"resources\", without a slash, is "+
+			"allowed", name)
 	}
 	return nil
 }

@@ -38,15 +38,19 @@ func TestVersions(t *testing.T) {
 	d.must(Remove{Target: at, Kind: Values})
 
 	equal(t, "now", d.ask(Query{Target: at, Effective: true}), `{"o":1,"root":"late"}`)
-	for version, want := range map[uint64]string{1: `{"a":1}`, 2: `{"a":1.0}`, 3: `{"a":1.0,"b":2,"c":3}`, 4: `2 version 4 of the values of "astute": is not there: 3 is the newest`} {
+	for version, want := range map[uint64]string{1: `{"a":1}`, 2: `{"a":1.0}`, 3: `{"a":1.0,"b":2,"c":3}`,
+		4: `2 version 4 of the values of "astute": is not there: 3 is the newest`} {
 		equal(t, "version", d.ask(Query{Target: at, Version: version}), want)
 	}
 	equal(t, "effective of version 1", d.ask(Query{Target: at, Effective: true, Version: 1}), `{"a":1}`)
 	equal(t, "effective of version 2", d.ask(Query{Target: at, Effective: true, Version: 2}), `{"a":1.0,"root":"early"}`)
-	equal(t, "effective of version 3", d.ask(Query{Target: at, Effective: true, Version: 3}), `{"a":1.0,"b":2,"c":3,"o":1,"root":"late"}`)
-	equal(t, "as of a revision", d.ask(Query{Target: at, Effective: true, Revision: second.Revision}), `{"a":1.0,"root":"early"}`)
+	equal(t, "effective of version 3", d.ask(Query{Target: at, Effective: true, Version: 3}),
+		`{"a":1.0,"b":2,"c":3,"o":1,"root":"late"}`)
+	equal(t, "as of a revision", d.ask(Query{Target: at, Effective: true, Revision: second.Revision}),
+		`{"a":1.0,"root":"early"}`)
 	equal(t, "of the future", d.ask(Query{Target: at, Revision: 99}), "2 revision 99: is not reached: 1 to 9 are there")
-	equal(t, "a version as of a revision", d.ask(Query{Target: at, Revision: 1, Version: 1}), "1 version and revision: one of them is allowed")
+	equal(t, "a version as of a revision", d.ask(Query{Target: at, Revision: 1, Version: 1}),
+		"1 version and revision: one of them is allowed")
 
 	back := d.must(Rollback{Target: at, Kind: Values, Version: 1})
 	equal(t, "a rollback is a version, the removal before it was none", back.Version, 4)
@@ -91,7 +95,8 @@ func TestRemovalsAreNoVersions(t *testing.T) {
 		if a.ETag == gone.ETag || gone.ETag == again.ETag || back.ETag == b.ETag {
 			t.Errorf("ETags are there twice: %s %s %s %s %s", a.ETag, gone.ETag, b.ETag, again.ETag, back.ETag)
 		}
-		for n, want := range map[uint64]string{1: `{"at":"A"}`, 2: `{"at":"B"}`, 3: `{"at":"B"}`, 4: "2 version 4 of the " + string(k) + ` of "astute": is not there: 3 is the newest`} {
+		for n, want := range map[uint64]string{1: `{"at":"A"}`, 2: `{"at":"B"}`, 3: `{"at":"B"}`, 4: "2 version 4 of the " +
+			string(k) + ` of "astute": is not there: 3 is the newest`} {
 			equal(t, "version", d.ask(Query{Target: at, Kind: k, Version: n}), want)
 		}
 		equal(t, "as of the removal", d.ask(Query{Target: at, Kind: k, Revision: gone.Revision}), `{}`)
@@ -107,7 +112,8 @@ func TestRemovalsAreNoVersions(t *testing.T) {
 			got += fmt.Sprint(v.Number, v.Removed, " ")
 		}
 		equal(t, "kept", got, "5 false 0 true 4 false ")
-		equal(t, "not kept", d.ask(Query{Target: at, Kind: k, Version: 3}), "2 version 3 of the "+string(k)+` of "astute": is no longer kept`)
+		equal(t, "not kept", d.ask(Query{Target: at, Kind: k, Version: 3}), "2 version 3 of the "+string(k)+
+			` of "astute": is no longer kept`)
 		equal(t, "kept by its number", d.ask(Query{Target: at, Kind: k, Version: 4}), `{"at":"A"}`)
 	}
 }
@@ -134,7 +140,8 @@ func TestIfMatch(t *testing.T) {
 		t.Error(f)
 	}
 	_, f := put(`{"a":2}`, empty)
-	if f == nil || f.Kind != Stale || !strings.Contains(f.Text, `were written by alice at 2026-03-01T12:00:00Z (revision 4, version 1)`) {
+	if f == nil || f.Kind != Stale ||
+		!strings.Contains(f.Text, `were written by alice at 2026-03-01T12:00:00Z (revision 4, version 1)`) {
 		t.Error(f)
 	}
 	if etag(true) == etag(false) {
@@ -162,20 +169,26 @@ func TestNodes(t *testing.T) {
 	equal(t, "who is registered", register("9/role=a/nodes=1/astute").Registered, "1")
 	equal(t, "once", register("9/role=b/nodes=1/astute").Registered, "")
 	d.put("9/role=a/astute", `{"of":"a"}`)
-	equal(t, "who is not registered has what it inherits", d.ask(Query{Target: target("9/role=a/nodes=2/astute"), Effective: true}), `{"of":"a"}`)
+	equal(t, "who is not registered has what it inherits",
+		d.ask(Query{Target: target("9/role=a/nodes=2/astute"), Effective: true}), `{"of":"a"}`)
 	equal(t, "elsewhere too", d.ask(Query{Target: target("5/nodes=1/astute"), Effective: true}), `{}`)
 	for _, environment := range []int64{5, 9} {
 		d.must(EditEnvironment{ID: environment, StrictNodes: new(true)})
 	}
-	equal(t, "elsewhere", d.ask(Query{Target: target("5/nodes=1/astute")}), `2 node "1": is not assigned to environment 5 but to 9`)
-	equal(t, "never registered", d.ask(Query{Target: target("9/role=a/nodes=2/astute"), Effective: true}), `2 node "2": is not registered in environment 9`)
-	equal(t, "an upload", d.refused(Put{Target: target("9/role=a/nodes=2/astute"), Kind: Values, Value: doc(d, `{}`), Register: true}), `2 node "2": is not registered in environment 9`)
+	equal(t, "elsewhere", d.ask(Query{Target: target("5/nodes=1/astute")}),
+		`2 node "1": is not assigned to environment 5 but to 9`)
+	equal(t, "never registered", d.ask(Query{Target: target("9/role=a/nodes=2/astute"), Effective: true}),
+		`2 node "2": is not registered in environment 9`)
+	equal(t, "an upload",
+		d.refused(Put{Target: target("9/role=a/nodes=2/astute"), Kind: Values, Value: doc(d, `{}`), Register: true}),
+		`2 node "2": is not registered in environment 9`)
 	for _, environment := range []int64{5, 9} {
 		d.must(EditEnvironment{ID: environment, StrictNodes: new(false)})
 	}
 	d.must(PutNode{9, Node{ID: "1", FQDN: "node-1.example", Certname: "cert-1"}})
 	for _, name := range []string{"1", "node-1.example", "cert-1"} {
-		equal(t, "any name", d.ask(Query{Target: target("9/role=c/nodes=" + name + "/astute")}), `{"at":"9/role=b/nodes=1/astute"}`)
+		equal(t, "any name", d.ask(Query{Target: target("9/role=c/nodes=" + name + "/astute")}),
+			`{"at":"9/role=b/nodes=1/astute"}`)
 		n, err := d.state.Node(9, name)
 		equal(t, name, fmt.Sprint(n), "{1 node-1.example cert-1 map[] false false}")
 		equal(t, name, err, nil)
@@ -205,9 +218,11 @@ func TestLevelsOfNodes(t *testing.T) {
 		equal(t, "in the list", fmt.Sprint(all[0].Levels, err), want)
 	}
 	put := func(n Node) Written { n.ID = "1"; return d.must(PutNode{9, n}) }
-	d.must(Put{Target: target("9/release=9/role=compute/nodes=1/astute"), Kind: Values, Value: doc(d, `{}`), Register: true})
+	d.must(Put{Target: target("9/release=9/role=compute/nodes=1/astute"), Kind: Values, Value: doc(d, `{}`),
+		Register: true})
 	shown("map[] <nil>") // whatever the path was
-	equal(t, "declared", put(Node{Levels: map[string]string{"role": "compute", "release": "9.0"}}).Changes[0].Did, "changed")
+	equal(t, "declared", put(Node{Levels: map[string]string{"role": "compute", "release": "9.0"}}).Changes[0].Did,
+		"changed")
 	shown("map[release:9.0 role:compute] <nil>")
 	equal(t, "twice", put(Node{Levels: map[string]string{"role": "compute", "release": "9.0"}}).Changed, false)
 	put(Node{FQDN: "node-1.example"}) // who gives it names leaves them
@@ -232,7 +247,8 @@ func TestLevelsOfNodes(t *testing.T) {
 		"group=a\tb": `1 value of level group: `,
 	} {
 		name, value, _ := strings.Cut(levels, "=")
-		if got := d.refused(PutNode{9, Node{ID: "1", Levels: map[string]string{name: value}}}); !strings.HasPrefix(got, want) {
+		if got := d.refused(PutNode{9, Node{ID: "1", Levels: map[string]string{name: value}}}); !strings.HasPrefix(got,
+			want) {
 			t.Errorf("%s: %s", levels, got)
 		}
 	}
@@ -243,11 +259,14 @@ func TestKeysOnNothing(t *testing.T) {
 	d := fuel(t)
 	at := target("9/astute")
 	d.refused(EditKeys{Target: at, Kind: Values, Edit: edit(t, configdb.KeysSet, `[]`)})
-	equal(t, "delete", d.refused(EditKeys{Target: at, Kind: Values, Edit: edit(t, configdb.KeysDelete, `[["a"]]`)})[:1], "2")
+	equal(t, "delete", d.refused(EditKeys{Target: at, Kind: Values, Edit: edit(t, configdb.KeysDelete, `[["a"]]`)})[:1],
+		"2")
 	d.must(EditKeys{Target: at, Kind: Overrides, Edit: edit(t, configdb.KeysSet, `[["a",{"b":1}]]`)})
 	equal(t, "it creates", d.ask(Query{Target: at, Kind: Overrides}), `{"a":{"b":1}}`)
-	equal(t, "the other half", d.refused(EditKeys{Target: at, Kind: Values, Edit: edit(t, configdb.KeysDelete, `[["a"]]`)})[:1], "3")
-	equal(t, "an operation that changes nothing", d.must(EditKeys{Target: at, Kind: Values, Edit: edit(t, configdb.KeysSet, `[]`)}).Changed, false)
+	equal(t, "the other half",
+		d.refused(EditKeys{Target: at, Kind: Values, Edit: edit(t, configdb.KeysDelete, `[["a"]]`)})[:1], "3")
+	equal(t, "an operation that changes nothing",
+		d.must(EditKeys{Target: at, Kind: Values, Edit: edit(t, configdb.KeysSet, `[]`)}).Changed, false)
 }
 
 func TestTemplates(t *testing.T) {
@@ -256,7 +275,8 @@ func TestTemplates(t *testing.T) {
 	first := d.must(EditDefinition{ID: 1, Content: &content})
 	at := target("9/nodes=1/astute")
 	equal(t, "not raw", d.ask(Query{Target: at}), `{}`)
-	if got := d.ask(Query{Target: at, Effective: true}); !strings.HasPrefix(got, "3 ") || !strings.Contains(got, "globals") {
+	if got := d.ask(Query{Target: at, Effective: true}); !strings.HasPrefix(got, "3 ") ||
+		!strings.Contains(got, "globals") {
 		t.Error(got)
 	}
 	etag := func() string {
@@ -272,16 +292,19 @@ func TestTemplates(t *testing.T) {
 		t.Error("the ETag does not know the other resource")
 	}
 	d.put("9/nodes=1/astute", `{"own":"%{globals:net}"}`)
-	equal(t, "effective", d.ask(Query{Target: at, Effective: true, Lookup: true}), `{"name":["br-%{no}","/"],"own":["%{globals:net}","/nodes/1/"],"text":["is br-%{no}!","/"]}`)
+	equal(t, "effective", d.ask(Query{Target: at, Effective: true, Lookup: true}),
+		`{"name":["br-%{no}","/"],"own":["%{globals:net}","/nodes/1/"],"text":["is br-%{no}!","/"]}`)
 	content = doc(t, `{"$template":{"name":"new"}}`)
 	d.must(EditDefinition{ID: 1, Content: &content})
 	equal(t, "the content of now", d.ask(Query{Target: at, Effective: true, Key: []string{"name"}}), `"new"`)
-	equal(t, "the content of then", d.ask(Query{Target: at, Effective: true, Version: 1, Key: []string{"name"}}), `"br-%{no}"`)
+	equal(t, "the content of then", d.ask(Query{Target: at, Effective: true, Version: 1, Key: []string{"name"}}),
+		`"br-%{no}"`)
 	equal(t, "before it", d.ask(Query{Target: at, Effective: true, Revision: first.Revision - 1}), `{}`)
 	d.must(DeclareSecrets{ID: 2, Keys: []string{"net.name"}})
 	content = doc(t, `{"$template":{"name":"%{globals:net.name}"}}`)
 	d.must(EditDefinition{ID: 1, Content: &content})
-	equal(t, "a secret of another resource", d.ask(Query{Target: at, Effective: true, Key: []string{"name"}}), `{"$masked":true}`)
+	equal(t, "a secret of another resource", d.ask(Query{Target: at, Effective: true, Key: []string{"name"}}),
+		`{"$masked":true}`)
 	content = doc(t, `{"$template":{"name":"%{globals:}"}}`)
 	equal(t, "a misspelt reference", d.refused(EditDefinition{ID: 1, Content: &content})[:1], "1")
 	defs, err := d.state.Definitions(nil, d.store, true)
@@ -292,7 +315,8 @@ func TestTemplates(t *testing.T) {
 	equal(t, "no content", defs[1].Content.String(), `null`)
 }
 
-// The content of a definition is the client's own unless it is marked (the original stores it and never reads it). What an earlier
+// The content of a definition is the client's own unless it is marked (the original stores it and never reads it). What
+// an earlier
 // release wrote counts as it did then, also after keys of it were edited, until it is replaced.
 func TestWhatContentCounts(t *testing.T) {
 	d := fuel(t, "nodes")
@@ -306,7 +330,8 @@ func TestWhatContentCounts(t *testing.T) {
 		v := doc(t, text)
 		d.must(EditDefinition{ID: 1, Content: &v})
 	}
-	for _, opaque := range []string{`{"key":"nsname.key"}`, `{"key":"%{globals:}"}`, `{"$template":{"a":1},"b":2}`, `{"$template":[1]}`, `["$template"]`, `"%{x:"`, `{}`} {
+	for _, opaque := range []string{`{"key":"nsname.key"}`, `{"key":"%{globals:}"}`, `{"$template":{"a":1},"b":2}`,
+		`{"$template":[1]}`, `["$template"]`, `"%{x:"`, `{}`} {
 		put(opaque)
 		effective(`{}`)
 	}
@@ -315,7 +340,8 @@ func TestWhatContentCounts(t *testing.T) {
 	d.must(EditContent{ID: 1, Edit: edit(t, configdb.KeysSet, `[["$template","more",2]]`)})
 	effective(`{"key":1,"more":2}`)
 	d.must(DeclareSecrets{ID: 1, Keys: []string{"key"}})
-	for reveal, want := range map[bool]string{false: `{"$template":{"key":{"$masked":true},"more":2}}`, true: `{"$template":{"key":1,"more":2}}`} {
+	for reveal, want := range map[bool]string{false: `{"$template":{"key":{"$masked":true},"more":2}}`,
+		true: `{"$template":{"key":1,"more":2}}`} {
 		shown := ok(d.state.Definition(1, d.store, reveal))(t)
 		equal(t, "shown", shown.Content.String(), want)
 	}

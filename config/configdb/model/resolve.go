@@ -54,7 +54,8 @@ func (s *State) resource(e *environment, r Ref) (*definition, *Fault) {
 	for i, d := range found {
 		ids[i] = strconv.FormatInt(d.ID, 10)
 	}
-	return nil, conflict("resource_definition %q in environment %d: is the name of %s: an id is allowed", r.Name, e.ID, strings.Join(ids, " and of "))
+	return nil, conflict("resource_definition %q in environment %d: is the name of %s: an id is allowed", r.Name, e.ID,
+		strings.Join(ids, " and of "))
 }
 
 // has says whether a definition is one of an environment's components.
@@ -77,7 +78,8 @@ func (e *environment) levelOf(r Ref) (*level, *Fault) {
 		}
 	}
 	if r.Name != "" {
-		return nil, notFound("level %q: is not one of environment %d, whose levels are %s", r.Name, e.ID, strings.Join(e.levelNames(), ", "))
+		return nil, notFound("level %q: is not one of environment %d, whose levels are %s", r.Name, e.ID,
+			strings.Join(e.levelNames(), ", "))
 	}
 	return nil, notFound("level %d: is not one of environment %d", r.ID, e.ID)
 }
@@ -116,7 +118,8 @@ func (s *State) site(environment int64, levels []LevelValue) (*site, *Fault) {
 		for i, l := range levels {
 			asked[i] = l.Level
 		}
-		return nil, notFound("Levels %s can't be matched with environment %d levels: %s", pythonList(asked), e.ID, pythonList(e.levelNames()))
+		return nil, notFound("Levels %s can't be matched with environment %d levels: %s", pythonList(asked), e.ID,
+			pythonList(e.levelNames()))
 	}
 	t := &site{environment: e, levels: slices.Clone(levels), places: make([]place, 1, len(levels)+1)}
 	t.places[0] = placeOf(e.serial, 0, "")

@@ -63,7 +63,8 @@ const pageSize = 1000
 func Load(r Reader) (*State, error) {
 	d := newState().draft()
 	// In this order: what lies in something that is not there is out of sight.
-	for _, below := range []kv.Prefix{folderSets, folderComponents, folderDefinitions, folderEnvironments, folderNodes, folderPaths, folderNow} {
+	for _, below := range []kv.Prefix{folderSets, folderComponents, folderDefinitions, folderEnvironments, folderNodes,
+		folderPaths, folderNow} {
 		for o := (kv.ListOptions{Limit: pageSize, At: d.s.seen}); ; {
 			page, err := r.List(below, o)
 			if err != nil {
@@ -157,7 +158,8 @@ func (d *draft) model() {
 	}
 	d.ownModel = true
 	s := d.s
-	s.components, s.definitions, s.environments = maps.Clone(s.components), maps.Clone(s.definitions), maps.Clone(s.environments)
+	s.components, s.definitions, s.environments = maps.Clone(s.components), maps.Clone(s.definitions),
+		maps.Clone(s.environments)
 	s.byID = &index{maps.Clone(s.byID.components), maps.Clone(s.byID.definitions), maps.Clone(s.byID.environments)}
 }
 

@@ -251,7 +251,8 @@ func TestEffective(t *testing.T) {
 		`{"key1":["level","/lvl1/1/"],"key2":["root","/"],"key3":[null,"/lvl1/1/lvl2/2/"],"n":[1.0,"/"]}`)
 	equal(t, "raw", d.ask(Query{Target: at}), `{}`)
 	equal(t, "key", d.ask(Query{Target: at, Effective: true, Key: []string{"key2"}}), `"root"`)
-	equal(t, "key and lookup", d.ask(Query{Target: at, Effective: true, Lookup: true, Key: []string{"key2"}}), `["root","/"]`)
+	equal(t, "key and lookup", d.ask(Query{Target: at, Effective: true, Lookup: true, Key: []string{"key2"}}),
+		`["root","/"]`)
 }
 
 // Meter bounds each answer of a test as it does those of strangers.

@@ -22,7 +22,8 @@ func (s keysOnly) List(p kv.Prefix, o kv.ListOptions) (kv.Page, error) {
 
 // Where versions are pruned, so are the records of revisions, but for the newest and those that a version names.
 func TestRecordsAreSweptToo(t *testing.T) {
-	for keep, want := range map[uint64]string{0: "24 23 22 21 20 19 18 17 16 15 14 13 12 11 10 9 8 7 6 5 4 3 2 1", 2: "24 23 22 21 20 3"} {
+	for keep, want := range map[uint64]string{0: "24 23 22 21 20 19 18 17 16 15 14 13 12 11 10 9 8 7 6 5 4 3 2 1",
+		2: "24 23 22 21 20 3"} {
 		d := fuel(t, "nodes")
 		d.put("9/globals", `{"n":0}`) // revision 3, whose version stays
 		for i := range 21 {
@@ -45,7 +46,8 @@ func TestRecordsAreSweptToo(t *testing.T) {
 			got += fmt.Sprint(r.Revision, " ")
 		}
 		equal(t, fmt.Sprint("keep ", keep), got, want+" ")
-		equal(t, "of an environment, from before", len(ok(d.state.Records(RecordsQuery{Environment: 9, Before: 20, Limit: 1}, d.store))(t)), 1)
+		equal(t, "of an environment, from before",
+			len(ok(d.state.Records(RecordsQuery{Environment: 9, Before: 20, Limit: 1}, d.store))(t)), 1)
 		for _, v := range ok(d.state.Versions(VersionsQuery{Target: target("9/astute"), Kind: Values}, d.store))(t) {
 			equal(t, "who wrote a version", v.Author, "alice")
 		}

@@ -56,14 +56,17 @@ func small(t testing.TB) *kv.Model {
 	store(t, m, history.FleetKey(), []byte(`{"caSha256":"x"}`))
 	store(t, m, "objects/aa", []byte{0, 1, 0xff, '\n'})
 	store(t, m, "objects/none", []byte{})
-	store(t, m, history.GenerationKey(nodeOne), fleet.Counted{Generation: fleet.Generation{Authority: oldStore, Counter: 7}, Digest: fleet.Digest{Config: "d1"}})
-	store(t, m, history.PushKey(nodeOne), fleet.Memory{Push: fleet.Attempt{Number: 12, Digest: fleet.Digest{Config: "d1"}}, Adopted: true})
+	store(t, m, history.GenerationKey(nodeOne),
+		fleet.Counted{Generation: fleet.Generation{Authority: oldStore, Counter: 7}, Digest: fleet.Digest{Config: "d1"}})
+	store(t, m, history.PushKey(nodeOne),
+		fleet.Memory{Push: fleet.Attempt{Number: 12, Digest: fleet.Digest{Config: "d1"}}, Adopted: true})
 	store(t, m, history.HeadKey(), []byte(`{"number":1}`))
 	lease, err := m.Grant(noon, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Commit(kv.Txn{Then: []kv.Op{kv.PutLeased(history.OwnerKey(nodeOne), []byte("r1/4"), lease)}}); err != nil {
+	if _, err := m.Commit(kv.Txn{Then: []kv.Op{kv.PutLeased(history.OwnerKey(nodeOne), []byte("r1/4"),
+		lease)}}); err != nil {
 		t.Fatal(err)
 	}
 	return m
@@ -156,7 +159,8 @@ const ever = 1 << 30
 func TestABackupComesBack(t *testing.T) {
 	old, restored := small(t), kv.NewModel()
 	c := read(t, taken(t, old))
-	if c.Header.Keys != 6 || c.Header.Store != oldStore || c.Header.Revision != 7 || c.Header.Version != "1.2.3" || !c.Header.Time.Equal(noon) {
+	if c.Header.Keys != 6 || c.Header.Store != oldStore || c.Header.Revision != 7 || c.Header.Version != "1.2.3" ||
+		!c.Header.Time.Equal(noon) {
 		t.Errorf("%+v", c.Header)
 	}
 	if string(c.Fleet()) != `{"caSha256":"x"}` {
@@ -258,11 +262,13 @@ func TestWhatIsWrongWithABackup(t *testing.T) {
 		said       []string
 	}{
 		{"nothing", "", []string{"is empty"}},
-		{"another file", "{\"network\":{}}\n", []string{"line 1", "is no first line of a backup: what edgespan-controller backup has written"}},
+		{"another file", "{\"network\":{}}\n",
+			[]string{"line 1", "is no first line of a backup: what edgespan-controller backup has written"}},
 		{"a newer form", with(0, `"format":1`, `"format":2`), []string{"format is 2: 1 and less are allowed", `"1.2.3"`}},
 		{"a cut", strings.Join(whole[:3], ""), []string{"ends after 2 of 6 keys", "cut off"}},
 		{"a changed value", with(2, `"value":"`, `"value":"QUFB`), []string{"the file was changed"}},
-		{"a key twice", strings.Join(append(append(append([]string{}, whole[:3]...), whole[2]), whole[3:]...), ""), []string{"is in line 3, too", "the file has 7 keys: 6 are told by the last line", "was changed"}},
+		{"a key twice", strings.Join(append(append(append([]string{}, whole[:3]...), whole[2]), whole[3:]...), ""),
+			[]string{"is in line 3, too", "the file has 7 keys: 6 are told by the last line", "was changed"}},
 		{"more behind it", all + "{}\n", []string{"followed by more"}},
 		{"a line that is none", with(3, "{", "["), []string{"line 4", "is no key"}},
 		{"a generation that is none", with(4, "objects/aa", "generations/x"), []string{"value of"}},

@@ -54,7 +54,8 @@ func (c *Copy) line(e entry) (l line, err error) {
 		return l, fmt.Errorf("read backup again: %w", err)
 	}
 	if crc32.ChecksumIEEE(text) != e.sum {
-		return l, fmt.Errorf("read backup again: line of %s: was changed meanwhile: a file that nobody writes is required", config.Quote(string(e.key)))
+		return l, fmt.Errorf("read backup again: line of %s: was changed meanwhile: a file that nobody writes is required",
+			config.Quote(string(e.key)))
 	}
 	return l, json.Unmarshal(text, &l)
 }
@@ -165,7 +166,8 @@ func (r *reading) all() error {
 			return err
 		}
 		if text == nil {
-			r.faults.Add(nil, fmt.Sprintf("ends after %d of %d keys, without its last line: it was cut off", len(r.copy.entries), r.copy.Header.Keys), "")
+			r.faults.Add(nil, fmt.Sprintf("ends after %d of %d keys, without its last line: it was cut off", len(r.copy.entries),
+				r.copy.Header.Keys), "")
 			return nil
 		}
 		var end last
@@ -185,7 +187,8 @@ func (r *reading) header(text []byte) bool {
 	case h.Kind != kind:
 		r.wrong("what edgespan-controller backup has written is allowed", "is no first line of a backup")
 	case h.Format > Format:
-		r.wrong(fmt.Sprintf("%d and less are allowed: use the program that is as new as the backup's, %s", Format, config.Quote(h.Version)), "format is %d", h.Format)
+		r.wrong(fmt.Sprintf("%d and less are allowed: use the program that is as new as the backup's, %s", Format,
+			config.Quote(h.Version)), "format is %d", h.Format)
 	case err != nil:
 		r.wrong("", "%v", err)
 	case h.Format < 1:
@@ -210,7 +213,8 @@ func (r *reading) entry(text []byte) {
 		return
 	}
 	r.seen[l.Key] = r.number
-	r.copy.entries = append(r.copy.entries, entry{l.Key, l.Revision, r.at - int64(len(text)), len(text), crc32.ChecksumIEEE(text), barrierOf(l)})
+	r.copy.entries = append(r.copy.entries,
+		entry{l.Key, l.Revision, r.at - int64(len(text)), len(text), crc32.ChecksumIEEE(text), barrierOf(l)})
 	if slices.Contains(whole, l.Key) {
 		r.copy.values[l.Key] = l.Value
 	}
@@ -250,7 +254,8 @@ func (r *reading) last(end last) error {
 		r.wrong(fmt.Sprintf("%d are told by the first line", r.copy.Header.Keys), "the file has %d keys", keys)
 	}
 	if end.SHA256 != r.copy.SHA256 {
-		r.wrong(fmt.Sprintf("its last line tells %s", config.Quote(end.SHA256)), "the file was changed: its SHA-256 is %s", r.copy.SHA256)
+		r.wrong(fmt.Sprintf("its last line tells %s", config.Quote(end.SHA256)), "the file was changed: its SHA-256 is %s",
+			r.copy.SHA256)
 	}
 	more, err := r.in.Peek(1)
 	if len(more) > 0 {

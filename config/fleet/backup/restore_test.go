@@ -140,8 +140,10 @@ func TestTheOrderOfRevisionsStays(t *testing.T) {
 				}
 			}
 			for k, barrier := range barriers {
-				if e, _, _ := m.Get(k); history.InGenerations.Has(a) && (before <= barrier) != (now.ModRevision <= barrierOf(line{Key: k, Value: e.Value})) {
-					rt.Fatalf("%s at %d, barrier %d: now at %d, barrier %d", a, before, barrier, now.ModRevision, barrierOf(line{Key: k, Value: e.Value}))
+				if e, _, _ := m.Get(k); history.InGenerations.Has(a) &&
+					(before <= barrier) != (now.ModRevision <= barrierOf(line{Key: k, Value: e.Value})) {
+					rt.Fatalf("%s at %d, barrier %d: now at %d, barrier %d", a, before, barrier, now.ModRevision,
+						barrierOf(line{Key: k, Value: e.Value}))
 				}
 			}
 		}
@@ -182,13 +184,15 @@ func TestNodesOfTheOldStore(t *testing.T) {
 		var pushes []fleet.Push
 		later := noon.Add(time.Hour)
 		for _, effect := range n.Step(later, fleet.Report{
-			Stream: "r1/1", Digest: c.runs, Generation: fleet.Generation{Authority: oldStore, Counter: 9}, Versions: v, Managed: &yes,
+			Stream: "r1/1", Digest: c.runs, Generation: fleet.Generation{Authority: oldStore, Counter: 9}, Versions: v,
+			Managed: &yes,
 		}) {
 			if p, is := effect.(fleet.Push); is {
 				pushes = append(pushes, p)
 			}
 		}
-		if len(pushes) != 1 || pushes[0].Whole != c.whole || pushes[0].Generation != (fleet.Generation{Authority: newStore, Counter: 1}) {
+		if len(pushes) != 1 || pushes[0].Whole != c.whole ||
+			pushes[0].Generation != (fleet.Generation{Authority: newStore, Counter: 1}) {
 			t.Errorf("%s: %+v, %v", c.what, pushes, n.Explain(later))
 			continue
 		}
@@ -216,7 +220,8 @@ func newLarge(t *testing.T, keys int) *large {
 		return append(out, '\n')
 	}
 	l := &large{keys: keys, one: text(line{"objects/00000000", 1, bytes.Repeat([]byte("x"), 256<<10)})}
-	l.lines[0] = text(Header{Kind: kind, Format: Format, Version: "1", Store: oldStore, Revision: 1, Time: noon, Keys: keys})
+	l.lines[0] = text(Header{Kind: kind, Format: Format, Version: "1", Store: oldStore, Revision: 1, Time: noon,
+		Keys: keys})
 	sum := sha256.New()
 	sum.Write(l.lines[0])
 	for i := range keys {

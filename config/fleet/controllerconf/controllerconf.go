@@ -65,13 +65,15 @@ func flagsOf(doc config.Object) (flags []Flag, faults config.Faults) {
 			continue
 		}
 		if other, taken := from[name]; taken {
-			faults.Add(path, "is the flag "+name+", which "+config.FormatPath([]string{flagsKey, other})+" is too", "one key for a flag is allowed")
+			faults.Add(path, "is the flag "+name+", which "+config.FormatPath([]string{flagsKey, other})+" is too",
+				"one key for a flag is allowed")
 			continue
 		}
 		from[name] = key
 		value, is := flagValue(o[key])
 		if !is {
-			faults.Add(path, "is no value of a flag ("+config.KindOf(o[key])+")", "a string is allowed; a number or a boolean becomes one")
+			faults.Add(path, "is no value of a flag ("+config.KindOf(o[key])+")",
+				"a string is allowed; a number or a boolean becomes one")
 			continue
 		}
 		flags = append(flags, Flag{name, value})

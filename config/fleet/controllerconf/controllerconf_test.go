@@ -42,13 +42,15 @@ func TestNormalize(t *testing.T) {
 		{`{}`, `{"flags": {}}`, ""},
 		{`{"flags": {"v": "2"}, "x": [1]}`, `{"flags": {"v": "2"}, "x": [1]}`, ""},
 		{`{"flags": {"e2e.ctrl.v": 2}}`, `{"flags": {"v": "2"}}`, ""},
-		{`{"flags": {"a": true, "b": 1.5, "c": 1.0, "d": ""}}`, `{"flags": {"a": "true", "b": "1.5", "c": "1", "d": ""}}`, ""},
+		{`{"flags": {"a": true, "b": 1.5, "c": 1.0, "d": ""}}`, `{"flags": {"a": "true", "b": "1.5", "c": "1", "d": ""}}`,
+			""},
 		{`{"flags": null}`, "", "flags: is no object (null): an object of flags is allowed"},
 		{
 			`{"flags": {"bad-name": "1", "": "1", "a.": "1", "ä": "1"}}`, "",
 			`flags."": is no name of a flag: letters, digits and _ are allowed, behind a prefix that ends in a '.'` + "\n" +
 				`flags."a.": is no name of a flag: letters, digits and _ are allowed, behind a prefix that ends in a '.'` + "\n" +
-				`flags.bad-name: is no name of a flag: letters, digits and _ are allowed, behind a prefix that ends in a '.'` + "\n" +
+				`flags.bad-name: is no name of a flag: letters, digits and _ are allowed, behind a prefix that ends in a '.'` +
+				"\n" +
 				`flags.ä: is no name of a flag: letters, digits and _ are allowed, behind a prefix that ends in a '.'`,
 		},
 		{
@@ -80,7 +82,8 @@ func TestSeed_FlagsOfEveryTypeCanBeSet(t *testing.T) {
 	}
 	m := parse(t, config.Object{"flags": config.Object{
 		"config_staged_rollout_enabled": entry("BOOLEAN"), "firmware_parameter_update_delay": entry("INTEGER"),
-		"unknown_hw_config_req_delay_s": entry("INTEGER"), "bt_num_active_seeds": entry("INTEGER"), "bt_peer_tos": entry("INTEGER"), "ratio": entry("FLOAT"),
+		"unknown_hw_config_req_delay_s": entry("INTEGER"), "bt_num_active_seeds": entry("INTEGER"),
+		"bt_peer_tos": entry("INTEGER"), "ratio": entry("FLOAT"),
 	}})
 	for flag, values := range map[string]struct{ good, bad []any }{
 		"config_staged_rollout_enabled":   {[]any{"true", "false", "1", true}, []any{"", "on", "2", nil}},
@@ -105,16 +108,20 @@ func TestSeed_FlagsOfEveryTypeCanBeSet(t *testing.T) {
 }
 
 func TestCheckTellsAllFaultsAtOnce(t *testing.T) {
-	_, _, faults := Check(controller(t), object(t, `{"flags": {"bad-name": "1"}, "topologyParams": {"enabledChannels": "9"}, "scanParams": 1}`))
+	_, _, faults := Check(controller(t),
+		object(t, `{"flags": {"bad-name": "1"}, "topologyParams": {"enabledChannels": "9"}, "scanParams": 1}`))
 	if len(faults) != 3 {
 		t.Errorf("%d faults:\n%v", len(faults), faults)
 	}
-	_, _, faults = Check(controller(t), object(t, `{"flags": {"v": "11", "status_reports_interval": "0"}, "statsAgentParams": {"sources": {"a": {"enabled": true}}}}`))
+	_, _, faults = Check(controller(t),
+		object(t, `{"flags": {"v": "11", "status_reports_interval": "0"}, "statsAgentParams": {"sources": {"a": {"enabled": true}}}}`))
 	if len(faults) != 3 {
 		t.Errorf("%d faults:\n%v", len(faults), faults)
 	}
-	normal, unknown, faults := Check(controller(t), object(t, `{"flags": {"x.v": 1, "vendor_flag": "1"}, "vendorParams": {"a": {}}}`))
-	if faults != nil || len(unknown) != 2 || !same(normal, object(t, `{"flags": {"v": "1", "vendor_flag": "1"}, "vendorParams": {"a": {}}}`)) {
+	normal, unknown, faults := Check(controller(t),
+		object(t, `{"flags": {"x.v": 1, "vendor_flag": "1"}, "vendorParams": {"a": {}}}`))
+	if faults != nil || len(unknown) != 2 ||
+		!same(normal, object(t, `{"flags": {"v": "1", "vendor_flag": "1"}, "vendorParams": {"a": {}}}`)) {
 		t.Errorf("%v, unknown %v, faults %v", normal, unknown, faults)
 	}
 }
@@ -139,14 +146,19 @@ func TestSeed_ActionsOfTheE2EConfigurationFiles(t *testing.T) {
 	for _, c := range []struct{ before, after, actions, flags, next string }{
 		{`{}`, `{}`, "", "", ""},
 		{`{"flags": {}}`, `{"flags": {"v": "3"}}`, "UPDATE_GLOG_LEVEL", "v=3", ""},
-		{`{"flags": {"v": "3", "status_reports_interval": "2"}}`, `{}`, "UPDATE_GLOG_LEVEL UPDATE_GFLAG", "status_reports_interval default v default", ""},
+		{`{"flags": {"v": "3", "status_reports_interval": "2"}}`, `{}`, "UPDATE_GLOG_LEVEL UPDATE_GFLAG",
+			"status_reports_interval default v default", ""},
 		{`{"flags": {"listen": "a:1"}}`, `{"flags": {"listen": "a:2"}}`, "REBOOT", "", ""},
-		{`{"flags": {}}`, `{"flags": {"config_staged_rollout_enabled": "true"}}`, "UPDATE_GFLAG", "config_staged_rollout_enabled=true", ""},
-		{`{"flags": {"config_batch_timeout_s": "9", "status_reports_interval": "1"}}`, `{"flags": {"status_reports_interval": "2"}}`, "UPDATE_GFLAG", "config_batch_timeout_s default status_reports_interval=2", ""},
+		{`{"flags": {}}`, `{"flags": {"config_staged_rollout_enabled": "true"}}`, "UPDATE_GFLAG",
+			"config_staged_rollout_enabled=true", ""},
+		{`{"flags": {"config_batch_timeout_s": "9", "status_reports_interval": "1"}}`,
+			`{"flags": {"status_reports_interval": "2"}}`, "UPDATE_GFLAG",
+			"config_batch_timeout_s default status_reports_interval=2", ""},
 		{`{}`, `{"scanParams": {"a": 1}}`, "UPDATE_SCAN_CONFIG", "", ""},
 		{`{}`, `{"prefixAllocParams": {"seedPrefix": "2001::/56"}}`, "UPDATE_PREFIX_ALLOC_PARAMS", "", ""},
 		{`{}`, `{"topologyParams": {"enabledChannels": "1,2"}}`, "UPDATE_CHANNEL_ASSIGNMENT", "", ""},
-		{`{}`, `{"statsAgentParams": {"sources": {"a": {"enabled": true, "zmq_url": "ipc://x"}}}}`, "RESTART_STATS_AGENT", "", ""},
+		{`{}`, `{"statsAgentParams": {"sources": {"a": {"enabled": true, "zmq_url": "ipc://x"}}}}`, "RESTART_STATS_AGENT", "",
+			""},
 		{`{}`, `{"upgradeParams": {"goldenImage": {"version": "1"}}}`, "", "", "upgradeParams.goldenImage.version"},
 		{`{"flags": {"vendor_flag": "1"}}`, `{"flags": {}, "vendorParams": {}}`, "", "", "flags.vendor_flag vendorParams"},
 	} {
@@ -194,7 +206,8 @@ func TestPrintFlags(t *testing.T) {
 		{[]Flag{{"v", "2"}, {"listen", "[::1]:8443"}}, `--v=2 --listen='[::1]:8443'`, 0},
 		{[]Flag{{"etcd", "https://a:1,https://b:2"}}, `--etcd=https://a:1,https://b:2`, 0},
 		{[]Flag{{"empty", ""}}, `--empty=`, 0},
-		{[]Flag{{"a", "x y"}, {"b", "it's"}, {"c", "$(reboot)"}, {"d", "~"}}, `--a='x y' --b='it'\''s' --c='$(reboot)' --d='~'`, 0},
+		{[]Flag{{"a", "x y"}, {"b", "it's"}, {"c", "$(reboot)"}, {"d", "~"}},
+			`--a='x y' --b='it'\''s' --c='$(reboot)' --d='~'`, 0},
 		{[]Flag{{"a", "x\ny"}, {"b", "1"}, {"c", "\x00"}}, "", 2},
 	} {
 		got, faults := PrintFlags(c.flags)
@@ -206,7 +219,8 @@ func TestPrintFlags(t *testing.T) {
 
 // Whatever a file has: no panic, the same answer twice, and what is normal stays so.
 func FuzzNormalize(f *testing.F) {
-	for _, s := range []string{`{}`, `{"flags": {"a.b": 1, "c": true}}`, `{"flags": {"a": {}, "x.a": null}}`, `{"flags": []}`, `{"flags": {"": "", "é": 1e400}}`} {
+	for _, s := range []string{`{}`, `{"flags": {"a.b": 1, "c": true}}`, `{"flags": {"a": {}, "x.a": null}}`,
+		`{"flags": []}`, `{"flags": {"": "", "é": 1e400}}`} {
 		f.Add([]byte(s))
 	}
 	m := controller(f)

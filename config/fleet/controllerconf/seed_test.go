@@ -23,7 +23,8 @@ func changed(t *testing.T, before, after string) ([]string, []FlagChange) {
 }
 
 func TestSeed_E2EConfiguration(t *testing.T) {
-	t.Run("TCM-E1", func(t *testing.T) { // "The controller and aggregator are configured using separate configuration files"
+	// "The controller and aggregator are configured using separate configuration files"
+	t.Run("TCM-E1", func(t *testing.T) {
 		for name, c := range map[string]struct{ meta, doc config.Object }{
 			"controller": {schema.ControllerMetadata(), schema.ControllerDefault()},
 			"aggregator": {schema.AggregatorMetadata(), schema.AggregatorDefault()},
@@ -76,14 +77,17 @@ func TestSeed_E2EConfiguration(t *testing.T) {
 
 func TestSeed_E2EMetadata(t *testing.T) {
 	t.Run("TCM-E5", func(t *testing.T) { // ""sync": true on any root or object-property metadata entry"
-		got := Shared(parse(t, object(t, shares)), object(t, `{"flags":{"net":"1","host":"2","silent":"3"},"box":{"shared":"4","own":"5"}}`))
+		got := Shared(parse(t, object(t, shares)),
+			object(t, `{"flags":{"net":"1","host":"2","silent":"3"},"box":{"shared":"4","own":"5"}}`))
 		if !same(got, object(t, `{"flags":{"net":"1"},"box":{"shared":"4"}}`)) {
 			t.Errorf("%v", got)
 		}
 	})
 	t.Run("TCM-E7", func(t *testing.T) { // "only network-level configuration is synced, and host-level … is not"
-		got := Shared(controller(t), object(t, `{"flags":{"listen":"a:1","data_dir":"/x","v":"1","config_staged_rollout_enabled":"true"},"topologyParams":{"enabledChannels":"1"}}`))
-		if !same(got, object(t, `{"flags":{"config_staged_rollout_enabled":"true"},"topologyParams":{"enabledChannels":"1"}}`)) {
+		got := Shared(controller(t),
+			object(t, `{"flags":{"listen":"a:1","data_dir":"/x","v":"1","config_staged_rollout_enabled":"true"},"topologyParams":{"enabledChannels":"1"}}`))
+		if !same(got, object(t,
+			`{"flags":{"config_staged_rollout_enabled":"true"},"topologyParams":{"enabledChannels":"1"}}`)) {
 			t.Errorf("%v", got)
 		}
 	})
@@ -92,12 +96,14 @@ func TestSeed_E2EMetadata(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	})
-	t.Run("TCM-N3", func(t *testing.T) { // an entry "provides better visibility, enables input validation, and allows post-config actions"
+	// an entry "provides better visibility, enables input validation, and allows post-config actions"
+	t.Run("TCM-N3", func(t *testing.T) {
 		m := parse(t, object(t, `{"flags":{"acme_poll_s":{"desc":"How often.","type":"INTEGER","action":"UPDATE_GFLAG"}}}`))
 		e, seen := m.Entry([]string{"flags", "acme_poll_s"})
 		_, _, faults := Check(m, object(t, `{"flags":{"acme_poll_s":"often"}}`))
 		got := Changes(m, object(t, `{}`), object(t, `{"flags":{"acme_poll_s":"7"}}`))
-		if !seen || e.Desc != "How often." || len(faults) != 1 || len(got.Actions) != 1 || got.Actions[0].Name != "UPDATE_GFLAG" {
+		if !seen || e.Desc != "How often." || len(faults) != 1 || len(got.Actions) != 1 ||
+			got.Actions[0].Name != "UPDATE_GFLAG" {
 			t.Errorf("%+v, %v, %v", e, faults, got)
 		}
 	})
@@ -115,11 +121,14 @@ func TestSeed_SwitchesOfTheController(t *testing.T) {
 		v, _ := config.Lookup(schema.ControllerDefault(), []string{"flags", name})
 		return e, v
 	}
-	t.Run("TCM-R3", func(t *testing.T) { // "set the config_staged_rollout_enabled flag …; by default, all … simultaneously"
-		if e, v := flag("config_staged_rollout_enabled"); v != "false" || e.Kind != metadata.Boolean || e.Action != "UPDATE_GFLAG" {
+	// "set the config_staged_rollout_enabled flag …; by default, all … simultaneously"
+	t.Run("TCM-R3", func(t *testing.T) {
+		if e, v := flag("config_staged_rollout_enabled"); v != "false" || e.Kind != metadata.Boolean ||
+			e.Action != "UPDATE_GFLAG" {
 			t.Errorf("%v: %+v", v, e)
 		}
-		if _, _, faults := Check(controller(t), object(t, `{"flags":{"config_staged_rollout_enabled":"true"}}`)); faults != nil {
+		if _, _, faults := Check(controller(t),
+			object(t, `{"flags":{"config_staged_rollout_enabled":"true"}}`)); faults != nil {
 			t.Error(faults)
 		}
 	})

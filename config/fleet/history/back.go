@@ -117,7 +117,8 @@ func (s State) changedAgain(l Layer, paths [][]string) (config.Faults, error) {
 		if err != nil {
 			return nil, err
 		}
-		faults.Add(config.Sub([]string{l.String()}, path...), "was changed again by "+by.By.String(), "what nobody changed since is allowed")
+		faults.Add(config.Sub([]string{l.String()}, path...), "was changed again by "+by.By.String(),
+			"what nobody changed since is allowed")
 	}
 	return faults, nil
 }

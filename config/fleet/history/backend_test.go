@@ -64,7 +64,8 @@ func TestPropertyHistoriesInEtcd(t *testing.T) {
 	defer server.Close()
 	var n atomic.Int64
 	rapid.Check(t, func(t *rapid.T) {
-		s, err := etcd.Open(context.Background(), etcd.Options{Endpoints: []string{server.Endpoint}, Fleet: fmt.Sprint(n.Add(1))})
+		s, err := etcd.Open(context.Background(),
+			etcd.Options{Endpoints: []string{server.Endpoint}, Fleet: fmt.Sprint(n.Add(1))})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -224,7 +224,8 @@ func TestKilledWhileItWritesLayers(t *testing.T) {
 }
 
 // checkRevision holds one revision against what its record says that was written.
-func checkRevision(t *testing.T, s *store, states map[uint64]map[Layer]config.Object, n uint64, said map[uint64]string) {
+func checkRevision(t *testing.T, s *store, states map[uint64]map[Layer]config.Object, n uint64,
+	said map[uint64]string) {
 	t.Helper()
 	r := ok(ReadRecord(s, n))(t)
 	if by := r.Author + " " + r.Message; said[n] != "" && said[n] != by {

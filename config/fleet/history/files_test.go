@@ -23,7 +23,8 @@ func TestFilesGoInAndComeOutUnchanged(t *testing.T) {
 	for name, pair := range map[string][2]config.Object{
 		"network": {files.Network, out.Network}, "nodes": {files.Nodes, out.Nodes}, "auto": {files.Auto, out.Auto},
 		"topology": {files.Topology, out.Topology}, "metadata": {files.Metadata, out.Metadata},
-		"controller": {files.E2E["controller"], out.E2E["controller"]}, "aggregator": {files.E2E["aggregator"], out.E2E["aggregator"]},
+		"controller": {files.E2E["controller"], out.E2E["controller"]},
+		"aggregator": {files.E2E["aggregator"], out.E2E["aggregator"]},
 	} {
 		equal(t, name, short(pair[1]), short(pair[0]))
 	}
@@ -42,10 +43,12 @@ func TestAFileThatThereIsNotChangesNothing(t *testing.T) {
 }
 
 func TestAllFaultsOfFilesAreTold(t *testing.T) {
-	_, err := newStore().head(t).Import(Files{Nodes: doc(t, `{"n1":5}`), Auto: doc(t, `{"n2":[]}`), Topology: doc(t, `{"nodes":5}`)})
+	_, err := newStore().head(t).Import(Files{Nodes: doc(t, `{"n1":5}`), Auto: doc(t, `{"n2":[]}`),
+		Topology: doc(t, `{"nodes":5}`)})
 	var faults config.Faults
 	if !errors.As(err, &faults) || len(faults) != 3 {
 		t.Fatal(err)
 	}
-	equal(t, "paths", config.FormatPath(faults[0].Path)+" "+config.FormatPath(faults[1].Path)+" "+config.FormatPath(faults[2].Path), "auto.n2 node.n1 topology.nodes")
+	equal(t, "paths", config.FormatPath(faults[0].Path)+" "+config.FormatPath(faults[1].Path)+" "+
+		config.FormatPath(faults[2].Path), "auto.n2 node.n1 topology.nodes")
 }

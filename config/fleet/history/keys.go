@@ -192,7 +192,8 @@ func Escape(text string) string {
 }
 
 func plain(c byte, at int) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.' && at > 0
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.' &&
+		at > 0
 }
 
 // Unescape reads what Escape spells, and nothing else: a text has one segment only.

@@ -91,7 +91,8 @@ func (w *world) anyChange() (Change, map[Layer]config.Object) {
 	state, now := w.state(), maps.Clone(w.last())
 	var c Change
 	var err error
-	switch op := rapid.SampledFrom([]string{"set", "set", "several", "modify", "unset", "delete", "edit", "restore", "layer", "revert", "rename", "rename", "large"}).Draw(w.T, "op"); op {
+	switch op := rapid.SampledFrom([]string{"set", "set", "several", "modify", "unset", "delete", "edit", "restore",
+		"layer", "revert", "rename", "rename", "large"}).Draw(w.T, "op"); op {
 	case "set":
 		c.Layers = map[Layer]config.Object{w.anyLayer(): w.anyDocument()}
 	case "several":
@@ -112,7 +113,8 @@ func (w *world) anyChange() (Change, map[Layer]config.Object) {
 	case "delete":
 		c.Layers = map[Layer]config.Object{w.anyLayer(): nil}
 	case "edit":
-		r, faults := override.Apply(override.World{Network: now[Layer{Kind: Network}]}, override.Change{Layer: layers.Network, Op: override.Modify, Overrides: w.anyDocument()})
+		r, faults := override.Apply(override.World{Network: now[Layer{Kind: Network}]},
+			override.Change{Layer: layers.Network, Op: override.Modify, Overrides: w.anyDocument()})
 		if faults != nil {
 			return c, nil
 		}
@@ -189,7 +191,8 @@ func (w *world) begin(by *writer) {
 	p, err := w.state().Plan(c)
 	var conflicts Conflicts
 	if errors.As(err, &conflicts) {
-		if conflicts[0].By.Number != wrote || wrote == c.IfMatch[l] || wrote > 0 && conflicts[0].By.Author != w.m.authors[wrote] {
+		if conflicts[0].By.Number != wrote || wrote == c.IfMatch[l] || wrote > 0 &&
+			conflicts[0].By.Author != w.m.authors[wrote] {
 			w.Fatalf("%v: %s was written by %d", err, l, wrote)
 		}
 		c.IfMatch = nil
@@ -232,8 +235,10 @@ func (w *world) goOn(by *writer) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	if moved := by.plan.Record.Parent != uint64(len(w.m.states)-1); outcome.Succeeded == moved && !w.swept(by, outcome.Succeeded) {
-		w.Fatalf("planned on revision %d, head is %d: succeeded %v", by.plan.Record.Parent, len(w.m.states)-1, outcome.Succeeded)
+	if moved := by.plan.Record.Parent != uint64(len(w.m.states)-1); outcome.Succeeded == moved &&
+		!w.swept(by, outcome.Succeeded) {
+		w.Fatalf("planned on revision %d, head is %d: succeeded %v", by.plan.Record.Parent, len(w.m.states)-1,
+			outcome.Succeeded)
 	}
 	if by.done++; outcome.Succeeded && by.done < len(by.plan.Txns) {
 		return
@@ -318,7 +323,8 @@ func (w *world) checkHistories(state State) {
 		if !slices.Equal(got, want) {
 			w.Fatalf("%s was written by %v, not %v", l, got, want)
 		}
-		if change, found, err := state.Blame(l, []string{"a"}); err != nil || found && !slices.Contains(want, change.By.Number) {
+		if change, found, err := state.Blame(l, []string{"a"}); err != nil || found &&
+			!slices.Contains(want, change.By.Number) {
 			w.Fatalf("blame of %s: %v %v %v", l, change, found, err)
 		}
 	}

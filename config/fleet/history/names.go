@@ -32,12 +32,14 @@ type Member struct {
 }
 
 // Rename is the change that gives a node another name, everywhere at once: in the topology
-// (its links with it), in its layers, in the clusters that it is a member of, in the record of the node that has joined and in its
+// (its links with it), in its layers, in the clusters that it is a member of, in the record of the node that has joined
+// and in its
 // open join token. Faults (config.Faults) are a name that nothing has, and one that is
 // taken.
 func (s State) Rename(from, to string) (Change, error) {
 	if to == "" || from == to {
-		return Change{}, config.Faults{{Path: []string{"name"}, What: "is " + config.Quote(to), Allowed: "another name is allowed"}}
+		return Change{}, config.Faults{{Path: []string{"name"}, What: "is " + config.Quote(to),
+			Allowed: "another name is allowed"}}
 	}
 	return s.rename(from, to)
 }
@@ -48,7 +50,8 @@ func (s State) rename(from, to string) (Change, error) {
 		return Change{}, fmt.Errorf("rename: %w", err)
 	}
 	topologyLayer := Layer{Kind: Topology}
-	versions, err := s.Layers(topologyLayer, Layer{Node, from}, Layer{Auto, from}, Layer{Peer, from}, Layer{Node, to}, Layer{Auto, to}, Layer{Peer, to})
+	versions, err := s.Layers(topologyLayer, Layer{Node, from}, Layer{Auto, from}, Layer{Peer, from}, Layer{Node, to},
+		Layer{Auto, to}, Layer{Peer, to})
 	if err != nil {
 		return Change{}, err
 	}

@@ -54,7 +54,8 @@ func TestARenameIsOneTransactionOverAllThatHasTheName(t *testing.T) {
 		`nodes/id1={"board":"b","id":"id1","name":"n/3"} nodes/id2={"id":"id2","name":"n2","board":"b"} `+
 		`tokens/n%2F3={"hash":"h-n1","name":"n/3"}`)
 	got := tell(t, state)
-	for _, want := range []string{`node/n%2F3={"a":1}`, `auto/n%2F3={"b":1}`, `"name":"n/3"`, `"a_node_name":"n/3"`, `link-n/3-n2`, `"extra":1`} {
+	for _, want := range []string{`node/n%2F3={"a":1}`, `auto/n%2F3={"b":1}`, `"name":"n/3"`, `"a_node_name":"n/3"`,
+		`link-n/3-n2`, `"extra":1`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in %s", want, got)
 		}
@@ -74,7 +75,8 @@ func TestAPeerIsRenamedInItsClustersAndBack(t *testing.T) {
 	}
 	got := tell(t, s.head(t))
 	for _, want := range []string{
-		`peer/n3={"kind":"PeerDescriptor","metadata":{"name":"n3"}}`, `"leader":"n3"`, `"n3":{"underlay":"u"}`, `"n2n3":256`, // tell leaves blanks out
+		// tell leaves blanks out
+		`peer/n3={"kind":"PeerDescriptor","metadata":{"name":"n3"}}`, `"leader":"n3"`, `"n3":{"underlay":"u"}`, `"n2n3":256`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in %s", want, got)
@@ -176,17 +178,27 @@ func TestRevert(t *testing.T) {
 		fault  string
 	}{
 		{"the newest", []string{`a: network={"a":1}`, `b: network={"a":2}; node/n1={}`}, 2, `network={"a":1}`, ""},
-		{"what others wrote stays", []string{`a: network={"a":1,"b":{"x":1}}`, `b: network={"a":2,"b":{"x":1,"y":1}}`, `c: network={"a":2,"b":{"x":5,"y":1},"c":1}`}, 2, `network={"a":1,"b":{"x":5},"c":1}`, ""},
+		{"what others wrote stays", []string{`a: network={"a":1,"b":{"x":1}}`, `b: network={"a":2,"b":{"x":1,"y":1}}`,
+			`c: network={"a":2,"b":{"x":5,"y":1},"c":1}`}, 2, `network={"a":1,"b":{"x":5},"c":1}`, ""},
 		{"the first", []string{`a: network={"a":1}`, `b: node/n1={}`}, 1, `node/n1={}`, ""},
-		{"of several layers", []string{`a: node/n1={"a":1}; node/n2={"a":1}`, `b: node/n1={"a":2}; node/n2=; auto/n3={}`, `c: network={}`}, 2, `network={}; node/n1={"a":1}; node/n2={"a":1}`, ""},
-		{"what stands again", []string{`a: network={"a":1}`, `b: network={"a":2}`, `c: network={"a":1}`}, 2, `network={"a":1}`, ""},
-		{"an object that it made goes if nothing is left", []string{`a: network={}`, `b: network={"o":{"x":1,"y":1}}`, `c: network={"o":{"x":1}}`}, 2, `network={}`, ""},
-		{"an object that it made stays for what is in it", []string{`a: network={}`, `b: network={"o":{"x":1}}`, `c: network={"o":{"x":1,"y":1}}`}, 2, `network={"o":{"y":1}}`, ""},
-		{"changed again", []string{`a: network={"a":1}`, `b: network={"a":2}`, `c: network={"a":3}`}, 2, ``, `network.a: was changed again by revision 3 by c at`},
-		{"deleted since", []string{`a: node/n1={"a":1}`, `b: node/n1={"a":2}`, `c: node/n1=`}, 2, ``, `node/n1: was changed again by revision 3 by c at`},
-		{"written since it was deleted", []string{`a: node/n1={"a":1}`, `b: node/n1=`, `c: node/n1={"b":2}`}, 2, ``, `node/n1: was changed again by revision 3 by c at`},
-		{"all faults at once", []string{`a: network={"a":1,"l":[1]}`, `b: network={"a":2,"l":[2]}`, `c: network={"a":3,"l":[3]}`}, 2, ``, "\nnetwork.l: was changed again"},
-		{"a rename", []string{`a: node/n1={"a":1}; ` + line, `b: n1 -> n3`, `c: node/n3={"a":2}`}, 2, `node/n1={"a":2}; topology`, ""},
+		{"of several layers", []string{`a: node/n1={"a":1}; node/n2={"a":1}`, `b: node/n1={"a":2}; node/n2=; auto/n3={}`,
+			`c: network={}`}, 2, `network={}; node/n1={"a":1}; node/n2={"a":1}`, ""},
+		{"what stands again", []string{`a: network={"a":1}`, `b: network={"a":2}`, `c: network={"a":1}`}, 2,
+			`network={"a":1}`, ""},
+		{"an object that it made goes if nothing is left", []string{`a: network={}`,
+			`b: network={"o":{"x":1,"y":1}}`, `c: network={"o":{"x":1}}`}, 2, `network={}`, ""},
+		{"an object that it made stays for what is in it", []string{`a: network={}`,
+			`b: network={"o":{"x":1}}`, `c: network={"o":{"x":1,"y":1}}`}, 2, `network={"o":{"y":1}}`, ""},
+		{"changed again", []string{`a: network={"a":1}`, `b: network={"a":2}`, `c: network={"a":3}`}, 2, ``,
+			`network.a: was changed again by revision 3 by c at`},
+		{"deleted since", []string{`a: node/n1={"a":1}`, `b: node/n1={"a":2}`, `c: node/n1=`}, 2, ``,
+			`node/n1: was changed again by revision 3 by c at`},
+		{"written since it was deleted", []string{`a: node/n1={"a":1}`, `b: node/n1=`, `c: node/n1={"b":2}`}, 2, ``,
+			`node/n1: was changed again by revision 3 by c at`},
+		{"all faults at once", []string{`a: network={"a":1,"l":[1]}`,
+			`b: network={"a":2,"l":[2]}`, `c: network={"a":3,"l":[3]}`}, 2, ``, "\nnetwork.l: was changed again"},
+		{"a rename", []string{`a: node/n1={"a":1}; ` + line, `b: n1 -> n3`, `c: node/n3={"a":2}`}, 2,
+			`node/n1={"a":2}; topology`, ""},
 	} {
 		s := told(t, c.lines...)
 		change, err := s.head(t).Revert(c.revert)
@@ -202,7 +214,8 @@ func TestRevert(t *testing.T) {
 			continue
 		}
 		s.write(t, change)
-		if got := tell(t, s.head(t)); got != c.want && !(strings.HasSuffix(c.want, "topology") && strings.HasPrefix(got, c.want)) {
+		if got := tell(t, s.head(t)); got != c.want &&
+			!(strings.HasSuffix(c.want, "topology") && strings.HasPrefix(got, c.want)) {
 			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
 		}
 	}
@@ -249,7 +262,8 @@ func TestRollbackOverRenamesGivesNodesTheirNamesBack(t *testing.T) {
 			}
 		}
 		swapped := s.members(t)
-		equal(t, "changed places", strings.Contains(swapped, "names/n1=id2 names/n2=id1") && strings.Contains(swapped, "tokens/n2="), true)
+		equal(t, "changed places", strings.Contains(swapped, "names/n1=id2 names/n2=id1") &&
+			strings.Contains(swapped, "tokens/n2="), true)
 		var wanted []Layer
 		if c.layers != "" {
 			wanted = append(wanted, layer(t, c.layers))
@@ -271,7 +285,8 @@ func TestARenameIsTakenBackUnderneathLaterChanges(t *testing.T) {
 	s := told(t, `ann: peer/n1={"kind":"PeerDescriptor","metadata":{"name":"n1"}}; cluster/c={"spec":{"leader":"n1","members":{"n1":{"underlay":"u"},"n2":{}}}}; deployment/c={"vnis":{"n1 n2":256}}`,
 		"ann: n1 -> n3", `bob: cluster/c={"spec":{"leader":"n3","members":{"n3":{"underlay":"w"},"n2":{}}}}; deployment/c={"vnis":{"n2 n3":300}}`)
 	s.write(t, ok(s.head(t).Revert(2))(t))
-	equal(t, "taken back", tell(t, s.head(t)), `cluster/c={"spec":{"leader":"n1","members":{"n1":{"underlay":"w"},"n2":{}}}}; deployment/c={"vnis":{"n1n2":300}}; peer/n1={"kind":"PeerDescriptor","metadata":{"name":"n1"}}`)
+	equal(t, "taken back", tell(t, s.head(t)),
+		`cluster/c={"spec":{"leader":"n1","members":{"n1":{"underlay":"w"},"n2":{}}}}; deployment/c={"vnis":{"n1n2":300}}; peer/n1={"kind":"PeerDescriptor","metadata":{"name":"n1"}}`)
 }
 
 func TestAMemberThatIsNoObjectIsNotRenamed(t *testing.T) {

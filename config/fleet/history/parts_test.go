@@ -18,14 +18,15 @@ func TestPartsAreAsLargeAsATransactionTakes(t *testing.T) {
 		puts []kv.Op
 		want []int // objects of each part
 	}{
-		"none":                       {nil, nil},
-		"one":                        {some(1, item), []int{1}},
-		"as many as one takes":       {some(partObjects, item), []int{partObjects}},
-		"one more":                   {some(partObjects+1, item), []int{partObjects, 1}},
-		"twice as many and one":      {some(2*partObjects+1, item), []int{partObjects, partObjects, 1}},
-		"as large as one takes":      {slices.Concat(some(2, third), some(1, partSize-2*third)), []int{3}},
-		"an octet more":              {slices.Concat(some(2, third), some(1, partSize-2*third+1)), []int{2, 1}},
-		"large ones, twice":          {slices.Repeat(slices.Concat(some(2, third), some(1, partSize-2*third)), 2), []int{3, 3}},
+		"none":                  {nil, nil},
+		"one":                   {some(1, item), []int{1}},
+		"as many as one takes":  {some(partObjects, item), []int{partObjects}},
+		"one more":              {some(partObjects+1, item), []int{partObjects, 1}},
+		"twice as many and one": {some(2*partObjects+1, item), []int{partObjects, partObjects, 1}},
+		"as large as one takes": {slices.Concat(some(2, third), some(1, partSize-2*third)), []int{3}},
+		"an octet more":         {slices.Concat(some(2, third), some(1, partSize-2*third+1)), []int{2, 1}},
+		"large ones, twice": {slices.Repeat(slices.Concat(some(2, third), some(1, partSize-2*third)), 2),
+			[]int{3, 3}},
 		"a small one and a full one": {[]kv.Op{put(item), put(partSize)}, []int{1, 1}},
 	} {
 		var sizes []int
@@ -33,7 +34,8 @@ func TestPartsAreAsLargeAsATransactionTakes(t *testing.T) {
 		for _, p := range got {
 			sizes = append(sizes, len(p))
 		}
-		if !slices.Equal(sizes, c.want) || !slices.EqualFunc(slices.Concat(got...), c.puts, func(a, b kv.Op) bool { return len(a.Value) == len(b.Value) }) {
+		if !slices.Equal(sizes, c.want) || !slices.EqualFunc(slices.Concat(got...),
+			c.puts, func(a, b kv.Op) bool { return len(a.Value) == len(b.Value) }) {
 			t.Errorf("%s: parts of %d, want %d", name, sizes, c.want)
 		}
 	}

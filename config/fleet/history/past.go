@@ -156,7 +156,8 @@ func (s State) History(l Layer, limit int) ([]Edition, error) {
 	return out, err
 }
 
-// back shows the versions of a layer, with their documents or without, the newest first, until show says that it is enough, or the history begins.
+// back shows the versions of a layer, with their documents or without, the newest first, until show says that it is
+// enough, or the history begins.
 func (s State) back(l Layer, documents bool, show func(Edition) bool) error {
 	o := s.objects()
 	edge, err := ReadEdge(s.reader)

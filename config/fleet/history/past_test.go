@@ -59,11 +59,13 @@ func TestBlame(t *testing.T) {
 				}
 				return short(v)
 			}
-			got = append(got, fmt.Sprintf("%d %s %s: %s to %s", p.By.Number, p.By.Author, p.Layer, side(p.Old, p.HadOld), side(p.New, p.HasNew)))
+			got = append(got, fmt.Sprintf("%d %s %s: %s to %s", p.By.Number, p.By.Author, p.Layer, side(p.Old, p.HadOld),
+				side(p.New, p.HasNew)))
 		}
 		equal(t, c.layer+" "+c.path, strings.Join(got, ", "), c.want)
 		change, found, err := state.Blame(layer(t, c.layer), path)
-		if err != nil || found != (c.want != "") || found && !strings.HasPrefix(c.want, fmt.Sprintf("%d %s", change.By.Number, change.By.Author)) {
+		if err != nil || found != (c.want != "") || found &&
+			!strings.HasPrefix(c.want, fmt.Sprintf("%d %s", change.By.Number, change.By.Author)) {
 			t.Errorf("blame of %s %s: %v %v %v", c.layer, c.path, change.By, found, err)
 		}
 	}
@@ -84,7 +86,8 @@ func TestBlame(t *testing.T) {
 }
 
 func TestAnObjectInThePlaceOfAnotherValueIsOneDifference(t *testing.T) {
-	s := told(t, `ann: network={"a":{"x":1,"y":1},"b":1,"c":{"x":1}}`, `bob: network={"a":1,"b":{"x":1,"y":2},"c":{"x":2}}`)
+	s := told(t, `ann: network={"a":{"x":1,"y":1},"b":1,"c":{"x":1}}`,
+		`bob: network={"a":1,"b":{"x":1,"y":2},"c":{"x":2}}`)
 	var got []string
 	for _, v := range ok(Changes(s, 2))(t)[0].Values {
 		got = append(got, fmt.Sprintf("%s: %s to %s", strings.Join(v.Path, "."), short(v.Old), short(v.New)))
@@ -112,7 +115,8 @@ func TestHistoryOfALayerIsCompleteAndInOrder(t *testing.T) {
 		}
 		return strings.Join(got, ", ")
 	}
-	equal(t, "n2", tellHistory("node/n2", 0), `6 fay node/n2 nothing, 5 eve node/n2 {"a":3}, 4 dan node/n2 {"a":2}, 3 cat node/n1 {"a":2}, 1 ann node/n1 {"a":1}`)
+	equal(t, "n2", tellHistory("node/n2", 0),
+		`6 fay node/n2 nothing, 5 eve node/n2 {"a":3}, 4 dan node/n2 {"a":2}, 3 cat node/n1 {"a":2}, 1 ann node/n1 {"a":1}`)
 	equal(t, "n1", tellHistory("node/n1", 0), `4 dan node/n1 nothing, 3 cat node/n1 {"a":2}, 1 ann node/n1 {"a":1}`)
 	equal(t, "network", tellHistory("network", 1), `2 bob network {"x":1}`)
 	equal(t, "auto", tellHistory("auto/n1", 0), "")
@@ -132,12 +136,15 @@ func TestDiffOfRevisions(t *testing.T) {
 			for _, v := range d.Values {
 				values = append(values, fmt.Sprintf("%s %v>%v", strings.Join(v.Path, "."), v.Old, v.New))
 			}
-			got = append(got, fmt.Sprintf("%s %d>%d [%s]", d.Layer, d.Before.Revision, d.After.Revision, strings.Join(values, ", ")))
+			got = append(got, fmt.Sprintf("%s %d>%d [%s]", d.Layer, d.Before.Revision, d.After.Revision,
+				strings.Join(values, ", ")))
 		}
 		return strings.Join(got, "; ")
 	}
-	equal(t, "1 to 2", tellDiff(1, 2), "network 1>2 [a.x 1>2, b 1><nil>, c <nil>>1, e.n <nil>><nil>]; node/n1 1>2 [a 1><nil>]")
-	equal(t, "2 to 1", tellDiff(2, 1), "network 2>1 [a.x 2>1, b <nil>>1, c 1><nil>, e.n <nil>><nil>]; node/n1 2>1 [a <nil>>1]")
+	equal(t, "1 to 2", tellDiff(1, 2),
+		"network 1>2 [a.x 1>2, b 1><nil>, c <nil>>1, e.n <nil>><nil>]; node/n1 1>2 [a 1><nil>]")
+	equal(t, "2 to 1", tellDiff(2, 1),
+		"network 2>1 [a.x 2>1, b <nil>>1, c 1><nil>, e.n <nil>><nil>]; node/n1 2>1 [a <nil>>1]")
 	equal(t, "2 to 3", tellDiff(2, 3), "auto/n1 0>3 []")
 	equal(t, "the same", tellDiff(3, 3), "")
 	equal(t, "there and back", tellDiff(2, 4), "")

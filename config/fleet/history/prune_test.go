@@ -27,7 +27,8 @@ func (s *store) prune(t tester, p Prune, most int) {
 func aged(t tester, hours int) *store {
 	s := newStore()
 	for n := range hours {
-		c := Change{Author: "alice", Time: start.Add(time.Duration(n) * time.Hour), Layers: layersFrom(t, fmt.Sprintf(`network={"n":%d}`, n))}
+		c := Change{Author: "alice", Time: start.Add(time.Duration(n) * time.Hour),
+			Layers: layersFrom(t, fmt.Sprintf(`network={"n":%d}`, n))}
 		if n < 3 {
 			c.Layers[Layer{Node, "early"}] = config.Object{"n": int64(n)}
 		}
@@ -90,7 +91,8 @@ func TestAPruneTakesWhatIsOld(t *testing.T) {
 			if c.from > 3 && (len(editions) != 1 || editions[0].By.Number != 3) {
 				t.Errorf("%s: the history of a layer that is older than it: %+v", c.name, editions)
 			}
-			if _, err := head.Plan(signed(Change{Layers: layersFrom(t, `network={}`), IfMatch: map[Layer]uint64{early: 1}})); !errors.As(err, new(Conflicts)) {
+			if _, err := head.Plan(signed(Change{Layers: layersFrom(t, `network={}`),
+				IfMatch: map[Layer]uint64{early: 1}})); !errors.As(err, new(Conflicts)) {
 				t.Errorf("%s: a write that is bound to what is gone: %v", c.name, err)
 			}
 			if _, err := head.Revert(c.from); c.from > 1 && !isPruned(err) {
@@ -107,7 +109,8 @@ func TestAPruneTakesWhatIsOld(t *testing.T) {
 // A write that was planned on an object that goes is planned anew.
 func TestAPruneBesideWrites(t *testing.T) {
 	s := aged(t, 60)
-	planned := ok(s.head(t).Plan(signed(Change{Layers: layersFrom(t, `network={"n":7}`)})))(t) // as it was in the eighth hour
+	// as it was in the eighth hour
+	planned := ok(s.head(t).Plan(signed(Change{Layers: layersFrom(t, `network={"n":7}`)})))(t)
 	p := ok(NewPrune(s, start.Add(30*time.Hour), 0, "ann", start))(t)
 	s.prune(t, p, 1000)
 	if err := s.carryOut(planned, len(planned.Txns)); !errors.Is(err, errMoved) {

@@ -70,7 +70,8 @@ type DamagedError struct {
 
 // Error says what brings the layer back.
 func (e *DamagedError) Error() string {
-	return fmt.Sprintf("%s: is damaged in the store since revision %d wrote it (%v): a write that replaces it, a restore of an earlier revision or of a backup is required",
+	return fmt.Sprintf("%s: is damaged in the store since revision %d wrote it (%v): a write that replaces it, a "+
+		"restore of an earlier revision or of a backup is required",
 		e.Layer, e.Revision, e.Err)
 }
 

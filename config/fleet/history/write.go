@@ -104,7 +104,8 @@ func (s State) Plan(c Change) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	record := Record{Number: s.Number + 1, Parent: s.Number, Author: c.Author, Time: c.Time.UTC().Round(0), Message: c.Message, Renamed: c.Renamed}
+	record := Record{Number: s.Number + 1, Parent: s.Number, Author: c.Author, Time: c.Time.UTC().Round(0),
+		Message: c.Message, Renamed: c.Renamed}
 	changed, err := changedEntries(o, c, have, record.Number)
 	if err != nil {
 		return Plan{}, err

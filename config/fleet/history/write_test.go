@@ -26,7 +26,8 @@ func TestAWriteIsARevisionWithAuthorTimeAndMessage(t *testing.T) {
 	equal(t, "limited", len(ok(state.Log(1))(t)), 1)
 	equal(t, "as it was", tell(t, ok(At(s, 1))(t)), `network={"a":1}`)
 	equal(t, "before the first", tell(t, ok(At(s, 0))(t)), "")
-	if _, err := At(s, 3); err == nil || err.Error() != "revision 3: is not there: a revision that the history shows is allowed" {
+	if _, err := At(s, 3); err == nil ||
+		err.Error() != "revision 3: is not there: a revision that the history shows is allowed" {
 		t.Errorf("a revision to come: %v", err)
 	}
 }
@@ -56,7 +57,8 @@ func TestOfTwoOperatorsOneWinsAndTheOtherIsToldByWhom(t *testing.T) {
 	network := Layer{Kind: Network}
 	both := s.head(t)
 	bound := map[Layer]uint64{network: 1}
-	first := ok(both.Plan(signed(Change{Author: "bob", Message: "mine", Layers: layersFrom(t, `network={"a":2}`), IfMatch: bound})))(t)
+	first := ok(both.Plan(signed(Change{Author: "bob", Message: "mine", Layers: layersFrom(t, `network={"a":2}`),
+		IfMatch: bound})))(t)
 	second := ok(both.Plan(signed(Change{Author: "carol", Layers: layersFrom(t, `network={"a":3}`), IfMatch: bound})))(t)
 	if err := s.carryOut(first, 1); err != nil {
 		t.Fatal(err)
@@ -67,14 +69,18 @@ func TestOfTwoOperatorsOneWinsAndTheOtherIsToldByWhom(t *testing.T) {
 	if !errors.As(err, &conflicts) || conflicts[0].By.Author != "bob" || conflicts[0].By.Number != 2 {
 		t.Fatalf("no conflict: %v", err)
 	}
-	equal(t, "words", err.Error(), `network: was written by revision 2 by bob at 2026-03-01T12:00:00Z ("mine"): the write is bound to revision 1 of it`)
+	equal(t, "words", err.Error(),
+		`network: was written by revision 2 by bob at 2026-03-01T12:00:00Z ("mine"): the write is bound to revision 1 of it`)
 	equal(t, "state", tell(t, s.head(t)), `network={"a":2}`)
 
 	// On another layer it is judged anew and passes.
-	s.write(t, Change{Author: "carol", Layers: layersFrom(t, `node/n1={}`), IfMatch: map[Layer]uint64{{Node, "n1"}: 0, network: 2}})
-	_, err = s.head(t).Plan(signed(Change{Layers: layersFrom(t, `node/n2={}`), IfMatch: map[Layer]uint64{{Node, "n2"}: 4, network: 1}}))
+	s.write(t, Change{Author: "carol", Layers: layersFrom(t, `node/n1={}`),
+		IfMatch: map[Layer]uint64{{Node, "n1"}: 0, network: 2}})
+	_, err = s.head(t).Plan(signed(Change{Layers: layersFrom(t, `node/n2={}`),
+		IfMatch: map[Layer]uint64{{Node, "n2"}: 4, network: 1}}))
 	equal(t, "both", strings.Count(fmt.Sprint(err), "\n"), 1)
-	equal(t, "never written", strings.Contains(fmt.Sprint(err), "node/n2: was never written: revision 0 is allowed, not 4"), true)
+	equal(t, "never written",
+		strings.Contains(fmt.Sprint(err), "node/n2: was never written: revision 0 is allowed, not 4"), true)
 }
 
 func TestALeaderThatWasReplacedWritesNothing(t *testing.T) {
@@ -100,7 +106,8 @@ func TestWhatPlanRefuses(t *testing.T) {
 	}{
 		{"no author", s.head(t), Change{}, "author: is missing"},
 		{"an old state", ok(At(s, 1))(t), Change{Author: "a"}, "is not the newest"},
-		{"what can't be read again", s.head(t), Change{Author: "a", Layers: map[Layer]config.Object{{Kind: Network}: {"a": "\xff"}}}, "network: the document is no UTF-8"},
+		{"what can't be read again", s.head(t), Change{Author: "a",
+			Layers: map[Layer]config.Object{{Kind: Network}: {"a": "\xff"}}}, "network: the document is no UTF-8"},
 	} {
 		if _, err := c.s.Plan(c.c); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
@@ -109,7 +116,8 @@ func TestWhatPlanRefuses(t *testing.T) {
 }
 
 func TestAWriteOfEditBecomesLayers(t *testing.T) {
-	w := override.World{Network: config.Object{}, Nodes: map[string]override.Node{"n1": {Own: config.Object{"a": int64(1)}}, "n2": {}}}
+	w := override.World{Network: config.Object{},
+		Nodes: map[string]override.Node{"n1": {Own: config.Object{"a": int64(1)}}, "n2": {}}}
 	for _, c := range []struct {
 		change override.Change
 		want   string

@@ -4,7 +4,8 @@ import "testing"
 
 func TestOutcomeText(t *testing.T) {
 	for o, want := range map[Outcome]string{
-		Unknown: "unknown", Applied: "applied", Rejected: "rejected", Unhealthy: "unhealthy", Unconfirmed: "unconfirmed", 99: "unknown",
+		Unknown: "unknown", Applied: "applied", Rejected: "rejected", Unhealthy: "unhealthy", Unconfirmed: "unconfirmed",
+		99: "unknown",
 	} {
 		if got := o.String(); got != want {
 			t.Errorf("%d: %q, want %q", int(o), got, want)

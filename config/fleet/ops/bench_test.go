@@ -22,9 +22,11 @@ func crowd(b testing.TB, nodes int) *bench {
 		name := fmt.Sprintf("node-%05d", i)
 		out.Nodes[name] = NodeFact{Versions: layers.Versions{Software: "RELEASE_M81"}, Reported: true}
 		own[name] = config.Object{"kvstoreParams": config.Object{"a": fmt.Sprint(i)}}
-		auto[name] = config.Object{"linkParamsOverride": config.Object{fmt.Sprintf("02:00:00:00:%02x:%02x", i/256, i%256): config.Object{"fwParams": config.Object{"txGolayIdx": int64(1)}}}}
+		auto[name] = config.Object{"linkParamsOverride": config.Object{fmt.Sprintf("02:00:00:00:%02x:%02x", i/256,
+			i%256): config.Object{"fwParams": config.Object{"txGolayIdx": int64(1)}}}}
 	}
-	out.do(Import{history.Files{Network: config.Object{"sysParams": config.Object{"managedConfig": true}}, Nodes: own, Auto: auto}})
+	out.do(Import{history.Files{Network: config.Object{"sysParams": config.Object{"managedConfig": true}}, Nodes: own,
+		Auto: auto}})
 	return out
 }
 
@@ -49,7 +51,8 @@ func beside(b *testing.B, ours, theirs func()) {
 // history each time, beside the same among two nodes.
 func BenchmarkOneNodeAmongMany(b *testing.B) {
 	many, few := crowd(b, 10_000), crowd(b, 2)
-	write := SetNodes{Overrides: config.Object{"node-00001": config.Object{"envParams": config.Object{"A": "1"}}}, Modify: true}
+	write := SetNodes{Overrides: config.Object{"node-00001": config.Object{"envParams": config.Object{"A": "1"}}},
+		Modify: true}
 	judge := func(c *bench) func() {
 		return func() {
 			c.head()
@@ -76,7 +79,8 @@ func BenchmarkNetworkAmongMany(b *testing.B) {
 			b.Fatal(err)
 		}
 	}, func() {
-		if _, faults := override.Apply(world, override.Change{Layer: layers.Network, Op: override.Modify, Overrides: overrides}); faults != nil {
+		if _, faults := override.Apply(world,
+			override.Change{Layer: layers.Network, Op: override.Modify, Overrides: overrides}); faults != nil {
 			b.Fatal(faults)
 		}
 	})

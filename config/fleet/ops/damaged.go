@@ -16,15 +16,18 @@ func (j *judge) damaged(node string) bool {
 }
 
 func damagedFault(bad error) override.Fault {
-	f := override.Fault{Rule: RuleHistory, What: bad.Error(), Allowed: "a write that replaces it, or a restore of an earlier revision, is required"}
+	f := override.Fault{Rule: RuleHistory, What: bad.Error(),
+		Allowed: "a write that replaces it, or a restore of an earlier revision, is required"}
 	var d *history.DamagedError
 	if errors.As(bad, &d) {
-		f.Path, f.What = []string{d.Layer.String()}, fmt.Sprintf("is damaged in the store since revision %d wrote it (%v)", d.Revision, d.Err)
+		f.Path, f.What = []string{d.Layer.String()},
+			fmt.Sprintf("is damaged in the store since revision %d wrote it (%v)", d.Revision, d.Err)
 	}
 	return f
 }
 
-// replaces are the layers that a write replaces whole, whatever they are. What else it needs of the nodes that it names must be readable.
+// replaces are the layers that a write replaces whole, whatever they are. What else it needs of the nodes that it names
+// must be readable.
 func (j *judge) replaces(c override.Change, named []string) (whole []history.Layer, err error) {
 	var needs []history.Layer
 	switch {

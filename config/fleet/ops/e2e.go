@@ -186,7 +186,8 @@ func (j *judge) shadowed(file string, m *metadata.Metadata, doc config.Object) (
 		_, mine := m.Split(v.Document)
 		for _, path := range leaves(config.FullDiff(apart, mine), nil) {
 			if _, given := config.Lookup(apart, path); given {
-				out = append(out, file+": "+config.FormatPath(path)+": replica "+config.Quote(replica)+" has its own, which stays: a write for that replica changes it")
+				out = append(out, file+": "+config.FormatPath(path)+": replica "+config.Quote(replica)+
+					" has its own, which stays: a write for that replica changes it")
 			}
 		}
 	}
@@ -241,7 +242,8 @@ func nextStart(file string, c controllerconf.Change, notes []string) []string {
 // share divides a file between the layers, and takes the other replicas along: an entry of a
 // map that goes takes their own parts of it with it. Faults are what that makes wrong for
 // them.
-func (j *judge) share(c history.Change, m *metadata.Metadata, q SetE2E, shared, own, file config.Object) (override.Faults, error) {
+func (j *judge) share(c history.Change, m *metadata.Metadata, q SetE2E, shared, own,
+	file config.Object) (override.Faults, error) {
 	if q.Replica == "" {
 		c.Layers[fileLayer(q.File, "")] = file
 		return nil, nil

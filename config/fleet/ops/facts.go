@@ -66,7 +66,8 @@ func (c chart) withFacts() map[string]config.Object {
 
 // facts is topologyInfo of every node of the topology.
 func (c chart) facts() map[string]config.Object {
-	s := surveyor{chart: c, sites: map[string]topology.Site{}, nodes: map[string]topology.Node{}, links: map[string][]topology.Link{}}
+	s := surveyor{chart: c, sites: map[string]topology.Site{}, nodes: map[string]topology.Node{},
+		links: map[string][]topology.Link{}}
 	for _, site := range c.topology.Sites {
 		s.sites[site.Name] = site
 	}

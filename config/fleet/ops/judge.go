@@ -41,7 +41,8 @@ type judge struct {
 func (w *World) judge() *judge {
 	return &judge{
 		World: w, metadata: w.Metadata, kinds: map[layers.Versions]fleet.Kind{}, sets: map[string]layers.Set{},
-		broken: map[string]error{}, read: map[history.Layer]history.Version{}, was: map[string]string{}, cost: meter{ended: w.Ended},
+		broken: map[string]error{}, read: map[history.Layer]history.Version{}, was: map[string]string{},
+		cost: meter{ended: w.Ended},
 	}
 }
 
@@ -161,7 +162,8 @@ func (j *judge) world(nodes []string, written ...history.Layer) (override.World,
 	nodes = slices.DeleteFunc(slices.Clone(nodes), j.damaged)
 	w := override.World{
 		Kinds: map[string]layers.Set{}, Network: j.read[networkLayer].Document,
-		Nodes: make(map[string]override.Node, len(nodes)), Metadata: j.metadata, Rules: map[string]*metadata.Metadata{}, Base: j.Base,
+		Nodes: make(map[string]override.Node, len(nodes)), Metadata: j.metadata, Rules: map[string]*metadata.Metadata{},
+		Base:     j.Base,
 		Sections: sections,
 	}
 	if j.metadata != j.Metadata { // that this operation writes counts for all
@@ -180,7 +182,8 @@ func (j *judge) world(nodes []string, written ...history.Layer) (override.World,
 			w.Rules[k.Name] = j.Rules[board]
 		}
 		w.Kinds[k.Name] = set
-		w.Nodes[name] = override.Node{Kind: k.Name, Auto: j.read[autoLayer(name)].Document, Own: j.read[nodeLayer(name)].Document}
+		w.Nodes[name] = override.Node{Kind: k.Name, Auto: j.read[autoLayer(name)].Document,
+			Own: j.read[nodeLayer(name)].Document}
 	}
 	if len(nodes) == 0 { // no node is in the way if its files are broken
 		k, set, _ := j.kind(layers.Versions{})
@@ -194,7 +197,8 @@ func (j *judge) world(nodes []string, written ...history.Layer) (override.World,
 }
 
 func brokenFault(err error) *override.Fault {
-	return &override.Fault{Rule: RuleLayers, What: "the layers of the versions can't be read: " + err.Error(), Allowed: "files that can be read are required"}
+	return &override.Fault{Rule: RuleLayers, What: "the layers of the versions can't be read: " + err.Error(),
+		Allowed: "files that can be read are required"}
 }
 
 // known are the names of all nodes, sorted.
@@ -244,7 +248,8 @@ func told(err error) error {
 	case errors.As(err, &revisionless):
 		return &NotFoundError{fmt.Sprintf("revision %d", revisionless.Number), "one that the history shows is allowed"}
 	case errors.Is(err, kv.ErrInvalid):
-		return refused(override.Faults{{Rule: override.RuleRequest, What: err.Error(), Allowed: "a name without control characters is allowed"}})
+		return refused(override.Faults{{Rule: override.RuleRequest, What: err.Error(),
+			Allowed: "a name without control characters is allowed"}})
 	}
 	return err
 }

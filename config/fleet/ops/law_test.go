@@ -14,7 +14,8 @@ import (
 
 var (
 	drawnNodes = []string{"a", "b", "n1", "n9"} // n9 is not known
-	drawnKeys  = []string{"envParams", "sysParams", "managedConfig", "tunnelConfig", "t", "dstNodeName", "dstIp", "wifi", "password", "topologyInfo", "radioParamsOverride", "02:00:00:00:00:0a", "vendor"}
+	drawnKeys  = []string{"envParams", "sysParams", "managedConfig", "tunnelConfig", "t", "dstNodeName", "dstIp", "wifi",
+		"password", "topologyInfo", "radioParamsOverride", "02:00:00:00:00:0a", "vendor"}
 )
 
 // drawObject is a document of keys that mean something, and values that may not fit.
@@ -26,7 +27,8 @@ func drawObject(t *rapid.T, depth int) config.Object {
 			out[key] = drawObject(t, depth-1)
 			continue
 		}
-		out[key] = rapid.SampledFrom([]any{nil, true, false, int64(1), 1.5, "a", "1", "fd00::1", []any{}, config.Object{}, config.Object{"$masked": true}}).Draw(t, "value")
+		out[key] = rapid.SampledFrom([]any{nil, true, false, int64(1), 1.5, "a", "1", "fd00::1", []any{}, config.Object{},
+			config.Object{"$masked": true}}).Draw(t, "value")
 	}
 	return out
 }
@@ -40,7 +42,8 @@ func drawNodes(t *rapid.T) config.Object {
 }
 
 func drawPaths(t *rapid.T) [][]string {
-	return rapid.SliceOfN(rapid.SliceOfN(rapid.SampledFrom(append([]string{star}, drawnKeys...)), 0, 3), 0, 3).Draw(t, "paths")
+	return rapid.SliceOfN(rapid.SliceOfN(rapid.SampledFrom(append([]string{star}, drawnKeys...)), 0, 3), 0, 3).Draw(t,
+		"paths")
 }
 
 func drawWrite(t *rapid.T) Write {
@@ -52,17 +55,20 @@ func drawWrite(t *rapid.T) Write {
 	case 1, 2:
 		return SetNodes{drawNodes(t), modify}
 	case 3:
-		return Unset{rapid.SampledFrom([]layers.Layer{layers.Network, layers.Node, layers.Auto}).Draw(t, "layer"), drawPaths(t)}
+		return Unset{rapid.SampledFrom([]layers.Layer{layers.Network, layers.Node, layers.Auto}).Draw(t, "layer"),
+			drawPaths(t)}
 	case 4:
 		return ClearAuto{rapid.SliceOfN(name, 0, 2).Draw(t, "nodes"), drawPaths(t)}
 	case 5:
 		return SetAuto{drawNodes(t)}
 	case 6:
-		return SetE2E{"controller", config.Object{"flags": drawObject(t, 0)}, modify, rapid.SampledFrom([]string{"", "r1", "r2"}).Draw(t, "replica")}
+		return SetE2E{"controller", config.Object{"flags": drawObject(t, 0)}, modify,
+			rapid.SampledFrom([]string{"", "r1", "r2"}).Draw(t, "replica")}
 	case 7:
 		return Optimize{rapid.SliceOfN(rapid.SampledFrom(optimize.All), 0, 2).Draw(t, "kinds"), modify}
 	case 8:
-		return EditTopology{"node", rapid.SampledFrom([]string{"add", "edit", "delete", "rename"}).Draw(t, "op"), name.Draw(t, "name"), name.Draw(t, "to"), config.Object{"pop_node": modify}}
+		return EditTopology{"node", rapid.SampledFrom([]string{"add", "edit", "delete", "rename"}).Draw(t, "op"),
+			name.Draw(t, "name"), name.Draw(t, "to"), config.Object{"pop_node": modify}}
 	}
 	return Revert{rapid.Uint64Range(0, 3).Draw(t, "revision")}
 }
@@ -227,9 +233,12 @@ func TestPropertyAnswersCanBeWrittenBack(t *testing.T) {
 // Whatever a document holds: no panic, and what passes can be stored.
 func FuzzJudge(f *testing.F) {
 	for _, s := range []string{
-		`{}`, `{"n1":5}`, `{"n1":{"tunnelConfig":5}}`, `{"n1":{"tunnelConfig":{"t":{"dstNodeName":[]}}}}`, `{"topologyInfo":null}`, `{"":{"":{}}}`,
-		`{"nodes":[{"name":"a","site_name":"A"}],"links":5}`, `{"nodes":[null],"sites":[{"name":{}}]}`, `{"flags":{"a.b":{}}}`, `{"name":"a","location":[]}`,
-		`{"envParams":{"A":null},"sysParams":{"managedConfig":{"$masked":true}}}`, `{"wifi":{"password":{"$masked":true}}}`, `{"mac_addr":"x","wlan_mac_addrs":[5]}`,
+		`{}`, `{"n1":5}`, `{"n1":{"tunnelConfig":5}}`, `{"n1":{"tunnelConfig":{"t":{"dstNodeName":[]}}}}`,
+		`{"topologyInfo":null}`, `{"":{"":{}}}`,
+		`{"nodes":[{"name":"a","site_name":"A"}],"links":5}`, `{"nodes":[null],"sites":[{"name":{}}]}`,
+		`{"flags":{"a.b":{}}}`, `{"name":"a","location":[]}`,
+		`{"envParams":{"A":null},"sysParams":{"managedConfig":{"$masked":true}}}`, `{"wifi":{"password":{"$masked":true}}}`,
+		`{"mac_addr":"x","wlan_mac_addrs":[5]}`,
 	} {
 		f.Add([]byte(s))
 	}

@@ -9,7 +9,8 @@ import (
 	"edgespan/config/layers/override"
 )
 
-// What one question may cost, whatever it asks for. A fleet of 3,000 nodes with 5 KB of overrides each can be read at once.
+// What one question may cost, whatever it asks for. A fleet of 3,000 nodes with 5 KB of overrides each can be read at
+// once.
 const (
 	MaxAnswer = 16 << 20  // bytes of the documents that an answer has, as canonical text
 	maxLooked = 4_000_000 // keys and elements that are merged, walked and chosen for it
@@ -52,7 +53,8 @@ const maxExplained = 5000
 
 // explainable refuses an explanation of more than that.
 func (j *judge) explainable(node string, set layers.Set, path []string) error {
-	for place, l := range map[layers.Layer]history.Layer{layers.Auto: autoLayer(node), layers.Network: networkLayer, layers.Node: nodeLayer(node)} {
+	for place, l := range map[layers.Layer]history.Layer{layers.Auto: autoLayer(node), layers.Network: networkLayer,
+		layers.Node: nodeLayer(node)} {
 		v, err := j.layer(l)
 		if err != nil {
 			return err
@@ -66,7 +68,8 @@ func (j *judge) explainable(node string, set layers.Set, path []string) error {
 		all += values
 	}
 	if all > maxExplained {
-		return &TooLargeError{fmt.Sprintf("explains some %d values: at most %d are explained at once: name a path", all, maxExplained)}
+		return &TooLargeError{fmt.Sprintf("explains some %d values: at most %d are explained at once: name a path", all,
+			maxExplained)}
 	}
 	return nil
 }
@@ -98,13 +101,15 @@ const (
 	maxTop       = 1000 // keys at the top of one layer; the largest known has 40
 )
 
-// wide are faults for overrides with more keys at their top than any config has: each is a section of its own to be judged.
+// wide are faults for overrides with more keys at their top than any config has: each is a section of its own to be
+// judged.
 func wide(c override.Change) override.Faults {
 	var faults override.Faults
 	check := func(node string, o config.Object) {
 		if len(o) > maxTop {
 			faults = append(faults, override.Fault{
-				Nodes: []string{node}, Rule: override.RuleRequest, What: fmt.Sprintf("has %d keys at its top", len(o)), Allowed: fmt.Sprintf("at most %d are allowed", maxTop),
+				Nodes: []string{node}, Rule: override.RuleRequest, What: fmt.Sprintf("has %d keys at its top", len(o)),
+				Allowed: fmt.Sprintf("at most %d are allowed", maxTop),
 			})
 		}
 	}

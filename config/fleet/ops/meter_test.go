@@ -68,7 +68,8 @@ func TestAnExplanationIsBounded(t *testing.T) {
 		deep[fmt.Sprint("k", i)] = int64(i)
 	}
 	b.do(SetNodes{Overrides: config.Object{"n1": config.Object{"kvstoreParams": config.Object{"a": "1"}, "deep": deep}}})
-	if _, err := b.Explain("n1", nil); !errors.As(err, new(*TooLargeError)) || !strings.Contains(err.Error(), "name a path") {
+	if _, err := b.Explain("n1", nil); !errors.As(err, new(*TooLargeError)) ||
+		!strings.Contains(err.Error(), "name a path") {
 		t.Errorf("all: %v", err)
 	}
 	if got, err := b.Explain("n1", []string{"kvstoreParams"}); err != nil || len(got) != 1 {
@@ -140,7 +141,8 @@ func TestAWideWriteIsCutOnceForAllNodes(t *testing.T) { // alone: it measures me
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if _, faults := override.Apply(world, override.Change{Layer: layers.Network, Op: override.Modify, Overrides: o}); len(faults) > 0 {
+		if _, faults := override.Apply(world,
+			override.Change{Layer: layers.Network, Op: override.Modify, Overrides: o}); len(faults) > 0 {
 			t.Fatal(faults)
 		}
 		runtime.ReadMemStats(&after)

@@ -47,7 +47,8 @@ func TestMigrateBringsAllLayersOrNone(t *testing.T) {
 		t.Errorf("%s: %+v", o.MigratedText(), o.Migrated)
 	}
 	stored(network)
-	b.commit(Outcome{Change: history.Change{Layers: map[history.Layer]config.Object{nodeLayer("n1"): doc(t, `{"eapolParams":{"a":{}},"radioParamsBase":{"wsecParams":{"eapolParams":{"a":"x"}}}}`)}}})
+	b.commit(Outcome{Change: history.Change{Layers: map[history.Layer]config.Object{nodeLayer("n1"): doc(t,
+		`{"eapolParams":{"a":{}},"radioParamsBase":{"wsecParams":{"eapolParams":{"a":"x"}}}}`)}}})
 	b.refuses(Migrate{}, `node/n1.radioParamsBase.wsecParams.eapolParams.a: is of another kind`)
 }
 
@@ -56,10 +57,13 @@ func TestAnImportIsBroughtToTheKeysOfTheFleet(t *testing.T) {
 	b.Migrated = migrate.Done{"RELEASE_M": "RELEASE_M79"}
 	b.Hardware.Base = []string{"RELEASE_M80", "RELEASE_M81"}
 	b.Nodes["n1"] = NodeFact{ID: "id-n1", Versions: layers.Versions{Software: "RELEASE_M44"}} // joined after that was done
-	files := history.Files{Nodes: config.Object{"n1": doc(t, eapolOld)}, Network: doc(t, `{"envParams":{"OPENR_IFACE_PREFIXES":"terra"}}`)}
+	files := history.Files{Nodes: config.Object{"n1": doc(t, eapolOld)},
+		Network: doc(t, `{"envParams":{"OPENR_IFACE_PREFIXES":"terra"}}`)}
 	o := b.do(Import{Files: files})
-	if got := strings.Join(o.Warnings, "\n"); !strings.Contains(got, "migrated: RELEASE_M78: radioParamsBase.wsecParams.eapolParams -> eapolParams in node/n1") ||
-		!strings.Contains(got, "migrated: RELEASE_M79: envParams.OPENR_IFACE_PREFIXES -> envParams.OPENR_IFACE_REGEX_INCLUDE in network") {
+	if got := strings.Join(o.Warnings, "\n"); !strings.Contains(got,
+		"migrated: RELEASE_M78: radioParamsBase.wsecParams.eapolParams -> eapolParams in node/n1") ||
+		!strings.Contains(got,
+			"migrated: RELEASE_M79: envParams.OPENR_IFACE_PREFIXES -> envParams.OPENR_IFACE_REGEX_INCLUDE in network") {
 		t.Errorf("%s", got)
 	}
 	if v, _ := b.State.Layer(nodeLayer("n1")); !config.Equal(v.Document, doc(t, `{"eapolParams":{"a":"x"}}`)) {
@@ -68,9 +72,11 @@ func TestAnImportIsBroughtToTheKeysOfTheFleet(t *testing.T) {
 	if o := b.do(Import{Files: files}); o.Migrated != nil || len(o.Change.Layers) > 0 {
 		t.Errorf("the same once more: %+v", o)
 	}
-	b.refuses(Import{Files: history.Files{Network: doc(t, `{"envParams":{"OPENR_IFACE_PREFIXES":5}}`)}}, "network.envParams.OPENR_IFACE_PREFIXES: is no string")
+	b.refuses(Import{Files: history.Files{Network: doc(t, `{"envParams":{"OPENR_IFACE_PREFIXES":5}}`)}},
+		"network.envParams.OPENR_IFACE_PREFIXES: is no string")
 	if text := (Outcome{Migrated: []Moved{
-		{Version: "V", From: "a", Layers: []string{"network"}}, {Version: "V", From: "b", To: "c", Kept: true, Layers: []string{"x", "y"}}, {}, {}, {}, {}, {},
+		{Version: "V", From: "a", Layers: []string{"network"}},
+		{Version: "V", From: "b", To: "c", Kept: true, Layers: []string{"x", "y"}}, {}, {}, {}, {}, {},
 	}[:2]}).MigratedText(); text != "V: a is gone in network; V: b is gone in 2 layers: c is set already and stays" {
 		t.Error(text)
 	}

@@ -14,18 +14,21 @@ func (j *judge) optimize(q Optimize) (Outcome, error) {
 	var faults override.Faults
 	for _, kind := range q.Kinds {
 		if !slices.Contains(optimize.All, kind) {
-			faults = append(faults, override.Fault{Rule: override.RuleRequest, What: "is " + config.Quote(string(kind)), Allowed: "polarity, channel, golay and superframe are allowed"})
+			faults = append(faults, override.Fault{Rule: override.RuleRequest,
+				What: "is " + config.Quote(string(kind)), Allowed: "polarity, channel, golay and superframe are allowed"})
 		}
 	}
 	if len(q.Kinds) == 0 {
-		faults = append(faults, override.Fault{Rule: override.RuleRequest, What: "the write names no kind", Allowed: "polarity, channel, golay and superframe are allowed"})
+		faults = append(faults, override.Fault{Rule: override.RuleRequest,
+			What: "the write names no kind", Allowed: "polarity, channel, golay and superframe are allowed"})
 	}
 	was, err := j.chart()
 	if err != nil {
 		return Outcome{}, err
 	}
 	if was.doc == nil {
-		faults = append(faults, override.Fault{Rule: override.RuleRequest, What: "there is no topology", Allowed: "one is required"})
+		faults = append(faults,
+			override.Fault{Rule: override.RuleRequest, What: "there is no topology", Allowed: "one is required"})
 	}
 	if len(faults) > 0 {
 		return Outcome{}, refused(faults)
@@ -35,11 +38,13 @@ func (j *judge) optimize(q Optimize) (Outcome, error) {
 		return Outcome{}, err
 	}
 	r, wrong := optimize.Run(optimize.Input{
-		Topology: was.topology, Auto: files(was.auto), Network: was.network, Node: files(was.own), Channels: channels, ClearUser: q.ClearUser,
+		Topology: was.topology, Auto: files(was.auto), Network: was.network, Node: files(was.own), Channels: channels,
+		ClearUser: q.ClearUser,
 	}, q.Kinds...)
 	if len(wrong) > 0 {
 		for _, f := range wrong {
-			faults = append(faults, override.Fault{Nodes: f.Nodes, Path: f.Path, Rule: RuleOptimize, What: f.What, Allowed: f.Allowed})
+			faults = append(faults,
+				override.Fault{Nodes: f.Nodes, Path: f.Path, Rule: RuleOptimize, What: f.What, Allowed: f.Allowed})
 		}
 		return Outcome{}, refused(faults)
 	}

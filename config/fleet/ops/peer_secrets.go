@@ -10,10 +10,12 @@ import (
 // peerMetadata says what of a descriptor is secret: the environments of executors hold keys and
 // passwords of programs.
 var peerMetadata = func() *metadata.Metadata {
-	env := config.Object{"type": "MAP", "desc": "The environment.", "secret": true, "mapVal": config.Object{"type": "STRING"}}
+	env := config.Object{"type": "MAP", "desc": "The environment.", "secret": true,
+		"mapVal": config.Object{"type": "STRING"}}
 	executor := config.Object{"type": "OBJECT", "objVal": config.Object{"properties": config.Object{"env": env}}}
 	executors := config.Object{"type": "MAP", "desc": "The executors.", "mapVal": executor}
-	spec := config.Object{"type": "OBJECT", "desc": "The descriptor.", "action": "NO_ACTION", "objVal": config.Object{"properties": config.Object{"executors": executors}}}
+	spec := config.Object{"type": "OBJECT", "desc": "The descriptor.", "action": "NO_ACTION",
+		"objVal": config.Object{"properties": config.Object{"executors": executors}}}
 	m, faults := metadata.Parse(config.Object{"spec": spec}, metadata.Options{})
 	if faults != nil {
 		panic("operate: " + faults.Error()) // a test reads it

@@ -102,7 +102,8 @@ func (d described) fleet() (*peer.Fleet, config.Faults) {
 		if at == is {
 			return nil
 		}
-		return config.Faults{{Path: []string{"metadata", "name"}, What: "is " + config.Quote(is), Allowed: config.Quote(at) + " is allowed"}}
+		return config.Faults{{Path: []string{"metadata", "name"}, What: "is " + config.Quote(is), Allowed: config.Quote(at) +
+			" is allowed"}}
 	}
 	peers, clusters, deployments := map[string]peer.Peer{}, map[string]peer.Cluster{}, map[string]peer.Deployment{}
 	for name, doc := range d.peers {
@@ -145,7 +146,8 @@ func (j *judge) describe(q Describe) (Outcome, error) {
 	c := history.Change{Layers: map[history.Layer]config.Object{}}
 	var faults override.Faults
 	if len(q.Documents) == 0 {
-		faults = append(faults, override.Fault{Rule: override.RuleRequest, What: "the write has no document", Allowed: "one or more are allowed"})
+		faults = append(faults, override.Fault{Rule: override.RuleRequest,
+			What: "the write has no document", Allowed: "one or more are allowed"})
 	}
 	for i, doc := range q.Documents {
 		kind, _ := doc["kind"].(string)
@@ -244,7 +246,8 @@ func (j *judge) deploy(names []string, wanted bool) (Outcome, error) {
 		}
 	}
 	if len(names) == 0 {
-		return Outcome{}, refused(override.Faults{{Rule: override.RuleRequest, What: "the write names no cluster", Allowed: "one or more are allowed"}})
+		return Outcome{}, refused(override.Faults{{Rule: override.RuleRequest, What: "the write names no cluster",
+			Allowed: "one or more are allowed"}})
 	}
 	if len(missing) > 0 {
 		return Outcome{}, notThere("cluster", missing, d.clusters)
@@ -271,7 +274,8 @@ func (j *judge) peersChange(c history.Change) (touched []string, faults override
 	for _, name := range sortedNames(is.deployments) {
 		below := []string{history.Layer{Kind: history.Cluster, Name: name}.String()}
 		if is.clusters[name] == nil {
-			faults = append(faults, override.Fault{Path: below, Rule: RulePeers, What: "is deployed", Allowed: "a cluster that was undeployed is allowed to go"})
+			faults = append(faults, override.Fault{Path: below,
+				Rule: RulePeers, What: "is deployed", Allowed: "a cluster that was undeployed is allowed to go"})
 			continue
 		}
 		if _, read := after.Clusters[name]; !read {

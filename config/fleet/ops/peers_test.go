@@ -36,7 +36,8 @@ func (b *bench) deployment(name string) map[string]uint32 {
 
 func TestAClusterIsDescribedDeployedEditedAndTakenBack(t *testing.T) {
 	b := newBench(t, "a", "b", "c")
-	o := b.do(Describe{[]config.Object{clusterDoc(t, "lab", "star", "a", "b"), peerDoc(t, "a"), peerDoc(t, "b"), peerDoc(t, "c")}})
+	o := b.do(Describe{[]config.Object{clusterDoc(t, "lab", "star", "a", "b"), peerDoc(t, "a"), peerDoc(t, "b"),
+		peerDoc(t, "c")}})
 	if !slices.Equal(o.Peers, []string{"a", "b", "c"}) {
 		t.Errorf("described: %q", o.Peers)
 	}
@@ -47,7 +48,8 @@ func TestAClusterIsDescribedDeployedEditedAndTakenBack(t *testing.T) {
 	if got := b.deployment("lab"); fmt.Sprint(got) != "map[a b:256]" {
 		t.Error(got)
 	}
-	if o := b.do(Deploy{[]string{"lab"}}); len(o.Change.Layers) != 0 || !slices.Contains(o.Warnings, "cluster lab is deployed already") {
+	if o := b.do(Deploy{[]string{"lab"}}); len(o.Change.Layers) != 0 ||
+		!slices.Contains(o.Warnings, "cluster lab is deployed already") {
 		t.Errorf("again: %+v", o)
 	}
 	// An edit of a deployed cluster takes its tunnels along.
@@ -74,12 +76,16 @@ func TestAClusterIsDescribedDeployedEditedAndTakenBack(t *testing.T) {
 func TestWhatPeersRefuse(t *testing.T) {
 	b := newBench(t, "a", "b", "c")
 	b.Nodes["a"] = NodeFact{ID: "6f1c9f0e-0000-4000-8000-000000000001"}
-	b.do(Describe{[]config.Object{peerDoc(t, "a"), peerDoc(t, "b"), clusterDoc(t, "lab", "star", "a", "b"), clusterDoc(t, "two", "star", "a", "b"), clusterDoc(t, "far", "star", "a", "z")}})
+	b.do(Describe{[]config.Object{peerDoc(t, "a"), peerDoc(t, "b"), clusterDoc(t, "lab", "star", "a", "b"),
+		clusterDoc(t, "two", "star", "a", "b"), clusterDoc(t, "far", "star", "a", "z")}})
 	b.do(Deploy{[]string{"lab"}})
 	other := config.Set(peerDoc(t, "a"), []string{"metadata", "id"}, "6f1c9f0e-0000-4000-8000-000000000009")
-	b.refuses(Describe{[]config.Object{other}}, "peer/a.metadata.id: is 6f1c9f0e-0000-4000-8000-000000000009, the node of this name is 6f1c9f0e-0000-4000-8000-000000000001")
+	b.refuses(Describe{[]config.Object{other}},
+		"peer/a.metadata.id: is 6f1c9f0e-0000-4000-8000-000000000009, the node of this name is "+
+			"6f1c9f0e-0000-4000-8000-000000000001")
 	b.refuses(Describe{}, "has no document")
-	b.refuses(Describe{[]config.Object{{"kind": "Pod"}, peerDoc(t, "c"), peerDoc(t, "c")}}, `documents/1.kind: is "Pod"`, "peer/c: is there twice")
+	b.refuses(Describe{[]config.Object{{"kind": "Pod"}, peerDoc(t, "c"), peerDoc(t, "c")}}, `documents/1.kind: is "Pod"`,
+		"peer/c: is there twice")
 	bad := config.Set(peerDoc(t, "b"), []string{"spec", "underlays"}, config.Object{})
 	b.refuses(Describe{[]config.Object{bad}}, `cluster/lab.spec.members.b.underlay: is "wan", which peer b does not have`)
 	b.refuses(Deploy{[]string{"two"}}, `cluster/two.spec.members.a.interfaces: has "dut" (eth1), which cluster lab has`)
@@ -87,7 +93,8 @@ func TestWhatPeersRefuse(t *testing.T) {
 	b.refuses(Deploy{}, "names no cluster")
 	b.refuses(Undescribe{peer.KindPeer, []string{"b"}}, "cluster/lab.spec.members.b: is no peer")
 	b.refuses(Undescribe{peer.KindCluster, []string{"lab"}}, "cluster/lab: is deployed")
-	for _, w := range []Write{Deploy{[]string{"none"}}, Undeploy{[]string{"none"}}, Undescribe{peer.KindPeer, []string{"none"}}} {
+	for _, w := range []Write{Deploy{[]string{"none"}}, Undeploy{[]string{"none"}},
+		Undescribe{peer.KindPeer, []string{"none"}}} {
 		var no *NotFoundError
 		if _, err := b.Judge(w); !errors.As(err, &no) || !strings.Contains(no.Allowed, "is allowed") {
 			t.Errorf("%T: %v", w, err)
@@ -97,7 +104,8 @@ func TestWhatPeersRefuse(t *testing.T) {
 
 func TestARenamedPeerStaysInItsCluster(t *testing.T) {
 	b := newBench(t, "a", "b")
-	b.do(SetTopology{doc(t, `{"name":"t","nodes":[{"name":"a","mac_addr":"02:00:00:00:00:01","site_name":"s"}],"links":[],"sites":[{"name":"s"}]}`)})
+	b.do(SetTopology{doc(t,
+		`{"name":"t","nodes":[{"name":"a","mac_addr":"02:00:00:00:00:01","site_name":"s"}],"links":[],"sites":[{"name":"s"}]}`)})
 	b.do(Describe{[]config.Object{peerDoc(t, "a"), peerDoc(t, "b"), clusterDoc(t, "lab", "star", "a", "b")}})
 	b.do(Deploy{[]string{"lab"}})
 	b.do(EditTopology{Object: "node", Op: "rename", Name: "a", To: "y"})
@@ -132,7 +140,8 @@ func TestTheEnvironmentOfAnExecutorIsASecret(t *testing.T) {
 	first := b.State.Number
 	shown := MaskPeer(peerOf(`{"API_KEY":"s3cret"}`, "/bin/b"))
 	text := string(config.AppendCanonical(nil, shown))
-	if strings.Contains(text, "s3cret") || !strings.Contains(text, `"$masked": true`) || !strings.Contains(text, "/bin/b") {
+	if strings.Contains(text, "s3cret") || !strings.Contains(text, `"$masked": true`) ||
+		!strings.Contains(text, "/bin/b") {
 		t.Errorf("shown: %s", text)
 	}
 	b.do(Describe{[]config.Object{shown}}) // read, edited, written
@@ -152,10 +161,12 @@ func TestTheEnvironmentOfAnExecutorIsASecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all := fmt.Sprintf("%v", masked); strings.Contains(all, "s3cret") || strings.Contains(all, "0ther") || !strings.Contains(all, "/bin/b") {
+	if all := fmt.Sprintf("%v", masked); strings.Contains(all, "s3cret") || strings.Contains(all, "0ther") ||
+		!strings.Contains(all, "/bin/b") {
 		t.Errorf("history: %s", all)
 	}
-	if _, err := b.Judge(Describe{[]config.Object{doc(t, `{"kind":"PeerDescriptor","metadata":{"name":"b"},"spec":{"interfaces":{"dut":{"ifName":"eth1"}},"underlays":{"wan":{"port":"wan0"}},"executors":{"x":{"command":["/bin/a"],"env":{"$masked":true}}}}}`)}}); err == nil {
+	if _, err := b.Judge(Describe{[]config.Object{doc(t,
+		`{"kind":"PeerDescriptor","metadata":{"name":"b"},"spec":{"interfaces":{"dut":{"ifName":"eth1"}},"underlays":{"wan":{"port":"wan0"}},"executors":{"x":{"command":["/bin/a"],"env":{"$masked":true}}}}}`)}}); err == nil {
 		t.Error("a masked environment of a peer that has none is stored")
 	}
 }

@@ -8,12 +8,14 @@ import (
 	"edgespan/config/layers/metadata"
 )
 
-// What a proposal calls secret is masked, also where its metadata has what only a vendor knows; and all of its values where
+// What a proposal calls secret is masked, also where its metadata has what only a vendor knows; and all of its values
+// where
 // nobody can tell what it calls secret.
 func TestAProposalsOwnSecretsAreMasked(t *testing.T) {
 	t.Parallel()
 	entry := func(action string) string {
-		return `{"acme":{"type":"OBJECT","desc":"x","action":"` + action + `","objVal":{"properties":{"pw":{"type":"STRING","desc":"x","secret":true,"action":"` + action + `"}}}}}`
+		return `{"acme":{"type":"OBJECT","desc":"x","action":"` + action +
+			`","objVal":{"properties":{"pw":{"type":"STRING","desc":"x","secret":true,"action":"` + action + `"}}}}}`
 	}
 	for _, one := range []struct {
 		name, metadata string

@@ -79,7 +79,8 @@ func (j *judge) effective(node string, v layers.Versions, paths [][]string) (con
 		return nil, 0, refused(override.Faults{*f})
 	}
 	revision := uint64(0)
-	for place, l := range map[layers.Layer]history.Layer{layers.Auto: autoLayer(node), layers.Network: networkLayer, layers.Node: nodeLayer(node)} {
+	for place, l := range map[layers.Layer]history.Layer{layers.Auto: autoLayer(node), layers.Network: networkLayer,
+		layers.Node: nodeLayer(node)} {
 		version, err := j.layer(l)
 		if err != nil {
 			return nil, 0, err
@@ -102,7 +103,8 @@ func (j *judge) effective(node string, v layers.Versions, paths [][]string) (con
 	for _, c := range clashes {
 		faults = append(faults, override.Fault{
 			Nodes: []string{node}, Path: c.Path, Rule: override.RuleClash, Layer: c.Above.String(),
-			What:    "is an object in the " + c.Below.String() + " layer and no object (" + c.Kind + ") in the " + c.Above.String() + " layer",
+			What: "is an object in the " + c.Below.String() + " layer and no object (" + c.Kind + ") in the " +
+				c.Above.String() + " layer",
 			Allowed: "an object is allowed over an object only",
 		})
 	}
@@ -117,7 +119,8 @@ func (j *judge) effective(node string, v layers.Versions, paths [][]string) (con
 // within is what of a layer paths can see, by their first keys: for many nodes it is enough
 // to merge that.
 func within(o config.Object, paths [][]string) config.Object {
-	if o == nil || len(paths) == 0 || slices.ContainsFunc(paths, func(p []string) bool { return len(p) == 0 || p[0] == star }) {
+	if o == nil || len(paths) == 0 ||
+		slices.ContainsFunc(paths, func(p []string) bool { return len(p) == 0 || p[0] == star }) {
 		return o
 	}
 	out := config.Object{}
@@ -172,7 +175,8 @@ func (w *World) Topology() (Document, error) {
 		return Document{}, err
 	}
 	if v.Document == nil {
-		return Document{}, &NotFoundError{"topology", "an import, a topology that is set, and one node, link or site that is added make one"}
+		return Document{}, &NotFoundError{"topology",
+			"an import, a topology that is set, and one node, link or site that is added make one"}
 	}
 	o := v.Document
 	for key, edit := range map[string]func(config.Object) config.Object{"nodes": w.nodeAlive, "links": w.linkAlive} {

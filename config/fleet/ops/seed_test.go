@@ -18,13 +18,15 @@ func TestSeed_Operations(t *testing.T) {
 		if got := b.read(b.Config(ConfigQuery{Node: "n1"})); got != `{"envParams": {"A": "1"},"sysParams": {"managedConfig": false}}` {
 			t.Error(got)
 		}
-		if got := b.read(b.Config(ConfigQuery{Node: "n1", Paths: paths(t, "envParams.A x")})); got != `{"envParams": {"A": "1"}}` {
+		if got := b.read(b.Config(ConfigQuery{Node: "n1",
+			Paths: paths(t, "envParams.A x")})); got != `{"envParams": {"A": "1"}}` {
 			t.Error(got)
 		}
 		if got := b.read(b.Paths(PathsQuery{Paths: paths(t, "envParams.*")})); got != `{"n1": {"envParams": {"A": "1"}}}` {
 			t.Error(got)
 		}
-		if got := b.read(b.Paths(PathsQuery{Nodes: []string{"n2"}, Paths: paths(t, "*.managedConfig")})); got != `{"n2": {"sysParams": {"managedConfig": false}}}` {
+		if got := b.read(b.Paths(PathsQuery{Nodes: []string{"n2"},
+			Paths: paths(t, "*.managedConfig")})); got != `{"n2": {"sysParams": {"managedConfig": false}}}` {
 			t.Error(got)
 		}
 	})
@@ -37,11 +39,13 @@ func TestSeed_Operations(t *testing.T) {
 			q    LayerQuery
 			want string
 		}{
-			{LayerQuery{Layer: layers.Base, Versions: []string{"RELEASE_M80_4"}}, `{"RELEASE_M80_4": {"old": true,"sysParams": {"logLevel": 0,"managedConfig": false}}}`},
+			{LayerQuery{Layer: layers.Base, Versions: []string{"RELEASE_M80_4"}},
+				`{"RELEASE_M80_4": {"old": true,"sysParams": {"logLevel": 0,"managedConfig": false}}}`},
 			{LayerQuery{Layer: layers.Firmware}, `{"10.11.0": {"envParams": {"FW": "10"}}}`},
 			{LayerQuery{Layer: layers.Firmware, Versions: []string{"9.0.0"}}, `{"9.0.0": {}}`},
 			{LayerQuery{Layer: layers.Hardware}, `{"board-1": {"RELEASE_M80": {"envParams": {"HW": "puma"}}}}`},
-			{LayerQuery{Layer: layers.Hardware, Boards: []string{"board-1", "x"}, Versions: []string{"RELEASE_M81"}}, `{"board-1": {"RELEASE_M81": {"envParams": {"HW": "puma"}}},"x": {}}`},
+			{LayerQuery{Layer: layers.Hardware, Boards: []string{"board-1", "x"}, Versions: []string{"RELEASE_M81"}},
+				`{"board-1": {"RELEASE_M81": {"envParams": {"HW": "puma"}}},"x": {}}`},
 			{LayerQuery{Layer: layers.Auto}, `{"n2": {"envParams": {"B": "1"}}}`},
 			{LayerQuery{Layer: layers.Network}, `{"sysParams": {"managedConfig": true}}`},
 			{LayerQuery{Layer: layers.Node, Nodes: []string{"n1", "n2"}}, `{"n1": {"envParams": {"A": "1"}}}`},
@@ -88,23 +92,27 @@ func TestSeed_Operations(t *testing.T) {
 	})
 	t.Run("TCM-C5", func(t *testing.T) { // "Get Config Metadata"
 		b := newBench(t)
-		for of, key := range map[string]string{"node": `"sysParams": `, "controller": `"flags": `, "aggregator": `"flags": `} {
+		for of, key := range map[string]string{"node": `"sysParams": `, "controller": `"flags": `,
+			"aggregator": `"flags": `} {
 			if got := b.read(b.Describe(of)); !strings.Contains(got, key) || strings.Contains(got, "__copy_block__") {
 				t.Errorf("%s: %.200s", of, got)
 			}
 		}
-		if _, err := b.Describe("x"); err == nil || !strings.Contains(err.Error(), "node, controller and aggregator are allowed") {
+		if _, err := b.Describe("x"); err == nil ||
+			!strings.Contains(err.Error(), "node, controller and aggregator are allowed") {
 			t.Error(err)
 		}
 	})
-	t.Run("TCM-C6", func(t *testing.T) { // "Get Config Actions": what the controller knows of them; nodes are asked with After
+	// "Get Config Actions": what the controller knows of them; nodes are asked with After
+	t.Run("TCM-C6", func(t *testing.T) {
 		b := newBench(t, "n1", "n2")
 		o, err := b.Judge(SetNodes{Overrides: doc(t, `{"n1":{"envParams":{"OPENR_ENABLED":"1"}}}`)})
 		if err != nil || actions(o) == "" || changes(o) != `n1: envParams.OPENR_ENABLED null to "1"` {
 			t.Errorf("%v: %q, %q", err, changes(o), actions(o))
 		}
 		after, err := b.After(o.Change, "n1")
-		if got := config.OneLine(after); err != nil || got != `{"envParams": {"OPENR_ENABLED": "1"},"sysParams": {"managedConfig": false}}` {
+		if got := config.OneLine(after); err != nil ||
+			got != `{"envParams": {"OPENR_ENABLED": "1"},"sysParams": {"managedConfig": false}}` {
 			t.Errorf("%v: %s", err, got)
 		}
 		b.has("node/n1", "")
@@ -124,9 +132,11 @@ func TestSeed_Operations(t *testing.T) {
 	t.Run("TCM-W3", func(t *testing.T) { // "All SET operations on the controller are validated using the config metadata"
 		b := newBench(t, "n1")
 		b.refuses(SetNetwork{Overrides: doc(t, `{"sysParams":{"managedConfig":5}}`)}, "sysParams.managedConfig: is 5")
-		b.refuses(SetNodes{Overrides: doc(t, `{"n1":{"sysParams":{"managedConfig":5}},"n9":{}}`)}, "n1: sysParams.managedConfig: is 5", "n9: is not known")
+		b.refuses(SetNodes{Overrides: doc(t, `{"n1":{"sysParams":{"managedConfig":5}},"n9":{}}`)},
+			"n1: sysParams.managedConfig: is 5", "n9: is not known")
 		b.refuses(SetAuto{doc(t, `{"n1":{"sysParams":{"managedConfig":5}}}`)}, "n1: sysParams.managedConfig: is 5")
-		b.refuses(SetE2E{File: "controller", Config: doc(t, `{"topologyParams":{"enabledChannels":"9"}}`)}, "topologyParams.enabledChannels")
+		b.refuses(SetE2E{File: "controller", Config: doc(t, `{"topologyParams":{"enabledChannels":"9"}}`)},
+			"topologyParams.enabledChannels")
 	})
 	t.Run("TCM-X1", func(t *testing.T) { // "EDIT_NODE … to migrate a node's configuration upon a node name change"
 		b := townBench(t)
@@ -149,7 +159,8 @@ func TestSeed_Operations(t *testing.T) {
 
 // Seed terragraph-configuration-management, "E2E Configuration".
 func TestSeed_E2EConfiguration(t *testing.T) {
-	t.Run("TCM-E1", func(t *testing.T) { // "the user operations on these configurations are otherwise the same as for nodes"
+	// "the user operations on these configurations are otherwise the same as for nodes"
+	t.Run("TCM-E1", func(t *testing.T) {
 		b := newBench(t)
 		for _, name := range []string{"controller", "aggregator"} {
 			b.do(SetE2E{File: name, Replica: "r1", Config: doc(t, `{"flags":{"v":"1"}}`)})
@@ -162,8 +173,10 @@ func TestSeed_E2EConfiguration(t *testing.T) {
 	})
 	t.Run("TCM-E2", func(t *testing.T) { // "The following actions are supported in the E2E configuration files"
 		b := newBench(t)
-		o := b.do(SetE2E{File: "controller", Replica: "r1", Config: doc(t, `{"flags":{"v":"3","listen":"a:1","status_reports_interval":"2"},"scanParams":{"a":1},"statsAgentParams":{"sources":{"a":{"enabled":true,"zmq_url":"ipc://x"}}}}`)})
-		for _, name := range []string{"REBOOT", "RESTART_STATS_AGENT", "UPDATE_GLOG_LEVEL", "UPDATE_GFLAG", "UPDATE_SCAN_CONFIG"} {
+		o := b.do(SetE2E{File: "controller", Replica: "r1",
+			Config: doc(t, `{"flags":{"v":"3","listen":"a:1","status_reports_interval":"2"},"scanParams":{"a":1},"statsAgentParams":{"sources":{"a":{"enabled":true,"zmq_url":"ipc://x"}}}}`)})
+		for _, name := range []string{"REBOOT", "RESTART_STATS_AGENT", "UPDATE_GLOG_LEVEL", "UPDATE_GFLAG",
+			"UPDATE_SCAN_CONFIG"} {
 			if !strings.Contains(actions(o), name) {
 				t.Errorf("%s: %s", name, actions(o))
 			}
@@ -172,7 +185,8 @@ func TestSeed_E2EConfiguration(t *testing.T) {
 	t.Run("TCM-E8", func(t *testing.T) { // "UPDATE_GFLAG: Reload associated gflag value"
 		b := newBench(t)
 		o := b.do(SetE2E{File: "controller", Replica: "r1", Config: doc(t, `{"flags":{"status_reports_interval":"2"}}`)})
-		if len(o.Flags) != 1 || o.Flags[0].Name != "status_reports_interval" || o.Flags[0].Value != "2" || o.Flags[0].Default {
+		if len(o.Flags) != 1 || o.Flags[0].Name != "status_reports_interval" || o.Flags[0].Value != "2" ||
+			o.Flags[0].Default {
 			t.Errorf("%+v", o.Flags)
 		}
 		o = b.do(SetE2E{File: "controller", Replica: "r1", Config: doc(t, `{}`)})
@@ -193,7 +207,8 @@ func TestSeed_E2EConfiguration(t *testing.T) {
 	})
 	t.Run("TCM-E7", func(t *testing.T) { // "network-level configuration is synced, and host-level configuration is not"
 		b := newBench(t)
-		b.do(SetE2E{File: "controller", Replica: "r1", Config: doc(t, `{"flags":{"listen":"a:1"},"topologyParams":{"enabledChannels":"1"}}`)})
+		b.do(SetE2E{File: "controller", Replica: "r1",
+			Config: doc(t, `{"flags":{"listen":"a:1"},"topologyParams":{"enabledChannels":"1"}}`)})
 		b.has("e2e/controller", `{"topologyParams": {"enabledChannels": "1"}}`)
 		l := history.Layer{Kind: history.E2E, Name: "controller/r1"}
 		b.has(l.String(), `{"flags": {"listen": "a:1"}}`)

@@ -55,7 +55,8 @@ func (j *judge) chart(next ...*topology.Topology) (chart, error) {
 	if err := j.layersOf(networkLayer); err != nil {
 		return chart{}, err
 	}
-	c := chart{doc: v.Document, topology: t, network: j.read[networkLayer].Document, auto: map[string]config.Object{}, own: map[string]config.Object{}, damaged: map[string]bool{}}
+	c := chart{doc: v.Document, topology: t, network: j.read[networkLayer].Document, auto: map[string]config.Object{},
+		own: map[string]config.Object{}, damaged: map[string]bool{}}
 	for _, name := range names {
 		if j.damaged(name) {
 			c.damaged[name] = true
@@ -150,7 +151,8 @@ func (j *judge) editTopology(q EditTopology) (Outcome, error) {
 		return Outcome{}, &NotFoundError{"object " + config.Quote(q.Object), "node, link and site are allowed"}
 	}
 	if !slices.Contains([]string{"add", "edit", "delete", "rename"}, q.Op) {
-		return Outcome{}, refused(override.Faults{{Rule: override.RuleRequest, What: "is " + config.Quote(q.Op), Allowed: "add, edit, delete and rename are allowed"}})
+		return Outcome{}, refused(override.Faults{{Rule: override.RuleRequest, What: "is " + config.Quote(q.Op),
+			Allowed: "add, edit, delete and rename are allowed"}})
 	}
 	if q.Object == "node" && q.Op == "rename" {
 		return j.renameNode(q.Name, q.To)
@@ -200,7 +202,8 @@ func (c chart) edited(q EditTopology) (topology.State, error) {
 		entry = config.Object{"name": q.To}
 	case "edit":
 		if name, given := q.Document["name"]; given && name != q.Name {
-			faults.Add([]string{"name"}, "is "+config.Shorten(config.OneLine(name)), "the name that it has is allowed; rename gives it another")
+			faults.Add([]string{"name"}, "is "+config.Shorten(config.OneLine(name)),
+				"the name that it has is allowed; rename gives it another")
 		}
 	}
 	if len(entry) == 0 {
@@ -256,7 +259,8 @@ func (c chart) with(list string, at int, entry config.Object) (*topology.Topolog
 	merged, clashes := config.Merge(old, entry)
 	var faults config.Faults
 	for _, clash := range clashes {
-		faults.Add(config.Sub([]string{list}, clash.Path...), "is an object and would be of type "+config.KindOf(clash.Above), "an object is allowed")
+		faults.Add(config.Sub([]string{list}, clash.Path...), "is an object and would be of type "+config.KindOf(clash.Above),
+			"an object is allowed")
 	}
 	if len(faults) > 0 {
 		return nil, faults
@@ -313,7 +317,8 @@ func (j *judge) renameNode(from, to string) (Outcome, error) {
 		tunnels, _ := is.own[name][tunnelKey].(config.Object)
 		for _, tunnel := range config.Keys(tunnels) {
 			if dst, _ := destination(tunnels[tunnel]); dst == from {
-				notes = append(notes, name+": "+config.FormatPath([]string{tunnelKey, tunnel})+".dstNodeName: names the node as it was called before")
+				notes = append(notes, name+": "+config.FormatPath([]string{tunnelKey, tunnel})+
+					".dstNodeName: names the node as it was called before")
 			}
 		}
 	}

@@ -41,11 +41,13 @@ func (b *bench) fact(node, at string) string {
 
 func TestTheTopologyShowsWhatIsAlive(t *testing.T) {
 	b := townBench(t)
-	if got := b.read(b.Topology()); strings.Count(got, `"status": 2`) != 2 || !strings.Contains(got, `"is_alive": true`) || !strings.Contains(got, `"extra": 1`) {
+	if got := b.read(b.Topology()); strings.Count(got, `"status": 2`) != 2 || !strings.Contains(got, `"is_alive": true`) ||
+		!strings.Contains(got, `"extra": 1`) {
 		t.Error(got)
 	}
 	b.Nodes["b"] = NodeFact{}
-	if got := b.read(b.Topology()); strings.Count(got, `"status": 2`) != 1 || strings.Count(got, `"status": 1`) != 1 || !strings.Contains(got, `"is_alive": false`) {
+	if got := b.read(b.Topology()); strings.Count(got, `"status": 2`) != 1 || strings.Count(got, `"status": 1`) != 1 ||
+		!strings.Contains(got, `"is_alive": false`) {
 		t.Error(got)
 	}
 	if got := b.tell("topology"); strings.Contains(got, "status") {
@@ -56,7 +58,8 @@ func TestTheTopologyShowsWhatIsAlive(t *testing.T) {
 // Reference §1.16, setNodeTopologyInfo: once for a change, and not when nothing changes.
 func TestTheAutoLayerSaysTheTopology(t *testing.T) {
 	b := townBench(t)
-	if got := b.fact("a", "neighborInfo"); got != `{"02:00:00:00:00:0b": {"initiatorMac": "02:00:00:00:00:0a","nodeType": 2}}` {
+	if got := b.fact("a",
+		"neighborInfo"); got != `{"02:00:00:00:00:0b": {"initiatorMac": "02:00:00:00:00:0a","nodeType": 2}}` {
 		t.Error(got)
 	}
 	if o := b.do(SetTopology{doc(t, town)}); len(o.Change.Layers) != 0 {
@@ -72,7 +75,8 @@ func TestTheAutoLayerSaysTheTopology(t *testing.T) {
 	// A user's value is in force before ours; the facts follow when they are asked for.
 	b.do(SetNodes{Overrides: doc(t, `{"b":{"radioParamsOverride":{"02:00:00:00:00:0B":{"fwParams":{"polarity":4}}}}}`)})
 	w, ok, err := b.Facts()
-	if got := config.OneLine(w.Values); !ok || err != nil || got != `{"a": {"topologyInfo": {"neighborInfo": {"02:00:00:00:00:0b": {"nodePolarity": 4}}}}}` {
+	if got := config.OneLine(w.Values); !ok || err != nil ||
+		got != `{"a": {"topologyInfo": {"neighborInfo": {"02:00:00:00:00:0b": {"nodePolarity": 4}}}}}` {
 		t.Errorf("%s, %v, %v", got, ok, err)
 	}
 	b.do(w)
@@ -81,10 +85,12 @@ func TestTheAutoLayerSaysTheTopology(t *testing.T) {
 	}
 	// A node that leaves the topology takes them along, and keeps its own layer.
 	o := b.do(SetTopology{doc(t, `{"name":"town","nodes":[{"name":"a","node_type":1,"site_name":"A"}]}`)})
-	if b.fact("b", "") != "" || b.tell("node/b") == "" || b.fact("a", "neighborInfo") != "" || b.fact("a", "distributedIgnitionNumColors") != "" {
+	if b.fact("b", "") != "" || b.tell("node/b") == "" || b.fact("a", "neighborInfo") != "" ||
+		b.fact("a", "distributedIgnitionNumColors") != "" {
 		t.Errorf("b: %s; a: %s", b.tell("auto/b"), b.tell("auto/a"))
 	}
-	if got := strings.Join(o.Warnings, "\n"); !strings.Contains(got, `node "b": is in the topology no more, and keeps its overrides`) {
+	if got := strings.Join(o.Warnings, "\n"); !strings.Contains(got,
+		`node "b": is in the topology no more, and keeps its overrides`) {
 		t.Error(got)
 	}
 }
@@ -105,7 +111,8 @@ func TestEditsOfTheTopology(t *testing.T) {
 	edit("add", "site", "", `{"name":"B"}`)
 	edit("add", "node", "", `{"name":"a","site_name":"A","mac_addr":"02:00:00:00:00:01","vendor":1}`)
 	edit("add", "node", "", `{"name":"b","site_name":"B","mac_addr":"02:00:00:00:00:02"}`)
-	edit("add", "link", "", `{"a_node_name":"a","a_node_mac":"02:00:00:00:00:01","z_node_name":"b","z_node_mac":"02:00:00:00:00:02"}`)
+	edit("add", "link", "",
+		`{"a_node_name":"a","a_node_mac":"02:00:00:00:00:01","z_node_name":"b","z_node_mac":"02:00:00:00:00:02"}`)
 	if got := b.fact("b", "neighborInfo"); !strings.Contains(got, "02:00:00:00:00:01") {
 		t.Error(got)
 	}
@@ -113,7 +120,8 @@ func TestEditsOfTheTopology(t *testing.T) {
 	b.do(SetNodes{Overrides: doc(t, `{"b":{"linkParamsOverride":{"02:00:00:00:00:01":{"fwParams":{"laMaxMcs":9}}}}}`)})
 	edit("edit", "node", "a", `{"mac_addr":"02:00:00:00:00:11","more":2}`)
 	b.has("node/b", `{"linkParamsOverride": {"02:00:00:00:00:11": {"fwParams": {"laMaxMcs": 9}}}}`)
-	if got := b.tell("topology"); !strings.Contains(got, `"vendor": 1`) || !strings.Contains(got, `"more": 2`) || !strings.Contains(got, `"a_node_mac": "02:00:00:00:00:11"`) {
+	if got := b.tell("topology"); !strings.Contains(got, `"vendor": 1`) || !strings.Contains(got, `"more": 2`) ||
+		!strings.Contains(got, `"a_node_mac": "02:00:00:00:00:11"`) {
 		t.Error(got)
 	}
 	edit("edit", "link", "link-a-b", `{"is_backup_cn_link":true}`)
@@ -127,7 +135,8 @@ func TestEditsOfTheTopology(t *testing.T) {
 	}
 	edit("edit", "site", "Z", `{"location":{"latitude":1,"longitude":2}}`)
 	b.do(SetNodes{Overrides: doc(t, `{"b":{"tunnelConfig":{"t":{"dstNodeName":"a"}}},"a":{"envParams":{"A":"1"}}}`)})
-	if o := edit("rename", "node", "a", "aa"); !strings.Contains(strings.Join(o.Warnings, "\n"), "b: tunnelConfig.t.dstNodeName: names the node as it was called before") {
+	if o := edit("rename", "node", "a", "aa"); !strings.Contains(strings.Join(o.Warnings, "\n"),
+		"b: tunnelConfig.t.dstNodeName: names the node as it was called before") {
 		t.Error(o.Warnings)
 	}
 	b.Nodes["aa"] = b.Nodes["a"]
@@ -158,11 +167,14 @@ func TestEditsThatAreRefused(t *testing.T) {
 		{EditTopology{Object: "link", Op: "edit", Name: "x", Document: entry}, `link "x" does not exist`},
 		{EditTopology{Object: "site", Op: "delete", Name: "x"}, `site "x" does not exist`},
 		{EditTopology{Object: "site", Op: "delete", Name: "A"}, `node "a" stands on it`},
-		{EditTopology{Object: "node", Op: "edit", Name: "b", Document: entry}, `name: is "a": the name that it has is allowed`},
-		{EditTopology{Object: "site", Op: "edit", Name: "A", Document: doc(t, `{"location":5}`)}, "location: is an object and would be of type"},
+		{EditTopology{Object: "node", Op: "edit", Name: "b", Document: entry},
+			`name: is "a": the name that it has is allowed`},
+		{EditTopology{Object: "site", Op: "edit", Name: "A", Document: doc(t, `{"location":5}`)},
+			"location: is an object and would be of type"},
 		{EditTopology{Object: "site", Op: "rename", Name: "A", To: "B"}, "each name once is allowed"},
 		{EditTopology{Object: "site", Op: "rename", Name: "A"}, "another name is allowed"},
-		{EditTopology{Object: "link", Op: "edit", Name: "link-a-b", Document: doc(t, `{"a_node_name":"b","z_node_name":"a"}`)}, "links"},
+		{EditTopology{Object: "link", Op: "edit", Name: "link-a-b",
+			Document: doc(t, `{"a_node_name":"b","z_node_name":"a"}`)}, "links"},
 		{EditTopology{Object: "node", Op: "rename", Name: "x", To: "y"}, `node "x" does not exist`},
 		{EditTopology{Object: "node", Op: "rename", Name: "a", To: "b"}, "b"},
 		{EditTopology{Object: "node", Op: "rename", Name: "a", To: "a"}, "another name is allowed"},
@@ -180,7 +192,8 @@ func TestEditsThatAreRefused(t *testing.T) {
 // A name may be that of a node that has joined, in no topology; its record goes along.
 func TestARenameTakesTheNodeThatHasJoinedAlong(t *testing.T) {
 	b := newBench(t, "n1")
-	for key, value := range map[kv.Key]string{history.NameKey("n1"): "id-1", history.NodeKey("id-1"): `{"id":"id-1","name":"n1"}`} {
+	for key, value := range map[kv.Key]string{history.NameKey("n1"): "id-1",
+		history.NodeKey("id-1"): `{"id":"id-1","name":"n1"}`} {
 		if _, err := b.store.Commit(kv.Txn{Then: []kv.Op{kv.Put(key, []byte(value))}}); err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,8 @@ const (
 // that names a node with an address leads there; a tunnel that is gone, or whose node has
 // none, has no address of ours (reference §1.16). A modify that says nothing of tunnels
 // changes none: in the original it removed all.
-func (w *World) tunnels(n override.Node, node string, own config.Object, always bool) (auto config.Object, notes []string) {
+func (w *World) tunnels(n override.Node, node string, own config.Object, always bool) (auto config.Object,
+	notes []string) {
 	was, had := n.Own[tunnelKey]
 	is, has := own[tunnelKey]
 	if !always && had == has && config.Equal(was, is) {
@@ -57,7 +58,8 @@ func (w *World) tunnels(n override.Node, node string, own config.Object, always 
 		} else if address != "" {
 			why = "connects from " + address + ", which the metadata does not allow there"
 		}
-		notes = append(notes, node+": "+config.FormatPath([]string{tunnelKey, name})+".dstNodeName: node "+config.Quote(dst)+" "+why+": the tunnel gets its address as soon as it has one")
+		notes = append(notes, node+": "+config.FormatPath([]string{tunnelKey, name})+".dstNodeName: node "+config.Quote(dst)+
+			" "+why+": the tunnel gets its address as soon as it has one")
 	}
 	return orGone(auto), notes
 }
@@ -104,7 +106,8 @@ func (w *World) TunnelAddresses(changed ...string) (write SetAuto, ok bool, err 
 		for _, name := range config.Keys(tunnels) {
 			dst, named := destination(tunnels[name])
 			address := w.Nodes[dst].Address
-			if !named || !w.takes([]string{tunnelKey, name, dstIPKey}, address) || len(changed) > 0 && !slices.Contains(changed, dst) {
+			if !named || !w.takes([]string{tunnelKey, name, dstIPKey}, address) || len(changed) > 0 &&
+				!slices.Contains(changed, dst) {
 				continue
 			}
 			auto, err := j.layer(autoLayer(v.Layer.Name))

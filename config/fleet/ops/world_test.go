@@ -77,7 +77,8 @@ var testMetadata = func() *metadata.Metadata {
 
 var testE2E = func() map[string]*metadata.Metadata {
 	out := map[string]*metadata.Metadata{}
-	for name, o := range map[string]config.Object{"controller": schema.ControllerMetadata(), "aggregator": schema.AggregatorMetadata()} {
+	for name, o := range map[string]config.Object{"controller": schema.ControllerMetadata(),
+		"aggregator": schema.AggregatorMetadata()} {
 		m, faults := metadata.Parse(o, metadata.Options{E2E: true})
 		if faults != nil {
 			panic(faults)
@@ -116,7 +117,8 @@ func newBench(t tester, nodes ...string) *bench {
 	}
 	b.Nodes = map[string]NodeFact{}
 	for _, name := range nodes {
-		b.Nodes[name] = NodeFact{Versions: layers.Versions{Software: "RELEASE_M81"}, Reported: true, Alive: true, ID: "id-" + name}
+		b.Nodes[name] = NodeFact{Versions: layers.Versions{Software: "RELEASE_M81"}, Reported: true, Alive: true, ID: "id-" +
+			name}
 	}
 	b.head()
 	return b

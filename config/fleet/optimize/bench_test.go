@@ -16,13 +16,15 @@ func grid(n int) *topology.Topology {
 		if u < n && v < n {
 			i := len(t.Links)
 			t.Links = append(t.Links, topology.Link{
-				Name: fmt.Sprintf("l%06d", i), A: site(x, y), Z: site(u, v), AMAC: mac(i, 0), ZMAC: mac(i, 1), Type: topology.Wireless,
+				Name: fmt.Sprintf("l%06d", i), A: site(x, y), Z: site(u, v), AMAC: mac(i, 0), ZMAC: mac(i, 1),
+				Type: topology.Wireless,
 			})
 		}
 	}
 	for x := range n {
 		for y := range n {
-			t.Sites = append(t.Sites, topology.Site{Name: site(x, y), Located: true, Latitude: float64(x) * 1.35e-3, Longitude: float64(y) * 1.35e-3})
+			t.Sites = append(t.Sites, topology.Site{Name: site(x, y),
+				Located: true, Latitude: float64(x) * 1.35e-3, Longitude: float64(y) * 1.35e-3})
 			t.Nodes = append(t.Nodes, topology.Node{Name: site(x, y), Site: site(x, y), Type: topology.DN})
 			link(x, y, x+1, y)
 			link(x, y, x, y+1)

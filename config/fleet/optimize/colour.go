@@ -85,7 +85,8 @@ func channelFaults(channels []int64) config.Faults {
 
 func (r *run) paint(name Kind, colours []int64, apart func(a, b int) bool, places func(group) []place) []assignment {
 	n := len(r.net.groups)
-	p := painting{run: r, name: name, colours: colours, user: make([]int64, n), before: make([]int64, n), total: make([]float64, n)}
+	p := painting{run: r, name: name, colours: colours, user: make([]int64, n), before: make([]int64, n),
+		total: make([]float64, n)}
 	for g, group := range r.net.groups {
 		p.readGroup(g, places(group))
 	}
@@ -124,12 +125,14 @@ func (p *painting) readGroup(g int, places []place) {
 		switch {
 		case !user.given():
 		case p.name == Channel && !slices.Contains(p.colours, user.value):
-			p.view.faults.Add(user.path, fmt.Sprintf("is %d, for %s", user.value, at.link), fmt.Sprintf("the channels %v are allowed", p.colours))
+			p.view.faults.Add(user.path, fmt.Sprintf("is %d, for %s", user.value, at.link),
+				fmt.Sprintf("the channels %v are allowed", p.colours))
 		case !first.given():
 			first, p.user[g] = user, user.value
 		case user.value != first.value:
 			p.conflict(user.path, fmt.Sprintf("is %d for %s, but %s is %d, and both are tied by links that share radios",
-				user.value, at.link, config.FormatPath(first.path), first.value), "one value for all of them is allowed", at.node, first.path[1])
+				user.value, at.link, config.FormatPath(first.path), first.value), "one value for all of them is allowed", at.node,
+				first.path[1])
 		}
 	}
 }
@@ -210,7 +213,8 @@ func (p *painting) cover() (rest []bool, cover []int) {
 	plan := problem.plan()
 	if len(plan.given) > 0 {
 		p.result.Notes = append(p.result.Notes, fmt.Sprintf(
-			"%s: the links disturb each other too densely for the best assignment: %d groups of links were set aside first", p.name, len(plan.given)))
+			"%s: the links disturb each other too densely for the best assignment: %d groups of links were set aside first",
+			p.name, len(plan.given)))
 	}
 	rest = make([]bool, len(p.total))
 	for g, v := range problem.solve(plan) {

@@ -37,7 +37,8 @@ func TestStrength(t *testing.T) {
 }
 
 func TestDistanceAndBearing(t *testing.T) {
-	n := network{sites: []topology.Site{{Latitude: 37, Longitude: -122}, {Latitude: 37.001, Longitude: -122}, {Latitude: 37, Longitude: -121.999}}}
+	n := network{sites: []topology.Site{{Latitude: 37, Longitude: -122}, {Latitude: 37.001, Longitude: -122},
+		{Latitude: 37, Longitude: -121.999}}}
 	if d := n.distance(0, 1); math.Abs(d-111.2) > 0.1 {
 		t.Errorf("north %g m", d)
 	}
@@ -108,17 +109,25 @@ func TestGolay(t *testing.T) {
 		{rule: "of three that all disturb each other the least disturbed pays", on: street(3), want: "2 1 2"},
 		{rule: "sites without a place disturb nobody", on: world("A.1 B.1", "C.1 D.1"), want: "1 1"},
 		{rule: "links sharing a radio are one", on: shared, node: both(map[string]int64{"A.1 B.1": 2}), want: "2 2 1"},
-		{rule: "one end and one direction set are enough", on: street(2), node: at(map[string]int64{"C.1 D.1": 1}, rxGolay), want: "2 1"},
-		{rule: "the previous colour stays where it is no worse", on: street(2), auto: atEnds(map[string]int64{"A.1 B.1": 2, "C.1 D.1": 1}), want: "2 1"},
-		{rule: "but not when it disturbs", on: street(2), auto: atEnds(map[string]int64{"A.1 B.1": 2, "C.1 D.1": 2}), want: "2 1"},
-		{rule: "an old one that contradicts itself is forgotten", on: shared, auto: both(map[string]int64{"A.1 B.1": 2, "A.1 C.1": 1}), want: "1 1 1"},
-		{rule: "a user's 3 stays, and disturbs no other", on: street(2), node: both(map[string]int64{"A.1 B.1": 3}), want: "3 1"},
+		{rule: "one end and one direction set are enough", on: street(2), node: at(map[string]int64{"C.1 D.1": 1}, rxGolay),
+			want: "2 1"},
+		{rule: "the previous colour stays where it is no worse", on: street(2),
+			auto: atEnds(map[string]int64{"A.1 B.1": 2, "C.1 D.1": 1}), want: "2 1"},
+		{rule: "but not when it disturbs", on: street(2), auto: atEnds(map[string]int64{"A.1 B.1": 2, "C.1 D.1": 2}),
+			want: "2 1"},
+		{rule: "an old one that contradicts itself is forgotten", on: shared,
+			auto: both(map[string]int64{"A.1 B.1": 2, "A.1 C.1": 1}), want: "1 1 1"},
+		{rule: "a user's 3 stays, and disturbs no other", on: street(2), node: both(map[string]int64{"A.1 B.1": 3}),
+			want: "3 1"},
 		{
-			rule: "Incompatible user assigned golay index for link", on: shared, node: both(map[string]int64{"A.1 B.1": 1, "A.1 C.1": 2}),
-			refused: "node.A.linkParamsOverride.02:00:00:00:43:31.fwParams.rxGolayIdx: is 2 for A.1 C.1, but node.A.linkParamsOverride.02:00:00:00:42:31.fwParams.txGolayIdx is 1",
+			rule: "Incompatible user assigned golay index for link", on: shared,
+			node: both(map[string]int64{"A.1 B.1": 1, "A.1 C.1": 2}),
+			refused: "node.A.linkParamsOverride.02:00:00:00:43:31.fwParams.rxGolayIdx: is 2 for A.1 C.1, but " +
+				"node.A.linkParamsOverride.02:00:00:00:42:31.fwParams.txGolayIdx is 1",
 		},
 		{rule: "cleared", on: shared, node: both(map[string]int64{"A.1 B.1": 1, "A.1 C.1": 2}), clear: true, want: "1 1 1"},
-		{rule: "Invalid user assigned golay index", on: shared, node: both(map[string]int64{"A.1 B.1": 4}), refused: "node.A.linkParamsOverride.02:00:00:00:42:31.fwParams.rxGolayIdx: is 4: 1 to 3 are allowed"},
+		{rule: "Invalid user assigned golay index", on: shared, node: both(map[string]int64{"A.1 B.1": 4}),
+			refused: "node.A.linkParamsOverride.02:00:00:00:42:31.fwParams.rxGolayIdx: is 4: 1 to 3 are allowed"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			in := Input{Topology: c.on, Auto: c.auto, Node: c.node, ClearUser: c.clear}
@@ -176,11 +185,18 @@ func TestChannel(t *testing.T) {
 		{rule: "one", enabled: []int64{3}, auto: map[string]int64{"A.1": 1, "B.1": 1}, want: "3 3 3"},
 		{rule: "two", enabled: []int64{4, 1}, want: "4 1 4"},
 		{rule: "three are enough for three", enabled: []int64{1, 2, 4}, want: "4 1 2"},
-		{rule: "an auto channel that is no longer enabled goes", enabled: []int64{1, 2}, auto: map[string]int64{"A.1": 3, "B.1": 3}, want: "2 1 2"},
-		{rule: "a user's at one end is that of both", enabled: []int64{1, 2}, node: map[string]int64{"B.1": 2}, want: "2 1 2"},
-		{rule: "Incompatible assigned channel for link, by users", enabled: []int64{1, 2}, node: map[string]int64{"A.1": 1, "B.1": 2}, refused: "node.B.radioParamsOverride.02:00:00:00:42:31.fwParams.channel: is 2 for A.1 B.1, but node.A."},
-		{rule: "by the auto layer it is put right", enabled: []int64{1, 2}, auto: map[string]int64{"A.1": 2, "B.1": 1}, want: "2 1 2"},
-		{rule: "a user's that is not enabled", enabled: []int64{1, 2}, node: map[string]int64{"A.1": 3}, refused: "node.A.radioParamsOverride.02:00:00:00:41:31.fwParams.channel: is 3, for A.1 B.1: the channels [1 2] are allowed"},
+		{rule: "an auto channel that is no longer enabled goes", enabled: []int64{1, 2},
+			auto: map[string]int64{"A.1": 3, "B.1": 3}, want: "2 1 2"},
+		{rule: "a user's at one end is that of both", enabled: []int64{1, 2}, node: map[string]int64{"B.1": 2},
+			want: "2 1 2"},
+		{rule: "Incompatible assigned channel for link, by users", enabled: []int64{1, 2},
+			node:    map[string]int64{"A.1": 1, "B.1": 2},
+			refused: "node.B.radioParamsOverride.02:00:00:00:42:31.fwParams.channel: is 2 for A.1 B.1, but node.A."},
+		{rule: "by the auto layer it is put right", enabled: []int64{1, 2}, auto: map[string]int64{"A.1": 2, "B.1": 1},
+			want: "2 1 2"},
+		{rule: "a user's that is not enabled", enabled: []int64{1, 2}, node: map[string]int64{"A.1": 3},
+			refused: "node.A.radioParamsOverride.02:00:00:00:41:31.fwParams.channel: is 3, for A.1 B.1: the channels [1 2] " +
+				"are allowed"},
 		{rule: "no channel", enabled: []int64{1, 9}, refused: "channels: has 9: 1 to 4 are allowed"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -218,7 +234,8 @@ func TestThePreviousColourStaysWithinOneDecibel(t *testing.T) {
 // then takes the other colour.
 func TestTheMostDisturbedOfTheCoverIsFirst(t *testing.T) {
 	p := painting{
-		run: &run{}, colours: []int64{1, 2}, user: make([]int64, 4), before: make([]int64, 4), total: []float64{16, 18.5, 13, 7.5},
+		run: &run{}, colours: []int64{1, 2}, user: make([]int64, 4), before: make([]int64, 4),
+		total:   []float64{16, 18.5, 13, 7.5},
 		disturb: []map[int]float64{{1: 10, 2: 5, 3: 1}, {0: 10, 2: 5, 3: 3.5}, {0: 5, 1: 5, 3: 3}, {0: 1, 1: 3.5, 2: 3}},
 	}
 	if got := p.solve(); !slices.Equal(got, []int64{1, 2, 1, 2}) {

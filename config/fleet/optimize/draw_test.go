@@ -49,7 +49,8 @@ func draw(t *rapid.T) Input {
 		}
 		top.Links = append(top.Links, l)
 	}
-	in := Input{Topology: top, Channels: rapid.SampledFrom([][]int64{nil, {1}, {1, 2}, {2, 4}, {1, 3, 4}}).Draw(t, "channels")}
+	in := Input{Topology: top,
+		Channels: rapid.SampledFrom([][]int64{nil, {1}, {1, 2}, {2, 4}, {1, 3, 4}}).Draw(t, "channels")}
 	net := newNetwork(top)
 	users := rapid.IntRange(0, 4).Draw(t, "users")
 	for _, p := range []param{polarity, channel, txGolay, rxGolay, superframe} {
@@ -68,7 +69,8 @@ func draw(t *rapid.T) Input {
 // radioOf is a new radio of a node, or one that it has.
 func radioOf(t *rapid.T, n *topology.Node, link int) string {
 	if rapid.IntRange(0, 3).Draw(t, "shared") > 0 {
-		n.WlanMACs = append(n.WlanMACs, fmt.Sprintf("02:00:%02x:00:0%s:%02x", link+1, n.Name[1:2], len(n.WlanMACs)+16*int(n.Name[3]-'0')))
+		n.WlanMACs = append(n.WlanMACs,
+			fmt.Sprintf("02:00:%02x:00:0%s:%02x", link+1, n.Name[1:2], len(n.WlanMACs)+16*int(n.Name[3]-'0')))
 		return n.WlanMACs[len(n.WlanMACs)-1]
 	}
 	return rapid.SampledFrom(n.WlanMACs).Draw(t, "radio")

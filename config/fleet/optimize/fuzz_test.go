@@ -10,10 +10,13 @@ import (
 // it is, or faults.
 func FuzzLayers(f *testing.F) {
 	for _, seed := range []string{
-		`{}`, `{"A": 5}`, `{"A": {"radioParamsOverride": 1}}`, `{"A": {"radioParamsOverride": {"02:00:00:00:41:31": {"fwParams": {"polarity": 2}}}}}`,
+		`{}`, `{"A": 5}`, `{"A": {"radioParamsOverride": 1}}`,
+		`{"A": {"radioParamsOverride": {"02:00:00:00:41:31": {"fwParams": {"polarity": 2}}}}}`,
 		`{"A": {"radioParamsOverride": {"02-00-00-00-41-31": {"fwParams": {"polarity": 2.0, "channel": null}}, "x": 1}}}`,
-		`{"A": {"radioParamsOverride": {"02:00:00:00:41:3A": {}, "02:00:00:00:41:3a": {}}}}`, `{"radioParamsBase": {"fwParams": {"channel": 2}}}`,
-		`{"linkParamsBase": {"fwParams": {"txGolayIdx": 2, "controlSuperframe": 1e300}}}`, `{"B": {"linkParamsBase": {"fwParams": {"controlSuperframe": 0}}}}`,
+		`{"A": {"radioParamsOverride": {"02:00:00:00:41:3A": {}, "02:00:00:00:41:3a": {}}}}`,
+		`{"radioParamsBase": {"fwParams": {"channel": 2}}}`,
+		`{"linkParamsBase": {"fwParams": {"txGolayIdx": 2, "controlSuperframe": 1e300}}}`,
+		`{"B": {"linkParamsBase": {"fwParams": {"controlSuperframe": 0}}}}`,
 		`{"B": {"linkParamsBase": {"fwParams": []}, "radioParamsBase": null}}`,
 	} {
 		f.Add(seed, `{}`, `{}`, false)

@@ -47,7 +47,8 @@ func strength(metres, senderAngle, receiverAngle float64) float64 {
 type end struct{ radio, peer, link int }
 
 // interference is how strongly groups disturb each other when they share a colour, by pair
-// of groups. Either end of a link sends and receives in turns, so it is alike both ways. Links for which apart is true don't count.
+// of groups. Either end of a link sends and receives in turns, so it is alike both ways. Links for which apart is true
+// don't count.
 func (r *run) interference(apart func(a, b int) bool) []map[int]float64 {
 	out := make([]map[int]float64, len(r.net.groups))
 	for i := range out {
@@ -126,7 +127,8 @@ func (n *network) near() func(func(int, int) bool) {
 func (n *network) distance(a, b int) float64 {
 	x, y := n.sites[a], n.sites[b]
 	lat, lon := radians(y.Latitude-x.Latitude)/2, radians(y.Longitude-x.Longitude)/2
-	h := math.Sin(lat)*math.Sin(lat) + math.Cos(radians(x.Latitude))*math.Cos(radians(y.Latitude))*math.Sin(lon)*math.Sin(lon)
+	h := math.Sin(lat)*math.Sin(lat) +
+		math.Cos(radians(x.Latitude))*math.Cos(radians(y.Latitude))*math.Sin(lon)*math.Sin(lon)
 	return 2 * earth * math.Asin(math.Min(1, math.Sqrt(h)))
 }
 

@@ -93,7 +93,8 @@ func checkLink(t *rapid.T, in Input, l link) {
 		t.Errorf("%s: polarities %d and %d", l.name, x, y)
 	}
 	colour := effective(in, a.node, z.mac, txGolay)
-	for _, got := range []int64{effective(in, a.node, z.mac, rxGolay), effective(in, z.node, a.mac, txGolay), effective(in, z.node, a.mac, rxGolay)} {
+	for _, got := range []int64{effective(in, a.node, z.mac, rxGolay), effective(in, z.node, a.mac, txGolay),
+		effective(in, z.node, a.mac, rxGolay)} {
 		if got != colour || colour < 1 || colour > 3 {
 			t.Errorf("%s: golay codes %d and %d", l.name, colour, got)
 		}
@@ -111,7 +112,8 @@ func checkLink(t *rapid.T, in Input, l link) {
 		t.Errorf("%s: superframes %d and %d", l.name, x, y)
 	}
 	for i, other := range net.links {
-		shared := other.ends[0] == l.ends[0] || other.ends[1] == l.ends[0] || other.ends[0] == l.ends[1] || other.ends[1] == l.ends[1]
+		shared := other.ends[0] == l.ends[0] || other.ends[1] == l.ends[0] || other.ends[0] == l.ends[1] ||
+			other.ends[1] == l.ends[1]
 		b, c := net.radios[other.ends[0]], net.radios[other.ends[1]]
 		if net.links[i].name != l.name && shared && x != 255 && effective(in, b.node, c.mac, superframe) == x {
 			t.Errorf("%s and %s share a radio and superframe %d", l.name, other.name, x)
@@ -129,7 +131,8 @@ func TestASecondRunChangesNothing(t *testing.T) {
 			return
 		}
 		again, faults := Run(after(in, out), kinds...)
-		if faults != nil || len(again.Changes) > 0 || text(again.Auto) != text(out.Auto) || text(again.Node) != text(out.Node) {
+		if faults != nil || len(again.Changes) > 0 || text(again.Auto) != text(out.Auto) ||
+			text(again.Node) != text(out.Node) {
 			t.Fatalf("%v again: %v, %v", kinds, again.Changes, faults)
 		}
 	})
@@ -181,7 +184,8 @@ func TestOnlyWhatIsAssignedChanges(t *testing.T) {
 				*doc = config.Set(*doc, c.Path, c.New)
 			}
 		}
-		if text(config.Clean(auto)) != text(config.Clean(out.Auto)) || text(config.Clean(node)) != text(config.Clean(out.Node)) {
+		if text(config.Clean(auto)) != text(config.Clean(out.Auto)) ||
+			text(config.Clean(node)) != text(config.Clean(out.Node)) {
 			t.Errorf("the changes made of the input\n%s\nbut the result is\n%s", text(auto), text(out.Auto))
 		}
 	})
@@ -271,7 +275,8 @@ func TestAWideNetworkIsDoneInBoundedWork(t *testing.T) {
 	const n = 40
 	for s := range n {
 		in.Topology.Sites = append(in.Topology.Sites, topology.Site{Name: name("s", s)})
-		in.Topology.Nodes = append(in.Topology.Nodes, topology.Node{Name: name("n", s), Type: topology.DN, Site: name("s", s)})
+		in.Topology.Nodes = append(in.Topology.Nodes,
+			topology.Node{Name: name("n", s), Type: topology.DN, Site: name("s", s)})
 		for z := range s {
 			in.Topology.Links = append(in.Topology.Links, topology.Link{
 				Name: name("l", s*n+z), A: name("n", s), Z: name("n", z), AMAC: mac(s, z), ZMAC: mac(z, s), Type: topology.Wireless,

@@ -92,7 +92,8 @@ func (n *network) addRadios(t *topology.Topology) map[string]int {
 			return
 		}
 		seen[mac] = true
-		n.radios = append(n.radios, radio{node: node.Name, mac: mac, site: sites[node.Site], dn: node.Type == topology.DN, polarity: node.Polarity})
+		n.radios = append(n.radios, radio{node: node.Name,
+			mac: mac, site: sites[node.Site], dn: node.Type == topology.DN, polarity: node.Polarity})
 	}
 	for _, node := range t.Nodes {
 		nodes[node.Name] = node

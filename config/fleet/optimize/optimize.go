@@ -73,7 +73,8 @@ func (fs Faults) Error() string {
 // Run does the given kinds, in the order of All, over one another's results. With faults there
 // is no result.
 func Run(in Input, kinds ...Kind) (Result, Faults) {
-	r := run{in: in, net: newNetwork(in.Topology), result: Result{Auto: in.Auto, Node: in.Node}, about: map[string][]string{}}
+	r := run{in: in, net: newNetwork(in.Topology), result: Result{Auto: in.Auto, Node: in.Node},
+		about: map[string][]string{}}
 	r.faults = channelFaults(in.Channels)
 	for _, kind := range All {
 		if slices.Contains(kinds, kind) {

@@ -78,12 +78,15 @@ func TestPolarity(t *testing.T) {
 	}{
 		{rule: "a fresh network begins odd", on: world("A.1 B.1"), want: "A.1=1 B.1=2"},
 		{rule: "tie: the old value", on: world("A.1 B.1"), auto: map[string]int64{"A.1": 2}, want: "A.1=2 B.1=1"},
-		{rule: "a user's value decides for the whole network", on: world("A.1 B.1", "B.2 C.1"), node: map[string]int64{"C.1": 2}, want: "A.1=2 B.1=1 B.2=1 C.1=2"},
-		{rule: "a user's hybrid value is one of its oddness, and stays", on: world("A.1 B.1"), node: map[string]int64{"A.1": 4}, want: "A.1=4 B.1=1"},
+		{rule: "a user's value decides for the whole network", on: world("A.1 B.1", "B.2 C.1"),
+			node: map[string]int64{"C.1": 2}, want: "A.1=2 B.1=1 B.2=1 C.1=2"},
+		{rule: "a user's hybrid value is one of its oddness, and stays", on: world("A.1 B.1"),
+			node: map[string]int64{"A.1": 4}, want: "A.1=4 B.1=1"},
 		{rule: "an odd cycle of sites costs one hybrid site", on: ring, want: "A.1=1 A.2=1 B.1=2 B.2=1 C.1=2 C.2=2"},
 		{
 			rule: "the site that is hybrid already stays the one (99.9 against 100), though that changes more", on: ring,
-			auto: map[string]int64{"A.1": 1, "A.2": 1, "B.1": 1, "B.2": 2, "C.2": 2}, want: "A.1=1 A.2=1 B.1=2 B.2=1 C.1=2 C.2=2",
+			auto: map[string]int64{"A.1": 1, "A.2": 1, "B.1": 1, "B.2": 2, "C.2": 2},
+			want: "A.1=1 A.2=1 B.1=2 B.2=1 C.1=2 C.2=2",
 		},
 		{
 			rule: "a site whose user mixed it is the one", on: ring, auto: map[string]int64{"B.1": 1, "B.2": 2},
@@ -91,39 +94,50 @@ func TestPolarity(t *testing.T) {
 		},
 		{
 			rule: "a site with a radio of two links between DNs is not (weight 10000)",
-			on:   world("A.1 B.1", "B.2 C.1", "C.2 A.2", "B.1 D.1", "C.2 E.1"), want: "A.1=2 A.2=1 B.1=1 B.2=1 C.1=2 C.2=2 D.1=2 E.1=1",
+			on:   world("A.1 B.1", "B.2 C.1", "C.2 A.2", "B.1 D.1", "C.2 E.1"),
+			want: "A.1=2 A.2=1 B.1=1 B.2=1 C.1=2 C.2=2 D.1=2 E.1=1",
 		},
 		{
 			rule: "links of client nodes make no such radio",
-			on:   world("A.1 B.1", "B.2 C.1", "C.2 A.2", "B.1 d.1", "C.2 e.1"), want: "A.1=1 A.2=1 B.1=2 B.2=1 C.1=2 C.2=2 d.1=1 e.1=1",
+			on:   world("A.1 B.1", "B.2 C.1", "C.2 A.2", "B.1 d.1", "C.2 e.1"),
+			want: "A.1=1 A.2=1 B.1=2 B.2=1 C.1=2 C.2=2 d.1=1 e.1=1",
 		},
-		{rule: "the first radio of a fresh network is odd", on: world("A.1 B.1", "B.2 C.1", "B.2 D.1"), want: "A.1=1 B.1=2 B.2=2 C.1=1 D.1=1"},
+		{rule: "the first radio of a fresh network is odd", on: world("A.1 B.1", "B.2 C.1", "B.2 D.1"),
+			want: "A.1=1 B.1=2 B.2=2 C.1=1 D.1=1"},
 		{rule: "a site's own radios may be linked", on: world("A.1 A.2"), want: "A.1=1 A.2=2"},
 		{
-			rule: "clearing: users' values don't count, and give way to fewer changes", on: world("A.1 B.1", "A.2 C.1"), clear: true,
-			node: map[string]int64{"A.1": 1, "A.2": 2}, auto: map[string]int64{"B.1": 1, "C.1": 1}, want: "A.1=2 A.2=2 B.1=1 C.1=1",
+			rule: "clearing: users' values don't count, and give way to fewer changes", on: world("A.1 B.1", "A.2 C.1"),
+			clear: true,
+			node:  map[string]int64{"A.1": 1, "A.2": 2}, auto: map[string]int64{"B.1": 1, "C.1": 1},
+			want: "A.1=2 A.2=2 B.1=1 C.1=1",
 		},
 		{
 			rule: "Unable to respect user polarity config", on: world("A.1 B.1"), node: map[string]int64{"A.1": 1, "B.1": 3},
-			refused: "node.B.radioParamsOverride.02:00:00:00:42:31.fwParams.polarity: is 3, which can't be respected: links join it to 02:00:00:00:41:31, where node.A.radioParamsOverride.02:00:00:00:41:31.fwParams.polarity is 1",
+			refused: "node.B.radioParamsOverride.02:00:00:00:42:31.fwParams.polarity: is 3, which can't be respected: links " +
+				"join it to 02:00:00:00:41:31, where node.A.radioParamsOverride.02:00:00:00:41:31.fwParams.polarity is 1",
 		},
-		{rule: "clearing makes that possible", on: world("A.1 B.1"), node: map[string]int64{"A.1": 1, "B.1": 3}, clear: true, want: "A.1=1 B.1=2"},
+		{rule: "clearing makes that possible", on: world("A.1 B.1"), node: map[string]int64{"A.1": 1, "B.1": 3}, clear: true,
+			want: "A.1=1 B.1=2"},
 		{
-			rule: "a value for all nodes can't be for both ends, and is not one node's to clear", on: world("A.1 B.1"), network: 1, clear: true,
+			rule: "a value for all nodes can't be for both ends, and is not one node's to clear", on: world("A.1 B.1"),
+			network: 1, clear: true,
 			refused: "network.radioParamsBase.fwParams.polarity: is 1, which can't be respected",
 		},
-		{rule: "the MAC's own value is over that for all", on: world("A.1 B.1"), network: 1, node: map[string]int64{"B.1": 2}, want: "A.1=1 B.1=2"},
+		{rule: "the MAC's own value is over that for all", on: world("A.1 B.1"), network: 1, node: map[string]int64{"B.1": 2},
+			want: "A.1=1 B.1=2"},
 		{
 			rule: "not both hybrid", on: world("A.1 B.1"), node: map[string]int64{"A.1": 3, "B.1": 4},
 			refused: "node.B.radioParamsOverride.02:00:00:00:42:31.fwParams.polarity: is 4, as hybrid as 02:00:00:00:41:31",
 		},
 		{
 			rule: "Unsolvable odd cycle exists", on: world("A.1 B.1", "B.1 C.1", "C.1 A.1"),
-			refused: "links.\"B.1 C.1\": closes an odd cycle of links, which no polarities solve: 02:00:00:00:42:31, 02:00:00:00:43:31, 02:00:00:00:41:31",
+			refused: "links.\"B.1 C.1\": closes an odd cycle of links, which no polarities solve: 02:00:00:00:42:31, " +
+				"02:00:00:00:43:31, 02:00:00:00:41:31",
 		},
 		{
 			rule: "a value that can't be", on: world("A.1 B.1"), node: map[string]int64{"A.1": 5},
-			refused: "node.A.radioParamsOverride.02:00:00:00:41:31.fwParams.polarity: is 5: 1 (odd), 2 (even), 3 (hybrid odd) and 4 (hybrid even) are allowed",
+			refused: "node.A.radioParamsOverride.02:00:00:00:41:31.fwParams.polarity: is 5: 1 (odd), 2 (even), 3 (hybrid odd) " +
+				"and 4 (hybrid even) are allowed",
 		},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -160,18 +174,28 @@ func TestSuperframe(t *testing.T) {
 	}{
 		{rule: "0 or 1, different for links sharing a radio; any CN end: 255", on: chain, want: "0 255 1 0"},
 		{rule: "a fresh chain's first link gets 0", on: world("A.1 F.1", "B.1 C.1", "C.1 D.1", "D.1 F.1"), want: "0 1 0 1"},
-		{rule: "an auto value that the ends don't share is none", on: world("A.1 B.1"), auto: map[string]int64{"A.1 B.1": 1, "B.1 A.1": 0}, want: "0"},
+		{rule: "an auto value that the ends don't share is none", on: world("A.1 B.1"),
+			auto: map[string]int64{"A.1 B.1": 1, "B.1 A.1": 0}, want: "0"},
 		{rule: "else auto", on: chain, auto: map[string]int64{"A.1 B.1": 1, "B.1 C.1": 0}, want: "1 255 0 1"},
-		{rule: "the user's first", on: chain, auto: map[string]int64{"A.1 B.1": 1, "B.1 C.1": 0}, node: map[string]int64{"C.1 D.1": 0}, want: "0 255 1 0"},
+		{rule: "the user's first", on: chain, auto: map[string]int64{"A.1 B.1": 1, "B.1 C.1": 0},
+			node: map[string]int64{"C.1 D.1": 0}, want: "0 255 1 0"},
 		{
-			rule: "Unable to respect user configured control superframe", on: chain, node: map[string]int64{"A.1 B.1": 0, "C.1 D.1": 1},
-			refused: "node.C.linkParamsOverride.02:00:00:00:44:31.fwParams.controlSuperframe: is 1, which can't be respected: node.A.linkParamsOverride.02:00:00:00:42:31.fwParams.controlSuperframe is 0",
+			rule: "Unable to respect user configured control superframe", on: chain,
+			node: map[string]int64{"A.1 B.1": 0, "C.1 D.1": 1},
+			refused: "node.C.linkParamsOverride.02:00:00:00:44:31.fwParams.controlSuperframe: is 1, which can't be respected: " +
+				"node.A.linkParamsOverride.02:00:00:00:42:31.fwParams.controlSuperframe is 0",
 		},
 		{rule: "cleared", on: chain, node: map[string]int64{"A.1 B.1": 0, "C.1 D.1": 1}, clear: true, want: "0 255 1 0"},
-		{rule: "a CN's link has no other", on: chain, node: map[string]int64{"A.2 e.1": 1}, refused: "node.A.linkParamsOverride.02:00:00:00:65:31.fwParams.controlSuperframe: is 1, for link A.2 e.1: 255 is allowed"},
-		{rule: "nor a DN's", on: chain, node: map[string]int64{"A.1 B.1": 255}, refused: "node.A.linkParamsOverride.02:00:00:00:42:31.fwParams.controlSuperframe: is 255, for link A.1 B.1: 0 and 1 are allowed"},
-		{rule: "Impossible to allocate control superframe", on: world("A.1 B.1", "A.1 C.1", "A.1 D.1"), refused: `links."A.1 D.1": shares radio 02:00:00:00:41:31 with A.1 B.1, A.1 C.1: two links`},
-		{rule: "nor around an odd cycle", on: world("A.1 B.1", "B.1 C.1", "C.1 A.1"), refused: `links."C.1 A.1": closes an odd cycle of links that share radios`},
+		{rule: "a CN's link has no other", on: chain, node: map[string]int64{"A.2 e.1": 1},
+			refused: "node.A.linkParamsOverride.02:00:00:00:65:31.fwParams.controlSuperframe: is 1, for link A.2 e.1: 255 is " +
+				"allowed"},
+		{rule: "nor a DN's", on: chain, node: map[string]int64{"A.1 B.1": 255},
+			refused: "node.A.linkParamsOverride.02:00:00:00:42:31.fwParams.controlSuperframe: is 255, for link A.1 B.1: 0 and " +
+				"1 are allowed"},
+		{rule: "Impossible to allocate control superframe", on: world("A.1 B.1", "A.1 C.1", "A.1 D.1"),
+			refused: `links."A.1 D.1": shares radio 02:00:00:00:41:31 with A.1 B.1, A.1 C.1: two links`},
+		{rule: "nor around an odd cycle", on: world("A.1 B.1", "B.1 C.1", "C.1 A.1"),
+			refused: `links."C.1 A.1": closes an odd cycle of links that share radios`},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			in := Input{Topology: c.on, Auto: atLinks(c.auto, true), Node: atLinks(c.node, false), ClearUser: c.clear}
@@ -185,7 +209,8 @@ func TestSuperframe(t *testing.T) {
 			var got []string
 			net := newNetwork(c.on)
 			for _, l := range net.links {
-				got = append(got, fmt.Sprint(effective(after(in, out), net.radios[l.ends[0]].node, net.radios[l.ends[1]].mac, superframe)))
+				got = append(got, fmt.Sprint(effective(after(in, out), net.radios[l.ends[0]].node, net.radios[l.ends[1]].mac,
+					superframe)))
 			}
 			if strings.Join(got, " ") != c.want || faults != nil {
 				t.Errorf("got %v, %v, want %s", got, faults, c.want)
@@ -228,12 +253,15 @@ func TestMACsAreStandardised(t *testing.T) {
 		polarity.over: config.Object{"02-00-00-00-4A-31": config.Object{"fwParams": other, "x": true}},
 	}}}
 	out := must(t, in, Polarity)
-	if want := (config.Object{"02:00:00:00:4a:31": config.Object{"fwParams": other, "x": true}}); !config.Equal(object(object(out.Auto, "J"), polarity.over), want) {
+	if want := (config.Object{"02:00:00:00:4a:31": config.Object{"fwParams": other,
+		"x": true}}); !config.Equal(object(object(out.Auto, "J"), polarity.over), want) {
 		t.Errorf("auto layer %s", text(out.Auto))
 	}
-	in.Node = config.Object{"J": config.Object{polarity.over: config.Object{"02:00:00:00:4a:31": config.Object{}, "02:00:00:00:4A:31": config.Object{}}}}
+	in.Node = config.Object{"J": config.Object{polarity.over: config.Object{"02:00:00:00:4a:31": config.Object{},
+		"02:00:00:00:4A:31": config.Object{}}}}
 	_, faults := Run(in, Polarity)
-	if want := "node.J.radioParamsOverride.02:00:00:00:4a:31: is the MAC of 02:00:00:00:4A:31 once more: one spelling of a MAC is allowed"; faults.Error() != want {
+	if want := "node.J.radioParamsOverride.02:00:00:00:4a:31: is the MAC of 02:00:00:00:4A:31 once more: one spelling " +
+		"of a MAC is allowed"; faults.Error() != want {
 		t.Errorf("faults %v", faults)
 	}
 }
@@ -297,7 +325,8 @@ func TestAConflictNamesItsNodes(t *testing.T) {
 		want string // the nodes of each fault
 	}{
 		{"an odd cycle", triangle, Polarity, nil, "A,B,C"},
-		{"two users' polarities", world("A.1 B.1", "B.1 C.1", "C.1 D.1"), Polarity, layer(polarity, map[string]int64{"A.1": 1, "D.1": 1}), "A,D"},
+		{"two users' polarities", world("A.1 B.1", "B.1 C.1", "C.1 D.1"), Polarity,
+			layer(polarity, map[string]int64{"A.1": 1, "D.1": 1}), "A,D"},
 		{"both hybrid", world("A.1 B.1"), Polarity, layer(polarity, map[string]int64{"A.1": 3, "B.1": 4}), "A,B"},
 		{"a value that can't be", world("A.1 B.1"), Polarity, layer(polarity, map[string]int64{"A.1": 5}), "A"},
 		{"three links on a radio", world("A.1 B.1", "A.1 C.1", "A.1 D.1", "D.2 F.1"), Superframe, nil, "A,B,C,D"},

@@ -85,7 +85,8 @@ func (c *colouring) checkCycle(g int) {
 			continue
 		}
 		macs, nodes := c.cycle(ends)
-		c.conflict([]string{"links", c.net.links[l].name}, "closes an odd cycle of links, which no polarities solve: "+strings.Join(macs, ", "),
+		c.conflict([]string{"links", c.net.links[l].name}, "closes an odd cycle of links, which no polarities solve: "+
+			strings.Join(macs, ", "),
 			"an even number of links in a cycle is allowed", nodes...)
 	}
 }
@@ -160,7 +161,8 @@ func (c *colouring) solve() []int {
 		return c.radios(c.problem(true).solve(pl))
 	}
 	c.result.Notes = append(c.result.Notes, fmt.Sprintf(
-		"polarity: the network is too wide for the least set of hybrid sites: %d sites were made hybrid first, so there may be fewer", len(pl.given)))
+		"polarity: the network is too wide for the least set of hybrid sites: %d sites were made hybrid first, so there "+
+			"may be fewer", len(pl.given)))
 	// What is found must not hang on what is there, or a second run could find something else.
 	found := c.tidy(c.radios(p.solve(pl)))
 	if c.valid() && c.weight(c.now) <= c.weight(found) {

@@ -62,7 +62,8 @@ func (f *framing) ofUser(link int) setting {
 	a, z := f.net.radios[l.ends[0]], f.net.radios[l.ends[1]]
 	x, y := f.view.user(a.node, z.mac, superframe), f.view.user(z.node, a.mac, superframe)
 	if x.given() && y.given() && x.value != y.value {
-		f.conflict(y.path, fmt.Sprintf("is %d, but %s, the other end of link %s, is %d", y.value, config.FormatPath(x.path), l.name, x.value),
+		f.conflict(y.path, fmt.Sprintf("is %d, but %s, the other end of link %s, is %d", y.value, config.FormatPath(x.path),
+			l.name, x.value),
 			"one value for both ends is allowed", f.ends(link)...)
 		return setting{}
 	}
@@ -115,7 +116,8 @@ func (f *framing) alternate(p *parities, r radio) {
 		}
 	}
 	if len(links) > 2 {
-		f.conflict([]string{"links", names[2]}, "shares radio "+r.mac+" with "+strings.Join(append(names[:2:2], names[3:]...), ", "),
+		f.conflict([]string{"links", names[2]}, "shares radio "+r.mac+" with "+
+			strings.Join(append(names[:2:2], names[3:]...), ", "),
 			"two links between DNs on one radio are allowed: there are two superframes", f.ends(links...)...)
 		return
 	}
@@ -123,7 +125,8 @@ func (f *framing) alternate(p *parities, r radio) {
 		return
 	}
 	if x, y := f.peer(r, links[0]), f.peer(r, links[1]); x.node == y.node {
-		f.conflict([]string{"links", names[1]}, "joins node "+x.node+" to "+r.mac+", as "+names[0]+" does: both have one superframe, by that MAC",
+		f.conflict([]string{"links", names[1]}, "joins node "+x.node+" to "+r.mac+", as "+names[0]+
+			" does: both have one superframe, by that MAC",
 			"one link of a node to a MAC is allowed", f.ends(links...)...)
 		return
 	}

@@ -18,11 +18,13 @@ type param struct {
 
 // The values, with what the metadata of the original allows.
 var (
-	polarity   = param{"radioParamsBase", "radioParamsOverride", "polarity", []int64{1, 2, 3, 4}, "1 (odd), 2 (even), 3 (hybrid odd) and 4 (hybrid even) are allowed"}
+	polarity = param{"radioParamsBase", "radioParamsOverride", "polarity", []int64{1, 2, 3, 4},
+		"1 (odd), 2 (even), 3 (hybrid odd) and 4 (hybrid even) are allowed"}
 	channel    = param{"radioParamsBase", "radioParamsOverride", "channel", []int64{1, 2, 3, 4}, "1 to 4 are allowed"}
 	txGolay    = param{"linkParamsBase", "linkParamsOverride", "txGolayIdx", []int64{1, 2, 3}, "1 to 3 are allowed"}
 	rxGolay    = param{"linkParamsBase", "linkParamsOverride", "rxGolayIdx", []int64{1, 2, 3}, "1 to 3 are allowed"}
-	superframe = param{"linkParamsBase", "linkParamsOverride", "controlSuperframe", []int64{0, 1, 255}, "0 and 1 are allowed between DNs, 255 to a CN"}
+	superframe = param{"linkParamsBase", "linkParamsOverride", "controlSuperframe", []int64{0, 1, 255},
+		"0 and 1 are allowed between DNs, 255 to a CN"}
 )
 
 // setting is a value that a layer has, and where. None has no path.

@@ -59,15 +59,18 @@ func TestAValueCountsOnceItStands(t *testing.T) {
 	for _, one := range []struct{ name, script string }{
 		{"the first one at once", "0 a =a"},
 		{"one that is known from before", "0 assume:a =a; 1 a =a; 2 b =a+3"},
-		{"what others made count meanwhile", "0 a; 10 b; 11 assume:c =c+2; 13 ? =b; 14 assume:b =b; 15 assume:a =a+13; 28 ? =b"},
+		{"what others made count meanwhile",
+			"0 a; 10 b; 11 assume:c =c+2; 13 ? =b; 14 assume:b =b; 15 assume:a =a+13; 28 ? =b"},
 		{"and what was said then", "0 a; 10 b; 11 assume:b =b; 20 ? =b; 21 a =b+3"},
 		{"another one once it stood", "0 a; 10 b =a+3; 12 b =a+1; 13 ? =b"},
 		{"what did not stand never counts", "0 a; 10 b; 12 c =a+3; 14 b =a+3; 16 c =a+3; 19 ? =c"},
 		{"back again in time is no change", "0 a; 10 b; 12 a =a; 20 ? =a; 21 b =a+3; 24 ? =b"},
 		{"the next one waits longer", "0 a; 10 b; 13 ? =b; 14 c =b+14; 27 ? =b+1; 28 ? =c"},
-		{"and the one after it twice as long, to a bound", "0 a; 10 b; 13 ?; 14 c; 28 ? =c; 29 d =c+29; 58 ? =d; 59 a =d+59; 118 ? =a; 119 b =a+59; 178 ? =b"},
+		{"and the one after it twice as long, to a bound",
+			"0 a; 10 b; 13 ?; 14 c; 28 ? =c; 29 d =c+29; 58 ? =d; 59 a =d+59; 118 ? =a; 119 b =a+59; 178 ? =b"},
 		{"what is taken back is one change with it", "0 a; 10 b; 13 ?; 14 a =b+14; 28 ? =a; 29 c =a+14; 43 ? =c; 44 d =c+29"},
-		{"and no end of them is free", "0 a; 10 b; 13 ?; 14 a; 28 ? =a; 29 b =a+14; 43 ? =b; 44 a =b+29; 73 ? =a; 74 b =a+29; 103 ? =b; 104 a =b+59"},
+		{"and no end of them is free",
+			"0 a; 10 b; 13 ?; 14 a; 28 ? =a; 29 b =a+14; 43 ? =b; 44 a =b+29; 73 ? =a; 74 b =a+29; 103 ? =b; 104 a =b+59"},
 		{"quiet makes it new", "0 a; 10 b; 13 ?; 14 c; 28 ? =c; 400 d =c+3; 403 ? =d; 404 e =d+14"},
 		{"quiet is measured from the last change", "0 a; 10 b; 13 ?; 14 c; 28 ? =c; 320 d =c+3; 323 ? =d; 324 e =d+59"},
 		{"a clock that was set back", "1000 a; 1010 b; 1013 ? =b; 0 c =b+15; 15 ? =c"},
@@ -103,7 +106,8 @@ func TestAValueCountsOnceItStands(t *testing.T) {
 // stays counts in the end.
 func TestAValueThatFlaps(t *testing.T) {
 	r := Rule{Still: 3 * time.Second, First: 15 * time.Second, Most: 10 * time.Minute, Quiet: time.Hour}
-	for _, every := range []time.Duration{50 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 20 * time.Second, time.Minute, 7 * time.Minute} {
+	for _, every := range []time.Duration{50 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second,
+		20 * time.Second, time.Minute, 7 * time.Minute} {
 		var s Steady[int]
 		changes, last := -1, -1
 		for at := time.Duration(0); at < 4*time.Hour; at += every {

@@ -254,9 +254,12 @@ func TestWhoWasDelayedIsKept(t *testing.T) {
 	if next := FromMemory(m, nil, nil); !next.Delayed(it) || !reflect.DeepEqual(next.Memory(), r.Memory()) {
 		t.Errorf("%+v\nwant %+v", next.Memory(), r.Memory())
 	}
-	old := Memory{Settings: Settings{Confirm: time.Minute, Stages: []int{100}, OfflinePercent: 50}, Phase: Forward, Number: 1, Timer: 1,
-		Batch: []string{"a"}, Out: []string{"a"}, Gone: []string{"a"}, Nodes: []Group{{State: Pushed, Batch: 1, Pushed: true, Names: []string{"a"}}}}
-	if got, want := told(FromMemory(old, nil, nil).Step(Deadline{1})), "halted: 1 nodes failed, a the last of them: it did not answer within 1m0s: 0 may"; got != want {
+	old := Memory{Settings: Settings{Confirm: time.Minute, Stages: []int{100}, OfflinePercent: 50}, Phase: Forward,
+		Number: 1, Timer: 1,
+		Batch: []string{"a"}, Out: []string{"a"}, Gone: []string{"a"},
+		Nodes: []Group{{State: Pushed, Batch: 1, Pushed: true, Names: []string{"a"}}}}
+	if got, want := told(FromMemory(old, nil, nil).Step(Deadline{1})),
+		"halted: 1 nodes failed, a the last of them: it did not answer within 1m0s: 0 may"; got != want {
 		t.Errorf("a canary of an older release: %q, want %q", got, want)
 	}
 }

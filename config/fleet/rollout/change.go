@@ -50,7 +50,8 @@ func (r *Rollout) fresh(named map[string]bool) {
 	clear(r.failures)
 	r.halted, r.canary, r.trial = false, true, true
 	r.number = 0
-	r.batch = slices.DeleteFunc(slices.Clone(r.batch), func(name string) bool { return !r.out[name] }) // who has answered waits for a batch of its own
+	// who has answered waits for a batch of its own
+	r.batch = slices.DeleteFunc(slices.Clone(r.batch), func(name string) bool { return !r.out[name] })
 	if len(r.out) > 0 {
 		r.number = 1
 		for name := range r.out {

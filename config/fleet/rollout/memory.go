@@ -73,9 +73,11 @@ var phases = [...]Phase{created: Created, forward: Forward, backward: Backward, 
 // Memory is what has to survive.
 func (r *Rollout) Memory() Memory {
 	m := Memory{
-		Settings: r.o, Phase: phases[r.phase], Paused: r.held, Halted: r.halted, Canary: r.canary, Trial: r.trial, Resting: r.resting,
-		Number: r.number, Timer: r.timer, Batch: slices.Clone(r.batch), Out: sortedKeys(r.out), Failures: sortedKeys(r.failures),
-		other: r.other,
+		Settings: r.o, Phase: phases[r.phase], Paused: r.held, Halted: r.halted, Canary: r.canary, Trial: r.trial,
+		Resting: r.resting,
+		Number:  r.number, Timer: r.timer, Batch: slices.Clone(r.batch), Out: sortedKeys(r.out),
+		Failures: sortedKeys(r.failures),
+		other:    r.other,
 	}
 	m.Settings.Stages = slices.Clone(r.o.Stages)
 	for _, name := range sortedKeys(r.up) {
@@ -92,7 +94,8 @@ func (r *Rollout) Memory() Memory {
 		if !has {
 			i = len(m.Nodes)
 			at[n] = i
-			m.Nodes = append(m.Nodes, Group{State: n.state, Batch: n.batch, Why: n.why, Pushed: n.pushed, Took: n.took, Delayed: n.delayed, Todo: n.todo})
+			m.Nodes = append(m.Nodes, Group{State: n.state,
+				Batch: n.batch, Why: n.why, Pushed: n.pushed, Took: n.took, Delayed: n.delayed, Todo: n.todo})
 		}
 		m.Nodes[i].Names = append(m.Nodes[i].Names, name)
 	}
@@ -110,7 +113,8 @@ func FromMemory(m Memory, t *topology.Topology, groups map[string]string) *Rollo
 	r.number, r.timer, r.batch, r.groups = m.Number, m.Timer, slices.Clone(m.Batch), groups
 	for _, g := range m.Nodes {
 		for _, name := range g.Names {
-			r.nodes[name] = &node{state: g.State, why: g.Why, pushed: g.Pushed, took: g.Took, delayed: g.Delayed, todo: g.Todo, batch: g.Batch}
+			r.nodes[name] = &node{state: g.State, why: g.Why, pushed: g.Pushed, took: g.Took, delayed: g.Delayed, todo: g.Todo,
+				batch: g.Batch}
 		}
 	}
 	for _, list := range []struct {

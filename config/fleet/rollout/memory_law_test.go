@@ -29,9 +29,12 @@ func kept(t *rapid.T, r *Rollout, groups map[string]string) *Rollout {
 
 func anySettings(t *rapid.T) Settings {
 	s := Settings{
-		Options: Options{Limit: rapid.IntRange(0, 3).Draw(t, "limit"), First: rapid.IntRange(0, 2).Draw(t, "first"), AssumeAlive: rapid.Bool().Draw(t, "assume")},
-		Confirm: time.Minute, Rest: time.Duration(rapid.IntRange(0, 1).Draw(t, "rest")) * time.Second, Failures: rapid.IntRange(0, 2).Draw(t, "failures"),
-		FailuresPercent: rapid.SampledFrom([]int{0, 30}).Draw(t, "failures in percent"), OfflinePercent: rapid.SampledFrom([]int{0, 40}).Draw(t, "offline in percent"),
+		Options: Options{Limit: rapid.IntRange(0, 3).Draw(t, "limit"), First: rapid.IntRange(0, 2).Draw(t, "first"),
+			AssumeAlive: rapid.Bool().Draw(t, "assume")},
+		Confirm: time.Minute, Rest: time.Duration(rapid.IntRange(0, 1).Draw(t, "rest")) * time.Second,
+		Failures:        rapid.IntRange(0, 2).Draw(t, "failures"),
+		FailuresPercent: rapid.SampledFrom([]int{0, 30}).Draw(t, "failures in percent"),
+		OfflinePercent:  rapid.SampledFrom([]int{0, 40}).Draw(t, "offline in percent"),
 	}
 	if rapid.Bool().Draw(t, "staged") {
 		s.Stages = []int{rapid.IntRange(1, 40).Draw(t, "stage"), rapid.IntRange(40, 100).Draw(t, "stage")}
@@ -225,10 +228,12 @@ func TestAFleetWithoutATopologyGoesByGroupsAndPercentages(t *testing.T) {
 		s    Settings
 		want string // how many of a and b in each batch
 	}{
-		{"a canary, then 10 %, 50 % and the rest of each kind", Settings{Options: Options{First: 1}, Stages: []int{10, 50}}, "1a0b 1a1b 8a4b 10a5b"},
+		{"a canary, then 10 %, 50 % and the rest of each kind", Settings{Options: Options{First: 1}, Stages: []int{10, 50}},
+			"1a0b 1a1b 8a4b 10a5b"},
 		{"no canary", Settings{Stages: []int{10, 50}}, "2a1b 8a4b 10a5b"},
 		{"no stage but the last", Settings{Options: Options{First: 2}, Stages: []int{100}}, "1a1b 19a9b"},
-		{"batches have a limit, and kinds take turns", Settings{Options: Options{First: 1, Limit: 6}, Stages: []int{50}}, "1a0b 3a3b 4a2b 2a0b 3a3b 4a2b 3a0b"},
+		{"batches have a limit, and kinds take turns", Settings{Options: Options{First: 1, Limit: 6}, Stages: []int{50}},
+			"1a0b 3a3b 4a2b 2a0b 3a3b 4a2b 3a0b"},
 	} {
 		names, groups := ofGroups(map[string]int{"a": 20, "b": 10})
 		c.s.Confirm = time.Minute
@@ -320,20 +325,24 @@ func TestChangesOnTopOfChanges(t *testing.T) {
 
 // Who has answered is not of the batch that goes on with another change.
 func TestTheBatchOfAnotherChangeIsWhoIsOut(t *testing.T) {
-	r := New(nil, strings.Fields("a b c d"), Settings{Options: Options{First: 1}, Confirm: time.Minute, Stages: []int{100}})
-	for _, e := range []Event{Start{}, NodeConfirmed{"a"}, NodeConfirmed{"b"}, Changed{Nodes: strings.Fields("a b c d"), Fresh: true}} {
+	r := New(nil, strings.Fields("a b c d"),
+		Settings{Options: Options{First: 1}, Confirm: time.Minute, Stages: []int{100}})
+	for _, e := range []Event{Start{}, NodeConfirmed{"a"}, NodeConfirmed{"b"},
+		Changed{Nodes: strings.Fields("a b c d"), Fresh: true}} {
 		r.Step(e)
 	}
 	if m := r.Memory(); !reflect.DeepEqual(m.Batch, []string{"c", "d"}) || !reflect.DeepEqual(m.Out, m.Batch) {
 		t.Errorf("the batch is %v, out are %v", m.Batch, m.Out)
 	}
-	if got, want := r.Step(Abort{Revert: true}), (Revert{2, []string{"c", "d"}}); len(got) == 0 || !reflect.DeepEqual(got[0], want) {
+	if got, want := r.Step(Abort{Revert: true}), (Revert{2, []string{"c", "d"}}); len(got) == 0 ||
+		!reflect.DeepEqual(got[0], want) {
 		t.Errorf("%v, want %v: nobody else has it", got, want)
 	}
 }
 
 func TestProgressByBatch(t *testing.T) {
-	r := New(nil, strings.Fields("a b c d e"), Settings{Options: Options{First: 1}, Confirm: time.Minute, Failures: 1, Stages: []int{80}})
+	r := New(nil, strings.Fields("a b c d e"),
+		Settings{Options: Options{First: 1}, Confirm: time.Minute, Failures: 1, Stages: []int{80}})
 	for _, e := range []Event{Start{}, NodeConfirmed{"a"}, NodeConfirmed{"b"}, NodeFailed{"c", "no"}} {
 		r.Step(e)
 	}

@@ -106,7 +106,8 @@ func breaches(t *topology.Topology, pending []string, assumeAlive bool, r Result
 		}
 		for s := range first { // a site goes with all pending sites behind it
 			n, _ := t.Node(name)
-			if at, planned := first[site[name]]; planned && n.Status != topology.Offline && !w.without(s)[site[name]] && s != site[name] && at != first[s] {
+			if at, planned := first[site[name]]; planned && n.Status != topology.Offline && !w.without(s)[site[name]] &&
+				s != site[name] && at != first[s] {
 				out = append(out, fmt.Sprintf("%s is behind %s and goes apart", name, s))
 			}
 		}
@@ -174,7 +175,8 @@ func anyTopology(t *rapid.T) *topology.Topology {
 		node(rapid.IntRange(0, n-1).Draw(t, "site"))
 	}
 	link := func(a, z int) {
-		l := topology.Link{Name: fmt.Sprintf("l%d", len(top.Links)), A: top.Nodes[a].Name, Z: top.Nodes[z].Name, Alive: !flip("dead", 15)}
+		l := topology.Link{Name: fmt.Sprintf("l%d", len(top.Links)), A: top.Nodes[a].Name, Z: top.Nodes[z].Name,
+			Alive: !flip("dead", 15)}
 		if a != z {
 			top.Links = append(top.Links, l)
 		}
@@ -203,7 +205,8 @@ func TestPropertyEveryPlanKeepsTheLaw(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		top := anyTopology(t)
 		pending := someOf(t, all(top))
-		o := Options{AssumeAlive: rapid.Bool().Draw(t, "assume alive"), Limit: rapid.IntRange(0, 4).Draw(t, "limit"), First: rapid.IntRange(0, 3).Draw(t, "first")}
+		o := Options{AssumeAlive: rapid.Bool().Draw(t, "assume alive"), Limit: rapid.IntRange(0, 4).Draw(t, "limit"),
+			First: rapid.IntRange(0, 3).Draw(t, "first")}
 		got, faults := Plan(top, pending, o)
 		if faults != nil {
 			t.Fatal(faults)

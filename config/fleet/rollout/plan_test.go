@@ -17,7 +17,8 @@ func sketch(nodes int, links, pops, offline string) *topology.Topology {
 	t := &topology.Topology{}
 	has := func(list string, i int) bool { return slices.Contains(strings.Fields(list), fmt.Sprint(i)) }
 	for i := range nodes {
-		n := topology.Node{Name: fmt.Sprintf("n%d", i), Type: topology.DN, Status: topology.Online, Site: fmt.Sprintf("s%d", i), Pop: has(pops, i)}
+		n := topology.Node{Name: fmt.Sprintf("n%d", i), Type: topology.DN, Status: topology.Online,
+			Site: fmt.Sprintf("s%d", i), Pop: has(pops, i)}
 		if has(offline, i) {
 			n.Status = topology.Offline
 		}
@@ -81,7 +82,8 @@ func TestPlansOfTheOriginal(t *testing.T) {
 		{"two points of presence, linked", 2, "0-1", "0 1", "", "n0 | n1"},
 		{"two points of presence, not linked", 2, "", "0 1", "", "n0 | n1"},
 		{"a site without a link", 2, "", "0", "", "n0; n1: its site has no path to a point of presence"},
-		{"no point of presence", 2, "0-1", "", "", "; n0: no point of presence is online; n1: no point of presence is online"},
+		{"no point of presence", 2, "0-1", "", "",
+			"; n0: no point of presence is online; n1: no point of presence is online"},
 		{"line, the end pending", 4, line4, "0", "n2 n3", "n2 n3"},
 		{"line, one in the middle pending", 4, line4, "0", "n2", "n2"},
 		{"ring, both neighbours of the point of presence pending", 4, ring4, "0", "n1 n3", "n1 | n3"},
@@ -115,16 +117,22 @@ func TestPlans(t *testing.T) {
 		o                    Options
 		want                 string
 	}{
-		{"what is behind a site that isn't pending goes together with others", 5, "0-1 1-2 1-3 0-4", "0", "", "n2 n3 n4", Options{}, "n2 n3 n4"},
-		{"who is offline waits, and nobody goes over it", 4, ring4, "0", "1", "n1 n2 n3", Options{}, "n2 n3; n1: it is offline"},
-		{"a dead link is no path", 3, "0-1 1-!2", "0", "", "n1 n2", Options{}, "n1; n2: its site has no path to a point of presence"},
+		{"what is behind a site that isn't pending goes together with others", 5, "0-1 1-2 1-3 0-4", "0", "", "n2 n3 n4",
+			Options{}, "n2 n3 n4"},
+		{"who is offline waits, and nobody goes over it", 4, ring4, "0", "1", "n1 n2 n3", Options{},
+			"n2 n3; n1: it is offline"},
+		{"a dead link is no path", 3, "0-1 1-!2", "0", "", "n1 n2", Options{},
+			"n1; n2: its site has no path to a point of presence"},
 		{"all links are assumed to be up", 3, "0-1 1-!2", "0", "", "n1 n2", Options{AssumeAlive: true}, "n1 n2"},
-		{"the only point of presence is offline", 2, "0-1", "0", "0", "n0 n1", Options{}, "; n0: it is offline; n1: no point of presence is online"},
+		{"the only point of presence is offline", 2, "0-1", "0", "0", "n0 n1", Options{},
+			"; n0: it is offline; n1: no point of presence is online"},
 		{"nothing pending", 2, "0-1", "0", "", "", Options{}, ""},
 		{"at most two nodes at a time", 5, "0-1 0-2 0-3 0-4", "0", "", "n1 n2 n3 n4", Options{Limit: 2}, "n1 n2 | n3 n4"},
 		{"a canary of one", 5, "0-1 0-2 0-3 0-4", "0", "", "n1 n2 n3 n4", Options{First: 1}, "n1 | n2 n3 n4"},
-		{"a canary is no larger than a batch", 5, "0-1 0-2 0-3 0-4", "0", "", "n1 n2 n3 n4", Options{First: 3, Limit: 2}, "n1 n2 | n3 n4"},
-		{"a site and what is behind it stay together, over the limit too", 5, "0-1 1-2 0-3 3-4", "0", "", "n1 n2 n3 n4", Options{Limit: 1}, "n1 n2 | n3 n4"},
+		{"a canary is no larger than a batch", 5, "0-1 0-2 0-3 0-4", "0", "", "n1 n2 n3 n4", Options{First: 3, Limit: 2},
+			"n1 n2 | n3 n4"},
+		{"a site and what is behind it stay together, over the limit too", 5, "0-1 1-2 0-3 3-4", "0", "", "n1 n2 n3 n4",
+			Options{Limit: 1}, "n1 n2 | n3 n4"},
 		{"the smallest is the canary", 5, "0-1 1-2 0-3", "0", "", "n1 n2 n3", Options{First: 1}, "n3 | n1 n2"},
 		{"three points of presence go one by one", 3, "0-1 1-2", "0 1 2", "", "n0 n1 n2", Options{}, "n0 | n1 | n2"},
 		{"a name twice is one node", 2, "0-1", "0", "", "n1 n1", Options{}, "n1"},
@@ -145,7 +153,8 @@ func TestASiteGoesAsAWhole(t *testing.T) {
 	}
 	top.Nodes[1].Status = topology.Offline // its links are gone with it: n2 and n3 are cut off
 	got, _ = Plan(top, all(top), Options{})
-	if want := "n0; n1: it is offline; n2: its site has no path to a point of presence; n3: its site has no path to a point of presence"; said(got) != want {
+	if want := "n0; n1: it is offline; n2: its site has no path to a point of presence; n3: its site has no path to a " +
+		"point of presence"; said(got) != want {
 		t.Errorf("%s, want %s", said(got), want)
 	}
 }
@@ -196,7 +205,8 @@ func TestTheFirstBatchAloneIsThatOfTheWholePlan(t *testing.T) {
 		top, pending := star(10)
 		whole, _ := Plan(top, pending, o)
 		first, faults := firstOf(1, top, pending, o)
-		if faults != nil || len(whole.Batches) < 2 || len(first.Batches) != 1 || !slices.Equal(first.Batches[0], whole.Batches[0]) {
+		if faults != nil || len(whole.Batches) < 2 || len(first.Batches) != 1 ||
+			!slices.Equal(first.Batches[0], whole.Batches[0]) {
 			t.Errorf("%+v: %v of %v", o, first.Batches, whole.Batches)
 		}
 	}

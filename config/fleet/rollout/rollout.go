@@ -78,8 +78,9 @@ type Settings struct {
 	FailuresPercent int `json:"failuresPercent,omitempty"`
 	// OfflinePercent of a batch, and of the nodes tried so far, may go offline before they take the
 	// change and wait for a later batch; one of each always may. 0: each of them has failed.
-	OfflinePercent int   `json:"offlinePercent,omitempty"`
-	Stages         []int `json:"stages,omitempty"` // of a hundred nodes of each group, how many have been tried after each; rising, 100 follows
+	OfflinePercent int `json:"offlinePercent,omitempty"`
+	// of a hundred nodes of each group, how many have been tried after each; rising, 100 follows
+	Stages []int `json:"stages,omitempty"`
 }
 
 type phase int
@@ -217,7 +218,8 @@ func (Done) effect()     {}
 
 // New is a rollout to the pending nodes that waits for Start.
 func New(t *topology.Topology, pending []string, s Settings) *Rollout {
-	r := &Rollout{o: s, t: empty(t), canary: true, up: map[string]bool{}, nodes: map[string]*node{}, out: map[string]bool{}, failures: map[string]bool{}}
+	r := &Rollout{o: s, t: empty(t), canary: true, up: map[string]bool{}, nodes: map[string]*node{},
+		out: map[string]bool{}, failures: map[string]bool{}}
 	for _, name := range pending {
 		r.nodes[name] = &node{state: Waiting, todo: true}
 	}

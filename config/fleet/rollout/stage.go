@@ -18,7 +18,8 @@ func (r *Rollout) staged(cannot []Unreachable) (batch []string, left []Unreachab
 		waiting = append(waiting, u.Node)
 	}
 	slices.Sort(waiting)
-	s := stages{percent: r.o.Stages, limit: r.o.Limit, total: map[string]int{}, tried: map[string]int{}, waiting: map[string][]string{}}
+	s := stages{percent: r.o.Stages, limit: r.o.Limit, total: map[string]int{}, tried: map[string]int{},
+		waiting: map[string][]string{}}
 	if r.canary {
 		s.first = r.o.First
 	}

@@ -51,12 +51,14 @@ func (w *watch) delayed(names []string) {
 		case w.batches < 2 || w.reverting:
 			w.complain("%s is delayed in batch %d, reverting %v", name, w.batches, w.reverting)
 		case !w.out[name] || !w.gone[name] || w.took[name] || w.twice[name]:
-			w.complain("%s is delayed: out %v, gone %v, took %v, before %v", name, w.out[name], w.gone[name], w.took[name], w.twice[name])
+			w.complain("%s is delayed: out %v, gone %v, took %v, before %v", name, w.out[name], w.gone[name], w.took[name],
+				w.twice[name])
 		}
 		delete(w.out, name)
 		w.waits[name], w.twice[name] = true, true
 	}
-	if n := len(names); n > max(1, len(w.batch)*w.s.OfflinePercent/100) || len(w.waits) > max(1, len(w.pushed)*w.s.OfflinePercent/100) || w.s.OfflinePercent == 0 {
+	if n := len(names); n > max(1, len(w.batch)*w.s.OfflinePercent/100) ||
+		len(w.waits) > max(1, len(w.pushed)*w.s.OfflinePercent/100) || w.s.OfflinePercent == 0 {
 		w.complain("%d of %d are delayed, %d of %d in all", n, len(w.batch), len(w.waits), len(w.pushed))
 	}
 }
@@ -207,13 +209,15 @@ func anyEvent(t *rapid.T, w *watch, top *topology.Topology) Event {
 func TestPropertyARolloutHoldsItsBatchesAndEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		top := anyTopology(t)
-		w := &watch{pending: someOf(t, all(top)), out: map[string]bool{}, pushed: map[string]bool{}, back: map[string]bool{}, failed: map[string]bool{}, bad: map[string]bool{},
+		w := &watch{pending: someOf(t, all(top)), out: map[string]bool{}, pushed: map[string]bool{}, back: map[string]bool{},
+			failed: map[string]bool{}, bad: map[string]bool{},
 			waits: map[string]bool{}, twice: map[string]bool{}, gone: map[string]bool{}, took: map[string]bool{}}
 		s := Settings{
 			Options: Options{Limit: rapid.IntRange(0, 3).Draw(t, "limit"), First: rapid.IntRange(0, 2).Draw(t, "first")},
 			Confirm: time.Minute, Rest: time.Duration(rapid.IntRange(0, 1).Draw(t, "rest")) * time.Second,
-			Failures: rapid.IntRange(0, 3).Draw(t, "failures"), FailuresPercent: rapid.SampledFrom([]int{0, 20, 50}).Draw(t, "failures in percent"),
-			OfflinePercent: rapid.SampledFrom([]int{0, 5, 50}).Draw(t, "offline in percent"),
+			Failures:        rapid.IntRange(0, 3).Draw(t, "failures"),
+			FailuresPercent: rapid.SampledFrom([]int{0, 20, 50}).Draw(t, "failures in percent"),
+			OfflinePercent:  rapid.SampledFrom([]int{0, 5, 50}).Draw(t, "offline in percent"),
 		}
 		w.s = s
 		w.r = New(top, w.pending, s)

@@ -60,7 +60,8 @@ func run(t *testing.T, name string, r *Rollout, steps []step) {
 		for _, e := range effects {
 			if set, is := e.(SetTimer); is {
 				if set.Timer <= last {
-					t.Errorf("%s: step %d, %T: timer %d is set after %d: its deadline is taken for an older one's", name, i+1, s.event, set.Timer, last)
+					t.Errorf("%s: step %d, %T: timer %d is set after %d: its deadline is taken for an older one's", name, i+1, s.event,
+						set.Timer, last)
 				}
 				last = set.Timer
 			}
@@ -83,7 +84,8 @@ func TestTheRolloutOfALine(t *testing.T) {
 		steps []step
 	}{
 		{"batch after batch, each when all of the one before have confirmed", Settings{}, []step{
-			{Start{}, first}, {Start{}, ""}, {ok("n0"), ""}, {ok("n0"), ""}, {ok("n1"), second}, {ok("n3"), ""}, {ok("n2"), "done"}, {ok("n2"), ""},
+			{Start{}, first}, {Start{}, ""}, {ok("n0"), ""}, {ok("n0"), ""}, {ok("n1"), second}, {ok("n3"), ""},
+			{ok("n2"), "done"}, {ok("n2"), ""},
 		}},
 		{"a canary, and a rest between batches", Settings{Options: Options{First: 1}, Rest: time.Minute}, []step{
 			{Start{}, "push#1 n0, timer 3m0s"},
@@ -102,7 +104,8 @@ func TestTheRolloutOfALine(t *testing.T) {
 			{Start{}, first}, {ok("n3"), ""}, {ok("n0"), ""}, {ok("n1"), "push#2 n2, timer 3m0s"}, {ok("n2"), "done"},
 		}},
 		{"a failure within the budget is named at the end", Settings{Failures: 1}, []step{
-			{Start{}, first}, {NodeFailed{"n0", "no room"}, ""}, {NodeFailed{"n0", "no room"}, ""}, {ok("n1"), second}, {ok("n2"), ""}, {ok("n3"), "done; n0 failed: no room"},
+			{Start{}, first}, {NodeFailed{"n0", "no room"}, ""}, {NodeFailed{"n0", "no room"}, ""}, {ok("n1"), second},
+			{ok("n2"), ""}, {ok("n3"), "done; n0 failed: no room"},
 		}},
 		{"one failure too many halts, and resume goes on with a new budget", Settings{}, []step{
 			{Start{}, first},
@@ -130,20 +133,25 @@ func TestTheRolloutOfALine(t *testing.T) {
 			{NodeConfirmed{"n3"}, "done; n0 failed: it did not answer within 3m0s; n1 failed: it did not answer within 3m0s"},
 		}},
 		{"one that answers late has it after all", Settings{Failures: 1}, []step{
-			{Start{}, first}, {ok("n0"), ""}, {due{}, second}, {ok("n1"), ""}, {NodeFailed{"n2", "x"}, ""}, {ok("n3"), "done; n2 failed: x"},
+			{Start{}, first}, {ok("n0"), ""}, {due{}, second}, {ok("n1"), ""}, {NodeFailed{"n2", "x"}, ""},
+			{ok("n3"), "done; n2 failed: x"},
 		}},
 		{"abort names who does not have it", Settings{Failures: 2}, []step{
-			{TopologyChanged{without("0-1 1-2")}, ""}, {Start{}, "push#1 n0 n1 n2, timer 3m0s"}, {Abort{}, "done; n0 not: it did not answer before the rollout ended; " +
-				"n1 not: it did not answer before the rollout ended; n2 not: it did not answer before the rollout ended; n3 not: the rollout was aborted before"},
+			{TopologyChanged{without("0-1 1-2")}, ""}, {Start{}, "push#1 n0 n1 n2, timer 3m0s"},
+			{Abort{}, "done; n0 not: it did not answer before the rollout ended; " +
+				"n1 not: it did not answer before the rollout ended; n2 not: it did not answer before the rollout ended; n3 not: " +
+				"the rollout was aborted before"},
 		}},
 		{"the timer of an old batch is void", Settings{}, []step{
 			{Start{}, first}, {ok("n0"), ""}, {ok("n1"), second}, {Deadline{1}, ""}, {ok("n2"), ""}, {ok("n3"), "done"},
 		}},
 		{"pause lets the batch that is out go on, and no other", Settings{}, []step{
-			{Start{}, first}, {Pause{}, ""}, {ok("n0"), ""}, {ok("n1"), ""}, {Resume{}, second}, {Resume{}, ""}, {Pause{}, ""}, {Resume{}, ""},
+			{Start{}, first}, {Pause{}, ""}, {ok("n0"), ""}, {ok("n1"), ""}, {Resume{}, second}, {Resume{}, ""}, {Pause{}, ""},
+			{Resume{}, ""},
 		}},
 		{"paused before it starts, and while it rests", Settings{Rest: time.Minute}, []step{
-			{Pause{}, ""}, {Start{}, ""}, {Resume{}, first}, {ok("n0"), ""}, {ok("n1"), "timer 1m0s"}, {Pause{}, ""}, {due{}, ""}, {Resume{}, second},
+			{Pause{}, ""}, {Start{}, ""}, {Resume{}, first}, {ok("n0"), ""}, {ok("n1"), "timer 1m0s"}, {Pause{}, ""},
+			{due{}, ""}, {Resume{}, second},
 		}},
 		{"abort before the start", Settings{}, []step{
 			{Abort{Revert: true}, "done"}, {Start{}, ""},
@@ -165,10 +173,12 @@ func TestTheRolloutOfNodesThatComeAndGo(t *testing.T) {
 		steps   []step
 	}{
 		{"who is unreachable blocks nothing and is named", line("1"), "n0 n1 n2", []step{
-			{Start{}, "push#1 n0, timer 3m0s"}, {ok("n0"), "done; n1 not: it is offline; n2 not: its site has no path to a point of presence"},
+			{Start{}, "push#1 n0, timer 3m0s"},
+			{ok("n0"), "done; n1 not: it is offline; n2 not: its site has no path to a point of presence"},
 		}},
 		{"who is back goes with a later batch", line("1"), "n0 n1 n2", []step{
-			{Start{}, "push#1 n0, timer 3m0s"}, {NodeBack{"n1"}, ""}, {ok("n0"), "push#2 n1 n2, timer 3m0s"}, {ok("n1"), ""}, {ok("n2"), "done"},
+			{Start{}, "push#1 n0, timer 3m0s"}, {NodeBack{"n1"}, ""}, {ok("n0"), "push#2 n1 n2, timer 3m0s"}, {ok("n1"), ""},
+			{ok("n2"), "done"},
 		}},
 		{"who is gone waits, and so do those behind it", line(""), "n1 n2", []step{
 			{NodeGone{"n1"}, ""}, {Start{}, "done; n1 not: it is offline; n2 not: its site has no path to a point of presence"},
@@ -177,7 +187,8 @@ func TestTheRolloutOfNodesThatComeAndGo(t *testing.T) {
 			{Start{}, "push#1 n1, timer 3m0s"}, {ok("n1"), "done; n9 not: it is not in the topology"},
 		}},
 		{"a node that leaves the topology is not waited for", line(""), "n1 n2", []step{
-			{Start{}, "push#1 n1 n2, timer 3m0s"}, {ok("n1"), ""}, {TopologyChanged{sketch(2, "0-1", "0", "")}, "done; n2 not: it is not in the topology"},
+			{Start{}, "push#1 n1 n2, timer 3m0s"}, {ok("n1"), ""},
+			{TopologyChanged{sketch(2, "0-1", "0", "")}, "done; n2 not: it is not in the topology"},
 		}},
 		{"what a new topology says counts more than who was gone before", line(""), "n1 n2", []step{
 			{NodeGone{"n1"}, ""}, {TopologyChanged{line("")}, ""}, {Start{}, "push#1 n1 n2, timer 3m0s"},
@@ -192,7 +203,8 @@ func TestTheRolloutOfNodesThatComeAndGo(t *testing.T) {
 			{NodeReverted{"n1"}, "done; n3 failed: stuck"},
 		}},
 		{"what was never pushed is not reverted", sketch(4, ring4, "0", ""), "n1 n3", []step{
-			{Start{}, "push#1 n1, timer 3m0s"}, {Abort{Revert: true}, "revert#2 n1, timer 3m0s"}, {due{}, "done; n1 failed: it did not answer within 3m0s"},
+			{Start{}, "push#1 n1, timer 3m0s"}, {Abort{Revert: true}, "revert#2 n1, timer 3m0s"},
+			{due{}, "done; n1 failed: it did not answer within 3m0s"},
 		}},
 		{"nobody to push", line(""), "", []step{{Start{}, "done"}}},
 	} {

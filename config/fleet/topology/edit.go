@@ -53,7 +53,8 @@ func (s State) EditNode(name string, n Node) (State, config.Faults) {
 		return s, faults
 	}
 	if other, taken := s.Topology.Node(n.Name); taken && n.Name != name {
-		faults.Add(at("nodes", i, "name"), "is "+config.Quote(n.Name)+", the name of a node on site "+config.Quote(other.Site), "each name once is allowed")
+		faults.Add(at("nodes", i, "name"), "is "+config.Quote(n.Name)+", the name of a node on site "+
+			config.Quote(other.Site), "each name once is allowed")
 		return s, faults
 	}
 	if n.raw == nil {
@@ -113,7 +114,8 @@ func (s State) EditLink(name string, l Link) (State, config.Faults) {
 		return s, faults
 	}
 	if l.A != old.A || l.Z != old.Z {
-		faults.Add([]string{"links", name}, "leads to other nodes", "the link's own nodes are allowed; another link is deleted and added")
+		faults.Add([]string{"links", name}, "leads to other nodes",
+			"the link's own nodes are allowed; another link is deleted and added")
 		return s, faults
 	}
 	if l.raw == nil {
@@ -193,7 +195,8 @@ func (s State) DeleteSite(name string) (State, config.Faults) {
 	_, i, faults := there(s.Topology.Sites, "sites", name, func(s Site) string { return s.Name })
 	for j, n := range s.Topology.Nodes {
 		if n.Site == name {
-			faults.Add(at("nodes", j, "site_name"), "is "+config.Quote(name)+": node "+config.Quote(n.Name)+" stands on it", "a site without nodes is allowed to go")
+			faults.Add(at("nodes", j, "site_name"), "is "+config.Quote(name)+": node "+config.Quote(n.Name)+" stands on it",
+				"a site without nodes is allowed to go")
 		}
 	}
 	if faults != nil {
@@ -226,7 +229,8 @@ func (s State) rename(faults *config.Faults, path []string, from, to string) Sta
 			return layer
 		}
 		if _, taken := config.Lookup(layer, place); taken {
-			faults.Add(config.Sub([]string{name}, place...), "is there already", "a name or MAC that has no overrides is allowed")
+			faults.Add(config.Sub([]string{name}, place...), "is there already",
+				"a name or MAC that has no overrides is allowed")
 		}
 		return config.Set(config.Unset(layer, old), place, v)
 	}
@@ -240,5 +244,6 @@ func there[T any](all []T, list, name string, of func(T) string) (T, int, config
 		return all[i], i, nil
 	}
 	var none T
-	return none, -1, config.Faults{{Path: []string{list}, What: "has no " + config.Quote(name), Allowed: "a name that is there is allowed"}}
+	return none, -1, config.Faults{{Path: []string{list}, What: "has no " + config.Quote(name),
+		Allowed: "a name that is there is allowed"}}
 }

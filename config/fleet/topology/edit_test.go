@@ -51,7 +51,8 @@ func brief(s State) string {
 		out = append(out, n.Name+"@"+n.Site)
 	}
 	for _, l := range s.Topology.Links {
-		out = append(out, l.Name+"="+l.A+"/"+strings.TrimPrefix(l.AMAC, "02:00:00:00:")+"-"+l.Z+"/"+strings.TrimPrefix(l.ZMAC, "02:00:00:00:"))
+		out = append(out, l.Name+"="+l.A+"/"+strings.TrimPrefix(l.AMAC, "02:00:00:00:")+"-"+l.Z+"/"+
+			strings.TrimPrefix(l.ZMAC, "02:00:00:00:"))
 	}
 	return strings.Join(out, " ") + " auto " + line(s.Auto) + " node " + line(s.Node)
 }
@@ -79,17 +80,28 @@ func TestEdits(t *testing.T) {
 		do   func() (State, config.Faults)
 		want string
 	}{
-		{"nothing changed", func() (State, config.Faults) { return s.EditNode("b", node("b", func(*Node) {})) }, nodes + ab + bc + "auto {" + autoA + ",b: " + autoB + "} node {b: " + nodeB + "," + ghost},
-		{"a rename moves the layers and the links", func() (State, config.Faults) { return s.EditNode("b", node("b", func(n *Node) { n.Name = "z" })) }, "a@A z@B c@C link-a-z=a/01:0a-z/01:0b uphill=z/01:0b-c/00:0c auto {" + autoA + ",z: " + autoB + "} node {" + ghost[:9] + ",z: " + nodeB + "}"},
+		{"nothing changed", func() (State, config.Faults) { return s.EditNode("b", node("b", func(*Node) {})) }, nodes + ab +
+			bc + "auto {" + autoA + ",b: " + autoB + "} node {b: " + nodeB + "," + ghost},
+		{"a rename moves the layers and the links",
+			func() (State, config.Faults) { return s.EditNode("b", node("b", func(n *Node) { n.Name = "z" })) },
+			"a@A z@B c@C link-a-z=a/01:0a-z/01:0b uphill=z/01:0b-c/00:0c auto {" + autoA + ",z: " + autoB + "} node {" +
+				ghost[:9] + ",z: " + nodeB + "}"},
 		{"a radio with another MAC", func() (State, config.Faults) {
 			return s.EditNode("b", node("b", func(n *Node) { n.WlanMACs = []string{"02:00:00:00:01:ff"} }))
-		}, nodes + "link-a-b=a/01:0a-b/01:ff uphill=b/01:ff-c/00:0c auto {" + strings.Replace(autoA, "01:0b", "01:ff", 1) + ",b: " + strings.Replace(autoB, "01:0b", "01:ff", 1) + "} node {b: " + nodeB + "," + ghost},
-		{"a link with another MAC", func() (State, config.Faults) { return s.EditLink("uphill", link) }, nodes + ab + "uphill=b/01:0b-c/00:0d auto {" + autoA + ",b: " +
-			strings.Replace(autoB, "00:0c: {x: 3},01:0a: {x: 2}", "00:0d: {x: 3},01:0a: {x: 2}", 1) + "} node {b: " + nodeB + "," + ghost},
-		{"a node goes with its links and layers", func() (State, config.Faults) { return s.DeleteNode("b") }, "a@A c@C auto {a: {radioParamsOverride: {01:0a: {p: 1}}}} node {" + ghost},
-		{"a link goes with its parameters", func() (State, config.Faults) { return s.DeleteLink("link-a-b") }, nodes + bc + "auto {a: {radioParamsOverride: {01:0a: {p: 1}}},b: " +
+		}, nodes + "link-a-b=a/01:0a-b/01:ff uphill=b/01:ff-c/00:0c auto {" + strings.Replace(autoA, "01:0b", "01:ff", 1) +
+			",b: " + strings.Replace(autoB, "01:0b", "01:ff", 1) + "} node {b: " + nodeB + "," + ghost},
+		{"a link with another MAC", func() (State, config.Faults) { return s.EditLink("uphill", link) }, nodes + ab +
+			"uphill=b/01:0b-c/00:0d auto {" + autoA + ",b: " +
+			strings.Replace(autoB, "00:0c: {x: 3},01:0a: {x: 2}", "00:0d: {x: 3},01:0a: {x: 2}", 1) + "} node {b: " + nodeB +
+			"," + ghost},
+		{"a node goes with its links and layers", func() (State, config.Faults) { return s.DeleteNode("b") },
+			"a@A c@C auto {a: {radioParamsOverride: {01:0a: {p: 1}}}} node {" + ghost},
+		{"a link goes with its parameters", func() (State, config.Faults) { return s.DeleteLink("link-a-b") }, nodes + bc +
+			"auto {a: {radioParamsOverride: {01:0a: {p: 1}}},b: " +
 			strings.Replace(autoB, ",01:0a: {x: 2}", "", 1) + "} node {" + ghost},
-		{"a site with another name keeps its nodes", func() (State, config.Faults) { return s.EditSite("B", Site{Name: "Q"}) }, "a@A b@Q c@C " + ab + bc + "auto {" + autoA + ",b: " + autoB + "} node {b: " + nodeB + "," + ghost},
+		{"a site with another name keeps its nodes",
+			func() (State, config.Faults) { return s.EditSite("B", Site{Name: "Q"}) }, "a@A b@Q c@C " + ab + bc + "auto {" +
+				autoA + ",b: " + autoB + "} node {b: " + nodeB + "," + ghost},
 		{"a node, a site and a link come", func() (State, config.Faults) {
 			s, _ := s.AddSite(Site{Name: "D"})
 			s, _ = s.AddNode(Node{Name: "d", Site: "D", Type: DN, Status: Online})
@@ -108,8 +120,10 @@ func TestEdits(t *testing.T) {
 			t.Errorf("%s forgets what it doesn't know", c.name)
 		}
 	}
-	a := Node{Name: "a", Type: CN, Status: Online, Site: "A", MAC: "02:00:00:00:00:0a", WlanMACs: []string{"02:00:00:00:01:0a"}}
-	if got, faults := s.EditNode("a", a); faults != nil || !strings.Contains(canonical(got.Topology.Document()), `"future": 1`) {
+	a := Node{Name: "a", Type: CN, Status: Online, Site: "A", MAC: "02:00:00:00:00:0a",
+		WlanMACs: []string{"02:00:00:00:01:0a"}}
+	if got, faults := s.EditNode("a", a); faults != nil ||
+		!strings.Contains(canonical(got.Topology.Document()), `"future": 1`) {
 		t.Errorf("a node that was made anew forgets what it doesn't know: %v", faults)
 	}
 	if got, faults := s.DeleteSite("empty"); faults != nil || len(got.Topology.Sites) != 3 {
@@ -130,21 +144,29 @@ func TestEditsThatAreRefused(t *testing.T) {
 		do   func() (State, config.Faults)
 		want string
 	}{
-		{func() (State, config.Faults) { return s.EditNode("b", node("b", func(n *Node) { n.Name = "c" })) }, `nodes.1.name: is "c", the name of a node on site "C": each name once is allowed`},
-		{func() (State, config.Faults) { return s.EditNode("b", node("b", func(n *Node) { n.Name = "ghost" })) }, `node.ghost: is there already: a name or MAC that has no overrides is allowed`},
+		{func() (State, config.Faults) { return s.EditNode("b", node("b", func(n *Node) { n.Name = "c" })) },
+			`nodes.1.name: is "c", the name of a node on site "C": each name once is allowed`},
+		{func() (State, config.Faults) { return s.EditNode("b", node("b", func(n *Node) { n.Name = "ghost" })) },
+			`node.ghost: is there already: a name or MAC that has no overrides is allowed`},
 		{func() (State, config.Faults) {
 			return s.EditNode("b", node("b", func(n *Node) { n.Site = "X"; n.MAC = "02:00:00:00:00:0a" }))
 		}, `nodes.1.mac_addr: is 02:00:00:00:00:0a, which node "a" has: each MAC on one node is allowed
 nodes.1.site_name: is "X", which is no site: the name of a site is allowed`},
-		{func() (State, config.Faults) { return s.EditNode("x", Node{}) }, `nodes: has no "x": a name that is there is allowed`},
-		{func() (State, config.Faults) { return s.AddNode(Node{MAC: "nonsense", Site: "A"}) }, `nodes.3.mac_addr: is "nonsense": six pairs of hex digits joined by ':' or '-' are allowed
+		{func() (State, config.Faults) { return s.EditNode("x", Node{}) },
+			`nodes: has no "x": a name that is there is allowed`},
+		{func() (State, config.Faults) { return s.AddNode(Node{MAC: "nonsense", Site: "A"}) },
+			`nodes.3.mac_addr: is "nonsense": six pairs of hex digits joined by ':' or '-' are allowed
 nodes.3.name: is empty: a name is required
 nodes.3.node_type: is 0: 1 (CN) and 2 (DN) are allowed
 nodes.3.status: is 0: 1 (OFFLINE), 2 (ONLINE) and 3 (ONLINE_INITIATOR) are allowed`},
-		{func() (State, config.Faults) { return s.AddLink(Link{A: "b", Z: "a", Type: Ethernet}) }, `links.2.name: is "link-a-b", as links.0 has it: each name once is allowed`},
-		{func() (State, config.Faults) { return s.EditLink("uphill", uphill) }, `links.uphill: leads to other nodes: the link's own nodes are allowed; another link is deleted and added`},
-		{func() (State, config.Faults) { return s.EditSite("B", Site{Name: "A"}) }, `sites.1.name: is "A", as sites.0 has it: each name once is allowed`},
-		{func() (State, config.Faults) { return s.DeleteSite("B") }, `nodes.1.site_name: is "B": node "b" stands on it: a site without nodes is allowed to go`},
+		{func() (State, config.Faults) { return s.AddLink(Link{A: "b", Z: "a", Type: Ethernet}) },
+			`links.2.name: is "link-a-b", as links.0 has it: each name once is allowed`},
+		{func() (State, config.Faults) { return s.EditLink("uphill", uphill) },
+			`links.uphill: leads to other nodes: the link's own nodes are allowed; another link is deleted and added`},
+		{func() (State, config.Faults) { return s.EditSite("B", Site{Name: "A"}) },
+			`sites.1.name: is "A", as sites.0 has it: each name once is allowed`},
+		{func() (State, config.Faults) { return s.DeleteSite("B") },
+			`nodes.1.site_name: is "B": node "b" stands on it: a site without nodes is allowed to go`},
 		{func() (State, config.Faults) { return s.DeleteNode("x") }, `nodes: has no "x": a name that is there is allowed`},
 		{func() (State, config.Faults) { return s.DeleteLink("x") }, `links: has no "x": a name that is there is allowed`},
 	} {
@@ -175,7 +197,8 @@ func TestPropertyARenameCanBeTakenBack(t *testing.T) {
 		back := n
 		back.Name = old
 		again, faults := there.EditNode(n.Name, back)
-		if faults != nil || canonical(again.Topology.Document()) != canonical(s.Topology.Document()) || brief(again) != brief(s) {
+		if faults != nil || canonical(again.Topology.Document()) != canonical(s.Topology.Document()) ||
+			brief(again) != brief(s) {
 			t.Fatalf("%v\n%s, want\n%s", faults, brief(again), brief(s))
 		}
 	})

@@ -64,14 +64,16 @@ type reader struct{ faults config.Faults }
 
 func (r *reader) node(path []string, o config.Object) Node {
 	n := Node{
-		raw:      o,
-		Name:     r.str(path, o, "name", true),
-		Type:     NodeType(r.enum(path, o, "node_type", int(DN), "1 (CN) and 2 (DN) are allowed", 1, 2)),
-		MAC:      r.mac(path, o, "mac_addr"),
-		Pop:      r.boolean(path, o, "pop_node", false),
-		Status:   Status(r.enum(path, o, "status", int(Online), "1 (OFFLINE), 2 (ONLINE) and 3 (ONLINE_INITIATOR) are allowed", 1, 2, 3)),
-		Site:     r.str(path, o, "site_name", true),
-		Polarity: r.enum(path, o, "polarity", 0, "1 (odd), 2 (even), 3 (hybrid odd) and 4 (hybrid even) are allowed", 1, 2, 3, 4),
+		raw:  o,
+		Name: r.str(path, o, "name", true),
+		Type: NodeType(r.enum(path, o, "node_type", int(DN), "1 (CN) and 2 (DN) are allowed", 1, 2)),
+		MAC:  r.mac(path, o, "mac_addr"),
+		Pop:  r.boolean(path, o, "pop_node", false),
+		Status: Status(r.enum(path, o, "status", int(Online),
+			"1 (OFFLINE), 2 (ONLINE) and 3 (ONLINE_INITIATOR) are allowed", 1, 2, 3)),
+		Site: r.str(path, o, "site_name", true),
+		Polarity: r.enum(path, o, "polarity", 0, "1 (odd), 2 (even), 3 (hybrid odd) and 4 (hybrid even) are allowed", 1, 2, 3,
+			4),
 
 		AntAzimuth:   r.float(path, o, "ant_azimuth"),
 		AntElevation: r.float(path, o, "ant_elevation"),

@@ -12,7 +12,8 @@ func TestSeed_EditNode(t *testing.T) {
 		if faults != nil {
 			t.Fatal(faults)
 		}
-		for layer, moved := range map[string][2]any{"auto": {s.Auto["b"], got.Auto["z"]}, "node": {s.Node["b"], got.Node["z"]}} {
+		for layer, moved := range map[string][2]any{"auto": {s.Auto["b"], got.Auto["z"]},
+			"node": {s.Node["b"], got.Node["z"]}} {
 			if was, is := canonical(moved[0]), canonical(moved[1]); moved[0] == nil || was != is {
 				t.Errorf("the %s layer was %s and is %s", layer, was, is)
 			}

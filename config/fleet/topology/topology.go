@@ -179,7 +179,8 @@ func (l Link) document() config.Object {
 func (s Site) document() config.Object {
 	o, old := base(s.raw), (&reader{}).site(nil, s.raw)
 	put(o, s.raw == nil || s.Name != old.Name, "name", s.Name)
-	if s.Latitude == old.Latitude && s.Longitude == old.Longitude && s.Altitude == old.Altitude && s.Located == old.Located {
+	if s.Latitude == old.Latitude && s.Longitude == old.Longitude && s.Altitude == old.Altitude &&
+		s.Located == old.Located {
 		return o
 	}
 	if !s.Located {

@@ -62,7 +62,8 @@ func TestWhatIsAbsentHasItsDefault(t *testing.T) {
 		t.Fatal(faults)
 	}
 	n, l := got.Nodes[0], got.Links[0]
-	if n.Status != Online || n.Type != DN || n.MAC != "aa:00:00:00:00:01" || !l.Alive || l.Type != Wireless || l.Name != "link-a-b" {
+	if n.Status != Online || n.Type != DN || n.MAC != "aa:00:00:00:00:01" || !l.Alive || l.Type != Wireless ||
+		l.Name != "link-a-b" {
 		t.Errorf("%+v %+v", n, l)
 	}
 	if len(got.Sites) != 2 || got.Sites[0].Name != "s" || got.Sites[0].Located {
@@ -148,8 +149,9 @@ func TestADocumentIsAnObjectOfLists(t *testing.T) {
 // A topology that was made, not read, has all the fields that the original's files have.
 func TestAMadeTopologyIsReadAsItWas(t *testing.T) {
 	made := &Topology{
-		Name:  "made",
-		Nodes: []Node{{Name: "a", Type: CN, Site: "s", Status: Offline, Pop: true, WlanMACs: []string{"02:00:00:00:00:01"}, AntAzimuth: 1.5}, {Name: "b", Type: DN, Site: "s", Status: Online}},
+		Name: "made",
+		Nodes: []Node{{Name: "a", Type: CN, Site: "s", Status: Offline, Pop: true, WlanMACs: []string{"02:00:00:00:00:01"},
+			AntAzimuth: 1.5}, {Name: "b", Type: DN, Site: "s", Status: Online}},
 		Links: []Link{{Name: "link-a-b", A: "a", Z: "b", Type: Ethernet, BackupCN: true}},
 		Sites: []Site{{Name: "s", Latitude: 1, Longitude: -2, Altitude: 3, Located: true}},
 	}
@@ -164,7 +166,8 @@ func TestAMadeTopologyIsReadAsItWas(t *testing.T) {
 		t.Errorf("read back as %s", canonical(read.Document()))
 	}
 	n, l, s := read.Nodes[0], read.Links[0], read.Sites[0]
-	if n.Type != CN || n.Status != Offline || !n.Pop || n.WlanMACs[0] != "02:00:00:00:00:01" || n.AntAzimuth != 1.5 || l.Alive || !l.BackupCN || l.Type != Ethernet || s.Longitude != -2 || !s.Located {
+	if n.Type != CN || n.Status != Offline || !n.Pop || n.WlanMACs[0] != "02:00:00:00:00:01" || n.AntAzimuth != 1.5 ||
+		l.Alive || !l.BackupCN || l.Type != Ethernet || s.Longitude != -2 || !s.Located {
 		t.Errorf("%+v %+v %+v", n, l, s)
 	}
 }

@@ -32,7 +32,8 @@ func (a *api) admit(c *call) error {
 	}
 	c.caller = caller
 	if !httpapi.Known(c.Context(), caller.Name, caller.Role, caller.Via) {
-		return &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: "too many connections of the same caller are open already"}
+		return &refusal{status: http.StatusServiceUnavailable, retry: time.Second,
+			text: "too many connections of the same caller are open already"}
 	}
 	if a.callers != nil {
 		if wait := a.callers.Take(c.who(), c.entry.Time); wait > 0 {
@@ -40,7 +41,8 @@ func (a *api) admit(c *call) error {
 		}
 	}
 	if !c.ofNode() && !caller.Role.May(c.row.role) {
-		return refuse(http.StatusForbidden, "%s %s: is not allowed to a %s: an %s may", c.Method, c.row.path, caller.Role, c.row.role)
+		return refuse(http.StatusForbidden, "%s %s: is not allowed to a %s: an %s may", c.Method, c.row.path, caller.Role,
+			c.row.role)
 	}
 	return nil
 }
@@ -54,8 +56,11 @@ func (c *call) reveals() bool {
 }
 
 // admitNode lets a node to what is its own. The last level of the path says whose a record is, and what
-// is below a node is everybody's. The levels above it do not change that (reference §1.3), but what they have is merged into what is
-// read: so they must be those that are declared of the node. A certificate is enough to have it look, so it does so within the
+// is below a node is everybody's. The levels above it do not change that (reference §1.3), but what they have is
+// merged
+// into what is
+// read: so they must be those that are declared of the node. A certificate is enough to have it look, so it does so
+// within the
 // caller's places and turns.
 func (a *api) admitNode(c *call) error {
 	name := c.name
@@ -70,7 +75,8 @@ func (a *api) admitNode(c *call) error {
 	n, err := a.backend.Node(c.Context(), c.environment, name)
 	var fault *model.Fault
 	switch {
-	case err == nil && (c.caller.Node != "" && n.ID == c.caller.Node || c.caller.Certname != "" && n.Certname == c.caller.Certname):
+	case err == nil && (c.caller.Node != "" && n.ID == c.caller.Node || c.caller.Certname != "" &&
+		n.Certname == c.caller.Certname):
 		c.node = n
 	case err == nil:
 		return c.notOfNode()
@@ -91,7 +97,8 @@ func (a *api) admitNode(c *call) error {
 	return nil
 }
 
-// registersItself says whether a node may register itself: where the environment lets nodes do so, and in the one that its
+// registersItself says whether a node may register itself: where the environment lets nodes do so, and in the one that
+// its
 // own config names, as the fleet has it.
 func (a *api) registersItself(c *call) (bool, error) {
 	e, err := a.backend.Environment(c.Context(), c.environment)
@@ -113,7 +120,8 @@ func (a *api) registersItself(c *call) (bool, error) {
 	return err == nil && named == c.environment, err
 }
 
-// declared holds a node to the levels that somebody has declared of it. It can't declare them itself, nor by what it uploads:
+// declared holds a node to the levels that somebody has declared of it. It can't declare them itself, nor by what it
+// uploads:
 // it would choose whose secrets it reads.
 func (c *call) declared(n model.Node, above []model.LevelValue) error {
 	wanted, all := map[string]string{}, true
@@ -131,7 +139,9 @@ func (c *call) declared(n model.Node, above []model.LevelValue) error {
 	if err != nil {
 		return err
 	}
-	return refuse(http.StatusForbidden, "%s %s: is not allowed to node %s at %s, which is not declared of it: an admin may do that: PUT %senvironments/%d/nodes/%s %s",
+	return refuse(http.StatusForbidden,
+		"%s %s: is not allowed to node %s at %s, which is not declared of it: an admin may do that: PUT "+
+			"%senvironments/%d/nodes/%s %s",
 		c.Method, c.row.path, c.caller.itself(), strings.Join(at, ", "), c.prefix, c.environment, url.PathEscape(n.ID), body)
 }
 
@@ -144,7 +154,9 @@ func (c Caller) itself() string {
 }
 
 func (c *call) notOfNode() error {
-	return refuse(http.StatusForbidden, "%s %s: is not allowed to node %s: it may read and upload what is at its own value of the level nodes, where it is registered", c.Method, c.row.path, c.caller.itself())
+	return refuse(http.StatusForbidden,
+		"%s %s: is not allowed to node %s: it may read and upload what is at its own value of the level nodes, where it is "+
+			"registered", c.Method, c.row.path, c.caller.itself())
 }
 
 // register makes a node known before it uploads, by its certname, which is how it is recognised, or by its id.

@@ -104,12 +104,14 @@ func TestAnActThatCannotBeAuditedIsNotDone(t *testing.T) {
 		musts = nil
 		w := ask(h, asked{method: method, target: target, body: c.body, token: string(Admin)})
 		heard := f.taken()
-		if row := table[i]; row.writes && (w.Code != 503 || heard != "" || len(musts) != 1 || musts[0] != (row.role == Admin)) || !row.writes && (w.Code != c.status || musts != nil) {
+		if row := table[i]; row.writes && (w.Code != 503 || heard != "" ||
+			len(musts) != 1 || musts[0] != (row.role == Admin)) || !row.writes && (w.Code != c.status || musts != nil) {
 			t.Errorf("%s: %d %s, heard %q, intents %v", c.ask, w.Code, w.Body, heard, musts)
 		}
 	}
 	musts = nil
-	if w := ask(h, asked{method: "PUT", target: "environments/9/role/r/nodes/1/resources/1/values", body: "{}", token: "node"}); w.Code != 204 || musts != nil {
+	if w := ask(h, asked{method: "PUT", target: "environments/9/role/r/nodes/1/resources/1/values", body: "{}",
+		token: "node"}); w.Code != 204 || musts != nil {
 		t.Errorf("an upload of a node: %d %s", w.Code, w.Body)
 	}
 }
@@ -117,14 +119,17 @@ func TestAnActThatCannotBeAuditedIsNotDone(t *testing.T) {
 func TestWhoCannotSayWhoItIs(t *testing.T) {
 	h := Handler(&fake{}, door{}, WithFailures(func(string, string, error) {}))
 	w := ask(h, asked{method: "GET", target: "components", token: "guess"})
-	if who := w.Header().Values("WWW-Authenticate"); w.Code != 401 || len(who) != 2 || who[1] != `Basic realm="edgespan"` || msgOf(t, w) != "a token is needed" {
+	if who := w.Header().Values("WWW-Authenticate"); w.Code != 401 || len(who) != 2 ||
+		who[1] != `Basic realm="edgespan"` || msgOf(t, w) != "a token is needed" {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
 	w = ask(h, asked{method: "GET", target: "components", token: "busy"})
-	if w.Code != 503 || w.Header().Get("Retry-After") != "3" || w.Header().Get("WWW-Authenticate") != "" || msgOf(t, w) != "Keystone is away" {
+	if w.Code != 503 || w.Header().Get("Retry-After") != "3" || w.Header().Get("WWW-Authenticate") != "" ||
+		msgOf(t, w) != "Keystone is away" {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
-	if w = ask(h, asked{method: "GET", target: "components", token: "broken"}); w.Code != 500 || strings.Contains(msgOf(t, w), "secret") {
+	if w = ask(h, asked{method: "GET", target: "components", token: "broken"}); w.Code != 500 ||
+		strings.Contains(msgOf(t, w), "secret") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
@@ -207,8 +212,11 @@ func TestANodeReachesItself(t *testing.T) {
 		}
 	}
 	f := &fake{opens: true}
-	ask(Handler(f, door{}), asked{method: "PUT", target: env + "nodes/c9/resources/1/values", body: "{}", token: "newcert"})
-	if heard := f.taken(); !strings.Contains(heard, `Write PutNode{"Environment":9,"Node":{"id":"c9","certname":"c9","undeclared":true}}`) || !strings.Contains(heard, "Write Put{") {
+	ask(Handler(f, door{}),
+		asked{method: "PUT", target: env + "nodes/c9/resources/1/values", body: "{}", token: "newcert"})
+	if heard := f.taken(); !strings.Contains(heard,
+		`Write PutNode{"Environment":9,"Node":{"id":"c9","certname":"c9","undeclared":true}}`) ||
+		!strings.Contains(heard, "Write Put{") {
 		t.Errorf("one with a certificate of another CA is not known by it: heard %s", heard)
 	}
 }
@@ -234,7 +242,8 @@ func TestNoSecretIsShownUnseen(t *testing.T) {
 				}
 			}), WithIntents(func(Entry, bool) error { return errors.New("no space left on device") }))
 			w := ask(h, asked{method: "GET", target: "environments/9/nodes/1/resources/1/values", token: token})
-			if refused := shown && secret; (w.Code == 503) != refused || strings.Contains(w.Body.String(), "s3cret") == refused || refused && w.Header().Get("ETag") != "" {
+			if refused := shown && secret; (w.Code == 503) != refused ||
+				strings.Contains(w.Body.String(), "s3cret") == refused || refused && w.Header().Get("ETag") != "" {
 				t.Errorf("%s, secret %t: %d %s %v", token, secret, w.Code, w.Body, w.Header())
 			}
 		}
@@ -259,7 +268,8 @@ func TestSecretsAreShownToFewAndThatIsAudited(t *testing.T) {
 				t.Errorf("%s: Cache-Control: %s", token, w.Header().Get("Cache-Control"))
 			}
 			log = nil
-			if w = ask(h, asked{method: "GET", target: values, token: token, header: map[string]string{"If-None-Match": `"s"`}}); w.Code != 304 || len(log) > 0 {
+			if w = ask(h, asked{method: "GET", target: values, token: token,
+				header: map[string]string{"If-None-Match": `"s"`}}); w.Code != 304 || len(log) > 0 {
 				t.Errorf("%s: nothing is shown by %d, audited: %+v", token, w.Code, log)
 			}
 		}
@@ -271,11 +281,16 @@ func TestWritesAndRefusalsAreAudited(t *testing.T) {
 		asked
 		want string
 	}{
-		{asked{method: "PUT", target: "environments/9/resources/1/values?message=why", body: `{}`, token: "operator"}, `olga operator PUT /api/v1/config/environments/9/resources/1/values 204 8 false why`},
-		{asked{method: "PUT", target: "environments/9/resources/1/values?dryRun=1", body: `{}`}, `ann admin PUT /api/v1/config/environments/9/resources/1/values 200 0 true `},
-		{asked{method: "PUT", target: "environments/9/resources/1/values", body: `[]`}, `ann admin PUT /api/v1/config/environments/9/resources/1/values 400 0 false `},
-		{asked{method: "POST", target: "components", body: `{"name":"x"}`}, `ann admin POST /api/v1/config/components 201 8 false `},
-		{asked{method: "POST", target: "components", body: `{"name":"x"}`, token: "viewer"}, `vera viewer POST /api/v1/config/components 403 0 false `},
+		{asked{method: "PUT", target: "environments/9/resources/1/values?message=why", body: `{}`, token: "operator"},
+			`olga operator PUT /api/v1/config/environments/9/resources/1/values 204 8 false why`},
+		{asked{method: "PUT", target: "environments/9/resources/1/values?dryRun=1", body: `{}`},
+			`ann admin PUT /api/v1/config/environments/9/resources/1/values 200 0 true `},
+		{asked{method: "PUT", target: "environments/9/resources/1/values", body: `[]`},
+			`ann admin PUT /api/v1/config/environments/9/resources/1/values 400 0 false `},
+		{asked{method: "POST", target: "components", body: `{"name":"x"}`},
+			`ann admin POST /api/v1/config/components 201 8 false `},
+		{asked{method: "POST", target: "components", body: `{"name":"x"}`, token: "viewer"},
+			`vera viewer POST /api/v1/config/components 403 0 false `},
 		{asked{method: "GET", target: "components", token: "guess"}, `  GET /api/v1/config/components 401 0 false `},
 		{asked{method: "GET", target: "components"}, ``},
 		{asked{method: "PUT", target: "environments/9/resources/astute/values", body: `{}`}, ``},
@@ -283,7 +298,8 @@ func TestWritesAndRefusalsAreAudited(t *testing.T) {
 	} {
 		got := ""
 		ask(Handler(&fake{}, door{}, WithAudit(func(e Entry) {
-			got = fmt.Sprint(e.Caller, " ", e.Role, " ", e.Method, " ", e.Path, " ", e.Status, " ", e.Revision, " ", e.DryRun, " ", e.Message)
+			got = fmt.Sprint(e.Caller, " ", e.Role, " ", e.Method, " ", e.Path, " ", e.Status, " ", e.Revision, " ", e.DryRun,
+				" ", e.Message)
 		})), c.asked)
 		if got != c.want {
 			t.Errorf("%s %s: %q, want %q", c.method, c.target, got, c.want)
@@ -305,7 +321,8 @@ func TestAnUnchangedUploadOfANodeIsNotAudited(t *testing.T) {
 	} {
 		lines := 0
 		f := &fake{same: c.same, err: c.err}
-		ask(Handler(f, door{}, WithAudit(func(Entry) { lines++ })), asked{method: "PUT", target: "environments/9/nodes/1/resources/1/values", body: "{}", token: c.token})
+		ask(Handler(f, door{}, WithAudit(func(Entry) { lines++ })),
+			asked{method: "PUT", target: "environments/9/nodes/1/resources/1/values", body: "{}", token: c.token})
 		if lines != c.lines {
 			t.Errorf("%+v: %d lines", c, lines)
 		}
@@ -316,7 +333,8 @@ func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := Handler(&fake{}, door{}, WithLimits(Limits{Rate: 0.5, Burst: 2, InFlight: 2, Bytes: 100, Deadline: time.Minute}))
 		for i, want := range []int{200, 200, 429} {
-			if w := ask(h, asked{method: "GET", target: "components"}); w.Code != want || want == 429 && w.Header().Get("Retry-After") != "2" {
+			if w := ask(h, asked{method: "GET", target: "components"}); w.Code != want || want == 429 &&
+				w.Header().Get("Retry-After") != "2" {
 				t.Errorf("request %d: %d %v", i, w.Code, w.Header())
 			}
 		}
@@ -346,12 +364,14 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// What is secret of a resource is so in the content of its definition too, wherever that is shown; an admin sees it, and that is audited.
+// What is secret of a resource is so in the content of its definition too, wherever that is shown; an admin sees it,
+// and that is audited.
 func TestSecretsOfContentAreMasked(t *testing.T) {
 	var log []Entry
 	h := Handler(newReal(t), door{}, hearing(&log)...)
 	for _, q := range []asked{
-		{method: "POST", target: "components", body: `{"name":"c","resource_definitions":[{"name":"d","content":{"db":{"password":"s3cret"},"a":1}},{"name":"e","content":{"a":1}}]}`},
+		{method: "POST", target: "components",
+			body: `{"name":"c","resource_definitions":[{"name":"d","content":{"db":{"password":"s3cret"},"a":1}},{"name":"e","content":{"a":1}}]}`},
 		{method: "PUT", target: "resource_definitions/1/secrets", body: `{"secrets":["db.password"]}`},
 	} {
 		if w := ask(h, q); w.Code >= 300 {
@@ -359,14 +379,17 @@ func TestSecretsOfContentAreMasked(t *testing.T) {
 		}
 	}
 	for _, q := range []asked{
-		{method: "GET", target: "components"}, {method: "GET", target: "components/1"}, {method: "GET", target: "resource_definitions"}, {method: "GET", target: "resource_definitions?component_id=1"},
-		{method: "GET", target: "resource_definitions/1"}, {method: "PATCH", target: "resource_definitions/1/keys/get", body: `[[],["db"],["db","password"]]`},
+		{method: "GET", target: "components"}, {method: "GET", target: "components/1"},
+		{method: "GET", target: "resource_definitions"}, {method: "GET", target: "resource_definitions?component_id=1"},
+		{method: "GET", target: "resource_definitions/1"},
+		{method: "PATCH", target: "resource_definitions/1/keys/get", body: `[[],["db"],["db","password"]]`},
 	} {
 		for token, shown := range map[string]bool{"viewer": false, "operator": false, "admin": true} {
 			log, q.token = nil, token
 			w := ask(h, q)
 			text := w.Body.String()
-			if w.Code != 200 || strings.Contains(text, "s3cret") != shown || strings.Contains(text, `{"$masked":true}`) == shown || (len(log) == 1 && log[0].Reveal) != shown ||
+			if w.Code != 200 || strings.Contains(text, "s3cret") != shown ||
+				strings.Contains(text, `{"$masked":true}`) == shown || (len(log) == 1 && log[0].Reveal) != shown ||
 				(w.Header().Get("Cache-Control") == "no-store") != shown {
 				t.Errorf("%s %s by a %s: %d %s, audited %+v", q.method, q.target, token, w.Code, text, log)
 			}

@@ -67,7 +67,8 @@ func (r reply) settle(c *call) reply {
 	if r.status == 0 {
 		r.status = c.row.status
 	}
-	if r.etag != "" && c.row.method == http.MethodGet && len(c.Header["If-None-Match"]) > 0 && httpapi.NoneMatch(c.Header["If-None-Match"], r.etag) {
+	if r.etag != "" && c.row.method == http.MethodGet && len(c.Header["If-None-Match"]) > 0 &&
+		httpapi.NoneMatch(c.Header["If-None-Match"], r.etag) {
 		r.status, r.body = http.StatusNotModified, nil
 	}
 	return r
@@ -185,7 +186,8 @@ func (a *api) refused(c *call, err error) reply {
 // statuses are those of the ledger's faults.
 var statuses = map[model.FaultKind]int{
 	model.Invalid: http.StatusBadRequest, model.NotFound: http.StatusNotFound, model.Conflict: http.StatusConflict,
-	model.Stale: http.StatusPreconditionFailed, model.TooLarge: http.StatusRequestEntityTooLarge, model.Busy: http.StatusServiceUnavailable,
+	model.Stale: http.StatusPreconditionFailed, model.TooLarge: http.StatusRequestEntityTooLarge,
+	model.Busy: http.StatusServiceUnavailable,
 }
 
 // refusalOf says what a caller is told of an error. What it does not know is for the log only: it

@@ -42,8 +42,10 @@ func benchmarkRead(b *testing.B, status int, header http.Header) {
 	}
 	limits := DefaultLimits
 	limits.Rate = 0
-	h := Handler(still{answer: model.Answer{Body: body, ETag: `"0123456789abcdef"`, Version: 3, Revision: 7}}, door{}, WithLimits(limits))
-	r := httptest.NewRequest("GET", "/api/v1/config/environments/1/release/x/role/compute/nodes/node-1.domain.tld/resources/override/node/values?effective", nil)
+	h := Handler(still{answer: model.Answer{Body: body, ETag: `"0123456789abcdef"`, Version: 3, Revision: 7}}, door{},
+		WithLimits(limits))
+	r := httptest.NewRequest("GET",
+		"/api/v1/config/environments/1/release/x/role/compute/nodes/node-1.domain.tld/resources/override/node/values?effective", nil)
 	r.Header = header
 	r.Header.Set("X-Auth-Token", "viewer")
 	b.ReportAllocs()

@@ -56,7 +56,8 @@ func (c *call) readQuery() error {
 			err = errors.Join(nameErr, valueErr)
 		}
 		if err != nil || !utf8.ValidString(name) || !utf8.ValidString(value) {
-			return refuse(http.StatusBadRequest, "the query can't be read: name=value in UTF-8, joined by & and escaped, is allowed")
+			return refuse(http.StatusBadRequest,
+				"the query can't be read: name=value in UTF-8, joined by & and escaped, is allowed")
 		}
 		c.query = append(c.query, parameter{name, value})
 	}
@@ -76,8 +77,10 @@ func (c *call) readWriteOptions() error {
 		return nil
 	}
 	text, _ := c.query.get("message")
-	if utf8.RuneCountInString(text) > maxMessage || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return refuse(http.StatusBadRequest, "message: is too long, or no single line: one line of %d characters is allowed", maxMessage)
+	if utf8.RuneCountInString(text) > maxMessage ||
+		strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return refuse(http.StatusBadRequest, "message: is too long, or no single line: one line of %d characters is allowed",
+			maxMessage)
 	}
 	c.entry.Message = text
 	switch dry, is := c.query.get("dryRun"); {
@@ -118,7 +121,8 @@ func (c *call) flag(name string) (bool, error) {
 // it must be is for its reader to say.
 func (a *api) readBody(c *call) ([]byte, error) {
 	if e := c.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return nil, refuse(http.StatusUnsupportedMediaType, "Content-Encoding: is %s: JSON without an encoding is allowed", config.Quote(e))
+		return nil, refuse(http.StatusUnsupportedMediaType, "Content-Encoding: is %s: JSON without an encoding is allowed",
+			config.Quote(e))
 	}
 	c.turn.End() // a body that comes slowly holds nobody up
 	defer c.keepTurn()
@@ -154,7 +158,8 @@ func (c *call) parsed(text []byte) (configdb.JSON, error) {
 	return configdb.ParseBody(text)
 }
 
-// readObject reads a body that is an object of so many bytes at most: one that is larger is refused before its members are looked at.
+// readObject reads a body that is an object of so many bytes at most: one that is larger is refused before its members
+// are looked at.
 func (a *api) readObject(c *call, most int) (configdb.Object, error) {
 	text, err := a.readBody(c)
 	if err != nil {
@@ -165,7 +170,8 @@ func (a *api) readObject(c *call, most int) (configdb.Object, error) {
 		return configdb.Object{}, err
 	}
 	if len(v) > most {
-		return configdb.Object{}, refuse(http.StatusRequestEntityTooLarge, "%s: have %d bytes: %d are allowed", c.kind, len(v), most)
+		return configdb.Object{},
+			refuse(http.StatusRequestEntityTooLarge, "%s: have %d bytes: %d are allowed", c.kind, len(v), most)
 	}
 	return configdb.ObjectOf(v)
 }

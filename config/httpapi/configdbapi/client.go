@@ -81,7 +81,8 @@ type Client struct {
 // NewClient returns a client of an endpoint. It connects when it is asked something.
 func NewClient(o Options) (*Client, error) {
 	u, err := url.Parse(o.URL)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" ||
+		u.User != nil {
 		return nil, fmt.Errorf("controller: is %s: https://HOST:PORT is allowed", config.Quote(o.URL))
 	}
 	if strings.Trim(u.Path, "/") == "" {
@@ -161,7 +162,8 @@ func (c *Client) next(location string) (string, error) {
 	}
 	u = c.base.ResolveReference(u)
 	if u.Host != c.base.Host {
-		return "", fmt.Errorf("ask %s: it sends to %s: the same host is allowed: others are not told who asks", c.base, config.Quote(u.Host))
+		return "", fmt.Errorf("ask %s: it sends to %s: the same host is allowed: others are not told who asks", c.base,
+			config.Quote(u.Host))
 	}
 	u.Scheme = c.base.Scheme
 	return u.String(), nil

@@ -66,7 +66,8 @@ func (c *Client) Definition(ctx context.Context, id int64) (out model.Definition
 }
 
 // CreateDefinition makes one.
-func (c *Client) CreateDefinition(ctx context.Context, n NewDefinition, o WriteOptions) (out model.Definition, err error) {
+func (c *Client) CreateDefinition(ctx context.Context, n NewDefinition, o WriteOptions) (out model.Definition,
+	err error) {
 	return out, c.create(ctx, toDefinitions, n, o, &out)
 }
 
@@ -106,7 +107,8 @@ func (c *Client) Environment(ctx context.Context, id int64) (out model.Environme
 }
 
 // CreateEnvironment makes one.
-func (c *Client) CreateEnvironment(ctx context.Context, n NewEnvironment, o WriteOptions) (out model.Environment, err error) {
+func (c *Client) CreateEnvironment(ctx context.Context, n NewEnvironment, o WriteOptions) (out model.Environment,
+	err error) {
 	n.Components, n.Levels = list(n.Components), list(n.Levels)
 	return out, c.create(ctx, toEnvironments, n, o, &out)
 }
@@ -135,7 +137,8 @@ func (c *Client) Level(ctx context.Context, environment int64, level string) (ou
 
 // RenameLevel gives one another name.
 func (c *Client) RenameLevel(ctx context.Context, environment int64, level, name string, o WriteOptions) error {
-	_, err := c.write(ctx, http.MethodPatch, to(toEnvironments, environment, "hierarchy_levels", level), LevelEdit{name}, o)
+	_, err := c.write(ctx, http.MethodPatch, to(toEnvironments, environment, "hierarchy_levels", level), LevelEdit{name},
+		o)
 	return err
 }
 
@@ -151,7 +154,8 @@ func (c *Client) Node(ctx context.Context, environment int64, name string) (out 
 
 // PutNode registers one. Levels that are nil leave those that it has.
 func (c *Client) PutNode(ctx context.Context, environment int64, n model.Node, o WriteOptions) error {
-	_, err := c.write(ctx, http.MethodPut, to(toEnvironments, environment, "nodes", n.ID), NodeNames{n.FQDN, n.Certname, n.Levels}, o)
+	_, err := c.write(ctx, http.MethodPut, to(toEnvironments, environment, "nodes", n.ID),
+		NodeNames{n.FQDN, n.Certname, n.Levels}, o)
 	return err
 }
 

@@ -97,12 +97,14 @@ func (c *Client) Remove(ctx context.Context, p Place, k model.Kind, o WriteOptio
 }
 
 // EditKeys is a keys operation that sets or deletes.
-func (c *Client) EditKeys(ctx context.Context, p Place, k model.Kind, e configdb.KeysEdit, o WriteOptions) (Stored, error) {
+func (c *Client) EditKeys(ctx context.Context, p Place, k model.Kind, e configdb.KeysEdit, o WriteOptions) (Stored,
+	error) {
 	return c.write(ctx, http.MethodPatch, p.half(k, "keys", string(e.Op)), list(e.Items), o)
 }
 
 // GetKeys are the values at paths.
-func (c *Client) GetKeys(ctx context.Context, p Place, k model.Kind, paths [][]configdb.JSON) (out []configdb.JSON, err error) {
+func (c *Client) GetKeys(ctx context.Context, p Place, k model.Kind, paths [][]configdb.JSON) (out []configdb.JSON,
+	err error) {
 	r, err := writeRequest(http.MethodPatch, p.half(k, "keys", "get"), list(paths), WriteOptions{})
 	if err != nil {
 		return nil, err
@@ -112,7 +114,8 @@ func (c *Client) GetKeys(ctx context.Context, p Place, k model.Kind, paths [][]c
 }
 
 // Versions are those of a half of a record, the newest first.
-func (c *Client) Versions(ctx context.Context, p Place, k model.Kind, before uint64, limit int) (out []model.Version, err error) {
+func (c *Client) Versions(ctx context.Context, p Place, k model.Kind, before uint64, limit int) (out []model.Version,
+	err error) {
 	return out, c.get(ctx, p.half(k, "history"), part(before, limit), &out)
 }
 
@@ -147,7 +150,8 @@ func (c *Client) Bulk(ctx context.Context, p Place, b BulkBody, o WriteOptions) 
 }
 
 // HieraData is several resources of a place, merged.
-func (c *Client) HieraData(ctx context.Context, p Place, resources []string, m configdb.MergeOptions, known string) (Content, error) {
+func (c *Client) HieraData(ctx context.Context, p Place, resources []string, m configdb.MergeOptions,
+	known string) (Content, error) {
 	q := url.Values{"resources": {strings.Join(resources, ",")}}
 	setText(q, "merge", string(m.Strategy))
 	setText(q, "knockout_prefix", m.KnockoutPrefix)

@@ -43,7 +43,8 @@ type WatchOptions struct {
 // Watch delivers each revision, in order and once, until the context ends or deliver answers
 // with an error, which is returned. A stream that ends is asked for again, after the last
 // revision that came; what can't be reached, or is busy, is asked for again each pause.
-func (c *Client) Watch(ctx context.Context, o WatchOptions, pause time.Duration, deliver func(model.Record) error) error {
+func (c *Client) Watch(ctx context.Context, o WatchOptions, pause time.Duration,
+	deliver func(model.Record) error) error {
 	q := url.Values{}
 	setCount(q, "environment", uint64(max(o.Environment, 0)))
 	setText(q, "resource", o.Resource)
@@ -63,7 +64,8 @@ func (c *Client) Watch(ctx context.Context, o WatchOptions, pause time.Duration,
 			return stop.error
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err != nil && !errors.Is(err, httpapi.ErrBusy) && !errors.Is(err, httpapi.ErrUnreachable) && !errors.Is(err, httpapi.ErrTimeout):
+		case err != nil && !errors.Is(err, httpapi.ErrBusy) && !errors.Is(err, httpapi.ErrUnreachable) &&
+			!errors.Is(err, httpapi.ErrTimeout):
 			return err
 		}
 		if err == nil && time.Since(began) > pause {

@@ -13,9 +13,11 @@ import (
 )
 
 // costSeeds is how many random ones a plain run of FuzzCost begins with: ten minutes are some thousand.
-var costSeeds = flag.Uint64("cost-seeds", 3, "how many random documents and requests a run of FuzzCost has without -fuzz")
+var costSeeds = flag.Uint64("cost-seeds", 3,
+	"how many random documents and requests a run of FuzzCost has without -fuzz")
 
-// FuzzCost looks for requests that cost more than they may, over documents and requests that it puts together. Without -fuzz, which
+// FuzzCost looks for requests that cost more than they may, over documents and requests that it puts together. Without
+// -fuzz, which
 // slows the code that it watches, it holds to the bound itself.
 func FuzzCost(f *testing.F) {
 	slow := mostTime
@@ -28,16 +30,21 @@ func FuzzCost(f *testing.F) {
 	f.Fuzz(func(t *testing.T, of, to uint64) {
 		r := &real{news: make(chan struct{})}
 		r.open(t)
-		h := Handler(r, door{}, WithFailures(func(m, p string, err error) { t.Errorf("%s %s: %v", m, p, err) }), WithDirectNames())
+		h := Handler(r, door{}, WithFailures(func(m, p string, err error) { t.Errorf("%s %s: %v", m, p, err) }),
+			WithDirectNames())
 		rng := rand.New(rand.NewPCG(of, to))
 		for _, q := range []asked{
 			{method: "POST", target: "components", body: `{"name":"c","resource_definitions":[{"name":"a"},{"name":"b"}]}`},
 			{method: "POST", target: "environments", body: `{"id":1,"components":["c"],"hierarchy_levels":["role","nodes"]}`},
 			{method: "PUT", target: "environments/1/resources/a/values", body: anyObject(rng, 1+rng.IntN(4<<20))},
 			{method: "PUT", target: "environments/1/resources/a/values", body: anyObject(rng, 1+rng.IntN(4<<20))},
-			{method: "PUT", target: "environments/1/role/r/nodes/1/resources/a/overrides", body: anyObject(rng, 1+rng.IntN(4<<20))},
-			{method: "PUT", target: "resource_definitions/2", body: `{"content":{"$template":` + anyObject(rng, 1+rng.IntN(4<<20)) + `}}`},
-			{method: "PUT", target: "resource_definitions/1/secrets", body: joined(`{"secrets":[`, "]}", 1+rng.IntN(50), func(int) string { return configdb.Quote(strings.Repeat("*.", rng.IntN(9)) + "k").String() })},
+			{method: "PUT", target: "environments/1/role/r/nodes/1/resources/a/overrides",
+				body: anyObject(rng, 1+rng.IntN(4<<20))},
+			{method: "PUT", target: "resource_definitions/2", body: `{"content":{"$template":` +
+				anyObject(rng, 1+rng.IntN(4<<20)) + `}}`},
+			{method: "PUT", target: "resource_definitions/1/secrets",
+				body: joined(`{"secrets":[`, "]}", 1+rng.IntN(50),
+					func(int) string { return configdb.Quote(strings.Repeat("*.", rng.IntN(9)) + "k").String() })},
 		} {
 			q.token = "admin"
 			holdsTo(t, h, q, slow)
@@ -52,7 +59,8 @@ func FuzzCost(f *testing.F) {
 	})
 }
 
-// anyAsk is a request over what FuzzCost has stored, of what asks does not have or has in one way: differences, histories and ways back,
+// anyAsk is a request over what FuzzCost has stored, of what asks does not have or has in one way: differences,
+// histories and ways back,
 // lookups of many keys, paths and headers as long as they may be, writes that are judged.
 func anyAsk(rng *rand.Rand) asked {
 	place := []string{"environments/1/", "environments/1/role/r/nodes/1/"}[rng.IntN(2)]
@@ -64,24 +72,33 @@ func anyAsk(rng *rand.Rand) asked {
 	case 1:
 		return asked{method: "GET", target: fmt.Sprintf("%s?effective&version=%d&revision=%d", at, rng.IntN(3), rng.IntN(9))}
 	case 2:
-		return asked{method: "POST", token: "operator", target: at + "/rollback?dryRun=1", body: fmt.Sprintf(`{"version":%d}`, 1+rng.IntN(2))}
+		return asked{method: "POST", token: "operator", target: at + "/rollback?dryRun=1",
+			body: fmt.Sprintf(`{"version":%d}`, 1+rng.IntN(2))}
 	case 3:
-		return asked{method: "POST", token: "operator", target: place + "rollback?dryRun=1", body: fmt.Sprintf(`{"revision":%d}`, 1+rng.IntN(8))}
+		return asked{method: "POST", token: "operator", target: place + "rollback?dryRun=1",
+			body: fmt.Sprintf(`{"revision":%d}`, 1+rng.IntN(8))}
 	case 4:
-		return asked{method: "GET", target: []string{"components", "resource_definitions", "resource_definitions/2", "history", "environments/1/hierarchy_levels", at + "/history"}[rng.IntN(6)], token: []string{"viewer", "admin"}[rng.IntN(2)]}
+		return asked{method: "GET",
+			target: []string{"components", "resource_definitions", "resource_definitions/2", "history",
+				"environments/1/hierarchy_levels", at + "/history"}[rng.IntN(6)], token: []string{"viewer", "admin"}[rng.IntN(2)]}
 	case 5:
-		return asked{method: "GET", target: place + "hiera/lookup/" + escapedAll(anyKey(rng, rng.IntN(16<<10))) + "?resources=a,b,a&merge=deep"}
+		return asked{method: "GET", target: place + "hiera/lookup/" + escapedAll(anyKey(rng, rng.IntN(16<<10))) +
+			"?resources=a,b,a&merge=deep"}
 	case 6:
 		return asked{method: "GET", target: at + "?effective&key=" + url.QueryEscape(anyKey(rng, rng.IntN(20<<10)))}
 	case 7:
 		tag := `W/"` + strings.Repeat("x", rng.IntN(64)) + `",`
-		return asked{method: "GET", target: at + "?effective", header: map[string]string{"If-None-Match": strings.Repeat(tag, (60<<10)/len(tag)) + `"y"`}}
+		return asked{method: "GET", target: at + "?effective",
+			header: map[string]string{"If-None-Match": strings.Repeat(tag, (60<<10)/len(tag)) + `"y"`}}
 	case 8:
 		tag := `"` + strings.Repeat("x", rng.IntN(64)) + `",`
-		return asked{method: "PUT", token: "operator", target: at + "?dryRun=1", body: anyObject(rng, 1+rng.IntN(4<<20)), header: map[string]string{"If-Match": strings.Repeat(tag, (60<<10)/len(tag)) + `"y"`}}
+		return asked{method: "PUT", token: "operator", target: at + "?dryRun=1", body: anyObject(rng, 1+rng.IntN(4<<20)),
+			header: map[string]string{"If-Match": strings.Repeat(tag, (60<<10)/len(tag)) + `"y"`}}
 	case 9:
 		one := func(n int) string { return anyObject(rng, 1+rng.IntN(n)) }
-		return asked{method: "POST", token: "operator", target: place + "bulk?dryRun=1", body: fmt.Sprintf(`{"resources":{"a":{"values":%s,"overrides":%s},"b":{"values":%s}}}`, one(2<<20), one(2<<20), one(2<<20))}
+		return asked{method: "POST", token: "operator", target: place + "bulk?dryRun=1",
+			body: fmt.Sprintf(`{"resources":{"a":{"values":%s,"overrides":%s},"b":{"values":%s}}}`, one(2<<20), one(2<<20),
+				one(2<<20))}
 	case 10:
 		op := []string{"set", "delete", "get"}[rng.IntN(3)]
 		paths := joined("[", "]", 1+rng.IntN(configdb.MaxPaths), func(int) string {
@@ -95,7 +112,8 @@ func anyAsk(rng *rand.Rand) asked {
 			}
 			return keys + "]"
 		})
-		return asked{method: "PATCH", token: "operator", target: at + "/keys/" + op + []string{"?dryRun=1", ""}[map[string]int{"get": 1}[op]], body: paths}
+		return asked{method: "PATCH", token: "operator", target: at + "/keys/" + op +
+			[]string{"?dryRun=1", ""}[map[string]int{"get": 1}[op]], body: paths}
 	default:
 		keys, left := []string{}, model.MaxKeyBytes
 		for range 1 + rng.IntN(model.MaxKeys) {
@@ -105,9 +123,12 @@ func anyAsk(rng *rand.Rand) asked {
 			}
 			keys = append(keys, configdb.Quote(k).String())
 		}
-		resources := joined("[", "]", 1+rng.IntN(model.MaxResources), func(int) string { return []string{`"a"`, `"b"`}[rng.IntN(2)] })
-		return asked{method: "POST", target: place + "hiera/lookup", body: fmt.Sprintf(`{"keys":[%s],"resources":%s,"merge":%q,"sort_merged_arrays":%v,"merge_hash_arrays":%v}`,
-			strings.Join(keys, ","), resources, []string{"first", "unique", "hash", "deep"}[rng.IntN(4)], rng.IntN(2) == 0, rng.IntN(2) == 0)}
+		resources := joined("[", "]", 1+rng.IntN(model.MaxResources),
+			func(int) string { return []string{`"a"`, `"b"`}[rng.IntN(2)] })
+		return asked{method: "POST", target: place + "hiera/lookup",
+			body: fmt.Sprintf(`{"keys":[%s],"resources":%s,"merge":%q,"sort_merged_arrays":%v,"merge_hash_arrays":%v}`,
+				strings.Join(keys, ","), resources, []string{"first", "unique", "hash", "deep"}[rng.IntN(4)], rng.IntN(2) == 0,
+				rng.IntN(2) == 0)}
 	}
 }
 
@@ -162,7 +183,8 @@ func anyValue(rng *rand.Rand, b *strings.Builder, size, depth int) {
 	case 0: // a number of many digits
 		b.WriteString("1" + strings.Repeat("7", size))
 	case 1:
-		b.WriteString(configdb.Quote(strings.Repeat([]string{"x", "%{", "%{a:k}", "\"", "--", "é"}[rng.IntN(6)], size/7)).String())
+		b.WriteString(configdb.Quote(strings.Repeat([]string{"x", "%{", "%{a:k}", "\"", "--", "é"}[rng.IntN(6)],
+			size/7)).String())
 	case 2, 3: // one below the other
 		b.WriteString(`{"k":`)
 		anyValue(rng, b, size-6, depth+1)

@@ -57,7 +57,8 @@ func costs(t testing.TB, h http.Handler, q asked) (code, size int, made uint64, 
 	}
 	r := &http.Request{
 		Method: q.method, URL: u, Host: "localhost", RemoteAddr: "192.0.2.1:1", ContentLength: int64(len(q.body)),
-		Header: http.Header{"X-Auth-Token": {token}, "Accept-Encoding": {"gzip"}}, Body: httptest.NewRequest("PUT", "/", strings.NewReader(q.body)).Body,
+		Header: http.Header{"X-Auth-Token": {token}, "Accept-Encoding": {"gzip"}},
+		Body:   httptest.NewRequest("PUT", "/", strings.NewReader(q.body)).Body,
 	}
 	for name, value := range q.header {
 		r.Header.Set(name, value)
@@ -134,7 +135,8 @@ var heavy = map[string]func() string{
 		return joined(`{"o":{"a":[`, "]}}", 98_000, func(i int) string { return fmt.Sprintf(`"--k%d"`, i) })
 	},
 	"knocks": func() string {
-		return joined(`{"o":{"a":[`, "]}}", 98_000, func(i int) string { return fmt.Sprintf(`"%sk%d"`, []string{"--", ""}[i%2], i/2) })
+		return joined(`{"o":{"a":[`, "]}}", 98_000,
+			func(i int) string { return fmt.Sprintf(`"%sk%d"`, []string{"--", ""}[i%2], i/2) })
 	},
 	"strings": func() string {
 		return joined(`{"a":[`, "]}", 98_000, func(i int) string { return fmt.Sprintf(`"s%d\u00e9"`, i*7919%98_000) })
@@ -143,7 +145,8 @@ var heavy = map[string]func() string{
 		return joined(`{"a":[`, "]}", 49_000, func(i int) string { return fmt.Sprintf(`[%d]`, i*7919%49_000) })
 	},
 	"long key": func() string {
-		return `{"` + strings.Repeat("k", 2<<20) + joined(`":{`, "}}", 90_000, func(i int) string { return fmt.Sprintf(`"%d":%d`, i, i) })
+		return `{"` + strings.Repeat("k", 2<<20) +
+			joined(`":{`, "}}", 90_000, func(i int) string { return fmt.Sprintf(`"%d":%d`, i, i) })
 	},
 	"last": func() string {
 		return joined(`{`, `,"z":1}`, 60_000, func(i int) string { return fmt.Sprintf(`"a%d":"xxxxxxxxxxxx"`, i) })
@@ -172,7 +175,8 @@ func weighty(t testing.TB) (*real, http.Handler) {
 	t.Helper()
 	r := &real{news: make(chan struct{})}
 	r.open(t)
-	h := Handler(r, door{}, WithFailures(func(m, p string, err error) { t.Errorf("%s %s: %v", m, p, err) }), WithDirectNames())
+	h := Handler(r, door{}, WithFailures(func(m, p string, err error) { t.Errorf("%s %s: %v", m, p, err) }),
+		WithDirectNames())
 	must := func(q asked) {
 		t.Helper()
 		q.token = "admin"
@@ -184,8 +188,10 @@ func weighty(t testing.TB) (*real, http.Handler) {
 	for name := range heavy {
 		names = append(names, fmt.Sprintf(`{"name":%q}`, name))
 	}
-	must(asked{method: "POST", target: "components", body: `{"name":"c","resource_definitions":[` + strings.Join(names, ",") + `]}`})
-	must(asked{method: "POST", target: "environments", body: `{"id":1,"components":["c"],"hierarchy_levels":["role","nodes"]}`})
+	must(asked{method: "POST", target: "components", body: `{"name":"c","resource_definitions":[` +
+		strings.Join(names, ",") + `]}`})
+	must(asked{method: "POST", target: "environments",
+		body: `{"id":1,"components":["c"],"hierarchy_levels":["role","nodes"]}`})
 	must(asked{method: "PUT", target: "environments/1/resources/small/values", body: `{"a":1}`})
 	for name, doc := range heavy {
 		at := url.PathEscape(name)
@@ -203,18 +209,23 @@ func asks(name string) []asked {
 	many := strings.Repeat(name+",", model.MaxResources-1) + name
 	paths := func(n int, path string) string { return joined("[", "]", n, func(int) string { return path }) }
 	out := []asked{
-		{method: "GET", target: raw}, {method: "GET", target: half + "?effective"}, {method: "GET", target: half + "?effective&merge=deep"},
-		{method: "GET", target: half + "?effective&show_lookup"}, {method: "GET", target: half + "?effective&key=a.0"}, {method: "GET", target: half + "?effective&key=" + strings.Repeat("a.", 900) + "a"},
+		{method: "GET", target: raw}, {method: "GET", target: half + "?effective"},
+		{method: "GET", target: half + "?effective&merge=deep"},
+		{method: "GET", target: half + "?effective&show_lookup"}, {method: "GET", target: half + "?effective&key=a.0"},
+		{method: "GET", target: half + "?effective&key=" + strings.Repeat("a.", 900) + "a"},
 		{method: "GET", target: raw + "/diff?from=0"}, {method: "GET", target: raw + "/history"},
 		{method: "PATCH", target: raw + "/keys/get", body: paths(configdb.MaxPaths, "[]")},
 		{method: "PATCH", target: raw + "/keys/get", body: paths(configdb.MaxPaths, `["a"]`)},
 		{method: "PATCH", target: raw + "/keys/get", body: paths(configdb.MaxPaths, `["z"]`)},
 		{method: "PATCH", target: raw + "/keys/get", body: paths(configdb.MaxPaths, `["a",97999]`)},
 		{method: "PATCH", target: raw + "/keys/get", body: paths(100_000, `[]`)},
-		{method: "PATCH", target: raw + "/keys/set?dryRun=1", token: "operator", body: joined("[", "]", configdb.MaxPaths, func(i int) string { return fmt.Sprintf(`["0%d",1]`, i) })},
-		{method: "PATCH", target: raw + "/keys/delete?dryRun=1", token: "operator", body: joined("[", "]", configdb.MaxPaths, func(i int) string { return fmt.Sprintf(`["k%d"]`, i) })},
+		{method: "PATCH", target: raw + "/keys/set?dryRun=1", token: "operator",
+			body: joined("[", "]", configdb.MaxPaths, func(i int) string { return fmt.Sprintf(`["0%d",1]`, i) })},
+		{method: "PATCH", target: raw + "/keys/delete?dryRun=1", token: "operator",
+			body: joined("[", "]", configdb.MaxPaths, func(i int) string { return fmt.Sprintf(`["k%d"]`, i) })},
 	}
-	for _, merge := range []string{"first", "hash", "deep", "deep&knockout_prefix=--", "deep&sort_merged_arrays=1", "deep&merge_hash_arrays=1&sort_merged_arrays=1&knockout_prefix=--", "unique"} {
+	for _, merge := range []string{"first", "hash", "deep", "deep&knockout_prefix=--", "deep&sort_merged_arrays=1",
+		"deep&merge_hash_arrays=1&sort_merged_arrays=1&knockout_prefix=--", "unique"} {
 		merge = strings.ReplaceAll("&merge="+merge, " ", "%20")
 		out = append(out, asked{method: "GET", target: place + "hiera/data?resources=" + at + merge},
 			asked{method: "GET", target: place + "hiera/data?resources=" + url.QueryEscape(many) + merge},
@@ -222,7 +233,8 @@ func asks(name string) []asked {
 			asked{method: "GET", target: place + "hiera/lookup/a?resources=" + at + ",small," + at + merge},
 			asked{method: "GET", target: place + "hiera/lookup/o?resources=small," + at + "," + at + merge})
 	}
-	keys := joined(`{"keys":[`, `],"resources":["`+name+`"],"merge":"deep"}`, model.MaxKeys, func(i int) string { return `"` + strings.Repeat(" ", i) + `a"` })
+	keys := joined(`{"keys":[`, `],"resources":["`+name+`"],"merge":"deep"}`, model.MaxKeys,
+		func(i int) string { return `"` + strings.Repeat(" ", i) + `a"` })
 	return append(out, asked{method: "POST", target: place + "hiera/lookup", body: keys},
 		asked{method: "GET", target: place + "hiera/data?resources=" + strings.Repeat(at+",", 5000) + at})
 }
@@ -234,7 +246,8 @@ func TestNoRequestCostsMoreThanItMay(t *testing.T) {
 	fine, all := 0, 0
 	for n, name := range slices.Sorted(maps.Keys(heavy)) {
 		for i, q := range asks(name) {
-			known := strings.Contains(q.body, "[],[]") || strings.Contains(q.body, `["z"],["z"]`) || strings.Contains(q.target, "small,") && strings.Contains(q.target, "sort") ||
+			known := strings.Contains(q.body, "[],[]") || strings.Contains(q.body, `["z"],["z"]`) ||
+				strings.Contains(q.target, "small,") && strings.Contains(q.target, "sort") ||
 				strings.Contains(q.target, "lookup/o") && strings.Contains(q.target, "knockout")
 			if !known && (i+n)%8 != 0 { // the others take turns; FuzzCost has all
 				continue
@@ -256,10 +269,12 @@ func TestNoRequestCostsMoreThanItMay(t *testing.T) {
 		holds(t, h, asked{method: "GET", target: "environments/1/nodes/1/resources/small/values?effective"})
 		holds(t, h, asked{method: "GET", target: "environments/1/role/r/nodes/1/resources/small/values?effective"})
 		holds(t, h, asked{method: "GET", target: "components"})
-		holds(t, h, asked{method: "PATCH", target: "resource_definitions/1/keys/get", body: joined("[", "]", 9000, func(int) string { return "[]" })})
+		holds(t, h, asked{method: "PATCH", target: "resource_definitions/1/keys/get",
+			body: joined("[", "]", 9000, func(int) string { return "[]" })})
 		t.Logf("%s: %d", name, code)
 	}
-	put("resource_definitions/2/secrets", joined(`{"secrets":[`, "]}", model.MaxSecrets, func(i int) string { return fmt.Sprintf(`"*.*.%d"`, i) }))
+	put("resource_definitions/2/secrets",
+		joined(`{"secrets":[`, "]}", model.MaxSecrets, func(i int) string { return fmt.Sprintf(`"*.*.%d"`, i) }))
 	for n, name := range slices.Sorted(maps.Keys(heavy)) {
 		holds(t, h, asks(name)[n%8])
 	}
@@ -267,15 +282,22 @@ func TestNoRequestCostsMoreThanItMay(t *testing.T) {
 		holds(t, h, q)
 	}
 	if put("environments/1/resources/flat/values", heavy["strings"]()) == 204 {
-		holds(t, h, asked{method: "GET", target: "environments/1/resources/flat/values/diff?from=2&to=1"}) // both are read, and compared
+		// both are read, and compared
+		holds(t, h, asked{method: "GET", target: "environments/1/resources/flat/values/diff?from=2&to=1"})
 	}
 	for _, q := range []asked{
-		{method: "PUT", target: "environments/1/resources/small/values", body: `{"a":[` + strings.Repeat("{},", 2_000_000) + "1]}"},
-		{method: "PUT", target: "environments/1/resources/small/values", body: joined("{", "}", 180_000, func(i int) string { return fmt.Sprintf(`"%x":{}`, 1<<40-i) })},
-		{method: "PUT", target: "environments/1/resources/small/values", body: `{"a":"` + strings.Repeat(`\u00e9`, 1<<20) + `"}`},
-		{method: "POST", target: "environments/1/bulk", body: joined(`{"resources":{`, "}}", 4000, func(i int) string { return fmt.Sprintf(`"x%d":{"values":{"a":%d}}`, i, i) })},
-		{method: "POST", target: "environments/1/nodes/1/hiera/lookup", body: joined(`{"resources":[`, `]}`, 190_000, func(int) string { return "1" })},
-		{method: "POST", target: "components", body: joined(`{"name":"d","resource_definitions":[`, "]}", 90_000, func(int) string { return "{}" })},
+		{method: "PUT", target: "environments/1/resources/small/values", body: `{"a":[` + strings.Repeat("{},", 2_000_000) +
+			"1]}"},
+		{method: "PUT", target: "environments/1/resources/small/values",
+			body: joined("{", "}", 180_000, func(i int) string { return fmt.Sprintf(`"%x":{}`, 1<<40-i) })},
+		{method: "PUT", target: "environments/1/resources/small/values", body: `{"a":"` + strings.Repeat(`\u00e9`, 1<<20) +
+			`"}`},
+		{method: "POST", target: "environments/1/bulk", body: joined(`{"resources":{`,
+			"}}", 4000, func(i int) string { return fmt.Sprintf(`"x%d":{"values":{"a":%d}}`, i, i) })},
+		{method: "POST", target: "environments/1/nodes/1/hiera/lookup",
+			body: joined(`{"resources":[`, `]}`, 190_000, func(int) string { return "1" })},
+		{method: "POST", target: "components",
+			body: joined(`{"name":"d","resource_definitions":[`, "]}", 90_000, func(int) string { return "{}" })},
 	} {
 		q.token = "admin"
 		holds(t, h, q)

@@ -149,7 +149,8 @@ func TestOpenAPI(t *testing.T) {
 			t.Errorf("%s: leads nowhere", name)
 		}
 	}
-	for _, name := range []string{"Component", "Definition", "Environment", "Level", "Node", "Version", "Record", "Message"} {
+	for _, name := range []string{"Component", "Definition", "Environment", "Level", "Node", "Version", "Record",
+		"Message"} {
 		if _, is := schemas[name]; !is {
 			t.Errorf("%s: is not described", name)
 		}

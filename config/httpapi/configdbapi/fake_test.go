@@ -62,11 +62,14 @@ var (
 	}
 	environment = model.Environment{ID: 9, Components: []int64{1}, Levels: []string{"role", "nodes"}}
 	component   = model.Component{ID: 1, Name: "fuel", Definitions: []model.Definition{definitions[1], definitions[2]}}
-	levels      = []model.Level{{ID: 3, Name: "role", Environment: 9}, {ID: 4, Name: "nodes", Environment: 9, Parent: new("role"), Values: []string{"1"}}}
-	nodes       = []model.Node{{ID: "1", FQDN: "n1.example", Certname: "c1", Levels: map[string]string{"role": "r"}}, {ID: "2"}}
-	moment      = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	record      = model.Record{Revision: 7, Time: moment, Author: "ann", Message: "why", Changes: []model.Change{
-		{What: "values", Did: "changed", Environment: 9, Levels: []model.LevelValue{{Level: "nodes", Value: "1"}}, Resource: 1, Version: 3},
+	levels      = []model.Level{{ID: 3, Name: "role", Environment: 9},
+		{ID: 4, Name: "nodes", Environment: 9, Parent: new("role"), Values: []string{"1"}}}
+	nodes = []model.Node{{ID: "1", FQDN: "n1.example", Certname: "c1", Levels: map[string]string{"role": "r"}},
+		{ID: "2"}}
+	moment = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	record = model.Record{Revision: 7, Time: moment, Author: "ann", Message: "why", Changes: []model.Change{
+		{What: "values", Did: "changed", Environment: 9, Levels: []model.LevelValue{{Level: "nodes", Value: "1"}},
+			Resource: 1, Version: 3},
 	}}
 )
 
@@ -203,7 +206,8 @@ func spellWrite(w model.Write) string {
 }
 
 func (f *fake) Versions(_ context.Context, q model.VersionsQuery) ([]model.Version, error) {
-	return []model.Version{{Number: 3, Revision: 7, Time: moment, Author: "ann", SHA256: "ab", Size: 9}}, f.note("Versions %+v", q)
+	return []model.Version{{Number: 3, Revision: 7, Time: moment, Author: "ann", SHA256: "ab", Size: 9}},
+		f.note("Versions %+v", q)
 }
 
 func (f *fake) Records(_ context.Context, q model.RecordsQuery) ([]model.Record, error) {
@@ -230,8 +234,9 @@ func (f *fake) Watch(ctx context.Context, after uint64, deliver func(model.Recor
 type door struct{}
 
 var callers = map[string]Caller{
-	"viewer": {Name: "vera", Role: Viewer}, "operator": {Name: "olga", Role: Operator}, "admin": {Name: "ann", Role: Admin},
-	"node": {Name: "node 1", Role: Operator, Node: "1"}, "new": {Name: "node new", Role: Viewer, Node: "new"},
+	"viewer": {Name: "vera", Role: Viewer}, "operator": {Name: "olga", Role: Operator},
+	"admin": {Name: "ann", Role: Admin},
+	"node":  {Name: "node 1", Role: Operator, Node: "1"}, "new": {Name: "node new", Role: Viewer, Node: "new"},
 	"cert": {Name: "certname c1", Certname: "c1"}, "newcert": {Name: "certname c9", Certname: "c9"},
 }
 

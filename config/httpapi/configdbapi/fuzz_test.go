@@ -77,14 +77,18 @@ func FuzzRequests(f *testing.F) {
 func stocked(t *testing.T) *real {
 	t.Helper()
 	r := newReal(t)
-	place := model.Target{Environment: 9, Levels: []model.LevelValue{{Level: "role", Value: "r"}, {Level: "nodes", Value: "1"}}, Resource: model.Ref{ID: 1}}
+	place := model.Target{Environment: 9, Levels: []model.LevelValue{{Level: "role", Value: "r"},
+		{Level: "nodes", Value: "1"}}, Resource: model.Ref{ID: 1}}
 	for _, w := range []model.Write{
-		model.CreateComponent{Name: "fuel", Definitions: []model.Definition{{Name: "astute", Content: configdb.JSON(`{"$template":{"d":"%{override/node:a}"}}`)}, {Name: "override/node"}, {Name: "a/b"}, {Name: "c"}}},
+		model.CreateComponent{Name: "fuel",
+			Definitions: []model.Definition{{Name: "astute", Content: configdb.JSON(`{"$template":{"d":"%{override/node:a}"}}`)},
+				{Name: "override/node"}, {Name: "a/b"}, {Name: "c"}}},
 		model.CreateEnvironment{ID: new(int64(9)), Components: []model.Ref{{ID: 1}}, Levels: []string{"role", "nodes"}},
 		model.PutNode{Environment: 9, Node: nodes[0]},
 		model.Put{Target: place, Kind: model.Values, Value: configdb.JSON(`{"a":{"b":[1.0,{}]}}`)},
 		model.Put{Target: place, Kind: model.Overrides, Value: configdb.JSON(`{"a":null}`)},
-		model.Put{Target: model.Target{Environment: 9, Resource: model.Ref{ID: 2}}, Kind: model.Values, Value: configdb.JSON(`{"a":{"password":"x"}}`)},
+		model.Put{Target: model.Target{Environment: 9, Resource: model.Ref{ID: 2}}, Kind: model.Values,
+			Value: configdb.JSON(`{"a":{"password":"x"}}`)},
 		model.DeclareSecrets{ID: 2, Keys: []string{"*.password"}},
 	} {
 		if _, err := r.Write(t.Context(), WriteRequest{Author: "ann", Write: w}); err != nil {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A dry run of an operator tells the right guess of a secret from a wrong one by nothing; an admin, who may see it, is told that nothing changes.
+// A dry run of an operator tells the right guess of a secret from a wrong one by nothing; an admin, who may see it, is
+// told that nothing changes.
 func TestADryRunConfirmsNoSecret(t *testing.T) {
 	h := Handler(newReal(t), door{})
 	for _, q := range []asked{
@@ -20,7 +21,8 @@ func TestADryRunConfirmsNoSecret(t *testing.T) {
 		}
 	}
 	try := func(token, password string) string {
-		w := ask(h, asked{method: "PUT", target: "environments/1/resources/1/values?dryRun=1", token: token, body: `{"a":1,"password":` + password + `}`})
+		w := ask(h, asked{method: "PUT", target: "environments/1/resources/1/values?dryRun=1", token: token,
+			body: `{"a":1,"password":` + password + `}`})
 		return fmt.Sprint(w.Code, w.Header(), w.Body)
 	}
 	right, wrong := try("operator", `"right"`), try("operator", `"wrong"`)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"edgespan/config/configdb/model"
@@ -25,7 +24,8 @@ type Limits struct {
 
 // DefaultLimits are those of a Handler that was given none. One caller may be a Puppet server that
 // validates its caches for thousands of nodes.
-var DefaultLimits = Limits{Rate: 40_000, Burst: 80_000, InFlight: 1024, Bytes: 256 << 20, Answers: 256 << 20, Watches: 256, Deadline: time.Minute}
+var DefaultLimits = Limits{Rate: 40_000, Burst: 80_000, InFlight: 1024, Bytes: 256 << 20, Answers: 256 << 20,
+	Watches: 256, Deadline: time.Minute}
 
 // MaxBody is the largest body of a request, in bytes.
 const MaxBody = 8 << 20
@@ -54,7 +54,8 @@ func WithIntents(intent func(e Entry, must bool) error) Option {
 // Limits.Bytes.
 func WithBodies(b *httpapi.Bodies) Option { return func(a *api) { a.bodies = b } }
 
-// WithStored shares with other doors what callers who are no admins may have stored, and refuses their writes while the store
+// WithStored shares with other doors what callers who are no admins may have stored, and refuses their writes while the
+// store
 // is scarce.
 func WithStored(b *httpapi.Buckets, scarce func() error) Option {
 	return func(a *api) { a.stored, a.scarce = b, scarce }
@@ -149,9 +150,11 @@ type call struct {
 func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 	a := &api{
 		backend: b, auth: who, all: table, rows: rowsByPath(), version: "unknown", limits: DefaultLimits,
-		audit: func(Entry) {}, intent: func(Entry, bool) error { return nil }, failed: func(string, string, error) {}, ending: context.Background(),
+		audit: func(Entry) {}, intent: func(Entry, bool) error { return nil }, failed: func(string, string, error) {},
+		ending:  context.Background(),
 		named:   func(context.Context, string) (int64, error) { return 0, nil },
-		origins: http.NewCrossOriginProtection(), zipped: &zipped{}, stored: httpapi.NewStored(), scarce: func() error { return nil },
+		origins: http.NewCrossOriginProtection(), zipped: &zipped{}, stored: httpapi.NewStored(),
+		scarce: func() error { return nil },
 	}
 	for _, o := range opts {
 		o(a)
@@ -223,7 +226,8 @@ func (c *call) audited() bool {
 	switch {
 	case c.told:
 		return false // its line is there
-	case c.entry.Status == http.StatusUnauthorized, c.entry.Status == http.StatusForbidden, c.entry.Status == http.StatusMisdirectedRequest:
+	case c.entry.Status == http.StatusUnauthorized, c.entry.Status == http.StatusForbidden,
+		c.entry.Status == http.StatusMisdirectedRequest:
 		return true
 	case c.row == nil || c.caller.Name == "":
 		return false // nobody's: it was turned away before anything was asked
@@ -292,7 +296,8 @@ func (a *api) answer(c *call) (out reply) {
 	return done.settle(c)
 }
 
-// computed is the answer of a call that has its room until it is read: a read that took its turn, for what is not at hand, has had it till then.
+// computed is the answer of a call that has its room until it is read: a read that took its turn, for what is not at
+// hand, has had it till then.
 func (a *api) computed(c *call) reply {
 	defer func() {
 		if c.turn != nil {
@@ -340,55 +345,8 @@ func (a *api) intends(c *call) error {
 	e.Caller, e.Role, e.Via, e.Begun = c.caller.Name, c.caller.Role, c.caller.Via, true
 	if err := a.intent(e, c.row.role == Admin); err != nil {
 		a.failed(c.Method, c.entry.Path, err)
-		return &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: "the audit log can't be written: nothing was done"}
+		return &refusal{status: http.StatusServiceUnavailable, retry: time.Second,
+			text: "the audit log can't be written: nothing was done"}
 	}
 	return nil
-}
-
-// foreign refuses what a page of another site has sent through a browser.
-func (a *api) foreign(r *http.Request) error {
-	if a.local && !httpapi.LocalHost(r.Host) {
-		return refuse(http.StatusMisdirectedRequest, "Host: is %q: localhost and addresses of the loopback are allowed without authentication", r.Host)
-	}
-	if a.origins.Check(r) != nil {
-		return refuse(http.StatusForbidden, "Origin: a request of another site's page is not allowed")
-	}
-	return nil
-}
-
-// route finds the row of a call and reads its query.
-func (a *api) route(c *call) error {
-	escaped := c.URL.EscapedPath()
-	for _, p := range Prefixes {
-		if strings.HasPrefix(escaped, p) {
-			c.prefix = p
-		}
-	}
-	if c.prefix == "" {
-		if !a.root || !strings.HasPrefix(escaped, "/") {
-			return refuse(http.StatusNotFound, "no such route: paths begin with %s", strings.Join(Prefixes, " or "))
-		}
-		c.prefix = "/"
-	}
-	c.rest = escaped[len(c.prefix):]
-	t, err := parse(c.rest)
-	if err != nil {
-		return err
-	}
-	c.target = t
-	method := c.Method
-	if method == http.MethodHead {
-		method = http.MethodGet
-	}
-	for _, r := range a.rows[t.path] {
-		if r.method == method || r.patch && method == http.MethodPatch {
-			c.row = r
-			return c.readQuery()
-		}
-	}
-	if method == http.MethodOptions {
-		return nil
-	}
-	allow := a.allow(t.path)
-	return &refusal{status: http.StatusMethodNotAllowed, allow: allow, text: fmt.Sprintf("%s: is not allowed here: %s", spelled(c.Method), strings.Join(allow, ", "))}
 }

@@ -13,20 +13,30 @@ import (
 // nodeRows are what a node may do with each row: a new one must decide. What others have done is in the history and
 // in the watch, and what they have in the model: none of that is a node's.
 var nodeRows = map[string]nodeMay{
-	"GET " + toComponents: nodeNot, "POST " + toComponents: nodeNot, "GET " + toComponent: nodeNot, "PUT " + toComponent: nodeNot, "DELETE " + toComponent: nodeNot,
-	"GET " + toDefinitions: nodeNot, "POST " + toDefinitions: nodeNot, "GET " + toDefinition: nodeNot, "PUT " + toDefinition: nodeNot, "DELETE " + toDefinition: nodeNot,
+	"GET " + toComponents: nodeNot, "POST " + toComponents: nodeNot, "GET " + toComponent: nodeNot, "PUT " +
+		toComponent: nodeNot, "DELETE " + toComponent: nodeNot,
+	"GET " + toDefinitions: nodeNot, "POST " + toDefinitions: nodeNot, "GET " + toDefinition: nodeNot, "PUT " +
+		toDefinition: nodeNot, "DELETE " + toDefinition: nodeNot,
 	"GET " + toSecrets: nodeNot, "PUT " + toSecrets: nodeNot,
-	"PUT " + toContentKeys + "get": nodeNot, "PUT " + toContentKeys + "set": nodeNot, "PUT " + toContentKeys + "delete": nodeNot,
-	"GET " + toEnvironments: nodeNot, "POST " + toEnvironments: nodeNot, "GET " + toEnvironment: nodeNot, "PUT " + toEnvironment: nodeNot, "DELETE " + toEnvironment: nodeNot,
+	"PUT " + toContentKeys + "get": nodeNot, "PUT " + toContentKeys + "set": nodeNot, "PUT " + toContentKeys +
+		"delete": nodeNot,
+	"GET " + toEnvironments: nodeNot, "POST " + toEnvironments: nodeNot, "GET " + toEnvironment: nodeNot, "PUT " +
+		toEnvironment: nodeNot, "DELETE " + toEnvironment: nodeNot,
 	"GET " + toLevels: nodeNot, "GET " + toLevel: nodeNot, "PUT " + toLevel: nodeNot,
 	"GET " + toNodes: nodeNot, "GET " + toNode: nodeItself, "PUT " + toNode: nodeItself, "DELETE " + toNode: nodeNot,
 
-	"GET " + inResource + "values": nodeReads, "PUT " + inResource + "values": nodeWrites, "DELETE " + inResource + "values": nodeNot,
-	"GET " + inResource + "values/history": nodeReads, "GET " + inResource + "values/diff": nodeReads, "POST " + inResource + "values/rollback": nodeWrites,
-	"PUT " + inResource + "values/keys/get": nodeReads, "PUT " + inResource + "values/keys/set": nodeWrites, "PUT " + inResource + "values/keys/delete": nodeWrites,
-	"GET " + inResource + "overrides": nodeReads, "PUT " + inResource + "overrides": nodeNot, "DELETE " + inResource + "overrides": nodeNot,
-	"GET " + inResource + "overrides/history": nodeReads, "GET " + inResource + "overrides/diff": nodeReads, "POST " + inResource + "overrides/rollback": nodeNot,
-	"PUT " + inResource + "overrides/keys/get": nodeReads, "PUT " + inResource + "overrides/keys/set": nodeNot, "PUT " + inResource + "overrides/keys/delete": nodeNot,
+	"GET " + inResource + "values": nodeReads, "PUT " + inResource + "values": nodeWrites, "DELETE " + inResource +
+		"values": nodeNot,
+	"GET " + inResource + "values/history": nodeReads, "GET " + inResource + "values/diff": nodeReads, "POST " +
+		inResource + "values/rollback": nodeWrites,
+	"PUT " + inResource + "values/keys/get": nodeReads, "PUT " + inResource + "values/keys/set": nodeWrites, "PUT " +
+		inResource + "values/keys/delete": nodeWrites,
+	"GET " + inResource + "overrides": nodeReads, "PUT " + inResource + "overrides": nodeNot, "DELETE " + inResource +
+		"overrides": nodeNot,
+	"GET " + inResource + "overrides/history": nodeReads, "GET " + inResource + "overrides/diff": nodeReads, "POST " +
+		inResource + "overrides/rollback": nodeNot,
+	"PUT " + inResource + "overrides/keys/get": nodeReads, "PUT " + inResource + "overrides/keys/set": nodeNot, "PUT " +
+		inResource + "overrides/keys/delete": nodeNot,
 
 	"POST " + toBulk: nodeWrites, "POST " + toRollback: nodeNot,
 	"GET " + toHieraData: nodeReads, "GET " + toHieraKey: nodeReads, "POST " + toHieraLookup: nodeReads,
@@ -35,7 +45,8 @@ var nodeRows = map[string]nodeMay{
 
 // askedOf is a question of a row at a place, which the fake answers if the caller may ask it.
 func askedOf(r row, place, token string) asked {
-	target := strings.NewReplacer("{environment}", "9", "{levels}", place, "{resource}", "1", "{component}", "1", "{definition}", "1",
+	target := strings.NewReplacer("{environment}", "9", "{levels}", place, "{resource}", "1", "{component}", "1",
+		"{definition}", "1",
 		"{level}", "nodes", "{node}", "1", "{key}", "a", "{revision}", "7").Replace(r.path)
 	q := asked{method: r.method, target: target, token: token, body: "{}"}
 	switch r.path {
@@ -70,7 +81,8 @@ func TestEachRouteDecidesWhatANodeMay(t *testing.T) {
 		}
 		for place, own := range map[string]bool{
 			"role/r/nodes/1/": true, "nodes/1/": true, "role/r/nodes/n1.example/": true, "role/r/node/1/": true,
-			"role/a/nodes/1/": false, "role/r/role/a/nodes/1/": false, "role/a/role/r/nodes/1/": false, "x/r/nodes/1/": false, "nodes/1/nodes/1/": false, "role/r/nodes/1/x/1/": false,
+			"role/a/nodes/1/": false, "role/r/role/a/nodes/1/": false, "role/a/role/r/nodes/1/": false, "x/r/nodes/1/": false,
+			"nodes/1/nodes/1/": false, "role/r/nodes/1/x/1/": false,
 			"role/r/nodes/2/": false, "nodes/2/": false, "role/r/": false, "": false,
 		} {
 			for _, token := range []string{"node", "cert", "new", "newcert"} {
@@ -79,7 +91,8 @@ func TestEachRouteDecidesWhatANodeMay(t *testing.T) {
 				q := askedOf(r, place, token)
 				w := ask(Handler(f, door{}), q)
 				heard := f.taken()
-				if allowed && w.Code >= 400 || !allowed && (w.Code != http.StatusForbidden || strings.Trim(heard, "; ") != "" && !onlyNode(heard)) {
+				if allowed && w.Code >= 400 || !allowed &&
+					(w.Code != http.StatusForbidden || strings.Trim(heard, "; ") != "" && !onlyNode(heard)) {
 					t.Errorf("%s by %s: %s %s: %d %s, heard %s", name, token, q.method, q.target, w.Code, w.Body, heard)
 				}
 			}
@@ -139,7 +152,8 @@ func TestANodeReadsTheSecretsOfItsOwnRoleOnly(t *testing.T) {
 	all := func(role string) map[string]string {
 		at := env + "role/" + role + "/nodes/1/"
 		return map[string]string{
-			"GET " + at + "resources/1/values?effective": "", "GET " + at + "resources/t/values?effective": "", "GET " + at + "resources/1/values?effective&revision=6": "",
+			"GET " + at + "resources/1/values?effective": "", "GET " + at + "resources/t/values?effective": "", "GET " + at +
+				"resources/1/values?effective&revision=6": "",
 			"GET " + at + "hiera/data?resources=astute": "", "GET " + at + "hiera/lookup/password?resources=astute": "",
 			"POST " + at + "hiera/lookup": `{"keys":["copy"],"resources":["t"]}`,
 		}
@@ -176,7 +190,8 @@ func TestANodeReadsTheSecretsOfItsOwnRoleOnly(t *testing.T) {
 	refused("controller")
 	// The level is what counts, not its name.
 	do("admin", "PATCH", env+"hierarchy_levels/role", `{"name":"group"}`, 204)
-	if got := do("node", "GET", env+"group/compute/nodes/1/resources/1/values?effective", "", 200); got != `{"password":"of compute","up":1}` {
+	if got := do("node", "GET", env+"group/compute/nodes/1/resources/1/values?effective", "",
+		200); got != `{"password":"of compute","up":1}` {
 		t.Error(got)
 	}
 	do("node", "GET", env+"group/controller/nodes/1/resources/1/values?effective", "", 403)
@@ -185,18 +200,22 @@ func TestANodeReadsTheSecretsOfItsOwnRoleOnly(t *testing.T) {
 // What an admin changes while a node repeats its levels is not brought back by that.
 func TestANodeWritesNoLevels(t *testing.T) {
 	f := &fake{}
-	w := ask(Handler(f, door{}), asked{method: "PUT", target: "environments/9/nodes/1", body: `{"fqdn":"n1.example","certname":"c1","levels":{"role":"r"}}`, token: "node"})
-	if heard := f.taken(); w.Code != 204 || !strings.Contains(heard, `Write PutNode{"Environment":9,"Node":{"id":"1","fqdn":"n1.example","certname":"c1","undeclared":true}}`) {
+	w := ask(Handler(f, door{}), asked{method: "PUT", target: "environments/9/nodes/1",
+		body: `{"fqdn":"n1.example","certname":"c1","levels":{"role":"r"}}`, token: "node"})
+	if heard := f.taken(); w.Code != 204 || !strings.Contains(heard,
+		`Write PutNode{"Environment":9,"Node":{"id":"1","fqdn":"n1.example","certname":"c1","undeclared":true}}`) {
 		t.Errorf("%d %s, heard %s", w.Code, w.Body, heard)
 	}
 }
 
 func TestClientDeclaresLevels(t *testing.T) {
 	admin := serving(t, newReal(t), "admin")
-	if _, err := admin.CreateComponent(t.Context(), NewComponent{Name: "c", Definitions: []NewDefinition{{Name: "astute"}}}, WriteOptions{}); err != nil {
+	if _, err := admin.CreateComponent(t.Context(),
+		NewComponent{Name: "c", Definitions: []NewDefinition{{Name: "astute"}}}, WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin.CreateEnvironment(t.Context(), NewEnvironment{Components: []configdb.JSON{configdb.JSON("1")}, Levels: []string{"role"}}, WriteOptions{}); err != nil {
+	if _, err := admin.CreateEnvironment(t.Context(), NewEnvironment{Components: []configdb.JSON{configdb.JSON("1")},
+		Levels: []string{"role"}}, WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	put := func(levels map[string]string, want string) {
@@ -218,7 +237,8 @@ func TestNodesAloneNeedNoLevels(t *testing.T) {
 	h := Handler(newReal(t), door{})
 	for _, q := range []asked{
 		{method: "POST", target: "components", body: `{"name":"c","resource_definitions":[{"name":"astute"}]}`},
-		{method: "POST", target: "environments", body: `{"id":1,"components":["c"],"hierarchy_levels":["nodes"],"self_registration":true}`},
+		{method: "POST", target: "environments",
+			body: `{"id":1,"components":["c"],"hierarchy_levels":["nodes"],"self_registration":true}`},
 		{method: "PUT", target: "environments/1/nodes/1/resources/1/values", body: `{"a":1}`, token: "node"},
 		{method: "GET", target: "environments/1/nodes/1/resources/1/values?effective", token: "node"},
 	} {
@@ -228,7 +248,8 @@ func TestNodesAloneNeedNoLevels(t *testing.T) {
 	}
 }
 
-// A node registers itself nowhere but where the environment lets nodes do so, or where its own config says; then it sees
+// A node registers itself nowhere but where the environment lets nodes do so, or where its own config says; then it
+// sees
 // no secret before an admin has declared it (before, each node read the secrets of each environment by that).
 func TestANodeOfNoEnvironment(t *testing.T) {
 	named := int64(0)
@@ -261,7 +282,8 @@ func TestANodeOfNoEnvironment(t *testing.T) {
 	do("newcert", "PUT", env+"nodes/c9/resources/1/values", `{}`, 403)
 	do("node", "PUT", at, `{"up":1}`, 204)
 	for _, q := range []string{at + "?effective", env + "nodes/1/hiera/data?resources=astute"} {
-		if got := do("node", "GET", q, "", 200); got != `{"nova":{"$masked":true},"up":1}` && got != `{"nova":{"password":{"$masked":true}},"up":1}` {
+		if got := do("node", "GET", q, "", 200); got != `{"nova":{"$masked":true},"up":1}` &&
+			got != `{"nova":{"password":{"$masked":true}},"up":1}` {
 			t.Errorf("before it is declared: %s", got)
 		}
 	}
@@ -278,7 +300,8 @@ func TestANodeOfNoEnvironment(t *testing.T) {
 	do("admin", "PUT", env+"nodes/9/resources/1/values", `{}`, 404)
 	do("admin", "PUT", "environments/77", `{"self_registration":true}`, 204)
 	do("newcert", "PUT", env+"nodes/c9/resources/1/values", `{}`, 204)
-	if got := do("admin", "GET", "environments/77", "", 200); got != `{"id":77,"components":[1],"hierarchy_levels":["nodes"],"self_registration":true,"strict_nodes":true}` {
+	if got := do("admin", "GET", "environments/77", "",
+		200); got != `{"id":77,"components":[1],"hierarchy_levels":["nodes"],"self_registration":true,"strict_nodes":true}` {
 		t.Error(got)
 	}
 }

@@ -46,7 +46,8 @@ func describe(rows []row, prefix, version string) config.Object {
 		"openapi": "3.1.0",
 		"info": config.Object{
 			"title": "ConfigDB of edgespan-controller", "version": version,
-			"description": "Serialized facts. {levels} stands for any number of LEVEL/VALUE/, a prefix of the environment's levels; it and {resource} may have slashes. " +
+			"description": "Serialized facts. {levels} stands for any number of LEVEL/VALUE/, a prefix of the environment's " +
+				"levels; it and {resource} may have slashes. " +
 				"overrides may be spelled override.",
 		},
 		"servers": []any{config.Object{"url": strings.TrimSuffix(prefix, "/")}},
@@ -74,12 +75,15 @@ func operation(r *row, method string, ref func(reflect.Type) config.Object) conf
 	}
 	none := []any{}
 	o := config.Object{
-		"operationId": operationID(r, method), "summary": r.summary, "parameters": parameters(r), "description": "For the role " + string(r.role) + ".",
-		"security":  []any{config.Object{"token": none}, config.Object{"basic": none}, config.Object{"keystone": none}},
-		"responses": config.Object{strconv.Itoa(r.status): success, "default": config.Object{"$ref": "#/components/responses/Error"}},
+		"operationId": operationID(r, method), "summary": r.summary, "parameters": parameters(r),
+		"description": "For the role " + string(r.role) + ".",
+		"security":    []any{config.Object{"token": none}, config.Object{"basic": none}, config.Object{"keystone": none}},
+		"responses": config.Object{strconv.Itoa(r.status): success,
+			"default": config.Object{"$ref": "#/components/responses/Error"}},
 	}
 	if r.body != nil {
-		o["requestBody"] = config.Object{"required": true, "content": config.Object{"application/json": config.Object{"schema": schemas.Of(r.body, ref)}}}
+		o["requestBody"] = config.Object{"required": true,
+			"content": config.Object{"application/json": config.Object{"schema": schemas.Of(r.body, ref)}}}
 	}
 	switch {
 	case r.method == "GET" && r.answer == document:
@@ -119,7 +123,8 @@ func parameters(r *row) []any {
 		out = append(out, config.Object{"name": p.name, "in": "query", "description": p.summary, "schema": s})
 	}
 	header := func(name, summary string) {
-		out = append(out, config.Object{"name": name, "in": "header", "description": summary, "schema": config.Object{"type": "string"}})
+		out = append(out, config.Object{"name": name, "in": "header", "description": summary,
+			"schema": config.Object{"type": "string"}})
 	}
 	switch {
 	case r.bound:

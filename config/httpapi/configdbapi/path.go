@@ -95,7 +95,8 @@ func parse(path string) (target, error) {
 		}
 		text, err := url.PathUnescape(s)
 		if err != nil || !utf8.ValidString(text) {
-			return target{}, refuse(http.StatusBadRequest, "the path can't be read: is %s: UTF-8, escaped as in any URL, is allowed", config.Quote(s))
+			return target{}, refuse(http.StatusBadRequest,
+				"the path can't be read: is %s: UTF-8, escaped as in any URL, is allowed", config.Quote(s))
 		}
 		segments[i] = text
 	}
@@ -104,10 +105,12 @@ func parse(path string) (target, error) {
 		return target{}, err
 	}
 	if p.found.path == "" {
-		return target{}, refuse(http.StatusNotFound, "no such route: %s: openapi.json says which there are", config.Quote(path))
+		return target{}, refuse(http.StatusNotFound, "no such route: %s: openapi.json says which there are",
+			config.Quote(path))
 	}
 	if p.found.kind != "" && p.found.resource == (model.Ref{}) {
-		return target{}, refuse(http.StatusNotFound, "resource_definition not found by 0 in environment %d", p.found.environment)
+		return target{}, refuse(http.StatusNotFound, "resource_definition not found by 0 in environment %d",
+			p.found.environment)
 	}
 	return p.found, nil
 }

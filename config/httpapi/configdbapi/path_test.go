@@ -113,17 +113,26 @@ func spellLevels(ls []model.LevelValue) string {
 // the levels, the spelling and the query of the request.
 func TestPutByNameSaysWhereItIs(t *testing.T) {
 	for _, c := range []struct{ target, proto, host, want string }{
-		{target: "http://localhost/api/v1/config/environments/9/role/val1/nodes/val2/resources/x%2Fvalues/values", want: "http://localhost/api/v1/config/environments/9/role/val1/nodes/val2/resources/5/values"},
-		{target: "http://localhost/api/config/environments/9/resources/override/node/override?a=b%20c&effective", want: "http://localhost/api/config/environments/9/resources/2/override?a=b%20c&effective"},
-		{target: "http://10.20.0.2:8000/api/config/environments/9/resources/astute/overrides", want: "http://10.20.0.2:8000/api/config/environments/9/resources/1/overrides"},
-		{target: "https://cdb:8443/api/v1/config/environment/9/nodes/a%2Fb/resources/astute/values", want: "https://cdb:8443/api/v1/config/environment/9/nodes/a%2Fb/resources/1/values"},
-		{target: "http://in/api/v1/config/environments/9/resources/astute/values", proto: "https", host: "out:1", want: "https://out:1/api/v1/config/environments/9/resources/1/values"},
-		{target: "http://in/api/v1/config/environments/9/resources/astute/values", proto: "javascript", host: "a/b", want: "http://in/api/v1/config/environments/9/resources/1/values"},
-		{target: "http://in/api/v1/config/environments/9/resources/astute/values", proto: "", host: "u@h", want: "http://in/api/v1/config/environments/9/resources/1/values"},
+		{target: "http://localhost/api/v1/config/environments/9/role/val1/nodes/val2/resources/x%2Fvalues/values",
+			want: "http://localhost/api/v1/config/environments/9/role/val1/nodes/val2/resources/5/values"},
+		{target: "http://localhost/api/config/environments/9/resources/override/node/override?a=b%20c&effective",
+			want: "http://localhost/api/config/environments/9/resources/2/override?a=b%20c&effective"},
+		{target: "http://10.20.0.2:8000/api/config/environments/9/resources/astute/overrides",
+			want: "http://10.20.0.2:8000/api/config/environments/9/resources/1/overrides"},
+		{target: "https://cdb:8443/api/v1/config/environment/9/nodes/a%2Fb/resources/astute/values",
+			want: "https://cdb:8443/api/v1/config/environment/9/nodes/a%2Fb/resources/1/values"},
+		{target: "http://in/api/v1/config/environments/9/resources/astute/values", proto: "https", host: "out:1",
+			want: "https://out:1/api/v1/config/environments/9/resources/1/values"},
+		{target: "http://in/api/v1/config/environments/9/resources/astute/values", proto: "javascript", host: "a/b",
+			want: "http://in/api/v1/config/environments/9/resources/1/values"},
+		{target: "http://in/api/v1/config/environments/9/resources/astute/values", proto: "", host: "u@h",
+			want: "http://in/api/v1/config/environments/9/resources/1/values"},
 		{target: "http://in/environments/9/resources/astute/values", want: "http://in/environments/9/resources/1/values"},
 	} {
 		f := &fake{}
-		w := ask(Handler(f, door{}, WithTrustedProxy(), WithRoot()), asked{method: "PUT", target: c.target, token: "operator", body: "no JSON", header: map[string]string{"X-Forwarded-Proto": c.proto, "X-Forwarded-Host": c.host}})
+		w := ask(Handler(f, door{}, WithTrustedProxy(), WithRoot()),
+			asked{method: "PUT", target: c.target, token: "operator", body: "no JSON",
+				header: map[string]string{"X-Forwarded-Proto": c.proto, "X-Forwarded-Host": c.host}})
 		if w.Code != 308 || w.Header().Get("Location") != c.want || !strings.Contains(msgOf(t, w), c.want) {
 			t.Errorf("%s: %d %s %s\nwant %s", c.target, w.Code, w.Header().Get("Location"), w.Body, c.want)
 		}
@@ -131,26 +140,33 @@ func TestPutByNameSaysWhereItIs(t *testing.T) {
 			t.Errorf("%s: heard %s", c.target, heard)
 		}
 	}
-	w := ask(Handler(&fake{}, door{}), asked{method: "PUT", target: "http://in/api/config/environments/9/resources/astute/values", header: map[string]string{"X-Forwarded-Host": "evil"}})
+	w := ask(Handler(&fake{}, door{}),
+		asked{method: "PUT", target: "http://in/api/config/environments/9/resources/astute/values",
+			header: map[string]string{"X-Forwarded-Host": "evil"}})
 	if got := w.Header().Get("Location"); got != "http://in/api/config/environments/9/resources/1/values" {
 		t.Errorf("X-Forwarded-Host of anybody: %s", got)
 	}
-	if w := ask(Handler(&fake{}, door{}), asked{method: "PUT", target: "environments/9/resources/none/values"}); w.Code != 404 || msgOf(t, w) != "resource_definition not found by none in environment 9" {
+	if w := ask(Handler(&fake{}, door{}),
+		asked{method: "PUT", target: "environments/9/resources/none/values"}); w.Code != 404 ||
+		msgOf(t, w) != "resource_definition not found by none in environment 9" {
 		t.Errorf("a name that nobody has: %d %s", w.Code, w.Body)
 	}
 	r := httptest.NewRequest("PUT", "/api/config/environments/9/resources/astute/values", nil)
 	r.Host = ""
 	r.Header.Set("X-Auth-Token", "admin")
 	rec := httptest.NewRecorder()
-	if Handler(&fake{}, door{}).ServeHTTP(rec, r); rec.Header().Get("Location") != "http://localhost/api/config/environments/9/resources/1/values" {
+	if Handler(&fake{}, door{}).ServeHTTP(rec,
+		r); rec.Header().Get("Location") != "http://localhost/api/config/environments/9/resources/1/values" {
 		t.Errorf("without Host: %s", rec.Header().Get("Location"))
 	}
 }
 
 func TestNamesAreDirectWhereThatIsWanted(t *testing.T) {
 	f := &fake{}
-	w := ask(Handler(f, door{}, WithDirectNames()), asked{method: "PUT", target: "environments/9/resources/astute/values", body: "{}"})
-	if heard := f.taken(); w.Code != 204 || !strings.HasPrefix(heard, `Write Put{"Environment":9,"Levels":[],"Resource":{"ID":0,"Name":"astute"}`) {
+	w := ask(Handler(f, door{}, WithDirectNames()),
+		asked{method: "PUT", target: "environments/9/resources/astute/values", body: "{}"})
+	if heard := f.taken(); w.Code != 204 ||
+		!strings.HasPrefix(heard, `Write Put{"Environment":9,"Levels":[],"Resource":{"ID":0,"Name":"astute"}`) {
 		t.Errorf("%d, heard %s", w.Code, heard)
 	}
 }
@@ -165,7 +181,8 @@ func TestPrefixes(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/api/v1/config", "/api/v1/configs", "/", "/components"} {
-		if w := ask(Handler(&fake{}, door{}), asked{method: "GET", target: path}); w.Code != 404 || !strings.Contains(msgOf(t, w), Prefixes[1]) {
+		if w := ask(Handler(&fake{}, door{}), asked{method: "GET", target: path}); w.Code != 404 ||
+			!strings.Contains(msgOf(t, w), Prefixes[1]) {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}

@@ -20,7 +20,8 @@ func TestAConnectionIsThatOfItsCaller(t *testing.T) {
 	r := httptest.NewRequest("GET", Prefixes[0]+"environments", nil)
 	r.Header.Set("X-Auth-Token", "operator")
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r.WithContext(httpapi.WithPlace(r.Context(), func(caller string, _, _ bool) bool { told = caller; return false })))
+	h.ServeHTTP(w, r.WithContext(httpapi.WithPlace(r.Context(),
+		func(caller string, _, _ bool) bool { told = caller; return false })))
 	if w.Code != 503 || told != ":olga" {
 		t.Errorf("%d, told of %q: %s", w.Code, told, w.Body)
 	}
@@ -43,17 +44,19 @@ func TestCallersOfOneNameAreToldApart(t *testing.T) {
 	}
 }
 
-// A node that an environment does not know has the controller compute what its config names: in a turn of its own, and in one of its places.
+// A node that an environment does not know has the controller compute what its config names: in a turn of its own, and
+// in one of its places.
 func TestAnUnregisteredNodeIsLookedUpInItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const places, more = 16, 4 // the least that one caller has
 		var computing, refused atomic.Int64
 		hold := make(chan struct{})
-		h := Handler(&fake{}, door{}, WithLimits(Limits{InFlight: 4 * places, Deadline: time.Minute}), WithNamed(func(context.Context, string) (int64, error) {
-			computing.Add(1)
-			<-hold
-			return 7, nil
-		}))
+		h := Handler(&fake{}, door{}, WithLimits(Limits{InFlight: 4 * places, Deadline: time.Minute}),
+			WithNamed(func(context.Context, string) (int64, error) {
+				computing.Add(1)
+				<-hold
+				return 7, nil
+			}))
 		var all sync.WaitGroup
 		for range places + more {
 			all.Go(func() {

@@ -161,7 +161,8 @@ func (r *real) Records(ctx context.Context, q model.RecordsQuery) ([]model.Recor
 func (r *real) Write(ctx context.Context, w WriteRequest) (model.Written, error) {
 	return look(ctx, r, func(s *model.State, b source) (model.Written, error) {
 		for {
-			p, err := r.state.Plan([]model.Pending{{Write: w.Write, Author: w.Author, Message: w.Message, Time: moment, Blind: w.DryRun && !w.Reveal}}, b)
+			p, err := r.state.Plan([]model.Pending{{Write: w.Write, Author: w.Author, Message: w.Message, Time: moment,
+				Blind: w.DryRun && !w.Reveal}}, b)
 			if err != nil {
 				return model.Written{}, err
 			}
@@ -222,20 +223,25 @@ var _ Backend = (*real)(nil)
 func TestTheWayOfTheSeed(t *testing.T) {
 	c := serving(t, newReal(t), "admin")
 	ctx := t.Context()
-	fuel, err := c.CreateComponent(ctx, NewComponent{Name: "fuel9.0", Definitions: []NewDefinition{{Name: "astute"}, {Name: "override/node"}}}, WriteOptions{})
+	fuel, err := c.CreateComponent(ctx, NewComponent{Name: "fuel9.0",
+		Definitions: []NewDefinition{{Name: "astute"}, {Name: "override/node"}}}, WriteOptions{})
 	if err != nil || len(fuel.Definitions) != 2 {
 		t.Fatalf("%+v %v", fuel, err)
 	}
-	if _, err := c.CreateEnvironment(ctx, NewEnvironment{ID: new(int64(1)), Components: []configdb.JSON{configdb.JSON(`"fuel9.0"`)}, Levels: []string{"nodes"}}, WriteOptions{}); err != nil {
+	if _, err := c.CreateEnvironment(ctx,
+		NewEnvironment{ID: new(int64(1)), Components: []configdb.JSON{configdb.JSON(`"fuel9.0"`)}, Levels: []string{"nodes"}},
+		WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	node := Place{Environment: 1, Levels: []model.LevelValue{{Level: "nodes", Value: "1"}}, Resource: "override/node"}
 	all := Place{Environment: 1, Resource: "override/node"}
-	one, err := c.Put(ctx, node, model.Values, configdb.JSON(`{"a":1.0,"b":123456789012345678901234567890}`), WriteOptions{})
+	one, err := c.Put(ctx, node, model.Values, configdb.JSON(`{"a":1.0,"b":123456789012345678901234567890}`),
+		WriteOptions{})
 	if err != nil || one.Version != 1 {
 		t.Fatalf("%+v %v", one, err)
 	}
-	same, err := c.Put(ctx, node, model.Values, configdb.JSON(`{ "b" :123456789012345678901234567890, "a":1.0}`), WriteOptions{})
+	same, err := c.Put(ctx, node, model.Values, configdb.JSON(`{ "b" :123456789012345678901234567890, "a":1.0}`),
+		WriteOptions{})
 	if err != nil || same.Version != 1 || same.ETag != one.ETag || same.Revision != one.Revision {
 		t.Errorf("the same again: %+v %v, was %+v", same, err, one)
 	}
@@ -245,10 +251,12 @@ func TestTheWayOfTheSeed(t *testing.T) {
 		}
 	}
 	got, err := c.Read(ctx, node, model.Values, Read{Effective: true})
-	if err != nil || got.Body.String() != `{"a":1.0,"b":123456789012345678901234567890,"c":[1],"d":null}` || got.Version != 1 {
+	if err != nil || got.Body.String() != `{"a":1.0,"b":123456789012345678901234567890,"c":[1],"d":null}` ||
+		got.Version != 1 {
 		t.Errorf("effective: %+v %v", got, err)
 	}
-	if again, err := c.Read(ctx, node, model.Values, Read{Effective: true, Known: got.ETag}); err != nil || again.Body != nil {
+	if again, err := c.Read(ctx, node, model.Values, Read{Effective: true, Known: got.ETag}); err != nil ||
+		again.Body != nil {
 		t.Errorf("effective again: %+v %v", again, err)
 	}
 	if _, err := c.Put(ctx, node, model.Values, configdb.JSON(`{"a":3}`), WriteOptions{IfMatch: `"stale"`}); !is412(err) {
@@ -258,25 +266,30 @@ func TestTheWayOfTheSeed(t *testing.T) {
 	if err != nil || raw.ETag != one.ETag {
 		t.Errorf("raw: %+v %v, was written as %s", raw, err, one.ETag)
 	}
-	if two, err := c.Put(ctx, node, model.Values, configdb.JSON(`{"a":3}`), WriteOptions{IfMatch: raw.ETag}); err != nil || two.Version != 2 {
+	if two, err := c.Put(ctx, node, model.Values, configdb.JSON(`{"a":3}`), WriteOptions{IfMatch: raw.ETag}); err != nil ||
+		two.Version != 2 {
 		t.Errorf("a write of what was seen: %+v %v", two, err)
 	}
-	if got, err := c.Read(ctx, node, model.Values, Read{Version: 1}); err != nil || got.Body.String() != raw.Body.String() {
+	if got, err := c.Read(ctx, node, model.Values, Read{Version: 1}); err != nil ||
+		got.Body.String() != raw.Body.String() {
 		t.Errorf("version 1: %+v %v", got, err)
 	}
 	if ops, err := c.Diff(ctx, node, model.Values, 1, 2); err != nil || len(ops) != 2 {
 		t.Errorf("diff: %+v %v", ops, err)
 	}
-	if back, err := c.Rollback(ctx, node, model.Values, RollbackBody{Version: 1}, WriteOptions{}); err != nil || back.Version != 3 || !back.Changed {
+	if back, err := c.Rollback(ctx, node, model.Values, RollbackBody{Version: 1}, WriteOptions{}); err != nil ||
+		back.Version != 3 || !back.Changed {
 		t.Errorf("rollback: %+v %v", back, err)
 	}
 	if gone, err := c.Remove(ctx, node, model.Values, WriteOptions{}); err != nil || gone.Version != 3 {
 		t.Errorf("a removal is no upload: %+v %v", gone, err)
 	}
-	if next, err := c.Put(ctx, node, model.Values, configdb.JSON(`{"b":1}`), WriteOptions{}); err != nil || next.Version != 4 {
+	if next, err := c.Put(ctx, node, model.Values, configdb.JSON(`{"b":1}`), WriteOptions{}); err != nil ||
+		next.Version != 4 {
 		t.Errorf("the upload after it: %+v %v", next, err)
 	}
-	if got, err := c.Read(ctx, node, model.Values, Read{Version: 4}); err != nil || got.Body.String() != `{"b":1}` || got.Version != 4 {
+	if got, err := c.Read(ctx, node, model.Values, Read{Version: 4}); err != nil || got.Body.String() != `{"b":1}` ||
+		got.Version != 4 {
 		t.Errorf("version 4: %+v %v", got, err)
 	}
 	if nodes, err := c.Nodes(ctx, 1); err != nil || len(nodes) != 1 || nodes[0].ID != "1" {
@@ -306,7 +319,8 @@ func is412(err error) bool {
 	return errors.As(err, &e) && e.Status == 412
 }
 
-// TestKeysOfNothing asks for keys where nothing was written: that is said first, whatever the body is, as the original does.
+// TestKeysOfNothing asks for keys where nothing was written: that is said first, whatever the body is, as the original
+// does.
 func TestKeysOfNothing(t *testing.T) {
 	h := Handler(newReal(t), door{})
 	for _, c := range []struct {

@@ -68,9 +68,12 @@ var malformed = []struct {
 	{`POST components`, `{}`, 400, `name: is missing`},
 	{`POST components`, `{"name":1,"id":"x","resource_definitions":[{"name":2},3,{}]}`, 400, `name: is 1`},
 	{`POST components`, `{"name":1,"id":"x","resource_definitions":[{"name":2},3,{}]}`, 400, `id: is "x"`},
-	{`POST components`, `{"name":1,"id":"x","resource_definitions":[{"name":2},3,{}]}`, 400, `resource_definitions[0].name: is 2`},
-	{`POST components`, `{"name":1,"id":"x","resource_definitions":[{"name":2},3,{}]}`, 400, `resource_definitions[1]: is 3`},
-	{`POST components`, `{"name":1,"id":"x","resource_definitions":[{"name":2},3,{}]}`, 400, `resource_definitions[2].name: is missing`},
+	{`POST components`, `{"name":1,"id":"x","resource_definitions":[{"name":2},3,{}]}`, 400,
+		`resource_definitions[0].name: is 2`},
+	{`POST components`, `{"name":1,"id":"x","resource_definitions":[{"name":2},3,{}]}`, 400,
+		`resource_definitions[1]: is 3`},
+	{`POST components`, `{"name":1,"id":"x","resource_definitions":[{"name":2},3,{}]}`, 400,
+		`resource_definitions[2].name: is missing`},
 	{`POST components`, `{"name":"a","resource_definitions":{}}`, 400, `list`},
 	{`POST components`, `{"name":"a","id":99999999999999999999}`, 400, `whole number`},
 	{`PUT components/1`, `{"resource_definitions":[{"name":"x"}]}`, 400, `resource_definitions[0].id: is missing`},
@@ -148,7 +151,8 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 	limits := DefaultLimits
 	limits.Bytes = 10
-	if w := ask(Handler(f, door{}, WithLimits(limits)), asked{method: "PUT", target: target, body: `{"a":"0123456789"}`}); w.Code != 503 || w.Header().Get("Retry-After") != "1" {
+	if w := ask(Handler(f, door{}, WithLimits(limits)), asked{method: "PUT",
+		target: target, body: `{"a":"0123456789"}`}); w.Code != 503 || w.Header().Get("Retry-After") != "1" {
 		t.Errorf("beyond what may be uploaded at once: %d %s", w.Code, w.Body)
 	}
 	if heard := f.taken(); heard != "" {
@@ -158,12 +162,15 @@ func TestBodiesAreBounded(t *testing.T) {
 
 // Clients of the original name any type, or none.
 func TestAnyContentTypeOfJSONIsTaken(t *testing.T) {
-	for _, kind := range []string{"", "application/json", "application/x-www-form-urlencoded", "text/plain; charset=latin-1", "nonsense"} {
-		if w := ask(Handler(&fake{}, door{}), asked{method: "PUT", target: "environments/9/resources/1/values", body: `{}`, header: map[string]string{"Content-Type": kind}}); w.Code != 204 {
+	for _, kind := range []string{"", "application/json", "application/x-www-form-urlencoded",
+		"text/plain; charset=latin-1", "nonsense"} {
+		if w := ask(Handler(&fake{}, door{}), asked{method: "PUT", target: "environments/9/resources/1/values",
+			body: `{}`, header: map[string]string{"Content-Type": kind}}); w.Code != 204 {
 			t.Errorf("%q: %d %s", kind, w.Code, w.Body)
 		}
 	}
-	if w := ask(Handler(&fake{}, door{}), asked{method: "PUT", target: "environments/9/resources/1/values", body: `{}`, header: map[string]string{"Content-Encoding": "gzip"}}); w.Code != 415 {
+	if w := ask(Handler(&fake{}, door{}), asked{method: "PUT", target: "environments/9/resources/1/values",
+		body: `{}`, header: map[string]string{"Content-Encoding": "gzip"}}); w.Code != 415 {
 		t.Errorf("an encoding: %d %s", w.Code, w.Body)
 	}
 }
@@ -171,13 +178,15 @@ func TestAnyContentTypeOfJSONIsTaken(t *testing.T) {
 func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 	for header, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil"} {
 		f := &fake{}
-		w := ask(Handler(f, door{}), asked{method: "PUT", target: "environments/9/resources/1/values", body: `{}`, header: map[string]string{header: value}})
+		w := ask(Handler(f, door{}), asked{method: "PUT",
+			target: "environments/9/resources/1/values", body: `{}`, header: map[string]string{header: value}})
 		if heard := f.taken(); w.Code != 403 || heard != "" {
 			t.Errorf("%s: %d, heard %s", header, w.Code, heard)
 		}
 	}
 	for host, status := range map[string]int{"evil.example": 421, "localhost:1": 200, "127.0.0.1": 200, "[::1]:8": 200} {
-		if w := ask(Handler(&fake{}, door{}, WithLocalHosts()), asked{method: "GET", target: "http://" + host + "/api/config/components"}); w.Code != status {
+		if w := ask(Handler(&fake{}, door{}, WithLocalHosts()),
+			asked{method: "GET", target: "http://" + host + "/api/config/components"}); w.Code != status {
 			t.Errorf("Host %s: %d", host, w.Code)
 		}
 	}
@@ -192,7 +201,8 @@ func TestErrorsOfTheBackend(t *testing.T) {
 	}{
 		{&model.Fault{Kind: model.Invalid, Text: "why"}, 400, "why"},
 		{&model.Fault{Kind: model.NotFound, Text: "why"}, 404, "why"},
-		{&model.Fault{Kind: model.Conflict, Text: "duplicate key value violates unique constraint"}, 409, "duplicate key value violates unique constraint"},
+		{&model.Fault{Kind: model.Conflict, Text: "duplicate key value violates unique constraint"}, 409,
+			"duplicate key value violates unique constraint"},
 		{&model.Fault{Kind: model.Stale, Text: "why"}, 412, "why"},
 		{&model.Fault{Kind: model.TooLarge, Text: "why"}, 413, "why"},
 		{&model.Fault{Kind: model.Busy, Text: "why"}, 503, "why"},
@@ -201,7 +211,8 @@ func TestErrorsOfTheBackend(t *testing.T) {
 	} {
 		var told error
 		h := Handler(&fake{err: c.err}, door{}, WithFailures(func(_, _ string, err error) { told = err }))
-		for _, q := range []asked{{method: "GET", target: "components"}, {method: "DELETE", target: "components/1"}, {method: "GET", target: "environments/9/resources/1/values"}} {
+		for _, q := range []asked{{method: "GET", target: "components"}, {method: "DELETE", target: "components/1"},
+			{method: "GET", target: "environments/9/resources/1/values"}} {
 			w := ask(h, q)
 			if msg := msgOf(t, w); w.Code != c.status || !strings.Contains(msg, c.says) || strings.Contains(msg, "secret") {
 				t.Errorf("%v: %d %s", c.err, w.Code, msg)
@@ -216,9 +227,11 @@ func TestErrorsOfTheBackend(t *testing.T) {
 func TestOptionsSayWhatIsAllowed(t *testing.T) {
 	for target, allow := range map[string]string{
 		"components": "GET, HEAD, OPTIONS, POST", "components/1": "DELETE, GET, HEAD, OPTIONS, PATCH, PUT",
-		"environments/9/resources/1/values/keys/set": "OPTIONS, PATCH, PUT", "environments/9/resources/1/override": "DELETE, GET, HEAD, OPTIONS, PUT",
+		"environments/9/resources/1/values/keys/set": "OPTIONS, PATCH, PUT",
+		"environments/9/resources/1/override":        "DELETE, GET, HEAD, OPTIONS, PUT",
 	} {
-		if w := ask(Handler(&fake{}, door{}), asked{method: "OPTIONS", target: target, token: "nobody"}); w.Code != 200 || w.Header().Get("Allow") != allow || w.Body.Len() > 0 {
+		if w := ask(Handler(&fake{}, door{}), asked{method: "OPTIONS", target: target, token: "nobody"}); w.Code != 200 ||
+			w.Header().Get("Allow") != allow || w.Body.Len() > 0 {
 			t.Errorf("%s: %d %s %s", target, w.Code, w.Header().Get("Allow"), w.Body)
 		}
 	}

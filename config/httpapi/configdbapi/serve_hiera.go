@@ -11,7 +11,8 @@ import (
 )
 
 // strategies are the merges of lookups; "" is the first.
-var strategies = []configdb.MergeStrategy{configdb.MergeFirst, configdb.MergeUnique, configdb.MergeHash, configdb.MergeDeep}
+var strategies = []configdb.MergeStrategy{configdb.MergeFirst, configdb.MergeUnique, configdb.MergeHash,
+	configdb.MergeDeep}
 
 // hieraQuery reads what a lookup is over.
 func (c *call) hieraQuery() (model.HieraQuery, error) {
@@ -20,7 +21,8 @@ func (c *call) hieraQuery() (model.HieraQuery, error) {
 	if r := text("resources"); r != "" {
 		q.Resources = strings.Split(r, ",")
 	}
-	q.Merge = configdb.MergeOptions{Strategy: configdb.MergeStrategy(text("merge")), KnockoutPrefix: text("knockout_prefix")}
+	q.Merge = configdb.MergeOptions{Strategy: configdb.MergeStrategy(text("merge")),
+		KnockoutPrefix: text("knockout_prefix")}
 	var err error
 	if q.Merge.SortMergedArrays, err = c.flag("sort_merged_arrays"); err != nil {
 		return q, err
@@ -39,7 +41,8 @@ func checkHiera(q *model.HieraQuery) error {
 		q.Merge.Strategy = configdb.MergeFirst
 	}
 	if !slices.Contains(strategies, q.Merge.Strategy) {
-		return refuse(http.StatusBadRequest, "merge: is %s: first, unique, hash and deep are allowed", config.Quote(string(q.Merge.Strategy)))
+		return refuse(http.StatusBadRequest, "merge: is %s: first, unique, hash and deep are allowed",
+			config.Quote(string(q.Merge.Strategy)))
 	}
 	return nil
 }
@@ -80,7 +83,8 @@ func getHieraKey(a *api, c *call) (reply, error) {
 	}
 	value, is := found.Get(c.name)
 	if !is {
-		return reply{}, refuse(http.StatusNotFound, "key %s: none of %s has it", config.Quote(c.name), strings.Join(q.Resources, ", "))
+		return reply{}, refuse(http.StatusNotFound, "key %s: none of %s has it", config.Quote(c.name),
+			strings.Join(q.Resources, ", "))
 	}
 	if r.kept, r.body = false, value; !raw {
 		r.body = slices.Concat([]byte(`{"value":`), value, []byte("}"))
@@ -95,7 +99,8 @@ func postHieraLookup(a *api, c *call) (reply, error) {
 		return reply{}, err
 	}
 	q := model.HieraQuery{
-		Environment: c.environment, Levels: c.levels, Resources: f.texts("resources"), Keys: f.texts("keys"), Reveal: c.reveals(),
+		Environment: c.environment, Levels: c.levels, Resources: f.texts("resources"), Keys: f.texts("keys"),
+		Reveal: c.reveals(),
 		Merge: configdb.MergeOptions{
 			Strategy: configdb.MergeStrategy(f.textOr("merge", "")), KnockoutPrefix: f.textOr("knockout_prefix", ""),
 			SortMergedArrays: f.flag("sort_merged_arrays"), MergeHashArrays: f.flag("merge_hash_arrays"),

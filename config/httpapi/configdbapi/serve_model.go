@@ -143,9 +143,10 @@ func either(missing, err error) error {
 }
 
 func putComponent(a *api, c *call) (reply, error) {
-	return a.edit(c, func() error { _, err := a.backend.Component(c.Context(), c.id, false); return err }, func(f *fields) model.Write {
-		return model.EditComponent{ID: c.id, Name: f.textIfThere("name"), Definitions: f.members("resource_definitions")}
-	})
+	return a.edit(c, func() error { _, err := a.backend.Component(c.Context(), c.id, false); return err },
+		func(f *fields) model.Write {
+			return model.EditComponent{ID: c.id, Name: f.textIfThere("name"), Definitions: f.members("resource_definitions")}
+		})
 }
 
 func deleteComponent(a *api, c *call) (reply, error) {
@@ -196,7 +197,8 @@ func postDefinition(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	w := model.CreateDefinition{ID: f.id("id"), Name: f.text("name"), Component: f.id("component_id"), Content: f.value("content")}
+	w := model.CreateDefinition{ID: f.id("id"), Name: f.text("name"), Component: f.id("component_id"),
+		Content: f.value("content")}
 	return a.create(c, w, f, func(id int64) (reply, error) {
 		c.id = id
 		return getDefinition(a, c)
@@ -333,7 +335,8 @@ func (a *api) environmentExists(c *call) error {
 func putEnvironment(a *api, c *call) (reply, error) {
 	c.environment = c.id
 	return a.edit(c, func() error { return a.environmentExists(c) }, func(f *fields) model.Write {
-		w := model.EditEnvironment{ID: c.id, SelfRegistration: f.flagIfThere("self_registration"), StrictNodes: f.flagIfThere("strict_nodes")}
+		w := model.EditEnvironment{ID: c.id, SelfRegistration: f.flagIfThere("self_registration"),
+			StrictNodes: f.flagIfThere("strict_nodes")}
 		if f.has("components") {
 			refs := f.refs("components")
 			w.Components = &refs

@@ -25,7 +25,8 @@ func getNode(a *api, c *call) (reply, error) {
 
 func putNode(a *api, c *call) (reply, error) {
 	return a.edit(c, func() error { return a.environmentExists(c) }, func(f *fields) model.Write {
-		n := model.Node{ID: c.name, FQDN: f.textOr("fqdn", ""), Certname: f.textOr("certname", ""), Levels: f.textsByName("levels")}
+		n := model.Node{ID: c.name, FQDN: f.textOr("fqdn", ""), Certname: f.textOr("certname", ""),
+			Levels: f.textsByName("levels")}
 		f.only("id", "fqdn", "certname", "levels")
 		if id := f.textOr("id", n.ID); id != n.ID {
 			f.wrong("id", "is another than that of the path")
@@ -42,13 +43,16 @@ func putNode(a *api, c *call) (reply, error) {
 	})
 }
 
-// nodeItself judges what a node says of itself: the names that an admin has given it stay, as do its levels, and it gives itself
+// nodeItself judges what a node says of itself: the names that an admin has given it stay, as do its levels, and it
+// gives itself
 // none but that of its certificate.
 func (f *fields) nodeItself(c *call, n model.Node) {
 	was := c.node
 	kept := func(was, is string) bool { return was == is || was == "" && is == c.caller.Certname }
-	if f.err == nil && (!kept(was.FQDN, n.FQDN) || !kept(was.Certname, n.Certname) || c.caller.Certname != "" && n.Certname != c.caller.Certname) {
-		f.err = refuse(http.StatusForbidden, "node %s: has other names, or none beside that of its certificate: an admin may change them", c.caller.itself())
+	if f.err == nil && (!kept(was.FQDN, n.FQDN) || !kept(was.Certname, n.Certname) || c.caller.Certname != "" &&
+		n.Certname != c.caller.Certname) {
+		f.err = refuse(http.StatusForbidden,
+			"node %s: has other names, or none beside that of its certificate: an admin may change them", c.caller.itself())
 	}
 	if f.err == nil && n.Levels != nil && !maps.Equal(n.Levels, was.Levels) {
 		f.err = refuse(http.StatusForbidden, "node %s: levels: are not its own to declare: an admin may", c.caller.itself())

@@ -58,7 +58,8 @@ func (c *call) halfQuery() (model.Query, error) {
 		return q, err
 	}
 	if given && q.Version == 0 {
-		return q, refuse(http.StatusNotFound, "version 0 of %s %s was never uploaded: they count from 1", c.kind, refText(c.resource))
+		return q, refuse(http.StatusNotFound, "version 0 of %s %s was never uploaded: they count from 1", c.kind,
+			refText(c.resource))
 	}
 	if q.Revision, given, err = c.count("revision"); err == nil && given && q.Revision == 0 {
 		err = refuse(http.StatusNotFound, "revision 0 is before there was anything: they count from 1")
@@ -90,7 +91,8 @@ func putHalf(a *api, c *call) (reply, error) {
 	if err := a.register(c); err != nil {
 		return reply{}, err
 	}
-	r, err := a.change(c, model.Put{Target: c.place(), Kind: c.kind, Value: o.JSON(), IfMatch: bound, Register: c.kind == model.Values})
+	r, err := a.change(c,
+		model.Put{Target: c.place(), Kind: c.kind, Value: o.JSON(), IfMatch: bound, Register: c.kind == model.Values})
 	if err != nil || r.status != 0 || !strings.Contains(strings.Join(c.Header["Prefer"], ","), "return=representation") {
 		return r, err
 	}
@@ -119,7 +121,8 @@ func (a *api) byID(c *call) (reply, error) {
 		_, _ = io.Copy(io.Discard, io.LimitReader(c.Body, MaxBody)) // nobody needs it
 	}
 	where := c.location(d.ID, a.proxied)
-	r, err := give(Message{"resource_definition " + config.Quote(c.resource.Name) + " has the id " + decimal(d.ID) + ": " + where})
+	r, err := give(Message{"resource_definition " + config.Quote(c.resource.Name) + " has the id " + decimal(d.ID) + ": " +
+		where})
 	r.status, r.location = http.StatusPermanentRedirect, where
 	return r, err
 }
@@ -174,7 +177,9 @@ func (a *api) unwritten(c *call) error {
 			return err
 		}
 	}
-	return &model.Fault{Kind: model.NotFound, Text: fmt.Sprintf("%s of %s: were never written: a keys operation that sets a key is allowed", c.kind, refText(c.resource))}
+	return &model.Fault{Kind: model.NotFound,
+		Text: fmt.Sprintf("%s of %s: were never written: a keys operation that sets a key is allowed", c.kind,
+			refText(c.resource))}
 }
 
 // before reads which part of a list is asked for.
@@ -200,7 +205,8 @@ func getVersions(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	all, err := a.backend.Versions(c.Context(), model.VersionsQuery{Target: c.place(), Kind: c.kind, Before: before, Limit: limit})
+	all, err := a.backend.Versions(c.Context(),
+		model.VersionsQuery{Target: c.place(), Kind: c.kind, Before: before, Limit: limit})
 	if err != nil {
 		return reply{}, err
 	}
@@ -256,7 +262,8 @@ func postBulk(a *api, c *call) (reply, error) {
 			f.wrong("resources", "has an empty name: the name or the id of a resource is allowed")
 		}
 		if utf8.RuneCountInString(m.Key) > model.MaxName {
-			return reply{}, refuse(http.StatusNotFound, "resource_definition %s: is not there: no name is longer than %d characters", config.Quote(m.Key), model.MaxName)
+			return reply{}, refuse(http.StatusNotFound,
+				"resource_definition %s: is not there: no name is longer than %d characters", config.Quote(m.Key), model.MaxName)
 		}
 		one := resources.object(m.Key)
 		one.only("values", "overrides")

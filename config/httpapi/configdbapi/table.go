@@ -156,7 +156,8 @@ type (
 )
 
 // table is all routes, in the order in which docs/configdb.md has them.
-var table = concat(componentRows(), definitionRows(), environmentRows(), halfRows(model.Values), halfRows(model.Overrides), placeRows(), historyRows())
+var table = concat(componentRows(), definitionRows(), environmentRows(), halfRows(model.Values),
+	halfRows(model.Overrides), placeRows(), historyRows())
 
 func concat(lists ...[]row) []row {
 	var out []row
@@ -166,7 +167,8 @@ func concat(lists ...[]row) []row {
 				r.status = http.StatusOK
 			}
 			if r.writes {
-				r.query = append(r.query, param{"message", "why, for the history; at most 1000 characters", aText}, param{"dryRun", "say what would change and store nothing", aFlag})
+				r.query = append(r.query, param{"message", "why, for the history; at most 1000 characters", aText},
+					param{"dryRun", "say what would change and store nothing", aFlag})
 			}
 			out = append(out, r)
 		}
@@ -210,56 +212,72 @@ func (r *row) allowed() string {
 
 func componentRows() []row {
 	return []row{
-		{method: "GET", path: toComponents, role: Viewer, seed: true, summary: "all components", answer: typeOf[[]model.Component](), serve: getComponents},
+		{method: "GET", path: toComponents, role: Viewer, seed: true, summary: "all components",
+			answer: typeOf[[]model.Component](), serve: getComponents},
 		{
-			method: "POST", path: toComponents, role: Admin, seed: true, writes: true, summary: "make a component with its resource definitions",
-			body: typeOf[NewComponent](), answer: typeOf[model.Component](), status: http.StatusCreated, serve: postComponent,
+			method: "POST", path: toComponents, role: Admin, seed: true, writes: true,
+			summary: "make a component with its resource definitions",
+			body:    typeOf[NewComponent](), answer: typeOf[model.Component](), status: http.StatusCreated, serve: postComponent,
 		},
-		{method: "GET", path: toComponent, role: Viewer, seed: true, summary: "one component", answer: typeOf[model.Component](), serve: getComponent},
+		{method: "GET", path: toComponent, role: Viewer, seed: true, summary: "one component",
+			answer: typeOf[model.Component](), serve: getComponent},
 		{
-			method: "PUT", path: toComponent, role: Admin, seed: true, patch: true, writes: true, status: http.StatusNoContent, body: typeOf[ComponentEdit](),
+			method: "PUT", path: toComponent, role: Admin, seed: true, patch: true, writes: true, status: http.StatusNoContent,
+			body:    typeOf[ComponentEdit](),
 			summary: "rename a component, or say which definitions it has: those left out are deleted", serve: putComponent,
 		},
-		{method: "DELETE", path: toComponent, role: Admin, seed: true, writes: true, status: http.StatusNoContent, summary: "delete a component with its definitions and their records", serve: deleteComponent},
+		{method: "DELETE", path: toComponent, role: Admin, seed: true, writes: true, status: http.StatusNoContent,
+			summary: "delete a component with its definitions and their records", serve: deleteComponent},
 	}
 }
 
 func definitionRows() []row {
 	rows := []row{
 		{
-			method: "GET", path: toDefinitions, role: Viewer, seed: true, summary: "all resource definitions", answer: typeOf[[]model.Definition](),
-			query: []param{{"component_id", "only those of a component; empty: of none", aText}}, serve: getDefinitions,
+			method: "GET", path: toDefinitions, role: Viewer, seed: true, summary: "all resource definitions",
+			answer: typeOf[[]model.Definition](),
+			query:  []param{{"component_id", "only those of a component; empty: of none", aText}}, serve: getDefinitions,
 		},
 		{
 			method: "POST", path: toDefinitions, role: Admin, seed: true, writes: true, summary: "make a resource definition",
 			body: typeOf[NewDefinition](), answer: typeOf[model.Definition](), status: http.StatusCreated, serve: postDefinition,
 		},
-		{method: "GET", path: toDefinition, role: Viewer, seed: true, summary: "one resource definition", answer: typeOf[model.Definition](), serve: getDefinition},
+		{method: "GET", path: toDefinition, role: Viewer, seed: true, summary: "one resource definition",
+			answer: typeOf[model.Definition](), serve: getDefinition},
 		{
-			method: "PUT", path: toDefinition, role: Admin, seed: true, patch: true, writes: true, status: http.StatusNoContent, body: typeOf[DefinitionEdit](),
+			method: "PUT", path: toDefinition, role: Admin, seed: true, patch: true, writes: true, status: http.StatusNoContent,
+			body:    typeOf[DefinitionEdit](),
 			summary: "change name, component or content of a definition", serve: putDefinition,
 		},
-		{method: "DELETE", path: toDefinition, role: Admin, seed: true, writes: true, status: http.StatusNoContent, summary: "delete a definition with its records", serve: deleteDefinition},
-		{method: "GET", path: toSecrets, role: Viewer, summary: "the keys of a resource that are secret", answer: typeOf[Secrets](), serve: getSecrets},
-		{method: "PUT", path: toSecrets, role: Admin, writes: true, status: http.StatusNoContent, summary: "declare the keys of a resource that are secret, by paths; * is any key", body: typeOf[Secrets](), serve: putSecrets},
+		{method: "DELETE", path: toDefinition, role: Admin, seed: true, writes: true, status: http.StatusNoContent,
+			summary: "delete a definition with its records", serve: deleteDefinition},
+		{method: "GET", path: toSecrets, role: Viewer, summary: "the keys of a resource that are secret",
+			answer: typeOf[Secrets](), serve: getSecrets},
+		{method: "PUT", path: toSecrets, role: Admin, writes: true, status: http.StatusNoContent,
+			summary: "declare the keys of a resource that are secret, by paths; * is any key", body: typeOf[Secrets](),
+			serve: putSecrets},
 	}
 	return append(rows, keysRows(toContentKeys, Admin, nodeNot, "the content of a definition", contentKeys)...)
 }
 
 // keysRows are the keys operations of what.
-func keysRows(path string, role Role, node nodeMay, what string, serve func(configdb.KeysOp) func(*api, *call) (reply, error)) []row {
+func keysRows(path string, role Role, node nodeMay, what string,
+	serve func(configdb.KeysOp) func(*api, *call) (reply, error)) []row {
 	reads := node
 	if path == inResource+"overrides/keys/" {
 		reads = nodeReads
 	}
 	return []row{
-		{method: "PUT", path: path + "get", role: Viewer, node: min(reads, nodeReads), seed: true, patch: true, summary: "the values at paths of " + what, body: keys, answer: values, serve: serve(configdb.KeysGet)},
+		{method: "PUT", path: path + "get", role: Viewer, node: min(reads, nodeReads), seed: true, patch: true,
+			summary: "the values at paths of " + what, body: keys, answer: values, serve: serve(configdb.KeysGet)},
 		{
-			method: "PUT", path: path + "set", role: role, node: node, seed: true, patch: true, writes: true, bound: path != toContentKeys, status: http.StatusNoContent,
+			method: "PUT", path: path + "set", role: role, node: node, seed: true, patch: true, writes: true,
+			bound: path != toContentKeys, status: http.StatusNoContent,
 			summary: "set keys of " + what + "; the last of each path is the value", body: keys, serve: serve(configdb.KeysSet),
 		},
 		{
-			method: "PUT", path: path + "delete", role: role, node: node, seed: true, patch: true, writes: true, bound: path != toContentKeys, status: http.StatusNoContent,
+			method: "PUT", path: path + "delete", role: role, node: node, seed: true, patch: true, writes: true,
+			bound: path != toContentKeys, status: http.StatusNoContent,
 			summary: "delete keys of " + what, body: keys, serve: serve(configdb.KeysDelete),
 		},
 	}
@@ -267,27 +285,41 @@ func keysRows(path string, role Role, node nodeMay, what string, serve func(conf
 
 func environmentRows() []row {
 	return []row{
-		{method: "GET", path: toEnvironments, role: Viewer, seed: true, summary: "all environments", answer: typeOf[[]model.Environment](), serve: getEnvironments},
+		{method: "GET", path: toEnvironments, role: Viewer, seed: true, summary: "all environments",
+			answer: typeOf[[]model.Environment](), serve: getEnvironments},
 		{
-			method: "POST", path: toEnvironments, role: Admin, seed: true, writes: true, summary: "make an environment of components and levels, from the least to the most narrow",
-			body: typeOf[NewEnvironment](), answer: typeOf[model.Environment](), status: http.StatusCreated, serve: postEnvironment,
+			method: "POST", path: toEnvironments, role: Admin, seed: true, writes: true,
+			summary: "make an environment of components and levels, from the least to the most narrow",
+			body:    typeOf[NewEnvironment](), answer: typeOf[model.Environment](), status: http.StatusCreated,
+			serve: postEnvironment,
 		},
-		{method: "GET", path: toEnvironment, role: Viewer, seed: true, summary: "one environment", answer: typeOf[model.Environment](), serve: getEnvironment},
+		{method: "GET", path: toEnvironment, role: Viewer, seed: true, summary: "one environment",
+			answer: typeOf[model.Environment](), serve: getEnvironment},
 		{
-			method: "PUT", path: toEnvironment, role: Admin, seed: true, patch: true, writes: true, status: http.StatusNoContent, body: typeOf[EnvironmentEdit](),
-			summary: "change components or levels of an environment; what a level had that is gone is deleted", serve: putEnvironment,
+			method: "PUT", path: toEnvironment, role: Admin, seed: true, patch: true, writes: true, status: http.StatusNoContent,
+			body:    typeOf[EnvironmentEdit](),
+			summary: "change components or levels of an environment; what a level had that is gone is deleted",
+			serve:   putEnvironment,
 		},
-		{method: "DELETE", path: toEnvironment, role: Admin, seed: true, writes: true, status: http.StatusNoContent, summary: "delete an environment with its records", serve: deleteEnvironment},
-		{method: "GET", path: toLevels, role: Viewer, seed: true, summary: "the levels of an environment and their values", answer: typeOf[[]model.Level](), serve: getLevels},
-		{method: "GET", path: toLevel, role: Viewer, seed: true, summary: "one level, by id or name", answer: typeOf[model.Level](), serve: getLevel},
-		{method: "PUT", path: toLevel, role: Admin, seed: true, patch: true, writes: true, status: http.StatusNoContent, summary: "rename a level", body: typeOf[LevelEdit](), serve: putLevel},
-		{method: "GET", path: toNodes, role: Viewer, summary: "the registered nodes of an environment", answer: typeOf[[]model.Node](), serve: getNodes},
-		{method: "GET", path: toNode, role: Viewer, node: nodeItself, summary: "one node, by any of its names", answer: typeOf[model.Node](), serve: getNode},
+		{method: "DELETE", path: toEnvironment, role: Admin, seed: true, writes: true, status: http.StatusNoContent,
+			summary: "delete an environment with its records", serve: deleteEnvironment},
+		{method: "GET", path: toLevels, role: Viewer, seed: true, summary: "the levels of an environment and their values",
+			answer: typeOf[[]model.Level](), serve: getLevels},
+		{method: "GET", path: toLevel, role: Viewer, seed: true, summary: "one level, by id or name",
+			answer: typeOf[model.Level](), serve: getLevel},
+		{method: "PUT", path: toLevel, role: Admin, seed: true, patch: true, writes: true, status: http.StatusNoContent,
+			summary: "rename a level", body: typeOf[LevelEdit](), serve: putLevel},
+		{method: "GET", path: toNodes, role: Viewer, summary: "the registered nodes of an environment",
+			answer: typeOf[[]model.Node](), serve: getNodes},
+		{method: "GET", path: toNode, role: Viewer, node: nodeItself, summary: "one node, by any of its names",
+			answer: typeOf[model.Node](), serve: getNode},
 		{
 			method: "PUT", path: toNode, role: Admin, node: nodeItself, writes: true, status: http.StatusNoContent,
-			summary: "register a node with its other names, each of which reaches its data, and with its values of the levels above, which it may read", body: typeOf[NodeNames](), serve: putNode,
+			summary: "register a node with its other names, each of which reaches its data, and with its values of the levels " +
+				"above, which it may read", body: typeOf[NodeNames](), serve: putNode,
 		},
-		{method: "DELETE", path: toNode, role: Admin, writes: true, status: http.StatusNoContent, summary: "take a node from an environment", serve: deleteNode},
+		{method: "DELETE", path: toNode, role: Admin, writes: true, status: http.StatusNoContent,
+			summary: "take a node from an environment", serve: deleteNode},
 	}
 }
 
@@ -309,75 +341,32 @@ func halfRows(k model.Kind) []row {
 		}, query...)
 	}
 	rows := []row{
-		{method: "GET", path: half[""], role: Viewer, node: nodeReads, seed: true, summary: string(k) + " of a resource", query: query, answer: document, serve: getHalf},
+		{method: "GET", path: half[""], role: Viewer, node: nodeReads, seed: true, summary: string(k) + " of a resource",
+			query: query, answer: document, serve: getHalf},
 		{
-			method: "PUT", path: half[""], role: role, node: upload, seed: true, writes: true, bound: true, status: http.StatusNoContent,
+			method: "PUT", path: half[""], role: role, node: upload, seed: true, writes: true, bound: true,
+			status:  http.StatusNoContent,
 			summary: "replace the " + string(k) + "; by name: 308", body: document, serve: putHalf,
 		},
-		{method: "DELETE", path: half[""], role: role, node: nodeNot, writes: true, bound: true, status: http.StatusNoContent, summary: "remove the " + string(k) + "; their versions stay", serve: deleteHalf},
+		{method: "DELETE", path: half[""], role: role, node: nodeNot, writes: true, bound: true, status: http.StatusNoContent,
+			summary: "remove the " + string(k) + "; their versions stay", serve: deleteHalf},
 		{
-			method: "GET", path: half["history"], role: Viewer, node: nodeReads, summary: "the versions of the " + string(k) + ", the newest first", query: historyQuery,
+			method: "GET", path: half["history"], role: Viewer, node: nodeReads, summary: "the versions of the " + string(k) +
+				", the newest first", query: historyQuery,
 			answer: typeOf[[]model.Version](), serve: getVersions,
 		},
 		{
-			method: "GET", path: half["diff"], role: Viewer, node: nodeReads, summary: "what changed between two versions, as a JSON Patch",
-			query: []param{{"from", "a version; 0: nothing", aNumber}, {"to", "a version; none: the newest", aNumber}}, answer: typeOf[[]PatchOp](), serve: getDiff,
+			method: "GET", path: half["diff"], role: Viewer, node: nodeReads,
+			summary: "what changed between two versions, as a JSON Patch",
+			query:   []param{{"from", "a version; 0: nothing", aNumber}, {"to", "a version; none: the newest", aNumber}},
+			answer:  typeOf[[]PatchOp](), serve: getDiff,
 		},
 		{
-			method: "POST", path: half["rollback"], role: role, node: upload, writes: true, summary: "make what a version was, or what stood at a revision, the newest version",
-			body: typeOf[RollbackBody](), answer: typeOf[Done](), serve: postRollback,
+			method: "POST", path: half["rollback"], role: role, node: upload, writes: true,
+			summary: "make what a version was, or what stood at a revision, the newest version",
+			body:    typeOf[RollbackBody](), answer: typeOf[Done](), serve: postRollback,
 		},
 	}
-	return append(rows, keysRows(half["keys/get"][:len(half["keys/get"])-len("get")], role, upload, "the "+string(k), halfKeys)...)
-}
-
-var historyQuery = []param{{"before", "only older ones", aNumber}, {"limit", "how many; at most 1000", aNumber}}
-
-func placeRows() []row {
-	merge := []param{
-		{"resources", "from the highest to the lowest, separated by commas", aText},
-		{"merge", "first, unique, hash or deep", aText},
-		{"knockout_prefix", "with deep: what takes a value away", aText},
-		{"sort_merged_arrays", "with deep", aFlag},
-		{"merge_hash_arrays", "with deep", aFlag},
-	}
-	return []row{
-		{
-			method: "POST", path: toBulk, role: Operator, node: nodeWrites, writes: true, summary: "write several resources of one place, all or none, as one revision",
-			body: typeOf[BulkBody](), answer: typeOf[Done](), serve: postBulk,
-		},
-		{
-			method: "POST", path: toRollback, role: Operator, writes: true, summary: "bring all resources of one place back to what they were at a revision",
-			body: typeOf[PlaceRollback](), answer: typeOf[Done](), serve: postPlaceRollback,
-		},
-		{method: "GET", path: toHieraData, role: Viewer, node: nodeReads, summary: "several resources merged into one", query: merge, answer: document, serve: getHieraData},
-		{
-			method: "GET", path: toHieraKey, role: Viewer, node: nodeReads, summary: "one key, as Puppet spells it, looked up in several resources; 404 if none has it",
-			query: append([]param{{"raw", "the bare value", aFlag}}, merge...), answer: typeOf[Found](), serve: getHieraKey,
-		},
-		{
-			method: "POST", path: toHieraLookup, role: Viewer, node: nodeReads, summary: "several keys at once: those that are found",
-			body: typeOf[LookupBody](), answer: document, serve: postHieraLookup,
-		},
-	}
-}
-
-func historyRows() []row {
-	return []row{
-		{
-			method: "GET", path: toHistory, role: Viewer, summary: "the revisions of the facts, the newest first", answer: typeOf[[]model.Record](),
-			query: append([]param{{"environment", "only of one", aNumber}}, historyQuery...), serve: getHistory,
-		},
-		{method: "GET", path: toRevision, role: Viewer, summary: "one revision", answer: typeOf[model.Record](), serve: getRevision},
-		{
-			method: "GET", path: toWatch, role: Viewer, events: true, summary: "each revision from now on, or after one, as server-sent events", answer: typeOf[model.Record](),
-			query: []param{
-				{"since", "the revision after which to begin; Last-Event-ID goes before it", aNumber},
-				{"environment", "only what is of one, or of all", aNumber},
-				{"resource", "only what is of one, by id, or by name with environment", aText},
-				{"level", "LEVEL=VALUE: without what is at another value of that level", aText},
-			}, serve: getWatch,
-		},
-		{method: "GET", path: toOpenAPI, role: Viewer, summary: "this description", answer: document, serve: getOpenAPI},
-	}
+	return append(rows, keysRows(half["keys/get"][:len(half["keys/get"])-len("get")], role, upload, "the "+string(k),
+		halfKeys)...)
 }

@@ -10,7 +10,8 @@ import (
 	"edgespan/config/httpapi"
 )
 
-// What a node may upload of itself, by the bytes of what it changes: its facts have some 100 KB, and come each half hour.
+// What a node may upload of itself, by the bytes of what it changes: its facts have some 100 KB, and come each half
+// hour.
 const (
 	nodeRate  = 16 << 10 // bytes a second, in the long run
 	nodeBurst = 16 << 20 // and at once
@@ -26,7 +27,8 @@ func (a *api) written(c *call, w model.Write) (model.Written, error) {
 	if err != nil {
 		return model.Written{}, err
 	}
-	done, err := a.backend.Write(c.Context(), WriteRequest{Author: c.caller.Name, Caller: c.who(), Own: c.own, Message: c.entry.Message, Write: w, DryRun: c.entry.DryRun, Reveal: c.reveals()})
+	done, err := a.backend.Write(c.Context(), WriteRequest{Author: c.caller.Name, Caller: c.who(),
+		Own: c.own, Message: c.entry.Message, Write: w, DryRun: c.entry.DryRun, Reveal: c.reveals()})
 	if held.of != nil && !isUnsure(err) { // who goes away before the answer may have stored it
 		if done.Changed {
 			held.bytes -= float64(max(done.Stored, held.least) + eachWrite)
@@ -44,20 +46,24 @@ type held struct {
 	least int // that it costs if it changes something
 }
 
-// hold takes what a write may store from what its caller may have stored: a node of itself, and whoever else is no admin. What it
+// hold takes what a write may store from what its caller may have stored: a node of itself, and whoever else is no
+// admin. What it
 // does not store is given back: what is there already costs nothing.
 func (a *api) hold(c *call, w model.Write) (held, error) {
 	h := held{of: a.stored, least: int(c.holds.Size())}
-	text := fmt.Sprintf("%s has stored too much: %d MiB at once and %d KiB a second are allowed to all but admins", c.caller.Name, httpapi.StoredBurst>>20, httpapi.StoredRate>>10)
+	text := fmt.Sprintf("%s has stored too much: %d MiB at once and %d KiB a second are allowed to all but admins",
+		c.caller.Name, httpapi.StoredBurst>>20, httpapi.StoredRate>>10)
 	switch {
 	case c.entry.DryRun, !c.own && c.caller.Role == Admin:
 		return held{}, nil
 	case c.own:
 		h = held{of: a.uploads}
-		text = "node " + c.caller.itself() + " has uploaded too much: 16 MiB at once and 16 KiB a second that change something are allowed"
+		text = "node " + c.caller.itself() +
+			" has uploaded too much: 16 MiB at once and 16 KiB a second that change something are allowed"
 	default:
 		if err := a.scarce(); err != nil {
-			return held{}, &refusal{status: http.StatusServiceUnavailable, retry: time.Minute, text: "only an admin may write: " + err.Error()}
+			return held{}, &refusal{status: http.StatusServiceUnavailable, retry: time.Minute,
+				text: "only an admin may write: " + err.Error()}
 		}
 	}
 	h.bytes = float64(max(storedBy(w), h.least) + eachWrite)

@@ -14,16 +14,19 @@ import (
 	"edgespan/config/httpapi"
 )
 
-// A node uploads so many bytes that change something, by whichever way; what is there already, and what is refused, costs it nothing. People
+// A node uploads so many bytes that change something, by whichever way; what is there already, and what is refused,
+// costs it nothing. People
 // and other nodes are not held to that.
 func TestANodeUploadsOnlySoMuch(t *testing.T) {
 	t.Parallel()
 	for name, way := range map[string]func(n int) asked{
 		"values": func(n int) asked {
-			return asked{method: "PUT", target: "resources/1/values", body: fmt.Sprintf(`{"n":%d,"a":%q}`, n, strings.Repeat("x", 4_000_000))}
+			return asked{method: "PUT", target: "resources/1/values",
+				body: fmt.Sprintf(`{"n":%d,"a":%q}`, n, strings.Repeat("x", 4_000_000))}
 		},
 		"bulk": func(n int) asked {
-			return asked{method: "POST", target: "bulk", body: fmt.Sprintf(`{"resources":{"r":{"values":{"n":%d,"a":%q}}}}`, n, strings.Repeat("x", 4_000_000))}
+			return asked{method: "POST", target: "bulk",
+				body: fmt.Sprintf(`{"resources":{"r":{"values":{"n":%d,"a":%q}}}}`, n, strings.Repeat("x", 4_000_000))}
 		},
 		"keys": func(n int) asked {
 			return asked{method: "PUT", target: "resources/1/values/keys/set", body: fmt.Sprintf(`[["n",%d]]`, n)}
@@ -44,8 +47,10 @@ func TestANodeUploadsOnlySoMuch(t *testing.T) {
 				{method: "POST", target: "components", body: `{"name":"c","resource_definitions":[{"name":"r"}]}`},
 				{method: "POST", target: "environments", body: `{"components":["c"],"hierarchy_levels":["nodes"]}`},
 				{method: "PUT", target: "environments/1/nodes/1", body: `{}`},
-				{method: "PUT", target: "environments/1/nodes/1/resources/1/values", body: `{"v":1,"a":"` + strings.Repeat("y", 4_000_000) + `"}`},
-				{method: "PUT", target: "environments/1/nodes/1/resources/1/values", body: `{"v":2,"a":"` + strings.Repeat("y", 4_000_000) + `"}`},
+				{method: "PUT", target: "environments/1/nodes/1/resources/1/values", body: `{"v":1,"a":"` +
+					strings.Repeat("y", 4_000_000) + `"}`},
+				{method: "PUT", target: "environments/1/nodes/1/resources/1/values", body: `{"v":2,"a":"` +
+					strings.Repeat("y", 4_000_000) + `"}`},
 			} {
 				if w := ask(h, q); w.Code >= 300 {
 					t.Fatal(w.Code, w.Body)
@@ -55,7 +60,8 @@ func TestANodeUploadsOnlySoMuch(t *testing.T) {
 				if code, _ := send(way(-2), "node", 1); code >= 300 { // is there after the first
 					t.Fatal("the same again:", code)
 				}
-				if code, _ := send(asked{method: "PUT", target: "resources/1/values", body: "[" + strings.Repeat(" ", 1<<20)}, "node", 1); code != 400 {
+				if code, _ := send(asked{method: "PUT", target: "resources/1/values", body: "[" + strings.Repeat(" ", 1<<20)},
+					"node", 1); code != 400 {
 					t.Fatal("what is refused:", code)
 				}
 			}
@@ -66,7 +72,8 @@ func TestANodeUploadsOnlySoMuch(t *testing.T) {
 			}
 			wait, err := strconv.Atoi(head.Get("Retry-After"))
 			if n != 5 || code != http.StatusTooManyRequests || err != nil || wait < 10 || wait > 1000 {
-				t.Errorf("upload %d: %d, again after %s s; 4 of 4 MB after the first one are allowed", n, code, head.Get("Retry-After"))
+				t.Errorf("upload %d: %d, again after %s s; 4 of 4 MB after the first one are allowed", n, code,
+					head.Get("Retry-After"))
 			}
 			if code, _ := send(way(99), "admin", 1); code >= 300 {
 				t.Errorf("an admin: %d", code)
@@ -75,12 +82,14 @@ func TestANodeUploadsOnlySoMuch(t *testing.T) {
 	}
 }
 
-// What a busy replica has surely not stored costs a node nothing, however often it comes again; what may have been stored does.
+// What a busy replica has surely not stored costs a node nothing, however often it comes again; what may have been
+// stored does.
 func TestABusyUploadIsGivenBack(t *testing.T) {
 	t.Parallel()
 	for unsure, last := range map[bool]int{false: http.StatusServiceUnavailable, true: http.StatusTooManyRequests} {
 		h := Handler(&full{err: &model.Fault{Kind: model.Busy, Text: "too many writes wait already", Unsure: unsure}}, door{})
-		q := asked{method: "PUT", target: "environments/9/role/r/nodes/1/resources/1/values", token: "node", body: `{"a":"` + strings.Repeat("x", 4_000_000) + `"}`}
+		q := asked{method: "PUT", target: "environments/9/role/r/nodes/1/resources/1/values", token: "node", body: `{"a":"` +
+			strings.Repeat("x", 4_000_000) + `"}`}
 		for i := range 6 { // 24 MB
 			want := http.StatusServiceUnavailable
 			if i == 5 {
@@ -103,14 +112,16 @@ func (f *full) Write(context.Context, WriteRequest) (model.Written, error) {
 	return model.Written{}, f.err
 }
 
-// Whoever is no admin has so many bytes stored that change something, by whichever way, and nothing while the store is scarce.
+// Whoever is no admin has so many bytes stored that change something, by whichever way, and nothing while the store is
+// scarce.
 func TestAnOperatorWritesOnlySoMuch(t *testing.T) {
 	t.Parallel()
 	scarce := error(nil)
 	h := Handler(newReal(t), door{}, WithStored(httpapi.NewBuckets(1<<10, 160<<10), func() error { return scarce }))
 	text := strings.Repeat("x", 15<<10)
 	put := func(token string, n int) *httptest.ResponseRecorder {
-		return ask(h, asked{method: "PUT", target: "environments/1/resources/1/values", token: token, body: fmt.Sprintf(`{"n":%d,"a":%q}`, n, text)})
+		return ask(h, asked{method: "PUT", target: "environments/1/resources/1/values", token: token,
+			body: fmt.Sprintf(`{"n":%d,"a":%q}`, n, text)})
 	}
 	for _, q := range []asked{
 		{method: "POST", target: "components", body: `{"name":"c","resource_definitions":[{"name":"r"}]}`, token: "admin"},
@@ -130,14 +141,16 @@ func TestAnOperatorWritesOnlySoMuch(t *testing.T) {
 	for ; w.Code < 300 && n < 30; n++ {
 		w = put("operator", n+1)
 	}
-	if wait, err := strconv.Atoi(w.Header().Get("Retry-After")); w.Code != http.StatusTooManyRequests || n < 8 || n > 12 || err != nil || wait > 60 {
+	if wait, err := strconv.Atoi(w.Header().Get("Retry-After")); w.Code != http.StatusTooManyRequests || n < 8 || n > 12 ||
+		err != nil || wait > 60 {
 		t.Errorf("write %d of 16 KB: %d %s; 160 KB are allowed at once", n, w.Code, w.Body)
 	}
 	if w := put("admin", 99); w.Code >= 300 {
 		t.Error("an admin:", w.Code, w.Body)
 	}
 	scarce = errors.New("1536 of 2048 MiB")
-	if w := put("operator", 100); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "only an admin may write: 1536") {
+	if w := put("operator", 100); w.Code != http.StatusServiceUnavailable ||
+		!strings.Contains(w.Body.String(), "only an admin may write: 1536") {
 		t.Error("a scarce store:", w.Code, w.Body)
 	}
 	if w := put("admin", 101); w.Code >= 300 {

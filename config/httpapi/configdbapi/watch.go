@@ -120,7 +120,8 @@ func (a *api) interest(c *call) (interest, error) {
 		return in, nil
 	}
 	if in.environment == 0 {
-		return in, refuse(http.StatusBadRequest, "resource: is %s: its id, or its name together with environment, is allowed", config.Quote(text))
+		return in, refuse(http.StatusBadRequest, "resource: is %s: its id, or its name together with environment, is allowed",
+			config.Quote(text))
 	}
 	d, err := a.backend.ResolveResource(c.Context(), in.environment, ref)
 	in.resource = d.ID
@@ -152,7 +153,8 @@ func (a *api) since(c *call) (uint64, error) {
 	case !given:
 		return newest, nil
 	case n > newest: // said here, before the stream has its status
-		return 0, refuse(http.StatusBadRequest, "%s: is %d: the newest revision is %d: a number up to it is allowed", name, n, newest)
+		return 0, refuse(http.StatusBadRequest, "%s: is %d: the newest revision is %d: a number up to it is allowed", name, n,
+			newest)
 	}
 	return n, nil
 }

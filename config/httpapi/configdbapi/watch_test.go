@@ -81,11 +81,13 @@ func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{news: make(chan model.Record)}
 		s, ended, leave := watching(Handler(f, door{}), "watch?since=3", nil)
-		if got := s.taken(); got != ": watching\n\n" || s.code != 200 || s.h.Get("Content-Type") != "text/event-stream" || s.h.Get("Content-Length") != "" {
+		if got := s.taken(); got != ": watching\n\n" || s.code != 200 || s.h.Get("Content-Type") != "text/event-stream" ||
+			s.h.Get("Content-Length") != "" {
 			t.Errorf("%q %d %v", got, s.code, s.h)
 		}
 		f.news <- record
-		if got := s.taken(); got != "id: 7\nevent: revision\ndata: "+`{"revision":7,"time":"2026-11-21T12:00:00Z","author":"ann","message":"why","changes":[{"what":"values","did":"changed","environment":9,"levels":[{"level":"nodes","value":"1"}],"resource":1,"version":3}]}`+"\n\n" {
+		if got := s.taken(); got != "id: 7\nevent: revision\ndata: "+
+			`{"revision":7,"time":"2026-11-21T12:00:00Z","author":"ann","message":"why","changes":[{"what":"values","did":"changed","environment":9,"levels":[{"level":"nodes","value":"1"}],"resource":1,"version":3}]}`+"\n\n" {
 			t.Errorf("%q", got)
 		}
 		time.Sleep(40 * time.Second)
@@ -122,7 +124,8 @@ func TestAWatchBeginsWhereItsReaderWas(t *testing.T) {
 // A filter leaves out what can't matter, and a revision of which nothing is left.
 func TestWatchFilters(t *testing.T) {
 	all := []model.Change{
-		change(9, 1, "", ""), change(9, 1, "nodes", "1"), change(9, 1, "nodes", "2"), change(9, 2, "role", "r"), change(8, 1, "nodes", "1"),
+		change(9, 1, "", ""), change(9, 1, "nodes", "1"), change(9, 1, "nodes", "2"), change(9, 2, "role", "r"),
+		change(8, 1, "nodes", "1"),
 		{What: "definition", ID: 1},
 		{What: "definition", ID: 2},
 		{What: "environment", ID: 9},
@@ -169,7 +172,8 @@ func TestWatchFilters(t *testing.T) {
 		s.taken()
 		f.news <- model.Record{Revision: 4, Changes: []model.Change{change(8, 1, "", "")}}
 		f.news <- model.Record{Revision: 5, Changes: []model.Change{change(8, 1, "", ""), change(9, 1, "", "")}}
-		if got := s.taken(); strings.Count(got, "event:") != 1 || !strings.Contains(got, "id: 5\n") || strings.Contains(got, `"environment":8`) {
+		if got := s.taken(); strings.Count(got, "event:") != 1 || !strings.Contains(got, "id: 5\n") ||
+			strings.Contains(got, `"environment":8`) {
 			t.Errorf("%q", got)
 		}
 		leave()
@@ -193,7 +197,8 @@ func TestAWatchEnds(t *testing.T) {
 		<-ended
 		f := &fake{news: make(chan model.Record)}
 		var told error
-		s, ended, leave := watching(Handler(f, door{}, WithFailures(func(_, _ string, err error) { told = err })), "watch?since=0", nil)
+		s, ended, leave := watching(Handler(f, door{}, WithFailures(func(_, _ string, err error) { told = err })),
+			"watch?since=0", nil)
 		defer leave()
 		synctest.Wait()
 		s.mu.Lock()
@@ -250,7 +255,8 @@ func TestTheClientWatchesOn(t *testing.T) {
 	ended := make(chan error)
 	seen := make(chan struct{})
 	go func() {
-		ended <- c.Watch(t.Context(), WatchOptions{Since: 6, Environment: 9, Level: &model.LevelValue{Level: "nodes", Value: "1"}}, time.Millisecond, func(r model.Record) error {
+		ended <- c.Watch(t.Context(), WatchOptions{Since: 6, Environment: 9,
+			Level: &model.LevelValue{Level: "nodes", Value: "1"}}, time.Millisecond, func(r model.Record) error {
 			if got = append(got, r.Revision); r.Revision == 9 {
 				return enough
 			}
@@ -271,7 +277,8 @@ func TestTheClientWatchesOn(t *testing.T) {
 	if err := <-ended; !errors.Is(err, enough) || len(got) != 2 {
 		t.Errorf("%v, got %v", err, got)
 	}
-	if heard := strings.ReplaceAll(f.taken(), "Records {Environment:0 Before:0 Limit:1}; ", ""); !strings.HasPrefix(heard, "Watch 6; Watch 7") {
+	if heard := strings.ReplaceAll(f.taken(), "Records {Environment:0 Before:0 Limit:1}; ", ""); !strings.HasPrefix(heard,
+		"Watch 6; Watch 7") {
 		t.Errorf("heard %s", heard)
 	}
 	if err := serving(t, &fake{}, "guess").Watch(t.Context(), WatchOptions{}, time.Hour, nil); err == nil {
@@ -317,7 +324,8 @@ func TestOneCallerDoesNotTakeAllWatches(t *testing.T) {
 			synctest.Wait()
 			leaves = append(leaves, func() { leave(); <-ended })
 		}
-		if w := ask(h, asked{method: "GET", target: "watch?since=0", token: "viewer"}); w.Code != 503 || !strings.Contains(msgOf(t, w), "the same caller") {
+		if w := ask(h, asked{method: "GET", target: "watch?since=0", token: "viewer"}); w.Code != 503 ||
+			!strings.Contains(msgOf(t, w), "the same caller") {
 			t.Errorf("beyond its share: %d %s", w.Code, w.Body)
 		}
 		for _, leave := range leaves {

@@ -95,7 +95,8 @@ func (r reply) kind() string {
 // lines is the type of an answer that is a line of JSON after the other.
 const lines = "application/jsonl"
 
-// computed is the answer of a call that has its room until it is read: a call that reads has had its turn till then. What a caller
+// computed is the answer of a call that has its room until it is read: a call that reads has had its turn till then.
+// What a caller
 // asks for at once is so made one after the other, and none of it waits, made, for room.
 func (a *api) computed(w http.ResponseWriter, c *call) reply {
 	defer func() {
@@ -106,7 +107,8 @@ func (a *api) computed(w http.ResponseWriter, c *call) reply {
 	return a.budgeted(c, a.answer(w, c))
 }
 
-// takeTurn takes the turn of a call that reads, whatever it reads, and keeps it. A stream is no answer that is made and then
+// takeTurn takes the turn of a call that reads, whatever it reads, and keeps it. A stream is no answer that is made and
+// then
 // given, and what changes something may wait long for others: each takes its turn for what it computes.
 func (c *call) takeTurn() error {
 	if c.turn == nil || c.row.effect != reads || c.row.events || c.row.lines {
@@ -316,7 +318,8 @@ func lost(cs history.Conflicts) *Problem {
 func editErrors(fs overridepkg.Faults) []ProblemFault {
 	out := make([]ProblemFault, len(fs))
 	for i, f := range fs {
-		out[i] = ProblemFault{Path: config.FormatPath(f.Path), Nodes: f.Nodes, Layer: f.Layer, Rule: f.Rule, Detail: f.What, Allowed: f.Allowed}
+		out[i] = ProblemFault{Path: config.FormatPath(f.Path), Nodes: f.Nodes, Layer: f.Layer, Rule: f.Rule, Detail: f.What,
+			Allowed: f.Allowed}
 	}
 	return out
 }
@@ -361,7 +364,8 @@ func filled(v reflect.Value) reflect.Value {
 		out.Set(v)
 		for i := range v.NumField() {
 			t := v.Type().Field(i)
-			if absent := v.Field(i).IsZero() && strings.Contains(t.Tag.Get("json"), ",omitzero"); t.IsExported() && t.Type != anything && !absent {
+			if absent := v.Field(i).IsZero() && strings.Contains(t.Tag.Get("json"), ",omitzero"); t.IsExported() &&
+				t.Type != anything && !absent {
 				out.Field(i).Set(filled(v.Field(i)))
 			}
 		}

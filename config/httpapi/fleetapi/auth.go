@@ -26,7 +26,8 @@ func (a *api) admit(c *call) *Problem {
 		return tooMany(wait)
 	}
 	if !c.caller.Role.May(c.row.role) {
-		return problem(TypePermission, "%s %s: is not allowed to a %s: an %s may", c.Method, c.row.path, c.caller.Role, c.row.role)
+		return problem(TypePermission, "%s %s: is not allowed to a %s: an %s may", c.Method, c.row.path, c.caller.Role,
+			c.row.role)
 	}
 	return nil
 }

@@ -39,7 +39,8 @@ func (c Caller) Holder() httpapi.Holder { return httpapi.HolderOf(c.Name, c.Role
 // Backend is the controller as the routes see it. It masks secrets in every answer, but where
 // Reveal is asked for. Errors that it answers with:
 // *ops.Refused (422), *ops.NotFoundError (404), history.Conflicts (412), ErrBusy
-// (503), *TooManyError (429), ErrRefused (409), ErrRole (403), ErrNoToken (401), context errors (504); any other is a 500.
+// (503), *TooManyError (429), ErrRefused (409), ErrRole (403), ErrNoToken (401), context errors (504); any other is a
+// 500.
 type Backend interface {
 	// Authenticate finds whose an operator token is, by its hash (pki.OperatorTokenHash).
 	Authenticate(ctx context.Context, hash string) (Caller, error)

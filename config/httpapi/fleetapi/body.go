@@ -82,7 +82,8 @@ const (
 // tooRich refuses a body with more values than one write may have. They are counted as the text goes: an upper bound.
 func (c *call) tooRich(text []byte, kind string) (n int, p *Problem) {
 	if kind == "application/yaml" && len(text) > maxYAML {
-		return 0, problem(TypeTooLarge, "body: is too large: at most %d KiB of YAML are allowed, JSON may have more", maxYAML>>10)
+		return 0, problem(TypeTooLarge, "body: is too large: at most %d KiB of YAML are allowed, JSON may have more",
+			maxYAML>>10)
 	}
 	most := maxValues
 	if c.row.whole {

@@ -31,12 +31,14 @@ func TestAQueryNamesAFew(t *testing.T) {
 		{"DELETE", "layers/network?paths=" + names(1001), 400},
 	} {
 		f := &fake{}
-		if w := ask(Handler(f, WithTokens(fakeHash)), asked{method: c.method, target: Prefix + c.target, token: "t-admin"}); w.Code != c.status {
+		if w := ask(Handler(f, WithTokens(fakeHash)),
+			asked{method: c.method, target: Prefix + c.target, token: "t-admin"}); w.Code != c.status {
 			t.Errorf("%s %.60s: %d %.200s", c.method, c.target, w.Code, w.Body)
 		}
 	}
 	f := &fake{}
-	if w := ask(Handler(f, WithTokens(fakeHash)), asked{method: "GET", target: Prefix + "config?paths=" + strings.Repeat("*,", 1000) + "*", token: "t-viewer"}); w.Code != 200 {
+	if w := ask(Handler(f, WithTokens(fakeHash)), asked{method: "GET",
+		target: Prefix + "config?paths=" + strings.Repeat("*,", 1000) + "*", token: "t-viewer"}); w.Code != 200 {
 		t.Errorf("one path a thousand times: %d %.200s", w.Code, w.Body)
 	}
 	if got := f.taken(); !strings.Contains(got, "Paths:[[*]]") {
@@ -63,7 +65,8 @@ func TestABodyHasABoundedNumberOfValues(t *testing.T) {
 		{"long yaml", "layers/network", "application/yaml", "a: " + strings.Repeat("x", maxYAML), 413},
 	} {
 		w := ask(Handler(&fake{}, WithTokens(fakeHash)), asked{
-			method: "PUT", target: Prefix + c.target, token: "t-admin", body: c.body, header: map[string]string{"Content-Type": c.kind},
+			method: "PUT", target: Prefix + c.target, token: "t-admin", body: c.body,
+			header: map[string]string{"Content-Type": c.kind},
 		})
 		if w.Code != c.status {
 			t.Errorf("%s: %d %.200s", c.name, w.Code, w.Body)
@@ -75,7 +78,8 @@ func TestABodyHasABoundedNumberOfValues(t *testing.T) {
 func TestAProblemListsAFew(t *testing.T) {
 	t.Parallel()
 	nodes := make([]string, 3000)
-	for _, c := range []struct{ faults, nodes, want int }{{1, 3000, 1}, {1000, 0, 1000}, {1001, 0, 1000}, {100, 3000, 16}} {
+	for _, c := range []struct{ faults, nodes, want int }{{1, 3000, 1}, {1000, 0, 1000}, {1001, 0, 1000},
+		{100, 3000, 16}} {
 		faults := make([]ProblemFault, c.faults)
 		for i := range faults {
 			faults[i].Nodes = nodes[:c.nodes]

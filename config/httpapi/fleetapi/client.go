@@ -44,7 +44,8 @@ type Client struct {
 // something. It never follows a redirect: the token would go with it.
 func NewClient(o Options) (*Client, error) {
 	u, err := url.Parse(o.URL)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" ||
+		u.User != nil {
 		return nil, fmt.Errorf("controller: is %s: https://HOST:PORT is allowed", config.Quote(o.URL))
 	}
 	t := o.Transport

@@ -32,7 +32,8 @@ func (c *Client) AcceptHardware(ctx context.Context, board, node, digest string)
 
 // RejectHardware drops the proposals of a board, or one node's.
 func (c *Client) RejectHardware(ctx context.Context, board, node string) error {
-	return c.do(ctx, request{method: http.MethodPost, path: route("boards", board, "reject"), query: ofNode(node)}, &Nothing{})
+	return c.do(ctx, request{method: http.MethodPost, path: route("boards", board, "reject"), query: ofNode(node)},
+		&Nothing{})
 }
 
 // ForgetHardware takes back what was accepted of a board.

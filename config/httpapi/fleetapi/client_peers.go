@@ -121,7 +121,8 @@ func peerRequest(w ops.Write) (request, error) {
 	case ops.Undescribe:
 		kinds := map[string]string{peer.KindPeer: "peers", peer.KindCluster: "clusters"}
 		if len(w.Names) != 1 || kinds[w.Kind] == "" {
-			return request{}, fmt.Errorf("delete %d of %s: one peer or cluster at a time is allowed", len(w.Names), config.Quote(w.Kind))
+			return request{}, fmt.Errorf("delete %d of %s: one peer or cluster at a time is allowed", len(w.Names),
+				config.Quote(w.Kind))
 		}
 		return request{method: http.MethodDelete, path: route(kinds[w.Kind], w.Names[0]), query: v}, nil
 	case ops.Deploy:

@@ -182,7 +182,8 @@ func (c *Client) ExplainRollout(ctx context.Context, revision uint64) (RolloutDe
 
 // CommandRollout pauses, resumes, aborts or reverts a staged rollout.
 func (c *Client) CommandRollout(ctx context.Context, revision uint64, what RolloutCommand) error {
-	_, _, err := c.ask(ctx, request{method: http.MethodPost, path: route("rollouts", strconv.FormatUint(revision, 10), string(what))})
+	_, _, err := c.ask(ctx,
+		request{method: http.MethodPost, path: route("rollouts", strconv.FormatUint(revision, 10), string(what))})
 	return err
 }
 
@@ -246,7 +247,9 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) (backup.Header, error)
 	case err != nil:
 		return backup.Header{}, err
 	case done.err != nil:
-		return backup.Header{}, fmt.Errorf("back up %s: the answer is no whole backup: %w", c.base, errors.New(done.err.Error())) // no fault of who asked
+		// no fault of who asked
+		return backup.Header{},
+			fmt.Errorf("back up %s: the answer is no whole backup: %w", c.base, errors.New(done.err.Error()))
 	}
 	return done.copy.Header, nil
 }

@@ -55,20 +55,26 @@ func TestClientReads(t *testing.T) {
 	}
 	heard("Nodes")(c.Nodes(ctx))
 	heard("Node " + odd)(c.Node(ctx, odd))
-	heard("Config {Node:" + odd + " Paths:[[a b,c d.e] [* x]] Versions:{Software:s Firmware:f Board:b} Reveal:true}")(c.Config(ctx, ops.ConfigQuery{
-		Node: odd, Paths: [][]string{{"a", "b,c", "d.e"}, {"*", "x"}}, Reveal: true, Versions: layers.Versions{Software: "s", Firmware: "f", Board: "b"},
+	heard("Config {Node:" + odd +
+		" Paths:[[a b,c d.e] [* x]] Versions:{Software:s Firmware:f Board:b} Reveal:true}")(c.Config(ctx, ops.ConfigQuery{
+		Node: odd, Paths: [][]string{{"a", "b,c", "d.e"}, {"*", "x"}}, Reveal: true,
+		Versions: layers.Versions{Software: "s", Firmware: "f", Board: "b"},
 	}))
-	heard("Paths {Nodes:[" + odd + "  n] Paths:[[a]] Reveal:false After: Limit:0}")(c.Paths(ctx, ops.PathsQuery{Nodes: []string{odd, "", "n"}, Paths: [][]string{{"a"}}}))
+	heard("Paths {Nodes:[" + odd + "  n] Paths:[[a]] Reveal:false After: Limit:0}")(c.Paths(ctx,
+		ops.PathsQuery{Nodes: []string{odd, "", "n"}, Paths: [][]string{{"a"}}}))
 	heard(`Explain n1 ["a" "b,c"]`)(c.Explain(ctx, "n1", []string{"a", "b,c"}))
 	heard(`Explain n1 []`)(c.Explain(ctx, "n1", nil))
-	heard("Layer {Layer:hardware Nodes:[] Versions:[1,2] Boards:[" + odd + "] Reveal:true}")(c.Layer(ctx, ops.LayerQuery{Layer: layers.Hardware, Versions: []string{"1,2"}, Boards: []string{odd}, Reveal: true}))
+	heard("Layer {Layer:hardware Nodes:[] Versions:[1,2] Boards:[" + odd +
+		"] Reveal:true}")(c.Layer(ctx,
+		ops.LayerQuery{Layer: layers.Hardware, Versions: []string{"1,2"}, Boards: []string{odd}, Reveal: true}))
 	heard("Layer {Layer:node Nodes:[" + odd + "] Versions:[] Boards:[] Reveal:false}")(c.NodeLayer(ctx, odd, false))
 	heard("Metadata node")(c.Metadata(ctx, "node"))
 	heard("Metadata aggregator")(c.Metadata(ctx, "aggregator"))
 	heard("E2E controller true")(c.E2E(ctx, "controller", true))
 	heard("Topology")(c.Topology(ctx))
 	heard("Topology")(c.TopologyObject(ctx, "link", "link-n1-n2"))
-	heard("History node/n%2F1 before=5 limit=2")(c.History(ctx, HistoryQuery{Layer: &history.Layer{Kind: history.Node, Name: "n/1"}, Before: 5, Limit: 2}))
+	heard("History node/n%2F1 before=5 limit=2")(c.History(ctx,
+		HistoryQuery{Layer: &history.Layer{Kind: history.Node, Name: "n/1"}, Before: 5, Limit: 2}))
 	heard("History any before=4 limit=1; Diff 2 3")(c.Revision(ctx, 3))
 	heard("Diff 2 3")(c.Diff(ctx, 2, 3))
 	heard("Rollouts")(c.Rollouts(ctx))
@@ -121,13 +127,15 @@ func TestClientHasWhatTheBackendSaid(t *testing.T) {
 		{Path: "z", Origin: "base", Shadowed: []Shadow{}},
 	}, err)
 	diff, err := c.Diff(ctx, 1, 2)
-	same("diff", diff, []LayerDiff{{Layer: "node/n1", Before: 1, After: 2, Values: []Value{{Path: "a.b", New: bigInt, HasNew: true}}}}, err)
+	same("diff", diff, []LayerDiff{{Layer: "node/n1", Before: 1, After: 2,
+		Values: []Value{{Path: "a.b", New: bigInt, HasNew: true}}}}, err)
 	p, err := c.PreviewResult(ctx, "p1")
 	wantP, _ := f.PreviewResult(ctx, "p1")
 	same("preview", p, wantP, err)
 	node, err := c.Node(ctx, "n1")
 	same("node", node, NodeDetail{
-		Node: Node{Name: "n1"}, Explain: []string{}, Health: []Item{{Name: "uplink", Good: true}}, Parameters: []Parameter{}, Actions: []Done{},
+		Node: Node{Name: "n1"}, Explain: []string{}, Health: []Item{{Name: "uplink", Good: true}}, Parameters: []Parameter{},
+		Actions:  []Done{},
 		Failures: []Failure{{MD5: "x", At: at}},
 	}, err)
 }
@@ -150,7 +158,8 @@ func TestClientBacksUp(t *testing.T) {
 	if _, err := c.Backup(t.Context(), taker{full}); !errors.Is(err, full) {
 		t.Errorf("on a full disk: %v", err)
 	}
-	if _, err := clientOf(t, &fake{cut: true}, "t-admin", hear).Backup(t.Context(), io.Discard); !errors.Is(err, httpapi.ErrUnreachable) {
+	if _, err := clientOf(t, &fake{cut: true}, "t-admin", hear).Backup(t.Context(), io.Discard); !errors.Is(err,
+		httpapi.ErrUnreachable) {
 		t.Errorf("cut off: %v", err)
 	}
 	for range 3 {
@@ -158,7 +167,8 @@ func TestClientBacksUp(t *testing.T) {
 			t.Errorf("audited: %+v", e)
 		}
 	}
-	if _, err := clientOf(t, &fake{}, "t-operator").Backup(t.Context(), io.Discard); !errors.Is(err, httpapi.ErrPermission) {
+	if _, err := clientOf(t, &fake{}, "t-operator").Backup(t.Context(), io.Discard); !errors.Is(err,
+		httpapi.ErrPermission) {
 		t.Errorf("an operator: %v", err)
 	}
 }
@@ -200,7 +210,8 @@ func TestClientWrites(t *testing.T) {
 		ops.Undescribe{Kind: "ClusterDescriptor", Names: []string{"c"}},
 		ops.Deploy{Clusters: []string{"c"}},
 		ops.Undeploy{Clusters: []string{"c"}},
-		ops.Import{Files: history.Files{Network: o, Topology: config.Object{}, E2E: map[string]config.Object{"controller": o}}},
+		ops.Import{Files: history.Files{Network: o, Topology: config.Object{},
+			E2E: map[string]config.Object{"controller": o}}},
 	} {
 		f := &fake{}
 		c := clientOf(t, f, "t-admin")
@@ -223,7 +234,8 @@ func TestClientWrites(t *testing.T) {
 	if heard := f.taken(); err != nil || !strings.Contains(heard, "if=map[network:7]") {
 		t.Errorf("%v, heard %s", err, heard)
 	}
-	for _, w := range []ops.Write{ops.SetAuto{}, ops.Optimize{}, ops.EditTopology{Object: "node", Op: "eat"}, ops.Deploy{}, ops.Undescribe{Kind: "x", Names: []string{"y"}}} {
+	for _, w := range []ops.Write{ops.SetAuto{}, ops.Optimize{}, ops.EditTopology{Object: "node", Op: "eat"}, ops.Deploy{},
+		ops.Undescribe{Kind: "x", Names: []string{"y"}}} {
 		if _, err := c.Write(t.Context(), w, WriteOptions{}); err == nil || f.taken() != "" {
 			t.Errorf("%T: has no route, and no error", w)
 		}
@@ -234,13 +246,15 @@ func TestClientWrites(t *testing.T) {
 }
 
 func TestClientErrorsAreThoseOfTheExitCodes(t *testing.T) {
-	faults := overridepkg.Faults{{Nodes: []string{"n1"}, Path: []string{"a", "b.c"}, Rule: "type", Layer: "node", What: "is 5", Allowed: "a string is allowed"}, {Path: []string{"z"}, Rule: "request", What: "is gone"}}
+	faults := overridepkg.Faults{{Nodes: []string{"n1"}, Path: []string{"a", "b.c"}, Rule: "type", Layer: "node",
+		What: "is 5", Allowed: "a string is allowed"}, {Path: []string{"z"}, Rule: "request", What: "is gone"}}
 	for _, c := range []struct {
 		err  error
 		kind error
 	}{
 		{&ops.NotFoundError{What: "node n1"}, httpapi.ErrNotFound},
-		{history.Conflicts{{Layer: history.Layer{Kind: history.Network}, Expected: 1, By: history.Record{Number: 2, Author: "ann"}}}, httpapi.ErrConflict},
+		{history.Conflicts{{Layer: history.Layer{Kind: history.Network}, Expected: 1,
+			By: history.Record{Number: 2, Author: "ann"}}}, httpapi.ErrConflict},
 		{ErrRefused, httpapi.ErrConflict},
 		{ErrBusy, httpapi.ErrBusy},
 		{context.DeadlineExceeded, httpapi.ErrTimeout},
@@ -250,20 +264,24 @@ func TestClientErrorsAreThoseOfTheExitCodes(t *testing.T) {
 			t.Errorf("%v: %v", c.err, err)
 		}
 	}
-	_, err := clientOf(t, &fake{err: &ops.Refused{Faults: faults}}, "t-admin").Write(t.Context(), ops.SetNetwork{}, WriteOptions{})
+	_, err := clientOf(t, &fake{err: &ops.Refused{Faults: faults}}, "t-admin").Write(t.Context(), ops.SetNetwork{},
+		WriteOptions{})
 	var rejected *httpapi.Rejected
-	if !errors.As(err, &rejected) || err.Error() != faults.Error() || strings.Join(rejected.Faults, "\n") != faults.Error() {
+	if !errors.As(err, &rejected) || err.Error() != faults.Error() ||
+		strings.Join(rejected.Faults, "\n") != faults.Error() {
 		t.Errorf("got %v\n wanted %v", err, faults)
 	}
 	_, err = clientOf(t, &fake{}, "t-admin").History(t.Context(), HistoryQuery{Layer: &history.Layer{Kind: history.Node}})
 	if err != nil {
 		t.Error(err)
 	}
-	if _, err = clientOf(t, &fake{err: errors.New("secret")}, "t-admin").Nodes(t.Context()); err == nil || strings.Contains(err.Error(), "secret") || errors.Is(err, httpapi.ErrBusy) {
+	if _, err = clientOf(t, &fake{err: errors.New("secret")}, "t-admin").Nodes(t.Context()); err == nil ||
+		strings.Contains(err.Error(), "secret") || errors.Is(err, httpapi.ErrBusy) {
 		t.Errorf("an error of the controller: %v", err)
 	}
 	for _, token := range []string{"", "t-nobody", "bad"} {
-		if _, err := clientOf(t, &fake{}, token).Nodes(t.Context()); !errors.Is(err, httpapi.ErrPermission) || strings.Contains(err.Error(), "nobody") {
+		if _, err := clientOf(t, &fake{}, token).Nodes(t.Context()); !errors.Is(err, httpapi.ErrPermission) ||
+			strings.Contains(err.Error(), "nobody") {
 			t.Errorf("token %q: %v", token, err)
 		}
 	}
@@ -273,7 +291,8 @@ func TestClientErrorsAreThoseOfTheExitCodes(t *testing.T) {
 }
 
 func TestClientOfWhatIsNoController(t *testing.T) {
-	for _, u := range []string{"", "controller:8443", "ftp://x", "https://", "https://u:p@x", "https://x?y", "https://x#y", "http://[::1"} {
+	for _, u := range []string{"", "controller:8443", "ftp://x", "https://", "https://u:p@x", "https://x?y", "https://x#y",
+		"http://[::1"} {
 		if _, err := NewClient(Options{URL: u}); err == nil {
 			t.Errorf("%q is taken", u)
 		}
@@ -288,7 +307,10 @@ func TestClientOfWhatIsNoController(t *testing.T) {
 		t.Errorf("nobody there: %v", err)
 	}
 	var tokens []string
-	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { tokens = append(tokens, r.Header.Get("Authorization")) }))
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter,
+		r *http.Request) {
+		tokens = append(tokens, r.Header.Get("Authorization"))
+	}))
 	defer other.Close()
 	for name, h := range map[string]http.HandlerFunc{
 		"redirects":     func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, http.StatusFound) },

@@ -96,9 +96,11 @@ func writeRequest(w ops.Write) (request, error) {
 		for _, l := range w.Layers {
 			v.Add("layers", l.String())
 		}
-		return request{method: http.MethodPost, path: route("history", strconv.FormatUint(w.Revision, 10), "restore"), query: v}, nil
+		return request{method: http.MethodPost, path: route("history", strconv.FormatUint(w.Revision, 10), "restore"),
+			query: v}, nil
 	case ops.Revert:
-		return request{method: http.MethodPost, path: route("history", strconv.FormatUint(w.Revision, 10), "revert"), query: v}, nil
+		return request{method: http.MethodPost, path: route("history", strconv.FormatUint(w.Revision, 10), "revert"),
+			query: v}, nil
 	case ops.Import:
 		return bodied(http.MethodPost, route("import"), v, FromHistory(w.Files))
 	}
@@ -117,7 +119,8 @@ func topologyRequest(w ops.EditTopology) (request, error) {
 	case "rename":
 		return bodied(http.MethodPost, route("topology", many, w.Name, "rename"), v, config.Object{"to": w.To})
 	}
-	return request{}, fmt.Errorf("edit of the topology: is %s: add, edit, delete and rename are allowed", config.Quote(w.Op))
+	return request{}, fmt.Errorf("edit of the topology: is %s: add, edit, delete and rename are allowed",
+		config.Quote(w.Op))
 }
 
 func setOrModify(modify bool) string {

@@ -52,7 +52,8 @@ func routesTable() string {
 func problemsTable() string {
 	var rows []string
 	for kind, k := range kinds {
-		rows = append(rows, fmt.Sprintf("| %d | `%s` | %s |\n", k.status, strings.TrimPrefix(kind, "urn:edgespan:problem:"), k.title))
+		rows = append(rows, fmt.Sprintf("| %d | `%s` | %s |\n", k.status, strings.TrimPrefix(kind, "urn:edgespan:problem:"),
+			k.title))
 	}
 	slices.Sort(rows)
 	return "| status | type | title |\n|---|---|---|\n" + strings.Join(rows, "")

@@ -13,7 +13,8 @@ func TestETags(t *testing.T) {
 		"layers/base": `"d3"`, "nodes/n1/config": `"d1"`, "config?paths=a": `"d2"`, "metadata": "", "nodes": "",
 		"peers/p1": `"4"`, "peers/p2": `"0"`, "clusters/lab": `"6"`, "peers": "",
 	} {
-		if w := ask(h, asked{method: "GET", target: Prefix + path, token: "t-viewer"}); w.Code != 200 || w.Header().Get("ETag") != tag {
+		if w := ask(h, asked{method: "GET", target: Prefix + path, token: "t-viewer"}); w.Code != 200 ||
+			w.Header().Get("ETag") != tag {
 			t.Errorf("%s: %d, ETag %s", path, w.Code, w.Header().Get("ETag"))
 		}
 	}
@@ -26,12 +27,14 @@ func TestIfNoneMatchOfARead(t *testing.T) {
 		`"5"`: 304, `W/"5"`: 304, `"4", "5"`: 304, `"4","5"`: 304, `*`: 304, ` "4" , W/"5" `: 304, `"a,b", "5"`: 304,
 		`"4"`: 200, `5`: 200, `"5`: 200, `w/"5"`: 200, `"4", 5`: 200, ``: 200,
 	} {
-		w := ask(h, asked{method: "GET", target: Prefix + "layers/network", token: "t-viewer", header: map[string]string{"If-None-Match": header}})
+		w := ask(h, asked{method: "GET", target: Prefix + "layers/network", token: "t-viewer",
+			header: map[string]string{"If-None-Match": header}})
 		if w.Code != status || (w.Body.Len() == 0) != (status == 304) || w.Header().Get("ETag") != `"5"` {
 			t.Errorf("If-None-Match: %s: %d %q %v", header, w.Code, w.Body, w.Header())
 		}
 	}
-	w := ask(h, asked{method: "GET", target: Prefix + "topology", token: "t-viewer", header: map[string]string{"If-None-Match": `"8"`}})
+	w := ask(h, asked{method: "GET", target: Prefix + "topology", token: "t-viewer",
+		header: map[string]string{"If-None-Match": `"8"`}})
 	if w.Code != 200 {
 		t.Errorf("what is alive changes without a revision: %d", w.Code)
 	}
@@ -87,7 +90,8 @@ func TestIfMatchOfAWrite(t *testing.T) {
 		if path == "import" {
 			body = "{}"
 		}
-		w := ask(Handler(f, WithTokens(fakeHash)), asked{method: method, target: Prefix + path, body: body, token: "t-admin", header: map[string]string{"If-Match": c.match}})
+		w := ask(Handler(f, WithTokens(fakeHash)), asked{method: method,
+			target: Prefix + path, body: body, token: "t-admin", header: map[string]string{"If-Match": c.match}})
 		heard := f.taken()
 		if w.Code != c.status || status2xx(w.Code) && !strings.Contains(heard, c.says) {
 			t.Errorf("%s If-Match: %s: %d %s\n heard %s", c.ask, c.match, w.Code, w.Body, heard)
@@ -103,7 +107,8 @@ func status2xx(code int) bool { return code/100 == 2 }
 func TestIfNoneMatchOfAWrite(t *testing.T) {
 	for header, says := range map[string]string{`*`: "if=map[node/n1:0]", `"5"`: "", `5`: ""} {
 		f := &fake{}
-		w := ask(Handler(f, WithTokens(fakeHash)), asked{method: "PUT", target: Prefix + "layers/node/n1", body: "{}", token: "t-admin", header: map[string]string{"If-None-Match": header}})
+		w := ask(Handler(f, WithTokens(fakeHash)), asked{method: "PUT", target: Prefix + "layers/node/n1",
+			body: "{}", token: "t-admin", header: map[string]string{"If-None-Match": header}})
 		heard := f.taken()
 		if (w.Code == 200) != (says != "") || !strings.Contains(heard, says) || says == "" && (w.Code != 400 || heard != "") {
 			t.Errorf("If-None-Match: %s: %d, heard %s", header, w.Code, heard)

@@ -12,8 +12,10 @@ import (
 func aPeer(name string) Peer {
 	age := 2.5
 	return Peer{
-		Name: name, ID: "6f1c9f0e-0000-4000-8000-000000000001", Described: true, Clusters: []string{"lab"}, Online: true, Health: "yellow",
-		Why: "1 of 2 parameters are not in their final state", Counts: map[string]int{"Present": 1, "Creating": 1}, Wanted: "a:7", Applied: "a:6", LastReport: new(at), AgeSeconds: &age,
+		Name: name, ID: "6f1c9f0e-0000-4000-8000-000000000001", Described: true, Clusters: []string{"lab"}, Online: true,
+		Health: "yellow",
+		Why:    "1 of 2 parameters are not in their final state", Counts: map[string]int{"Present": 1, "Creating": 1},
+		Wanted: "a:7", Applied: "a:6", LastReport: new(at), AgeSeconds: &age,
 	}
 }
 
@@ -36,7 +38,8 @@ func (f *fake) Peer(_ context.Context, name string) (PeerDetail, error) {
 	}
 	d := PeerDetail{
 		Peer: aPeer(name), Descriptor: config.Object{"kind": "PeerDescriptor"}, Revision: 4,
-		Parameters: []PeerParameter{{ID: "bridge/x", Kind: "ethernet-bridge", Target: "present", State: "Creating", Review: "no", Since: new(at), Dependencies: []string{"a"}}},
+		Parameters: []PeerParameter{{ID: "bridge/x", Kind: "ethernet-bridge", Target: "present", State: "Creating",
+			Review: "no", Since: new(at), Dependencies: []string{"a"}}},
 	}
 	d.Why += f.news
 	if f.age > 0 {
@@ -46,7 +49,8 @@ func (f *fake) Peer(_ context.Context, name string) (PeerDetail, error) {
 }
 
 func aCluster() Cluster {
-	return Cluster{Name: "lab", ID: "6f1c9f0e-0000-4000-8000-000000000900", Leader: "p1", Topology: "star", Members: []string{"p1", "p2"}, Deployed: true, State: "deploying", Health: "yellow"}
+	return Cluster{Name: "lab", ID: "6f1c9f0e-0000-4000-8000-000000000900", Leader: "p1", Topology: "star",
+		Members: []string{"p1", "p2"}, Deployed: true, State: "deploying", Health: "yellow"}
 }
 
 func (f *fake) Clusters(context.Context) ([]Cluster, error) {

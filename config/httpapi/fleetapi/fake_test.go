@@ -111,7 +111,8 @@ func (f *fake) Metadata(_ context.Context, of string) (ops.Document, error) {
 }
 
 func (f *fake) E2E(_ context.Context, file string, reveal bool) (ops.Document, error) {
-	return ops.Document{Object: config.Object{"flags": config.Object{"v": "1"}}, Revision: 6}, f.note("E2E %s %t", file, reveal)
+	return ops.Document{Object: config.Object{"flags": config.Object{"v": "1"}}, Revision: 6},
+		f.note("E2E %s %t", file, reveal)
 }
 
 func (f *fake) Export(_ context.Context, reveal bool) (history.Files, uint64, error) {
@@ -162,7 +163,8 @@ func (f *fake) Explain(_ context.Context, node string, path []string) ([]history
 		By:          &history.Record{Number: 3, Author: "ann", Time: at, Message: "why"},
 	}
 	e.Shadowed = []history.Shadow{{Shadow: layers.Shadow{Layer: layers.Base, Path: []string{"a"}, Value: "x"}}}
-	return []history.Explanation{e, {Explanation: layers.Explanation{Path: []string{"z"}}}}, f.note("Explain %s %q", node, path)
+	return []history.Explanation{e, {Explanation: layers.Explanation{Path: []string{"z"}}}},
+		f.note("Explain %s %q", node, path)
 }
 
 func (f *fake) History(_ context.Context, q HistoryQuery) ([]Edition, error) {
@@ -177,12 +179,14 @@ func (f *fake) History(_ context.Context, q HistoryQuery) ([]Edition, error) {
 	if n > 9 || l == "node/n9" {
 		return nil, f.note("History %s before=%d limit=%d", l, q.Before, q.Limit)
 	}
-	return []Edition{{Number: n, Author: "ann", Time: at, Message: "why", Layers: []string{"network"}}}, f.note("History %s before=%d limit=%d", l, q.Before, q.Limit)
+	return []Edition{{Number: n, Author: "ann", Time: at, Message: "why", Layers: []string{"network"}}},
+		f.note("History %s before=%d limit=%d", l, q.Before, q.Limit)
 }
 
 func (f *fake) Diff(_ context.Context, from, to uint64) ([]history.LayerDiff, error) {
 	return []history.LayerDiff{{
-		Layer: history.Layer{Kind: history.Node, Name: "n1"}, Before: history.Version{Revision: 1}, After: history.Version{Revision: 2},
+		Layer: history.Layer{Kind: history.Node, Name: "n1"}, Before: history.Version{Revision: 1},
+		After:  history.Version{Revision: 2},
 		Values: []history.ValueDiff{{Path: []string{"a", "b"}, New: int64(1)<<60 + 1, HasNew: true}},
 	}}, f.note("Diff %d %d", from, to)
 }
@@ -201,7 +205,8 @@ func (f *fake) PreviewResult(_ context.Context, id string) (Preview, error) {
 	yes := true
 	return Preview{
 		ID: id, Until: at, Overrides: config.Object{"big": int64(1)<<60 + 1}, Complete: true,
-		Nodes: map[string]NodePreview{"n1": {State: "answered", Actions: []Action{{Name: "REBOOT", Keys: []string{"a"}, Supported: &yes}}}},
+		Nodes: map[string]NodePreview{"n1": {State: "answered",
+			Actions: []Action{{Name: "REBOOT", Keys: []string{"a"}, Supported: &yes}}}},
 	}, f.note("PreviewResult %s", id)
 }
 
@@ -221,7 +226,8 @@ func (f *fake) Node(_ context.Context, name string) (NodeDetail, error) {
 	if name == "panic" {
 		panic("a secret of the store")
 	}
-	return NodeDetail{Node: Node{Name: name}, Health: []Item{{Name: "uplink", Good: true}}, Failures: []Failure{{MD5: "x", At: at}}}, f.note("Node %s", name)
+	return NodeDetail{Node: Node{Name: name}, Health: []Item{{Name: "uplink", Good: true}},
+		Failures: []Failure{{MD5: "x", At: at}}}, f.note("Node %s", name)
 }
 
 func (f *fake) Command(_ context.Context, c Caller, node string, cmd Command) error {
@@ -229,7 +235,8 @@ func (f *fake) Command(_ context.Context, c Caller, node string, cmd Command) er
 }
 
 func (f *fake) Invite(_ context.Context, c Caller, node string, life time.Duration, replace bool) (Invitation, error) {
-	return Invitation{Node: node, Token: "join-secret", Expires: at}, f.note("Invite %s %s %t by=%s", node, life, replace, c.Name)
+	return Invitation{Node: node, Token: "join-secret", Expires: at},
+		f.note("Invite %s %s %t by=%s", node, life, replace, c.Name)
 }
 
 func (f *fake) Hardware(context.Context) ([]Hardware, error) {
@@ -237,7 +244,8 @@ func (f *fake) Hardware(context.Context) ([]Hardware, error) {
 }
 
 func (f *fake) HardwareConfig(_ context.Context, board, node string, reveal bool) (ops.Document, error) {
-	return ops.Document{Object: config.Object{"base": config.Object{}}, Digest: "d4"}, f.note("HardwareConfig %s %s %t", board, node, reveal)
+	return ops.Document{Object: config.Object{"base": config.Object{}}, Digest: "d4"},
+		f.note("HardwareConfig %s %s %t", board, node, reveal)
 }
 
 func (f *fake) AcceptHardware(_ context.Context, c Caller, board, node, digest string) error {
@@ -253,7 +261,8 @@ func (f *fake) ForgetHardware(_ context.Context, c Caller, board string) error {
 }
 
 func (f *fake) PruneHistory(_ context.Context, c Caller, before time.Time, dryRun bool) (PrunedHistory, error) {
-	return PrunedHistory{From: 7, Revisions: 6, Objects: 20}, f.note("PruneHistory %s dry=%t by=%s", before.UTC().Format(time.RFC3339), dryRun, c.Name)
+	return PrunedHistory{From: 7, Revisions: 6, Objects: 20},
+		f.note("PruneHistory %s dry=%t by=%s", before.UTC().Format(time.RFC3339), dryRun, c.Name)
 }
 
 func (f *fake) Operators(context.Context) ([]OperatorToken, error) {
@@ -269,7 +278,8 @@ func (f *fake) RemoveOperator(_ context.Context, c Caller, name string) error {
 }
 
 func (f *fake) Rollouts(context.Context) ([]Rollout, error) {
-	return []Rollout{{Revision: 3, Author: "ann", Began: at, State: "running", Nodes: 2, Acked: 1, Waiting: map[string]string{"n2": "offline"}}}, f.note("Rollouts")
+	return []Rollout{{Revision: 3, Author: "ann", Began: at, State: "running", Nodes: 2, Acked: 1,
+		Waiting: map[string]string{"n2": "offline"}}}, f.note("Rollouts")
 }
 
 func (f *fake) CommandRollout(_ context.Context, c Caller, revision uint64, cmd RolloutCommand) error {
@@ -278,8 +288,9 @@ func (f *fake) CommandRollout(_ context.Context, c Caller, revision uint64, cmd 
 
 func (f *fake) ExplainRollout(_ context.Context, revision uint64) (RolloutDetail, error) {
 	return RolloutDetail{
-		Rollout: Rollout{Revision: revision, Author: "ann", Began: at, State: "paused", Staged: true, Batches: []RolloutBatch{{Number: 1, Nodes: 1, Acked: 1}}},
-		Next:    "nothing new", Decisions: []Verdict{{At: at, By: "ann", What: "paused"}},
+		Rollout: Rollout{Revision: revision, Author: "ann", Began: at, State: "paused", Staged: true,
+			Batches: []RolloutBatch{{Number: 1, Nodes: 1, Acked: 1}}},
+		Next: "nothing new", Decisions: []Verdict{{At: at, By: "ann", What: "paused"}},
 	}, f.note("ExplainRollout %d", revision)
 }
 

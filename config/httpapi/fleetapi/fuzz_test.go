@@ -27,7 +27,8 @@ func FuzzHandler(f *testing.F) {
 		}
 		r := &http.Request{
 			Method: method, URL: u, Host: "localhost", RemoteAddr: "192.0.2.1:1", Body: http.NoBody,
-			Header: http.Header{"Content-Type": {kind}, "If-Match": {tag}, "If-None-Match": {tag}, "Authorization": {"Bearer t-admin"}},
+			Header: http.Header{"Content-Type": {kind}, "If-Match": {tag}, "If-None-Match": {tag},
+				"Authorization": {"Bearer t-admin"}},
 		}
 		if method == "PUT" || method == "PATCH" {
 			r.Header.Del("If-None-Match")

@@ -160,11 +160,13 @@ type call struct {
 	turn   *httpapi.Hold // nil: of who has not said who it is
 }
 
-// Handler serves the routes from b. Every answer is JSON, or lines or events of it, every error problem+json (RFC 9457).
+// Handler serves the routes from b. Every answer is JSON, or lines or events of it, every error problem+json (RFC
+// 9457).
 func Handler(b Backend, opts ...Option) http.Handler {
 	a := &api{
 		backend: b, rows: table, version: "unknown", limits: DefaultLimits, origins: http.NewCrossOriginProtection(),
-		warnings: func() []string { return nil }, audit: func(Entry) {}, intent: func(Entry, bool) error { return nil }, failed: func(string, string, error) {},
+		warnings: func() []string { return nil }, audit: func(Entry) {}, intent: func(Entry, bool) error { return nil },
+		failed: func(string, string, error) {},
 	}
 	for _, o := range opts {
 		o(a)
@@ -209,7 +211,8 @@ func NewServer(h http.Handler) *http.Server {
 		WriteTimeout:      5 * time.Minute,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame, WriteByteTimeout: httpapi.AnswerWait},
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame,
+			WriteByteTimeout: httpapi.AnswerWait},
 	}
 	if a, is := h.(*api); is {
 		s.RegisterOnShutdown(a.end)
@@ -257,7 +260,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // audited says whether a call goes into the audit log.
 func (c *call) audited() bool {
 	switch {
-	case c.entry.Status == http.StatusUnauthorized, c.entry.Status == http.StatusForbidden, c.entry.Status == http.StatusMisdirectedRequest:
+	case c.entry.Status == http.StatusUnauthorized, c.entry.Status == http.StatusForbidden,
+		c.entry.Status == http.StatusMisdirectedRequest:
 		return true
 	case c.row == nil || c.caller.Role == "":
 		return false // nobody's: it was turned away before anything was asked
@@ -360,7 +364,8 @@ func (a *api) await(c *call) *Problem {
 // foreign refuses what a page of another site has sent through a browser.
 func (a *api) foreign(r *http.Request) *Problem {
 	if a.noAuth && !httpapi.LocalHost(r.Host) {
-		return problem(TypeMisdirected, "Host: is %s: localhost and addresses of the loopback are allowed without authentication", config.Quote(r.Host))
+		return problem(TypeMisdirected,
+			"Host: is %s: localhost and addresses of the loopback are allowed without authentication", config.Quote(r.Host))
 	}
 	if a.origins.Check(r) != nil {
 		return problem(TypePermission, "Origin: a request of another site's page is not allowed")

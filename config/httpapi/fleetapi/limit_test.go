@@ -59,7 +59,8 @@ func TestARequestHasADeadline(t *testing.T) {
 
 func TestTheRateOfOneCallerIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := Handler(&fake{}, WithTokens(fakeHash), WithLimits(Limits{Rate: 0.5, Burst: 3, InFlight: 9, Deadline: time.Minute}))
+		h := Handler(&fake{}, WithTokens(fakeHash),
+			WithLimits(Limits{Rate: 0.5, Burst: 3, InFlight: 9, Deadline: time.Minute}))
 		get := func(token string) *httptest.ResponseRecorder {
 			return ask(h, asked{method: "GET", target: Prefix + "rollouts", token: token})
 		}
@@ -146,7 +147,8 @@ func TestReadiness(t *testing.T) {
 	var told string
 	h := Handler(f, WithTokens(fakeHash), WithFailures(func(_, _ string, err error) { told = err.Error() }))
 	w := ask(h, asked{method: "GET", target: "/readyz"})
-	if p := problemIn(t, w); w.Code != 503 || w.Header().Get("Retry-After") != "5" || strings.Contains(p.Detail, "secret") || !strings.Contains(told, "secret") {
+	if p := problemIn(t, w); w.Code != 503 || w.Header().Get("Retry-After") != "5" ||
+		strings.Contains(p.Detail, "secret") || !strings.Contains(told, "secret") {
 		t.Errorf("%+v, the log heard %q", p, told)
 	}
 	if w := ask(h, asked{method: "GET", target: "/livez"}); w.Code != 200 {
@@ -210,7 +212,8 @@ func TestAConnectionIsThatOfItsCaller(t *testing.T) {
 		r := httptest.NewRequest("GET", Prefix+"rollouts", nil)
 		r.Header.Set("Authorization", "Bearer "+token)
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r.WithContext(httpapi.WithPlace(r.Context(), func(caller string, _, _ bool) bool { told = caller; return false })))
+		h.ServeHTTP(w, r.WithContext(httpapi.WithPlace(r.Context(),
+			func(caller string, _, _ bool) bool { told = caller; return false })))
 		if w.Code != want.code || told != want.told {
 			t.Errorf("%s: %d, told of %q", token, w.Code, told)
 		}
@@ -228,7 +231,8 @@ func TestBodiesAreBounded(t *testing.T) {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
 	f.taken()
-	if w := put(`{"a":"` + strings.Repeat("x", MaxBody) + `"}`); w.Code != 413 || !strings.Contains(w.Body.String(), "16 MiB") {
+	if w := put(`{"a":"` + strings.Repeat("x", MaxBody) + `"}`); w.Code != 413 ||
+		!strings.Contains(w.Body.String(), "16 MiB") {
 		t.Errorf("%d %.300s", w.Code, w.Body)
 	}
 	if w := put(`{"a":"` + strings.Repeat("x", 3<<19) + `"}`); w.Code != 503 || w.Header().Get("Retry-After") != "1" {
@@ -290,7 +294,8 @@ func TestABodyHoldsWhatItsValuesTake(t *testing.T) {
 	body := `{"a":[` + strings.Repeat(`{"":0},`, 20_000) + `0]}`
 	for room, want := range map[int64]int{8 << 20: 503, 32 << 20: 200} {
 		b := httpapi.NewBodies(room)
-		w := ask(Handler(&fake{}, WithTokens(fakeHash), WithBodies(b)), asked{method: "PUT", target: Prefix + "layers/network", token: "t-operator", body: body})
+		w := ask(Handler(&fake{}, WithTokens(fakeHash), WithBodies(b)),
+			asked{method: "PUT", target: Prefix + "layers/network", token: "t-operator", body: body})
 		if w.Code != want || b.Held() != 0 {
 			t.Errorf("%d bytes, of which there are %d: %d, %d are held", len(body), room, w.Code, b.Held())
 		}

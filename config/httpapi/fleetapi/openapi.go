@@ -26,7 +26,9 @@ func describe(rows []row, version string) config.Object {
 		}
 		at[strings.ToLower(rows[i].method)] = operation(&rows[i], ref)
 	}
-	problem := config.Object{"content": config.Object{"application/problem+json": config.Object{"schema": ref(reflect.TypeFor[Problem]())}}}
+	problem := config.Object{"content": config.Object{
+		"application/problem+json": config.Object{"schema": ref(reflect.TypeFor[Problem]())},
+	}}
 	problem["description"] = "what is wrong (RFC 9457)"
 	return config.Object{
 		"openapi": "3.1.0",
@@ -83,7 +85,8 @@ func (r *row) kind() string {
 
 // operationID is the method and the words of the path: "get_nodes_node_config".
 func operationID(r *row) string {
-	words := strings.FieldsFunc(strings.TrimPrefix(r.path, Prefix), func(c rune) bool { return strings.ContainsRune("/{}.-", c) })
+	words := strings.FieldsFunc(strings.TrimPrefix(r.path, Prefix),
+		func(c rune) bool { return strings.ContainsRune("/{}.-", c) })
 	return strings.ToLower(r.method) + "_" + strings.Join(words, "_")
 }
 
@@ -91,14 +94,17 @@ func parameters(r *row) []any {
 	out := []any{}
 	for _, s := range strings.Split(r.path, "/") {
 		if anySegment(s) {
-			out = append(out, config.Object{"name": strings.Trim(s, "{}"), "in": "path", "required": true, "schema": config.Object{"type": "string"}})
+			out = append(out, config.Object{"name": strings.Trim(s, "{}"), "in": "path", "required": true,
+				"schema": config.Object{"type": "string"}})
 		}
 	}
 	for _, p := range r.query {
-		out = append(out, config.Object{"name": p.name, "in": "query", "required": p.required, "description": p.summary, "schema": p.schema()})
+		out = append(out, config.Object{"name": p.name, "in": "query", "required": p.required, "description": p.summary,
+			"schema": p.schema()})
 	}
 	header := func(name, summary string) {
-		out = append(out, config.Object{"name": name, "in": "header", "description": summary, "schema": config.Object{"type": "string"}})
+		out = append(out, config.Object{"name": name, "in": "header", "description": summary,
+			"schema": config.Object{"type": "string"}})
 	}
 	if r.bound != nil {
 		header("If-Match", `"REVISION", a list of them, or *: what the caller has seen`)

@@ -63,7 +63,8 @@ func TestTheDescriptionHasEveryRow(t *testing.T) {
 				t.Errorf("%s %s: lacks %s", r.method, r.path, p.name)
 			}
 		}
-		if (r.bound != nil) != slices.Contains(names, "header If-Match") || len(names) != len(slices.Compact(slices.Sorted(slices.Values(names)))) {
+		if (r.bound != nil) != slices.Contains(names, "header If-Match") ||
+			len(names) != len(slices.Compact(slices.Sorted(slices.Values(names)))) {
 			t.Errorf("%s %s: %q", r.method, r.path, names)
 		}
 		if _, has := op["security"]; has != (r.role != "") {
@@ -172,7 +173,8 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 		}
 	}
 	w := ask(h, asked{method: http.MethodPut, target: Prefix + "layers/network", body: `{"a":1,"a":1}`, token: "t-admin"})
-	s := resolved(t, doc, at2(t, doc, "components", "responses", "Problem", "content", "application/problem+json", "schema")).(config.Object)
+	s := resolved(t, doc, at2(t,
+		doc, "components", "responses", "Problem", "content", "application/problem+json", "schema")).(config.Object)
 	v, _ := config.Parse(w.Body.Bytes())
 	if faults := checkSchema(s, v, nil); len(faults) > 0 || w.Code != 400 {
 		t.Errorf("a problem: %d %v", w.Code, faults)
@@ -183,9 +185,12 @@ func TestCheckSchema(t *testing.T) {
 	s := schemaOf(typeOf[EditionDetail]())
 	for text, faults := range map[string]string{
 		`{"number":1,"author":"a","time":"2026-01-02T03:04:05Z","layers":["x"],"changes":[]}`: "",
-		`{"number":-1,"author":5,"time":"soon","layers":"x","changes":[{}],"more":1}`: "author: is of the type integer: string is allowed\n" +
-			"changes.0.after: is missing: it is required\nchanges.0.before: is missing: it is required\nchanges.0.layer: is missing: it is required\nchanges.0.values: is missing: it is required\n" +
-			"layers: is of the type string: array is allowed\nmore: is unknown: author, changes, layers, message, number, time are allowed\nnumber: is -1: 0 or more is allowed\n" +
+		`{"number":-1,"author":5,"time":"soon","layers":"x","changes":[{}],"more":1}`: "author: is of the type integer: " +
+			"string is allowed\n" +
+			"changes.0.after: is missing: it is required\nchanges.0.before: is missing: it is required\nchanges.0.layer: is " +
+			"missing: it is required\nchanges.0.values: is missing: it is required\n" +
+			"layers: is of the type string: array is allowed\nmore: is unknown: author, changes, layers, message, number, " +
+			"time are allowed\nnumber: is -1: 0 or more is allowed\n" +
 			"time: is \"soon\": a time as 2006-01-02T15:04:05Z is allowed",
 		`[]`: "is of the type array: object is allowed",
 	} {

@@ -15,7 +15,8 @@ import (
 const maxPage = 10_000
 
 var (
-	pLimit = param{name: "limit", summary: "at most so many, 10000 if absent; where more follow, the answer has a Link with rel=next", form: number}
+	pLimit = param{name: "limit",
+		summary: "at most so many, 10000 if absent; where more follow, the answer has a Link with rel=next", form: number}
 	pAfter = param{name: "after", summary: "only those whose name comes after this one"}
 )
 
@@ -74,7 +75,8 @@ func nextOf(h http.Header) url.Values {
 const maxPages = 1000
 
 // pages asks for one page after the other, until there is no other one.
-func (c *Client) pages(ctx context.Context, path string, q url.Values, take func([]byte, http.Header) (enough bool, err error)) error {
+func (c *Client) pages(ctx context.Context, path string, q url.Values,
+	take func([]byte, http.Header) (enough bool, err error)) error {
 	for asked := map[string]bool{}; ; {
 		text, h, err := c.ask(ctx, request{method: http.MethodGet, path: path, query: q})
 		if err != nil {

@@ -107,7 +107,8 @@ func TestListsComeInPages(t *testing.T) {
 	}
 	q := map[string][]string{"limit": {"10"}}
 	all, err := listAll[Node](t.Context(), c, route("nodes"), q, 0)
-	if err != nil || len(all) != 25 || !slices.IsSortedFunc(all, func(a, b Node) int { return strings.Compare(a.Name, b.Name) }) {
+	if err != nil || len(all) != 25 ||
+		!slices.IsSortedFunc(all, func(a, b Node) int { return strings.Compare(a.Name, b.Name) }) {
 		t.Errorf("%d nodes in pages of 10: %v", len(all), err)
 	}
 }
@@ -122,7 +123,8 @@ func TestTheClientFollowsPages(t *testing.T) {
 		t.Errorf("a history of %d: %v; asked %s", len(es), err, l.taken())
 	}
 	l.taken()
-	if es, err := c.History(t.Context(), HistoryQuery{Limit: 50}); err != nil || len(es) != 50 || l.taken() != "History 0 50" {
+	if es, err := c.History(t.Context(), HistoryQuery{Limit: 50}); err != nil || len(es) != 50 ||
+		l.taken() != "History 0 50" {
 		t.Errorf("a history of %d: %v", len(es), err)
 	}
 	d, err := c.Paths(t.Context(), ops.PathsQuery{Paths: [][]string{{"a"}}})

@@ -126,5 +126,6 @@ func (f ProblemFault) line() string {
 	if f.Rule == "" {
 		return config.Fault{Path: path, What: f.Detail, Allowed: f.Allowed}.Error()
 	}
-	return overridepkg.Fault{Nodes: f.Nodes, Path: path, Rule: f.Rule, Layer: f.Layer, What: f.Detail, Allowed: f.Allowed}.Error()
+	return overridepkg.Fault{Nodes: f.Nodes, Path: path, Rule: f.Rule, Layer: f.Layer, What: f.Detail,
+		Allowed: f.Allowed}.Error()
 }

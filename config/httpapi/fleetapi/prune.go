@@ -46,7 +46,8 @@ func beforeOf(text string, now time.Time) (time.Time, error) {
 		before = now.Add(-age)
 	}
 	if err != nil {
-		return time.Time{}, problem(TypeBadRequest, "before: is %s: must be a time as 2026-11-22T12:00:00Z, or an age as 2160h or 90d", strconv.Quote(text))
+		return time.Time{}, problem(TypeBadRequest,
+			"before: is %s: must be a time as 2026-11-22T12:00:00Z, or an age as 2160h or 90d", strconv.Quote(text))
 	}
 	if now.Sub(before) < leastAge {
 		return time.Time{}, problem(TypeBadRequest, "before: is %s: must be an hour ago, or earlier", strconv.Quote(text))

@@ -137,7 +137,8 @@ func (c *call) readList(p param, got []string) (what, allowed string) {
 	return "", ""
 }
 
-// tooMany says what is wrong with a list that is too long. Nodes are bounded by the header, and by those that there are.
+// tooMany says what is wrong with a list that is too long. Nodes are bounded by the header, and by those that there
+// are.
 func (c *call) tooMany(p param, items []string) (what, allowed string) {
 	most := maxListed
 	if c.row.effect == writes {

@@ -18,11 +18,13 @@ import (
 
 func TestEveryErrorOfTheBackendIsAProblem(t *testing.T) {
 	refusal := &ops.Refused{Faults: overridepkg.Faults{
-		{Nodes: []string{"n1", "n2"}, Path: []string{"a", "b.c"}, Rule: "type", Layer: "node", What: "is 5", Allowed: "a string is allowed"},
+		{Nodes: []string{"n1", "n2"}, Path: []string{"a", "b.c"}, Rule: "type", Layer: "node", What: "is 5",
+			Allowed: "a string is allowed"},
 		{Path: []string{"z"}, Rule: overridepkg.RuleRequest, What: "is nothing"},
 	}}
 	lostTo := history.Conflicts{{
-		Layer: history.Layer{Kind: history.Network}, Expected: 4, By: history.Record{Number: 5, Author: "ann", Time: at, Message: "mine"},
+		Layer: history.Layer{Kind: history.Network}, Expected: 4,
+		By: history.Record{Number: 5, Author: "ann", Time: at, Message: "mine"},
 	}}
 	for _, c := range []struct {
 		err    error
@@ -35,7 +37,8 @@ func TestEveryErrorOfTheBackendIsAProblem(t *testing.T) {
 			refusal, TypeRejected, "", "2 faults",
 			`[{a."b.c" [n1 n2] node type is 5 a string is allowed} {z []  request is nothing }]`,
 		},
-		{fmt.Errorf("write: %w", refusal.Faults), TypeRejected, "", "2 faults", `[{a."b.c" [n1 n2] node type is 5 a string is allowed} {z []  request is nothing }]`},
+		{fmt.Errorf("write: %w", refusal.Faults), TypeRejected, "", "2 faults",
+			`[{a."b.c" [n1 n2] node type is 5 a string is allowed} {z []  request is nothing }]`},
 		{config.Faults{{Path: []string{"x"}, What: "is wrong"}}, TypeRejected, "", "refused", `[{x []   is wrong }]`},
 		{&ops.NotFoundError{What: "node n7", Allowed: "n1 is"}, TypeNotFound, "", "node n7 does not exist: n1 is", ""},
 		{&history.NoRevisionError{Number: 7}, TypeNotFound, "", "7", ""},
@@ -43,7 +46,8 @@ func TestEveryErrorOfTheBackendIsAProblem(t *testing.T) {
 		{lostTo[0], TypePrecondition, "", "by ann at 2026-01-02T03:04:05Z", ""},
 		{fmt.Errorf("n1 is not pending: %w", ErrRefused), TypeConflict, "", "n1 is not pending", ""},
 		{fmt.Errorf("e2e/controller: %w", ErrRole), TypePermission, "", "e2e/controller: not permitted", ""},
-		{fmt.Errorf("store: %w", &TooManyError{Text: "too much of bob", Wait: 12500 * time.Millisecond}), TypeTooMany, "Retry-After: 13", "too much of bob", ""},
+		{fmt.Errorf("store: %w", &TooManyError{Text: "too much of bob", Wait: 12500 * time.Millisecond}), TypeTooMany,
+			"Retry-After: 13", "too much of bob", ""},
 		{fmt.Errorf("store: %w", ErrBusy), TypeBusy, "Retry-After: 1", "can't take this now", ""},
 		{ErrNoToken, TypeNoToken, `Www-Authenticate: Bearer realm="edgespan"`, "expired", ""},
 		{fmt.Errorf("ask: %w", context.DeadlineExceeded), TypeTimeout, "", "no answer in time", ""},
@@ -51,7 +55,8 @@ func TestEveryErrorOfTheBackendIsAProblem(t *testing.T) {
 		{errors.New("a secret of the store"), TypeInternal, "", "its log says why", ""},
 	} {
 		var told []string
-		h := Handler(&fake{err: c.err}, WithTokens(fakeHash), WithFailures(func(m, p string, err error) { told = append(told, m+" "+p+" "+err.Error()) }))
+		h := Handler(&fake{err: c.err}, WithTokens(fakeHash),
+			WithFailures(func(m, p string, err error) { told = append(told, m+" "+p+" "+err.Error()) }))
 		for _, call := range []asked{
 			{method: "GET", target: Prefix + "nodes", token: "t-admin"},
 			{method: "PUT", target: Prefix + "layers/network", body: "{}", token: "t-admin"},
@@ -117,16 +122,19 @@ func TestBodies(t *testing.T) {
 		{"PUT layers/network", "application/json; charset=latin1", `{}`, 415, "UTF-8"},
 		{"DELETE layers/node/n1", "", ``, 200, "Unset"},
 		{"DELETE layers/node/n1", "text/plain", ``, 415, "Content-Type"},
-		{"POST operators", "application/json", `{"name":"x","role":"king","expires":"soon","more":1}`, 422, "expires|more|role"},
+		{"POST operators", "application/json", `{"name":"x","role":"king","expires":"soon","more":1}`, 422,
+			"expires|more|role"},
 		{"POST operators", "application/json", `{}`, 422, "name|role"},
 		{"POST operators", "application/json", `{"name":5,"role":[]}`, 422, "name|role"},
 		{"POST topology/nodes/n1/rename", "application/json", `{"to":5}`, 422, "to"},
-		{"POST import", "application/json", `{"network":"topsecret","e2e":{"controller":[]},"what":{}}`, 422, "e2e.controller|network|what"},
+		{"POST import", "application/json", `{"network":"topsecret","e2e":{"controller":[]},"what":{}}`, 422,
+			"e2e.controller|network|what"},
 	} {
 		f := &fake{}
 		h := Handler(f, WithTokens(fakeHash))
 		method, path, _ := strings.Cut(c.ask, " ")
-		w := ask(h, asked{method: method, target: Prefix + path, body: c.body, token: "t-admin", header: map[string]string{"Content-Type": c.contentType}})
+		w := ask(h, asked{method: method, target: Prefix + path, body: c.body, token: "t-admin",
+			header: map[string]string{"Content-Type": c.contentType}})
 		heard := f.taken()
 		switch {
 		case w.Code != c.status:
@@ -140,7 +148,8 @@ func TestBodies(t *testing.T) {
 				paths = append(paths, e.Path)
 			}
 			text := w.Body.String()
-			if heard != "" || !strings.Contains(text, c.says) && strings.Join(paths, "|") != c.says || strings.Contains(text, "topsecret") {
+			if heard != "" || !strings.Contains(text, c.says) && strings.Join(paths, "|") != c.says ||
+				strings.Contains(text, "topsecret") {
 				t.Errorf("%s %.40s: heard %q, answered %s", c.ask, c.body, heard, text)
 			}
 		}
@@ -189,7 +198,8 @@ func TestQueries(t *testing.T) {
 				t.Errorf("%s: %+v", ask1, e)
 			}
 		}
-		if p.Type != TypeBadRequest || strings.Join(paths, "|") != says && !strings.Contains(p.Detail, says) || f.taken() != "" || strings.Contains(w.Body.String(), "secret") {
+		if p.Type != TypeBadRequest || strings.Join(paths, "|") != says && !strings.Contains(p.Detail, says) ||
+			f.taken() != "" || strings.Contains(w.Body.String(), "secret") {
 			t.Errorf("%.60s: %s", ask1, w.Body)
 		}
 	}
@@ -201,7 +211,8 @@ func TestSecretsAreForAdminsAndAudited(t *testing.T) {
 	var log []Entry
 	f := &fake{}
 	h := Handler(f, WithTokens(fakeHash), WithAudit(func(e Entry) { log = append(log, e) }))
-	for _, target := range []string{"layers/network", "layers/node/n1", "nodes/n1/config", "config?paths=a", "e2e/controller", "export"} {
+	for _, target := range []string{"layers/network", "layers/node/n1", "nodes/n1/config", "config?paths=a",
+		"e2e/controller", "export"} {
 		sep := "?"
 		if strings.Contains(target, "?") {
 			sep = "&"
@@ -210,14 +221,16 @@ func TestSecretsAreForAdminsAndAudited(t *testing.T) {
 			log = nil
 			w := ask(h, asked{method: "GET", target: Prefix + target + sep + "reveal=1", token: token})
 			heard := f.taken()
-			if w.Code != status || (heard != "") != (status == 200) || len(log) != 1 || !log[0].Reveal || log[0].Status != status {
+			if w.Code != status || (heard != "") != (status == 200) || len(log) != 1 || !log[0].Reveal ||
+				log[0].Status != status {
 				t.Errorf("%s as %s: %d, heard %q, audit %+v", target, token, w.Code, heard, log)
 			}
 			if status == 200 && w.Header().Get("Cache-Control") != "no-store" {
 				t.Errorf("%s: may be kept: %v", target, w.Header())
 			}
 			log = nil
-			if w := ask(h, asked{method: "GET", target: Prefix + target + sep + "reveal=0", token: token}); w.Code != 200 || len(log) != 0 {
+			if w := ask(h, asked{method: "GET", target: Prefix + target + sep + "reveal=0", token: token}); w.Code != 200 ||
+				len(log) != 0 {
 				t.Errorf("%s as %s masked: %d, audit %+v", target, token, w.Code, log)
 			}
 			f.taken()
@@ -231,14 +244,22 @@ func TestAudit(t *testing.T) {
 	for _, c := range []struct {
 		ask, body, token, line string
 	}{
-		{"PUT layers/network?message=why", `{"password":"hidden"}`, "t-operator", `{"caller":"operator-1","role":"operator","via":"token","remote":"192.0.2.1:1234","method":"PUT","path":"/api/v1/fleet/layers/network","status":200,"revision":10,"message":"why"}`},
-		{"PUT layers/network?dryRun=1", `{"password":"hidden"}`, "t-operator", `{"caller":"operator-1","role":"operator","via":"token","remote":"192.0.2.1:1234","method":"PUT","path":"/api/v1/fleet/layers/network","status":200,"dryRun":true}`},
-		{"PUT layers/network", `{"password":"hidden"`, "t-operator", `{"caller":"operator-1","role":"operator","via":"token","remote":"192.0.2.1:1234","method":"PUT","path":"/api/v1/fleet/layers/network","status":400}`},
-		{"PUT layers/network", `{}`, "t-viewer", `{"caller":"viewer-1","role":"viewer","via":"token","remote":"192.0.2.1:1234","method":"PUT","path":"/api/v1/fleet/layers/network","status":403}`},
-		{"GET nodes?token=hidden", ``, "t-hidden", `{"remote":"192.0.2.1:1234","method":"GET","path":"/api/v1/fleet/nodes","status":401}`},
-		{"POST nodes/n1/forget", ``, "t-admin", `{"caller":"admin-1","role":"admin","via":"token","remote":"192.0.2.1:1234","method":"POST","path":"/api/v1/fleet/nodes/n1/forget","status":200}`},
-		{"POST nodes/n1/invite", ``, "t-admin", `{"caller":"admin-1","role":"admin","via":"token","remote":"192.0.2.1:1234","method":"POST","path":"/api/v1/fleet/nodes/n1/invite","status":201,"reveal":true}`},
-		{"POST e2e/controller/actions", `{"password":"hidden"}`, "t-admin", `{"caller":"admin-1","role":"admin","via":"token","remote":"192.0.2.1:1234","method":"POST","path":"/api/v1/fleet/e2e/controller/actions","status":200,"dryRun":true}`},
+		{"PUT layers/network?message=why", `{"password":"hidden"}`, "t-operator",
+			`{"caller":"operator-1","role":"operator","via":"token","remote":"192.0.2.1:1234","method":"PUT","path":"/api/v1/fleet/layers/network","status":200,"revision":10,"message":"why"}`},
+		{"PUT layers/network?dryRun=1", `{"password":"hidden"}`, "t-operator",
+			`{"caller":"operator-1","role":"operator","via":"token","remote":"192.0.2.1:1234","method":"PUT","path":"/api/v1/fleet/layers/network","status":200,"dryRun":true}`},
+		{"PUT layers/network", `{"password":"hidden"`, "t-operator",
+			`{"caller":"operator-1","role":"operator","via":"token","remote":"192.0.2.1:1234","method":"PUT","path":"/api/v1/fleet/layers/network","status":400}`},
+		{"PUT layers/network", `{}`, "t-viewer",
+			`{"caller":"viewer-1","role":"viewer","via":"token","remote":"192.0.2.1:1234","method":"PUT","path":"/api/v1/fleet/layers/network","status":403}`},
+		{"GET nodes?token=hidden", ``, "t-hidden",
+			`{"remote":"192.0.2.1:1234","method":"GET","path":"/api/v1/fleet/nodes","status":401}`},
+		{"POST nodes/n1/forget", ``, "t-admin",
+			`{"caller":"admin-1","role":"admin","via":"token","remote":"192.0.2.1:1234","method":"POST","path":"/api/v1/fleet/nodes/n1/forget","status":200}`},
+		{"POST nodes/n1/invite", ``, "t-admin",
+			`{"caller":"admin-1","role":"admin","via":"token","remote":"192.0.2.1:1234","method":"POST","path":"/api/v1/fleet/nodes/n1/invite","status":201,"reveal":true}`},
+		{"POST e2e/controller/actions", `{"password":"hidden"}`, "t-admin",
+			`{"caller":"admin-1","role":"admin","via":"token","remote":"192.0.2.1:1234","method":"POST","path":"/api/v1/fleet/e2e/controller/actions","status":200,"dryRun":true}`},
 		{"GET nodes", ``, "t-admin", ``},
 		{"GET nodes/x/y", ``, "t-admin", ``},
 	} {
@@ -265,8 +286,10 @@ func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 	var log []Entry
 	h := Handler(f, WithNoAuth(), WithAudit(func(e Entry) { log = append(log, e) }))
 	for host, status := range map[string]int{
-		"localhost": 200, "localhost:8443": 200, "127.0.0.1:8443": 200, "127.9.9.9": 200, "[::1]:8443": 200, "[::1]": 200, "LOCALHOST:1": 200,
-		"evil.example": 421, "evil.example:8443": 421, "10.0.0.1": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example": 421, "": 421,
+		"localhost": 200, "localhost:8443": 200, "127.0.0.1:8443": 200, "127.9.9.9": 200, "[::1]:8443": 200, "[::1]": 200,
+		"LOCALHOST:1":  200,
+		"evil.example": 421, "evil.example:8443": 421, "10.0.0.1": 421, "localhost.evil.example": 421,
+		"127.0.0.1.evil.example": 421, "": 421,
 	} {
 		w := ask(hostIs(h, host), asked{method: "GET", target: Prefix + "nodes"})
 		if w.Code != status || (f.taken() != "") != (status == 200) {
@@ -281,7 +304,8 @@ func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 		"Sec-Fetch-Site: same-origin": 200, "Origin: http://localhost": 200,
 	} {
 		name, value, _ := strings.Cut(header, ": ")
-		w := ask(hostIs(h, "localhost"), asked{method: "PUT", target: Prefix + "layers/network", body: "{}", header: map[string]string{name: value}})
+		w := ask(hostIs(h, "localhost"),
+			asked{method: "PUT", target: Prefix + "layers/network", body: "{}", header: map[string]string{name: value}})
 		if w.Code != status || (f.taken() != "") != (status == 200) {
 			t.Errorf("%s: %d", header, w.Code)
 		}

@@ -28,9 +28,11 @@ func decodeInto(t *testing.T, text []byte, out any) {
 var routeCases = []struct{ ask, body, heard string }{
 	{`GET nodes?limit=2&after=n`, ``, `Nodes`},
 	{`GET nodes/ulm%2F1`, ``, `Node ulm/1`},
-	{`GET nodes/n1/config?paths=a.b,%22c.d%22.e&paths=x.*&sw=RELEASE_M1&fw=1.2.3.4&board=B1&reveal=1`, ``, `Config {Node:n1 Paths:[[a b] [c.d e] [x *]] Versions:{Software:RELEASE_M1 Firmware:1.2.3.4 Board:B1} Reveal:true}`},
+	{`GET nodes/n1/config?paths=a.b,%22c.d%22.e&paths=x.*&sw=RELEASE_M1&fw=1.2.3.4&board=B1&reveal=1`, ``,
+		`Config {Node:n1 Paths:[[a b] [c.d e] [x *]] Versions:{Software:RELEASE_M1 Firmware:1.2.3.4 Board:B1} Reveal:true}`},
 	{`GET nodes/n1/explain?path=a.%22b.c%22`, ``, `Explain n1 ["a" "b.c"]`},
-	{`GET config?nodes=n1,n2&nodes=%22a,b%22&paths=a.b&reveal=1&limit=7&after=n`, ``, `Paths {Nodes:[n1 n2 a,b] Paths:[[a b]] Reveal:true After:n Limit:7}`},
+	{`GET config?nodes=n1,n2&nodes=%22a,b%22&paths=a.b&reveal=1&limit=7&after=n`, ``,
+		`Paths {Nodes:[n1 n2 a,b] Paths:[[a b]] Reveal:true After:n Limit:7}`},
 	{`POST nodes/n1/invite?life=90m&replace=1`, ``, `Invite n1 1h30m0s true by=admin-1`},
 	{`POST nodes/n1/adopt?mode=import`, ``, `Command n1 adopt-import by=admin-1`},
 	{`POST nodes/n1/adopt?mode=replace`, ``, `Command n1 adopt-replace by=admin-1`},
@@ -43,85 +45,131 @@ var routeCases = []struct{ ask, body, heard string }{
 	{`GET boards/B%2F1?node=n1&reveal=1`, ``, `HardwareConfig B/1 n1 true`},
 	{`POST boards/B1/accept?node=n1&digest=d1`, ``, `AcceptHardware B1 n1 d1 by=admin-1`},
 	{`POST boards/B1/reject`, ``, `RejectHardware B1  by=admin-1`},
-	{`POST history/prune?before=2020-01-02T03:04:05%2B01:00`, ``, `PruneHistory 2020-01-02T02:04:05Z dry=false by=admin-1`},
-	{`POST history/prune?before=2020-01-02T02:04:05Z&dryRun=1`, ``, `PruneHistory 2020-01-02T02:04:05Z dry=true by=admin-1`},
+	{`POST history/prune?before=2020-01-02T03:04:05%2B01:00`, ``,
+		`PruneHistory 2020-01-02T02:04:05Z dry=false by=admin-1`},
+	{`POST history/prune?before=2020-01-02T02:04:05Z&dryRun=1`, ``,
+		`PruneHistory 2020-01-02T02:04:05Z dry=true by=admin-1`},
 	{`DELETE boards/B1`, ``, `ForgetHardware B1 by=admin-1`},
 	{`GET layers/base?versions=A,B&reveal=1`, ``, `Layer {Layer:base Nodes:[] Versions:[A B] Boards:[] Reveal:true}`},
 	{`GET layers/firmware?versions=A`, ``, `Layer {Layer:firmware Nodes:[] Versions:[A] Boards:[] Reveal:false}`},
-	{`GET layers/hardware?versions=A&boards=x`, ``, `Layer {Layer:hardware Nodes:[] Versions:[A] Boards:[x] Reveal:false}`},
+	{`GET layers/hardware?versions=A&boards=x`, ``,
+		`Layer {Layer:hardware Nodes:[] Versions:[A] Boards:[x] Reveal:false}`},
 	{`GET layers/auto?nodes=n1`, ``, `Layer {Layer:auto Nodes:[n1] Versions:[] Boards:[] Reveal:false}`},
 	{`GET layers/network?reveal=1`, ``, `Layer {Layer:network Nodes:[] Versions:[] Boards:[] Reveal:true}`},
 	{`GET layers/node?nodes=n1,n2`, ``, `Layer {Layer:node Nodes:[n1 n2] Versions:[] Boards:[] Reveal:false}`},
-	{`DELETE layers/auto?nodes=n1&paths=a.b&message=why&dryRun=1`, ``, `Write ops.ClearAuto{Nodes:[n1] Paths:[[a b]]} by=admin-1 message="why" if=map[] dry=true`},
+	{`DELETE layers/auto?nodes=n1&paths=a.b&message=why&dryRun=1`, ``,
+		`Write ops.ClearAuto{Nodes:[n1] Paths:[[a b]]} by=admin-1 message="why" if=map[] dry=true`},
 	{`GET layers/node/n1?reveal=1`, ``, `Layer {Layer:node Nodes:[n1] Versions:[] Boards:[] Reveal:true}`},
 	{`DELETE layers/node/n1`, ``, `Write ops.Unset{Layer:node Keys:[[n1]]} by=admin-1 message="" if=map[] dry=false`},
-	{`DELETE layers/node/n1?paths=a.b,c`, ``, `Write ops.Unset{Layer:node Keys:[[n1 a b] [n1 c]]} by=admin-1 message="" if=map[] dry=false`},
-	{`PUT layers/network?message=because`, `{"a":{"b":1152921504606846977}}`, `Write ops.SetNetwork{Overrides:map[a:map[b:1152921504606846977]] Modify:false} by=admin-1 message="because" if=map[] dry=false`},
-	{`PATCH layers/network?dryRun=1`, `{"a":{"b":1152921504606846977}}`, `Write ops.SetNetwork{Overrides:map[a:map[b:1152921504606846977]] Modify:true} by=admin-1 message="" if=map[] dry=true`},
-	{`POST layers/network/actions`, `{"a":{"b":1152921504606846977}}`, `Preview ops.SetNetwork{Overrides:map[a:map[b:1152921504606846977]] Modify:false} by=admin-1`},
-	{`POST layers/network/actions?modify=1`, `{"a":{"b":1152921504606846977}}`, `Preview ops.SetNetwork{Overrides:map[a:map[b:1152921504606846977]] Modify:true} by=admin-1`},
-	{`PUT layers/node?message=because`, `{"n1":{"a":1.0}}`, `Write ops.SetNodes{Overrides:map[n1:map[a:1]] Modify:false} by=admin-1 message="because" if=map[] dry=false`},
-	{`PATCH layers/node?dryRun=1`, `{"n1":{"a":1.0}}`, `Write ops.SetNodes{Overrides:map[n1:map[a:1]] Modify:true} by=admin-1 message="" if=map[] dry=true`},
-	{`POST layers/node/actions`, `{"n1":{"a":1.0}}`, `Preview ops.SetNodes{Overrides:map[n1:map[a:1]] Modify:false} by=admin-1`},
-	{`POST layers/node/actions?modify=1`, `{"n1":{"a":1.0}}`, `Preview ops.SetNodes{Overrides:map[n1:map[a:1]] Modify:true} by=admin-1`},
-	{`PUT layers/node/n1?message=because`, `{"a":{"b":1152921504606846977}}`, `Write ops.SetNodes{Overrides:map[n1:map[a:map[b:1152921504606846977]]] Modify:false} by=admin-1 message="because" if=map[] dry=false`},
-	{`PATCH layers/node/n1?dryRun=1`, `{"a":{"b":1152921504606846977}}`, `Write ops.SetNodes{Overrides:map[n1:map[a:map[b:1152921504606846977]]] Modify:true} by=admin-1 message="" if=map[] dry=true`},
-	{`POST layers/node/n1/actions`, `{"a":{"b":1152921504606846977}}`, `Preview ops.SetNodes{Overrides:map[n1:map[a:map[b:1152921504606846977]]] Modify:false} by=admin-1`},
-	{`POST layers/node/n1/actions?modify=1`, `{"a":{"b":1152921504606846977}}`, `Preview ops.SetNodes{Overrides:map[n1:map[a:map[b:1152921504606846977]]] Modify:true} by=admin-1`},
-	{`DELETE layers/network?paths=a`, ``, `Write ops.Unset{Layer:network Keys:[[a]]} by=admin-1 message="" if=map[] dry=false`},
-	{`DELETE layers/node?paths=n1.a`, ``, `Write ops.Unset{Layer:node Keys:[[n1 a]]} by=admin-1 message="" if=map[] dry=false`},
-	{`POST optimize/polarity?clearUser=1`, ``, `Write ops.Optimize{Kinds:[polarity] ClearUser:true} by=admin-1 message="" if=map[] dry=false`},
-	{`POST optimize/golay?clearUser=1`, ``, `Write ops.Optimize{Kinds:[golay] ClearUser:true} by=admin-1 message="" if=map[] dry=false`},
-	{`POST optimize/channel?clearUser=1`, ``, `Write ops.Optimize{Kinds:[channel] ClearUser:true} by=admin-1 message="" if=map[] dry=false`},
-	{`POST optimize/control-superframe?clearUser=1`, ``, `Write ops.Optimize{Kinds:[superframe] ClearUser:true} by=admin-1 message="" if=map[] dry=false`},
+	{`DELETE layers/node/n1?paths=a.b,c`, ``,
+		`Write ops.Unset{Layer:node Keys:[[n1 a b] [n1 c]]} by=admin-1 message="" if=map[] dry=false`},
+	{`PUT layers/network?message=because`, `{"a":{"b":1152921504606846977}}`,
+		`Write ops.SetNetwork{Overrides:map[a:map[b:1152921504606846977]] Modify:false} by=admin-1 message="because" if=map[] dry=false`},
+	{`PATCH layers/network?dryRun=1`, `{"a":{"b":1152921504606846977}}`,
+		`Write ops.SetNetwork{Overrides:map[a:map[b:1152921504606846977]] Modify:true} by=admin-1 message="" if=map[] dry=true`},
+	{`POST layers/network/actions`, `{"a":{"b":1152921504606846977}}`,
+		`Preview ops.SetNetwork{Overrides:map[a:map[b:1152921504606846977]] Modify:false} by=admin-1`},
+	{`POST layers/network/actions?modify=1`, `{"a":{"b":1152921504606846977}}`,
+		`Preview ops.SetNetwork{Overrides:map[a:map[b:1152921504606846977]] Modify:true} by=admin-1`},
+	{`PUT layers/node?message=because`, `{"n1":{"a":1.0}}`,
+		`Write ops.SetNodes{Overrides:map[n1:map[a:1]] Modify:false} by=admin-1 message="because" if=map[] dry=false`},
+	{`PATCH layers/node?dryRun=1`, `{"n1":{"a":1.0}}`,
+		`Write ops.SetNodes{Overrides:map[n1:map[a:1]] Modify:true} by=admin-1 message="" if=map[] dry=true`},
+	{`POST layers/node/actions`, `{"n1":{"a":1.0}}`,
+		`Preview ops.SetNodes{Overrides:map[n1:map[a:1]] Modify:false} by=admin-1`},
+	{`POST layers/node/actions?modify=1`, `{"n1":{"a":1.0}}`,
+		`Preview ops.SetNodes{Overrides:map[n1:map[a:1]] Modify:true} by=admin-1`},
+	{`PUT layers/node/n1?message=because`, `{"a":{"b":1152921504606846977}}`,
+		`Write ops.SetNodes{Overrides:map[n1:map[a:map[b:1152921504606846977]]] Modify:false} by=admin-1 message="because" if=map[] dry=false`},
+	{`PATCH layers/node/n1?dryRun=1`, `{"a":{"b":1152921504606846977}}`,
+		`Write ops.SetNodes{Overrides:map[n1:map[a:map[b:1152921504606846977]]] Modify:true} by=admin-1 message="" if=map[] dry=true`},
+	{`POST layers/node/n1/actions`, `{"a":{"b":1152921504606846977}}`,
+		`Preview ops.SetNodes{Overrides:map[n1:map[a:map[b:1152921504606846977]]] Modify:false} by=admin-1`},
+	{`POST layers/node/n1/actions?modify=1`, `{"a":{"b":1152921504606846977}}`,
+		`Preview ops.SetNodes{Overrides:map[n1:map[a:map[b:1152921504606846977]]] Modify:true} by=admin-1`},
+	{`DELETE layers/network?paths=a`, ``,
+		`Write ops.Unset{Layer:network Keys:[[a]]} by=admin-1 message="" if=map[] dry=false`},
+	{`DELETE layers/node?paths=n1.a`, ``,
+		`Write ops.Unset{Layer:node Keys:[[n1 a]]} by=admin-1 message="" if=map[] dry=false`},
+	{`POST optimize/polarity?clearUser=1`, ``,
+		`Write ops.Optimize{Kinds:[polarity] ClearUser:true} by=admin-1 message="" if=map[] dry=false`},
+	{`POST optimize/golay?clearUser=1`, ``,
+		`Write ops.Optimize{Kinds:[golay] ClearUser:true} by=admin-1 message="" if=map[] dry=false`},
+	{`POST optimize/channel?clearUser=1`, ``,
+		`Write ops.Optimize{Kinds:[channel] ClearUser:true} by=admin-1 message="" if=map[] dry=false`},
+	{`POST optimize/control-superframe?clearUser=1`, ``,
+		`Write ops.Optimize{Kinds:[superframe] ClearUser:true} by=admin-1 message="" if=map[] dry=false`},
 	{`GET peers?limit=2&after=n`, ``, `Peers`},
 	{`GET peers/p1`, ``, `Peer p1`},
 	{`GET peers/p1/watch`, ``, `Peer p1`},
 	{`PUT peers/p1`, `{"kind":"PeerDescriptor","metadata":{"name":"p1"},"spec":{"executors":{"x":{"command":["/bin/x"]}}}}`, `Write ops.Describe{Documents:[map[kind:PeerDescriptor metadata:map[name:p1] spec:map[executors:map[x:map[command:[/bin/x]]]]]]} by=admin-1 message="" if=map[] dry=false`},
-	{`DELETE peers/p1?message=gone`, ``, `Write ops.Undescribe{Kind:PeerDescriptor Names:[p1]} by=admin-1 message="gone" if=map[] dry=false`},
+	{`DELETE peers/p1?message=gone`, ``,
+		`Write ops.Undescribe{Kind:PeerDescriptor Names:[p1]} by=admin-1 message="gone" if=map[] dry=false`},
 	{`GET clusters?limit=2&after=n`, ``, `Clusters`},
 	{`GET clusters/lab`, ``, `Cluster lab`},
 	{`GET clusters/lab/watch`, ``, `Cluster lab`},
-	{`PUT clusters/lab?dryRun=1`, `{"kind":"ClusterDescriptor","metadata":{"name":"lab"},"spec":{}}`, `Write ops.Describe{Documents:[map[kind:ClusterDescriptor metadata:map[name:lab] spec:map[]]]} by=admin-1 message="" if=map[] dry=true`},
-	{`DELETE clusters/lab`, ``, `Write ops.Undescribe{Kind:ClusterDescriptor Names:[lab]} by=admin-1 message="" if=map[] dry=false`},
+	{`PUT clusters/lab?dryRun=1`, `{"kind":"ClusterDescriptor","metadata":{"name":"lab"},"spec":{}}`,
+		`Write ops.Describe{Documents:[map[kind:ClusterDescriptor metadata:map[name:lab] spec:map[]]]} by=admin-1 message="" if=map[] dry=true`},
+	{`DELETE clusters/lab`, ``,
+		`Write ops.Undescribe{Kind:ClusterDescriptor Names:[lab]} by=admin-1 message="" if=map[] dry=false`},
 	{`POST clusters/lab/deploy`, ``, `Write ops.Deploy{Clusters:[lab]} by=admin-1 message="" if=map[] dry=false`},
 	{`POST clusters/lab/undeploy`, ``, `Write ops.Undeploy{Clusters:[lab]} by=admin-1 message="" if=map[] dry=false`},
 	{`POST documents`, `{"documents":[{"kind":"PeerDescriptor","metadata":{"name":"p1"},"spec":{"executors":{"x":{"command":["/bin/x"]}}}},{"kind":"ClusterDescriptor","metadata":{"name":"lab"},"spec":{}}]}`, `Write ops.Describe{Documents:[map[kind:PeerDescriptor metadata:map[name:p1] spec:map[executors:map[x:map[command:[/bin/x]]]]] map[kind:ClusterDescriptor metadata:map[name:lab] spec:map[]]]} by=admin-1 message="" if=map[] dry=false`},
 	{`GET topology`, ``, `Topology`},
-	{`PUT topology`, `{"nodes":[]}`, `Write ops.SetTopology{Document:map[nodes:[]]} by=admin-1 message="" if=map[] dry=false`},
+	{`PUT topology`, `{"nodes":[]}`,
+		`Write ops.SetTopology{Document:map[nodes:[]]} by=admin-1 message="" if=map[] dry=false`},
 	{`GET topology/nodes`, ``, `Topology`},
-	{`POST topology/nodes`, `{"name":"x"}`, `Write ops.EditTopology{Object:node Op:add Name: To: Document:map[name:x]} by=admin-1 message="" if=map[] dry=false`},
+	{`POST topology/nodes`, `{"name":"x"}`,
+		`Write ops.EditTopology{Object:node Op:add Name: To: Document:map[name:x]} by=admin-1 message="" if=map[] dry=false`},
 	{`GET topology/nodes/n1`, ``, `Topology`},
-	{`PATCH topology/nodes/n1`, `{"pop_node":true}`, `Write ops.EditTopology{Object:node Op:edit Name:n1 To: Document:map[pop_node:true]} by=admin-1 message="" if=map[] dry=false`},
-	{`DELETE topology/nodes/n1`, ``, `Write ops.EditTopology{Object:node Op:delete Name:n1 To: Document:map[]} by=admin-1 message="" if=map[] dry=false`},
-	{`POST topology/nodes/n1/rename`, `{"to":"new"}`, `Write ops.EditTopology{Object:node Op:rename Name:n1 To:new Document:map[]} by=admin-1 message="" if=map[] dry=false`},
+	{`PATCH topology/nodes/n1`, `{"pop_node":true}`,
+		`Write ops.EditTopology{Object:node Op:edit Name:n1 To: Document:map[pop_node:true]} by=admin-1 message="" if=map[] dry=false`},
+	{`DELETE topology/nodes/n1`, ``,
+		`Write ops.EditTopology{Object:node Op:delete Name:n1 To: Document:map[]} by=admin-1 message="" if=map[] dry=false`},
+	{`POST topology/nodes/n1/rename`, `{"to":"new"}`,
+		`Write ops.EditTopology{Object:node Op:rename Name:n1 To:new Document:map[]} by=admin-1 message="" if=map[] dry=false`},
 	{`GET topology/links`, ``, `Topology`},
-	{`POST topology/links`, `{"name":"x"}`, `Write ops.EditTopology{Object:link Op:add Name: To: Document:map[name:x]} by=admin-1 message="" if=map[] dry=false`},
+	{`POST topology/links`, `{"name":"x"}`,
+		`Write ops.EditTopology{Object:link Op:add Name: To: Document:map[name:x]} by=admin-1 message="" if=map[] dry=false`},
 	{`GET topology/links/link-n1-n2`, ``, `Topology`},
-	{`PATCH topology/links/link-n1-n2`, `{"pop_node":true}`, `Write ops.EditTopology{Object:link Op:edit Name:link-n1-n2 To: Document:map[pop_node:true]} by=admin-1 message="" if=map[] dry=false`},
-	{`DELETE topology/links/link-n1-n2`, ``, `Write ops.EditTopology{Object:link Op:delete Name:link-n1-n2 To: Document:map[]} by=admin-1 message="" if=map[] dry=false`},
+	{`PATCH topology/links/link-n1-n2`, `{"pop_node":true}`,
+		`Write ops.EditTopology{Object:link Op:edit Name:link-n1-n2 To: Document:map[pop_node:true]} by=admin-1 message="" if=map[] dry=false`},
+	{`DELETE topology/links/link-n1-n2`, ``,
+		`Write ops.EditTopology{Object:link Op:delete Name:link-n1-n2 To: Document:map[]} by=admin-1 message="" if=map[] dry=false`},
 	{`GET topology/sites`, ``, `Topology`},
-	{`POST topology/sites`, `{"name":"x"}`, `Write ops.EditTopology{Object:site Op:add Name: To: Document:map[name:x]} by=admin-1 message="" if=map[] dry=false`},
+	{`POST topology/sites`, `{"name":"x"}`,
+		`Write ops.EditTopology{Object:site Op:add Name: To: Document:map[name:x]} by=admin-1 message="" if=map[] dry=false`},
 	{`GET topology/sites/roof`, ``, `Topology`},
-	{`PATCH topology/sites/roof`, `{"pop_node":true}`, `Write ops.EditTopology{Object:site Op:edit Name:roof To: Document:map[pop_node:true]} by=admin-1 message="" if=map[] dry=false`},
-	{`DELETE topology/sites/roof`, ``, `Write ops.EditTopology{Object:site Op:delete Name:roof To: Document:map[]} by=admin-1 message="" if=map[] dry=false`},
-	{`POST topology/sites/roof/rename`, `{"to":"new"}`, `Write ops.EditTopology{Object:site Op:rename Name:roof To:new Document:map[]} by=admin-1 message="" if=map[] dry=false`},
+	{`PATCH topology/sites/roof`, `{"pop_node":true}`,
+		`Write ops.EditTopology{Object:site Op:edit Name:roof To: Document:map[pop_node:true]} by=admin-1 message="" if=map[] dry=false`},
+	{`DELETE topology/sites/roof`, ``,
+		`Write ops.EditTopology{Object:site Op:delete Name:roof To: Document:map[]} by=admin-1 message="" if=map[] dry=false`},
+	{`POST topology/sites/roof/rename`, `{"to":"new"}`,
+		`Write ops.EditTopology{Object:site Op:rename Name:roof To:new Document:map[]} by=admin-1 message="" if=map[] dry=false`},
 	{`GET e2e/controller?reveal=1`, ``, `E2E controller true`},
-	{`PUT e2e/controller?replica=r1`, `{"a":1}`, `Write ops.SetE2E{File:controller Config:map[a:1] Modify:false Replica:r1} by=admin-1 message="" if=map[] dry=false`},
-	{`PATCH e2e/controller`, `{"a":1}`, `Write ops.SetE2E{File:controller Config:map[a:1] Modify:true Replica:} by=admin-1 message="" if=map[] dry=false`},
+	{`PUT e2e/controller?replica=r1`, `{"a":1}`,
+		`Write ops.SetE2E{File:controller Config:map[a:1] Modify:false Replica:r1} by=admin-1 message="" if=map[] dry=false`},
+	{`PATCH e2e/controller`, `{"a":1}`,
+		`Write ops.SetE2E{File:controller Config:map[a:1] Modify:true Replica:} by=admin-1 message="" if=map[] dry=false`},
 	{`GET e2e/controller/metadata`, ``, `Metadata controller`},
-	{`POST e2e/controller/actions?modify=1`, `{"a":1}`, `Write ops.SetE2E{File:controller Config:map[a:1] Modify:true Replica:} by=admin-1 message="" if=map[] dry=true`},
+	{`POST e2e/controller/actions?modify=1`, `{"a":1}`,
+		`Write ops.SetE2E{File:controller Config:map[a:1] Modify:true Replica:} by=admin-1 message="" if=map[] dry=true`},
 	{`GET e2e/aggregator?reveal=1`, ``, `E2E aggregator true`},
-	{`PUT e2e/aggregator?replica=r1`, `{"a":1}`, `Write ops.SetE2E{File:aggregator Config:map[a:1] Modify:false Replica:r1} by=admin-1 message="" if=map[] dry=false`},
-	{`PATCH e2e/aggregator`, `{"a":1}`, `Write ops.SetE2E{File:aggregator Config:map[a:1] Modify:true Replica:} by=admin-1 message="" if=map[] dry=false`},
+	{`PUT e2e/aggregator?replica=r1`, `{"a":1}`,
+		`Write ops.SetE2E{File:aggregator Config:map[a:1] Modify:false Replica:r1} by=admin-1 message="" if=map[] dry=false`},
+	{`PATCH e2e/aggregator`, `{"a":1}`,
+		`Write ops.SetE2E{File:aggregator Config:map[a:1] Modify:true Replica:} by=admin-1 message="" if=map[] dry=false`},
 	{`GET e2e/aggregator/metadata`, ``, `Metadata aggregator`},
-	{`POST e2e/aggregator/actions?modify=1`, `{"a":1}`, `Write ops.SetE2E{File:aggregator Config:map[a:1] Modify:true Replica:} by=admin-1 message="" if=map[] dry=true`},
+	{`POST e2e/aggregator/actions?modify=1`, `{"a":1}`,
+		`Write ops.SetE2E{File:aggregator Config:map[a:1] Modify:true Replica:} by=admin-1 message="" if=map[] dry=true`},
 	{`GET history?layer=node/n1&before=5&limit=7`, ``, `History node/n1 before=5 limit=7`},
 	{`GET history/diff?from=1&to=4`, ``, `Diff 1 4`},
 	{`GET history/diff?from=0`, ``, `History any before=0 limit=1; Diff 0 9`},
 	{`GET history/4`, ``, `History any before=5 limit=1; Diff 3 4`},
-	{`POST history/4/restore?layers=network,node/n1`, ``, `Write ops.Restore{Revision:4 Layers:[network node/n1]} by=admin-1 message="" if=map[] dry=false`},
-	{`POST history/4/revert?message=oops`, ``, `Write ops.Revert{Revision:4} by=admin-1 message="oops" if=map[] dry=false`},
+	{`POST history/4/restore?layers=network,node/n1`, ``,
+		`Write ops.Restore{Revision:4 Layers:[network node/n1]} by=admin-1 message="" if=map[] dry=false`},
+	{`POST history/4/revert?message=oops`, ``,
+		`Write ops.Revert{Revision:4} by=admin-1 message="oops" if=map[] dry=false`},
 	{`GET rollouts`, ``, `Rollouts`},
 	{`GET rollouts/3`, ``, `Rollouts`},
 	{`GET rollouts/3/explain`, ``, `ExplainRollout 3`},
@@ -132,9 +180,11 @@ var routeCases = []struct{ ask, body, heard string }{
 	{`GET metadata`, ``, `Metadata node`},
 	{`GET actions/p7`, ``, `PreviewResult p7`},
 	{`GET operators`, ``, `Operators`},
-	{`POST operators`, `{"name":"bob","role":"viewer","expires":"2027-01-01T00:00:00Z"}`, `AddOperator bob viewer 2027-01-01 00:00:00 +0000 UTC by=admin-1`},
+	{`POST operators`, `{"name":"bob","role":"viewer","expires":"2027-01-01T00:00:00Z"}`,
+		`AddOperator bob viewer 2027-01-01 00:00:00 +0000 UTC by=admin-1`},
 	{`DELETE operators/bob`, ``, `RemoveOperator bob by=admin-1`},
-	{`POST import`, `{"network":{"a":1152921504606846977},"e2e":{"controller":{"b":2}}}`, `Write ops.Import{Files:{Network:map[a:1152921504606846977] Nodes:map[] Auto:map[] Topology:map[] Metadata:map[] E2E:map[controller:map[b:2]]}} by=admin-1 message="" if=map[] dry=false`},
+	{`POST import`, `{"network":{"a":1152921504606846977},"e2e":{"controller":{"b":2}}}`,
+		`Write ops.Import{Files:{Network:map[a:1152921504606846977] Nodes:map[] Auto:map[] Topology:map[] Metadata:map[] E2E:map[controller:map[b:2]]}} by=admin-1 message="" if=map[] dry=false`},
 	{`GET export?reveal=1`, ``, `Export true`},
 	{`GET backup`, ``, `Backup unknown`},
 	{`GET /api/v1/openapi.json`, ``, ``},
@@ -161,7 +211,8 @@ func TestEveryRowReachesTheBackend(t *testing.T) {
 		}
 		hit[m.row.method+m.row.path] = true
 		if w.Code != m.row.status || heard != c.heard {
-			t.Errorf("%s\n status %d, wanted %d: %s\n heard  %s\n wanted %s", c.ask, w.Code, m.row.status, w.Body, heard, c.heard)
+			t.Errorf("%s\n status %d, wanted %d: %s\n heard  %s\n wanted %s", c.ask, w.Code, m.row.status, w.Body, heard,
+				c.heard)
 			continue
 		}
 		if got := w.Header().Get("Content-Type"); got != m.row.kind() {
@@ -205,7 +256,8 @@ func TestRolesOfEveryRow(t *testing.T) {
 	}
 	words := []string{"everybody", "viewer", "operator", "admin"}
 	f := &fake{}
-	h := Handler(f, WithTokens(fakeHash), WithLimits(Limits{Rate: 1, Burst: 10000, InFlight: 9, Deadline: DefaultLimits.Deadline}))
+	h := Handler(f, WithTokens(fakeHash),
+		WithLimits(Limits{Rate: 1, Burst: 10000, InFlight: 9, Deadline: DefaultLimits.Deadline}))
 	for _, c := range routeCases {
 		method, target, _ := strings.Cut(c.ask, " ")
 		if !strings.HasPrefix(target, "/") {
@@ -273,7 +325,8 @@ func TestAnActThatCannotBeAuditedIsNotDone(t *testing.T) {
 			continue
 		}
 		intents, caller = nil, "operator-1"
-		if w := ask(h, asked{method: method, target: target, body: c.body, token: "t-operator"}); w.Code != 503 || len(intents) != 1 || intents[0] {
+		if w := ask(h, asked{method: method, target: target, body: c.body, token: "t-operator"}); w.Code != 503 ||
+			len(intents) != 1 || intents[0] {
 			t.Errorf("%s by an operator: %d, intents %v", c.ask, w.Code, intents)
 		}
 		f.taken()
@@ -284,7 +337,8 @@ func TestAnActThatCannotBeAuditedIsNotDone(t *testing.T) {
 // TestWhatARestoreNeeds is by the layers that a change writes, whichever route made it.
 func TestWhatARestoreNeeds(t *testing.T) {
 	for layer, need := range map[string]Role{
-		"network": Operator, "node/n1": Operator, "auto/n1": Operator, "topology": Operator, "peer/p": Operator, "cluster/c": Operator, "deployment/c": Operator,
+		"network": Operator, "node/n1": Operator, "auto/n1": Operator, "topology": Operator, "peer/p": Operator,
+		"cluster/c": Operator, "deployment/c": Operator,
 		"metadata": Admin, "e2e/controller": Admin, "e2e/controller%2Fr1": Admin, "e2e/aggregator": Admin,
 	} {
 		l, err := history.ParseLayer(layer)
@@ -306,8 +360,10 @@ func TestWhatARestoreNeeds(t *testing.T) {
 
 func TestWithoutAValidTokenNothingIsHeard(t *testing.T) {
 	f := &fake{}
-	for name, h := range map[string]http.Handler{"with tokens": Handler(f, WithTokens(fakeHash)), "without anything": Handler(f)} {
-		for _, header := range []string{"", "Bearer", "Bearer ", "Bearer t-nobody", "Basic t-admin", "t-admin", "Bearer bad", "Bearer t-admin t-admin"} {
+	for name, h := range map[string]http.Handler{"with tokens": Handler(f, WithTokens(fakeHash)),
+		"without anything": Handler(f)} {
+		for _, header := range []string{"", "Bearer", "Bearer ", "Bearer t-nobody", "Basic t-admin", "t-admin", "Bearer bad",
+			"Bearer t-admin t-admin"} {
 			w := ask(h, asked{method: "GET", target: Prefix + "nodes", header: map[string]string{"Authorization": header}})
 			p := problemIn(t, w)
 			if w.Code != 401 || w.Header().Get("WWW-Authenticate") == "" || f.taken() != "" {
@@ -332,7 +388,8 @@ func TestWithoutAValidTokenNothingIsHeard(t *testing.T) {
 	if p := problemIn(t, w); w.Code != 500 || strings.Contains(p.Detail, "secret") {
 		t.Errorf("a store that fails: %+v", p)
 	}
-	if w := ask(h, asked{method: "GET", target: Prefix + "nodes", header: map[string]string{"Authorization": "bearer t-viewer"}}); w.Code != 200 {
+	if w := ask(h, asked{method: "GET", target: Prefix + "nodes",
+		header: map[string]string{"Authorization": "bearer t-viewer"}}); w.Code != 200 {
 		t.Errorf("a scheme is the same in any case: %d", w.Code)
 	}
 }
@@ -340,17 +397,22 @@ func TestWithoutAValidTokenNothingIsHeard(t *testing.T) {
 func TestNoSuchRouteSaysWhichThereAre(t *testing.T) {
 	h := Handler(&fake{}, WithNoAuth())
 	for target, near := range map[string]string{
-		"/":                                "/api, /livez, /readyz",
-		"/api/v1/x":                        "/api/v1/fleet, /api/v1/openapi.json",
-		Prefix + "layers/foo":              "/api/v1/fleet/layers/auto, /api/v1/fleet/layers/base, /api/v1/fleet/layers/firmware, /api/v1/fleet/layers/hardware, /api/v1/fleet/layers/network, /api/v1/fleet/layers/node",
-		Prefix + "optimize/luck":           "/api/v1/fleet/optimize/channel, /api/v1/fleet/optimize/control-superframe, /api/v1/fleet/optimize/golay, /api/v1/fleet/optimize/polarity",
-		Prefix + "nodes/n1/":               "/api/v1/fleet/nodes/{node}, /api/v1/fleet/nodes/{node}/adopt, /api/v1/fleet/nodes/{node}/config",
+		"/":         "/api, /livez, /readyz",
+		"/api/v1/x": "/api/v1/fleet, /api/v1/openapi.json",
+		Prefix + "layers/foo": "/api/v1/fleet/layers/auto, /api/v1/fleet/layers/base, " +
+			"/api/v1/fleet/layers/firmware, /api/v1/fleet/layers/hardware, /api/v1/fleet/layers/network, " +
+			"/api/v1/fleet/layers/node",
+		Prefix + "optimize/luck": "/api/v1/fleet/optimize/channel, /api/v1/fleet/optimize/control-superframe, " +
+			"/api/v1/fleet/optimize/golay, /api/v1/fleet/optimize/polarity",
+		Prefix + "nodes/n1/": "/api/v1/fleet/nodes/{node}, /api/v1/fleet/nodes/{node}/adopt, " +
+			"/api/v1/fleet/nodes/{node}/config",
 		Prefix + "nodes/":                  "/api/v1/fleet/nodes, /api/v1/fleet/nodes/{node} are",
 		Prefix + "nodes/%2e%2e/x":          "/api/v1/fleet/nodes/{node}, /api/v1/fleet/nodes/{node}/adopt",
 		Prefix + "e2e/controller/actions/": "/api/v1/fleet/e2e/controller/actions",
 	} {
 		w := ask(h, asked{method: "GET", target: "http://localhost" + target})
-		if p := problemIn(t, w); w.Code != 404 || p.Type != TypeNoRoute || !strings.Contains(p.Detail, "no such route: "+near) {
+		if p := problemIn(t, w); w.Code != 404 || p.Type != TypeNoRoute ||
+			!strings.Contains(p.Detail, "no such route: "+near) {
 			t.Errorf("%s: %d %s", target, w.Code, p.Detail)
 		}
 	}

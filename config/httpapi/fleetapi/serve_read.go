@@ -49,7 +49,8 @@ func serveConfig(a *api, c *call) (reply, error) {
 }
 
 func servePaths(a *api, c *call) (reply, error) {
-	q := ops.PathsQuery{Nodes: c.lists["nodes"], Paths: c.paths["paths"], Reveal: c.flags["reveal"], After: c.texts["after"]}
+	q := ops.PathsQuery{Nodes: c.lists["nodes"], Paths: c.paths["paths"], Reveal: c.flags["reveal"],
+		After: c.texts["after"]}
 	if _, given := c.nums["limit"]; given {
 		q.Limit = pageLimit(c)
 	}
@@ -75,7 +76,8 @@ func serveExplain(a *api, c *call) (reply, error) {
 	for i, e := range got {
 		out[i] = Explanation{Path: config.FormatPath(e.Path), Value: e.Value, Origin: e.Origin.String(), By: by(e.By)}
 		for _, s := range e.Shadowed {
-			out[i].Shadowed = append(out[i].Shadowed, Shadow{Layer: s.Layer.String(), Path: config.FormatPath(s.Path), Value: s.Value, By: by(s.By)})
+			out[i].Shadowed = append(out[i].Shadowed,
+				Shadow{Layer: s.Layer.String(), Path: config.FormatPath(s.Path), Value: s.Value, By: by(s.By)})
 		}
 	}
 	return give(out)
@@ -91,7 +93,8 @@ func by(r *history.Record) *By {
 func serveLayer(l layers.Layer) func(*api, *call) (reply, error) {
 	return func(a *api, c *call) (reply, error) {
 		d, err := a.backend.Layer(c.Context(), ops.LayerQuery{
-			Layer: l, Nodes: c.lists["nodes"], Versions: c.lists["versions"], Boards: c.lists["boards"], Reveal: c.flags["reveal"],
+			Layer: l, Nodes: c.lists["nodes"], Versions: c.lists["versions"], Boards: c.lists["boards"],
+			Reveal: c.flags["reveal"],
 		})
 		if err != nil {
 			return reply{}, err
@@ -103,7 +106,8 @@ func serveLayer(l layers.Layer) func(*api, *call) (reply, error) {
 // serveNodeLayer is the overrides of one node; {} of one that has none.
 func serveNodeLayer(a *api, c *call) (reply, error) {
 	node := c.values["node"]
-	d, err := a.backend.Layer(c.Context(), ops.LayerQuery{Layer: layers.Node, Nodes: []string{node}, Reveal: c.flags["reveal"]})
+	d, err := a.backend.Layer(c.Context(),
+		ops.LayerQuery{Layer: layers.Node, Nodes: []string{node}, Reveal: c.flags["reveal"]})
 	if err != nil {
 		return reply{}, err
 	}
@@ -221,7 +225,8 @@ func (a *api) diff(ctx context.Context, from, to uint64) ([]LayerDiff, error) {
 	for i, d := range got {
 		out[i] = LayerDiff{Layer: d.Layer.String(), Before: d.Before.Revision, After: d.After.Revision}
 		for _, v := range d.Values {
-			out[i].Values = append(out[i].Values, Value{Path: config.FormatPath(v.Path), Old: v.Old, New: v.New, HadOld: v.HadOld, HasNew: v.HasNew})
+			out[i].Values = append(out[i].Values,
+				Value{Path: config.FormatPath(v.Path), Old: v.Old, New: v.New, HadOld: v.HadOld, HasNew: v.HasNew})
 		}
 	}
 	return out, err

@@ -42,7 +42,8 @@ func TestALongBackupIsNotCutOff(t *testing.T) {
 	}
 	go s.Serve(l)
 	defer s.Close()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.Addr().String()+"/api/v1/fleet/backup", nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.Addr().String()+"/api/v1/fleet/backup",
+		nil)
 	if err != nil {
 		t.Fatal(err)
 	}

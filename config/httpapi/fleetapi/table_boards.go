@@ -6,17 +6,24 @@ import "reflect"
 func hardwareRows() []row {
 	node := param{name: "node", summary: "whose proposal, where several nodes made one"}
 	return []row{
-		{method: "GET", path: "boards", role: Viewer, summary: "what nodes proposed of unknown boards, and what was accepted", answer: reflect.TypeFor[[]Hardware](), serve: serveHardware},
-		{method: "GET", path: "boards/{board}", role: Viewer, summary: "one proposal, or what is accepted of the board", query: []param{node, pReveal}, answer: anObject, serve: serveHardwareConfig},
+		{method: "GET", path: "boards", role: Viewer, summary: "what nodes proposed of unknown boards, and what was accepted",
+			answer: reflect.TypeFor[[]Hardware](), serve: serveHardware},
+		{method: "GET", path: "boards/{board}", role: Viewer, summary: "one proposal, or what is accepted of the board",
+			query: []param{node, pReveal}, answer: anObject, serve: serveHardwareConfig},
 		{
-			method: "POST", path: "boards/{board}/accept", role: Operator, summary: "make a proposal the base of all nodes of the board", effect: acts,
-			query: []param{node, {name: "digest", summary: "of the proposal that was looked at, as the list and Edgespan-Digest have it", required: true}}, answer: nothing, serve: acceptHardware,
+			method: "POST", path: "boards/{board}/accept", role: Operator,
+			summary: "make a proposal the base of all nodes of the board", effect: acts,
+			query: []param{node,
+				{name: "digest", summary: "of the proposal that was looked at, as the list and Edgespan-Digest have it",
+					required: true}}, answer: nothing, serve: acceptHardware,
 		},
 		{
-			method: "POST", path: "boards/{board}/reject", role: Operator, summary: "drop proposals; the nodes are asked again", effect: acts,
-			query: []param{node}, answer: nothing, serve: rejectHardware,
+			method: "POST", path: "boards/{board}/reject", role: Operator, summary: "drop proposals; the nodes are asked again",
+			effect: acts,
+			query:  []param{node}, answer: nothing, serve: rejectHardware,
 		},
-		{method: "DELETE", path: "boards/{board}", role: Operator, summary: "take back what was accepted of the board", effect: acts, answer: nothing, serve: forgetHardware},
+		{method: "DELETE", path: "boards/{board}", role: Operator, summary: "take back what was accepted of the board",
+			effect: acts, answer: nothing, serve: forgetHardware},
 	}
 }
 

@@ -25,7 +25,8 @@ func (l largely) Layer(context.Context, ops.LayerQuery) (ops.Document, error) {
 	return ops.Document{Object: config.Object{"key": strings.Repeat("x", l.size)}, Revision: 5}, nil
 }
 
-// unread asks the server of a handler over one connection of HTTP/2, where an answer is on its way until its body is read.
+// unread asks the server of a handler over one connection of HTTP/2, where an answer is on its way until its body is
+// read.
 func unread(t *testing.T, h http.Handler) func(path, token string) (*http.Response, error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -82,7 +83,8 @@ func TestAnswersOfAnUnknownClientAreBounded(t *testing.T) {
 	t.Parallel()
 	get := unread(t, Handler(&fake{}, WithTokens(fakeHash)))
 	var held []*http.Response
-	for i, path := range []string{"/livez", "/livez?" + strings.Repeat("~", 60_000), Prefix + "nodes", "/nothing", "/livez", "/livez"} {
+	for i, path := range []string{"/livez", "/livez?" + strings.Repeat("~", 60_000), Prefix + "nodes", "/nothing",
+		"/livez", "/livez"} {
 		resp, err := get(path, "")
 		if (err == nil) != (i < 4) {
 			t.Errorf("answer %d: %v", i, err)

@@ -43,7 +43,8 @@ func watch[T any](look func(*api, *call) (T, error), quiet func(T) T) func(*api,
 			ctx, cancel := a.open(ctx)
 			defer cancel()
 			c.Request = c.WithContext(ctx)
-			s := watcher{out: httpapi.WhileKnown{Writer: w, Known: func() bool { return a.still(asked.WithContext(ctx), c.caller) }}}
+			s := watcher{out: httpapi.WhileKnown{Writer: w,
+				Known: func() bool { return a.still(asked.WithContext(ctx), c.caller) }}}
 			return ending(ctx, s.run(ctx, mark, first, func() (any, any, error) {
 				v, err := look(a, c)
 				return v, quiet(v), err
@@ -62,7 +63,8 @@ func (a *api) still(r *http.Request, was Caller) bool {
 // ending is the error of a watch that shall be known: not that it has come to its end, that
 // nobody reads it, or that there is nothing more to tell.
 func ending(ctx context.Context, err error) error {
-	if ctx.Err() != nil || errors.Is(err, errUnread) || errors.Is(err, ErrBusy) || errors.As(err, new(*ops.NotFoundError)) {
+	if ctx.Err() != nil || errors.Is(err, errUnread) || errors.Is(err, ErrBusy) ||
+		errors.As(err, new(*ops.NotFoundError)) {
 		return nil
 	}
 	return err
@@ -76,7 +78,8 @@ type watcher struct {
 	last []byte // what was told, without what is not worth telling
 }
 
-func (s *watcher) run(ctx context.Context, mark uint64, first any, look func() (v, quiet any, err error), quietFirst any,
+func (s *watcher) run(ctx context.Context, mark uint64, first any, look func() (v, quiet any, err error),
+	quietFirst any,
 	changed func(context.Context, uint64) (uint64, error),
 ) error {
 	if err := s.tell(first, quietFirst); err != nil {
@@ -125,7 +128,8 @@ func (s *watcher) write(text []byte) error {
 }
 
 // wait waits for a change, with a sign of life now and then.
-func (s *watcher) wait(ctx context.Context, mark uint64, changed func(context.Context, uint64) (uint64, error)) (uint64, error) {
+func (s *watcher) wait(ctx context.Context, mark uint64, changed func(context.Context, uint64) (uint64, error)) (uint64,
+	error) {
 	type news struct {
 		mark uint64
 		err  error

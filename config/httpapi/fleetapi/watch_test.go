@@ -31,7 +31,8 @@ func TestWatchTellsEachChangeOnce(t *testing.T) {
 	}()
 	first := <-told
 	want, _ := f.Peer(t.Context(), "p1")
-	if first.Name != "p1" || first.Why != want.Why || len(first.Parameters) != 1 || first.Revision != 4 || *first.AgeSeconds != 2.5 || first.Descriptor["kind"] != "PeerDescriptor" {
+	if first.Name != "p1" || first.Why != want.Why || len(first.Parameters) != 1 || first.Revision != 4 ||
+		*first.AgeSeconds != 2.5 || first.Descriptor["kind"] != "PeerDescriptor" {
 		t.Errorf("at first %+v", first)
 	}
 	f.changes <- func(f *fake) { f.news = ": a" }
@@ -65,7 +66,8 @@ func TestWatchEndsWithItsTellerAndWithItsContext(t *testing.T) {
 		t.Errorf("the teller's error: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := c.WatchCluster(ctx, "lab", func(ClusterDetail) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
+	if err := c.WatchCluster(ctx, "lab", func(ClusterDetail) error { cancel(); return nil }); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("a context that ends: %v", err)
 	}
 }
@@ -81,7 +83,8 @@ func TestWatchesAreBounded(t *testing.T) {
 	go func() { end <- c.WatchPeer(ctx, "p1", func(PeerDetail) error { close(in); return nil }) }()
 	<-in
 	var p *Problem
-	if err := c.WatchPeer(t.Context(), "p1", nil); !errors.As(err, &p) || p.Type != TypeBusy || !strings.Contains(p.Detail, "1 watches") {
+	if err := c.WatchPeer(t.Context(), "p1", nil); !errors.As(err, &p) || p.Type != TypeBusy ||
+		!strings.Contains(p.Detail, "1 watches") {
 		t.Errorf("one too many: %v", err)
 	}
 	cancel()
@@ -167,25 +170,28 @@ func TestWatchBeatsAndPaces(t *testing.T) {
 			at = append(at, time.Since(began))
 			return out.Write(p)
 		})}
-		err := s.run(ctx, 1, value, func() (any, any, error) { return value, value, nil }, value, func(ctx context.Context, mark uint64) (uint64, error) {
-			switch {
-			case value == 0:
-				time.Sleep(40 * time.Second)
-			case value > 20:
-				cancel()
-				return mark, ctx.Err()
-			}
-			value += 10 // ten changes at once: only the last is told
-			return mark + 1, nil
-		})
+		err := s.run(ctx, 1, value, func() (any, any, error) { return value, value, nil }, value,
+			func(ctx context.Context, mark uint64) (uint64, error) {
+				switch {
+				case value == 0:
+					time.Sleep(40 * time.Second)
+				case value > 20:
+					cancel()
+					return mark, ctx.Err()
+				}
+				value += 10 // ten changes at once: only the last is told
+				return mark + 1, nil
+			})
 		if !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		want := "event: state\ndata: 0\n\n: nothing new\n\n: nothing new\n\nevent: state\ndata: 10\n\nevent: state\ndata: 20\n\nevent: state\ndata: 30\n\n"
+		want := "event: state\ndata: 0\n\n: nothing new\n\n: nothing new\n\nevent: state\ndata: 10\n\nevent: state\ndata: " +
+			"20\n\nevent: state\ndata: 30\n\n"
 		if out.String() != want {
 			t.Errorf("told %q", &out)
 		}
-		for i, is := range []time.Duration{0, 15 * time.Second, 30 * time.Second, 40 * time.Second, 40100 * time.Millisecond, 40200 * time.Millisecond} {
+		for i, is := range []time.Duration{0, 15 * time.Second, 30 * time.Second, 40 * time.Second, 40100 * time.Millisecond,
+			40200 * time.Millisecond} {
 			if at[i] != is {
 				t.Errorf("write %d after %s, wanted %s", i, at[i], is)
 			}
@@ -248,7 +254,8 @@ func TestWatchHeaders(t *testing.T) {
 	r := httptest.NewRequest("GET", Prefix+"clusters/lab/watch", nil)
 	r.Header.Set("Authorization", "Bearer t-viewer")
 	h.ServeHTTP(w, r)
-	if w.Header().Get("Content-Type") != "text/event-stream" || w.Header().Get("X-Accel-Buffering") != "no" || !w.Flushed || w.Header().Get("Content-Length") != "" {
+	if w.Header().Get("Content-Type") != "text/event-stream" || w.Header().Get("X-Accel-Buffering") != "no" ||
+		!w.Flushed || w.Header().Get("Content-Length") != "" {
 		t.Errorf("%v, flushed %v", w.Header(), w.Flushed)
 	}
 }
@@ -267,7 +274,8 @@ func TestOneCallerDoesNotTakeAllWatches(t *testing.T) {
 		<-in
 	}
 	var p *Problem
-	if err := c.WatchPeer(t.Context(), "p1", nil); !errors.As(err, &p) || p.Type != TypeBusy || !strings.Contains(p.Detail, "the same caller") {
+	if err := c.WatchPeer(t.Context(), "p1", nil); !errors.As(err, &p) || p.Type != TypeBusy ||
+		!strings.Contains(p.Detail, "the same caller") {
 		t.Errorf("beyond its share: %v", err)
 	}
 	cancel()

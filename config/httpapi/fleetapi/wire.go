@@ -172,7 +172,8 @@ func FromHistory(f history.Files) Files {
 
 // History is the files as the cores have them.
 func (f Files) History() history.Files {
-	return history.Files{Network: f.Network, Nodes: f.Nodes, Auto: f.Auto, Topology: f.Topology, Metadata: f.Metadata, E2E: f.E2E}
+	return history.Files{Network: f.Network, Nodes: f.Nodes, Auto: f.Auto, Topology: f.Topology, Metadata: f.Metadata,
+		E2E: f.E2E}
 }
 
 // exact is a value read by config.Parse.

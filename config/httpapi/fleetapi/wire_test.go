@@ -12,7 +12,8 @@ import (
 // TestAnEmptyFileIsNotAMissingOne sends files both ways: {} clears a layer, and a file that
 // there is not changes nothing.
 func TestAnEmptyFileIsNotAMissingOne(t *testing.T) {
-	in := history.Files{Network: config.Object{}, Nodes: config.Object{"n": config.Object{}}, E2E: map[string]config.Object{"controller": {}}}
+	in := history.Files{Network: config.Object{}, Nodes: config.Object{"n": config.Object{}},
+		E2E: map[string]config.Object{"controller": {}}}
 	const want = `{"network":{},"nodes":{"n":{}},"e2e":{"controller":{}}}`
 	request, err := encode(FromHistory(in))
 	if err != nil || strings.TrimSpace(string(request)) != want {

@@ -144,7 +144,8 @@ func (l *linter) hardware(kind string) {
 	for _, version := range natural(l.in.Hardware[kind]) {
 		name := hardwareDir + kind + "/" + version
 		if _, has := l.in.Base[version]; !has {
-			l.add(Finding{RuleBase, nil, []string{name}, "has no base file of its version", "a file for each supported version in both is allowed"})
+			l.add(Finding{RuleBase, nil, []string{name}, "has no base file of its version",
+				"a file for each supported version in both is allowed"})
 		}
 		base := l.in.Base[library.Choose(layers.Versions{Software: version}).Base]
 		if base == nil {
@@ -175,7 +176,8 @@ func (l *linter) defaults(doc config.Object, path []string, free bool) {
 		return
 	case free && properties == nil && doc["type"] != "MAP":
 		if _, has := doc["default"]; !has {
-			l.add(Finding{RuleDefault, path, nil, "has no default", "below free keys a default in the metadata is allowed, or required, requiredWhen or optional"})
+			l.add(Finding{RuleDefault, path, nil, "has no default",
+				"below free keys a default in the metadata is allowed, or required, requiredWhen or optional"})
 		}
 		return
 	}

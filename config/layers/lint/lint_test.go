@@ -77,8 +77,9 @@ func TestSeed_EveryFieldHasMetadataAndADefault(t *testing.T) {
 		in   Input
 		want []string
 	}{
-		"sound but for what is below free keys":     {in(sound, "", ""), free},
-		"a default may be in firmware and hardware": {in(`{"known": 1, "box": {"here": "", "must": ""}}`, `{"level": {"only": ""}}`, `{"box": {"missing": ""}, "map": {}, "names": {}}`), free},
+		"sound but for what is below free keys": {in(sound, "", ""), free},
+		"a default may be in firmware and hardware": {in(`{"known": 1, "box": {"here": "", "must": ""}}`,
+			`{"level": {"only": ""}}`, `{"box": {"missing": ""}, "map": {}, "names": {}}`), free},
 		"no default": {
 			in(`{"box": {"here": "", "must": ""}, "map": {}, "names": {"a": ""}}`, "", ""),
 			append([]string{"default box.missing", "default known", "default level.only"}, free...),
@@ -112,9 +113,11 @@ func TestHardwareIsCheckedOverItsBase(t *testing.T) {
 	m := parse(t, object(t, `{"box": {"desc": "d", "type": "OBJECT", "action": "NO_ACTION", "objVal": {"properties": {
 		"must": {"desc": "d", "type": "STRING", "required": true}, "n": {"desc": "d", "type": "INTEGER"}}}}}`))
 	in := Input{
-		Metadata: m, Base: map[string]config.Object{"V_1": object(t, `{"box": {"must": "", "n": "bad"}}`), "V_3": object(t, `{"box": {"must": "", "n": 1}}`)},
+		Metadata: m, Base: map[string]config.Object{"V_1": object(t, `{"box": {"must": "", "n": "bad"}}`),
+			"V_3": object(t, `{"box": {"must": "", "n": 1}}`)},
 		Hardware: map[string]map[string]config.Object{"T": {
-			"V_1": object(t, `{"box": {}}`), "V_2": object(t, `{"box": {"n": 2}}`), "V_3": object(t, `{"box": {"n": "x"}}`), "V_4": object(t, `{"box": 5}`),
+			"V_1": object(t, `{"box": {}}`), "V_2": object(t, `{"box": {"n": 2}}`), "V_3": object(t, `{"box": {"n": "x"}}`),
+			"V_4": object(t, `{"box": 5}`),
 		}},
 		Types: config.Faults{{Path: []string{"T", "0"}, What: "is twice", Allowed: "once"}},
 	}
@@ -190,7 +193,8 @@ func TestTheRealDataHasRealFindings(t *testing.T) {
 		t.Errorf("%v, want %v", count, want)
 	}
 	for _, f := range findings {
-		if f.Rule == RuleUnknown && config.FormatPath(f.Path) == "statsAgentParams.nmsPublisherParams" && reflect.DeepEqual(f.Files, []string{"RELEASE_M44"}) {
+		if f.Rule == RuleUnknown && config.FormatPath(f.Path) == "statsAgentParams.nmsPublisherParams" &&
+			reflect.DeepEqual(f.Files, []string{"RELEASE_M44"}) {
 			return
 		}
 	}

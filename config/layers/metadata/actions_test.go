@@ -34,18 +34,23 @@ func TestActionsOfTheReference(t *testing.T) {
 		{`{"radioParamsBase":{"fwParams":{"mcs":35}}}`, ""},
 		{
 			`{"radioParamsOverride":{"M":{"fwParams":{"polarity":1,"channel":2}}}}`,
-			"SET_FW_PARAMS_SYNC_OR_RELOAD_FIRMWARE:[radioParamsOverride.M.fwParams.polarity] RELOAD_FIRMWARE:[radioParamsOverride.M.fwParams.channel]",
+			"SET_FW_PARAMS_SYNC_OR_RELOAD_FIRMWARE:[radioParamsOverride.M.fwParams.polarity] " +
+				"RELOAD_FIRMWARE:[radioParamsOverride.M.fwParams.channel]",
 		},
-		{`{"cpeConfig":{"X":{"policers":{"0":{"cir":1}}}}}`, "RELOAD_VPP_CONFIG_AND_MONITOR:[cpeConfig.X.policers] REBOOT:[cpeConfig]"},
+		{`{"cpeConfig":{"X":{"policers":{"0":{"cir":1}}}}}`,
+			"RELOAD_VPP_CONFIG_AND_MONITOR:[cpeConfig.X.policers] REBOOT:[cpeConfig]"},
 		{`{"kvstoreParams":{"a":"b"}}`, "INJECT_KVSTORE_KEYS:[kvstoreParams]"},
 		{`{"sysParams":{"managedConfig":true}}`, ""},
 		{
 			`{"popParams":{"POP_IFACE":"nic1"},"envParams":{"MINION_VERBOSE":"1","TIMEZONE":"UTC"}}`,
-			"UPDATE_GLOG_LEVEL:[envParams.MINION_VERBOSE] SYMLINK_TIMEZONE:[envParams.TIMEZONE] REDO_POP_CONFIG:[popParams.POP_IFACE]",
+			"UPDATE_GLOG_LEVEL:[envParams.MINION_VERBOSE] SYMLINK_TIMEZONE:[envParams.TIMEZONE] " +
+				"REDO_POP_CONFIG:[popParams.POP_IFACE]",
 		},
-		{`{"linkParamsBase":{"openrLinkParams":{"softDisable":true}}}`, "SYNC_LINK_MONITOR:[linkParamsBase.openrLinkParams.softDisable]"},
+		{`{"linkParamsBase":{"openrLinkParams":{"softDisable":true}}}`,
+			"SYNC_LINK_MONITOR:[linkParamsBase.openrLinkParams.softDisable]"},
 		{`{"tunnelConfig":{"t":{"dstIp":"::1"}}}`, "RELOAD_TUNNEL_CONFIG:[tunnelConfig tunnelConfig.t.dstIp]"},
-		{`{"topologyInfo":{"nodeName":"n","zoneNodes":""}}`, "UPDATE_ZONE:[topologyInfo.zoneNodes] RELOAD_TOPOLOGY_NAMES:[topologyInfo.nodeName]"},
+		{`{"topologyInfo":{"nodeName":"n","zoneNodes":""}}`,
+			"UPDATE_ZONE:[topologyInfo.zoneNodes] RELOAD_TOPOLOGY_NAMES:[topologyInfo.nodeName]"},
 		{`{"nobody":{"knows":1},"envParams":{"what":2}}`, ""},
 		{`{}`, ""},
 	} {
@@ -75,7 +80,8 @@ func TestOrderOfActions(t *testing.T) {
 			"p":{"desc":"d","action":"RESTART_SNMP","type":"OBJECT","objVal":{"properties":{"q":{"desc":"d","action":"RESTART_KEA","type":"STRING"}}}},
 			"none":{"desc":"d","action":"NO_ACTION","type":"STRING"}}}}}`)
 	for _, c := range []struct{ diff, want string }{
-		{`{"minion":"","fw":"","stats":"","no":""}`, "RESTART_STATS_AGENT:[stats] RELOAD_FIRMWARE:[fw] RESTART_MINION:[minion]"},
+		{`{"minion":"","fw":"","stats":"","no":""}`,
+			"RESTART_STATS_AGENT:[stats] RELOAD_FIRMWARE:[fw] RESTART_MINION:[minion]"},
 		{`{"minion":"","boot":"","fw":""}`, "RELOAD_FIRMWARE:[fw] REBOOT:[boot]"},
 		{`{"both":{"p":{"q":""}}}`, "RESTART_KEA:[both both.p.q] RESTART_SNMP:[both.p]"},
 		{`{"both":{"none":""}}`, "RESTART_KEA:[both]"},

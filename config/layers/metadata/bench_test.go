@@ -12,7 +12,8 @@ import (
 func full(t testing.TB) config.Object {
 	t.Helper()
 	o := read(t, "base_versions/RELEASE_M81.json")
-	for _, name := range []string{"base_versions/fw_versions/10.11.0.json", "base_versions/hw_versions/NXP/RELEASE_M81.json"} {
+	for _, name := range []string{"base_versions/fw_versions/10.11.0.json",
+		"base_versions/hw_versions/NXP/RELEASE_M81.json"} {
 		o, _ = config.Merge(o, read(t, name))
 	}
 	return o

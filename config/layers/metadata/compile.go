@@ -21,7 +21,8 @@ const (
 	ObjectKind
 )
 
-var kinds = map[string]Kind{"INTEGER": Integer, "FLOAT": Float, "STRING": String, "BOOLEAN": Boolean, "MAP": Map, "OBJECT": ObjectKind}
+var kinds = map[string]Kind{"INTEGER": Integer, "FLOAT": Float, "STRING": String, "BOOLEAN": Boolean, "MAP": Map,
+	"OBJECT": ObjectKind}
 
 // String is the type as the file spells it.
 func (k Kind) String() string {
@@ -130,7 +131,8 @@ func (c *compiler) entry(o config.Object, from inherited) *param {
 	p.entry, p.required = true, false
 	if p.acts && slices.Contains(propertyOnly, p.action) {
 		p.acts = false
-		c.warnings.Add(slices.Clone(c.path), "its action "+p.action+" has no effect on an entry", "it is allowed on a property of an object")
+		c.warnings.Add(slices.Clone(c.path), "its action "+p.action+" has no effect on an entry",
+			"it is allowed on a property of an object")
 	}
 	return p
 }

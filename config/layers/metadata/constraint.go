@@ -18,7 +18,8 @@ type numbers[T int64 | float64] struct {
 }
 
 func (n *numbers[T]) has(v T) bool {
-	return slices.Contains(n.values, v) || slices.ContainsFunc(n.ranges, func(r [2]T) bool { return r[0] <= v && v <= r[1] })
+	return slices.Contains(n.values, v) ||
+		slices.ContainsFunc(n.ranges, func(r [2]T) bool { return r[0] <= v && v <= r[1] })
 }
 
 // rule is the word of what a number that is not allowed breaks.
@@ -144,7 +145,8 @@ func asFloat(v any) (float64, bool) {
 
 // constraint reads the ranges at a key and, if asked for, allowedValues; nil where there
 // are neither.
-func constraint[T int64 | float64](c *compiler, o config.Object, key string, as func(any) (T, bool), values bool) *numbers[T] {
+func constraint[T int64 | float64](c *compiler, o config.Object, key string, as func(any) (T, bool),
+	values bool) *numbers[T] {
 	var n numbers[T]
 	given := false
 	c.list(o, key, &given, func(v any) {
@@ -234,7 +236,8 @@ func (c *compiler) regex(t *texts, v any) {
 	}
 	regex, err := compileRegex(pattern)
 	if err != nil {
-		c.fault("is "+config.Quote(pattern)+": "+err.Error(), "a regular expression without look-ahead, back references and counts beyond 1000 is allowed")
+		c.fault("is "+config.Quote(pattern)+": "+err.Error(),
+			"a regular expression without look-ahead, back references and counts beyond 1000 is allowed")
 		return
 	}
 	t.pattern, t.regex = pattern, regex

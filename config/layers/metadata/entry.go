@@ -159,7 +159,8 @@ func (t *texts) describe(most int) string {
 		parts = append(parts, "a string that matches "+t.pattern)
 	}
 	if t.ints != nil {
-		parts = append(parts, described("a string that says an integer", t.ints, most, func(i int64) string { return strconv.FormatInt(i, 10) }))
+		parts = append(parts, described("a string that says an integer",
+			t.ints, most, func(i int64) string { return strconv.FormatInt(i, 10) }))
 	}
 	if t.floats != nil {
 		parts = append(parts, described("a string that says a number", t.floats, most, showFloat))

@@ -14,7 +14,8 @@ func TestEntry(t *testing.T) {
 	m := terragraph(t)
 	for _, c := range []struct{ path, want string }{
 		{"sysParams.managedConfig", "sysParams.managedConfig BOOLEAN NO_ACTION true or false"},
-		{"linkParamsOverride.00:11.fwParams.mcs", "linkParamsOverride.*.fwParams.mcs INTEGER SET_FW_PARAMS an integer from 1 to 16 or 35"},
+		{"linkParamsOverride.00:11.fwParams.mcs",
+			"linkParamsOverride.*.fwParams.mcs INTEGER SET_FW_PARAMS an integer from 1 to 16 or 35"},
 		{"cpeConfig.x.policers.0", "cpeConfig.*.policers.* OBJECT  an object"},
 		{"popParams", ""},
 		{"popParams.nothing", ""},
@@ -49,7 +50,8 @@ func TestAllEntries(t *testing.T) {
 	for range m.All() {
 		break // and it may be left early
 	}
-	e, _ := of(t, `{"m.x":{`+entry+`,"type":"MAP","tag":"T","secret":true,"default":{"a":1},"mapVal":{"type":"INTEGER"}}}`).Entry([]string{"m.x", "*"})
+	e, _ := of(t, `{"m.x":{`+entry+
+		`,"type":"MAP","tag":"T","secret":true,"default":{"a":1},"mapVal":{"type":"INTEGER"}}}`).Entry([]string{"m.x", "*"})
 	if got, want := e.Name(), `"m.x".*`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -59,11 +61,13 @@ func TestWhatAnEntryCarries(t *testing.T) {
 	m := of(t, `{"a":{"desc":"about a","action":"REBOOT","type":"OBJECT","tag":"T","sync":true,"secret":true,"deprecated":true,"readOnly":true,"strict":true,
 		"required":true,"default":{"q":5},"objVal":{"properties":{"q":{"desc":"about q","type":"INTEGER","required":true}}}}}`)
 	e, _ := m.Entry([]string{"a"})
-	if !e.Root || e.Required || e.Desc != "about a" || e.Tag != "T" || !e.Sync || !e.Secret || !e.Deprecated || !e.ReadOnly || !e.Strict || !e.HasDefault || compact(e.Default) != `{"q":5}` {
+	if !e.Root || e.Required || e.Desc != "about a" || e.Tag != "T" || !e.Sync || !e.Secret || !e.Deprecated ||
+		!e.ReadOnly || !e.Strict || !e.HasDefault || compact(e.Default) != `{"q":5}` {
 		t.Errorf("%+v", e)
 	}
 	// The value of a map has a type and its constraints, nothing else.
-	v, _ := of(t, `{"m":{`+entry+`,"type":"MAP","sync":true,"mapVal":{"type":"STRING","sync":false,"readOnly":true,"deprecated":true,"required":true}}}`).Entry([]string{"m", "k"})
+	v, _ := of(t, `{"m":{`+entry+
+		`,"type":"MAP","sync":true,"mapVal":{"type":"STRING","sync":false,"readOnly":true,"deprecated":true,"required":true}}}`).Entry([]string{"m", "k"})
 	if !v.Sync || v.ReadOnly || v.Deprecated || v.Required {
 		t.Errorf("%+v", v)
 	}
@@ -75,7 +79,8 @@ func TestWhatAnEntryCarries(t *testing.T) {
 
 // The flags of the controller and the aggregator are strings, whatever their type says.
 func TestFlagsAreStrings(t *testing.T) {
-	m := with(t, `{"flags":{"staged":{`+entry+`,"type":"BOOLEAN"},"delay":{`+entry+`,"type":"INTEGER","intVal":{"allowedRanges":[[0,100]]}},
+	m := with(t, `{"flags":{"staged":{`+entry+`,"type":"BOOLEAN"},"delay":{`+entry+
+		`,"type":"INTEGER","intVal":{"allowedRanges":[[0,100]]}},
 		"share":{`+entry+`,"type":"FLOAT","floatVal":{"allowedRanges":[[0,1]]}},"v":{"desc":"d","action":"UPDATE_GFLAG","type":"STRING","strVal":{"intRanges":[[0,9]]}}},
 		"other":{`+entry+`,"type":"BOOLEAN"}}`, Options{E2E: true})
 	for _, c := range []struct{ in, want string }{
@@ -109,7 +114,8 @@ func TestFlagsAreStrings(t *testing.T) {
 		t.Error(got)
 	}
 	f := m.Validate(parse(t, `{"flags":{"delay":"101"}}`)).Err()
-	if got, want := f.Error(), `flags.delay: is the string "101": a string that says an integer from 0 to 100 is allowed`; got != want {
+	if got, want := f.Error(),
+		`flags.delay: is the string "101": a string that says an integer from 0 to 100 is allowed`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	merged, _, faults := m.Merge(parse(t, `{"flags":{"acme":{`+entry+`,"type":"BOOLEAN"}}}`))
@@ -131,7 +137,8 @@ func TestSplit(t *testing.T) {
 		"lev":{"e":{`+entry+`,"type":"MAP","sync":true}}}`)
 	for _, c := range []struct{ in, shared, own string }{
 		{`{"host":"h","net":"n"}`, `{"net":"n"}`, `{"host":"h"}`},
-		{`{"sources":{"a":{"url":"u","local":"l"},"b":{}}}`, `{"sources":{"a":{"url":"u"},"b":{}}}`, `{"sources":{"a":{"local":"l"}}}`},
+		{`{"sources":{"a":{"url":"u","local":"l"},"b":{}}}`, `{"sources":{"a":{"url":"u"},"b":{}}}`,
+			`{"sources":{"a":{"local":"l"}}}`},
 		{`{"sources":{}}`, `{"sources":{}}`, `{}`},
 		{`{"own":{"p":"1","q":"2"}}`, `{"own":{"q":"2"}}`, `{"own":{"p":"1"}}`},
 		{`{"own":{}}`, `{}`, `{"own":{}}`},

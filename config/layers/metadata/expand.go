@@ -123,7 +123,8 @@ func (e *expansion) source(macro any) (config.Object, bool) {
 	}
 	v, found := config.Lookup(e.doc, path)
 	if !found {
-		e.fault("its "+copyBlock+" "+config.Printable(name)+" is unknown", "the path of an object in this file, as it is written, is allowed")
+		e.fault("its "+copyBlock+" "+config.Printable(name)+" is unknown",
+			"the path of an object in this file, as it is written, is allowed")
 		return nil, false
 	}
 	o, is := v.(config.Object)
@@ -156,7 +157,8 @@ func (e *expansion) circle(blocks []block) {
 	}
 	e.circles[key] = true
 	e.faults.Add(slices.Clone(e.path[:blocks[0].depth]),
-		"its "+copyBlock+" goes round in a circle: "+strings.Join(append(names, names[0]), " -> "), "a source that does not need the block itself is allowed")
+		"its "+copyBlock+" goes round in a circle: "+strings.Join(append(names, names[0]), " -> "),
+		"a source that does not need the block itself is allowed")
 }
 
 func (e *expansion) fault(what, allowed string) { e.faults.Add(slices.Clone(e.path), what, allowed) }

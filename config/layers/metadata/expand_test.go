@@ -42,14 +42,20 @@ func TestExpand(t *testing.T) {
 		{"forward", `{"a":{"__copy_block__":"b"},"b":{"x":1}}`, `{"a":{"x":1},"b":{"x":1}}`},
 		{"backward", `{"a":{"x":1},"b":{"__copy_block__":"a"}}`, `{"a":{"x":1},"b":{"x":1}}`},
 		{
-			"a chain, the outer one wins", `{"a":{"__copy_block__":"b","x":1},"b":{"__copy_block__":"c","x":2,"y":2},"c":{"x":3,"y":3,"z":3}}`,
+			"a chain, the outer one wins",
+			`{"a":{"__copy_block__":"b","x":1},"b":{"__copy_block__":"c","x":2,"y":2},"c":{"x":3,"y":3,"z":3}}`,
 			`{"a":{"x":1,"y":2,"z":3},"b":{"x":2,"y":2,"z":3},"c":{"x":3,"y":3,"z":3}}`,
 		},
-		{"overrides are whole values", `{"a":{"__copy_block__":"b","x":{"p":1}},"b":{"x":{"q":2}}}`, `{"a":{"x":{"p":1}},"b":{"x":{"q":2}}}`},
-		{"within what was copied", `{"a":{"__copy_block__":"b"},"b":{"x":{"__copy_block__":"c"}},"c":{"y":1}}`, `{"a":{"x":{"y":1}},"b":{"x":{"y":1}},"c":{"y":1}}`},
-		{"within what overrides", `{"a":{"__copy_block__":"b","x":{"__copy_block__":"c"}},"b":{},"c":{"y":1}}`, `{"a":{"x":{"y":1}},"b":{},"c":{"y":1}}`},
-		{"twice side by side", `{"a":{"p":{"__copy_block__":"b"},"q":{"__copy_block__":"b"}},"b":{"x":1}}`, `{"a":{"p":{"x":1},"q":{"x":1}},"b":{"x":1}}`},
-		{"an override cuts a circle", `{"a":{"p":{"__copy_block__":"b"}},"b":{"__copy_block__":"a","p":{}}}`, `{"a":{"p":{"p":{}}},"b":{"p":{}}}`},
+		{"overrides are whole values", `{"a":{"__copy_block__":"b","x":{"p":1}},"b":{"x":{"q":2}}}`,
+			`{"a":{"x":{"p":1}},"b":{"x":{"q":2}}}`},
+		{"within what was copied", `{"a":{"__copy_block__":"b"},"b":{"x":{"__copy_block__":"c"}},"c":{"y":1}}`,
+			`{"a":{"x":{"y":1}},"b":{"x":{"y":1}},"c":{"y":1}}`},
+		{"within what overrides", `{"a":{"__copy_block__":"b","x":{"__copy_block__":"c"}},"b":{},"c":{"y":1}}`,
+			`{"a":{"x":{"y":1}},"b":{},"c":{"y":1}}`},
+		{"twice side by side", `{"a":{"p":{"__copy_block__":"b"},"q":{"__copy_block__":"b"}},"b":{"x":1}}`,
+			`{"a":{"p":{"x":1},"q":{"x":1}},"b":{"x":1}}`},
+		{"an override cuts a circle", `{"a":{"p":{"__copy_block__":"b"}},"b":{"__copy_block__":"a","p":{}}}`,
+			`{"a":{"p":{"p":{}}},"b":{"p":{}}}`},
 		{"a sibling of its own", `{"a":{"x":{"v":1},"y":{"__copy_block__":"a.x"}}}`, `{"a":{"x":{"v":1},"y":{"v":1}}}`},
 		{"arrays have no blocks", `{"a":{"x":[{"__copy_block__":"b"}]}}`, `{"a":{"x":[{"__copy_block__":"b"}]}}`},
 		{"the document is no block", `{"__copy_block__":"a","a":{"x":1}}`, `{"__copy_block__":"a","a":{"x":1}}`},
@@ -71,12 +77,15 @@ func TestExpand(t *testing.T) {
 func TestExpandFaults(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{`{"a":{"__copy_block__":"a"}}`, "a: its __copy_block__ goes round in a circle: a -> a"},
-		{`{"a":{"__copy_block__":"b"},"b":{"__copy_block__":"a"}}`, "a: its __copy_block__ goes round in a circle: b -> a -> b"},
-		{`{"a":{"__copy_block__":"b"},"b":{"__copy_block__":"c"},"c":{"x":{"__copy_block__":"a"}}}`, "a: its __copy_block__ goes round in a circle: b -> c -> a -> b"},
+		{`{"a":{"__copy_block__":"b"},"b":{"__copy_block__":"a"}}`,
+			"a: its __copy_block__ goes round in a circle: b -> a -> b"},
+		{`{"a":{"__copy_block__":"b"},"b":{"__copy_block__":"c"},"c":{"x":{"__copy_block__":"a"}}}`,
+			"a: its __copy_block__ goes round in a circle: b -> c -> a -> b"},
 		{`{"a":{"x":{"__copy_block__":"a"}}}`, "a.x: its __copy_block__ goes round in a circle: a -> a"},
 		{`{"a":{"__copy_block__":5}}`, "a: its __copy_block__ is 5"},
 		{`{"a":{"__copy_block__":"b.c"},"b":{}}`, `a: its __copy_block__ "b.c" is unknown`},
-		{`{"a":{"__copy_block__":""}}`, `a: its __copy_block__ is "": a path has no empty segments: keys are joined by '.', one with a '.' in it stands in ""`},
+		{`{"a":{"__copy_block__":""}}`,
+			`a: its __copy_block__ is "": a path has no empty segments: keys are joined by '.', one with a '.' in it stands in ""`},
 		{`{"a":{"__copy_block__":"b.x"},"b":{"x":[1]}}`, `a: its __copy_block__ "b.x" is an array`},
 		// The source is looked up in what is written, not in what it becomes.
 		{`{"a":{"__copy_block__":"b.x"},"b":{"__copy_block__":"c"},"c":{"x":{}}}`, `a: its __copy_block__ "b.x" is unknown`},
@@ -86,7 +95,8 @@ func TestExpandFaults(t *testing.T) {
 		},
 		{
 			`{"a":{"__copy_block__":"b"},"b":{"__copy_block__":"a"},"c":{"__copy_block__":"d"},"d":{"__copy_block__":"c"}}`,
-			"a: its __copy_block__ goes round in a circle: b -> a -> b; c: its __copy_block__ goes round in a circle: d -> c -> d",
+			"a: its __copy_block__ goes round in a circle: b -> a -> b; c: its __copy_block__ goes round in a circle: d -> c " +
+				"-> d",
 		},
 	} {
 		out, faults := Expand(parse(t, c.in))
@@ -108,7 +118,8 @@ func TestExpansionIsBounded(t *testing.T) {
 		source := config.Object{copyBlock: fmt.Sprintf("b%d", i)}
 		doc[fmt.Sprintf("b%d", i+1)] = config.Object{"p": source, "q": source}
 	}
-	if _, faults := Expand(doc); len(faults) != 1 || !strings.Contains(faults[0].Error(), "expand to more than 200000 values") {
+	if _, faults := Expand(doc); len(faults) != 1 ||
+		!strings.Contains(faults[0].Error(), "expand to more than 200000 values") {
 		t.Errorf("%.300v", faults)
 	}
 	deep := config.Object{}

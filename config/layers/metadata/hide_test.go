@@ -18,7 +18,8 @@ func TestWhatAnyVendorCallsSecretIsSecret(t *testing.T) {
 	}
 	secret := config.Object{"secret": true}
 	object := func(of config.Object) config.Object {
-		return entry("OBJECT", config.Object{"objVal": config.Object{"properties": config.Object{"pw": of, "x": entry("STRING", nil)}}})
+		return entry("OBJECT",
+			config.Object{"objVal": config.Object{"properties": config.Object{"pw": of, "x": entry("STRING", nil)}}})
 	}
 	mapOf := func(of config.Object) config.Object { return entry("MAP", config.Object{"mapVal": of}) }
 	for name, c := range map[string]struct {
@@ -26,12 +27,15 @@ func TestWhatAnyVendorCallsSecretIsSecret(t *testing.T) {
 		path         []string
 		other        []string // that stays as it was
 	}{
-		"an entry":            {entry("STRING", nil), entry("STRING", secret), nil, nil},
-		"a property":          {object(entry("STRING", nil)), object(entry("STRING", secret)), []string{"pw"}, []string{"x"}},
-		"a value of a map":    {mapOf(config.Object{"type": "STRING"}), mapOf(config.Object{"type": "STRING", "secret": true}), []string{"any"}, nil},
-		"another kind":        {entry("STRING", nil), object(entry("STRING", secret)), nil, nil},
-		"a level for a text":  {config.Object{"a": entry("STRING", nil), "b": entry("STRING", nil)}, entry("STRING", secret), []string{"b"}, nil},
-		"deep below a level":  {config.Object{"l": config.Object{"a": entry("STRING", nil)}}, config.Object{"l": config.Object{"a": entry("INTEGER", secret)}}, []string{"l", "a"}, nil},
+		"an entry":   {entry("STRING", nil), entry("STRING", secret), nil, nil},
+		"a property": {object(entry("STRING", nil)), object(entry("STRING", secret)), []string{"pw"}, []string{"x"}},
+		"a value of a map": {mapOf(config.Object{"type": "STRING"}),
+			mapOf(config.Object{"type": "STRING", "secret": true}), []string{"any"}, nil},
+		"another kind": {entry("STRING", nil), object(entry("STRING", secret)), nil, nil},
+		"a level for a text": {config.Object{"a": entry("STRING", nil), "b": entry("STRING", nil)}, entry("STRING", secret),
+			[]string{"b"}, nil},
+		"deep below a level": {config.Object{"l": config.Object{"a": entry("STRING", nil)}},
+			config.Object{"l": config.Object{"a": entry("INTEGER", secret)}}, []string{"l", "a"}, nil},
 		"a text for an entry": {entry("OBJECT", nil), entry("STRING", secret), nil, nil},
 	} {
 		for _, order := range [][2]config.Object{{c.open, c.hidden}, {c.hidden, c.open}} {

@@ -9,7 +9,8 @@ import (
 
 // Merge adds a vendor's metadata. What is described already stays as it is: an entry of the
 // vendor's that describes it otherwise is dropped as a whole, and is one of the conflicts;
-// one that says the same is none. What either calls secret is secret, whoever was first. Its actions may be unknown at any depth; they are
+// one that says the same is none. What either calls secret is secret, whoever was first. Its actions may be unknown at
+// any depth; they are
 // NO_ACTION then. With faults of the vendor's document there is no metadata.
 func (m *Metadata) Merge(vendor config.Object) (merged *Metadata, conflicts, faults config.Faults) {
 	opts := m.opts
@@ -46,7 +47,8 @@ func (g *merger) level(doc, theirDoc config.Object, p, theirs *param) (config.Ob
 		case below != nil && their != nil && below.kind == Level && their.kind == Level:
 			out[key], level.known[key] = g.levels(here, theirDoc[key], below, their)
 		case !config.Equal(here, theirDoc[key]):
-			g.conflicts.Add(slices.Clone(g.path), "is described otherwise already", "the first description is kept, and this one dropped")
+			g.conflicts.Add(slices.Clone(g.path), "is described otherwise already",
+				"the first description is kept, and this one dropped")
 			if below != nil && their != nil {
 				out[key], level.known[key] = hide(here, below, their)
 			}

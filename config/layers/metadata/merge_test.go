@@ -13,27 +13,34 @@ import (
 // but ignored" (the seed, "Interoperability"), at every depth; nothing of a vendor's gets
 // into an entry that is there.
 func TestMergeAVendorsMetadata(t *testing.T) {
-	ours := `{"a":{"x":{` + entry + `,"type":"INTEGER","intVal":{"allowedValues":[1]}}},"o":{"desc":"d","action":"REBOOT","type":"OBJECT"}}`
+	ours := `{"a":{"x":{` + entry +
+		`,"type":"INTEGER","intVal":{"allowedValues":[1]}}},"o":{"desc":"d","action":"REBOOT","type":"OBJECT"}}`
 	for _, c := range []struct{ name, vendor, conflicts, valid, acts string }{
 		{
-			"what is new is added, at any level", `{"a":{"y":{` + entry + `,"type":"BOOLEAN"}},"v":{"w":{"desc":"d","action":"RESTART_KEA","type":"STRING"}}}`,
+			"what is new is added, at any level", `{"a":{"y":{` + entry +
+				`,"type":"BOOLEAN"}},"v":{"w":{"desc":"d","action":"RESTART_KEA","type":"STRING"}}}`,
 			"", `a.y type; v.w type; ?u`, "RESTART_KEA:[v.w] REBOOT:[o]",
 		},
-		{"what says the same is no conflict", `{"o":{"type":"OBJECT","action":"REBOOT","desc":"d"}}`, "", "?a.y; ?u; ?v", "REBOOT:[o]"},
+		{"what says the same is no conflict", `{"o":{"type":"OBJECT","action":"REBOOT","desc":"d"}}`, "", "?a.y; ?u; ?v",
+			"REBOOT:[o]"},
 		{
-			"allowed values do not leak in", `{"a":{"x":{` + entry + `,"type":"INTEGER","intVal":{"allowedValues":[1],"allowedRanges":[[5,9]]}}}}`,
+			"allowed values do not leak in", `{"a":{"x":{` + entry +
+				`,"type":"INTEGER","intVal":{"allowedValues":[1],"allowedRanges":[[5,9]]}}}}`,
 			"a.x", "a.x value; ?a.y; ?u; ?v", "REBOOT:[o]",
 		},
 		{
-			"properties neither", `{"o":{"desc":"d","action":"REBOOT","type":"OBJECT","objVal":{"properties":{"p":{"desc":"d","type":"STRING"}}}}}`,
+			"properties neither",
+			`{"o":{"desc":"d","action":"REBOOT","type":"OBJECT","objVal":{"properties":{"p":{"desc":"d","type":"STRING"}}}}}`,
 			"o", "?a.y; ?u; ?v", "REBOOT:[o]",
 		},
 		{
-			"a level over an entry, and an entry over a level", `{"o":{"p":{` + entry + `,"type":"STRING"}},"a":{` + entry + `,"type":"STRING"}}`,
+			"a level over an entry, and an entry over a level", `{"o":{"p":{` + entry + `,"type":"STRING"}},"a":{` + entry +
+				`,"type":"STRING"}}`,
 			"a o", "?a.y; ?u; ?v", "REBOOT:[o]",
 		},
 		{
-			"unknown actions at every depth", `{"v":{"desc":"d","action":"MAKE_TEA","type":"MAP","mapVal":{"type":"OBJECT","objVal":{"properties":{
+			"unknown actions at every depth",
+			`{"v":{"desc":"d","action":"MAKE_TEA","type":"MAP","mapVal":{"type":"OBJECT","objVal":{"properties":{
 			"p":{"desc":"d","action":"MAKE_COFFEE","type":"OBJECT","objVal":{"properties":{"q":{"desc":"d","action":"BREW","type":"STRING"}}}}}}}}}`,
 			"", "v.w type; ?a.y; ?u", "REBOOT:[o]",
 		},
@@ -98,7 +105,8 @@ func TestSeveralVendorsInOrder(t *testing.T) {
 	if w := m.Warnings(); len(w) != 1 || w[0].Path[0] != "w" {
 		t.Error(w)
 	}
-	if _, conflicts, _ := of(t, `{}`).Merge(parse(t, `{"strict":true,"v":{`+entry+`,"type":"MAP"}}`)); len(conflicts) != 1 {
+	if _, conflicts, _ := of(t,
+		`{}`).Merge(parse(t, `{"strict":true,"v":{`+entry+`,"type":"MAP"}}`)); len(conflicts) != 1 {
 		t.Errorf("a vendor may not make ours strict: %v", conflicts)
 	}
 }

@@ -65,32 +65,43 @@ func TestParseFaults(t *testing.T) {
 		{`{"a":{"desc":"d","type":"STRING"}}`, "a: is an entry without action: an entry has desc, type and action"},
 		{`{"a":{"type":"STRING"}}`, "a: is an entry without desc and action: an entry has desc, type and action"},
 		{`{"a":{"desc":5,"action":"NO_ACTION","type":"STRING"}}`, "a: its desc is 5: a string is allowed"},
-		{`{"a":{` + entry + `,"type":"ARRAY"}}`, `a: its type is the string "ARRAY": INTEGER, FLOAT, STRING, BOOLEAN, MAP and OBJECT are allowed`},
-		{`{"a":{` + entry + `,"type":"STRING","readOnly":"yes"}}`, `a: its readOnly is the string "yes": true or false is allowed`},
+		{`{"a":{` + entry + `,"type":"ARRAY"}}`,
+			`a: its type is the string "ARRAY": INTEGER, FLOAT, STRING, BOOLEAN, MAP and OBJECT are allowed`},
+		{`{"a":{` + entry + `,"type":"STRING","readOnly":"yes"}}`,
+			`a: its readOnly is the string "yes": true or false is allowed`},
 		{`{"a":{` + entry + `,"type":"STRING","tag":1}}`, "a: its tag is 1: a string is allowed"},
 		{`{"a":{"desc":"d","action":1,"type":"STRING"}}`, "a: its action is 1: the name of an action is allowed"},
-		{`{"a":{` + entry + `,"type":"STRING","strVal":{"intRanges":[[1,2]],"floatRanges":[[1,2]]}}}`, "a.strVal: has intRanges and floatRanges: one of them is allowed"},
-		{`{"a":{` + entry + `,"type":"INTEGER","intVal":{"allowedRanges":[[2,1]]}}}`, "a.intVal.allowedRanges.0: is a range from 2 down to 1: the smaller end first is allowed"},
-		{`{"a":{` + entry + `,"type":"INTEGER","intVal":{"allowedRanges":[[1]]}}}`, "a.intVal.allowedRanges.0: is an array: a range is allowed: an array of its two ends"},
-		{`{"a":{` + entry + `,"type":"INTEGER","intVal":{"allowedRanges":[[1,1.5]]}}}`, "a.intVal.allowedRanges.0: is a range from 1 to 1.5: two integers are allowed"},
+		{`{"a":{` + entry + `,"type":"STRING","strVal":{"intRanges":[[1,2]],"floatRanges":[[1,2]]}}}`,
+			"a.strVal: has intRanges and floatRanges: one of them is allowed"},
+		{`{"a":{` + entry + `,"type":"INTEGER","intVal":{"allowedRanges":[[2,1]]}}}`,
+			"a.intVal.allowedRanges.0: is a range from 2 down to 1: the smaller end first is allowed"},
+		{`{"a":{` + entry + `,"type":"INTEGER","intVal":{"allowedRanges":[[1]]}}}`,
+			"a.intVal.allowedRanges.0: is an array: a range is allowed: an array of its two ends"},
+		{`{"a":{` + entry + `,"type":"INTEGER","intVal":{"allowedRanges":[[1,1.5]]}}}`,
+			"a.intVal.allowedRanges.0: is a range from 1 to 1.5: two integers are allowed"},
 		{
 			`{"a":{` + entry + `,"type":"INTEGER","intVal":{"allowedRanges":5,"allowedValues":["x"]}}}`,
 			`a.intVal.allowedRanges: is 5: an array is allowed; a.intVal.allowedValues.0: is the string "x": integers are allowed`,
 		},
 		{`{"a":{` + entry + `,"type":"INTEGER","intVal":5}}`, "a.intVal: is 5: an object is allowed"},
-		{`{"a":{` + entry + `,"type":"STRING","strVal":{"allowedValues":[1]}}}`, "a.strVal.allowedValues.0: is 1: strings are allowed"},
-		{`{"a":{` + entry + `,"type":"STRING","strVal":{"regexMatches":5}}}`, "a.strVal.regexMatches: is 5: a regular expression is allowed"},
-		{`{"a":{` + entry + `,"type":"OBJECT","objVal":{}}}`, "a.objVal: its properties is null: an object of properties is allowed"},
+		{`{"a":{` + entry + `,"type":"STRING","strVal":{"allowedValues":[1]}}}`,
+			"a.strVal.allowedValues.0: is 1: strings are allowed"},
+		{`{"a":{` + entry + `,"type":"STRING","strVal":{"regexMatches":5}}}`,
+			"a.strVal.regexMatches: is 5: a regular expression is allowed"},
+		{`{"a":{` + entry + `,"type":"OBJECT","objVal":{}}}`,
+			"a.objVal: its properties is null: an object of properties is allowed"},
 		{
 			`{"a":{` + entry + `,"type":"OBJECT","objVal":{"properties":{"p":5,"q":{"desc":"d"},"r":{"type":"FLOAT"}}}}}`,
 			"a.objVal.properties.p: is 5: a property is allowed, an object; " +
 				"a.objVal.properties.q: has no type: INTEGER, FLOAT, STRING, BOOLEAN, MAP and OBJECT are allowed; " +
 				"a.objVal.properties.r: is a property without desc: a property has desc and type",
 		},
-		{`{"a":{` + entry + `,"type":"MAP","mapVal":{}}}`, "a.mapVal: has no type: INTEGER, FLOAT, STRING, BOOLEAN, MAP and OBJECT are allowed"},
+		{`{"a":{` + entry + `,"type":"MAP","mapVal":{}}}`,
+			"a.mapVal: has no type: INTEGER, FLOAT, STRING, BOOLEAN, MAP and OBJECT are allowed"},
 		{`{"b":1,"a":{"c":2,"b":3}}`, "a.b: is 3: x; a.c: is 2: x; b: is 1: x"},
 		// Ours: a default must be allowed itself.
-		{`{"a":{` + entry + `,"type":"MAP","mapVal":{"type":"INTEGER"},"default":{"x":1,"y":"z"}}}`, `a.default.y: is the string "z": an integer is allowed`},
+		{`{"a":{` + entry + `,"type":"MAP","mapVal":{"type":"INTEGER"},"default":{"x":1,"y":"z"}}}`,
+			`a.default.y: is the string "z": an integer is allowed`},
 	} {
 		_, faults := Parse(parse(t, c.in), Options{})
 		got := strings.ReplaceAll(faults.Error(), "\n", "; ")
@@ -133,7 +144,8 @@ func TestWhatIsNoFault(t *testing.T) {
 func TestNamesOfActions(t *testing.T) {
 	doc := func(name string) config.Object {
 		return parse(t, fmt.Sprintf(`{"a":{"desc":"d","action":%q,"type":"MAP","mapVal":{"type":"OBJECT","objVal":{"properties":{
-			"p":{"desc":"d","type":"OBJECT","objVal":{"properties":{"q":{"desc":"d","type":"STRING","action":%q}}}}}}}}}`, name, name))
+			"p":{"desc":"d","type":"OBJECT","objVal":{"properties":{"q":{"desc":"d","type":"STRING","action":%q}}}}}}}}}`, name,
+			name))
 	}
 	node := strings.Fields(`NO_ACTION REBOOT RESTART_MINION RESTART_STATS_AGENT RESTART_LOGTAIL RESTART_ROUTING RESTART_SQUIRE REDO_POP_CONFIG
 		RESTART_FLUENTD_AGENT RELOAD_DNS_SERVERS RELOAD_NTP_CONFIG RELOAD_RSYSLOG_CONFIG RELOAD_SSHD_CA_KEYS RESTART_KEA SYNC_LINK_MONITOR

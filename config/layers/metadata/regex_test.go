@@ -11,7 +11,8 @@ func TestRegexesAreECMAScripts(t *testing.T) {
 		pattern string
 		yes, no []string
 	}{
-		{`.{8,63}`, []string{"12345678", "éééé", strings.Repeat("x", 63)}, []string{"1234567", "ééé", strings.Repeat("x", 64), "1234\n5678", "1234\r5678"}},
+		{`.{8,63}`, []string{"12345678", "éééé", strings.Repeat("x", 63)},
+			[]string{"1234567", "ééé", strings.Repeat("x", 64), "1234\n5678", "1234\r5678"}},
 		{`.{8,63}`, []string{"ab\u2028cdef"}, nil}, // three bytes as any
 		{`a|ab`, []string{"a", "ab"}, []string{"abc", "b"}},
 		{`|^a$`, []string{"", "a"}, []string{"aa", "a\n"}},
@@ -27,7 +28,8 @@ func TestRegexesAreECMAScripts(t *testing.T) {
 		{`\u0041\x42\cJ`, []string{"AB\n"}, []string{"u0041"}},
 		{`\d\.\/\-\_`, []string{"1./-_"}, []string{"1x/-_"}},
 		{`é+`, []string{"é"}, []string{"e"}},
-		{`(inproc://(.{1,256}))|(ipc://(.{1,107}))`, []string{"ipc:///tmp/x", "ipc://" + strings.Repeat("x", 107)}, []string{"ipc://", "ipc://" + strings.Repeat("x", 108)}},
+		{`(inproc://(.{1,256}))|(ipc://(.{1,107}))`, []string{"ipc:///tmp/x", "ipc://" + strings.Repeat("x", 107)},
+			[]string{"ipc://", "ipc://" + strings.Repeat("x", 108)}},
 		{`([^/]+)(/([0-9]{1,3}))(,([0-9]{1,3}))`, []string{"a::/56,64"}, []string{"a::/56", "/56,64"}},
 	} {
 		re, err := compileRegex(c.pattern)

@@ -42,11 +42,13 @@ func TestSeed_ConfigMetadata(t *testing.T) {
 	t.Run("TCM-M2", func(t *testing.T) { // an entry is known by desc, type and action, and must have them
 		whole := config.Object{"desc": "d", "type": "STRING", "action": "REBOOT"}
 		m, faults := Parse(config.Object{"k": whole}, Options{})
-		if e, _ := m.Entry([]string{"k"}); faults != nil || !e.Root || e.Desc != "d" || e.Kind != String || e.Action != "REBOOT" {
+		if e, _ := m.Entry([]string{"k"}); faults != nil || !e.Root || e.Desc != "d" || e.Kind != String ||
+			e.Action != "REBOOT" {
 			t.Errorf("%+v, %v", e, faults)
 		}
 		for key := range whole {
-			if _, faults := Parse(config.Object{"k": config.Unset(whole, []string{key})}, Options{}); len(faults) != 1 || !strings.Contains(faults.Error(), "without "+key) {
+			if _, faults := Parse(config.Object{"k": config.Unset(whole, []string{key})}, Options{}); len(faults) != 1 ||
+				!strings.Contains(faults.Error(), "without "+key) {
 				t.Errorf("without %s: %v", key, faults)
 			}
 		}
@@ -76,11 +78,14 @@ func TestSeed_ConfigMetadata(t *testing.T) {
 
 func TestSeed_StructureOfMetadata(t *testing.T) {
 	t.Run("TCM-M5", func(t *testing.T) { // [min, max] (inclusive), and allowedValues apart from them
-		fits(t, `"type":"INTEGER","intVal":{"allowedRanges":[[1,12],[20,30]],"allowedValues":[-1]}`, `1 12 20 30 -1`, `0 13 19 31 -2`)
-		fits(t, `"type":"FLOAT","floatVal":{"allowedRanges":[[0.5,1.5]],"allowedValues":[-1.0]}`, `0.5 1.5 -1.0`, `0.4 1.6 -0.9`)
+		fits(t, `"type":"INTEGER","intVal":{"allowedRanges":[[1,12],[20,30]],"allowedValues":[-1]}`, `1 12 20 30 -1`,
+			`0 13 19 31 -2`)
+		fits(t, `"type":"FLOAT","floatVal":{"allowedRanges":[[0.5,1.5]],"allowedValues":[-1.0]}`, `0.5 1.5 -1.0`,
+			`0.4 1.6 -0.9`)
 	})
 	t.Run("TCM-M6", func(t *testing.T) { // a regular expression, ranges of the parsed string, and allowedValues apart
-		fits(t, `"type":"STRING","strVal":{"regexMatches":"[0-9]+","allowedValues":["auto"]}`, `"12" "auto"`, `"12a" "a12" "x" ""`)
+		fits(t, `"type":"STRING","strVal":{"regexMatches":"[0-9]+","allowedValues":["auto"]}`, `"12" "auto"`,
+			`"12a" "a12" "x" ""`)
 		fits(t, `"type":"STRING","strVal":{"intRanges":[[0,4],[8,9]]}`, `"0" "4" "8"`, `"5" "-1" "x" "1.5"`)
 		fits(t, `"type":"STRING","strVal":{"floatRanges":[[0,1.5]]}`, `"0" "1.5" "1e-3"`, `"1.6" "x"`)
 	})
@@ -102,12 +107,14 @@ func TestSeed_StructureOfMetadata(t *testing.T) {
 	}
 	t.Run("TCM-M14", func(t *testing.T) { // a property is of any type, with its constraints
 		for _, k := range kinds {
-			fits(t, `"type":"OBJECT","objVal":{"properties":{"p":{"desc":"d",`+k.described+`}}}`, `{} {"p":`+k.good+`}`, `{"p":`+k.bad+`}`)
+			fits(t, `"type":"OBJECT","objVal":{"properties":{"p":{"desc":"d",`+k.described+`}}}`, `{} {"p":`+k.good+`}`, `{"p":`+
+				k.bad+`}`)
 		}
 	})
 	t.Run("TCM-M15", func(t *testing.T) { // and so are the values of a map, which have a type
 		for _, k := range kinds {
-			fits(t, `"type":"MAP","mapVal":{`+k.described+`}`, `{} {"x":`+k.good+`,"y":`+k.good+`}`, `{"x":`+k.good+`,"y":`+k.bad+`}`)
+			fits(t, `"type":"MAP","mapVal":{`+k.described+`}`, `{} {"x":`+k.good+`,"y":`+k.good+`}`, `{"x":`+k.good+`,"y":`+
+				k.bad+`}`)
 		}
 		if _, faults := Parse(parse(t, `{"k":{`+entry+`,"type":"MAP","mapVal":{}}}`), Options{}); len(faults) != 1 {
 			t.Errorf("a mapVal without a type: %v", faults)
@@ -118,7 +125,8 @@ func TestSeed_StructureOfMetadata(t *testing.T) {
 func TestSeed_MarksOfMetadata(t *testing.T) {
 	marked := func(mark string) *Metadata { // on an entry, and on a property of an object
 		return of(t, `{"root":{`+entry+`,"type":"STRING",`+mark+`},
-			"o":{`+entry+`,"type":"OBJECT","objVal":{"properties":{"p":{"desc":"d","type":"STRING",`+mark+`},"q":{"desc":"d","type":"STRING"}}}}}`)
+			"o":{`+entry+`,"type":"OBJECT","objVal":{"properties":{"p":{"desc":"d","type":"STRING",`+mark+
+			`},"q":{"desc":"d","type":"STRING"}}}}}`)
 	}
 	in := parse(t, `{"root":"x","o":{"p":"y","q":"z"}}`)
 	t.Run("TCM-M8", func(t *testing.T) { // deprecated: still read
@@ -139,7 +147,8 @@ func TestSeed_MarksOfMetadata(t *testing.T) {
 			}
 		}
 		shared, own := m.Split(in)
-		if judged(m.Validate(in)) != judged(without.Validate(in)) || told(m.Actions(in)) != told(without.Actions(in)) || len(shared) > 0 || compact(own) != compact(in) {
+		if judged(m.Validate(in)) != judged(without.Validate(in)) || told(m.Actions(in)) != told(without.Actions(in)) ||
+			len(shared) > 0 || compact(own) != compact(in) {
 			t.Errorf("a tag changes what the metadata does: %v, %v", shared, own)
 		}
 	})
@@ -167,7 +176,9 @@ const (
 // asked is what a change of a property with an action asks for.
 func asked(t *testing.T, name string, opts Options) (string, config.Faults) {
 	t.Helper()
-	m, faults := Parse(parse(t, fmt.Sprintf(`{"o":{`+entry+`,"type":"OBJECT","objVal":{"properties":{"p":{"desc":"d","action":%q,"type":"STRING"}}}}}`, name)), opts)
+	m, faults := Parse(parse(t,
+		fmt.Sprintf(`{"o":{`+entry+
+			`,"type":"OBJECT","objVal":{"properties":{"p":{"desc":"d","action":%q,"type":"STRING"}}}}}`, name)), opts)
 	if faults != nil {
 		return "", faults
 	}
@@ -200,8 +211,10 @@ func TestSeed_PostConfigActions(t *testing.T) {
 	})
 	t.Run("TCM-A2", func(t *testing.T) { // "taking the JSON difference between the current and new node configurations"
 		m := terragraph(t)
-		before, after := parse(t, `{"popParams":{"POP_IFACE":"nic1"},"envParams":{"MINION_VERBOSE":"0"}}`), parse(t, `{"popParams":{"POP_IFACE":"nic2"},"envParams":{"MINION_VERBOSE":"0"}}`)
-		if got, want := told(m.Actions(config.FullDiff(before, after))), "REDO_POP_CONFIG:[popParams.POP_IFACE]"; got != want {
+		before, after := parse(t, `{"popParams":{"POP_IFACE":"nic1"},"envParams":{"MINION_VERBOSE":"0"}}`),
+			parse(t, `{"popParams":{"POP_IFACE":"nic2"},"envParams":{"MINION_VERBOSE":"0"}}`)
+		if got, want := told(m.Actions(config.FullDiff(before, after))),
+			"REDO_POP_CONFIG:[popParams.POP_IFACE]"; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 		if got := told(m.Actions(config.FullDiff(after, after))); got != "" {
@@ -214,7 +227,8 @@ func TestSeed_PostConfigActions(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	})
-	t.Run("TCM-A4", func(t *testing.T) { // "SET_FW_PARAMS and related actions … only take effect when set on an object property"
+	// "SET_FW_PARAMS and related actions … only take effect when set on an object property"
+	t.Run("TCM-A4", func(t *testing.T) {
 		for _, name := range []string{"SET_FW_PARAMS", "SET_FW_PARAMS_SYNC_OR_RELOAD_FIRMWARE", "SET_FW_STATS_CONFIG"} {
 			m := of(t, fmt.Sprintf(`{"root":{"desc":"d","action":%q,"type":"STRING"}}`, name))
 			if got, _ := asked(t, name, Options{}); acts(m, `{"root":"x"}`, t) != "" || got != name+":[o.p]" {
@@ -225,7 +239,8 @@ func TestSeed_PostConfigActions(t *testing.T) {
 	t.Run("TCM-A5", func(t *testing.T) { // "e.g. rebooting or restarting minion last"
 		for _, last := range []string{"REBOOT", "RESTART_MINION"} {
 			for _, name := range strings.Fields(nodeActions) {
-				m := of(t, fmt.Sprintf(`{"a":{"desc":"d","action":%q,"type":"STRING"},"o":{`+entry+`,"type":"OBJECT","objVal":{"properties":{"p":{"desc":"d","action":%q,"type":"STRING"}}}}}`, last, name))
+				m := of(t, fmt.Sprintf(`{"a":{"desc":"d","action":%q,"type":"STRING"},"o":{`+entry+
+					`,"type":"OBJECT","objVal":{"properties":{"p":{"desc":"d","action":%q,"type":"STRING"}}}}}`, last, name))
 				actions := m.Actions(parse(t, `{"a":"x","o":{"p":"x"}}`))
 				if end := actions[len(actions)-1].Name; end != last && end != "REBOOT" {
 					t.Errorf("%s after %s", end, last)
@@ -298,16 +313,20 @@ func TestSeed_Preprocessing(t *testing.T) {
 			t.Errorf("%s %v, want %s", compact(got), faults, want)
 		}
 		m := of(t, seedExample)
-		if got := judged(m.Validate(parse(t, `{"linkParamsBase":{"fwParams":{"mcs":13}}}`))); got != "linkParamsBase.fwParams.mcs range" {
+		if got := judged(m.Validate(parse(t,
+			`{"linkParamsBase":{"fwParams":{"mcs":13}}}`))); got != "linkParamsBase.fwParams.mcs range" {
 			t.Errorf("what was copied does not hold: %q", got)
 		}
 	})
-	t.Run("TCM-P4", func(t *testing.T) { // "any other properties … will override those same properties in the copied target block"
+	// "any other properties … will override those same properties in the copied target block"
+	t.Run("TCM-P4", func(t *testing.T) {
 		m := of(t, seedExample)
-		if got, want := acts(m, `{"linkParamsBase":{"fwParams":{"mcs":1}}}`, t), "SET_FW_PARAMS:[linkParamsBase.fwParams.mcs] RESTART_MINION:[linkParamsBase.fwParams]"; got != want {
+		if got, want := acts(m, `{"linkParamsBase":{"fwParams":{"mcs":1}}}`, t),
+			"SET_FW_PARAMS:[linkParamsBase.fwParams.mcs] RESTART_MINION:[linkParamsBase.fwParams]"; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
-		if got, want := acts(m, `{"radioParamsBase":{"fwParams":{"mcs":1}}}`, t), "RESTART_MINION:[radioParamsBase.fwParams]"; got != want {
+		if got, want := acts(m, `{"radioParamsBase":{"fwParams":{"mcs":1}}}`, t),
+			"RESTART_MINION:[radioParamsBase.fwParams]"; got != want {
 			t.Errorf("the target was changed: %s, want %s", got, want)
 		}
 		out, faults := Expand(parse(t, `{"a":{"__copy_block__":"b","x":1},"b":{"x":2,"y":2}}`))
@@ -316,8 +335,10 @@ func TestSeed_Preprocessing(t *testing.T) {
 		}
 	})
 	t.Run("TCM-P2", func(t *testing.T) { // "handles circular- and self-references (throw error)"
-		for _, text := range []string{`{"a":{"__copy_block__":"a"}}`, `{"a":{"__copy_block__":"b"},"b":{"__copy_block__":"c"},"c":{"__copy_block__":"a"}}`} {
-			if out, faults := Expand(parse(t, text)); out != nil || len(faults) != 1 || !strings.Contains(faults.Error(), "circle") {
+		for _, text := range []string{`{"a":{"__copy_block__":"a"}}`,
+			`{"a":{"__copy_block__":"b"},"b":{"__copy_block__":"c"},"c":{"__copy_block__":"a"}}`} {
+			if out, faults := Expand(parse(t, text)); out != nil || len(faults) != 1 ||
+				!strings.Contains(faults.Error(), "circle") {
 				t.Errorf("%s: %v", text, faults)
 			}
 		}
@@ -326,7 +347,8 @@ func TestSeed_Preprocessing(t *testing.T) {
 		names := []string{"a", "b", "c"}
 		for range names {
 			names = append(names[1:], names[0])
-			text := fmt.Sprintf(`{%q:{"__copy_block__":%q},%q:{"__copy_block__":%q},%q:{"x":1}}`, names[0], names[1], names[1], names[2], names[2])
+			text := fmt.Sprintf(`{%q:{"__copy_block__":%q},%q:{"__copy_block__":%q},%q:{"x":1}}`, names[0], names[1], names[1],
+				names[2], names[2])
 			if out, faults := Expand(parse(t, text)); faults != nil || compact(out) != `{"a":{"x":1},"b":{"x":1},"c":{"x":1}}` {
 				t.Errorf("%s: %s %v", text, compact(out), faults)
 			}
@@ -336,14 +358,16 @@ func TestSeed_Preprocessing(t *testing.T) {
 
 func TestSeed_InteroperabilityOfMetadata(t *testing.T) {
 	ours := of(t, `{"k":{`+entry+`,"type":"INTEGER","intVal":{"allowedValues":[1]}}}`)
-	vendor := parse(t, `{"k":{`+entry+`,"type":"STRING"},"acme":{"desc":"d","action":"MAKE_COFFEE","type":"OBJECT","objVal":{"properties":{
+	vendor := parse(t, `{"k":{`+entry+
+		`,"type":"STRING"},"acme":{"desc":"d","action":"MAKE_COFFEE","type":"OBJECT","objVal":{"properties":{
 		"p":{"desc":"d","action":"MAKE_TEA","type":"STRING"},"q":{"desc":"d","action":"RESTART_KEA","type":"STRING"}}}}}`)
 	merged, conflicts, faults := ours.Merge(vendor)
 	if faults != nil {
 		t.Fatal(faults)
 	}
 	t.Run("TCM-I1", func(t *testing.T) { // "any conflicting metadata entries are dropped"
-		if len(conflicts) != 1 || !slices.Equal(conflicts[0].Path, []string{"k"}) || judged(merged.Validate(parse(t, `{"k":1,"acme":{"p":""}}`))) != "" {
+		if len(conflicts) != 1 || !slices.Equal(conflicts[0].Path, []string{"k"}) ||
+			judged(merged.Validate(parse(t, `{"k":1,"acme":{"p":""}}`))) != "" {
 			t.Errorf("%v", conflicts)
 		}
 	})

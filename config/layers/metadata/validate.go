@@ -124,7 +124,8 @@ func (v *validator) object(p *param, o config.Object) {
 	}
 	for _, name := range p.needs {
 		if _, has := o[name]; !has {
-			v.report.Faults = append(v.report.Faults, Fault{config.Sub(v.path, name), nil, RuleRequired, "is missing", "it is required: " + p.known[name].sentence + " is allowed"})
+			v.report.Faults = append(v.report.Faults, Fault{config.Sub(v.path, name),
+				nil, RuleRequired, "is missing", "it is required: " + p.known[name].sentence + " is allowed"})
 		}
 	}
 }

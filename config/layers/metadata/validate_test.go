@@ -44,7 +44,8 @@ func TestValues(t *testing.T) {
 		{`"type":"INTEGER","intVal":{"allowedRanges":[[-9223372036854775808,-1]]}`, `-9223372036854775808 0=range`},
 		{`"type":"INTEGER","strVal":{"allowedValues":[]}`, `1`},
 		{`"type":"FLOAT"`, `5 5.5 1e300 "5"=type null=type true=type`},
-		{`"type":"FLOAT","floatVal":{"allowedRanges":[[0.5,1]],"allowedValues":[-1]}`, `0.5 1 1.0 -1 -1.0 0.4=range 1.0000001=range`},
+		{`"type":"FLOAT","floatVal":{"allowedRanges":[[0.5,1]],"allowedValues":[-1]}`,
+			`0.5 1 1.0 -1 -1.0 0.4=range 1.0000001=range`},
 		{`"type":"BOOLEAN"`, `true false 0=type "true"=type null=type`},
 		{`"type":"STRING"`, `"" "x" 5=type null=type [""]=type {}=type`},
 		{`"type":"STRING","strVal":{}`, `"" "x"`},
@@ -53,8 +54,10 @@ func TestValues(t *testing.T) {
 		{`"type":"STRING","strVal":{"regexMatches":"[0-9]+"}`, `"12" "12a"=regex "a12"=regex ""=regex`},
 		{`"type":"STRING","strVal":{"regexMatches":"|a|b|ab"}`, `"" "a" "ab" "abab"=regex`},
 		{`"type":"STRING","strVal":{"regexMatches":"a+","allowedValues":["z"]}`, `"aa" "z" "b"=regex`},
-		{`"type":"STRING","strVal":{"intRanges":[[0,4]]}`, `"0" "4" "+4" "\t4\n" "04" "5"=range "4.0"=range "0x4"=range ""=range "4_0"=range 4=type`},
-		{`"type":"STRING","strVal":{"floatRanges":[[0,1.5]]}`, `"0" "1.5" "1e-3" "15e-1" "1.6"=range "x"=range "0x1p-2"=range "inf"=range "nan"=range`},
+		{`"type":"STRING","strVal":{"intRanges":[[0,4]]}`,
+			`"0" "4" "+4" "\t4\n" "04" "5"=range "4.0"=range "0x4"=range ""=range "4_0"=range 4=type`},
+		{`"type":"STRING","strVal":{"floatRanges":[[0,1.5]]}`,
+			`"0" "1.5" "1e-3" "15e-1" "1.6"=range "x"=range "0x1p-2"=range "inf"=range "nan"=range`},
 		// The original calls "auto" no integer, though it is allowed; here it is.
 		{`"type":"STRING","strVal":{"intRanges":[[0,4]],"allowedValues":["auto"]}`, `"auto" "4" "5"=range "x"=range`},
 		{`"type":"STRING","strVal":{"regexMatches":"x+","floatRanges":[[0,4]]}`, `"xx" "4" "5"=regex`},
@@ -97,7 +100,8 @@ func TestStructures(t *testing.T) {
 		{`{"lev":{"el":{"u":{"v":{"w":1}}},"u":1},"u":{"x":{}}}`, "?lev.el.u; ?lev.u; ?u"},
 		{`{"o":{}}`, "o.must required; !o"},
 		{`{"o":{"must":1,"may":{}}}`, "o.may.x required; !o"},
-		{`{"o":{"must":"1","may":{"x":5,"y":{"z":1}},"u":{"v":1}}}`, "o.may.x type; o.must type; ?o.may.y; ?o.u; -o.may.x; !o"},
+		{`{"o":{"must":"1","may":{"x":5,"y":{"z":1}},"u":{"v":1}}}`,
+			"o.may.x type; o.must type; ?o.may.y; ?o.u; -o.may.x; !o"},
 		{`{"m":{"b":{},"a":{"n":"x"},"a.b":5}}`, `m.a.n type; m."a.b" type; m.b.n required`},
 		{`{"m":{"a":{"n":1,"u":1}}}`, "?m.a.u"},
 	} {
@@ -118,9 +122,11 @@ func TestStrict(t *testing.T) {
 			"lev.el.u unknown; lev.u unknown; m.k.u unknown; o.u unknown; u unknown; !o",
 		},
 		{strict(`"el":{`, nested), `{"u":1,"lev":{"u":1,"el":{"u":1}}}`, "lev.el.u unknown; ?lev.u; ?u"},
-		{strict(`"o":{`, nested), `{"u":1,"o":{"must":1,"u":1,"may":{"x":"","u":1}}}`, "o.may.u unknown; o.u unknown; ?u; -o.may.x; !o"},
+		{strict(`"o":{`, nested), `{"u":1,"o":{"must":1,"u":1,"may":{"x":"","u":1}}}`,
+			"o.may.u unknown; o.u unknown; ?u; -o.may.x; !o"},
 		{strict(`"m":{`, nested), `{"m":{"any":{"n":1,"u":1}}}`, "m.any.u unknown"},
-		{strict(`{`, strings.Replace(nested, `"o":{`, `"o":{"strict":false,`, 1)), `{"u":1,"o":{"must":1,"u":1}}`, "u unknown; ?o.u; !o"},
+		{strict(`{`, strings.Replace(nested, `"o":{`, `"o":{"strict":false,`, 1)), `{"u":1,"o":{"must":1,"u":1}}`,
+			"u unknown; ?o.u; !o"},
 	} {
 		if got := judged(of(t, c.doc).Validate(parse(t, c.in))); got != c.want {
 			t.Errorf("%s: %s, want %s", c.in, got, c.want)
@@ -137,7 +143,8 @@ func TestWordsOfAFault(t *testing.T) {
 	m := of(t, `{"k":{`+entry+`,"type":"INTEGER","intVal":{"allowedRanges":[[1,12],[20,30]],"allowedValues":[35,-1]}},
 		"f":{`+entry+`,"type":"FLOAT","floatVal":{"allowedRanges":[[0,1.5]]}},
 		"s":{`+entry+`,"type":"STRING","strVal":{"allowedValues":["a","b c"],"regexMatches":"x+"}},
-		"i":{`+entry+`,"type":"STRING","strVal":{"intRanges":[[1,4]]}},"none":{`+entry+`,"type":"INTEGER","intVal":{"allowedValues":[]}},
+		"i":{`+entry+`,"type":"STRING","strVal":{"intRanges":[[1,4]]}},"none":{`+entry+
+		`,"type":"INTEGER","intVal":{"allowedValues":[]}},
 		"p":{`+entry+`,"type":"STRING","secret":true,"strVal":{"regexMatches":".{8,63}"}},"b":{`+entry+`,"type":"BOOLEAN"}}`)
 	want := `b: is the string "x": true or false is allowed
 f: is 2.0: a number from 0.0 to 1.5 is allowed
@@ -161,7 +168,8 @@ s: is an object: a string that matches x+, "a" or "b c" is allowed`
 // Every stored layer fits the metadata of its own system.
 func TestRealLayersAreValid(t *testing.T) {
 	m := terragraph(t)
-	for _, pattern := range []string{"base_versions/*.json", "base_versions/fw_versions/*.json", "base_versions/hw_versions/NXP/*.json", "network_*.json"} {
+	for _, pattern := range []string{"base_versions/*.json", "base_versions/fw_versions/*.json",
+		"base_versions/hw_versions/NXP/*.json", "network_*.json"} {
 		names, _ := filepath.Glob(stored + pattern)
 		if len(names) == 0 {
 			t.Errorf("%s: none", pattern)
@@ -206,7 +214,8 @@ func TestFaultsAreThoseOfTheParts(t *testing.T) {
 func TestAStringOrAnInteger(t *testing.T) {
 	m, faults := Parse(config.Object{"port": config.Object{
 		"desc": "A port.", "type": "STRING", "action": "NO_ACTION",
-		"strVal": config.Object{"orInteger": true, "intRanges": []any{[]any{int64(1), int64(65535)}}, "allowedValues": []any{"any"}},
+		"strVal": config.Object{"orInteger": true, "intRanges": []any{[]any{int64(1), int64(65535)}},
+			"allowedValues": []any{"any"}},
 	}}, Options{})
 	if faults != nil {
 		t.Fatal(faults)

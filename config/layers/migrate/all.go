@@ -16,7 +16,8 @@ import (
 var all = []Migration{
 	{
 		Version: "RELEASE_M46", Kind: Node,
-		What: "Everything of statsAgentParams.nmsPublisherParams but zmqSndHwm, and statsAgentParams.statsBlacklist, moves to statsAgentParams.publisherParams; zmqSndHwm to statsAgentParams.endpointParams.nmsPublisherParams.",
+		What: "Everything of statsAgentParams.nmsPublisherParams but zmqSndHwm, and statsAgentParams.statsBlacklist, moves " +
+			"to statsAgentParams.publisherParams; zmqSndHwm to statsAgentParams.endpointParams.nmsPublisherParams.",
 		do: func(w *work) {
 			const old = "statsAgentParams.nmsPublisherParams"
 			w.move(old+".zmqSndHwm", "statsAgentParams.endpointParams.nmsPublisherParams.zmqSndHwm")
@@ -26,7 +27,8 @@ var all = []Migration{
 	},
 	{
 		Version: "RELEASE_M60", Kind: Node,
-		What: "statsAgentParams.sources.openr.enabled becomes statsAgentParams.collectors.openrStatsEnabled; the source's zmq_url goes, since the collector needs none.",
+		What: "statsAgentParams.sources.openr.enabled becomes statsAgentParams.collectors.openrStatsEnabled; the source's " +
+			"zmq_url goes, since the collector needs none.",
 		do: func(w *work) {
 			w.move("statsAgentParams.sources.openr.enabled", "statsAgentParams.collectors.openrStatsEnabled")
 			w.drop("statsAgentParams.sources.openr")
@@ -41,7 +43,8 @@ var all = []Migration{
 	},
 	{
 		Version: "RELEASE_M79", Kind: Node,
-		What: "The list of prefixes envParams.OPENR_IFACE_PREFIXES becomes the expression envParams.OPENR_IFACE_REGEX_INCLUDE.",
+		What: "The list of prefixes envParams.OPENR_IFACE_PREFIXES becomes the expression " +
+			"envParams.OPENR_IFACE_REGEX_INCLUDE.",
 		do: func(w *work) {
 			w.convert("envParams.OPENR_IFACE_PREFIXES", "envParams.OPENR_IFACE_REGEX_INCLUDE", prefixesToRegex)
 		},

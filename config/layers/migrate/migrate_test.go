@@ -51,37 +51,49 @@ func say(changes []Change) string {
 func TestSeed_MovedAndRenamedFieldsAreMigrated(t *testing.T) {
 	const eapol = "radioParamsBase.wsecParams.eapolParams"
 	for _, c := range []struct{ name, in, want, changes, faults string }{
-		{"nothing is due", `{"sysParams": {}, "envParams": {"FW_IF2IF": "1"}}`, `{"sysParams": {}, "envParams": {"FW_IF2IF": "1"}}`, "", ""},
+		{"nothing is due", `{"sysParams": {}, "envParams": {"FW_IF2IF": "1"}}`,
+			`{"sysParams": {}, "envParams": {"FW_IF2IF": "1"}}`, "", ""},
 		{
-			"a move leaves no empty objects of its own behind", `{"radioParamsBase": {"wsecParams": {"eapolParams": {"radius_server_port": 1}}}, "sysParams": {}}`,
+			"a move leaves no empty objects of its own behind",
+			`{"radioParamsBase": {"wsecParams": {"eapolParams": {"radius_server_port": 1}}}, "sysParams": {}}`,
 			`{"eapolParams": {"radius_server_port": 1}, "sysParams": {}}`, "RELEASE_M78 " + eapol + " > eapolParams", "",
 		},
 		{
-			"what is set at the new place stays, the rest comes", `{"radioParamsBase": {"wsecParams": {"eapolParams": {"a": 1, "b": {"c": 2, "d": 3}, "e": 5}, "x": 1}}, "eapolParams": {"a": 9, "b": {"c": 8}, "e": 5}}`,
+			"what is set at the new place stays, the rest comes",
+			`{"radioParamsBase": {"wsecParams": {"eapolParams": {"a": 1, "b": {"c": 2, "d": 3}, "e": 5}, "x": 1}}, "eapolParams": {"a": 9, "b": {"c": 8}, "e": 5}}`,
 			`{"radioParamsBase": {"wsecParams": {"x": 1}}, "eapolParams": {"a": 9, "b": {"c": 8, "d": 3}, "e": 5}}`,
-			"RELEASE_M78 " + eapol + ".a > eapolParams.a kept\nRELEASE_M78 " + eapol + ".b.c > eapolParams.b.c kept\nRELEASE_M78 " + eapol + ".b.d > eapolParams.b.d\nRELEASE_M78 " + eapol + ".e > eapolParams.e", "",
+			"RELEASE_M78 " + eapol + ".a > eapolParams.a kept\nRELEASE_M78 " + eapol +
+				".b.c > eapolParams.b.c kept\nRELEASE_M78 " + eapol + ".b.d > eapolParams.b.d\nRELEASE_M78 " + eapol +
+				".e > eapolParams.e", "",
 		},
 		{
-			"an object and something else can't be one", `{"radioParamsBase": {"wsecParams": {"eapolParams": {"a": {}, "b": 1}}}, "eapolParams": {"a": 1, "b": {}}}`, "", "",
+			"an object and something else can't be one",
+			`{"radioParamsBase": {"wsecParams": {"eapolParams": {"a": {}, "b": 1}}}, "eapolParams": {"a": 1, "b": {}}}`, "", "",
 			eapol + ".a: is of another kind (object) than eapolParams.a (int64): the same kind in both is allowed\n" +
 				eapol + ".b: is of another kind (int64) than eapolParams.b (object): the same kind in both is allowed",
 		},
 		{
-			"nothing moves below what is no object", `{"statsAgentParams": {"statsBlacklist": {"a": "b"}, "publisherParams": 5}}`, "", "",
-			"statsAgentParams.statsBlacklist: can't move to statsAgentParams.publisherParams.statsBlacklist: statsAgentParams.publisherParams is no object (int64): an object is allowed there",
+			"nothing moves below what is no object",
+			`{"statsAgentParams": {"statsBlacklist": {"a": "b"}, "publisherParams": 5}}`, "", "",
+			"statsAgentParams.statsBlacklist: can't move to statsAgentParams.publisherParams.statsBlacklist: " +
+				"statsAgentParams.publisherParams is no object (int64): an object is allowed there",
 		},
 		{
-			"prefixes become an expression", `{"envParams": {"OPENR_IFACE_PREFIXES": "terra, nic1,a.b"}}`, `{"envParams": {"OPENR_IFACE_REGEX_INCLUDE": "(terra|nic1|a\\.b).*"}}`,
+			"prefixes become an expression", `{"envParams": {"OPENR_IFACE_PREFIXES": "terra, nic1,a.b"}}`,
+			`{"envParams": {"OPENR_IFACE_REGEX_INCLUDE": "(terra|nic1|a\\.b).*"}}`,
 			"RELEASE_M79 envParams.OPENR_IFACE_PREFIXES > envParams.OPENR_IFACE_REGEX_INCLUDE", "",
 		},
 		{
 			"a value of another type can't be converted", `{"envParams": {"OPENR_IFACE_PREFIXES": 5}}`, "", "",
-			"envParams.OPENR_IFACE_PREFIXES: is no string (int64): a list of prefixes is allowed: so that it can become envParams.OPENR_IFACE_REGEX_INCLUDE of RELEASE_M79",
+			"envParams.OPENR_IFACE_PREFIXES: is no string (int64): a list of prefixes is allowed: so that it can become " +
+				"envParams.OPENR_IFACE_REGEX_INCLUDE of RELEASE_M79",
 		},
 		{
-			"the source becomes a collector", `{"statsAgentParams": {"sources": {"openr": {"enabled": false, "zmq_url": "u"}, "x": {}}}}`,
+			"the source becomes a collector",
+			`{"statsAgentParams": {"sources": {"openr": {"enabled": false, "zmq_url": "u"}, "x": {}}}}`,
 			`{"statsAgentParams": {"collectors": {"openrStatsEnabled": false}, "sources": {"x": {}}}}`,
-			"RELEASE_M60 statsAgentParams.sources.openr.enabled > statsAgentParams.collectors.openrStatsEnabled\nRELEASE_M60 statsAgentParams.sources.openr > ", "",
+			"RELEASE_M60 statsAgentParams.sources.openr.enabled > statsAgentParams.collectors.openrStatsEnabled\nRELEASE_M60 " +
+				"statsAgentParams.sources.openr > ", "",
 		},
 	} {
 		in := object(t, c.in)
@@ -102,12 +114,18 @@ func TestSeed_MovedAndRenamedFieldsAreMigrated(t *testing.T) {
 // moved keys are there with their values, and none of the old ones is.
 func TestMigrationsFollowTheRealReleases(t *testing.T) {
 	for _, c := range []struct{ before, after, at, old string }{
-		{"base_versions/RELEASE_M44.json", "base_versions/RELEASE_M46.json", "statsAgentParams.publisherParams.highFrequencyStatsWhitelist", "statsAgentParams.nmsPublisherParams"},
-		{"base_versions/RELEASE_M44.json", "base_versions/RELEASE_M46.json", "statsAgentParams.publisherParams.statsBufferSize", "statsAgentParams.nmsPublisherParams"},
-		{"base_versions/RELEASE_M44.json", "base_versions/RELEASE_M46.json", "statsAgentParams.endpointParams.nmsPublisherParams.zmqSndHwm", "statsAgentParams.statsBlacklist"},
-		{"base_versions/RELEASE_M58.json", "base_versions/RELEASE_M60.json", "statsAgentParams.collectors.openrStatsEnabled", "statsAgentParams.sources.openr"},
-		{"base_versions/RELEASE_M76.json", "base_versions/RELEASE_M78.json", "eapolParams", "radioParamsBase.wsecParams.eapolParams"},
-		{"base_versions/hw_versions/NXP/RELEASE_M78.json", "base_versions/hw_versions/NXP/RELEASE_M79.json", "envParams.OPENR_IFACE_REGEX_INCLUDE", "envParams.OPENR_IFACE_PREFIXES"},
+		{"base_versions/RELEASE_M44.json", "base_versions/RELEASE_M46.json",
+			"statsAgentParams.publisherParams.highFrequencyStatsWhitelist", "statsAgentParams.nmsPublisherParams"},
+		{"base_versions/RELEASE_M44.json", "base_versions/RELEASE_M46.json",
+			"statsAgentParams.publisherParams.statsBufferSize", "statsAgentParams.nmsPublisherParams"},
+		{"base_versions/RELEASE_M44.json", "base_versions/RELEASE_M46.json",
+			"statsAgentParams.endpointParams.nmsPublisherParams.zmqSndHwm", "statsAgentParams.statsBlacklist"},
+		{"base_versions/RELEASE_M58.json", "base_versions/RELEASE_M60.json", "statsAgentParams.collectors.openrStatsEnabled",
+			"statsAgentParams.sources.openr"},
+		{"base_versions/RELEASE_M76.json", "base_versions/RELEASE_M78.json", "eapolParams",
+			"radioParamsBase.wsecParams.eapolParams"},
+		{"base_versions/hw_versions/NXP/RELEASE_M78.json", "base_versions/hw_versions/NXP/RELEASE_M79.json",
+			"envParams.OPENR_IFACE_REGEX_INCLUDE", "envParams.OPENR_IFACE_PREFIXES"},
 	} {
 		at, old := strings.Split(c.at, "."), strings.Split(c.old, ".")
 		before, after := file(t, c.before), file(t, c.after)
@@ -164,12 +182,17 @@ func TestRange(t *testing.T) {
 		{Range{To: "RELEASE_M60"}, []string{"RELEASE_M46", "RELEASE_M60"}, ""},
 		{Range{To: "RELEASE_M59_9"}, []string{"RELEASE_M46"}, ""},
 		{Range{From: "RELEASE_M46"}, []string{"RELEASE_M60", "RELEASE_M78", "RELEASE_M79"}, ""},
-		{Range{From: "Facebook Terragraph Release RELEASE_M60_7-0-g5bec98eb9 x@y", To: "RELEASE_M78"}, []string{"RELEASE_M78"}, ""},
+		{Range{From: "Facebook Terragraph Release RELEASE_M60_7-0-g5bec98eb9 x@y", To: "RELEASE_M78"},
+			[]string{"RELEASE_M78"}, ""},
 		{Range{From: "RELEASE_M81"}, nil, ""},
-		{Range{From: "RELEASE_M9", To: "RELEASE_M8"}, nil, `version "RELEASE_M9" is newer than "RELEASE_M8": configs are migrated to newer versions only`},
-		{Range{To: "newest"}, nil, `version "newest": has no migrations: one that has RELEASE_M and a number in it is allowed`},
-		{Range{To: "RELEASE_M"}, nil, `version "RELEASE_M": has no migrations: one that has RELEASE_M and a number in it is allowed`},
-		{Range{From: "OTHER_1"}, nil, `version "OTHER_1": has no migrations: one that has RELEASE_M and a number in it is allowed`},
+		{Range{From: "RELEASE_M9", To: "RELEASE_M8"}, nil,
+			`version "RELEASE_M9" is newer than "RELEASE_M8": configs are migrated to newer versions only`},
+		{Range{To: "newest"}, nil,
+			`version "newest": has no migrations: one that has RELEASE_M and a number in it is allowed`},
+		{Range{To: "RELEASE_M"}, nil,
+			`version "RELEASE_M": has no migrations: one that has RELEASE_M and a number in it is allowed`},
+		{Range{From: "OTHER_1"}, nil,
+			`version "OTHER_1": has no migrations: one that has RELEASE_M and a number in it is allowed`},
 	} {
 		if err := c.r.Check(); (err == nil) != (c.bad == "") || err != nil && err.Error() != c.bad {
 			t.Errorf("%+v: %v, want %q", c.r, err, c.bad)
@@ -212,7 +235,8 @@ func TestAllMigrationsAreInOrder(t *testing.T) {
 
 // oldKeys are documents with old and new keys, of every release.
 func drawDocument(t *rapid.T) config.Object {
-	bases := []string{"RELEASE_M44", "RELEASE_M46", "RELEASE_M58", "RELEASE_M60", "RELEASE_M76", "RELEASE_M78", "RELEASE_M81"}
+	bases := []string{"RELEASE_M44", "RELEASE_M46", "RELEASE_M58", "RELEASE_M60", "RELEASE_M76", "RELEASE_M78",
+		"RELEASE_M81"}
 	read := func(label string) config.Object {
 		data, err := os.ReadFile(real + "base_versions/" + rapid.SampledFrom(bases).Draw(t, label) + ".json")
 		if err != nil {
@@ -228,7 +252,8 @@ func drawDocument(t *rapid.T) config.Object {
 		}
 	}
 	if rapid.Bool().Draw(t, "prefixes") {
-		out = config.Set(out, []string{"envParams", "OPENR_IFACE_PREFIXES"}, rapid.StringMatching(`[a-z.]{0,3}(,[a-z]{0,3})*`).Draw(t, "prefixes are"))
+		out = config.Set(out, []string{"envParams", "OPENR_IFACE_PREFIXES"},
+			rapid.StringMatching(`[a-z.]{0,3}(,[a-z]{0,3})*`).Draw(t, "prefixes are"))
 	}
 	return out
 }
@@ -262,8 +287,10 @@ func TestMigratingTwiceIsMigratingOnce(t *testing.T) {
 // No document makes a migration panic or answer twice in two ways.
 func FuzzRun(f *testing.F) {
 	for _, s := range []string{
-		`{}`, `{"statsAgentParams": {"nmsPublisherParams": {"zmqSndHwm": {}}, "statsBlacklist": null}}`, `{"eapolParams": [], "radioParamsBase": {"wsecParams": {"eapolParams": 1}}}`,
-		`{"envParams": {"OPENR_IFACE_PREFIXES": "a,,b", "OPENR_IFACE_REGEX_INCLUDE": {}}}`, `{"statsAgentParams": {"sources": {"openr": {"enabled": {}}}, "collectors": 1}}`,
+		`{}`, `{"statsAgentParams": {"nmsPublisherParams": {"zmqSndHwm": {}}, "statsBlacklist": null}}`,
+		`{"eapolParams": [], "radioParamsBase": {"wsecParams": {"eapolParams": 1}}}`,
+		`{"envParams": {"OPENR_IFACE_PREFIXES": "a,,b", "OPENR_IFACE_REGEX_INCLUDE": {}}}`,
+		`{"statsAgentParams": {"sources": {"openr": {"enabled": {}}}, "collectors": 1}}`,
 	} {
 		f.Add([]byte(s))
 	}

@@ -15,7 +15,8 @@ func TestSeed_BreakingChanges(t *testing.T) {
 	const eapolMoved = `{"eapolParams":{"radius_user_identity":"x"},"envParams":{"OPENR_IFACE_PREFIXES":"terra"}}`
 	t.Run("TCM-N4", func(t *testing.T) { // "automatic migration between the old and new configuration versions"
 		migrated(t, Range{From: "RELEASE_M77", To: "RELEASE_M78"}, eapolMoved)
-		migrated(t, Range{}, `{"eapolParams":{"radius_user_identity":"x"},"envParams":{"OPENR_IFACE_REGEX_INCLUDE":"terra.*"}}`)
+		migrated(t, Range{},
+			`{"eapolParams":{"radius_user_identity":"x"},"envParams":{"OPENR_IFACE_REGEX_INCLUDE":"terra.*"}}`)
 	})
 	t.Run("TCM-N10", func(t *testing.T) { // an upgrade runs what lies between its versions, each in its turn
 		migrated(t, Range{From: "RELEASE_M44", To: "RELEASE_M77"}, text(in))

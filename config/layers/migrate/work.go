@@ -50,7 +50,8 @@ func (w *work) drop(from string) {
 // place puts a value at a path, below what is there.
 func (w *work) place(v any, from, to []string) {
 	if at, kind := blocked(w.doc, to); at != nil {
-		w.faults.Add(from, fmt.Sprintf("can't move to %s: %s is no object (%s)", config.FormatPath(to), config.FormatPath(at), kind), "an object is allowed there")
+		w.faults.Add(from, fmt.Sprintf("can't move to %s: %s is no object (%s)", config.FormatPath(to), config.FormatPath(at),
+			kind), "an object is allowed there")
 		return
 	}
 	there, set := config.Lookup(w.doc, to)
@@ -68,7 +69,8 @@ func (w *work) place(v any, from, to []string) {
 			w.place(old[key], config.Sub(from, key), config.Sub(to, key))
 		}
 	case isObject != both:
-		w.faults.Add(from, fmt.Sprintf("is of another kind (%s) than %s (%s)", config.KindOf(v), config.FormatPath(to), config.KindOf(there)), "the same kind in both is allowed")
+		w.faults.Add(from, fmt.Sprintf("is of another kind (%s) than %s (%s)", config.KindOf(v), config.FormatPath(to),
+			config.KindOf(there)), "the same kind in both is allowed")
 	default:
 		w.changes = append(w.changes, Change{Version: w.version, From: from, To: to, Kept: !config.Equal(v, there)})
 	}
@@ -97,11 +99,13 @@ func (r Range) check(all []Migration) error {
 	}
 	for _, s := range []string{r.From, r.To} {
 		if v := layers.ParseSoftware(s); s != "" && (len(v.Numbers) == 0 || !slices.Contains(families, v.Family)) {
-			return fmt.Errorf("version %s: has no migrations: one that has %s and a number in it is allowed", config.Quote(s), strings.Join(families, " or "))
+			return fmt.Errorf("version %s: has no migrations: one that has %s and a number in it is allowed", config.Quote(s),
+				strings.Join(families, " or "))
 		}
 	}
 	if r.From != "" && r.To != "" && layers.ParseSoftware(r.From).Compare(layers.ParseSoftware(r.To)) > 0 {
-		return errors.New("version " + config.Quote(r.From) + " is newer than " + config.Quote(r.To) + ": configs are migrated to newer versions only")
+		return errors.New("version " + config.Quote(r.From) + " is newer than " + config.Quote(r.To) +
+			": configs are migrated to newer versions only")
 	}
 	return nil
 }

@@ -15,8 +15,10 @@ func TestBetweenTwoWorlds(t *testing.T) {
 		{"an auto layer", `{}`, `{"n":2}`, `{}`, "n1: n 1 to 2 by auto", ""},
 		{"hidden by another layer", `{}`, `{"n":2}`, `{"n":3}`, "n1: n 1 to 3 by node", ""},
 		{"the network", `{"n":2}`, `{}`, `{}`, "n1: n 1 to 2 by network; n2: n 1 to 2 by network", ""},
-		{"all of them", `{"s":"y"}`, `{"n":2}`, `{"o":{"must":2}}`, "n1: n 1 to 2 by auto, o.must 1 to 2 by node, s \"x\" to \"y\" by network; n2: s \"x\" to \"y\" by network", ""},
-		{"a fault", `{}`, `{"n":11}`, `{}`, "n1: n 1 to 11 by auto", "n1: n: is 11: an integer from 1 to 10 is allowed (range, auto layer)"},
+		{"all of them", `{"s":"y"}`, `{"n":2}`, `{"o":{"must":2}}`,
+			"n1: n 1 to 2 by auto, o.must 1 to 2 by node, s \"x\" to \"y\" by network; n2: s \"x\" to \"y\" by network", ""},
+		{"a fault", `{}`, `{"n":11}`, `{}`, "n1: n 1 to 11 by auto",
+			"n1: n: is 11: an integer from 1 to 10 is allowed (range, auto layer)"},
 		{"marks are not looked at", `{}`, `{"dep":"x"}`, `{}`, "n1: dep null to \"x\" by auto", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -81,7 +83,8 @@ func TestAFileWithoutLayers(t *testing.T) {
 	}{
 		{Set, `{"n":2,"pw":{"$masked":true}}`, `{"n": 2,"pw": "x"}`},
 		{Modify, `{"n":2}`, `{"dep": "old","n": 2,"pw": "x"}`},
-		{Modify, `{"dep":"new"}`, `dep: is deprecated, and would be "new": the stored value or none is allowed: "old" (deprecated)`},
+		{Modify, `{"dep":"new"}`,
+			`dep: is deprecated, and would be "new": the stored value or none is allowed: "old" (deprecated)`},
 		{Set, `{"m":{"pw":1},"ro":{"x":1}}`, `ro: is read-only, and would be {"x": 1}: nobody may set it (readOnly)`},
 	} {
 		got, faults := File(m, tt.op, old, parse(t, tt.request))

@@ -110,39 +110,54 @@ func TestWhatAWriteChecks(t *testing.T) {
 	const base = `{"n":1,"s":"x","o":{"must":1},"m":{}}`
 	for _, tt := range []struct{ name, network, own, write, want string }{
 		{"a good value", `{}`, `{}`, `node set {"n1":{"n":2}}`, ""},
-		{"the metadata's rules", `{}`, `{}`, `node set {"n1":{"n":11}}`, "n1: n: is 11: an integer from 1 to 10 is allowed (range, node layer)"},
+		{"the metadata's rules", `{}`, `{}`, `node set {"n1":{"n":11}}`,
+			"n1: n: is 11: an integer from 1 to 10 is allowed (range, node layer)"},
 		{
 			"all faults at once, of all nodes", `{}`, `{}`, `node set {"n1":{"n":11,"s":1},"n2":{"n":11}}`,
-			"n1, n2: n: is 11: an integer from 1 to 10 is allowed (range, node layer)\nn1: s: is 1: a string is allowed (type, node layer)",
+			"n1, n2: n: is 11: an integer from 1 to 10 is allowed (range, node layer)\nn1: s: is 1: a string is allowed " +
+				"(type, node layer)",
 		},
-		{"modify is checked with what is there already", `{}`, `{"m":{"a":{"v":1}}}`, `node modify {"n1":{"m":{"a":{"v":2}}}}`, ""},
-		{"a read-only entry, added", `{}`, `{}`, `node set {"n1":{"ro":{"a":1}}}`, "n1: ro: is read-only, and would be {\"a\": 1}: nobody may set it (readOnly, node layer)"},
-		{"a change below a read-only parent", `{}`, `{"ro":{"a":{"b":1}}}`, `node set {"n1":{"ro":{"a":{"b":2}}}}`, "n1: ro: is read-only"},
+		{"modify is checked with what is there already", `{}`, `{"m":{"a":{"v":1}}}`,
+			`node modify {"n1":{"m":{"a":{"v":2}}}}`, ""},
+		{"a read-only entry, added", `{}`, `{}`, `node set {"n1":{"ro":{"a":1}}}`,
+			"n1: ro: is read-only, and would be {\"a\": 1}: nobody may set it (readOnly, node layer)"},
+		{"a change below a read-only parent", `{}`, `{"ro":{"a":{"b":1}}}`, `node set {"n1":{"ro":{"a":{"b":2}}}}`,
+			"n1: ro: is read-only"},
 		{"a read-only property", `{}`, `{}`, `node set {"n1":{"o":{"fixed":{"x":1}}}}`, "n1: o.fixed: is read-only"},
-		{"a read-only property below free keys", `{}`, `{}`, `node set {"n1":{"m":{"a":{"k":"x"}}}}`, "n1: m.a.k: is read-only"},
-		{"an object in the place of a read-only scalar", `{}`, `{"m":{"a":{"k":"x"}}}`, `node set {"n1":{"m":{"a":{"k":{}}}}}`, "n1: m.a.k: is read-only\nn1: m.a.k: is an object"},
+		{"a read-only property below free keys", `{}`, `{}`, `node set {"n1":{"m":{"a":{"k":"x"}}}}`,
+			"n1: m.a.k: is read-only"},
+		{"an object in the place of a read-only scalar", `{}`, `{"m":{"a":{"k":"x"}}}`,
+			`node set {"n1":{"m":{"a":{"k":{}}}}}`, "n1: m.a.k: is read-only\nn1: m.a.k: is an object"},
 		{"a read-only value once more", `{}`, `{"ro":{"a":1}}`, `node set {"n1":{"ro":{"a":1},"n":2}}`, ""},
 		{"a read-only value removed", `{}`, `{"ro":{"a":1,"b":2}}`, `node set {"n1":{"ro":{"a":1}}}`, ""},
 		{"a read-only object emptied", `{}`, `{"ro":{"a":1}}`, `node set {"n1":{"ro":{}}}`, ""},
 		{"a deprecated value once more", `{}`, `{"dep":"x"}`, `node set {"n1":{"dep":"x","n":2}}`, ""},
 		{"a deprecated value removed by set", `{}`, `{"dep":"x"}`, `node set {"n1":{}}`, ""},
 		{"a deprecated value removed by unset", `{}`, `{"dep":"x"}`, `node unset n1.dep`, ""},
-		{"a deprecated value added", `{}`, `{}`, `node modify {"n1":{"dep":"x"}}`, "n1: dep: is deprecated, and would be \"x\": nobody may set it (deprecated, node layer)"},
-		{"a deprecated value changed", `{}`, `{"dep":"x"}`, `node modify {"n1":{"dep":"y"}}`, "n1: dep: is deprecated, and would be \"y\": the stored value or none is allowed: \"x\" (deprecated, node layer)"},
+		{"a deprecated value added", `{}`, `{}`, `node modify {"n1":{"dep":"x"}}`,
+			"n1: dep: is deprecated, and would be \"x\": nobody may set it (deprecated, node layer)"},
+		{"a deprecated value changed", `{}`, `{"dep":"x"}`, `node modify {"n1":{"dep":"y"}}`,
+			"n1: dep: is deprecated, and would be \"y\": the stored value or none is allowed: \"x\" (deprecated, node layer)"},
 		{"a deprecated property", `{}`, `{}`, `node set {"n1":{"o":{"old":1}}}`, "n1: o.old: is deprecated"},
-		{"in the network layer too", `{}`, `{}`, `network modify {"dep":"x"}`, "dep: is deprecated, and would be \"x\": nobody may set it (deprecated, network layer)"},
+		{"in the network layer too", `{}`, `{}`, `network modify {"dep":"x"}`,
+			"dep: is deprecated, and would be \"x\": nobody may set it (deprecated, network layer)"},
 		{
 			"the order of groups", `{}`, `{}`, `node set {"n1":{"dep":"x","ro":{"a":1},"n":"x","m":5},"n9":5}`,
-			"n1: ro: is read-only\nn1: dep: is deprecated\nn9: is not in the topology\nn9: is no object\nn1: m: is an object in the base layer\nn1: n: is the string",
+			"n1: ro: is read-only\nn1: dep: is deprecated\nn9: is not in the topology\nn9: is no object\nn1: m: is an object " +
+				"in the base layer\nn1: n: is the string",
 		},
-		{"a node that is not in the topology", `{}`, `{}`, `node set {"n9":{"n":2}}`, "n9: is not in the topology: the nodes of the topology are allowed (topology)"},
+		{"a node that is not in the topology", `{}`, `{}`, `node set {"n9":{"n":2}}`,
+			"n9: is not in the topology: the nodes of the topology are allowed (topology)"},
 		{"an empty request", `{}`, `{}`, `node set {}`, "the write names no node: {node: {…}} is allowed (request)"},
-		{"a node without a name", `{}`, `{}`, `node set {"":{"n":2}}`, "\"\": is not in the topology\nthe name of a node is empty"},
+		{"a node without a name", `{}`, `{}`, `node set {"":{"n":2}}`,
+			"\"\": is not in the topology\nthe name of a node is empty"},
 		{"an unset without keys", `{}`, `{}`, `network unset`, "the write names no key: one or more are allowed (request)"},
-		{"an unset of what is not there", `{"a":1}`, `{"s":"y"}`, `node unset n1.s n1.q n2.s`, "n1: q: is not in the node layer\nn2: s: is not in the node layer: a key of that layer is allowed (request)"},
+		{"an unset of what is not there", `{"a":1}`, `{"s":"y"}`, `node unset n1.s n1.q n2.s`,
+			"n1: q: is not in the node layer\nn2: s: is not in the node layer: a key of that layer is allowed (request)"},
 		{"an unset of a node without a layer", `{}`, `{}`, `node unset n2`, "n2: is not in the node layer"},
 		{"a required property that goes", `{"o":{"must":1}}`, `{"o":{"may":"x"}}`, `network unset o`, ""},
-		{"an unknown key below strict", `{}`, `{}`, `node set {"n1":{"closed":{"b":1}}}`, "n1: closed.b: is unknown: a is allowed (unknown, node layer)"},
+		{"an unknown key below strict", `{}`, `{}`, `node set {"n1":{"closed":{"b":1}}}`,
+			"n1: closed.b: is unknown: a is allowed (unknown, node layer)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := world(t, base, tt.network, tt.own)
@@ -177,15 +192,23 @@ func compareLines(t *testing.T, got, want string) {
 func TestDefectsOfTheOriginal(t *testing.T) {
 	const base = `{"n":1,"s":"x","o":{"must":1},"m":{}}`
 	for _, tt := range []struct{ name, network, own, write, want string }{
-		{"null over an object is swallowed, and stored", `{}`, `{}`, `node set {"n1":{"o":null}}`, "n1: o: is an object in the base layer and no object (null) in the node layer: an object is allowed over an object only (clash, node layer)"},
-		{"a scalar over an object is swallowed, and stored", `{}`, `{}`, `network set {"o":5}`, "n1, n2: o: is an object in the base layer and no object (int64) in the network layer"},
-		{"modify swallows too", `{}`, `{"m":{"a":{"v":1}}}`, `node modify {"n1":{"m":{"a":5}}}`, "n1: m.a: is an object in the node layer and no object (int64) in what is written"},
+		{"null over an object is swallowed, and stored", `{}`, `{}`, `node set {"n1":{"o":null}}`,
+			"n1: o: is an object in the base layer and no object (null) in the node layer: an object is allowed over an " +
+				"object only (clash, node layer)"},
+		{"a scalar over an object is swallowed, and stored", `{}`, `{}`, `network set {"o":5}`,
+			"n1, n2: o: is an object in the base layer and no object (int64) in the network layer"},
+		{"modify swallows too", `{}`, `{"m":{"a":{"v":1}}}`, `node modify {"n1":{"m":{"a":5}}}`,
+			"n1: m.a: is an object in the node layer and no object (int64) in what is written"},
 		{"a key with a dot hides from readOnly", `{}`, `{}`, `node set {"n1":{"a.b":"x"}}`, `n1: "a.b": is read-only`},
-		{"a key with a dot above a read-only one", `{}`, `{}`, `node set {"n1":{"m":{"x.y":{"k":"z"}}}}`, `n1: m."x.y".k: is read-only`},
-		{"a node's layer that is no object ends the process", `{}`, `{}`, `node set {"n1":5}`, "n1: is no object (int64): an object is allowed: {node: {…}} (request)"},
+		{"a key with a dot above a read-only one", `{}`, `{}`, `node set {"n1":{"m":{"x.y":{"k":"z"}}}}`,
+			`n1: m."x.y".k: is read-only`},
+		{"a node's layer that is no object ends the process", `{}`, `{}`, `node set {"n1":5}`,
+			"n1: is no object (int64): an object is allowed: {node: {…}} (request)"},
 		{"a node's layer that is null", `{}`, `{}`, `node modify {"n1":null}`, "n1: is no object (null)"},
-		{"a network change is not checked against node overrides", `{"o":{"must":2}}`, `{"o":5}`, `network modify {"m":{"a":{"v":1}}}`, ""},
-		{"a network change under a node's scalar", `{}`, `{"q":5}`, `network set {"q":{"x":1}}`, "n1: q: is an object in the network layer and no object (int64) in the node layer"},
+		{"a network change is not checked against node overrides", `{"o":{"must":2}}`, `{"o":5}`,
+			`network modify {"m":{"a":{"v":1}}}`, ""},
+		{"a network change under a node's scalar", `{}`, `{"q":5}`, `network set {"q":{"x":1}}`,
+			"n1: q: is an object in the network layer and no object (int64) in the node layer"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, faults := Apply(world(t, base, tt.network, tt.own), one(t, tt.write))
@@ -234,10 +257,13 @@ func TestFaultsThatWereThereBefore(t *testing.T) {
 		{"a right value", `{"n":99}`, `node set {"n1":{"n":9}}`, ""},
 		{"an old clash", `{"m":5}`, `node modify {"n1":{"s":"y"}}`, ""},
 		{"another wrong value over an object", `{"m":5}`, `node set {"n1":{"m":6}}`, "n1: m: is an object in the base layer"},
-		{"an old clash, and one of another layer", `{"m":5}`, `network set {"m":6}`, "n1, n2: m: is an object in the base layer and no object (int64) in the network layer"},
-		{"an old clash, and null of another layer", `{"m":5}`, `network set {"m":null}`, "n1, n2: m: is an object in the base layer and no object (null) in the network layer"},
+		{"an old clash, and one of another layer", `{"m":5}`, `network set {"m":6}`,
+			"n1, n2: m: is an object in the base layer and no object (int64) in the network layer"},
+		{"an old clash, and null of another layer", `{"m":5}`, `network set {"m":null}`,
+			"n1, n2: m: is an object in the base layer and no object (null) in the network layer"},
 		{"an old clash, and a write below it", `{"m":5}`, `network set {"m":{"a":{"v":1}}}`, ""},
-		{"an old clash, and a fault below it", `{"m":5}`, `network set {"m":{"a":{"v":"x"}}}`, "n1, n2: m.a.v: is the string"},
+		{"an old clash, and a fault below it", `{"m":5}`, `network set {"m":{"a":{"v":"x"}}}`,
+			"n1, n2: m.a.v: is the string"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, faults := Apply(world(t, `{"m":{}}`, `{}`, tt.own), one(t, tt.write))
@@ -291,7 +317,8 @@ func TestALineNamesItsNodes(t *testing.T) {
 // TestALineNamesItsLayer: the highest that has the value, or has what is above it.
 func TestALineNamesItsLayer(t *testing.T) {
 	s := layers.Set{layers.Base: parse(t, `{"a":{"b":1},"c":1}`), layers.Node: parse(t, `{"a":{"x":1}}`)}
-	for path, want := range map[string]string{"a.b": "base", "a.x": "node", "a.y": "node", "c": "base", "d": "", "d.e": ""} {
+	for path, want := range map[string]string{"a.b": "base", "a.x": "node", "a.y": "node", "c": "base", "d": "",
+		"d.e": ""} {
 		if got := layerOf(s, strings.Split(path, ".")); got != want {
 			t.Errorf("%s is of %q, want %q", path, got, want)
 		}
@@ -308,5 +335,6 @@ func TestAnUnsetOfAnEmptyKeyChangesNothing(t *testing.T) {
 
 func TestOtherLayersCantBeWritten(t *testing.T) {
 	_, faults := Apply(World{}, Change{Layer: layers.Auto})
-	compareLines(t, faults.Error(), "the auto layer can't be written: the network and the node layer are allowed (request)")
+	compareLines(t, faults.Error(),
+		"the auto layer can't be written: the network and the node layer are allowed (request)")
 }

@@ -14,7 +14,8 @@ func FuzzApply(f *testing.F) {
 		{`{}`, `{"n":1}`, `{"n":2}`},
 		{`{"o":{"must":1}}`, `{"o":5}`, `{"n1":{"o":{"may":"x"}},"n9":{}}`},
 		{`{"pw":"x"}`, `{"m":{"a":{}}}`, `{"pw":{"$masked":true},"a.b":{"":null}}`},
-		{`{"ports":{"wan":{"ifName":"eth0"}}}`, `{"ports":{"wan":{"$absent":true}}}`, `{"ports":{"wan":{"$absent":false},"x":5},"networkInstances":[]}`},
+		{`{"ports":{"wan":{"ifName":"eth0"}}}`, `{"ports":{"wan":{"$absent":true}}}`,
+			`{"ports":{"wan":{"$absent":false},"x":5},"networkInstances":[]}`},
 		{`{"":{"":[]}}`, `{"":{}}`, `{"":{"":{}}}`},
 	} {
 		f.Add(seed[0], seed[1], seed[2])
@@ -29,7 +30,8 @@ func FuzzApply(f *testing.F) {
 			}
 			docs[i] = o
 		}
-		w := World{Sections: sections, Network: docs[0], Nodes: map[string]Node{"n1": {Own: docs[1]}, "n2": {Auto: docs[1]}}, Metadata: m}
+		w := World{Sections: sections, Network: docs[0], Nodes: map[string]Node{"n1": {Own: docs[1]}, "n2": {Auto: docs[1]}},
+			Metadata: m}
 		before := show(w.Network) + show(docs[1]) + show(docs[2])
 		for _, c := range []Change{
 			{Layer: layers.Network, Op: Set, Overrides: docs[2]},

@@ -260,7 +260,8 @@ func (e *editor) judge(kind string, before, after layers.Set) *verdict {
 }
 
 func clashFault(s layers.Set, c layers.Clash, e *editor) Fault {
-	what := "is an object in the " + c.Below.String() + " layer and no object (" + c.Kind + ") in the " + c.Above.String() + " layer"
+	what := "is an object in the " + c.Below.String() + " layer and no object (" + c.Kind + ") in the " +
+		c.Above.String() + " layer"
 	v, _ := config.Lookup(s[c.Above], c.Path)
 	return Fault{
 		Path: c.Path, Value: e.show(c.Path, v), Rule: RuleClash, Layer: c.Above.String(),
@@ -296,7 +297,8 @@ func (e *editor) report(rules *metadata.Metadata, s layers.Set, effective config
 		}
 		for _, path := range r.Unknown {
 			v, _ := config.Lookup(present, path)
-			add(Fault{Path: path, Value: v, Rule: metadata.RuleUnknown, What: "is unknown", Allowed: "it is kept, and nothing checks it"}, true)
+			add(Fault{Path: path, Value: v, Rule: metadata.RuleUnknown, What: "is unknown",
+				Allowed: "it is kept, and nothing checks it"}, true)
 		}
 	}
 	warnings, faults := e.world.Sections.check(effective)

@@ -41,20 +41,27 @@ func TestWhatAWriteChangesOnEachNode(t *testing.T) {
 		{"equal nodes are one line", `{}`, `{}`, `network set {"n":2}`, `n1,n2 {"n": 1} n from 1 to 2 of network`},
 		{"a node that hides it is in none", `{}`, `{"n":3}`, `network set {"n":2}`, `n2 {"n": 1} n from 1 to 2 of network`},
 		{"the base's value again", `{}`, `{}`, `network set {"n":1}`, ""},
-		{"actions of entry and property", `{}`, `{}`, `node set {"n1":{"s":"y","o":{"may":"z"}}}`, `n1 {"o": {"may": "z"},"s": "x"} o.may to "z" of node s from "x" to "y" of node RESTART_ROUTING REBOOT`},
+		{"actions of entry and property", `{}`, `{}`, `node set {"n1":{"s":"y","o":{"may":"z"}}}`,
+			`n1 {"o": {"may": "z"},"s": "x"} o.may to "z" of node s from "x" to "y" of node RESTART_ROUTING REBOOT`},
 		{"what shows again", `{"n":2}`, `{"n":3}`, `node unset n1.n`, `n1 {"n": 3} n from 3 to 2 of network`},
 		{"one key of two", `{}`, `{"n":3,"s":"y"}`, `node unset n1.n`, `n1 {"n": 3} n from 3 to 1 of base`},
-		{"a whole node", `{}`, `{"n":3,"m":{"a":{"v":1}}}`, `node unset n1`, `n1 {"m": {"a": {"v": 1}},"n": 3} m.a.v from 1 n from 3 to 1 of base`},
-		{"an object in place of a scalar", `{"q":1}`, `{}`, `network set {"q":{"x":2}}`, `n1,n2 {"q": {"x": 2}} q from 1 q.x to 2 of network
+		{"a whole node", `{}`, `{"n":3,"m":{"a":{"v":1}}}`, `node unset n1`,
+			`n1 {"m": {"a": {"v": 1}},"n": 3} m.a.v from 1 n from 3 to 1 of base`},
+		{"an object in place of a scalar", `{"q":1}`, `{}`, `network set {"q":{"x":2}}`,
+			`n1,n2 {"q": {"x": 2}} q from 1 q.x to 2 of network
 warning: n1, n2: q: is unknown: it is kept, and nothing checks it (unknown, network layer)`},
 		{"an empty object", `{}`, `{}`, `network set {"m":{"a":{}}}`, `n1,n2 {"m": {"a": {}}} m.a to {} of network`},
 		{"null is a value", `{}`, `{}`, `network set {"zz":null}`, `n1,n2 {"zz": null} zz to null of network
 warning: n1, n2: zz: is unknown: it is kept, and nothing checks it (unknown, network layer)`},
-		{"filled", `{"m":{"a":{}}}`, `{}`, `network set {"m":{"a":{"v":1}}}`, `n1,n2 {"m": {"a": {"v": 1}}} m.a.v to 1 of network`},
-		{"a secret", `{"pw":"old"}`, `{}`, `network modify {"pw":"new"}`, `n1,n2 {"pw": "old"} pw from {"$masked": true} to {"$masked": true} of network`},
-		{"unknown keys warn, the shallowest only", `{}`, `{}`, `node set {"n1":{"zz":{"y":1}}}`, `n1 {"zz": {"y": 1}} zz.y to 1 of node
+		{"filled", `{"m":{"a":{}}}`, `{}`, `network set {"m":{"a":{"v":1}}}`,
+			`n1,n2 {"m": {"a": {"v": 1}}} m.a.v to 1 of network`},
+		{"a secret", `{"pw":"old"}`, `{}`, `network modify {"pw":"new"}`,
+			`n1,n2 {"pw": "old"} pw from {"$masked": true} to {"$masked": true} of network`},
+		{"unknown keys warn, the shallowest only", `{}`, `{}`, `node set {"n1":{"zz":{"y":1}}}`,
+			`n1 {"zz": {"y": 1}} zz.y to 1 of node
 warning: n1: zz: is unknown: it is kept, and nothing checks it (unknown, node layer)`},
-		{"but not those that the write leaves alone", `{}`, `{"zz":1}`, `node modify {"n1":{"n":2}}`, `n1 {"n": 1} n from 1 to 2 of node`},
+		{"but not those that the write leaves alone", `{}`, `{"zz":1}`, `node modify {"n1":{"n":2}}`,
+			`n1 {"n": 1} n from 1 to 2 of node`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r, faults := Apply(world(t, `{"n":1,"s":"x","o":{"must":1},"m":{}}`, tt.network, tt.own), one(t, tt.write))
@@ -76,7 +83,8 @@ func TestNewLayers(t *testing.T) {
 		{`{"a":["b"]}`, `modify {"a":"c"}`, `{"a":"c"}`},
 		{`{"a":"c"}`, `modify {"a":["b"]}`, `{"a":["b"]}`},
 		{`{"a":{"b":"c"}}`, `modify {"a":{"b":"d","c":null}}`, `{"a":{"b":"d","c":null}}`},
-		{`{"a":{"b":"c"}}`, `modify {"a":[1]}`, `a: is an object in the network layer and no object (array) in what is written`},
+		{`{"a":{"b":"c"}}`, `modify {"a":[1]}`,
+			`a: is an object in the network layer and no object (array) in what is written`},
 		{`{"e":null}`, `modify {"a":1}`, `{"a":1,"e":null}`},
 		{`{}`, `modify {"a":{"bb":{"ccc":null}}}`, `{"a":{"bb":{"ccc":null}}}`},
 		{`{"a":"x"}`, `modify {"a":{"b":1}}`, `{"a":{"b":1}}`},
@@ -97,7 +105,8 @@ func TestNewLayers(t *testing.T) {
 			compareLines(t, faults.Error(), tt.want)
 			continue
 		}
-		if want := parse(t, tt.want); show(r.Network) != show(want) || r.Changed == config.Equal(r.Network, parse(t, tt.old)) {
+		if want := parse(t, tt.want); show(r.Network) != show(want) ||
+			r.Changed == config.Equal(r.Network, parse(t, tt.old)) {
 			t.Errorf("%s, %s: %s (changed: %v)", tt.old, tt.write, show(r.Network), r.Changed)
 		}
 	}
@@ -109,7 +118,8 @@ func TestOtherNodesAndLayersStay(t *testing.T) {
 	w := world(t, `{}`, `{"n":1}`, `{"n":2}`)
 	w.Nodes["n2"] = Node{Auto: parse(t, `{"tunnelConfig":{"t":{}}}`), Own: parse(t, `{"s":"x"}`)}
 	r, faults := Apply(w, one(t, `node modify {"n2":{"n":3},"n3":{}}`))
-	if faults != nil || len(r.Nodes) != 2 || show(r.Nodes["n2"]) != `{"n": 3,"s": "x"}` || r.Nodes["n3"] == nil || show(r.Network) != `{"n": 1}` {
+	if faults != nil || len(r.Nodes) != 2 || show(r.Nodes["n2"]) != `{"n": 3,"s": "x"}` || r.Nodes["n3"] == nil ||
+		show(r.Network) != `{"n": 1}` {
 		t.Errorf("%v: %v", faults, r)
 	}
 	if diff := show(r.Effects[0].Diff); len(r.Effects) != 1 || diff != `{"n": 1}` {
@@ -183,17 +193,23 @@ func TestCrossFieldChecks(t *testing.T) {
 		Nodes: map[string]Node{
 			"n1": {Own: parse(t, `{"ports":{"wan":{"ifName":"eth0"}}}`)},
 			"n2": {Own: parse(t, `{"ports":{"wan":{"ifName":"eth1"},"lan":{"ifName":"eth2"}}}`)},
-			"n3": {Own: parse(t, `{"ports":{"wan":{"ifName":"eth1"},"a":{"ifName":"eth9"},"b":{"ifName":"eth8"},"lan":{"ifName":"eth9"}}}`)},
+			"n3": {Own: parse(t,
+				`{"ports":{"wan":{"ifName":"eth1"},"a":{"ifName":"eth9"},"b":{"ifName":"eth8"},"lan":{"ifName":"eth9"}}}`)},
 		},
 	}
 	for _, tt := range []struct{ name, write, want string }{
 		{"a port that only the node has", `network modify {"networkInstances":{` + ni + `:{"displayName":"x"}}}`, ""},
-		{"a port that one node has not", `network modify {"networkInstances":{` + ni + `:{"port":"lan"}}}`, `n1: networkInstances.10000000-0000-4000-8000-000000000001.port: is "lan", which no port has`},
+		{"a port that one node has not", `network modify {"networkInstances":{` + ni + `:{"port":"lan"}}}`,
+			`n1: networkInstances.10000000-0000-4000-8000-000000000001.port: is "lan", which no port has`},
 		{"a port made absent", `node modify {"n2":{"ports":{"lan":{"$absent":true}}}}`, ""},
-		{"a port that is used, made absent", `node modify {"n2":{"ports":{"wan":{"$absent":true}}}}`, `n2: networkInstances.10000000-0000-4000-8000-000000000001.port: is "wan", which no port has`},
-		{"an interface twice", `node modify {"n2":{"ports":{"lan":{"ifName":"eth1"}}}}`, `n2: ports.wan.ifName: is eth1, as ports.lan.ifName`},
+		{"a port that is used, made absent", `node modify {"n2":{"ports":{"wan":{"$absent":true}}}}`,
+			`n2: networkInstances.10000000-0000-4000-8000-000000000001.port: is "wan", which no port has`},
+		{"an interface twice", `node modify {"n2":{"ports":{"lan":{"ifName":"eth1"}}}}`,
+			`n2: ports.wan.ifName: is eth1, as ports.lan.ifName`},
 		{"a fault that both know is told once", `node modify {"n2":{"ports":{"lan":{"mtu":5}}}}`, `n2: ports.lan.mtu: is 5`},
-		{"an interface twice, with another port than before", `node modify {"n3":{"ports":{"a":{"ifName":"eth8"},"b":{"ifName":"eth9"}}}}`, `n3: ports.lan.ifName: is eth9, as ports.b.ifName`},
+		{"an interface twice, with another port than before",
+			`node modify {"n3":{"ports":{"a":{"ifName":"eth8"},"b":{"ifName":"eth9"}}}}`,
+			`n3: ports.lan.ifName: is eth9, as ports.b.ifName`},
 		{"another vendor's keys", `node modify {"n2":{"envParams":{"X":1}}}`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -221,13 +237,16 @@ func TestTheRealFiles(t *testing.T) {
 	}
 	for _, tt := range []struct{ write, want string }{
 		{`network modify {"sysParams":{"managedConfig":true}}`, ""},
-		{`network modify {"sysParams":{"managedConfig":"yes"}}`, "terra111.f5.td.a404-if: sysParams.managedConfig: is the string"},
+		{`network modify {"sysParams":{"managedConfig":"yes"}}`,
+			"terra111.f5.td.a404-if: sysParams.managedConfig: is the string"},
 		{`network modify {"envParams":{"FW_IF2IF":"0"}}`, "envParams.FW_IF2IF: is deprecated"},
 		{`network set {"envParams":{"FW_IF2IF":"1"}}`, ""},
 		{`network unset envParams.FW_IF2IF`, ""},
 		{`node modify {"n":{"topologyInfo":{"nodeName":"x"}}}`, "n: topologyInfo.nodeName: is read-only"},
-		{`node modify {"n":{"topologyInfo":{"radioInfo":{"02:00:00:00:00:01":{}}}}}`, "n: topologyInfo.radioInfo: is read-only"},
-		{`node modify {"n":{"envParams":null}}`, "n: envParams: is an object in the network layer and no object (null) in the node layer"},
+		{`node modify {"n":{"topologyInfo":{"radioInfo":{"02:00:00:00:00:01":{}}}}}`,
+			"n: topologyInfo.radioInfo: is read-only"},
+		{`node modify {"n":{"envParams":null}}`,
+			"n: envParams: is an object in the network layer and no object (null) in the node layer"},
 	} {
 		_, faults := Apply(w, one(t, tt.write))
 		compareLines(t, faults.Error(), tt.want)
@@ -236,7 +255,8 @@ func TestTheRealFiles(t *testing.T) {
 
 // layer draws an overrides document over the keys of small, right and wrong.
 func layer(t *rapid.T, label string) config.Object {
-	value := rapid.SampledFrom([]any{int64(1), int64(99), "x", nil, config.Object{}, config.Object{"must": int64(1)}, config.Object{"may": "x"}, config.Object{"k": config.Object{"v": int64(1)}}})
+	value := rapid.SampledFrom([]any{int64(1), int64(99), "x", nil, config.Object{}, config.Object{"must": int64(1)},
+		config.Object{"may": "x"}, config.Object{"k": config.Object{"v": int64(1)}}})
 	keys := rapid.SampledFrom([]string{"n", "s", "o", "m", "ro", "dep", "closed", "zz"})
 	return rapid.MapOfN(keys, value, 0, 4).Draw(t, label)
 }
@@ -332,7 +352,8 @@ func TestWritesProperty(t *testing.T) {
 			}
 			was, _ := (&editor{world: w}).layersOf(name).Effective()
 			is, _ := (&editor{world: after}).layersOf(name).Effective()
-			if diff := show(config.FullDiff(was, is)); diff != "{}" && diff != effects[name] || diff == "{}" && effects[name] != "" {
+			if diff := show(config.FullDiff(was, is)); diff != "{}" && diff != effects[name] || diff == "{}" &&
+				effects[name] != "" {
 				t.Fatalf("%s: %s, told %s", name, diff, effects[name])
 			}
 		}

@@ -45,11 +45,13 @@ func TestSeed_WritesToLayers(t *testing.T) {
 	})
 	t.Run("TCM-W4", func(t *testing.T) { // "the actions that they would take for a given configuration change"
 		r, faults := Apply(world(t, base, `{}`, `{}`), one(t, `node modify {"n1":{"s":"y","o":{"may":"z"}}}`))
-		if faults != nil || len(r.Effects) != 1 || len(r.Effects[0].Actions) != 2 || r.Effects[0].Actions[0].Name != "RESTART_ROUTING" || r.Effects[0].Actions[1].Name != "REBOOT" {
+		if faults != nil || len(r.Effects) != 1 || len(r.Effects[0].Actions) != 2 ||
+			r.Effects[0].Actions[0].Name != "RESTART_ROUTING" || r.Effects[0].Actions[1].Name != "REBOOT" {
 			t.Errorf("%v: %v", faults, r.Effects)
 		}
 	})
-	t.Run("TCM-W5", func(t *testing.T) { // deprecated: "will still be initially read from disk, but only allow GET operations"
+	// deprecated: "will still be initially read from disk, but only allow GET operations"
+	t.Run("TCM-W5", func(t *testing.T) {
 		refused(t, `{"dep":"x"}`, `node modify {"n1":{"n":2}}`, "")
 		refused(t, `{"dep":"x"}`, `node modify {"n1":{"dep":"y"}}`, "n1: dep: is deprecated")
 		refused(t, `{}`, `node modify {"n1":{"o":{"old":1}}}`, "n1: o.old: is deprecated")

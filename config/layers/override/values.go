@@ -52,7 +52,8 @@ func name(values []Value) string {
 	h := sha256.New()
 	var text []byte
 	for _, v := range values {
-		text = config.AppendCanonical(text[:0], []any{config.FormatPath(v.Path), v.HadOld, v.Old, v.HasNew, v.New, int64(v.Origin)})
+		text = config.AppendCanonical(text[:0],
+			[]any{config.FormatPath(v.Path), v.HadOld, v.Old, v.HasNew, v.New, int64(v.Origin)})
 		h.Write(text)
 	}
 	return string(h.Sum(nil))

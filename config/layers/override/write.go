@@ -37,7 +37,8 @@ func (e *editor) member(node string) {
 		e.add(Fault{Rule: RuleRequest, What: "the name of a node is empty", Allowed: "{node: {…}} is allowed"})
 	}
 	if e.world.InTopology != nil && !e.world.InTopology[node] {
-		e.add(Fault{Nodes: []string{node}, Rule: RuleTopology, What: "is not in the topology", Allowed: "the nodes of the topology are allowed"})
+		e.add(Fault{Nodes: []string{node}, Rule: RuleTopology, What: "is not in the topology",
+			Allowed: "the nodes of the topology are allowed"})
 	}
 }
 

@@ -41,13 +41,20 @@ func said(steps []Step) string {
 func TestSeed_EachActionIsBuiltInOrUnsupported(t *testing.T) {
 	want := map[string]Kind{
 		"REBOOT": Reboot, "RESTART_MINION": RestartAgent, "RESTART_STATS_AGENT": Unsupported, "RESTART_LOGTAIL": Unsupported,
-		"RESTART_ROUTING": Unsupported, "RESTART_SQUIRE": Unsupported, "REDO_POP_CONFIG": Unsupported, "RESTART_FLUENTD_AGENT": Unsupported,
-		"RELOAD_DNS_SERVERS": Nameservers, "RELOAD_NTP_CONFIG": Unsupported, "RELOAD_RSYSLOG_CONFIG": Unsupported, "RELOAD_SSHD_CA_KEYS": Unsupported,
-		"RESTART_KEA": Unsupported, "SYNC_LINK_MONITOR": Unsupported, "INJECT_KVSTORE_KEYS": Unsupported, "UPDATE_FIREWALL": Reconcile,
-		"UPDATE_LINK_METRICS": Unsupported, "UPDATE_GLOG_LEVEL": LogLevel, "RELOAD_FIRMWARE": Unsupported, "SET_FW_PARAMS": Unsupported,
-		"SET_FW_PARAMS_SYNC_OR_RELOAD_FIRMWARE": Unsupported, "SET_FW_STATS_CONFIG": Unsupported, "SET_AIRTIME_PARAMS": Unsupported,
-		"RESTART_UDP_PING_SERVER": Unsupported, "RELOAD_SSHD": Unsupported, "UPDATE_CHANNEL_ASSIGNMENT": Unsupported, "RESTART_SNMP": Unsupported,
-		"RESTART_WEBUI": Unsupported, "RELOAD_TUNNEL_CONFIG": Tunnel, "RELOAD_VPP_CONFIG_AND_MONITOR": Unsupported, "UPDATE_ZONE": Unsupported,
+		"RESTART_ROUTING": Unsupported, "RESTART_SQUIRE": Unsupported, "REDO_POP_CONFIG": Unsupported,
+		"RESTART_FLUENTD_AGENT": Unsupported,
+		"RELOAD_DNS_SERVERS":    Nameservers, "RELOAD_NTP_CONFIG": Unsupported, "RELOAD_RSYSLOG_CONFIG": Unsupported,
+		"RELOAD_SSHD_CA_KEYS": Unsupported,
+		"RESTART_KEA":         Unsupported, "SYNC_LINK_MONITOR": Unsupported, "INJECT_KVSTORE_KEYS": Unsupported,
+		"UPDATE_FIREWALL":     Reconcile,
+		"UPDATE_LINK_METRICS": Unsupported, "UPDATE_GLOG_LEVEL": LogLevel, "RELOAD_FIRMWARE": Unsupported,
+		"SET_FW_PARAMS":                         Unsupported,
+		"SET_FW_PARAMS_SYNC_OR_RELOAD_FIRMWARE": Unsupported, "SET_FW_STATS_CONFIG": Unsupported,
+		"SET_AIRTIME_PARAMS":      Unsupported,
+		"RESTART_UDP_PING_SERVER": Unsupported, "RELOAD_SSHD": Unsupported, "UPDATE_CHANNEL_ASSIGNMENT": Unsupported,
+		"RESTART_SNMP":  Unsupported,
+		"RESTART_WEBUI": Unsupported, "RELOAD_TUNNEL_CONFIG": Tunnel, "RELOAD_VPP_CONFIG_AND_MONITOR": Unsupported,
+		"UPDATE_ZONE":           Unsupported,
 		"RELOAD_TOPOLOGY_NAMES": Unsupported, "RESTART_SLIP": Unsupported,
 		"SYMLINK_TIMEZONE": Unsupported, // in the original beside the table
 	}
@@ -102,9 +109,11 @@ RESTART_WEBUI: {command: [/sbin/web, --now], timeout: 5s}
 		stops bool
 	}{
 		{[]string{"RESTART_MINION", "UPDATE_FIREWALL"}, "reconcile UPDATE_FIREWALL; restart-agent RESTART_MINION", true},
-		{[]string{"REBOOT", "RESTART_WEBUI", "RESTART_KEA"}, "systemctl reload kea.service RESTART_KEA; /sbin/web --now RESTART_WEBUI; reboot REBOOT", true},
+		{[]string{"REBOOT", "RESTART_WEBUI", "RESTART_KEA"},
+			"systemctl reload kea.service RESTART_KEA; /sbin/web --now RESTART_WEBUI; reboot REBOOT", true},
 		{[]string{"REBOOT", "RESTART_MINION"}, "skip restart-agent RESTART_MINION; reboot REBOOT", true},
-		{[]string{"UPDATE_FIREWALL", "RELOAD_DNS_SERVERS"}, "nameservers RELOAD_DNS_SERVERS; reconcile UPDATE_FIREWALL", false},
+		{[]string{"UPDATE_FIREWALL", "RELOAD_DNS_SERVERS"}, "nameservers RELOAD_DNS_SERVERS; reconcile UPDATE_FIREWALL",
+			false},
 		{[]string{"RESTART_SNMP", "RESTART_KEA"}, "systemctl reload kea.service RESTART_KEA RESTART_SNMP", false},
 		{[]string{"RELOAD_SSHD", "RESTART_SLIP"}, "unsupported RELOAD_SSHD; unsupported RESTART_SLIP", false},
 		{[]string{"VENDORS_OWN"}, "unsupported VENDORS_OWN", false},
@@ -140,7 +149,8 @@ func TestPlanOfADifference(t *testing.T) {
 	}
 	tab := table(t, "RELOAD_VPP_CONFIG_AND_MONITOR: {unit: vpp.service}")
 	for _, c := range []struct{ a, b, want string }{
-		{`{"cpeConfig":{"X":{"policers":{"0":{"cir":1}}}}}`, `{}`, "systemctl restart vpp.service RELOAD_VPP_CONFIG_AND_MONITOR; reboot REBOOT"},
+		{`{"cpeConfig":{"X":{"policers":{"0":{"cir":1}}}}}`, `{}`,
+			"systemctl restart vpp.service RELOAD_VPP_CONFIG_AND_MONITOR; reboot REBOOT"},
 		{`{"tunnelConfig":{"t":{"dstIp":"::1"}}}`, `{"tunnelConfig":{"t":{"dstIp":"::2"}}}`, "tunnel RELOAD_TUNNEL_CONFIG"},
 		{`{"sysParams":{"managedConfig":true}}`, `{}`, ""},
 		{`{"kvstoreParams":{"a":"b"}}`, `{}`, "unsupported INJECT_KVSTORE_KEYS"},
@@ -168,10 +178,11 @@ RESTART_WEBUI:
   timeout: 1500ms
 `)
 	for name, want := range map[string]Do{
-		"RESTART_KEA":   {Kind: Unit, Unit: "kea-dhcp6.service", Verb: "reload", Timeout: DefaultTimeout},
-		"RELOAD_SSHD":   {Kind: Unit, Unit: "sshd@main.socket", Verb: "restart", Timeout: DefaultTimeout},
-		"RESTART_SNMP":  {Kind: Unit, Unit: "snmpd.service", Verb: "restart", Timeout: 2 * time.Minute},
-		"RESTART_WEBUI": {Kind: Command, Argv: []string{"/usr/bin/env", "", "--x; rm -rf $HOME"}, Timeout: 1500 * time.Millisecond},
+		"RESTART_KEA":  {Kind: Unit, Unit: "kea-dhcp6.service", Verb: "reload", Timeout: DefaultTimeout},
+		"RELOAD_SSHD":  {Kind: Unit, Unit: "sshd@main.socket", Verb: "restart", Timeout: DefaultTimeout},
+		"RESTART_SNMP": {Kind: Unit, Unit: "snmpd.service", Verb: "restart", Timeout: 2 * time.Minute},
+		"RESTART_WEBUI": {Kind: Command, Argv: []string{"/usr/bin/env", "", "--x; rm -rf $HOME"},
+			Timeout: 1500 * time.Millisecond},
 	} {
 		if !got.Of(name).equal(want) {
 			t.Errorf("%s: %+v, want %+v", name, got.Of(name), want)
@@ -194,19 +205,27 @@ func TestFaultsOfATable(t *testing.T) {
 		{"RESTART_KEA: {}", `RESTART_KEA: has neither a unit nor a command: ` + oneOfBoth},
 		{"RESTART_KEA: {unit: kea, command: [/x]}", `RESTART_KEA: has a unit and a command: ` + oneOfBoth},
 		{"RESTART_KEA: {command: [/x], do: restart}", `RESTART_KEA.do: stands without a unit: only a unit has it`},
-		{"RESTART_KEA: {command: /x y}", `RESTART_KEA.command: is a string: a list of words is allowed, the first an absolute path: no shell reads it`},
+		{"RESTART_KEA: {command: /x y}",
+			`RESTART_KEA.command: is a string: a list of words is allowed, the first an absolute path: no shell reads it`},
 		{"RESTART_KEA: {command: []}", `RESTART_KEA.command: has 0 words: 1 to 64 are allowed`},
 		{"RESTART_KEA: {command: [x]}", `RESTART_KEA.command.0: is "x": an absolute path is allowed, without . and .. in it`},
-		{"RESTART_KEA: {command: [/a/../x]}", `RESTART_KEA.command.0: is "/a/../x": an absolute path is allowed, without . and .. in it`},
+		{"RESTART_KEA: {command: [/a/../x]}",
+			`RESTART_KEA.command.0: is "/a/../x": an absolute path is allowed, without . and .. in it`},
 		{"RESTART_KEA: {command: [/x, 5]}", `RESTART_KEA.command.1: is a number: a string is allowed: put it in ""`},
 		{`RESTART_KEA: {command: [/x, "a\0b"]}`, `RESTART_KEA.command.1: has a zero byte: any other is allowed`},
 		{"RESTART_KEA: {command: [/x, [y]]}", `RESTART_KEA.command.1: is a list: a scalar is allowed in a list`},
-		{"RESTART_KEA: {command: [/x], timeout: 30}", `RESTART_KEA.timeout: is a number: a duration from 1ms to 10m is allowed, as 30s`},
-		{"RESTART_KEA: {command: [/x], timeout: 11m}", `RESTART_KEA.timeout: is "11m": a duration from 1ms to 10m is allowed, as 30s`},
-		{"RESTART_KEA: {command: [/x], timeout: -1s}", `RESTART_KEA.timeout: is "-1s": a duration from 1ms to 10m is allowed, as 30s`},
-		{"RESTART_KEA: {command: [/x], shell: true}", `RESTART_KEA.shell: is unknown: unit and do, or command, and timeout are allowed`},
-		{"RESTART_KEA: {unit: --now}", `RESTART_KEA.unit: is "--now.service": the name of a systemd unit is allowed: letters, digits and :_.@\-`},
-		{"RESTART_KEA: {unit: 'a b'}", `RESTART_KEA.unit: is "a b.service": the name of a systemd unit is allowed: letters, digits and :_.@\-`},
+		{"RESTART_KEA: {command: [/x], timeout: 30}",
+			`RESTART_KEA.timeout: is a number: a duration from 1ms to 10m is allowed, as 30s`},
+		{"RESTART_KEA: {command: [/x], timeout: 11m}",
+			`RESTART_KEA.timeout: is "11m": a duration from 1ms to 10m is allowed, as 30s`},
+		{"RESTART_KEA: {command: [/x], timeout: -1s}",
+			`RESTART_KEA.timeout: is "-1s": a duration from 1ms to 10m is allowed, as 30s`},
+		{"RESTART_KEA: {command: [/x], shell: true}",
+			`RESTART_KEA.shell: is unknown: unit and do, or command, and timeout are allowed`},
+		{"RESTART_KEA: {unit: --now}",
+			`RESTART_KEA.unit: is "--now.service": the name of a systemd unit is allowed: letters, digits and :_.@\-`},
+		{"RESTART_KEA: {unit: 'a b'}",
+			`RESTART_KEA.unit: is "a b.service": the name of a systemd unit is allowed: letters, digits and :_.@\-`},
 		{"RESTART_KEA: {unit: true}", `RESTART_KEA.unit: is a boolean: the name of a systemd unit is allowed`},
 		{"RESTART_KEA: {unit: edgespan}", `RESTART_KEA.unit: is the agent itself: RESTART_MINION restarts it`},
 		{"REBOOT: {command: [/x]}", `REBOOT: is done by edgespan itself: no mapping is allowed`},
@@ -218,7 +237,8 @@ func TestFaultsOfATable(t *testing.T) {
 		}
 	}
 	_, faults := Parse([]byte("NO_ACTION: {unit: x}\nUPDATE_GFLAG: {unit: x}\nRESTART_KEA: {unit: 1, x: 2}"))
-	if len(faults) != 4 || !strings.HasPrefix(faults[0].Error(), "NO_ACTION: is no action: these are allowed: INJECT_KVSTORE_KEYS, ") ||
+	if len(faults) != 4 ||
+		!strings.HasPrefix(faults[0].Error(), "NO_ACTION: is no action: these are allowed: INJECT_KVSTORE_KEYS, ") ||
 		strings.Contains(faults[0].Allowed, "REBOOT") {
 		t.Error(faults)
 	}
@@ -226,12 +246,14 @@ func TestFaultsOfATable(t *testing.T) {
 
 func TestTheTableOfAController(t *testing.T) {
 	got, faults := ParseController([]byte("UPDATE_SCAN_CONFIG: {command: [/bin/scan]}\nRESTART_STATS_AGENT: {unit: stats}"))
-	if faults != nil || got.Of("UPDATE_SCAN_CONFIG").String() != "/bin/scan" || got.Of("RESTART_STATS_AGENT").String() != "systemctl restart stats.service" ||
+	if faults != nil || got.Of("UPDATE_SCAN_CONFIG").String() != "/bin/scan" ||
+		got.Of("RESTART_STATS_AGENT").String() != "systemctl restart stats.service" ||
 		got.Of("UPDATE_PREFIX_ALLOC_PARAMS").Kind != Unsupported {
 		t.Errorf("%v, %v", got, faults)
 	}
 	for text, want := range map[string]string{
-		"RESTART_KEA: {unit: x}":               "RESTART_KEA: is no action: these are allowed: RESTART_STATS_AGENT, UPDATE_PREFIX_ALLOC_PARAMS, UPDATE_SCAN_CONFIG",
+		"RESTART_KEA: {unit: x}": "RESTART_KEA: is no action: these are allowed: RESTART_STATS_AGENT, " +
+			"UPDATE_PREFIX_ALLOC_PARAMS, UPDATE_SCAN_CONFIG",
 		"UPDATE_GFLAG: {unit: x}":              "UPDATE_GFLAG: is done by edgespan itself: no mapping is allowed",
 		"UPDATE_CHANNEL_ASSIGNMENT: {unit: x}": "UPDATE_CHANNEL_ASSIGNMENT: is done by edgespan itself: no mapping is allowed",
 	} {
@@ -243,7 +265,8 @@ func TestTheTableOfAController(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
-		"RESTART_KEA: {unit: kea, do: reload}", "RESTART_KEA: {command: [/bin/x, 'a'], timeout: 3s}", `{"RESTART_KEA":{"command":["/x"]}}`,
+		"RESTART_KEA: {unit: kea, do: reload}", "RESTART_KEA: {command: [/bin/x, 'a'], timeout: 3s}",
+		`{"RESTART_KEA":{"command":["/x"]}}`,
 		"# none", "RESTART_KEA:\n  command:\n  - /x\n  -\n", "REBOOT: {}", "- a", "RESTART_KEA: {command: [[1]]}",
 	} {
 		f.Add([]byte(text))
@@ -259,7 +282,8 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("%s is mapped", name)
 			case d.Timeout < time.Millisecond || d.Timeout > maxTimeout:
 				t.Errorf("%s: timeout %v", name, d.Timeout)
-			case d.Kind == Unit && (d.Unit == "" || d.Unit[0] == '-' || d.Verb != "restart" && d.Verb != "reload" || d.Argv != nil):
+			case d.Kind == Unit &&
+				(d.Unit == "" || d.Unit[0] == '-' || d.Verb != "restart" && d.Verb != "reload" || d.Argv != nil):
 				t.Errorf("%s: %+v", name, d)
 			case d.Kind == Command && (len(d.Argv) == 0 || d.Argv[0] == "" || d.Argv[0][0] != '/' || d.Unit != ""):
 				t.Errorf("%s: %+v", name, d)

@@ -51,7 +51,8 @@ type Do struct {
 }
 
 func (d Do) equal(o Do) bool {
-	return d.Kind == o.Kind && d.Unit == o.Unit && d.Verb == o.Verb && d.Timeout == o.Timeout && slices.Equal(d.Argv, o.Argv)
+	return d.Kind == o.Kind && d.Unit == o.Unit && d.Verb == o.Verb && d.Timeout == o.Timeout &&
+		slices.Equal(d.Argv, o.Argv)
 }
 
 // String says what is done, as a person would type it.

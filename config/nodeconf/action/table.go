@@ -46,7 +46,8 @@ const (
 // A file of comments alone is an empty table. Faults are all there are, and then there is
 // no table.
 func Parse(text []byte) (Table, config.Faults) {
-	return parse(text, parser{names: metadata.ActionNames(), own: func(name string) bool { _, built := builtins[name]; return built }})
+	return parse(text, parser{names: metadata.ActionNames(),
+		own: func(name string) bool { _, built := builtins[name]; return built }})
 }
 
 // ofController are the actions of a controller's config that are somebody else's to do, and
@@ -59,7 +60,8 @@ var (
 // ParseController reads the table of a controller: for what a change of its own config
 // entails and it does not do by itself. The form is that of Parse.
 func ParseController(text []byte) (Table, config.Faults) {
-	return parse(text, parser{names: ofController, own: func(name string) bool { return slices.Contains(ownController, name) }})
+	return parse(text, parser{names: ofController,
+		own: func(name string) bool { return slices.Contains(ownController, name) }})
 }
 
 func parse(text []byte, p parser) (Table, config.Faults) {

@@ -107,7 +107,8 @@ func (m *Machine) close(results []action.Result, restart string) []Effect {
 // at the next start, and no restart is risked that would not be known afterwards.
 func (m *Machine) unwritten(r *Record, restart, why string) []Effect {
 	if restart != "" {
-		r.Results = append(slices.Clone(r.Results), action.Result{Action: restart, State: action.Failed, Cause: "it can't be noted: " + why})
+		r.Results = append(slices.Clone(r.Results),
+			action.Result{Action: restart, State: action.Failed, Cause: "it can't be noted: " + why})
 	}
 	return []Effect{Report{What: Trouble, Echo: r.Echo(), Why: "write: " + why}}
 }

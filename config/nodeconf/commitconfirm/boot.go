@@ -24,7 +24,8 @@ func (m *Machine) boot(e Boot) []Effect {
 		m.pending = &r
 		return append(out, m.resume(e.Disk)...)
 	} else if why, bad := e.Disk.Faults[SlotPending]; bad {
-		out = append(out, Report{What: NotRun, Echo: m.confirmed.Echo(), Why: "what was pending can't be read, and so the actions of going back are unknown: " + why})
+		out = append(out, Report{What: NotRun, Echo: m.confirmed.Echo(),
+			Why: "what was pending can't be read, and so the actions of going back are unknown: " + why})
 		out = append(out, m.note(Write{Slot: SlotPending})...)
 	} else if p != nil { // left over
 		out = append(out, m.note(Write{Slot: SlotPending})...)
@@ -59,14 +60,16 @@ func (m *Machine) found(e Boot) []Effect {
 		m.confirmed = *r
 		m.confirmed.Fallback = true
 		m.confirmed.Open, m.confirmed.Due, m.confirmed.Restart = false, nil, ""
-		return []Effect{Report{What: OnFallback, Echo: r.Echo(), Why: "the node's config: " + why + ": its last good copy is taken"}}
+		return []Effect{Report{What: OnFallback, Echo: r.Echo(), Why: "the node's config: " + why +
+			": its last good copy is taken"}}
 	}
 	name := latest(e.Bases)
 	m.confirmed = Record{Source: Base, Document: e.Bases[name], Fallback: true}
 	if m.confirmed.Document == nil {
 		m.confirmed.Document = config.Object{} // an image without a base: nothing is removed by it
 	}
-	return []Effect{Report{What: OnFallback, Echo: m.confirmed.Echo(), Why: "the node's config: " + why + ": the latest base is taken: " + name}}
+	return []Effect{Report{What: OnFallback, Echo: m.confirmed.Echo(), Why: "the node's config: " + why +
+		": the latest base is taken: " + name}}
 }
 
 // latest is the last name in natural order.

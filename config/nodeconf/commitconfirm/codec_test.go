@@ -12,11 +12,14 @@ import (
 
 func someRecord(t testing.TB) *Record {
 	return &Record{
-		Seq: 1<<64 - 1, Authority: "j", Source: Push, Generation: Generation{Authority: "c", Counter: 1 << 63}, Restores: c(1), FileDigest: "f",
-		Document: doc(t, `{"a":9007199254740993,"b":1.5,"c":"<é\u0001>","d":{},"e":null,"f":[1,true]}`), Peer: "\xff\x00p", Attempt: 6,
-		Open: true, Due: doc(t, `{"a":1}`), Before: Echo{c(1), "m"}, Restart: action.NameReboot, Machine: "m1",
+		Seq: 1<<64 - 1, Authority: "j", Source: Push, Generation: Generation{Authority: "c", Counter: 1 << 63},
+		Restores: c(1), FileDigest: "f",
+		Document: doc(t, `{"a":9007199254740993,"b":1.5,"c":"<é\u0001>","d":{},"e":null,"f":[1,true]}`), Peer: "\xff\x00p",
+		Attempt: 6,
+		Open:    true, Due: doc(t, `{"a":1}`), Before: Echo{c(1), "m"}, Restart: action.NameReboot, Machine: "m1",
 		Results: []action.Result{{Action: "X", State: action.Failed, Cause: "y"}}, Wait: time.Minute, Good: []string{"g"},
-		Undo: &Undone{Echo{c(2), "n"}, Unhealthy, "w", 7}, Undone: &Undone{Echo{c(3), "o"}, Unconfirmed, "v", 0}, Fallback: true,
+		Undo: &Undone{Echo{c(2), "n"}, Unhealthy, "w", 7}, Undone: &Undone{Echo{c(3), "o"}, Unconfirmed, "v", 0},
+		Fallback: true,
 	}
 }
 
@@ -28,7 +31,8 @@ func TestRecordsComeBackAsTheyWere(t *testing.T) {
 			t.Errorf("%s has no value here", all.Type().Field(i).Name)
 		}
 	}
-	for _, r := range []*Record{someRecord(t), {Document: config.Object{}}, {Document: config.Object{}, Due: config.Object{}}} {
+	for _, r := range []*Record{someRecord(t), {Document: config.Object{}},
+		{Document: config.Object{}, Due: config.Object{}}} {
 		got, err := DecodeRecord(EncodeRecord(r))
 		if err != nil || !reflect.DeepEqual(got, r) {
 			t.Errorf("got %+v, %v\nwant %+v", got, err, r)
@@ -100,11 +104,13 @@ func (b rawBody) MarshalJSON() ([]byte, error) { return b, nil }
 func TestTheDigestThatIsKeptIsTheDocuments(t *testing.T) {
 	document := doc(t, `{"a":1}`)
 	kept := Offered{Source: Push, Document: document}
-	if told := (Offered{Document: document, MD5: "told"}).digest(); told != "told" || kept.digest() != config.MD5(document) {
+	if told := (Offered{Document: document, MD5: "told"}).digest(); told != "told" ||
+		kept.digest() != config.MD5(document) {
 		t.Errorf("%s, %s", told, kept.digest())
 	}
 	var m Machine
-	m.Step(Boot{Start: "s", Machine: "m", Disk: Disk{Confirmed: &Record{Seq: 1, Authority: "j", Source: Apply, Document: document}}})
+	m.Step(Boot{Start: "s", Machine: "m",
+		Disk: Disk{Confirmed: &Record{Seq: 1, Authority: "j", Source: Apply, Document: document}}})
 	if m.confirmed.md5 == "" || m.State().Echo.MD5 != config.MD5(document) {
 		t.Errorf("%q is kept, %q told", m.confirmed.md5, m.State().Echo.MD5)
 	}

@@ -104,10 +104,13 @@ func TestOrderOnANode(t *testing.T) {
 		},
 		"faults": {
 			{push(t, 2, `{"a":2}`), "validate"},
-			{Validated{1, config.Faults{{Path: []string{"a"}, What: "is 2", Allowed: "1 is allowed"}}}, "rejected: a: is 2: 1 is allowed"},
+			{Validated{1, config.Faults{{Path: []string{"a"}, What: "is 2", Allowed: "1 is allowed"}}},
+				"rejected: a: is 2: 1 is allowed"},
 			{Offered{Source: Apply}, "rejected: there is no document: an explicit mapping is allowed; {} removes everything"},
-			{Offered{Source: Push, Document: doc(t, "{}")}, "rejected: the push has no generation: one of the controller's is allowed"},
-			{Offered{Source: Apply, Document: doc(t, "{}"), Confirm: -1}, "rejected: the time to confirm is negative: a time from 0 on is allowed"},
+			{Offered{Source: Push, Document: doc(t, "{}")},
+				"rejected: the push has no generation: one of the controller's is allowed"},
+			{Offered{Source: Apply, Document: doc(t, "{}"), Confirm: -1},
+				"rejected: the time to confirm is negative: a time from 0 on is allowed"},
 		},
 		"the newest offer wins while one is validated, and while one is pending": {
 			{push(t, 2, `{"a":2}`), "validate"},
@@ -173,7 +176,8 @@ func TestUndo(t *testing.T) {
 			{ran{}, "applied; ask c:2"},
 			{Health{map[string]bool{"uplink": false}}, ""},
 			{answer{c(2)}, "not confirmed: good before and bad now: uplink"},
-			{Tick{2 * time.Minute}, "ask c:2; write clock 0s; " + backing + "unhealthy: good before and bad now: uplink; " + gone},
+			{Tick{2 * time.Minute}, "ask c:2; write clock 0s; " + backing + "unhealthy: good before and bad now: uplink; " +
+				gone},
 		},
 		"by hand": {
 			{push(t, 2, `{"a":2}`), "validate"},
@@ -225,11 +229,13 @@ func TestUndo(t *testing.T) {
 				}
 			}
 			got := b.do(ran{})
-			if !strings.HasPrefix(got, "write confirmed j:3 {a:1}; gone back: ") || !strings.Contains(got, "; drop pending; applied; ") || !strings.HasSuffix(got, "write copy j:3 {a:1}") {
+			if !strings.HasPrefix(got, "write confirmed j:3 {a:1}; gone back: ") ||
+				!strings.Contains(got, "; drop pending; applied; ") || !strings.HasSuffix(got, "write copy j:3 {a:1}") {
 				t.Fatal(got)
 			}
 			s := b.m.State()
-			if s.Pending || s.Source != Rollback || s.Restores != c(1) || s.Undone == nil || s.Undone.Generation != c(2) || s.Echo != s.Wanted {
+			if s.Pending || s.Source != Rollback || s.Restores != c(1) || s.Undone == nil || s.Undone.Generation != c(2) ||
+				s.Echo != s.Wanted {
 				t.Errorf("%+v", s)
 			}
 			b.boot("m99") // the controller learns of it after a restart as well
@@ -264,7 +270,8 @@ func TestWhatWasBadBeforeDoesNotBlock(t *testing.T) {
 // Only a round trip that follows settling confirms, and only the generation that is pending.
 func TestOnlyAFreshAnswerConfirms(t *testing.T) {
 	b := on(t)
-	b.play(t, []step{{push(t, 2, `{"a":2}`), "…"}, {clean{}, taken}, {settled{}, "run a"}, {ran{}, "…"}, {Health{map[string]bool{"uplink": true}}, ""}})
+	b.play(t, []step{{push(t, 2, `{"a":2}`), "…"}, {clean{}, taken}, {settled{}, "run a"}, {ran{}, "…"},
+		{Health{map[string]bool{"uplink": true}}, ""}})
 	old := b.nonce
 	for _, e := range []Event{
 		ControllerAnswered{Nonce{"s0", 1}, c(2)},
@@ -340,7 +347,8 @@ func TestSeed_AControllerAwayForAnHourUndoesNoHealthyConfigForGood(t *testing.T)
 	if hour(); b.m.State().Wanted.Generation != c(1) { // nothing is pending: nothing happens
 		t.Fatalf("%+v", b.m.State())
 	}
-	b.play(t, []step{{push(t, 2, `{"a":2}`), "…"}, {clean{}, taken}, {settled{map[string]bool{"uplink": true}}, "run a"}, {ran{}, "…"}})
+	b.play(t, []step{{push(t, 2, `{"a":2}`), "…"}, {clean{}, taken}, {settled{map[string]bool{"uplink": true}}, "run a"},
+		{ran{}, "…"}})
 	hour() // the controller has gone
 	if s := b.m.State(); s.Undone == nil || s.Undone.Reason != Unconfirmed || !s.Undoing {
 		t.Fatalf("%+v", s)
@@ -375,14 +383,16 @@ func TestTheMD5IsReportedWhenItIsTrue(t *testing.T) {
 	is("published", old)
 	b.do(settled{})
 	is("its actions run", old)
-	b.do(ran{restart: action.NameRestart, results: []action.Result{{Action: "RESTART_KEA", State: action.Failed, Cause: "x"}}})
+	b.do(ran{restart: action.NameRestart,
+		results: []action.Result{{Action: "RESTART_KEA", State: action.Failed, Cause: "x"}}})
 	is("a restart is to come", old)
 	b.boot("m1")
 	is("restarted", next)
 	if got := b.m.State().Results; len(got) != 1 || got[0].String() != "RESTART_KEA: failed: x" {
 		t.Error(got)
 	}
-	b.play(t, []step{{push(t, 3, `{"a":3}`), "validate"}, {clean{}, "…"}, {settled{}, "…"}, {ran{restart: action.NameReboot}, "…"}})
+	b.play(t, []step{{push(t, 3, `{"a":3}`), "validate"}, {clean{}, "…"}, {settled{}, "…"},
+		{ran{restart: action.NameReboot}, "…"}})
 	is("a reboot is to come", next)
 	b.boot("m1")
 	is("only the agent restarted", next)
@@ -406,7 +416,9 @@ func TestASecondPushIsMeasuredByTheConfirmedConfig(t *testing.T) {
 		{ran{}, "applied; ask c:3"},
 		{Health{bad}, ""},
 		{answer{c(3)}, "not confirmed: good before and bad now: uplink"},
-		{Tick{DefaultConfirm}, "ask c:3; write clock 0s; write pending c:3 {a:3}; undo c:3 unhealthy: good before and bad now: uplink; publish j:4 {a:1}; timer 30s"},
+		{Tick{DefaultConfirm},
+			"ask c:3; write clock 0s; write pending c:3 {a:3}; undo c:3 unhealthy: good before and bad now: uplink; publish " +
+				"j:4 {a:1}; timer 30s"},
 		{settled{}, "run back a"},
 	})
 }
@@ -420,7 +432,8 @@ func TestThePushIsToldByItsAttempt(t *testing.T) {
 	if s := b.m.State(); s.Attempt != 7 {
 		t.Errorf("pending is %+v, want attempt 7", s)
 	}
-	b.play(t, []step{{again, "write pending c:2 {a:2}; renumbered"}, {again, "renumbered"}, {push(t, 2, `{"a":2}`), "renumbered"}, {Offered{Source: Push, Generation: c(3), Document: doc(t, `{"a":2}`)}, "…"}})
+	b.play(t, []step{{again, "write pending c:2 {a:2}; renumbered"}, {again, "renumbered"},
+		{push(t, 2, `{"a":2}`), "renumbered"}, {Offered{Source: Push, Generation: c(3), Document: doc(t, `{"a":2}`)}, "…"}})
 	if s := b.m.State(); s.Attempt != 8 || s.Wanted.Generation != c(3) {
 		t.Errorf("pushed again and numbered it is %+v, want attempt 8 and c:3", s)
 	}

@@ -242,7 +242,8 @@ func (n *node) inForce(when string) {
 	maps.Copy(keys, n.acted)
 	for key := range keys {
 		switch {
-		case key == "r" && n.rebooted != n.published[key], key == "m" && n.restarted != n.published[key] && n.rebooted != n.published[key]:
+		case key == "r" && n.rebooted != n.published[key], key == "m" && n.restarted != n.published[key] &&
+			n.rebooted != n.published[key]:
 			n.complain("%s, and the restart for %s was not", when, key)
 		case key != "r" && key != "m" && n.acted[key] != n.published[key]:
 			n.complain("%s, and the action of %s was run for %v, not for %v", when, key, n.acted[key], n.published[key])
@@ -388,7 +389,8 @@ func live(seed uint64, events, cut int, after bool) *node {
 	n := &node{
 		r: rand.New(rand.NewPCG(seed, 5)), cut: cut, after: after,
 		direct: map[string]bool{}, heard: map[Generation]bool{}, health: map[string]bool{"x": true, "y": false},
-		acted: config.Object{"a": int64(1)}, bases: map[string]config.Object{"RELEASE_M9": {"b": int64(9)}, "RELEASE_M10": {"b": int64(1)}},
+		acted: config.Object{"a": int64(1)},
+		bases: map[string]config.Object{"RELEASE_M9": {"b": int64(9)}, "RELEASE_M10": {"b": int64(1)}},
 	}
 	if seed%5 > 0 { // else it has nothing but its image
 		n.disk.Confirmed = &Record{Seq: 1, Authority: "j", Source: Push, Generation: c(1), Document: start, Peer: "p"}

@@ -12,16 +12,20 @@ import (
 // file on disk is missing or corrupt": here the last good copy goes before it, and on either
 // nothing is removed from the host until a config is pushed or applied.
 func TestSeed_TheLatestBaseIfTheConfigIsMissingOrCorrupt(t *testing.T) {
-	bases := map[string]config.Object{"RELEASE_M9": doc(t, `{"v":9}`), "RELEASE_M81": doc(t, `{"v":81}`), "EDGESPAN_0_1": doc(t, `{"v":0}`)}
+	bases := map[string]config.Object{"RELEASE_M9": doc(t, `{"v":9}`), "RELEASE_M81": doc(t, `{"v":81}`),
+		"EDGESPAN_0_1": doc(t, `{"v":0}`)}
 	b := &bench{bases: bases}
-	if got, want := b.boot("m"), "fallback: the node's config: there is none: the latest base is taken: RELEASE_M81; publish none {v:81} keep all; timer 30s"; got != want {
+	if got, want := b.boot("m"),
+		"fallback: the node's config: there is none: the latest base is taken: RELEASE_M81; publish none {v:81} keep all; "+
+			"timer 30s"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 	b.play(t, []step{
 		{settled{}, "applied"},
 		{push(t, 2, `{"v":81}`), "validate"}, // the same, and yet a config at last
 		{clean{}, "write pending c:2 {v:81}; accepted; publish c:2 {v:81}; timer 30s"},
-		{Tick{time.Hour}, "write clock 0s; write pending c:2 {v:81}; undo c:2 unconfirmed: nobody confirmed it within 2m0s; publish s1:2 {v:81} keep all; timer 30s"},
+		{Tick{time.Hour}, "write clock 0s; write pending c:2 {v:81}; undo c:2 unconfirmed: nobody confirmed it within " +
+			"2m0s; publish s1:2 {v:81} keep all; timer 30s"},
 		{settled{}, "write confirmed s1:2 {v:81}; gone back: nobody confirmed it within 2m0s; drop pending; applied"},
 		{boots{"m"}, "fallback: nothing was pushed or applied since; publish s1:2 {v:81} keep all; timer 30s"},
 		{settled{}, "applied"},
@@ -30,7 +34,9 @@ func TestSeed_TheLatestBaseIfTheConfigIsMissingOrCorrupt(t *testing.T) {
 		{boots{"m"}, "publish s1:3 {v:81}; timer 30s"},
 	})
 	b.disk.Confirmed, b.disk.Faults = nil, map[Slot]string{SlotConfirmed: "bad sum"}
-	if got, want := b.boot("m"), "fallback: the node's config: it can't be read: bad sum: its last good copy is taken; publish s1:3 {v:81} keep all; timer 30s"; got != want {
+	if got, want := b.boot("m"),
+		"fallback: the node's config: it can't be read: bad sum: its last good copy is taken; publish s1:3 {v:81} keep "+
+			"all; timer 30s"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 	if got := b.m.authority; got == "s1" {
@@ -55,7 +61,8 @@ func TestAConfirmedConfigThatIsOlderThanItsCopyIsNotTaken(t *testing.T) {
 	if got := b.boot("m2"); !strings.HasPrefix(got, want) || !strings.Contains(got, "{a:2} keep all") {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
-	b.disk.Copy = &Record{Seq: 99, Authority: "of another journal", Source: Push, Generation: c(9), Document: doc(t, `{"a":9}`)}
+	b.disk.Copy = &Record{Seq: 99, Authority: "of another journal", Source: Push, Generation: c(9),
+		Document: doc(t, `{"a":9}`)}
 	if got := b.boot("m3"); !strings.HasPrefix(got, "publish") || !strings.Contains(got, "{a:1}") {
 		t.Errorf("a copy of another journal counts: %s", got)
 	}
@@ -84,7 +91,8 @@ func TestASecondUndoNamesTheSameConfig(t *testing.T) {
 	b := on(t)
 	undone := func(n uint64, want Generation) {
 		t.Helper()
-		b.play(t, []step{{push(t, n, `{"a":2}`), "validate"}, {clean{}, "…"}, {RollbackAsked{}, "…"}, {settled{}, "…"}, {ran{}, "…"}})
+		b.play(t, []step{{push(t, n, `{"a":2}`), "validate"}, {clean{}, "…"}, {RollbackAsked{}, "…"}, {settled{}, "…"},
+			{ran{}, "…"}})
 		if s := b.m.State(); s.Pending || s.Source != Rollback || s.Restores != want || s.Remaining != 0 {
 			t.Errorf("after push %d: %+v, want it restored to %v", n, s, want)
 		}
@@ -104,7 +112,8 @@ func TestOtherFilesThatCannotBeRead(t *testing.T) {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 	b.disk.Pending, b.disk.Faults = nil, map[Slot]string{SlotPending: "bad sum"}
-	want := "not run: what was pending can't be read, and so the actions of going back are unknown: bad sum; drop pending; publish c:1 {a:1}; timer 30s"
+	want := "not run: what was pending can't be read, and so the actions of going back are unknown: bad sum; drop " +
+		"pending; publish c:1 {a:1}; timer 30s"
 	if got := b.boot("m3"); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
@@ -114,7 +123,8 @@ func TestOtherFilesThatCannotBeRead(t *testing.T) {
 func TestADiskThatCannotBeWritten(t *testing.T) {
 	b := on(t)
 	b.full[SlotPending] = true
-	b.play(t, []step{{push(t, 2, `{"a":2}`), "validate"}, {clean{}, "write pending c:2 {a:2}; refused: it can't be stored: no space left"}})
+	b.play(t, []step{{push(t, 2, `{"a":2}`), "validate"},
+		{clean{}, "write pending c:2 {a:2}; refused: it can't be stored: no space left"}})
 	b.full[SlotPending] = false
 	b.play(t, []step{{push(t, 2, `{"a":2}`), "validate"}, {clean{}, taken}})
 	for _, slot := range []Slot{SlotPending, SlotConfirmed, SlotCopy, SlotClock} {
@@ -130,7 +140,8 @@ func TestADiskThatCannotBeWritten(t *testing.T) {
 	b.play(t, []step{
 		{Confirmed{}, "write confirmed c:2 {a:2}; trouble: it can't be confirmed: no space left"},
 		{Tick{5 * time.Second}, "ask c:2; write clock 1m55s; trouble: write clock: no space left"},
-		{RollbackAsked{}, "write pending c:2 {a:2}; undo c:2 unconfirmed: rolled back by hand; publish j:3 {a:1}; timer 30s; trouble: write: no space left"},
+		{RollbackAsked{}, "write pending c:2 {a:2}; undo c:2 unconfirmed: rolled back by hand; publish j:3 {a:1}; timer " +
+			"30s; trouble: write: no space left"},
 		{settled{}, "run back a"},
 		{ran{}, "write confirmed j:3 {a:1}; gone back: rolled back by hand; trouble: write: no space left; applied"},
 		{RollbackAsked{}, "declined: nothing is pending; to go further back, apply that config"},

@@ -280,8 +280,9 @@ func (m *Machine) State() State {
 	live, now := m.live(), m.echo()
 	current, _ := m.current()
 	s := State{
-		Echo: now, Wanted: live.Echo(), Source: live.Source, Restores: live.Restores, Attempt: live.Attempt, Fallback: live.Fallback,
-		Pending: m.pending != nil, Undoing: m.undoing(), Undone: live.Undone, Bad: m.bad(), Results: current.Results,
+		Echo: now, Wanted: live.Echo(), Source: live.Source, Restores: live.Restores, Attempt: live.Attempt,
+		Fallback: live.Fallback,
+		Pending:  m.pending != nil, Undoing: m.undoing(), Undone: live.Undone, Bad: m.bad(), Results: current.Results,
 	}
 	if s.Pending { // an undo has no time left
 		s.Remaining = m.clock.Remaining

@@ -96,7 +96,8 @@ func (m *Machine) record(o Offered, live Record) Record {
 	before, _ := m.current()
 	r := Record{
 		Seq: before.Seq + 1, Authority: m.authority, Source: o.Source, Generation: o.Generation, FileDigest: live.FileDigest,
-		Document: o.Document, md5: o.MD5, Peer: o.Peer, Attempt: o.Attempt, Open: true, Before: m.echo(), Restart: before.Restart, Machine: before.Machine,
+		Document: o.Document, md5: o.MD5, Peer: o.Peer, Attempt: o.Attempt, Open: true, Before: m.echo(),
+		Restart: before.Restart, Machine: before.Machine,
 		Due: union(before.Due, config.FullDiff(live.Document, o.Document)), Wait: o.Confirm, Good: m.good(),
 	}
 	if o.Source == File {

@@ -193,7 +193,8 @@ type step struct {
 
 // on is a node that runs {a:1} for its controller, in the generation c:1.
 func on(t testing.TB) *bench {
-	first := &Record{Seq: 1, Authority: "j", Source: Push, Generation: Generation{Authority: "c", Counter: 1}, Document: doc(t, `{"a":1}`)}
+	first := &Record{Seq: 1, Authority: "j", Source: Push, Generation: Generation{Authority: "c", Counter: 1},
+		Document: doc(t, `{"a":1}`)}
 	b := &bench{disk: Disk{Confirmed: first, Copy: first}, full: map[Slot]bool{}}
 	b.boot("m1")
 	b.step(Settled{1, map[string]bool{"uplink": true, "dns": false}})

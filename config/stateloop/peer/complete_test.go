@@ -20,11 +20,12 @@ func TestWhatANodeIsGivenAsAPeer(t *testing.T) {
 		gone []Gone
 		want []string // each with its target
 	}{
-		"a node that is no peer and was none gets nothing":             {nil, nil, nil},
-		"a peer gets what it wants":                                    {wants, nil, []string{"a present"}},
-		"a peer gets rid of what is left, too":                         {wants, left, []string{"a present", "b absent"}},
-		"a node that is no peer any more keeps what its config has":    {nil, left, []string{"b absent", "c present"}},
-		"a peer that wants again what it had has it once, and present": {wants, []Gone{{ID: "a", Kind: KindInterface}}, []string{"a present"}},
+		"a node that is no peer and was none gets nothing":          {nil, nil, nil},
+		"a peer gets what it wants":                                 {wants, nil, []string{"a present"}},
+		"a peer gets rid of what is left, too":                      {wants, left, []string{"a present", "b absent"}},
+		"a node that is no peer any more keeps what its config has": {nil, left, []string{"b absent", "c present"}},
+		"a peer that wants again what it had has it once, and present": {wants, []Gone{{ID: "a", Kind: KindInterface}},
+			[]string{"a present"}},
 	} {
 		var got []string
 		if all := Complete("n1", c.with, c.gone, declares); all != nil {

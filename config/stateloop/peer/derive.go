@@ -54,7 +54,8 @@ func Derive(in Input) Configuration {
 		if w.Target == stateloop.ToBeAbsent {
 			target = stateloop.ToBeAbsent
 		}
-		d.all[w.ID] = Parameter{ID: w.ID, Kind: w.Kind, Target: target, Dependencies: slices.Sorted(slices.Values(w.Dependencies))}
+		d.all[w.ID] = Parameter{ID: w.ID, Kind: w.Kind, Target: target,
+			Dependencies: slices.Sorted(slices.Values(w.Dependencies))}
 	}
 	for name, x := range in.Fleet.Peers[in.Name].Executors {
 		v := ExecutorValue(x)
@@ -157,11 +158,14 @@ func (d *deriver) cluster(c Cluster, deployed Deployment) {
 	}
 	for _, name := range c.Members[d.Name].Interfaces {
 		id := InterfaceID(name)
-		d.add(Parameter{ID: id, Kind: KindInterface, Interface: &InterfaceValue{IfName: d.Fleet.Peers[d.Name].Interfaces[name].IfName}})
+		d.add(Parameter{ID: id, Kind: KindInterface,
+			Interface: &InterfaceValue{IfName: d.Fleet.Peers[d.Name].Interfaces[name].IfName}})
 		join(id)
 	}
-	d.add(Parameter{ID: BridgeID(network), Kind: KindBridge, Bridge: &BridgeValue{Network: network, DisplayName: c.Name, MTU: mtu}})
-	d.add(Parameter{ID: stateloop.NetworkID(network.String()), Kind: KindNetwork, Dependencies: []string{BridgeID(network)}})
+	d.add(Parameter{ID: BridgeID(network), Kind: KindBridge,
+		Bridge: &BridgeValue{Network: network, DisplayName: c.Name, MTU: mtu}})
+	d.add(Parameter{ID: stateloop.NetworkID(network.String()), Kind: KindNetwork,
+		Dependencies: []string{BridgeID(network)}})
 }
 
 // What a tunnel takes from the MTU of its underlay (RFC 7348 §4.3): outer headers without the
@@ -170,7 +174,8 @@ const (
 	overhead4  = 20 + 8 + 8 + 14
 	overhead6  = 40 + 8 + 8 + 14
 	defaultMTU = 1500
-	// A port that says less or more than these counts as one with them: one member's word is the size of all members' tunnels.
+	// A port that says less or more than these counts as one with them: one member's word is the size of all members'
+	// tunnels.
 	// 1280 is what any link of IPv6 carries (RFC 8200 §5).
 	leastMTU = 1280
 	mostMTU  = 65535
@@ -264,5 +269,6 @@ func (c Configuration) Digest() string {
 }
 
 func (p Parameter) valued() bool {
-	return p.Interface != nil || p.Bridge != nil || p.Tunnel != nil || p.Joined != nil || p.Executor != nil || p.Check != nil
+	return p.Interface != nil || p.Bridge != nil || p.Tunnel != nil || p.Joined != nil || p.Executor != nil ||
+		p.Check != nil
 }

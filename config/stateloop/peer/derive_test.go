@@ -30,7 +30,8 @@ func peerOf(t *testing.T, name, spec string) Peer {
 
 func clusterOf(t *testing.T, name, spec string) Cluster {
 	t.Helper()
-	c, faults := ParseCluster(document(t, "{kind: ClusterDescriptor, metadata: {name: "+name+", id: "+id(900).String()+"}, spec: {"+spec+"}}"))
+	c, faults := ParseCluster(document(t, "{kind: ClusterDescriptor, metadata: {name: "+name+", id: "+id(900).String()+
+		"}, spec: {"+spec+"}}"))
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
@@ -42,10 +43,16 @@ func three(t *testing.T, topology string) (*Fleet, map[string]Node) {
 	peers := map[string]Peer{}
 	nodes := map[string]Node{}
 	for i, name := range []string{"a", "b", "c"} {
-		peers[name] = peerOf(t, name, fmt.Sprintf("interfaces: {dut: {ifName: eth%d}}, underlays: {wan: {port: wan0}, low: {address: 198.51.100.%d}}", i+1, i+1))
-		nodes[name] = Node{ID: id(i + 1), Ports: map[string]Port{"wan0": {Addresses: []netip.Addr{netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)})}, MTU: 1500}}}
+		peers[name] = peerOf(t, name,
+			fmt.Sprintf("interfaces: {dut: {ifName: eth%d}}, underlays: {wan: {port: wan0}, low: {address: 198.51.100.%d}}", i+1,
+				i+1))
+		nodes[name] = Node{ID: id(i + 1),
+			Ports: map[string]Port{"wan0": {Addresses: []netip.Addr{netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)})},
+				MTU: 1500}}}
 	}
-	c := clusterOf(t, "lab", "leader: b, topology: "+topology+", members: {a: {interfaces: dut, underlay: wan}, b: {interfaces: dut, underlay: wan}, c: {interfaces: dut, underlay: low}}")
+	c := clusterOf(t, "lab", "leader: b, topology: "+topology+
+		", members: {a: {interfaces: dut, underlay: wan}, b: {interfaces: dut, underlay: wan}, c: {interfaces: dut, "+
+		"underlay: low}}")
 	f := NewFleet(peers, map[string]Cluster{"lab": c}, nil)
 	d, faults := f.Deploy("lab")
 	if len(faults) > 0 {
@@ -64,7 +71,8 @@ func show(c Configuration) string {
 		}
 		switch {
 		case p.Tunnel != nil:
-			line += fmt.Sprintf(": %s vni %d %s > %s mtu %d isolated %v", p.Tunnel.Peer, p.Tunnel.VNI, p.Tunnel.Local, p.Tunnel.Remote, p.Tunnel.MTU, p.Tunnel.Isolated)
+			line += fmt.Sprintf(": %s vni %d %s > %s mtu %d isolated %v", p.Tunnel.Peer, p.Tunnel.VNI, p.Tunnel.Local,
+				p.Tunnel.Remote, p.Tunnel.MTU, p.Tunnel.Isolated)
 		case p.Bridge != nil:
 			line += fmt.Sprintf(": %s mtu %d", p.Bridge.DisplayName, p.Bridge.MTU)
 		case p.Interface != nil:
@@ -134,7 +142,8 @@ func TestInAMeshEachTwoHaveATunnelAndNoFrameGoesOn(t *testing.T) {
 func TestAMemberThatHasNotJoinedHasNoPartYet(t *testing.T) {
 	f, nodes := three(t, "star")
 	delete(nodes, "c")
-	if got := show(Derive(Input{Name: "b", Nodes: nodes, Fleet: f})); strings.Contains(got, "/c") || !strings.Contains(got, "tunnel/net-b/a") {
+	if got := show(Derive(Input{Name: "b", Nodes: nodes, Fleet: f})); strings.Contains(got, "/c") ||
+		!strings.Contains(got, "tunnel/net-b/a") {
 		t.Error(got)
 	}
 	if got := Derive(Input{Name: "c", Nodes: nodes, Fleet: f}); len(got.Parameters) != 0 {
@@ -156,7 +165,8 @@ func TestATunnelIsOfOneFamilyAndAsLargeAsItsUnderlayLets(t *testing.T) {
 	f, nodes := three(t, "star")
 	six := func(n byte) netip.Addr { return netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 15: n}) }
 	nodes["a"] = Node{ID: id(1), Ports: map[string]Port{"wan0": {Addresses: []netip.Addr{six(1)}, MTU: 9000}}}
-	nodes["b"] = Node{ID: id(2), Ports: map[string]Port{"wan0": {Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.2"), six(2)}, MTU: 1400}}}
+	nodes["b"] = Node{ID: id(2),
+		Ports: map[string]Port{"wan0": {Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.2"), six(2)}, MTU: 1400}}}
 	got := show(Derive(Input{Name: "a", Nodes: nodes, Fleet: f}))
 	if !strings.Contains(got, "tunnel/net-a/b: b vni 256 2001:db8::1 > 2001:db8::2 mtu 1330") {
 		t.Error(got)
@@ -167,14 +177,16 @@ func TestATunnelIsOfOneFamilyAndAsLargeAsItsUnderlayLets(t *testing.T) {
 func TestAMemberThatSaysNonsenseOfItsPortTakesNobodysTunnel(t *testing.T) {
 	for said, want := range map[int]int{1: 1230, 68: 1230, 1279: 1230, 1300: 1250, 1500: 1450, 1 << 31: 1450, -5: 1450} {
 		f, nodes := three(t, "mesh")
-		nodes["b"] = Node{ID: nodes["b"].ID, Ports: map[string]Port{"wan0": {Addresses: nodes["b"].Ports["wan0"].Addresses, MTU: said}}}
+		nodes["b"] = Node{ID: nodes["b"].ID,
+			Ports: map[string]Port{"wan0": {Addresses: nodes["b"].Ports["wan0"].Addresses, MTU: said}}}
 		got := show(Derive(Input{Name: "a", Nodes: nodes, Fleet: f}))
 		if n := strings.Count(got, fmt.Sprintf("mtu %d", want)); n != 3 { // two tunnels and the bridge
 			t.Errorf("b says %d: %d with %d:\n%s", said, n, want, got)
 		}
 	}
 	for mtu, ok := range map[int]bool{0: true, 67: false, 68: true, 1450: true, -49: false, 65536: false} {
-		c := Configuration{Parameters: []Parameter{{ID: "b", Target: stateloop.ToBePresent, Kind: KindBridge, Bridge: &BridgeValue{Network: id(7), MTU: mtu}}}}
+		c := Configuration{Parameters: []Parameter{{ID: "b", Target: stateloop.ToBePresent, Kind: KindBridge,
+			Bridge: &BridgeValue{Network: id(7), MTU: mtu}}}}
 		text, err := c.Encode()
 		if err != nil {
 			t.Fatal(err)
@@ -188,7 +200,8 @@ func TestAMemberThatSaysNonsenseOfItsPortTakesNobodysTunnel(t *testing.T) {
 func TestATunnelKeepsItsNumberAndANewOneTakesTheLowest(t *testing.T) {
 	f, _ := three(t, "star")
 	was := f.Deployments["lab"].VNIs
-	other := Cluster{Name: "two", ID: id(901), Leader: "a", Topology: Star, Members: map[string]Member{"a": {Underlay: "wan"}, "c": {Underlay: "wan"}}}
+	other := Cluster{Name: "two", ID: id(901), Leader: "a", Topology: Star,
+		Members: map[string]Member{"a": {Underlay: "wan"}, "c": {Underlay: "wan"}}}
 	mesh := f.Clusters["lab"]
 	mesh.Topology = Mesh
 	f = NewFleet(f.Peers, map[string]Cluster{"lab": mesh, "two": other}, f.Deployments)
@@ -244,7 +257,8 @@ absent tunnel/net-a/b
 		t.Errorf("(-want +got)\n%s", d)
 	}
 	// A→B→A: what comes back is present and waits for nothing that is gone.
-	again := Derive(Input{Name: "a", Nodes: nodes, Fleet: f, Gone: left(gone, after, before, func(string) bool { return false })})
+	again := Derive(Input{Name: "a", Nodes: nodes, Fleet: f,
+		Gone: left(gone, after, before, func(string) bool { return false })})
 	if d := cmp.Diff(show(before), show(again)); d != "" {
 		t.Errorf("back again (-before +after)\n%s", d)
 	}
@@ -269,7 +283,8 @@ func TestRandomFleets(t *testing.T) {
 					r.Fatal(err)
 				}
 				back, faults := Decode(text)
-				if len(faults) > 0 || show(back) != show(c) || back.Digest() != bare.Digest() || DigestOf(string(text)) != bare.Digest() {
+				if len(faults) > 0 || show(back) != show(c) || back.Digest() != bare.Digest() ||
+					DigestOf(string(text)) != bare.Digest() {
 					r.Fatalf("%s: %v\n%s", name, faults, show(c))
 				}
 				conf[name] = c
@@ -298,7 +313,9 @@ func three2(r *rapid.T) (*Fleet, map[string]Node) {
 		}
 		nodes[name] = Node{ID: id(i + 1)}
 		if rapid.Bool().Draw(r, "port") {
-			nodes[name] = Node{ID: id(i + 1), Ports: map[string]Port{"wan": {Addresses: []netip.Addr{netip.AddrFrom4([4]byte{198, 51, 100, byte(i + 1)})}, MTU: 1400}}}
+			nodes[name] = Node{ID: id(i + 1),
+				Ports: map[string]Port{"wan": {Addresses: []netip.Addr{netip.AddrFrom4([4]byte{198, 51, 100, byte(i + 1)})},
+					MTU: 1400}}}
 		}
 	}
 	return NewFleet(peers, map[string]Cluster{}, map[string]Deployment{}), nodes
@@ -313,8 +330,10 @@ func mutate(r *rapid.T, f *Fleet) *Fleet {
 		delete(deployments, name)
 		return NewFleet(f.Peers, clusters, deployments)
 	}
-	c := Cluster{Name: name, ID: id(900 + n), Topology: rapid.SampledFrom([]Topology{Star, Mesh}).Draw(r, "topology"), Members: map[string]Member{}}
-	for _, m := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 2, 4, rapid.ID).Draw(r, "members") {
+	c := Cluster{Name: name, ID: id(900 + n), Topology: rapid.SampledFrom([]Topology{Star, Mesh}).Draw(r, "topology"),
+		Members: map[string]Member{}}
+	for _, m := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 2, 4, rapid.ID).Draw(r,
+		"members") {
 		c.Leader = m
 		c.Members[m] = Member{
 			Interfaces: rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"x", "y"}), 0, 2, rapid.ID).Draw(r, "interfaces"),
@@ -387,7 +406,8 @@ func TestDecodeTellsEveryFault(t *testing.T) {
  {"id":"ni/b","kind":"network-instance","target":"present","dependencies":["ni/a","ni/c"]},
  {"kind":"executor","target":"absent"}]}`))
 	got := faults.Error()
-	for _, want := range []string{"tunnel/x: has no value", `"wormhole": a kind that this version knows`, `"maybe": present and absent`, "parameters.6: has no id", `"ni/a" -> "ni/b" -> "ni/a"`, `"ni/b" depends on "ni/c"`} {
+	for _, want := range []string{"tunnel/x: has no value", `"wormhole": a kind that this version knows`,
+		`"maybe": present and absent`, "parameters.6: has no id", `"ni/a" -> "ni/b" -> "ni/a"`, `"ni/b" depends on "ni/c"`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
@@ -398,7 +418,8 @@ func TestDecodeTellsEveryFault(t *testing.T) {
 	if c, faults := Decode(nil); len(faults) > 0 || len(c.Parameters) > 0 || c.Digest() != "" {
 		t.Error(c, faults)
 	}
-	if len(Configuration{Parameters: []Parameter{{ID: "ni/x", Kind: KindNetwork, Target: stateloop.ToBePresent}}}.Digest()) > 0 {
+	if len(Configuration{Parameters: []Parameter{{ID: "ni/x", Kind: KindNetwork,
+		Target: stateloop.ToBePresent}}}.Digest()) > 0 {
 		t.Error("what the layers declare has a digest of its own")
 	}
 }

@@ -87,7 +87,8 @@ func (f *Fleet) Check(name string) config.Faults {
 	var faults config.Faults
 	c, is := f.Clusters[name]
 	if !is {
-		return config.Faults{{What: "there is no cluster " + config.Quote(name), Allowed: "a cluster that is described is allowed"}}
+		return config.Faults{{What: "there is no cluster " + config.Quote(name),
+			Allowed: "a cluster that is described is allowed"}}
 	}
 	for _, member := range slices.Sorted(maps.Keys(c.Members)) {
 		at := []string{"spec", "members", member}
@@ -98,16 +99,19 @@ func (f *Fleet) Check(name string) config.Faults {
 		}
 		m := c.Members[member]
 		if _, is := p.Underlays[m.Underlay]; !is {
-			faults.Add(config.Sub(at, "underlay"), "is "+config.Quote(m.Underlay)+", which peer "+member+" does not have", allowed(p.Underlays, "underlay"))
+			faults.Add(config.Sub(at, "underlay"), "is "+config.Quote(m.Underlay)+", which peer "+member+" does not have",
+				allowed(p.Underlays, "underlay"))
 		}
 		for _, name := range m.Interfaces {
 			i, is := p.Interfaces[name]
 			if !is {
-				faults.Add(config.Sub(at, "interfaces"), "has "+config.Quote(name)+", which peer "+member+" does not have", allowed(p.Interfaces, "interface"))
+				faults.Add(config.Sub(at, "interfaces"), "has "+config.Quote(name)+", which peer "+member+" does not have",
+					allowed(p.Interfaces, "interface"))
 				continue
 			}
 			if other := f.user(member, name, c.Name); other != "" {
-				faults.Add(config.Sub(at, "interfaces"), fmt.Sprintf("has %s (%s), which cluster %s has", config.Quote(name), i.IfName, other), "an interface that no deployed cluster has is allowed")
+				faults.Add(config.Sub(at, "interfaces"), fmt.Sprintf("has %s (%s), which cluster %s has",
+					config.Quote(name), i.IfName, other), "an interface that no deployed cluster has is allowed")
 			}
 		}
 	}
@@ -176,7 +180,9 @@ func (f *Fleet) Deploy(name string) (Deployment, config.Faults) {
 			next++
 		}
 		if next > LastVNI {
-			return Deployment{}, config.Faults{{What: "no number is left for tunnel " + pair, Allowed: fmt.Sprintf("%d tunnels are allowed", LastVNI-FirstVNI+1)}}
+			return Deployment{},
+				config.Faults{{What: "no number is left for tunnel " + pair,
+					Allowed: fmt.Sprintf("%d tunnels are allowed", LastVNI-FirstVNI+1)}}
 		}
 		d.VNIs[pair], used[next] = next, true
 	}
@@ -201,7 +207,8 @@ func ParseDeployment(doc config.Object) (Deployment, config.Faults) {
 	for _, pair := range config.Keys(vnis) {
 		n, is := vnis[pair].(int64)
 		if !is || n < FirstVNI || n > LastVNI {
-			r.faults.Add([]string{"vnis", pair}, "is "+config.OneLine(vnis[pair]), fmt.Sprintf("%d to %d are allowed", FirstVNI, LastVNI))
+			r.faults.Add([]string{"vnis", pair}, "is "+config.OneLine(vnis[pair]),
+				fmt.Sprintf("%d to %d are allowed", FirstVNI, LastVNI))
 		}
 		d.VNIs[pair] = uint32(n)
 	}

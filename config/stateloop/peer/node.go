@@ -46,7 +46,8 @@ func Decode(text []byte) (Configuration, config.Faults) {
 		return c, nil
 	}
 	if err := json.Unmarshal(text, &c); err != nil {
-		return Configuration{}, config.Faults{{What: "is no peer configuration: " + err.Error(), Allowed: "what a controller sends is allowed"}}
+		return Configuration{},
+			config.Faults{{What: "is no peer configuration: " + err.Error(), Allowed: "what a controller sends is allowed"}}
 	}
 	var faults config.Faults
 	for i, p := range c.Parameters {
@@ -64,7 +65,8 @@ func Decode(text []byte) (Configuration, config.Faults) {
 		known, has := p.value()
 		switch {
 		case !known:
-			faults.Add(config.Sub(at, "kind"), "is "+config.Quote(p.Kind), "a kind that this version knows is allowed: update it")
+			faults.Add(config.Sub(at, "kind"), "is "+config.Quote(p.Kind),
+				"a kind that this version knows is allowed: update it")
 		case !has:
 			faults.Add(at, "has no value of its kind", "one is required")
 		}
@@ -84,7 +86,8 @@ func (p Parameter) value() (known, has bool) {
 		return true, p.Bridge != nil && p.Bridge.Network != uuid.Nil && carried(p.Bridge.MTU)
 	case KindTunnel:
 		t := p.Tunnel
-		return true, t != nil && t.Type == TunnelVXLAN && t.VNI >= FirstVNI && t.VNI <= LastVNI && t.Port > 0 && t.Port < 1<<16 && carried(t.MTU)
+		return true, t != nil && t.Type == TunnelVXLAN && t.VNI >= FirstVNI && t.VNI <= LastVNI && t.Port > 0 &&
+			t.Port < 1<<16 && carried(t.MTU)
 	case KindJoined:
 		return true, p.Joined != nil
 	case KindExecutor:

@@ -37,7 +37,8 @@ func ParsePeer(doc config.Object) (Peer, config.Faults) {
 	for _, name := range slices.Sorted(maps.Keys(p.Interfaces)) {
 		link := p.Interfaces[name].IfName
 		if other, twice := links[link]; twice && link != "" {
-			r.faults.Add(config.Sub(at, "interfaces", name, "ifName"), fmt.Sprintf("is %s, as that of %s", config.Quote(link), other), "each link once is allowed")
+			r.faults.Add(config.Sub(at, "interfaces", name, "ifName"),
+				fmt.Sprintf("is %s, as that of %s", config.Quote(link), other), "each link once is allowed")
 		}
 		links[link] = name
 	}
@@ -81,9 +82,11 @@ func ParseCluster(doc config.Object) (Cluster, config.Faults) {
 		c.Members[name] = m
 	}
 	if n := len(c.Members); n < 2 {
-		r.faults.Add(config.Sub(at, "members"), fmt.Sprintf("has %d members", n), fmt.Sprintf("2 to %d are allowed", MostMembers))
+		r.faults.Add(config.Sub(at, "members"), fmt.Sprintf("has %d members", n),
+			fmt.Sprintf("2 to %d are allowed", MostMembers))
 	} else if n > MostMembers || c.Topology == Mesh && n > MostInMesh {
-		r.faults.Add(config.Sub(at, "members"), fmt.Sprintf("has %d members", n), fmt.Sprintf("up to %d are allowed, %d in a mesh", MostMembers, MostInMesh))
+		r.faults.Add(config.Sub(at, "members"), fmt.Sprintf("has %d members", n),
+			fmt.Sprintf("up to %d are allowed, %d in a mesh", MostMembers, MostInMesh))
 	}
 	if _, is := c.Members[c.Leader]; !is && c.Leader != "" {
 		r.faults.Add(config.Sub(at, "leader"), "is "+config.Quote(c.Leader)+", which is no member", "a member is allowed")
@@ -125,7 +128,8 @@ const NameAllowed = "up to 253 octets without spaces, ',' and '/' are allowed"
 
 // IsName says whether a name can stand in an id, in a list and on a command line.
 func IsName(s string) bool {
-	return s != "" && len(s) <= 253 && !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c == ',' || c == '/' || c == 0x7f })
+	return s != "" && len(s) <= 253 &&
+		!strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c == ',' || c == '/' || c == 0x7f })
 }
 
 func (r *reader) name(at []string, s string) {
@@ -154,7 +158,8 @@ func (r *reader) underlay(at []string, o config.Object) Underlay {
 		if _, has := known[k]; has {
 			ofVPN = true
 			delete(known, k)
-			r.faults.Add(config.Sub(at, k), "names a network, and none can be an underlay", "port or address is allowed, also the address of a VPN that the host itself has")
+			r.faults.Add(config.Sub(at, k), "names a network, and none can be an underlay",
+				"port or address is allowed, also the address of a VPN that the host itself has")
 		}
 	}
 	r.known(at, known, "port", "address")
@@ -180,7 +185,8 @@ func (r *reader) withoutTunnels(at []string, o config.Object) config.Object {
 	for _, k := range []string{"type", "tunnel", "tunnelType", "tunnels", "encapsulation"} {
 		if v, has := o[k]; has {
 			delete(out, k)
-			r.faults.Add(config.Sub(at, k), "is "+config.Shorten(config.OneLine(v)), "no type of tunnel is to be named, all are "+TunnelVXLAN)
+			r.faults.Add(config.Sub(at, k), "is "+config.Shorten(config.OneLine(v)),
+				"no type of tunnel is to be named, all are "+TunnelVXLAN)
 		}
 	}
 	return out
@@ -196,19 +202,22 @@ func (r *reader) executor(at []string, o config.Object) Executor {
 		r.faults.Add(at, "has unit and command, or neither", "either unit or command is required")
 	}
 	if x.Unit != "" && !isUnit(x.Unit) {
-		r.faults.Add(config.Sub(at, "unit"), "is "+config.Quote(x.Unit), "the name of a unit is allowed, such as collector.service")
+		r.faults.Add(config.Sub(at, "unit"), "is "+config.Quote(x.Unit),
+			"the name of a unit is allowed, such as collector.service")
 	}
 	if x.Unit != "" && (len(x.Env) > 0 || x.Dir != "" || x.Restart != "") {
 		r.faults.Add(at, "has env, dir or restart beside a unit", "they are of a command")
 	}
 	if len(x.Command) > 0 && (!path.IsAbs(x.Command[0]) || path.Clean(x.Command[0]) != x.Command[0]) {
-		r.faults.Add(config.Sub(at, "command"), "begins with "+config.Quote(x.Command[0]), "the absolute path of a program is allowed")
+		r.faults.Add(config.Sub(at, "command"), "begins with "+config.Quote(x.Command[0]),
+			"the absolute path of a program is allowed")
 	}
 	if x.Dir != "" && !path.IsAbs(x.Dir) {
 		r.faults.Add(config.Sub(at, "dir"), "is "+config.Quote(x.Dir), "an absolute path is allowed")
 	}
 	if x.Restart != "" && x.Restart != RestartAlways && x.Restart != RestartNever {
-		r.faults.Add(config.Sub(at, "restart"), "is "+config.Quote(x.Restart), RestartAlways+" and "+RestartNever+" are allowed")
+		r.faults.Add(config.Sub(at, "restart"), "is "+config.Quote(x.Restart), RestartAlways+" and "+RestartNever+
+			" are allowed")
 	}
 	return x
 }
@@ -217,9 +226,10 @@ func (r *reader) executor(at []string, o config.Object) Executor {
 // command line, whatever it holds.
 func isUnit(s string) bool {
 	name, suffix, has := strings.Cut(s, ".")
-	return has && name != "" && suffix != "" && len(s) <= 255 && s[0] != '-' && !strings.ContainsFunc(s, func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(":-_.\\@", c)
-	})
+	return has && name != "" && suffix != "" && len(s) <= 255 && s[0] != '-' &&
+		!strings.ContainsFunc(s, func(c rune) bool {
+			return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(":-_.\\@", c)
+		})
 }
 
 // words are a list of strings; a lone string is a list of it.
@@ -239,7 +249,8 @@ func (r *reader) words(at []string, o config.Object, key string) []string {
 		out = append(out, s)
 	}
 	if !is || len(out) == 0 || out[0] == "" {
-		r.faults.Add(config.Sub(at, key), "is "+config.Shorten(config.OneLine(v)), "a program and its arguments, as strings, are allowed")
+		r.faults.Add(config.Sub(at, key), "is "+config.Shorten(config.OneLine(v)),
+			"a program and its arguments, as strings, are allowed")
 		return nil
 	}
 	return out

@@ -148,7 +148,8 @@ func (k *Keystone) login(w http.ResponseWriter, r *http.Request) {
 	}
 	who, project := d.Auth.Identity.Password.User, ""
 	u, known := k.Users[who.Name]
-	known = known && who.Password == u.Password && ours(who.Domain.ID, who.Domain.Name) && len(d.Auth.Identity.Methods) == 1
+	known = known && who.Password == u.Password && ours(who.Domain.ID, who.Domain.Name) &&
+		len(d.Auth.Identity.Methods) == 1
 	if s := d.Auth.Scope; s != nil {
 		project = s.Project.Name
 		_, in := u.Roles[project]
@@ -190,7 +191,8 @@ func (k *Keystone) answer(w http.ResponseWriter, r *http.Request, status int, te
 		services := []any{}
 		for kind, url := range k.Catalog {
 			services = append(services, map[string]any{"id": "id-of-" + kind, "type": kind, "name": kind, "endpoints": []any{
-				map[string]any{"id": "e-of-" + kind, "interface": "public", "region": "RegionOne", "region_id": "RegionOne", "url": url},
+				map[string]any{"id": "e-of-" + kind, "interface": "public", "region": "RegionOne", "region_id": "RegionOne",
+					"url": url},
 			}})
 		}
 		doc["catalog"] = services

@@ -17,13 +17,15 @@ func TestReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	if _, err := s.Commit(t.Context(), kv.Txn{Then: []kv.Op{kv.Put("a/1", []byte("one")), kv.Put("a/2", []byte("two"))}}); err != nil {
+	if _, err := s.Commit(t.Context(),
+		kv.Txn{Then: []kv.Op{kv.Put("a/1", []byte("one")), kv.Put("a/2", []byte("two"))}}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	r := backend.NewReader(ctx, s)
 	got, err := r.Get("a/2", "none", "a/1")
-	if err != nil || len(got) != 3 || string(got[0].Value) != "two" || got[1].Exists() || got[1].Key != "none" || string(got[2].Value) != "one" {
+	if err != nil || len(got) != 3 || string(got[0].Value) != "two" || got[1].Exists() || got[1].Key != "none" ||
+		string(got[2].Value) != "one" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	page, err := r.List("a/", kv.ListOptions{})

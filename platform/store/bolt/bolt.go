@@ -75,8 +75,9 @@ func Open(path string, o Options) (*Store, error) {
 		}
 	}
 	s := &Store{
-		clock: o.Clock, told: o.Told, breaking: make(chan struct{}), jobs: make(chan *job), closing: make(chan struct{}), changed: make(chan struct{}),
-		leases: map[kv.LeaseID]*lease{}, relisten: make(chan struct{}, 1),
+		clock: o.Clock, told: o.Told, breaking: make(chan struct{}), jobs: make(chan *job), closing: make(chan struct{}),
+		changed: make(chan struct{}),
+		leases:  map[kv.LeaseID]*lease{}, relisten: make(chan struct{}, 1),
 	}
 	var err error
 	if s.db, err = openFile(path, o.UnsafeNoSync); err != nil {

@@ -44,7 +44,9 @@ func fillUp(path string) error {
 	defer s.Close()
 	ctx, last := context.Background(), 0
 	write := func() error {
-		_, err := s.Commit(ctx, kv.Txn{Then: []kv.Op{kv.Put("k", bytes.Repeat([]byte{byte(last + 1)}, 10_000)), kv.Put("n", fmt.Append(nil, last+1))}})
+		_, err := s.Commit(ctx,
+			kv.Txn{Then: []kv.Op{kv.Put("k", bytes.Repeat([]byte{byte(last + 1)}, 10_000)),
+				kv.Put("n", fmt.Append(nil, last+1))}})
 		if err == nil {
 			last++
 		}

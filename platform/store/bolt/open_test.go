@@ -86,7 +86,8 @@ func TestWhatIsNoStoreIsRefusedAndLeftAlone(t *testing.T) {
 		filepath.Join(dir, "missing", "store"): "no such file",
 	} {
 		before, _ := os.ReadFile(path)
-		if _, err := Open(path, Options{}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+		if _, err := Open(path, Options{}); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%s: got %v, want %q", path, err, want)
 		}
 		if after, _ := os.ReadFile(path); string(before) != string(after) {
@@ -114,7 +115,8 @@ func TestAllIsThereAfterARestart(t *testing.T) {
 		t.Error("the id is another")
 	}
 	e, now, err := s.Get(t.Context(), "a")
-	if got := fmt.Sprintf("%s %d %d %d %v", e.Value, e.ModRevision, e.Version, now, err); got != fmt.Sprintf("2 %d 2 %d <nil>", at, at) {
+	if got := fmt.Sprintf("%s %d %d %d %v", e.Value, e.ModRevision, e.Version, now,
+		err); got != fmt.Sprintf("2 %d 2 %d <nil>", at, at) {
 		t.Error("got", got)
 	}
 	page, err := s.List(t.Context(), "", kv.ListOptions{At: at - 1})
@@ -219,7 +221,8 @@ func TestWritersShareASync(t *testing.T) {
 		defer s.Close()
 		before := s.db.Stats().TxStats
 		entered, leave := make(chan struct{}), make(chan struct{})
-		go s.submit(context.Background(), 0, func(*write) error { close(entered); <-leave; return refusal{errors.New("busy")} })
+		go s.submit(context.Background(), 0,
+			func(*write) error { close(entered); <-leave; return refusal{errors.New("busy")} })
 		<-entered
 		const n = 100
 		done := make(chan error, n)

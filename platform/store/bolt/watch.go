@@ -52,7 +52,8 @@ func (s *Store) Watch(ctx context.Context, p kv.Prefix, after kv.Revision, deliv
 }
 
 // since is a part of what came after a revision, and up to which revision it goes.
-func (s *Store) since(ctx context.Context, p kv.Prefix, after kv.Revision) (out []kv.Batch, upTo kv.Revision, err error) {
+func (s *Store) since(ctx context.Context, p kv.Prefix, after kv.Revision) (out []kv.Batch, upTo kv.Revision,
+	err error) {
 	upTo = after
 	err = s.see(ctx, func(v view) error {
 		if last := v.last(); after > last {

@@ -63,7 +63,8 @@ func transactions(r *rig) {
 		kv.Get("b"), kv.Put("b", []byte("x")), kv.Get("b"), kv.Delete("a"), kv.Delete("c"),
 	}})
 	r.is("a get before", out.Results[0].Entry.Exists(), false)
-	r.is("a get after", fmt.Sprintf("%s %d", out.Results[2].Entry.Value, out.Results[2].Entry.ModRevision), fmt.Sprintf("x %d", out.Revision))
+	r.is("a get after", fmt.Sprintf("%s %d", out.Results[2].Entry.Value, out.Results[2].Entry.ModRevision),
+		fmt.Sprintf("x %d", out.Revision))
 	r.is("deleted", []int{out.Results[3].Deleted, out.Results[4].Deleted}, []int{1, 0})
 	before := r.now()
 	r.is("what changes nothing is no revision", r.then(kv.Delete("a"), kv.DeletePrefix("c/")), before)
@@ -148,7 +149,8 @@ func unicodeKeys(r *rig) {
 		got = append(got, e.Key)
 	}
 	r.is("in the order of their bytes", fmt.Sprintf("%q", got),
-		fmt.Sprintf("%q", []kv.Key{"knoten/Ulm", "knoten/Zürich", "knoten/\u00a0", "knoten/Ωmega", "knoten/日本", "knoten/🛰 1"}))
+		fmt.Sprintf("%q", []kv.Key{"knoten/Ulm", "knoten/Zürich", "knoten/\u00a0", "knoten/Ωmega", "knoten/日本",
+			"knoten/🛰 1"}))
 	for i, k := range keys {
 		r.is(string(k), string(r.get(k).Value), fmt.Sprint(i))
 	}

@@ -15,7 +15,8 @@ func leases(r *rig) {
 	if id == other || id == 0 {
 		r.Fatalf("leases %d and %d", id, other)
 	}
-	r.then(kv.PutLeased("l/b", nil, id), kv.PutLeased("l/a", nil, id), kv.PutLeased("l/c", nil, id), kv.PutLeased("l/d", nil, id))
+	r.then(kv.PutLeased("l/b", nil, id), kv.PutLeased("l/a", nil, id), kv.PutLeased("l/c", nil, id),
+		kv.PutLeased("l/d", nil, id))
 	r.is("an entry names it", r.get("l/a").Lease, id)
 	r.put("l/c", "no longer")
 	r.then(kv.PutLeased("l/b", nil, other))
@@ -79,7 +80,8 @@ type led struct {
 }
 
 func (r *rig) lead(ctx context.Context, e backend.Election, name string) *led {
-	l := &led{won: make(chan kv.Leadership, 1), lost: make(chan struct{}), err: make(chan error, 1), quit: make(chan error, 1)}
+	l := &led{won: make(chan kv.Leadership, 1), lost: make(chan struct{}), err: make(chan error, 1),
+		quit: make(chan error, 1)}
 	go func() {
 		l.err <- e.Lead(ctx, []byte(name), func(ctx context.Context, lead kv.Leadership) error {
 			l.won <- lead
@@ -118,7 +120,8 @@ func elections(r *rig) {
 	lead := wait(r, "one", one.won)
 	r.is("who leads", wait(r, "the observer", seen), "one")
 	two := r.lead(ctx, r.election(), "two")
-	r.is("the leader writes", r.commit(kv.Txn{Compares: []kv.Compare{lead.Fence()}, Then: []kv.Op{kv.Put("x", nil)}}).Succeeded, true)
+	r.is("the leader writes",
+		r.commit(kv.Txn{Compares: []kv.Compare{lead.Fence()}, Then: []kv.Op{kv.Put("x", nil)}}).Succeeded, true)
 	select {
 	case <-two.won:
 		r.Fatal("two leaders")

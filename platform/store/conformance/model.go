@@ -281,7 +281,8 @@ func (h *history) watch(p kv.Prefix) {
 		}
 		return nil
 	})
-	h.same(fmt.Sprintf("watch below %q after %d", p, h.real(after)), h.batches(want, true), h.batches(got, false), wantErr, err)
+	h.same(fmt.Sprintf("watch below %q after %d", p, h.real(after)), h.batches(want, true), h.batches(got, false), wantErr,
+		err)
 }
 
 func (h *history) batches(bs []kv.Batch, ofModel bool) (out string) {

@@ -54,7 +54,8 @@ var _ backend.Store = (*Store)(nil)
 // context ends it waits for a cluster that does not answer.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := kv.Key(o.Fleet).Check(); err != nil || len(o.Fleet) > MaxFleet {
-		return nil, fmt.Errorf("open store: fleet %.120q: %w: a key of %d bytes at most is allowed", o.Fleet, kv.ErrInvalid, MaxFleet)
+		return nil, fmt.Errorf("open store: fleet %.120q: %w: a key of %d bytes at most is allowed", o.Fleet, kv.ErrInvalid,
+			MaxFleet)
 	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -213,7 +214,8 @@ func (s *Store) Scarce() error {
 	defer s.mu.Unlock()
 	for member, z := range s.sizes {
 		if z.limit > 0 && time.Since(z.at) < sizeCounts && (z.used >= z.limit/4*3 || z.file >= z.limit/16*15) {
-			return fmt.Errorf("the store is nearly full: %s has %d MiB in use and a file of %d MiB, of %d MiB: prune the history, or raise the limit",
+			return fmt.Errorf("the store is nearly full: %s has %d MiB in use and a file of %d MiB, of %d MiB: prune the "+
+				"history, or raise the limit",
 				member, z.used>>20, z.file>>20, z.limit>>20)
 		}
 	}
@@ -256,7 +258,8 @@ func (s *Store) meaning(ctx context.Context, err error) error {
 		return kv.ErrClosed
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(err, rpctypes.ErrTimeout):
 		// A member goes by the deadline of the call too, and may be the one that says so.
-		return fmt.Errorf("the cluster gave no answer in time, as one without most of its members does: %w", context.DeadlineExceeded)
+		return fmt.Errorf("the cluster gave no answer in time, as one without most of its members does: %w",
+			context.DeadlineExceeded)
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, rpctypes.ErrCompacted):

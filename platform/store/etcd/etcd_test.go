@@ -118,7 +118,8 @@ func TestWhatCannotBeOpened(t *testing.T) {
 	if _, err := s.client.Put(t.Context(), s.root+"id", "no id"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), Options{Endpoints: []string{endpoint}, Fleet: "spoilt"}); err == nil || !strings.Contains(err.Error(), `holds "no id"`) {
+	if _, err := Open(t.Context(), Options{Endpoints: []string{endpoint}, Fleet: "spoilt"}); err == nil ||
+		!strings.Contains(err.Error(), `holds "no id"`) {
 		t.Errorf("an id that is none: %v", err)
 	}
 }

@@ -19,7 +19,8 @@ import (
 func TestAClusterWithoutRoomIsNotSound(t *testing.T) {
 	var s Store
 	refuse := func() {
-		if err := s.meaning(t.Context(), rpctypes.ErrNoSpace); !errors.Is(err, kv.ErrFull) || errors.Is(err, kv.ErrUnwritten) || !errors.Is(err, rpctypes.ErrNoSpace) {
+		if err := s.meaning(t.Context(), rpctypes.ErrNoSpace); !errors.Is(err, kv.ErrFull) ||
+			errors.Is(err, kv.ErrUnwritten) || !errors.Is(err, rpctypes.ErrNoSpace) {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -67,7 +68,8 @@ func TestReadsAndDeletesDoNotMakeAFullClusterSound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		request := &etcdserverpb.AlarmRequest{Action: action, MemberID: status.Header.MemberId, Alarm: etcdserverpb.AlarmType_NOSPACE}
+		request := &etcdserverpb.AlarmRequest{Action: action, MemberID: status.Header.MemberId,
+			Alarm: etcdserverpb.AlarmType_NOSPACE}
 		if _, err := etcdserverpb.NewMaintenanceClient(s.client.ActiveConnection()).Alarm(t.Context(), request); err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +116,8 @@ func TestEachMemberHasItsOwnTimeToSayItsSize(t *testing.T) {
 	}
 }
 
-// A member says what its limit is, and how near it is: the store is scarce before it has none. What it said does not count for ever.
+// A member says what its limit is, and how near it is: the store is scarce before it has none. What it said does not
+// count for ever.
 func TestAClusterThatNearsItsLimitIsScarce(t *testing.T) {
 	t.Parallel()
 	const gb = 1 << 30

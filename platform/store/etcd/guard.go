@@ -79,7 +79,8 @@ func config(o Options) clientv3.Config {
 		// A member that comes back is found soon, and a connection that hangs while it is made
 		// is given up soon: gRPC's own bounds are two minutes and 20 s.
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+				MaxDelay: 2 * time.Second},
 			MinConnectTimeout: 2 * time.Second,
 		})},
 	}
@@ -171,7 +172,8 @@ func (g *guard) askAlarms(ctx context.Context, client *clientv3.Client, endpoint
 		return // the next one that answers says it
 	}
 	g.weighed(endpoint, asked, size{used: out.DbSizeInUse, file: out.DbSize, limit: out.DbSizeQuota})
-	g.alarmed(asked, slices.ContainsFunc(out.Errors, func(text string) bool { return strings.Contains(text, etcdserverpb.AlarmType_NOSPACE.String()) }))
+	g.alarmed(asked, slices.ContainsFunc(out.Errors,
+		func(text string) bool { return strings.Contains(text, etcdserverpb.AlarmType_NOSPACE.String()) }))
 }
 
 // answered takes what came of a question.

@@ -84,7 +84,8 @@ func (s *Store) list(ctx context.Context, p kv.Prefix, o kv.ListOptions) (kv.Pag
 		if o.Limit > 0 {
 			limit = min(limit, o.Limit-len(page.Entries))
 		}
-		how := []clientv3.OpOption{clientv3.WithRange(end), clientv3.WithLimit(int64(limit)), clientv3.WithRev(int64(page.Revision))}
+		how := []clientv3.OpOption{clientv3.WithRange(end), clientv3.WithLimit(int64(limit)),
+			clientv3.WithRev(int64(page.Revision))}
 		if o.Keys {
 			how = append(how, clientv3.WithKeysOnly())
 		}

@@ -48,7 +48,8 @@ func ParsePlan(text string) (Plan, error) {
 	if sized {
 		n, err := strconv.Atoi(size)
 		if err != nil || n < LeastPerPop {
-			return Plan{}, fmt.Errorf("topology: size is %.40q: %d and more nodes for each point of presence are allowed", size, LeastPerPop)
+			return Plan{}, fmt.Errorf("topology: size is %.40q: %d and more nodes for each point of presence are allowed", size,
+				LeastPerPop)
 		}
 		p.PerPop = n
 	}
@@ -171,7 +172,8 @@ const (
 func (d *drawing) site(column, row float64) {
 	round := func(f float64) float64 { return math.Round(f*1e7) / 1e7 }
 	d.t.Sites = append(d.t.Sites, topology.Site{
-		Name: fmt.Sprintf("site-%05d", len(d.t.Sites)+1), Latitude: round(latitude - row*step), Longitude: round(longitude + column*step), Altitude: altitude, Located: true,
+		Name: fmt.Sprintf("site-%05d", len(d.t.Sites)+1), Latitude: round(latitude - row*step),
+		Longitude: round(longitude + column*step), Altitude: altitude, Located: true,
 	})
 	d.on = append(d.on, nil)
 }
@@ -179,7 +181,8 @@ func (d *drawing) site(column, row float64) {
 func (d *drawing) node(name string, is topology.NodeType, site int) {
 	i := len(d.t.Nodes)
 	d.t.Nodes = append(d.t.Nodes, topology.Node{
-		Name: name, Type: is, MAC: fmt.Sprintf("02:08:%02x:%02x:%02x:00", i>>16&0xff, i>>8&0xff, i&0xff), Status: topology.Online, Site: d.t.Sites[site].Name,
+		Name: name, Type: is, MAC: fmt.Sprintf("02:08:%02x:%02x:%02x:00", i>>16&0xff, i>>8&0xff, i&0xff),
+		Status: topology.Online, Site: d.t.Sites[site].Name,
 	})
 	d.busy = append(d.busy, 0)
 	d.on[site] = append(d.on[site], i)
@@ -191,7 +194,8 @@ func (d *drawing) link(a, z int, is topology.LinkType) {
 		a, z = z, a
 	}
 	t.Links = append(t.Links, topology.Link{
-		Name: topology.LinkName(t.Nodes[a].Name, t.Nodes[z].Name), A: t.Nodes[a].Name, Z: t.Nodes[z].Name, AMAC: t.Nodes[a].MAC, ZMAC: t.Nodes[z].MAC,
+		Name: topology.LinkName(t.Nodes[a].Name, t.Nodes[z].Name), A: t.Nodes[a].Name, Z: t.Nodes[z].Name,
+		AMAC: t.Nodes[a].MAC, ZMAC: t.Nodes[z].MAC,
 		Type: is, Alive: true,
 	})
 }

@@ -64,7 +64,8 @@ func TestAMadeTopologyIsOneOfTheSeedsKind(t *testing.T) {
 			t.Errorf("%v of %d: %d names, %v", p, nodes, len(names), kinds)
 		}
 		relays := nodes - nodes/clients
-		if want := min(max(1, min(max(2, (nodes+p.PerPop/2)/p.PerPop), relays)), nodes); p.PerPop == PerPop && relays >= 8 && pops != want {
+		if want := min(max(1, min(max(2, (nodes+p.PerPop/2)/p.PerPop), relays)), nodes); p.PerPop == PerPop && relays >= 8 &&
+			pops != want {
 			t.Errorf("%v of %d: %d points of presence, want %d", p, nodes, pops, want)
 		}
 		for i, up := range made.Ways().Reached(func(int) bool { return false }) {
@@ -89,7 +90,8 @@ func TestLinksAreOfTheSeedsKind(t *testing.T) {
 			links[l.A]++
 			links[l.Z]++
 			wired := a.Site == z.Site
-			if wired != (l.Type == topology.Ethernet) || (a.Polarity == z.Polarity) != wired || a.Polarity == 0 || l.Name != topology.LinkName(l.A, l.Z) {
+			if wired != (l.Type == topology.Ethernet) || (a.Polarity == z.Polarity) != wired || a.Polarity == 0 ||
+				l.Name != topology.LinkName(l.A, l.Z) {
 				t.Fatalf("%v of %d: %+v joins %+v and %+v", p, nodes, l, a, z)
 			}
 		}
@@ -199,7 +201,8 @@ func TestPlansAreRead(t *testing.T) {
 		t.Errorf("%v, %v", p, err)
 	}
 	for text, want := range map[string]string{
-		"star": "figure-eight, line, ring, grid, tree are allowed", "grid:1": `size is "1": 2 and more`, "grid:x": `size is "x"`, "": `is ""`, "grid:": `size is ""`,
+		"star": "figure-eight, line, ring, grid, tree are allowed", "grid:1": `size is "1": 2 and more`,
+		"grid:x": `size is "x"`, "": `is ""`, "grid:": `size is ""`,
 	} {
 		if _, err := ParsePlan(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

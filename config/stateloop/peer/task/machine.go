@@ -13,7 +13,8 @@ import (
 // Machine brings a set of tasks to what is wanted of them. The zero value has none.
 type Machine struct {
 	items map[string]*item
-	order []*item            // removals first, each after what needs it; then what is to be present, each after what it needs
+	// removals first, each after what needs it; then what is to be present, each after what it needs
+	order []*item
 	needy map[string][]*item // those that need a task, by its id
 	seq   uint64
 	busy  int // steps under way
@@ -171,10 +172,12 @@ func (m *Machine) free(i *item) bool {
 	case Make:
 		for _, id := range i.Needs {
 			n := m.items[id]
-			if n == nil || n.gone || n.Target == stateloop.ToBeAbsent || n.status.State == stateloop.Present && n.status.Version == n.Version {
+			if n == nil || n.gone || n.Target == stateloop.ToBeAbsent || n.status.State == stateloop.Present &&
+				n.status.Version == n.Version {
 				continue
 			}
-			m.say(i, stateloop.WaitingForDependencies, fmt.Sprintf("waits for %s, which is %s", id, cmp.Or(n.status.State, stateloop.Creating)))
+			m.say(i, stateloop.WaitingForDependencies,
+				fmt.Sprintf("waits for %s, which is %s", id, cmp.Or(n.status.State, stateloop.Creating)))
 			return false
 		}
 	case Remove: // what needs it goes first; one that can't be removed was tried, and holds up nobody
@@ -333,7 +336,8 @@ func (m *Machine) say(i *item, s stateloop.State, reason string) {
 		since = m.now
 	}
 	was := i.status
-	i.status = Status{ID: i.ID, Target: i.Target, Version: i.Version, State: s, Reason: reason, Since: since, Attempts: i.fails}
+	i.status = Status{ID: i.ID, Target: i.Target, Version: i.Version, State: s, Reason: reason, Since: since,
+		Attempts: i.fails}
 	if i.status != was {
 		m.changed(i)
 	}

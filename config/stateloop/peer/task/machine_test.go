@@ -75,7 +75,8 @@ func (d *desk) is(id string) string {
 }
 
 func present(id string, needs ...string) Task {
-	return Task{ID: id, Target: stateloop.ToBePresent, Needs: needs, Version: 1, Every: 10 * time.Second, Settle: time.Second, Stable: time.Minute}
+	return Task{ID: id, Target: stateloop.ToBePresent, Needs: needs, Version: 1, Every: 10 * time.Second,
+		Settle: time.Second, Stable: time.Minute}
 }
 
 func absent(t Task) Task {
@@ -117,7 +118,8 @@ func TestATaskIsCheckedMadeAndAsserted(t *testing.T) {
 	}
 	for name, lines := range map[string][]line{
 		"made, asserted, and checked again": append(slices.Clone(made),
-			line{wait(9 * time.Second), "", "v1 Present"}, line{wait(time.Second), "check a", "v1 Present"}, line{say(Present, ""), "", "v1 Present"}),
+			line{wait(9 * time.Second), "", "v1 Present"}, line{wait(time.Second), "check a", "v1 Present"},
+			line{say(Present, ""), "", "v1 Present"}),
 		"there already: nothing is done": {
 			{want(present("a")), "check a", "v0 "},
 			{say(Present, ""), "", "v1 Present"},
@@ -189,7 +191,8 @@ func TestATaskIsCheckedMadeAndAsserted(t *testing.T) {
 			{want(absent(watched)), "check a", "v1 Present"},
 			{say(Present, ""), "", "v2 Absent"},
 		},
-		"forgotten": append(slices.Clone(made), line{touch, "check a", "…"}, line{want(), "", "none"}, line{say(Absent, ""), "", "none"},
+		"forgotten": append(slices.Clone(made), line{touch, "check a", "…"}, line{want(), "", "none"},
+			line{say(Absent, ""), "", "none"},
 			line{want(present("a")), "check a", "v0 "}),
 		"removal fails and is tried again": {
 			{want(absent(present("a"))), "check a", "v0 "},
@@ -275,7 +278,8 @@ type host struct {
 func TestPropertyAnyGraphConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
-		w := &walk{r: rand.New(rand.NewPCG(seed, 11)), host: host{map[string]uint64{}, map[string]int{}}, now: start, fail: t.Fatalf}
+		w := &walk{r: rand.New(rand.NewPCG(seed, 11)), host: host{map[string]uint64{}, map[string]int{}}, now: start,
+			fail: t.Fatalf}
 		for range rapid.IntRange(1, 4).Draw(t, "wishes") {
 			w.wish()
 			w.run(rapid.IntRange(0, 60).Draw(t, "events"), 3)
@@ -397,7 +401,8 @@ func (w *walk) answer(n int, fails bool) {
 		delete(w.host.has, do.ID)
 		w.host.done[do.ID]++
 		found = Well
-	case do.Target == stateloop.ToBePresent && w.host.has[do.ID] == do.Version, do.Target == stateloop.ToBeAbsent && w.host.has[do.ID] != 0:
+	case do.Target == stateloop.ToBePresent && w.host.has[do.ID] == do.Version, do.Target == stateloop.ToBeAbsent &&
+		w.host.has[do.ID] != 0:
 		found = Present
 	default:
 		found = Absent
