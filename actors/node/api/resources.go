@@ -51,6 +51,7 @@ func (n *Reader) List(ctx context.Context, kind string) ([]httpapi.Resource, err
 	return rs, nil
 }
 
+// NetworkStatus is what `get ni` shows of a network.
 type NetworkStatus struct {
 	State       string `json:"state"`
 	DisplayName string `json:"displayName"`
@@ -194,6 +195,7 @@ func routeSpecs(rs []netinst.StaticRoute) map[string]any {
 	return out
 }
 
+// AdapterStatus is what `get adapter` shows of an adapter.
 type AdapterStatus struct {
 	Index           int    `json:"index"`
 	NetworkInstance string `json:"networkInstance"`
@@ -209,6 +211,7 @@ type AdapterStatus struct {
 	Warning         string `json:"warning,omitempty"`
 }
 
+// AppStatus is what `get app` shows of an app.
 type AppStatus struct {
 	DisplayName   string          `json:"displayName"`
 	Pending       bool            `json:"pending"`
@@ -297,6 +300,7 @@ func aclSpecs(rules []netinst.ACLRule) []map[string]any {
 	return out
 }
 
+// AdapterID is the id of an adapter: its app and its place in it.
 func AdapterID(app string, index int) string { return app + "/" + strconv.Itoa(index) }
 
 func (n *Reader) adapters() []httpapi.Resource {
@@ -349,6 +353,7 @@ func (n *Reader) ports() []httpapi.Resource {
 	return rs
 }
 
+// Joined are values with a comma between them.
 func Joined[T fmt.Stringer](xs []T) string {
 	out := make([]string, len(xs))
 	for i, x := range xs {

@@ -6,6 +6,7 @@ import (
 	"edgespan/config/httpapi"
 )
 
+// SourceStatus is what `get config` shows: where the running config came from.
 type SourceStatus struct {
 	Source     string `json:"source"`
 	Generation uint64 `json:"generation"`
