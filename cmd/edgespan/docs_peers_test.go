@@ -117,7 +117,7 @@ func (b *peersBackend) Changed(ctx context.Context, mark uint64) (uint64, error)
 	return mark + 1, b.report()
 }
 
-// Fleet is the descriptors of now, and their revision.
+// fleet is the descriptors of now, and their revision.
 func (b *peersBackend) fleet() (*peer.Fleet, history.State, error) {
 	var s history.State
 	f, err := clitest.Read(b.World, func(w *ops.World) (*peer.Fleet, error) { s = w.State; return w.Peers() })

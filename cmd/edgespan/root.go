@@ -37,7 +37,7 @@ EDGESPAN_STATE_DIR, EDGESPAN_CONFIG; for a controller EDGESPAN_CONTROLLER,
 EDGESPAN_TOKEN_FILE, EDGESPAN_CA_FILE, EDGESPAN_CA_SHA256, EDGESPAN_CONTEXT and
 EDGESPAN_CONTEXTS. NO_COLOR switches colours off.`
 
-// NewRoot builds the command tree.
+// newRoot builds the command tree.
 func newRoot(a *reach.App) *cobra.Command {
 	root := a.NewRoot("edgespan", "The network daemon of an edge node, and the command line of node and controller",
 		aboutProgram)

@@ -112,7 +112,7 @@ EDGESPAN_TOKEN_FILE, the context's token, and last the user of OS_USERNAME.
 
 The groups env, comp, def and lvl are commands of edgespan itself, too: edgespan env list.`
 
-// Command makes the cobra command of a spec and of those below it.
+// command makes the cobra command of a spec and of those below it.
 func (s factsSpec) command(a *reach.App) *cobra.Command {
 	if s.run == nil {
 		cmd := reach.AsksController(term.Group(s.use, s.short))

@@ -158,7 +158,7 @@ func (c *factsCall) completions(cmd *cobra.Command, find factsCompleter) []strin
 	return names
 }
 
-// Named makes a completer of a list and what it is called.
+// named makes a completer of a list and what it is called.
 func named[T any](ask func(context.Context, *configdbapi.Client, *factsCall) ([]T, error),
 	name func(T) string) factsCompleter {
 	return func(ctx context.Context, client *configdbapi.Client, c *factsCall) ([]string, error) {

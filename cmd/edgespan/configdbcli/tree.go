@@ -154,7 +154,7 @@ func readTreeFile(name string) ([]byte, error) {
 	return text, err
 }
 
-// Said is a string that astute.yaml says of the node; "" if it does not.
+// said is a string that astute.yaml says of the node; "" if it does not.
 func (t tree) said(key string) string {
 	i := slices.IndexFunc(t.resources, func(r hieratree.Resource) bool { return r.Name == "astute" })
 	if i < 0 {

@@ -25,7 +25,7 @@ func valueFlags(f *pflag.FlagSet, c *factsCall) {
 	f.StringVarP(&c.typ, "type", "t", "", "what --value is: "+strings.Join(valueTypes, ", ")+"; a YAML scalar without it")
 }
 
-// Written is the value that a command line says: that of --value in the type of --type, or what
+// written is the value that a command line says: that of --value in the type of --type, or what
 // stdin has (reference fuel-configdb §2.2; a value without a type is the contract's).
 func (c *factsCall) written() (configdb.JSON, error) {
 	given, formatted := c.changed("value"), c.changed("format")

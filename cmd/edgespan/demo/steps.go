@@ -352,7 +352,7 @@ func (d *demoRun) apply(ctx context.Context, doc string) error {
 	return err
 }
 
-// Cli runs this program's command line against the lab's daemon.
+// cli runs this program's command line against the lab's daemon.
 func (d *demoRun) cli(ctx context.Context, args ...string) (string, error) {
 	r, err := d.lab.CLI(ctx, args...)
 	if err == nil && r.Code != 0 {

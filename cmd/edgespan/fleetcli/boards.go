@@ -67,7 +67,7 @@ func fromFlag(cmd *cobra.Command, c *fleetCall) {
 	cmd.Flags().StringVar(&c.from, "from", "", "node whose proposal is meant, where several made one")
 }
 
-// Said says what became of a board.
+// said says what became of a board.
 func (c *fleetCall) said(err error, what string) error {
 	if err == nil {
 		c.a.Say("board %s: %s", term.Printable(c.args[0]), what)

@@ -85,7 +85,7 @@ func NodeCommands(a *reach.App) []*cobra.Command {
 	return out
 }
 
-// Command makes the cobra command of a spec and of those below it.
+// command makes the cobra command of a spec and of those below it.
 func (s fleetSpec) command(a *reach.App) *cobra.Command {
 	if s.run == nil {
 		cmd := reach.AsksController(term.Group(s.use, s.short))

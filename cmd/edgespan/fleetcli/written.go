@@ -14,7 +14,7 @@ import (
 // shownNodes is how many nodes of one effect a person is shown by name; -o wide shows all.
 const shownNodes = 5
 
-// Written shows what a write did, or would do: what changes on stdout, the rest on stderr.
+// written shows what a write did, or would do: what changes on stdout, the rest on stderr.
 func (c *fleetCall) written(w fleetapi.Written) error {
 	for _, warning := range w.Warnings {
 		c.a.Say("warning: %s", term.Printable(warning))

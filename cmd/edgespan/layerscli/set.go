@@ -153,7 +153,7 @@ func (w *writing) file() string {
 	return w.node
 }
 
-// World reads everything that the write is checked with, and tells all that is wrong with
+// world reads everything that the write is checked with, and tells all that is wrong with
 // the files together.
 func (w *writing) world(a offline) (override.World, error) {
 	world := override.World{
@@ -197,7 +197,7 @@ func (w *writing) world(a offline) (override.World, error) {
 	return world, errors.Join(faults[:]...)
 }
 
-// Read reads the file of a layer. That which is to be written need not be there yet.
+// read reads the file of a layer. That which is to be written need not be there yet.
 func (w *writing) read(a offline, file string) (config.Object, error) {
 	if file == "" {
 		return nil, nil

@@ -92,7 +92,7 @@ func (a *App) writeContexts(f contextFile) error {
 	return nil
 }
 
-// Named is one context of the file.
+// named is one context of the file.
 func (f contextFile) named(name string) (Context, error) {
 	c, found := f.Contexts[name]
 	if !found {
