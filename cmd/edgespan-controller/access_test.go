@@ -245,7 +245,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	a := &access{tokens: f.Authenticate, passwd: file, guesses: httpapi.NewGuesses()}
+	a := &access{tokens: f.Authenticate, known: f.Known, passwd: file, guesses: httpapi.NewGuesses()}
 	for name, set := range map[string]func(r *http.Request){
 		"token": func(r *http.Request) { r.Header.Set("X-Auth-Token", text) },
 		"basic": func(r *http.Request) { r.SetBasicAuth("paul", "right") },
