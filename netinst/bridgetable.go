@@ -72,13 +72,11 @@ func (nw network) frameChain(a Adapter) []string {
 	return append(append(append(out, dhcp...), pass...), "drop", "}")
 }
 
-// dhcpFrames are the rules about what an adapter sends to the ports of DHCP, and to its
-// gateway's DNS, and the chain that they need. Whoever sends to a client's port (68) is its DHCP server: clients look
-// at
-// no other port. To a server's port (67) of a local network goes what a client asks for
-// itself: dnsmasq goes by the hardware address in the payload and not by the frame's, and
-// answers a relay at the address that it names (RFC 2131 §2: op, htype and hlen at octet 0,
-// giaddr of 4 octets at 24, chaddr at 28, behind the 8 octets of UDP).
+// dhcpFrames are the rules about what an adapter sends to the ports of DHCP, and to its gateway's DNS, and the chain
+// that they need. Whoever sends to a client's port (68) is its DHCP server: clients look at no other port. To a
+// server's port (67) of a local network goes what a client asks for itself: dnsmasq goes by the hardware address in
+// the payload and not by the frame's, and answers a relay at the address that it names (RFC 2131 §2: op, htype and
+// hlen at octet 0, giaddr of 4 octets at 24, chaddr at 28, behind the 8 octets of UDP).
 //
 // Ports and payload stand in the first fragment; the others can't be judged here and are
 // worth nothing without it. One too short for a match is dropped.

@@ -154,10 +154,9 @@ const defaultMTU = 1500
 // a bridge passes no frame that the port it leaves by can't take.
 const MaxTapMTU = 65535 - 14
 
-// chooseMTU is the MTU of the network's links and of DHCP's option 26: the configured one, else
-// that of the port in use, one that has an address. A port that goes away changes none: apps go on talking to each
-// other,
-// and to the one that comes back. Only a network that has no MTU yet asks a port that it can't use.
+// chooseMTU is the MTU of the network's links and of DHCP's option 26: the configured one, else that of the port in
+// use, one that has an address. A port that goes away changes none: apps go on talking to each other, and to the one
+// that comes back. Only a network that has no MTU yet asks a port that it can't use.
 func (nw network) chooseMTU() int {
 	switch {
 	case nw.Config.MTU != 0:

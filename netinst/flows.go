@@ -60,10 +60,9 @@ func maxFlows(u UnderlayNetworkConfig, c NetworkInstanceConfig, maxTracked int) 
 // flowChains hold the bound of an adapter: what its rules allow goes through L, out of
 // which leads no verdict but DROP, and what they accept through A.
 //
-// Only the first packet of a flow is put to the counter (its entry is not CONFIRMED yet):
-// the counter walks the list of its flows, and a flow of packets that nobody answers is NEW
-// with each of them. L
-// stands alone because a chain that is written anew counts from 0: changed rules leave it.
+// Only the first packet of a flow is put to the counter (its entry is not CONFIRMED yet): the counter walks the list
+// of its flows, and a flow of packets that nobody answers is NEW with each of them. L stands alone because a chain
+// that is written anew counts from 0: changed rules leave it.
 //
 // The counter leaves out TCP flows that were closed (nf_conncount.c, already_closed), which stay
 // in the table for 120 s (nf_conntrack_tcp_timeout_time_wait): who opens and closes without end

@@ -92,10 +92,8 @@ func fiveDeep(b *testing.B, k *Keeper, n int) (layers []configdb.JSON) {
 }
 
 // BenchmarkLookup is an effective value of 50 KB through five levels, on the embedded store: warm, cold (nothing is
-// kept of
-// answers and documents), cold with documents in memory, and what an unchanged one costs; beside a merge of decoded
-// maps and json.Marshal
-// of the same bytes.
+// kept of answers and documents), cold with documents in memory, and what an unchanged one costs; beside a merge of
+// decoded maps and json.Marshal of the same bytes.
 func BenchmarkLookup(b *testing.B) {
 	k := start(b, onBolt(b, filepath.Join(b.TempDir(), "store"), false))
 	layers := fiveDeep(b, k, 1)
@@ -198,8 +196,7 @@ func BenchmarkOldVersion(b *testing.B) {
 var storedNodes = flag.Int("nodes", 50, "nodes of BenchmarkStored")
 
 // BenchmarkStored is what the uploads of some nodes, 14 sources of 69 KB each, take in the store, beside the same
-// compressed.
-// The file of the store has room that is not used; what counts is the values.
+// compressed. The file of the store has room that is not used; what counts is the values.
 func BenchmarkStored(b *testing.B) {
 	const sources = 14
 	nodes := *storedNodes

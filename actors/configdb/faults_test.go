@@ -171,9 +171,8 @@ func startHeld(t *testing.T, came func()) (k *Keeper, hold chan struct{}) {
 	return k, hold
 }
 
-// TestTooManyWrites holds a write on its way to the store until as many wait as may, of one caller and of all. The one
-// on
-// its way counts.
+// TestTooManyWrites holds a write on its way to the store until as many wait as may, of one caller and of all. The
+// one on its way counts.
 func TestTooManyWrites(t *testing.T) {
 	onClock(t, func(t *testing.T) {
 		k, hold := startHeld(t, nil)
@@ -218,8 +217,7 @@ func TestTooManyWrites(t *testing.T) {
 }
 
 // TestOneCallersWritesAreServedInTurn has one caller flood the writer: the write of another comes in its turn, after
-// one of the flood's
-// transactions, and not after all of them.
+// one of the flood's transactions, and not after all of them.
 func TestOneCallersWritesAreServedInTurn(t *testing.T) {
 	onClock(t, func(t *testing.T) {
 		k, hold := startHeld(t, nil)
@@ -257,8 +255,7 @@ func TestOneCallersWritesAreServedInTurn(t *testing.T) {
 }
 
 // TestCostlyWritesAreServedInTurn has each write of a flood cost as much as a plan may: no transaction has more than
-// one
-// of them, so that another caller's write waits for one.
+// one of them, so that another caller's write waits for one.
 func TestCostlyWritesAreServedInTurn(t *testing.T) {
 	onClock(t, func(t *testing.T) {
 		var writes atomic.Int64

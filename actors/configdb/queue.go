@@ -22,9 +22,8 @@ const (
 // errQueued is why no more writes may wait.
 var errQueued = errors.New("too many writes wait already")
 
-// queue is the writes that wait, served in turn: one of each caller, then the next of each. However many one has, those
-// of
-// another wait for one of them. The zero value is empty.
+// queue is the writes that wait, served in turn: one of each caller, then the next of each. However many one has,
+// those of another wait for one of them. The zero value is empty.
 type queue struct {
 	lines []*line // by whose turn it is; none is empty
 	count int

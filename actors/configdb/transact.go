@@ -62,8 +62,7 @@ func (d *deps) came(r model.Result) wrote {
 }
 
 // writeSome does the first writes of a batch, as many at once as one transaction takes, and answers with those that
-// have their
-// answer: one at least.
+// have their answer: one at least.
 func (d *deps) writeSome(batch []*wish) []*wish {
 	ctx, cancel := context.WithTimeout(d.ctx, writeTimeout)
 	defer cancel()
@@ -85,8 +84,7 @@ func (d *deps) writeSome(batch []*wish) []*wish {
 }
 
 // tryToWrite does the first writes of a batch, n of them. 0 without an error is to try again. An error with n 0 is of
-// the judgement of the
-// first, and nothing was tried; with another n it is not known what became of any.
+// the judgement of the first, and nothing was tried; with another n it is not known what became of any.
 func (d *deps) tryToWrite(ctx context.Context, batch []*wish) (n int, err error) {
 	state, err := d.now(ctx)
 	if err != nil {

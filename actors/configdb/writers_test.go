@@ -65,9 +65,8 @@ func (m *plainModel) apply(t *testing.T, w model.Write) string {
 	return ""
 }
 
-// replay follows the history from a revision on and compares: each revision is one write that was made, once; versions
-// rise by
-// one; and what stands in the store is what the writes make in that order, at each version.
+// replay follows the history from a revision on and compares: each revision is one write that was made, once;
+// versions rise by one; and what stands in the store is what the writes make in that order, at each version.
 func replay(t *testing.T, k *Keeper, s *said, after uint64, acknowledged map[string]uint64) {
 	t.Helper()
 	records, err := k.Records(t.Context(), model.RecordsQuery{})
@@ -144,10 +143,8 @@ func setKey(resource, key string, value int, levels ...model.LevelValue) model.E
 }
 
 // TestWritersLoseNothing lets a hundred goroutines write through two replicas: keys operations on one record and
-// uploads to
-// many. Nothing is lost and nothing happens twice, each reader sees what it wrote at once through the other replica,
-// and the
-// answers of some of the store's transactions, and some transactions, never arrive.
+// uploads to many. Nothing is lost and nothing happens twice, each reader sees what it wrote at once through the
+// other replica, and the answers of some of the store's transactions, and some transactions, never arrive.
 func TestWritersLoseNothing(t *testing.T) {
 	for _, lossy := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lossy=%v", lossy), func(t *testing.T) {
@@ -263,8 +260,7 @@ func large(n int) model.Bulk {
 }
 
 // TestALargeWriteIsWholeOrNot cuts a replica off after each of the transactions of a large write in turn. Another one
-// sees all of it or
-// nothing, and writes on; and so does one that is started anew.
+// sees all of it or nothing, and writes on; and so does one that is started anew.
 func TestALargeWriteIsWholeOrNot(t *testing.T) {
 	onClock(t, func(t *testing.T) {
 		done := false
@@ -324,9 +320,8 @@ func TestALargeWriteIsWholeOrNot(t *testing.T) {
 	})
 }
 
-// TestWhatNodesUploadIsSweptBeforeItsTime has a node upload more than a sweep is worth: what is older goes without the
-// hour's wait, and
-// what people upload waits for it.
+// TestWhatNodesUploadIsSweptBeforeItsTime has a node upload more than a sweep is worth: what is older goes without
+// the hour's wait, and what people upload waits for it.
 func TestWhatNodesUploadIsSweptBeforeItsTime(t *testing.T) {
 	onClock(t, func(t *testing.T) {
 		m := newMemory()

@@ -37,8 +37,7 @@ func (g *oneByOne) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
 }
 
 // A caller with many costly writes holds up nobody: others' come in between, and their dry runs wait for none. An
-// operator may have the
-// name that the controller gives itself.
+// operator may have the name that the controller gives itself.
 func TestWritesAreServedInTheTurnOfTheirCallers(t *testing.T) {
 	t.Parallel()
 	onRig(t, func(r *rig) {

@@ -61,9 +61,8 @@ func (c *controllerRun) browser(pin string) *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: pki.PinnedTLS(p, "127.0.0.1", time.Now)}}
 }
 
-// TestFactsOfAController asks a controller as it is started: by name a PUT is sent to the id, answers and ETags outlive
-// a restart, and
-// the fleet's API is there beside it.
+// TestFactsOfAController asks a controller as it is started: by name a PUT is sent to the id, answers and ETags
+// outlive a restart, and the fleet's API is there beside it.
 func TestFactsOfAController(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	c := started(t, dir, "--facts-memory-mb", "1")
@@ -135,10 +134,9 @@ func TestRefusesFactsFlags(t *testing.T) {
 	}
 }
 
-// BenchmarkFactsByHTTP is what a client on the same machine gets of a controller by HTTP with connections that stay, 16
-// of them:
-// effective values of some 50 KB of 20 nodes through five levels, and 304 for the same. The client and the controller
-// share the cores.
+// BenchmarkFactsByHTTP is what a client on the same machine gets of a controller by HTTP with connections that stay,
+// 16 of them: effective values of some 50 KB of 20 nodes through five levels, and 304 for the same. The client and
+// the controller share the cores.
 func BenchmarkFactsByHTTP(b *testing.B) {
 	api := plainController(b)
 	put := func(path, body string) {
@@ -285,8 +283,7 @@ func flood(b *testing.B, api string, paths, tags []string, status int) {
 }
 
 // cpuTime is what this process, client and controller, took of the cores: unlike a rate it says the same on a machine
-// that has
-// other work.
+// that has other work.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

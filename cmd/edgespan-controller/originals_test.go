@@ -70,9 +70,9 @@ func (o original) follows(location, body string) told {
 	return o.asks(http.MethodPut, path, body)
 }
 
-// TestTheOriginalsClientsWorkUnchanged does what the original's clients are known to do (the upload task of its plugin,
-// its system
-// tests, its command line and its unit tests) to a controller as it is started, before and after a restart.
+// TestTheOriginalsClientsWorkUnchanged does what the original's clients are known to do (the upload task of its
+// plugin, its system tests, its command line and its unit tests) to a controller as it is started, before and after a
+// restart.
 func TestTheOriginalsClientsWorkUnchanged(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	o := original{controllerRun: started(t, dir)}.logsIn()
@@ -195,8 +195,7 @@ const afterwards = `
 `
 
 // TestWhatAPutByNameMeans: by default it is told the id, at the address that the caller knows; if the controller is
-// told so, the
-// address that a proxy knows, or nothing at all.
+// told so, the address that a proxy knows, or nothing at all.
 func TestWhatAPutByNameMeans(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	const path = "/api/v1/config/environments/1/nodes/1/resources/astute/values"

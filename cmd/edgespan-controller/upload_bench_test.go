@@ -22,8 +22,7 @@ import (
 )
 
 // BenchmarkUploads has 32 callers upload values of 2 KB that change each time: nodes, by certificates of Puppet's CA,
-// and an admin. What a slow disk
-// makes of it is seen where strace delays each sync (docs/benchmarks.md).
+// and an admin. What a slow disk makes of it is seen where strace delays each sync (docs/benchmarks.md).
 func BenchmarkUploads(b *testing.B) {
 	b.Run("nodes", func(b *testing.B) { uploads(b, true) })
 	b.Run("admin", func(b *testing.B) { uploads(b, false) })

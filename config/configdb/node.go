@@ -99,9 +99,8 @@ func (n *node) set(key string, v *node) {
 	n.keys, n.subs = slices.Insert(n.keys, i, key), slices.Insert(n.subs, i, v)
 }
 
-// moves counts what is moved behind a value that comes or goes, in words of the machine: a pointer each, and the key of
-// a member. To move
-// eight bytes costs no more than to look at one.
+// moves counts what is moved behind a value that comes or goes, in words of the machine: a pointer each, and the key
+// of a member. To move eight bytes costs no more than to look at one.
 func (n *node) moves(from int) {
 	words := 1
 	if n.kind == '{' {

@@ -85,8 +85,7 @@ func (m *Meter) compare(a, b *sortable) (int, bool) {
 }
 
 // compareNumbers compares two numbers as Ruby holds them: floats, and integers of any size, which are never made
-// numbers
-// of for it: that takes the square of their digits.
+// numbers of for it: that takes the square of their digits.
 func (m *Meter) compareNumbers(a, b *sortable) int {
 	m.look(min(len(a.raw), len(b.raw)))
 	switch af, bf := isFloat(a.raw), isFloat(b.raw); {
@@ -129,8 +128,7 @@ func digitsOf(v JSON) ([]byte, int) {
 const mostDigits = 310
 
 // compareIntFloat compares an integer with a float by the float that is next to it: what is less than a float as such
-// is less. Only where they
-// are equal it is made a number of.
+// is less. Only where they are equal it is made a number of.
 func (m *Meter) compareIntFloat(i *sortable, f float64) int {
 	digits, sign := digitsOf(i.raw)
 	switch {

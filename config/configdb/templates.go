@@ -28,15 +28,14 @@ type Source struct {
 // resource is an *Error; what else it returns stays the cause of what Effective returns.
 type Load func(resource string) (Source, error)
 
-// Effective is the effective value of a resource, and for each of its members the index of the layer that
-// won, -1 for the defaults. In strings of the defaults, and nowhere else, %{resource:key.path} stands for a
-// value that another resource (or this one) has there; its path is spelled as Puppet's keys are.
-// A string that is nothing but one reference becomes that value, with its type; in longer text a string,
-// number or boolean stands as its text and null as nothing; an object or a list there is an error. %%{ is a
-// literal %{ (in a run of % before a { each two are one %), and a %{ that names no resource stays as it is. Only what
-// is asked for is resolved: a default that a layer
-// replaces may refer to nothing. A reference to what is not there, or in a circle, is of kind Conflict
-// and names all of its way.
+// Effective is the effective value of a resource, and for each of its members the index of the layer that won, -1 for
+// the defaults. In strings of the defaults, and nowhere else, %{resource:key.path} stands for a value that another
+// resource (or this one) has there; its path is spelled as Puppet's keys are. A string that is nothing but one
+// reference becomes that value, with its type; in longer text a string, number or boolean stands as its text and null
+// as nothing; an object or a list there is an error. %%{ is a literal %{ (in a run of % before a { each two are one
+// %), and a %{ that names no resource stays as it is. Only what is asked for is resolved: a default that a layer
+// replaces may refer to nothing. A reference to what is not there, or in a circle, is of kind Conflict and names all
+// of its way.
 func Effective(resource string, load Load) (Object, []int, error) {
 	return (*Meter)(nil).Effective(resource, load)
 }

@@ -41,10 +41,8 @@ var (
 )
 
 // NewBodies has a budget of bytes. An eighth of it is for staff; a quarter is the most of one of staff, an eighth of
-// another
-// one, and a thirty-second of a machine. Each may have one body of any size that is free. Small bodies have as much as
-// a quarter
-// of that beside it.
+// another one, and a thirty-second of a machine. Each may have one body of any size that is free. Small bodies have
+// as much as a quarter of that beside it.
 func NewBodies(most int64) *Bodies {
 	others := most - most/8
 	return &Bodies{

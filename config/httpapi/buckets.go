@@ -47,9 +47,8 @@ func (b *Buckets) Of(most int) *Buckets {
 	return b
 }
 
-// Spend takes any number of tokens if there is one at least: what is not there is owed, and nothing is to be had before
-// it has come back. Less
-// than none gives tokens back.
+// Spend takes any number of tokens if there is one at least: what is not there is owed, and nothing is to be had
+// before it has come back. Less than none gives tokens back.
 func (b *Buckets) Spend(name string, now time.Time, tokens float64) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

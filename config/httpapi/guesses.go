@@ -27,11 +27,9 @@ type Try struct {
 	pace     time.Duration // between a wrong one and the next
 }
 
-// Nobody finds a token by trying; passwords are made by people. Which of those that wait are right is not known before
-// they are
-// computed, and whether a user is there is not to be told: so whoever fills all places of an address with guesses keeps
-// out those there
-// whose password was never right before.
+// Nobody finds a token by trying; passwords are made by people. Which of those that wait are right is not known
+// before they are computed, and whether a user is there is not to be told: so whoever fills all places of an address
+// with guesses keeps out those there whose password was never right before.
 var (
 	TryToken    = Try{"token", 4, 64, 0}
 	TryPassword = Try{"password", 1, 16, time.Second}

@@ -165,10 +165,8 @@ func (h *Hold) again() bool {
 }
 
 // Turn waits until the caller of a request may have something computed: one thing at a time. A backend takes it for
-// what is
-// not at hand, and gives it back by done; a request that has its turn already goes on in it, also where it asks the
-// other API. A context
-// of no request has no turns to wait for.
+// what is not at hand, and gives it back by done; a request that has its turn already goes on in it, also where it
+// asks the other API. A context of no request has no turns to wait for.
 func Turn(ctx context.Context) (done func(), err error) {
 	hold, is := ctx.Value(turnKey{}).(*Hold)
 	if !is {

@@ -17,8 +17,7 @@ import (
 )
 
 // What the catalog is made of: classes whose parameters are looked up by themselves, lookups with each merge, and a
-// node's
-// sources, of which astute has 60 KB.
+// node's sources, of which astute has 60 KB.
 const (
 	classes    = 150
 	parameters = 6

@@ -102,9 +102,8 @@ func TestAControllerThatIsAway(t *testing.T) {
 	p.finds(`"kept"`, "hiera.lookup_key.yaml", "k")
 }
 
-// An agent that shows the certificate which Puppet's CA gave it needs no token: it reads what is its own, by whichever
-// of its
-// names that was uploaded, and nothing else.
+// An agent that shows the certificate which Puppet's CA gave it needs no token: it reads what is its own, by
+// whichever of its names that was uploaded, and nothing else.
 func TestAnAgentsCertificateReadsThatNode(t *testing.T) {
 	t.Parallel()
 	ssl := t.TempDir()

@@ -74,10 +74,9 @@ type Ground struct {
 
 func (h *Helpers) folder(name string) string { return filepath.Join(h.dir, name) }
 
-// Start starts p, or replaces what runs in its folder, and returns when its probe
-// was answered, or when ctx ends for a process that hears. If another's ctx ends before that the process is stopped and
-// the error
-// tells the end of its output. bridge is the index of the link that it serves.
+// Start starts p, or replaces what runs in its folder, and returns when its probe was answered, or when ctx ends for
+// a process that hears. If another's ctx ends before that the process is stopped and the error tells the end of its
+// output. bridge is the index of the link that it serves.
 func (h *Helpers) Start(ctx context.Context, p netstate.Process, bridge int) error {
 	if len(p.Argv) == 0 {
 		return errors.New("no command")

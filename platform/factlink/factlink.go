@@ -1,10 +1,8 @@
 // Package factlink keeps what ConfigDB knows of this node as it is: when the node starts, when its config changes and
-// each
-// period it uploads what it is given, as values of the node itself, all of it as one revision.
+// each period it uploads what it is given, as values of the node itself, all of it as one revision.
 //
 // It never judges what it uploads and never delays anybody: it has one goroutine, which alone waits for the network,
-// with a
-// deadline. What can't be uploaded is tried again with a back-off; only the newest is ever sent.
+// with a deadline. What can't be uploaded is tried again with a back-off; only the newest is ever sent.
 package factlink
 
 import (

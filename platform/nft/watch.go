@@ -30,10 +30,9 @@ const (
 	nfgenLen = 4
 )
 
-// Watch tells, until ctx ends (then it returns nil), of changes of chains and rules, of tables
-// that go, and of elements of sets in families whose tables we have whole, whoever makes them: of equal ones in a row
-// once. lost says that events
-// were: anything may have changed. emit must be quick.
+// Watch tells, until ctx ends (then it returns nil), of changes of chains and rules, of tables that go, and of
+// elements of sets in families whose tables we have whole, whoever makes them: of equal ones in a row once. lost says
+// that events were: anything may have changed. emit must be quick.
 func (c *Conn) Watch(ctx context.Context, emit func(changes []Change, lost bool)) error {
 	fd := -1
 	err := proc.In(c.netns, func() (err error) {

@@ -63,8 +63,7 @@ func writePEM(t *testing.T, path, kind string, ders ...[]byte) string {
 	return path
 }
 
-// An outside CA is given as files: an issuing certificate below a root, and its key in
-// the form that openssl writes.
+// An outside CA is given as files: an issuing certificate below a root, and its key in the form that openssl writes.
 // A clock that was ahead for one handshake leaves no certificate that begins later.
 func TestTheServerCertificateOfAClockThatWasAhead(t *testing.T) {
 	r := newRig(t)

@@ -7,8 +7,8 @@ import (
 )
 
 // surplus are the rollouts that are kept no longer, now that there is another one: the oldest of people's, and the
-// oldest
-// of those that follow from what nodes do. However many these become, what an operator did can be found by its number.
+// oldest of those that follow from what nodes do. However many these become, what an operator did can be found by its
+// number.
 func (a *rolloutActor) surplus() (dropped []uint64) {
 	all := maps.Clone(a.kept)
 	all[a.now.Revision] = a.now

@@ -128,11 +128,9 @@ const (
 	mostOpening = 8
 )
 
-// openGates lets the nodes of the batch that is out have what they want, once the batch is
-// stored, and takes that back from those that wait again. It goes by how things are, not by what was decided a moment
-// ago: it does what a
-// leader that died left, and nothing twice. What a node wants since the rollout was stored is
-// not of that rollout.
+// openGates lets the nodes of the batch that is out have what they want, once the batch is stored, and takes that
+// back from those that wait again. It goes by how things are, not by what was decided a moment ago: it does what a
+// leader that died left, and nothing twice. What a node wants since the rollout was stored is not of that rollout.
 func (a *rolloutActor) openGates() {
 	if a.now == nil || a.saving || a.opening > 0 || a.dirty && !a.later {
 		return

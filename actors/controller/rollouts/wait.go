@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// What the controller writes by itself waits while a staged rollout is under way: as another revision that
-// touches nodes it would supersede it, with a canary and a budget of its own. It does not wait for ever: a rollout may
-// be paused
-// for days, and the address of a tunnel is wrong until it is written.
+// What the controller writes by itself waits while a staged rollout is under way: as another revision that touches
+// nodes it would supersede it, with a canary and a budget of its own. It does not wait for ever: a rollout may be
+// paused for days, and the address of a tunnel is wrong until it is written.
 const (
 	longestWait = time.Hour
 	WaitLook    = time.Second

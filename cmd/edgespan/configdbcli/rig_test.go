@@ -27,8 +27,7 @@ func types(t *testing.T, env map[string]string, all []typed) {
 }
 
 // anEnvironment is environment 1 of a component fuel with astute (1), globals (2) and override/node (3), whose only
-// level
-// is nodes.
+// level is nodes.
 var anEnvironment = []typed{
 	{line: "comp create --name fuel", out: "{\n  \"id\": 1,\n  \"name\": \"fuel\",\n  \"resource_definitions\": []\n}\n"},
 	{line: "def create -n astute -i fuel",

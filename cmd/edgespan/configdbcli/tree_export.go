@@ -19,8 +19,7 @@ import (
 )
 
 // stock reads what ConfigDB has of a node: of the resources of the component, and of those that the files have. One
-// that
-// has no key, and of which this node never had any, is not there.
+// that has no key, and of which this node never had any, is not there.
 func (c *factsCall) stock(t tree, effective bool) ([]hieratree.Resource, ground, error) {
 	g, err := c.lookAround()
 	if err != nil {

@@ -28,8 +28,7 @@ type ground struct {
 }
 
 // lookAround finds what of an import is there already. The environment is asked for first: the components that it has
-// then are
-// among those that are found.
+// then are among those that are found.
 func (c *factsCall) lookAround() (ground, error) {
 	g := ground{name: cmp.Or(c.component, fuel), ids: map[string]int64{}}
 	env, err := c.client.Environment(c.ctx, c.env)
@@ -65,8 +64,7 @@ func (c *factsCall) lookAround() (ground, error) {
 }
 
 // choose finds the component of an environment that is there, and those that it has. A person attaches components:
-// which
-// resources an environment has is no matter of one node's files.
+// which resources an environment has is no matter of one node's files.
 func (g *ground) choose(all []model.Component, wanted string) ([]model.Component, error) {
 	all = slices.DeleteFunc(all, func(one model.Component) bool { return !slices.Contains(g.env.Components, one.ID) })
 	has := func(name string) bool {
@@ -290,9 +288,8 @@ func (c *factsCall) define(name string, component int64, o configdbapi.WriteOpti
 	return c.printTree("Resource_definition %s with id %d was created", name, d.ID)
 }
 
-// registerNode registers the node with the names that are known of it, where they are not known yet. Who may upload and
-// not
-// register is told: the upload itself registers the id.
+// registerNode registers the node with the names that are known of it, where they are not known yet. Who may upload
+// and not register is told: the upload itself registers the id.
 func (c *factsCall) registerNode(t tree) (bool, error) {
 	n := model.Node{ID: c.node}
 	was, err := c.client.Node(c.ctx, c.env, c.node)

@@ -274,8 +274,7 @@ func TestSecretsOfATree(t *testing.T) {
 }
 
 // Many nodes that import first at the same time make one component, one environment and each data source once; so do
-// those
-// that bring another data source later.
+// those that bring another data source later.
 func TestManyNodesImportFirst(t *testing.T) {
 	env := clitest.ServeFacts(t)
 	const nodes = 8
@@ -339,8 +338,7 @@ func TestAnOperatorImports(t *testing.T) {
 }
 
 // TestTheExamplesOfATreeOnTheFactsPage runs the console blocks of two chapters of docs/configdb.md, from the first to
-// the last;
-// stdout comes before stderr.
+// the last; stdout comes before stderr.
 func TestTheExamplesOfATreeOnTheFactsPage(t *testing.T) {
 	page := textOfFile(t, "../../../docs/configdb.md")
 	env := clitest.ServeFacts(t)

@@ -141,8 +141,7 @@ func (i informer) open(where string) (factlink.Door, error) {
 }
 
 // collect is what is uploaded. It holds nothing that changes by itself, such as a process id or a counter, so that an
-// upload
-// of what is the same makes no version; and no secret.
+// upload of what is the same makes no version; and no secret.
 func (i informer) collect(ctx context.Context) (configdbapi.BulkBody, error) {
 	read, err := i.machine.Read(ctx)
 	if err != nil {

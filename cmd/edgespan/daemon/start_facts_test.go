@@ -113,8 +113,8 @@ func factsByTLS(t *testing.T, ca *pki.Authority) (where string, admin *configdba
 }
 
 // TestANodeUploadsItsOwnFacts goes the way of a node: its config names an environment, and by its certificate it
-// uploads what
-// it is and what its config makes of it, again when the config changes, and nothing after its config names none.
+// uploads what it is and what its config makes of it, again when the config changes, and nothing after its config
+// names none.
 func TestANodeUploadsItsOwnFacts(t *testing.T) {
 	ca, err := pki.Open(pki.Options{Dir: t.TempDir(), Names: []string{"127.0.0.1"}})
 	if err != nil {

@@ -31,8 +31,7 @@ func Masked(doc configdb.JSON) bool {
 }
 
 // Compare compares resources of files with those of ConfigDB. What neither has, or only as one without keys, is the
-// same.
-// The secrets are by the names of resources.
+// same. The secrets are by the names of resources.
 func Compare(local, remote []Resource, secrets map[string][]configdb.Secret) []Comparison {
 	have, want := byName(local), byName(remote)
 	names := slices.Sorted(maps.Keys(have))

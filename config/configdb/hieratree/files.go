@@ -18,11 +18,9 @@ type File struct {
 	New  bool // there was none
 }
 
-// Files are the files that differ from what resources are, in the order of their paths; have are those that are there.
-// A file
-// that holds the same already, whatever its spelling, is not among them, and none is ever to be removed. The error
-// joins all
-// faults: what can't be a file.
+// Files are the files that differ from what resources are, in the order of their paths; have are those that are
+// there. A file that holds the same already, whatever its spelling, is not among them, and none is ever to be
+// removed. The error joins all faults: what can't be a file.
 func Files(resources []Resource, have map[string][]byte, n Naming) ([]File, error) {
 	var out []File
 	var faults []error

@@ -61,8 +61,7 @@ type Resource struct {
 
 // Read makes resources of files, by their paths below the folder, with slashes. They are in the order of their names.
 // The error joins all faults, each with its file; those of YAML name the line, too. A file whose name ends otherwise,
-// or that
-// is hidden, is none of Hiera's.
+// or that is hidden, is none of Hiera's.
 func Read(files map[string][]byte, n Naming) ([]Resource, error) {
 	members := map[string][]configdb.Member{} // of folders
 	from := map[string]string{}               // the file or folder that a resource is

@@ -149,8 +149,7 @@ func generate(r *rand.Rand, size int) string {
 }
 
 // A tree that was read and is written elsewhere holds the same, byte for byte as JSON, by either naming; and where it
-// came
-// from nothing is to be written.
+// came from nothing is to be written.
 func TestATreeComesBack(t *testing.T) {
 	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -10,8 +10,7 @@ import (
 )
 
 // Key makes digests that nobody can guess a content by who has not the key: ETags and digests are shown to those who
-// may not
-// see the secrets in it. All replicas have the same. Without one digests are those of the content.
+// may not see the secrets in it. All replicas have the same. Without one digests are those of the content.
 type Key []byte
 
 func (k Key) hash() hash.Hash {

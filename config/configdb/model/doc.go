@@ -180,8 +180,7 @@ type (
 	}
 
 	// PutNode registers a node, or changes its other names. Levels that are nil leave those that it has. One that is
-	// Undeclared
-	// takes no declaration back.
+	// Undeclared takes no declaration back.
 	PutNode struct {
 		Environment int64
 		Node        Node

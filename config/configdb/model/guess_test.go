@@ -7,9 +7,8 @@ import (
 	"edgespan/config/configdb"
 )
 
-// What is only tried by one who may not see secrets is answered alike for the right guess and a wrong one, by whichever
-// way; a mask in the
-// place of the secret is no guess, and one who may see secrets is told.
+// What is only tried by one who may not see secrets is answered alike for the right guess and a wrong one, by
+// whichever way; a mask in the place of the secret is no guess, and one who may see secrets is told.
 func TestAWriteThatIsOnlyTriedConfirmsNoSecret(t *testing.T) {
 	d := fuel(t, "nodes")
 	d.must(DeclareSecrets{ID: 1, Keys: []string{"password", "users.*.pin", "deep"}})

@@ -169,8 +169,7 @@ func (j *judge) setContent(d *definition, v configdb.JSON, edited bool) error {
 }
 
 // formOfContent is what a new content is to effective values, and what of it is: what is marked. The keys of one that
-// an earlier release
-// wrote are edited as it was.
+// an earlier release wrote are edited as it was.
 func formOfContent(d *definition, v configdb.JSON, edited bool) (configdb.JSON, form) {
 	if inner, is := templateOf(v); is {
 		return inner, formTemplate

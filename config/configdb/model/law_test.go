@@ -331,8 +331,7 @@ func ok[T any](v T, err error) func(tester) T {
 }
 
 // TestTheLedgerIsWhatItsWritesSay lets two writers race, lose and be killed, and compares every answer, of now and of
-// before,
-// with a plain map of maps, and what was followed with what is loaded.
+// before, with a plain map of maps, and what was followed with what is loaded.
 func TestTheLedgerIsWhatItsWritesSay(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{T: rt, s: newStore(), m: plain{versions: map[string][]plainVersion{}}}

@@ -73,8 +73,7 @@ func (s *State) halfAt(r Source, p place, d *definition, k Kind, at uint64, newe
 const probes = 100
 
 // last is the newest of which something is true, which is so of all before it: the newest of all, which is given, or
-// one with an N
-// from low on, below high; the zero one if there is none.
+// one with an N from low on, below high; the zero one if there is none.
 func (s *State) last(r Source, p place, d *definition, k Kind, low, high uint64, newest half, is func(half) bool) (half,
 	error) {
 	if is(newest) {
@@ -113,8 +112,7 @@ func narrow(numbers []uint64, found []half, high uint64, is func(half) bool, bes
 }
 
 // Versions are those of a half of a record, the newest first, and before each its removal, if it was removed: fewer
-// than the
-// limit if their records are large.
+// than the limit if their records are large.
 func (s *State) Versions(q VersionsQuery, r Source) ([]Version, error) {
 	if q.Kind != Values && q.Kind != Overrides {
 		return nil, invalid("kind: is %q: %q and %q are allowed", q.Kind, Values, Overrides)

@@ -15,8 +15,7 @@ type Pending struct {
 	Time    time.Time
 	Message string
 	// Own is a node's write of itself: it is held to quotas, and what it makes is kept for a time (Keep). Quota is the
-	// most bytes that
-	// all nodes of an environment may have of themselves; 0: no bound.
+	// most bytes that all nodes of an environment may have of themselves; 0: no bound.
 	Own   bool
 	Quota int64
 	// Stop says why nobody waits for it any more, and its judgement ends; nil: somebody does.
@@ -27,8 +26,7 @@ type Pending struct {
 }
 
 // What the judgement of one plan's writes may cost together until the others wait for the next plan, so that one
-// caller's costly writes
-// are in the way of another's only one at a time.
+// caller's costly writes are in the way of another's only one at a time.
 const (
 	planMade   = 32 << 20 // bytes made
 	planLooked = 64 << 20 // bytes looked at

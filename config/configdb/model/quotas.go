@@ -12,8 +12,7 @@ const (
 	// It has configdb.MaxValues members and elements. An earlier release took 8 MiB, which stay and are read.
 	MaxDocument = 4 << 20
 	// MaxOwn is the most bytes that one node may upload of itself, in all of an environment's resources; MaxOwnPast how
-	// many of older versions of
-	// one half stay, MaxOwnPasts of those of one place. 14 sources of 76 KB are 1 MB.
+	// many of older versions of one half stay, MaxOwnPasts of those of one place. 14 sources of 76 KB are 1 MB.
 	MaxOwn      = 32 << 20
 	MaxOwnPast  = 4 << 20
 	MaxOwnPasts = 32 << 20

@@ -315,9 +315,8 @@ func TestTemplates(t *testing.T) {
 	equal(t, "no content", defs[1].Content.String(), `null`)
 }
 
-// The content of a definition is the client's own unless it is marked (the original stores it and never reads it). What
-// an earlier
-// release wrote counts as it did then, also after keys of it were edited, until it is replaced.
+// The content of a definition is the client's own unless it is marked (the original stores it and never reads it).
+// What an earlier release wrote counts as it did then, also after keys of it were edited, until it is replaced.
 func TestWhatContentCounts(t *testing.T) {
 	d := fuel(t, "nodes")
 	at := target("9/nodes=1/astute")

@@ -162,17 +162,16 @@ func (n *now) half(k Kind) *half {
 }
 
 // half is what one write made of a half of a record: a version, or, where SHA is "", its removal, which has no number
-// among the
-// versions. N counts both, from 1, and names the key; it is 0 where there never was any.
+// among the versions. N counts both, from 1, and names the key; it is 0 where there never was any.
 type half struct {
 	N        uint64 `json:"n"`
 	Removals uint64 `json:"removals,omitempty"` // how many of the N are removals, this one included
 	Revision uint64 `json:"revision"`
 	SHA      string `json:"sha,omitempty"`
 	Size     int    `json:"size,omitempty"`
-	// Own is a version that a node uploaded of itself; OwnCount and OwnBytes are how many such versions there were so far,
-	// and their bytes, this one
-	// included. An earlier release wrote none of them, and makes them begin anew where it writes beside this one.
+	// Own is a version that a node uploaded of itself; OwnCount and OwnBytes are how many such versions there were so
+	// far, and their bytes, this one included. An earlier release wrote none of them, and makes them begin anew where it
+	// writes beside this one.
 	Own      bool   `json:"own,omitempty"`
 	OwnCount uint64 `json:"ownCount,omitempty"`
 	OwnBytes uint64 `json:"ownBytes,omitempty"`
@@ -196,8 +195,7 @@ const (
 )
 
 // declared says whether an admin has registered the node. Where an earlier release did not write that down, what no
-// upload
-// gives a node counts: levels, and other names than that of its certificate.
+// upload gives a node counts: levels, and other names than that of its certificate.
 func (n nodeValue) declared(id string) bool {
 	if n.By == "" {
 		return len(n.Levels) > 0 || n.FQDN != "" || n.Certname != "" && n.Certname != id

@@ -29,8 +29,7 @@ type Keep struct {
 	// Versions is how many versions each half of a record keeps, with their removals; 0: all.
 	Versions uint64
 	// Own is how many a node has uploaded of itself when a version goes that is older than these, whoever wrote that; it
-	// goes too once these have more than
-	// MaxOwnPast bytes. 0: none goes for what a node uploads.
+	// goes too once these have more than MaxOwnPast bytes. 0: none goes for what a node uploads.
 	Own uint64
 	// Seen are the revisions that an earlier sweep has looked at (Sweeper.Seen).
 	Seen uint64
@@ -66,11 +65,10 @@ const sweepOps = kv.MaxOps - 8
 // A page of contents goes in one transaction: none waits while it may be brought again.
 const _ = uint(sweepOps - getBatch)
 
-// Next reads a part of the store and answers with a transaction for it, which may have nothing to do (no Then), or for
-// a
-// step of Forward if the state is Unfinished. It is nil at the end. State is the newest. Each transaction writes the
-// head anew, as it is: a write that was planned before is
-// planned anew, so that none counts on what is swept. One that does not succeed is left to the next sweep.
+// Next reads a part of the store and answers with a transaction for it, which may have nothing to do (no Then), or
+// for a step of Forward if the state is Unfinished. It is nil at the end. State is the newest. Each transaction
+// writes the head anew, as it is: a write that was planned before is planned anew, so that none counts on what is
+// swept. One that does not succeed is left to the next sweep.
 func (w *Sweeper) Next(s *State, r Source) (*kv.Txn, error) {
 	if s.Unfinished() {
 		return &s.Forward()[0], nil
@@ -160,8 +158,8 @@ func (w *Sweeper) page(s *State, r Reader) error {
 }
 
 // readsFrom says whether the records of revisions are to be read from a key on: no sweep has looked at them, as they
-// were young, and those of nodes which
-// no version names are to go now. Where versions are kept for a time all go that none names, whoever wrote them.
+// were young, and those of nodes which no version names are to go now. Where versions are kept for a time all go that
+// none names, whoever wrote them.
 func (w *Sweeper) readsFrom(folder kv.Prefix, k kv.Key) bool {
 	if folder != folderRevisions || w.reads || w.keep.Versions != 0 {
 		return false
@@ -172,8 +170,7 @@ func (w *Sweeper) readsFrom(folder kv.Prefix, k kv.Key) bool {
 }
 
 // revisionGoes says whether the record of a revision is to go: the newest stay, and those that kept versions name. Of
-// the others those of nodes go, and all of them
-// where versions are kept for a time.
+// the others those of nodes go, and all of them where versions are kept for a time.
 func (w *Sweeper) revisionGoes(number uint64, e kv.Entry) (bool, error) {
 	if number > w.old || w.told[number] {
 		return false, nil

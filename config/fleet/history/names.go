@@ -31,11 +31,9 @@ type Member struct {
 	Joined time.Time `json:"joined"`
 }
 
-// Rename is the change that gives a node another name, everywhere at once: in the topology
-// (its links with it), in its layers, in the clusters that it is a member of, in the record of the node that has joined
-// and in its
-// open join token. Faults (config.Faults) are a name that nothing has, and one that is
-// taken.
+// Rename is the change that gives a node another name, everywhere at once: in the topology (its links with it), in
+// its layers, in the clusters that it is a member of, in the record of the node that has joined and in its open join
+// token. Faults (config.Faults) are a name that nothing has, and one that is taken.
 func (s State) Rename(from, to string) (Change, error) {
 	if to == "" || from == to {
 		return Change{}, config.Faults{{Path: []string{"name"}, What: "is " + config.Quote(to),

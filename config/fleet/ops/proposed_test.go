@@ -9,8 +9,7 @@ import (
 )
 
 // What a proposal calls secret is masked, also where its metadata has what only a vendor knows; and all of its values
-// where
-// nobody can tell what it calls secret.
+// where nobody can tell what it calls secret.
 func TestAProposalsOwnSecretsAreMasked(t *testing.T) {
 	t.Parallel()
 	entry := func(action string) string {

@@ -55,13 +55,10 @@ func (c *call) reveals() bool {
 	return c.caller.Role == Admin
 }
 
-// admitNode lets a node to what is its own. The last level of the path says whose a record is, and what
-// is below a node is everybody's. The levels above it do not change that (reference §1.3), but what they have is
-// merged
-// into what is
-// read: so they must be those that are declared of the node. A certificate is enough to have it look, so it does so
-// within the
-// caller's places and turns.
+// admitNode lets a node to what is its own. The last level of the path says whose a record is, and what is below a
+// node is everybody's. The levels above it do not change that (reference §1.3), but what they have is merged into
+// what is read: so they must be those that are declared of the node. A certificate is enough to have it look, so it
+// does so within the caller's places and turns.
 func (a *api) admitNode(c *call) error {
 	name := c.name
 	var above []model.LevelValue
@@ -97,9 +94,8 @@ func (a *api) admitNode(c *call) error {
 	return nil
 }
 
-// registersItself says whether a node may register itself: where the environment lets nodes do so, and in the one that
-// its
-// own config names, as the fleet has it.
+// registersItself says whether a node may register itself: where the environment lets nodes do so, and in the one
+// that its own config names, as the fleet has it.
 func (a *api) registersItself(c *call) (bool, error) {
 	e, err := a.backend.Environment(c.Context(), c.environment)
 	var fault *model.Fault
@@ -121,8 +117,7 @@ func (a *api) registersItself(c *call) (bool, error) {
 }
 
 // declared holds a node to the levels that somebody has declared of it. It can't declare them itself, nor by what it
-// uploads:
-// it would choose whose secrets it reads.
+// uploads: it would choose whose secrets it reads.
 func (c *call) declared(n model.Node, above []model.LevelValue) error {
 	wanted, all := map[string]string{}, true
 	var at []string

@@ -16,9 +16,8 @@ import (
 var costSeeds = flag.Uint64("cost-seeds", 3,
 	"how many random documents and requests a run of FuzzCost has without -fuzz")
 
-// FuzzCost looks for requests that cost more than they may, over documents and requests that it puts together. Without
-// -fuzz, which
-// slows the code that it watches, it holds to the bound itself.
+// FuzzCost looks for requests that cost more than they may, over documents and requests that it puts together.
+// Without -fuzz, which slows the code that it watches, it holds to the bound itself.
 func FuzzCost(f *testing.F) {
 	slow := mostTime
 	if fuzzing := flag.Lookup("test.fuzz"); fuzzing != nil && fuzzing.Value.String() != "" {
@@ -60,8 +59,7 @@ func FuzzCost(f *testing.F) {
 }
 
 // anyAsk is a request over what FuzzCost has stored, of what asks does not have or has in one way: differences,
-// histories and ways back,
-// lookups of many keys, paths and headers as long as they may be, writes that are judged.
+// histories and ways back, lookups of many keys, paths and headers as long as they may be, writes that are judged.
 func anyAsk(rng *rand.Rand) asked {
 	place := []string{"environments/1/", "environments/1/role/r/nodes/1/"}[rng.IntN(2)]
 	resource, half := []string{"a", "b"}[rng.IntN(2)], []string{"values", "overrides"}[rng.IntN(2)]

@@ -58,9 +58,8 @@ type Backend interface {
 	Watch(ctx context.Context, after uint64, deliver func(model.Record) error) error
 }
 
-// WriteRequest is a write and who wants it. DryRun judges it and stores nothing. Own is a node's, of itself. Caller is
-// in whose turn
-// it is done, "" for that of the author: callers of one name by other sources are others.
+// WriteRequest is a write and who wants it. DryRun judges it and stores nothing. Own is a node's, of itself. Caller
+// is in whose turn it is done, "" for that of the author: callers of one name by other sources are others.
 type WriteRequest struct {
 	Author  string
 	Caller  string

@@ -54,9 +54,8 @@ func WithIntents(intent func(e Entry, must bool) error) Option {
 // Limits.Bytes.
 func WithBodies(b *httpapi.Bodies) Option { return func(a *api) { a.bodies = b } }
 
-// WithStored shares with other doors what callers who are no admins may have stored, and refuses their writes while the
-// store
-// is scarce.
+// WithStored shares with other doors what callers who are no admins may have stored, and refuses their writes while
+// the store is scarce.
 func WithStored(b *httpapi.Buckets, scarce func() error) Option {
 	return func(a *api) { a.stored, a.scarce = b, scarce }
 }

@@ -249,8 +249,7 @@ func TestNodesAloneNeedNoLevels(t *testing.T) {
 }
 
 // A node registers itself nowhere but where the environment lets nodes do so, or where its own config says; then it
-// sees
-// no secret before an admin has declared it (before, each node read the secrets of each environment by that).
+// sees no secret before an admin has declared it (before, each node read the secrets of each environment by that).
 func TestANodeOfNoEnvironment(t *testing.T) {
 	named := int64(0)
 	h := Handler(newReal(t), door{}, WithNamed(func(context.Context, string) (int64, error) { return named, nil }))

@@ -44,8 +44,7 @@ func putNode(a *api, c *call) (reply, error) {
 }
 
 // nodeItself judges what a node says of itself: the names that an admin has given it stay, as do its levels, and it
-// gives itself
-// none but that of its certificate.
+// gives itself none but that of its certificate.
 func (f *fields) nodeItself(c *call, n model.Node) {
 	was := c.node
 	kept := func(was, is string) bool { return was == is || was == "" && is == c.caller.Certname }

@@ -47,8 +47,7 @@ type held struct {
 }
 
 // hold takes what a write may store from what its caller may have stored: a node of itself, and whoever else is no
-// admin. What it
-// does not store is given back: what is there already costs nothing.
+// admin. What it does not store is given back: what is there already costs nothing.
 func (a *api) hold(c *call, w model.Write) (held, error) {
 	h := held{of: a.stored, least: int(c.holds.Size())}
 	text := fmt.Sprintf("%s has stored too much: %d MiB at once and %d KiB a second are allowed to all but admins",

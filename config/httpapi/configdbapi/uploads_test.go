@@ -15,8 +15,7 @@ import (
 )
 
 // A node uploads so many bytes that change something, by whichever way; what is there already, and what is refused,
-// costs it nothing. People
-// and other nodes are not held to that.
+// costs it nothing. People and other nodes are not held to that.
 func TestANodeUploadsOnlySoMuch(t *testing.T) {
 	t.Parallel()
 	for name, way := range map[string]func(n int) asked{

@@ -96,8 +96,7 @@ func (r reply) kind() string {
 const lines = "application/jsonl"
 
 // computed is the answer of a call that has its room until it is read: a call that reads has had its turn till then.
-// What a caller
-// asks for at once is so made one after the other, and none of it waits, made, for room.
+// What a caller asks for at once is so made one after the other, and none of it waits, made, for room.
 func (a *api) computed(w http.ResponseWriter, c *call) reply {
 	defer func() {
 		if c.turn != nil {
@@ -107,9 +106,8 @@ func (a *api) computed(w http.ResponseWriter, c *call) reply {
 	return a.budgeted(c, a.answer(w, c))
 }
 
-// takeTurn takes the turn of a call that reads, whatever it reads, and keeps it. A stream is no answer that is made and
-// then
-// given, and what changes something may wait long for others: each takes its turn for what it computes.
+// takeTurn takes the turn of a call that reads, whatever it reads, and keeps it. A stream is no answer that is made
+// and then given, and what changes something may wait long for others: each takes its turn for what it computes.
 func (c *call) takeTurn() error {
 	if c.turn == nil || c.row.effect != reads || c.row.events || c.row.lines {
 		return nil

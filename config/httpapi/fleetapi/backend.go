@@ -36,11 +36,9 @@ func (c Caller) Who() string { return c.Via.Of(c.Name) }
 // Holder is the caller as one who holds what is bounded.
 func (c Caller) Holder() httpapi.Holder { return httpapi.HolderOf(c.Name, c.Role, c.Via) }
 
-// Backend is the controller as the routes see it. It masks secrets in every answer, but where
-// Reveal is asked for. Errors that it answers with:
-// *ops.Refused (422), *ops.NotFoundError (404), history.Conflicts (412), ErrBusy
-// (503), *TooManyError (429), ErrRefused (409), ErrRole (403), ErrNoToken (401), context errors (504); any other is a
-// 500.
+// Backend is the controller as the routes see it. It masks secrets in every answer, but where Reveal is asked for.
+// Errors that it answers with: *ops.Refused (422), *ops.NotFoundError (404), history.Conflicts (412), ErrBusy (503),
+// *TooManyError (429), ErrRefused (409), ErrRole (403), ErrNoToken (401), context errors (504); any other is a 500.
 type Backend interface {
 	// Authenticate finds whose an operator token is, by its hash (pki.OperatorTokenHash).
 	Authenticate(ctx context.Context, hash string) (Caller, error)

@@ -80,9 +80,8 @@ func TestReadsAreComputedInTheTurnOfTheirCaller(t *testing.T) {
 	})
 }
 
-// A turn ends once its answer has its room: who does not take the answer keeps none of its caller's others waiting. It
-// ends too
-// where there is no room, and where the backend panics.
+// A turn ends once its answer has its room: who does not take the answer keeps none of its caller's others waiting.
+// It ends too where there is no room, and where the backend panics.
 func TestATurnEndsBeforeItsAnswerIsTaken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

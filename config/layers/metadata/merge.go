@@ -7,11 +7,10 @@ import (
 	"edgespan/config"
 )
 
-// Merge adds a vendor's metadata. What is described already stays as it is: an entry of the
-// vendor's that describes it otherwise is dropped as a whole, and is one of the conflicts;
-// one that says the same is none. What either calls secret is secret, whoever was first. Its actions may be unknown at
-// any depth; they are
-// NO_ACTION then. With faults of the vendor's document there is no metadata.
+// Merge adds a vendor's metadata. What is described already stays as it is: an entry of the vendor's that describes
+// it otherwise is dropped as a whole, and is one of the conflicts; one that says the same is none. What either calls
+// secret is secret, whoever was first. Its actions may be unknown at any depth; they are NO_ACTION then. With faults
+// of the vendor's document there is no metadata.
 func (m *Metadata) Merge(vendor config.Object) (merged *Metadata, conflicts, faults config.Faults) {
 	opts := m.opts
 	opts.UnknownActions = true

@@ -175,8 +175,7 @@ const (
 	overhead6  = 40 + 8 + 8 + 14
 	defaultMTU = 1500
 	// A port that says less or more than these counts as one with them: one member's word is the size of all members'
-	// tunnels.
-	// 1280 is what any link of IPv6 carries (RFC 8200 §5).
+	// tunnels. 1280 is what any link of IPv6 carries (RFC 8200 §5).
 	leastMTU = 1280
 	mostMTU  = 65535
 )
