@@ -11,15 +11,12 @@ import (
 // Answers bounds what answers hold until their readers have taken them: bytes of all callers and of
 // each, so that who does not read takes what is its own and not what staff needs.
 type Answers struct {
-	small            *Budget // of answers up to smallAnswer: a large one keeps none of them out
-	all              *Budget
-	others, machines *Budget // parts of all: of callers that are no staff, and of these that are machines
-	refusals         *Budget // places of answers that say no
-	wait, refusal    time.Duration
+	quotas
+	refusals      *Budget // places of answers that say no
+	wait, refusal time.Duration
 }
 
 const (
-	smallAnswer = 64 << 10 // bytes
 	// answerCost is what an answer holds beside its bytes: a goroutine, buffers, the request.
 	answerCost = 32 << 10
 	// mostRefusals is how many of one known caller may wait for it to read them.
@@ -36,16 +33,9 @@ const (
 	refusalWait = 5 * time.Second
 )
 
-// NewAnswers has a budget of bytes. An eighth of it is for staff; a quarter is the most of one of staff,
-// an eighth of one that reads, and a thirty-second of a machine. Each may have one answer of any size
-// that is free. Small answers have as much as a quarter of that beside it.
+// NewAnswers has a budget of bytes, shared as quotas say.
 func NewAnswers(most int64) *Answers {
-	others := most - most/8
-	return &Answers{
-		small: newBudget(most/4, most/32), all: NewBudget(most), others: newBudget(others, most/8),
-		machines: newBudget(others, most/32),
-		refusals: NewShares(4 * mostRefusals), wait: AnswerWait, refusal: refusalWait,
-	}
+	return &Answers{quotas: newQuotas(most), refusals: NewShares(4 * mostRefusals), wait: AnswerWait, refusal: refusalWait}
 }
 
 // Holder is who holds what is bounded.
@@ -63,19 +53,13 @@ func HolderOf(name string, r Role, v Via) Holder {
 // Take holds what an answer of so many bytes takes, until give is called. False is that there is no room.
 func (a *Answers) Take(h Holder, size int) (give func(), room bool) {
 	n := int64(size) + answerCost
-	if size <= smallAnswer {
+	if size <= smallSize {
 		if give, room = takeAll(h.Who, n, a.small); room {
 			return give, true
 		}
 	}
 	n = min(n, a.all.each) // the export of a large fleet has more than all of it, and goes out nevertheless
-	switch {
-	case h.Staff:
-		return takeAll(h.Who, n, a.all)
-	case h.Machine:
-		return takeAll(h.Who, n, a.machines, a.others, a.all)
-	}
-	return takeAll(h.Who, n, a.others, a.all)
+	return takeAll(h.Who, n, a.of(h)...)
 }
 
 // takeAll holds n of each of some budgets, or nothing.

@@ -12,15 +12,12 @@ import (
 // Bodies reads the bodies of requests within a budget of bytes, of which a caller holds what has
 // come and not what it says will come. Who sends slowly takes what is its own and not what staff needs.
 type Bodies struct {
-	small            *Budget // of bodies up to smallBody: a large one keeps none of them out
-	all              *Budget
-	others, machines *Budget // parts of all: of callers that are no staff, and of these that are machines
-	stall            time.Duration
+	quotas
+	stall time.Duration
 }
 
 // What bodies hold.
 const (
-	smallBody = 64 << 10 // bytes
 	// MaxAsked is the largest body of a request that reads.
 	MaxAsked = 1 << 20
 )
@@ -40,17 +37,8 @@ var (
 	ErrBodyLost     = errors.New("body: it ended too early, or came too slowly")
 )
 
-// NewBodies has a budget of bytes. An eighth of it is for staff; a quarter is the most of one of staff, an eighth of
-// another one, and a thirty-second of a machine. Each may have one body of any size that is free. Small bodies have
-// as much as a quarter of that beside it.
-func NewBodies(most int64) *Bodies {
-	others := most - most/8
-	return &Bodies{
-		small: newBudget(most/4, most/32), all: NewBudget(most), others: newBudget(others, most/8),
-		machines: newBudget(others, most/32),
-		stall:    bodyStall,
-	}
-}
+// NewBodies has a budget of bytes, shared as quotas say.
+func NewBodies(most int64) *Bodies { return &Bodies{quotas: newQuotas(most), stall: bodyStall} }
 
 // Body is what the body of one request holds.
 type Body struct {
@@ -92,26 +80,15 @@ func (b *Body) give(in []*Budget, n int64) {
 	}
 }
 
-// budgets are those of a body that is not small.
-func (b *Body) budgets() []*Budget {
-	switch {
-	case b.who.Staff:
-		return []*Budget{b.of.all}
-	case b.who.Machine:
-		return []*Budget{b.of.machines, b.of.others, b.of.all}
-	}
-	return []*Budget{b.of.others, b.of.all}
-}
-
 // grow has a body hold n bytes, as copied moves it from where it was: until it has, both are held.
 func (b *Body) grow(n int64, copied func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	small := []*Budget{b.of.small}
-	if len(b.in) <= 1 && n <= smallBody && b.moves(small, n, copied) {
+	if len(b.in) <= 1 && n <= smallSize && b.moves(small, n, copied) {
 		return true
 	}
-	return b.moves(b.budgets(), n, copied)
+	return b.moves(b.of.quotas.of(b.who), n, copied)
 }
 
 // moves is grow into some budgets.

@@ -195,7 +195,7 @@ func TestBodiesHaveAShareOfStaff(t *testing.T) {
 	if take(Holder{Who: "late"}, mb) {
 		t.Error("room for one more that reads")
 	}
-	if !take(Holder{Who: "late"}, smallBody) {
+	if !take(Holder{Who: "late"}, smallSize) {
 		t.Error("no room for a small body")
 	}
 	admin := Holder{Who: "admin", Staff: true}
@@ -203,9 +203,9 @@ func TestBodiesHaveAShareOfStaff(t *testing.T) {
 		t.Error("no room for an admin")
 	}
 	for i := range 64 {
-		count(Holder{Who: fmt.Sprint("small-", i)}, smallBody)
+		count(Holder{Who: fmt.Sprint("small-", i)}, smallSize)
 	}
-	if take(Holder{Who: "last"}, smallBody) || !take(admin, smallBody) {
+	if take(Holder{Who: "last"}, smallSize) || !take(admin, smallSize) {
 		t.Error("small bodies have no bound, or keep out an admin's")
 	}
 }

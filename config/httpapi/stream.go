@@ -62,12 +62,12 @@ type WhileKnown struct {
 	Known func() bool
 }
 
-// ErrRevoked ends the stream of a caller who is not known any more, or as somebody else.
-var ErrRevoked = errors.New("the caller is not known any more")
+// errRevoked ends the stream of a caller who is not known any more, or as somebody else.
+var errRevoked = errors.New("the caller is not known any more")
 
 func (w WhileKnown) Write(p []byte) (int, error) {
 	if !w.Known() {
-		return 0, ErrRevoked
+		return 0, errRevoked
 	}
 	return w.Writer.Write(p)
 }
