@@ -31,12 +31,6 @@ func ParseHostname(s string) (Hostname, error) {
 	return Hostname(strings.ToLower(s)), nil
 }
 
-// ParseLabel makes a Label, or says what is wrong.
-func ParseLabel(s string) (Label, error) {
-	h, err := ParseHostname(s)
-	return Label(h), err
-}
-
 // ParseIfName makes an IfName, or says what is wrong.
 func ParseIfName(s string) (IfName, error) {
 	if s == "" || len(s) > 15 || s == "." || s == ".." || !only(s, isAlnum, '.', '_', '-') {

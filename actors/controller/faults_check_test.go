@@ -199,14 +199,14 @@ func (w *faulty) checkWrites() {
 			w.Errorf("revisions %d and %d are both %q", before, rec.Number, rec.Message)
 		}
 		found[rec.Message] = rec.Number
-		changes, err := history.Changes(r, rec.Number)
+		changed, err := history.Changed(r, rec.Number)
 		if err != nil {
 			w.Fatal(err)
 		}
-		for _, d := range changes {
-			written[d.Layer] = append(written[d.Layer], rec.Number)
+		for _, layer := range changed {
+			written[layer] = append(written[layer], rec.Number)
 		}
-		w.checkRecord(r, rec, changes, by[rec.Message])
+		w.checkRecord(r, rec, changed, by[rec.Message])
 	}
 	for _, o := range w.ops {
 		w.checkAnswer(o, found[o.message], written)
@@ -231,12 +231,12 @@ func (w *faulty) mayBe(rec history.Record) (n int) {
 }
 
 // checkRecord holds one revision against what its author sent.
-func (w *faulty) checkRecord(r storage.Reader, rec history.Record, changes []history.LayerDiff, o *sent) {
+func (w *faulty) checkRecord(r storage.Reader, rec history.Record, changed []history.Layer, o *sent) {
 	w.Helper()
 	if rec.Author == storage.Itself.Name {
-		for _, d := range changes {
-			if d.Layer.Kind != history.Auto {
-				w.Errorf("revision %d is the controller's own, and changes %s", rec.Number, d.Layer)
+		for _, layer := range changed {
+			if layer.Kind != history.Auto {
+				w.Errorf("revision %d is the controller's own, and changes %s", rec.Number, layer)
 			}
 		}
 		return
@@ -278,11 +278,11 @@ func (w *faulty) checkRecord(r storage.Reader, rec history.Record, changes []his
 			w.Errorf("revision %d: %s is %s, the writer wrote %s", rec.Number, l, plain(got), plain(doc))
 		}
 	}
-	for _, d := range changes {
-		_, meant := want[d.Layer]
-		topology := o != nil && o.what == "topology" && (d.Layer.Kind == history.Auto || d.Layer.Kind == history.Topology)
+	for _, layer := range changed {
+		_, meant := want[layer]
+		topology := o != nil && o.what == "topology" && (layer.Kind == history.Auto || layer.Kind == history.Topology)
 		if !meant && !topology {
-			w.Errorf("revision %d changes %s, which its writer did not: %s", rec.Number, d.Layer, rec)
+			w.Errorf("revision %d changes %s, which its writer did not: %s", rec.Number, layer, rec)
 		}
 	}
 }

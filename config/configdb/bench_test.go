@@ -97,7 +97,8 @@ func BenchmarkEffective(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				_ = Merge(layers...).JSON()
+				o, _ := free.Merge(layers...)
+				_ = o.JSON()
 			}, func() {
 				out := map[string]any{}
 				for _, m := range decoded {

@@ -36,16 +36,6 @@ func (o MergeOptions) check() error {
 // optionsKey is the key that Puppet reads its rules of merging from. No lookup finds it.
 const optionsKey = "lookup_options"
 
-// LookupKey finds a key as Puppet's lookup does, in sources from the highest to the lowest: what each
-// of them has at the root of the key is merged, and what the rest of the key names is taken
-// from the result. The merge is the caller's: lookup_options in the data are the client's to
-// obey. Each source counts as an entry of hiera.yaml of its own. A key that is not there is no
-// error; one that can't be merged, or leads through a value that has no keys, is of kind
-// Conflict, and one that is misspelt of kind Malformed.
-func LookupKey(o MergeOptions, sources []Object, key string) (v JSON, found bool, err error) {
-	return (*Meter)(nil).LookupKeys(o, sources).Find(key)
-}
-
 // Lookups finds keys in the same sources, each root merged once.
 type Lookups struct {
 	m       *Meter
@@ -60,12 +50,15 @@ type root struct {
 	err   error
 }
 
-// LookupKeys begins lookups within a bound.
+// LookupKeys begins lookups in sources from the highest to the lowest.
 func (m *Meter) LookupKeys(o MergeOptions, sources []Object) *Lookups {
 	return &Lookups{m: m, o: o, sources: sources, roots: map[string]root{}}
 }
 
-// Find is LookupKey.
+// Find finds a key as Puppet's lookup does: what each source has at the root of the key is merged, and what the rest of
+// the key names is taken from the result. The merge is the caller's: lookup_options in the data are the client's to
+// obey. Each source counts as an entry of hiera.yaml of its own. A key that is not there is no error; one that can't be
+// merged, or leads through a value that has no keys, is of kind Conflict, and one that is misspelt of kind Malformed.
 func (l *Lookups) Find(key string) (v JSON, found bool, err error) {
 	defer l.m.catch(&err)
 	o := l.o
@@ -142,15 +135,10 @@ func (m *Meter) dig(key string, v JSON, path []segment) (JSON, bool, error) {
 	return v, true, nil
 }
 
-// MergeData is all data of the sources in one object: each key has what LookupKey finds for
+// MergeData is all data of the sources in one object: each key has what Find finds for
 // it, where one value can't be merged with another that of the highest source. lookup_options
 // are merged as hashes, as Puppet itself would over the sources. MergeUnique, which no
 // object has a meaning for, is of kind Malformed.
-func MergeData(o MergeOptions, sources []Object) (Object, error) {
-	return (*Meter)(nil).MergeData(o, sources)
-}
-
-// MergeData is the function of that name within a bound.
 func (m *Meter) MergeData(o MergeOptions, sources []Object) (out Object, err error) {
 	defer m.catch(&err)
 	if err := o.check(); err != nil {

@@ -29,7 +29,7 @@ func TestDeepMergesAsTheOriginalDoes(t *testing.T) {
 		for _, v := range given.Elements() {
 			sources = append(sources, object(t, `{"k":`+string(v)+`}`))
 		}
-		got, found, err := LookupKey(o, sources, "k")
+		got, found, err := free.LookupKeys(o, sources).Find("k")
 		if string(result) == "null" {
 			var fault *Error
 			if !errors.As(err, &fault) || fault.Kind != Conflict {
@@ -78,14 +78,14 @@ func TestLookupOfAKey(t *testing.T) {
 		{MergeDeep, "h.y.w", `2`},
 		{MergeDeep, "l", `[3,1,1.0,[1,2],2]`},
 	} {
-		got, found, err := LookupKey(MergeOptions{Strategy: c.merge}, sources, c.key)
+		got, found, err := free.LookupKeys(MergeOptions{Strategy: c.merge}, sources).Find(c.key)
 		if !found || err != nil || string(got) != c.want {
 			t.Errorf("%s %s: %s %v %v, want %s", c.merge, c.key, got, found, err, c.want)
 		}
 	}
 	for _, key := range []string{"x", "a.b", "h.q", "n.a", "l.7", "l.-1", "num.0", "lookup_options", "lookup_options.a",
 		"h.y.z2.a"} {
-		if got, found, err := LookupKey(MergeOptions{}, sources, key); found || err != nil {
+		if got, found, err := free.LookupKeys(MergeOptions{}, sources).Find(key); found || err != nil {
 			t.Errorf("%s: %s %v, want nothing", key, got, err)
 		}
 	}
@@ -108,7 +108,7 @@ func TestLookupOfAKey(t *testing.T) {
 		{MergeUnique, "low", "null can't be merged by unique", Conflict},
 		{MergeHash, "s", "key s: a string can't be merged by hash: objects are allowed", Conflict},
 	} {
-		_, found, err := LookupKey(MergeOptions{Strategy: c.merge}, sources, c.key)
+		_, found, err := free.LookupKeys(MergeOptions{Strategy: c.merge}, sources).Find(c.key)
 		var fault *Error
 		if found || !errors.As(err, &fault) || fault.Kind != c.kind || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s: %v, want %s", c.merge, c.key, err, c.want)
@@ -129,16 +129,16 @@ func TestAllDataInOneObject(t *testing.T) {
 		{Strategy: MergeDeep}:        `{"h":{"x":{"a":1,"b":2}},"l":[2,1],` + options + `,"s":"high","z":1.0}`,
 		{MergeDeep, "", true, false}: `{"h":{"x":{"a":1,"b":2}},"l":[1,2],` + options + `,"s":"high","z":1.0}`,
 	} {
-		got, err := MergeData(o, sources)
+		got, err := free.MergeData(o, sources)
 		if err != nil || string(got.JSON()) != want {
 			t.Errorf("%v: %s %v, want %s", o, got.JSON(), err, want)
 		}
 	}
-	if _, err := MergeData(MergeOptions{Strategy: MergeUnique}, sources); err == nil ||
+	if _, err := free.MergeData(MergeOptions{Strategy: MergeUnique}, sources); err == nil ||
 		!strings.Contains(err.Error(), "first, hash and deep are allowed") {
 		t.Error(err)
 	}
-	if got, err := MergeData(MergeOptions{}, nil); err != nil || string(got.JSON()) != "{}" {
+	if got, err := free.MergeData(MergeOptions{}, nil); err != nil || string(got.JSON()) != "{}" {
 		t.Error(got, err)
 	}
 }

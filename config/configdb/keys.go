@@ -27,16 +27,7 @@ type KeysEdit struct {
 // MaxPaths is the most paths of a keys operation.
 const MaxPaths = 10_000
 
-// ParseKeysEdit reads the body of a keys operation: a list of paths.
-func ParseKeysEdit(op KeysOp, body []byte) (KeysEdit, error) {
-	v, err := Parse(body)
-	if err != nil {
-		return KeysEdit{}, err
-	}
-	return KeysEditOf(op, v)
-}
-
-// KeysEditOf is ParseKeysEdit of a body that is parsed already.
+// KeysEditOf reads the body of a keys operation: a list of paths.
 func KeysEditOf(op KeysOp, v JSON) (KeysEdit, error) {
 	if op != KeysGet && op != KeysSet && op != KeysDelete {
 		return KeysEdit{}, malformed("Unknown operation: %s: get, set and delete are allowed", shown(JSON(op)))
@@ -85,7 +76,7 @@ func keyTexts(keys []JSON) ([]string, error) {
 
 // Apply is doc after the operation; no document (nil, or null) is one without keys. Any
 // error leaves doc as it was, and no other error than of kind Conflict comes of paths that
-// ParseKeysEdit has read. Get changes nothing.
+// KeysEditOf has read. Get changes nothing.
 func (e KeysEdit) Apply(doc JSON) (JSON, error) { return (*Meter)(nil).Apply(e, doc) }
 
 // Apply is KeysEdit.Apply within a bound.

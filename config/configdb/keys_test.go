@@ -69,7 +69,7 @@ func TestKeysOperations(t *testing.T) {
 		{"get of a missing key", KeysGet, doc, `[["a","x"]]`, "", `Keys path doesn't exist ["a","x"]. Failed on the key x`},
 		{"get below a leaf", KeysGet, doc, `[["text","x"]]`, "", `Leaf value "secret" found on key text`},
 	} {
-		e, err := ParseKeysEdit(c.op, []byte(c.body))
+		e, err := parseKeysEdit(c.op, c.body)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -95,6 +95,15 @@ func TestKeysOperations(t *testing.T) {
 	}
 }
 
+// parseKeysEdit is KeysEditOf a body as it arrives.
+func parseKeysEdit(op KeysOp, body string) (KeysEdit, error) {
+	v, err := Parse([]byte(body))
+	if err != nil {
+		return KeysEdit{}, err
+	}
+	return KeysEditOf(op, v)
+}
+
 func TestKeysThatAreMalformed(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
@@ -105,17 +114,17 @@ func TestKeysThatAreMalformed(t *testing.T) {
 		`[[null,1]]`:        "path 0: key 0 is null",
 		`[[["a"],1]]`:       "path 0: key 0 is a list",
 	} {
-		_, err := ParseKeysEdit(KeysSet, []byte(body))
+		_, err := parseKeysEdit(KeysSet, body)
 		var fault *Error
 		if !errors.As(err, &fault) || fault.Kind != Malformed || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", body, err, want)
 		}
 	}
-	if _, err := ParseKeysEdit("put", []byte(`[]`)); err == nil ||
+	if _, err := parseKeysEdit("put", `[]`); err == nil ||
 		!strings.Contains(err.Error(), "Unknown operation: put") {
 		t.Error(err)
 	}
-	if _, err := ParseKeysEdit(KeysDelete, []byte(`[["a",{}]]`)); err == nil {
+	if _, err := parseKeysEdit(KeysDelete, `[["a",{}]]`); err == nil {
 		t.Error("an object is a key")
 	}
 }
@@ -222,7 +231,7 @@ func TestKeysOperationsAgainstDecodedMaps(t *testing.T) {
 				break
 			}
 		}
-		e, err := ParseKeysEdit(op, []byte(naive(t, items)))
+		e, err := parseKeysEdit(op, naive(t, items))
 		if err != nil {
 			t.Fatal(err)
 		}

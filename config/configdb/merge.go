@@ -4,22 +4,13 @@ import "cmp"
 
 // Merge is the effective value of layers, the lowest first: each top-level key has the
 // value of the last layer that has it, whole (seed's reference §1.4). null is a value.
-func Merge(layers ...Object) Object {
-	o, _ := (*Meter)(nil).merge(layers, false)
-	return o
-}
-
-// Lookup is Merge that also tells, for each member of the result, the index of the layer that won.
-func Lookup(layers ...Object) (Object, []int) { return (*Meter)(nil).merge(layers, true) }
-
-// Merge is the function of that name within a bound.
 func (m *Meter) Merge(layers ...Object) (out Object, err error) {
 	defer m.catch(&err)
 	out, _ = m.merge(layers, false)
 	return out, nil
 }
 
-// Lookup is the function of that name within a bound.
+// Lookup is Merge that also tells, for each member of the result, the index of the layer that won.
 func (m *Meter) Lookup(layers ...Object) (out Object, won []int, err error) {
 	defer m.catch(&err)
 	out, won = m.merge(layers, true)
@@ -77,9 +68,6 @@ func leastKey(heads [][]Member) (last int, least Member) {
 
 // MergeNested is Merge in which objects that two layers have at one place become one object, at
 // any depth. Everything else, lists too, is the last layer's whole.
-func MergeNested(layers ...Object) Object { return (*Meter)(nil).mergeNested(layers) }
-
-// MergeNested is the function of that name within a bound.
 func (m *Meter) MergeNested(layers ...Object) (out Object, err error) {
 	defer m.catch(&err)
 	return m.mergeNested(layers), nil

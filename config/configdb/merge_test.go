@@ -31,17 +31,22 @@ func TestMergeTakesTheLastLayersKeysWhole(t *testing.T) {
 		for i, l := range c.layers {
 			layers[i] = object(t, l)
 		}
-		if got := Merge(layers...).JSON(); string(got) != c.flat {
+		if got := flatMerge(layers).JSON(); string(got) != c.flat {
 			t.Errorf("%s: %s, want %s", c.layers, got, c.flat)
 		}
-		if got := MergeNested(layers...).JSON(); string(got) != c.nested {
+		if got := free.mergeNested(layers).JSON(); string(got) != c.nested {
 			t.Errorf("%s nested: %s, want %s", c.layers, got, c.nested)
 		}
-		o, won := Lookup(layers...)
+		o, won := free.merge(layers, true)
 		if string(o.JSON()) != c.flat || fmt.Sprint(won) != fmt.Sprint(c.won) {
 			t.Errorf("%s: lookup %s %v, want %v", c.layers, o.JSON(), won, c.won)
 		}
 	}
+}
+
+func flatMerge(layers []Object) Object {
+	o, _ := free.merge(layers, false)
+	return o
 }
 
 func TestMergeAgainstDecodedMaps(t *testing.T) {
@@ -58,13 +63,13 @@ func TestMergeAgainstDecodedMaps(t *testing.T) {
 				from[k] = i
 			}
 		}
-		if got, want := string(Merge(layers...).JSON().respelled()), naive(t, flat); got != want {
+		if got, want := string(flatMerge(layers).JSON().respelled()), naive(t, flat); got != want {
 			t.Fatalf("%s, want %s", got, want)
 		}
-		if got, want := string(MergeNested(layers...).JSON().respelled()), naive(t, nested); got != want {
+		if got, want := string(free.mergeNested(layers).JSON().respelled()), naive(t, nested); got != want {
 			t.Fatalf("nested %s, want %s", got, want)
 		}
-		o, won := Lookup(layers...)
+		o, won := free.merge(layers, true)
 		winners := map[string]int{}
 		for i, m := range o.Members() {
 			winners[m.Key] = won[i]

@@ -12,11 +12,14 @@ import (
 	"pgregory.net/rapid"
 )
 
+// free is a meter without a bound.
+var free *Meter
+
 // What is refused for its cost says so, and what nobody waits for ends with the reason.
 func TestAComputationEnds(t *testing.T) {
 	t.Parallel()
 	doc := parse(t, `{"a":"`+strings.Repeat("x", 1<<20)+`","l":[`+strings.Repeat(`"y",`, 90_000)+`1]}`)
-	edit, err := ParseKeysEdit(KeysGet, []byte(`[[]`+strings.Repeat(`,[]`, 1000)+`]`))
+	edit, err := parseKeysEdit(KeysGet, `[[]`+strings.Repeat(`,[]`, 1000)+`]`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +69,7 @@ func TestWhatIsMovedCounts(t *testing.T) {
 			}
 		}
 		cost := func(items []string) int {
-			e, err := ParseKeysEdit(c.op, []byte("["+strings.Join(items, ",")+"]"))
+			e, err := parseKeysEdit(c.op, "["+strings.Join(items, ",")+"]")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,14 +2,11 @@ package configdb
 
 import "slices"
 
-// References are the resources that the content of a definition refers to, sorted, each once, and what
-// is misspelt in it.
-func References(content JSON) ([]string, error) { return (*Meter)(nil).References(content) }
-
 // MaxReferences is how many resources one content may refer to.
 const MaxReferences = 256
 
-// References is the function of that name within a bound.
+// References are the resources that the content of a definition refers to, sorted, each once, and what
+// is misspelt in it.
 func (m *Meter) References(content JSON) (out []string, err error) {
 	defer m.catch(&err)
 	if err := m.checkTemplate(content); err != nil {
@@ -30,7 +27,7 @@ func (m *Meter) appendReferences(out []string, v JSON) []string {
 	if text, is := v.Text(); is {
 		parts, err := m.parseText(text)
 		if err != nil {
-			return out // CheckTemplate has said so
+			return out // checkTemplate has said so
 		}
 		for _, p := range parts {
 			if p.reference != nil {

@@ -16,12 +16,12 @@ func TestReferences(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := References(v)
+		got, err := free.References(v)
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %q, %v, want %q", text, got, err, want)
 		}
 	}
-	if _, err := References(JSON(`{"a":"%{astute:}"}`)); err == nil {
+	if _, err := free.References(JSON(`{"a":"%{astute:}"}`)); err == nil {
 		t.Error("a misspelt reference is none")
 	}
 }

@@ -174,18 +174,13 @@ func isIndex(text string) bool {
 	return text != "" && strings.Trim(text, "0123456789") == ""
 }
 
+// MayMask says whether a document may have a mask in it: only then what is stored counts for Unmask.
+func MayMask(doc JSON) bool { return bytes.Contains(doc, []byte(masked)) }
+
 // Unmask is a new document with each mask that stands in the place of a secret replaced by what old has
 // there: who may not see a secret can write what is around it. An element of a list is the stored
 // one that says the same but for its secrets, wherever that was; in a list of the same length also
 // the one at its index. A mask for which old has nothing is an error of kind Malformed.
-func Unmask(doc, old JSON, secrets []Secret) (JSON, error) {
-	return (*Meter)(nil).Unmask(doc, old, secrets)
-}
-
-// MayMask says whether a document may have a mask in it: only then what is stored counts for Unmask.
-func MayMask(doc JSON) bool { return bytes.Contains(doc, []byte(masked)) }
-
-// Unmask is the function of that name within a bound.
 func (m *Meter) Unmask(doc, old JSON, secrets []Secret) (out JSON, err error) {
 	defer m.catch(&err)
 	if !MayMask(doc) {

@@ -44,19 +44,19 @@ func TestSecretsAreMaskedAndKept(t *testing.T) {
 		if string(got) != want {
 			t.Errorf("%s: %s, want %s", c.paths, got, want)
 		}
-		back, err := Unmask(got, canonical, s)
+		back, err := free.Unmask(got, canonical, s)
 		if err != nil || string(back) != string(canonical) {
 			t.Errorf("%s: unmasked %s %v", c.paths, back, err)
 		}
 	}
 	s := secrets(t, "u.*.pw")
-	got, err := Unmask(parse(t, `{"u":{"bob":{"pw":{"$masked":true}},"eve":{"pw":"new"}},"x":{"$masked":true}}`),
+	got, err := free.Unmask(parse(t, `{"u":{"bob":{"pw":{"$masked":true}},"eve":{"pw":"new"}},"x":{"$masked":true}}`),
 		parse(t, doc), s)
 	if want := `{"u":{"bob":{"pw":{"in":2}},"eve":{"pw":"new"}},"x":{"$masked":true}}`; err != nil || string(got) != want {
 		t.Errorf("%s %v, want %s", got, err, want)
 	}
 	for _, old := range []string{`{"u":{}}`, `{}`, ``, `{"u":7}`} {
-		_, err := Unmask(parse(t, `{"u":{"eve":{"pw":{"$masked":true}}}}`), JSON(old), s)
+		_, err := free.Unmask(parse(t, `{"u":{"eve":{"pw":{"$masked":true}}}}`), JSON(old), s)
 		if fault := (*Error)(nil); !errors.As(err, &fault) || fault.Kind != Malformed ||
 			!strings.HasPrefix(err.Error(), "u.eve.pw is masked") {
 			t.Errorf("%s: %v", old, err)
@@ -112,7 +112,7 @@ func TestSecretsFollowTheElementsOfLists(t *testing.T) {
 		{"one is moved and its copy stays", `[{"n":"c","p":M},{"n":"b","p":M},{"n":"c","p":M}]`, `twice`},
 	} {
 		write := parse(t, `{"users":`+strings.ReplaceAll(c.write, ":M", ":"+m)+`}`)
-		got, err := Unmask(write, parse(t, old), s)
+		got, err := free.Unmask(write, parse(t, old), s)
 		switch c.want {
 		case "":
 			if fault := (*Error)(nil); !errors.As(err, &fault) || fault.Kind != Malformed {
@@ -130,7 +130,7 @@ func TestSecretsFollowTheElementsOfLists(t *testing.T) {
 	}
 	nested := parse(t, `{"l":[{"i":1,"in":[{"k":"x","p":1},{"k":"y","p":2}]},{"i":2,"in":[{"k":"z","p":3}]}]}`)
 	s = secrets(t, "l.*.in.1.p")
-	got, err := Unmask(parse(t, `{"l":[{"i":2,"in":[{"k":"z","p":`+m+`}]},{"i":1,"in":[{"k":"x","p":`+m+`},{"k":"y","p":`+
+	got, err := free.Unmask(parse(t, `{"l":[{"i":2,"in":[{"k":"z","p":`+m+`}]},{"i":1,"in":[{"k":"x","p":`+m+`},{"k":"y","p":`+
 		m+`}]}]}`), nested, s)
 	if want := `{"l":[{"i":2,"in":[{"k":"z","p":3}]},{"i":1,"in":[{"k":"x","p":1},{"k":"y","p":2}]}]}`; err != nil ||
 		string(got) != want {

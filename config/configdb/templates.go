@@ -36,26 +36,13 @@ type Load func(resource string) (Source, error)
 // %), and a %{ that names no resource stays as it is. Only what is asked for is resolved: a default that a layer
 // replaces may refer to nothing. A reference to what is not there, or in a circle, is of kind Conflict and names all
 // of its way.
-func Effective(resource string, load Load) (Object, []int, error) {
-	return (*Meter)(nil).Effective(resource, load)
-}
-
-// Effective is the function of that name within a bound.
 func (m *Meter) Effective(resource string, load Load) (out Object, won []int, err error) {
 	defer m.catch(&err)
 	r := resolver{m: m, load: load, made: map[string]*made{}, known: map[string]JSON{}}
 	return r.effective(resource)
 }
 
-// CheckTemplate says what is misspelt in the references of a definition's content.
-func CheckTemplate(content JSON) error { return (*Meter)(nil).CheckTemplate(content) }
-
-// CheckTemplate is the function of that name within a bound.
-func (m *Meter) CheckTemplate(content JSON) (err error) {
-	defer m.catch(&err)
-	return m.checkTemplate(content)
-}
-
+// checkTemplate says what is misspelt in the references of a definition's content.
 func (m *Meter) checkTemplate(content JSON) error {
 	if !m.refers(content) {
 		return nil

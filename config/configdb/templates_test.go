@@ -65,10 +65,10 @@ func TestTemplates(t *testing.T) {
 	} {
 		w := maps.Clone(others)
 		w["self"] = []string{c.content, c.layer}
-		if err := CheckTemplate(parse(t, c.content)); err != nil {
+		if err := free.checkTemplate(parse(t, c.content)); err != nil {
 			t.Errorf("%s: %v", c.content, err)
 		}
-		got, won, err := Effective("self", w.load(t, false))
+		got, won, err := free.Effective("self", w.load(t, false))
 		if err != nil || string(got.JSON()) != c.want || c.won != "" && fmt.Sprint(won) != c.won {
 			t.Errorf("%s: %s %v %v, want %s %s", c.content, got.JSON(), won, err, c.want, c.won)
 		}
@@ -83,12 +83,12 @@ func TestTemplatesThatAreMergedDeep(t *testing.T) {
 		"c": {`{"v":4}`},
 	}
 	// that b:h.y is replaced deeper down does not help: defaults are resolved before
-	_, _, err := Effective("a", w.load(t, true))
+	_, _, err := free.Effective("a", w.load(t, true))
 	if err == nil || !strings.Contains(err.Error(), "circle: b:h -> b:h") {
 		t.Error(err)
 	}
 	w["b"][0] = `{"h":{"x":"%{c:v}"}}`
-	got, won, err := Effective("a", w.load(t, true))
+	got, won, err := free.Effective("a", w.load(t, true))
 	if want := `{"h":{"x":4,"y":{"w":2,"z":"%{b:h}"}}}`; err != nil || string(got.JSON()) != want ||
 		fmt.Sprint(won) != "[1]" {
 		t.Errorf("%s %v %v", got.JSON(), won, err)
@@ -130,14 +130,14 @@ func TestTemplatesThatCanNotBeResolved(t *testing.T) {
 		{laughs, "its references stand for too much: 16777216 bytes are allowed"},
 		{nested, "nested too deep with what it refers to: 1000 levels are allowed"},
 	} {
-		_, _, err := Effective("r0", c.w.load(t, false))
+		_, _, err := free.Effective("r0", c.w.load(t, false))
 		var fault *Error
 		if !errors.As(err, &fault) || fault.Kind != Conflict || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
 	broken := errors.New("the store is away")
-	_, _, err := Effective("r0", func(resource string) (Source, error) {
+	_, _, err := free.Effective("r0", func(resource string) (Source, error) {
 		if resource == "r0" {
 			return Source{Defaults: JSON(`{"x":"%{b:y}"}`)}, nil
 		}
@@ -154,7 +154,7 @@ func TestReferencesThatAreMisspelt(t *testing.T) {
 		`{"a":"%{b:}"}`:                 "a: the reference %{b:}: key  is misspelt",
 		`{"a":["x",{"b":"%{b:c..d}"}]}`: "a: 1: b: the reference %{b:c..d}: key c..d is misspelt",
 	} {
-		err := CheckTemplate(parse(t, content))
+		err := free.checkTemplate(parse(t, content))
 		var fault *Error
 		if !errors.As(err, &fault) || fault.Kind != Malformed || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", content, err, want)
@@ -168,7 +168,7 @@ func TestAReferenceToAMaskIsMasked(t *testing.T) {
 		"a": {`{"url":"http://admin:%{b:password}@x","p":"%{b:password}","q":"%{b:password.inner}","n":"%{b:name}"}`},
 		"b": {`null`, `{"name":"n","password":{"$masked":true}}`},
 	}
-	got, _, err := Effective("a", w.load(t, false))
+	got, _, err := free.Effective("a", w.load(t, false))
 	if want := `{"n":"n","p":{"$masked":true},"q":{"$masked":true},"url":{"$masked":true}}`; err != nil ||
 		string(got.JSON()) != want {
 		t.Errorf("%s %v, want %s", got.JSON(), err, want)

@@ -122,14 +122,6 @@ func (f *Fleet) Remove(node string) {
 	delete(f.nodes, node)
 }
 
-// Wanted is what a node wants.
-func (f *Fleet) Wanted(node string) (Wanted, bool) {
-	if w := f.nodes[node]; w != nil {
-		return w.wanted, true
-	}
-	return Wanted{}, false
-}
-
 // Counted is what a node's generations were counted to here, which the store may not have
 // yet, or have more of.
 func (f *Fleet) Counted(node string) (Counted, bool) {

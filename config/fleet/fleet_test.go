@@ -150,7 +150,7 @@ func TestSeed_AllNodesOfABoardResumeOnceItIsKnown(t *testing.T) {
 			t.Error(got)
 		}
 	}
-	if w, _ := f.Wanted("n3"); w.Generation != gen(1) {
+	if w := f.nodes["n3"].wanted; w.Generation != gen(1) {
 		t.Errorf("a node of another board wants %+v", w)
 	}
 }
@@ -183,8 +183,8 @@ func TestPropertyTheFleetTellsWhoIsTouched(t *testing.T) {
 		for range 15 {
 			node := fmt.Sprintf("n%d", rapid.IntRange(1, 4).Draw(t, "node"))
 			before := map[string]Wanted{}
-			for name := range f.nodes {
-				before[name], _ = f.Wanted(name)
+			for name, n := range f.nodes {
+				before[name] = n.wanted
 			}
 			var touched []Touched
 			var err error
@@ -207,7 +207,7 @@ func TestPropertyTheFleetTellsWhoIsTouched(t *testing.T) {
 				set, _ := f.Layers(name)
 				o, clashes := set.Effective()
 				w := told[name]
-				if now, _ := f.Wanted(name); now != w {
+				if now := f.nodes[name].wanted; now != w {
 					t.Fatalf("%s wants %+v and was told %+v", name, now, w)
 				}
 				if (clashes != nil) != (w.Fault != "") {

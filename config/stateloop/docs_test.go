@@ -17,7 +17,7 @@ func TestThePageHasTheTable(t *testing.T) {
 	page := string(text)
 	var want strings.Builder
 	want.WriteString("| wanted | reported | state | review | reason | by |\n|---|---|---|---|---|---|\n")
-	for _, r := range TheTable().Rows {
+	for _, r := range table.Rows {
 		reason := "the node's message"
 		switch {
 		case r.Generation == other:
@@ -32,7 +32,7 @@ func TestThePageHasTheTable(t *testing.T) {
 	if !strings.Contains(page, "\n\n"+want.String()+"\n") {
 		t.Errorf("docs/state-loop.md has not this table:\n%s", want.String())
 	}
-	for s, class := range TheTable().Classes {
+	for s, class := range table.Classes {
 		found := false
 		for line := range strings.Lines(page) {
 			cells := strings.Split(line, "|")

@@ -51,7 +51,7 @@ const (
 
 // Class is the class of a state; a word that is none of the states of a parameter is Failed.
 func (s State) Class() Class {
-	if c, known := theTable.Classes[s]; known {
+	if c, known := table.Classes[s]; known {
 		return c
 	}
 	return Failed

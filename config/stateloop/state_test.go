@@ -118,7 +118,6 @@ func TestTheCellsThatTheSeedLeavesOpen(t *testing.T) {
 // none, of the wanted generation or another one, but for nothing on both sides) and compares
 // with state-table.json, which is compared with the seed's rows.
 func TestEveryCellOfTheTables(t *testing.T) {
-	table := TheTable()
 	if table.Version != TableVersion {
 		t.Errorf("version %d, want %d", table.Version, TableVersion)
 	}

@@ -49,10 +49,8 @@ type cell struct {
 	stale  bool
 }
 
-var theTable, cells = readTable(tableFile)
-
-// TheTable is the table that Derive goes by. It is nobody's to change.
-func TheTable() Table { return theTable }
+// table is what Derive goes by, as the file has it and by cell.
+var table, cells = readTable(tableFile)
 
 // readTable reads the embedded file; a bad one never leaves the build, since every test reads it.
 func readTable(text []byte) (Table, map[cellKey]cell) {

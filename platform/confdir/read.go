@@ -125,19 +125,6 @@ func ReadObject(file string) (config.Object, error) {
 	return o, nil
 }
 
-// ReadNodes reads an auto or node file: {node: {…}}.
-func ReadNodes(file string) (map[string]config.Object, error) {
-	o, err := ReadObject(file)
-	if err != nil {
-		return nil, err
-	}
-	nodes, faults := layers.NodeLayers(o)
-	if faults != nil {
-		return nil, &Broken{file, faults}
-	}
-	return nodes, nil
-}
-
 // names are the versions in a folder, in natural order.
 func names(folder string) ([]string, error) {
 	entries, err := os.ReadDir(folder)

@@ -31,9 +31,10 @@ func TestSeed_EachLayerHasItsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := func(name string) config.Object {
-		nodes, err := ReadNodes(filepath.Join(dir, "cfg", name))
-		if err != nil || len(nodes) != 2 {
-			t.Errorf("%s: %v, %v", name, nodes, err)
+		o, err := ReadObject(filepath.Join(dir, "cfg", name))
+		nodes, faults := layers.NodeLayers(o)
+		if err != nil || faults != nil || len(nodes) != 2 {
+			t.Errorf("%s: %v, %v, %v", name, nodes, err, faults)
 		}
 		return nodes["pop"]
 	}

@@ -1,7 +1,6 @@
 package pki
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -44,15 +43,6 @@ func (r *Revocations) Replace(list []Revocation) error {
 	}
 	r.list.Store(&next)
 	return nil
-}
-
-// ParseRevocations reads a list in its JSON form.
-func ParseRevocations(text []byte) ([]Revocation, error) {
-	var list []Revocation
-	if err := json.Unmarshal(text, &list); err != nil {
-		return nil, fmt.Errorf("read revocations: %w", err)
-	}
-	return list, new(Revocations).Replace(list)
 }
 
 // Check refuses a revoked certificate.

@@ -124,19 +124,14 @@ const (
 	Admin    Role = "admin"    // tokens, certificates, secrets, nodes added and removed
 )
 
-var ranks = map[Role]int{Viewer: 1, Operator: 2, Admin: 3}
-
 // ParseRole reads a role.
 func ParseRole(text string) (Role, error) {
-	if ranks[Role(text)] == 0 {
-		return "", fmt.Errorf("read role: %.40q: %s, %s and %s are allowed", text, Viewer, Operator, Admin)
+	switch r := Role(text); r {
+	case Viewer, Operator, Admin:
+		return r, nil
 	}
-	return Role(text), nil
+	return "", fmt.Errorf("read role: %.40q: %s, %s and %s are allowed", text, Viewer, Operator, Admin)
 }
-
-// May says whether the role covers what another one may. An unknown role may nothing, and
-// nobody may what an unknown one needs.
-func (r Role) May(need Role) bool { return ranks[need] > 0 && ranks[r] >= ranks[need] }
 
 // OperatorToken is what a controller keeps of an operator's token.
 type OperatorToken struct {
@@ -153,15 +148,4 @@ func NewOperatorToken(name string, role Role, expires time.Time) (text string, k
 	}
 	text, hash, err := newToken(operatorPrefix)
 	return text, OperatorToken{Hash: hash, Name: name, Role: role, Expires: expires}, err
-}
-
-// Check says whether the text is this token, and whether it still holds.
-func (t OperatorToken) Check(now time.Time, text string) error {
-	if !matches(t.Hash, text) {
-		return fmt.Errorf("check token: %w", ErrTokenUnknown)
-	}
-	if !t.Expires.IsZero() && !now.Before(t.Expires) {
-		return fmt.Errorf("check token of %.80q: %w on %s", t.Name, ErrTokenExpired, t.Expires.Format(time.RFC3339))
-	}
-	return nil
 }

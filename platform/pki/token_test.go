@@ -89,17 +89,9 @@ func TestATokensTextIsNowhereKept(t *testing.T) {
 }
 
 func TestRoles(t *testing.T) {
-	may := map[Role][]Role{Viewer: {Viewer}, Operator: {Viewer, Operator}, Admin: {Viewer, Operator, Admin}, "": nil,
-		"root": nil}
-	for role, allowed := range may {
-		for _, need := range []Role{Viewer, Operator, Admin, "", "root"} {
-			want := false
-			for _, a := range allowed {
-				want = want || a == need
-			}
-			if got := role.May(need); got != want {
-				t.Errorf("%q may %q: %v, want %v", role, need, got, want)
-			}
+	for _, good := range []Role{Viewer, Operator, Admin} {
+		if got, err := ParseRole(string(good)); err != nil || got != good {
+			t.Errorf("%q is %q: %v", good, got, err)
 		}
 	}
 	for _, bad := range []string{"", "root", "Admin"} {
@@ -114,18 +106,8 @@ func TestOperatorTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := kept.Check(start.AddDate(100, 0, 0), text); err != nil {
-		t.Errorf("one without an end: %v", err)
-	}
 	if hash, err := OperatorTokenHash(text); err != nil || hash != kept.Hash {
 		t.Errorf("%s: %v", hash, err)
-	}
-	if err := kept.Check(start, text+"x"); !errors.Is(err, ErrTokenUnknown) {
-		t.Error(err)
-	}
-	kept.Expires = start
-	if err := kept.Check(start, text); !errors.Is(err, ErrTokenExpired) {
-		t.Error(err)
 	}
 	if _, _, err := NewOperatorToken("ann", "root", start); err == nil {
 		t.Error("an unknown role")
@@ -209,18 +191,6 @@ func FuzzParsePin(f *testing.F) {
 		if p, err := ParsePin(text); err == nil {
 			if q, err := ParsePin(p.String()); err != nil || p != q {
 				t.Errorf("%v, %v", q, err)
-			}
-		}
-	})
-}
-
-func FuzzParseRevocations(f *testing.F) {
-	f.Add([]byte(`[{"serial":"ab","at":"2026-11-21T12:00:00Z","reason":"x"},{"node":"` + nodeA.String() + `"}]`))
-	f.Add([]byte(`null`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		if list, err := ParseRevocations(text); err == nil {
-			if err := new(Revocations).Replace(list); err != nil {
-				t.Error(err)
 			}
 		}
 	})

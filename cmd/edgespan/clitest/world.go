@@ -179,14 +179,14 @@ func (b *World) History(_ context.Context, q fleetapi.HistoryQuery) ([]fleetapi.
 				continue
 			}
 			e := fleetapi.Edition{Number: r.Number, Author: r.Author, Time: r.Time, Message: r.Message}
-			changes, err := history.Changes(b.store, r.Number)
+			changed, err := history.Changed(b.store, r.Number)
 			if err != nil {
 				return nil, err
 			}
 			hit := q.Layer == nil
-			for _, c := range changes {
-				e.Layers = append(e.Layers, c.Layer.String())
-				hit = hit || c.Layer == *q.Layer
+			for _, layer := range changed {
+				e.Layers = append(e.Layers, layer.String())
+				hit = hit || layer == *q.Layer
 			}
 			if hit {
 				out = append(out, e)

@@ -302,12 +302,17 @@ func (w *world) sweep(s *State) {
 }
 
 func (s *store) sweepAll(t tester, state *State, keep Keep, between func()) int {
-	sweeper := state.Sweep(keep)
+	sweeper, swept := state.Sweep(keep), 0
 	for {
 		state = ok(s.follow(state))(t)
 		txn := ok(sweeper.Next(state, s))(t)
 		if txn == nil {
-			return sweeper.Swept()
+			return swept
+		}
+		for _, op := range txn.Then {
+			if op.Kind == kv.OpDelete {
+				swept++
+			}
 		}
 		if len(txn.Then) > 0 {
 			if _, err := s.carryOut([]kv.Txn{*txn}, 1); err != nil && !errors.Is(err, errLost) {

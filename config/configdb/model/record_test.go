@@ -11,7 +11,11 @@ import (
 
 func edit(t tester, op configdb.KeysOp, body string) configdb.KeysEdit {
 	t.Helper()
-	e, err := configdb.ParseKeysEdit(op, []byte(body))
+	v, err := configdb.Parse([]byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := configdb.KeysEditOf(op, v)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -131,13 +131,6 @@ func (s *State) Follow(b kv.Batch) (*State, error) {
 	return d.s, nil
 }
 
-// Passed is the state of a store that has come to a revision without a change below Below.
-func (s *State) Passed(r kv.Revision) *State {
-	next := *s
-	next.seen = max(s.seen, r)
-	return &next
-}
-
 // draft is a state under construction.
 type draft struct {
 	s  *State

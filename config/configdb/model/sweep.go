@@ -21,7 +21,6 @@ type Sweeper struct {
 	phase int
 	after kv.Key
 	todo  []kv.Key
-	swept int
 }
 
 // Keep is what a sweep leaves.
@@ -52,9 +51,6 @@ func (w *Sweeper) keepNewest(n uint64) { w.old = w.upTo - min(w.upTo, n) }
 
 // Seen is up to which revision the records of revisions were looked at.
 func (w *Sweeper) Seen() uint64 { return w.old }
-
-// Swept is how many keys were named in transactions so far.
-func (w *Sweeper) Swept() int { return w.swept }
 
 // keptRevisions are the newest records of revisions that stay though no version names them.
 const keptRevisions = 10_000
@@ -93,7 +89,6 @@ func (w *Sweeper) Next(s *State, r Source) (*kv.Txn, error) {
 		txn.Then = append(txn.Then, kv.Delete(k))
 	}
 	w.todo = w.todo[n:]
-	w.swept += len(txn.Then)
 	txn.Then = append(txn.Then, kv.Put(HeadKey(), encode(s.head)))
 	return &txn, nil
 }

@@ -53,14 +53,6 @@ func (t *table[V]) remove(by *token, key string) {
 	}
 }
 
-func (t *table[V]) len() int {
-	n := 0
-	for i := range t.shards {
-		n += len(t.shards[i].m)
-	}
-	return n
-}
-
 // all are the entries, in no order.
 func (t *table[V]) all(yield func(string, V) bool) {
 	for i := range t.shards {

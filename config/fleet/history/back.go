@@ -52,7 +52,11 @@ func (s State) Revert(number uint64) (Change, error) {
 	if number > s.Number { // one that came after this state
 		return Change{}, &NoRevisionError{number}
 	}
-	diffs, err := changes(s.reader, number, State.Anyway)
+	before, after, err := around(s.reader, number)
+	if err != nil {
+		return Change{}, err
+	}
+	diffs, err := Diff(before, after.Anyway())
 	if err != nil {
 		return Change{}, err
 	}

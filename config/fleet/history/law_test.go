@@ -334,7 +334,7 @@ func (w *world) checkHistories(state State) {
 func (w *world) checkChanged(state State) {
 	for n := uint64(1); n <= state.Number; n++ {
 		var want []Layer
-		for _, d := range ok(Changes(state.reader, n))(w.T) {
+		for _, d := range ok(changesOf(state.reader, n))(w.T) {
 			want = append(want, d.Layer)
 		}
 		if got := ok(Changed(state.reader, n))(w.T); !slices.Equal(got, want) {

@@ -59,22 +59,8 @@ func around(r Reader, number uint64) (before, after State, err error) {
 	return before, after, err
 }
 
-// Changes are the layers that a revision wrote or deleted, in the order of their names. Of the one
-// at which a pruned history begins nobody knows: a NoRevisionError of the one before.
-func Changes(r Reader, number uint64) ([]LayerDiff, error) {
-	return changes(r, number, func(s State) State { return s })
-}
-
-// changes are those as a state made of each has them.
-func changes(r Reader, number uint64, as func(State) State) ([]LayerDiff, error) {
-	before, after, err := around(r, number)
-	if err != nil {
-		return nil, err
-	}
-	return Diff(before, as(after))
-}
-
-// Changed are the layers that a revision wrote, without what it wrote there.
+// Changed are the layers that a revision wrote or deleted, in the order of their names, without what it wrote there. Of
+// the one at which a pruned history begins nobody knows: a NoRevisionError of the one before.
 func Changed(r Reader, number uint64) ([]Layer, error) {
 	before, after, err := around(r, number)
 	if err != nil {

@@ -89,7 +89,7 @@ func TestAnObjectInThePlaceOfAnotherValueIsOneDifference(t *testing.T) {
 	s := told(t, `ann: network={"a":{"x":1,"y":1},"b":1,"c":{"x":1}}`,
 		`bob: network={"a":1,"b":{"x":1,"y":2},"c":{"x":2}}`)
 	var got []string
-	for _, v := range ok(Changes(s, 2))(t)[0].Values {
+	for _, v := range ok(changesOf(s, 2))(t)[0].Values {
 		got = append(got, fmt.Sprintf("%s: %s to %s", strings.Join(v.Path, "."), short(v.Old), short(v.New)))
 	}
 	equal(t, "differences", strings.Join(got, ", "), `a: {"x":1,"y":1} to 1, b: 1 to {"x":1,"y":2}, c.x: 1 to 2`)
@@ -148,7 +148,7 @@ func TestDiffOfRevisions(t *testing.T) {
 	equal(t, "2 to 3", tellDiff(2, 3), "auto/n1 0>3 []")
 	equal(t, "the same", tellDiff(3, 3), "")
 	equal(t, "there and back", tellDiff(2, 4), "")
-	changes := ok(Changes(s, 1))(t)
+	changes := ok(changesOf(s, 1))(t)
 	equal(t, "changes of the first", len(changes), 3)
 }
 
@@ -157,7 +157,7 @@ func TestADiffReadsOnlyWhatDiffers(t *testing.T) {
 	s.write(t, Change{Layers: many(5000, "x")})
 	s.write(t, Change{Layers: layersFrom(t, `node/node-00042={"a":1}`)})
 	s.gets = 0
-	equal(t, "layers", len(ok(Changes(s, 2))(t)), 1)
+	equal(t, "layers", len(ok(changesOf(s, 2))(t)), 1)
 	if s.gets > 16 {
 		t.Errorf("%d reads", s.gets)
 	}
@@ -190,4 +190,13 @@ func TestExplainSaysWhichLayerSetAValueWhenAndByWhom(t *testing.T) {
 		"a.y=0 base -",
 		"a.z=1 node 3 cat",
 	}, "\n"))
+}
+
+// changesOf are what a revision made of the layers that it wrote or deleted.
+func changesOf(r Reader, number uint64) ([]LayerDiff, error) {
+	before, after, err := around(r, number)
+	if err != nil {
+		return nil, err
+	}
+	return Diff(before, after)
 }

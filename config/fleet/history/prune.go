@@ -2,7 +2,6 @@ package history
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -190,6 +189,3 @@ func (p Prune) Txn(n int, head kv.Revision) (kv.Txn, error) {
 	}
 	return txn, nil
 }
-
-// isPruned says whether an error is that of a revision that there is not.
-func isPruned(err error) bool { return errors.As(err, new(*NoRevisionError)) }

@@ -71,30 +71,3 @@ func (j *judge) channels() ([]int64, error) {
 	}
 	return out, nil
 }
-
-// ChannelsStale says whether an auto channel in use is enabled no more: only then
-// UPDATE_CHANNEL_ASSIGNMENT assigns channels anew.
-func (w *World) ChannelsStale() (bool, error) {
-	j := w.judge()
-	c, err := j.chart()
-	if err != nil {
-		return false, err
-	}
-	enabled, err := j.channels()
-	if err != nil {
-		return false, err
-	}
-	if len(enabled) == 0 {
-		enabled = []int64{2}
-	}
-	for _, n := range c.topology.Nodes {
-		radios, _ := c.auto[n.Name][radioOverride].(config.Object)
-		for mac := range radios {
-			v, _ := config.Lookup(radios, []string{mac, "fwParams", "channel"})
-			if channel, is := v.(int64); is && !slices.Contains(enabled, channel) {
-				return true, nil
-			}
-		}
-	}
-	return false, nil
-}

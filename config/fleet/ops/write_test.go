@@ -168,7 +168,11 @@ func TestSecretsAreMaskedAndKept(t *testing.T) {
 		all[0].Explanation.Shadowed[0].Value}); strings.Contains(text, "three") || strings.Contains(text, "one") {
 		t.Error(text)
 	}
-	diffs, err := history.Changes(b.store, 4)
+	third, err := history.At(b.store, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	diffs, err := history.Diff(third, b.State)
 	if err != nil || len(diffs) != 1 {
 		t.Fatal(err)
 	}

@@ -133,7 +133,7 @@ func TestGolay(t *testing.T) {
 			in := Input{Topology: c.on, Auto: c.auto, Node: c.node, ClearUser: c.clear}
 			out, faults := Run(in, Golay)
 			if c.refused != "" {
-				if !strings.HasPrefix(faults.Error(), c.refused) {
+				if !strings.HasPrefix(told(faults), c.refused) {
 					t.Fatalf("faults %v\nwant %s", faults, c.refused)
 				}
 				return
@@ -204,7 +204,7 @@ func TestChannel(t *testing.T) {
 			enabled := slices.Clone(c.enabled)
 			out, faults := Run(in, Channel)
 			if c.refused != "" {
-				if !strings.HasPrefix(faults.Error(), c.refused) {
+				if !strings.HasPrefix(told(faults), c.refused) {
 					t.Fatalf("faults %v\nwant %s", faults, c.refused)
 				}
 				return

@@ -144,7 +144,7 @@ func TestTheOrderOfTheFileDoesNotMatter(t *testing.T) {
 		kinds := sets(t)
 		out, faults := Run(in, kinds...)
 		same, others := Run(shuffled(t, in), kinds...)
-		if faults.Error() != others.Error() {
+		if told(faults) != told(others) {
 			t.Fatalf("faults\n%v\nand\n%v", faults, others)
 		}
 		if text(out.Auto) != text(same.Auto) {

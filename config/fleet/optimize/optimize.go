@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	"edgespan/config"
 	"edgespan/config/fleet/topology"
@@ -60,15 +59,6 @@ type Fault struct {
 
 // Faults are all reasons.
 type Faults []Fault
-
-// Error is one line for each fault.
-func (fs Faults) Error() string {
-	lines := make([]string, len(fs))
-	for i, f := range fs {
-		lines[i] = f.Error()
-	}
-	return strings.Join(lines, "\n")
-}
 
 // Run does the given kinds, in the order of All, over one another's results. With faults there
 // is no result.

@@ -147,7 +147,7 @@ func TestPolarity(t *testing.T) {
 			}
 			out, faults := Run(in, Polarity)
 			if c.refused != "" {
-				if !strings.HasPrefix(faults.Error(), c.refused) {
+				if !strings.HasPrefix(told(faults), c.refused) {
 					t.Fatalf("faults %v\nwant %s", faults, c.refused)
 				}
 				return
@@ -201,7 +201,7 @@ func TestSuperframe(t *testing.T) {
 			in := Input{Topology: c.on, Auto: atLinks(c.auto, true), Node: atLinks(c.node, false), ClearUser: c.clear}
 			out, faults := Run(in, Superframe)
 			if c.refused != "" {
-				if !strings.HasPrefix(faults.Error(), c.refused) {
+				if !strings.HasPrefix(told(faults), c.refused) {
 					t.Fatalf("faults %v\nwant %s", faults, c.refused)
 				}
 				return
@@ -261,7 +261,7 @@ func TestMACsAreStandardised(t *testing.T) {
 		"02:00:00:00:4A:31": config.Object{}}}}
 	_, faults := Run(in, Polarity)
 	if want := "node.J.radioParamsOverride.02:00:00:00:4a:31: is the MAC of 02:00:00:00:4A:31 once more: one spelling " +
-		"of a MAC is allowed"; faults.Error() != want {
+		"of a MAC is allowed"; told(faults) != want {
 		t.Errorf("faults %v", faults)
 	}
 }
@@ -342,4 +342,13 @@ func TestAConflictNamesItsNodes(t *testing.T) {
 			t.Errorf("%s: %q, want %q: %v", c.rule, got, c.want, faults)
 		}
 	}
+}
+
+// told are all faults, one a line.
+func told(faults Faults) string {
+	lines := make([]string, len(faults))
+	for i, f := range faults {
+		lines[i] = f.Error()
+	}
+	return strings.Join(lines, "\n")
 }

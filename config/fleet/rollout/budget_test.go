@@ -60,7 +60,7 @@ func TestHowManyMayFail(t *testing.T) {
 	} {
 		r := crowd(60, 20, Settings{Failures: c.failures, FailuresPercent: c.hundred})
 		r.Step(Start{})
-		for r.Batch() < c.batch {
+		for r.number < c.batch {
 			answer(r)
 		}
 		said := ""
@@ -102,7 +102,7 @@ func TestWhoIsDelayedAndWhoHasFailed(t *testing.T) {
 		c.s.Failures = 100
 		r := crowd(41, 20, c.s)
 		r.Step(Start{})
-		for r.Batch() < c.batch {
+		for r.number < c.batch {
 			answer(r)
 		}
 		out := r.Out()
@@ -140,8 +140,8 @@ func late(t *testing.T, s Settings) (r *Rollout, it string) {
 	r.Step(NodeGone{it})
 	answer(r, it)
 	timer, _ := r.Timer()
-	if said := told(r.Step(Deadline{timer.Timer})); said != "delayed#2 "+it || r.Batch() != 3 {
-		t.Fatalf("%q, batch %d", said, r.Batch())
+	if said := told(r.Step(Deadline{timer.Timer})); said != "delayed#2 "+it || r.number != 3 {
+		t.Fatalf("%q, batch %d", said, r.number)
 	}
 	return r, it
 }

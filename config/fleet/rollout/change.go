@@ -76,9 +76,6 @@ func (r *Rollout) again(names []string, fresh bool) []Effect {
 // Out are the nodes of the batch that is out which have not answered, sorted.
 func (r *Rollout) Out() []string { return slices.Sorted(maps.Keys(r.out)) }
 
-// Batch is the number of the last batch.
-func (r *Rollout) Batch() int { return r.number }
-
 // Timer is the one that runs, if any: what a Rollout that was kept waits for. Nobody knows
 // how much of it has passed, as clocks differ: it begins anew.
 func (r *Rollout) Timer() (SetTimer, bool) {

@@ -18,13 +18,6 @@ type State struct {
 	Auto, Node config.Object
 }
 
-// AddNode adds a node.
-func (s State) AddNode(n Node) (State, config.Faults) {
-	t := *s.Topology
-	t.Nodes = append(slices.Clone(t.Nodes), n)
-	return s.checked(State{&t, s.Auto, s.Node}, nil)
-}
-
 // AddLink adds a link; one without a name gets the original's.
 func (s State) AddLink(l Link) (State, config.Faults) {
 	if l.Name == "" {
@@ -32,13 +25,6 @@ func (s State) AddLink(l Link) (State, config.Faults) {
 	}
 	t := *s.Topology
 	t.Links = append(slices.Clone(t.Links), l)
-	return s.checked(State{&t, s.Auto, s.Node}, nil)
-}
-
-// AddSite adds a site.
-func (s State) AddSite(site Site) (State, config.Faults) {
-	t := *s.Topology
-	t.Sites = append(slices.Clone(t.Sites), site)
 	return s.checked(State{&t, s.Auto, s.Node}, nil)
 }
 

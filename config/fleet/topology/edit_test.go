@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,6 +58,13 @@ func brief(s State) string {
 	return strings.Join(out, " ") + " auto " + line(s.Auto) + " node " + line(s.Node)
 }
 
+// with is a state with one more node, and more sites.
+func with(s State, n Node, sites ...Site) (State, config.Faults) {
+	t := *s.Topology
+	t.Nodes, t.Sites = append(slices.Clone(t.Nodes), n), append(slices.Clone(t.Sites), sites...)
+	return s.checked(State{&t, s.Auto, s.Node}, nil)
+}
+
 func TestEdits(t *testing.T) {
 	s := street(t)
 	node := func(name string, change func(*Node)) Node {
@@ -103,8 +111,7 @@ func TestEdits(t *testing.T) {
 			func() (State, config.Faults) { return s.EditSite("B", Site{Name: "Q"}) }, "a@A b@Q c@C " + ab + bc + "auto {" +
 				autoA + ",b: " + autoB + "} node {b: " + nodeB + "," + ghost},
 		{"a node, a site and a link come", func() (State, config.Faults) {
-			s, _ := s.AddSite(Site{Name: "D"})
-			s, _ = s.AddNode(Node{Name: "d", Site: "D", Type: DN, Status: Online})
+			s, _ := with(s, Node{Name: "d", Site: "D", Type: DN, Status: Online}, Site{Name: "D"})
 			return s.AddLink(Link{A: "d", Z: "c", Type: Wireless, Alive: true})
 		}, nodes + "d@D " + ab + bc + "link-c-d=d/-c/ auto {" + autoA + ",b: " + autoB + "} node {b: " + nodeB + "," + ghost},
 	} {
@@ -154,7 +161,7 @@ func TestEditsThatAreRefused(t *testing.T) {
 nodes.1.site_name: is "X", which is no site: the name of a site is allowed`},
 		{func() (State, config.Faults) { return s.EditNode("x", Node{}) },
 			`nodes: has no "x": a name that is there is allowed`},
-		{func() (State, config.Faults) { return s.AddNode(Node{MAC: "nonsense", Site: "A"}) },
+		{func() (State, config.Faults) { return with(s, Node{MAC: "nonsense", Site: "A"}) },
 			`nodes.3.mac_addr: is "nonsense": six pairs of hex digits joined by ':' or '-' are allowed
 nodes.3.name: is empty: a name is required
 nodes.3.node_type: is 0: 1 (CN) and 2 (DN) are allowed

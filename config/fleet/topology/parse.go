@@ -52,14 +52,6 @@ func FromDocument(o config.Object) (*Topology, config.Faults) {
 	return t, nil
 }
 
-// Check finds what is inconsistent in a topology that was made or edited.
-func Check(t *Topology) config.Faults {
-	r := &reader{}
-	r.check(t)
-	r.faults.Sort()
-	return r.faults
-}
-
 type reader struct{ faults config.Faults }
 
 func (r *reader) node(path []string, o config.Object) Node {

@@ -155,9 +155,6 @@ func TestAMadeTopologyIsReadAsItWas(t *testing.T) {
 		Links: []Link{{Name: "link-a-b", A: "a", Z: "b", Type: Ethernet, BackupCN: true}},
 		Sites: []Site{{Name: "s", Latitude: 1, Longitude: -2, Altitude: 3, Located: true}},
 	}
-	if faults := Check(made); faults != nil {
-		t.Fatal(faults)
-	}
 	read, faults := FromDocument(made.Document())
 	if faults != nil {
 		t.Fatal(faults)

@@ -43,9 +43,6 @@ func (w *Ways) Sites() int { return len(w.onSite) }
 // Site is the site of a node.
 func (w *Ways) Site(node int) int { return w.site[node] }
 
-// OnSite are the nodes of a site. Nobody changes them.
-func (w *Ways) OnSite(site int) []int { return w.onSite[site] }
-
 // Reached says of each node whether it has a path to a point of presence while nodes are down;
 // one that is down itself has none.
 func (w *Ways) Reached(down func(node int) bool) []bool {

@@ -35,7 +35,7 @@ func TestWhoReachesAPointOfPresence(t *testing.T) {
 			t.Errorf("node-14 down: %s is reached: %t", n.Name, reached[i])
 		}
 	}
-	if s := w.Site(0); !slices.Contains(w.OnSite(s), 0) || len(w.OnSite(s)) != 2 {
-		t.Errorf("site %d of the first node has %v", s, w.OnSite(s))
+	if s := w.Site(0); !slices.Contains(w.onSite[s], 0) || len(w.onSite[s]) != 2 {
+		t.Errorf("site %d of the first node has %v", s, w.onSite[s])
 	}
 }

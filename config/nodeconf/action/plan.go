@@ -89,11 +89,6 @@ type Step struct {
 	Skip string
 }
 
-// Stops says whether the step ends the agent. Such a step is the last.
-func (s Step) Stops() bool {
-	return s.Skip == "" && (s.Do.Kind == RestartAgent || s.Do.Kind == Reboot)
-}
-
 // Plan are the steps for a full difference of two configs (config.FullDiff).
 func Plan(m *metadata.Metadata, diff config.Object, t Table) []Step { return t.Steps(m.Actions(diff)) }
 

@@ -59,16 +59,6 @@ func (m *Machine) Step(e Event) []Do {
 	return m.start()
 }
 
-// Statuses are how the tasks are, by id. One of which nothing is known yet has no state.
-func (m *Machine) Statuses() []Status {
-	out := make([]Status, 0, len(m.order))
-	for _, i := range m.order {
-		out = append(out, i.status)
-	}
-	slices.SortFunc(out, func(a, b Status) int { return cmp.Compare(a.ID, b.ID) })
-	return out
-}
-
 // Changed are how those tasks are whose status has changed since it was asked for last, by id.
 func (m *Machine) Changed() []Status {
 	var out []Status

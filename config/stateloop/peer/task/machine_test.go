@@ -53,9 +53,17 @@ func (d *desk) later(by time.Duration) string {
 	return d.step(Tick{d.now})
 }
 
+// statuses are how the tasks are. One of which nothing is known yet has no state.
+func statuses(m *Machine) (out []Status) {
+	for _, i := range m.order {
+		out = append(out, i.status)
+	}
+	return out
+}
+
 // is is how a task is, in words.
 func (d *desk) is(id string) string {
-	for _, s := range d.m.Statuses() {
+	for _, s := range statuses(&d.m) {
 		if s.ID != id {
 			continue
 		}
@@ -423,7 +431,7 @@ func (w *walk) rest() {
 		w.now = at
 		w.step(Tick{w.now})
 	}
-	for _, s := range w.m.Statuses() {
+	for _, s := range statuses(&w.m) {
 		t, _ := w.task(s.ID)
 		want, have := stateloop.Present, w.host.has[s.ID] == t.Version
 		if t.Target == stateloop.ToBeAbsent {
