@@ -22,6 +22,7 @@ type app struct {
 	key  string
 	mach *appnet.Machine
 
+	subs     subscriptions
 	config   *pubsub.Subscription[appnet.AppNetworkConfig]
 	statuses *pubsub.Subscription[netinst.AppAdapterStatus]
 	heeded   map[uuid.UUID]bool                                    // of networks
@@ -45,7 +46,9 @@ func (a *app) Receive(c actor.Context) {
 	case *actor.Started:
 		a.started(c)
 	case *actor.Stopping, *actor.Restarting:
-		a.stop()
+		a.timers.stop()
+		a.subs.close()
+		a.unfollow()
 	case poke:
 		a.drain(c)
 	case appnet.Event:
@@ -70,30 +73,17 @@ func (a *app) started(c actor.Context) {
 	a.recordPub.Take("", a.key)
 	a.takenUp = t.AppTakenUp.Publisher(name)
 
-	wake := poker(c)
-	a.config = t.AppConfig.Subscribe(pubsub.Selector{Key: a.key}, wake)
+	a.subs = subscriptions{wake: poker(c)}
+	a.config = subscribe(&a.subs, t.AppConfig, pubsub.Selector{Key: a.key})
 	a.heeded, a.upOn = map[uuid.UUID]bool{}, map[uuid.UUID]bool{}
 	for _, p := range left {
 		a.heed(c, p.Scope)
 	}
-	a.statuses = t.AdapterStatus.Subscribe(pubsub.Selector{Stem: a.key}, wake)
+	a.statuses = subscribe(&a.subs, t.AdapterStatus, pubsub.Selector{Stem: a.key})
 	a.drain(c)
 	a.step(c, appnet.Synchronized{})
 	a.ready = true
 	a.tellTakenUp()
-}
-
-func (a *app) stop() {
-	a.timers.stop()
-	if a.config == nil {
-		return
-	}
-	a.config.Close()
-	for _, n := range a.networks {
-		n.Close()
-	}
-	a.statuses.Close()
-	a.unfollow()
 }
 
 func (a *app) unfollow() {
@@ -162,8 +152,7 @@ func (a *app) heed(c actor.Context, ni uuid.UUID) {
 		return
 	}
 	a.heeded[ni] = true
-	key := ni.String()
-	n := a.d.topics.NetworkStatus.Subscribe(pubsub.Selector{Key: key}, poker(c))
+	n := subscribe(&a.subs, a.d.topics.NetworkStatus, pubsub.Selector{Key: ni.String()})
 	a.networks = append(a.networks, n)
 	a.drainNetwork(c, n)
 }

@@ -39,21 +39,9 @@ type bridge struct {
 	lies   *netinst.SubnetOverlap        // what the host has in the subnet, as the manager knows it; nil before
 	capped int                           // how many flows the machine tracks, as the manager knows it
 
-	source   *pubsub.Subscription[api.Source]
-	config   *pubsub.Subscription[netinst.NetworkInstanceConfig]
-	adapters *pubsub.Subscription[netinst.AppAdapterConfig]
-	ports    *pubsub.Subscription[netinst.PortStatus]
-	overlap  *pubsub.Subscription[netinst.SubnetOverlap]
-	host     *pubsub.Subscription[api.HostChange] // of the network's number
-	world    *pubsub.Subscription[api.HostChange] // of every network
-	takenUp  *pubsub.Subscription[uint64]
-	apps     *pubsub.Subscription[[]string]
-
-	networkPub *pubsub.Publisher[netinst.NetworkInstanceStatus]
-	adapterPub *pubsub.Publisher[netinst.AppAdapterStatus]
-	leasePub   *pubsub.Publisher[api.Leases]
-	stoodPub   *pubsub.Publisher[api.Stood]
-	troublePub *pubsub.Publisher[api.Trouble]
+	subs subscriptions
+	bridgeInputs
+	bridgeOutputs
 
 	applier *actor.PID
 	mtu     int // of the bridge when that began
@@ -68,6 +56,55 @@ type bridge struct {
 	replayed int  // subscriptions of host-changed that were: what comes now is new
 }
 
+// bridgeInputs are what a bridge manager follows.
+type bridgeInputs struct {
+	source   *pubsub.Subscription[api.Source]
+	config   *pubsub.Subscription[netinst.NetworkInstanceConfig]
+	adapters *pubsub.Subscription[netinst.AppAdapterConfig]
+	ports    *pubsub.Subscription[netinst.PortStatus]
+	overlap  *pubsub.Subscription[netinst.SubnetOverlap]
+	host     *pubsub.Subscription[api.HostChange] // of the network's number
+	world    *pubsub.Subscription[api.HostChange] // of every network
+	takenUp  *pubsub.Subscription[uint64]
+	apps     *pubsub.Subscription[[]string]
+}
+
+// bridgeOutputs are what a bridge manager tells, most of it under the network's own key.
+type bridgeOutputs struct {
+	networkPub *pubsub.Publisher[netinst.NetworkInstanceStatus]
+	adapterPub *pubsub.Publisher[netinst.AppAdapterStatus]
+	leasePub   *pubsub.Publisher[api.Leases]
+	stoodPub   *pubsub.Publisher[api.Stood]
+	troublePub *pubsub.Publisher[api.Trouble]
+}
+
+func newBridgeInputs(s *subscriptions, t *api.Topics, key string, number int) bridgeInputs {
+	own, inside := pubsub.Selector{Key: key}, pubsub.Selector{Scope: key}
+	return bridgeInputs{
+		source:   subscribe(s, t.Source, pubsub.Selector{}),
+		config:   subscribe(s, t.NetworkConfig, own),
+		adapters: subscribe(s, t.AdapterConfig, inside),
+		ports:    subscribe(s, t.PortStatus, pubsub.Selector{}),
+		overlap:  subscribe(s, t.SubnetOverlap, own),
+		takenUp:  subscribe(s, t.AppTakenUp, inside),
+		apps:     subscribe(s, t.NetworkApps, own),
+		host:     subscribe(s, t.HostChanged, pubsub.Selector{Scope: strconv.Itoa(number)}),
+		world:    subscribe(s, t.HostChanged, pubsub.Selector{}),
+	}
+}
+
+func newBridgeOutputs(t *api.Topics, key string) bridgeOutputs {
+	name := "ni/" + key
+	o := bridgeOutputs{
+		networkPub: t.NetworkStatus.Publisher(name), adapterPub: t.AdapterStatus.Publisher(name),
+		leasePub: t.Leases.Publisher(name), stoodPub: t.Stood.Publisher(name), troublePub: t.Trouble.Publisher(name),
+	}
+	o.networkPub.Take("", key)
+	o.leasePub.Take("", key)
+	o.stoodPub.Take("", key)
+	return o
+}
+
 // newBridge makes the bridge manager of one network: its uuid is its only
 // argument (seed "Bridge manager").
 func (d *deps) newBridge(ni uuid.UUID) actor.Actor { return &bridge{d: d, id: ni, key: ni.String()} }
@@ -77,7 +114,8 @@ func (b *bridge) Receive(c actor.Context) {
 	case *actor.Started:
 		b.started(c)
 	case *actor.Stopping, *actor.Restarting:
-		b.stop()
+		b.timers.stop()
+		b.subs.close()
 	case poke:
 		b.drain(c)
 	case applierReady:
@@ -118,27 +156,10 @@ func (b *bridge) started(c actor.Context) {
 	b.log = b.d.log.With(zap.String("ni", b.key))
 	b.seen, b.capped = map[string]netinst.PortStatus{}, 0
 
-	name := "ni/" + b.key
 	t := b.d.topics
-	b.networkPub, b.adapterPub, b.leasePub = t.NetworkStatus.Publisher(name), t.AdapterStatus.Publisher(name),
-		t.Leases.Publisher(name)
-	b.networkPub.Take("", b.key)
-	b.leasePub.Take("", b.key)
-	b.stoodPub = t.Stood.Publisher(name)
-	b.stoodPub.Take("", b.key)
-	b.troublePub = t.Trouble.Publisher(name)
-
-	wake := poker(c)
-	own := pubsub.Selector{Key: b.key}
-	b.source = t.Source.Subscribe(pubsub.Selector{}, wake)
-	b.config = t.NetworkConfig.Subscribe(own, wake)
-	b.adapters = t.AdapterConfig.Subscribe(pubsub.Selector{Scope: b.key}, wake)
-	b.ports = t.PortStatus.Subscribe(pubsub.Selector{}, wake)
-	b.overlap = t.SubnetOverlap.Subscribe(own, wake)
-	b.takenUp = t.AppTakenUp.Subscribe(pubsub.Selector{Scope: b.key}, wake)
-	b.apps = t.NetworkApps.Subscribe(own, wake)
-	b.host = t.HostChanged.Subscribe(pubsub.Selector{Scope: strconv.Itoa(number)}, wake)
-	b.world = t.HostChanged.Subscribe(pubsub.Selector{}, wake)
+	b.bridgeOutputs = newBridgeOutputs(t, b.key)
+	b.subs = subscriptions{wake: poker(c)}
+	b.bridgeInputs = newBridgeInputs(&b.subs, t, b.key, number)
 	b.drain(c)
 	// Statuses of an earlier manager that answer no config any more: they go after the
 	// first reconcile, since until then the adapter may be on the host. The configs were
@@ -160,22 +181,6 @@ func (b *bridge) started(c actor.Context) {
 	if _, err := c.SpawnNamed(b.d.props(func() actor.Actor { return &watcher{d: b.d} }), "watcher"); err != nil {
 		panic(err)
 	}
-}
-
-func (b *bridge) stop() {
-	b.timers.stop()
-	if b.source == nil {
-		return
-	}
-	b.source.Close()
-	b.config.Close()
-	b.adapters.Close()
-	b.ports.Close()
-	b.overlap.Close()
-	b.host.Close()
-	b.world.Close()
-	b.takenUp.Close()
-	b.apps.Close()
 }
 
 // drain gives what the topics have to the manager. The source is read first and

@@ -42,6 +42,7 @@ type configHost struct {
 	tasks       *pubsub.Publisher[api.TaskConfig]
 	sys         *pubsub.Publisher[nodeconf.SysParams]
 	source      *pubsub.Publisher[api.Source]
+	subs        subscriptions
 	states      *pubsub.Subscription[netinst.PortStatus]
 	swept       *pubsub.Subscription[uint64]
 	reporter    reporter
@@ -70,17 +71,14 @@ func (h *configHost) Start(wake func()) {
 	h.tasks = t.TaskConfig.Publisher(api.OwnerConfig)
 	h.sys, h.source = t.SysParams.Publisher(api.OwnerConfig), t.Source.Publisher(api.OwnerConfig)
 	h.record, _ = t.NodeRecord.Get("", "node")
-	h.reporter.start(t, wake)
-	h.states = t.PortStatus.Subscribe(pubsub.Selector{}, wake)
-	h.swept = t.TasksSwept.Subscribe(pubsub.Selector{}, wake)
+	h.subs = subscriptions{wake: wake}
+	h.reporter.start(t, &h.subs)
+	h.states = subscribe(&h.subs, t.PortStatus, pubsub.Selector{})
+	h.swept = subscribe(&h.subs, t.TasksSwept, pubsub.Selector{})
 }
 
 // Stop gives the subscriptions back.
-func (h *configHost) Stop() {
-	h.reporter.stop()
-	h.states.Close()
-	h.swept.Close()
-}
+func (h *configHost) Stop() { h.subs.close() }
 
 // Trouble tells what is wrong with the source, and nothing else of it.
 func (h *configHost) Trouble(text string) {

@@ -14,6 +14,7 @@ import (
 	"edgespan/actors/node/api"
 	"edgespan/config/httpapi"
 	"edgespan/netinst/netstate"
+	"edgespan/pubsub"
 )
 
 // Host is the machine as the appliers see it: platform/host, or platform/fake.
@@ -49,47 +50,73 @@ type Host interface {
 
 // deps is what every actor is given.
 type deps struct {
-	ctx        context.Context // ends when the node stops
-	log        *zap.Logger
-	host       Host
-	files      Files
-	executors  Executors
-	echo       Echo
-	agent      *agent.Agent // the config actor
-	facts      api.Facts
-	topics     *api.Topics
-	storage    api.Storage
-	warning    string // of the start
-	runDir     string
-	boot       uint64
-	machine    string // its boot id
-	began      time.Time
-	epochs     atomic.Uint64
-	strategy   *backoff
-	gate       *gate
-	census     *census
-	fail       func(error)
-	notify     func(string)                         // systemd
-	tell       func(httpapi.Event)                  // keeps what happened
-	keep       func(api.NodeRecord)                 // journals what the config actor counted
-	asked      marks                                // when an adapter's config was published
-	setLevel   func(string)                         // of the log
-	ground     atomic.Pointer[string]               // why the host ground is not as wanted
-	seen       atomic.Pointer[[]netstate.Interface] // the host's interfaces, for a plan
-	maxTracked atomic.Int64                         // flows, of the machine; 0 if it is not known
-	settled    atomic.Bool                          // the host ground is as wanted
+	ctx       context.Context // ends when the node stops
+	log       *zap.Logger
+	host      Host
+	files     Files
+	executors Executors
+	echo      Echo
+	agent     *agent.Agent // the config actor
+	facts     api.Facts
+	topics    *api.Topics
+	storage   api.Storage
+	warning   string // of the start
+	runDir    string
+	processRun
+	strategy *backoff
+	gate     *gate
+	census   *census
+	fail     func(error)
+	notify   func(string)         // systemd
+	tell     func(httpapi.Event)  // keeps what happened
+	keep     func(api.NodeRecord) // journals what the config actor counted
+	asked    marks                // when an adapter's config was published
+	setLevel func(string)         // of the log
+	hostView
+}
+
+// processRun is one run of the process.
+type processRun struct {
+	boot    uint64 // of the process: different at each start
+	machine string // its boot id
+	began   time.Time
+	epochs  atomic.Uint64
 }
 
 // epoch is different at each call in every boot (docs/architecture.md, law 9).
-func (d *deps) epoch() uint64 { return d.boot<<32 | d.epochs.Add(1) }
+func (r *processRun) epoch() uint64 { return r.boot<<32 | r.epochs.Add(1) }
 
 // wait is how long a timer of d lasts. One that is shared ends with the round of d that
 // began with the process; any other is spread.
-func (d *deps) wait(after time.Duration, shared bool) time.Duration {
+func (r *processRun) wait(after time.Duration, shared bool) time.Duration {
 	if shared {
-		return after - time.Since(d.began)%after
+		return after - time.Since(r.began)%after
 	}
 	return jitter(after)
+}
+
+// hostView is what the router and the monitor know of the host and no topic has, for whoever asks.
+type hostView struct {
+	ground     atomic.Pointer[string]               // why the host ground is not as wanted
+	settled    atomic.Bool                          // the host ground is as wanted
+	seen       atomic.Pointer[[]netstate.Interface] // the host's interfaces, for a plan
+	maxTracked atomic.Int64                         // flows, of the machine; 0 if it is not known
+}
+
+// trouble is why the host ground is not as wanted, "" where it is.
+func (v *hostView) trouble() string {
+	if why := v.ground.Load(); why != nil {
+		return *why
+	}
+	return ""
+}
+
+// interfaces are the host's as the monitor saw them last.
+func (v *hostView) interfaces() []netstate.Interface {
+	if p := v.seen.Load(); p != nil {
+		return *p
+	}
+	return nil
 }
 
 // jitter spreads d by up to a tenth, so that what failed together does not come
@@ -130,6 +157,25 @@ func (t *timers) stop() {
 		x.Stop()
 	}
 	clear(t.running)
+}
+
+// subscriptions are those of one actor, which they poke. They end with its incarnation.
+type subscriptions struct {
+	wake func()
+	open []interface{ Close() }
+}
+
+func subscribe[V any](s *subscriptions, t *pubsub.Topic[V], to pubsub.Selector) *pubsub.Subscription[V] {
+	sub := t.Subscribe(to, s.wake)
+	s.open = append(s.open, sub)
+	return sub
+}
+
+func (s *subscriptions) close() {
+	for _, sub := range s.open {
+		sub.Close()
+	}
+	s.open = nil
 }
 
 // poke says that a subscription has something to drain. Subscriptions call it at

@@ -29,6 +29,7 @@ type events struct {
 	pub     *pubsub.Publisher[httpapi.Event]
 	next    uint64
 	oldest  uint64
+	subs    subscriptions
 	sources *pubsub.Subscription[api.Source]
 	apps    *pubsub.Subscription[appnet.AppNetworkStatus]
 	ports   *pubsub.Subscription[netinst.PortStatus]
@@ -39,11 +40,7 @@ func (v *events) Receive(c actor.Context) {
 	case *actor.Started:
 		v.started(c)
 	case *actor.Stopping, *actor.Restarting:
-		if v.sources != nil {
-			v.sources.Close()
-			v.apps.Close()
-			v.ports.Close()
-		}
+		v.subs.close()
 	case poke:
 		v.drain()
 	case httpapi.Event:
@@ -58,10 +55,10 @@ func (v *events) started(c actor.Context) {
 	if kept := v.pub.TakeAll(""); len(kept) > 0 { // of an earlier incarnation
 		v.oldest, v.next = eventSeq(kept[0].Key), eventSeq(kept[len(kept)-1].Key)+1
 	}
-	wake := poker(c)
-	v.sources = t.Source.Subscribe(pubsub.Selector{}, wake)
-	v.apps = t.AppStatus.Subscribe(pubsub.Selector{}, wake)
-	v.ports = t.PortStatus.Subscribe(pubsub.Selector{}, wake)
+	v.subs = subscriptions{wake: poker(c)}
+	v.sources = subscribe(&v.subs, t.Source, pubsub.Selector{})
+	v.apps = subscribe(&v.subs, t.AppStatus, pubsub.Selector{})
+	v.ports = subscribe(&v.subs, t.PortStatus, pubsub.Selector{})
 }
 
 // keep gives an event its number and lets the oldest go.

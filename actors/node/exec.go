@@ -75,6 +75,7 @@ type exec struct {
 	swept    uint64          // generation of the config that is known
 	removals map[string]bool // that were not tried yet
 
+	subs   subscriptions
 	wanted *pubsub.Subscription[api.TaskConfig]
 	source *pubsub.Subscription[api.Source]
 	out    *pubsub.Publisher[task.Status]
@@ -91,10 +92,7 @@ func (x *exec) Receive(c actor.Context) {
 		if x.tick != nil {
 			x.tick.Stop()
 		}
-		if x.wanted != nil {
-			x.wanted.Close()
-			x.source.Close()
-		}
+		x.subs.close()
 	case poke:
 		x.drain(c)
 	case listTasks:
@@ -126,9 +124,9 @@ func (x *exec) started(c actor.Context) {
 	}
 	self, root := c.Self(), c.ActorSystem().Root
 	x.d.executors.Ended(func(id string) { root.Send(self, taskTouched{id}) })
-	wake := poker(c)
-	x.source = t.Source.Subscribe(pubsub.Selector{}, wake)
-	x.wanted = t.TaskConfig.Subscribe(pubsub.Selector{}, wake)
+	x.subs = subscriptions{wake: poker(c)}
+	x.source = subscribe(&x.subs, t.Source, pubsub.Selector{})
+	x.wanted = subscribe(&x.subs, t.TaskConfig, pubsub.Selector{})
 	x.ask(c)
 }
 

@@ -22,6 +22,7 @@ import (
 // on every route of the host).
 type monitor struct {
 	d        *deps
+	subs     subscriptions
 	configs  *pubsub.Subscription[netinst.PortConfig]
 	networks *pubsub.Subscription[netinst.NetworkInstanceConfig]
 	ports    map[string]netinst.PortConfig
@@ -41,10 +42,7 @@ func (m *monitor) Receive(c actor.Context) {
 	case *actor.Started:
 		m.started(c)
 	case *actor.Stopping, *actor.Restarting:
-		if m.configs != nil {
-			m.configs.Close()
-			m.networks.Close()
-		}
+		m.subs.close()
 	case poke:
 		for _, ch := range m.configs.Drain() {
 			switch ch.Kind {
@@ -77,9 +75,9 @@ func (m *monitor) started(c actor.Context) {
 	m.changed = m.d.topics.HostChanged.Publisher(api.OwnerMonitor)
 	m.overlap, m.subnets, m.prefixes = m.d.topics.SubnetOverlap.Publisher(api.OwnerMonitor), map[string]netip.Prefix{}, nil
 	m.forward = m.d.topics.Forwarding.Publisher(api.OwnerMonitor)
-	wake := poker(c)
-	m.configs = m.d.topics.PortConfig.Subscribe(pubsub.Selector{}, wake)
-	m.networks = m.d.topics.NetworkConfig.Subscribe(pubsub.Selector{}, wake)
+	m.subs = subscriptions{wake: poker(c)}
+	m.configs = subscribe(&m.subs, m.d.topics.PortConfig, pubsub.Selector{})
+	m.networks = subscribe(&m.subs, m.d.topics.NetworkConfig, pubsub.Selector{})
 	self, root, d := c.Self(), c.ActorSystem().Root, m.d
 	go watch(d, func(ev netstate.HostEvent) { root.Send(self, ev) })
 }

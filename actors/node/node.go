@@ -77,9 +77,9 @@ func Start(o Options) (*Node, error) {
 	c := &census{actors: map[string]*api.ActorState{}}
 	n.d = &deps{
 		ctx: ctx, log: o.Log, host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts,
-		topics: topics, storage: o.Storage, warning: o.Warning, runDir: o.RunDir, boot: o.Boot, machine: o.Machine,
-		began:  time.Now(),
-		census: c, gate: newGate(), strategy: &backoff{log: o.Log, census: c}, notify: o.Notify, setLevel: o.SetLevel,
+		topics: topics, storage: o.Storage, warning: o.Warning, runDir: o.RunDir,
+		processRun: processRun{boot: o.Boot, machine: o.Machine, began: time.Now()},
+		census:     c, gate: newGate(), strategy: &backoff{log: o.Log, census: c}, notify: o.Notify, setLevel: o.SetLevel,
 		fail: func(err error) {
 			select {
 			case n.ended <- err:
@@ -159,13 +159,7 @@ func (n *Node) newReader(o Options) *api.Reader {
 		Topics: d.topics, Actors: d.census, Done: d.ctx.Done(), Asked: d.asked.get, Settled: d.settled.Load,
 		Pending: n.pending,
 		Facts:   o.Facts, File: o.Files.ReadConfig, Forwarding: d.forwardingChanged, Interfaces: d.interfaces,
-		Warning: o.Warning,
-		Host: func() string {
-			if why := d.ground.Load(); why != nil {
-				return *why
-			}
-			return ""
-		},
+		Warning: o.Warning, Host: d.trouble,
 	}
 }
 

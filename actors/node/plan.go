@@ -183,11 +183,3 @@ func (d *deps) networkState(ctx context.Context, o netstate.Owner, cfg nodeconf.
 		func(a, b netinst.Adapter) int { return cmp.Compare(a.Config.Key().String(), b.Config.Key().String()) })
 	return netinst.DesiredState(in).State
 }
-
-// Interfaces are the host's as the monitor saw them last.
-func (d *deps) interfaces() []netstate.Interface {
-	if p := d.seen.Load(); p != nil {
-		return *p
-	}
-	return nil
-}

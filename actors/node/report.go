@@ -32,21 +32,13 @@ type reporter struct {
 	absent   []peer.Parameter    // what is to be absent
 }
 
-func (r *reporter) start(t *api.Topics, wake func()) {
+func (r *reporter) start(t *api.Topics, subs *subscriptions) {
 	r.topics = t
 	r.adapters, r.parts = map[string][]string{}, map[string][]string{}
 	r.out = t.Reported.Publisher(api.OwnerConfig)
-	r.networks = t.NetworkStatus.Subscribe(pubsub.Selector{}, wake)
-	r.apps = t.AppStatus.Subscribe(pubsub.Selector{}, wake)
-	r.tasks = t.TaskStatus.Subscribe(pubsub.Selector{}, wake)
-}
-
-func (r *reporter) stop() {
-	if r.networks != nil {
-		r.networks.Close()
-		r.apps.Close()
-		r.tasks.Close()
-	}
+	r.networks = subscribe(subs, t.NetworkStatus, pubsub.Selector{})
+	r.apps = subscribe(subs, t.AppStatus, pubsub.Selector{})
+	r.tasks = subscribe(subs, t.TaskStatus, pubsub.Selector{})
 }
 
 // peers takes the configuration whose parts are reported from now on.

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -17,22 +16,7 @@ import (
 	"edgespan/pubsub"
 )
 
-// beatEvery is the router's heartbeat: each beat it asks the vital actors, and it
-// feeds the watchdog of systemd only while all of them have answered within
-// sysParams.watchdogSeconds (0: always).
-const (
-	beatEvery = time.Second
-	// noConfigPatience is watchdogSeconds until a config says it: its default.
-	noConfigPatience = 60
-)
-
 type (
-	beatDue struct{}
-	ping    struct{ beat uint64 }
-	pong    struct {
-		from string
-		beat uint64
-	}
 	ownersFound struct{ owners []netstate.Owner }
 	searchDue   struct{}
 	findOwners  struct{}
@@ -58,6 +42,16 @@ type router struct {
 	// "Bridge manager Creation").
 	onlineBridgeManagers map[uuid.UUID]netinst.NetworkInstanceStatus
 
+	subs subscriptions
+	routerInputs
+	routerOutputs
+	pulse
+
+	valid, claimed bool // a valid config was published; the registry was told of it
+}
+
+// routerInputs are what the router follows.
+type routerInputs struct {
 	source   *pubsub.Subscription[api.Source]
 	configs  *pubsub.Subscription[netinst.NetworkInstanceConfig]
 	appConfs *pubsub.Subscription[appnet.AppNetworkConfig]
@@ -66,9 +60,10 @@ type router struct {
 	forwards *pubsub.Subscription[netstate.Forwarding]
 	ports    *pubsub.Subscription[netinst.PortConfig]
 	adapters *pubsub.Subscription[netinst.AppAdapterConfig]
+}
 
-	valid, claimed bool // a valid config was published; the registry was told of it
-
+// routerOutputs are what the router tells: what it keeps itself, and the keys that others left behind.
+type routerOutputs struct {
 	numbers  *pubsub.Publisher[int]
 	leases   *pubsub.Publisher[api.Leases]
 	stood    *pubsub.Publisher[api.Stood]
@@ -76,9 +71,28 @@ type router struct {
 	orphaned *pubsub.Publisher[netinst.AppAdapterStatus]
 	trouble  *pubsub.Publisher[api.Trouble]
 	storage  *pubsub.Publisher[api.StorageHealth]
+}
 
-	beat  uint64
-	pongs map[string]uint64
+func newRouterInputs(s *subscriptions, t *api.Topics) routerInputs {
+	return routerInputs{
+		source:   subscribe(s, t.Source, pubsub.Selector{}),
+		configs:  subscribe(s, t.NetworkConfig, pubsub.Selector{}),
+		appConfs: subscribe(s, t.AppConfig, pubsub.Selector{}),
+		statuses: subscribe(s, t.NetworkStatus, pubsub.Selector{}),
+		overlaps: subscribe(s, t.SubnetOverlap, pubsub.Selector{}),
+		forwards: subscribe(s, t.Forwarding, pubsub.Selector{}),
+		ports:    subscribe(s, t.PortConfig, pubsub.Selector{}),
+		adapters: subscribe(s, t.AdapterConfig, pubsub.Selector{AllScopes: true}),
+	}
+}
+
+func newRouterOutputs(t *api.Topics) routerOutputs {
+	const name = api.OwnerRouter
+	return routerOutputs{
+		numbers: t.Numbers.Publisher(name), leases: t.Leases.Publisher(name), stood: t.Stood.Publisher(name),
+		records: t.AppRecords.Publisher(name), orphaned: t.AdapterStatus.Publisher(name),
+		trouble: t.Trouble.Publisher(name), storage: t.Storage.Publisher(name),
+	}
 }
 
 func (r *router) Receive(c actor.Context) {
@@ -106,11 +120,11 @@ func (r *router) Receive(c actor.Context) {
 	case appEnded:
 		r.appEnded(c, msg.app)
 	case beatDue:
-		r.heartbeat(c)
+		r.beat(c)
 	case searchDue:
 		c.Send(r.ground, findOwners{})
 	case pong:
-		r.pongs[msg.from] = msg.beat
+		r.heard(msg)
 	case lookRequest:
 		c.Forward(r.planner)
 	}
@@ -120,11 +134,8 @@ func (r *router) started(c actor.Context) {
 	t := r.d.topics
 	r.networks, r.apps = map[uuid.UUID]*actor.PID{}, map[uuid.UUID]*actor.PID{}
 	r.onlineBridgeManagers = map[uuid.UUID]netinst.NetworkInstanceStatus{}
-	r.trouble, r.storage = t.Trouble.Publisher(api.OwnerRouter), t.Storage.Publisher(api.OwnerRouter)
-	r.respawn, r.pongs = map[string]func(){}, map[string]uint64{}
-	r.numbers, r.orphaned = t.Numbers.Publisher(api.OwnerRouter), t.AdapterStatus.Publisher(api.OwnerRouter)
-	r.leases, r.stood, r.records = t.Leases.Publisher(api.OwnerRouter), t.Stood.Publisher(api.OwnerRouter),
-		t.AppRecords.Publisher(api.OwnerRouter)
+	r.respawn = map[string]func(){}
+	r.routerOutputs = newRouterOutputs(t)
 	journal := map[uuid.UUID]int{}
 	for k, n := range t.Numbers.List("") {
 		if id, err := uuid.Parse(k); err == nil {
@@ -134,14 +145,8 @@ func (r *router) started(c actor.Context) {
 	}
 	r.reg = netinst.NewRegistry(journal)
 
-	wake := poker(c)
-	r.source = t.Source.Subscribe(pubsub.Selector{}, wake)
-	r.configs = t.NetworkConfig.Subscribe(pubsub.Selector{}, wake)
-	r.appConfs = t.AppConfig.Subscribe(pubsub.Selector{}, wake)
-	r.statuses = t.NetworkStatus.Subscribe(pubsub.Selector{}, wake)
-	r.overlaps = t.SubnetOverlap.Subscribe(pubsub.Selector{}, wake)
-	r.forwards, r.ports = t.Forwarding.Subscribe(pubsub.Selector{}, wake), t.PortConfig.Subscribe(pubsub.Selector{}, wake)
-	r.adapters = t.AdapterConfig.Subscribe(pubsub.Selector{AllScopes: true}, wake)
+	r.subs = subscriptions{wake: poker(c)}
+	r.routerInputs = newRouterInputs(&r.subs, t)
 
 	spawn(c, r.d.props(func() actor.Actor { return &events{d: r.d} }), "events") // first: it is told of the others
 	if r.d.warning != "" {
@@ -157,7 +162,7 @@ func (r *router) started(c actor.Context) {
 	}), "ground")
 	spawn(c, r.d.props(func() actor.Actor { return &exec{d: r.d} }), "exec")
 	r.planner = spawn(c, r.d.props(func() actor.Actor { return planner{} }), "planner")
-	r.heartbeat(c)
+	r.beat(c)
 }
 
 func spawn(c actor.Context, p *actor.Props, name string) *actor.PID {
@@ -214,17 +219,6 @@ func (r *router) drain(c actor.Context) {
 		r.claimed = true
 		r.step(c, netinst.ConfigKnown{})
 	}
-}
-
-// groundApplied tells the registry what an apply of the host ground came to, and the
-// others what is wrong with it and when it is tried again.
-func (r *router) groundApplied(c actor.Context, msg applyResult) {
-	want := r.want // the step may ask for another one
-	retry := r.step(c, netinst.HostApplied{Seq: msg.seq.N, Failed: firstFailure(msg)})
-	a := r.ledger.Book(want,
-		netinst.Outcome{Failures: msg.failures, Err: msg.err, Done: msg.done, At: time.Now(), Retry: retry})
-	r.d.tellAccount(netstate.HostOwner, "", a)
-	must(r.trouble.Publish("", netstate.HostOwner, api.Trouble{Failing: a.Failing, Retry: a.Retry}))
 }
 
 // step carries out what the registry wants, and says after which time the ground is
@@ -338,54 +332,4 @@ func (r *router) appEnded(c actor.Context, id uuid.UUID) {
 	if _, again := r.d.topics.AppConfig.Get("", id.String()); again {
 		r.spawnApp(c, id)
 	}
-}
-
-// heartbeat asks the vital actors for a sign of life and passes it on to systemd.
-func (r *router) heartbeat(c actor.Context) {
-	r.beat++
-	patience := noConfigPatience
-	if p, known := r.d.topics.SysParams.Get("", "node"); known {
-		patience = p.WatchdogSeconds
-	}
-	if patience == 0 || alive(r.beat, r.pongs, uint64(patience)) {
-		r.d.notify("WATCHDOG=1")
-	}
-	c.Send(r.config, ping{r.beat})
-	c.Send(r.monitor, ping{r.beat})
-	r.timers.after(c, beatEvery, func() any { return beatDue{} })
-}
-
-// alive says whether every vital actor has answered one of the last beats.
-func alive(beat uint64, pongs map[string]uint64, patience uint64) bool {
-	for _, name := range []string{"config", "monitor"} {
-		if beat-pongs[name] > patience { // one that never answered answered beat 0
-			return false
-		}
-	}
-	return true
-}
-
-// ground is the applier of the host ground. It also finds out whose networks are
-// on the host, since that blocks too.
-type ground struct{ applier }
-
-func (g *ground) Receive(c actor.Context) {
-	_, start := c.Message().(*actor.Started)
-	if _, again := c.Message().(findOwners); start || again {
-		ctx, cancel := context.WithTimeout(g.d.ctx, observeDeadline)
-		owners, err := g.d.host.Owners(ctx)
-		cancel()
-		if err != nil {
-			panic(fmt.Errorf("find our networks on the host: %w", err)) // again, after the back-off
-		}
-		c.Send(c.Parent(), ownersFound{owners})
-	}
-	g.applier.Receive(c)
-}
-
-func firstFailure(r applyResult) string {
-	if r.err != "" || len(r.failures) == 0 {
-		return r.err
-	}
-	return r.failures[0].Err
 }

@@ -35,7 +35,7 @@ func TestTheWatchdogIsFedWhileTheVitalActorsAnswer(t *testing.T) {
 		{100, map[string]uint64{"config": 99, "monitor": 90}, 3, false},
 		{100, map[string]uint64{"monitor": 100}, 3, false},
 	} {
-		if got := alive(c.beat, c.pongs, c.patience); got != c.want {
+		if got := (&pulse{c.beat, c.pongs}).alive(c.patience); got != c.want {
 			t.Errorf("beat %d, answers %v, patience %d: alive %v", c.beat, c.pongs, c.patience, got)
 		}
 	}

@@ -36,7 +36,7 @@ const (
 
 // restore loads what the journal kept. With a Storage what can't be decoded is lost, and no
 // more than that; without one it is an error.
-func (t *Topics) restore(s Storage) error {
+func (t *Records) restore(s Storage) error {
 	for _, topic := range []interface {
 		Restore() error
 		Salvage() ([]error, error)

@@ -140,7 +140,11 @@ type Topics struct {
 	Events  *pubsub.Topic[httpapi.Event] // key a number that sorts; owner events
 	Storage *pubsub.Topic[StorageHealth] // key "node"; owner router
 
-	// Journalled: what must last.
+	Records
+}
+
+// Records are the topics of what must last: each has a journal.
+type Records struct {
 	Numbers    *pubsub.Topic[int]                  // key NI uuid; owner router
 	Leases     *pubsub.Topic[Leases]               // key NI uuid; owner the bridge manager
 	Stood      *pubsub.Topic[Stood]                // key NI uuid; owner the bridge manager
@@ -174,13 +178,19 @@ func NewTopics(j pubsub.Journal, s Storage) (*Topics, error) {
 		TaskStatus:    pubsub.NewTopic[task.Status]("task-status"),
 		TasksSwept:    pubsub.NewTopic[uint64]("tasks-swept"),
 		Reported:      pubsub.NewTopic[Parameter]("reported-state"),
-		Numbers:       journalled[int]("network-instance-number", j),
-		Leases:        journalled[Leases]("network-instance-leases", j),
-		Stood:         journalled[Stood]("network-instance-stood", j),
-		AppRecords:    journalled[appnet.JournalRecord]("app-record", j),
-		NodeRecord:    journalled[NodeRecord]("node-record", j),
+		Records:       newRecords(j),
 	}
 	return t, t.restore(s)
+}
+
+func newRecords(j pubsub.Journal) Records {
+	return Records{
+		Numbers:    journalled[int]("network-instance-number", j),
+		Leases:     journalled[Leases]("network-instance-leases", j),
+		Stood:      journalled[Stood]("network-instance-stood", j),
+		AppRecords: journalled[appnet.JournalRecord]("app-record", j),
+		NodeRecord: journalled[NodeRecord]("node-record", j),
+	}
 }
 
 func journalled[V any](name string, j pubsub.Journal) *pubsub.Topic[V] {
