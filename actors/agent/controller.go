@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -15,6 +16,15 @@ import (
 	"edgespan/config/nodeconf/action"
 	"edgespan/config/nodeconf/commitconfirm"
 )
+
+// link is the stream to the controller, and what has to be said on it.
+type link struct {
+	stream   nodeproto.ToController
+	reported time.Time
+	rejected *nodeproto.Result
+	acked    uint64 // the attempt whose undo the controller knows
+	attempt  uint64 // of the push that was taken last by this incarnation
+}
 
 // up begins a stream: the node says how it is, and again what ended a push and was not
 // acknowledged.

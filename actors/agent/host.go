@@ -8,6 +8,15 @@ import (
 	"edgespan/config/nodeconf/commitconfirm"
 )
 
+// hostView is what was seen of the host last, and which publication it is asked about.
+type hostView struct {
+	look       Look
+	lookedAt   time.Time
+	lookTook   time.Duration
+	settlingID int // the publish that has not settled yet, 0 for none
+	asked      commitconfirm.Nonce
+}
+
 // publish makes a config the host's. At the start it waits for the config file, if that is
 // new.
 func (s *shell) publish(p commitconfirm.Publish, accepted bool) {
@@ -39,14 +48,11 @@ func (s *shell) publish(p commitconfirm.Publish, accepted bool) {
 // woke looks at the host, and not again for a while.
 func (s *shell) woke() {
 	s.o.Host.Drain()
-	if s.timers[lookTimer] != nil {
-		return
-	}
 	s.watchSoon()
 }
 
 func (s *shell) watchSoon() {
-	if s.timers[lookTimer] == nil {
+	if !s.runs(lookTimer) {
 		s.timer(lookTimer, 0, max(0, max(gather, lookShare*s.lookTook)-time.Since(s.lookedAt)))
 	}
 }

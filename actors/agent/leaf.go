@@ -21,6 +21,19 @@ const notesFile = "notes"
 // restartPatience bounds the beginning of a restart.
 const restartPatience = time.Minute
 
+// diskWork is what is being written, and what has to be.
+type diskWork struct {
+	writing  int // slots under way: 0 or 1
+	writeErr error
+	unstored *commitconfirm.Write // of the running config, which came from the file and is not on the disk
+	storeErr error
+	storing  bool                  // it is being stored
+	delayed  []commitconfirm.Write // what is to be written then
+	noting   bool                  // the notes are being written
+	unnoted  bool                  // they have changed since
+	stops    []chan<- struct{}     // who waits for the end of it
+}
+
 // readDisk reads the slots and the notes. What can't be read is a fault, and no more.
 func readDisk(d Disk) (out commitconfirm.Disk, notes Notes, faults []error) {
 	out.Faults = map[commitconfirm.Slot]string{}
@@ -179,14 +192,14 @@ func (s *shell) writeNotes() {
 }
 
 // stopped answers who waits for the disk before the end.
-func (s *shell) stopped() {
-	if s.writing > 0 || s.noting {
+func (d *diskWork) stopped() {
+	if d.writing > 0 || d.noting {
 		return
 	}
-	for _, reply := range s.stops {
+	for _, reply := range d.stops {
 		reply <- struct{}{}
 	}
-	s.stops = nil
+	d.stops = nil
 }
 
 // run does what a difference entails, one step after the other, in their order.

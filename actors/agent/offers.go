@@ -43,6 +43,46 @@ type command struct {
 	reply chan<- error
 }
 
+// offers are the configs that somebody wants, in the order in which the machine gets them, and who waits for
+// the end of what is pending.
+type offers struct {
+	queue    []*offer
+	busy     *offer   // the one that the machine has
+	judged   *Verdict // of it
+	owed     func()   // the answer to one that was accepted and is being published
+	commands []*command
+}
+
+// supersede drops the pushes that wait: only the newest counts.
+func (q *offers) supersede() {
+	q.queue = slices.DeleteFunc(q.queue, func(old *offer) bool {
+		push := old.event.Source == commitconfirm.Push
+		if push {
+			old.patience.Stop()
+		}
+		return push
+	})
+}
+
+func (q *offers) stop() {
+	for _, o := range q.queue {
+		o.patience.Stop()
+	}
+	if q.busy != nil {
+		q.busy.patience.Stop()
+	}
+}
+
+func (q *offers) answerCommands(end commitconfirm.What, err error) {
+	q.commands = slices.DeleteFunc(q.commands, func(c *command) bool {
+		if c.end != end {
+			return false
+		}
+		c.reply <- err
+		return true
+	})
+}
+
 type patienceDue struct{ of *offer }
 
 type fileRead struct {
@@ -107,13 +147,7 @@ func (s *shell) reload() {
 // submit queues an offer. Of pushes only the newest counts.
 func (s *shell) submit(o *offer) {
 	if o.event.Source == commitconfirm.Push {
-		s.queue = slices.DeleteFunc(s.queue, func(old *offer) bool {
-			push := old.event.Source == commitconfirm.Push
-			if push {
-				old.patience.Stop()
-			}
-			return push
-		})
+		s.supersede()
 	}
 	s.insert(len(s.queue), o)
 	s.next()
@@ -193,16 +227,6 @@ func (s *shell) take(r commitconfirm.Report) {
 		s.undonePush()
 	case commitconfirm.OnFallback, commitconfirm.NotRun, commitconfirm.Unready:
 	}
-}
-
-func (s *shell) answerCommands(end commitconfirm.What, err error) {
-	s.commands = slices.DeleteFunc(s.commands, func(c *command) bool {
-		if c.end != end {
-			return false
-		}
-		c.reply <- err
-		return true
-	})
 }
 
 // tellPeople logs what happened.

@@ -15,7 +15,7 @@ import (
 // changed has a report sent soon.
 func (s *shell) changed() {
 	s.dirty = true
-	if s.stream != nil && s.timers[reportTimer] == nil {
+	if s.stream != nil && !s.runs(reportTimer) {
 		s.timer(reportTimer, 0, gather)
 	}
 }

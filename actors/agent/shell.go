@@ -9,7 +9,6 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/config"
-	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/nodeconf/commitconfirm"
 )
 
@@ -35,45 +34,50 @@ type shell struct {
 	notes  Notes
 	live   Publication // what was published last
 	held   *commitconfirm.Publish
-	fault  string // why a wish is not what runs
+	fault  string            // why a wish is not what runs
+	begins []chan<- struct{} // who waits for the first publication
 
-	queue    []*offer
-	busy     *offer   // the one that the machine has
-	judged   *Verdict // of it
-	owed     func()   // the answer to one that was accepted and is being published
-	commands []*command
+	offers
+	diskWork
+	standing
+	hostView
+	link
+	timers
+	reading bool // the config file is being read again
+	ended   bool
+}
 
-	writing  int // slots under way: 0 or 1
-	writeErr error
-	unstored *commitconfirm.Write // of the running config, which came from the file and is not on the disk
-	storeErr error
-	storing  bool                  // it is being stored
-	delayed  []commitconfirm.Write // what is to be written then
-	noting   bool                  // the notes are being written
-	unnoted  bool                  // they have changed since
-	stops    []chan<- struct{}
-	begins   []chan<- struct{} // who waits for the first publication
-
+// standing is where the machine stands, as it was spelled last.
+type standing struct {
 	dirty bool // something happened since known was asked for
 	known commitconfirm.State
+}
 
-	look       Look
-	lookedAt   time.Time
-	lookTook   time.Duration
-	settlingID int // the publish that has not settled yet, 0 for none
-	asked      commitconfirm.Nonce
-
-	stream   nodeproto.ToController
-	reported time.Time
+// timers are those of one incarnation, one of each kind, and what the ticks are counted by.
+type timers struct {
+	running  [timerKinds]*time.Timer
 	lastTick time.Time
 	every    time.Duration // between ticks, 0 for none
-	reading  bool          // the config file is being read again
-	rejected *nodeproto.Result
-	acked    uint64 // the attempt whose undo the controller knows
-	attempt  uint64 // of the push that was taken last by this incarnation
+}
 
-	timers [timerKinds]*time.Timer
-	ended  bool
+func (t *timers) set(kind timerKind, after time.Duration, f func()) {
+	t.cancel(kind)
+	t.running[kind] = time.AfterFunc(after, f)
+}
+
+func (t *timers) cancel(kind timerKind) {
+	if x := t.running[kind]; x != nil {
+		x.Stop()
+		t.running[kind] = nil
+	}
+}
+
+func (t *timers) runs(kind timerKind) bool { return t.running[kind] != nil }
+
+func (t *timers) stop() {
+	for kind := range timerKinds {
+		t.cancel(kind)
+	}
 }
 
 type timerKind int
@@ -174,17 +178,8 @@ func (s *shell) started(c actor.Context) {
 
 func (s *shell) end() {
 	s.ended = true
-	for _, t := range s.timers {
-		if t != nil {
-			t.Stop()
-		}
-	}
-	for _, o := range s.queue {
-		o.patience.Stop()
-	}
-	if s.busy != nil {
-		s.busy.patience.Stop()
-	}
+	s.timers.stop()
+	s.offers.stop()
 	s.o.Host.Stop()
 }
 
@@ -198,21 +193,11 @@ func (s *shell) errand(f func() (then func())) {
 
 // timer asks for a due after d; it takes the place of an earlier one of its kind.
 func (s *shell) timer(kind timerKind, id int, d time.Duration) {
-	if t := s.timers[kind]; t != nil {
-		t.Stop()
-	}
-	s.timers[kind] = time.AfterFunc(d, func() { s.root.Send(s.self, due{s, kind, id}) })
-}
-
-func (s *shell) cancel(kind timerKind) {
-	if t := s.timers[kind]; t != nil {
-		t.Stop()
-		s.timers[kind] = nil
-	}
+	s.set(kind, d, func() { s.root.Send(s.self, due{s, kind, id}) })
 }
 
 func (s *shell) due(d due) {
-	s.timers[d.kind] = nil
+	s.running[d.kind] = nil
 	switch d.kind {
 	case tickTimer:
 		s.tick()
