@@ -50,7 +50,7 @@ func (everybody) Challenges() []string { return nil }
 
 // factsAuth says who asks ConfigDB.
 func (s *service) factsAuth() configdbapi.Authenticator {
-	if s.o.Auth == authNone {
+	if s.o.Auth == AuthNone {
 		return everybody{}
 	}
 	return s.access

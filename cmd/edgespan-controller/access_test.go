@@ -191,7 +191,7 @@ func TestWithoutMoreOnlyTokensAndNodesAreKnown(t *testing.T) {
 	if got := fmt.Sprint(g.s.factsAuth().Challenges()); got != `[Bearer realm="edgespan"]` {
 		t.Error(got)
 	}
-	g.s.o.Auth = authNone
+	g.s.o.Auth = AuthNone
 	if c, err := g.s.factsAuth().Authenticate(httptest.NewRequest(http.MethodGet, "/", nil)); err != nil ||
 		c != (configdbapi.Caller{Name: "local", Role: configdbapi.Admin, Via: httpapi.ViaLoopback}) {
 		t.Errorf("--auth none: %+v %v", c, err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +24,15 @@ var auditParts = []struct {
 	{"audit-admins.log", 2},
 	{"audit-operators.log", 2},
 	{"audit.log", 4}, // nodes, readers, and those who could not say who they are
+}
+
+// AuditFiles are the files of the audit log in the data folder.
+func (o *options) AuditFiles() []string {
+	var paths []string
+	for _, p := range auditParts {
+		paths = append(paths, filepath.Join(string(o.DataDir), p.file))
+	}
+	return paths
 }
 
 // auditLog is the audit log as both APIs use it: bounded in bytes, and with few lines for those

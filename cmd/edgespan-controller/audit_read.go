@@ -3,7 +3,7 @@ package main
 import (
 	"bufio"
 	"errors"
-	"path/filepath"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,8 +12,8 @@ import (
 	"edgespan/platform/datadir"
 )
 
-func newAudit(a *app) *cobra.Command {
-	o := newOptions()
+func newAudit(a *App) *cobra.Command {
+	o := NewOptions()
 	var since time.Duration
 	cmd := &cobra.Command{
 		Use:   "audit",
@@ -26,27 +26,23 @@ in their folders.`,
 		Example: "  edgespan-controller audit --data-dir /var/lib/edgespan-controller --since 24h | jq 'select(.role == " +
 			"\"admin\")'",
 	}
-	o.bind(cmd, storing)
+	o.BindStore(cmd)
 	cmd.Flags().DurationVar(&since, "since", 0, "how far back, as 24h; 0 for all")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := o.resolve(cmd, a.Env); err != nil {
+		if err := o.Resolve(cmd, a.Env); err != nil {
 			return err
 		}
 		if since < 0 {
 			return term.Usagef("--since: is %s: must be 0s and more", since)
 		}
-		return a.printAudit(string(o.DataDir), since)
+		return printAudit(a.Out, o.AuditFiles(), since)
 	}
 	return cmd
 }
 
-// printAudit prints the lines of a folder.
-func (a *app) printAudit(dir string, since time.Duration) error {
-	var paths []string
-	for _, p := range auditParts {
-		paths = append(paths, filepath.Join(dir, p.file))
-	}
-	out, from := bufio.NewWriter(a.Out), time.Now().Add(-since)
+// printAudit prints the lines of files.
+func printAudit(w io.Writer, paths []string, since time.Duration) error {
+	out, from := bufio.NewWriter(w), time.Now().Add(-since)
 	err := datadir.ReadAudit(paths, func(at time.Time, line []byte) error {
 		if since > 0 && at.Before(from) {
 			return nil

@@ -14,17 +14,11 @@ import (
 	"edgespan/cmd/term"
 	"edgespan/config/fleet/backup"
 	"edgespan/platform/datadir"
-	"edgespan/platform/pki"
-	"edgespan/platform/store"
 	"edgespan/platform/store/backend"
-	"edgespan/platform/store/bolt"
 )
 
 // backupWait bounds a backup and a restore as a whole.
 const backupWait = time.Hour
-
-// backupMode is that of a backup: it has secrets and the hashes of tokens in it.
-const backupMode = 0o600
 
 const aboutBackup = `
 
@@ -33,7 +27,7 @@ for its owner alone. The CA of the fleet is not in it: copy ca.pem of the data f
 the first start, to where the backups are (nothing changes it), or restored nodes find a
 controller that they do not know.`
 
-func newBackup(a *app) *cobra.Command {
+func newBackup(a *App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write all that the store of a fleet has into a file",
@@ -55,7 +49,7 @@ An etcd can be read at any time.`,
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), backupWait)
 		defer cancel()
-		head, err := a.backUp(ctx, r, args[0])
+		head, err := backUp(ctx, a, r, args[0])
 		if err != nil {
 			return err
 		}
@@ -66,10 +60,10 @@ An etcd can be read at any time.`,
 }
 
 // backUp writes a backup of what the flags name.
-func (a *app) backUp(ctx context.Context, r *reach, file string) (head backup.Header, err error) {
+func backUp(ctx context.Context, a *App, r *reach, file string) (head backup.Header, err error) {
 	var write func(io.Writer) error
-	if r.url != "" {
-		client, err := r.client()
+	if r.URL != "" {
+		client, err := r.Client()
 		if err != nil {
 			return head, err
 		}
@@ -85,7 +79,7 @@ func (a *app) backUp(ctx context.Context, r *reach, file string) (head backup.He
 		}
 		defer func() { err = errors.Join(err, closing()) }()
 		source, err := backup.Open(backend.NewReader(ctx, s),
-			backup.Header{Version: version, Store: s.ID(), Time: time.Now()})
+			backup.Header{Version: a.Version, Store: s.ID(), Time: time.Now()})
 		if err != nil {
 			return head, err
 		}
@@ -100,27 +94,20 @@ func (a *app) backUp(ctx context.Context, r *reach, file string) (head backup.He
 		out := bufio.NewWriter(a.Out)
 		return head, errors.Join(write(out), out.Flush())
 	}
-	err = store.WriteStream(file, backupMode, func(w io.Writer) error {
-		out := bufio.NewWriterSize(w, 1<<20)
-		return errors.Join(write(out), out.Flush())
-	})
-	return head, err
+	return head, WriteBackup(file, write)
 }
 
 // openBackedUp opens a store to read all of it. Of an etcd no data folder is needed, and one
 // that a controller runs on is left to it; a file that is not there is not made.
 func openBackedUp(ctx context.Context, o *options) (backend.Store, func() error, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeWait)
-	defer cancel()
 	if len(o.Etcd) > 0 {
-		s, err := openStore(ctx, o, nil)
+		s, err := o.OpenStore(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
 		return s, s.Close, nil
 	}
-	file := storeFile(o)
-	if _, err := os.Stat(file); err != nil {
+	if _, err := os.Stat(o.StoreFile()); err != nil {
 		return nil, nil, term.WithClass(term.ExitNotFound, fmt.Errorf("back up: the store of --data-dir: %w", err))
 	}
 	dir, err := datadir.Open(string(o.DataDir))
@@ -130,19 +117,9 @@ func openBackedUp(ctx context.Context, o *options) (backend.Store, func() error,
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := bolt.Open(file, bolt.Options{})
+	s, err := o.OpenStore(ctx)
 	if err != nil {
 		return nil, nil, errors.Join(err, dir.Close())
 	}
 	return s, func() error { return errors.Join(s.Close(), dir.Close()) }, nil
-}
-
-// caOf is the CA of the data folder or of --ca-cert, nil where there is none yet.
-func caOf(o *options) (*pki.Authority, error) {
-	opts := o.pki([]string{"localhost"}, nil)
-	opts.API = pki.Files{} // nobody is shown it
-	if _, err := os.Stat(caFile(o)); opts.Outside == (pki.Outside{}) && os.IsNotExist(err) {
-		return nil, nil
-	}
-	return pki.Open(opts)
 }

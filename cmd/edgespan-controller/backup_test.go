@@ -2,23 +2,22 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"edgespan/cmd/edgespan-controller/ctltest"
 	"edgespan/cmd/term"
 	"edgespan/config/fleet/backup"
 	"edgespan/config/fleet/history"
 	"edgespan/config/kv"
 	"edgespan/platform/datadir"
+	"edgespan/platform/pki"
 	"edgespan/platform/store/backend"
 	"edgespan/platform/store/bolt"
 	"edgespan/platform/store/etcd"
@@ -38,7 +37,9 @@ func filled(t *testing.T, objects int) (dir, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := found(t.Context(), s, d, ownCA(d)); err != nil {
+	ca := anotherCA(t, dir)
+	fleet := fmt.Sprintf(`{"caSha256":"%s","maskKey":"%s"}`, ca.Pin(), strings.Repeat("00", datadir.MaskKey))
+	if _, err := s.Commit(t.Context(), kv.Txn{Then: []kv.Op{kv.Put(history.FleetKey(), []byte(fleet))}}); err != nil {
 		t.Fatal(err)
 	}
 	for n := 0; n < objects; {
@@ -56,11 +57,21 @@ func filled(t *testing.T, objects int) (dir, file string) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, said := command(t, "backup", "--data-dir", dir, file); code != term.ExitOK ||
+	if code, _, said := program.Command(t, "backup", "--data-dir", dir, file); code != term.ExitOK ||
 		!strings.Contains(said, fmt.Sprintf("%d keys as of revision", objects+1)) {
 		t.Fatalf("back up: %d: %s", code, said)
 	}
 	return dir, file
+}
+
+// anotherCA makes the CA of a fleet in a data folder.
+func anotherCA(t *testing.T, dir string) *pki.Authority {
+	t.Helper()
+	ca, err := pki.Open(pki.Options{Dir: dir, Names: []string{"localhost"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ca
 }
 
 // content is all that a data folder's store has, and its id.
@@ -109,7 +120,7 @@ func TestABackupMovesAFleetBetweenBackends(t *testing.T) {
 	}
 	had := open().ID() // somebody had a fleet of that name
 	flags := []string{"--etcd", server.Endpoint, "--fleet", "north", "--data-dir", t.TempDir()}
-	if code, _, said := command(t, append([]string{"restore", file}, flags...)...); code != term.ExitOK ||
+	if code, _, said := program.Command(t, append([]string{"restore", file}, flags...)...); code != term.ExitOK ||
 		!strings.Contains(said, "restored 251 keys") || !strings.Contains(said, "copy its ca.pem to ") {
 		t.Fatalf("restore: %d: %s", code, said)
 	}
@@ -121,14 +132,12 @@ func TestABackupMovesAFleetBetweenBackends(t *testing.T) {
 		t.Errorf("the etcd's fleet has the id that it had, %s: its generations would repeat", s.ID())
 	}
 	back := t.TempDir()
-	code, out, said := command(t, append([]string{"backup", "-"}, flags...)...)
+	code, out, said := program.Command(t, append([]string{"backup", "-"}, flags...)...)
 	if code != term.ExitOK || !strings.Contains(said, "251 keys") {
 		t.Fatalf("back up: %d: %s", code, said)
 	}
-	var quiet bytes.Buffer
-	if code := run(t.Context(), term.Streams{In: strings.NewReader(out), Out: io.Discard, Err: &quiet,
-		Env: func(string) string { return "" }}, []string{"restore", "-", "--data-dir", back}); code != term.ExitOK {
-		t.Fatalf("restore: %d: %s", code, &quiet)
+	if code, _, said := program.Type(t.Context(), out, "restore", "-", "--data-dir", back); code != term.ExitOK {
+		t.Fatalf("restore: %d: %s", code, said)
 	}
 	got, last := content(t, back)
 	if !equalContent(want, got) || last == id {
@@ -157,18 +166,12 @@ func TestWhatBackupAndRestoreRefuse(t *testing.T) {
 	}
 	lines := strings.SplitAfter(string(text), "\n")
 	bad := t.TempDir()
-	put(t, bad, "cut", strings.Join(lines[:2], ""))
-	put(t, bad, "newer", strings.Replace(string(text), `"format":1`, `"format":7`, 1))
-	put(t, bad, "twice", strings.Join(append(slices.Clone(lines[:3]), lines[2:]...), ""))
-	other := folder(t)
-	if _, _, err := found(t.Context(), emptyStore(t), other, ownCA(other)); err != nil {
-		t.Fatal(err)
-	}
-	otherCA := filepath.Dir(other.Path("x"))
-	if err := other.Close(); err != nil {
-		t.Fatal(err)
-	}
-	busy := started(t, t.TempDir())
+	ctltest.Put(t, bad, "cut", strings.Join(lines[:2], ""))
+	ctltest.Put(t, bad, "newer", strings.Replace(string(text), `"format":1`, `"format":7`, 1))
+	ctltest.Put(t, bad, "twice", strings.Join(append(slices.Clone(lines[:3]), lines[2:]...), ""))
+	otherCA := t.TempDir()
+	anotherCA(t, otherCA)
+	busy := program.Start(t, t.TempDir())
 	empty := t.TempDir()
 	for _, c := range []struct {
 		args []string
@@ -185,17 +188,19 @@ func TestWhatBackupAndRestoreRefuse(t *testing.T) {
 		{[]string{"restore", "--data-dir", empty}, term.ExitUsage, []string{"one FILE, or -, is allowed"}},
 		{[]string{"restore", "--data-dir", dir, file}, term.ExitConflict,
 			[]string{"the store is not empty, it has the key fleet", "name another --data-dir"}},
-		{[]string{"restore", "--data-dir", busy.dir, file}, term.ExitConflict, []string{"another controller holds it"}},
+		{[]string{"restore", "--data-dir", busy.Dir, file}, term.ExitConflict, []string{"another controller holds it"}},
 		{[]string{"restore", "--data-dir", otherCA, file}, term.ExitConflict,
 			[]string{"its CA is ", "the fleet's is allowed, or none"}},
-		{[]string{"backup", "--data-dir", busy.dir, filepath.Join(bad, "new")}, term.ExitConflict,
+		{[]string{"backup", "--data-dir", busy.Dir, filepath.Join(bad, "new")}, term.ExitConflict,
 			[]string{"another controller holds it", "edgespan backup FILE"}},
+		{[]string{"export", "--data-dir", busy.Dir, "--cfg-dir", empty}, term.ExitConflict,
+			[]string{"another controller holds it"}},
 		{[]string{"backup", "--data-dir", empty, filepath.Join(bad, "new")}, term.ExitNotFound,
 			[]string{"the store of --data-dir", "no such file"}},
 		{[]string{"backup", "--data-dir", dir, filepath.Join(bad, "no", "such", "folder")}, term.ExitError,
 			[]string{"no such file"}},
 	} {
-		code, out, said := command(t, c.args...)
+		code, out, said := program.Command(t, c.args...)
 		if code != c.code || out != "" {
 			t.Errorf("%q: %d, not %d: %s", c.args, code, c.code, said)
 		}
@@ -218,35 +223,22 @@ func TestWhatBackupAndRestoreRefuse(t *testing.T) {
 func TestALostCAIsReplaced(t *testing.T) {
 	_, file := filled(t, 1)
 	dir := t.TempDir()
-	if code, _, said := command(t, "restore", "--data-dir", dir, file); code != term.ExitOK {
+	if code, _, said := program.Command(t, "restore", "--data-dir", dir, file); code != term.ExitOK {
 		t.Fatalf("%d: %s", code, said)
 	}
-	c := launched(t, dir, nil)
-	<-c.ended
-	if c.code != term.ExitConflict || !strings.Contains(c.err.String(), "ca.pem is missing") {
-		t.Errorf("%d: %s", c.code, c.err)
+	c := program.Launch(t, dir, nil)
+	<-c.Ended
+	if c.Code != term.ExitConflict || !strings.Contains(c.Err.String(), "ca.pem is missing") {
+		t.Errorf("%d: %s", c.Code, c.Err)
 	}
 	anew := t.TempDir()
-	if code, _, said := command(t, "restore", "--new-ca", "--data-dir", anew, file); code != term.ExitOK {
+	if code, _, said := program.Command(t, "restore", "--new-ca", "--data-dir", anew, file); code != term.ExitOK {
 		t.Fatalf("%d: %s", code, said)
 	}
-	n := started(t, anew)
-	if _, err := n.client(n.pin(), n.token()).Nodes(t.Context()); err != nil {
+	n := program.Start(t, anew)
+	if _, err := n.Client(n.Pin(), n.Token()).Nodes(t.Context()); err != nil {
 		t.Error(err)
 	}
-}
-
-// program starts a command in a process of its own.
-func program(t *testing.T, args ...string) (cmd *exec.Cmd, said *bytes.Buffer) {
-	t.Helper()
-	said = &bytes.Buffer{}
-	cmd = exec.CommandContext(t.Context(), os.Args[0], args...)
-	cmd.Env = append(os.Environ(), asProgram+"=1")
-	cmd.Stderr = said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return cmd, said
 }
 
 // TestARestoreThatIsKilled kills a restore with SIGKILL at random instants until one comes to
@@ -261,13 +253,13 @@ func TestARestoreThatIsKilled(t *testing.T) {
 	}
 	empty := func() string {
 		dir := t.TempDir()
-		put(t, dir, "ca.pem", string(ca))
+		ctltest.Put(t, dir, "ca.pem", string(ca))
 		return dir
 	}
 	dir := empty()
 	half, tries := 0, 0
 	for kills := 0; kills < 200; kills++ {
-		cmd, said := program(t, "restore", "--data-dir", dir, file)
+		cmd, said := ctltest.Exec(t, "restore", "--data-dir", dir, file)
 		if kills < 8 || half < 3 {
 			time.Sleep(time.Duration(10+rand.IntN(40*(kills+1))) * time.Millisecond) // the random instant
 			_ = cmd.Process.Kill()                                                   // it may have ended
@@ -294,13 +286,13 @@ func TestARestoreThatIsKilled(t *testing.T) {
 		if half++; half > 2 {
 			continue
 		}
-		c := launched(t, dir, nil)
-		<-c.ended
-		if c.code != term.ExitConflict ||
-			!strings.Contains(c.err.String(), "a restore into this store was interrupted: run it again") {
-			t.Errorf("a controller on half a fleet: %d: %s", c.code, c.err)
+		c := program.Launch(t, dir, nil)
+		<-c.Ended
+		if c.Code != term.ExitConflict ||
+			!strings.Contains(c.Err.String(), "a restore into this store was interrupted: run it again") {
+			t.Errorf("a controller on half a fleet: %d: %s", c.Code, c.Err)
 		}
-		if code, _, said := command(t, "backup", "--data-dir", dir, filepath.Join(dir, "x")); code != term.ExitConflict ||
+		if code, _, said := program.Command(t, "backup", "--data-dir", dir, filepath.Join(dir, "x")); code != term.ExitConflict ||
 			!strings.Contains(said, "run it again") {
 			t.Errorf("a backup of half a fleet: %d: %s", code, said)
 		}
@@ -313,7 +305,7 @@ func TestARestoreThatIsKilled(t *testing.T) {
 		t.Error("no restore was killed half way")
 	}
 	t.Logf("%d restores were killed half way", half)
-	started(t, dir)
+	program.Start(t, dir)
 }
 
 // TestABackupThatIsKilled kills a backup at random instants: the file before it is whole.
@@ -321,7 +313,7 @@ func TestABackupThatIsKilled(t *testing.T) {
 	dir, file := filled(t, 4000)
 	killed := 0
 	for range 10 {
-		cmd, _ := program(t, "backup", "--data-dir", dir, file)
+		cmd, _ := ctltest.Exec(t, "backup", "--data-dir", dir, file)
 		time.Sleep(time.Duration(rand.IntN(120)) * time.Millisecond) // the random instant
 		_ = cmd.Process.Kill()                                       // it may have ended
 		if cmd.Wait() != nil {
@@ -339,31 +331,5 @@ func TestABackupThatIsKilled(t *testing.T) {
 	}
 	if killed == 0 {
 		t.Error("none was killed")
-	}
-}
-
-// TestAFirstStartMeetsARestore founds a fleet where a restore has begun since the look at it.
-func TestAFirstStartMeetsARestore(t *testing.T) {
-	_, file := filled(t, 1)
-	in, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	c, err := backup.Read(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := c.Restore(backup.Mark{ID: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, d := emptyStore(t), folder(t)
-	if o, err := s.Commit(context.Background(), r.Begin(kv.Entry{})); err != nil || !o.Succeeded {
-		t.Fatal(o, err)
-	}
-	if _, _, err := found(t.Context(), s, d, ownCA(d)); term.ExitCode(classed(err)) != term.ExitConflict ||
-		!strings.Contains(err.Error(), "run it again") {
-		t.Error(err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 
 // Who has logged in needs no place of those who have not, at either API, and none of them takes its own.
 func TestWhoHasLoggedInKeepsItsConnection(t *testing.T) {
-	c := started(t, t.TempDir(), "--connections-per-address", "2")
-	token := c.token()
+	c := program.Start(t, t.TempDir(), "--connections-per-address", "2")
+	token := c.Token()
 	for from, path := range map[string]string{"127.0.0.2": "/api/v1/fleet/nodes", "127.0.0.3": configdbapi.Prefixes[0] +
 		"environments"} {
 		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 20 * time.Second}

@@ -54,14 +54,14 @@ func (s *service) serveFacts(bodies *httpapi.Bodies, answers *httpapi.Answers) {
 	s.api.RegisterOnShutdown(end)
 	opts := []configdbapi.Option{
 		configdbapi.WithBodies(bodies), configdbapi.WithAnswers(answers),
-		configdbapi.WithStored(s.ground.stored, s.ground.store.Scarce), configdbapi.WithVersion(version),
+		configdbapi.WithStored(s.ground.stored, s.ground.store.Scarce), configdbapi.WithVersion(s.app.Version),
 		configdbapi.WithAudit(s.audit.record), configdbapi.WithIntents(s.audit.intent), configdbapi.WithEnd(ctx),
 		configdbapi.WithNamed(s.fleet.FactsEnvironment),
 		configdbapi.WithFailures(func(method, path string, err error) {
 			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))
 		}),
 	}
-	if s.o.Auth == authNone {
+	if s.o.Auth == AuthNone {
 		opts = append(opts, configdbapi.WithLocalHosts())
 	}
 	if s.o.FactsDirect {

@@ -15,92 +15,48 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"edgespan/cmd/term"
-	"edgespan/platform/pki"
 )
-
-// told is what a request was answered with.
-type told struct {
-	status          int
-	path, tag, text string // of the request that was answered in the end
-	location        string
-}
-
-// asks is one request to ConfigDB by HTTPS with the administrator's token; headers are NAME: VALUE.
-func (c *controllerRun) asks(client *http.Client, method, path, body string, headers ...string) told {
-	c.t.Helper()
-	r, err := http.NewRequestWithContext(c.t.Context(), method, "https://"+c.API+path, strings.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer "+c.token())
-	for _, h := range headers {
-		name, value, _ := strings.Cut(h, ": ")
-		r.Header.Set(name, value)
-	}
-	w, err := client.Do(r)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer w.Body.Close()
-	text, err := io.ReadAll(w.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return told{w.StatusCode, w.Request.URL.Path, w.Header.Get("ETag"), strings.TrimSpace(string(text)),
-		w.Header.Get("Location")}
-}
-
-func (c *controllerRun) browser(pin string) *http.Client {
-	c.t.Helper()
-	p, err := pki.ParsePin(pin)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: pki.PinnedTLS(p, "127.0.0.1", time.Now)}}
-}
 
 // TestFactsOfAController asks a controller as it is started: by name a PUT is sent to the id, answers and ETags
 // outlive a restart, and the fleet's API is there beside it.
 func TestFactsOfAController(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	c := started(t, dir, "--facts-memory-mb", "1")
-	pin := c.pin()
-	b := c.browser(pin)
+	c := program.Start(t, dir, "--facts-memory-mb", "1")
+	pin := c.Pin()
+	b := c.Browser(pin)
 	is := func(method, path, body string, status int, want string) string {
 		t.Helper()
-		w := c.asks(b, method, path, body)
-		if w.status != status || w.text != want {
+		w := c.Ask(b, method, path, body)
+		if w.Status != status || w.Text != want {
 			t.Fatalf("%s %s is %+v, want %d %s", method, path, w, status, want)
 		}
-		return w.tag
+		return w.Tag
 	}
 	is("POST", "/api/v1/config/components", `{"name":"fuel","resource_definitions":[{"name":"astute"}]}`, 201,
 		`{"id":1,"name":"fuel","resource_definitions":[{"id":1,"name":"astute","component_id":1,"content":null}]}`)
 	is("POST", "/api/config/environments", `{"components":["fuel"],"hierarchy_levels":["nodes"]}`, 201,
 		`{"id":1,"components":[1],"hierarchy_levels":["nodes"]}`)
 	const values = "/api/v1/config/environments/1/nodes/n1/resources/astute/values"
-	w := c.asks(b, "PUT", values, `{"b":1.0,"a":{"x":null}}`) // the client follows the 308
-	if w.status != 204 || w.path != strings.Replace(values, "astute", "1", 1) {
+	w := c.Ask(b, "PUT", values, `{"b":1.0,"a":{"x":null}}`) // the client follows the 308
+	if w.Status != 204 || w.Path != strings.Replace(values, "astute", "1", 1) {
 		t.Fatalf("%+v", w)
 	}
 	tag := is("GET", values+"?effective", "", 200, `{"a":{"x":null},"b":1.0}`)
-	if w := c.asks(b, "GET", values+"?effective", "", "If-None-Match: "+tag); w.status != 304 || tag == "" {
+	if w := c.Ask(b, "GET", values+"?effective", "", "If-None-Match: "+tag); w.Status != 304 || tag == "" {
 		t.Errorf("with %q it is %+v", tag, w)
 	}
-	if w := c.asks(b, "GET", "/api/v1/fleet/nodes", ""); w.status != 200 || !strings.Contains(w.text, "node-1") {
+	if w := c.Ask(b, "GET", "/api/v1/fleet/nodes", ""); w.Status != 200 || !strings.Contains(w.Text, "node-1") {
 		t.Errorf("the fleet is %+v", w)
 	}
 	is("GET", "/readyz", "", 200, `{"status":"ok"}`)
-	if w := c.asks(b, "GET", "/api/v1/config/environments", "", "Authorization: Bearer no"); w.status != 401 ||
-		!strings.HasPrefix(w.text, `{"msg":`) {
+	if w := c.Ask(b, "GET", "/api/v1/config/environments", "", "Authorization: Bearer no"); w.Status != 401 ||
+		!strings.HasPrefix(w.Text, `{"msg":`) {
 		t.Errorf("without a token it is %+v", w)
 	}
 	watch, stop := context.WithCancel(t.Context())
 	defer stop()
 	r, _ := http.NewRequestWithContext(watch, "GET", "https://"+c.API+"/api/v1/config/watch?since=0", nil)
-	r.Header.Set("Authorization", "Bearer "+c.token())
+	r.Header.Set("Authorization", "Bearer "+c.Token())
 	stream, err := b.Do(r)
 	if err != nil || stream.StatusCode != 200 {
 		t.Fatal(stream, err)
@@ -112,22 +68,22 @@ func TestFactsOfAController(t *testing.T) {
 	if lines.Text() != "id: 3" {
 		t.Errorf("the stream ended with %q, %v", lines.Text(), lines.Err())
 	}
-	if code := c.end(); code != 0 { // also with a stream that is open
+	if code := c.End(); code != 0 { // also with a stream that is open
 		t.Errorf("it ended with %d", code)
 	}
 	if audit, err := os.ReadFile(filepath.Join(dir, "audit-admins.log")); err != nil ||
 		!strings.Contains(string(audit), `"path":"/api/v1/config/components"`) {
 		t.Errorf("the audit log lacks a write: %s, %v", audit, err)
 	}
-	c = started(t, dir)
-	b = c.browser(pin)
+	c = program.Start(t, dir)
+	b = c.Browser(pin)
 	if again := is("GET", values+"?effective", "", 200, `{"a":{"x":null},"b":1.0}`); again != tag {
 		t.Errorf("after a restart the ETag %s is %s", tag, again)
 	}
 }
 
 func TestRefusesFactsFlags(t *testing.T) {
-	code, _, err := command(t, "--data-dir", t.TempDir(), "--facts-memory-mb", "0", "--facts-versions", "-1")
+	code, _, err := program.Command(t, "--data-dir", t.TempDir(), "--facts-memory-mb", "0", "--facts-versions", "-1")
 	if code != 2 || !strings.Contains(err, "--facts-memory-mb: is 0") ||
 		!strings.Contains(err, "--facts-versions: is -1") {
 		t.Errorf("%d %s", code, err)
@@ -204,36 +160,7 @@ func document(rng *rand.Rand, size int) string {
 // plainController is one that anybody may ask.
 func plainController(b *testing.B) string {
 	b.Helper()
-	return benchedController(b, filepath.Join(b.TempDir(), "data"), "--auth", "none")
-}
-
-// benchedController is one that runs until the end of a benchmark; it answers with the address of its API.
-func benchedController(b *testing.B, dir string, args ...string) string {
-	b.Helper()
-	ctx, cancel := context.WithCancel(b.Context())
-	said, ended := newWatched(), make(chan struct{})
-	a := &app{
-		Streams: term.Streams{In: strings.NewReader(""), Out: io.Discard, Err: said, Env: func(string) string { return "" }},
-		host:    host{terminate: cancel, reboot: 10 * time.Millisecond, command: thisHost().command}, tree: startTree,
-	}
-	go func() {
-		runApp(ctx, a, append([]string{"--data-dir", dir, "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0"},
-			args...))
-		close(ended)
-	}()
-	b.Cleanup(func() { cancel(); <-ended })
-	for {
-		text, more := said.now()
-		if _, rest, is := strings.Cut(text, `"api":"`); is {
-			api, _, _ := strings.Cut(rest, `"`)
-			return api
-		}
-		select {
-		case <-more:
-		case <-ended:
-			b.Fatal(said.String())
-		}
-	}
+	return program.Start(b, filepath.Join(b.TempDir(), "data"), "--auth", "none").API
 }
 
 // flood asks for the paths in turns over 16 connections, with the plainest client there is: what net/http's costs

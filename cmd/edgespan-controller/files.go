@@ -52,7 +52,7 @@ func readFiles(dir string) (history.Files, []string, error) {
 		case errors.Is(err, fs.ErrNotExist):
 			names = names[:len(names)-1]
 		case err != nil:
-			faults = append(faults, unlessBroken(err))
+			faults = append(faults, term.Missing(err))
 		default:
 			*file.doc = doc
 		}
@@ -106,7 +106,7 @@ controller_config.json and aggregator_config.json.
 With --controller a running controller is asked; without it the store of --data-dir or
 --etcd is opened, which no controller may hold then.`
 
-func newImport(a *app) *cobra.Command {
+func newImport(a *App) *cobra.Command {
 	var dir, message, output string
 	var dryRun bool
 	cmd := &cobra.Command{
@@ -138,14 +138,14 @@ not have loses its layer; a file that is not there changes nothing.` + aboutFile
 			message = "import " + strings.Join(names, " ")
 		}
 		var out fleetapi.Written
-		err = a.at(cmd, r, func(ctx context.Context, o office) error {
+		err = at(a, cmd, r, func(ctx context.Context, o office) error {
 			out, err = o.take(ctx, files, message, dryRun)
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		return a.tellWritten(out, output)
+		return tellWritten(a, out, output)
 	}
 	return cmd
 }
@@ -162,7 +162,7 @@ func needs(flag, value, output string) error {
 }
 
 // tellWritten says what a write did.
-func (a *app) tellWritten(w fleetapi.Written, output string) error {
+func tellWritten(a *App, w fleetapi.Written, output string) error {
 	for _, s := range w.Warnings {
 		a.Say("%s", term.Printable(s))
 	}
@@ -185,7 +185,7 @@ func (a *app) tellWritten(w fleetapi.Written, output string) error {
 	return err
 }
 
-func newExport(a *app) *cobra.Command {
+func newExport(a *App) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "export --cfg-dir DIR",
@@ -202,7 +202,7 @@ among them; what they held is kept beside them as FILE.bak. A new file is for it
 			return err
 		}
 		var files history.Files
-		err := a.at(cmd, r, func(ctx context.Context, o office) (err error) {
+		err := at(a, cmd, r, func(ctx context.Context, o office) (err error) {
 			files, err = o.give(ctx)
 			return err
 		})
@@ -225,7 +225,7 @@ among them; what they held is kept beside them as FILE.bak. A new file is for it
 }
 
 // at opens the office that flags name, does something there, and closes it.
-func (a *app) at(cmd *cobra.Command, r *reach, do func(context.Context, office) error) error {
+func at(a *App, cmd *cobra.Command, r *reach, do func(context.Context, office) error) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), officeWait)
 	defer cancel()
 	o, err := r.open(ctx, a, cmd)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"edgespan/cmd/edgespan-controller/ctltest"
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/httpapi/fleetapi"
@@ -29,23 +30,16 @@ func cfgDir(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		put(t, dir, name, string(text))
+		ctltest.Put(t, dir, name, string(text))
 	}
-	put(t, dir, "node_config_overrides.json", `{
+	ctltest.Put(t, dir, "node_config_overrides.json", `{
 		"node-9": {"sysParams": {}, "popParams": {"POP_IFACE": "nic1"}, "topologyInfo": {"nodeName": "node-9"}},
 		"node-that-is-in-no-topology": {"envParams": {"CPE_INTERFACE": "nic0"}}}`)
-	put(t, dir, "auto_node_config_overrides.json", `{"node-10": {"topologyInfo": {"nodeName": "node-10", "nodeType": 2}}}`)
-	put(t, dir, "controller_config.json",
+	ctltest.Put(t, dir, "auto_node_config_overrides.json", `{"node-10": {"topologyInfo": {"nodeName": "node-10", "nodeType": 2}}}`)
+	ctltest.Put(t, dir, "controller_config.json",
 		`{"flags": {"v": "1", "listen": "127.0.0.1:0", "vendor_flag": "x"}, "topologyParams": {"enabledChannels": "2"}}`)
-	put(t, dir, "aggregator_config.json", `{"flags": {"v": "2"}}`)
+	ctltest.Put(t, dir, "aggregator_config.json", `{"flags": {"v": "2"}}`)
 	return dir
-}
-
-func put(t *testing.T, dir, name, text string) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // canonical are the seed's files of a folder in canonical form, by name.
@@ -79,19 +73,19 @@ func TestSeed_FilesOfDataCfgAreReadAndWrittenUnchanged(t *testing.T) {
 	from, data, to := cfgDir(t), t.TempDir(), filepath.Join(t.TempDir(), "new")
 	want := canonical(t, from)
 
-	code, out, said := command(t, append([]string{"import", "--cfg-dir", from, "--dry-run"}, storeFlags(data)...)...)
+	code, out, said := program.Command(t, append([]string{"import", "--cfg-dir", from, "--dry-run"}, storeFlags(data)...)...)
 	if code != term.ExitOK || !strings.HasPrefix(out, "dry run: ") {
 		t.Fatalf("dry run: %d: %s%s", code, out, said)
 	}
-	if code, out, said := command(t, append([]string{"export", "--cfg-dir", to},
+	if code, out, said := program.Command(t, append([]string{"export", "--cfg-dir", to},
 		storeFlags(data)...)...); code != term.ExitOK || strings.Contains(out, "network_config") {
 		t.Fatalf("after a dry run: %d: %s%s", code, out, said)
 	}
-	if code, out, said := command(t, append([]string{"import", "--cfg-dir", from, "-m", "from the old one"},
+	if code, out, said := program.Command(t, append([]string{"import", "--cfg-dir", from, "-m", "from the old one"},
 		storeFlags(data)...)...); code != term.ExitOK || !strings.HasPrefix(out, "revision 1: ") {
 		t.Fatalf("import: %d: %s%s", code, out, said)
 	}
-	code, out, said = command(t, append([]string{"export", "--cfg-dir", to}, storeFlags(data)...)...)
+	code, out, said = program.Command(t, append([]string{"export", "--cfg-dir", to}, storeFlags(data)...)...)
 	if code != term.ExitOK || strings.Count(out, "\n") != len(want) {
 		t.Fatalf("export: %d: %s%s", code, out, said)
 	}
@@ -104,7 +98,7 @@ func TestSeed_FilesOfDataCfgAreReadAndWrittenUnchanged(t *testing.T) {
 			t.Errorf("%s is not in canonical form: %v", name, err)
 		}
 	}
-	code, out, _ = command(t, append([]string{"import", "--cfg-dir", to, "-o", "json"}, storeFlags(data)...)...)
+	code, out, _ = program.Command(t, append([]string{"import", "--cfg-dir", to, "-o", "json"}, storeFlags(data)...)...)
 	var w fleetapi.Written
 	if err := json.Unmarshal([]byte(out), &w); code != term.ExitOK || err != nil || w.Changed || w.Revision != 1 {
 		t.Errorf("the same again: %d, %v: %s", code, err, out)
@@ -113,19 +107,19 @@ func TestSeed_FilesOfDataCfgAreReadAndWrittenUnchanged(t *testing.T) {
 
 func TestImportAndExportOverREST(t *testing.T) {
 	from, to := cfgDir(t), t.TempDir()
-	put(t, from, "controller_config.json", `{"flags": {"v": "1", "vendor_flag": "x"}}`) // nothing that restarts it
-	put(t, from, "network_config_overrides.json", `{}`)
+	ctltest.Put(t, from, "controller_config.json", `{"flags": {"v": "1", "vendor_flag": "x"}}`) // nothing that restarts it
+	ctltest.Put(t, from, "network_config_overrides.json", `{}`)
 	if err := os.Remove(filepath.Join(from, "auto_node_config_overrides.json")); err != nil {
 		t.Fatal(err) // a controller that runs writes the topology's facts there
 	}
 	want := canonical(t, from)
-	c := started(t, t.TempDir(), storeFlags("")[2:]...)
-	reach := []string{"--controller", "https://" + c.API, "--token-file", filepath.Join(c.dir, "admin.token"),
-		"--ca-sha256", c.pin()}
-	if code, out, said := command(t, append([]string{"import", "--cfg-dir", from}, reach...)...); code != term.ExitOK {
+	c := program.Start(t, t.TempDir(), storeFlags("")[2:]...)
+	reach := []string{"--controller", "https://" + c.API, "--token-file", filepath.Join(c.Dir, "admin.token"),
+		"--ca-sha256", c.Pin()}
+	if code, out, said := program.Command(t, append([]string{"import", "--cfg-dir", from}, reach...)...); code != term.ExitOK {
 		t.Fatalf("import: %d: %s%s", code, out, said)
 	}
-	if code, out, said := command(t, append([]string{"export", "--cfg-dir", to}, reach...)...); code != term.ExitOK {
+	if code, out, said := program.Command(t, append([]string{"export", "--cfg-dir", to}, reach...)...); code != term.ExitOK {
 		t.Fatalf("export: %d: %s%s", code, out, said)
 	}
 	got := canonical(t, to)
@@ -133,19 +127,19 @@ func TestImportAndExportOverREST(t *testing.T) {
 	if !maps.Equal(got, want) {
 		t.Errorf("the round trip changed\n%v\ninto\n%v", want, got)
 	}
-	code, out, said := command(t, append([]string{"token", "add", "anna", "--role", "viewer"}, reach...)...)
+	code, out, said := program.Command(t, append([]string{"token", "add", "anna", "--role", "viewer"}, reach...)...)
 	if code != term.ExitOK {
 		t.Fatalf("token: %d: %s", code, said)
 	}
 	viewer := filepath.Join(t.TempDir(), "token")
-	put(t, filepath.Dir(viewer), "token", out)
+	ctltest.Put(t, filepath.Dir(viewer), "token", out)
 	reach[3] = viewer
-	if code, _, said := command(t,
+	if code, _, said := program.Command(t,
 		append([]string{"import", "--cfg-dir", from}, reach...)...); code != term.ExitPermission {
 		t.Errorf("a viewer's import: %d: %s", code, said)
 	}
-	put(t, filepath.Dir(viewer), "token", "eso_wrong")
-	if code, _, said := command(t, append([]string{"export", "--cfg-dir", to}, reach...)...); code != term.ExitPermission {
+	ctltest.Put(t, filepath.Dir(viewer), "token", "eso_wrong")
+	if code, _, said := program.Command(t, append([]string{"export", "--cfg-dir", to}, reach...)...); code != term.ExitPermission {
 		t.Errorf("an export by nobody: %d: %s", code, said)
 	}
 }
@@ -153,17 +147,17 @@ func TestImportAndExportOverREST(t *testing.T) {
 // TestAFaultyImportChangesNothing has a fault in each of three files.
 func TestAFaultyImportChangesNothing(t *testing.T) {
 	from, data := cfgDir(t), t.TempDir()
-	if code, _, said := command(t,
+	if code, _, said := program.Command(t,
 		append([]string{"import", "--cfg-dir", from}, storeFlags(data)...)...); code != term.ExitOK {
 		t.Fatal(said)
 	}
 	before := t.TempDir()
-	command(t, append([]string{"export", "--cfg-dir", before}, storeFlags(data)...)...)
+	program.Command(t, append([]string{"export", "--cfg-dir", before}, storeFlags(data)...)...)
 
-	put(t, from, "network_config_overrides.json", `{"sysParams": {"managedConfig": "maybe"}}`)
-	put(t, from, "node_config_overrides.json", `{"node-9": 5}`)
-	put(t, from, "controller_config.json", `{"flags": {"v": "much"}}`)
-	code, _, said := command(t, append([]string{"import", "--cfg-dir", from}, storeFlags(data)...)...)
+	ctltest.Put(t, from, "network_config_overrides.json", `{"sysParams": {"managedConfig": "maybe"}}`)
+	ctltest.Put(t, from, "node_config_overrides.json", `{"node-9": 5}`)
+	ctltest.Put(t, from, "controller_config.json", `{"flags": {"v": "much"}}`)
+	code, _, said := program.Command(t, append([]string{"import", "--cfg-dir", from}, storeFlags(data)...)...)
 	if code != term.ExitRejected {
 		t.Fatalf("%d: %s", code, said)
 	}
@@ -172,15 +166,15 @@ func TestAFaultyImportChangesNothing(t *testing.T) {
 			t.Errorf("no fault of %s in\n%s", part, said)
 		}
 	}
-	put(t, from, "e2e_topology.conf", `{"nodes": `)
-	put(t, from, "aggregator_config.json", `[]`)
-	code, _, said = command(t, append([]string{"import", "--cfg-dir", from}, storeFlags(data)...)...)
+	ctltest.Put(t, from, "e2e_topology.conf", `{"nodes": `)
+	ctltest.Put(t, from, "aggregator_config.json", `[]`)
+	code, _, said = program.Command(t, append([]string{"import", "--cfg-dir", from}, storeFlags(data)...)...)
 	if code != term.ExitRejected || !strings.Contains(said, "e2e_topology.conf") ||
 		!strings.Contains(said, "aggregator_config.json") {
 		t.Errorf("files that don't parse: %d: %s", code, said)
 	}
 	after := t.TempDir()
-	command(t, append([]string{"export", "--cfg-dir", after}, storeFlags(data)...)...)
+	program.Command(t, append([]string{"export", "--cfg-dir", after}, storeFlags(data)...)...)
 	if !maps.Equal(canonical(t, before), canonical(t, after)) {
 		t.Error("a refused import changed something")
 	}
@@ -189,15 +183,15 @@ func TestAFaultyImportChangesNothing(t *testing.T) {
 // TestAStartTakesTheFlagsOfItsConfig imports a config before the first start.
 func TestAStartTakesTheFlagsOfItsConfig(t *testing.T) {
 	from, data := cfgDir(t), t.TempDir()
-	put(t, from, "controller_config.json", `{"flags": {"v": "1", "auth": "none"}}`)
-	if code, _, said := command(t,
+	ctltest.Put(t, from, "controller_config.json", `{"flags": {"v": "1", "auth": "none"}}`)
+	if code, _, said := program.Command(t,
 		append([]string{"import", "--cfg-dir", from}, storeFlags(data)...)...); code != term.ExitOK {
 		t.Fatal(said)
 	}
-	c := started(t, data, storeFlags("")[2:]...)
+	c := program.Start(t, data, storeFlags("")[2:]...)
 	for _, part := range []string{`"auth":"token"`, `"flag":"auth","why":"never taken from the stored config`} {
-		if !strings.Contains(c.err.String(), part) {
-			t.Errorf("no %s in\n%s", part, c.err)
+		if !strings.Contains(c.Err.String(), part) {
+			t.Errorf("no %s in\n%s", part, c.Err)
 		}
 	}
 }

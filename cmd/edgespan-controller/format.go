@@ -30,16 +30,19 @@ type storeForm struct {
 }
 
 // newerStoreError is a store that this version would read wrongly.
-type newerStoreError struct{ form storeForm }
+type newerStoreError struct {
+	form    storeForm
+	version string // this one
+}
 
 func (e *newerStoreError) Error() string {
 	return fmt.Sprintf("open store: its keys have form %d, written by version %s: a controller that knows form %d at "+
 		"least is allowed, and this one, version %s, knows form %d: upgrade it",
-		e.form.Format, e.form.By, e.form.Least, version, storeFormat)
+		e.form.Format, e.form.By, e.form.Least, e.version, storeFormat)
 }
 
-// formOf reads the key's value. A store without it is of the form before there was one.
-func formOf(value []byte) (storeForm, error) {
+// formOf reads the key's value, as this version of the program. A store without it is of the form before there was one.
+func formOf(value []byte, version string) (storeForm, error) {
 	f := storeForm{Format: 1, Least: 1}
 	if len(value) == 0 {
 		return f, nil
@@ -47,31 +50,31 @@ func formOf(value []byte) (storeForm, error) {
 	if err := json.Unmarshal(value, &f); err != nil {
 		return f, fmt.Errorf("open store: read the key %s: %w", history.FormatKey(), err)
 	}
-	return f, f.fits()
+	return f, f.fits(version)
 }
 
-func (f storeForm) fits() error {
+func (f storeForm) fits(version string) error {
 	if f.Least > storeFormat {
-		return &newerStoreError{f}
+		return &newerStoreError{f, version}
 	}
 	return nil
 }
 
 // readForm reads the form of a store, and refuses one that this version would read wrongly.
-func readForm(ctx context.Context, s backend.Store) (storeForm, kv.Entry, kv.Revision, error) {
+func readForm(ctx context.Context, s backend.Store, version string) (storeForm, kv.Entry, kv.Revision, error) {
 	e, at, err := s.Get(ctx, history.FormatKey())
 	if err != nil {
 		return storeForm{}, e, at, fmt.Errorf("open store: %w", err)
 	}
-	f, err := formOf(e.Value)
+	f, err := formOf(e.Value, version)
 	return f, e, at, err
 }
 
 // keepForm notes in the store what this version writes, so that older ones know; one that is
 // newer is left as it is.
-func keepForm(ctx context.Context, s backend.Store) error {
+func keepForm(ctx context.Context, s backend.Store, version string) error {
 	for {
-		f, e, _, err := readForm(ctx, s)
+		f, e, _, err := readForm(ctx, s, version)
 		if err != nil || e.Exists() && f.Format >= storeFormat {
 			return err
 		}
@@ -102,14 +105,14 @@ const formAgain = 10 * time.Second
 
 // watchForm waits until a newer version has written what this one would read wrongly, and answers
 // with that; or with nil when ctx ends.
-func watchForm(ctx context.Context, s backend.Store, log *zap.Logger) error {
+func watchForm(ctx context.Context, s backend.Store, version string, log *zap.Logger) error {
 	for {
-		_, _, at, err := readForm(ctx, s)
+		_, _, at, err := readForm(ctx, s, version)
 		if err == nil {
 			err = s.Watch(ctx, history.InFormats, at, func(b kv.Batch) error {
 				for _, e := range b.Events {
 					if e.Kind == kv.EventPut && e.Entry.Key == history.FormatKey() {
-						if _, err := formOf(e.Entry.Value); err != nil {
+						if _, err := formOf(e.Entry.Value, version); err != nil {
 							return err
 						}
 					}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"edgespan/cmd/term"
 	"edgespan/config/fleet/backup"
@@ -143,4 +144,46 @@ func whole(ctx context.Context, s backend.Store) error {
 		return fmt.Errorf("open store: %w", err)
 	}
 	return nil
+}
+
+// FitsBackup refuses to bring a backup's keys beside a CA that the fleet's nodes don't know, or keys that this version
+// would read wrongly, and says what is to be done where there is no CA.
+func (o *options) FitsBackup(c *backup.Copy, version string) (note string, err error) {
+	if _, err := formOf(c.Value(history.FormatKey()), version); err != nil {
+		return "", err
+	}
+	if c.Fleet() == nil {
+		return "", nil
+	}
+	f, err := parseFounding(kv.Entry{ModRevision: 1, Value: c.Fleet()})
+	if err != nil {
+		return "", err
+	}
+	pin, err := pki.ParsePin(f.CA)
+	if err != nil {
+		return "", fmt.Errorf("restore: %w", err)
+	}
+	authority, err := o.ownCA()
+	switch {
+	case err != nil:
+		return "", err
+	case authority == nil:
+		return fmt.Sprintf("the fleet's CA is %s: copy its ca.pem to %s before a controller starts", f.CA, o.caFile()), nil
+	case !authority.Trusts(pin):
+		return "", foreignFleet(fmt.Sprintf("its CA is %s, and the one in %s is %s: the fleet's is allowed, or none", f.CA,
+			o.DataDir, authority.Pin()))
+	}
+	return "", nil
+}
+
+func (o *options) caFile() string { return filepath.Join(string(o.DataDir), "ca.pem") }
+
+// ownCA is the CA of the data folder or of --ca-cert, nil where there is none yet.
+func (o *options) ownCA() (*pki.Authority, error) {
+	opts := o.pki([]string{"localhost"}, nil)
+	opts.API = pki.Files{} // nobody is shown it
+	if _, err := os.Stat(o.caFile()); opts.Outside == (pki.Outside{}) && os.IsNotExist(err) {
+		return nil, nil
+	}
+	return pki.Open(opts)
 }

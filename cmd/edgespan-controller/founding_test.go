@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -13,8 +14,10 @@ import (
 
 	"edgespan/actors/controller"
 	"edgespan/cmd/term"
+	"edgespan/config/fleet/backup"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/kv"
 	"edgespan/platform/datadir"
 	"edgespan/platform/pki"
 	"edgespan/platform/store/backend"
@@ -187,3 +190,35 @@ func TestIssuerSpendsATokenOnce(t *testing.T) {
 
 func second[A any](_ A, err error) error        { return err }
 func third[A, B any](_ A, _ B, err error) error { return err }
+
+// TestAFirstStartMeetsARestore founds a fleet where a restore has begun since the look at it.
+func TestAFirstStartMeetsARestore(t *testing.T) {
+	old := emptyStore(t)
+	if _, err := old.Commit(t.Context(), kv.Txn{Then: []kv.Op{kv.Put("a", []byte("b"))}}); err != nil {
+		t.Fatal(err)
+	}
+	source, err := backup.Open(backend.NewReader(t.Context(), old), backup.Header{Store: old.ID(), Time: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	if err := source.Write(backend.NewReader(t.Context(), old), &file); err != nil {
+		t.Fatal(err)
+	}
+	c, err := backup.Read(bytes.NewReader(file.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.Restore(backup.Mark{ID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, d := emptyStore(t), folder(t)
+	if o, err := s.Commit(context.Background(), r.Begin(kv.Entry{})); err != nil || !o.Succeeded {
+		t.Fatal(o, err)
+	}
+	if _, _, err := found(t.Context(), s, d, ownCA(d)); term.ExitCode(classed(err)) != term.ExitConflict ||
+		!strings.Contains(err.Error(), "run it again") {
+		t.Error(err)
+	}
+}

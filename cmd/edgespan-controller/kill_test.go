@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/cmd/edgespan-controller/ctltest"
 	"edgespan/config"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
@@ -29,13 +27,8 @@ const (
 	killWriters = 4
 )
 
-// victim is the program in a process of its own.
-type victim struct {
-	cmd    *exec.Cmd
-	err    *watched
-	nodes  string // where its nodes connect to
-	client *fleetapi.Client
-}
+// victim is a controller that is written to until it is killed.
+type victim struct{ *ctltest.Process }
 
 // TestKilledAtAnyInstantTheControllerKeepsWhatItAcknowledged writes from several clients,
 // kills the process with SIGKILL at a random instant, and looks after the restart: of each
@@ -52,7 +45,7 @@ func TestKilledAtAnyInstantTheControllerKeepsWhatItAcknowledged(t *testing.T) {
 	end := time.Now().Add(killBudget)
 	done, writes := 0, 0
 	for ; done < rounds && time.Now().Before(end); done++ {
-		v := newVictim(t, dir)
+		v := victim{ctltest.StartProcess(t, dir)}
 		revision := v.check(t, acked, sent)
 		v.checkHistory(t, told)
 		if revision < lastRevision {
@@ -66,10 +59,10 @@ func TestKilledAtAnyInstantTheControllerKeepsWhatItAcknowledged(t *testing.T) {
 			return
 		}
 	}
-	v := newVictim(t, dir)
+	v := victim{ctltest.StartProcess(t, dir)}
 	v.check(t, acked, sent)
 	v.checkHistory(t, told)
-	v.kill(t)
+	v.Kill(t)
 	t.Logf("%d kills, %d acknowledged writes", done, writes)
 	if done < killsShort || writes < done {
 		t.Errorf("%d kills and %d writes say little", done, writes)
@@ -84,47 +77,12 @@ func sum(ns []int) int {
 	return total
 }
 
-func newVictim(t *testing.T, dir string, more ...string) *victim {
-	t.Helper()
-	v := &victim{err: newWatched()}
-
-	args := append([]string{"--data-dir", dir, "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0", "--auth",
-		"none"}, more...)
-	v.cmd = exec.Command(os.Args[0], args...)
-	v.cmd.Env = append(os.Environ(), asProgram+"=1")
-	v.cmd.Stderr = v.err
-	if err := v.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = v.cmd.Process.Kill() })
-	var said struct{ API, Nodes string }
-	line := v.err.line(t, `"msg":"controller runs"`, nil)
-	if err := json.Unmarshal([]byte(line), &said); err != nil {
-		t.Fatal(err)
-	}
-	client, err := fleetapi.NewClient(fleetapi.Options{URL: "http://" + said.API})
-	if err != nil {
-		t.Fatal(err)
-	}
-	v.nodes, v.client = said.Nodes, client
-	return v
-}
-
-func (v *victim) kill(t *testing.T) {
-	t.Helper()
-	if err := v.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = v.cmd.Wait() // it was killed
-	v.client.Close()
-}
-
 // check reads what there is, and takes it as known from now on.
-func (v *victim) check(t *testing.T, acked, sent []int) uint64 {
+func (v victim) check(t *testing.T, acked, sent []int) uint64 {
 	t.Helper()
-	doc, err := v.client.Layer(t.Context(), ops.LayerQuery{Layer: layers.Network})
+	doc, err := v.Client.Layer(t.Context(), ops.LayerQuery{Layer: layers.Network})
 	if err != nil {
-		t.Fatalf("%v\n%s", err, v.err)
+		t.Fatalf("%v\n%s", err, v.Err)
 	}
 	for w := range acked {
 		text, _ := config.Lookup(doc.Object, []string{"killParams", writer(w)})
@@ -144,14 +102,14 @@ func (v *victim) check(t *testing.T, acked, sent []int) uint64 {
 
 // checkHistory looks for each write that was acknowledged since the last look: a later write
 // of the same writer hides a lost one from the layer, and not from the history.
-func (v *victim) checkHistory(t *testing.T, told map[uint64]string) {
+func (v victim) checkHistory(t *testing.T, told map[uint64]string) {
 	t.Helper()
 	if len(told) == 0 {
 		return
 	}
 	newest := slices.Max(slices.Collect(maps.Keys(told)))
 	oldest := slices.Min(slices.Collect(maps.Keys(told)))
-	editions, err := v.client.History(t.Context(),
+	editions, err := v.Client.History(t.Context(),
 		fleetapi.HistoryQuery{Before: newest + 1, Limit: int(newest-oldest) + 1})
 	if err != nil {
 		t.Fatal(err)
@@ -170,9 +128,9 @@ func writer(w int) string { return fmt.Sprintf("w%d", w) }
 
 // writeUntilKilled lets all writers write, one write after the other, until the process is
 // killed; it returns the newest revision that was acknowledged.
-func (v *victim) writeUntilKilled(t *testing.T, acked, sent []int, told map[uint64]string, after time.Duration) uint64 {
+func (v victim) writeUntilKilled(t *testing.T, acked, sent []int, told map[uint64]string, after time.Duration) uint64 {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), ctltest.Patience)
 	defer cancel()
 	var wg sync.WaitGroup
 	var mu sync.Mutex // of told
@@ -183,7 +141,7 @@ func (v *victim) writeUntilKilled(t *testing.T, acked, sent []int, told map[uint
 			for {
 				sent[w]++
 				value := strconv.Itoa(sent[w])
-				out, err := v.client.Write(ctx, ops.SetNetwork{
+				out, err := v.Client.Write(ctx, ops.SetNetwork{
 					Modify: true, Overrides: config.Object{"killParams": config.Object{writer(w): value}},
 				}, fleetapi.WriteOptions{Message: writer(w) + "=" + value})
 				if err != nil {
@@ -211,7 +169,7 @@ func (v *victim) writeUntilKilled(t *testing.T, acked, sent []int, told map[uint
 	case <-ctx.Done():
 	}
 	time.Sleep(after) // the random instant
-	v.kill(t)
+	v.Kill(t)
 	wg.Wait()
 	var out uint64
 	for _, n := range newest {

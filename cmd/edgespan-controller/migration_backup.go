@@ -25,15 +25,12 @@ const migrationBackups = "migration-*.backup"
 // backUpBefore writes a backup of the store into the data folder, before layers are migrated.
 func (g *ground) backUpBefore(ctx context.Context, now time.Time) (string, error) {
 	source, err := backup.Open(backend.NewReader(ctx, g.store),
-		backup.Header{Version: version, Store: g.store.ID(), Time: now})
+		backup.Header{Version: g.version, Store: g.store.ID(), Time: now})
 	if err != nil {
 		return "", err
 	}
 	file := g.dir.Path("migration-" + now.UTC().Format("20060102T150405.000000000Z") + ".backup")
-	err = store.WriteStream(file, backupMode, func(w io.Writer) error {
-		out := bufio.NewWriterSize(w, 1<<20)
-		return errors.Join(source.Write(backend.NewReader(ctx, g.store), out), out.Flush())
-	})
+	err = WriteBackup(file, func(w io.Writer) error { return source.Write(backend.NewReader(ctx, g.store), w) })
 	if err != nil {
 		return "", fmt.Errorf("back up: %w", err)
 	}
@@ -48,4 +45,15 @@ func (g *ground) backUpBefore(ctx context.Context, now time.Time) (string, error
 		}
 	}
 	return file, nil
+}
+
+// backupMode is that of a backup: it has secrets and the hashes of tokens in it.
+const backupMode = 0o600
+
+// WriteBackup writes a backup into a file, in whose place it is once it is whole and on the disk.
+func WriteBackup(file string, write func(io.Writer) error) error {
+	return store.WriteStream(file, backupMode, func(w io.Writer) error {
+		out := bufio.NewWriterSize(w, 1<<20)
+		return errors.Join(write(out), out.Flush())
+	})
 }

@@ -81,7 +81,7 @@ const (
 // Who may use the API.
 const (
 	authToken = "token"
-	authNone  = "none"
+	AuthNone  = "none"
 )
 
 // rolloutSettings are the flags of staged rollouts.
@@ -101,8 +101,8 @@ func (o *options) rolloutSettings() []setting {
 	}
 }
 
-// newOptions are the defaults: those of the controller's own config, where it has the flag.
-func newOptions() *options {
+// NewOptions are the defaults: those of the controller's own config, where it has the flag.
+func NewOptions() *options {
 	o := &options{Fleet: "default", Joins: 1, AuditMB: 512, PerAddress: 1024, FactsMemory: configdb.DefaultMemory >> 20,
 		FactsNodeVersions: 50, FactsNodesMB: 16 << 10, KeystoneWindow: number(keystone.DefaultWindow / time.Second),
 		certificates: monthly, given: map[string]bool{}}
@@ -160,10 +160,25 @@ func (o *options) find(name string) (setting, bool) {
 
 func dashes(name string) string { return strings.ReplaceAll(name, "_", "-") }
 
-// bind gives a command the flags of its audience.
-func (o *options) bind(cmd *cobra.Command, whose audience) {
+// BindStore gives a command the flags of all that open the store.
+func (o *options) BindStore(cmd *cobra.Command) {
+	o.bind(cmd, func(s setting) bool { return s.whose == storing })
+}
+
+// BindLayers gives a command the flags of the layers and the metadata beside the embedded ones.
+func (o *options) BindLayers(cmd *cobra.Command) {
+	o.bind(cmd, func(s setting) bool { return s.name == "base-dir" || s.name == "metadata" })
+}
+
+// bindAll gives the controller's own command all flags.
+func (o *options) bindAll(cmd *cobra.Command) {
+	o.bind(cmd, func(setting) bool { return true })
+	cmd.Flags().Var(new(text), "undefok", "names of flags that may be unknown here, joined by commas")
+}
+
+func (o *options) bind(cmd *cobra.Command, has func(setting) bool) {
 	for _, s := range o.table {
-		if s.whose > whose {
+		if !has(s) {
 			continue
 		}
 		f := cmd.Flags()
@@ -171,9 +186,6 @@ func (o *options) bind(cmd *cobra.Command, whose audience) {
 		if _, ok := s.value.(*boolean); ok {
 			f.Lookup(s.name).NoOptDefVal = "true"
 		}
-	}
-	if whose == serving {
-		cmd.Flags().Var(new(text), "undefok", "names of flags that may be unknown here, joined by commas")
 	}
 }
 
@@ -191,8 +203,8 @@ func (v *onCommandLine) Set(s string) error {
 	return v.value.Set(s)
 }
 
-// resolve takes the environment for what the command line did not say, and checks the rest.
-func (o *options) resolve(cmd *cobra.Command, env func(string) string) error {
+// Resolve takes the environment for what the command line did not say, and checks the rest.
+func (o *options) Resolve(cmd *cobra.Command, env func(string) string) error {
 	var faults []error
 	for _, s := range o.table {
 		f := cmd.Flags().Lookup(s.name)
@@ -230,8 +242,8 @@ func (o *options) check() error {
 	} else if abs, err := filepath.Abs(string(o.DataDir)); err == nil {
 		o.DataDir = text(abs)
 	}
-	if o.Auth != authToken && o.Auth != authNone {
-		no("--auth: is %.40q: %s and %s are allowed", o.Auth, authToken, authNone)
+	if o.Auth != authToken && o.Auth != AuthNone {
+		no("--auth: is %.40q: %s and %s are allowed", o.Auth, authToken, AuthNone)
 	}
 	for _, l := range []struct {
 		name string
@@ -239,7 +251,7 @@ func (o *options) check() error {
 	}{{"listen", o.Listen}, {"node-listen", o.NodeListen}} {
 		if _, _, err := net.SplitHostPort(string(l.addr)); err != nil {
 			no("--%s: is %.80q: ADDRESS:PORT is allowed", l.name, l.addr)
-		} else if l.name == "listen" && o.Auth == authNone && !loopback(string(l.addr)) {
+		} else if l.name == "listen" && o.Auth == AuthNone && !loopback(string(l.addr)) {
 			no("--auth none: --listen is %.80q: only a loopback address is allowed, such as 127.0.0.1:8443, since everybody "+
 				"who reaches it would be an administrator", l.addr)
 		}

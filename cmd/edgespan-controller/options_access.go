@@ -14,7 +14,7 @@ var factsRoles = []configdbapi.Role{configdbapi.Viewer, configdbapi.Operator, co
 
 // checkAccess refuses what can never say who a caller of ConfigDB is.
 func (o *options) checkAccess(no func(format string, args ...any)) {
-	if o.Auth == authNone {
+	if o.Auth == AuthNone {
 		for _, f := range []struct{ name, value string }{
 			{"passwd-file", string(o.PasswdFile)}, {"keystone-url", string(o.KeystoneURL)},
 			{"client-ca-file", string(o.ClientCAFile)},

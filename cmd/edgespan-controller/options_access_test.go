@@ -80,10 +80,10 @@ func TestAControllerWhoseAccessCanNotBeRead(t *testing.T) {
 		{strings.Replace(aKeystone, "-file p", "-file "+dir+"/none", 1), "--keystone-url: read the password: ",
 			term.ExitNotFound},
 	} {
-		r := launched(t, t.TempDir(), nil, strings.Fields(c.args)...)
-		<-r.ended
-		if r.code != c.code || !strings.Contains(r.err.String(), c.want) {
-			t.Errorf("%s: exit code %d:\n%s", c.args, r.code, r.err)
+		r := program.Launch(t, t.TempDir(), nil, strings.Fields(c.args)...)
+		<-r.Ended
+		if r.Code != c.code || !strings.Contains(r.Err.String(), c.want) {
+			t.Errorf("%s: exit code %d:\n%s", c.args, r.Code, r.Err)
 		}
 	}
 }
@@ -93,15 +93,15 @@ func TestSIGHUPReadsThePasswordsAgain(t *testing.T) {
 	if err := os.WriteFile(path, []byte("# nobody yet\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := started(t, t.TempDir(), "--passwd-file", path)
+	r := program.Start(t, t.TempDir(), "--passwd-file", path)
 	if err := os.WriteFile(path, []byte("anna\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.hup <- nil
-	if line := r.err.line(t, path+":1: has 1 fields", r.ended); line == "" {
-		t.Errorf("it ended:\n%s", r.err)
+	r.HUP <- nil
+	if line := r.Err.Line(t, path+":1: has 1 fields", r.Ended); line == "" {
+		t.Errorf("it ended:\n%s", r.Err)
 	}
-	if code := r.end(); code != term.ExitOK {
+	if code := r.End(); code != term.ExitOK {
 		t.Errorf("exit code %d", code)
 	}
 }

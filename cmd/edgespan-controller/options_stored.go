@@ -107,7 +107,7 @@ func (o *options) judge(before, after config.Object, asked bool) (faults config.
 		if old, had := was[name]; !known || had && old == now[name] {
 			continue
 		}
-		switch d, _ := newOptions().find(name); {
+		switch d, _ := NewOptions().find(name); {
 		case isStored(name):
 			if err := base.trial(s.name, now[name].(string)); err != nil {
 				faults.Add([]string{"flags", name}, err.Error(), "")

@@ -15,20 +15,20 @@ import (
 // parsed are the options of a command line and an environment.
 func parsed(t *testing.T, env map[string]string, args ...string) (*options, error) {
 	t.Helper()
-	o := newOptions()
+	o := NewOptions()
 	cmd := &cobra.Command{Use: "x"}
-	o.bind(cmd, serving)
+	o.bindAll(cmd)
 	args = seedForm(args, func(name string) bool { return knows(cmd, name) })
 	if err := cmd.ParseFlags(args); err != nil {
 		return nil, err
 	}
-	return o, o.resolve(cmd, func(name string) string { return env[name] })
+	return o, o.Resolve(cmd, func(name string) string { return env[name] })
 }
 
 // TestEachFlagOfTheConfigIsOneOfTheCommandLine holds the two lists of flags together: what
 // the metadata describes is a flag, with the same default.
 func TestEachFlagOfTheConfigIsOneOfTheCommandLine(t *testing.T) {
-	o := newOptions()
+	o := NewOptions()
 	defaults := fileFlags(schema.ControllerDefault())
 	flags, _ := schema.ControllerMetadata()["flags"].(config.Object)
 	if len(flags) < 10 {
@@ -302,7 +302,7 @@ func TestEachFlagIsReadOrSaysThatItIsNot(t *testing.T) {
 			slices.ContainsFunc(byTheLeader, func(p string) bool { return strings.HasPrefix(name, p) }) {
 			continue
 		}
-		o := newOptions()
+		o := NewOptions()
 		s, known := o.find(name)
 		if !known {
 			t.Errorf("--%s: is described, and no flag", name)

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"edgespan/cmd/edgespan-controller/ctltest"
 )
 
 // uploaded are the resources of the original's upload task.
@@ -18,21 +20,22 @@ var uploaded = []string{
 
 // original is a client of the original: it says X-Auth-Token, and follows no redirect by itself.
 type original struct {
-	*controllerRun
+	*ctltest.Controller
+	t      *testing.T
 	client *http.Client
 }
 
 // logsIn is with the certificate of a first start.
 func (o original) logsIn() original {
 	o.t.Helper()
-	o.client = o.browser(o.pin())
+	o.client = o.Browser(o.Pin())
 	o.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return o
 }
 
-func (o original) asks(method, path, body string) told {
+func (o original) asks(method, path, body string) ctltest.Told {
 	o.t.Helper()
-	return o.controllerRun.asks(o.client, method, path, body, "Authorization: ", "X-Auth-Token: "+o.token())
+	return o.Controller.Ask(o.client, method, path, body, "Authorization: ", "X-Auth-Token: "+o.Token())
 }
 
 // plays asks line by line what is written as METHOD PATH [BODY] => STATUS [ANSWER]; an answer that ends with … goes on.
@@ -46,22 +49,22 @@ func (o original) plays(base, script string) {
 		}
 		parts := append(strings.SplitN(ask, " ", 3), "")
 		w := o.asks(parts[0], base+parts[1], parts[2])
-		if w.status == http.StatusPermanentRedirect {
-			w = o.follows(w.location, parts[2])
+		if w.Status == http.StatusPermanentRedirect {
+			w = o.follows(w.Location, parts[2])
 		}
 		status, answer, _ := strings.Cut(want, " ")
 		start, more := strings.CutSuffix(answer, "…")
-		if strconv.Itoa(w.status) != status || (w.text != answer && (!more || !strings.HasPrefix(w.text, start))) {
-			o.t.Errorf("%s\nis %d %s\nnot %s", ask, w.status, w.text, want)
+		if strconv.Itoa(w.Status) != status || (w.Text != answer && (!more || !strings.HasPrefix(w.Text, start))) {
+			o.t.Errorf("%s\nis %d %s\nnot %s", ask, w.Status, w.Text, want)
 		}
-		if w.status >= 400 && (!strings.HasPrefix(w.text, `{"msg":"`) || w.status >= 500) {
-			o.t.Errorf("%s: it is no reason: %d %s", ask, w.status, w.text)
+		if w.Status >= 400 && (!strings.HasPrefix(w.Text, `{"msg":"`) || w.Status >= 500) {
+			o.t.Errorf("%s: it is no reason: %d %s", ask, w.Status, w.Text)
 		}
 	}
 }
 
 // follows puts a body to a Location, which must be whole.
-func (o original) follows(location, body string) told {
+func (o original) follows(location, body string) ctltest.Told {
 	o.t.Helper()
 	path, is := strings.CutPrefix(location, "https://"+o.API)
 	if !is {
@@ -75,17 +78,17 @@ func (o original) follows(location, body string) told {
 // restart.
 func TestTheOriginalsClientsWorkUnchanged(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	o := original{controllerRun: started(t, dir)}.logsIn()
+	o := original{Controller: program.Start(t, dir), t: t}.logsIn()
 	o.uploads()
 	o.plays("/api/config", systemTests)
 	o.plays("/api/v1/config", unitTests)
 	const read = "/api/config/environments/1/nodes/1/resources/globals/values?effective"
 	before := o.asks("GET", read, "")
-	if code := o.end(); code != 0 {
+	if code := o.End(); code != 0 {
 		t.Fatal(code)
 	}
-	o.controllerRun = started(t, dir)
-	if w := o.asks("GET", read, ""); w != before || w.tag == "" {
+	o.Controller = program.Start(t, dir)
+	if w := o.asks("GET", read, ""); w != before || w.Tag == "" {
 		t.Errorf("after a restart it is %+v, was %+v", w, before)
 	}
 	o.plays("/api/v1/config", afterwards)
@@ -107,13 +110,13 @@ func (o original) uploads() {
 		path, body := base+"/environments/77/nodes/3/resources/"+name+"/values", `{"deployment_id":77,"from":"`+name+
 			`","mtu":1500.0}`
 		told := o.asks("PUT", path, body)
-		if told.status != 308 {
+		if told.Status != 308 {
 			o.t.Fatalf("%s is %+v", path, told)
 		}
-		if w := o.follows(told.location, body); w.status != 204 || w.text != "" {
-			o.t.Errorf("%s is %+v", told.location, w)
+		if w := o.follows(told.Location, body); w.Status != 204 || w.Text != "" {
+			o.t.Errorf("%s is %+v", told.Location, w)
 		}
-		if w := o.asks("GET", path+"?effective", ""); w.status != 200 || w.text != body {
+		if w := o.asks("GET", path+"?effective", ""); w.Status != 200 || w.Text != body {
 			o.t.Errorf("%s is %+v", path, w)
 		}
 	}
@@ -208,7 +211,7 @@ func TestWhatAPutByNameMeans(t *testing.T) {
 		{"--facts-trusted-proxy", "http://fuel.example.org:8000" + strings.Replace(path, "astute", "1", 1), 308},
 		{"--facts-direct-names", "", 204},
 	} {
-		o := original{started(t, dir, c.flag), client}
+		o := original{program.Start(t, dir, c.flag), t, client}
 		if client == nil {
 			o = o.logsIn()
 			client = o.client
@@ -217,11 +220,11 @@ func TestWhatAPutByNameMeans(t *testing.T) {
 				POST /environments {"components":["fuel"],"hierarchy_levels":["nodes"]} => 201 {"id":1,…`)
 			c.location = "https://" + o.API + strings.Replace(path, "astute", "1", 1)
 		}
-		w := o.controllerRun.asks(o.client, "PUT", path, `{"a":1}`, "X-Forwarded-Proto: http",
+		w := o.Controller.Ask(o.client, "PUT", path, `{"a":1}`, "X-Forwarded-Proto: http",
 			"X-Forwarded-Host: fuel.example.org:8000")
-		if w.status != c.status || w.location != c.location {
+		if w.Status != c.status || w.Location != c.location {
 			t.Errorf("with %s it is %+v, want %d %q", c.flag, w, c.status, c.location)
 		}
-		o.end()
+		o.End()
 	}
 }

@@ -32,29 +32,29 @@ const rebootWait = 2 * time.Second
 // assignWait bounds one assignment of the channels of a fleet.
 const assignWait = time.Minute
 
-// host is what a controller does to the machine; tests give it another one.
-type host struct {
-	terminate func()                                         // SIGTERM to itself
-	command   func(ctx context.Context, argv []string) error // runs one to its end
-	reboot    time.Duration                                  // before terminate
+// Host is what a controller does to the machine; tests give it another one.
+type Host struct {
+	Terminate func()                                         // SIGTERM to itself
+	Command   func(ctx context.Context, argv []string) error // runs one to its end
+	Reboot    time.Duration                                  // before Terminate
 }
 
 // thisHost is the machine that the program runs on.
-func thisHost() host {
-	return host{
-		terminate: func() { _ = syscall.Kill(os.Getpid(), syscall.SIGTERM) },
-		command: func(ctx context.Context, argv []string) error {
+func thisHost() Host {
+	return Host{
+		Terminate: func() { _ = syscall.Kill(os.Getpid(), syscall.SIGTERM) },
+		Command: func(ctx context.Context, argv []string) error {
 			_, err := proc.New("").Run(ctx, "", argv...)
 			return err
 		},
-		reboot: rebootWait,
+		Reboot: rebootWait,
 	}
 }
 
 // own carries out what a change of the controller's config entails, one change after the
 // other, in a goroutine of its own.
 type own struct {
-	host
+	Host
 	log    *zap.Logger
 	level  zap.AtomicLevel
 	table  action.Table
@@ -89,9 +89,9 @@ func readActions(file string) (action.Table, error) {
 	return t, nil
 }
 
-func newOwn(h host, o *options, table action.Table, log *zap.Logger, level zap.AtomicLevel) *own {
+func newOwn(h Host, o *options, table action.Table, log *zap.Logger, level zap.AtomicLevel) *own {
 	level.SetLevel(levelOf(o.V))
-	return &own{host: h, options: o, table: table, log: log, level: level, wake: make(chan struct{}, 1)}
+	return &own{Host: h, options: o, table: table, log: log, level: level, wake: make(chan struct{}, 1)}
 }
 
 // do takes a change and returns at once.
@@ -178,7 +178,7 @@ func (w *own) perform(ctx context.Context, c controllerconf.Change) []action.Res
 		out = append(out, r)
 	}
 	if end {
-		time.AfterFunc(w.reboot, func() { w.restart(ctx) })
+		time.AfterFunc(w.Reboot, func() { w.restart(ctx) })
 	}
 	return out
 }
@@ -194,7 +194,7 @@ func (w *own) restart(ctx context.Context) {
 			return
 		}
 	}
-	w.terminate()
+	w.Terminate()
 }
 
 func (w *own) channels(ctx context.Context) error {
@@ -211,7 +211,7 @@ func (w *own) mapped(ctx context.Context, do action.Do) error {
 	if do.Kind == action.Unit {
 		argv = []string{"systemctl", do.Verb, do.Unit}
 	}
-	return w.command(ctx, argv)
+	return w.Command(ctx, argv)
 }
 
 // setFlags changes flags of the running controller. A change of its config counts now, also
@@ -238,7 +238,7 @@ func (w *own) setFlags(changes []controllerconf.FlagChange, level bool) error {
 		}
 		text := c.Value
 		if c.Default {
-			d, _ := newOptions().find(c.Name)
+			d, _ := NewOptions().find(c.Name)
 			text = d.value.String()
 		}
 		if err := replace(s.value, text); err != nil {
@@ -260,7 +260,7 @@ func (w *own) setFlags(changes []controllerconf.FlagChange, level bool) error {
 
 // clone is a copy that shares nothing which a flag changes.
 func (o *options) clone() *options {
-	c := newOptions()
+	c := NewOptions()
 	for i, s := range o.table {
 		_ = replace(c.table[i].value, s.value.String()) // it was spelled by the same type
 	}

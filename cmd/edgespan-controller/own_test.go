@@ -53,12 +53,12 @@ func newOwnRig(t *testing.T, table string) *ownRig {
 		r.done = append(r.done, what)
 		return r.fails
 	}
-	h := host{
-		terminate: func() { _ = note("SIGTERM") }, reboot: rebootWait,
-		command: func(_ context.Context, argv []string) error { return note(strings.Join(argv, " ")) },
+	h := Host{
+		Terminate: func() { _ = note("SIGTERM") }, Reboot: rebootWait,
+		Command: func(_ context.Context, argv []string) error { return note(strings.Join(argv, " ")) },
 	}
 	level := zap.NewAtomicLevel()
-	r.own = newOwn(h, newOptions(), actions, newLogger(&r.log, level), level)
+	r.own = newOwn(h, NewOptions(), actions, newLogger(&r.log, level), level)
 	r.assign = func(context.Context) error { return note("assign channels") }
 	r.flags = func(o *options) {
 		s := o.settings("x")

@@ -28,7 +28,7 @@ func TestCommandsOfThePages(t *testing.T) {
 					break
 				}
 			}
-			root := newRoot(&app{Streams: term.Streams{Env: func(string) string { return "" }}})
+			root := newRoot(New(term.Streams{Env: func(string) string { return "" }}, ""))
 			cmd, rest, err := root.Find(words[1:])
 			if err == nil {
 				err = cmd.ParseFlags(rest)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/cmd/edgespan-controller/ctltest"
 	"edgespan/config"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
@@ -32,40 +33,40 @@ func TestTheNodesOfAKilledReplicaGoToTheOtherOne(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir()}
 	flags := []string{"--etcd", server.Endpoint, "--fleet", "wave", "--node-host", "127.0.0.1", "--joins-per-second",
 		"1000"}
-	one := newVictim(t, dirs[0], append(flags, "--replica", "one")...)
+	one := ctltest.StartProcess(t, dirs[0], append(flags, "--replica", "one")...)
 	ca, err := os.ReadFile(filepath.Join(dirs[0], "ca.pem"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, dirs[1], "ca.pem", string(ca))
-	two := newVictim(t, dirs[1], append(flags, "--replica", "two")...)
+	ctltest.Put(t, dirs[1], "ca.pem", string(ca))
+	two := ctltest.StartProcess(t, dirs[1], append(flags, "--replica", "two")...)
 
-	var all []*plainNode
+	var all []*ctltest.Node
 	for i := range nodes {
-		invited, err := one.client.Invite(t.Context(), fmt.Sprintf("n%02d", i), time.Hour, false)
+		invited, err := one.Client.Invite(t.Context(), fmt.Sprintf("n%02d", i), time.Hour, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		order := []string{one.nodes, two.nodes}
+		order := []string{one.Nodes, two.Nodes}
 		if i%3 == 0 { // one in three begins at the other
 			slices.Reverse(order)
 		}
-		all = append(all, joined(t, invited.Command, order...))
+		all = append(all, ctltest.Join(t, invited.Command, order...))
 	}
-	level := func(v *victim, want string) {
+	level := func(v *ctltest.Process, want string) {
 		t.Helper()
-		_, err := v.client.Write(t.Context(), ops.SetNetwork{Modify: true, Overrides: config.Object{
+		_, err := v.Client.Write(t.Context(), ops.SetNetwork{Modify: true, Overrides: config.Object{
 			"sysParams": config.Object{"managedConfig": true, "logLevel": want},
 		}}, fleetapi.WriteOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, n := range all {
-			n.push([]string{"sysParams", "logLevel"}, want)
+			n.Push([]string{"sysParams", "logLevel"}, want)
 		}
 	}
 	level(two, "debug")
-	var atOne, atTwo []*plainNode
+	var atOne, atTwo []*ctltest.Node
 	for i, n := range all {
 		if i%3 == 0 {
 			atTwo = append(atTwo, n)
@@ -74,16 +75,16 @@ func TestTheNodesOfAKilledReplicaGoToTheOtherOne(t *testing.T) {
 		}
 	}
 
-	one.kill(t)
+	one.Kill(t)
 	back(t, "the kill of the first replica", atOne, atTwo)
 	level(two, "info")
 
-	one = newVictim(t, dirs[0], append(flags, "--replica", "one", "--node-listen", one.nodes)...)
-	if err := two.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	one = ctltest.StartProcess(t, dirs[0], append(flags, "--replica", "one", "--node-listen", one.Nodes)...)
+	if err := two.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	back(t, "the goodbye of the second replica", all, nil)
-	if err := two.cmd.Wait(); err != nil {
+	if err := two.Cmd.Wait(); err != nil {
 		t.Errorf("the second replica ended with %v", err)
 	}
 	level(one, "warn")
@@ -91,24 +92,22 @@ func TestTheNodesOfAKilledReplicaGoToTheOtherOne(t *testing.T) {
 
 // back waits until each of some nodes has lost its stream and has the next one, while the
 // others keep theirs. There is one replica that they can have it of.
-func back(t *testing.T, what string, lost, kept []*plainNode) {
+func back(t *testing.T, what string, lost, kept []*ctltest.Node) {
 	t.Helper()
 	begun := time.Now()
 	for i, n := range lost {
 		select {
-		case <-n.downs:
-		case <-time.After(patience):
+		case <-n.Downs:
+		case <-time.After(ctltest.Patience):
 			t.Fatalf("node %d of those that lose their replica keeps its stream", i)
 		}
 	}
 	for {
 		away := 0
 		for _, n := range lost {
-			n.mu.Lock()
-			if n.stream == nil {
+			if !n.Connected() {
 				away++
 			}
-			n.mu.Unlock()
 		}
 		took := time.Since(begun)
 		if away == 0 {
@@ -121,7 +120,7 @@ func back(t *testing.T, what string, lost, kept []*plainNode) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	for i, n := range kept {
-		if len(n.downs) > 0 {
+		if len(n.Downs) > 0 {
 			t.Errorf("node %d of those that keep their replica lost its stream", i)
 		}
 	}

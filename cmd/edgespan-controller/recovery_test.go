@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"edgespan/cmd/edgespan-controller/ctltest"
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/fleet"
@@ -30,7 +31,7 @@ type recovery struct {
 	*testing.T
 	at  []string // the flags of every controller
 	url string
-	now *victim
+	now *ctltest.Process
 	ca  string // the copy of ca.pem
 	dir string // of the controller of now
 
@@ -47,13 +48,13 @@ type known struct {
 func (r *recovery) begin(dir string, more ...string) {
 	r.Helper()
 	r.dir = dir
-	r.now = newVictim(r.T, dir, append(more, r.at...)...)
+	r.now = ctltest.StartProcess(r.T, dir, append(more, r.at...)...)
 }
 
 func (r *recovery) write(level, message string) {
 	r.Helper()
 	r.stale = r.last
-	_, err := r.now.client.Write(r.Context(), ops.SetNetwork{Modify: true, Overrides: config.Object{
+	_, err := r.now.Client.Write(r.Context(), ops.SetNetwork{Modify: true, Overrides: config.Object{
 		"sysParams": config.Object{"managedConfig": true, "logLevel": level},
 	}}, fleetapi.WriteOptions{Message: message})
 	if err != nil {
@@ -64,8 +65,8 @@ func (r *recovery) write(level, message string) {
 // inSync waits until every node runs what is wanted, by the store's own count.
 func (r *recovery) inSync() map[string]string {
 	r.Helper()
-	for late := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		nodes, err := r.now.client.Nodes(r.Context())
+	for late := time.Now().Add(ctltest.Patience); ; time.Sleep(50 * time.Millisecond) {
+		nodes, err := r.now.Client.Nodes(r.Context())
 		out, last := map[string]string{}, ""
 		for _, n := range nodes {
 			if n.State == string(fleet.InSync) && n.Running.Generation == n.Wanted.Generation && n.Running.MD5 != r.stale {
@@ -79,7 +80,7 @@ func (r *recovery) inSync() map[string]string {
 			return out
 		}
 		if time.Now().After(late) {
-			r.Fatalf("%d of %d nodes are in sync: %v, %s\n%s", len(out), recoveryNodes, err, last, r.now.err)
+			r.Fatalf("%d of %d nodes are in sync: %v, %s\n%s", len(out), recoveryNodes, err, last, r.now.Err)
 		}
 	}
 }
@@ -88,10 +89,10 @@ func (r *recovery) known() known {
 	r.Helper()
 	k := known{Nodes: r.inSync()}
 	var err error
-	if k.Files, err = r.now.client.Export(r.Context(), true); err != nil {
+	if k.Files, err = r.now.Client.Export(r.Context(), true); err != nil {
 		r.Fatal(err)
 	}
-	if k.History, err = r.now.client.History(r.Context(), fleetapi.HistoryQuery{Limit: 1000}); err != nil {
+	if k.History, err = r.now.Client.History(r.Context(), fleetapi.HistoryQuery{Limit: 1000}); err != nil {
 		r.Fatal(err)
 	}
 	return k
@@ -101,7 +102,7 @@ func (r *recovery) known() known {
 func (r *recovery) backUp() string {
 	r.Helper()
 	file := filepath.Join(r.TempDir(), "fleet.backup")
-	if code, _, said := command(r.T, "backup", "--controller", r.url, file); code != term.ExitOK {
+	if code, _, said := program.Command(r.T, "backup", "--controller", r.url, file); code != term.ExitOK {
 		r.Fatalf("back up: %d: %s", code, said)
 	}
 	return file
@@ -110,7 +111,7 @@ func (r *recovery) backUp() string {
 // lose ends the controller as a fire does.
 func (r *recovery) lose() {
 	r.Helper()
-	r.now.kill(r.T)
+	r.now.Kill(r.T)
 	if err := os.RemoveAll(r.dir); err != nil {
 		r.Fatal(err)
 	}
@@ -120,8 +121,8 @@ func (r *recovery) lose() {
 func (r *recovery) recover(file string, more ...string) {
 	r.Helper()
 	dir := r.TempDir()
-	put(r.T, dir, "ca.pem", r.ca)
-	if code, _, said := command(r.T, append([]string{"restore", "--data-dir", dir, file},
+	ctltest.Put(r.T, dir, "ca.pem", r.ca)
+	if code, _, said := program.Command(r.T, append([]string{"restore", "--data-dir", dir, file},
 		more...)...); code != term.ExitOK || strings.Contains(said, "ca.pem") {
 		r.Fatalf("restore: %d: %s", code, said)
 	}
@@ -167,13 +168,10 @@ func (r *recovery) pushes(file string) (numbers map[string]uint64, authorities m
 // another one, and then into an etcd. Its nodes come back by themselves; what they run is not
 // pushed again; layers and history are what they were, and the next write goes out.
 func TestAFleetIsRecovered(t *testing.T) {
-	api, link, err := freeAddresses(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &recovery{T: t, url: "http://" + api, at: []string{"--listen",
-		api, "--node-listen", link, "--node-host", "127.0.0.1", "--joins-per-second", "1000"}}
+	r := &recovery{T: t, at: []string{"--node-host", "127.0.0.1", "--joins-per-second", "1000"}}
 	r.begin(t.TempDir())
+	r.url = "http://" + r.now.API
+	r.at = append(r.at, "--listen", r.now.API, "--node-listen", r.now.Nodes)
 	ca, err := os.ReadFile(filepath.Join(r.dir, "ca.pem"))
 	if err != nil {
 		t.Fatal(err)
@@ -183,12 +181,9 @@ func TestAFleetIsRecovered(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan string, 1)
 	go func() {
-		var said bytes.Buffer
-		run(ctx, term.Streams{Out: &said, Err: &said, Env: func(string) string { return "" }}, []string{
-			"simulate", "--nodes", "12", "--controller", r.url, "--dir", t.TempDir(), "--duration", "10m", "--report-interval",
-			"500ms",
-		})
-		ended <- said.String()
+		_, out, said := program.Type(ctx, "", "simulate", "--nodes", "12", "--controller", r.url, "--dir", t.TempDir(),
+			"--duration", "10m", "--report-interval", "500ms")
+		ended <- out + said
 	}()
 	t.Cleanup(func() {
 		stop()

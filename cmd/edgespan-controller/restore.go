@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,7 +18,6 @@ import (
 	"edgespan/config/kv"
 	"edgespan/platform/confdir"
 	"edgespan/platform/datadir"
-	"edgespan/platform/pki"
 	"edgespan/platform/store/backend"
 	"edgespan/platform/store/etcd"
 )
@@ -32,12 +30,8 @@ func inUse(why string) error {
 	return term.WithClass(term.ExitConflict, errors.New("restore: "+why))
 }
 
-func storeFile(o *options) string { return filepath.Join(string(o.DataDir), "store.db") }
-
-func caFile(o *options) string { return filepath.Join(string(o.DataDir), "ca.pem") }
-
-func newRestore(a *app) *cobra.Command {
-	o := newOptions()
+func newRestore(a *App) *cobra.Command {
+	o := NewOptions()
 	var newCA bool
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
@@ -58,13 +52,13 @@ taken out of use since.`,
   edgespan-controller restore --etcd http://10.0.0.1:2379 fleet.backup`,
 		Args: term.ExactArgs(1, "one FILE, or -,"),
 	}
-	o.bind(cmd, storing)
+	o.BindStore(cmd)
 	cmd.Flags().BoolVar(&newCA, "new-ca", false, "leave out which CA the fleet has, as it is lost: all nodes join anew")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := o.resolve(cmd, a.Env); err != nil {
+		if err := o.Resolve(cmd, a.Env); err != nil {
 			return err
 		}
-		c, done, err := a.readBackup(args[0])
+		c, done, err := readBackup(a.In, args[0])
 		if err != nil {
 			return err
 		}
@@ -74,17 +68,17 @@ taken out of use since.`,
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), backupWait)
 		defer cancel()
-		return a.restore(ctx, o, c)
+		return restore(ctx, a, o, c)
 	}
 	return cmd
 }
 
 // readBackup reads a file, or stdin, and checks all of it. It is read again as it is restored, until done.
-func (a *app) readBackup(file string) (c *backup.Copy, done func(), err error) {
+func readBackup(stdin io.Reader, file string) (c *backup.Copy, done func(), err error) {
 	var f *os.File
 	if file == "-" {
 		file = "stdin"
-		if f, err = spooled(a.In); err != nil {
+		if f, err = spooled(stdin); err != nil {
 			return nil, nil, fmt.Errorf("restore: %w", err)
 		}
 	} else if f, err = os.Open(file); err != nil {
@@ -124,22 +118,17 @@ func spooled(in io.Reader) (*os.File, error) {
 }
 
 // restore brings a backup into the store that the flags name.
-func (a *app) restore(ctx context.Context, o *options, c *backup.Copy) (err error) {
+func restore(ctx context.Context, a *App, o *options, c *backup.Copy) (err error) {
 	dir, err := datadir.Open(string(o.DataDir))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	if _, err := formOf(c.Value(history.FormatKey())); err != nil {
-		return err
-	}
-	note, err := fitsCA(o, c)
+	note, err := o.FitsBackup(c, a.Version)
 	if err != nil {
 		return err
 	}
-	opening, cancel := context.WithTimeout(ctx, storeWait)
-	defer cancel()
-	s, err := openStore(opening, o, nil)
+	s, err := o.OpenStore(ctx)
 	if err != nil {
 		return err
 	}
@@ -153,33 +142,6 @@ func (a *app) restore(ctx context.Context, o *options, c *backup.Copy) (err erro
 		a.Say("%s", note)
 	}
 	return nil
-}
-
-// fitsCA refuses a CA beside the store that the fleet's nodes don't know, and says what is to
-// be done where there is none.
-func fitsCA(o *options, c *backup.Copy) (note string, err error) {
-	if c.Fleet() == nil {
-		return "", nil
-	}
-	f, err := parseFounding(kv.Entry{ModRevision: 1, Value: c.Fleet()})
-	if err != nil {
-		return "", err
-	}
-	pin, err := pki.ParsePin(f.CA)
-	if err != nil {
-		return "", fmt.Errorf("restore: %w", err)
-	}
-	authority, err := caOf(o)
-	switch {
-	case err != nil:
-		return "", err
-	case authority == nil:
-		return fmt.Sprintf("the fleet's CA is %s: copy its ca.pem to %s before a controller starts", f.CA, caFile(o)), nil
-	case !authority.Trusts(pin):
-		return "", foreignFleet(fmt.Sprintf("its CA is %s, and the one in %s is %s: the fleet's is allowed, or none", f.CA,
-			o.DataDir, authority.Pin()))
-	}
-	return "", nil
 }
 
 // bringing is a restore at work.

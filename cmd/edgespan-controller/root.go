@@ -3,36 +3,16 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"edgespan/cmd/term"
-	"edgespan/config/fleet/controllerconf"
 )
 
-// app is one run of the command line.
-type app struct {
-	term.Streams
-	host
-	hup  <-chan os.Signal // nil: the process's own SIGHUP
-	tree treeFunc         // starts the actors
-}
-
-// treeFunc starts the actors on what they stand on.
-type treeFunc func(g *ground, o *options, i issuer, mask []byte, nodeLink string,
-	do func(controllerconf.Change)) (running, error)
-
-// run executes the command line and returns its exit code; what went wrong is said on Err,
-// one line each.
+// run executes the command line and returns its exit code; what went wrong is said on Err, one line each.
 func run(ctx context.Context, s term.Streams, args []string) int {
-	return runApp(ctx, &app{Streams: s, host: thisHost(), tree: startTree}, args)
-}
-
-func runApp(ctx context.Context, a *app, args []string) int {
-	root := newRoot(a)
-	args = seedForm(args, func(name string) bool { return knows(root, name) })
-	return a.Run(ctx, root, args)
+	a := New(s, version)
+	return a.Run(ctx, newRoot(a), args)
 }
 
 const about = `edgespan-controller is the point of truth for the configuration of a fleet of edge nodes: it
@@ -52,49 +32,24 @@ Data goes to stdout, messages to stderr. Exit codes: 0 ok, 1 error, 2 usage, 3 t
 4 rejected, 5 conflict, 7 permission, 8 controller not reachable, 10 not found.`
 
 // newRoot builds the command tree.
-func newRoot(a *app) *cobra.Command {
-	o := newOptions()
+func newRoot(a *App) *cobra.Command {
 	root := a.NewRoot("edgespan-controller", "The controller of a fleet of edge nodes", about)
 	root.Example = `  edgespan-controller --data-dir /var/lib/edgespan-controller --listen 127.0.0.1:8443 ` +
 		`--node-listen 0.0.0.0:8444 --node-host fleet.example.org
   edgespan-controller --data-dir DIR --auth none`
-	root.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return term.Usagef("command: is %.80q: %s are allowed, or none, which runs the controller", args[0],
-				term.CommandNames(cmd))
-		}
-		if err := o.resolve(cmd, a.Env); err != nil {
-			return err
-		}
-		return a.serve(cmd.Context(), o)
-	}
-	o.bind(root, serving)
-	root.AddCommand(newImport(a), newExport(a), newBackup(a), newRestore(a), newToken(a), newInvite(a), newCA(a),
-		newAudit(a), newSimulate(a), newVersion(a))
-	classAll(root)
+	Bind(a, root)
+	root.AddCommand(Commands(a)...)
+	root.AddCommand(NewSimulate(a), newVersion(a))
 	return root
 }
 
-// knows says whether any command has a flag.
-func knows(cmd *cobra.Command, name string) bool {
-	if cmd.Flags().Lookup(name) != nil || name == "help" {
-		return true
-	}
-	for _, c := range cmd.Commands() {
-		if knows(c, name) {
-			return true
-		}
-	}
-	return false
-}
-
-func newVersion(a *app) *cobra.Command {
+func newVersion(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program",
 		Args:  term.ExactArgs(0, "none"),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(a.Out, "edgespan-controller", version)
+			_, err := fmt.Fprintln(a.Out, "edgespan-controller", a.Version)
 			return err
 		},
 	}

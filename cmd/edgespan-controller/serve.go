@@ -19,7 +19,6 @@ import (
 	"edgespan/actors/configdb"
 	"edgespan/cmd/term"
 	"edgespan/config/fleet"
-	"edgespan/config/fleet/controllerconf"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/fleet/optimize"
 	"edgespan/config/httpapi"
@@ -47,7 +46,7 @@ type running interface {
 
 // service is a controller at work.
 type service struct {
-	app    *app
+	app    *App
 	o      *options
 	log    *zap.Logger
 	notify func(string)
@@ -65,7 +64,7 @@ type service struct {
 }
 
 // serve runs a controller until ctx ends or it can't go on.
-func (a *app) serve(ctx context.Context, o *options) error {
+func (a *App) serve(ctx context.Context, o *options) error {
 	level := zap.NewAtomicLevel()
 	level.SetLevel(levelOf(o.V))
 	s := &service{app: a, o: o, log: newLogger(a.Err, level), notify: daemon.Notifier(a.Env("NOTIFY_SOCKET"))}
@@ -83,7 +82,7 @@ func (a *app) serve(ctx context.Context, o *options) error {
 	failed := make(chan error, 3)
 	s.listen(failed)
 	go func() {
-		if err := watchForm(work, s.ground.store, s.log); err != nil {
+		if err := watchForm(work, s.ground.store, a.Version, s.log); err != nil {
 			failed <- err
 		}
 	}()
@@ -93,7 +92,7 @@ func (a *app) serve(ctx context.Context, o *options) error {
 	s.awaitFacts(ctx)
 	s.fleet.Returned(ctx)
 	s.notify("READY=1")
-	s.log.Info("controller runs", zap.String("version", version), zap.String("replica", s.ground.replica),
+	s.log.Info("controller runs", zap.String("version", a.Version), zap.String("replica", s.ground.replica),
 		zap.Stringer("api", s.apiListener.Addr()), zap.String("auth", string(o.Auth)),
 		zap.Stringer("nodes", s.nodeListener.Addr()))
 	cause := s.attend(ctx, failed)
@@ -106,14 +105,14 @@ func (a *app) serve(ctx context.Context, o *options) error {
 // open takes hold of all that the controller stands on, and starts its actors.
 func (s *service) open(ctx context.Context, level zap.AtomicLevel) error {
 	var err error
-	if s.ground, err = openGround(ctx, s.o, s.log); err != nil {
+	if s.ground, err = openGround(ctx, s.o, s.app.Version, s.log); err != nil {
 		return err
 	}
 	table, err := readActions(string(s.o.Actions))
 	if err != nil {
 		return err
 	}
-	s.own = newOwn(s.app.host, s.o, table, s.log, level)
+	s.own = newOwn(s.app.Host, s.o, table, s.log, level)
 	s.own.assign = s.assignChannels
 	if s.audit, err = openAuditLog(s.ground.dir.Path, int64(s.o.AuditMB)<<20, s.log); err != nil {
 		return err
@@ -126,16 +125,17 @@ func (s *service) open(ctx context.Context, level zap.AtomicLevel) error {
 		serverNames(s.o, s.apiListener.Addr(), s.nodeListener.Addr())); err != nil {
 		return err
 	}
-	if err := keepForm(ctx, s.ground.store); err != nil {
+	if err := keepForm(ctx, s.ground.store, s.app.Version); err != nil {
 		return err
 	}
 	if err := s.openAccess(); err != nil {
 		return err
 	}
-	s.fleet, err = s.app.tree(s.ground, s.o, s.issuer, mask, joinAddress(s.o, s.nodeListener.Addr()), s.own.do)
+	fleet, err := s.ground.tree(s.o, s.issuer, mask, joinAddress(s.o, s.nodeListener.Addr()), s.own.do)
 	if err != nil {
 		return err
 	}
+	s.fleet = fleet
 	s.own.flags, s.own.turn = s.settle, s.fleet.Turn
 	return s.startFacts(mask)
 }
@@ -147,7 +147,7 @@ func (s *service) bind(ctx context.Context) error {
 	if s.apiListener, err = lc.Listen(ctx, "tcp", string(s.o.Listen)); err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
-	if addr, is := s.apiListener.Addr().(*net.TCPAddr); s.o.Auth == authNone && (!is || !addr.IP.IsLoopback()) {
+	if addr, is := s.apiListener.Addr().(*net.TCPAddr); s.o.Auth == AuthNone && (!is || !addr.IP.IsLoopback()) {
 		return term.Usagef("--auth none: --listen %s is %s: only a loopback address is allowed", s.o.Listen,
 			s.apiListener.Addr())
 	}
@@ -163,14 +163,14 @@ func (s *service) listen(failed chan<- error) {
 	bodies := httpapi.NewBodies(configdbapi.DefaultLimits.Bytes) // of both APIs together
 	answers := httpapi.NewAnswers(configdbapi.DefaultLimits.Answers)
 	opts := []fleetapi.Option{
-		fleetapi.WithBodies(bodies), fleetapi.WithAnswers(answers), fleetapi.WithVersion(version),
+		fleetapi.WithBodies(bodies), fleetapi.WithAnswers(answers), fleetapi.WithVersion(s.app.Version),
 		fleetapi.WithTokens(pki.OperatorTokenHash), fleetapi.WithAudit(s.audit.record), fleetapi.WithIntents(s.audit.intent),
 		fleetapi.WithGuesses(s.access.guesses), fleetapi.WithWarnings(s.warnings),
 		fleetapi.WithFailures(func(method, path string, err error) {
 			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))
 		}),
 	}
-	if s.o.Auth == authNone {
+	if s.o.Auth == AuthNone {
 		opts = append(opts, fleetapi.WithNoAuth())
 	}
 	s.api = fleetapi.NewServer(fleetapi.Handler(both{s.fleet, s.facts}, opts...))
@@ -185,7 +185,7 @@ func (s *service) listen(failed chan<- error) {
 	})
 	go func() {
 		serve := func() error { return s.api.Serve(s.apiListener) }
-		if s.o.Auth != authNone {
+		if s.o.Auth != AuthNone {
 			s.api.TLSConfig = s.access.callers.TLS()
 			if s.o.APITLS12 {
 				s.api.TLSConfig = pki.Older(s.api.TLSConfig)
@@ -205,7 +205,7 @@ func (s *service) listen(failed chan<- error) {
 
 // attend waits for the end.
 func (s *service) attend(ctx context.Context, failed <-chan error) error {
-	hup := s.app.hup
+	hup := s.app.HUP
 	if hup == nil {
 		own := make(chan os.Signal, 1)
 		signal.Notify(own, syscall.SIGHUP)
@@ -318,14 +318,4 @@ func (s *service) assignChannels(ctx context.Context) error {
 		Caller: itself, Write: ops.Optimize{Kinds: []optimize.Kind{optimize.Channel}}, Message: "UPDATE_CHANNEL_ASSIGNMENT",
 	})
 	return err
-}
-
-// startTree starts the actors.
-func startTree(g *ground, o *options, i issuer, mask []byte, nodeLink string, do func(controllerconf.Change)) (running,
-	error) {
-	c, err := g.tree(o, i, mask, nodeLink, do)
-	if err != nil {
-		return nil, err // and no pointer to nothing inside of an interface
-	}
-	return c, nil
 }

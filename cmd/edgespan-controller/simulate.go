@@ -46,7 +46,8 @@ nodes where it may have 20,000 descriptors (see 'ulimit -n'): run several with o
 
 // simulation is what a simulation was asked for.
 type simulation struct {
-	reach
+	Remote
+	*options
 	nodes                     int
 	name                      string
 	until                     string
@@ -80,8 +81,9 @@ const untilConverged = "converged"
 // longest is how long it is waited for where nothing is said.
 const longest = 10 * time.Minute
 
-func newSimulate(a *app) *cobra.Command {
-	s := &simulation{reach: reach{options: newOptions()}}
+// NewSimulate is the command.
+func NewSimulate(a *App) *cobra.Command {
+	s := &simulation{options: NewOptions()}
 	cmd := &cobra.Command{
 		Use:   "simulate --nodes N",
 		Short: "Join simulated nodes, and say whether all get what is wanted of them",
@@ -97,16 +99,16 @@ func newSimulate(a *app) *cobra.Command {
 			if err := s.check(cmd); err != nil {
 				return err
 			}
-			return a.simulate(cmd.Context(), s)
+			return simulateNodes(cmd.Context(), a, s)
 		},
 	}
 	f := cmd.Flags()
 	f.IntVar(&s.nodes, "nodes", 0, "how many nodes")
 	f.StringVar(&s.name, "name", "sim", "what the names of the nodes begin with")
-	f.StringVar(&s.url, "controller", "", "URL of a running controller (default: one of its own)")
-	f.StringVar(&s.tokenFile, "token-file", "", "file of an administrator's token for it")
-	f.StringVar(&s.caFile, "ca-file", "", "PEM file of the CA that its certificate is from")
-	f.StringVar(&s.caPin, "ca-sha256", "", "fingerprint of that CA, as the first start says it")
+	f.StringVar(&s.URL, "controller", "", "URL of a running controller (default: one of its own)")
+	f.StringVar(&s.TokenFile, "token-file", "", "file of an administrator's token for it")
+	f.StringVar(&s.CAFile, "ca-file", "", "PEM file of the CA that its certificate is from")
+	f.StringVar(&s.CAPin, "ca-sha256", "", "fingerprint of that CA, as the first start says it")
 	f.StringVar(&s.until, "until", "",
 		"converged: end as soon as every node is where it should be (default without --duration)")
 	f.DurationVar(&s.duration, "duration", 0,
@@ -133,16 +135,14 @@ func newSimulate(a *app) *cobra.Command {
 	f.StringVar(&s.board, "board", "", "hardware board of the nodes")
 	f.IntVar(&s.joins, "joins", 16, "how many nodes join at the same time")
 	s.bindMeasured(f)
-	f.Var(&s.BaseDir, "base-dir", "folder of base, firmware and hardware layers, beside the embedded ones")
-	f.Var(&onCommandLine{value: &s.Metadata}, "metadata",
-		"metadata file of the nodes' config, beside the embedded one; repeatable")
+	s.BindLayers(cmd)
 	f.StringVarP(&s.output, "output", "o", "", "json for all that was counted and measured")
 	return cmd
 }
 
 // check refuses what can never work, all of it at once.
 func (s *simulation) check(cmd *cobra.Command) error {
-	var faults list
+	var faults []string
 	no := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	s.checkRollout(cmd, no)
 	if s.nodes < 1 || s.nodes > 100_000 {
@@ -203,7 +203,7 @@ func (s *simulation) checkRollout(cmd *cobra.Command, no func(format string, arg
 	if s.atOnce && len(s.rollout) == 0 {
 		no("--at-once: is there without --rollout: both are allowed")
 	}
-	if len(s.flags) > 0 && (s.url != "" || len(s.rollout) == 0) {
+	if len(s.flags) > 0 && (s.URL != "" || len(s.rollout) == 0) {
 		no("--controller-flags: are there without --rollout or with --controller: a rollout of an own controller is allowed")
 	}
 	if len(s.rollout) > 0 && !cmd.Flags().Changed("apply-time") {

@@ -14,6 +14,7 @@ import (
 
 	"edgespan/actors/agent"
 	"edgespan/actors/simulate"
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi"
@@ -239,12 +240,12 @@ func (m *simulator) latestBase() (map[string]config.Object, error) {
 	stack := confdir.NewStack(schema.NodeBases(), string(m.BaseDir))
 	lib, err := stack.Library()
 	if err != nil {
-		return nil, unlessBroken(err)
+		return nil, term.Missing(err)
 	}
 	choice := lib.Choose(layers.Versions{Software: m.software})
 	set, err := stack.Read(choice)
 	if err != nil {
-		return nil, unlessBroken(err)
+		return nil, term.Missing(err)
 	}
 	return map[string]config.Object{choice.Base: set[layers.Base]}, nil
 }

@@ -44,7 +44,7 @@ func startOwn(ctx context.Context, s *simulation) (*ownController, error) {
 	o := &ownController{url: "http://" + api, dataDir: filepath.Join(s.dir, "controller"), ended: make(chan error, 1)}
 	argv := []string{
 		self, "--data-dir", o.dataDir, "--listen", api, "--node-listen", nodes, "--node-host", "127.0.0.1", "--auth",
-		authNone,
+		AuthNone,
 		"--joins-per-second", "1000", "--config-confirm-timeout-s", fmt.Sprint(int(ownConfirm(s.nodes).Seconds())),
 	}
 	if s.BaseDir != "" {

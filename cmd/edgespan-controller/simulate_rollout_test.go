@@ -127,8 +127,8 @@ func TestASimulatedRolloutIsWatchedByTheRealCommand(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	// It idles at the end, so that the command has asked for the end before the controller is gone.
-	code := run(t.Context(), term.Streams{In: strings.NewReader(""),
-		Out: io.Discard, Err: w, Env: func(string) string { return "" }}, []string{
+	code := program(t.Context(), term.Streams{In: strings.NewReader(""),
+		Out: io.Discard, Err: w, Env: func(string) string { return "" }}, nil, []string{
 		"simulate", "--nodes", "12", "--topology", "line:4", "--rollout", "sysParams.logLevel=debug", "--disk", "memory",
 		"--idle", "3s", "--report-interval", "1s",
 	})

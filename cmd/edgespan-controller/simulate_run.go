@@ -50,7 +50,7 @@ func (e *notConvergedError) Unwrap() error { return httpapi.ErrTimeout }
 // simulator is a simulation at work.
 type simulator struct {
 	*simulation
-	app    *app
+	app    *App
 	client *fleetapi.Client
 	own    *ownController // nil for one that ran already
 	names  []string
@@ -62,8 +62,8 @@ type simulator struct {
 	last   string // that was said
 }
 
-// simulate runs a simulation.
-func (a *app) simulate(ctx context.Context, s *simulation) (err error) {
+// simulateNodes runs a simulation.
+func simulateNodes(ctx context.Context, a *App, s *simulation) (err error) {
 	begun := time.Now()
 	m := &simulator{begun: begun, simulation: s, app: a, plan: s.planned.Plan(s.nodes, s.seed)}
 	m.out = measured{Seed: s.seed, Disk: s.disk, Faults: map[simulate.Fault]int{}, Network: []simulate.Round{}}
@@ -133,14 +133,14 @@ func (m *simulator) end() error {
 
 // reachController finds the controller, or starts one.
 func (m *simulator) reachController(ctx context.Context) error {
-	if m.url == "" {
+	if m.URL == "" {
 		var err error
 		if m.own, err = startOwn(ctx, m.simulation); err != nil {
 			return err
 		}
-		m.url = m.own.url
+		m.URL = m.own.url
 	}
-	client, err := m.reach.client()
+	client, err := m.Client()
 	if err != nil {
 		return err
 	}
@@ -375,7 +375,7 @@ func (m *simulator) writeNodes(ctx context.Context) error {
 
 // nodeFacts are what the nodes know of themselves, and by what they judge.
 func (m *simulator) nodeFacts() (func(name string) agent.Facts, agent.Judge, error) {
-	meta, err := nodeMetadata(m.Metadata, zap.NewNop()) // the controller logs what it makes of them
+	meta, err := NodeMetadata(m.Metadata, zap.NewNop()) // the controller logs what it makes of them
 	if err != nil {
 		return nil, nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/cmd/edgespan-controller/ctltest"
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/fleet"
@@ -23,10 +24,7 @@ import (
 // simulates runs the command, whose own controller is this test binary.
 func simulates(ctx context.Context, t *testing.T, args ...string) (code int, out, err string) {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	code = run(ctx, term.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr,
-		Env: func(string) string { return "" }}, append([]string{"simulate"}, args...))
-	return code, stdout.String(), stderr.String()
+	return program.Type(ctx, "", append([]string{"simulate"}, args...)...)
 }
 
 func TestSimulatedNodesConvergeWithTheirFaults(t *testing.T) {
@@ -95,7 +93,7 @@ func TestASimulationIsEndedBySIGINT(t *testing.T) {
 	}()
 	begun := time.Now()
 	code, out, said := simulates(ctx, t, "--nodes", "20", "--dir", dir, "--duration", "10m")
-	if code != term.ExitTimeout || !strings.HasPrefix(out, "converged ") || time.Since(begun) > patience {
+	if code != term.ExitTimeout || !strings.HasPrefix(out, "converged ") || time.Since(begun) > ctltest.Patience {
 		t.Errorf("%d after %v: %q\n%s", code, time.Since(begun), out, said)
 	}
 }
@@ -123,13 +121,9 @@ func TestASimulationThatCannotBeIsRefused(t *testing.T) {
 // all of them to what it wants; none of them undoes anything.
 func TestAControllerIsKilledInTheMiddleOfAPush(t *testing.T) {
 	dir, nodes := t.TempDir(), t.TempDir()
-	api, link, err := freeAddresses(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := []string{"--listen", api, "--node-listen", link, "--node-host", "127.0.0.1", "--joins-per-second", "1000"}
-	v := newVictim(t, dir, at...)
-	_, err = v.client.Write(t.Context(),
+	at := []string{"--node-host", "127.0.0.1", "--joins-per-second", "1000"}
+	v := ctltest.StartProcess(t, dir, at...)
+	_, err := v.Client.Write(t.Context(),
 		ops.SetNetwork{Overrides: config.Object{"sysParams": config.Object{"managedConfig": true}}}, fleetapi.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -140,16 +134,13 @@ func TestAControllerIsKilledInTheMiddleOfAPush(t *testing.T) {
 	}
 	ended := make(chan end, 1)
 	go func() {
-		var stdout, stderr bytes.Buffer
-		code := run(t.Context(), term.Streams{Out: &stdout, Err: &stderr, Env: func(string) string { return "" }}, []string{
-			"simulate", "--nodes", "50", "--controller", "http://" + api, "--dir", nodes, "-o", "json", "--until", "converged",
-			"--duration", "4m",
-		})
-		ended <- end{code, stdout.String(), stderr.String()}
+		code, out, said := simulates(t.Context(), t, "--nodes", "50", "--controller", "http://"+v.API, "--dir", nodes, "-o",
+			"json", "--until", "converged", "--duration", "4m")
+		ended <- end{code, out, said}
 	}()
-	v.untilPushing(t)
-	v.kill(t)
-	newVictim(t, dir, at...)
+	untilPushing(t, v.Client)
+	v.Kill(t)
+	ctltest.StartProcess(t, dir, append(at, "--listen", v.API, "--node-listen", v.Nodes)...)
 	e := <-ended
 	var got measured
 	if err := json.Unmarshal([]byte(e.out), &got); err != nil || e.code != term.ExitOK || got.Converged != 50 ||
@@ -163,13 +154,13 @@ func TestAControllerIsKilledInTheMiddleOfAPush(t *testing.T) {
 }
 
 // untilPushing waits until some nodes have what they want, and some do not.
-func (v *victim) untilPushing(t *testing.T) {
+func untilPushing(t *testing.T, client *fleetapi.Client) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), ctltest.Patience)
 	defer cancel()
 	last := ""
 	for ctx.Err() == nil {
-		list, err := v.client.Nodes(ctx)
+		list, err := client.Nodes(ctx)
 		if err != nil {
 			continue
 		}
@@ -190,7 +181,7 @@ func (v *victim) untilPushing(t *testing.T) {
 // The time of --duration has joining in it: one address joins one node a second here.
 func TestTheDurationOfASimulationIsThatOfAll(t *testing.T) {
 	t.Parallel() // it mostly waits
-	c := started(t, t.TempDir(), "--auth", "none")
+	c := program.Start(t, t.TempDir(), "--auth", "none")
 	begun := time.Now()
 	code, _, said := simulates(t.Context(), t, "--nodes", "60", "--controller", "http://"+c.API, "--until", "converged",
 		"--duration", "3s", "--disk", "memory")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -43,13 +44,14 @@ type ground struct {
 	store   backend.Store
 	broken  <-chan struct{} // is closed once the store has to be opened anew; nil: never
 	replica string
+	version string           // of this program
 	stored  *httpapi.Buckets // what callers of both APIs may have stored
 }
 
 // openGround takes the data folder and opens the store, and takes the flags of the stored
 // config into o.
-func openGround(ctx context.Context, o *options, log *zap.Logger) (*ground, error) {
-	g := &ground{log: log, stored: httpapi.NewStored()}
+func openGround(ctx context.Context, o *options, version string, log *zap.Logger) (*ground, error) {
+	g := &ground{log: log, version: version, stored: httpapi.NewStored()}
 	var err error
 	if g.dir, err = datadir.Open(string(o.DataDir)); err != nil {
 		return nil, err
@@ -59,7 +61,7 @@ func openGround(ctx context.Context, o *options, log *zap.Logger) (*ground, erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeWait)
 	defer cancel()
-	if g.store, err = openStore(ctx, o, log); err != nil {
+	if g.store, err = o.openStore(ctx, log); err != nil {
 		return nil, errors.Join(err, g.close())
 	}
 	if s, is := g.store.(interface{ Broken() <-chan struct{} }); is {
@@ -67,7 +69,7 @@ func openGround(ctx context.Context, o *options, log *zap.Logger) (*ground, erro
 	}
 	err = whole(ctx, g.store)
 	if err == nil {
-		_, _, _, err = readForm(ctx, g.store)
+		_, _, _, err = readForm(ctx, g.store, version)
 	}
 	var doc config.Object
 	if err == nil {
@@ -82,9 +84,19 @@ func openGround(ctx context.Context, o *options, log *zap.Logger) (*ground, erro
 	return g, nil
 }
 
-func openStore(ctx context.Context, o *options, log *zap.Logger) (backend.Store, error) {
+// OpenStore opens the store as a command does, whose own error says what is wrong with it.
+func (o *options) OpenStore(ctx context.Context) (backend.Store, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeWait)
+	defer cancel()
+	return o.openStore(ctx, nil)
+}
+
+// StoreFile is the embedded store.
+func (o *options) StoreFile() string { return filepath.Join(string(o.DataDir), "store.db") }
+
+func (o *options) openStore(ctx context.Context, log *zap.Logger) (backend.Store, error) {
 	if len(o.Etcd) == 0 {
-		s, err := bolt.Open(storeFile(o), bolt.Options{Told: func(err error) { tellStore(log, err) }})
+		s, err := bolt.Open(o.StoreFile(), bolt.Options{Told: func(err error) { tellStore(log, err) }})
 		if err != nil {
 			return nil, err // and no pointer to nothing inside of an interface
 		}
@@ -180,7 +192,7 @@ func (g *ground) tree(o *options, i issuer, mask []byte, nodeLink string,
 		g.log.Warn("a base layer of the folder is hidden by our own", zap.String("name", name),
 			zap.Stringer("base_dir", &o.BaseDir))
 	}
-	nodes, err := nodeMetadata(o.Metadata, g.log)
+	nodes, err := NodeMetadata(o.Metadata, g.log)
 	if err != nil {
 		return nil, err
 	}
@@ -236,9 +248,9 @@ func (o *options) settings(replica string) fleet.Settings {
 // duration is as long as the number says.
 func (n seconds) duration() time.Duration { return time.Duration(n.number) * time.Second }
 
-// nodeMetadata is our own metadata of the nodes' config, and what files add to it. Entries
+// NodeMetadata is our own metadata of the nodes' config, and what files add to it. Entries
 // that contradict are dropped, and told.
-func nodeMetadata(files []string, log *zap.Logger) (*metadata.Metadata, error) {
+func NodeMetadata(files []string, log *zap.Logger) (*metadata.Metadata, error) {
 	m, faults := metadata.Parse(schema.NodeMetadata(), metadata.Options{})
 	if faults != nil {
 		return nil, fmt.Errorf("read our metadata: %w", faults)
@@ -246,7 +258,7 @@ func nodeMetadata(files []string, log *zap.Logger) (*metadata.Metadata, error) {
 	for _, file := range files {
 		doc, err := confdir.ReadObject(file)
 		if err != nil {
-			return nil, unlessBroken(err)
+			return nil, term.Missing(err)
 		}
 		told := len(m.Warnings())
 		merged, conflicts, faults := m.Merge(doc)
@@ -259,14 +271,6 @@ func nodeMetadata(files []string, log *zap.Logger) (*metadata.Metadata, error) {
 		}
 	}
 	return m, nil
-}
-
-// unlessBroken takes an error of a file that can't be read for a file that is missing.
-func unlessBroken(err error) error {
-	if errors.As(err, new(*confdir.Broken)) {
-		return err
-	}
-	return term.WithClass(term.ExitNotFound, err)
 }
 
 // serverNames are the names that the certificate of a controller has: those that were

@@ -17,7 +17,7 @@ const aboutOffice = `
 With --controller a running controller is asked; without it the store of --data-dir or
 --etcd is opened, which no controller may hold then.`
 
-func newToken(a *app) *cobra.Command {
+func newToken(a *App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Tokens of operators",
@@ -28,7 +28,7 @@ func newToken(a *app) *cobra.Command {
 	return cmd
 }
 
-func newTokenAdd(a *app) *cobra.Command {
+func newTokenAdd(a *App) *cobra.Command {
 	var role string
 	var life time.Duration
 	cmd := &cobra.Command{
@@ -51,7 +51,7 @@ func newTokenAdd(a *app) *cobra.Command {
 			end := time.Now().Add(life).UTC()
 			t.Expires = &end
 		}
-		return a.at(cmd, r, func(ctx context.Context, o office) error {
+		return at(a, cmd, r, func(ctx context.Context, o office) error {
 			text, err := o.token(ctx, t)
 			if err != nil {
 				return err
@@ -63,7 +63,7 @@ func newTokenAdd(a *app) *cobra.Command {
 	return cmd
 }
 
-func newInvite(a *app) *cobra.Command {
+func newInvite(a *App) *cobra.Command {
 	var life time.Duration
 	var replace bool
 	cmd := &cobra.Command{
@@ -81,7 +81,7 @@ func newInvite(a *app) *cobra.Command {
 		if life <= 0 {
 			return term.Usagef("--life: is %v: a duration above 0 is allowed", life)
 		}
-		return a.at(cmd, r, func(ctx context.Context, o office) error {
+		return at(a, cmd, r, func(ctx context.Context, o office) error {
 			i, err := o.invite(ctx, args[0], life, replace)
 			if err != nil {
 				return err

@@ -32,7 +32,7 @@ func uploads(b *testing.B, asNodes bool) {
 	const nodes, count = 32, 1600
 	dir := filepath.Join(b.TempDir(), "data")
 	ca := newAuthority(b)
-	api := benchedController(b, dir, "--client-ca-file", ca.file)
+	api := program.Start(b, dir, "--client-ca-file", ca.file).API
 	token, err := os.ReadFile(filepath.Join(dir, "admin.token"))
 	if err != nil {
 		b.Fatal(err)

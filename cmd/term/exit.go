@@ -66,6 +66,14 @@ func Unreadable(err error) error {
 	return err
 }
 
+// Missing is a file that was named and can't be read; one that was read and is broken is rejected.
+func Missing(err error) error {
+	if errors.As(err, new(*confdir.Broken)) {
+		return err
+	}
+	return WithClass(ExitNotFound, err)
+}
+
 // StatusError is another program's exit code, passed on without a word.
 type StatusError int
 

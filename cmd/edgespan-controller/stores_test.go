@@ -3,18 +3,51 @@ package main
 import (
 	"bytes"
 	"context"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"edgespan/cmd/term"
-
 	"go.etcd.io/bbolt"
-	"go.uber.org/zap"
+
+	"edgespan/cmd/term"
+	"edgespan/config/fleet/history"
+	"edgespan/config/kv"
+	"edgespan/platform/store/bolt"
 )
+
+// A store of a newer form is refused by the controller and by what works on it; it may be backed up.
+func TestNoCommandOpensAStoreOfANewerForm(t *testing.T) {
+	dir := t.TempDir()
+	s, err := bolt.Open(filepath.Join(dir, "store.db"), bolt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := []byte(`{"format":3,"least":2,"by":"9.0.0"}`)
+	if _, err := s.Commit(t.Context(), kv.Txn{Then: []kv.Op{kv.Put(history.FormatKey(), form)}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0"},
+		{"token", "add", "x", "--role", "admin"}} {
+		code, _, said := program.Command(t, append(args, "--data-dir", dir)...)
+		if code != term.ExitError || !strings.Contains(said, "written by version 9.0.0") ||
+			!strings.Contains(said, "upgrade it") {
+			t.Errorf("%v: %d: %s", args, code, said)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "b")
+	if code, _, said := program.Command(t, "backup", "--data-dir", dir, file); code != term.ExitOK {
+		t.Errorf("a backup: %d: %s", code, said)
+	}
+	if code, _, said := program.Command(t, "restore", "--data-dir", t.TempDir(), file); code != term.ExitError ||
+		!strings.Contains(said, "written by version 9.0.0") {
+		t.Errorf("a restore: %d: %s", code, said)
+	}
+}
 
 // A store that can't be opened is told with its reason, by every command that opens one, and its
 // exit code is none of a command line.
@@ -30,7 +63,7 @@ func TestAStoreThatCannotBeOpenedIsTold(t *testing.T) {
 		}
 	}
 	newer := func(t *testing.T, file string) {
-		if code, _, said := command(t, "token", "add", "anna", "--role", "admin", "--data-dir",
+		if code, _, said := program.Command(t, "token", "add", "anna", "--role", "admin", "--data-dir",
 			filepath.Dir(file)); code != term.ExitOK {
 			t.Fatalf("%d: %s", code, said)
 		}
@@ -69,46 +102,12 @@ func TestAStoreThatCannotBeOpenedIsTold(t *testing.T) {
 				dir := t.TempDir()
 				one.spoil(t, filepath.Join(dir, "store.db"))
 				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-				var said bytes.Buffer
-				a := &app{Streams: term.Streams{In: strings.NewReader(""), Out: io.Discard, Err: &said,
-					Env: func(string) string { return "" }}, host: thisHost(), tree: startTree}
-				code := runApp(ctx, a, append(append(command, "--data-dir", dir), one.flags...))
+				code, _, said := program.Type(ctx, "", append(append(command, "--data-dir", dir), one.flags...)...)
 				cancel()
-				if code != one.code || !strings.Contains(said.String(), one.want) {
-					t.Errorf("%s: %d: %s", what, code, said.String())
+				if code != one.code || !strings.Contains(said, one.want) {
+					t.Errorf("%s: %d: %s", what, code, said)
 				}
 			}
 		})
-	}
-}
-
-// hung is a controller whose store hangs, and whose actors may.
-type hung struct {
-	running
-	alive error
-}
-
-func (h hung) Ready(ctx context.Context) error {
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-func (h hung) Alive(context.Context) error { return h.alive }
-
-// The watchdog hears of us while the store hangs, and does not while the actors do.
-func TestTheWatchdogAsksTheActorsAndNotTheStore(t *testing.T) {
-	for _, one := range []struct {
-		alive error
-		beats int
-	}{{nil, 1}, {context.DeadlineExceeded, 0}} {
-		var said []string
-		s := &service{fleet: hung{alive: one.alive}, notify: func(state string) { said = append(said, state) },
-			log: zap.NewNop()}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		s.beat(ctx, time.Second)
-		if ctx.Err() != nil || len(said) != one.beats {
-			t.Errorf("%v: said %q", one.alive, said)
-		}
-		cancel()
 	}
 }

@@ -1,0 +1,124 @@
+package ctltest
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/platform/pki"
+)
+
+// Controller is a controller of this process.
+type Controller struct {
+	t          testing.TB
+	Dir        string
+	Out, Err   *Output
+	HUP        chan os.Signal
+	Ended      chan struct{}
+	Code       int    // once it has ended
+	API, Nodes string // addresses
+	stop       context.CancelFunc
+}
+
+// End ends it as SIGTERM does, and returns its exit code.
+func (c *Controller) End() int {
+	c.stop()
+	select {
+	case <-c.Ended:
+	case <-time.After(Patience):
+		c.t.Fatalf("it did not end:\n%s", c.Err)
+	}
+	return c.Code
+}
+
+// Token is the administrator's.
+func (c *Controller) Token() string {
+	c.t.Helper()
+	text, err := os.ReadFile(filepath.Join(c.Dir, "admin.token"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// Pin is the one that the first start printed.
+func (c *Controller) Pin() string {
+	c.t.Helper()
+	_, pin, found := strings.Cut(c.Err.Line(c.t, "CA sha256:", c.Ended), "CA sha256:")
+	if !found {
+		c.t.Fatalf("no pin in\n%s", c.Err)
+	}
+	return strings.TrimSpace(pin)
+}
+
+// Client is the administrator's, by the pin.
+func (c *Controller) Client(pin, token string) *fleetapi.Client {
+	c.t.Helper()
+	p, err := pki.ParsePin(pin)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	tr := &http.Transport{TLSClientConfig: pki.PinnedTLS(p, "127.0.0.1", time.Now)}
+	client, err := fleetapi.NewClient(fleetapi.Options{URL: "https://" + c.API, Token: token, Transport: tr})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(client.Close)
+	return client
+}
+
+// Told is what a request was answered with.
+type Told struct {
+	Status          int
+	Path, Tag, Text string // of the request that was answered in the end
+	Location        string
+}
+
+// Ask is one request to ConfigDB by HTTPS with the administrator's token; headers are NAME: VALUE.
+func (c *Controller) Ask(client *http.Client, method, path, body string, headers ...string) Told {
+	c.t.Helper()
+	r, err := http.NewRequestWithContext(c.t.Context(), method, "https://"+c.API+path, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+c.Token())
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+	}
+	w, err := client.Do(r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer w.Body.Close()
+	text, err := io.ReadAll(w.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return Told{w.StatusCode, w.Request.URL.Path, w.Header.Get("ETag"), strings.TrimSpace(string(text)),
+		w.Header.Get("Location")}
+}
+
+// Browser is a client that knows the controller by its pin.
+func (c *Controller) Browser(pin string) *http.Client {
+	c.t.Helper()
+	p, err := pki.ParsePin(pin)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: pki.PinnedTLS(p, "127.0.0.1", time.Now)}}
+}
+
+// Put writes a file of a folder.
+func Put(t testing.TB, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
