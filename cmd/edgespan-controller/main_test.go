@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"edgespan/cmd/edgespan-controller/ctltest"
+	"edgespan/cmd/edgespan-controller/serve"
 	"edgespan/cmd/term"
 )
 
@@ -14,7 +15,7 @@ import (
 var program ctltest.Program = func(ctx context.Context, s term.Streams, hup <-chan os.Signal, args []string) int {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a := New(s, "0.0.0")
+	a := serve.New(s, "0.0.0")
 	a.HUP, a.Terminate, a.Reboot = hup, cancel, 10*time.Millisecond
 	return a.Run(ctx, newRoot(a), args)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"edgespan/cmd/edgespan-controller/serve"
 	"edgespan/cmd/term"
 )
 
@@ -28,7 +29,7 @@ func TestCommandsOfThePages(t *testing.T) {
 					break
 				}
 			}
-			root := newRoot(New(term.Streams{Env: func(string) string { return "" }}, ""))
+			root := newRoot(serve.New(term.Streams{Env: func(string) string { return "" }}, ""))
 			cmd, rest, err := root.Find(words[1:])
 			if err == nil {
 				err = cmd.ParseFlags(rest)

@@ -6,12 +6,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/edgespan-controller/offline"
+	"edgespan/cmd/edgespan-controller/serve"
+	"edgespan/cmd/edgespan-controller/simulate"
 	"edgespan/cmd/term"
 )
 
 // run executes the command line and returns its exit code; what went wrong is said on Err, one line each.
 func run(ctx context.Context, s term.Streams, args []string) int {
-	a := New(s, version)
+	a := serve.New(s, version)
 	return a.Run(ctx, newRoot(a), args)
 }
 
@@ -32,18 +35,18 @@ Data goes to stdout, messages to stderr. Exit codes: 0 ok, 1 error, 2 usage, 3 t
 4 rejected, 5 conflict, 7 permission, 8 controller not reachable, 10 not found.`
 
 // newRoot builds the command tree.
-func newRoot(a *App) *cobra.Command {
+func newRoot(a *serve.App) *cobra.Command {
 	root := a.NewRoot("edgespan-controller", "The controller of a fleet of edge nodes", about)
 	root.Example = `  edgespan-controller --data-dir /var/lib/edgespan-controller --listen 127.0.0.1:8443 ` +
 		`--node-listen 0.0.0.0:8444 --node-host fleet.example.org
   edgespan-controller --data-dir DIR --auth none`
-	Bind(a, root)
-	root.AddCommand(Commands(a)...)
-	root.AddCommand(NewSimulate(a), newVersion(a))
+	serve.Bind(a, root)
+	root.AddCommand(offline.Commands(a)...)
+	root.AddCommand(simulate.New(a), newVersion(a))
 	return root
 }
 
-func newVersion(a *App) *cobra.Command {
+func newVersion(a *serve.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program",

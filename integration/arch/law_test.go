@@ -154,15 +154,33 @@ var mayImport = map[string][]string{
 		"cmd/edgespan/layerscli", "cmd/edgespan/nodecli", "cmd/edgespan/reach", "cmd/term",
 	},
 	"cmd/edgespan-controller": {
-		"actors/agent", "actors/configdb", "actors/controller", "actors/simulate", "cmd/term", "config",
-		"config/fleet", "config/fleet/backup", "config/fleet/controllerconf", "config/fleet/history",
-		"config/fleet/nodeproto", "config/fleet/ops", "config/fleet/optimize", "config/fleet/rollout",
-		"config/fleet/topology", "config/fleet/topology/sketch", "config/httpapi", "config/httpapi/configdbapi",
-		"config/httpapi/fleetapi", "config/kv", "config/layers", "config/layers/metadata", "config/layers/schema",
-		"config/nodeconf/action", "config/nodeconf/commitconfirm", "platform/confdir", "platform/conns",
-		"platform/daemon", "platform/datadir", "platform/keystone", "platform/nodelink", "platform/passwd",
-		"platform/pki", "platform/proc", "platform/store", "platform/store/backend", "platform/store/bolt",
-		"platform/store/etcd",
+		"cmd/edgespan-controller/offline", "cmd/edgespan-controller/serve", "cmd/edgespan-controller/simulate",
+		"cmd/term",
+	},
+	"cmd/edgespan-controller/ctltest": {
+		"cmd/term", "config", "config/fleet/nodeproto", "config/httpapi/fleetapi", "platform/nodelink",
+		"platform/pki",
+	},
+	"cmd/edgespan-controller/offline": {
+		"cmd/edgespan-controller/serve", "cmd/term", "config", "config/fleet/backup", "config/fleet/history",
+		"config/fleet/ops", "config/httpapi/fleetapi", "config/kv", "platform/confdir", "platform/datadir",
+		"platform/pki", "platform/store/backend", "platform/store/etcd",
+	},
+	"cmd/edgespan-controller/serve": {
+		"actors/configdb", "actors/controller", "cmd/term", "config", "config/fleet", "config/fleet/backup",
+		"config/fleet/controllerconf", "config/fleet/history", "config/fleet/nodeproto", "config/fleet/ops",
+		"config/fleet/optimize", "config/httpapi", "config/httpapi/configdbapi", "config/httpapi/fleetapi",
+		"config/kv", "config/layers/metadata", "config/layers/schema", "config/nodeconf/action", "platform/confdir",
+		"platform/conns", "platform/daemon", "platform/datadir", "platform/keystone", "platform/nodelink",
+		"platform/passwd", "platform/pki", "platform/proc", "platform/store", "platform/store/backend",
+		"platform/store/bolt", "platform/store/etcd",
+	},
+	"cmd/edgespan-controller/simulate": {
+		"actors/agent", "actors/simulate", "cmd/edgespan-controller/offline", "cmd/edgespan-controller/serve",
+		"cmd/term", "config", "config/fleet/nodeproto", "config/fleet/ops", "config/fleet/rollout",
+		"config/fleet/topology", "config/fleet/topology/sketch", "config/httpapi", "config/httpapi/fleetapi",
+		"config/layers", "config/layers/schema", "config/nodeconf/commitconfirm", "platform/confdir",
+		"platform/nodelink", "platform/pki", "platform/proc", "platform/store",
 	},
 	"cmd/edgespan/clitest": {
 		"actors/configdb", "cmd/edgespan/reach", "cmd/term", "config", "config/fleet", "config/fleet/backup",
@@ -235,15 +253,26 @@ var testsMayImport = map[string][]string{
 		"cmd/edgespan/clitest", "config", "config/fleet", "config/fleet/history", "config/fleet/ops",
 		"config/httpapi/fleetapi", "config/nodeconf", "config/stateloop", "config/stateloop/peer", "platform/pki",
 	},
-	"cmd/edgespan-controller":     {"platform/keystone/keystonetest", "platform/store/etcd/etcdtest"},
-	"cmd/edgespan/configdbcli":    {"cmd/edgespan/clitest", "platform/keystone/keystonetest", "platform/pki"},
-	"cmd/edgespan/daemon":         {"cmd/edgespan/clitest", "config/configdb/model", "config/nodeconf", "netinst"},
-	"cmd/edgespan/demo":           {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
-	"cmd/edgespan/fleetcli":       {"cmd/edgespan/clitest", "config/kv", "config/layers/override", "config/layers/schema"},
-	"cmd/edgespan/layerscli":      {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
-	"cmd/edgespan/nodecli":        {"cmd/edgespan/clitest"},
-	"config/fleet/backup":         {"config/layers"},
-	"config/fleet/controllerconf": {"config/layers/schema"},
+	"cmd/edgespan-controller": {
+		"cmd/edgespan-controller/ctltest", "config", "config/fleet", "config/fleet/history", "config/fleet/ops",
+		"config/httpapi/fleetapi", "config/kv", "platform/store/bolt", "platform/store/etcd/etcdtest",
+	},
+	"cmd/edgespan-controller/offline": {
+		"cmd/edgespan-controller/ctltest", "platform/store/bolt", "platform/store/etcd/etcdtest",
+	},
+	"cmd/edgespan-controller/serve": {
+		"cmd/edgespan-controller/ctltest", "config/layers", "platform/keystone/keystonetest",
+		"platform/store/etcd/etcdtest",
+	},
+	"cmd/edgespan-controller/simulate": {"cmd/edgespan-controller/ctltest", "config/fleet"},
+	"cmd/edgespan/configdbcli":         {"cmd/edgespan/clitest", "platform/keystone/keystonetest", "platform/pki"},
+	"cmd/edgespan/daemon":              {"cmd/edgespan/clitest", "config/configdb/model", "config/nodeconf", "netinst"},
+	"cmd/edgespan/demo":                {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
+	"cmd/edgespan/fleetcli":            {"cmd/edgespan/clitest", "config/kv", "config/layers/override", "config/layers/schema"},
+	"cmd/edgespan/layerscli":           {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
+	"cmd/edgespan/nodecli":             {"cmd/edgespan/clitest"},
+	"config/fleet/backup":              {"config/layers"},
+	"config/fleet/controllerconf":      {"config/layers/schema"},
 	"config/fleet/history": {
 		"platform/store/backend", "platform/store/bolt", "platform/store/etcd", "platform/store/etcd/etcdtest",
 	},
@@ -344,14 +373,14 @@ var places = []place{
 	{"google.golang.org/grpc", []string{"platform/nodelink", "actors", "platform/store/etcd"}},
 	{"google.golang.org/protobuf", []string{"platform/nodelink", "actors"}},
 	{"go.etcd.io", []string{"platform/store"}},
-	{"os/exec", []string{"platform/proc", "platform/lab"}},
+	{"os/exec", []string{"platform/proc", "platform/lab", "cmd/edgespan-controller/ctltest"}},
 	{"net/http", []string{"config/httpapi", "platform", "cmd"}},
 	{"crypto/x509", []string{"platform/pki"}},
 	{"crypto/tls", []string{"platform/pki", "platform/store/etcd"}}, // there only the type that it hands on
 	// In test files only: those are free of law 2.
 	{"pgregory.net/rapid", []string{"platform/store/conformance"}}, // a suite that tests of two rooms run
 	{"github.com/google/go-cmp", nil},
-	{"testing", []string{"platform/store/conformance", "cmd/edgespan/clitest"}},
+	{"testing", []string{"platform/store/conformance", "cmd/edgespan/clitest", "cmd/edgespan-controller/ctltest"}},
 }
 
 // pkg is what go list says of one package; the paths are as it prints them.

@@ -57,8 +57,8 @@ func (p Program) Command(t testing.TB, args ...string) (code int, out, err strin
 // Type runs a command that reads stdin until its end, or that of ctx.
 func (p Program) Type(ctx context.Context, stdin string, args ...string) (code int, out, err string) {
 	var o, e bytes.Buffer
-	code = p(ctx, term.Streams{In: strings.NewReader(stdin), Out: &o, Err: &e, Env: func(string) string { return "" }}, nil,
-		args)
+	s := term.Streams{In: strings.NewReader(stdin), Out: &o, Err: &e, Env: func(string) string { return "" }}
+	code = p(ctx, s, nil, args)
 	return code, o.String(), e.String()
 }
 

@@ -1,0 +1,126 @@
+package offline
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/cmd/edgespan-controller/serve"
+	"edgespan/cmd/term"
+	"edgespan/config/fleet/backup"
+	"edgespan/platform/datadir"
+	"edgespan/platform/store/backend"
+)
+
+// backupWait bounds a backup and a restore as a whole.
+const backupWait = time.Hour
+
+const aboutBackup = `
+
+The file has all that was ever written, secrets as they are and the hashes of tokens: it is
+for its owner alone. The CA of the fleet is not in it: copy ca.pem of the data folder once, after
+the first start, to where the backups are (nothing changes it), or restored nodes find a
+controller that they do not know.`
+
+func newBackup(a *serve.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Write all that the store of a fleet has into a file",
+		Long: `Write all that the store of a fleet has into a file, as of one revision; - writes to stdout.
+Another file of that name is replaced once the new one is whole and on the disk.` + aboutBackup + `
+
+With --controller a running controller is asked, as 'edgespan backup' does; without, the store
+of --data-dir or --etcd is read. A file that a controller runs on can't be: ask the controller.
+An etcd can be read at any time.`,
+		Example: `  edgespan-controller backup --data-dir /var/lib/edgespan-controller fleet.backup
+  edgespan-controller backup --etcd http://10.0.0.1:2379 fleet.backup
+  edgespan-controller backup --controller https://127.0.0.1:8443 --token-file admin.token --ca-sha256 H fleet.backup`,
+		Args: term.ExactArgs(1, "one FILE, or -,"),
+	}
+	r := bindReach(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := r.settle(a, cmd); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), backupWait)
+		defer cancel()
+		head, err := backUp(ctx, a, r, args[0])
+		if err != nil {
+			return err
+		}
+		a.Say("%s: %d keys as of revision %d of the store %s", args[0], head.Keys, head.Revision, head.Store)
+		return nil
+	}
+	return cmd
+}
+
+// backUp writes a backup of what the flags name.
+func backUp(ctx context.Context, a *serve.App, r *reach, file string) (head backup.Header, err error) {
+	var write func(io.Writer) error
+	if r.URL != "" {
+		client, err := r.Client()
+		if err != nil {
+			return head, err
+		}
+		defer client.Close()
+		write = func(w io.Writer) (err error) {
+			head, err = client.Backup(ctx, w)
+			return err
+		}
+	} else {
+		s, closing, err := openBackedUp(ctx, r.Options)
+		if err != nil {
+			return head, err
+		}
+		defer func() { err = errors.Join(err, closing()) }()
+		source, err := backup.Open(backend.NewReader(ctx, s),
+			backup.Header{Version: a.Version, Store: s.ID(), Time: time.Now()})
+		if err != nil {
+			return head, err
+		}
+		if head = source.Header(); head.Keys == 0 {
+			return head, term.WithClass(term.ExitNotFound,
+				errors.New("back up: the store has no key: that of a fleet is allowed: is it another --data-dir, or another "+
+					"--etcd and --fleet?"))
+		}
+		write = func(w io.Writer) error { return source.Write(backend.NewReader(ctx, s), w) }
+	}
+	if file == "-" {
+		out := bufio.NewWriter(a.Out)
+		return head, errors.Join(write(out), out.Flush())
+	}
+	return head, serve.WriteBackup(file, write)
+}
+
+// openBackedUp opens a store to read all of it. Of an etcd no data folder is needed, and one
+// that a controller runs on is left to it; a file that is not there is not made.
+func openBackedUp(ctx context.Context, o *serve.Options) (backend.Store, func() error, error) {
+	if len(o.Etcd) > 0 {
+		s, err := o.OpenStore(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		return s, s.Close, nil
+	}
+	if _, err := os.Stat(o.StoreFile()); err != nil {
+		return nil, nil, term.WithClass(term.ExitNotFound, fmt.Errorf("back up: the store of --data-dir: %w", err))
+	}
+	dir, err := datadir.Open(string(o.DataDir))
+	if errors.Is(err, datadir.ErrLocked) {
+		return nil, nil, fmt.Errorf("%w: ask the controller, by --controller URL or by edgespan backup FILE", err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := o.OpenStore(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, dir.Close())
+	}
+	return s, func() error { return errors.Join(s.Close(), dir.Close()) }, nil
+}

@@ -1,0 +1,244 @@
+package offline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"edgespan/cmd/edgespan-controller/serve"
+	"edgespan/cmd/term"
+	"edgespan/config"
+	"edgespan/config/fleet/backup"
+	"edgespan/config/fleet/history"
+	"edgespan/config/kv"
+	"edgespan/platform/confdir"
+	"edgespan/platform/datadir"
+	"edgespan/platform/store/backend"
+	"edgespan/platform/store/etcd"
+)
+
+// stepWait bounds one step of a restore.
+const stepWait = time.Minute
+
+// inUse is a store that nothing can be restored into.
+func inUse(why string) error {
+	return term.WithClass(term.ExitConflict, errors.New("restore: "+why))
+}
+
+func newRestore(a *serve.App) *cobra.Command {
+	o := serve.NewOptions()
+	var newCA bool
+	cmd := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Bring a backup back into an empty store",
+		Long: `Bring a backup back into an empty store, of a data folder or of an etcd, whichever it was taken
+from; - reads stdin. All of the file is checked before anything is written. No controller runs on
+the store, or has run: its first start comes after the restore. A restore that was interrupted
+is run again; until then no controller starts on the store.
+
+Put the fleet's ca.pem into the data folder of each controller before it starts. Where that is
+lost for good, --new-ca lets the first start make another one: each node has to join anew then.
+
+The restored store counts generations under an id of its own. Nodes that run what it wants of them
+get a number, others their config. What happened after the backup is not known to it: look
+through 'edgespan operators list' and 'edgespan nodes list' for tokens and nodes that were
+taken out of use since.`,
+		Example: `  edgespan-controller restore --data-dir /var/lib/edgespan-controller fleet.backup
+  edgespan-controller restore --etcd http://10.0.0.1:2379 fleet.backup`,
+		Args: term.ExactArgs(1, "one FILE, or -,"),
+	}
+	o.BindStore(cmd)
+	cmd.Flags().BoolVar(&newCA, "new-ca", false, "leave out which CA the fleet has, as it is lost: all nodes join anew")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := o.Resolve(cmd, a.Env); err != nil {
+			return err
+		}
+		c, done, err := readBackup(a.In, args[0])
+		if err != nil {
+			return err
+		}
+		defer done()
+		if newCA {
+			c.Drop(history.FleetKey())
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), backupWait)
+		defer cancel()
+		return restore(ctx, a, o, c)
+	}
+	return cmd
+}
+
+// readBackup reads a file, or stdin, and checks all of it. It is read again as it is restored, until done.
+func readBackup(stdin io.Reader, file string) (c *backup.Copy, done func(), err error) {
+	var f *os.File
+	if file == "-" {
+		file = "stdin"
+		if f, err = spooled(stdin); err != nil {
+			return nil, nil, fmt.Errorf("restore: %w", err)
+		}
+	} else if f, err = os.Open(file); err != nil {
+		return nil, nil, term.WithClass(term.ExitNotFound, fmt.Errorf("restore: %w", err))
+	}
+	done = func() { _ = f.Close() } // only read from
+	c, err = backup.Read(f)
+	var faults config.Faults
+	switch {
+	case errors.As(err, &faults):
+		err = &confdir.Broken{File: file, Faults: faults}
+	case err != nil:
+		err = fmt.Errorf("%s: %w", file, err)
+	default:
+		return c, done, nil
+	}
+	done()
+	return nil, nil, err
+}
+
+// spooled is a stream as a file that has no name and goes when it is closed: a backup is read twice.
+func spooled(in io.Reader) (*os.File, error) {
+	f, err := os.CreateTemp("", "edgespan-restore-*")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if _, err := io.Copy(f, in); err != nil {
+		return nil, errors.Join(fmt.Errorf("copy stdin to a file (TMPDIR says where): %w", err), f.Close())
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// restore brings a backup into the store that the flags name.
+func restore(ctx context.Context, a *serve.App, o *serve.Options, c *backup.Copy) (err error) {
+	dir, err := datadir.Open(string(o.DataDir))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	note, err := o.FitsBackup(c, a.Version)
+	if err != nil {
+		return err
+	}
+	s, err := o.OpenStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := bringBack(ctx, s, c, uuid.NewString(), time.Now()); err != nil {
+		return err
+	}
+	a.Say("restored %d keys as of %s, revision %d of the store %s, into the store %s", c.Header.Keys,
+		c.Header.Time.Format(time.RFC3339), c.Header.Revision, c.Header.Store, s.ID())
+	if note != "" {
+		a.Say("%s", note)
+	}
+	return nil
+}
+
+// bringing is a restore at work.
+type bringing struct {
+	store backend.Store
+	*backup.Restore
+}
+
+// bringBack writes a backup into a store that is empty, or has what an interrupted restore
+// has left.
+func bringBack(ctx context.Context, s backend.Store, c *backup.Copy, id string, now time.Time) error {
+	r, err := c.Restore(backup.Mark{ID: id, Time: now.UTC()})
+	if err != nil {
+		return err
+	}
+	b := bringing{s, r}
+	have, _, err := s.Get(ctx, history.RestoringKey())
+	if err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	if err := b.empty(ctx, have.Exists()); err != nil {
+		return err
+	}
+	at, err := b.do(ctx, b.Begin(have))
+	if err == nil && have.Exists() {
+		at, err = b.clear(ctx, at)
+	}
+	if err != nil {
+		return err
+	}
+	// What is counted from here on must not be what a fleet of this id has counted before.
+	// A new file has a new id anyway.
+	if e, is := s.(*etcd.Store); is {
+		if err := e.Renew(ctx); err != nil {
+			return err
+		}
+	}
+	b.Into(s.ID())
+	for {
+		txn, more, err := b.Next(at)
+		if err != nil {
+			return fmt.Errorf("restore: with %d keys left: %w: run it again", b.Left(), err)
+		}
+		if !more {
+			return nil
+		}
+		if at, err = b.do(ctx, txn); err != nil {
+			return err
+		}
+	}
+}
+
+// empty refuses a store in which there is something else than an interrupted restore.
+func (b bringing) empty(ctx context.Context, restoring bool) error {
+	if restoring {
+		return nil
+	}
+	p, err := b.store.List(ctx, "", kv.ListOptions{Limit: 1})
+	if err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	if len(p.Entries) > 0 {
+		return inUse(fmt.Sprintf("the store is not empty, it has the key %s: one on which no controller has run is "+
+			"allowed: name another --data-dir, or another --fleet of the etcd, or remove the old store first", p.Entries[0].Key))
+	}
+	return nil
+}
+
+// clear removes what an interrupted restore has written.
+func (b bringing) clear(ctx context.Context, at kv.Revision) (kv.Revision, error) {
+	for {
+		p, err := b.store.List(ctx, "", kv.ListOptions{Limit: 100})
+		if err != nil {
+			return 0, fmt.Errorf("restore: %w", err)
+		}
+		txn, some := b.Clear(p.Entries)
+		if !some {
+			return at, nil
+		}
+		if at, err = b.do(ctx, txn); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// do does one transaction.
+func (b bringing) do(ctx context.Context, txn kv.Txn) (kv.Revision, error) {
+	ctx, cancel := context.WithTimeout(ctx, stepWait)
+	defer cancel()
+	o, err := b.store.Commit(ctx, txn)
+	if err != nil {
+		return 0, fmt.Errorf("restore: with %d keys left: %w: run it again", b.Left(), err)
+	}
+	if !o.Succeeded {
+		return 0, inUse("somebody else has begun to write into the store: another restore, or a controller's first start: " +
+			"end it and run this again")
+	}
+	return o.Revision, nil
+}

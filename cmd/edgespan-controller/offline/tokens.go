@@ -1,0 +1,95 @@
+package offline
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/cmd/edgespan-controller/serve"
+	"edgespan/cmd/term"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/platform/pki"
+)
+
+const aboutOffice = `
+
+With --controller a running controller is asked; without it the store of --data-dir or
+--etcd is opened, which no controller may hold then.`
+
+func newToken(a *serve.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Tokens of operators",
+		Args:  term.ExactArgs(0, "add"),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newTokenAdd(a))
+	return cmd
+}
+
+func newTokenAdd(a *serve.App) *cobra.Command {
+	var role string
+	var life time.Duration
+	cmd := &cobra.Command{
+		Use:   "add NAME --role viewer|operator|admin",
+		Short: "Make a token for a person or a program, and print it this once",
+		Long: "Make a token for a person or a program, and print it this once: the controller keeps only its hash." +
+			aboutOffice,
+		Example: "  edgespan-controller token add anna --role operator >anna.token",
+		Args:    term.ExactArgs(1, "one name"),
+	}
+	r := bindReach(cmd)
+	cmd.Flags().StringVar(&role, "role", string(pki.Viewer), "viewer reads, operator writes configuration, admin may all")
+	cmd.Flags().DurationVar(&life, "life", 0, "how long it holds (default for ever)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if _, err := pki.ParseRole(role); err != nil {
+			return term.Usagef("--role: %w", err)
+		}
+		t := fleetapi.OperatorToken{Name: args[0], Role: fleetapi.Role(role)}
+		if life > 0 {
+			end := time.Now().Add(life).UTC()
+			t.Expires = &end
+		}
+		return at(a, cmd, r, func(ctx context.Context, o office) error {
+			text, err := o.token(ctx, t)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(a.Out, text)
+			return err
+		})
+	}
+	return cmd
+}
+
+func newInvite(a *serve.App) *cobra.Command {
+	var life time.Duration
+	var replace bool
+	cmd := &cobra.Command{
+		Use:   "invite NODE",
+		Short: "Open a join token for a node, and print the command to be typed there",
+		Long: "Open a join token for one node's name, and print the command to be typed on the node. " +
+			"The token holds once." + aboutOffice,
+		Example: "  edgespan-controller invite ulm-1 --life 2h",
+		Args:    term.ExactArgs(1, "the name of one node"),
+	}
+	r := bindReach(cmd)
+	cmd.Flags().DurationVar(&life, "life", 24*time.Hour, "how long the token holds")
+	cmd.Flags().BoolVar(&replace, "replace", false, "the node is a new machine: revoke the certificate of the old one")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if life <= 0 {
+			return term.Usagef("--life: is %v: a duration above 0 is allowed", life)
+		}
+		return at(a, cmd, r, func(ctx context.Context, o office) error {
+			i, err := o.invite(ctx, args[0], life, replace)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(a.Out, i.Command)
+			return err
+		})
+	}
+	return cmd
+}

@@ -1,0 +1,369 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"go.uber.org/zap"
+
+	"edgespan/cmd/term"
+	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/configdbapi"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/platform/keystone"
+	"edgespan/platform/passwd"
+	"edgespan/platform/pki"
+)
+
+// access finds out who asks ConfigDB: by a token of an operator or of Keystone, by a
+// password, or by a node's certificate. What a header says counts before a certificate, and
+// what is wrong is never made good by something else.
+type access struct {
+	tokens   func(ctx context.Context, hash string) (fleetapi.Caller, error)
+	known    func(hash string) (fleetapi.Caller, bool)
+	callers  *pki.Callers
+	passwd   *passwd.File        // nil: no Basic
+	keystone *keystone.Validator // nil: no Keystone
+	uri      string              // of Keystone, for those who have no token
+	roles    map[string]configdbapi.Role
+	projects []string
+	guesses  *httpapi.Guesses
+}
+
+// everybody is the authenticator of --auth none.
+type everybody struct{}
+
+func (everybody) Authenticate(*http.Request) (configdbapi.Caller, error) {
+	return configdbapi.Caller{Name: "local", Role: configdbapi.Admin, Via: httpapi.ViaLoopback}, nil
+}
+func (everybody) Challenges() []string { return nil }
+
+// factsAuth says who asks ConfigDB.
+func (s *service) factsAuth() configdbapi.Authenticator {
+	if s.o.Auth == AuthNone {
+		return everybody{}
+	}
+	return s.access
+}
+
+// openAccess reads the files that say who may ask. Keystone is not asked yet: it may be away.
+func (s *service) openAccess() error {
+	a := &access{tokens: func(ctx context.Context, hash string) (fleetapi.Caller, error) {
+		return s.fleet.Authenticate(ctx, hash)
+	}, known: func(hash string) (fleetapi.Caller, bool) { return s.fleet.Known(hash) }, guesses: httpapi.NewGuesses()}
+	s.access = a
+	var faults []error
+	failed := func(flag string, err error) {
+		err = fmt.Errorf("--%s: %w", flag, err)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = term.WithClass(term.ExitNotFound, err)
+		}
+		faults = append(faults, err)
+	}
+	told := func(what string) func(error) {
+		return func(err error) { s.log.Error(what+" stay as they were", zap.Error(err)) }
+	}
+	var err error
+	if a.callers, err = s.issuer.authority.Callers(pki.OtherCA{Cert: string(s.o.ClientCAFile),
+		CRL: string(s.o.ClientCRLFile)}, told("clients' CAs")); err != nil {
+		failed("client-ca-file", err)
+	} else if err := a.callers.Stale(); err != nil {
+		s.log.Warn("--client-crl-file: what it names stays revoked, what its CA has revoked since is not known",
+			zap.Error(err))
+	}
+	if s.o.PasswdFile != "" {
+		if a.passwd, err = passwd.Open(string(s.o.PasswdFile), roleWords(), told("passwords")); err != nil {
+			failed("passwd-file", err)
+		}
+	}
+	if s.o.KeystoneURL != "" {
+		if inClear(string(s.o.KeystoneURL)) {
+			s.log.Warn("--keystone-url: http: the password of --keystone-user and all tokens cross the network in clear: must "+
+				"be https", zap.Stringer("url", &s.o.KeystoneURL))
+		}
+		if err := a.openKeystone(s.o, s.log); err != nil {
+			failed("keystone-url", err)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// inClear says whether what is said to an address crosses a network in clear.
+func inClear(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback())
+}
+
+func roleWords() []string {
+	var out []string
+	for _, r := range factsRoles {
+		out = append(out, string(r))
+	}
+	return out
+}
+
+func (a *access) openKeystone(o *Options, log *zap.Logger) error {
+	secret := func() (string, error) {
+		text, err := os.ReadFile(string(o.KeystonePasswordFile))
+		return strings.TrimSpace(string(text)), err
+	}
+	if _, err := secret(); err != nil {
+		return fmt.Errorf("read the password: %w", err)
+	}
+	transport, err := keystone.Transport(string(o.KeystoneCAFile))
+	if err != nil {
+		return err
+	}
+	base, err := keystone.Base(string(o.KeystoneURL))
+	if err != nil {
+		return err
+	}
+	if a.roles, err = o.keystoneRoles(); err != nil {
+		return err
+	}
+	a.uri = base + "/v3"
+	a.projects = o.KeystoneProjects
+	if len(a.projects) == 0 {
+		a.projects = []string{string(o.KeystoneProject)}
+	}
+	a.keystone, err = keystone.New(keystone.Options{
+		URL: base, Secret: secret, Transport: transport, Window: time.Duration(o.KeystoneWindow) * time.Second,
+		Own: keystone.Credentials{
+			User: string(o.KeystoneUser), UserDomain: string(o.KeystoneUserDomain),
+			Project: string(o.KeystoneProject), ProjectDomain: string(o.KeystoneProjectDomain),
+		},
+		Changed: func(err error) {
+			if err != nil {
+				log.Error("Keystone can't be asked", zap.Error(err))
+			} else {
+				log.Info("Keystone answers again")
+			}
+		},
+	})
+	return err
+}
+
+// reload reads all files again, and says what can't be read.
+func (a *access) reload() error {
+	err := a.callers.Reload()
+	if a.passwd != nil {
+		err = errors.Join(err, a.passwd.Reload())
+	}
+	return err
+}
+
+// Challenges say by what a caller may say who it is.
+func (a *access) Challenges() []string {
+	var out []string
+	if a.keystone != nil {
+		out = append(out, fmt.Sprintf("Keystone uri=%q", a.uri))
+	}
+	if a.passwd != nil {
+		out = append(out, `Basic realm="edgespan"`)
+	}
+	return append(out, `Bearer realm="edgespan"`)
+}
+
+// errGuess is a word of somebody who may be trying.
+var errGuess = errors.New("this is not known here")
+
+// Authenticate finds out who asks. One who says nothing is no guess: many clients ask for the
+// challenges first.
+func (a *access) Authenticate(r *http.Request) (configdbapi.Caller, error) {
+	token, word, secret, err := said(r)
+	if err != nil {
+		return configdbapi.Caller{}, err
+	}
+	if token == "" && word == "" {
+		return a.certificate(r)
+	}
+	if caller, known := a.atOnce(r, token, word, secret); known {
+		return caller, nil // it does not wait for those at its address who guess
+	}
+	look, kind := func() (configdbapi.Caller, error) { return a.token(r.Context(), token) }, httpapi.TryToken
+	switch {
+	case token != "":
+	case strings.EqualFold(word, "Bearer"):
+		look = func() (configdbapi.Caller, error) { return a.operator(r.Context(), secret) }
+	case strings.EqualFold(word, "Basic") && a.passwd != nil:
+		look, kind = func() (configdbapi.Caller, error) { return a.password(r) }, httpapi.TryPassword
+	default:
+		return configdbapi.Caller{}, a.unknown("Authorization: %.40q is not allowed", word)
+	}
+	var caller configdbapi.Caller
+	wait := a.guesses.Look(r.Context(), r.RemoteAddr, kind, func() (wrong bool) {
+		caller, err = look()
+		return errors.Is(err, errGuess)
+	})
+	if wait > 0 {
+		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusTooManyRequests,
+			Text: "too many tries with wrong tokens or passwords from this address", Wait: wait}
+	}
+	if errors.Is(err, errGuess) {
+		return configdbapi.Caller{}, a.unknown("%s", err)
+	}
+	return caller, err
+}
+
+// atOnce is a caller whose token or password is known without a look anywhere.
+func (a *access) atOnce(r *http.Request, token, word, secret string) (configdbapi.Caller, bool) {
+	if name, password, ok := r.BasicAuth(); ok && a.passwd != nil {
+		role, known := a.passwd.Known(name, password)
+		return configdbapi.Caller{Name: name, Role: configdbapi.Role(role), Via: httpapi.ViaBasic}, known
+	}
+	if token == "" && strings.EqualFold(word, "Bearer") {
+		token = secret
+	}
+	if hash, err := pki.OperatorTokenHash(token); err == nil {
+		who, known := a.known(hash)
+		return configdbapi.Caller{Name: who.Name, Role: who.Role, Via: httpapi.ViaToken}, known
+	}
+	if a.keystone == nil || word != "" {
+		return configdbapi.Caller{}, false
+	}
+	id, known := a.keystone.Known(token)
+	if !known {
+		return configdbapi.Caller{}, false
+	}
+	caller, err := a.citizen(id)
+	return caller, err == nil
+}
+
+// said is what the headers say: a token of X-Auth-Token, or the two words of Authorization.
+func said(r *http.Request) (token, word, secret string, err error) {
+	all := slices.Concat(r.Header.Values("X-Auth-Token"), r.Header.Values("Authorization"))
+	all = slices.DeleteFunc(all, func(s string) bool { return s == "" })
+	if len(all) > 1 {
+		return "", "", "", &configdbapi.Denied{Status: http.StatusUnauthorized,
+			Text: "X-Auth-Token and Authorization: say who asks more than once: one of them is allowed"}
+	}
+	word, secret, _ = strings.Cut(r.Header.Get("Authorization"), " ")
+	return r.Header.Get("X-Auth-Token"), word, strings.TrimSpace(secret), nil
+}
+
+// unknown is 401, with what would have been allowed.
+func (a *access) unknown(format string, args ...any) error {
+	allowed := []string{"X-Auth-Token or Authorization: Bearer with the token of an operator", "a node's certificate"}
+	if a.passwd != nil {
+		allowed = slices.Insert(allowed, 0, "Authorization: Basic")
+	}
+	if a.keystone != nil {
+		allowed = slices.Insert(allowed, 0, "X-Auth-Token with a token of Keystone")
+	}
+	last := len(allowed) - 1
+	return &configdbapi.Denied{
+		Status: http.StatusUnauthorized,
+		Text: fmt.Sprintf(format, args...) + ": " + strings.Join(allowed[:last], ", ") + " and " + allowed[last] +
+			" are allowed",
+	}
+}
+
+func (a *access) certificate(r *http.Request) (configdbapi.Caller, error) {
+	shown, err := a.callers.Of(r.TLS)
+	switch {
+	case err != nil:
+		return configdbapi.Caller{}, a.unknown("the client certificate does not count: %s", err)
+	case shown == pki.Shown{}:
+		return configdbapi.Caller{}, a.unknown("who asks is not said")
+	}
+	name := shown.Node
+	if name == "" {
+		name = "cert:" + shown.Certname // which another CA may make of any name, an operator's too
+	}
+	return configdbapi.Caller{Name: name, Role: configdbapi.Operator, Via: httpapi.ViaCertificate, Node: shown.Node,
+		Certname: shown.Certname}, nil
+}
+
+// token is what X-Auth-Token has: the only header that clients of the original know. So it is
+// for operators' tokens too, which can be told by their form.
+func (a *access) token(ctx context.Context, text string) (configdbapi.Caller, error) {
+	if _, err := pki.OperatorTokenHash(text); err == nil || a.keystone == nil {
+		return a.operator(ctx, text)
+	}
+	id, err := a.keystone.Validate(ctx, text)
+	away := new(keystone.Away)
+	switch {
+	case errors.Is(err, keystone.ErrToken):
+		return configdbapi.Caller{}, fmt.Errorf("X-Auth-Token: %w", errGuess)
+	case errors.As(err, &away):
+		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusServiceUnavailable,
+			Text: "X-Auth-Token: Keystone can't be asked now; the controller's log says why", Wait: away.Wait}
+	case err != nil:
+		return configdbapi.Caller{}, err
+	}
+	return a.citizen(id)
+}
+
+// citizen is a user of Keystone: the highest of its roles counts, in a project that counts.
+func (a *access) citizen(id keystone.Identity) (configdbapi.Caller, error) {
+	own := a.keystone.Own()
+	c := configdbapi.Caller{Name: id.User, Via: httpapi.ViaKeystone}
+	if id.UserDomain != own.UserDomain {
+		c.Name += "@" + id.UserDomain
+	}
+	if c.Name == "" || strings.ContainsFunc(c.Name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		c.Name = id.UserID
+	}
+	if !id.In(a.projects, own) {
+		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusForbidden,
+			Text: fmt.Sprintf("X-Auth-Token: is for project %.80q, whose tokens do not count here", id.Project)}
+	}
+	for _, name := range id.Roles {
+		if role := a.roles[name]; slices.Index(factsRoles, role) > slices.Index(factsRoles, c.Role) {
+			c.Role = role
+		}
+	}
+	if c.Role == "" {
+		return configdbapi.Caller{},
+			&configdbapi.Denied{Status: http.StatusForbidden,
+				Text: fmt.Sprintf("X-Auth-Token: none of the roles of %.80q in project %.80q counts here", c.Name, id.Project)}
+	}
+	return c, nil
+}
+
+func (a *access) operator(ctx context.Context, text string) (configdbapi.Caller, error) {
+	hash, err := pki.OperatorTokenHash(text)
+	if err != nil {
+		return configdbapi.Caller{}, fmt.Errorf("the token: %w", errGuess)
+	}
+	who, err := a.tokens(ctx, hash)
+	switch {
+	case errors.Is(err, fleetapi.ErrNoToken):
+		return configdbapi.Caller{}, fmt.Errorf("the token: %w", errGuess)
+	case err != nil:
+		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusServiceUnavailable,
+			Text: "the token: can't be looked for now: the store is away"}
+	}
+	return configdbapi.Caller{Name: who.Name, Role: who.Role, Via: httpapi.ViaToken}, nil
+}
+
+func (a *access) password(r *http.Request) (configdbapi.Caller, error) {
+	name, password, ok := r.BasicAuth()
+	if !ok {
+		// the name of a header
+		return configdbapi.Caller{}, fmt.Errorf("Authorization: Basic: %w", errGuess) //nolint:staticcheck
+	}
+	role, err := a.passwd.Check(r.Context(), name, password)
+	switch {
+	case errors.Is(err, passwd.ErrDenied):
+		return configdbapi.Caller{}, fmt.Errorf("the user or the password: %w", errGuess)
+	case err != nil:
+		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusServiceUnavailable,
+			Text: "the password: can't be checked now: too many are being checked", Wait: time.Second}
+	}
+	return configdbapi.Caller{Name: name, Role: configdbapi.Role(role), Via: httpapi.ViaBasic}, nil
+}

@@ -1,0 +1,119 @@
+package serve
+
+import (
+	"context"
+	"net/http"
+
+	"go.uber.org/zap"
+
+	"edgespan/actors/configdb"
+	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/configdbapi"
+	"edgespan/config/httpapi/fleetapi"
+)
+
+// startFacts starts the actors of ConfigDB on the same store. They are a tree of their own: no
+// node notices what becomes of them.
+func (s *service) startFacts(mask []byte) (err error) {
+	s.facts, err = configdb.Start(configdb.Options{
+		Store: s.ground.store, Log: s.log.Named("facts"), Memory: int(s.o.FactsMemory) << 20, Key: mask,
+		Keep: uint64(s.o.FactsVersions), KeepOwn: uint64(s.o.FactsNodeVersions), Quota: int64(s.o.FactsNodesMB) << 20,
+	})
+	return err
+}
+
+// awaitFacts waits until facts can be served. Without them the controller serves its nodes all
+// the same, and ConfigDB answers 503 until they can.
+func (s *service) awaitFacts(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	if err := s.facts.Ready(ctx); err != nil {
+		s.log.Error("facts can't be served yet", zap.Error(err))
+	}
+}
+
+// both is ready once the fleet and the facts are.
+type both struct {
+	running
+	facts *configdb.Keeper
+}
+
+// Ready says why no request can be served.
+func (b both) Ready(ctx context.Context) error {
+	if err := b.running.Ready(ctx); err != nil {
+		return err
+	}
+	return b.facts.Ready(ctx)
+}
+
+var _ fleetapi.Backend = both{}
+
+// serveFacts lets the API's server answer for ConfigDB too.
+func (s *service) serveFacts(bodies *httpapi.Bodies, answers *httpapi.Answers) {
+	ctx, end := context.WithCancel(context.Background())
+	s.api.RegisterOnShutdown(end)
+	opts := []configdbapi.Option{
+		configdbapi.WithBodies(bodies), configdbapi.WithAnswers(answers),
+		configdbapi.WithStored(s.ground.stored, s.ground.store.Scarce), configdbapi.WithVersion(s.app.Version),
+		configdbapi.WithAudit(s.audit.record), configdbapi.WithIntents(s.audit.intent), configdbapi.WithEnd(ctx),
+		configdbapi.WithNamed(s.fleet.FactsEnvironment),
+		configdbapi.WithFailures(func(method, path string, err error) {
+			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))
+		}),
+	}
+	if s.o.Auth == AuthNone {
+		opts = append(opts, configdbapi.WithLocalHosts())
+	}
+	if s.o.FactsDirect {
+		opts = append(opts, configdbapi.WithDirectNames())
+	}
+	if s.o.FactsProxied {
+		opts = append(opts, configdbapi.WithTrustedProxy())
+	}
+	s.api.Handler = routes(s.api.Handler, configdbapi.Handler(s.facts, s.factsAuth(), opts...))
+}
+
+// factsSettings are the flags of ConfigDB.
+func (o *Options) factsSettings() []setting {
+	return []setting{
+		{"facts-memory-mb", &o.FactsMemory, "megabytes that ConfigDB keeps of answers and of documents that were read",
+			serving},
+		{"facts-versions", &o.FactsVersions, "versions that ConfigDB keeps of each resource at each place; 0 for all",
+			serving},
+		{"facts-node-versions", &o.FactsNodeVersions,
+			"versions that stay of what a node uploads of itself to ConfigDB, up to some MB; 0 for all", serving},
+		{"facts-nodes-mb", &o.FactsNodesMB,
+			"megabytes that the nodes of one environment of ConfigDB may upload of themselves, their newest versions alone; 0 " +
+				"for no bound", serving},
+		{"facts-direct-names", &o.FactsDirect,
+			"take what is PUT to ConfigDB by the name of a resource at once, as tuning-box's last releases did, in place of a " +
+				"308 to its id", serving},
+		{"facts-trusted-proxy", &o.FactsProxied,
+			"callers of ConfigDB come through a proxy that says in X-Forwarded-Proto and X-Forwarded-Host where they think " +
+				"they are", serving},
+	}
+}
+
+// checkFacts refuses what can never work.
+func (o *Options) checkFacts(no func(format string, args ...any)) {
+	if o.FactsMemory < 1 {
+		no("--facts-memory-mb: is %d: 1 and more are allowed", o.FactsMemory)
+	}
+	for name, n := range map[string]number{"facts-versions": o.FactsVersions, "facts-node-versions": o.FactsNodeVersions,
+		"facts-nodes-mb": o.FactsNodesMB} {
+		if n < 0 {
+			no("--%s: is %d: 0 and more are allowed", name, n)
+		}
+	}
+}
+
+// routes gives each request to the API that it is of.
+func routes(fleet, facts http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if configdbapi.Serves(r.URL.Path) {
+			facts.ServeHTTP(w, r)
+			return
+		}
+		fleet.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,105 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"edgespan/config/fleet/ops"
+	"edgespan/config/httpapi/fleetapi"
+)
+
+// firstNode is the name in the join command of a first start, and how long its token holds.
+const (
+	firstNode = "node-1"
+	firstLife = 24 * time.Hour
+)
+
+// welcome waits until the controller can serve. At its first start it makes an
+// administrator's token, and says on stderr where that is and how a node joins.
+func (s *service) welcome(ctx context.Context) error {
+	if err := awaitReady(ctx, s.fleet); err != nil {
+		return err
+	}
+	if _, err := s.ground.dir.Token(); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	how := "a node joins by what this prints: edgespan nodes invite NAME"
+	nodes, err := s.fleet.Nodes(ctx)
+	if err != nil {
+		return fmt.Errorf("look for nodes: %w", err)
+	}
+	// else the fleet has a new replica, or the token's file was lost: another replica's invitation goes on to count
+	if len(nodes) == 0 {
+		join, err := s.fleet.Invite(ctx, itself, firstNode, firstLife, false)
+		if err != nil {
+			return fmt.Errorf("make the first join token: %w", err)
+		}
+		how = fmt.Sprintf("a first node joins within a day, as %s, by: %s", firstNode, join.Command)
+	}
+	if err := s.adminToken(ctx); err != nil {
+		return fmt.Errorf("make the admin token: %w", err)
+	}
+	s.app.Say("admin token: %s", s.ground.dir.TokenFile())
+	s.app.Say("CA sha256:   %s", s.issuer.Pin())
+	s.app.Say("%s", how)
+	return nil
+}
+
+// adminToken makes this replica's administrator and keeps the token in the folder. One that
+// was made before has lost its file, by a crash or by a hand: it is taken out of use.
+func (s *service) adminToken(ctx context.Context) error {
+	have, err := s.fleet.Operators(ctx)
+	if err != nil {
+		return err
+	}
+	base := "admin@" + s.ground.replica
+	var old []string
+	for _, t := range have {
+		if t.Name == base || strings.HasPrefix(t.Name, base+".") {
+			old = append(old, t.Name)
+		}
+	}
+	name := base
+	for n := 2; slices.Contains(old, name); n++ {
+		name = fmt.Sprintf("%s.%d", base, n)
+	}
+	text, err := s.fleet.AddOperator(ctx, itself, fleetapi.OperatorToken{Name: name, Role: fleetapi.Admin})
+	if err != nil {
+		return err
+	}
+	if err := s.ground.dir.KeepToken(text); err != nil {
+		return err
+	}
+	for _, name := range old { // the last one: a fleet always has an administrator
+		if err := s.fleet.RemoveOperator(ctx, itself, name); err != nil && !errors.As(err, new(*ops.NotFoundError)) {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitReady waits until requests can be served.
+func awaitReady(ctx context.Context, fleet running) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for {
+		err := fleet.Ready(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case end := <-fleet.Done():
+			return errors.Join(errors.New("start the controller"), end)
+		case <-ctx.Done():
+			return fmt.Errorf("start the controller: it is not ready: %w", err)
+		case <-look.C:
+		}
+	}
+}

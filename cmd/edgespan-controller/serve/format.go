@@ -1,0 +1,136 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config/fleet/history"
+	"edgespan/config/kv"
+	"edgespan/platform/store/backend"
+)
+
+// The form of what controllers keep in the store of their fleet, whatever the store is; a
+// version that changes the meaning of a key counts storeFormat on, and leastFormat too where
+// controllers before it would read it wrongly.
+const (
+	storeFormat = 1 // that this version writes
+	leastFormat = 1 // that a controller must know to read it
+)
+
+// storeForm is the value of the key that says so.
+type storeForm struct {
+	Format int    `json:"format"`
+	Least  int    `json:"least"`
+	By     string `json:"by"` // the version that wrote it
+}
+
+// newerStoreError is a store that this version would read wrongly.
+type newerStoreError struct {
+	form    storeForm
+	version string // this one
+}
+
+func (e *newerStoreError) Error() string {
+	return fmt.Sprintf("open store: its keys have form %d, written by version %s: a controller that knows form %d at "+
+		"least is allowed, and this one, version %s, knows form %d: upgrade it",
+		e.form.Format, e.form.By, e.form.Least, e.version, storeFormat)
+}
+
+// formOf reads the key's value, as this version of the program. A store without it is of the form before there was one.
+func formOf(value []byte, version string) (storeForm, error) {
+	f := storeForm{Format: 1, Least: 1}
+	if len(value) == 0 {
+		return f, nil
+	}
+	if err := json.Unmarshal(value, &f); err != nil {
+		return f, fmt.Errorf("open store: read the key %s: %w", history.FormatKey(), err)
+	}
+	return f, f.fits(version)
+}
+
+func (f storeForm) fits(version string) error {
+	if f.Least > storeFormat {
+		return &newerStoreError{f, version}
+	}
+	return nil
+}
+
+// readForm reads the form of a store, and refuses one that this version would read wrongly.
+func readForm(ctx context.Context, s backend.Store, version string) (storeForm, kv.Entry, kv.Revision, error) {
+	e, at, err := s.Get(ctx, history.FormatKey())
+	if err != nil {
+		return storeForm{}, e, at, fmt.Errorf("open store: %w", err)
+	}
+	f, err := formOf(e.Value, version)
+	return f, e, at, err
+}
+
+// keepForm notes in the store what this version writes, so that older ones know; one that is
+// newer is left as it is.
+func keepForm(ctx context.Context, s backend.Store, version string) error {
+	for {
+		f, e, _, err := readForm(ctx, s, version)
+		if err != nil || e.Exists() && f.Format >= storeFormat {
+			return err
+		}
+		text, err := json.Marshal(storeForm{storeFormat, max(leastFormat, f.Least), version})
+		if err != nil {
+			return err
+		}
+		o, err := s.Commit(ctx, kv.Txn{
+			Compares: []kv.Compare{kv.At(e.Key, e.ModRevision), kv.Absent(history.RestoringKey())},
+			Then:     []kv.Op{kv.Put(history.FormatKey(), text)},
+		})
+		switch {
+		case errors.Is(err, kv.ErrUnwritten), errors.Is(err, kv.ErrFull):
+			return nil // a full disk; the next start notes it
+		case err != nil:
+			return fmt.Errorf("open store: %w", err)
+		case o.Succeeded:
+			return nil
+		}
+		if err := whole(ctx, s); err != nil {
+			return err
+		}
+	}
+}
+
+// formAgain is how long after a store that failed its form is looked at again.
+const formAgain = 10 * time.Second
+
+// watchForm waits until a newer version has written what this one would read wrongly, and answers
+// with that; or with nil when ctx ends.
+func watchForm(ctx context.Context, s backend.Store, version string, log *zap.Logger) error {
+	for {
+		_, _, at, err := readForm(ctx, s, version)
+		if err == nil {
+			err = s.Watch(ctx, history.InFormats, at, func(b kv.Batch) error {
+				for _, e := range b.Events {
+					if e.Kind == kv.EventPut && e.Entry.Key == history.FormatKey() {
+						if _, err := formOf(e.Entry.Value, version); err != nil {
+							return err
+						}
+					}
+				}
+				return nil
+			})
+		}
+		switch {
+		case ctx.Err() != nil || errors.Is(err, kv.ErrClosed):
+			return nil
+		case errors.As(err, new(*newerStoreError)):
+			return err
+		}
+		log.Debug("watch the form of the store", zap.Error(err))
+		select {
+		case <-time.After(formAgain):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

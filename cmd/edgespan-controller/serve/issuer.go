@@ -1,0 +1,71 @@
+package serve
+
+import (
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edgespan/actors/controller"
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/platform/pki"
+)
+
+// issuer is platform/pki in the words of the actors.
+type issuer struct {
+	authority *pki.Authority
+	revoked   *pki.Revocations
+}
+
+// Redeem spends a token on a node's wish.
+func (i issuer) Redeem(now time.Time, t controller.Token, j nodeproto.Join) (controller.Token, error) {
+	node, err := uuid.Parse(j.Node)
+	if err != nil {
+		return controller.Token{}, errors.New("redeem token: the node's id is no UUID")
+	}
+	kept := pki.JoinToken{Hash: t.Hash, Name: t.Name, Expires: t.Expires}
+	if t.Used != nil {
+		used, err := uuid.Parse(t.Used.Node)
+		if err != nil {
+			return controller.Token{}, errors.New("redeem token: its record is spent on what is no UUID")
+		}
+		kept.Used = &pki.TokenUse{Node: used, Key: t.Used.Key, At: t.Used.At}
+	}
+	kept, err = kept.Redeem(now, j.Token, j.Name, pki.Request{Node: node, Key: j.Key})
+	if err != nil {
+		return controller.Token{}, err
+	}
+	t.Used = &controller.TokenUse{Node: kept.Used.Node.String(), Key: kept.Used.Key, At: kept.Used.At}
+	return t, nil
+}
+
+// JoinTokenHash is what is kept of a join token's text.
+func (issuer) JoinTokenHash(text string) (string, error) { return pki.JoinTokenHash(text) }
+
+// NewJoinToken makes a token for one name.
+func (issuer) NewJoinToken(name string, expires time.Time) (text, hash string, err error) {
+	text, kept, err := pki.NewJoinToken(name, expires)
+	return text, kept.Hash, err
+}
+
+// NewOperatorToken makes a token for a person or a program.
+func (issuer) NewOperatorToken(name, role string, expires time.Time) (text, hash string, err error) {
+	r, err := pki.ParseRole(role)
+	if err != nil {
+		return "", "", err
+	}
+	text, kept, err := pki.NewOperatorToken(name, r, expires)
+	return text, kept.Hash, err
+}
+
+// Pin is what a joining node gives as --ca-sha256.
+func (i issuer) Pin() string { return i.authority.Pin().String() }
+
+// Revoke puts the whole list in force.
+func (i issuer) Revoke(list []controller.Revocation) error {
+	out := make([]pki.Revocation, len(list))
+	for n, r := range list {
+		out[n] = pki.Revocation(r)
+	}
+	return i.revoked.Replace(out)
+}

@@ -1,0 +1,92 @@
+package serve
+
+import (
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// Bounds of the log: while a disk is full, or the store is away, ten thousand nodes have the same
+// to say each second.
+const (
+	mostAlike  = 100 // lines of one text in a minute
+	mostTexts  = 1000
+	alikeSince = time.Minute
+)
+
+// newLogger logs one JSON object a line to w; of many lines of one text those that are left out
+// are counted in the next one.
+func newLogger(w interface{ Write([]byte) (int, error) }, level zapcore.LevelEnabler) *zap.Logger {
+	enc := zap.NewProductionEncoderConfig()
+	enc.EncodeTime = zapcore.ISO8601TimeEncoder
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(zapcore.AddSync(w)), level)
+	return zap.New(&fewAlike{Core: core, texts: &texts{by: map[string]*alike{}}})
+}
+
+// fewAlike is a core that leaves out lines of one text.
+type fewAlike struct {
+	zapcore.Core
+	texts *texts
+}
+
+// texts are those of the last minute.
+type texts struct {
+	mu sync.Mutex
+	by map[string]*alike
+}
+
+// alike counts the lines of one text.
+type alike struct {
+	from    time.Time
+	n, left int
+}
+
+// With keeps the count.
+func (c *fewAlike) With(fields []zapcore.Field) zapcore.Core {
+	return &fewAlike{c.Core.With(fields), c.texts}
+}
+
+// Check asks for the level alone: what is left out is decided with each line.
+func (c *fewAlike) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if c.Enabled(e.Level) {
+		return to.AddCore(e, c)
+	}
+	return to
+}
+
+// Write writes a line, or counts it.
+func (c *fewAlike) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	left, take := c.texts.take(e.Time, e.Message)
+	if !take {
+		return nil
+	}
+	if left > 0 {
+		fields = append(fields[:len(fields):len(fields)], zap.Int("left_out", left))
+	}
+	return c.Core.Write(e, fields)
+}
+
+// take says whether a line is written, and how many of its text were not since the last one.
+func (t *texts) take(now time.Time, text string) (left int, take bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a := t.by[text]
+	if a == nil {
+		if len(t.by) >= mostTexts {
+			clear(t.by)
+		}
+		a = &alike{from: now}
+		t.by[text] = a
+	}
+	if now.Sub(a.from) >= alikeSince || now.Before(a.from) {
+		a.from, a.n = now, 0
+	}
+	if a.n++; a.n > mostAlike {
+		a.left++
+		return 0, false
+	}
+	left, a.left = a.left, 0
+	return left, true
+}

@@ -1,0 +1,59 @@
+package serve
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"edgespan/config/fleet/backup"
+	"edgespan/platform/store"
+	"edgespan/platform/store/backend"
+)
+
+// mostBackups of those before migrations are kept; the oldest goes once a new one is on the disk.
+const mostBackups = 3
+
+// migrationBackups is what the names of these files look like. The time in them sorts.
+const migrationBackups = "migration-*.backup"
+
+// backUpBefore writes a backup of the store into the data folder, before layers are migrated.
+func (g *ground) backUpBefore(ctx context.Context, now time.Time) (string, error) {
+	source, err := backup.Open(backend.NewReader(ctx, g.store),
+		backup.Header{Version: g.version, Store: g.store.ID(), Time: now})
+	if err != nil {
+		return "", err
+	}
+	file := g.dir.Path("migration-" + now.UTC().Format("20060102T150405.000000000Z") + ".backup")
+	err = WriteBackup(file, func(w io.Writer) error { return source.Write(backend.NewReader(ctx, g.store), w) })
+	if err != nil {
+		return "", fmt.Errorf("back up: %w", err)
+	}
+	all, err := filepath.Glob(g.dir.Path(migrationBackups))
+	if err != nil {
+		return "", fmt.Errorf("back up: look for older backups: %w", err)
+	}
+	slices.Sort(all)
+	for _, old := range all[:max(len(all)-mostBackups, 0)] {
+		if err := os.Remove(old); err != nil {
+			return "", fmt.Errorf("back up: remove an older backup: %w", err)
+		}
+	}
+	return file, nil
+}
+
+// backupMode is that of a backup: it has secrets and the hashes of tokens in it.
+const backupMode = 0o600
+
+// WriteBackup writes a backup into a file, in whose place it is once it is whole and on the disk.
+func WriteBackup(file string, write func(io.Writer) error) error {
+	return store.WriteStream(file, backupMode, func(w io.Writer) error {
+		out := bufio.NewWriterSize(w, 1<<20)
+		return errors.Join(write(out), out.Flush())
+	})
+}

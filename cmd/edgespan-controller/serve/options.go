@@ -1,0 +1,327 @@
+package serve
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/actors/configdb"
+	"edgespan/cmd/term"
+	"edgespan/config/layers/schema"
+	"edgespan/platform/keystone"
+)
+
+// Options are the settings of a controller.
+type Options struct {
+	DataDir text
+	Etcd    list
+	EtcdCA, EtcdCert, EtcdKey,
+	EtcdUser, EtcdPasswordFile text
+	Fleet   text
+	Replica text
+
+	BaseDir  text
+	Metadata list
+
+	Listen, NodeListen text
+	NodeHost           list
+	Auth               text
+	CACert, CAKey      text
+	Actions            text
+
+	PasswdFile                                                       text
+	KeystoneURL, KeystoneUser, KeystonePasswordFile, KeystoneProject text
+	KeystoneUserDomain, KeystoneProjectDomain, KeystoneCAFile        text
+	KeystoneProjects, KeystoneRoles                                  list
+	KeystoneWindow                                                   number
+	ClientCAFile, ClientCRLFile                                      text
+
+	AuditMB, PerAddress number
+	certificates
+
+	FactsMemory, FactsVersions number
+	FactsNodeVersions          number
+	FactsNodesMB               number
+	FactsDirect, FactsProxied  boolean
+
+	V, Joins                                                    number
+	UnknownHW, StagedRollout                                    boolean
+	ReconfigDelay, BoardDelay, ActionsTime, ConfirmTime         seconds
+	Limit, Canary, Failures, FailuresPercent, OfflinePercent    number
+	Stages                                                      text
+	Rest, BatchTime, FirmwareDelay, StatusInterval, TopologyGap seconds
+
+	table []setting
+	given map[string]bool // by the command line or the environment
+	base  *Options        // without the stored config; nil before that was read
+}
+
+// setting is one flag.
+type setting struct {
+	name  string // with '-'
+	value value
+	about string
+	whose audience
+}
+
+// audience says which commands have a flag.
+type audience int
+
+const (
+	storing audience = iota // all that open the store
+	serving                 // the controller itself only
+)
+
+// Who may use the API.
+const (
+	authToken = "token"
+	AuthNone  = "none"
+)
+
+// rolloutSettings are the flags of staged rollouts.
+func (o *Options) rolloutSettings() []setting {
+	return []setting{
+		{"config-batch-timeout-s", &o.BatchTime, "seconds after which a batch is no longer waited for", serving},
+		{"config-rollout-batch-limit", &o.Limit, "most nodes of one batch; 0 for any number", serving},
+		{"config-rollout-canary", &o.Canary, "most nodes of the first batch; 0 for as many as of any other", serving},
+		{"config-rollout-failures", &o.Failures, "how many nodes may fail before a staged rollout halts", serving},
+		{"config-rollout-failures-percent", &o.FailuresPercent,
+			"the same in percent of the nodes tried so far; the larger of both counts", serving},
+		{"config-rollout-offline-percent", &o.OfflinePercent,
+			"nodes, in percent, that may go offline before they take a change and wait for a later batch", serving},
+		{"config-rollout-rest-s", &o.Rest, "seconds between two batches", serving},
+		{"config-rollout-stages", &o.Stages,
+			"of a hundred nodes that no topology places, how many have a change after each batch, joined by commas", serving},
+	}
+}
+
+// NewOptions are the defaults: those of the controller's own config, where it has the flag.
+func NewOptions() *Options {
+	o := &Options{Fleet: "default", Joins: 1, AuditMB: 512, PerAddress: 1024, FactsMemory: configdb.DefaultMemory >> 20,
+		FactsNodeVersions: 50, FactsNodesMB: 16 << 10, KeystoneWindow: number(keystone.DefaultWindow / time.Second),
+		certificates: monthly, given: map[string]bool{}}
+	o.KeystoneRoles = list{"admin=admin", "member=operator", "_member_=operator", "reader=viewer"}
+	o.table = slices.Concat([]setting{
+		{"data-dir", &o.DataDir, "folder of the embedded store, the certificates and the tokens", storing},
+		{"etcd", &o.Etcd, "addresses of the etcd members that hold the store; without, it is a file of the data folder",
+			storing},
+		{"etcd-ca", &o.EtcdCA, "PEM file of the CAs of the etcd members", storing},
+		{"etcd-cert", &o.EtcdCert, "PEM file of the certificate that etcd asks for", storing},
+		{"etcd-key", &o.EtcdKey, "PEM file of its key", storing},
+		{"etcd-user", &o.EtcdUser, "name of the etcd user", storing},
+		{"etcd-password-file", &o.EtcdPasswordFile, "file of the etcd user's password", storing},
+		{"fleet", &o.Fleet, "name of the fleet, several of which may share an etcd", storing},
+		{"replica", &o.Replica,
+			"name of this controller among those of the fleet; kept in the data folder (default made at the first start)",
+			storing},
+		{"base-dir", &o.BaseDir, "folder of base, firmware and hardware layers, beside the embedded ones", storing},
+		{"metadata", &o.Metadata, "metadata file of the nodes' config, beside the embedded one; repeatable", storing},
+		{"listen", &o.Listen, "address and port of the API", serving},
+		{"node-listen", &o.NodeListen, "address and port that nodes connect to", storing},
+		{"node-host", &o.NodeHost,
+			"host names and addresses of this controller for its certificate; the first stands in join commands", storing},
+		{"auth", &o.Auth, "who may use the API: token, or none: everybody, by plain HTTP on a loopback address", serving},
+	}, o.loginSettings(), []setting{
+		{"client-ca-file", &o.ClientCAFile,
+			"PEM file of another CA, such as Puppet's, whose certificates name nodes of ConfigDB by their CN", serving},
+		{"client-crl-file", &o.ClientCRLFile, "PEM file of that CA's revoked certificates", serving},
+		{"ca-cert", &o.CACert, "PEM file of an outside CA, in place of one of our own", storing},
+		{"ca-key", &o.CAKey, "PEM file of its key", storing},
+		{"actions", &o.Actions, "table of what is done for actions of the controller's config (default " + defaultActions +
+			", if it is there)", serving},
+		{"joins-per-second", &o.Joins,
+			"nodes that one address may join a second, after 20 times as many at once: more for a fleet behind one NAT",
+			serving},
+		{"v", &o.V, "how much is logged: 0, or 1 and more for all", serving},
+	}, o.seedSettings(), o.doorSettings(), o.factsSettings(), o.certificateSettings(), o.rolloutSettings())
+	for name, v := range fileFlags(schema.ControllerDefault()) {
+		if s, ok := o.find(name); ok {
+			_ = s.value.Set(v.(string)) // a test sets each of them
+		}
+	}
+	return o
+}
+
+// find finds a flag by its name in either form.
+func (o *Options) find(name string) (setting, bool) {
+	name = dashes(name)
+	i := slices.IndexFunc(o.table, func(s setting) bool { return s.name == name })
+	if i < 0 {
+		return setting{}, false
+	}
+	return o.table[i], true
+}
+
+func dashes(name string) string { return strings.ReplaceAll(name, "_", "-") }
+
+// BindStore gives a command the flags of all that open the store.
+func (o *Options) BindStore(cmd *cobra.Command) {
+	o.bind(cmd, func(s setting) bool { return s.whose == storing })
+}
+
+// BindLayers gives a command the flags of the layers and the metadata beside the embedded ones.
+func (o *Options) BindLayers(cmd *cobra.Command) {
+	o.bind(cmd, func(s setting) bool { return s.name == "base-dir" || s.name == "metadata" })
+}
+
+// bindAll gives the controller's own command all flags.
+func (o *Options) bindAll(cmd *cobra.Command) {
+	o.bind(cmd, func(setting) bool { return true })
+	cmd.Flags().Var(new(text), "undefok", "names of flags that may be unknown here, joined by commas")
+}
+
+func (o *Options) bind(cmd *cobra.Command, has func(setting) bool) {
+	for _, s := range o.table {
+		if !has(s) {
+			continue
+		}
+		f := cmd.Flags()
+		f.Var(&onCommandLine{value: s.value}, s.name, s.about)
+		if _, ok := s.value.(*boolean); ok {
+			f.Lookup(s.name).NoOptDefVal = "true"
+		}
+	}
+}
+
+// onCommandLine replaces a default list by the first value that is said.
+type onCommandLine struct {
+	value
+	said bool
+}
+
+func (v *onCommandLine) Set(s string) error {
+	if l, ok := v.value.(*list); ok && !v.said {
+		*l = nil
+	}
+	v.said = true
+	return v.value.Set(s)
+}
+
+// Resolve takes the environment for what the command line did not say, and checks the rest.
+func (o *Options) Resolve(cmd *cobra.Command, env func(string) string) error {
+	var faults []error
+	for _, s := range o.table {
+		f := cmd.Flags().Lookup(s.name)
+		if f == nil {
+			continue
+		}
+		o.given[s.name] = f.Changed
+		name := envName(s.name)
+		if v := env(name); v != "" && !f.Changed {
+			o.given[s.name] = true
+			if err := replace(s.value, v); err != nil {
+				faults = append(faults, term.Usagef("%s: %w", name, err))
+			}
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return term.WithClass(term.ExitUsage, err)
+	}
+	return o.check()
+}
+
+func replace(v value, text string) error {
+	if l, ok := v.(*list); ok {
+		*l = nil
+	}
+	return v.Set(text)
+}
+
+// check refuses what can never work, all of it at once.
+func (o *Options) check() error {
+	var faults []error
+	no := func(format string, args ...any) { faults = append(faults, term.Usagef(format, args...)) }
+	if o.DataDir == "" {
+		no("--data-dir: is empty: a folder is allowed")
+	} else if abs, err := filepath.Abs(string(o.DataDir)); err == nil {
+		o.DataDir = text(abs)
+	}
+	if o.Auth != authToken && o.Auth != AuthNone {
+		no("--auth: is %.40q: %s and %s are allowed", o.Auth, authToken, AuthNone)
+	}
+	for _, l := range []struct {
+		name string
+		addr text
+	}{{"listen", o.Listen}, {"node-listen", o.NodeListen}} {
+		if _, _, err := net.SplitHostPort(string(l.addr)); err != nil {
+			no("--%s: is %.80q: ADDRESS:PORT is allowed", l.name, l.addr)
+		} else if l.name == "listen" && o.Auth == AuthNone && !loopback(string(l.addr)) {
+			no("--auth none: --listen is %.80q: only a loopback address is allowed, such as 127.0.0.1:8443, since everybody "+
+				"who reaches it would be an administrator", l.addr)
+		}
+	}
+	if o.CACert == "" && o.CAKey != "" || o.CACert != "" && o.CAKey == "" {
+		no("--ca-cert and --ca-key: one without the other: both or none are allowed")
+	}
+	if len(o.Etcd) == 0 && (o.EtcdCA != "" || o.EtcdCert != "" || o.EtcdKey != "" || o.EtcdUser != "") {
+		no("--etcd: is missing beside --etcd-…: addresses of etcd members are allowed")
+	}
+	if o.Joins < 1 {
+		no("--joins-per-second: is %d: 1 and more are allowed", o.Joins)
+	}
+	o.checkDoors(no)
+	o.checkAccess(no)
+	o.checkFacts(no)
+	o.checkCertificates(no)
+	if len(faults) > 0 {
+		return term.WithClass(term.ExitUsage, errors.Join(faults...))
+	}
+	return nil
+}
+
+// loopback says whether an address is this machine's own in each case: a name that a
+// resolver could turn into another one is not.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback() || host == "localhost"
+}
+
+// seedForm brings arguments into the form of this program: '-' for '_' in the names of
+// flags, and without those that are unknown here and that --undefok names. known says
+// whether there is such a flag.
+func seedForm(args []string, known func(name string) bool) []string {
+	ignored := map[string]bool{}
+	for i, arg := range args {
+		name, value, has := strings.Cut(arg, "=")
+		if name != "--undefok" {
+			continue
+		}
+		if !has && i+1 < len(args) {
+			value = args[i+1]
+		}
+		for n := range strings.SplitSeq(value, ",") {
+			ignored[dashes(strings.TrimSpace(n))] = true
+		}
+	}
+	var out []string
+	for i, arg := range args {
+		if arg == "--" {
+			return append(out, args[i:]...)
+		}
+		flag, long := strings.CutPrefix(arg, "--")
+		if !long {
+			out = append(out, arg)
+			continue
+		}
+		name, value, has := strings.Cut(flag, "=")
+		name = dashes(name)
+		if ignored[name] && !known(name) {
+			continue
+		}
+		if arg = "--" + name; has {
+			arg += "=" + value
+		}
+		out = append(out, arg)
+	}
+	return out
+}

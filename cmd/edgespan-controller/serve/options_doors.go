@@ -1,0 +1,72 @@
+package serve
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"edgespan/config/httpapi"
+	"edgespan/platform/conns"
+)
+
+// doorSettings are the flags of what callers may make the controller spend.
+func (o *Options) doorSettings() []setting {
+	return []setting{
+		{"connections-per-address", &o.PerAddress,
+			"connections that one address may have open at the API before it has logged in, and at the node link before it " +
+				"has shown a certificate, and those of one known caller: as many as all clients need behind a balancer", serving},
+		{"audit-mb", &o.AuditMB,
+			"megabytes that the audit log takes at most: a quarter what admins do, a quarter what operators do, half what all " +
+				"others do, in eight files each; 0 for no bound", serving},
+	}
+}
+
+// The API has so many connections of unknown clients at a time, and as many of known ones. Few of the
+// unknown are of one address once three quarters are taken. Each has the time to log in.
+const (
+	apiConnections = 4096
+	crowded        = 16
+	loginTime      = 30 * time.Second
+	loginGrace     = 3 * time.Second
+	// loginBytes are read of one who has not logged in: a handshake, one largest header, and the 256 KiB of
+	// a body that net/http reads before it refuses a request.
+	loginBytes = 384 << 10
+)
+
+// apiBounds are those of the connections of the API.
+func apiBounds(perAddress int) conns.Bounds {
+	most := max(apiConnections, 2*perAddress)
+	return conns.Bounds{
+		Strangers: most, PerAddress: perAddress, Crowded: crowded, Grace: loginGrace, Returning: most / 4,
+		Known: most, PerCaller: max(most/4, perAddress), PerMachine: crowded, Patience: loginTime, Unknown: loginBytes,
+	}
+}
+
+// placed has the requests of a connection of the API say who is at its other end.
+func placed(ctx context.Context, c net.Conn) context.Context {
+	if over, is := c.(interface{ NetConn() net.Conn }); is { // TLS
+		c = over.NetConn()
+	}
+	if place, is := c.(*conns.Conn); is {
+		return httpapi.WithPlace(ctx, func(name string, staff, machine bool) bool {
+			return place.Known(conns.Caller{Name: name, Staff: staff, Machine: machine})
+		})
+	}
+	return ctx
+}
+
+// nodesPerAddress is how many nodes of one address may shake hands at a time: those of a fleet
+// behind one NAT join, and come back, together.
+func (o *Options) nodesPerAddress() int {
+	return max(int(o.PerAddress), 1024*min(int(o.Joins), 1000))
+}
+
+// checkDoors refuses what can never work.
+func (o *Options) checkDoors(no func(format string, args ...any)) {
+	if o.PerAddress < 1 {
+		no("--connections-per-address: is %d: must be 1 and more", o.PerAddress)
+	}
+	if o.AuditMB != 0 && o.AuditMB < auditFiles {
+		no("--audit-mb: is %d: must be 0, or %d and more", o.AuditMB, auditFiles)
+	}
+}

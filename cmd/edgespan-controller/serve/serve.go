@@ -1,0 +1,321 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strconv"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/actors/configdb"
+	"edgespan/cmd/term"
+	"edgespan/config/fleet"
+	"edgespan/config/fleet/ops"
+	"edgespan/config/fleet/optimize"
+	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/configdbapi"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/platform/conns"
+	"edgespan/platform/daemon"
+	"edgespan/platform/nodelink"
+	"edgespan/platform/pki"
+)
+
+// running is a started controller: what the wiring needs of the actor tree.
+type running interface {
+	fleetapi.Backend
+	nodelink.Handler
+	Done() <-chan error // why it can't go on
+	Alive(ctx context.Context) error
+	Stop(ctx context.Context) error
+	Set(s fleet.Settings)
+	Turn(ctx context.Context) error // waits until this replica may restart
+	Returned(ctx context.Context)   // it has restarted, and serves
+	FactsEnvironment(ctx context.Context, node string) (int64, error)
+	KnowsToken(hash string) bool // of a join
+}
+
+// service is a controller at work.
+type service struct {
+	app    *App
+	o      *Options
+	log    *zap.Logger
+	notify func(string)
+	ground *ground
+	issuer issuer
+	access *access
+	audit  *auditLog
+	own    *own
+	fleet  running
+	facts  *configdb.Keeper
+	api    *http.Server
+	nodes  *nodelink.Server
+
+	apiListener, nodeListener net.Listener
+}
+
+// serve runs a controller until ctx ends or it can't go on.
+func (a *App) serve(ctx context.Context, o *Options) error {
+	level := zap.NewAtomicLevel()
+	level.SetLevel(levelOf(o.V))
+	s := &service{app: a, o: o, log: newLogger(a.Err, level), notify: daemon.Notifier(a.Env("NOTIFY_SOCKET"))}
+	defer func() { _ = s.log.Sync() }() // stderr can not be synced on a terminal
+	if err := s.open(ctx, level); err != nil {
+		return errors.Join(err, s.close())
+	}
+	work, stop := context.WithCancel(context.WithoutCancel(ctx)) // it ends after what uses it
+	defer stop()
+	go s.own.run(work)
+	if s.app.Env("GOGC") == "" {
+		debug.SetGCPercent(50) // what it has is what its nodes have: much that stays, little that goes
+	}
+	go daemon.GiveBack(work, 0)
+	failed := make(chan error, 3)
+	s.listen(failed)
+	go func() {
+		if err := watchForm(work, s.ground.store, a.Version, s.log); err != nil {
+			failed <- err
+		}
+	}()
+	if err := s.welcome(ctx); err != nil {
+		return errors.Join(err, s.end(stop))
+	}
+	s.awaitFacts(ctx)
+	s.fleet.Returned(ctx)
+	s.notify("READY=1")
+	s.log.Info("controller runs", zap.String("version", a.Version), zap.String("replica", s.ground.replica),
+		zap.Stringer("api", s.apiListener.Addr()), zap.String("auth", string(o.Auth)),
+		zap.Stringer("nodes", s.nodeListener.Addr()))
+	cause := s.attend(ctx, failed)
+	s.notify("STOPPING=1")
+	err := errors.Join(cause, s.end(stop))
+	s.log.Info("controller ended, its nodes work on", zap.Error(err))
+	return err
+}
+
+// open takes hold of all that the controller stands on, and starts its actors.
+func (s *service) open(ctx context.Context, level zap.AtomicLevel) error {
+	var err error
+	if s.ground, err = openGround(ctx, s.o, s.app.Version, s.log); err != nil {
+		return err
+	}
+	table, err := readActions(string(s.o.Actions))
+	if err != nil {
+		return err
+	}
+	s.own = newOwn(s.app.Host, s.o, table, s.log, level)
+	s.own.assign = s.assignChannels
+	if s.audit, err = openAuditLog(s.ground.dir.Path, int64(s.o.AuditMB)<<20, s.log); err != nil {
+		return err
+	}
+	if err := s.bind(ctx); err != nil {
+		return err
+	}
+	var mask []byte
+	if s.issuer, mask, err = s.ground.fleetCA(ctx, s.o,
+		serverNames(s.o, s.apiListener.Addr(), s.nodeListener.Addr())); err != nil {
+		return err
+	}
+	if err := keepForm(ctx, s.ground.store, s.app.Version); err != nil {
+		return err
+	}
+	if err := s.openAccess(); err != nil {
+		return err
+	}
+	fleet, err := s.ground.tree(s.o, s.issuer, mask, joinAddress(s.o, s.nodeListener.Addr()), s.own.do)
+	if err != nil {
+		return err
+	}
+	s.fleet = fleet
+	s.own.flags, s.own.turn = s.settle, s.fleet.Turn
+	return s.startFacts(mask)
+}
+
+// bind takes both addresses.
+func (s *service) bind(ctx context.Context) error {
+	var lc net.ListenConfig
+	var err error
+	if s.apiListener, err = lc.Listen(ctx, "tcp", string(s.o.Listen)); err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	if addr, is := s.apiListener.Addr().(*net.TCPAddr); s.o.Auth == AuthNone && (!is || !addr.IP.IsLoopback()) {
+		return term.Usagef("--auth none: --listen %s is %s: only a loopback address is allowed", s.o.Listen,
+			s.apiListener.Addr())
+	}
+	s.apiListener = conns.Bound(s.apiListener, apiBounds(int(s.o.PerAddress)))
+	if s.nodeListener, err = lc.Listen(ctx, "tcp", string(s.o.NodeListen)); err != nil {
+		return fmt.Errorf("--node-listen: %w", err)
+	}
+	return nil
+}
+
+// listen begins to answer; what ends by itself is told.
+func (s *service) listen(failed chan<- error) {
+	bodies := httpapi.NewBodies(configdbapi.DefaultLimits.Bytes) // of both APIs together
+	answers := httpapi.NewAnswers(configdbapi.DefaultLimits.Answers)
+	opts := []fleetapi.Option{
+		fleetapi.WithBodies(bodies), fleetapi.WithAnswers(answers), fleetapi.WithVersion(s.app.Version),
+		fleetapi.WithTokens(pki.OperatorTokenHash), fleetapi.WithAudit(s.audit.record), fleetapi.WithIntents(s.audit.intent),
+		fleetapi.WithGuesses(s.access.guesses), fleetapi.WithWarnings(s.warnings),
+		fleetapi.WithFailures(func(method, path string, err error) {
+			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))
+		}),
+	}
+	if s.o.Auth == AuthNone {
+		opts = append(opts, fleetapi.WithNoAuth())
+	}
+	s.api = fleetapi.NewServer(fleetapi.Handler(both{s.fleet, s.facts}, opts...))
+	s.api.ConnContext = placed
+	s.serveFacts(bodies, answers)
+	s.api.ErrorLog = log.New(httpapi.NewLines(func(line string, leftOut int) {
+		s.log.Named("api").Warn(line, zap.Int("left_out", leftOut))
+	}), "", 0)
+	s.nodes = nodelink.NewServer(nodelink.ServerOptions{
+		Authority: s.issuer.authority, Handler: s.fleet, KnowsToken: s.fleet.KnowsToken, Log: s.log,
+		Joins: float64(s.o.Joins), PerAddress: s.o.nodesPerAddress(),
+	})
+	go func() {
+		serve := func() error { return s.api.Serve(s.apiListener) }
+		if s.o.Auth != AuthNone {
+			s.api.TLSConfig = s.access.callers.TLS()
+			if s.o.APITLS12 {
+				s.api.TLSConfig = pki.Older(s.api.TLSConfig)
+			}
+			serve = func() error { return s.api.ServeTLS(s.apiListener, "", "") }
+		}
+		if err := serve(); !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("serve the API: %w", err)
+		}
+	}()
+	go func() {
+		if err := s.nodes.Serve(s.nodeListener); err != nil {
+			failed <- fmt.Errorf("serve the nodes: %w", err)
+		}
+	}()
+}
+
+// attend waits for the end.
+func (s *service) attend(ctx context.Context, failed <-chan error) error {
+	hup := s.app.HUP
+	if hup == nil {
+		own := make(chan os.Signal, 1)
+		signal.Notify(own, syscall.SIGHUP)
+		defer signal.Stop(own)
+		hup = own
+	}
+	var beat <-chan time.Time
+	every := watchdog(s.app.Env("WATCHDOG_USEC"))
+	if every > 0 {
+		t := time.NewTicker(every)
+		defer t.Stop()
+		beat = t.C
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-hup:
+			if err := s.audit.reopen(); err != nil {
+				s.log.Error("rotate", zap.Error(err))
+			}
+			if err := s.access.reload(); err != nil {
+				s.log.Error("who may ask stays as it was", zap.Error(err))
+			}
+		case <-beat:
+			s.beat(ctx, every/2)
+		case err := <-s.fleet.Done():
+			return errors.Join(errors.New("run controller: its top actor ended"), err)
+		case <-s.ground.broken:
+			return fmt.Errorf("run controller: %w", s.ground.store.Sound())
+		case err := <-failed:
+			return err
+		}
+	}
+}
+
+// watchdog is how often systemd wants to hear of us: thrice in its time.
+func watchdog(usec string) time.Duration {
+	n, err := strconv.ParseInt(usec, 10, 64)
+	if err != nil || n <= 0 {
+		return 0
+	}
+	return time.Duration(n) * time.Microsecond / 3
+}
+
+// beat feeds the watchdog if the actors answer within a time. The store is not asked: a restart
+// would not bring it back, and nodes are served without it.
+func (s *service) beat(ctx context.Context, within time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	if err := s.fleet.Alive(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		s.notify("WATCHDOG=1")
+		return
+	}
+	s.log.Error("the actors do not answer: systemd ends the process unless they do soon", zap.Duration("within", within))
+}
+
+// end sends everybody away, then ends what they stood on.
+func (s *service) end(stop context.CancelFunc) error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainWait)
+	defer cancel()
+	s.nodes.Drain(ctx)
+	err := s.api.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.api.Close()
+	}
+	stop()
+	return errors.Join(err, s.close())
+}
+
+// close lets go of what was opened, in the reverse order.
+func (s *service) close() error {
+	var faults []error
+	ctx, cancel := context.WithTimeout(context.Background(), drainWait)
+	defer cancel()
+	if s.facts != nil {
+		faults = append(faults, s.facts.Stop(ctx))
+	}
+	if s.fleet != nil {
+		faults = append(faults, s.fleet.Stop(ctx))
+	}
+	for _, l := range []net.Listener{s.apiListener, s.nodeListener} {
+		if l == nil {
+			continue
+		}
+		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+			faults = append(faults, err)
+		}
+	}
+	if s.audit != nil {
+		faults = append(faults, s.audit.close())
+	}
+	if s.ground != nil {
+		faults = append(faults, s.ground.close())
+	}
+	return errors.Join(faults...)
+}
+
+// settle hands flags that changed to the actors.
+func (s *service) settle(o *Options) {
+	s.fleet.Set(o.settings(s.ground.replica))
+}
+
+// itself is the controller as the author of a write.
+var itself = fleetapi.Caller{Name: "controller", Role: fleetapi.Admin}
+
+// assignChannels gives all links channels of those that are enabled now.
+func (s *service) assignChannels(ctx context.Context) error {
+	_, err := s.fleet.Write(ctx, fleetapi.WriteRequest{
+		Caller: itself, Write: ops.Optimize{Kinds: []optimize.Kind{optimize.Channel}}, Message: "UPDATE_CHANNEL_ASSIGNMENT",
+	})
+	return err
+}

@@ -1,0 +1,399 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/actors/agent"
+	"edgespan/actors/simulate"
+	"edgespan/cmd/edgespan-controller/serve"
+	"edgespan/config"
+	"edgespan/config/fleet/ops"
+	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/nodeconf/commitconfirm"
+	"edgespan/platform/proc"
+)
+
+// How often the controller is asked how the nodes stand, and a line of progress is said.
+const (
+	standEvery    = 500 * time.Millisecond
+	progressEvery = 2 * time.Second
+	// Until the controller has heard of what nodes did last: a node that gets worse under it keeps
+	// a config for the time that it has to be confirmed, which is two minutes at most.
+	lastLook = 150 * time.Second
+)
+
+// notConvergedError is the end of a simulation whose nodes are not all where they should be.
+type notConvergedError struct{ simulate.Tally }
+
+func (e *notConvergedError) Error() string {
+	text := e.String()
+	for _, w := range e.Waiting {
+		text += fmt.Sprintf("\n%d wait as %q: %v", w.Nodes, w.State, w.Names)
+		if w.Why != "" {
+			text += ": " + w.Why
+		}
+	}
+	return text
+}
+
+// Unwrap gives it the exit code of a timeout.
+func (e *notConvergedError) Unwrap() error { return httpapi.ErrTimeout }
+
+// simulator is a simulation at work.
+type simulator struct {
+	*simulation
+	app    *serve.App
+	client *fleetapi.Client
+	own    *ownController // nil for one that ran already
+	names  []string
+	plan   []simulate.Fault
+	fleet  *simulate.Fleet
+	out    measured
+	begun  time.Time
+	said   time.Time
+	last   string // that was said
+}
+
+// simulateNodes runs a simulation.
+func simulateNodes(ctx context.Context, a *serve.App, s *simulation) (err error) {
+	begun := time.Now()
+	m := &simulator{begun: begun, simulation: s, app: a, plan: s.planned.Plan(s.nodes, s.seed)}
+	m.out = measured{Seed: s.seed, Disk: s.disk, Faults: map[simulate.Fault]int{}, Network: []simulate.Round{}}
+	m.nameNodes()
+	for _, f := range m.plan {
+		if f != "" {
+			m.out.Faults[f]++
+		}
+	}
+	m.out.Tally = simulate.Count(m.names, m.plan, nil)
+	if s.dir == "" {
+		if s.dir, err = os.MkdirTemp("", "edgespan-simulate"); err != nil {
+			return fmt.Errorf("simulate: %w", err)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(s.dir)) }()
+	}
+	defer func() { err = errors.Join(err, m.end()) }()
+	if err := m.reachController(ctx); err != nil {
+		return m.unlessInterrupted(ctx, err)
+	}
+	if err := m.writeTopology(ctx); err != nil {
+		return m.unlessInterrupted(ctx, err)
+	}
+	// A duration that was asked for is that of all, joining among it.
+	limited, cancel := ctx, context.CancelFunc(func() {})
+	if m.bounded {
+		limited, cancel = context.WithDeadline(ctx, begun.Add(m.duration))
+	}
+	defer cancel()
+	if err := m.joinAll(limited); err != nil {
+		if limited.Err() != nil && ctx.Err() == nil {
+			m.app.Say("the %s are over while nodes join", m.duration)
+			return m.tell()
+		}
+		return m.unlessInterrupted(ctx, err)
+	}
+	m.out.Seconds.Join = time.Since(begun).Seconds()
+	if err := m.converge(ctx); err != nil {
+		return err
+	}
+	m.out.Seconds.Total = time.Since(begun).Seconds()
+	return m.tell()
+}
+
+// unlessInterrupted makes the end that a signal asked for the end of a simulation like any
+// other.
+func (m *simulator) unlessInterrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return m.tell()
+	}
+	return err
+}
+
+// end ends the nodes, and the controller if it is ours.
+func (m *simulator) end() error {
+	if m.fleet != nil {
+		m.fleet.Stop()
+	}
+	if m.client != nil {
+		m.client.Close()
+	}
+	if m.own != nil {
+		return m.own.stop()
+	}
+	return nil
+}
+
+// reachController finds the controller, or starts one.
+func (m *simulator) reachController(ctx context.Context) error {
+	if m.URL == "" {
+		var err error
+		if m.own, err = startOwn(ctx, m.simulation); err != nil {
+			return err
+		}
+		m.URL = m.own.url
+	}
+	client, err := m.Client()
+	if err != nil {
+		return err
+	}
+	m.client = client
+	if m.own == nil {
+		return m.client.Ready(ctx)
+	}
+	if err := m.own.ready(ctx, m.client); err != nil {
+		return err
+	}
+	// Nobody else rules this fleet: its nodes are to be managed.
+	_, err = m.client.Write(ctx,
+		ops.SetNetwork{Overrides: config.Object{"sysParams": config.Object{"managedConfig": true}}},
+		fleetapi.WriteOptions{Message: "simulate"})
+	return err
+}
+
+// converge starts the nodes and waits until they are where they should be, and does what was
+// asked for beyond.
+func (m *simulator) converge(ctx context.Context) error {
+	facts, judge, err := m.nodeFacts()
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	m.fleet, err = simulate.Start(simulate.Options{
+		Names: m.names, Plan: m.plan, Disk: m.diskOf, Stream: m.streamOf, Judge: judge, Facts: facts, ReportEvery: m.every,
+		ApplyTime: m.applyTime, FaultsAt: m.faultsAt, Unarmed: len(m.rollout) > 0 && m.faultsAt == 0, Topology: m.chart,
+		Failed: func(node string, err error) { m.app.Say("%s: %v", node, err) },
+	})
+	if err != nil {
+		return err
+	}
+	left := m.duration
+	if m.bounded {
+		left -= time.Since(m.begun)
+	}
+	limited, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	m.out.Tally, err = m.fleet.Await(limited, m.client, standEvery, m.progress)
+	m.out.Seconds.Converge = time.Since(begun).Seconds()
+	m.out.First = m.fleet.Times()
+	if err != nil || !m.out.Done() {
+		return err
+	}
+	if err := m.writes(limited); err != nil && limited.Err() == nil {
+		return err
+	}
+	if err := m.rollOut(limited); err != nil {
+		return err
+	}
+	if err := m.rest(limited); err != nil {
+		return err
+	}
+	if r := m.out.Rollout; r != nil && !r.ended() { // nodes wait for what does not come
+		return nil
+	}
+	if m.until == "" { // it was asked for a time, and not for a state
+		<-limited.Done()
+	}
+	last, cancel := context.WithTimeout(ctx, lastLook)
+	defer cancel()
+	m.out.Tally, err = m.fleet.Await(last, m.client, standEvery, m.progress)
+	return err
+}
+
+// progress says how far the nodes are, the same only after a while.
+func (m *simulator) progress(t simulate.Tally) {
+	pushed, acked, confirmed := m.fleet.Progress()
+	text, quiet := fmt.Sprintf("%s; pushed %d, acked %d, confirmed %d", t, pushed, acked, confirmed), time.Since(m.said)
+	if quiet >= sameAfter || quiet >= progressEvery && text != m.last || t.Done() {
+		m.said, m.last = time.Now(), text
+		m.app.Say("%s", text)
+	}
+}
+
+// tell says how it ended: the line or the document on stdout, and what is waited for on
+// stderr.
+func (m *simulator) tell() error {
+	m.weigh()
+	if m.fleet != nil {
+		m.out.Undone = m.fleet.Undone()
+	}
+	var err error
+	if m.output == "json" {
+		e := json.NewEncoder(m.app.Out)
+		e.SetIndent("", "  ")
+		err = e.Encode(m.out)
+	} else {
+		_, err = fmt.Fprint(m.app.Out, m.out.lines())
+	}
+	if err == nil && !m.out.Done() {
+		err = &notConvergedError{m.out.Tally}
+	}
+	if m.out.Rollout != nil {
+		err = errors.Join(m.out.Rollout.judge(), err)
+	}
+	return err
+}
+
+// weigh notes what both processes took.
+func (m *simulator) weigh() {
+	m.out.goroutines()
+	if u, err := proc.UsageOf(os.Getpid()); err == nil {
+		m.out.Memory.Simulator, m.out.CPU.Simulator = u.Resident, u.CPU.Seconds()
+	}
+	if m.own == nil {
+		return
+	}
+	if u, err := proc.UsageOf(m.own.process.Pid); err == nil {
+		m.out.Memory.Controller, m.out.CPU.Controller = u.Resident, u.CPU.Seconds()
+	}
+}
+
+// rest leaves the nodes alone for a while and measures the controller, if it is ours.
+func (m *simulator) rest(ctx context.Context) error {
+	if m.idle <= 0 || m.own == nil {
+		return nil
+	}
+	if !sleep(ctx, 2*m.every) { // what they said last is dealt with
+		return nil
+	}
+	begun := time.Now()
+	before, err := proc.UsageOf(m.own.process.Pid)
+	if err != nil {
+		return err
+	}
+	sleep(ctx, m.idle)
+	after, err := proc.UsageOf(m.own.process.Pid)
+	if err != nil {
+		return err
+	}
+	i := &measuredIdle{Seconds: time.Since(begun).Seconds(), CPU: (after.CPU - before.CPU).Seconds(),
+		Written: after.Written - before.Written}
+	i.Share = i.CPU / i.Seconds
+	m.out.Idle = i
+	return nil
+}
+
+// sleep says whether the time has passed.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// writes are the overrides that were asked for.
+func (m *simulator) writes(ctx context.Context) error {
+	failing := 0
+	for _, f := range m.plan {
+		if f.Fails() {
+			failing++
+		}
+	}
+	for k := range m.networkWrites {
+		m.fleet.Round()
+		if err := m.write(ctx, ops.SetNetwork{Overrides: simulated("network", k), Modify: true}); err != nil {
+			return err
+		}
+		if err := m.untilConfirmed(ctx, m.nodes-failing); err != nil {
+			return err
+		}
+		m.out.Network = append(m.out.Network, m.fleet.Times())
+		m.app.Say("network override %d of %d: acked by 99 %% after %.0f ms", k+1, m.networkWrites, m.fleet.Times().Acked.P99)
+	}
+	if m.nodeWrites == 0 {
+		return nil
+	}
+	return m.writeNodes(ctx)
+}
+
+// simulated is an override of a key that no node acts on; each has another value.
+func simulated(of string, k int) config.Object {
+	return config.Object{"simulated": config.Object{"write": fmt.Sprintf("%s %d", of, k+1)}}
+}
+
+func (m *simulator) write(ctx context.Context, w ops.Write) error {
+	_, err := m.client.Write(ctx, w, fleetapi.WriteOptions{Message: "simulate"})
+	return err
+}
+
+// untilConfirmed waits until so many nodes have confirmed the round.
+func (m *simulator) untilConfirmed(ctx context.Context, nodes int) error {
+	look := time.NewTicker(2 * time.Millisecond)
+	defer look.Stop()
+	for {
+		if _, _, confirmed := m.fleet.Progress(); confirmed >= nodes {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-look.C:
+		}
+	}
+}
+
+// writeNodes writes one node after the other, by chance.
+func (m *simulator) writeNodes(ctx context.Context) error {
+	chance := rand.New(rand.NewPCG(m.seed, 2))
+	out := &measuredNodeWrites{}
+	m.out.Node = out
+	var acked, confirmed []time.Duration
+	for k := range m.nodeWrites {
+		i := chance.IntN(m.nodes)
+		for m.plan[i].Fails() {
+			i = (i + 1) % m.nodes
+		}
+		m.fleet.Round()
+		if err := m.write(ctx,
+			ops.SetNodes{Overrides: config.Object{m.names[i]: simulated("node", k)}, Modify: true}); err != nil {
+			return err
+		}
+		if err := m.untilConfirmed(ctx, 1); err != nil {
+			return err
+		}
+		t := m.fleet.Times()
+		out.Writes++
+		out.Others += t.Pushed.Nodes - 1
+		acked = append(acked, time.Duration(t.Acked.Most*float64(time.Millisecond)))
+		confirmed = append(confirmed, time.Duration(t.Confirmed.Most*float64(time.Millisecond)))
+	}
+	out.Acked, out.Confirmed = simulate.NewTimes(acked), simulate.NewTimes(confirmed)
+	m.app.Say("node overrides: acked within %.1f ms (p99 of %d)", out.Acked.P99, out.Writes)
+	return nil
+}
+
+// nodeFacts are what the nodes know of themselves, and by what they judge.
+func (m *simulator) nodeFacts() (func(name string) agent.Facts, agent.Judge, error) {
+	meta, err := serve.NodeMetadata(m.Metadata, zap.NewNop()) // the controller logs what it makes of them
+	if err != nil {
+		return nil, nil, err
+	}
+	bases, err := m.latestBase()
+	if err != nil {
+		return nil, nil, err
+	}
+	if m.software == "" {
+		for name := range bases {
+			m.software = name
+		}
+	}
+	judge := func(o config.Object, _ string, _ commitconfirm.Source) agent.Verdict {
+		r := meta.Validate(o)
+		return agent.Verdict{Config: o, Faults: r.Err()}
+	}
+	return func(name string) agent.Facts {
+		return agent.Facts{Name: name, Software: m.software, Board: m.board, Bases: bases, Metadata: meta}
+	}, judge, nil
+}

@@ -1,0 +1,304 @@
+package simulate
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"edgespan/actors/simulate"
+	"edgespan/cmd/edgespan-controller/offline"
+	"edgespan/cmd/edgespan-controller/serve"
+	"edgespan/cmd/term"
+	"edgespan/config"
+	"edgespan/config/fleet/topology"
+	"edgespan/config/fleet/topology/sketch"
+)
+
+const aboutSimulate = `Join simulated nodes to a controller and say whether all of them get what it wants of them.
+
+Each node has a certificate of its own, a stream of its own, the config actor of a real node,
+and a folder on the disk; only its host is simulated: it takes every config at once. Without
+--controller a controller of this program is started for it, on loopback and in a temporary
+folder, and ends with it.
+
+Faults come with a node's first push, with the one that --faults-at says, or with --rollout. A node that is to ` +
+	`'reject' finds every config faulty,
+an 'unhealthy' one gets worse under it and undoes it: both are where they should be when the
+controller shows them as failed. A 'silent' one says nothing for 12 s, a node that is to
+'crash' ends while it takes the config and boots again, one that is to 'disconnect' loses its
+stream before it has answered, one with a 'linkloss' its links for 10 s, and all that is behind
+it in the topology loses its stream with it; 'rollback' never hears that the config may stay, and
+undoes it: these must come to the same end as all others. One that is to 'hang' takes the config
+and says nothing until it is sent another one.
+
+--topology KIND makes a topology of the nodes and gives it to the controller. --rollout KEY=VALUE
+switches staged rollouts on in the controller of its own, makes the change once all nodes have
+converged, and tells each batch. It is to end as the faults say: halted in the batch in which more
+nodes failed than may, else done. While it goes on, a node that takes a config is down, and each
+time it is looked whether all others still have a path to a point of presence: if one has not
+that a better plan would have spared, the exit code is 1.
+
+Progress goes to stderr. The end is 'converged N of N' on stdout with exit code 0; else it
+names the states that nodes wait in, and the exit code is 3, as it is for a rollout that does
+not end as it must. One process can hold some 9,000
+nodes where it may have 20,000 descriptors (see 'ulimit -n'): run several with other --name.`
+
+// simulation is what a simulation was asked for.
+type simulation struct {
+	offline.Remote
+	*serve.Options
+	nodes                     int
+	name                      string
+	until                     string
+	duration, every           time.Duration
+	faults                    string
+	seed                      uint64
+	dir, disk                 string
+	software, board           string
+	joins                     int
+	networkWrites, nodeWrites int
+	output                    string
+
+	bounded bool // --duration was said: it bounds the way to convergence as a whole
+	idle    time.Duration
+	planned simulate.Faults
+
+	faultsAt  int
+	applyTime time.Duration
+	topology  string
+	sketched  sketch.Plan        // of --topology KIND
+	chart     *topology.Topology // of --topology; nil without
+	rollout   []string
+	change    config.Object // of --rollout
+	atOnce    bool
+	flags     map[string]string
+}
+
+// untilConverged is the one condition to wait for.
+const untilConverged = "converged"
+
+// longest is how long it is waited for where nothing is said.
+const longest = 10 * time.Minute
+
+// New is the command.
+func New(a *serve.App) *cobra.Command {
+	s := &simulation{Options: serve.NewOptions()}
+	cmd := &cobra.Command{
+		Use:   "simulate --nodes N",
+		Short: "Join simulated nodes, and say whether all get what is wanted of them",
+		Long:  aboutSimulate,
+		Example: `  edgespan-controller simulate --nodes 200
+  edgespan-controller simulate --nodes 50 --faults reject=2%,crash=10%,disconnect=10% -o json
+  edgespan-controller simulate --nodes 50 --topology grid --rollout sysParams.logLevel=debug
+  edgespan-controller simulate --nodes 50 --topology figure-eight --rollout sysParams.logLevel=debug --faults ` +
+			`unhealthy=100%
+  edgespan-controller simulate --nodes 1000 --controller https://fleet:8443 --token-file F --ca-sha256 H --duration 1h`,
+		Args: term.ExactArgs(0, "none"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := s.check(cmd); err != nil {
+				return err
+			}
+			return simulateNodes(cmd.Context(), a, s)
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&s.nodes, "nodes", 0, "how many nodes")
+	f.StringVar(&s.name, "name", "sim", "what the names of the nodes begin with")
+	f.StringVar(&s.URL, "controller", "", "URL of a running controller (default: one of its own)")
+	f.StringVar(&s.TokenFile, "token-file", "", "file of an administrator's token for it")
+	f.StringVar(&s.CAFile, "ca-file", "", "PEM file of the CA that its certificate is from")
+	f.StringVar(&s.CAPin, "ca-sha256", "", "fingerprint of that CA, as the first start says it")
+	f.StringVar(&s.until, "until", "",
+		"converged: end as soon as every node is where it should be (default without --duration)")
+	f.DurationVar(&s.duration, "duration", 0,
+		"how long the nodes run; with --until converged: at most, from the first join on "+
+			"(default 10m, after all have joined)")
+	f.DurationVar(&s.every, "report-interval", 5*time.Second, "how often a node reports")
+	f.StringVar(&s.faults, "faults", "", "share of the nodes that have a fault, as in reject=1%,crash=2%: "+
+		simulate.FaultWords())
+	f.IntVar(&s.faultsAt, "faults-at", 0,
+		"config with which faults come, counted by node (default: the first one, or the rollout's)")
+	f.DurationVar(&s.applyTime, "apply-time", 0,
+		"how long a node's own work for a config takes; it is down so long (default 1s with --rollout)")
+	f.StringVar(&s.topology, "topology", "",
+		"KIND or KIND:SIZE of a topology to make, SIZE nodes for each point of presence, or a file of one: "+sketch.Words())
+	f.StringArrayVar(&s.rollout, "rollout", nil,
+		"KEY=VALUE of the network's config: roll it out in batches after that, and tell how it goes; repeatable")
+	f.BoolVar(&s.atOnce, "at-once", false, "make the change of --rollout without batches, to see what they are for")
+	f.StringToStringVar(&s.flags, "controller-flags", nil,
+		"NAME=VALUE of the flags of the own controller's config, as in config_rollout_batch_limit=20")
+	f.Uint64Var(&s.seed, "seed", 1, "which nodes have the faults; the same number is the same nodes")
+	f.StringVar(&s.dir, "dir", "", "folder of the nodes' disks; they live on in it (default: a temporary one)")
+	f.StringVar(&s.disk, "disk", diskFolder, "folder: each write is synced, as on a node; memory: nothing is written")
+	f.StringVar(&s.software, "software", "", "software version of the nodes (default: the latest base layer's)")
+	f.StringVar(&s.board, "board", "", "hardware board of the nodes")
+	f.IntVar(&s.joins, "joins", 16, "how many nodes join at the same time")
+	s.bindMeasured(f)
+	s.BindLayers(cmd)
+	f.StringVarP(&s.output, "output", "o", "", "json for all that was counted and measured")
+	return cmd
+}
+
+// check refuses what can never work, all of it at once.
+func (s *simulation) check(cmd *cobra.Command) error {
+	var faults []string
+	no := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	s.checkRollout(cmd, no)
+	if s.nodes < 1 || s.nodes > 100_000 {
+		no("--nodes: is %d: 1 to 100000 are allowed", s.nodes)
+	}
+	if s.every < 100*time.Millisecond {
+		no("--report-interval: is %v: 100ms and more are allowed", s.every)
+	}
+	if s.joins < 1 || s.joins > 1000 {
+		no("--joins: is %d: 1 to 1000 are allowed", s.joins)
+	}
+	if s.networkWrites < 0 || s.nodeWrites < 0 {
+		no("--network-writes, --node-writes: below 0: 0 and more are allowed")
+	}
+	if s.until != "" && s.until != untilConverged {
+		no("--until: is %.40q: %s is allowed", s.until, untilConverged)
+	}
+	if cmd.Flags().Changed("duration") && s.duration <= 0 {
+		no("--duration: is %v: above 0 is allowed", s.duration)
+	}
+	if s.disk != diskFolder && s.disk != diskMemory {
+		no("--disk: is %.40q: %s and %s are allowed", s.disk, diskFolder, diskMemory)
+	}
+	if s.output != "" && s.output != "json" {
+		no("--output: is %.40q: json is allowed", s.output)
+	}
+	var err error
+	if s.planned, err = simulate.ParseFaults(s.faults); err != nil {
+		no("--%v", err)
+	}
+	if len(faults) > 0 {
+		return term.WithClass(term.ExitUsage, errorLines(faults))
+	}
+	s.bounded = s.duration > 0 && s.until == untilConverged
+	if s.duration == 0 {
+		s.duration, s.until = longest, untilConverged
+	}
+	return nil
+}
+
+// checkRollout is the part of check for the topology and what is rolled out on it.
+func (s *simulation) checkRollout(cmd *cobra.Command, no func(format string, args ...any)) {
+	var err error
+	if s.topology != "" {
+		if err := s.readTopology(cmd.Flags().Changed("nodes")); err != nil {
+			no("--%v", err)
+		}
+	}
+	if cmd.Flags().Changed("faults-at") && s.faultsAt < 1 {
+		no("--faults-at: is %d: 1 and more are allowed", s.faultsAt)
+	}
+	if s.applyTime < 0 || s.applyTime > time.Minute {
+		no("--apply-time: is %v: 0s to 1m are allowed", s.applyTime)
+	}
+	if s.change, err = assigned(s.rollout); err != nil {
+		no("--rollout: %v", err)
+	}
+	if s.atOnce && len(s.rollout) == 0 {
+		no("--at-once: is there without --rollout: both are allowed")
+	}
+	if len(s.flags) > 0 && (s.URL != "" || len(s.rollout) == 0) {
+		no("--controller-flags: are there without --rollout or with --controller: a rollout of an own controller is allowed")
+	}
+	if len(s.rollout) > 0 && !cmd.Flags().Changed("apply-time") {
+		s.applyTime = time.Second
+	}
+}
+
+// errorLines are messages that are one error.
+type errorLines []string
+
+func (l errorLines) Error() string {
+	text := ""
+	for i, line := range l {
+		if i > 0 {
+			text += "\n"
+		}
+		text += line
+	}
+	return text
+}
+
+// measured is the document of -o json.
+type measured struct {
+	simulate.Tally
+	Undone  int                    `json:"undone"` // pushes that nodes undid and were not asked to
+	Seed    uint64                 `json:"seed"`
+	Faults  map[simulate.Fault]int `json:"faults"` // that were asked for, in nodes
+	Disk    string                 `json:"disk"`   // folder, or memory: nothing was written
+	Seconds measuredSeconds        `json:"seconds"`
+	First   simulate.Round         `json:"first"` // of the first config, from the start of the nodes
+	Network []simulate.Round       `json:"networkWrites"`
+	Rollout *measuredRollout       `json:"rollout,omitempty"`
+	Node    *measuredNodeWrites    `json:"nodeWrites,omitempty"`
+	Memory  measuredMemory         `json:"memoryBytes"`
+	CPU     measuredCPU            `json:"cpuSeconds"`
+	Idle    *measuredIdle          `json:"idle,omitempty"`
+}
+
+type measuredSeconds struct {
+	Join     float64 `json:"join"`     // invitations and certificates of all nodes
+	Converge float64 `json:"converge"` // from the start of the nodes
+	Total    float64 `json:"total"`
+}
+
+type measuredNodeWrites struct {
+	Writes    int            `json:"writes"`
+	Acked     simulate.Times `json:"acked"`
+	Confirmed simulate.Times `json:"confirmed"`
+	Others    int            `json:"othersTouched"` // pushes to nodes that were not written
+}
+
+// measuredIdle is what the controller took while its nodes did nothing but report.
+type measuredIdle struct {
+	Seconds float64 `json:"seconds"`
+	CPU     float64 `json:"cpuSeconds"`
+	Share   float64 `json:"ofACore"`
+	Written int64   `json:"bytesWritten"` // to its disk
+}
+
+// Resident octets, and processor time since the start; 0 for a controller elsewhere.
+type measuredMemory struct {
+	Controller int64 `json:"controller"`
+	Simulator  int64 `json:"simulator"`
+	Goroutines int   `json:"goroutines"` // of the simulator
+}
+
+type measuredCPU struct {
+	Controller float64 `json:"controller"`
+	Simulator  float64 `json:"simulator"`
+}
+
+// lines are the end of a simulation.
+func (m *measured) lines() string {
+	text := m.Tally.String() + "\n"
+	if r := m.Rollout; r != nil {
+		if !r.ended() {
+			text = "before the rollout: " + text
+		}
+		text += r.String() + "\n"
+		if p := r.Paths; p != nil {
+			text += fmt.Sprintf("paths: looked at %d times, %d nodes lost one that they need not have lost\n", p.Looks, p.Broken)
+		}
+	}
+	return text
+}
+
+func (m *measured) goroutines() { m.Memory.Goroutines = runtime.NumGoroutine() }
+
+// bindMeasured binds the flags of what is measured once the nodes have what they want.
+func (s *simulation) bindMeasured(f *pflag.FlagSet) {
+	f.IntVar(&s.networkWrites, "network-writes", 0,
+		"write so many network overrides after that, of one key, and measure each")
+	f.IntVar(&s.nodeWrites, "node-writes", 0, "write so many node overrides after that, and measure each")
+	f.DurationVar(&s.idle, "idle", 0,
+		"leave the nodes alone for so long after that, and measure what their controller takes")
+}

@@ -1,0 +1,116 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"edgespan/cmd/term"
+	"edgespan/config"
+	"edgespan/config/fleet/ops"
+	"edgespan/config/fleet/topology"
+	"edgespan/config/fleet/topology/sketch"
+	"edgespan/config/httpapi/fleetapi"
+)
+
+// readTopology takes --topology: a kind, whose topology is made when the names are known, or
+// a file, which says how many nodes there are. What is no kind is a file.
+func (s *simulation) readTopology(nodesGiven bool) error {
+	kind, _, _ := strings.Cut(s.topology, ":")
+	if slices.Contains(sketch.Kinds, sketch.Kind(kind)) {
+		var err error
+		s.sketched, err = sketch.ParsePlan(s.topology)
+		return err
+	}
+	text, err := os.ReadFile(s.topology)
+	if err != nil {
+		return fmt.Errorf("topology: %w: a file of the seed's form is allowed, or %s, each with :SIZE or without", err,
+			sketch.Words())
+	}
+	t, faults := topology.Parse(text)
+	if faults != nil {
+		return fmt.Errorf("topology: %s: %w", s.topology, faults)
+	}
+	if nodesGiven && s.nodes != len(t.Nodes) {
+		return fmt.Errorf("nodes: is %d: %d are allowed, which %s has", s.nodes, len(t.Nodes), s.topology)
+	}
+	s.chart, s.nodes = t, len(t.Nodes)
+	return nil
+}
+
+// nameNodes gives the nodes their names, and the topology if one was asked for.
+func (m *simulator) nameNodes() {
+	if m.chart != nil {
+		for _, n := range m.chart.Nodes {
+			m.names = append(m.names, n.Name)
+		}
+		return
+	}
+	for i := range m.nodes {
+		m.names = append(m.names, fmt.Sprintf("%s-%05d", m.name, i+1))
+	}
+	if m.sketched.Kind != "" {
+		m.chart = m.sketched.Make(m.names, m.seed)
+	}
+}
+
+// writeTopology gives the controller the topology, as any client does. One that somebody
+// else has made is not replaced.
+func (m *simulator) writeTopology(ctx context.Context) error {
+	if m.chart == nil {
+		return nil
+	}
+	doc := m.chart.Document()
+	if m.own == nil {
+		d, err := m.client.Topology(ctx)
+		if err != nil {
+			return err
+		}
+		if there, _ := d.Object["nodes"].([]any); len(there) > 0 {
+			return term.Usagef("--topology: the controller has one of %d nodes already: a controller without is allowed",
+				len(there))
+		}
+	}
+	if _, err := m.client.Write(ctx, ops.SetTopology{Document: doc},
+		fleetapi.WriteOptions{Message: "simulate: " + m.chart.Name}); err != nil {
+		return fmt.Errorf("write the topology: %w", err)
+	}
+	pops := 0
+	for _, n := range m.chart.Nodes {
+		if n.Pop {
+			pops++
+		}
+	}
+	m.app.Say("topology %q: %d nodes on %d sites, %d links, %d points of presence", m.chart.Name, m.nodes,
+		m.chart.Ways().Sites(), len(m.chart.Links), pops)
+	return nil
+}
+
+// assigned is a config of KEY=VALUE words, keys with dots; a VALUE is JSON or else text.
+func assigned(words []string) (config.Object, error) {
+	out := config.Object{}
+	for _, w := range words {
+		key, value, is := strings.Cut(w, "=")
+		path := strings.Split(key, ".")
+		if !is || slices.Contains(path, "") {
+			return nil, fmt.Errorf("is %.80q: KEY=VALUE is allowed, as in sysParams.logLevel=debug", w)
+		}
+		var v any = value
+		if o, faults := config.ParseObject([]byte(`{"v":` + value + `}`)); faults == nil && len(o) == 1 {
+			v = o["v"]
+		}
+		at := out
+		for _, key := range path[:len(path)-1] {
+			next, is := at[key].(config.Object)
+			if !is {
+				next = config.Object{}
+				at[key] = next
+			}
+			at = next
+		}
+		at[path[len(path)-1]] = v
+	}
+	return out, nil
+}
