@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"time"
 )
@@ -36,4 +37,21 @@ func (f Flushing) Write(p []byte) (int, error) {
 		err = c.Flush()
 	}
 	return n, err
+}
+
+// WhileKnown is a stream of events for a caller who may be revoked meanwhile: it is written to as long as
+// they are known. It is asked before each event, and so at each sign of life, too.
+type WhileKnown struct {
+	io.Writer
+	Known func() bool
+}
+
+// errRevoked ends the stream of a caller who is not known any more, or as somebody else.
+var errRevoked = errors.New("the caller is not known any more")
+
+func (w WhileKnown) Write(p []byte) (int, error) {
+	if !w.Known() {
+		return 0, errRevoked
+	}
+	return w.Writer.Write(p)
 }
