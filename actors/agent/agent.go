@@ -98,8 +98,8 @@ type taken struct {
 }
 
 // Apply makes a wish the node's config. It returns when that is valid, stored and
-// published. Faults of the document are config.Faults; httpapi.ErrConflict says that a
-// controller rules the node, httpapi.ErrBusy that the disk does not come along.
+// published. Faults of the document are config.Faults; rest.ErrConflict says that a
+// controller rules the node, rest.ErrBusy that the disk does not come along.
 func (a *Agent) Apply(ctx context.Context, w Wish) (Taken, error) {
 	if w.Verdict == nil {
 		v := a.o.Judge(w.Document, "", commitconfirm.Apply)

@@ -11,7 +11,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet/nodeproto"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/nodeconf/commitconfirm"
 )
 
@@ -268,7 +268,7 @@ func TestAManagedNodeTakesItsConfigFromItsController(t *testing.T) {
 		r.agent.Received(nodeproto.Managed{On: true})
 		r.settle(0)
 		err := r.apply(`{"a":1}`)
-		if !errors.Is(err, httpapi.ErrConflict) || !strings.Contains(err.Error(), "c.example:8444") ||
+		if !errors.Is(err, rest.ErrConflict) || !strings.Contains(err.Error(), "c.example:8444") ||
 			!strings.Contains(err.Error(), "--local") {
 			t.Errorf("apply answers %v", err)
 		}
@@ -315,10 +315,10 @@ func TestALocalApplyWithATimeIsUndoneUnlessItIsConfirmed(t *testing.T) {
 		}
 		within := func(w *Wish) { w.Confirm = time.Minute }
 		ctx := context.Background()
-		if err := r.agent.Confirm(ctx, commitconfirm.Generation{}); !errors.Is(err, httpapi.ErrConflict) {
+		if err := r.agent.Confirm(ctx, commitconfirm.Generation{}); !errors.Is(err, rest.ErrConflict) {
 			t.Errorf("confirm of nothing answers %v", err)
 		}
-		if err := r.agent.Rollback(ctx); !errors.Is(err, httpapi.ErrConflict) {
+		if err := r.agent.Rollback(ctx); !errors.Is(err, rest.ErrConflict) {
 			t.Errorf("rollback of nothing answers %v", err)
 		}
 		for _, c := range []struct {
@@ -440,7 +440,7 @@ func TestAHungDiskIsSaid(t *testing.T) {
 			t.Errorf("the first is answered with %v", err)
 		}
 		r.settle(time.Second)
-		if err := <-answers; !errors.Is(err, httpapi.ErrBusy) {
+		if err := <-answers; !errors.Is(err, rest.ErrBusy) {
 			t.Errorf("the second is answered with %v", err)
 		}
 		close(free)

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/config"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/nodeconf"
 	"edgespan/config/nodeconf/commitconfirm"
 )
@@ -182,12 +182,12 @@ func (s *shell) ruled(o *offer) error {
 	case o.event.Source == commitconfirm.Push:
 		if s.notes.Held != nil {
 			s.report() // it says who holds the node
-			return fmt.Errorf("%w: the node is held by %s", httpapi.ErrConflict, s.notes.Held.By)
+			return fmt.Errorf("%w: the node is held by %s", rest.ErrConflict, s.notes.Held.By)
 		}
 	case managed && (o.event.Source == commitconfirm.File || !o.local && s.notes.Held == nil):
 		return fmt.Errorf("%w: the node takes its config from its controller %s: apply --local is allowed, until edgespan "+
 			"release",
-			httpapi.ErrConflict, s.o.Facts.Controller)
+			rest.ErrConflict, s.o.Facts.Controller)
 	}
 	return nil
 }
@@ -217,7 +217,7 @@ func (s *shell) take(r commitconfirm.Report) {
 		if len(s.commands) > 0 {
 			first := s.commands[0]
 			s.commands = s.commands[1:]
-			first.reply <- fmt.Errorf("%w: %s", httpapi.ErrConflict, r.Why)
+			first.reply <- fmt.Errorf("%w: %s", rest.ErrConflict, r.Why)
 		}
 	case commitconfirm.Trouble:
 		s.answerCommands(commitconfirm.NowConfirmed, errors.New(r.Why))
@@ -289,7 +289,7 @@ func (s *shell) notTaken(r commitconfirm.Report) {
 	case commitconfirm.Refused:
 		err = fmt.Errorf("%s: %w", o.refusal, s.writeErr)
 	case commitconfirm.Superseded:
-		err = fmt.Errorf("%s: %w: %s", o.refusal, httpapi.ErrBusy, r.Why)
+		err = fmt.Errorf("%s: %w: %s", o.refusal, rest.ErrBusy, r.Why)
 	default: // Unchanged, Renumbered
 	}
 	if o.event.Source == commitconfirm.Push {
@@ -308,7 +308,7 @@ func (s *shell) answer(o *offer, t Taken, err error) {
 		o.reply = nil
 	case err != nil && o.event.Source == commitconfirm.File:
 		var faults config.Faults
-		if errors.As(err, &faults) || errors.Is(err, httpapi.ErrConflict) {
+		if errors.As(err, &faults) || errors.Is(err, rest.ErrConflict) {
 			err = fmt.Errorf("%s: %w", o.refusal, err)
 		}
 		s.log.Error("config file", zap.Error(err))
@@ -358,7 +358,7 @@ func (s *shell) impatient(o *offer) {
 		return
 	}
 	const busy = "store the config: %w: the disk has not answered an earlier request for %v: try again"
-	o.reply <- taken{err: fmt.Errorf(busy, httpapi.ErrBusy, diskPatience)}
+	o.reply <- taken{err: fmt.Errorf(busy, rest.ErrBusy, diskPatience)}
 	o.reply = nil
 	s.log.Warn("gave up an apply that waited for the disk", zap.Duration("after", diskPatience))
 	s.queue = slices.Delete(s.queue, i, i+1)

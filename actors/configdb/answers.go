@@ -8,7 +8,7 @@ import (
 
 	"edgespan/config/configdb"
 	"edgespan/config/configdb/model"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/kv"
 )
 
@@ -40,7 +40,7 @@ func (d *deps) answer(ctx context.Context, name string, known []string,
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	done, err := httpapi.Turn(ctx)
+	done, err := rest.Turn(ctx)
 	if err != nil {
 		return model.Answer{}, err
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"edgespan/config/configdb/model"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/kv"
 )
 
@@ -18,7 +18,7 @@ func read[T any](ctx context.Context, k *Keeper, find func(*model.State, source)
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	done, err := httpapi.Turn(ctx)
+	done, err := rest.Turn(ctx)
 	if err != nil {
 		var none T
 		return none, err

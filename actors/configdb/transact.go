@@ -11,8 +11,8 @@ import (
 
 	"edgespan/actors/supervise"
 	"edgespan/config/configdb/model"
-	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/configdbapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/kv"
 )
 
@@ -28,7 +28,7 @@ func (d *deps) judge(ctx context.Context, r configdbapi.WriteRequest) (model.Wri
 	if err != nil {
 		return model.Written{}, err
 	}
-	done, err := httpapi.Turn(ctx)
+	done, err := rest.Turn(ctx)
 	if err != nil {
 		return model.Written{}, err
 	}

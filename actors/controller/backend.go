@@ -13,8 +13,8 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
-	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/layers/metadata"
 	"edgespan/config/layers/override"
 )
@@ -25,7 +25,7 @@ var _ fleetapi.Backend = (*Controller)(nil)
 // read does one read over the layers and all that is known now, in the turn of who asks. It ends with the question.
 func read[T any](ctx context.Context, c *Controller, f func(*ops.World) (T, error)) (T, error) {
 	var none T
-	done, err := httpapi.Turn(ctx)
+	done, err := rest.Turn(ctx)
 	if err != nil {
 		return none, err
 	}

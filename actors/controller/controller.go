@@ -16,7 +16,7 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
 	"edgespan/config/fleet/controllerconf"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // Controller is a running controller: one replica.
@@ -112,7 +112,7 @@ func (o *Options) complete() error {
 		o.Do = func(controllerconf.Change) {}
 	}
 	if o.Stored == nil {
-		o.Stored = httpapi.NewStored()
+		o.Stored = rest.NewStored()
 	}
 	o.Settings = whole(o.Settings, o.Replica)
 	return errors.Join(faults...)

@@ -15,8 +15,8 @@ import (
 	"edgespan/config/fleet"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
-	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
 )
@@ -93,7 +93,7 @@ func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (flee
 
 // judge judges a write in the turn of who asks.
 func (c *Controller) judge(ctx context.Context, w *ops.World, q ops.Write) (ops.Outcome, error) {
-	done, err := httpapi.Turn(ctx)
+	done, err := rest.Turn(ctx)
 	if err != nil {
 		return ops.Outcome{}, err
 	}

@@ -12,8 +12,8 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
-	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/kv"
 )
 
@@ -46,7 +46,7 @@ func TestWritesAreServedInTheTurnOfTheirCallers(t *testing.T) {
 		c := r.start("a")
 		r.fleetOf(c, 2)
 		g.shut.Store(true)
-		bob := fleetapi.Caller{Name: storage.Itself.Name, Role: fleetapi.Operator, Via: httpapi.ViaToken}
+		bob := fleetapi.Caller{Name: storage.Itself.Name, Role: fleetapi.Operator, Via: rest.ViaToken}
 		set := func(by fleetapi.Caller, n int, dry bool) error {
 			_, err := c.Write(r.Context(), fleetapi.WriteRequest{
 				Caller: by, DryRun: dry,

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"edgespan/config/fleet/ops"
-	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/kv"
 )
 
-var carol = fleetapi.Caller{Name: "carol", Role: fleetapi.Operator, Via: httpapi.ViaToken}
+var carol = fleetapi.Caller{Name: "carol", Role: fleetapi.Operator, Via: rest.ViaToken}
 
 // overrides is a write of the network's overrides with a text of so many bytes.
 func (r *rig) overrides(c *Controller, who fleetapi.Caller, n, bytes int, modify bool) error {
@@ -32,7 +32,7 @@ func TestWhatAnOperatorMayHaveStored(t *testing.T) {
 	t.Parallel()
 	for _, modify := range []bool{false, true} {
 		onRig(t, func(r *rig) {
-			r.change = func(o *Options) { o.Stored = httpapi.NewBuckets(1<<10, 160<<10) }
+			r.change = func(o *Options) { o.Stored = rest.NewBuckets(1<<10, 160<<10) }
 			c := r.start("a")
 			if err := r.overrides(c, alice, 0, 15<<10, false); err != nil {
 				t.Fatal(err)
@@ -57,7 +57,7 @@ func TestWhatAnOperatorMayHaveStored(t *testing.T) {
 			if err := r.overrides(c, alice, 100, bytes, modify); err != nil {
 				t.Errorf("an admin has no bound: %v", err)
 			}
-			eve := fleetapi.Caller{Name: "eve", Role: fleetapi.Operator, Via: httpapi.ViaToken}
+			eve := fleetapi.Caller{Name: "eve", Role: fleetapi.Operator, Via: rest.ViaToken}
 			if err := r.overrides(c, eve, 101, bytes, modify); err != nil {
 				t.Errorf("another operator has its own: %v", err)
 			}
@@ -117,7 +117,7 @@ func TestWhatWasNotStoredIsGivenBack(t *testing.T) {
 	t.Parallel()
 	onRig(t, func(r *rig) {
 		s := &scarce{memory: r.store}
-		r.change = func(o *Options) { o.Store, o.Stored = s, httpapi.NewBuckets(1, 64<<10) }
+		r.change = func(o *Options) { o.Store, o.Stored = s, rest.NewBuckets(1, 64<<10) }
 		c := r.start("a")
 		s.full = kv.ErrUnwritten
 		for n := range 20 {

@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/node/api"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst"
 )
 
@@ -18,15 +18,15 @@ func (d *deps) tellAccount(object, name string, a netinst.Account) {
 	if a.Contest != "" && !a.Contested {
 		log.Warn("others keep changing what is ours; from now on repairs are counted, and made ever more seldom",
 			zap.String("count", a.Contest))
-		d.tell(event(httpapi.EventContested, object, name, a.Contest))
+		d.tell(event(nodeapi.EventContested, object, name, a.Contest))
 	}
 	if len(a.Repaired) > 0 && !a.Contested {
 		log.Info("repaired what others had changed", zap.Strings("objects", a.Repaired))
-		d.tell(event(httpapi.EventRepaired, object, name, strings.Join(a.Repaired, ", ")))
+		d.tell(event(nodeapi.EventRepaired, object, name, strings.Join(a.Repaired, ", ")))
 	}
 	for _, r := range a.Repaired {
 		if p, died := strings.CutPrefix(r, "add process "); died {
-			d.tell(event(httpapi.EventProcess, object, name, p+" had died and was started again"))
+			d.tell(event(nodeapi.EventProcess, object, name, p+" had died and was started again"))
 		}
 	}
 	for _, f := range a.Began {
@@ -37,17 +37,17 @@ func (d *deps) tellAccount(object, name string, a netinst.Account) {
 		} else {
 			log.Warn("op failed", opFields(f)...)
 		}
-		e := event(httpapi.EventFailed, aboutOp(object, f), name, text)
+		e := event(nodeapi.EventFailed, aboutOp(object, f), name, text)
 		e.Op, e.Command, e.Error = f.Op, f.Command, f.Error
 		d.tell(e)
 	}
 	for _, f := range a.Ended {
 		log.Info("op does not fail any more", zap.String("op", f.Op), zap.Int("attempts", f.Attempts))
-		d.tell(event(httpapi.EventRecovered, aboutOp(object, f), name,
+		d.tell(event(nodeapi.EventRecovered, aboutOp(object, f), name,
 			fmt.Sprintf("%s, after %d attempts", f.Op, f.Attempts)))
 	}
 	if fresh := a.Changes - len(a.Repaired); fresh > 0 {
-		d.tell(event(httpapi.EventApplied, object, name, fmt.Sprintf("%d changes", fresh)))
+		d.tell(event(nodeapi.EventApplied, object, name, fmt.Sprintf("%d changes", fresh)))
 	}
 }
 

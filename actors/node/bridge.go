@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/node/api"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 	"edgespan/pubsub"
@@ -379,7 +379,7 @@ func (b *bridge) changed(s netinst.NetworkInstanceStatus) {
 		text = string(b.state) + " -> " + text
 	}
 	b.state, b.name = s.State, s.DisplayName
-	e := event(httpapi.EventState, "ni/"+b.key, b.name, text)
+	e := event(nodeapi.EventState, "ni/"+b.key, b.name, text)
 	e.Error = s.Error
 	b.d.tell(e)
 }

@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"edgespan/actors/node/api"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // applying applies a document in the background and gives where its answer comes.
 func (r *rig) applying(doc string) <-chan error {
 	answer := make(chan error, 1)
 	go func() {
-		_, err := r.node.Apply(context.Background(), []byte(doc), httpapi.How{})
+		_, err := r.node.Apply(context.Background(), []byte(doc), nodeapi.How{})
 		answer <- err
 	}()
 	r.settle(0)
@@ -41,8 +42,8 @@ func TestAHungDiskStopsTheConfigActorFromNothingElse(t *testing.T) {
 		first := r.applying(doc(2, 0))
 		r.settle(time.Second)
 		second := r.applying(doc(3, 0))
-		if _, err := r.node.Apply(context.Background(), []byte("nonsense: 1\n"), httpapi.How{}); err == nil ||
-			errors.Is(err, httpapi.ErrBusy) {
+		if _, err := r.node.Apply(context.Background(), []byte("nonsense: 1\n"), nodeapi.How{}); err == nil ||
+			errors.Is(err, rest.ErrBusy) {
 			t.Errorf("a faulty document is answered with %v, want its faults", err)
 		}
 		r.node.Reload()
@@ -58,7 +59,7 @@ func TestAHungDiskStopsTheConfigActorFromNothingElse(t *testing.T) {
 		}
 		r.waits(second)
 		r.settle(time.Second)
-		if err := <-second; !errors.Is(err, httpapi.ErrBusy) || !strings.Contains(err.Error(), "try again") {
+		if err := <-second; !errors.Is(err, rest.ErrBusy) || !strings.Contains(err.Error(), "try again") {
 			t.Errorf("the apply that waits is answered with %v", err)
 		}
 		before := r.fed()
@@ -84,7 +85,7 @@ func TestAConfigThatCanNotBeStoredChangesNothing(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(doc(1, 0))
 		r.files.fail(errors.New("no space left"))
-		if _, err := r.node.Apply(context.Background(), []byte(doc(2, 0)), httpapi.How{}); err == nil ||
+		if _, err := r.node.Apply(context.Background(), []byte(doc(2, 0)), nodeapi.How{}); err == nil ||
 			err.Error() != "store the config: no space left" {
 			t.Errorf("apply answers %v", err)
 		}

@@ -13,7 +13,7 @@ import (
 
 	"edgespan/actors/node/api"
 	"edgespan/actors/supervise"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
 )
@@ -277,7 +277,7 @@ func TestANetworkOnAGroundThatFailsSaysSo(t *testing.T) {
 	})
 }
 
-func (r *rig) list(kind string) []httpapi.Resource {
+func (r *rig) list(kind string) []nodeapi.Resource {
 	rs, err := r.node.List(r.Context(), kind)
 	if err != nil {
 		r.Fatal(err)

@@ -12,7 +12,7 @@ import (
 
 	"edgespan/actors/agent"
 	"edgespan/actors/node/api"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst/netstate"
 	"edgespan/pubsub"
 )
@@ -68,7 +68,7 @@ type deps struct {
 	census   *census
 	fail     func(error)
 	notify   func(string)         // systemd
-	tell     func(httpapi.Event)  // keeps what happened
+	tell     func(nodeapi.Event)  // keeps what happened
 	keep     func(api.NodeRecord) // journals what the config actor counted
 	asked    marks                // when an adapter's config was published
 	setLevel func(string)         // of the log

@@ -11,7 +11,7 @@ import (
 
 	"edgespan/actors/node/api"
 	"edgespan/appnet"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst"
 	"edgespan/pubsub"
 )
@@ -26,7 +26,7 @@ const eventsID = "router/events"
 // reader gets what is kept and then what comes, and one that is slow holds up nobody.
 type events struct {
 	d       *deps
-	pub     *pubsub.Publisher[httpapi.Event]
+	pub     *pubsub.Publisher[nodeapi.Event]
 	next    uint64
 	oldest  uint64
 	subs    subscriptions
@@ -43,7 +43,7 @@ func (v *events) Receive(c actor.Context) {
 		v.subs.close()
 	case poke:
 		v.drain()
-	case httpapi.Event:
+	case nodeapi.Event:
 		v.keep(msg)
 	}
 }
@@ -62,7 +62,7 @@ func (v *events) started(c actor.Context) {
 }
 
 // keep gives an event its number and lets the oldest go.
-func (v *events) keep(e httpapi.Event) {
+func (v *events) keep(e nodeapi.Event) {
 	e.Seq = v.next
 	v.next++
 	must(v.pub.Publish("", eventKey(e.Seq), e))
@@ -89,12 +89,12 @@ func (v *events) drain() {
 		}
 		if s := ch.New; s.Valid && s.Generation != ch.Old.Generation {
 			t := v.d.topics
-			v.keep(event(httpapi.EventConfig, "config", "",
+			v.keep(event(nodeapi.EventConfig, "config", "",
 				fmt.Sprintf("generation %d from %s: networks %d, apps %d, ports %d", s.Generation, s.Source,
 					len(t.NetworkConfig.List("")), len(t.AppConfig.List("")), len(t.PortConfig.List("")))))
 		}
 		if s := ch.New; s.Error != "" && s.Error != ch.Old.Error {
-			e := event(httpapi.EventConfig, "config", "", "refused")
+			e := event(nodeapi.EventConfig, "config", "", "refused")
 			e.Error = s.Error
 			v.keep(e)
 		}
@@ -103,11 +103,11 @@ func (v *events) drain() {
 		from, to := portText(ch.Old), portText(ch.New)
 		switch {
 		case ch.Kind == pubsub.Created:
-			v.keep(event(httpapi.EventPort, "port/"+ch.Key, string(ch.New.IfName), to))
+			v.keep(event(nodeapi.EventPort, "port/"+ch.Key, string(ch.New.IfName), to))
 		case ch.Kind == pubsub.Modified && from != to:
-			v.keep(event(httpapi.EventPort, "port/"+ch.Key, string(ch.New.IfName), from+" -> "+to))
+			v.keep(event(nodeapi.EventPort, "port/"+ch.Key, string(ch.New.IfName), from+" -> "+to))
 		case ch.Kind == pubsub.Deleted:
-			v.keep(event(httpapi.EventPort, "port/"+ch.Key, string(ch.Old.IfName), "is no port any more"))
+			v.keep(event(nodeapi.EventPort, "port/"+ch.Key, string(ch.Old.IfName), "is no port any more"))
 		}
 	}
 	for _, ch := range v.apps.Drain() {
@@ -116,7 +116,7 @@ func (v *events) drain() {
 }
 
 func (v *events) app(ch pubsub.Change[appnet.AppNetworkStatus]) {
-	e := event(httpapi.EventState, "app/"+ch.Key, ch.New.DisplayName, "")
+	e := event(nodeapi.EventState, "app/"+ch.Key, ch.New.DisplayName, "")
 	e.Error = ch.New.Error
 	from, to := appState(ch.Old), appState(ch.New)
 	switch {
@@ -165,6 +165,6 @@ func portText(p netinst.PortStatus) string {
 	return "up with " + api.Joined(addrs) + ", without default route"
 }
 
-func event(kind, object, name, text string) httpapi.Event {
-	return httpapi.Event{Time: time.Now(), Kind: kind, Object: object, Name: name, Text: text}
+func event(kind, object, name, text string) nodeapi.Event {
+	return nodeapi.Event{Time: time.Now(), Kind: kind, Object: object, Name: name, Text: text}
 }

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/node/api"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/stateloop"
 	"edgespan/config/stateloop/peer"
 	"edgespan/config/stateloop/peer/task"
@@ -286,7 +286,7 @@ func (x *exec) tell(s task.Status) {
 	}
 	x.d.log.Info("parameter", zap.String("id", s.ID), zap.String("state", text), zap.String("why", s.Reason),
 		zap.Int("attempts", s.Attempts))
-	ev := event(httpapi.EventState, s.ID, "", text)
+	ev := event(nodeapi.EventState, s.ID, "", text)
 	ev.Error = s.Reason
 	x.d.tell(ev)
 }

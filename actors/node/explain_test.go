@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
 )
 
-func (r *rig) explain(kind, id string) httpapi.Explanation {
+func (r *rig) explain(kind, id string) nodeapi.Explanation {
 	r.Helper()
 	x, err := r.node.Explain(context.Background(), kind, id)
 	if err != nil {
@@ -22,8 +23,8 @@ func (r *rig) explain(kind, id string) httpapi.Explanation {
 }
 
 // leaf is the cause at the end of the first chain.
-func leaf(x httpapi.Explanation) httpapi.Cause {
-	last := httpapi.Cause{Causes: x.Causes}
+func leaf(x nodeapi.Explanation) nodeapi.Cause {
+	last := nodeapi.Cause{Causes: x.Causes}
 	for len(last.Causes) > 0 {
 		last = last.Causes[0]
 	}
@@ -130,7 +131,7 @@ func TestExplainNamesWhatAnAdapterWaitsFor(t *testing.T) {
 				r.settle(1500 * time.Millisecond)
 				x := r.explain(c.kind, c.id)
 				found := false
-				eachCause(x.Causes, func(k httpapi.Cause) {
+				eachCause(x.Causes, func(k nodeapi.Cause) {
 					found = found || strings.Contains(k.Text, c.text) && k.Object == c.object
 				})
 				if x.Ready || !found {
@@ -141,7 +142,7 @@ func TestExplainNamesWhatAnAdapterWaitsFor(t *testing.T) {
 	}
 }
 
-func eachCause(cs []httpapi.Cause, f func(httpapi.Cause)) {
+func eachCause(cs []nodeapi.Cause, f func(nodeapi.Cause)) {
 	for _, c := range cs {
 		f(c)
 		eachCause(c.Causes, f)
@@ -174,7 +175,7 @@ func TestExplainOfWhatIsUnknownIsNotFound(t *testing.T) {
 			{"app", appID(1) + "/7"}: "has the adapters 0", {"adapter", appID(9) + "/0"}: "the app is in no config",
 			{"adapter", appID(1) + "/x"}: "<app>/<index>", {"port", "wan"}: "ni, app and adapter are allowed",
 		} {
-			if _, err := r.node.Explain(context.Background(), of[0], of[1]); !errors.Is(err, httpapi.ErrNotFound) ||
+			if _, err := r.node.Explain(context.Background(), of[0], of[1]); !errors.Is(err, rest.ErrNotFound) ||
 				!strings.Contains(err.Error(), says) {
 				t.Errorf("%s: %v, want %q", of, err, says)
 			}
@@ -216,7 +217,7 @@ func (r *rig) agree(kind, id string) {
 	}
 	x, err := r.node.Explain(context.Background(), kind, id)
 	switch {
-	case errors.Is(err, httpapi.ErrNotFound):
+	case errors.Is(err, rest.ErrNotFound):
 		if got.Ready {
 			r.Errorf("%s/%s is ready and not found", kind, id)
 		}

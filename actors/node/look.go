@@ -7,27 +7,28 @@ import (
 
 	"github.com/google/uuid"
 
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/nodeconf"
 	"edgespan/netinst/netstate"
 )
 
 // Diff says what on the host is not as the running config wants it: it observes, and
 // changes nothing. What no config was published for is not judged.
-func (n *Node) Diff(ctx context.Context, of string) ([]httpapi.Difference, error) {
+func (n *Node) Diff(ctx context.Context, of string) ([]nodeapi.Difference, error) {
 	if s, ok := n.d.topics.Source.Get("", "node"); !ok || !s.Valid {
-		return nil, fmt.Errorf("compare the host: %w: no valid config was published yet", httpapi.ErrBusy)
+		return nil, fmt.Errorf("compare the host: %w: no valid config was published yet", rest.ErrBusy)
 	}
-	return lookAt(ctx, n, "diff", func(ctx context.Context) ([]httpapi.Difference, error) { return n.diff(ctx, of) })
+	return lookAt(ctx, n, "diff", func(ctx context.Context) ([]nodeapi.Difference, error) { return n.diff(ctx, of) })
 }
 
-func (n *Node) diff(ctx context.Context, of string) ([]httpapi.Difference, error) {
+func (n *Node) diff(ctx context.Context, of string) ([]nodeapi.Difference, error) {
 	found, err := n.d.host.Owners(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("find our networks on the host: %w", err)
 	}
 	wants, owners := n.d.wanted(ctx, n.running(), found)
-	var out []httpapi.Difference
+	var out []nodeapi.Difference
 	known := of == ""
 	for _, o := range owners {
 		object := ownerObject(o)
@@ -42,7 +43,7 @@ func (n *Node) diff(ctx context.Context, of string) ([]httpapi.Difference, error
 		out = append(out, n.differences(o, netstate.Diff(have, wants[o]))...)
 	}
 	if !known {
-		return nil, fmt.Errorf("compare %s: %w: it is in no config and nothing of it is on the host", of, httpapi.ErrNotFound)
+		return nil, fmt.Errorf("compare %s: %w: it is in no config and nothing of it is on the host", of, rest.ErrNotFound)
 	}
 	return out, nil
 }
@@ -72,9 +73,9 @@ func byUUID[V any](m map[string]V) map[uuid.UUID]V {
 	return out
 }
 
-func (n *Node) differences(o netstate.Owner, plan netstate.Plan) []httpapi.Difference {
+func (n *Node) differences(o netstate.Owner, plan netstate.Plan) []nodeapi.Difference {
 	trouble, _ := n.d.topics.Trouble.Get("", o.Name)
-	var out []httpapi.Difference
+	var out []nodeapi.Difference
 	for _, op := range plan {
 		why := ""
 		for _, f := range trouble.Failing {
@@ -83,15 +84,15 @@ func (n *Node) differences(o netstate.Owner, plan netstate.Plan) []httpapi.Diffe
 			}
 		}
 		for _, it := range op.Items {
-			d := httpapi.Difference{
-				Owner: ownerObject(o), Kind: string(op.Kind), ID: it.ID().Name, Change: httpapi.Changed, Why: why,
+			d := nodeapi.Difference{
+				Owner: ownerObject(o), Kind: string(op.Kind), ID: it.ID().Name, Change: nodeapi.Changed, Why: why,
 				Want: objectText(it.Want), Have: objectText(it.Have),
 			}
 			switch {
 			case it.Have == nil:
-				d.Change = httpapi.Missing
+				d.Change = nodeapi.Missing
 			case it.Want == nil:
-				d.Change = httpapi.Unexpected
+				d.Change = nodeapi.Unexpected
 			}
 			out = append(out, d)
 		}

@@ -11,16 +11,17 @@ import (
 	"time"
 
 	"edgespan/actors/node/api"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
 )
 
 // told are the events as lines "kind object text error".
-func (r *rig) told(q httpapi.EventQuery) []string {
+func (r *rig) told(q nodeapi.EventQuery) []string {
 	r.Helper()
 	var out []string
-	err := r.node.Events(context.Background(), q, func(e httpapi.Event) error {
+	err := r.node.Events(context.Background(), q, func(e nodeapi.Event) error {
 		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", e.Kind, e.Object, e.Text, e.Error)))
 		return nil
 	})
@@ -53,14 +54,14 @@ func TestEventsTellAFailureOnceAndItsEnd(t *testing.T) {
 		r.settle(10 * time.Second) // many tries
 		r.host.SetFault(nil)
 		r.ready(time.Minute, "app/"+appID(1))
-		of := r.told(httpapi.EventQuery{Of: "ni/" + niID(1)})
+		of := r.told(nodeapi.EventQuery{Of: "ni/" + niID(1)})
 		r.has(of, "failed ni/"+niID(1)+" add rule 20001 failed busy", "recovered ni/"+niID(1)+" add rule 20001, after ",
 			"state ni/"+niID(1)+" Creating -> CreatingFailed", "CreatingFailed -> Present")
-		all := r.told(httpapi.EventQuery{})
+		all := r.told(nodeapi.EventQuery{})
 		r.has(all, "config config generation 1 from apply: networks 1, apps 1, ports 1",
 			"port port/wan up with 192.0.2.2/24 via 192.0.2.1",
 			"applied host", "state app/"+appID(1)+" pending -> ready")
-		if last := r.told(httpapi.EventQuery{Last: 2}); len(last) != 2 || last[1] != all[len(all)-1] {
+		if last := r.told(nodeapi.EventQuery{Last: 2}); len(last) != 2 || last[1] != all[len(all)-1] {
 			t.Errorf("the last two are %q", last)
 		}
 	})
@@ -71,15 +72,15 @@ func TestEventsTellRepairsDeathsAndPorts(t *testing.T) {
 		r.netns("ns1")
 		r.apply(doc(1, 1))
 		r.ready(time.Second, "app/"+appID(1))
-		before := len(r.told(httpapi.EventQuery{}))
+		before := len(r.told(nodeapi.EventQuery{}))
 		r.host.Break(1, netstate.ID{Kind: netstate.KindProcess, Name: "ni/1/dnsmasq"})
 		r.settle(time.Second)
 		r.host.SetInterfaces(netstate.Interface{Name: "uplink0"})
 		r.settle(time.Second)
-		if _, err := r.node.Apply(context.Background(), []byte("nonsense: 1"), httpapi.How{}); err == nil {
+		if _, err := r.node.Apply(context.Background(), []byte("nonsense: 1"), nodeapi.How{}); err == nil {
 			t.Fatal("nonsense is taken")
 		}
-		got := r.told(httpapi.EventQuery{})[before:]
+		got := r.told(nodeapi.EventQuery{})[before:]
 		r.has(got, "repaired ni/"+niID(1)+" add process ni/1/dnsmasq", "process ni/"+niID(1)+" ni/1/dnsmasq had died",
 			"port port/wan up with 192.0.2.2/24 via 192.0.2.1 -> down", "Present -> WaitingForDependencies")
 		for _, l := range got {
@@ -101,7 +102,7 @@ func TestEventsAreBounded(t *testing.T) {
 		if n := len(r.node.Topics().Events.All()); n != eventsKept {
 			t.Errorf("%d are kept", n)
 		}
-		got := r.told(httpapi.EventQuery{})
+		got := r.told(nodeapi.EventQuery{})
 		if want := fmt.Sprintf("test config/%d", 3*eventsKept-1); got[len(got)-1] != want {
 			t.Errorf("the last is %q, want %q", got[len(got)-1], want)
 		}
@@ -119,7 +120,7 @@ func TestACrashIsAnEvent(t *testing.T) {
 		})
 		r.apply(doc(1, 0))
 		r.ready(time.Minute, "ni/"+niID(1))
-		r.has(r.told(httpapi.EventQuery{}), "crash actor/router/ni/"+niID(1)+"/applier crashed, restarts in ")
+		r.has(r.told(nodeapi.EventQuery{}), "crash actor/router/ni/"+niID(1)+"/applier crashed, restarts in ")
 	})
 }
 
@@ -156,8 +157,8 @@ func (s *stream[T]) take() []T {
 
 func TestEventsCanBeFollowed(t *testing.T) {
 	onRig(t, func(r *rig) {
-		s := follow(func(ctx context.Context, emit func(httpapi.Event) error) error {
-			return r.node.Events(ctx, httpapi.EventQuery{Of: "ni/" + niID(1), Follow: true}, emit)
+		s := follow(func(ctx context.Context, emit func(nodeapi.Event) error) error {
+			return r.node.Events(ctx, nodeapi.EventQuery{Of: "ni/" + niID(1), Follow: true}, emit)
 		})
 		r.apply(doc(2, 0))
 		r.ready(time.Second, "ni/"+niID(1), "ni/"+niID(2))
@@ -182,10 +183,10 @@ func TestWatchTellsWhatListShows(t *testing.T) {
 		r.netns("ns1")
 		r.apply(doc(1, 1))
 		r.ready(time.Second, "app/"+appID(1))
-		s := follow(func(ctx context.Context, emit func(httpapi.Seen) error) error {
-			return r.node.Watch(ctx, httpapi.WatchKinds(), emit)
+		s := follow(func(ctx context.Context, emit func(nodeapi.Seen) error) error {
+			return r.node.Watch(ctx, nodeapi.WatchKinds(), emit)
 		})
-		line := func(x httpapi.Seen) string {
+		line := func(x nodeapi.Seen) string {
 			if x.Object == nil {
 				return x.Change
 			}
@@ -227,9 +228,9 @@ func TestWatchTellsWhatListShows(t *testing.T) {
 func TestASlowWatcherConflates(t *testing.T) {
 	onRig(t, func(r *rig) {
 		free := make(chan struct{})
-		s := follow(func(ctx context.Context, emit func(httpapi.Seen) error) error {
-			return r.node.Watch(ctx, []string{"ni"}, func(x httpapi.Seen) error {
-				if x.Change == httpapi.Synchronized {
+		s := follow(func(ctx context.Context, emit func(nodeapi.Seen) error) error {
+			return r.node.Watch(ctx, []string{"ni"}, func(x nodeapi.Seen) error {
+				if x.Change == nodeapi.Synchronized {
 					<-free
 				}
 				return emit(x)
@@ -252,7 +253,7 @@ func TestASlowWatcherConflates(t *testing.T) {
 
 func TestDiffTellsMissingChangedAndUnexpected(t *testing.T) {
 	onRig(t, func(r *rig) {
-		if _, err := r.node.Diff(context.Background(), ""); !errors.Is(err, httpapi.ErrBusy) {
+		if _, err := r.node.Diff(context.Background(), ""); !errors.Is(err, rest.ErrBusy) {
 			t.Errorf("without a config: %v", err)
 		}
 		r.apply(doc(1, 1))
@@ -288,7 +289,7 @@ func TestDiffTellsMissingChangedAndUnexpected(t *testing.T) {
 		if got := diff(""); got != "host missing sysctl/net/ipv4/conf/uplink0/forwarding, ni/0 missing rule/20001" {
 			t.Errorf("of all: %s", got)
 		}
-		if _, err := r.node.Diff(context.Background(), "ni/"+niID(7)); !errors.Is(err, httpapi.ErrNotFound) {
+		if _, err := r.node.Diff(context.Background(), "ni/"+niID(7)); !errors.Is(err, rest.ErrNotFound) {
 			t.Errorf("of a network that is none: %v", err)
 		}
 		r.host.SetFault(nil)

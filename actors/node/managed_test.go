@@ -11,7 +11,8 @@ import (
 
 	core "edgespan/config"
 	"edgespan/config/fleet/nodeproto"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/nodeconf"
 	"edgespan/config/nodeconf/action"
 	"edgespan/config/nodeconf/commitconfirm"
@@ -95,8 +96,8 @@ func TestAPushIsAppliedAndOneThatBreaksTheUplinkComesBack(t *testing.T) {
 			rep.Parameters[1].State != "Present" {
 			t.Errorf("its parameters are %+v", rep.Parameters)
 		}
-		if _, err := r.node.Apply(context.Background(), []byte(doc(2, 0)), httpapi.How{}); !errors.Is(err,
-			httpapi.ErrConflict) {
+		if _, err := r.node.Apply(context.Background(), []byte(doc(2, 0)), nodeapi.How{}); !errors.Is(err,
+			rest.ErrConflict) {
 			t.Errorf("an apply is answered with %v", err)
 		}
 		r.push(2, strings.Replace(vendor, "uplink0", "uplink9", 1))

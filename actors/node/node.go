@@ -13,12 +13,12 @@ import (
 	"edgespan/actors/agent"
 	"edgespan/actors/node/api"
 	"edgespan/actors/supervise"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/pubsub"
 )
 
 // The node answers the REST shell.
-var _ httpapi.Backend = (*Node)(nil)
+var _ nodeapi.Backend = (*Node)(nil)
 
 // Options is what a node is made of.
 type Options struct {
@@ -89,7 +89,7 @@ func Start(o Options) (*Node, error) {
 	}
 	n.system = supervise.System(o.Log, pidBuckets)
 	keeper := actor.NewPID(n.system.Address(), eventsID)
-	n.d.tell = func(e httpapi.Event) {
+	n.d.tell = func(e nodeapi.Event) {
 		if ctx.Err() == nil { // at the end its keeper may be gone first
 			n.system.Root.Send(keeper, e)
 		}

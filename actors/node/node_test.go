@@ -10,7 +10,8 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/node/api"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
@@ -184,8 +185,8 @@ func TestAFaultyDocumentChangesNothing(t *testing.T) {
 		r.apply(doc(1, 0))
 		r.ready(time.Second, "ni/"+niID(1))
 		r.host.Done()
-		_, err := r.node.Apply(context.Background(), []byte("networkInstances: {x: {type: 5}}\nnonsense: 1\n"), httpapi.How{})
-		var rej *httpapi.Rejected
+		_, err := r.node.Apply(context.Background(), []byte("networkInstances: {x: {type: 5}}\nnonsense: 1\n"), nodeapi.How{})
+		var rej *rest.Rejected
 		if !errors.As(err, &rej) || len(rej.Faults) < 2 {
 			t.Fatalf("apply answered %v, want a refusal with every fault", err)
 		}

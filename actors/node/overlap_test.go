@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 	"edgespan/pubsub"
@@ -90,8 +91,8 @@ func TestAConfigOfTheHostsOwnSubnetIsRefusedOnce(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.host.SetInterfaces(foreign("uplink0", "192.0.2.2/24", "10.1.0.77/24"), foreign("docker0", "10.2.0.1/15"))
 		r.settle(0)
-		_, err := r.node.Apply(context.Background(), []byte(doc(3, 0)), httpapi.How{})
-		var rej *httpapi.Rejected
+		_, err := r.node.Apply(context.Background(), []byte(doc(3, 0)), nodeapi.How{})
+		var rej *rest.Rejected
 		if !errors.As(err, &rej) || len(rej.Faults) != 3 {
 			t.Fatalf("apply: %v", err)
 		}
@@ -124,8 +125,8 @@ func TestAnMTUThatNoTapTakesIsRefusedAndAStoredOneGoesOn(t *testing.T) {
 		}
 		refused := func(text string) {
 			t.Helper()
-			_, err := r.node.Apply(context.Background(), []byte(text), httpapi.How{})
-			var rej *httpapi.Rejected
+			_, err := r.node.Apply(context.Background(), []byte(text), nodeapi.How{})
+			var rej *rest.Rejected
 			if !errors.As(err, &rej) || len(rej.Faults) != 1 ||
 				!strings.Contains(rej.Faults[0], niID(1)+".mtu: invalid value 655") {
 				t.Errorf("apply: %v", err)

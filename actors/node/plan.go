@@ -12,7 +12,8 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/google/uuid"
 
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/nodeconf"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
@@ -61,13 +62,13 @@ func lookAt[T any](ctx context.Context, n *Node, what string, look func(context.
 		return a.seen.(T), a.err
 	case !r.begun.Load():
 		return none, fmt.Errorf("%s: %w: others that look at the host have taken %v: one does at a time: try again", what,
-			httpapi.ErrBusy, lookDeadline)
+			rest.ErrBusy, lookDeadline)
 	}
 	return none, fmt.Errorf("%s: the host was not observed within %v: %w", what, lookDeadline, context.DeadlineExceeded)
 }
 
 // Plan says what applying a document would change on the host, without doing it.
-func (n *Node) Plan(ctx context.Context, doc []byte) ([]httpapi.Change, error) {
+func (n *Node) Plan(ctx context.Context, doc []byte) ([]nodeapi.Change, error) {
 	cfg, err := nodeconf.Parse(doc)
 	if err != nil {
 		return nil, rejected(err)
@@ -75,18 +76,18 @@ func (n *Node) Plan(ctx context.Context, doc []byte) ([]httpapi.Change, error) {
 	if faults := n.d.clashes(cfg); len(faults) > 0 {
 		return nil, rejected(faults)
 	}
-	return lookAt(ctx, n, "plan", func(ctx context.Context) ([]httpapi.Change, error) { return n.d.plan(ctx, cfg) })
+	return lookAt(ctx, n, "plan", func(ctx context.Context) ([]nodeapi.Change, error) { return n.d.plan(ctx, cfg) })
 }
 
 // plan compares the config's state with the host's, by the same pure functions that
 // the managers use.
-func (d *deps) plan(ctx context.Context, cfg nodeconf.Config) ([]httpapi.Change, error) {
+func (d *deps) plan(ctx context.Context, cfg nodeconf.Config) ([]nodeapi.Change, error) {
 	found, err := d.host.Owners(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("find our networks on the host: %w", err)
 	}
 	wants, owners := d.wanted(ctx, cfg, found)
-	var changes []httpapi.Change
+	var changes []nodeapi.Change
 	for _, o := range owners {
 		have, err := d.host.Observe(ctx, o, true)
 		if err != nil {
@@ -94,7 +95,7 @@ func (d *deps) plan(ctx context.Context, cfg nodeconf.Config) ([]httpapi.Change,
 		}
 		for _, op := range netstate.Diff(have, wants[o]) {
 			for _, it := range op.Items {
-				changes = append(changes, httpapi.Change{Op: verb(op, it), Kind: string(op.Kind), ID: it.ID().Name, Owner: o.Name})
+				changes = append(changes, nodeapi.Change{Op: verb(op, it), Kind: string(op.Kind), ID: it.ID().Name, Owner: o.Name})
 			}
 		}
 	}

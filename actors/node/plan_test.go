@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
 )
@@ -102,10 +102,10 @@ func TestPlansAndDiffsAreMadeOneAtATimeAndInBoundedTime(t *testing.T) {
 		}
 		r.waits(second)
 		r.settle(time.Second)
-		if err := <-second; !errors.Is(err, httpapi.ErrBusy) {
+		if err := <-second; !errors.Is(err, rest.ErrBusy) {
 			t.Errorf("the plan that waits is answered with %v", err)
 		}
-		if err := <-third; !errors.Is(err, httpapi.ErrBusy) {
+		if err := <-third; !errors.Is(err, rest.ErrBusy) {
 			t.Errorf("the diff that waits is answered with %v", err)
 		}
 		host.free <- struct{}{}

@@ -18,7 +18,7 @@ import (
 
 	"edgespan/actors/agent"
 	core "edgespan/config"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/layers/metadata"
 	"edgespan/config/layers/schema"
 	"edgespan/config/nodeconf"
@@ -331,7 +331,7 @@ func (r *rig) settle(d time.Duration) {
 
 func (r *rig) apply(doc string) {
 	r.Helper()
-	if _, err := r.node.Apply(context.Background(), []byte(doc), httpapi.How{}); err != nil {
+	if _, err := r.node.Apply(context.Background(), []byte(doc), nodeapi.How{}); err != nil {
 		r.Fatalf("apply: %v", err)
 	}
 	r.settle(0)

@@ -10,7 +10,7 @@ import (
 
 	"edgespan/actors/node/api"
 	"edgespan/appnet"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 	"edgespan/pubsub"
@@ -151,7 +151,7 @@ func (r *router) started(c actor.Context) {
 	spawn(c, r.d.props(func() actor.Actor { return &events{d: r.d} }), "events") // first: it is told of the others
 	if r.d.warning != "" {
 		r.d.log.Warn("start", zap.String("found", r.d.warning))
-		r.d.tell(event(httpapi.EventSecurity, "node", "", r.d.warning))
+		r.d.tell(event(nodeapi.EventSecurity, "node", "", r.d.warning))
 	}
 	r.monitor = spawn(c, r.d.vital(func() actor.Actor { return &monitor{d: r.d} }), "monitor")
 	spawn(c, r.d.props(func() actor.Actor { return &recorder{d: r.d} }), "recorder")

@@ -8,7 +8,8 @@ import (
 
 	"edgespan/actors/agent"
 	core "edgespan/config"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/nodeconf"
 )
 
@@ -16,8 +17,8 @@ import (
 const applyDeadline = 30 * time.Second
 
 // Apply makes a document the running config. It returns when that is valid and
-// stored; a refusal is an *httpapi.Rejected.
-func (n *Node) Apply(ctx context.Context, doc []byte, how httpapi.How) ([]string, error) {
+// stored; a refusal is an *rest.Rejected.
+func (n *Node) Apply(ctx context.Context, doc []byte, how nodeapi.How) ([]string, error) {
 	v := parsed(doc, nil)
 	document, faults := nodeconf.Document(doc)
 	if len(v.Faults) == 0 { // what it is read as has none then that its meaning has not
@@ -46,12 +47,12 @@ func (n *Node) Rollback(ctx context.Context) error { return n.d.agent.Rollback(c
 func (n *Node) Release(ctx context.Context) (held bool, err error) { return n.d.agent.Release(ctx) }
 
 // Pending says what waits for its confirmation, and who rules the node.
-func (n *Node) pending(ctx context.Context) (httpapi.Pending, error) {
+func (n *Node) pending(ctx context.Context) (nodeapi.Pending, error) {
 	s, err := n.d.agent.Status(ctx)
 	if err != nil {
-		return httpapi.Pending{}, err
+		return nodeapi.Pending{}, err
 	}
-	p := httpapi.Pending{
+	p := nodeapi.Pending{
 		Pending: s.State.Pending, Source: string(s.Source), Generation: s.Wanted.Generation.String(), MD5: s.Wanted.MD5,
 		InForce: s.Echo.Generation.String(), Restores: s.Restores.String(), Fallback: s.Fallback, Undoing: s.Undoing,
 		Remaining: s.Remaining.Round(time.Second).String(), Settled: s.Settled, Worse: s.Bad,
@@ -75,7 +76,7 @@ func rejected(err error) error {
 	if !errors.As(err, &faults) {
 		return err
 	}
-	r := &httpapi.Rejected{}
+	r := &rest.Rejected{}
 	for _, f := range faults {
 		r.Faults = append(r.Faults, f.Error())
 	}

@@ -15,7 +15,8 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/node/api"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
@@ -423,7 +424,7 @@ func TestGap_RouterWithdrawsTheStatusesOfAGoneNetwork(t *testing.T) {
 func TestAPlanOfAFaultyDocumentIsARefusalWithEveryFault(t *testing.T) {
 	onRig(t, func(r *rig) {
 		_, err := r.node.Plan(context.Background(), []byte("networkInstances: {x: {type: 5}}\nnonsense: 1\n"))
-		var rej *httpapi.Rejected
+		var rej *rest.Rejected
 		if !errors.As(err, &rej) || len(rej.Faults) < 2 {
 			t.Errorf("plan answered %v", err)
 		}
@@ -437,7 +438,7 @@ func TestTwoAppliesAtOnceEndInOneOfThem(t *testing.T) {
 			done := make(chan error, len(docs))
 			for _, d := range docs {
 				go func() {
-					_, err := r.node.Apply(context.Background(), []byte(d), httpapi.How{})
+					_, err := r.node.Apply(context.Background(), []byte(d), nodeapi.How{})
 					done <- err
 				}()
 			}

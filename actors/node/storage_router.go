@@ -4,7 +4,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/node/api"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
@@ -19,19 +19,19 @@ func (r *router) storageHealth(now api.StorageHealth) {
 	if !known {
 		for _, n := range now.Notes {
 			r.d.log.Warn("state folder", zap.String("found", n))
-			r.d.tell(event(httpapi.EventStorage, "node", "", n))
+			r.d.tell(event(nodeapi.EventStorage, "node", "", n))
 		}
 	}
 	switch {
 	case now.Fault != "" && was.Fault == "":
 		r.d.log.Error("state folder", zap.String("err", now.Fault))
-		e := event(httpapi.EventStorage, "node", "", api.NotJournalled+
+		e := event(nodeapi.EventStorage, "node", "", api.NotJournalled+
 			": what changes is kept in memory until the disk takes it")
 		e.Error = now.Fault
 		r.d.tell(e)
 	case now.Fault == "" && was.Fault != "":
 		r.d.log.Info("state folder", zap.String("state", api.Journalled))
-		r.d.tell(event(httpapi.EventStorage, "node", "", api.Journalled+" again, all that changed meanwhile included"))
+		r.d.tell(event(nodeapi.EventStorage, "node", "", api.Journalled+" again, all that changed meanwhile included"))
 	}
 }
 

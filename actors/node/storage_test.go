@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"edgespan/actors/node/api"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst/netstate"
 )
 
@@ -63,8 +63,8 @@ func TestTheStateFolderIsTold(t *testing.T) {
 				t.Errorf("the status is %s, want %s", text, want)
 			}
 			n := 0
-			_ = r.node.Events(context.Background(), httpapi.EventQuery{}, func(e httpapi.Event) error {
-				if e.Kind == httpapi.EventStorage {
+			_ = r.node.Events(context.Background(), nodeapi.EventQuery{}, func(e nodeapi.Event) error {
+				if e.Kind == nodeapi.EventStorage {
 					n++
 				}
 				return nil
@@ -75,7 +75,7 @@ func TestTheStateFolderIsTold(t *testing.T) {
 			}
 			got := ""
 			for _, f := range found {
-				if f.Level == httpapi.Problem && (f.Check == "state" || f.Check == "lock") {
+				if f.Level == nodeapi.Problem && (f.Check == "state" || f.Check == "lock") {
 					got += f.Check + " "
 				}
 			}

@@ -10,7 +10,7 @@ import (
 
 	"edgespan/actors/node/api"
 	"edgespan/actors/supervise"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 )
 
 // census counts the actors. It is written by middleware and read by the API.
@@ -57,7 +57,7 @@ func (s *census) Down(id string) (api.ActorState, bool) {
 type backoff struct {
 	log    *zap.Logger
 	census *census
-	tell   func(httpapi.Event)
+	tell   func(nodeapi.Event)
 }
 
 // HandleFailure restarts the child after its back-off.
@@ -74,7 +74,7 @@ func (b *backoff) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, chil
 		a.State, a.Last, a.LastAt, a.Next = "restarting", fmt.Sprint(reason), time.Now(), wait.String()
 	})
 	b.log.Error("actor crashed", zap.String("actor", child.Id), zap.Any("err", reason), zap.Duration("restart_in", wait))
-	e := event(httpapi.EventCrash, "actor/"+child.Id, "", fmt.Sprintf("crashed, restarts in %v", wait))
+	e := event(nodeapi.EventCrash, "actor/"+child.Id, "", fmt.Sprintf("crashed, restarts in %v", wait))
 	e.Error = fmt.Sprint(reason)
 	b.tell(e)
 	time.AfterFunc(wait, func() { sup.RestartChildren(child) })

@@ -12,7 +12,7 @@ import (
 
 	"edgespan/actors/node/api"
 	"edgespan/actors/supervise"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 )
 
 // crasher panics on "crash", and in Stopping when asked.
@@ -59,7 +59,7 @@ func supervised(t *testing.T, stopping bool,
 	synctest.Test(t, func(t *testing.T) {
 		c := &census{actors: map[string]*api.ActorState{}}
 		d := &deps{log: zap.NewNop(), census: c,
-			strategy: &backoff{log: zap.NewNop(), census: c, tell: func(httpapi.Event) {}}}
+			strategy: &backoff{log: zap.NewNop(), census: c, tell: func(nodeapi.Event) {}}}
 		var mu sync.Mutex
 		var at []time.Time
 		sys := actor.NewActorSystem()
@@ -118,7 +118,7 @@ func TestAVitalActorThatPanicsEndsTheNode(t *testing.T) {
 		var why error
 		c := &census{actors: map[string]*api.ActorState{}}
 		d := &deps{log: zap.NewNop(), census: c, strategy: &backoff{log: zap.NewNop(),
-			census: c, tell: func(httpapi.Event) {}}, fail: func(err error) { why = err }}
+			census: c, tell: func(nodeapi.Event) {}}, fail: func(err error) { why = err }}
 		var mu sync.Mutex
 		var at []time.Time
 		sys := actor.NewActorSystem()

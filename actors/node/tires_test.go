@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
@@ -64,12 +64,12 @@ func TestAContestIsToldOnceAndCounted(t *testing.T) {
 		r.apply(doc(1, 1))
 		r.ready(time.Second, "ni/"+niID(1), "app/"+appID(1))
 		r.settle(2 * time.Minute)
-		before := len(r.told(httpapi.EventQuery{}))
+		before := len(r.told(nodeapi.EventQuery{}))
 		for range 3000 { // five minutes
 			r.host.Break(1, netstate.ID{Kind: netstate.KindPort, Name: "es1"})
 			r.settle(100 * time.Millisecond)
 		}
-		got := r.told(httpapi.EventQuery{})[before:]
+		got := r.told(nodeapi.EventQuery{})[before:]
 		if len(got) > 6 || !strings.Contains(strings.Join(got, "\n"), "contested ni/"+niID(1)+
 			" changed by others 3 times in the last minute") {
 			t.Errorf("%d events of 3,000 changes by others:\n%s", len(got), strings.Join(got, "\n"))

@@ -9,7 +9,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet/ops"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/layers"
 	"edgespan/config/layers/override"
 	"edgespan/platform/confdir"
@@ -91,21 +91,21 @@ func ExitCode(err error) int {
 		return ExitUsage
 	case isRejected(err):
 		return ExitRejected
-	case errors.Is(err, httpapi.ErrConflict), errors.Is(err, exitClass(ExitConflict)):
+	case errors.Is(err, rest.ErrConflict), errors.Is(err, exitClass(ExitConflict)):
 		return ExitConflict
-	case errors.Is(err, httpapi.ErrUnreachable), errors.As(err, new(*keystone.Away)):
+	case errors.Is(err, rest.ErrUnreachable), errors.As(err, new(*keystone.Away)):
 		return ExitUnreachable
-	case errors.Is(err, httpapi.ErrNotFound), errors.Is(err, exitClass(ExitNotFound)),
+	case errors.Is(err, rest.ErrNotFound), errors.Is(err, exitClass(ExitNotFound)),
 		errors.As(err, new(*ops.NotFoundError)):
 		return ExitNotFound
-	case errors.Is(err, httpapi.ErrPermission), errors.Is(err, exitClass(ExitPermission)),
+	case errors.Is(err, rest.ErrPermission), errors.Is(err, exitClass(ExitPermission)),
 		errors.Is(err, os.ErrPermission), errors.Is(err, keystone.ErrRefused):
 		return ExitPermission
-	case errors.Is(err, httpapi.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, rest.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
 		return ExitTimeout
-	case errors.Is(err, httpapi.ErrBusy):
+	case errors.Is(err, rest.ErrBusy):
 		return ExitError // before Incomplete: nothing at all was shown
-	case errors.As(err, new(*httpapi.Incomplete)):
+	case errors.As(err, new(*rest.Incomplete)):
 		return ExitPartial
 	}
 	return ExitError
@@ -113,7 +113,7 @@ func ExitCode(err error) int {
 
 // isRejected says whether a config was judged and found wanting.
 func isRejected(err error) bool {
-	return errors.Is(err, exitClass(ExitRejected)) || errors.As(err, new(*httpapi.Rejected)) ||
+	return errors.Is(err, exitClass(ExitRejected)) || errors.As(err, new(*rest.Rejected)) ||
 		errors.As(err, new(config.Faults)) || errors.As(err, new(*confdir.Broken)) ||
 		errors.As(err, new(layers.Clashes)) || errors.As(err, new(override.Faults))
 }
@@ -123,7 +123,7 @@ func (s Streams) report(err error) int {
 	if err == nil {
 		return ExitOK
 	}
-	var rejected *httpapi.Rejected
+	var rejected *rest.Rejected
 	lines := strings.Split(err.Error(), "\n")
 	if errors.As(err, &rejected) {
 		lines = rejected.Faults

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"edgespan/config"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/platform/confdir"
 )
 
@@ -29,7 +29,7 @@ func TestAnErrorCarriesItsExitClass(t *testing.T) {
 		"missing and broken: judged first":   {errors.Join(missing, broken), ExitRejected},
 		"usage before all":                   {errors.Join(broken, Usagef("x")), ExitUsage},
 		"conflict before not found":          {errors.Join(missing, WithClass(ExitConflict, errors.New("x"))), ExitConflict},
-		"of the daemon":                      {fmt.Errorf("ask: %w", httpapi.ErrTimeout), ExitTimeout},
+		"of the daemon":                      {fmt.Errorf("ask: %w", rest.ErrTimeout), ExitTimeout},
 		"another program's":                  {errors.Join(broken, StatusError(42)), 42},
 	} {
 		if got := ExitCode(c.err); got != c.want {

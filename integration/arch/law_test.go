@@ -54,30 +54,31 @@ var mayImport = map[string][]string{
 	"config/configdb":              {"config"},
 	"config/configdb/hieratree":    {"config", "config/configdb", "config/configdb/model"},
 	"config/configdb/model":        {"config", "config/configdb", "config/kv"},
-	"config/httpapi":               {"config"},
-	"config/httpapi/configdbapi":   {"config", "config/configdb", "config/configdb/model", "config/httpapi"},
+	"config/httpapi/configdbapi":   {"config", "config/configdb", "config/configdb/model", "config/httpapi/rest"},
 	"config/httpapi/fleetapi": {
 		"config", "config/fleet/backup", "config/fleet/history", "config/fleet/ops", "config/fleet/optimize",
-		"config/httpapi", "config/layers", "config/layers/override", "config/nodeconf", "config/stateloop/peer",
+		"config/httpapi/rest", "config/layers", "config/layers/override", "config/nodeconf", "config/stateloop/peer",
 	},
+	"config/httpapi/nodeapi": {"config/httpapi/rest"},
+	"config/httpapi/rest":    {"config"},
 
 	// Topics.
 	"pubsub": {},
 
 	// The shell: actors.
 	"actors/agent": {
-		"config", "config/fleet/nodeproto", "config/httpapi", "config/layers", "config/layers/metadata",
+		"config", "config/fleet/nodeproto", "config/httpapi/rest", "config/layers", "config/layers/metadata",
 		"config/nodeconf", "config/nodeconf/action", "config/nodeconf/commitconfirm", "config/stateloop/peer",
 	},
 	"actors/configdb": {
-		"actors/supervise", "config/configdb", "config/configdb/model", "config/httpapi",
-		"config/httpapi/configdbapi", "config/kv",
+		"actors/supervise", "config/configdb", "config/configdb/model", "config/httpapi/configdbapi",
+		"config/httpapi/rest", "config/kv",
 	},
 	"actors/controller": {
 		"actors/controller/nodes", "actors/controller/rollouts", "actors/controller/storage", "actors/supervise",
 		"config", "config/fleet", "config/fleet/controllerconf", "config/fleet/history", "config/fleet/nodeproto",
-		"config/fleet/ops", "config/fleet/pace", "config/fleet/topology", "config/httpapi",
-		"config/httpapi/fleetapi", "config/kv", "config/layers", "config/layers/metadata", "config/layers/override",
+		"config/fleet/ops", "config/fleet/pace", "config/fleet/topology", "config/httpapi/fleetapi",
+		"config/httpapi/rest", "config/kv", "config/layers", "config/layers/metadata", "config/layers/override",
 		"config/stateloop", "config/stateloop/peer",
 	},
 	"actors/controller/nodes": {
@@ -91,18 +92,18 @@ var mayImport = map[string][]string{
 	},
 	"actors/controller/storage": {
 		"actors/supervise", "config", "config/fleet", "config/fleet/backup", "config/fleet/history",
-		"config/fleet/ops", "config/fleet/pace", "config/httpapi", "config/httpapi/fleetapi", "config/kv",
+		"config/fleet/ops", "config/fleet/pace", "config/httpapi/fleetapi", "config/httpapi/rest", "config/kv",
 		"config/layers/migrate",
 	},
 	"actors/node": {
 		"actors/agent", "actors/node/api", "actors/supervise", "appnet", "config", "config/fleet/nodeproto",
-		"config/httpapi", "config/layers/metadata", "config/nodeconf", "config/nodeconf/action",
-		"config/nodeconf/commitconfirm", "config/stateloop", "config/stateloop/peer", "config/stateloop/peer/task",
-		"netinst", "netinst/netstate", "pubsub",
+		"config/httpapi/nodeapi", "config/httpapi/rest", "config/layers/metadata", "config/nodeconf",
+		"config/nodeconf/action", "config/nodeconf/commitconfirm", "config/stateloop", "config/stateloop/peer",
+		"config/stateloop/peer/task", "netinst", "netinst/netstate", "pubsub",
 	},
 	"actors/node/api": {
-		"appnet", "config/httpapi", "config/nodeconf", "config/stateloop/peer", "config/stateloop/peer/task",
-		"netinst", "netinst/doctor", "netinst/netstate", "pubsub",
+		"appnet", "config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf", "config/stateloop/peer",
+		"config/stateloop/peer/task", "netinst", "netinst/doctor", "netinst/netstate", "pubsub",
 	},
 	"actors/simulate": {
 		"actors/agent", "actors/supervise", "config", "config/fleet", "config/fleet/nodeproto",
@@ -169,7 +170,7 @@ var mayImport = map[string][]string{
 	"cmd/edgespan-controller/serve": {
 		"actors/configdb", "actors/controller", "cmd/term", "config", "config/fleet", "config/fleet/backup",
 		"config/fleet/controllerconf", "config/fleet/history", "config/fleet/nodeproto", "config/fleet/ops",
-		"config/fleet/optimize", "config/httpapi", "config/httpapi/configdbapi", "config/httpapi/fleetapi",
+		"config/fleet/optimize", "config/httpapi/configdbapi", "config/httpapi/fleetapi", "config/httpapi/rest",
 		"config/kv", "config/layers/metadata", "config/layers/schema", "config/nodeconf/action", "platform/confdir",
 		"platform/conns", "platform/daemon", "platform/datadir", "platform/keystone", "platform/nodelink",
 		"platform/passwd", "platform/pki", "platform/proc", "platform/store", "platform/store/backend",
@@ -178,33 +179,34 @@ var mayImport = map[string][]string{
 	"cmd/edgespan-controller/simulate": {
 		"actors/agent", "actors/simulate", "cmd/edgespan-controller/offline", "cmd/edgespan-controller/serve",
 		"cmd/term", "config", "config/fleet/nodeproto", "config/fleet/ops", "config/fleet/rollout",
-		"config/fleet/topology", "config/fleet/topology/sketch", "config/httpapi", "config/httpapi/fleetapi",
+		"config/fleet/topology", "config/fleet/topology/sketch", "config/httpapi/fleetapi", "config/httpapi/rest",
 		"config/layers", "config/layers/schema", "config/nodeconf/commitconfirm", "platform/confdir",
 		"platform/nodelink", "platform/pki", "platform/proc", "platform/store",
 	},
 	"cmd/edgespan/clitest": {
 		"actors/configdb", "cmd/edgespan/reach", "cmd/term", "config", "config/fleet", "config/fleet/backup",
-		"config/fleet/history", "config/fleet/ops", "config/httpapi", "config/httpapi/configdbapi",
-		"config/httpapi/fleetapi", "config/kv", "config/layers", "config/layers/metadata", "config/layers/schema",
-		"config/stateloop/peer", "platform/confdir", "platform/pki", "platform/store/bolt",
+		"config/fleet/history", "config/fleet/ops", "config/httpapi/configdbapi", "config/httpapi/fleetapi",
+		"config/httpapi/nodeapi", "config/httpapi/rest", "config/kv", "config/layers", "config/layers/metadata",
+		"config/layers/schema", "config/stateloop/peer", "platform/confdir", "platform/pki", "platform/store/bolt",
 	},
 	"cmd/edgespan/configdbcli": {
 		"cmd/edgespan/reach", "cmd/term", "config", "config/configdb", "config/configdb/hieratree",
-		"config/configdb/model", "config/httpapi", "config/httpapi/configdbapi", "platform/keystone",
+		"config/configdb/model", "config/httpapi/configdbapi", "config/httpapi/rest", "platform/keystone",
 		"platform/store",
 	},
 	"cmd/edgespan/daemon": {
 		"actors/agent", "actors/node", "actors/node/api", "cmd/edgespan/reach", "cmd/term", "config",
-		"config/configdb", "config/httpapi", "config/httpapi/configdbapi", "config/layers", "config/layers/metadata",
-		"config/layers/schema", "config/nodeconf/action", "netinst/netstate", "platform/confdir", "platform/daemon",
-		"platform/executor", "platform/factlink", "platform/facts", "platform/host", "platform/nodelink",
-		"platform/pki", "platform/probe", "platform/proc", "platform/store", "pubsub",
+		"config/configdb", "config/httpapi/configdbapi", "config/httpapi/nodeapi", "config/httpapi/rest",
+		"config/layers", "config/layers/metadata", "config/layers/schema", "config/nodeconf/action",
+		"netinst/netstate", "platform/confdir", "platform/daemon", "platform/executor", "platform/factlink",
+		"platform/facts", "platform/host", "platform/nodelink", "platform/pki", "platform/probe", "platform/proc",
+		"platform/store", "pubsub",
 	},
 	"cmd/edgespan/demo": {"cmd/term", "examples", "platform/lab"},
 	"cmd/edgespan/fleetcli": {
 		"cmd/edgespan/layerscli", "cmd/edgespan/reach", "cmd/term", "config", "config/fleet/backup",
-		"config/fleet/history", "config/fleet/ops", "config/fleet/optimize", "config/httpapi",
-		"config/httpapi/fleetapi", "config/layers", "config/layers/metadata", "config/stateloop",
+		"config/fleet/history", "config/fleet/ops", "config/fleet/optimize", "config/httpapi/fleetapi",
+		"config/httpapi/rest", "config/layers", "config/layers/metadata", "config/stateloop",
 		"config/stateloop/peer", "platform/store",
 	},
 	"cmd/edgespan/layerscli": {
@@ -214,12 +216,14 @@ var mayImport = map[string][]string{
 		"config/stateloop", "platform/confdir",
 	},
 	"cmd/edgespan/nodecli": {
-		"cmd/edgespan/fleetcli", "cmd/edgespan/reach", "cmd/term", "config", "config/httpapi", "config/nodeconf",
-		"netinst/doctor", "platform/facts",
+		"cmd/edgespan/fleetcli", "cmd/edgespan/reach", "cmd/term", "config", "config/httpapi/nodeapi",
+		"config/httpapi/rest", "config/nodeconf", "netinst/doctor", "platform/facts",
 	},
-	"cmd/edgespan/reach": {"cmd/term", "config/httpapi", "config/httpapi/fleetapi", "platform/pki", "platform/store"},
+	"cmd/edgespan/reach": {
+		"cmd/term", "config/httpapi/fleetapi", "config/httpapi/nodeapi", "platform/pki", "platform/store",
+	},
 	"cmd/term": {
-		"config", "config/fleet/ops", "config/httpapi", "config/layers", "config/layers/override",
+		"config", "config/fleet/ops", "config/httpapi/rest", "config/layers", "config/layers/override",
 		"platform/confdir", "platform/keystone",
 	},
 	"deploy":   {},

@@ -17,7 +17,7 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
 
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/integration/netns"
 	"edgespan/platform/proc"
 )
@@ -118,7 +118,7 @@ func (p *place) check(err error) {
 type daemon struct {
 	*place
 	cmd *exec.Cmd
-	api *httpapi.Client
+	api *nodeapi.Client
 	log string
 }
 
@@ -143,7 +143,7 @@ func (p *place) start(env ...string) *daemon {
 			d.Logf("the daemon said:\n%s", tail(d.log))
 		}
 	})
-	d.api = httpapi.NewClient(filepath.Join(p.dir, "run", "edgespan.sock"))
+	d.api = nodeapi.NewClient(filepath.Join(p.dir, "run", "edgespan.sock"))
 	p.end = append(p.end, d.api.Close)
 	d.until("answers", func() bool { _, err := d.api.Version(context.Background()); return err == nil })
 	return d
@@ -169,7 +169,7 @@ func (d *daemon) apply(doc any) {
 	d.Helper()
 	text, err := json.Marshal(doc)
 	d.check(err)
-	_, err = d.api.Apply(context.Background(), text, httpapi.How{})
+	_, err = d.api.Apply(context.Background(), text, nodeapi.How{})
 	d.check(err)
 }
 

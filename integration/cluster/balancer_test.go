@@ -7,8 +7,8 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet/ops"
-	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/layers"
 )
 
@@ -46,7 +46,7 @@ func (f *fleet) readsAfterWrites() {
 		}
 		before := doc.Revision - 1
 		if _, err = third.Write(ctx, balanced(-1), fleetapi.WriteOptions{IfMatch: &before}); !errors.Is(err,
-			httpapi.ErrConflict) {
+			rest.ErrConflict) {
 			f.Fatalf("a write bound to revision %d after %d: %v", before, doc.Revision, err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/nodeconf/commitconfirm"
 	"edgespan/platform/daemon"
 	"edgespan/platform/lab"
@@ -76,14 +76,14 @@ func (w *world) applyMany(configs []string, each time.Duration) time.Duration {
 		}
 		docs = append(docs, d)
 	}
-	client := httpapi.NewClient(w.Socket())
+	client := nodeapi.NewClient(w.Socket())
 	defer client.Close()
 	began := time.Now()
 	tick := time.NewTicker(each)
 	defer tick.Stop()
 	for _, d := range docs {
 		<-tick.C
-		if _, err := client.Apply(w.ctx, d, httpapi.How{}); err != nil {
+		if _, err := client.Apply(w.ctx, d, nodeapi.How{}); err != nil {
 			w.Fatal(err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/nodeconf"
 )
 
@@ -66,7 +66,7 @@ type random struct {
 	*world
 	*rand.Rand
 	seed    uint64
-	client  *httpapi.Client
+	client  *nodeapi.Client
 	wish    wish
 	older   []wish
 	late    bool // whether the namespace lateNS is there
@@ -79,7 +79,7 @@ type random struct {
 func newRandom(t *testing.T, seed uint64) *random {
 	t.Logf("again: -run TestRandomConfigs -random-seed %d", seed)
 	r := &random{world: newWorld(t, drawnNS...), Rand: rand.New(rand.NewPCG(seed, 1)), seed: seed, late: true}
-	r.client = httpapi.NewClient(r.Socket())
+	r.client = nodeapi.NewClient(r.Socket())
 	t.Cleanup(r.client.Close)
 	r.seedForeign()
 	r.foreign = r.others()
@@ -169,7 +169,7 @@ func (r *random) want(s scene) {
 		r.Fatal(err)
 	}
 	r.log = append(r.log, s.doc)
-	if _, err := r.client.Apply(r.ctx, text, httpapi.How{}); err != nil {
+	if _, err := r.client.Apply(r.ctx, text, nodeapi.How{}); err != nil {
 		r.fail("apply: %v", err)
 	}
 	r.now = s
@@ -269,7 +269,7 @@ func (r *random) planned(all map[string]adapterStatus) string {
 	if err != nil {
 		return err.Error()
 	}
-	changes = slices.DeleteFunc(changes, func(c httpapi.Change) bool {
+	changes = slices.DeleteFunc(changes, func(c nodeapi.Change) bool {
 		return c.Op == "add" && away[c.ID] && (c.Kind == "link" || c.Kind == "port")
 	})
 	if len(changes) == 0 {

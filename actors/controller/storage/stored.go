@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"edgespan/config/fleet/history"
-	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/kv"
 )
 
@@ -24,7 +24,7 @@ func (d *Writer) Spend(by fleetapi.Caller, bytes int) (give func(), err error) {
 	if wait := d.Stored.Spend(by.Who(), d.Now(), float64(bytes)); wait > 0 {
 		return nil, TooMuch(wait,
 			"write: %s has stored too much: at most %d MiB at once and %d KiB a second, for all but admins", by.Name,
-			httpapi.StoredBurst>>20, httpapi.StoredRate>>10)
+			rest.StoredBurst>>20, rest.StoredRate>>10)
 	}
 	return func() { d.Stored.Spend(by.Who(), d.Now(), -float64(bytes)) }, nil
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/nodeconf"
 	"edgespan/netinst"
 	"edgespan/netinst/doctor"
@@ -29,7 +29,7 @@ const examineTimeout = 30 * time.Second
 
 // Doctor looks for what is in the way of the node, from its own network namespace and
 // with its own rights.
-func (n *Reader) Doctor(ctx context.Context) ([]httpapi.Finding, error) {
+func (n *Reader) Doctor(ctx context.Context) ([]nodeapi.Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
 	defer cancel()
 	f, err := n.Facts.Read(ctx)
@@ -40,9 +40,9 @@ func (n *Reader) Doctor(ctx context.Context) ([]httpapi.Finding, error) {
 	if err != nil {
 		f.Unknown = append(f.Unknown, "config file: "+err.Error())
 	}
-	var out []httpapi.Finding
+	var out []nodeapi.Finding
 	for _, x := range doctor.Examine(f, node) {
-		out = append(out, httpapi.Finding(x))
+		out = append(out, nodeapi.Finding(x))
 	}
 	return out, nil
 }

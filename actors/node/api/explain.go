@@ -9,14 +9,15 @@ import (
 	"strings"
 
 	"edgespan/appnet"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
 // Explain says why a network, an app or an adapter is ready or not. It says ready
 // exactly when Ready does.
-func (n *Reader) Explain(_ context.Context, kind, id string) (httpapi.Explanation, error) {
+func (n *Reader) Explain(_ context.Context, kind, id string) (nodeapi.Explanation, error) {
 	id = strings.ToLower(id)
 	app, index, adapter := strings.Cut(id, "/")
 	switch {
@@ -25,23 +26,23 @@ func (n *Reader) Explain(_ context.Context, kind, id string) (httpapi.Explanatio
 	case kind == "adapter" || kind == "app" && adapter:
 		i, err := strconv.Atoi(index)
 		if err != nil {
-			return httpapi.Explanation{}, fmt.Errorf("explain adapter %s: %w: <app>/<index> is allowed", id, httpapi.ErrNotFound)
+			return nodeapi.Explanation{}, fmt.Errorf("explain adapter %s: %w: <app>/<index> is allowed", id, rest.ErrNotFound)
 		}
 		return n.explainAdapter(app, i)
 	case kind == "app":
 		return n.explainApp(id)
 	}
-	return httpapi.Explanation{}, fmt.Errorf("explain %q: %w: ni, app and adapter are allowed", kind, httpapi.ErrNotFound)
+	return nodeapi.Explanation{}, fmt.Errorf("explain %q: %w: ni, app and adapter are allowed", kind, rest.ErrNotFound)
 }
 
-func (n *Reader) explainNetwork(id string) (httpapi.Explanation, error) {
+func (n *Reader) explainNetwork(id string) (nodeapi.Explanation, error) {
 	t := n.Topics
 	c, wanted := t.NetworkConfig.Get("", id)
 	s, seen := t.NetworkStatus.Get("", id)
-	x := httpapi.Explanation{Object: "ni/" + id, Name: c.DisplayName, Causes: []httpapi.Cause{}}
+	x := nodeapi.Explanation{Object: "ni/" + id, Name: c.DisplayName, Causes: []nodeapi.Cause{}}
 	if !wanted && !seen {
 		return x, fmt.Errorf("explain network instance %s: %w: it is in no config and nothing of it is on the host", id,
-			httpapi.ErrNotFound)
+			rest.ErrNotFound)
 	}
 	if x.Name == "" {
 		x.Name = s.DisplayName
@@ -87,55 +88,55 @@ func (n *Reader) wayOut(c netinst.NetworkInstanceConfig, s netinst.NetworkInstan
 }
 
 // networkCauses are why a network is not ready; why is what Ready says.
-func (n *Reader) networkCauses(id, why string) []httpapi.Cause {
+func (n *Reader) networkCauses(id, why string) []nodeapi.Cause {
 	t := n.Topics
 	c, wanted := t.NetworkConfig.Get("", id)
 	s, seen := t.NetworkStatus.Get("", id)
-	var out []httpapi.Cause
+	var out []nodeapi.Cause
 	if crash := n.networkCrashed(id); crash != "" {
-		return []httpapi.Cause{{Object: "ni/" + id, Text: crash}}
+		return []nodeapi.Cause{{Object: "ni/" + id, Text: crash}}
 	}
 	if !seen {
-		return []httpapi.Cause{{Object: netstate.HostOwner, Text: n.whyNotYet(), Causes: n.opCauses(netstate.HostOwner, "")}}
+		return []nodeapi.Cause{{Object: netstate.HostOwner, Text: n.whyNotYet(), Causes: n.opCauses(netstate.HostOwner, "")}}
 	}
 	if !wanted && s.State == netinst.Unclaimed {
-		return []httpapi.Cause{{Object: "config",
+		return []nodeapi.Cause{{Object: "config",
 			Text:   "no valid config was published since the daemon started, so nobody knows whether it is still wanted",
 			Causes: n.sourceCauses()}}
 	}
 	if !wanted {
-		out = append(out, httpapi.Cause{Text: "it is being removed, since it is in no config"})
+		out = append(out, nodeapi.Cause{Text: "it is being removed, since it is in no config"})
 	}
 	out = append(out, n.opCauses(id, "")...)
 	if s.State == netinst.WaitingForDependencies {
-		cause := httpapi.Cause{Text: s.Error}
+		cause := nodeapi.Cause{Text: s.Error}
 		for _, p := range n.ports() {
 			ps, _ := t.PortStatus.Get("", p.ID)
 			if text, _ := p.Status.(map[string]any)["error"].(string); text != "" && ps.Meant(c.Port) {
-				cause.Causes = append(cause.Causes, httpapi.Cause{Object: "port/" + p.ID, Text: text})
+				cause.Causes = append(cause.Causes, nodeapi.Cause{Object: "port/" + p.ID, Text: text})
 			}
 		}
 		return append(out, cause)
 	}
 	if len(out) == 0 {
-		out = append(out, httpapi.Cause{Text: why})
+		out = append(out, nodeapi.Cause{Text: why})
 	}
 	return out
 }
 
 // sourceCauses say why the newest config was refused, if it was.
-func (n *Reader) sourceCauses() []httpapi.Cause {
+func (n *Reader) sourceCauses() []nodeapi.Cause {
 	if s, _ := n.Topics.Source.Get("", "node"); s.Error != "" {
-		return []httpapi.Cause{{Text: s.Error}}
+		return []nodeapi.Cause{{Text: s.Error}}
 	}
 	return nil
 }
 
 // opCauses are the ops of an owner that fail, those of one adapter or with "" those of
 // none, the ones that only wait for another behind them in one line.
-func (n *Reader) opCauses(owner, adapter string) []httpapi.Cause {
+func (n *Reader) opCauses(owner, adapter string) []nodeapi.Cause {
 	t, _ := n.Topics.Trouble.Get("", owner)
-	var out []httpapi.Cause
+	var out []nodeapi.Cause
 	var blocked []string
 	for _, f := range t.Failing {
 		switch {
@@ -147,7 +148,7 @@ func (n *Reader) opCauses(owner, adapter string) []httpapi.Cause {
 			if f.Waiting {
 				text = "op waits: " + f.Op
 			}
-			cause := httpapi.Cause{Text: text, Op: f.Op, Command: f.Command, Error: f.Error, Attempts: f.Attempts,
+			cause := nodeapi.Cause{Text: text, Op: f.Op, Command: f.Command, Error: f.Error, Attempts: f.Attempts,
 				Since: &f.Since}
 			if !t.Retry.IsZero() {
 				cause.Retry = &t.Retry
@@ -156,19 +157,19 @@ func (n *Reader) opCauses(owner, adapter string) []httpapi.Cause {
 		}
 	}
 	if len(blocked) > 0 {
-		out = append(out, httpapi.Cause{Text: fmt.Sprintf("%d ops were not tried: %s", len(blocked),
+		out = append(out, nodeapi.Cause{Text: fmt.Sprintf("%d ops were not tried: %s", len(blocked),
 			strings.Join(blocked, "; "))})
 	}
 	return out
 }
 
-func (n *Reader) explainApp(id string) (httpapi.Explanation, error) {
+func (n *Reader) explainApp(id string) (nodeapi.Explanation, error) {
 	t := n.Topics
 	c, wanted := t.AppConfig.Get("", id)
 	s, seen := t.AppStatus.Get("", id)
-	x := httpapi.Explanation{Object: "app/" + id, Name: c.DisplayName, Causes: []httpapi.Cause{}}
+	x := nodeapi.Explanation{Object: "app/" + id, Name: c.DisplayName, Causes: []nodeapi.Cause{}}
 	if !wanted && !seen {
-		return x, fmt.Errorf("explain app %s: %w: it is in no config and nothing of it is left", id, httpapi.ErrNotFound)
+		return x, fmt.Errorf("explain app %s: %w: it is in no config and nothing of it is left", id, rest.ErrNotFound)
 	}
 	if x.Name == "" {
 		x.Name = s.DisplayName
@@ -191,10 +192,10 @@ func (n *Reader) explainApp(id string) (httpapi.Explanation, error) {
 		if err != nil || a.Ready {
 			continue // it went meanwhile, or is not what the app waits for
 		}
-		x.Causes = append(x.Causes, httpapi.Cause{Object: a.Object, Text: a.Summary, Causes: a.Causes})
+		x.Causes = append(x.Causes, nodeapi.Cause{Object: a.Object, Text: a.Summary, Causes: a.Causes})
 	}
 	if len(x.Causes) == 0 {
-		x.Causes = append(x.Causes, httpapi.Cause{Text: r.Why})
+		x.Causes = append(x.Causes, nodeapi.Cause{Text: r.Why})
 	}
 	return x, nil
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/google/uuid"
 
 	"edgespan/appnet"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/netinst"
 )
 
@@ -38,16 +39,16 @@ func (n *Reader) adapterView(app string, index int) adapterView {
 	return v
 }
 
-func (n *Reader) explainAdapter(app string, index int) (httpapi.Explanation, error) {
+func (n *Reader) explainAdapter(app string, index int) (nodeapi.Explanation, error) {
 	v := n.adapterView(app, index)
-	x := httpapi.Explanation{Object: "adapter/" + v.id, Name: v.config.DisplayName, Causes: []httpapi.Cause{}}
+	x := nodeapi.Explanation{Object: "adapter/" + v.id, Name: v.config.DisplayName, Causes: []nodeapi.Cause{}}
 	if !v.wanted && !v.seen {
 		known := "the app is in no config"
 		if len(v.config.Adapters) > 0 {
 			s, _ := n.Topics.AppStatus.Get("", app)
 			known = fmt.Sprintf("the app has the adapters %s", strings.Trim(fmt.Sprint(indices(v.config, s)), "[]"))
 		}
-		return x, fmt.Errorf("explain adapter %s: %w: %s", v.id, httpapi.ErrNotFound, known)
+		return x, fmt.Errorf("explain adapter %s: %w: %s", v.id, rest.ErrNotFound, known)
 	}
 	crash := n.appCrashed(app)
 	activated := v.status.Activated == v.config.Activate && v.status.TargetVersion == v.want && v.seen
@@ -61,7 +62,7 @@ func (n *Reader) explainAdapter(app string, index int) (httpapi.Explanation, err
 	case !v.wanted:
 		x.Summary = "not ready: it is in no config and being removed"
 	case crash != "":
-		x.Summary, x.Causes = "not ready: its app network is down", []httpapi.Cause{{Object: "app/" + app, Text: crash}}
+		x.Summary, x.Causes = "not ready: its app network is down", []nodeapi.Cause{{Object: "app/" + app, Text: crash}}
 	default:
 		x.Summary = "not ready: it is not as wanted on network instance " + n.networkName(v.wish.NetworkInstance)
 	}
@@ -80,14 +81,14 @@ func (n *Reader) networkName(ni uuid.UUID) string {
 }
 
 // adapterCauses go from what the adapter stands on to the adapter itself.
-func (n *Reader) adapterCauses(v adapterView) []httpapi.Cause {
+func (n *Reader) adapterCauses(v adapterView) []nodeapi.Cause {
 	t := n.Topics
 	key := netinst.AdapterKey{AppUUID: uuid.Nil, UnderlayIndex: v.index}
 	key.AppUUID, _ = uuid.Parse(v.app)
-	var out []httpapi.Cause
+	var out []nodeapi.Cause
 	for _, e := range t.AdapterStatus.All() { // what holds it elsewhere
 		if e.Key == key.String() && (!v.wanted || e.Scope != v.wish.NetworkInstance.String()) {
-			out = append(out, httpapi.Cause{
+			out = append(out, nodeapi.Cause{
 				Object: "ni/" + e.Scope, Text: "has not let go of it yet" + n.askedSince(e.Scope, key),
 				Causes: n.opCauses(e.Scope, key.String()),
 			})
@@ -99,14 +100,14 @@ func (n *Reader) adapterCauses(v adapterView) []httpapi.Cause {
 	id := v.wish.NetworkInstance.String()
 	object := "ni/" + id
 	if _, in := t.NetworkConfig.Get("", id); !in {
-		return append(out, httpapi.Cause{Object: object, Text: "is not in the config: apply one that has networkInstances." +
+		return append(out, nodeapi.Cause{Object: object, Text: "is not in the config: apply one that has networkInstances." +
 			id})
 	}
 	mine := n.opCauses(id, key.String())
-	tried := slices.ContainsFunc(mine, func(c httpapi.Cause) bool { return c.Op != "" })
+	tried := slices.ContainsFunc(mine, func(c nodeapi.Cause) bool { return c.Op != "" })
 	if r := n.networkReady(id); !r.Ready && !tried {
 		if x, err := n.explainNetwork(id); err == nil {
-			out = append(out, httpapi.Cause{Object: object, Text: x.Summary, Causes: x.Causes})
+			out = append(out, nodeapi.Cause{Object: object, Text: x.Summary, Causes: x.Causes})
 		}
 	}
 	out = append(out, mine...)
@@ -114,15 +115,15 @@ func (n *Reader) adapterCauses(v adapterView) []httpapi.Cause {
 	s, answered := t.AdapterStatus.Get(id, key.String())
 	switch {
 	case !published:
-		out = append(out, httpapi.Cause{Object: "app/" + v.app, Text: "has not asked the network for it yet"})
+		out = append(out, nodeapi.Cause{Object: "app/" + v.app, Text: "has not asked the network for it yet"})
 	case !answered:
-		out = append(out, httpapi.Cause{Object: object,
+		out = append(out, nodeapi.Cause{Object: object,
 			Text: fmt.Sprintf("has not answered version %d%s", asked.TargetVersion, n.askedSince(id, key))})
 	case s.TargetVersion != asked.TargetVersion:
-		out = append(out, httpapi.Cause{Object: object, Text: fmt.Sprintf("has answered version %d, not %d%s",
+		out = append(out, nodeapi.Cause{Object: object, Text: fmt.Sprintf("has answered version %d, not %d%s",
 			s.TargetVersion, asked.TargetVersion, n.askedSince(id, key))})
 	case s.Error != "" && len(out) == 0:
-		out = append(out, httpapi.Cause{Object: object, Text: s.Error})
+		out = append(out, nodeapi.Cause{Object: object, Text: s.Error})
 	}
 	return out
 }

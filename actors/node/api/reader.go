@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
@@ -34,7 +34,7 @@ type Reader struct {
 	Asked      func(adapter string) (time.Time, bool)
 	Host       func() string // why the host's own chains are not as they must be
 	Settled    func() bool   // whether they are
-	Pending    func(context.Context) (httpapi.Pending, error)
+	Pending    func(context.Context) (nodeapi.Pending, error)
 	Facts      Facts
 	File       func() (data []byte, name string, err error)
 	Forwarding func() netinst.ForwardingChanged

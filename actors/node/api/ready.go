@@ -8,29 +8,30 @@ import (
 	"strings"
 
 	"edgespan/appnet"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/netinst"
 )
 
 // Ready says whether a network or an app is as its config wants it, and whether
 // nothing of it is left.
-func (n *Reader) Ready(_ context.Context, kind, id string) (httpapi.Readiness, error) {
+func (n *Reader) Ready(_ context.Context, kind, id string) (nodeapi.Readiness, error) {
 	switch kind {
 	case "ni":
 		return n.networkReady(strings.ToLower(id)), nil
 	case "app":
 		return n.appReady(strings.ToLower(id)), nil
 	}
-	return httpapi.Readiness{}, fmt.Errorf("wait for %q: %w: ni and app are allowed", kind, httpapi.ErrNotFound)
+	return nodeapi.Readiness{}, fmt.Errorf("wait for %q: %w: ni and app are allowed", kind, rest.ErrNotFound)
 }
 
-func (n *Reader) networkReady(id string) httpapi.Readiness {
+func (n *Reader) networkReady(id string) nodeapi.Readiness {
 	t := n.Topics
 	settled := n.Settled() // before the rest: it is cleared before a number goes
 	c, wanted := t.NetworkConfig.Get("", id)
 	s, seen := t.NetworkStatus.Get("", id)
 	_, numbered := t.Numbers.Get("", id)
-	r := httpapi.Readiness{Absent: !wanted && !seen && !numbered && settled && n.Settled()}
+	r := nodeapi.Readiness{Absent: !wanted && !seen && !numbered && settled && n.Settled()}
 	switch {
 	case !wanted:
 		r.Why = "it is in no config"
@@ -76,12 +77,12 @@ func (n *Reader) behind(c netinst.NetworkInstanceConfig, s netinst.NetworkInstan
 
 const notTakenUp = "its newest config has not been taken up"
 
-func (n *Reader) appReady(id string) httpapi.Readiness {
+func (n *Reader) appReady(id string) nodeapi.Readiness {
 	t := n.Topics
 	c, wanted := t.AppConfig.Get("", id)
 	s, seen := t.AppStatus.Get("", id)
 	rec, _ := t.AppRecords.Get("", id)
-	r := httpapi.Readiness{Absent: !wanted && !seen && !n.adapterLeft(id)}
+	r := nodeapi.Readiness{Absent: !wanted && !seen && !n.adapterLeft(id)}
 	switch {
 	case !wanted:
 		r.Why = "it is in no config"

@@ -10,13 +10,14 @@ import (
 	"strings"
 
 	"edgespan/appnet"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/netinst"
 )
 
 // List answers every resource of a kind, by id.
-func (n *Reader) List(ctx context.Context, kind string) ([]httpapi.Resource, error) {
-	var rs []httpapi.Resource
+func (n *Reader) List(ctx context.Context, kind string) ([]nodeapi.Resource, error) {
+	var rs []nodeapi.Resource
 	switch kind {
 	case "ni":
 		rs = n.networks()
@@ -28,7 +29,7 @@ func (n *Reader) List(ctx context.Context, kind string) ([]httpapi.Resource, err
 		rs = n.ports()
 	case "param":
 		for _, e := range n.Topics.Reported.All() {
-			rs = append(rs, httpapi.Resource{ID: e.Key, Kind: kind,
+			rs = append(rs, nodeapi.Resource{ID: e.Key, Kind: kind,
 				Spec: map[string]any{"kind": e.Value.Kind, "target": e.Value.Target}, Status: e.Value})
 		}
 	case "config":
@@ -38,16 +39,16 @@ func (n *Reader) List(ctx context.Context, kind string) ([]httpapi.Resource, err
 		if err != nil {
 			return nil, err
 		}
-		rs = []httpapi.Resource{{ID: "node", Kind: kind, Spec: map[string]any{}, Status: p}}
+		rs = []nodeapi.Resource{{ID: "node", Kind: kind, Spec: map[string]any{}, Status: p}}
 	case "actor":
 		for _, a := range n.Actors.List() {
-			rs = append(rs, httpapi.Resource{ID: a.ID, Kind: kind, Spec: map[string]any{}, Status: a})
+			rs = append(rs, nodeapi.Resource{ID: a.ID, Kind: kind, Spec: map[string]any{}, Status: a})
 		}
 	default:
 		return nil, fmt.Errorf("list %q: %w: ni, app, adapter, port, param, actor, config and pending are allowed", kind,
-			httpapi.ErrNotFound)
+			rest.ErrNotFound)
 	}
-	slices.SortFunc(rs, func(a, b httpapi.Resource) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(rs, func(a, b nodeapi.Resource) int { return cmp.Compare(a.ID, b.ID) })
 	return rs, nil
 }
 
@@ -80,13 +81,13 @@ func partsOf(s netinst.NetworkInstanceStatus) []part {
 	return out
 }
 
-func (n *Reader) networks() []httpapi.Resource {
+func (n *Reader) networks() []nodeapi.Resource {
 	t := n.Topics
 	configs, statuses := t.NetworkConfig.List(""), t.NetworkStatus.List("")
 	fault, notYet := n.hostFault(), ""
-	var rs []httpapi.Resource
+	var rs []nodeapi.Resource
 	for id := range union(configs, statuses) {
-		r := httpapi.Resource{ID: id, Kind: "ni", Spec: map[string]any{}}
+		r := nodeapi.Resource{ID: id, Kind: "ni", Spec: map[string]any{}}
 		if c, ok := configs[id]; ok {
 			r.Spec = networkSpec(c)
 		}
@@ -221,12 +222,12 @@ type AppStatus struct {
 	Adapters      []AdapterStatus `json:"adapters"`
 }
 
-func (n *Reader) apps() []httpapi.Resource {
+func (n *Reader) apps() []nodeapi.Resource {
 	t := n.Topics
 	configs, statuses := t.AppConfig.List(""), t.AppStatus.List("")
-	var rs []httpapi.Resource
+	var rs []nodeapi.Resource
 	for id := range union(configs, statuses) {
-		r := httpapi.Resource{ID: id, Kind: "app", Spec: map[string]any{}}
+		r := nodeapi.Resource{ID: id, Kind: "app", Spec: map[string]any{}}
 		if c, ok := configs[id]; ok {
 			r.Spec = appSpec(c)
 		}
@@ -303,12 +304,12 @@ func aclSpecs(rules []netinst.ACLRule) []map[string]any {
 // AdapterID is the id of an adapter: its app and its place in it.
 func AdapterID(app string, index int) string { return app + "/" + strconv.Itoa(index) }
 
-func (n *Reader) adapters() []httpapi.Resource {
+func (n *Reader) adapters() []nodeapi.Resource {
 	configs := n.Topics.AppConfig.List("")
-	var rs []httpapi.Resource
+	var rs []nodeapi.Resource
 	for id, s := range n.Topics.AppStatus.List("") {
 		for _, a := range adaptersOf(s) {
-			r := httpapi.Resource{ID: AdapterID(id, a.Index), Kind: "adapter", Spec: map[string]any{}, Status: a}
+			r := nodeapi.Resource{ID: AdapterID(id, a.Index), Kind: "adapter", Spec: map[string]any{}, Status: a}
 			if u, ok := configs[id].Adapters[a.Index]; ok {
 				r.Spec = adapterSpec(u)
 			}
@@ -318,8 +319,8 @@ func (n *Reader) adapters() []httpapi.Resource {
 	return rs
 }
 
-func (n *Reader) ports() []httpapi.Resource {
-	var rs []httpapi.Resource
+func (n *Reader) ports() []nodeapi.Resource {
+	var rs []nodeapi.Resource
 	statuses := n.Topics.PortStatus.List("")
 	for label, c := range n.Topics.PortConfig.List("") {
 		s := statuses[label]
@@ -337,7 +338,7 @@ func (n *Reader) ports() []httpapi.Resource {
 		if r, out := s.DefaultRoute(); out {
 			route = r.String()
 		}
-		rs = append(rs, httpapi.Resource{
+		rs = append(rs, nodeapi.Resource{
 			ID: label, Kind: "port",
 			Spec: map[string]any{
 				"ifName": c.IfName, "uplink": c.Uplink, "cost": c.Cost, "labels": strings.Join(c.Labels, ","),

@@ -3,7 +3,7 @@ package api
 import (
 	"time"
 
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 )
 
 // SourceStatus is what `get config` shows: where the running config came from.
@@ -24,7 +24,7 @@ type SourceStatus struct {
 
 // source is the one resource of kind config: where the running config came from, and
 // what is wrong with the file that is not it.
-func (n *Reader) source() []httpapi.Resource {
+func (n *Reader) source() []nodeapi.Resource {
 	s, _ := n.Topics.Source.Get("", "node")
 	h, _ := n.Topics.Storage.Get("", "node")
 	st := SourceStatus{
@@ -34,5 +34,5 @@ func (n *Reader) source() []httpapi.Resource {
 	if h.Fault != "" {
 		st.Journal, st.JournalSince = NotJournalled, &h.Since
 	}
-	return []httpapi.Resource{{ID: "node", Kind: "config", Spec: map[string]any{}, Status: st}}
+	return []nodeapi.Resource{{ID: "node", Kind: "config", Spec: map[string]any{}, Status: st}}
 }

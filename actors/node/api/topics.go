@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"edgespan/appnet"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/nodeconf"
 	"edgespan/config/stateloop/peer"
 	"edgespan/config/stateloop/peer/task"
@@ -137,7 +137,7 @@ type Topics struct {
 	Reported   *pubsub.Topic[Parameter] // key parameter id; owner config
 	// key NI uuid, owner the bridge manager; key "host", owner router
 	Trouble *pubsub.Topic[Trouble]
-	Events  *pubsub.Topic[httpapi.Event] // key a number that sorts; owner events
+	Events  *pubsub.Topic[nodeapi.Event] // key a number that sorts; owner events
 	Storage *pubsub.Topic[StorageHealth] // key "node"; owner router
 
 	Records
@@ -172,7 +172,7 @@ func NewTopics(j pubsub.Journal, s Storage) (*Topics, error) {
 		Forwarding:    pubsub.NewTopic[netstate.Forwarding]("forwarding"),
 		HostChanged:   pubsub.NewTopic[HostChange]("host-changed"),
 		Trouble:       pubsub.NewTopic[Trouble]("trouble"),
-		Events:        pubsub.NewTopic[httpapi.Event]("event"),
+		Events:        pubsub.NewTopic[nodeapi.Event]("event"),
 		Storage:       pubsub.NewTopic[StorageHealth]("storage"),
 		TaskConfig:    pubsub.NewTopic[TaskConfig]("task-config"),
 		TaskStatus:    pubsub.NewTopic[task.Status]("task-status"),

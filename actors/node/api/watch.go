@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/pubsub"
 )
 
@@ -18,7 +18,7 @@ const watchPace = 20 * time.Millisecond
 // Watch gives what there is and then every change of it. Topics only say that there is
 // something to see; what is told is what List shows, compared with what was told
 // before, so that both never differ.
-func (n *Reader) Watch(ctx context.Context, kinds []string, emit func(httpapi.Seen) error) error {
+func (n *Reader) Watch(ctx context.Context, kinds []string, emit func(nodeapi.Seen) error) error {
 	wake := make(chan struct{}, 1)
 	defer n.wakeOn(func() {
 		select {
@@ -26,13 +26,13 @@ func (n *Reader) Watch(ctx context.Context, kinds []string, emit func(httpapi.Se
 		default:
 		}
 	})()
-	told := map[string]httpapi.Resource{}
+	told := map[string]nodeapi.Resource{}
 	for first := true; ; first = false {
 		if err := n.tellChanges(ctx, kinds, told, emit); err != nil {
 			return err
 		}
 		if first {
-			if err := emit(httpapi.Seen{Time: time.Now(), Change: httpapi.Synchronized}); err != nil {
+			if err := emit(nodeapi.Seen{Time: time.Now(), Change: nodeapi.Synchronized}); err != nil {
 				return err
 			}
 		}
@@ -80,8 +80,8 @@ func signal[V any](t *pubsub.Topic[V], f func()) (stop func()) {
 	return sub.Close
 }
 
-func (n *Reader) tellChanges(ctx context.Context, kinds []string, told map[string]httpapi.Resource,
-	emit func(httpapi.Seen) error) error {
+func (n *Reader) tellChanges(ctx context.Context, kinds []string, told map[string]nodeapi.Resource,
+	emit func(nodeapi.Seen) error) error {
 	now := time.Now()
 	there := map[string]bool{}
 	for _, kind := range kinds {
@@ -97,11 +97,11 @@ func (n *Reader) tellChanges(ctx context.Context, kinds []string, told map[strin
 				continue
 			}
 			told[key] = it
-			change := httpapi.Modified
+			change := nodeapi.Modified
 			if !known {
-				change = httpapi.Added
+				change = nodeapi.Added
 			}
-			if err := emit(httpapi.Seen{Time: now, Change: change, Object: &it}); err != nil {
+			if err := emit(nodeapi.Seen{Time: now, Change: change, Object: &it}); err != nil {
 				return err
 			}
 		}
@@ -109,7 +109,7 @@ func (n *Reader) tellChanges(ctx context.Context, kinds []string, told map[strin
 	for _, key := range slices.Sorted(maps.Keys(told)) {
 		if it := told[key]; !there[key] {
 			delete(told, key)
-			if err := emit(httpapi.Seen{Time: now, Change: httpapi.Deleted, Object: &it}); err != nil {
+			if err := emit(nodeapi.Seen{Time: now, Change: nodeapi.Deleted, Object: &it}); err != nil {
 				return err
 			}
 		}
@@ -118,7 +118,7 @@ func (n *Reader) tellChanges(ctx context.Context, kinds []string, told map[strin
 }
 
 // Events gives what happened, oldest first, and with Follow what will.
-func (n *Reader) Events(ctx context.Context, q httpapi.EventQuery, emit func(httpapi.Event) error) error {
+func (n *Reader) Events(ctx context.Context, q nodeapi.EventQuery, emit func(nodeapi.Event) error) error {
 	wake := make(chan struct{}, 1)
 	sub := n.Topics.Events.Subscribe(pubsub.Selector{}, func() {
 		select {
@@ -129,7 +129,7 @@ func (n *Reader) Events(ctx context.Context, q httpapi.EventQuery, emit func(htt
 	defer sub.Close()
 	kept := true // the first drain is what is kept
 	for {
-		var news []httpapi.Event
+		var news []nodeapi.Event
 		for _, ch := range sub.Drain() {
 			if ch.Kind == pubsub.Created && concerns(ch.New, q.Of) {
 				news = append(news, ch.New)
@@ -158,7 +158,7 @@ func (n *Reader) Events(ctx context.Context, q httpapi.EventQuery, emit func(htt
 }
 
 // concerns says whether an event is about an object, or about an adapter of it.
-func concerns(e httpapi.Event, of string) bool {
+func concerns(e nodeapi.Event, of string) bool {
 	kind, id, _ := strings.Cut(strings.ToLower(of), "/")
 	return of == "" || e.Object == of || e.Object == kind+"/"+id || kind == "app" &&
 		strings.HasPrefix(e.Object, "adapter/"+id+"/")

@@ -17,9 +17,9 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/cmd/term"
-	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/configdbapi"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/platform/keystone"
 	"edgespan/platform/passwd"
 	"edgespan/platform/pki"
@@ -37,14 +37,14 @@ type access struct {
 	uri      string              // of Keystone, for those who have no token
 	roles    map[string]configdbapi.Role
 	projects []string
-	guesses  *httpapi.Guesses
+	guesses  *rest.Guesses
 }
 
 // everybody is the authenticator of --auth none.
 type everybody struct{}
 
 func (everybody) Authenticate(*http.Request) (configdbapi.Caller, error) {
-	return configdbapi.Caller{Name: "local", Role: configdbapi.Admin, Via: httpapi.ViaLoopback}, nil
+	return configdbapi.Caller{Name: "local", Role: configdbapi.Admin, Via: rest.ViaLoopback}, nil
 }
 func (everybody) Challenges() []string { return nil }
 
@@ -60,7 +60,7 @@ func (s *service) factsAuth() configdbapi.Authenticator {
 func (s *service) openAccess() error {
 	a := &access{tokens: func(ctx context.Context, hash string) (fleetapi.Caller, error) {
 		return s.fleet.Authenticate(ctx, hash)
-	}, known: func(hash string) (fleetapi.Caller, bool) { return s.fleet.Known(hash) }, guesses: httpapi.NewGuesses()}
+	}, known: func(hash string) (fleetapi.Caller, bool) { return s.fleet.Known(hash) }, guesses: rest.NewGuesses()}
 	s.access = a
 	var faults []error
 	failed := func(flag string, err error) {
@@ -194,13 +194,13 @@ func (a *access) Authenticate(r *http.Request) (configdbapi.Caller, error) {
 	if caller, known := a.atOnce(r, token, word, secret); known {
 		return caller, nil // it does not wait for those at its address who guess
 	}
-	look, kind := func() (configdbapi.Caller, error) { return a.token(r.Context(), token) }, httpapi.TryToken
+	look, kind := func() (configdbapi.Caller, error) { return a.token(r.Context(), token) }, rest.TryToken
 	switch {
 	case token != "":
 	case strings.EqualFold(word, "Bearer"):
 		look = func() (configdbapi.Caller, error) { return a.operator(r.Context(), secret) }
 	case strings.EqualFold(word, "Basic") && a.passwd != nil:
-		look, kind = func() (configdbapi.Caller, error) { return a.password(r) }, httpapi.TryPassword
+		look, kind = func() (configdbapi.Caller, error) { return a.password(r) }, rest.TryPassword
 	default:
 		return configdbapi.Caller{}, a.unknown("Authorization: %.40q is not allowed", word)
 	}
@@ -223,14 +223,14 @@ func (a *access) Authenticate(r *http.Request) (configdbapi.Caller, error) {
 func (a *access) atOnce(r *http.Request, token, word, secret string) (configdbapi.Caller, bool) {
 	if name, password, ok := r.BasicAuth(); ok && a.passwd != nil {
 		role, known := a.passwd.Known(name, password)
-		return configdbapi.Caller{Name: name, Role: configdbapi.Role(role), Via: httpapi.ViaBasic}, known
+		return configdbapi.Caller{Name: name, Role: configdbapi.Role(role), Via: rest.ViaBasic}, known
 	}
 	if token == "" && strings.EqualFold(word, "Bearer") {
 		token = secret
 	}
 	if hash, err := pki.OperatorTokenHash(token); err == nil {
 		who, known := a.known(hash)
-		return configdbapi.Caller{Name: who.Name, Role: who.Role, Via: httpapi.ViaToken}, known
+		return configdbapi.Caller{Name: who.Name, Role: who.Role, Via: rest.ViaToken}, known
 	}
 	if a.keystone == nil || word != "" {
 		return configdbapi.Caller{}, false
@@ -284,7 +284,7 @@ func (a *access) certificate(r *http.Request) (configdbapi.Caller, error) {
 	if name == "" {
 		name = "cert:" + shown.Certname // which another CA may make of any name, an operator's too
 	}
-	return configdbapi.Caller{Name: name, Role: configdbapi.Operator, Via: httpapi.ViaCertificate, Node: shown.Node,
+	return configdbapi.Caller{Name: name, Role: configdbapi.Operator, Via: rest.ViaCertificate, Node: shown.Node,
 		Certname: shown.Certname}, nil
 }
 
@@ -311,7 +311,7 @@ func (a *access) token(ctx context.Context, text string) (configdbapi.Caller, er
 // citizen is a user of Keystone: the highest of its roles counts, in a project that counts.
 func (a *access) citizen(id keystone.Identity) (configdbapi.Caller, error) {
 	own := a.keystone.Own()
-	c := configdbapi.Caller{Name: id.User, Via: httpapi.ViaKeystone}
+	c := configdbapi.Caller{Name: id.User, Via: rest.ViaKeystone}
 	if id.UserDomain != own.UserDomain {
 		c.Name += "@" + id.UserDomain
 	}
@@ -348,7 +348,7 @@ func (a *access) operator(ctx context.Context, text string) (configdbapi.Caller,
 		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusServiceUnavailable,
 			Text: "the token: can't be looked for now: the store is away"}
 	}
-	return configdbapi.Caller{Name: who.Name, Role: who.Role, Via: httpapi.ViaToken}, nil
+	return configdbapi.Caller{Name: who.Name, Role: who.Role, Via: rest.ViaToken}, nil
 }
 
 func (a *access) password(r *http.Request) (configdbapi.Caller, error) {
@@ -365,5 +365,5 @@ func (a *access) password(r *http.Request) (configdbapi.Caller, error) {
 		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusServiceUnavailable,
 			Text: "the password: can't be checked now: too many are being checked", Wait: time.Second}
 	}
-	return configdbapi.Caller{Name: name, Role: configdbapi.Role(role), Via: httpapi.ViaBasic}, nil
+	return configdbapi.Caller{Name: name, Role: configdbapi.Role(role), Via: rest.ViaBasic}, nil
 }

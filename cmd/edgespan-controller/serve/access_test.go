@@ -16,9 +16,9 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/crypto/bcrypt"
 
-	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/configdbapi"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/platform/passwd"
 	"edgespan/platform/pki"
 )
@@ -79,7 +79,7 @@ func TestWhoAsksConfigDB(t *testing.T) {
 		if strings.HasPrefix(got, "401") && !strings.HasSuffix(got, known) && !strings.HasSuffix(got, "is allowed") {
 			t.Errorf("%s: does not say what is allowed: %s", c.name, got)
 		}
-		g.s.access.guesses = httpapi.NewGuesses()
+		g.s.access.guesses = rest.NewGuesses()
 	}
 	want := fmt.Sprintf(`[Keystone uri=%q Basic realm="edgespan" Bearer realm="edgespan"]`, g.s.access.uri)
 	if got := fmt.Sprint(g.s.factsAuth().Challenges()); got != want || !strings.HasSuffix(g.s.access.uri, "/v3") {
@@ -143,7 +143,7 @@ func TestWhoGuessesKeepsNobodyOut(t *testing.T) {
 	t.Parallel() // it waits for a second
 	g := newGate(t)
 	nobody, node := g.client(nil), g.node(uuid.New())
-	for range 2 * httpapi.GuessBurst { // who says nothing does not guess
+	for range 2 * rest.GuessBurst { // who says nothing does not guess
 		if got := g.ask(nobody); !strings.HasPrefix(got, "401") {
 			t.Fatal(got)
 		}
@@ -151,7 +151,7 @@ func TestWhoGuessesKeepsNobodyOut(t *testing.T) {
 	words := []string{"X-Auth-Token: nonsense", "Authorization: Bearer x", "X-Auth-Token: " +
 		g.operator[:len(g.operator)-4] + "AAAA"}
 	told := map[string]bool{g.ask(nobody, "Basic: mallory:wrong"): true, g.ask(nobody, "Basic: paul:wrong"): true}
-	for i := range 2 * httpapi.GuessBurst {
+	for i := range 2 * rest.GuessBurst {
 		if got := g.ask(nobody, words[i%len(words)]); !strings.HasPrefix(got, "401") {
 			t.Fatalf("guess %d: %s", i, got)
 		}
@@ -193,7 +193,7 @@ func TestWithoutMoreOnlyTokensAndNodesAreKnown(t *testing.T) {
 	}
 	g.s.o.Auth = AuthNone
 	if c, err := g.s.factsAuth().Authenticate(httptest.NewRequest(http.MethodGet, "/", nil)); err != nil ||
-		c != (configdbapi.Caller{Name: "local", Role: configdbapi.Admin, Via: httpapi.ViaLoopback}) {
+		c != (configdbapi.Caller{Name: "local", Role: configdbapi.Admin, Via: rest.ViaLoopback}) {
 		t.Errorf("--auth none: %+v %v", c, err)
 	}
 }
@@ -245,7 +245,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	a := &access{tokens: f.Authenticate, known: f.Known, passwd: file, guesses: httpapi.NewGuesses()}
+	a := &access{tokens: f.Authenticate, known: f.Known, passwd: file, guesses: rest.NewGuesses()}
 	for name, set := range map[string]func(r *http.Request){
 		"token": func(r *http.Request) { r.Header.Set("X-Auth-Token", text) },
 		"basic": func(r *http.Request) { r.SetBasicAuth("paul", "right") },

@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/platform/datadir"
 )
 
@@ -43,7 +43,7 @@ type auditLog struct{ parts []*auditPart }
 type auditPart struct {
 	log      *datadir.Audit
 	rotation *datadir.Rotation
-	refusals *httpapi.Refusals
+	refusals *rest.Refusals
 	say      *zap.Logger
 	broken   atomic.Bool // the last line could not be written
 }
@@ -59,26 +59,26 @@ func openAuditLog(path func(file string) string, most int64, say *zap.Logger) (*
 		a.parts = append(a.parts, &auditPart{
 			log: l, rotation: &datadir.Rotation{Path: path(p.file), Limit: most * p.eighth / 8 / auditFiles,
 				Keep: auditFiles - 1},
-			refusals: httpapi.NewRefusals(), say: say,
+			refusals: rest.NewRefusals(), say: say,
 		})
 	}
 	return a, nil
 }
 
 // of is the part that has the lines of a caller.
-func (a *auditLog) of(e httpapi.Entry) *auditPart {
+func (a *auditLog) of(e rest.Entry) *auditPart {
 	switch {
-	case e.Via == httpapi.ViaCertificate: // a node, whatever it may do
-	case e.Role == httpapi.Admin:
+	case e.Via == rest.ViaCertificate: // a node, whatever it may do
+	case e.Role == rest.Admin:
 		return a.parts[0]
-	case e.Role == httpapi.Operator:
+	case e.Role == rest.Operator:
 		return a.parts[1]
 	}
 	return a.parts[2]
 }
 
 // record writes a line of what was done or refused.
-func (a *auditLog) record(e httpapi.Entry) {
+func (a *auditLog) record(e rest.Entry) {
 	if p := a.of(e); p.refusals.Pass(&e) {
 		_ = p.write(e) // it is told; what is done can't be refused any more
 	}
@@ -86,7 +86,7 @@ func (a *auditLog) record(e httpapi.Entry) {
 
 // intent is asked before an act. One that must be seen has its line first; while the log can't be
 // written no other act is done either, or a full disk would be a cloak.
-func (a *auditLog) intent(e httpapi.Entry, must bool) error {
+func (a *auditLog) intent(e rest.Entry, must bool) error {
 	p := a.of(e)
 	if !must && !p.broken.Load() {
 		return nil
@@ -111,7 +111,7 @@ func (a *auditLog) close() error {
 	return errors.Join(faults...)
 }
 
-func (p *auditPart) write(e httpapi.Entry) error {
+func (p *auditPart) write(e rest.Entry) error {
 	err := p.log.Write(e)
 	if was := p.broken.Swap(err != nil); err != nil && !was {
 		p.say.Error("audit: acts are refused until the log can be written", zap.Error(err))

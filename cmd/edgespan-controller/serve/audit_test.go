@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/platform/datadir"
 )
 
@@ -28,11 +28,11 @@ func openAudit(t *testing.T, dir string, most int64) *auditLog {
 // TestNobodyActsUnseen has the audit log fail as on a full disk: an act that must be seen is
 // refused at once, all others once it is known, and both go on when the log does.
 func TestNobodyActsUnseen(t *testing.T) {
-	for role, file := range map[httpapi.Role]string{httpapi.Admin: "audit-admins.log",
-		httpapi.Operator: "audit-operators.log", httpapi.Viewer: "audit.log"} {
+	for role, file := range map[rest.Role]string{rest.Admin: "audit-admins.log",
+		rest.Operator: "audit-operators.log", rest.Viewer: "audit.log"} {
 		dir := t.TempDir()
 		a := openAudit(t, dir, 8<<20)
-		e := httpapi.Entry{Caller: "eve", Role: role, Method: "PUT", Path: "/x", Begun: true, Time: time.Now()}
+		e := rest.Entry{Caller: "eve", Role: role, Method: "PUT", Path: "/x", Begun: true, Time: time.Now()}
 		if err := a.intent(e, false); err != nil {
 			t.Error(err)
 		}
@@ -67,17 +67,17 @@ func TestNobodyPushesAnAdminsActOut(t *testing.T) {
 	dir := t.TempDir()
 	a := openAudit(t, dir, 0)
 	at := time.Now().Add(-time.Hour)
-	write := func(e httpapi.Entry) {
+	write := func(e rest.Entry) {
 		at = at.Add(time.Millisecond)
 		e.Time, e.Path, e.Method, e.Status = at, "/"+strings.Repeat("x", 200), "PUT", 200
 		a.record(e)
 	}
-	write(httpapi.Entry{Caller: "eve", Role: httpapi.Admin, Via: httpapi.ViaToken, Message: "what eve did"})
-	write(httpapi.Entry{Caller: "olga", Role: httpapi.Operator, Via: httpapi.ViaBasic, Message: "what olga did"})
-	write(httpapi.Entry{Caller: "n0", Role: httpapi.Operator, Via: httpapi.ViaCertificate, Message: "what n0 did"})
+	write(rest.Entry{Caller: "eve", Role: rest.Admin, Via: rest.ViaToken, Message: "what eve did"})
+	write(rest.Entry{Caller: "olga", Role: rest.Operator, Via: rest.ViaBasic, Message: "what olga did"})
+	write(rest.Entry{Caller: "n0", Role: rest.Operator, Via: rest.ViaCertificate, Message: "what n0 did"})
 	for i := range 300 {
-		write(httpapi.Entry{Caller: fmt.Sprint("n", i), Role: httpapi.Operator, Via: httpapi.ViaCertificate})
-		write(httpapi.Entry{Caller: "vera", Role: httpapi.Viewer})
+		write(rest.Entry{Caller: fmt.Sprint("n", i), Role: rest.Operator, Via: rest.ViaCertificate})
+		write(rest.Entry{Caller: "vera", Role: rest.Viewer})
 	}
 	for _, p := range a.parts {
 		p.rotation.Limit = 2000

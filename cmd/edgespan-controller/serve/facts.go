@@ -7,9 +7,9 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/configdb"
-	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/configdbapi"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // startFacts starts the actors of ConfigDB on the same store. They are a tree of their own: no
@@ -49,7 +49,7 @@ func (b both) Ready(ctx context.Context) error {
 var _ fleetapi.Backend = both{}
 
 // serveFacts lets the API's server answer for ConfigDB too.
-func (s *service) serveFacts(bodies *httpapi.Bodies, answers *httpapi.Answers) {
+func (s *service) serveFacts(bodies *rest.Bodies, answers *rest.Answers) {
 	ctx, end := context.WithCancel(context.Background())
 	s.api.RegisterOnShutdown(end)
 	opts := []configdbapi.Option{

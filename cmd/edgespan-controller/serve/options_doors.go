@@ -5,7 +5,7 @@ import (
 	"net"
 	"time"
 
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/platform/conns"
 )
 
@@ -48,7 +48,7 @@ func placed(ctx context.Context, c net.Conn) context.Context {
 		c = over.NetConn()
 	}
 	if place, is := c.(*conns.Conn); is {
-		return httpapi.WithPlace(ctx, func(name string, staff, machine bool) bool {
+		return rest.WithPlace(ctx, func(name string, staff, machine bool) bool {
 			return place.Known(conns.Caller{Name: name, Staff: staff, Machine: machine})
 		})
 	}

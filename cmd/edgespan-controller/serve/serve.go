@@ -21,9 +21,9 @@ import (
 	"edgespan/config/fleet"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/fleet/optimize"
-	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/configdbapi"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/platform/conns"
 	"edgespan/platform/daemon"
 	"edgespan/platform/nodelink"
@@ -160,8 +160,8 @@ func (s *service) bind(ctx context.Context) error {
 
 // listen begins to answer; what ends by itself is told.
 func (s *service) listen(failed chan<- error) {
-	bodies := httpapi.NewBodies(configdbapi.DefaultLimits.Bytes) // of both APIs together
-	answers := httpapi.NewAnswers(configdbapi.DefaultLimits.Answers)
+	bodies := rest.NewBodies(configdbapi.DefaultLimits.Bytes) // of both APIs together
+	answers := rest.NewAnswers(configdbapi.DefaultLimits.Answers)
 	opts := []fleetapi.Option{
 		fleetapi.WithBodies(bodies), fleetapi.WithAnswers(answers), fleetapi.WithVersion(s.app.Version),
 		fleetapi.WithTokens(pki.OperatorTokenHash), fleetapi.WithAudit(s.audit.record), fleetapi.WithIntents(s.audit.intent),
@@ -176,7 +176,7 @@ func (s *service) listen(failed chan<- error) {
 	s.api = fleetapi.NewServer(fleetapi.Handler(both{s.fleet, s.facts}, opts...))
 	s.api.ConnContext = placed
 	s.serveFacts(bodies, answers)
-	s.api.ErrorLog = log.New(httpapi.NewLines(func(line string, leftOut int) {
+	s.api.ErrorLog = log.New(rest.NewLines(func(line string, leftOut int) {
 		s.log.Named("api").Warn(line, zap.Int("left_out", leftOut))
 	}), "", 0)
 	s.nodes = nodelink.NewServer(nodelink.ServerOptions{

@@ -19,7 +19,7 @@ import (
 	"edgespan/config/fleet/controllerconf"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/layers/metadata"
 	"edgespan/config/layers/schema"
 	"edgespan/platform/confdir"
@@ -44,14 +44,14 @@ type ground struct {
 	store   backend.Store
 	broken  <-chan struct{} // is closed once the store has to be opened anew; nil: never
 	replica string
-	version string           // of this program
-	stored  *httpapi.Buckets // what callers of both APIs may have stored
+	version string        // of this program
+	stored  *rest.Buckets // what callers of both APIs may have stored
 }
 
 // openGround takes the data folder and opens the store, and takes the flags of the stored
 // config into o.
 func openGround(ctx context.Context, o *Options, version string, log *zap.Logger) (*ground, error) {
-	g := &ground{log: log, version: version, stored: httpapi.NewStored()}
+	g := &ground{log: log, version: version, stored: rest.NewStored()}
 	var err error
 	if g.dir, err = datadir.Open(string(o.DataDir)); err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/fleet/nodeproto"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/layers"
 	"edgespan/config/layers/schema"
 	"edgespan/platform/confdir"
@@ -136,7 +136,7 @@ func patiently(ctx context.Context, do func() error) error {
 	wait := 100 * time.Millisecond
 	for {
 		err := do()
-		if err == nil || ctx.Err() != nil || !errors.Is(err, httpapi.ErrBusy) && !errors.Is(err, nodelink.ErrBusy) {
+		if err == nil || ctx.Err() != nil || !errors.Is(err, rest.ErrBusy) && !errors.Is(err, nodelink.ErrBusy) {
 			return err
 		}
 		t := time.NewTimer(wait)

@@ -14,8 +14,8 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/fleet/rollout"
-	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // Flags of the controller's config that the simulator itself goes by.
@@ -69,7 +69,7 @@ func (e *unexpectedEndError) Error() string {
 }
 
 // Unwrap gives it the exit code of a timeout.
-func (e *unexpectedEndError) Unwrap() error { return httpapi.ErrTimeout }
+func (e *unexpectedEndError) Unwrap() error { return rest.ErrTimeout }
 
 // brokenPathsError is a rollout that cut off nodes which another one would have spared.
 type brokenPathsError struct{ simulate.Paths }
@@ -225,7 +225,7 @@ func (m *simulator) follow(ctx context.Context, out *measuredRollout) error {
 	for {
 		d, err := m.askRollout(ctx, out.Revision)
 		switch {
-		case errors.Is(err, httpapi.ErrNotFound): // its leader has not begun
+		case errors.Is(err, rest.ErrNotFound): // its leader has not begun
 		case err != nil && ctx.Err() == nil:
 			return err
 		case err == nil:

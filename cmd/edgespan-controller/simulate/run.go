@@ -16,8 +16,8 @@ import (
 	"edgespan/cmd/edgespan-controller/serve"
 	"edgespan/config"
 	"edgespan/config/fleet/ops"
-	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/nodeconf/commitconfirm"
 	"edgespan/platform/proc"
 )
@@ -46,7 +46,7 @@ func (e *notConvergedError) Error() string {
 }
 
 // Unwrap gives it the exit code of a timeout.
-func (e *notConvergedError) Unwrap() error { return httpapi.ErrTimeout }
+func (e *notConvergedError) Unwrap() error { return rest.ErrTimeout }
 
 // simulator is a simulation at work.
 type simulator struct {

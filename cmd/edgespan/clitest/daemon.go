@@ -10,20 +10,21 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // Daemon is a daemon without actors: it answers what a test tells it to.
 type Daemon struct {
 	looker
-	How      httpapi.How // of the last apply
+	How      nodeapi.How // of the last apply
 	Held     bool
 	mu       sync.Mutex
 	asked    []string
 	Warnings []string
-	Changes  []httpapi.Change
-	Items    map[string][]httpapi.Resource
-	ReadyAt  func(asked int) (httpapi.Readiness, error)
+	Changes  []nodeapi.Change
+	Items    map[string][]nodeapi.Resource
+	ReadyAt  func(asked int) (nodeapi.Readiness, error)
 	ReadyN   int
 	Err      error
 	Block    bool // until the caller has gone
@@ -44,7 +45,7 @@ func (f *Daemon) note(ctx context.Context, what string) error {
 	return f.Err
 }
 
-func (f *Daemon) Apply(ctx context.Context, doc []byte, how httpapi.How) ([]string, error) {
+func (f *Daemon) Apply(ctx context.Context, doc []byte, how nodeapi.How) ([]string, error) {
 	f.How = how
 	if err := f.note(ctx, "apply "+string(doc)); err != nil {
 		return nil, err
@@ -52,20 +53,20 @@ func (f *Daemon) Apply(ctx context.Context, doc []byte, how httpapi.How) ([]stri
 	return f.Warnings, nil
 }
 
-func (f *Daemon) Plan(ctx context.Context, doc []byte) ([]httpapi.Change, error) {
+func (f *Daemon) Plan(ctx context.Context, doc []byte) ([]nodeapi.Change, error) {
 	if err := f.note(ctx, "plan "+string(doc)); err != nil {
 		return nil, err
 	}
 	return f.Changes, nil
 }
 
-func (f *Daemon) List(ctx context.Context, kind string) ([]httpapi.Resource, error) {
+func (f *Daemon) List(ctx context.Context, kind string) ([]nodeapi.Resource, error) {
 	return f.Items[kind], f.note(ctx, "list "+kind)
 }
 
-func (f *Daemon) Ready(ctx context.Context, kind, id string) (httpapi.Readiness, error) {
+func (f *Daemon) Ready(ctx context.Context, kind, id string) (nodeapi.Readiness, error) {
 	if err := f.note(ctx, "ready "+kind+" "+id); err != nil {
-		return httpapi.Readiness{}, err
+		return nodeapi.Readiness{}, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -106,9 +107,9 @@ func Scratch(t *testing.T) string {
 }
 
 // ServeDaemon puts f behind a real socket until the test ends.
-func ServeDaemon(t *testing.T, f httpapi.Backend) (socket string) {
+func ServeDaemon(t *testing.T, f nodeapi.Backend) (socket string) {
 	t.Helper()
-	return ServeHandler(t, httpapi.Handler(f))
+	return ServeHandler(t, nodeapi.Handler(f))
 }
 
 // ServeHandler puts h behind a real socket until the test ends.
@@ -124,7 +125,7 @@ func ServeAt(t *testing.T, socket string, h http.Handler) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- httpapi.Serve(ctx, socket, h) }()
+	go func() { ended <- nodeapi.Serve(ctx, socket, h) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -137,12 +138,12 @@ func ServeAt(t *testing.T, socket string, h http.Handler) {
 // AwaitSocket waits until somebody answers at socket.
 func AwaitSocket(t *testing.T, socket string) {
 	t.Helper()
-	c := httpapi.NewClient(socket)
+	c := nodeapi.NewClient(socket)
 	defer c.Close()
 	deadline := time.Now().Add(10 * time.Second)
 	for {
 		_, err := c.Version(context.Background())
-		if !errors.Is(err, httpapi.ErrUnreachable) {
+		if !errors.Is(err, rest.ErrUnreachable) {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -176,7 +177,7 @@ func Filled() *Daemon {
 		"mac": "02:00:00:00:00:01", "ifName": "eth0", "hostIfName": "es1a1", "error": "",
 	}
 	return &Daemon{
-		Items: map[string][]httpapi.Resource{
+		Items: map[string][]nodeapi.Resource{
 			"ni": {{ID: NiID, Kind: "ni", Spec: Obj{"port": "wan", "ipv4": Obj{"subnet": "10.10.0.0/24"}}, Status: Obj{
 				"state": "Present", "displayName": "demo net", "bridge": "es1", "generation": 3, "error": "",
 			}}},
@@ -193,6 +194,6 @@ func Filled() *Daemon {
 				Status: Obj{"state": "present", "error": ""}}},
 			"actor": {{ID: "router", Kind: "actor", Status: Obj{"state": "running", "restarts": 0, "error": ""}}},
 		},
-		ReadyAt: func(int) (httpapi.Readiness, error) { return httpapi.Readiness{Ready: true}, nil },
+		ReadyAt: func(int) (nodeapi.Readiness, error) { return nodeapi.Readiness{Ready: true}, nil },
 	}
 }

@@ -3,30 +3,30 @@ package clitest
 import (
 	"context"
 
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 )
 
 // looker is the part of a fake daemon that answers why; nil functions answer nothing.
 type looker struct {
-	Explains func(kind, id string) (httpapi.Explanation, error)
-	DiffOf   func(of string) ([]httpapi.Difference, error)
-	Happens  []httpapi.Event // told one by one; with Follow the stream then stays open
-	Stream   []httpapi.Seen
-	Findings []httpapi.Finding
-	Asks     chan httpapi.EventQuery // what Events was asked, if there is room
+	Explains func(kind, id string) (nodeapi.Explanation, error)
+	DiffOf   func(of string) ([]nodeapi.Difference, error)
+	Happens  []nodeapi.Event // told one by one; with Follow the stream then stays open
+	Stream   []nodeapi.Seen
+	Findings []nodeapi.Finding
+	Asks     chan nodeapi.EventQuery // what Events was asked, if there is room
 }
 
-func (l *looker) Explain(_ context.Context, kind, id string) (httpapi.Explanation, error) {
+func (l *looker) Explain(_ context.Context, kind, id string) (nodeapi.Explanation, error) {
 	return l.Explains(kind, id)
 }
 
-func (l *looker) Diff(_ context.Context, of string) ([]httpapi.Difference, error) {
+func (l *looker) Diff(_ context.Context, of string) ([]nodeapi.Difference, error) {
 	return l.DiffOf(of)
 }
 
-func (l *looker) Doctor(context.Context) ([]httpapi.Finding, error) { return l.Findings, nil }
+func (l *looker) Doctor(context.Context) ([]nodeapi.Finding, error) { return l.Findings, nil }
 
-func (l *looker) Events(ctx context.Context, q httpapi.EventQuery, emit func(httpapi.Event) error) error {
+func (l *looker) Events(ctx context.Context, q nodeapi.EventQuery, emit func(nodeapi.Event) error) error {
 	select {
 	case l.Asks <- q:
 	default:
@@ -42,7 +42,7 @@ func (l *looker) Events(ctx context.Context, q httpapi.EventQuery, emit func(htt
 	return nil
 }
 
-func (l *looker) Watch(ctx context.Context, _ []string, emit func(httpapi.Seen) error) error {
+func (l *looker) Watch(ctx context.Context, _ []string, emit func(nodeapi.Seen) error) error {
 	for _, s := range l.Stream {
 		if err := emit(s); err != nil {
 			return err

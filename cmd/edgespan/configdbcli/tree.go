@@ -17,8 +17,8 @@ import (
 	"edgespan/config/configdb"
 	"edgespan/config/configdb/hieratree"
 	"edgespan/config/configdb/model"
-	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/configdbapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // treeSpecs are the commands of a node's files below /etc/hiera: what the original's upload task did (seed
@@ -95,7 +95,7 @@ func (c *factsCall) readTree() (tree, error) {
 		return t, err
 	}
 	if t.resources, err = hieratree.Read(t.files, t.naming); err != nil {
-		return t, &httpapi.Rejected{Faults: strings.Split(err.Error(), "\n")}
+		return t, &rest.Rejected{Faults: strings.Split(err.Error(), "\n")}
 	}
 	return t, nil
 }
@@ -190,7 +190,7 @@ func (c *factsCall) nodePlace(t tree, env *model.Environment) (configdbapi.Place
 	if env != nil && !slices.Contains(env.Levels, name) {
 		name = "node"
 		if !slices.Contains(env.Levels, name) {
-			return p, &httpapi.Rejected{Faults: []string{fmt.Sprintf("environment %d: has the levels %s: one that is called "+
+			return p, &rest.Rejected{Faults: []string{fmt.Sprintf("environment %d: has the levels %s: one that is called "+
 				"nodes is needed", c.env, config.Quote(strings.Join(env.Levels, ",")))}}
 		}
 	}

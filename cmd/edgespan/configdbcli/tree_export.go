@@ -13,8 +13,8 @@ import (
 	"edgespan/config/configdb"
 	"edgespan/config/configdb/hieratree"
 	"edgespan/config/configdb/model"
-	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/configdbapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/platform/store"
 )
 
@@ -64,7 +64,7 @@ func exportTree(c *factsCall) error {
 		}
 	}
 	t, err := c.readTree()
-	var rejected *httpapi.Rejected
+	var rejected *rest.Rejected
 	if errors.As(err, &rejected) && t.files != nil {
 		err = nil // a file that holds nothing good is what an export mends
 	}
@@ -84,7 +84,7 @@ func exportTree(c *factsCall) error {
 	}
 	files, err := hieratree.Files(has, t.files, t.naming)
 	if err != nil {
-		return &httpapi.Rejected{Faults: strings.Split(err.Error(), "\n")}
+		return &rest.Rejected{Faults: strings.Split(err.Error(), "\n")}
 	}
 	for _, f := range files {
 		did := "changed"

@@ -12,8 +12,8 @@ import (
 	"edgespan/config/configdb"
 	"edgespan/config/configdb/hieratree"
 	"edgespan/config/configdb/model"
-	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/configdbapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // fuel is the component of the data sources where nobody says otherwise.
@@ -35,7 +35,7 @@ func (c *factsCall) lookAround() (ground, error) {
 	switch {
 	case err == nil:
 		g.env = &env
-	case !errors.Is(err, httpapi.ErrNotFound):
+	case !errors.Is(err, rest.ErrNotFound):
 		return g, err
 	}
 	all, err := c.client.Components(c.ctx)
@@ -106,7 +106,7 @@ func importTree(c *factsCall) error {
 		return err
 	}
 	if len(t.resources) == 0 {
-		return &httpapi.Rejected{Faults: []string{fmt.Sprintf("%s: has no file *%s: one at least is needed", t.dir,
+		return &rest.Rejected{Faults: []string{fmt.Sprintf("%s: has no file *%s: one at least is needed", t.dir,
 			hieratree.Extension)}}
 	}
 	g, err := c.lookAround()
@@ -223,7 +223,7 @@ func (c *factsCall) lay(t tree, g ground, p configdbapi.Place) (made bool, err e
 		}
 		one, err := c.client.CreateComponent(c.ctx, n, o)
 		switch {
-		case errors.Is(err, httpapi.ErrConflict):
+		case errors.Is(err, rest.ErrConflict):
 			return c.layAgain(t, g, p, err)
 		case err != nil:
 			return made, err
@@ -248,7 +248,7 @@ func (c *factsCall) lay(t tree, g ground, p configdbapi.Place) (made bool, err e
 	}
 	_, err = c.client.CreateEnvironment(c.ctx, n, o)
 	switch {
-	case errors.Is(err, httpapi.ErrConflict):
+	case errors.Is(err, rest.ErrConflict):
 		return c.layAgain(t, g, p, err)
 	case err != nil:
 		return made, err
@@ -296,7 +296,7 @@ func (c *factsCall) registerNode(t tree) (bool, error) {
 	switch {
 	case err == nil:
 		n = was
-	case !errors.Is(err, httpapi.ErrNotFound):
+	case !errors.Is(err, rest.ErrNotFound):
 		return false, err
 	}
 	n.FQDN = cmp.Or(c.fqdn, n.FQDN, t.said("fqdn"))
@@ -316,7 +316,7 @@ func (c *factsCall) registerNode(t tree) (bool, error) {
 	}
 	err = c.client.PutNode(c.ctx, c.env, n, configdbapi.WriteOptions{Message: c.message})
 	switch {
-	case errors.Is(err, httpapi.ErrPermission) && c.fqdn+c.certname == "":
+	case errors.Is(err, rest.ErrPermission) && c.fqdn+c.certname == "":
 		c.a.Say("node %s is not registered as %s: an admin may do that: %s", n.ID, strings.Join(names, ", "),
 			term.Printable(err.Error()))
 		return false, nil

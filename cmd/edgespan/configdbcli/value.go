@@ -14,7 +14,7 @@ import (
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/configdb"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // valueTypes are those of --type.
@@ -139,7 +139,7 @@ func (c *factsCall) stdin(form string) (configdb.JSON, error) {
 		v, err = configdb.Parse(text)
 	}
 	if err != nil {
-		return nil, &httpapi.Rejected{Faults: []string{"stdin: " + err.Error()}}
+		return nil, &rest.Rejected{Faults: []string{"stdin: " + err.Error()}}
 	}
 	if more {
 		c.a.Say("Warning: will use only first document from YAML stream")

@@ -17,7 +17,8 @@ import (
 
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/nodeconf/action"
 	"edgespan/platform/daemon"
 )
@@ -56,7 +57,7 @@ type aboutFiles struct {
 
 // runningNode is a started node: what `node` needs of the actor tree.
 type runningNode interface {
-	httpapi.Backend
+	nodeapi.Backend
 	// Reload re-reads the config file (SIGHUP).
 	Reload()
 	// Done gives the cause once the top actor has ended by itself.
@@ -185,7 +186,7 @@ func (a program) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signa
 	defer stopServing()
 	served := make(chan error, 1)
 	go func() {
-		served <- httpapi.Serve(serveCtx, o.Socket, httpapi.Handler(d, httpapi.WithVersion(o.Version)))
+		served <- nodeapi.Serve(serveCtx, o.Socket, nodeapi.Handler(d, nodeapi.WithVersion(o.Version)))
 	}()
 	log.Info("node runs", zap.String("version", o.Version), zap.String("config", o.Config), zap.String("socket", o.Socket))
 	cause, serving := attend(ctx, d, hup, served)
@@ -243,7 +244,7 @@ func attend(ctx context.Context, d runningNode, hup <-chan os.Signal, served <-c
 func (a program) lockNamespace(ctx context.Context) (lock *daemon.NamespaceLock, warning string, err error) {
 	lock, warnings, err := daemon.LockNamespace(ctx, a.lockDir, a.lock)
 	if errors.Is(err, daemon.ErrTaken) {
-		err = fmt.Errorf("%w: another edgespan node runs in it: one is allowed", httpapi.ErrConflict)
+		err = fmt.Errorf("%w: another edgespan node runs in it: one is allowed", rest.ErrConflict)
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("lock network namespace: %w", err)

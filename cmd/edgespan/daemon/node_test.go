@@ -19,7 +19,7 @@ import (
 	"edgespan/cmd/edgespan/clitest"
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 )
 
 // syncBuffer is a log that is read while it is written.
@@ -98,7 +98,7 @@ func lockName(t *testing.T) string { return fmt.Sprintf("@edgespan-test-%d-%s", 
 func TestNodeServesUntilItIsTold(t *testing.T) {
 	n := startTestNode(t, lockName(t), nil)
 	clitest.AwaitSocket(t, n.socket())
-	c := httpapi.NewClient(n.socket())
+	c := nodeapi.NewClient(n.socket())
 	defer c.Close()
 	if got, err := c.List(t.Context(), "ni"); err != nil || len(got) != 1 || got[0].ID != clitest.NiID {
 		t.Errorf("list: %+v, %v", got, err)
@@ -172,7 +172,7 @@ func TestNodeLeavesAnotherDaemonsSocketAlone(t *testing.T) {
 	if code := runDaemon(t.Context(), &n.log, second, args); code != term.ExitConflict {
 		t.Errorf("exit %d", code)
 	}
-	if _, err := httpapi.NewClient(n.socket()).Version(t.Context()); err != nil {
+	if _, err := nodeapi.NewClient(n.socket()).Version(t.Context()); err != nil {
 		t.Errorf("the first daemon: %v", err)
 	}
 	n.cancel()

@@ -14,8 +14,8 @@ import (
 	"edgespan/cmd/edgespan/clitest"
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
-	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
+	restpkg "edgespan/config/httpapi/rest"
 )
 
 // lineBuffer tells of each line that is written into it.
@@ -132,7 +132,7 @@ func TestAWatchGoesOnAfterALoss(t *testing.T) {
 		t.Error(err)
 	}
 	cmd.SetContext(t.Context())
-	if err := c.again(func(context.Context) error { return lost }); !errors.Is(err, httpapi.ErrUnreachable) {
+	if err := c.again(func(context.Context) error { return lost }); !errors.Is(err, restpkg.ErrUnreachable) {
 		t.Errorf("one that was never reached: %v", err)
 	}
 }
@@ -140,7 +140,7 @@ func TestAWatchGoesOnAfterALoss(t *testing.T) {
 type fleetLost struct{}
 
 func (*fleetLost) Error() string { return "it is lost" }
-func (*fleetLost) Unwrap() error { return httpapi.ErrUnreachable }
+func (*fleetLost) Unwrap() error { return restpkg.ErrUnreachable }
 
 // TestPeersAreColouredByHealth, and by nothing where NO_COLOR stands.
 func TestPeersAreColouredByHealth(t *testing.T) {

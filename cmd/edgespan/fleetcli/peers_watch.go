@@ -13,8 +13,8 @@ import (
 
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
-	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // again keeps a watch up until it fails for good or the command is interrupted, which is no
@@ -43,7 +43,7 @@ func (c *fleetCall) again(watch func(context.Context) error) error {
 
 // passing says whether an error may be gone in a moment, without anybody doing something.
 func passing(err error) bool {
-	return errors.Is(err, httpapi.ErrUnreachable) || errors.Is(err, httpapi.ErrBusy) || errors.Is(err, httpapi.ErrTimeout)
+	return errors.Is(err, rest.ErrUnreachable) || errors.Is(err, rest.ErrBusy) || errors.Is(err, rest.ErrTimeout)
 }
 
 var watchHead = []string{"TIME", "OBJECT", "STATE", "REVIEW", "REASON"}
@@ -227,8 +227,8 @@ func Waited(ctx context.Context, target, wanted string, timeout time.Duration, l
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("wait %s: interrupted: not %s: %s", target, wanted, last.Error())
 	}
-	if errors.Is(last, httpapi.ErrUnreachable) {
+	if errors.Is(last, rest.ErrUnreachable) {
 		return fmt.Errorf("wait %s: not %s after %s: %w", target, wanted, timeout, last)
 	}
-	return fmt.Errorf("wait %s: %w: not %s after %s: %s", target, httpapi.ErrTimeout, wanted, timeout, last.Error())
+	return fmt.Errorf("wait %s: %w: not %s after %s: %s", target, rest.ErrTimeout, wanted, timeout, last.Error())
 }

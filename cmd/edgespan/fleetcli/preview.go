@@ -12,8 +12,8 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config/fleet/ops"
-	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/httpapi/rest"
 )
 
 const aboutPreview = `Nothing is written. Each node that would change is asked which actions it would take; a node that
@@ -102,7 +102,7 @@ func (c *fleetCall) showPreview(p fleetapi.Preview) error {
 		missing = append(missing, term.Many(n, "node")+" can't answer")
 	}
 	if missing != nil {
-		return &httpapi.Incomplete{Missing: missing}
+		return &rest.Incomplete{Missing: missing}
 	}
 	return nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"edgespan/cmd/term"
-	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // rolloutSpecs are the commands of changes on their way to the nodes.
@@ -197,9 +197,9 @@ func watchRollout(c *fleetCall) error {
 		}
 		select {
 		case <-over.C:
-			return &httpapi.Incomplete{Missing: []string{"the rollout has not ended after " + c.patience.String()}}
+			return &rest.Incomplete{Missing: []string{"the rollout has not ended after " + c.patience.String()}}
 		case <-c.ctx.Done():
-			return &httpapi.Incomplete{Missing: []string{"the rollout has not ended"}}
+			return &rest.Incomplete{Missing: []string{"the rollout has not ended"}}
 		case <-tick.C:
 		}
 	}
@@ -220,7 +220,7 @@ func endOf(r fleetapi.Rollout) error {
 		missing = append(missing, term.Many(n, "node")+" not reached")
 	}
 	if missing != nil {
-		return &httpapi.Incomplete{Missing: missing}
+		return &rest.Incomplete{Missing: missing}
 	}
 	return nil
 }

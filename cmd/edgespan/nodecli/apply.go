@@ -11,13 +11,13 @@ import (
 
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 )
 
 func newApply(a commands) *cobra.Command {
 	var file, output, message string
 	var dry bool
-	var how httpapi.How
+	var how nodeapi.How
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE|-",
 		Short: "Make FILE the whole config of the node, or send its descriptors to the controller",
@@ -47,8 +47,8 @@ JSON they stand one behind the other. All are written, as one revision, or none 
 			if dry && (how.Local || how.Confirm != 0) {
 				return term.Usagef("apply: has --dry-run with --local or --confirm: one of them is allowed")
 			}
-			if d := how.Confirm; cmd.Flags().Changed("confirm") && (d < httpapi.MinConfirm || d > httpapi.MaxConfirm) {
-				return term.Usagef("--confirm: is %v: %v to %v is allowed", d, httpapi.MinConfirm, httpapi.MaxConfirm)
+			if d := how.Confirm; cmd.Flags().Changed("confirm") && (d < nodeapi.MinConfirm || d > nodeapi.MaxConfirm) {
+				return term.Usagef("--confirm: is %v: %v to %v is allowed", d, nodeapi.MinConfirm, nodeapi.MaxConfirm)
 			}
 			if dry {
 				return a.plan(cmd.Context(), text, output)
@@ -98,8 +98,8 @@ func planFlags(cmd *cobra.Command, file, output *string) {
 	term.OutputFlag(cmd, output)
 }
 
-func (a commands) apply(ctx context.Context, doc []byte, how httpapi.How) error {
-	return a.Ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
+func (a commands) apply(ctx context.Context, doc []byte, how nodeapi.How) error {
+	return a.Ask(ctx, func(ctx context.Context, c *nodeapi.Client) error {
 		warnings, err := c.Apply(ctx, doc, how)
 		if err != nil {
 			return err
@@ -119,7 +119,7 @@ func (a commands) plan(ctx context.Context, doc []byte, output string) error {
 	if err := term.CheckOutput(output); err != nil {
 		return err
 	}
-	return a.Ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
+	return a.Ask(ctx, func(ctx context.Context, c *nodeapi.Client) error {
 		changes, err := c.Plan(ctx, doc)
 		if err != nil {
 			return err
@@ -128,9 +128,9 @@ func (a commands) plan(ctx context.Context, doc []byte, output string) error {
 	})
 }
 
-func showChanges(changes []httpapi.Change) term.Shown {
+func showChanges(changes []nodeapi.Change) term.Shown {
 	if changes == nil {
-		changes = []httpapi.Change{} // an empty list in JSON, not null
+		changes = []nodeapi.Change{} // an empty list in JSON, not null
 	}
 	s := term.Shown{Data: map[string]any{"changes": changes}, Empty: "nothing would change"}
 	for _, c := range changes {
@@ -161,7 +161,7 @@ func (a commands) document(file string) ([]byte, error) {
 		in = f
 	}
 	// One octet more than is allowed: enough for the client to refuse it by its size.
-	doc, err := io.ReadAll(io.LimitReader(in, httpapi.MaxDocument+1))
+	doc, err := io.ReadAll(io.LimitReader(in, nodeapi.MaxDocument+1))
 	if err != nil {
 		return nil, fmt.Errorf("read config %s: %w", file, err)
 	}

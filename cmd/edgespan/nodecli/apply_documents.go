@@ -15,7 +15,7 @@ import (
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/nodeconf"
 )
 
@@ -116,7 +116,7 @@ func descriptors(file string, text []byte) ([]config.Object, error) {
 		docs = append(docs, p.object)
 	}
 	if faults != nil {
-		return nil, &httpapi.Rejected{Faults: faults}
+		return nil, &rest.Rejected{Faults: faults}
 	}
 	return docs, nil
 }

@@ -14,7 +14,8 @@ import (
 
 	"edgespan/cmd/edgespan/clitest"
 	"edgespan/cmd/term"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/config/httpapi/rest"
 )
 
 func TestTables(t *testing.T) {
@@ -56,7 +57,7 @@ func TestStatesOfAnAdapter(t *testing.T) {
 		{clitest.Obj{"activated": false, "state": "CreatingFailed", "error": "no free address"}, "failed"},
 		{clitest.Obj{"activated": false, "state": "WaitingForDependencies", "error": ""}, "inactive"},
 	} {
-		if got := adapterState(httpapi.Resource{Status: c.status}); got != c.want {
+		if got := adapterState(nodeapi.Resource{Status: c.status}); got != c.want {
 			t.Errorf("adapter %v: %s, want %s", c.status, got, c.want)
 		}
 	}
@@ -72,7 +73,7 @@ func TestStates(t *testing.T) {
 		{clitest.Obj{"pending": false, "activated": true}, "ready"},
 		{clitest.Obj{"pending": false, "activated": false}, "inactive"},
 	} {
-		if got := appState(httpapi.Resource{Status: c.status}); got != c.want {
+		if got := appState(nodeapi.Resource{Status: c.status}); got != c.want {
 			t.Errorf("app %v: %s, want %s", c.status, got, c.want)
 		}
 	}
@@ -81,7 +82,7 @@ func TestStates(t *testing.T) {
 func TestForms(t *testing.T) {
 	f := clitest.Filled()
 	socket := clitest.ServeDaemon(t, f)
-	var list []httpapi.Resource
+	var list []nodeapi.Resource
 	got := cli(t, clitest.At(socket), "", "get", "app", "-o", "json")
 	if err := json.Unmarshal([]byte(got.Out), &list); err != nil || len(list) != 1 || list[0].ID != clitest.AppID {
 		t.Errorf("json of all: %v in %s", err, got.Out)
@@ -121,7 +122,7 @@ func TestForms(t *testing.T) {
 func TestApplyAndPlan(t *testing.T) {
 	f := clitest.Filled()
 	f.Warnings = []string{"appNetworks.x: names a network without config"}
-	f.Changes = []httpapi.Change{{Op: "add", Kind: "link", ID: "es1", Owner: "ni " + clitest.NiID}}
+	f.Changes = []nodeapi.Change{{Op: "add", Kind: "link", ID: "es1", Owner: "ni " + clitest.NiID}}
 	socket := clitest.ServeDaemon(t, f)
 	file := filepath.Join(t.TempDir(), "node.yaml")
 	if err := os.WriteFile(file, []byte("ports: {}\n"), 0o600); err != nil {
@@ -176,10 +177,10 @@ func TestEveryExitCode(t *testing.T) {
 	ok := clitest.ServeDaemon(t, clitest.Filled())
 	nobody := filepath.Join(clitest.Scratch(t), "nobody")
 	never := clitest.Filled()
-	never.ReadyAt = func(int) (httpapi.Readiness, error) { return httpapi.Readiness{Why: "Creating"}, nil }
+	never.ReadyAt = func(int) (nodeapi.Readiness, error) { return nodeapi.Readiness{Why: "Creating"}, nil }
 	notReady := clitest.ServeDaemon(t, never)
 	partly := clitest.Filled()
-	partly.Err = &httpapi.Incomplete{Missing: []string{"ni-2: no answer in 1s"}}
+	partly.Err = &rest.Incomplete{Missing: []string{"ni-2: no answer in 1s"}}
 	incomplete := clitest.ServeDaemon(t, partly)
 
 	for _, c := range []struct {
@@ -191,7 +192,7 @@ func TestEveryExitCode(t *testing.T) {
 		{"help", ok, "--help", 0, ""},
 		{"no command is help", ok, "", 0, ""},
 		{"error of the daemon", answers(errors.New("disk is full")), "get ni", 1, "disk is full"},
-		{"busy daemon", answers(fmt.Errorf("store config: %w", httpapi.ErrBusy)), "apply -f -", 1, "store config: busy"},
+		{"busy daemon", answers(fmt.Errorf("store config: %w", rest.ErrBusy)), "apply -f -", 1, "store config: busy"},
 		{"no such file", ok, "apply -f /nonexistent/x", 1, "/nonexistent/x"},
 		{"unknown command", ok, "frobnicate", 2, `"frobnicate"`},
 		{"unknown flag", ok, "get ni --frob", 2, "unknown flag: --frob"},
@@ -215,14 +216,14 @@ func TestEveryExitCode(t *testing.T) {
 		{"defect 18: not ready in time is no success", notReady, "wait ni/" + clitest.NiID + " --timeout 60ms", 3,
 			"not ready after 60ms: Creating"},
 		{"daemon that times out", answers(context.DeadlineExceeded), "get ni", 3, "deadline"},
-		{"rejected", answers(&httpapi.Rejected{Faults: []string{"a: b", "c: d"}}), "apply -f -", 4, "a: b\nc: d\n"},
-		{"rejected plan", answers(&httpapi.Rejected{Faults: []string{"a: b"}}), "plan -f -", 4, "a: b\n"},
-		{"conflict", answers(fmt.Errorf("apply: %w: controller c rules", httpapi.ErrConflict)), "apply -f -", 5,
+		{"rejected", answers(&rest.Rejected{Faults: []string{"a: b", "c: d"}}), "apply -f -", 4, "a: b\nc: d\n"},
+		{"rejected plan", answers(&rest.Rejected{Faults: []string{"a: b"}}), "plan -f -", 4, "a: b\n"},
+		{"conflict", answers(fmt.Errorf("apply: %w: controller c rules", rest.ErrConflict)), "apply -f -", 5,
 			"controller c rules"},
 		{"partial answer", incomplete, "get ni", 6, "ni-2: no answer in 1s"},
 		{"partial answer in JSON", incomplete, "get ni -o json", 6, "ni-2"},
-		{"permission", answers(httpapi.ErrPermission), "apply -f -", 7, "permission"},
-		{"wait does not wait for permission", answers(httpapi.ErrPermission), "wait ni/" + clitest.NiID + " --timeout 1h", 7,
+		{"permission", answers(rest.ErrPermission), "apply -f -", 7, "permission"},
+		{"wait does not wait for permission", answers(rest.ErrPermission), "wait ni/" + clitest.NiID + " --timeout 1h", 7,
 			"permission"},
 		{"no daemon", nobody, "get ni", 8, "daemon not reachable"},
 		{"no daemon to apply to", nobody, "apply -f -", 8, nobody},
@@ -249,7 +250,7 @@ func TestEveryExitCode(t *testing.T) {
 }
 
 func TestADocumentAboveTheLimitIsRejected(t *testing.T) {
-	got := cli(t, clitest.At(clitest.ServeDaemon(t, clitest.Filled())), strings.Repeat(" ", httpapi.MaxDocument+1),
+	got := cli(t, clitest.At(clitest.ServeDaemon(t, clitest.Filled())), strings.Repeat(" ", nodeapi.MaxDocument+1),
 		"apply", "-f", "-")
 	if got.Code != term.ExitRejected || !strings.Contains(got.Err, "at most 4 MiB") {
 		t.Errorf("%d %s", got.Code, got.Err)
@@ -258,7 +259,7 @@ func TestADocumentAboveTheLimitIsRejected(t *testing.T) {
 
 func TestFaultsAreOneHarmlessLineEach(t *testing.T) {
 	socket := clitest.ServeDaemon(t,
-		&clitest.Daemon{Err: &httpapi.Rejected{Faults: []string{"a: is \"x\ny\": b", "c: is \"\x1b[31m\u2028\": d"}}})
+		&clitest.Daemon{Err: &rest.Rejected{Faults: []string{"a: is \"x\ny\": b", "c: is \"\x1b[31m\u2028\": d"}}})
 	got := cli(t, clitest.At(socket), "{}", "apply", "-f", "-")
 	if n := strings.Count(got.Err, "\n"); n != 2 || strings.ContainsAny(got.Err, "\x1b\u2028") {
 		t.Errorf("%d lines: %q", n, got.Err)
@@ -267,18 +268,18 @@ func TestFaultsAreOneHarmlessLineEach(t *testing.T) {
 
 func TestWaitForReady(t *testing.T) {
 	f := clitest.Filled()
-	f.ReadyAt = func(n int) (httpapi.Readiness, error) { // unknown, then known, then ready
+	f.ReadyAt = func(n int) (nodeapi.Readiness, error) { // unknown, then known, then ready
 		switch n {
 		case 1:
-			return httpapi.Readiness{Absent: true}, nil
+			return nodeapi.Readiness{Absent: true}, nil
 		case 2:
-			return httpapi.Readiness{}, httpapi.ErrNotFound
+			return nodeapi.Readiness{}, rest.ErrNotFound
 		case 3:
-			return httpapi.Readiness{}, httpapi.ErrBusy
+			return nodeapi.Readiness{}, rest.ErrBusy
 		case 4:
-			return httpapi.Readiness{Why: "Creating"}, nil
+			return nodeapi.Readiness{Why: "Creating"}, nil
 		}
-		return httpapi.Readiness{Ready: true}, nil
+		return nodeapi.Readiness{Ready: true}, nil
 	}
 	got := cli(t, clitest.At(clitest.ServeDaemon(t, f)), "", "wait", "ni/"+clitest.NiID, "--timeout", "20s")
 	if got != (clitest.Said{Code: 0, Out: "", Err: ""}) || f.ReadyN != 5 {
@@ -287,14 +288,14 @@ func TestWaitForReady(t *testing.T) {
 }
 
 func TestWaitForAbsent(t *testing.T) {
-	for name, absent := range map[string]func() (httpapi.Readiness, error){
-		"absent":    func() (httpapi.Readiness, error) { return httpapi.Readiness{Absent: true}, nil },
-		"not found": func() (httpapi.Readiness, error) { return httpapi.Readiness{}, httpapi.ErrNotFound },
+	for name, absent := range map[string]func() (nodeapi.Readiness, error){
+		"absent":    func() (nodeapi.Readiness, error) { return nodeapi.Readiness{Absent: true}, nil },
+		"not found": func() (nodeapi.Readiness, error) { return nodeapi.Readiness{}, rest.ErrNotFound },
 	} {
 		f := clitest.Filled()
-		f.ReadyAt = func(n int) (httpapi.Readiness, error) {
+		f.ReadyAt = func(n int) (nodeapi.Readiness, error) {
 			if n < 3 {
-				return httpapi.Readiness{Ready: true}, nil
+				return nodeapi.Readiness{Ready: true}, nil
 			}
 			return absent()
 		}
@@ -312,7 +313,7 @@ func TestWaitOutlastsADaemonThatStarts(t *testing.T) {
 	go func() {
 		ended <- cli(t, clitest.At(socket), "", "wait", "ni/"+clitest.NiID, "--timeout", "20s")
 	}()
-	clitest.ServeAt(t, socket, httpapi.Handler(clitest.Filled()))
+	clitest.ServeAt(t, socket, nodeapi.Handler(clitest.Filled()))
 	if got := <-ended; got != (clitest.Said{Code: 0, Out: "", Err: ""}) {
 		t.Errorf("%+v", got)
 	}

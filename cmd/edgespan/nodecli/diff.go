@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"edgespan/cmd/term"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 )
 
 // differs is the exit code of diff where something differs, as diff(1) has it.
@@ -50,7 +50,7 @@ exits as everywhere, and says so on stderr; with 1 it leaves stdout empty.`,
 }
 
 func (a commands) diff(ctx context.Context, of, output string) error {
-	return a.Ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
+	return a.Ask(ctx, func(ctx context.Context, c *nodeapi.Client) error {
 		ds, err := c.Diff(ctx, of)
 		if err != nil {
 			return err
@@ -63,7 +63,7 @@ func (a commands) diff(ctx context.Context, of, output string) error {
 			t := &term.Table{Head: []string{"OWNER", "CHANGE", "KIND", "ID", "HAVE", "WANT", "ERROR"}, Wide: wide}
 			for _, d := range ds {
 				have, want := d.Have, d.Want
-				if d.Change == httpapi.Changed {
+				if d.Change == nodeapi.Changed {
 					have, want = onlyIn(d.Have, d.Want), onlyIn(d.Want, d.Have)
 				}
 				t.Add(d.Owner, d.Change, d.Kind, d.ID, have, want, d.Why)

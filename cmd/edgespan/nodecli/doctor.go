@@ -8,7 +8,8 @@ import (
 
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/netinst/doctor"
 	"edgespan/platform/facts"
 )
@@ -40,9 +41,9 @@ problem (a warning is none) and 1 where there is one.`,
 }
 
 func (a commands) doctor(ctx context.Context, output string) error {
-	return a.Ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
+	return a.Ask(ctx, func(ctx context.Context, c *nodeapi.Client) error {
 		found, err := c.Doctor(ctx)
-		if errors.Is(err, httpapi.ErrUnreachable) {
+		if errors.Is(err, rest.ErrUnreachable) {
 			found, err = a.examine(ctx, err)
 		}
 		if err != nil {
@@ -51,8 +52,8 @@ func (a commands) doctor(ctx context.Context, output string) error {
 		s := term.Shown{Data: map[string]any{"findings": found}}
 		sick := false
 		for _, f := range found {
-			sick = sick || f.Level == httpapi.Problem
-			if f.Level != httpapi.Fine {
+			sick = sick || f.Level == nodeapi.Problem
+			if f.Level != nodeapi.Fine {
 				s.Names = append(s.Names, f.Check)
 			}
 		}
@@ -74,9 +75,9 @@ func (a commands) doctor(ctx context.Context, output string) error {
 }
 
 // examine looks from here, since no daemon does.
-func (a commands) examine(ctx context.Context, why error) ([]httpapi.Finding, error) {
-	out := []httpapi.Finding{{
-		Check: "daemon", Level: httpapi.Problem, Text: why.Error(),
+func (a commands) examine(ctx context.Context, why error) ([]nodeapi.Finding, error) {
+	out := []nodeapi.Finding{{
+		Check: "daemon", Level: nodeapi.Problem, Text: why.Error(),
 		Fix: "edgespan node --config " + a.Setting("", "EDGESPAN_CONFIG", reach.DefaultConfig) + " --run-dir " +
 			a.RunFolder(),
 	}}
@@ -85,7 +86,7 @@ func (a commands) examine(ctx context.Context, why error) ([]httpapi.Finding, er
 		return nil, err
 	}
 	for _, x := range doctor.Examine(f, doctor.Node{}) {
-		out = append(out, httpapi.Finding(x))
+		out = append(out, nodeapi.Finding(x))
 	}
 	return out, nil
 }

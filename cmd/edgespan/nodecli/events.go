@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"edgespan/cmd/term"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 )
 
 // eventKinds are what can be asked for the events of.
@@ -17,7 +17,7 @@ const eventTargets = "ni/ID|app/ID|adapter/ID/INDEX|port/LABEL|host|config or no
 
 func newEvents(a commands) *cobra.Command {
 	var output string
-	q := httpapi.EventQuery{}
+	q := nodeapi.EventQuery{}
 	cmd := &cobra.Command{
 		Use:   "events [ni/ID|app/ID|adapter/ID/INDEX|port/LABEL|host|config]",
 		Short: "Show what happened on the node: states, applies, failures, repairs, ports, crashes",
@@ -50,7 +50,7 @@ happen; -o json then prints an object a line.`,
 			}
 			return a.events(cmd.Context(), q, output)
 		},
-		ValidArgsFunction: a.completeTargets(httpapi.WatchKinds(), false),
+		ValidArgsFunction: a.completeTargets(nodeapi.WatchKinds(), false),
 	}
 	term.OutputFlag(cmd, &output)
 	cmd.Flags().IntVarP(&q.Last, "last", "n", 100, "how many of those that are remembered; 0 for all")
@@ -60,7 +60,7 @@ happen; -o json then prints an object a line.`,
 
 var eventHead = []string{"TIME", "KIND", "OBJECT", "NAME", "WHAT", "ERROR"}
 
-func eventRow(e httpapi.Event) []string {
+func eventRow(e nodeapi.Event) []string {
 	failure := e.Error
 	if e.Command != "" {
 		failure = e.Command + ": " + e.Error
@@ -68,16 +68,16 @@ func eventRow(e httpapi.Event) []string {
 	return []string{e.Time.Local().Format("15:04:05.000"), e.Kind, e.Object, e.Name, e.Text, failure}
 }
 
-func (a commands) events(ctx context.Context, q httpapi.EventQuery, output string) error {
+func (a commands) events(ctx context.Context, q nodeapi.EventQuery, output string) error {
 	if q.Follow {
 		l := a.NewLive(output, eventHead, []int{12, 9, 44, 8, 40})
-		return a.follow(ctx, func(ctx context.Context, c *httpapi.Client) error {
-			return c.Events(ctx, q, func(e httpapi.Event) error { return l.Tell(e, e.Object, eventRow(e)) })
+		return a.follow(ctx, func(ctx context.Context, c *nodeapi.Client) error {
+			return c.Events(ctx, q, func(e nodeapi.Event) error { return l.Tell(e, e.Object, eventRow(e)) })
 		})
 	}
-	return a.Ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
-		events := []httpapi.Event{}
-		if err := c.Events(ctx, q, func(e httpapi.Event) error { events = append(events, e); return nil }); err != nil {
+	return a.Ask(ctx, func(ctx context.Context, c *nodeapi.Client) error {
+		events := []nodeapi.Event{}
+		if err := c.Events(ctx, q, func(e nodeapi.Event) error { events = append(events, e); return nil }); err != nil {
 			return err
 		}
 		s := term.Shown{Data: events, Empty: "no events"}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"edgespan/cmd/term"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 )
 
 // explainTargets is what explain takes.
@@ -29,7 +29,7 @@ It exits 0 whether the object is ready or not; edgespan wait tells that.`,
 			"app/a0000000-0000-4000-8000-000000000001/0 -o json",
 		Args: term.RangeArgs(1, 2, explainTargets),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			kind, id, err := readTarget("explain", httpapi.ExplainKinds(), args, explainTargets)
+			kind, id, err := readTarget("explain", nodeapi.ExplainKinds(), args, explainTargets)
 			switch {
 			case err != nil:
 				return err
@@ -41,14 +41,14 @@ It exits 0 whether the object is ready or not; edgespan wait tells that.`,
 			}
 			return a.explain(cmd.Context(), kind, id, output)
 		},
-		ValidArgsFunction: a.completeTargets(httpapi.ExplainKinds(), false),
+		ValidArgsFunction: a.completeTargets(nodeapi.ExplainKinds(), false),
 	}
 	term.OutputFlag(cmd, &output)
 	return cmd
 }
 
 func (a commands) explain(ctx context.Context, kind, id, output string) error {
-	return a.Ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
+	return a.Ask(ctx, func(ctx context.Context, c *nodeapi.Client) error {
 		x, err := c.Explain(ctx, kind, id)
 		if err != nil {
 			return err
@@ -63,7 +63,7 @@ func (a commands) explain(ctx context.Context, kind, id, output string) error {
 
 // explained is an explanation for a person: each cause is indented below what it is
 // the cause of.
-func explained(x httpapi.Explanation, now time.Time) string {
+func explained(x nodeapi.Explanation, now time.Time) string {
 	var b strings.Builder
 	b.WriteString(x.Object)
 	if x.Name != "" {
@@ -77,7 +77,7 @@ func explained(x httpapi.Explanation, now time.Time) string {
 	return b.String()
 }
 
-func writeCauses(b *strings.Builder, causes []httpapi.Cause, indent string, now time.Time) {
+func writeCauses(b *strings.Builder, causes []nodeapi.Cause, indent string, now time.Time) {
 	for _, c := range causes {
 		text := c.Text
 		if c.Object != "" {
@@ -93,7 +93,7 @@ func writeCauses(b *strings.Builder, causes []httpapi.Cause, indent string, now 
 	}
 }
 
-func tried(c httpapi.Cause, now time.Time) string {
+func tried(c nodeapi.Cause, now time.Time) string {
 	if c.Attempts == 0 {
 		return ""
 	}
@@ -118,7 +118,7 @@ func ago(at, now time.Time) string {
 	return now.Sub(at).Round(100*time.Millisecond).String() + " ago"
 }
 
-func objectsOf(causes []httpapi.Cause) []string {
+func objectsOf(causes []nodeapi.Cause) []string {
 	var out []string
 	for _, c := range causes {
 		if c.Object != "" {

@@ -10,13 +10,14 @@ import (
 	"edgespan/cmd/edgespan/fleetcli"
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/config/httpapi/rest"
 )
 
 func newGet(a commands) *cobra.Command {
 	var output string
 	var watch bool
-	kinds := httpapi.Kinds()
+	kinds := nodeapi.Kinds()
 	allowed := strings.Join(kinds, "|") + " [ID]"
 	cmd := &cobra.Command{
 		Use:   "get " + allowed,
@@ -66,7 +67,7 @@ func (a commands) liveIDs(ctx context.Context, kind, prefix string) []string {
 	c := a.Client()
 	defer c.Close()
 	items, err := c.List(ctx, kind)
-	var incomplete *httpapi.Incomplete
+	var incomplete *rest.Incomplete
 	if err != nil && !errors.As(err, &incomplete) {
 		return nil
 	}
@@ -78,21 +79,21 @@ func (a commands) liveIDs(ctx context.Context, kind, prefix string) []string {
 }
 
 func (a commands) getOne(ctx context.Context, kind, id, output string) error {
-	return a.Ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
+	return a.Ask(ctx, func(ctx context.Context, c *nodeapi.Client) error {
 		it, err := c.Get(ctx, kind, id)
 		if err != nil {
 			return err
 		}
-		s := showResources(kind, []httpapi.Resource{it})
+		s := showResources(kind, []nodeapi.Resource{it})
 		s.Data = it
 		return a.Show(s, output)
 	})
 }
 
 func (a commands) getAll(ctx context.Context, kind, output string) error {
-	return a.Ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
+	return a.Ask(ctx, func(ctx context.Context, c *nodeapi.Client) error {
 		items, err := c.List(ctx, kind)
-		var incomplete *httpapi.Incomplete
+		var incomplete *rest.Incomplete
 		if err != nil && !errors.As(err, &incomplete) {
 			return err
 		}
@@ -104,9 +105,9 @@ func (a commands) getAll(ctx context.Context, kind, output string) error {
 	})
 }
 
-func showResources(kind string, items []httpapi.Resource) term.Shown {
+func showResources(kind string, items []nodeapi.Resource) term.Shown {
 	if items == nil {
-		items = []httpapi.Resource{} // an empty list in JSON, not null
+		items = []nodeapi.Resource{} // an empty list in JSON, not null
 	}
 	s := term.Shown{Data: items, Table: func(wide bool) *term.Table { return resourceTable(kind, items, wide) }}
 	for _, it := range items {

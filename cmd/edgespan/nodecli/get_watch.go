@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 
 	"edgespan/cmd/term"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 )
 
 // follow reads a stream until the caller interrupts it, which is no error.
-func (a commands) follow(ctx context.Context, f func(context.Context, *httpapi.Client) error) error {
+func (a commands) follow(ctx context.Context, f func(context.Context, *nodeapi.Client) error) error {
 	c := a.Client()
 	defer c.Close()
 	err := f(ctx, c)
@@ -26,20 +26,20 @@ func (a commands) follow(ctx context.Context, f func(context.Context, *httpapi.C
 func (a commands) getWatch(ctx context.Context, kind, id, output string) error {
 	t := resourceTable(kind, nil, output == "wide")
 	l := a.NewLive(output, append([]string{"CHANGE"}, t.Head...), nil)
-	var first []httpapi.Resource // until all that there was is known: their widths are the table's
+	var first []nodeapi.Resource // until all that there was is known: their widths are the table's
 	known := false
-	tell := func(s httpapi.Seen, change string) error {
-		row := resourceTable(kind, []httpapi.Resource{*s.Object}, output == "wide").Rows[0]
+	tell := func(s nodeapi.Seen, change string) error {
+		row := resourceTable(kind, []nodeapi.Resource{*s.Object}, output == "wide").Rows[0]
 		return l.Tell(s, kind+"/"+s.Object.ID, append([]string{change}, row...))
 	}
-	return a.follow(ctx, func(ctx context.Context, c *httpapi.Client) error {
-		return c.Watch(ctx, []string{kind}, func(s httpapi.Seen) error {
+	return a.follow(ctx, func(ctx context.Context, c *nodeapi.Client) error {
+		return c.Watch(ctx, []string{kind}, func(s nodeapi.Seen) error {
 			switch {
-			case s.Change == httpapi.Synchronized:
+			case s.Change == nodeapi.Synchronized:
 				known = true
-				l.Width = append([]int{len(httpapi.Modified)}, widths(resourceTable(kind, first, output == "wide"))...)
+				l.Width = append([]int{len(nodeapi.Modified)}, widths(resourceTable(kind, first, output == "wide"))...)
 				for _, r := range first {
-					if err := tell(httpapi.Seen{Time: s.Time, Change: httpapi.Added, Object: &r}, "-"); err != nil {
+					if err := tell(nodeapi.Seen{Time: s.Time, Change: nodeapi.Added, Object: &r}, "-"); err != nil {
 						return err
 					}
 				}
@@ -72,7 +72,7 @@ func widths(t *term.Table) []int {
 }
 
 // changesOf says in words what of a status changed, state first, the error last.
-func changesOf(old, now httpapi.Resource) (what, failure string) {
+func changesOf(old, now nodeapi.Resource) (what, failure string) {
 	before, _ := old.Status.(map[string]any)
 	after, _ := now.Status.(map[string]any)
 	var parts []string

@@ -11,41 +11,42 @@ import (
 
 	"edgespan/cmd/edgespan/clitest"
 	"edgespan/cmd/term"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // explaining is a daemon with a network whose dnsmasq is missing.
 func explaining() *clitest.Daemon {
 	f := clitest.Filled()
 	since, retry := time.Now().Add(-12*time.Second), time.Now().Add(time.Hour)
-	f.Explains = func(kind, id string) (httpapi.Explanation, error) {
+	f.Explains = func(kind, id string) (nodeapi.Explanation, error) {
 		if kind == "app" && id == clitest.AppID+"/9" {
-			return httpapi.Explanation{}, fmt.Errorf("explain: %w", httpapi.ErrNotFound)
+			return nodeapi.Explanation{}, fmt.Errorf("explain: %w", rest.ErrNotFound)
 		}
 		if id == clitest.AppID {
-			return httpapi.Explanation{Object: "ni/" + id, Ready: true, Summary: "ready: Present",
+			return nodeapi.Explanation{Object: "ni/" + id, Ready: true, Summary: "ready: Present",
 				Warning: "route lab is left out: \x1b[2J"}, nil
 		}
-		return httpapi.Explanation{Object: kind + "/" + id, Name: "demo", Summary: "not ready: CreatingFailed",
-			Causes: []httpapi.Cause{
-				{Object: "ni/" + clitest.NiID, Text: "x", Causes: []httpapi.Cause{{
+		return nodeapi.Explanation{Object: kind + "/" + id, Name: "demo", Summary: "not ready: CreatingFailed",
+			Causes: []nodeapi.Cause{
+				{Object: "ni/" + clitest.NiID, Text: "x", Causes: []nodeapi.Cause{{
 					Text: "op failed: add process ni/1/dnsmasq", Op: "add process ni/1/dnsmasq", Command: "dnsmasq -C f",
 					Error:    "not found",
 					Attempts: 5, Since: &since, Retry: &retry,
 				}}},
 			}}, nil
 	}
-	f.DiffOf = func(of string) ([]httpapi.Difference, error) {
+	f.DiffOf = func(of string) ([]nodeapi.Difference, error) {
 		if of == "ni/"+clitest.AppID {
 			return nil, nil
 		}
-		return []httpapi.Difference{
-			{Owner: "ni/" + clitest.NiID, Change: httpapi.Missing, Kind: "link", ID: "es1", Want: "bridge", Why: "busy"},
-			{Owner: "ni/" + clitest.NiID, Change: httpapi.Changed, Kind: "chain", ID: "c", Want: "a\nb", Have: "a\nc"},
+		return []nodeapi.Difference{
+			{Owner: "ni/" + clitest.NiID, Change: nodeapi.Missing, Kind: "link", ID: "es1", Want: "bridge", Why: "busy"},
+			{Owner: "ni/" + clitest.NiID, Change: nodeapi.Changed, Kind: "chain", ID: "c", Want: "a\nb", Have: "a\nc"},
 		}, nil
 	}
-	f.Happens = []httpapi.Event{{
-		Seq: 1, Time: time.Unix(0, 0), Kind: httpapi.EventFailed, Object: "ni/" + clitest.NiID, Name: "demo",
+	f.Happens = []nodeapi.Event{{
+		Seq: 1, Time: time.Unix(0, 0), Kind: nodeapi.EventFailed, Object: "ni/" + clitest.NiID, Name: "demo",
 		Text: "add link es1 failed",
 		Op:   "add link es1", Command: "ip link", Error: "busy",
 	}}
@@ -53,11 +54,11 @@ func explaining() *clitest.Daemon {
 	waiting := ni
 	waiting.Status = clitest.Obj{"state": "WaitingForDependencies", "displayName": "demo net", "bridge": "es1",
 		"generation": 3, "error": "no usable port"}
-	f.Stream = []httpapi.Seen{
-		{Change: httpapi.Added, Object: &ni},
-		{Change: httpapi.Synchronized},
-		{Change: httpapi.Modified, Object: &waiting},
-		{Change: httpapi.Deleted, Object: &waiting},
+	f.Stream = []nodeapi.Seen{
+		{Change: nodeapi.Added, Object: &ni},
+		{Change: nodeapi.Synchronized},
+		{Change: nodeapi.Modified, Object: &waiting},
+		{Change: nodeapi.Deleted, Object: &waiting},
 	}
 	return f
 }
@@ -84,7 +85,7 @@ func TestExplainShowsTheChainOfCauses(t *testing.T) {
 			"      command  dnsmasq -C f\n", "      error    not found\n", "      tried    5 times, first 12",
 			"s ago, again in ")
 	}
-	var x httpapi.Explanation
+	var x nodeapi.Explanation
 	got := cli(t, clitest.At(socket), "", "explain", "ni/"+clitest.NiID, "-o", "json")
 	if err := json.Unmarshal([]byte(got.Out), &x); err != nil || x.Causes[0].Causes[0].Attempts != 5 {
 		t.Errorf("%v: %s", err, got.Out)
@@ -115,11 +116,11 @@ func TestDiffExitsAsDiffDoes(t *testing.T) {
 
 func TestEventsInEveryForm(t *testing.T) {
 	f := explaining()
-	f.Asks = make(chan httpapi.EventQuery, 1)
+	f.Asks = make(chan nodeapi.EventQuery, 1)
 	socket := clitest.ServeDaemon(t, f)
 	parts(t, cli(t, clitest.At(socket), "", "events", "ni/"+clitest.NiID, "-n", "7"), 0, "TIME", "failed  ni/"+
 		clitest.NiID, "add link es1 failed", "ip link: busy")
-	if q := <-f.Asks; q != (httpapi.EventQuery{Of: "ni/" + clitest.NiID, Last: 7}) {
+	if q := <-f.Asks; q != (nodeapi.EventQuery{Of: "ni/" + clitest.NiID, Last: 7}) {
 		t.Errorf("asked %+v", q)
 	}
 	parts(t, cli(t, clitest.At(socket), "", "events", "-o", "json"), 0, "[\n", `"kind": "failed"`)
@@ -167,7 +168,7 @@ func TestWatchPrintsALineForEachChange(t *testing.T) {
 	}
 	var changes []string
 	for _, line := range strings.Split(strings.TrimSpace(until(t, socket, 4, "watch", "ni", "-o", "json").Out), "\n") {
-		var s httpapi.Seen
+		var s nodeapi.Seen
 		if err := json.Unmarshal([]byte(line), &s); err != nil {
 			t.Fatalf("%v: %s", err, line)
 		}
@@ -199,7 +200,7 @@ func TestAStreamWhoseDaemonGoesIsUnreachable(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	socket := clitest.Scratch(t) + "/s"
 	ended := make(chan error, 1)
-	go func() { ended <- httpapi.Serve(ctx, socket, httpapi.Handler(explaining())) }()
+	go func() { ended <- nodeapi.Serve(ctx, socket, nodeapi.Handler(explaining())) }()
 	clitest.AwaitSocket(t, socket)
 	out := &counted{stop: cancel, lines: 2}
 	var errOut bytes.Buffer
@@ -216,12 +217,12 @@ func TestAStreamWhoseDaemonGoesIsUnreachable(t *testing.T) {
 
 func TestDoctorExitsOneForAProblemOnly(t *testing.T) {
 	f := clitest.Filled()
-	f.Findings = []httpapi.Finding{{Check: "commands", Level: httpapi.Fine, Text: "all there"},
-		{Check: "rp-filter", Level: httpapi.Warning, Text: "strict", Fix: "sysctl -w x=2"}}
+	f.Findings = []nodeapi.Finding{{Check: "commands", Level: nodeapi.Fine, Text: "all there"},
+		{Check: "rp-filter", Level: nodeapi.Warning, Text: "strict", Fix: "sysctl -w x=2"}}
 	socket := clitest.ServeDaemon(t, f)
 	parts(t, cli(t, clitest.At(socket), "", "doctor"), 0, "CHECK      LEVEL    WHAT       FIX\n",
 		"rp-filter  warning  strict     sysctl -w x=2\n")
-	f.Findings = append(f.Findings, httpapi.Finding{Check: "daemons", Level: httpapi.Problem, Text: "two", Fix: "kill 8"})
+	f.Findings = append(f.Findings, nodeapi.Finding{Check: "daemons", Level: nodeapi.Problem, Text: "two", Fix: "kill 8"})
 	parts(t, cli(t, clitest.At(socket), "", "doctor"), 1, "kill 8")
 	parts(t, cli(t, clitest.At(socket), "", "doctor", "-o", "json"), 1, `"findings": [`, `"fix": "kill 8"`)
 	parts(t, cli(t, clitest.At(socket), "", "doctor", "-o", "name"), 1, "rp-filter\ndaemons\n")

@@ -7,17 +7,17 @@ import (
 	"strings"
 
 	"edgespan/cmd/term"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 )
 
 // column is one column of a kind's table: its head and where its text comes from.
 type column struct {
 	head string
-	cell func(httpapi.Resource) string
+	cell func(nodeapi.Resource) string
 	wide bool // only with -o wide
 }
 
-func resourceTable(kind string, items []httpapi.Resource, wide bool) *term.Table {
+func resourceTable(kind string, items []nodeapi.Resource, wide bool) *term.Table {
 	t := &term.Table{Wide: wide}
 	var used []column
 	for _, c := range columns(kind) {
@@ -38,7 +38,7 @@ func resourceTable(kind string, items []httpapi.Resource, wide bool) *term.Table
 
 // columns are the columns of a kind; fields go by their JSON names.
 func columns(kind string) []column {
-	id := column{head: "ID", cell: func(r httpapi.Resource) string { return r.ID }}
+	id := column{head: "ID", cell: func(r nodeapi.Resource) string { return r.ID }}
 	failure := column{head: "ERROR", cell: status("error")}
 	switch kind {
 	case "ni":
@@ -60,7 +60,7 @@ func columns(kind string) []column {
 	case "param":
 		return []column{
 			id,
-			{head: "TARGET", cell: func(r httpapi.Resource) string { return cmp.Or(spec("target")(r), status("target")(r)) }},
+			{head: "TARGET", cell: func(r nodeapi.Resource) string { return cmp.Or(spec("target")(r), status("target")(r)) }},
 			{head: "STATE", cell: status("state")},
 			{head: "ERROR", cell: status("error")},
 		}
@@ -87,8 +87,8 @@ func columns(kind string) []column {
 
 func portColumns() []column {
 	return []column{
-		{head: "LABEL", cell: func(r httpapi.Resource) string { return r.ID }},
-		{head: "IFNAME", cell: func(r httpapi.Resource) string { return cmp.Or(status("ifName")(r), spec("ifName")(r)) }},
+		{head: "LABEL", cell: func(r nodeapi.Resource) string { return r.ID }},
+		{head: "IFNAME", cell: func(r nodeapi.Resource) string { return cmp.Or(status("ifName")(r), spec("ifName")(r)) }},
 		{head: "STATE", cell: portState},
 		{head: "UPLINK", cell: spec("uplink")},
 		{head: "COST", cell: spec("cost"), wide: true},
@@ -126,7 +126,7 @@ func networkColumns(id column) []column {
 		{head: "STATE", cell: status("state")},
 		{head: "BRIDGE", cell: status("bridge")},
 		{head: "SUBNET", cell: spec("ipv4", "subnet")},
-		{head: "PORT", cell: func(r httpapi.Resource) string { return cmp.Or(status("port")(r), spec("port")(r)) }},
+		{head: "PORT", cell: func(r nodeapi.Resource) string { return cmp.Or(status("port")(r), spec("port")(r)) }},
 		{head: "GEN", cell: status("generation")},
 		{head: "GATEWAY", cell: spec("ipv4", "gateway"), wide: true},
 		{head: "DOMAIN", cell: spec("dns", "domain"), wide: true},
@@ -136,8 +136,8 @@ func networkColumns(id column) []column {
 
 func adapterColumns() []column {
 	return []column{
-		{head: "APP", cell: func(r httpapi.Resource) string { app, _, _ := strings.Cut(r.ID, "/"); return app }},
-		{head: "INDEX", cell: func(r httpapi.Resource) string { _, i, _ := strings.Cut(r.ID, "/"); return i }},
+		{head: "APP", cell: func(r nodeapi.Resource) string { app, _, _ := strings.Cut(r.ID, "/"); return app }},
+		{head: "INDEX", cell: func(r nodeapi.Resource) string { _, i, _ := strings.Cut(r.ID, "/"); return i }},
 		{head: "NETWORK", cell: status("networkInstance")},
 		{head: "IP", cell: status("ip")},
 		{head: "MAC", cell: status("mac")},
@@ -149,12 +149,12 @@ func adapterColumns() []column {
 	}
 }
 
-func status(path ...string) func(httpapi.Resource) string {
-	return func(r httpapi.Resource) string { return text(term.Dig(r.Status, path...)) }
+func status(path ...string) func(nodeapi.Resource) string {
+	return func(r nodeapi.Resource) string { return text(term.Dig(r.Status, path...)) }
 }
 
-func spec(path ...string) func(httpapi.Resource) string {
-	return func(r httpapi.Resource) string { return text(term.Dig(r.Spec, path...)) }
+func spec(path ...string) func(nodeapi.Resource) string {
+	return func(r nodeapi.Resource) string { return text(term.Dig(r.Spec, path...)) }
 }
 
 func text(v any) string {
@@ -177,20 +177,20 @@ func text(v any) string {
 	return fmt.Sprint(v)
 }
 
-func displayName(r httpapi.Resource) string {
+func displayName(r nodeapi.Resource) string {
 	return cmp.Or(status("displayName")(r), spec("displayName")(r))
 }
 
 // networkFault is the error of a network, else its warning, which says so of itself: a
 // network with one is Present.
-func networkFault(r httpapi.Resource) string {
+func networkFault(r nodeapi.Resource) string {
 	if w := status("warning")(r); w != "" {
 		return cmp.Or(status("error")(r), "warning: "+w)
 	}
 	return status("error")(r)
 }
 
-func appState(r httpapi.Resource) string {
+func appState(r nodeapi.Resource) string {
 	switch {
 	case term.Dig(r.Status, "pending") != false: // also before there is a status
 		return "pending"
@@ -200,7 +200,7 @@ func appState(r httpapi.Resource) string {
 	return "inactive"
 }
 
-func adapterState(r httpapi.Resource) string {
+func adapterState(r nodeapi.Resource) string {
 	switch {
 	case status("error")(r) != "" && status("state")(r) == "WaitingForDependencies":
 		return "waiting"
@@ -212,7 +212,7 @@ func adapterState(r httpapi.Resource) string {
 	return "inactive"
 }
 
-func portState(r httpapi.Resource) string {
+func portState(r nodeapi.Resource) string {
 	switch {
 	case term.Dig(r.Status, "exists") == false:
 		return "missing"
@@ -222,7 +222,7 @@ func portState(r httpapi.Resource) string {
 	return "down"
 }
 
-func adapterCount(r httpapi.Resource) string {
+func adapterCount(r nodeapi.Resource) string {
 	list, _ := term.Dig(r.Status, "adapters").([]any)
 	active := 0
 	for _, a := range list {
@@ -233,7 +233,7 @@ func adapterCount(r httpapi.Resource) string {
 	return fmt.Sprintf("%d/%d", active, len(list))
 }
 
-func adapterIPs(r httpapi.Resource) string {
+func adapterIPs(r nodeapi.Resource) string {
 	list, _ := term.Dig(r.Status, "adapters").([]any)
 	var ips []string
 	for _, a := range list {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"edgespan/cmd/term"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 )
 
 // userName is who types, for those who ask who holds a node.
@@ -23,21 +23,21 @@ func userName() string {
 
 func newConfirm(a commands) *cobra.Command {
 	return a.word("confirm", "Keep the config that waits for it (apply --confirm); exits 5 if none does",
-		func(ctx context.Context, c *httpapi.Client) (string, error) {
+		func(ctx context.Context, c *nodeapi.Client) (string, error) {
 			return "confirmed", c.Confirm(ctx)
 		})
 }
 
 func newRollback(a commands) *cobra.Command {
 	return a.word("rollback", "Go back now from the config that waits for its confirmation; exits 5 if none does",
-		func(ctx context.Context, c *httpapi.Client) (string, error) {
+		func(ctx context.Context, c *nodeapi.Client) (string, error) {
 			return "going back to the config before", c.Rollback(ctx)
 		})
 }
 
 func newRelease(a commands) *cobra.Command {
 	return a.word("release", "End a local hold (apply --local): the controller rules again",
-		func(ctx context.Context, c *httpapi.Client) (string, error) {
+		func(ctx context.Context, c *nodeapi.Client) (string, error) {
 			held, err := c.Release(ctx)
 			if held {
 				return "released: the controller rules", err
@@ -47,11 +47,11 @@ func newRelease(a commands) *cobra.Command {
 }
 
 // word is a command that says one thing to the daemon.
-func (a commands) word(name, short string, say func(context.Context, *httpapi.Client) (string, error)) *cobra.Command {
+func (a commands) word(name, short string, say func(context.Context, *nodeapi.Client) (string, error)) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Short: short, Args: term.ExactArgs(0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.Ask(cmd.Context(), func(ctx context.Context, c *httpapi.Client) error {
+			return a.Ask(cmd.Context(), func(ctx context.Context, c *nodeapi.Client) error {
 				said, err := say(ctx, c)
 				if err == nil {
 					a.Say("%s", said)

@@ -8,11 +8,12 @@ import (
 
 	"edgespan/cmd/edgespan/clitest"
 	"edgespan/cmd/term"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/config/httpapi/rest"
 )
 
 func TestTheWordsOfCommitConfirm(t *testing.T) {
-	f := &clitest.Daemon{Items: map[string][]httpapi.Resource{"pending": {{ID: "node", Kind: "pending",
+	f := &clitest.Daemon{Items: map[string][]nodeapi.Resource{"pending": {{ID: "node", Kind: "pending",
 		Spec: map[string]any{}, Status: map[string]any{
 			"pending": true, "generation": "c:2", "source": "controller", "remaining": "1m58s", "settled": true, "managed": true,
 		}}}}}
@@ -40,7 +41,7 @@ func TestTheWordsOfCommitConfirm(t *testing.T) {
 	if got := cli(t, env, "", "release"); !strings.Contains(got.Err, "the controller rules") {
 		t.Errorf("release: %+v", got)
 	}
-	f.Err = fmt.Errorf("%w: nothing is pending", httpapi.ErrConflict)
+	f.Err = fmt.Errorf("%w: nothing is pending", rest.ErrConflict)
 	for _, word := range []string{"confirm", "rollback", "release"} {
 		if got := cli(t, env, "", word); got.Code != term.ExitConflict || !strings.Contains(got.Err, "nothing is pending") {
 			t.Errorf("%s of nothing: %+v", word, got)

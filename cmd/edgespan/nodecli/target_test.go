@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"edgespan/cmd/edgespan/clitest"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 )
 
 // What -o name prints names the same object in every command that takes one.
@@ -21,7 +21,7 @@ func TestAnObjectIsNamedAsOneWordOrTwo(t *testing.T) {
 			t.Errorf("%s: exit %d: %s", args, got.Code, got.Err)
 		}
 	}
-	for _, kind := range httpapi.Kinds() {
+	for _, kind := range nodeapi.Kinds() {
 		for _, name := range strings.Fields(cli(t, clitest.At(socket), "", "get", kind, "-o", "name").Out) {
 			if got := cli(t, clitest.At(socket), "", "get", name); got.Code != 0 {
 				t.Errorf("get %s: exit %d: %s", name, got.Code, got.Err)
@@ -69,7 +69,7 @@ func TestATableShowsANetworksWarningWhereThereIsNoError(t *testing.T) {
 
 func TestAPlanInEveryForm(t *testing.T) {
 	f := clitest.Filled()
-	f.Changes = []httpapi.Change{{Op: "add", Kind: "link", ID: "es1", Owner: clitest.NiID}}
+	f.Changes = []nodeapi.Change{{Op: "add", Kind: "link", ID: "es1", Owner: clitest.NiID}}
 	socket := clitest.ServeDaemon(t, f)
 	for form, want := range map[string]string{
 		"yaml": "changes:\n- op: add\n  kind: link\n  id: es1\n  owner: " + clitest.NiID + "\n",

@@ -11,7 +11,8 @@ import (
 	"edgespan/cmd/edgespan/fleetcli"
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // Bounds of askAfter.
@@ -81,7 +82,7 @@ know exits 10 at once.`,
 }
 
 // waitKinds are the kinds of wait: the node's, then the controller's.
-func waitKinds() []string { return append(httpapi.WaitKinds(), "peer", "cluster") }
+func waitKinds() []string { return append(nodeapi.WaitKinds(), "peer", "cluster") }
 
 // waitsFor is what may be waited for.
 func waitsFor(kind string) []string {
@@ -106,12 +107,12 @@ func (a commands) wait(ctx context.Context, kind, id, wanted string, timeout tim
 				return nil
 			}
 			last = errors.New(why(got))
-		case errors.Is(err, httpapi.ErrNotFound):
+		case errors.Is(err, rest.ErrNotFound):
 			if wanted == "absent" {
 				return nil
 			}
 			last = errors.New("unknown to the daemon")
-		case errors.Is(err, httpapi.ErrPermission):
+		case errors.Is(err, rest.ErrPermission):
 			return err // time does not change that
 		case ctx.Err() == nil: // the answer that our own deadline cut off says nothing new
 			last = err
@@ -124,7 +125,7 @@ func (a commands) wait(ctx context.Context, kind, id, wanted string, timeout tim
 	}
 }
 
-func why(r httpapi.Readiness) string {
+func why(r nodeapi.Readiness) string {
 	switch {
 	case r.Why != "":
 		return r.Why

@@ -7,12 +7,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"edgespan/cmd/term"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 )
 
 func newWatch(a commands) *cobra.Command {
 	var output string
-	kinds := httpapi.WatchKinds()
+	kinds := nodeapi.WatchKinds()
 	allowed := strings.Join(kinds, "|") + " [ID] or none"
 	cmd := &cobra.Command{
 		Use:   "watch [" + strings.Join(kinds, "|") + " [ID]]",
@@ -44,12 +44,12 @@ change is "synchronized".`,
 
 func (a commands) watch(ctx context.Context, kinds []string, id, output string) error {
 	l := a.NewLive(output, []string{"TIME", "CHANGE", "OBJECT", "NAME", "WHAT", "ERROR"}, []int{12, 8, 44, 8, 36})
-	last := map[string]httpapi.Resource{}
+	last := map[string]nodeapi.Resource{}
 	known := false
 	raw := output == "json" || output == "yaml"
-	return a.follow(ctx, func(ctx context.Context, c *httpapi.Client) error {
-		return c.Watch(ctx, kinds, func(s httpapi.Seen) error {
-			if s.Change == httpapi.Synchronized {
+	return a.follow(ctx, func(ctx context.Context, c *nodeapi.Client) error {
+		return c.Watch(ctx, kinds, func(s nodeapi.Seen) error {
+			if s.Change == nodeapi.Synchronized {
 				known = true
 				if raw {
 					return l.Tell(s, "", nil)
@@ -66,7 +66,7 @@ func (a commands) watch(ctx context.Context, kinds []string, id, output string) 
 				return nil
 			}
 			what, failure := changesOf(old, *s.Object)
-			if s.Change == httpapi.Deleted {
+			if s.Change == nodeapi.Deleted {
 				delete(last, name)
 				what, failure = "", ""
 			}

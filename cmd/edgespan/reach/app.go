@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"edgespan/cmd/term"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/nodeapi"
 )
 
 // Where a node has its things, unless a flag or the environment says otherwise.
@@ -49,10 +49,10 @@ func (a *App) SocketPath() string {
 }
 
 // Client is a client of the node's daemon.
-func (a *App) Client() *httpapi.Client { return httpapi.NewClient(a.SocketPath()) }
+func (a *App) Client() *nodeapi.Client { return nodeapi.NewClient(a.SocketPath()) }
 
 // Ask asks the daemon once, within RequestTimeout.
-func (a *App) Ask(ctx context.Context, f func(context.Context, *httpapi.Client) error) error {
+func (a *App) Ask(ctx context.Context, f func(context.Context, *nodeapi.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
 	c := a.Client()

@@ -11,7 +11,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/configdb/model"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // nodeMay is what a caller that is a node may do with a row.
@@ -31,7 +31,7 @@ func (a *api) admit(c *call) error {
 		return err
 	}
 	c.caller = caller
-	if !httpapi.Known(c.Context(), caller.Name, caller.Role, caller.Via) {
+	if !rest.Known(c.Context(), caller.Name, caller.Role, caller.Via) {
 		return &refusal{status: http.StatusServiceUnavailable, retry: time.Second,
 			text: "too many connections of the same caller are open already"}
 	}
@@ -107,7 +107,7 @@ func (a *api) registersItself(c *call) (bool, error) {
 	case c.caller.Node == "":
 		return false, nil
 	}
-	done, err := httpapi.Turn(c.Context()) // the controller computes a config for it
+	done, err := rest.Turn(c.Context()) // the controller computes a config for it
 	if err != nil {
 		return false, err
 	}

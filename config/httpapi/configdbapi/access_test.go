@@ -61,10 +61,10 @@ type permitted struct {
 	node string
 }
 
-// rolesTable is the table of config/httpapi/testdata/roles.txt, by "METHOD PATH" of ConfigDB.
+// rolesTable is the table of config/httpapi/rest/testdata/roles.txt, by "METHOD PATH" of ConfigDB.
 func rolesTable(t *testing.T) map[string]permitted {
 	t.Helper()
-	text, err := os.ReadFile("../testdata/roles.txt")
+	text, err := os.ReadFile("../rest/testdata/roles.txt")
 	if err != nil {
 		t.Fatal(err)
 	}

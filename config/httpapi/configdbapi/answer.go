@@ -15,7 +15,7 @@ import (
 
 	"edgespan/config/configdb"
 	"edgespan/config/configdb/model"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // The headers that tell of an answer what its body can't: clients know that.
@@ -68,7 +68,7 @@ func (r reply) settle(c *call) reply {
 		r.status = c.row.status
 	}
 	if r.etag != "" && c.row.method == http.MethodGet && len(c.Header["If-None-Match"]) > 0 &&
-		httpapi.NoneMatch(c.Header["If-None-Match"], r.etag) {
+		rest.NoneMatch(c.Header["If-None-Match"], r.etag) {
 		r.status, r.body = http.StatusNotModified, nil
 	}
 	return r
@@ -122,7 +122,7 @@ func (a *api) write(asked *http.Request, c *call, r reply) {
 	body := r.body
 	switch {
 	case r.stream != nil:
-		set("Content-Type", httpapi.EventStream)
+		set("Content-Type", rest.EventStream)
 		set("X-Accel-Buffering", "no") // a proxy would hold events back
 	case r.status != http.StatusNotModified && r.status != http.StatusNoContent:
 		body = a.content(c, r, set)
@@ -220,7 +220,7 @@ func (a *api) refusalOf(c *call, err error) *refusal {
 			return &refusal{status: http.StatusRequestEntityTooLarge, text: document.Text}
 		}
 		return &refusal{status: http.StatusConflict, text: document.Text}
-	case errors.Is(err, httpapi.ErrCrowded):
+	case errors.Is(err, rest.ErrCrowded):
 		return &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: err.Error()}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return &refusal{status: http.StatusGatewayTimeout, text: "no answer in time"}

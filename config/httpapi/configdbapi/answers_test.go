@@ -6,11 +6,11 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 func TestAnswersUnderWayAreBounded(t *testing.T) {
-	answers := httpapi.NewAnswers(1 << 20)
+	answers := rest.NewAnswers(1 << 20)
 	h := Handler(&fake{}, door{}, WithAnswers(answers))
 	get := asked{method: "GET", target: "environments/9/resources/1/values", token: "viewer"}
 	for range 100 { // each gives back what it held
@@ -18,7 +18,7 @@ func TestAnswersUnderWayAreBounded(t *testing.T) {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
 	}
-	vera := httpapi.HolderOf("vera", Viewer, "")
+	vera := rest.HolderOf("vera", Viewer, "")
 	for _, room := answers.Take(vera, 1); room; _, room = answers.Take(vera, 1) {
 	}
 	if w := ask(h, get); w.Code != 503 || w.Header().Get("Retry-After") != "1" {
@@ -32,10 +32,10 @@ func TestAnswersUnderWayAreBounded(t *testing.T) {
 
 // Who has not said who it is, and has answers to read, gets no more on the same connection.
 func TestAnswersOfAnUnknownClientAreBounded(t *testing.T) {
-	answers := httpapi.NewAnswers(1 << 20)
+	answers := rest.NewAnswers(1 << 20)
 	h := Handler(&fake{}, door{}, WithAnswers(answers))
 	r := httptest.NewRequest("GET", Prefixes[0]+"environments", nil)
-	r = r.WithContext(httpapi.WithPlace(r.Context(), func(string, bool, bool) bool { return true }))
+	r = r.WithContext(rest.WithPlace(r.Context(), func(string, bool, bool) bool { return true }))
 	serve := func() (code int, aborted bool) {
 		w := httptest.NewRecorder()
 		defer func() {

@@ -14,7 +14,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/configdb"
-	"edgespan/config/httpapi"
+	restpkg "edgespan/config/httpapi/rest"
 )
 
 // maxMessage is how long a message of a write may be, in characters.
@@ -126,16 +126,16 @@ func (a *api) readBody(c *call) ([]byte, error) {
 	}
 	c.turn.End() // a body that comes slowly holds nobody up
 	defer c.keepTurn()
-	most := int64(httpapi.MaxAsked)
+	most := int64(restpkg.MaxAsked)
 	if c.row.writes {
 		most = MaxBody
 	}
 	text, held, err := a.bodies.Read(c.w, c.Request, c.holder(), most)
 	c.holds = held
 	switch {
-	case errors.Is(err, httpapi.ErrBodyTooLarge):
+	case errors.Is(err, restpkg.ErrBodyTooLarge):
 		return nil, refuse(http.StatusRequestEntityTooLarge, "%s: must be %d MiB at most", err, most>>20)
-	case errors.Is(err, httpapi.ErrBodyCrowded):
+	case errors.Is(err, restpkg.ErrBodyCrowded):
 		return nil, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: err.Error()}
 	case err != nil:
 		return nil, refuse(http.StatusBadRequest, "%s", err)
@@ -149,7 +149,7 @@ const worthATurn = 64 << 10
 // parsed reads JSON of a body.
 func (c *call) parsed(text []byte) (configdb.JSON, error) {
 	if len(text) >= worthATurn {
-		done, err := httpapi.Turn(c.Context())
+		done, err := restpkg.Turn(c.Context())
 		if err != nil {
 			return nil, err
 		}
@@ -202,7 +202,7 @@ func (c *call) ifMatch() ([]string, error) {
 	if len(lines) == 0 {
 		return nil, nil
 	}
-	list, any, ok := httpapi.Tags(lines)
+	list, any, ok := restpkg.Tags(lines)
 	if any {
 		return []string{"*"}, nil
 	}
@@ -218,7 +218,7 @@ func (c *call) known() []string {
 	if len(lines) == 0 {
 		return nil
 	}
-	list, _, ok := httpapi.Tags(lines)
+	list, _, ok := restpkg.Tags(lines)
 	if !ok {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/configdb/model"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // maxAnswer bounds what a client reads of one answer, in bytes.
@@ -55,17 +55,17 @@ func (e *Error) Error() string { return e.Msg }
 func (e *Error) Unwrap() error {
 	switch e.Status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
-		return &httpapi.Rejected{Faults: []string{e.Msg}}
+		return &rest.Rejected{Faults: []string{e.Msg}}
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return httpapi.ErrPermission
+		return rest.ErrPermission
 	case http.StatusNotFound:
-		return httpapi.ErrNotFound
+		return rest.ErrNotFound
 	case http.StatusConflict, http.StatusPreconditionFailed:
-		return httpapi.ErrConflict
+		return rest.ErrConflict
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		return httpapi.ErrBusy
+		return rest.ErrBusy
 	case http.StatusGatewayTimeout:
-		return httpapi.ErrTimeout
+		return rest.ErrTimeout
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 		c.who(req)
 		resp, err := c.http.Do(req)
 		if err != nil {
-			return nil, httpapi.Failed(c.base.String(), err)
+			return nil, rest.Failed(c.base.String(), err)
 		}
 		if resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusNotModified {
 			return resp, nil
@@ -174,7 +174,7 @@ func (c *Client) refusal(resp *http.Response) error {
 	defer func() { _ = resp.Body.Close() }() // only read from
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return httpapi.Failed(c.base.String(), err)
+		return rest.Failed(c.base.String(), err)
 	}
 	var m struct{ Msg, Message string } // some answers of the original have the other
 	if json.Unmarshal(text, &m) != nil || m.Msg+m.Message == "" {
@@ -192,7 +192,7 @@ func (c *Client) ask(ctx context.Context, r request) ([]byte, answered, error) {
 	defer func() { _ = resp.Body.Close() }() // only read from
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return nil, answered{}, httpapi.Failed(c.base.String(), err)
+		return nil, answered{}, rest.Failed(c.base.String(), err)
 	}
 	return text, answered{resp.StatusCode, resp.Header}, nil
 }

@@ -12,7 +12,7 @@ import (
 
 	"edgespan/config/configdb"
 	"edgespan/config/configdb/model"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // serving is a client of a handler over a connection.
@@ -166,7 +166,7 @@ func TestWhatTheClientReads(t *testing.T) {
 }
 
 func TestErrorsOfTheClient(t *testing.T) {
-	for token, want := range map[string]error{"guess": httpapi.ErrPermission, "busy": httpapi.ErrBusy} {
+	for token, want := range map[string]error{"guess": rest.ErrPermission, "busy": rest.ErrBusy} {
 		if _, err := serving(t, &fake{}, token).Components(t.Context()); !errors.Is(err, want) {
 			t.Errorf("%s: %v", token, err)
 		}
@@ -174,11 +174,11 @@ func TestErrorsOfTheClient(t *testing.T) {
 	_, err := serving(t, &fake{}, "admin").Component(t.Context(), 4)
 	var e *Error
 	if !errors.As(err, &e) || e.Status != 404 || e.Msg != "component not found by 4" ||
-		!errors.Is(err, httpapi.ErrNotFound) {
+		!errors.Is(err, rest.ErrNotFound) {
 		t.Errorf("%#v", err)
 	}
-	for kind, want := range map[model.FaultKind]error{model.Conflict: httpapi.ErrConflict,
-		model.Stale: httpapi.ErrConflict, model.NotFound: httpapi.ErrNotFound} {
+	for kind, want := range map[model.FaultKind]error{model.Conflict: rest.ErrConflict,
+		model.Stale: rest.ErrConflict, model.NotFound: rest.ErrNotFound} {
 		c := serving(t, &fake{err: &model.Fault{Kind: kind, Text: "why"}}, "admin")
 		if err := c.DeleteComponent(t.Context(), 1, WriteOptions{}); !errors.Is(err, want) || err.Error() != "why" {
 			t.Errorf("%d: %v", kind, err)
@@ -193,12 +193,12 @@ func TestErrorsOfTheClient(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	s.Close()
-	if _, err := c.Components(t.Context()); !errors.Is(err, httpapi.ErrUnreachable) {
+	if _, err := c.Components(t.Context()); !errors.Is(err, rest.ErrUnreachable) {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
 	defer cancel()
-	if _, err := c.Components(ctx); !errors.Is(err, httpapi.ErrTimeout) {
+	if _, err := c.Components(ctx); !errors.Is(err, rest.ErrTimeout) {
 		t.Errorf("%v", err)
 	}
 	for _, u := range []string{"", "host", "ftp://host", "http://u:p@host", "http://host?x"} {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"edgespan/config/configdb/model"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // maxEvent is the longest line of a watch, in bytes: the record of a revision that changed much.
@@ -64,8 +64,8 @@ func (c *Client) Watch(ctx context.Context, o WatchOptions, pause time.Duration,
 			return stop.error
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err != nil && !errors.Is(err, httpapi.ErrBusy) && !errors.Is(err, httpapi.ErrUnreachable) &&
-			!errors.Is(err, httpapi.ErrTimeout):
+		case err != nil && !errors.Is(err, rest.ErrBusy) && !errors.Is(err, rest.ErrUnreachable) &&
+			!errors.Is(err, rest.ErrTimeout):
 			return err
 		}
 		if err == nil && time.Since(began) > pause {
@@ -109,7 +109,7 @@ func (c *Client) watchOnce(ctx context.Context, q url.Values, deliver func(model
 		q.Set("since", fmt.Sprint(r.Revision))
 	}
 	if err := lines.Err(); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return httpapi.Failed(c.base.String(), err)
+		return rest.Failed(c.base.String(), err)
 	}
 	return nil
 }

@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"edgespan/config/configdb/model"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // getDiff compares two versions. Secrets that the caller may not see are masked before: they do
@@ -36,7 +36,7 @@ func getDiff(a *api, c *call) (reply, error) {
 			return reply{}, err
 		}
 	}
-	done, err := httpapi.Turn(c.Context())
+	done, err := rest.Turn(c.Context())
 	if err != nil {
 		return reply{}, err
 	}

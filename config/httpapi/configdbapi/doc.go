@@ -15,7 +15,7 @@ import (
 
 	"edgespan/config/configdb"
 	"edgespan/config/configdb/model"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // Backend answers for the API, from a state that is at least as new as every write that any
@@ -71,13 +71,13 @@ type WriteRequest struct {
 }
 
 // Role is what a caller may do, in the words of the fleet's API.
-type Role = httpapi.Role
+type Role = rest.Role
 
 // The roles, each of which may what those before it may.
 const (
-	Viewer   = httpapi.Viewer
-	Operator = httpapi.Operator
-	Admin    = httpapi.Admin
+	Viewer   = rest.Viewer
+	Operator = rest.Operator
+	Admin    = rest.Admin
 )
 
 // Caller is who asks. A caller that is a node (Node or Certname is set) reaches nothing but what
@@ -85,7 +85,7 @@ const (
 type Caller struct {
 	Name string
 	Role Role
-	Via  httpapi.Via
+	Via  rest.Via
 	// Node is the id of a node of the fleet that showed its certificate.
 	Node string
 	// Certname is the name of a node whose certificate another CA made, Puppet's: it is the

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"edgespan/config/configdb/model"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // Limits keep one caller, or many, from taking the controller away from the others.
@@ -31,7 +31,7 @@ var DefaultLimits = Limits{Rate: 40_000, Burst: 80_000, InFlight: 1024, Bytes: 2
 const MaxBody = 8 << 20
 
 // Entry is one line of the audit log.
-type Entry = httpapi.Entry
+type Entry = rest.Entry
 
 // Option changes a Handler.
 type Option func(*api)
@@ -52,17 +52,17 @@ func WithIntents(intent func(e Entry, must bool) error) Option {
 
 // WithBodies shares the budget of bodies under way with other doors of the same process, in place of
 // Limits.Bytes.
-func WithBodies(b *httpapi.Bodies) Option { return func(a *api) { a.bodies = b } }
+func WithBodies(b *rest.Bodies) Option { return func(a *api) { a.bodies = b } }
 
 // WithStored shares with other doors what callers who are no admins may have stored, and refuses their writes while
 // the store is scarce.
-func WithStored(b *httpapi.Buckets, scarce func() error) Option {
+func WithStored(b *rest.Buckets, scarce func() error) Option {
 	return func(a *api) { a.stored, a.scarce = b, scarce }
 }
 
 // WithAnswers shares the budget of answers under way with other doors of the same process, in place of
 // Limits.Answers.
-func WithAnswers(b *httpapi.Answers) Option { return func(a *api) { a.answers = b } }
+func WithAnswers(b *rest.Answers) Option { return func(a *api) { a.answers = b } }
 
 // WithFailures hears what the caller of a 500 is not told.
 func WithFailures(f func(method, path string, err error)) Option {
@@ -111,15 +111,15 @@ type api struct {
 	local    bool
 	direct   bool
 	ending   context.Context //nolint:containedctx // of the server: streams of events end with it
-	inFlight *httpapi.Places
-	watching *httpapi.Places
-	bodies   *httpapi.Bodies
-	answers  *httpapi.Answers
-	turns    *httpapi.Turns
-	callers  *httpapi.Buckets
-	uploads  *httpapi.Buckets // bytes that nodes upload of themselves
-	stored   *httpapi.Buckets // and that others who are no admins write
-	scarce   func() error     // why they may not now
+	inFlight *rest.Places
+	watching *rest.Places
+	bodies   *rest.Bodies
+	answers  *rest.Answers
+	turns    *rest.Turns
+	callers  *rest.Buckets
+	uploads  *rest.Buckets // bytes that nodes upload of themselves
+	stored   *rest.Buckets // and that others who are no admins write
+	scarce   func() error  // why they may not now
 	origins  *http.CrossOriginProtection
 	zipped   *zipped
 }
@@ -139,8 +139,8 @@ type call struct {
 	told    bool       // the audit log has its line already
 	node    model.Node // which that is, if it is registered
 	entry   Entry
-	holds   *httpapi.Body   // nil: of no body yet
-	turn    *httpapi.Hold   // nil: of who has not said who it is
+	holds   *rest.Body      // nil: of no body yet
+	turn    *rest.Hold      // nil: of who has not said who it is
 	give    func()          // lets go of what the answer holds until it is read; nil: of nothing yet
 	alive   context.Context //nolint:containedctx // of the caller's connection, without the deadline of an answer
 }
@@ -152,30 +152,30 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 		audit: func(Entry) {}, intent: func(Entry, bool) error { return nil }, failed: func(string, string, error) {},
 		ending:  context.Background(),
 		named:   func(context.Context, string) (int64, error) { return 0, nil },
-		origins: http.NewCrossOriginProtection(), zipped: &zipped{}, stored: httpapi.NewStored(),
+		origins: http.NewCrossOriginProtection(), zipped: &zipped{}, stored: rest.NewStored(),
 		scarce: func() error { return nil },
 	}
 	for _, o := range opts {
 		o(a)
 	}
-	a.inFlight, a.watching = httpapi.NewPlaces(max(a.limits.InFlight, 1)), httpapi.NewPlaces(max(a.limits.Watches, 1))
-	a.turns = httpapi.NewTurns()
+	a.inFlight, a.watching = rest.NewPlaces(max(a.limits.InFlight, 1)), rest.NewPlaces(max(a.limits.Watches, 1))
+	a.turns = rest.NewTurns()
 	if a.answers == nil {
-		a.answers = httpapi.NewAnswers(cmp.Or(a.limits.Answers, DefaultLimits.Answers))
+		a.answers = rest.NewAnswers(cmp.Or(a.limits.Answers, DefaultLimits.Answers))
 	}
 	if a.bodies == nil {
-		a.bodies = httpapi.NewBodies(a.limits.Bytes)
+		a.bodies = rest.NewBodies(a.limits.Bytes)
 	}
-	a.uploads = httpapi.NewBuckets(nodeRate, nodeBurst).Of(mostNodes)
+	a.uploads = rest.NewBuckets(nodeRate, nodeBurst).Of(mostNodes)
 	if a.limits.Rate > 0 {
-		a.callers = httpapi.NewBuckets(a.limits.Rate, max(a.limits.Burst, 1))
+		a.callers = rest.NewBuckets(a.limits.Rate, max(a.limits.Burst, 1))
 	}
 	return a
 }
 
 // ServeHTTP answers one request: what it is refused for, or what its row says.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{Request: r, w: w, alive: r.Context(), entry: httpapi.NewEntry(r, time.Now())}
+	c := &call{Request: r, w: w, alive: r.Context(), entry: rest.NewEntry(r, time.Now())}
 	defer func() { c.holds.Give() }()
 	answer := a.shown(c, a.computed(c))
 	if answer.done != nil {
@@ -186,7 +186,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	a.write(r, c, answer)
 	if answer.stream != nil && r.Method != http.MethodHead {
-		out := httpapi.Flushing{ResponseWriter: w}
+		out := rest.Flushing{ResponseWriter: w}
 		answer.stream(out)
 		out.End()
 	}
@@ -242,8 +242,8 @@ func (c *call) audited() bool {
 func (c *call) who() string { return c.caller.Via.Of(c.caller.Name) }
 
 // holder is the caller as one who holds what is bounded.
-func (c *call) holder() httpapi.Holder {
-	return httpapi.HolderOf(c.caller.Name, c.caller.Role, c.caller.Via)
+func (c *call) holder() rest.Holder {
+	return rest.HolderOf(c.caller.Name, c.caller.Role, c.caller.Via)
 }
 
 // ofNode says whether a machine asks, by its certificate.

@@ -7,11 +7,11 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/configdb"
-	"edgespan/config/httpapi"
+	restpkg "edgespan/config/httpapi/rest"
 )
 
 // schemas are those of the types whose form does not follow from their kind.
-var schemas = httpapi.Schemas{
+var schemas = restpkg.Schemas{
 	reflect.TypeFor[configdb.JSON](): {},
 	reflect.TypeFor[Document]():      {"type": "object"},
 	reflect.TypeFor[**int64]():       {"type": []any{"integer", "null"}},
@@ -69,7 +69,7 @@ func operation(r *row, method string, ref func(reflect.Type) config.Object) conf
 	if r.answer != nil {
 		kind := "application/json"
 		if r.events {
-			kind = httpapi.EventStream
+			kind = restpkg.EventStream
 		}
 		success["content"] = config.Object{kind: config.Object{"schema": schemas.Of(r.answer, ref)}}
 	}

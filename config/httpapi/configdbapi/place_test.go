@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // A caller with more connections than its share is told so, by whom it is known.
@@ -20,7 +20,7 @@ func TestAConnectionIsThatOfItsCaller(t *testing.T) {
 	r := httptest.NewRequest("GET", Prefixes[0]+"environments", nil)
 	r.Header.Set("X-Auth-Token", "operator")
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r.WithContext(httpapi.WithPlace(r.Context(),
+	h.ServeHTTP(w, r.WithContext(rest.WithPlace(r.Context(),
 		func(caller string, _, _ bool) bool { told = caller; return false })))
 	if w.Code != 503 || told != ":olga" {
 		t.Errorf("%d, told of %q: %s", w.Code, told, w.Body)
@@ -31,14 +31,14 @@ func TestAConnectionIsThatOfItsCaller(t *testing.T) {
 func TestCallersOfOneNameAreToldApart(t *testing.T) {
 	limits := DefaultLimits
 	limits.Rate, limits.Burst = 1, 1
-	for _, via := range []httpapi.Via{httpapi.ViaToken, httpapi.ViaKeystone} {
+	for _, via := range []rest.Via{rest.ViaToken, rest.ViaKeystone} {
 		h := Handler(&fake{}, twins{}, WithLimits(limits))
 		for _, first := range []int{200, 429} {
 			if w := ask(h, asked{method: "GET", target: "components", token: string(via)}); w.Code != first {
 				t.Errorf("%s: %d", via, w.Code)
 			}
 		}
-		if w := ask(h, asked{method: "GET", target: "components", token: string(httpapi.ViaBasic)}); w.Code != 200 {
+		if w := ask(h, asked{method: "GET", target: "components", token: string(rest.ViaBasic)}); w.Code != 200 {
 			t.Errorf("another one of the name: %d", w.Code)
 		}
 	}
@@ -85,5 +85,5 @@ func TestAnUnregisteredNodeIsLookedUpInItsTurn(t *testing.T) {
 type twins struct{ door }
 
 func (twins) Authenticate(r *http.Request) (Caller, error) {
-	return Caller{Name: "ann", Role: Viewer, Via: httpapi.Via(r.Header.Get("X-Auth-Token"))}, nil
+	return Caller{Name: "ann", Role: Viewer, Via: rest.Via(r.Header.Get("X-Auth-Token"))}, nil
 }

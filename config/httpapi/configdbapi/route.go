@@ -5,12 +5,12 @@ import (
 	"net/http"
 	"strings"
 
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // foreign refuses what a page of another site has sent through a browser.
 func (a *api) foreign(r *http.Request) error {
-	if a.local && !httpapi.LocalHost(r.Host) {
+	if a.local && !rest.LocalHost(r.Host) {
 		return refuse(http.StatusMisdirectedRequest,
 			"Host: is %q: localhost and addresses of the loopback are allowed without authentication", r.Host)
 	}

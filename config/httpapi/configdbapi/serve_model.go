@@ -8,7 +8,7 @@ import (
 
 	"edgespan/config/configdb"
 	"edgespan/config/configdb/model"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 func getComponents(a *api, c *call) (reply, error) {
@@ -260,7 +260,7 @@ func contentKeys(op configdb.KeysOp) func(*api, *call) (reply, error) {
 		if d.Content == nil {
 			d.Content = configdb.JSON("null")
 		}
-		done, err := httpapi.Turn(c.Context())
+		done, err := rest.Turn(c.Context())
 		if err != nil {
 			return reply{}, err
 		}

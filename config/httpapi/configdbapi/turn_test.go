@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"edgespan/config/configdb/model"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // computing is a backend whose reads give their turn back, and of which something is made still then.
@@ -18,7 +18,7 @@ type computing struct {
 }
 
 func (b computing) Components(ctx context.Context, _ bool) ([]model.Component, error) {
-	done, err := httpapi.Turn(ctx)
+	done, err := rest.Turn(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func TestAReadKeepsItsTurn(t *testing.T) {
 		if n := b.most.Load(); n != 1 {
 			t.Errorf("%d reads of one caller were computed at a time", n)
 		}
-		if done, err := h.(*api).turns.Take(t.Context(), httpapi.HolderOf("viewer", Viewer, "")); err != nil {
+		if done, err := h.(*api).turns.Take(t.Context(), rest.HolderOf("viewer", Viewer, "")); err != nil {
 			t.Error(err)
 		} else {
 			done()

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"edgespan/config/configdb/model"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // What a node may upload of itself, by the bytes of what it changes: its facts have some 100 KB, and come each half
@@ -41,7 +41,7 @@ func (a *api) written(c *call, w model.Write) (model.Written, error) {
 
 // held is what a write may store, taken from what its caller may.
 type held struct {
-	of    *httpapi.Buckets // nil: the caller has no bound
+	of    *rest.Buckets // nil: the caller has no bound
 	bytes float64
 	least int // that it costs if it changes something
 }
@@ -51,7 +51,7 @@ type held struct {
 func (a *api) hold(c *call, w model.Write) (held, error) {
 	h := held{of: a.stored, least: int(c.holds.Size())}
 	text := fmt.Sprintf("%s has stored too much: %d MiB at once and %d KiB a second are allowed to all but admins",
-		c.caller.Name, httpapi.StoredBurst>>20, httpapi.StoredRate>>10)
+		c.caller.Name, rest.StoredBurst>>20, rest.StoredRate>>10)
 	switch {
 	case c.entry.DryRun, !c.own && c.caller.Role == Admin:
 		return held{}, nil

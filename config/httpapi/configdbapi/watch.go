@@ -13,7 +13,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/configdb/model"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // streamDeadline ends a watch: whoever goes on says anew who it is. It begins after the last
@@ -83,7 +83,7 @@ func getWatch(a *api, c *call) (reply, error) {
 	stream := func(w io.Writer) {
 		ctx, cancel := a.open(c.alive)
 		defer cancel()
-		still := httpapi.WhileKnown{Writer: w, Known: func() bool { return a.still(asked.WithContext(ctx), c.caller) }}
+		still := rest.WhileKnown{Writer: w, Known: func() bool { return a.still(asked.WithContext(ctx), c.caller) }}
 		if err := a.tellAll(ctx, since, of, still); err != nil && ctx.Err() == nil {
 			a.failed(c.Method, path, err)
 		}
@@ -189,7 +189,7 @@ func (a *api) tellAll(ctx context.Context, since uint64, of interest, w io.Write
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		beat := time.NewTicker(httpapi.Heartbeat)
+		beat := time.NewTicker(rest.Heartbeat)
 		defer beat.Stop()
 		for {
 			select {

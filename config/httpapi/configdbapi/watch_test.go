@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"edgespan/config/configdb/model"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // stream is a ResponseWriter that can be read while it is written.
@@ -225,7 +225,7 @@ func TestWatchesAreLimited(t *testing.T) {
 		}
 		leave()
 		<-ended
-		if _, err := h.(*api).watching.Take(httpapi.Holder{Who: "ann"}, "watches"); err != nil {
+		if _, err := h.(*api).watching.Take(rest.Holder{Who: "ann"}, "watches"); err != nil {
 			t.Errorf("its place is not free: %v", err)
 		}
 	})
@@ -332,7 +332,7 @@ func TestOneCallerDoesNotTakeAllWatches(t *testing.T) {
 			leave()
 		}
 		for range 16 {
-			if _, err := h.(*api).watching.Take(httpapi.Holder{Who: ":vera"}, "watches"); err != nil {
+			if _, err := h.(*api).watching.Take(rest.Holder{Who: ":vera"}, "watches"); err != nil {
 				t.Fatalf("its places are not free: %v", err)
 			}
 		}
@@ -375,7 +375,7 @@ func TestAWatchEndsWithItsCallersAccess(t *testing.T) {
 		gone.Store(true)
 		began := time.Now()
 		<-ended
-		if took := time.Since(began); took > httpapi.Heartbeat {
+		if took := time.Since(began); took > rest.Heartbeat {
 			t.Errorf("where nothing happens: after %v", took)
 		}
 	})

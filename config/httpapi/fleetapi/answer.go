@@ -16,7 +16,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 	overridepkg "edgespan/config/layers/override"
 )
 
@@ -63,7 +63,7 @@ func revisionTag(revision uint64) string { return `"` + strconv.FormatUint(revis
 // settle gives an answer the status of its row, or "not modified".
 func (r reply) settle(c *call) reply {
 	r.status = c.row.status
-	if r.etag != "" && !r.lively && c.row.effect == reads && httpapi.NoneMatch(c.Header.Values("If-None-Match"), r.etag) {
+	if r.etag != "" && !r.lively && c.row.effect == reads && rest.NoneMatch(c.Header.Values("If-None-Match"), r.etag) {
 		r.status, r.body = http.StatusNotModified, nil
 	}
 	if c.entry.Reveal {
@@ -85,7 +85,7 @@ func (r reply) kind() string {
 	case r.problem:
 		return "application/problem+json"
 	case r.events:
-		return httpapi.EventStream
+		return rest.EventStream
 	case r.stream != nil:
 		return lines
 	}
@@ -113,7 +113,7 @@ func (c *call) takeTurn() error {
 		return nil
 	}
 	c.turn.Keep()
-	done, err := httpapi.Turn(c.Context())
+	done, err := rest.Turn(c.Context())
 	if err == nil {
 		done() // it is kept
 	}
@@ -285,7 +285,7 @@ func (a *api) problemOf(c *call, err error) *Problem {
 		p = problem(TypeTooMany, "%s", err)
 		p.retry = many.Wait
 		return p
-	case errors.Is(err, httpapi.ErrCrowded):
+	case errors.Is(err, rest.ErrCrowded):
 		return problem(TypeBusy, "%s", err)
 	case errors.Is(err, ErrRefused):
 		return problem(TypeConflict, "%s", err)

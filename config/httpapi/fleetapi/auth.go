@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // admit finds out who asks, and whether that one may.
@@ -15,11 +15,11 @@ func (a *api) admit(c *call) *Problem {
 		return nil
 	}
 	if a.noAuth {
-		c.caller = Caller{Name: "local", Role: Admin, Via: httpapi.ViaLoopback}
+		c.caller = Caller{Name: "local", Role: Admin, Via: rest.ViaLoopback}
 	} else if p := a.authenticate(c); p != nil {
 		return p
 	}
-	if !httpapi.Known(c.Context(), c.caller.Name, c.caller.Role, c.caller.Via) {
+	if !rest.Known(c.Context(), c.caller.Name, c.caller.Role, c.caller.Via) {
 		return problem(TypeBusy, "too many connections of the same caller are open already")
 	}
 	if wait := a.callers.Take(c.caller.Who(), c.entry.Time); wait > 0 {
@@ -48,7 +48,7 @@ func (a *api) authenticate(c *call) *Problem {
 		return nil
 	}
 	var caller Caller
-	wait := a.guesses.Look(c.Context(), c.RemoteAddr, httpapi.TryToken, func() (wrong bool) {
+	wait := a.guesses.Look(c.Context(), c.RemoteAddr, rest.TryToken, func() (wrong bool) {
 		caller, err = a.backend.Authenticate(c.Context(), hash)
 		return errors.Is(err, ErrNoToken)
 	})
@@ -65,7 +65,7 @@ func (a *api) authenticate(c *call) *Problem {
 }
 
 // token says that a call is of the owner of a token.
-func (c *call) token(of Caller) { c.caller, c.caller.Via = of, httpapi.ViaToken }
+func (c *call) token(of Caller) { c.caller, c.caller.Via = of, rest.ViaToken }
 
 // mayReveal is after the query is read: secrets are an admin's.
 func (a *api) mayReveal(c *call) *Problem {

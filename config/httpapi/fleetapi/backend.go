@@ -9,17 +9,17 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // Role is what a caller may do.
-type Role = httpapi.Role
+type Role = rest.Role
 
 // The roles; each may do what those before it may.
 const (
-	Viewer   = httpapi.Viewer
-	Operator = httpapi.Operator
-	Admin    = httpapi.Admin
+	Viewer   = rest.Viewer
+	Operator = rest.Operator
+	Admin    = rest.Admin
 )
 
 // Caller is who asks.
@@ -27,14 +27,14 @@ type Caller struct {
 	Name string
 	Role Role
 	// Via is what the name is from; "" of the controller itself.
-	Via httpapi.Via `json:",omitempty"`
+	Via rest.Via `json:",omitempty"`
 }
 
 // Who is whose share and turn a caller takes: callers of one name by other sources are others.
 func (c Caller) Who() string { return c.Via.Of(c.Name) }
 
 // Holder is the caller as one who holds what is bounded.
-func (c Caller) Holder() httpapi.Holder { return httpapi.HolderOf(c.Name, c.Role, c.Via) }
+func (c Caller) Holder() rest.Holder { return rest.HolderOf(c.Name, c.Role, c.Via) }
 
 // Backend is the controller as the routes see it. It masks secrets in every answer, but where Reveal is asked for.
 // Errors that it answers with: *ops.Refused (422), *ops.NotFoundError (404), history.Conflicts (412), ErrBusy (503),

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"edgespan/config"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/nodeconf"
 )
 
@@ -26,9 +26,9 @@ func (a *api) readBody(w http.ResponseWriter, c *call) *Problem {
 	text, held, err := a.bodies.Read(w, c.Request, c.caller.Holder(), MaxBody)
 	c.holds = held
 	switch {
-	case errors.Is(err, httpapi.ErrBodyTooLarge):
+	case errors.Is(err, rest.ErrBodyTooLarge):
 		return problem(TypeTooLarge, "%s: must be %d MiB at most", err, MaxBody>>20)
-	case errors.Is(err, httpapi.ErrBodyCrowded):
+	case errors.Is(err, rest.ErrBodyCrowded):
 		return problem(TypeBusy, "%s", err)
 	case err != nil:
 		return problem(TypeBadRequest, "%s", err)
@@ -40,9 +40,9 @@ func (a *api) readBody(w http.ResponseWriter, c *call) *Problem {
 		return p
 	}
 	if !held.Weigh(int64(n) * valueCost) { // it waits for its turn again, once it is parsed
-		return problem(TypeBusy, "%s", httpapi.ErrBodyCrowded)
+		return problem(TypeBusy, "%s", rest.ErrBodyCrowded)
 	}
-	done, err := httpapi.Turn(c.Context())
+	done, err := rest.Turn(c.Context())
 	if err != nil {
 		return problem(TypeBusy, "%s", err)
 	}

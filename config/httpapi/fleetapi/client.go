@@ -15,7 +15,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet/ops"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // maxAnswer bounds what a client reads of one answer, in bytes: the configs of ten thousand
@@ -103,19 +103,19 @@ func (c *Client) send(ctx context.Context, r request, w io.Writer, most int64) (
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, httpapi.Failed(c.base, err)
+		return nil, rest.Failed(c.base, err)
 	}
 	defer func() { _ = resp.Body.Close() }() // only read from
 	if resp.StatusCode/100 != 2 {
 		text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 		if err != nil {
-			return nil, httpapi.Failed(c.base, err)
+			return nil, rest.Failed(c.base, err)
 		}
 		return nil, c.refusal(resp.StatusCode, text)
 	}
 	out := &taking{Writer: w}
 	if _, err = io.Copy(out, io.LimitReader(resp.Body, most)); err != nil && out.err == nil {
-		return nil, httpapi.Failed(c.base, err)
+		return nil, rest.Failed(c.base, err)
 	}
 	return resp.Header, err
 }

@@ -20,7 +20,7 @@ import (
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/fleet/optimize"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/layers"
 	overridepkg "edgespan/config/layers/override"
 )
@@ -159,7 +159,7 @@ func TestClientBacksUp(t *testing.T) {
 		t.Errorf("on a full disk: %v", err)
 	}
 	if _, err := clientOf(t, &fake{cut: true}, "t-admin", hear).Backup(t.Context(), io.Discard); !errors.Is(err,
-		httpapi.ErrUnreachable) {
+		rest.ErrUnreachable) {
 		t.Errorf("cut off: %v", err)
 	}
 	for range 3 {
@@ -168,7 +168,7 @@ func TestClientBacksUp(t *testing.T) {
 		}
 	}
 	if _, err := clientOf(t, &fake{}, "t-operator").Backup(t.Context(), io.Discard); !errors.Is(err,
-		httpapi.ErrPermission) {
+		rest.ErrPermission) {
 		t.Errorf("an operator: %v", err)
 	}
 }
@@ -252,12 +252,12 @@ func TestClientErrorsAreThoseOfTheExitCodes(t *testing.T) {
 		err  error
 		kind error
 	}{
-		{&ops.NotFoundError{What: "node n1"}, httpapi.ErrNotFound},
+		{&ops.NotFoundError{What: "node n1"}, rest.ErrNotFound},
 		{history.Conflicts{{Layer: history.Layer{Kind: history.Network}, Expected: 1,
-			By: history.Record{Number: 2, Author: "ann"}}}, httpapi.ErrConflict},
-		{ErrRefused, httpapi.ErrConflict},
-		{ErrBusy, httpapi.ErrBusy},
-		{context.DeadlineExceeded, httpapi.ErrTimeout},
+			By: history.Record{Number: 2, Author: "ann"}}}, rest.ErrConflict},
+		{ErrRefused, rest.ErrConflict},
+		{ErrBusy, rest.ErrBusy},
+		{context.DeadlineExceeded, rest.ErrTimeout},
 	} {
 		_, err := clientOf(t, &fake{err: c.err}, "t-admin").Nodes(t.Context())
 		if !errors.Is(err, c.kind) {
@@ -266,7 +266,7 @@ func TestClientErrorsAreThoseOfTheExitCodes(t *testing.T) {
 	}
 	_, err := clientOf(t, &fake{err: &ops.Refused{Faults: faults}}, "t-admin").Write(t.Context(), ops.SetNetwork{},
 		WriteOptions{})
-	var rejected *httpapi.Rejected
+	var rejected *rest.Rejected
 	if !errors.As(err, &rejected) || err.Error() != faults.Error() ||
 		strings.Join(rejected.Faults, "\n") != faults.Error() {
 		t.Errorf("got %v\n wanted %v", err, faults)
@@ -276,16 +276,16 @@ func TestClientErrorsAreThoseOfTheExitCodes(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err = clientOf(t, &fake{err: errors.New("secret")}, "t-admin").Nodes(t.Context()); err == nil ||
-		strings.Contains(err.Error(), "secret") || errors.Is(err, httpapi.ErrBusy) {
+		strings.Contains(err.Error(), "secret") || errors.Is(err, rest.ErrBusy) {
 		t.Errorf("an error of the controller: %v", err)
 	}
 	for _, token := range []string{"", "t-nobody", "bad"} {
-		if _, err := clientOf(t, &fake{}, token).Nodes(t.Context()); !errors.Is(err, httpapi.ErrPermission) ||
+		if _, err := clientOf(t, &fake{}, token).Nodes(t.Context()); !errors.Is(err, rest.ErrPermission) ||
 			strings.Contains(err.Error(), "nobody") {
 			t.Errorf("token %q: %v", token, err)
 		}
 	}
-	if err := clientOf(t, &fake{}, "t-viewer").Command(t.Context(), "n1", Retry); !errors.Is(err, httpapi.ErrPermission) {
+	if err := clientOf(t, &fake{}, "t-viewer").Command(t.Context(), "n1", Retry); !errors.Is(err, rest.ErrPermission) {
 		t.Error(err)
 	}
 }
@@ -303,7 +303,7 @@ func TestClientOfWhatIsNoController(t *testing.T) {
 	}
 	l.Close()
 	c, _ := NewClient(Options{URL: "http://" + l.Addr().String(), Token: "t-secret"})
-	if _, err := c.Nodes(t.Context()); !errors.Is(err, httpapi.ErrUnreachable) || strings.Contains(err.Error(), "secret") {
+	if _, err := c.Nodes(t.Context()); !errors.Is(err, rest.ErrUnreachable) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("nobody there: %v", err)
 	}
 	var tokens []string
@@ -331,13 +331,13 @@ func TestClientOfWhatIsNoController(t *testing.T) {
 	c, _ = NewClient(Options{URL: hung.URL})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := c.Nodes(ctx); !errors.Is(err, httpapi.ErrTimeout) {
+	if _, err := c.Nodes(ctx); !errors.Is(err, rest.ErrTimeout) {
 		t.Errorf("nobody answers: %v", err)
 	}
 	tls := httptest.NewTLSServer(Handler(&fake{}, WithNoAuth()))
 	defer tls.Close()
 	c, _ = NewClient(Options{URL: tls.URL})
-	if _, err := c.Nodes(t.Context()); !errors.Is(err, httpapi.ErrUnreachable) {
+	if _, err := c.Nodes(t.Context()); !errors.Is(err, rest.ErrUnreachable) {
 		t.Errorf("nobody that is trusted: %v", err)
 	}
 	c, _ = NewClient(Options{URL: tls.URL, Transport: tls.Client().Transport})

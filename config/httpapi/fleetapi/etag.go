@@ -10,7 +10,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/layers"
 )
 
@@ -29,12 +29,12 @@ func (a *api) ifMatch(c *call) (map[history.Layer]uint64, error) {
 		return nil, err
 	}
 	if len(none) > 0 {
-		if _, any, _ := httpapi.Tags(none); !any || len(match) > 0 {
+		if _, any, _ := rest.Tags(none); !any || len(match) > 0 {
 			return nil, problem(TypeBadRequest, "If-None-Match: * is allowed with a write, without If-Match")
 		}
 		return bind(about, 0), nil
 	}
-	list, any, ok := httpapi.Tags(match)
+	list, any, ok := rest.Tags(match)
 	if !ok {
 		return nil, problem(TypeBadRequest, `If-Match: * or a list of "REVISION" is allowed`)
 	}

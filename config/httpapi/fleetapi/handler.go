@@ -13,7 +13,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet/ops"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // Limits keep one caller, or many, from taking the controller away from the others.
@@ -81,7 +81,7 @@ func WithTokens(hash func(text string) (string, error)) Option {
 func WithNoAuth() Option { return func(a *api) { a.noAuth = true } }
 
 // WithGuesses shares the count of failed guesses with other doors of the same listener.
-func WithGuesses(g *httpapi.Guesses) Option { return func(a *api) { a.guesses = g } }
+func WithGuesses(g *rest.Guesses) Option { return func(a *api) { a.guesses = g } }
 
 // WithAudit hears of every write, every refusal of a caller and every secret that is shown,
 // before the caller has the answer. It is called by many goroutines at once.
@@ -94,10 +94,10 @@ func WithIntents(intent func(e Entry, must bool) error) Option {
 }
 
 // WithBodies shares the budget of bodies under way with other doors of the same process.
-func WithBodies(b *httpapi.Bodies) Option { return func(a *api) { a.bodies = b } }
+func WithBodies(b *rest.Bodies) Option { return func(a *api) { a.bodies = b } }
 
 // WithAnswers shares the budget of answers under way with other doors of the same process.
-func WithAnswers(b *httpapi.Answers) Option { return func(a *api) { a.answers = b } }
+func WithAnswers(b *rest.Answers) Option { return func(a *api) { a.answers = b } }
 
 // WithFailures hears what the caller of a 500 or of an unready controller is not told.
 func WithFailures(f func(method, path string, err error)) Option {
@@ -114,7 +114,7 @@ func WithVersion(v string) Option { return func(a *api) { a.version = v } }
 func WithLimits(l Limits) Option { return func(a *api) { a.limits = l } }
 
 // Entry is one line of the audit log.
-type Entry = httpapi.Entry
+type Entry = rest.Entry
 
 type api struct {
 	backend  Backend
@@ -127,18 +127,18 @@ type api struct {
 	warnings func() []string
 	version  string
 	limits   Limits
-	inFlight *httpapi.Places
-	bodies   *httpapi.Bodies
-	answers  *httpapi.Answers
-	turns    *httpapi.Turns
-	watching *httpapi.Places
+	inFlight *rest.Places
+	bodies   *rest.Bodies
+	answers  *rest.Answers
+	turns    *rest.Turns
+	watching *rest.Places
 	ending   context.Context //nolint:containedctx // of the server: streams of events end with it
 	end      context.CancelFunc
 	ready    readiness
 	// described is made once: who has no token may ask for it, and each answer that is not read holds it.
 	described func() (reply, error)
-	callers   *httpapi.Buckets // by name
-	guesses   *httpapi.Guesses // of who failed to say who it is, by address
+	callers   *rest.Buckets // by name
+	guesses   *rest.Guesses // of who failed to say who it is, by address
 	origins   *http.CrossOriginProtection
 }
 
@@ -154,10 +154,10 @@ type call struct {
 	lists  map[string][]string   //
 	paths  map[string][][]string // lists of paths; one path is a list of one
 	body   config.Object
-	holds  *httpapi.Body // nil: of nothing yet
+	holds  *rest.Body // nil: of nothing yet
 	entry  Entry
-	give   func()        // lets go of what the answer holds until it is read; nil: of nothing yet
-	turn   *httpapi.Hold // nil: of who has not said who it is
+	give   func()     // lets go of what the answer holds until it is read; nil: of nothing yet
+	turn   *rest.Hold // nil: of who has not said who it is
 }
 
 // Handler serves the routes from b. Every answer is JSON, or lines or events of it, every error problem+json (RFC
@@ -171,25 +171,25 @@ func Handler(b Backend, opts ...Option) http.Handler {
 	for _, o := range opts {
 		o(a)
 	}
-	a.inFlight = httpapi.NewPlaces(a.limits.InFlight)
-	a.turns = httpapi.NewTurns()
+	a.inFlight = rest.NewPlaces(a.limits.InFlight)
+	a.turns = rest.NewTurns()
 	if a.limits.Watches <= 0 {
 		a.limits.Watches = DefaultLimits.Watches
 	}
-	a.watching = httpapi.NewPlaces(a.limits.Watches)
+	a.watching = rest.NewPlaces(a.limits.Watches)
 	a.described = sync.OnceValues(func() (reply, error) {
 		return giveDocument(ops.Document{Object: describe(a.rows, a.version)}, false)
 	})
 	a.ending, a.end = context.WithCancel(context.Background()) //nolint:gosec // the server's shutdown calls it, or nobody
-	a.callers = httpapi.NewBuckets(a.limits.Rate, a.limits.Burst)
+	a.callers = rest.NewBuckets(a.limits.Rate, a.limits.Burst)
 	if a.bodies == nil {
-		a.bodies = httpapi.NewBodies(bodyBytes)
+		a.bodies = rest.NewBodies(bodyBytes)
 	}
 	if a.answers == nil {
-		a.answers = httpapi.NewAnswers(answerBytes)
+		a.answers = rest.NewAnswers(answerBytes)
 	}
 	if a.guesses == nil {
-		a.guesses = httpapi.NewGuesses()
+		a.guesses = rest.NewGuesses()
 	}
 	return a
 }
@@ -212,7 +212,7 @@ func NewServer(h http.Handler) *http.Server {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame,
-			WriteByteTimeout: httpapi.AnswerWait},
+			WriteByteTimeout: rest.AnswerWait},
 	}
 	if a, is := h.(*api); is {
 		s.RegisterOnShutdown(a.end)
@@ -222,7 +222,7 @@ func NewServer(h http.Handler) *http.Server {
 
 // ServeHTTP answers one request: what it is refused for, or what its row says.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{Request: r, entry: httpapi.NewEntry(r, time.Now())}
+	c := &call{Request: r, entry: rest.NewEntry(r, time.Now())}
 	defer func() { c.holds.Give() }()
 	answer := a.computed(w, c)
 	if answer.done != nil {
@@ -242,12 +242,12 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx := r.Context()
-	var out io.Writer = httpapi.Line{ResponseWriter: w, Wait: httpapi.AnswerWait}
+	var out io.Writer = rest.Line{ResponseWriter: w, Wait: rest.AnswerWait}
 	if answer.events {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, streamDeadline)
 		defer cancel()
-		events := httpapi.Flushing{ResponseWriter: w}
+		events := rest.Flushing{ResponseWriter: w}
 		defer events.End()
 		out = events
 	}
@@ -363,7 +363,7 @@ func (a *api) await(c *call) *Problem {
 
 // foreign refuses what a page of another site has sent through a browser.
 func (a *api) foreign(r *http.Request) *Problem {
-	if a.noAuth && !httpapi.LocalHost(r.Host) {
+	if a.noAuth && !rest.LocalHost(r.Host) {
 		return problem(TypeMisdirected,
 			"Host: is %s: localhost and addresses of the loopback are allowed without authentication", config.Quote(r.Host))
 	}

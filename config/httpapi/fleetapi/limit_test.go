@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 func TestRequestsInFlightAreLimited(t *testing.T) {
@@ -106,7 +106,7 @@ func TestWhoTriesTokensKeepsNobodyOut(t *testing.T) {
 			h.ServeHTTP(w, r)
 			return w.Code
 		}
-		for i := range 3 * httpapi.GuessBurst {
+		for i := range 3 * rest.GuessBurst {
 			if code := from(fmt.Sprintf("10.0.0.1:%d", i+1), "t-guess"); code != 401 {
 				t.Fatalf("guess %d: %d", i, code)
 			}
@@ -212,7 +212,7 @@ func TestAConnectionIsThatOfItsCaller(t *testing.T) {
 		r := httptest.NewRequest("GET", Prefix+"rollouts", nil)
 		r.Header.Set("Authorization", "Bearer "+token)
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r.WithContext(httpapi.WithPlace(r.Context(),
+		h.ServeHTTP(w, r.WithContext(rest.WithPlace(r.Context(),
 			func(caller string, _, _ bool) bool { told = caller; return false })))
 		if w.Code != want.code || told != want.told {
 			t.Errorf("%s: %d, told of %q", token, w.Code, told)
@@ -222,7 +222,7 @@ func TestAConnectionIsThatOfItsCaller(t *testing.T) {
 
 // Both APIs share one budget of bodies, and what a body held is free once it is answered.
 func TestBodiesAreBounded(t *testing.T) {
-	f, b := &fake{}, httpapi.NewBodies(1<<20)
+	f, b := &fake{}, rest.NewBodies(1<<20)
 	h := Handler(f, WithTokens(fakeHash), WithBodies(b))
 	put := func(body string) *httptest.ResponseRecorder {
 		return ask(h, asked{method: "PUT", target: Prefix + "layers/network", token: "t-operator", body: body})
@@ -293,7 +293,7 @@ func TestAnAdminHasAPlaceBesideViewers(t *testing.T) {
 func TestABodyHoldsWhatItsValuesTake(t *testing.T) {
 	body := `{"a":[` + strings.Repeat(`{"":0},`, 20_000) + `0]}`
 	for room, want := range map[int64]int{8 << 20: 503, 32 << 20: 200} {
-		b := httpapi.NewBodies(room)
+		b := rest.NewBodies(room)
 		w := ask(Handler(&fake{}, WithTokens(fakeHash), WithBodies(b)),
 			asked{method: "PUT", target: Prefix + "layers/network", token: "t-operator", body: body})
 		if w.Code != want || b.Held() != 0 {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"edgespan/config"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 func serveOpenAPI(a *api, _ *call) (reply, error) {
@@ -78,7 +78,7 @@ func (r *row) kind() string {
 	case r.lines:
 		return lines
 	case r.events:
-		return httpapi.EventStream
+		return rest.EventStream
 	}
 	return "application/json"
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 	overridepkg "edgespan/config/layers/override"
 )
 
@@ -92,19 +92,19 @@ func (p *Problem) Unwrap() error {
 	switch p.Type {
 	case TypeMalformed, TypeBadRequest, TypeRejected, TypeTooLarge, TypeMediaType:
 		if len(p.Errors) == 0 {
-			return &httpapi.Rejected{Faults: []string{p.Error()}}
+			return &rest.Rejected{Faults: []string{p.Error()}}
 		}
-		return &httpapi.Rejected{Faults: p.lines()}
+		return &rest.Rejected{Faults: p.lines()}
 	case TypeNoToken, TypePermission:
-		return httpapi.ErrPermission
+		return rest.ErrPermission
 	case TypeNotFound:
-		return httpapi.ErrNotFound
+		return rest.ErrNotFound
 	case TypeConflict, TypePrecondition:
-		return httpapi.ErrConflict
+		return rest.ErrConflict
 	case TypeTooMany, TypeBusy:
-		return httpapi.ErrBusy
+		return rest.ErrBusy
 	case TypeTimeout:
-		return httpapi.ErrTimeout
+		return rest.ErrTimeout
 	}
 	return nil
 }

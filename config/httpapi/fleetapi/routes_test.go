@@ -231,10 +231,10 @@ func TestEveryRowReachesTheBackend(t *testing.T) {
 	}
 }
 
-// rolesTable is the table of config/httpapi/testdata/roles.txt: the least role by "METHOD PATH".
+// rolesTable is the table of config/httpapi/rest/testdata/roles.txt: the least role by "METHOD PATH".
 func rolesTable(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("../testdata/roles.txt")
+	text, err := os.ReadFile("../rest/testdata/roles.txt")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // schemas are those of the types that have few values.
-var schemas = httpapi.Schemas{reflect.TypeFor[Role](): httpapi.Enum(Viewer, Operator, Admin)}
+var schemas = rest.Schemas{reflect.TypeFor[Role](): rest.Enum(Viewer, Operator, Admin)}
 
 // schemaOf is the schema of a type, with everything in place.
 func schemaOf(t reflect.Type) config.Object { return schemas.Of(t, nil) }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // slowly is a backend whose backup takes longer than a whole answer may.
@@ -21,7 +21,7 @@ type slowly struct {
 func (s slowly) Backup(context.Context, string) (func(context.Context, io.Writer) error, error) {
 	return func(ctx context.Context, w io.Writer) error {
 		for range 3 {
-			if _, err := io.WriteString(w, strings.Repeat("x", 2*httpapi.AnswerPart)); err != nil {
+			if _, err := io.WriteString(w, strings.Repeat("x", 2*rest.AnswerPart)); err != nil {
 				return err
 			}
 			time.Sleep(s.took) // the time that is over by then is what the test is about
@@ -53,7 +53,7 @@ func TestALongBackupIsNotCutOff(t *testing.T) {
 	}
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
-	if err != nil || r.StatusCode != 200 || len(text) != 6*httpapi.AnswerPart+3 {
+	if err != nil || r.StatusCode != 200 || len(text) != 6*rest.AnswerPart+3 {
 		t.Errorf("%d: %d bytes: %v", r.StatusCode, len(text), err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet/history"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // computing is a backend that tells how many of a caller's reads are computed at a time.
@@ -28,7 +28,7 @@ func (b *computing) take(ctx context.Context) error {
 	}
 	defer b.now.Add(-1)
 	time.Sleep(time.Second)
-	done, err := httpapi.Turn(ctx)
+	done, err := rest.Turn(ctx)
 	if err == nil {
 		done()
 	}
@@ -85,7 +85,7 @@ func TestReadsAreComputedInTheTurnOfTheirCaller(t *testing.T) {
 func TestATurnEndsBeforeItsAnswerIsTaken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := Handler(&computing{fake: &fake{}}, WithTokens(fakeHash), WithAnswers(httpapi.NewAnswers(1<<20)))
+		h := Handler(&computing{fake: &fake{}}, WithTokens(fakeHash), WithAnswers(rest.NewAnswers(1<<20)))
 		if w := ask(h, asked{method: "GET", target: Prefix + "nodes/panic", token: "t-viewer"}); w.Code != 500 {
 			t.Fatal(w.Code)
 		}

@@ -12,7 +12,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet/ops"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // largely is a backend whose layers are large.
@@ -37,7 +37,7 @@ func unread(t *testing.T, h http.Handler) func(path, token string) (*http.Respon
 	both.SetUnencryptedHTTP2(true)
 	s.Protocols = both
 	s.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
-		return httpapi.WithPlace(ctx, func(string, bool, bool) bool { return true })
+		return rest.WithPlace(ctx, func(string, bool, bool) bool { return true })
 	}
 	go s.Serve(l)
 	client := &http.Transport{Protocols: both, HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 1}}
@@ -57,7 +57,7 @@ func unread(t *testing.T, h http.Handler) func(path, token string) (*http.Respon
 // A viewer who does not read its answers gets a few of them, and keeps no admin from its own.
 func TestAnswersThatAreNotReadAreBounded(t *testing.T) {
 	t.Parallel()
-	get := unread(t, Handler(largely{&fake{}, 1 << 20}, WithTokens(fakeHash), WithAnswers(httpapi.NewAnswers(32<<20))))
+	get := unread(t, Handler(largely{&fake{}, 1 << 20}, WithTokens(fakeHash), WithAnswers(rest.NewAnswers(32<<20))))
 	status := func(token string) int {
 		resp, err := get(Prefix+"layers/network", token)
 		if err != nil {

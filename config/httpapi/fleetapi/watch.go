@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"edgespan/config/fleet/ops"
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 // Server-sent events (WHATWG HTML §9.2): an event named "state" at once, and one for each change.
@@ -43,7 +43,7 @@ func watch[T any](look func(*api, *call) (T, error), quiet func(T) T) func(*api,
 			ctx, cancel := a.open(ctx)
 			defer cancel()
 			c.Request = c.WithContext(ctx)
-			s := watcher{out: httpapi.WhileKnown{Writer: w,
+			s := watcher{out: rest.WhileKnown{Writer: w,
 				Known: func() bool { return a.still(asked.WithContext(ctx), c.caller) }}}
 			return ending(ctx, s.run(ctx, mark, first, func() (any, any, error) {
 				v, err := look(a, c)
@@ -139,7 +139,7 @@ func (s *watcher) wait(ctx context.Context, mark uint64, changed func(context.Co
 		next, err := changed(ctx, mark)
 		heard <- news{next, err}
 	}()
-	beat := time.NewTicker(httpapi.Heartbeat)
+	beat := time.NewTicker(rest.Heartbeat)
 	defer beat.Stop()
 	for {
 		select {

@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/rest"
 )
 
 var errEnough = errors.New("enough")
@@ -49,7 +49,7 @@ func TestWatchTellsEachChangeOnce(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("a watch whose peer goes ends: %v", err)
 	}
-	if err := c.WatchPeer(t.Context(), "p1", nil); !errors.Is(err, httpapi.ErrNotFound) {
+	if err := c.WatchPeer(t.Context(), "p1", nil); !errors.Is(err, rest.ErrNotFound) {
 		t.Errorf("a watch of what is not there: %v", err)
 	}
 }
@@ -94,7 +94,7 @@ func TestWatchesAreBounded(t *testing.T) {
 		if errors.Is(err, errEnough) {
 			return
 		}
-		if !errors.Is(err, httpapi.ErrBusy) {
+		if !errors.Is(err, rest.ErrBusy) {
 			t.Fatal(err)
 		}
 	}
@@ -150,7 +150,7 @@ func TestWatchThatFailsIsNoEnd(t *testing.T) {
 	end := make(chan error, 1)
 	go func() { end <- c.WatchPeer(t.Context(), "p1", func(PeerDetail) error { return nil }) }()
 	f.changes <- func(f *fake) { f.err = errors.New("the store is gone") }
-	if err := <-end; !errors.Is(err, httpapi.ErrUnreachable) {
+	if err := <-end; !errors.Is(err, rest.ErrUnreachable) {
 		t.Errorf("the watch: %v", err)
 	}
 	if err := <-failed; err == nil || err.Error() != "the store is gone" {
@@ -287,7 +287,7 @@ func TestOneCallerDoesNotTakeAllWatches(t *testing.T) {
 		if errors.Is(err, errEnough) {
 			return
 		}
-		if !errors.Is(err, httpapi.ErrBusy) {
+		if !errors.Is(err, rest.ErrBusy) {
 			t.Fatal(err)
 		}
 	}

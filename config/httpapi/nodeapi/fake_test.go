@@ -1,0 +1,67 @@
+package nodeapi
+
+import (
+	"context"
+	"sync"
+)
+
+// fakeBackend answers what a test tells it to and remembers what it was asked.
+type fakeBackend struct {
+	looker
+	how      How // of the last apply
+	held     bool
+	mu       sync.Mutex
+	asked    []string
+	docs     [][]byte
+	warnings []string
+	changes  []Change
+	items    map[string][]Resource
+	ready    Readiness
+	err      error
+	block    bool // until ctx ends
+}
+
+func (f *fakeBackend) note(ctx context.Context, what string, doc []byte) error {
+	f.mu.Lock()
+	f.asked = append(f.asked, what)
+	if doc != nil {
+		f.docs = append(f.docs, doc)
+	}
+	f.mu.Unlock()
+	if f.block {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return f.err
+}
+
+func (f *fakeBackend) Apply(ctx context.Context, doc []byte, how How) ([]string, error) {
+	f.how = how
+	if err := f.note(ctx, "apply", doc); err != nil {
+		return nil, err
+	}
+	return f.warnings, nil
+}
+
+func (f *fakeBackend) Plan(ctx context.Context, doc []byte) ([]Change, error) {
+	if err := f.note(ctx, "plan", doc); err != nil {
+		return nil, err
+	}
+	return f.changes, nil
+}
+
+func (f *fakeBackend) List(ctx context.Context, kind string) ([]Resource, error) {
+	return f.items[kind], f.note(ctx, "list "+kind, nil)
+}
+
+func (f *fakeBackend) Ready(ctx context.Context, kind, id string) (Readiness, error) {
+	return f.ready, f.note(ctx, "ready "+kind+" "+id, nil)
+}
+
+func (f *fakeBackend) Confirm(ctx context.Context) error { return f.note(ctx, "confirm", nil) }
+
+func (f *fakeBackend) Rollback(ctx context.Context) error { return f.note(ctx, "rollback", nil) }
+
+func (f *fakeBackend) Release(ctx context.Context) (bool, error) {
+	return f.held, f.note(ctx, "release", nil)
+}

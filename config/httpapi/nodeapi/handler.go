@@ -1,0 +1,277 @@
+package nodeapi
+
+import (
+	"context"
+	"edgespan/config/httpapi/rest"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// readyDeadline bounds /readyz: a daemon that can not list its networks in a second
+// is alive but of no use now.
+const readyDeadline = time.Second
+
+// Option changes a Handler.
+type Option func(*api)
+
+// WithVersion sets what /v1/version answers; without it that is "unknown".
+func WithVersion(v string) Option { return func(a *api) { a.version = v } }
+
+type api struct {
+	backend Backend
+	version string
+	mux     *http.ServeMux
+}
+
+// Handler serves the routes of the control socket from b. Every answer is JSON, every error
+// problem+json (RFC 9457).
+func Handler(b Backend, opts ...Option) http.Handler {
+	a := &api{backend: b, version: "unknown", mux: http.NewServeMux()}
+	for _, o := range opts {
+		o(a)
+	}
+	a.mux.HandleFunc("POST /v1/apply", a.apply)
+	a.mux.HandleFunc("POST /v1/confirm", a.confirm)
+	a.mux.HandleFunc("POST /v1/rollback", a.rollback)
+	a.mux.HandleFunc("POST /v1/release", a.release)
+	a.mux.HandleFunc("GET /v1/{kind}", a.list)
+	a.mux.HandleFunc("GET /v1/{kind}/{id...}", a.get)
+	a.mux.HandleFunc("GET /v1/{kind}/{id}/ready", a.ready)
+	a.mux.HandleFunc("GET /v1/version", a.showVersion)
+	a.mux.HandleFunc("GET /v1/explain", a.explain)
+	a.mux.HandleFunc("GET /v1/diff", a.diff)
+	a.mux.HandleFunc("GET /v1/events", a.events)
+	a.mux.HandleFunc("GET /v1/watch", a.watch)
+	a.mux.HandleFunc("GET /v1/doctor", a.doctor)
+	a.mux.HandleFunc("GET /livez", a.livez)
+	a.mux.HandleFunc("GET /readyz", a.readyz)
+	a.mux.HandleFunc("/", a.noRoute)
+	return http.HandlerFunc(a.serve)
+}
+
+// serve guards the mux: a panic in a backend becomes an answer, and the mux's own
+// redirect of unclean paths, which would be HTML, never happens.
+func (a *api) serve(w http.ResponseWriter, r *http.Request) {
+	defer func() {
+		switch v := recover(); v {
+		case nil:
+		case http.ErrAbortHandler:
+			panic(v)
+		default:
+			answerProblem(w, problem{typeInternal, "internal error", http.StatusInternalServerError, fmt.Sprint("panic: ", v),
+				nil})
+		}
+	}()
+	if p := r.URL.EscapedPath(); path.Clean(p) != p {
+		a.noRoute(w, r)
+		return
+	}
+	a.mux.ServeHTTP(w, r)
+}
+
+func (a *api) apply(w http.ResponseWriter, r *http.Request) {
+	dry := r.URL.Query().Get("dryRun")
+	if dry != "" && dry != "0" && dry != "1" {
+		answerProblem(w, badRequest("dryRun: is %q: 0 and 1 are allowed", dry))
+		return
+	}
+	doc, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxDocument))
+	if err != nil {
+		answerError(w, fmt.Errorf("read document: %w", err))
+		return
+	}
+	if dry == "1" {
+		changes, err := a.backend.Plan(r.Context(), doc)
+		if err != nil {
+			answerError(w, err)
+			return
+		}
+		answer(w, planned{Changes: orEmpty(changes)})
+		return
+	}
+	how, fault := howOf(r.URL.Query())
+	if fault != "" {
+		answerProblem(w, badRequest("%s", fault))
+		return
+	}
+	warnings, err := a.backend.Apply(r.Context(), doc, how)
+	if err != nil {
+		answerError(w, err)
+		return
+	}
+	answer(w, applied{Warnings: orEmpty(warnings)})
+}
+
+func (a *api) list(w http.ResponseWriter, r *http.Request) {
+	items, missing, ok := a.items(w, r)
+	if ok {
+		answer(w, listed{Items: orEmpty(items), Missing: missing})
+	}
+}
+
+func (a *api) get(w http.ResponseWriter, r *http.Request) {
+	items, missing, ok := a.items(w, r)
+	if !ok {
+		return
+	}
+	id := r.PathValue("id")
+	for _, it := range items {
+		// UUIDs are compared as RFC 9562 §4 wants it, without regard to case; no other
+		// kind of id has two that differ only in it.
+		if it.ID == id || isUUIDKind(it.Kind) && strings.EqualFold(it.ID, id) {
+			answer(w, it)
+			return
+		}
+	}
+	if len(missing) > 0 { // it may be among what did not answer: not found would be a lie
+		answerError(w, fmt.Errorf("get %s %s: %w: %w", r.PathValue("kind"), id, rest.ErrBusy,
+			&rest.Incomplete{Missing: missing}))
+		return
+	}
+	answerError(w, fmt.Errorf("get %s %s: %w", r.PathValue("kind"), id, rest.ErrNotFound))
+}
+
+// items lists the kind that the request names; when it says not ok the answer is given.
+func (a *api) items(w http.ResponseWriter, r *http.Request) (items []Resource, missing []string, ok bool) {
+	kind := r.PathValue("kind")
+	if !slices.Contains(Kinds(), kind) {
+		answerProblem(w, noKind(kind, Kinds()))
+		return nil, nil, false
+	}
+	items, err := a.backend.List(r.Context(), kind)
+	var inc *rest.Incomplete
+	if err != nil && !errors.As(err, &inc) {
+		answerError(w, err)
+		return nil, nil, false
+	}
+	if inc != nil {
+		missing = inc.Missing
+	}
+	return items, missing, true
+}
+
+func (a *api) ready(w http.ResponseWriter, r *http.Request) {
+	kind := r.PathValue("kind")
+	if !slices.Contains(WaitKinds(), kind) {
+		answerProblem(w, noKind(kind, WaitKinds()))
+		return
+	}
+	got, err := a.backend.Ready(r.Context(), kind, r.PathValue("id"))
+	if err != nil {
+		answerError(w, err)
+		return
+	}
+	answer(w, got)
+}
+
+func (a *api) showVersion(w http.ResponseWriter, _ *http.Request) {
+	answer(w, versioned{Version: a.version})
+}
+
+func (a *api) livez(w http.ResponseWriter, _ *http.Request) { answer(w, alive{Status: "ok"}) }
+
+func (a *api) readyz(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), readyDeadline)
+	defer cancel()
+	if _, err := a.backend.List(ctx, "ni"); err != nil {
+		answerProblem(w, problem{typeBusy, "not ready", http.StatusServiceUnavailable, err.Error(), nil})
+		return
+	}
+	answer(w, alive{Status: "ok"})
+}
+
+// noRoute answers what no pattern took, and tells a wrong method from a wrong path.
+func (a *api) noRoute(w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	for _, m := range []string{http.MethodGet, http.MethodPost} {
+		other := r.Clone(r.Context())
+		other.Method = m
+		if _, pattern := a.mux.Handler(other); m != r.Method && strings.HasPrefix(pattern, m) {
+			allowed = append(allowed, m)
+		}
+	}
+	if allowed == nil {
+		answerProblem(w, problem{typeNoRoute, "no such route", http.StatusNotFound,
+			fmt.Sprintf("%s %s: no such route", r.Method, r.URL.Path), nil})
+		return
+	}
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	answerProblem(w, problem{
+		typeMethod, "method not allowed", http.StatusMethodNotAllowed,
+		fmt.Sprintf("%s %s: method not allowed: %s is", r.Method, r.URL.Path, strings.Join(allowed, ", ")), nil,
+	})
+}
+
+func noKind(kind string, allowed []string) problem {
+	return problem{
+		typeNoRoute, "no such route", http.StatusNotFound,
+		fmt.Sprintf("kind: is %q: %s are allowed", kind, strings.Join(allowed, " ")), nil,
+	}
+}
+
+func isUUIDKind(kind string) bool { return kind == "ni" || kind == "app" || kind == "adapter" }
+
+// orEmpty makes the empty list of a missing one: JSON lists are [] here, never null.
+func orEmpty[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+// answerError turns a backend's error into a problem.
+func answerError(w http.ResponseWriter, err error) {
+	p := problem{typeInternal, "internal error", http.StatusInternalServerError, err.Error(), nil}
+	var rejected *rest.Rejected
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &rejected):
+		p.Type, p.Title, p.Status = typeRejected, "config rejected", http.StatusUnprocessableEntity
+		p.Detail, p.Errors = fmt.Sprintf("%d faults", len(rejected.Faults)), orEmpty(rejected.Faults)
+	case errors.As(err, &large):
+		p.Type, p.Title, p.Status = typeTooLarge, "document too large", http.StatusRequestEntityTooLarge
+		p.Detail = tooLarge
+	case errors.Is(err, rest.ErrConflict):
+		p.Type, p.Title, p.Status = typeConflict, "conflict", http.StatusConflict
+	case errors.Is(err, rest.ErrNotFound):
+		p.Type, p.Title, p.Status = typeNotFound, "not found", http.StatusNotFound
+	case errors.Is(err, rest.ErrPermission):
+		p.Type, p.Title, p.Status = typePermission, "permission denied", http.StatusForbidden
+	case errors.Is(err, rest.ErrBusy):
+		p.Type, p.Title, p.Status = typeBusy, "busy", http.StatusServiceUnavailable
+	case errors.Is(err, context.DeadlineExceeded):
+		p.Type, p.Title, p.Status = typeTimeout, "timeout", http.StatusGatewayTimeout
+	}
+	answerProblem(w, p)
+}
+
+// tooLarge is the fault of a document above MaxDocument.
+const tooLarge = "document: is too large: at most 4 MiB are allowed"
+
+func answerProblem(w http.ResponseWriter, p problem) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	write(w, p.Status, p)
+}
+
+func answer(w http.ResponseWriter, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	write(w, http.StatusOK, body)
+}
+
+func write(w http.ResponseWriter, status int, body any) {
+	text, err := json.Marshal(body)
+	if err != nil { // a Spec or Status that JSON can not hold is a bug of the backend's
+		w.Header().Set("Content-Type", "application/problem+json")
+		status = http.StatusInternalServerError
+		text, _ = json.Marshal(problem{typeInternal, "internal error", status, "encode answer: " + err.Error(), nil})
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(append(text, '\n')) // the peer may have gone: nobody is left to tell
+}

@@ -1,0 +1,49 @@
+package nodeapi
+
+import (
+	"context"
+)
+
+// looker is the part of a fake daemon that answers why; nil functions answer nothing.
+type looker struct {
+	explain func(kind, id string) (Explanation, error)
+	diff    func(of string) ([]Difference, error)
+	happens []Event // told one by one; with Follow the stream then stays open
+	stream  []Seen
+	doctor  []Finding
+	asks    chan EventQuery // what Events was asked, if there is room
+}
+
+func (l *looker) Explain(_ context.Context, kind, id string) (Explanation, error) {
+	return l.explain(kind, id)
+}
+
+func (l *looker) Diff(_ context.Context, of string) ([]Difference, error) { return l.diff(of) }
+
+func (l *looker) Doctor(context.Context) ([]Finding, error) { return l.doctor, nil }
+
+func (l *looker) Events(ctx context.Context, q EventQuery, emit func(Event) error) error {
+	select {
+	case l.asks <- q:
+	default:
+	}
+	for _, e := range l.happens {
+		if err := emit(e); err != nil {
+			return err
+		}
+	}
+	if q.Follow {
+		<-ctx.Done()
+	}
+	return nil
+}
+
+func (l *looker) Watch(ctx context.Context, _ []string, emit func(Seen) error) error {
+	for _, s := range l.stream {
+		if err := emit(s); err != nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	return nil
+}

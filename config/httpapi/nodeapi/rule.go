@@ -1,0 +1,131 @@
+package nodeapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// How a config is applied.
+type How struct {
+	Local   bool          // against the controller that rules the node, until it is released
+	Confirm time.Duration // undone after it unless it is confirmed; 0: it stands at once
+	By      string        // who does it, for people
+}
+
+// Ruler is the part of a Backend that says who rules a node, and what is yet to prove itself.
+type Ruler interface {
+	// Confirm makes the pending config the confirmed one; ErrConflict says that there is none.
+	Confirm(ctx context.Context) error
+	// Rollback undoes the pending config; ErrConflict says that there is none.
+	Rollback(ctx context.Context) error
+	// Release ends a local hold, and says whether there was one.
+	Release(ctx context.Context) (held bool, err error)
+}
+
+// Pending is what waits for its confirmation, what was undone last, and who rules the node:
+// the status of the one resource of kind pending.
+type Pending struct {
+	Pending    bool     `json:"pending"`
+	Source     string   `json:"source"`     // of what is to run
+	Generation string   `json:"generation"` // of it, as authority:counter
+	MD5        string   `json:"md5"`
+	InForce    string   `json:"inForce"`            // the generation that is applied to the end
+	Restores   string   `json:"restores,omitempty"` // of a rollback: whose config it is
+	Fallback   bool     `json:"fallback"`           // nothing is removed from the host by it
+	Undoing    bool     `json:"undoing"`
+	Remaining  string   `json:"remaining"`       // of a pending one, until it is undone
+	Settled    bool     `json:"settled"`         // a pending one was applied, and its actions have run
+	Worse      []string `json:"worse,omitempty"` // what was good before it and is bad now
+	Undone     string   `json:"undone,omitempty"`
+	Actions    []string `json:"actions,omitempty"` // of the last difference, with their results
+	Managed    bool     `json:"managed"`
+	Controller string   `json:"controller,omitempty"` // the one that the node has joined
+	Linked     bool     `json:"linked"`               // it can be reached
+	Held       string   `json:"held,omitempty"`
+}
+
+type released struct {
+	Held bool `json:"held"`
+}
+
+// query spells how as the parameters of a request.
+func (h How) query() string {
+	q := url.Values{}
+	if h.Local {
+		q.Set("local", "1")
+	}
+	if h.Confirm != 0 {
+		q.Set("confirm", h.Confirm.String())
+	}
+	if h.By != "" {
+		q.Set("by", h.By)
+	}
+	return q.Encode()
+}
+
+// howOf reads what query spells; fault is "" where it can.
+func howOf(q url.Values) (how How, fault string) {
+	how.By = q.Get("by")
+	switch local := q.Get("local"); local {
+	case "", "0":
+	case "1":
+		how.Local = true
+	default:
+		return how, fmt.Sprintf("local: is %q: 0 and 1 are allowed", local)
+	}
+	if text := q.Get("confirm"); text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil || d < MinConfirm || d > MaxConfirm {
+			return how, fmt.Sprintf("confirm: is %q: a duration from %v to %v is allowed", text, MinConfirm, MaxConfirm)
+		}
+		how.Confirm = d
+	}
+	return how, ""
+}
+
+// The bounds of How.Confirm.
+const (
+	MinConfirm = time.Second
+	MaxConfirm = 24 * time.Hour
+)
+
+func (a *api) confirm(w http.ResponseWriter, r *http.Request) {
+	ruled(w, struct{}{}, a.backend.Confirm(r.Context()))
+}
+
+func (a *api) rollback(w http.ResponseWriter, r *http.Request) {
+	ruled(w, struct{}{}, a.backend.Rollback(r.Context()))
+}
+
+func (a *api) release(w http.ResponseWriter, r *http.Request) {
+	held, err := a.backend.Release(r.Context())
+	ruled(w, released{held}, err)
+}
+
+func ruled(w http.ResponseWriter, body any, err error) {
+	if err != nil {
+		answerError(w, err)
+		return
+	}
+	answer(w, body)
+}
+
+// Confirm makes the pending config the confirmed one.
+func (c *Client) Confirm(ctx context.Context) error {
+	return c.post(ctx, "/v1/confirm", nil, &struct{}{})
+}
+
+// Rollback undoes the pending config.
+func (c *Client) Rollback(ctx context.Context) error {
+	return c.post(ctx, "/v1/rollback", nil, &struct{}{})
+}
+
+// Release ends a local hold, and says whether there was one.
+func (c *Client) Release(ctx context.Context) (held bool, err error) {
+	var out released
+	err = c.post(ctx, "/v1/release", nil, &out)
+	return out.Held, err
+}

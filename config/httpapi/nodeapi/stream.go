@@ -1,0 +1,129 @@
+package nodeapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// endsKey is under which Serve puts the end of all streams into a request's context:
+// its own shutdown waits for answers, and a stream has no end of its own.
+type endsKey struct{}
+
+// stream answers with one JSON object a line until the reader goes, the server ends or
+// run does. What run says before its first line is an error like any other.
+func stream[T any](w http.ResponseWriter, r *http.Request, run func(ctx context.Context, emit func(T) error) error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	if ends, ok := r.Context().Value(endsKey{}).(context.Context); ok {
+		defer context.AfterFunc(ends, cancel)()
+	}
+	out := http.NewResponseController(w)
+	// The server's deadline to read a request would end the stream: it goes on reading to
+	// notice that the peer has gone.
+	_ = out.SetReadDeadline(time.Time{})
+	begun := false
+	begin := func() {
+		if !begun {
+			begun = true
+			w.Header().Set("Content-Type", "application/x-ndjson")
+			w.WriteHeader(http.StatusOK)
+		}
+	}
+	err := run(ctx, func(v T) error {
+		line, err := json.Marshal(v)
+		if err != nil {
+			return fmt.Errorf("encode line: %w", err)
+		}
+		begin()
+		if _, err := w.Write(append(line, '\n')); err != nil {
+			return err
+		}
+		return out.Flush()
+	})
+	if err != nil && !begun && !errors.Is(err, context.Canceled) {
+		answerError(w, err)
+		return
+	}
+	begin()
+}
+
+func (a *api) events(w http.ResponseWriter, r *http.Request) {
+	v := r.URL.Query()
+	q := EventQuery{Of: v.Get("of"), Follow: v.Get("follow") == "1"}
+	if last := v.Get("last"); last != "" {
+		n, err := strconv.Atoi(last)
+		if err != nil || n < 0 {
+			answerProblem(w, badRequest("last: is %q: a number of 0 or more is allowed", last))
+			return
+		}
+		q.Last = n
+	}
+	stream(w, r, func(ctx context.Context, emit func(Event) error) error { return a.backend.Events(ctx, q, emit) })
+}
+
+func (a *api) watch(w http.ResponseWriter, r *http.Request) {
+	kinds := WatchKinds()
+	if asked := r.URL.Query().Get("kinds"); asked != "" {
+		kinds = strings.Split(asked, ",")
+	}
+	for _, k := range kinds {
+		if !slices.Contains(Kinds(), k) {
+			answerProblem(w, badRequest("kinds: is %q: %s are allowed", k, strings.Join(Kinds(), " ")))
+			return
+		}
+	}
+	stream(w, r, func(ctx context.Context, emit func(Seen) error) error { return a.backend.Watch(ctx, kinds, emit) })
+}
+
+func (a *api) explain(w http.ResponseWriter, r *http.Request) {
+	kind, id, _ := strings.Cut(r.URL.Query().Get("of"), "/")
+	if !slices.Contains(ExplainKinds(), kind) {
+		answerProblem(w, badRequest("of: is %q: %s with an id are allowed", kind, strings.Join(ExplainKinds(), " ")))
+		return
+	}
+	got, err := a.backend.Explain(r.Context(), kind, id)
+	if err != nil {
+		answerError(w, err)
+		return
+	}
+	answer(w, got)
+}
+
+func (a *api) diff(w http.ResponseWriter, r *http.Request) {
+	got, err := a.backend.Diff(r.Context(), r.URL.Query().Get("of"))
+	if err != nil {
+		answerError(w, err)
+		return
+	}
+	answer(w, differing{orEmpty(got)})
+}
+
+func (a *api) doctor(w http.ResponseWriter, r *http.Request) {
+	got, err := a.backend.Doctor(r.Context())
+	if err != nil {
+		answerError(w, err)
+		return
+	}
+	answer(w, found{orEmpty(got)})
+}
+
+func badRequest(format string, args ...any) problem {
+	return problem{typeBadRequest, "bad request", http.StatusBadRequest, fmt.Sprintf(format, args...), nil}
+}
+
+// differing is the body of a diff.
+type differing struct {
+	Differences []Difference `json:"differences"`
+}
+
+// found is the body of a doctor's answer.
+type found struct {
+	Findings []Finding `json:"findings"`
+}

@@ -1,0 +1,57 @@
+package rest
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Server-sent events (WHATWG HTML §9.2).
+const (
+	EventStream = "text/event-stream"
+	Heartbeat   = 15 * time.Second // a comment, where nothing else is told
+
+	writeWait = 10 * time.Second // a reader that takes nothing for so long is sent away
+)
+
+// Flushing sends each write at once, to a reader that takes it.
+type Flushing struct {
+	http.ResponseWriter
+}
+
+// End leaves time for what ends an answer, which the server writes: the deadline of the last Write
+// may be over, and its reader would take the stream for one that broke.
+func (f Flushing) End() {
+	// What can't be set is set by none: then there is no deadline that could be over.
+	_ = http.NewResponseController(f.ResponseWriter).SetWriteDeadline(time.Now().Add(writeWait))
+}
+
+func (f Flushing) Write(p []byte) (int, error) {
+	c := http.NewResponseController(f.ResponseWriter)
+	if err := c.SetWriteDeadline(time.Now().Add(writeWait)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return 0, err
+	}
+	n, err := f.ResponseWriter.Write(p)
+	if err == nil {
+		err = c.Flush()
+	}
+	return n, err
+}
+
+// WhileKnown is a stream of events for a caller who may be revoked meanwhile: it is written to as long as
+// they are known. It is asked before each event, and so at each sign of life, too.
+type WhileKnown struct {
+	io.Writer
+	Known func() bool
+}
+
+// errRevoked ends the stream of a caller who is not known any more, or as somebody else.
+var errRevoked = errors.New("the caller is not known any more")
+
+func (w WhileKnown) Write(p []byte) (int, error) {
+	if !w.Known() {
+		return 0, errRevoked
+	}
+	return w.Writer.Write(p)
+}

@@ -1,0 +1,32 @@
+package rest
+
+// quotas are bytes that are held at a time, so that nobody takes what staff needs: an eighth of them is for staff, a
+// quarter is the most of one of staff, an eighth of another caller, and a thirty-second of a machine. Each may hold one
+// thing of any size that is free. What is small has as much as a quarter of that beside it.
+type quotas struct {
+	small            *Budget // of what is up to smallSize: a large one keeps none of them out
+	all              *Budget
+	others, machines *Budget // parts of all: of callers that are no staff, and of these that are machines
+}
+
+// smallSize is the most bytes of an answer or a body that is small.
+const smallSize = 64 << 10
+
+func newQuotas(most int64) quotas {
+	others := most - most/8
+	return quotas{
+		small: newBudget(most/4, most/32), all: NewBudget(most), others: newBudget(others, most/8),
+		machines: newBudget(others, most/32),
+	}
+}
+
+// of are the budgets that count what a caller holds, unless it is small.
+func (q *quotas) of(h Holder) []*Budget {
+	switch {
+	case h.Staff:
+		return []*Budget{q.all}
+	case h.Machine:
+		return []*Budget{q.machines, q.others, q.all}
+	}
+	return []*Budget{q.others, q.all}
+}
