@@ -73,7 +73,7 @@ func TestEveryExampleOfTheOperationsPage(t *testing.T) {
 		}
 	}
 	for _, c := range []string{"context add", "optimize channel", "nodes invite", "network modify", "network actions",
-		"node modify", "history revert", "rollback 2", "nodes explain", "nodes describe"} {
+		"node modify", "history revert", "history rollback", "nodes explain", "nodes describe"} {
 		if !commands[c] {
 			t.Errorf("%s has no example of %s, but of %v", operationsPage, c, commands)
 		}

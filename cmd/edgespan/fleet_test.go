@@ -21,7 +21,7 @@ func TestLiveNamesAreCompleted(t *testing.T) {
 		"node set ":           "dn-2 pop-1",
 		"topology edit ":      "node link site",
 		"topology edit node ": "dn-2 pop-1",
-		"rollback 3 ": "network topology metadata e2e/controller e2e/aggregator node/dn-2 auto/dn-2 node/pop-1 " +
+		"history rollback 3 ": "network topology metadata e2e/controller e2e/aggregator node/dn-2 auto/dn-2 node/pop-1 " +
 			"auto/pop-1",
 		"optimize ":             "polarity golay channel control-superframe",
 		"peers explain ":        "edge-1 edge-2 other",

@@ -1,10 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"edgespan/cmd/edgespan/configdbcli"
 	"edgespan/cmd/edgespan/daemon"
@@ -16,6 +16,7 @@ import (
 	"edgespan/cmd/term"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // run executes the command line and returns its exit code; what went wrong is said on
@@ -52,49 +53,53 @@ func newRoot(a *reach.App) *cobra.Command {
 	inGroup("node", root.Commands())
 	fleet := slices.Concat(fleetcli.Commands(a), configdbcli.Commands(a), []*cobra.Command{reach.NewContext(a)})
 	inGroup("controller", fleet)
-	addBeside(root, fleet)
+	root.AddCommand(fleet...)
+	oldRollback(below(root, "rollback"), below(root, "history", "rollback"))
 	root.AddCommand(layerscli.Commands(a.Streams)...)
 	root.AddCommand(newVersion(a))
 	return root
 }
 
-// addBeside adds commands that ask a controller. Where one of the node has the same name, as
-// rollback, both are one command: without arguments it is the node's.
-func addBeside(root *cobra.Command, fleet []*cobra.Command) {
-	for _, c := range fleet {
-		for _, local := range root.Commands() {
-			if local.Name() == c.Name() {
-				root.RemoveCommand(local)
-				beside(c, local)
+// oldRollback lets `rollback` of a node take a REVISION, by which it was the rollback of layers before these had a
+// command of their own; it says what to type now.
+func oldRollback(node, layers *cobra.Command) {
+	layers.Flags().VisitAll(func(f *pflag.Flag) {
+		hidden := *f
+		hidden.Hidden = true
+		node.Flags().AddFlag(&hidden)
+	})
+	reach.AsksController(node)
+	node.Long = node.Short + ".\n\nLayers of a controller go back by " + layers.CommandPath() + "."
+	run := node.RunE
+	node.Args = cobra.ArbitraryArgs
+	node.RunE = func(cmd *cobra.Command, words []string) error {
+		var err error
+		if len(words) > 0 {
+			if err = layers.Args(cmd, words); err == nil {
+				term.Streams{Err: cmd.ErrOrStderr()}.Say("this is the rollback of layers: type %s %s from now on",
+					layers.CommandPath(), term.Printable(strings.Join(words, " ")))
+				err = layers.RunE(cmd, words)
 			}
+			return err
 		}
-		root.AddCommand(c)
+		cmd.Flags().Visit(func(f *pflag.Flag) {
+			if f.Hidden || slices.Contains(reach.FlagNames, f.Name) {
+				err = term.Usagef("rollback: --%s: must be with %s", f.Name, layers.CommandPath())
+			}
+		})
+		if err != nil {
+			return err
+		}
+		return run(cmd, words)
 	}
 }
 
-// beside makes c the node's command where it has no arguments.
-func beside(c, local *cobra.Command) {
-	args, run := c.Args, c.RunE
-	c.Args = func(cmd *cobra.Command, words []string) error {
-		if len(words) == 0 {
-			return nil
-		}
-		return args(cmd, words)
+// below is a command by the words that name it.
+func below(root *cobra.Command, words ...string) *cobra.Command {
+	for _, word := range words {
+		root = root.Commands()[slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == word })]
 	}
-	c.RunE = func(cmd *cobra.Command, words []string) error {
-		if len(words) > 0 {
-			return run(cmd, words)
-		}
-		for _, name := range append([]string{"message", "dry-run", "if-match", "output"}, reach.FlagNames...) {
-			if cmd.Flags().Changed(name) && local.Flags().Lookup(name) == nil {
-				return term.Usagef("%s: has --%s: it is allowed with arguments: %s", cmd.Name(), name, c.Use)
-			}
-		}
-		return local.RunE(cmd, words)
-	}
-	c.Short += "; without arguments: " + local.Short
-	c.Long += "\n\nWithout arguments: " + cmp.Or(local.Long, local.Short) + "."
-	c.Flags().AddFlagSet(local.Flags())
+	return root
 }
 
 // inGroup puts commands under one heading of the help.

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -29,29 +29,39 @@ func TestNoTwoCommandsHaveOneName(t *testing.T) {
 	look(program(&reach.App{Streams: term.Streams{Env: func(string) string { return "" }}}))
 }
 
-func TestACommandOfNodeAndControllerIsTheNodesWithoutArguments(t *testing.T) {
-	for line, want := range map[string]string{
-		"both": "local", "both 3": "fleet 3", "both -m x": "both: has --message: it is allowed with arguments: both N",
-		"both --soon": "local",
-		"both 3 4":    "both: has 2 arguments: one N is allowed",
+// `rollback` is the node's, and goes on to be that of layers where it has a REVISION: it says which it was.
+func TestTheOldRollbackOfLayersSaysWhatToType(t *testing.T) {
+	f := clitest.SmallFleet()
+	env := clitest.ServeFleet(t, f)
+	const hint = "this is the rollback of layers: type edgespan history rollback "
+	for line, want := range map[string]struct {
+		asks, says string
+		old        bool
+	}{
+		"rollback 3": {`write ops.Restore{Revision:3 Layers:[]} message "" dry false if map[]`, hint + "3 from now on", true},
+		"rollback 3 network -m x --dry-run": {`write ops.Restore{Revision:3 Layers:[network]} message "x" dry true if map[]`,
+			hint + "3 network from now on", true},
+		"history rollback 3 network -m x": {`write ops.Restore{Revision:3 Layers:[network]} message "x" dry false if map[]`,
+			"", false},
+		"rollback x":                   {"", "REVISION: is", true},
+		"rollback 3 -o xml":            {"", "-o: is", true},
+		"rollback -m x":                {"", "rollback: --message: must be with edgespan history rollback", false},
+		"rollback --dry-run":           {"", "rollback: --dry-run: must be", false},
+		"rollback --controller http:x": {"", "rollback: --controller: must be", false},
 	} {
-		said := ""
-		root := &cobra.Command{Use: "root", SilenceErrors: true, SilenceUsage: true}
-		local := &cobra.Command{Use: "both", Args: term.ExactArgs(0, "none"),
-			RunE: func(*cobra.Command, []string) error { said = "local"; return nil }}
-		local.Flags().Bool("soon", false, "")
-		asks := &cobra.Command{Use: "both N", Args: term.ExactArgs(1, "one N"),
-			RunE: func(_ *cobra.Command, args []string) error { said = "fleet " + args[0]; return nil }}
-		asks.Flags().StringP("message", "m", "", "")
-		root.AddCommand(local)
-		addBeside(root, []*cobra.Command{asks})
-		root.SetArgs(strings.Fields(line))
-		if err := root.ExecuteContext(context.Background()); err != nil {
-			said = err.Error()
+		got := cli(t, env, "", strings.Fields(line)...)
+		if heard := strings.Join(f.Heard(), "; "); heard != want.asks || (got.Code == term.ExitUsage) != (heard == "") ||
+			!strings.Contains(got.Err, want.says) || strings.Contains(got.Err, hint) != want.old {
+			t.Errorf("edgespan %s: exit %d, asks %q\n%s%s", line, got.Code, heard, got.Out, got.Err)
 		}
-		if said != want || strings.Count(term.CommandNames(root), "both") != 1 {
-			t.Errorf("%s: %q, want %q", line, said, want)
-		}
+	}
+	got := cli(t, env, "", "rollback", "--socket", filepath.Join(t.TempDir(), "none"))
+	if len(f.Heard()) > 0 || got.Code != term.ExitUnreachable {
+		t.Errorf("without a REVISION it asks no daemon: exit %d: %s", got.Code, got.Err)
+	}
+	help := cli(t, env, "", "rollback", "--help").Out
+	if !strings.Contains(help, "go back by edgespan history rollback") || strings.Contains(help, "--message") {
+		t.Errorf("its help is\n%s", help)
 	}
 }
 

@@ -118,13 +118,13 @@ func TestAFleetsFirstDay(t *testing.T) {
 		"context list -o name", "operators add bob --role viewer --life 1h", "operators list", "history diff 1 3",
 		"nodes status", "nodes status edge-1",
 		"node get edge-1", "node get edge-1 --layer full --paths sysParams.managedConfig -o table",
-		"rollback 2 node/edge-1 --dry-run",
+		"history rollback 2 node/edge-1 --dry-run",
 	} {
 		if said := o.ok(strings.Fields(line)...); said == "" {
 			t.Errorf("edgespan %s says nothing", line)
 		}
 	}
-	o.ok("rollback", "2", "-m", "too early")
+	o.ok("history", "rollback", "2", "-m", "too early")
 	o.is("edge-1", "in sync", func(n nodeSeen) bool { return n.Ready })
 	w.eventually("the lease in the old network", func() bool { return w.lease("client").IP == client.IP })
 	t.Logf("the first day took %v", time.Since(began))

@@ -42,7 +42,7 @@ func TestTheFleetOfTheReadmeRuns(t *testing.T) {
 				args[i] = pin
 			}
 		}
-		if args[0] == "node" && args[1] == "set" || args[0] == "rollback" {
+		if args[0] == "node" && args[1] == "set" || args[0] == "history" && len(args) > 1 && args[1] == "rollback" {
 			o.is("edge-1", "in sync")
 		}
 		r := o.run(args...)

@@ -113,7 +113,7 @@ func TestANodeGoesToTheOtherControllerOfItsFleet(t *testing.T) {
 	two.signal(syscall.SIGTERM)
 	<-two.ended
 	one.is("edge-1", "in sync", ready)
-	one.ok("rollback", "2", "node/edge-1")
+	one.ok("history", "rollback", "2", "node/edge-1")
 	one.is("edge-1", "in sync", ready)
 	w.wait("absent", "ni/"+ni(2))
 	if c := pings.Stop(); c.Lost+c.Wrong > 0 || c.Good < 30 {

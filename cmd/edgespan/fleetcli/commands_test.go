@@ -133,8 +133,8 @@ func TestEveryCommandAsksTheController(t *testing.T) {
 		"history diff 1 2":                        "diff 1 2",
 		"history prune --before 2020-01-02T03:04:05Z --dry-run": "prune 2020-01-02T03:04:05Z true",
 		"history revert 3": "write ops.Revert{Revision:3}" + plain,
-		"rollback 3":       "write ops.Restore{Revision:3 Layers:[]}" + plain,
-		"rollback 3 network node/pop-1 --dry-run": "write ops.Restore{Revision:3 Layers:[network " +
+		"history rollback 3": "write ops.Restore{Revision:3 Layers:[]}" + plain,
+		"history rollback 3 network node/pop-1 --dry-run": "write ops.Restore{Revision:3 Layers:[network " +
 			"node/pop-1]} message \"\" dry true if map[]",
 		"rollout list":                         "rollouts",
 		"rollout show 13":                      "rollouts",
@@ -177,7 +177,7 @@ func TestEveryBoundWriteTellsWhatWasSeen(t *testing.T) {
 			t.Errorf("edgespan %s: exit %d, asks %q: %s", line, got.Code, heard, got.Err)
 		}
 	}
-	for _, line := range []string{"history revert 3", "rollback 3"} {
+	for _, line := range []string{"history revert 3", "history rollback 3"} {
 		if got := cli(t, env, "", append(strings.Fields(line), "--if-match", "12")...); got.Code != term.ExitUsage {
 			t.Errorf("edgespan %s: exit %d: %s", line, got.Code, got.Err)
 		}
@@ -231,7 +231,7 @@ func TestWrongFleetCommandsAskNothing(t *testing.T) {
 		"topology rename link a b", "topology get node", "topology import", "nodes describe", "nodes adopt x",
 		"nodes adopt x --import --replace", "nodes retry", "nodes explain x",
 		"nodes explain x ..", "nodes invite x --life -1s", "history base", "history show x", "history diff 1 0",
-		"history --limit -1", "rollback x", "rollback 1 nodes",
+		"history --limit -1", "history rollback x", "history rollback 1 nodes",
 		"rollout show", "rollout pause", "rollout abort x", "rollout watch 13 --wait -1s", "operators add x",
 		"operators add x --role root", "operators add x --role admin --life -1h", "actions",
 	} {
@@ -269,7 +269,7 @@ func TestEveryErrorHasItsExitCode(t *testing.T) {
 		env := clitest.ServeFleet(t, f)
 		f.Err = c.err
 		for _, line := range []string{"network set -f -", "node get pop-1", "nodes list", "nodes confirm dn-2", "history",
-			"topology get", "operators list", "rollback 3"} {
+			"topology get", "operators list", "history rollback 3"} {
 			got := cli(t, env, "{}", strings.Fields(line)...)
 			if got.Code != c.code || !strings.Contains(got.Err, c.says) || got.Out != "" {
 				t.Errorf("%s: %s: exit %d\n%s%s", c.name, line, got.Code, got.Out, got.Err)

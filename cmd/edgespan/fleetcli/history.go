@@ -52,19 +52,19 @@ wrote last what each layer is, stay. What was forgotten can't be shown, reverted
 				use: "revert REVISION", short: "Take back what one revision changed, and nothing of what came after it",
 				args: term.ExactArgs(1, "one REVISION"), forms: tableForms, write: true, unbound: true, run: revertRevision,
 			},
-		},
-	},
-	{
-		use: "rollback REVISION [LAYER...]", short: "Bring layers back to what they were as of a revision",
-		long: "Bring all layers, or those that are named, back to what they were as of a revision: " + layerNames + "." +
-			aboutFleetWrites,
-		example: "  edgespan rollback 41 network node/pop-1 --dry-run",
-		args:    term.AtLeast(1, "REVISION [LAYER...]"), forms: tableForms, write: true, unbound: true, run: rollbackTo,
-		complete: func(a *reach.App, cmd *cobra.Command, args []string, typed string) []string {
-			if len(args) == 0 {
-				return nil
-			}
-			return completeLayers(a, cmd, nil, typed)
+			{
+				use: "rollback REVISION [LAYER...]", short: "Bring layers back to what they were as of a revision",
+				long: "Bring all layers, or those that are named, back to what they were as of a revision: " + layerNames + "." +
+					aboutFleetWrites,
+				example: "  edgespan history rollback 41 network node/pop-1 --dry-run",
+				args:    term.AtLeast(1, "REVISION [LAYER...]"), forms: tableForms, write: true, unbound: true, run: rollbackTo,
+				complete: func(a *reach.App, cmd *cobra.Command, args []string, typed string) []string {
+					if len(args) == 0 {
+						return nil
+					}
+					return completeLayers(a, cmd, nil, typed)
+				},
+			},
 		},
 	},
 }

@@ -61,7 +61,7 @@ func (a *App) bindFleet(root *cobra.Command) {
 // askingGroups are the commands that ask a controller, or have such commands below them.
 var askingGroups = []string{
 	"network", "node", "base", "firmware", "hardware", "metadata", "controller", "aggregator", "optimize", "topology",
-	"nodes", "peers", "clusters", "history", "rollback", "rollout", "operators", "actions", "apply", "wait",
+	"nodes", "peers", "clusters", "history", "rollout", "operators", "actions", "apply", "wait",
 	"config", "env", "comp", "def", "lvl",
 }
 
