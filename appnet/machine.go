@@ -8,13 +8,11 @@ import (
 	"github.com/google/uuid"
 
 	"edgespan/netinst"
+	"edgespan/pubsub/backoff"
 )
 
-// The waits between two resends of one config: doubled each time.
-const (
-	firstResend = 100 * time.Millisecond
-	lastResend  = time.Minute
-)
+// resendWaits are those between two resends of one config.
+var resendWaits = backoff.Backoff{First: 100 * time.Millisecond, Max: time.Minute}
 
 // Machine is the app network of one app: it keeps its adapters' configs in the
 // scopes of their network instances and says how far they have come. It is for
@@ -242,15 +240,7 @@ func (m *Machine) insist(due uint64) []Effect {
 		m.token++
 		r.token = m.token
 		m.resends[p] = r
-		fx = append(fx, ResendAfter{Key: p.Key, Token: r.token, After: backoff(r.tries)})
+		fx = append(fx, ResendAfter{Key: p.Key, Token: r.token, After: resendWaits.After(r.tries + 1)})
 	}
 	return fx
-}
-
-// backoff is the wait after so many resends.
-func backoff(tries int) time.Duration {
-	if tries >= 10 { // 100 ms doubled ten times is more than a minute
-		return lastResend
-	}
-	return firstResend << tries
 }

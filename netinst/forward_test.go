@@ -164,7 +164,7 @@ func TestARegistryHasSettledOnlyWhileNothingIsUnderWay(t *testing.T) {
 		"an apply is under way":   {func(r *Registry) { r.flying = true }, false},
 		"an apply is to begin":    {func(r *Registry) { r.dirty = true }, false},
 		"a change waits":          {func(r *Registry) { r.forward.again = true }, false},
-		"what failed is to retry": {func(r *Registry) { r.backoff = retryMin }, false},
+		"what failed is to retry": {func(r *Registry) { r.backoff = hostRetries.First }, false},
 	} {
 		r := Registry{found: true}
 		c.change(&r)

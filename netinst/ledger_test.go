@@ -119,7 +119,7 @@ func TestAManagerBooksItsApplies(t *testing.T) {
 	if got == nil || len(got.Failing) != 1 || got.Failing[0].Adapter != (AdapterKey{appW, 0}).String() {
 		t.Fatalf("booked %+v", got)
 	}
-	if !got.Retry.Equal(time.Unix(100, 0).Add(retryMin)) {
+	if !got.Retry.Equal(time.Unix(100, 0).Add(retries.First)) {
 		t.Errorf("the retry is at %v", got.Retry)
 	}
 	if effs := m.Step(applied(1)); len(effs) != 0 {
@@ -169,7 +169,7 @@ func TestTheRetryOfAFirstApply(t *testing.T) {
 		case Timer:
 			timers++
 		case Booked:
-			if got := eff.Account.Retry; !got.Equal(at(100).Add(retryMin)) {
+			if got := eff.Account.Retry; !got.Equal(at(100).Add(retries.First)) {
 				t.Errorf("the retry is at %v", got)
 			}
 		}

@@ -12,12 +12,14 @@ import (
 	"github.com/google/uuid"
 
 	"edgespan/netinst/netstate"
+	"edgespan/pubsub/backoff"
 )
 
-// The times of a bridge manager.
+// retries are the waits until what failed is tried again.
+var retries = backoff.Backoff{First: 100 * time.Millisecond, Max: time.Minute}
+
+// The other times of a bridge manager.
 const (
-	retryMin  = 100 * time.Millisecond
-	retryMax  = time.Minute
 	waitRetry = time.Second // for a dependency of the world, as a namespace
 	// routeRest gathers changes of the host's routes: some hosts have many a second.
 	routeRest  = 100 * time.Millisecond

@@ -1,16 +1,18 @@
 package netinst
 
-import "time"
+import (
+	"time"
+
+	"edgespan/pubsub/backoff"
+)
 
 // overlapRest is how long a clash has to be over before the network comes back: an address
 // that comes and goes, as some DHCP clients renew it, must not have the network do so each time.
-// Where it comes again and again, as a DHCP server on the uplink may have it do, the rest doubles,
-// up to overlapMost; overlapCalm without a clash makes it overlapRest again.
-const (
-	overlapRest = time.Second
-	overlapMost = time.Minute
-	overlapCalm = 10 * time.Minute
-)
+// Where it comes again and again, as a DHCP server on the uplink may have it do, the rest doubles;
+// after overlapCalm without a clash it is the first again.
+var overlapRest = backoff.Backoff{First: time.Second, Max: time.Minute}
+
+const overlapCalm = 10 * time.Minute
 
 // overlapState is what a manager knows of the host's prefixes in its subnet.
 type overlapState struct {
@@ -18,7 +20,7 @@ type overlapState struct {
 	now     SubnetOverlap // as told last
 	clash   SubnetOverlap // the one that is over and counts still, zero for none
 	restTok uint64
-	rest    time.Duration // of the next end of a clash, 0 for overlapRest
+	rest    time.Duration // of the last end of a clash, 0 after overlapCalm
 	calmTok uint64        // of the timer after which rest is 0 again
 }
 
@@ -50,9 +52,8 @@ func (m *Manager) overlapChanged(now SubnetOverlap) []Effect {
 	case o.restTok == 0:
 		m.token++
 		o.clash, o.restTok = was, m.token
-		rest := max(o.rest, overlapRest)
-		o.rest = min(2*rest, overlapMost)
-		return []Effect{Timer{o.restTok, rest, false}}
+		o.rest = overlapRest.Next(o.rest)
+		return []Effect{Timer{o.restTok, o.rest, false}}
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func (m *Manager) processEnded(at time.Time) []Effect {
 	if p.count == 1 || m.wish != wanted {
 		return m.change()
 	}
-	p.rest = min(max(2*p.rest, retryMin), retryMax)
+	p.rest = retries.Next(p.rest)
 	p.why = fmt.Sprintf("process dnsmasq has ended by itself %d times in a row; next start in %v", p.count, p.rest)
 	m.token++
 	p.restTok = m.token

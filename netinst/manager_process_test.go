@@ -74,14 +74,14 @@ func TestTheRestOfAProcessIsBounded(t *testing.T) {
 	at := time.Unix(100, 0)
 	for range 80 {
 		for _, e := range m.Step(ProcessEnded{At: at}) {
-			if x, is := e.(Timer); is && (x.After <= 0 || x.After > retryMax) {
+			if x, is := e.(Timer); is && (x.After <= 0 || x.After > retries.Max) {
 				t.Fatalf("a rest of %v", x.After)
 			}
 		}
 		at = at.Add(m.ends.rest)
 	}
-	if m.ends.rest != retryMax || m.ends.count != 80 {
-		t.Errorf("after %d ends the rest is %v, want %v", m.ends.count, m.ends.rest, retryMax)
+	if m.ends.rest != retries.Max || m.ends.count != 80 {
+		t.Errorf("after %d ends the rest is %v, want %v", m.ends.count, m.ends.rest, retries.Max)
 	}
 }
 

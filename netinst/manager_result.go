@@ -76,7 +76,7 @@ func (m *Manager) after(failed, waits bool) []Effect {
 		return m.retryOr(m.grow())
 	case waits:
 		m.failing = false
-		m.backoff = min(m.peekBackoff(), waitRetry)
+		m.backoff = min(retries.Next(m.backoff), waitRetry)
 		return m.retryOr(m.backoff)
 	}
 	m.backoff, m.failing = 0, false
@@ -295,18 +295,12 @@ func (m *Manager) showFailed(f *flight, errs []string, check bool) []Effect {
 	if n := len(errs) - 1; n > 0 {
 		why += fmt.Sprintf(" (and %d more)", n)
 	}
-	return m.show(state, fmt.Sprintf("%s; next retry in %v", why, m.peekBackoff()))
+	return m.show(state, fmt.Sprintf("%s; next retry in %v", why, retries.Next(m.backoff)))
 }
 
-func (m *Manager) peekBackoff() time.Duration {
-	if m.backoff == 0 {
-		return retryMin
-	}
-	return min(2*m.backoff, retryMax)
-}
-
+// grow is the wait until what failed is tried again.
 func (m *Manager) grow() time.Duration {
-	m.backoff, m.failing = m.peekBackoff(), true
+	m.backoff, m.failing = retries.Next(m.backoff), true
 	return m.backoff
 }
 
@@ -332,7 +326,7 @@ func (m *Manager) timer(e TimerDue) []Effect {
 	case m.checkTok:
 		m.checkTok = 0
 		m.full = true
-		if m.failing && m.retryTok != 0 { // the retry looks at all, within retryMax
+		if m.failing && m.retryTok != 0 { // the retry looks at all, within retries.Max
 			return nil
 		}
 		return m.change()

@@ -332,7 +332,7 @@ func (r *Registry) applied(e HostApplied) []RegistryEffect {
 // judge says what follows from the end of an apply.
 func (r *Registry) judge(e HostApplied) []RegistryEffect {
 	if e.Failed != "" {
-		r.backoff = min(max(2*r.backoff, retryMin), retryMax)
+		r.backoff = hostRetries.Next(r.backoff)
 		r.token++
 		return []RegistryEffect{GroundState{e.Failed}, HostRetry{r.token, r.backoff, false}}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"edgespan/netinst/netstate"
+	"edgespan/pubsub/backoff"
 )
 
 // What the registry does about others: what they flush, and what a former release left for
@@ -52,6 +53,12 @@ func (r *Registry) release() []RegistryEffect {
 	return []RegistryEffect{touch}
 }
 
+// The waits until what failed is tried again, and until networks that are unmarked are looked for again.
+var (
+	hostRetries = backoff.Backoff{First: 100 * time.Millisecond, Max: time.Minute}
+	searches    = backoff.Backoff{First: time.Second, Max: checkEvery}
+)
+
 // FindOwners asks for an OwnersFound after a while: the guard spares networks whose chains
 // were made by a former release, until their managers have made them anew.
 type FindOwners struct{ After time.Duration }
@@ -76,7 +83,7 @@ func (r *Registry) searchAgain() []RegistryEffect {
 		return nil
 	}
 	r.searching = true
-	r.search = min(max(2*r.search, time.Second), checkEvery)
+	r.search = searches.Next(r.search)
 	return []RegistryEffect{FindOwners{r.search}}
 }
 

@@ -15,6 +15,7 @@ import (
 	"edgespan/config/fleet"
 	"edgespan/config/layers"
 	"edgespan/config/layers/metadata"
+	"edgespan/pubsub/backoff"
 )
 
 // want computes what a node wants, or says why there is nothing; without an answer the layers
@@ -76,7 +77,8 @@ type kindAgain struct {
 	board string
 }
 
-const longestKindWait = time.Minute
+// kindWaits are those between two readings of layers that fail.
+var kindWaits = backoff.Backoff{First: storage.StoreBackoff, Max: time.Minute}
 
 // readKind has the layers of a kind read, unless the kind is another one by now. Files that can't be read at one moment
 // may be there the next: it is tried ever more seldom, for as long as there is the kind.
@@ -84,7 +86,7 @@ func (a *fleetActor) readKind(m kindAgain) {
 	if a.kinds[m.kind.Name] != m.has || m.has.reading {
 		return
 	}
-	m.has.reading, m.has.wait = true, min(max(2*m.has.wait, storage.StoreBackoff), longestKindWait)
+	m.has.reading, m.has.wait = true, kindWaits.Next(m.has.wait)
 	learnt, wait := a.learnt[m.board], m.has.wait
 	a.d.Leaf("kind", func() {
 		set, err := a.d.readKind(m.kind, learnt)

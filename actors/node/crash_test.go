@@ -118,7 +118,7 @@ func TestABridgeManagerThatCrashesAgainAndAgainWaitsLonger(t *testing.T) {
 			r.settle(0)
 			st := r.crew(pid.Id)
 			wait, err := time.ParseDuration(st.Next)
-			least := min(supervise.Min<<i, supervise.Max)
+			least := supervise.Restarts.After(i + 1)
 			if err != nil || st.Crashes != i+1 || wait < least || wait > least+least/5 {
 				t.Fatalf("after crash %d it is %+v, want a wait of %v and a fifth of jitter at most", i+1, st, least)
 			}

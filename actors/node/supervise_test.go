@@ -92,7 +92,7 @@ func TestACrashedActorComesBackForEverWithAGrowingDelay(t *testing.T) {
 				t.Fatalf("after crash %d it was started %d times", i+1, len(at))
 			}
 			wait := at[i+1].Sub(before)
-			least := min(supervise.Min<<min(i, 10), supervise.Max)
+			least := supervise.Restarts.After(i + 1)
 			if wait < least || wait > least+least/5+time.Millisecond {
 				t.Errorf("after crash %d it waited %v, want %v and a fifth of jitter at most", i+1, wait, least)
 			}
@@ -103,7 +103,7 @@ func TestACrashedActorComesBackForEverWithAGrowingDelay(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		at := started()
-		if wait := at[len(at)-1].Sub(before); wait > 2*supervise.Min {
+		if wait := at[len(at)-1].Sub(before); wait > 2*supervise.Restarts.First {
 			t.Errorf("after a quiet time it waited %v", wait)
 		}
 	})

@@ -13,20 +13,19 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 	"go.uber.org/zap/exp/zapslog"
+
+	"edgespan/pubsub/backoff"
 )
 
-// Back-off of an actor that crashed.
-const (
-	Min    = 100 * time.Millisecond
-	Max    = time.Minute
-	Stable = 2 * time.Minute // without a crash for so long, the count starts anew
-)
+// Stable is how long after a crash the next one is a first one.
+const Stable = 2 * time.Minute
 
-// Wait is the back-off after so many crashes in a row, 1 being the first: it doubles from
-// Min to Max, with up to a fifth more.
+// Restarts are the waits of an actor that crashed.
+var Restarts = backoff.Backoff{First: 100 * time.Millisecond, Max: time.Minute}
+
+// Wait is the back-off after so many crashes in a row, 1 being the first: that of Restarts, with up to a fifth more.
 func Wait(crashes int) time.Duration {
-	wait := min(Min<<min(crashes-1, 10), Max)
-	return wait + rand.N(wait/5+1)
+	return backoff.Jitter(Restarts.After(crashes), 1, 1.2, rand.Float64())
 }
 
 // Backoff is the supervision of children that start again after a delay, for ever. Nothing is

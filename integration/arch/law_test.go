@@ -13,8 +13,8 @@ const module = "edgespan"
 // missing here fails the test, so that a new room is a decision.
 var mayImport = map[string][]string{
 	// Pure cores of a node.
-	"appnet":           {"netinst"},
-	"netinst":          {"netinst/netstate"},
+	"appnet":           {"netinst", "pubsub/backoff"},
+	"netinst":          {"netinst/netstate", "pubsub/backoff"},
 	"netinst/doctor":   {"netinst", "netinst/netstate"},
 	"netinst/netstate": {},
 
@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"config/nodeconf/commitconfirm": {"config", "config/layers", "config/nodeconf/action"},
 	"config/stateloop":              {"config", "config/nodeconf"},
 	"config/stateloop/peer":         {"config", "config/stateloop", "netinst"},
-	"config/stateloop/peer/task":    {"config/stateloop"},
+	"config/stateloop/peer/task":    {"config/stateloop", "pubsub/backoff"},
 	"config/fleet":                  {"config", "config/layers", "config/stateloop", "config/stateloop/peer"},
 	"config/fleet/backup":           {"config", "config/fleet", "config/fleet/history", "config/kv"},
 	"config/fleet/controllerconf":   {"config", "config/layers/metadata"},
@@ -47,7 +47,7 @@ var mayImport = map[string][]string{
 		"config/layers/override", "config/nodeconf", "config/stateloop/peer",
 	},
 	"config/fleet/optimize":        {"config", "config/fleet/topology"},
-	"config/fleet/pace":            {},
+	"config/fleet/pace":            {"pubsub/backoff"},
 	"config/fleet/rollout":         {"config", "config/fleet/topology"},
 	"config/fleet/topology":        {"config"},
 	"config/fleet/topology/sketch": {"config/fleet/topology"},
@@ -63,7 +63,8 @@ var mayImport = map[string][]string{
 	"config/httpapi/rest":    {"config"},
 
 	// Topics.
-	"pubsub": {},
+	"pubsub":         {},
+	"pubsub/backoff": {},
 
 	// The shell: actors.
 	"actors/agent": {
@@ -79,7 +80,7 @@ var mayImport = map[string][]string{
 		"config", "config/fleet", "config/fleet/controllerconf", "config/fleet/history", "config/fleet/nodeproto",
 		"config/fleet/ops", "config/fleet/pace", "config/fleet/topology", "config/httpapi/fleetapi",
 		"config/httpapi/rest", "config/kv", "config/layers", "config/layers/metadata", "config/layers/override",
-		"config/stateloop", "config/stateloop/peer",
+		"config/stateloop", "config/stateloop/peer", "pubsub/backoff",
 	},
 	"actors/controller/nodes": {
 		"actors/controller/storage", "config", "config/fleet", "config/fleet/history", "config/fleet/nodeproto",
@@ -93,7 +94,7 @@ var mayImport = map[string][]string{
 	"actors/controller/storage": {
 		"actors/supervise", "config", "config/fleet", "config/fleet/backup", "config/fleet/history",
 		"config/fleet/ops", "config/fleet/pace", "config/httpapi/fleetapi", "config/httpapi/rest", "config/kv",
-		"config/layers/migrate",
+		"config/layers/migrate", "pubsub/backoff",
 	},
 	"actors/node": {
 		"actors/agent", "actors/node/api", "actors/supervise", "appnet", "config", "config/fleet/nodeproto",
@@ -110,7 +111,7 @@ var mayImport = map[string][]string{
 		"config/fleet/topology", "config/httpapi/fleetapi", "config/nodeconf/action",
 		"config/nodeconf/commitconfirm",
 	},
-	"actors/supervise": {},
+	"actors/supervise": {"pubsub/backoff"},
 
 	// The platform obeys: it knows the vocabulary of host state, of stores and links, and itself.
 	"platform/confdir":  {"config", "config/layers", "platform/store"},
@@ -120,21 +121,22 @@ var mayImport = map[string][]string{
 	"platform/dnsmasq":  {"netinst/netstate", "platform/dump", "platform/proc"},
 	"platform/dump":     {},
 	"platform/executor": {"netinst/netstate", "platform/proc", "platform/store"},
-	"platform/factlink": {"config/configdb/model", "config/httpapi/configdbapi"},
+	"platform/factlink": {"config/configdb/model", "config/httpapi/configdbapi", "pubsub/backoff"},
 	"platform/facts":    {"netinst/netstate", "platform/proc"},
 	"platform/fake":     {"netinst/netstate"},
-	"platform/firewall": {"netinst/netstate", "platform/dump", "platform/nft", "platform/proc"},
+	"platform/firewall": {"netinst/netstate", "platform/dump", "platform/nft", "platform/proc", "pubsub/backoff"},
 	"platform/host": {
 		"netinst/netstate", "platform/dnsmasq", "platform/firewall", "platform/kernel", "platform/nft",
 		"platform/proc", "platform/resolvconf",
 	},
-	"platform/kernel":                {"netinst/netstate", "platform/dump", "platform/proc"},
-	"platform/keystone":              {"platform/pki"},
+	"platform/kernel":                {"netinst/netstate", "platform/dump", "platform/proc", "pubsub/backoff"},
+	"platform/keystone":              {"platform/pki", "pubsub/backoff"},
 	"platform/keystone/keystonetest": {},
 	"platform/lab":                   {},
 	"platform/nft":                   {"netinst/netstate", "platform/proc"},
 	"platform/nodelink": {
 		"config", "config/fleet/nodeproto", "platform/conns", "platform/nodelink/linkpb", "platform/pki",
+		"pubsub/backoff",
 	},
 	"platform/nodelink/linkpb":     {},
 	"platform/passwd":              {},
@@ -181,7 +183,7 @@ var mayImport = map[string][]string{
 		"cmd/term", "config", "config/fleet/nodeproto", "config/fleet/ops", "config/fleet/rollout",
 		"config/fleet/topology", "config/fleet/topology/sketch", "config/httpapi/fleetapi", "config/httpapi/rest",
 		"config/layers", "config/layers/schema", "config/nodeconf/commitconfirm", "platform/confdir",
-		"platform/nodelink", "platform/pki", "platform/proc", "platform/store",
+		"platform/nodelink", "platform/pki", "platform/proc", "platform/store", "pubsub/backoff",
 	},
 	"cmd/edgespan/clitest": {
 		"actors/configdb", "cmd/edgespan/reach", "cmd/term", "config", "config/fleet", "config/fleet/backup",

@@ -16,15 +16,17 @@ import (
 
 	"edgespan/config/configdb/model"
 	"edgespan/config/httpapi/configdbapi"
+	"edgespan/pubsub/backoff"
 )
 
 // The times that nobody sets.
 const (
-	patience  = 30 * time.Second // of one upload
-	spread    = 30 * time.Second // over which nodes upload that got one config at once
-	firstWait = 5 * time.Second  // after a failure; it doubles
-	longWait  = 10 * time.Minute
+	patience = 30 * time.Second // of one upload
+	spread   = 30 * time.Second // over which nodes upload that got one config at once
 )
+
+// failedWaits bound those after failures.
+var failedWaits = backoff.Backoff{First: 5 * time.Second, Max: 10 * time.Minute}
 
 // Settings say where to upload, and how often.
 type Settings struct {
@@ -131,8 +133,7 @@ func (s *Sender) once(ctx context.Context, to Settings, t *try) time.Duration {
 		t.why = why
 		log.Error("the node's facts can't be uploaded: it is tried again", zap.Error(err))
 	}
-	wait := min(longWait, firstWait<<min(t.failed-1, 16))
-	return wait/2 + part(wait/2)
+	return backoff.Jitter(failedWaits.After(t.failed), 0.5, 1, rand.Float64())
 }
 
 func (s *Sender) upload(ctx context.Context, to Settings, url string) (configdbapi.Stored, error) {

@@ -121,7 +121,7 @@ func TestAFailureIsTriedAgainElsewhereAndLater(t *testing.T) {
 		}
 		d.fail = nil
 		n = len(d.heard)
-		if wait(longWait + time.Minute); len(d.heard) != n+1 {
+		if wait(failedWaits.Max + time.Minute); len(d.heard) != n+1 {
 			t.Errorf("after it is mended: %d uploads", len(d.heard)-n)
 		}
 	})

@@ -8,15 +8,16 @@ import (
 
 	"edgespan/netinst/netstate"
 	"edgespan/platform/nft"
+	"edgespan/pubsub/backoff"
 )
 
+// What others change within the first of watchWindows is told together. Where they go on with it within watchRest, the
+// next one counts: somebody who changes our chains, or the built-in ones, hundreds of times a second makes us look once
+// a second.
+var watchWindows = backoff.Backoff{First: 20 * time.Millisecond, Max: time.Second}
+
 const (
-	// What others change within watchFirst is told together. Where they go on with it within
-	// watchRest, that time doubles up to watchMost: somebody who changes our chains, or the
-	// built-in ones, hundreds of times a second makes us look once a second.
-	watchFirst = 20 * time.Millisecond
-	watchMost  = time.Second
-	watchRest  = 2 * time.Second
+	watchRest = 2 * time.Second
 	// legacyEvery is how often the tables of the legacy backend are looked at.
 	legacyEvery = time.Second
 )
@@ -158,7 +159,7 @@ func (f *Firewall) poll(ctx context.Context, emit func()) {
 func (f *Firewall) gather(ctx context.Context, in <-chan touches, failed <-chan error, emit func(Changed)) error {
 	var t touches
 	var told time.Time
-	window, running := watchFirst, false
+	window, running := watchWindows.First, false
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -174,7 +175,7 @@ func (f *Firewall) gather(ctx context.Context, in <-chan touches, failed <-chan 
 			}
 			running = true
 			if more.paced || time.Since(told) > watchRest {
-				window = watchFirst
+				window = watchWindows.First
 			}
 			timer.Reset(window)
 		case <-timer.C:
@@ -183,7 +184,7 @@ func (f *Firewall) gather(ctx context.Context, in <-chan touches, failed <-chan 
 			if len(c.Owners) == 0 && !c.All {
 				continue
 			}
-			window, told = min(2*window, watchMost), time.Now()
+			window, told = watchWindows.Next(window), time.Now()
 			f.doubt(c)
 			emit(c)
 		}

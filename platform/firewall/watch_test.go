@@ -59,7 +59,7 @@ func TestChangesByOthersAreToldEverMoreSeldom(t *testing.T) {
 		begin := time.Now()
 		touch(2, 0)
 		touch(1)
-		time.Sleep(watchFirst)
+		time.Sleep(watchWindows.First)
 		synctest.Wait()
 		if len(told) != 1 || fmt.Sprint(last) != "{[0 1 2] false}" {
 			t.Fatalf("told %d times, last %v", len(told), last)
@@ -71,10 +71,10 @@ func TestChangesByOthersAreToldEverMoreSeldom(t *testing.T) {
 		if n := len(told); n < 55 || n > 70 {
 			t.Errorf("in a minute of changes told %d times", n)
 		}
-		time.Sleep(watchRest + watchMost)
+		time.Sleep(watchRest + watchWindows.Max)
 		n := len(told)
 		touch(3)
-		time.Sleep(watchFirst)
+		time.Sleep(watchWindows.First)
 		if synctest.Wait(); len(told) != n+1 {
 			t.Error("after a rest a change is not told at once")
 		}
@@ -82,7 +82,7 @@ func TestChangesByOthersAreToldEverMoreSeldom(t *testing.T) {
 		for range 10 {
 			n := len(told)
 			in <- touches{all: true, paced: true}
-			time.Sleep(watchFirst)
+			time.Sleep(watchWindows.First)
 			if synctest.Wait(); len(told) != n+1 {
 				t.Error("what the legacy tables tell is not told at once")
 			}

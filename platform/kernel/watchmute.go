@@ -9,6 +9,8 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"edgespan/pubsub/backoff"
 )
 
 // An app sets its end of a link up and down as often as it likes, and each time the kernel sends
@@ -19,12 +21,13 @@ import (
 // at once.
 const (
 	idleMost  = 50
-	muteFirst = time.Second
-	muteMost  = 10 * time.Second // of mutes that follow each other; a contest is looked at as rarely
 	muteCalm  = time.Minute
 	muteLate  = 100 * time.Millisecond // a link is heard again as much later at most
 	mutedMost = 1000                   // links at a time: a filter has 4,096 instructions at most (BPF_MAXINSNS)
 )
+
+// muteRests are how long a link is muted, in mutes that follow each other; a contest is looked at as rarely.
+var muteRests = backoff.Backoff{First: time.Second, Max: 10 * time.Second}
 
 // mutes are the links that send messages which tell nothing new, by index.
 type mutes map[int]*mute
@@ -54,7 +57,7 @@ func (ms mutes) idle(index int, now time.Time) bool {
 	if now.Sub(m.until) >= muteCalm {
 		m.rest = 0
 	}
-	m.rest = min(max(2*m.rest, muteFirst), muteMost)
+	m.rest = muteRests.Next(m.rest)
 	m.on, m.until, m.count = true, now.Add(m.rest), 0
 	return true
 }

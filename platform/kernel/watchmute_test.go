@@ -44,10 +44,10 @@ func TestALinkThatSaysNothingNewIsMuted(t *testing.T) {
 		}
 	}
 	now = now.Add(muteCalm)
-	if flood(1); ms.due().Sub(now) != muteFirst {
+	if flood(1); ms.due().Sub(now) != muteRests.First {
 		t.Errorf("after a calm minute: muted for %v", ms.due().Sub(now))
 	}
-	now = now.Add(muteFirst / 2)
+	now = now.Add(muteRests.First / 2)
 	first := ms.due()
 	if flood(2); ms.due() != first || !slices.Equal(ms.muted(), []int{1, 2}) {
 		t.Errorf("two links: due %v, want %v; muted %v", ms.due(), first, ms.muted())

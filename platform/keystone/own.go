@@ -35,7 +35,7 @@ func (v *Validator) ownToken(ctx context.Context, spent string) (string, error) 
 	}
 	switch {
 	case err != nil && holds:
-		v.own.renew = now.Add(longestPause)
+		v.own.renew = now.Add(pauses.Max)
 		return have.Token, nil
 	case err != nil:
 		return "", fmt.Errorf("log the controller in: %w", err)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"edgespan/pubsub/backoff"
 )
 
 // DefaultWindow is how long an answer of Keystone counts where nobody says.
@@ -19,9 +21,10 @@ const (
 	mostFlights  = 256              // tokens that are asked for at once
 	mostKnown    = 16384            // tokens that are remembered, some 1 KB each
 	longestToken = 8192             // octets; Fernet's have some 200
-	firstPause   = 500 * time.Millisecond
-	longestPause = 30 * time.Second
 )
+
+// pauses bound the waits while it is away.
+var pauses = backoff.Backoff{First: 500 * time.Millisecond, Max: 30 * time.Second}
 
 // Options are the settings of a validator.
 type Options struct {
@@ -181,8 +184,8 @@ func (v *Validator) heard(f *flight) (changed bool, err error) {
 		return false, nil // others have failed of the same cause
 	}
 	changed = v.pause == 0
-	v.pause = min(longestPause, max(firstPause, 2*v.pause))
-	wait := v.pause/2 + rand.N(v.pause/2)
+	v.pause = pauses.Next(v.pause)
+	wait := backoff.Jitter(v.pause, 0.5, 1, rand.Float64())
 	v.open, v.away = time.Now().Add(wait), errors.New(a.Why)
 	a.Wait = wait
 	return changed, a

@@ -178,7 +178,7 @@ func TestANodeThatFindsAFullControllerGoesToTheNext(t *testing.T) {
 	if len(down) != 1 || !strings.Contains(fmt.Sprint(down[0].ContextMap()["error"]), "the controller is busy") {
 		t.Fatalf("%+v", down)
 	}
-	if wait := down[0].ContextMap()["retry"].(time.Duration); wait > firstWait {
+	if wait := down[0].ContextMap()["retry"].(time.Duration); wait > connectWaits.First {
 		t.Errorf("it waits %v", wait)
 	}
 }

@@ -1,11 +1,15 @@
 package nodelink
 
-import "time"
+import (
+	"time"
 
-// The waits between two attempts to connect.
+	"edgespan/pubsub/backoff"
+)
+
+// connectWaits bound the waits between two attempts to connect.
+var connectWaits = backoff.Backoff{First: 500 * time.Millisecond, Max: 30 * time.Second}
+
 const (
-	firstWait  = 500 * time.Millisecond
-	longWait   = 30 * time.Second
 	stableLife = time.Minute
 	nodeSpread = 3 * time.Millisecond // of a wave of reconnects, for each node that comes with it
 )
@@ -13,10 +17,12 @@ const (
 // spread is over how long the nodes of one controller come back that lose it at once:
 // some 333 a second, not faster than half a second and not slower than half a minute.
 func spread(nodes int) time.Duration {
-	return clampSpread(time.Duration(min(nodes, int(longWait/nodeSpread))) * nodeSpread)
+	return clampSpread(time.Duration(min(nodes, int(connectWaits.Max/nodeSpread))) * nodeSpread)
 }
 
-func clampSpread(d time.Duration) time.Duration { return min(longWait, max(firstWait, d)) }
+func clampSpread(d time.Duration) time.Duration {
+	return min(connectWaits.Max, max(connectWaits.First, d))
+}
 
 // outdated says whether a node that was told one spread has to be told another one: as
 // nodes come one by one, the first of them were told of a wave of few. Within a tenth it
@@ -31,7 +37,7 @@ type stood struct {
 	spread time.Duration // what the controller said last; 0: one that knows no spread
 }
 
-// backoff is the wait before the next attempt: full jitter below a bound that begins at
+// reconnect is the wait before the next attempt: full jitter below a bound that begins at
 // half a second, doubles to half a minute, and begins anew after a stable minute. It has no
 // clock of its own.
 //
@@ -40,29 +46,29 @@ type stood struct {
 // that. So nodes that were spread stay so, however long their controller is away: each
 // comes at its own moment of that time, where short waits would bring those that failed
 // back together.
-type backoff struct {
+type reconnect struct {
 	bound  time.Duration
 	spread time.Duration // of the last stream; 0 after one whose controller knows none
 }
 
 // next is the wait after a stream or an attempt at one; random is from 0 to 1. A refusal
 // waits the longest at once: asking often changes nobody's mind.
-func (b *backoff) next(s stood, refused bool, random float64) time.Duration {
+func (r *reconnect) next(s stood, refused bool, random float64) time.Duration {
 	switch {
 	case refused:
-		b.bound = longWait
-	case s.up >= stableLife || b.bound == 0:
-		b.bound = firstWait
+		r.bound = connectWaits.Max
+	case s.up >= stableLife || r.bound == 0:
+		r.bound = connectWaits.First
 	default:
-		b.bound = min(longWait, 2*b.bound)
+		r.bound = connectWaits.Next(r.bound)
 	}
-	part := func(d time.Duration) time.Duration { return time.Duration(random * float64(d)) }
+	part := func(d time.Duration) time.Duration { return backoff.Jitter(d, 0, 1, random) }
 	if s.up == 0 {
-		return max(b.spread, part(b.bound))
+		return max(r.spread, part(r.bound))
 	}
-	b.spread = 0
+	r.spread = 0
 	if s.spread > 0 {
-		b.spread = clampSpread(s.spread)
+		r.spread = clampSpread(s.spread)
 	}
-	return part(max(b.bound, b.spread))
+	return part(max(r.bound, r.spread))
 }

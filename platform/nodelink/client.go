@@ -92,7 +92,7 @@ func (c *Client) Run(ctx context.Context) error {
 // hold has one stream after the other, to each controller in turn, until ctx is over.
 func (c *Client) hold(ctx context.Context, all []string,
 	stream func(ctx context.Context, address string) (stood, error)) {
-	var b backoff
+	var b reconnect
 	said := map[string]string{}
 	for i := 0; ; i = (i + 1) % len(all) {
 		last, err := stream(ctx, all[i])

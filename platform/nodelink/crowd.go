@@ -102,7 +102,7 @@ func sentLater(err error, trailer metadata.MD) error {
 	if bad != nil {
 		return err
 	}
-	return &laterError{min(time.Duration(ms)*time.Millisecond, longWait), err}
+	return &laterError{min(time.Duration(ms)*time.Millisecond, connectWaits.Max), err}
 }
 
 // nodeConns are the connections of each node. One that has too many loses its oldest: of a node

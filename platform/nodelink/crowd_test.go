@@ -78,7 +78,7 @@ func TestANodeThatOpensStreamAfterStreamIsHeldBack(t *testing.T) {
 func TestANodeWithABadLineIsLetIn(t *testing.T) {
 	for _, lives := range []time.Duration{0, 100 * time.Millisecond, time.Second, 10 * time.Second, time.Minute} {
 		c, now := newCrowd(streamsPace, streamsAtOnce, 10), time.Now()
-		var b backoff
+		var b reconnect
 		for i := range 500 {
 			if wait := c.try("n", now); wait > 0 {
 				t.Fatalf("stream %d of %v is refused for %v", i, lives, wait)
@@ -98,7 +98,7 @@ func TestWhenToComeAgain(t *testing.T) {
 	}{
 		{busy, nil, 0},
 		{busy, []string{"1500"}, 1500 * time.Millisecond},
-		{busy, []string{"99999999"}, longWait},
+		{busy, []string{"99999999"}, connectWaits.Max},
 		{busy, []string{"-1"}, 0},
 		{busy, []string{"soon"}, 0},
 		{&Refused{"no"}, []string{"1500"}, 0},

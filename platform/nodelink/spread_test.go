@@ -25,7 +25,7 @@ import (
 var none = stood{}
 
 func TestBackoff(t *testing.T) {
-	var b backoff
+	var b reconnect
 	var got []time.Duration
 	for range 9 {
 		got = append(got, b.next(none, false, 1))
@@ -77,7 +77,7 @@ func TestTheSpreadIsKeptUntilAStreamStands(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			waits := func(random float64) (first time.Duration, more [3]time.Duration) {
-				var b backoff
+				var b reconnect
 				first = b.next(c.last, false, random)
 				for i := range more {
 					more[i] = b.next(none, false, random)
@@ -129,7 +129,7 @@ func TestPropertyASpreadIsSaidAgainWhenItIsOff(t *testing.T) {
 // full jitter at its middle they come each 15 s.
 func TestAnHourWithoutAController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var b backoff
+		var b reconnect
 		attempts, begun := 0, time.Now()
 		for time.Since(begun) < time.Hour {
 			time.Sleep(b.next(none, false, 0.5))
@@ -280,7 +280,7 @@ func TestAWaveAfterTheOnlyControllerWasAway(t *testing.T) {
 				most, count, last := w.most(back)
 				t.Logf("away for %v: at most %d (%.1f %%) in a second, the last after %v", away, most, 100*float64(most)/nodes,
 					last)
-				if count != nodes || last > longWait {
+				if count != nodes || last > connectWaits.Max {
 					t.Errorf("%d came back, the last after %v", count, last)
 				}
 				if most > bound(nodes, spread(nodes)) {

@@ -16,6 +16,7 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
 	"edgespan/config/layers/migrate"
+	"edgespan/pubsub/backoff"
 )
 
 // Migration is the author of the revisions by which the leader brings layers to newer keys.
@@ -172,7 +173,7 @@ func (d *Writer) migrateAll(ctx context.Context, by kv.Leadership, patient bool,
 	}
 	if err != nil {
 		d.Log.Error("layers have keys of an older version and are not migrated: they go on as they are", zap.Error(err))
-		return min(max(2*waited, migrateAgain), migrateRarely)
+		return backoff.Backoff{First: migrateAgain, Max: migrateRarely}.Next(waited)
 	}
 	if made.Record.Tree != "" {
 		d.Log.Info("layers are migrated", zap.Uint64("revision", made.Record.Number),

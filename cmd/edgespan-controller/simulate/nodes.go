@@ -24,6 +24,7 @@ import (
 	"edgespan/platform/nodelink"
 	"edgespan/platform/pki"
 	"edgespan/platform/store"
+	"edgespan/pubsub/backoff"
 )
 
 // Where the simulated nodes keep what they keep.
@@ -133,8 +134,8 @@ func joinTarget(command string) (string, error) {
 // patiently tries again what a controller has no time for now: ten thousand nodes do not
 // join at once.
 func patiently(ctx context.Context, do func() error) error {
-	wait := 100 * time.Millisecond
-	for {
+	waits := backoff.Backoff{First: 100 * time.Millisecond, Max: 2 * time.Second}
+	for wait := waits.First; ; wait = waits.Next(wait) {
 		err := do()
 		if err == nil || ctx.Err() != nil || !errors.Is(err, rest.ErrBusy) && !errors.Is(err, nodelink.ErrBusy) {
 			return err
@@ -146,7 +147,6 @@ func patiently(ctx context.Context, do func() error) error {
 			t.Stop()
 			return ctx.Err()
 		}
-		wait = min(2*wait, 2*time.Second)
 	}
 }
 

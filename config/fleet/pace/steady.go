@@ -1,6 +1,10 @@
 package pace
 
-import "time"
+import (
+	"time"
+
+	"edgespan/pubsub/backoff"
+)
 
 // Rule is when a value that changes counts.
 type Rule struct {
@@ -61,7 +65,7 @@ func (s *Steady[V]) Value(now time.Time, r Rule) (v V, wait time.Duration) {
 	case s.gap == 0 || now.Sub(s.at) >= r.Quiet:
 		s.gap = r.First
 	case !back:
-		s.gap = min(2*s.gap, r.Most)
+		s.gap = backoff.Backoff{First: r.First, Max: r.Most}.Next(s.gap)
 	}
 	s.before, s.back = s.counts, back
 	s.counts, s.at = s.said, now

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"edgespan/config/stateloop"
+	"edgespan/pubsub/backoff"
 )
 
 // Task is one parameter that is to be present, or absent.
@@ -62,22 +63,8 @@ const (
 	Broken               // it failed by itself, and making it again is not wanted
 )
 
-// The back-off of failures: it doubles with each.
-const (
-	LeastWait = time.Second
-	MostWait  = time.Minute
-)
-
-// Wait is how long a task waits after its n-th failure in a row.
-func Wait(n int) time.Duration {
-	if n < 1 {
-		return 0
-	}
-	if n > 6 { // 2^6 s is more than a minute
-		return MostWait
-	}
-	return min(MostWait, LeastWait<<(n-1))
-}
+// Waits are those of a task that fails.
+var Waits = backoff.Backoff{First: time.Second, Max: time.Minute}
 
 // Parallel is how many steps are under way at most.
 const Parallel = 8

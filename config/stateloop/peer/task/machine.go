@@ -307,14 +307,14 @@ func (m *Machine) act(i *item, s Step) {
 // wait tries again after a while; it is no failure.
 func (m *Machine) wait(i *item, reason string) {
 	i.next, i.asserts = Check, false
-	i.due = m.now.Add(max(LeastWait, i.Every))
+	i.due = m.now.Add(max(Waits.First, i.Every))
 	m.say(i, stateloop.WaitingForDependencies, reason)
 }
 
 // fail tries again after the back-off.
 func (m *Machine) fail(i *item, s stateloop.State, reason string) {
 	i.fails++
-	i.next, i.asserts, i.due = Check, false, m.now.Add(Wait(i.fails))
+	i.next, i.asserts, i.due = Check, false, m.now.Add(Waits.After(i.fails))
 	m.say(i, s, reason)
 	i.status.NextTry = i.due
 	m.changed(i)
