@@ -51,6 +51,9 @@ func (fs Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// Is says that the document is rejected.
+func (fs Faults) Is(target error) bool { return target == Rejected }
+
 // Add notes one more fault.
 func (fs *Faults) Add(path []string, what, allowed string) {
 	*fs = append(*fs, Fault{path, what, allowed})

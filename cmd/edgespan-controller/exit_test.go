@@ -3,11 +3,24 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 
 	"edgespan/cmd/term"
+	"edgespan/config"
+	"edgespan/config/fleet/backup"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/httpapi/rest"
+	"edgespan/config/layers"
+	"edgespan/config/layers/override"
+	"edgespan/platform/confdir"
+	"edgespan/platform/datadir"
+	"edgespan/platform/keystone"
+	"edgespan/platform/store/bolt"
 )
 
 func TestExitCodes(t *testing.T) {
@@ -35,13 +48,37 @@ func TestExitCodes(t *testing.T) {
 			t.Errorf("%s: %d, want %d: %s", args, code, want, said)
 		}
 	}
+}
+
+// TestErrorsOfEachRoomHaveTheirClass wraps what the rooms below answer with, as commands do.
+func TestErrorsOfEachRoomHaveTheirClass(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want int
-	}{{errors.New("x"), term.ExitError}, {context.DeadlineExceeded, term.ExitTimeout},
-		{os.ErrPermission, term.ExitPermission}} {
-		if got := term.ExitCode(c.err); got != c.want {
-			t.Errorf("%v: %d, want %d", c.err, got, c.want)
+	}{
+		{errors.New("x"), term.ExitError},
+		{context.DeadlineExceeded, term.ExitTimeout},
+		{os.ErrPermission, term.ExitPermission},
+		{config.Faults{{}}, term.ExitRejected},
+		{layers.Clashes{{}}, term.ExitRejected},
+		{override.Faults{{}}, term.ExitRejected},
+		{&ops.Refused{}, term.ExitRejected},
+		{&confdir.Broken{}, term.ExitRejected},
+		{&rest.Rejected{}, term.ExitRejected},
+		{history.Conflicts{{}}, term.ExitConflict},
+		{fleetapi.ErrRefused, term.ExitConflict},
+		{backup.ErrRestoring, term.ExitConflict},
+		{datadir.ErrLocked, term.ExitConflict},
+		{bolt.ErrLocked, term.ExitConflict},
+		{&ops.NotFoundError{}, term.ExitNotFound},
+		{keystone.ErrRefused, term.ExitPermission},
+		{&keystone.Away{}, term.ExitUnreachable},
+		{&rest.Incomplete{}, term.ExitPartial},
+		{errors.Join(rest.ErrBusy, &rest.Incomplete{}), term.ExitError},
+		{errors.Join(&ops.NotFoundError{}, &ops.Refused{}), term.ExitRejected},
+	} {
+		if got := term.ExitCode(errors.Join(errors.New("close"), fmt.Errorf("do: %w", c.err))); got != c.want {
+			t.Errorf("%T %v: %d, want %d", c.err, c.err, got, c.want)
 		}
 	}
 }

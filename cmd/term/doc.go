@@ -3,9 +3,8 @@
 // one, checks of arguments, and which error ends a command with which exit code.
 //
 // It never asks a node or a controller anything, and never judges what it shows. An error
-// carries its exit class where it is made (Usagef, Unreadable, WithClass) or is one of those
-// that the packages below are known for; ExitCode is the only place that turns either into a
-// number.
+// carries its exit class where it is made, as Usagef, Unreadable and WithClass give it one or as a
+// config.Class; ExitCode is the only place that turns either into a number.
 //
 // Read first: streams.go, then exit.go and output.go.
 package term

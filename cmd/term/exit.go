@@ -8,12 +8,8 @@ import (
 	"strings"
 
 	"edgespan/config"
-	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/rest"
-	"edgespan/config/layers"
-	"edgespan/config/layers/override"
 	"edgespan/platform/confdir"
-	"edgespan/platform/keystone"
 )
 
 // The exit codes of every command.
@@ -79,7 +75,24 @@ type StatusError int
 
 func (e StatusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
 
-// ExitCode is the code of err: of all that it holds the first that is asked for here counts.
+// classes are those of errors with their exit codes, in the order in which they count: of all that an error holds the
+// first one here does.
+var classes = []struct {
+	is   error
+	code int
+}{
+	{exitClass(ExitUsage), ExitUsage},
+	{config.Rejected, ExitRejected},
+	{config.Conflict, ExitConflict},
+	{config.Unreachable, ExitUnreachable},
+	{config.NotFound, ExitNotFound},
+	{config.Permission, ExitPermission}, {os.ErrPermission, ExitPermission},
+	{config.Timeout, ExitTimeout}, {context.DeadlineExceeded, ExitTimeout},
+	{config.Busy, ExitError}, // before what is partial: nothing at all was shown
+	{config.Partial, ExitPartial},
+}
+
+// ExitCode is the code of err.
 func ExitCode(err error) int {
 	var status StatusError
 	switch {
@@ -87,35 +100,13 @@ func ExitCode(err error) int {
 		return ExitOK
 	case errors.As(err, &status):
 		return int(status)
-	case errors.Is(err, exitClass(ExitUsage)):
-		return ExitUsage
-	case isRejected(err):
-		return ExitRejected
-	case errors.Is(err, rest.ErrConflict), errors.Is(err, exitClass(ExitConflict)):
-		return ExitConflict
-	case errors.Is(err, rest.ErrUnreachable), errors.As(err, new(*keystone.Away)):
-		return ExitUnreachable
-	case errors.Is(err, rest.ErrNotFound), errors.Is(err, exitClass(ExitNotFound)),
-		errors.As(err, new(*ops.NotFoundError)):
-		return ExitNotFound
-	case errors.Is(err, rest.ErrPermission), errors.Is(err, exitClass(ExitPermission)),
-		errors.Is(err, os.ErrPermission), errors.Is(err, keystone.ErrRefused):
-		return ExitPermission
-	case errors.Is(err, rest.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
-		return ExitTimeout
-	case errors.Is(err, rest.ErrBusy):
-		return ExitError // before Incomplete: nothing at all was shown
-	case errors.As(err, new(*rest.Incomplete)):
-		return ExitPartial
+	}
+	for _, c := range classes {
+		if errors.Is(err, c.is) || errors.Is(err, exitClass(c.code)) {
+			return c.code
+		}
 	}
 	return ExitError
-}
-
-// isRejected says whether a config was judged and found wanting.
-func isRejected(err error) bool {
-	return errors.Is(err, exitClass(ExitRejected)) || errors.As(err, new(*rest.Rejected)) ||
-		errors.As(err, new(config.Faults)) || errors.As(err, new(*confdir.Broken)) ||
-		errors.As(err, new(layers.Clashes)) || errors.As(err, new(override.Faults))
 }
 
 // report says err on stderr, a line for each fault, and returns its exit code.

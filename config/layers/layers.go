@@ -52,6 +52,9 @@ func (c Clash) Error() string {
 // Clashes are all clashes of a set, in the order of their paths.
 type Clashes []Clash
 
+// Is says that the layers are rejected.
+func (cs Clashes) Is(target error) bool { return target == config.Rejected }
+
 // Error is one line for each clash.
 func (cs Clashes) Error() string {
 	lines := make([]string, len(cs))

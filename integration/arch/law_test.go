@@ -117,7 +117,7 @@ var mayImport = map[string][]string{
 	"platform/confdir":  {"config", "config/layers", "platform/store"},
 	"platform/conns":    {"config"},
 	"platform/daemon":   {"platform/store"},
-	"platform/datadir":  {"platform/store"},
+	"platform/datadir":  {"config", "platform/store"},
 	"platform/dnsmasq":  {"netinst/netstate", "platform/dump", "platform/proc"},
 	"platform/dump":     {},
 	"platform/executor": {"netinst/netstate", "platform/proc", "platform/store"},
@@ -130,7 +130,7 @@ var mayImport = map[string][]string{
 		"platform/proc", "platform/resolvconf",
 	},
 	"platform/kernel":                {"netinst/netstate", "platform/dump", "platform/proc", "pubsub/backoff"},
-	"platform/keystone":              {"platform/pki", "pubsub/backoff"},
+	"platform/keystone":              {"config", "platform/pki", "pubsub/backoff"},
 	"platform/keystone/keystonetest": {},
 	"platform/lab":                   {},
 	"platform/nft":                   {"netinst/netstate", "platform/proc"},
@@ -146,7 +146,7 @@ var mayImport = map[string][]string{
 	"platform/resolvconf":          {"netinst/netstate"},
 	"platform/store":               {},
 	"platform/store/backend":       {"config/kv"},
-	"platform/store/bolt":          {"config/kv", "platform/store/backend"},
+	"platform/store/bolt":          {"config", "config/kv", "platform/store/backend"},
 	"platform/store/conformance":   {"config/kv", "platform/store/backend"},
 	"platform/store/etcd":          {"config/kv", "platform/store/backend"},
 	"platform/store/etcd/etcdtest": {},
@@ -224,10 +224,7 @@ var mayImport = map[string][]string{
 	"cmd/edgespan/reach": {
 		"cmd/term", "config/httpapi/fleetapi", "config/httpapi/nodeapi", "platform/pki", "platform/store",
 	},
-	"cmd/term": {
-		"config", "config/fleet/ops", "config/httpapi/rest", "config/layers", "config/layers/override",
-		"platform/confdir", "platform/keystone",
-	},
+	"cmd/term": {"config", "config/httpapi/rest", "platform/confdir"},
 	"deploy":   {},
 	"examples": {},
 
@@ -260,8 +257,10 @@ var testsMayImport = map[string][]string{
 		"config/httpapi/fleetapi", "config/nodeconf", "config/stateloop", "config/stateloop/peer", "platform/pki",
 	},
 	"cmd/edgespan-controller": {
-		"cmd/edgespan-controller/ctltest", "config", "config/fleet", "config/fleet/history", "config/fleet/ops",
-		"config/httpapi/fleetapi", "config/kv", "platform/store/bolt", "platform/store/etcd/etcdtest",
+		"cmd/edgespan-controller/ctltest", "config", "config/fleet", "config/fleet/backup", "config/fleet/history",
+		"config/fleet/ops", "config/httpapi/fleetapi", "config/httpapi/rest", "config/kv", "config/layers",
+		"config/layers/override", "platform/confdir", "platform/datadir", "platform/keystone", "platform/store/bolt",
+		"platform/store/etcd/etcdtest",
 	},
 	"cmd/edgespan-controller/offline": {
 		"cmd/edgespan-controller/ctltest", "platform/store/bolt", "platform/store/etcd/etcdtest",

@@ -25,6 +25,9 @@ type Broken struct {
 	Faults config.Faults
 }
 
+// Is says that the file is rejected.
+func (e *Broken) Is(target error) bool { return target == config.Rejected }
+
 // Error is one line for each fault, each with the file's name.
 func (e *Broken) Error() string {
 	lines := make([]string, len(e.Faults))

@@ -19,11 +19,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"edgespan/config"
 	"edgespan/platform/store"
 )
 
 // ErrLocked says that another controller runs on the folder.
-var ErrLocked = errors.New("another controller holds it")
+var ErrLocked = config.Conflict.NewError("another controller holds it")
 
 // The files of the folder that are this room's.
 const (

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"edgespan/config"
 	"edgespan/platform/pki"
 )
 
@@ -27,7 +28,7 @@ var (
 	// ErrToken says that there is no such token, or no longer.
 	ErrToken = errors.New("validate token: Keystone does not know it, or no longer")
 	// ErrRefused says that a user may not log in with this password, or not to this project.
-	ErrRefused = errors.New("the user, the password or the project is refused by Keystone")
+	ErrRefused = config.Permission.NewError("the user, the password or the project is refused by Keystone")
 	// errOwn says that the token of our own is not taken.
 	errOwn = errors.New("the controller's own token is not taken by Keystone")
 )
@@ -41,6 +42,9 @@ type Away struct {
 
 func (a *Away) Error() string { return "ask Keystone: " + a.Why }
 func (a *Away) Unwrap() error { return a.err }
+
+// Is says that Keystone is not reachable.
+func (a *Away) Is(target error) bool { return target == config.Unreachable }
 
 // Identity is what a token stands for.
 type Identity struct {

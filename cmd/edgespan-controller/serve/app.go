@@ -24,7 +24,6 @@ func New(s term.Streams, version string) *App {
 
 // Run executes a command line, in which flags may be spelled as the seed's are, and returns its exit code.
 func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
-	classAll(root)
 	args = seedForm(args, func(name string) bool { return knows(root, name) })
 	return a.Streams.Run(ctx, root, args)
 }

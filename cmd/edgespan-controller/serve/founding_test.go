@@ -217,7 +217,7 @@ func TestAFirstStartMeetsARestore(t *testing.T) {
 	if o, err := s.Commit(context.Background(), r.Begin(kv.Entry{})); err != nil || !o.Succeeded {
 		t.Fatal(o, err)
 	}
-	if _, _, err := found(t.Context(), s, d, ownCA(d)); term.ExitCode(classed(err)) != term.ExitConflict ||
+	if _, _, err := found(t.Context(), s, d, ownCA(d)); term.ExitCode(err) != term.ExitConflict ||
 		!strings.Contains(err.Error(), "run it again") {
 		t.Error(err)
 	}

@@ -4,12 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash"
 	"io"
 	"time"
 
+	"edgespan/config"
 	"edgespan/config/fleet/history"
 	"edgespan/config/kv"
 )
@@ -48,7 +48,7 @@ type last struct {
 }
 
 // ErrRestoring is a store into which a restore was begun that did not come to its end.
-var ErrRestoring = errors.New("a restore into this store was interrupted: run it again")
+var ErrRestoring = config.Conflict.NewError("a restore into this store was interrupted: run it again")
 
 // Source is a store as of one revision, which Open has found.
 type Source struct{ header Header }

@@ -70,6 +70,9 @@ func (c Conflict) Error() string {
 // Conflicts are all layers of a write that were written since.
 type Conflicts []Conflict
 
+// Is says that it is a conflict.
+func (cs Conflicts) Is(target error) bool { return target == config.Conflict }
+
 // Error is one line for each conflict.
 func (cs Conflicts) Error() string {
 	lines := make([]string, len(cs))

@@ -149,6 +149,9 @@ type Refused struct{ Faults override.Faults }
 // Error is one line for each fault.
 func (r *Refused) Error() string { return r.Faults.Error() }
 
+// Is says that it is rejected.
+func (r *Refused) Is(target error) bool { return target == config.Rejected }
+
 // NotFoundError is a node, file, layer or object that there is not.
 type NotFoundError struct {
 	What    string // "node ulm-1"
@@ -162,3 +165,6 @@ func (e *NotFoundError) Error() string {
 	}
 	return e.What + " does not exist: " + e.Allowed
 }
+
+// Is says that it is not found.
+func (e *NotFoundError) Is(target error) bool { return target == config.NotFound }

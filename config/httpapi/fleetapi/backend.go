@@ -367,7 +367,7 @@ func (e *TooManyError) Error() string { return e.Text }
 // Errors of a Backend beside those that its comment names.
 var (
 	ErrBusy    = errors.New("the controller can't take this now")
-	ErrRefused = errors.New("refused") // by the state of a node; the text says why
+	ErrRefused = config.Conflict.NewError("refused") // by the state of a node; the text says why
 	ErrNoToken = errors.New("the token is unknown or has expired")
 	ErrRole    = errors.New("not permitted to the role")
 	// ErrNoRevision is of Await alone.

@@ -68,6 +68,9 @@ func nodeList(nodes []string) string {
 // Faults are all reasons to refuse one write.
 type Faults []Fault
 
+// Is says that the write is rejected.
+func (fs Faults) Is(target error) bool { return target == config.Rejected }
+
 // Error is one line for each fault.
 func (fs Faults) Error() string {
 	lines := make([]string, len(fs))

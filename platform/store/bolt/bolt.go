@@ -13,12 +13,13 @@ import (
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
+	"edgespan/config"
 	"edgespan/config/kv"
 	"edgespan/platform/store/backend"
 )
 
 // ErrLocked is a file that another process has open.
-var ErrLocked = errors.New("another controller holds it")
+var ErrLocked = config.Conflict.NewError("another controller holds it")
 
 // mapped is the address space that the file begins with. A file that outgrows it
 // is mapped anew, which waits for readers.
