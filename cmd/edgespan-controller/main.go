@@ -5,22 +5,9 @@
 // the commands beside it, simulate the nodes that try it. Read first: root.go.
 package main
 
-import (
-	"context"
-	"os"
-	"os/signal"
-	"syscall"
-
-	"edgespan/cmd/term"
-)
+import "edgespan/cmd/term"
 
 // version is set by the Makefile from git describe.
 var version = "unknown"
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends what does not come to its end
-	code := run(ctx, term.OS(), os.Args[1:])
-	stop()
-	os.Exit(code)
-}
+func main() { term.Main(run) }

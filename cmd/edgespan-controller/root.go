@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -42,18 +41,6 @@ func newRoot(a *serve.App) *cobra.Command {
   edgespan-controller --data-dir DIR --auth none`
 	serve.Bind(a, root)
 	root.AddCommand(offline.Commands(a)...)
-	root.AddCommand(simulate.New(a), newVersion(a))
+	root.AddCommand(simulate.New(a), a.NewVersion("edgespan-controller", version))
 	return root
-}
-
-func newVersion(a *serve.App) *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version of this program",
-		Args:  term.ExactArgs(0, "none"),
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(a.Out, "edgespan-controller", a.Version)
-			return err
-		},
-	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -56,7 +55,7 @@ func newRoot(a *reach.App) *cobra.Command {
 	root.AddCommand(fleet...)
 	oldRollback(below(root, "rollback"), below(root, "history", "rollback"))
 	root.AddCommand(layerscli.Commands(a.Streams)...)
-	root.AddCommand(newVersion(a))
+	root.AddCommand(a.NewVersion("edgespan", version))
 	return root
 }
 
@@ -106,17 +105,5 @@ func below(root *cobra.Command, words ...string) *cobra.Command {
 func inGroup(id string, commands []*cobra.Command) {
 	for _, c := range commands {
 		c.GroupID = id
-	}
-}
-
-func newVersion(a *reach.App) *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version of this program",
-		Args:  term.ExactArgs(0, "none"),
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(a.Out, "edgespan", version)
-			return err
-		},
 	}
 }

@@ -2,7 +2,6 @@ package offline
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -171,9 +170,7 @@ func tellWritten(a *serve.App, w fleetapi.Written, output string) error {
 		a.Say("no metadata describes %s", term.Printable(s))
 	}
 	if output == "json" {
-		e := json.NewEncoder(a.Out)
-		e.SetIndent("", "  ")
-		return e.Encode(w)
+		return a.PrintJSON(w)
 	}
 	what := fmt.Sprintf("revision %d", w.Revision)
 	switch {

@@ -1,8 +1,11 @@
 package serve
 
 import (
+	"io"
 	"sync"
 	"time"
+
+	"edgespan/cmd/term"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -16,13 +19,11 @@ const (
 	alikeSince = time.Minute
 )
 
-// newLogger logs one JSON object a line to w; of many lines of one text those that are left out
-// are counted in the next one.
-func newLogger(w interface{ Write([]byte) (int, error) }, level zapcore.LevelEnabler) *zap.Logger {
-	enc := zap.NewProductionEncoderConfig()
-	enc.EncodeTime = zapcore.ISO8601TimeEncoder
-	core := zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(zapcore.AddSync(w)), level)
-	return zap.New(&fewAlike{Core: core, texts: &texts{by: map[string]*alike{}}})
+// newLogger logs to w; of many lines of one text those that are left out are counted in the next one.
+func newLogger(w io.Writer, level zapcore.LevelEnabler) *zap.Logger {
+	return term.NewLogger(w, level).WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core {
+		return &fewAlike{Core: c, texts: &texts{by: map[string]*alike{}}}
+	}))
 }
 
 // fewAlike is a core that leaves out lines of one text.

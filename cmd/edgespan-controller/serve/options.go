@@ -221,7 +221,7 @@ func (o *Options) Resolve(cmd *cobra.Command, env func(string) string) error {
 		}
 	}
 	if err := errors.Join(faults...); err != nil {
-		return term.WithClass(term.ExitUsage, err)
+		return err
 	}
 	return o.check()
 }
@@ -269,10 +269,7 @@ func (o *Options) check() error {
 	o.checkAccess(no)
 	o.checkFacts(no)
 	o.checkCertificates(no)
-	if len(faults) > 0 {
-		return term.WithClass(term.ExitUsage, errors.Join(faults...))
-	}
-	return nil
+	return errors.Join(faults...)
 }
 
 // loopback says whether an address is this machine's own in each case: a name that a

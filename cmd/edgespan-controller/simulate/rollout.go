@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,7 +61,7 @@ type unexpectedEndError struct{ *measuredRollout }
 
 func (e *unexpectedEndError) Error() string {
 	text := fmt.Sprintf("the rollout of revision %d is %s, and by the faults it is to be %s", e.Revision,
-		either(e.State, "not there"), strings.Join(e.Expected, " or "))
+		cmp.Or(e.State, "not there"), strings.Join(e.Expected, " or "))
 	if over := e.tooFar(); over > 0 && slices.Contains(e.Expected, e.State) {
 		text = fmt.Sprintf("the rollout of revision %d went on after batch %d, in which the last node failed that may fail",
 			e.Revision, over)
@@ -79,13 +80,6 @@ func (e *brokenPathsError) Error() string {
 		e.Broken)
 	for _, b := range e.Named {
 		text += fmt.Sprintf("\n%s lost it while these took the config: %s", b.Node, strings.Join(b.By, " "))
-	}
-	return text
-}
-
-func either(text, otherwise string) string {
-	if text == "" {
-		return otherwise
 	}
 	return text
 }
@@ -296,11 +290,11 @@ func (t *teller) tell(r fleetapi.Rollout) {
 		}
 		switch {
 		case b.Out == 0:
-			t.m.app.Say("%s: %s answered: %d acked, %d failed; %d of %d have the change", name, many(b.Nodes), b.Acked, b.Failed,
-				r.Acked, r.Nodes)
+			t.m.app.Say("%s: %s answered: %d acked, %d failed; %d of %d have the change", name, term.Many(b.Nodes, "node"),
+				b.Acked, b.Failed, r.Acked, r.Nodes)
 			t.over, t.out, t.at = b.Number, b.Number, time.Now()
 		case b.Number > t.out:
-			t.m.app.Say("%s goes out to %s", name, many(b.Nodes))
+			t.m.app.Say("%s goes out to %s", name, term.Many(b.Nodes, "node"))
 			t.out, t.at = b.Number, time.Now()
 		default:
 			t.progress("%s: %d of %d acked, %d failed; waits for %s", name, b.Acked, b.Nodes, b.Failed, waitedFor(r))
@@ -338,23 +332,16 @@ func waitedFor(r fleetapi.Rollout) string {
 // mostWaited is how many of them are named.
 const mostWaited = 3
 
-func many(nodes int) string {
-	if nodes == 1 {
-		return "1 node"
-	}
-	return fmt.Sprintf("%d nodes", nodes)
-}
-
 // String is the last line of a rollout.
 func (r *measuredRollout) String() string {
-	text := fmt.Sprintf("rollout %s", either(r.State, "not begun"))
+	text := fmt.Sprintf("rollout %s", cmp.Or(r.State, "not begun"))
 	if n := len(r.Batches); n > 0 {
 		text += fmt.Sprintf(" after batch %d", r.Batches[n-1].Number)
 		if r.Planned > 0 {
 			text += fmt.Sprintf(" of %d", max(r.Planned, r.Batches[n-1].Number))
 		}
 	}
-	text += fmt.Sprintf(": %d of %s have the change, %d failed", r.Acked, many(r.Nodes), r.Failed)
+	text += fmt.Sprintf(": %d of %s have the change, %d failed", r.Acked, term.Many(r.Nodes, "node"), r.Failed)
 	if r.Why != "" {
 		text += ": " + r.Why
 	}

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -227,9 +226,7 @@ func (m *simulator) tell() error {
 	}
 	var err error
 	if m.output == "json" {
-		e := json.NewEncoder(m.app.Out)
-		e.SetIndent("", "  ")
-		err = e.Encode(m.out)
+		err = m.app.PrintJSON(m.out)
 	} else {
 		_, err = fmt.Fprint(m.app.Out, m.out.lines())
 	}

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -144,8 +145,8 @@ func New(a *serve.App) *cobra.Command {
 
 // check refuses what can never work, all of it at once.
 func (s *simulation) check(cmd *cobra.Command) error {
-	var faults []string
-	no := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	var faults []error
+	no := func(format string, args ...any) { faults = append(faults, term.Usagef(format, args...)) }
 	s.checkRollout(cmd, no)
 	if s.nodes < 1 || s.nodes > 100_000 {
 		no("--nodes: is %d: 1 to 100000 are allowed", s.nodes)
@@ -176,7 +177,7 @@ func (s *simulation) check(cmd *cobra.Command) error {
 		no("--%v", err)
 	}
 	if len(faults) > 0 {
-		return term.WithClass(term.ExitUsage, errorLines(faults))
+		return errors.Join(faults...)
 	}
 	s.bounded = s.duration > 0 && s.until == untilConverged
 	if s.duration == 0 {
@@ -211,20 +212,6 @@ func (s *simulation) checkRollout(cmd *cobra.Command, no func(format string, arg
 	if len(s.rollout) > 0 && !cmd.Flags().Changed("apply-time") {
 		s.applyTime = time.Second
 	}
-}
-
-// errorLines are messages that are one error.
-type errorLines []string
-
-func (l errorLines) Error() string {
-	text := ""
-	for i, line := range l {
-		if i > 0 {
-			text += "\n"
-		}
-		text += line
-	}
-	return text
 }
 
 // measured is the document of -o json.

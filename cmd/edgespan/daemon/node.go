@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
@@ -176,7 +175,7 @@ func (a program) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signa
 		return fmt.Errorf("make folder: %w", err)
 	}
 	o.Level = zap.NewAtomicLevel() // info, until the config says otherwise
-	log := newLogger(a.Err, o.Level)
+	log := term.NewLogger(a.Err, o.Level)
 	defer func() { _ = log.Sync() }() // stderr can not be synced on a terminal
 	d, err := a.start(ctx, o, log)
 	if err != nil {
@@ -250,11 +249,4 @@ func (a program) lockNamespace(ctx context.Context) (lock *daemon.NamespaceLock,
 		return nil, "", fmt.Errorf("lock network namespace: %w", err)
 	}
 	return lock, strings.Join(warnings, "; "), nil
-}
-
-// newLogger logs one JSON object a line to w.
-func newLogger(w interface{ Write([]byte) (int, error) }, level zapcore.LevelEnabler) *zap.Logger {
-	enc := zap.NewProductionEncoderConfig()
-	enc.EncodeTime = zapcore.ISO8601TimeEncoder
-	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(zapcore.AddSync(w)), level))
 }
