@@ -28,7 +28,7 @@ const undoBegan commitconfirm.What = "undo"
 // offer is one config that somebody wants: the machine gets them one by one.
 type offer struct {
 	event    commitconfirm.Offered
-	verdict  *Verdict // nil where it is still to be judged
+	verdict  *commitconfirm.Verdict // nil where it is still to be judged
 	local    bool
 	by       string
 	reply    chan<- taken // nil for nobody
@@ -47,9 +47,9 @@ type command struct {
 // the end of what is pending.
 type offers struct {
 	queue    []*offer
-	busy     *offer   // the one that the machine has
-	judged   *Verdict // of it
-	owed     func()   // the answer to one that was accepted and is being published
+	busy     *offer                 // the one that the machine has
+	judged   *commitconfirm.Verdict // of it
+	owed     func()                 // the answer to one that was accepted and is being published
 	commands []*command
 }
 

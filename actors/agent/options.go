@@ -51,14 +51,7 @@ type File func() (content []byte, name string, err error)
 // Judge reads what a document means, by the node's own metadata, and the PeerConfiguration
 // that goes with it ("" for none). It is pure, and called from several goroutines. A File or an
 // Apply is held to more than a push: it may have no key that nobody knows.
-type Judge func(document config.Object, peer string, from commitconfirm.Source) Verdict
-
-// Verdict is what a document and its PeerConfiguration come to: the faults of both.
-type Verdict struct {
-	Config   any // what Host.Publish gets; nothing with Faults
-	Warnings config.Faults
-	Faults   config.Faults
-}
+type Judge func(document config.Object, peer string, from commitconfirm.Source) commitconfirm.Verdict
 
 // Publication is a config that becomes the node's.
 type Publication struct {
@@ -133,9 +126,9 @@ type Happening struct {
 // Wish is a config that a person or a file wants.
 type Wish struct {
 	Document config.Object
-	Verdict  *Verdict // nil: the agent asks the Judge
-	Local    bool     // against the controller, until Release
-	By       string   // who wants it
+	Verdict  *commitconfirm.Verdict // nil: the agent asks the Judge
+	Local    bool                   // against the controller, until Release
+	By       string                 // who wants it
 	Confirm  time.Duration
 }
 

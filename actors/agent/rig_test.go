@@ -297,10 +297,10 @@ func short(o config.Object) string {
 }
 
 // judge takes all but what is bad.
-func judge(document config.Object, peer string, from commitconfirm.Source) Verdict {
-	v := Verdict{Config: config.MD5(document) + peer}
+func judge(document config.Object, peer string, from commitconfirm.Source) commitconfirm.Verdict {
+	v := commitconfirm.Verdict{Config: config.MD5(document) + peer}
 	if document["bad"] != nil {
-		v = Verdict{}
+		v = commitconfirm.Verdict{}
 		v.Faults.Add([]string{"bad"}, "is bad", "nothing is allowed")
 	}
 	if peer == "bad" {

@@ -2,9 +2,6 @@ package node
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,7 +17,7 @@ import (
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/nodeconf"
 	"edgespan/config/nodeconf/commitconfirm"
-	"edgespan/config/stateloop"
+	"edgespan/config/stateloop/nodestate"
 	"edgespan/config/stateloop/peer"
 	"edgespan/netinst"
 	"edgespan/pubsub"
@@ -39,7 +36,7 @@ type configHost struct {
 	apps        *pubsub.Publisher[appnet.AppNetworkConfig]
 	ports       *pubsub.Publisher[netinst.PortConfig]
 	networkApps *pubsub.Publisher[[]string]
-	tasks       *pubsub.Publisher[api.TaskConfig]
+	tasks       *pubsub.Publisher[nodestate.TaskConfig]
 	sys         *pubsub.Publisher[nodeconf.SysParams]
 	source      *pubsub.Publisher[api.Source]
 	subs        subscriptions
@@ -91,15 +88,16 @@ func (h *configHost) Trouble(text string) {
 // Publish puts a config on the topics. Ports go first and networks next, so that
 // who sees an app can see what it stands on; what is gone goes in the other order.
 func (h *configHost) Publish(p agent.Publication) {
-	t, cfg := h.d.topics, p.Config.(wish)
+	t, cfg := h.d.topics, p.Config.(nodestate.Desired)
 	h.last, h.settled = p, false
-	tasks := tasksOf(cfg.peer)
-	cfg.Networks = observed(cfg.Networks, cfg.Sys.Drift == nodeconf.DriftObserve)
+	tasks := nodestate.TasksOf(cfg.Peer)
+	cfg.Networks = nodestate.Observed(cfg.Networks, cfg.Sys.Drift == nodeconf.DriftObserve)
 	md5 := core.MD5(p.Document)
 	h.record = api.NodeRecord{
 		Source: string(p.Source), Generation: p.Seq, FileDigest: p.FileDigest, MD5: md5,
-		Networks: versions(h.record.Networks, cfg.Networks, p.Seq), Ports: versions(h.record.Ports, cfg.Ports, p.Seq),
-		Tasks: versions(h.record.Tasks, tasks, p.Seq),
+		Networks: nodestate.Versions(h.record.Networks, cfg.Networks, p.Seq),
+		Ports:    nodestate.Versions(h.record.Ports, cfg.Ports, p.Seq),
+		Tasks:    nodestate.Versions(h.record.Tasks, tasks, p.Seq),
 	}
 	h.d.keep(h.record)
 	must(h.sys.Publish("", "node", cfg.Sys))
@@ -121,7 +119,7 @@ func (h *configHost) Publish(p agent.Publication) {
 		x.Generation = h.record.Tasks[id].Generation
 		must(h.tasks.Publish("", id, x))
 	}
-	h.reporter.peers(cfg.peer)
+	h.reporter.peers(cfg.Peer)
 	s, _ := t.Source.Get("", "node")
 	must(h.source.Publish("", "node", api.Source{
 		Source: string(p.Source), Generation: p.Seq, MD5: md5, FileDigest: p.FileDigest, Error: h.fault, Keep: p.Keep,
@@ -133,7 +131,7 @@ func (h *configHost) Publish(p agent.Publication) {
 }
 
 // withdraw takes what a config has not off the topics.
-func (h *configHost) withdraw(cfg nodeconf.Config, tasks map[string]api.TaskConfig) {
+func (h *configHost) withdraw(cfg nodeconf.Config, tasks map[string]nodestate.TaskConfig) {
 	t := h.d.topics
 	for id := range t.TaskConfig.List("") {
 		if _, ok := tasks[id]; !ok {
@@ -169,15 +167,14 @@ func (h *configHost) Drain() {
 func (h *configHost) Look() agent.Look {
 	h.Drain()
 	t := h.d.topics
-	h.settled = h.settled || h.last.Config != nil && h.d.answered()
+	h.settled = h.settled || h.last.Config != nil && h.d.view().Answered()
 	l := agent.Look{Settled: h.settled}
 	all := t.Reported.All()
 	l.Parameters, l.Health = make([]nodeproto.Parameter, 0, len(all)), make([]nodeproto.Health, 0, len(all))
 	for _, e := range all {
 		p := e.Value
-		if healthy[p.Kind] {
-			l.Health = append(l.Health, nodeproto.Health{Name: p.ID,
-				Good: (p.State == "Present") == (p.Target == "present") && p.Error == "", Detail: p.Error})
+		if good, counts := p.Healthy(); counts {
+			l.Health = append(l.Health, nodeproto.Health{Name: p.ID, Good: good, Detail: p.Error})
 		}
 		l.Parameters = append(l.Parameters, parameter(p, h.answers(p)))
 	}
@@ -198,31 +195,15 @@ func (h *configHost) Look() agent.Look {
 	return l
 }
 
-// healthy are the kinds of parameters whose state is a matter of the node's health. What the
-// world beyond the node has a part in is not: no push is undone since another peer is away.
-var healthy = map[string]bool{stateloop.KindNetwork: true, stateloop.KindAdapter: true, peer.KindExecutor: true}
-
-func parameter(p api.Parameter, answers commitconfirm.Generation) nodeproto.Parameter {
+func parameter(p nodestate.Parameter, answers commitconfirm.Generation) nodeproto.Parameter {
 	return nodeproto.Parameter{
 		ID: p.ID, Kind: p.Kind, State: p.State, Detail: p.Error, Generation: answers, Since: p.Since, Attempts: p.Attempts,
 		NextTry: p.NextTry,
 	}
 }
 
-// tasksOf are the executors and checks of a configuration, by id.
-func tasksOf(c peer.Configuration) map[string]api.TaskConfig {
-	out := map[string]api.TaskConfig{}
-	for id, v := range c.Executors() {
-		out[id] = api.TaskConfig{Kind: peer.KindExecutor, Executor: v}
-	}
-	for id, v := range c.Checks() {
-		out[id] = api.TaskConfig{Kind: peer.KindCheck, Check: v}
-	}
-	return out
-}
-
 // answers is the generation of the running config, where a parameter's state is of it.
-func (h *configHost) answers(p api.Parameter) commitconfirm.Generation {
+func (h *configHost) answers(p nodestate.Parameter) commitconfirm.Generation {
 	t := h.d.topics
 	if id := h.reporter.network(p); id != "" {
 		if c, wanted := t.NetworkConfig.Get("", id); wanted && c.Generation != p.Generation {
@@ -266,22 +247,6 @@ func (r *recorder) Receive(c actor.Context) {
 	}
 }
 
-// versions are the generations of objects: the old one of each that did not change.
-// An apply that leaves an object alone does not touch it.
-func versions[K comparable, V any](old map[string]api.ObjectVersion, objects map[K]V,
-	generation uint64) map[string]api.ObjectVersion {
-	vs := make(map[string]api.ObjectVersion, len(objects))
-	for k, o := range objects {
-		key := fmt.Sprint(k)
-		v := api.ObjectVersion{Generation: generation, Digest: digestOf(o)}
-		if was, ok := old[key]; ok && was.Digest == v.Digest {
-			v = was
-		}
-		vs[key] = v
-	}
-	return vs
-}
-
 // keysOf are the keys of a config's map as topics have them.
 func keysOf[V any](m map[uuid.UUID]V) map[string]bool {
 	keys := make(map[string]bool, len(m))
@@ -293,23 +258,13 @@ func keysOf[V any](m map[uuid.UUID]V) map[string]bool {
 
 // publishApps tells each network whose adapters it has to wait for.
 func (h *configHost) publishApps(apps map[uuid.UUID]appnet.AppNetworkConfig) {
-	on := map[string][]string{}
-	for id, a := range apps {
-		seen := map[uuid.UUID]bool{}
-		for _, u := range a.Adapters {
-			if !seen[u.NetworkInstance] {
-				seen[u.NetworkInstance] = true
-				on[u.NetworkInstance.String()] = append(on[u.NetworkInstance.String()], id.String())
-			}
-		}
-	}
+	on := nodestate.AppsOn(apps)
 	for ni := range h.d.topics.NetworkApps.List("") {
 		if on[ni] == nil {
 			must(h.networkApps.Unpublish("", ni))
 		}
 	}
 	for ni, ids := range on {
-		slices.Sort(ids)
 		must(h.networkApps.Publish("", ni, ids))
 	}
 }
@@ -320,29 +275,4 @@ func must(err error) {
 	if err != nil {
 		panic(err)
 	}
-}
-
-func digest(b []byte) string {
-	s := sha256.Sum256(b)
-	return hex.EncodeToString(s[:])
-}
-
-func digestOf(v any) string {
-	b, err := json.Marshal(v)
-	must(err)
-	return digest(b)
-}
-
-// observed are networks whose drift is told and not mended.
-func observed(networks map[uuid.UUID]netinst.NetworkInstanceConfig,
-	observe bool) map[uuid.UUID]netinst.NetworkInstanceConfig {
-	if !observe {
-		return networks
-	}
-	out := make(map[uuid.UUID]netinst.NetworkInstanceConfig, len(networks))
-	for id, n := range networks {
-		n.Observe = true
-		out[id] = n
-	}
-	return out
 }

@@ -10,6 +10,7 @@ import (
 	"edgespan/actors/node/api"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/httpapi/rest"
+	"edgespan/config/stateloop/nodestate"
 )
 
 // applying applies a document in the background and gives where its answer comes.
@@ -165,7 +166,7 @@ func TestTheSourceOfTheConfigIsShown(t *testing.T) {
 		hup(bad)
 		r.sourceIs("after a bad file", "apply", 1, "apply the config file node.yaml: sysParams.logLevel")
 		hup(good)
-		if s := r.sourceIs("after a good file", "file", 2, ""); s.FileDigest != digest([]byte(good)) || s.MD5 == "" {
+		if s := r.sourceIs("after a good file", "file", 2, ""); s.FileDigest != nodestate.Digest([]byte(good)) || s.MD5 == "" {
 			t.Errorf("the source of the file is %+v", s)
 		}
 		hup(bad)
@@ -180,7 +181,7 @@ func TestTheSourceOfTheConfigIsShown(t *testing.T) {
 		r.files.write(good) // as recorded, and not what runs
 		r.stop()
 		r.start()
-		if s := r.sourceIs("after a start on the recorded file", "apply", 3, ""); s.FileDigest != digest([]byte(good)) {
+		if s := r.sourceIs("after a start on the recorded file", "apply", 3, ""); s.FileDigest != nodestate.Digest([]byte(good)) {
 			t.Errorf("the source is %+v, want the digest of the file applied last", s)
 		}
 	})

@@ -11,8 +11,7 @@ import (
 
 	"edgespan/actors/node/api"
 	"edgespan/config/httpapi/nodeapi"
-	"edgespan/config/stateloop"
-	"edgespan/config/stateloop/peer"
+	"edgespan/config/stateloop/nodestate"
 	"edgespan/config/stateloop/peer/task"
 	"edgespan/netinst/netstate"
 	"edgespan/pubsub"
@@ -33,14 +32,9 @@ type Executors interface {
 // Echo asks a host whether it answers: platform/probe. It returns by its context's deadline.
 type Echo func(ctx context.Context, local, remote netip.Addr) (time.Duration, error)
 
-// How executors and checks are looked after.
 const (
-	executorEvery  = 10 * time.Second // its end is told at once; this is for what nobody tells
-	executorSettle = time.Second      // a process that ends sooner was never there
-	executorStable = time.Minute
-	checkEvery     = 10 * time.Second
-	listDeadline   = 5 * time.Second
-	taskRetry      = time.Second // of a listing that failed
+	listDeadline = 5 * time.Second
+	taskRetry    = time.Second // of a listing that failed
 )
 
 type (
@@ -60,23 +54,18 @@ type (
 // exec is the actor of the peer's executors and checks. It owns no logic: config/stateloop/peer/task says
 // what is to be done, a child of each task does it.
 type exec struct {
-	d        *deps
-	m        task.Machine
-	known    map[string]bool // executors of which something may be on the host
-	listed   bool
-	valid    bool // a config is known that may remove things
-	configs  map[string]api.TaskConfig
-	hands    map[string]*actor.PID
-	waiting  map[string]task.Do // steps whose hand is just starting
-	open     map[string]task.Do // steps under way
-	timers   timers
-	tick     *time.Timer
-	token    uint64          // of the tick that counts
-	swept    uint64          // generation of the config that is known
-	removals map[string]bool // that were not tried yet
+	d       *deps
+	m       task.Machine
+	set     nodestate.TaskSet
+	hands   map[string]*actor.PID
+	waiting map[string]task.Do // steps whose hand is just starting
+	open    map[string]task.Do // steps under way
+	timers  timers
+	tick    *time.Timer
+	token   uint64 // of the tick that counts
 
 	subs   subscriptions
-	wanted *pubsub.Subscription[api.TaskConfig]
+	wanted *pubsub.Subscription[nodestate.TaskConfig]
 	source *pubsub.Subscription[api.Source]
 	out    *pubsub.Publisher[task.Status]
 	ack    *pubsub.Publisher[uint64]
@@ -115,7 +104,7 @@ func (x *exec) Receive(c actor.Context) {
 
 func (x *exec) started(c actor.Context) {
 	t := x.d.topics
-	x.known, x.configs, x.told = map[string]bool{}, map[string]api.TaskConfig{}, map[string]task.Status{}
+	x.told = map[string]task.Status{}
 	x.hands, x.waiting, x.open = map[string]*actor.PID{}, map[string]task.Do{}, map[string]task.Do{}
 	x.out, x.ack = t.TaskStatus.Publisher(api.OwnerExec), t.TasksSwept.Publisher(api.OwnerExec)
 	x.ack.Take("", "node")
@@ -147,10 +136,7 @@ func (x *exec) list(c actor.Context, l tasksListed) {
 		x.timers.after(c, jitter(taskRetry), func() any { return listTasks{} })
 		return
 	}
-	x.listed = true
-	for _, id := range l.ids {
-		x.known[id] = true
-	}
+	x.set.Found(l.ids)
 	x.want(c)
 }
 
@@ -161,50 +147,27 @@ func (x *exec) drain(c actor.Context) {
 	for _, ch := range x.wanted.Drain() {
 		switch ch.Kind {
 		case pubsub.Created, pubsub.Modified:
-			x.configs[ch.Key] = ch.New
-			if ch.New.Kind == peer.KindExecutor {
-				x.known[ch.Key] = true
-			}
+			x.set.Desire(ch.Key, ch.New)
 		case pubsub.Deleted:
-			delete(x.configs, ch.Key)
+			x.set.Drop(ch.Key)
 		}
 	}
 	for _, ch := range sources {
 		if ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified {
-			x.valid, x.swept = ch.New.Valid && !ch.New.Keep, ch.New.Generation
+			x.set.Published(ch.New.Generation, ch.New.Valid && !ch.New.Keep)
 		}
 	}
-	if x.listed {
+	if x.set.Ready() {
 		x.want(c)
 	}
 }
 
-// want gives the machine the set: what the config has is to be present; what else may be on
-// the host is to be absent, once a config is known that says so.
+// want gives the machine the set of now, and ends what is not in it.
 func (x *exec) want(c actor.Context) {
-	var tasks []task.Task
-	for id, cfg := range x.configs {
-		t := task.Task{ID: id, Target: stateloop.ToBePresent, Version: cfg.Generation, Every: checkEvery, Watched: true}
-		if cfg.Kind == peer.KindExecutor {
-			t.Watched, t.Every = false, executorEvery
-			if cfg.Executor.Restart != peer.RestartNever {
-				t.Settle, t.Stable = executorSettle, executorStable
-			}
-		}
-		tasks = append(tasks, t)
-	}
-	for id := range x.known {
-		if _, wanted := x.configs[id]; !wanted && x.valid {
-			tasks = append(tasks, task.Task{ID: id, Target: stateloop.ToBeAbsent, Every: executorEvery})
-		}
-	}
+	tasks := x.set.All()
 	keep := make(map[string]bool, len(tasks))
-	x.removals = map[string]bool{}
 	for _, t := range tasks {
 		keep[t.ID] = true
-		if t.Target == stateloop.ToBeAbsent {
-			x.removals[t.ID] = true
-		}
 	}
 	for id := range x.told {
 		if !keep[id] {
@@ -227,32 +190,20 @@ func (x *exec) step(c actor.Context, e task.Event) {
 	}
 	gone := false
 	for _, s := range x.m.Changed() {
-		if s.State == stateloop.Absent && s.Target == stateloop.ToBeAbsent {
+		if x.set.Changed(s) {
 			gone = true
-			delete(x.known, s.ID)
-			delete(x.removals, s.ID)
-			continue
+		} else {
+			x.tell(s)
 		}
-		if x.removals[s.ID] && s.Attempts > 0 {
-			delete(x.removals, s.ID) // it was tried
-		}
-		x.tell(s)
 	}
 	if gone {
 		x.want(c)
 		return
 	}
-	if x.listed && x.told != nil && len(x.removals) == 0 {
-		x.say()
+	if swept, is := x.set.Swept(); is {
+		must(x.ack.Publish("", "node", swept)) // an equal one is no event
 	}
 	x.clock(c)
-}
-
-// say says up to which config all that is to be absent is gone, or was tried.
-func (x *exec) say() {
-	if was, said := x.d.topics.TasksSwept.Get("", "node"); !said || was != x.swept {
-		must(x.ack.Publish("", "node", x.swept))
-	}
 }
 
 // clock has a Tick come when the machine wants it.
@@ -295,7 +246,7 @@ func (x *exec) tell(s task.Status) {
 func (x *exec) do(c actor.Context, do task.Do) {
 	x.open[do.ID] = do
 	if pid := x.hands[do.ID]; pid != nil {
-		c.Send(pid, handStep{do, x.configs[do.ID]})
+		c.Send(pid, handStep{do, x.set.Config(do.ID)})
 		return
 	}
 	x.waiting[do.ID] = do
@@ -320,7 +271,7 @@ func (x *exec) handReady(c actor.Context, h handReady) {
 	x.hands[h.id] = h.pid
 	if do, waits := x.waiting[h.id]; waits {
 		delete(x.waiting, h.id)
-		c.Send(h.pid, handStep{do, x.configs[h.id]})
+		c.Send(h.pid, handStep{do, x.set.Config(h.id)})
 		return
 	}
 	if do, lost := x.open[h.id]; lost {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"edgespan/actors/node/api"
 	"edgespan/config/stateloop"
+	"edgespan/config/stateloop/nodestate"
 	"edgespan/config/stateloop/peer"
 	"edgespan/config/stateloop/peer/task"
 	"edgespan/netinst/netstate"
@@ -19,7 +19,7 @@ import (
 // handStep is one step for a hand.
 type handStep struct {
 	task.Do
-	cfg api.TaskConfig // of one that is to be present
+	cfg nodestate.TaskConfig // of one that is to be present
 }
 
 // hand is the leaf that does the steps of one executor or check; it blocks. It decides nothing.

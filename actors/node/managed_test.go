@@ -15,7 +15,6 @@ import (
 	"edgespan/config/httpapi/rest"
 	"edgespan/config/nodeconf"
 	"edgespan/config/nodeconf/action"
-	"edgespan/config/nodeconf/commitconfirm"
 )
 
 // steward is a controller that confirms what has settled and is not worse.
@@ -123,40 +122,6 @@ func TestAPushIsAppliedAndOneThatBreaksTheUplinkComesBack(t *testing.T) {
 		if err != nil || p.Pending || !strings.HasPrefix(p.Undone, "c:2: unhealthy: good before and bad now: ") ||
 			!strings.Contains(p.Undone, "port/wan") || !p.Managed || !p.Linked {
 			t.Errorf("get pending says %+v, %v", p, err)
-		}
-	})
-}
-
-func TestAPushIsHeldToTheMetadataAndAPersonToTheSchema(t *testing.T) {
-	onRig(t, func(r *rig) {
-		judge := judgeBy(r.about.Metadata)
-		for _, c := range []struct {
-			text       string
-			push, file string // what the faults contain, "" for none
-		}{
-			{`{"sysParams":{"logLevel":"warn"}}`, "", ""},
-			{`{"vendor":1}`, "", "vendor"},
-			{`{"sysParams":{"theirs":1}}`, "", "sysParams.theirs"},
-			{`{"sysParams":{"logLevel":"loud"}}`, "sysParams.logLevel", "sysParams.logLevel"},
-			{`{"ports":{"wan":{"nonsense":1}}}`, "ports.wan", "ports.wan"},
-			{`{"networkInstances":{"` + niID(1) + `":{"type":"local","port":"none"}}}`, "port", "port"},
-			{`{"ports":{"wan":{"$absent":true}}}`, "", ""},
-		} {
-			o, faults := core.ParseObject([]byte(c.text))
-			if faults != nil {
-				t.Fatal(faults)
-			}
-			for from, want := range map[commitconfirm.Source]string{commitconfirm.Push: c.push, commitconfirm.File: c.file,
-				commitconfirm.Apply: c.file} {
-				got := judge(o, "", from)
-				if (got.Faults == nil) != (want == "") || want != "" && !strings.Contains(got.Faults.Error(), want) {
-					t.Errorf("%s from %s: %v, want %q", c.text, from, got.Faults, want)
-				}
-			}
-		}
-		v := judge(core.Object{"vendor": int64(1)}, "", commitconfirm.Push)
-		if len(v.Warnings) != 1 || v.Warnings[0].Path[0] != "vendor" {
-			t.Errorf("what nobody knows is warned of as %v", v.Warnings)
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"edgespan/actors/node/api"
 	"edgespan/actors/supervise"
 	"edgespan/config/httpapi/nodeapi"
+	"edgespan/config/stateloop/nodestate"
 	"edgespan/pubsub"
 )
 
@@ -167,7 +168,7 @@ func (n *Node) newReader(o Options) *api.Reader {
 func (n *Node) newAgent(o Options) *agent.Agent {
 	record, _ := n.d.topics.NodeRecord.Get("", "node")
 	return agent.New(agent.Options{
-		Disk: &migratedDisk{o.Files, record, o.Log}, Judge: judgeBy(o.About.Metadata), Host: &configHost{d: n.d},
+		Disk: &migratedDisk{o.Files, record, o.Log}, Judge: nodestate.Validator(o.About.Metadata), Host: &configHost{d: n.d},
 		File:    o.Files.ReadConfig,
 		Runner:  n.newRunner(o.Commands),
 		Machine: o.Machine, Facts: o.About, Log: o.Log,

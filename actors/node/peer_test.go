@@ -15,10 +15,8 @@ import (
 	core "edgespan/config"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/nodeconf"
-	"edgespan/config/nodeconf/commitconfirm"
 	"edgespan/config/stateloop"
 	"edgespan/config/stateloop/peer"
-	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
 )
@@ -55,60 +53,6 @@ func encoded(t testing.TB, ps ...peer.Parameter) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-func TestAPushIsJudgedWithItsPeerConfiguration(t *testing.T) {
-	onRig(t, func(r *rig) {
-		judge := judgeBy(r.about.Metadata)
-		net1 := uuid.MustParse(niID(1))
-		config := `{"ports":{"wan":{"ifName":"uplink0","uplink":true},"lan":{"ifName":"lan0"}},"networkInstances":{"` +
-			niID(1) + `":{"type":"switch","port":"lan"}}}`
-		fresh := uuid.MustParse(niID(7))
-		waits := clusterOf(fresh, "dut0")
-		waits[0].Dependencies = []string{waits[4].ID}
-		lost := clusterOf(fresh, "dut0")
-		lost[0].Dependencies = []string{"bridge/none"}
-		for _, c := range []struct {
-			name, doc, peers string
-			want             []string // in the faults; none for a sound one
-		}{
-			{"sound", config, encoded(t, clusterOf(fresh, "dut0")...), nil},
-			{"none", config, "", nil},
-			{"no JSON", config, "{", []string{"peerConfiguration: is no peer configuration"}},
-			{"both are faulty", `{"sysParams":{"logLevel":"loud"}}`, "{",
-				[]string{"peerConfiguration: ", "sysParams.logLevel: "}},
-			{"a cycle names its members", config, encoded(t, waits...),
-				[]string{`"interface/dut0" -> "joined/`, "wait for each other"}},
-			{"an unknown id names both ends", config, encoded(t, lost...),
-				[]string{`"interface/dut0" depends on "bridge/none"`}},
-			{"a uuid of the layers", config, encoded(t, clusterOf(net1, "dut0")...),
-				[]string{"is network instance " + niID(1) + ", which the config has too"}},
-			{"the uplink", config, encoded(t, clusterOf(fresh, "uplink0")...), []string{"is uplink0, which is the uplink wan"}},
-			{"a port in use", config, encoded(t, clusterOf(fresh, "lan0")...),
-				[]string{"is lan0, which is the port lan of network instance " + niID(1)}},
-		} {
-			document, faults := core.ParseObject([]byte(c.doc))
-			if faults != nil {
-				t.Fatal(faults)
-			}
-			v := judge(document, c.peers, commitconfirm.Push)
-			if (len(v.Faults) == 0) != (c.want == nil) {
-				t.Errorf("%s: faults %v", c.name, v.Faults)
-			}
-			for _, w := range c.want {
-				if v.Faults == nil || !strings.Contains(v.Faults.Error(), w) {
-					t.Errorf("%s: %v, want %q in it", c.name, v.Faults, w)
-				}
-			}
-			if c.name == "sound" {
-				n, has := v.Config.(wish).Networks[fresh]
-				if !has || len(n.Tunnels) != 1 || !slices.Equal(n.Members, []netinst.IfName{"dut0"}) ||
-					len(v.Config.(wish).Networks) != 2 {
-					t.Errorf("%s: networks %+v", c.name, v.Config.(wish).Networks)
-				}
-			}
-		}
-	})
 }
 
 // pushBoth sends a document and its PeerConfiguration as a controller does.

@@ -11,6 +11,7 @@ import (
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/httpapi/rest"
 	"edgespan/config/nodeconf"
+	"edgespan/config/stateloop/nodestate"
 )
 
 // applyDeadline is how long a document may take to be checked and stored.
@@ -19,12 +20,12 @@ const applyDeadline = 30 * time.Second
 // Apply makes a document the running config. It returns when that is valid and
 // stored; a refusal is an *rest.Rejected.
 func (n *Node) Apply(ctx context.Context, doc []byte, how nodeapi.How) ([]string, error) {
-	v := parsed(doc, nil)
+	v := nodestate.Parse(doc, nil)
 	document, faults := nodeconf.Document(doc)
 	if len(v.Faults) == 0 { // what it is read as has none then that its meaning has not
 		v.Faults = faults
 	}
-	if w, sound := v.Config.(wish); sound && len(v.Faults) == 0 {
+	if w, sound := v.Config.(nodestate.Desired); sound && len(v.Faults) == 0 {
 		v.Faults = n.d.clashes(w.Config)
 	}
 	if len(v.Faults) > 0 {

@@ -5,22 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
 	"edgespan/actors/agent"
 	"edgespan/actors/node/api"
-	"edgespan/appnet"
 	core "edgespan/config"
 	"edgespan/config/nodeconf"
 	"edgespan/config/nodeconf/action"
 	"edgespan/config/nodeconf/commitconfirm"
-	"edgespan/config/stateloop"
-	"edgespan/netinst"
+	"edgespan/config/stateloop/nodestate"
 )
 
 // Files is where the config actor keeps and finds documents.
@@ -69,7 +64,7 @@ func (m *migratedDisk) Read(name string) ([]byte, error) {
 		m.log.Error("read the last good config of an earlier version", zap.Error(errors.Join(goodErr, faults)))
 		return nil, err
 	}
-	record := m.migrated(document, digest(good))
+	record := m.migrated(document, nodestate.Digest(good))
 	content = commitconfirm.EncodeRecord(&record)
 	for _, slot := range []commitconfirm.Slot{commitconfirm.SlotConfirmed, commitconfirm.SlotCopy} {
 		if err := m.Write(string(slot), content); err != nil {
@@ -102,32 +97,6 @@ func (m *migratedDisk) migrated(document core.Object, sum string) commitconfirm.
 	return r
 }
 
-// ownPart is what of a document is for this node's own hands: other vendors' keys beside it
-// are left out.
-func ownPart(document core.Object) core.Object {
-	out := core.Object{}
-	for _, key := range nodeconf.Sections() {
-		if v, has := document[key]; has {
-			out[key] = v
-		}
-	}
-	for _, e := range nodeconf.Schema() {
-		group, name, below := strings.Cut(e.Path, ".")
-		if !below || strings.Contains(name, ".") || slices.Contains(nodeconf.Sections(), group) {
-			continue
-		}
-		if v, has := core.Lookup(document, []string{group, name}); has {
-			mine, _ := out[group].(core.Object)
-			if mine == nil {
-				mine = core.Object{}
-			}
-			mine[name] = v
-			out[group] = mine
-		}
-	}
-	return out
-}
-
 // runner does the actions: what is built in by itself, the rest by commands.
 type runner struct {
 	d        *deps
@@ -146,7 +115,7 @@ func (r *runner) Do(ctx context.Context, do action.Do, document core.Object) err
 	case action.Tunnel:
 		r.look(lookAgain{tunnels: true})
 	case action.LogLevel:
-		cfg, err := nodeconf.Parse(core.AppendCanonical(nil, ownPart(nodeconf.Present(document))))
+		cfg, err := nodeconf.Parse(core.AppendCanonical(nil, nodestate.OwnPart(nodeconf.Present(document))))
 		if err != nil {
 			return err
 		}
@@ -169,59 +138,15 @@ func (r *runner) Restart(ctx context.Context, name string) error {
 	return r.commands.RestartAgent()
 }
 
-// answered says whether every network and adapter that is wanted has answered its newest
-// config.
-func (d *deps) answered() bool {
-	t := d.topics
-	ports := slices.Collect(maps.Values(t.PortConfig.List("")))
-	statuses := t.NetworkStatus.List("")
-	for id, c := range t.NetworkConfig.List("") {
-		s, seen := statuses[id]
-		if !seen || s.Generation != c.Generation || s.PortsMeant != netinst.PortsMeant(c, ports) {
-			return false
-		}
-	}
-	if !d.tasksAnswered() {
-		return false
-	}
-	wishes := t.AppConfig.List("")
-	for id := range wishes {
-		s, seen := t.AppStatus.Get("", id)
-		rec, _ := t.AppRecords.Get("", id)
-		if !seen || s.TargetVersion != rec.TargetVersion || !spoken(s) {
-			return false
-		}
-	}
-	for id, c := range wishes { // last: it spells the whole config
-		if rec, _ := t.AppRecords.Get("", id); rec.Digest != appnet.Digest(c) {
-			return false
-		}
-	}
-	return true
-}
-
-// tasksAnswered says whether every executor and check has answered, and what is to be absent
-// is, or was tried.
-func (d *deps) tasksAnswered() bool {
+// view is what is desired of the node, and what the owners of it say.
+func (d *deps) view() nodestate.View {
 	t := d.topics
 	source, _ := t.Source.Get("", "node")
-	if swept, said := t.TasksSwept.Get("", "node"); !said || swept != source.Generation {
-		return false
+	v := nodestate.View{
+		Ports: t.PortConfig.List(""), Networks: t.NetworkConfig.List(""), NetworkStatus: t.NetworkStatus.List(""),
+		Apps: t.AppConfig.List(""), AppStatus: t.AppStatus.List(""), AppRecords: t.AppRecords.List(""),
+		Tasks: t.TaskConfig.List(""), TaskStatus: t.TaskStatus.List(""), Generation: source.Generation,
 	}
-	for id, c := range t.TaskConfig.List("") {
-		s, seen := t.TaskStatus.Get("", id)
-		if !seen || s.Version != c.Generation || s.State == stateloop.Creating && s.Reason == "" {
-			return false
-		}
-	}
-	return true
-}
-
-// spoken says whether all adapters of an app have answered: one that says why it can't be, as
-// that its namespace is not there yet, has answered too. Who waited for the world would
-// confirm no config with an app that starts after it.
-func spoken(s appnet.AppNetworkStatus) bool {
-	return !s.Pending || len(s.Adapters) > 0 && !slices.ContainsFunc(s.Adapters, func(a appnet.AdapterStatus) bool {
-		return a.TargetVersion != s.TargetVersion || !a.Activated && a.Error == ""
-	})
+	v.Swept, v.SweptKnown = t.TasksSwept.Get("", "node")
+	return v
 }

@@ -249,7 +249,9 @@ func (d *desk) run(t *testing.T, within time.Duration, plan []Fault) (Tally, Rou
 		o.Names, o.Plan, o.ReportEvery = names, plan, d.every
 		o.Disk = func(int) agent.Disk { return &memory{} }
 		o.Stream = func(i int) Stream { return cable{d, i} }
-		o.Judge = func(o config.Object, _ string, _ commitconfirm.Source) agent.Verdict { return agent.Verdict{Config: o} }
+		o.Judge = func(o config.Object, _ string, _ commitconfirm.Source) commitconfirm.Verdict {
+			return commitconfirm.Verdict{Config: o}
+		}
 		o.Facts = func(name string) agent.Facts {
 			return agent.Facts{Name: name, Software: "S", Metadata: m, Bases: map[string]config.Object{"S": {"base": true}}}
 		}

@@ -140,9 +140,9 @@ func (n *node) again(machine string) {
 }
 
 // judge is the fleet's, but for a node that rejects.
-func (n *node) judge(document config.Object, peer string, from commitconfirm.Source) agent.Verdict {
+func (n *node) judge(document config.Object, peer string, from commitconfirm.Source) commitconfirm.Verdict {
 	if n.fault == Reject && from == commitconfirm.Push && n.strikes.Load() {
-		return agent.Verdict{Faults: config.Faults{{What: "is rejected: the simulation asked for it"}}}
+		return commitconfirm.Verdict{Faults: config.Faults{{What: "is rejected: the simulation asked for it"}}}
 	}
 	return n.fleet.o.Judge(document, peer, from)
 }

@@ -31,11 +31,15 @@ var mayImport = map[string][]string{
 	"config/nodeconf/action":        {"config", "config/layers/metadata", "config/nodeconf"},
 	"config/nodeconf/commitconfirm": {"config", "config/layers", "config/nodeconf/action"},
 	"config/stateloop":              {"config", "config/nodeconf"},
-	"config/stateloop/peer":         {"config", "config/stateloop", "netinst"},
-	"config/stateloop/peer/task":    {"config/stateloop", "pubsub/backoff"},
-	"config/fleet":                  {"config", "config/layers", "config/stateloop", "config/stateloop/peer"},
-	"config/fleet/backup":           {"config", "config/fleet", "config/fleet/history", "config/kv"},
-	"config/fleet/controllerconf":   {"config", "config/layers/metadata"},
+	"config/stateloop/nodestate": {
+		"appnet", "config", "config/layers/metadata", "config/nodeconf", "config/nodeconf/commitconfirm",
+		"config/stateloop", "config/stateloop/peer", "config/stateloop/peer/task", "netinst",
+	},
+	"config/stateloop/peer":       {"config", "config/stateloop", "netinst"},
+	"config/stateloop/peer/task":  {"config/stateloop", "pubsub/backoff"},
+	"config/fleet":                {"config", "config/layers", "config/stateloop", "config/stateloop/peer"},
+	"config/fleet/backup":         {"config", "config/fleet", "config/fleet/history", "config/kv"},
+	"config/fleet/controllerconf": {"config", "config/layers/metadata"},
 	"config/fleet/history": {
 		"config", "config/fleet/topology", "config/kv", "config/layers", "config/layers/override",
 		"config/stateloop/peer",
@@ -98,12 +102,12 @@ var mayImport = map[string][]string{
 	},
 	"actors/node": {
 		"actors/agent", "actors/node/api", "actors/supervise", "appnet", "config", "config/fleet/nodeproto",
-		"config/httpapi/nodeapi", "config/httpapi/rest", "config/layers/metadata", "config/nodeconf",
-		"config/nodeconf/action", "config/nodeconf/commitconfirm", "config/stateloop", "config/stateloop/peer",
+		"config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf", "config/nodeconf/action",
+		"config/nodeconf/commitconfirm", "config/stateloop", "config/stateloop/nodestate", "config/stateloop/peer",
 		"config/stateloop/peer/task", "netinst", "netinst/netstate", "pubsub",
 	},
 	"actors/node/api": {
-		"appnet", "config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf", "config/stateloop/peer",
+		"appnet", "config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf", "config/stateloop/nodestate",
 		"config/stateloop/peer/task", "netinst", "netinst/doctor", "netinst/netstate", "pubsub",
 	},
 	"actors/simulate": {
@@ -249,7 +253,7 @@ var testsMayImport = map[string][]string{
 		"config/fleet/backup", "config/fleet/optimize", "config/fleet/rollout", "config/fleet/topology/sketch",
 		"platform/store/bolt", "platform/store/etcd",
 	},
-	"actors/node":     {"config/layers/schema", "platform/fake"},
+	"actors/node":     {"config/layers/metadata", "config/layers/schema", "platform/fake"},
 	"actors/simulate": {"config/fleet/rollout", "config/fleet/topology/sketch", "config/layers/metadata"},
 	"appnet":          {"netinst/netstate"},
 	"cmd/edgespan": {
@@ -289,6 +293,7 @@ var testsMayImport = map[string][]string{
 	"config/layers/migrate":        {"config/layers/metadata"},
 	"config/layers/override":       {"config/layers/schema", "config/nodeconf"},
 	"config/stateloop":             {"netinst"},
+	"config/stateloop/nodestate":   {"config/layers/schema"},
 	"config/stateloop/peer":        {"config/nodeconf"},
 	"platform/factlink":            {"config/configdb"},
 	"platform/keystone":            {"platform/keystone/keystonetest"},

@@ -7,7 +7,7 @@ import (
 	"edgespan/appnet"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/nodeconf"
-	"edgespan/config/stateloop/peer"
+	"edgespan/config/stateloop/nodestate"
 	"edgespan/config/stateloop/peer/task"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
@@ -27,41 +27,14 @@ type Source struct {
 
 // NodeRecord is what the config actor journals beside its configs.
 type NodeRecord struct {
-	Source     string                   `json:"source"`
-	Generation uint64                   `json:"generation"`
-	FileDigest string                   `json:"fileDigest"`
-	MD5        string                   `json:"md5"`
-	DocDigest  string                   `json:"docDigest,omitempty"` // of the last good config of earlier versions
-	Networks   map[string]ObjectVersion `json:"networks"`            // by uuid
-	Ports      map[string]ObjectVersion `json:"ports"`               // by label
-	Tasks      map[string]ObjectVersion `json:"tasks,omitempty"`     // executors and checks, by parameter
-}
-
-// ObjectVersion is the generation in which an object's content last changed.
-type ObjectVersion struct {
-	Generation uint64 `json:"generation"`
-	Digest     string `json:"digest"`
-}
-
-// Parameter is one declared parameter of the node and what became of it.
-type Parameter struct {
-	ID         string    `json:"id"` // "ni/<uuid>", "adapter/<app>/<index>", and those of config/stateloop/peer
-	Kind       string    `json:"kind"`
-	Target     string    `json:"target"`
-	State      string    `json:"state"`
-	Generation uint64    `json:"generation"`
-	Error      string    `json:"error"`
-	Since      time.Time `json:"since"`              // when it came to its state
-	Attempts   int       `json:"attempts,omitempty"` // that failed, one after the other
-	NextTry    time.Time `json:"nextTry,omitzero"`
-}
-
-// TaskConfig is the wish for one executor or check, by the id of its parameter.
-type TaskConfig struct {
-	Kind       string
-	Executor   peer.ExecutorValue
-	Check      peer.CheckValue
-	Generation uint64 // the generation in which it last changed
+	Source     string                             `json:"source"`
+	Generation uint64                             `json:"generation"`
+	FileDigest string                             `json:"fileDigest"`
+	MD5        string                             `json:"md5"`
+	DocDigest  string                             `json:"docDigest,omitempty"` // of what earlier versions kept
+	Networks   map[string]nodestate.ObjectVersion `json:"networks"`            // by uuid
+	Ports      map[string]nodestate.ObjectVersion `json:"ports"`               // by label
+	Tasks      map[string]nodestate.ObjectVersion `json:"tasks,omitempty"`     // executors, checks
 }
 
 // HostChange counts what happened to the objects of one network, or to the link of one of
@@ -130,11 +103,11 @@ type Topics struct {
 	Forwarding    *pubsub.Topic[netstate.Forwarding]   // key "node"; owner monitor
 	// scope NI number, key NetworkKey or a link; NamespacesKey; owner monitor
 	HostChanged *pubsub.Topic[HostChange]
-	TaskConfig  *pubsub.Topic[TaskConfig]  // key parameter id; owner config
-	TaskStatus  *pubsub.Topic[task.Status] // key parameter id; owner exec
+	TaskConfig  *pubsub.Topic[nodestate.TaskConfig] // key parameter id; owner config
+	TaskStatus  *pubsub.Topic[task.Status]          // key parameter id; owner exec
 	// key "node"; owner exec; the config up to which removals were done or tried
 	TasksSwept *pubsub.Topic[uint64]
-	Reported   *pubsub.Topic[Parameter] // key parameter id; owner config
+	Reported   *pubsub.Topic[nodestate.Parameter] // key parameter id; owner config
 	// key NI uuid, owner the bridge manager; key "host", owner router
 	Trouble *pubsub.Topic[Trouble]
 	Events  *pubsub.Topic[nodeapi.Event] // key a number that sorts; owner events
@@ -174,10 +147,10 @@ func NewTopics(j pubsub.Journal, s Storage) (*Topics, error) {
 		Trouble:       pubsub.NewTopic[Trouble]("trouble"),
 		Events:        pubsub.NewTopic[nodeapi.Event]("event"),
 		Storage:       pubsub.NewTopic[StorageHealth]("storage"),
-		TaskConfig:    pubsub.NewTopic[TaskConfig]("task-config"),
+		TaskConfig:    pubsub.NewTopic[nodestate.TaskConfig]("task-config"),
 		TaskStatus:    pubsub.NewTopic[task.Status]("task-status"),
 		TasksSwept:    pubsub.NewTopic[uint64]("tasks-swept"),
-		Reported:      pubsub.NewTopic[Parameter]("reported-state"),
+		Reported:      pubsub.NewTopic[nodestate.Parameter]("reported-state"),
 		Records:       newRecords(j),
 	}
 	return t, t.restore(s)

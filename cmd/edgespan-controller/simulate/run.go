@@ -386,9 +386,9 @@ func (m *simulator) nodeFacts() (func(name string) agent.Facts, agent.Judge, err
 			m.software = name
 		}
 	}
-	judge := func(o config.Object, _ string, _ commitconfirm.Source) agent.Verdict {
+	judge := func(o config.Object, _ string, _ commitconfirm.Source) commitconfirm.Verdict {
 		r := meta.Validate(o)
-		return agent.Verdict{Config: o, Faults: r.Err()}
+		return commitconfirm.Verdict{Config: o, Faults: r.Err()}
 	}
 	return func(name string) agent.Facts {
 		return agent.Facts{Name: name, Software: m.software, Board: m.board, Bases: bases, Metadata: meta}

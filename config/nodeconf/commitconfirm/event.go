@@ -89,6 +89,13 @@ func (Tick) event()               {}
 func (RollbackAsked) event()      {}
 func (Stopping) event()           {}
 
+// Verdict is what a document and its PeerConfiguration come to: the faults of both.
+type Verdict struct {
+	Config   any // what is published; nothing with Faults
+	Warnings config.Faults
+	Faults   config.Faults
+}
+
 // Nonce is a question's number. None repeats, restarts included.
 type Nonce struct {
 	Start  string

@@ -1,15 +1,15 @@
-package node
+package nodestate
 
 import (
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
-	"edgespan/actors/agent"
-	core "edgespan/config"
+	"edgespan/config"
 	"edgespan/config/layers/metadata"
 	"edgespan/config/nodeconf"
 	"edgespan/config/nodeconf/commitconfirm"
@@ -17,22 +17,22 @@ import (
 	"edgespan/netinst"
 )
 
-// wish is what a document and its PeerConfiguration come to on this node.
-type wish struct {
+// Desired is what a document and its PeerConfiguration come to on this node.
+type Desired struct {
 	nodeconf.Config // Networks are those of the clusters, too
-	peer            peer.Configuration
+	Peer            peer.Configuration
 }
 
-// judgeBy is the agent's judge: a document of a person or a file is held to the node's own
+// Validator validates what is offered to a node: a document of a person or a file is held to the node's own
 // schema; one that was pushed or merged to the metadata, which others may have added to.
-func judgeBy(m *metadata.Metadata) agent.Judge {
-	return func(document core.Object, peers string, from commitconfirm.Source) agent.Verdict {
+func Validator(m *metadata.Metadata) func(config.Object, string, commitconfirm.Source) commitconfirm.Verdict {
+	return func(document config.Object, peers string, from commitconfirm.Source) commitconfirm.Verdict {
 		if from == commitconfirm.File || from == commitconfirm.Apply {
-			return withPeer(parsed(core.AppendCanonical(nil, document), nil), peers)
+			return withPeer(Parse(config.AppendCanonical(nil, document), nil), peers)
 		}
 		document = nodeconf.Present(document)
 		report := m.Validate(document)
-		v := parsed(core.AppendCanonical(nil, ownPart(document)), report.Err())
+		v := Parse(config.AppendCanonical(nil, OwnPart(document)), report.Err())
 		for _, path := range report.Unknown {
 			v.Warnings.Add(path, "is unknown", "")
 		}
@@ -41,21 +41,21 @@ func judgeBy(m *metadata.Metadata) agent.Judge {
 	}
 }
 
-// parsed reads a document; what is wrong with it already comes along, once.
-func parsed(text []byte, faults core.Faults) agent.Verdict {
+// Parse reads a document; what is wrong with it already comes along, once.
+func Parse(text []byte, faults config.Faults) commitconfirm.Verdict {
 	cfg, err := nodeconf.Parse(text)
-	var own core.Faults
+	var own config.Faults
 	errors.As(err, &own)
 	for _, f := range own {
-		if !slices.ContainsFunc(faults, func(x core.Fault) bool { return slices.Equal(x.Path, f.Path) }) {
+		if !slices.ContainsFunc(faults, func(x config.Fault) bool { return slices.Equal(x.Path, f.Path) }) {
 			faults = append(faults, f)
 		}
 	}
 	if len(faults) > 0 {
 		faults.Sort()
-		return agent.Verdict{Faults: faults}
+		return commitconfirm.Verdict{Faults: faults}
 	}
-	return agent.Verdict{Config: wish{Config: cfg}, Warnings: cfg.Warnings}
+	return commitconfirm.Verdict{Config: Desired{Config: cfg}, Warnings: cfg.Warnings}
 }
 
 // peerRoot is where the faults of a PeerConfiguration stand beside those of the document.
@@ -63,14 +63,14 @@ const peerRoot = "peerConfiguration"
 
 // withPeer adds the PeerConfiguration to a verdict: the networks of its clusters are networks
 // of the node like any other, and all faults of both are told at once.
-func withPeer(v agent.Verdict, text string) agent.Verdict {
+func withPeer(v commitconfirm.Verdict, text string) commitconfirm.Verdict {
 	if text == "" {
 		return v
 	}
 	c, faults := peer.Decode([]byte(text))
-	w, sound := v.Config.(wish)
+	w, sound := v.Config.(Desired)
 	if sound && len(faults) == 0 {
-		w.peer = c
+		w.Peer = c
 		w.Networks = maps.Clone(w.Networks)
 		faults = append(faults, w.addClusters(c.Networks())...)
 		v.Config = w
@@ -86,11 +86,11 @@ func withPeer(v agent.Verdict, text string) agent.Verdict {
 	return v
 }
 
-const mostNetworks = 999 // as the numbers of networks go (docs/architecture.md, law 3)
+const maxNetworks = 999 // as the numbers of networks go (docs/architecture.md, law 3)
 
 // addClusters adds the networks of clusters to those of the layers.
-func (w *wish) addClusters(networks map[uuid.UUID]peer.Network) core.Faults {
-	var faults core.Faults
+func (w *Desired) addClusters(networks map[uuid.UUID]peer.Network) config.Faults {
+	var faults config.Faults
 	users := map[netinst.IfName]string{} // of links of the host, who has them in a bridge
 	for label, p := range w.Ports {
 		for _, n := range w.Networks {
@@ -127,9 +127,35 @@ func (w *wish) addClusters(networks map[uuid.UUID]peer.Network) core.Faults {
 		n.Config.Sharers = w.Sharers
 		w.Networks[id] = n.Config
 	}
-	if len(w.Networks) > mostNetworks {
+	if len(w.Networks) > maxNetworks {
 		faults.Add([]string{"parameters"}, fmt.Sprintf("come to %d networks with those of the config", len(w.Networks)),
-			fmt.Sprintf("at most %d are allowed", mostNetworks))
+			fmt.Sprintf("at most %d are allowed", maxNetworks))
 	}
 	return faults
+}
+
+// OwnPart is what of a document is for this node's own hands: other vendors' keys beside it
+// are left out.
+func OwnPart(document config.Object) config.Object {
+	out := config.Object{}
+	for _, key := range nodeconf.Sections() {
+		if v, has := document[key]; has {
+			out[key] = v
+		}
+	}
+	for _, e := range nodeconf.Schema() {
+		group, name, below := strings.Cut(e.Path, ".")
+		if !below || strings.Contains(name, ".") || slices.Contains(nodeconf.Sections(), group) {
+			continue
+		}
+		if v, has := config.Lookup(document, []string{group, name}); has {
+			mine, _ := out[group].(config.Object)
+			if mine == nil {
+				mine = config.Object{}
+			}
+			mine[name] = v
+			out[group] = mine
+		}
+	}
+	return out
 }

@@ -1,0 +1,130 @@
+package nodestate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edgespan/appnet"
+	"edgespan/config/stateloop"
+	"edgespan/config/stateloop/peer"
+	"edgespan/netinst"
+)
+
+// An adapter's words follow its target: what is to be gone and is there fails to go, or could not be
+// looked at; somebody is asked to look at both.
+func TestTheStateOfAnAdapterFollowsItsTarget(t *testing.T) {
+	app := uuid.New()
+	for name, c := range map[string]struct {
+		wanted bool
+		is     appnet.AdapterStatus
+		want   string
+	}{
+		"it stands": {true, appnet.AdapterStatus{Activated: true}, "present Present"},
+		"it waits": {true, appnet.AdapterStatus{Error: "no namespace", Waiting: true},
+			"present WaitingForDependencies"},
+		"it failed": {true, appnet.AdapterStatus{Error: "x"}, "present CreatingFailed"},
+		"it was found otherwise": {true, appnet.AdapterStatus{Error: "x", CheckFailed: true},
+			"present CheckPresentFailed"},
+		"it is gone":           {false, appnet.AdapterStatus{}, "absent Absent"},
+		"it is on its way out": {false, appnet.AdapterStatus{Activated: true}, "absent Removing"},
+		"it waits on its way out": {false, appnet.AdapterStatus{Activated: true, Error: "x", Waiting: true},
+			"absent Removing"},
+		"it does not go": {false, appnet.AdapterStatus{Activated: true, Error: "busy"}, "absent RemovingFailed"},
+		"it went and was found again": {false, appnet.AdapterStatus{Activated: true, Error: "x", CheckFailed: true},
+			"absent CheckAbsentFailed"},
+	} {
+		desired := appnet.AppNetworkConfig{UUID: app, Activate: c.wanted, Adapters: map[int]netinst.UnderlayNetworkConfig{0: {}}}
+		p := OfAdapters(appnet.AppNetworkStatus{UUID: app, Adapters: []appnet.AdapterStatus{c.is}}, desired)[0]
+		if got := p.Target + " " + p.State; got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// What is to be absent is, but for a part of a network that has not got there yet.
+func TestWhatIsToBeAbsentIsOnItsWayWhileAnyOfItsKindIs(t *testing.T) {
+	status := func(state netinst.NIState, parts ...netinst.PartStatus) Network {
+		return Network{Known: true, Desired: true, Status: netinst.NetworkInstanceStatus{State: state, Generation: 3, Parts: parts},
+			Config: netinst.NetworkInstanceConfig{Generation: 3}}
+	}
+	part := func(kind string, state netinst.NIState) netinst.PartStatus {
+		return netinst.PartStatus{Kind: kind, State: state, Error: "why"}
+	}
+	undesired := func(state netinst.NIState) Network {
+		n := status(state)
+		n.Desired, n.Status.Error = false, "busy"
+		return n
+	}
+	late := status(netinst.Present)
+	late.Config.Generation = 4
+	for name, c := range map[string]struct {
+		kind string
+		n    Network
+		want string
+	}{
+		"an interface is the host's: it is never removed":    {peer.KindInterface, undesired(netinst.Removing), "Absent "},
+		"nothing is said of the network":                     {peer.KindBridge, Network{Desired: true}, "Absent "},
+		"the network is on its way out":                      {peer.KindBridge, undesired(netinst.Present), "Removing "},
+		"the network does not go":                            {peer.KindTunnel, undesired(netinst.RemovingFailed), "RemovingFailed busy"},
+		"the network went and was found again":               {peer.KindTunnel, undesired(netinst.CheckAbsentFailed), "CheckAbsentFailed busy"},
+		"the network goes on without it":                     {peer.KindTunnel, status(netinst.Present), "Absent "},
+		"the network has not answered the config without it": {peer.KindTunnel, late, "Removing "},
+		"a tunnel is on its way out":                         {peer.KindTunnel, status(netinst.Present, part(netinst.PartTunnel, netinst.Removing)), "Removing "},
+		"a tunnel does not go":                               {peer.KindTunnel, status(netinst.Present, part(netinst.PartTunnel, netinst.RemovingFailed)), "RemovingFailed why"},
+		"another tunnel stays":                               {peer.KindTunnel, status(netinst.Present, part(netinst.PartTunnel, netinst.Present)), "Absent "},
+		"a member on its way out is no tunnel":               {peer.KindTunnel, status(netinst.Present, part(netinst.PartMember, netinst.Removing)), "Absent "},
+		"a member on its way out was joined":                 {peer.KindJoined, status(netinst.Present, part(netinst.PartMember, netinst.Removing)), "Removing "},
+	} {
+		p := Left(peer.Parameter{ID: "x/y", Kind: c.kind}, c.n)
+		if got := p.State + " " + p.Error; got != c.want || p.Target != "absent" || p.ID != "x/y" || p.Kind != c.kind {
+			t.Errorf("%s: %s, want %s (%+v)", name, got, c.want, p)
+		}
+	}
+}
+
+func TestAParameterDatesFromWhenItsStateOrTargetBecameAnother(t *testing.T) {
+	then, now := time.Unix(1, 0), time.Unix(2, 0)
+	was := Parameter{ID: "ni/x", State: "Present", Target: "present", Generation: 1, Since: then}
+	for name, c := range map[string]struct {
+		change func(*Parameter)
+		known  bool
+		since  time.Time
+		told   bool
+	}{
+		"it is new":               {func(*Parameter) {}, false, now, true},
+		"nothing is new":          {func(*Parameter) {}, true, then, false},
+		"it answers a generation": {func(p *Parameter) { p.Generation = 2 }, true, then, true},
+		"its state is another":    {func(p *Parameter) { p.State = "Creating" }, true, now, true},
+		"its target is another":   {func(p *Parameter) { p.Target = "absent" }, true, now, true},
+	} {
+		p := was
+		p.Since = time.Time{}
+		c.change(&p)
+		if got, told := p.After(was, c.known, now); got.Since != c.since || told != c.told {
+			t.Errorf("%s: since %v told %v, want %v %v", name, got.Since.Unix(), told, c.since.Unix(), c.told)
+		}
+	}
+}
+
+// A push is undone for what the node itself can make good, and for nothing else.
+func TestTheHealthOfANodeIsItsOwnMatter(t *testing.T) {
+	for kind, counts := range map[string]bool{
+		stateloop.KindNetwork: true, stateloop.KindAdapter: true, peer.KindExecutor: true, peer.KindCheck: false,
+		peer.KindTunnel: false,
+	} {
+		for p, good := range map[Parameter]bool{
+			{State: "Present", Target: "present"}:             true,
+			{State: "Present", Target: "present", Error: "x"}: false,
+			{State: "Creating", Target: "present"}:            false,
+			{State: "Absent", Target: "absent"}:               true,
+			{State: "Present", Target: "absent"}:              false,
+		} {
+			p.Kind = kind
+			if is, has := p.Healthy(); has != counts || is != (good && counts) {
+				t.Errorf("%+v: healthy %v, counts %v", p, is, has)
+			}
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package nodestate
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"edgespan/appnet"
+	"edgespan/netinst"
+)
+
+// ObjectVersion is the generation in which an object's content last changed.
+type ObjectVersion struct {
+	Generation uint64 `json:"generation"`
+	Digest     string `json:"digest"`
+}
+
+// Versions are the generations of objects: the old one of each that did not change.
+// An apply that leaves an object alone does not touch it.
+func Versions[K comparable, V any](old map[string]ObjectVersion, objects map[K]V,
+	generation uint64) map[string]ObjectVersion {
+	vs := make(map[string]ObjectVersion, len(objects))
+	for k, o := range objects {
+		key := fmt.Sprint(k)
+		text, err := json.Marshal(o)
+		if err != nil {
+			panic(fmt.Errorf("spell object %s: %w", key, err)) // a type that no JSON can be made of
+		}
+		v := ObjectVersion{Generation: generation, Digest: Digest(text)}
+		if was, ok := old[key]; ok && was.Digest == v.Digest {
+			v = was
+		}
+		vs[key] = v
+	}
+	return vs
+}
+
+// Digest is how a text is known again.
+func Digest(text []byte) string {
+	s := sha256.Sum256(text)
+	return hex.EncodeToString(s[:])
+}
+
+// AppsOn are the apps that have an adapter on each network, in order: a bridge manager waits for them at its start.
+func AppsOn(apps map[uuid.UUID]appnet.AppNetworkConfig) map[string][]string {
+	on := map[string][]string{}
+	for id, a := range apps {
+		seen := map[uuid.UUID]bool{}
+		for _, u := range a.Adapters {
+			if ni := u.NetworkInstance; !seen[ni] {
+				seen[ni] = true
+				on[ni.String()] = append(on[ni.String()], id.String())
+			}
+		}
+	}
+	for _, ids := range on {
+		slices.Sort(ids)
+	}
+	return on
+}
+
+// Observed are networks whose drift is told and not mended.
+func Observed(networks map[uuid.UUID]netinst.NetworkInstanceConfig,
+	observe bool) map[uuid.UUID]netinst.NetworkInstanceConfig {
+	if !observe {
+		return networks
+	}
+	out := make(map[uuid.UUID]netinst.NetworkInstanceConfig, len(networks))
+	for id, n := range networks {
+		n.Observe = true
+		out[id] = n
+	}
+	return out
+}
