@@ -92,7 +92,7 @@ func (s Schemas) ofStruct(t reflect.Type, ref func(reflect.Type) config.Object) 
 	properties, required := config.Object{}, []any{}
 	for _, f := range reflect.VisibleFields(t) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous || !f.IsExported() {
+		if f.Anonymous || !f.IsExported() || name == "-" {
 			continue
 		}
 		properties[name] = s.Of(f.Type, ref)
