@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"edgespan/config"
 	"edgespan/config/configdb/model"
@@ -25,26 +24,15 @@ const (
 )
 
 // admit finds out who asks, and whether that one may. Of a node that takes a look at the facts: admitNode follows.
-func (a *api) admit(c *call) error {
-	caller, err := a.auth.Authenticate(c.Request)
-	if err != nil {
-		return err
+func (a *api) admit(c *call) (leave func(), err error) {
+	if c.caller, err = a.auth.Authenticate(c.Request); err != nil {
+		return nil, err
 	}
-	c.caller = caller
-	if !rest.Known(c.Context(), caller.Name, caller.Role, caller.Via) {
-		return &refusal{status: http.StatusServiceUnavailable, retry: time.Second,
-			text: "too many connections of the same caller are open already"}
+	need := c.row.role
+	if c.ofNode() {
+		need = ""
 	}
-	if a.callers != nil {
-		if wait := a.callers.Take(c.who(), c.entry.Time); wait > 0 {
-			return &refusal{status: http.StatusTooManyRequests, retry: max(wait, time.Second), text: "too many requests"}
-		}
-	}
-	if !c.ofNode() && !caller.Role.May(c.row.role) {
-		return refuse(http.StatusForbidden, "%s %s: is not allowed to a %s: an %s may", c.Method, c.row.path, caller.Role,
-			c.row.role)
-	}
-	return nil
+	return a.Enter(c.Call, rest.Caller{Name: c.caller.Name, Role: c.caller.Role, Via: c.caller.Via}, need)
 }
 
 // reveals says whether a caller sees secrets: admins, and a node that an admin has registered those of its places.
@@ -60,6 +48,9 @@ func (c *call) reveals() bool {
 // what is read: so they must be those that are declared of the node. A certificate is enough to have it look, so it
 // does so within the caller's places and turns.
 func (a *api) admitNode(c *call) error {
+	if !c.ofNode() {
+		return nil
+	}
 	name := c.name
 	var above []model.LevelValue
 	if c.row.node != nodeItself {
@@ -156,7 +147,7 @@ func (c *call) notOfNode() error {
 
 // register makes a node known before it uploads, by its certname, which is how it is recognised, or by its id.
 func (a *api) register(c *call) error {
-	if !c.own || c.node.ID != "" || c.entry.DryRun {
+	if !c.own || c.node.ID != "" || c.Entry.DryRun {
 		return nil
 	}
 	n := model.Node{ID: c.caller.itself(), Certname: c.caller.Certname, Undeclared: true}

@@ -8,13 +8,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"edgespan/config"
 	"edgespan/config/configdb"
-	restpkg "edgespan/config/httpapi/rest"
+	"edgespan/config/httpapi/rest"
 )
 
 // maxMessage is how long a message of a write may be, in characters.
@@ -40,10 +39,10 @@ func (q query) has(name string) bool { _, is := q.get(name); return is }
 // readQuery reads the parameters. Clients of the seed's routes may send some that nobody knows; of
 // the routes that are ours these are refused.
 func (c *call) readQuery() error {
-	rest := c.URL.RawQuery
-	for rest != "" {
+	left := c.URL.RawQuery
+	for left != "" {
 		var one string
-		one, rest, _ = strings.Cut(rest, "&")
+		one, left, _ = strings.Cut(left, "&")
 		if one == "" {
 			continue
 		}
@@ -82,12 +81,12 @@ func (c *call) readWriteOptions() error {
 		return refuse(http.StatusBadRequest, "message: is too long, or no single line: one line of %d characters is allowed",
 			maxMessage)
 	}
-	c.entry.Message = text
+	c.Entry.Message = text
 	switch dry, is := c.query.get("dryRun"); {
 	case is && dry != "0" && dry != "1":
 		return refuse(http.StatusBadRequest, "dryRun: is %s: 0 and 1 are allowed", config.Quote(dry))
 	default:
-		c.entry.DryRun = dry == "1"
+		c.Entry.DryRun = dry == "1"
 	}
 	return nil
 }
@@ -124,23 +123,13 @@ func (a *api) readBody(c *call) ([]byte, error) {
 		return nil, refuse(http.StatusUnsupportedMediaType, "Content-Encoding: is %s: JSON without an encoding is allowed",
 			config.Quote(e))
 	}
-	c.turn.End() // a body that comes slowly holds nobody up
+	c.Turn.End() // a body that comes slowly holds nobody up
 	defer c.keepTurn()
-	most := int64(restpkg.MaxAsked)
+	most := int64(rest.MaxAsked)
 	if c.row.writes {
 		most = MaxBody
 	}
-	text, held, err := a.bodies.Read(c.w, c.Request, c.holder(), most)
-	c.holds = held
-	switch {
-	case errors.Is(err, restpkg.ErrBodyTooLarge):
-		return nil, refuse(http.StatusRequestEntityTooLarge, "%s: must be %d MiB at most", err, most>>20)
-	case errors.Is(err, restpkg.ErrBodyCrowded):
-		return nil, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: err.Error()}
-	case err != nil:
-		return nil, refuse(http.StatusBadRequest, "%s", err)
-	}
-	return text, nil
+	return a.ReadBody(c.Call, most)
 }
 
 // worthATurn is from what size on a body is parsed in the turn of its caller.
@@ -149,7 +138,7 @@ const worthATurn = 64 << 10
 // parsed reads JSON of a body.
 func (c *call) parsed(text []byte) (configdb.JSON, error) {
 	if len(text) >= worthATurn {
-		done, err := restpkg.Turn(c.Context())
+		done, err := rest.Turn(c.Context())
 		if err != nil {
 			return nil, err
 		}
@@ -202,7 +191,7 @@ func (c *call) ifMatch() ([]string, error) {
 	if len(lines) == 0 {
 		return nil, nil
 	}
-	list, any, ok := restpkg.Tags(lines)
+	list, any, ok := rest.Tags(lines)
 	if any {
 		return []string{"*"}, nil
 	}
@@ -218,7 +207,7 @@ func (c *call) known() []string {
 	if len(lines) == 0 {
 		return nil
 	}
-	list, _, ok := restpkg.Tags(lines)
+	list, _, ok := rest.Tags(lines)
 	if !ok {
 		return nil
 	}

@@ -46,8 +46,7 @@ func getDiff(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	var r reply
-	r.body, err = m.Patch(changed)
-	r.version, r.revision, r.secret = after.Version, after.Revision, after.Secret && c.reveals()
-	return r, err
+	body, err := m.Patch(changed)
+	r := reply{Body: body, Secret: after.Secret && c.reveals()}
+	return numbered(r, after.Version, after.Revision), err
 }

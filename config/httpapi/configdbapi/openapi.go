@@ -7,11 +7,11 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/configdb"
-	restpkg "edgespan/config/httpapi/rest"
+	"edgespan/config/httpapi/rest"
 )
 
 // schemas are those of the types whose form does not follow from their kind.
-var schemas = restpkg.Schemas{
+var schemas = rest.Schemas{
 	reflect.TypeFor[configdb.JSON](): {},
 	reflect.TypeFor[Document]():      {"type": "object"},
 	reflect.TypeFor[**int64]():       {"type": []any{"integer", "null"}},
@@ -20,8 +20,7 @@ var schemas = restpkg.Schemas{
 }
 
 func getOpenAPI(a *api, c *call) (reply, error) {
-	r, err := give(describe(a.all, c.prefix, a.version))
-	return r, err
+	return give(describe(a.all, c.prefix, a.Version), nil)
 }
 
 // describe is the OpenAPI 3.1 document of a table, below a prefix.
@@ -69,7 +68,7 @@ func operation(r *row, method string, ref func(reflect.Type) config.Object) conf
 	if r.answer != nil {
 		kind := "application/json"
 		if r.events {
-			kind = restpkg.EventStream
+			kind = rest.EventStream
 		}
 		success["content"] = config.Object{kind: config.Object{"schema": schemas.Of(r.answer, ref)}}
 	}
@@ -102,13 +101,13 @@ func operationID(r *row, method string) string {
 
 func parameters(r *row) []any {
 	out := []any{}
-	for rest := r.path; ; {
-		_, behind, more := strings.Cut(rest, "{")
+	for left := r.path; ; {
+		_, behind, more := strings.Cut(left, "{")
 		if !more {
 			break
 		}
 		name, behind, _ := strings.Cut(behind, "}")
-		rest = behind
+		left = behind
 		kind := "string"
 		if name == "component" || name == "definition" || name == "environment" || name == "revision" {
 			kind = "integer"

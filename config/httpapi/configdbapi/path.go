@@ -283,7 +283,7 @@ func refOf(s string) model.Ref {
 // location is an absolute URL of the path of a call with the id of its resource.
 func (c *call) location(id int64, proxied bool) string {
 	escaped := c.URL.EscapedPath()
-	behind := len(escaped) - len(c.rest)
+	behind := len(escaped) - len(c.behind)
 	where := c.base(proxied) + escaped[:behind+c.from] + strconv.FormatInt(id, 10) + escaped[behind+c.to:]
 	if c.URL.RawQuery != "" {
 		where += "?" + c.URL.RawQuery

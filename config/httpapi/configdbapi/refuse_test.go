@@ -146,7 +146,7 @@ func TestBodiesAreBounded(t *testing.T) {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
 	}
-	if n := h.(*api).bodies.Held(); n != 0 {
+	if n := h.(*api).Bodies.Held(); n != 0 {
 		t.Errorf("%d bytes are held", n)
 	}
 	limits := DefaultLimits

@@ -1,24 +1,11 @@
 package configdbapi
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 
 	"edgespan/config/httpapi/rest"
 )
-
-// foreign refuses what a page of another site has sent through a browser.
-func (a *api) foreign(r *http.Request) error {
-	if a.local && !rest.LocalHost(r.Host) {
-		return refuse(http.StatusMisdirectedRequest,
-			"Host: is %q: localhost and addresses of the loopback are allowed without authentication", r.Host)
-	}
-	if a.origins.Check(r) != nil {
-		return refuse(http.StatusForbidden, "Origin: a request of another site's page is not allowed")
-	}
-	return nil
-}
 
 // route finds the row of a call and reads its query.
 func (a *api) route(c *call) error {
@@ -34,8 +21,8 @@ func (a *api) route(c *call) error {
 		}
 		c.prefix = "/"
 	}
-	c.rest = escaped[len(c.prefix):]
-	t, err := parse(c.rest)
+	c.behind = escaped[len(c.prefix):]
+	t, err := parse(c.behind)
 	if err != nil {
 		return err
 	}
@@ -46,7 +33,7 @@ func (a *api) route(c *call) error {
 	}
 	for _, r := range a.rows[t.path] {
 		if r.method == method || r.patch && method == http.MethodPatch {
-			c.row = r
+			c.row, c.Route = r, r.path
 			return c.readQuery()
 		}
 	}
@@ -54,6 +41,7 @@ func (a *api) route(c *call) error {
 		return nil
 	}
 	allow := a.allow(t.path)
-	return &refusal{status: http.StatusMethodNotAllowed, allow: allow,
-		text: fmt.Sprintf("%s: is not allowed here: %s", spelled(c.Method), strings.Join(allow, ", "))}
+	p := rest.Refuse(rest.TypeMethod, "%s: is not allowed here: %s", spelled(c.Method), strings.Join(allow, ", "))
+	p.Allow = allow
+	return p
 }

@@ -52,11 +52,7 @@ func getHieraData(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	got, err := a.backend.Hiera(c.Context(), q, c.known())
-	if err != nil {
-		return reply{}, err
-	}
-	return c.giveAnswer(got), nil
+	return c.giveAnswer(a.backend.Hiera(c.Context(), q, c.known()))
 }
 
 func getHieraKey(a *api, c *call) (reply, error) {
@@ -70,12 +66,9 @@ func getHieraKey(a *api, c *call) (reply, error) {
 	}
 	q.Keys = []string{c.name}
 	got, err := a.backend.Hiera(c.Context(), q, c.known())
-	if err != nil {
-		return reply{}, err
-	}
-	r := c.giveAnswer(got)
-	if got.Body == nil { // the caller has it
-		return r, nil
+	r, err := c.giveAnswer(got, err)
+	if err != nil || got.Body == nil { // the caller has it
+		return r, err
 	}
 	found, err := configdb.ObjectOf(got.Body)
 	if err != nil {
@@ -86,8 +79,8 @@ func getHieraKey(a *api, c *call) (reply, error) {
 		return reply{}, refuse(http.StatusNotFound, "key %s: none of %s has it", config.Quote(c.name),
 			strings.Join(q.Resources, ", "))
 	}
-	if r.kept, r.body = false, value; !raw {
-		r.body = slices.Concat([]byte(`{"value":`), value, []byte("}"))
+	if r.Kept, r.Body = false, value; !raw {
+		r.Body = slices.Concat([]byte(`{"value":`), value, []byte("}"))
 	}
 	return r, nil
 }
@@ -113,9 +106,5 @@ func postHieraLookup(a *api, c *call) (reply, error) {
 	if err := checkHiera(&q); err != nil {
 		return reply{}, err
 	}
-	got, err := a.backend.Hiera(c.Context(), q, nil)
-	if err != nil {
-		return reply{}, err
-	}
-	return c.giveAnswer(got), nil
+	return c.giveAnswer(a.backend.Hiera(c.Context(), q, nil))
 }

@@ -13,16 +13,9 @@ import (
 
 func getComponents(a *api, c *call) (reply, error) {
 	all, err := a.backend.Components(c.Context(), c.reveals())
-	if err != nil {
-		return reply{}, err
-	}
-	out := make([]model.Component, len(all))
-	for i := range all {
-		out[i] = wholeComponent(all[i])
-	}
-	r, err := give(out)
-	for _, one := range out {
-		r.secret = r.secret || c.shows(one.Definitions...)
+	r, err := give(each(all, wholeComponent), err)
+	for _, one := range all {
+		r.Secret = r.Secret || c.shows(one.Definitions...)
 	}
 	return r, err
 }
@@ -34,11 +27,8 @@ func (c *call) shows(ds ...model.Definition) bool {
 
 func getComponent(a *api, c *call) (reply, error) {
 	one, err := a.backend.Component(c.Context(), c.id, c.reveals())
-	if err != nil {
-		return reply{}, err
-	}
-	r, err := give(wholeComponent(one))
-	r.secret = c.shows(one.Definitions...)
+	r, err := give(wholeComponent(one), err)
+	r.Secret = c.shows(one.Definitions...)
 	return r, err
 }
 
@@ -53,6 +43,15 @@ func list[T any](l []T) []T {
 		return []T{}
 	}
 	return l
+}
+
+// each is a list with each of its elements made whole.
+func each[T any](all []T, whole func(T) T) []T {
+	out := make([]T, len(all))
+	for i := range all {
+		out[i] = whole(all[i])
+	}
+	return out
 }
 
 func postComponent(a *api, c *call) (reply, error) {
@@ -73,32 +72,29 @@ func (a *api) create(c *call, w model.Write, f *fields, show func(id int64) (rep
 		return reply{}, f.err
 	}
 	done, err := a.written(c, w)
-	if err != nil || c.entry.DryRun {
+	if err != nil || c.Entry.DryRun {
 		return judged(done, err)
 	}
 	r, err := show(done.ID)
-	r.revision, r.wrote = done.Revision, done.Revision
-	r.location = c.prefix + c.path + "/" + strconv.FormatInt(done.ID, 10)
-	return r, err
+	r.Wrote = done.Revision
+	r.Add("Location", c.prefix+c.path+"/"+strconv.FormatInt(done.ID, 10))
+	return numbered(r, 0, done.Revision), err
 }
 
 // judged is what a write would have changed.
 func judged(done model.Written, err error) (reply, error) {
-	if err != nil {
-		return reply{}, err
-	}
-	r, err := give(Done{Revision: done.Revision, Changed: done.Changed, Changes: list(done.Changes)})
-	r.status, r.revision = http.StatusOK, done.Revision
-	return r, err
+	r, err := give(Done{Revision: done.Revision, Changed: done.Changed, Changes: list(done.Changes)}, err)
+	r.Status = http.StatusOK
+	return numbered(r, 0, done.Revision), err
 }
 
 // change does a write that is answered with nothing.
 func (a *api) change(c *call, w model.Write) (reply, error) {
 	done, err := a.written(c, w)
-	if err != nil || c.entry.DryRun {
+	if err != nil || c.Entry.DryRun {
 		return judged(done, err)
 	}
-	return reply{etag: done.ETag, version: done.Version, revision: done.Revision, wrote: wrote(done)}, nil
+	return numbered(reply{ETag: done.ETag, Wrote: wrote(done)}, done.Version, done.Revision), nil
 }
 
 func wrote(done model.Written) uint64 {
@@ -112,8 +108,9 @@ func wrote(done model.Written) uint64 {
 func (a *api) tell(c *call, w model.Write) (reply, error) {
 	done, err := a.written(c, w)
 	r, err := judged(done, err)
-	if !c.entry.DryRun {
-		r.etag, r.version, r.wrote = done.ETag, done.Version, wrote(done)
+	if !c.Entry.DryRun {
+		r.ETag, r.Wrote = done.ETag, wrote(done)
+		r = numbered(r, done.Version, 0)
 	}
 	return r, err
 }
@@ -174,21 +171,15 @@ func getDefinitions(a *api, c *call) (reply, error) {
 		component = &of
 	}
 	all, err := a.backend.Definitions(c.Context(), component, c.reveals())
-	if err != nil {
-		return reply{}, err
-	}
-	r, err := give(list(all))
-	r.secret = c.shows(all...)
+	r, err := give(list(all), err)
+	r.Secret = c.shows(all...)
 	return r, err
 }
 
 func getDefinition(a *api, c *call) (reply, error) {
 	one, err := a.backend.Definition(c.Context(), c.id, c.reveals())
-	if err != nil {
-		return reply{}, err
-	}
-	r, err := give(one)
-	r.secret = c.shows(one)
+	r, err := give(one, err)
+	r.Secret = c.shows(one)
 	return r, err
 }
 
@@ -231,10 +222,7 @@ func deleteDefinition(a *api, c *call) (reply, error) {
 
 func getSecrets(a *api, c *call) (reply, error) {
 	all, err := a.backend.Secrets(c.Context(), c.id)
-	if err != nil {
-		return reply{}, err
-	}
-	return give(Secrets{list(all)})
+	return give(Secrets{list(all)}, err)
 }
 
 func putSecrets(a *api, c *call) (reply, error) {
@@ -266,11 +254,8 @@ func contentKeys(op configdb.KeysOp) func(*api, *call) (reply, error) {
 		}
 		defer done()
 		found, err := Meter(c.Context()).Get(edit, d.Content)
-		if err != nil {
-			return reply{}, err
-		}
-		r, err := give(list(found))
-		r.secret = c.shows(d)
+		r, err := give(list(found), err)
+		r.Secret = c.shows(d)
 		return r, err
 	}
 }
@@ -289,14 +274,7 @@ func (a *api) readKeys(c *call, op configdb.KeysOp) (configdb.KeysEdit, error) {
 
 func getEnvironments(a *api, c *call) (reply, error) {
 	all, err := a.backend.Environments(c.Context())
-	if err != nil {
-		return reply{}, err
-	}
-	out := make([]model.Environment, len(all))
-	for i := range all {
-		out[i] = wholeEnvironment(all[i])
-	}
-	return give(out)
+	return give(each(all, wholeEnvironment), err)
 }
 
 func wholeEnvironment(e model.Environment) model.Environment {
@@ -306,10 +284,7 @@ func wholeEnvironment(e model.Environment) model.Environment {
 
 func getEnvironment(a *api, c *call) (reply, error) {
 	one, err := a.backend.Environment(c.Context(), c.id)
-	if err != nil {
-		return reply{}, err
-	}
-	return give(wholeEnvironment(one))
+	return give(wholeEnvironment(one), err)
 }
 
 func postEnvironment(a *api, c *call) (reply, error) {
@@ -355,14 +330,7 @@ func deleteEnvironment(a *api, c *call) (reply, error) {
 
 func getLevels(a *api, c *call) (reply, error) {
 	all, err := a.backend.Levels(c.Context(), c.environment)
-	if err != nil {
-		return reply{}, err
-	}
-	out := make([]model.Level, len(all))
-	for i := range all {
-		out[i] = wholeLevel(all[i])
-	}
-	return give(out)
+	return give(each(all, wholeLevel), err)
 }
 
 func wholeLevel(l model.Level) model.Level {
@@ -372,10 +340,7 @@ func wholeLevel(l model.Level) model.Level {
 
 func getLevel(a *api, c *call) (reply, error) {
 	one, err := a.backend.Level(c.Context(), c.environment, refOf(c.name))
-	if err != nil {
-		return reply{}, err
-	}
-	return give(wholeLevel(one))
+	return give(wholeLevel(one), err)
 }
 
 func putLevel(a *api, c *call) (reply, error) {

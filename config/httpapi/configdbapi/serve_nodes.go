@@ -9,18 +9,11 @@ import (
 
 func getNodes(a *api, c *call) (reply, error) {
 	all, err := a.backend.Nodes(c.Context(), c.environment)
-	if err != nil {
-		return reply{}, err
-	}
-	return give(list(all))
+	return give(list(all), err)
 }
 
 func getNode(a *api, c *call) (reply, error) {
-	one, err := a.backend.Node(c.Context(), c.environment, c.name)
-	if err != nil {
-		return reply{}, err
-	}
-	return give(one)
+	return give(a.backend.Node(c.Context(), c.environment, c.name))
 }
 
 func putNode(a *api, c *call) (reply, error) {

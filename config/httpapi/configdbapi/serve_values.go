@@ -24,11 +24,7 @@ func getHalf(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	got, err := a.backend.Answer(c.Context(), q, c.known())
-	if err != nil {
-		return reply{}, err
-	}
-	return c.giveAnswer(got), nil
+	return c.giveAnswer(a.backend.Answer(c.Context(), q, c.known()))
 }
 
 // halfQuery reads what is asked of a half. That effective and show_lookup are there
@@ -93,7 +89,7 @@ func putHalf(a *api, c *call) (reply, error) {
 	}
 	r, err := a.change(c,
 		model.Put{Target: c.place(), Kind: c.kind, Value: o.JSON(), IfMatch: bound, Register: c.kind == model.Values})
-	if err != nil || r.status != 0 || !strings.Contains(strings.Join(c.Header["Prefer"], ","), "return=representation") {
+	if err != nil || r.Status != 0 || !strings.Contains(strings.Join(c.Header["Prefer"], ","), "return=representation") {
 		return r, err
 	}
 	return a.representation(c, r)
@@ -101,13 +97,11 @@ func putHalf(a *api, c *call) (reply, error) {
 
 // representation is what a PUT has stored, in the place of nothing.
 func (a *api) representation(c *call, r reply) (reply, error) {
-	got, err := a.backend.Answer(c.Context(), model.Query{Target: c.place(), Kind: c.kind, Reveal: c.reveals()}, nil)
-	if err != nil {
-		return reply{}, err
-	}
-	out := c.giveAnswer(got)
-	out.status, out.applied, out.wrote = http.StatusOK, true, r.wrote
-	return out, nil
+	out, err := c.giveAnswer(a.backend.Answer(c.Context(),
+		model.Query{Target: c.place(), Kind: c.kind, Reveal: c.reveals()}, nil))
+	out.Status, out.Wrote = http.StatusOK, r.Wrote
+	out.Add("Preference-Applied", "return=representation")
+	return out, err
 }
 
 // byID answers 308. The body is read, but for one whose sender waits to be told to send it: an answer
@@ -122,8 +116,9 @@ func (a *api) byID(c *call) (reply, error) {
 	}
 	where := c.location(d.ID, a.proxied)
 	r, err := give(Message{"resource_definition " + config.Quote(c.resource.Name) + " has the id " + decimal(d.ID) + ": " +
-		where})
-	r.status, r.location = http.StatusPermanentRedirect, where
+		where}, nil)
+	r.Status = http.StatusPermanentRedirect
+	r.Add("Location", where)
 	return r, err
 }
 
@@ -148,11 +143,8 @@ func halfKeys(op configdb.KeysOp) func(*api, *call) (reply, error) {
 		case err != nil:
 			return reply{}, err
 		case op == configdb.KeysGet:
-			got, err := a.backend.Keys(c.Context(), model.Query{Target: c.place(), Kind: c.kind, Reveal: c.reveals()}, edit)
-			if err != nil {
-				return reply{}, err
-			}
-			return c.giveAnswer(got), nil
+			return c.giveAnswer(a.backend.Keys(c.Context(), model.Query{Target: c.place(), Kind: c.kind, Reveal: c.reveals()},
+				edit))
 		}
 		bound, err := c.ifMatch()
 		if err != nil {
@@ -207,10 +199,7 @@ func getVersions(a *api, c *call) (reply, error) {
 	}
 	all, err := a.backend.Versions(c.Context(),
 		model.VersionsQuery{Target: c.place(), Kind: c.kind, Before: before, Limit: limit})
-	if err != nil {
-		return reply{}, err
-	}
-	return give(list(all))
+	return give(list(all), err)
 }
 
 func postRollback(a *api, c *call) (reply, error) {

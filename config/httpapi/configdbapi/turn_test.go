@@ -49,7 +49,7 @@ func TestAReadKeepsItsTurn(t *testing.T) {
 		if n := b.most.Load(); n != 1 {
 			t.Errorf("%d reads of one caller were computed at a time", n)
 		}
-		if done, err := h.(*api).turns.Take(t.Context(), rest.HolderOf("viewer", Viewer, "")); err != nil {
+		if done, err := h.(*api).Turns.Take(t.Context(), rest.HolderOf("viewer", Viewer, "")); err != nil {
 			t.Error(err)
 		} else {
 			done()

@@ -3,7 +3,6 @@ package configdbapi
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"edgespan/config/configdb/model"
@@ -27,13 +26,13 @@ func (a *api) written(c *call, w model.Write) (model.Written, error) {
 	if err != nil {
 		return model.Written{}, err
 	}
-	done, err := a.backend.Write(c.Context(), WriteRequest{Author: c.caller.Name, Caller: c.who(),
-		Own: c.own, Message: c.entry.Message, Write: w, DryRun: c.entry.DryRun, Reveal: c.reveals()})
+	done, err := a.backend.Write(c.Context(), WriteRequest{Author: c.caller.Name, Caller: c.Caller.Who(),
+		Own: c.own, Message: c.Entry.Message, Write: w, DryRun: c.Entry.DryRun, Reveal: c.reveals()})
 	if held.of != nil && !isUnsure(err) { // who goes away before the answer may have stored it
 		if done.Changed {
 			held.bytes -= float64(max(done.Stored, held.least) + eachWrite)
 		}
-		held.of.Spend(c.who(), time.Now(), -held.bytes)
+		held.of.Spend(c.Caller.Who(), time.Now(), -held.bytes)
 	}
 	c.changed = c.changed || done.Changed
 	return done, err
@@ -49,11 +48,11 @@ type held struct {
 // hold takes what a write may store from what its caller may have stored: a node of itself, and whoever else is no
 // admin. What it does not store is given back: what is there already costs nothing.
 func (a *api) hold(c *call, w model.Write) (held, error) {
-	h := held{of: a.stored, least: int(c.holds.Size())}
+	h := held{of: a.stored, least: int(c.Holds.Size())}
 	text := fmt.Sprintf("%s has stored too much: %d MiB at once and %d KiB a second are allowed to all but admins",
 		c.caller.Name, rest.StoredBurst>>20, rest.StoredRate>>10)
 	switch {
-	case c.entry.DryRun, !c.own && c.caller.Role == Admin:
+	case c.Entry.DryRun, !c.own && c.caller.Role == Admin:
 		return held{}, nil
 	case c.own:
 		h = held{of: a.uploads}
@@ -61,13 +60,16 @@ func (a *api) hold(c *call, w model.Write) (held, error) {
 			" has uploaded too much: 16 MiB at once and 16 KiB a second that change something are allowed"
 	default:
 		if err := a.scarce(); err != nil {
-			return held{}, &refusal{status: http.StatusServiceUnavailable, retry: time.Minute,
-				text: "only an admin may write: " + err.Error()}
+			no := rest.Refuse(rest.TypeBusy, "only an admin may write: %s", err)
+			no.Retry = time.Minute
+			return held{}, no
 		}
 	}
 	h.bytes = float64(max(storedBy(w), h.least) + eachWrite)
-	if wait := h.of.Spend(c.who(), time.Now(), h.bytes); wait > 0 {
-		return held{}, &refusal{status: http.StatusTooManyRequests, retry: max(wait, time.Second), text: text}
+	if wait := h.of.Spend(c.Caller.Who(), time.Now(), h.bytes); wait > 0 {
+		no := rest.Refuse(rest.TypeTooMany, "%s", text)
+		no.Retry = wait
+		return held{}, no
 	}
 	return h, nil
 }

@@ -16,10 +16,6 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// streamDeadline ends a watch: whoever goes on says anew who it is. It begins after the last
-// event that it had, and misses nothing.
-const streamDeadline = 5 * time.Minute
-
 func getHistory(a *api, c *call) (reply, error) {
 	before, limit, err := c.before()
 	if err != nil {
@@ -30,14 +26,7 @@ func getHistory(a *api, c *call) (reply, error) {
 		return reply{}, err
 	}
 	all, err := a.backend.Records(c.Context(), model.RecordsQuery{Environment: int64(of), Before: before, Limit: limit})
-	if err != nil {
-		return reply{}, err
-	}
-	out := make([]model.Record, len(all))
-	for i := range all {
-		out[i] = wholeRecord(all[i])
-	}
-	return give(out)
+	return give(each(all, wholeRecord), err)
 }
 
 func wholeRecord(r model.Record) model.Record {
@@ -54,7 +43,7 @@ func getRevision(a *api, c *call) (reply, error) {
 	if len(all) == 0 || all[0].Revision != n {
 		return reply{}, refuse(http.StatusNotFound, "revision %d: there is none", n)
 	}
-	return give(wholeRecord(all[0]))
+	return give(wholeRecord(all[0]), nil)
 }
 
 // interest is what a watch tells of.
@@ -75,20 +64,20 @@ func getWatch(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	leave, err := a.watching.Take(c.holder(), "watches")
+	leave, err := a.Watch(c.Call)
 	if err != nil {
-		return reply{}, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: err.Error()}
+		return reply{}, err
 	}
-	path, asked := c.entry.Path, c.Clone(c.alive) // what it said of itself may be let go with its answer
-	stream := func(w io.Writer) {
-		ctx, cancel := a.open(c.alive)
-		defer cancel()
+	path, asked := c.Entry.Path, c.Clone(c.Context()) // what it said of itself may be let go with its answer
+	r := reply{Events: true, Done: leave}
+	r.Stream = func(ctx context.Context, w io.Writer) error {
 		still := rest.WhileKnown{Writer: w, Known: func() bool { return a.still(asked.WithContext(ctx), c.caller) }}
 		if err := a.tellAll(ctx, since, of, still); err != nil && ctx.Err() == nil {
-			a.failed(c.Method, path, err)
+			a.Failed(asked.Method, path, err)
 		}
+		return nil
 	}
-	return reply{stream: stream, done: leave, revision: since}, nil
+	return numbered(r, 0, since), nil
 }
 
 // still says whether a caller may go on: their token, password or certificate is as good as when they began.
@@ -159,13 +148,6 @@ func (a *api) since(c *call) (uint64, error) {
 	return n, nil
 }
 
-// open is a context that ends with a caller, with the server, and in time.
-func (a *api) open(caller context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(caller, streamDeadline)
-	stop := context.AfterFunc(a.ending, cancel)
-	return ctx, func() { stop(); cancel() }
-}
-
 // errUnread says that nobody reads what is told.
 var errUnread = errors.New("nobody reads")
 
@@ -206,11 +188,11 @@ func (a *api) tellAll(ctx context.Context, since uint64, of interest, w io.Write
 		if r.Changes = of.in(r); len(r.Changes) == 0 {
 			return nil
 		}
-		event, err := give(r)
+		event, err := give(r, nil)
 		if err != nil {
 			return err
 		}
-		return say(fmt.Sprintf("id: %d\nevent: revision\ndata: %s\n\n", r.Revision, event.body)) // JSON is one line
+		return say(fmt.Sprintf("id: %d\nevent: revision\ndata: %s\n\n", r.Revision, event.Body)) // JSON is one line
 	})
 	cancel()
 	<-ended // it writes to who is about to go

@@ -142,7 +142,7 @@ func TestWatchFilters(t *testing.T) {
 		"environment=7&resource=2":               {6},
 	} {
 		a := Handler(&fake{}, door{}).(*api)
-		c := &call{Request: httptest.NewRequest("GET", Prefixes[0]+"watch?"+query, nil)}
+		c := &call{Call: &rest.Call{Request: httptest.NewRequest("GET", Prefixes[0]+"watch?"+query, nil)}}
 		if err := a.route(c); err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +186,7 @@ func TestAWatchEnds(t *testing.T) {
 		began := time.Now()
 		_, ended, leave := watching(Handler(&fake{}, door{}), "watch?since=0", nil)
 		defer leave()
-		if <-ended; time.Since(began) != streamDeadline {
+		if <-ended; time.Since(began) != rest.StreamDeadline {
 			t.Errorf("by itself after %s", time.Since(began))
 		}
 		server, down := context.WithCancel(context.Background())
@@ -225,7 +225,7 @@ func TestWatchesAreLimited(t *testing.T) {
 		}
 		leave()
 		<-ended
-		if _, err := h.(*api).watching.Take(rest.Holder{Who: "ann"}, "watches"); err != nil {
+		if _, err := h.(*api).Watch(&rest.Call{Caller: rest.Caller{Name: "ann"}}); err != nil {
 			t.Errorf("its place is not free: %v", err)
 		}
 	})
@@ -332,7 +332,7 @@ func TestOneCallerDoesNotTakeAllWatches(t *testing.T) {
 			leave()
 		}
 		for range 16 {
-			if _, err := h.(*api).watching.Take(rest.Holder{Who: ":vera"}, "watches"); err != nil {
+			if _, err := h.(*api).Watch(&rest.Call{Caller: rest.Caller{Name: "vera"}}); err != nil {
 				t.Fatalf("its places are not free: %v", err)
 			}
 		}

@@ -9,69 +9,54 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// admit finds out who asks, and whether that one may.
-func (a *api) admit(c *call) *Problem {
+// admit finds out who asks, and whether that one may. Whether the process lives can always be asked: who has not said
+// who it is takes no place.
+func (a *api) admit(c *call) (leave func(), err error) {
 	if c.row.role == "" {
-		return nil
+		return func() {}, nil
 	}
-	if a.noAuth {
-		c.caller = Caller{Name: "local", Role: Admin, Via: rest.ViaLoopback}
-	} else if p := a.authenticate(c); p != nil {
-		return p
+	caller := Caller{Name: "local", Role: Admin, Via: rest.ViaLoopback}
+	if !a.Local {
+		if caller, err = a.authenticate(c.Request); err != nil {
+			return nil, err
+		}
 	}
-	if !rest.Known(c.Context(), c.caller.Name, c.caller.Role, c.caller.Via) {
-		return problem(TypeBusy, "too many connections of the same caller are open already")
-	}
-	if wait := a.callers.Take(c.caller.Who(), c.entry.Time); wait > 0 {
-		return tooMany(wait)
-	}
-	if !c.caller.Role.May(c.row.role) {
-		return problem(TypePermission, "%s %s: is not allowed to a %s: an %s may", c.Method, c.row.path, c.caller.Role,
-			c.row.role)
-	}
-	return nil
+	return a.Enter(c.Call, caller, c.row.role)
 }
 
 // authenticate asks whose the token is. It says nothing of why one was not taken.
-func (a *api) authenticate(c *call) *Problem {
-	denied := problem(TypeNoToken, "Authorization: the token of an operator is needed: Bearer TOKEN is allowed")
-	word, token, _ := strings.Cut(c.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(word, "Bearer") || len(c.Header.Values("Authorization")) != 1 || a.hash == nil {
-		return denied
+func (a *api) authenticate(r *http.Request) (caller Caller, err error) {
+	denied := rest.Refuse(rest.TypeNoToken, "Authorization: the token of an operator is needed: Bearer TOKEN is allowed")
+	word, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(word, "Bearer") || len(r.Header.Values("Authorization")) != 1 || a.hash == nil {
+		return Caller{}, denied
 	}
 	hash, err := a.hash(strings.TrimSpace(token))
 	if err != nil {
-		return denied
+		return Caller{}, denied
 	}
-	if caller, known := a.backend.Known(hash); known { // it does not wait for those at its address who guess
-		c.token(caller)
-		return nil
+	caller, known := a.backend.Known(hash)
+	if !known { // who is known does not wait for those at its address who guess
+		wait := a.guesses.Look(r.Context(), r.RemoteAddr, rest.TryToken, func() (wrong bool) {
+			caller, err = a.backend.Authenticate(r.Context(), hash)
+			return errors.Is(err, ErrNoToken)
+		})
+		if wait > 0 {
+			return Caller{}, tooMany(wait)
+		}
 	}
-	var caller Caller
-	wait := a.guesses.Look(c.Context(), c.RemoteAddr, rest.TryToken, func() (wrong bool) {
-		caller, err = a.backend.Authenticate(c.Context(), hash)
-		return errors.Is(err, ErrNoToken)
-	})
-	switch {
-	case wait > 0:
-		return tooMany(wait)
-	case errors.Is(err, ErrNoToken):
-		return denied
-	case err != nil:
-		return a.problemOf(c, err)
+	if errors.Is(err, ErrNoToken) {
+		return Caller{}, denied
 	}
-	c.token(caller)
-	return nil
+	caller.Via = rest.ViaToken
+	return caller, err
 }
 
-// token says that a call is of the owner of a token.
-func (c *call) token(of Caller) { c.caller, c.caller.Via = of, rest.ViaToken }
-
 // mayReveal is after the query is read: secrets are an admin's.
-func (a *api) mayReveal(c *call) *Problem {
-	c.entry.Reveal = c.flags["reveal"] || c.row.reveals
-	if c.flags["reveal"] && !c.caller.Role.May(Admin) {
-		return problem(TypePermission, "reveal: is not allowed to a %s: an admin may", c.caller.Role)
+func (a *api) mayReveal(c *call) error {
+	c.Entry.Reveal = c.flags["reveal"] || c.row.reveals
+	if c.flags["reveal"] && !c.Caller.Role.May(Admin) {
+		return rest.Refuse(rest.TypePermission, "reveal: is not allowed to a %s: an admin may", c.Caller.Role)
 	}
 	return nil
 }

@@ -23,18 +23,7 @@ const (
 )
 
 // Caller is who asks.
-type Caller struct {
-	Name string
-	Role Role
-	// Via is what the name is from; "" of the controller itself.
-	Via rest.Via `json:",omitempty"`
-}
-
-// Who is whose share and turn a caller takes: callers of one name by other sources are others.
-func (c Caller) Who() string { return c.Via.Of(c.Name) }
-
-// Holder is the caller as one who holds what is bounded.
-func (c Caller) Holder() rest.Holder { return rest.HolderOf(c.Name, c.Role, c.Via) }
+type Caller = rest.Caller
 
 // Backend is the controller as the routes see it. It masks secrets in every answer, but where Reveal is asked for.
 // Errors that it answers with: *ops.Refused (422), *ops.NotFoundError (404), history.Conflicts (412), ErrBusy (503),

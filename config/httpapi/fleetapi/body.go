@@ -3,7 +3,6 @@ package fleetapi
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"mime"
 	"net/http"
 	"strings"
@@ -15,36 +14,28 @@ import (
 
 // readBody reads the body of a call that has one. What changes something has the type of a
 // body in any case: no form of a web page can send it.
-func (a *api) readBody(w http.ResponseWriter, c *call) *Problem {
+func (a *api) readBody(c *call) error {
 	if c.row.effect == reads {
 		return nil
 	}
-	kind, p := c.mediaType()
-	if p != nil {
-		return p
+	kind, err := c.mediaType()
+	if err != nil {
+		return err
 	}
-	text, held, err := a.bodies.Read(w, c.Request, c.caller.Holder(), MaxBody)
-	c.holds = held
-	switch {
-	case errors.Is(err, rest.ErrBodyTooLarge):
-		return problem(TypeTooLarge, "%s: must be %d MiB at most", err, MaxBody>>20)
-	case errors.Is(err, rest.ErrBodyCrowded):
-		return problem(TypeBusy, "%s", err)
-	case err != nil:
-		return problem(TypeBadRequest, "%s", err)
-	case c.row.body == nil && len(strings.TrimSpace(string(text))) == 0:
-		return nil
+	text, err := a.ReadBody(c.Call, MaxBody)
+	if err != nil || c.row.body == nil && len(strings.TrimSpace(string(text))) == 0 {
+		return err
 	}
-	n, p := c.tooRich(text, kind)
-	if p != nil {
-		return p
+	n, err := c.tooRich(text, kind)
+	if err != nil {
+		return err
 	}
-	if !held.Weigh(int64(n) * valueCost) { // it waits for its turn again, once it is parsed
-		return problem(TypeBusy, "%s", rest.ErrBodyCrowded)
+	if !c.Holds.Weigh(int64(n) * valueCost) { // it waits for its turn again, once it is parsed
+		return rest.Refuse(rest.TypeBusy, "%s", rest.ErrBodyCrowded)
 	}
 	done, err := rest.Turn(c.Context())
 	if err != nil {
-		return problem(TypeBusy, "%s", err)
+		return rest.Refuse(rest.TypeBusy, "%s", err)
 	}
 	defer done()
 	read := config.ParseObject
@@ -53,14 +44,14 @@ func (a *api) readBody(w http.ResponseWriter, c *call) *Problem {
 	}
 	o, faults := read(text)
 	if len(faults) > 0 {
-		return faulty(TypeMalformed, "the document can't be read", documentErrors(faults))
+		return faulty(rest.TypeMalformed, "the document can't be read", documentErrors(faults))
 	}
 	if c.row.body == nil && len(o) > 0 {
-		return problem(TypeBadRequest, "body: is not empty: none is allowed")
+		return rest.Refuse(rest.TypeBadRequest, "body: is not empty: none is allowed")
 	}
 	if c.row.body != nil && c.row.body != anObject {
 		if faults := checkSchema(schemaOf(c.row.body), o, nil); len(faults) > 0 {
-			return faulty(TypeRejected, "the document is refused", documentErrors(faults))
+			return faulty(rest.TypeRejected, "the document is refused", documentErrors(faults))
 		}
 	}
 	c.body = o
@@ -80,9 +71,9 @@ const (
 )
 
 // tooRich refuses a body with more values than one write may have. They are counted as the text goes: an upper bound.
-func (c *call) tooRich(text []byte, kind string) (n int, p *Problem) {
+func (c *call) tooRich(text []byte, kind string) (n int, err error) {
 	if kind == "application/yaml" && len(text) > maxYAML {
-		return 0, problem(TypeTooLarge, "body: is too large: at most %d KiB of YAML are allowed, JSON may have more",
+		return 0, rest.Refuse(rest.TypeTooLarge, "body: is too large: at most %d KiB of YAML are allowed, JSON may have more",
 			maxYAML>>10)
 	}
 	most := maxValues
@@ -94,12 +85,13 @@ func (c *call) tooRich(text []byte, kind string) (n int, p *Problem) {
 		n += bytes.Count(text, []byte{'\n'})
 	}
 	if n > most {
-		return n, problem(TypeTooLarge, "body: has some %d values: at most %d are allowed: write it in parts", n, most)
+		return n, rest.Refuse(rest.TypeTooLarge, "body: has some %d values: at most %d are allowed: write it in parts", n,
+			most)
 	}
 	return n, nil
 }
 
-func (c *call) mediaType() (string, *Problem) {
+func (c *call) mediaType() (string, error) {
 	const allowed = "application/json and application/yaml are allowed, in UTF-8, without an encoding"
 	given := c.Header.Get("Content-Type")
 	if given == "" && c.Method == http.MethodDelete {
@@ -108,10 +100,10 @@ func (c *call) mediaType() (string, *Problem) {
 	kind, params, err := mime.ParseMediaType(given)
 	if charset := params["charset"]; err != nil || kind != "application/json" && kind != "application/yaml" ||
 		charset != "" && !strings.EqualFold(charset, "utf-8") {
-		return "", problem(TypeMediaType, "Content-Type: is %s: %s", config.Quote(given), allowed)
+		return "", rest.Refuse(rest.TypeMediaType, "Content-Type: is %s: %s", config.Quote(given), allowed)
 	}
 	if e := c.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return "", problem(TypeMediaType, "Content-Encoding: is %s: %s", config.Quote(e), allowed)
+		return "", rest.Refuse(rest.TypeMediaType, "Content-Encoding: is %s: %s", config.Quote(e), allowed)
 	}
 	return kind, nil
 }

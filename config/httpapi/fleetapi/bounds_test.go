@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"edgespan/config/httpapi/rest"
 )
 
 // What one query may name is bounded, and what it names twice counts once.
@@ -84,9 +86,10 @@ func TestAProblemListsAFew(t *testing.T) {
 		for i := range faults {
 			faults[i].Nodes = nodes[:c.nodes]
 		}
-		p := faulty(TypeRejected, "refused", faults)
-		if len(p.Errors) != c.want || c.faults > 1 && !strings.Contains(p.Detail, fmt.Sprintf("%d faults", c.faults)) {
-			t.Errorf("%+v: %d, %s", c, len(p.Errors), p.Detail)
+		p := faulty(rest.TypeRejected, "refused", faults)
+		shown, _ := p.Errors.([]ProblemFault)
+		if len(shown) != c.want || c.faults > 1 && !strings.Contains(p.Detail, fmt.Sprintf("%d faults", c.faults)) {
+			t.Errorf("%+v: %d, %s", c, len(shown), p.Detail)
 		}
 	}
 }

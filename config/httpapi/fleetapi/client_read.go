@@ -15,6 +15,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet/backup"
 	"edgespan/config/fleet/ops"
+	"edgespan/config/httpapi/rest"
 )
 
 // Prefix is what all routes of the fleet begin with.
@@ -58,7 +59,7 @@ func (c *Client) Paths(ctx context.Context, q ops.PathsQuery) (ops.Document, err
 	setPaths(v, "paths", q.Paths)
 	setFlag(v, "reveal", q.Reveal)
 	d, err := c.document(ctx, route("config"), v)
-	if p := (*Problem)(nil); !errors.As(err, &p) || p.Type != TypeTooLarge {
+	if p := (*Problem)(nil); !errors.As(err, &p) || p.Type != rest.TypeTooLarge {
 		return d, err
 	}
 	v.Set("limit", strconv.Itoa(maxPage))

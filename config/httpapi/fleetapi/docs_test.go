@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"edgespan/config/httpapi/rest"
 )
 
 // docs/rest.md has the tables that the code has.
@@ -51,9 +53,9 @@ func routesTable() string {
 
 func problemsTable() string {
 	var rows []string
-	for kind, k := range kinds {
-		rows = append(rows, fmt.Sprintf("| %d | `%s` | %s |\n", k.status, strings.TrimPrefix(kind, "urn:edgespan:problem:"),
-			k.title))
+	for kind, k := range rest.Kinds {
+		rows = append(rows, fmt.Sprintf("| %d | `%s` | %s |\n", k.Status, strings.TrimPrefix(kind, "urn:edgespan:problem:"),
+			k.Title))
 	}
 	slices.Sort(rows)
 	return "| status | type | title |\n|---|---|---|\n" + strings.Join(rows, "")

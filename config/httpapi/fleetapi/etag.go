@@ -22,7 +22,8 @@ func (a *api) ifMatch(c *call) (map[history.Layer]uint64, error) {
 		return nil, nil
 	}
 	if c.row.bound == nil {
-		return nil, problem(TypeBadRequest, "If-Match, If-None-Match: there is no document here that they could be about")
+		return nil, rest.Refuse(rest.TypeBadRequest,
+			"If-Match, If-None-Match: there is no document here that they could be about")
 	}
 	about, err := a.expand(c.Context(), c.row.bound(c))
 	if err != nil {
@@ -30,13 +31,13 @@ func (a *api) ifMatch(c *call) (map[history.Layer]uint64, error) {
 	}
 	if len(none) > 0 {
 		if _, any, _ := rest.Tags(none); !any || len(match) > 0 {
-			return nil, problem(TypeBadRequest, "If-None-Match: * is allowed with a write, without If-Match")
+			return nil, rest.Refuse(rest.TypeBadRequest, "If-None-Match: * is allowed with a write, without If-Match")
 		}
 		return bind(about, 0), nil
 	}
 	list, any, ok := rest.Tags(match)
 	if !ok {
-		return nil, problem(TypeBadRequest, `If-Match: * or a list of "REVISION" is allowed`)
+		return nil, rest.Refuse(rest.TypeBadRequest, `If-Match: * or a list of "REVISION" is allowed`)
 	}
 	if seen, only := revisionOf(list); only && len(about) == 1 {
 		return bind(about, seen), nil // the backend looks, at the moment of the write
@@ -58,7 +59,7 @@ func (a *api) compare(c *call, about []history.Layer, list []string, any bool) (
 		case any && now > 0:
 			continue // it is there: whatever it says
 		case any:
-			return nil, problem(TypePrecondition, "%s: was never written: If-Match: * wants that it was", l)
+			return nil, rest.Refuse(rest.TypePrecondition, "%s: was never written: If-Match: * wants that it was", l)
 		case len(about) == 1 && !any && slices.Contains(list, revisionTag(now)),
 			len(about) > 1 && !any && now <= newest:
 			bound[l] = now

@@ -16,6 +16,7 @@ import (
 	"edgespan/config/fleet/backup"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
 )
@@ -344,7 +345,7 @@ func problemIn(t *testing.T, w *httptest.ResponseRecorder) Problem {
 		t.Fatal(faults)
 	}
 	decodeInto(t, w.Body.Bytes(), &p)
-	if p.Status != w.Code || kinds[p.Type].status != p.Status || p.Title == "" || p.Detail == "" {
+	if p.Status != w.Code || rest.Kinds[p.Type].Status != p.Status || p.Title == "" || p.Detail == "" {
 		t.Fatalf("status %d with the problem %+v", w.Code, p)
 	}
 	return p

@@ -3,8 +3,6 @@ package fleetapi
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -17,28 +15,14 @@ import (
 )
 
 // Limits keep one caller, or many, from taking the controller away from the others.
-type Limits struct {
-	Rate     float64       // requests a second of one caller, in the long run
-	Burst    int           // and at once
-	InFlight int           // requests under way, of all callers
-	Watches  int           // and streams of events, which are long; 0: as many as DefaultLimits has
-	Deadline time.Duration // of one request
-}
+type Limits = rest.Limits
 
 // DefaultLimits are those of a Handler that was given none.
-var DefaultLimits = Limits{Rate: 100, Burst: 400, InFlight: 256, Watches: 64, Deadline: 2 * time.Minute}
+var DefaultLimits = Limits{Rate: 100, Burst: 400, InFlight: 256, Bytes: 256 << 20, Answers: 256 << 20, Watches: 64,
+	Deadline: 2 * time.Minute}
 
 // MaxBody is the largest body of a request, in bytes.
 const MaxBody = 16 << 20
-
-// bodyBytes bounds the bodies under way of all callers, in bytes (httpapi.NewBodies).
-const bodyBytes = 256 << 20
-
-// answerBytes bounds the answers under way of all callers, in bytes, until they are read.
-const answerBytes = 256 << 20
-
-// streamDeadline bounds a stream of events; NewServer's WriteTimeout is no longer.
-const streamDeadline = 5 * time.Minute
 
 // readyDeadline bounds /readyz, which anybody may ask: its answer counts for readyAgain, so that the
 // store is read four times a second at most.
@@ -78,75 +62,61 @@ func WithTokens(hash func(text string) (string, error)) Option {
 
 // WithNoAuth makes every caller the admin "local", and takes requests only for a name of this
 // machine, so that no page on the web can ask by a name of its own that resolves to here.
-func WithNoAuth() Option { return func(a *api) { a.noAuth = true } }
+func WithNoAuth() Option { return func(a *api) { a.Local = true } }
 
 // WithGuesses shares the count of failed guesses with other doors of the same listener.
 func WithGuesses(g *rest.Guesses) Option { return func(a *api) { a.guesses = g } }
 
 // WithAudit hears of every write, every refusal of a caller and every secret that is shown,
 // before the caller has the answer. It is called by many goroutines at once.
-func WithAudit(audit func(Entry)) Option { return func(a *api) { a.audit = audit } }
+func WithAudit(audit func(Entry)) Option { return func(a *api) { a.Audit = audit } }
 
 // WithIntents is asked before an act that goes into the audit log; must is that an admin does it or
 // that it shows a secret: it is not done unless its line is written. An error refuses the act.
 func WithIntents(intent func(e Entry, must bool) error) Option {
-	return func(a *api) { a.intent = intent }
+	return func(a *api) { a.Intent = intent }
 }
 
 // WithBodies shares the budget of bodies under way with other doors of the same process.
-func WithBodies(b *rest.Bodies) Option { return func(a *api) { a.bodies = b } }
+func WithBodies(b *rest.Bodies) Option { return func(a *api) { a.Bodies = b } }
 
 // WithAnswers shares the budget of answers under way with other doors of the same process.
-func WithAnswers(b *rest.Answers) Option { return func(a *api) { a.answers = b } }
+func WithAnswers(b *rest.Answers) Option { return func(a *api) { a.Answers = b } }
 
 // WithFailures hears what the caller of a 500 or of an unready controller is not told.
 func WithFailures(f func(method, path string, err error)) Option {
-	return func(a *api) { a.failed = f }
+	return func(a *api) { a.Failed = f }
 }
 
 // WithWarnings has /readyz tell, to whoever asks, what a person should look at.
 func WithWarnings(f func() []string) Option { return func(a *api) { a.warnings = f } }
 
 // WithVersion sets the version that the description names.
-func WithVersion(v string) Option { return func(a *api) { a.version = v } }
+func WithVersion(v string) Option { return func(a *api) { a.Version = v } }
 
 // WithLimits sets other limits than DefaultLimits.
-func WithLimits(l Limits) Option { return func(a *api) { a.limits = l } }
+func WithLimits(l Limits) Option { return func(a *api) { a.Limits = l } }
 
 // Entry is one line of the audit log.
 type Entry = rest.Entry
 
 type api struct {
+	rest.Frame
 	backend  Backend
 	rows     []row
 	hash     func(string) (string, error)
-	noAuth   bool
-	audit    func(Entry)
-	intent   func(e Entry, must bool) error
-	failed   func(method, path string, err error)
 	warnings func() []string
-	version  string
-	limits   Limits
-	inFlight *rest.Places
-	bodies   *rest.Bodies
-	answers  *rest.Answers
-	turns    *rest.Turns
-	watching *rest.Places
-	ending   context.Context //nolint:containedctx // of the server: streams of events end with it
-	end      context.CancelFunc
+	end      context.CancelFunc // of the streams of events
 	ready    readiness
 	// described is made once: who has no token may ask for it, and each answer that is not read holds it.
 	described func() (reply, error)
-	callers   *rest.Buckets // by name
 	guesses   *rest.Guesses // of who failed to say who it is, by address
-	origins   *http.CrossOriginProtection
 }
 
 // call is one request on its way through the checks.
 type call struct {
-	*http.Request
+	*rest.Call
 	row    *row
-	caller Caller
 	values map[string]string     // of the {segments}
 	texts  map[string]string     // of the query
 	flags  map[string]bool       //
@@ -154,43 +124,25 @@ type call struct {
 	lists  map[string][]string   //
 	paths  map[string][][]string // lists of paths; one path is a list of one
 	body   config.Object
-	holds  *rest.Body // nil: of nothing yet
-	entry  Entry
-	give   func()     // lets go of what the answer holds until it is read; nil: of nothing yet
-	turn   *rest.Hold // nil: of who has not said who it is
 }
+
+// own is a call as this API has it.
+func own(c *rest.Call) *call { return c.Own.(*call) }
 
 // Handler serves the routes from b. Every answer is JSON, or lines or events of it, every error problem+json (RFC
 // 9457).
 func Handler(b Backend, opts ...Option) http.Handler {
-	a := &api{
-		backend: b, rows: table, version: "unknown", limits: DefaultLimits, origins: http.NewCrossOriginProtection(),
-		warnings: func() []string { return nil }, audit: func(Entry) {}, intent: func(Entry, bool) error { return nil },
-		failed: func(string, string, error) {},
-	}
+	a := &api{Frame: rest.NewFrame(DefaultLimits), backend: b, rows: table, guesses: rest.NewGuesses(),
+		warnings: func() []string { return nil }}
+	a.TooMany = tooMany
+	a.Ending, a.end = context.WithCancel(context.Background()) //nolint:gosec // the server's shutdown calls it, or nobody
 	for _, o := range opts {
 		o(a)
 	}
-	a.inFlight = rest.NewPlaces(a.limits.InFlight)
-	a.turns = rest.NewTurns()
-	if a.limits.Watches <= 0 {
-		a.limits.Watches = DefaultLimits.Watches
-	}
-	a.watching = rest.NewPlaces(a.limits.Watches)
+	a.Open(a, DefaultLimits)
 	a.described = sync.OnceValues(func() (reply, error) {
-		return giveDocument(ops.Document{Object: describe(a.rows, a.version)}, false)
+		return giveDocument(ops.Document{Object: describe(a.rows, a.Version)}, nil)
 	})
-	a.ending, a.end = context.WithCancel(context.Background()) //nolint:gosec // the server's shutdown calls it, or nobody
-	a.callers = rest.NewBuckets(a.limits.Rate, a.limits.Burst)
-	if a.bodies == nil {
-		a.bodies = rest.NewBodies(bodyBytes)
-	}
-	if a.answers == nil {
-		a.answers = rest.NewAnswers(answerBytes)
-	}
-	if a.guesses == nil {
-		a.guesses = rest.NewGuesses()
-	}
 	return a
 }
 
@@ -220,123 +172,36 @@ func NewServer(h http.Handler) *http.Server {
 	return s
 }
 
-// ServeHTTP answers one request: what it is refused for, or what its row says.
-func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{Request: r, entry: rest.NewEntry(r, time.Now())}
-	defer func() { c.holds.Give() }()
-	answer := a.computed(w, c)
-	if answer.done != nil {
-		defer answer.done()
+// Answer makes the checks in the order of what they cost, and asks the row.
+func (a *api) Answer(in *rest.Call) (reply, error) {
+	c := &call{Call: in}
+	in.Own = c
+	if err := a.route(c); err != nil {
+		return reply{}, err
 	}
-	c.entry.Status, c.entry.Revision = answer.status, answer.revision
-	if c.audited() {
-		c.entry.Caller, c.entry.Role, c.entry.Via = c.caller.Name, c.caller.Role, c.caller.Via
-		a.audit(c.entry)
-	}
-	if answer.stream == nil {
-		a.deliver(w, r, c, answer)
-		return
-	}
-	answer.head(w)
-	if r.Method == http.MethodHead {
-		return
-	}
-	ctx := r.Context()
-	var out io.Writer = rest.Line{ResponseWriter: w, Wait: rest.AnswerWait}
-	if answer.events {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, streamDeadline)
-		defer cancel()
-		events := rest.Flushing{ResponseWriter: w}
-		defer events.End()
-		out = events
-	}
-	if err := answer.stream(ctx, out); err != nil {
-		a.failed(r.Method, c.entry.Path, err)
-		panic(http.ErrAbortHandler) // the status is out: all that tells the caller is an answer without its end
-	}
-}
-
-// audited says whether a call goes into the audit log.
-func (c *call) audited() bool {
-	switch {
-	case c.entry.Status == http.StatusUnauthorized, c.entry.Status == http.StatusForbidden,
-		c.entry.Status == http.StatusMisdirectedRequest:
-		return true
-	case c.row == nil || c.caller.Role == "":
-		return false // nobody's: it was turned away before anything was asked
-	}
-	return c.row.effect != reads || c.entry.Reveal
-}
-
-// answer makes the checks in the order of what they cost, and asks the row. A panic of a
-// backend becomes an answer.
-func (a *api) answer(w http.ResponseWriter, c *call) (out reply) {
-	defer func() {
-		if v := recover(); v != nil {
-			a.failed(c.Method, c.entry.Path, fmt.Errorf("panic: %v", v))
-			out = refused(internal())
-		}
-	}()
-	if p := a.foreign(c.Request); p != nil {
-		return refused(p)
-	}
-	if p := a.route(c); p != nil {
-		return refused(p)
-	}
-	ctx, cancel := context.WithTimeout(c.Context(), a.limits.Deadline)
-	defer cancel()
-	c.Request = c.WithContext(ctx)
-	if p := a.admit(c); p != nil {
-		return refused(p)
-	}
-	if c.row.role != "" { // whether the process lives can always be asked; who has not said who it is takes no place
-		leave, err := a.inFlight.Take(c.caller.Holder(), "requests")
-		if err != nil {
-			return refused(problem(TypeBusy, "%s", err))
-		}
-		defer leave()
-		ctx, c.turn = a.turns.Of(ctx, c.caller.Holder())
-		c.Request = c.WithContext(ctx)
-	}
-	if p := c.readQuery(); p != nil {
-		return refused(p)
-	}
-	if p := a.await(c); p != nil {
-		return refused(p)
-	}
-	if p := a.mayReveal(c); p != nil {
-		return refused(p)
-	}
-	if p := a.readBody(w, c); p != nil {
-		return refused(p)
-	}
-	if p := a.intends(c); p != nil {
-		return refused(p)
-	}
-	if err := c.takeTurn(); err != nil {
-		return refused(a.problemOf(c, err))
-	}
-	done, err := c.row.serve(a, c)
+	defer a.Deadline(in)()
+	leave, err := a.admit(c)
 	if err != nil {
-		return refused(a.problemOf(c, err))
+		return reply{}, err
 	}
-	return done.settle(c)
+	defer leave()
+	for _, check := range []func(*call) error{(*call).readQuery, a.await, a.mayReveal, a.readBody, a.intends,
+		(*call).takeTurn} {
+		if err := check(c); err != nil {
+			return reply{}, err
+		}
+	}
+	r, err := c.row.serve(a, c)
+	return settle(c, r), err
 }
 
 // intends refuses an act that can't go into the audit log.
-func (a *api) intends(c *call) *Problem {
-	if c.row.effect == reads && !c.entry.Reveal {
+func (a *api) intends(c *call) error {
+	if c.row.effect == reads && !c.Entry.Reveal {
 		return nil
 	}
-	e := c.entry
-	e.Caller, e.Role, e.Via, e.Begun = c.caller.Name, c.caller.Role, c.caller.Via, true
 	// What an admin's restore or revert brings back may be an admin's alone: each of an admin's acts counts as such.
-	if err := a.intent(e, c.row.role == Admin || c.caller.Role == Admin || c.entry.Reveal); err != nil {
-		a.failed(c.Method, c.entry.Path, err)
-		return problem(TypeBusy, "the audit log can't be written: nothing was done")
-	}
-	return nil
+	return a.Intends(c.Call, c.row.role == Admin || c.Caller.Role == Admin || c.Entry.Reveal)
 }
 
 // revisionHeader is the revision that a caller has seen: what is asked is answered by a replica
@@ -344,46 +209,35 @@ func (a *api) intends(c *call) *Problem {
 const revisionHeader = "Edgespan-Revision"
 
 // await waits for that revision.
-func (a *api) await(c *call) *Problem {
+func (a *api) await(c *call) error {
 	text := c.Header.Get(revisionHeader)
 	if text == "" || c.row.role == "" {
 		return nil
 	}
 	n, err := strconv.ParseUint(text, 10, 63)
 	if err != nil {
-		return problem(TypeBadRequest, "%s: is %s: the number of a revision is allowed", revisionHeader, config.Quote(text))
+		return rest.Refuse(rest.TypeBadRequest, "%s: is %s: the number of a revision is allowed", revisionHeader,
+			config.Quote(text))
 	}
 	if err := a.backend.Await(c.Context(), n); errors.Is(err, ErrNoRevision) {
-		return problem(TypeBadRequest, "%s: %d: %s", revisionHeader, n, err)
+		return rest.Refuse(rest.TypeBadRequest, "%s: %d: %s", revisionHeader, n, err)
 	} else if err != nil {
-		return a.problemOf(c, err)
-	}
-	return nil
-}
-
-// foreign refuses what a page of another site has sent through a browser.
-func (a *api) foreign(r *http.Request) *Problem {
-	if a.noAuth && !rest.LocalHost(r.Host) {
-		return problem(TypeMisdirected,
-			"Host: is %s: localhost and addresses of the loopback are allowed without authentication", config.Quote(r.Host))
-	}
-	if a.origins.Check(r) != nil {
-		return problem(TypePermission, "Origin: a request of another site's page is not allowed")
+		return err
 	}
 	return nil
 }
 
 // route finds the row of a call, and says which there are where there is none.
-func (a *api) route(c *call) *Problem {
+func (a *api) route(c *call) error {
 	m := match(a.rows, c.Method, c.URL.EscapedPath())
 	switch {
 	case m.row != nil:
-		c.row, c.values = m.row, m.values
+		c.row, c.values, c.Route = m.row, m.values, m.row.path
 		return nil
 	case len(m.allow) > 0:
-		p := problem(TypeMethod, "%s: is not allowed here: %s", c.Method, config.OrList(m.allow))
-		p.allow = m.allow
+		p := rest.Refuse(rest.TypeMethod, "%s: is not allowed here: %s", c.Method, config.OrList(m.allow))
+		p.Allow = m.allow
 		return p
 	}
-	return problem(TypeNoRoute, "no such route: %s are allowed", strings.Join(m.near, ", "))
+	return rest.Refuse(rest.TypeNoRoute, "no such route: %s are allowed", strings.Join(m.near, ", "))
 }

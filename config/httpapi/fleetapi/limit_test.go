@@ -25,7 +25,7 @@ func TestRequestsInFlightAreLimited(t *testing.T) {
 		}
 		synctest.Wait() // one of them is computed, the others wait in its caller's turn
 		w := ask(h, asked{method: "GET", target: Prefix + "rollouts", token: "t-viewer"})
-		if p := problemIn(t, w); p.Type != TypeBusy || w.Header().Get("Retry-After") != "1" {
+		if p := problemIn(t, w); p.Type != rest.TypeBusy || w.Header().Get("Retry-After") != "1" {
 			t.Errorf("a fourth: %+v", p)
 		}
 		if w := ask(h, asked{method: "GET", target: "/livez"}); w.Code != 200 {
@@ -70,7 +70,7 @@ func TestTheRateOfOneCallerIsLimited(t *testing.T) {
 			}
 		}
 		w := get("t-viewer")
-		if p := problemIn(t, w); p.Type != TypeTooMany || w.Header().Get("Retry-After") != "2" {
+		if p := problemIn(t, w); p.Type != rest.TypeTooMany || w.Header().Get("Retry-After") != "2" {
 			t.Fatalf("%+v %v", p, w.Header())
 		}
 		if w := get("t-admin"); w.Code != 200 {
@@ -249,8 +249,8 @@ func TestAnAnswerThatNobodyReadsCostsLittle(t *testing.T) {
 	h := Handler(&fake{}, WithTokens(fakeHash))
 	first, err := serveOpenAPI(h.(*api), nil)
 	again, err2 := serveOpenAPI(h.(*api), nil)
-	if err != nil || err2 != nil || len(first.body) < 10_000 || &first.body[0] != &again.body[0] {
-		t.Errorf("each answer has %d bytes of its own: %v, %v", len(again.body), err, err2)
+	if err != nil || err2 != nil || len(first.Body) < 10_000 || &first.Body[0] != &again.Body[0] {
+		t.Errorf("each answer has %d bytes of its own: %v, %v", len(again.Body), err, err2)
 	}
 	if s := NewServer(h); s.HTTP2 == nil || s.HTTP2.MaxConcurrentStreams < 1 || s.HTTP2.MaxConcurrentStreams > 64 {
 		t.Errorf("streams of a connection: %+v", s.HTTP2)

@@ -22,7 +22,10 @@ var (
 
 // givePage answers with the part of a list, sorted by name, that a request asks for. Where more
 // follows the answer says how to ask for it.
-func givePage[T any](c *call, all []T, name func(T) string) (reply, error) {
+func givePage[T any](c *call, all []T, name func(T) string, err error) (reply, error) {
+	if err != nil {
+		return reply{}, err
+	}
 	from := 0
 	if after := c.texts["after"]; after != "" {
 		from = sort.Search(len(all), func(i int) bool { return name(all[i]) > after })
@@ -34,7 +37,7 @@ func givePage[T any](c *call, all []T, name func(T) string) (reply, error) {
 		page = page[:limit]
 		last = name(page[limit-1])
 	}
-	r, err := give(page)
+	r, err := give(page, nil)
 	c.goOn(&r, "after", last)
 	return r, err
 }
@@ -54,7 +57,7 @@ func (c *call) goOn(r *reply, name, value string) {
 	}
 	q := c.URL.Query()
 	q.Set(name, value)
-	r.set("Link", fmt.Sprintf(`<%s?%s>; rel="next"`, c.URL.EscapedPath(), q.Encode()))
+	r.Add("Link", fmt.Sprintf(`<%s?%s>; rel="next"`, c.URL.EscapedPath(), q.Encode()))
 }
 
 // nextOf is the query of the page that follows, nil for none. A controller of an earlier release

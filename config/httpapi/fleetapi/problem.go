@@ -2,25 +2,17 @@ package fleetapi
 
 import (
 	"cmp"
-	"net/http"
 	"strings"
-	"time"
 
 	"edgespan/config"
 	"edgespan/config/httpapi/rest"
 	overridepkg "edgespan/config/layers/override"
 )
 
-// Problem is the body of every error (RFC 9457), and the error that the client answers with.
+// Problem is the body of every error, and the error that the client answers with.
 type Problem struct {
-	Type   string         `json:"type"`
-	Title  string         `json:"title"`
-	Status int            `json:"status"`
-	Detail string         `json:"detail"`
+	rest.Problem
 	Errors []ProblemFault `json:"errors,omitempty"`
-
-	allow []string      // methods, of a 405
-	retry time.Duration // after which asking again makes sense
 }
 
 // ProblemFault is one thing that is wrong, of many.
@@ -31,51 +23,6 @@ type ProblemFault struct {
 	Rule    string   `json:"rule,omitempty"`
 	Detail  string   `json:"detail"` // "is 5"
 	Allowed string   `json:"allowed,omitempty"`
-}
-
-// The problem types: how a client tells one error from another without reading prose.
-const (
-	TypeMalformed    = "urn:edgespan:problem:malformed"
-	TypeBadRequest   = "urn:edgespan:problem:bad-request"
-	TypeNoToken      = "urn:edgespan:problem:no-token" //nolint:gosec // no credential
-	TypePermission   = "urn:edgespan:problem:permission"
-	TypeNotFound     = "urn:edgespan:problem:not-found"
-	TypeNoRoute      = "urn:edgespan:problem:no-such-route"
-	TypeMethod       = "urn:edgespan:problem:method-not-allowed"
-	TypeConflict     = "urn:edgespan:problem:conflict"
-	TypePrecondition = "urn:edgespan:problem:precondition-failed"
-	TypeTooLarge     = "urn:edgespan:problem:too-large"
-	TypeMediaType    = "urn:edgespan:problem:media-type"
-	TypeMisdirected  = "urn:edgespan:problem:misdirected"
-	TypeRejected     = "urn:edgespan:problem:rejected"
-	TypeTooMany      = "urn:edgespan:problem:too-many-requests"
-	TypeInternal     = "urn:edgespan:problem:internal"
-	TypeBusy         = "urn:edgespan:problem:busy"
-	TypeTimeout      = "urn:edgespan:problem:timeout"
-)
-
-// kinds are the status and the title of each type; a problem has no others.
-var kinds = map[string]struct {
-	status int
-	title  string
-}{
-	TypeMalformed:    {http.StatusBadRequest, "malformed document"},
-	TypeBadRequest:   {http.StatusBadRequest, "bad request"},
-	TypeNoToken:      {http.StatusUnauthorized, "no valid token"},
-	TypePermission:   {http.StatusForbidden, "permission denied"},
-	TypeNotFound:     {http.StatusNotFound, "not found"},
-	TypeNoRoute:      {http.StatusNotFound, "no such route"},
-	TypeMethod:       {http.StatusMethodNotAllowed, "method not allowed"},
-	TypeConflict:     {http.StatusConflict, "conflict"},
-	TypePrecondition: {http.StatusPreconditionFailed, "somebody else was faster"},
-	TypeTooLarge:     {http.StatusRequestEntityTooLarge, "too large"},
-	TypeMediaType:    {http.StatusUnsupportedMediaType, "media type not supported"},
-	TypeMisdirected:  {http.StatusMisdirectedRequest, "not this host"},
-	TypeRejected:     {http.StatusUnprocessableEntity, "refused"},
-	TypeTooMany:      {http.StatusTooManyRequests, "too many requests"},
-	TypeInternal:     {http.StatusInternalServerError, "internal error"},
-	TypeBusy:         {http.StatusServiceUnavailable, "busy"},
-	TypeTimeout:      {http.StatusGatewayTimeout, "timeout"},
 }
 
 // Error is the detail, or one line for each fault.
@@ -90,20 +37,20 @@ func (p *Problem) Error() string {
 // wrong with the request, a sentinel otherwise, nothing for an error of the controller.
 func (p *Problem) Unwrap() error {
 	switch p.Type {
-	case TypeMalformed, TypeBadRequest, TypeRejected, TypeTooLarge, TypeMediaType:
+	case rest.TypeMalformed, rest.TypeBadRequest, rest.TypeRejected, rest.TypeTooLarge, rest.TypeMediaType:
 		if len(p.Errors) == 0 {
 			return &rest.Rejected{Faults: []string{p.Error()}}
 		}
 		return &rest.Rejected{Faults: p.lines()}
-	case TypeNoToken, TypePermission:
+	case rest.TypeNoToken, rest.TypePermission:
 		return rest.ErrPermission
-	case TypeNotFound:
+	case rest.TypeNotFound:
 		return rest.ErrNotFound
-	case TypeConflict, TypePrecondition:
+	case rest.TypeConflict, rest.TypePrecondition:
 		return rest.ErrConflict
-	case TypeTooMany, TypeBusy:
+	case rest.TypeTooMany, rest.TypeBusy:
 		return rest.ErrBusy
-	case TypeTimeout:
+	case rest.TypeTimeout:
 		return rest.ErrTimeout
 	}
 	return nil

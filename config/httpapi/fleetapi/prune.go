@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"edgespan/config/httpapi/rest"
 )
 
 // PrunedHistory is what a prune of the history took away.
@@ -25,11 +27,7 @@ func servePrune(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	out, err := a.backend.PruneHistory(c.Context(), c.caller, before, c.flags["dryRun"])
-	if err != nil {
-		return reply{}, err
-	}
-	return give(out)
+	return give(a.backend.PruneHistory(c.Context(), c.Caller, before, c.flags["dryRun"]))
 }
 
 // beforeOf reads a time, or an age.
@@ -46,11 +44,12 @@ func beforeOf(text string, now time.Time) (time.Time, error) {
 		before = now.Add(-age)
 	}
 	if err != nil {
-		return time.Time{}, problem(TypeBadRequest,
+		return time.Time{}, rest.Refuse(rest.TypeBadRequest,
 			"before: is %s: must be a time as 2026-11-22T12:00:00Z, or an age as 2160h or 90d", strconv.Quote(text))
 	}
 	if now.Sub(before) < leastAge {
-		return time.Time{}, problem(TypeBadRequest, "before: is %s: must be an hour ago, or earlier", strconv.Quote(text))
+		return time.Time{}, rest.Refuse(rest.TypeBadRequest, "before: is %s: must be an hour ago, or earlier",
+			strconv.Quote(text))
 	}
 	return before, nil
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"edgespan/config"
+	"edgespan/config/httpapi/rest"
 )
 
 // What a list of a query may name at most, each once: of nodes as many as a header holds, of all
@@ -24,12 +25,12 @@ const (
 const maxMessage = 1000
 
 // readQuery reads the parameters of a row, and finds everything that is wrong with them.
-func (c *call) readQuery() *Problem {
+func (c *call) readQuery() error {
 	c.texts, c.flags, c.nums = map[string]string{}, map[string]bool{}, map[string]uint64{}
 	c.lists, c.paths = map[string][]string{}, map[string][][]string{}
 	values, err := url.ParseQuery(c.URL.RawQuery)
 	if err != nil {
-		return problem(TypeBadRequest, "the query can't be read: name=value, joined by & and escaped, is allowed")
+		return rest.Refuse(rest.TypeBadRequest, "the query can't be read: name=value, joined by & and escaped, is allowed")
 	}
 	var faults []ProblemFault
 	wrong := func(name, what, allowed string) {
@@ -54,9 +55,9 @@ func (c *call) readQuery() *Problem {
 		}
 	}
 	if len(faults) > 0 {
-		return faulty(TypeBadRequest, "the query is not allowed", faults)
+		return faulty(rest.TypeBadRequest, "the query is not allowed", faults)
 	}
-	c.entry.DryRun, c.entry.Message = c.flags["dryRun"], c.texts["message"]
+	c.Entry.DryRun, c.Entry.Message = c.flags["dryRun"], c.texts["message"]
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
+	"edgespan/config/httpapi/rest"
 	overridepkg "edgespan/config/layers/override"
 )
 
@@ -34,25 +35,25 @@ func TestEveryErrorOfTheBackendIsAProblem(t *testing.T) {
 		faults string
 	}{
 		{
-			refusal, TypeRejected, "", "2 faults",
+			refusal, rest.TypeRejected, "", "2 faults",
 			`[{a."b.c" [n1 n2] node type is 5 a string is allowed} {z []  request is nothing }]`,
 		},
-		{fmt.Errorf("write: %w", refusal.Faults), TypeRejected, "", "2 faults",
+		{fmt.Errorf("write: %w", refusal.Faults), rest.TypeRejected, "", "2 faults",
 			`[{a."b.c" [n1 n2] node type is 5 a string is allowed} {z []  request is nothing }]`},
-		{config.Faults{{Path: []string{"x"}, What: "is wrong"}}, TypeRejected, "", "refused", `[{x []   is wrong }]`},
-		{&ops.NotFoundError{What: "node n7", Allowed: "n1 is"}, TypeNotFound, "", "node n7 does not exist: n1 is", ""},
-		{&history.NoRevisionError{Number: 7}, TypeNotFound, "", "7", ""},
-		{lostTo, TypePrecondition, "", "by ann at 2026-01-02T03:04:05Z", ""},
-		{lostTo[0], TypePrecondition, "", "by ann at 2026-01-02T03:04:05Z", ""},
-		{fmt.Errorf("n1 is not pending: %w", ErrRefused), TypeConflict, "", "n1 is not pending", ""},
-		{fmt.Errorf("e2e/controller: %w", ErrRole), TypePermission, "", "e2e/controller: not permitted", ""},
-		{fmt.Errorf("store: %w", &TooManyError{Text: "too much of bob", Wait: 12500 * time.Millisecond}), TypeTooMany,
+		{config.Faults{{Path: []string{"x"}, What: "is wrong"}}, rest.TypeRejected, "", "refused", `[{x []   is wrong }]`},
+		{&ops.NotFoundError{What: "node n7", Allowed: "n1 is"}, rest.TypeNotFound, "", "node n7 does not exist: n1 is", ""},
+		{&history.NoRevisionError{Number: 7}, rest.TypeNotFound, "", "7", ""},
+		{lostTo, rest.TypePrecondition, "", "by ann at 2026-01-02T03:04:05Z", ""},
+		{lostTo[0], rest.TypePrecondition, "", "by ann at 2026-01-02T03:04:05Z", ""},
+		{fmt.Errorf("n1 is not pending: %w", ErrRefused), rest.TypeConflict, "", "n1 is not pending", ""},
+		{fmt.Errorf("e2e/controller: %w", ErrRole), rest.TypePermission, "", "e2e/controller: not permitted", ""},
+		{fmt.Errorf("store: %w", &TooManyError{Text: "too much of bob", Wait: 12500 * time.Millisecond}), rest.TypeTooMany,
 			"Retry-After: 13", "too much of bob", ""},
-		{fmt.Errorf("store: %w", ErrBusy), TypeBusy, "Retry-After: 1", "can't take this now", ""},
-		{ErrNoToken, TypeNoToken, `Www-Authenticate: Bearer realm="edgespan"`, "expired", ""},
-		{fmt.Errorf("ask: %w", context.DeadlineExceeded), TypeTimeout, "", "no answer in time", ""},
-		{context.Canceled, TypeTimeout, "", "no answer in time", ""},
-		{errors.New("a secret of the store"), TypeInternal, "", "its log says why", ""},
+		{fmt.Errorf("store: %w", ErrBusy), rest.TypeBusy, "Retry-After: 1", "can't take this now", ""},
+		{ErrNoToken, rest.TypeNoToken, `Www-Authenticate: Bearer realm="edgespan"`, "expired", ""},
+		{fmt.Errorf("ask: %w", context.DeadlineExceeded), rest.TypeTimeout, "", "no answer in time", ""},
+		{context.Canceled, rest.TypeTimeout, "", "no answer in time", ""},
+		{errors.New("a secret of the store"), rest.TypeInternal, "", "its log says why", ""},
 	} {
 		var told []string
 		h := Handler(&fake{err: c.err}, WithTokens(fakeHash),
@@ -73,7 +74,7 @@ func TestEveryErrorOfTheBackendIsAProblem(t *testing.T) {
 			if got := fmt.Sprint(p.Errors); c.faults != "" && got != c.faults {
 				t.Errorf("%v: faults\n got    %s\n wanted %s", c.err, got, c.faults)
 			}
-			if (len(told) == 1) != (c.kind == TypeInternal) {
+			if (len(told) == 1) != (c.kind == rest.TypeInternal) {
 				t.Errorf("%v: the log heard %q", c.err, told)
 			}
 		}
@@ -198,7 +199,7 @@ func TestQueries(t *testing.T) {
 				t.Errorf("%s: %+v", ask1, e)
 			}
 		}
-		if p.Type != TypeBadRequest || strings.Join(paths, "|") != says && !strings.Contains(p.Detail, says) ||
+		if p.Type != rest.TypeBadRequest || strings.Join(paths, "|") != says && !strings.Contains(p.Detail, says) ||
 			f.taken() != "" || strings.Contains(w.Body.String(), "secret") {
 			t.Errorf("%.60s: %s", ask1, w.Body)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet/history"
+	"edgespan/config/httpapi/rest"
 )
 
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
@@ -411,7 +412,7 @@ func TestNoSuchRouteSaysWhichThereAre(t *testing.T) {
 		Prefix + "e2e/controller/actions/": "/api/v1/fleet/e2e/controller/actions",
 	} {
 		w := ask(h, asked{method: "GET", target: "http://localhost" + target})
-		if p := problemIn(t, w); w.Code != 404 || p.Type != TypeNoRoute ||
+		if p := problemIn(t, w); w.Code != 404 || p.Type != rest.TypeNoRoute ||
 			!strings.Contains(p.Detail, "no such route: "+near) {
 			t.Errorf("%s: %d %s", target, w.Code, p.Detail)
 		}
@@ -435,7 +436,7 @@ func TestAnotherMethodIsTold(t *testing.T) {
 			}
 			w = ask(h, asked{method: "BREW", target: "http://localhost" + target})
 		}
-		if got := w.Header().Get("Allow"); w.Code != 405 || got != allow || problemIn(t, w).Type != TypeMethod {
+		if got := w.Header().Get("Allow"); w.Code != 405 || got != allow || problemIn(t, w).Type != rest.TypeMethod {
 			t.Errorf("%s: %d, Allow: %s", call, w.Code, got)
 		}
 	}

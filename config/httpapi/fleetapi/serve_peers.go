@@ -7,41 +7,29 @@ import (
 
 func servePeers(a *api, c *call) (reply, error) {
 	ps, err := a.backend.Peers(c.Context())
-	if err != nil {
-		return reply{}, err
-	}
-	return givePage(c, ps, func(p Peer) string { return p.Name })
+	return givePage(c, ps, func(p Peer) string { return p.Name }, err)
 }
 
 func serveClusters(a *api, c *call) (reply, error) {
 	cs, err := a.backend.Clusters(c.Context())
-	if err != nil {
-		return reply{}, err
-	}
-	return givePage(c, cs, func(one Cluster) string { return one.Name })
+	return givePage(c, cs, func(one Cluster) string { return one.Name }, err)
 }
 
 func servePeer(a *api, c *call) (reply, error) {
 	d, err := lookAtPeer(a, c)
-	if err != nil {
-		return reply{}, err
-	}
-	return giveLively(d, d.Revision)
+	return giveLively(d, d.Revision, err)
 }
 
 func serveCluster(a *api, c *call) (reply, error) {
 	d, err := lookAtCluster(a, c)
-	if err != nil {
-		return reply{}, err
-	}
-	return giveLively(d, d.Revision)
+	return giveLively(d, d.Revision, err)
 }
 
 // giveLively is a state with the revision of its descriptor, which an If-Match takes. The state
 // changes without it.
-func giveLively(v any, revision uint64) (reply, error) {
-	r, err := give(v)
-	r.etag, r.lively = revisionTag(revision), true
+func giveLively[T any](v T, revision uint64, err error) (reply, error) {
+	r, err := give(v, err)
+	r.ETag, r.Lively = revisionTag(revision), true
 	return r, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/layers"
 )
 
@@ -23,29 +24,18 @@ const (
 
 func serveNodes(a *api, c *call) (reply, error) {
 	nodes, err := a.backend.Nodes(c.Context())
-	if err != nil {
-		return reply{}, err
-	}
-	return givePage(c, nodes, func(n Node) string { return n.Name })
+	return givePage(c, nodes, func(n Node) string { return n.Name }, err)
 }
 
 func serveNode(a *api, c *call) (reply, error) {
-	n, err := a.backend.Node(c.Context(), c.values["node"])
-	if err != nil {
-		return reply{}, err
-	}
-	return give(n)
+	return give(a.backend.Node(c.Context(), c.values["node"]))
 }
 
 func serveConfig(a *api, c *call) (reply, error) {
-	d, err := a.backend.Config(c.Context(), ops.ConfigQuery{
+	return giveDocument(a.backend.Config(c.Context(), ops.ConfigQuery{
 		Node: c.values["node"], Paths: c.paths["paths"], Reveal: c.flags["reveal"],
 		Versions: layers.Versions{Software: c.texts["sw"], Firmware: c.texts["fw"], Board: c.texts["board"]},
-	})
-	if err != nil {
-		return reply{}, err
-	}
-	return giveDocument(d, false)
+	}))
 }
 
 func servePaths(a *api, c *call) (reply, error) {
@@ -55,10 +45,7 @@ func servePaths(a *api, c *call) (reply, error) {
 		q.Limit = pageLimit(c)
 	}
 	d, err := a.backend.Paths(c.Context(), q)
-	if err != nil {
-		return reply{}, err
-	}
-	r, err := giveDocument(d, false)
+	r, err := giveDocument(d, err)
 	c.goOn(&r, "after", d.Next)
 	return r, err
 }
@@ -69,9 +56,6 @@ func serveExplain(a *api, c *call) (reply, error) {
 		path = given[0]
 	}
 	got, err := a.backend.Explain(c.Context(), c.values["node"], path)
-	if err != nil {
-		return reply{}, err
-	}
 	out := make([]Explanation, len(got))
 	for i, e := range got {
 		out[i] = Explanation{Path: config.FormatPath(e.Path), Value: e.Value, Origin: e.Origin.String(), By: by(e.By)}
@@ -80,7 +64,7 @@ func serveExplain(a *api, c *call) (reply, error) {
 				Shadow{Layer: s.Layer.String(), Path: config.FormatPath(s.Path), Value: s.Value, By: by(s.By)})
 		}
 	}
-	return give(out)
+	return give(out, err)
 }
 
 func by(r *history.Record) *By {
@@ -91,15 +75,15 @@ func by(r *history.Record) *By {
 }
 
 func serveLayer(l layers.Layer) func(*api, *call) (reply, error) {
+	give := giveDocument
+	if l >= layers.Auto {
+		give = giveVersioned
+	}
 	return func(a *api, c *call) (reply, error) {
-		d, err := a.backend.Layer(c.Context(), ops.LayerQuery{
+		return give(a.backend.Layer(c.Context(), ops.LayerQuery{
 			Layer: l, Nodes: c.lists["nodes"], Versions: c.lists["versions"], Boards: c.lists["boards"],
 			Reveal: c.flags["reveal"],
-		})
-		if err != nil {
-			return reply{}, err
-		}
-		return giveDocument(d, l >= layers.Auto)
+		}))
 	}
 }
 
@@ -108,60 +92,42 @@ func serveNodeLayer(a *api, c *call) (reply, error) {
 	node := c.values["node"]
 	d, err := a.backend.Layer(c.Context(),
 		ops.LayerQuery{Layer: layers.Node, Nodes: []string{node}, Reveal: c.flags["reveal"]})
-	if err != nil {
-		return reply{}, err
-	}
 	d.Object, _ = d.Object[node].(config.Object)
 	d.Digest = "" // it is that of {node: …}
-	return giveDocument(d, true)
+	return giveVersioned(d, err)
 }
 
 func serveMetadata(of string) func(*api, *call) (reply, error) {
 	return func(a *api, c *call) (reply, error) {
-		d, err := a.backend.Metadata(c.Context(), of)
-		if err != nil {
-			return reply{}, err
-		}
-		return giveDocument(d, false)
+		return giveDocument(a.backend.Metadata(c.Context(), of))
 	}
 }
 
 func serveE2E(file string) func(*api, *call) (reply, error) {
 	return func(a *api, c *call) (reply, error) {
-		d, err := a.backend.E2E(c.Context(), file, c.flags["reveal"])
-		if err != nil {
-			return reply{}, err
-		}
-		return giveDocument(d, true)
+		return giveVersioned(a.backend.E2E(c.Context(), file, c.flags["reveal"]))
 	}
 }
 
 func serveTopology(a *api, c *call) (reply, error) {
-	d, err := a.backend.Topology(c.Context())
-	if err != nil {
-		return reply{}, err
-	}
-	return giveTopology(d)
+	return giveTopology(a.backend.Topology(c.Context()))
 }
 
 // giveTopology is never "not modified": what is alive changes without a revision.
-func giveTopology(d ops.Document) (reply, error) {
-	r, err := giveDocument(d, true)
-	r.lively = true
+func giveTopology(d ops.Document, err error) (reply, error) {
+	r, err := giveVersioned(d, err)
+	r.Lively = true
 	return r, err
 }
 
 func serveTopologyList(object string) func(*api, *call) (reply, error) {
 	return func(a *api, c *call) (reply, error) {
 		d, err := a.backend.Topology(c.Context())
-		if err != nil {
-			return reply{}, err
-		}
 		all, _ := d.Object[object+"s"].([]any)
 		if all == nil {
 			all = []any{}
 		}
-		return giveTopology(ops.Document{Object: config.Object{object + "s": all}, Revision: d.Revision})
+		return giveTopology(ops.Document{Object: config.Object{object + "s": all}, Revision: d.Revision}, err)
 	}
 }
 
@@ -174,7 +140,7 @@ func serveTopologyObject(object string) func(*api, *call) (reply, error) {
 		all, _ := d.Object[object+"s"].([]any)
 		for _, one := range all {
 			if o, _ := one.(config.Object); o["name"] == c.values["name"] {
-				return giveTopology(ops.Document{Object: o, Revision: d.Revision})
+				return giveTopology(ops.Document{Object: o, Revision: d.Revision}, nil)
 			}
 		}
 		return reply{}, &ops.NotFoundError{What: object + " " + c.values["name"]}
@@ -186,15 +152,12 @@ func serveHistory(a *api, c *call) (reply, error) {
 	if text := c.texts["layer"]; text != "" {
 		l, err := history.ParseLayer(text)
 		if err != nil {
-			return reply{}, problem(TypeBadRequest, "layer: %s", err)
+			return reply{}, rest.Refuse(rest.TypeBadRequest, "layer: %s", err)
 		}
 		q.Layer = &l
 	}
 	es, err := a.backend.History(c.Context(), q)
-	if err != nil {
-		return reply{}, err
-	}
-	r, err := give(es)
+	r, err := give(es, err)
 	if n := len(es); n >= cmp.Or(q.Limit, fewEditions) && es[n-1].Number > 1 {
 		c.goOn(&r, "before", strconv.FormatUint(es[n-1].Number, 10))
 	}
@@ -212,11 +175,7 @@ func serveDiff(a *api, c *call) (reply, error) {
 			to = newest[0].Number
 		}
 	}
-	diffs, err := a.diff(c.Context(), c.nums["from"], to)
-	if err != nil {
-		return reply{}, err
-	}
-	return give(diffs)
+	return give(a.diff(c.Context(), c.nums["from"], to))
 }
 
 func (a *api) diff(ctx context.Context, from, to uint64) ([]LayerDiff, error) {
@@ -243,7 +202,8 @@ func (c *call) revisionFrom(least uint64) (uint64, error) {
 	text := c.values["revision"]
 	n, err := strconv.ParseUint(text, 10, 63)
 	if err != nil || n < least {
-		return 0, problem(TypeBadRequest, "revision: is %s: a number from %d on is allowed", config.Quote(text), least)
+		return 0, rest.Refuse(rest.TypeBadRequest, "revision: is %s: a number from %d on is allowed", config.Quote(text),
+			least)
 	}
 	return n, nil
 }
@@ -261,21 +221,15 @@ func serveRevision(a *api, c *call) (reply, error) {
 		return reply{}, &history.NoRevisionError{Number: n}
 	}
 	changes, err := a.diff(c.Context(), n-1, n)
-	if err != nil {
-		return reply{}, err
-	}
-	return give(EditionDetail{Edition: es[0], Changes: changes})
+	return give(EditionDetail{Edition: es[0], Changes: changes}, err)
 }
 
 func serveRollouts(a *api, c *call) (reply, error) {
 	rs, err := a.backend.Rollouts(c.Context())
-	if err != nil {
-		return reply{}, err
-	}
 	for i := range rs {
 		rs[i] = summed(rs[i])
 	}
-	return give(rs)
+	return give(rs, err)
 }
 
 // maxNamed is how many nodes a rollout in a list names: one route shows all of one rollout.
@@ -311,7 +265,7 @@ func serveRollout(a *api, c *call) (reply, error) {
 	for _, r := range rs {
 		if r.Revision == n {
 			r.FailedNodes, r.WaitingNodes = len(r.Failed), len(r.Waiting)
-			return give(r)
+			return give(r, nil)
 		}
 	}
 	return reply{}, &ops.NotFoundError{What: fmt.Sprintf("rollout of revision %d", n), Allowed: "the last ones are kept"}
@@ -322,54 +276,39 @@ func serveRolloutDetail(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	d, err := a.backend.ExplainRollout(c.Context(), n)
-	if err != nil {
-		return reply{}, err
-	}
-	return give(d)
+	return give(a.backend.ExplainRollout(c.Context(), n))
 }
 
 func servePreview(a *api, c *call) (reply, error) {
-	p, err := a.backend.PreviewResult(c.Context(), c.values["id"])
-	if err != nil {
-		return reply{}, err
-	}
-	return give(p)
+	return give(a.backend.PreviewResult(c.Context(), c.values["id"]))
 }
 
 func serveOperators(a *api, c *call) (reply, error) {
-	ts, err := a.backend.Operators(c.Context())
-	if err != nil {
-		return reply{}, err
-	}
-	return give(ts)
+	return give(a.backend.Operators(c.Context()))
 }
 
 func serveExport(a *api, c *call) (reply, error) {
 	files, revision, err := a.backend.Export(c.Context(), c.flags["reveal"])
-	if err != nil {
-		return reply{}, err
-	}
-	return give(Exported{Revision: revision, Files: FromHistory(files)})
+	return give(Exported{Revision: revision, Files: FromHistory(files)}, err)
 }
 
 func serveBackup(a *api, c *call) (reply, error) {
-	write, err := a.backend.Backup(c.Context(), a.version)
-	return reply{stream: write}, err
+	write, err := a.backend.Backup(c.Context(), a.Version)
+	return reply{Stream: write, Kind: lines}, err
 }
 
-func serveLive(*api, *call) (reply, error) { return give(Alive{Status: "ok"}) }
+func serveLive(*api, *call) (reply, error) { return give(Alive{Status: "ok"}, nil) }
 
 // serveReady keeps why for the log: anybody may ask.
 func serveReady(a *api, c *call) (reply, error) {
 	asked, err := a.ready.ask(a.backend)
 	if err != nil {
 		if asked { // anybody may ask, as often as they like: the log has a line for each look
-			a.failed(c.Method, c.entry.Path, err)
+			a.Failed(c.Method, c.Entry.Path, err)
 		}
-		p := problem(TypeBusy, "the controller is not ready; its log says why")
-		p.retry = 5 * time.Second
+		p := rest.Refuse(rest.TypeBusy, "the controller is not ready; its log says why")
+		p.Retry = 5 * time.Second
 		return reply{}, p
 	}
-	return give(Alive{Status: "ok", Warnings: a.warnings()})
+	return give(Alive{Status: "ok", Warnings: a.warnings()}, nil)
 }

@@ -7,6 +7,7 @@ import (
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/fleet/optimize"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/layers"
 )
 
@@ -17,14 +18,11 @@ func (a *api) write(c *call, w ops.Write) (reply, error) {
 		return reply{}, err
 	}
 	done, err := a.backend.Write(c.Context(), WriteRequest{
-		Caller: c.caller, Write: w, Message: c.texts["message"], IfMatch: bound, DryRun: c.flags["dryRun"],
+		Caller: c.Caller, Write: w, Message: c.texts["message"], IfMatch: bound, DryRun: c.flags["dryRun"],
 	})
-	if err != nil {
-		return reply{}, err
-	}
-	r, err := give(done)
+	r, err := give(done, err)
 	if done.Changed && !done.DryRun {
-		r.revision = done.Revision
+		r.Wrote = done.Revision
 	}
 	return r, err
 }
@@ -50,12 +48,9 @@ func override(make writeOf, modify bool) func(*api, *call) (reply, error) {
 
 func preview(make writeOf) func(*api, *call) (reply, error) {
 	return func(a *api, c *call) (reply, error) {
-		p, err := a.backend.Preview(c.Context(), WriteRequest{Caller: c.caller, Write: make(c, c.flags["modify"])})
-		if err != nil {
-			return reply{}, err
-		}
-		r, err := give(p)
-		r.set("Location", route("actions", p.ID))
+		p, err := a.backend.Preview(c.Context(), WriteRequest{Caller: c.Caller, Write: make(c, c.flags["modify"])})
+		r, err := give(p, err)
+		r.Add("Location", route("actions", p.ID))
 		return r, err
 	}
 }
@@ -92,7 +87,7 @@ func setE2E(file string, modify bool) func(*api, *call) (reply, error) {
 // previewE2E asks nobody: the actions of the controller follow from its metadata.
 func previewE2E(file string) func(*api, *call) (reply, error) {
 	return func(a *api, c *call) (reply, error) {
-		c.flags["dryRun"], c.entry.DryRun = true, true
+		c.flags["dryRun"], c.Entry.DryRun = true, true
 		return a.write(c, ops.SetE2E{File: file, Config: c.body, Modify: c.flags["modify"], Replica: c.texts["replica"]})
 	}
 }
@@ -128,7 +123,7 @@ func serveRestore(a *api, c *call) (reply, error) {
 	for _, text := range c.lists["layers"] {
 		l, err := history.ParseLayer(text)
 		if err != nil {
-			return reply{}, problem(TypeBadRequest, "layers: %s", err)
+			return reply{}, rest.Refuse(rest.TypeBadRequest, "layers: %s", err)
 		}
 		w.Layers = append(w.Layers, l)
 	}
@@ -153,10 +148,7 @@ func serveImport(a *api, c *call) (reply, error) {
 
 func command(cmd Command) func(*api, *call) (reply, error) {
 	return func(a *api, c *call) (reply, error) {
-		if err := a.backend.Command(c.Context(), c.caller, c.values["node"], cmd); err != nil {
-			return reply{}, err
-		}
-		return give(Nothing{})
+		return done(a.backend.Command(c.Context(), c.Caller, c.values["node"], cmd))
 	}
 }
 
@@ -166,10 +158,7 @@ func rolloutCommand(cmd RolloutCommand) func(*api, *call) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		if err := a.backend.CommandRollout(c.Context(), c.caller, n, cmd); err != nil {
-			return reply{}, err
-		}
-		return give(Nothing{})
+		return done(a.backend.CommandRollout(c.Context(), c.Caller, n, cmd))
 	}
 }
 
@@ -182,11 +171,7 @@ func serveAdopt(a *api, c *call) (reply, error) {
 
 func serveInvite(a *api, c *call) (reply, error) {
 	life, _ := time.ParseDuration(c.texts["life"]) // readQuery has looked; absent is 0
-	got, err := a.backend.Invite(c.Context(), c.caller, c.values["node"], life, c.flags["replace"])
-	if err != nil {
-		return reply{}, err
-	}
-	return give(got)
+	return give(a.backend.Invite(c.Context(), c.Caller, c.values["node"], life, c.flags["replace"]))
 }
 
 func addOperator(a *api, c *call) (reply, error) {
@@ -194,18 +179,12 @@ func addOperator(a *api, c *call) (reply, error) {
 	if err := c.decode(&t); err != nil {
 		return reply{}, err
 	}
-	text, err := a.backend.AddOperator(c.Context(), c.caller, t)
-	if err != nil {
-		return reply{}, err
-	}
-	r, err := give(NewOperator{OperatorToken: t, Token: text})
-	r.set("Location", route("operators", t.Name))
+	text, err := a.backend.AddOperator(c.Context(), c.Caller, t)
+	r, err := give(NewOperator{OperatorToken: t, Token: text}, err)
+	r.Add("Location", route("operators", t.Name))
 	return r, err
 }
 
 func removeOperator(a *api, c *call) (reply, error) {
-	if err := a.backend.RemoveOperator(c.Context(), c.caller, c.values["name"]); err != nil {
-		return reply{}, err
-	}
-	return give(Nothing{})
+	return done(a.backend.RemoveOperator(c.Context(), c.Caller, c.values["name"]))
 }

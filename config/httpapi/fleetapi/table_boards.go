@@ -28,37 +28,21 @@ func hardwareRows() []row {
 }
 
 func serveHardware(a *api, c *call) (reply, error) {
-	all, err := a.backend.Hardware(c.Context())
-	if err != nil {
-		return reply{}, err
-	}
-	return give(all)
+	return give(a.backend.Hardware(c.Context()))
 }
 
 func serveHardwareConfig(a *api, c *call) (reply, error) {
-	d, err := a.backend.HardwareConfig(c.Context(), c.values["board"], c.texts["node"], c.flags["reveal"])
-	if err != nil {
-		return reply{}, err
-	}
-	return giveDocument(d, false)
+	return giveDocument(a.backend.HardwareConfig(c.Context(), c.values["board"], c.texts["node"], c.flags["reveal"]))
 }
 
 func acceptHardware(a *api, c *call) (reply, error) {
-	return done(a.backend.AcceptHardware(c.Context(), c.caller, c.values["board"], c.texts["node"], c.texts["digest"]))
+	return done(a.backend.AcceptHardware(c.Context(), c.Caller, c.values["board"], c.texts["node"], c.texts["digest"]))
 }
 
 func rejectHardware(a *api, c *call) (reply, error) {
-	return done(a.backend.RejectHardware(c.Context(), c.caller, c.values["board"], c.texts["node"]))
+	return done(a.backend.RejectHardware(c.Context(), c.Caller, c.values["board"], c.texts["node"]))
 }
 
 func forgetHardware(a *api, c *call) (reply, error) {
-	return done(a.backend.ForgetHardware(c.Context(), c.caller, c.values["board"]))
-}
-
-// done answers for what has nothing to tell.
-func done(err error) (reply, error) {
-	if err != nil {
-		return reply{}, err
-	}
-	return give(Nothing{})
+	return done(a.backend.ForgetHardware(c.Context(), c.Caller, c.values["board"]))
 }

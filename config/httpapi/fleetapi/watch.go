@@ -15,7 +15,7 @@ import (
 )
 
 // Server-sent events (WHATWG HTML §9.2): an event named "state" at once, and one for each change.
-// A watch ends by itself after streamDeadline, when what it watches is gone, and when the
+// A watch ends by itself after rest.StreamDeadline, when what it watches is gone, and when the
 // controller ends: whoever goes on asks again, and is told at once how it is.
 const (
 	pace = 100 * time.Millisecond // least time between two events
@@ -32,19 +32,16 @@ func watch[T any](look func(*api, *call) (T, error), quiet func(T) T) func(*api,
 		if err != nil {
 			return reply{}, err
 		}
-		leave, err := a.watching.Take(c.caller.Holder(), "watches")
+		leave, err := a.Watch(c.Call)
 		if err != nil {
-			return reply{}, problem(TypeBusy, "%s", err)
+			return reply{}, err
 		}
 		asked := c.Clone(c.Context()) // what it said of itself may be let go with its answer
-		r := reply{events: true, done: leave}
-		r.set("X-Accel-Buffering", "no") // a proxy would hold events back
-		r.stream = func(ctx context.Context, w io.Writer) error {
-			ctx, cancel := a.open(ctx)
-			defer cancel()
+		r := reply{Events: true, Done: leave}
+		r.Stream = func(ctx context.Context, w io.Writer) error {
 			c.Request = c.WithContext(ctx)
 			s := watcher{out: rest.WhileKnown{Writer: w,
-				Known: func() bool { return a.still(asked.WithContext(ctx), c.caller) }}}
+				Known: func() bool { return a.still(asked.WithContext(ctx), c.Caller) }}}
 			return ending(ctx, s.run(ctx, mark, first, func() (any, any, error) {
 				v, err := look(a, c)
 				return v, quiet(v), err
@@ -56,8 +53,11 @@ func watch[T any](look func(*api, *call) (T, error), quiet func(T) T) func(*api,
 
 // still says whether a caller may go on: their token is as good as when they began.
 func (a *api) still(r *http.Request, was Caller) bool {
-	again := call{Request: r}
-	return a.noAuth || a.authenticate(&again) == nil && again.caller == was
+	if a.Local {
+		return true
+	}
+	again, err := a.authenticate(r)
+	return err == nil && again == was
 }
 
 // ending is the error of a watch that shall be known: not that it has come to its end, that
@@ -151,13 +151,6 @@ func (s *watcher) wait(ctx context.Context, mark uint64, changed func(context.Co
 			}
 		}
 	}
-}
-
-// open is a context that also ends with the server.
-func (a *api) open(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(a.ending, cancel)
-	return ctx, func() { stop(); cancel() }
 }
 
 // quietPeer is a peer without what is another each moment.

@@ -83,7 +83,7 @@ func TestWatchesAreBounded(t *testing.T) {
 	go func() { end <- c.WatchPeer(ctx, "p1", func(PeerDetail) error { close(in); return nil }) }()
 	<-in
 	var p *Problem
-	if err := c.WatchPeer(t.Context(), "p1", nil); !errors.As(err, &p) || p.Type != TypeBusy ||
+	if err := c.WatchPeer(t.Context(), "p1", nil); !errors.As(err, &p) || p.Type != rest.TypeBusy ||
 		!strings.Contains(p.Detail, "1 watches") {
 		t.Errorf("one too many: %v", err)
 	}
@@ -274,7 +274,7 @@ func TestOneCallerDoesNotTakeAllWatches(t *testing.T) {
 		<-in
 	}
 	var p *Problem
-	if err := c.WatchPeer(t.Context(), "p1", nil); !errors.As(err, &p) || p.Type != TypeBusy ||
+	if err := c.WatchPeer(t.Context(), "p1", nil); !errors.As(err, &p) || p.Type != rest.TypeBusy ||
 		!strings.Contains(p.Detail, "the same caller") {
 		t.Errorf("beyond its share: %v", err)
 	}

@@ -1,4 +1,4 @@
-package configdbapi
+package rest
 
 import (
 	"bytes"

@@ -1,0 +1,105 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+)
+
+// Caller is who asks.
+type Caller struct {
+	Name string
+	Role Role
+	// Via is what the name is from; "" of the controller itself.
+	Via Via `json:",omitempty"`
+}
+
+// Who is whose share and turn a caller takes: callers of one name by other sources are others.
+func (c Caller) Who() string { return c.Via.Of(c.Name) }
+
+// Holder is the caller as one who holds what is bounded.
+func (c Caller) Holder() Holder { return HolderOf(c.Name, c.Role, c.Via) }
+
+// Call is one request on its way through the checks.
+type Call struct {
+	*http.Request
+	Writer http.ResponseWriter
+	Route  string // the path of its row
+	Caller Caller
+	Entry  Entry
+	Own    any   // what its API has of it
+	Holds  *Body // nil: of nothing yet
+	Turn   *Hold // nil: of who has not said who it is
+
+	known bool   // the caller has said who it is
+	give  func() // lets go of what the answer holds until it is read; nil: of nothing yet
+}
+
+// Describe says in the entry of a call how it is answered.
+func (c *Call) Describe(r Reply) {
+	c.Entry.Status, c.Entry.Revision = r.Status, r.Wrote
+	c.Entry.Caller, c.Entry.Role, c.Entry.Via = c.Caller.Name, c.Caller.Role, c.Caller.Via
+}
+
+// Deadline bounds a call by the time that one request may take.
+func (f *Frame) Deadline(c *Call) context.CancelFunc {
+	ctx, cancel := context.WithTimeout(c.Context(), f.Limits.Deadline)
+	c.Request = c.WithContext(ctx)
+	return cancel
+}
+
+// Enter takes up the call of a caller of whom a role is needed, "" for none, until leave is called.
+func (f *Frame) Enter(c *Call, caller Caller, need Role) (leave func(), err error) {
+	c.Caller, c.known = caller, true
+	if !Known(c.Context(), caller.Name, caller.Role, caller.Via) {
+		return nil, Refuse(TypeBusy, "too many connections of the same caller are open already")
+	}
+	if f.callers != nil {
+		if wait := f.callers.Take(caller.Who(), c.Entry.Time); wait > 0 {
+			return nil, f.TooMany(wait)
+		}
+	}
+	if !caller.Role.May(need) {
+		return nil, Refuse(TypePermission, "%s %s: is not allowed to a %s: an %s may", c.Method, c.Route, caller.Role, need)
+	}
+	if leave, err = f.inFlight.Take(caller.Holder(), "requests"); err != nil {
+		return nil, Refuse(TypeBusy, "%s", err)
+	}
+	ctx, turn := f.Turns.Of(c.Context(), caller.Holder())
+	c.Request, c.Turn = c.WithContext(ctx), turn
+	return leave, nil
+}
+
+// Watch takes a place for a stream of events.
+func (f *Frame) Watch(c *Call) (leave func(), err error) {
+	if leave, err = f.watching.Take(c.Caller.Holder(), "watches"); err != nil {
+		return nil, Refuse(TypeBusy, "%s", err)
+	}
+	return leave, nil
+}
+
+// ReadBody reads the body of a call of at most so many bytes.
+func (f *Frame) ReadBody(c *Call, most int64) ([]byte, error) {
+	text, held, err := f.Bodies.Read(c.Writer, c.Request, c.Caller.Holder(), most)
+	c.Holds = held
+	switch {
+	case errors.Is(err, ErrBodyTooLarge):
+		return nil, Refuse(TypeTooLarge, "%s: must be %d MiB at most", err, most>>20)
+	case errors.Is(err, ErrBodyCrowded):
+		return nil, Refuse(TypeBusy, "%s", err)
+	case err != nil:
+		return nil, Refuse(TypeBadRequest, "%s", err)
+	}
+	return text, nil
+}
+
+// Intends refuses an act that can't go into the audit log; must is that it is not done without its line.
+func (f *Frame) Intends(c *Call, must bool) error {
+	e := c.Entry
+	e.Caller, e.Role, e.Via, e.Begun = c.Caller.Name, c.Caller.Role, c.Caller.Via, true
+	if err := f.Intent(e, must); err != nil {
+		f.Failed(c.Method, c.Entry.Path, err)
+		return Refuse(TypeBusy, "the audit log can't be written: nothing was done")
+	}
+	return nil
+}
