@@ -338,7 +338,7 @@ func TestAFixedMACIsNotKeptByOneThatReturns(t *testing.T) {
 // A generated MAC is for ever: a change of this value needs a new macVersion.
 func TestGeneratedMACIsPinned(t *testing.T) {
 	app, host := LinkMACs(key(appA, 0), netID)
-	got := []string{app, host, adapterMAC(key(appA, 0), netID, 1), adapterMAC(key(appB, 7), niA, 0), BridgeMAC(netID)}
+	got := []string{app, host, adapterMAC(key(appA, 0), netID, 1), adapterMAC(key(appB, 7), uuid.MustParse("0a000000-0000-4000-8000-000000000001"), 0), BridgeMAC(netID)}
 	want := []string{"02:f5:e2:e3:2f:a3", "fe:c3:80:a9:0d:ee", "02:c8:c3:87:55:98", "02:d3:8a:91:25:b1",
 		"02:d5:4e:b2:10:20"}
 	if d := cmp.Diff(want, got); d != "" {

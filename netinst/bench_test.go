@@ -12,11 +12,13 @@ import (
 
 // benchInput is a network with adapters that have ten rules each.
 func benchInput(adapters int) Input {
-	in := Input{Owner: netstate.Owner{Name: niA.String(), Number: 1}, Config: testNetwork(1), Ports: testPort(),
+	in := Input{Owner: netstate.Owner{Name: netID.String(), Number: 1}, Config: config(), Ports: []PortStatus{uplink()},
 		RunDir: "/run/edgespan"}
 	var configs []AppAdapterConfig
 	for i := range adapters {
-		c := testAdapter(uuid.MustParse(fmt.Sprintf("1b000000-0000-4000-8000-%012d", i)), 1, true)
+		c := AppAdapterConfig{AppUUID: uuid.MustParse(fmt.Sprintf("1b000000-0000-4000-8000-%012d", i)), TargetVersion: 1,
+			Activate: true, UnderlayConfig: UnderlayNetworkConfig{NetworkInstance: netID, Netns: "ns-1", IfName: "eth0",
+				Hostname: "web"}}
 		for p := range 10 {
 			c.UnderlayConfig.ACL = append(c.UnderlayConfig.ACL, ACLRule{
 				Name: fmt.Sprint(p), Direction: Egress, Action: Allow, Protocol: "tcp",
@@ -53,49 +55,5 @@ func BenchmarkDesiredAndDiff(b *testing.B) {
 				}
 			})
 		}
-	}
-}
-
-// What one event costs a manager: an event that changes nothing while an apply is
-// in flight, as each of a burst, beside one with its whole apply.
-func BenchmarkManagerStep(b *testing.B) {
-	for _, n := range []int{10, 100} {
-		begin := func() *Manager {
-			m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
-			for _, a := range benchInput(n).Adapters {
-				m.Step(AdapterChanged{a.Config})
-			}
-			for _, s := range begun() {
-				m.Step(s.event)
-			}
-			return m
-		}
-		b.Run(fmt.Sprintf("adapters=%d/in flight", n), func(b *testing.B) {
-			m := begin()
-			m.Step(HostTouched{})
-			b.ReportAllocs()
-			for b.Loop() {
-				if effs := m.Step(HostTouched{}); len(effs) > 0 {
-					b.Fatalf("effects %v", effs)
-				}
-			}
-		})
-		b.Run(fmt.Sprintf("adapters=%d/with its apply", n), func(b *testing.B) {
-			m := begin()
-			b.ReportAllocs()
-			for b.Loop() {
-				effs := m.Step(HostTouched{})
-				for _, e := range effs {
-					if a, ok := e.(Apply); ok {
-						m.Step(Applied{Seq: a.Seq})
-						effs = nil
-						break
-					}
-				}
-				if effs != nil {
-					b.Fatalf("no apply in %v", effs)
-				}
-			}
-		})
 	}
 }

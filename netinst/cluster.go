@@ -31,7 +31,7 @@ type Part struct {
 	Kind, Name string
 	IDs        []netstate.ID // what stands for it on the host
 	Waits      string        // why nothing of it can be wanted yet; IDs are empty then
-	wish       string        // tells two wishes for it apart
+	Wanted     string        // tells two configs of it apart
 }
 
 func (nw network) isCluster() bool {
@@ -81,10 +81,10 @@ func (nw network) parts() ([]Part, []netstate.Object) {
 	var parts []Part
 	var objs []netstate.Object
 	add := func(p Part, os ...netstate.Object) {
-		p.wish = p.Waits
+		p.Wanted = p.Waits
 		for _, o := range os {
 			p.IDs = append(p.IDs, o.ID())
-			p.wish += o.Text() + "\n"
+			p.Wanted += o.Text() + "\n"
 		}
 		parts, objs = append(parts, p), append(objs, os...)
 	}
@@ -135,6 +135,12 @@ func (nw network) tunnelAlias(name string) string {
 		return s
 	}
 	return aliasPrefix + nw.uuid() + tunnelWord + "sha256:" + digest(name)
+}
+
+// TunnelOf is whom a tunnel's link leads to by its mark of ownership.
+func TunnelOf(alias string) (name string, is bool) {
+	_, name, is = strings.Cut(alias, tunnelWord)
+	return name, is
 }
 
 // waits says which address of a tunnel is missing, "" if none is.

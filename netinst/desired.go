@@ -69,7 +69,7 @@ func DesiredState(in Input) Desired {
 	nw, why := newNetwork(in)
 	d := Desired{
 		State: netstate.State{}, ByAdapter: map[AdapterKey][]netstate.ID{}, PortError: why, Withdrawn: nw.withdrawn,
-		Warning: joinTexts(nw.routeFaults(), nw.dnsFault(), in.Overlap.warning()), MTU: nw.mtu,
+		Warning: joinTexts(nw.routeFaults(), nw.dnsFault(), in.Overlap.Warning()), MTU: nw.mtu,
 	}
 	if nw.port != nil {
 		d.Port = nw.port.Label
@@ -134,7 +134,7 @@ func newNetwork(in Input) (network, string) {
 	if slices.ContainsFunc(nw.Adapters, func(a Adapter) bool { return a.Config.UnderlayConfig.Kind == Tap }) {
 		nw.mtu = min(nw.mtu, MaxTapMTU)
 	}
-	if nw.withdrawn = in.Overlap.withdrawn(); nw.isSwitch() {
+	if nw.withdrawn = in.Overlap.Withdrawn(); nw.isSwitch() {
 		nw.withdrawn = ""
 	}
 	if nw.withdrawn != "" { // by no port does anything leave; the links keep their MTU
@@ -173,10 +173,10 @@ func (nw network) chooseMTU() int {
 
 // hostIfName is the host's side of an adapter.
 func (nw network) hostIfName(a Adapter) IfName {
-	return hostSide(nw.n, a.Lease.Number, a.Config.UnderlayConfig)
+	return HostSide(nw.n, a.Lease.Number, a.Config.UnderlayConfig)
 }
 
-func hostSide(n, number int, u UnderlayNetworkConfig) IfName {
+func HostSide(n, number int, u UnderlayNetworkConfig) IfName {
 	if u.HostIfName != "" && u.Kind != Veth {
 		return u.HostIfName
 	}

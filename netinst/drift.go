@@ -94,6 +94,29 @@ func wishMark(f *flight) string {
 // machine: what drifted while nobody looked is drift too.
 func (m *Manager) Resume(mark string) { m.stood = mark }
 
+// Adopt takes over, before any event, what FoundLeases found, since the journal may not have
+// it: what is on the host wins. standing says that the network is on the host: where its drift is only
+// observed, what differs is drift, although nobody knows any more that it was made.
+func (m *Manager) Adopt(found map[AdapterKey]Lease, standing bool) {
+	for k, l := range found {
+		held := m.held[k]
+		if l.Number != 0 {
+			held.Number = l.Number
+		}
+		if l.IP.IsValid() {
+			held.IP = l.IP
+		}
+		if l.MAC != "" {
+			held.FixedMAC = held.FixedMAC && held.MAC == l.MAC
+			held.MAC = l.MAC
+		}
+		held.Gone = 0
+		m.held[k] = held
+	}
+	m.adopted = len(found) != 0
+	m.standing = standing && m.stood == ""
+}
+
 // looks decides for an apply that is about to begin whether drift is left. Where it is not, the
 // network is said to stand no more until that apply is done: who dies in it begins anew.
 func (m *Manager) looks(f *flight) []Effect {

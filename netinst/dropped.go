@@ -2,7 +2,6 @@ package netinst
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"edgespan/netinst/netstate"
@@ -23,21 +22,6 @@ type dropped struct {
 	most    int // the bound
 }
 
-// CountingChains are the chains of a State whose drops are counted for people: each adapter's bound.
-func CountingChains(s netstate.State) []netstate.ID {
-	var ids []netstate.ID
-	for _, id := range s.IDs() {
-		if isCounting(id) {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
-func isCounting(id netstate.ID) bool {
-	return id.Kind == netstate.KindChain && ofAdapter(id.Name) && strings.HasSuffix(id.Name, "L")
-}
-
 // countDropped notes how far the counters have gone since they were read last. One that is lower
 // was written anew. What was counted before this process began is not known to be of today.
 func (m *Manager) countDropped(f *flight, e Applied) {
@@ -56,7 +40,7 @@ func (m *Manager) countDropped(f *flight, e Applied) {
 		}
 		for _, id := range ids {
 			d := &a.dropped
-			if made[id] && isCounting(id) {
+			if made[id] && IsCounting(id) {
 				d.counter, d.known = 0, true
 				continue
 			}
@@ -74,22 +58,13 @@ func (m *Manager) countDropped(f *flight, e Applied) {
 			d.counter, d.known = n, true
 			if more > 0 {
 				d.packets, d.last = d.packets+more, e.At
-				d.most = maxFlows(a.config.UnderlayConfig, m.config, m.maxTracked)
+				d.most = FlowBound(a.config.UnderlayConfig, m.config, m.maxTracked)
 			}
 		}
 		if a.dropped.packets > 0 && e.At.Sub(a.dropped.last) >= droppedTold {
 			a.dropped.packets = 0
 		}
 	}
-}
-
-// DroppedText says what the bound of an adapter has dropped lately, "" for nothing.
-func (s UnderlayNetworkStatus) DroppedText() string {
-	if s.Dropped == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d packets of new flows dropped: more than %d flows, or too many TCP connections a second "+
-		"(maxFlows)", s.Dropped, s.MaxFlows)
 }
 
 // droppedWarning names the adapter whose bound has dropped most lately, and how many more there are.

@@ -10,7 +10,7 @@ import (
 
 // What the bound of an adapter drops is told with its number, and no longer than it matters.
 func TestWhatABoundOfFlowsDropsIsTold(t *testing.T) {
-	bound := chainID(tableFilter, "ES1-1L")
+	bound := netstate.ID{Kind: netstate.KindChain, Name: "ipv4/filter/ES1-1L"}
 	look := func(n uint64, second int64, dropped uint64) Applied {
 		e := applied(n)
 		e.At, e.Dropped = at(second), map[netstate.ID]uint64{bound: dropped}
@@ -19,7 +19,7 @@ func TestWhatABoundOfFlowsDropsIsTold(t *testing.T) {
 	made := applied(2)
 	made.At, made.Done = at(1),
 		[]netstate.Op{{Kind: netstate.KindChain, Verb: netstate.Add,
-			Items: []netstate.Item{{Want: netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: "ES1-1L"}}}}}
+			Items: []netstate.Item{{Want: netstate.Chain{Family: netstate.IPv4, Table: "filter", Name: "ES1-1L"}}}}}
 	told := func(n int) string {
 		return fmt.Sprintf("%d packets of new flows dropped: more than 8192 flows, or too many TCP connections a second "+
 			"(maxFlows)", n)
@@ -74,16 +74,5 @@ func TestTheWarningNamesTheAdapterThatLosesMost(t *testing.T) {
 		"a second (maxFlows) (and of 1 more adapters)", appX)
 	if got := m.droppedWarning(); got != want {
 		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-func TestOnlyBoundsAreCounted(t *testing.T) {
-	s := netstate.State{}
-	for _, name := range []string{"ES1-1L", "ES1-12L", "ES1-1E", "ES1-1A", "ES1-POOL"} {
-		s.Add(netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: name})
-	}
-	s.Add(netstate.Link{Name: "es1-1L"})
-	if got := fmt.Sprint(CountingChains(s)); got != "[chain ipv4/filter/ES1-12L chain ipv4/filter/ES1-1L]" {
-		t.Errorf("%s", got)
 	}
 }

@@ -2,6 +2,7 @@ package netinst
 
 import (
 	"fmt"
+	"strings"
 
 	"edgespan/netinst/netstate"
 )
@@ -41,12 +42,12 @@ func FlowShare(maxTracked, sharers int) int {
 	return maxTracked / 2 / max(sharers, fewAdapters)
 }
 
-func (nw network) maxFlows(a Adapter) int {
-	return maxFlows(a.Config.UnderlayConfig, nw.Config, nw.MaxTracked)
+func (nw network) flowBound(a Adapter) int {
+	return FlowBound(a.Config.UnderlayConfig, nw.Config, nw.MaxTracked)
 }
 
-// maxFlows is the bound of one adapter: what its config says, and no more than its share.
-func maxFlows(u UnderlayNetworkConfig, c NetworkInstanceConfig, maxTracked int) int {
+// FlowBound is the bound of one adapter: what its config says, and no more than its share.
+func FlowBound(u UnderlayNetworkConfig, c NetworkInstanceConfig, maxTracked int) int {
 	n := u.MaxFlows
 	if n == 0 {
 		n = DefaultMaxFlows
@@ -71,7 +72,7 @@ func maxFlows(u UnderlayNetworkConfig, c NetworkInstanceConfig, maxTracked int) 
 // that 16 adapters share. Less would hold up a server that is busy and honest.
 func (nw network) flowChains(a Adapter) []netstate.Chain {
 	part := func(p string) string { return fmt.Sprint(a.Lease.Number) + p }
-	n := nw.maxFlows(a)
+	n := nw.flowBound(a)
 	return []netstate.Chain{
 		nw.filter(part("L"), nil, []string{
 			fmt.Sprintf("-m conntrack ! --ctstatus CONFIRMED -m connlimit --connlimit-above %d --connlimit-mask 0 "+
@@ -101,7 +102,32 @@ func (nw network) allowing(a Adapter, verdict string) string {
 // dnsmasq takes no more once forwardMax are: an adapter has less open than that. Those by
 // TCP are counted where they are allowed (essentials).
 func (nw network) dnsFrames(a Adapter) string {
-	n := nw.maxFlows(a)
+	n := nw.flowBound(a)
 	return fmt.Sprintf("ether type ip ip daddr %s udp dport 53 limit rate over %d/second burst %d packets drop",
 		nw.Config.IPv4.Gateway, max(16, n/16), max(128, n/8))
+}
+
+// CountingChains are the chains of a State whose drops are counted for people: each adapter's bound.
+func CountingChains(s netstate.State) []netstate.ID {
+	var ids []netstate.ID
+	for _, id := range s.IDs() {
+		if IsCounting(id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// IsCounting says whether an object is such a chain.
+func IsCounting(id netstate.ID) bool {
+	return id.Kind == netstate.KindChain && ofAdapter(id.Name) && strings.HasSuffix(id.Name, "L")
+}
+
+// DroppedText says what the bound of an adapter has dropped lately, "" for nothing.
+func (s UnderlayNetworkStatus) DroppedText() string {
+	if s.Dropped == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d packets of new flows dropped: more than %d flows, or too many TCP connections a second "+
+		"(maxFlows)", s.Dropped, s.MaxFlows)
 }

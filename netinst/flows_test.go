@@ -32,7 +32,7 @@ func TestSharesOfTheFlowTable(t *testing.T) {
 		for range n {
 			var a Adapter
 			a.Config.UnderlayConfig.MaxFlows = rapid.SampledFrom([]int{0, 16, 1000, 1000000}).Draw(t, "maxFlows")
-			one := nw.maxFlows(a)
+			one := nw.flowBound(a)
 			if one < 1 {
 				t.Fatalf("an adapter may have %d", one)
 			}
@@ -105,5 +105,16 @@ func TestEveryAllowedPacketIsCounted(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+func TestOnlyBoundsAreCounted(t *testing.T) {
+	s := netstate.State{}
+	for _, name := range []string{"ES1-1L", "ES1-12L", "ES1-1E", "ES1-1A", "ES1-POOL"} {
+		s.Add(netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: name})
+	}
+	s.Add(netstate.Link{Name: "es1-1L"})
+	if got := fmt.Sprint(CountingChains(s)); got != "[chain ipv4/filter/ES1-12L chain ipv4/filter/ES1-1L]" {
+		t.Errorf("%s", got)
 	}
 }

@@ -76,9 +76,9 @@ func closedPorts(ns []HostNetwork) []string {
 // does so on all (netstate.ForwardAll), and then there is nothing to close.
 const mostBeside = 64
 
-// hostPorts are the ports that exist of those that a network may use by its config: not only
+// HostPorts are the ports that exist of those that a network may use by its config: not only
 // the one in use, so that a failover waits for nobody.
-func hostPorts(c NetworkInstanceConfig, ports []PortConfig, f netstate.Forwarding) []HostPort {
+func HostPorts(c NetworkInstanceConfig, ports []PortConfig, f netstate.Forwarding) []HostPort {
 	if c.Type == Switch || c.Inactive {
 		return nil
 	}

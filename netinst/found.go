@@ -71,26 +71,3 @@ func reservation(n int, path, content string) (k AdapterKey, mac string, ip neti
 	ip, err2 := netip.ParseAddr(words[2])
 	return k, words[0], ip, err == nil && err2 == nil
 }
-
-// Adopt takes over, before any event, what FoundLeases found, since the journal may not have
-// it: what is on the host wins. standing says that the network is on the host: where its drift is only
-// observed, what differs is drift, although nobody knows any more that it was made.
-func (m *Manager) Adopt(found map[AdapterKey]Lease, standing bool) {
-	for k, l := range found {
-		held := m.held[k]
-		if l.Number != 0 {
-			held.Number = l.Number
-		}
-		if l.IP.IsValid() {
-			held.IP = l.IP
-		}
-		if l.MAC != "" {
-			held.FixedMAC = held.FixedMAC && held.MAC == l.MAC
-			held.MAC = l.MAC
-		}
-		held.Gone = 0
-		m.held[k] = held
-	}
-	m.adopted = len(found) != 0
-	m.standing = standing && m.stood == ""
-}

@@ -2,69 +2,20 @@ package netinst
 
 import (
 	"fmt"
-	"net/netip"
 	"testing"
 
 	"edgespan/netinst/netstate"
 )
 
-// What a network has on the host tells the leases by which it was made.
-func TestTheHostTellsWhatTheJournalLost(t *testing.T) {
-	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, map[AdapterKey]Lease{
-		{AppUUID: appW}: {Number: 7, IP: netip.MustParseAddr("10.1.0.77"), MAC: "02:00:00:00:00:07"},
-	})
-	var want netstate.State
-	for _, e := range []Event{
-		ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{testNetwork(1)}, AdapterChanged{testAdapter(appW, 1, true)},
-		AdaptersKnown{}, Synchronized{},
-	} {
-		for _, eff := range m.Step(e) {
-			if a, is := eff.(Apply); is {
-				want = a.Want
-			}
-		}
-	}
-	held := m.held
-	found := FoundLeases(1, want)
-	if len(found) != 1 || found[AdapterKey{AppUUID: appW}] != held[AdapterKey{AppUUID: appW}] {
-		t.Fatalf("found %+v, held are %+v", found, held)
-	}
-	if other := FoundLeases(2, want); len(other) > 0 {
-		t.Errorf("another network has %+v", other)
-	}
-	// A start without the journal wants the very same, and journals it.
-	next := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 8, nil)
-	next.Adopt(found, true)
-	remembered := false
-	for _, e := range []Event{
-		ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{testNetwork(1)}, AdapterChanged{testAdapter(appW, 1, true)},
-		AdaptersKnown{}, Synchronized{},
-	} {
-		for _, eff := range next.Step(e) {
-			switch eff := eff.(type) {
-			case Remember:
-				remembered = true
-			case Apply:
-				if plan := netstate.Diff(want, eff.Want); len(plan) > 0 {
-					t.Errorf("the host is to be changed: %v", plan)
-				}
-			}
-		}
-	}
-	if !remembered {
-		t.Error("what was found is not journalled")
-	}
-}
-
 // What is none of ours, or of no form that any release wrote, tells nothing.
 func TestWhatIsFoundIsRead(t *testing.T) {
-	key := appW.String() + "#0"
+	key := appA.String() + "#0"
 	for alias, want := range map[string]int{
-		"edgespan ni " + niA.String() + " adapter " + key + " netns=web peer=eth0 mac=02:00:00:00:00:01 mtu=1500": 3,
-		"edgespan ni " + niA.String() + " adapter " + key + " v=2 mac=02:00:00:00:00:01":                          3,
-		"edgespan ni " + niA.String():                                             0,
-		"edgespan ni " + niA.String() + " adapter":                                0,
-		"edgespan ni " + niA.String() + " adapter x":                              0,
+		"edgespan ni " + netID.String() + " adapter " + key + " netns=web peer=eth0 mac=02:00:00:00:00:01 mtu=1500": 3,
+		"edgespan ni " + netID.String() + " adapter " + key + " v=2 mac=02:00:00:00:00:01":                          3,
+		"edgespan ni " + netID.String():                                           0,
+		"edgespan ni " + netID.String() + " adapter":                              0,
+		"edgespan ni " + netID.String() + " adapter x":                            0,
 		"somebody's adapter " + key:                                               0,
 		"edgespan ni x adapter " + key + " link=es1a70000":                        0,
 		fmt.Sprint("edgespan ni x adapter ", key, " link=es1a", maxAdapterNums):   maxAdapterNums,
@@ -78,13 +29,13 @@ func TestWhatIsFoundIsRead(t *testing.T) {
 	} {
 		s := netstate.State{}
 		s.Add(netstate.Link{Name: "es1a3", Type: netstate.Veth, Alias: alias})
-		if got := FoundLeases(1, s)[AdapterKey{AppUUID: appW}].Number; got != want {
+		if got := FoundLeases(1, s)[AdapterKey{AppUUID: appA}].Number; got != want {
 			t.Errorf("%s: number %d, want %d", alias, got, want)
 		}
 	}
 	for _, bad := range []string{"", "x", "a,b", "02:00:00:00:00:01,id:*,", "02:00:00:00:00:01,id:*,x"} {
 		s := netstate.State{}
-		s.Add(netstate.File{Path: RunFolder(1) + "/conf/dhcp-hosts/" + appW.String() + "-0", Content: bad})
+		s.Add(netstate.File{Path: RunFolder(1) + "/conf/dhcp-hosts/" + appA.String() + "-0", Content: bad})
 		if got := FoundLeases(1, s); len(got) > 0 {
 			t.Errorf("%q: %+v", bad, got)
 		}
@@ -93,9 +44,9 @@ func TestWhatIsFoundIsRead(t *testing.T) {
 
 // What dnsmasq was told of an adapter's MAC is newer than the mark of its link, which tells it alone else.
 func TestTheMACThatIsFound(t *testing.T) {
-	link := netstate.Link{Name: "es1a3", Type: netstate.Veth, Alias: "edgespan ni x adapter " + appW.String() +
+	link := netstate.Link{Name: "es1a3", Type: netstate.Veth, Alias: "edgespan ni x adapter " + appA.String() +
 		"#0 mac=02:00:00:00:00:01"}
-	file := netstate.File{Path: RunFolder(1) + "/conf/dhcp-hosts/" + appW.String() + "-0",
+	file := netstate.File{Path: RunFolder(1) + "/conf/dhcp-hosts/" + appA.String() + "-0",
 		Content: "02:00:00:00:00:02,id:*,10.1.0.7\n"}
 	for range 20 { // in either order
 		for _, c := range []struct {
@@ -106,68 +57,13 @@ func TestTheMACThatIsFound(t *testing.T) {
 			{netstate.NewState(file), Lease{IP: ip("10.1.0.7"), MAC: "02:00:00:00:00:02"}},
 			{netstate.NewState(link, file), Lease{Number: 3, IP: ip("10.1.0.7"), MAC: "02:00:00:00:00:02"}},
 		} {
-			if got := FoundLeases(1, c.have)[AdapterKey{AppUUID: appW}]; got != c.want {
+			if got := FoundLeases(1, c.have)[AdapterKey{AppUUID: appA}]; got != c.want {
 				t.Fatalf("found %+v, want %+v", got, c.want)
 			}
 		}
 	}
-	file.Path = RunFolder(2) + "/conf/dhcp-hosts/" + appW.String() + "-0"
+	file.Path = RunFolder(2) + "/conf/dhcp-hosts/" + appA.String() + "-0"
 	if got := FoundLeases(1, netstate.NewState(file)); len(got) > 0 {
 		t.Errorf("of another network: %+v", got)
-	}
-}
-
-// What is on the host wins over the journal; what it does not tell stays.
-func TestWhatIsAdopted(t *testing.T) {
-	k := AdapterKey{AppUUID: appW}
-	for _, c := range []struct{ held, found, want Lease }{
-		{Lease{}, Lease{Number: 3, MAC: "a", IP: ip("10.1.0.7")}, Lease{Number: 3, MAC: "a", IP: ip("10.1.0.7")}},
-		{Lease{Number: 3, MAC: "a", FixedMAC: true, IP: ip("10.1.0.7"), Gone: 5}, Lease{},
-			Lease{Number: 3, MAC: "a", FixedMAC: true, IP: ip("10.1.0.7")}},
-		{Lease{MAC: "a", FixedMAC: true}, Lease{MAC: "a"}, Lease{MAC: "a", FixedMAC: true}},
-		{Lease{MAC: "a", FixedMAC: true}, Lease{MAC: "b"}, Lease{MAC: "b"}},
-		{Lease{MAC: "a"}, Lease{MAC: "a"}, Lease{MAC: "a"}},
-	} {
-		m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, map[AdapterKey]Lease{k: c.held})
-		m.Adopt(map[AdapterKey]Lease{k: c.found}, true)
-		if m.held[k] != c.want || !m.adopted || !m.standing {
-			t.Errorf("%+v and %+v: %+v, want %+v", c.held, c.found, m.held[k], c.want)
-		}
-	}
-	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
-	if m.Adopt(nil, false); m.adopted || m.standing {
-		t.Error("nothing is adopted")
-	}
-}
-
-// Where drift is only observed and the mark of what was made is lost, what stands is looked at,
-// until the wish changes.
-func TestWhatStandsIsNotMadeAgainWhenItsMarkIsLost(t *testing.T) {
-	c := testNetwork(1)
-	c.Observe = true
-	begin := func(standing bool) (*Manager, Apply) {
-		m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 8, nil)
-		m.Adopt(nil, standing)
-		var a Apply
-		for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{c}, AdaptersKnown{},
-			Synchronized{}} {
-			if got, is := look(m.Step(e)); is {
-				a = got
-			}
-		}
-		return m, a
-	}
-	if _, a := begin(false); a.Look {
-		t.Error("what is not there is looked at")
-	}
-	m, a := begin(true)
-	if !a.Look {
-		t.Fatal("what stands is made again")
-	}
-	m.Step(Applied{Seq: a.Seq})
-	next := c
-	next.MTU, next.Generation = 1400, 2
-	if a, is := look(m.Step(ConfigChanged{next})); !is || a.Look {
-		t.Errorf("another wish: %+v", a)
 	}
 }

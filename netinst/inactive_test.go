@@ -37,9 +37,9 @@ func TestActivationTouchesNeitherBridgeNorServer(t *testing.T) {
 			}
 		}
 	}
-	ports := []PortConfig{testPort()[0].PortConfig}
+	ports := []PortConfig{uplink().PortConfig}
 	f := netstate.Forwarding{Off: []string{string(ports[0].IfName)}}
-	if hostPorts(active.Config, ports, f) == nil || hostPorts(inactive.Config, ports, f) != nil {
+	if HostPorts(active.Config, ports, f) == nil || HostPorts(inactive.Config, ports, f) != nil {
 		t.Error("the host forwards by a port for a network that is not activated")
 	}
 }

@@ -69,7 +69,7 @@ func (m *Manager) listen(f *flight) []Effect {
 			a.seen, a.seenMAC, a.leased = nil, l.MAC, netip.Addr{}
 		}
 		if up {
-			links = append(links, string(hostSide(m.owner.Number, l.Number, f.versions[k].UnderlayConfig)))
+			links = append(links, string(HostSide(m.owner.Number, l.Number, f.versions[k].UnderlayConfig)))
 		}
 	}
 	if slices.Equal(links, m.links) {
@@ -89,7 +89,7 @@ func (m *Manager) addressSeen(e AddressSeen) []Effect {
 	for _, k := range m.keys() {
 		a := m.adapters[k]
 		if !slices.Contains(m.links, e.Seen.Link) || e.Seen.MAC != a.seenMAC || e.Seen.MAC == "" ||
-			string(hostSide(m.owner.Number, a.lease.Number, a.config.UnderlayConfig)) != e.Seen.Link {
+			string(HostSide(m.owner.Number, a.lease.Number, a.config.UnderlayConfig)) != e.Seen.Link {
 			continue
 		}
 		if a.seen == nil {

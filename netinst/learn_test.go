@@ -2,12 +2,16 @@ package netinst
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"edgespan/netinst/netstate"
 )
+
+// macW is the MAC of the first adapter of appW on niA.
+const macW = "02:47:27:37:73:12"
 
 // learner is a manager of a switch network with one active adapter.
 type learner struct {
@@ -21,7 +25,7 @@ type learner struct {
 
 func newLearner(t *testing.T) *learner {
 	l := &learner{T: t, m: NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil),
-		mac: adapterMAC(AdapterKey{appW, 0}, niA, 0)}
+		mac: macW}
 	c := testNetwork(1)
 	c.Type, c.Port, c.IPv4 = Switch, "", IPv4Config{}
 	for _, e := range []Event{ApplierReady{}, PortsChanged{nil}, ConfigChanged{c},
@@ -68,14 +72,14 @@ func (l *learner) applied(want string) { l.Helper(); l.step(applied(l.n), want) 
 
 func (l *learner) see(at time.Duration, mac, addr, want string) {
 	l.Helper()
-	l.step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: mac, IP: ip(addr)}, time.Unix(0, 0).Add(at)}, want)
+	l.step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: mac, IP: netip.MustParseAddr(addr)}, time.Unix(0, 0).Add(at)}, want)
 }
 
 // lease is what a DHCP server gives.
 func (l *learner) lease(at time.Duration, addr, want string) {
 	l.Helper()
 	l.leased = addr
-	l.step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: ip(addr), Leased: true}, time.Unix(0, 0).Add(at)},
+	l.step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: netip.MustParseAddr(addr), Leased: true}, time.Unix(0, 0).Add(at)},
 		want)
 }
 
@@ -109,7 +113,7 @@ func TestALeaseTakesThePlaceOfTheOneBefore(t *testing.T) {
 	l.lease(0, "10.0.0.7", "addresses 10.0.0.5,10.0.0.7 of es1a1")
 	l.lease(time.Second, "10.0.0.7", "") // renewed
 	// An acknowledge that gives no address changes nothing.
-	l.step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: ip("0.0.0.0"), Leased: true}, time.Unix(2, 0)}, "")
+	l.step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: netip.MustParseAddr("0.0.0.0"), Leased: true}, time.Unix(2, 0)}, "")
 	l.step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, Leased: true}, time.Unix(2, 0)}, "")
 	l.lease(3*time.Second, "10.0.0.9", "addresses 10.0.0.5,10.0.0.9 of es1a1")
 	l.see(4*time.Second, l.mac, "10.0.0.7", "addresses 10.0.0.5,10.0.0.7,10.0.0.9 of es1a1") // it says so itself
@@ -126,11 +130,11 @@ func TestALeaseTakesThePlaceOfTheOneBefore(t *testing.T) {
 func TestALeaseHasRoomAmongTooManyAddresses(t *testing.T) {
 	l := newLearner(t)
 	for i := range 2 * maxSeen {
-		l.m.Step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: ip(fmt.Sprintf("10.0.1.%d", i))}, time.Unix(0, 0)})
+		l.m.Step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: netip.MustParseAddr(fmt.Sprintf("10.0.1.%d", i))}, time.Unix(0, 0)})
 	}
 	a := l.m.adapters[AdapterKey{appW, 0}]
 	for i := range 2 * maxSeen {
-		leased := ip(fmt.Sprintf("10.0.2.%d", i))
+		leased := netip.MustParseAddr(fmt.Sprintf("10.0.2.%d", i))
 		l.m.Step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: leased, Leased: true}, time.Unix(0, 0)})
 		if got := a.published.UnderlayStatus.IP; got != leased || len(a.seen) > maxSeen+1 {
 			t.Fatalf("lease %s: the address is %s of %d", leased, got, len(a.seen))
@@ -141,7 +145,7 @@ func TestALeaseHasRoomAmongTooManyAddresses(t *testing.T) {
 func TestAnAdapterHasABoundedNumberOfAddresses(t *testing.T) {
 	l := newLearner(t)
 	for i := range 40 {
-		l.m.Step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: ip(fmt.Sprintf("10.0.1.%d", i))}, time.Unix(0, 0)})
+		l.m.Step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: netip.MustParseAddr(fmt.Sprintf("10.0.1.%d", i))}, time.Unix(0, 0)})
 	}
 	if n := len(l.m.adapters[AdapterKey{appW, 0}].seen); n > maxSeen {
 		t.Errorf("%d addresses are kept", n)
@@ -189,7 +193,7 @@ func TestALocalNetworkLearnsNothing(t *testing.T) {
 			}
 		}
 	}
-	seen := AddressSeen{netstate.Seen{Link: "es1a1", MAC: adapterMAC(AdapterKey{appW, 0}, niA, 0), IP: ip("10.9.9.9")},
+	seen := AddressSeen{netstate.Seen{Link: "es1a1", MAC: macW, IP: netip.MustParseAddr("10.9.9.9")},
 		time.Unix(0, 0)}
 	if effs := m.Step(seen); len(effs) > 0 {
 		t.Errorf("and learns: %v", effs)

@@ -22,9 +22,8 @@ var retries = backoff.Backoff{First: 100 * time.Millisecond, Max: time.Minute}
 const (
 	waitRetry = time.Second // for a dependency of the world, as a namespace
 	// routeRest gathers changes of the host's routes: some hosts have many a second.
-	routeRest  = 100 * time.Millisecond
-	slowOp     = time.Second // an op older than this shows in the status
-	checkEvery = time.Minute // full comparison with the host, of all networks at the same time
+	routeRest = 100 * time.Millisecond
+	slowOp    = time.Second // an op older than this shows in the status
 	// graceTime bounds the wait for AdaptersKnown: one app network that can't start
 	// must not keep a network from being repaired.
 	graceTime = 10 * time.Second
@@ -310,7 +309,7 @@ func (m *Manager) capFlows(maxTracked int) []Effect {
 func (m *Manager) desire(f *flight, eff *Apply) []Effect {
 	alloc := Allocate(m.config, m.activeConfigs(), m.held)
 	f.leases, f.refused = alloc.Leases, alloc.Errors
-	f.ports = PortsMeant(m.config, portConfigs(m.ports))
+	f.ports = PortsMeant(m.config, ConfigsOf(m.ports))
 	in := Input{
 		Owner: m.owner, Config: m.config, Ports: m.ports, MaxTracked: m.maxTracked, RunDir: m.runDir,
 		Overlap: m.overlap.counts(), MTU: m.mtu,

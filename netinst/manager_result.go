@@ -92,7 +92,7 @@ func (m *Manager) checkLater() []Effect {
 	}
 	m.token++
 	m.checkTok = m.token
-	return []Effect{Timer{m.checkTok, checkEvery, true}}
+	return []Effect{Timer{m.checkTok, CheckEvery, true}}
 }
 
 // showStanding shows a network all of whose objects are as wanted, but for drift that is left.
@@ -181,7 +181,7 @@ func (m *Manager) answer(f *flight, k AdapterKey, fs []netstate.Failure, network
 	if l, ok := f.leases[k]; ok && c.Activate && !f.inactive {
 		s.UnderlayStatus = UnderlayNetworkStatus{
 			IP: l.IP, MAC: l.MAC, IfName: c.UnderlayConfig.IfName,
-			HostIfName: hostSide(m.owner.Number, l.Number, c.UnderlayConfig), Bridge: BridgeName(m.owner.Number),
+			HostIfName: HostSide(m.owner.Number, l.Number, c.UnderlayConfig), Bridge: BridgeName(m.owner.Number),
 		}
 		if len(a.seen) > 0 {
 			s.UnderlayStatus.IP, s.UnderlayStatus.Addresses = a.seen.first(a.leased), a.seen.list()

@@ -474,7 +474,7 @@ func TestAnInactiveAdapterShowsNoAddress(t *testing.T) {
 
 // Which overlap counts: a clash that is over does for the subnet that it was of.
 func TestWhichOverlapCounts(t *testing.T) {
-	a, b := prefix("10.1.0.0/24"), prefix("10.2.0.0/24")
+	a, b := netip.MustParsePrefix("10.1.0.0/24"), netip.MustParsePrefix("10.2.0.0/24")
 	clash := SubnetOverlap{Subnet: a, Clash: "eth0"}
 	for name, c := range map[string]struct{ now, rest, want SubnetOverlap }{
 		"nothing":               {SubnetOverlap{Subnet: a}, SubnetOverlap{}, SubnetOverlap{Subnet: a}},
@@ -487,25 +487,6 @@ func TestWhichOverlapCounts(t *testing.T) {
 	} {
 		if got := (&overlapState{now: c.now, clash: c.rest}).counts(); got != c.want {
 			t.Errorf("%s: %+v", name, got)
-		}
-	}
-}
-
-// The MTU of a switch follows its port, address or not; a network keeps what it has while its port can't be used.
-func TestTheMTUOfAPortWithoutAnAddress(t *testing.T) {
-	for name, c := range map[string]struct {
-		in   Input
-		mtu  int // of now
-		want int
-	}{
-		"a switch":                    {switchInput(), 1500, 1400},
-		"a network with an MTU":       {input(), 1500, 1500},
-		"a network that has none yet": {input(), 0, 1400},
-	} {
-		nw, _ := newNetwork(c.in)
-		nw.Config.MTU, nw.MTU, nw.port = 0, c.mtu, &PortStatus{Exists: true, Up: true, LinkMTU: 1400}
-		if got := nw.chooseMTU(); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
 }

@@ -79,7 +79,7 @@ func TestTheMTUFollowsThePortInUse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 			conf := testNetwork(1)
-			conf.Port, conf.MTU = portsUplink, c.conf
+			conf.Port, conf.MTU = "uplink", c.conf
 			var have netstate.State
 			app := testAdapter(appW, 1, true)
 			if c.kind != "" {

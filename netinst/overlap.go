@@ -71,16 +71,16 @@ type SubnetOverlap struct {
 	Hidden string
 }
 
-// withdrawn is why a network with this overlap is not on the host, "" if it may be.
-func (o SubnetOverlap) withdrawn() string {
+// Withdrawn is why a network with this overlap is not on the host, "" if it may be.
+func (o SubnetOverlap) Withdrawn() string {
 	if o.Clash == "" {
 		return ""
 	}
 	return fmt.Sprintf("subnet %s overlaps %s", o.Subnet, o.Clash)
 }
 
-// warning is what the network works in spite of.
-func (o SubnetOverlap) warning() string {
+// Warning is what the network works in spite of.
+func (o SubnetOverlap) Warning() string {
 	if o.Hidden == "" {
 		return ""
 	}

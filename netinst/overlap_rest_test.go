@@ -2,6 +2,8 @@ package netinst
 
 import (
 	"fmt"
+	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,7 +13,7 @@ import (
 // Who hands the uplink an address of a network's subnet again and again, as a DHCP server may, has
 // the network come and go ever more seldom.
 func TestAClashThatComesAgainRestsLonger(t *testing.T) {
-	free := SubnetOverlap{Subnet: prefix("10.1.0.0/24")}
+	free := SubnetOverlap{Subnet: netip.MustParsePrefix("10.1.0.0/24")}
 	clash := free
 	clash.Clash = "10.1.0.77/24 on eth0"
 	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
@@ -66,4 +68,76 @@ func TestAClashThatComesAgainRestsLonger(t *testing.T) {
 	if got, want := fmt.Sprint(rests), "[1s 2s 4s 8s 16s 32s 1m0s 1m0s 1m0s 1m0s 1s]"; got != want {
 		t.Errorf("it rests %s, want %s", got, want)
 	}
+}
+
+func TestManagerWithdraws(t *testing.T) {
+	free := SubnetOverlap{Subnet: netip.MustParsePrefix("10.1.0.0/24")}
+	clash, hidden := free, free
+	clash.Clash, hidden.Hidden = "10.1.0.77/24 on eth0", "route 10.1.0.0/16 via 192.0.2.1 on eth0"
+	other := SubnetOverlap{Subnet: netip.MustParsePrefix("10.2.0.0/24")}
+	moved := testNetwork(2)
+	moved.IPv4 = IPv4Config{Subnet: other.Subnet, Gateway: netip.MustParseAddr("10.2.0.1"), DHCPFirst: netip.MustParseAddr("10.2.0.128"),
+		DHCPLast: netip.MustParseAddr("10.2.0.254")}
+	const away = "ni WaitingForDependencies (subnet 10.1.0.0/24 overlaps 10.1.0.77/24 on eth0)"
+	for name, steps := range map[string][]managerStep{
+		"a clash counts at once, its end after a rest": {
+			{OverlapChanged{clash}, "apply#2 something"},
+			{applied(2), away},
+			{OverlapChanged{free}, ""},
+			{TimerDue{Token: 5}, "apply#3 something"},
+			{applied(3), "ni Present"},
+		},
+		"an address that comes and goes costs nothing": {
+			{OverlapChanged{clash}, "apply#2 something"},
+			{applied(2), away},
+			{OverlapChanged{free}, ""},
+			{OverlapChanged{clash}, "apply#3 something"},
+			{TimerDue{Token: 5}, ""},
+			{applied(3), ""},
+		},
+		"another change meanwhile does not bring it back": {
+			{OverlapChanged{clash}, "apply#2 something"},
+			{applied(2), away},
+			{OverlapChanged{free}, ""},
+			{AdapterChanged{testAdapter(appW, 1, true)}, "apply#3 something"},
+			{applied(3), `adapter app1#0 v1 activated=true (network instance "lan" is withdrawn: subnet 10.1.0.0/24 overlaps 10.1.0.77/24 on eth0)`},
+		},
+		"a new subnet is applied once it was compared": {
+			{OverlapChanged{clash}, "apply#2 something"},
+			{applied(2), away},
+			{ConfigChanged{moved}, ""},
+			{OverlapChanged{other}, "apply#3 something"},
+			{applied(3), "ni Present"},
+		},
+		"a route by a gateway is a warning": {
+			{OverlapChanged{hidden}, "apply#2 something"},
+			{applied(2), "ni Present [subnet 10.1.0.0/24 hides a part of route 10.1.0.0/16 via 192.0.2.1 on eth0]"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+			for i, s := range append(begun(managerStep{OverlapChanged{free}, "apply#2 something"}, managerStep{applied(2), ""}),
+				shifted(steps)...) {
+				if got := text(m.Step(s.event)); got != s.want {
+					t.Fatalf("step %d, %T: %q, want %q", i, s.event, got, s.want)
+				}
+			}
+		})
+	}
+}
+
+// shifted counts the applies of steps on by one.
+func shifted(steps []managerStep) []managerStep {
+	var out []managerStep
+	for _, s := range steps {
+		if a, is := s.event.(Applied); is {
+			a.Seq.N++
+			s.event = a
+		}
+		for n := 3; n >= 2; n-- {
+			s.want = strings.ReplaceAll(s.want, fmt.Sprintf("apply#%d", n), fmt.Sprintf("apply#%d", n+1))
+		}
+		out = append(out, s)
+	}
+	return out
 }

@@ -18,11 +18,11 @@ type partKey struct{ kind, name string }
 // partState is what the manager keeps of one part.
 type partState struct {
 	PartStatus
-	wish    string
+	wanted  string
 	waits   string // why nothing of it can be wanted yet
 	ids     []netstate.ID
 	leaving bool // nobody wants it any more
-	present bool // this wish for it was once fully applied
+	present bool // it was once fully applied
 }
 
 func (p partState) key() partKey { return partKey{p.Kind, p.Name} }
@@ -39,8 +39,8 @@ func (m *Manager) expect(parts []Part) {
 		k := partKey{p.Kind, p.Name}
 		s, had := old[k]
 		delete(old, k)
-		if !had || s.wish != p.wish || s.leaving {
-			s = partState{ids: s.ids, PartStatus: PartStatus{Kind: p.Kind, Name: p.Name, State: Creating}, wish: p.wish,
+		if !had || s.wanted != p.Wanted || s.leaving {
+			s = partState{ids: s.ids, PartStatus: PartStatus{Kind: p.Kind, Name: p.Name, State: Creating}, wanted: p.Wanted,
 				waits: p.Waits}
 		}
 		if len(p.IDs) > 0 { // else what stood for it until now is to go
@@ -184,7 +184,7 @@ func (f *flight) ofAdapter(id netstate.ID) bool {
 // tunnelName is whom a tunnel's link leads to by its mark, its own name without one.
 func (m *Manager) tunnelName(link string, had netstate.State) string {
 	l, _ := had[netstate.ID{Kind: netstate.KindLink, Name: link}].(netstate.Link)
-	if _, name, is := strings.Cut(l.Alias, tunnelWord); is {
+	if name, is := TunnelOf(l.Alias); is {
 		return name
 	}
 	return link

@@ -113,9 +113,9 @@ func drawCluster(t *rapid.T, gen uint64) NetworkInstanceConfig {
 	c := clusterConfig(gen, func(c *NetworkInstanceConfig) { c.Tunnels, c.Members = nil, nil })
 	for i, name := range []string{"alpha", "beta", "gamma"} {
 		if rapid.Bool().Draw(t, name) {
-			remote := rapid.SampledFrom([]netip.Addr{{}, ip("192.0.2.2"), ip("192.0.2.3")}).Draw(t, "remote of "+name)
+			remote := rapid.SampledFrom([]netip.Addr{{}, netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")}).Draw(t, "remote of "+name)
 			c.Tunnels = append(c.Tunnels,
-				Tunnel{Name: name, VNI: uint32(256 + i), Local: ip("192.0.2.1"), Remote: remote, Port: 4789, MTU: 1450})
+				Tunnel{Name: name, VNI: uint32(256 + i), Local: netip.MustParseAddr("192.0.2.1"), Remote: remote, Port: 4789, MTU: 1450})
 		}
 	}
 	for _, name := range []IfName{"can0", "can1"} {

@@ -9,8 +9,11 @@ import (
 )
 
 func clusterConfig(gen uint64, change ...func(*NetworkInstanceConfig)) NetworkInstanceConfig {
-	c := clusterInput().Config
-	c.UUID, c.Generation, c.Tunnels = testNetwork(1).UUID, gen, c.Tunnels[:1]
+	c := NetworkInstanceConfig{
+		UUID: niA, Generation: gen, DisplayName: "one", Type: Switch, SpoofGuard: true, MTU: 1450, Members: []IfName{"can0"},
+		Tunnels: []Tunnel{{Name: "beta", VNI: 256, Local: netip.MustParseAddr("192.0.2.1"),
+			Remote: netip.MustParseAddr("192.0.2.2"), Port: 4789, MTU: 1450}},
+	}
 	for _, f := range change {
 		f(&c)
 	}

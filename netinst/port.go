@@ -169,7 +169,7 @@ func switchPort(label string, ports []PortStatus) (PortStatus, string) {
 	return p, ""
 }
 
-func portConfigs(ports []PortStatus) []PortConfig {
+func ConfigsOf(ports []PortStatus) []PortConfig {
 	cs := make([]PortConfig, len(ports))
 	for i, p := range ports {
 		cs[i] = p.PortConfig

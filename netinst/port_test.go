@@ -280,3 +280,22 @@ func TestGatewaysOfAPort(t *testing.T) {
 		t.Errorf("the configured one first: %v", got)
 	}
 }
+
+// The MTU of a switch follows its port, address or not; a network keeps what it has while its port can't be used.
+func TestTheMTUOfAPortWithoutAnAddress(t *testing.T) {
+	for name, c := range map[string]struct {
+		in   Input
+		mtu  int // of now
+		want int
+	}{
+		"a switch":                    {switchInput(), 1500, 1400},
+		"a network with an MTU":       {input(), 1500, 1500},
+		"a network that has none yet": {input(), 0, 1400},
+	} {
+		nw, _ := newNetwork(c.in)
+		nw.Config.MTU, nw.MTU, nw.port = 0, c.mtu, &PortStatus{Exists: true, Up: true, LinkMTU: 1400}
+		if got := nw.chooseMTU(); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}

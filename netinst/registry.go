@@ -255,10 +255,10 @@ func (r *Registry) wanted(c NetworkInstanceConfig) []RegistryEffect {
 		r.members[c.UUID] = m
 	}
 	m.wanted = true
-	had := hostPorts(m.config, r.forward.Ports, r.forward.Forwarding)
+	had := HostPorts(m.config, r.forward.Ports, r.forward.Forwarding)
 	gateway := m.config.IPv4.Gateway
 	m.config = c
-	has := hostPorts(c, r.forward.Ports, r.forward.Forwarding)
+	has := HostPorts(c, r.forward.Ports, r.forward.Forwarding)
 	r.dirty = r.dirty || m.subnet != c.IPv4.Subnet || m.number == 0 || gateway != c.IPv4.Gateway ||
 		!reflect.DeepEqual(had, has)
 	m.subnet = c.IPv4.Subnet
@@ -340,7 +340,7 @@ func (r *Registry) judge(e HostApplied) []RegistryEffect {
 	out := []RegistryEffect{GroundState{}}
 	if len(r.members) > 0 { // nobody tells what others do to the ground: look again
 		r.token++
-		out = append(out, HostRetry{r.token, checkEvery, true})
+		out = append(out, HostRetry{r.token, CheckEvery, true})
 	}
 	out = append(out, r.searchAgain()...)
 	for _, id := range r.ids() {

@@ -72,7 +72,7 @@ func (r *Registry) shut() bool {
 func ClosedPorts(networks []NetworkInstanceConfig, ports []PortConfig, f netstate.Forwarding) []string {
 	var out []string
 	for _, n := range networks {
-		for _, p := range hostPorts(n, ports, f) {
+		for _, p := range HostPorts(n, ports, f) {
 			if slices.Contains(f.Off, p.IfName) && !slices.Contains(out, p.IfName) {
 				out = append(out, p.IfName)
 			}
@@ -86,7 +86,7 @@ func ClosedPorts(networks []NetworkInstanceConfig, ports []PortConfig, f netstat
 func (r *Registry) ports() map[int][]HostPort {
 	out := map[int][]HostPort{}
 	for _, m := range r.members {
-		if ps := hostPorts(m.config, r.forward.Ports, r.forward.Forwarding); len(ps) != 0 {
+		if ps := HostPorts(m.config, r.forward.Ports, r.forward.Forwarding); len(ps) != 0 {
 			out[m.number] = ps
 		}
 	}
@@ -102,7 +102,7 @@ func (r *Registry) Networks(ids []uuid.UUID) []HostNetwork {
 			continue
 		}
 		n := HostNetwork{Number: m.number, Subnet: m.subnet,
-			Ports: hostPorts(m.config, r.forward.Ports, r.forward.Forwarding), Gateway: m.config.IPv4.Gateway}
+			Ports: HostPorts(m.config, r.forward.Ports, r.forward.Forwarding), Gateway: m.config.IPv4.Gateway}
 		if m.clash { // packets to it are for neighbours of the host, which may have the gateway's address itself
 			n.Subnet, n.Gateway = netip.Prefix{}, netip.Addr{}
 		}

@@ -56,7 +56,7 @@ func (r *Registry) release() []RegistryEffect {
 // The waits until what failed is tried again, and until networks that are unmarked are looked for again.
 var (
 	hostRetries = backoff.Backoff{First: 100 * time.Millisecond, Max: time.Minute}
-	searches    = backoff.Backoff{First: time.Second, Max: checkEvery}
+	searches    = backoff.Backoff{First: time.Second, Max: CheckEvery}
 )
 
 // FindOwners asks for an OwnersFound after a while: the guard spares networks whose chains

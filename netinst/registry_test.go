@@ -2,6 +2,7 @@ package netinst
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -10,7 +11,20 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-var niB = uuid.MustParse("0a000000-0000-4000-8000-000000000002")
+var (
+	netA = uuid.MustParse("0a000000-0000-4000-8000-000000000001")
+	netB = uuid.MustParse("0a000000-0000-4000-8000-000000000002")
+)
+
+func lan(gen uint64) NetworkInstanceConfig {
+	return NetworkInstanceConfig{
+		UUID: netA, DisplayName: "lan", Type: Local, Port: "wan", SpoofGuard: true, Generation: gen,
+		IPv4: IPv4Config{
+			Subnet: netip.MustParsePrefix("10.1.0.0/24"), Gateway: netip.MustParseAddr("10.1.0.1"),
+			DHCPFirst: netip.MustParseAddr("10.1.0.128"), DHCPLast: netip.MustParseAddr("10.1.0.254"),
+		},
+	}
+}
 
 func registryText(effs []RegistryEffect) string {
 	name := func(id string) string { return "ni" + id[len(id)-1:] }
@@ -43,7 +57,7 @@ func registryText(effs []RegistryEffect) string {
 		case SpawnManager:
 			out = append(out, fmt.Sprintf("spawn %s=%d", name(e.Owner.Name), e.Owner.Number))
 		case HostRetry:
-			if e.After == checkEvery {
+			if e.After == CheckEvery {
 				continue
 			}
 			out = append(out, fmt.Sprintf("retry in %v", e.After))
@@ -57,8 +71,8 @@ func registryText(effs []RegistryEffect) string {
 }
 
 func TestRegistry(t *testing.T) {
-	a, b := testNetwork(1), testNetwork(1)
-	b.UUID = niB
+	a, b := lan(1), lan(1)
+	b.UUID = netB
 	type step struct {
 		event RegistryEvent
 		want  string
@@ -79,8 +93,8 @@ func TestRegistry(t *testing.T) {
 			{NetworkWanted{a}, "record ni1=1"},
 			{ConfigKnown{}, "ground#1 of 1"},
 			{HostApplied{Seq: 1}, "spawn ni1=1"},
-			{NetworkUnwanted{niA}, ""},
-			{ManagerEnded{niA}, "forget ni1, ground#2 of 0"},
+			{NetworkUnwanted{netA}, ""},
+			{ManagerEnded{netA}, "forget ni1, ground#2 of 0"},
 			{HostApplied{Seq: 2}, ""},
 			{NetworkWanted{b}, "record ni2=1, ground#3 of 1"},
 		},
@@ -92,22 +106,22 @@ func TestRegistry(t *testing.T) {
 		},
 		"what is on the host is managed though no config names it, and the ground is left alone": {
 			{HostApplierReady{}, ""},
-			{OwnersFound{[]netstate.Owner{{Name: niA.String(), Number: 5}}}, "record ni1=5, spawn ni1=5"},
+			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5}}}, "record ni1=5, spawn ni1=5"},
 			{NetworkWanted{b}, "record ni2=1"},
 			{ConfigKnown{}, "ground#1 of 2"},
 			{HostApplied{Seq: 1}, "spawn ni2=1"},
 		},
 		"the guard spares what a former release made, until it was made anew": {
 			{HostApplierReady{}, ""},
-			{OwnersFound{[]netstate.Owner{{Name: niA.String(), Number: 5, Unmarked: true}}}, "record ni1=5, spawn ni1=5"},
+			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5, Unmarked: true}}}, "record ni1=5, spawn ni1=5"},
 			{NetworkWanted{a}, ""},
 			{ConfigKnown{}, "ground#1 of 1 with unmarked ones"},
 			{HostApplied{Seq: 1}, "find owners in 1s"},
 			{HostRetryDue{1}, "ground#2 of 1 with unmarked ones"},
 			{HostApplied{Seq: 2}, ""}, // they are looked for once at a time
-			{OwnersFound{[]netstate.Owner{{Name: niA.String(), Number: 5, Unmarked: true}}}, "ground#3 of 1 with unmarked ones"},
+			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5, Unmarked: true}}}, "ground#3 of 1 with unmarked ones"},
 			{HostApplied{Seq: 3}, "find owners in 2s"},
-			{OwnersFound{[]netstate.Owner{{Name: niA.String(), Number: 5}}}, "ground#4 of 1"},
+			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5}}}, "ground#4 of 1"},
 			{HostApplied{Seq: 4}, ""},
 		},
 		"what others flush is looked at in the ground first, then in the networks": {
@@ -137,10 +151,10 @@ func TestRegistry(t *testing.T) {
 		"a config that is known first is that of the network that is found": {
 			{HostApplierReady{}, ""},
 			{NetworkWanted{a}, ""},
-			{OwnersFound{[]netstate.Owner{{Name: niA.String(), Number: 5}}}, "record ni1=5, spawn ni1=5"},
+			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5}}}, "record ni1=5, spawn ni1=5"},
 		},
 		"of two networks that claim one uuid the second is an orphan": {
-			{OwnersFound{[]netstate.Owner{{Name: niA.String(), Number: 5}, {Name: niA.String(), Number: 6}}},
+			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5}, {Name: netA.String(), Number: 6}}},
 				"record ni1=5, spawn ni1=5, record " + orphan(6) + "=6, spawn " + orphan(6) + "=6"},
 		},
 		"a change that the host need not know costs no apply": {
@@ -150,12 +164,12 @@ func TestRegistry(t *testing.T) {
 			{ConfigKnown{}, "ground#1 of 1"},
 			{HostApplied{Seq: 1}, "spawn ni1=1"},
 			{NetworkWanted{func() NetworkInstanceConfig { c := a; c.DisplayName = "x"; return c }()}, ""},
-			{NetworkWanted{func() NetworkInstanceConfig { c := a; c.IPv4.Subnet = prefix("10.7.0.0/24"); return c }()},
+			{NetworkWanted{func() NetworkInstanceConfig { c := a; c.IPv4.Subnet = netip.MustParsePrefix("10.7.0.0/24"); return c }()},
 				"ground#2 of 1"},
 		},
 		"owners found twice are spawned once": {
-			{OwnersFound{[]netstate.Owner{{Name: niA.String(), Number: 5}}}, "record ni1=5, spawn ni1=5"},
-			{OwnersFound{[]netstate.Owner{{Name: niA.String(), Number: 5}}}, ""},
+			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5}}}, "record ni1=5, spawn ni1=5"},
+			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5}}}, ""},
 		},
 		"a ground that fails is tried again and no manager starts": {
 			{HostApplierReady{}, ""},
@@ -172,9 +186,9 @@ func TestRegistry(t *testing.T) {
 			{NetworkWanted{a}, "record ni1=1"},
 			{ConfigKnown{}, "ground#1 of 1"},
 			{HostApplied{Seq: 1}, "spawn ni1=1"},
-			{NetworkUnwanted{niA}, ""},
+			{NetworkUnwanted{netA}, ""},
 			{NetworkWanted{a}, ""},
-			{ManagerEnded{niA}, "spawn ni1=1"},
+			{ManagerEnded{netA}, "spawn ni1=1"},
 		},
 		"the ground is looked at again each minute, as long as there are networks": {
 			{HostApplierReady{}, ""},
@@ -186,9 +200,9 @@ func TestRegistry(t *testing.T) {
 			{HostApplied{Seq: 2}, ""},
 			{HostRetryDue{1}, ""}, // an older timer
 			{HostRetryDue{2}, "ground#3 of 1"},
-			{NetworkUnwanted{niA}, ""},
+			{NetworkUnwanted{netA}, ""},
 			{HostApplied{Seq: 3}, ""},
-			{ManagerEnded{niA}, "forget ni1, ground#4 of 0"},
+			{ManagerEnded{netA}, "forget ni1, ground#4 of 0"},
 			{HostApplied{Seq: 4}, ""},
 			{HostRetryDue{3}, "ground#5 of 0"},
 		},
@@ -226,7 +240,7 @@ func orphan(n int) string {
 // The lowest number that no other has, nor may want back, and none above the last.
 func TestNumbersOfNetworks(t *testing.T) {
 	network := func(i int) NetworkInstanceConfig {
-		c := testNetwork(1)
+		c := lan(1)
 		c.UUID = uuid.UUID{14: byte(i >> 8), 15: byte(i)}
 		return c
 	}
@@ -256,18 +270,18 @@ func TestNumbersOfNetworks(t *testing.T) {
 }
 
 func TestTheJournalledNumberIsKeptAndTheAliasWins(t *testing.T) {
-	r := NewRegistry(map[uuid.UUID]int{niA: 7, niB: 3})
-	r.Step(OwnersFound{[]netstate.Owner{{Name: niB.String(), Number: 9}}})
-	r.Step(NetworkWanted{testNetwork(1)})
-	if a, b := r.Number(niA), r.Number(niB); a != 7 || b != 9 {
+	r := NewRegistry(map[uuid.UUID]int{netA: 7, netB: 3})
+	r.Step(OwnersFound{[]netstate.Owner{{Name: netB.String(), Number: 9}}})
+	r.Step(NetworkWanted{lan(1)})
+	if a, b := r.Number(netA), r.Number(netB); a != 7 || b != 9 {
 		t.Errorf("numbers are %d and %d, want 7 (journal) and 9 (alias)", a, b)
 	}
 }
 
 func TestNetworksThatHaveNoNumberAreNotTheHosts(t *testing.T) {
 	r := NewRegistry(nil)
-	r.Step(NetworkWanted{testNetwork(1)}) // before the host is known
-	if got := r.Networks([]uuid.UUID{niA, niB}); len(got) > 0 {
+	r.Step(NetworkWanted{lan(1)}) // before the host is known
+	if got := r.Networks([]uuid.UUID{netA, netB}); len(got) > 0 {
 		t.Errorf("%+v", got)
 	}
 }

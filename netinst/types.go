@@ -6,11 +6,15 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
 	"edgespan/netinst/netstate"
 )
+
+// CheckEvery is how often all that is on the host is compared in full, of all networks at the same time.
+const CheckEvery = time.Minute
 
 // Type is the type of a network instance.
 type Type string

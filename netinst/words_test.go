@@ -53,9 +53,9 @@ func TestAnEmptyHostNameIsToldByItsLength(t *testing.T) {
 }
 
 func TestKeysOfAdapters(t *testing.T) {
-	k := AdapterKey{appW, 7}
-	for text, ok := range map[string]bool{k.String(): true, "x#7": false, appW.String() + "#x": false, appW.String() +
-		"#": false, appW.String(): false, "": false} {
+	k := AdapterKey{appA, 7}
+	for text, ok := range map[string]bool{k.String(): true, "x#7": false, appA.String() + "#x": false, appA.String() +
+		"#": false, appA.String(): false, "": false} {
 		if got, err := ParseAdapterKey(text); (err == nil) != ok || ok && got != k {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}

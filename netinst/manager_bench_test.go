@@ -1,0 +1,70 @@
+package netinst
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"edgespan/netinst/netstate"
+)
+
+// benchAdapters are adapters that have ten rules each.
+func benchAdapters(n int) (out []AppAdapterConfig) {
+	for i := range n {
+		c := testAdapter(uuid.MustParse(fmt.Sprintf("1b000000-0000-4000-8000-%012d", i)), 1, true)
+		for p := range 10 {
+			c.UnderlayConfig.ACL = append(c.UnderlayConfig.ACL, ACLRule{
+				Name: fmt.Sprint(p), Direction: Egress, Action: Allow, Protocol: "tcp",
+				IP: netip.MustParsePrefix("203.0.113.0/24"), Ports: []PortRange{{uint16(p + 1), uint16(p + 1)}},
+			})
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// What one event costs a manager: an event that changes nothing while an apply is
+// in flight, as each of a burst, beside one with its whole apply.
+func BenchmarkManagerStep(b *testing.B) {
+	for _, n := range []int{10, 100} {
+		begin := func() *Manager {
+			m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+			for _, a := range benchAdapters(n) {
+				m.Step(AdapterChanged{a})
+			}
+			for _, s := range begun() {
+				m.Step(s.event)
+			}
+			return m
+		}
+		b.Run(fmt.Sprintf("adapters=%d/in flight", n), func(b *testing.B) {
+			m := begin()
+			m.Step(HostTouched{})
+			b.ReportAllocs()
+			for b.Loop() {
+				if effs := m.Step(HostTouched{}); len(effs) > 0 {
+					b.Fatalf("effects %v", effs)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("adapters=%d/with its apply", n), func(b *testing.B) {
+			m := begin()
+			b.ReportAllocs()
+			for b.Loop() {
+				effs := m.Step(HostTouched{})
+				for _, e := range effs {
+					if a, ok := e.(Apply); ok {
+						m.Step(Applied{Seq: a.Seq})
+						effs = nil
+						break
+					}
+				}
+				if effs != nil {
+					b.Fatalf("no apply in %v", effs)
+				}
+			}
+		})
+	}
+}
