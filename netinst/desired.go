@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/overlap"
 )
 
 // Adapter is an active adapter with what it holds.
@@ -26,7 +27,7 @@ type Input struct {
 	Ports    []PortStatus // all ports of the node
 	RunDir   string       // absolute path of the run directory, as dnsmasq is told it
 	// Overlap is what of the host's own prefixes lies in the subnet: a clash withdraws the network.
-	Overlap SubnetOverlap
+	Overlap overlap.Overlap
 	// MaxTracked is how many flows the machine tracks at most (nf_conntrack_max), 0 if it is not known.
 	MaxTracked int
 	// MTU is the one that the network has now, 0 for none. It is kept while the network

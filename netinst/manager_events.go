@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/overlap"
 )
 
 // Event is an input of a Manager's Step.
@@ -24,7 +25,7 @@ type (
 	// PortsChanged are all ports of the node.
 	PortsChanged struct{ Ports []PortStatus }
 	// OverlapChanged is what of the host's own prefixes lies in the network's subnet.
-	OverlapChanged struct{ Overlap SubnetOverlap }
+	OverlapChanged struct{ Overlap overlap.Overlap }
 	// FlowsCapped is Input.MaxTracked.
 	FlowsCapped struct{ MaxTracked int }
 	// Synchronized says that every retained input was given: before it, an absent

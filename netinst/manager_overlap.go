@@ -3,6 +3,7 @@ package netinst
 import (
 	"time"
 
+	"edgespan/netinst/overlap"
 	"edgespan/pubsub/backoff"
 )
 
@@ -16,16 +17,16 @@ const overlapCalm = 10 * time.Minute
 
 // overlapState is what a manager knows of the host's prefixes in its subnet.
 type overlapState struct {
-	known   bool          // it was told
-	now     SubnetOverlap // as told last
-	clash   SubnetOverlap // the one that is over and counts still, zero for none
+	known   bool            // it was told
+	now     overlap.Overlap // as told last
+	clash   overlap.Overlap // the one that is over and counts still, zero for none
 	restTok uint64
 	rest    time.Duration // of the last end of a clash, 0 after overlapCalm
 	calmTok uint64        // of the timer after which rest is 0 again
 }
 
 // counts is the overlap that the desired state follows from.
-func (o *overlapState) counts() SubnetOverlap {
+func (o *overlapState) counts() overlap.Overlap {
 	if o.now.Clash == "" && o.clash.Clash != "" && o.clash.Subnet == o.now.Subnet {
 		return o.clash
 	}
@@ -39,10 +40,10 @@ func (o *overlapState) answers(c NetworkInstanceConfig) bool {
 }
 
 // end lets a clash that is over count no longer.
-func (o *overlapState) end() { o.clash, o.restTok = SubnetOverlap{}, 0 }
+func (o *overlapState) end() { o.clash, o.restTok = overlap.Overlap{}, 0 }
 
 // overlapChanged notes what was told. A clash counts at once, its end after overlapRest.
-func (m *Manager) overlapChanged(now SubnetOverlap) []Effect {
+func (m *Manager) overlapChanged(now overlap.Overlap) []Effect {
 	o, was := &m.overlap, m.overlap.counts()
 	o.known, o.now = true, now
 	switch {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/overlap"
 )
 
 var (
@@ -475,15 +476,15 @@ func TestAnInactiveAdapterShowsNoAddress(t *testing.T) {
 // Which overlap counts: a clash that is over does for the subnet that it was of.
 func TestWhichOverlapCounts(t *testing.T) {
 	a, b := netip.MustParsePrefix("10.1.0.0/24"), netip.MustParsePrefix("10.2.0.0/24")
-	clash := SubnetOverlap{Subnet: a, Clash: "eth0"}
-	for name, c := range map[string]struct{ now, rest, want SubnetOverlap }{
-		"nothing":               {SubnetOverlap{Subnet: a}, SubnetOverlap{}, SubnetOverlap{Subnet: a}},
-		"one that is just over": {SubnetOverlap{Subnet: a}, clash, clash},
-		"of another subnet":     {SubnetOverlap{Subnet: b}, clash, SubnetOverlap{Subnet: b}},
-		"another one": {SubnetOverlap{Subnet: a, Clash: "eth1"}, clash,
-			SubnetOverlap{Subnet: a, Clash: "eth1"}},
-		"what was there before is none": {SubnetOverlap{Subnet: a, Hidden: "x"}, SubnetOverlap{Subnet: a},
-			SubnetOverlap{Subnet: a, Hidden: "x"}},
+	clash := overlap.Overlap{Subnet: a, Clash: "eth0"}
+	for name, c := range map[string]struct{ now, rest, want overlap.Overlap }{
+		"nothing":               {overlap.Overlap{Subnet: a}, overlap.Overlap{}, overlap.Overlap{Subnet: a}},
+		"one that is just over": {overlap.Overlap{Subnet: a}, clash, clash},
+		"of another subnet":     {overlap.Overlap{Subnet: b}, clash, overlap.Overlap{Subnet: b}},
+		"another one": {overlap.Overlap{Subnet: a, Clash: "eth1"}, clash,
+			overlap.Overlap{Subnet: a, Clash: "eth1"}},
+		"what was there before is none": {overlap.Overlap{Subnet: a, Hidden: "x"}, overlap.Overlap{Subnet: a},
+			overlap.Overlap{Subnet: a, Hidden: "x"}},
 	} {
 		if got := (&overlapState{now: c.now, clash: c.rest}).counts(); got != c.want {
 			t.Errorf("%s: %+v", name, got)

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/overlap"
 )
 
 // Who hands the uplink an address of a network's subnet again and again, as a DHCP server may, has
 // the network come and go ever more seldom.
 func TestAClashThatComesAgainRestsLonger(t *testing.T) {
-	free := SubnetOverlap{Subnet: netip.MustParsePrefix("10.1.0.0/24")}
+	free := overlap.Overlap{Subnet: netip.MustParsePrefix("10.1.0.0/24")}
 	clash := free
 	clash.Clash = "10.1.0.77/24 on eth0"
 	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
@@ -71,10 +72,10 @@ func TestAClashThatComesAgainRestsLonger(t *testing.T) {
 }
 
 func TestManagerWithdraws(t *testing.T) {
-	free := SubnetOverlap{Subnet: netip.MustParsePrefix("10.1.0.0/24")}
+	free := overlap.Overlap{Subnet: netip.MustParsePrefix("10.1.0.0/24")}
 	clash, hidden := free, free
 	clash.Clash, hidden.Hidden = "10.1.0.77/24 on eth0", "route 10.1.0.0/16 via 192.0.2.1 on eth0"
-	other := SubnetOverlap{Subnet: netip.MustParsePrefix("10.2.0.0/24")}
+	other := overlap.Overlap{Subnet: netip.MustParsePrefix("10.2.0.0/24")}
 	moved := testNetwork(2)
 	moved.IPv4 = IPv4Config{Subnet: other.Subnet, Gateway: netip.MustParseAddr("10.2.0.1"), DHCPFirst: netip.MustParseAddr("10.2.0.128"),
 		DHCPLast: netip.MustParseAddr("10.2.0.254")}

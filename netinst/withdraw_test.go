@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/overlap"
 )
 
 func clashing(in Input) Input {
-	in.Overlap = OverlapWith(in.Config.IPv4.Subnet,
-		[]HostPrefix{{Prefix: prefix("10.1.0.77/24"), Link: "eth0", Address: true}})
+	in.Overlap = overlap.With(in.Config.IPv4.Subnet,
+		[]overlap.HostPrefix{{Prefix: prefix("10.1.0.77/24"), Link: "eth0", Address: true}})
 	return in
 }
 

@@ -16,6 +16,7 @@ import (
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/overlap"
 	"edgespan/pubsub"
 )
 
@@ -36,7 +37,7 @@ type bridge struct {
 	log    *zap.Logger
 	seen   map[string]netinst.PortStatus
 	told   map[string]netinst.PortStatus // what the manager knows; nil before it was told
-	lies   *netinst.SubnetOverlap        // what the host has in the subnet, as the manager knows it; nil before
+	lies   *overlap.Overlap              // what the host has in the subnet, as the manager knows it; nil before
 	capped int                           // how many flows the machine tracks, as the manager knows it
 
 	subs subscriptions
@@ -62,7 +63,7 @@ type bridgeInputs struct {
 	config   *pubsub.Subscription[netinst.NetworkInstanceConfig]
 	adapters *pubsub.Subscription[netinst.AppAdapterConfig]
 	ports    *pubsub.Subscription[netinst.PortStatus]
-	overlap  *pubsub.Subscription[netinst.SubnetOverlap]
+	overlap  *pubsub.Subscription[overlap.Overlap]
 	host     *pubsub.Subscription[api.HostChange] // of the network's number
 	world    *pubsub.Subscription[api.HostChange] // of every network
 	takenUp  *pubsub.Subscription[uint64]

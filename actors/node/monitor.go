@@ -14,6 +14,7 @@ import (
 	"edgespan/actors/node/api"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/overlap"
 	"edgespan/pubsub"
 )
 
@@ -28,12 +29,12 @@ type monitor struct {
 	ports    map[string]netinst.PortConfig
 	tunnels  map[string]bool // networks that have any
 	subnets  map[string]netip.Prefix
-	prefixes []netinst.HostPrefix // of the host's own, as compared last
+	prefixes []overlap.HostPrefix // of the host's own, as compared last
 	seen     []netstate.Interface
 	known    bool // the kernel has told at least once
 	status   *pubsub.Publisher[netinst.PortStatus]
 	changed  *pubsub.Publisher[api.HostChange]
-	overlap  *pubsub.Publisher[netinst.SubnetOverlap]
+	overlap  *pubsub.Publisher[overlap.Overlap]
 	forward  *pubsub.Publisher[netstate.Forwarding]
 }
 

@@ -11,13 +11,14 @@ import (
 	core "edgespan/config"
 	"edgespan/config/nodeconf"
 	"edgespan/netinst"
+	"edgespan/netinst/overlap"
 )
 
 // comparePrefixes compares every subnet with what the host has now, if that has changed. A
 // bridge manager wakes only where what is in its own subnet has changed, however many
 // addresses come and go.
 func (m *monitor) comparePrefixes(first bool) {
-	now := netinst.HostPrefixes(m.seen)
+	now := overlap.HostPrefixes(m.seen)
 	if !first && slices.Equal(now, m.prefixes) {
 		return
 	}
@@ -31,7 +32,7 @@ func (m *monitor) compare(ids []string) {
 	for i, id := range ids {
 		subnets[i] = m.subnets[id]
 	}
-	for i, o := range netinst.OverlapsOf(subnets, m.prefixes) {
+	for i, o := range overlap.Of(subnets, m.prefixes) {
 		if _, wanted := m.subnets[ids[i]]; wanted {
 			m.overlap.Take("", ids[i]) // of an earlier incarnation's
 			must(m.overlap.Publish("", ids[i], o))
@@ -47,13 +48,13 @@ func (m *monitor) withdrawOverlap(id string) {
 }
 
 // overlaps compares the networks of a config with what the host was last seen to have.
-func (d *deps) overlaps(cfg nodeconf.Config, ids []uuid.UUID) map[uuid.UUID]netinst.SubnetOverlap {
+func (d *deps) overlaps(cfg nodeconf.Config, ids []uuid.UUID) map[uuid.UUID]overlap.Overlap {
 	subnets := make([]netip.Prefix, len(ids))
 	for i, id := range ids {
 		subnets[i] = cfg.Networks[id].IPv4.Subnet
 	}
-	out := make(map[uuid.UUID]netinst.SubnetOverlap, len(ids))
-	for i, o := range netinst.OverlapsOf(subnets, netinst.HostPrefixes(d.interfaces())) {
+	out := make(map[uuid.UUID]overlap.Overlap, len(ids))
+	for i, o := range overlap.Of(subnets, overlap.HostPrefixes(d.interfaces())) {
 		out[ids[i]] = o
 	}
 	return out

@@ -13,6 +13,7 @@ import (
 	"edgespan/config/httpapi/rest"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/overlap"
 	"edgespan/pubsub"
 )
 
@@ -176,7 +177,7 @@ func TestForeignAddressesWakeOnlyTheNetworkThatTheyAreIn(t *testing.T) {
 			if ch.Kind == pubsub.Modified {
 				told++
 				if ch.Key != niID(7) ||
-					ch.New != (netinst.SubnetOverlap{Subnet: netip.MustParsePrefix("10.7.0.0/24"), Clash: "10.7.0.1/16 on docker0"}) {
+					ch.New != (overlap.Overlap{Subnet: netip.MustParsePrefix("10.7.0.0/24"), Clash: "10.7.0.1/16 on docker0"}) {
 					t.Errorf("%s: %+v", ch.Key, ch.New)
 				}
 			}

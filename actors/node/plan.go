@@ -17,6 +17,7 @@ import (
 	"edgespan/config/nodeconf"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/overlap"
 )
 
 // lookDeadline is how long a look at the whole host may take, the wait for others
@@ -157,7 +158,7 @@ func (d *deps) wanted(ctx context.Context, cfg nodeconf.Config,
 
 // networkState is what one network's manager would ask for.
 func (d *deps) networkState(ctx context.Context, o netstate.Owner, cfg nodeconf.Config, ports []netinst.PortStatus,
-	overlap netinst.SubnetOverlap) netstate.State {
+	clash overlap.Overlap) netstate.State {
 	id := uuid.MustParse(o.Name)
 	var adapters []netinst.AppAdapterConfig
 	for _, a := range cfg.Apps {
@@ -172,7 +173,7 @@ func (d *deps) networkState(ctx context.Context, o netstate.Owner, cfg nodeconf.
 	alloc := netinst.Allocate(cfg.Networks[id], adapters, held)
 	in := netinst.Input{
 		Owner: o, Config: cfg.Networks[id], Ports: ports, MaxTracked: int(d.maxTracked.Load()), RunDir: d.runDir,
-		Overlap: overlap,
+		Overlap: clash,
 	}
 	in.MTU, _ = d.host.BridgeMTU(ctx, o) // what can't be read says no more to the network's manager
 	for _, a := range adapters {

@@ -13,6 +13,7 @@ import (
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/overlap"
 	"edgespan/pubsub"
 )
 
@@ -56,7 +57,7 @@ type routerInputs struct {
 	configs  *pubsub.Subscription[netinst.NetworkInstanceConfig]
 	appConfs *pubsub.Subscription[appnet.AppNetworkConfig]
 	statuses *pubsub.Subscription[netinst.NetworkInstanceStatus]
-	overlaps *pubsub.Subscription[netinst.SubnetOverlap]
+	overlaps *pubsub.Subscription[overlap.Overlap]
 	forwards *pubsub.Subscription[netstate.Forwarding]
 	ports    *pubsub.Subscription[netinst.PortConfig]
 	adapters *pubsub.Subscription[netinst.AppAdapterConfig]

@@ -8,6 +8,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/netinst"
+	"edgespan/netinst/overlap"
 )
 
 func (c *checker) checkNetworks() {
@@ -65,7 +66,7 @@ func (c *checker) checkOverlaps(all []placedSubnet) {
 
 // Clashes are the faults of networks whose subnet is the host's own, by uuid. Parse can't find
 // them: they are of one host, and of a moment.
-func Clashes(overlaps map[uuid.UUID]netinst.SubnetOverlap) config.Faults {
+func Clashes(overlaps map[uuid.UUID]overlap.Overlap) config.Faults {
 	var fs config.Faults
 	for id, o := range overlaps {
 		if o.Clash != "" {

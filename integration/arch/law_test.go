@@ -14,9 +14,10 @@ const module = "edgespan"
 var mayImport = map[string][]string{
 	// Pure cores of a node.
 	"appnet":           {"netinst", "pubsub/backoff"},
-	"netinst":          {"netinst/netstate", "pubsub/backoff"},
-	"netinst/doctor":   {"netinst", "netinst/netstate"},
+	"netinst":          {"netinst/netstate", "netinst/overlap", "pubsub/backoff"},
+	"netinst/doctor":   {"netinst", "netinst/netstate", "netinst/overlap"},
 	"netinst/netstate": {},
+	"netinst/overlap":  {"netinst/netstate"},
 
 	// Configuration: documents, and the groups in their order; a group imports only itself and those above it here.
 	"config":                        {},
@@ -27,7 +28,7 @@ var mayImport = map[string][]string{
 	"config/layers/override":        {"config", "config/layers", "config/layers/metadata"},
 	"config/layers/schema":          {"config"},
 	"config/kv":                     {},
-	"config/nodeconf":               {"appnet", "config", "config/layers/schema", "netinst"},
+	"config/nodeconf":               {"appnet", "config", "config/layers/schema", "netinst", "netinst/overlap"},
 	"config/nodeconf/action":        {"config", "config/layers/metadata", "config/nodeconf"},
 	"config/nodeconf/commitconfirm": {"config", "config/layers", "config/nodeconf/action"},
 	"config/stateloop":              {"config", "config/nodeconf"},
@@ -104,11 +105,11 @@ var mayImport = map[string][]string{
 		"actors/agent", "actors/node/api", "actors/supervise", "appnet", "config", "config/fleet/nodeproto",
 		"config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf", "config/nodeconf/action",
 		"config/nodeconf/commitconfirm", "config/stateloop", "config/stateloop/nodestate", "config/stateloop/peer",
-		"config/stateloop/peer/task", "netinst", "netinst/netstate", "pubsub",
+		"config/stateloop/peer/task", "netinst", "netinst/netstate", "netinst/overlap", "pubsub",
 	},
 	"actors/node/api": {
 		"appnet", "config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf", "config/stateloop/nodestate",
-		"config/stateloop/peer/task", "netinst", "netinst/doctor", "netinst/netstate", "pubsub",
+		"config/stateloop/peer/task", "netinst", "netinst/doctor", "netinst/netstate", "netinst/overlap", "pubsub",
 	},
 	"actors/simulate": {
 		"actors/agent", "actors/supervise", "config", "config/fleet", "config/fleet/nodeproto",

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/netinst"
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/overlap"
 )
 
 // Two networks never have one subnet, not even for a moment: whoever comes waits.
@@ -77,7 +77,7 @@ func TestTheHostsOwnPrefixes(t *testing.T) {
 		netstate.Port{Link: "es1"}, netstate.Address{Link: "es1", Prefix: "10.16.0.1/24"},
 	))
 	var got []string
-	for _, p := range netinst.HostPrefixes(l.interfaces()) {
+	for _, p := range overlap.HostPrefixes(l.interfaces()) {
 		if strings.HasPrefix(p.Prefix.String(), "10.") {
 			got = append(got, p.String())
 		}

@@ -9,6 +9,7 @@ import (
 
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/overlap"
 )
 
 // How much a Finding matters.
@@ -31,7 +32,7 @@ type Finding struct {
 type Node struct {
 	Networks []netinst.NetworkInstanceConfig
 	Ports    []netinst.PortStatus
-	Host     []netinst.HostPrefix // the host's own prefixes
+	Host     []overlap.HostPrefix // the host's own prefixes
 	Closed   []string             // interfaces of ports that networks need and that are not forwarded by
 	Source   string               // of the running config; "" where none runs
 	File     string               // of --config, "" for none
@@ -256,11 +257,11 @@ func subnets(f netstate.Facts, n Node) []Finding {
 	}
 	for i, ni := range n.Networks {
 		for _, other := range n.Networks[i+1:] {
-			if overlap(ni.IPv4.Subnet, other.IPv4.Subnet) {
+			if overlapping(ni.IPv4.Subnet, other.IPv4.Subnet) {
 				clash(ni, Problem, fmt.Sprintf("%s of network %s", other.IPv4.Subnet, name(other)))
 			}
 		}
-		o := netinst.OverlapWith(ni.IPv4.Subnet, n.Host)
+		o := overlap.With(ni.IPv4.Subnet, n.Host)
 		if o.Clash != "" {
 			clash(ni, Problem, o.Clash+": it is withdrawn until that is over")
 		}
@@ -271,7 +272,7 @@ func subnets(f netstate.Facts, n Node) []Finding {
 	return out
 }
 
-func overlap(a, b netip.Prefix) bool { return a.IsValid() && b.IsValid() && a.Overlaps(b) }
+func overlapping(a, b netip.Prefix) bool { return a.IsValid() && b.IsValid() && a.Overlaps(b) }
 
 func name(ni netinst.NetworkInstanceConfig) string {
 	if ni.DisplayName != "" {

@@ -9,6 +9,7 @@ import (
 
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/overlap"
 )
 
 func healthy() (netstate.Facts, Node) {
@@ -111,13 +112,13 @@ func TestEachCheckFindsItsConflictAndNamesAFix(t *testing.T) {
 		"no flows are tracked": {func(f *netstate.Facts, _ *Node) { f.Flows = netstate.FlowTable{} }, "flows", Fine, "enough",
 			""},
 		"an address": {func(_ *netstate.Facts, n *Node) {
-			n.Host = []netinst.HostPrefix{{Prefix: netip.MustParsePrefix("10.2.0.9/24"), Link: "eth1", Address: true}}
+			n.Host = []overlap.HostPrefix{{Prefix: netip.MustParsePrefix("10.2.0.9/24"), Link: "eth1", Address: true}}
 		}, "subnets", Problem, "overlaps with 10.2.0.9/24 on eth1: it is withdrawn", "ipv4.subnet"},
 		"a connected route": {func(_ *netstate.Facts, n *Node) {
-			n.Host = []netinst.HostPrefix{{Prefix: netip.MustParsePrefix("10.1.0.0/16"), Link: "br0"}}
+			n.Host = []overlap.HostPrefix{{Prefix: netip.MustParsePrefix("10.1.0.0/16"), Link: "br0"}}
 		}, "subnets", Problem, "overlaps with route 10.1.0.0/16 on br0", "ipv4.subnet"},
 		"a route by a gateway": {func(_ *netstate.Facts, n *Node) {
-			n.Host = []netinst.HostPrefix{{Prefix: netip.MustParsePrefix("10.1.0.0/16"), Link: "eth0",
+			n.Host = []overlap.HostPrefix{{Prefix: netip.MustParsePrefix("10.1.0.0/16"), Link: "eth0",
 				Via: netip.MustParseAddr("192.0.2.1")}}
 		}, "subnets", Warning, "overlaps with route 10.1.0.0/16 via 192.0.2.1 on eth0", "ipv4.subnet"},
 		"two daemons": {func(f *netstate.Facts, _ *Node) { f.Daemons[1].Here = true }, "daemons", Problem,

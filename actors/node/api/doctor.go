@@ -16,6 +16,7 @@ import (
 	"edgespan/netinst"
 	"edgespan/netinst/doctor"
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/overlap"
 )
 
 // Facts reads what of the machine can be in the way of the node: platform/facts. It
@@ -59,7 +60,7 @@ func (n *Reader) patient() (doctor.Node, error) {
 		func(a, b netinst.NetworkInstanceConfig) int { return compareUUID(a.UUID, b.UUID) })
 	fw := n.Forwarding()
 	p.Closed = netinst.ClosedPorts(p.Networks, fw.Ports, fw.Forwarding)
-	p.Host = netinst.HostPrefixes(n.Interfaces())
+	p.Host = overlap.HostPrefixes(n.Interfaces())
 	for _, e := range t.PortStatus.All() {
 		p.Ports = append(p.Ports, e.Value)
 	}

@@ -11,6 +11,7 @@ import (
 	"edgespan/config/stateloop/peer/task"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/overlap"
 	"edgespan/pubsub"
 )
 
@@ -98,9 +99,9 @@ type Topics struct {
 	AppTakenUp *pubsub.Topic[uint64]
 	// key NI uuid; owner config; the uuids of the apps that have an adapter there
 	NetworkApps   *pubsub.Topic[[]string]
-	PortStatus    *pubsub.Topic[netinst.PortStatus]    // key label; owner monitor
-	SubnetOverlap *pubsub.Topic[netinst.SubnetOverlap] // key NI uuid; owner monitor; says which subnet it compared
-	Forwarding    *pubsub.Topic[netstate.Forwarding]   // key "node"; owner monitor
+	PortStatus    *pubsub.Topic[netinst.PortStatus]  // key label; owner monitor
+	SubnetOverlap *pubsub.Topic[overlap.Overlap]     // key NI uuid; owner monitor; says which subnet it compared
+	Forwarding    *pubsub.Topic[netstate.Forwarding] // key "node"; owner monitor
 	// scope NI number, key NetworkKey or a link; NamespacesKey; owner monitor
 	HostChanged *pubsub.Topic[HostChange]
 	TaskConfig  *pubsub.Topic[nodestate.TaskConfig] // key parameter id; owner config
@@ -141,7 +142,7 @@ func NewTopics(j pubsub.Journal, s Storage) (*Topics, error) {
 		NetworkApps:   pubsub.NewTopic[[]string]("network-apps"),
 		AppTakenUp:    pubsub.NewTopic[uint64]("app-taken-up"),
 		PortStatus:    pubsub.NewTopic[netinst.PortStatus]("port-status"),
-		SubnetOverlap: pubsub.NewTopic[netinst.SubnetOverlap]("subnet-overlap"),
+		SubnetOverlap: pubsub.NewTopic[overlap.Overlap]("subnet-overlap"),
 		Forwarding:    pubsub.NewTopic[netstate.Forwarding]("forwarding"),
 		HostChanged:   pubsub.NewTopic[HostChange]("host-changed"),
 		Trouble:       pubsub.NewTopic[Trouble]("trouble"),

@@ -1,4 +1,4 @@
-package netinst
+package overlap
 
 import (
 	"fmt"
@@ -73,8 +73,8 @@ func TestWhatOverlapsASubnet(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := SubnetOverlap{Subnet: netip.MustParsePrefix("10.1.0.0/24"), Clash: c.wantClash, Hidden: c.wantHidden}
-			if got := OverlapWith(want.Subnet, HostPrefixes([]netstate.Interface{c.host})); got != want {
+			want := Overlap{Subnet: netip.MustParsePrefix("10.1.0.0/24"), Clash: c.wantClash, Hidden: c.wantHidden}
+			if got := With(want.Subnet, HostPrefixes([]netstate.Interface{c.host})); got != want {
 				t.Errorf("%+v, want %+v", got, want)
 			}
 		})
@@ -92,8 +92,8 @@ func TestWhatNoNetworkCanOverlapIsNoneOfTheHosts(t *testing.T) {
 	host := []HostPrefix{{Prefix: netip.MustParsePrefix("10.1.0.0/24"), Link: "eth0"},
 		{Prefix: netip.MustParsePrefix("10.2.0.7/32"), Link: "eth1", Address: true},
 		{Prefix: netip.MustParsePrefix("10.2.0.0/16"), Link: "eth2", Via: netip.MustParseAddr("192.0.2.1")}}
-	for i, got := range OverlapsOf(two, host) {
-		if want := OverlapWith(two[i], host); got != want || got.Clash == "" {
+	for i, got := range Of(two, host) {
+		if want := With(two[i], host); got != want || got.Clash == "" {
 			t.Errorf("%+v, alone %+v", got, want)
 		}
 	}
@@ -122,8 +122,8 @@ func TestManySubnetsAtOnce(t *testing.T) {
 		for range 20 {
 			subnets = append(subnets, random(8).Masked())
 		}
-		for i, got := range OverlapsOf(subnets, host) {
-			if want := OverlapWith(subnets[i], slices.Clone(host)); got != want {
+		for i, got := range Of(subnets, host) {
+			if want := With(subnets[i], slices.Clone(host)); got != want {
 				t.Fatalf("%s: %+v, want %+v", subnets[i], got, want)
 			}
 		}
@@ -140,6 +140,6 @@ func BenchmarkOverlaps(b *testing.B) {
 		subnets = append(subnets, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24))
 	}
 	for b.Loop() {
-		OverlapsOf(subnets[:999], host)
+		Of(subnets[:999], host)
 	}
 }

@@ -1,4 +1,4 @@
-package netinst
+package overlap
 
 import (
 	"fmt"
@@ -61,8 +61,8 @@ func HostPrefixes(seen []netstate.Interface) []HostPrefix {
 // minSubnetBits is the length of the largest subnet that a network may have (docs/configuration.md).
 const minSubnetBits = 8
 
-// SubnetOverlap is what the host has in the subnet of one network.
-type SubnetOverlap struct {
+// Overlap is what the host has in the subnet of one network.
+type Overlap struct {
 	Subnet netip.Prefix // that was compared; invalid for a network without one
 	// Clash names addresses and connected routes of the host that overlap the subnet: while
 	// there are any, an address has two owners. "" for none.
@@ -72,7 +72,7 @@ type SubnetOverlap struct {
 }
 
 // Withdrawn is why a network with this overlap is not on the host, "" if it may be.
-func (o SubnetOverlap) Withdrawn() string {
+func (o Overlap) Withdrawn() string {
 	if o.Clash == "" {
 		return ""
 	}
@@ -80,7 +80,7 @@ func (o SubnetOverlap) Withdrawn() string {
 }
 
 // Warning is what the network works in spite of.
-func (o SubnetOverlap) Warning() string {
+func (o Overlap) Warning() string {
 	if o.Hidden == "" {
 		return ""
 	}
@@ -90,11 +90,11 @@ func (o SubnetOverlap) Warning() string {
 // mostNamed is how many prefixes a SubnetOverlap names; the rest is a number.
 const mostNamed = 4
 
-// OverlapWith compares a subnet with what the host has. A connected route is a clash, for
+// With compares a subnet with what the host has. A connected route is a clash, for
 // its destinations are neighbours of the host; one on a link without neighbours, wider than
 // the subnet, leads to the rest of its destinations as before, as a route by a gateway does.
-func OverlapWith(subnet netip.Prefix, host []HostPrefix) SubnetOverlap {
-	o := SubnetOverlap{Subnet: subnet}
+func With(subnet netip.Prefix, host []HostPrefix) Overlap {
+	o := Overlap{Subnet: subnet}
 	if !subnet.IsValid() {
 		return o
 	}
@@ -139,9 +139,9 @@ func listed(ps []HostPrefix) string {
 	return s
 }
 
-// OverlapsOf compares many subnets, in their order. What the host has is looked through once
+// Of compares many subnets, in their order. What the host has is looked through once
 // for each prefix length, so that hundreds of networks and of interfaces take milliseconds.
-func OverlapsOf(subnets []netip.Prefix, host []HostPrefix) []SubnetOverlap {
+func Of(subnets []netip.Prefix, host []HostPrefix) []Overlap {
 	wide := map[netip.Prefix][]HostPrefix{} // by the prefix itself
 	sorted := slices.Clone(host)
 	slices.SortFunc(sorted,
@@ -149,7 +149,7 @@ func OverlapsOf(subnets []netip.Prefix, host []HostPrefix) []SubnetOverlap {
 	for _, p := range sorted {
 		wide[p.Prefix.Masked()] = append(wide[p.Prefix.Masked()], p)
 	}
-	out := make([]SubnetOverlap, len(subnets))
+	out := make([]Overlap, len(subnets))
 	for i, s := range subnets {
 		var near []HostPrefix
 		for bits := range max(s.Bits(), 0) { // those that contain it
@@ -168,7 +168,7 @@ func OverlapsOf(subnets []netip.Prefix, host []HostPrefix) []SubnetOverlap {
 				}
 			}
 		}
-		out[i] = OverlapWith(s, near)
+		out[i] = With(s, near)
 	}
 	return out
 }
