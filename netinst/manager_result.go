@@ -161,6 +161,21 @@ func texts(fs []netstate.Failure) []string {
 	return errs
 }
 
+// underlay is what an adapter has on the host, and what its app was seen to use.
+func (m *Manager) underlay(a *adapterState, l Lease, c UnderlayNetworkConfig) UnderlayNetworkStatus {
+	u := UnderlayNetworkStatus{
+		IP: l.IP, MAC: l.MAC, IfName: c.IfName,
+		HostIfName: HostSide(m.owner.Number, l.Number, c), Bridge: BridgeName(m.owner.Number),
+	}
+	if len(a.seen) > 0 {
+		u.IP, u.Addresses = a.seen.first(a.leased), a.seen.list()
+	}
+	if a.dropped.packets > 0 {
+		u.Dropped, u.MaxFlows = a.dropped.packets, a.dropped.most
+	}
+	return u
+}
+
 // answer publishes what became of one adapter in this apply. network says that
 // something of the network failed, had is what stood before.
 func (m *Manager) answer(f *flight, k AdapterKey, fs []netstate.Failure, network bool, had netstate.State) []Effect {
@@ -179,16 +194,7 @@ func (m *Manager) answer(f *flight, k AdapterKey, fs []netstate.Failure, network
 	}
 	s := AppAdapterStatus{AppUUID: k.AppUUID, UnderlayIndex: k.UnderlayIndex, TargetVersion: c.TargetVersion}
 	if l, ok := f.leases[k]; ok && c.Activate && !f.inactive {
-		s.UnderlayStatus = UnderlayNetworkStatus{
-			IP: l.IP, MAC: l.MAC, IfName: c.UnderlayConfig.IfName,
-			HostIfName: HostSide(m.owner.Number, l.Number, c.UnderlayConfig), Bridge: BridgeName(m.owner.Number),
-		}
-		if len(a.seen) > 0 {
-			s.UnderlayStatus.IP, s.UnderlayStatus.Addresses = a.seen.first(a.leased), a.seen.list()
-		}
-		if a.dropped.packets > 0 {
-			s.UnderlayStatus.Dropped, s.UnderlayStatus.MaxFlows = a.dropped.packets, a.dropped.most
-		}
+		s.UnderlayStatus = m.underlay(a, l, c.UnderlayConfig)
 	}
 	switch {
 	case !c.Activate:
