@@ -11,10 +11,11 @@ import (
 	"github.com/google/uuid"
 
 	"edgespan/netinst"
+	"edgespan/netinst/manager"
 	"edgespan/netinst/netstate"
 )
 
-// network is one network instance of the world: the real netinst.Manager, and
+// network is one network instance of the world: the real netinst/manager.Manager, and
 // around it what its actor, its applier and the host do.
 type network struct {
 	w       *world
@@ -22,14 +23,14 @@ type network struct {
 	owner   netstate.Owner
 	config  topic[netinst.NetworkInstanceConfig]
 	gen     uint64
-	mgr     *netinst.Manager // nil: there is no bridge manager
+	mgr     *manager.Manager // nil: there is no bridge manager
 	crashed bool             // and its supervisor will start it again
 	known   bool             // AdaptersKnown was told
 	online  topic[netinst.NetworkInstanceStatus]
 	leases  map[key]netinst.Lease // its journal
 	timers  []uint64              // tokens
 	applier applier
-	stale   []netinst.Applied // results of the past, that come late or once more
+	stale   []manager.Applied // results of the past, that come late or once more
 	host    netstate.State    // survives every crash
 	active  map[key]bool      // of it: up and in the bridge
 	touched bool              // changed by another, and not told yet
@@ -39,7 +40,7 @@ type network struct {
 // fails, hangs and kills it.
 type applier struct {
 	ready bool
-	req   *netinst.Apply
+	req   *manager.Apply
 	run   *netstate.Run
 	had   netstate.State
 	hung  *netstate.Op
@@ -109,24 +110,24 @@ func (n *network) act() bool {
 // as actors.bridge does.
 func (n *network) spawn() {
 	n.w.epoch++
-	n.mgr = netinst.NewManager(n.owner, "/run/edgespan", n.w.epoch, n.leases)
+	n.mgr = manager.New(n.owner, "/run/edgespan", n.w.epoch, n.leases)
 	n.crashed, n.known, n.timers, n.applier, n.touched = false, false, nil, applier{}, false
 	if c := n.config.replay(); c != nil {
-		n.tell(netinst.ConfigChanged{Config: *c})
+		n.tell(manager.ConfigChanged{Config: *c})
 	}
-	n.tell(netinst.PortsChanged{})
+	n.tell(manager.PortsChanged{})
 	for _, p := range n.places() {
 		if c := n.w.adapters[p].replay(); c != nil {
-			n.tell(netinst.AdapterChanged{Config: *c})
+			n.tell(manager.AdapterChanged{Config: *c})
 		}
 	}
-	n.tell(netinst.Claimed{})
+	n.tell(manager.Claimed{})
 	for _, p := range n.places() {
 		if n.w.statuses[p].have() && !n.w.adapters[p].have() {
-			n.tell(netinst.AdapterGone{Key: p.Key})
+			n.tell(manager.AdapterGone{Key: p.Key})
 		}
 	}
-	n.tell(netinst.Synchronized{})
+	n.tell(manager.Synchronized{})
 }
 
 // tidy withdraws statuses whose config is gone: the router's work without a bridge manager.
@@ -147,9 +148,9 @@ func (n *network) hearConfig() bool {
 		return false
 	}
 	if c := n.config.next(n.w.r); c != nil {
-		n.tell(netinst.ConfigChanged{Config: *c})
+		n.tell(manager.ConfigChanged{Config: *c})
 	} else if len(n.config.values) > 0 {
-		n.tell(netinst.ConfigGone{})
+		n.tell(manager.ConfigGone{})
 	}
 	return news
 }
@@ -161,9 +162,9 @@ func (n *network) hearAdapter(p place) bool {
 		return false
 	}
 	if c := t.next(n.w.r); c != nil {
-		n.tell(netinst.AdapterChanged{Config: *c})
+		n.tell(manager.AdapterChanged{Config: *c})
 	} else {
-		n.tell(netinst.AdapterGone{Key: p.Key})
+		n.tell(manager.AdapterGone{Key: p.Key})
 	}
 	return news
 }
@@ -180,7 +181,7 @@ func (n *network) hearKnown() bool {
 	for _, p := range n.places() {
 		n.hearAdapter(p)
 	}
-	n.tell(netinst.AdaptersKnown{})
+	n.tell(manager.AdaptersKnown{})
 	return true
 }
 
@@ -191,14 +192,14 @@ func (n *network) hearHost() bool {
 	switch i := r.IntN(4); {
 	case i == 0 && n.touched:
 		n.touched = false
-		n.tell(netinst.HostTouched{Namespaces: r.IntN(3) == 0})
+		n.tell(manager.HostTouched{Namespaces: r.IntN(3) == 0})
 	case i == 1 && len(n.stale) > 0 && !n.w.healthy:
 		n.tell(n.stale[r.IntN(len(n.stale))])
 	case len(n.timers) > 0 && (!n.w.healthy || r.IntN(4) == 0):
 		k := r.IntN(len(n.timers))
 		token := n.timers[k]
 		n.timers = slices.Delete(n.timers, k, k+1)
-		n.tell(netinst.TimerDue{Token: token, At: n.w.time()})
+		n.tell(manager.TimerDue{Token: token, At: n.w.time()})
 	default:
 		return false
 	}
@@ -206,7 +207,7 @@ func (n *network) hearHost() bool {
 }
 
 // tell steps the manager and carries out its effects; a crash may come after any.
-func (n *network) tell(e netinst.Event) {
+func (n *network) tell(e manager.Event) {
 	if n.mgr == nil {
 		return
 	}
@@ -231,37 +232,37 @@ func (n *network) tell(e netinst.Event) {
 // crash ends the bridge manager and its children; what is on the host stays.
 func (n *network) crash() { n.mgr, n.crashed, n.applier = nil, true, applier{} }
 
-func (n *network) do(f netinst.Effect) {
+func (n *network) do(f manager.Effect) {
 	switch f := f.(type) {
-	case netinst.PublishNetwork:
+	case manager.PublishNetwork:
 		if now := n.online.now(); now == nil || !now.Equal(f.Status) {
 			n.w.say("bm %d: %s gen %d %s", n.ni[15], f.Status.State, f.Status.Generation, f.Status.Error)
 			n.online.put(&f.Status)
 		}
-	case netinst.WithdrawNetwork:
+	case manager.WithdrawNetwork:
 		n.online.put(nil)
 		if len(n.host) > 0 {
 			n.w.fail("network %d goes offline and leaves\n%s", n.ni[15], n.host)
 		}
-	case netinst.PublishAdapter:
+	case manager.PublishAdapter:
 		n.answered(place{Scope: n.ni, Key: f.Status.Key()}, f.Status)
-	case netinst.WithdrawAdapter:
+	case manager.WithdrawAdapter:
 		p := place{Scope: n.ni, Key: f.Key}
 		if n.active[f.Key] {
 			n.w.fail("%s: the status is withdrawn of an adapter that is active", name(p))
 		}
 		n.w.answer(p, nil)
-	case netinst.Remember:
+	case manager.Remember:
 		n.leases = f.Leases
-	case netinst.Apply:
+	case manager.Apply:
 		if !n.applier.ready || n.applier.req != nil {
 			n.w.fail("network %d: an apply while the applier is ready=%v, busy=%v", n.ni[15], n.applier.ready,
 				n.applier.req != nil)
 		}
 		n.applier.req = &f
-	case netinst.Timer:
+	case manager.Timer:
 		n.timers = append(n.timers, f.Token)
-	case netinst.Done:
+	case manager.Done:
 		n.w.say("bm %d: done", n.ni[15])
 		n.mgr = nil
 		n.tidy()
@@ -294,7 +295,7 @@ func (n *network) work() {
 	case n.mgr == nil:
 	case !a.ready:
 		*a = applier{ready: true}
-		n.tell(netinst.ApplierReady{})
+		n.tell(manager.ApplierReady{})
 	case a.req == nil:
 	case a.hung != nil:
 		if op := *a.hung; n.w.healthy || n.w.r.IntN(6) == 0 {
@@ -303,13 +304,13 @@ func (n *network) work() {
 		}
 	case a.run == nil:
 		if !n.w.healthy && n.w.r.IntN(40) == 0 {
-			n.finish(netinst.Applied{Err: "dump interrupted"})
+			n.finish(manager.Applied{Err: "dump interrupted"})
 			return
 		}
 		a.had, a.run = maps.Clone(n.host), netstate.NewRun(netstate.Diff(n.host, a.req.Want))
 	default:
 		if op, more := a.run.Next(); more {
-			n.tell(netinst.OpStarted{Seq: a.req.Seq, Op: op.String(), At: n.w.time()})
+			n.tell(manager.OpStarted{Seq: a.req.Seq, Op: op.String(), At: n.w.time()})
 			n.attempt(op)
 			return
 		}
@@ -321,11 +322,11 @@ func (n *network) work() {
 				}
 			}
 		}
-		n.finish(netinst.Applied{Failures: fs, Had: a.had})
+		n.finish(manager.Applied{Failures: fs, Had: a.had})
 	}
 }
 
-func (n *network) finish(e netinst.Applied) {
+func (n *network) finish(e manager.Applied) {
 	e.Seq, e.At = n.applier.req.Seq, n.w.time()
 	n.applier = applier{ready: true}
 	n.stale = append(n.stale, e)

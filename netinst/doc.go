@@ -1,9 +1,9 @@
-// Package netinst is the pure core of one network instance: its types, the host
-// state that a config with its adapters and ports asks for (Desired), and the
-// bridge manager's state machine (Manager).
+// Package netinst is the pure core of what network instances are and want: their types and validated words, the
+// addresses and numbers of their adapters (Allocate), the host state that a config with its adapters and ports asks for
+// (DesiredState), what of the host belongs to no network (HostState), and which packets may pass (Judge).
 //
-// It never touches the host, a clock or a random source: time and observations
-// arrive as fields of events, host changes leave as a desired netstate.State.
+// It never touches the host, a clock or a random source. It remembers nothing: what happens over time is manager's (one
+// network) and registry's (all of a host).
 //
-// Read first: types.go, then manager.go and desired.go.
+// Read first: types.go, then desired.go.
 package netinst

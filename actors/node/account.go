@@ -9,11 +9,12 @@ import (
 	"edgespan/actors/node/api"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst"
+	"edgespan/netinst/manager"
 )
 
 // tellAccount makes log lines and events of what an apply of a network, or of the host
 // ground, came to: one for each change, none for a failure that goes on.
-func (d *deps) tellAccount(object, name string, a netinst.Account) {
+func (d *deps) tellAccount(object, name string, a manager.Account) {
 	log := d.log.With(zap.String("object", object))
 	if a.Contest != "" && !a.Contested {
 		log.Warn("others keep changing what is ours; from now on repairs are counted, and made ever more seldom",
@@ -51,12 +52,12 @@ func (d *deps) tellAccount(object, name string, a netinst.Account) {
 	}
 }
 
-func opFields(f netinst.FailedOp) []zap.Field {
+func opFields(f manager.FailedOp) []zap.Field {
 	return []zap.Field{zap.String("op", f.Op), zap.String("command", f.Command), zap.String("err", f.Error)}
 }
 
 // aboutOp is the adapter that an op was about, or else the network.
-func aboutOp(object string, f netinst.FailedOp) string {
+func aboutOp(object string, f manager.FailedOp) string {
 	if key, err := netinst.ParseAdapterKey(f.Adapter); err == nil {
 		return "adapter/" + api.AdapterID(key.AppUUID.String(), key.UnderlayIndex)
 	}

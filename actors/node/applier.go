@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/netinst"
+	"edgespan/netinst/manager"
 	"edgespan/netinst/netstate"
 )
 
@@ -24,7 +25,7 @@ const (
 // applyRequest asks an applier for one apply; it answers with opStarted and
 // applyResult to its parent.
 type applyRequest struct {
-	seq    netinst.ApplySeq
+	seq    manager.ApplySeq
 	want   netstate.State
 	full   bool
 	look   bool // drift is left
@@ -37,12 +38,12 @@ type (
 		mtu int // of the owner's bridge, 0 without one
 	}
 	opStarted struct {
-		seq netinst.ApplySeq
+		seq manager.ApplySeq
 		op  string
 		at  time.Time
 	}
 	applyResult struct {
-		seq      netinst.ApplySeq
+		seq      manager.ApplySeq
 		failures []netstate.Failure
 		drift    []netstate.Failure // was left
 		had      netstate.State     // before it
@@ -95,7 +96,7 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	}
 	var drift []netstate.Failure
 	if r.look {
-		r.want, drift = netinst.Leave(have, r.want)
+		r.want, drift = manager.Leave(have, r.want)
 	}
 	plan := netstate.Diff(have, r.want)
 	dropped := a.dropped(r, len(plan) > 0)

@@ -15,6 +15,7 @@ import (
 	"edgespan/actors/node/api"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst"
+	"edgespan/netinst/manager"
 	"edgespan/netinst/netstate"
 	"edgespan/netinst/overlap"
 	"edgespan/pubsub"
@@ -33,7 +34,7 @@ type bridge struct {
 	id     uuid.UUID
 	key    string
 	owner  netstate.Owner
-	mgr    *netinst.Manager
+	mgr    *manager.Manager
 	log    *zap.Logger
 	seen   map[string]netinst.PortStatus
 	told   map[string]netinst.PortStatus // what the manager knows; nil before it was told
@@ -125,23 +126,23 @@ func (b *bridge) Receive(c actor.Context) {
 			c.Send(b.applier, surveyRequest{})
 			return
 		}
-		b.step(c, netinst.ApplierReady{MTU: b.mtu})
+		b.step(c, manager.ApplierReady{MTU: b.mtu})
 	case surveyed:
 		if err := b.adopt(msg); err != nil {
 			again := applierReady{b.applier, b.mtu} // the timer's end is another goroutine
 			b.timers.after(c, jitter(time.Second), func() any { return again })
 			return
 		}
-		b.step(c, netinst.ApplierReady{MTU: b.mtu})
+		b.step(c, manager.ApplierReady{MTU: b.mtu})
 	case watcherReady:
 		b.watcher = msg.pid
 		c.Send(b.watcher, listenTo{b.links})
 	case opStarted:
-		b.step(c, netinst.OpStarted{Seq: msg.seq, Op: msg.op, At: msg.at})
+		b.step(c, manager.OpStarted{Seq: msg.seq, Op: msg.op, At: msg.at})
 	case applyResult:
-		b.step(c, netinst.Applied{Seq: msg.seq, Failures: msg.failures, Drift: msg.drift, Had: msg.had, Err: msg.err,
+		b.step(c, manager.Applied{Seq: msg.seq, Failures: msg.failures, Drift: msg.drift, Had: msg.had, Err: msg.err,
 			Done: msg.done, Dropped: msg.dropped, Began: msg.began, Looked: msg.looked, At: time.Now()})
-	case netinst.Event:
+	case manager.Event:
 		b.step(c, msg)
 	}
 }
@@ -150,7 +151,7 @@ func (b *bridge) started(c actor.Context) {
 	number, _ := b.d.topics.Numbers.Get("", b.key) // journalled by the router before the spawn
 	leases, _ := b.d.topics.Leases.Get("", b.key)
 	b.owner = netstate.Owner{Name: b.key, Number: number}
-	b.mgr = netinst.NewManager(b.owner, b.d.runDir, b.d.epoch(), leases)
+	b.mgr = manager.New(b.owner, b.d.runDir, b.d.epoch(), leases)
 	if s, _ := b.d.topics.Stood.Get("", b.key); s.Machine == b.d.machine {
 		b.mgr.Resume(s.Mark)
 	}
@@ -171,9 +172,9 @@ func (b *bridge) started(c actor.Context) {
 		}
 		k, err := netinst.ParseAdapterKey(ref.Key)
 		must(err)
-		b.step(c, netinst.AdapterGone{Key: k})
+		b.step(c, manager.AdapterGone{Key: k})
 	}
-	b.step(c, netinst.Synchronized{})
+	b.step(c, manager.Synchronized{})
 
 	if _, err := c.SpawnNamed(b.d.props(func() actor.Actor { return &applier{d: b.d, owner: b.owner} }),
 		"applier"); err != nil {
@@ -200,9 +201,9 @@ func (b *bridge) drain(c actor.Context) {
 	for _, ch := range b.config.Drain() {
 		switch ch.Kind {
 		case pubsub.Deleted:
-			b.step(c, netinst.ConfigGone{})
+			b.step(c, manager.ConfigGone{})
 		case pubsub.Created, pubsub.Modified:
-			b.step(c, netinst.ConfigChanged{Config: ch.New})
+			b.step(c, manager.ConfigChanged{Config: ch.New})
 		}
 	}
 	b.tellOverlap(c)
@@ -210,21 +211,21 @@ func (b *bridge) drain(c actor.Context) {
 	for _, ch := range b.adapters.Drain() {
 		switch ch.Kind {
 		case pubsub.Deleted:
-			b.step(c, netinst.AdapterGone{Key: ch.Old.Key()})
+			b.step(c, manager.AdapterGone{Key: ch.Old.Key()})
 		case pubsub.Created, pubsub.Modified:
-			b.step(c, netinst.AdapterChanged{Config: ch.New})
+			b.step(c, manager.AdapterChanged{Config: ch.New})
 		}
 	}
 	if known {
 		b.known = true
 		b.takenUp.Close()
 		b.apps.Close()
-		b.step(c, netinst.AdaptersKnown{})
+		b.step(c, manager.AdaptersKnown{})
 	}
 	b.drainHost(c)
 	for _, ch := range sources {
 		if (ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified) && ch.New.Valid {
-			b.step(c, netinst.Claimed{})
+			b.step(c, manager.Claimed{})
 		}
 	}
 }
@@ -248,24 +249,24 @@ func (b *bridge) drainHost(c actor.Context) {
 func (b *bridge) hostChanged(c actor.Context, ch pubsub.Change[api.HostChange]) {
 	now := time.Now()
 	if ch.New.Touched != ch.Old.Touched {
-		e := netinst.HostTouched{Namespaces: ch.Key == api.NamespacesKey, At: ch.New.At}
+		e := manager.HostTouched{Namespaces: ch.Key == api.NamespacesKey, At: ch.New.At}
 		if ch.Key != api.NetworkKey && !e.Namespaces {
 			e.What = ch.Key
 		}
 		b.step(c, e)
 	}
 	if ch.New.Underlay != ch.Old.Underlay {
-		b.step(c, netinst.HostTouched{Underlay: true, At: now})
+		b.step(c, manager.HostTouched{Underlay: true, At: now})
 	}
 	if ch.New.Lost != ch.Old.Lost {
-		b.step(c, netinst.HostTouched{What: netinst.TouchLost, At: now})
+		b.step(c, manager.HostTouched{What: manager.TouchLost, At: now})
 	}
 	if ch.New.Asked != ch.Old.Asked {
-		b.step(c, netinst.HostTouched{What: netinst.TouchAsked, At: now})
+		b.step(c, manager.HostTouched{What: manager.TouchAsked, At: now})
 	}
 	if ch.New.Ended != ch.Old.Ended {
 		b.log.Warn("a process of the network has ended by itself")
-		b.step(c, netinst.ProcessEnded{At: now})
+		b.step(c, manager.ProcessEnded{At: now})
 	}
 }
 
@@ -308,9 +309,9 @@ func (b *bridge) tellPorts(c actor.Context) {
 	b.told = maps.Clone(b.seen)
 	if n := int(b.d.maxTracked.Load()); n != b.capped {
 		b.capped = n
-		b.step(c, netinst.FlowsCapped{MaxTracked: n})
+		b.step(c, manager.FlowsCapped{MaxTracked: n})
 	}
-	b.step(c, netinst.PortsChanged{Ports: slices.Collect(maps.Values(b.seen))})
+	b.step(c, manager.PortsChanged{Ports: slices.Collect(maps.Values(b.seen))})
 }
 
 // tellOverlap gives what the host has in the subnet to the manager, before the ports: it
@@ -319,50 +320,50 @@ func (b *bridge) tellOverlap(c actor.Context) {
 	for _, ch := range b.overlap.Drain() {
 		if ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified {
 			b.lies = &ch.New
-			b.step(c, netinst.OverlapChanged{Overlap: ch.New})
+			b.step(c, manager.OverlapChanged{Overlap: ch.New})
 		}
 	}
 }
 
-func (b *bridge) step(c actor.Context, e netinst.Event) {
+func (b *bridge) step(c actor.Context, e manager.Event) {
 	for _, eff := range b.mgr.Step(e) {
 		b.do(c, eff)
 	}
 }
 
-func (b *bridge) do(c actor.Context, eff netinst.Effect) {
+func (b *bridge) do(c actor.Context, eff manager.Effect) {
 	var err error
 	switch e := eff.(type) {
-	case netinst.PublishNetwork:
+	case manager.PublishNetwork:
 		if e.Status.State != b.state {
 			b.changed(e.Status)
 		}
 		err = b.networkPub.Publish("", b.key, e.Status)
-	case netinst.WithdrawNetwork:
+	case manager.WithdrawNetwork:
 		b.changed(netinst.NetworkInstanceStatus{State: "gone", DisplayName: b.name})
 		err = errors.Join(b.networkPub.Unpublish("", b.key), b.troublePub.Unpublish("", b.key))
-	case netinst.PublishAdapter:
+	case manager.PublishAdapter:
 		b.adapterPub.Take(b.key, e.Status.Key().String())
 		err = b.adapterPub.Publish(b.key, e.Status.Key().String(), e.Status)
-	case netinst.WithdrawAdapter:
+	case manager.WithdrawAdapter:
 		b.adapterPub.Take(b.key, e.Key.String())
 		err = b.adapterPub.Unpublish(b.key, e.Key.String())
-	case netinst.Remember:
+	case manager.Remember:
 		err = b.leasePub.Publish("", b.key, e.Leases)
-	case netinst.Stood:
+	case manager.Stood:
 		err = b.stoodPub.Publish("", b.key, api.Stood{Machine: b.d.machine, Mark: e.Mark})
-	case netinst.Apply:
+	case manager.Apply:
 		c.Send(b.applier, applyRequest{e.Seq, e.Want, e.Full, e.Look, e.Forget})
-	case netinst.Listen:
+	case manager.Listen:
 		if b.links = e.Links; b.watcher != nil {
 			c.Send(b.watcher, listenTo{b.links})
 		}
-	case netinst.Booked:
+	case manager.Booked:
 		b.d.tellAccount("ni/"+b.key, b.name, e.Account)
 		err = b.troublePub.Publish("", b.key, api.Trouble{Failing: e.Account.Failing, Retry: e.Account.Retry})
-	case netinst.Timer:
-		b.timers.after(c, b.d.wait(e.After, e.Shared), func() any { return netinst.TimerDue{Token: e.Token, At: time.Now()} })
-	case netinst.Done:
+	case manager.Timer:
+		b.timers.after(c, b.d.wait(e.After, e.Shared), func() any { return manager.TimerDue{Token: e.Token, At: time.Now()} })
+	case manager.Done:
 		c.Send(c.Parent(), networkEnded{b.id})
 		c.Stop(c.Self())
 	}

@@ -10,7 +10,7 @@
 //	  /exec            executors and checks of peers, by the ids of their parameters
 //	    /<id>          one of them: runs its command, asks its host
 //	  /planner         looks at the whole host for plan and diff, one at a time
-//	  /ni/<uuid>       bridge manager, hosts a netinst.Manager
+//	  /ni/<uuid>       bridge manager, hosts a netinst/manager.Manager
 //	    /applier       the only actor that writes that network to the host
 //	    /watcher       hears which addresses the apps of a switch network use
 //	  /app/<uuid>      app network, hosts an appnet.Machine

@@ -7,6 +7,7 @@ import (
 
 	"edgespan/actors/node/api"
 	"edgespan/netinst"
+	"edgespan/netinst/manager"
 	"edgespan/netinst/netstate"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -43,7 +44,7 @@ func (r *router) groundApplied(c actor.Context, msg applyResult) {
 	want := r.want // the step may ask for another one
 	retry := r.step(c, netinst.HostApplied{Seq: msg.seq.N, Failed: firstFailure(msg)})
 	a := r.ledger.Book(want,
-		netinst.Outcome{Failures: msg.failures, Err: msg.err, Done: msg.done, At: time.Now(), Retry: retry})
+		manager.Outcome{Failures: msg.failures, Err: msg.err, Done: msg.done, At: time.Now(), Retry: retry})
 	r.d.tellAccount(netstate.HostOwner, "", a)
 	must(r.trouble.Publish("", netstate.HostOwner, api.Trouble{Failing: a.Failing, Retry: a.Retry}))
 }

@@ -13,6 +13,7 @@ import (
 
 	"edgespan/actors/node/api"
 	"edgespan/netinst"
+	"edgespan/netinst/manager"
 	"edgespan/netinst/netstate"
 	"edgespan/netinst/overlap"
 	"edgespan/pubsub"
@@ -176,7 +177,7 @@ func (m *monitor) hostEvent(ev netstate.HostEvent) {
 		m.count(strconv.Itoa(n), api.NetworkKey, api.HostChange{Touched: 1, At: ev.At})
 	}
 	for _, l := range ev.Links {
-		m.count(strconv.Itoa(l.Number), cmp.Or(l.Name, netinst.TouchPorts), api.HostChange{Touched: 1, At: ev.At})
+		m.count(strconv.Itoa(l.Number), cmp.Or(l.Name, manager.TouchPorts), api.HostChange{Touched: 1, At: ev.At})
 	}
 	for _, n := range ev.Ended {
 		m.count(strconv.Itoa(n), api.NetworkKey, api.HostChange{Ended: 1})

@@ -12,6 +12,7 @@ import (
 	"edgespan/appnet"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst"
+	"edgespan/netinst/manager"
 	"edgespan/netinst/netstate"
 	"edgespan/netinst/overlap"
 	"edgespan/pubsub"
@@ -31,7 +32,7 @@ type router struct {
 	timers   timers
 	ground   *actor.PID
 	want     netstate.State // of the ground, as it was asked for last
-	ledger   netinst.Ledger
+	ledger   manager.Ledger
 	config   *actor.PID
 	monitor  *actor.PID
 	planner  *actor.PID
@@ -237,7 +238,7 @@ func (r *router) step(c actor.Context, e netinst.RegistryEvent) (retry time.Dura
 			must(r.numbers.Unpublish("", e.NI.String()))
 		case netinst.ApplyHost:
 			r.want = e.Want
-			c.Send(r.ground, applyRequest{seq: netinst.ApplySeq{N: e.Seq}, want: e.Want, full: true})
+			c.Send(r.ground, applyRequest{seq: manager.ApplySeq{N: e.Seq}, want: e.Want, full: true})
 		case netinst.TouchNetworks:
 			if e.Full {
 				c.Send(r.monitor, fullLook{e.Networks})

@@ -6,7 +6,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"edgespan/netinst"
+	"edgespan/netinst/manager"
 	"edgespan/netinst/netstate"
 )
 
@@ -53,6 +53,6 @@ func (w *watcher) listen(c actor.Context, links []string) {
 		}
 		ctx, cancel := context.WithCancel(w.d.ctx)
 		w.running[l] = cancel
-		w.d.host.Snoop(ctx, l, func(s netstate.Seen) { root.Send(parent, netinst.AddressSeen{Seen: s, At: time.Now()}) })
+		w.d.host.Snoop(ctx, l, func(s netstate.Seen) { root.Send(parent, manager.AddressSeen{Seen: s, At: time.Now()}) })
 	}
 }

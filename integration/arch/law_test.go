@@ -16,6 +16,7 @@ var mayImport = map[string][]string{
 	"appnet":           {"netinst", "pubsub/backoff"},
 	"netinst":          {"netinst/netstate", "netinst/overlap", "pubsub/backoff"},
 	"netinst/doctor":   {"netinst", "netinst/netstate", "netinst/overlap"},
+	"netinst/manager":  {"netinst", "netinst/netstate", "netinst/overlap", "pubsub/backoff"},
 	"netinst/netstate": {},
 	"netinst/overlap":  {"netinst/netstate"},
 
@@ -105,11 +106,12 @@ var mayImport = map[string][]string{
 		"actors/agent", "actors/node/api", "actors/supervise", "appnet", "config", "config/fleet/nodeproto",
 		"config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf", "config/nodeconf/action",
 		"config/nodeconf/commitconfirm", "config/stateloop", "config/stateloop/nodestate", "config/stateloop/peer",
-		"config/stateloop/peer/task", "netinst", "netinst/netstate", "netinst/overlap", "pubsub",
+		"config/stateloop/peer/task", "netinst", "netinst/manager", "netinst/netstate", "netinst/overlap", "pubsub",
 	},
 	"actors/node/api": {
 		"appnet", "config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf", "config/stateloop/nodestate",
-		"config/stateloop/peer/task", "netinst", "netinst/doctor", "netinst/netstate", "netinst/overlap", "pubsub",
+		"config/stateloop/peer/task", "netinst", "netinst/doctor", "netinst/manager", "netinst/netstate",
+		"netinst/overlap", "pubsub",
 	},
 	"actors/simulate": {
 		"actors/agent", "actors/supervise", "config", "config/fleet", "config/fleet/nodeproto",
@@ -256,7 +258,7 @@ var testsMayImport = map[string][]string{
 	},
 	"actors/node":     {"config/layers/metadata", "config/layers/schema", "platform/fake"},
 	"actors/simulate": {"config/fleet/rollout", "config/fleet/topology/sketch", "config/layers/metadata"},
-	"appnet":          {"netinst/netstate"},
+	"appnet":          {"netinst/manager", "netinst/netstate"},
 	"cmd/edgespan": {
 		"cmd/edgespan/clitest", "config", "config/fleet", "config/fleet/history", "config/fleet/ops",
 		"config/httpapi/fleetapi", "config/nodeconf", "config/stateloop", "config/stateloop/peer", "platform/pki",

@@ -129,7 +129,7 @@ const (
 )
 
 // overgrown are rooms that have more files today. A number here only goes down.
-var overgrown = map[string]int{"netinst": 41}
+var overgrown = map[string]int{}
 
 func TestNoRoomIsOvergrown(t *testing.T) {
 	below := map[string]bool{}

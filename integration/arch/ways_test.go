@@ -88,8 +88,9 @@ func TestTheTwoWaysNameFunctionsThatExist(t *testing.T) {
 	for _, w := range wrong {
 		t.Errorf("docs/architecture.md: %s does not exist", w)
 	}
-	_, wrong = hopsOf("`netinst.Manager.Step` `netinst.DesiredState` `netinst.Manager.Leap`, `netinst.Nothing`", known)
-	if want := []string{"netinst.Manager.Leap", "netinst.Nothing"}; !slices.Equal(wrong, want) {
+	_, wrong = hopsOf("`netinst/manager.Manager.Step` `netinst.DesiredState` `netinst/manager.Manager.Leap`, "+
+		"`netinst.Nothing`", known)
+	if want := []string{"netinst/manager.Manager.Leap", "netinst.Nothing"}; !slices.Equal(wrong, want) {
 		t.Errorf("got %q, want %q", wrong, want)
 	}
 }

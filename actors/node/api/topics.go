@@ -10,6 +10,7 @@ import (
 	"edgespan/config/stateloop/nodestate"
 	"edgespan/config/stateloop/peer/task"
 	"edgespan/netinst"
+	"edgespan/netinst/manager"
 	"edgespan/netinst/netstate"
 	"edgespan/netinst/overlap"
 	"edgespan/pubsub"
@@ -52,7 +53,7 @@ type HostChange struct {
 
 // Trouble is what of one owner is not as wanted: of a network, or of the host ground.
 type Trouble struct {
-	Failing []netinst.FailedOp
+	Failing []manager.FailedOp
 	Retry   time.Time // when it is tried again
 }
 

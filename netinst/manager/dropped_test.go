@@ -1,10 +1,11 @@
-package netinst
+package manager
 
 import (
 	"fmt"
 	"testing"
 	"time"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
@@ -53,7 +54,7 @@ func TestWhatABoundOfFlowsDropsIsTold(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+			m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 			all := append(begun(managerStep{AdapterChanged{testAdapter(appW, 1, true)}, "apply#2 something"}), steps...)
 			for i, s := range all {
 				if got := text(m.Step(s.event)); got != s.want {
@@ -65,10 +66,11 @@ func TestWhatABoundOfFlowsDropsIsTold(t *testing.T) {
 }
 
 func TestTheWarningNamesTheAdapterThatLosesMost(t *testing.T) {
-	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
-	m.adapters = map[AdapterKey]*adapterState{
-		{appW, 0}: {dropped: dropped{packets: 3, most: 16}}, {appX, 1}: {dropped: dropped{packets: 9, most: 32}},
-		{appX, 2}: {},
+	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+	m.adapters = map[netinst.AdapterKey]*adapterState{
+		{AppUUID: appW, UnderlayIndex: 0}: {dropped: dropped{packets: 3, most: 16}},
+		{AppUUID: appX, UnderlayIndex: 1}: {dropped: dropped{packets: 9, most: 32}},
+		{AppUUID: appX, UnderlayIndex: 2}: {},
 	}
 	want := fmt.Sprintf("adapter %s/1: 9 packets of new flows dropped: more than 32 flows, or too many TCP connections "+
 		"a second (maxFlows) (and of 1 more adapters)", appX)

@@ -1,20 +1,21 @@
-package netinst
+package manager
 
 import (
 	"net/netip"
 	"testing"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
 // The status of an adapter comes when its addresses and rules are applied, not before,
 // answers the version that was applied, and tells what the adapter got.
 func TestSeed_AppAdapterStatusIsPublishedOnceTheAdapterIsApplied(t *testing.T) {
-	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 	for _, s := range begun() {
 		m.Step(s.event)
 	}
-	statuses := func(effs []Effect) (out []AppAdapterStatus) {
+	statuses := func(effs []Effect) (out []netinst.AppAdapterStatus) {
 		for _, e := range effs {
 			if p, is := e.(PublishAdapter); is {
 				out = append(out, p.Status)
@@ -29,9 +30,9 @@ func TestSeed_AppAdapterStatusIsPublishedOnceTheAdapterIsApplied(t *testing.T) {
 	if len(got) != 1 {
 		t.Fatalf("after the apply: %+v, want one status", got)
 	}
-	want := AppAdapterStatus{
+	want := netinst.AppAdapterStatus{
 		AppUUID: appW, TargetVersion: 5, Activated: true,
-		UnderlayStatus: UnderlayNetworkStatus{
+		UnderlayStatus: netinst.UnderlayNetworkStatus{
 			IP: netip.MustParseAddr("10.1.0.128"), MAC: got[0].UnderlayStatus.MAC, IfName: "eth0", HostIfName: "es1a1",
 			Bridge: "es1",
 		},

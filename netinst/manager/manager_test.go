@@ -1,4 +1,4 @@
-package netinst
+package manager
 
 import (
 	"net/netip"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 	"edgespan/netinst/overlap"
 )
@@ -19,7 +20,7 @@ var (
 )
 
 func TestManager(t *testing.T) {
-	web := AdapterKey{appW, 0}
+	web := netinst.AdapterKey{AppUUID: appW, UnderlayIndex: 0}
 	for name, steps := range map[string][]managerStep{
 		"a burst of changes costs one apply": begun(
 			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, "apply#2 something"},
@@ -228,7 +229,8 @@ func TestManager(t *testing.T) {
 						Err: "es2 still has it"},
 					netstate.Failure{ID: netstate.ID{Kind: netstate.KindRoute, Name: "10.1.0.0/24"}, Waiting: true, Blocked: true,
 						Err: "waits for address"}),
-				`adapter app1#0 v1 activated=true (network instance "lan" is not ready), ni WaitingForDependencies (es2 still has it)`,
+				`adapter app1#0 v1 activated=true (network instance "lan" is not ready), ni WaitingForDependencies (es2 still ` +
+					`has it)`,
 			},
 			managerStep{HostTouched{}, "apply#4 something"},
 			managerStep{applied(4), "adapter app1#0 v1 activated=true, ni Present"},
@@ -271,14 +273,14 @@ func TestManager(t *testing.T) {
 			managerStep{applied(3), "ni Present"},
 		),
 		"an uplink that comes up again without a default route is waited for": begun(
-			managerStep{PortsChanged{[]PortStatus{{PortConfig: testPort()[0].PortConfig, Exists: true, Up: true,
+			managerStep{PortsChanged{[]netinst.PortStatus{{PortConfig: testPort()[0].PortConfig, Exists: true, Up: true,
 				Addresses: testPort()[0].Addresses}}}, "apply#2 something"},
 			managerStep{applied(2), "ni WaitingForDependencies (uplink wan (eth0) has no default route)"},
 			managerStep{PortsChanged{testPort()}, "apply#3 something"},
 			managerStep{applied(3), "ni Present"},
 		),
 		"an uplink without an address is waited for": begun(
-			managerStep{PortsChanged{[]PortStatus{{PortConfig: testPort()[0].PortConfig, Exists: true, Up: true}}},
+			managerStep{PortsChanged{[]netinst.PortStatus{{PortConfig: testPort()[0].PortConfig, Exists: true, Up: true}}},
 				"apply#2 something"},
 			managerStep{applied(2), "ni WaitingForDependencies (uplink wan (eth0) has no IPv4 address)"},
 		),
@@ -323,7 +325,8 @@ func TestManager(t *testing.T) {
 			managerStep{AdapterChanged{testAdapter(uuid.UUID{15: 9}, 1, true)}, ""},
 			managerStep{AdapterChanged{testAdapter(appW, 2, true)}, ""},
 			managerStep{applied(4),
-				`adapter app9#0 v1 activated=false (network instance "lan" is deleted), adapter app1#0 v1 activated=false (network instance "lan" is deleted), ni withdrawn, done`},
+				`adapter app9#0 v1 activated=false (network instance "lan" is deleted), adapter app1#0 v1 activated=false ` +
+					`(network instance "lan" is deleted), ni withdrawn, done`},
 		),
 		"a missing port is waited for": begun(
 			managerStep{PortsChanged{nil}, "apply#2 something"},
@@ -331,7 +334,7 @@ func TestManager(t *testing.T) {
 		),
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+			m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 			for i, s := range steps {
 				if got := text(m.Step(s.event)); got != s.want {
 					t.Fatalf("step %d, %T:\n got %q\nwant %q", i+1, s.event, got, s.want)
@@ -342,7 +345,7 @@ func TestManager(t *testing.T) {
 }
 
 func TestLeasesAreRememberedBeforeTheyAreApplied(t *testing.T) {
-	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 	for _, s := range begun() {
 		m.Step(s.event)
 	}
@@ -351,7 +354,7 @@ func TestLeasesAreRememberedBeforeTheyAreApplied(t *testing.T) {
 	for _, e := range effs {
 		switch e := e.(type) {
 		case Remember:
-			remembered = e.Leases[AdapterKey{appW, 0}].IP == netip.MustParseAddr("10.1.0.128")
+			remembered = e.Leases[netinst.AdapterKey{AppUUID: appW, UnderlayIndex: 0}].IP == netip.MustParseAddr("10.1.0.128")
 		case Apply:
 			if !remembered {
 				t.Errorf("applied before the lease was remembered: %v", effs)
@@ -365,7 +368,7 @@ func TestLeasesAreRememberedBeforeTheyAreApplied(t *testing.T) {
 func TestApplySeqIsNeverRepeatedAcrossIncarnations(t *testing.T) {
 	seen := map[ApplySeq]bool{}
 	for epoch := uint64(1); epoch <= 3; epoch++ {
-		m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", epoch, nil)
+		m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", epoch, nil)
 		for range 3 {
 			for _, e := range append(m.Step(ApplierReady{}),
 				append(m.Step(PortsChanged{testPort()}), append(m.Step(ConfigChanged{testNetwork(1)}),
@@ -438,14 +441,14 @@ func TestTheStateOfAFailure(t *testing.T) {
 	for _, c := range []struct {
 		wish         intent
 		stood, check bool
-		want         NIState
+		want         netinst.NIState
 	}{
-		{wanted, false, false, CreatingFailed},
-		{wanted, false, true, CheckPresentFailed},
-		{wanted, true, false, CheckPresentFailed},
-		{wanted, true, true, CheckPresentFailed},
-		{unwanted, true, false, RemovingFailed},
-		{unwanted, true, true, CheckAbsentFailed},
+		{wanted, false, false, netinst.CreatingFailed},
+		{wanted, false, true, netinst.CheckPresentFailed},
+		{wanted, true, false, netinst.CheckPresentFailed},
+		{wanted, true, true, netinst.CheckPresentFailed},
+		{unwanted, true, false, netinst.RemovingFailed},
+		{unwanted, true, true, netinst.CheckAbsentFailed},
 	} {
 		m := judged(t)
 		m.everOK = c.stood
@@ -463,7 +466,7 @@ func TestAnInactiveAdapterShowsNoAddress(t *testing.T) {
 	for _, e := range m.Step(Applied{Seq: m.flight.seq}) {
 		if p, is := e.(PublishAdapter); is {
 			seen = true
-			if p.Status.UnderlayStatus != (UnderlayNetworkStatus{}) {
+			if p.Status.UnderlayStatus != (netinst.UnderlayNetworkStatus{}) {
 				t.Errorf("%+v", p.Status.UnderlayStatus)
 			}
 		}

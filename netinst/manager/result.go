@@ -1,4 +1,4 @@
-package netinst
+package manager
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
@@ -39,17 +40,17 @@ func (m *Manager) applied(e Applied) []Effect {
 		if m.adapters[k].lease.Number == 0 {
 			// Never made by this incarnation: what can't be removed may be its, made by
 			// an earlier one. Nobody may be told that it has gone.
-			fs = append(slices.Clone(fs), byAdapter[AdapterKey{}]...)
+			fs = append(slices.Clone(fs), byAdapter[netinst.AdapterKey{}]...)
 		}
 		out = append(out, m.answer(f, k, fs, len(mine) > 0, e.Had)...)
 	}
-	delete(byAdapter, AdapterKey{})
+	delete(byAdapter, netinst.AdapterKey{})
 	failed := worstFirst(mine)
 	switch {
 	case failed:
 		out = append(out, m.showFailed(f, texts(mine), checksOnly(mine))...)
 	case len(mine) > 0:
-		out = append(out, m.show(WaitingForDependencies, mine[0].Err)...)
+		out = append(out, m.show(netinst.WaitingForDependencies, mine[0].Err)...)
 	default:
 		m.appliedGen, m.appliedFor, m.everOK = f.gen, f.ports, true
 		out = append(out, m.showStanding(f, driftText(e.Drift))...)
@@ -92,36 +93,37 @@ func (m *Manager) checkLater() []Effect {
 	}
 	m.token++
 	m.checkTok = m.token
-	return []Effect{Timer{m.checkTok, CheckEvery, true}}
+	return []Effect{Timer{m.checkTok, netinst.CheckEvery, true}}
 }
 
 // showStanding shows a network all of whose objects are as wanted, but for drift that is left.
 func (m *Manager) showStanding(f *flight, drift string) []Effect {
 	switch {
 	case drift != "":
-		return m.show(CheckPresentFailed, drift)
+		return m.show(netinst.CheckPresentFailed, drift)
 	case m.ends.restTok != 0: // its dnsmasq ended while this apply was under way
-		return m.show(CheckPresentFailed, m.ends.why)
+		return m.show(netinst.CheckPresentFailed, m.ends.why)
 	case f.desired.Withdrawn != "":
-		return m.show(WaitingForDependencies, f.desired.Withdrawn)
+		return m.show(netinst.WaitingForDependencies, f.desired.Withdrawn)
 	case f.desired.PortError != "":
-		return m.show(WaitingForDependencies, f.desired.PortError)
+		return m.show(netinst.WaitingForDependencies, f.desired.PortError)
 	}
-	return m.show(Present, "")
+	return m.show(netinst.Present, "")
 }
 
 // sort splits failures into the network's own and each adapter's, and says
 // whether one waits for the world. Under the zero key are removals of what no adapter
 // that is known wants or had: they count as the network's own, too.
-func (m *Manager) sort(f *flight, fs []netstate.Failure) (mine []netstate.Failure, by map[AdapterKey][]netstate.Failure,
+func (m *Manager) sort(f *flight, fs []netstate.Failure) (mine []netstate.Failure,
+	by map[netinst.AdapterKey][]netstate.Failure,
 	waits bool) {
-	owner := map[netstate.ID]AdapterKey{}
+	owner := map[netstate.ID]netinst.AdapterKey{}
 	for k, ids := range f.desired.ByAdapter {
 		for _, id := range ids {
 			owner[id] = k
 		}
 	}
-	by = map[AdapterKey][]netstate.Failure{}
+	by = map[netinst.AdapterKey][]netstate.Failure{}
 	for _, x := range fs {
 		if k, ok := owner[x.ID]; ok {
 			by[k] = append(by[k], x)
@@ -130,7 +132,7 @@ func (m *Manager) sort(f *flight, fs []netstate.Failure) (mine []netstate.Failur
 		}
 		mine = append(mine, x)
 		if x.Remove {
-			by[AdapterKey{}] = append(by[AdapterKey{}], x)
+			by[netinst.AdapterKey{}] = append(by[netinst.AdapterKey{}], x)
 		}
 	}
 	return mine, by, waits
@@ -162,10 +164,11 @@ func texts(fs []netstate.Failure) []string {
 }
 
 // underlay is what an adapter has on the host, and what its app was seen to use.
-func (m *Manager) underlay(a *adapterState, l Lease, c UnderlayNetworkConfig) UnderlayNetworkStatus {
-	u := UnderlayNetworkStatus{
+func (m *Manager) underlay(a *adapterState, l netinst.Lease,
+	c netinst.UnderlayNetworkConfig) netinst.UnderlayNetworkStatus {
+	u := netinst.UnderlayNetworkStatus{
 		IP: l.IP, MAC: l.MAC, IfName: c.IfName,
-		HostIfName: HostSide(m.owner.Number, l.Number, c), Bridge: BridgeName(m.owner.Number),
+		HostIfName: netinst.HostSide(m.owner.Number, l.Number, c), Bridge: netinst.BridgeName(m.owner.Number),
 	}
 	if len(a.seen) > 0 {
 		u.IP, u.Addresses = a.seen.first(a.leased), a.seen.list()
@@ -178,7 +181,8 @@ func (m *Manager) underlay(a *adapterState, l Lease, c UnderlayNetworkConfig) Un
 
 // answer publishes what became of one adapter in this apply. network says that
 // something of the network failed, had is what stood before.
-func (m *Manager) answer(f *flight, k AdapterKey, fs []netstate.Failure, network bool, had netstate.State) []Effect {
+func (m *Manager) answer(f *flight, k netinst.AdapterKey, fs []netstate.Failure, network bool,
+	had netstate.State) []Effect {
 	a := m.adapters[k]
 	c, took := f.versions[k]
 	if !took {
@@ -192,7 +196,7 @@ func (m *Manager) answer(f *flight, k AdapterKey, fs []netstate.Failure, network
 	if c.TargetVersion == 0 {
 		return nil // an earlier incarnation's, of which its last status stands
 	}
-	s := AppAdapterStatus{AppUUID: k.AppUUID, UnderlayIndex: k.UnderlayIndex, TargetVersion: c.TargetVersion}
+	s := netinst.AppAdapterStatus{AppUUID: k.AppUUID, UnderlayIndex: k.UnderlayIndex, TargetVersion: c.TargetVersion}
 	if l, ok := f.leases[k]; ok && c.Activate && !f.inactive {
 		s.UnderlayStatus = m.underlay(a, l, c.UnderlayConfig)
 	}
@@ -231,7 +235,7 @@ func (m *Manager) answer(f *flight, k AdapterKey, fs []netstate.Failure, network
 }
 
 // stood says whether every object of an adapter was on the host as it is wanted.
-func (f *flight) stood(k AdapterKey, had netstate.State) bool {
+func (f *flight) stood(k netinst.AdapterKey, had netstate.State) bool {
 	ids := f.desired.ByAdapter[k]
 	for _, id := range ids {
 		if w, h := f.desired.State[id], had[id]; w == nil || h == nil || w.Text() != h.Text() {
@@ -268,7 +272,7 @@ func (m *Manager) removed(f *flight, fs []netstate.Failure) []Effect {
 			out = append(out, WithdrawAdapter{k})
 			continue
 		}
-		s := AppAdapterStatus{AppUUID: k.AppUUID, UnderlayIndex: k.UnderlayIndex, TargetVersion: c.TargetVersion}
+		s := netinst.AppAdapterStatus{AppUUID: k.AppUUID, UnderlayIndex: k.UnderlayIndex, TargetVersion: c.TargetVersion}
 		if c.Activate {
 			s.Error = "network instance " + m.name() + " is deleted"
 		}
@@ -288,14 +292,14 @@ func (m *Manager) removed(f *flight, fs []netstate.Failure) []Effect {
 
 // showFailed shows why the network is not as wanted, and when it is tried again; check as checksOnly.
 func (m *Manager) showFailed(f *flight, errs []string, check bool) []Effect {
-	state := CreatingFailed
+	state := netinst.CreatingFailed
 	switch {
 	case f.wish == unwanted && check:
-		state = CheckAbsentFailed
+		state = netinst.CheckAbsentFailed
 	case f.wish == unwanted:
-		state = RemovingFailed
+		state = netinst.RemovingFailed
 	case check || m.everOK && m.config.Generation == f.gen:
-		state = CheckPresentFailed
+		state = netinst.CheckPresentFailed
 	}
 	why := errs[0]
 	if n := len(errs) - 1; n > 0 {
@@ -361,11 +365,11 @@ func (m *Manager) timer(e TimerDue) []Effect {
 }
 
 // show publishes the network's status if it says something new.
-func (m *Manager) show(state NIState, why string) []Effect {
+func (m *Manager) show(state netinst.NIState, why string) []Effect {
 	warnings := slices.DeleteFunc([]string{m.warning, m.partsWarning(), m.damping.text(), m.droppedWarning()},
 		func(s string) bool { return s == "" })
-	s := NetworkInstanceStatus{
-		UUID: m.config.UUID, DisplayName: m.config.DisplayName, State: state, Bridge: BridgeName(m.owner.Number),
+	s := netinst.NetworkInstanceStatus{
+		UUID: m.config.UUID, DisplayName: m.config.DisplayName, State: state, Bridge: netinst.BridgeName(m.owner.Number),
 		Number: m.owner.Number, Generation: m.appliedGen, PortsMeant: m.appliedFor, Port: m.port, Error: why,
 		Warning: strings.Join(warnings, "; "), Parts: m.partStatuses(state, why),
 	}

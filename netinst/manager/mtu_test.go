@@ -1,4 +1,4 @@
-package netinst
+package manager
 
 import (
 	"fmt"
@@ -6,39 +6,42 @@ import (
 	"strings"
 	"testing"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
 // twoUplinks are the ports of a node with two uplinks, of which wan is preferred.
-func twoUplinks(wan, lte PortStatus) []PortStatus {
+func twoUplinks(wan, lte netinst.PortStatus) []netinst.PortStatus {
 	wan.Label, wan.IfName, wan.Uplink = "wan", "eth0", true
 	lte.Label, lte.IfName, lte.Uplink, lte.Cost = "lte", "wwan0", true, 10
-	for _, p := range []*PortStatus{&wan, &lte} {
+	for _, p := range []*netinst.PortStatus{&wan, &lte} {
 		p.Exists = p.LinkMTU > 0
 		if p.Up && p.Addresses == nil {
 			p.Addresses, p.DefaultRoutes = testPort()[0].Addresses, testPort()[0].DefaultRoutes
 		}
 	}
-	return []PortStatus{wan, lte}
+	return []netinst.PortStatus{wan, lte}
 }
 
-func up(mtu int) PortStatus   { return PortStatus{Up: true, LinkMTU: mtu} }
-func bare(mtu int) PortStatus { return PortStatus{Up: true, LinkMTU: mtu, Addresses: []netip.Prefix{}} }
-func down(mtu int) PortStatus { return PortStatus{LinkMTU: mtu} }
+func up(mtu int) netinst.PortStatus { return netinst.PortStatus{Up: true, LinkMTU: mtu} }
+func bare(mtu int) netinst.PortStatus {
+	return netinst.PortStatus{Up: true, LinkMTU: mtu, Addresses: []netip.Prefix{}}
+}
+func down(mtu int) netinst.PortStatus { return netinst.PortStatus{LinkMTU: mtu} }
 
-var gone = PortStatus{}
+var gone = netinst.PortStatus{}
 
 // The MTU of a network follows the port in use and nothing else: what goes away changes none,
 // and whatever changes it does so in place and tells DHCP's clients the same.
 func TestTheMTUFollowsThePortInUse(t *testing.T) {
 	type step struct {
-		ports []PortStatus
+		ports []netinst.PortStatus
 		want  int // of the network's links, and of DHCP
 	}
 	for name, c := range map[string]struct {
 		found int // of the bridge that stands, 0 without one
 		conf  int
-		kind  AttachKind
+		kind  netinst.AttachKind
 		steps []step
 	}{
 		"the uplink goes and comes back": {steps: []step{
@@ -66,10 +69,10 @@ func TestTheMTUFollowsThePortInUse(t *testing.T) {
 			{twoUplinks(down(1492), down(1420)), 1492},
 		}},
 		"nothing is known": {steps: []step{{twoUplinks(gone, gone), 1500}}},
-		"more than a tap takes": {conf: 65535, kind: Tap,
-			steps: []step{{twoUplinks(up(1500), gone), MaxTapMTU}, {twoUplinks(gone, gone), MaxTapMTU}}},
-		"a port with more than that": {kind: Tap,
-			steps: []step{{twoUplinks(up(65535), gone), MaxTapMTU}, {twoUplinks(up(1500), gone), 1500}}},
+		"more than a tap takes": {conf: 65535, kind: netinst.Tap,
+			steps: []step{{twoUplinks(up(1500), gone), netinst.MaxTapMTU}, {twoUplinks(gone, gone), netinst.MaxTapMTU}}},
+		"a port with more than that": {kind: netinst.Tap,
+			steps: []step{{twoUplinks(up(65535), gone), netinst.MaxTapMTU}, {twoUplinks(up(1500), gone), 1500}}},
 		"a loopback, and a port too small for IPv4": {steps: []step{{twoUplinks(up(65536), gone), 65535},
 			{twoUplinks(up(60), gone), 68}}},
 		"no tap": {conf: 65535, steps: []step{{twoUplinks(up(1500), gone), 65535}}},
@@ -77,7 +80,7 @@ func TestTheMTUFollowsThePortInUse(t *testing.T) {
 			steps: []step{{twoUplinks(up(1500), up(1420)), 1300}, {twoUplinks(gone, gone), 1300}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+			m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 			conf := testNetwork(1)
 			conf.Port, conf.MTU = "uplink", c.conf
 			var have netstate.State

@@ -1,4 +1,4 @@
-package netinst
+package manager
 
 import (
 	"testing"
@@ -56,7 +56,7 @@ func TestAProcessThatEndsByItself(t *testing.T) {
 		),
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+			m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 			for i, s := range steps {
 				if got := text(m.Step(s.event)); got != s.want {
 					t.Fatalf("step %d, %T:\n got %q\nwant %q", i+1, s.event, got, s.want)
@@ -67,7 +67,7 @@ func TestAProcessThatEndsByItself(t *testing.T) {
 }
 
 func TestTheRestOfAProcessIsBounded(t *testing.T) {
-	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 	for _, s := range begun() {
 		m.Step(s.event)
 	}

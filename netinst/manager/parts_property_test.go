@@ -1,4 +1,4 @@
-package netinst
+package manager
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
@@ -50,9 +51,9 @@ func (h *partsHost) apply(want netstate.State) []netstate.Failure {
 // as wanted; and once nothing goes wrong any more, all stand and nothing else does.
 func TestPropertyOfParts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := NewManager(netstate.Owner{Name: testNetwork(1).UUID.String(), Number: 3}, "/run", 7, nil)
+		m := New(netstate.Owner{Name: testNetwork(1).UUID.String(), Number: 3}, "/run", 7, nil)
 		h := &partsHost{have: netstate.State{}}
-		var status NetworkInstanceStatus
+		var status netinst.NetworkInstanceStatus
 		var pending *Apply
 		step := func(e Event) {
 			for _, eff := range m.Step(e) {
@@ -78,7 +79,7 @@ func TestPropertyOfParts(t *testing.T) {
 				step(Applied{Seq: a.Seq, Failures: fs, Had: had})
 			}
 		}
-		var c NetworkInstanceConfig
+		var c netinst.NetworkInstanceConfig
 		for _, e := range []Event{ApplierReady{}, PortsChanged{}, AdaptersKnown{}, Synchronized{}} {
 			step(e)
 		}
@@ -99,26 +100,28 @@ func TestPropertyOfParts(t *testing.T) {
 		run()
 		checkParts(t, h, c, status)
 		for _, p := range status.Parts {
-			if waits := p.Kind == PartTunnel && !remoteOf(c, p.Name).IsValid(); p.State != Present && !waits {
+			if waits := p.Kind == netinst.PartTunnel && !remoteOf(c, p.Name).IsValid(); p.State != netinst.Present && !waits {
 				t.Fatalf("%s %s is %s: %s", p.Kind, p.Name, p.State, p.Error)
 			}
 		}
-		if status.State != Present {
+		if status.State != netinst.Present {
 			t.Fatalf("the network is %s: %s", status.State, status.Error)
 		}
 	})
 }
 
-func drawCluster(t *rapid.T, gen uint64) NetworkInstanceConfig {
-	c := clusterConfig(gen, func(c *NetworkInstanceConfig) { c.Tunnels, c.Members = nil, nil })
+func drawCluster(t *rapid.T, gen uint64) netinst.NetworkInstanceConfig {
+	c := clusterConfig(gen, func(c *netinst.NetworkInstanceConfig) { c.Tunnels, c.Members = nil, nil })
 	for i, name := range []string{"alpha", "beta", "gamma"} {
 		if rapid.Bool().Draw(t, name) {
-			remote := rapid.SampledFrom([]netip.Addr{{}, netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")}).Draw(t, "remote of "+name)
+			remote := rapid.SampledFrom([]netip.Addr{{}, netip.MustParseAddr("192.0.2.2"),
+				netip.MustParseAddr("192.0.2.3")}).Draw(t, "remote of "+name)
 			c.Tunnels = append(c.Tunnels,
-				Tunnel{Name: name, VNI: uint32(256 + i), Local: netip.MustParseAddr("192.0.2.1"), Remote: remote, Port: 4789, MTU: 1450})
+				netinst.Tunnel{Name: name, VNI: uint32(256 + i), Local: netip.MustParseAddr("192.0.2.1"), Remote: remote,
+					Port: 4789, MTU: 1450})
 		}
 	}
-	for _, name := range []IfName{"can0", "can1"} {
+	for _, name := range []netinst.IfName{"can0", "can1"} {
 		if rapid.Bool().Draw(t, string(name)) {
 			c.Members = append(c.Members, name)
 		}
@@ -126,7 +129,7 @@ func drawCluster(t *rapid.T, gen uint64) NetworkInstanceConfig {
 	return c
 }
 
-func remoteOf(c NetworkInstanceConfig, tunnel string) netip.Addr {
+func remoteOf(c netinst.NetworkInstanceConfig, tunnel string) netip.Addr {
 	for _, t := range c.Tunnels {
 		if t.Name == tunnel {
 			return t.Remote
@@ -136,24 +139,25 @@ func remoteOf(c NetworkInstanceConfig, tunnel string) netip.Addr {
 }
 
 // standing names each part by the object that is its port.
-func standing(c NetworkInstanceConfig) map[partKey]string {
+func standing(c netinst.NetworkInstanceConfig) map[partKey]string {
 	out := map[partKey]string{}
 	for _, t := range c.Tunnels {
-		out[partKey{PartTunnel, t.Name}] = string(TunnelIfName(3, t.VNI))
+		out[partKey{netinst.PartTunnel, t.Name}] = string(netinst.TunnelIfName(3, t.VNI))
 	}
 	for _, m := range c.Members {
-		out[partKey{PartMember, string(m)}] = string(m)
+		out[partKey{netinst.PartMember, string(m)}] = string(m)
 	}
 	return out
 }
 
-func checkParts(t *rapid.T, h *partsHost, c NetworkInstanceConfig, s NetworkInstanceStatus) {
-	all := clusterConfig(1, func(c *NetworkInstanceConfig) {
-		c.Members = []IfName{"can0", "can1"}
-		c.Tunnels = []Tunnel{{Name: "alpha", VNI: 256}, {Name: "beta", VNI: 257}, {Name: "gamma", VNI: 258}}
+func checkParts(t *rapid.T, h *partsHost, c netinst.NetworkInstanceConfig, s netinst.NetworkInstanceStatus) {
+	all := clusterConfig(1, func(c *netinst.NetworkInstanceConfig) {
+		c.Members = []netinst.IfName{"can0", "can1"}
+		c.Tunnels = []netinst.Tunnel{{Name: "alpha", VNI: 256}, {Name: "beta", VNI: 257}, {Name: "gamma", VNI: 258}}
 	})
-	wanted, shown := standing(c), map[partKey]PartStatus{}
-	want := DesiredState(Input{Owner: netstate.Owner{Name: testNetwork(1).UUID.String(), Number: 3}, Config: c,
+	wanted, shown := standing(c), map[partKey]netinst.PartStatus{}
+	want := netinst.DesiredState(netinst.Input{Owner: netstate.Owner{Name: testNetwork(1).UUID.String(), Number: 3},
+		Config: c,
 		RunDir: "/run"}).State
 	for _, p := range s.Parts {
 		k := partKey{p.Kind, p.Name}
@@ -171,7 +175,7 @@ func checkParts(t *rapid.T, h *partsHost, c NetworkInstanceConfig, s NetworkInst
 			t.Fatalf("%v is wanted and not shown", k)
 		case !is && h.have[id] != nil:
 			t.Fatalf("%v is on the host and not shown", k)
-		case p.State == Present && (h.have[id] == nil || h.have[id].Text() != want[id].Text()):
+		case p.State == netinst.Present && (h.have[id] == nil || h.have[id].Text() != want[id].Text()):
 			t.Fatalf("%v is shown as Present and is %v", k, h.have[id])
 		}
 	}

@@ -1,4 +1,4 @@
-package netinst
+package manager
 
 import (
 	"crypto/sha256"
@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
@@ -97,7 +98,7 @@ func (m *Manager) Resume(mark string) { m.stood = mark }
 // Adopt takes over, before any event, what FoundLeases found, since the journal may not have
 // it: what is on the host wins. standing says that the network is on the host: where its drift is only
 // observed, what differs is drift, although nobody knows any more that it was made.
-func (m *Manager) Adopt(found map[AdapterKey]Lease, standing bool) {
+func (m *Manager) Adopt(found map[netinst.AdapterKey]netinst.Lease, standing bool) {
 	for k, l := range found {
 		held := m.held[k]
 		if l.Number != 0 {

@@ -1,4 +1,4 @@
-package netinst
+package manager
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
@@ -103,7 +104,7 @@ func TestALedgerTellsDriftFromANewWish(t *testing.T) {
 // A manager books each apply, names the adapter that a failed op is about, and says
 // when it tries again.
 func TestAManagerBooksItsApplies(t *testing.T) {
-	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 	for _, s := range begun() {
 		m.Step(s.event)
 	}
@@ -116,7 +117,8 @@ func TestAManagerBooksItsApplies(t *testing.T) {
 			got = &b.Account
 		}
 	}
-	if got == nil || len(got.Failing) != 1 || got.Failing[0].Adapter != (AdapterKey{appW, 0}).String() {
+	if got == nil || len(got.Failing) != 1 ||
+		got.Failing[0].Adapter != (netinst.AdapterKey{AppUUID: appW, UnderlayIndex: 0}).String() {
 		t.Fatalf("booked %+v", got)
 	}
 	if !got.Retry.Equal(time.Unix(100, 0).Add(retries.First)) {
@@ -156,7 +158,7 @@ func TestWhatALedgerTellsOfAFailure(t *testing.T) {
 
 // The retry that is told is that of the failure, whatever other timers begin with it.
 func TestTheRetryOfAFirstApply(t *testing.T) {
-	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 	for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{testNetwork(1)}, AdaptersKnown{},
 		Synchronized{}} {
 		m.Step(e)

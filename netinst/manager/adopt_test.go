@@ -1,15 +1,16 @@
-package netinst
+package manager
 
 import (
 	"net/netip"
 	"testing"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
 // What a network has on the host tells the leases by which it was made.
 func TestTheHostTellsWhatTheJournalLost(t *testing.T) {
-	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, map[AdapterKey]Lease{
+	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, map[netinst.AdapterKey]netinst.Lease{
 		{AppUUID: appW}: {Number: 7, IP: netip.MustParseAddr("10.1.0.77"), MAC: "02:00:00:00:00:07"},
 	})
 	var want netstate.State
@@ -24,15 +25,15 @@ func TestTheHostTellsWhatTheJournalLost(t *testing.T) {
 		}
 	}
 	held := m.held
-	found := FoundLeases(1, want)
-	if len(found) != 1 || found[AdapterKey{AppUUID: appW}] != held[AdapterKey{AppUUID: appW}] {
+	found := netinst.FoundLeases(1, want)
+	if len(found) != 1 || found[netinst.AdapterKey{AppUUID: appW}] != held[netinst.AdapterKey{AppUUID: appW}] {
 		t.Fatalf("found %+v, held are %+v", found, held)
 	}
-	if other := FoundLeases(2, want); len(other) > 0 {
+	if other := netinst.FoundLeases(2, want); len(other) > 0 {
 		t.Errorf("another network has %+v", other)
 	}
 	// A start without the journal wants the very same, and journals it.
-	next := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 8, nil)
+	next := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 8, nil)
 	next.Adopt(found, true)
 	remembered := false
 	for _, e := range []Event{
@@ -57,22 +58,24 @@ func TestTheHostTellsWhatTheJournalLost(t *testing.T) {
 
 // What is on the host wins over the journal; what it does not tell stays.
 func TestWhatIsAdopted(t *testing.T) {
-	k := AdapterKey{AppUUID: appW}
-	for _, c := range []struct{ held, found, want Lease }{
-		{Lease{}, Lease{Number: 3, MAC: "a", IP: netip.MustParseAddr("10.1.0.7")}, Lease{Number: 3, MAC: "a", IP: netip.MustParseAddr("10.1.0.7")}},
-		{Lease{Number: 3, MAC: "a", FixedMAC: true, IP: netip.MustParseAddr("10.1.0.7"), Gone: 5}, Lease{},
-			Lease{Number: 3, MAC: "a", FixedMAC: true, IP: netip.MustParseAddr("10.1.0.7")}},
-		{Lease{MAC: "a", FixedMAC: true}, Lease{MAC: "a"}, Lease{MAC: "a", FixedMAC: true}},
-		{Lease{MAC: "a", FixedMAC: true}, Lease{MAC: "b"}, Lease{MAC: "b"}},
-		{Lease{MAC: "a"}, Lease{MAC: "a"}, Lease{MAC: "a"}},
+	k := netinst.AdapterKey{AppUUID: appW}
+	for _, c := range []struct{ held, found, want netinst.Lease }{
+		{netinst.Lease{}, netinst.Lease{Number: 3, MAC: "a", IP: netip.MustParseAddr("10.1.0.7")},
+			netinst.Lease{Number: 3, MAC: "a", IP: netip.MustParseAddr("10.1.0.7")}},
+		{netinst.Lease{Number: 3, MAC: "a", FixedMAC: true, IP: netip.MustParseAddr("10.1.0.7"), Gone: 5}, netinst.Lease{},
+			netinst.Lease{Number: 3, MAC: "a", FixedMAC: true, IP: netip.MustParseAddr("10.1.0.7")}},
+		{netinst.Lease{MAC: "a", FixedMAC: true}, netinst.Lease{MAC: "a"}, netinst.Lease{MAC: "a", FixedMAC: true}},
+		{netinst.Lease{MAC: "a", FixedMAC: true}, netinst.Lease{MAC: "b"}, netinst.Lease{MAC: "b"}},
+		{netinst.Lease{MAC: "a"}, netinst.Lease{MAC: "a"}, netinst.Lease{MAC: "a"}},
 	} {
-		m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, map[AdapterKey]Lease{k: c.held})
-		m.Adopt(map[AdapterKey]Lease{k: c.found}, true)
+		m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7,
+			map[netinst.AdapterKey]netinst.Lease{k: c.held})
+		m.Adopt(map[netinst.AdapterKey]netinst.Lease{k: c.found}, true)
 		if m.held[k] != c.want || !m.adopted || !m.standing {
 			t.Errorf("%+v and %+v: %+v, want %+v", c.held, c.found, m.held[k], c.want)
 		}
 	}
-	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 	if m.Adopt(nil, false); m.adopted || m.standing {
 		t.Error("nothing is adopted")
 	}
@@ -84,7 +87,7 @@ func TestWhatStandsIsNotMadeAgainWhenItsMarkIsLost(t *testing.T) {
 	c := testNetwork(1)
 	c.Observe = true
 	begin := func(standing bool) (*Manager, Apply) {
-		m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 8, nil)
+		m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 8, nil)
 		m.Adopt(nil, standing)
 		var a Apply
 		for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{c}, AdaptersKnown{},

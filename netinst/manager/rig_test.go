@@ -1,4 +1,4 @@
-package netinst
+package manager
 
 import (
 	"fmt"
@@ -8,53 +8,54 @@ import (
 
 	"github.com/google/uuid"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
-func testNetwork(gen uint64) NetworkInstanceConfig {
-	return NetworkInstanceConfig{
-		UUID: niA, DisplayName: "lan", Type: Local, Port: "wan", SpoofGuard: true, Generation: gen,
-		IPv4: IPv4Config{
+func testNetwork(gen uint64) netinst.NetworkInstanceConfig {
+	return netinst.NetworkInstanceConfig{
+		UUID: niA, DisplayName: "lan", Type: netinst.Local, Port: "wan", SpoofGuard: true, Generation: gen,
+		IPv4: netinst.IPv4Config{
 			Subnet: netip.MustParsePrefix("10.1.0.0/24"), Gateway: netip.MustParseAddr("10.1.0.1"),
 			DHCPFirst: netip.MustParseAddr("10.1.0.128"), DHCPLast: netip.MustParseAddr("10.1.0.254"),
 		},
 	}
 }
 
-func inactive(c NetworkInstanceConfig) NetworkInstanceConfig {
+func inactive(c netinst.NetworkInstanceConfig) netinst.NetworkInstanceConfig {
 	c.Inactive = true
 	return c
 }
 
-func testAdapter(app uuid.UUID, version uint64, activate bool) AppAdapterConfig {
-	return AppAdapterConfig{
+func testAdapter(app uuid.UUID, version uint64, activate bool) netinst.AppAdapterConfig {
+	return netinst.AppAdapterConfig{
 		AppUUID: app, TargetVersion: version, Activate: activate,
-		UnderlayConfig: UnderlayNetworkConfig{NetworkInstance: niA, Netns: "ns-" + app.String()[len(app.String())-1:],
+		UnderlayConfig: netinst.UnderlayNetworkConfig{NetworkInstance: niA, Netns: "ns-" + app.String()[len(app.String())-1:],
 			IfName: "eth0", Hostname: "web"},
 	}
 }
 
-func testPort() []PortStatus {
-	return []PortStatus{{
-		PortConfig: PortConfig{Label: "wan", IfName: "eth0", Uplink: true,
+func testPort() []netinst.PortStatus {
+	return []netinst.PortStatus{{
+		PortConfig: netinst.PortConfig{Label: "wan", IfName: "eth0", Uplink: true,
 			DNSServers: []netip.Addr{netip.MustParseAddr("192.0.2.53")}}, Exists: true, Up: true, LinkMTU: 1500,
 		Addresses:     []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")},
 		DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.1"))},
 	}}
 }
 
-func oneAddress(c NetworkInstanceConfig) NetworkInstanceConfig {
+func oneAddress(c netinst.NetworkInstanceConfig) netinst.NetworkInstanceConfig {
 	c.IPv4.DHCPLast = c.IPv4.DHCPFirst
 	return c
 }
 
-func withRoute(c NetworkInstanceConfig, gateway string) NetworkInstanceConfig {
-	c.Routes = []StaticRoute{{Name: "lab", Destination: netip.MustParsePrefix("198.18.0.0/15"),
+func withRoute(c netinst.NetworkInstanceConfig, gateway string) netinst.NetworkInstanceConfig {
+	c.Routes = []netinst.StaticRoute{{Name: "lab", Destination: netip.MustParsePrefix("198.18.0.0/15"),
 		Gateway: netip.MustParseAddr(gateway)}}
 	return c
 }
 
-func alsoAt(ports []PortStatus, addr string) []PortStatus {
+func alsoAt(ports []netinst.PortStatus, addr string) []netinst.PortStatus {
 	ports[0].Addresses = append(ports[0].Addresses, netip.MustParsePrefix(addr))
 	return ports
 }
@@ -105,7 +106,7 @@ func text(effs []Effect) string {
 	return strings.Join(out, ", ")
 }
 
-func short(k AdapterKey) string {
+func short(k netinst.AdapterKey) string {
 	s := k.AppUUID.String()
 	return fmt.Sprintf("app%s#%d", s[len(s)-1:], k.UnderlayIndex)
 }

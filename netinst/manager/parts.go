@@ -1,10 +1,11 @@
-package netinst
+package manager
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
@@ -17,7 +18,7 @@ type partKey struct{ kind, name string }
 
 // partState is what the manager keeps of one part.
 type partState struct {
-	PartStatus
+	netinst.PartStatus
 	wanted  string
 	waits   string // why nothing of it can be wanted yet
 	ids     []netstate.ID
@@ -29,7 +30,7 @@ func (p partState) key() partKey { return partKey{p.Kind, p.Name} }
 
 // expect shows what is about to become of the parts: those whose wish is new are made,
 // those that nobody wants any more go.
-func (m *Manager) expect(parts []Part) {
+func (m *Manager) expect(parts []netinst.Part) {
 	old := map[partKey]partState{}
 	for _, p := range m.parts {
 		old[p.key()] = p
@@ -40,14 +41,15 @@ func (m *Manager) expect(parts []Part) {
 		s, had := old[k]
 		delete(old, k)
 		if !had || s.wanted != p.Wanted || s.leaving {
-			s = partState{ids: s.ids, PartStatus: PartStatus{Kind: p.Kind, Name: p.Name, State: Creating}, wanted: p.Wanted,
-				waits: p.Waits}
+			s = partState{ids: s.ids, PartStatus: netinst.PartStatus{Kind: p.Kind, Name: p.Name, State: netinst.Creating},
+				wanted: p.Wanted,
+				waits:  p.Waits}
 		}
 		if len(p.IDs) > 0 { // else what stood for it until now is to go
 			s.ids = p.IDs
 		}
 		if p.Waits != "" {
-			s.State, s.Error = WaitingForDependencies, p.Waits
+			s.State, s.Error = netinst.WaitingForDependencies, p.Waits
 		}
 		now = append(now, s)
 	}
@@ -60,8 +62,8 @@ func (m *Manager) expect(parts []Part) {
 }
 
 func (p partState) leave() partState {
-	if p.State != RemovingFailed && p.State != CheckAbsentFailed {
-		p.State, p.Error = Removing, ""
+	if p.State != netinst.RemovingFailed && p.State != netinst.CheckAbsentFailed {
+		p.State, p.Error = netinst.Removing, ""
 	}
 	p.leaving = true
 	return p
@@ -92,7 +94,8 @@ func (m *Manager) partsApplied(f *flight, fs []netstate.Failure, had netstate.St
 	var strays []partState // made by an earlier incarnation
 	for k, mine := range by {
 		strays = append(strays,
-			partState{PartStatus: PartStatus{k.kind, k.name, removalState(mine), cause(mine)}, leaving: true})
+			partState{PartStatus: netinst.PartStatus{Kind: k.kind, Name: k.name, State: removalState(mine), Error: cause(mine)},
+				leaving: true})
 		failed = true
 	}
 	slices.SortFunc(strays, func(a, b partState) int { return strings.Compare(a.Name, b.Name) })
@@ -107,11 +110,11 @@ func checksOnly(fs []netstate.Failure) bool {
 }
 
 // removalState is the state of a part that does not go.
-func removalState(fs []netstate.Failure) NIState {
+func removalState(fs []netstate.Failure) netinst.NIState {
 	if checksOnly(fs) {
-		return CheckAbsentFailed
+		return netinst.CheckAbsentFailed
 	}
-	return RemovingFailed
+	return netinst.RemovingFailed
 }
 
 // partsUnseen notes that the host could not be read: nothing is known of any part.
@@ -119,9 +122,9 @@ func (m *Manager) partsUnseen(why string) {
 	for i, p := range m.parts {
 		switch {
 		case p.leaving:
-			m.parts[i].State, m.parts[i].Error = CheckAbsentFailed, why
+			m.parts[i].State, m.parts[i].Error = netinst.CheckAbsentFailed, why
 		case p.waits == "":
-			m.parts[i].State, m.parts[i].Error = CheckPresentFailed, why
+			m.parts[i].State, m.parts[i].Error = netinst.CheckPresentFailed, why
 		}
 	}
 }
@@ -132,14 +135,14 @@ func (p *partState) judge(fs []netstate.Failure) (waits, failed bool) {
 	seen := slices.ContainsFunc(fs, func(x netstate.Failure) bool { return x.Observe })
 	switch {
 	case len(fs) == 0:
-		p.State, p.Error, p.present = Present, "", true
+		p.State, p.Error, p.present = netinst.Present, "", true
 		return false, false
 	case waits:
-		p.State = WaitingForDependencies
+		p.State = netinst.WaitingForDependencies
 	case seen || p.present:
-		p.State = CheckPresentFailed
+		p.State = netinst.CheckPresentFailed
 	default:
-		p.State = CreatingFailed
+		p.State = netinst.CreatingFailed
 	}
 	p.Error = cause(fs)
 	return waits, !waits
@@ -160,8 +163,8 @@ func (m *Manager) splitParts(f *flight, fs []netstate.Failure, had netstate.Stat
 	by = map[partKey][]netstate.Failure{}
 	for _, x := range fs {
 		k, is := owner[x.ID]
-		if !is && x.Remove && strings.HasPrefix(x.ID.Name, string(BridgeName(m.owner.Number))+"v") {
-			k, is = partKey{PartTunnel, m.tunnelName(x.ID.Name, had)}, true
+		if !is && x.Remove && strings.HasPrefix(x.ID.Name, string(netinst.BridgeName(m.owner.Number))+"v") {
+			k, is = partKey{netinst.PartTunnel, m.tunnelName(x.ID.Name, had)}, true
 		}
 		if !is {
 			rest = append(rest, x)
@@ -184,7 +187,7 @@ func (f *flight) ofAdapter(id netstate.ID) bool {
 // tunnelName is whom a tunnel's link leads to by its mark, its own name without one.
 func (m *Manager) tunnelName(link string, had netstate.State) string {
 	l, _ := had[netstate.ID{Kind: netstate.KindLink, Name: link}].(netstate.Link)
-	if name, is := TunnelOf(l.Alias); is {
+	if name, is := netinst.TunnelOf(l.Alias); is {
 		return name
 	}
 	return link
@@ -200,15 +203,15 @@ func cause(fs []netstate.Failure) string {
 }
 
 func (m *Manager) isCluster() bool {
-	return m.config.Type == Switch && max(len(m.config.Tunnels), len(m.config.Members)) > 0
+	return m.config.Type == netinst.Switch && max(len(m.config.Tunnels), len(m.config.Members)) > 0
 }
 
 // partStatuses are the bridge, whose state is the network's own, and the parts.
-func (m *Manager) partStatuses(state NIState, why string) []PartStatus {
+func (m *Manager) partStatuses(state netinst.NIState, why string) []netinst.PartStatus {
 	if len(m.parts) == 0 && !m.isCluster() {
 		return nil
 	}
-	out := []PartStatus{{Kind: PartBridge, State: state, Error: why}}
+	out := []netinst.PartStatus{{Kind: netinst.PartBridge, State: state, Error: why}}
 	for _, p := range m.parts {
 		out = append(out, p.PartStatus)
 	}

@@ -1,8 +1,10 @@
-package netinst
+package manager
 
 import (
 	"fmt"
 	"time"
+
+	"edgespan/netinst"
 )
 
 // processStable is how long a process has to run for its next end to be a first one.
@@ -34,5 +36,5 @@ func (m *Manager) processEnded(at time.Time) []Effect {
 	p.why = fmt.Sprintf("process dnsmasq has ended by itself %d times in a row; next start in %v", p.count, p.rest)
 	m.token++
 	p.restTok = m.token
-	return append(m.show(CheckPresentFailed, p.why), Timer{p.restTok, p.rest, false})
+	return append(m.show(netinst.CheckPresentFailed, p.why), Timer{p.restTok, p.rest, false})
 }

@@ -1,9 +1,10 @@
-package netinst
+package manager
 
 import (
 	"fmt"
 	"time"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
@@ -40,7 +41,7 @@ func (m *Manager) countDropped(f *flight, e Applied) {
 		}
 		for _, id := range ids {
 			d := &a.dropped
-			if made[id] && IsCounting(id) {
+			if made[id] && netinst.IsCounting(id) {
 				d.counter, d.known = 0, true
 				continue
 			}
@@ -58,7 +59,7 @@ func (m *Manager) countDropped(f *flight, e Applied) {
 			d.counter, d.known = n, true
 			if more > 0 {
 				d.packets, d.last = d.packets+more, e.At
-				d.most = FlowBound(a.config.UnderlayConfig, m.config, m.maxTracked)
+				d.most = netinst.FlowBound(a.config.UnderlayConfig, m.config, m.maxTracked)
 			}
 		}
 		if a.dropped.packets > 0 && e.At.Sub(a.dropped.last) >= droppedTold {
@@ -69,7 +70,7 @@ func (m *Manager) countDropped(f *flight, e Applied) {
 
 // droppedWarning names the adapter whose bound has dropped most lately, and how many more there are.
 func (m *Manager) droppedWarning() string {
-	var worst AdapterKey
+	var worst netinst.AdapterKey
 	n, most := 0, dropped{}
 	for _, k := range m.keys() {
 		if d := m.adapters[k].dropped; d.packets > 0 {
@@ -83,7 +84,7 @@ func (m *Manager) droppedWarning() string {
 		return ""
 	}
 	text := fmt.Sprintf("adapter %s/%d: %s", worst.AppUUID, worst.UnderlayIndex,
-		UnderlayNetworkStatus{Dropped: most.packets, MaxFlows: most.most}.DroppedText())
+		netinst.UnderlayNetworkStatus{Dropped: most.packets, MaxFlows: most.most}.DroppedText())
 	if n > 1 {
 		text += fmt.Sprintf(" (and of %d more adapters)", n-1)
 	}

@@ -1,17 +1,18 @@
-package netinst
+package manager
 
 import (
 	"slices"
 	"strings"
 	"testing"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
 // stands brings a manager of one network to where all of it stands.
-func stands(t *testing.T, observe bool) (*Manager, NetworkInstanceConfig) {
+func stands(t *testing.T, observe bool) (*Manager, netinst.NetworkInstanceConfig) {
 	t.Helper()
-	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 	c := testNetwork(1)
 	c.Observe = observe
 	for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{c},
@@ -41,7 +42,8 @@ func TestDriftIsToldAndLeftWhereItIsOnlyObserved(t *testing.T) {
 		t.Fatalf("a touched host is not looked at: %+v", a)
 	}
 	got := text(m.Step(Applied{Seq: a.Seq, Drift: left}))
-	if want := "ni CheckPresentFailed (drift, left as it is: chain ipv4 filter ES1-FWD: absent (and 1 more))"; !strings.Contains(got, want) || strings.Contains(got, "adapter") || strings.Contains(got, "apply") {
+	want := "ni CheckPresentFailed (drift, left as it is: chain ipv4 filter ES1-FWD: absent (and 1 more))"
+	if !strings.Contains(got, want) || strings.Contains(got, "adapter") || strings.Contains(got, "apply") {
 		t.Errorf("got %q\nwant %q and nothing done", got, want)
 	}
 	if !m.full {
@@ -86,7 +88,7 @@ func TestWhatStoodIsKnownToTheNextIncarnation(t *testing.T) {
 		}
 		return s, -1
 	}
-	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 	c := testNetwork(1)
 	c.Observe = true
 	inputs := []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{c}, AdaptersKnown{}, Synchronized{}}
@@ -105,14 +107,14 @@ func TestWhatStoodIsKnownToTheNextIncarnation(t *testing.T) {
 	if at < 0 || s.Mark == "" {
 		t.Fatal("that it stands is not journalled")
 	}
-	next := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 8, nil)
+	next := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 8, nil)
 	next.Resume(s.Mark)
 	if a := begin(next); !a.Look {
 		t.Error("a restart mends what drifted")
 	}
 	got := next.Step(Applied{Seq: ApplySeq{8, 1},
 		Drift: []netstate.Failure{fail(netstate.KindLink, "es1", "link es1: absent")}})
-	if st := next.status; st.State != CheckPresentFailed || st.Generation != 1 {
+	if st := next.status; st.State != netinst.CheckPresentFailed || st.Generation != 1 {
 		t.Errorf("after a restart: %+v", st)
 	}
 	if _, at := stood(got); at >= 0 {
@@ -140,7 +142,7 @@ func TestWhatDoesNotStandIsNotRemembered(t *testing.T) {
 		"a route waits":    {[]netstate.Failure{waits}, false},
 		"the bridge fails": {[]netstate.Failure{fail(netstate.KindLink, "es1", "busy")}, false},
 	} {
-		m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+		m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 		conf := testNetwork(1)
 		conf.Observe = true
 		stood := false

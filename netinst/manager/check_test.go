@@ -1,8 +1,9 @@
-package netinst
+package manager
 
 import (
 	"testing"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
@@ -15,8 +16,8 @@ func TestTheWordsOfFailedChecks(t *testing.T) {
 	}
 	seen, failed, left := netstate.Failure{Observe: true}, netstate.Failure{}, netstate.Failure{Remove: true}
 	stays := netstate.Failure{Observe: true, Remove: true}
-	begin := func(c NetworkInstanceConfig, end Applied) *Manager {
-		m := NewManager(netstate.Owner{Name: c.UUID.String(), Number: 3}, "/run/edgespan", 7, nil)
+	begin := func(c netinst.NetworkInstanceConfig, end Applied) *Manager {
+		m := New(netstate.Owner{Name: c.UUID.String(), Number: 3}, "/run/edgespan", 7, nil)
 		for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{c},
 			AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}, Synchronized{}} {
 			m.Step(e)
@@ -33,47 +34,48 @@ func TestTheWordsOfFailedChecks(t *testing.T) {
 	}
 	unread := Applied{Err: "dump interrupted"}
 	fails := func(fs ...netstate.Failure) Applied { return Applied{Failures: fs} }
-	network := func(m *Manager) NIState { return m.status.State }
-	tunnel := func(m *Manager) NIState { return m.parts[0].State }
-	adapter := func(m *Manager) NIState {
-		s := m.adapters[AdapterKey{appW, 0}].published
+	network := func(m *Manager) netinst.NIState { return m.status.State }
+	tunnel := func(m *Manager) netinst.NIState { return m.parts[0].State }
+	adapter := func(m *Manager) netinst.NIState {
+		s := m.adapters[netinst.AdapterKey{AppUUID: appW, UnderlayIndex: 0}].published
 		switch {
 		case s == nil || s.Error == "":
-			return Present
+			return netinst.Present
 		case s.CheckFailed:
-			return CheckPresentFailed
+			return netinst.CheckPresentFailed
 		}
-		return CreatingFailed
+		return netinst.CreatingFailed
 	}
 	for name, c := range map[string]struct {
-		is   func(*Manager) NIState
+		is   func(*Manager) netinst.NIState
 		m    *Manager
-		want NIState
+		want netinst.NIState
 	}{
-		"a new network that can't be read":  {network, begin(testNetwork(1), unread), CheckPresentFailed},
-		"a new network whose bridge failed": {network, begin(testNetwork(1), fails(link("es3", failed))), CreatingFailed},
+		"a new network that can't be read": {network, begin(testNetwork(1), unread), netinst.CheckPresentFailed},
+		"a new network whose bridge failed": {network, begin(testNetwork(1), fails(link("es3", failed))),
+			netinst.CreatingFailed},
 		"a new network found otherwise": {network, begin(testNetwork(1), fails(link("es3", seen))),
-			CheckPresentFailed},
+			netinst.CheckPresentFailed},
 		"one that goes and can't be read": {network, end(begin(testNetwork(1), fails()), ConfigGone{}, unread),
-			CheckAbsentFailed},
+			netinst.CheckAbsentFailed},
 		"one that goes and whose bridge stays": {network,
-			end(begin(testNetwork(1), fails()), ConfigGone{}, fails(link("es3", left))), RemovingFailed},
+			end(begin(testNetwork(1), fails()), ConfigGone{}, fails(link("es3", left))), netinst.RemovingFailed},
 		"one that went and is found again": {network,
-			end(begin(testNetwork(1), fails()), ConfigGone{}, fails(link("es3", stays))), CheckAbsentFailed},
-		"a tunnel that can't be read": {tunnel, begin(clusterConfig(1), unread), CheckPresentFailed},
+			end(begin(testNetwork(1), fails()), ConfigGone{}, fails(link("es3", stays))), netinst.CheckAbsentFailed},
+		"a tunnel that can't be read": {tunnel, begin(clusterConfig(1), unread), netinst.CheckPresentFailed},
 		"a tunnel that failed": {tunnel, begin(clusterConfig(1), fails(link("es3v256", failed))),
-			CreatingFailed},
+			netinst.CreatingFailed},
 		"a tunnel that goes and can't be read": {tunnel, end(begin(clusterConfig(1), fails()), ConfigGone{}, unread),
-			CheckAbsentFailed},
+			netinst.CheckAbsentFailed},
 		"a tunnel that does not go": {tunnel,
-			end(begin(clusterConfig(1), fails()), ConfigGone{}, fails(link("es3v256", left))), RemovingFailed},
+			end(begin(clusterConfig(1), fails()), ConfigGone{}, fails(link("es3v256", left))), netinst.RemovingFailed},
 		"a tunnel that went and is found again": {tunnel,
-			end(begin(clusterConfig(1), fails()), ConfigGone{}, fails(link("es3v256", stays))), CheckAbsentFailed},
+			end(begin(clusterConfig(1), fails()), ConfigGone{}, fails(link("es3v256", stays))), netinst.CheckAbsentFailed},
 		"an adapter that failed": {adapter, begin(testNetwork(1), fails(link("es3a1", failed))),
-			CreatingFailed},
+			netinst.CreatingFailed},
 		"an adapter found otherwise": {adapter, begin(testNetwork(1), fails(link("es3a1", seen))),
-			CheckPresentFailed},
-		"an adapter that stands": {adapter, begin(testNetwork(1), fails()), Present},
+			netinst.CheckPresentFailed},
+		"an adapter that stands": {adapter, begin(testNetwork(1), fails()), netinst.Present},
 	} {
 		if got := c.is(c.m); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)

@@ -1,4 +1,4 @@
-package netinst
+package manager
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
@@ -18,7 +19,7 @@ type clocked struct {
 	result  func() Applied
 	applies []time.Time
 	full    int
-	shown   NetworkInstanceStatus
+	shown   netinst.NetworkInstanceStatus
 	told    []Account
 }
 
@@ -29,7 +30,7 @@ type dueStep struct {
 
 // newClocked is a network with one adapter that has stood for long.
 func newClocked() *clocked {
-	c := &clocked{m: NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil), now: at(1000)}
+	c := &clocked{m: New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil), now: at(1000)}
 	c.result = func() Applied { return Applied{} }
 	for _, e := range []Event{
 		ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{testNetwork(1)}, AdapterChanged{testAdapter(appW, 1, true)},
@@ -356,11 +357,12 @@ func TestWhatALookHasSeen(t *testing.T) {
 // look up.
 func TestWhichTouchesAreOfInterest(t *testing.T) {
 	for _, c := range []struct {
-		typ     Type
-		tunnels []Tunnel
+		typ     netinst.Type
+		tunnels []netinst.Tunnel
 		want    int
-	}{{Switch, []Tunnel{{}}, 1}, {Switch, nil, 0}, {Local, []Tunnel{{}}, 0}, {Local, nil, 0}} {
-		m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+	}{{netinst.Switch, []netinst.Tunnel{{}}, 1}, {netinst.Switch, nil, 0}, {netinst.Local, []netinst.Tunnel{{}}, 0},
+		{netinst.Local, nil, 0}} {
+		m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 		m.config.Type, m.config.Tunnels, m.flight = c.typ, c.tunnels, &flight{}
 		if m.touched(HostTouched{Underlay: true, At: at(1)}); len(m.damping.pending) != c.want {
 			t.Errorf("%v with %d tunnels: %d touches wait", c.typ, len(c.tunnels), len(m.damping.pending))
@@ -371,7 +373,7 @@ func TestWhichTouchesAreOfInterest(t *testing.T) {
 		retry   uint64
 		looks   int
 	}{{true, 5, 0}, {true, 0, 1}, {false, 5, 1}, {false, 0, 1}} {
-		m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+		m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 		m.failing, m.retryTok, m.damping.failed = c.failing, c.retry, map[string]bool{"es1a1": true}
 		m.damping.pending = map[string]time.Time{"es1a1": at(1)}
 		if m.lookAtTouched(at(2)); len(m.damping.buckets) != c.looks || len(m.damping.pending) != 0 {
@@ -399,12 +401,12 @@ func TestWhatAnApplyTellsOfTouches(t *testing.T) {
 		"it failed":          {full: true, e: Applied{Failures: bad}, sawChains: true, ended: true, failed: "l p"},
 		"it did, and failed": {full: true, e: Applied{Done: done, Failures: bad}, ended: true, failed: "l p"},
 	} {
-		m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+		m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 		m.damping.buckets = map[string]bucket{"x": {n: 1, echo: true}}
 		want := netstate.NewState(netstate.Link{Name: "es1"})
 		m.ledger.settled = want
 		c.e.At, c.e.Began = at(10), at(9)
-		m.applyEnded(&flight{full: c.full, desired: Desired{State: want}}, c.e)
+		m.applyEnded(&flight{full: c.full, desired: netinst.Desired{State: want}}, c.e)
 		d := m.damping
 		var failed []string
 		for what := range d.failed {
@@ -435,7 +437,7 @@ func TestWhenAContestIsOver(t *testing.T) {
 		"nothing was ever said of it":  {0, nil, false, false, false},
 		"nor is while one is underway": {0, &flight{}, false, false, false},
 	} {
-		m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+		m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 		d := &m.damping
 		d.what, d.told, d.repairs = "change link es1", true, []time.Time{at(40), at(40), at(40)} // a minute ago
 		now := at(100)
@@ -445,7 +447,7 @@ func TestWhenAContestIsOver(t *testing.T) {
 				d.repairs = append(d.repairs, now)
 			}
 		}
-		m.show(Present, "")
+		m.show(netinst.Present, "")
 		if c.repairs == contestAfter-1 {
 			d.repairs = append(slices.Repeat([]time.Time{now}, c.repairs), at(40))
 		}

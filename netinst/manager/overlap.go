@@ -1,8 +1,9 @@
-package netinst
+package manager
 
 import (
 	"time"
 
+	"edgespan/netinst"
 	"edgespan/netinst/overlap"
 	"edgespan/pubsub/backoff"
 )
@@ -35,7 +36,7 @@ func (o *overlapState) counts() overlap.Overlap {
 
 // answers says whether what was told is of the config's subnet: a network never takes a
 // subnet that was not compared with what the host has.
-func (o *overlapState) answers(c NetworkInstanceConfig) bool {
+func (o *overlapState) answers(c netinst.NetworkInstanceConfig) bool {
 	return !o.known || o.now.Subnet == c.IPv4.Subnet
 }
 

@@ -1,4 +1,4 @@
-package netinst
+package manager
 
 import (
 	"maps"
@@ -23,7 +23,7 @@ func TestAnAdapterOfAFailedNetworkIsWhatIsObserved(t *testing.T) {
 		"nothing was there": {nil, "activated=false"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+			m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 			var had netstate.State
 			for _, e := range []Event{
 				ApplierReady{},

@@ -1,4 +1,4 @@
-package netinst
+package manager
 
 import (
 	"maps"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
@@ -64,12 +65,12 @@ func (m *Manager) listen(f *flight) []Effect {
 	for _, k := range m.keys() {
 		a := m.adapters[k]
 		l, held := f.leases[k]
-		up := held && f.wish == wanted && f.versions[k].Activate && !f.inactive && m.config.Type == Switch
+		up := held && f.wish == wanted && f.versions[k].Activate && !f.inactive && m.config.Type == netinst.Switch
 		if !up || a.seenMAC != l.MAC {
 			a.seen, a.seenMAC, a.leased = nil, l.MAC, netip.Addr{}
 		}
 		if up {
-			links = append(links, string(HostSide(m.owner.Number, l.Number, f.versions[k].UnderlayConfig)))
+			links = append(links, string(netinst.HostSide(m.owner.Number, l.Number, f.versions[k].UnderlayConfig)))
 		}
 	}
 	if slices.Equal(links, m.links) {
@@ -89,7 +90,7 @@ func (m *Manager) addressSeen(e AddressSeen) []Effect {
 	for _, k := range m.keys() {
 		a := m.adapters[k]
 		if !slices.Contains(m.links, e.Seen.Link) || e.Seen.MAC != a.seenMAC || e.Seen.MAC == "" ||
-			string(HostSide(m.owner.Number, a.lease.Number, a.config.UnderlayConfig)) != e.Seen.Link {
+			string(netinst.HostSide(m.owner.Number, a.lease.Number, a.config.UnderlayConfig)) != e.Seen.Link {
 			continue
 		}
 		if a.seen == nil {

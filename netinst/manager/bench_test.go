@@ -1,4 +1,4 @@
-package netinst
+package manager
 
 import (
 	"fmt"
@@ -7,17 +7,19 @@ import (
 
 	"github.com/google/uuid"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
 // benchAdapters are adapters that have ten rules each.
-func benchAdapters(n int) (out []AppAdapterConfig) {
+func benchAdapters(n int) (out []netinst.AppAdapterConfig) {
 	for i := range n {
 		c := testAdapter(uuid.MustParse(fmt.Sprintf("1b000000-0000-4000-8000-%012d", i)), 1, true)
 		for p := range 10 {
-			c.UnderlayConfig.ACL = append(c.UnderlayConfig.ACL, ACLRule{
-				Name: fmt.Sprint(p), Direction: Egress, Action: Allow, Protocol: "tcp",
-				IP: netip.MustParsePrefix("203.0.113.0/24"), Ports: []PortRange{{uint16(p + 1), uint16(p + 1)}},
+			c.UnderlayConfig.ACL = append(c.UnderlayConfig.ACL, netinst.ACLRule{
+				Name: fmt.Sprint(p), Direction: netinst.Egress, Action: netinst.Allow, Protocol: "tcp",
+				IP:    netip.MustParsePrefix("203.0.113.0/24"),
+				Ports: []netinst.PortRange{{First: uint16(p + 1), Last: uint16(p + 1)}},
 			})
 		}
 		out = append(out, c)
@@ -30,7 +32,7 @@ func benchAdapters(n int) (out []AppAdapterConfig) {
 func BenchmarkManagerStep(b *testing.B) {
 	for _, n := range []int{10, 100} {
 		begin := func() *Manager {
-			m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+			m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 			for _, a := range benchAdapters(n) {
 				m.Step(AdapterChanged{a})
 			}

@@ -1,4 +1,4 @@
-package netinst
+package manager
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 	"edgespan/netinst/overlap"
 )
@@ -17,7 +18,7 @@ func TestAClashThatComesAgainRestsLonger(t *testing.T) {
 	free := overlap.Overlap{Subnet: netip.MustParsePrefix("10.1.0.0/24")}
 	clash := free
 	clash.Clash = "10.1.0.77/24 on eth0"
-	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 	for _, s := range begun() {
 		m.Step(s.event)
 	}
@@ -77,8 +78,9 @@ func TestManagerWithdraws(t *testing.T) {
 	clash.Clash, hidden.Hidden = "10.1.0.77/24 on eth0", "route 10.1.0.0/16 via 192.0.2.1 on eth0"
 	other := overlap.Overlap{Subnet: netip.MustParsePrefix("10.2.0.0/24")}
 	moved := testNetwork(2)
-	moved.IPv4 = IPv4Config{Subnet: other.Subnet, Gateway: netip.MustParseAddr("10.2.0.1"), DHCPFirst: netip.MustParseAddr("10.2.0.128"),
-		DHCPLast: netip.MustParseAddr("10.2.0.254")}
+	moved.IPv4 = netinst.IPv4Config{Subnet: other.Subnet, Gateway: netip.MustParseAddr("10.2.0.1"),
+		DHCPFirst: netip.MustParseAddr("10.2.0.128"),
+		DHCPLast:  netip.MustParseAddr("10.2.0.254")}
 	const away = "ni WaitingForDependencies (subnet 10.1.0.0/24 overlaps 10.1.0.77/24 on eth0)"
 	for name, steps := range map[string][]managerStep{
 		"a clash counts at once, its end after a rest": {
@@ -101,7 +103,8 @@ func TestManagerWithdraws(t *testing.T) {
 			{applied(2), away},
 			{OverlapChanged{free}, ""},
 			{AdapterChanged{testAdapter(appW, 1, true)}, "apply#3 something"},
-			{applied(3), `adapter app1#0 v1 activated=true (network instance "lan" is withdrawn: subnet 10.1.0.0/24 overlaps 10.1.0.77/24 on eth0)`},
+			{applied(3), `adapter app1#0 v1 activated=true (network instance "lan" is withdrawn: subnet 10.1.0.0/24 ` +
+				`overlaps 10.1.0.77/24 on eth0)`},
 		},
 		"a new subnet is applied once it was compared": {
 			{OverlapChanged{clash}, "apply#2 something"},
@@ -116,7 +119,7 @@ func TestManagerWithdraws(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+			m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 			for i, s := range append(begun(managerStep{OverlapChanged{free}, "apply#2 something"}, managerStep{applied(2), ""}),
 				shifted(steps)...) {
 				if got := text(m.Step(s.event)); got != s.want {

@@ -1,4 +1,4 @@
-package netinst
+package manager
 
 import (
 	"maps"

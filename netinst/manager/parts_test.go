@@ -1,17 +1,19 @@
-package netinst
+package manager
 
 import (
 	"net/netip"
 	"slices"
 	"testing"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
-func clusterConfig(gen uint64, change ...func(*NetworkInstanceConfig)) NetworkInstanceConfig {
-	c := NetworkInstanceConfig{
-		UUID: niA, Generation: gen, DisplayName: "one", Type: Switch, SpoofGuard: true, MTU: 1450, Members: []IfName{"can0"},
-		Tunnels: []Tunnel{{Name: "beta", VNI: 256, Local: netip.MustParseAddr("192.0.2.1"),
+func clusterConfig(gen uint64, change ...func(*netinst.NetworkInstanceConfig)) netinst.NetworkInstanceConfig {
+	c := netinst.NetworkInstanceConfig{
+		UUID: niA, Generation: gen, DisplayName: "one", Type: netinst.Switch, SpoofGuard: true, MTU: 1450,
+		Members: []netinst.IfName{"can0"},
+		Tunnels: []netinst.Tunnel{{Name: "beta", VNI: 256, Local: netip.MustParseAddr("192.0.2.1"),
 			Remote: netip.MustParseAddr("192.0.2.2"), Port: 4789, MTU: 1450}},
 	}
 	for _, f := range change {
@@ -30,11 +32,11 @@ func lost(why string) []netstate.Failure {
 }
 
 func TestWhatIsSeenOfEachPart(t *testing.T) {
-	noRemote := func(c *NetworkInstanceConfig) { c.Tunnels[0].Remote = netip.Addr{} }
-	noMember := func(c *NetworkInstanceConfig) { c.Members = nil }
-	noTunnel := func(c *NetworkInstanceConfig) { c.Tunnels = nil }
+	noRemote := func(c *netinst.NetworkInstanceConfig) { c.Tunnels[0].Remote = netip.Addr{} }
+	noMember := func(c *netinst.NetworkInstanceConfig) { c.Members = nil }
+	noTunnel := func(c *netinst.NetworkInstanceConfig) { c.Tunnels = nil }
 	const standing = "ni Present {bridge Present} {tunnel beta Present} {member can0 Present}"
-	begin := func(c NetworkInstanceConfig, more ...managerStep) []managerStep {
+	begin := func(c netinst.NetworkInstanceConfig, more ...managerStep) []managerStep {
 		return append([]managerStep{{ApplierReady{}, ""}, {PortsChanged{}, ""}, {AdaptersKnown{}, ""},
 			{ConfigChanged{c}, ""}}, more...)
 	}
@@ -150,7 +152,7 @@ func TestWhatIsSeenOfEachPart(t *testing.T) {
 		),
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := NewManager(netstate.Owner{Name: testNetwork(1).UUID.String(), Number: 3}, "/run", 7, nil)
+			m := New(netstate.Owner{Name: testNetwork(1).UUID.String(), Number: 3}, "/run", 7, nil)
 			for i, s := range steps {
 				if got := text(m.Step(s.event)); got != s.want {
 					t.Fatalf("step %d, %+v:\n got %s\nwant %s", i, s.event, got, s.want)
@@ -175,7 +177,7 @@ func TestAPartThatFailsIsTriedAgain(t *testing.T) {
 		"the bridge": {[]netstate.Failure{{ID: netstate.ID{Kind: netstate.KindLink, Name: "es3"},
 			Err: "no memory"}}, true},
 	} {
-		m := NewManager(netstate.Owner{Name: testNetwork(1).UUID.String(), Number: 3}, "/run", 7, nil)
+		m := New(netstate.Owner{Name: testNetwork(1).UUID.String(), Number: 3}, "/run", 7, nil)
 		for _, e := range []Event{ApplierReady{}, PortsChanged{}, AdaptersKnown{}, ConfigChanged{clusterConfig(1)},
 			Synchronized{}, applied(1, c.fs...)} {
 			m.Step(e)
@@ -188,21 +190,22 @@ func TestAPartThatFailsIsTriedAgain(t *testing.T) {
 
 // A tunnel of an earlier incarnation that can't be removed is named by its mark.
 func TestATunnelThatAnEarlierIncarnationLeft(t *testing.T) {
-	m := NewManager(netstate.Owner{Name: testNetwork(1).UUID.String(), Number: 3}, "/run", 7, nil)
-	c := clusterConfig(1, func(c *NetworkInstanceConfig) { c.Tunnels, c.Members = nil, []IfName{"can0"} })
+	m := New(netstate.Owner{Name: testNetwork(1).UUID.String(), Number: 3}, "/run", 7, nil)
+	c := clusterConfig(1, func(c *netinst.NetworkInstanceConfig) { c.Tunnels, c.Members = nil, []netinst.IfName{"can0"} })
 	for _, e := range []Event{ApplierReady{}, PortsChanged{}, AdaptersKnown{}, ConfigChanged{c}, Synchronized{}} {
 		m.Step(e)
 	}
 	a := applied(1, netstate.Failure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es3v300"}, Remove: true, Err: "busy"})
 	a.Had = netstate.NewState(netstate.Link{Name: "es3v300", Type: netstate.VXLAN, Alias: "edgespan ni x tunnel old node"})
-	var parts []PartStatus
+	var parts []netinst.PartStatus
 	for _, e := range m.Step(a) {
 		if p, is := e.(PublishNetwork); is {
 			parts = p.Status.Parts
 		}
 	}
-	want := []PartStatus{{PartBridge, "", Present, ""}, {PartMember, "can0", Present, ""},
-		{PartTunnel, "old node", RemovingFailed, "busy"}}
+	want := []netinst.PartStatus{{Kind: netinst.PartBridge, Name: "", State: netinst.Present, Error: ""},
+		{Kind: netinst.PartMember, Name: "can0", State: netinst.Present, Error: ""},
+		{Kind: netinst.PartTunnel, Name: "old node", State: netinst.RemovingFailed, Error: "busy"}}
 	if !slices.Equal(parts, want) {
 		t.Errorf("got %+v, want %+v", parts, want)
 	}
@@ -211,14 +214,15 @@ func TestATunnelThatAnEarlierIncarnationLeft(t *testing.T) {
 // Only a switch has parts beside its bridge.
 func TestWhatIsACluster(t *testing.T) {
 	for _, c := range []struct {
-		config NetworkInstanceConfig
+		config netinst.NetworkInstanceConfig
 		want   bool
 	}{
-		{NetworkInstanceConfig{Type: Switch}, false},
-		{NetworkInstanceConfig{Type: Switch, Tunnels: []Tunnel{{}}}, true},
-		{NetworkInstanceConfig{Type: Switch, Members: []IfName{"dut0"}}, true},
-		{NetworkInstanceConfig{Type: Switch, Tunnels: []Tunnel{{}}, Members: []IfName{"dut0"}}, true},
-		{NetworkInstanceConfig{Type: Local, Tunnels: []Tunnel{{}}}, false},
+		{netinst.NetworkInstanceConfig{Type: netinst.Switch}, false},
+		{netinst.NetworkInstanceConfig{Type: netinst.Switch, Tunnels: []netinst.Tunnel{{}}}, true},
+		{netinst.NetworkInstanceConfig{Type: netinst.Switch, Members: []netinst.IfName{"dut0"}}, true},
+		{netinst.NetworkInstanceConfig{Type: netinst.Switch, Tunnels: []netinst.Tunnel{{}},
+			Members: []netinst.IfName{"dut0"}}, true},
+		{netinst.NetworkInstanceConfig{Type: netinst.Local, Tunnels: []netinst.Tunnel{{}}}, false},
 	} {
 		if got := (&Manager{config: c.config}).isCluster(); got != c.want {
 			t.Errorf("%v with %d tunnels and %d members: %v", c.config.Type, len(c.config.Tunnels), len(c.config.Members), got)

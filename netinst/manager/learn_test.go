@@ -1,4 +1,4 @@
-package netinst
+package manager
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
@@ -24,10 +25,10 @@ type learner struct {
 }
 
 func newLearner(t *testing.T) *learner {
-	l := &learner{T: t, m: NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil),
+	l := &learner{T: t, m: New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil),
 		mac: macW}
 	c := testNetwork(1)
-	c.Type, c.Port, c.IPv4 = Switch, "", IPv4Config{}
+	c.Type, c.Port, c.IPv4 = netinst.Switch, "", netinst.IPv4Config{}
 	for _, e := range []Event{ApplierReady{}, PortsChanged{nil}, ConfigChanged{c},
 		AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}} {
 		l.m.Step(e)
@@ -72,14 +73,16 @@ func (l *learner) applied(want string) { l.Helper(); l.step(applied(l.n), want) 
 
 func (l *learner) see(at time.Duration, mac, addr, want string) {
 	l.Helper()
-	l.step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: mac, IP: netip.MustParseAddr(addr)}, time.Unix(0, 0).Add(at)}, want)
+	l.step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: mac, IP: netip.MustParseAddr(addr)}, time.Unix(0, 0).Add(at)},
+		want)
 }
 
 // lease is what a DHCP server gives.
 func (l *learner) lease(at time.Duration, addr, want string) {
 	l.Helper()
 	l.leased = addr
-	l.step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: netip.MustParseAddr(addr), Leased: true}, time.Unix(0, 0).Add(at)},
+	l.step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: netip.MustParseAddr(addr), Leased: true},
+		time.Unix(0, 0).Add(at)},
 		want)
 }
 
@@ -113,7 +116,8 @@ func TestALeaseTakesThePlaceOfTheOneBefore(t *testing.T) {
 	l.lease(0, "10.0.0.7", "addresses 10.0.0.5,10.0.0.7 of es1a1")
 	l.lease(time.Second, "10.0.0.7", "") // renewed
 	// An acknowledge that gives no address changes nothing.
-	l.step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: netip.MustParseAddr("0.0.0.0"), Leased: true}, time.Unix(2, 0)}, "")
+	l.step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: netip.MustParseAddr("0.0.0.0"), Leased: true},
+		time.Unix(2, 0)}, "")
 	l.step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, Leased: true}, time.Unix(2, 0)}, "")
 	l.lease(3*time.Second, "10.0.0.9", "addresses 10.0.0.5,10.0.0.9 of es1a1")
 	l.see(4*time.Second, l.mac, "10.0.0.7", "addresses 10.0.0.5,10.0.0.7,10.0.0.9 of es1a1") // it says so itself
@@ -130,9 +134,10 @@ func TestALeaseTakesThePlaceOfTheOneBefore(t *testing.T) {
 func TestALeaseHasRoomAmongTooManyAddresses(t *testing.T) {
 	l := newLearner(t)
 	for i := range 2 * maxSeen {
-		l.m.Step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: netip.MustParseAddr(fmt.Sprintf("10.0.1.%d", i))}, time.Unix(0, 0)})
+		l.m.Step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: netip.MustParseAddr(fmt.Sprintf("10.0.1.%d", i))},
+			time.Unix(0, 0)})
 	}
-	a := l.m.adapters[AdapterKey{appW, 0}]
+	a := l.m.adapters[netinst.AdapterKey{AppUUID: appW, UnderlayIndex: 0}]
 	for i := range 2 * maxSeen {
 		leased := netip.MustParseAddr(fmt.Sprintf("10.0.2.%d", i))
 		l.m.Step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: leased, Leased: true}, time.Unix(0, 0)})
@@ -145,9 +150,10 @@ func TestALeaseHasRoomAmongTooManyAddresses(t *testing.T) {
 func TestAnAdapterHasABoundedNumberOfAddresses(t *testing.T) {
 	l := newLearner(t)
 	for i := range 40 {
-		l.m.Step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: netip.MustParseAddr(fmt.Sprintf("10.0.1.%d", i))}, time.Unix(0, 0)})
+		l.m.Step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: netip.MustParseAddr(fmt.Sprintf("10.0.1.%d", i))},
+			time.Unix(0, 0)})
 	}
-	if n := len(l.m.adapters[AdapterKey{appW, 0}].seen); n > maxSeen {
+	if n := len(l.m.adapters[netinst.AdapterKey{AppUUID: appW, UnderlayIndex: 0}].seen); n > maxSeen {
 		t.Errorf("%d addresses are kept", n)
 	}
 }
@@ -185,7 +191,7 @@ func TestWhatWasLearntGoesWithTheAdapter(t *testing.T) {
 }
 
 func TestALocalNetworkLearnsNothing(t *testing.T) {
-	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 	for _, s := range begun(managerStep{AdapterChanged{testAdapter(appW, 1, true)}, ""}, managerStep{applied(2), ""}) {
 		for _, e := range m.Step(s.event) {
 			if x, ok := e.(Listen); ok {

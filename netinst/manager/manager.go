@@ -1,4 +1,4 @@
-package netinst
+package manager
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 	"edgespan/pubsub/backoff"
 )
@@ -41,10 +42,10 @@ const (
 
 // adapterState is what the manager keeps of one adapter.
 type adapterState struct {
-	config    AppAdapterConfig
-	gone      bool  // its config was withdrawn: withdraw the status once it is down
-	lease     Lease // the last one that it was applied with
-	published *AppAdapterStatus
+	config    netinst.AppAdapterConfig
+	gone      bool          // its config was withdrawn: withdraw the status once it is down
+	lease     netinst.Lease // the last one that it was applied with
+	published *netinst.AppAdapterStatus
 	seen      seen
 	seenMAC   string     // whose addresses these are
 	leased    netip.Addr // the one that a DHCP server gave last
@@ -56,15 +57,15 @@ type flight struct {
 	seq      ApplySeq
 	wish     intent
 	gen      uint64
-	ports    string                          // PortsMeant
-	versions map[AdapterKey]AppAdapterConfig // as they were taken into the apply
-	leases   map[AdapterKey]Lease
-	refused  map[AdapterKey]string // adapters that got no address
-	inactive bool                  // the network's config lets no adapter connect
-	look     bool                  // drift is told and left
+	ports    string                                          // PortsMeant
+	versions map[netinst.AdapterKey]netinst.AppAdapterConfig // as they were taken into the apply
+	leases   map[netinst.AdapterKey]netinst.Lease
+	refused  map[netinst.AdapterKey]string // adapters that got no address
+	inactive bool                          // the network's config lets no adapter connect
+	look     bool                          // drift is told and left
 	full     bool
 	mark     string // wishMark where drift is only observed, else ""
-	desired  Desired
+	desired  netinst.Desired
 	op       string
 	opSince  time.Time
 	slowShow bool
@@ -81,15 +82,15 @@ type Manager struct {
 	wish       intent
 	claimed    bool
 	synced     bool
-	config     NetworkInstanceConfig
-	adapters   map[AdapterKey]*adapterState
-	ports      []PortStatus
+	config     netinst.NetworkInstanceConfig
+	adapters   map[netinst.AdapterKey]*adapterState
+	ports      []netinst.PortStatus
 	maxTracked int
 	mtu        int // of the network's links as they were last desired or found; 0: none yet
 	// A manager that has just started applies nothing before it knows its ports and
 	// its adapters: it would take routes and adapters of a running network away.
 	portsKnown, adaptersKnown bool
-	held                      map[AdapterKey]Lease
+	held                      map[netinst.AdapterKey]netinst.Lease
 	adopted                   bool // held is not what the journal has
 	standing                  bool // it is on the host, and nobody knows for which wish it was made
 
@@ -111,7 +112,7 @@ type Manager struct {
 	damping  damping
 	done     bool
 
-	status     NetworkInstanceStatus
+	status     netinst.NetworkInstanceStatus
 	shown      bool
 	appliedGen uint64
 	appliedFor string // PortsMeant of the apply of appliedGen
@@ -125,15 +126,15 @@ type Manager struct {
 	ledger     Ledger
 }
 
-// NewManager makes the manager of one network. held are its journalled leases;
+// New makes the manager of one network. held are its journalled leases;
 // epoch must differ in every incarnation of every process.
-func NewManager(owner netstate.Owner, runDir string, epoch uint64, held map[AdapterKey]Lease) *Manager {
+func New(owner netstate.Owner, runDir string, epoch uint64, held map[netinst.AdapterKey]netinst.Lease) *Manager {
 	m := &Manager{
 		owner: owner, runDir: runDir, epoch: epoch, full: true,
-		adapters: map[AdapterKey]*adapterState{}, held: maps.Clone(held),
+		adapters: map[netinst.AdapterKey]*adapterState{}, held: maps.Clone(held),
 	}
 	if m.held == nil {
-		m.held = map[AdapterKey]Lease{}
+		m.held = map[netinst.AdapterKey]netinst.Lease{}
 	}
 	m.config.UUID, _ = uuid.Parse(owner.Name) // an orphan has no config to tell it
 	return m
@@ -213,7 +214,7 @@ func (m *Manager) change() []Effect {
 	return m.next()
 }
 
-func (m *Manager) adapterChanged(c AppAdapterConfig) []Effect {
+func (m *Manager) adapterChanged(c netinst.AppAdapterConfig) []Effect {
 	a := m.adapters[c.Key()]
 	if a == nil {
 		a = &adapterState{}
@@ -227,10 +228,10 @@ func (m *Manager) adapterChanged(c AppAdapterConfig) []Effect {
 	return m.change()
 }
 
-func (m *Manager) adapterGone(k AdapterKey) []Effect {
+func (m *Manager) adapterGone(k netinst.AdapterKey) []Effect {
 	a := m.adapters[k]
 	if a == nil { // an earlier incarnation's: it may still be on the host
-		a = &adapterState{config: AppAdapterConfig{AppUUID: k.AppUUID, UnderlayIndex: k.UnderlayIndex}}
+		a = &adapterState{config: netinst.AppAdapterConfig{AppUUID: k.AppUUID, UnderlayIndex: k.UnderlayIndex}}
 		m.adapters[k] = a
 	}
 	a.gone = true
@@ -256,7 +257,7 @@ func (m *Manager) next() []Effect {
 		return nil
 	}
 	if m.wish == unclaimed {
-		return m.show(Unclaimed, "no config says whether it is still wanted")
+		return m.show(netinst.Unclaimed, "no config says whether it is still wanted")
 	}
 	if !m.applier || m.flight != nil || !m.dirty || m.wish == wanted &&
 		!(m.portsKnown && m.adaptersKnown && m.overlap.answers(m.config)) {
@@ -269,7 +270,7 @@ func (m *Manager) next() []Effect {
 	var out []Effect
 	eff := Apply{Seq: f.seq, Full: m.full}
 	f.full, m.full = m.full, false
-	f.versions = make(map[AdapterKey]AppAdapterConfig, len(m.adapters))
+	f.versions = make(map[netinst.AdapterKey]netinst.AppAdapterConfig, len(m.adapters))
 	for k, a := range m.adapters {
 		f.versions[k] = a.config
 	}
@@ -279,15 +280,15 @@ func (m *Manager) next() []Effect {
 		eff.Look = f.look
 		m.expect(f.desired.Parts)
 		if !m.shown {
-			out = append(out, m.show(Creating, "")...)
+			out = append(out, m.show(netinst.Creating, "")...)
 		} else if len(m.parts) > 0 {
 			out = append(out, m.show(m.status.State, m.status.Error)...)
 		}
 	} else {
 		eff.Want = netstate.State{}
 		m.expect(nil)
-		if m.status.State != RemovingFailed && m.status.State != CheckAbsentFailed {
-			out = append(out, m.show(Removing, "")...)
+		if m.status.State != netinst.RemovingFailed && m.status.State != netinst.CheckAbsentFailed {
+			out = append(out, m.show(netinst.Removing, "")...)
 		}
 	}
 	m.token++
@@ -295,7 +296,7 @@ func (m *Manager) next() []Effect {
 	return append(out, eff, Timer{m.slowTok, slowOp, false})
 }
 
-func (m *Manager) portsChanged(ports []PortStatus) []Effect {
+func (m *Manager) portsChanged(ports []netinst.PortStatus) []Effect {
 	m.ports, m.portsKnown = slices.Clone(ports), true
 	return m.change()
 }
@@ -307,25 +308,25 @@ func (m *Manager) capFlows(maxTracked int) []Effect {
 
 // desire computes what the host should look like for the flight.
 func (m *Manager) desire(f *flight, eff *Apply) []Effect {
-	alloc := Allocate(m.config, m.activeConfigs(), m.held)
+	alloc := netinst.Allocate(m.config, m.activeConfigs(), m.held)
 	f.leases, f.refused = alloc.Leases, alloc.Errors
-	f.ports = PortsMeant(m.config, ConfigsOf(m.ports))
-	in := Input{
+	f.ports = netinst.PortsMeant(m.config, netinst.ConfigsOf(m.ports))
+	in := netinst.Input{
 		Owner: m.owner, Config: m.config, Ports: m.ports, MaxTracked: m.maxTracked, RunDir: m.runDir,
 		Overlap: m.overlap.counts(), MTU: m.mtu,
 	}
 	in.Adapters = m.inputAdapters(alloc, false)
-	f.desired = DesiredState(in)
+	f.desired = netinst.DesiredState(in)
 	m.port, m.warning, m.mtu = f.desired.Port, f.desired.Warning, f.desired.MTU
 	eff.Want = f.desired.State
-	eff.Forget = Judge(in)
+	eff.Forget = netinst.Judge(in)
 
 	// Which objects belong to an adapter that is going is asked of the same
 	// function, as if it stayed: a removal that fails must find its adapter.
 	staying := len(in.Adapters)
 	in.Config.Inactive, in.Adapters = false, m.inputAdapters(alloc, true)
 	if len(in.Adapters) != staying || m.config.Inactive {
-		for k, ids := range DesiredState(in).ByAdapter {
+		for k, ids := range netinst.DesiredState(in).ByAdapter {
 			if f.desired.ByAdapter[k] == nil {
 				f.desired.ByAdapter[k] = ids
 			}
@@ -340,8 +341,8 @@ func (m *Manager) desire(f *flight, eff *Apply) []Effect {
 }
 
 // activeConfigs are the adapters that are to be there, by key.
-func (m *Manager) activeConfigs() []AppAdapterConfig {
-	var cs []AppAdapterConfig
+func (m *Manager) activeConfigs() []netinst.AppAdapterConfig {
+	var cs []netinst.AppAdapterConfig
 	for _, k := range m.keys() {
 		if m.adapters[k].config.Activate {
 			cs = append(cs, m.adapters[k].config)
@@ -352,24 +353,24 @@ func (m *Manager) activeConfigs() []AppAdapterConfig {
 
 // inputAdapters pairs the active adapters with their leases; all adds those that
 // are going, with the lease that they were last applied with.
-func (m *Manager) inputAdapters(alloc Allocation, all bool) []Adapter {
-	var as []Adapter
+func (m *Manager) inputAdapters(alloc netinst.Allocation, all bool) []netinst.Adapter {
+	var as []netinst.Adapter
 	for _, k := range m.keys() {
 		a := m.adapters[k]
 		l, ok := alloc.Leases[k]
 		switch {
 		case ok && a.config.Activate:
 			a.lease = l
-			as = append(as, Adapter{Config: a.config, Lease: l, Seen: a.seen.addrs()})
+			as = append(as, netinst.Adapter{Config: a.config, Lease: l, Seen: a.seen.addrs()})
 		case all && a.lease.Number != 0:
-			as = append(as, Adapter{Config: a.config, Lease: a.lease})
+			as = append(as, netinst.Adapter{Config: a.config, Lease: a.lease})
 		}
 	}
 	return as
 }
 
-func (m *Manager) keys() []AdapterKey {
-	return slices.SortedFunc(maps.Keys(m.adapters), func(a, b AdapterKey) int {
+func (m *Manager) keys() []netinst.AdapterKey {
+	return slices.SortedFunc(maps.Keys(m.adapters), func(a, b netinst.AdapterKey) int {
 		return strings.Compare(a.String(), b.String())
 	})
 }

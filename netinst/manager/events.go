@@ -1,9 +1,10 @@
-package netinst
+package manager
 
 import (
 	"fmt"
 	"time"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 	"edgespan/netinst/overlap"
 )
@@ -15,15 +16,15 @@ type Event interface{ niEvent() }
 // always a whole value.
 type (
 	// ConfigChanged is the network's config, the first one too.
-	ConfigChanged struct{ Config NetworkInstanceConfig }
+	ConfigChanged struct{ Config netinst.NetworkInstanceConfig }
 	// ConfigGone is the deletion of the network's config.
 	ConfigGone struct{}
 	// AdapterChanged is one adapter's config in this network's scope.
-	AdapterChanged struct{ Config AppAdapterConfig }
+	AdapterChanged struct{ Config netinst.AppAdapterConfig }
 	// AdapterGone is the withdrawal of an adapter's config.
-	AdapterGone struct{ Key AdapterKey }
+	AdapterGone struct{ Key netinst.AdapterKey }
 	// PortsChanged are all ports of the node.
-	PortsChanged struct{ Ports []PortStatus }
+	PortsChanged struct{ Ports []netinst.PortStatus }
 	// OverlapChanged is what of the host's own prefixes lies in the network's subnet.
 	OverlapChanged struct{ Overlap overlap.Overlap }
 	// FlowsCapped is Input.MaxTracked.
@@ -107,15 +108,17 @@ type Effect interface{ niEffect() }
 // The effects.
 type (
 	// PublishNetwork publishes the NetworkInstanceStatus.
-	PublishNetwork struct{ Status NetworkInstanceStatus }
+	PublishNetwork struct{ Status netinst.NetworkInstanceStatus }
 	// WithdrawNetwork withdraws it: the network is offline.
 	WithdrawNetwork struct{}
 	// PublishAdapter publishes an AppAdapterStatus.
-	PublishAdapter struct{ Status AppAdapterStatus }
+	PublishAdapter struct{ Status netinst.AppAdapterStatus }
 	// WithdrawAdapter withdraws one.
-	WithdrawAdapter struct{ Key AdapterKey }
+	WithdrawAdapter struct{ Key netinst.AdapterKey }
 	// Remember puts the leases into the journal, on disk before the next effect.
-	Remember struct{ Leases map[AdapterKey]Lease }
+	Remember struct {
+		Leases map[netinst.AdapterKey]netinst.Lease
+	}
 	// Stood puts into the journal, on disk before the next effect, for which wish all of the
 	// network was made: "" for none.
 	Stood struct{ Mark string }

@@ -1,4 +1,4 @@
-package netinst
+package manager
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
@@ -149,7 +150,7 @@ func (m *Manager) touched(e HostTouched) []Effect {
 	switch {
 	case e.Namespaces && !m.waiting:
 		return nil
-	case e.Underlay && (m.config.Type != Switch || len(m.config.Tunnels) == 0):
+	case e.Underlay && (m.config.Type != netinst.Switch || len(m.config.Tunnels) == 0):
 		return nil
 	case what == TouchAsked:
 		m.full = true
