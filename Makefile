@@ -13,7 +13,7 @@ HISTORIES     ?= 1000
 ETCD_HISTORIES ?= 30
 NODES         ?= 10000
 # The pure cores whose tests are held to the bars of make mutate, the quickest first.
-CORES         ?= config/layers/override config/stateloop netinst/netstate config/fleet/rollout appnet config/nodeconf/commitconfirm config/fleet/history netinst netinst/manager
+CORES         ?= config/layers/override config/stateloop netinst/netstate config/fleet/rollout appnet config/nodeconf/commitconfirm config/fleet/history netinst netinst/manager netinst/registry
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 TOOLS   := $(CURDIR)/.tools

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"edgespan/actors/node/api"
-	"edgespan/netinst"
 	"edgespan/netinst/manager"
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/registry"
 
 	"github.com/asynkron/protoactor-go/actor"
 )
@@ -42,7 +42,7 @@ func firstFailure(r applyResult) string {
 // others what is wrong with it and when it is tried again.
 func (r *router) groundApplied(c actor.Context, msg applyResult) {
 	want := r.want // the step may ask for another one
-	retry := r.step(c, netinst.HostApplied{Seq: msg.seq.N, Failed: firstFailure(msg)})
+	retry := r.step(c, registry.HostApplied{Seq: msg.seq.N, Failed: firstFailure(msg)})
 	a := r.ledger.Book(want,
 		manager.Outcome{Failures: msg.failures, Err: msg.err, Done: msg.done, At: time.Now(), Retry: retry})
 	r.d.tellAccount(netstate.HostOwner, "", a)

@@ -16,6 +16,7 @@ import (
 	"edgespan/netinst/manager"
 	"edgespan/netinst/netstate"
 	"edgespan/netinst/overlap"
+	"edgespan/netinst/registry"
 	"edgespan/pubsub"
 )
 
@@ -60,7 +61,7 @@ func (m *monitor) Receive(c actor.Context) {
 		m.hostEvent(m.hostFirst(c, msg))
 	case lookAgain:
 		if ns := m.numbers(msg); len(ns) > 0 {
-			c.Send(c.Parent(), netinst.HostChanged{Networks: ns, Full: true})
+			c.Send(c.Parent(), registry.HostChanged{Networks: ns, Full: true})
 		}
 	case fullLook:
 		for _, n := range msg.networks {
@@ -152,7 +153,7 @@ func (m *monitor) hostFirst(c actor.Context, ev netstate.HostEvent) netstate.Hos
 		}
 	}
 	if ev.Host {
-		c.Send(c.Parent(), netinst.HostChanged{Networks: ev.Touched})
+		c.Send(c.Parent(), registry.HostChanged{Networks: ev.Touched})
 		ev.Touched = nil
 	}
 	return ev

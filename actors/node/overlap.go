@@ -12,6 +12,7 @@ import (
 	"edgespan/config/nodeconf"
 	"edgespan/netinst"
 	"edgespan/netinst/overlap"
+	"edgespan/netinst/registry"
 )
 
 // comparePrefixes compares every subnet with what the host has now, if that has changed. A
@@ -81,13 +82,13 @@ func (d *deps) clashes(cfg nodeconf.Config) core.Faults {
 }
 
 // forwardingChanged is which links the host forwards by, and the ports, in an order of their own.
-func (d *deps) forwardingChanged() netinst.ForwardingChanged {
+func (d *deps) forwardingChanged() registry.ForwardingChanged {
 	f, _ := d.topics.Forwarding.Get("", "node")
 	var ports []netinst.PortConfig
 	for _, e := range d.topics.PortConfig.All() {
 		ports = append(ports, e.Value)
 	}
-	return netinst.ForwardingChanged{Forwarding: f, Ports: sortedPorts(ports)}
+	return registry.ForwardingChanged{Forwarding: f, Ports: sortedPorts(ports)}
 }
 
 func sortedPorts(ports []netinst.PortConfig) []netinst.PortConfig {

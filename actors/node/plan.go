@@ -18,6 +18,7 @@ import (
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 	"edgespan/netinst/overlap"
+	"edgespan/netinst/registry"
 )
 
 // lookDeadline is how long a look at the whole host may take, the wait for others
@@ -121,12 +122,12 @@ func (d *deps) wanted(ctx context.Context, cfg nodeconf.Config,
 			numbers[id] = v
 		}
 	}
-	reg := netinst.NewRegistry(numbers)
-	reg.Step(netinst.OwnersFound{Owners: found})
+	reg := registry.New(numbers)
+	reg.Step(registry.OwnersFound{Owners: found})
 	ids := slices.SortedFunc(maps.Keys(cfg.Networks),
 		func(a, b uuid.UUID) int { return cmp.Compare(a.String(), b.String()) })
 	for _, id := range ids {
-		reg.Step(netinst.NetworkWanted{Config: cfg.Networks[id]})
+		reg.Step(registry.NetworkWanted{Config: cfg.Networks[id]})
 	}
 
 	wants := map[netstate.Owner]netstate.State{}
@@ -137,7 +138,7 @@ func (d *deps) wanted(ctx context.Context, cfg nodeconf.Config,
 		o := netstate.Owner{Name: id.String(), Number: reg.Number(id)}
 		owners = append(owners, o)
 		wants[o] = d.networkState(ctx, o, cfg, ports, overlaps[id])
-		reg.Step(netinst.NetworkWithdrawn{NI: id, Withdrawn: overlaps[id].Clash != ""})
+		reg.Step(registry.NetworkWithdrawn{NI: id, Withdrawn: overlaps[id].Clash != ""})
 	}
 	for _, o := range found {
 		if _, kept := wants[o]; !kept {
@@ -146,7 +147,7 @@ func (d *deps) wanted(ctx context.Context, cfg nodeconf.Config,
 		}
 	}
 	f, _ := d.topics.Forwarding.Get("", "node")
-	reg.Step(netinst.ForwardingChanged{Forwarding: f, Ports: sortedPorts(slices.Collect(maps.Values(cfg.Ports)))})
+	reg.Step(registry.ForwardingChanged{Forwarding: f, Ports: sortedPorts(slices.Collect(maps.Values(cfg.Ports)))})
 	ground := reg.Networks(ids)
 	host := netstate.Owner{Name: netstate.HostOwner}
 	wants[host] = netinst.HostState(ground)

@@ -15,6 +15,7 @@ import (
 	"edgespan/netinst/manager"
 	"edgespan/netinst/netstate"
 	"edgespan/netinst/overlap"
+	"edgespan/netinst/registry"
 	"edgespan/pubsub"
 )
 
@@ -25,10 +26,10 @@ type (
 )
 
 // router is the top of the tree: it spawns, counts and watches. Which networks
-// there are and which number each has, netinst.Registry decides.
+// there are and which number each has, netinst/registry decides.
 type router struct {
 	d        *deps
-	reg      *netinst.Registry
+	reg      *registry.Registry
 	timers   timers
 	ground   *actor.PID
 	want     netstate.State // of the ground, as it was asked for last
@@ -108,14 +109,14 @@ func (r *router) Receive(c actor.Context) {
 	case poke:
 		r.drain(c)
 	case applierReady:
-		r.step(c, netinst.HostApplierReady{})
+		r.step(c, registry.HostApplierReady{})
 	case ownersFound:
-		r.step(c, netinst.OwnersFound{Owners: msg.owners})
+		r.step(c, registry.OwnersFound{Owners: msg.owners})
 	case applyResult:
 		r.groundApplied(c, msg)
 	case storageChanged:
 		r.storageHealth(msg.health)
-	case netinst.RegistryEvent:
+	case registry.Event:
 		r.step(c, msg)
 	case networkEnded:
 		r.networkEnded(c, msg.ni)
@@ -145,7 +146,7 @@ func (r *router) started(c actor.Context) {
 			r.numbers.Take("", k)
 		}
 	}
-	r.reg = netinst.NewRegistry(journal)
+	r.reg = registry.New(journal)
 
 	r.subs = subscriptions{wake: poker(c)}
 	r.routerInputs = newRouterInputs(&r.subs, t)
@@ -185,14 +186,14 @@ func (r *router) drain(c actor.Context) {
 	for _, ch := range r.configs.Drain() {
 		switch ch.Kind {
 		case pubsub.Created, pubsub.Modified:
-			r.step(c, netinst.NetworkWanted{Config: ch.New})
+			r.step(c, registry.NetworkWanted{Config: ch.New})
 		case pubsub.Deleted:
-			r.step(c, netinst.NetworkUnwanted{NI: ch.Old.UUID})
+			r.step(c, registry.NetworkUnwanted{NI: ch.Old.UUID})
 		}
 	}
 	for _, ch := range overlaps { // of configs that were published before
 		if id, err := uuid.Parse(ch.Key); err == nil {
-			r.step(c, netinst.NetworkWithdrawn{NI: id, Withdrawn: ch.New.Clash != ""})
+			r.step(c, registry.NetworkWithdrawn{NI: id, Withdrawn: ch.New.Clash != ""})
 		}
 	}
 	for _, ch := range r.appConfs.Drain() {
@@ -219,41 +220,41 @@ func (r *router) drain(c actor.Context) {
 	// Before it is known by what the host forwards, ports that networks need would be closed.
 	if _, told := r.d.topics.Forwarding.Get("", "node"); r.valid && told && !r.claimed {
 		r.claimed = true
-		r.step(c, netinst.ConfigKnown{})
+		r.step(c, registry.ConfigKnown{})
 	}
 }
 
 // step carries out what the registry wants, and says after which time the ground is
 // to be tried again, 0 if it is not.
-func (r *router) step(c actor.Context, e netinst.RegistryEvent) (retry time.Duration) {
+func (r *router) step(c actor.Context, e registry.Event) (retry time.Duration) {
 	effs := r.reg.Step(e)
 	r.d.settled.Store(r.reg.Settled())
 	for _, eff := range effs {
 		switch e := eff.(type) {
-		case netinst.RecordNumber:
+		case registry.RecordNumber:
 			must(r.numbers.Publish("", e.NI.String(), e.Number))
-		case netinst.ForgetNumber:
+		case registry.ForgetNumber:
 			forget(r.leases, r.d.topics.Leases, e.NI.String()) // the number last: it is what a restart finds
 			forget(r.stood, r.d.topics.Stood, e.NI.String())
 			must(r.numbers.Unpublish("", e.NI.String()))
-		case netinst.ApplyHost:
+		case registry.ApplyHost:
 			r.want = e.Want
 			c.Send(r.ground, applyRequest{seq: manager.ApplySeq{N: e.Seq}, want: e.Want, full: true})
-		case netinst.TouchNetworks:
+		case registry.TouchNetworks:
 			if e.Full {
 				c.Send(r.monitor, fullLook{e.Networks})
 			} else {
 				c.Send(r.monitor, netstate.HostEvent{Touched: e.Networks})
 			}
-		case netinst.FindOwners:
+		case registry.FindOwners:
 			r.timers.after(c, e.After, func() any { return searchDue{} })
-		case netinst.SpawnManager:
+		case registry.SpawnManager:
 			id := uuid.MustParse(e.Owner.Name)
 			r.spawnNetwork(c, id)
-		case netinst.HostRetry:
+		case registry.HostRetry:
 			retry = e.After
-			r.timers.after(c, r.d.wait(e.After, e.Shared), func() any { return netinst.HostRetryDue{Token: e.Token} })
-		case netinst.GroundState:
+			r.timers.after(c, r.d.wait(e.After, e.Shared), func() any { return registry.HostRetryDue{Token: e.Token} })
+		case registry.GroundState:
 			if e.Error != "" {
 				r.d.log.Error("host ground", zap.String("err", e.Error))
 			}
@@ -299,7 +300,7 @@ func (r *router) terminated(id string) {
 func (r *router) networkEnded(c actor.Context, id uuid.UUID) {
 	delete(r.networks, id)
 	takeStatuses(r.d.topics, r.orphaned, id.String())
-	r.step(c, netinst.ManagerEnded{NI: id})
+	r.step(c, registry.ManagerEnded{NI: id})
 }
 
 // withdraw drops the status of an adapter whose network has no manager any more.

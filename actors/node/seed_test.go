@@ -19,6 +19,7 @@ import (
 	"edgespan/config/httpapi/rest"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/registry"
 	"edgespan/platform/fake"
 	"edgespan/pubsub"
 )
@@ -334,7 +335,7 @@ func TestSeed_RouterKeepsOnlineBridgeManagers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &router{d: &deps{topics: topics, log: zap.NewNop()}, reg: netinst.NewRegistry(nil),
+	r := &router{d: &deps{topics: topics, log: zap.NewNop()}, reg: registry.New(nil),
 		onlineBridgeManagers: map[uuid.UUID]netinst.NetworkInstanceStatus{}}
 	wake := func() {}
 	r.source = topics.Source.Subscribe(pubsub.Selector{}, wake)

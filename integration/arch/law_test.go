@@ -14,11 +14,12 @@ const module = "edgespan"
 var mayImport = map[string][]string{
 	// Pure cores of a node.
 	"appnet":           {"netinst", "pubsub/backoff"},
-	"netinst":          {"netinst/netstate", "netinst/overlap", "pubsub/backoff"},
+	"netinst":          {"netinst/netstate", "netinst/overlap"},
 	"netinst/doctor":   {"netinst", "netinst/netstate", "netinst/overlap"},
 	"netinst/manager":  {"netinst", "netinst/netstate", "netinst/overlap", "pubsub/backoff"},
 	"netinst/netstate": {},
 	"netinst/overlap":  {"netinst/netstate"},
+	"netinst/registry": {"netinst", "netinst/netstate", "pubsub/backoff"},
 
 	// Configuration: documents, and the groups in their order; a group imports only itself and those above it here.
 	"config":                        {},
@@ -106,12 +107,13 @@ var mayImport = map[string][]string{
 		"actors/agent", "actors/node/api", "actors/supervise", "appnet", "config", "config/fleet/nodeproto",
 		"config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf", "config/nodeconf/action",
 		"config/nodeconf/commitconfirm", "config/stateloop", "config/stateloop/nodestate", "config/stateloop/peer",
-		"config/stateloop/peer/task", "netinst", "netinst/manager", "netinst/netstate", "netinst/overlap", "pubsub",
+		"config/stateloop/peer/task", "netinst", "netinst/manager", "netinst/netstate", "netinst/overlap",
+		"netinst/registry", "pubsub",
 	},
 	"actors/node/api": {
 		"appnet", "config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf", "config/stateloop/nodestate",
 		"config/stateloop/peer/task", "netinst", "netinst/doctor", "netinst/manager", "netinst/netstate",
-		"netinst/overlap", "pubsub",
+		"netinst/overlap", "netinst/registry", "pubsub",
 	},
 	"actors/simulate": {
 		"actors/agent", "actors/supervise", "config", "config/fleet", "config/fleet/nodeproto",

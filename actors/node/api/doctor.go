@@ -17,6 +17,7 @@ import (
 	"edgespan/netinst/doctor"
 	"edgespan/netinst/netstate"
 	"edgespan/netinst/overlap"
+	"edgespan/netinst/registry"
 )
 
 // Facts reads what of the machine can be in the way of the node: platform/facts. It
@@ -59,7 +60,7 @@ func (n *Reader) patient() (doctor.Node, error) {
 	p.Networks = slices.SortedFunc(maps.Values(t.NetworkConfig.List("")),
 		func(a, b netinst.NetworkInstanceConfig) int { return compareUUID(a.UUID, b.UUID) })
 	fw := n.Forwarding()
-	p.Closed = netinst.ClosedPorts(p.Networks, fw.Ports, fw.Forwarding)
+	p.Closed = registry.ClosedPorts(p.Networks, fw.Ports, fw.Forwarding)
 	p.Host = overlap.HostPrefixes(n.Interfaces())
 	for _, e := range t.PortStatus.All() {
 		p.Ports = append(p.Ports, e.Value)

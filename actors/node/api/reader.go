@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"edgespan/config/httpapi/nodeapi"
-	"edgespan/netinst"
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/registry"
 )
 
 // ActorState is what is known of one actor, for `get actor`.
@@ -37,7 +37,7 @@ type Reader struct {
 	Pending    func(context.Context) (nodeapi.Pending, error)
 	Facts      Facts
 	File       func() (data []byte, name string, err error)
-	Forwarding func() netinst.ForwardingChanged
+	Forwarding func() registry.ForwardingChanged
 	Interfaces func() []netstate.Interface
 	Warning    string // of the start
 }

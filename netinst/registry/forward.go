@@ -1,4 +1,4 @@
-package netinst
+package registry
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
@@ -19,7 +20,7 @@ const forwardRest = time.Second
 // ForwardingChanged is which links the host forwards by, and all ports of the config.
 type ForwardingChanged struct {
 	Forwarding netstate.Forwarding
-	Ports      []PortConfig
+	Ports      []netinst.PortConfig
 }
 
 func (ForwardingChanged) registryEvent() {}
@@ -33,7 +34,7 @@ type forward struct {
 }
 
 // forwardingChanged applies the ground anew where a port is to be opened or closed.
-func (r *Registry) forwardingChanged(e ForwardingChanged) []RegistryEffect {
+func (r *Registry) forwardingChanged(e ForwardingChanged) []Effect {
 	was := r.ports()
 	r.forward.ForwardingChanged, r.forward.known = e, true
 	if reflect.DeepEqual(was, r.ports()) && !r.shut() {
@@ -46,11 +47,11 @@ func (r *Registry) forwardingChanged(e ForwardingChanged) []RegistryEffect {
 	r.dirty = true
 	r.token++
 	r.forward.restTok = r.token
-	return append([]RegistryEffect{HostRetry{r.token, forwardRest, false}}, r.next()...)
+	return append([]Effect{HostRetry{r.token, forwardRest, false}}, r.next()...)
 }
 
 // rested ends the rest after a change of forwarding.
-func (r *Registry) rested() []RegistryEffect {
+func (r *Registry) rested() []Effect {
 	r.forward.restTok = 0
 	if !r.forward.again {
 		return nil
@@ -61,7 +62,7 @@ func (r *Registry) rested() []RegistryEffect {
 
 // shut says whether a port that networks need is off now.
 func (r *Registry) shut() bool {
-	var networks []NetworkInstanceConfig
+	var networks []netinst.NetworkInstanceConfig
 	for _, m := range r.members {
 		networks = append(networks, m.config)
 	}
@@ -69,10 +70,10 @@ func (r *Registry) shut() bool {
 }
 
 // ClosedPorts are the interfaces that networks need and that the host does not forward by.
-func ClosedPorts(networks []NetworkInstanceConfig, ports []PortConfig, f netstate.Forwarding) []string {
+func ClosedPorts(networks []netinst.NetworkInstanceConfig, ports []netinst.PortConfig, f netstate.Forwarding) []string {
 	var out []string
 	for _, n := range networks {
-		for _, p := range HostPorts(n, ports, f) {
+		for _, p := range netinst.HostPorts(n, ports, f) {
 			if slices.Contains(f.Off, p.IfName) && !slices.Contains(out, p.IfName) {
 				out = append(out, p.IfName)
 			}
@@ -83,10 +84,10 @@ func ClosedPorts(networks []NetworkInstanceConfig, ports []PortConfig, f netstat
 }
 
 // ports are the ports of every member, by its number.
-func (r *Registry) ports() map[int][]HostPort {
-	out := map[int][]HostPort{}
+func (r *Registry) ports() map[int][]netinst.HostPort {
+	out := map[int][]netinst.HostPort{}
 	for _, m := range r.members {
-		if ps := HostPorts(m.config, r.forward.Ports, r.forward.Forwarding); len(ps) != 0 {
+		if ps := netinst.HostPorts(m.config, r.forward.Ports, r.forward.Forwarding); len(ps) != 0 {
 			out[m.number] = ps
 		}
 	}
@@ -94,21 +95,21 @@ func (r *Registry) ports() map[int][]HostPort {
 }
 
 // Networks is what the host's ground must know of networks, by number.
-func (r *Registry) Networks(ids []uuid.UUID) []HostNetwork {
-	var ns []HostNetwork
+func (r *Registry) Networks(ids []uuid.UUID) []netinst.HostNetwork {
+	var ns []netinst.HostNetwork
 	for _, id := range ids {
 		m := r.members[id]
 		if m == nil || m.number == 0 {
 			continue
 		}
-		n := HostNetwork{Number: m.number, Subnet: m.subnet,
-			Ports: HostPorts(m.config, r.forward.Ports, r.forward.Forwarding), Gateway: m.config.IPv4.Gateway}
+		n := netinst.HostNetwork{Number: m.number, Subnet: m.subnet,
+			Ports: netinst.HostPorts(m.config, r.forward.Ports, r.forward.Forwarding), Gateway: m.config.IPv4.Gateway}
 		if m.clash { // packets to it are for neighbours of the host, which may have the gateway's address itself
 			n.Subnet, n.Gateway = netip.Prefix{}, netip.Addr{}
 		}
 		ns = append(ns, n)
 	}
-	slices.SortFunc(ns, func(a, b HostNetwork) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortFunc(ns, func(a, b netinst.HostNetwork) int { return cmp.Compare(a.Number, b.Number) })
 	return ns
 }
 

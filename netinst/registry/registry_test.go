@@ -1,4 +1,4 @@
-package netinst
+package registry
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
@@ -16,17 +17,17 @@ var (
 	netB = uuid.MustParse("0a000000-0000-4000-8000-000000000002")
 )
 
-func lan(gen uint64) NetworkInstanceConfig {
-	return NetworkInstanceConfig{
-		UUID: netA, DisplayName: "lan", Type: Local, Port: "wan", SpoofGuard: true, Generation: gen,
-		IPv4: IPv4Config{
+func lan(gen uint64) netinst.NetworkInstanceConfig {
+	return netinst.NetworkInstanceConfig{
+		UUID: netA, DisplayName: "lan", Type: netinst.Local, Port: "wan", SpoofGuard: true, Generation: gen,
+		IPv4: netinst.IPv4Config{
 			Subnet: netip.MustParsePrefix("10.1.0.0/24"), Gateway: netip.MustParseAddr("10.1.0.1"),
 			DHCPFirst: netip.MustParseAddr("10.1.0.128"), DHCPLast: netip.MustParseAddr("10.1.0.254"),
 		},
 	}
 }
 
-func registryText(effs []RegistryEffect) string {
+func registryText(effs []Effect) string {
 	name := func(id string) string { return "ni" + id[len(id)-1:] }
 	var out []string
 	for _, e := range effs {
@@ -37,11 +38,11 @@ func registryText(effs []RegistryEffect) string {
 			out = append(out, "forget "+name(e.NI.String()))
 		case ApplyHost:
 			base := 0
-			if c, ok := e.Want[netstate.ID{Kind: netstate.KindChain, Name: "ipv4/filter/" + BaseChain}]; ok {
+			if c, ok := e.Want[netstate.ID{Kind: netstate.KindChain, Name: "ipv4/filter/" + netinst.BaseChain}]; ok {
 				base = strings.Count(c.(netstate.Chain).Text(), "-i es")
 			}
 			text := fmt.Sprintf("ground#%d of %d", e.Seq, base)
-			if c, ok := e.Want[netstate.ID{Kind: netstate.KindChain, Name: "inet/" + GuardTable}]; ok &&
+			if c, ok := e.Want[netstate.ID{Kind: netstate.KindChain, Name: "inet/" + netinst.GuardTable}]; ok &&
 				strings.Contains(c.Text(), "\"es5\" accept") {
 				text += " with unmarked ones"
 			}
@@ -57,7 +58,7 @@ func registryText(effs []RegistryEffect) string {
 		case SpawnManager:
 			out = append(out, fmt.Sprintf("spawn %s=%d", name(e.Owner.Name), e.Owner.Number))
 		case HostRetry:
-			if e.After == CheckEvery {
+			if e.After == netinst.CheckEvery {
 				continue
 			}
 			out = append(out, fmt.Sprintf("retry in %v", e.After))
@@ -74,7 +75,7 @@ func TestRegistry(t *testing.T) {
 	a, b := lan(1), lan(1)
 	b.UUID = netB
 	type step struct {
-		event RegistryEvent
+		event Event
 		want  string
 	}
 	for name, steps := range map[string][]step{
@@ -119,7 +120,8 @@ func TestRegistry(t *testing.T) {
 			{HostApplied{Seq: 1}, "find owners in 1s"},
 			{HostRetryDue{1}, "ground#2 of 1 with unmarked ones"},
 			{HostApplied{Seq: 2}, ""}, // they are looked for once at a time
-			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5, Unmarked: true}}}, "ground#3 of 1 with unmarked ones"},
+			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5, Unmarked: true}}},
+				"ground#3 of 1 with unmarked ones"},
 			{HostApplied{Seq: 3}, "find owners in 2s"},
 			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5}}}, "ground#4 of 1"},
 			{HostApplied{Seq: 4}, ""},
@@ -163,8 +165,12 @@ func TestRegistry(t *testing.T) {
 			{NetworkWanted{a}, "record ni1=1"},
 			{ConfigKnown{}, "ground#1 of 1"},
 			{HostApplied{Seq: 1}, "spawn ni1=1"},
-			{NetworkWanted{func() NetworkInstanceConfig { c := a; c.DisplayName = "x"; return c }()}, ""},
-			{NetworkWanted{func() NetworkInstanceConfig { c := a; c.IPv4.Subnet = netip.MustParsePrefix("10.7.0.0/24"); return c }()},
+			{NetworkWanted{func() netinst.NetworkInstanceConfig { c := a; c.DisplayName = "x"; return c }()}, ""},
+			{NetworkWanted{func() netinst.NetworkInstanceConfig {
+				c := a
+				c.IPv4.Subnet = netip.MustParsePrefix("10.7.0.0/24")
+				return c
+			}()},
 				"ground#2 of 1"},
 		},
 		"owners found twice are spawned once": {
@@ -221,7 +227,7 @@ func TestRegistry(t *testing.T) {
 			if strings.HasPrefix(name, "what the journal knows") {
 				journal = map[uuid.UUID]int{uuid.MustParse("0a000000-0000-4000-8000-000000000009"): 4}
 			}
-			r := NewRegistry(journal)
+			r := New(journal)
 			for i, s := range steps {
 				if got := registryText(r.Step(s.event)); got != s.want {
 					t.Fatalf("step %d, %T: got %q, want %q", i+1, s.event, got, s.want)
@@ -239,13 +245,13 @@ func orphan(n int) string {
 
 // The lowest number that no other has, nor may want back, and none above the last.
 func TestNumbersOfNetworks(t *testing.T) {
-	network := func(i int) NetworkInstanceConfig {
+	network := func(i int) netinst.NetworkInstanceConfig {
 		c := lan(1)
 		c.UUID = uuid.UUID{14: byte(i >> 8), 15: byte(i)}
 		return c
 	}
 	journal := map[uuid.UUID]int{network(1).UUID: 2, network(2).UUID: 2, network(3).UUID: 1}
-	r := NewRegistry(journal)
+	r := New(journal)
 	r.Step(OwnersFound{})
 	for i, want := range map[int]int{1: 2} {
 		if r.Step(NetworkWanted{network(i)}); r.Number(network(i).UUID) != want {
@@ -258,19 +264,20 @@ func TestNumbersOfNetworks(t *testing.T) {
 	if r.Step(NetworkWanted{network(3)}); r.Number(network(3).UUID) != 1 {
 		t.Errorf("the one that came back: %d", r.Number(network(3).UUID))
 	}
-	r = NewRegistry(nil)
+	r = New(nil)
 	r.Step(OwnersFound{})
-	for i := range MaxNumber + 1 {
+	for i := range netinst.MaxNumber + 1 {
 		r.Step(NetworkWanted{network(i + 1)})
 	}
-	if last, over := r.Number(network(MaxNumber).UUID), r.Number(network(MaxNumber+1).UUID); last != MaxNumber ||
+	if last, over := r.Number(network(netinst.MaxNumber).UUID),
+		r.Number(network(netinst.MaxNumber+1).UUID); last != netinst.MaxNumber ||
 		over != 0 {
 		t.Errorf("the last has %d, one more %d", last, over)
 	}
 }
 
 func TestTheJournalledNumberIsKeptAndTheAliasWins(t *testing.T) {
-	r := NewRegistry(map[uuid.UUID]int{netA: 7, netB: 3})
+	r := New(map[uuid.UUID]int{netA: 7, netB: 3})
 	r.Step(OwnersFound{[]netstate.Owner{{Name: netB.String(), Number: 9}}})
 	r.Step(NetworkWanted{lan(1)})
 	if a, b := r.Number(netA), r.Number(netB); a != 7 || b != 9 {
@@ -279,7 +286,7 @@ func TestTheJournalledNumberIsKeptAndTheAliasWins(t *testing.T) {
 }
 
 func TestNetworksThatHaveNoNumberAreNotTheHosts(t *testing.T) {
-	r := NewRegistry(nil)
+	r := New(nil)
 	r.Step(NetworkWanted{lan(1)}) // before the host is known
 	if got := r.Networks([]uuid.UUID{netA, netB}); len(got) > 0 {
 		t.Errorf("%+v", got)
@@ -289,13 +296,13 @@ func TestNetworksThatHaveNoNumberAreNotTheHosts(t *testing.T) {
 // A search that began before a network had ended gives its number to nobody else.
 func TestALateSearchGivesNoNumberTwice(t *testing.T) {
 	gone, heir, old := uuid.New(), uuid.New(), uuid.New()
-	r := NewRegistry(nil)
+	r := New(nil)
 	late := OwnersFound{[]netstate.Owner{{Name: gone.String(), Number: 1},
 		{Name: old.String(), Number: 2, Unmarked: true}}}
-	for _, e := range []RegistryEvent{
-		late, HostApplierReady{}, NetworkWanted{NetworkInstanceConfig{UUID: gone}},
-		NetworkWanted{NetworkInstanceConfig{UUID: old}}, ConfigKnown{},
-		NetworkUnwanted{gone}, ManagerEnded{gone}, NetworkWanted{NetworkInstanceConfig{UUID: heir}}, late,
+	for _, e := range []Event{
+		late, HostApplierReady{}, NetworkWanted{netinst.NetworkInstanceConfig{UUID: gone}},
+		NetworkWanted{netinst.NetworkInstanceConfig{UUID: old}}, ConfigKnown{},
+		NetworkUnwanted{gone}, ManagerEnded{gone}, NetworkWanted{netinst.NetworkInstanceConfig{UUID: heir}}, late,
 	} {
 		r.Step(e)
 	}

@@ -1,4 +1,4 @@
-package netinst
+package registry
 
 import (
 	"fmt"
@@ -6,16 +6,17 @@ import (
 	"strings"
 	"testing"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
 func TestOthersReachNeighboursInAWithdrawnSubnet(t *testing.T) {
-	r := NewRegistry(nil)
+	r := New(nil)
 	r.Step(OwnersFound{})
 	r.Step(HostApplierReady{})
 	r.Step(NetworkWanted{lan(1)})
-	exit := netstate.ID{Kind: netstate.KindChain, Name: "ipv4/filter/" + ExitChain}
-	drops := func(effs []RegistryEffect) string {
+	exit := netstate.ID{Kind: netstate.KindChain, Name: "ipv4/filter/" + netinst.ExitChain}
+	drops := func(effs []Effect) string {
 		for _, e := range effs {
 			if a, is := e.(ApplyHost); is {
 				return a.Want[exit].Text()
@@ -24,7 +25,7 @@ func TestOthersReachNeighboursInAWithdrawnSubnet(t *testing.T) {
 		return "no apply"
 	}
 	for i, c := range []struct {
-		event RegistryEvent
+		event Event
 		want  string
 	}{
 		{ConfigKnown{}, "-d 10.1.0.0/24 -j DROP\n-j ES-PASS"},
@@ -41,16 +42,16 @@ func TestOthersReachNeighboursInAWithdrawnSubnet(t *testing.T) {
 
 // The guard names the gateways that are the node's; that of a withdrawn network may be the host's.
 func TestTheARPGuardNamesTheGatewaysOfNetworks(t *testing.T) {
-	r := NewRegistry(nil)
+	r := New(nil)
 	second := lan(1)
 	second.UUID = netB
 	second.IPv4.Subnet, second.IPv4.Gateway = netip.MustParsePrefix("10.2.0.0/24"), netip.MustParseAddr("10.2.0.1")
-	for _, e := range []RegistryEvent{OwnersFound{}, HostApplierReady{}, NetworkWanted{lan(1)},
+	for _, e := range []Event{OwnersFound{}, HostApplierReady{}, NetworkWanted{lan(1)},
 		NetworkWanted{second}} {
 		r.Step(e)
 	}
 	for i, c := range []struct {
-		event RegistryEvent
+		event Event
 		want  string
 	}{
 		{ConfigKnown{}, "{ 10.1.0.1, 10.2.0.1 }\n{ \"es1\", \"es2\" }\n"},
@@ -60,7 +61,7 @@ func TestTheARPGuardNamesTheGatewaysOfNetworks(t *testing.T) {
 		got := ""
 		for _, e := range r.Step(c.event) {
 			if a, is := e.(ApplyHost); is {
-				if g, is := a.Want[netstate.Chain{Family: netstate.ARPFamily, Name: GuardTable}.ID()]; is {
+				if g, is := a.Want[netstate.Chain{Family: netstate.ARPFamily, Name: netinst.GuardTable}.ID()]; is {
 					for line := range strings.Lines(g.Text()) {
 						if list, is := strings.CutPrefix(line, "elements = "); is {
 							got += list
@@ -79,17 +80,17 @@ func TestTheARPGuardNamesTheGatewaysOfNetworks(t *testing.T) {
 // The ground is applied anew when a port is to be opened, at most once a second for whatever
 // others do to it, and for no link that is none of ours.
 func TestForwardingIsTakenUpWithARest(t *testing.T) {
-	r := NewRegistry(nil)
-	port := []PortConfig{{Label: "wan", IfName: "eth0", Uplink: true}}
+	r := New(nil)
+	port := []netinst.PortConfig{{Label: "wan", IfName: "eth0", Uplink: true}}
 	on := netstate.Forwarding{On: []string{"eth0"}, Opened: []string{"eth0"}}
 	off := netstate.Forwarding{Off: []string{"eth0"}, Opened: []string{"eth0"}}
 	all := netstate.Forwarding{All: true, On: []string{"eth0"}, Opened: []string{"eth0"}}
-	say := func(effs []RegistryEffect) string {
+	say := func(effs []Effect) string {
 		var out []string
 		for _, e := range effs {
 			switch e := e.(type) {
 			case ApplyHost:
-				chain := e.Want[netstate.ID{Kind: netstate.KindChain, Name: "ipv4/filter/" + RootForward}].Text()
+				chain := e.Want[netstate.ID{Kind: netstate.KindChain, Name: "ipv4/filter/" + netinst.RootForward}].Text()
 				out = append(out, fmt.Sprint("apply, closed: ", strings.Contains(chain, "-i eth0")))
 				r.Step(HostApplied{Seq: e.Seq})
 			case HostRetry:
@@ -98,14 +99,14 @@ func TestForwardingIsTakenUpWithARest(t *testing.T) {
 		}
 		return strings.Join(out, ", ")
 	}
-	for _, e := range []RegistryEvent{OwnersFound{}, HostApplierReady{}, NetworkWanted{lan(1)},
+	for _, e := range []Event{OwnersFound{}, HostApplierReady{}, NetworkWanted{lan(1)},
 		ForwardingChanged{off, port}, ConfigKnown{}} {
 		say(r.Step(e))
 	}
-	rest := func() RegistryEvent { return HostRetryDue{r.forward.restTok} }
+	rest := func() Event { return HostRetryDue{r.forward.restTok} }
 	say(r.Step(rest()))
 	for i, c := range []struct {
-		event RegistryEvent
+		event Event
 		want  string
 	}{
 		{ForwardingChanged{on, port}, ""},

@@ -1,4 +1,4 @@
-package netinst
+package registry
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 	"edgespan/pubsub/backoff"
 )
@@ -27,7 +28,7 @@ func (TouchNetworks) registryEffect() {}
 
 // changed has what is host's looked at, and then the networks. While an apply fails, the next
 // one comes when its retry is due, whatever others do meanwhile.
-func (r *Registry) changed(e HostChanged) []RegistryEffect {
+func (r *Registry) changed(e HostChanged) []Effect {
 	if r.held == nil {
 		r.held = map[int]bool{}
 	}
@@ -43,20 +44,20 @@ func (r *Registry) changed(e HostChanged) []RegistryEffect {
 }
 
 // release touches the networks that waited, unless another apply is due before them.
-func (r *Registry) release() []RegistryEffect {
+func (r *Registry) release() []Effect {
 	if len(r.held) == 0 || r.dirty && r.backoff == 0 && r.ready && r.known && r.found {
 		return nil
 	}
 	touch := TouchNetworks{slices.Sorted(maps.Keys(r.held)), r.heldFull}
 	clear(r.held)
 	r.heldFull = false
-	return []RegistryEffect{touch}
+	return []Effect{touch}
 }
 
 // The waits until what failed is tried again, and until networks that are unmarked are looked for again.
 var (
 	hostRetries = backoff.Backoff{First: 100 * time.Millisecond, Max: time.Minute}
-	searches    = backoff.Backoff{First: time.Second, Max: CheckEvery}
+	searches    = backoff.Backoff{First: time.Second, Max: netinst.CheckEvery}
 )
 
 // FindOwners asks for an OwnersFound after a while: the guard spares networks whose chains
@@ -78,18 +79,18 @@ func (r *Registry) unmarked() []int {
 
 // searchAgain looks for networks that still are unmarked: at once after an upgrade, and
 // ever more seldom while one stays so, as one that no config claims.
-func (r *Registry) searchAgain() []RegistryEffect {
+func (r *Registry) searchAgain() []Effect {
 	if len(r.unmarked()) == 0 || r.searching {
 		return nil
 	}
 	r.searching = true
 	r.search = searches.Next(r.search)
-	return []RegistryEffect{FindOwners{r.search}}
+	return []Effect{FindOwners{r.search}}
 }
 
 // foundAgain takes from a later search which networks are unmarked still, and nothing else: it
 // may be older than the end of a network, whose number another has by now.
-func (r *Registry) foundAgain(os []netstate.Owner) []RegistryEffect {
+func (r *Registry) foundAgain(os []netstate.Owner) []Effect {
 	unmarked := map[string]bool{}
 	for _, o := range os {
 		unmarked[fmt.Sprint(o.Name, " ", o.Number)] = o.Unmarked

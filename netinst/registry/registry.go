@@ -1,4 +1,4 @@
-package netinst
+package registry
 
 import (
 	"fmt"
@@ -10,18 +10,19 @@ import (
 
 	"github.com/google/uuid"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
-// RegistryEvent is an input of a Registry's Step.
-type RegistryEvent interface{ registryEvent() }
+// Event is an input of a Registry's Step.
+type Event interface{ registryEvent() }
 
 // The events of a Registry.
 type (
 	// OwnersFound are the network instances of which anything is on the host.
 	OwnersFound struct{ Owners []netstate.Owner }
 	// NetworkWanted is a network's config.
-	NetworkWanted struct{ Config NetworkInstanceConfig }
+	NetworkWanted struct{ Config netinst.NetworkInstanceConfig }
 	// NetworkUnwanted is its deletion.
 	NetworkUnwanted struct{ NI uuid.UUID }
 	// NetworkWithdrawn says that a network's subnet is the host's own, or is no longer.
@@ -62,8 +63,8 @@ func (ManagerEnded) registryEvent()     {}
 func (HostRetryDue) registryEvent()     {}
 func (HostChanged) registryEvent()      {}
 
-// RegistryEffect is an output of a Registry's Step.
-type RegistryEffect interface{ registryEffect() }
+// Effect is an output of a Registry's Step.
+type Effect interface{ registryEffect() }
 
 // The effects of a Registry, to be carried out in order.
 type (
@@ -104,7 +105,7 @@ type member struct {
 	number  int
 	subnet  netip.Prefix
 	clash   bool // the subnet is the host's own
-	config  NetworkInstanceConfig
+	config  netinst.NetworkInstanceConfig
 	wanted  bool
 	spawned bool
 	since   uint64 // the host apply that first named it
@@ -134,13 +135,13 @@ type Registry struct {
 	heldFull  bool
 }
 
-// NewRegistry starts from the journalled numbers.
-func NewRegistry(journal map[uuid.UUID]int) *Registry {
+// New starts from the journalled numbers.
+func New(journal map[uuid.UUID]int) *Registry {
 	return &Registry{journal: maps.Clone(journal), members: map[uuid.UUID]*member{}, dirty: true}
 }
 
 // Step takes one event and says what to do.
-func (r *Registry) Step(e RegistryEvent) []RegistryEffect {
+func (r *Registry) Step(e Event) []Effect {
 	switch e := e.(type) {
 	case OwnersFound:
 		return append(r.owners(e.Owners), r.sweep()...)
@@ -186,12 +187,12 @@ func (r *Registry) Step(e RegistryEvent) []RegistryEffect {
 
 // owners takes over what is on the host: the alias wins over the journal, and a
 // number of an unknown owner is managed under a name made from it, as an orphan.
-func (r *Registry) owners(os []netstate.Owner) []RegistryEffect {
+func (r *Registry) owners(os []netstate.Owner) []Effect {
 	r.searching = false
 	if r.found {
 		return r.foundAgain(os)
 	}
-	var out []RegistryEffect
+	var out []Effect
 	r.found = true
 	for _, o := range os {
 		id, err := uuid.Parse(o.Name)
@@ -229,11 +230,11 @@ func (r *Registry) owners(os []netstate.Owner) []RegistryEffect {
 
 // sweep forgets networks that are neither wanted nor on the host: a crash came
 // between their removal and ForgetNumber.
-func (r *Registry) sweep() []RegistryEffect {
+func (r *Registry) sweep() []Effect {
 	if !r.found || !r.known {
 		return nil
 	}
-	var out []RegistryEffect
+	var out []Effect
 	for _, id := range slices.SortedFunc(maps.Keys(r.journal), compareUUIDs) {
 		if r.members[id] == nil {
 			delete(r.journal, id)
@@ -248,17 +249,17 @@ func OrphanUUID(n int) uuid.UUID {
 	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "edgespan orphan %d", n))
 }
 
-func (r *Registry) wanted(c NetworkInstanceConfig) []RegistryEffect {
+func (r *Registry) wanted(c netinst.NetworkInstanceConfig) []Effect {
 	m := r.members[c.UUID]
 	if m == nil {
 		m = &member{}
 		r.members[c.UUID] = m
 	}
 	m.wanted = true
-	had := HostPorts(m.config, r.forward.Ports, r.forward.Forwarding)
+	had := netinst.HostPorts(m.config, r.forward.Ports, r.forward.Forwarding)
 	gateway := m.config.IPv4.Gateway
 	m.config = c
-	has := HostPorts(c, r.forward.Ports, r.forward.Forwarding)
+	has := netinst.HostPorts(c, r.forward.Ports, r.forward.Forwarding)
 	r.dirty = r.dirty || m.subnet != c.IPv4.Subnet || m.number == 0 || gateway != c.IPv4.Gateway ||
 		!reflect.DeepEqual(had, has)
 	m.subnet = c.IPv4.Subnet
@@ -269,7 +270,7 @@ func (r *Registry) wanted(c NetworkInstanceConfig) []RegistryEffect {
 }
 
 // number gives a network its journalled number, else the lowest free one.
-func (r *Registry) number(id uuid.UUID) []RegistryEffect {
+func (r *Registry) number(id uuid.UUID) []Effect {
 	m := r.members[id]
 	if m.number != 0 {
 		return nil
@@ -287,14 +288,14 @@ func (r *Registry) number(id uuid.UUID) []RegistryEffect {
 		}
 		n = lowestFree(used)
 	}
-	if n > MaxNumber { // as many as may be: it gets the first that is given back
+	if n > netinst.MaxNumber { // as many as may be: it gets the first that is given back
 		return nil
 	}
 	m.number = n
 	return r.record(id, n)
 }
 
-func (r *Registry) record(id uuid.UUID, n int) []RegistryEffect {
+func (r *Registry) record(id uuid.UUID, n int) []Effect {
 	if r.journal[id] == n {
 		return nil
 	}
@@ -302,11 +303,11 @@ func (r *Registry) record(id uuid.UUID, n int) []RegistryEffect {
 		r.journal = map[uuid.UUID]int{}
 	}
 	r.journal[id] = n
-	return []RegistryEffect{RecordNumber{id, n}}
+	return []Effect{RecordNumber{id, n}}
 }
 
 // next applies the ground when it may have changed and none is in flight.
-func (r *Registry) next() []RegistryEffect {
+func (r *Registry) next() []Effect {
 	if !r.found || !r.known || !r.ready || r.flying || !r.dirty {
 		return nil
 	}
@@ -318,10 +319,10 @@ func (r *Registry) next() []RegistryEffect {
 		}
 	}
 	ns := r.Networks(r.ids())
-	return []RegistryEffect{ApplyHost{r.seq, HostState(ns, r.unmarked()...)}}
+	return []Effect{ApplyHost{r.seq, netinst.HostState(ns, r.unmarked()...)}}
 }
 
-func (r *Registry) applied(e HostApplied) []RegistryEffect {
+func (r *Registry) applied(e HostApplied) []Effect {
 	if e.Seq != r.seq || !r.flying {
 		return nil
 	}
@@ -330,17 +331,17 @@ func (r *Registry) applied(e HostApplied) []RegistryEffect {
 }
 
 // judge says what follows from the end of an apply.
-func (r *Registry) judge(e HostApplied) []RegistryEffect {
+func (r *Registry) judge(e HostApplied) []Effect {
 	if e.Failed != "" {
 		r.backoff = hostRetries.Next(r.backoff)
 		r.token++
-		return []RegistryEffect{GroundState{e.Failed}, HostRetry{r.token, r.backoff, false}}
+		return []Effect{GroundState{e.Failed}, HostRetry{r.token, r.backoff, false}}
 	}
 	r.backoff = 0
-	out := []RegistryEffect{GroundState{}}
+	out := []Effect{GroundState{}}
 	if len(r.members) > 0 { // nobody tells what others do to the ground: look again
 		r.token++
-		out = append(out, HostRetry{r.token, CheckEvery, true})
+		out = append(out, HostRetry{r.token, netinst.CheckEvery, true})
 	}
 	out = append(out, r.searchAgain()...)
 	for _, id := range r.ids() {
@@ -354,7 +355,7 @@ func (r *Registry) judge(e HostApplied) []RegistryEffect {
 }
 
 // ended frees a network's number, or starts it anew when it is wanted again.
-func (r *Registry) ended(id uuid.UUID) []RegistryEffect {
+func (r *Registry) ended(id uuid.UUID) []Effect {
 	m := r.members[id]
 	if m == nil {
 		return nil
@@ -362,16 +363,16 @@ func (r *Registry) ended(id uuid.UUID) []RegistryEffect {
 	m.spawned = false
 	if m.wanted {
 		m.spawned = true
-		return []RegistryEffect{SpawnManager{netstate.Owner{Name: id.String(), Number: m.number}}}
+		return []Effect{SpawnManager{netstate.Owner{Name: id.String(), Number: m.number}}}
 	}
 	return r.drop(id)
 }
 
-func (r *Registry) drop(id uuid.UUID) []RegistryEffect {
+func (r *Registry) drop(id uuid.UUID) []Effect {
 	delete(r.members, id)
 	delete(r.journal, id)
 	r.dirty = true
-	out := []RegistryEffect{ForgetNumber{id}}
+	out := []Effect{ForgetNumber{id}}
 	if r.found {
 		for _, other := range r.ids() {
 			out = append(out, r.number(other)...)
