@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"testing"
 
-	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
 	"edgespan/config/fleet/backup"
 	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/rollout/staged"
 	"edgespan/config/kv"
 )
 
@@ -36,9 +36,9 @@ func TestARestoreHoldsBackWhatWasAborted(t *testing.T) {
 	}
 	counted := fleet.Counted{Generation: fleet.Generation{Authority: "old", Counter: 3}}
 	barrier := put(history.GenerationKey("held"), counted)
-	record := rollouts.Record{Revision: 9, End: rollouts.EndAborted, Barrier: barrier, Message: "kept"}
+	record := staged.Record{Revision: 9, End: staged.EndAborted, Barrier: barrier, Message: "kept"}
 	put(history.GenerationKey("free"), counted)
-	put(rollouts.Key(9), record)
+	put(staged.Key(9), record)
 
 	s, err := backup.Open(old, backup.Header{Store: "old"})
 	if err != nil {
@@ -73,9 +73,9 @@ func TestARestoreHoldsBackWhatWasAborted(t *testing.T) {
 		}
 		return e
 	}
-	var got rollouts.Record
-	if err := json.Unmarshal(at(rollouts.Key(9)).Value, &got); err != nil || got.Message != "kept" ||
-		got.End != rollouts.EndAborted || got.Revision != 9 {
+	var got staged.Record
+	if err := json.Unmarshal(at(staged.Key(9)).Value, &got); err != nil || got.Message != "kept" ||
+		got.End != staged.EndAborted || got.Revision != 9 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	held, free := at(history.GenerationKey("held")).ModRevision, at(history.GenerationKey("free")).ModRevision

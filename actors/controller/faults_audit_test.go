@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/rollout"
+	"edgespan/config/fleet/rollout/staged"
 	"edgespan/config/kv"
 )
 
@@ -29,7 +29,7 @@ type audit struct {
 	at       kv.Revision       // read so far
 	names    map[string]string // of nodes, by id
 	wanted   map[string]map[fleet.Digest]bool
-	rollouts map[uint64]rollouts.Record
+	rollouts map[uint64]staged.Record
 	leaders  map[kv.Leadership]string
 	now      string // who leads
 	flags    []flagged
@@ -52,7 +52,7 @@ const auditMark = kv.Key("audit/mark")
 func newAudit(s *common, limit int, given map[string]string) *audit {
 	return &audit{
 		s: s, limit: limit, given: given, names: map[string]string{}, wanted: map[string]map[fleet.Digest]bool{},
-		rollouts: map[uint64]rollouts.Record{},
+		rollouts: map[uint64]staged.Record{},
 		leaders:  map[kv.Leadership]string{}, decided: map[string]bool{},
 	}
 }
@@ -119,7 +119,7 @@ func (a *audit) event(ctx context.Context, e kv.Event) {
 	case history.InRollouts.Has(k):
 		a.rollout(e, id, put)
 	case history.InGates.Has(k) && put:
-		a.gate(storage.ValueOf[rollouts.Gate](e), id)
+		a.gate(storage.ValueOf[staged.Gate](e), id)
 	}
 }
 
@@ -135,7 +135,7 @@ func (a *audit) headIs(ctx context.Context) {
 		a.fault("read the head: %v", err)
 		return
 	}
-	on := rollouts.StagingOf(own.Document, a.given).On
+	on := staged.StagingOf(own.Document, a.given).On
 	if n := len(a.flags); n == 0 || a.flags[n-1].on != on {
 		a.flags = append(a.flags, flagged{time.Now(), on})
 	}
@@ -155,7 +155,7 @@ func (a *audit) off(from, to time.Time) bool {
 // rollout is a rollout as a leader wrote it. A batch is no larger than it may be, and what was
 // aborted or superseded never goes on; what ended otherwise may, for nodes that come later.
 func (a *audit) rollout(e kv.Event, id string, put bool) {
-	number, is := rollouts.NumberOf(id)
+	number, is := staged.NumberOf(id)
 	if !is {
 		a.fault("rollout %q", id)
 	}
@@ -163,7 +163,7 @@ func (a *audit) rollout(e kv.Event, id string, put bool) {
 		delete(a.rollouts, number)
 		return
 	}
-	s := storage.ValueOf[rollouts.Record](e)
+	s := storage.ValueOf[staged.Record](e)
 	m := s.Machine
 	before, known := a.rollouts[number]
 	a.rollouts[number] = s
@@ -179,10 +179,10 @@ func (a *audit) rollout(e kv.Event, id string, put bool) {
 		a.fault("batch %d of rollout %d is %v, of which were out %v; %d more are allowed", m.Number, number, m.Batch, a.out,
 			most)
 	}
-	if s.End == "" || s.End == rollouts.EndDone || s.End == rollouts.EndFailed || s.End == rollouts.EndAborted {
+	if s.End == "" || s.End == staged.EndDone || s.End == staged.EndFailed || s.End == staged.EndAborted {
 		a.out = m.Out
 	}
-	if known && (before.End == rollouts.EndAborted || before.End == rollouts.EndSuperseded) && before.End != s.End {
+	if known && (before.End == staged.EndAborted || before.End == staged.EndSuperseded) && before.End != s.End {
 		a.fault("rollout %d was %s and is %q", number, before.End, s.End)
 	}
 	if s.End != "" && s.Ended.IsZero() || s.End == "" && !s.Ended.IsZero() {
@@ -190,7 +190,7 @@ func (a *audit) rollout(e kv.Event, id string, put bool) {
 	}
 	a.batches = max(a.batches, m.Number)
 	for _, d := range s.Decisions {
-		if d.By != "" && slices.Contains([]string{"paused", "resumed", rollouts.EndAborted}, d.What) {
+		if d.By != "" && slices.Contains([]string{"paused", "resumed", staged.EndAborted}, d.What) {
 			a.decided[fmt.Sprintf("%d %s by %s at %s", number, d.What, d.By, d.At.Format(time.RFC3339Nano))] = true
 		}
 	}
@@ -210,7 +210,7 @@ func (a *audit) together(batch, gone []string) bool {
 
 // gate is a gate that was opened: the rollout must have decided so, and not have ended. One that is
 // closed again is that of a node which the rollout has put off.
-func (a *audit) gate(g rollouts.Gate, id string) {
+func (a *audit) gate(g staged.Gate, id string) {
 	s, known := a.rollouts[g.Rollout]
 	name := a.names[id]
 	a.gates++

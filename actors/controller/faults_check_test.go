@@ -9,12 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
+	"edgespan/config/fleet/rollout/staged"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
 )
@@ -404,8 +404,8 @@ func (w *faulty) checkOrder(found map[string]uint64) {
 // that nobody gave.
 func (w *faulty) checkCommands() {
 	words := map[fleetapi.RolloutCommand]string{
-		fleetapi.PauseRollout: "paused", fleetapi.ResumeRollout: "resumed", fleetapi.AbortRollout: rollouts.EndAborted,
-		fleetapi.RevertRollout: rollouts.EndAborted,
+		fleetapi.PauseRollout: "paused", fleetapi.ResumeRollout: "resumed", fleetapi.AbortRollout: staged.EndAborted,
+		fleetapi.RevertRollout: staged.EndAborted,
 	}
 	asked, told := map[string]int{}, map[string]int{}
 	for _, o := range w.ops {

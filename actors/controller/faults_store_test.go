@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/rollout/staged"
 	"edgespan/config/kv"
 )
 
@@ -65,7 +65,7 @@ func (s *common) opens(t kv.Txn) {
 		if op.Kind != kv.OpPut || !history.InGates.Has(op.Key) {
 			continue
 		}
-		var g rollouts.Gate
+		var g staged.Gate
 		if err := json.Unmarshal(op.Value, &g); err != nil {
 			s.wrong = append(s.wrong, fmt.Sprintf("%s: %v", op.Key, err))
 			continue

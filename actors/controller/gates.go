@@ -11,6 +11,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/rollout/staged"
 	"edgespan/config/fleet/topology"
 	"edgespan/config/kv"
 )
@@ -19,18 +20,18 @@ import (
 // the gate of a node lets the config through that the store names, and no other: a node that no
 // rollout has come to gets nothing, whoever dies when.
 type gates struct {
-	rollouts.Staging
-	open     map[string]rollouts.Gate // by id
+	staged.Staging
+	open     map[string]staged.Gate // by id
 	rollouts map[kv.Key]bool
 	stands   map[string]bool
 	letters  map[kv.Key]bool // in the mailboxes of the rollouts and of the leader
-	cause    rollouts.Cause  // the last revision that touched nodes
+	cause    staged.Cause    // the last revision that touched nodes
 	topology *topology.Topology
 	events   []kv.Event // for /rollout
 }
 
 func newGates() gates {
-	return gates{open: map[string]rollouts.Gate{}, rollouts: map[kv.Key]bool{}, stands: map[string]bool{},
+	return gates{open: map[string]staged.Gate{}, rollouts: map[kv.Key]bool{}, stands: map[string]bool{},
 		letters: map[kv.Key]bool{}}
 }
 
@@ -38,7 +39,7 @@ func newGates() gates {
 // it wants of the same revision.
 func (a *fleetActor) flagsAre(c actor.Context, doc config.Object) {
 	was := a.gates.On
-	a.gates.Staging = rollouts.StagingOf(doc, a.d.Flags)
+	a.gates.Staging = staged.StagingOf(doc, a.d.Flags)
 	if a.gates.On == was {
 		return
 	}
@@ -62,7 +63,7 @@ func (a *fleetActor) ofRollouts(c actor.Context, e kv.Event, id string) {
 	switch {
 	case history.InGates.Has(k):
 		if put {
-			a.gates.open[id] = storage.ValueOf[rollouts.Gate](e)
+			a.gates.open[id] = storage.ValueOf[staged.Gate](e)
 		} else {
 			delete(a.gates.open, id)
 		}
@@ -115,7 +116,7 @@ func (a *fleetActor) tellRollout(c actor.Context, m headRead, first bool) {
 		return d.Layer.Kind == history.Network || d.Layer.Kind == history.Node || d.Layer.Kind == history.Auto
 	})
 	if touches && m.record.Number > 0 {
-		a.gates.cause = rollouts.Cause{Number: m.record.Number, Author: m.record.Author, Message: m.record.Message}
+		a.gates.cause = staged.Cause{Number: m.record.Number, Author: m.record.Author, Message: m.record.Message}
 	}
 	c.Send(a.d.rollout, rollouts.News{Cause: a.gates.cause, Topology: a.gates.topology, Staging: a.gates.Staging,
 		Events: a.gates.events})

@@ -7,10 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"edgespan/actors/controller/rollouts"
 	"edgespan/config"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
+	"edgespan/config/fleet/rollout/staged"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers/metadata"
 )
@@ -58,7 +58,7 @@ func TestAnOperatorDoesNotBringBackWhatIsAnAdmins(t *testing.T) {
 			t.Errorf("revert of the rollout: %v", err)
 		}
 		synctest.Wait()
-		if d := r.newest(c); d.Revision != mixed.Revision || d.State == rollouts.EndAborted {
+		if d := r.newest(c); d.Revision != mixed.Revision || d.State == staged.EndAborted {
 			t.Errorf("the rollout was aborted for a revert that may not be: %+v", d.Rollout)
 		}
 		doc, err := c.E2E(r.Context(), "controller", true)

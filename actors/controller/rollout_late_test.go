@@ -14,6 +14,7 @@ import (
 	"edgespan/actors/controller/rollouts"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
+	"edgespan/config/fleet/rollout/staged"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
 )
@@ -87,7 +88,7 @@ func TestALeaderGoesOnWithWhatItHeardLate(t *testing.T) {
 		r.fleetOf(c, 3)
 		r.network(c, `{"envParams":{"B":"one"}}`)
 		r.pass(time.Minute)
-		k := rollouts.Key(r.is(c, "done", "one", "n0 n1 n2").Revision)
+		k := staged.Key(r.is(c, "done", "one", "n0 n1 n2").Revision)
 		e, _, err := r.store.Get(r.Context(), k)
 		if err != nil {
 			t.Fatal(err)
@@ -101,7 +102,7 @@ func TestALeaderGoesOnWithWhatItHeardLate(t *testing.T) {
 			if i < 0 {
 				t.Fatalf("as of %d there is no such rollout", at)
 			}
-			var s rollouts.Record
+			var s staged.Record
 			if err := json.Unmarshal(page.Entries[i].Value, &s); err != nil {
 				t.Fatal(err)
 			}
@@ -236,8 +237,8 @@ func TestARolloutThatHasNotEndedIsListed(t *testing.T) {
 	for n := range uint64(12) {
 		all = append(all, fleetapi.Rollout{Revision: n + 2})
 	}
-	staged := func(n uint64, end string) rollouts.Listed {
-		out := rollouts.Listed{Record: &rollouts.Record{Revision: n, End: end},
+	listed := func(n uint64, end string) rollouts.Listed {
+		out := rollouts.Listed{Record: &staged.Record{Revision: n, End: end},
 			Shown: fleetapi.Rollout{Revision: n, Staged: true}}
 		if end != "" {
 			out.Shown.Ended = new(time.Time)
@@ -246,7 +247,7 @@ func TestARolloutThatHasNotEndedIsListed(t *testing.T) {
 	}
 	var got []uint64
 	for _, one := range lastRollouts(all,
-		[]rollouts.Listed{staged(3, rollouts.EndAborted), staged(2, ""), staged(13, "")}) {
+		[]rollouts.Listed{listed(3, staged.EndAborted), listed(2, ""), listed(13, "")}) {
 		got = append(got, one.Revision)
 	}
 	if want := []uint64{13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 2}; !slices.Equal(got, want) {

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	nodespkg "edgespan/actors/controller/nodes"
-	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet/ops"
+	"edgespan/config/fleet/rollout/staged"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
 )
@@ -198,8 +198,8 @@ func TestTheClockOfTheLeaderBeforeDoesNotMatter(t *testing.T) {
 				r.pass(time.Second)
 				n := r.is(b, "running", "one", "n0").Revision
 				led.cut.Store(true)
-				e, _, _ := r.store.Get(r.Context(), rollouts.Key(n))
-				s := storage.ValueOf[rollouts.Record](kv.Event{Kind: kv.EventPut, Entry: e})
+				e, _, _ := r.store.Get(r.Context(), staged.Key(n))
+				s := storage.ValueOf[staged.Record](kv.Event{Kind: kv.EventPut, Entry: e})
 				s.Began = s.Began.Add(jump)
 				for i := range s.Decisions {
 					s.Decisions[i].At = s.Decisions[i].At.Add(jump)

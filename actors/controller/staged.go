@@ -10,6 +10,7 @@ import (
 	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet/ops"
+	"edgespan/config/fleet/rollout/staged"
 	"edgespan/config/httpapi/fleetapi"
 )
 
@@ -44,7 +45,7 @@ func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, num
 		if err != nil || what != fleetapi.RevertRollout {
 			return err
 		}
-	} else if s.End == rollouts.EndSuperseded || s.End == rollouts.EndReleased {
+	} else if s.End == staged.EndSuperseded || s.End == staged.EndReleased {
 		return fmt.Errorf("revert rollout %d: %w: it is %s: the history reverts single revisions", number,
 			fleetapi.ErrRefused, s.End)
 	}
@@ -119,7 +120,11 @@ func (c *Controller) ExplainRollout(ctx context.Context, number uint64) (fleetap
 	if err != nil {
 		return fleetapi.RolloutDetail{}, err
 	}
-	return fleetapi.RolloutDetail{Rollout: s.Shown, Next: s.Next(), Decisions: slices.Clone(s.Decisions)}, nil
+	d := fleetapi.RolloutDetail{Rollout: s.Shown, Next: s.Next()}
+	for _, one := range s.Decisions {
+		d.Decisions = append(d.Decisions, fleetapi.Verdict(one))
+	}
+	return d, nil
 }
 
 // withStaged are the rollouts that this replica follows and those that are staged.

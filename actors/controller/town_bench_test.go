@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
+	"edgespan/config/fleet/rollout/staged"
 	"edgespan/config/kv"
 	"edgespan/platform/store/bolt"
 )
@@ -98,7 +98,7 @@ func BenchmarkRollout(b *testing.B) {
 		number++
 		at := r.change(fmt.Sprint("change ", number))
 		r.until("all have confirmed it", func() bool { return r.confirmed() >= len(t.names) })
-		d := r.ends(at, rollouts.EndDone)
+		d := r.ends(at, staged.EndDone)
 		if d.Acked != len(t.names) || r.cut != "" {
 			b.Fatalf("%d of %d have it; %s", d.Acked, len(t.names), r.cut)
 		}

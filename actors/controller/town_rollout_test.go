@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"edgespan/actors/controller/rollouts"
 	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/rollout/staged"
 	"edgespan/config/kv"
 )
 
@@ -58,7 +58,7 @@ func TestARolloutOverATown(t *testing.T) {
 		began, nodes := time.Now(), len(r.town.names)
 		number := r.change("good")
 		r.until("all have confirmed it", func() bool { return r.confirmed() >= nodes })
-		d := r.ends(number, rollouts.EndDone)
+		d := r.ends(number, staged.EndDone)
 		batches := time.Duration(len(d.Batches))
 		overhead := time.Since(began) - batches*r.takes
 		t.Logf("%d nodes, %d batches, %d looks at the paths, %v beside the nodes: %.1f %%", nodes, batches, r.checks,
@@ -105,7 +105,7 @@ func TestABadConfigStopsInItsFirstBatch(t *testing.T) {
 				t.Errorf("%s: %s", bad.what, r.cut)
 			}
 		}
-		d := r.ends(r.change("good"), rollouts.EndDone)
+		d := r.ends(r.change("good"), staged.EndDone)
 		if d.Acked != len(r.town.names) || r.cut != "" {
 			t.Errorf("%d have the good one; %s", d.Acked, r.cut)
 		}

@@ -32,23 +32,23 @@ func (n *node) stand(now time.Time) {
 	if g == nil || !g.Staged || n.stream == nil || n.report == nil || n.want.Digest == (fleet.Digest{}) {
 		return
 	}
-	s := storage.Standing{Digest: n.want.Digest, Why: config.Cut(n.status, longestText)}
+	s := fleet.Standing{Digest: n.want.Digest, Why: config.Cut(n.status, longestText)}
 	switch is := n.machine.State(now); {
 	case is == fleet.Staged && n.machine.Undid(): // its gate was closed, as it had gone offline
-		s.State, s.Why = storage.StandsFailed, "nobody confirmed it, and the node went back to what it had"
+		s.State, s.Why = fleet.StandsFailed, "nobody confirmed it, and the node went back to what it had"
 	case is == fleet.Staged:
-		s.State, s.Why, n.earlier = storage.StandsStaged, "", n.report
+		s.State, s.Why, n.earlier = fleet.StandsStaged, "", n.report
 	case is == fleet.InSync:
 		if n.worse() != "" {
 			return
 		}
-		s.State, s.Why = storage.StandsConfirmed, ""
+		s.State, s.Why = fleet.StandsConfirmed, ""
 	case is == fleet.Failed:
-		s.State = storage.StandsFailed
+		s.State = fleet.StandsFailed
 	case is == fleet.Waiting && n.machine.Undid():
-		s.State = storage.StandsFailed
+		s.State = fleet.StandsFailed
 	case is.Stuck() && is != fleet.Faulty:
-		s.State = storage.StandsStuck
+		s.State = fleet.StandsStuck
 	default:
 		return
 	}
@@ -67,7 +67,7 @@ func (n *node) vanished() {
 	if g := n.seat.gate.Load(); g == nil || !g.Staged || !n.machine.AtWork(n.d.Now()) {
 		return
 	}
-	n.stood = storage.Encode(storage.Standing{Digest: n.want.Digest, State: storage.StandsTook})
+	n.stood = storage.Encode(fleet.Standing{Digest: n.want.Digest, State: fleet.StandsTook})
 	n.d.Saver.Add(storage.Save{Op: kv.Put(history.StandingKey(n.id), n.stood), To: n.self, What: savedStanding})
 }
 

@@ -14,6 +14,7 @@ import (
 	"edgespan/config/fleet"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/rollout"
+	"edgespan/config/fleet/rollout/staged"
 	"edgespan/config/fleet/topology"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
@@ -23,15 +24,10 @@ import (
 type (
 	// News is what the fleet goes by now, and the keys that changed.
 	News struct {
-		Cause    Cause
+		Cause    staged.Cause
 		Topology *topology.Topology
-		Staging  Staging
+		Staging  staged.Staging
 		Events   []kv.Event
-	}
-	// Cause is a revision that touched nodes.
-	Cause struct {
-		Number          uint64
-		Author, Message string
 	}
 	// lookNow is to see whether nodes wait that no rollout covers.
 	lookNow struct{}
@@ -60,40 +56,19 @@ const (
 	saveLater  = time.Second // what can be learnt again from the nodes
 )
 
-// wish is one node as /rollout knows it: all of it from the store, so that any replica knows
-// the same.
-type wish struct {
-	id, name string
-	wants    fleet.Digest
-	since    kv.Revision // of wants
-	online   bool
-	kind     string // board and software: nodes of one kind are tried together
-	stands   storage.Standing
-	gate     Gate
-}
-
-// staged says whether the node waits for a batch.
-func (w *wish) staged() bool {
-	return w.stands.State == storage.StandsStaged && w.stands.Digest == w.wants && w.gate.Open != w.wants
-}
-
-func (w *wish) has() bool {
-	return w.stands.State == storage.StandsConfirmed && w.stands.Digest == w.wants
-}
-
 // rolloutActor is /rollout. On every replica it keeps up with the keys; on the one that leads
 // it has the machine of the rollout that runs.
 type rolloutActor struct {
 	d    *Deps
 	self *actor.PID
 
-	staging  Staging
-	cause    Cause
+	staging  staged.Staging
+	cause    staged.Cause
 	causes   []uint64 // since the last rollout began
 	topology *topology.Topology
-	nodes    map[string]*wish                 // by id
+	nodes    map[string]*staged.Node          // by id
 	ids      map[string]string                // by name
-	kept     map[uint64]*Record               // by revision, as stored
+	kept     map[uint64]*staged.Record        // by revision, as stored
 	at       map[uint64]kv.Revision           // of kept
 	touched  map[string]bool                  // names that want something else since the last rollout began
 	taken    map[string]bool                  // those of touched that the save under way is about
@@ -103,11 +78,11 @@ type rolloutActor struct {
 	mandate *kv.Leadership // that is taken up in a moment
 	knows   bool           // the keys of the store, as of the start at least
 	machine *rollout.Rollout
-	now     *Record  // that the machine is of, or the last one
-	timers  uint64   // that were set
-	epoch   int      // of the leadership: answers of the store to another one are void
-	behind  bool     // the leader before has stored more than what this one began with
-	recheck []string // names to be observed
+	now     *staged.Record // that the machine is of, or the last one
+	timers  uint64         // that were set
+	epoch   int            // of the leadership: answers of the store to another one are void
+	behind  bool           // the leader before has stored more than what this one began with
+	recheck []string       // names to be observed
 
 	gathering
 	records
@@ -122,9 +97,9 @@ type gathering struct {
 // records is what the store is to have, and what is on its way there.
 type records struct {
 	dirty, saving, later bool
-	opening              int       // transactions that open gates, on their way
-	ended                []*Record // to be stored with the next save
-	answers              []answer  // once what they tell of is stored
+	opening              int              // transactions that open gates, on their way
+	ended                []*staged.Record // to be stored with the next save
+	answers              []answer         // once what they tell of is stored
 }
 
 // Deps is what /rollout works with.
@@ -143,7 +118,8 @@ type answer struct {
 // New is /rollout.
 func New(d *Deps) actor.Actor {
 	return &rolloutActor{
-		d: d, nodes: map[string]*wish{}, ids: map[string]string{}, kept: map[uint64]*Record{}, at: map[uint64]kv.Revision{},
+		d: d, nodes: map[string]*staged.Node{}, ids: map[string]string{},
+		kept: map[uint64]*staged.Record{}, at: map[uint64]kv.Revision{},
 		touched: map[string]bool{}, letters: map[kv.Key]storage.RemoteCommand{},
 	}
 }
@@ -181,6 +157,18 @@ func (a *rolloutActor) Receive(c actor.Context) {
 	}
 	a.settle()
 	a.d.Under.is.Store(a.rolls())
+}
+
+// named is the node of a name, nil for none.
+func (a *rolloutActor) named(name string) *staged.Node { return a.nodes[a.ids[name]] }
+
+// joined are the nodes that have a name.
+func (a *rolloutActor) joined(yield func(*staged.Node) bool) {
+	for _, id := range a.ids {
+		if !yield(a.nodes[id]) {
+			return
+		}
+	}
 }
 
 // takeUp begins to lead, once it is known what there is to be led.
@@ -263,54 +251,54 @@ func (a *rolloutActor) event(e kv.Event) {
 	}
 	w := a.nodes[id]
 	if w == nil {
-		w = &wish{id: id}
+		w = &staged.Node{ID: id}
 		a.nodes[id] = w
 	}
 	switch {
 	case history.InNodes.Has(k):
 		a.memberIs(w, storage.ValueOf[history.Member](e).Name)
 	case history.InGenerations.Has(k):
-		if c := storage.ValueOf[fleet.Counted](e); c.Digest != w.wants {
-			w.wants, w.since = c.Digest, e.Entry.ModRevision
-			a.touched[w.name] = w.name != ""
+		if c := storage.ValueOf[fleet.Counted](e); c.Digest != w.Wants {
+			w.Wants, w.Since = c.Digest, e.Entry.ModRevision
+			a.touched[w.Name] = w.Name != ""
 			delete(a.touched, "")
 		}
 	case history.InOwners.Has(k):
-		if w.online = put; put {
+		if w.Online = put; put {
 			o := storage.ValueOf[struct {
 				Versions layers.Versions `json:"versions"`
 			}](e)
-			w.kind = cmp.Or(o.Versions.Board, "any board") + ", " + o.Versions.Software
+			w.Kind = cmp.Or(o.Versions.Board, "any board") + ", " + o.Versions.Software
 		}
 	case history.InStandings.Has(k):
-		w.stands = storage.ValueOf[storage.Standing](e)
+		w.Stands = storage.ValueOf[fleet.Standing](e)
 	case history.InGates.Has(k):
-		w.gate = storage.ValueOf[Gate](e)
+		w.Gate = storage.ValueOf[staged.Gate](e)
 	}
-	if w.name != "" {
-		a.recheck = append(a.recheck, w.name)
+	if w.Name != "" {
+		a.recheck = append(a.recheck, w.Name)
 	}
 }
 
 // memberIs takes over a node that has joined, has another name, or is forgotten.
-func (a *rolloutActor) memberIs(w *wish, name string) {
-	if w.name == name {
+func (a *rolloutActor) memberIs(w *staged.Node, name string) {
+	if w.Name == name {
 		return
 	}
-	if a.ids[w.name] == w.id {
-		delete(a.ids, w.name)
-		delete(a.touched, w.name)
-		a.step(rollout.NodeForgotten{Node: w.name})
+	if a.ids[w.Name] == w.ID {
+		delete(a.ids, w.Name)
+		delete(a.touched, w.Name)
+		a.step(rollout.NodeForgotten{Node: w.Name})
 	}
-	if w.name = name; name != "" {
-		a.ids[name] = w.id
+	if w.Name = name; name != "" {
+		a.ids[name] = w.ID
 		a.touched[name] = true
 	}
 }
 
 // rolloutIs takes over a rollout as the store has it. What the leader stored itself it knows.
 func (a *rolloutActor) rolloutIs(e kv.Event, id string) {
-	number, is := NumberOf(id)
+	number, is := staged.NumberOf(id)
 	if !is || e.Entry.ModRevision <= a.at[number] {
 		return
 	}
@@ -320,7 +308,7 @@ func (a *rolloutActor) rolloutIs(e kv.Event, id string) {
 		return
 	}
 	a.at[number] = e.Entry.ModRevision
-	var s Record
+	var s staged.Record
 	if err := json.Unmarshal(e.Entry.Value, &s); err != nil {
 		// The leader begins another record in its place: what nodes have is in their gates and standings.
 		a.d.Log.Error("read a rollout: it begins anew", zap.Uint64("revision", number), zap.Error(err))
@@ -338,7 +326,7 @@ func (a *rolloutActor) rolloutIs(e kv.Event, id string) {
 }
 
 // last is the newest rollout that the store has.
-func (a *rolloutActor) last() *Record {
+func (a *rolloutActor) last() *staged.Record {
 	if len(a.kept) == 0 {
 		return nil
 	}

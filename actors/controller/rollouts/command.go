@@ -1,13 +1,10 @@
 package rollouts
 
 import (
-	"fmt"
 	"slices"
-	"time"
 
 	"edgespan/actors/controller/storage"
-	"edgespan/config/fleet/rollout"
-	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/fleet/rollout/staged"
 	"edgespan/config/kv"
 )
 
@@ -27,14 +24,14 @@ func (a *rolloutActor) command(k kv.Key, l storage.RemoteCommand) {
 			a.answer(answer{k, l, why})
 			return
 		}
-		a.now.obeyed(k)
+		a.now.CommandDone(k)
 	}
 	a.stir(true)
 	a.answers = append(a.answers, answer{key: k, letter: l})
 }
 
 // rollout is the one of a revision, nil for none.
-func (a *rolloutActor) rollout(number uint64) *Record {
+func (a *rolloutActor) rollout(number uint64) *staged.Record {
 	if a.now != nil && a.now.Revision == number {
 		return a.now
 	}
@@ -43,46 +40,23 @@ func (a *rolloutActor) rollout(number uint64) *Record {
 
 // obey does what an operator wants, or says why not.
 func (a *rolloutActor) obey(l storage.RemoteCommand) (refused string) {
-	s := a.now
-	switch {
-	case s == nil || s.Revision != l.Rollout:
-		if s = a.rollout(l.Rollout); s == nil {
-			return "there is no staged rollout of this revision"
-		}
-		fallthrough
-	case s.End != "":
-		out := fmt.Sprintf("it has ended: it is %s since %s", s.End, s.Ended.Format(time.RFC3339))
-		if s.By != "" {
-			out += ", by " + s.By
-		}
-		return out
+	s := a.rollout(l.Rollout)
+	if s == nil {
+		return "there is no staged rollout of this revision"
 	}
-	now := a.d.Now()
-	switch what := fleetapi.RolloutCommand(l.What); what {
-	case fleetapi.PauseRollout:
-		if a.machine.Paused() {
-			return "it is paused already, by " + s.By
-		}
-		s.By = storage.Author(l.By)
-		s.decide(now, s.By, "paused", "the batch that is out goes on")
-		a.step(rollout.Pause{})
-	case fleetapi.ResumeRollout:
-		if !a.machine.Paused() && !a.machine.IsHalted() {
-			return "it is running"
-		}
-		s.By = ""
-		s.decide(now, storage.Author(l.By), "resumed", "")
-		a.step(rollout.Resume{})
-	case fleetapi.AbortRollout:
-		s.By, s.End = storage.Author(l.By), EndAborted
-		for _, w := range a.nodes {
-			s.Barrier = max(s.Barrier, w.since)
-		}
-		a.step(rollout.Abort{})
-	default:
-		return fmt.Sprintf("%q is no command of a rollout", what)
+	machine := a.machine
+	if s != a.now {
+		machine = nil
 	}
-	return ""
+	var newest kv.Revision
+	for _, n := range a.nodes {
+		newest = max(newest, n.Since)
+	}
+	e, refused := s.Command(a.d.Now(), storage.Author(l.By), string(l.What), machine, newest)
+	if e != nil {
+		a.step(e)
+	}
+	return refused
 }
 
 // answer tells the replica that asked.

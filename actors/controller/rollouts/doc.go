@@ -3,7 +3,7 @@
 // the machine of config/fleet/rollout, whose decisions it stores before it carries them out, so that whoever leads
 // next goes on where that one died.
 //
-// It never speaks to a node: it goes by the keys that replicas keep of theirs (storage.Standing), which the fleet
+// It never speaks to a node: it goes by the keys that replicas keep of theirs (fleet.Standing), which the fleet
 // hands it as News, and by the commands of its Mailbox. Which node goes when is config/fleet/rollout's to say.
 //
 // Read actor.go first, then step.go.

@@ -10,7 +10,7 @@ import (
 
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet/history"
-	"edgespan/config/fleet/rollout"
+	"edgespan/config/fleet/rollout/staged"
 	"edgespan/config/kv"
 )
 
@@ -19,7 +19,7 @@ type stored struct {
 	epoch   int
 	done    bool
 	at      kv.Revision
-	kept    []*Record
+	kept    []*staged.Record
 	dropped []uint64
 	answers []answer
 	err     error
@@ -30,7 +30,7 @@ type opened struct {
 	epoch   int
 	rollout uint64
 	at      kv.Revision // of the rollout's record that decided so
-	gates   map[string]Gate
+	gates   map[string]staged.Gate
 	done    bool
 	err     error
 }
@@ -56,16 +56,16 @@ func (a *rolloutActor) save() {
 	if a.machine != nil {
 		a.now.Machine = a.machine.Memory()
 	}
-	s := stored{epoch: a.epoch, kept: append(a.ended, a.now.clone()), answers: a.answers}
+	s := stored{epoch: a.epoch, kept: append(a.ended, a.now.Clone()), answers: a.answers}
 	txn := kv.Txn{Compares: []kv.Compare{a.leads.Fence()}, Else: []kv.Op{kv.Get(a.leads.Key)}}
 	for _, one := range s.kept {
-		k := Key(one.Revision)
+		k := staged.Key(one.Revision)
 		txn.Compares = append(txn.Compares, kv.At(k, a.at[one.Revision]))
 		txn.Then = append(txn.Then, kv.Put(k, storage.Encode(one)))
 	}
-	s.dropped = a.surplus()
+	s.dropped = staged.Surplus(a.kept, a.now, storage.ByItself)
 	for _, number := range s.dropped {
-		txn.Then = append(txn.Then, kv.Delete(Key(number)))
+		txn.Then = append(txn.Then, kv.Delete(staged.Key(number)))
 	}
 	a.saving, a.dirty, a.ended, a.answers = true, false, nil, nil
 	self := a.self
@@ -137,9 +137,9 @@ func (a *rolloutActor) openGates() {
 	}
 	gates := a.gatesToSet()
 	for ids := range slices.Chunk(slices.Sorted(maps.Keys(gates)), gatesAtOnce) {
-		m := opened{epoch: a.epoch, rollout: a.now.Revision, at: a.at[a.now.Revision], gates: map[string]Gate{}}
+		m := opened{epoch: a.epoch, rollout: a.now.Revision, at: a.at[a.now.Revision], gates: map[string]staged.Gate{}}
 		// The record too: what comes late, when somebody has aborted meanwhile, opens nothing.
-		txn := kv.Txn{Compares: []kv.Compare{a.leads.Fence(), kv.At(Key(m.rollout), m.at)}}
+		txn := kv.Txn{Compares: []kv.Compare{a.leads.Fence(), kv.At(staged.Key(m.rollout), m.at)}}
 		for _, id := range ids {
 			m.gates[id] = gates[id]
 			txn.Then = append(txn.Then, kv.Put(history.GateKey(id), storage.Encode(gates[id])))
@@ -155,35 +155,12 @@ func (a *rolloutActor) openGates() {
 }
 
 // gatesToSet are the gates that are not as the stored rollout has them.
-func (a *rolloutActor) gatesToSet() map[string]Gate {
-	gates := map[string]Gate{}
+func (a *rolloutActor) gatesToSet() map[string]staged.Gate {
 	durable := a.kept[a.now.Revision]
 	if durable == nil {
-		return gates
+		return nil
 	}
-	set := func(names []string, batch int, open bool) {
-		for _, name := range names {
-			w := a.nodes[a.ids[name]]
-			if w == nil || (w.gate.Open == w.wants) == open || w.since > a.at[a.now.Revision] ||
-				len(gates) == gatesAtOnce*mostOpening {
-				continue
-			}
-			g := Gate{Rollout: a.now.Revision, Batch: batch}
-			if open {
-				g.Open = w.wants
-			}
-			gates[w.id] = g
-		}
-	}
-	if a.now.End == "" {
-		set(durable.Machine.Out, durable.Machine.Number, true)
-	}
-	for _, g := range durable.Machine.Nodes {
-		if g.Delayed && g.State == rollout.Waiting {
-			set(g.Names, g.Batch, false)
-		}
-	}
-	return gates
+	return durable.Gates(a.named, a.at[a.now.Revision], a.now.End != "", gatesAtOnce*mostOpening)
 }
 
 func (a *rolloutActor) opened(m opened) {
@@ -203,7 +180,7 @@ func (a *rolloutActor) opened(m opened) {
 	}
 	for id, g := range m.gates {
 		if w := a.nodes[id]; w != nil {
-			w.gate = g
+			w.Gate = g
 		}
 	}
 }
@@ -217,10 +194,10 @@ func (a *rolloutActor) begin() {
 		a.poke()
 		return
 	}
-	a.now = last.clone()
-	a.d.Log.Info("lead the rollouts", zap.Uint64("revision", last.Revision), zap.String("state", last.state()))
+	a.now = last.Clone()
+	a.d.Log.Info("lead the rollouts", zap.Uint64("revision", last.Revision), zap.String("state", last.State()))
 	if last.End == "" {
-		a.now.decide(a.d.Now(), "", fmt.Sprintf("replica %s leads", a.d.Replica), "")
+		a.now.Decide(a.d.Now(), "", fmt.Sprintf("replica %s leads", a.d.Replica), "")
 		a.take(last)
 		if !a.staging.On {
 			a.release()

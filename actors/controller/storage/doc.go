@@ -5,7 +5,7 @@
 //     keep, that of many nodes in one transaction, and the watch over the keys;
 //   - Writer: /store, which does this replica's writes of layers one after the other, and the requests to the leader;
 //   - /leader: who leads, and what that replica does for all: migrations, compaction, sweeps;
-//   - the records in the store that cross rooms (RemoteCommand, Standing).
+//   - the records in the store that cross rooms (RemoteCommand).
 //
 // It never knows a node, its stream or a rollout, and never decides what a write means: config/fleet/ops does. What it
 // needs of the rooms above it takes as functions (Writer.WorldAt, Ready, Waits), and it imports none of them.

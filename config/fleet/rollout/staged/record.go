@@ -1,4 +1,4 @@
-package rollouts
+package staged
 
 import (
 	"fmt"
@@ -7,10 +7,8 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/fleet"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/rollout"
-	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
 )
 
@@ -25,17 +23,17 @@ type Record struct {
 	End       string    `json:"end,omitempty"` // done, failed, aborted, superseded, released
 	By        string    `json:"by,omitempty"`  // who paused or aborted it
 	// what nodes want since before it was aborted, and doesn't go out
-	Barrier   kv.Revision        `json:"barrier,omitempty"`
-	Left      map[string]string  `json:"left,omitempty"` // at its end: who does not have it, and why
-	Machine   rollout.Memory     `json:"machine"`
-	Decisions []fleetapi.Verdict `json:"decisions,omitempty"` // the oldest first
-	Obeyed    []kv.Key           `json:"obeyed,omitempty"`    // letters whose commands are done, the oldest first
+	Barrier   kv.Revision       `json:"barrier,omitempty"`
+	Left      map[string]string `json:"left,omitempty"` // at its end: who does not have it, and why
+	Machine   rollout.Memory    `json:"machine"`
+	Decisions []Decision        `json:"decisions,omitempty"` // the oldest first
+	Obeyed    []kv.Key          `json:"obeyed,omitempty"`    // letters whose commands are done, the oldest first
 
 	// other is what a newer version keeps beside that: it is written as it was read.
 	other config.Unknown
 }
 
-// writtenRecord is a stagedRollout without its own JSON form.
+// writtenRecord is a Record without its own JSON form.
 type writtenRecord Record
 
 // UnmarshalJSON keeps what it does not know.
@@ -65,24 +63,32 @@ const (
 	mostObeyed    = 50  // letters are kept of one rollout: who wrote one waits for ten seconds
 )
 
-// decide keeps what was decided, and why.
-func (s *Record) decide(now time.Time, by, what, why string) {
-	s.Decisions = append(s.Decisions, fleetapi.Verdict{At: now.UTC(), By: by, What: what, Why: why})
+// Decision is one thing that was decided of a rollout, and why.
+type Decision struct {
+	At   time.Time `json:"at"`
+	By   string    `json:"by,omitempty"` // "" is the controller
+	What string    `json:"what"`
+	Why  string    `json:"why,omitempty"`
+}
+
+// Decide keeps what was decided, and why.
+func (s *Record) Decide(now time.Time, by, what, why string) {
+	s.Decisions = append(s.Decisions, Decision{At: now.UTC(), By: by, What: what, Why: why})
 	if n := len(s.Decisions) - mostDecisions; n > 0 {
 		s.Decisions = slices.Clone(s.Decisions[n:])
 	}
 }
 
-// obeyed keeps that the command of a letter is done.
-func (s *Record) obeyed(k kv.Key) {
+// CommandDone keeps that the command of a letter is done.
+func (s *Record) CommandDone(k kv.Key) {
 	s.Obeyed = append(s.Obeyed, k)
 	if n := len(s.Obeyed) - mostObeyed; n > 0 {
 		s.Obeyed = slices.Clone(s.Obeyed[n:])
 	}
 }
 
-// state is where a rollout stands, in one word.
-func (s *Record) state() string {
+// State is where a rollout stands, in one word.
+func (s *Record) State() string {
 	switch {
 	case s.End != "":
 		return s.End
@@ -94,8 +100,8 @@ func (s *Record) state() string {
 	return "running"
 }
 
-// clone shares nothing with s that either changes.
-func (s *Record) clone() *Record {
+// Clone shares nothing with s that either changes.
+func (s *Record) Clone() *Record {
 	c := *s
 	c.Revisions, c.Decisions, c.Obeyed = slices.Clone(s.Revisions), slices.Clone(s.Decisions), slices.Clone(s.Obeyed)
 	return &c
@@ -108,11 +114,4 @@ func Key(number uint64) kv.Key { return history.RolloutKey(fmt.Sprintf("%016x", 
 func NumberOf(name string) (uint64, bool) {
 	n, err := strconv.ParseUint(name, 16, 64)
 	return n, err == nil
-}
-
-// Gate is which config a node may have.
-type Gate struct {
-	Open    fleet.Digest `json:"open"`
-	Rollout uint64       `json:"rollout"`
-	Batch   int          `json:"batch"`
 }

@@ -1,4 +1,4 @@
-package rollouts
+package staged
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 // Staging is what the flags of the controller's config say about staged rollouts.
 type Staging struct {
 	On  bool
-	set rollout.Settings
+	Set rollout.Settings
 }
 
 // yes is what turns a flag on, in the words of the seed's flags.
@@ -40,7 +40,7 @@ func StagingOf(doc config.Object, given map[string]string) Staging {
 		return time.Duration(number(name, otherwise)) * time.Second
 	}
 	on := slices.Contains(yes, strings.ToLower(text("config_staged_rollout_enabled")))
-	s := Staging{On: on, set: rollout.Settings{
+	s := Staging{On: on, Set: rollout.Settings{
 		Options: rollout.Options{AssumeAlive: true, Limit: number("config_rollout_batch_limit", 0),
 			First: number("config_rollout_canary", 1)},
 		Confirm: seconds("config_batch_timeout_s", 180), Rest: seconds("config_rollout_rest_s", 0),
@@ -50,11 +50,11 @@ func StagingOf(doc config.Object, given map[string]string) Staging {
 	}}
 	for _, word := range strings.Split(text("config_rollout_stages"), ",") {
 		if n, err := strconv.Atoi(word); err == nil {
-			s.set.Stages = append(s.set.Stages, n)
+			s.Set.Stages = append(s.Set.Stages, n)
 		}
 	}
-	if s.set.Stages == nil {
-		s.set.Stages = []int{10, 50}
+	if s.Set.Stages == nil {
+		s.Set.Stages = []int{10, 50}
 	}
 	return s
 }

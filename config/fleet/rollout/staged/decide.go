@@ -1,0 +1,147 @@
+package staged
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"edgespan/config/fleet/rollout"
+	"edgespan/config/kv"
+)
+
+// Cause is a revision that touched nodes.
+type Cause struct {
+	Number          uint64
+	Author, Message string
+}
+
+// Effect keeps what the machine has decided by an event.
+func (s *Record) Effect(now time.Time, by rollout.Event, effect rollout.Effect) {
+	switch effect := effect.(type) {
+	case rollout.Push:
+		s.Decide(now, "", fmt.Sprintf("batch %d goes out to %s", effect.Batch, named(effect.Nodes)), whyNow(by))
+	case rollout.Delayed:
+		s.Decide(now, "", named(effect.Nodes)+" waits for a later batch", "it went offline before it took the change")
+	case rollout.Halted:
+		s.Decide(now, "", "halted", effect.Why)
+	case rollout.Done:
+		s.finish(now, effect)
+	}
+}
+
+// whyNow says why a batch goes out now.
+func whyNow(e rollout.Event) string {
+	switch e.(type) {
+	case rollout.Start:
+		return "it is the first"
+	case rollout.Changed:
+		return "nodes want something else than before"
+	case rollout.Resume:
+		return "it was resumed"
+	case rollout.Deadline:
+		return "the time of the batch before, or of the rest after it, is over"
+	}
+	return "all of the batch before have answered"
+}
+
+// named are nodes for people.
+func named(names []string) string {
+	if len(names) > mostNamed {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNamed], ", "), len(names)-mostNamed)
+	}
+	return strings.Join(names, ", ")
+}
+
+// finish ends the rollout that the machine has ended.
+func (s *Record) finish(now time.Time, d rollout.Done) {
+	s.Ended, s.Left = now.UTC(), map[string]string{}
+	if s.End == "" {
+		if s.End = EndDone; len(d.Failed) > 0 {
+			s.End = EndFailed
+		}
+	}
+	for _, u := range append(d.Failed, d.Unreachable...) {
+		s.Left[u.Node] = u.Reason
+	}
+	why := "every node has it"
+	if n := len(s.Left); n > 0 {
+		why = fmt.Sprintf("%d nodes do not have it", n)
+	}
+	s.Decide(now, s.By, s.End, why)
+}
+
+// GoOn takes more nodes into a rollout that has ended.
+func (s *Record) GoOn(now time.Time, nodes []string) {
+	s.End, s.Ended, s.Left = "", time.Time{}, nil
+	s.Decide(now, "", "goes on with "+named(nodes), "they want what they do not have")
+}
+
+// Supersede begins the record of another rollout, which carries revisions, and ends the one before (nil for none),
+// whose machine it goes on with where that has not ended.
+func Supersede(now time.Time, old *Record, by Cause, revisions []uint64,
+	m *rollout.Rollout) (next *Record, ended bool) {
+	next = &Record{Revision: by.Number, Author: by.Author, Message: by.Message, Began: now.UTC(), Revisions: revisions}
+	if len(next.Revisions) == 0 || next.Revisions[len(next.Revisions)-1] != next.Revision {
+		next.Revisions = append(next.Revisions, next.Revision)
+	}
+	if old != nil {
+		next.Barrier = old.Barrier
+		if ended = old.End == ""; ended {
+			next.Revisions = append(slices.Clone(old.Revisions), next.Revisions...)
+			if m != nil {
+				old.Machine = m.Memory()
+				next.Machine = old.Machine
+			}
+			next.By = old.By
+			old.End, old.Ended, old.Machine.Up, old.Machine.Gone, old.Machine.Out = EndSuperseded, now.UTC(), nil, nil, nil
+			old.Decide(now, "", EndSuperseded,
+				fmt.Sprintf("revision %d touches nodes: it carries what is left of this one", next.Revision))
+		}
+	}
+	next.Decide(now, next.Author, fmt.Sprintf("revision %d begins", next.Revision), next.Message)
+	return next, ended
+}
+
+// Release ends the rollout as staged rollouts are off: all nodes have got it at once.
+func (s *Record) Release(now time.Time) {
+	s.End = EndReleased
+	s.Decide(now, "", EndReleased, "config_staged_rollout_enabled is off: all nodes get it at once")
+}
+
+// The commands of an operator, as the API spells them.
+const (
+	Pause  = "pause"
+	Resume = "resume"
+	Abort  = "abort"
+)
+
+// Command takes a command of an operator, and says what the machine is told or why not. Of one that is aborted, what
+// nodes want since newest is held back.
+func (s *Record) Command(now time.Time, by, what string, m *rollout.Rollout,
+	newest kv.Revision) (e rollout.Event, refused string) {
+	switch {
+	case s.End != "" || m == nil: // another one goes on
+		out := fmt.Sprintf("it has ended: it is %s since %s", s.End, s.Ended.Format(time.RFC3339))
+		if s.By != "" {
+			out += ", by " + s.By
+		}
+		return nil, out
+	case what == Pause && m.Paused():
+		return nil, "it is paused already, by " + s.By
+	case what == Pause:
+		s.By = by
+		s.Decide(now, by, "paused", "the batch that is out goes on")
+		return rollout.Pause{}, ""
+	case what == Resume && !m.Paused() && !m.IsHalted():
+		return nil, "it is running"
+	case what == Resume:
+		s.By = ""
+		s.Decide(now, by, "resumed", "")
+		return rollout.Resume{}, ""
+	case what == Abort:
+		s.By, s.End, s.Barrier = by, EndAborted, max(s.Barrier, newest)
+		return rollout.Abort{}, ""
+	}
+	return nil, fmt.Sprintf("%q is no command of a rollout", what)
+}

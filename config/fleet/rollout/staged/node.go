@@ -1,0 +1,128 @@
+package staged
+
+import (
+	"iter"
+	"slices"
+
+	"edgespan/config/fleet"
+	"edgespan/config/fleet/rollout"
+	"edgespan/config/kv"
+)
+
+// Node is one node as the leader of the rollouts knows it: all of it from the store, so that any replica knows
+// the same.
+type Node struct {
+	ID, Name string
+	Wants    fleet.Digest
+	Since    kv.Revision // of Wants
+	Online   bool
+	Kind     string // board and software: nodes of one kind are tried together
+	Stands   fleet.Standing
+	Gate     Gate
+}
+
+// Gate is which config a node may have.
+type Gate struct {
+	Open    fleet.Digest `json:"open"`
+	Rollout uint64       `json:"rollout"`
+	Batch   int          `json:"batch"`
+}
+
+// Staged says whether the node waits for a batch.
+func (n *Node) Staged() bool {
+	return n.Stands.State == fleet.StandsStaged && n.Stands.Digest == n.Wants && n.Gate.Open != n.Wants
+}
+
+// Has says whether the node has confirmed what it wants.
+func (n *Node) Has() bool {
+	return n.Stands.State == fleet.StandsConfirmed && n.Stands.Digest == n.Wants
+}
+
+// Presence is what a rollout is told of whether the node is there.
+func (n *Node) Presence() rollout.Event {
+	if n.Online {
+		return rollout.NodeBack{Node: n.Name}
+	}
+	return rollout.NodeGone{Node: n.Name}
+}
+
+// Answer is what a rollout is told of how the node stands to what it wants, by the state that it had there; nil for
+// nothing: where the rollout knows that already each word of the node would be a record written.
+func (n *Node) Answer(state rollout.State, m *rollout.Rollout) rollout.Event {
+	if n.Stands.Digest != n.Wants {
+		return nil
+	}
+	out := state == rollout.Pushed || m.Delayed(n.Name)
+	switch s := n.Stands; {
+	case s.State == fleet.StandsConfirmed && state != rollout.Confirmed:
+		return rollout.NodeConfirmed{Node: n.Name}
+	case s.State == fleet.StandsTook && out && !m.HasTaken(n.Name):
+		return rollout.NodeTook{Node: n.Name}
+	case s.State == fleet.StandsFailed && out:
+		return rollout.NodeFailed{Node: n.Name, Why: s.Why}
+	case s.State == fleet.StandsStuck && state == rollout.Pushed:
+		return rollout.NodeStuck{Node: n.Name, Why: s.Why}
+	}
+	return nil
+}
+
+// Look is what is found when it is looked for nodes that want something which no rollout has brought them.
+type Look struct {
+	Nodes []string // that are taken into a rollout, in order
+	Fresh bool     // of a later revision than the last one's, which it supersedes
+	Held  bool     // the last one was aborted, and holds back what nodes want by its revision
+}
+
+// LookAt looks at nodes, by the last revision that touched any, the last rollout (nil for none), its machine (nil where
+// none goes on), and the names of those that want something else since it began.
+func LookAt(nodes iter.Seq[*Node], cause uint64, last *Record, m *rollout.Rollout, touched map[string]bool) Look {
+	l := Look{Fresh: last == nil || cause > last.Revision}
+	var barrier kv.Revision
+	if last != nil {
+		if l.Held = last.End == EndAborted && !l.Fresh; l.Held {
+			return l
+		}
+		barrier = last.Barrier
+	}
+	for n := range nodes {
+		c := rollout.Candidate{Wants: n.Since > 0, Held: n.Since <= barrier, Changed: touched[n.Name], Waits: n.Staged(),
+			Has: n.Has(), Online: n.Online}
+		if m != nil && !m.Ended() {
+			c.State, _ = m.Node(n.Name)
+		}
+		if c.Taken(l.Fresh) {
+			l.Nodes = append(l.Nodes, n.Name)
+		}
+	}
+	slices.Sort(l.Nodes)
+	return l
+}
+
+// Gates are the gates, by id and at most so many, that are not as a rollout has them that was stored at a revision of
+// the store. Those of the batch that is out are open, unless it has ended; those of nodes that wait again are closed.
+// What a node wants since the rollout was stored is not of that rollout.
+func (s *Record) Gates(node func(name string) *Node, at kv.Revision, ended bool, most int) map[string]Gate {
+	gates := map[string]Gate{}
+	set := func(names []string, batch int, open bool) {
+		for _, name := range names {
+			n := node(name)
+			if n == nil || (n.Gate.Open == n.Wants) == open || n.Since > at || len(gates) == most {
+				continue
+			}
+			g := Gate{Rollout: s.Revision, Batch: batch}
+			if open {
+				g.Open = n.Wants
+			}
+			gates[n.ID] = g
+		}
+	}
+	if !ended {
+		set(s.Machine.Out, s.Machine.Number, true)
+	}
+	for _, g := range s.Machine.Nodes {
+		if g.Delayed && g.State == rollout.Waiting {
+			set(g.Names, g.Batch, false)
+		}
+	}
+	return gates
+}

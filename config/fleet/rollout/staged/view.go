@@ -1,0 +1,75 @@
+package staged
+
+import (
+	"fmt"
+
+	"edgespan/config/fleet/rollout"
+)
+
+// Counts are the nodes of a rollout, and of those that do not have it why.
+type Counts struct {
+	Nodes, Acked    int
+	Failed, Waiting map[string]string
+}
+
+// Counts counts the nodes, by whether one is online.
+func (s *Record) Counts(online func(name string) bool) Counts {
+	c := Counts{Failed: map[string]string{}, Waiting: map[string]string{}}
+	waits := func(name string) string {
+		if !online(name) {
+			return "it is offline"
+		}
+		return "its batch has not come"
+	}
+	for _, g := range s.Machine.Nodes {
+		c.Nodes += len(g.Names)
+		if g.State == rollout.Confirmed {
+			c.Acked += len(g.Names)
+			continue
+		}
+		for _, name := range g.Names {
+			switch {
+			case g.State == rollout.Failed:
+				c.Failed[name] = g.Why
+			case s.End != "":
+				c.Waiting[name] = s.Left[name]
+			case g.State == rollout.Waiting && g.Delayed:
+				c.Waiting[name] = g.Why + "; " + waits(name)
+			case g.State == rollout.Waiting:
+				c.Waiting[name] = waits(name)
+			default:
+				c.Waiting[name] = string(g.State) + why(g.Why)
+			}
+		}
+	}
+	return c
+}
+
+func why(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}
+
+// Next says what happens next.
+func (s *Record) Next() string {
+	out := len(s.Machine.Out)
+	switch {
+	case s.End == EndAborted:
+		return "nothing, until the layers change: nodes that did not get it keep what they have"
+	case s.End != "":
+		return "nothing"
+	case s.Machine.Paused:
+		return fmt.Sprintf("nothing new, until it is resumed or aborted; it was paused by %s, and %d nodes of the batch "+
+			"that is out have not answered", s.By, out)
+	case s.Machine.Halted:
+		return "nothing new, until it is resumed, aborted or reverted, or another change comes"
+	case out > 0:
+		return fmt.Sprintf("%d nodes of batch %d answer, within %v of its start", out, s.Machine.Number,
+			s.Machine.Settings.Confirm)
+	case s.Machine.Resting:
+		return fmt.Sprintf("the next batch, %v after the one before", s.Machine.Settings.Rest)
+	}
+	return "the next batch"
+}
