@@ -14,7 +14,6 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/httpapi/rest"
-	"edgespan/config/nodeconf"
 	"edgespan/config/nodeconf/commitconfirm"
 )
 
@@ -111,7 +110,7 @@ func (s *shell) fromFile(f fileRead) *offer {
 	if last := s.m.Live(); o.event.FileDigest == last.FileDigest && !last.Fallback {
 		return nil
 	}
-	document, faults := nodeconf.Document(f.content)
+	document, faults := config.ReadObject(f.content)
 	if faults == nil {
 		v := s.o.Judge(document, "", commitconfirm.File)
 		o.event.Document, o.verdict, faults = document, &v, v.Faults

@@ -13,7 +13,6 @@ import (
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/httpapi/rest"
-	"edgespan/config/nodeconf"
 	"edgespan/config/nodeconf/action"
 )
 
@@ -61,7 +60,7 @@ func (s *steward) outcomes() (out []string) {
 // push sends a document as a controller does.
 func (r *rig) push(attempt uint64, text string) {
 	r.Helper()
-	o, faults := nodeconf.Document([]byte(text))
+	o, faults := core.ReadObject([]byte(text))
 	if faults != nil {
 		r.Fatal(faults)
 	}

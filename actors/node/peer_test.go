@@ -14,7 +14,6 @@ import (
 
 	core "edgespan/config"
 	"edgespan/config/fleet/nodeproto"
-	"edgespan/config/nodeconf"
 	"edgespan/config/stateloop"
 	"edgespan/config/stateloop/peer"
 	"edgespan/netinst/netstate"
@@ -58,7 +57,7 @@ func encoded(t testing.TB, ps ...peer.Parameter) string {
 // pushBoth sends a document and its PeerConfiguration as a controller does.
 func (r *rig) pushBoth(attempt uint64, text, peers string) {
 	r.Helper()
-	o, faults := nodeconf.Document([]byte(text))
+	o, faults := core.ReadObject([]byte(text))
 	if faults != nil {
 		r.Fatal(faults)
 	}

@@ -71,7 +71,7 @@ func lookAt[T any](ctx context.Context, n *Node, what string, look func(context.
 
 // Plan says what applying a document would change on the host, without doing it.
 func (n *Node) Plan(ctx context.Context, doc []byte) ([]nodeapi.Change, error) {
-	cfg, err := nodeconf.Parse(doc)
+	_, cfg, err := nodeconf.Read(doc)
 	if err != nil {
 		return nil, rejected(err)
 	}

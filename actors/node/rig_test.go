@@ -21,7 +21,6 @@ import (
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/layers/metadata"
 	"edgespan/config/layers/schema"
-	"edgespan/config/nodeconf"
 	"edgespan/config/nodeconf/commitconfirm"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
@@ -181,7 +180,7 @@ func (f *memFiles) stored(t testing.TB) string {
 // canonical is a document in its canonical form.
 func canonical(t testing.TB, text string) string {
 	t.Helper()
-	o, faults := nodeconf.Document([]byte(text))
+	o, faults := core.ReadObject([]byte(text))
 	if faults != nil {
 		t.Fatal(faults)
 	}

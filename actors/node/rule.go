@@ -20,21 +20,17 @@ const applyDeadline = 30 * time.Second
 // Apply makes a document the running config. It returns when that is valid and
 // stored; a refusal is an *rest.Rejected.
 func (n *Node) Apply(ctx context.Context, doc []byte, how nodeapi.How) ([]string, error) {
-	v := nodestate.Parse(doc, nil)
-	document, faults := nodeconf.Document(doc)
-	if len(v.Faults) == 0 { // what it is read as has none then that its meaning has not
-		v.Faults = faults
+	document, cfg, err := nodeconf.Read(doc)
+	if err != nil {
+		return nil, rejected(err)
 	}
-	if w, sound := v.Config.(nodestate.Desired); sound && len(v.Faults) == 0 {
-		v.Faults = n.d.clashes(w.Config)
-	}
-	if len(v.Faults) > 0 {
-		return nil, rejected(v.Faults)
+	if faults := n.d.clashes(cfg); len(faults) > 0 {
+		return nil, rejected(faults)
 	}
 	ctx, cancel := context.WithTimeout(ctx, applyDeadline)
 	defer cancel()
 	a, err := n.d.agent.Apply(ctx,
-		agent.Wish{Document: document, Verdict: &v, Local: how.Local, By: how.By, Confirm: how.Confirm})
+		agent.Wish{Document: document, Verdict: nodestate.Sound(cfg), Local: how.Local, By: how.By, Confirm: how.Confirm})
 	return a.Warnings, rejected(err)
 }
 

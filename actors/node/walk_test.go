@@ -13,7 +13,6 @@ import (
 
 	core "edgespan/config"
 	"edgespan/config/fleet/nodeproto"
-	"edgespan/config/nodeconf"
 	"edgespan/config/stateloop"
 	"edgespan/config/stateloop/peer"
 )
@@ -126,7 +125,7 @@ func (w *tour) configuration(p phase, document core.Object) peer.Configuration {
 // want makes a phase what is wanted of the node.
 func (w *tour) want(p phase) {
 	w.Helper()
-	o, faults := nodeconf.Document([]byte(p.document))
+	o, faults := core.ReadObject([]byte(p.document))
 	if faults != nil {
 		w.Fatal(faults)
 	}

@@ -59,7 +59,7 @@ func (m *migratedDisk) Read(name string) ([]byte, error) {
 	if errors.Is(goodErr, fs.ErrNotExist) {
 		return nil, err
 	}
-	document, faults := nodeconf.Document(good)
+	document, faults := core.ReadObject(good)
 	if goodErr != nil || faults != nil {
 		m.log.Error("read the last good config of an earlier version", zap.Error(errors.Join(goodErr, faults)))
 		return nil, err
@@ -115,7 +115,7 @@ func (r *runner) Do(ctx context.Context, do action.Do, document core.Object) err
 	case action.Tunnel:
 		r.look(lookAgain{tunnels: true})
 	case action.LogLevel:
-		cfg, err := nodeconf.Parse(core.AppendCanonical(nil, nodestate.OwnPart(nodeconf.Present(document))))
+		cfg, err := nodeconf.Parse(nodestate.OwnPart(nodeconf.Present(document)))
 		if err != nil {
 			return err
 		}

@@ -22,7 +22,6 @@ import (
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/nodeconf"
 	"edgespan/config/stateloop"
 	"edgespan/config/stateloop/peer"
 )
@@ -341,7 +340,7 @@ spec: {leader: edge-1, tunnel: wireguard, members: {edge-1: {underlay: wan}, edg
 
 	var docs []string
 	for part := range strings.SplitSeq(text, "---\n") {
-		doc, faults := nodeconf.DocumentWithLists([]byte(part))
+		doc, faults := config.ReadObjectWithLists([]byte(part))
 		if faults != nil {
 			t.Fatal(faults)
 		}

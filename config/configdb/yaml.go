@@ -3,18 +3,16 @@ package configdb
 import (
 	"errors"
 	"fmt"
-	"io"
+	"strconv"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml/scanner"
-	"github.com/goccy/go-yaml/token"
+	"go.yaml.in/yaml/v3"
 
 	"edgespan/config"
 )
 
 // What a document in YAML may have. JSON may be larger, and is YAML.
 const (
-	maxTokens    = 1 << 20  // words; a document of 70 KB has some 10,000
 	maxYAMLDepth = 250      // levels
 	maxAliases   = 16 << 20 // bytes that all aliases of a document stand for
 )
@@ -43,81 +41,47 @@ func FromYAML(text []byte) (v JSON, more bool, err error) {
 		return nil, false, malformed("the document is no YAML: it is no UTF-8 (byte %d): UTF-8 is allowed",
 			config.InvalidUTF8(text))
 	}
-	defer func() { // the scanner is not ours: what it can't take is a bad document
-		if recover() != nil {
-			v, more, err = nil, false, malformed("the document is no YAML: it can't be split into words")
-		}
-	}()
-	r := yamlReader{anchors: map[string]JSON{}}
-	if err := r.scan(string(text)); err != nil {
+	y, err := config.ReadYAML(string(text))
+	if err != nil {
+		return nil, false, syntaxOf(err)
+	}
+	if y.Root == nil {
+		return JSON("null"), y.Next > 0, nil
+	}
+	r := yamlReader{y: y, anchors: map[*yaml.Node]JSON{}}
+	if v, err = r.value(y.Root, 0); err != nil {
 		return nil, false, err
-	}
-	if len(r.toks) == 0 {
-		return JSON("null"), r.more, nil
-	}
-	if v, err = r.block(0, false); err != nil {
-		return nil, false, err
-	}
-	if t := r.peek(); t != nil {
-		return nil, false, r.fault(t, "unexpected "+config.Quote(t.Value), "")
 	}
 	if nesting(v) > MaxDepth {
 		return nil, false, malformed("the document is nested too deep by its aliases: %d levels are allowed", MaxDepth)
 	}
-	return v, r.more, nil
+	return v, y.Next > 0, nil
 }
 
-// yamlReader makes JSON of the words of one document. goccy's own parser takes quadratic time for the
-// keys of one mapping (20,000: 14 s).
-type yamlReader struct {
-	toks    []*token.Token
-	pos     int
-	path    []string
-	anchors map[string]JSON
-	aliases int  // bytes
-	more    bool // documents follow
-}
-
-// scan collects the words of the first document, without comments and directives.
-func (r *yamlReader) scan(doc string) error {
-	var s scanner.Scanner
-	s.Init(doc)
-	started, directive := false, 0
-	for {
-		toks, err := s.Scan()
-		for _, t := range toks {
-			switch {
-			case t.Type == token.CommentType, directive > 0 && t.Position.Line == directive:
-			case t.Type == token.DirectiveType && !started:
-				directive = t.Position.Line
-			case t.Type == token.InvalidType:
-				return r.fault(t, "it can't be split into words here", "")
-			case t.Type == token.DocumentEndType:
-				started = true
-			case t.Type == token.DocumentHeaderType && !started && len(r.toks) == 0:
-				started = true
-			case t.Type == token.DocumentHeaderType, t.Type == token.DirectiveType, r.more:
-				r.more = true
-			default:
-				started = true
-				r.toks = append(r.toks, t)
-			}
-		}
-		switch {
-		case r.more, errors.Is(err, io.EOF):
-			return nil
-		case len(r.toks) > maxTokens:
-			return malformed("the document is too large: it has more than %d words of YAML: %d are allowed, JSON may be longer",
-				maxTokens, maxTokens)
-		case err != nil:
-			return malformed("the document is no YAML: %v", err)
-		}
+func syntaxOf(err error) error {
+	var e *config.YAMLError
+	switch {
+	case !errors.As(err, &e):
+		return malformed("the document is no YAML: %v", err)
+	case e.Deep:
+		return malformed("the document is no YAML: it is nested too deep: %d levels are allowed", maxYAMLDepth)
+	case e.Line == 0:
+		return malformed("the document is no YAML: %s", e.What)
 	}
+	return malformed("the document is no YAML: %s: line %d", e.What, e.Line)
 }
 
-// fault is what is wrong at a word.
-func (r *yamlReader) fault(t *token.Token, what, allowed string) error {
-	text := fmt.Sprintf("the document is no YAML: %s: line %d column %d", what, t.Position.Line, t.Position.Column)
+// yamlReader makes JSON of the nodes of one document.
+type yamlReader struct {
+	y       config.YAML
+	path    []string
+	anchors map[*yaml.Node]JSON // of those that have ended
+	aliases int                 // bytes
+}
+
+// fault is what is wrong at a node.
+func (r *yamlReader) fault(n *yaml.Node, what, allowed string) error {
+	text := fmt.Sprintf("the document is no YAML: %s: line %d column %d", what, n.Line, n.Column)
 	if len(r.path) > 0 {
 		text += " (" + spell(r.path) + ")"
 	}
@@ -127,179 +91,138 @@ func (r *yamlReader) fault(t *token.Token, what, allowed string) error {
 	return malformed("%s", text)
 }
 
-func (r *yamlReader) peek() *token.Token {
-	if r.pos >= len(r.toks) {
-		return nil
-	}
-	return r.toks[r.pos]
-}
-
-func (r *yamlReader) next() *token.Token {
-	t := r.peek()
-	r.pos++
-	return t
-}
-
-// isKey says whether the word ahead is a key: a ':' follows it on the line where it ends.
-func (r *yamlReader) isKey() bool {
-	if r.pos+1 >= len(r.toks) {
-		return false
-	}
-	t, colon := r.toks[r.pos], r.toks[r.pos+1]
-	return (isScalar(t) || t.Type == token.MergeKeyType) && colon.Type == token.MappingValueType &&
-		colon.Position.Line == t.Position.Line
-}
-
-// properties are the tag and the anchor before a value.
-type properties struct {
-	tag, anchor string
-	at          *token.Token // the last of them; nil for none
-}
-
-func (r *yamlReader) properties() (p properties, err error) {
-	for t := r.peek(); t != nil; t = r.peek() {
-		switch {
-		case t.Type == token.TagType && p.tag == "":
-			p.tag, p.at = r.next().Value, t
-		case t.Type == token.AnchorType && p.anchor == "" && r.pos+1 < len(r.toks):
-			r.next()
-			p.anchor, p.at = r.next().Value, t
-		case t.Type == token.TagType || t.Type == token.AnchorType:
-			return p, r.fault(t, "a value has two tags or anchors, or an anchor no name", "one of each is allowed")
-		default:
-			return p, nil
-		}
-	}
-	return p, nil
-}
-
-// block reads what stands ahead. inline it began on the line of its key, where no block can
-// begin.
-func (r *yamlReader) block(depth int, inline bool) (JSON, error) {
-	if t := r.peek(); depth > maxYAMLDepth {
-		return nil, r.fault(t, "it is nested too deep", fmt.Sprintf("%d levels are allowed", maxYAMLDepth))
-	}
-	p, err := r.properties()
-	if err != nil {
-		return nil, err
-	}
-	t := r.peek()
-	var v JSON
+func (r *yamlReader) value(n *yaml.Node, depth int) (v JSON, err error) {
+	tag := r.y.Tag(n)
 	switch {
-	case p.at != nil && (t == nil || closes(t) || t.Type == token.CollectEntryType):
-		v, err = r.scalar(p.at, "", p.tag, true)
-	case p.at != nil && t.Position.Line == p.at.Position.Line && r.isKey() && !inline:
-		return nil, r.fault(p.at, "a key has a tag or an anchor", "they are allowed before values")
+	case depth > maxYAMLDepth:
+		return nil, r.fault(n, "it is nested too deep", fmt.Sprintf("%d levels are allowed", maxYAMLDepth))
+	case n.Kind == yaml.AliasNode:
+		return r.alias(n)
+	case n.Kind == yaml.ScalarNode:
+		v, err = r.scalar(n, tag)
+	case n.Kind == yaml.MappingNode:
+		v, err = r.mapping(n, depth)
 	default:
-		v, err = r.content(depth, inline && (p.at == nil || t.Position.Line == p.at.Position.Line), p.tag)
+		v, err = r.list(n, depth)
 	}
-	if err == nil && p.anchor != "" {
-		r.anchors[p.anchor] = v
+	if err == nil && n.Kind != yaml.ScalarNode && tag != "" && tag != "!" &&
+		tag != map[byte]string{'{': "!!map", '[': "!!seq"}[v[0]] {
+		err = r.fault(n, "the tag "+config.Quote(tag)+" stands before "+kindOf(v), tagsAllowed)
+	}
+	if err == nil && n.Anchor != "" {
+		r.anchors[n] = v
 	}
 	return v, err
 }
 
-func (r *yamlReader) content(depth int, inline bool, tag string) (JSON, error) {
-	t := r.peek()
-	switch {
-	case t == nil:
-		return nil, malformed("the document is no YAML: it ends too early")
-	case isScalar(t) && (inline || !r.isKey()):
-		r.next()
-		return r.scalar(t, t.Value, tag, t.Type != token.SingleQuoteType && t.Type != token.DoubleQuoteType)
-	case t.Type == token.LiteralType || t.Type == token.FoldedType:
-		r.next()
-		text := ""
-		if c := r.peek(); c != nil && c.Type == token.StringType && c.Position.Line > t.Position.Line {
-			text = r.next().Value
-		}
-		return r.scalar(t, text, tag, false)
-	case t.Type == token.AliasType && tag == "":
-		return r.alias()
-	}
-	var v JSON
-	var err error
-	switch {
-	case t.Type == token.MappingStartType || t.Type == token.SequenceStartType:
-		v, err = r.flow(depth)
-	case r.isKey() && !inline:
-		v, err = r.blockMapping(depth)
-	case t.Type == token.SequenceEntryType && !inline:
-		v, err = r.blockList(depth)
-	default:
-		return nil, r.fault(t, "unexpected "+config.Quote(t.Value), "a scalar, a list or a mapping is allowed here")
-	}
-	if err == nil && tag != "" && tag != "!" && tag != map[byte]string{'{': "!!map", '[': "!!seq"}[v[0]] {
-		return nil, r.fault(t, "the tag "+config.Quote(tag)+" stands before "+kindOf(v), tagsAllowed)
-	}
-	return v, err
-}
-
-func (r *yamlReader) alias() (JSON, error) {
-	t := r.next()
-	name := r.next()
-	if name == nil {
-		return nil, r.fault(t, "an alias has no name", "")
-	}
-	v, known := r.anchors[name.Value]
+func (r *yamlReader) alias(n *yaml.Node) (JSON, error) {
+	v, known := r.anchors[n.Alias]
 	if !known {
-		return nil, r.fault(t, "the alias "+config.Quote(name.Value)+" names no anchor that ends before it", "")
+		return nil, r.fault(n, "the alias "+config.Quote(n.Value)+" names no anchor that ends before it", "")
 	}
 	if r.aliases += len(v); r.aliases > maxAliases {
-		return nil, r.fault(t, "its aliases stand for too much", fmt.Sprintf("%d bytes are allowed", maxAliases))
+		return nil, r.fault(n, "its aliases stand for too much", fmt.Sprintf("%d bytes are allowed", maxAliases))
 	}
 	return v, nil
 }
 
-func (r *yamlReader) blockMapping(depth int) (JSON, error) {
-	var m mapping
-	column := r.peek().Position.Column
-	for r.isKey() && r.peek().Position.Column == column {
-		key := r.next()
-		if err := r.entry(&m, key, func() (JSON, error) { return r.value(r.next(), column, depth) }); err != nil {
+func (r *yamlReader) list(n *yaml.Node, depth int) (JSON, error) {
+	var out []JSON
+	for i, item := range n.Content {
+		r.path = append(r.path, strconv.Itoa(i))
+		v, err := r.value(item, depth+1)
+		if err != nil {
 			return nil, err
 		}
+		r.path = r.path[:len(r.path)-1]
+		out = append(out, v)
 	}
-	if t := r.peek(); t != nil && t.Position.Column >= column {
-		return nil, r.fault(t, "unexpected "+config.Quote(t.Value), "a key and ':' are allowed here")
+	return listOf(out), nil
+}
+
+func (r *yamlReader) mapping(n *yaml.Node, depth int) (JSON, error) {
+	var m mapping
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		name, err := r.keyText(key)
+		if err != nil {
+			return nil, err
+		}
+		r.path = append(r.path, name)
+		v, err := r.value(n.Content[i+1], depth+1)
+		switch {
+		case err != nil:
+		case isMerge(key):
+			err = r.mergeInto(&m, key, v)
+		case !m.set(name, v):
+			err = r.fault(key, "the key is given twice", "each key once is allowed, as a string")
+		}
+		if err != nil {
+			return nil, err
+		}
+		r.path = r.path[:len(r.path)-1]
 	}
 	return m.json(), nil
 }
 
-// value reads what belongs to a key whose ':' was just read: the rest of the line, or the
-// deeper lines below, or nothing.
-func (r *yamlReader) value(colon *token.Token, column, depth int) (JSON, error) {
-	t := r.peek()
-	switch {
-	case t == nil:
-	case t.Position.Line == colon.Position.Line:
-		p := r.pos
-		for p < len(r.toks) && r.toks[p].Position.Line == t.Position.Line &&
-			(r.toks[p].Type == token.TagType || r.toks[p].Type == token.AnchorType) {
-			p++
-			if r.toks[p-1].Type == token.AnchorType {
-				p++ // its name
-			}
-		}
-		if p > r.pos && (p >= len(r.toks) || r.toks[p].Position.Line > t.Position.Line && !r.deeper(r.toks[p], column)) {
-			props, err := r.properties() // and nothing that they belong to
-			if err != nil {
-				return nil, err
-			}
-			v, err := r.scalar(t, "", props.tag, true)
-			if err == nil && props.anchor != "" {
-				r.anchors[props.anchor] = v
-			}
-			return v, err
-		}
-		return r.block(depth+1, true)
-	case r.deeper(t, column):
-		return r.block(depth+1, false)
+func isMerge(key *yaml.Node) bool { return key.Value == "<<" && config.IsPlain(key) }
+
+// mergeInto puts what << names over the keys before it, of several objects the first over the others.
+func (r *yamlReader) mergeInto(m *mapping, key *yaml.Node, v JSON) error {
+	objects := []JSON{v}
+	if v[0] == '[' {
+		objects = v.Elements()
 	}
-	return JSON("null"), nil
+	for i := len(objects) - 1; i >= 0; i-- {
+		o, err := ObjectOf(objects[i])
+		if err != nil {
+			return r.fault(key, "<< names "+kindOf(objects[i]), "mappings are allowed, and a list of them")
+		}
+		m.members = append(m.members, o.Members()...)
+	}
+	return nil
 }
 
-// deeper says whether a word on a later line belongs to the key in a column.
-func (r *yamlReader) deeper(t *token.Token, column int) bool {
-	return t.Position.Column > column || t.Position.Column == column && t.Type == token.SequenceEntryType
+// keyText is a key as a string.
+func (r *yamlReader) keyText(n *yaml.Node) (string, error) {
+	switch {
+	case n.Kind != yaml.ScalarNode:
+		return "", r.fault(n, "a key is no scalar", "strings, numbers and booleans are allowed")
+	case n.Anchor != "" || r.y.Tag(n) != "":
+		return "", r.fault(n, "a key has a tag or an anchor", "they are allowed before values")
+	case isMerge(n):
+		return n.Value, nil
+	}
+	v, err := r.scalar(n, "")
+	if err != nil {
+		return "", err
+	}
+	if text, is := v.Text(); is {
+		return text, nil
+	}
+	if v[0] == 'n' {
+		return "", r.fault(n, "a key is null", `strings, numbers and booleans are allowed, "" for an empty one`)
+	}
+	return string(v), nil
 }
+
+// mapping collects the members of an object.
+type mapping struct {
+	members []Member
+	own     map[string]bool // keys that stand in it themselves, rather than in what << names
+}
+
+// set adds a member, if the mapping has none of its name itself.
+func (m *mapping) set(key string, v JSON) bool {
+	if m.own == nil {
+		m.own = map[string]bool{}
+	}
+	if m.own[key] {
+		return false
+	}
+	m.own[key] = true
+	m.members = append(m.members, Member{Key: key, Value: v})
+	return true
+}
+
+func (m *mapping) json() JSON { return NewObject(m.members).JSON() }

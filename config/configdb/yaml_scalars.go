@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml/token"
+	"go.yaml.in/yaml/v3"
 
 	"edgespan/config"
 )
@@ -29,24 +29,25 @@ var (
 const tagsAllowed = "!!str, !!int, !!float, !!bool, !!null, !!binary, !!seq and !!map are allowed, each before its kind"
 
 // scalar is a scalar as JSON.
-func (r *yamlReader) scalar(t *token.Token, text, tag string, plain bool) (JSON, error) {
+func (r *yamlReader) scalar(n *yaml.Node, tag string) (JSON, error) {
+	text := n.Value
 	switch tag {
 	case "!!str", "!!binary", "!":
 		return Quote(text), nil
 	case "", "!!int", "!!float", "!!bool", "!!null":
 	default:
-		return nil, r.fault(t, "the tag "+config.Quote(tag)+" is unknown, or stands before a scalar", tagsAllowed)
+		return nil, r.fault(n, "the tag "+config.Quote(tag)+" is unknown, or stands before a scalar", tagsAllowed)
 	}
-	if tag == "" && !plain {
+	if tag == "" && !config.IsPlain(n) {
 		return Quote(text), nil
 	}
 	if isInfinite.MatchString(text) {
-		return nil, r.fault(t, "the number "+config.Quote(text)+" is none that JSON has",
+		return nil, r.fault(n, "the number "+config.Quote(text)+" is none that JSON has",
 			`numbers that are finite are allowed, and strings in ""`)
 	}
 	v := plainScalar(text)
 	if tag != "" && !tagFits(tag, v) {
-		return nil, r.fault(t, config.Quote(text)+" is no "+tag, tagsAllowed)
+		return nil, r.fault(n, config.Quote(text)+" is no "+tag, tagsAllowed)
 	}
 	return v, nil
 }

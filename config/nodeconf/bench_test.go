@@ -27,7 +27,7 @@ func BenchmarkParseThousandRules(b *testing.B) {
 	b.SetBytes(int64(len(doc)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Parse(doc); err != nil {
+		if _, _, err := Read(doc); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -65,7 +65,7 @@ func TestIPv4Defaults(t *testing.T) {
 		"10.0.0.0/8":     "10.0.0.1 10.128.0.0-10.255.255.254",
 		"192.168.8.0/23": "192.168.8.1 192.168.9.0-192.168.9.254",
 	} {
-		c, err := Parse([]byte("networkInstances: {" + ni1 + ": {ipv4: {subnet: " + subnet + "}}}"))
+		_, c, err := Read([]byte("networkInstances: {" + ni1 + ": {ipv4: {subnet: " + subnet + "}}}"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -331,7 +331,7 @@ func TestANamespaceByTheNumberOfAProcessIsAWarning(t *testing.T) {
 		"/run/docker/netns/77": "",
 		"proc":                 "",
 	} {
-		c, err := Parse([]byte(expand.Replace(twoNetworks +
+		_, c, err := Read([]byte(expand.Replace(twoNetworks +
 			"appNetworks: {$app1: {adapters: {0: {networkInstance: $ni1, attach: {kind: veth, netns: " + netns + "}}}}}")))
 		if err != nil {
 			t.Fatal(err)
@@ -357,7 +357,7 @@ func TestAnMTUThatNoTapTakesIsAWarning(t *testing.T) {
 	} {
 		networks := "networkInstances: {$ni1: {ipv4: {subnet: 10.0.0.0/24}, mtu: " + c.mtu +
 			"}, $ni2: {ipv4: {subnet: 10.0.1.0/24}}}\n"
-		cfg, err := Parse([]byte(expand.Replace(networks + "appNetworks: {$app1: {adapters: {" + c.adapters + "}}}")))
+		_, cfg, err := Read([]byte(expand.Replace(networks + "appNetworks: {$app1: {adapters: {" + c.adapters + "}}}")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -372,7 +372,7 @@ func TestAnMTUThatNoTapTakesIsAWarning(t *testing.T) {
 }
 
 func TestANetworkWithoutConfigIsAWarning(t *testing.T) {
-	c, err := Parse([]byte(expand.Replace("appNetworks: {$app1: {adapters: {0: {networkInstance: $ni1, attach: {kind: " +
+	_, c, err := Read([]byte(expand.Replace("appNetworks: {$app1: {adapters: {0: {networkInstance: $ni1, attach: {kind: " +
 		"veth, netns: a}}}}}")))
 	if err != nil {
 		t.Fatal(err)
@@ -437,7 +437,7 @@ func TestACL(t *testing.T) {
 
 func TestACLOrder(t *testing.T) {
 	doc := aclDoc(`z: {order: 1}, b: {}, a: {}, y: {order: 0}, gone: {order: 0, "$absent": true}, web: {order: 7, match: {protocol: 6, port: "80-90, 443", ip: 10.0.0.9, portLabel: wan}}`)
-	c, err := Parse([]byte(expand.Replace(doc)))
+	_, c, err := Read([]byte(expand.Replace(doc)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -476,7 +476,7 @@ func TestARuleThatAllowsByTheRemotePortIsOfEgress(t *testing.T) {
 		"{action: drop, match: {protocol: tcp, port: 25}}":                  {netinst.Both, ""},
 		"{action: drop, direction: both, match: {protocol: udp, port: 25}}": {netinst.Both, ""},
 	} {
-		c, err := Parse([]byte(expand.Replace(aclDoc("r: " + rule))))
+		_, c, err := Read([]byte(expand.Replace(aclDoc("r: " + rule))))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -505,7 +505,7 @@ func TestMoreAdaptersThanABridgeHasPortsAreWarnedOf(t *testing.T) {
 				fmt.Fprintf(&b, "  %08d-0000-4000-8000-000000000000: {activate: %v, adapters: {0: {networkInstance: "+
 					"10000000-0000-4000-8000-000000000001, attach: {kind: tap}}}}\n", i, active)
 			}
-			cfg, err := Parse([]byte(b.String()))
+			_, cfg, err := Read([]byte(b.String()))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -36,7 +36,7 @@ func Effective(effective config.Object) (Config, error) {
 	if len(own) == 0 {
 		return Config{}, nil
 	}
-	return Parse(config.AppendCanonical(nil, own))
+	return Parse(own)
 }
 
 // Present is an effective config without the entries that a layer made absent, and without

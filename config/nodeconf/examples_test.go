@@ -44,7 +44,7 @@ func TestExamplesParse(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, err := Parse(doc)
+			_, c, err := Read(doc)
 			if err != nil {
 				t.Fatal(err)
 			}

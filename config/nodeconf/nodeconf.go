@@ -40,14 +40,30 @@ type Config struct {
 	MD5      string         // of the document's canonical form
 }
 
-// Parse reads a whole YAML or JSON document by docs/configuration.md. Its error is of type
+// Read reads a whole YAML or JSON document by docs/configuration.md, and what it says. Its error is of type
 // config.Faults and holds everything that is wrong with the document.
-func Parse(doc []byte) (Config, error) {
-	root, fs := read(doc)
-	if root == nil {
-		return Config{}, fs
+func Read(text []byte) (config.Object, Config, error) {
+	doc, faults := config.ReadDocument(text)
+	if doc.Object == nil {
+		return nil, Config{}, faults
 	}
-	top := walker{&fs}.mapping(schema, root, nil)
+	cfg, err := parse(doc, faults)
+	if err == nil {
+		if faults = doc.Unfit(); len(faults) > 0 { // entries that are absent may have it
+			return nil, Config{}, faults
+		}
+	}
+	return doc.Object, cfg, err
+}
+
+// Parse is what a document says. Its error is of type config.Faults and holds everything that is wrong with it.
+func Parse(document config.Object) (Config, error) {
+	return parse(config.Document{Object: document}, nil)
+}
+
+// parse has the faults that the document was read with among its own.
+func parse(doc config.Document, fs config.Faults) (Config, error) {
+	top := walker{doc, &fs}.mapping(schema, doc.Object, nil)
 	c := &checker{
 		faults:   &fs,
 		ports:    top.in("ports"),
@@ -73,7 +89,7 @@ func Parse(doc []byte) (Config, error) {
 		c.cfg.Warnings = append(c.cfg.Warnings, f)
 	}
 	config.Faults(c.cfg.Warnings).Sort()
-	c.cfg.MD5 = digest(root, 3*len(doc))
+	c.cfg.MD5 = config.MD5(doc.Object)
 	return c.cfg, nil
 }
 
@@ -96,7 +112,7 @@ const DriftObserve = "observe"
 // sysParams is of a document in which sysParams may be absent as a whole.
 func sysParams(o *object) SysParams {
 	if len(o.slots) == 0 {
-		o = walker{&config.Faults{}}.mapping(schema.below["sysParams"], &node{kind: mapping}, nil)
+		o = walker{faults: &config.Faults{}}.mapping(schema.below["sysParams"], config.Object{}, nil)
 	}
 	return SysParams{
 		ManagedConfig:   value[bool](o, "managedConfig"),
@@ -125,7 +141,7 @@ func (c *checker) fault(path []string, what, allowed string) { c.faults.Add(path
 
 // asAlso is the What of a value that another path has too.
 func asAlso(v any, other []string) string {
-	return fmt.Sprintf("is %s, as %s", quoteInner(fmt.Sprint(v)), config.FormatPath(other))
+	return fmt.Sprintf("is %s, as %s", config.Inner(fmt.Sprint(v)), config.FormatPath(other))
 }
 
 func (c *checker) checkPorts() {

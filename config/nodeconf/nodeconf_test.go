@@ -29,7 +29,7 @@ var expand = strings.NewReplacer(
 
 // faultsOf are the lines of a document's faults, "" for none.
 func faultsOf(doc string) string {
-	_, err := Parse([]byte(doc))
+	_, _, err := Read([]byte(doc))
 	if err == nil {
 		return ""
 	}
@@ -71,15 +71,15 @@ func TestDocument(t *testing.T) {
 		{"text after the end", "{}\n...\n{}\n",
 			"the document is no YAML: line 3 column 1: a second document: one YAML or JSON mapping is allowed"},
 		{"two mappings", "{} {}",
-			`the document is no YAML: line 1 column 4: unexpected "{": one YAML or JSON mapping is allowed`},
+			`the document is no YAML: line 1: did not find expected <document start>: one YAML or JSON mapping is allowed`},
 		{"JSON cut off", `{"ports": {`,
-			`the document is no YAML: line 1 column 11: is not closed: one YAML or JSON mapping is allowed`},
+			`the document is no YAML: line 1: did not find expected node content: one YAML or JSON mapping is allowed`},
 		{"a string cut off", "ports: \"x\n",
-			`the document is no YAML: line 1 column 8: could not find end character of double-q…: one YAML or JSON mapping is allowed`},
+			`the document is no YAML: line 2: found unexpected end of stream: one YAML or JSON mapping is allowed`},
 		{"two keys on one line", "a: b: c\n",
-			`the document is no YAML: line 1 column 5: unexpected ":": one YAML or JSON mapping is allowed`},
+			`the document is no YAML: line 1: mapping values are not allowed in this context: one YAML or JSON mapping is allowed`},
 		{"a deeper line", "ports: {}\n  sysParams: {}\n",
-			`the document is no YAML: line 2 column 3: unexpected "sysParams": one YAML or JSON mapping is allowed`},
+			`the document is no YAML: line 2: did not find expected key: one YAML or JSON mapping is allowed`},
 		{"an anchor", "ports: &a {}\nsysParams: *a\n",
 			"the document is no YAML: line 1 column 8: anchors, aliases, tags, directives, merge and complex keys are not " +
 				"allowed: one YAML or JSON mapping is allowed"},
@@ -133,7 +133,7 @@ func TestNumbersAndBooleansAreExact(t *testing.T) {
 }
 
 func TestDefaults(t *testing.T) {
-	c, err := Parse([]byte("{}"))
+	_, c, err := Read([]byte("{}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func TestSharedLabelsAndWordsOfPorts(t *testing.T) {
 		id := strings.Replace(ni1, "1000", "100"+string(rune('0'+i)), 1)
 		doc += "  " + id + ": {port: " + port + ", ipv4: {subnet: 10.0." + string(rune('0'+i)) + ".0/24}}\n"
 	}
-	c, err := Parse([]byte(doc))
+	_, c, err := Read([]byte(doc))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestSharedLabelsAndWordsOfPorts(t *testing.T) {
 
 func TestUppercaseUUIDIsTheSameNetwork(t *testing.T) {
 	upper := strings.ToUpper(strings.Replace(ni1, "1000", "abcd", 1))
-	c, err := Parse([]byte("networkInstances: {" + upper + ": {ipv4: {subnet: 10.0.0.0/24}}}"))
+	_, c, err := Read([]byte("networkInstances: {" + upper + ": {ipv4: {subnet: 10.0.0.0/24}}}"))
 	if err != nil {
 		t.Fatal(err)
 	}

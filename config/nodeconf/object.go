@@ -25,6 +25,9 @@ type slot struct {
 
 func newObject(path []string) *object { return &object{path: path} }
 
+// few are so many keys that to compare them is cheaper than to make a map of them.
+const few = 8
+
 // find is the slot of a key, nil for none. It moves when another key comes.
 func (o *object) find(key string) *slot {
 	if o.index != nil {

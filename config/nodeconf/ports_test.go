@@ -10,7 +10,7 @@ func TestPortsThatAreNoMappingAreOneFault(t *testing.T) {
 		`"x"`:  "ports: is a string: a mapping is allowed",
 		"{}":   `networkInstances.10000000-0000-4000-8000-000000000001.port: is "wan", which no port has: all, freeuplink or uplink is allowed`,
 	} {
-		if _, err := Parse([]byte(`{"ports": ` + value + rest)); err == nil || err.Error() != want {
+		if _, _, err := Read([]byte(`{"ports": ` + value + rest)); err == nil || err.Error() != want {
 			t.Errorf("ports %s: %v, want %s", value, err, want)
 		}
 	}

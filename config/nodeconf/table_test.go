@@ -69,7 +69,7 @@ func set(at map[string]any, path []string, v any) {
 // oneFault checks that a document has one fault, at the path, in one clear line.
 func oneFault(t *testing.T, doc []byte, path []string) {
 	t.Helper()
-	_, err := Parse(doc)
+	_, _, err := Read(doc)
 	var fs config.Faults
 	if !errors.As(err, &fs) || len(fs) != 1 || config.FormatPath(fs[0].Path) != config.FormatPath(path) {
 		t.Fatalf("%s\ngot %v\nwant one fault at %s", doc, err, config.FormatPath(path))
@@ -95,7 +95,7 @@ var wrongValues = map[Type][]any{
 }
 
 func TestEveryFieldOfWrongTypeIsOneFault(t *testing.T) {
-	if _, err := Parse([]byte(valid)); err != nil {
+	if _, _, err := Read([]byte(valid)); err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range Schema() {
@@ -166,7 +166,7 @@ func ruleOf(e Entry) *rule {
 // faultsAt counts a document's faults at one path, all in clear lines.
 func faultsAt(t *testing.T, doc []byte, path []string) int {
 	t.Helper()
-	_, err := Parse(doc)
+	_, _, err := Read(doc)
 	var fs config.Faults
 	errors.As(err, &fs)
 	n := 0
@@ -195,7 +195,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = Parse(out)
+	_, _, err = Read(out)
 	var fs config.Faults
 	if !errors.As(err, &fs) || len(fs) != len(want) {
 		t.Fatalf("got %d faults, want %d:\n%v", len(fs), len(want), err)

@@ -9,16 +9,20 @@ import (
 	"edgespan/config"
 )
 
-// walker checks a document against the rules, one node after another.
-type walker struct{ faults *config.Faults }
+// walker checks a document against the rules, one value after another.
+type walker struct {
+	doc    config.Document
+	faults *config.Faults
+}
 
-func (w walker) mapping(r *rule, n *node, path []string) *object {
+func (w walker) mapping(r *rule, v any, path []string) *object {
 	o := newObject(path)
+	n, is := v.(config.Object)
 	switch {
-	case n.kind != mapping:
-		w.wrongType(r.Entry, n, path)
+	case !is:
+		w.wrongType(r.Entry, v, path)
 	case slices.Contains(r.Unsupported, anyOther):
-		if len(n.fields) > 0 {
+		if len(n) > 0 {
 			w.faults.Add(path, notYet, "")
 		}
 	case r.wild != nil:
@@ -30,23 +34,23 @@ func (w walker) mapping(r *rule, n *node, path []string) *object {
 }
 
 // fields walks a mapping whose keys the schema names.
-func (w walker) fields(r *rule, n *node, o *object) {
-	o.reserve(min(len(n.fields), len(r.keys)) + 1) // one default, for most
-	for _, f := range n.fields {
-		below := r.below[f.key]
+func (w walker) fields(r *rule, n config.Object, o *object) {
+	o.reserve(min(len(n), len(r.keys)) + 1) // one default, for most
+	for key, v := range n {
+		below := r.below[key]
 		if below == nil {
-			w.faults.Add(o.at(f.key), "unknown key", "known are "+strings.Join(r.keys, ", "))
+			w.faults.Add(o.at(key), "unknown key", "known are "+strings.Join(r.keys, ", "))
 			continue
 		}
-		o.slot(f.key).given = true
-		w.field(below, f.value, o, f.key)
+		o.slot(key).given = true
+		w.field(below, v, o, key)
 	}
 	for _, key := range r.keys {
 		below := r.below[key]
 		switch {
 		case o.given(key):
 		case below.Type == Mapping && below.wild == nil && below.requires():
-			o.slot(key).below = w.mapping(below, &node{kind: mapping}, o.at(key))
+			o.slot(key).below = w.mapping(below, config.Object{}, o.at(key))
 		case below.Default != "":
 			v, _, _ := w.parse(below.Entry, below.Default)
 			o.slot(key).value = v
@@ -64,18 +68,17 @@ func (r *rule) requires() bool {
 	return false
 }
 
-func (w walker) field(r *rule, n *node, o *object, key string) {
+func (w walker) field(r *rule, given any, o *object, key string) {
 	if r.Type == Mapping {
-		below := w.mapping(r, n, o.at(key))
-		if n.kind == mapping && len(r.Unsupported) == 0 {
-			o.slot(key).below = below
-		}
-		if n.kind != mapping {
+		below := w.mapping(r, given, o.at(key))
+		if _, is := given.(config.Object); !is {
 			o.slot(key).wrong = true
+		} else if len(r.Unsupported) == 0 {
+			o.slot(key).below = below
 		}
 		return
 	}
-	v, ok := w.leaf(r.Entry, n, o, key)
+	v, ok := w.leaf(r.Entry, given, o, key)
 	switch {
 	case !ok:
 		o.slot(key).wrong = true
@@ -88,83 +91,91 @@ func (w walker) field(r *rule, n *node, o *object, key string) {
 
 // entries walks a mapping with free keys. Entries that a later layer made
 // absent are dropped unseen.
-func (w walker) entries(r *rule, n *node, o *object) {
-	key := words[r.keyWord]
-	o.reserve(len(n.fields))
-	names := make(map[string]string, len(n.fields)) // canonical key → as first written
-	for _, f := range n.fields {
-		if isAbsent(f.value) {
+func (w walker) entries(r *rule, n config.Object, o *object) {
+	word := words[r.keyWord]
+	o.reserve(len(n))
+	names := make(map[string]string, len(n)) // canonical key → as first written
+	for _, key := range config.Keys(n) {
+		entry := n[key]
+		if isAbsent(entry) {
 			continue
 		}
-		name := f.key
-		v, _, ok := key.parse(f.key)
+		name := key
+		v, _, ok := word.parse(key)
 		if ok {
 			name = fmt.Sprint(v)
 		} else {
-			w.faults.Add(o.at(f.key), "is no key here", key.allowed+" is allowed")
+			w.faults.Add(o.at(key), "is no key here", word.allowed+" is allowed")
 		}
 		first, again := names[name]
 		if again {
-			w.faults.Add(o.at(f.key), "is the same key as "+config.Quote(first), "each key once is allowed")
+			w.faults.Add(o.at(key), "is the same key as "+config.Quote(first), "each key once is allowed")
 		}
-		names[name] = f.key
+		names[name] = key
 		into := o
 		if !ok || again { // its fields are checked all the same
 			into = newObject(o.path)
 		}
-		into.slot(f.key).given = true
-		n := w.withoutAbsent(f.value, o, f.key)
-		w.field(r.wild, n, into, f.key)
-		if below := into.below(f.key); below != nil && r.wild.wild == nil {
+		into.slot(key).given = true
+		w.field(r.wild, w.withoutAbsent(entry, o, key), into, key)
+		if below := into.below(key); below != nil && r.wild.wild == nil {
 			w.lacking(r.wild, below, below)
 		}
 		if into == o {
-			o.rename(f.key, name)
+			o.rename(key, name)
 		}
 	}
 }
 
-func isAbsent(n *node) bool {
-	a := n.get(absentKey)
-	return a != nil && a.kind == boolean && a.text == "true"
+func isAbsent(v any) bool {
+	entry, _ := v.(config.Object)
+	return entry[absentKey] == true
 }
 
 // withoutAbsent is an entry without its "$absent": false, which says nothing.
-func (w walker) withoutAbsent(n *node, o *object, key string) *node {
-	a := n.get(absentKey)
-	if a == nil {
-		return n
+func (w walker) withoutAbsent(v any, o *object, key string) any {
+	entry, _ := v.(config.Object)
+	absent, has := entry[absentKey]
+	if !has {
+		return v
 	}
-	if a.kind != boolean {
-		w.wrongType(Entry{Type: Boolean}, a, config.Sub(o.path, key, absentKey))
+	if _, is := absent.(bool); !is {
+		w.wrongType(Entry{Type: Boolean}, absent, config.Sub(o.path, key, absentKey))
 	}
-	rest := *n
-	rest.fields = slices.DeleteFunc(slices.Clone(n.fields), func(f field) bool { return f.key == absentKey })
-	return &rest
+	return config.Unset(entry, []string{absentKey})
 }
 
 // leaf checks the value of one of o's keys. It is nil where an empty string says the same as no
 // entry at all.
-func (w walker) leaf(e Entry, n *node, o *object, key string) (any, bool) {
-	if !fits(e.Type, n) {
-		w.wrongType(e, n, o.at(key))
+func (w walker) leaf(e Entry, given any, o *object, key string) (any, bool) {
+	text, isNumber := "", false
+	switch v := given.(type) {
+	case string:
+		text = v
+	case bool:
+		text = strconv.FormatBool(v)
+	case int64, float64:
+		text, isNumber = w.doc.Number(o.at(key), v), true
+	}
+	if !fits(e.Type, given, isNumber) {
+		w.wrongType(e, given, o.at(key))
 		return nil, false
 	}
-	if n.text == "" && n.kind == text && e.Default == "" && !e.Required {
+	if text == "" && e.Default == "" && !e.Required {
 		return nil, true
 	}
-	if slices.Contains(e.Unsupported, n.text) || slices.Contains(e.Unsupported, anyOther) && n.text != e.Default {
+	if slices.Contains(e.Unsupported, text) || slices.Contains(e.Unsupported, anyOther) && text != e.Default {
 		w.faults.Add(o.at(key), notYet, "")
 		return nil, false
 	}
-	v, allowed, ok := w.parse(e, n.text)
+	v, allowed, ok := w.parse(e, text)
 	if !ok {
 		if allowed == "" {
 			allowed = e.Allowed() + " is allowed"
 		}
-		what := is(n.text)
-		if n.kind == number {
-			what = "is " + quoteInner(n.text)
+		what := is(text)
+		if isNumber {
+			what = "is " + config.Inner(text)
 		}
 		if bad, isList := v.(badItems); isList {
 			what = string(bad)
@@ -174,16 +185,14 @@ func (w walker) leaf(e Entry, n *node, o *object, key string) (any, bool) {
 	return v, ok
 }
 
-func fits(t Type, n *node) bool {
-	switch t {
-	case Integer:
-		return n.kind == number
-	case Boolean:
-		return n.kind == boolean
-	case StringOrInt:
-		return n.kind == text || n.kind == number
+func fits(t Type, given any, isNumber bool) bool {
+	switch given.(type) {
+	case string:
+		return t != Integer && t != Boolean
+	case bool:
+		return t == Boolean
 	}
-	return n.kind == text
+	return isNumber && (t == Integer || t == StringOrInt)
 }
 
 var typeAllowed = map[Type]string{
@@ -195,8 +204,8 @@ var typeAllowed = map[Type]string{
 	Boolean:     "a boolean is allowed",
 }
 
-func (w walker) wrongType(e Entry, n *node, path []string) {
-	w.faults.Add(path, "is "+string(n.kind), typeAllowed[e.Type])
+func (w walker) wrongType(e Entry, v any, path []string) {
+	w.faults.Add(path, "is "+config.InYAML(v), typeAllowed[e.Type])
 }
 
 // badItems is what is wrong with a list, in place of its value.

@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 	"config/layers/schema":          {"config"},
 	"config/kv":                     {},
 	"config/nodeconf":               {"appnet", "config", "config/layers/schema", "netinst", "netinst/overlap"},
-	"config/nodeconf/action":        {"config", "config/layers/metadata", "config/nodeconf"},
+	"config/nodeconf/action":        {"config", "config/layers/metadata"},
 	"config/nodeconf/commitconfirm": {"config", "config/layers", "config/nodeconf/action"},
 	"config/stateloop":              {"config", "config/nodeconf"},
 	"config/stateloop/nodestate": {
@@ -68,7 +68,7 @@ var mayImport = map[string][]string{
 	"config/httpapi/configdbapi":   {"config", "config/configdb", "config/configdb/model", "config/httpapi/rest"},
 	"config/httpapi/fleetapi": {
 		"config", "config/fleet/backup", "config/fleet/history", "config/fleet/ops", "config/fleet/optimize",
-		"config/httpapi/rest", "config/layers", "config/layers/override", "config/nodeconf", "config/stateloop/peer",
+		"config/httpapi/rest", "config/layers", "config/layers/override", "config/stateloop/peer",
 	},
 	"config/httpapi/nodeapi": {"config/httpapi/rest"},
 	"config/httpapi/rest":    {"config"},
@@ -80,7 +80,7 @@ var mayImport = map[string][]string{
 	// The shell: actors.
 	"actors/agent": {
 		"config", "config/fleet/nodeproto", "config/httpapi/rest", "config/layers", "config/layers/metadata",
-		"config/nodeconf", "config/nodeconf/action", "config/nodeconf/commitconfirm", "config/stateloop/peer",
+		"config/nodeconf/action", "config/nodeconf/commitconfirm", "config/stateloop/peer",
 	},
 	"actors/configdb": {
 		"actors/supervise", "config/configdb", "config/configdb/model", "config/httpapi/configdbapi",
@@ -146,7 +146,7 @@ var mayImport = map[string][]string{
 	"platform/kernel":                {"netinst/netstate", "platform/dump", "platform/proc", "pubsub/backoff"},
 	"platform/keystone":              {"config", "platform/pki", "pubsub/backoff"},
 	"platform/keystone/keystonetest": {},
-	"platform/lab":                   {},
+	"platform/lab":                   {"config"},
 	"platform/nft":                   {"netinst/netstate", "platform/proc"},
 	"platform/nodelink": {
 		"config", "config/fleet/nodeproto", "platform/conns", "platform/nodelink/linkpb", "platform/pki",
@@ -218,7 +218,7 @@ var mayImport = map[string][]string{
 		"platform/facts", "platform/host", "platform/nodelink", "platform/pki", "platform/probe", "platform/proc",
 		"platform/store", "pubsub",
 	},
-	"cmd/edgespan/demo": {"cmd/term", "examples", "platform/lab"},
+	"cmd/edgespan/demo": {"cmd/term", "config", "examples", "platform/lab"},
 	"cmd/edgespan/fleetcli": {
 		"cmd/edgespan/layerscli", "cmd/edgespan/reach", "cmd/term", "config", "config/fleet/backup",
 		"config/fleet/history", "config/fleet/ops", "config/fleet/optimize", "config/httpapi/fleetapi",
@@ -233,10 +233,10 @@ var mayImport = map[string][]string{
 	},
 	"cmd/edgespan/nodecli": {
 		"cmd/edgespan/fleetcli", "cmd/edgespan/reach", "cmd/term", "config", "config/httpapi/nodeapi",
-		"config/httpapi/rest", "config/nodeconf", "netinst/doctor", "platform/facts",
+		"config/httpapi/rest", "netinst/doctor", "platform/facts",
 	},
 	"cmd/edgespan/reach": {
-		"cmd/term", "config/httpapi/fleetapi", "config/httpapi/nodeapi", "platform/pki", "platform/store",
+		"cmd/term", "config", "config/httpapi/fleetapi", "config/httpapi/nodeapi", "platform/pki", "platform/store",
 	},
 	"cmd/term": {"config", "config/httpapi/rest", "platform/confdir"},
 	"deploy":   {},
@@ -268,7 +268,7 @@ var testsMayImport = map[string][]string{
 	"appnet":          {"netinst/manager", "netinst/netstate"},
 	"cmd/edgespan": {
 		"cmd/edgespan/clitest", "config", "config/fleet", "config/fleet/history", "config/fleet/ops",
-		"config/httpapi/fleetapi", "config/nodeconf", "config/stateloop", "config/stateloop/peer", "platform/pki",
+		"config/httpapi/fleetapi", "config/stateloop", "config/stateloop/peer", "platform/pki",
 	},
 	"cmd/edgespan-controller": {
 		"cmd/edgespan-controller/ctltest", "config", "config/fleet", "config/fleet/backup", "config/fleet/history",
@@ -304,7 +304,6 @@ var testsMayImport = map[string][]string{
 	"config/layers/override":       {"config/layers/schema", "config/nodeconf"},
 	"config/stateloop":             {"netinst"},
 	"config/stateloop/nodestate":   {"config/layers/schema"},
-	"config/stateloop/peer":        {"config/nodeconf"},
 	"platform/factlink":            {"config/configdb"},
 	"platform/keystone":            {"platform/keystone/keystonetest"},
 	"platform/store/backend":       {"platform/store/bolt"},

@@ -25,7 +25,7 @@ type wishes struct {
 // UUID is its number. What the config before it gave to adapters stays with them.
 func (l *lab) wishes(doc string, before wishes) wishes {
 	l.t.Helper()
-	cfg, err := nodeconf.Parse([]byte(doc))
+	_, cfg, err := nodeconf.Read([]byte(doc))
 	if err != nil {
 		l.t.Fatalf("%v in\n%s", err, doc)
 	}

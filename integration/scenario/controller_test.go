@@ -15,7 +15,6 @@ import (
 
 	"edgespan/config"
 	words "edgespan/config/fleet/nodeproto"
-	"edgespan/config/nodeconf"
 	"edgespan/platform/daemon"
 	"edgespan/platform/nodelink"
 	"edgespan/platform/pki"
@@ -118,7 +117,7 @@ func (f *fleet) push(attempt uint64, within time.Duration, text string) {
 	if err != nil {
 		f.w.Fatal(err)
 	}
-	o, faults := nodeconf.Document(whole)
+	o, faults := config.ReadObject(whole)
 	if faults != nil {
 		f.w.Fatal(faults)
 	}

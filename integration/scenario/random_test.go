@@ -39,7 +39,7 @@ func TestDrawnConfigsAreValidAndTheSameForASeed(t *testing.T) {
 					w = wish{}
 				}
 				text := w.scene(r.IntN(2) == 0).doc
-				if _, err := nodeconf.Parse([]byte(text)); err != nil {
+				if _, _, err := nodeconf.Read([]byte(text)); err != nil {
 					t.Fatalf("seed %d: %v:\n%s", seed, err, text)
 				}
 				texts[i] += text

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/goccy/go-yaml"
+	"edgespan/config"
 )
 
 // Result is what a command said and how it ended; Code is -1 where a signal ended it.
@@ -216,9 +216,9 @@ func (l *Lab) WriteConfig(doc []byte) error {
 // Config is a node config (YAML or JSON) as JSON, in which the namespaces of the lab's
 // apps have the lab's own names: so that labs of one config do not meet.
 func (l *Lab) Config(doc []byte) ([]byte, error) {
-	var tree map[string]any
-	if err := yaml.Unmarshal(doc, &tree); err != nil {
-		return nil, fmt.Errorf("read config: %w", err)
+	tree, faults := config.ReadObject(doc)
+	if faults != nil {
+		return nil, fmt.Errorf("read config: %w", faults)
 	}
 	for _, app := range children(tree["appNetworks"]) {
 		adapters, _ := app["adapters"].(map[string]any)

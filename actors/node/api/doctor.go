@@ -73,7 +73,7 @@ func (n *Reader) patient() (doctor.Node, error) {
 	case err != nil:
 		return p, err
 	}
-	cfg, err := nodeconf.Parse(data)
+	_, cfg, err := nodeconf.Read(data)
 	p.Differs = err != nil || cfg.MD5 != s.MD5
 	return p, nil
 }

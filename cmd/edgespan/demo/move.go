@@ -9,9 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"edgespan/cmd/term"
+	"edgespan/config"
 	"edgespan/examples"
 	"edgespan/platform/lab"
 )
@@ -115,15 +114,17 @@ func (e example) targets() []string {
 func readExample(doc []byte) (example, error) {
 	var tree struct {
 		NetworkInstances map[string]struct {
-			DisplayName string                           `yaml:"displayName"`
-			IPv4        struct{ Subnet, Gateway string } `yaml:"ipv4"`
-			DNS         struct{ Domain string }          `yaml:"dns"`
-		} `yaml:"networkInstances"`
-		AppNetworks map[string]struct {
-			DisplayName string `yaml:"displayName"`
-		} `yaml:"appNetworks"`
+			DisplayName string
+			IPv4        struct{ Subnet, Gateway string }
+			DNS         struct{ Domain string }
+		}
+		AppNetworks map[string]struct{ DisplayName string }
 	}
-	if err := yaml.Unmarshal(doc, &tree); err != nil {
+	o, faults := config.ReadObject(doc)
+	if faults != nil {
+		return example{}, fmt.Errorf("read example: %w", faults)
+	}
+	if err := json.Unmarshal(config.AppendCanonical(nil, o), &tree); err != nil {
 		return example{}, fmt.Errorf("read example: %w", err)
 	}
 	var ex example

@@ -10,7 +10,6 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/nodeconf"
 	"edgespan/platform/confdir"
 )
 
@@ -48,7 +47,7 @@ func ReadObject(s term.Streams, name string) (config.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	read := nodeconf.Document
+	read := config.ReadObject
 	if start := bytes.TrimLeft(text, " \t\r\n"); len(start) == 0 || start[0] == '{' || start[0] == '[' {
 		read = config.ParseObject
 	}

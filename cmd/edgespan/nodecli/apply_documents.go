@@ -16,7 +16,6 @@ import (
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/httpapi/rest"
-	"edgespan/config/nodeconf"
 )
 
 // piece is one document of a file.
@@ -64,7 +63,7 @@ func pieces(text []byte) []piece {
 			return
 		}
 		p.line += bytes.Count(part[:len(part)-len(bytes.TrimLeft(part, "\r\n"))], []byte("\n"))
-		p.object, p.faults = nodeconf.DocumentWithLists(part)
+		p.object, p.faults = config.ReadObjectWithLists(part)
 		out = append(out, p)
 	}
 	for _, at := range separator.FindAllIndex(text, -1) {

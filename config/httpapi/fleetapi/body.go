@@ -9,7 +9,6 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/httpapi/rest"
-	"edgespan/config/nodeconf"
 )
 
 // readBody reads the body of a call that has one. What changes something has the type of a
@@ -40,7 +39,7 @@ func (a *api) readBody(c *call) error {
 	defer done()
 	read := config.ParseObject
 	if kind == "application/yaml" {
-		read = nodeconf.DocumentWithLists
+		read = config.ReadObjectWithLists
 	}
 	o, faults := read(text)
 	if len(faults) > 0 {

@@ -11,7 +11,6 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/layers/metadata"
-	"edgespan/config/nodeconf"
 )
 
 // File is where a node finds its table.
@@ -68,7 +67,7 @@ func parse(text []byte, p parser) (Table, config.Faults) {
 	if blank(text) {
 		return Table{}, nil
 	}
-	o, faults := nodeconf.DocumentWithLists(text)
+	o, faults := config.ReadObjectWithLists(text)
 	if faults != nil {
 		return nil, faults
 	}

@@ -28,11 +28,11 @@ type Desired struct {
 func Validator(m *metadata.Metadata) func(config.Object, string, commitconfirm.Source) commitconfirm.Verdict {
 	return func(document config.Object, peers string, from commitconfirm.Source) commitconfirm.Verdict {
 		if from == commitconfirm.File || from == commitconfirm.Apply {
-			return withPeer(Parse(config.AppendCanonical(nil, document), nil), peers)
+			return withPeer(parse(document, nil), peers)
 		}
 		document = nodeconf.Present(document)
 		report := m.Validate(document)
-		v := Parse(config.AppendCanonical(nil, OwnPart(document)), report.Err())
+		v := parse(OwnPart(document), report.Err())
 		for _, path := range report.Unknown {
 			v.Warnings.Add(path, "is unknown", "")
 		}
@@ -41,9 +41,9 @@ func Validator(m *metadata.Metadata) func(config.Object, string, commitconfirm.S
 	}
 }
 
-// Parse reads a document; what is wrong with it already comes along, once.
-func Parse(text []byte, faults config.Faults) commitconfirm.Verdict {
-	cfg, err := nodeconf.Parse(text)
+// parse says what a document is; what is wrong with it already comes along, once.
+func parse(document config.Object, faults config.Faults) commitconfirm.Verdict {
+	cfg, err := nodeconf.Parse(document)
 	var own config.Faults
 	errors.As(err, &own)
 	for _, f := range own {
@@ -55,7 +55,12 @@ func Parse(text []byte, faults config.Faults) commitconfirm.Verdict {
 		faults.Sort()
 		return commitconfirm.Verdict{Faults: faults}
 	}
-	return commitconfirm.Verdict{Config: Desired{Config: cfg}, Warnings: cfg.Warnings}
+	return *Sound(cfg)
+}
+
+// Sound is the verdict on a config without faults.
+func Sound(cfg nodeconf.Config) *commitconfirm.Verdict {
+	return &commitconfirm.Verdict{Config: Desired{Config: cfg}, Warnings: cfg.Warnings}
 }
 
 // peerRoot is where the faults of a PeerConfiguration stand beside those of the document.

@@ -9,12 +9,11 @@ import (
 	"github.com/google/uuid"
 
 	"edgespan/config"
-	"edgespan/config/nodeconf"
 )
 
 func document(t *testing.T, text string) config.Object {
 	t.Helper()
-	doc, faults := nodeconf.DocumentWithLists([]byte(text))
+	doc, faults := config.ReadObjectWithLists([]byte(text))
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}

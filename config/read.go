@@ -1,0 +1,213 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits of a document of YAML or JSON. They bound the work that a hostile one can cause.
+const (
+	maxDocument      = 4 << 20 // bytes
+	maxDocumentDepth = 32
+)
+
+// Document is a mapping as a person or a file has it, in YAML or JSON.
+type Document struct {
+	Object  Object
+	spelled *spellings // nil: its numbers are as in canonical form
+}
+
+// Number is the number at a path, as it stands in the text if its canonical form is another one: 010 is 10 for those
+// who merge documents, and a schema may refuse it.
+func (d Document) Number(path []string, v any) string {
+	if text, is := d.spelled.at(path); is {
+		return text
+	}
+	if i, is := v.(int64); is {
+		return strconv.FormatInt(i, 10)
+	}
+	return string(AppendCanonical(nil, v))
+}
+
+// Unfit are what a configuration can't have, whatever it means: lists, and numbers that JSON has not.
+func (d Document) Unfit() Faults {
+	faults := d.spelled.bad()
+	noLists(d.Object, nil, false, &faults)
+	faults.Sort()
+	return faults
+}
+
+const explicitMapping = "an explicit mapping is allowed; {} removes everything"
+
+// ReadDocument reads a document that is one mapping of YAML or JSON in UTF-8, with at most 4 MiB and 32 levels. Equal
+// keys are faults, and the first of them counts; with any other fault there is no object.
+func ReadDocument(text []byte) (Document, Faults) {
+	var faults Faults
+	switch {
+	case len(text) > maxDocument:
+		faults.Add(nil, fmt.Sprintf("the document has %d bytes", len(text)),
+			fmt.Sprintf("at most %d are allowed", maxDocument))
+		return Document{}, faults
+	case !utf8.Valid(text):
+		faults.Add(nil, "the document is no UTF-8", "YAML or JSON in UTF-8 is allowed")
+		return Document{}, faults
+	}
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	d := Document{spelled: &spellings{}}
+	v, err := any(nil), error(nil)
+	if start := bytes.TrimLeft(text, " \t\r\n"); len(start) > 0 && start[0] == '{' && json.Valid(text) {
+		p := parser{text: text, maxDepth: maxDocumentDepth, spelled: d.spelled}
+		v, err = p.value()
+		faults = p.faults
+	} else {
+		v, err = d.readYAML(string(text), &faults)
+	}
+	switch o, is := v.(Object); {
+	case err != nil:
+		return Document{}, Faults{{What: "the document " + err.Error(), Allowed: "one YAML or JSON mapping is allowed"}}
+	case v == nothing:
+		return Document{}, Faults{{What: "the document is empty", Allowed: explicitMapping}}
+	case !is:
+		return Document{}, Faults{{What: "the document is " + InYAML(v), Allowed: explicitMapping}}
+	default:
+		d.Object = o
+	}
+	faults.Sort()
+	return d, faults
+}
+
+// nothing is read of a text without a document.
+var nothing any = struct{}{}
+
+// InYAML names the type of a value as people do who write YAML.
+func InYAML(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "a boolean"
+	case int64, float64:
+		return "a number"
+	case string:
+		return "a string"
+	case []any:
+		return "a list"
+	}
+	return "a mapping"
+}
+
+// ReadObject reads a document without looking at its meaning, for those who merge it with others. It has no lists: a
+// configuration has none.
+func ReadObject(text []byte) (Object, Faults) { return readObject(text, false) }
+
+// ReadObjectWithLists is ReadObject for files beside the configuration, which may have lists of scalars.
+func ReadObjectWithLists(text []byte) (Object, Faults) { return readObject(text, true) }
+
+func readObject(text []byte, lists bool) (Object, Faults) {
+	d, faults := ReadDocument(text)
+	if d.Object == nil {
+		return nil, faults
+	}
+	faults = append(faults, d.spelled.bad()...)
+	noLists(d.Object, nil, lists, &faults)
+	if len(faults) > 0 {
+		faults.Sort()
+		return nil, faults
+	}
+	return d.Object, nil
+}
+
+// noLists notes the lists of an object, or only those of anything but scalars.
+func noLists(o Object, path []string, scalars bool, faults *Faults) {
+	for key, v := range o {
+		switch v := v.(type) {
+		case Object:
+			noLists(v, append(path, key), scalars, faults)
+		case []any:
+			if !scalars {
+				faults.Add(Sub(path, key), "is a list", "a mapping by name or a comma-separated string is allowed")
+				continue
+			}
+			for i, item := range v {
+				if !simple(item) {
+					faults.Add(Sub(path, key, strconv.Itoa(i)), "is "+InYAML(item), "a scalar is allowed in a list")
+				}
+			}
+		}
+	}
+}
+
+// spellings are the numbers of a text that are spelled otherwise in canonical form.
+type spellings struct {
+	all    []spelling
+	byPath map[string]string
+}
+
+type spelling struct {
+	path  []string
+	text  string
+	isBad bool // JSON has no such number
+}
+
+func (s *spellings) at(path []string) (text string, is bool) {
+	if s == nil || len(s.all) == 0 {
+		return "", false
+	}
+	key := func(path []string) string { return strings.Join(path, "\x00") }
+	if s.byPath == nil {
+		s.byPath = make(map[string]string, len(s.all))
+		for _, one := range s.all {
+			s.byPath[key(one.path)] = one.text
+		}
+	}
+	text, is = s.byPath[key(path)]
+	return text, is
+}
+
+func (s *spellings) bad() (faults Faults) {
+	if s != nil {
+		for _, one := range s.all {
+			if one.isBad {
+				faults.Add(one.path, "is "+Quote(one.text), "a number as JSON has it is allowed")
+			}
+		}
+	}
+	return faults
+}
+
+func (s *spellings) count() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.all)
+}
+
+// cut takes back what was noted after the first n.
+func (s *spellings) cut(n int) {
+	if s != nil {
+		s.all = s.all[:n]
+	}
+}
+
+// number reads a number, and notes the spelling that its value does not keep.
+func (s *spellings) number(text string, path []string) any {
+	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+		if strconv.FormatInt(i, 10) != text {
+			s.all = append(s.all, spelling{slices.Clone(path), text, false})
+		}
+		return i
+	}
+	v, faults := Parse([]byte(text))
+	if faults != nil {
+		v = 0.0
+	}
+	if faults != nil || string(AppendCanonical(nil, v)) != text {
+		s.all = append(s.all, spelling{slices.Clone(path), text, faults != nil})
+	}
+	return v
+}
