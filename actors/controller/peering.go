@@ -9,11 +9,11 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
-	nodespkg "edgespan/actors/controller/nodes"
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
+	"edgespan/config/fleet/underlay"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
 	"edgespan/config/stateloop/peer"
@@ -100,7 +100,7 @@ func (a *fleetActor) underlayIs(e kv.Event, id string) {
 	keepEntry(e, a.peers.underlays, id)
 	delete(a.peers.ports, id)
 	if text, is := a.peers.underlays[id]; is {
-		var u nodespkg.Underlay
+		var u underlay.Ports
 		if err := json.Unmarshal(text.Value, &u); err != nil {
 			a.d.Log.Error("read a key of the store", zap.String("key", string(e.Entry.Key)), zap.Error(err))
 		}

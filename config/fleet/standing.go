@@ -1,5 +1,7 @@
 package fleet
 
+import "time"
+
 // The standings that a rollout goes by; all others say nothing yet.
 const (
 	StandsStaged    = "staged"    // it waits for its batch
@@ -14,4 +16,25 @@ type Standing struct {
 	Digest Digest `json:"digest"`
 	State  string `json:"state"`
 	Why    string `json:"why,omitempty"`
+}
+
+// Standing is how the node stands to the config of a digest, for the rollout that brings it; none while that says
+// nothing yet. worse is what is bad on it that was good before its batch.
+func (n *Node) Standing(now time.Time, digest Digest, why string, worse func() string) (s Standing, says bool) {
+	s = Standing{Digest: digest, Why: why}
+	switch is := n.State(now); {
+	case is == Staged && n.Undid(): // its gate was closed, as it had gone offline
+		s.State, s.Why = StandsFailed, "nobody confirmed it, and the node went back to what it had"
+	case is == Staged:
+		s.State, s.Why = StandsStaged, ""
+	case is == InSync && worse() == "":
+		s.State, s.Why = StandsConfirmed, ""
+	case is == Failed, is == Waiting && n.Undid():
+		s.State = StandsFailed
+	case is != InSync && is != Faulty && is.Stuck():
+		s.State = StandsStuck
+	default:
+		return Standing{}, false
+	}
+	return s, true
 }

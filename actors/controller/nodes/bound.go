@@ -9,8 +9,6 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"edgespan/actors/controller/storage"
-	"edgespan/config"
-	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
 	"edgespan/config/stateloop"
@@ -19,51 +17,10 @@ import (
 // What a node can make the store, the log and the other replicas spend. Nobody stops it from
 // saying something else each second.
 const (
-	longestText = 512               // bytes of its own words
-	longestName = 256               // bytes of what it calls itself and things
-	MostTold    = 64 << 10          // bytes of the key that tells the other replicas where it stands
-	ToldPace    = storage.BytesPace // bytes of it a second, on average
-	MostLines   = 20                // of the log, in a minute
-	// parameters, things of its health and actions, each; 999 networks with 4,000 apps have 6,000
-	mostListed = 16 << 10
+	MostTold  = 64 << 10          // bytes of the key that tells the other replicas where it stands
+	ToldPace  = storage.BytesPace // bytes of it a second, on average
+	MostLines = 20                // of the log, in a minute
 )
-
-// bounded is a report with the node's own words cut, and without what can be none of ours.
-func bounded(r nodeproto.Report) nodeproto.Report {
-	r = boundedWords(r)
-	r.Parameters, r.Health, r.Actions = bound(r.Parameters), bound(r.Health), bound(r.Actions)
-	if slices.ContainsFunc(r.Parameters,
-		func(p nodeproto.Parameter) bool { return odd(p) || len(p.Detail) > longestText }) {
-		r.Parameters = slices.DeleteFunc(slices.Clone(r.Parameters), odd)
-		for i := range r.Parameters {
-			r.Parameters[i].Detail = config.Cut(r.Parameters[i].Detail, longestText)
-		}
-	}
-	if slices.ContainsFunc(r.Health, func(h nodeproto.Health) bool { return len(h.Name)+len(h.Detail) > longestText }) {
-		r.Health = slices.Clone(r.Health)
-		for i := range r.Health {
-			r.Health[i].Name, r.Health[i].Detail = config.Cut(r.Health[i].Name, longestName),
-				config.Cut(r.Health[i].Detail, longestText)
-		}
-	}
-	if slices.ContainsFunc(r.Actions, func(a nodeproto.Action) bool { return len(a.Name)+len(a.Detail) > longestText }) {
-		r.Actions = slices.Clone(r.Actions)
-		for i := range r.Actions {
-			r.Actions[i].Name, r.Actions[i].Detail = config.Cut(r.Actions[i].Name, longestName),
-				config.Cut(r.Actions[i].Detail, longestText)
-		}
-	}
-	return r
-}
-
-// bound is as much of a list as a node may tell of.
-func bound[T any](list []T) []T { return list[:min(len(list), mostListed):min(len(list), mostListed)] }
-
-// odd is a parameter that no config has: its words are too long for one.
-func odd(p nodeproto.Parameter) bool {
-	return len(p.ID) > longestText || len(p.Kind) > longestName || len(p.State) > longestName ||
-		len(p.Generation.Authority) > longestDigest
-}
 
 // fit encodes what the other replicas are told. Of what would be too much for a key the parameters
 // go that are as they should be, then those that somebody looks at; how many is told.

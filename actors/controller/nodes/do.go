@@ -11,7 +11,6 @@ import (
 	"edgespan/config/fleet"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/fleet/pace"
-	"edgespan/config/stateloop"
 )
 
 // plan puts an effect behind those that wait for the store. Of each kind only the last one has to be
@@ -193,35 +192,6 @@ func (n *node) dueIn(due *bool, wait time.Duration, m any) {
 	n.d.After(wait, func() { n.d.Send(self, m) })
 }
 
-// reportOf is a report in the words of the machine.
-func reportOf(r *nodeproto.Report, on string) fleet.Report {
-	out := fleet.Report{
-		Stream: on, Digest: digestOf(r.MD5, r.Peer), Settled: r.Settled, Generation: r.Generation, Restores: r.Restores,
-		Managed: r.Managed,
-	}
-	out.Software, out.Firmware, out.Board = r.Software, r.Firmware, r.Board
-	if r.Held != nil {
-		out.Held = &fleet.Held{By: r.Held.By, Since: r.Held.Since}
-	}
-	if p := r.Pending; p != nil {
-		out.Pending = &fleet.Pending{Generation: p.Generation, Settled: p.Settled, Remaining: p.Remaining, Worse: p.Worse}
-	}
-	for _, h := range r.Health {
-		if !h.Good {
-			out.Bad = append(out.Bad, h.Name)
-		}
-	}
-	for _, p := range r.Parameters {
-		if stateloop.State(p.State).Class() == stateloop.Failed {
-			out.Bad = append(out.Bad, p.ID)
-		}
-	}
-	for _, a := range r.Actions {
-		out.Results = append(out.Results, fleet.Result{Action: a.Name, Result: a.State, Why: a.Detail})
-	}
-	return out
-}
-
 // compareAgain asks a node for what it runs, if that is to be compared and it was not asked
 // on this stream; and again after a while, if it has not said.
 func (n *node) compareAgain() {
@@ -256,7 +226,8 @@ func (n *node) compared(data []byte) {
 	running, faults := config.ParseFew(data)
 	if got := config.MD5(running); len(faults) > 0 || got != c.Running.Config {
 		n.misfit, n.misfits = n.d.Now(), n.misfits+1
-		n.log("the config that a node says it runs is another", zap.String("why", config.Cut(faults.Error(), longestText)),
+		n.log("the config that a node says it runs is another",
+			zap.String("why", config.Cut(faults.Error(), nodeproto.MaxText)),
 			zap.String("said", got), zap.String("reported", c.Running.Config))
 		return
 	}

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"edgespan/actors/controller/storage"
-	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
 	"edgespan/config/stateloop"
@@ -75,16 +74,6 @@ func TestWhatOthersAreToldOfMuchIsFoundSoon(t *testing.T) {
 	if err := json.Unmarshal(text, &told); err != nil || len(text) > MostTold || len(text) < MostTold/2 || told.Node.Left+
 		len(told.Node.Parameters) != all {
 		t.Errorf("%d bytes, %d parameters and %d left out: %v", len(text), len(told.Node.Parameters), told.Node.Left, err)
-	}
-}
-
-// A node tells of as much as the largest one has, and of no more.
-func TestAReportHasAsMuchAsANodeHas(t *testing.T) {
-	t.Parallel()
-	told := nodeproto.Report{Parameters: make([]nodeproto.Parameter, 80_000), Health: make([]nodeproto.Health, 80_000),
-		Actions: make([]nodeproto.Action, 10)}
-	if got := bounded(told); len(got.Parameters) != mostListed || len(got.Health) != mostListed || len(got.Actions) != 10 {
-		t.Errorf("%d parameters, %d of health, %d actions", len(got.Parameters), len(got.Health), len(got.Actions))
 	}
 }
 

@@ -152,7 +152,7 @@ func (n *node) receive(m any) {
 	case fleet.Asked:
 		n.asked(m)
 	case Connected:
-		hello := boundedHello(m.Hello)
+		hello := m.Hello.Bounded()
 		n.located(hello.Address)
 		n.connect(m.Stream, hello.Software, hello.Firmware, hello.Board)
 	case Said:
@@ -297,7 +297,7 @@ func (n *node) said(m Said) {
 	}
 	switch w := m.Word.(type) {
 	case nodeproto.Report:
-		w = bounded(w)
+		w = w.Bounded()
 		if n.report == nil || !slices.Equal(n.report.Parameters, w.Parameters) {
 			n.tellOthers()
 		}
@@ -305,7 +305,7 @@ func (n *node) said(m Said) {
 		n.seat.heard.Store(n.d.Now().UnixNano())
 		v := layers.Versions{Software: w.Software, Firmware: w.Firmware, Board: w.Board}
 		n.seat.is(v, n.replica)
-		e := reportOf(&w, n.on)
+		e := fleet.ReportOf(&w, n.on)
 		e.Parts = n.partsOf(&w)
 		n.step(e)
 		n.underlay()
@@ -313,7 +313,7 @@ func (n *node) said(m Said) {
 	case nodeproto.Result:
 		n.result(w)
 	case nodeproto.Probed:
-		w = boundedProbed(w)
+		w = w.Bounded()
 		n.step(fleet.Answered{Stream: n.on, Probe: w.Number, Generation: w.Generation, Digest: digestOf(w.MD5, w.Peer),
 			Worse: w.Worse})
 	case nodeproto.Answer:
@@ -323,7 +323,7 @@ func (n *node) said(m Said) {
 
 // result takes what became of a push. What ends the matter is acknowledged once it is stored.
 func (n *node) result(r nodeproto.Result) {
-	digest := answers(r)
+	digest := fleet.Digest{Config: r.Pushed()}
 	switch r.Outcome {
 	case nodeproto.Accepted, nodeproto.Applied:
 		n.step(fleet.Acked{Attempt: r.Attempt})

@@ -11,6 +11,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
@@ -152,7 +153,7 @@ func (n *node) tells() *reported {
 		Running: r.Key.running,
 		Wants:   r.Key.Wants, Runs: r.Key.Runs,
 	}
-	out.Why = config.Cut(out.Why, longestText)
+	out.Why = config.Cut(out.Why, nodeproto.MaxText)
 	if n.peers() {
 		out.Peer = n.viewed()
 	} else if out.Parameters = n.parameters(); n.synced() {

@@ -12,7 +12,6 @@ import (
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/kv"
-	"edgespan/config/stateloop"
 )
 
 // Gated tells the actor of a node to look at its gate.
@@ -32,25 +31,13 @@ func (n *node) stand(now time.Time) {
 	if g == nil || !g.Staged || n.stream == nil || n.report == nil || n.want.Digest == (fleet.Digest{}) {
 		return
 	}
-	s := fleet.Standing{Digest: n.want.Digest, Why: config.Cut(n.status, longestText)}
-	switch is := n.machine.State(now); {
-	case is == fleet.Staged && n.machine.Undid(): // its gate was closed, as it had gone offline
-		s.State, s.Why = fleet.StandsFailed, "nobody confirmed it, and the node went back to what it had"
-	case is == fleet.Staged:
-		s.State, s.Why, n.earlier = fleet.StandsStaged, "", n.report
-	case is == fleet.InSync:
-		if n.worse() != "" {
-			return
-		}
-		s.State, s.Why = fleet.StandsConfirmed, ""
-	case is == fleet.Failed:
-		s.State = fleet.StandsFailed
-	case is == fleet.Waiting && n.machine.Undid():
-		s.State = fleet.StandsFailed
-	case is.Stuck() && is != fleet.Faulty:
-		s.State = fleet.StandsStuck
-	default:
+	s, says := n.machine.Standing(now, n.want.Digest, config.Cut(n.status, nodeproto.MaxText),
+		func() string { return fleet.Worse(n.earlier, n.report) })
+	if !says {
 		return
+	}
+	if s.State == fleet.StandsStaged {
+		n.earlier = n.report
 	}
 	text := storage.Encode(s)
 	if n.stoodOn == n.on && bytes.Equal(text, n.stood) {
@@ -78,30 +65,3 @@ func (n *node) standingSaved(m storage.Saved) {
 		n.stood = nil
 	}
 }
-
-// worse is what is bad on the node and was good before its batch, and a parameter that is not
-// ready and was; "" for nothing. Where nobody here saw it before, all parameters must be ready.
-func (n *node) worse() string {
-	before := map[string]bool{}
-	if n.earlier != nil {
-		for _, h := range n.earlier.Health {
-			before[h.Name] = !h.Good
-		}
-		for _, p := range n.earlier.Parameters {
-			before[p.ID] = !ready(p)
-		}
-	}
-	for _, h := range n.report.Health {
-		if !h.Good && n.earlier != nil && !before[h.Name] {
-			return h.Name
-		}
-	}
-	for _, p := range n.report.Parameters {
-		if !ready(p) && !before[p.ID] {
-			return p.ID
-		}
-	}
-	return ""
-}
-
-func ready(p nodeproto.Parameter) bool { return stateloop.State(p.State).Class() == stateloop.Final }

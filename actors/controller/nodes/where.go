@@ -1,21 +1,11 @@
 package nodes
 
 import (
-	"net/netip"
 	"time"
 
 	"edgespan/config/fleet/pace"
+	"edgespan/config/fleet/underlay"
 )
-
-// reachable is an address if others could reach a node there: not one that means this machine
-// to whoever has it.
-func reachable(address string) string {
-	a, err := netip.ParseAddr(address)
-	if err != nil || a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast() {
-		return ""
-	}
-	return address
-}
 
 // whereRule is how often the address of a node may change: where tunnels lead to it that is a
 // revision of the history, which stays for ever.
@@ -26,7 +16,7 @@ type whereDue struct{}
 
 // located notes where the node comes from.
 func (n *node) located(address string) {
-	if address = reachable(address); address == "" {
+	if address = underlay.Reachable(address); address == "" {
 		return
 	}
 	if known := n.seat.Whereabouts(); known != "" {

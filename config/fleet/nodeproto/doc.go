@@ -2,10 +2,10 @@
 // values that the actors of both sides send and judge (docs/architecture.md, law 2; the wire form is
 // platform/nodelink's and never leaves it).
 //
-// It never judges a message, knows no wire format, no stream and no certificate. Values
-// that were sent are shared: nobody changes them afterwards.
+// It bounds what a node may say at all (bounds.go), and never judges a message beyond that; it knows no wire format, no
+// stream and no certificate. Values that were sent are shared: nobody changes them afterwards.
 //
-// Read first: doc.go, which is all of it.
+// Read first: doc.go, which has all words.
 package nodeproto
 
 import (

@@ -1,0 +1,63 @@
+package fleet
+
+import (
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/stateloop"
+)
+
+// ReportOf is a report in the words of the machine.
+func ReportOf(r *nodeproto.Report, on string) Report {
+	out := Report{
+		Stream: on, Digest: Digest{Config: r.MD5, Peer: r.Peer},
+		Settled: r.Settled, Generation: r.Generation, Restores: r.Restores,
+		Managed: r.Managed,
+	}
+	out.Software, out.Firmware, out.Board = r.Software, r.Firmware, r.Board
+	if r.Held != nil {
+		out.Held = &Held{By: r.Held.By, Since: r.Held.Since}
+	}
+	if p := r.Pending; p != nil {
+		out.Pending = &Pending{Generation: p.Generation, Settled: p.Settled, Remaining: p.Remaining, Worse: p.Worse}
+	}
+	for _, h := range r.Health {
+		if !h.Good {
+			out.Bad = append(out.Bad, h.Name)
+		}
+	}
+	for _, p := range r.Parameters {
+		if stateloop.State(p.State).Class() == stateloop.Failed {
+			out.Bad = append(out.Bad, p.ID)
+		}
+	}
+	for _, a := range r.Actions {
+		out.Results = append(out.Results, Result{Action: a.Name, Result: a.State, Why: a.Detail})
+	}
+	return out
+}
+
+// Worse is what is bad on the node and was good before its batch, and a parameter that is not
+// ready and was; "" for nothing. Where nobody here saw it before, all parameters must be ready.
+func Worse(earlier, now *nodeproto.Report) string {
+	before := map[string]bool{}
+	if earlier != nil {
+		for _, h := range earlier.Health {
+			before[h.Name] = !h.Good
+		}
+		for _, p := range earlier.Parameters {
+			before[p.ID] = !ready(p)
+		}
+	}
+	for _, h := range now.Health {
+		if !h.Good && earlier != nil && !before[h.Name] {
+			return h.Name
+		}
+	}
+	for _, p := range now.Parameters {
+		if !ready(p) && !before[p.ID] {
+			return p.ID
+		}
+	}
+	return ""
+}
+
+func ready(p nodeproto.Parameter) bool { return stateloop.State(p.State).Class() == stateloop.Final }
