@@ -6,16 +6,17 @@ import (
 	"net/url"
 
 	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/rest"
 )
 
 // Components are all.
-func (c *Client) Components(ctx context.Context) (out []model.Component, err error) {
-	return out, c.get(ctx, toComponents, nil, &out)
+func (c *Client) Components(ctx context.Context) ([]model.Component, error) {
+	return rest.Get[[]model.Component](ctx, c.Client, toComponents, nil)
 }
 
 // Component is one.
-func (c *Client) Component(ctx context.Context, id int64) (out model.Component, err error) {
-	return out, c.get(ctx, to(toComponents, id), nil, &out)
+func (c *Client) Component(ctx context.Context, id int64) (model.Component, error) {
+	return rest.Get[model.Component](ctx, c.Client, to(toComponents, id), nil)
 }
 
 // CreateComponent makes one.
@@ -30,10 +31,10 @@ func (c *Client) create(ctx context.Context, path string, body any, o WriteOptio
 		return err
 	}
 	if o.DryRun {
-		_, _, err = c.ask(ctx, r)
+		_, _, err = c.Ask(ctx, r)
 		return err
 	}
-	return c.do(ctx, r, out)
+	return c.Do(ctx, r, out)
 }
 
 // EditComponent changes one.
@@ -49,7 +50,7 @@ func (c *Client) DeleteComponent(ctx context.Context, id int64, o WriteOptions) 
 }
 
 // Definitions are all, or those of one component; *component nil is those of none.
-func (c *Client) Definitions(ctx context.Context, component **int64) (out []model.Definition, err error) {
+func (c *Client) Definitions(ctx context.Context, component **int64) ([]model.Definition, error) {
 	q := url.Values{}
 	if component != nil {
 		q.Set("component_id", "")
@@ -57,12 +58,12 @@ func (c *Client) Definitions(ctx context.Context, component **int64) (out []mode
 			q.Set("component_id", decimal(**component))
 		}
 	}
-	return out, c.get(ctx, toDefinitions, q, &out)
+	return rest.Get[[]model.Definition](ctx, c.Client, toDefinitions, q)
 }
 
 // Definition is one.
-func (c *Client) Definition(ctx context.Context, id int64) (out model.Definition, err error) {
-	return out, c.get(ctx, to(toDefinitions, id), nil, &out)
+func (c *Client) Definition(ctx context.Context, id int64) (model.Definition, error) {
+	return rest.Get[model.Definition](ctx, c.Client, to(toDefinitions, id), nil)
 }
 
 // CreateDefinition makes one.
@@ -85,8 +86,7 @@ func (c *Client) DeleteDefinition(ctx context.Context, id int64, o WriteOptions)
 
 // Secrets are the declared keys of a definition.
 func (c *Client) Secrets(ctx context.Context, id int64) ([]string, error) {
-	var out Secrets
-	err := c.get(ctx, to(toDefinitions, id, "secrets"), nil, &out)
+	out, err := rest.Get[Secrets](ctx, c.Client, to(toDefinitions, id, "secrets"), nil)
 	return out.Secrets, err
 }
 
@@ -97,13 +97,13 @@ func (c *Client) DeclareSecrets(ctx context.Context, id int64, keys []string, o 
 }
 
 // Environments are all.
-func (c *Client) Environments(ctx context.Context) (out []model.Environment, err error) {
-	return out, c.get(ctx, toEnvironments, nil, &out)
+func (c *Client) Environments(ctx context.Context) ([]model.Environment, error) {
+	return rest.Get[[]model.Environment](ctx, c.Client, toEnvironments, nil)
 }
 
 // Environment is one.
-func (c *Client) Environment(ctx context.Context, id int64) (out model.Environment, err error) {
-	return out, c.get(ctx, to(toEnvironments, id), nil, &out)
+func (c *Client) Environment(ctx context.Context, id int64) (model.Environment, error) {
+	return rest.Get[model.Environment](ctx, c.Client, to(toEnvironments, id), nil)
 }
 
 // CreateEnvironment makes one.
@@ -126,13 +126,13 @@ func (c *Client) DeleteEnvironment(ctx context.Context, id int64, o WriteOptions
 }
 
 // Levels are those of an environment, from the least to the most narrow.
-func (c *Client) Levels(ctx context.Context, environment int64) (out []model.Level, err error) {
-	return out, c.get(ctx, to(toEnvironments, environment, "hierarchy_levels"), nil, &out)
+func (c *Client) Levels(ctx context.Context, environment int64) ([]model.Level, error) {
+	return rest.Get[[]model.Level](ctx, c.Client, to(toEnvironments, environment, "hierarchy_levels"), nil)
 }
 
 // Level is one, by id or name.
-func (c *Client) Level(ctx context.Context, environment int64, level string) (out model.Level, err error) {
-	return out, c.get(ctx, to(toEnvironments, environment, "hierarchy_levels", level), nil, &out)
+func (c *Client) Level(ctx context.Context, environment int64, level string) (model.Level, error) {
+	return rest.Get[model.Level](ctx, c.Client, to(toEnvironments, environment, "hierarchy_levels", level), nil)
 }
 
 // RenameLevel gives one another name.
@@ -143,13 +143,13 @@ func (c *Client) RenameLevel(ctx context.Context, environment int64, level, name
 }
 
 // Nodes are those that are registered in an environment.
-func (c *Client) Nodes(ctx context.Context, environment int64) (out []model.Node, err error) {
-	return out, c.get(ctx, to(toEnvironments, environment, "nodes"), nil, &out)
+func (c *Client) Nodes(ctx context.Context, environment int64) ([]model.Node, error) {
+	return rest.Get[[]model.Node](ctx, c.Client, to(toEnvironments, environment, "nodes"), nil)
 }
 
 // Node is one, by any of its names.
-func (c *Client) Node(ctx context.Context, environment int64, name string) (out model.Node, err error) {
-	return out, c.get(ctx, to(toEnvironments, environment, "nodes", name), nil, &out)
+func (c *Client) Node(ctx context.Context, environment int64, name string) (model.Node, error) {
+	return rest.Get[model.Node](ctx, c.Client, to(toEnvironments, environment, "nodes", name), nil)
 }
 
 // PutNode registers one. Levels that are nil leave those that it has.

@@ -9,6 +9,7 @@ import (
 
 	"edgespan/config/configdb"
 	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/rest"
 )
 
 // Place is a place of an environment, and a resource of it by its name or id. A name of digits
@@ -60,27 +61,27 @@ type Content struct {
 // Read reads a half of a record.
 func (c *Client) Read(ctx context.Context, p Place, k model.Kind, r Read) (Content, error) {
 	q := url.Values{}
-	setFlag(q, "effective", r.Effective)
-	setFlag(q, "show_lookup", r.Lookup)
+	rest.SetFlag(q, "effective", r.Effective)
+	rest.SetFlag(q, "show_lookup", r.Lookup)
 	if r.Deep {
 		q.Set("merge", "deep")
 	}
-	setText(q, "key", r.Key)
-	setCount(q, "version", r.Version)
-	setCount(q, "revision", r.Revision)
-	return c.content(ctx, request{method: http.MethodGet, path: p.half(k), query: q}, r.Known)
+	rest.SetText(q, "key", r.Key)
+	rest.SetCount(q, "version", r.Version)
+	rest.SetCount(q, "revision", r.Revision)
+	return c.content(ctx, request{Method: http.MethodGet, Path: p.half(k), Query: q}, r.Known)
 }
 
 func (c *Client) content(ctx context.Context, r request, known string) (Content, error) {
 	if known != "" {
-		r.header = map[string]string{"If-None-Match": known}
+		r.Header = map[string]string{"If-None-Match": known}
 	}
-	text, resp, err := c.ask(ctx, r)
+	text, resp, err := c.Ask(ctx, r)
 	if err != nil {
 		return Content{}, err
 	}
-	out := Content{ETag: resp.header.Get("ETag"), Version: resp.count(VersionHeader), Revision: resp.count(RevisionHeader)}
-	if resp.status != http.StatusNotModified {
+	out := Content{ETag: resp.Header.Get("ETag"), Version: count(resp.Header, VersionHeader), Revision: count(resp.Header, RevisionHeader)}
+	if resp.StatusCode != http.StatusNotModified {
 		out.Body, err = configdb.Parse(text)
 	}
 	return out, err
@@ -114,24 +115,24 @@ func (c *Client) GetKeys(ctx context.Context, p Place, k model.Kind, paths [][]c
 }
 
 // Versions are those of a half of a record, the newest first.
-func (c *Client) Versions(ctx context.Context, p Place, k model.Kind, before uint64, limit int) (out []model.Version,
-	err error) {
-	return out, c.get(ctx, p.half(k, "history"), part(before, limit), &out)
+func (c *Client) Versions(ctx context.Context, p Place, k model.Kind, before uint64, limit int) ([]model.Version,
+	error) {
+	return rest.Get[[]model.Version](ctx, c.Client, p.half(k, "history"), part(before, limit))
 }
 
 // part is which part of a list is wanted.
 func part(before uint64, limit int) url.Values {
 	q := url.Values{}
-	setCount(q, "before", before)
-	setCount(q, "limit", uint64(max(limit, 0)))
+	rest.SetCount(q, "before", before)
+	rest.SetCount(q, "limit", uint64(max(limit, 0)))
 	return q
 }
 
 // Diff is what changed between two versions; to 0 is the newest, from 0 nothing.
-func (c *Client) Diff(ctx context.Context, p Place, k model.Kind, from, to uint64) (out []PatchOp, err error) {
+func (c *Client) Diff(ctx context.Context, p Place, k model.Kind, from, to uint64) ([]PatchOp, error) {
 	q := url.Values{"from": {strconv.FormatUint(from, 10)}}
-	setCount(q, "to", to)
-	return out, c.get(ctx, p.half(k, "diff"), q, &out)
+	rest.SetCount(q, "to", to)
+	return rest.Get[[]PatchOp](ctx, c.Client, p.half(k, "diff"), q)
 }
 
 // Rollback makes what a version was, or what stood at a revision, the newest version.
@@ -153,11 +154,11 @@ func (c *Client) Bulk(ctx context.Context, p Place, b BulkBody, o WriteOptions) 
 func (c *Client) HieraData(ctx context.Context, p Place, resources []string, m configdb.MergeOptions,
 	known string) (Content, error) {
 	q := url.Values{"resources": {strings.Join(resources, ",")}}
-	setText(q, "merge", string(m.Strategy))
-	setText(q, "knockout_prefix", m.KnockoutPrefix)
-	setFlag(q, "sort_merged_arrays", m.SortMergedArrays)
-	setFlag(q, "merge_hash_arrays", m.MergeHashArrays)
-	return c.content(ctx, request{method: http.MethodGet, path: p.path("hiera", "data"), query: q}, known)
+	rest.SetText(q, "merge", string(m.Strategy))
+	rest.SetText(q, "knockout_prefix", m.KnockoutPrefix)
+	rest.SetFlag(q, "sort_merged_arrays", m.SortMergedArrays)
+	rest.SetFlag(q, "merge_hash_arrays", m.MergeHashArrays)
+	return c.content(ctx, request{Method: http.MethodGet, Path: p.path("hiera", "data"), Query: q}, known)
 }
 
 // HieraLookup is the keys of several that are found.
@@ -168,22 +169,4 @@ func (c *Client) HieraLookup(ctx context.Context, p Place, l LookupBody) (Conten
 		return Content{}, err
 	}
 	return c.content(ctx, r, "")
-}
-
-func setText(q url.Values, name, value string) {
-	if value != "" {
-		q.Set(name, value)
-	}
-}
-
-func setFlag(q url.Values, name string, value bool) {
-	if value {
-		q.Set(name, "1")
-	}
-}
-
-func setCount(q url.Values, name string, n uint64) {
-	if n > 0 {
-		q.Set(name, strconv.FormatUint(n, 10))
-	}
 }

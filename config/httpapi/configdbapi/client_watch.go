@@ -1,15 +1,12 @@
 package configdbapi
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"edgespan/config/configdb/model"
@@ -20,15 +17,15 @@ import (
 const maxEvent = 16 << 20
 
 // History is the revisions of the facts, the newest first.
-func (c *Client) History(ctx context.Context, q model.RecordsQuery) (out []model.Record, err error) {
+func (c *Client) History(ctx context.Context, q model.RecordsQuery) ([]model.Record, error) {
 	v := part(q.Before, q.Limit)
-	setCount(v, "environment", uint64(max(q.Environment, 0)))
-	return out, c.get(ctx, toHistory, v, &out)
+	rest.SetCount(v, "environment", uint64(max(q.Environment, 0)))
+	return rest.Get[[]model.Record](ctx, c.Client, toHistory, v)
 }
 
 // Revision is one.
-func (c *Client) Revision(ctx context.Context, revision uint64) (out model.Record, err error) {
-	return out, c.get(ctx, to(toHistory, revision), nil, &out)
+func (c *Client) Revision(ctx context.Context, revision uint64) (model.Record, error) {
+	return rest.Get[model.Record](ctx, c.Client, to(toHistory, revision), nil)
 }
 
 // WatchOptions say what a watch tells of.
@@ -46,15 +43,15 @@ type WatchOptions struct {
 func (c *Client) Watch(ctx context.Context, o WatchOptions, pause time.Duration,
 	deliver func(model.Record) error) error {
 	q := url.Values{}
-	setCount(q, "environment", uint64(max(o.Environment, 0)))
-	setText(q, "resource", o.Resource)
+	rest.SetCount(q, "environment", uint64(max(o.Environment, 0)))
+	rest.SetText(q, "resource", o.Resource)
 	if o.Level != nil {
 		q.Set("level", o.Level.Level+"="+o.Level.Value)
 	}
 	if o.FromStart {
 		q.Set("since", "0")
 	}
-	setCount(q, "since", o.Since)
+	rest.SetCount(q, "since", o.Since)
 	for {
 		began := time.Now()
 		err := c.watchOnce(ctx, q, deliver)
@@ -84,32 +81,29 @@ type stopped struct{ error }
 
 // watchOnce follows one stream, and puts into the query where the next begins.
 func (c *Client) watchOnce(ctx context.Context, q url.Values, deliver func(model.Record) error) error {
-	resp, err := c.send(ctx, request{method: http.MethodGet, path: toWatch, query: q})
+	resp, err := c.Send(ctx, request{Method: http.MethodGet, Path: toWatch, Query: q})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }() // only read from
 	if !q.Has("since") {
-		q.Set("since", fmt.Sprint(answered{header: resp.Header}.count(RevisionHeader)))
+		q.Set("since", fmt.Sprint(count(resp.Header, RevisionHeader)))
 	}
-	lines := bufio.NewScanner(resp.Body)
-	lines.Buffer(nil, maxEvent)
-	for lines.Scan() {
-		text, is := strings.CutPrefix(lines.Text(), "data: ")
-		if !is {
-			continue
-		}
+	for text, err := range rest.Events(resp.Body, maxEvent) {
 		var r model.Record
-		if err := json.Unmarshal([]byte(text), &r); err != nil {
-			return fmt.Errorf("read answer of %s: %w", c.base, err)
+		switch {
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return nil
+		case err != nil:
+			return c.Failed(err)
+		}
+		if err := c.Decode(text, &r); err != nil {
+			return err
 		}
 		if err := deliver(r); err != nil {
 			return stopped{err}
 		}
 		q.Set("since", fmt.Sprint(r.Revision))
-	}
-	if err := lines.Err(); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return rest.Failed(c.base.String(), err)
 	}
 	return nil
 }

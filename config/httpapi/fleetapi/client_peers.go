@@ -1,9 +1,8 @@
 package fleetapi
 
 import (
-	"bytes"
+	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet/ops"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/stateloop/peer"
 )
 
@@ -21,9 +21,7 @@ func (c *Client) Peers(ctx context.Context) ([]Peer, error) {
 
 // Peer is one of them.
 func (c *Client) Peer(ctx context.Context, name string) (PeerDetail, error) {
-	var out PeerDetail
-	err := c.get(ctx, route("peers", name), nil, &out)
-	return out, err
+	return rest.Get[PeerDetail](ctx, c.Client, route("peers", name), nil)
 }
 
 // Clusters are all clusters, by name.
@@ -33,9 +31,7 @@ func (c *Client) Clusters(ctx context.Context) ([]Cluster, error) {
 
 // Cluster is one of them.
 func (c *Client) Cluster(ctx context.Context, name string) (ClusterDetail, error) {
-	var out ClusterDetail
-	err := c.get(ctx, route("clusters", name), nil, &out)
-	return out, err
+	return rest.Get[ClusterDetail](ctx, c.Client, route("clusters", name), nil)
 }
 
 // WatchPeer tells how a peer is, at once and on each change, until the controller ends the
@@ -50,52 +46,30 @@ func (c *Client) WatchCluster(ctx context.Context, name string, tell func(Cluste
 }
 
 func watched[T any](ctx context.Context, c *Client, path string, tell func(T) error) error {
-	return c.stream(ctx, request{method: http.MethodGet, path: path}, &events{tell: func(text []byte) error {
-		var v T
-		if err := json.Unmarshal(text, &v); err != nil {
-			return fmt.Errorf("read answer of %s: %w", c.base, err)
+	resp, err := c.Send(ctx, request{Method: http.MethodGet, Path: path})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }() // only read from
+	for text, err := range rest.Events(resp.Body, maxEvent) {
+		if errors.Is(err, bufio.ErrTooLong) {
+			return errors.New("an event of the controller is too long")
+		} else if err != nil {
+			return c.Failed(err)
 		}
-		return tell(v)
-	}})
+		var v T
+		if err := c.Decode(text, &v); err != nil {
+			return err
+		}
+		if err := tell(v); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // maxEvent bounds one event, in bytes.
 const maxEvent = 64 << 20
-
-// events takes a stream of server-sent events apart.
-type events struct {
-	tell func(data []byte) error
-	rest []byte
-}
-
-var errEvent = errors.New("an event of the controller is too long")
-
-func (e *events) Write(p []byte) (int, error) {
-	e.rest = append(e.rest, p...)
-	for {
-		one, more, whole := bytes.Cut(e.rest, []byte("\n\n"))
-		if !whole {
-			break
-		}
-		var data []byte
-		for line := range bytes.SplitSeq(one, []byte("\n")) {
-			if text, is := bytes.CutPrefix(line, []byte("data: ")); is {
-				data = append(data, text...)
-			}
-		}
-		e.rest = more
-		if data == nil {
-			continue // a sign of life
-		}
-		if err := e.tell(data); err != nil {
-			return 0, err
-		}
-	}
-	if len(e.rest) > maxEvent {
-		return 0, errEvent
-	}
-	return len(p), nil
-}
 
 // peerRequest is the route of a write of peers and clusters.
 func peerRequest(w ops.Write) (request, error) {
@@ -104,7 +78,7 @@ func peerRequest(w ops.Write) (request, error) {
 		if len(names) != 1 {
 			return request{}, fmt.Errorf("%s: %d clusters: one at a time is allowed", what, len(names))
 		}
-		return request{method: http.MethodPost, path: route("clusters", names[0], what), query: v}, nil
+		return request{Method: http.MethodPost, Path: route("clusters", names[0], what), Query: v}, nil
 	}
 	switch w := w.(type) {
 	case ops.Describe:
@@ -124,7 +98,7 @@ func peerRequest(w ops.Write) (request, error) {
 			return request{}, fmt.Errorf("delete %d of %s: one peer or cluster at a time is allowed", len(w.Names),
 				config.Quote(w.Kind))
 		}
-		return request{method: http.MethodDelete, path: route(kinds[w.Kind], w.Names[0]), query: v}, nil
+		return request{Method: http.MethodDelete, Path: route(kinds[w.Kind], w.Names[0]), Query: v}, nil
 	case ops.Deploy:
 		return post(w.Clusters, "deploy")
 	case ops.Undeploy:

@@ -35,19 +35,17 @@ func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
 
 // Node is one node.
 func (c *Client) Node(ctx context.Context, name string) (NodeDetail, error) {
-	var out NodeDetail
-	err := c.get(ctx, route("nodes", name), nil, &out)
-	return out, err
+	return rest.Get[NodeDetail](ctx, c.Client, route("nodes", name), nil)
 }
 
 // Config is the effective config of one node, or parts of it.
 func (c *Client) Config(ctx context.Context, q ops.ConfigQuery) (ops.Document, error) {
 	v := url.Values{}
 	setPaths(v, "paths", q.Paths)
-	setText(v, "sw", q.Software)
-	setText(v, "fw", q.Firmware)
-	setText(v, "board", q.Board)
-	setFlag(v, "reveal", q.Reveal)
+	rest.SetText(v, "sw", q.Software)
+	rest.SetText(v, "fw", q.Firmware)
+	rest.SetText(v, "board", q.Board)
+	rest.SetFlag(v, "reveal", q.Reveal)
 	return c.document(ctx, route("nodes", q.Node, "config"), v)
 }
 
@@ -57,7 +55,7 @@ func (c *Client) Paths(ctx context.Context, q ops.PathsQuery) (ops.Document, err
 	v := url.Values{}
 	setList(v, "nodes", q.Nodes)
 	setPaths(v, "paths", q.Paths)
-	setFlag(v, "reveal", q.Reveal)
+	rest.SetFlag(v, "reveal", q.Reveal)
 	d, err := c.document(ctx, route("config"), v)
 	if p := (*Problem)(nil); !errors.As(err, &p) || p.Type != rest.TypeTooLarge {
 		return d, err
@@ -76,9 +74,7 @@ func (c *Client) Paths(ctx context.Context, q ops.PathsQuery) (ops.Document, err
 func (c *Client) Explain(ctx context.Context, node string, path []string) ([]Explanation, error) {
 	v := url.Values{}
 	setPaths(v, "path", [][]string{path})
-	var out []Explanation
-	err := c.get(ctx, route("nodes", node, "explain"), v, &out)
-	return out, err
+	return rest.Get[[]Explanation](ctx, c.Client, route("nodes", node, "explain"), v)
 }
 
 // Layer is one layer, in the form that ops.LayerQuery tells.
@@ -87,14 +83,14 @@ func (c *Client) Layer(ctx context.Context, q ops.LayerQuery) (ops.Document, err
 	setList(v, "nodes", q.Nodes)
 	setList(v, "versions", q.Versions)
 	setList(v, "boards", q.Boards)
-	setFlag(v, "reveal", q.Reveal)
+	rest.SetFlag(v, "reveal", q.Reveal)
 	return c.document(ctx, route("layers", q.Layer.String()), v)
 }
 
 // NodeLayer is the overrides of one node.
 func (c *Client) NodeLayer(ctx context.Context, node string, reveal bool) (ops.Document, error) {
 	v := url.Values{}
-	setFlag(v, "reveal", reveal)
+	rest.SetFlag(v, "reveal", reveal)
 	return c.document(ctx, route("layers", "node", node), v)
 }
 
@@ -109,7 +105,7 @@ func (c *Client) Metadata(ctx context.Context, of string) (ops.Document, error) 
 // E2E is the config of the "controller" or the "aggregator".
 func (c *Client) E2E(ctx context.Context, file string, reveal bool) (ops.Document, error) {
 	v := url.Values{}
-	setFlag(v, "reveal", reveal)
+	rest.SetFlag(v, "reveal", reveal)
 	return c.document(ctx, route("e2e", file), v)
 }
 
@@ -133,9 +129,7 @@ func (c *Client) History(ctx context.Context, q HistoryQuery) ([]Edition, error)
 		v.Set("before", strconv.FormatUint(q.Before, 10))
 	}
 	if q.Limit == 0 {
-		var out []Edition
-		err := c.get(ctx, route("history"), v, &out)
-		return out, err
+		return rest.Get[[]Edition](ctx, c.Client, route("history"), v)
 	}
 	v.Set("limit", strconv.Itoa(q.Limit))
 	out, err := listAll[Edition](ctx, c, route("history"), v, q.Limit)
@@ -144,9 +138,7 @@ func (c *Client) History(ctx context.Context, q HistoryQuery) ([]Edition, error)
 
 // Revision is one revision and what it changed.
 func (c *Client) Revision(ctx context.Context, number uint64) (EditionDetail, error) {
-	var out EditionDetail
-	err := c.get(ctx, route("history", strconv.FormatUint(number, 10)), nil, &out)
-	return out, err
+	return rest.Get[EditionDetail](ctx, c.Client, route("history", strconv.FormatUint(number, 10)), nil)
 }
 
 // Diff is what changed between two revisions; to 0 is the newest.
@@ -155,51 +147,39 @@ func (c *Client) Diff(ctx context.Context, from, to uint64) ([]LayerDiff, error)
 	if to > 0 {
 		v.Set("to", strconv.FormatUint(to, 10))
 	}
-	var out []LayerDiff
-	err := c.get(ctx, route("history", "diff"), v, &out)
-	return out, err
+	return rest.Get[[]LayerDiff](ctx, c.Client, route("history", "diff"), v)
 }
 
 // Rollouts are the last changes on their way to the nodes, the newest first.
 func (c *Client) Rollouts(ctx context.Context) ([]Rollout, error) {
-	var out []Rollout
-	err := c.get(ctx, route("rollouts"), nil, &out)
-	return out, err
+	return rest.Get[[]Rollout](ctx, c.Client, route("rollouts"), nil)
 }
 
 // Rollout is that of one revision.
 func (c *Client) Rollout(ctx context.Context, revision uint64) (Rollout, error) {
-	var out Rollout
-	err := c.get(ctx, route("rollouts", strconv.FormatUint(revision, 10)), nil, &out)
-	return out, err
+	return rest.Get[Rollout](ctx, c.Client, route("rollouts", strconv.FormatUint(revision, 10)), nil)
 }
 
 // ExplainRollout is what was decided of a staged rollout, and why.
 func (c *Client) ExplainRollout(ctx context.Context, revision uint64) (RolloutDetail, error) {
-	var out RolloutDetail
-	err := c.get(ctx, route("rollouts", strconv.FormatUint(revision, 10), "explain"), nil, &out)
-	return out, err
+	return rest.Get[RolloutDetail](ctx, c.Client, route("rollouts", strconv.FormatUint(revision, 10), "explain"), nil)
 }
 
 // CommandRollout pauses, resumes, aborts or reverts a staged rollout.
 func (c *Client) CommandRollout(ctx context.Context, revision uint64, what RolloutCommand) error {
-	_, _, err := c.ask(ctx,
-		request{method: http.MethodPost, path: route("rollouts", strconv.FormatUint(revision, 10), string(what))})
+	_, _, err := c.Ask(ctx,
+		request{Method: http.MethodPost, Path: route("rollouts", strconv.FormatUint(revision, 10), string(what))})
 	return err
 }
 
 // PreviewResult is what has been answered to a preview until now.
 func (c *Client) PreviewResult(ctx context.Context, id string) (Preview, error) {
-	var out Preview
-	err := c.get(ctx, route("actions", id), nil, &out)
-	return out, err
+	return rest.Get[Preview](ctx, c.Client, route("actions", id), nil)
 }
 
 // Operators are whom tokens belong to.
 func (c *Client) Operators(ctx context.Context) ([]OperatorToken, error) {
-	var out []OperatorToken
-	err := c.get(ctx, route("operators"), nil, &out)
-	return out, err
+	return rest.Get[[]OperatorToken](ctx, c.Client, route("operators"), nil)
 }
 
 // AddOperator makes a token, whose text is told this once.
@@ -208,23 +188,19 @@ func (c *Client) AddOperator(ctx context.Context, t OperatorToken) (NewOperator,
 	if err != nil {
 		return NewOperator{}, err
 	}
-	var out NewOperator
-	err = c.do(ctx, request{method: http.MethodPost, path: route("operators"), body: body}, &out)
-	return out, err
+	return rest.Ask[NewOperator](ctx, c.Client, request{Method: http.MethodPost, Path: route("operators"), Body: body})
 }
 
 // RemoveOperator revokes the token of a name.
 func (c *Client) RemoveOperator(ctx context.Context, name string) error {
-	return c.do(ctx, request{method: http.MethodDelete, path: route("operators", name)}, &Nothing{})
+	return c.Do(ctx, request{Method: http.MethodDelete, Path: route("operators", name)}, &Nothing{})
 }
 
 // Export is the seed's files.
 func (c *Client) Export(ctx context.Context, reveal bool) (Exported, error) {
 	v := url.Values{}
-	setFlag(v, "reveal", reveal)
-	var out Exported
-	err := c.get(ctx, route("export"), v, &out)
-	return out, err
+	rest.SetFlag(v, "reveal", reveal)
+	return rest.Get[Exported](ctx, c.Client, route("export"), v)
 }
 
 // Backup writes a backup of the store, and says of what it is. It checks what it writes: after
@@ -241,7 +217,7 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) (backup.Header, error)
 		_, _ = io.Copy(io.Discard, in) // the writer goes on, whatever was wrong; a pipe has no other error
 		checked <- end{whole, err}
 	}()
-	err := c.stream(ctx, request{method: http.MethodGet, path: route("backup")}, io.MultiWriter(w, tee))
+	err := c.Copy(ctx, request{Method: http.MethodGet, Path: route("backup")}, io.MultiWriter(w, tee))
 	_ = tee.Close() // it never fails
 	done := <-checked
 	switch {
@@ -250,22 +226,23 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) (backup.Header, error)
 	case done.err != nil:
 		// no fault of who asked
 		return backup.Header{},
-			fmt.Errorf("back up %s: the answer is no whole backup: %w", c.base, errors.New(done.err.Error()))
+			fmt.Errorf("back up %s: the answer is no whole backup: %w", c.Name, errors.New(done.err.Error()))
 	}
 	return done.copy.Header, nil
 }
 
 // Ready says whether the controller can serve requests.
 func (c *Client) Ready(ctx context.Context) error {
-	return c.get(ctx, "/readyz", nil, &Alive{})
+	_, err := rest.Get[Alive](ctx, c.Client, "/readyz", nil)
+	return err
 }
 
 // Command does something with a node.
 func (c *Client) Command(ctx context.Context, node string, cmd Command) error {
 	verb, mode, _ := strings.Cut(string(cmd), "-")
 	v := url.Values{}
-	setText(v, "mode", mode)
-	return c.do(ctx, request{method: http.MethodPost, path: route("nodes", node, verb), query: v}, &Nothing{})
+	rest.SetText(v, "mode", mode)
+	return c.Do(ctx, request{Method: http.MethodPost, Path: route("nodes", node, verb), Query: v}, &Nothing{})
 }
 
 // Invite opens a join token for one name. With life 0 the controller chooses how long it
@@ -275,22 +252,8 @@ func (c *Client) Invite(ctx context.Context, node string, life time.Duration, re
 	if life > 0 {
 		v.Set("life", life.String())
 	}
-	setFlag(v, "replace", replace)
-	var out Invitation
-	err := c.do(ctx, request{method: http.MethodPost, path: route("nodes", node, "invite"), query: v}, &out)
-	return out, err
-}
-
-func setText(v url.Values, key, text string) {
-	if text != "" {
-		v.Set(key, text)
-	}
-}
-
-func setFlag(v url.Values, key string, on bool) {
-	if on {
-		v.Set(key, "1")
-	}
+	rest.SetFlag(v, "replace", replace)
+	return rest.Ask[Invitation](ctx, c.Client, request{Method: http.MethodPost, Path: route("nodes", node, "invite"), Query: v})
 }
 
 // setPaths repeats a key for each path. A key with a comma, at which a reader would split,

@@ -13,6 +13,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/fleet/optimize"
+	"edgespan/config/httpapi/rest"
 )
 
 // WriteOptions go with a write.
@@ -31,14 +32,12 @@ func (c *Client) Write(ctx context.Context, w ops.Write, o WriteOptions) (Writte
 	if err != nil {
 		return Written{}, err
 	}
-	setText(r.query, "message", o.Message)
-	setFlag(r.query, "dryRun", o.DryRun)
+	rest.SetText(r.Query, "message", o.Message)
+	rest.SetFlag(r.Query, "dryRun", o.DryRun)
 	if o.IfMatch != nil {
-		r.ifMatch = `"` + strconv.FormatUint(*o.IfMatch, 10) + `"`
+		r.Header = map[string]string{"If-Match": revisionTag(*o.IfMatch)}
 	}
-	var out Written
-	err = c.do(ctx, r, &out)
-	return out, err
+	return rest.Ask[Written](ctx, c.Client, r)
 }
 
 // Preview asks the nodes that a SetNetwork or SetNodes would touch for the actions that they
@@ -57,11 +56,9 @@ func (c *Client) Preview(ctx context.Context, w ops.Write) (Preview, error) {
 	if err != nil {
 		return Preview{}, err
 	}
-	r.method, r.path = http.MethodPost, r.path+"/actions"
-	setFlag(r.query, "modify", modify)
-	var out Preview
-	err = c.do(ctx, r, &out)
-	return out, err
+	r.Method, r.Path = http.MethodPost, r.Path+"/actions"
+	rest.SetFlag(r.Query, "modify", modify)
+	return rest.Ask[Preview](ctx, c.Client, r)
 }
 
 // writeRequest is the route of a write, with its query and body.
@@ -74,20 +71,20 @@ func writeRequest(w ops.Write) (request, error) {
 		return bodied(setOrModify(w.Modify), route("layers", "node"), v, w.Overrides)
 	case ops.Unset:
 		setPaths(v, "paths", w.Keys)
-		return request{method: http.MethodDelete, path: route("layers", w.Layer.String()), query: v}, nil
+		return request{Method: http.MethodDelete, Path: route("layers", w.Layer.String()), Query: v}, nil
 	case ops.ClearAuto:
 		setList(v, "nodes", w.Nodes)
 		setPaths(v, "paths", w.Paths)
-		return request{method: http.MethodDelete, path: route("layers", "auto"), query: v}, nil
+		return request{Method: http.MethodDelete, Path: route("layers", "auto"), Query: v}, nil
 	case ops.SetE2E:
-		setText(v, "replica", w.Replica)
+		rest.SetText(v, "replica", w.Replica)
 		return bodied(setOrModify(w.Modify), route("e2e", w.File), v, w.Config)
 	case ops.Optimize:
 		if len(w.Kinds) != 1 {
 			return request{}, fmt.Errorf("optimize: %d kinds: one at a time is allowed", len(w.Kinds))
 		}
-		setFlag(v, "clearUser", w.ClearUser)
-		return request{method: http.MethodPost, path: route("optimize", kindWord(w.Kinds[0])), query: v}, nil
+		rest.SetFlag(v, "clearUser", w.ClearUser)
+		return request{Method: http.MethodPost, Path: route("optimize", kindWord(w.Kinds[0])), Query: v}, nil
 	case ops.SetTopology:
 		return bodied(http.MethodPut, route("topology"), v, w.Document)
 	case ops.EditTopology:
@@ -96,11 +93,11 @@ func writeRequest(w ops.Write) (request, error) {
 		for _, l := range w.Layers {
 			v.Add("layers", l.String())
 		}
-		return request{method: http.MethodPost, path: route("history", strconv.FormatUint(w.Revision, 10), "restore"),
-			query: v}, nil
+		return request{Method: http.MethodPost, Path: route("history", strconv.FormatUint(w.Revision, 10), "restore"),
+			Query: v}, nil
 	case ops.Revert:
-		return request{method: http.MethodPost, path: route("history", strconv.FormatUint(w.Revision, 10), "revert"),
-			query: v}, nil
+		return request{Method: http.MethodPost, Path: route("history", strconv.FormatUint(w.Revision, 10), "revert"),
+			Query: v}, nil
 	case ops.Import:
 		return bodied(http.MethodPost, route("import"), v, FromHistory(w.Files))
 	}
@@ -115,7 +112,7 @@ func topologyRequest(w ops.EditTopology) (request, error) {
 	case "edit":
 		return bodied(http.MethodPatch, route("topology", many, w.Name), v, w.Document)
 	case "delete":
-		return request{method: http.MethodDelete, path: route("topology", many, w.Name), query: v}, nil
+		return request{Method: http.MethodDelete, Path: route("topology", many, w.Name), Query: v}, nil
 	case "rename":
 		return bodied(http.MethodPost, route("topology", many, w.Name, "rename"), v, config.Object{"to": w.To})
 	}
@@ -145,7 +142,7 @@ func bodied(method, path string, v url.Values, doc any) (request, error) {
 		doc = config.Object{} // null is no document
 	}
 	body, err := encode(doc)
-	return request{method: method, path: path, query: v, body: body}, err
+	return request{Method: method, Path: path, Query: v, Body: body}, err
 }
 
 // encode is JSON with <, > and & as they are.

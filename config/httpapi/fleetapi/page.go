@@ -81,23 +81,23 @@ const maxPages = 1000
 func (c *Client) pages(ctx context.Context, path string, q url.Values,
 	take func([]byte, http.Header) (enough bool, err error)) error {
 	for asked := map[string]bool{}; ; {
-		text, h, err := c.ask(ctx, request{method: http.MethodGet, path: path, query: q})
+		text, resp, err := c.Ask(ctx, request{Method: http.MethodGet, Path: path, Query: q})
 		if err != nil {
 			return err
 		}
-		enough, err := take(text, h)
+		enough, err := take(text, resp.Header)
 		if err != nil {
-			return fmt.Errorf("read answer of %s: %w", c.base, err)
+			return fmt.Errorf("read answer of %s: %w", c.Name, err)
 		}
 		asked[q.Encode()] = true
-		if q = nextOf(h); q == nil || enough {
+		if q = nextOf(resp.Header); q == nil || enough {
 			return nil
 		}
 		if asked[q.Encode()] {
-			return fmt.Errorf("read answer of %s: its pages go in a circle: %s", c.base, q.Encode())
+			return fmt.Errorf("read answer of %s: its pages go in a circle: %s", c.Name, q.Encode())
 		}
 		if len(asked) == maxPages {
-			return fmt.Errorf("read answer of %s: it has more than %d pages", c.base, maxPages)
+			return fmt.Errorf("read answer of %s: it has more than %d pages", c.Name, maxPages)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func beforeOf(text string, now time.Time) (time.Time, error) {
 // PruneHistory forgets the revisions of before a time, or of an age and older.
 func (c *Client) PruneHistory(ctx context.Context, before string, dryRun bool) (out PrunedHistory, err error) {
 	v := url.Values{"before": {before}}
-	setFlag(v, "dryRun", dryRun)
-	err = c.do(ctx, request{method: http.MethodPost, path: route("history", "prune"), query: v}, &out)
+	rest.SetFlag(v, "dryRun", dryRun)
+	err = c.Do(ctx, request{Method: http.MethodPost, Path: route("history", "prune"), Query: v}, &out)
 	return out, err
 }

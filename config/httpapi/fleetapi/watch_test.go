@@ -203,23 +203,6 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// Events are taken apart wherever the connection cuts them.
-func TestEventsInPieces(t *testing.T) {
-	text := "event: state\ndata: {\"a\":\"\\n\"}\n\n: nothing new\n\nevent: state\ndata: 2\n\n"
-	for size := 1; size <= len(text); size++ {
-		var got []string
-		e := &events{tell: func(data []byte) error { got = append(got, string(data)); return nil }}
-		for i := 0; i < len(text); i += size {
-			if _, err := io.WriteString(e, text[i:min(i+size, len(text))]); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if len(got) != 2 || got[0] != `{"a":"\n"}` || got[1] != "2" {
-			t.Fatalf("pieces of %d: %q", size, got)
-		}
-	}
-}
-
 // A descriptor stands under its own name and kind only.
 func TestDescriptorIsWhatThePathNames(t *testing.T) {
 	h := Handler(&fake{}, WithTokens(fakeHash))

@@ -1,0 +1,254 @@
+package rest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+
+	"edgespan/config"
+)
+
+// maxAnswer bounds what a client reads of one answer, in bytes: the configs of ten thousand
+// nodes are some hundred MiB.
+const maxAnswer = 1 << 30
+
+// maxFollowed is how many redirects a client follows.
+const maxFollowed = 3
+
+// Client asks one API. It never follows a redirect by itself: who asks would go with it. How long it waits is its
+// contexts' to say.
+type Client struct {
+	Name      string // that errors have for whom it asks
+	Base      string // what each path is behind
+	Transport http.RoundTripper
+	Authorize func(*http.Request)                   // puts into a request who asks
+	Refusal   func(status int, text []byte) error   // is the error of an answer that is no success
+	Failed    func(error) error                     // is that of what goes wrong below HTTP
+	Next      func(location string) (string, error) // is where a 308 goes; nil: nowhere
+}
+
+// Endpoint reads the URL of a controller.
+func Endpoint(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" ||
+		u.User != nil {
+		return nil, fmt.Errorf("controller: is %s: https://HOST:PORT is allowed", config.Quote(text))
+	}
+	return u, nil
+}
+
+// Close drops the idle connections.
+func (c *Client) Close() { (&http.Client{Transport: c.Transport}).CloseIdleConnections() }
+
+// Request is one question. Path is already escaped.
+type Request struct {
+	Method, Path string
+	Query        url.Values
+	Body         []byte
+	Header       map[string]string
+}
+
+// Send sends a request and gives the answer of a success, or a 304, whose body is to be closed.
+func (c *Client) Send(ctx context.Context, r Request) (*http.Response, error) {
+	target := c.Base + r.Path
+	if q := r.Query.Encode(); q != "" {
+		target += "?" + q
+	}
+	for followed := 0; ; followed++ {
+		resp, err := c.once(ctx, target, r)
+		if err == nil || resp == nil || c.Next == nil || resp.StatusCode != http.StatusPermanentRedirect {
+			return resp, err
+		}
+		if target, err = c.Next(resp.Header.Get("Location")); err != nil {
+			return nil, err
+		}
+		if followed == maxFollowed {
+			return nil, fmt.Errorf("ask %s: it sends from one place to the next: the last is %s", c.Name, target)
+		}
+	}
+}
+
+// once is Send that follows nothing: a refusal comes with its answer, which is closed.
+func (c *Client) once(ctx context.Context, target string, r Request) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, r.Method, target, bytes.NewReader(r.Body))
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", c.Name, err)
+	}
+	if r.Body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range r.Header {
+		req.Header.Set(name, value)
+	}
+	c.Authorize(req)
+	ask := http.Client{Transport: c.Transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := ask.Do(req) //nolint:bodyclose // closed below, or by who sends
+	if err != nil {
+		return nil, c.Failed(err)
+	}
+	if resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusNotModified {
+		return resp, nil
+	}
+	text, err := c.read(resp)
+	if err == nil {
+		err = c.Refusal(resp.StatusCode, text)
+	}
+	return resp, err
+}
+
+// read reads an answer whole.
+func (c *Client) read(resp *http.Response) ([]byte, error) {
+	defer func() { _ = resp.Body.Close() }() // only read from
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, c.Failed(err)
+	}
+	return text, nil
+}
+
+// Ask sends a request and reads the answer whole.
+func (c *Client) Ask(ctx context.Context, r Request) ([]byte, *http.Response, error) {
+	resp, err := c.Send(ctx, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	text, err := c.read(resp)
+	return text, resp, err
+}
+
+// Copy sends a request and writes the answer as it comes, however long it is.
+func (c *Client) Copy(ctx context.Context, r Request, w io.Writer) error {
+	resp, err := c.Send(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }() // only read from
+	out := &taking{Writer: w}
+	if _, err = io.Copy(out, resp.Body); err != nil && out.err == nil {
+		return c.Failed(err)
+	}
+	return err
+}
+
+// taking tells the errors of who takes an answer from those of the connection.
+type taking struct {
+	io.Writer
+	err error
+}
+
+func (t *taking) Write(p []byte) (n int, err error) {
+	n, err = t.Writer.Write(p)
+	t.err = err
+	return n, err
+}
+
+// Do reads what is answered to a request into out.
+func (c *Client) Do(ctx context.Context, r Request, out any) error {
+	text, _, err := c.Ask(ctx, r)
+	if err != nil {
+		return err
+	}
+	return c.Decode(text, out)
+}
+
+// Decode reads what was answered.
+func (c *Client) Decode(text []byte, out any) error {
+	if err := json.Unmarshal(text, out); err != nil {
+		return fmt.Errorf("read answer of %s: %w", c.Name, err)
+	}
+	return nil
+}
+
+// Ask is what is answered to a request.
+func Ask[T any](ctx context.Context, c *Client, r Request) (out T, err error) {
+	err = c.Do(ctx, r, &out)
+	return out, err
+}
+
+// Get is what a path has.
+func Get[T any](ctx context.Context, c *Client, path string, q url.Values) (T, error) {
+	return Ask[T](ctx, c, Request{Method: http.MethodGet, Path: path, Query: q})
+}
+
+// SetText puts a parameter into a query, unless it is empty.
+func SetText(q url.Values, name, value string) {
+	if value != "" {
+		q.Set(name, value)
+	}
+}
+
+// SetFlag puts a flag into a query, if it is on.
+func SetFlag(q url.Values, name string, on bool) {
+	if on {
+		q.Set(name, "1")
+	}
+}
+
+// SetCount puts a number into a query, unless it is 0.
+func SetCount(q url.Values, name string, n uint64) {
+	if n > 0 {
+		q.Set(name, strconv.FormatUint(n, 10))
+	}
+}
+
+// Events are the data of the server-sent events of an answer, each of so many bytes at most. What breaks off is none.
+func Events(body io.Reader, most int) iter.Seq2[[]byte, error] {
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, most)
+	lines.Split(func(data []byte, ended bool) (int, []byte, error) {
+		if i := bytes.IndexByte(data, '\n'); i >= 0 {
+			return i + 1, data[:i], nil
+		}
+		return 0, nil, nil
+	})
+	return func(yield func([]byte, error) bool) {
+		for lines.Scan() {
+			if text, is := bytes.CutPrefix(lines.Bytes(), []byte("data: ")); is && !yield(text, nil) {
+				return
+			}
+		}
+		if err := lines.Err(); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// Unreachable types an error below HTTP of a client that asked the controller at a URL: ErrTimeout or
+// ErrUnreachable, or that the caller gave up.
+func Unreachable(base string, err error) error {
+	var uerr *url.Error
+	if errors.As(err, &uerr) {
+		err = uerr.Err
+	}
+	switch {
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, context.DeadlineExceeded) || os.IsTimeout(err):
+		return &failure{fmt.Sprintf("ask %s: no answer in time", base), ErrTimeout}
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	return &failure{fmt.Sprintf("controller not reachable at %s: %s", base, err), ErrUnreachable}
+}
+
+// failure speaks of a controller where the sentinels speak of a daemon.
+type failure struct {
+	text string
+	kind error
+}
+
+func (f *failure) Error() string { return f.text }
+func (f *failure) Unwrap() error { return f.kind }
