@@ -1,30 +1,22 @@
 package nodeapi
 
 import (
-	"bytes"
 	"context"
-	"edgespan/config/httpapi/rest"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"strings"
+
+	"edgespan/config/httpapi/rest"
 )
 
-// maxAnswer bounds what a client reads of one answer, in bytes: 999 networks and their
-// apps are a few MiB.
-const maxAnswer = 256 << 20
-
 // Client asks a daemon over its control socket. Its methods mirror Backend, and their
-// errors are those of this package, so that a caller can branch (exit codes).
-type Client struct {
-	socket string
-	http   *http.Client
-}
+// errors are those of config/httpapi/rest, so that a caller can branch (exit codes).
+type Client struct{ *rest.Client }
 
 // NewClient returns a client of the daemon behind the unix socket. It connects when it
 // is asked something.
@@ -37,102 +29,58 @@ func NewClient(socket string) *Client {
 		}
 		return c, nil
 	}
-	return &Client{socket: socket,
-		http: &http.Client{Transport: &http.Transport{DialContext: dial, DisableCompression: true}}}
+	return &Client{&rest.Client{Name: socket, Base: "http://edgespan", // every host is our socket
+		Transport: &http.Transport{DialContext: dial, DisableCompression: true}, Authorize: func(*http.Request) {},
+		Refusal: problemError, Failed: func(err error) error { return failed(socket, err) }}}
 }
-
-// Close drops the idle connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Apply stores doc as the node's whole config.
 func (c *Client) Apply(ctx context.Context, doc []byte, how How) (warnings []string, err error) {
-	var out applied
-	path := "/v1/apply"
-	if q := how.query(); q != "" {
-		path += "?" + q
-	}
-	err = c.post(ctx, path, doc, &out)
+	out, err := post[applied](ctx, c, "/v1/apply", how.query(), doc)
 	return out.Warnings, err
 }
 
 // Plan says what Apply of doc would change.
 func (c *Client) Plan(ctx context.Context, doc []byte) ([]Change, error) {
-	var out planned
-	err := c.post(ctx, "/v1/apply?dryRun=1", doc, &out)
+	out, err := post[planned](ctx, c, "/v1/apply", url.Values{"dryRun": {"1"}}, doc)
 	return out.Changes, err
 }
 
 // List returns all resources of a kind, by id as the daemon orders them; *Incomplete
 // comes with the part that was there.
 func (c *Client) List(ctx context.Context, kind string) ([]Resource, error) {
-	var out listed
-	if err := c.get(ctx, "/v1/"+url.PathEscape(kind), &out); err != nil {
-		return nil, err
-	}
+	out, err := rest.Get[listed](ctx, c.Client, "/v1/"+url.PathEscape(kind), nil)
 	if len(out.Missing) > 0 {
-		return out.Items, &rest.Incomplete{Missing: out.Missing}
+		err = &rest.Incomplete{Missing: out.Missing}
 	}
-	return out.Items, nil
+	return out.Items, err
 }
 
 // Get returns one resource, or ErrNotFound.
 func (c *Client) Get(ctx context.Context, kind, id string) (Resource, error) {
-	var out Resource
-	err := c.get(ctx, "/v1/"+url.PathEscape(kind)+"/"+escapeID(id), &out)
-	return out, err
+	return rest.Get[Resource](ctx, c.Client, "/v1/"+url.PathEscape(kind)+"/"+escapeID(id), nil)
 }
 
 // Ready judges a network instance (kind "ni") or an app ("app").
 func (c *Client) Ready(ctx context.Context, kind, id string) (Readiness, error) {
-	var out Readiness
-	err := c.get(ctx, "/v1/"+url.PathEscape(kind)+"/"+escapeID(id)+"/ready", &out)
-	return out, err
+	return rest.Get[Readiness](ctx, c.Client, "/v1/"+url.PathEscape(kind)+"/"+escapeID(id)+"/ready", nil)
 }
 
 // Version is the version of the daemon.
 func (c *Client) Version(ctx context.Context) (string, error) {
-	var out versioned
-	err := c.get(ctx, "/v1/version", &out)
+	out, err := rest.Get[versioned](ctx, c.Client, "/v1/version", nil)
 	return out.Version, err
 }
 
 // escapeID keeps the slash of an adapter's id and escapes the rest.
 func escapeID(id string) string { return strings.ReplaceAll(url.PathEscape(id), "%2F", "/") }
 
-func (c *Client) post(ctx context.Context, path string, doc []byte, out any) error {
+func post[T any](ctx context.Context, c *Client, path string, q url.Values, doc []byte) (out T, err error) {
 	// The daemon would answer 413 and close while we still write: EPIPE instead of its words.
 	if len(doc) > MaxDocument {
-		return &rest.Rejected{Faults: []string{tooLarge}}
+		return out, &rest.Rejected{Faults: []string{tooLarge}}
 	}
-	return c.do(ctx, http.MethodPost, path, doc, out)
-}
-
-func (c *Client) get(ctx context.Context, path string, out any) error {
-	return c.do(ctx, http.MethodGet, path, nil, out)
-}
-
-func (c *Client) do(ctx context.Context, method, path string, doc []byte, out any) error {
-	// every host is our socket
-	req, err := http.NewRequestWithContext(ctx, method, "http://edgespan"+path, bytes.NewReader(doc)) //nolint:gosec
-	if err != nil {
-		return fmt.Errorf("ask %s: %w", c.socket, err)
-	}
-	resp, err := c.http.Do(req) //nolint:gosec // every host is our socket
-	if err != nil {
-		return c.failed(err)
-	}
-	defer func() { _ = resp.Body.Close() }() // only read from
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return c.failed(err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return problemError(resp.StatusCode, text)
-	}
-	if err := json.Unmarshal(text, out); err != nil {
-		return fmt.Errorf("read answer of %s: %w", c.socket, err)
-	}
-	return nil
+	return rest.Ask[T](ctx, c.Client, rest.Request{Method: http.MethodPost, Path: path, Query: q, Body: doc})
 }
 
 // dialError marks that no connection was made, so that nothing was asked.
@@ -143,7 +91,7 @@ func (e *dialError) Unwrap() error { return e.err }
 
 // failed types an error below HTTP. A connection that breaks before the answer is a
 // daemon that went away: unreachable too.
-func (c *Client) failed(err error) error {
+func failed(socket string, err error) error {
 	var dial *dialError
 	var uerr *url.Error
 	if errors.As(err, &uerr) {
@@ -151,15 +99,15 @@ func (c *Client) failed(err error) error {
 	}
 	switch {
 	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("connect %s: %w: membership of its group or root is needed", c.socket, rest.ErrPermission)
+		return fmt.Errorf("connect %s: %w: membership of its group or root is needed", socket, rest.ErrPermission)
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.As(err, &dial):
-		return fmt.Errorf("%w at %s: %s", rest.ErrUnreachable, c.socket, rootCause(dial.err))
+		return fmt.Errorf("%w at %s: %s", rest.ErrUnreachable, socket, rootCause(dial.err))
 	case errors.Is(err, context.DeadlineExceeded) || os.IsTimeout(err):
-		return fmt.Errorf("ask %s: %w", c.socket, rest.ErrTimeout)
+		return fmt.Errorf("ask %s: %w", socket, rest.ErrTimeout)
 	}
-	return fmt.Errorf("%w at %s: it went away: %s", rest.ErrUnreachable, c.socket, rootCause(err))
+	return fmt.Errorf("%w at %s: it went away: %s", rest.ErrUnreachable, socket, rootCause(err))
 }
 
 // rootCause leaves out what net says around an error: the socket was made under
@@ -178,19 +126,20 @@ func rootCause(err error) string {
 
 // problemError is the typed error of a problem body.
 func problemError(status int, text []byte) error {
-	var p problem
+	var faults []string
+	p := rest.Problem{Errors: &faults}
 	if json.Unmarshal(text, &p) != nil || p.Type == "" {
 		return fmt.Errorf("daemon answered status %d without a problem body", status)
 	}
 	switch p.Type {
-	case typeRejected:
-		return &rest.Rejected{Faults: p.Errors}
-	case typeTooLarge:
+	case rest.TypeRejected:
+		return &rest.Rejected{Faults: faults}
+	case rest.TypeTooLarge:
 		return &rest.Rejected{Faults: []string{p.Detail}}
 	}
 	kinds := map[string]error{
-		typeConflict: rest.ErrConflict, typeBusy: rest.ErrBusy, typeNotFound: rest.ErrNotFound,
-		typePermission: rest.ErrPermission, typeTimeout: rest.ErrTimeout,
+		rest.TypeConflict: rest.ErrConflict, rest.TypeBusy: rest.ErrBusy, rest.TypeNotFound: rest.ErrNotFound,
+		rest.TypePermission: rest.ErrPermission, rest.TypeTimeout: rest.ErrTimeout,
 	}
 	return &remoteError{kind: kinds[p.Type], detail: p.Detail}
 }

@@ -2,7 +2,6 @@ package nodeapi
 
 import (
 	"context"
-	"edgespan/config/httpapi/rest"
 	"errors"
 	"fmt"
 	"net"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"edgespan/config/httpapi/rest"
 )
 
 // start serves b on a real socket and returns its path, and a function that ends the

@@ -2,7 +2,6 @@ package nodeapi
 
 import (
 	"context"
-	"edgespan/config/httpapi/rest"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"edgespan/config/httpapi/rest"
 )
 
 // readyDeadline bounds /readyz: a daemon that can not list its networks in a second

@@ -2,7 +2,6 @@ package nodeapi
 
 import (
 	"context"
-	"edgespan/config/httpapi/rest"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"edgespan/config/httpapi/rest"
 )
 
 const niID = "6f1c2f30-0000-4000-8000-00000000000a"

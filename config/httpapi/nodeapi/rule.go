@@ -52,7 +52,7 @@ type released struct {
 }
 
 // query spells how as the parameters of a request.
-func (h How) query() string {
+func (h How) query() url.Values {
 	q := url.Values{}
 	if h.Local {
 		q.Set("local", "1")
@@ -63,7 +63,7 @@ func (h How) query() string {
 	if h.By != "" {
 		q.Set("by", h.By)
 	}
-	return q.Encode()
+	return q
 }
 
 // howOf reads what query spells; fault is "" where it can.
@@ -115,17 +115,18 @@ func ruled(w http.ResponseWriter, body any, err error) {
 
 // Confirm makes the pending config the confirmed one.
 func (c *Client) Confirm(ctx context.Context) error {
-	return c.post(ctx, "/v1/confirm", nil, &struct{}{})
+	_, err := post[struct{}](ctx, c, "/v1/confirm", nil, nil)
+	return err
 }
 
 // Rollback undoes the pending config.
 func (c *Client) Rollback(ctx context.Context) error {
-	return c.post(ctx, "/v1/rollback", nil, &struct{}{})
+	_, err := post[struct{}](ctx, c, "/v1/rollback", nil, nil)
+	return err
 }
 
 // Release ends a local hold, and says whether there was one.
 func (c *Client) Release(ctx context.Context) (held bool, err error) {
-	var out released
-	err = c.post(ctx, "/v1/release", nil, &out)
+	out, err := post[released](ctx, c, "/v1/release", nil, nil)
 	return out.Held, err
 }

@@ -2,7 +2,6 @@ package nodeapi
 
 import (
 	"context"
-	"edgespan/config/httpapi/rest"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +10,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"edgespan/config/httpapi/rest"
 )
 
 const (
