@@ -53,11 +53,11 @@ func (s *service) serveFacts(bodies *rest.Bodies, answers *rest.Answers) {
 	ctx, end := context.WithCancel(context.Background())
 	s.api.RegisterOnShutdown(end)
 	opts := []configdbapi.Option{
-		configdbapi.WithBodies(bodies), configdbapi.WithAnswers(answers),
-		configdbapi.WithStored(s.ground.stored, s.ground.store.Scarce), configdbapi.WithVersion(s.app.Version),
-		configdbapi.WithAudit(s.audit.record), configdbapi.WithIntents(s.audit.intent), configdbapi.WithEnd(ctx),
+		rest.WithBodies(bodies), rest.WithAnswers(answers),
+		configdbapi.WithStored(s.ground.stored, s.ground.store.Scarce), rest.WithVersion(s.app.Version),
+		rest.WithAudit(s.audit.record), rest.WithIntents(s.audit.intent), rest.WithEnd(ctx),
 		configdbapi.WithNamed(s.fleet.FactsEnvironment),
-		configdbapi.WithFailures(func(method, path string, err error) {
+		rest.WithFailures(func(method, path string, err error) {
 			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))
 		}),
 	}

@@ -163,10 +163,10 @@ func (s *service) listen(failed chan<- error) {
 	bodies := rest.NewBodies(configdbapi.DefaultLimits.Bytes) // of both APIs together
 	answers := rest.NewAnswers(configdbapi.DefaultLimits.Answers)
 	opts := []fleetapi.Option{
-		fleetapi.WithBodies(bodies), fleetapi.WithAnswers(answers), fleetapi.WithVersion(s.app.Version),
-		fleetapi.WithTokens(pki.OperatorTokenHash), fleetapi.WithAudit(s.audit.record), fleetapi.WithIntents(s.audit.intent),
+		rest.WithBodies(bodies), rest.WithAnswers(answers), rest.WithVersion(s.app.Version),
+		fleetapi.WithTokens(pki.OperatorTokenHash), rest.WithAudit(s.audit.record), rest.WithIntents(s.audit.intent),
 		fleetapi.WithGuesses(s.access.guesses), fleetapi.WithWarnings(s.warnings),
-		fleetapi.WithFailures(func(method, path string, err error) {
+		rest.WithFailures(func(method, path string, err error) {
 			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))
 		}),
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/rest"
 )
 
 // Who may what (docs/adr/0022): each row asked for by each role.
@@ -87,7 +88,7 @@ func rolesTable(t *testing.T) map[string]permitted {
 func TestAnActThatCannotBeAuditedIsNotDone(t *testing.T) {
 	var musts []bool
 	f := &fake{}
-	h := Handler(f, door{}, WithIntents(func(e Entry, must bool) error {
+	h := Handler(f, door{}, rest.WithIntents(func(e Entry, must bool) error {
 		musts = append(musts, must)
 		return errors.New("no space left on device")
 	}))
@@ -117,7 +118,7 @@ func TestAnActThatCannotBeAuditedIsNotDone(t *testing.T) {
 }
 
 func TestWhoCannotSayWhoItIs(t *testing.T) {
-	h := Handler(&fake{}, door{}, WithFailures(func(string, string, error) {}))
+	h := Handler(&fake{}, door{}, rest.WithFailures(func(string, string, error) {}))
 	w := ask(h, asked{method: "GET", target: "components", token: "guess"})
 	if who := w.Header().Values("WWW-Authenticate"); w.Code != 401 || len(who) != 2 ||
 		who[1] != `Basic realm="edgespan"` || msgOf(t, w) != "a token is needed" {
@@ -223,7 +224,7 @@ func TestANodeReachesItself(t *testing.T) {
 
 // hearing are the options by which a test hears each line of the audit log, but for those that announce a write.
 func hearing(log *[]Entry) []Option {
-	return []Option{WithAudit(func(e Entry) { *log = append(*log, e) }), WithIntents(func(e Entry, must bool) error {
+	return []Option{rest.WithAudit(func(e Entry) { *log = append(*log, e) }), rest.WithIntents(func(e Entry, must bool) error {
 		if e.Reveal && must {
 			*log = append(*log, e)
 		}
@@ -236,11 +237,11 @@ func TestNoSecretIsShownUnseen(t *testing.T) {
 	for token, shown := range map[string]bool{"viewer": false, "operator": false, "admin": true, "node": true} {
 		for _, secret := range []bool{true, false} {
 			f := &fake{answer: model.Answer{Body: []byte(`{"a":"s3cret"}`), ETag: `"s"`, Secret: secret}}
-			h := Handler(f, door{}, WithAudit(func(e Entry) {
+			h := Handler(f, door{}, rest.WithAudit(func(e Entry) {
 				if e.Reveal {
 					t.Errorf("%+v", e)
 				}
-			}), WithIntents(func(Entry, bool) error { return errors.New("no space left on device") }))
+			}), rest.WithIntents(func(Entry, bool) error { return errors.New("no space left on device") }))
 			w := ask(h, asked{method: "GET", target: "environments/9/nodes/1/resources/1/values", token: token})
 			if refused := shown && secret; (w.Code == 503) != refused ||
 				strings.Contains(w.Body.String(), "s3cret") == refused || refused && w.Header().Get("ETag") != "" {
@@ -297,7 +298,7 @@ func TestWritesAndRefusalsAreAudited(t *testing.T) {
 		{asked{method: "PUT", target: "environments/9/resources/1/values/keys/get", body: `[["a"]]`}, ``},
 	} {
 		got := ""
-		ask(Handler(&fake{}, door{}, WithAudit(func(e Entry) {
+		ask(Handler(&fake{}, door{}, rest.WithAudit(func(e Entry) {
 			got = fmt.Sprint(e.Caller, " ", e.Role, " ", e.Method, " ", e.Path, " ", e.Status, " ", e.Revision, " ", e.DryRun,
 				" ", e.Message)
 		})), c.asked)
@@ -321,7 +322,7 @@ func TestAnUnchangedUploadOfANodeIsNotAudited(t *testing.T) {
 	} {
 		lines := 0
 		f := &fake{same: c.same, err: c.err}
-		ask(Handler(f, door{}, WithAudit(func(Entry) { lines++ })),
+		ask(Handler(f, door{}, rest.WithAudit(func(Entry) { lines++ })),
 			asked{method: "PUT", target: "environments/9/nodes/1/resources/1/values", body: "{}", token: c.token})
 		if lines != c.lines {
 			t.Errorf("%+v: %d lines", c, lines)
@@ -331,7 +332,7 @@ func TestAnUnchangedUploadOfANodeIsNotAudited(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := Handler(&fake{}, door{}, WithLimits(Limits{Rate: 0.5, Burst: 2, InFlight: 2, Bytes: 100, Deadline: time.Minute}))
+		h := Handler(&fake{}, door{}, rest.WithLimits(Limits{Rate: 0.5, Burst: 2, InFlight: 2, Bytes: 100, Deadline: time.Minute}))
 		for i, want := range []int{200, 200, 429} {
 			if w := ask(h, asked{method: "GET", target: "components"}); w.Code != want || want == 429 &&
 				w.Header().Get("Retry-After") != "2" {
@@ -347,7 +348,7 @@ func TestLimits(t *testing.T) {
 		}
 	})
 	f := &fake{hold: make(chan struct{}), held: make(chan struct{})}
-	h := Handler(f, door{}, WithLimits(Limits{InFlight: 2, Deadline: time.Minute}))
+	h := Handler(f, door{}, rest.WithLimits(Limits{InFlight: 2, Deadline: time.Minute}))
 	codes := make(chan int)
 	for range 2 {
 		go func() { codes <- ask(h, asked{method: "GET", target: "components"}).Code }()

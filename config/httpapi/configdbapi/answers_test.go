@@ -11,7 +11,7 @@ import (
 
 func TestAnswersUnderWayAreBounded(t *testing.T) {
 	answers := rest.NewAnswers(1 << 20)
-	h := Handler(&fake{}, door{}, WithAnswers(answers))
+	h := Handler(&fake{}, door{}, rest.WithAnswers(answers))
 	get := asked{method: "GET", target: "environments/9/resources/1/values", token: "viewer"}
 	for range 100 { // each gives back what it held
 		if w := ask(h, get); w.Code != 200 {
@@ -33,7 +33,7 @@ func TestAnswersUnderWayAreBounded(t *testing.T) {
 // Who has not said who it is, and has answers to read, gets no more on the same connection.
 func TestAnswersOfAnUnknownClientAreBounded(t *testing.T) {
 	answers := rest.NewAnswers(1 << 20)
-	h := Handler(&fake{}, door{}, WithAnswers(answers))
+	h := Handler(&fake{}, door{}, rest.WithAnswers(answers))
 	r := httptest.NewRequest("GET", Prefixes[0]+"environments", nil)
 	r = r.WithContext(rest.WithPlace(r.Context(), func(string, bool, bool) bool { return true }))
 	serve := func() (code int, aborted bool) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/rest"
 )
 
 // still is a backend whose data does not change.
@@ -43,7 +44,7 @@ func benchmarkRead(b *testing.B, status int, header http.Header) {
 	limits := DefaultLimits
 	limits.Rate = 0
 	h := Handler(still{answer: model.Answer{Body: body, ETag: `"0123456789abcdef"`, Version: 3, Revision: 7}}, door{},
-		WithLimits(limits))
+		rest.WithLimits(limits))
 	r := httptest.NewRequest("GET",
 		"/api/v1/config/environments/1/release/x/role/compute/nodes/node-1.domain.tld/resources/override/node/values?effective", nil)
 	r.Header = header
@@ -74,7 +75,7 @@ func BenchmarkWarmZipped(b *testing.B) {
 func BenchmarkUnchangedOverHTTP(b *testing.B) {
 	limits := DefaultLimits
 	limits.Rate = 0
-	s := httptest.NewServer(Handler(still{answer: anAnswer}, door{}, WithLimits(limits)))
+	s := httptest.NewServer(Handler(still{answer: anAnswer}, door{}, rest.WithLimits(limits)))
 	defer s.Close()
 	question := []byte("GET /api/v1/config/environments/1/release/x/role/compute/nodes/node-1.domain.tld/resources/override/node/values?effective HTTP/1.1\r\n" +
 		"Host: controller\r\nX-Auth-Token: viewer\r\nIf-None-Match: \"e1\"\r\n\r\n")

@@ -10,6 +10,7 @@ import (
 
 	"edgespan/config/configdb"
 	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/rest"
 )
 
 // costSeeds is how many random ones a plain run of FuzzCost begins with: ten minutes are some thousand.
@@ -29,7 +30,7 @@ func FuzzCost(f *testing.F) {
 	f.Fuzz(func(t *testing.T, of, to uint64) {
 		r := &real{news: make(chan struct{})}
 		r.open(t)
-		h := Handler(r, door{}, WithFailures(func(m, p string, err error) { t.Errorf("%s %s: %v", m, p, err) }),
+		h := Handler(r, door{}, rest.WithFailures(func(m, p string, err error) { t.Errorf("%s %s: %v", m, p, err) }),
 			WithDirectNames())
 		rng := rand.New(rand.NewPCG(of, to))
 		for _, q := range []asked{

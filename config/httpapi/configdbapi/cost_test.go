@@ -15,6 +15,7 @@ import (
 
 	"edgespan/config/configdb"
 	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/rest"
 )
 
 // What one request may take (docs/configdb.md), whatever it is.
@@ -175,7 +176,7 @@ func weighty(t testing.TB) (*real, http.Handler) {
 	t.Helper()
 	r := &real{news: make(chan struct{})}
 	r.open(t)
-	h := Handler(r, door{}, WithFailures(func(m, p string, err error) { t.Errorf("%s %s: %v", m, p, err) }),
+	h := Handler(r, door{}, rest.WithFailures(func(m, p string, err error) { t.Errorf("%s %s: %v", m, p, err) }),
 		WithDirectNames())
 	must := func(q asked) {
 		t.Helper()

@@ -9,6 +9,7 @@ import (
 
 	"edgespan/config/configdb"
 	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/rest"
 )
 
 // FuzzRequests asks for anything in any way: no answer is a 5xx, what is no success is a whole
@@ -33,7 +34,7 @@ func FuzzRequests(f *testing.F) {
 		if err != nil || !strings.HasPrefix(target, "/") || strings.Contains(target, toWatch) {
 			return // net/http answers these itself; a watch goes on
 		}
-		failed := WithFailures(func(m, p string, err error) { t.Errorf("%s %s: %v", m, p, err) })
+		failed := rest.WithFailures(func(m, p string, err error) { t.Errorf("%s %s: %v", m, p, err) })
 		request := func() *http.Request {
 			r := &http.Request{
 				Method: method, URL: u, Host: "localhost", RemoteAddr: "192.0.2.1:1", ContentLength: int64(len(body)),
@@ -100,7 +101,7 @@ func stocked(t *testing.T) *real {
 
 // TestNoRequestIsAFailureOfTheLedger asks all that the other tests ask, good and bad.
 func TestNoRequestIsAFailureOfTheLedger(t *testing.T) {
-	h := Handler(stocked(t), door{}, WithFailures(func(m, p string, err error) { t.Errorf("%s %s: %v", m, p, err) }))
+	h := Handler(stocked(t), door{}, rest.WithFailures(func(m, p string, err error) { t.Errorf("%s %s: %v", m, p, err) }))
 	request := func(line, body string) {
 		method, target, _ := strings.Cut(line, " ")
 		if strings.HasPrefix(target, "watch") {

@@ -25,66 +25,33 @@ const MaxBody = 8 << 20
 type Entry = rest.Entry
 
 // Option changes a Handler.
-type Option func(*api)
-
-// WithLimits sets other limits than DefaultLimits.
-func WithLimits(l Limits) Option { return func(a *api) { a.Limits = l } }
-
-// WithAudit hears of every write, every refusal of a caller and every answer in which secrets
-// may be seen, before the caller has the answer. It is called by many goroutines at once.
-func WithAudit(audit func(Entry)) Option { return func(a *api) { a.Audit = audit } }
-
-// WithIntents is asked before an act that goes into the audit log; must is that it needs an admin or
-// shows a secret: it is not done unless its line is written. An error refuses the act. What shows a
-// secret has this line alone.
-func WithIntents(intent func(e Entry, must bool) error) Option {
-	return func(a *api) { a.Intent = intent }
-}
-
-// WithBodies shares the budget of bodies under way with other doors of the same process, in place of
-// Limits.Bytes.
-func WithBodies(b *rest.Bodies) Option { return func(a *api) { a.Bodies = b } }
+type Option = rest.Option
 
 // WithStored shares with other doors what callers who are no admins may have stored, and refuses their writes while
 // the store is scarce.
 func WithStored(b *rest.Buckets, scarce func() error) Option {
-	return func(a *api) { a.stored, a.scarce = b, scarce }
+	return func(a rest.API) { a.(*api).stored, a.(*api).scarce = b, scarce }
 }
-
-// WithAnswers shares the budget of answers under way with other doors of the same process, in place of
-// Limits.Answers.
-func WithAnswers(b *rest.Answers) Option { return func(a *api) { a.Answers = b } }
-
-// WithFailures hears what the caller of a 500 is not told.
-func WithFailures(f func(method, path string, err error)) Option {
-	return func(a *api) { a.Failed = f }
-}
-
-// WithVersion sets the version that the description names.
-func WithVersion(v string) Option { return func(a *api) { a.Version = v } }
 
 // WithTrustedProxy takes scheme and host of a Location from X-Forwarded-Proto and
 // X-Forwarded-Host, which only a proxy may set that stands before all clients.
-func WithTrustedProxy() Option { return func(a *api) { a.proxied = true } }
+func WithTrustedProxy() Option { return func(a rest.API) { a.(*api).proxied = true } }
 
 // WithRoot serves the routes at / too, as the original stood by itself.
-func WithRoot() Option { return func(a *api) { a.root = true } }
+func WithRoot() Option { return func(a rest.API) { a.(*api).root = true } }
 
 // WithLocalHosts takes requests only for a name of this machine: where nobody says who it is, no
 // page on the web shall ask by a name of its own that resolves to here.
-func WithLocalHosts() Option { return func(a *api) { a.Local = true } }
+func WithLocalHosts() Option { return func(a rest.API) { a.(*api).Local = true } }
 
 // WithDirectNames answers a PUT by the name of a resource itself, with 204, as the last
 // implementation of the seed did, rather than with the seed's 308.
-func WithDirectNames() Option { return func(a *api) { a.direct = true } }
+func WithDirectNames() Option { return func(a rest.API) { a.(*api).direct = true } }
 
 // WithNamed tells which environment the config of a node of the fleet names, 0 for none: there it may register itself.
 func WithNamed(named func(ctx context.Context, node string) (environment int64, err error)) Option {
-	return func(a *api) { a.named = named }
+	return func(a rest.API) { a.(*api).named = named }
 }
-
-// WithEnd ends the streams of events with a context: that of the server.
-func WithEnd(ctx context.Context) Option { return func(a *api) { a.Ending = ctx } }
 
 type api struct {
 	rest.Frame

@@ -32,7 +32,7 @@ func TestCallersOfOneNameAreToldApart(t *testing.T) {
 	limits := DefaultLimits
 	limits.Rate, limits.Burst = 1, 1
 	for _, via := range []rest.Via{rest.ViaToken, rest.ViaKeystone} {
-		h := Handler(&fake{}, twins{}, WithLimits(limits))
+		h := Handler(&fake{}, twins{}, rest.WithLimits(limits))
 		for _, first := range []int{200, 429} {
 			if w := ask(h, asked{method: "GET", target: "components", token: string(via)}); w.Code != first {
 				t.Errorf("%s: %d", via, w.Code)
@@ -51,7 +51,7 @@ func TestAnUnregisteredNodeIsLookedUpInItsTurn(t *testing.T) {
 		const places, more = 16, 4 // the least that one caller has
 		var computing, refused atomic.Int64
 		hold := make(chan struct{})
-		h := Handler(&fake{}, door{}, WithLimits(Limits{InFlight: 4 * places, Deadline: time.Minute}),
+		h := Handler(&fake{}, door{}, rest.WithLimits(Limits{InFlight: 4 * places, Deadline: time.Minute}),
 			WithNamed(func(context.Context, string) (int64, error) {
 				computing.Add(1)
 				<-hold

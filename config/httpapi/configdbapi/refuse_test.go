@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/rest"
 )
 
 const aTarget = `environments/9/resources/1/values`
@@ -151,7 +152,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 	limits := DefaultLimits
 	limits.Bytes = 10
-	if w := ask(Handler(f, door{}, WithLimits(limits)), asked{method: "PUT",
+	if w := ask(Handler(f, door{}, rest.WithLimits(limits)), asked{method: "PUT",
 		target: target, body: `{"a":"0123456789"}`}); w.Code != 503 || w.Header().Get("Retry-After") != "1" {
 		t.Errorf("beyond what may be uploaded at once: %d %s", w.Code, w.Body)
 	}
@@ -210,7 +211,7 @@ func TestErrorsOfTheBackend(t *testing.T) {
 		{errors.New("a secret of the house"), 500, "its log says why"},
 	} {
 		var told error
-		h := Handler(&fake{err: c.err}, door{}, WithFailures(func(_, _ string, err error) { told = err }))
+		h := Handler(&fake{err: c.err}, door{}, rest.WithFailures(func(_, _ string, err error) { told = err }))
 		for _, q := range []asked{{method: "GET", target: "components"}, {method: "DELETE", target: "components/1"},
 			{method: "GET", target: "environments/9/resources/1/values"}} {
 			w := ask(h, q)

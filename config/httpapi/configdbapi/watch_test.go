@@ -190,14 +190,14 @@ func TestAWatchEnds(t *testing.T) {
 			t.Errorf("by itself after %s", time.Since(began))
 		}
 		server, down := context.WithCancel(context.Background())
-		_, ended, leave = watching(Handler(&fake{}, door{}, WithEnd(server)), "watch?since=0", nil)
+		_, ended, leave = watching(Handler(&fake{}, door{}, rest.WithEnd(server)), "watch?since=0", nil)
 		defer leave()
 		synctest.Wait()
 		down()
 		<-ended
 		f := &fake{news: make(chan model.Record)}
 		var told error
-		s, ended, leave := watching(Handler(f, door{}, WithFailures(func(_, _ string, err error) { told = err })),
+		s, ended, leave := watching(Handler(f, door{}, rest.WithFailures(func(_, _ string, err error) { told = err })),
 			"watch?since=0", nil)
 		defer leave()
 		synctest.Wait()
@@ -214,7 +214,7 @@ func TestAWatchEnds(t *testing.T) {
 
 func TestWatchesAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := Handler(&fake{}, door{}, WithLimits(Limits{InFlight: 1, Watches: 1, Deadline: time.Minute}))
+		h := Handler(&fake{}, door{}, rest.WithLimits(Limits{InFlight: 1, Watches: 1, Deadline: time.Minute}))
 		_, ended, leave := watching(h, "watch?since=0", nil)
 		synctest.Wait()
 		if w := ask(h, asked{method: "GET", target: "watch?since=0"}); w.Code != 503 {
@@ -235,7 +235,7 @@ func TestWatchesAreLimited(t *testing.T) {
 func TestTheClientWatchesOn(t *testing.T) {
 	f := &fake{news: make(chan model.Record)}
 	server, down := context.WithCancel(context.Background())
-	h := Handler(f, door{}, WithEnd(server))
+	h := Handler(f, door{}, rest.WithEnd(server))
 	var mu sync.Mutex
 	returned := make(chan struct{}, 9)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -307,7 +307,7 @@ func TestAWatchHasTimeToEnd(t *testing.T) {
 		server, down := context.WithTimeout(t.Context(), 14*time.Second) // before the first sign of life
 		defer down()
 		began := time.Now()
-		Handler(&fake{}, door{}, WithEnd(server)).ServeHTTP(out, r)
+		Handler(&fake{}, door{}, rest.WithEnd(server)).ServeHTTP(out, r)
 		if lasted := time.Since(began); lasted != 14*time.Second || !out.deadline.After(time.Now()) {
 			t.Errorf("it lasted %v, and was to be written %v before its end", lasted, time.Since(out.deadline))
 		}
@@ -317,7 +317,7 @@ func TestAWatchHasTimeToEnd(t *testing.T) {
 // One caller takes no more than its share of the watches, and gives it back.
 func TestOneCallerDoesNotTakeAllWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := Handler(&fake{}, door{}, WithLimits(Limits{InFlight: 1, Watches: 20, Deadline: time.Minute})) // 16 of each
+		h := Handler(&fake{}, door{}, rest.WithLimits(Limits{InFlight: 1, Watches: 20, Deadline: time.Minute})) // 16 of each
 		var leaves []func()
 		for range 16 {
 			_, ended, leave := watching(h, "watch?since=0", nil)

@@ -144,7 +144,7 @@ func TestClientHasWhatTheBackendSaid(t *testing.T) {
 // taker is full; all of them are in the audit log.
 func TestClientBacksUp(t *testing.T) {
 	audited := make(chan Entry, 9)
-	hear := WithAudit(func(e Entry) { audited <- e })
+	hear := rest.WithAudit(func(e Entry) { audited <- e })
 	c := clientOf(t, &fake{}, "t-admin", hear)
 	var out bytes.Buffer
 	h, err := c.Backup(t.Context(), &out)

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"edgespan/config/httpapi/rest"
 )
 
 // FuzzHandler asks for anything in any way: the answer is what a row says or a whole problem, and
@@ -36,7 +38,7 @@ func FuzzHandler(f *testing.F) {
 		r.Body = httptest.NewRequest("PUT", "/", strings.NewReader(body)).Body
 		backend := &fake{}
 		w := httptest.NewRecorder()
-		Handler(backend, WithTokens(fakeHash), WithFailures(func(m, p string, err error) {
+		Handler(backend, WithTokens(fakeHash), rest.WithFailures(func(m, p string, err error) {
 			if !strings.Contains(p, "panic") { // the fake's own
 				t.Errorf("%s %s: %v", m, p, err)
 			}

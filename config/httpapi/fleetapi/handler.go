@@ -52,50 +52,23 @@ func (r *readiness) ask(b Backend) (asked bool, err error) {
 }
 
 // Option changes a Handler.
-type Option func(*api)
+type Option = rest.Option
 
 // WithTokens makes operator tokens known by their hash (platform/pki.OperatorTokenHash). A
 // Handler without it and without WithNoAuth refuses everybody.
 func WithTokens(hash func(text string) (string, error)) Option {
-	return func(a *api) { a.hash = hash }
+	return func(a rest.API) { a.(*api).hash = hash }
 }
 
 // WithNoAuth makes every caller the admin "local", and takes requests only for a name of this
 // machine, so that no page on the web can ask by a name of its own that resolves to here.
-func WithNoAuth() Option { return func(a *api) { a.Local = true } }
+func WithNoAuth() Option { return func(a rest.API) { a.(*api).Local = true } }
 
 // WithGuesses shares the count of failed guesses with other doors of the same listener.
-func WithGuesses(g *rest.Guesses) Option { return func(a *api) { a.guesses = g } }
-
-// WithAudit hears of every write, every refusal of a caller and every secret that is shown,
-// before the caller has the answer. It is called by many goroutines at once.
-func WithAudit(audit func(Entry)) Option { return func(a *api) { a.Audit = audit } }
-
-// WithIntents is asked before an act that goes into the audit log; must is that an admin does it or
-// that it shows a secret: it is not done unless its line is written. An error refuses the act.
-func WithIntents(intent func(e Entry, must bool) error) Option {
-	return func(a *api) { a.Intent = intent }
-}
-
-// WithBodies shares the budget of bodies under way with other doors of the same process.
-func WithBodies(b *rest.Bodies) Option { return func(a *api) { a.Bodies = b } }
-
-// WithAnswers shares the budget of answers under way with other doors of the same process.
-func WithAnswers(b *rest.Answers) Option { return func(a *api) { a.Answers = b } }
-
-// WithFailures hears what the caller of a 500 or of an unready controller is not told.
-func WithFailures(f func(method, path string, err error)) Option {
-	return func(a *api) { a.Failed = f }
-}
+func WithGuesses(g *rest.Guesses) Option { return func(a rest.API) { a.(*api).guesses = g } }
 
 // WithWarnings has /readyz tell, to whoever asks, what a person should look at.
-func WithWarnings(f func() []string) Option { return func(a *api) { a.warnings = f } }
-
-// WithVersion sets the version that the description names.
-func WithVersion(v string) Option { return func(a *api) { a.Version = v } }
-
-// WithLimits sets other limits than DefaultLimits.
-func WithLimits(l Limits) Option { return func(a *api) { a.Limits = l } }
+func WithWarnings(f func() []string) Option { return func(a rest.API) { a.(*api).warnings = f } }
 
 // Entry is one line of the audit log.
 type Entry = rest.Entry

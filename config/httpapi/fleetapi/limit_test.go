@@ -18,7 +18,7 @@ import (
 func TestRequestsInFlightAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{hold: make(chan struct{}), entered: make(chan struct{}, 3)}
-		h := Handler(f, WithTokens(fakeHash), WithLimits(Limits{Rate: 1, Burst: 100, InFlight: 3, Deadline: time.Minute}))
+		h := Handler(f, WithTokens(fakeHash), rest.WithLimits(Limits{Rate: 1, Burst: 100, InFlight: 3, Deadline: time.Minute}))
 		codes := make(chan int)
 		for range 3 {
 			go func() { codes <- ask(h, asked{method: "GET", target: Prefix + "nodes", token: "t-viewer"}).Code }()
@@ -60,7 +60,7 @@ func TestARequestHasADeadline(t *testing.T) {
 func TestTheRateOfOneCallerIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := Handler(&fake{}, WithTokens(fakeHash),
-			WithLimits(Limits{Rate: 0.5, Burst: 3, InFlight: 9, Deadline: time.Minute}))
+			rest.WithLimits(Limits{Rate: 0.5, Burst: 3, InFlight: 9, Deadline: time.Minute}))
 		get := func(token string) *httptest.ResponseRecorder {
 			return ask(h, asked{method: "GET", target: Prefix + "rollouts", token: token})
 		}
@@ -97,7 +97,7 @@ func TestTheRateOfOneCallerIsLimited(t *testing.T) {
 func TestWhoTriesTokensKeepsNobodyOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
-		h := Handler(f, WithTokens(fakeHash), WithLimits(Limits{InFlight: 2, Rate: 1000, Burst: 1000, Deadline: time.Minute}))
+		h := Handler(f, WithTokens(fakeHash), rest.WithLimits(Limits{InFlight: 2, Rate: 1000, Burst: 1000, Deadline: time.Minute}))
 		from := func(address, token string) int {
 			r := httptest.NewRequest("GET", Prefix+"rollouts", nil)
 			r.RemoteAddr = address
@@ -145,7 +145,7 @@ func TestWhoTriesTokensKeepsNobodyOut(t *testing.T) {
 func TestReadiness(t *testing.T) {
 	f := &fake{err: errors.New("the store at secret:2379 is away")}
 	var told string
-	h := Handler(f, WithTokens(fakeHash), WithFailures(func(_, _ string, err error) { told = err.Error() }))
+	h := Handler(f, WithTokens(fakeHash), rest.WithFailures(func(_, _ string, err error) { told = err.Error() }))
 	w := ask(h, asked{method: "GET", target: "/readyz"})
 	if p := problemIn(t, w); w.Code != 503 || w.Header().Get("Retry-After") != "5" ||
 		strings.Contains(p.Detail, "secret") || !strings.Contains(told, "secret") {
@@ -160,7 +160,7 @@ func TestReadiness(t *testing.T) {
 func TestReadinessIsNoLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, lines := &fake{err: errors.New("the disk is full")}, 0
-		h := Handler(f, WithTokens(fakeHash), WithFailures(func(string, string, error) { lines++ }))
+		h := Handler(f, WithTokens(fakeHash), rest.WithFailures(func(string, string, error) { lines++ }))
 		for i := range 1000 {
 			if w := ask(h, asked{method: "GET", target: "/readyz"}); w.Code != 503 {
 				t.Fatalf("question %d: %d", i, w.Code)
@@ -223,7 +223,7 @@ func TestAConnectionIsThatOfItsCaller(t *testing.T) {
 // Both APIs share one budget of bodies, and what a body held is free once it is answered.
 func TestBodiesAreBounded(t *testing.T) {
 	f, b := &fake{}, rest.NewBodies(1<<20)
-	h := Handler(f, WithTokens(fakeHash), WithBodies(b))
+	h := Handler(f, WithTokens(fakeHash), rest.WithBodies(b))
 	put := func(body string) *httptest.ResponseRecorder {
 		return ask(h, asked{method: "PUT", target: Prefix + "layers/network", token: "t-operator", body: body})
 	}
@@ -261,7 +261,7 @@ func TestAnAnswerThatNobodyReadsCostsLittle(t *testing.T) {
 func TestAnAdminHasAPlaceBesideViewers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{hold: make(chan struct{}), entered: make(chan struct{}, 8)}
-		h := Handler(f, WithTokens(fakeHash), WithLimits(Limits{Rate: 100, Burst: 100, InFlight: 8, Deadline: time.Minute}))
+		h := Handler(f, WithTokens(fakeHash), rest.WithLimits(Limits{Rate: 100, Burst: 100, InFlight: 8, Deadline: time.Minute}))
 		get := func(token string) int {
 			return ask(h, asked{method: "GET", target: Prefix + "nodes", token: token}).Code
 		}
@@ -294,7 +294,7 @@ func TestABodyHoldsWhatItsValuesTake(t *testing.T) {
 	body := `{"a":[` + strings.Repeat(`{"":0},`, 20_000) + `0]}`
 	for room, want := range map[int64]int{8 << 20: 503, 32 << 20: 200} {
 		b := rest.NewBodies(room)
-		w := ask(Handler(&fake{}, WithTokens(fakeHash), WithBodies(b)),
+		w := ask(Handler(&fake{}, WithTokens(fakeHash), rest.WithBodies(b)),
 			asked{method: "PUT", target: Prefix + "layers/network", token: "t-operator", body: body})
 		if w.Code != want || b.Held() != 0 {
 			t.Errorf("%d bytes, of which there are %d: %d, %d are held", len(body), room, w.Code, b.Held())

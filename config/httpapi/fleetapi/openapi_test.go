@@ -10,12 +10,13 @@ import (
 	"testing"
 
 	"edgespan/config"
+	"edgespan/config/httpapi/rest"
 )
 
 // served is the description as a caller gets it.
 func served(t *testing.T) config.Object {
 	t.Helper()
-	w := ask(Handler(&fake{}, WithVersion("1.2.3")), asked{method: "GET", target: "/api/v1/openapi.json"})
+	w := ask(Handler(&fake{}, rest.WithVersion("1.2.3")), asked{method: "GET", target: "/api/v1/openapi.json"})
 	o, faults := config.ParseObject(w.Body.Bytes())
 	if w.Code != 200 || len(faults) > 0 {
 		t.Fatalf("%d %v", w.Code, faults)

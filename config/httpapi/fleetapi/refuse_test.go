@@ -57,7 +57,7 @@ func TestEveryErrorOfTheBackendIsAProblem(t *testing.T) {
 	} {
 		var told []string
 		h := Handler(&fake{err: c.err}, WithTokens(fakeHash),
-			WithFailures(func(m, p string, err error) { told = append(told, m+" "+p+" "+err.Error()) }))
+			rest.WithFailures(func(m, p string, err error) { told = append(told, m+" "+p+" "+err.Error()) }))
 		for _, call := range []asked{
 			{method: "GET", target: Prefix + "nodes", token: "t-admin"},
 			{method: "PUT", target: Prefix + "layers/network", body: "{}", token: "t-admin"},
@@ -83,7 +83,7 @@ func TestEveryErrorOfTheBackendIsAProblem(t *testing.T) {
 
 func TestAPanicOfTheBackendIsAnAnswer(t *testing.T) {
 	var told string
-	h := Handler(&fake{}, WithTokens(fakeHash), WithFailures(func(_, _ string, err error) { told = err.Error() }))
+	h := Handler(&fake{}, WithTokens(fakeHash), rest.WithFailures(func(_, _ string, err error) { told = err.Error() }))
 	w := ask(h, asked{method: "GET", target: Prefix + "nodes/panic", token: "t-admin"})
 	if p := problemIn(t, w); w.Code != 500 || strings.Contains(p.Detail, "secret") || !strings.Contains(told, "secret") {
 		t.Errorf("%+v, the log heard %q", p, told)
@@ -211,7 +211,7 @@ var longText = strings.Repeat("x", maxMessage+1)
 func TestSecretsAreForAdminsAndAudited(t *testing.T) {
 	var log []Entry
 	f := &fake{}
-	h := Handler(f, WithTokens(fakeHash), WithAudit(func(e Entry) { log = append(log, e) }))
+	h := Handler(f, WithTokens(fakeHash), rest.WithAudit(func(e Entry) { log = append(log, e) }))
 	for _, target := range []string{"layers/network", "layers/node/n1", "nodes/n1/config", "config?paths=a",
 		"e2e/controller", "export"} {
 		sep := "?"
@@ -241,7 +241,7 @@ func TestSecretsAreForAdminsAndAudited(t *testing.T) {
 
 func TestAudit(t *testing.T) {
 	var log []Entry
-	h := Handler(&fake{}, WithTokens(fakeHash), WithAudit(func(e Entry) { log = append(log, e) }))
+	h := Handler(&fake{}, WithTokens(fakeHash), rest.WithAudit(func(e Entry) { log = append(log, e) }))
 	for _, c := range []struct {
 		ask, body, token, line string
 	}{
@@ -285,7 +285,7 @@ func TestAudit(t *testing.T) {
 func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 	f := &fake{}
 	var log []Entry
-	h := Handler(f, WithNoAuth(), WithAudit(func(e Entry) { log = append(log, e) }))
+	h := Handler(f, WithNoAuth(), rest.WithAudit(func(e Entry) { log = append(log, e) }))
 	for host, status := range map[string]int{
 		"localhost": 200, "localhost:8443": 200, "127.0.0.1:8443": 200, "127.9.9.9": 200, "[::1]:8443": 200, "[::1]": 200,
 		"LOCALHOST:1":  200,

@@ -258,7 +258,7 @@ func TestRolesOfEveryRow(t *testing.T) {
 	words := []string{"everybody", "viewer", "operator", "admin"}
 	f := &fake{}
 	h := Handler(f, WithTokens(fakeHash),
-		WithLimits(Limits{Rate: 1, Burst: 10000, InFlight: 9, Deadline: DefaultLimits.Deadline}))
+		rest.WithLimits(Limits{Rate: 1, Burst: 10000, InFlight: 9, Deadline: DefaultLimits.Deadline}))
 	for _, c := range routeCases {
 		method, target, _ := strings.Cut(c.ask, " ")
 		if !strings.HasPrefix(target, "/") {
@@ -294,7 +294,7 @@ func TestAnActThatCannotBeAuditedIsNotDone(t *testing.T) {
 	f := &fake{}
 	var intents []bool
 	caller := "admin-1"
-	h := Handler(f, WithTokens(fakeHash), WithIntents(func(e Entry, must bool) error {
+	h := Handler(f, WithTokens(fakeHash), rest.WithIntents(func(e Entry, must bool) error {
 		if e.Caller != caller || !e.Begun || e.Status != 0 {
 			t.Errorf("%+v", e)
 		}

@@ -85,7 +85,7 @@ func TestReadsAreComputedInTheTurnOfTheirCaller(t *testing.T) {
 func TestATurnEndsBeforeItsAnswerIsTaken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := Handler(&computing{fake: &fake{}}, WithTokens(fakeHash), WithAnswers(rest.NewAnswers(1<<20)))
+		h := Handler(&computing{fake: &fake{}}, WithTokens(fakeHash), rest.WithAnswers(rest.NewAnswers(1<<20)))
 		if w := ask(h, asked{method: "GET", target: Prefix + "nodes/panic", token: "t-viewer"}); w.Code != 500 {
 			t.Fatal(w.Code)
 		}

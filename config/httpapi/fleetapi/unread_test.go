@@ -57,7 +57,7 @@ func unread(t *testing.T, h http.Handler) func(path, token string) (*http.Respon
 // A viewer who does not read its answers gets a few of them, and keeps no admin from its own.
 func TestAnswersThatAreNotReadAreBounded(t *testing.T) {
 	t.Parallel()
-	get := unread(t, Handler(largely{&fake{}, 1 << 20}, WithTokens(fakeHash), WithAnswers(rest.NewAnswers(32<<20))))
+	get := unread(t, Handler(largely{&fake{}, 1 << 20}, WithTokens(fakeHash), rest.WithAnswers(rest.NewAnswers(32<<20))))
 	status := func(token string) int {
 		resp, err := get(Prefix+"layers/network", token)
 		if err != nil {

@@ -77,7 +77,7 @@ func TestWatchesAreBounded(t *testing.T) {
 	f := &fake{changes: make(chan func(*fake))}
 	limits := DefaultLimits
 	limits.Watches = 1
-	c := clientOf(t, f, "t-viewer", WithLimits(limits))
+	c := clientOf(t, f, "t-viewer", rest.WithLimits(limits))
 	in, end := make(chan bool), make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { end <- c.WatchPeer(ctx, "p1", func(PeerDetail) error { close(in); return nil }) }()
@@ -104,7 +104,7 @@ func TestWatchesAreBounded(t *testing.T) {
 func TestHeadOfAWatchTakesNoPlace(t *testing.T) {
 	limits := DefaultLimits
 	limits.Watches = 1
-	h := Handler(&fake{}, WithTokens(fakeHash), WithLimits(limits))
+	h := Handler(&fake{}, WithTokens(fakeHash), rest.WithLimits(limits))
 	for range 3 {
 		w := ask(h, asked{method: "HEAD", target: Prefix + "peers/p1/watch", token: "t-viewer"})
 		if w.Code != 200 || w.Header().Get("Content-Type") != "text/event-stream" || w.Body.Len() > 0 {
@@ -146,7 +146,7 @@ func TestShutdownEndsWatches(t *testing.T) {
 func TestWatchThatFailsIsNoEnd(t *testing.T) {
 	f := &fake{changes: make(chan func(*fake))}
 	failed := make(chan error, 1)
-	c := clientOf(t, f, "t-viewer", WithFailures(func(_, _ string, err error) { failed <- err }))
+	c := clientOf(t, f, "t-viewer", rest.WithFailures(func(_, _ string, err error) { failed <- err }))
 	end := make(chan error, 1)
 	go func() { end <- c.WatchPeer(t.Context(), "p1", func(PeerDetail) error { return nil }) }()
 	f.changes <- func(f *fake) { f.err = errors.New("the store is gone") }
@@ -248,7 +248,7 @@ func TestOneCallerDoesNotTakeAllWatches(t *testing.T) {
 	f := &fake{changes: make(chan func(*fake))}
 	limits := DefaultLimits
 	limits.Watches = 20 // 16 of each
-	c := clientOf(t, f, "t-viewer", WithLimits(limits))
+	c := clientOf(t, f, "t-viewer", rest.WithLimits(limits))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	in, end := make(chan bool), make(chan error)

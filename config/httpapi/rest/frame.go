@@ -34,6 +34,8 @@ type API interface {
 	Shown(c *Call, r Reply) Reply
 	// Audited says whether the call of a known caller goes into the audit log.
 	Audited(c *Call) bool
+
+	frame() *Frame // that it has
 }
 
 // Frame is what the controller's APIs have in common: how a request comes in, what it may take, and how its answer
@@ -65,6 +67,8 @@ func NewFrame(l Limits) Frame {
 		Failed: func(string, string, error) {}, Version: "unknown", Limits: l, Ending: context.Background(),
 		origins: http.NewCrossOriginProtection()}
 }
+
+func (f *Frame) frame() *Frame { return f }
 
 // Open makes the places that requests take, once the options of an API are known.
 func (f *Frame) Open(a API, absent Limits) {
