@@ -28,7 +28,7 @@ func (a *api) admit(c *call) (leave func(), err error) {
 	if c.caller, err = a.auth.Authenticate(c.Request); err != nil {
 		return nil, err
 	}
-	need := c.row.role
+	need := c.row.Role
 	if c.ofNode() {
 		need = ""
 	}
@@ -53,9 +53,9 @@ func (a *api) admitNode(c *call) error {
 	}
 	name := c.name
 	var above []model.LevelValue
-	if c.row.node != nodeItself {
+	if c.row.Own != nodeItself {
 		n := len(c.levels)
-		if c.row.node == nodeNot || n == 0 || c.levels[n-1].Level != "nodes" && c.levels[n-1].Level != "node" {
+		if c.row.Own == nodeNot || n == 0 || c.levels[n-1].Level != "nodes" && c.levels[n-1].Level != "node" {
 			return c.notOfNode()
 		}
 		name, above = c.levels[n-1].Value, c.levels[:n-1]
@@ -70,7 +70,7 @@ func (a *api) admitNode(c *call) error {
 		return c.notOfNode()
 	case !errors.As(err, &fault) || fault.Kind != model.NotFound:
 		return err
-	case !c.row.writes || c.row.node == nodeNot || name != c.caller.itself():
+	case c.row.Effect != rest.Writes || c.row.Own == nodeNot || name != c.caller.itself():
 		return c.notOfNode()
 	default:
 		if allowed, err := a.registersItself(c); err != nil || !allowed {
@@ -128,7 +128,7 @@ func (c *call) declared(n model.Node, above []model.LevelValue) error {
 	return refuse(http.StatusForbidden,
 		"%s %s: is not allowed to node %s at %s, which is not declared of it: an admin may do that: PUT "+
 			"%senvironments/%d/nodes/%s %s",
-		c.Method, c.row.path, c.caller.itself(), strings.Join(at, ", "), c.prefix, c.environment, url.PathEscape(n.ID), body)
+		c.Method, c.row.Path, c.caller.itself(), strings.Join(at, ", "), c.prefix, c.environment, url.PathEscape(n.ID), body)
 }
 
 // itself is what a node that nobody has registered is registered as.
@@ -142,7 +142,7 @@ func (c Caller) itself() string {
 func (c *call) notOfNode() error {
 	return refuse(http.StatusForbidden,
 		"%s %s: is not allowed to node %s: it may read and upload what is at its own value of the level nodes, where it is "+
-			"registered", c.Method, c.row.path, c.caller.itself())
+			"registered", c.Method, c.row.Path, c.caller.itself())
 }
 
 // register makes a node known before it uploads, by its certname, which is how it is recognised, or by its id.

@@ -29,15 +29,15 @@ func TestWhoMayWhat(t *testing.T) {
 			t.Fatal(err)
 		}
 		i := slices.IndexFunc(table, func(r row) bool {
-			return r.path == p.path && (r.method == method || r.patch && method == "PATCH")
+			return r.Path == p.path && (r.Method == method || r.Patch && method == "PATCH")
 		})
 		for _, role := range []Role{Viewer, Operator, Admin} {
 			f := &fake{}
 			w := ask(Handler(f, door{}), asked{method: method, target: target, body: c.body, token: string(role)})
 			want := c.status
-			least, known := roles[table[i].method+" "+table[i].path]
+			least, known := roles[table[i].Method+" "+table[i].Path]
 			if !known {
-				t.Fatalf("%s %s: is not in the table of roles", table[i].method, table[i].path)
+				t.Fatalf("%s %s: is not in the table of roles", table[i].Method, table[i].Path)
 			}
 			if !role.May(least.role) {
 				want = http.StatusForbidden
@@ -48,8 +48,8 @@ func TestWhoMayWhat(t *testing.T) {
 		}
 	}
 	for _, r := range table {
-		if want := roles[r.method+" "+r.path]; nodeWords[r.node] != want.node {
-			t.Errorf("%s %s: a node %q, in the table of roles %q", r.method, r.path, nodeWords[r.node], want.node)
+		if want := roles[r.Method+" "+r.Path]; nodeWords[r.Own] != want.node {
+			t.Errorf("%s %s: a node %q, in the table of roles %q", r.Method, r.Path, nodeWords[r.Own], want.node)
 		}
 	}
 }
@@ -100,13 +100,13 @@ func TestAnActThatCannotBeAuditedIsNotDone(t *testing.T) {
 			t.Fatal(err)
 		}
 		i := slices.IndexFunc(table, func(r row) bool {
-			return r.path == p.path && (r.method == method || r.patch && method == "PATCH")
+			return r.Path == p.path && (r.Method == method || r.Patch && method == "PATCH")
 		})
 		musts = nil
 		w := ask(h, asked{method: method, target: target, body: c.body, token: string(Admin)})
 		heard := f.taken()
-		if row := table[i]; row.writes && (w.Code != 503 || heard != "" ||
-			len(musts) != 1 || musts[0] != (row.role == Admin)) || !row.writes && (w.Code != c.status || musts != nil) {
+		if row := table[i]; row.Effect == rest.Writes && (w.Code != 503 || heard != "" ||
+			len(musts) != 1 || musts[0] != (row.Role == Admin)) || row.Effect != rest.Writes && (w.Code != c.status || musts != nil) {
 			t.Errorf("%s: %d %s, heard %q, intents %v", c.ask, w.Code, w.Body, heard, musts)
 		}
 	}

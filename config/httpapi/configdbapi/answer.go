@@ -56,8 +56,8 @@ func (c *call) giveAnswer(answer model.Answer, err error) (reply, error) {
 
 // settle gives an answer the status of its row, or "not modified".
 func settle(c *call, r reply) reply {
-	r.Status = cmp.Or(r.Status, c.row.status)
-	if c.row.method == http.MethodGet {
+	r.Status = cmp.Or(r.Status, c.row.Status)
+	if c.row.Method == http.MethodGet {
 		r = r.Unless(c.Header["If-None-Match"])
 	}
 	return r

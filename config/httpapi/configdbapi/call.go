@@ -60,10 +60,11 @@ func (c *call) readQuery() error {
 		}
 		c.query = append(c.query, parameter{name, value})
 	}
-	if !c.row.seed {
+	if !c.row.Lenient {
 		for _, p := range c.query {
-			if !slices.ContainsFunc(c.row.query, func(is param) bool { return is.name == p.name }) {
-				return refuse(http.StatusBadRequest, "%s: is unknown: %s", config.FormatPath([]string{p.name}), c.row.allowed())
+			if !slices.ContainsFunc(c.row.Query, func(is param) bool { return is.Name == p.name }) {
+				return refuse(http.StatusBadRequest, "%s: is unknown: %s", config.FormatPath([]string{p.name}),
+					rest.Allowed(c.row.Query))
 			}
 		}
 	}
@@ -72,7 +73,7 @@ func (c *call) readQuery() error {
 
 // readWriteOptions reads what goes with any write.
 func (c *call) readWriteOptions() error {
-	if !c.row.writes {
+	if c.row.Effect != rest.Writes {
 		return nil
 	}
 	text, _ := c.query.get("message")
@@ -126,7 +127,7 @@ func (a *api) readBody(c *call) ([]byte, error) {
 	c.Turn.End() // a body that comes slowly holds nobody up
 	defer c.keepTurn()
 	most := int64(rest.MaxAsked)
-	if c.row.writes {
+	if c.row.Effect == rest.Writes {
 		most = MaxBody
 	}
 	return a.ReadBody(c.Call, most)

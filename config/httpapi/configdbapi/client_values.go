@@ -80,7 +80,8 @@ func (c *Client) content(ctx context.Context, r request, known string) (Content,
 	if err != nil {
 		return Content{}, err
 	}
-	out := Content{ETag: resp.Header.Get("ETag"), Version: count(resp.Header, VersionHeader), Revision: count(resp.Header, RevisionHeader)}
+	out := Content{ETag: resp.Header.Get("ETag"), Version: count(resp.Header, VersionHeader),
+		Revision: count(resp.Header, RevisionHeader)}
 	if resp.StatusCode != http.StatusNotModified {
 		out.Body, err = configdb.Parse(text)
 	}

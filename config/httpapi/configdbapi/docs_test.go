@@ -31,8 +31,8 @@ func routesTable() string {
 	var b strings.Builder
 	b.WriteString("| route | who | query | what |\n|---|---|---|---|\n")
 	for _, r := range table {
-		who := string(r.role)
-		switch r.node {
+		who := string(r.Role)
+		switch r.Own {
 		case nodeReads, nodeWrites:
 			who += ", node"
 		case nodeItself:
@@ -40,19 +40,19 @@ func routesTable() string {
 		case nodeNot:
 		}
 		var query []string
-		for _, p := range r.query {
-			if p.name != "message" && p.name != "dryRun" { // said once, of all writes
-				query = append(query, p.name)
+		for _, p := range r.Query {
+			if p.Name != "message" && p.Name != "dryRun" { // said once, of all writes
+				query = append(query, p.Name)
 			}
 		}
-		method, what := r.method, r.summary
-		if r.patch {
+		method, what := r.Method, r.Summary
+		if r.Patch {
 			method += ", PATCH"
 		}
-		if r.bound {
+		if r.Bound {
 			what += " (If-Match)"
 		}
-		fmt.Fprintf(&b, "| `%s %s` | %s | %s | %s |\n", method, r.path, who, strings.Join(query, " "), what)
+		fmt.Fprintf(&b, "| `%s %s` | %s | %s | %s |\n", method, r.Path, who, strings.Join(query, " "), what)
 	}
 	return b.String()
 }
@@ -116,23 +116,23 @@ func TestOpenAPI(t *testing.T) {
 	paths := d["paths"].(config.Object)
 	ids := map[string]bool{}
 	for _, r := range table {
-		methods := []string{r.method}
-		if r.patch {
+		methods := []string{r.Method}
+		if r.Patch {
 			methods = append(methods, "PATCH")
 		}
 		for _, m := range methods {
-			o, is := paths["/"+r.path].(config.Object)[strings.ToLower(m)].(config.Object)
+			o, is := paths["/"+r.Path].(config.Object)[strings.ToLower(m)].(config.Object)
 			if !is {
-				t.Errorf("%s %s: is missing", m, r.path)
+				t.Errorf("%s %s: is missing", m, r.Path)
 				continue
 			}
 			if id := o["operationId"].(string); ids[id] {
-				t.Errorf("%s %s: its id %s is another's", m, r.path, id)
+				t.Errorf("%s %s: its id %s is another's", m, r.Path, id)
 			} else {
 				ids[id] = true
 			}
-			if n := strings.Count(r.path, "{") + len(r.query); len(o["parameters"].([]any)) < n {
-				t.Errorf("%s %s: has not its %d parameters", m, r.path, n)
+			if n := strings.Count(r.Path, "{") + len(r.Query); len(o["parameters"].([]any)) < n {
+				t.Errorf("%s %s: has not its %d parameters", m, r.Path, n)
 			}
 		}
 	}

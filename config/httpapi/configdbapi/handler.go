@@ -134,7 +134,7 @@ func (a *api) Answer(in *rest.Call) (reply, error) {
 		return reply{}, err
 	}
 	c.keepTurn()
-	r, err := c.row.serve(a, c)
+	r, err := c.row.Serve(a, c)
 	return settle(c, r), err
 }
 
@@ -153,7 +153,7 @@ func (a *api) Shown(in *rest.Call, r reply) reply {
 		in.Entry.Reveal = false
 		a.Failed(in.Method, in.Entry.Path, err)
 		text := "the audit log can't be written: no secret is shown"
-		if c.row.writes {
+		if c.row.Effect == rest.Writes {
 			text += "; the write is done"
 		}
 		return a.Refused(in, rest.Refuse(rest.TypeBusy, "%s", text))
@@ -168,12 +168,12 @@ func (a *api) Audited(in *rest.Call) bool {
 	switch {
 	case c.told:
 		return false // its line is there
-	case c.row.writes && c.Entry.Status == http.StatusPermanentRedirect:
+	case c.row.Effect == rest.Writes && c.Entry.Status == http.StatusPermanentRedirect:
 		return false // it comes again
 	case c.ofNode() && !c.changed && c.Entry.Status < http.StatusBadRequest:
 		return c.Entry.Reveal // it uploads what is there: ten thousand nodes do so each half hour
 	}
-	return c.row.writes || c.Entry.Reveal
+	return c.row.Effect == rest.Writes || c.Entry.Reveal
 }
 
 // Acted is what a caller is told of a write whose answer can't be given.
@@ -189,15 +189,15 @@ func (c *call) ofNode() bool { return c.caller.Node != "" || c.caller.Certname !
 
 // keepTurn has a read keep its turn from when it takes it.
 func (c *call) keepTurn() {
-	if !c.row.writes && !c.row.events {
+	if c.row.Effect != rest.Writes && !c.row.Events {
 		c.Turn.Keep()
 	}
 }
 
 // intends refuses an act that can't go into the audit log. What a node uploads is no such act.
 func (a *api) intends(c *call) error {
-	if !c.row.writes || c.own {
+	if c.row.Effect != rest.Writes || c.own {
 		return nil
 	}
-	return a.Intends(c.Call, c.row.role == Admin)
+	return a.Intends(c.Call, c.row.Role == Admin)
 }

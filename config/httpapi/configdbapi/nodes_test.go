@@ -47,9 +47,9 @@ var nodeRows = map[string]nodeMay{
 func askedOf(r row, place, token string) asked {
 	target := strings.NewReplacer("{environment}", "9", "{levels}", place, "{resource}", "1", "{component}", "1",
 		"{definition}", "1",
-		"{level}", "nodes", "{node}", "1", "{key}", "a", "{revision}", "7").Replace(r.path)
-	q := asked{method: r.method, target: target, token: token, body: "{}"}
-	switch r.path {
+		"{level}", "nodes", "{node}", "1", "{key}", "a", "{revision}", "7").Replace(r.Path)
+	q := asked{method: r.Method, target: target, token: token, body: "{}"}
+	switch r.Path {
 	case toNode:
 		q.body = `{"fqdn":"n1.example","certname":"c1"}`
 	case toBulk:
@@ -74,7 +74,7 @@ func askedOf(r row, place, token string) asked {
 // for nobody.
 func TestEachRouteDecidesWhatANodeMay(t *testing.T) {
 	for _, r := range table {
-		name := r.method + " " + r.path
+		name := r.Method + " " + r.Path
 		may, decided := nodeRows[name]
 		if !decided {
 			t.Errorf("%s: may a node? the table above says it of each route", name)

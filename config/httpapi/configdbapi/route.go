@@ -32,8 +32,8 @@ func (a *api) route(c *call) error {
 		method = http.MethodGet
 	}
 	for _, r := range a.rows[t.path] {
-		if r.method == method || r.patch && method == http.MethodPatch {
-			c.row, c.Route = r, r.path
+		if r.Method == method || r.Patch && method == http.MethodPatch {
+			c.row, c.Route = r, r.Path
 			return c.readQuery()
 		}
 	}

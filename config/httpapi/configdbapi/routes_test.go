@@ -171,15 +171,15 @@ func TestEveryRoute(t *testing.T) {
 		path, _, _ := strings.Cut(target, "?")
 		if p, err := parse(strings.ReplaceAll(path, "%22", "")); err == nil {
 			for _, r := range a.rows[p.path] {
-				if r.method == method || r.patch && method == "PATCH" {
-					met[r.method+" "+r.path] = true
+				if r.Method == method || r.Patch && method == "PATCH" {
+					met[r.Method+" "+r.Path] = true
 				}
 			}
 		}
 	}
 	for _, r := range table {
-		if !met[r.method+" "+r.path] {
-			t.Errorf("%s %s: no case", r.method, r.path)
+		if !met[r.Method+" "+r.Path] {
+			t.Errorf("%s %s: no case", r.Method, r.Path)
 		}
 	}
 }

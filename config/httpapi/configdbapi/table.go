@@ -1,42 +1,23 @@
 package configdbapi
 
 import (
+	"cmp"
 	"net/http"
 	"reflect"
-	"strings"
+	"slices"
 
 	"edgespan/config/configdb"
 	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/rest"
 )
 
 // row is one route. The table of all of them is what routing, roles, 405s, the description
-// (OpenAPI) and docs/configdb.md are made from.
-type row struct {
-	method  string
-	path    string
-	role    Role    // the least that may
-	node    nodeMay // what a node may with its certificate
-	seed    bool    // a route of the seed's or its implementations': unknown parameters are ignored
-	patch   bool    // PATCH does the same
-	writes  bool    // takes message and dryRun, is audited
-	bound   bool    // takes If-Match
-	events  bool    // answers with server-sent events, each of which is answer
-	summary string
-	query   []param
-	body    reflect.Type // nil: there is none
-	answer  reflect.Type // nil: there is none
-	status  int          // of success
-	serve   func(*api, *call) (reply, error)
-}
+// (OpenAPI) and docs/configdb.md are made from. What it has of its own is what a node may with
+// its certificate; routes of the seed's or its implementations' are lenient.
+type row = rest.Route[*api, *call, nodeMay]
 
 // param is one parameter of a query. A flag without a value is set.
-type param struct{ name, summary, form string }
-
-const (
-	aText   = ""
-	aNumber = "number"
-	aFlag   = "flag"
-)
+type param = rest.Param
 
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 
@@ -160,17 +141,27 @@ var table = concat(componentRows(), definitionRows(), environmentRows(), halfRow
 	halfRows(model.Overrides), placeRows(), historyRows())
 
 func concat(lists ...[]row) []row {
-	var out []row
-	for _, l := range lists {
-		for _, r := range l {
-			if r.status == 0 {
-				r.status = http.StatusOK
-			}
-			if r.writes {
-				r.query = append(r.query, param{"message", "why, for the history; at most 1000 characters", aText},
-					param{"dryRun", "say what would change and store nothing", aFlag})
-			}
-			out = append(out, r)
+	out := slices.Concat(lists...)
+	for i := range out {
+		r := &out[i]
+		r.Status = cmp.Or(r.Status, http.StatusOK)
+		if r.Effect == rest.Writes {
+			r.Query = append(r.Query, param{Name: "message", Summary: "why, for the history; at most 1000 characters"},
+				param{Name: "dryRun", Summary: "say what would change and store nothing", Form: rest.Flag})
+		}
+		switch {
+		case r.Bound:
+			r.Headers = []param{{Name: "If-Match", Summary: "the ETag, a list of them, or *: what the caller has seen"}}
+		case r.Method == "GET" && r.Answer == document:
+			r.Headers = []param{{Name: "If-None-Match", Summary: "the ETag of what the caller has"}}
+		case r.Events:
+			r.Headers = []param{{Name: "Last-Event-ID", Summary: "the last event that the caller has had"}}
+		}
+		switch {
+		case r.Method == "GET" && r.Answer == document:
+			r.Also = map[string]string{"304": "what If-None-Match names is what there is"}
+		case r.Method == "PUT" && r.Body == document:
+			r.Also = map[string]string{"308": "the resource is named: Location has its id"}
 		}
 	}
 	return out
@@ -179,7 +170,7 @@ func concat(lists ...[]row) []row {
 func rowsByPath() map[string][]*row {
 	out := map[string][]*row{}
 	for i := range table {
-		out[table[i].path] = append(out[table[i].path], &table[i])
+		out[table[i].Path] = append(out[table[i].Path], &table[i])
 	}
 	return out
 }
@@ -190,7 +181,7 @@ func (a *api) allow(path string) []string {
 	for _, m := range []string{"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"} {
 		is := m == "OPTIONS"
 		for _, r := range a.rows[path] {
-			is = is || r.method == m || m == "HEAD" && r.method == "GET" || m == "PATCH" && r.patch
+			is = is || r.Method == m || m == "HEAD" && r.Method == "GET" || m == "PATCH" && r.Patch
 		}
 		if is {
 			out = append(out, m)
@@ -199,63 +190,56 @@ func (a *api) allow(path string) []string {
 	return out
 }
 
-func (r *row) allowed() string {
-	if len(r.query) == 0 {
-		return "none is allowed"
-	}
-	names := make([]string, len(r.query))
-	for i, p := range r.query {
-		names[i] = p.name
-	}
-	return strings.Join(names, ", ") + " are allowed"
-}
-
 func componentRows() []row {
 	return []row{
-		{method: "GET", path: toComponents, role: Viewer, seed: true, summary: "all components",
-			answer: typeOf[[]model.Component](), serve: getComponents},
+		{Method: "GET", Path: toComponents, Role: Viewer, Lenient: true, Summary: "all components",
+			Answer: typeOf[[]model.Component](), Serve: getComponents},
 		{
-			method: "POST", path: toComponents, role: Admin, seed: true, writes: true,
-			summary: "make a component with its resource definitions",
-			body:    typeOf[NewComponent](), answer: typeOf[model.Component](), status: http.StatusCreated, serve: postComponent,
+			Method: "POST", Path: toComponents, Role: Admin, Lenient: true, Effect: rest.Writes,
+			Summary: "make a component with its resource definitions",
+			Body:    typeOf[NewComponent](), Answer: typeOf[model.Component](), Status: http.StatusCreated, Serve: postComponent,
 		},
-		{method: "GET", path: toComponent, role: Viewer, seed: true, summary: "one component",
-			answer: typeOf[model.Component](), serve: getComponent},
+		{Method: "GET", Path: toComponent, Role: Viewer, Lenient: true, Summary: "one component",
+			Answer: typeOf[model.Component](), Serve: getComponent},
 		{
-			method: "PUT", path: toComponent, role: Admin, seed: true, patch: true, writes: true, status: http.StatusNoContent,
-			body:    typeOf[ComponentEdit](),
-			summary: "rename a component, or say which definitions it has: those left out are deleted", serve: putComponent,
+			Method: "PUT", Path: toComponent, Role: Admin, Lenient: true, Patch: true, Effect: rest.Writes,
+			Status:  http.StatusNoContent,
+			Body:    typeOf[ComponentEdit](),
+			Summary: "rename a component, or say which definitions it has: those left out are deleted", Serve: putComponent,
 		},
-		{method: "DELETE", path: toComponent, role: Admin, seed: true, writes: true, status: http.StatusNoContent,
-			summary: "delete a component with its definitions and their records", serve: deleteComponent},
+		{Method: "DELETE", Path: toComponent, Role: Admin, Lenient: true, Effect: rest.Writes, Status: http.StatusNoContent,
+			Summary: "delete a component with its definitions and their records", Serve: deleteComponent},
 	}
 }
 
 func definitionRows() []row {
 	rows := []row{
 		{
-			method: "GET", path: toDefinitions, role: Viewer, seed: true, summary: "all resource definitions",
-			answer: typeOf[[]model.Definition](),
-			query:  []param{{"component_id", "only those of a component; empty: of none", aText}}, serve: getDefinitions,
+			Method: "GET", Path: toDefinitions, Role: Viewer, Lenient: true, Summary: "all resource definitions",
+			Answer: typeOf[[]model.Definition](),
+			Query:  []param{{Name: "component_id", Summary: "only those of a component; empty: of none"}}, Serve: getDefinitions,
 		},
 		{
-			method: "POST", path: toDefinitions, role: Admin, seed: true, writes: true, summary: "make a resource definition",
-			body: typeOf[NewDefinition](), answer: typeOf[model.Definition](), status: http.StatusCreated, serve: postDefinition,
+			Method: "POST", Path: toDefinitions, Role: Admin, Lenient: true, Effect: rest.Writes,
+			Summary: "make a resource definition",
+			Body:    typeOf[NewDefinition](), Answer: typeOf[model.Definition](), Status: http.StatusCreated,
+			Serve: postDefinition,
 		},
-		{method: "GET", path: toDefinition, role: Viewer, seed: true, summary: "one resource definition",
-			answer: typeOf[model.Definition](), serve: getDefinition},
+		{Method: "GET", Path: toDefinition, Role: Viewer, Lenient: true, Summary: "one resource definition",
+			Answer: typeOf[model.Definition](), Serve: getDefinition},
 		{
-			method: "PUT", path: toDefinition, role: Admin, seed: true, patch: true, writes: true, status: http.StatusNoContent,
-			body:    typeOf[DefinitionEdit](),
-			summary: "change name, component or content of a definition", serve: putDefinition,
+			Method: "PUT", Path: toDefinition, Role: Admin, Lenient: true, Patch: true, Effect: rest.Writes,
+			Status:  http.StatusNoContent,
+			Body:    typeOf[DefinitionEdit](),
+			Summary: "change name, component or content of a definition", Serve: putDefinition,
 		},
-		{method: "DELETE", path: toDefinition, role: Admin, seed: true, writes: true, status: http.StatusNoContent,
-			summary: "delete a definition with its records", serve: deleteDefinition},
-		{method: "GET", path: toSecrets, role: Viewer, summary: "the keys of a resource that are secret",
-			answer: typeOf[Secrets](), serve: getSecrets},
-		{method: "PUT", path: toSecrets, role: Admin, writes: true, status: http.StatusNoContent,
-			summary: "declare the keys of a resource that are secret, by paths; * is any key", body: typeOf[Secrets](),
-			serve: putSecrets},
+		{Method: "DELETE", Path: toDefinition, Role: Admin, Lenient: true, Effect: rest.Writes, Status: http.StatusNoContent,
+			Summary: "delete a definition with its records", Serve: deleteDefinition},
+		{Method: "GET", Path: toSecrets, Role: Viewer, Summary: "the keys of a resource that are secret",
+			Answer: typeOf[Secrets](), Serve: getSecrets},
+		{Method: "PUT", Path: toSecrets, Role: Admin, Effect: rest.Writes, Status: http.StatusNoContent,
+			Summary: "declare the keys of a resource that are secret, by paths; * is any key", Body: typeOf[Secrets](),
+			Serve: putSecrets},
 	}
 	return append(rows, keysRows(toContentKeys, Admin, nodeNot, "the content of a definition", contentKeys)...)
 }
@@ -268,58 +252,60 @@ func keysRows(path string, role Role, node nodeMay, what string,
 		reads = nodeReads
 	}
 	return []row{
-		{method: "PUT", path: path + "get", role: Viewer, node: min(reads, nodeReads), seed: true, patch: true,
-			summary: "the values at paths of " + what, body: keys, answer: values, serve: serve(configdb.KeysGet)},
+		{Method: "PUT", Path: path + "get", Role: Viewer, Own: min(reads, nodeReads), Lenient: true, Patch: true,
+			Summary: "the values at paths of " + what, Body: keys, Answer: values, Serve: serve(configdb.KeysGet)},
 		{
-			method: "PUT", path: path + "set", role: role, node: node, seed: true, patch: true, writes: true,
-			bound: path != toContentKeys, status: http.StatusNoContent,
-			summary: "set keys of " + what + "; the last of each path is the value", body: keys, serve: serve(configdb.KeysSet),
+			Method: "PUT", Path: path + "set", Role: role, Own: node, Lenient: true, Patch: true, Effect: rest.Writes,
+			Bound: path != toContentKeys, Status: http.StatusNoContent,
+			Summary: "set keys of " + what + "; the last of each path is the value", Body: keys, Serve: serve(configdb.KeysSet),
 		},
 		{
-			method: "PUT", path: path + "delete", role: role, node: node, seed: true, patch: true, writes: true,
-			bound: path != toContentKeys, status: http.StatusNoContent,
-			summary: "delete keys of " + what, body: keys, serve: serve(configdb.KeysDelete),
+			Method: "PUT", Path: path + "delete", Role: role, Own: node, Lenient: true, Patch: true, Effect: rest.Writes,
+			Bound: path != toContentKeys, Status: http.StatusNoContent,
+			Summary: "delete keys of " + what, Body: keys, Serve: serve(configdb.KeysDelete),
 		},
 	}
 }
 
 func environmentRows() []row {
 	return []row{
-		{method: "GET", path: toEnvironments, role: Viewer, seed: true, summary: "all environments",
-			answer: typeOf[[]model.Environment](), serve: getEnvironments},
+		{Method: "GET", Path: toEnvironments, Role: Viewer, Lenient: true, Summary: "all environments",
+			Answer: typeOf[[]model.Environment](), Serve: getEnvironments},
 		{
-			method: "POST", path: toEnvironments, role: Admin, seed: true, writes: true,
-			summary: "make an environment of components and levels, from the least to the most narrow",
-			body:    typeOf[NewEnvironment](), answer: typeOf[model.Environment](), status: http.StatusCreated,
-			serve: postEnvironment,
+			Method: "POST", Path: toEnvironments, Role: Admin, Lenient: true, Effect: rest.Writes,
+			Summary: "make an environment of components and levels, from the least to the most narrow",
+			Body:    typeOf[NewEnvironment](), Answer: typeOf[model.Environment](), Status: http.StatusCreated,
+			Serve: postEnvironment,
 		},
-		{method: "GET", path: toEnvironment, role: Viewer, seed: true, summary: "one environment",
-			answer: typeOf[model.Environment](), serve: getEnvironment},
+		{Method: "GET", Path: toEnvironment, Role: Viewer, Lenient: true, Summary: "one environment",
+			Answer: typeOf[model.Environment](), Serve: getEnvironment},
 		{
-			method: "PUT", path: toEnvironment, role: Admin, seed: true, patch: true, writes: true, status: http.StatusNoContent,
-			body:    typeOf[EnvironmentEdit](),
-			summary: "change components or levels of an environment; what a level had that is gone is deleted",
-			serve:   putEnvironment,
+			Method: "PUT", Path: toEnvironment, Role: Admin, Lenient: true, Patch: true, Effect: rest.Writes,
+			Status:  http.StatusNoContent,
+			Body:    typeOf[EnvironmentEdit](),
+			Summary: "change components or levels of an environment; what a level had that is gone is deleted",
+			Serve:   putEnvironment,
 		},
-		{method: "DELETE", path: toEnvironment, role: Admin, seed: true, writes: true, status: http.StatusNoContent,
-			summary: "delete an environment with its records", serve: deleteEnvironment},
-		{method: "GET", path: toLevels, role: Viewer, seed: true, summary: "the levels of an environment and their values",
-			answer: typeOf[[]model.Level](), serve: getLevels},
-		{method: "GET", path: toLevel, role: Viewer, seed: true, summary: "one level, by id or name",
-			answer: typeOf[model.Level](), serve: getLevel},
-		{method: "PUT", path: toLevel, role: Admin, seed: true, patch: true, writes: true, status: http.StatusNoContent,
-			summary: "rename a level", body: typeOf[LevelEdit](), serve: putLevel},
-		{method: "GET", path: toNodes, role: Viewer, summary: "the registered nodes of an environment",
-			answer: typeOf[[]model.Node](), serve: getNodes},
-		{method: "GET", path: toNode, role: Viewer, node: nodeItself, summary: "one node, by any of its names",
-			answer: typeOf[model.Node](), serve: getNode},
+		{Method: "DELETE", Path: toEnvironment, Role: Admin, Lenient: true, Effect: rest.Writes, Status: http.StatusNoContent,
+			Summary: "delete an environment with its records", Serve: deleteEnvironment},
+		{Method: "GET", Path: toLevels, Role: Viewer, Lenient: true, Summary: "the levels of an environment and their values",
+			Answer: typeOf[[]model.Level](), Serve: getLevels},
+		{Method: "GET", Path: toLevel, Role: Viewer, Lenient: true, Summary: "one level, by id or name",
+			Answer: typeOf[model.Level](), Serve: getLevel},
+		{Method: "PUT", Path: toLevel, Role: Admin, Lenient: true, Patch: true, Effect: rest.Writes,
+			Status:  http.StatusNoContent,
+			Summary: "rename a level", Body: typeOf[LevelEdit](), Serve: putLevel},
+		{Method: "GET", Path: toNodes, Role: Viewer, Summary: "the registered nodes of an environment",
+			Answer: typeOf[[]model.Node](), Serve: getNodes},
+		{Method: "GET", Path: toNode, Role: Viewer, Own: nodeItself, Summary: "one node, by any of its names",
+			Answer: typeOf[model.Node](), Serve: getNode},
 		{
-			method: "PUT", path: toNode, role: Admin, node: nodeItself, writes: true, status: http.StatusNoContent,
-			summary: "register a node with its other names, each of which reaches its data, and with its values of the levels " +
-				"above, which it may read", body: typeOf[NodeNames](), serve: putNode,
+			Method: "PUT", Path: toNode, Role: Admin, Own: nodeItself, Effect: rest.Writes, Status: http.StatusNoContent,
+			Summary: "register a node with its other names, each of which reaches its data, and with its values of the levels " +
+				"above, which it may read", Body: typeOf[NodeNames](), Serve: putNode,
 		},
-		{method: "DELETE", path: toNode, role: Admin, writes: true, status: http.StatusNoContent,
-			summary: "take a node from an environment", serve: deleteNode},
+		{Method: "DELETE", Path: toNode, Role: Admin, Effect: rest.Writes, Status: http.StatusNoContent,
+			Summary: "take a node from an environment", Serve: deleteNode},
 	}
 }
 
@@ -327,44 +313,47 @@ func environmentRows() []row {
 func halfRows(k model.Kind) []row {
 	half, role, upload := halves[k], Operator, nodeWrites
 	query := []param{
-		{"key", "one value, by its dotted path", aText},
-		{"version", "that was uploaded as the Nth at this level", aNumber},
-		{"revision", "as of a revision of the facts", aNumber},
+		{Name: "key", Summary: "one value, by its dotted path"},
+		{Name: "version", Summary: "that was uploaded as the Nth at this level", Form: rest.Number},
+		{Name: "revision", Summary: "as of a revision of the facts", Form: rest.Number},
 	}
 	if k == model.Overrides {
 		upload = nodeNot
 	} else {
 		query = append([]param{
-			{"effective", "merged over all levels of the path, with overrides; its presence counts", aFlag},
-			{"show_lookup", "each top-level value with the level that won; with effective", aFlag},
-			{"merge", "deep: with effective, hashes are merged at any depth", aText},
+			{Name: "effective", Summary: "merged over all levels of the path, with overrides; its presence counts",
+				Form: rest.Flag},
+			{Name: "show_lookup", Summary: "each top-level value with the level that won; with effective", Form: rest.Flag},
+			{Name: "merge", Summary: "deep: with effective, hashes are merged at any depth"},
 		}, query...)
 	}
 	rows := []row{
-		{method: "GET", path: half[""], role: Viewer, node: nodeReads, seed: true, summary: string(k) + " of a resource",
-			query: query, answer: document, serve: getHalf},
+		{Method: "GET", Path: half[""], Role: Viewer, Own: nodeReads, Lenient: true, Summary: string(k) + " of a resource",
+			Query: query, Answer: document, Serve: getHalf},
 		{
-			method: "PUT", path: half[""], role: role, node: upload, seed: true, writes: true, bound: true,
-			status:  http.StatusNoContent,
-			summary: "replace the " + string(k) + "; by name: 308", body: document, serve: putHalf,
+			Method: "PUT", Path: half[""], Role: role, Own: upload, Lenient: true, Effect: rest.Writes, Bound: true,
+			Status:  http.StatusNoContent,
+			Summary: "replace the " + string(k) + "; by name: 308", Body: document, Serve: putHalf,
 		},
-		{method: "DELETE", path: half[""], role: role, node: nodeNot, writes: true, bound: true, status: http.StatusNoContent,
-			summary: "remove the " + string(k) + "; their versions stay", serve: deleteHalf},
+		{Method: "DELETE", Path: half[""], Role: role, Own: nodeNot, Effect: rest.Writes, Bound: true,
+			Status:  http.StatusNoContent,
+			Summary: "remove the " + string(k) + "; their versions stay", Serve: deleteHalf},
 		{
-			method: "GET", path: half["history"], role: Viewer, node: nodeReads, summary: "the versions of the " + string(k) +
-				", the newest first", query: historyQuery,
-			answer: typeOf[[]model.Version](), serve: getVersions,
-		},
-		{
-			method: "GET", path: half["diff"], role: Viewer, node: nodeReads,
-			summary: "what changed between two versions, as a JSON Patch",
-			query:   []param{{"from", "a version; 0: nothing", aNumber}, {"to", "a version; none: the newest", aNumber}},
-			answer:  typeOf[[]PatchOp](), serve: getDiff,
+			Method: "GET", Path: half["history"], Role: Viewer, Own: nodeReads, Summary: "the versions of the " + string(k) +
+				", the newest first", Query: historyQuery,
+			Answer: typeOf[[]model.Version](), Serve: getVersions,
 		},
 		{
-			method: "POST", path: half["rollback"], role: role, node: upload, writes: true,
-			summary: "make what a version was, or what stood at a revision, the newest version",
-			body:    typeOf[RollbackBody](), answer: typeOf[Done](), serve: postRollback,
+			Method: "GET", Path: half["diff"], Role: Viewer, Own: nodeReads,
+			Summary: "what changed between two versions, as a JSON Patch",
+			Query: []param{{Name: "from", Summary: "a version; 0: nothing", Form: rest.Number},
+				{Name: "to", Summary: "a version; none: the newest", Form: rest.Number}},
+			Answer: typeOf[[]PatchOp](), Serve: getDiff,
+		},
+		{
+			Method: "POST", Path: half["rollback"], Role: role, Own: upload, Effect: rest.Writes,
+			Summary: "make what a version was, or what stood at a revision, the newest version",
+			Body:    typeOf[RollbackBody](), Answer: typeOf[Done](), Serve: postRollback,
 		},
 	}
 	return append(rows, keysRows(half["keys/get"][:len(half["keys/get"])-len("get")], role, upload, "the "+string(k),

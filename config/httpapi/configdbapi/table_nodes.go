@@ -2,40 +2,43 @@ package configdbapi
 
 import (
 	"edgespan/config/configdb/model"
+	"edgespan/config/httpapi/rest"
 )
 
-var historyQuery = []param{{"before", "only older ones", aNumber}, {"limit", "how many; at most 1000", aNumber}}
+var historyQuery = []param{{Name: "before", Summary: "only older ones", Form: rest.Number},
+	{Name: "limit", Summary: "how many; at most 1000", Form: rest.Number}}
 
 func placeRows() []row {
 	merge := []param{
-		{"resources", "from the highest to the lowest, separated by commas", aText},
-		{"merge", "first, unique, hash or deep", aText},
-		{"knockout_prefix", "with deep: what takes a value away", aText},
-		{"sort_merged_arrays", "with deep", aFlag},
-		{"merge_hash_arrays", "with deep", aFlag},
+		{Name: "resources", Summary: "from the highest to the lowest, separated by commas"},
+		{Name: "merge", Summary: "first, unique, hash or deep"},
+		{Name: "knockout_prefix", Summary: "with deep: what takes a value away"},
+		{Name: "sort_merged_arrays", Summary: "with deep", Form: rest.Flag},
+		{Name: "merge_hash_arrays", Summary: "with deep", Form: rest.Flag},
 	}
 	return []row{
 		{
-			method: "POST", path: toBulk, role: Operator, node: nodeWrites, writes: true,
-			summary: "write several resources of one place, all or none, as one revision",
-			body:    typeOf[BulkBody](), answer: typeOf[Done](), serve: postBulk,
+			Method: "POST", Path: toBulk, Role: Operator, Own: nodeWrites, Effect: rest.Writes,
+			Summary: "write several resources of one place, all or none, as one revision",
+			Body:    typeOf[BulkBody](), Answer: typeOf[Done](), Serve: postBulk,
 		},
 		{
-			method: "POST", path: toRollback, role: Operator, writes: true,
-			summary: "bring all resources of one place back to what they were at a revision",
-			body:    typeOf[PlaceRollback](), answer: typeOf[Done](), serve: postPlaceRollback,
+			Method: "POST", Path: toRollback, Role: Operator, Effect: rest.Writes,
+			Summary: "bring all resources of one place back to what they were at a revision",
+			Body:    typeOf[PlaceRollback](), Answer: typeOf[Done](), Serve: postPlaceRollback,
 		},
-		{method: "GET", path: toHieraData, role: Viewer, node: nodeReads, summary: "several resources merged into one",
-			query: merge, answer: document, serve: getHieraData},
+		{Method: "GET", Path: toHieraData, Role: Viewer, Own: nodeReads, Summary: "several resources merged into one",
+			Query: merge, Answer: document, Serve: getHieraData},
 		{
-			method: "GET", path: toHieraKey, role: Viewer, node: nodeReads,
-			summary: "one key, as Puppet spells it, looked up in several resources; 404 if none has it",
-			query:   append([]param{{"raw", "the bare value", aFlag}}, merge...), answer: typeOf[Found](), serve: getHieraKey,
+			Method: "GET", Path: toHieraKey, Role: Viewer, Own: nodeReads,
+			Summary: "one key, as Puppet spells it, looked up in several resources; 404 if none has it",
+			Query:   append([]param{{Name: "raw", Summary: "the bare value", Form: rest.Flag}}, merge...),
+			Answer:  typeOf[Found](), Serve: getHieraKey,
 		},
 		{
-			method: "POST", path: toHieraLookup, role: Viewer, node: nodeReads,
-			summary: "several keys at once: those that are found",
-			body:    typeOf[LookupBody](), answer: document, serve: postHieraLookup,
+			Method: "POST", Path: toHieraLookup, Role: Viewer, Own: nodeReads,
+			Summary: "several keys at once: those that are found",
+			Body:    typeOf[LookupBody](), Answer: document, Serve: postHieraLookup,
 		},
 	}
 }
@@ -43,22 +46,23 @@ func placeRows() []row {
 func historyRows() []row {
 	return []row{
 		{
-			method: "GET", path: toHistory, role: Viewer, summary: "the revisions of the facts, the newest first",
-			answer: typeOf[[]model.Record](),
-			query:  append([]param{{"environment", "only of one", aNumber}}, historyQuery...), serve: getHistory,
+			Method: "GET", Path: toHistory, Role: Viewer, Summary: "the revisions of the facts, the newest first",
+			Answer: typeOf[[]model.Record](),
+			Query:  append([]param{{Name: "environment", Summary: "only of one", Form: rest.Number}}, historyQuery...),
+			Serve:  getHistory,
 		},
-		{method: "GET", path: toRevision, role: Viewer, summary: "one revision", answer: typeOf[model.Record](),
-			serve: getRevision},
+		{Method: "GET", Path: toRevision, Role: Viewer, Summary: "one revision", Answer: typeOf[model.Record](),
+			Serve: getRevision},
 		{
-			method: "GET", path: toWatch, role: Viewer, events: true,
-			summary: "each revision from now on, or after one, as server-sent events", answer: typeOf[model.Record](),
-			query: []param{
-				{"since", "the revision after which to begin; Last-Event-ID goes before it", aNumber},
-				{"environment", "only what is of one, or of all", aNumber},
-				{"resource", "only what is of one, by id, or by name with environment", aText},
-				{"level", "LEVEL=VALUE: without what is at another value of that level", aText},
-			}, serve: getWatch,
+			Method: "GET", Path: toWatch, Role: Viewer, Events: true,
+			Summary: "each revision from now on, or after one, as server-sent events", Answer: typeOf[model.Record](),
+			Query: []param{
+				{Name: "since", Summary: "the revision after which to begin; Last-Event-ID goes before it", Form: rest.Number},
+				{Name: "environment", Summary: "only what is of one, or of all", Form: rest.Number},
+				{Name: "resource", Summary: "only what is of one, by id, or by name with environment"},
+				{Name: "level", Summary: "LEVEL=VALUE: without what is at another value of that level"},
+			}, Serve: getWatch,
 		},
-		{method: "GET", path: toOpenAPI, role: Viewer, summary: "this description", answer: document, serve: getOpenAPI},
+		{Method: "GET", Path: toOpenAPI, Role: Viewer, Summary: "this description", Answer: document, Serve: getOpenAPI},
 	}
 }

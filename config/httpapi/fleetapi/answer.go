@@ -70,21 +70,18 @@ func revisionTag(revision uint64) string { return `"` + strconv.FormatUint(revis
 
 // settle gives an answer the status of its row, or "not modified".
 func settle(c *call, r reply) reply {
-	r.Status = c.row.status
-	if c.row.effect == reads && !r.Lively {
+	r.Status = c.row.Status
+	if c.row.Effect == rest.Reads && !r.Lively {
 		r = r.Unless(c.Header.Values("If-None-Match"))
 	}
 	r.Secret = c.Entry.Reveal
 	return r
 }
 
-// lines is the type of an answer that is a line of JSON after the other.
-const lines = "application/jsonl"
-
 // takeTurn takes the turn of a call that reads, whatever it reads, and keeps it. A stream is no answer that is made
 // and then given, and what changes something may wait long for others: each takes its turn for what it computes.
 func (c *call) takeTurn() error {
-	if c.Turn == nil || c.row.effect != reads || c.row.events || c.row.lines {
+	if c.Turn == nil || c.row.Effect != rest.Reads || c.row.Events || c.row.Lines {
 		return nil
 	}
 	c.Turn.Keep()
@@ -97,7 +94,7 @@ func (c *call) takeTurn() error {
 
 // Acted is what a caller is told of an act whose answer can't be given.
 func (a *api) Acted(c *rest.Call, r reply) string {
-	if own(c).row.effect != reads && r.Status < http.StatusBadRequest {
+	if own(c).row.Effect != rest.Reads && r.Status < http.StatusBadRequest {
 		return "; what was asked is done"
 	}
 	return ""
@@ -107,7 +104,7 @@ func (a *api) Acted(c *rest.Call, r reply) string {
 func (a *api) Shown(_ *rest.Call, r reply) reply { return r }
 
 // Audited is every act, and every secret that is shown.
-func (a *api) Audited(c *rest.Call) bool { return own(c).row.effect != reads || c.Entry.Reveal }
+func (a *api) Audited(c *rest.Call) bool { return own(c).row.Effect != rest.Reads || c.Entry.Reveal }
 
 // Refused is an error as a problem.
 func (a *api) Refused(c *rest.Call, err error) reply {

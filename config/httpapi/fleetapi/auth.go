@@ -12,7 +12,7 @@ import (
 // admit finds out who asks, and whether that one may. Whether the process lives can always be asked: who has not said
 // who it is takes no place.
 func (a *api) admit(c *call) (leave func(), err error) {
-	if c.row.role == "" {
+	if c.row.Role == "" {
 		return func() {}, nil
 	}
 	caller := Caller{Name: "local", Role: Admin, Via: rest.ViaLoopback}
@@ -21,7 +21,7 @@ func (a *api) admit(c *call) (leave func(), err error) {
 			return nil, err
 		}
 	}
-	return a.Enter(c.Call, caller, c.row.role)
+	return a.Enter(c.Call, caller, c.row.Role)
 }
 
 // authenticate asks whose the token is. It says nothing of why one was not taken.
@@ -54,7 +54,7 @@ func (a *api) authenticate(r *http.Request) (caller Caller, err error) {
 
 // mayReveal is after the query is read: secrets are an admin's.
 func (a *api) mayReveal(c *call) error {
-	c.Entry.Reveal = c.flags["reveal"] || c.row.reveals
+	c.Entry.Reveal = c.flags["reveal"] || c.row.Reveals
 	if c.flags["reveal"] && !c.Caller.Role.May(Admin) {
 		return rest.Refuse(rest.TypePermission, "reveal: is not allowed to a %s: an admin may", c.Caller.Role)
 	}

@@ -14,7 +14,7 @@ import (
 // readBody reads the body of a call that has one. What changes something has the type of a
 // body in any case: no form of a web page can send it.
 func (a *api) readBody(c *call) error {
-	if c.row.effect == reads {
+	if c.row.Effect == rest.Reads {
 		return nil
 	}
 	kind, err := c.mediaType()
@@ -22,7 +22,7 @@ func (a *api) readBody(c *call) error {
 		return err
 	}
 	text, err := a.ReadBody(c.Call, MaxBody)
-	if err != nil || c.row.body == nil && len(strings.TrimSpace(string(text))) == 0 {
+	if err != nil || c.row.Body == nil && len(strings.TrimSpace(string(text))) == 0 {
 		return err
 	}
 	n, err := c.tooRich(text, kind)
@@ -45,11 +45,11 @@ func (a *api) readBody(c *call) error {
 	if len(faults) > 0 {
 		return faulty(rest.TypeMalformed, "the document can't be read", documentErrors(faults))
 	}
-	if c.row.body == nil && len(o) > 0 {
+	if c.row.Body == nil && len(o) > 0 {
 		return rest.Refuse(rest.TypeBadRequest, "body: is not empty: none is allowed")
 	}
-	if c.row.body != nil && c.row.body != anObject {
-		if faults := checkSchema(schemaOf(c.row.body), o, nil); len(faults) > 0 {
+	if c.row.Body != nil && c.row.Body != anObject {
+		if faults := checkSchema(schemaOf(c.row.Body), o, nil); len(faults) > 0 {
 			return faulty(rest.TypeRejected, "the document is refused", documentErrors(faults))
 		}
 	}
@@ -76,7 +76,7 @@ func (c *call) tooRich(text []byte, kind string) (n int, err error) {
 			maxYAML>>10)
 	}
 	most := maxValues
-	if c.row.whole {
+	if c.row.Whole {
 		most = maxWholeValues
 	}
 	n = config.CountValues(text)

@@ -253,7 +253,8 @@ func (c *Client) Invite(ctx context.Context, node string, life time.Duration, re
 		v.Set("life", life.String())
 	}
 	rest.SetFlag(v, "replace", replace)
-	return rest.Ask[Invitation](ctx, c.Client, request{Method: http.MethodPost, Path: route("nodes", node, "invite"), Query: v})
+	return rest.Ask[Invitation](ctx, c.Client,
+		request{Method: http.MethodPost, Path: route("nodes", node, "invite"), Query: v})
 }
 
 // setPaths repeats a key for each path. A key with a comma, at which a reader would split,

@@ -27,26 +27,26 @@ func routesTable() string {
 	var b strings.Builder
 	b.WriteString("| route | who | query | what |\n|---|---|---|---|\n")
 	for _, r := range table {
-		who := string(r.role)
+		who := string(r.Role)
 		if who == "" {
 			who = "all"
 		}
 		var query []string
-		for _, p := range r.query {
-			if p.name == "message" || p.name == "dryRun" {
+		for _, p := range r.Query {
+			if p.Name == "message" || p.Name == "dryRun" {
 				continue // said once, of all writes
 			}
-			name := p.name
-			if p.required {
+			name := p.Name
+			if p.Required {
 				name += "!"
 			}
 			query = append(query, name)
 		}
-		what := r.summary
-		if r.bound != nil {
+		what := r.Summary
+		if r.Own != nil {
 			what += " (If-Match)"
 		}
-		fmt.Fprintf(&b, "| `%s %s` | %s | %s | %s |\n", r.method, r.path, who, strings.Join(query, " "), what)
+		fmt.Fprintf(&b, "| `%s %s` | %s | %s | %s |\n", r.Method, r.Path, who, strings.Join(query, " "), what)
 	}
 	return b.String()
 }

@@ -21,11 +21,11 @@ func (a *api) ifMatch(c *call) (map[history.Layer]uint64, error) {
 	if len(match) == 0 && len(none) == 0 {
 		return nil, nil
 	}
-	if c.row.bound == nil {
+	if c.row.Own == nil {
 		return nil, rest.Refuse(rest.TypeBadRequest,
 			"If-Match, If-None-Match: there is no document here that they could be about")
 	}
-	about, err := a.expand(c.Context(), c.row.bound(c))
+	about, err := a.expand(c.Context(), c.row.Own(c))
 	if err != nil {
 		return nil, err
 	}

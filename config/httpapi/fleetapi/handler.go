@@ -164,17 +164,17 @@ func (a *api) Answer(in *rest.Call) (reply, error) {
 			return reply{}, err
 		}
 	}
-	r, err := c.row.serve(a, c)
+	r, err := c.row.Serve(a, c)
 	return settle(c, r), err
 }
 
 // intends refuses an act that can't go into the audit log.
 func (a *api) intends(c *call) error {
-	if c.row.effect == reads && !c.Entry.Reveal {
+	if c.row.Effect == rest.Reads && !c.Entry.Reveal {
 		return nil
 	}
 	// What an admin's restore or revert brings back may be an admin's alone: each of an admin's acts counts as such.
-	return a.Intends(c.Call, c.row.role == Admin || c.Caller.Role == Admin || c.Entry.Reveal)
+	return a.Intends(c.Call, c.row.Role == Admin || c.Caller.Role == Admin || c.Entry.Reveal)
 }
 
 // revisionHeader is the revision that a caller has seen: what is asked is answered by a replica
@@ -184,7 +184,7 @@ const revisionHeader = "Edgespan-Revision"
 // await waits for that revision.
 func (a *api) await(c *call) error {
 	text := c.Header.Get(revisionHeader)
-	if text == "" || c.row.role == "" {
+	if text == "" || c.row.Role == "" {
 		return nil
 	}
 	n, err := strconv.ParseUint(text, 10, 63)
@@ -205,7 +205,7 @@ func (a *api) route(c *call) error {
 	m := match(a.rows, c.Method, c.URL.EscapedPath())
 	switch {
 	case m.row != nil:
-		c.row, c.values, c.Route = m.row, m.values, m.row.path
+		c.row, c.values, c.Route = m.row, m.values, m.row.Path
 		return nil
 	case len(m.allow) > 0:
 		p := rest.Refuse(rest.TypeMethod, "%s: is not allowed here: %s", c.Method, config.OrList(m.allow))

@@ -26,7 +26,7 @@ func match(rows []row, method, path string) matched {
 	var allow, near []string
 	depth := 0
 	for i := range rows {
-		have := strings.Split(rows[i].path, "/")
+		have := strings.Split(rows[i].Path, "/")
 		n := agree(have, asked)
 		if n < len(have) || n < len(asked) {
 			if n > depth {
@@ -37,14 +37,14 @@ func match(rows []row, method, path string) matched {
 			}
 			continue
 		}
-		allow = append(allow, rows[i].method)
-		if rows[i].method == method && (best == nil || exacter(have, strings.Split(best.path, "/"))) {
+		allow = append(allow, rows[i].Method)
+		if rows[i].Method == method && (best == nil || exacter(have, strings.Split(best.Path, "/"))) {
 			best = &rows[i]
 		}
 	}
 	switch {
 	case best != nil:
-		return matched{row: best, values: segments(strings.Split(best.path, "/"), asked)}
+		return matched{row: best, values: segments(strings.Split(best.Path, "/"), asked)}
 	case allow != nil:
 		if slices.Contains(allow, http.MethodGet) {
 			allow = append(allow, http.MethodHead)

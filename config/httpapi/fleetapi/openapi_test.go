@@ -41,12 +41,12 @@ func TestTheDescriptionHasEveryRow(t *testing.T) {
 	}
 	ids := map[any]bool{}
 	for _, r := range table {
-		op := at2(t, doc, "paths", r.path, strings.ToLower(r.method))
+		op := at2(t, doc, "paths", r.Path, strings.ToLower(r.Method))
 		if ids[op["operationId"]] || op["summary"] == "" {
-			t.Errorf("%s %s: %v, %v", r.method, r.path, op["operationId"], op["summary"])
+			t.Errorf("%s %s: %v, %v", r.Method, r.Path, op["operationId"], op["summary"])
 		}
 		ids[op["operationId"]] = true
-		at2(t, op, "responses", strconv.Itoa(r.status), "content", r.kind(), "schema")
+		at2(t, op, "responses", strconv.Itoa(r.Status), "content", r.Kind(), "schema")
 		at2(t, op, "responses", "default")
 		var names []string
 		for _, p := range op["parameters"].([]any) {
@@ -54,25 +54,25 @@ func TestTheDescriptionHasEveryRow(t *testing.T) {
 			names = append(names, fmt.Sprint(p["in"], " ", p["name"]))
 			at2(t, p, "schema")
 		}
-		for _, s := range strings.Split(r.path, "/") {
+		for _, s := range strings.Split(r.Path, "/") {
 			if anySegment(s) && !slices.Contains(names, "path "+strings.Trim(s, "{}")) {
-				t.Errorf("%s %s: lacks %s", r.method, r.path, s)
+				t.Errorf("%s %s: lacks %s", r.Method, r.Path, s)
 			}
 		}
-		for _, p := range r.query {
-			if !slices.Contains(names, "query "+p.name) || p.summary == "" {
-				t.Errorf("%s %s: lacks %s", r.method, r.path, p.name)
+		for _, p := range r.Query {
+			if !slices.Contains(names, "query "+p.Name) || p.Summary == "" {
+				t.Errorf("%s %s: lacks %s", r.Method, r.Path, p.Name)
 			}
 		}
-		if (r.bound != nil) != slices.Contains(names, "header If-Match") ||
+		if (r.Own != nil) != slices.Contains(names, "header If-Match") ||
 			len(names) != len(slices.Compact(slices.Sorted(slices.Values(names)))) {
-			t.Errorf("%s %s: %q", r.method, r.path, names)
+			t.Errorf("%s %s: %q", r.Method, r.Path, names)
 		}
-		if _, has := op["security"]; has != (r.role != "") {
-			t.Errorf("%s %s: security %t", r.method, r.path, has)
+		if _, has := op["security"]; has != (r.Role != "") {
+			t.Errorf("%s %s: security %t", r.Method, r.Path, has)
 		}
-		if _, has := op["requestBody"]; has != (r.body != nil) {
-			t.Errorf("%s %s: body %t", r.method, r.path, has)
+		if _, has := op["requestBody"]; has != (r.Body != nil) {
+			t.Errorf("%s %s: body %t", r.Method, r.Path, has)
 		}
 	}
 	count := 0
@@ -138,11 +138,11 @@ func resolved(t *testing.T, doc config.Object, v any) any {
 
 // firstLine is what the description of a row is about.
 func firstLine(r *row, text []byte) []byte {
-	if r.events {
+	if r.Events {
 		text = bytes.TrimPrefix(text, []byte("event: state\ndata: "))
 		text, _, _ = bytes.Cut(text, []byte("\n\n"))
 	}
-	if r.lines {
+	if r.Lines {
 		text, _, _ = bytes.Cut(text, []byte("\n"))
 	}
 	return text
@@ -159,13 +159,13 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 		path, _, _ := strings.Cut(target, "?")
 		r := match(table, method, path).row
 		w := ask(h, asked{method: method, target: target, body: c.body, token: "t-admin"})
-		op := at2(t, doc, "paths", r.path, strings.ToLower(method))
-		s := resolved(t, doc, at2(t, op, "responses", strconv.Itoa(w.Code), "content", r.kind(), "schema")).(config.Object)
+		op := at2(t, doc, "paths", r.Path, strings.ToLower(method))
+		s := resolved(t, doc, at2(t, op, "responses", strconv.Itoa(w.Code), "content", r.Kind(), "schema")).(config.Object)
 		v, _ := config.Parse(firstLine(r, w.Body.Bytes()))
 		if faults := checkSchema(s, v, nil); len(faults) > 0 {
 			t.Errorf("%s: %v", c.ask, faults)
 		}
-		if r.body != nil {
+		if r.Body != nil {
 			s := resolved(t, doc, at2(t, op, "requestBody", "content", "application/json", "schema")).(config.Object)
 			v, _ := config.Parse([]byte(c.body))
 			if faults := checkSchema(s, v, nil); len(faults) > 0 {

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"sort"
 	"strings"
+
+	"edgespan/config/httpapi/rest"
 )
 
 // maxPage is how many entries of a list one answer has at most, and has if nobody says less: with
@@ -15,9 +17,10 @@ import (
 const maxPage = 10_000
 
 var (
-	pLimit = param{name: "limit",
-		summary: "at most so many, 10000 if absent; where more follow, the answer has a Link with rel=next", form: number}
-	pAfter = param{name: "after", summary: "only those whose name comes after this one"}
+	pLimit = param{Name: "limit",
+		Summary: "at most so many, 10000 if absent; where more follow, the answer has a Link with rel=next",
+		Form:    rest.Number}
+	pAfter = param{Name: "after", Summary: "only those whose name comes after this one"}
 )
 
 // givePage answers with the part of a list, sorted by name, that a request asks for. Where more

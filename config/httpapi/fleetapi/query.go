@@ -37,20 +37,20 @@ func (c *call) readQuery() error {
 		faults = append(faults, ProblemFault{Path: name, Detail: what, Allowed: allowed})
 	}
 	for _, name := range sortedKeys(values) {
-		if !slices.ContainsFunc(c.row.query, func(p param) bool { return p.name == name }) {
-			wrong(config.FormatPath([]string{name}), "is unknown", allowedParams(c.row.query))
+		if !slices.ContainsFunc(c.row.Query, func(p param) bool { return p.Name == name }) {
+			wrong(config.FormatPath([]string{name}), "is unknown", rest.Allowed(c.row.Query))
 		}
 	}
-	for _, p := range c.row.query {
-		got := values[p.name]
+	for _, p := range c.row.Query {
+		got := values[p.Name]
 		switch {
-		case len(got) == 0 && p.required:
-			wrong(p.name, "is missing", orWhat(p))
-		case len(got) > 1 && p.form != list && p.form != pathList:
-			wrong(p.name, "is there more than once", "one is allowed")
+		case len(got) == 0 && p.Required:
+			wrong(p.Name, "is missing", orWhat(p))
+		case len(got) > 1 && p.Form != rest.List && p.Form != rest.PathList:
+			wrong(p.Name, "is there more than once", "one is allowed")
 		case len(got) > 0:
 			if what, allowed := c.readParam(p, got); what != "" {
-				wrong(p.name, what, allowed)
+				wrong(p.Name, what, allowed)
 			}
 		}
 	}
@@ -68,33 +68,33 @@ func (c *call) readParam(p param, got []string) (what, allowed string) {
 			return "is no UTF-8", "UTF-8 is allowed"
 		}
 	}
-	switch is := "is " + config.Quote(got[0]); p.form {
-	case flag:
+	switch is := "is " + config.Quote(got[0]); p.Form {
+	case rest.Flag:
 		if got[0] != "0" && got[0] != "1" && got[0] != "" {
 			return is, "0 and 1 are allowed"
 		}
-		c.flags[p.name] = got[0] == "1"
-	case number:
+		c.flags[p.Name] = got[0] == "1"
+	case rest.Number:
 		n, err := strconv.ParseUint(got[0], 10, 63)
 		if err != nil {
 			return is, "a number of 0 or more is allowed"
 		}
-		c.nums[p.name] = n
-	case duration:
+		c.nums[p.Name] = n
+	case rest.Duration:
 		d, err := time.ParseDuration(got[0])
 		if err != nil || d <= 0 {
 			return is, "a duration as 90s or 24h is allowed"
 		}
-		c.texts[p.name] = got[0]
-	case text:
-		if len(p.enum) > 0 && !slices.Contains(p.enum, got[0]) {
-			return is, config.OrList(p.enum) + " is allowed"
+		c.texts[p.Name] = got[0]
+	case rest.Text:
+		if len(p.Enum) > 0 && !slices.Contains(p.Enum, got[0]) {
+			return is, config.OrList(p.Enum) + " is allowed"
 		}
-		if p.name == "message" && (utf8.RuneCountInString(got[0]) > maxMessage || !printableMessage(got[0])) {
+		if p.Name == "message" && (utf8.RuneCountInString(got[0]) > maxMessage || !printableMessage(got[0])) {
 			return "is too long, or no single line", fmt.Sprintf("one line of %d characters is allowed", maxMessage)
 		}
-		c.texts[p.name] = got[0]
-	case list, pathList, onePath:
+		c.texts[p.Name] = got[0]
+	case rest.List, rest.PathList, rest.OnePath:
 		return c.readList(p, got)
 	}
 	return "", ""
@@ -102,20 +102,20 @@ func (c *call) readParam(p param, got []string) (what, allowed string) {
 
 func (c *call) readList(p param, got []string) (what, allowed string) {
 	items := got
-	if p.form != onePath {
+	if p.Form != rest.OnePath {
 		items = nil
 		for _, g := range got {
 			items = append(items, splitList(g)...)
 		}
 	}
-	if p.form == list {
+	if p.Form == rest.List {
 		for i, item := range items {
 			if strings.HasPrefix(item, `"`) && json.Unmarshal([]byte(item), &items[i]) != nil {
 				return "is " + config.Quote(item), `names, one with a comma or quote as a JSON string, are allowed`
 			}
 		}
 		items = once(items)
-		c.lists[p.name] = items
+		c.lists[p.Name] = items
 		return c.tooMany(p, items)
 	}
 	items = once(items)
@@ -123,16 +123,16 @@ func (c *call) readList(p param, got []string) (what, allowed string) {
 		return what, allowed
 	}
 	for _, item := range items {
-		if item == "" && p.form == onePath {
+		if item == "" && p.Form == rest.OnePath {
 			continue // all of it
 		}
 		path, err := config.ParsePath(item)
 		if err != nil {
 			return "is " + config.Quote(item), `keys joined by '.', one with a '.' in it in "", are allowed`
 		}
-		c.paths[p.name] = append(c.paths[p.name], path)
+		c.paths[p.Name] = append(c.paths[p.Name], path)
 	}
-	if p.required && len(c.paths[p.name]) == 0 {
+	if p.Required && len(c.paths[p.Name]) == 0 {
 		return "is empty", orWhat(p)
 	}
 	return "", ""
@@ -142,10 +142,10 @@ func (c *call) readList(p param, got []string) (what, allowed string) {
 // are.
 func (c *call) tooMany(p param, items []string) (what, allowed string) {
 	most := maxListed
-	if c.row.effect == writes {
+	if c.row.Effect == rest.Writes {
 		most = maxUnset
 	}
-	if p.name == pNodes.name || len(items) <= most {
+	if p.Name == pNodes.Name || len(items) <= most {
 		return "", ""
 	}
 	return fmt.Sprintf("has %d entries", len(items)), fmt.Sprintf("at most %d are allowed", most)
@@ -183,21 +183,10 @@ func splitList(s string) []string {
 }
 
 func orWhat(p param) string {
-	if len(p.enum) > 0 {
-		return config.OrList(p.enum) + " is allowed"
+	if len(p.Enum) > 0 {
+		return config.OrList(p.Enum) + " is allowed"
 	}
-	return p.summary
-}
-
-func allowedParams(ps []param) string {
-	if len(ps) == 0 {
-		return "none is allowed"
-	}
-	names := make([]string, len(ps))
-	for i, p := range ps {
-		names[i] = p.name
-	}
-	return strings.Join(names, ", ") + " are allowed"
+	return p.Summary
 }
 
 func sortedKeys(v url.Values) []string {

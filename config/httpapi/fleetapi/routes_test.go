@@ -210,24 +210,24 @@ func TestEveryRowReachesTheBackend(t *testing.T) {
 			t.Errorf("%s: has no row", c.ask)
 			continue
 		}
-		hit[m.row.method+m.row.path] = true
-		if w.Code != m.row.status || heard != c.heard {
-			t.Errorf("%s\n status %d, wanted %d: %s\n heard  %s\n wanted %s", c.ask, w.Code, m.row.status, w.Body, heard,
+		hit[m.row.Method+m.row.Path] = true
+		if w.Code != m.row.Status || heard != c.heard {
+			t.Errorf("%s\n status %d, wanted %d: %s\n heard  %s\n wanted %s", c.ask, w.Code, m.row.Status, w.Body, heard,
 				c.heard)
 			continue
 		}
-		if got := w.Header().Get("Content-Type"); got != m.row.kind() {
+		if got := w.Header().Get("Content-Type"); got != m.row.Kind() {
 			t.Errorf("%s: Content-Type %q", c.ask, got)
 		}
 		o, faults := config.Parse(firstLine(m.row, w.Body.Bytes()))
-		faults = append(faults, checkSchema(schemaOf(m.row.answer), o, nil)...)
+		faults = append(faults, checkSchema(schemaOf(m.row.Answer), o, nil)...)
 		if len(faults) > 0 {
 			t.Errorf("%s: %v in %s", c.ask, faults, w.Body)
 		}
 	}
 	for _, r := range table {
-		if !hit[r.method+r.path] {
-			t.Errorf("%s %s: no case asks it", r.method, r.path)
+		if !hit[r.Method+r.Path] {
+			t.Errorf("%s %s: no case asks it", r.Method, r.Path)
 		}
 	}
 }
@@ -266,9 +266,9 @@ func TestRolesOfEveryRow(t *testing.T) {
 		}
 		path, _, _ := strings.Cut(target, "?")
 		row := match(table, method, path).row
-		least := slices.Index(words, roles[row.method+" "+row.path])
+		least := slices.Index(words, roles[row.Method+" "+row.Path])
 		if least < 0 {
-			t.Errorf("%s %s: is not in the table of roles", row.method, row.path)
+			t.Errorf("%s %s: is not in the table of roles", row.Method, row.Path)
 			continue
 		}
 		for i, token := range []string{"", "t-viewer", "t-operator", "t-admin"} {
@@ -311,8 +311,8 @@ func TestAnActThatCannotBeAuditedIsNotDone(t *testing.T) {
 		intents = nil
 		w := ask(h, asked{method: method, target: target, body: c.body, token: "t-admin"})
 		heard := f.taken()
-		reveals := row.reveals || strings.Contains(target, "reveal=1")
-		if row.effect == reads && !reveals {
+		reveals := row.Reveals || strings.Contains(target, "reveal=1")
+		if row.Effect == rest.Reads && !reveals {
 			if w.Code/100 != 2 || intents != nil {
 				t.Errorf("%s: a read is refused: %d", c.ask, w.Code)
 			}
@@ -322,7 +322,7 @@ func TestAnActThatCannotBeAuditedIsNotDone(t *testing.T) {
 		if w.Code != 503 || heard != "" || len(intents) != 1 || !intents[0] {
 			t.Errorf("%s: %d, heard %q, intents %v", c.ask, w.Code, heard, intents)
 		}
-		if roles[row.method+" "+row.path] == "admin" || reveals {
+		if roles[row.Method+" "+row.Path] == "admin" || reveals {
 			continue
 		}
 		intents, caller = nil, "operator-1"

@@ -294,7 +294,7 @@ func serveExport(a *api, c *call) (reply, error) {
 
 func serveBackup(a *api, c *call) (reply, error) {
 	write, err := a.backend.Backup(c.Context(), a.Version)
-	return reply{Stream: write, Kind: lines}, err
+	return reply{Stream: write, Kind: rest.JSONLines}, err
 }
 
 func serveLive(*api, *call) (reply, error) { return give(Alive{Status: "ok"}, nil) }

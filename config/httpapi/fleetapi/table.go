@@ -1,63 +1,23 @@
 package fleetapi
 
 import (
+	"cmp"
 	"net/http"
 	"reflect"
+	"slices"
 
 	"edgespan/config"
 	"edgespan/config/fleet/backup"
 	"edgespan/config/fleet/history"
+	"edgespan/config/httpapi/rest"
 )
 
 // row is one route. The table of all of them is what routing, roles, 405s, the checks of
-// queries and bodies, the description (OpenAPI) and docs/protocol.md are made from.
-type row struct {
-	method  string
-	path    string // a segment in {} stands for any text
-	role    Role   // the least that may; "" is everybody, without a token
-	summary string
-	query   []param
-	body    reflect.Type // nil: there is none
-	whole   bool         // it may be the fleet's whole, with as many values
-	answer  reflect.Type // config.Object: a document
-	status  int          // of success
-	effect  effect
-	reveals bool // answers with a secret of its own, a token
-	lines   bool // answers with lines of JSON, of which answer is the first
-	events  bool // answers with server-sent events, each of which is answer
-	// bound are the layers that an If-Match is about; nil: none.
-	bound func(*call) []history.Layer
-	serve func(*api, *call) (reply, error)
-}
+// queries and bodies, the description (OpenAPI) and docs/protocol.md are made from. What it has
+// of its own are the layers that an If-Match is about.
+type row = rest.Route[*api, *call, func(*call) []history.Layer]
 
-// effect is what a row does beside answering.
-type effect int
-
-const (
-	reads  effect = iota
-	acts          // on nodes, tokens or by asking nodes; it is no revision
-	writes        // layers; takes message and dryRun
-)
-
-// form is what a parameter of a query may be.
-type form int
-
-const (
-	text form = iota
-	flag
-	number
-	duration
-	list     // repeated, or separated by commas
-	pathList // the same of paths
-	onePath
-)
-
-type param struct {
-	name, summary string
-	form          form
-	required      bool
-	enum          []string
-}
+type param = rest.Param
 
 var (
 	anObject = reflect.TypeFor[config.Object]()
@@ -66,38 +26,42 @@ var (
 )
 
 var (
-	pMessage  = param{name: "message", summary: "why, for the history; at most 1000 characters"}
-	pDryRun   = param{name: "dryRun", summary: "say what would change and store nothing", form: flag}
-	pReveal   = param{name: "reveal", summary: "secrets as they are; admins only, audited", form: flag}
-	pPaths    = param{name: "paths", summary: "keys joined by '.'; * stands for any", form: pathList}
-	pNodes    = param{name: "nodes", summary: "names; none: all", form: list}
-	pVersions = param{name: "versions", summary: "software, firmware or hardware versions; none: all", form: list}
-	pBoards   = param{name: "boards", summary: "hardware board ids; none: all", form: list}
-	pModify   = param{name: "modify", summary: "merge into what is there instead of replacing it", form: flag}
-	pReplica  = param{name: "replica", summary: "whose own part it is, for fields that replicas do not share"}
+	pMessage  = param{Name: "message", Summary: "why, for the history; at most 1000 characters"}
+	pDryRun   = param{Name: "dryRun", Summary: "say what would change and store nothing", Form: rest.Flag}
+	pReveal   = param{Name: "reveal", Summary: "secrets as they are; admins only, audited", Form: rest.Flag}
+	pPaths    = param{Name: "paths", Summary: "keys joined by '.'; * stands for any", Form: rest.PathList}
+	pNodes    = param{Name: "nodes", Summary: "names; none: all", Form: rest.List}
+	pVersions = param{Name: "versions", Summary: "software, firmware or hardware versions; none: all", Form: rest.List}
+	pBoards   = param{Name: "boards", Summary: "hardware board ids; none: all", Form: rest.List}
+	pModify   = param{Name: "modify", Summary: "merge into what is there instead of replacing it", Form: rest.Flag}
+	pReplica  = param{Name: "replica", Summary: "whose own part it is, for fields that replicas do not share"}
 )
 
-func must(p param) param { p.required = true; return p }
+func must(p param) param { p.Required = true; return p }
 
 // table is all routes, in the order in which docs/protocol.md has them.
 var table = concat(nodeRows(), hardwareRows(), layerRows(), peerRows(), topologyRows(), e2eRows(), historyRows(),
 	otherRows())
 
 func concat(lists ...[]row) []row {
-	var out []row
-	for _, l := range lists {
-		for _, r := range l {
-			if r.status == 0 {
-				r.status = http.StatusOK
-			}
-			if r.effect == writes {
-				r.answer = written
-				r.query = append(r.query, pMessage, pDryRun)
-			}
-			if r.path[0] != '/' {
-				r.path = Prefix + r.path
-			}
-			out = append(out, r)
+	out := slices.Concat(lists...)
+	for i := range out {
+		r := &out[i]
+		r.Status = cmp.Or(r.Status, http.StatusOK)
+		if r.Effect == rest.Writes {
+			r.Answer = written
+			r.Query = append(r.Query, pMessage, pDryRun)
+		}
+		if r.Path[0] != '/' {
+			r.Path = Prefix + r.Path
+		}
+		switch {
+		case r.Own != nil:
+			r.Headers = []param{{Name: "If-Match", Summary: `"REVISION", a list of them, or *: what the caller has seen`},
+				{Name: "If-None-Match", Summary: "*: there must be nothing yet"}}
+		case r.Answer == anObject && r.Role != "":
+			r.Headers = []param{{Name: "If-None-Match", Summary: "the ETag of what the caller has"}}
+			r.Also = map[string]string{"304": "what If-None-Match names is what there is"}
 		}
 	}
 	return out
@@ -105,41 +69,42 @@ func concat(lists ...[]row) []row {
 
 func nodeRows() []row {
 	versions := []param{
-		{name: "sw", summary: "as if the node ran this software version"},
-		{name: "fw", summary: "as if the node ran this firmware version"},
-		{name: "board", summary: "as if the node were this board"},
+		{Name: "sw", Summary: "as if the node ran this software version"},
+		{Name: "fw", Summary: "as if the node ran this firmware version"},
+		{Name: "board", Summary: "as if the node were this board"},
 	}
 	rows := []row{
-		{method: "GET", path: "nodes", role: Viewer, summary: "all nodes", query: []param{pLimit, pAfter},
-			answer: reflect.TypeFor[[]Node](), serve: serveNodes},
-		{method: "GET", path: "nodes/{node}", role: Viewer, summary: "all that is known of one node",
-			answer: reflect.TypeFor[NodeDetail](), serve: serveNode},
+		{Method: "GET", Path: "nodes", Role: Viewer, Summary: "all nodes", Query: []param{pLimit, pAfter},
+			Answer: reflect.TypeFor[[]Node](), Serve: serveNodes},
+		{Method: "GET", Path: "nodes/{node}", Role: Viewer, Summary: "all that is known of one node",
+			Answer: reflect.TypeFor[NodeDetail](), Serve: serveNode},
 		{
-			method: "GET", path: "nodes/{node}/config", role: Viewer, summary: "the effective config of one node",
-			query: append([]param{pPaths, pReveal}, versions...), answer: anObject, serve: serveConfig,
+			Method: "GET", Path: "nodes/{node}/config", Role: Viewer, Summary: "the effective config of one node",
+			Query: append([]param{pPaths, pReveal}, versions...), Answer: anObject, Serve: serveConfig,
 		},
 		{
-			method: "GET", path: "nodes/{node}/explain", role: Viewer, summary: "which layer set each value, when and by whom",
-			query:  []param{{name: "path", summary: "where; none: everything", form: onePath}},
-			answer: reflect.TypeFor[[]Explanation](), serve: serveExplain,
+			Method: "GET", Path: "nodes/{node}/explain", Role: Viewer, Summary: "which layer set each value, when and by whom",
+			Query:  []param{{Name: "path", Summary: "where; none: everything", Form: rest.OnePath}},
+			Answer: reflect.TypeFor[[]Explanation](), Serve: serveExplain,
 		},
-		{method: "GET", path: "config", role: Viewer, summary: "parts of the effective configs of many nodes",
-			query: []param{pNodes, must(pPaths), pReveal, pLimit, pAfter}, answer: anObject, serve: servePaths},
+		{Method: "GET", Path: "config", Role: Viewer, Summary: "parts of the effective configs of many nodes",
+			Query: []param{pNodes, must(pPaths), pReveal, pLimit, pAfter}, Answer: anObject, Serve: servePaths},
 		{
-			method: "POST", path: "nodes/{node}/invite", role: Admin, summary: "open a join token for one name", effect: acts,
-			reveals: true,
-			query: []param{
-				{name: "life", summary: "how long the token lives, as 24h", form: duration},
-				{name: "replace", summary: "revoke the certificate of the node that has the name", form: flag},
+			Method: "POST", Path: "nodes/{node}/invite", Role: Admin, Summary: "open a join token for one name",
+			Effect:  rest.Acts,
+			Reveals: true,
+			Query: []param{
+				{Name: "life", Summary: "how long the token lives, as 24h", Form: rest.Duration},
+				{Name: "replace", Summary: "revoke the certificate of the node that has the name", Form: rest.Flag},
 			},
-			answer: reflect.TypeFor[Invitation](), status: http.StatusCreated, serve: serveInvite,
+			Answer: reflect.TypeFor[Invitation](), Status: http.StatusCreated, Serve: serveInvite,
 		},
 		{
-			method: "POST", path: "nodes/{node}/adopt", role: Operator, summary: "take over a node that runs objects of its own",
-			effect: acts,
-			query: []param{{name: "mode", summary: "import: they become its node layer; replace: they may go", required: true,
-				enum: []string{"import", "replace"}}},
-			answer: nothing, serve: serveAdopt,
+			Method: "POST", Path: "nodes/{node}/adopt", Role: Operator, Summary: "take over a node that runs objects of its own",
+			Effect: rest.Acts,
+			Query: []param{{Name: "mode", Summary: "import: they become its node layer; replace: they may go", Required: true,
+				Enum: []string{"import", "replace"}}},
+			Answer: nothing, Serve: serveAdopt,
 		},
 	}
 	for _, c := range []struct {
@@ -154,8 +119,8 @@ func nodeRows() []row {
 		{Forget, Admin, "revoke the certificate of a node and forget that it joined"},
 	} {
 		rows = append(rows, row{
-			method: "POST", path: "nodes/{node}/" + string(c.cmd), role: c.role, summary: c.summary, effect: acts,
-			answer: nothing, serve: command(c.cmd),
+			Method: "POST", Path: "nodes/{node}/" + string(c.cmd), Role: c.role, Summary: c.summary, Effect: rest.Acts,
+			Answer: nothing, Serve: command(c.cmd),
 		})
 	}
 	return rows
@@ -166,22 +131,23 @@ func e2eRows() []row {
 	for _, file := range []string{"controller", "aggregator"} {
 		layer := func(*call) []history.Layer { return []history.Layer{{Kind: history.E2E, Name: file}} }
 		rows = append(rows,
-			row{method: "GET", path: "e2e/" + file, role: Viewer, summary: "the config of the " + file, query: []param{pReveal},
-				answer: anObject, serve: serveE2E(file)},
+			row{Method: "GET", Path: "e2e/" + file, Role: Viewer, Summary: "the config of the " + file, Query: []param{pReveal},
+				Answer: anObject, Serve: serveE2E(file)},
 			row{
-				method: "PUT", path: "e2e/" + file, role: Admin, summary: "replace the config of the " + file, effect: writes,
-				query: []param{pReplica}, body: anObject, bound: layer, serve: setE2E(file, false),
+				Method: "PUT", Path: "e2e/" + file, Role: Admin, Summary: "replace the config of the " + file, Effect: rest.Writes,
+				Query: []param{pReplica}, Body: anObject, Own: layer, Serve: setE2E(file, false),
 			},
 			row{
-				method: "PATCH", path: "e2e/" + file, role: Admin, summary: "merge into the config of the " + file, effect: writes,
-				query: []param{pReplica}, body: anObject, bound: layer, serve: setE2E(file, true),
+				Method: "PATCH", Path: "e2e/" + file, Role: Admin, Summary: "merge into the config of the " + file,
+				Effect: rest.Writes,
+				Query:  []param{pReplica}, Body: anObject, Own: layer, Serve: setE2E(file, true),
 			},
-			row{method: "GET", path: "e2e/" + file + "/metadata", role: Viewer,
-				summary: "what describes the parameters of the " + file, answer: anObject, serve: serveMetadata(file)},
+			row{Method: "GET", Path: "e2e/" + file + "/metadata", Role: Viewer,
+				Summary: "what describes the parameters of the " + file, Answer: anObject, Serve: serveMetadata(file)},
 			row{
-				method: "POST", path: "e2e/" + file + "/actions", role: Admin, summary: "which actions of the " + file +
-					" a config would entail", effect: acts,
-				query: []param{pModify, pReplica}, body: anObject, answer: written, serve: previewE2E(file),
+				Method: "POST", Path: "e2e/" + file + "/actions", Role: Admin, Summary: "which actions of the " + file +
+					" a config would entail", Effect: rest.Acts,
+				Query: []param{pModify, pReplica}, Body: anObject, Answer: written, Serve: previewE2E(file),
 			},
 		)
 	}
@@ -191,90 +157,95 @@ func e2eRows() []row {
 func historyRows() []row {
 	return []row{
 		{
-			method: "GET", path: "history", role: Viewer, summary: "revisions, the newest first",
-			query: []param{
-				{name: "layer", summary: "only those that wrote this layer, as network or node/NAME"},
-				{name: "before", summary: "older than this revision", form: number},
-				{name: "limit", summary: "at most so many, 50 if absent, at most 1000", form: number},
+			Method: "GET", Path: "history", Role: Viewer, Summary: "revisions, the newest first",
+			Query: []param{
+				{Name: "layer", Summary: "only those that wrote this layer, as network or node/NAME"},
+				{Name: "before", Summary: "older than this revision", Form: rest.Number},
+				{Name: "limit", Summary: "at most so many, 50 if absent, at most 1000", Form: rest.Number},
 			},
-			answer: reflect.TypeFor[[]Edition](), serve: serveHistory,
+			Answer: reflect.TypeFor[[]Edition](), Serve: serveHistory,
 		},
 		{
-			method: "GET", path: "history/diff", role: Viewer, summary: "what changed between two revisions",
-			query: []param{{name: "from", summary: "0 is before the first", form: number, required: true},
-				{name: "to", summary: "the newest if absent", form: number}},
-			answer: reflect.TypeFor[[]LayerDiff](), serve: serveDiff,
+			Method: "GET", Path: "history/diff", Role: Viewer, Summary: "what changed between two revisions",
+			Query: []param{{Name: "from", Summary: "0 is before the first", Form: rest.Number, Required: true},
+				{Name: "to", Summary: "the newest if absent", Form: rest.Number}},
+			Answer: reflect.TypeFor[[]LayerDiff](), Serve: serveDiff,
 		},
-		{method: "GET", path: "history/{revision}", role: Viewer, summary: "one revision and what it changed",
-			answer: reflect.TypeFor[EditionDetail](), serve: serveRevision},
+		{Method: "GET", Path: "history/{revision}", Role: Viewer, Summary: "one revision and what it changed",
+			Answer: reflect.TypeFor[EditionDetail](), Serve: serveRevision},
 		{
-			method: "POST", path: "history/{revision}/restore", role: Operator,
-			summary: "bring layers back to what they were; files of the controller and metadata are an admin's", effect: writes,
-			query: []param{{name: "layers", summary: "which, as network or node/NAME; none: all", form: list}},
-			serve: serveRestore,
+			Method: "POST", Path: "history/{revision}/restore", Role: Operator,
+			Summary: "bring layers back to what they were; files of the controller and metadata are an admin's",
+			Effect:  rest.Writes,
+			Query:   []param{{Name: "layers", Summary: "which, as network or node/NAME; none: all", Form: rest.List}},
+			Serve:   serveRestore,
 		},
 		{
-			method: "POST", path: "history/prune", role: Admin,
-			summary: "forget the revisions of before a time; the newest, and those of rollouts that go on, stay", effect: acts,
-			query: []param{{name: "before",
-				summary: "a time as 2026-11-22T12:00:00Z, or an age as 2160h or 90d; an hour ago at the latest", required: true},
+			Method: "POST", Path: "history/prune", Role: Admin,
+			Summary: "forget the revisions of before a time; the newest, and those of rollouts that go on, stay",
+			Effect:  rest.Acts,
+			Query: []param{{Name: "before",
+				Summary: "a time as 2026-11-22T12:00:00Z, or an age as 2160h or 90d; an hour ago at the latest", Required: true},
 				pDryRun},
-			answer: reflect.TypeFor[PrunedHistory](), serve: servePrune,
+			Answer: reflect.TypeFor[PrunedHistory](), Serve: servePrune,
 		},
-		{method: "POST", path: "history/{revision}/revert", role: Operator,
-			summary: "undo what one revision did; files of the controller and metadata are an admin's", effect: writes,
-			serve: serveRevert},
-		{method: "GET", path: "rollouts", role: Viewer, summary: "the last changes on their way to the nodes",
-			answer: reflect.TypeFor[[]Rollout](), serve: serveRollouts},
-		{method: "GET", path: "rollouts/{revision}", role: Viewer,
-			summary: "the change of one revision on its way to the nodes", answer: reflect.TypeFor[Rollout](),
-			serve: serveRollout},
-		{method: "GET", path: "rollouts/{revision}/explain", role: Viewer,
-			summary: "what was decided of a staged rollout, why, and what comes next", answer: reflect.TypeFor[RolloutDetail](),
-			serve: serveRolloutDetail},
-		{method: "POST", path: "rollouts/{revision}/pause", role: Operator,
-			summary: "hold a staged rollout after the batch that is out", effect: acts, answer: nothing,
-			serve: rolloutCommand(PauseRollout)},
-		{method: "POST", path: "rollouts/{revision}/resume", role: Operator, summary: "go on after a pause or a halt",
-			effect: acts, answer: nothing, serve: rolloutCommand(ResumeRollout)},
-		{method: "POST", path: "rollouts/{revision}/abort", role: Operator,
-			summary: "end a staged rollout: who does not have the change keeps what it has", effect: acts, answer: nothing,
-			serve: rolloutCommand(AbortRollout)},
-		{method: "POST", path: "rollouts/{revision}/revert", role: Operator,
-			summary: "end a staged rollout and take its change back, in batches too", effect: acts, answer: nothing,
-			serve: rolloutCommand(RevertRollout)},
+		{Method: "POST", Path: "history/{revision}/revert", Role: Operator,
+			Summary: "undo what one revision did; files of the controller and metadata are an admin's", Effect: rest.Writes,
+			Serve: serveRevert},
+		{Method: "GET", Path: "rollouts", Role: Viewer, Summary: "the last changes on their way to the nodes",
+			Answer: reflect.TypeFor[[]Rollout](), Serve: serveRollouts},
+		{Method: "GET", Path: "rollouts/{revision}", Role: Viewer,
+			Summary: "the change of one revision on its way to the nodes", Answer: reflect.TypeFor[Rollout](),
+			Serve: serveRollout},
+		{Method: "GET", Path: "rollouts/{revision}/explain", Role: Viewer,
+			Summary: "what was decided of a staged rollout, why, and what comes next", Answer: reflect.TypeFor[RolloutDetail](),
+			Serve: serveRolloutDetail},
+		{Method: "POST", Path: "rollouts/{revision}/pause", Role: Operator,
+			Summary: "hold a staged rollout after the batch that is out", Effect: rest.Acts, Answer: nothing,
+			Serve: rolloutCommand(PauseRollout)},
+		{Method: "POST", Path: "rollouts/{revision}/resume", Role: Operator, Summary: "go on after a pause or a halt",
+			Effect: rest.Acts, Answer: nothing, Serve: rolloutCommand(ResumeRollout)},
+		{Method: "POST", Path: "rollouts/{revision}/abort", Role: Operator,
+			Summary: "end a staged rollout: who does not have the change keeps what it has", Effect: rest.Acts, Answer: nothing,
+			Serve: rolloutCommand(AbortRollout)},
+		{Method: "POST", Path: "rollouts/{revision}/revert", Role: Operator,
+			Summary: "end a staged rollout and take its change back, in batches too", Effect: rest.Acts, Answer: nothing,
+			Serve: rolloutCommand(RevertRollout)},
 	}
 }
 
 func otherRows() []row {
 	return []row{
-		{method: "GET", path: "metadata", role: Viewer, summary: "what describes the parameters of a node", answer: anObject,
-			serve: serveMetadata("node")},
-		{method: "GET", path: "actions/{id}", role: Viewer, summary: "what the nodes have answered to a preview",
-			answer: reflect.TypeFor[Preview](), serve: servePreview},
-		{method: "GET", path: "operators", role: Admin, summary: "whom tokens belong to",
-			answer: reflect.TypeFor[[]OperatorToken](), serve: serveOperators},
+		{Method: "GET", Path: "metadata", Role: Viewer, Summary: "what describes the parameters of a node", Answer: anObject,
+			Serve: serveMetadata("node")},
+		{Method: "GET", Path: "actions/{id}", Role: Viewer, Summary: "what the nodes have answered to a preview",
+			Answer: reflect.TypeFor[Preview](), Serve: servePreview},
+		{Method: "GET", Path: "operators", Role: Admin, Summary: "whom tokens belong to",
+			Answer: reflect.TypeFor[[]OperatorToken](), Serve: serveOperators},
 		{
-			method: "POST", path: "operators", role: Admin, summary: "make a token; its text is told this once", effect: acts,
-			reveals: true,
-			body:    reflect.TypeFor[OperatorToken](), answer: reflect.TypeFor[NewOperator](), status: http.StatusCreated,
-			serve: addOperator,
+			Method: "POST", Path: "operators", Role: Admin, Summary: "make a token; its text is told this once",
+			Effect:  rest.Acts,
+			Reveals: true,
+			Body:    reflect.TypeFor[OperatorToken](), Answer: reflect.TypeFor[NewOperator](), Status: http.StatusCreated,
+			Serve: addOperator,
 		},
-		{method: "DELETE", path: "operators/{name}", role: Admin, summary: "revoke a token", effect: acts, answer: nothing,
-			serve: removeOperator},
-		{method: "POST", path: "import", role: Admin, summary: "make the layers what the seed's files say", effect: writes,
-			body: reflect.TypeFor[Files](), whole: true, serve: serveImport},
-		{method: "GET", path: "export", role: Viewer, summary: "the seed's files as of one revision", query: []param{pReveal},
-			answer: reflect.TypeFor[Exported](), serve: serveExport},
+		{Method: "DELETE", Path: "operators/{name}", Role: Admin, Summary: "revoke a token", Effect: rest.Acts,
+			Answer: nothing,
+			Serve:  removeOperator},
+		{Method: "POST", Path: "import", Role: Admin, Summary: "make the layers what the seed's files say",
+			Effect: rest.Writes,
+			Body:   reflect.TypeFor[Files](), Whole: true, Serve: serveImport},
+		{Method: "GET", Path: "export", Role: Viewer, Summary: "the seed's files as of one revision", Query: []param{pReveal},
+			Answer: reflect.TypeFor[Exported](), Serve: serveExport},
 		{
-			method: "GET", path: "backup", role: Admin,
-			summary: "all that the store has, as `edgespan-controller restore` takes it; audited", reveals: true,
-			lines: true, answer: reflect.TypeFor[backup.Header](), serve: serveBackup,
+			Method: "GET", Path: "backup", Role: Admin,
+			Summary: "all that the store has, as `edgespan-controller restore` takes it; audited", Reveals: true,
+			Lines: true, Answer: reflect.TypeFor[backup.Header](), Serve: serveBackup,
 		},
-		{method: "GET", path: "/api/v1/openapi.json", summary: "this description", answer: anObject, serve: serveOpenAPI},
-		{method: "GET", path: "/livez", summary: "whether the process answers", answer: reflect.TypeFor[Alive](),
-			serve: serveLive},
-		{method: "GET", path: "/readyz", summary: "whether requests can be served", answer: reflect.TypeFor[Alive](),
-			serve: serveReady},
+		{Method: "GET", Path: "/api/v1/openapi.json", Summary: "this description", Answer: anObject, Serve: serveOpenAPI},
+		{Method: "GET", Path: "/livez", Summary: "whether the process answers", Answer: reflect.TypeFor[Alive](),
+			Serve: serveLive},
+		{Method: "GET", Path: "/readyz", Summary: "whether requests can be served", Answer: reflect.TypeFor[Alive](),
+			Serve: serveReady},
 	}
 }

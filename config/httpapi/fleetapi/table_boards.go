@@ -1,29 +1,33 @@
 package fleetapi
 
-import "reflect"
+import (
+	"reflect"
+
+	"edgespan/config/httpapi/rest"
+)
 
 // hardwareRows are the routes of what nodes tell of boards that are not known.
 func hardwareRows() []row {
-	node := param{name: "node", summary: "whose proposal, where several nodes made one"}
+	node := param{Name: "node", Summary: "whose proposal, where several nodes made one"}
 	return []row{
-		{method: "GET", path: "boards", role: Viewer, summary: "what nodes proposed of unknown boards, and what was accepted",
-			answer: reflect.TypeFor[[]Hardware](), serve: serveHardware},
-		{method: "GET", path: "boards/{board}", role: Viewer, summary: "one proposal, or what is accepted of the board",
-			query: []param{node, pReveal}, answer: anObject, serve: serveHardwareConfig},
+		{Method: "GET", Path: "boards", Role: Viewer, Summary: "what nodes proposed of unknown boards, and what was accepted",
+			Answer: reflect.TypeFor[[]Hardware](), Serve: serveHardware},
+		{Method: "GET", Path: "boards/{board}", Role: Viewer, Summary: "one proposal, or what is accepted of the board",
+			Query: []param{node, pReveal}, Answer: anObject, Serve: serveHardwareConfig},
 		{
-			method: "POST", path: "boards/{board}/accept", role: Operator,
-			summary: "make a proposal the base of all nodes of the board", effect: acts,
-			query: []param{node,
-				{name: "digest", summary: "of the proposal that was looked at, as the list and Edgespan-Digest have it",
-					required: true}}, answer: nothing, serve: acceptHardware,
+			Method: "POST", Path: "boards/{board}/accept", Role: Operator,
+			Summary: "make a proposal the base of all nodes of the board", Effect: rest.Acts,
+			Query: []param{node,
+				{Name: "digest", Summary: "of the proposal that was looked at, as the list and Edgespan-Digest have it",
+					Required: true}}, Answer: nothing, Serve: acceptHardware,
 		},
 		{
-			method: "POST", path: "boards/{board}/reject", role: Operator, summary: "drop proposals; the nodes are asked again",
-			effect: acts,
-			query:  []param{node}, answer: nothing, serve: rejectHardware,
+			Method: "POST", Path: "boards/{board}/reject", Role: Operator, Summary: "drop proposals; the nodes are asked again",
+			Effect: rest.Acts,
+			Query:  []param{node}, Answer: nothing, Serve: rejectHardware,
 		},
-		{method: "DELETE", path: "boards/{board}", role: Operator, summary: "take back what was accepted of the board",
-			effect: acts, answer: nothing, serve: forgetHardware},
+		{Method: "DELETE", Path: "boards/{board}", Role: Operator, Summary: "take back what was accepted of the board",
+			Effect: rest.Acts, Answer: nothing, Serve: forgetHardware},
 	}
 }
 

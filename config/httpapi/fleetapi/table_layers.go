@@ -6,14 +6,15 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/optimize"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/layers"
 )
 
 func layerRows() []row {
 	get := func(l layers.Layer, summary string, query ...param) row {
 		return row{
-			method: "GET", path: "layers/" + l.String(), role: Viewer, summary: summary,
-			query: append(query, pReveal), answer: anObject, serve: serveLayer(l),
+			Method: "GET", Path: "layers/" + l.String(), Role: Viewer, Summary: summary,
+			Query: append(query, pReveal), Answer: anObject, Serve: serveLayer(l),
 		}
 	}
 	rows := []row{
@@ -24,15 +25,15 @@ func layerRows() []row {
 		get(layers.Network, "the overrides of the network"),
 		get(layers.Node, "the overrides of nodes, by node", pNodes),
 		{
-			method: "DELETE", path: "layers/auto", role: Operator, summary: "clear what was assigned", effect: writes,
-			query: []param{pNodes, must(pPaths)}, bound: autoOfQuery, serve: clearAuto,
+			Method: "DELETE", Path: "layers/auto", Role: Operator, Summary: "clear what was assigned", Effect: rest.Writes,
+			Query: []param{pNodes, must(pPaths)}, Own: autoOfQuery, Serve: clearAuto,
 		},
-		{method: "GET", path: "layers/node/{node}", role: Viewer, summary: "the overrides of one node",
-			query: []param{pReveal}, answer: anObject, serve: serveNodeLayer},
+		{Method: "GET", Path: "layers/node/{node}", Role: Viewer, Summary: "the overrides of one node",
+			Query: []param{pReveal}, Answer: anObject, Serve: serveNodeLayer},
 		{
-			method: "DELETE", path: "layers/node/{node}", role: Operator,
-			summary: "remove the overrides of one node, or keys of them", effect: writes,
-			query: []param{pPaths}, bound: nodeOfPath, serve: unsetNode,
+			Method: "DELETE", Path: "layers/node/{node}", Role: Operator,
+			Summary: "remove the overrides of one node, or keys of them", Effect: rest.Writes,
+			Query: []param{pPaths}, Own: nodeOfPath, Serve: unsetNode,
 		},
 	}
 	rows = append(rows, overrideRows("layers/network", "the overrides of the network", network, setNetwork)...)
@@ -41,21 +42,22 @@ func layerRows() []row {
 	rows = append(
 		rows,
 		row{
-			method: "DELETE", path: "layers/network", role: Operator, summary: "remove single overrides of the network",
-			effect: writes,
-			query:  []param{must(pPaths)}, bound: network, serve: unset(layers.Network),
+			Method: "DELETE", Path: "layers/network", Role: Operator, Summary: "remove single overrides of the network",
+			Effect: rest.Writes,
+			Query:  []param{must(pPaths)}, Own: network, Serve: unset(layers.Network),
 		},
 		row{
-			method: "DELETE", path: "layers/node", role: Operator,
-			summary: "remove single overrides of nodes; a path begins with the node", effect: writes,
-			query: []param{must(pPaths)}, bound: nodesOfKeys, serve: unset(layers.Node),
+			Method: "DELETE", Path: "layers/node", Role: Operator,
+			Summary: "remove single overrides of nodes; a path begins with the node", Effect: rest.Writes,
+			Query: []param{must(pPaths)}, Own: nodesOfKeys, Serve: unset(layers.Node),
 		},
 	)
 	for _, k := range []optimize.Kind{optimize.Polarity, optimize.Golay, optimize.Channel, optimize.Superframe} {
 		rows = append(rows, row{
-			method: "POST", path: "optimize/" + kindWord(k), role: Operator, summary: "assign " + kindWord(k), effect: writes,
-			query: []param{{name: "clearUser", summary: "take values that users set out of the node layer", form: flag}},
-			bound: autoOfQuery, serve: optimizeKind(k),
+			Method: "POST", Path: "optimize/" + kindWord(k), Role: Operator, Summary: "assign " + kindWord(k),
+			Effect: rest.Writes,
+			Query:  []param{{Name: "clearUser", Summary: "take values that users set out of the node layer", Form: rest.Flag}},
+			Own:    autoOfQuery, Serve: optimizeKind(k),
 		})
 	}
 	return rows
@@ -64,44 +66,46 @@ func layerRows() []row {
 // overrideRows are set, modify and the preview of both.
 func overrideRows(path, what string, bound func(*call) []history.Layer, make writeOf) []row {
 	return []row{
-		{method: "PUT", path: path, role: Operator, summary: "replace " + what, effect: writes, body: anObject, bound: bound,
-			serve: override(make, false)},
-		{method: "PATCH", path: path, role: Operator, summary: "merge into " + what, effect: writes, body: anObject,
-			bound: bound, serve: override(make, true)},
+		{Method: "PUT", Path: path, Role: Operator, Summary: "replace " + what, Effect: rest.Writes, Body: anObject,
+			Own:   bound,
+			Serve: override(make, false)},
+		{Method: "PATCH", Path: path, Role: Operator, Summary: "merge into " + what, Effect: rest.Writes, Body: anObject,
+			Own: bound, Serve: override(make, true)},
 		{
-			method: "POST", path: path + "/actions", role: Operator, summary: "ask the nodes which actions a change of " + what +
-				" would entail", effect: acts,
-			query: []param{pModify}, body: anObject, answer: reflect.TypeFor[Preview](), status: 202, serve: preview(make),
+			Method: "POST", Path: path + "/actions", Role: Operator, Summary: "ask the nodes which actions a change of " + what +
+				" would entail", Effect: rest.Acts,
+			Query: []param{pModify}, Body: anObject, Answer: reflect.TypeFor[Preview](), Status: 202, Serve: preview(make),
 		},
 	}
 }
 
 func topologyRows() []row {
 	rows := []row{
-		{method: "GET", path: "topology", role: Viewer, summary: "nodes, links and sites, with what is alive now",
-			answer: anObject, serve: serveTopology},
-		{method: "PUT", path: "topology", role: Operator, summary: "replace the topology", effect: writes, body: anObject,
-			whole: true, bound: topo, serve: setTopology},
+		{Method: "GET", Path: "topology", Role: Viewer, Summary: "nodes, links and sites, with what is alive now",
+			Answer: anObject, Serve: serveTopology},
+		{Method: "PUT", Path: "topology", Role: Operator, Summary: "replace the topology", Effect: rest.Writes,
+			Body:  anObject,
+			Whole: true, Own: topo, Serve: setTopology},
 	}
 	for _, object := range []string{"node", "link", "site"} {
 		many := "topology/" + object + "s"
 		rows = append(rows,
-			row{method: "GET", path: many, role: Viewer, summary: "all " + object + "s of the topology", answer: anObject,
-				serve: serveTopologyList(object)},
-			row{method: "POST", path: many, role: Operator, summary: "add a " + object, effect: writes, body: anObject,
-				bound: topo, serve: editTopology(object, "add")},
-			row{method: "GET", path: many + "/{name}", role: Viewer, summary: "one " + object, answer: anObject,
-				serve: serveTopologyObject(object)},
-			row{method: "PATCH", path: many + "/{name}", role: Operator, summary: "edit a " + object, effect: writes,
-				body: anObject, bound: topo, serve: editTopology(object, "edit")},
-			row{method: "DELETE", path: many + "/{name}", role: Operator, summary: "delete a " + object, effect: writes,
-				bound: topo, serve: editTopology(object, "delete")},
+			row{Method: "GET", Path: many, Role: Viewer, Summary: "all " + object + "s of the topology", Answer: anObject,
+				Serve: serveTopologyList(object)},
+			row{Method: "POST", Path: many, Role: Operator, Summary: "add a " + object, Effect: rest.Writes, Body: anObject,
+				Own: topo, Serve: editTopology(object, "add")},
+			row{Method: "GET", Path: many + "/{name}", Role: Viewer, Summary: "one " + object, Answer: anObject,
+				Serve: serveTopologyObject(object)},
+			row{Method: "PATCH", Path: many + "/{name}", Role: Operator, Summary: "edit a " + object, Effect: rest.Writes,
+				Body: anObject, Own: topo, Serve: editTopology(object, "edit")},
+			row{Method: "DELETE", Path: many + "/{name}", Role: Operator, Summary: "delete a " + object, Effect: rest.Writes,
+				Own: topo, Serve: editTopology(object, "delete")},
 		)
 		if object != "link" { // a link is named after its ends
 			rows = append(rows, row{
-				method: "POST", path: many + "/{name}/rename", role: Operator, summary: "give a " + object + " another name",
-				effect: writes,
-				body:   reflect.TypeFor[renaming](), bound: topo, serve: editTopology(object, "rename"),
+				Method: "POST", Path: many + "/{name}/rename", Role: Operator, Summary: "give a " + object + " another name",
+				Effect: rest.Writes,
+				Body:   reflect.TypeFor[renaming](), Own: topo, Serve: editTopology(object, "rename"),
 			})
 		}
 	}

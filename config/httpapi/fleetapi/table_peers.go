@@ -6,6 +6,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
+	"edgespan/config/httpapi/rest"
 	"edgespan/config/stateloop/peer"
 )
 
@@ -17,30 +18,30 @@ type Documents struct {
 // peerRows are the routes of peers, clusters and their descriptors.
 func peerRows() []row {
 	rows := []row{
-		{method: "GET", path: "peers", role: Viewer, summary: "all peers: nodes that are described or have joined",
-			query: []param{pLimit, pAfter}, answer: reflect.TypeFor[[]Peer](), serve: servePeers},
-		{method: "GET", path: "peers/{peer}", role: Viewer,
-			summary: "the state of one peer, its parameters and its descriptor", answer: reflect.TypeFor[PeerDetail](),
-			serve: servePeer},
+		{Method: "GET", Path: "peers", Role: Viewer, Summary: "all peers: nodes that are described or have joined",
+			Query: []param{pLimit, pAfter}, Answer: reflect.TypeFor[[]Peer](), Serve: servePeers},
+		{Method: "GET", Path: "peers/{peer}", Role: Viewer,
+			Summary: "the state of one peer, its parameters and its descriptor", Answer: reflect.TypeFor[PeerDetail](),
+			Serve: servePeer},
 		{
-			method: "GET", path: "peers/{peer}/watch", role: Viewer,
-			summary: "the same at once and on each change, as server-sent events", events: true,
-			answer: reflect.TypeFor[PeerDetail](), serve: watch(lookAtPeer, quietPeer),
+			Method: "GET", Path: "peers/{peer}/watch", Role: Viewer,
+			Summary: "the same at once and on each change, as server-sent events", Events: true,
+			Answer: reflect.TypeFor[PeerDetail](), Serve: watch(lookAtPeer, quietPeer),
 		},
 	}
 	rows = append(rows, descriptorRows("peers/{peer}", "peer", "that no deployed cluster needs", peer.KindPeer,
 		history.Peer)...)
 	rows = append(
 		rows,
-		row{method: "GET", path: "clusters", role: Viewer, summary: "all clusters", query: []param{pLimit, pAfter},
-			answer: reflect.TypeFor[[]Cluster](), serve: serveClusters},
-		row{method: "GET", path: "clusters/{cluster}", role: Viewer,
-			summary: "the state of one cluster, its members and its descriptor", answer: reflect.TypeFor[ClusterDetail](),
-			serve: serveCluster},
+		row{Method: "GET", Path: "clusters", Role: Viewer, Summary: "all clusters", Query: []param{pLimit, pAfter},
+			Answer: reflect.TypeFor[[]Cluster](), Serve: serveClusters},
+		row{Method: "GET", Path: "clusters/{cluster}", Role: Viewer,
+			Summary: "the state of one cluster, its members and its descriptor", Answer: reflect.TypeFor[ClusterDetail](),
+			Serve: serveCluster},
 		row{
-			method: "GET", path: "clusters/{cluster}/watch", role: Viewer,
-			summary: "the same at once and on each change, as server-sent events", events: true,
-			answer: reflect.TypeFor[ClusterDetail](), serve: watch(lookAtCluster, quietCluster),
+			Method: "GET", Path: "clusters/{cluster}/watch", Role: Viewer,
+			Summary: "the same at once and on each change, as server-sent events", Events: true,
+			Answer: reflect.TypeFor[ClusterDetail](), Serve: watch(lookAtCluster, quietCluster),
 		},
 	)
 	rows = append(rows, descriptorRows("clusters/{cluster}", "cluster", "that is not deployed", peer.KindCluster,
@@ -48,23 +49,23 @@ func peerRows() []row {
 	return append(
 		rows,
 		row{
-			method: "POST", path: "clusters/{cluster}/deploy", role: Operator, summary: "want a cluster on its members",
-			effect: writes,
-			serve: func(a *api, c *call) (reply, error) {
+			Method: "POST", Path: "clusters/{cluster}/deploy", Role: Operator, Summary: "want a cluster on its members",
+			Effect: rest.Writes,
+			Serve: func(a *api, c *call) (reply, error) {
 				return a.write(c, ops.Deploy{Clusters: []string{c.values["cluster"]}})
 			},
 		},
 		row{
-			method: "POST", path: "clusters/{cluster}/undeploy", role: Operator, summary: "want a cluster gone from its members",
-			effect: writes,
-			serve: func(a *api, c *call) (reply, error) {
+			Method: "POST", Path: "clusters/{cluster}/undeploy", Role: Operator, Summary: "want a cluster gone from its members",
+			Effect: rest.Writes,
+			Serve: func(a *api, c *call) (reply, error) {
 				return a.write(c, ops.Undeploy{Clusters: []string{c.values["cluster"]}})
 			},
 		},
 		row{
-			method: "POST", path: "documents", role: Operator,
-			summary: "write several descriptors of peers and clusters, all or none, as one revision", effect: writes,
-			body: reflect.TypeFor[Documents](), serve: setDocuments,
+			Method: "POST", Path: "documents", Role: Operator,
+			Summary: "write several descriptors of peers and clusters, all or none, as one revision", Effect: rest.Writes,
+			Body: reflect.TypeFor[Documents](), Serve: setDocuments,
 		},
 	)
 }
@@ -74,13 +75,14 @@ func descriptorRows(path, what, free, kind string, layer history.Kind) []row {
 	bound := func(c *call) []history.Layer { return layersOf(layer, []string{c.values[what]}) }
 	return []row{
 		{
-			method: "PUT", path: path, role: Operator, summary: "write the descriptor of a " + what + ", whole", effect: writes,
-			body: anObject, bound: bound, serve: setDescriptor(what, kind),
+			Method: "PUT", Path: path, Role: Operator, Summary: "write the descriptor of a " + what + ", whole",
+			Effect: rest.Writes,
+			Body:   anObject, Own: bound, Serve: setDescriptor(what, kind),
 		},
 		{
-			method: "DELETE", path: path, role: Operator, summary: "delete the descriptor of a " + what + " " + free,
-			effect: writes,
-			bound:  bound, serve: func(a *api, c *call) (reply, error) {
+			Method: "DELETE", Path: path, Role: Operator, Summary: "delete the descriptor of a " + what + " " + free,
+			Effect: rest.Writes,
+			Own:    bound, Serve: func(a *api, c *call) (reply, error) {
 				return a.write(c, ops.Undescribe{Kind: kind, Names: []string{c.values[what]}})
 			},
 		},

@@ -1,0 +1,210 @@
+package rest
+
+import (
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"edgespan/config"
+)
+
+// Route is one row of the table of an API A, whose calls are C. Routing, roles, the checks of queries and bodies, and
+// the description follow from it.
+type Route[A, C, Own any] struct {
+	Method  string
+	Path    string // a segment in {} stands for any text
+	Role    Role   // the least that may; "" is everybody, without a token
+	Summary string
+	Query   []Param
+	Headers []Param
+	Body    reflect.Type // nil: there is none
+	Answer  reflect.Type // nil: there is none
+	Status  int          // of success
+	Also    map[string]string
+	Effect  Effect
+	Whole   bool // its body may be the fleet's whole, with as many values
+	Reveals bool // answers with a secret of its own, a token
+	Lines   bool // answers with lines of JSON, of which Answer is the first
+	Events  bool // answers with server-sent events, each of which is Answer
+	Patch   bool // PATCH does the same
+	Lenient bool // parameters that nobody knows are ignored
+	Bound   bool // takes If-Match
+	Own     Own  // what else its API says of it
+	Serve   func(A, C) (Reply, error)
+}
+
+// Effect is what a row does beside answering.
+type Effect int
+
+// The effects.
+const (
+	Reads  Effect = iota
+	Acts          // on what has no revision
+	Writes        // takes message and dryRun
+)
+
+// Form is what a parameter of a query may be.
+type Form int
+
+// The forms.
+const (
+	Text Form = iota
+	Flag
+	Number
+	Duration
+	List     // repeated, or separated by commas
+	PathList // the same of paths
+	OnePath
+)
+
+// Param is one parameter.
+type Param struct {
+	Name, Summary string
+	Form          Form
+	Required      bool
+	Enum          []string
+}
+
+// Allowed says in a message which parameters there are.
+func Allowed(ps []Param) string {
+	if len(ps) == 0 {
+		return "none is allowed"
+	}
+	names := make([]string, len(ps))
+	for i, p := range ps {
+		names[i] = p.Name
+	}
+	return strings.Join(names, ", ") + " are allowed"
+}
+
+// JSONLines is the type of an answer that is a line of JSON after the other.
+const JSONLines = "application/jsonl"
+
+// Kind is the type of what a row answers with.
+func (r *Route[A, C, Own]) Kind() string {
+	switch {
+	case r.Lines:
+		return JSONLines
+	case r.Events:
+		return EventStream
+	}
+	return "application/json"
+}
+
+// Description is what an OpenAPI document says beside the rows of a table.
+type Description struct {
+	Info     config.Object
+	Servers  []any // nil: not said
+	Prefix   string
+	Schemas  Schemas
+	Errors   string       // the name of what every error is
+	Error    reflect.Type // its body
+	Kind     string       // the type of that
+	Wrong    string       // what it says
+	Schemes  config.Object
+	Ways     []string // the schemes, in the order in which a route names them
+	Bodies   []string // the types of bodies
+	Integers []string // segments of paths that are numbers
+	Lenient  bool     // a query is read where it is needed: none of it is required, and a flag may be any text
+}
+
+// Describe is the OpenAPI 3.1 document of a table.
+func Describe[A, C, Own any](d Description, rows []Route[A, C, Own]) config.Object {
+	components, paths := config.Object{}, config.Object{}
+	ref := d.Schemas.Components(components)
+	for _, r := range rows {
+		at, _ := paths[r.Path].(config.Object)
+		if at == nil {
+			at = config.Object{}
+			paths[r.Path] = at
+		}
+		at[strings.ToLower(r.Method)] = operation(&d, &r, ref)
+		if r.Patch {
+			r.Method = "PATCH"
+			at["patch"] = operation(&d, &r, ref)
+		}
+	}
+	content := config.Object{d.Kind: config.Object{"schema": ref(d.Error)}}
+	out := config.Object{
+		"openapi": "3.1.0", "info": d.Info, "paths": paths,
+		"components": config.Object{
+			"schemas":         components,
+			"responses":       config.Object{d.Errors: config.Object{"description": d.Wrong, "content": content}},
+			"securitySchemes": d.Schemes,
+		},
+	}
+	if d.Servers != nil {
+		out["servers"] = d.Servers
+	}
+	return out
+}
+
+func operation[A, C, Own any](d *Description, r *Route[A, C, Own], ref func(reflect.Type) config.Object) config.Object {
+	success := config.Object{"description": "done"}
+	if r.Answer != nil {
+		success["content"] = config.Object{r.Kind(): config.Object{"schema": d.Schemas.Of(r.Answer, ref)}}
+	}
+	responses := config.Object{strconv.Itoa(r.Status): success,
+		"default": config.Object{"$ref": "#/components/responses/" + d.Errors}}
+	for status, text := range r.Also {
+		responses[status] = config.Object{"description": text}
+	}
+	words := strings.FieldsFunc(strings.TrimPrefix(r.Path, d.Prefix),
+		func(c rune) bool { return strings.ContainsRune("/{}.-", c) })
+	o := config.Object{"operationId": strings.ToLower(r.Method) + "_" + strings.Join(words, "_"), "summary": r.Summary,
+		"parameters": parameters(d, r), "responses": responses}
+	if r.Role != "" {
+		security := []any{}
+		for _, scheme := range d.Ways {
+			security = append(security, config.Object{scheme: []any{}})
+		}
+		o["security"], o["description"] = security, "For the role "+string(r.Role)+"."
+	}
+	if r.Body != nil {
+		content := config.Object{}
+		for _, kind := range d.Bodies {
+			content[kind] = config.Object{"schema": d.Schemas.Of(r.Body, ref)}
+		}
+		o["requestBody"] = config.Object{"required": true, "content": content}
+	}
+	return o
+}
+
+func parameters[A, C, Own any](d *Description, r *Route[A, C, Own]) []any {
+	out := []any{}
+	for _, part := range strings.Split(r.Path, "{")[1:] {
+		name, _, _ := strings.Cut(part, "}")
+		kind := "string"
+		if slices.Contains(d.Integers, name) {
+			kind = "integer"
+		}
+		out = append(out, config.Object{"name": name, "in": "path", "required": true, "schema": config.Object{"type": kind}})
+	}
+	for _, p := range r.Query {
+		one := config.Object{"name": p.Name, "in": "query", "description": p.Summary, "schema": p.schema(d.Lenient)}
+		if !d.Lenient {
+			one["required"] = p.Required
+		}
+		out = append(out, one)
+	}
+	for _, p := range r.Headers {
+		out = append(out, config.Object{"name": p.Name, "in": "header", "description": p.Summary,
+			"schema": config.Object{"type": "string"}})
+	}
+	return out
+}
+
+func (p Param) schema(lenient bool) config.Object {
+	switch {
+	case p.Form == Flag && !lenient:
+		return Enum("0", "1")
+	case p.Form == Number:
+		return config.Object{"type": "integer", "minimum": int64(0)}
+	case p.Form == List, p.Form == PathList:
+		return config.Object{"type": "array", "items": config.Object{"type": "string"}}
+	case len(p.Enum) > 0:
+		return Enum(p.Enum...)
+	}
+	return config.Object{"type": "string"}
+}
