@@ -132,7 +132,7 @@ func TestEveryCommandAsksTheController(t *testing.T) {
 		"history node/pop-1 --before 9 --limit 2": "history node/pop-1 before 9 limit 2",
 		"history diff 1 2":                        "diff 1 2",
 		"history prune --before 2020-01-02T03:04:05Z --dry-run": "prune 2020-01-02T03:04:05Z true",
-		"history revert 3": "write ops.Revert{Revision:3}" + plain,
+		"history revert 3":   "write ops.Revert{Revision:3}" + plain,
 		"history rollback 3": "write ops.Restore{Revision:3 Layers:[]}" + plain,
 		"history rollback 3 network node/pop-1 --dry-run": "write ops.Restore{Revision:3 Layers:[network " +
 			"node/pop-1]} message \"\" dry true if map[]",
