@@ -388,7 +388,7 @@ var places = []place{
 	{"golang.org/x/crypto", []string{"platform/passwd"}},
 	{"github.com/google/uuid", []string{"netinst", "appnet", "config", "actors", "platform", "cmd"}},
 	{"github.com/klauspost/compress/zstd", []string{"config/configdb/model"}}, // how documents lie in the store, ADR 0022
-	{"github.com/goccy/go-yaml", []string{"cmd"}}, // to write it: config.ReadYAML is the one reader, ADR 0055
+	{"github.com/goccy/go-yaml", []string{"cmd"}},                             // to write it: config.ReadYAML is the one reader, ADR 0055
 	{"go.yaml.in/yaml/v3", []string{"config"}},
 	{"github.com/spf13/cobra", []string{"cmd"}},
 	{"github.com/spf13/pflag", []string{"cmd"}}, // cobra's flags
