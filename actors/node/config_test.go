@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/actors/node/api"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/httpapi/rest"
 	"edgespan/config/stateloop/nodestate"
@@ -135,13 +134,13 @@ func TestAppliesAreStoredOneByOneInOrder(t *testing.T) {
 }
 
 // sourceIs fails the test unless `get config` says so.
-func (r *rig) sourceIs(when, source string, generation uint64, fault string) api.SourceStatus {
+func (r *rig) sourceIs(when, source string, generation uint64, fault string) nodeapi.SourceStatus {
 	r.Helper()
 	list, err := r.node.List(context.Background(), "config")
 	if err != nil || len(list) != 1 || list[0].ID != "node" {
 		r.Fatalf("%s: the configs are %+v, %v; want one", when, list, err)
 	}
-	s := list[0].Status.(api.SourceStatus)
+	s := list[0].Status.(nodeapi.SourceStatus)
 	if s.Source != source || s.Generation != generation || fault == "" && s.Error != "" ||
 		!strings.Contains(s.Error, fault) {
 		r.Errorf("%s: the source is %+v, want %s at %d with error %q", when, s, source, generation, fault)

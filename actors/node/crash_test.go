@@ -29,7 +29,7 @@ func (r *rig) crew(id string) api.ActorState {
 	return api.ActorState{}
 }
 
-func (r *rig) network(n int) api.NetworkStatus {
+func (r *rig) network(n int) nodeapi.NetworkStatus {
 	r.Helper()
 	rs, err := r.node.List(context.Background(), "ni")
 	if err != nil {
@@ -37,16 +37,16 @@ func (r *rig) network(n int) api.NetworkStatus {
 	}
 	for _, x := range rs {
 		if x.ID == niID(n) {
-			return x.Status.(api.NetworkStatus)
+			return x.Status.(nodeapi.NetworkStatus)
 		}
 	}
-	return api.NetworkStatus{}
+	return nodeapi.NetworkStatus{}
 }
 
 // state is what network n of the config has on the host, whatever its number.
 func (r *rig) state(n int) netstate.State { return r.host.State(r.network(n).Number) }
 
-func (r *rig) app(n int) api.AppStatus {
+func (r *rig) app(n int) nodeapi.AppStatus {
 	r.Helper()
 	rs, err := r.node.List(context.Background(), "app")
 	if err != nil {
@@ -54,10 +54,10 @@ func (r *rig) app(n int) api.AppStatus {
 	}
 	for _, x := range rs {
 		if x.ID == appID(n) {
-			return x.Status.(api.AppStatus)
+			return x.Status.(nodeapi.AppStatus)
 		}
 	}
-	return api.AppStatus{}
+	return nodeapi.AppStatus{}
 }
 
 // stealLeases makes another the owner of what a bridge manager journals: its next

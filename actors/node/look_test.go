@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"edgespan/actors/node/api"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/httpapi/rest"
 	"edgespan/netinst/netstate"
@@ -243,7 +242,7 @@ func TestASlowWatcherConflates(t *testing.T) {
 		close(free)
 		r.settle(time.Second)
 		got := s.take()
-		if len(got) != 2 || got[1].Object.Status.(api.NetworkStatus).DisplayName != "name49" {
+		if len(got) != 2 || got[1].Object.Status.(nodeapi.NetworkStatus).DisplayName != "name49" {
 			t.Errorf("told %+v", got)
 		}
 		s.stop()

@@ -9,7 +9,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"edgespan/actors/node/api"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/httpapi/rest"
 	"edgespan/netinst"
@@ -26,7 +25,7 @@ func TestANetworkAndItsApp(t *testing.T) {
 		if err != nil || len(as) != 1 {
 			t.Fatalf("adapters are %v, %v; want one", as, err)
 		}
-		st := as[0].Status.(api.AdapterStatus)
+		st := as[0].Status.(nodeapi.AdapterStatus)
 		if st.IP != "10.1.0.128" || st.HostIfName != "es1a1" || st.IfName != "eth0" || !st.Activated || st.MAC == "" {
 			t.Errorf("the adapter is %+v", st)
 		}
@@ -114,13 +113,13 @@ func TestAHungNetworkDelaysNoOther(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		st := hung[0].Status.(api.NetworkStatus)
+		st := hung[0].Status.(nodeapi.NetworkStatus)
 		if !strings.Contains(st.Error, "has been running for more than 1s") {
 			t.Errorf("the hung network says %+v", st)
 		}
 		r.settle(2500 * time.Millisecond)
 		hung, _ = r.node.List(context.Background(), "ni")
-		st = hung[0].Status.(api.NetworkStatus)
+		st = hung[0].Status.(nodeapi.NetworkStatus)
 		if st.State != "CreatingFailed" || !strings.Contains(st.Error, "deadline") ||
 			!strings.Contains(st.Error, "next retry") {
 			t.Errorf("after its deadline it says %+v", st)
@@ -149,7 +148,7 @@ func TestARestartWithTheSameConfigChangesNothing(t *testing.T) {
 		}
 		after, _ := r.node.List(context.Background(), "app")
 		for i := range after {
-			a, b := before[i].Status.(api.AppStatus), after[i].Status.(api.AppStatus)
+			a, b := before[i].Status.(nodeapi.AppStatus), after[i].Status.(nodeapi.AppStatus)
 			if a.TargetVersion != b.TargetVersion || a.Adapters[0] != b.Adapters[0] {
 				t.Errorf("before %+v, after %+v", a, b)
 			}
@@ -166,7 +165,7 @@ func TestAnOrphanGoesOnlyOnceAValidConfigIsKnown(t *testing.T) {
 		r.start()
 		r.settle(time.Minute)
 		nis, _ := r.node.List(context.Background(), "ni")
-		if len(nis) != 2 || nis[0].Status.(api.NetworkStatus).State != "Unclaimed" {
+		if len(nis) != 2 || nis[0].Status.(nodeapi.NetworkStatus).State != "Unclaimed" {
 			t.Fatalf("networks are %+v, want two Unclaimed", nis)
 		}
 		if len(r.host.State(1)) == 0 || len(r.host.State(0)) == 0 {
@@ -203,7 +202,7 @@ func TestAMissingNamespaceIsWaitedForAndAVanishedOneAttachedAgain(t *testing.T) 
 		r.apply(doc(1, 1))
 		r.settle(300 * time.Millisecond)
 		apps, _ := r.node.List(context.Background(), "app")
-		if st := apps[0].Status.(api.AppStatus); !st.Pending || !strings.Contains(st.Error, "does not exist") {
+		if st := apps[0].Status.(nodeapi.AppStatus); !st.Pending || !strings.Contains(st.Error, "does not exist") {
 			t.Fatalf("without its namespace the app is %+v", st)
 		}
 		for range 2 {
@@ -249,7 +248,7 @@ func TestAppBeforeItsNetwork(t *testing.T) {
 		r.apply(strings.Join(without, "\n"))
 		r.settle(time.Second)
 		apps, _ := r.node.List(context.Background(), "app")
-		if st := apps[0].Status.(api.AppStatus); !st.Pending || !strings.Contains(st.Error, niID(1)) {
+		if st := apps[0].Status.(nodeapi.AppStatus); !st.Pending || !strings.Contains(st.Error, niID(1)) {
 			t.Errorf("without its network the app is %+v", st)
 		}
 		r.apply(full)
@@ -257,7 +256,7 @@ func TestAppBeforeItsNetwork(t *testing.T) {
 		r.apply(strings.Join(without, "\n"))
 		r.settle(time.Second)
 		apps, _ = r.node.List(context.Background(), "app")
-		if st := apps[0].Status.(api.AppStatus); !st.Pending || st.Error == "" {
+		if st := apps[0].Status.(nodeapi.AppStatus); !st.Pending || st.Error == "" {
 			t.Errorf("after its network was deleted the app is %+v", st)
 		}
 		r.apply(full)
@@ -361,7 +360,7 @@ func TestANetworkSaysThatTheHostCanNotBeSeen(t *testing.T) {
 		if err != nil || len(nis) != 1 {
 			t.Fatalf("%v, %v", nis, err)
 		}
-		if st := nis[0].Status.(api.NetworkStatus); st.State != "WaitingForDependencies" ||
+		if st := nis[0].Status.(nodeapi.NetworkStatus); st.State != "WaitingForDependencies" ||
 			!strings.Contains(st.Error, "no listing today") {
 			t.Errorf("it says %+v", st)
 		}
@@ -497,7 +496,7 @@ func TestAnAppIsNotReadyBeforeItsNetworkHasTheNewConfig(t *testing.T) {
 		}
 		r.host.SetFault(nil)
 		r.ready(time.Minute, "app/"+appID(1))
-		if as, _ := r.node.List(context.Background(), "adapter"); as[0].Status.(api.AdapterStatus).IP != "10.9.0.128" {
+		if as, _ := r.node.List(context.Background(), "adapter"); as[0].Status.(nodeapi.AdapterStatus).IP != "10.9.0.128" {
 			t.Errorf("the adapter is %+v", as[0].Status)
 		}
 	})

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/actors/node/api"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst/netstate"
 )
 
@@ -41,7 +41,7 @@ func TestAProcessThatEndsIsStartedAgainAtOnceAndThenRests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		st := nis[0].Status.(api.NetworkStatus)
+		st := nis[0].Status.(nodeapi.NetworkStatus)
 		if st.State != "CheckPresentFailed" || !strings.Contains(st.Error, "7 times") || !strings.Contains(st.Error, "3.2s") {
 			t.Errorf("the network says %+v", st)
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/actors/node/api"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
 )
@@ -29,12 +29,12 @@ func TestAStandingAdapterIsActivatedThoughItsNetworkFailsAfterARestart(t *testin
 		})
 		r.start()
 		r.settle(time.Second)
-		app := func(i int) api.AppStatus {
+		app := func(i int) nodeapi.AppStatus {
 			apps, err := r.node.List(context.Background(), "app")
 			if err != nil || len(apps) <= i {
 				t.Fatalf("apps %v, %v", apps, err)
 			}
-			return apps[i].Status.(api.AppStatus)
+			return apps[i].Status.(nodeapi.AppStatus)
 		}
 		if st := app(0); len(st.Adapters) != 1 || !st.Adapters[0].Activated ||
 			!strings.Contains(st.Adapters[0].Error, "is not ready") {

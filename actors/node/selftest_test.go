@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/actors/node/api"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
 )
@@ -21,13 +21,13 @@ func TestAPromiseThatFailsKeepsANetworkFromBeingPresent(t *testing.T) {
 		r.apply(doc(1, 2))
 		r.ready(time.Second, "ni/"+niID(1), "app/"+appID(1), "app/"+appID(2))
 		r.host.Done()
-		says := func(why string) api.NetworkStatus {
+		says := func(why string) nodeapi.NetworkStatus {
 			t.Helper()
 			nis, err := r.node.List(context.Background(), "ni")
 			if err != nil {
 				t.Fatal(err)
 			}
-			st := nis[0].Status.(api.NetworkStatus)
+			st := nis[0].Status.(nodeapi.NetworkStatus)
 			if !strings.Contains(st.Error, why) {
 				t.Errorf("the network says %q: must tell of %q", st.Error, why)
 			}

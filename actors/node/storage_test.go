@@ -56,7 +56,7 @@ func TestTheStateFolderIsTold(t *testing.T) {
 		r.ready(time.Second, "ni/"+niID(1))
 		tells := func(want string, events int, problems string) {
 			t.Helper()
-			var st api.SourceStatus
+			var st nodeapi.SourceStatus
 			text, err := json.Marshal(r.list("config")[0].Status)
 			if err != nil || json.Unmarshal(text, &st) != nil || st.Journal != want ||
 				(st.JournalSince != nil) != (want == api.NotJournalled) {

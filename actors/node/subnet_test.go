@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/actors/node/api"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
 )
@@ -32,7 +32,7 @@ func TestANetworkWaitsForTheOneThatHasItsSubnet(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, n := range nis {
-			st := n.Status.(api.NetworkStatus)
+			st := n.Status.(nodeapi.NetworkStatus)
 			if n.ID == niID(2) &&
 				(st.State != "WaitingForDependencies" || !strings.Contains(st.Error, "es1 still has 10.1.0.1/24")) {
 				t.Errorf("the network that waits is %+v", st)

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/actors/node/api"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst/netstate"
 )
 
@@ -25,7 +25,7 @@ func (r *rig) portsOf(n int) string {
 func (r *rig) adapterError(app int) string {
 	for _, a := range r.list("app") {
 		if a.ID == appID(app) {
-			return a.Status.(api.AppStatus).Adapters[0].Error
+			return a.Status.(nodeapi.AppStatus).Adapters[0].Error
 		}
 	}
 	return "no such app"
@@ -184,7 +184,7 @@ func TestTheAddressesOfASwitchAreReportedWhileTheyAreHeard(t *testing.T) {
 			`type: switch, port: ""`, 1)
 		r.apply(d)
 		r.ready(time.Second, "app/"+appID(1))
-		adapter := func() api.AdapterStatus { return r.list("app")[0].Status.(api.AppStatus).Adapters[0] }
+		adapter := func() nodeapi.AdapterStatus { return r.list("app")[0].Status.(nodeapi.AppStatus).Adapters[0] }
 		hear := func(ip string) bool {
 			heard := r.host.See(netstate.Seen{Link: "es1a1", MAC: adapter().MAC, IP: netip.MustParseAddr(ip)})
 			r.settle(0)

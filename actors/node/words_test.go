@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/actors/node/api"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
 )
 
 // adapter reads the status of an adapter as the API shows it.
-func (r *rig) adapter(id string) api.AdapterStatus {
+func (r *rig) adapter(id string) nodeapi.AdapterStatus {
 	r.Helper()
 	as, err := r.node.List(context.Background(), "adapter")
 	if err != nil {
@@ -20,11 +20,11 @@ func (r *rig) adapter(id string) api.AdapterStatus {
 	}
 	for _, a := range as {
 		if a.ID == id {
-			return a.Status.(api.AdapterStatus)
+			return a.Status.(nodeapi.AdapterStatus)
 		}
 	}
 	r.Fatalf("no adapter %s in %v", id, as)
-	return api.AdapterStatus{}
+	return nodeapi.AdapterStatus{}
 }
 
 func TestAnAppOnANetworkThatWasRemovedSaysSo(t *testing.T) {

@@ -53,15 +53,3 @@ func Moment(t *time.Time) string {
 
 // OneLine is a value on one line that is harmless to a terminal.
 func OneLine(v any) string { return Printable(config.OneLine(v)) }
-
-// Dig follows names into decoded JSON; nil where there is nothing.
-func Dig(v any, path ...string) any {
-	for _, p := range path {
-		m, ok := v.(map[string]any)
-		if !ok {
-			return nil
-		}
-		v = m[p]
-	}
-	return v
-}

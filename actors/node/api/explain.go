@@ -112,7 +112,7 @@ func (n *Reader) networkCauses(id, why string) []nodeapi.Cause {
 		cause := nodeapi.Cause{Text: s.Error}
 		for _, p := range n.ports() {
 			ps, _ := t.PortStatus.Get("", p.ID)
-			if text, _ := p.Status.(map[string]any)["error"].(string); text != "" && ps.Meant(c.Port) {
+			if text := p.Status.(nodeapi.PortStatus).Error; text != "" && ps.Meant(c.Port) {
 				cause.Causes = append(cause.Causes, nodeapi.Cause{Object: "port/" + p.ID, Text: text})
 			}
 		}

@@ -10,15 +10,7 @@ import (
 )
 
 // ActorState is what is known of one actor, for `get actor`.
-type ActorState struct {
-	ID       string    `json:"id"`
-	State    string    `json:"state"` // running, restarting
-	Crashes  int       `json:"restarts"`
-	Last     string    `json:"error"` // the last crash
-	LastAt   time.Time `json:"-"`
-	Next     string    `json:"next"` // back-off under way
-	Messages uint64    `json:"messages"`
-}
+type ActorState = nodeapi.ActorStatus
 
 // Counted is what is known of the actors.
 type Counted interface {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,7 +29,7 @@ func (n *Reader) List(ctx context.Context, kind string) ([]nodeapi.Resource, err
 	case "param":
 		for _, e := range n.Topics.Reported.All() {
 			rs = append(rs, nodeapi.Resource{ID: e.Key, Kind: kind,
-				Spec: map[string]any{"kind": e.Value.Kind, "target": e.Value.Target}, Status: e.Value})
+				Spec: nodeapi.ParamSpec{Kind: e.Value.Kind, Target: e.Value.Target}, Status: nodeapi.ParamStatus(e.Value)})
 		}
 	case "config":
 		rs = n.source()
@@ -52,31 +51,10 @@ func (n *Reader) List(ctx context.Context, kind string) ([]nodeapi.Resource, err
 	return rs, nil
 }
 
-// NetworkStatus is what `get ni` shows of a network.
-type NetworkStatus struct {
-	State       string `json:"state"`
-	DisplayName string `json:"displayName"`
-	Bridge      string `json:"bridge"`
-	Number      int    `json:"number"`
-	Port        string `json:"port"`
-	Generation  uint64 `json:"generation"`
-	Error       string `json:"error"`
-	Warning     string `json:"warning"`
-	Parts       []part `json:"parts,omitempty"`
-}
-
-// part is the bridge, a tunnel or a member of a cluster's network.
-type part struct {
-	Kind  string `json:"kind"`
-	Name  string `json:"name,omitempty"`
-	State string `json:"state"`
-	Error string `json:"error,omitempty"`
-}
-
-func partsOf(s netinst.NetworkInstanceStatus) []part {
-	var out []part
+func partsOf(s netinst.NetworkInstanceStatus) []nodeapi.PartStatus {
+	var out []nodeapi.PartStatus
 	for _, p := range s.Parts {
-		out = append(out, part{p.Kind, p.Name, string(p.State), p.Error})
+		out = append(out, nodeapi.PartStatus{Kind: p.Kind, Name: p.Name, State: string(p.State), Error: p.Error})
 	}
 	return out
 }
@@ -92,8 +70,8 @@ func (n *Reader) networks() []nodeapi.Resource {
 			r.Spec = networkSpec(c)
 		}
 		s, ok := statuses[id]
-		st := NetworkStatus{string(s.State), s.DisplayName, string(s.Bridge), s.Number, s.Port, s.Generation, s.Error,
-			s.Warning, partsOf(s)}
+		st := nodeapi.NetworkStatus{State: string(s.State), DisplayName: s.DisplayName, Bridge: string(s.Bridge),
+			Number: s.Number, Port: s.Port, Generation: s.Generation, Error: s.Error, Warning: s.Warning, Parts: partsOf(s)}
 		if !ok {
 			if notYet == "" { // the same for all
 				notYet = n.whyNotYet()
@@ -142,34 +120,24 @@ func (n *Reader) crashed(what, id string) string {
 	return ""
 }
 
-func tunnelSpecs(ts []netinst.Tunnel) []map[string]any {
-	out := make([]map[string]any, len(ts))
+func tunnelSpecs(ts []netinst.Tunnel) []nodeapi.TunnelSpec {
+	out := make([]nodeapi.TunnelSpec, len(ts))
 	for i, t := range ts {
-		out[i] = map[string]any{
-			"to": t.Name, "vni": t.VNI, "local": known(t.Local), "remote": known(t.Remote), "port": t.Port, "mtu": t.MTU,
-			"isolated": t.Isolated,
-		}
+		out[i] = nodeapi.TunnelSpec{To: t.Name, VNI: t.VNI, Local: t.Local, Remote: t.Remote, Port: t.Port, MTU: t.MTU,
+			Isolated: t.Isolated}
 	}
 	return out
 }
 
-// known spells an address, "" while it is not known.
-func known(a netip.Addr) string {
-	if !a.IsValid() {
-		return ""
-	}
-	return a.String()
-}
-
-func networkSpec(c netinst.NetworkInstanceConfig) map[string]any {
-	spec := map[string]any{
-		"displayName": c.DisplayName, "type": c.Type, "activate": !c.Inactive, "port": c.Port, "mtu": c.MTU,
-		"spoofGuard": c.SpoofGuard,
-		"generation": c.Generation,
-	}
+func networkSpec(c netinst.NetworkInstanceConfig) nodeapi.NetworkSpec {
+	spec := nodeapi.NetworkSpec{DisplayName: c.DisplayName, Type: string(c.Type), Activate: !c.Inactive, Port: c.Port,
+		MTU: c.MTU, SpoofGuard: c.SpoofGuard, Generation: c.Generation}
 	if c.Type == netinst.Switch { // it has nothing of what follows
 		if len(c.Tunnels)+len(c.Members) > 0 {
-			spec["tunnels"], spec["members"] = tunnelSpecs(c.Tunnels), c.Members
+			spec.Tunnels, spec.Members = tunnelSpecs(c.Tunnels), make([]string, len(c.Members))
+			for i, m := range c.Members {
+				spec.Members[i] = string(m)
+			}
 		}
 		return spec
 	}
@@ -177,49 +145,19 @@ func networkSpec(c netinst.NetworkInstanceConfig) map[string]any {
 	for h, ips := range c.DNS.Hosts {
 		hosts[string(h)] = Joined(ips)
 	}
-	spec["ipv4"] = map[string]any{"subnet": c.IPv4.Subnet, "gateway": c.IPv4.Gateway,
-		"dhcpRange": c.IPv4.DHCPFirst.String() + "-" + c.IPv4.DHCPLast.String()}
-	spec["dns"] = map[string]any{"domain": c.DNS.Domain, "servers": Joined(c.DNS.Servers), "hosts": hosts}
-	spec["ntpServers"], spec["routes"] = Joined(c.NTPServers), routeSpecs(c.Routes)
+	spec.IPv4 = &nodeapi.IPv4Spec{Subnet: c.IPv4.Subnet, Gateway: c.IPv4.Gateway,
+		DHCPRange: c.IPv4.DHCPFirst.String() + "-" + c.IPv4.DHCPLast.String()}
+	spec.DNS = &nodeapi.DNSSpec{Domain: string(c.DNS.Domain), Servers: Joined(c.DNS.Servers), Hosts: hosts}
+	spec.NTPServers, spec.Routes = new(Joined(c.NTPServers)), routeSpecs(c.Routes)
 	return spec
 }
 
-func routeSpecs(rs []netinst.StaticRoute) map[string]any {
-	out := map[string]any{}
+func routeSpecs(rs []netinst.StaticRoute) map[string]nodeapi.RouteSpec {
+	out := map[string]nodeapi.RouteSpec{}
 	for _, r := range rs {
-		gateway := ""
-		if r.Gateway.IsValid() {
-			gateway = r.Gateway.String()
-		}
-		out[r.Name] = map[string]any{"destination": r.Destination, "gateway": gateway, "port": r.Port}
+		out[r.Name] = nodeapi.RouteSpec{Destination: r.Destination, Gateway: r.Gateway, Port: r.Port}
 	}
 	return out
-}
-
-// AdapterStatus is what `get adapter` shows of an adapter.
-type AdapterStatus struct {
-	Index           int    `json:"index"`
-	NetworkInstance string `json:"networkInstance"`
-	TargetVersion   uint64 `json:"targetVersion"`
-	Activated       bool   `json:"activated"`
-	IP              string `json:"ip"`
-	Addresses       string `json:"addresses,omitempty"`
-	MAC             string `json:"mac"`
-	IfName          string `json:"ifName"`
-	HostIfName      string `json:"hostIfName"`
-	State           string `json:"state"` // as that of its parameter
-	Error           string `json:"error"`
-	Warning         string `json:"warning,omitempty"`
-}
-
-// AppStatus is what `get app` shows of an app.
-type AppStatus struct {
-	DisplayName   string          `json:"displayName"`
-	Pending       bool            `json:"pending"`
-	Activated     bool            `json:"activated"`
-	TargetVersion uint64          `json:"targetVersion"`
-	Error         string          `json:"error"`
-	Adapters      []AdapterStatus `json:"adapters"`
 }
 
 func (n *Reader) apps() []nodeapi.Resource {
@@ -231,9 +169,10 @@ func (n *Reader) apps() []nodeapi.Resource {
 		if c, ok := configs[id]; ok {
 			r.Spec = appSpec(c)
 		}
-		st := AppStatus{Pending: true, DisplayName: configs[id].DisplayName, Adapters: []AdapterStatus{}}
+		st := nodeapi.AppStatus{Pending: true, DisplayName: configs[id].DisplayName, Adapters: []nodeapi.AdapterStatus{}}
 		if s, ok := statuses[id]; ok {
-			st = AppStatus{s.DisplayName, s.Pending, s.Activated, s.TargetVersion, s.Error, adaptersOf(s)}
+			st = nodeapi.AppStatus{DisplayName: s.DisplayName, Pending: s.Pending, Activated: s.Activated,
+				TargetVersion: s.TargetVersion, Error: s.Error, Adapters: adaptersOf(s)}
 		}
 		if crash := n.appCrashed(id); crash != "" {
 			st.Error = crash
@@ -244,11 +183,11 @@ func (n *Reader) apps() []nodeapi.Resource {
 	return rs
 }
 
-func adaptersOf(s appnet.AppNetworkStatus) []AdapterStatus {
-	as := make([]AdapterStatus, 0, len(s.Adapters))
+func adaptersOf(s appnet.AppNetworkStatus) []nodeapi.AdapterStatus {
+	as := make([]nodeapi.AdapterStatus, 0, len(s.Adapters))
 	for _, a := range s.Adapters {
 		u := a.UnderlayStatus
-		st := AdapterStatus{
+		st := nodeapi.AdapterStatus{
 			Index: a.Index, NetworkInstance: a.NetworkInstance.String(), TargetVersion: a.TargetVersion, Activated: a.Activated,
 			Addresses: u.Addresses, MAC: u.MAC, IfName: string(u.IfName), HostIfName: string(u.HostIfName),
 			State: string(a.State(true)), Error: a.Error, Warning: u.DroppedText(),
@@ -261,42 +200,32 @@ func adaptersOf(s appnet.AppNetworkStatus) []AdapterStatus {
 	return as
 }
 
-func appSpec(c appnet.AppNetworkConfig) map[string]any {
-	adapters := map[string]any{}
+func appSpec(c appnet.AppNetworkConfig) nodeapi.AppSpec {
+	adapters := map[string]nodeapi.AdapterSpec{}
 	for i, u := range c.Adapters {
 		adapters[strconv.Itoa(i)] = adapterSpec(u)
 	}
-	return map[string]any{"displayName": c.DisplayName, "activate": c.Activate, "adapters": adapters}
+	return nodeapi.AppSpec{DisplayName: c.DisplayName, Activate: c.Activate, Adapters: adapters}
 }
 
-func adapterSpec(u netinst.UnderlayNetworkConfig) map[string]any {
-	ip := ""
-	if u.IP.IsValid() {
-		ip = u.IP.String()
-	}
-	return map[string]any{
-		"networkInstance": u.NetworkInstance, "mac": u.MAC, "ip": ip, "acl": aclSpecs(u.ACL),
-		"attach": attachSpec(u),
-	}
+func adapterSpec(u netinst.UnderlayNetworkConfig) nodeapi.AdapterSpec {
+	return nodeapi.AdapterSpec{NetworkInstance: u.NetworkInstance.String(), MAC: u.MAC, IP: u.IP, ACL: aclSpecs(u.ACL),
+		Attach: attachSpec(u)}
 }
 
-func attachSpec(u netinst.UnderlayNetworkConfig) map[string]any {
+func attachSpec(u netinst.UnderlayNetworkConfig) nodeapi.AttachSpec {
 	if u.Kind == netinst.Veth {
-		return map[string]any{"kind": u.Kind, "netns": u.Netns, "ifName": u.IfName}
+		return nodeapi.AttachSpec{Kind: string(u.Kind), Netns: &u.Netns, IfName: new(string(u.IfName))}
 	}
-	return map[string]any{"kind": u.Kind, "hostIfName": u.HostIfName}
+	return nodeapi.AttachSpec{Kind: string(u.Kind), HostIfName: new(string(u.HostIfName))}
 }
 
-// aclSpecs are the rules in the order in which they are tried.
-func aclSpecs(rules []netinst.ACLRule) []map[string]any {
-	out := make([]map[string]any, 0, len(rules))
+func aclSpecs(rules []netinst.ACLRule) []nodeapi.ACLSpec {
+	out := make([]nodeapi.ACLSpec, 0, len(rules))
 	for _, r := range rules {
-		m := map[string]any{"protocol": r.Protocol, "port": Joined(r.Ports), "localPort": Joined(r.LocalPort),
-			"portLabel": r.PortLabel, "ip": ""}
-		if r.IP.IsValid() {
-			m["ip"] = r.IP.String()
-		}
-		out = append(out, map[string]any{"name": r.Name, "direction": r.Direction, "action": r.Action, "match": m})
+		out = append(out, nodeapi.ACLSpec{Name: r.Name, Direction: string(r.Direction), Action: string(r.Action),
+			Match: nodeapi.MatchSpec{Protocol: r.Protocol, Port: Joined(r.Ports), LocalPort: Joined(r.LocalPort),
+				PortLabel: r.PortLabel, IP: r.IP}})
 	}
 	return out
 }
@@ -328,10 +257,6 @@ func (n *Reader) ports() []nodeapi.Resource {
 		for _, a := range s.Addresses {
 			addrs = append(addrs, a.String())
 		}
-		gateway := ""
-		if c.Gateway.IsValid() {
-			gateway = c.Gateway.String()
-		}
 		s.IfName = c.IfName // it may have no status yet
 		why, route := s.Trouble(), ""
 		servers, source := s.DNS()
@@ -340,15 +265,12 @@ func (n *Reader) ports() []nodeapi.Resource {
 		}
 		rs = append(rs, nodeapi.Resource{
 			ID: label, Kind: "port",
-			Spec: map[string]any{
-				"ifName": c.IfName, "uplink": c.Uplink, "cost": c.Cost, "labels": strings.Join(c.Labels, ","),
-				"gateway": gateway, "dnsServers": Joined(c.DNSServers), "ntpServers": Joined(c.NTPServers), "mtu": c.MTU,
-			},
-			Status: map[string]any{
-				"exists": s.Exists, "up": s.Up, "mtu": s.LinkMTU, "addresses": addrs, "gateways": Joined(s.Gateways()),
-				"defaultRoute": route,
-				"dnsServers":   Joined(servers), "dnsSource": source, "dnsSkipped": s.Learnt.Skipped, "error": why,
-			},
+			Spec: nodeapi.PortSpec{IfName: string(c.IfName), Uplink: c.Uplink, Cost: c.Cost,
+				Labels: strings.Join(c.Labels, ","), Gateway: c.Gateway, DNSServers: Joined(c.DNSServers),
+				NTPServers: Joined(c.NTPServers), MTU: c.MTU},
+			Status: nodeapi.PortStatus{Exists: s.Exists, Up: s.Up, MTU: s.LinkMTU, Addresses: addrs,
+				Gateways: Joined(s.Gateways()), DefaultRoute: route, DNSServers: Joined(servers), DNSSource: source,
+				DNSSkipped: s.Learnt.Skipped, Error: why},
 		})
 	}
 	return rs

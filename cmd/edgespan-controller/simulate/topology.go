@@ -68,9 +68,12 @@ func (m *simulator) writeTopology(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if there, _ := d.Object["nodes"].([]any); len(there) > 0 {
-			return term.Usagef("--topology: the controller has one of %d nodes already: a controller without is allowed",
-				len(there))
+		there, faults := topology.FromDocument(d.Object)
+		if faults != nil {
+			return fmt.Errorf("--topology: read the controller's: %w", faults)
+		}
+		if n := len(there.Nodes); n > 0 {
+			return term.Usagef("--topology: the controller has one of %d nodes already: a controller without is allowed", n)
 		}
 	}
 	if _, err := m.client.Write(ctx, ops.SetTopology{Document: doc},

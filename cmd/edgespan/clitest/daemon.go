@@ -187,7 +187,7 @@ func Filled() *Daemon {
 			}}},
 			"adapter": {{ID: AppID + "/0", Kind: "adapter", Status: adapter}},
 			"port": {{ID: "wan", Kind: "port", Spec: Obj{"uplink": true, "ifName": "uplink0"}, Status: Obj{
-				"exists": true, "up": true, "addresses": []any{"192.0.2.2/24"}, "gateways": []any{"192.0.2.1"},
+				"exists": true, "up": true, "addresses": []any{"192.0.2.2/24"}, "gateways": "192.0.2.1",
 				"defaultRoute": "via 192.0.2.1", "dnsServers": "198.51.100.53",
 			}}},
 			"param": {{ID: "ports.wan.mtu", Kind: "param", Spec: Obj{"target": "present"},

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/examples"
 	"edgespan/platform/lab"
@@ -75,16 +74,17 @@ func (d *demoRun) apart(ctx context.Context) (string, error) {
 
 // onNetwork is a config in which all adapters of an app are on one network.
 func onNetwork(doc []byte, app, network string) ([]byte, error) {
-	var tree map[string]any
-	if err := json.Unmarshal(doc, &tree); err != nil {
-		return nil, fmt.Errorf("read config: %w", err)
+	tree, faults := config.ParseObject(doc)
+	if faults != nil {
+		return nil, fmt.Errorf("read config: %w", faults)
 	}
-	adapters, _ := term.Dig(tree, "appNetworks", app, "adapters").(map[string]any)
+	v, _ := config.Lookup(tree, []string{"appNetworks", app, "adapters"})
+	adapters, _ := v.(config.Object)
 	if len(adapters) == 0 {
 		return nil, fmt.Errorf("move app %s: it has no adapter", app)
 	}
-	for index := range adapters {
-		adapter, ok := adapters[index].(map[string]any)
+	for index, v := range adapters {
+		adapter, ok := v.(config.Object)
 		if !ok {
 			return nil, fmt.Errorf("move app %s: adapter %s is no object", app, index)
 		}

@@ -342,17 +342,17 @@ func TestJSONIsWhatTheControllerSaid(t *testing.T) {
 	for line, check := range map[string]func(any) bool{
 		"nodes list -o json": func(v any) bool { return len(v.([]any)) == 2 },
 		"nodes describe pop-1 -o json": func(v any) bool {
-			return term.Dig(v, "name") == "pop-1" &&
-				term.Dig(v, "running", "md5") == "aa"
+			return dig(v, "name") == "pop-1" &&
+				dig(v, "running", "md5") == "aa"
 		},
 		"network set -f - -o json": func(v any) bool {
-			return term.Dig(v, "revision") == 13.0 &&
-				len(term.Dig(v, "effects").([]any)) == 1
+			return dig(v, "revision") == 13.0 &&
+				len(dig(v, "effects").([]any)) == 1
 		},
-		"network get -o json":                  func(v any) bool { return term.Dig(v, "sysParams", "managedConfig") == true },
-		"rollout show 13 -o json":              func(v any) bool { return term.Dig(v, "failed", "dn-2") == "unhealthy" },
-		"operators add x --role admin -o json": func(v any) bool { return term.Dig(v, "token") == "opaque-token" },
-		"nodes invite dn-3 -o json":            func(v any) bool { return term.Dig(v, "token") == "t" },
+		"network get -o json":                  func(v any) bool { return dig(v, "sysParams", "managedConfig") == true },
+		"rollout show 13 -o json":              func(v any) bool { return dig(v, "failed", "dn-2") == "unhealthy" },
+		"operators add x --role admin -o json": func(v any) bool { return dig(v, "token") == "opaque-token" },
+		"nodes invite dn-3 -o json":            func(v any) bool { return dig(v, "token") == "t" },
 	} {
 		got := cli(t, env, "{}", strings.Fields(line)...)
 		var v any
@@ -406,4 +406,13 @@ func TestFlagsOfTheControllerAreText(t *testing.T) {
 	if want := (config.Object{"flags": config.Object{"v": "2"}}); !config.Equal(sent, want) {
 		t.Errorf("sent %s", config.OneLine(sent))
 	}
+}
+
+// dig follows names into decoded JSON; nil where there is nothing.
+func dig(v any, path ...string) any {
+	for _, p := range path {
+		m, _ := v.(map[string]any)
+		v = m[p]
+	}
+	return v
 }

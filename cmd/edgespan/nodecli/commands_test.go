@@ -48,16 +48,15 @@ router  running  0         -
 
 func TestStatesOfAnAdapter(t *testing.T) {
 	for _, c := range []struct {
-		status clitest.Obj
+		status nodeapi.AdapterStatus
 		want   string
 	}{
-		{clitest.Obj{"activated": true, "state": "Present", "error": ""}, "active"},
-		{clitest.Obj{"activated": false, "state": "WaitingForDependencies", "error": "namespace ns1 does not exist"},
-			"waiting"},
-		{clitest.Obj{"activated": false, "state": "CreatingFailed", "error": "no free address"}, "failed"},
-		{clitest.Obj{"activated": false, "state": "WaitingForDependencies", "error": ""}, "inactive"},
+		{nodeapi.AdapterStatus{Activated: true, State: "Present"}, "active"},
+		{nodeapi.AdapterStatus{State: "WaitingForDependencies", Error: "namespace ns1 does not exist"}, "waiting"},
+		{nodeapi.AdapterStatus{State: "CreatingFailed", Error: "no free address"}, "failed"},
+		{nodeapi.AdapterStatus{State: "WaitingForDependencies"}, "inactive"},
 	} {
-		if got := adapterState(nodeapi.Resource{Status: c.status}); got != c.want {
+		if got := adapterState(c.status); got != c.want {
 			t.Errorf("adapter %v: %s, want %s", c.status, got, c.want)
 		}
 	}
@@ -73,7 +72,7 @@ func TestStates(t *testing.T) {
 		{clitest.Obj{"pending": false, "activated": true}, "ready"},
 		{clitest.Obj{"pending": false, "activated": false}, "inactive"},
 	} {
-		if got := appState(nodeapi.Resource{Status: c.status}); got != c.want {
+		if got := appState(nodeapi.As[nodeapi.AppStatus](c.status, unknownApp)); got != c.want {
 			t.Errorf("app %v: %s, want %s", c.status, got, c.want)
 		}
 	}

@@ -3,7 +3,9 @@ package nodecli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -92,7 +94,7 @@ func changesOf(old, now nodeapi.Resource) (what, failure string) {
 	if text(old.Spec) != text(now.Spec) {
 		parts = append(parts, "spec changed")
 	}
-	return strings.Join(parts, ", "), status("error")(now)
+	return strings.Join(parts, ", "), nodeapi.As(now.Status, common{}).Error
 }
 
 func sortedKeys(maps ...map[string]any) []string {
@@ -104,4 +106,23 @@ func sortedKeys(maps ...map[string]any) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// text is any value of a status.
+func text(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case float64: // JSON has no other number; ours are whole
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case []any:
+		parts := make([]string, len(v))
+		for i, e := range v {
+			parts[i] = text(e)
+		}
+		return strings.Join(parts, ",")
+	}
+	return fmt.Sprint(v)
 }

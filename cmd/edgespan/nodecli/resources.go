@@ -10,236 +10,235 @@ import (
 	"edgespan/config/httpapi/nodeapi"
 )
 
-// column is one column of a kind's table: its head and where its text comes from.
-type column struct {
-	head string
-	cell func(nodeapi.Resource) string
-	wide bool // only with -o wide
+// cell is what a table has of a resource below one head.
+type cell struct {
+	head, text string
+	wide       bool // only with -o wide
+}
+
+// cellsOf are the cells of a resource by its kind, in their order.
+func cellsOf(kind string) func(nodeapi.Resource) []cell {
+	switch kind {
+	case "ni":
+		return networkCells
+	case "app":
+		return appCells
+	case "adapter":
+		return adapterCells
+	case "port":
+		return portCells
+	case "param":
+		return paramCells
+	case "config":
+		return configCells
+	case "pending":
+		return pendingCells
+	default:
+		return actorCells
+	}
 }
 
 func resourceTable(kind string, items []nodeapi.Resource, wide bool) *term.Table {
 	t := &term.Table{Wide: wide}
-	var used []column
-	for _, c := range columns(kind) {
+	cells := cellsOf(kind)
+	for _, c := range cells(nodeapi.Resource{}) {
 		if wide || !c.wide {
-			used = append(used, c)
 			t.Head = append(t.Head, c.head)
 		}
 	}
 	for _, it := range items {
-		row := make([]string, len(used))
-		for i, c := range used {
-			row[i] = c.cell(it)
+		var row []string
+		for _, c := range cells(it) {
+			if wide || !c.wide {
+				row = append(row, c.text)
+			}
 		}
 		t.Add(row...)
 	}
 	return t
 }
 
-// columns are the columns of a kind; fields go by their JSON names.
-func columns(kind string) []column {
-	id := column{head: "ID", cell: func(r nodeapi.Resource) string { return r.ID }}
-	failure := column{head: "ERROR", cell: status("error")}
-	switch kind {
-	case "ni":
-		return networkColumns(id)
-	case "app":
-		return []column{
-			{head: "NAME", cell: displayName},
-			id,
-			{head: "STATE", cell: appState},
-			{head: "VERSION", cell: status("targetVersion")},
-			{head: "ADAPTERS", cell: adapterCount},
-			{head: "IPS", cell: adapterIPs, wide: true},
-			failure,
-		}
-	case "adapter":
-		return adapterColumns()
-	case "port":
-		return portColumns()
-	case "param":
-		return []column{
-			id,
-			{head: "TARGET", cell: func(r nodeapi.Resource) string { return cmp.Or(spec("target")(r), status("target")(r)) }},
-			{head: "STATE", cell: status("state")},
-			{head: "ERROR", cell: status("error")},
-		}
-	case "config":
-		return []column{
-			{head: "SOURCE", cell: status("source")},
-			{head: "GEN", cell: status("generation")},
-			{head: "MD5", cell: status("md5")},
-			{head: "JOURNAL", cell: status("journal")},
-			{head: "FILE DIGEST", cell: status("fileDigest"), wide: true},
-			failure,
-		}
-	case "pending":
-		return pendingColumns()
-	default: // actor
-		return []column{
-			id,
-			{head: "STATE", cell: status("state")},
-			{head: "RESTARTS", cell: status("restarts")},
-			{head: "ERROR", cell: status("error")},
-		}
-	}
-}
-
-func portColumns() []column {
-	return []column{
-		{head: "LABEL", cell: func(r nodeapi.Resource) string { return r.ID }},
-		{head: "IFNAME", cell: func(r nodeapi.Resource) string { return cmp.Or(status("ifName")(r), spec("ifName")(r)) }},
-		{head: "STATE", cell: portState},
-		{head: "UPLINK", cell: spec("uplink")},
-		{head: "COST", cell: spec("cost"), wide: true},
-		{head: "MTU", cell: status("mtu"), wide: true},
-		{head: "ADDRESSES", cell: status("addresses")},
-		{head: "DEFAULT ROUTE", cell: status("defaultRoute")},
-		{head: "DNS", cell: status("dnsServers")},
-		{head: "GATEWAYS", cell: status("gateways"), wide: true},
-		{head: "DNS SOURCE", cell: status("dnsSource"), wide: true},
-		{head: "DNS SKIPPED", cell: status("dnsSkipped"), wide: true},
-		{head: "ERROR", cell: status("error")},
-	}
-}
-
-func pendingColumns() []column {
-	return []column{
-		{head: "PENDING", cell: status("pending")},
-		{head: "GENERATION", cell: status("generation")},
-		{head: "SOURCE", cell: status("source")},
-		{head: "REMAINING", cell: status("remaining")},
-		{head: "SETTLED", cell: status("settled")},
-		{head: "MANAGED", cell: status("managed")},
-		{head: "IN FORCE", cell: status("inForce"), wide: true},
-		{head: "CONTROLLER", cell: status("controller"), wide: true},
-		{head: "LINKED", cell: status("linked"), wide: true},
-		{head: "HELD", cell: status("held")},
-		{head: "UNDONE", cell: status("undone")},
-	}
-}
-
-func networkColumns(id column) []column {
-	return []column{
-		{head: "NAME", cell: displayName},
-		id,
-		{head: "STATE", cell: status("state")},
-		{head: "BRIDGE", cell: status("bridge")},
-		{head: "SUBNET", cell: spec("ipv4", "subnet")},
-		{head: "PORT", cell: func(r nodeapi.Resource) string { return cmp.Or(status("port")(r), spec("port")(r)) }},
-		{head: "GEN", cell: status("generation")},
-		{head: "GATEWAY", cell: spec("ipv4", "gateway"), wide: true},
-		{head: "DOMAIN", cell: spec("dns", "domain"), wide: true},
-		{head: "ERROR", cell: networkFault},
-	}
-}
-
-func adapterColumns() []column {
-	return []column{
-		{head: "APP", cell: func(r nodeapi.Resource) string { app, _, _ := strings.Cut(r.ID, "/"); return app }},
-		{head: "INDEX", cell: func(r nodeapi.Resource) string { _, i, _ := strings.Cut(r.ID, "/"); return i }},
-		{head: "NETWORK", cell: status("networkInstance")},
-		{head: "IP", cell: status("ip")},
-		{head: "MAC", cell: status("mac")},
-		{head: "IFNAME", cell: status("ifName")},
-		{head: "HOSTIF", cell: status("hostIfName")},
-		{head: "STATE", cell: adapterState},
-		{head: "VERSION", cell: status("targetVersion"), wide: true},
-		{head: "ERROR", cell: status("error")},
-	}
-}
-
-func status(path ...string) func(nodeapi.Resource) string {
-	return func(r nodeapi.Resource) string { return text(term.Dig(r.Status, path...)) }
-}
-
-func spec(path ...string) func(nodeapi.Resource) string {
-	return func(r nodeapi.Resource) string { return text(term.Dig(r.Spec, path...)) }
-}
-
-func text(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return ""
-	case string:
-		return v
-	case bool:
-		return strconv.FormatBool(v)
-	case float64: // JSON has no other number; ours are whole
-		return strconv.FormatFloat(v, 'f', -1, 64)
-	case []any:
-		parts := make([]string, len(v))
-		for i, e := range v {
-			parts[i] = text(e)
-		}
-		return strings.Join(parts, ",")
-	}
-	return fmt.Sprint(v)
+// common are the fields that several kinds have.
+type common struct {
+	DisplayName string `json:"displayName"`
+	Error       string `json:"error"`
 }
 
 func displayName(r nodeapi.Resource) string {
-	return cmp.Or(status("displayName")(r), spec("displayName")(r))
+	return cmp.Or(nodeapi.As(r.Status, common{}).DisplayName, nodeapi.As(r.Spec, common{}).DisplayName)
 }
 
-// networkFault is the error of a network, else its warning, which says so of itself: a
-// network with one is Present.
-func networkFault(r nodeapi.Resource) string {
-	if w := status("warning")(r); w != "" {
-		return cmp.Or(status("error")(r), "warning: "+w)
+func number(n uint64) string { return strconv.FormatUint(n, 10) }
+
+// known spells an address or a subnet, "" where it is none.
+func known[T interface {
+	IsValid() bool
+	String() string
+}](a T) string {
+	if !a.IsValid() {
+		return ""
 	}
-	return status("error")(r)
+	return a.String()
 }
 
-func appState(r nodeapi.Resource) string {
+func networkCells(r nodeapi.Resource) []cell {
+	s := nodeapi.As(r.Status, nodeapi.NetworkStatus{})
+	// a switch has neither
+	c := nodeapi.As(r.Spec, nodeapi.NetworkSpec{IPv4: &nodeapi.IPv4Spec{}, DNS: &nodeapi.DNSSpec{}})
+	fault := s.Error
+	if fault == "" && s.Warning != "" {
+		fault = "warning: " + s.Warning // it says so of itself: a network with one is Present
+	}
+	return []cell{
+		{head: "NAME", text: cmp.Or(s.DisplayName, c.DisplayName)},
+		{head: "ID", text: r.ID},
+		{head: "STATE", text: s.State},
+		{head: "BRIDGE", text: s.Bridge},
+		{head: "SUBNET", text: known(c.IPv4.Subnet)},
+		{head: "PORT", text: cmp.Or(s.Port, c.Port)},
+		{head: "GEN", text: number(s.Generation)},
+		{head: "GATEWAY", text: known(c.IPv4.Gateway), wide: true},
+		{head: "DOMAIN", text: c.DNS.Domain, wide: true},
+		{head: "ERROR", text: fault},
+	}
+}
+
+// unknownApp waits for its networks, also before there is a status.
+var unknownApp = nodeapi.AppStatus{Pending: true}
+
+func appCells(r nodeapi.Resource) []cell {
+	s := nodeapi.As(r.Status, unknownApp)
+	active, ips := 0, []string{}
+	for _, a := range s.Adapters {
+		if a.Activated {
+			active++
+		}
+		if a.IP != "" {
+			ips = append(ips, a.IP)
+		}
+	}
+	return []cell{
+		{head: "NAME", text: displayName(r)},
+		{head: "ID", text: r.ID},
+		{head: "STATE", text: appState(s)},
+		{head: "VERSION", text: number(s.TargetVersion)},
+		{head: "ADAPTERS", text: fmt.Sprintf("%d/%d", active, len(s.Adapters))},
+		{head: "IPS", text: strings.Join(ips, ","), wide: true},
+		{head: "ERROR", text: s.Error},
+	}
+}
+
+func appState(s nodeapi.AppStatus) string {
 	switch {
-	case term.Dig(r.Status, "pending") != false: // also before there is a status
+	case s.Pending:
 		return "pending"
-	case term.Dig(r.Status, "activated") == true:
+	case s.Activated:
 		return "ready"
 	}
 	return "inactive"
 }
 
-func adapterState(r nodeapi.Resource) string {
+func adapterCells(r nodeapi.Resource) []cell {
+	s := nodeapi.As(r.Status, nodeapi.AdapterStatus{})
+	app, index, _ := strings.Cut(r.ID, "/")
+	return []cell{
+		{head: "APP", text: app},
+		{head: "INDEX", text: index},
+		{head: "NETWORK", text: s.NetworkInstance},
+		{head: "IP", text: s.IP},
+		{head: "MAC", text: s.MAC},
+		{head: "IFNAME", text: s.IfName},
+		{head: "HOSTIF", text: s.HostIfName},
+		{head: "STATE", text: adapterState(s)},
+		{head: "VERSION", text: number(s.TargetVersion), wide: true},
+		{head: "ERROR", text: s.Error},
+	}
+}
+
+func adapterState(s nodeapi.AdapterStatus) string {
 	switch {
-	case status("error")(r) != "" && status("state")(r) == "WaitingForDependencies":
+	case s.Error != "" && s.State == "WaitingForDependencies":
 		return "waiting"
-	case status("error")(r) != "":
+	case s.Error != "":
 		return "failed"
-	case term.Dig(r.Status, "activated") == true:
+	case s.Activated:
 		return "active"
 	}
 	return "inactive"
 }
 
-func portState(r nodeapi.Resource) string {
+func portCells(r nodeapi.Resource) []cell {
+	c := nodeapi.As(r.Spec, nodeapi.PortSpec{})
+	s := nodeapi.As(r.Status, nodeapi.PortStatus{Exists: true}) // it is not missing before it was looked for
+	state := "down"
 	switch {
-	case term.Dig(r.Status, "exists") == false:
-		return "missing"
-	case term.Dig(r.Status, "up") == true:
-		return "up"
+	case !s.Exists:
+		state = "missing"
+	case s.Up:
+		state = "up"
 	}
-	return "down"
+	return []cell{
+		{head: "LABEL", text: r.ID},
+		{head: "IFNAME", text: c.IfName},
+		{head: "STATE", text: state},
+		{head: "UPLINK", text: strconv.FormatBool(c.Uplink)},
+		{head: "COST", text: strconv.Itoa(c.Cost), wide: true},
+		{head: "MTU", text: strconv.Itoa(s.MTU), wide: true},
+		{head: "ADDRESSES", text: strings.Join(s.Addresses, ",")},
+		{head: "DEFAULT ROUTE", text: s.DefaultRoute},
+		{head: "DNS", text: s.DNSServers},
+		{head: "GATEWAYS", text: s.Gateways, wide: true},
+		{head: "DNS SOURCE", text: s.DNSSource, wide: true},
+		{head: "DNS SKIPPED", text: s.DNSSkipped, wide: true},
+		{head: "ERROR", text: s.Error},
+	}
 }
 
-func adapterCount(r nodeapi.Resource) string {
-	list, _ := term.Dig(r.Status, "adapters").([]any)
-	active := 0
-	for _, a := range list {
-		if term.Dig(a, "activated") == true {
-			active++
-		}
+func paramCells(r nodeapi.Resource) []cell {
+	s := nodeapi.As(r.Status, nodeapi.ParamStatus{})
+	return []cell{
+		{head: "ID", text: r.ID},
+		{head: "TARGET", text: cmp.Or(nodeapi.As(r.Spec, nodeapi.ParamSpec{}).Target, s.Target)},
+		{head: "STATE", text: s.State},
+		{head: "ERROR", text: s.Error},
 	}
-	return fmt.Sprintf("%d/%d", active, len(list))
 }
 
-func adapterIPs(r nodeapi.Resource) string {
-	list, _ := term.Dig(r.Status, "adapters").([]any)
-	var ips []string
-	for _, a := range list {
-		if ip := text(term.Dig(a, "ip")); ip != "" {
-			ips = append(ips, ip)
-		}
+func configCells(r nodeapi.Resource) []cell {
+	s := nodeapi.As(r.Status, nodeapi.SourceStatus{})
+	return []cell{
+		{head: "SOURCE", text: s.Source},
+		{head: "GEN", text: number(s.Generation)},
+		{head: "MD5", text: s.MD5},
+		{head: "JOURNAL", text: s.Journal},
+		{head: "FILE DIGEST", text: s.FileDigest, wide: true},
+		{head: "ERROR", text: s.Error},
 	}
-	return strings.Join(ips, ",")
+}
+
+func pendingCells(r nodeapi.Resource) []cell {
+	s := nodeapi.As(r.Status, nodeapi.Pending{})
+	return []cell{
+		{head: "PENDING", text: strconv.FormatBool(s.Pending)},
+		{head: "GENERATION", text: s.Generation},
+		{head: "SOURCE", text: s.Source},
+		{head: "REMAINING", text: s.Remaining},
+		{head: "SETTLED", text: strconv.FormatBool(s.Settled)},
+		{head: "MANAGED", text: strconv.FormatBool(s.Managed)},
+		{head: "IN FORCE", text: s.InForce, wide: true},
+		{head: "CONTROLLER", text: s.Controller, wide: true},
+		{head: "LINKED", text: strconv.FormatBool(s.Linked), wide: true},
+		{head: "HELD", text: s.Held},
+		{head: "UNDONE", text: s.Undone},
+	}
+}
+
+func actorCells(r nodeapi.Resource) []cell {
+	s := nodeapi.As(r.Status, nodeapi.ActorStatus{})
+	return []cell{
+		{head: "ID", text: r.ID},
+		{head: "STATE", text: s.State},
+		{head: "RESTARTS", text: strconv.Itoa(s.Crashes)},
+		{head: "ERROR", text: s.Last},
+	}
 }
