@@ -299,3 +299,25 @@ func TestTheMTUOfAPortWithoutAnAddress(t *testing.T) {
 		}
 	}
 }
+
+// What networks can do with a port, in a few words.
+func TestAPortInAFewWords(t *testing.T) {
+	t.Parallel()
+	addrs := func(all ...string) (out []netip.Prefix) {
+		for _, a := range all {
+			out = append(out, netip.MustParsePrefix(a))
+		}
+		return out
+	}
+	for want, p := range map[string]PortStatus{
+		"missing":            {Up: true},
+		"down":               {Exists: true, Addresses: addrs("192.0.2.1/24")},
+		"up without address": {Exists: true, Up: true, Addresses: addrs("fe80::1/64")},
+		"up with 192.0.2.1/24,2001:db8::1/64, without default route": {Exists: true, Up: true,
+			Addresses: addrs("192.0.2.1/24", "fe80::1/64", "2001:db8::1/64")},
+	} {
+		if got := p.Describe(); got != want {
+			t.Errorf("%+v is %q, want %q", p, got, want)
+		}
+	}
+}

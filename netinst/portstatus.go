@@ -75,3 +75,26 @@ func (p PortStatus) Gateways() []netip.Addr {
 	}
 	return out
 }
+
+// Describe is the port in a few words: those that change what networks can do with it.
+func (p PortStatus) Describe() string {
+	switch {
+	case !p.Exists:
+		return "missing"
+	case !p.Up:
+		return "down"
+	}
+	addrs := slices.DeleteFunc(slices.Clone(p.Addresses),
+		func(a netip.Prefix) bool { return a.Addr().IsLinkLocalUnicast() })
+	if len(addrs) == 0 {
+		return "up without address"
+	}
+	text := addrs[0].String()
+	for _, a := range addrs[1:] {
+		text += "," + a.String()
+	}
+	if r, out := p.DefaultRoute(); out {
+		return "up with " + text + " " + r.String()
+	}
+	return "up with " + text + ", without default route"
+}

@@ -4,16 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
 	"edgespan/config"
 	"edgespan/config/fleet/nodeproto"
-	"edgespan/config/layers"
-	"edgespan/config/nodeconf/action"
+	"edgespan/config/fleet/nodeside"
 	"edgespan/config/nodeconf/commitconfirm"
 )
 
@@ -144,7 +141,7 @@ func (s *shell) endedPush(o *offer, r commitconfirm.Report) {
 		result.Outcome = nodeproto.Accepted
 		s.send(result)
 		if st := s.state(); st.Echo.Generation == r.Echo.Generation {
-			result.Outcome, result.Actions = nodeproto.Applied, actions(st.Results)
+			result.Outcome, result.Actions = nodeproto.Applied, nodeside.Actions(st.Results)
 			s.send(result)
 		}
 	case r.What == commitconfirm.Refused: // the controller pushes again
@@ -163,7 +160,7 @@ func (s *shell) appliedPush() {
 	}
 	s.send(nodeproto.Result{
 		Attempt: st.Attempt, Generation: st.Echo.Generation, MD5: st.Echo.MD5, Outcome: nodeproto.Applied,
-		Actions: actions(st.Results),
+		Actions: nodeside.Actions(st.Results),
 	})
 	s.report()
 }
@@ -177,7 +174,7 @@ func (s *shell) undonePush() {
 	}
 	r := nodeproto.Result{
 		Attempt: u.Attempt, Generation: u.Generation, MD5: u.MD5, Outcome: nodeproto.Unconfirmed, Restored: st.Restores,
-		Actions: actions(st.Results),
+		Actions: nodeside.Actions(st.Results),
 	}
 	if u.Reason == commitconfirm.Unhealthy {
 		r.Outcome = nodeproto.Unhealthy
@@ -213,45 +210,11 @@ func (s *shell) answerTo(q nodeproto.Ask) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return json.Marshal(preview(s.o.Facts, s.m.Live().Document, wanted))
+		return json.Marshal(nodeside.Preview(s.o.Facts.Metadata, s.o.Facts.Actions, s.m.Live().Document, wanted))
 	case nodeproto.AskBaseConfig:
-		return json.Marshal(baseConfig(s.o.Facts))
+		return json.Marshal(nodeside.BaseConfig(s.o.Facts.Metadata, s.o.Facts.Bases, s.o.Facts.Hardware))
 	}
 	return nil, fmt.Errorf("question %.40q: %s are known", q.Kind, config.OrList([]string{
 		nodeproto.AskBaseConfig, nodeproto.AskPreview, nodeproto.AskConfig,
 	}))
-}
-
-// preview are the actions that a document would entail on this node.
-func preview(f Facts, now, wanted config.Object) nodeproto.Preview {
-	p := nodeproto.Preview{Actions: []nodeproto.PreviewAction{}}
-	for _, step := range action.Plan(f.Metadata, config.FullDiff(now, wanted), f.Actions) {
-		for _, a := range step.Actions {
-			keys := make([]string, len(a.Keys))
-			for i, k := range a.Keys {
-				keys[i] = config.FormatPath(k)
-			}
-			p.Actions = append(p.Actions,
-				nodeproto.PreviewAction{Name: a.Name, Keys: keys, Supported: step.Do.Kind != action.Unsupported})
-		}
-	}
-	return p
-}
-
-// baseConfig is what a controller has to learn of a node whose hardware it does not know.
-func baseConfig(f Facts) nodeproto.BaseConfig {
-	b := nodeproto.BaseConfig{Metadata: f.Metadata.Document(), Base: latest(f.Bases)}
-	if len(f.Hardware) > 0 {
-		b.Hardware = latest(f.Hardware)
-	}
-	return b
-}
-
-// latest is the last of them in natural order.
-func latest(of map[string]config.Object) map[string]config.Object {
-	if len(of) == 0 {
-		return nil
-	}
-	name := slices.MaxFunc(slices.Collect(maps.Keys(of)), layers.CompareNatural)
-	return map[string]config.Object{name: of[name]}
 }

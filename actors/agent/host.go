@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/nodeside"
 	"edgespan/config/nodeconf/commitconfirm"
 )
 
@@ -69,7 +69,7 @@ func (s *shell) watch() {
 	}
 	if was.Settled != s.look.Settled || !slices.Equal(was.Health, s.look.Health) ||
 		!slices.Equal(was.Parameters, s.look.Parameters) ||
-		!slices.EqualFunc(was.Ports, s.look.Ports, samePort) {
+		!slices.EqualFunc(was.Ports, s.look.Ports, nodeside.SamePort) {
 		s.changed()
 	}
 	s.step(commitconfirm.Health{Items: items(s.look)})
@@ -78,10 +78,6 @@ func (s *shell) watch() {
 		s.settlingID = 0
 		s.step(commitconfirm.Settled{ID: id, Items: items(s.look)})
 	}
-}
-
-func samePort(a, b nodeproto.Port) bool {
-	return a.Label == b.Label && a.MTU == b.MTU && slices.Equal(a.Addresses, b.Addresses)
 }
 
 // items are what is good and what is not, by name.

@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/config/fleet/nodeproto"
-	"edgespan/config/nodeconf/action"
+	"edgespan/config/fleet/nodeside"
 	"edgespan/config/nodeconf/commitconfirm"
 	"edgespan/config/stateloop/peer"
 )
@@ -52,7 +52,7 @@ func (s *shell) report() {
 		MD5: st.Echo.MD5, Generation: st.Echo.Generation, Restores: st.Restores,
 		Software: f.Software, Firmware: f.Firmware, Board: f.Board, Source: string(st.Source),
 		Managed: s.notes.Managed, Held: s.notes.Held, Settled: s.look.Settled && !st.Pending, Fallback: st.Fallback,
-		Health: s.look.Health, Actions: actions(st.Results), Parameters: s.parameters(), Ports: s.look.Ports,
+		Health: s.look.Health, Actions: nodeside.Actions(st.Results), Parameters: s.parameters(), Ports: s.look.Ports,
 		Peer: s.peer(st.Echo),
 	}
 	switch {
@@ -88,14 +88,6 @@ func (s *shell) parameters() []nodeproto.Parameter {
 		if p.Generation == s.live.Generation {
 			out[i].Generation = live.Generation
 		}
-	}
-	return out
-}
-
-func actions(results []action.Result) []nodeproto.Action {
-	var out []nodeproto.Action
-	for _, r := range results {
-		out = append(out, nodeproto.Action{Name: r.Action, State: string(r.State), Detail: r.Cause})
 	}
 	return out
 }

@@ -114,7 +114,7 @@ func (o *Options) complete() error {
 	if o.Stored == nil {
 		o.Stored = rest.NewStored()
 	}
-	o.Settings = whole(o.Settings, o.Replica)
+	o.Settings = o.Settings.Whole(o.Replica)
 	return errors.Join(faults...)
 }
 

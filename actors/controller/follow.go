@@ -20,37 +20,12 @@ const ownFile = "controller"
 // topologyFacts is where the auto layer of a node has what the topology says of it.
 const topologyFacts = "topologyInfo"
 
-// whole fills in what settings lack.
-func whole(s fleet.Settings, replica string) fleet.Settings {
-	d := fleet.Defaults(replica)
-	if s == (fleet.Settings{}) {
-		s = d
-	}
-	s.Replica = replica
-	if s.Interval <= 0 {
-		s.Interval = d.Interval
-	}
-	if s.Confirm <= 0 {
-		s.Confirm = d.Confirm
-	}
-	if s.Resend <= 0 {
-		s.Resend = d.Resend
-	}
-	if s.Board <= 0 {
-		s.Board = d.Board
-	}
-	if s.Preview <= 0 {
-		s.Preview = d.Preview
-	}
-	return s
-}
-
 // settings are those that count now.
 func (d *deps) settings() fleet.Settings { return *d.set.Load() }
 
 // Set changes the settings, for all nodes and from now on.
 func (c *Controller) Set(s fleet.Settings) {
-	s = whole(s, c.d.Replica)
+	s = s.Whole(c.d.Replica)
 	c.d.set.Store(&s)
 	c.d.Send(c.d.fleet, fleet.Changed{Settings: s})
 }

@@ -11,7 +11,6 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/controller/storage"
-	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/layers"
 	"edgespan/config/layers/metadata"
@@ -109,7 +108,7 @@ func (d *deps) readKind(k fleet.Kind, learnt *baseConfig) (layers.Set, error) {
 	if learnt == nil {
 		return set, errors.New("what was learnt of the board is gone")
 	}
-	set[layers.Base], set[layers.Hardware] = learnt.base[k.Base], learnt.hardware[k.Hardware]
+	set[layers.Base], set[layers.Hardware] = learnt.Base[k.Base], learnt.Hardware[k.Hardware]
 	return set, nil
 }
 
@@ -152,18 +151,18 @@ func (a *fleetActor) setHardware() map[string]fleet.Touched {
 	merged, rules := a.d.Metadata, map[string]*metadata.Metadata{}
 	for _, board := range slices.Sorted(maps.Keys(a.learnt)) {
 		b := a.learnt[board]
-		h.Learnt[board] = b.library(board)
-		if b.metadata == nil {
+		h.Learnt[board] = b.Library(board)
+		if b.Metadata == nil {
 			continue
 		}
-		next, conflicts, faults := merged.Merge(b.metadata)
+		next, conflicts, faults := merged.Merge(b.Metadata)
 		if len(conflicts) > 0 || len(faults) > 0 {
 			a.d.Log.Warn("metadata of a board", zap.String("board", board), zap.Error(faults),
 				zap.String("conflicts", conflicts.Error()))
 		}
 		if len(faults) == 0 {
 			merged = next
-			rules[board], _, _ = a.d.Metadata.Merge(b.metadata)
+			rules[board], _, _ = a.d.Metadata.Merge(b.Metadata)
 		}
 	}
 	a.fleet.SetHardware(h)
@@ -182,49 +181,8 @@ func (a *fleetActor) setHardware() map[string]fleet.Touched {
 	return touched
 }
 
-// baseConfig is what a node told of its hardware.
+// baseConfig is what a node told of its hardware, and an operator accepted.
 type baseConfig struct {
-	base, hardware map[string]config.Object
-	metadata       config.Object
-	proposal       proposal // that it was
-}
-
-// parseBase reads a nodeproto.BaseConfig, its numbers as those of any document.
-func parseBase(data []byte) (*baseConfig, error) {
-	o, faults := config.ParseFew(data)
-	if len(faults) > 0 {
-		return nil, faults
-	}
-	b := &baseConfig{base: map[string]config.Object{}, hardware: map[string]config.Object{}}
-	for name, into := range map[string]map[string]config.Object{"base": b.base, "hardware": b.hardware} {
-		versions, _ := o[name].(config.Object)
-		for version, v := range versions {
-			doc, is := v.(config.Object)
-			if !is {
-				faults.Add([]string{name, version}, "is "+config.KindOf(v), "an object is allowed")
-			}
-			into[version] = doc
-		}
-	}
-	if v, given := o["metadata"]; given {
-		doc, is := v.(config.Object)
-		if !is {
-			faults.Add([]string{"metadata"}, "is "+config.KindOf(v), "an object is allowed")
-		}
-		b.metadata = doc
-	}
-	if len(faults) > 0 {
-		return nil, faults
-	}
-	return b, nil
-}
-
-// library is what there is for a board.
-func (b *baseConfig) library(board string) layers.Library {
-	l := layers.Library{Base: slices.Collect(maps.Keys(b.base)), Boards: map[string]string{board: board},
-		Hardware: map[string][]string{}}
-	if len(b.hardware) > 0 {
-		l.Hardware[board] = slices.Collect(maps.Keys(b.hardware))
-	}
-	return l
+	*fleet.LearntBase
+	proposal proposal // that it was
 }

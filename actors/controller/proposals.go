@@ -19,6 +19,7 @@ import (
 	"edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
+	"edgespan/config/fleet"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
@@ -121,7 +122,7 @@ func (a *fleetActor) refusal(m nodes.Learnt) error {
 	if others >= mostProposals || total > allProposalBytes {
 		return fmt.Errorf("%d proposals wait already: accept or reject them", others)
 	}
-	if _, err := parseBase(m.Data); err != nil { // last: what is refused anyhow costs no parsing
+	if _, err := fleet.ParseBase(m.Data); err != nil { // last: what is refused anyhow costs no parsing
 		return err
 	}
 	if !json.Valid(m.Data) {
@@ -147,10 +148,9 @@ func (a *fleetActor) acceptedIs(e kv.Event, board string) {
 	var p proposal
 	err := json.Unmarshal(e.Entry.Value, &p)
 	if err == nil {
-		var b *baseConfig
-		if b, err = parseBase(p.Data); err == nil {
-			b.proposal = p
-			a.learnt[board] = b
+		var b *fleet.LearntBase
+		if b, err = fleet.ParseBase(p.Data); err == nil {
+			a.learnt[board] = &baseConfig{b, p}
 		}
 	}
 	if err != nil {
@@ -199,9 +199,9 @@ func (c *Controller) Hardware(ctx context.Context) ([]fleetapi.Hardware, error) 
 	for _, p := range all {
 		h := fleetapi.Hardware{Board: p.Board, Node: c.nameOf(p.Node), At: p.At, By: p.By, Digest: c.digestOf(p),
 			Bytes: len(p.Data), Base: []string{}, Hardware: []string{}}
-		if b, err := parseBase(p.Data); err == nil {
-			h.Base, h.Hardware = slices.Sorted(maps.Keys(b.base)), slices.Sorted(maps.Keys(b.hardware))
-			h.Metadata = len(b.metadata)
+		if b, err := fleet.ParseBase(p.Data); err == nil {
+			h.Base, h.Hardware = slices.Sorted(maps.Keys(b.Base)), slices.Sorted(maps.Keys(b.Hardware))
+			h.Metadata = len(b.Metadata)
 		}
 		out = append(out, h)
 	}

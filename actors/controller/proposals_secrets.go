@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"edgespan/config"
+	"edgespan/config/fleet"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/layers/metadata"
 )
 
 // readable says why a caller may not accept what a board says of itself: its metadata has faults, so it describes
@@ -15,14 +15,11 @@ func readable(by fleetapi.Caller, p proposal) error {
 	if by.Role.May(fleetapi.Admin) {
 		return nil
 	}
-	b, err := parseBase(p.Data)
+	b, err := fleet.ParseBase(p.Data)
 	if err != nil {
 		return fmt.Errorf("board %s: %w: %w", config.Quote(p.Board), fleetapi.ErrRefused, err)
 	}
-	if b.metadata == nil {
-		return nil
-	}
-	if _, faults := metadata.Parse(b.metadata, metadata.Options{UnknownActions: true}); len(faults) > 0 {
+	if _, faults := b.Secrets(); len(faults) > 0 {
 		return fmt.Errorf("board %s: %w %q: its metadata has faults, so its secrets would be shown: must be %s: %s",
 			config.Quote(p.Board), fleetapi.ErrRole, by.Role, fleetapi.Admin, config.Cut(faults.Error(), 200))
 	}
@@ -30,19 +27,11 @@ func readable(by fleetapi.Caller, p proposal) error {
 }
 
 // secretsOf are the places that the metadata of a board calls secret.
-func secretsOf(data json.RawMessage) (out []string) {
-	b, err := parseBase(data)
-	if err != nil || b.metadata == nil {
+func secretsOf(data json.RawMessage) []string {
+	b, err := fleet.ParseBase(data)
+	if err != nil {
 		return nil
 	}
-	m, faults := metadata.Parse(b.metadata, metadata.Options{UnknownActions: true})
-	if len(faults) > 0 {
-		return nil
-	}
-	for e := range m.All() {
-		if e.Secret {
-			out = append(out, config.FormatPath(e.Path))
-		}
-	}
-	return out
+	secrets, _ := b.Secrets()
+	return secrets
 }

@@ -15,6 +15,7 @@ import (
 	"edgespan/appnet"
 	core "edgespan/config"
 	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/nodeside"
 	"edgespan/config/nodeconf"
 	"edgespan/config/nodeconf/commitconfirm"
 	"edgespan/config/stateloop/nodestate"
@@ -183,7 +184,7 @@ func (h *configHost) Look() agent.Look {
 			l.Parameters = append(l.Parameters, parameter(p, h.last.Generation))
 		}
 	}
-	l.Ports = reportedPorts(t.PortStatus.List(""))
+	l.Ports = nodeside.Ports(t.PortStatus.List(""))
 	for label, c := range t.PortConfig.List("") {
 		s, _ := t.PortStatus.Get("", label)
 		s.IfName = c.IfName // it may have no status yet

@@ -2,8 +2,6 @@ package node
 
 import (
 	"fmt"
-	"net/netip"
-	"slices"
 	"strconv"
 	"time"
 
@@ -100,7 +98,7 @@ func (v *events) drain() {
 		}
 	}
 	for _, ch := range v.ports.Drain() {
-		from, to := portText(ch.Old), portText(ch.New)
+		from, to := ch.Old.Describe(), ch.New.Describe()
 		switch {
 		case ch.Kind == pubsub.Created:
 			v.keep(event(nodeapi.EventPort, "port/"+ch.Key, string(ch.New.IfName), to))
@@ -143,26 +141,6 @@ func appState(s appnet.AppNetworkStatus) string {
 		return "ready"
 	}
 	return "inactive"
-}
-
-// portText is a port in a few words: those that change what networks can do with it.
-func portText(p netinst.PortStatus) string {
-	switch {
-	case !p.Exists:
-		return "missing"
-	case !p.Up:
-		return "down"
-	}
-	addrs := slices.DeleteFunc(slices.Clone(p.Addresses),
-		func(a netip.Prefix) bool { return a.Addr().IsLinkLocalUnicast() })
-	switch {
-	case len(addrs) == 0:
-		return "up without address"
-	}
-	if r, out := p.DefaultRoute(); out {
-		return "up with " + api.Joined(addrs) + " " + r.String()
-	}
-	return "up with " + api.Joined(addrs) + ", without default route"
 }
 
 func event(kind, object, name, text string) nodeapi.Event {

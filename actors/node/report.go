@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -9,7 +8,6 @@ import (
 
 	"edgespan/actors/node/api"
 	"edgespan/appnet"
-	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/stateloop"
 	"edgespan/config/stateloop/nodestate"
 	"edgespan/config/stateloop/peer"
@@ -150,24 +148,4 @@ func (r *reporter) network(p nodestate.Parameter) string {
 		}
 	}
 	return nodestate.NetworkIn(p.Kind, p.ID)
-}
-
-// reportedPorts are the ports as the controller needs them for the tunnels of others: by
-// label, without addresses that lead nowhere but to the link.
-func reportedPorts(all map[string]netinst.PortStatus) []nodeproto.Port {
-	var out []nodeproto.Port
-	for label, s := range all {
-		if !s.Exists {
-			continue
-		}
-		p := nodeproto.Port{Label: label, MTU: s.LinkMTU}
-		for _, a := range s.Addresses {
-			if !a.Addr().IsLinkLocalUnicast() {
-				p.Addresses = append(p.Addresses, a.Addr().String())
-			}
-		}
-		out = append(out, p)
-	}
-	slices.SortFunc(out, func(a, b nodeproto.Port) int { return cmp.Compare(a.Label, b.Label) })
-	return out
 }

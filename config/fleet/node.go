@@ -24,6 +24,31 @@ func Defaults(replica string) Settings {
 		Queries: true, Board: 15 * time.Second, Preview: time.Minute}
 }
 
+// Whole fills in what settings lack.
+func (s Settings) Whole(replica string) Settings {
+	d := Defaults(replica)
+	if s == (Settings{}) {
+		s = d
+	}
+	s.Replica = replica
+	if s.Interval <= 0 {
+		s.Interval = d.Interval
+	}
+	if s.Confirm <= 0 {
+		s.Confirm = d.Confirm
+	}
+	if s.Resend <= 0 {
+		s.Resend = d.Resend
+	}
+	if s.Board <= 0 {
+		s.Board = d.Board
+	}
+	if s.Preview <= 0 {
+		s.Preview = d.Preview
+	}
+	return s
+}
+
 // State is where a node stands. Each has one line in the table of Node, Explain says more.
 type State string
 

@@ -38,9 +38,12 @@ var mayImport = map[string][]string{
 		"appnet", "config", "config/layers/metadata", "config/nodeconf", "config/nodeconf/commitconfirm",
 		"config/stateloop", "config/stateloop/peer", "config/stateloop/peer/task", "netinst",
 	},
-	"config/stateloop/peer":       {"config", "config/stateloop", "netinst"},
-	"config/stateloop/peer/task":  {"config/stateloop", "pubsub/backoff"},
-	"config/fleet":                {"config", "config/fleet/nodeproto", "config/layers", "config/stateloop", "config/stateloop/peer"},
+	"config/stateloop/peer":      {"config", "config/stateloop", "netinst"},
+	"config/stateloop/peer/task": {"config/stateloop", "pubsub/backoff"},
+	"config/fleet": {
+		"config", "config/fleet/nodeproto", "config/layers", "config/layers/metadata", "config/stateloop",
+		"config/stateloop/peer",
+	},
 	"config/fleet/backup":         {"config", "config/fleet", "config/fleet/history", "config/kv"},
 	"config/fleet/controllerconf": {"config", "config/layers/metadata"},
 	"config/fleet/history": {
@@ -48,6 +51,10 @@ var mayImport = map[string][]string{
 		"config/stateloop/peer",
 	},
 	"config/fleet/nodeproto": {"config"},
+	"config/fleet/nodeside": {
+		"config", "config/fleet/nodeproto", "config/layers", "config/layers/metadata", "config/nodeconf/action",
+		"netinst",
+	},
 	"config/fleet/ops": {
 		"config", "config/fleet", "config/fleet/controllerconf", "config/fleet/history", "config/fleet/optimize",
 		"config/fleet/topology", "config/kv", "config/layers", "config/layers/metadata", "config/layers/migrate",
@@ -80,7 +87,7 @@ var mayImport = map[string][]string{
 
 	// The shell: actors.
 	"actors/agent": {
-		"config", "config/fleet/nodeproto", "config/httpapi/rest", "config/layers", "config/layers/metadata",
+		"config", "config/fleet/nodeproto", "config/fleet/nodeside", "config/httpapi/rest", "config/layers/metadata",
 		"config/nodeconf/action", "config/nodeconf/commitconfirm", "config/stateloop/peer",
 	},
 	"actors/configdb": {
@@ -112,10 +119,10 @@ var mayImport = map[string][]string{
 	},
 	"actors/node": {
 		"actors/agent", "actors/node/api", "actors/supervise", "appnet", "config", "config/fleet/nodeproto",
-		"config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf", "config/nodeconf/action",
-		"config/nodeconf/commitconfirm", "config/stateloop", "config/stateloop/nodestate", "config/stateloop/peer",
-		"config/stateloop/peer/task", "netinst", "netinst/manager", "netinst/netstate", "netinst/overlap",
-		"netinst/registry", "pubsub",
+		"config/fleet/nodeside", "config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf",
+		"config/nodeconf/action", "config/nodeconf/commitconfirm", "config/stateloop", "config/stateloop/nodestate",
+		"config/stateloop/peer", "config/stateloop/peer/task", "netinst", "netinst/manager", "netinst/netstate",
+		"netinst/overlap", "netinst/registry", "pubsub",
 	},
 	"actors/node/api": {
 		"appnet", "config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf", "config/stateloop/nodestate",
@@ -297,6 +304,7 @@ var testsMayImport = map[string][]string{
 	"config/fleet/history": {
 		"platform/store/backend", "platform/store/bolt", "platform/store/etcd", "platform/store/etcd/etcdtest",
 	},
+	"config/fleet/nodeside":        {"config/layers/schema"},
 	"config/fleet/ops":             {"config/layers/schema"},
 	"config/fleet/topology/sketch": {"config/fleet/rollout"},
 	"config/httpapi/configdbapi":   {"config/kv"},

@@ -1,8 +1,6 @@
 package nodes
 
 import (
-	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -146,35 +144,6 @@ func sameList(l []peer.Gone) listKey {
 		return listKey{}
 	}
 	return listKey{&l[0], len(l)}
-}
-
-// describes is the value of a parameter, for people.
-func describes(p peer.Parameter) string {
-	switch {
-	case p.Interface != nil:
-		return p.Interface.IfName
-	case p.Bridge != nil:
-		return fmt.Sprintf("%s, MTU %d", p.Bridge.DisplayName, p.Bridge.MTU)
-	case p.Tunnel != nil:
-		t := p.Tunnel
-		ends := "addresses are not known yet"
-		if t.Local.IsValid() && t.Remote.IsValid() {
-			ends = t.Local.String() + " > " + t.Remote.String()
-		}
-		return fmt.Sprintf("to %s: %s %d %s, MTU %d", t.Peer, t.Type, t.VNI, ends, t.MTU)
-	case p.Joined != nil:
-		return p.Joined.Link + " in " + peer.BridgeID(p.Joined.Network)
-	case p.Executor != nil && p.Executor.Unit != "":
-		return "unit " + p.Executor.Unit
-	case p.Executor != nil:
-		return strings.Join(p.Executor.Command, " ")
-	case p.Check != nil:
-		if !p.Check.Remote.IsValid() {
-			return "to " + p.Check.Peer
-		}
-		return "to " + p.Check.Peer + " at " + p.Check.Remote.String()
-	}
-	return ""
 }
 
 // ShownParameter is a parameter as people get it.

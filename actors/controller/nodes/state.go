@@ -133,7 +133,7 @@ func (n *node) wantedParameters(more map[string]partView, reports []stateloop.Re
 		out = c.Wanted()
 		for _, p := range c.Parameters {
 			m := more[p.ID]
-			m.Dependencies, m.Describes = p.Dependencies, describes(p)
+			m.Dependencies, m.Describes = p.Dependencies, p.Describe()
 			more[p.ID] = m
 		}
 		return append(out, stateloop.Removed(out, reports)...)

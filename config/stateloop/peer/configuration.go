@@ -1,7 +1,9 @@
 package peer
 
 import (
+	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -110,4 +112,33 @@ type Configuration struct {
 	// parameters of a later version.
 	Sum        string      `json:"digest,omitempty"`
 	Parameters []Parameter `json:"parameters"`
+}
+
+// Describe is the value of the parameter, for people.
+func (p Parameter) Describe() string {
+	switch {
+	case p.Interface != nil:
+		return p.Interface.IfName
+	case p.Bridge != nil:
+		return fmt.Sprintf("%s, MTU %d", p.Bridge.DisplayName, p.Bridge.MTU)
+	case p.Tunnel != nil:
+		t := p.Tunnel
+		ends := "addresses are not known yet"
+		if t.Local.IsValid() && t.Remote.IsValid() {
+			ends = t.Local.String() + " > " + t.Remote.String()
+		}
+		return fmt.Sprintf("to %s: %s %d %s, MTU %d", t.Peer, t.Type, t.VNI, ends, t.MTU)
+	case p.Joined != nil:
+		return p.Joined.Link + " in " + BridgeID(p.Joined.Network)
+	case p.Executor != nil && p.Executor.Unit != "":
+		return "unit " + p.Executor.Unit
+	case p.Executor != nil:
+		return strings.Join(p.Executor.Command, " ")
+	case p.Check != nil:
+		if !p.Check.Remote.IsValid() {
+			return "to " + p.Check.Peer
+		}
+		return "to " + p.Check.Peer + " at " + p.Check.Remote.String()
+	}
+	return ""
 }

@@ -1,0 +1,78 @@
+package nodeside
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"edgespan/config"
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/layers"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/nodeconf/action"
+	"edgespan/netinst"
+)
+
+// Preview are the actions that a document would entail on a node.
+func Preview(m *metadata.Metadata, done action.Table, now, desired config.Object) nodeproto.Preview {
+	p := nodeproto.Preview{Actions: []nodeproto.PreviewAction{}}
+	for _, step := range action.Plan(m, config.FullDiff(now, desired), done) {
+		for _, a := range step.Actions {
+			keys := make([]string, len(a.Keys))
+			for i, k := range a.Keys {
+				keys[i] = config.FormatPath(k)
+			}
+			p.Actions = append(p.Actions,
+				nodeproto.PreviewAction{Name: a.Name, Keys: keys, Supported: step.Do.Kind != action.Unsupported})
+		}
+	}
+	return p
+}
+
+// BaseConfig is what a controller has to learn of a node whose hardware it does not know: of each kind the latest.
+func BaseConfig(m *metadata.Metadata, bases, hardware map[string]config.Object) nodeproto.BaseConfig {
+	return nodeproto.BaseConfig{Metadata: m.Document(), Base: latest(bases), Hardware: latest(hardware)}
+}
+
+// latest is the last of them in natural order.
+func latest(of map[string]config.Object) map[string]config.Object {
+	if len(of) == 0 {
+		return nil
+	}
+	name := slices.MaxFunc(slices.Collect(maps.Keys(of)), layers.CompareNatural)
+	return map[string]config.Object{name: of[name]}
+}
+
+// Actions are the results of actions as they are told.
+func Actions(results []action.Result) []nodeproto.Action {
+	var out []nodeproto.Action
+	for _, r := range results {
+		out = append(out, nodeproto.Action{Name: r.Action, State: string(r.State), Detail: r.Cause})
+	}
+	return out
+}
+
+// Ports are the ports as the controller needs them for the tunnels of others: by
+// label, without addresses that lead nowhere but to the link.
+func Ports(all map[string]netinst.PortStatus) []nodeproto.Port {
+	var out []nodeproto.Port
+	for label, s := range all {
+		if !s.Exists {
+			continue
+		}
+		p := nodeproto.Port{Label: label, MTU: s.LinkMTU}
+		for _, a := range s.Addresses {
+			if !a.Addr().IsLinkLocalUnicast() {
+				p.Addresses = append(p.Addresses, a.Addr().String())
+			}
+		}
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b nodeproto.Port) int { return cmp.Compare(a.Label, b.Label) })
+	return out
+}
+
+// SamePort says whether nothing of a port is another.
+func SamePort(a, b nodeproto.Port) bool {
+	return a.Label == b.Label && a.MTU == b.MTU && slices.Equal(a.Addresses, b.Addresses)
+}
