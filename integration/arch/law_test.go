@@ -350,6 +350,7 @@ var pure = []string{
 	"config/fleet/underlay",
 	"config/stateloop",
 	"config/stateloop/peer",
+	"config/stateloop/nodestate",
 	"config/stateloop/peer/task",
 	"config/fleet/history",
 	"config/fleet/ops",
