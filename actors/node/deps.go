@@ -12,6 +12,7 @@ import (
 
 	"edgespan/actors/agent"
 	"edgespan/actors/node/api"
+	"edgespan/actors/supervise"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst/netstate"
 	"edgespan/pubsub"
@@ -63,7 +64,7 @@ type deps struct {
 	warning   string // of the start
 	runDir    string
 	processRun
-	strategy *backoff
+	strategy *supervise.Backoff
 	gate     *gate
 	census   *census
 	fail     func(error)

@@ -80,7 +80,7 @@ func Start(o Options) (*Node, error) {
 		ctx: ctx, log: o.Log, host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts,
 		topics: topics, storage: o.Storage, warning: o.Warning, runDir: o.RunDir,
 		processRun: processRun{boot: o.Boot, machine: o.Machine, began: time.Now()},
-		census:     c, gate: newGate(), strategy: &backoff{log: o.Log, census: c}, notify: o.Notify, setLevel: o.SetLevel,
+		census:     c, gate: newGate(), notify: o.Notify, setLevel: o.SetLevel,
 		fail: func(err error) {
 			select {
 			case n.ended <- err:
@@ -95,7 +95,7 @@ func Start(o Options) (*Node, error) {
 			n.system.Root.Send(keeper, e)
 		}
 	}
-	n.d.strategy.tell = n.d.tell
+	n.d.strategy = &supervise.Backoff{Log: o.Log, Crashed: n.d.crashed}
 	recorder := actor.NewPID(n.system.Address(), recorderID)
 	n.d.keep = func(r api.NodeRecord) {
 		if ctx.Err() == nil {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"go.uber.org/zap"
 
 	"edgespan/actors/node/api"
 	"edgespan/actors/supervise"
@@ -51,33 +50,14 @@ func (s *census) Down(id string) (api.ActorState, bool) {
 	return api.ActorState{}, false
 }
 
-// backoff is our own supervision: a crashed child starts again after a delay that
-// doubles, for ever, and nothing is escalated (the stock strategies stop a child
-// for good at the 11th panic, or are linear: reference/dependencies §3).
-type backoff struct {
-	log    *zap.Logger
-	census *census
-	tell   func(nodeapi.Event)
-}
-
-// HandleFailure restarts the child after its back-off.
-func (b *backoff) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID,
-	rs *actor.RestartStatistics, reason, _ any) {
-	rs.Reset() // never pruned by the library
-	var wait time.Duration
-	b.census.with(child.Id, func(a *api.ActorState) {
-		if time.Since(a.LastAt) > supervise.Stable {
-			a.Crashes = 0
-		}
-		a.Crashes++
-		wait = supervise.Wait(a.Crashes)
-		a.State, a.Last, a.LastAt, a.Next = "restarting", fmt.Sprint(reason), time.Now(), wait.String()
+// crashed keeps and tells that an actor has crashed.
+func (d *deps) crashed(id string, times int, why string, restarts time.Duration) {
+	d.census.with(id, func(a *api.ActorState) {
+		a.Crashes, a.State, a.Last, a.LastAt, a.Next = times, "restarting", why, time.Now(), restarts.String()
 	})
-	b.log.Error("actor crashed", zap.String("actor", child.Id), zap.Any("err", reason), zap.Duration("restart_in", wait))
-	e := event(nodeapi.EventCrash, "actor/"+child.Id, "", fmt.Sprintf("crashed, restarts in %v", wait))
-	e.Error = fmt.Sprint(reason)
-	b.tell(e)
-	time.AfterFunc(wait, func() { sup.RestartChildren(child) })
+	e := event(nodeapi.EventCrash, "actor/"+id, "", fmt.Sprintf("crashed, restarts in %v", restarts))
+	e.Error = why
+	d.tell(e)
 }
 
 // props makes the Props of one actor: a fresh one for each spawn, with the
@@ -108,6 +88,7 @@ func (d *deps) count(next actor.ReceiverFunc) actor.ReceiverFunc {
 			d.census.mu.Lock()
 			delete(d.census.actors, id)
 			d.census.mu.Unlock()
+			d.strategy.Forget(id)
 		default:
 			d.census.with(id, func(a *api.ActorState) { a.Messages++ })
 		}

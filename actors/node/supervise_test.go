@@ -53,13 +53,18 @@ func (p *parent) Receive(c actor.Context) {
 	}
 }
 
+// supervising is what actors are given that are only supervised.
+func supervising() *deps {
+	d := &deps{log: zap.NewNop(), census: &census{actors: map[string]*api.ActorState{}}, tell: func(nodeapi.Event) {}}
+	d.strategy = &supervise.Backoff{Log: d.log, Crashed: d.crashed}
+	return d
+}
+
 func supervised(t *testing.T, stopping bool,
 	f func(sys *actor.ActorSystem, top *actor.PID, started func() []time.Time)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := &census{actors: map[string]*api.ActorState{}}
-		d := &deps{log: zap.NewNop(), census: c,
-			strategy: &backoff{log: zap.NewNop(), census: c, tell: func(nodeapi.Event) {}}}
+		d := supervising()
 		var mu sync.Mutex
 		var at []time.Time
 		sys := actor.NewActorSystem()
@@ -116,9 +121,8 @@ func TestAPanicInStoppingHangsNobody(t *testing.T) {
 func TestAVitalActorThatPanicsEndsTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var why error
-		c := &census{actors: map[string]*api.ActorState{}}
-		d := &deps{log: zap.NewNop(), census: c, strategy: &backoff{log: zap.NewNop(),
-			census: c, tell: func(nodeapi.Event) {}}, fail: func(err error) { why = err }}
+		d := supervising()
+		d.fail = func(err error) { why = err }
 		var mu sync.Mutex
 		var at []time.Time
 		sys := actor.NewActorSystem()

@@ -29,9 +29,12 @@ func Wait(crashes int) time.Duration {
 }
 
 // Backoff is the supervision of children that start again after a delay, for ever. Nothing is
-// escalated, and nobody is stopped for good.
+// escalated, and nobody is stopped for good (the stock strategies stop a child at the 11th panic, or are linear).
 type Backoff struct {
 	Log *zap.Logger
+	// Crashed is told of each crash: how many in a row that makes, why, and after how long the child starts again. Nil
+	// for nobody.
+	Crashed func(id string, times int, why string, restarts time.Duration)
 
 	mu      sync.Mutex
 	crashed map[string]*crash // those that crashed within Stable
@@ -46,10 +49,20 @@ type crash struct {
 func (b *Backoff) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID,
 	rs *actor.RestartStatistics, reason, _ any) {
 	rs.Reset() // never pruned by the library
-	wait := Wait(b.count(child.Id, time.Now()))
-	b.Log.Error("actor crashed", zap.String("actor", child.Id), zap.String("err", fmt.Sprint(reason)),
-		zap.Duration("restart_in", wait))
+	times, why := b.count(child.Id, time.Now()), fmt.Sprint(reason)
+	wait := Wait(times)
+	b.Log.Error("actor crashed", zap.String("actor", child.Id), zap.String("err", why), zap.Duration("restart_in", wait))
+	if b.Crashed != nil {
+		b.Crashed(child.Id, times, why, wait)
+	}
 	time.AfterFunc(wait, func() { sup.RestartChildren(child) })
+}
+
+// Forget forgets the crashes of a child that has ended: another one of its name is another.
+func (b *Backoff) Forget(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.crashed, id)
 }
 
 // count notes a crash and says how many in a row that makes.
