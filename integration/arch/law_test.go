@@ -235,10 +235,10 @@ var mayImport = map[string][]string{
 		"config/stateloop/peer", "platform/store",
 	},
 	"cmd/edgespan/layerscli": {
-		"cmd/term", "config", "config/fleet/controllerconf", "config/fleet/optimize", "config/fleet/rollout",
-		"config/fleet/topology", "config/layers", "config/layers/lint", "config/layers/metadata",
-		"config/layers/migrate", "config/layers/override", "config/layers/schema", "config/nodeconf",
-		"config/stateloop", "platform/confdir",
+		"cmd/term", "config", "config/fleet/controllerconf", "config/fleet/ops", "config/fleet/optimize",
+		"config/fleet/rollout", "config/fleet/topology", "config/layers", "config/layers/lint",
+		"config/layers/metadata", "config/layers/migrate", "config/layers/override", "config/layers/schema",
+		"config/nodeconf", "config/stateloop", "platform/confdir",
 	},
 	"cmd/edgespan/nodecli": {
 		"cmd/edgespan/fleetcli", "cmd/edgespan/reach", "cmd/term", "config", "config/httpapi/nodeapi",

@@ -10,11 +10,11 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/fleet/topology"
 	"edgespan/config/layers"
 	"edgespan/config/layers/metadata"
 	"edgespan/config/layers/override"
-	"edgespan/config/nodeconf"
 	"edgespan/platform/confdir"
 )
 
@@ -158,7 +158,7 @@ func (w *writing) file() string {
 func (w *writing) world(a offline) (override.World, error) {
 	world := override.World{
 		Kinds: map[string]layers.Set{}, Nodes: map[string]override.Node{},
-		Sections: override.Sections{Keys: nodeconf.Sections(), Present: nodeconf.Present, Check: nodeconf.Check},
+		Sections: ops.Sections(),
 	}
 	s, err := w.base(a)
 	if err != nil {

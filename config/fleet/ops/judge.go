@@ -137,8 +137,10 @@ var (
 func nodeLayer(name string) history.Layer { return history.Layer{Kind: history.Node, Name: name} }
 func autoLayer(name string) history.Layer { return history.Layer{Kind: history.Auto, Name: name} }
 
-// sections are those of a node's config.
-var sections = override.Sections{Keys: nodeconf.Sections(), Present: nodeconf.Present, Check: nodeconf.Check}
+// Sections are those of a node's config, as a write to layers checks them.
+func Sections() override.Sections {
+	return override.Sections{Keys: nodeconf.Sections(), Present: nodeconf.Present, Check: nodeconf.Check}
+}
 
 // world is what nodes have now, for config/layers/override. Broken files are faults. Nodes with a damaged layer
 // that is not written are left out.
@@ -164,7 +166,7 @@ func (j *judge) world(nodes []string, written ...history.Layer) (override.World,
 		Kinds: map[string]layers.Set{}, Network: j.read[networkLayer].Document,
 		Nodes: make(map[string]override.Node, len(nodes)), Metadata: j.metadata, Rules: map[string]*metadata.Metadata{},
 		Base:     j.Base,
-		Sections: sections,
+		Sections: Sections(),
 	}
 	if j.metadata != j.Metadata { // that this operation writes counts for all
 		w.Base = nil
