@@ -93,9 +93,42 @@ func jsonPieces(text []byte) []piece {
 	return out
 }
 
+// hasNoKind says whether a file is surely the config of a node, without reading it, which the node does: objects of
+// JSON without a kind, or YAML whose keys begin their lines and are none.
+func hasNoKind(text []byte) bool {
+	if start := bytes.TrimLeft(text, " \t\r\n"); len(start) > 0 && start[0] == '{' {
+		for dec := json.NewDecoder(bytes.NewReader(text)); dec.More(); {
+			var keys map[string]json.RawMessage
+			if dec.Decode(&keys) != nil || keys["kind"] != nil {
+				return false
+			}
+		}
+		return true
+	}
+	begun := false
+	for line := range bytes.Lines(text) {
+		switch line = bytes.TrimRight(line, " \t\r\n"); {
+		case len(line) == 0 || line[0] == '#' || bytes.Equal(line, []byte("...")):
+		case bytes.Equal(line, []byte("---")):
+			begun = false
+		case begun && (line[0] == ' ' || line[0] == '\t'):
+		case !plainKey.Match(line) || kindLine.Match(line):
+			return false
+		default:
+			begun = true
+		}
+	}
+	return true
+}
+
+var plainKey = regexp.MustCompile(`^[A-Za-z0-9_$.-]+:( |$)`)
+
 // descriptors are the documents of a file that go to the controller; none for a node's config.
 // A file that has both is refused.
 func descriptors(file string, text []byte) ([]config.Object, error) {
+	if hasNoKind(text) {
+		return nil, nil
+	}
 	all := pieces(text)
 	if !slices.ContainsFunc(all, piece.says) {
 		return nil, nil

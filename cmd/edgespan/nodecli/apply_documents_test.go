@@ -45,6 +45,42 @@ func TestDocumentsOfAFile(t *testing.T) {
 	}
 }
 
+// TestAConfigIsNotReadBeforeItIsSent tells the config of a node from descriptors by its keys alone: the node reads it.
+func TestAConfigIsNotReadBeforeItIsSent(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"ports: {}\nappNetworks:\n  a:\n    attach:\n      kind: veth\n": true,
+		"# c\n---\nports:\n\tbroken\n...\n":                              true,
+		`{"ports":{},"appNetworks":{"a":{"kind":"x"}}}`:                  true,
+		"":                             true,
+		"kind: A\n":                    false,
+		"ports: {}\n---\nkind: B\n":    false,
+		"ports: {}\n'kind': B\n":       false,
+		"ports: {}\n\"\\x6bind\": B\n": false,
+		"ports: {}\n? kind\n: B\n":     false,
+		"  kind: A\n":                  false,
+		"ports: {}\n---\n  kind: A\n":  false,
+		"--- {kind: A}\n":              false,
+		"{kind: A}\n":                  false,
+		"{ports: {}, \"kind\": A}":     false,
+		`{"ports":{}} {"kind":"A"}`:    false,
+		`{"ports":{}`:                  false,
+		"ports: {}\r---\rkind: A\r":    true,
+		"ports: {a: 1,\nkind: b}\n":    false,
+		"%YAML 1.1\n---\nports: {}\n":  false,
+		"ports: {}\n...\n{kind: A}\n":  false,
+		"\ufeffkind: A\n":              false,
+		"- kind: A\n":                  false,
+	} {
+		if got := hasNoKind([]byte(text)); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+		if docs, _ := descriptors("f", []byte(text)); want && docs != nil {
+			t.Errorf("%q has documents", text)
+		}
+	}
+}
+
 // TestApplyNeverMixes refuses a file that has both descriptors and a node's config, whole, and
 // flags of the one with the other. Nobody is asked.
 func TestApplyNeverMixes(t *testing.T) {
