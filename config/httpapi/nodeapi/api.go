@@ -76,27 +76,4 @@ type (
 	alive struct {
 		Status string `json:"status"`
 	}
-	// problem is an error body (RFC 9457); Errors is our extension member.
-	problem struct {
-		Type   string   `json:"type"`
-		Title  string   `json:"title"`
-		Status int      `json:"status"`
-		Detail string   `json:"detail"`
-		Errors []string `json:"errors,omitempty"`
-	}
-)
-
-// The problem types: how a client tells one error from another without reading prose.
-const (
-	typeRejected   = "urn:edgespan:problem:rejected"
-	typeConflict   = "urn:edgespan:problem:conflict"
-	typeBusy       = "urn:edgespan:problem:busy"
-	typeNotFound   = "urn:edgespan:problem:not-found"
-	typeNoRoute    = "urn:edgespan:problem:no-such-route"
-	typeMethod     = "urn:edgespan:problem:method-not-allowed"
-	typePermission = "urn:edgespan:problem:permission"
-	typeTimeout    = "urn:edgespan:problem:timeout"
-	typeTooLarge   = "urn:edgespan:problem:too-large"
-	typeBadRequest = "urn:edgespan:problem:bad-request"
-	typeInternal   = "urn:edgespan:problem:internal"
 )

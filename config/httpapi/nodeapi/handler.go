@@ -66,8 +66,7 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 		case http.ErrAbortHandler:
 			panic(v)
 		default:
-			answerProblem(w, problem{typeInternal, "internal error", http.StatusInternalServerError, fmt.Sprint("panic: ", v),
-				nil})
+			answerProblem(w, rest.Refuse(rest.TypeInternal, "panic: %v", v))
 		}
 	}()
 	if p := r.URL.EscapedPath(); path.Clean(p) != p {
@@ -80,7 +79,7 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 func (a *api) apply(w http.ResponseWriter, r *http.Request) {
 	dry := r.URL.Query().Get("dryRun")
 	if dry != "" && dry != "0" && dry != "1" {
-		answerProblem(w, badRequest("dryRun: is %q: 0 and 1 are allowed", dry))
+		answerProblem(w, rest.Refuse(rest.TypeBadRequest, "dryRun: is %q: 0 and 1 are allowed", dry))
 		return
 	}
 	doc, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxDocument))
@@ -90,24 +89,16 @@ func (a *api) apply(w http.ResponseWriter, r *http.Request) {
 	}
 	if dry == "1" {
 		changes, err := a.backend.Plan(r.Context(), doc)
-		if err != nil {
-			answerError(w, err)
-			return
-		}
-		answer(w, planned{Changes: orEmpty(changes)})
+		answerWith(w, planned{Changes: orEmpty(changes)}, err)
 		return
 	}
 	how, fault := howOf(r.URL.Query())
 	if fault != "" {
-		answerProblem(w, badRequest("%s", fault))
+		answerProblem(w, rest.Refuse(rest.TypeBadRequest, "%s", fault))
 		return
 	}
 	warnings, err := a.backend.Apply(r.Context(), doc, how)
-	if err != nil {
-		answerError(w, err)
-		return
-	}
-	answer(w, applied{Warnings: orEmpty(warnings)})
+	answerWith(w, applied{Warnings: orEmpty(warnings)}, err)
 }
 
 func (a *api) list(w http.ResponseWriter, r *http.Request) {
@@ -165,11 +156,7 @@ func (a *api) ready(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	got, err := a.backend.Ready(r.Context(), kind, r.PathValue("id"))
-	if err != nil {
-		answerError(w, err)
-		return
-	}
-	answer(w, got)
+	answerWith(w, got, err)
 }
 
 func (a *api) showVersion(w http.ResponseWriter, _ *http.Request) {
@@ -182,7 +169,9 @@ func (a *api) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyDeadline)
 	defer cancel()
 	if _, err := a.backend.List(ctx, "ni"); err != nil {
-		answerProblem(w, problem{typeBusy, "not ready", http.StatusServiceUnavailable, err.Error(), nil})
+		p := rest.Refuse(rest.TypeBusy, "%s", err)
+		p.Title = "not ready"
+		answerProblem(w, p)
 		return
 	}
 	answer(w, alive{Status: "ok"})
@@ -199,22 +188,16 @@ func (a *api) noRoute(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if allowed == nil {
-		answerProblem(w, problem{typeNoRoute, "no such route", http.StatusNotFound,
-			fmt.Sprintf("%s %s: no such route", r.Method, r.URL.Path), nil})
+		answerProblem(w, rest.Refuse(rest.TypeNoRoute, "%s %s: no such route", r.Method, r.URL.Path))
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
-	answerProblem(w, problem{
-		typeMethod, "method not allowed", http.StatusMethodNotAllowed,
-		fmt.Sprintf("%s %s: method not allowed: %s is", r.Method, r.URL.Path, strings.Join(allowed, ", ")), nil,
-	})
+	answerProblem(w, rest.Refuse(rest.TypeMethod, "%s %s: method not allowed: %s is", r.Method, r.URL.Path,
+		strings.Join(allowed, ", ")))
 }
 
-func noKind(kind string, allowed []string) problem {
-	return problem{
-		typeNoRoute, "no such route", http.StatusNotFound,
-		fmt.Sprintf("kind: is %q: %s are allowed", kind, strings.Join(allowed, " ")), nil,
-	}
+func noKind(kind string, allowed []string) *rest.Problem {
+	return rest.Refuse(rest.TypeNoRoute, "kind: is %q: %s are allowed", kind, strings.Join(allowed, " "))
 }
 
 func isUUIDKind(kind string) bool { return kind == "ni" || kind == "app" || kind == "adapter" }
@@ -229,36 +212,50 @@ func orEmpty[T any](s []T) []T {
 
 // answerError turns a backend's error into a problem.
 func answerError(w http.ResponseWriter, err error) {
-	p := problem{typeInternal, "internal error", http.StatusInternalServerError, err.Error(), nil}
+	kind := rest.TypeInternal
 	var rejected *rest.Rejected
-	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &rejected):
-		p.Type, p.Title, p.Status = typeRejected, "config rejected", http.StatusUnprocessableEntity
-		p.Detail, p.Errors = fmt.Sprintf("%d faults", len(rejected.Faults)), orEmpty(rejected.Faults)
-	case errors.As(err, &large):
-		p.Type, p.Title, p.Status = typeTooLarge, "document too large", http.StatusRequestEntityTooLarge
-		p.Detail = tooLarge
+		p := rest.Refuse(rest.TypeRejected, "%d faults", len(rejected.Faults))
+		if p.Title = "config rejected"; len(rejected.Faults) > 0 {
+			p.Errors = rejected.Faults
+		}
+		answerProblem(w, p)
+		return
+	case errors.As(err, new(*http.MaxBytesError)):
+		p := rest.Refuse(rest.TypeTooLarge, tooLarge)
+		p.Title = "document too large"
+		answerProblem(w, p)
+		return
 	case errors.Is(err, rest.ErrConflict):
-		p.Type, p.Title, p.Status = typeConflict, "conflict", http.StatusConflict
+		kind = rest.TypeConflict
 	case errors.Is(err, rest.ErrNotFound):
-		p.Type, p.Title, p.Status = typeNotFound, "not found", http.StatusNotFound
+		kind = rest.TypeNotFound
 	case errors.Is(err, rest.ErrPermission):
-		p.Type, p.Title, p.Status = typePermission, "permission denied", http.StatusForbidden
+		kind = rest.TypePermission
 	case errors.Is(err, rest.ErrBusy):
-		p.Type, p.Title, p.Status = typeBusy, "busy", http.StatusServiceUnavailable
+		kind = rest.TypeBusy
 	case errors.Is(err, context.DeadlineExceeded):
-		p.Type, p.Title, p.Status = typeTimeout, "timeout", http.StatusGatewayTimeout
+		kind = rest.TypeTimeout
 	}
-	answerProblem(w, p)
+	answerProblem(w, rest.Refuse(kind, "%s", err))
 }
 
 // tooLarge is the fault of a document above MaxDocument.
 const tooLarge = "document: is too large: at most 4 MiB are allowed"
 
-func answerProblem(w http.ResponseWriter, p problem) {
+func answerProblem(w http.ResponseWriter, p *rest.Problem) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	write(w, p.Status, p)
+}
+
+// answerWith answers with what a backend gave, or with why it did not.
+func answerWith(w http.ResponseWriter, body any, err error) {
+	if err != nil {
+		answerError(w, err)
+		return
+	}
+	answer(w, body)
 }
 
 func answer(w http.ResponseWriter, body any) {
@@ -271,7 +268,7 @@ func write(w http.ResponseWriter, status int, body any) {
 	if err != nil { // a Spec or Status that JSON can not hold is a bug of the backend's
 		w.Header().Set("Content-Type", "application/problem+json")
 		status = http.StatusInternalServerError
-		text, _ = json.Marshal(problem{typeInternal, "internal error", status, "encode answer: " + err.Error(), nil})
+		text, _ = json.Marshal(rest.Refuse(rest.TypeInternal, "encode answer: %s", err))
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(append(text, '\n')) // the peer may have gone: nobody is left to tell

@@ -93,24 +93,16 @@ const (
 )
 
 func (a *api) confirm(w http.ResponseWriter, r *http.Request) {
-	ruled(w, struct{}{}, a.backend.Confirm(r.Context()))
+	answerWith(w, struct{}{}, a.backend.Confirm(r.Context()))
 }
 
 func (a *api) rollback(w http.ResponseWriter, r *http.Request) {
-	ruled(w, struct{}{}, a.backend.Rollback(r.Context()))
+	answerWith(w, struct{}{}, a.backend.Rollback(r.Context()))
 }
 
 func (a *api) release(w http.ResponseWriter, r *http.Request) {
 	held, err := a.backend.Release(r.Context())
-	ruled(w, released{held}, err)
-}
-
-func ruled(w http.ResponseWriter, body any, err error) {
-	if err != nil {
-		answerError(w, err)
-		return
-	}
-	answer(w, body)
+	answerWith(w, released{held}, err)
 }
 
 // Confirm makes the pending config the confirmed one.

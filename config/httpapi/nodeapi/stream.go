@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"edgespan/config/httpapi/rest"
 )
 
 // endsKey is under which Serve puts the end of all streams into a request's context:
@@ -60,7 +62,7 @@ func (a *api) events(w http.ResponseWriter, r *http.Request) {
 	if last := v.Get("last"); last != "" {
 		n, err := strconv.Atoi(last)
 		if err != nil || n < 0 {
-			answerProblem(w, badRequest("last: is %q: a number of 0 or more is allowed", last))
+			answerProblem(w, rest.Refuse(rest.TypeBadRequest, "last: is %q: a number of 0 or more is allowed", last))
 			return
 		}
 		q.Last = n
@@ -75,7 +77,7 @@ func (a *api) watch(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, k := range kinds {
 		if !slices.Contains(Kinds(), k) {
-			answerProblem(w, badRequest("kinds: is %q: %s are allowed", k, strings.Join(Kinds(), " ")))
+			answerProblem(w, rest.Refuse(rest.TypeBadRequest, "kinds: is %q: %s are allowed", k, strings.Join(Kinds(), " ")))
 			return
 		}
 	}
@@ -85,37 +87,21 @@ func (a *api) watch(w http.ResponseWriter, r *http.Request) {
 func (a *api) explain(w http.ResponseWriter, r *http.Request) {
 	kind, id, _ := strings.Cut(r.URL.Query().Get("of"), "/")
 	if !slices.Contains(ExplainKinds(), kind) {
-		answerProblem(w, badRequest("of: is %q: %s with an id are allowed", kind, strings.Join(ExplainKinds(), " ")))
+		answerProblem(w, rest.Refuse(rest.TypeBadRequest, "of: is %q: %s with an id are allowed", kind, strings.Join(ExplainKinds(), " ")))
 		return
 	}
 	got, err := a.backend.Explain(r.Context(), kind, id)
-	if err != nil {
-		answerError(w, err)
-		return
-	}
-	answer(w, got)
+	answerWith(w, got, err)
 }
 
 func (a *api) diff(w http.ResponseWriter, r *http.Request) {
 	got, err := a.backend.Diff(r.Context(), r.URL.Query().Get("of"))
-	if err != nil {
-		answerError(w, err)
-		return
-	}
-	answer(w, differing{orEmpty(got)})
+	answerWith(w, differing{orEmpty(got)}, err)
 }
 
 func (a *api) doctor(w http.ResponseWriter, r *http.Request) {
 	got, err := a.backend.Doctor(r.Context())
-	if err != nil {
-		answerError(w, err)
-		return
-	}
-	answer(w, found{orEmpty(got)})
-}
-
-func badRequest(format string, args ...any) problem {
-	return problem{typeBadRequest, "bad request", http.StatusBadRequest, fmt.Sprintf(format, args...), nil}
+	answerWith(w, found{orEmpty(got)}, err)
 }
 
 // differing is the body of a diff.
