@@ -90,55 +90,44 @@ type Nothing struct{}
 // UnmarshalJSON keeps integers of 64 bits as what they are, as config.Parse does.
 func (v *Value) UnmarshalJSON(text []byte) error {
 	type plain Value
-	var raw struct {
-		plain
-		Old exact `json:"old"`
-		New exact `json:"new"`
-	}
-	if err := json.Unmarshal(text, &raw); err != nil {
-		return err
-	}
-	*v = Value(raw.plain)
-	v.Old, v.New = raw.Old.value, raw.New.value
-	return nil
+	return exactly(text, (*plain)(v), map[string]*any{"old": &v.Old, "new": &v.New})
 }
 
 // UnmarshalJSON is Value's.
 func (e *Explanation) UnmarshalJSON(text []byte) error {
 	type plain Explanation
-	var raw struct {
-		plain
-		Value exact `json:"value"`
-	}
-	err := json.Unmarshal(text, &raw)
-	*e = Explanation(raw.plain)
-	e.Value = raw.Value.value
-	return err
+	return exactly(text, (*plain)(e), map[string]*any{"value": &e.Value})
 }
 
 // UnmarshalJSON is Value's.
 func (s *Shadow) UnmarshalJSON(text []byte) error {
 	type plain Shadow
-	var raw struct {
-		plain
-		Value exact `json:"value"`
-	}
-	err := json.Unmarshal(text, &raw)
-	*s = Shadow(raw.plain)
-	s.Value = raw.Value.value
-	return err
+	return exactly(text, (*plain)(s), map[string]*any{"value": &s.Value})
 }
 
 // UnmarshalJSON is Value's.
 func (p *Preview) UnmarshalJSON(text []byte) error {
 	type plain Preview
-	var raw struct {
-		plain
-		Overrides exact `json:"overrides"`
+	var overrides any
+	err := exactly(text, (*plain)(p), map[string]*any{"overrides": &overrides})
+	p.Overrides, _ = overrides.(config.Object)
+	return err
+}
+
+// exactly reads an object, and some of its members by config.Parse.
+func exactly(text []byte, into any, members map[string]*any) error {
+	if err := json.Unmarshal(text, into); err != nil {
+		return err
 	}
+	var raw map[string]json.RawMessage
 	err := json.Unmarshal(text, &raw)
-	*p = Preview(raw.plain)
-	p.Overrides, _ = raw.Overrides.value.(config.Object)
+	for name, member := range members {
+		if one, is := raw[name]; is && err == nil {
+			var v exact
+			err = json.Unmarshal(one, &v)
+			*member = v.value
+		}
+	}
 	return err
 }
 
