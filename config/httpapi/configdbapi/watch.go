@@ -2,14 +2,11 @@ package configdbapi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"edgespan/config"
 	"edgespan/config/configdb/model"
@@ -148,58 +145,23 @@ func (a *api) since(c *call) (uint64, error) {
 	return n, nil
 }
 
-// errUnread says that nobody reads what is told.
-var errUnread = errors.New("nobody reads")
-
-// tellAll tells of each revision that somebody is interested in, and gives a sign of life now and then.
+// tellAll tells of each revision that somebody is interested in.
 func (a *api) tellAll(ctx context.Context, since uint64, of interest, w io.Writer) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var one sync.Mutex // of w
-	say := func(text string) error {
-		one.Lock()
-		defer one.Unlock()
-		if _, err := io.WriteString(w, text); err != nil {
-			cancel()
-			return errUnread
-		}
-		return nil
-	}
-	if err := say(": watching\n\n"); err != nil {
-		return nil //nolint:nilerr // nobody is left to tell
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		beat := time.NewTicker(rest.Heartbeat)
-		defer beat.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-beat.C:
-				if say(": nothing new\n\n") != nil {
-					return
-				}
-			}
-		}
-	}()
-	err := a.backend.Watch(ctx, since, func(r model.Record) error {
-		if r.Changes = of.in(r); len(r.Changes) == 0 {
-			return nil
-		}
-		event, err := give(r, nil)
-		if err != nil {
+	return rest.Beating(ctx, w, func(ctx context.Context, tell func([]byte) error) error {
+		if err := tell([]byte(": watching\n\n")); err != nil {
 			return err
 		}
-		return say(fmt.Sprintf("id: %d\nevent: revision\ndata: %s\n\n", r.Revision, event.Body)) // JSON is one line
+		return a.backend.Watch(ctx, since, func(r model.Record) error {
+			if r.Changes = of.in(r); len(r.Changes) == 0 {
+				return nil
+			}
+			event, err := rest.JSON(r)
+			if err != nil {
+				return err
+			}
+			return tell(fmt.Appendf(nil, "id: %d\nevent: revision\ndata: %s\n\n", r.Revision, event)) // JSON is one line
+		})
 	})
-	cancel()
-	<-ended // it writes to who is about to go
-	if errors.Is(err, errUnread) {
-		return nil
-	}
-	return err
 }
 
 // in are the changes of a record that matter. What is of no environment, a component or a

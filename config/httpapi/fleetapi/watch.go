@@ -39,13 +39,12 @@ func watch[T any](look func(*api, *call) (T, error), quiet func(T) T) func(*api,
 		asked := c.Clone(c.Context()) // what it said of itself may be let go with its answer
 		r := reply{Events: true, Done: leave}
 		r.Stream = func(ctx context.Context, w io.Writer) error {
-			c.Request = c.WithContext(ctx)
-			s := watcher{out: rest.WhileKnown{Writer: w,
-				Known: func() bool { return a.still(asked.WithContext(ctx), c.Caller) }}}
-			return ending(ctx, s.run(ctx, mark, first, func() (any, any, error) {
-				v, err := look(a, c)
-				return v, quiet(v), err
-			}, quiet(first), a.backend.Changed))
+			out := rest.WhileKnown{Writer: w, Known: func() bool { return a.still(asked.WithContext(ctx), c.Caller) }}
+			return ending(ctx, rest.Beating(ctx, out, func(ctx context.Context, tell func([]byte) error) error {
+				c.Request = c.WithContext(ctx)
+				s := watcher[T]{tell: tell, quiet: quiet, look: func() (T, error) { return look(a, c) }}
+				return s.run(ctx, mark, first, a.backend.Changed)
+			}))
 		}
 		return r, nil
 	}
@@ -60,42 +59,38 @@ func (a *api) still(r *http.Request, was Caller) bool {
 	return err == nil && again == was
 }
 
-// ending is the error of a watch that shall be known: not that it has come to its end, that
-// nobody reads it, or that there is nothing more to tell.
+// ending is the error of a watch that shall be known: not that it has come to its end, or that
+// there is nothing more to tell.
 func ending(ctx context.Context, err error) error {
-	if ctx.Err() != nil || errors.Is(err, errUnread) || errors.Is(err, ErrBusy) ||
-		errors.As(err, new(*ops.NotFoundError)) {
+	if ctx.Err() != nil || errors.Is(err, ErrBusy) || errors.As(err, new(*ops.NotFoundError)) {
 		return nil
 	}
 	return err
 }
 
-var errUnread = errors.New("nobody reads")
-
-// watcher tells one reader.
-type watcher struct {
-	out  io.Writer
-	last []byte // what was told, without what is not worth telling
+// watcher tells one reader of what is another by what quiet leaves of it.
+type watcher[T any] struct {
+	tell  func(text []byte) error
+	look  func() (T, error)
+	quiet func(T) T
+	last  []byte // what was told, without what is not worth telling
 }
 
-func (s *watcher) run(ctx context.Context, mark uint64, first any, look func() (v, quiet any, err error),
-	quietFirst any,
-	changed func(context.Context, uint64) (uint64, error),
-) error {
-	if err := s.tell(first, quietFirst); err != nil {
+func (s *watcher[T]) run(ctx context.Context, mark uint64, v T,
+	changed func(context.Context, uint64) (uint64, error)) error {
+	if err := s.show(v); err != nil {
 		return err
 	}
 	for {
-		next, err := s.wait(ctx, mark, changed)
+		next, err := changed(ctx, mark)
 		if err != nil {
 			return err
 		}
 		mark = next
-		v, quiet, err := look()
-		if err != nil {
+		if v, err = s.look(); err != nil {
 			return err
 		}
-		if err := s.tell(v, quiet); err != nil {
+		if err := s.show(v); err != nil {
 			return err
 		}
 		select {
@@ -106,9 +101,9 @@ func (s *watcher) run(ctx context.Context, mark uint64, first any, look func() (
 	}
 }
 
-// tell writes an event, if there is something new in it.
-func (s *watcher) tell(v, quiet any) error {
-	key, err := encode(quiet)
+// show tells an event, if there is something new in it.
+func (s *watcher[T]) show(v T) error {
+	key, err := encode(s.quiet(v))
 	if err != nil || bytes.Equal(key, s.last) {
 		return err
 	}
@@ -117,40 +112,7 @@ func (s *watcher) tell(v, quiet any) error {
 	if err != nil {
 		return err
 	}
-	return s.write(slices.Concat([]byte("event: state\ndata: "), text, []byte("\n"))) // JSON is one line, and ends it
-}
-
-func (s *watcher) write(text []byte) error {
-	if _, err := s.out.Write(text); err != nil {
-		return errors.Join(errUnread, err)
-	}
-	return nil
-}
-
-// wait waits for a change, with a sign of life now and then.
-func (s *watcher) wait(ctx context.Context, mark uint64, changed func(context.Context, uint64) (uint64, error)) (uint64,
-	error) {
-	type news struct {
-		mark uint64
-		err  error
-	}
-	heard := make(chan news, 1)
-	go func() {
-		next, err := changed(ctx, mark)
-		heard <- news{next, err}
-	}()
-	beat := time.NewTicker(rest.Heartbeat)
-	defer beat.Stop()
-	for {
-		select {
-		case n := <-heard:
-			return n.mark, n.err
-		case <-beat.C:
-			if err := s.write([]byte(": nothing new\n\n")); err != nil {
-				return mark, err
-			}
-		}
-	}
+	return s.tell(slices.Concat([]byte("event: state\ndata: "), text, []byte("\n"))) // JSON is one line, and ends it
 }
 
 // quietPeer is a peer without what is another each moment.

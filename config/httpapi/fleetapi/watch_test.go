@@ -166,12 +166,13 @@ func TestWatchBeatsAndPaces(t *testing.T) {
 		began, value := time.Now(), 0
 		var at []time.Duration
 		ctx, cancel := context.WithCancel(t.Context())
-		s := watcher{out: writer(func(p []byte) (int, error) {
+		err := rest.Beating(ctx, writer(func(p []byte) (int, error) {
 			at = append(at, time.Since(began))
 			return out.Write(p)
-		})}
-		err := s.run(ctx, 1, value, func() (any, any, error) { return value, value, nil }, value,
-			func(ctx context.Context, mark uint64) (uint64, error) {
+		}), func(ctx context.Context, tell func([]byte) error) error {
+			s := watcher[int]{tell: tell, look: func() (int, error) { return value, nil },
+				quiet: func(v int) int { return v }}
+			return s.run(ctx, 1, value, func(ctx context.Context, mark uint64) (uint64, error) {
 				switch {
 				case value == 0:
 					time.Sleep(40 * time.Second)
@@ -182,6 +183,7 @@ func TestWatchBeatsAndPaces(t *testing.T) {
 				value += 10 // ten changes at once: only the last is told
 				return mark + 1, nil
 			})
+		})
 		if !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}

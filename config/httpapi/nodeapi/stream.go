@@ -87,7 +87,8 @@ func (a *api) watch(w http.ResponseWriter, r *http.Request) {
 func (a *api) explain(w http.ResponseWriter, r *http.Request) {
 	kind, id, _ := strings.Cut(r.URL.Query().Get("of"), "/")
 	if !slices.Contains(ExplainKinds(), kind) {
-		answerProblem(w, rest.Refuse(rest.TypeBadRequest, "of: is %q: %s with an id are allowed", kind, strings.Join(ExplainKinds(), " ")))
+		answerProblem(w, rest.Refuse(rest.TypeBadRequest, "of: is %q: %s with an id are allowed", kind,
+			strings.Join(ExplainKinds(), " ")))
 		return
 	}
 	got, err := a.backend.Explain(r.Context(), kind, id)

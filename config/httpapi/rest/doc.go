@@ -5,5 +5,6 @@
 //
 // It never knows a route, nor what a request means: an API says so.
 //
-// Read first: frame.go, then route.go and client.go; answers.go and turns.go for what a caller may take (docs/adr/0037).
+// Read first: frame.go, then route.go and client.go; answers.go and turns.go for what a caller may take
+// (docs/adr/0037).
 package rest

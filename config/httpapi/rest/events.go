@@ -1,9 +1,11 @@
 package rest
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -54,4 +56,46 @@ func (w WhileKnown) Write(p []byte) (int, error) {
 		return 0, errRevoked
 	}
 	return w.Writer.Write(p)
+}
+
+// Beating has run tell one reader of events, with a sign of life now and then. The context of run ends with the
+// reader: that nobody reads is no error.
+func Beating(ctx context.Context, w io.Writer,
+	run func(ctx context.Context, tell func(text []byte) error) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var one sync.Mutex // of w
+	var gone error
+	tell := func(text []byte) error {
+		one.Lock()
+		defer one.Unlock()
+		if _, err := w.Write(text); err != nil {
+			gone = err
+			cancel()
+		}
+		return gone
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		beat := time.NewTicker(Heartbeat)
+		defer beat.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-beat.C:
+				if tell([]byte(": nothing new\n\n")) != nil {
+					return
+				}
+			}
+		}
+	}()
+	err := run(ctx, tell)
+	cancel()
+	<-ended // it writes to who is about to go
+	if gone != nil {
+		return nil
+	}
+	return err
 }
