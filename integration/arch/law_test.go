@@ -245,7 +245,7 @@ var mayImport = map[string][]string{
 		"config/httpapi/rest", "netinst/doctor", "platform/facts",
 	},
 	"cmd/edgespan/reach": {
-		"cmd/term", "config", "config/httpapi/fleetapi", "config/httpapi/nodeapi", "platform/pki", "platform/store",
+		"cmd/term", "config/httpapi/fleetapi", "config/httpapi/nodeapi", "platform/pki", "platform/store",
 	},
 	"cmd/term": {"config", "config/httpapi/rest", "platform/confdir"},
 	"deploy":   {},

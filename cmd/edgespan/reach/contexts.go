@@ -3,7 +3,6 @@ package reach
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"edgespan/cmd/term"
-	"edgespan/config"
 	"edgespan/platform/store"
 )
 
@@ -64,19 +62,11 @@ func (a *App) readContexts() (contextFile, error) {
 	if err != nil {
 		return f, fmt.Errorf("read contexts: %w", err)
 	}
-	if len(bytes.TrimSpace(text)) == 0 {
-		return f, nil
-	}
-	o, faults := config.ReadObject(text)
-	err = faults
-	if faults == nil {
-		dec := json.NewDecoder(bytes.NewReader(config.AppendCanonical(nil, o)))
-		dec.DisallowUnknownFields()
-		err = dec.Decode(&f)
-	}
-	if err != nil {
+	dec := yaml.NewDecoder(bytes.NewReader(text), yaml.DisallowUnknownField())
+	if err := dec.Decode(&f); err != nil && len(bytes.TrimSpace(text)) > 0 {
 		return f, term.Usagef("read contexts %s: %s: current and contexts: {NAME: {controller, tokenFile, caFile, "+
-			"caSha256}} are allowed", path, err)
+			"caSha256}} are allowed",
+			path, yaml.FormatError(err, false, false))
 	}
 	if f.Contexts == nil {
 		f.Contexts = map[string]Context{}
