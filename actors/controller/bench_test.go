@@ -96,7 +96,8 @@ func overrideOf(b *testing.B, own bool, touched int, change func(int) ops.Write)
 	const nodes = 10_000
 	store := newMemory()
 	o := Options{
-		Store: store, Replica: "a", Log: zap.NewNop(), Metadata: testMetadata, Issuer: &issuer{}, MaskKey: []byte("k"),
+		Store: store, Elector: elector, Replica: "a", Log: zap.NewNop(), Metadata: testMetadata,
+		Issuer: &issuer{}, MaskKey: []byte("k"),
 		Base: &base{docs: map[string]string{"RELEASE_M20": bigBase()}}, Settings: fleet.Defaults("a"),
 	}
 	for i := range nodes {
@@ -193,7 +194,8 @@ func BenchmarkReport(b *testing.B) {
 		b.Fatal(err)
 	}
 	c, err := Start(Options{
-		Store: store, Replica: "a", Log: zap.NewNop(), Metadata: testMetadata, Issuer: &issuer{}, MaskKey: []byte("k"),
+		Store: store, Elector: elector, Replica: "a", Log: zap.NewNop(), Metadata: testMetadata,
+		Issuer: &issuer{}, MaskKey: []byte("k"),
 		Base: &base{docs: map[string]string{"RELEASE_M20": bigBase()}},
 	})
 	if err != nil {

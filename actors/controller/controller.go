@@ -63,7 +63,7 @@ func Start(o Options) (*Controller, error) {
 		default: // the first reason counts
 		}
 	})
-	c.d = newDeps(o, storage.NewAccess(h, o.Store))
+	c.d = newDeps(o, storage.NewAccess(h, o.Store, o.Elector))
 	started := make(chan error, 1)
 	var err error
 	c.top, err = h.Spawn(func() actor.Actor { return &top{d: c.d, started: started} }, "controller")

@@ -67,7 +67,8 @@ type Issuer interface {
 // Options is what a controller is made of.
 type Options struct {
 	Store    storage.Store
-	Replica  string // its name, which no other replica has; kept over restarts
+	Elector  storage.Elector // not used offline
+	Replica  string          // its name, which no other replica has; kept over restarts
 	Log      *zap.Logger
 	Base     Base
 	Metadata *metadata.Metadata            // of nodes

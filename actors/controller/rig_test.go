@@ -26,6 +26,7 @@ import (
 	"edgespan/config/kv"
 	"edgespan/config/layers"
 	"edgespan/config/layers/metadata"
+	"edgespan/platform/store/backend"
 )
 
 // memory is a store in memory, over the model that the real ones are held to.
@@ -322,7 +323,8 @@ func newRig(t *testing.T) *rig {
 func (r *rig) start(name string) *Controller {
 	r.Helper()
 	o := Options{
-		Store: r.store, Replica: name, Log: zap.NewNop(), Base: r.base, Metadata: testMetadata, Issuer: r.issuer,
+		Store: r.store, Elector: elector, Replica: name, Log: zap.NewNop(), Base: r.base,
+		Metadata: testMetadata, Issuer: r.issuer,
 		Settings: fleet.Defaults(name), MaskKey: []byte("k"), NodeLink: "ctl:8444",
 	}
 	if os.Getenv("ES_LOG") != "" {
@@ -434,3 +436,5 @@ func (r *rig) pass(d time.Duration) {
 	time.Sleep(d)
 	r.settled()
 }
+
+func elector(s storage.Store) storage.Elect { return backend.Elector(s) }

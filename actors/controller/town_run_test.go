@@ -108,7 +108,8 @@ func (r *townRun) options(replica string, flags map[string]string) Options {
 		r.Fatal(faults)
 	}
 	return Options{
-		Store: r.store, Replica: replica, Metadata: testMetadata, Issuer: &issuer{}, MaskKey: []byte("k"), Flags: flags,
+		Store: r.store, Elector: elector, Replica: replica, Metadata: testMetadata, Issuer: &issuer{},
+		MaskKey: []byte("k"), Flags: flags,
 		E2E: map[string]*metadata.Metadata{ownFile: m}, Base: &base{docs: map[string]string{"RELEASE_M20": bigBase()}},
 		Settings: fleet.Defaults(replica),
 	}

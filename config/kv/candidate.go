@@ -83,14 +83,6 @@ func NewCandidate(election Key, ttl time.Duration) *Candidate {
 // Advance says that time has passed.
 func (c *Candidate) Advance(now time.Time) Turn { return c.turn(now, Turn{}) }
 
-// Vacated says that nobody seems to lead: there is no need to wait for the next try.
-func (c *Candidate) Vacated(now time.Time) Turn {
-	if c.lead == (Leadership{}) {
-		c.next = now
-	}
-	return c.turn(now, Turn{})
-}
-
 // Resign ends the candidacy, and the leadership without a Lost. Turns go on until one is Over.
 func (c *Candidate) Resign(now time.Time) Turn {
 	if !c.leaving {

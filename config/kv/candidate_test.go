@@ -227,10 +227,6 @@ func TestNeverTwoLeadersAndSoonAnother(t *testing.T) {
 				d.leads = false // its work has ended
 				d.take(d.c.Resign(w.now))
 				w.enter()
-			case 2:
-				if !d.dead && !d.over {
-					d.take(d.c.Vacated(w.now))
-				}
 			default:
 			}
 		}

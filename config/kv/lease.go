@@ -52,9 +52,3 @@ func Won(election Key, o Outcome) (Leadership, Entry, bool) {
 	}
 	return Leadership{}, o.Results[0].Entry, false
 }
-
-// Resign is the transaction that gives a leadership up. It leaves that of a
-// successor alone.
-func Resign(l Leadership) Txn {
-	return Txn{Compares: []Compare{l.Fence()}, Then: []Op{Delete(l.Key)}}
-}

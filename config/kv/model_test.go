@@ -221,6 +221,11 @@ func TestModelElections(t *testing.T) {
 	next, _ := s.m.Commit(Campaign("leader", []byte("two"), two))
 	after, _, _ := Won("leader", next)
 	s.is("nor while another leads", s.commit(fenced), "4 false")
-	s.is("nor does it end the other's", s.commit(Resign(lead)), "4 false")
-	s.is("the other resigns", s.commit(Resign(after)), "5 true -1")
+	s.is("nor does it end the other's", s.commit(resign(lead)), "4 false")
+	s.is("the other resigns", s.commit(resign(after)), "5 true -1")
+}
+
+// resign gives a leadership up, and leaves that of a successor alone.
+func resign(l Leadership) Txn {
+	return Txn{Compares: []Compare{l.Fence()}, Then: []Op{Delete(l.Key)}}
 }

@@ -177,10 +177,17 @@ func (c *cluster) campaign(s *etcd.Store) *candidate {
 	it := &candidate{make(chan kv.Leadership, 1), make(chan error, 1), quit}
 	e := backend.Election{Store: s, Key: "elections/leader", TTL: kv.MinTTL, Clock: backend.Wall{}}
 	go func() {
-		it.lost <- e.Lead(ctx, nil, func(ctx context.Context, l kv.Leadership) error {
-			it.won <- l
-			<-ctx.Done()
-			return ctx.Err()
+		e.Run(ctx, nil, func(turn kv.Turn) {
+			if turn.Won != nil {
+				it.won <- *turn.Won
+			}
+			if turn.Lost != nil {
+				quit()
+				select {
+				case it.lost <- turn.Lost:
+				default: // it was told why before
+				}
+			}
 		})
 	}()
 	return it

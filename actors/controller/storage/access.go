@@ -40,15 +40,16 @@ const (
 type Access struct {
 	*Host
 
-	Began time.Time
-	store Store
-	Saver *Saver
-	lease atomic.Int64
+	Began   time.Time
+	store   Store
+	elector Elector
+	Saver   *Saver
+	lease   atomic.Int64
 }
 
 // NewAccess makes the access of a replica. Its saver works once its run is a leaf.
-func NewAccess(h *Host, store Store) *Access {
-	a := &Access{Host: h, Began: h.Now(), store: store}
+func NewAccess(h *Host, store Store, elector Elector) *Access {
+	a := &Access{Host: h, Began: h.Now(), store: store, elector: elector}
 	a.Saver = newSaver(a)
 	return a
 }

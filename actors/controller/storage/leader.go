@@ -21,63 +21,28 @@ const (
 // LeadAgain is how long a leader waits with what the store did not take.
 const LeadAgain = 200 * time.Millisecond
 
-// campaign leads whenever nobody else does: it drives kv.Candidate, and tells an actor
-// when this replica leads (elected) and when it may not any more (deposed).
+// Elector runs elections on a store: platform/store/backend.Elector.
+type Elector func(Store) Elect
+
+// Elect campaigns for a key until ctx ends, and tells each turn that was won, lost or failed.
+type Elect func(ctx context.Context, key kv.Key, ttl time.Duration, candidate []byte, tell func(kv.Turn))
+
+// campaign leads whenever nobody else does, and tells an actor when this replica leads (elected) and when it may not
+// any more (deposed).
 func (d *Access) campaign(tell *actor.PID) {
-	machine := kv.NewCandidate(history.ElectionKey(LeaderWord), LeaderTTL)
-	answers := make(chan kv.Answer)
-	ended, failing := d.Context.Done(), false
-	turn := machine.Advance(time.Now())
-	for {
-		if turn.Failed != nil && !failing && ended != nil { // once, not four times in each lease
+	elect := d.elector(d.store)
+	elect(d.Context, history.ElectionKey(LeaderWord), LeaderTTL, []byte(d.Replica), func(turn kv.Turn) {
+		if turn.Failed != nil {
 			d.Log.Warn("campaign for the lead", zap.Error(turn.Failed))
 		}
 		if turn.Lost != nil {
-			d.Log.Warn("the lead is lost", zap.Error(turn.Lost))
+			if d.Context.Err() == nil {
+				d.Log.Warn("the lead is lost", zap.Error(turn.Lost))
+			}
 			d.Send(tell, Deposed{})
 		}
 		if turn.Won != nil {
 			d.Send(tell, Elected{*turn.Won})
 		}
-		if turn.Call != nil {
-			call := *turn.Call
-			d.Leaf("election", func() { d.electionCall(call, answers) })
-		}
-		if turn.Over {
-			return
-		}
-		select {
-		case a := <-answers:
-			failing = a.Err != nil
-			turn = machine.Answered(time.Now(), a)
-		case <-time.After(time.Until(turn.Wake)):
-			turn = machine.Advance(time.Now())
-		case <-ended:
-			ended = nil
-			d.Send(tell, Deposed{})
-			turn = machine.Resign(time.Now()) // so that nobody waits for the end of the lease
-		}
-	}
-}
-
-// electionCall asks the store. The last call, which lets go of the lease, is made when the
-// controller ends already. An answer that comes too late goes nowhere.
-func (d *Access) electionCall(c kv.Call, answers chan<- kv.Answer) {
-	ctx, cancel := context.WithDeadline(context.Background(), c.Until)
-	defer cancel()
-	a := kv.Answer{Call: c.Number}
-	switch c.Kind {
-	case kv.CallGrant:
-		a.Lease, a.Err = d.store.Grant(ctx, LeaderTTL)
-	case kv.CallKeepAlive:
-		_, a.Err = d.store.KeepAlive(ctx, c.Lease)
-	case kv.CallCampaign:
-		a.Outcome, a.Err = d.store.Commit(ctx, kv.Campaign(history.ElectionKey(LeaderWord), []byte(d.Replica), c.Lease))
-	case kv.CallRevoke:
-		a.Err = d.store.Revoke(ctx, c.Lease)
-	}
-	select {
-	case answers <- a:
-	case <-ctx.Done():
-	}
+	})
 }

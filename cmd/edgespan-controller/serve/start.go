@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/controller"
+	"edgespan/actors/controller/storage"
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/fleet"
@@ -201,7 +202,8 @@ func (g *ground) tree(o *Options, i issuer, mask []byte, nodeLink string,
 		return nil, err
 	}
 	return controller.Start(controller.Options{
-		Store: g.store, Replica: g.replica, Log: g.log, Base: base, Metadata: nodes, E2E: own, Issuer: i,
+		Store: g.store, Elector: elector, Replica: g.replica, Log: g.log, Base: base, Metadata: nodes,
+		E2E: own, Issuer: i,
 		Own: o.judge, Settings: o.settings(g.replica), MaskKey: mask, NodeLink: nodeLink, Stored: g.stored, Do: do,
 		Offline: do == nil,
 		Shared:  len(o.Etcd) > 0,
@@ -326,3 +328,6 @@ func joinAddress(o *Options, nodeListen net.Addr) string {
 	}
 	return net.JoinHostPort(host, port)
 }
+
+// elector runs the controller's elections.
+func elector(s storage.Store) storage.Elect { return backend.Elector(s) }

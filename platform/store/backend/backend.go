@@ -1,5 +1,5 @@
 // Package backend owns the contract of the controller's store, what its backends bolt
-// and etcd share, and elections that work on any of them (docs/adr/0016).
+// and etcd share, and the driver of elections on any of them (docs/adr/0016).
 //
 // The interface stands here, in a room of platform, and not in config/kv
 // that owns its words: every call takes a context, which no core may import. It

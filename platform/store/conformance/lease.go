@@ -71,30 +71,38 @@ func (r *rig) election() backend.Election {
 	return backend.Election{Store: r.Store, Key: "elect/leader", TTL: kv.MinTTL, Clock: r.Clock}
 }
 
-// led is a candidate that runs beside the test.
+// led is a candidate that runs beside the test until it loses or quits.
 type led struct {
 	won  chan kv.Leadership
-	lost chan struct{} // its context ended
-	err  chan error
-	quit chan error // ends its work
+	lost chan error // why it leads no more, nil once its lease is let go of
+	quit context.CancelFunc
 }
 
-func (r *rig) lead(ctx context.Context, e backend.Election, name string) *led {
-	l := &led{won: make(chan kv.Leadership, 1), lost: make(chan struct{}), err: make(chan error, 1),
-		quit: make(chan error, 1)}
+func (r *rig) lead(e backend.Election, name string) *led {
+	ctx, quit := context.WithCancel(r.Context())
+	l := &led{won: make(chan kv.Leadership, 1), lost: make(chan error, 2), quit: quit}
 	go func() {
-		l.err <- e.Lead(ctx, []byte(name), func(ctx context.Context, lead kv.Leadership) error {
-			l.won <- lead
-			select {
-			case <-ctx.Done():
-				close(l.lost)
-				return ctx.Err()
-			case err := <-l.quit:
-				return err
+		defer close(l.lost)
+		e.Run(ctx, []byte(name), func(turn kv.Turn) {
+			if turn.Won != nil {
+				l.won <- *turn.Won
+			}
+			if turn.Lost != nil {
+				l.lost <- turn.Lost
+				quit()
 			}
 		})
 	}()
 	return l
+}
+
+// ended waits until a candidate has let go of its lease, and says why it led no more.
+func (r *rig) ended(l *led) error {
+	r.Helper()
+	why := wait(r, "it to lose", l.lost)
+	for wait(r, "its end", l.lost) != nil {
+	}
+	return why
 }
 
 func wait[T any](r *rig, what string, c <-chan T) (v T) {
@@ -108,18 +116,11 @@ func wait[T any](r *rig, what string, c <-chan T) (v T) {
 }
 
 func elections(r *rig) {
-	seen := make(chan string, 100)
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	observed := make(chan error, 1)
-	go func() {
-		observed <- r.election().Observe(ctx, func(leader kv.Entry) error { seen <- string(leader.Value); return nil })
-	}()
-	r.is("at first", wait(r, "the observer", seen), "")
-	one := r.lead(ctx, r.election(), "one")
+	seen := r.watch("elect/", r.now())
+	one := r.lead(r.election(), "one")
 	lead := wait(r, "one", one.won)
-	r.is("who leads", wait(r, "the observer", seen), "one")
-	two := r.lead(ctx, r.election(), "two")
+	r.is("who leads", told(r.next(seen)), "put elect/leader=one")
+	two := r.lead(r.election(), "two")
 	r.is("the leader writes",
 		r.commit(kv.Txn{Compares: []kv.Compare{lead.Fence()}, Then: []kv.Op{kv.Put("x", nil)}}).Succeeded, true)
 	select {
@@ -127,17 +128,16 @@ func elections(r *rig) {
 		r.Fatal("two leaders")
 	default:
 	}
-	one.quit <- errEnough
-	r.fails("what its work said", wait(r, "the end of one", one.err), errEnough)
+	one.quit()
+	r.fails("why it ends", r.ended(one), context.Canceled)
+	r.is("nobody", told(r.next(seen)), "delete elect/leader")
+	r.Advance(kv.MinTTL / 4) // the other tries again
 	next := wait(r, "two", two.won)
-	r.is("nobody", wait(r, "the observer", seen), "")
-	r.is("then two", wait(r, "the observer", seen), "two")
+	r.is("then two", told(r.next(seen)), "put elect/leader=two")
 	r.is("the fence of one holds no more", r.commit(kv.Txn{Compares: []kv.Compare{lead.Fence()}}).Succeeded, false)
-	r.is("one resigns too late", r.commit(kv.Resign(lead)).Succeeded, false)
 	r.is("two leads on", r.commit(kv.Txn{Compares: []kv.Compare{next.Fence()}}).Succeeded, true)
-	cancel()
-	r.fails("the end of two", wait(r, "the end of two", two.err), context.Canceled)
-	r.fails("the end of the observer", wait(r, "its end", observed), context.Canceled)
+	two.quit()
+	r.fails("the end of two", r.ended(two), context.Canceled)
 	r.is("its key went with it", r.get("elect/leader").Exists(), false)
 }
 
@@ -152,17 +152,15 @@ func fencing(r *rig) {
 	r.is("its lease ends", told(r.next(w)), "delete elect/leader")
 	stale := kv.Txn{Compares: []kv.Compare{lead.Fence()}, Then: []kv.Op{kv.Put("x", nil)}}
 	r.is("it writes nothing", r.commit(stale).Succeeded, false)
-	next := r.lead(r.Context(), r.election(), "awake")
+	next := r.lead(r.election(), "awake")
 	wait(r, "the next", next.won)
 	r.is("nor while another leads", r.commit(stale).Succeeded, false)
-	next.quit <- nil
-	if err := wait(r, "its end", next.err); err != nil {
-		r.Error(err)
-	}
+	next.quit()
+	r.fails("its end", r.ended(next), context.Canceled)
 }
 
 func passesOn(r *rig) {
-	one := r.lead(r.Context(), r.election(), "one")
+	one := r.lead(r.election(), "one")
 	wait(r, "one", one.won)
 	// Its key goes by another's hand, as when the store took its lease for over.
 	id := r.get("elect/leader").Lease
@@ -170,16 +168,13 @@ func passesOn(r *rig) {
 		r.Fatal(err)
 	}
 	r.Advance(kv.MinTTL)
-	wait(r, "it to see that", one.lost)
-	if err := wait(r, "its end", one.err); err == nil || errors.Is(err, context.Canceled) {
+	if err := r.ended(one); errors.Is(err, context.Canceled) {
 		r.Errorf("it does not say that it lost: %v", err)
 	}
-	two := r.lead(r.Context(), r.election(), "two")
+	two := r.lead(r.election(), "two")
 	wait(r, "two", two.won)
-	two.quit <- nil
-	if err := wait(r, "its end", two.err); err != nil {
-		r.Error(err)
-	}
+	two.quit()
+	r.fails("its end", r.ended(two), context.Canceled)
 }
 
 // deaf is a store that a leader does not reach any more.
@@ -192,21 +187,21 @@ func (deaf) KeepAlive(context.Context, kv.LeaseID) (time.Duration, error) {
 func unreachable(r *rig) {
 	e := r.election()
 	e.Store = deaf{r.Store}
-	one := r.lead(r.Context(), e, "one")
+	one := r.lead(e, "one")
 	wait(r, "one", one.won)
 	for n := 0; ; n++ { // its clock alone tells it
 		r.Advance(kv.MinTTL / 4)
 		select {
-		case <-one.lost:
+		case err := <-one.lost:
+			if err == nil {
+				r.Error("it does not say that it lost")
+			}
 		case <-time.After(10 * time.Millisecond):
 			if n < 1000 {
 				continue
 			}
 			r.Fatal("it leads on without its store")
 		}
-		break
-	}
-	if err := wait(r, "its end", one.err); err == nil {
-		r.Error("it does not say that it lost")
+		return
 	}
 }

@@ -1,0 +1,71 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"edgespan/config/kv"
+)
+
+// moody is a store that grants nothing until it is told to, and of which nobody else wants anything.
+type moody struct {
+	model         *kv.Model
+	grants, fails int
+}
+
+func (s *moody) Grant(_ context.Context, ttl time.Duration) (kv.LeaseID, error) {
+	if s.grants++; s.grants <= s.fails {
+		return 0, errors.New("no")
+	}
+	return s.model.Grant(time.Now(), ttl)
+}
+
+func (s *moody) Commit(_ context.Context, t kv.Txn) (kv.Outcome, error) {
+	return s.model.Commit(t)
+}
+
+func (s *moody) KeepAlive(_ context.Context, id kv.LeaseID) (time.Duration, error) {
+	return s.model.KeepAlive(time.Now(), id)
+}
+
+func (s *moody) Revoke(_ context.Context, id kv.LeaseID) error {
+	return s.model.Revoke(id)
+}
+
+// What the store can't do is told once, however often it is tried; the end of the context is told before the lease is
+// let go of, and that it is before Run returns.
+func TestWhatAnElectionTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &moody{model: kv.NewModel(), fails: 8}
+		ctx, cancel := context.WithCancel(t.Context())
+		var told []string
+		leads := func() bool { e, _, _ := s.model.Get("leader"); return e.Exists() }
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			Election{Store: s, Key: "leader", TTL: kv.MinTTL, Clock: Wall{}}.Run(ctx, nil, func(turn kv.Turn) {
+				switch {
+				case turn.Failed != nil:
+					told = append(told, turn.Failed.Error())
+				case turn.Won != nil:
+					told = append(told, "won")
+				case turn.Lost != nil && leads():
+					told = append(told, turn.Lost.Error())
+				}
+			})
+		}()
+		time.Sleep(time.Minute)
+		cancel()
+		<-over
+		if got := strings.Join(told, ", "); got != "grant a lease: no, won, context canceled" {
+			t.Errorf("told: %s", got)
+		}
+		if leads() {
+			t.Error("its key outlives it")
+		}
+	})
+}
