@@ -3,8 +3,11 @@ package underlay
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
+
+	"edgespan/config/fleet/nodeproto"
 )
 
 func port(label, address string, mtu int) Port {
@@ -74,5 +77,37 @@ func TestWhichPortsCount(t *testing.T) {
 	}
 	if len(p) > maxPorts || changes > 3*maxPorts {
 		t.Errorf("%d ports are known, %d changes", len(p), changes)
+	}
+}
+
+// What is kept of ports: none without end, no address that others could not reach, and the last one of a port that has
+// none now.
+func TestThePortsThatAreKept(t *testing.T) {
+	t.Parallel()
+	said := func(label string, mtu int, addresses ...string) nodeproto.Port {
+		return nodeproto.Port{Label: label, MTU: mtu, Addresses: addresses}
+	}
+	many := make([]nodeproto.Port, 2*maxPorts)
+	for i := range many {
+		many[i] = said(fmt.Sprintf("p%03d", i), 1500)
+	}
+	before := Ports{Ports: []Port{port("a", "192.0.2.1", 1400)}}
+	for name, c := range map[string]struct {
+		ports []nodeproto.Port
+		want  []Port
+	}{
+		"another address":             {[]nodeproto.Port{said("a", 1500, "192.0.2.2")}, []Port{port("a", "192.0.2.2", 1500)}},
+		"no address now, nor an MTU":  {[]nodeproto.Port{said("a", 0)}, []Port{port("a", "192.0.2.1", 1400)}},
+		"only those of no use":        {[]nodeproto.Port{said("a", 1500, "127.0.0.1", "fe80::1", "224.0.0.1", "x")}, []Port{port("a", "192.0.2.1", 1500)}},
+		"one label twice":             {[]nodeproto.Port{said("b", 1), said("b", 2)}, []Port{port("b", "", 1)}},
+		"a label that is too long":    {[]nodeproto.Port{said(strings.Repeat("x", maxLabel+1), 1)}, []Port{}},
+		"in the order of their names": {[]nodeproto.Port{said("c", 1), said("b", 2)}, []Port{port("b", "", 2), port("c", "", 1)}},
+	} {
+		if got := Of(c.ports, before); string(encoded(got)) != string(encoded(Ports{Ports: c.want})) {
+			t.Errorf("%s: %s, want %s", name, encoded(got), encoded(Ports{Ports: c.want}))
+		}
+	}
+	if got := Of(many, before); len(got.Ports) != maxPorts {
+		t.Errorf("%d ports are kept", len(got.Ports))
 	}
 }

@@ -88,6 +88,9 @@ func TestAPushIsJudgedWithItsPeerConfiguration(t *testing.T) {
 		{"a uuid of the layers", both, encoded(t, clusterOf(net1, "dut0")...),
 			[]string{"is network instance " + niID(1) + ", which the config has too"}},
 		{"the uplink", both, encoded(t, clusterOf(fresh, "uplink0")...), []string{"is uplink0, which is the uplink wan"}},
+		{"a link of two clusters", both,
+			encoded(t, append(clusterOf(fresh, "dut0"), clusterOf(uuid.MustParse(niID(8)), "dut0")[1:]...)...),
+			[]string{"is dut0, which is in the bridge of cluster lab"}},
 		{"a port in use", both, encoded(t, clusterOf(fresh, "lan0")...),
 			[]string{"is lan0, which is the port lan of network instance " + niID(1)}},
 	} {
