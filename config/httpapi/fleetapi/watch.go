@@ -56,6 +56,9 @@ func (a *api) still(r *http.Request, was Caller) bool {
 		return true
 	}
 	again, err := a.authenticate(r)
+	if err != nil {
+		a.problemOf(&rest.Call{Request: r}, err) // what is wrong with the store is for the log
+	}
 	return err == nil && again == was
 }
 

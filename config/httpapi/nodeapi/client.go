@@ -14,6 +14,10 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
+// maxAnswer bounds what a client reads of one answer, in bytes: 999 networks and their
+// apps are a few MiB.
+const maxAnswer = 256 << 20
+
 // Client asks a daemon over its control socket. Its methods mirror Backend, and their
 // errors are those of config/httpapi/rest, so that a caller can branch (exit codes).
 type Client struct{ *rest.Client }
@@ -29,7 +33,7 @@ func NewClient(socket string) *Client {
 		}
 		return c, nil
 	}
-	return &Client{&rest.Client{Name: socket, Base: "http://edgespan", // every host is our socket
+	return &Client{&rest.Client{Name: socket, Base: "http://edgespan", Most: maxAnswer, // every host is our socket
 		Transport: &http.Transport{DialContext: dial, DisableCompression: true}, Authorize: func(*http.Request) {},
 		Refusal: problemError, Failed: func(err error) error { return failed(socket, err) }}}
 }

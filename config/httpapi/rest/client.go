@@ -3,6 +3,7 @@ package rest
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,8 +19,8 @@ import (
 	"edgespan/config"
 )
 
-// maxAnswer bounds what a client reads of one answer, in bytes: the configs of ten thousand
-// nodes are some hundred MiB.
+// maxAnswer bounds what a client reads of one answer, in bytes, unless it says another bound: the
+// configs of ten thousand nodes are some hundred MiB.
 const maxAnswer = 1 << 30
 
 // maxFollowed is how many redirects a client follows.
@@ -30,6 +31,7 @@ const maxFollowed = 3
 type Client struct {
 	Name      string // that errors have for whom it asks
 	Base      string // what each path is behind
+	Most      int64  // bytes of an answer that are read whole; 0: maxAnswer
 	Transport http.RoundTripper
 	Authorize func(*http.Request)                   // puts into a request who asks
 	Refusal   func(status int, text []byte) error   // is the error of an answer that is no success
@@ -110,7 +112,7 @@ func (c *Client) once(ctx context.Context, target string, r Request) (*http.Resp
 // read reads an answer whole.
 func (c *Client) read(resp *http.Response) ([]byte, error) {
 	defer func() { _ = resp.Body.Close() }() // only read from
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, cmp.Or(c.Most, maxAnswer)))
 	if err != nil {
 		return nil, c.Failed(err)
 	}
