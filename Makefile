@@ -53,12 +53,14 @@ vetted:
 
 # Each test binary has one processor: with two, goroutines of a synctest bubble that read their
 # timers at once crash the detector (https://go.dev/issue/78156). It finds races by what happens
-# before what, not by what runs beside what, so it sees the same; packages run side by side.
+# before what, not by what runs beside what, so it sees the same; packages run side by side, and so
+# do tests that say they may: most of them wait.
 race: ## Actors, topics and stores under the race detector, with a few of their histories (no root; needs gcc)
-	CGO_ENABLED=1 $(GO) test -race -short -timeout 14m -exec 'env GOMAXPROCS=1' $(RACED)
+	CGO_ENABLED=1 $(GO) test -race -short -parallel 4 -timeout 14m -exec 'env GOMAXPROCS=1' $(RACED)
 
+# Many of them mostly wait: more run at a time than there are processors.
 unit: ## The other unit tests with all their crashes and draws (no root)
-	$(GO) test -timeout 14m $(filter-out $(RACED),$(UNIT))
+	$(GO) test -p 3 -parallel 6 -timeout 14m $(filter-out $(RACED),$(UNIT))
 
 integration: ## Tests that need root and namespaces (root)
 	@test "$$(id -u)" = 0 || { echo 'make integration: needs root, for network namespaces' >&2; exit 1; }

@@ -44,6 +44,7 @@ func (l *lab) index(link string) string {
 }
 
 func TestATapDeviceComesBackAsItWasWantedAndGoes(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	before := picture(t, l.ns)
 	l.must(ground, root())
@@ -73,6 +74,7 @@ func TestATapDeviceComesBackAsItWasWantedAndGoes(t *testing.T) {
 }
 
 func TestATapDeviceNeverTakesANameOfOthers(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.must(ground, root())
 	l.ns.Exec(t, "ip", "tuntap", "add", "dev", "vm0", "mode", "tap")
@@ -93,6 +95,7 @@ func TestATapDeviceNeverTakesANameOfOthers(t *testing.T) {
 }
 
 func TestALinkOfOthersIsBorrowedAndGivenBackAsItWas(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.must(ground, root())
 	l.must(owner(1), l.network(1))
@@ -130,6 +133,7 @@ func TestALinkOfOthersIsBorrowedAndGivenBackAsItWas(t *testing.T) {
 
 // One that was down is down again, also after another process gives it back.
 func TestALinkThatWasDownIsGivenBackDown(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.must(ground, root())
 	l.must(owner(1), l.network(1))
@@ -160,6 +164,7 @@ func TestALinkThatWasDownIsGivenBackDown(t *testing.T) {
 }
 
 func TestALinkThatTheHostUsesIsNeverBorrowed(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.must(ground, root())
 	l.must(owner(1), l.network(1))
@@ -185,6 +190,7 @@ func TestALinkThatTheHostUsesIsNeverBorrowed(t *testing.T) {
 }
 
 func TestALinkMadeAnewUnderItsNameIsNoticed(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.must(ground, root())
 	l.ns.Exec(t, "ip", "tuntap", "add", "dev", "vm0", "mode", "tap")
@@ -225,6 +231,7 @@ func TestALinkMadeAnewUnderItsNameIsNoticed(t *testing.T) {
 }
 
 func TestAddressesAreHeardOnALinkAlsoWhenItIsMadeAnew(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.must(ground, root())
 	heard := make(chan netstate.Seen, 100)

@@ -41,6 +41,7 @@ func (w *town) deployWith(a netinst.Adapter, mesh bool) {
 }
 
 func TestAppsOfAClusterKeepTheirRules(t *testing.T) {
+	t.Parallel()
 	w := newTown(t, 3)
 	app, a := clusterApp(t, "10.99.0.2/32")
 	w.deployWith(a, true)
@@ -77,6 +78,7 @@ func notMember(lines []string) []string {
 // For each k: k ops of a change are done, then another process, which has only the run
 // folder and the kernel, does what it finds left.
 func TestAStopAfterAnyOpOfAClusterConverges(t *testing.T) {
+	t.Parallel()
 	w := newTown(t, 3)
 	l := w.nodes[0]
 	others := foreign(t, l)
@@ -117,6 +119,7 @@ func TestAStopAfterAnyOpOfAClusterConverges(t *testing.T) {
 // A device that has spoken is found by the way that is new, at once: the one that was learnt
 // before leads nowhere since.
 func TestAnotherTopologyFindsDevicesByTheirNewWay(t *testing.T) {
+	t.Parallel()
 	w := newTown(t, 3)
 	w.deploy(false)
 	until(t, "ping", func() bool { return w.pings(1, 2, 100) })

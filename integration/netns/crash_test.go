@@ -110,6 +110,7 @@ var crashWays = map[string]func(*lab) (from, to string){
 // For each k: k ops of a change are done, then another process, which has only the run
 // folder and the kernel, does what it finds left. There and back by turns.
 func TestAStopAfterAnyOpConverges(t *testing.T) {
+	t.Parallel()
 	for name, docs := range crashWays {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -146,6 +147,7 @@ func TestAStopAfterAnyOpConverges(t *testing.T) {
 
 // An op that is told to stop says so in the one type of error.
 func TestAnOpThatIsStoppedIsAnOpError(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -257,6 +259,7 @@ func child(t *testing.T) {
 // A kill between the mark of an owner and what was to follow leaves a folder of which
 // nothing is observed.
 func TestAMarkWithNothingBehindItGoesAtTheNextStart(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	mark := func(n int, files ...string) {
 		t.Helper()

@@ -16,6 +16,7 @@ import (
 )
 
 func TestTheSameOpTwiceLeavesTheSame(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.must(ground, root())
 	l.must(owner(1), l.network(1))
@@ -42,6 +43,7 @@ func TestTheSameOpTwiceLeavesTheSame(t *testing.T) {
 
 // Each drift is found by a full observe and repaired by the plan alone.
 func TestWhatOthersChangeIsFoundAndRepaired(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.must(ground, root())
 	for n := 1; n <= 2; n++ {
@@ -124,6 +126,7 @@ func TestAHungHelperIsReplaced(t *testing.T) {
 }
 
 func TestAnAdapterWaitsForItsNamespaceAndFollowsIt(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	want := netstate.NewState(
 		netstate.Link{Name: "es1", Type: netstate.Bridge, MAC: "02:16:3e:00:00:01", MTU: 1500, Alias: "edgespan ni " +
@@ -160,6 +163,7 @@ func TestAnAdapterWaitsForItsNamespaceAndFollowsIt(t *testing.T) {
 }
 
 func TestARouteWaitsForAnInterfaceOfOthers(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	fs := l.apply(t.Context(), owner(1), netstate.NewState(
 		netstate.Route{Table: 20001, Dst: "0.0.0.0/0", Type: netstate.Unicast, Dev: "wwan0"}))
@@ -169,6 +173,7 @@ func TestARouteWaitsForAnInterfaceOfOthers(t *testing.T) {
 }
 
 func TestATakenNameIsAClearErrorAndLeavesNothing(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.app.Exec(t, "ip", "link", "add", "eth1", "type", "bridge")
 	before := picture(t, l.ns)
@@ -189,6 +194,7 @@ func TestATakenNameIsAClearErrorAndLeavesNothing(t *testing.T) {
 }
 
 func TestAnObjectOfAnotherOwnerIsRefused(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.must(ground, root())
 	l.must(owner(2), l.network(2))
@@ -216,6 +222,7 @@ func TestAnObjectOfAnotherOwnerIsRefused(t *testing.T) {
 }
 
 func TestLinksThatGoTogetherGoInOneDeletion(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	const many = 20
 	for n := 1; n <= many; n++ {
@@ -250,6 +257,7 @@ func TestLinksThatGoTogetherGoInOneDeletion(t *testing.T) {
 }
 
 func TestDoomedLinksOfAnEarlierLifeAreReaped(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.ns.Exec(t, "ip", "link", "add", "es-doomed5k", "type", "bridge")
 	l.ns.Exec(t, "ip", "link", "set", "es-doomed5k", "alias", "edgespan ni x", "group", "20101")

@@ -285,6 +285,7 @@ func (l *fwLab) sendFrom(src, dst fwEnd, local, port uint16, payload string) {
 const fwSettle = 60 * time.Millisecond
 
 func TestFirewallVerdictsOfRealPackets(t *testing.T) {
+	t.Parallel()
 	l, set := fwTwoNetworks(t, true)
 	inbox := &fwInbox{got: map[string]bool{}}
 	for _, ns := range []string{"a", "b", "c", "node", "world"} {
@@ -327,6 +328,7 @@ func TestFirewallVerdictsOfRealPackets(t *testing.T) {
 
 // An allowed TCP connection needs its replies to pass, whichever side opened it.
 func TestFirewallIsStateful(t *testing.T) {
+	t.Parallel()
 	l, set := fwTwoNetworks(t, true)
 	inbox := &fwInbox{got: map[string]bool{}}
 	for _, ns := range []string{"a", "b", "node", "world"} {
@@ -377,6 +379,7 @@ func TestFirewallIsStateful(t *testing.T) {
 
 // What leaves a port bears the port's address; the world never sees an app's.
 func TestFirewallMasquerades(t *testing.T) {
+	t.Parallel()
 	l, set := fwTwoNetworks(t, true)
 	set(fwRules{a: fwAllowAll})
 	var from net.Addr

@@ -161,6 +161,7 @@ func fileTree(t *testing.T, root string) []string {
 
 // The kernel replaces a route by destination, table and metric, whoever made it.
 func TestARouteOfOthersInOurTableIsNotReplaced(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	want := l.network(1)
 	var dst string

@@ -45,6 +45,7 @@ func (l *fwLab) lease(ns string) map[string]string {
 }
 
 func TestFirewallLabDHCPOptions(t *testing.T) {
+	t.Parallel()
 	l := newFwLab(t)
 	l.apply(netstate.State{},
 		netinst.HostState([]netinst.HostNetwork{{Number: 1, Subnet: netip.MustParsePrefix("10.1.0.0/24")}}))
@@ -80,6 +81,7 @@ func TestFirewallLabDHCPOptions(t *testing.T) {
 }
 
 func TestFirewallLabAirGappedAppGetsNoRouter(t *testing.T) {
+	t.Parallel()
 	l := newFwLab(t)
 	l.apply(netstate.State{},
 		netinst.HostState([]netinst.HostNetwork{{Number: 1, Subnet: netip.MustParsePrefix("10.1.0.0/24")}}))

@@ -34,6 +34,7 @@ func (l *fwLab) flows(inbox *fwInbox, what string, src, dst fwEnd, port uint16, 
 // An app has at most so many flows, those to it counted too; others open theirs, replies
 // and flows that are open pass, and a flow that has ended makes room.
 func TestFirewallBoundsTheFlowsOfAnAdapter(t *testing.T) {
+	t.Parallel()
 	const most = 64
 	l, set := fwTwoNetworks(t, true)
 	inbox := &fwInbox{got: map[string]bool{}}
@@ -88,6 +89,7 @@ func TestFirewallBoundsTheFlowsOfAnAdapter(t *testing.T) {
 
 // One flow of many packets that nobody answers is one flow, although each of them is NEW.
 func TestFirewallCountsAFlowWithoutAnswersOnce(t *testing.T) {
+	t.Parallel()
 	l, set := fwTwoNetworks(t, true)
 	set(fwRules{a: fwAllowAll, flows: 16})
 	inbox := &fwInbox{got: map[string]bool{}}
@@ -119,6 +121,7 @@ func TestFirewallCountsAFlowWithoutAnswersOnce(t *testing.T) {
 // Flows that were closed stay in the table for two minutes and are not counted any more: an app
 // that opens and closes without end leaves only so many behind.
 func TestFirewallBoundsFlowsThatAreClosedAtOnce(t *testing.T) {
+	t.Parallel()
 	const most, tries, rate, burst = 16, 150, 4, 64
 	l, set := fwTwoNetworks(t, true)
 	set(fwRules{a: fwAllowAll, flows: most})
@@ -163,6 +166,7 @@ func TestFirewallBoundsFlowsThatAreClosedAtOnce(t *testing.T) {
 // What an app asks of its gateway's DNS becomes flows of the node's own, so that it may not
 // ask at any rate; others ask all the same.
 func TestFirewallBoundsTheQuestionsOfAnAdapter(t *testing.T) {
+	t.Parallel()
 	l, set := fwTwoNetworks(t, true)
 	set(fwRules{a: fwAllowAll, b: fwAllowAll})
 	inbox := &fwInbox{got: map[string]bool{}}

@@ -58,6 +58,7 @@ func (l *fwLab) mac(ns, link string) []byte {
 // A neighbour on the uplink sends with an app's address: to an app that lets that app in, to
 // the gateway, and on a flow that the two apps have. rp_filter off and loose let it through.
 func TestFirewallDropsForgedSources(t *testing.T) {
+	t.Parallel()
 	l, set := fwTwoNetworks(t, true)
 	fromA := netinst.ACLRule{Direction: netinst.Ingress, Action: netinst.Allow, IP: netip.PrefixFrom(fwA.addr, 32)}
 	fromNext := netinst.ACLRule{Direction: netinst.Ingress, Action: netinst.Allow, IP: netip.PrefixFrom(fwNext.addr, 32)}
@@ -105,6 +106,7 @@ func TestFirewallDropsForgedSources(t *testing.T) {
 // What conntrack has no entry for is not translated; nor is a flow whose entry was made
 // while no rule translated it. Neither leaves by the port, with the spoof guard or without.
 func TestFirewallSendsNothingUntranslated(t *testing.T) {
+	t.Parallel()
 	for _, guard := range []bool{true, false} {
 		t.Run(fmt.Sprintf("guard=%v", guard), func(t *testing.T) {
 			l, set := fwTwoNetworks(t, guard)
@@ -146,6 +148,7 @@ func TestFirewallSendsNothingUntranslated(t *testing.T) {
 // A flow that the world has opened by the app's own address gets its replies, untranslated,
 // and an error of the app about it arrives.
 func TestFirewallAnswersByTheAppsOwnAddress(t *testing.T) {
+	t.Parallel()
 	l, set := fwTwoNetworks(t, true)
 	set(fwRules{a: []netinst.ACLRule{{Direction: netinst.Ingress, Action: netinst.Allow,
 		IP: netip.PrefixFrom(fwNext.addr, 32)}}})

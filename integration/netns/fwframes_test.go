@@ -134,6 +134,7 @@ func fwHear(t *testing.T, fd int, marks []string, end string) map[string]bool {
 // allowing everything. The last one is always let through, and a veth keeps
 // order, so what has not come before it never comes.
 func TestFirewallOfFrames(t *testing.T) {
+	t.Parallel()
 	for _, guard := range []bool{true, false} {
 		t.Run(fmt.Sprintf("guard=%v", guard), func(t *testing.T) {
 			l, set := fwTwoNetworks(t, guard)
@@ -224,6 +225,7 @@ func TestFirewallOfFrames(t *testing.T) {
 // An adapter that is in the bridge but in no chain passes nothing, and the
 // wildcard of one network doesn't hold for another's links.
 func TestFirewallDropsFramesOfUnknownLinks(t *testing.T) {
+	t.Parallel()
 	l, set := fwTwoNetworks(t, true)
 	set(fwRules{a: fwAllowAll, b: fwAllowAll})
 	for _, link := range []string{"es1a9", "es10a1"} {
@@ -246,6 +248,7 @@ func TestFirewallDropsFramesOfUnknownLinks(t *testing.T) {
 
 // A packet for another network's subnet doesn't leave by the default route either.
 func TestFirewallSendsNoOtherNetworkOutOfThePort(t *testing.T) {
+	t.Parallel()
 	l, set := fwTwoNetworks(t, true)
 	set(fwRules{a: fwAllowAll})
 	wire := l.fwRaw("world", "eth0")

@@ -11,6 +11,7 @@ import (
 )
 
 func TestEveryKindOfObjectComesBackAsItWasWanted(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	others := foreign(t, l)
 	want := l.wishes(l.before(), wishes{})
@@ -50,6 +51,7 @@ func TestEveryKindOfObjectComesBackAsItWasWanted(t *testing.T) {
 }
 
 func TestDeletingLeavesNothing(t *testing.T) {
+	t.Parallel()
 	t.Run("on a bare host", func(t *testing.T) { deleteLeavesNothing(t, newLab(t)) })
 	t.Run("beside another firewall", func(t *testing.T) {
 		l := newLab(t)

@@ -45,6 +45,7 @@ func indexOf(t *testing.T, ns *netns.NS, link string) string {
 }
 
 func TestAnAdaptersLinkIsChangedInPlaceOnBothSides(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.must(owner(1), l.given(l.app.Name, 1500, 1))
 	// The app configures its side and calls it something else.
@@ -98,6 +99,7 @@ func TestAnAdaptersLinkIsChangedInPlaceOnBothSides(t *testing.T) {
 // While the namespace of an app has no name its side can't be reached: it stays, the host's side
 // with it, and only that adapter waits.
 func TestAnAppWithoutANamespaceKeepsItsMTU(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	app := netns.Named(t, l.app.Name+"x")
 	l.must(owner(1), l.given(app.Name, 1500, 1))
@@ -124,6 +126,7 @@ func TestAnAppWithoutANamespaceKeepsItsMTU(t *testing.T) {
 }
 
 func TestAttributesOfABridgeAreMended(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	want := netstate.NewState(
 		netstate.Link{Name: "es1", Type: netstate.Bridge, MAC: "02:16:3e:00:00:01", MTU: 1500, Alias: "edgespan ni " +
@@ -158,6 +161,7 @@ func TestAttributesOfABridgeAreMended(t *testing.T) {
 
 // The namespace of an app is not the node's own, and not one by the number of a process.
 func TestANamespaceThatIsNoAppsIsRefused(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	before := picture(t, l.ns)
 	fifo := filepath.Join(filepath.Dir(l.dir), "fifo")

@@ -149,6 +149,7 @@ func readAgain(s netstate.State, why string) {
 // Names that are on their way to the folder of hosts are not read: a half written file
 // never becomes an answer.
 func TestHostsIgnoreFilesOnTheirWay(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.must(ground, root())
 	l.must(owner(1), l.network(1))
@@ -168,6 +169,7 @@ func TestHostsIgnoreFilesOnTheirWay(t *testing.T) {
 }
 
 func TestAHelperThatNeverAnswersIsStoppedAndTellsItsWords(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	want := l.network(1)
 	f := netstate.File{Path: "ni/1/conf/dnsmasq.conf", Content: "no-such-option=1\n"}
@@ -185,6 +187,7 @@ func TestAHelperThatNeverAnswersIsStoppedAndTellsItsWords(t *testing.T) {
 }
 
 func TestAStrayOfACrashIsFoundByItsCommandLine(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.must(ground, root())
 	want := l.network(1)
@@ -204,6 +207,7 @@ func TestAStrayOfACrashIsFoundByItsCommandLine(t *testing.T) {
 }
 
 func TestAHelperWhoseRunFolderIsGoneIsStopped(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.must(ground, root())
 	want := l.network(1)
@@ -226,6 +230,7 @@ func TestAHelperWhoseRunFolderIsGoneIsStopped(t *testing.T) {
 }
 
 func TestFlowsThatAreDeniedAreForgotten(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	for _, port := range []string{"1001", "1002"} {
 		l.ns.Exec(t, "conntrack", "-I", "-p", "udp", "-s", "10.1.0.2", "-d", "192.0.2.53", "--sport", "5000", "--dport", port,
@@ -246,6 +251,7 @@ func TestFlowsThatAreDeniedAreForgotten(t *testing.T) {
 }
 
 func TestASysctlThatSomeoneElseChangedStays(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	const key = "net/ipv4/conf/default/rp_filter"
 	read := func() string { return strings.TrimSpace(l.ns.Exec(t, "sysctl", "-n", key)) }
@@ -279,6 +285,7 @@ func (e *events) any(f func(netstate.HostEvent) bool) bool {
 func (e *events) clear() { e.mu.Lock(); e.list = nil; e.mu.Unlock() }
 
 func TestWatchTellsOfEveryChange(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	e, done := &events{}, make(chan error, 1)

@@ -173,6 +173,7 @@ func TestAFlushByOthersDoesNotReachOurTables(t *testing.T) {
 }
 
 func TestABridgeTableIsReplacedAndReadBack(t *testing.T) {
+	t.Parallel()
 	ns := netns.New(t)
 	c := openNft(t, ns)
 	gen := func() uint32 {

@@ -11,6 +11,7 @@ import (
 // A port that others rename after it was opened is closed again, and one that takes its name is
 // opened by its own right.
 func TestAPortThatIsRenamedIsClosed(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	forwarding := func(link string) string {
 		return strings.TrimSpace(l.ns.Exec(t, "sysctl", "-n", "net.ipv4.conf."+link+".forwarding"))

@@ -14,6 +14,7 @@ import (
 
 // Two networks never have one subnet, not even for a moment: whoever comes waits.
 func TestAnAddressWaitsForTheNetworkThatHasItsSubnet(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	address := func(n int, prefix string) netstate.State {
 		br := fmt.Sprintf("es%d", n)
@@ -40,6 +41,7 @@ func TestAnAddressWaitsForTheNetworkThatHasItsSubnet(t *testing.T) {
 }
 
 func TestAGatewayMovesWithinItsSubnet(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.must(ground, root())
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -58,6 +60,7 @@ func TestAGatewayMovesWithinItsSubnet(t *testing.T) {
 // What a subnet may overlap is read with all its shapes: addresses of lo, routes that somebody
 // added without a gateway, by one, by several, by an IPv6 one.
 func TestTheHostsOwnPrefixes(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	for _, cmd := range []string{
 		"ip addr add 10.8.0.1/32 dev lo",

@@ -10,6 +10,7 @@ import (
 // A write trusts what was left last and looks at nothing first. What others took
 // away meanwhile must make it look, not fail.
 func TestAWriteFindsOutWhatOthersTookAway(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.must(ground, root())
 	want := l.network(1)

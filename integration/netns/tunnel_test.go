@@ -132,6 +132,7 @@ func (l *lab) watch(e *events) (done func()) {
 }
 
 func TestAClusterIsOneLayer2NetworkOverItsTunnels(t *testing.T) {
+	t.Parallel()
 	for name, mesh := range map[string]bool{"star": false, "mesh": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newTown(t, 3)
@@ -184,6 +185,7 @@ func (w *town) noLoop() {
 }
 
 func TestNothingReachesTheNodeByItsCluster(t *testing.T) {
+	t.Parallel()
 	w := newTown(t, 2)
 	w.deploy(false)
 	until(t, "ping", func() bool { return w.pings(0, 1, 100) })
@@ -208,6 +210,7 @@ func TestNothingReachesTheNodeByItsCluster(t *testing.T) {
 }
 
 func TestTunnelsAndMembersComeBackAsTheyWereWanted(t *testing.T) {
+	t.Parallel()
 	w := newTown(t, 3)
 	l := w.nodes[0]
 	l.must(ground, switchGround)
@@ -253,6 +256,7 @@ func TestTunnelsAndMembersComeBackAsTheyWereWanted(t *testing.T) {
 }
 
 func TestATunnelThatWouldLeadNowhereIsNotMade(t *testing.T) {
+	t.Parallel()
 	w := newTown(t, 2)
 	l := w.nodes[0]
 	l.must(ground, switchGround)

@@ -14,6 +14,7 @@ import (
 // flow, is not replaced by another, which would be heard as little, and one may be started
 // then. One that hangs is replaced.
 func TestADnsmasqThatIsNotHeardIsNotReplaced(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.must(ground, root())
 	want := l.network(1)

@@ -14,6 +14,7 @@ import (
 // has them: the MTU of an address is not known, so the cluster has that over 1500, and what is
 // larger is sent in pieces, or its sender told what fits. The veth in its place carries what a VPN would.
 func TestATunnelGoesThroughAVPNOfTheHost(t *testing.T) {
+	t.Parallel()
 	w := newTown(t, 2)
 	w.under.Exec(t, "ip", "link", "add", "vpn", "type", "bridge")
 	w.under.Exec(t, "ip", "link", "set", "vpn", "up")

@@ -17,6 +17,7 @@ import (
 // An app sets its end of a link up and down as it likes, which takes the carrier of ours and
 // gives it back: nothing of ours has changed, and nothing is told. What others change is.
 func TestTheCarrierOfAnAppsLinkIsNoChange(t *testing.T) {
+	t.Parallel()
 	l, app := newLab(t), netns.New(t)
 	do := func(cmd string) { l.ns.Exec(t, strings.Fields(cmd)...) }
 	for _, c := range []string{

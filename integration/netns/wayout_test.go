@@ -8,6 +8,7 @@ import (
 // TestEachWayOutComesBackAsItWasWanted holds law 11 for default routes of every form, and
 // that one form takes the place of another.
 func TestEachWayOutComesBackAsItWasWanted(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.ns.Exec(t, "ip", "link", "add", "eth1", "type", "veth", "peer", "name", "far1")
 	l.ns.Exec(t, "ip", "link", "set", "eth1", "up")
@@ -41,6 +42,7 @@ func TestEachWayOutComesBackAsItWasWanted(t *testing.T) {
 
 // TestTheRuleOfAPortsGatewayComesBackAsItWasWanted holds law 11 for the rule of an interface.
 func TestTheRuleOfAPortsGatewayComesBackAsItWasWanted(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	doc := "ports:\n" + strings.Replace(wanDoc, "uplink: true", "uplink: true, gateway: 192.0.2.7", 1) +
 		"networkInstances:\n  " + owner(1).Name + ": {ipv4: {subnet: 10.1.0.0/24}}\n"

@@ -36,6 +36,7 @@ func (w *world) hypervisor(ns, mac string) {
 }
 
 func TestALinkThatSomethingElseMakesIsTakenWheneverItIsThere(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "vm", "web")
 	// A MAC that the app's maker knows beforehand.
 	const mac = "02:00:00:00:00:77"
@@ -78,6 +79,7 @@ func TestALinkThatSomethingElseMakesIsTakenWheneverItIsThere(t *testing.T) {
 }
 
 func TestALinkThatHoldsAnAddressOfTheHostIsNotTaken(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "vm")
 	w.in("node", "ip", "link", "add", "vm0", "type", "veth", "peer", "name", "eth0", "netns", w.NS("vm"))
 	w.in("node", "ip", "addr", "add", "203.0.113.1/24", "dev", "vm0")
@@ -140,6 +142,7 @@ func heard(fd int, within time.Duration, marks ...string) bool {
 }
 
 func TestAVirtualMachineMeetsTheOthersOverItsTapDevice(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web")
 	nets := []string{network(1, "")}
 	apps := func(acl string) []string {

@@ -7,6 +7,7 @@ import (
 )
 
 func TestARefusedConfigFileIsShown(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.start(doc([]string{network(1, "")}))
 	w.wait("ready", "ni/"+ni(1))

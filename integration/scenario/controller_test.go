@@ -144,6 +144,7 @@ func (f *fleet) has(what string, ok func() bool) {
 // A node joins a fleet, takes a push, refuses other masters, and comes back by itself from a
 // push that breaks its uplink, with the controller out of reach.
 func TestANodeJoinsTakesAPushAndComesBackFromOneThatBreaksItsUplink(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web")
 	f, token := w.controller("edge-1")
 	said := w.in("node", w.Binary, "join", "--controller", f.addr, "--token", token, "--ca-sha256", f.ca.Pin().String(),
@@ -209,6 +210,7 @@ func TestANodeJoinsTakesAPushAndComesBackFromOneThatBreaksItsUplink(t *testing.T
 // RESTART_MINION puts a new program in the place of the daemon: it is the same process, the
 // networks stay, and the push that asked for it is confirmed by the new one.
 func TestARestartThatAPushAsksForIsDoneAndThePushConfirmed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web")
 	f, token := w.controller("edge-1")
 	w.in("node", w.Binary, "join", "--controller", f.addr, "--token", token, "--ca-sha256", f.ca.Pin().String(), "--name",

@@ -31,6 +31,7 @@ func (w *world) folderSize(folder string) (sum int64) {
 // line about. The network's run folder, which is memory of the machine, holds 1 MB at most, with a
 // daemon that empties it and without one.
 func TestAFloodOfDHCPFillsNoRunFolder(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web", "client")
 	w.start(doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll), onNet(2, 1, "client", allowAll)))
 	w.wait("ready", "app/"+app(1), "app/"+app(2))

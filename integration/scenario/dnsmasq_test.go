@@ -9,6 +9,7 @@ import (
 )
 
 func TestADnsmasqThatDiesIsStartedAgainAtOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web")
 	w.start(doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll)))
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
@@ -27,6 +28,7 @@ func TestADnsmasqThatDiesIsStartedAgainAtOnce(t *testing.T) {
 }
 
 func TestADnsmasqThatDiesAgainAndAgainIsSaid(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web")
 	w.start(doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll)))
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))

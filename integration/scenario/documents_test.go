@@ -81,6 +81,7 @@ func documented(t *testing.T, words ...string) []example {
 }
 
 func TestExamplesOfADocumentAreFound(t *testing.T) {
+	t.Parallel()
 	text := "Say `edgespan get ni`, not `make run` or `edgespan`.\n```\nmake run\nedgespan wait app/UUID   # until it " +
 		"is\n  edgespan x\n```\nedgespan is prose.\n"
 	var got []string
@@ -182,6 +183,7 @@ func (w *world) goesOn(e example, args []string) {
 
 // The lab of `demo up` has one name on a machine: one that stands already is somebody's.
 func TestTheExamplesOfTheKeptLabRun(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/run/netns/edgespan-demo-node"); err == nil {
 		t.Skip("a lab of demo up stands on this machine: bin/edgespan demo down removes it")
 	}

@@ -12,6 +12,7 @@ import (
 // With sysParams.drift: observe what an operator changes is told and stays, over a restart
 // and while guests come and go; no packet of the guests is lost. Enforced again it is mended.
 func TestDriftIsToldAndStaysWhileItIsOnlyObserved(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "a", "b")
 	nets, apps := []string{network(1, "")}, []string{onNet(1, 1, "a", allowAll), onNet(2, 1, "b", allowAll)}
 	observe := "sysParams: {drift: observe}\n" + doc(nets, apps...)

@@ -36,6 +36,7 @@ func (o *office) set(node, doc string, more ...string) string {
 // A fleet's first day, with what is printed typed as it stands: a controller, a node that
 // joins, a network and an app that it is given, and the way back.
 func TestAFleetsFirstDay(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web", "client")
 	began := time.Now()
 	o := w.open("lab", 8443, quick...)

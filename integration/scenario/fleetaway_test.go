@@ -11,6 +11,7 @@ import (
 // it was told, hears of what happened meanwhile, and a local config and its end are known to
 // the controller.
 func TestANodeWorksOnWhileItsControllerIsAway(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web", "client")
 	apps := []string{onNet(1, 1, "web", allowAll), onNet(2, 1, "client", allowAll)}
 	o := w.member(doc([]string{network(1, "")}, apps...), "--config-confirm-timeout-s", "5")

@@ -5,6 +5,7 @@ import "testing"
 // An app whose namespace comes later holds up nothing: its config is confirmed and stays, the
 // node is not ready until the app is there.
 func TestAnAppThatStartsLaterThanItsConfigHoldsUpNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web")
 	o := w.member(doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll)), "--config-confirm-timeout-s", "8")
 	before := w.accepted()

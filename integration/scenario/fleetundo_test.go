@@ -41,6 +41,7 @@ func islanded(n int) string { return strings.Replace(network(n, ""), "port: wan"
 // A push that takes the uplink away comes back by itself, is told to the operator with its
 // reason, and is not pushed again; what has nothing to do with it works on all the time.
 func TestAPushThatBreaksTheUplinkComesBackAndTheControllerSaysSo(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web", "client")
 	good := doc([]string{network(1, ""), islanded(2)}, onNet(1, 2, "web", allowAll), onNet(2, 2, "client", allowAll))
 	o := w.member(good, "--config-confirm-timeout-s", "10")

@@ -89,6 +89,7 @@ func (w *world) ours() string {
 // Whatever others flush, no packet passes that is denied, at no instant; nor leaves one the
 // node untranslated; and what was flushed is back in time.
 func TestWhatOthersFlushOpensNothingAndIsSoonBack(t *testing.T) {
+	t.Parallel()
 	w, nets := town(t, "lan")
 	w.obey(nets, onNet(1, 1, "web", everything), onNet(2, 1, "client", ""), onNet(3, 2, "guest", everything))
 	w.in("isp", "ip", "route", "add", "10.1.0.0/24", "via", lab.NodeAt)

@@ -14,6 +14,7 @@ import (
 // A node whose chains were made by a release that marked nothing gets its guard without
 // losing a packet, and is guarded in the end.
 func TestTheGuardComesWithoutLosingAPacket(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web", "client")
 	w.start(doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll), onNet(2, 1, "client", allowAll)))
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1), "app/"+app(2))

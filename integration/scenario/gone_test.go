@@ -32,6 +32,7 @@ func (w *world) without(ns string, links ...string) {
 }
 
 func TestANetworkIsDeletedUnderItsAppsAndComesBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "a", "b", "c")
 	n1, n2 := network(1, ""), network(2, "")
 	one, two, other := onNet(1, 1, "a", allowAll), onNet(2, 1, "b", allowAll), onNet(3, 2, "c", allowAll)
@@ -86,6 +87,7 @@ func TestANetworkIsDeletedUnderItsAppsAndComesBack(t *testing.T) {
 }
 
 func TestAnAppWaitsForItsNetwork(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "a", "b")
 	early := []string{onNet(1, 1, "a", allowAll), onNet(2, 2, "b", allowAll)}
 	w.start(doc(nil, early...))
@@ -117,6 +119,7 @@ func TestAnAppWaitsForItsNetwork(t *testing.T) {
 }
 
 func TestAnInvalidNetworkIsRefusedAndWorksOnceItIsMended(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "a", "b")
 	stays, home := network(2, ""), onNet(2, 2, "b", allowAll)
 	w.start(doc([]string{stays}, home))

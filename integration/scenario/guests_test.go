@@ -29,6 +29,7 @@ func (o *office) logged(words ...string) {
 // Bad guests are sent away with a reason that the guest and the log of the controller both
 // have, and nobody else notices.
 func TestBadGuestsAreSentAwayAndNobodyElseNotices(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web")
 	o := w.member(doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll)))
 	accepted := w.accepted()

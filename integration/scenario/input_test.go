@@ -321,6 +321,7 @@ func printable(s string) bool {
 }
 
 func TestAHostileDisplayNameStaysText(t *testing.T) {
+	t.Parallel()
 	p := newPicky(t)
 	for _, v := range hostile {
 		if !printable(v) {
@@ -401,6 +402,7 @@ var later = []string{
 }
 
 func TestWhatIsNotBuiltYetIsRefusedByName(t *testing.T) {
+	t.Parallel()
 	p := newPicky(t)
 	var tried []string
 	for _, e := range nodeconf.Schema() {
@@ -459,6 +461,7 @@ func TestDocumentsThatAreNoConfigAreRefused(t *testing.T) {
 }
 
 func TestTheCommandLineSaysByItsExitCodeWhatWasWrong(t *testing.T) {
+	t.Parallel()
 	p := newPicky(t)
 	nobody := filepath.Join(p.Dir, "nobody.sock")
 	for _, c := range []struct {

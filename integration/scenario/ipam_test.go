@@ -44,6 +44,7 @@ func narrow() []string {
 }
 
 func TestAnAppThatFindsNoFreeAddressGetsTheOneThatIsFreed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web", "client")
 	first, second := onNet(1, 1, "web", allowAll), onNet(2, 1, "client", allowAll)
 	w.start(doc(narrow(), first))
@@ -74,6 +75,7 @@ func TestAnAppThatFindsNoFreeAddressGetsTheOneThatIsFreed(t *testing.T) {
 
 // dnsmasq refuses an address while the lease of another client runs.
 func TestAnAddressPassesOnWithItsLease(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web", "client")
 	nets := []string{network(1, "")}
 	const fixed, macA, macB = "10.1.0.7", "02:00:00:00:00:0a", "02:00:00:00:00:0b"
@@ -127,6 +129,7 @@ func TestAnAddressPassesOnWithItsLease(t *testing.T) {
 // An app keeps its number, address and MAC over a restart of the daemon that
 // finds it away, and while it is away for longer.
 func TestAddressesAreSticky(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web", "client")
 	nets := []string{network(1, "")}
 	one, two := onNet(1, 1, "web", allowAll), onNet(2, 1, "client", allowAll)

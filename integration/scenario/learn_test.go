@@ -64,6 +64,7 @@ func (w *world) inform(app string, client netip.Addr, server string) []byte {
 }
 
 func TestTheAddressThatAnOutsideServerGivesIsLearntAndFollowed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "lan", "a")
 	w.segment()
 	w.start(lanDoc([]string{switchNetwork(1, "lan")}, onNet(1, 1, "a", allowAll)))

@@ -18,6 +18,7 @@ import (
 )
 
 func TestAnAppGetsItsLeaseItsNameAndItsOptions(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web")
 	w.start(doc([]string{network(1,
 		"    mtu: 1400\n    ntpServers: 192.0.2.123\n    routes:\n      lab: {destination: 203.0.113.0/24, gateway: "+
@@ -50,6 +51,7 @@ func TestAnAppGetsItsLeaseItsNameAndItsOptions(t *testing.T) {
 }
 
 func TestAKilledDaemonLosesNoPacketAndNoAnswer(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web")
 	w.start(doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll)))
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
@@ -95,6 +97,7 @@ func flow(t *testing.T, w *world, loops ...*lab.Loop) {
 }
 
 func TestARestartChangesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web", "client")
 	w.start(doc([]string{network(1, ""), network(2, "")}, onNet(1, 1, "web", allowAll), onNet(2, 2, "client", allowAll)))
 	w.wait("ready", "ni/"+ni(1), "ni/"+ni(2), "app/"+app(1), "app/"+app(2))
@@ -202,6 +205,7 @@ func changed(before, now string) string {
 }
 
 func TestAppsComeAndGoAndNobodyElsesDNSFails(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web", "guest")
 	alone := doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll))
 	both := doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll), onNet(2, 1, "guest", allowAll))
@@ -250,6 +254,7 @@ func (w *world) dnsmasq() string {
 }
 
 func TestAnEmptyConfigLeavesTheHostAsItWas(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web", "client")
 	for _, c := range []string{
 		"ip link add foreign type bridge", "sysctl -qw net.ipv6.conf.foreign.accept_dad=0", "ip link set foreign up",
@@ -309,6 +314,7 @@ func TestAnEmptyConfigLeavesTheHostAsItWas(t *testing.T) {
 }
 
 func TestSIGHUPReadsTheFileAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web")
 	w.start(doc([]string{network(1, "")}))
 	w.wait("ready", "ni/"+ni(1))
@@ -357,6 +363,7 @@ func (w *world) eventually(what string, ok func() bool) {
 }
 
 func TestPlanTellsAndChangesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web")
 	w.start("{}")
 	before := w.dump("node")

@@ -31,6 +31,7 @@ func (w *world) says(ask func() string, parts ...string) {
 // An operator whose app does not come up asks why, watches it come up, and sees what
 // was put right behind his back.
 func TestAnOperatorAsksWhyAndSeesWhatHappens(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web")
 	w.start(doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll), onNet(2, 1, w.NS("late"), allowAll)))
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))

@@ -173,6 +173,7 @@ func TestFiftyAppliesInASecondEndInTheLastOne(t *testing.T) {
 }
 
 func TestAppliesFromManySidesEndInOneOfThem(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "a")
 	w.start("{}")
 	var all sync.WaitGroup
@@ -198,6 +199,7 @@ func TestAppliesFromManySidesEndInOneOfThem(t *testing.T) {
 }
 
 func TestTwoDaemonsInTwoNamespacesDoNotKnowOfEachOther(t *testing.T) {
+	t.Parallel()
 	here, there := newWorld(t, "a"), newWorld(t, "a")
 	// The same uuids, names, numbers and subnets on both.
 	config := doc([]string{network(1, ""), network(2, "")}, onNet(1, 1, "a", allowAll))
@@ -252,6 +254,7 @@ func TestTwoDaemonsInTwoNamespacesDoNotKnowOfEachOther(t *testing.T) {
 }
 
 func TestASecondDaemonInANamespaceIsRefusedAndHarmsNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web")
 	w.start(doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll)))
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))

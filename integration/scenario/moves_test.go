@@ -12,6 +12,7 @@ import (
 )
 
 func TestAnAppThatMovesIsReachedWhereItIsAndLeavesItsAddress(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "pong", "ping1", "ping2", "heir")
 	// Network 1 has one address beside that of its other app.
 	first := strings.Replace(network(1, ""), "subnet: 10.1.0.0/24",
@@ -80,6 +81,7 @@ func twice(a, n int, ns string) string {
 }
 
 func TestAnAppHasTwoAdaptersOnOneNetwork(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "two", "peer")
 	nets, peer := []string{network(1, "")}, onNet(2, 1, "peer", allowAll)
 	w.start(doc(nets, twice(1, 1, "two"), peer))
@@ -142,6 +144,7 @@ func named(a, n int, ns, name string) string {
 }
 
 func TestAnAppIsReplacedAtOnceByOneOfTheSameName(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "even", "odd", "peer")
 	nets, peer := []string{network(1, "")}, onNet(9, 1, "peer", allowAll)
 	w.start(doc(nets, named(1, 1, "odd", "shop"), peer))
@@ -188,6 +191,7 @@ func TestAnAppIsReplacedAtOnceByOneOfTheSameName(t *testing.T) {
 }
 
 func TestWhatIsWantedAgainBeforeItIsTornDownWorks(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "a", "b")
 	n, quiet := network(1, ""), network(1, "    activate: false\n")
 	one, two := onNet(1, 1, "a", allowAll), onNet(2, 1, "b", allowAll)

@@ -15,6 +15,7 @@ import (
 // Apps keep their links, addresses and flows whatever an uplink does, and what they are told is
 // the MTU that the way out has.
 func TestAppsLiveOnWhenUplinksOfOtherMTUsComeAndGo(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ first, second int }{{1400, 0}, {1500, 1420}, {9000, 1492}} {
 		t.Run(fmt.Sprintf("%d and %d", c.first, c.second), func(t *testing.T) {
 			t.Parallel()

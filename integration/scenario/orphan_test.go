@@ -59,6 +59,7 @@ func (w *world) unclaimed(before, pids string, ids ...string) {
 }
 
 func TestNetworksOfALostStateStayUntilAConfigClaimsOrDeniesThem(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "a", "b", "c")
 	empty := w.settled()
 	one, two := onNet(1, 1, "a", allowAll), onNet(2, 2, "b", allowAll)
@@ -122,6 +123,7 @@ func TestNetworksOfALostStateStayUntilAConfigClaimsOrDeniesThem(t *testing.T) {
 
 // What a crash or a careless hand left of a network, bit by bit, is found and removed.
 func TestRestsOfANetworkAreFoundWhateverIsLeftOfIt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "a")
 	empty := w.settled()
 	for name, harm := range map[string][]string{

@@ -15,6 +15,7 @@ import (
 // Three peers become one layer-2 network and are none again: what an operator types, what he
 // is told, and what the devices see; edits while it is deployed are part of a day's work.
 func TestThreePeersBecomeOneNetworkAndAreNoneAgain(t *testing.T) {
+	t.Parallel()
 	f := newField(t, 3)
 	before := f.pictures()
 	a, b := f.peers[0], f.peers[1]
@@ -189,6 +190,7 @@ func (f *field) calm() {
 
 // What breaks is told with words for it, breaks nothing else, and is mended by itself.
 func TestAClusterTellsWhatBreaksAndMendsIt(t *testing.T) {
+	t.Parallel()
 	f := newField(t, 3)
 	a, b, c := f.peers[0], f.peers[1], f.peers[2]
 	before := f.pictures()

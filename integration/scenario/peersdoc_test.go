@@ -10,6 +10,7 @@ import (
 // What docs/peers.md has a person type works on nodes that are as examples/fleet/cluster.yaml
 // says: but for /usr/bin/collector, which no node here has, and that is told.
 func TestTheExampleOfAClusterRunsAsItIsTyped(t *testing.T) {
+	t.Parallel()
 	f := newField(t, 3)
 	f.ok("network", "set", "sysParams.managedConfig=true", "ports.wan0.ifName=under0")
 	for i, link := range []string{"eth1", "eth1", "enp3s0"} {

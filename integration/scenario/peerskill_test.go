@@ -11,6 +11,7 @@ import (
 // A controller that is killed at any moment of a deploy or its end, as by a power cut, leaves
 // nothing half: once it is back the hosts are what its documents say.
 func TestADeployGoesOnWhenItsControllerIsKilledInTheMiddle(t *testing.T) {
+	t.Parallel()
 	f := newField(t, 3)
 	before := f.pictures()
 	f.apply(f.describePeers() + "---\n" + f.describeCluster(f.peers[0], "star"))

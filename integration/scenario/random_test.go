@@ -29,6 +29,7 @@ var (
 const settleTime = 30 * time.Second
 
 func TestDrawnConfigsAreValidAndTheSameForASeed(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(20) {
 		var texts [2]string
 		for i := range texts {
@@ -55,6 +56,7 @@ func TestDrawnConfigsAreValidAndTheSameForASeed(t *testing.T) {
 // equals each that is waited for, nothing of others moves, no address is shared and
 // every error is a foretold one. The last config is the empty one.
 func TestRandomConfigs(t *testing.T) {
+	t.Parallel()
 	first := cmp.Or(*randomSeed, uint64(time.Now().UnixNano())%1e9)
 	for seed := first; seed < first+uint64(*randomRuns); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { newRandom(t, seed).run() })

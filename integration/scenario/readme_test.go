@@ -9,6 +9,7 @@ import (
 
 // What the README says of a fleet is typed as it stands, with the placeholders filled in.
 func TestTheFleetOfTheReadmeRuns(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)

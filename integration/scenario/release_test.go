@@ -24,6 +24,7 @@ import (
 // its handle, and one that goes and comes again does not. The tables of frames are replaced whole,
 // in one transaction, which is why they are not among the handles.
 func TestAnUpgradeMakesNothingAnew(t *testing.T) {
+	t.Parallel()
 	entries, err := os.ReadDir(releaseDir)
 	if err != nil {
 		t.Fatal(err)

@@ -57,6 +57,7 @@ func (w *world) etcd() (endpoint string) {
 // Two controllers on one store: a node whose controller is killed goes to the other one by
 // itself, gets what is written there, and comes back when that one sends it away.
 func TestANodeGoesToTheOtherControllerOfItsFleet(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web", "client")
 	store := append([]string{"--etcd", w.etcd()}, quick...)
 	one := w.open("one", 8443, store...)

@@ -6,6 +6,7 @@ import (
 )
 
 func TestARouteThatNoPortReachesDisturbsNothingElse(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web")
 	const routes = "    routes:\n      bad: {destination: 198.18.0.0/15, gateway: 203.0.113.9}\n      good: " +
 		"{destination: 100.64.0.0/10, gateway: 192.0.2.1}\n"

@@ -178,6 +178,7 @@ func (l *liars) judge(lies map[string][][]byte) {
 }
 
 func TestAnAppThatLiesIsHeardByNobody(t *testing.T) {
+	t.Parallel()
 	l := newLiars(t, "", marksOf(false)...)
 	l.judge(l.lies())
 	// A ping over IPv6 to everybody on the link gets no answer either; -L keeps who asks
@@ -187,6 +188,7 @@ func TestAnAppThatLiesIsHeardByNobody(t *testing.T) {
 }
 
 func TestWithoutTheGuardASpoofedAddressPassesWhereRulesAllow(t *testing.T) {
+	t.Parallel()
 	const spoofed, denied = "a spoofed address", "a denied one"
 	l := newLiars(t, "    spoofGuard: false\n", append(marksOf(true), spoofed, denied)...)
 	lies := map[string][][]byte{}

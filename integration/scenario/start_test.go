@@ -168,6 +168,7 @@ const boundOfARepair = 5e9
 // A state folder in which nothing is whole keeps no daemon from starting either: nothing on the
 // host is made anew or removed, addresses stay, and what was damaged is kept.
 func TestADamagedStateFolderEndsNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web", "db")
 	document := doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll), onNet(2, 1, "db", allowAll))
 	w.start(document)
@@ -278,6 +279,7 @@ func TestADamagedStateFolderEndsNothing(t *testing.T) {
 
 // A program that is not root's keeps no daemon away by its name, and is told of.
 func TestAForeignHolderOfTheLockIsToldAndIgnored(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web")
 	cmd := exec.Command("ip", "netns", "exec", w.NS("node"), "python3", "-c", `
 import os, socket, sys
@@ -322,6 +324,7 @@ sys.stdin.read()
 // What dnsmasq may do is what it needs: its own user, two capabilities, no new privileges, a
 // list of system calls; and it serves all the same.
 func TestDnsmasqHasNoRightsToSpare(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web")
 	w.start(doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll)))
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
@@ -378,6 +381,7 @@ func TestDnsmasqHasNoRightsToSpare(t *testing.T) {
 // The capabilities that the unit leaves the daemon are enough for networks and their repair,
 // rules, flows, namespaces, the addresses that apps use, and helpers of another user.
 func TestTheUnitsCapabilitiesAreEnough(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("setpriv"); err != nil {
 		t.Skip("needs setpriv")
 	}

@@ -109,6 +109,7 @@ func TestASwitchNetworkJoinsItsAppsToTheSegmentOfItsPort(t *testing.T) {
 }
 
 func TestASwitchNetworkNeverTakesAPortThatTheHostUses(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "lan", "a")
 	w.segment()
 	w.in("node", "ip", "addr", "add", "10.77.0.9/24", "dev", "lan0")
@@ -132,6 +133,7 @@ func TestASwitchNetworkNeverTakesAPortThatTheHostUses(t *testing.T) {
 }
 
 func TestAnAppOfASwitchCannotRideOnTheFlowOfAnother(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "a", "b", "c")
 	w.start(doc([]string{switchNetwork(1, "")}, onNet(1, 1, "a", "out: {action: allow, direction: egress}"),
 		onNet(2, 1, "b", ""), onNet(3, 1, "c", "in: {action: allow, direction: ingress}")))
@@ -168,6 +170,7 @@ func TestAnAppOfASwitchCannotRideOnTheFlowOfAnother(t *testing.T) {
 }
 
 func TestFlowsOfASwitchAndOfALocalNetworkWithTheSameAddressesAreApart(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "local", "a", "b")
 	w.start(doc([]string{switchNetwork(1, ""), network(2, "")}, onNet(1, 1, "a", allowAll), onNet(2, 1, "b", allowAll),
 		onNet(3, 2, "local", allowAll)))
@@ -197,6 +200,7 @@ func TestFlowsOfASwitchAndOfALocalNetworkWithTheSameAddressesAreApart(t *testing
 }
 
 func TestThePortOfASwitchIsTakenAnewWhenItIsMadeAnew(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "lan", "a")
 	w.segment()
 	w.start(lanDoc([]string{switchNetwork(1, "lan")}, onNet(1, 1, "a", allowAll)))
@@ -225,6 +229,7 @@ func TestThePortOfASwitchIsTakenAnewWhenItIsMadeAnew(t *testing.T) {
 }
 
 func TestASwitchNetworkGivesItsPortBackAndTakesItAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "lan", "a", "b")
 	w.segment()
 	apps := []string{onNet(1, 1, "a", allowAll), onNet(2, 1, "b", allowAll)}

@@ -9,6 +9,7 @@ import (
 )
 
 func TestAnAirGappedNetworkServesItsAppsAndLeadsNowhere(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web", "client", "out")
 	air := strings.Replace(network(1, ""), "port: wan", `port: ""`, 1)
 	w.start(doc([]string{air, network(2, "")},

@@ -62,6 +62,7 @@ func (w *world) biggest(mtu int) {
 // An uplink that is up and leads nowhere gives way to one that leads out, and takes over
 // again when it does.
 func TestANetworkLeavesAnUplinkThatLeadsNowhere(t *testing.T) {
+	t.Parallel()
 	for _, mtu := range [][2]int{{1500, 1420}, {1492, 1500}, {1420, 9000}, {9000, 1492}} {
 		t.Run(fmt.Sprint("MTU ", mtu[0], " and ", mtu[1]), func(t *testing.T) {
 			t.Parallel()
