@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,11 +14,14 @@ import (
 
 // moody is a store that grants nothing until it is told to, and of which nobody else wants anything.
 type moody struct {
+	mu            sync.Mutex // a lease is let go of while it is kept alive
 	model         *kv.Model
 	grants, fails int
 }
 
 func (s *moody) Grant(_ context.Context, ttl time.Duration) (kv.LeaseID, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.grants++; s.grants <= s.fails {
 		return 0, errors.New("no")
 	}
@@ -25,14 +29,20 @@ func (s *moody) Grant(_ context.Context, ttl time.Duration) (kv.LeaseID, error) 
 }
 
 func (s *moody) Commit(_ context.Context, t kv.Txn) (kv.Outcome, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.model.Commit(t)
 }
 
 func (s *moody) KeepAlive(_ context.Context, id kv.LeaseID) (time.Duration, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.model.KeepAlive(time.Now(), id)
 }
 
 func (s *moody) Revoke(_ context.Context, id kv.LeaseID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.model.Revoke(id)
 }
 
@@ -43,7 +53,12 @@ func TestWhatAnElectionTells(t *testing.T) {
 		s := &moody{model: kv.NewModel(), fails: 8}
 		ctx, cancel := context.WithCancel(t.Context())
 		var told []string
-		leads := func() bool { e, _, _ := s.model.Get("leader"); return e.Exists() }
+		leads := func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			e, _, _ := s.model.Get("leader")
+			return e.Exists()
+		}
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
