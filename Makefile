@@ -24,7 +24,7 @@ RACED    = $(shell $(GO) list ./actors/... ./pubsub ./platform/store/... ./platf
 
 export CGO_ENABLED = 0
 
-# What needs root: two rooms at a time, the longest first, and three tests of each, as they mostly wait. The laws are
+# What needs root: two rooms at a time, the longest first, and two tests of each, as they mostly wait. The laws are
 # a part of UNIT, and bench measures: it is alone on the machine.
 ROOMS = ./integration/scenario $(filter-out %/arch %/bench %/mutate %/scenario,$(shell $(GO) list ./integration/...))
 
@@ -64,7 +64,7 @@ unit: ## The other unit tests with all their crashes and draws (no root)
 
 integration: ## Tests that need root and namespaces (root)
 	@test "$$(id -u)" = 0 || { echo 'make integration: needs root, for network namespaces' >&2; exit 1; }
-	$(GO) test -count=1 -p 2 -parallel 3 -timeout 12m $(ROOMS)
+	$(GO) test -count=1 -p 2 -parallel 2 -timeout 14m $(ROOMS)
 	$(GO) test -count=1 -timeout 12m ./integration/bench
 
 histories: ## Every history, cut and draw that make test shortens; with faults 1,000, and 30 on three etcd processes (HISTORIES=1000 ETCD_HISTORIES=30)

@@ -99,7 +99,6 @@ func TestAnAdaptersLinkIsChangedInPlaceOnBothSides(t *testing.T) {
 // While the namespace of an app has no name its side can't be reached: it stays, the host's side
 // with it, and only that adapter waits.
 func TestAnAppWithoutANamespaceKeepsItsMTU(t *testing.T) {
-	t.Parallel()
 	l := newLab(t)
 	app := netns.Named(t, l.app.Name+"x")
 	l.must(owner(1), l.given(app.Name, 1500, 1))
