@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -145,27 +146,38 @@ func noLists(o Object, path []string, scalars bool, faults *Faults) {
 // spellings are the numbers of a text that are spelled otherwise in canonical form.
 type spellings struct {
 	all    []spelling
-	byPath map[string]string
+	sorted bool
 }
 
+// spelling has its place in two parts: those of one object share what is above them.
 type spelling struct {
-	path  []string
-	text  string
-	isBad bool // JSON has no such number
+	parent []string
+	key    string
+	text   string
+	isBad  bool // JSON has no such number
 }
 
+// compare orders spellings by their places.
+func (s spelling) compare(path []string) int {
+	last := len(path) - 1
+	return cmp.Or(slices.Compare(s.parent, path[:last]), strings.Compare(s.key, path[last]))
+}
+
+// at searches for the spelling of a path. Names are compared and never joined: one may be as long as the document.
 func (s *spellings) at(path []string) (text string, is bool) {
-	if s == nil || len(s.all) == 0 {
+	if s == nil || len(s.all) == 0 || len(path) == 0 {
 		return "", false
 	}
-	key := func(path []string) string { return strings.Join(path, "\x00") }
-	if s.byPath == nil {
-		s.byPath = make(map[string]string, len(s.all))
-		for _, one := range s.all {
-			s.byPath[key(one.path)] = one.text
-		}
+	if !s.sorted {
+		slices.SortFunc(s.all, func(a, b spelling) int {
+			return cmp.Or(slices.Compare(a.parent, b.parent), strings.Compare(a.key, b.key))
+		})
+		s.sorted = true
 	}
-	text, is = s.byPath[key(path)]
+	i, is := slices.BinarySearchFunc(s.all, path, spelling.compare)
+	if is {
+		text = s.all[i].text
+	}
 	return text, is
 }
 
@@ -173,7 +185,7 @@ func (s *spellings) bad() (faults Faults) {
 	if s != nil {
 		for _, one := range s.all {
 			if one.isBad {
-				faults.Add(one.path, "is "+Quote(one.text), "a number as JSON has it is allowed")
+				faults.Add(Sub(one.parent, one.key), "is "+Quote(one.text), "a number as JSON has it is allowed")
 			}
 		}
 	}
@@ -198,7 +210,7 @@ func (s *spellings) cut(n int) {
 func (s *spellings) number(text string, path []string) any {
 	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
 		if strconv.FormatInt(i, 10) != text {
-			s.all = append(s.all, spelling{slices.Clone(path), text, false})
+			s.note(path, text, false)
 		}
 		return i
 	}
@@ -207,7 +219,22 @@ func (s *spellings) number(text string, path []string) any {
 		v = 0.0
 	}
 	if faults != nil || string(AppendCanonical(nil, v)) != text {
-		s.all = append(s.all, spelling{slices.Clone(path), text, faults != nil})
+		s.note(path, text, faults != nil)
 	}
 	return v
+}
+
+// note keeps a spelling. That of a document which is nothing but a number is no one's.
+func (s *spellings) note(path []string, text string, isBad bool) {
+	last := len(path) - 1
+	if last < 0 {
+		return
+	}
+	parent := path[:last]
+	if n := len(s.all); n > 0 && slices.Equal(s.all[n-1].parent, parent) {
+		parent = s.all[n-1].parent
+	} else {
+		parent = slices.Clone(parent)
+	}
+	s.all = append(s.all, spelling{parent, path[last], text, isBad})
 }

@@ -216,3 +216,17 @@ func TestTheSpellingOfANumberIsKept(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A spelling is that of its path and of no other one, wherever that is among the rest.
+func TestASpellingIsFoundByItsPath(t *testing.T) {
+	d, faults := ReadDocument([]byte("b: {x: 1.0, y: 2}\na: {x: 010, b: {x: 1e1}}\nx: 1e0\nn: [2.0, 3.0]\n"))
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	for path, want := range map[string]string{"b.x": "1.0", "b.y": "7", "a.x": "010", "a.b.x": "1e1", "x": "1e0",
+		"n.0": "2.0", "n.1": "3.0", "a": "7", "b.x.x": "7", "": "7"} {
+		if got := d.Number(strings.Split(path, "."), int64(7)); got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+}
