@@ -158,6 +158,8 @@ var (
 	// ip complains of a peer's namespace while another test's goes under its eyes.
 	counters = regexp.MustCompile(`tso_max_size \d+|state (UP|DOWN|UNKNOWN|LOWERLAYERDOWN)|\w+_timer +[\d.]+|\[\d+:\d+\]|packets \d+ bytes \d+|valid_lft \S+ preferred_lft \S+|(?m)^#.*$|(?m)^Error: Peer netns reference is invalid\.\n`)
 	indexes  = regexp.MustCompile(`(?m)^\d+: |@if\d+| link-netnsid \d+`)
+	// nft prints this match in one of two ways, as it could load the extension of iptables or not.
+	connlimit = regexp.MustCompile(`add @connlimit\d+ \{[^}]*\}`)
 )
 
 // picture is the whole network state of a namespace as its tools show it.
@@ -175,7 +177,7 @@ func picture(t *testing.T, ns *netns.NS) string {
 	} {
 		fmt.Fprintf(&b, "$ %s\n%s", strings.Join(argv, " "), counters.ReplaceAllString(ns.Exec(t, argv...), ""))
 	}
-	return indexes.ReplaceAllString(b.String(), "")
+	return connlimit.ReplaceAllString(indexes.ReplaceAllString(b.String(), ""), "xt match connlimit")
 }
 
 // until waits for a condition.

@@ -239,6 +239,8 @@ func (w *world) dump(short string) string {
 	var b bytes.Buffer
 	// A table of nftables that is ours alone names the process that has it.
 	has := regexp.MustCompile(`^\s*flags( owner)?.*$| # progname .*$`)
+	// nft prints this match in one of two ways, as it could load the extension of iptables or not.
+	connlimit := regexp.MustCompile(`add @connlimit\d+ \{[^}]*\}`)
 	timer := regexp.MustCompile(`(hello_timer|tcn_timer|topology_change_timer|gc_timer|forward_delay_timer) +[0-9.]+`)
 	for _, c := range []string{
 		"ip -d -o link", "ip -o addr", "ip rule", "ip route show table all", "ip -6 route show table all", "iptables-save",
@@ -250,6 +252,7 @@ func (w *world) dump(short string) string {
 		fmt.Fprintf(&b, "== %s\n", c)
 		for _, line := range lines {
 			if !strings.HasPrefix(line, "#") { // iptables-save writes the time
+				line = connlimit.ReplaceAllString(line, "xt match connlimit")
 				fmt.Fprintln(&b, has.ReplaceAllString(timer.ReplaceAllString(line, "$1"), ""))
 			}
 		}
