@@ -10,11 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// Fault is one thing wrong in a document: where, what, and what is allowed.
+// Fault is one problem of a document: where it is, what it is, and what was expected there.
 type Fault struct {
-	Path    []string // from the root; empty for the document itself
-	What    string   // "is a string"
-	Allowed string   // "a boolean is allowed"; "" where nothing is
+	Path        []string // from the root; empty for the document itself
+	Problem     string   // "invalid type string"
+	Expectation string   // "must be a boolean"; "" where the problem says it all
 }
 
 const (
@@ -22,7 +22,7 @@ const (
 	shownValue     = 40  // characters of a value or an overlong key that a message shows
 )
 
-// Error is the fault in one line: "path.to.key: what: allowed".
+// Error is the fault in one line: "path.to.key: problem: expectation".
 func (f Fault) Error() string {
 	path := slices.Clone(f.Path)
 	for i, s := range path {
@@ -31,7 +31,7 @@ func (f Fault) Error() string {
 		}
 	}
 	var parts []string
-	for _, s := range []string{FormatPath(path), f.What, f.Allowed} {
+	for _, s := range []string{FormatPath(path), f.Problem, f.Expectation} {
 		if s != "" {
 			parts = append(parts, s)
 		}
@@ -55,8 +55,8 @@ func (fs Faults) Error() string {
 func (fs Faults) Is(target error) bool { return target == Rejected }
 
 // Add notes one more fault.
-func (fs *Faults) Add(path []string, what, allowed string) {
-	*fs = append(*fs, Fault{path, what, allowed})
+func (fs *Faults) Add(path []string, problem, expectation string) {
+	*fs = append(*fs, Fault{path, problem, expectation})
 }
 
 // Sort puts the faults into the order of their paths, then of what is wrong.
@@ -65,7 +65,7 @@ func (fs Faults) Sort() {
 		if c := slices.Compare(a.Path, b.Path); c != 0 {
 			return c
 		}
-		return strings.Compare(a.What, b.What)
+		return strings.Compare(a.Problem, b.Problem)
 	})
 }
 

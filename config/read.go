@@ -70,11 +70,12 @@ func ReadDocument(text []byte) (Document, Faults) {
 	}
 	switch o, is := v.(Object); {
 	case err != nil:
-		return Document{}, Faults{{What: "the document " + err.Error(), Allowed: "one YAML or JSON mapping is allowed"}}
+		return Document{}, Faults{{Problem: "the document " + err.Error(),
+			Expectation: "one YAML or JSON mapping is allowed"}}
 	case v == nothing:
-		return Document{}, Faults{{What: "the document is empty", Allowed: explicitMapping}}
+		return Document{}, Faults{{Problem: "the document is empty", Expectation: explicitMapping}}
 	case !is:
-		return Document{}, Faults{{What: "the document is " + InYAML(v), Allowed: explicitMapping}}
+		return Document{}, Faults{{Problem: "the document is " + InYAML(v), Expectation: explicitMapping}}
 	default:
 		d.Object = o
 	}

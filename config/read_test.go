@@ -133,8 +133,8 @@ func TestJSONIsReadAsTheStandardLibraryReadsIt(t *testing.T) {
 // repeats says whether all that is wrong are equal keys and halves of surrogate pairs, which are no matter of JSON's.
 func repeats(faults Faults) bool {
 	for _, f := range faults {
-		if !strings.HasPrefix(f.What, "is given ") && !strings.HasPrefix(f.What, "half of ") &&
-			!strings.HasPrefix(f.What, "the document is no UTF-8") {
+		if !strings.HasPrefix(f.Problem, "is given ") && !strings.HasPrefix(f.Problem, "half of ") &&
+			!strings.HasPrefix(f.Problem, "the document is no UTF-8") {
 			return false
 		}
 	}

@@ -23,5 +23,5 @@ func (r *Repeats) Add(fs *Faults, path []string, key string) {
 	}
 	was.times++
 	r.faults[key] = was
-	(*fs)[was.at].What = fmt.Sprintf("is given %d times", was.times)
+	(*fs)[was.at].Problem = fmt.Sprintf("is given %d times", was.times)
 }

@@ -236,7 +236,7 @@ func (n *fakeNode) back(o nodeproto.Outcome, say func(nodeproto.FromNode)) {
 	n.pending = nil
 	res := nodeproto.Result{Attempt: p.Attempt, Generation: p.Generation, MD5: p.MD5, Outcome: o, Restored: n.generation}
 	if o == nodeproto.Unhealthy {
-		res.Faults = config.Faults{{Path: []string{"uplink"}, What: "is down"}}
+		res.Faults = config.Faults{{Path: []string{"uplink"}, Problem: "is down"}}
 	}
 	n.last[p.Attempt] = res
 	say(res)
@@ -285,7 +285,7 @@ func (n *fakeNode) pushed(m nodeproto.Push, say func(nodeproto.FromNode)) {
 	}
 	if n.reject != "" && contains(m.Document, n.reject) {
 		res := nodeproto.Result{Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: nodeproto.Rejected,
-			Faults: config.Faults{{Path: []string{"x"}, What: "is bad"}}}
+			Faults: config.Faults{{Path: []string{"x"}, Problem: "is bad"}}}
 		n.last[m.Attempt] = res
 		say(res)
 		return

@@ -31,7 +31,7 @@ func TestWhatEachWordOfANodeCosts(t *testing.T) {
 	result := func(of func(i int) nodeproto.Result) func(*fakeNode, int) nodeproto.FromNode {
 		return func(n *fakeNode, i int) nodeproto.FromNode {
 			r := of(i)
-			r.MD5, r.Faults = n.md5, config.Faults{{Path: []string{"x"}, What: long + fmt.Sprint(i)}}
+			r.MD5, r.Faults = n.md5, config.Faults{{Path: []string{"x"}, Problem: long + fmt.Sprint(i)}}
 			return r
 		}
 	}

@@ -73,7 +73,7 @@ func TestWhatANodeSaysOfPushesIsBounded(t *testing.T) {
 		},
 		"words": func(i int) nodeproto.Result {
 			return nodeproto.Result{Attempt: 1, MD5: fmt.Sprintf("%032d", i), Outcome: nodeproto.Unhealthy,
-				Faults: config.Faults{{Path: []string{"x"}, What: strings.Repeat("w", 100_000)}}}
+				Faults: config.Faults{{Path: []string{"x"}, Problem: strings.Repeat("w", 100_000)}}}
 		},
 		"digests that are none": func(i int) nodeproto.Result {
 			return nodeproto.Result{Attempt: 1, MD5: strings.Repeat("y", 900_000) + fmt.Sprint(i), Outcome: nodeproto.Rejected}

@@ -301,7 +301,7 @@ func (n *townNode) did(m nodeproto.Push) {
 		r.comes(n.i)
 		n.say(nodeproto.Result{
 			Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: r.outcome, Restored: n.generation,
-			Faults: config.Faults{{Path: []string{"uplink"}, What: "is down"}},
+			Faults: config.Faults{{Path: []string{"uplink"}, Problem: "is down"}},
 		})
 		n.tell()
 		return

@@ -142,7 +142,7 @@ func (n *node) again(machine string) {
 // judge is the fleet's, but for a node that rejects.
 func (n *node) judge(document config.Object, peer string, from commitconfirm.Source) commitconfirm.Verdict {
 	if n.fault == Reject && from == commitconfirm.Push && n.strikes.Load() {
-		return commitconfirm.Verdict{Faults: config.Faults{{What: "is rejected: the simulation asked for it"}}}
+		return commitconfirm.Verdict{Faults: config.Faults{{Problem: "is rejected: the simulation asked for it"}}}
 	}
 	return n.fleet.o.Judge(document, peer, from)
 }

@@ -98,8 +98,8 @@ func (c *checker) checkBridgePorts() {
 	for id, n := range active {
 		if n > maxBridgePorts {
 			c.cfg.Warnings = append(c.cfg.Warnings, config.Fault{
-				Path: []string{"networkInstances", id.String()}, What: fmt.Sprintf("has %d active adapters", n),
-				Allowed: fmt.Sprintf("a bridge of Linux has %d ports: the others fail", maxBridgePorts),
+				Path: []string{"networkInstances", id.String()}, Problem: fmt.Sprintf("has %d active adapters", n),
+				Expectation: fmt.Sprintf("a bridge of Linux has %d ports: the others fail", maxBridgePorts),
 			})
 		}
 	}
@@ -152,8 +152,8 @@ func (c *checker) checkAdapter(o *object, a netinst.UnderlayNetworkConfig, u uni
 	ni, found := c.cfg.Networks[a.NetworkInstance]
 	if a.NetworkInstance != uuid.Nil && !found && !c.networks.given(a.NetworkInstance.String()) {
 		c.cfg.Warnings = append(c.cfg.Warnings, config.Fault{
-			Path: o.at("networkInstance"), What: "is " + a.NetworkInstance.String() + ", which has no config",
-			Allowed: "the app waits for it",
+			Path: o.at("networkInstance"), Problem: "is " + a.NetworkInstance.String() + ", which has no config",
+			Expectation: "the app waits for it",
 		})
 	}
 	if a.IP.IsValid() && ni.Type == netinst.Switch {
@@ -174,8 +174,8 @@ func (c *checker) checkAdapter(o *object, a netinst.UnderlayNetworkConfig, u uni
 	attach := o.in("attach")
 	if strings.HasPrefix(a.Netns, "/proc/") { // no fault: such a config may stand
 		c.cfg.Warnings = append(c.cfg.Warnings, config.Fault{
-			Path: attach.at("netns"), What: "invalid value " + config.Quote(a.Netns) + ", which another process may get",
-			Allowed: "the adapter fails until it is a name below /run/netns (ip netns attach NAME PID)",
+			Path: attach.at("netns"), Problem: "invalid value " + config.Quote(a.Netns) + ", which another process may get",
+			Expectation: "the adapter fails until it is a name below /run/netns (ip netns attach NAME PID)",
 		})
 	}
 	at := attachPoint{sameNetns(a.Netns), a.IfName}
@@ -205,9 +205,9 @@ func (c *checker) checkDHCPServer(o *object, a netinst.UnderlayNetworkConfig, ni
 	for _, r := range a.ACL {
 		if r.Action == netinst.Allow && r.Protocol == "udp" && (names(r.LocalPort, 67) || names(r.Ports, 68)) {
 			c.cfg.Warnings = append(c.cfg.Warnings, config.Fault{
-				Path:    o.in("acl").in(r.Name).path,
-				What:    "names the ports of a DHCP server, and dhcpServer is false: what the app answers is dropped",
-				Allowed: "write dhcpServer: true where it serves DHCP",
+				Path:        o.in("acl").in(r.Name).path,
+				Problem:     "names the ports of a DHCP server, and dhcpServer is false: what the app answers is dropped",
+				Expectation: "write dhcpServer: true where it serves DHCP",
 			})
 		}
 	}
@@ -333,8 +333,8 @@ func (c *checker) narrow(o *object, r *netinst.ACLRule) {
 	r.Direction = netinst.Egress
 	if o.given("direction") {
 		c.cfg.Warnings = append(c.cfg.Warnings, config.Fault{
-			Path: o.at("direction"), What: "is both beside match.port, the port of the remote end: taken as egress",
-			Allowed: "write egress, and a rule of ingress with match.localPort for what may come in",
+			Path: o.at("direction"), Problem: "is both beside match.port, the port of the remote end: taken as egress",
+			Expectation: "write egress, and a rule of ingress with match.localPort for what may come in",
 		})
 	}
 }

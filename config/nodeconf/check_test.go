@@ -486,7 +486,7 @@ func TestARuleThatAllowsByTheRemotePortIsOfEgress(t *testing.T) {
 		got := ""
 		for _, w := range c.Warnings {
 			if strings.HasSuffix(config.FormatPath(w.Path), "acl.r.direction") {
-				got = w.What + ": " + w.Allowed
+				got = w.Problem + ": " + w.Expectation
 			}
 		}
 		if got != want.warning {

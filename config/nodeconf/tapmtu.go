@@ -30,8 +30,9 @@ func TapMTUs(cfg Config) map[uuid.UUID]config.Fault {
 	}
 	for id, path := range first {
 		found[id] = config.Fault{
-			Path: []string{"networkInstances", id.String(), "mtu"}, What: fmt.Sprintf("invalid value %d", cfg.Networks[id].MTU),
-			Allowed: fmt.Sprintf("must be at most %d, as much as the tap of %s takes", netinst.MaxTapMTU, path),
+			Path:        []string{"networkInstances", id.String(), "mtu"},
+			Problem:     fmt.Sprintf("invalid value %d", cfg.Networks[id].MTU),
+			Expectation: fmt.Sprintf("must be at most %d, as much as the tap of %s takes", netinst.MaxTapMTU, path),
 		}
 	}
 	return found

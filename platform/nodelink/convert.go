@@ -97,7 +97,7 @@ func result(m nodeproto.Result) *pb.Result {
 		Generation: generation(m.Generation), Md5: text(m.MD5), Outcome: pb.Outcome(m.Outcome),
 		Restored: generation(m.Restored),
 		Faults: each(m.Faults, func(f config.Fault) *pb.Fault {
-			return &pb.Fault{Path: texts(f.Path), What: text(f.What), Allowed: text(f.Allowed)}
+			return &pb.Fault{Path: texts(f.Path), What: text(f.Problem), Allowed: text(f.Expectation)}
 		}),
 		Actions: each(m.Actions, actionTo), Attempt: m.Attempt,
 	}
@@ -171,7 +171,7 @@ func resultOf(m *pb.Result) nodeproto.Result {
 		Generation: generationOf(m.GetGeneration()), MD5: m.GetMd5(), Outcome: nodeproto.Outcome(m.GetOutcome()),
 		Restored: generationOf(m.GetRestored()),
 		Faults: each(m.GetFaults(), func(f *pb.Fault) config.Fault {
-			return config.Fault{Path: f.GetPath(), What: f.GetWhat(), Allowed: f.GetAllowed()}
+			return config.Fault{Path: f.GetPath(), Problem: f.GetWhat(), Expectation: f.GetAllowed()}
 		}),
 		Actions: each(m.GetActions(), actionOf), Attempt: m.GetAttempt(),
 	}

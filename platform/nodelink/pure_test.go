@@ -271,7 +271,7 @@ func TestWordsSurviveTheWire(t *testing.T) {
 			Attempt: rapid.Uint64().Draw(t, "attempt"), Generation: gen(), MD5: str(),
 			Outcome: nodeproto.Outcome(rapid.IntRange(0, 5).Draw(t, "outcome")), Restored: gen(),
 			Faults: draw(t, "faults",
-				func() config.Fault { return config.Fault{Path: []string{str()}, What: str(), Allowed: str()} }),
+				func() config.Fault { return config.Fault{Path: []string{str()}, Problem: str(), Expectation: str()} }),
 			Actions: draw(t, "actions",
 				func() nodeproto.Action { return nodeproto.Action{Name: str(), State: str(), Detail: str()} }),
 		}

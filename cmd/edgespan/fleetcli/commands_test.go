@@ -252,8 +252,8 @@ func TestEveryErrorHasItsExitCode(t *testing.T) {
 		says string
 	}{
 		{"rejected", &ops.Refused{Faults: override.Faults{
-			{Path: []string{"sysParams"}, Rule: "type", What: "is 5", Allowed: "an object is allowed"},
-			{Nodes: []string{"pop-1"}, Path: []string{"x"}, Rule: "readOnly", What: "is new"},
+			{Path: []string{"sysParams"}, Rule: "type", Problem: "is 5", Expectation: "an object is allowed"},
+			{Nodes: []string{"pop-1"}, Path: []string{"x"}, Rule: "readOnly", Problem: "is new"},
 		}}, term.ExitRejected, "sysParams"},
 		{"unknown", &ops.NotFoundError{What: "node x", Allowed: "pop-1 is allowed"}, term.ExitNotFound,
 			"node x does not exist: pop-1 is allowed"},

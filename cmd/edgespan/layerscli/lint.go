@@ -130,7 +130,7 @@ func (a offline) showFindings(findings []lint.Finding, output string) error {
 		for _, name := range f.Files {
 			files = append(files, name+".json")
 		}
-		list = append(list, lintFinding{f.Rule, patternOf(f.Path), files, f.What, f.Allowed})
+		list = append(list, lintFinding{f.Rule, patternOf(f.Path), files, f.Problem, f.Expectation})
 	}
 	if output == "json" {
 		if err := a.PrintJSON(list); err != nil {

@@ -101,7 +101,7 @@ func (f *selection) checkedBy(a offline) (*metadata.Metadata, error) {
 		t, err := f.readTopology(a)
 		if err == nil && f.nodeName != "" &&
 			!slices.ContainsFunc(t.Nodes, func(n topology.Node) bool { return n.Name == f.nodeName }) {
-			err = config.Faults{{Path: []string{f.nodeName}, What: "is not in the topology", Allowed: "the nodes of " +
+			err = config.Faults{{Path: []string{f.nodeName}, Problem: "is not in the topology", Expectation: "the nodes of " +
 				f.topology + " are allowed"}}
 		}
 		faults[1] = err

@@ -86,7 +86,7 @@ func (w *writing) assigned(m *metadata.Metadata, args []string) (config.Object, 
 		}
 		v, wrong := value(m, w.inConfig(path), text)
 		for _, f := range wrong {
-			faults.Add(config.Sub(path, f.Path...), f.What, f.Allowed)
+			faults.Add(config.Sub(path, f.Path...), f.Problem, f.Expectation)
 		}
 		out = config.Set(out, path, v)
 	}
@@ -177,7 +177,7 @@ func (w *writing) answer(r override.Result) map[string]any {
 	}
 	for _, f := range r.Warnings {
 		warnings = append(warnings, map[string]any{
-			"nodes": append([]string{}, f.Nodes...), "key": config.FormatPath(f.Path), "rule": f.Rule, "what": f.What,
+			"nodes": append([]string{}, f.Nodes...), "key": config.FormatPath(f.Path), "rule": f.Rule, "what": f.Problem,
 		})
 	}
 	return map[string]any{

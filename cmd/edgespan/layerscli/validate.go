@@ -30,7 +30,7 @@ what the metadata marks as strict). What a layer made "$absent" is no part of it
 			}
 			report := m.Validate(nodeconf.Present(o))
 			for _, path := range report.Unknown {
-				f := config.Fault{Path: path, What: "is unknown (a warning)", Allowed: "it is kept, and nothing checks it"}
+				f := config.Fault{Path: path, Problem: "is unknown (a warning)", Expectation: "it is kept, and nothing checks it"}
 				a.Say("%s", term.Printable(args[0]+": "+f.Error()))
 			}
 			if faults := report.Err(); faults != nil {

@@ -36,8 +36,8 @@ type Member struct {
 // token. Faults (config.Faults) are a name that nothing has, and one that is taken.
 func (s State) Rename(from, to string) (Change, error) {
 	if to == "" || from == to {
-		return Change{}, config.Faults{{Path: []string{"name"}, What: "is " + config.Quote(to),
-			Allowed: "another name is allowed"}}
+		return Change{}, config.Faults{{Path: []string{"name"}, Problem: "is " + config.Quote(to),
+			Expectation: "another name is allowed"}}
 	}
 	return s.rename(from, to)
 }

@@ -16,11 +16,11 @@ func (j *judge) damaged(node string) bool {
 }
 
 func damagedFault(bad error) override.Fault {
-	f := override.Fault{Rule: RuleHistory, What: bad.Error(),
-		Allowed: "a write that replaces it, or a restore of an earlier revision, is required"}
+	f := override.Fault{Rule: RuleHistory, Problem: bad.Error(),
+		Expectation: "a write that replaces it, or a restore of an earlier revision, is required"}
 	var d *history.DamagedError
 	if errors.As(bad, &d) {
-		f.Path, f.What = []string{d.Layer.String()},
+		f.Path, f.Problem = []string{d.Layer.String()},
 			fmt.Sprintf("is damaged in the store since revision %d wrote it (%v)", d.Revision, d.Err)
 	}
 	return f

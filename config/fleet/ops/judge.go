@@ -199,8 +199,8 @@ func (j *judge) world(nodes []string, written ...history.Layer) (override.World,
 }
 
 func brokenFault(err error) *override.Fault {
-	return &override.Fault{Rule: RuleLayers, What: "the layers of the versions can't be read: " + err.Error(),
-		Allowed: "files that can be read are required"}
+	return &override.Fault{Rule: RuleLayers, Problem: "the layers of the versions can't be read: " + err.Error(),
+		Expectation: "files that can be read are required"}
 }
 
 // known are the names of all nodes, sorted.
@@ -212,8 +212,8 @@ func (w *World) strangers(names []string) override.Faults {
 	for _, name := range names {
 		if _, known := w.Nodes[name]; !known && name != "" {
 			faults = append(faults, override.Fault{
-				Nodes: []string{name}, Rule: override.RuleTopology, What: "is not known",
-				Allowed: "a node of the topology, one that has joined and one with an open token are allowed",
+				Nodes: []string{name}, Rule: override.RuleTopology, Problem: "is not known",
+				Expectation: "a node of the topology, one that has joined and one with an open token are allowed",
 			})
 		}
 	}
@@ -232,7 +232,8 @@ func refused(faults override.Faults) error {
 func faultsOf(rule string, below []string, faults config.Faults) override.Faults {
 	var out override.Faults
 	for _, f := range faults {
-		out = append(out, override.Fault{Path: config.Sub(below, f.Path...), Rule: rule, What: f.What, Allowed: f.Allowed})
+		out = append(out, override.Fault{Path: config.Sub(below, f.Path...), Rule: rule, Problem: f.Problem,
+			Expectation: f.Expectation})
 	}
 	return out
 }
@@ -250,8 +251,8 @@ func told(err error) error {
 	case errors.As(err, &revisionless):
 		return &NotFoundError{fmt.Sprintf("revision %d", revisionless.Number), "one that the history shows is allowed"}
 	case errors.Is(err, kv.ErrInvalid):
-		return refused(override.Faults{{Rule: override.RuleRequest, What: err.Error(),
-			Allowed: "a name without control characters is allowed"}})
+		return refused(override.Faults{{Rule: override.RuleRequest, Problem: err.Error(),
+			Expectation: "a name without control characters is allowed"}})
 	}
 	return err
 }

@@ -118,7 +118,7 @@ func migrateLayers(s migrate.Selection, c history.Change) ([]Moved, override.Fau
 		doc, changes, wrong := s.Run(kind, c.Layers[l])
 		for _, f := range wrong {
 			faults = append(faults, override.Fault{Path: config.Sub([]string{l.String()}, f.Path...),
-				Rule: RuleMigration, What: f.What, Allowed: f.Allowed})
+				Rule: RuleMigration, Problem: f.Problem, Expectation: f.Expectation})
 		}
 		if len(changes) > 0 && wrong == nil {
 			c.Layers[l] = doc

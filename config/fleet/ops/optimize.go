@@ -15,12 +15,12 @@ func (j *judge) optimize(q Optimize) (Outcome, error) {
 	for _, kind := range q.Kinds {
 		if !slices.Contains(optimize.All, kind) {
 			faults = append(faults, override.Fault{Rule: override.RuleRequest,
-				What: "is " + config.Quote(string(kind)), Allowed: "polarity, channel, golay and superframe are allowed"})
+				Problem: "is " + config.Quote(string(kind)), Expectation: "polarity, channel, golay and superframe are allowed"})
 		}
 	}
 	if len(q.Kinds) == 0 {
 		faults = append(faults, override.Fault{Rule: override.RuleRequest,
-			What: "the write names no kind", Allowed: "polarity, channel, golay and superframe are allowed"})
+			Problem: "the write names no kind", Expectation: "polarity, channel, golay and superframe are allowed"})
 	}
 	was, err := j.chart()
 	if err != nil {
@@ -28,7 +28,7 @@ func (j *judge) optimize(q Optimize) (Outcome, error) {
 	}
 	if was.doc == nil {
 		faults = append(faults,
-			override.Fault{Rule: override.RuleRequest, What: "there is no topology", Allowed: "one is required"})
+			override.Fault{Rule: override.RuleRequest, Problem: "there is no topology", Expectation: "one is required"})
 	}
 	if len(faults) > 0 {
 		return Outcome{}, refused(faults)
@@ -44,7 +44,7 @@ func (j *judge) optimize(q Optimize) (Outcome, error) {
 	if len(wrong) > 0 {
 		for _, f := range wrong {
 			faults = append(faults,
-				override.Fault{Nodes: f.Nodes, Path: f.Path, Rule: RuleOptimize, What: f.What, Allowed: f.Allowed})
+				override.Fault{Nodes: f.Nodes, Path: f.Path, Rule: RuleOptimize, Problem: f.Problem, Expectation: f.Expectation})
 		}
 		return Outcome{}, refused(faults)
 	}

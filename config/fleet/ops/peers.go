@@ -94,7 +94,7 @@ func (d described) fleet() (*peer.Fleet, config.Faults) {
 	var faults config.Faults
 	below := func(kind history.Kind, name string, more config.Faults) bool {
 		for _, f := range more {
-			faults.Add(config.Sub([]string{history.Layer{Kind: kind, Name: name}.String()}, f.Path...), f.What, f.Allowed)
+			faults.Add(config.Sub([]string{history.Layer{Kind: kind, Name: name}.String()}, f.Path...), f.Problem, f.Expectation)
 		}
 		return len(more) == 0
 	}
@@ -102,8 +102,9 @@ func (d described) fleet() (*peer.Fleet, config.Faults) {
 		if at == is {
 			return nil
 		}
-		return config.Faults{{Path: []string{"metadata", "name"}, What: "is " + config.Quote(is), Allowed: config.Quote(at) +
-			" is allowed"}}
+		return config.Faults{{Path: []string{"metadata", "name"}, Problem: "is " + config.Quote(is),
+			Expectation: config.Quote(at) +
+				" is allowed"}}
 	}
 	peers, clusters, deployments := map[string]peer.Peer{}, map[string]peer.Cluster{}, map[string]peer.Deployment{}
 	for name, doc := range d.peers {
@@ -147,7 +148,7 @@ func (j *judge) describe(q Describe) (Outcome, error) {
 	var faults override.Faults
 	if len(q.Documents) == 0 {
 		faults = append(faults, override.Fault{Rule: override.RuleRequest,
-			What: "the write has no document", Allowed: "one or more are allowed"})
+			Problem: "the write has no document", Expectation: "one or more are allowed"})
 	}
 	for i, doc := range q.Documents {
 		kind, _ := doc["kind"].(string)
@@ -246,8 +247,8 @@ func (j *judge) deploy(names []string, wanted bool) (Outcome, error) {
 		}
 	}
 	if len(names) == 0 {
-		return Outcome{}, refused(override.Faults{{Rule: override.RuleRequest, What: "the write names no cluster",
-			Allowed: "one or more are allowed"}})
+		return Outcome{}, refused(override.Faults{{Rule: override.RuleRequest, Problem: "the write names no cluster",
+			Expectation: "one or more are allowed"}})
 	}
 	if len(missing) > 0 {
 		return Outcome{}, notThere("cluster", missing, d.clusters)
@@ -275,7 +276,7 @@ func (j *judge) peersChange(c history.Change) (touched []string, faults override
 		below := []string{history.Layer{Kind: history.Cluster, Name: name}.String()}
 		if is.clusters[name] == nil {
 			faults = append(faults, override.Fault{Path: below,
-				Rule: RulePeers, What: "is deployed", Allowed: "a cluster that was undeployed is allowed to go"})
+				Rule: RulePeers, Problem: "is deployed", Expectation: "a cluster that was undeployed is allowed to go"})
 			continue
 		}
 		if _, read := after.Clusters[name]; !read {
@@ -302,7 +303,7 @@ func (j *judge) wrongIDs(f *peer.Fleet) override.Faults {
 		if said := p.ID.String(); p.ID != [16]byte{} && is != "" && !strings.EqualFold(said, is) {
 			faults = append(faults, override.Fault{
 				Path: []string{history.Layer{Kind: history.Peer, Name: name}.String(), "metadata", "id"}, Rule: RulePeers,
-				What: "is " + said + ", the node of this name is " + is, Allowed: is + " is allowed, or none",
+				Problem: "is " + said + ", the node of this name is " + is, Expectation: is + " is allowed, or none",
 			})
 		}
 	}

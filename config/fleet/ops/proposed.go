@@ -43,7 +43,8 @@ func (w *World) Proposed(doc config.Object, reveal bool) (Document, error) {
 func ownMetadata(v any) (*metadata.Metadata, config.Faults) {
 	doc, is := v.(config.Object)
 	if !is {
-		return nil, config.Faults{{Path: []string{"metadata"}, What: "is " + config.KindOf(v), Allowed: "must be an object"}}
+		return nil, config.Faults{{Path: []string{"metadata"}, Problem: "is " + config.KindOf(v),
+			Expectation: "must be an object"}}
 	}
 	return metadata.Parse(doc, metadata.Options{UnknownActions: true})
 }

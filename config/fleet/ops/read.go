@@ -52,8 +52,8 @@ func (w *World) Config(q ConfigQuery) (Document, error) {
 	fact, v := w.Nodes[q.Node], q.Versions
 	if !fact.Reported && (v.Software == "" || v.Board == "") {
 		return Document{}, refused(override.Faults{{
-			Nodes: []string{q.Node}, Rule: override.RuleRequest, What: "No known node status",
-			Allowed: "Please pass the software version and hardware board ID directly",
+			Nodes: []string{q.Node}, Rule: override.RuleRequest, Problem: "No known node status",
+			Expectation: "Please pass the software version and hardware board ID directly",
 		}})
 	}
 	for _, field := range []struct{ asked, reported *string }{
@@ -103,9 +103,9 @@ func (j *judge) effective(node string, v layers.Versions, paths [][]string) (con
 	for _, c := range clashes {
 		faults = append(faults, override.Fault{
 			Nodes: []string{node}, Path: c.Path, Rule: override.RuleClash, Layer: c.Above.String(),
-			What: "is an object in the " + c.Below.String() + " layer and no object (" + c.Kind + ") in the " +
+			Problem: "is an object in the " + c.Below.String() + " layer and no object (" + c.Kind + ") in the " +
 				c.Above.String() + " layer",
-			Allowed: "an object is allowed over an object only",
+			Expectation: "an object is allowed over an object only",
 		})
 	}
 	if len(paths) > 0 {

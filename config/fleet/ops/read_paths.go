@@ -17,8 +17,8 @@ const nodesAtOnce = 500
 // have the latest base.
 func (w *World) Paths(q PathsQuery) (Document, error) {
 	if len(q.Paths) == 0 {
-		return Document{}, refused(override.Faults{{Rule: override.RuleRequest, What: "the question names no path",
-			Allowed: "one or more are allowed"}})
+		return Document{}, refused(override.Faults{{Rule: override.RuleRequest, Problem: "the question names no path",
+			Expectation: "one or more are allowed"}})
 	}
 	names := slices.Compact(slices.Sorted(slices.Values(q.Nodes)))
 	if len(names) == 0 {

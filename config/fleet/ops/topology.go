@@ -151,8 +151,8 @@ func (j *judge) editTopology(q EditTopology) (Outcome, error) {
 		return Outcome{}, &NotFoundError{"object " + config.Quote(q.Object), "node, link and site are allowed"}
 	}
 	if !slices.Contains([]string{"add", "edit", "delete", "rename"}, q.Op) {
-		return Outcome{}, refused(override.Faults{{Rule: override.RuleRequest, What: "is " + config.Quote(q.Op),
-			Allowed: "add, edit, delete and rename are allowed"}})
+		return Outcome{}, refused(override.Faults{{Rule: override.RuleRequest, Problem: "is " + config.Quote(q.Op),
+			Expectation: "add, edit, delete and rename are allowed"}})
 	}
 	if q.Object == "node" && q.Op == "rename" {
 		return j.renameNode(q.Name, q.To)

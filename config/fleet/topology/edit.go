@@ -230,6 +230,6 @@ func there[T any](all []T, list, name string, of func(T) string) (T, int, config
 		return all[i], i, nil
 	}
 	var none T
-	return none, -1, config.Faults{{Path: []string{list}, What: "has no " + config.Quote(name),
-		Allowed: "a name that is there is allowed"}}
+	return none, -1, config.Faults{{Path: []string{list}, Problem: "has no " + config.Quote(name),
+		Expectation: "a name that is there is allowed"}}
 }

@@ -220,8 +220,9 @@ func lost(cs history.Conflicts) *rest.Problem {
 func editErrors(fs overridepkg.Faults) []ProblemFault {
 	out := make([]ProblemFault, len(fs))
 	for i, f := range fs {
-		out[i] = ProblemFault{Path: config.FormatPath(f.Path), Nodes: f.Nodes, Layer: f.Layer, Rule: f.Rule, Detail: f.What,
-			Allowed: f.Allowed}
+		out[i] = ProblemFault{Path: config.FormatPath(f.Path), Nodes: f.Nodes, Layer: f.Layer, Rule: f.Rule,
+			Detail:  f.Problem,
+			Allowed: f.Expectation}
 	}
 	return out
 }
@@ -229,7 +230,7 @@ func editErrors(fs overridepkg.Faults) []ProblemFault {
 func documentErrors(fs config.Faults) []ProblemFault {
 	out := make([]ProblemFault, len(fs))
 	for i, f := range fs {
-		out[i] = ProblemFault{Path: config.FormatPath(f.Path), Detail: f.What, Allowed: f.Allowed}
+		out[i] = ProblemFault{Path: config.FormatPath(f.Path), Detail: f.Problem, Allowed: f.Expectation}
 	}
 	return out
 }

@@ -247,7 +247,7 @@ func TestClientWrites(t *testing.T) {
 
 func TestClientErrorsAreThoseOfTheExitCodes(t *testing.T) {
 	faults := overridepkg.Faults{{Nodes: []string{"n1"}, Path: []string{"a", "b.c"}, Rule: "type", Layer: "node",
-		What: "is 5", Allowed: "a string is allowed"}, {Path: []string{"z"}, Rule: "request", What: "is gone"}}
+		Problem: "is 5", Expectation: "a string is allowed"}, {Path: []string{"z"}, Rule: "request", Problem: "is gone"}}
 	for _, c := range []struct {
 		err  error
 		kind error

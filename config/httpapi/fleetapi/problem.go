@@ -71,8 +71,8 @@ func (f ProblemFault) line() string {
 		path = nil
 	}
 	if f.Rule == "" {
-		return config.Fault{Path: path, What: f.Detail, Allowed: f.Allowed}.Error()
+		return config.Fault{Path: path, Problem: f.Detail, Expectation: f.Allowed}.Error()
 	}
-	return overridepkg.Fault{Nodes: f.Nodes, Path: path, Rule: f.Rule, Layer: f.Layer, What: f.Detail,
-		Allowed: f.Allowed}.Error()
+	return overridepkg.Fault{Nodes: f.Nodes, Path: path, Rule: f.Rule, Layer: f.Layer, Problem: f.Detail,
+		Expectation: f.Allowed}.Error()
 }

@@ -19,9 +19,9 @@ import (
 
 func TestEveryErrorOfTheBackendIsAProblem(t *testing.T) {
 	refusal := &ops.Refused{Faults: overridepkg.Faults{
-		{Nodes: []string{"n1", "n2"}, Path: []string{"a", "b.c"}, Rule: "type", Layer: "node", What: "is 5",
-			Allowed: "a string is allowed"},
-		{Path: []string{"z"}, Rule: overridepkg.RuleRequest, What: "is nothing"},
+		{Nodes: []string{"n1", "n2"}, Path: []string{"a", "b.c"}, Rule: "type", Layer: "node", Problem: "is 5",
+			Expectation: "a string is allowed"},
+		{Path: []string{"z"}, Rule: overridepkg.RuleRequest, Problem: "is nothing"},
 	}}
 	lostTo := history.Conflicts{{
 		Layer: history.Layer{Kind: history.Network}, Expected: 4,
@@ -40,7 +40,7 @@ func TestEveryErrorOfTheBackendIsAProblem(t *testing.T) {
 		},
 		{fmt.Errorf("write: %w", refusal.Faults), rest.TypeRejected, "", "2 faults",
 			`[{a."b.c" [n1 n2] node type is 5 a string is allowed} {z []  request is nothing }]`},
-		{config.Faults{{Path: []string{"x"}, What: "is wrong"}}, rest.TypeRejected, "", "refused", `[{x []   is wrong }]`},
+		{config.Faults{{Path: []string{"x"}, Problem: "is wrong"}}, rest.TypeRejected, "", "refused", `[{x []   is wrong }]`},
 		{&ops.NotFoundError{What: "node n7", Allowed: "n1 is"}, rest.TypeNotFound, "", "node n7 does not exist: n1 is", ""},
 		{&history.NoRevisionError{Number: 7}, rest.TypeNotFound, "", "7", ""},
 		{lostTo, rest.TypePrecondition, "", "by ann at 2026-01-02T03:04:05Z", ""},

@@ -21,11 +21,11 @@ const (
 
 // Finding is one thing that is wrong.
 type Finding struct {
-	Rule    string
-	Path    []string // in the configuration; empty where it is about a whole file
-	Files   []string // the files that it is about, in natural order; none for the metadata
-	What    string
-	Allowed string
+	Rule        string
+	Path        []string // in the configuration; empty where it is about a whole file
+	Files       []string // the files that it is about, in natural order; none for the metadata
+	Problem     string
+	Expectation string
 }
 
 // Input is what is checked. Files are named as below the base folder, without ".json".
@@ -59,7 +59,7 @@ func Check(in Input) []Finding {
 	}
 	l.defaults(in.Metadata.Document(), nil, false)
 	for _, f := range in.Types {
-		l.add(Finding{RuleBoard, f.Path, []string{typesFile}, f.What, f.Allowed})
+		l.add(Finding{RuleBoard, f.Path, []string{typesFile}, f.Problem, f.Expectation})
 	}
 	return l.sorted()
 }
@@ -74,7 +74,7 @@ func natural[V any](m map[string]V) []string {
 }
 
 func (l *linter) add(f Finding) {
-	key := strings.Join([]string{f.Rule, config.FormatPath(f.Path), f.What}, "\x00")
+	key := strings.Join([]string{f.Rule, config.FormatPath(f.Path), f.Problem}, "\x00")
 	if f.Rule == RuleBase {
 		key += f.Files[0]
 	}
@@ -101,7 +101,7 @@ func (l *linter) sorted() []Finding {
 		if c := slices.CompareFunc(a.Files, b.Files, layers.CompareNatural); c != 0 {
 			return c
 		}
-		return strings.Compare(a.What, b.What)
+		return strings.Compare(a.Problem, b.Problem)
 	})
 	return out
 }
@@ -129,7 +129,7 @@ func (l *linter) file(name string, o, base config.Object) {
 		case f.Rule == metadata.RuleUnknown:
 			l.unknown(name, f.Path)
 		default:
-			l.add(Finding{RuleInvalid, f.Path, []string{name}, f.What, f.Allowed})
+			l.add(Finding{RuleInvalid, f.Path, []string{name}, f.Problem, f.Expectation})
 		}
 	}
 }

@@ -119,7 +119,7 @@ func TestHardwareIsCheckedOverItsBase(t *testing.T) {
 			"V_1": object(t, `{"box": {}}`), "V_2": object(t, `{"box": {"n": 2}}`), "V_3": object(t, `{"box": {"n": "x"}}`),
 			"V_4": object(t, `{"box": 5}`),
 		}},
-		Types: config.Faults{{Path: []string{"T", "0"}, What: "is twice", Allowed: "once"}},
+		Types: config.Faults{{Path: []string{"T", "0"}, Problem: "is twice", Expectation: "once"}},
 	}
 	want := []string{
 		"base  hw_versions/T/V_2", "base  hw_versions/T/V_4", "board T.0 hw_versions/hw_types",

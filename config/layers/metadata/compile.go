@@ -175,7 +175,7 @@ func (c *compiler) byDefault(p *param) {
 	v := validator{}
 	v.value(p, p.def)
 	for _, f := range v.report.Faults {
-		c.faults.Add(config.Sub(append(slices.Clone(c.path), "default"), f.Path...), f.What, f.Allowed)
+		c.faults.Add(config.Sub(append(slices.Clone(c.path), "default"), f.Path...), f.Problem, f.Expectation)
 	}
 }
 

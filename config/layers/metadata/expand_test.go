@@ -102,7 +102,7 @@ func TestExpandFaults(t *testing.T) {
 		out, faults := Expand(parse(t, c.in))
 		got := []string{}
 		for _, f := range faults {
-			f.Allowed = ""
+			f.Expectation = ""
 			got = append(got, f.Error())
 		}
 		if s := strings.Join(got, "; "); out != nil || s != c.want {
@@ -126,7 +126,7 @@ func TestExpansionIsBounded(t *testing.T) {
 	for range 150 {
 		deep = config.Object{"x": deep}
 	}
-	if _, faults := Expand(deep); len(faults) != 1 || !strings.Contains(faults[0].What, "deeper than 100") {
+	if _, faults := Expand(deep); len(faults) != 1 || !strings.Contains(faults[0].Problem, "deeper than 100") {
 		t.Errorf("%.300v", faults)
 	}
 }

@@ -183,7 +183,7 @@ func TestActionsForPropertiesWarnOnAnEntry(t *testing.T) {
 	for _, name := range propertyOnly {
 		m := of(t, fmt.Sprintf(`{"a":{"desc":"d","action":%q,"type":"OBJECT","objVal":{"properties":{"p":{"desc":"d","action":%q,"type":"STRING"}}}}}`, name, name))
 		w := m.Warnings()
-		if len(w) != 1 || config.FormatPath(w[0].Path) != "a" || !strings.Contains(w[0].What, name) {
+		if len(w) != 1 || config.FormatPath(w[0].Path) != "a" || !strings.Contains(w[0].Problem, name) {
 			t.Errorf("%s: %v", name, w)
 		}
 		if got, want := acts(m, `{"a":{"p":"x"}}`, t), name+":[a.p]"; got != want {

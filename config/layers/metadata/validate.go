@@ -19,11 +19,11 @@ const (
 
 // Fault is one value that is not allowed.
 type Fault struct {
-	Path    []string
-	Value   any    // nil where something is missing, and {"$masked": true} for a secret
-	Rule    string // one of the above
-	What    string // "is 70000"
-	Allowed string // "an integer from 1 to 65535 is allowed"
+	Path        []string
+	Value       any    // nil where something is missing, and {"$masked": true} for a secret
+	Rule        string // one of the above
+	Problem     string // "is 70000"
+	Expectation string // "an integer from 1 to 65535 is allowed"
 }
 
 // Report is all that is to be said about a config, each list in the order of the paths.
@@ -41,7 +41,7 @@ type Report struct {
 func (r Report) Err() config.Faults {
 	var out config.Faults
 	for _, f := range r.Faults {
-		out.Add(f.Path, f.What, f.Allowed)
+		out.Add(f.Path, f.Problem, f.Expectation)
 	}
 	return out
 }
@@ -71,9 +71,9 @@ type validator struct {
 func (v *validator) here() []string { return slices.Clone(v.path) }
 
 func (v *validator) fault(p *param, value any, rule string) {
-	f := Fault{Path: v.here(), Value: value, Rule: rule, What: shown(value), Allowed: p.sentence + " is allowed"}
+	f := Fault{Path: v.here(), Value: value, Rule: rule, Problem: shown(value), Expectation: p.sentence + " is allowed"}
 	if p.secret {
-		f.Value, f.What = config.Object{"$masked": true}, "is a secret "+config.KindOf(value)
+		f.Value, f.Problem = config.Object{"$masked": true}, "is a secret "+config.KindOf(value)
 	}
 	v.report.Faults = append(v.report.Faults, f)
 }

@@ -133,7 +133,7 @@ func TestStrict(t *testing.T) {
 		}
 	}
 	f := of(t, strict(`"el":{`, nested)).Validate(parse(t, `{"lev":{"el":{"u":1}}}`)).Faults[0]
-	if f.Allowed != "s is allowed" {
+	if f.Expectation != "s is allowed" {
 		t.Errorf("%+v", f)
 	}
 }

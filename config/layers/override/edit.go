@@ -114,8 +114,8 @@ type Value struct {
 func Apply(w World, c Change) (Result, Faults) {
 	e := editor{world: w, change: c, verdicts: map[string]*verdict{}}
 	if c.Layer != layers.Network && c.Layer != layers.Node {
-		e.add(Fault{Rule: RuleRequest, What: "the " + c.Layer.String() + " layer can't be written",
-			Allowed: "the network and the node layer are allowed"})
+		e.add(Fault{Rule: RuleRequest, Problem: "the " + c.Layer.String() + " layer can't be written",
+			Expectation: "the network and the node layer are allowed"})
 		return Result{}, e.faults
 	}
 	writes := e.writes()

@@ -26,13 +26,13 @@ var groups = []string{RuleReadOnly, RuleDeprecated, RuleTopology, RuleRequest, R
 
 // Fault is one reason to refuse a write, or one warning, and the nodes that have it.
 type Fault struct {
-	Nodes   []string // sorted; none for a fault of the network layer itself
-	Path    []string
-	Value   any // that would stand there; nil where there is none, {"$masked": true} for a secret
-	Rule    string
-	Layer   string // that the value is of: "base" … "node"; "" where nothing is
-	What    string // "is 5"
-	Allowed string
+	Nodes       []string // sorted; none for a fault of the network layer itself
+	Path        []string
+	Value       any // that would stand there; nil where there is none, {"$masked": true} for a secret
+	Rule        string
+	Layer       string // that the value is of: "base" … "node"; "" where nothing is
+	Problem     string // "is 5"
+	Expectation string
 }
 
 // shownNodes is how many nodes a line names.
@@ -40,7 +40,7 @@ const shownNodes = 100
 
 // Error is the fault in one line: "n1, n2: path.to.key: is 5: a string is allowed (type, node layer)".
 func (f Fault) Error() string {
-	line := config.Fault{Path: f.Path, What: f.What, Allowed: f.Allowed}.Error()
+	line := config.Fault{Path: f.Path, Problem: f.Problem, Expectation: f.Expectation}.Error()
 	if len(f.Nodes) > 0 {
 		line = nodeList(f.Nodes) + ": " + line
 	}
@@ -103,7 +103,8 @@ func (f Fault) group() int {
 func (f Fault) compare(g Fault) int {
 	return cmp.Or(
 		cmp.Compare(f.group(), g.group()), slices.Compare(f.Path, g.Path), strings.Compare(f.Rule, g.Rule),
-		strings.Compare(f.What, g.What), strings.Compare(f.Layer, g.Layer), strings.Compare(f.Allowed, g.Allowed),
+		strings.Compare(f.Problem, g.Problem), strings.Compare(f.Layer, g.Layer),
+		strings.Compare(f.Expectation, g.Expectation),
 	)
 }
 

@@ -265,7 +265,7 @@ func clashFault(s layers.Set, c layers.Clash, e *editor) Fault {
 	v, _ := config.Lookup(s[c.Above], c.Path)
 	return Fault{
 		Path: c.Path, Value: e.show(c.Path, v), Rule: RuleClash, Layer: c.Above.String(),
-		What: what, Allowed: "an object is allowed over an object only",
+		Problem: what, Expectation: "an object is allowed over an object only",
 	}
 }
 
@@ -283,7 +283,7 @@ func (e *editor) report(rules *metadata.Metadata, s layers.Set, effective config
 		f.Layer = layerOf(s, f.Path)
 		key := f.Rule + " " + config.FormatPath(f.Path)
 		if f.Rule == RuleTogether {
-			key += " " + f.What
+			key += " " + f.Problem
 		}
 		out[key] = reported{f, warning}
 	}
@@ -293,24 +293,24 @@ func (e *editor) report(rules *metadata.Metadata, s layers.Set, effective config
 		r := rules.Validate(present)
 		for _, f := range r.Faults {
 			refused[config.FormatPath(f.Path)] = true
-			add(Fault{Path: f.Path, Value: f.Value, Rule: f.Rule, What: f.What, Allowed: f.Allowed}, false)
+			add(Fault{Path: f.Path, Value: f.Value, Rule: f.Rule, Problem: f.Problem, Expectation: f.Expectation}, false)
 		}
 		for _, path := range r.Unknown {
 			v, _ := config.Lookup(present, path)
-			add(Fault{Path: path, Value: v, Rule: metadata.RuleUnknown, What: "is unknown",
-				Allowed: "it is kept, and nothing checks it"}, true)
+			add(Fault{Path: path, Value: v, Rule: metadata.RuleUnknown, Problem: "is unknown",
+				Expectation: "it is kept, and nothing checks it"}, true)
 		}
 	}
 	warnings, faults := e.world.Sections.check(effective)
 	for _, f := range warnings {
-		add(Fault{Path: f.Path, Rule: RuleTogether, What: f.What, Allowed: f.Allowed}, true)
+		add(Fault{Path: f.Path, Rule: RuleTogether, Problem: f.Problem, Expectation: f.Expectation}, true)
 	}
 	for _, f := range faults {
 		if refused[config.FormatPath(f.Path)] {
 			continue
 		}
 		v, _ := config.Lookup(effective, f.Path)
-		add(Fault{Path: f.Path, Value: v, Rule: RuleTogether, What: f.What, Allowed: f.Allowed}, false)
+		add(Fault{Path: f.Path, Value: v, Rule: RuleTogether, Problem: f.Problem, Expectation: f.Expectation}, false)
 	}
 	return out
 }

@@ -35,7 +35,7 @@ func (e *editor) mark(w write, entry []string, rule string) {
 	}
 	e.add(Fault{
 		Nodes: w.nodes(), Path: slices.Clone(entry), Value: e.show(entry, v), Rule: rule, Layer: e.layerName(),
-		What: what + ", and would be " + config.Shorten(config.OneLine(e.show(entry, v))), Allowed: allowed,
+		Problem: what + ", and would be " + config.Shorten(config.OneLine(e.show(entry, v))), Expectation: allowed,
 	})
 }
 

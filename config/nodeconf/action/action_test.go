@@ -75,7 +75,7 @@ func TestSeed_EachActionIsBuiltInOrUnsupported(t *testing.T) {
 		switch got := mapped.Of(name); {
 		case kind == Unsupported && (faults != nil || got.String() != "/bin/x"):
 			t.Errorf("%s mapped: %v %v", name, got, faults)
-		case kind != Unsupported && (len(faults) != 1 || faults[0].What != "is done by edgespan itself"):
+		case kind != Unsupported && (len(faults) != 1 || faults[0].Problem != "is done by edgespan itself"):
 			t.Errorf("%s is built in: %v", name, faults)
 		}
 	}
@@ -242,7 +242,7 @@ func TestFaultsOfATable(t *testing.T) {
 	_, faults := Parse([]byte("NO_ACTION: {unit: x}\nUPDATE_GFLAG: {unit: x}\nRESTART_KEA: {unit: 1, x: 2}"))
 	if len(faults) != 4 ||
 		!strings.HasPrefix(faults[0].Error(), "NO_ACTION: is no action: these are allowed: INJECT_KVSTORE_KEYS, ") ||
-		strings.Contains(faults[0].Allowed, "REBOOT") {
+		strings.Contains(faults[0].Expectation, "REBOOT") {
 		t.Error(faults)
 	}
 }

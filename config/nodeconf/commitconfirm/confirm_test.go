@@ -104,7 +104,7 @@ func TestOrderOnANode(t *testing.T) {
 		},
 		"faults": {
 			{push(t, 2, `{"a":2}`), "validate"},
-			{Validated{1, config.Faults{{Path: []string{"a"}, What: "is 2", Allowed: "1 is allowed"}}},
+			{Validated{1, config.Faults{{Path: []string{"a"}, Problem: "is 2", Expectation: "1 is allowed"}}},
 				"rejected: a: is 2: 1 is allowed"},
 			{Offered{Source: Apply}, "rejected: there is no document: an explicit mapping is allowed; {} removes everything"},
 			{Offered{Source: Push, Document: doc(t, "{}")},

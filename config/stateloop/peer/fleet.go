@@ -87,8 +87,8 @@ func (f *Fleet) Check(name string) config.Faults {
 	var faults config.Faults
 	c, is := f.Clusters[name]
 	if !is {
-		return config.Faults{{What: "there is no cluster " + config.Quote(name),
-			Allowed: "a cluster that is described is allowed"}}
+		return config.Faults{{Problem: "there is no cluster " + config.Quote(name),
+			Expectation: "a cluster that is described is allowed"}}
 	}
 	for _, member := range slices.Sorted(maps.Keys(c.Members)) {
 		at := []string{"spec", "members", member}
@@ -181,8 +181,8 @@ func (f *Fleet) Deploy(name string) (Deployment, config.Faults) {
 		}
 		if next > LastVNI {
 			return Deployment{},
-				config.Faults{{What: "no number is left for tunnel " + pair,
-					Allowed: fmt.Sprintf("%d tunnels are allowed", LastVNI-FirstVNI+1)}}
+				config.Faults{{Problem: "no number is left for tunnel " + pair,
+					Expectation: fmt.Sprintf("%d tunnels are allowed", LastVNI-FirstVNI+1)}}
 		}
 		d.VNIs[pair], used[next] = next, true
 	}

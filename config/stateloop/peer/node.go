@@ -47,7 +47,8 @@ func Decode(text []byte) (Configuration, config.Faults) {
 	}
 	if err := json.Unmarshal(text, &c); err != nil {
 		return Configuration{},
-			config.Faults{{What: "is no peer configuration: " + err.Error(), Allowed: "what a controller sends is allowed"}}
+			config.Faults{{Problem: "is no peer configuration: " + err.Error(),
+				Expectation: "what a controller sends is allowed"}}
 	}
 	var faults config.Faults
 	for i, p := range c.Parameters {
