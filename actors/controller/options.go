@@ -12,9 +12,9 @@ import (
 	"edgespan/config/fleet/controllerconf"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/nodeproto"
-	"edgespan/config/httpapi/rest"
 	"edgespan/config/layers"
 	"edgespan/config/layers/metadata"
+	"edgespan/pubsub/ratelimit"
 )
 
 // Base is where the base, firmware and hardware layers are; a folder, by platform/confdir.
@@ -85,7 +85,7 @@ type Options struct {
 	MaskKey  []byte // of the keyed revision that stands for an MD5 of masked output
 	NodeLink string // HOST:PORT that a node is told to join at
 	// Stored is what callers who are no admins may have stored still, shared with other doors. nil: a budget of its own.
-	Stored *rest.Buckets
+	Stored *ratelimit.Buckets
 	// Backup writes all that the store has into a file beside it, before layers are migrated, and
 	// answers with its name. nil: no layer is migrated.
 	Backup func(ctx context.Context) (file string, err error)

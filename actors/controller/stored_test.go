@@ -12,6 +12,7 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/httpapi/rest"
 	"edgespan/config/kv"
+	"edgespan/pubsub/ratelimit"
 )
 
 var carol = fleetapi.Caller{Name: "carol", Role: fleetapi.Operator, Via: rest.ViaToken}
@@ -32,7 +33,7 @@ func TestWhatAnOperatorMayHaveStored(t *testing.T) {
 	t.Parallel()
 	for _, modify := range []bool{false, true} {
 		onRig(t, func(r *rig) {
-			r.change = func(o *Options) { o.Stored = rest.NewBuckets(1<<10, 160<<10) }
+			r.change = func(o *Options) { o.Stored = ratelimit.NewBuckets(1<<10, 160<<10) }
 			c := r.start("a")
 			if err := r.overrides(c, alice, 0, 15<<10, false); err != nil {
 				t.Fatal(err)
@@ -117,7 +118,7 @@ func TestWhatWasNotStoredIsGivenBack(t *testing.T) {
 	t.Parallel()
 	onRig(t, func(r *rig) {
 		s := &scarce{memory: r.store}
-		r.change = func(o *Options) { o.Store, o.Stored = s, rest.NewBuckets(1, 64<<10) }
+		r.change = func(o *Options) { o.Store, o.Stored = s, ratelimit.NewBuckets(1, 64<<10) }
 		c := r.start("a")
 		s.full = kv.ErrUnwritten
 		for n := range 20 {

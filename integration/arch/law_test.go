@@ -73,17 +73,20 @@ var mayImport = map[string][]string{
 	"config/configdb":              {"config"},
 	"config/configdb/hieratree":    {"config", "config/configdb", "config/configdb/model"},
 	"config/configdb/model":        {"config", "config/configdb", "config/kv"},
-	"config/httpapi/configdbapi":   {"config", "config/configdb", "config/configdb/model", "config/httpapi/rest"},
+	"config/httpapi/configdbapi": {
+		"config", "config/configdb", "config/configdb/model", "config/httpapi/rest", "pubsub/ratelimit",
+	},
 	"config/httpapi/fleetapi": {
 		"config", "config/fleet/backup", "config/fleet/history", "config/fleet/ops", "config/fleet/optimize",
 		"config/httpapi/rest", "config/layers", "config/layers/override", "config/stateloop/peer",
 	},
 	"config/httpapi/nodeapi": {"config/httpapi/rest"},
-	"config/httpapi/rest":    {"config"},
+	"config/httpapi/rest":    {"config", "pubsub/ratelimit"},
 
 	// Topics.
-	"pubsub":         {},
-	"pubsub/backoff": {},
+	"pubsub":           {},
+	"pubsub/backoff":   {},
+	"pubsub/ratelimit": {},
 
 	// The shell: actors.
 	"actors/agent": {
@@ -100,7 +103,7 @@ var mayImport = map[string][]string{
 		"config/fleet/ops", "config/fleet/pace", "config/fleet/rollout/staged", "config/fleet/topology",
 		"config/fleet/underlay", "config/httpapi/fleetapi", "config/httpapi/rest", "config/kv", "config/layers",
 		"config/layers/metadata", "config/layers/override", "config/stateloop", "config/stateloop/peer",
-		"pubsub/backoff",
+		"pubsub/backoff", "pubsub/ratelimit",
 	},
 	"actors/controller/nodes": {
 		"actors/controller/storage", "config", "config/fleet", "config/fleet/history", "config/fleet/nodeproto",
@@ -115,7 +118,7 @@ var mayImport = map[string][]string{
 	"actors/controller/storage": {
 		"actors/supervise", "config", "config/fleet/backup", "config/fleet/history", "config/fleet/ops",
 		"config/fleet/pace", "config/httpapi/fleetapi", "config/httpapi/rest", "config/kv", "config/layers/migrate",
-		"pubsub/backoff",
+		"pubsub/backoff", "pubsub/ratelimit",
 	},
 	"actors/node": {
 		"actors/agent", "actors/node/api", "actors/supervise", "appnet", "config", "config/fleet/nodeproto",
@@ -159,7 +162,7 @@ var mayImport = map[string][]string{
 	"platform/nft":                   {"netinst/netstate", "platform/proc"},
 	"platform/nodelink": {
 		"config", "config/fleet/nodeproto", "platform/conns", "platform/nodelink/linkpb", "platform/pki",
-		"pubsub/backoff",
+		"pubsub/backoff", "pubsub/ratelimit",
 	},
 	"platform/nodelink/linkpb":     {},
 	"platform/passwd":              {},
@@ -199,7 +202,7 @@ var mayImport = map[string][]string{
 		"config/httpapi/rest", "config/kv", "config/layers/metadata", "config/layers/schema",
 		"config/nodeconf/action", "platform/confdir", "platform/conns", "platform/daemon", "platform/datadir",
 		"platform/keystone", "platform/nodelink", "platform/passwd", "platform/pki", "platform/proc",
-		"platform/store", "platform/store/backend", "platform/store/bolt", "platform/store/etcd",
+		"platform/store", "platform/store/backend", "platform/store/bolt", "platform/store/etcd", "pubsub/ratelimit",
 	},
 	"cmd/edgespan-controller/simulate": {
 		"actors/agent", "actors/simulate", "cmd/edgespan-controller/offline", "cmd/edgespan-controller/serve",
@@ -395,6 +398,7 @@ var places = []place{
 	{"github.com/coreos/go-iptables", []string{"platform/firewall"}}, // detection only, ADR 0011
 	{"golang.org/x/sys", []string{"platform"}},
 	{"golang.org/x/crypto", []string{"platform/passwd"}},
+	{"golang.org/x/time/rate", []string{"pubsub/ratelimit", "platform"}}, // ADR 0056
 	{"github.com/google/uuid", []string{"netinst", "appnet", "config", "actors", "platform", "cmd"}},
 	{"github.com/klauspost/compress/zstd", []string{"config/configdb/model"}}, // how documents lie in the store, ADR 0022
 	{"github.com/goccy/go-yaml", []string{"cmd"}},                             // to write it: config.ReadYAML is the one reader, ADR 0055

@@ -23,53 +23,10 @@ const (
 // pushbackTrailer says in milliseconds when to come again; it is gRPC's own (proposal A6).
 const pushbackTrailer = "grpc-retry-pushback-ms"
 
-// crowd has a bucket for each of many. It forgets those who may do all again.
-type crowd struct {
-	perSecond, burst float64
-	most             int // that it remembers
-
-	mu sync.Mutex
-	by map[string]*bucket
-}
-
-func newCrowd(perSecond, burst float64, most int) *crowd {
-	return &crowd{perSecond: perSecond, burst: burst, most: most, by: map[string]*bucket{}}
-}
-
-// try counts one thing of somebody if it may pass now, or says how long that takes.
-func (c *crowd) try(who string, now time.Time) (wait time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	b := c.by[who]
-	if b == nil {
-		if len(c.by) >= c.most {
-			c.forget(now)
-		}
-		if len(c.by) >= c.most { // all of them are busy: that forgives some, and keeps nobody new out
-			clear(c.by)
-		}
-		b = newBucket(c.perSecond, c.burst)
-		c.by[who] = b
-	}
-	if b.try(now) {
-		return 0
-	}
-	return time.Duration((1 - b.left) / c.perSecond * float64(time.Second))
-}
-
-// forget drops those who may do all again.
-func (c *crowd) forget(now time.Time) {
-	for who, b := range c.by {
-		if b.refill(now); b.left >= b.burst {
-			delete(c.by, who)
-		}
-	}
-}
-
 // tooMany refuses a stream of a node that had too many, and says when to come again. It takes its time: who asks
 // again at once, with all streams that a connection may have, costs next to nothing.
 func (s *Server) tooMany(rpc grpc.ServerStream, node string) error {
-	wait := s.streams.try(node, s.opts.Now())
+	wait := s.streams.Take(node, s.opts.Now())
 	if wait == 0 {
 		return nil
 	}

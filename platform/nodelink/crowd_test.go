@@ -19,6 +19,7 @@ import (
 	"edgespan/config/fleet/nodeproto"
 	pb "edgespan/platform/nodelink/linkpb"
 	"edgespan/platform/pki"
+	"edgespan/pubsub/ratelimit"
 )
 
 // flap opens a stream, waits until it is let in or refused, and ends it.
@@ -77,10 +78,10 @@ func TestANodeThatOpensStreamAfterStreamIsHeldBack(t *testing.T) {
 // A node of today whose line breaks each time after a moment is never refused.
 func TestANodeWithABadLineIsLetIn(t *testing.T) {
 	for _, lives := range []time.Duration{0, 100 * time.Millisecond, time.Second, 10 * time.Second, time.Minute} {
-		c, now := newCrowd(streamsPace, streamsAtOnce, 10), time.Now()
+		c, now := ratelimit.NewBuckets(streamsPace, streamsAtOnce), time.Now()
 		var b reconnect
 		for i := range 500 {
-			if wait := c.try("n", now); wait > 0 {
+			if wait := c.Take("n", now); wait > 0 {
 				t.Fatalf("stream %d of %v is refused for %v", i, lives, wait)
 			}
 			// The shortest waits that chance could give on average over a few: a tenth of the bound.

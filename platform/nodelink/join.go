@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"slices"
 	"strings"
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -18,9 +20,11 @@ import (
 	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/proto"
 
+	"edgespan/config"
 	"edgespan/config/fleet/nodeproto"
 	pb "edgespan/platform/nodelink/linkpb"
 	"edgespan/platform/pki"
+	"edgespan/pubsub/ratelimit"
 )
 
 const (
@@ -247,3 +251,45 @@ func connect(address string, creds credentials.TransportCredentials, ka Keepaliv
 	}
 	return grpc.NewClient("passthrough:///"+address, opts...)
 }
+
+// renew answers a signing request. Who asks is read from the certificate.
+func (st *stream) renew(r *pb.SigningRequest) error {
+	select {
+	case <-st.accepted:
+	default:
+		return status.Error(codes.InvalidArgument, "the first message is no Hello")
+	}
+	answer := &pb.Certificate{}
+	who := st.peer
+	who.NotAfter = time.Unix(st.until.Load(), 0)
+	issued, err := st.server.opts.Authority.Renew(who, r.GetCsr())
+	if err != nil {
+		answer.Refused = text(err.Error())
+	} else {
+		answer.Chain, answer.Roots = issued.Chain, issued.Roots
+		st.until.Store(issued.NotAfter.Unix())
+	}
+	return st.out.put(&pb.Down{Kind: &pb.Down_Certificate{Certificate: answer}}, lasting)
+}
+
+// joinGate bounds Join calls, which anybody may make: by address, and all together. Those whose token is known
+// have a share of their own, which others with many addresses do not take.
+type joinGate struct {
+	all     map[bool]*rate.Limiter // by whether the token is known
+	sources *ratelimit.Buckets
+}
+
+func newJoinGate(perSecond float64) *joinGate {
+	burst := func(times float64) int { return int(math.Round(times * perSecond)) }
+	all := func() *rate.Limiter { return rate.NewLimiter(rate.Limit(100*perSecond), burst(200)) }
+	return &joinGate{all: map[bool]*rate.Limiter{true: all(), false: all()},
+		sources: ratelimit.NewBuckets(perSecond, burst(20))}
+}
+
+// hear says whether a call from an address may be looked at.
+func (g *joinGate) hear(from string, now time.Time) bool {
+	return g.sources.Take(config.Source(from), now) == 0
+}
+
+// pass says whether a call that was looked at may go on.
+func (g *joinGate) pass(known bool, now time.Time) bool { return g.all[known].AllowN(now, 1) }

@@ -88,19 +88,6 @@ func TestOutboxEndsWithTheFirstError(t *testing.T) {
 	}
 }
 
-func TestBucket(t *testing.T) {
-	now := time.Unix(1000, 0)
-	b := newBucket(10, 2)
-	for i, want := range []time.Duration{0, 0, 100 * time.Millisecond, 200 * time.Millisecond} {
-		if d := b.take(now); d != want {
-			t.Errorf("take %d waits %v, want %v", i, d, want)
-		}
-	}
-	if d := b.take(now.Add(time.Hour)); d != 0 || b.left != 1 {
-		t.Errorf("an hour later %v, %v left", d, b.left)
-	}
-}
-
 func pieceOf(t *testing.T, m *pb.Chunk) *pb.Chunk {
 	t.Helper()
 	wire, err := proto.Marshal(m)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -19,18 +20,18 @@ type refusals struct {
 	now func() time.Time
 
 	mu   sync.Mutex
-	rate *bucket
+	rate *rate.Limiter
 	out  int // lines left out
 }
 
 func newRefusals(log *zap.Logger, now func() time.Time) *refusals {
-	return &refusals{log: log, now: now, rate: newBucket(1, 50)}
+	return &refusals{log: log, now: now, rate: rate.NewLimiter(1, 50)}
 }
 
 func (r *refusals) note(what, from string, err error, more ...zap.Field) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.rate.try(r.now()) {
+	if !r.rate.AllowN(r.now(), 1) {
 		r.out++
 		return
 	}

@@ -18,6 +18,7 @@ import (
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/platform/conns"
 	"edgespan/platform/pki"
+	"edgespan/pubsub/ratelimit"
 )
 
 // Handler is told what nodes do. Each stream calls it from one goroutine, so what blocks
@@ -102,8 +103,8 @@ type Server struct {
 	gate    *joinGate
 	no      *refusals
 	accepts handshakes
-	streams *crowd        // how often each node opens one
-	stop    chan struct{} // ends the sweep
+	streams *ratelimit.Buckets // how often each node opens one
+	stop    chan struct{}      // ends the sweep
 	swept   chan struct{}
 
 	mu       sync.Mutex
@@ -127,7 +128,7 @@ func NewServer(opts ServerOptions) *Server {
 	opts.defaults()
 	s := &Server{
 		opts: opts, shared: newBudget(opts.Unfinished), gate: newJoinGate(opts.Joins), no: newRefusals(opts.Log, opts.Now),
-		streams: newCrowd(streamsPace, streamsAtOnce, opts.MostNodes+spareConnections),
+		streams: ratelimit.NewBuckets(streamsPace, streamsAtOnce).Of(opts.MostNodes + spareConnections),
 		stop:    make(chan struct{}), swept: make(chan struct{}), nodes: map[string]*stream{},
 	}
 	s.accepts = handshakes{credentials.NewTLS(opts.Authority.ServerTLSInTurn(takeTurn)), s.no,

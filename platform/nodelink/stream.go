@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -40,7 +41,7 @@ type stream struct {
 	out     *outbox
 	in      joiner
 	reports listener
-	rate    *bucket
+	rate    *rate.Limiter
 
 	hello    chan nodeproto.Hello
 	accepted chan struct{}
@@ -72,7 +73,8 @@ func (s *Server) link(rpc grpc.ServerStream) error {
 	}
 	st := &stream{
 		server: s, id: id, node: who.Node.String(), rpc: rpc, peer: who,
-		in: joiner{limit: answerLimit, shared: s.shared}, rate: newBucket(s.opts.PerSecond, s.opts.Burst),
+		in:    joiner{limit: answerLimit, shared: s.shared},
+		rate:  rate.NewLimiter(rate.Limit(s.opts.PerSecond), int(s.opts.Burst)),
 		hello: make(chan nodeproto.Hello), accepted: make(chan struct{}), ended: make(chan struct{}),
 	}
 	st.until.Store(who.NotAfter.Unix())
@@ -211,7 +213,8 @@ func (st *stream) receive() {
 
 // handle takes one wire message.
 func (st *stream) handle(m *pb.Up) error {
-	if wait := st.rate.take(st.server.opts.Now()); wait > 0 {
+	now := st.server.opts.Now()
+	if wait := st.rate.ReserveN(now, 1).DelayFrom(now); wait > 0 {
 		if err := st.sleep(wait); err != nil {
 			return err
 		}
@@ -305,26 +308,6 @@ func (st *stream) sleep(d time.Duration) error {
 	case <-st.rpc.Context().Done():
 		return status.FromContextError(st.rpc.Context().Err()).Err()
 	}
-}
-
-// renew answers a signing request. Who asks is read from the certificate.
-func (st *stream) renew(r *pb.SigningRequest) error {
-	select {
-	case <-st.accepted:
-	default:
-		return status.Error(codes.InvalidArgument, "the first message is no Hello")
-	}
-	answer := &pb.Certificate{}
-	who := st.peer
-	who.NotAfter = time.Unix(st.until.Load(), 0)
-	issued, err := st.server.opts.Authority.Renew(who, r.GetCsr())
-	if err != nil {
-		answer.Refused = text(err.Error())
-	} else {
-		answer.Chain, answer.Roots = issued.Chain, issued.Roots
-		st.until.Store(issued.NotAfter.Unix())
-	}
-	return st.out.put(&pb.Down{Kind: &pb.Down_Certificate{Certificate: answer}}, lasting)
 }
 
 // judge says whether the stream may go on.

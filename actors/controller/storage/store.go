@@ -16,8 +16,8 @@ import (
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/httpapi/rest"
 	"edgespan/config/kv"
+	"edgespan/pubsub/ratelimit"
 )
 
 // What may wait for the write before it, in all and of one caller.
@@ -33,7 +33,7 @@ type Writer struct {
 	Backup  func(context.Context) (string, error) // of all that the store has, into a file; nil: no layer is migrated
 	WorldAt func(history.State) *ops.World        // what a write on a state of the layers is judged in
 	Ready   func() bool                           // the store was read
-	Stored  *rest.Buckets                         // what callers who are no admins may have stored still
+	Stored  *ratelimit.Buckets                    // what callers who are no admins may have stored still
 	Waits   func() bool                           // migrations wait for the end of a staged rollout
 	pid     *actor.PID                            // of /store
 	orders  sync.Map                              // of those who wait for the leader's answer: chan leaderRequest by key

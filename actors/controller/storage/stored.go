@@ -21,12 +21,12 @@ func (d *Writer) Spend(by fleetapi.Caller, bytes int) (give func(), err error) {
 	if err := d.store.Scarce(); err != nil {
 		return nil, fmt.Errorf("write: %w: only an admin may write: %w", fleetapi.ErrBusy, err)
 	}
-	if wait := d.Stored.Spend(by.Who(), d.Now(), float64(bytes)); wait > 0 {
+	if wait := d.Stored.Spend(by.Who(), d.Now(), bytes); wait > 0 {
 		return nil, TooMuch(wait,
 			"write: %s has stored too much: at most %d MiB at once and %d KiB a second, for all but admins", by.Name,
 			rest.StoredBurst>>20, rest.StoredRate>>10)
 	}
-	return func() { d.Stored.Spend(by.Who(), d.Now(), -float64(bytes)) }, nil
+	return func() { d.Stored.Spend(by.Who(), d.Now(), -bytes) }, nil
 }
 
 // TooMuch is the answer to a caller who has to wait before more is stored.

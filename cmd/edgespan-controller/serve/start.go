@@ -29,6 +29,7 @@ import (
 	"edgespan/platform/store/backend"
 	"edgespan/platform/store/bolt"
 	"edgespan/platform/store/etcd"
+	"edgespan/pubsub/ratelimit"
 )
 
 // Deadlines of a start and of an end.
@@ -45,8 +46,8 @@ type ground struct {
 	store   backend.Store
 	broken  <-chan struct{} // is closed once the store has to be opened anew; nil: never
 	replica string
-	version string        // of this program
-	stored  *rest.Buckets // what callers of both APIs may have stored
+	version string             // of this program
+	stored  *ratelimit.Buckets // what callers of both APIs may have stored
 }
 
 // openGround takes the data folder and opens the store, and takes the flags of the stored

@@ -8,6 +8,7 @@ import (
 
 	"edgespan/config/configdb/model"
 	"edgespan/config/httpapi/rest"
+	"edgespan/pubsub/ratelimit"
 )
 
 // Limits keep one caller, or many, from taking the controller away from the others.
@@ -29,7 +30,7 @@ type Option = rest.Option
 
 // WithStored shares with other doors what callers who are no admins may have stored, and refuses their writes while
 // the store is scarce.
-func WithStored(b *rest.Buckets, scarce func() error) Option {
+func WithStored(b *ratelimit.Buckets, scarce func() error) Option {
 	return func(a rest.API) { a.(*api).stored, a.(*api).scarce = b, scarce }
 }
 
@@ -63,9 +64,9 @@ type api struct {
 	proxied bool
 	root    bool
 	direct  bool
-	uploads *rest.Buckets // bytes that nodes upload of themselves
-	stored  *rest.Buckets // and that others who are no admins write
-	scarce  func() error  // why they may not now
+	uploads *ratelimit.Buckets // bytes that nodes upload of themselves
+	stored  *ratelimit.Buckets // and that others who are no admins write
+	scarce  func() error       // why they may not now
 }
 
 // call is one request on its way through the checks.
@@ -91,7 +92,7 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 	a := &api{
 		Frame: rest.NewFrame(DefaultLimits), backend: b, auth: who, all: table, rows: rowsByPath(),
 		named:   func(context.Context, string) (int64, error) { return 0, nil },
-		uploads: rest.NewBuckets(nodeRate, nodeBurst).Of(mostNodes), stored: rest.NewStored(),
+		uploads: ratelimit.NewBuckets(nodeRate, nodeBurst).Of(mostNodes), stored: rest.NewStored(),
 		scarce: func() error { return nil },
 	}
 	a.Zip = true

@@ -7,6 +7,7 @@ import (
 
 	"edgespan/config/configdb/model"
 	"edgespan/config/httpapi/rest"
+	"edgespan/pubsub/ratelimit"
 )
 
 // What a node may upload of itself, by the bytes of what it changes: its facts have some 100 KB, and come each half
@@ -14,7 +15,7 @@ import (
 const (
 	nodeRate  = 16 << 10 // bytes a second, in the long run
 	nodeBurst = 16 << 20 // and at once
-	// mostNodes is how many are remembered: a hundred bytes each.
+	// mostNodes is how many are remembered: some 170 bytes each.
 	mostNodes = 100_000
 	// eachWrite is what a write costs beside its documents: its record in the history, and keys.
 	eachWrite = 1 << 10
@@ -30,7 +31,7 @@ func (a *api) written(c *call, w model.Write) (model.Written, error) {
 		Own: c.own, Message: c.Entry.Message, Write: w, DryRun: c.Entry.DryRun, Reveal: c.reveals()})
 	if held.of != nil && !isUnsure(err) { // who goes away before the answer may have stored it
 		if done.Changed {
-			held.bytes -= float64(max(done.Stored, held.least) + eachWrite)
+			held.bytes -= max(done.Stored, held.least) + eachWrite
 		}
 		held.of.Spend(c.Caller.Who(), time.Now(), -held.bytes)
 	}
@@ -40,8 +41,8 @@ func (a *api) written(c *call, w model.Write) (model.Written, error) {
 
 // held is what a write may store, taken from what its caller may.
 type held struct {
-	of    *rest.Buckets // nil: the caller has no bound
-	bytes float64
+	of    *ratelimit.Buckets // nil: the caller has no bound
+	bytes int
 	least int // that it costs if it changes something
 }
 
@@ -65,7 +66,7 @@ func (a *api) hold(c *call, w model.Write) (held, error) {
 			return held{}, no
 		}
 	}
-	h.bytes = float64(max(storedBy(w), h.least) + eachWrite)
+	h.bytes = max(storedBy(w), h.least) + eachWrite
 	if wait := h.of.Spend(c.Caller.Who(), time.Now(), h.bytes); wait > 0 {
 		no := rest.Refuse(rest.TypeTooMany, "%s", text)
 		no.Retry = wait

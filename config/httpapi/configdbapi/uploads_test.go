@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"edgespan/config/configdb/model"
-	"edgespan/config/httpapi/rest"
+	"edgespan/pubsub/ratelimit"
 )
 
 // A node uploads so many bytes that change something, by whichever way; what is there already, and what is refused,
@@ -116,7 +116,7 @@ func (f *full) Write(context.Context, WriteRequest) (model.Written, error) {
 func TestAnOperatorWritesOnlySoMuch(t *testing.T) {
 	t.Parallel()
 	scarce := error(nil)
-	h := Handler(newReal(t), door{}, WithStored(rest.NewBuckets(1<<10, 160<<10), func() error { return scarce }))
+	h := Handler(newReal(t), door{}, WithStored(ratelimit.NewBuckets(1<<10, 160<<10), func() error { return scarce }))
 	text := strings.Repeat("x", 15<<10)
 	put := func(token string, n int) *httptest.ResponseRecorder {
 		return ask(h, asked{method: "PUT", target: "environments/1/resources/1/values", token: token,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"edgespan/config"
+	"edgespan/pubsub/ratelimit"
 )
 
 // Bounds of what a line of the audit log repeats of a request, in bytes.
@@ -26,7 +27,7 @@ func NewEntry(r *http.Request, now time.Time) Entry {
 // cause, and a caller without end by what is wrong in itself: some at once and then few, of one caller
 // or address and of all together. What was left out is counted in the next line.
 type Refusals struct {
-	one, all *Buckets
+	one, all *ratelimit.Buckets
 
 	mu  sync.Mutex
 	out int
@@ -40,7 +41,8 @@ const (
 
 // NewRefusals has left out nothing.
 func NewRefusals() *Refusals {
-	return &Refusals{one: NewBuckets(refusedRate, refusedBurst), all: NewBuckets(allRefusedRate, allRefusedBurst)}
+	return &Refusals{one: ratelimit.NewBuckets(refusedRate, refusedBurst),
+		all: ratelimit.NewBuckets(allRefusedRate, allRefusedBurst)}
 }
 
 // Pass says whether an entry is to be written, and notes in it what was left out before. A caller
@@ -69,13 +71,13 @@ type Lines struct {
 	To func(line string, leftOut int)
 
 	mu   sync.Mutex
-	rate *Buckets
+	rate *ratelimit.Buckets
 	out  int
 }
 
 // NewLines writes 50 lines at once, and then one a second.
 func NewLines(to func(line string, leftOut int)) *Lines {
-	return &Lines{To: to, rate: NewBuckets(1, 50)}
+	return &Lines{To: to, rate: ratelimit.NewBuckets(1, 50)}
 }
 
 // Write takes a line, or counts it.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"edgespan/config"
+	"edgespan/pubsub/ratelimit"
 )
 
 // Limits keep one caller, or many, from taking the controller away from the others.
@@ -56,7 +57,7 @@ type Frame struct {
 	Ending  context.Context //nolint:containedctx // of the server: streams of events end with it
 
 	inFlight, watching *Places
-	callers            *Buckets // by name; nil: without a bound
+	callers            *ratelimit.Buckets // by name; nil: without a bound
 	origins            *http.CrossOriginProtection
 	zipped             zipped
 }
@@ -82,7 +83,7 @@ func (f *Frame) Open(a API, absent Limits) {
 		f.Bodies = NewBodies(cmp.Or(f.Limits.Bytes, absent.Bytes))
 	}
 	if f.Limits.Rate > 0 {
-		f.callers = NewBuckets(f.Limits.Rate, f.Limits.Burst)
+		f.callers = ratelimit.NewBuckets(f.Limits.Rate, f.Limits.Burst)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"edgespan/config"
+	"edgespan/pubsub/ratelimit"
 )
 
 // Somebody at an address may be wrong so often about who it is. Beyond it the tries of the address
@@ -17,6 +18,7 @@ const (
 	guessDebt  = 1200 // wrong tries that are remembered beyond it: an hour's
 	// guessTimeout is longer than all who may wait before one take, each with a wrong password.
 	guessTimeout = 20 * time.Second
+	maxLanes     = 4096 // kinds of tries of addresses that are remembered
 )
 
 // Try is a kind of them.
@@ -37,7 +39,7 @@ var (
 
 // Guesses bounds who fails to say who it is, by address.
 type Guesses struct {
-	buckets *Buckets
+	buckets *ratelimit.Buckets
 	mu      sync.Mutex
 	lanes   map[string]*lane
 }
@@ -51,7 +53,7 @@ type lane struct {
 
 // NewGuesses remembers nobody.
 func NewGuesses() *Guesses {
-	return &Guesses{buckets: NewBuckets(guessRate, GuessBurst), lanes: map[string]*lane{}}
+	return &Guesses{buckets: ratelimit.NewBuckets(guessRate, GuessBurst), lanes: map[string]*lane{}}
 }
 
 // Look waits until a try from an address (http.Request.RemoteAddr) may be looked at, and has it looked
@@ -128,7 +130,7 @@ func (g *Guesses) join(key string, kind Try) *lane {
 	defer g.mu.Unlock()
 	l := g.lanes[key]
 	if l == nil {
-		if len(g.lanes) >= maxBuckets {
+		if len(g.lanes) >= maxLanes {
 			g.forget()
 		}
 		l = &lane{turns: make(chan struct{}, kind.parallel)}
@@ -149,7 +151,7 @@ func (g *Guesses) forget() {
 				delete(g.lanes, key)
 			}
 		}
-		if len(g.lanes) < maxBuckets {
+		if len(g.lanes) < maxLanes {
 			return
 		}
 	}

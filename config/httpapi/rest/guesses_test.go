@@ -158,14 +158,14 @@ func TestThoseWhoWaitAreBounded(t *testing.T) {
 func TestLanesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGuesses()
-		for i := range 3 * maxBuckets {
+		for i := range 3 * maxLanes {
 			from := fmt.Sprintf("10.%d.%d.1:1", i>>8, i&255)
 			for range GuessBurst {
 				g.buckets.Owe(config.Source(from), time.Now(), guessDebt)
 			}
 			wrong(t, g, from, TryPassword)
 		}
-		if len(g.lanes) > maxBuckets {
+		if len(g.lanes) > maxLanes {
 			t.Errorf("%d lanes", len(g.lanes))
 		}
 	})

@@ -1,5 +1,17 @@
 package rest
 
+import "edgespan/pubsub/ratelimit"
+
+// What a caller who is no admin may have stored, at each replica: a config of 8 MB that is written each minute takes
+// 140 KB a second, and one of 2 GiB is full after two hours at least, not two minutes.
+const (
+	StoredRate  = 256 << 10 // bytes a second, in the long run
+	StoredBurst = 64 << 20  // and at once
+)
+
+// NewStored are the budgets of bytes that callers may have stored.
+func NewStored() *ratelimit.Buckets { return ratelimit.NewBuckets(StoredRate, StoredBurst) }
+
 // quotas are bytes that are held at a time, so that nobody takes what staff needs: an eighth of them is for staff, a
 // quarter is the most of one of staff, an eighth of another caller, and a thirty-second of a machine. Each may hold one
 // thing of any size that is free. What is small has as much as a quarter of that beside it.
