@@ -205,11 +205,11 @@ var mayImport = map[string][]string{
 		"platform/store", "platform/store/backend", "platform/store/bolt", "platform/store/etcd", "pubsub/ratelimit",
 	},
 	"cmd/edgespan-controller/simulate": {
-		"actors/agent", "actors/simulate", "cmd/edgespan-controller/offline", "cmd/edgespan-controller/serve",
-		"cmd/term", "config", "config/fleet/nodeproto", "config/fleet/ops", "config/fleet/rollout",
-		"config/fleet/topology", "config/fleet/topology/sketch", "config/httpapi/fleetapi", "config/httpapi/rest",
-		"config/layers", "config/layers/schema", "config/nodeconf/commitconfirm", "platform/confdir",
-		"platform/nodelink", "platform/pki", "platform/proc", "platform/store", "pubsub/backoff",
+		"actors/agent", "actors/simulate", "cmd/edgespan-controller/serve", "cmd/term", "config",
+		"config/fleet/nodeproto", "config/fleet/ops", "config/fleet/rollout", "config/fleet/topology",
+		"config/fleet/topology/sketch", "config/httpapi/fleetapi", "config/httpapi/rest", "config/layers",
+		"config/layers/schema", "config/nodeconf/commitconfirm", "platform/confdir", "platform/nodelink",
+		"platform/pki", "platform/proc", "platform/store", "pubsub/backoff",
 	},
 	"cmd/edgespan/clitest": {
 		"actors/configdb", "cmd/edgespan/reach", "cmd/term", "config", "config/fleet", "config/fleet/backup",
@@ -247,12 +247,10 @@ var mayImport = map[string][]string{
 		"cmd/edgespan/fleetcli", "cmd/edgespan/reach", "cmd/term", "config", "config/httpapi/nodeapi",
 		"config/httpapi/rest", "netinst/doctor", "platform/facts",
 	},
-	"cmd/edgespan/reach": {
-		"cmd/term", "config/httpapi/fleetapi", "config/httpapi/nodeapi", "platform/pki", "platform/store",
-	},
-	"cmd/term": {"config", "config/httpapi/rest", "platform/confdir"},
-	"deploy":   {},
-	"examples": {},
+	"cmd/edgespan/reach": {"cmd/term", "config/httpapi/fleetapi", "config/httpapi/nodeapi", "platform/store"},
+	"cmd/term":           {"config", "config/httpapi/fleetapi", "config/httpapi/rest", "platform/confdir", "platform/pki"},
+	"deploy":             {},
+	"examples":           {},
 
 	// Tests of whole processes; no production code imports them.
 	"integration/arch":     {},

@@ -63,7 +63,7 @@ An etcd can be read at any time.`,
 // backUp writes a backup of what the flags name.
 func backUp(ctx context.Context, a *serve.App, r *reach, file string) (head backup.Header, err error) {
 	var write func(io.Writer) error
-	if r.URL != "" {
+	if r.Controller != "" {
 		client, err := r.Client()
 		if err != nil {
 			return head, err

@@ -29,18 +29,18 @@ type office interface {
 // reach are the flags that say which fleet is meant.
 type reach struct {
 	*serve.Options
-	Remote
+	term.Target
 }
 
 // bindReach gives a command the flags that say which fleet is meant.
 func bindReach(cmd *cobra.Command) *reach {
 	r := &reach{Options: serve.NewOptions()}
 	f := cmd.Flags()
-	f.StringVar(&r.URL, "controller", "",
+	f.StringVar(&r.Controller, "controller", "",
 		"URL of a running controller; without it the store itself is opened, which no controller may hold")
 	f.StringVar(&r.TokenFile, "token-file", "", "file of an operator's token for it")
 	f.StringVar(&r.CAFile, "ca-file", "", "PEM file of the CA that its certificate is from")
-	f.StringVar(&r.CAPin, "ca-sha256", "", "fingerprint of that CA, as the first start says it")
+	f.StringVar(&r.CASHA256, "ca-sha256", "", "fingerprint of that CA, as the first start says it")
 	r.BindStore(cmd)
 	return r
 }
@@ -50,7 +50,7 @@ func (r *reach) open(ctx context.Context, a *serve.App, cmd *cobra.Command) (off
 	if err := r.settle(a, cmd); err != nil {
 		return nil, err
 	}
-	if r.URL != "" {
+	if r.Controller != "" {
 		client, err := r.Client()
 		if err != nil {
 			return nil, err
@@ -73,13 +73,13 @@ func (r *reach) settle(a *serve.App, cmd *cobra.Command) error {
 	}
 	// A data folder on the command line is the store that is meant, whatever the environment names.
 	if f := cmd.Flags(); !f.Changed("data-dir") && !f.Changed("etcd") {
-		set(&r.URL, "EDGESPAN_CONTROLLER")
-	} else if r.URL != "" {
+		set(&r.Controller, "EDGESPAN_CONTROLLER")
+	} else if r.Controller != "" {
 		return term.Usagef("--controller: stands beside --data-dir or --etcd: one of them is allowed")
 	}
 	set(&r.TokenFile, "EDGESPAN_TOKEN_FILE")
-	if r.CAFile == "" && r.CAPin == "" { // one of them on the command line is the one that is meant
-		set(&r.CAPin, "EDGESPAN_CA_SHA256")
+	if r.CAFile == "" && r.CASHA256 == "" { // one of them on the command line is the one that is meant
+		set(&r.CASHA256, "EDGESPAN_CA_SHA256")
 		set(&r.CAFile, "EDGESPAN_CA_FILE")
 	}
 	return r.Resolve(cmd, a.Env)

@@ -224,7 +224,7 @@ func (m *simulator) follow(ctx context.Context, out *measuredRollout) error {
 			return err
 		case err == nil:
 			if out.State == "" { // it is there now for whoever asks
-				m.app.Say("rollout of revision %d begins: edgespan --controller %s rollout watch %d", out.Revision, m.URL,
+				m.app.Say("rollout of revision %d begins: edgespan --controller %s rollout watch %d", out.Revision, m.Controller,
 					out.Revision)
 			}
 			out.State, out.Nodes, out.Acked, out.Failed = d.State, d.Nodes, d.Acked, len(d.Failed)

@@ -133,12 +133,12 @@ func (m *simulator) end() error {
 
 // reachController finds the controller, or starts one.
 func (m *simulator) reachController(ctx context.Context) error {
-	if m.URL == "" {
+	if m.Controller == "" {
 		var err error
 		if m.own, err = startOwn(ctx, m.simulation); err != nil {
 			return err
 		}
-		m.URL = m.own.url
+		m.Controller = m.own.url
 	}
 	client, err := m.Client()
 	if err != nil {

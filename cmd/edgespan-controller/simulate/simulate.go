@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"edgespan/actors/simulate"
-	"edgespan/cmd/edgespan-controller/offline"
 	"edgespan/cmd/edgespan-controller/serve"
 	"edgespan/cmd/term"
 	"edgespan/config"
@@ -49,7 +48,7 @@ nodes where it may have 20,000 descriptors (see 'ulimit -n'): run several with o
 
 // simulation is what a simulation was asked for.
 type simulation struct {
-	offline.Remote
+	term.Target
 	*serve.Options
 	nodes                     int
 	name                      string
@@ -108,10 +107,10 @@ func New(a *serve.App) *cobra.Command {
 	f := cmd.Flags()
 	f.IntVar(&s.nodes, "nodes", 0, "how many nodes")
 	f.StringVar(&s.name, "name", "sim", "what the names of the nodes begin with")
-	f.StringVar(&s.URL, "controller", "", "URL of a running controller (default: one of its own)")
+	f.StringVar(&s.Controller, "controller", "", "URL of a running controller (default: one of its own)")
 	f.StringVar(&s.TokenFile, "token-file", "", "file of an administrator's token for it")
 	f.StringVar(&s.CAFile, "ca-file", "", "PEM file of the CA that its certificate is from")
-	f.StringVar(&s.CAPin, "ca-sha256", "", "fingerprint of that CA, as the first start says it")
+	f.StringVar(&s.CASHA256, "ca-sha256", "", "fingerprint of that CA, as the first start says it")
 	f.StringVar(&s.until, "until", "",
 		"converged: end as soon as every node is where it should be (default without --duration)")
 	f.DurationVar(&s.duration, "duration", 0,
@@ -206,7 +205,7 @@ func (s *simulation) checkRollout(cmd *cobra.Command, no func(format string, arg
 	if s.atOnce && len(s.rollout) == 0 {
 		no("--at-once: is there without --rollout: both are allowed")
 	}
-	if len(s.flags) > 0 && (s.URL != "" || len(s.rollout) == 0) {
+	if len(s.flags) > 0 && (s.Controller != "" || len(s.rollout) == 0) {
 		no("--controller-flags: are there without --rollout or with --controller: a rollout of an own controller is allowed")
 	}
 	if len(s.rollout) > 0 && !cmd.Flags().Changed("apply-time") {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi/configdbapi"
 	"edgespan/platform/keystone"
@@ -70,7 +69,7 @@ func (c *factsCall) open(ctx context.Context) (*configdbapi.Client, error) {
 
 // where says where ConfigDB is and what its certificate is checked by, and with which user of Keystone
 // it may be asked; nil: there is none.
-func (c *factsCall) where(ctx context.Context) (reach.Context, *visitor, error) {
+func (c *factsCall) where(ctx context.Context) (term.Target, *visitor, error) {
 	a := c.a
 	if a.Env("OS_AUTH_URL") == "" {
 		t, err := a.FleetTarget()
@@ -83,11 +82,11 @@ func (c *factsCall) where(ctx context.Context) (reach.Context, *visitor, error) 
 		return t, v, err
 	}
 	if err := v.enter(ctx); err != nil {
-		return reach.Context{}, nil, err
+		return term.Target{}, nil, err
 	}
 	endpoint, err := v.session.Endpoint(configService, v.env.Interface, v.env.Region)
 	if err != nil {
-		return reach.Context{}, nil, term.WithClass(term.ExitUsage, err)
+		return term.Target{}, nil, term.WithClass(term.ExitUsage, err)
 	}
 	// The catalog stands in the place of a flag: what a context has is of another controller.
 	fleet := a.Fleet
@@ -119,7 +118,7 @@ func (c *factsCall) who(tokenFile string) (func(*http.Request), error) {
 	case c.door.passwordFile != "":
 		return nil, term.Usagef("--password-file: is given without --user or EDGESPAN_USER")
 	case tokenFile != "":
-		token, err := reach.ReadToken(tokenFile)
+		token, err := term.ReadToken(tokenFile)
 		if err != nil {
 			return nil, err
 		}

@@ -18,18 +18,10 @@ import (
 	"edgespan/platform/store"
 )
 
-// Context is one controller and what it is asked with. Empty fields are not set.
-type Context struct {
-	Controller string `json:"controller"           yaml:"controller"`
-	TokenFile  string `json:"tokenFile,omitempty"  yaml:"tokenFile,omitempty"`
-	CAFile     string `json:"caFile,omitempty"     yaml:"caFile,omitempty"`
-	CASHA256   string `json:"caSha256,omitempty"   yaml:"caSha256,omitempty"`
-}
-
 // contextFile is the file of contexts. It names files of tokens and never holds one.
 type contextFile struct {
-	Current  string             `yaml:"current,omitempty"`
-	Contexts map[string]Context `yaml:"contexts"`
+	Current  string                 `yaml:"current,omitempty"`
+	Contexts map[string]term.Target `yaml:"contexts"`
 }
 
 // contextPath is where the contexts are: EDGESPAN_CONTEXTS, else in the user's folder.
@@ -50,7 +42,7 @@ func (a *App) contextPath() (string, error) {
 
 // readContexts reads the file of contexts; one that is not there has none.
 func (a *App) readContexts() (contextFile, error) {
-	f := contextFile{Contexts: map[string]Context{}}
+	f := contextFile{Contexts: map[string]term.Target{}}
 	path, err := a.contextPath()
 	if err != nil {
 		return f, err
@@ -69,7 +61,7 @@ func (a *App) readContexts() (contextFile, error) {
 			path, yaml.FormatError(err, false, false))
 	}
 	if f.Contexts == nil {
-		f.Contexts = map[string]Context{}
+		f.Contexts = map[string]term.Target{}
 	}
 	return f, nil
 }
@@ -93,7 +85,7 @@ func (a *App) writeContexts(f contextFile) error {
 }
 
 // named is one context of the file.
-func (f contextFile) named(name string) (Context, error) {
+func (f contextFile) named(name string) (term.Target, error) {
 	c, found := f.Contexts[name]
 	if !found {
 		return c, noContext(name, slices.Sorted(maps.Keys(f.Contexts)))
@@ -134,11 +126,11 @@ func newContextAdd(a *App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c := a.Fleet.Context
-			if err := c.absolute(); err != nil {
+			c := a.Fleet.Target
+			if err := c.Absolute(); err != nil {
 				return err
 			}
-			if err := c.check(); err != nil {
+			if err := c.Check(); err != nil {
 				return err
 			}
 			if f.Contexts[args[0]] = c; f.Current == "" {
@@ -152,21 +144,6 @@ func newContextAdd(a *App) *cobra.Command {
 		},
 	}
 	return AsksController(cmd)
-}
-
-// absolute makes the files' names hold in each folder.
-func (c *Context) absolute() error {
-	for _, p := range []*string{&c.TokenFile, &c.CAFile} {
-		if *p == "" {
-			continue
-		}
-		abs, err := filepath.Abs(*p)
-		if err != nil {
-			return fmt.Errorf("resolve %s: %w", *p, err)
-		}
-		*p = abs
-	}
-	return nil
 }
 
 func newContextUse(a *App) *cobra.Command {
@@ -220,7 +197,7 @@ func newContextRemove(a *App) *cobra.Command {
 type namedContext struct {
 	Name  string `json:"name"`
 	InUse bool   `json:"inUse"`
-	Context
+	term.Target
 }
 
 func newContextList(a *App) *cobra.Command {

@@ -3,6 +3,8 @@ package reach
 import (
 	"path/filepath"
 	"testing"
+
+	"edgespan/cmd/term"
 )
 
 // A name that is a number for YAML 1.2 stands in the file without quotes.
@@ -12,8 +14,8 @@ func TestContextsComeBack(t *testing.T) {
 	a := &App{}
 	a.Env = func(key string) string { return map[string]string{"EDGESPAN_CONTEXTS": path}[key] }
 	for _, name := range []string{"lab", "09", "1e3", "true", "a: b"} {
-		want := Context{Controller: "https://[::1]:8443", TokenFile: name}
-		if err := a.writeContexts(contextFile{Current: name, Contexts: map[string]Context{name: want}}); err != nil {
+		want := term.Target{Controller: "https://[::1]:8443", TokenFile: name}
+		if err := a.writeContexts(contextFile{Current: name, Contexts: map[string]term.Target{name: want}}); err != nil {
 			t.Fatal(err)
 		}
 		got, err := a.readContexts()

@@ -1,24 +1,17 @@
 package reach
 
 import (
-	"fmt"
-	"net/http"
-	"net/netip"
-	"net/url"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/platform/pki"
 )
 
 // Flags are the flags that say which controller is asked, and how.
 type Flags struct {
-	Context
+	term.Target
 
 	Named string // the name of a context in the place of that in use
 }
@@ -67,8 +60,8 @@ var askingGroups = []string{
 
 // FleetTarget is the controller by the precedence flag > environment > context. A context's
 // token and CA belong to its controller: another one that a flag names gets neither.
-func (a *App) FleetTarget() (Context, error) {
-	t := Context{
+func (a *App) FleetTarget() (term.Target, error) {
+	t := term.Target{
 		Controller: a.Setting(a.Fleet.Controller, "EDGESPAN_CONTROLLER", ""),
 		TokenFile:  a.Setting(a.Fleet.TokenFile, "EDGESPAN_TOKEN_FILE", ""),
 		CAFile:     a.Setting(a.Fleet.CAFile, "EDGESPAN_CA_FILE", ""),
@@ -87,11 +80,11 @@ func (a *App) FleetTarget() (Context, error) {
 		return t, term.Usagef("--controller: is missing: an URL is allowed, or EDGESPAN_CONTROLLER, or a context (edgespan " +
 			"context add)")
 	}
-	return t, t.check()
+	return t, t.Check()
 }
 
 // fromContext fills what neither flag nor environment has said.
-func (a *App) fromContext(t *Context) error {
+func (a *App) fromContext(t *term.Target) error {
 	name := a.Setting(a.Fleet.Named, "EDGESPAN_CONTEXT", "")
 	if name == "" && t.Controller != "" && t.TokenFile != "" && (t.CAFile != "" || t.CASHA256 != "") {
 		return nil // nothing is left to ask it for
@@ -126,101 +119,13 @@ func (a *App) fromContext(t *Context) error {
 	return nil
 }
 
-// check refuses what can never work, and a token in plain text on a network.
-func (c Context) check() error {
-	if c.Controller == "" {
-		return term.Usagef("--controller: is missing: an URL is allowed: https://HOST:PORT")
-	}
-	u, err := url.Parse(c.Controller)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" ||
-		u.Fragment != "":
-		return term.Usagef("--controller: is %q: https://HOST:PORT is allowed", c.Controller)
-	case u.Scheme == "http" && !loopback(u.Hostname()):
-		return term.Usagef("--controller: is %q: plain text shows the token to the network: https, or http to a loopback "+
-			"address is allowed", c.Controller)
-	case c.CAFile != "" && c.CASHA256 != "":
-		return term.Usagef("--ca-file: is given with --ca-sha256: one of them is allowed")
-	}
-	if c.CASHA256 != "" {
-		if _, err := pki.ParsePin(c.CASHA256); err != nil {
-			return term.Usagef("--ca-sha256: %w", err)
-		}
-	}
-	return nil
-}
-
-func loopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && addr.IsLoopback()
-}
-
 // FleetClient is a client of the controller that flags, environment or context name.
 func (a *App) FleetClient() (*fleetapi.Client, error) {
 	t, err := a.FleetTarget()
 	if err != nil {
 		return nil, err
 	}
-	o := fleetapi.Options{URL: t.Controller}
-	if t.TokenFile != "" {
-		if o.Token, err = ReadToken(t.TokenFile); err != nil {
-			return nil, err
-		}
-	}
-	if o.Transport, err = t.Transport(); err != nil {
-		return nil, err
-	}
-	c, err := fleetapi.NewClient(o)
-	if err != nil {
-		return nil, term.WithClass(term.ExitUsage, err)
-	}
-	return c, nil
-}
-
-// ReadToken reads the one line of a token's file. What is wrong with it never quotes it.
-func ReadToken(file string) (string, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return "", fmt.Errorf("read token: %w", term.Unreadable(err))
-	}
-	token := strings.TrimSpace(string(text))
-	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", term.Usagef("--token-file: %s: holds no token: one line of printable characters is allowed", file)
-	}
-	return token, nil
-}
-
-// Transport checks the controller's certificate by the file of its CA, by the pin of its CA,
-// or by the system's CAs.
-func (c Context) Transport() (*http.Transport, error) {
-	// No proxy: the token is the controller's alone, and a controller stands near.
-	t := &http.Transport{ForceAttemptHTTP2: true}
-	if c.CASHA256 != "" {
-		pin, err := pki.ParsePin(c.CASHA256)
-		if err != nil {
-			return nil, term.Usagef("--ca-sha256: %w", err)
-		}
-		u, err := url.Parse(c.Controller)
-		if err != nil {
-			return nil, term.Usagef("--controller: %w", err)
-		}
-		t.TLSClientConfig = pki.PinnedTLS(pin, u.Hostname(), time.Now)
-		return t, nil
-	}
-	var text []byte
-	var err error
-	if c.CAFile != "" {
-		if text, err = os.ReadFile(c.CAFile); err != nil {
-			return nil, fmt.Errorf("read CA: %w", term.Unreadable(err))
-		}
-		if len(text) == 0 { // or the system's would be trusted
-			return nil, term.Usagef("--ca-file: %s: is empty: PEM is allowed", c.CAFile)
-		}
-	}
-	if t.TLSClientConfig, err = pki.ClientTLS(text); err != nil {
-		return nil, term.Usagef("--ca-file: %s: %w", c.CAFile, err)
-	}
-	return t, nil
+	return t.Client()
 }
 
 // Timeout bounds one question to the controller: an override for ten thousand nodes is

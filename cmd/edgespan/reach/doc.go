@@ -3,7 +3,7 @@
 // the contexts.
 //
 // It never knows what is asked. A token goes to the controller it belongs to and to no other:
-// controller.go decides that, and refuses what would show it to the network.
+// controller.go decides that; term.Target refuses what would show it to the network.
 //
 // Read first: app.go, then controller.go.
 package reach
