@@ -99,33 +99,33 @@ func planFlags(cmd *cobra.Command, file, output *string) {
 }
 
 func (a commands) apply(ctx context.Context, doc []byte, how nodeapi.How) error {
-	return a.Ask(ctx, func(ctx context.Context, c *nodeapi.Client) error {
-		warnings, err := c.Apply(ctx, doc, how)
-		if err != nil {
-			return err
-		}
-		for _, w := range warnings {
-			a.Say("warning: %s", term.Printable(w))
-		}
-		a.Say("config stored")
-		if how.Confirm > 0 {
-			a.Say("it is undone in %v unless you say: edgespan confirm", how.Confirm)
-		}
-		return nil
-	})
+	ctx, c, done := a.Connect(ctx)
+	defer done()
+	warnings, err := c.Apply(ctx, doc, how)
+	if err != nil {
+		return err
+	}
+	for _, w := range warnings {
+		a.Say("warning: %s", term.Printable(w))
+	}
+	a.Say("config stored")
+	if how.Confirm > 0 {
+		a.Say("it is undone in %v unless you say: edgespan confirm", how.Confirm)
+	}
+	return nil
 }
 
 func (a commands) plan(ctx context.Context, doc []byte, output string) error {
 	if err := term.CheckOutput(output); err != nil {
 		return err
 	}
-	return a.Ask(ctx, func(ctx context.Context, c *nodeapi.Client) error {
-		changes, err := c.Plan(ctx, doc)
-		if err != nil {
-			return err
-		}
-		return a.Show(showChanges(changes), output)
-	})
+	ctx, c, done := a.Connect(ctx)
+	defer done()
+	changes, err := c.Plan(ctx, doc)
+	if err != nil {
+		return err
+	}
+	return a.Show(showChanges(changes), output)
 }
 
 func showChanges(changes []nodeapi.Change) term.Shown {

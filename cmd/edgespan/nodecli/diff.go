@@ -50,34 +50,34 @@ exits as everywhere, and says so on stderr; with 1 it leaves stdout empty.`,
 }
 
 func (a commands) diff(ctx context.Context, of, output string) error {
-	return a.Ask(ctx, func(ctx context.Context, c *nodeapi.Client) error {
-		ds, err := c.Diff(ctx, of)
-		if err != nil {
-			return err
-		}
-		s := term.Shown{Data: map[string]any{"differences": ds}, Empty: "nothing differs"}
+	ctx, c, done := a.Connect(ctx)
+	defer done()
+	ds, err := c.Diff(ctx, of)
+	if err != nil {
+		return err
+	}
+	s := term.Shown{Data: map[string]any{"differences": ds}, Empty: "nothing differs"}
+	for _, d := range ds {
+		s.Names = append(s.Names, d.Kind+"/"+d.ID)
+	}
+	s.Table = func(wide bool) *term.Table {
+		t := &term.Table{Head: []string{"OWNER", "CHANGE", "KIND", "ID", "HAVE", "WANT", "ERROR"}, Wide: wide}
 		for _, d := range ds {
-			s.Names = append(s.Names, d.Kind+"/"+d.ID)
-		}
-		s.Table = func(wide bool) *term.Table {
-			t := &term.Table{Head: []string{"OWNER", "CHANGE", "KIND", "ID", "HAVE", "WANT", "ERROR"}, Wide: wide}
-			for _, d := range ds {
-				have, want := d.Have, d.Want
-				if d.Change == nodeapi.Changed {
-					have, want = onlyIn(d.Have, d.Want), onlyIn(d.Want, d.Have)
-				}
-				t.Add(d.Owner, d.Change, d.Kind, d.ID, have, want, d.Why)
+			have, want := d.Have, d.Want
+			if d.Change == nodeapi.Changed {
+				have, want = onlyIn(d.Have, d.Want), onlyIn(d.Want, d.Have)
 			}
-			return t
+			t.Add(d.Owner, d.Change, d.Kind, d.ID, have, want, d.Why)
 		}
-		if err := a.Show(s, output); err != nil {
-			return err
-		}
-		if len(ds) > 0 {
-			return differs
-		}
-		return nil
-	})
+		return t
+	}
+	if err := a.Show(s, output); err != nil {
+		return err
+	}
+	if len(ds) > 0 {
+		return differs
+	}
+	return nil
 }
 
 // onlyIn are the lines of a that b lacks.

@@ -41,37 +41,37 @@ problem (a warning is none) and 1 where there is one.`,
 }
 
 func (a commands) doctor(ctx context.Context, output string) error {
-	return a.Ask(ctx, func(ctx context.Context, c *nodeapi.Client) error {
-		found, err := c.Doctor(ctx)
-		if errors.Is(err, rest.ErrUnreachable) {
-			found, err = a.examine(ctx, err)
+	ctx, c, done := a.Connect(ctx)
+	defer done()
+	found, err := c.Doctor(ctx)
+	if errors.Is(err, rest.ErrUnreachable) {
+		found, err = a.examine(ctx, err)
+	}
+	if err != nil {
+		return err
+	}
+	s := term.Shown{Data: map[string]any{"findings": found}}
+	sick := false
+	for _, f := range found {
+		sick = sick || f.Level == nodeapi.Problem
+		if f.Level != nodeapi.Fine {
+			s.Names = append(s.Names, f.Check)
 		}
-		if err != nil {
-			return err
-		}
-		s := term.Shown{Data: map[string]any{"findings": found}}
-		sick := false
+	}
+	s.Table = func(bool) *term.Table {
+		t := &term.Table{Head: []string{"CHECK", "LEVEL", "WHAT", "FIX"}, Wide: true} // a command that is cut mends nothing
 		for _, f := range found {
-			sick = sick || f.Level == nodeapi.Problem
-			if f.Level != nodeapi.Fine {
-				s.Names = append(s.Names, f.Check)
-			}
+			t.Add(f.Check, f.Level, f.Text, f.Fix)
 		}
-		s.Table = func(bool) *term.Table {
-			t := &term.Table{Head: []string{"CHECK", "LEVEL", "WHAT", "FIX"}, Wide: true} // a command that is cut mends nothing
-			for _, f := range found {
-				t.Add(f.Check, f.Level, f.Text, f.Fix)
-			}
-			return t
-		}
-		if err := a.Show(s, output); err != nil {
-			return err
-		}
-		if sick {
-			return term.StatusError(term.ExitError)
-		}
-		return nil
-	})
+		return t
+	}
+	if err := a.Show(s, output); err != nil {
+		return err
+	}
+	if sick {
+		return term.StatusError(term.ExitError)
+	}
+	return nil
 }
 
 // examine looks from here, since no daemon does.

@@ -75,26 +75,26 @@ func (a commands) events(ctx context.Context, q nodeapi.EventQuery, output strin
 			return c.Events(ctx, q, func(e nodeapi.Event) error { return l.Tell(e, e.Object, eventRow(e)) })
 		})
 	}
-	return a.Ask(ctx, func(ctx context.Context, c *nodeapi.Client) error {
-		events := []nodeapi.Event{}
-		if err := c.Events(ctx, q, func(e nodeapi.Event) error { events = append(events, e); return nil }); err != nil {
-			return err
-		}
-		s := term.Shown{Data: events, Empty: "no events"}
+	ctx, c, done := a.Connect(ctx)
+	defer done()
+	events := []nodeapi.Event{}
+	if err := c.Events(ctx, q, func(e nodeapi.Event) error { events = append(events, e); return nil }); err != nil {
+		return err
+	}
+	s := term.Shown{Data: events, Empty: "no events"}
+	for _, e := range events {
+		s.Names = append(s.Names, e.Object)
+	}
+	s.Table = func(wide bool) *term.Table {
+		t := &term.Table{Head: eventHead, Wide: wide}
 		for _, e := range events {
-			s.Names = append(s.Names, e.Object)
-		}
-		s.Table = func(wide bool) *term.Table {
-			t := &term.Table{Head: eventHead, Wide: wide}
-			for _, e := range events {
-				row := eventRow(e)
-				if wide {
-					row[0] = e.Time.UTC().Format(time.RFC3339Nano)
-				}
-				t.Add(row...)
+			row := eventRow(e)
+			if wide {
+				row[0] = e.Time.UTC().Format(time.RFC3339Nano)
 			}
-			return t
+			t.Add(row...)
 		}
-		return a.Show(s, output)
-	})
+		return t
+	}
+	return a.Show(s, output)
 }

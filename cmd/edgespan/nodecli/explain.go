@@ -48,17 +48,17 @@ It exits 0 whether the object is ready or not; edgespan wait tells that.`,
 }
 
 func (a commands) explain(ctx context.Context, kind, id, output string) error {
-	return a.Ask(ctx, func(ctx context.Context, c *nodeapi.Client) error {
-		x, err := c.Explain(ctx, kind, id)
-		if err != nil {
-			return err
-		}
-		if output == "table" || output == "wide" {
-			_, err := fmt.Fprint(a.Out, explained(x, time.Now()))
-			return err
-		}
-		return a.Show(term.Shown{Data: x, Names: append([]string{x.Object}, objectsOf(x.Causes)...)}, output)
-	})
+	ctx, c, done := a.Connect(ctx)
+	defer done()
+	x, err := c.Explain(ctx, kind, id)
+	if err != nil {
+		return err
+	}
+	if output == "table" || output == "wide" {
+		_, err := fmt.Fprint(a.Out, explained(x, time.Now()))
+		return err
+	}
+	return a.Show(term.Shown{Data: x, Names: append([]string{x.Object}, objectsOf(x.Causes)...)}, output)
 }
 
 // explained is an explanation for a person: each cause is indented below what it is

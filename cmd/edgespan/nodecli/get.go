@@ -79,30 +79,30 @@ func (a commands) liveIDs(ctx context.Context, kind, prefix string) []string {
 }
 
 func (a commands) getOne(ctx context.Context, kind, id, output string) error {
-	return a.Ask(ctx, func(ctx context.Context, c *nodeapi.Client) error {
-		it, err := c.Get(ctx, kind, id)
-		if err != nil {
-			return err
-		}
-		s := showResources(kind, []nodeapi.Resource{it})
-		s.Data = it
-		return a.Show(s, output)
-	})
+	ctx, c, done := a.Connect(ctx)
+	defer done()
+	it, err := c.Get(ctx, kind, id)
+	if err != nil {
+		return err
+	}
+	s := showResources(kind, []nodeapi.Resource{it})
+	s.Data = it
+	return a.Show(s, output)
 }
 
 func (a commands) getAll(ctx context.Context, kind, output string) error {
-	return a.Ask(ctx, func(ctx context.Context, c *nodeapi.Client) error {
-		items, err := c.List(ctx, kind)
-		var incomplete *rest.Incomplete
-		if err != nil && !errors.As(err, &incomplete) {
-			return err
-		}
-		s := showResources(kind, items)
-		if err == nil { // else there may be some among what is missing
-			s.Empty = "no " + kind
-		}
-		return errors.Join(a.Show(s, output), err)
-	})
+	ctx, c, done := a.Connect(ctx)
+	defer done()
+	items, err := c.List(ctx, kind)
+	var incomplete *rest.Incomplete
+	if err != nil && !errors.As(err, &incomplete) {
+		return err
+	}
+	s := showResources(kind, items)
+	if err == nil { // else there may be some among what is missing
+		s.Empty = "no " + kind
+	}
+	return errors.Join(a.Show(s, output), err)
 }
 
 func showResources(kind string, items []nodeapi.Resource) term.Shown {

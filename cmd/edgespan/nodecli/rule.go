@@ -51,13 +51,13 @@ func (a commands) word(name, short string, say func(context.Context, *nodeapi.Cl
 	return &cobra.Command{
 		Use: name, Short: short, Args: term.ExactArgs(0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.Ask(cmd.Context(), func(ctx context.Context, c *nodeapi.Client) error {
-				said, err := say(ctx, c)
-				if err == nil {
-					a.Say("%s", said)
-				}
-				return err
-			})
+			ctx, c, done := a.Connect(cmd.Context())
+			defer done()
+			said, err := say(ctx, c)
+			if err == nil {
+				a.Say("%s", said)
+			}
+			return err
 		},
 	}
 }

@@ -51,13 +51,12 @@ func (a *App) SocketPath() string {
 // Client is a client of the node's daemon.
 func (a *App) Client() *nodeapi.Client { return nodeapi.NewClient(a.SocketPath()) }
 
-// Ask asks the daemon once, within RequestTimeout.
-func (a *App) Ask(ctx context.Context, f func(context.Context, *nodeapi.Client) error) error {
+// Connect gives a client of the node's daemon for one question, and a context that ends after RequestTimeout. done is
+// called once the question is answered.
+func (a *App) Connect(ctx context.Context) (_ context.Context, c *nodeapi.Client, done func()) {
+	c = a.Client()
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
-	defer cancel()
-	c := a.Client()
-	defer c.Close()
-	return f(ctx, c)
+	return ctx, c, func() { c.Close(); cancel() }
 }
 
 // RequestTimeout bounds one question to the daemon: apply answers when the config is
