@@ -20,21 +20,21 @@ func (c *Client) Component(ctx context.Context, id int64) (model.Component, erro
 }
 
 // CreateComponent makes one.
-func (c *Client) CreateComponent(ctx context.Context, n NewComponent, o WriteOptions) (out model.Component, err error) {
-	return out, c.create(ctx, toComponents, n, o, &out)
+func (c *Client) CreateComponent(ctx context.Context, n NewComponent, o WriteOptions) (model.Component, error) {
+	return create[model.Component](ctx, c, toComponents, n, o)
 }
 
 // create makes something. A dry run answers with no more than that it would be done.
-func (c *Client) create(ctx context.Context, path string, body any, o WriteOptions, out any) error {
+func create[T any](ctx context.Context, c *Client, path string, body any, o WriteOptions) (none T, err error) {
 	r, err := writeRequest(http.MethodPost, path, body, o)
 	if err != nil {
-		return err
+		return none, err
 	}
 	if o.DryRun {
 		_, _, err = c.Ask(ctx, r)
-		return err
+		return none, err
 	}
-	return c.Do(ctx, r, out)
+	return rest.Ask[T](ctx, c.Client, r)
 }
 
 // EditComponent changes one.
@@ -67,9 +67,8 @@ func (c *Client) Definition(ctx context.Context, id int64) (model.Definition, er
 }
 
 // CreateDefinition makes one.
-func (c *Client) CreateDefinition(ctx context.Context, n NewDefinition, o WriteOptions) (out model.Definition,
-	err error) {
-	return out, c.create(ctx, toDefinitions, n, o, &out)
+func (c *Client) CreateDefinition(ctx context.Context, n NewDefinition, o WriteOptions) (model.Definition, error) {
+	return create[model.Definition](ctx, c, toDefinitions, n, o)
 }
 
 // EditDefinition changes one.
@@ -107,10 +106,9 @@ func (c *Client) Environment(ctx context.Context, id int64) (model.Environment, 
 }
 
 // CreateEnvironment makes one.
-func (c *Client) CreateEnvironment(ctx context.Context, n NewEnvironment, o WriteOptions) (out model.Environment,
-	err error) {
+func (c *Client) CreateEnvironment(ctx context.Context, n NewEnvironment, o WriteOptions) (model.Environment, error) {
 	n.Components, n.Levels = list(n.Components), list(n.Levels)
-	return out, c.create(ctx, toEnvironments, n, o, &out)
+	return create[model.Environment](ctx, c, toEnvironments, n, o)
 }
 
 // EditEnvironment changes one.

@@ -26,18 +26,17 @@ func (c *Client) HardwareConfig(ctx context.Context, board, node string, reveal 
 func (c *Client) AcceptHardware(ctx context.Context, board, node, digest string) error {
 	v := ofNode(node)
 	rest.SetText(v, "digest", digest)
-	return c.Do(ctx, request{Method: http.MethodPost, Path: route("boards", board, "accept"), Query: v}, &Nothing{})
+	return c.command(ctx, http.MethodPost, route("boards", board, "accept"), v)
 }
 
 // RejectHardware drops the proposals of a board, or one node's.
 func (c *Client) RejectHardware(ctx context.Context, board, node string) error {
-	return c.Do(ctx, request{Method: http.MethodPost, Path: route("boards", board, "reject"), Query: ofNode(node)},
-		&Nothing{})
+	return c.command(ctx, http.MethodPost, route("boards", board, "reject"), ofNode(node))
 }
 
 // ForgetHardware takes back what was accepted of a board.
 func (c *Client) ForgetHardware(ctx context.Context, board string) error {
-	return c.Do(ctx, request{Method: http.MethodDelete, Path: route("boards", board)}, &Nothing{})
+	return c.command(ctx, http.MethodDelete, route("boards", board), nil)
 }
 
 func ofNode(node string) url.Values {

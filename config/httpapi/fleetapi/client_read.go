@@ -193,7 +193,7 @@ func (c *Client) AddOperator(ctx context.Context, t OperatorToken) (NewOperator,
 
 // RemoveOperator revokes the token of a name.
 func (c *Client) RemoveOperator(ctx context.Context, name string) error {
-	return c.Do(ctx, request{Method: http.MethodDelete, Path: route("operators", name)}, &Nothing{})
+	return c.command(ctx, http.MethodDelete, route("operators", name), nil)
 }
 
 // Export is the seed's files.
@@ -237,12 +237,18 @@ func (c *Client) Ready(ctx context.Context) error {
 	return err
 }
 
+// command is a request that nothing is answered to.
+func (c *Client) command(ctx context.Context, method, path string, q url.Values) error {
+	_, err := rest.Ask[Nothing](ctx, c.Client, request{Method: method, Path: path, Query: q})
+	return err
+}
+
 // Command does something with a node.
 func (c *Client) Command(ctx context.Context, node string, cmd Command) error {
 	verb, mode, _ := strings.Cut(string(cmd), "-")
 	v := url.Values{}
 	rest.SetText(v, "mode", mode)
-	return c.Do(ctx, request{Method: http.MethodPost, Path: route("nodes", node, verb), Query: v}, &Nothing{})
+	return c.command(ctx, http.MethodPost, route("nodes", node, verb), v)
 }
 
 // Invite opens a join token for one name. With life 0 the controller chooses how long it

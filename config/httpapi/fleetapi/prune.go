@@ -55,9 +55,9 @@ func beforeOf(text string, now time.Time) (time.Time, error) {
 }
 
 // PruneHistory forgets the revisions of before a time, or of an age and older.
-func (c *Client) PruneHistory(ctx context.Context, before string, dryRun bool) (out PrunedHistory, err error) {
+func (c *Client) PruneHistory(ctx context.Context, before string, dryRun bool) (PrunedHistory, error) {
 	v := url.Values{"before": {before}}
 	rest.SetFlag(v, "dryRun", dryRun)
-	err = c.Do(ctx, request{Method: http.MethodPost, Path: route("history", "prune"), Query: v}, &out)
-	return out, err
+	return rest.Ask[PrunedHistory](ctx, c.Client,
+		request{Method: http.MethodPost, Path: route("history", "prune"), Query: v})
 }

@@ -66,10 +66,33 @@ func (c *Client) Send(ctx context.Context, r Request) (*http.Response, error) {
 	if q := r.Query.Encode(); q != "" {
 		target += "?" + q
 	}
+	ask := http.Client{Transport: c.Transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for followed := 0; ; followed++ {
-		resp, err := c.once(ctx, target, r)
-		if err == nil || resp == nil || c.Next == nil || resp.StatusCode != http.StatusPermanentRedirect {
-			return resp, err
+		req, err := http.NewRequestWithContext(ctx, r.Method, target, bytes.NewReader(r.Body))
+		if err != nil {
+			return nil, fmt.Errorf("ask %s: %w", c.Name, err)
+		}
+		if r.Body != nil {
+			req.Header.Set("Content-Type", "application/json")
+		}
+		for name, value := range r.Header {
+			req.Header.Set(name, value)
+		}
+		c.Authorize(req)
+		resp, err := ask.Do(req) //nolint:bodyclose // closed by read, or by who sends
+		if err != nil {
+			return nil, c.Failed(err)
+		}
+		if resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusNotModified {
+			return resp, nil
+		}
+		text, err := c.read(resp)
+		switch {
+		case err != nil:
+			return nil, err
+		case c.Next == nil || resp.StatusCode != http.StatusPermanentRedirect:
+			return nil, c.Refusal(resp.StatusCode, text)
 		}
 		if target, err = c.Next(resp.Header.Get("Location")); err != nil {
 			return nil, err
@@ -78,35 +101,6 @@ func (c *Client) Send(ctx context.Context, r Request) (*http.Response, error) {
 			return nil, fmt.Errorf("ask %s: it sends from one place to the next: the last is %s", c.Name, target)
 		}
 	}
-}
-
-// once is Send that follows nothing: a refusal comes with its answer, which is closed.
-func (c *Client) once(ctx context.Context, target string, r Request) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, r.Method, target, bytes.NewReader(r.Body))
-	if err != nil {
-		return nil, fmt.Errorf("ask %s: %w", c.Name, err)
-	}
-	if r.Body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	for name, value := range r.Header {
-		req.Header.Set(name, value)
-	}
-	c.Authorize(req)
-	ask := http.Client{Transport: c.Transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := ask.Do(req) //nolint:bodyclose // closed below, or by who sends
-	if err != nil {
-		return nil, c.Failed(err)
-	}
-	if resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusNotModified {
-		return resp, nil
-	}
-	text, err := c.read(resp)
-	if err == nil {
-		err = c.Refusal(resp.StatusCode, text)
-	}
-	return resp, err
 }
 
 // read reads an answer whole.
@@ -155,15 +149,6 @@ func (t *taking) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Do reads what is answered to a request into out.
-func (c *Client) Do(ctx context.Context, r Request, out any) error {
-	text, _, err := c.Ask(ctx, r)
-	if err != nil {
-		return err
-	}
-	return c.Decode(text, out)
-}
-
 // Decode reads what was answered.
 func (c *Client) Decode(text []byte, out any) error {
 	if err := json.Unmarshal(text, out); err != nil {
@@ -174,7 +159,10 @@ func (c *Client) Decode(text []byte, out any) error {
 
 // Ask is what is answered to a request.
 func Ask[T any](ctx context.Context, c *Client, r Request) (out T, err error) {
-	err = c.Do(ctx, r, &out)
+	text, _, err := c.Ask(ctx, r)
+	if err == nil {
+		err = c.Decode(text, &out)
+	}
 	return out, err
 }
 
