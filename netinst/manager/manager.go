@@ -140,7 +140,7 @@ func New(owner netstate.Owner, runDir string, epoch uint64, held map[netinst.Ada
 	return m
 }
 
-// Step takes one event and says what to do.
+// Step takes one event and says what to do. One that does not answer for itself changed the wish.
 func (m *Manager) Step(e Event) []Effect {
 	if m.done {
 		return nil
@@ -150,20 +150,20 @@ func (m *Manager) Step(e Event) []Effect {
 		m.everOK = m.everOK && m.config.Generation == e.Config.Generation
 		m.full = m.full || m.config.Observe && !e.Config.Observe // what was left may not be known yet
 		m.config, m.wish = e.Config, wanted
-		return m.change()
 	case ConfigGone:
 		m.wish = unwanted
-		return m.change()
 	case AdapterChanged:
-		return m.adapterChanged(e.Config)
+		if resent := m.takeAdapter(e.Config); resent && m.failing && (m.retryTok != 0 || m.flight != nil) {
+			return nil // the retry answers it
+		}
 	case AdapterGone:
-		return m.adapterGone(e.Key)
+		m.adapterGone(e.Key)
 	case PortsChanged:
-		return m.portsChanged(e.Ports)
+		m.ports, m.portsKnown = slices.Clone(e.Ports), true
 	case OverlapChanged:
 		return m.overlapChanged(e.Overlap)
 	case FlowsCapped:
-		return m.capFlows(e.MaxTracked)
+		m.maxTracked = e.MaxTracked
 	case Synchronized:
 		return m.synchronized()
 	case AdaptersKnown:
@@ -193,7 +193,7 @@ func (m *Manager) Step(e Event) []Effect {
 	case TimerDue:
 		return m.timer(e)
 	}
-	return nil
+	return m.change()
 }
 
 // synchronized goes on without the adapters of apps that do not start within graceTime.
@@ -214,21 +214,19 @@ func (m *Manager) change() []Effect {
 	return m.next()
 }
 
-func (m *Manager) adapterChanged(c netinst.AppAdapterConfig) []Effect {
+// takeAdapter takes the config of an adapter, and says whether it is the one that was there already.
+func (m *Manager) takeAdapter(c netinst.AppAdapterConfig) (resent bool) {
 	a := m.adapters[c.Key()]
 	if a == nil {
 		a = &adapterState{}
 		m.adapters[c.Key()] = a
 	}
-	resent := reflect.DeepEqual(a.config, c) && !a.gone
+	resent = reflect.DeepEqual(a.config, c) && !a.gone
 	a.config, a.gone = c, false
-	if resent && m.failing && (m.retryTok != 0 || m.flight != nil) {
-		return nil // the retry answers it
-	}
-	return m.change()
+	return resent
 }
 
-func (m *Manager) adapterGone(k netinst.AdapterKey) []Effect {
+func (m *Manager) adapterGone(k netinst.AdapterKey) {
 	a := m.adapters[k]
 	if a == nil { // an earlier incarnation's: it may still be on the host
 		a = &adapterState{config: netinst.AppAdapterConfig{AppUUID: k.AppUUID, UnderlayIndex: k.UnderlayIndex}}
@@ -236,7 +234,6 @@ func (m *Manager) adapterGone(k netinst.AdapterKey) []Effect {
 	}
 	a.gone = true
 	a.config.Activate = false
-	return m.change()
 }
 
 // orphan decides about a network that was found on the host and has no config.
@@ -294,16 +291,6 @@ func (m *Manager) next() []Effect {
 	m.token++
 	m.slowTok = m.token
 	return append(out, eff, Timer{m.slowTok, slowOp, false})
-}
-
-func (m *Manager) portsChanged(ports []netinst.PortStatus) []Effect {
-	m.ports, m.portsKnown = slices.Clone(ports), true
-	return m.change()
-}
-
-func (m *Manager) capFlows(maxTracked int) []Effect {
-	m.maxTracked = maxTracked
-	return m.change()
 }
 
 // desire computes what the host should look like for the flight.
