@@ -192,37 +192,33 @@ func (a *app) tellWanted(c actor.Context, ni uuid.UUID) {
 
 func (a *app) step(c actor.Context, e appnet.Event) {
 	for _, eff := range a.mach.Step(e) {
-		a.do(c, eff)
-	}
-}
-
-func (a *app) do(c actor.Context, eff appnet.Effect) {
-	var err error
-	switch e := eff.(type) {
-	case appnet.PublishAdapterConfig:
-		a.d.asked.set(e.Scope.String() + "/" + e.Config.Key().String())
-		err = a.adapterPub.Publish(e.Scope.String(), e.Config.Key().String(), e.Config)
-	case appnet.UnpublishAdapterConfig:
-		a.d.asked.unset(e.Scope.String() + "/" + e.Key.String())
-		err = a.adapterPub.Unpublish(e.Scope.String(), e.Key.String())
-	case appnet.ResendAdapterConfig:
-		err = a.adapterPub.Resend(e.Scope.String(), e.Key.String())
-	case appnet.PublishStatus:
-		err = a.statusPub.Publish("", a.key, e.Status)
-	case appnet.WithdrawStatus:
-		err = a.statusPub.Unpublish("", a.key)
-	case appnet.Record:
-		err = a.recordPub.Publish("", a.key, e.Journal)
-	case appnet.ResendAfter:
-		a.timers.after(c, jitter(e.After), func() any { return appnet.ResendDue{Key: e.Key, Token: e.Token} })
-	case appnet.Done:
-		for ni := range a.upOn {
-			err = errors.Join(err, a.takenUp.Unpublish(ni.String(), a.key))
+		var err error
+		switch e := eff.(type) {
+		case appnet.PublishAdapterConfig:
+			a.d.asked.set(e.Scope.String() + "/" + e.Config.Key().String())
+			err = a.adapterPub.Publish(e.Scope.String(), e.Config.Key().String(), e.Config)
+		case appnet.UnpublishAdapterConfig:
+			a.d.asked.unset(e.Scope.String() + "/" + e.Key.String())
+			err = a.adapterPub.Unpublish(e.Scope.String(), e.Key.String())
+		case appnet.ResendAdapterConfig:
+			err = a.adapterPub.Resend(e.Scope.String(), e.Key.String())
+		case appnet.PublishStatus:
+			err = a.statusPub.Publish("", a.key, e.Status)
+		case appnet.WithdrawStatus:
+			err = a.statusPub.Unpublish("", a.key)
+		case appnet.Record:
+			err = a.recordPub.Publish("", a.key, e.Journal)
+		case appnet.ResendAfter:
+			a.timers.after(c, jitter(e.After), func() any { return appnet.ResendDue{Key: e.Key, Token: e.Token} })
+		case appnet.Done:
+			for ni := range a.upOn {
+				err = errors.Join(err, a.takenUp.Unpublish(ni.String(), a.key))
+			}
+			c.Send(c.Parent(), appEnded{a.id})
+			c.Stop(c.Self())
 		}
-		c.Send(c.Parent(), appEnded{a.id})
-		c.Stop(c.Self())
-	}
-	if err != nil {
-		panic(err)
+		if err != nil {
+			panic(err)
+		}
 	}
 }

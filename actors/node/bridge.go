@@ -327,48 +327,45 @@ func (b *bridge) tellOverlap(c actor.Context) {
 
 func (b *bridge) step(c actor.Context, e manager.Event) {
 	for _, eff := range b.mgr.Step(e) {
-		b.do(c, eff)
-	}
-}
-
-func (b *bridge) do(c actor.Context, eff manager.Effect) {
-	var err error
-	switch e := eff.(type) {
-	case manager.PublishNetwork:
-		if e.Status.State != b.state {
-			b.changed(e.Status)
+		var err error
+		switch e := eff.(type) {
+		case manager.PublishNetwork:
+			if e.Status.State != b.state {
+				b.changed(e.Status)
+			}
+			err = b.networkPub.Publish("", b.key, e.Status)
+		case manager.WithdrawNetwork:
+			b.changed(netinst.NetworkInstanceStatus{State: "gone", DisplayName: b.name})
+			err = errors.Join(b.networkPub.Unpublish("", b.key), b.troublePub.Unpublish("", b.key))
+		case manager.PublishAdapter:
+			b.adapterPub.Take(b.key, e.Status.Key().String())
+			err = b.adapterPub.Publish(b.key, e.Status.Key().String(), e.Status)
+		case manager.WithdrawAdapter:
+			b.adapterPub.Take(b.key, e.Key.String())
+			err = b.adapterPub.Unpublish(b.key, e.Key.String())
+		case manager.Remember:
+			err = b.leasePub.Publish("", b.key, e.Leases)
+		case manager.Stood:
+			err = b.stoodPub.Publish("", b.key, api.Stood{Machine: b.d.machine, Mark: e.Mark})
+		case manager.Apply:
+			c.Send(b.applier, applyRequest{e.Seq, e.Want, e.Full, e.Look, e.Forget})
+		case manager.Listen:
+			if b.links = e.Links; b.watcher != nil {
+				c.Send(b.watcher, listenTo{b.links})
+			}
+		case manager.Booked:
+			b.d.tellAccount("ni/"+b.key, b.name, e.Account)
+			err = b.troublePub.Publish("", b.key, api.Trouble{Failing: e.Account.Failing, Retry: e.Account.Retry})
+		case manager.Timer:
+			b.timers.after(c, b.d.wait(e.After, e.Shared),
+				func() any { return manager.TimerDue{Token: e.Token, At: time.Now()} })
+		case manager.Done:
+			c.Send(c.Parent(), networkEnded{b.id})
+			c.Stop(c.Self())
 		}
-		err = b.networkPub.Publish("", b.key, e.Status)
-	case manager.WithdrawNetwork:
-		b.changed(netinst.NetworkInstanceStatus{State: "gone", DisplayName: b.name})
-		err = errors.Join(b.networkPub.Unpublish("", b.key), b.troublePub.Unpublish("", b.key))
-	case manager.PublishAdapter:
-		b.adapterPub.Take(b.key, e.Status.Key().String())
-		err = b.adapterPub.Publish(b.key, e.Status.Key().String(), e.Status)
-	case manager.WithdrawAdapter:
-		b.adapterPub.Take(b.key, e.Key.String())
-		err = b.adapterPub.Unpublish(b.key, e.Key.String())
-	case manager.Remember:
-		err = b.leasePub.Publish("", b.key, e.Leases)
-	case manager.Stood:
-		err = b.stoodPub.Publish("", b.key, api.Stood{Machine: b.d.machine, Mark: e.Mark})
-	case manager.Apply:
-		c.Send(b.applier, applyRequest{e.Seq, e.Want, e.Full, e.Look, e.Forget})
-	case manager.Listen:
-		if b.links = e.Links; b.watcher != nil {
-			c.Send(b.watcher, listenTo{b.links})
+		if err != nil {
+			panic(err) // a journal that can't be written, or two owners of one key: start anew
 		}
-	case manager.Booked:
-		b.d.tellAccount("ni/"+b.key, b.name, e.Account)
-		err = b.troublePub.Publish("", b.key, api.Trouble{Failing: e.Account.Failing, Retry: e.Account.Retry})
-	case manager.Timer:
-		b.timers.after(c, b.d.wait(e.After, e.Shared), func() any { return manager.TimerDue{Token: e.Token, At: time.Now()} })
-	case manager.Done:
-		c.Send(c.Parent(), networkEnded{b.id})
-		c.Stop(c.Self())
-	}
-	if err != nil {
-		panic(err) // a journal that can't be written, or two owners of one key: start anew
 	}
 }
 
