@@ -167,7 +167,7 @@ func (s *shell) next() {
 			s.answer(o, Taken{}, err)
 			continue
 		}
-		s.busy, s.judged = o, o.verdict
+		s.busy, s.judged, o.event.Validate = o, o.verdict, s.validate
 		s.watch()
 		s.step(o.event)
 	}
@@ -192,12 +192,12 @@ func (s *shell) ruled(o *offer) error {
 }
 
 // validate judges the offer that the machine has.
-func (s *shell) validate(e commitconfirm.Validate) commitconfirm.Event {
-	if s.judged == nil {
-		v := s.o.Judge(e.Document, e.Peer, s.busy.event.Source)
+func (s *shell) validate() config.Faults {
+	if e := s.busy.event; s.judged == nil {
+		v := s.o.Judge(e.Document, e.Peer, e.Source)
 		s.judged = &v
 	}
-	return commitconfirm.Validated{ID: e.ID, Faults: s.judged.Faults}
+	return s.judged.Faults
 }
 
 // take takes a report of the machine's.

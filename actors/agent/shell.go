@@ -254,25 +254,34 @@ func (s *shell) boot(d commitconfirm.Disk, n Notes, faults []error, f fileRead) 
 	s.next()
 }
 
-// step gives the machine an event and carries out its effects, and what they lead to at
-// once, in order.
-func (s *shell) step(events ...commitconfirm.Event) {
-	for len(events) > 0 {
-		e := events[0]
-		events = events[1:]
-		accepted := false
-		for _, effect := range s.m.Step(e) {
-			if r, is := effect.(commitconfirm.Report); is && r.What == commitconfirm.Accepted {
-				accepted = true
-			}
-			if next := s.do(effect, accepted); next != nil {
-				events = append(events, next)
-			}
+// step gives the machine an event and carries out its effects, in order.
+func (s *shell) step(event commitconfirm.Event) {
+	accepted := false // the offer that the machine has, in this step: what is published is its document
+	for _, effect := range s.m.Step(event) {
+		switch e := effect.(type) {
+		case commitconfirm.Write:
+			s.write(e)
+		case commitconfirm.Publish:
+			s.publish(e, accepted)
+		case commitconfirm.StartTimer:
+			s.timer(settleTimer, e.ID, e.After)
+		case commitconfirm.RunActions:
+			s.run(e)
+		case commitconfirm.Restart:
+			s.restart(e)
+		case commitconfirm.Undo:
+			s.undo(e)
+		case commitconfirm.Ask:
+			s.asked = e.Nonce
+			s.report()
+		case commitconfirm.Report:
+			accepted = accepted || e.What == commitconfirm.Accepted
+			s.take(e)
 		}
-		if s.owed != nil {
-			s.owed()
-			s.owed = nil
-		}
+	}
+	if s.owed != nil {
+		s.owed()
+		s.owed = nil
 	}
 	s.tellBegun()
 	s.pace()
@@ -288,33 +297,6 @@ func (s *shell) tellBegun() {
 		reply <- struct{}{}
 	}
 	s.begins = nil
-}
-
-// do carries out one effect. accepted says that the offer that is being answered was, in
-// the same step: what is published is its document.
-func (s *shell) do(effect commitconfirm.Effect, accepted bool) (next commitconfirm.Event) {
-	switch e := effect.(type) {
-	case commitconfirm.Validate:
-		return s.validate(e)
-	case commitconfirm.Write:
-		s.write(e)
-	case commitconfirm.Publish:
-		s.publish(e, accepted)
-	case commitconfirm.StartTimer:
-		s.timer(settleTimer, e.ID, e.After)
-	case commitconfirm.RunActions:
-		s.run(e)
-	case commitconfirm.Restart:
-		s.restart(e)
-	case commitconfirm.Undo:
-		s.undo(e)
-	case commitconfirm.Ask:
-		s.asked = e.Nonce
-		s.report()
-	case commitconfirm.Report:
-		s.take(e)
-	}
-	return nil
 }
 
 // pace keeps the ticks as fast as there is something to count: each second while a config

@@ -88,6 +88,15 @@ func (n *node) boundary() bool {
 }
 
 func (n *node) send(e Event) {
+	if o, is := e.(Offered); is {
+		o.Validate = func() (faults config.Faults) {
+			if o.Document["bad"] != nil || o.Peer == "bad" {
+				faults.Add([]string{"bad"}, "is there", "")
+			}
+			return faults
+		}
+		e = o
+	}
 	queue := []Event{e}
 	for len(queue) > 0 && !n.dead {
 		e, queue = queue[0], queue[1:]
@@ -105,14 +114,6 @@ func (n *node) send(e Event) {
 			if writes {
 				n.write(w)
 				queue = append(queue, Stored{})
-				continue
-			}
-			if v, is := f.(Validate); is {
-				answer := Validated{ID: v.ID}
-				if v.Document["bad"] != nil || v.Peer == "bad" {
-					answer.Faults.Add([]string{"bad"}, "is there", "")
-				}
-				queue = append(queue, answer)
 				continue
 			}
 			n.obey(f)

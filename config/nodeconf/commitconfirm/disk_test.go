@@ -22,15 +22,15 @@ func TestSeed_TheLatestBaseIfTheConfigIsMissingOrCorrupt(t *testing.T) {
 	}
 	b.play(t, []step{
 		{settled{}, "applied"},
-		{push(t, 2, `{"v":81}`), "validate"}, // the same, and yet a config at last
-		{clean{}, "write pending c:2 {v:81}; accepted; publish c:2 {v:81}; timer 30s"},
+		// the same, and yet a config at last
+		{push(t, 2, `{"v":81}`), "write pending c:2 {v:81}; accepted; publish c:2 {v:81}; timer 30s"},
 		{Tick{time.Hour}, "write clock 0s; write pending c:2 {v:81}; undo c:2 unconfirmed: nobody confirmed it within " +
 			"2m0s; publish s1:2 {v:81} keep all; timer 30s"},
 		{settled{}, "write confirmed s1:2 {v:81}; gone back: nobody confirmed it within 2m0s; drop pending; applied"},
 		{boots{"m"}, "fallback: nothing was pushed or applied since; publish s1:2 {v:81} keep all; timer 30s"},
 		{settled{}, "applied"},
-		{Offered{Source: Apply, Document: doc(t, `{"v":81}`)}, "validate"},
-		{clean{}, "write confirmed s1:3 {v:81}; accepted; write copy s1:3 {v:81}; publish s1:3 {v:81}; timer 30s"},
+		{Offered{Source: Apply, Document: doc(t, `{"v":81}`)},
+			"write confirmed s1:3 {v:81}; accepted; write copy s1:3 {v:81}; publish s1:3 {v:81}; timer 30s"},
 		{boots{"m"}, "publish s1:3 {v:81}; timer 30s"},
 	})
 	b.disk.Confirmed, b.disk.Faults = nil, map[Slot]string{SlotConfirmed: "bad sum"}
@@ -53,8 +53,7 @@ func TestAConfirmedConfigThatIsOlderThanItsCopyIsNotTaken(t *testing.T) {
 	b := on(t)
 	older := b.disk.Confirmed
 	b.play(t, []step{
-		{Offered{Source: Apply, Document: doc(t, `{"a":2}`)}, "validate"},
-		{clean{}, "…"},
+		{Offered{Source: Apply, Document: doc(t, `{"a":2}`)}, "…"},
 	})
 	want := "fallback: the node's config: only an older one can be read: its last good copy is taken; "
 	b.disk.Confirmed = older
@@ -71,7 +70,7 @@ func TestAConfirmedConfigThatIsOlderThanItsCopyIsNotTaken(t *testing.T) {
 // A pending config that was confirmed, and not dropped before a crash, is left over: it is not undone.
 func TestAPendingConfigThatWasConfirmedIsDropped(t *testing.T) {
 	b := on(t)
-	b.play(t, []step{{push(t, 2, `{"a":2}`), "…"}, {clean{}, taken}})
+	b.play(t, []step{{push(t, 2, `{"a":2}`), taken}})
 	left := b.disk.Pending
 	if s := b.m.State(); s.Remaining != DefaultConfirm || !b.m.Pending() {
 		t.Errorf("pending %v, %v left", b.m.Pending(), s.Remaining)
@@ -91,7 +90,7 @@ func TestASecondUndoNamesTheSameConfig(t *testing.T) {
 	b := on(t)
 	undone := func(n uint64, want Generation) {
 		t.Helper()
-		b.play(t, []step{{push(t, n, `{"a":2}`), "validate"}, {clean{}, "…"}, {RollbackAsked{}, "…"}, {settled{}, "…"},
+		b.play(t, []step{{push(t, n, `{"a":2}`), "…"}, {RollbackAsked{}, "…"}, {settled{}, "…"},
 			{ran{}, "…"}})
 		if s := b.m.State(); s.Pending || s.Source != Rollback || s.Restores != want || s.Remaining != 0 {
 			t.Errorf("after push %d: %+v, want it restored to %v", n, s, want)
@@ -106,7 +105,7 @@ func TestASecondUndoNamesTheSameConfig(t *testing.T) {
 // What can't be read beside the config is said, and the safe way is taken.
 func TestOtherFilesThatCannotBeRead(t *testing.T) {
 	b := on(t)
-	b.play(t, []step{{push(t, 2, `{"a":2}`), "…"}, {clean{}, taken}})
+	b.play(t, []step{{push(t, 2, `{"a":2}`), taken}})
 	b.disk.Clock, b.disk.Faults = nil, map[Slot]string{SlotClock: "bad sum"}
 	if got, want := b.boot("m2"), backing+"unconfirmed: its time can't be read: bad sum; "+gone; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
@@ -123,10 +122,9 @@ func TestOtherFilesThatCannotBeRead(t *testing.T) {
 func TestADiskThatCannotBeWritten(t *testing.T) {
 	b := on(t)
 	b.full[SlotPending] = true
-	b.play(t, []step{{push(t, 2, `{"a":2}`), "validate"},
-		{clean{}, "write pending c:2 {a:2}; refused: it can't be stored: no space left"}})
+	b.play(t, []step{{push(t, 2, `{"a":2}`), "write pending c:2 {a:2}; refused: it can't be stored: no space left"}})
 	b.full[SlotPending] = false
-	b.play(t, []step{{push(t, 2, `{"a":2}`), "validate"}, {clean{}, taken}})
+	b.play(t, []step{{push(t, 2, `{"a":2}`), taken}})
 	for _, slot := range []Slot{SlotPending, SlotConfirmed, SlotCopy, SlotClock} {
 		b.full[slot] = true
 	}
@@ -154,7 +152,7 @@ func TestADiskThatCannotBeWritten(t *testing.T) {
 // While a disk is slow the controller is asked all the same, and no second write of the clock waits behind the first.
 func TestASlowDiskIsNotGivenTheClockTwice(t *testing.T) {
 	b := on(t)
-	b.play(t, []step{{push(t, 2, `{"a":2}`), "…"}, {clean{}, taken}, {settled{}, "…"}, {ran{}, "…"}})
+	b.play(t, []step{{push(t, 2, `{"a":2}`), taken}, {settled{}, "…"}, {ran{}, "…"}})
 	for i, s := range []step{
 		{Tick{5 * time.Second}, "ask c:2; write clock 1m55s"},
 		{Tick{5 * time.Second}, "ask c:2"},

@@ -29,11 +29,9 @@ type (
 		Attempt    uint64        // of a push: the controller's number for it
 		Confirm    time.Duration // undone after it; none stands at once, but a push has DefaultConfirm
 		DryRun     bool          // say what would happen
-	}
-	// Validated answers Validate.
-	Validated struct {
-		ID     int
-		Faults config.Faults
+		// Validate gives the faults of the document and of the PeerConfiguration that goes with it, by the node's own
+		// metadata. It is asked only where nothing else decides.
+		Validate func() config.Faults
 	}
 	// Stored answers each Write: it is on the disk, or it is not and the old content is.
 	Stored struct{ Why string } // "" for well
@@ -76,7 +74,6 @@ type (
 
 func (Boot) event()               {}
 func (Offered) event()            {}
-func (Validated) event()          {}
 func (Stored) event()             {}
 func (Settled) event()            {}
 func (TimedOut) event()           {}
@@ -106,13 +103,6 @@ type Nonce struct {
 type Effect interface{ effect() }
 
 type (
-	// Validate asks for the faults of a document and of the PeerConfiguration that goes with it,
-	// by the node's own metadata.
-	Validate struct {
-		ID       int
-		Document config.Object
-		Peer     string // of the offer
-	}
 	// Write replaces a slot: by the record, by the clock, or by nothing where both are nil.
 	// It is answered by Stored; there is one at a time.
 	Write struct {
@@ -161,7 +151,6 @@ type (
 	}
 )
 
-func (Validate) effect()   {}
 func (Write) effect()      {}
 func (Publish) effect()    {}
 func (StartTimer) effect() {}

@@ -24,8 +24,8 @@ const (
 //	Boot               | what is on the disk goes on: the pending config within its time, an undo
 //	                   | that had begun, else the confirmed one, its copy, or the latest base;
 //	                   | a second start that nobody asked for undoes what is pending
-//	Offered            | Validate; the newest offer wins; one waits while actions run or an undo does
-//	Validated          | faults: Rejected. Else Write, and with Stored: Publish and a timer of 30 s
+//	Offered            | faults: Rejected. Else Write, and with Stored: Publish and a timer of 30 s; one
+//	                   | waits while actions run or an undo does, and the newest of those that wait wins
 //	Settled, TimedOut  | the actions of the difference are run
 //	ActionsDone        | it is applied; a restart that they ask for comes last, once that is written
 //	ControllerAnswered | confirms, when it is of a question after settling, names the generation,
@@ -46,8 +46,6 @@ type Machine struct {
 	settled        bool // what is published was observed on the host
 	deferred       []Event
 
-	offer   *Offered // being validated
-	offerID int
 	timer   int // the last publish, and its timer
 	run     int // the last run of actions
 	running bool
@@ -114,8 +112,6 @@ func (m *Machine) take(e Event) []Effect {
 		return m.boot(e)
 	case Offered:
 		return m.offered(e)
-	case Validated:
-		return m.validated(e)
 	case Stored:
 		return m.stored(e.Why)
 	case Settled:
@@ -150,8 +146,8 @@ func (m *Machine) defers(e Event) bool {
 	switch e.(type) {
 	case Stored, Health, Tick, Stopping, Boot:
 		return false
-	case Offered, Validated:
-		return m.busy() || m.undoing() || m.running || m.phase == restarting
+	case Offered: // what came before it is decided before it
+		return m.busy() || m.undoing() || m.running || m.phase == restarting || len(m.deferred) > 1
 	}
 	return m.busy()
 }

@@ -7,6 +7,7 @@ import (
 	"edgespan/config"
 )
 
+// offered takes an offer: nothing that is wrong with it, or runs already, comes to the disk.
 func (m *Machine) offered(o Offered) []Effect {
 	live := m.live()
 	o.MD5 = o.digest()
@@ -28,17 +29,25 @@ func (m *Machine) offered(o Offered) []Effect {
 	case o.Source == File && o.FileDigest == live.FileDigest && !live.Fallback && !o.DryRun:
 		return []Effect{Report{What: Unchanged, Echo: echo}} // applied before, whatever came after it
 	}
-	var out []Effect
-	if m.offer != nil {
-		out = append(out, superseded(*m.offer))
-	}
-	m.offer = nil
 	if o.Source == Push && !o.DryRun && !live.Fallback && live.same(o) {
-		return append(out, m.renumber(o.Generation, o.Attempt)...)
+		return m.renumber(o.Generation, o.Attempt)
 	}
-	m.offerID++
-	m.offer = &o
-	return append(out, Validate{m.offerID, o.Document, o.Peer})
+	faults := o.Validate()
+	switch {
+	case len(faults) > 0:
+		return []Effect{Report{What: Rejected, Echo: echo, Faults: faults}}
+	case o.DryRun:
+		return []Effect{Report{What: WouldTake, Echo: echo, Diff: config.FullDiff(live.Document, o.Document)}}
+	}
+	r := m.record(o, live)
+	if r.Wait == 0 {
+		return m.save(Write{Slot: SlotConfirmed, Record: &r}, func() []Effect { return m.stands(r) }, m.refused(echo))
+	}
+	return m.save(Write{Slot: SlotPending, Record: &r}, func() []Effect {
+		m.pending = &r
+		m.clock = Clock{Seq: r.Seq, Remaining: r.Wait}
+		return append([]Effect{Report{What: Accepted, Echo: r.Echo()}}, m.publish()...)
+	}, m.refused(echo))
 }
 
 // renumber takes the generation of a push that changes nothing else: no reconciling, no
@@ -64,31 +73,6 @@ func (m *Machine) refused(echo Echo) func(string) []Effect {
 	return func(why string) []Effect {
 		return []Effect{Report{What: Refused, Echo: echo, Why: "it can't be stored: " + why}}
 	}
-}
-
-func (m *Machine) validated(e Validated) []Effect {
-	o := m.offer
-	if o == nil || e.ID != m.offerID {
-		return nil
-	}
-	m.offer = nil
-	live := m.live()
-	echo := Echo{o.Generation, o.MD5}
-	switch {
-	case len(e.Faults) > 0:
-		return []Effect{Report{What: Rejected, Echo: echo, Faults: e.Faults}}
-	case o.DryRun:
-		return []Effect{Report{What: WouldTake, Echo: echo, Diff: config.FullDiff(live.Document, o.Document)}}
-	}
-	r := m.record(*o, live)
-	if r.Wait == 0 {
-		return m.save(Write{Slot: SlotConfirmed, Record: &r}, func() []Effect { return m.stands(r) }, m.refused(echo))
-	}
-	return m.save(Write{Slot: SlotPending, Record: &r}, func() []Effect {
-		m.pending = &r
-		m.clock = Clock{Seq: r.Seq, Remaining: r.Wait}
-		return append([]Effect{Report{What: Accepted, Echo: r.Echo()}}, m.publish()...)
-	}, m.refused(echo))
 }
 
 // record is what an offer is kept as.
