@@ -42,11 +42,10 @@ func (a *Agent) Producer() actor.Actor { return &shell{a: a, o: &a.o} }
 
 // The words of the handle.
 type (
-	up       struct{ stream nodeproto.ToController }
-	down     struct{}
-	received struct{ m nodeproto.FromController }
-	reload   struct{}
-	ask      struct { // answered by what answer makes of the shell's standing
+	up     struct{ stream nodeproto.ToController }
+	down   struct{}
+	reload struct{}
+	ask    struct { // answered by what answer makes of the shell's standing
 		answer func(s *shell)
 	}
 )
@@ -60,7 +59,7 @@ func (a *Agent) tell(m any) {
 func (a *Agent) Up(s nodeproto.ToController) { a.tell(up{s}) }
 
 // Received takes what the controller says.
-func (a *Agent) Received(m nodeproto.FromController) { a.tell(received{m}) }
+func (a *Agent) Received(m nodeproto.FromController) { a.tell(m) }
 
 // Down ends the stream.
 func (a *Agent) Down(error) { a.tell(down{}) }

@@ -26,10 +26,7 @@ func (s *shell) publish(p commitconfirm.Publish, accepted bool) {
 		return
 	}
 	s.held = nil
-	s.live = Publication{
-		Seq: p.Seq, Source: p.Source, Generation: p.Generation, FileDigest: p.FileDigest, Document: p.Document, Peer: p.Peer,
-		Keep: p.Keep,
-	}
+	s.live = p
 	v := s.judged
 	if !accepted || v == nil {
 		again := s.o.Judge(p.Document, p.Peer, commitconfirm.Push)

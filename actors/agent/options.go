@@ -53,18 +53,6 @@ type File func() (content []byte, name string, err error)
 // Apply is held to more than a push: it may have no key that nobody knows.
 type Judge func(document config.Object, peer string, from commitconfirm.Source) commitconfirm.Verdict
 
-// Publication is a config that becomes the node's.
-type Publication struct {
-	Seq        uint64 // the journal number of its record; 0 for a base
-	Source     commitconfirm.Source
-	Generation commitconfirm.Generation
-	FileDigest string // of the file that was applied last
-	Document   config.Object
-	Peer       string // the PeerConfiguration that goes with it
-	Config     any    // of the Verdict
-	Keep       bool   // nothing may be removed from the host by it
-}
-
 // Host is what a config is published to. Its methods are called in the actor's turn and
 // never block.
 type Host interface {
@@ -72,7 +60,7 @@ type Host interface {
 	// may be something new: Drain follows at once, Look soon.
 	Start(wake func())
 	Drain()
-	Publish(p Publication)
+	Publish(p commitconfirm.Publish)
 	// Trouble says what keeps a wish from being what runs, "" for nothing.
 	Trouble(text string)
 	Look() Look

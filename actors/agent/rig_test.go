@@ -116,7 +116,7 @@ func (d *memDisk) Remove(name string) error {
 type memHost struct {
 	r       *rig
 	wake    func()
-	last    Publication
+	last    commitconfirm.Publish
 	all     []string
 	after   time.Duration // negative for never
 	settled bool
@@ -149,7 +149,7 @@ func (h *memHost) settleAfter(d time.Duration) {
 	h.after = d
 }
 
-func (h *memHost) Publish(p Publication) {
+func (h *memHost) Publish(p commitconfirm.Publish) {
 	if h.during != nil {
 		h.during()
 	}

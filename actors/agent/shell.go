@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/config"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/nodeconf/commitconfirm"
 )
 
@@ -32,7 +33,7 @@ type shell struct {
 	booted bool
 	early  []any // what came before
 	notes  Notes
-	live   Publication // what was published last
+	live   commitconfirm.Publish // what was published last
 	held   *commitconfirm.Publish
 	fault  string            // why a wish is not what runs
 	begins []chan<- struct{} // who waits for the first publication
@@ -129,7 +130,7 @@ func (s *shell) Receive(c actor.Context) {
 		s.submit(msg)
 	case patienceDue:
 		s.impatient(msg.of)
-	case up, down, received, reload, ask, *command, stopping, begun:
+	case up, down, nodeproto.FromController, reload, ask, *command, stopping, begun:
 		if !s.booted {
 			s.early = append(s.early, msg)
 			return
@@ -146,8 +147,8 @@ func (s *shell) told(m any) {
 	case down:
 		s.stream = nil
 		s.pace()
-	case received:
-		s.received(msg.m)
+	case nodeproto.FromController:
+		s.received(msg)
 	case reload:
 		s.reload()
 	case ask:

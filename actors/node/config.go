@@ -29,7 +29,7 @@ import (
 type configHost struct {
 	d       *deps
 	record  api.NodeRecord
-	last    agent.Publication
+	last    commitconfirm.Publish
 	settled bool // all of the last one was answered
 	fault   string
 
@@ -88,7 +88,7 @@ func (h *configHost) Trouble(text string) {
 
 // Publish puts a config on the topics. Ports go first and networks next, so that
 // who sees an app can see what it stands on; what is gone goes in the other order.
-func (h *configHost) Publish(p agent.Publication) {
+func (h *configHost) Publish(p commitconfirm.Publish) {
 	t, cfg := h.d.topics, p.Config.(nodestate.Desired)
 	h.last, h.settled = p, false
 	tasks := nodestate.TasksOf(cfg.Peer)

@@ -15,7 +15,7 @@ type host struct {
 
 	mu    sync.Mutex
 	wake  func()
-	now   agent.Publication
+	now   commitconfirm.Publish
 	has   bool
 	ready bool // all of it is applied
 	work  *time.Timer
@@ -28,7 +28,7 @@ func (h *host) Start(wake func()) {
 }
 
 // Publish takes the node down until its work is done.
-func (h *host) Publish(p agent.Publication) {
+func (h *host) Publish(p commitconfirm.Publish) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p.Document, p.Config = nil, nil // the agent has them
@@ -93,4 +93,4 @@ func (h *host) Stop() {
 }
 
 // pushed says whether a config came from the controller and not from the node itself.
-func pushed(p agent.Publication) bool { return p.Source == commitconfirm.Push }
+func pushed(p commitconfirm.Publish) bool { return p.Source == commitconfirm.Push }

@@ -3,12 +3,12 @@ package simulate
 import (
 	"time"
 
-	"edgespan/actors/agent"
 	"edgespan/config"
+	"edgespan/config/nodeconf/commitconfirm"
 )
 
 // bad says whether something is bad under a config that was good before.
-func (n *node) bad(p agent.Publication) bool {
+func (n *node) bad(p commitconfirm.Publish) bool {
 	if n.fault != Unhealthy || !pushed(p) {
 		return false
 	}

@@ -17,7 +17,8 @@ func (m *Machine) publish() []Effect {
 	m.phase, m.settled, m.fresh = reconciling, false, false
 	m.first = m.asked
 	return []Effect{
-		Publish{m.timer, r.Seq, r.Source, r.Generation, r.FileDigest, r.Document, r.Peer, r.Fallback},
+		Publish{ID: m.timer, Seq: r.Seq, Source: r.Source, Generation: r.Generation, FileDigest: r.FileDigest,
+			Document: r.Document, Peer: r.Peer, Keep: r.Fallback},
 		StartTimer{m.timer, settleWithin},
 	}
 }

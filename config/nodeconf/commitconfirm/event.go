@@ -120,6 +120,7 @@ type (
 		Document   config.Object
 		Peer       string
 		Keep       bool // nothing may be removed from the host by it
+		Config     any  // of the Verdict: who validates the document puts it here
 	}
 	// StartTimer asks for TimedOut.
 	StartTimer struct {

@@ -41,7 +41,11 @@ func (m *Machine) offered(o Offered) []Effect {
 	}
 	r := m.record(o, live)
 	if r.Wait == 0 {
-		return m.save(Write{Slot: SlotConfirmed, Record: &r}, func() []Effect { return m.stands(r) }, m.refused(echo))
+		return m.save(Write{Slot: SlotConfirmed, Record: &r}, func() []Effect {
+			m.confirmed = r
+			out := append([]Effect{Report{What: Accepted, Echo: r.Echo()}}, m.tidy()...) // what was pending is over
+			return append(out, m.publish()...)
+		}, m.refused(echo))
 	}
 	return m.save(Write{Slot: SlotPending, Record: &r}, func() []Effect {
 		m.pending = &r
@@ -97,14 +101,6 @@ func (m *Machine) record(o Offered, live Record) Record {
 		r.Good = m.pending.Good
 	}
 	return r
-}
-
-// stands makes a record the confirmed one that is on the disk as that already: what was
-// pending is over.
-func (m *Machine) stands(r Record) []Effect {
-	m.confirmed = r
-	out := append([]Effect{Report{What: Accepted, Echo: r.Echo()}}, m.tidy()...)
-	return append(out, m.publish()...)
 }
 
 // tidy drops what was pending, and writes the copy.
