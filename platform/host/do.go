@@ -39,37 +39,30 @@ func (h *Host) do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
 			return err
 		}
 	}
-	if err := h.doKind(ctx, o, op); err != nil {
+	var err error
+	switch {
+	case op.Kind == netstate.KindChain && op.Verb == netstate.Remove:
+		err = h.fw.Remove(ctx, o.Number, op.Items)
+	case op.Kind == netstate.KindChain:
+		if err = h.fw.Apply(ctx, o.Number, op.Items); err == nil && o.Number == 0 && h.fw.LacksARP() {
+			h.withoutARP.Do(func() {
+				h.log.Warn("neighbours of ports may be answered for gateways: nf_tables has no family arp (CONFIG_NF_TABLES_ARP)")
+			})
+		}
+	case op.Kind == netstate.KindLink && op.Verb == netstate.Remove:
+		err = h.removeLinks(ctx, o, op.Items)
+	default:
+		for i := 0; i < len(op.Items) && err == nil; i++ {
+			err = h.doItem(ctx, o, op.Verb, op.Items[i])
+		}
+	}
+	if err != nil {
 		return err
 	}
 	// Its links go last: to ask for them before would wait for those of others, which
 	// the kernel removes meanwhile.
 	if op.Verb == netstate.Remove && (op.Kind == netstate.KindLink || !h.linked.has(o.Number)) {
 		return h.tidy(ctx, o)
-	}
-	return nil
-}
-
-func (h *Host) doKind(ctx context.Context, o netstate.Owner, op netstate.Op) error {
-	if op.Kind == netstate.KindChain {
-		if op.Verb == netstate.Remove {
-			return h.fw.Remove(ctx, o.Number, op.Items)
-		}
-		err := h.fw.Apply(ctx, o.Number, op.Items)
-		if err == nil && o.Number == 0 && h.fw.LacksARP() {
-			h.withoutARP.Do(func() {
-				h.log.Warn("neighbours of ports may be answered for gateways: nf_tables has no family arp (CONFIG_NF_TABLES_ARP)")
-			})
-		}
-		return err
-	}
-	if op.Kind == netstate.KindLink && op.Verb == netstate.Remove {
-		return h.removeLinks(ctx, o, op.Items)
-	}
-	for _, it := range op.Items {
-		if err := h.doItem(ctx, o, op.Verb, it); err != nil {
-			return err
-		}
 	}
 	return nil
 }

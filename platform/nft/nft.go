@@ -102,19 +102,12 @@ func (c *Conn) Close() {
 // `table FAMILY NAME { … }` in nft(8), line by line. It is ours alone while this socket is
 // open, where the kernel can keep it afterwards.
 func (c *Conn) Replace(t Table, lines []string) error {
-	b, err := compile(t.Family, lines)
+	body, err := compile(t.Family, lines)
 	if err != nil {
 		return fmt.Errorf("table %s: %w", t, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.replace(t, b); err != nil {
-		return fmt.Errorf("write table %s: %w", t, err)
-	}
-	return nil
-}
-
-func (c *Conn) replace(t Table, body body) error {
 	family, name := families[t.Family], text(t.Name)
 	table := attr(unix.NFTA_TABLE_NAME, name)
 	b := batch{}
@@ -137,7 +130,10 @@ func (c *Conn) replace(t Table, body body) error {
 				nest(unix.NFTA_RULE_EXPRESSIONS, r))
 		}
 	}
-	return c.commit(b)
+	if err := c.commit(b); err != nil {
+		return fmt.Errorf("write table %s: %w", t, err)
+	}
+	return nil
 }
 
 // flags are those that our tables are made with.
