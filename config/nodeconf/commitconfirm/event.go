@@ -70,6 +70,8 @@ type (
 	RollbackAsked struct{}
 	// Stopping says that the agent is to end, by intention; the process ends after its effects.
 	Stopping struct{}
+	// expired is the machine's own: the time of what is pending is over.
+	expired struct{}
 )
 
 func (Boot) event()               {}
@@ -85,6 +87,7 @@ func (Health) event()             {}
 func (Tick) event()               {}
 func (RollbackAsked) event()      {}
 func (Stopping) event()           {}
+func (expired) event()            {}
 
 // Verdict is what a document and its PeerConfiguration come to: the faults of both.
 type Verdict struct {

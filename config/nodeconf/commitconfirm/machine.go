@@ -79,65 +79,47 @@ type stage struct {
 	background bool // nothing waits for it
 }
 
-// Step takes one event.
-func (m *Machine) Step(e Event) []Effect {
+// Step takes one event, and those that have waited and need not any more.
+func (m *Machine) Step(e Event) (fx []Effect) {
 	if _, boots := e.(Boot); boots != (m.phase == unborn) {
 		return nil
 	}
-	var out []Effect
-	if m.defers(e) {
-		out = m.later(e)
-	} else {
-		out = m.take(e)
-	}
-	for !m.busy() {
-		if m.late() {
-			out = append(out, m.expire()...)
-			continue
+	fx = m.enqueue(e)
+	for e := m.due(); e != nil; e = m.due() {
+		switch e := e.(type) {
+		case Boot:
+			fx = append(fx, m.boot(e)...)
+		case Offered:
+			fx = append(fx, m.offered(e)...)
+		case Stored:
+			fx = append(fx, m.stored(e.Why)...)
+		case Settled:
+			fx = append(fx, m.settle(e)...)
+		case TimedOut:
+			if e.ID == m.timer && m.phase == reconciling {
+				fx = append(fx, m.reconciled()...)
+			}
+		case ActionsDone:
+			fx = append(fx, m.actionsDone(e)...)
+		case RestartFailed:
+			fx = append(fx, m.restartFailed(e.Why)...)
+		case Confirmed:
+			fx = append(fx, m.byHand(e)...)
+		case ControllerAnswered:
+			fx = append(fx, m.answered(e)...)
+		case Health:
+			m.items, m.fresh = maps.Clone(e.Items), true
+		case Tick:
+			fx = append(fx, m.tick(e.Elapsed)...)
+		case RollbackAsked:
+			fx = append(fx, m.rollback()...)
+		case Stopping:
+			fx = append(fx, m.stopping()...)
+		case expired:
+			fx = append(fx, m.expire()...)
 		}
-		i := slices.IndexFunc(m.deferred, func(e Event) bool { return !m.defers(e) })
-		if i < 0 {
-			break
-		}
-		next := m.deferred[i]
-		m.deferred = slices.Delete(m.deferred, i, i+1)
-		out = append(out, m.take(next)...)
 	}
-	return out
-}
-
-func (m *Machine) take(e Event) []Effect {
-	switch e := e.(type) {
-	case Boot:
-		return m.boot(e)
-	case Offered:
-		return m.offered(e)
-	case Stored:
-		return m.stored(e.Why)
-	case Settled:
-		return m.settle(e)
-	case TimedOut:
-		if e.ID == m.timer && m.phase == reconciling {
-			return m.reconciled()
-		}
-	case ActionsDone:
-		return m.actionsDone(e)
-	case RestartFailed:
-		return m.restartFailed(e.Why)
-	case Confirmed:
-		return m.byHand(e)
-	case ControllerAnswered:
-		return m.answered(e)
-	case Health:
-		m.items, m.fresh = maps.Clone(e.Items), true
-	case Tick:
-		return m.tick(e.Elapsed)
-	case RollbackAsked:
-		return m.rollback()
-	case Stopping:
-		return m.stopping()
-	}
-	return nil
+	return fx
 }
 
 // defers says whether an event has to wait: all that decides, while a decision is on its
@@ -152,7 +134,8 @@ func (m *Machine) defers(e Event) bool {
 	return m.busy()
 }
 
-func (m *Machine) later(e Event) []Effect {
+// enqueue puts an event behind those that wait.
+func (m *Machine) enqueue(e Event) []Effect {
 	var out []Effect
 	if _, is := e.(Offered); is { // the newest wish wins
 		m.deferred = slices.DeleteFunc(m.deferred, func(old Event) bool {
@@ -165,6 +148,21 @@ func (m *Machine) later(e Event) []Effect {
 	}
 	m.deferred = append(m.deferred, e)
 	return out
+}
+
+// due takes the event that comes now, nil for none: the end of the time of what is pending, before all that has waited
+// for a write.
+func (m *Machine) due() Event {
+	if !m.busy() && m.late() {
+		return expired{}
+	}
+	i := slices.IndexFunc(m.deferred, func(e Event) bool { return !m.defers(e) })
+	if i < 0 {
+		return nil
+	}
+	e := m.deferred[i]
+	m.deferred = slices.Delete(m.deferred, i, i+1)
+	return e
 }
 
 // digest is the MD5 of an offer's document.
