@@ -18,7 +18,7 @@ import (
 
 // listed takes all keys at once: those that are not there any more are deleted.
 func (a *fleetActor) listed(l storage.Listing) {
-	c := storage.Changes{At: l.At, Events: l.Events}
+	c := kv.Batch{Revision: l.At, Events: l.Events}
 	if l.Head.Exists() {
 		c.Events = append(c.Events, kv.Event{Kind: kv.EventPut, Entry: l.Head})
 	}
@@ -55,7 +55,7 @@ func (a *fleetActor) listed(l storage.Listing) {
 		gone(k)
 	}
 	a.goneOfRollouts(gone)
-	a.queue, a.upTo = []storage.Changes{c}, 0 // it says all that those before it said
+	a.queue, a.upTo = []kv.Batch{c}, 0 // it says all that those before it said
 }
 
 // event takes over one key.

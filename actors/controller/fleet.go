@@ -60,7 +60,7 @@ type fleetActor struct {
 	layersKnown
 	keysKnown
 
-	queue    []storage.Changes
+	queue    []kv.Batch
 	upTo     int  // so many of the queue belong to the layers that are being read
 	reading  bool // the layers
 	rollouts []*following
@@ -173,7 +173,7 @@ func (a *fleetActor) Receive(c actor.Context) {
 		a.libraryIs(c, m)
 	case storage.Listing:
 		a.listed(m)
-	case storage.Changes:
+	case kv.Batch:
 		a.queue = append(a.queue, m)
 	case headRead:
 		a.headIs(c, m)

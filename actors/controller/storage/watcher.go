@@ -11,12 +11,6 @@ import (
 	"edgespan/config/kv"
 )
 
-// Changes is what one transaction changed of what the fleet goes by.
-type Changes struct {
-	At     kv.Revision
-	Events []kv.Event
-}
-
 // Watch tells an actor all keys once and then each change, until the controller ends. Where
 // the store has forgotten what changed, all is told again.
 func (d *Access) Watch(to *actor.PID) {
@@ -51,8 +45,8 @@ func (d *Access) Watch(to *actor.PID) {
 }
 
 // relevant is what of a batch the fleet goes by: not the objects, which are most of it.
-func relevant(b kv.Batch) Changes {
-	c := Changes{At: b.Revision}
+func relevant(b kv.Batch) kv.Batch {
+	c := kv.Batch{Revision: b.Revision}
 	for _, e := range b.Events {
 		k := e.Entry.Key
 		is := k == history.HeadKey() || history.InPushes.Has(k) || IsPreview(k)
