@@ -65,11 +65,16 @@ func (n *node) boot(machine, asked bool) {
 	}
 	n.first = [2]bool{n.first[0] || machine, true}
 	n.m = &Machine{}
-	if p := n.disk.Pending; p != nil && p.Seq == n.seq && !asked && n.published != nil && !n.announced(p) {
+	p := n.disk.Pending
+	alone := p != nil && p.Seq == n.seq && !asked && n.published != nil && !n.announced(p)
+	if alone {
 		n.alone++
 	}
 	n.published = nil
 	n.send(Boot{Start: fmt.Sprintf("s%d", n.starts), Machine: fmt.Sprintf("m%d", n.boots), Disk: n.disk, Bases: n.bases})
+	if c := n.disk.Clock; alone && n.dead && (c == nil || c.Seq != p.Seq || c.Starts < n.alone) {
+		n.alone-- // the power went before that could be noted
+	}
 }
 
 // announced says whether the power went after a stop or a restart was noted: nobody can
