@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -73,6 +75,20 @@ func receiver(d *ast.FuncDecl) string {
 	return ""
 }
 
+// counted is a list of hops or types with the number that it says to have.
+var counted = regexp.MustCompile("(?m)^(\\d+) (hops|types): ((?:`[^`]+`[,.]\\s)+)")
+
+// miscounted are the lists of a text that have another number of names than they say.
+func miscounted(text string) (lists int, wrong []string) {
+	for _, m := range counted.FindAllStringSubmatch(text, -1) {
+		lists++
+		if n := strings.Count(m[3], "`") / 2; strconv.Itoa(n) != m[1] {
+			wrong = append(wrong, fmt.Sprintf("%s %s: %d are named", m[1], m[2], n))
+		}
+	}
+	return lists, wrong
+}
+
 func TestTheTwoWaysNameFunctionsThatExist(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root(t), "docs/architecture.md"))
 	if err != nil {
@@ -87,6 +103,14 @@ func TestTheTwoWaysNameFunctionsThatExist(t *testing.T) {
 	}
 	for _, w := range wrong {
 		t.Errorf("docs/architecture.md: %s does not exist", w)
+	}
+	lists, wrong := miscounted(ways)
+	if lists != 2 || wrong != nil {
+		t.Errorf("docs/architecture.md: %d lists are counted: %s", lists, wrong)
+	}
+	_, wrong = miscounted("2 hops: `a.B`,\n`c.D`.\n\n3 types: `a.B`, `c.D`.\n")
+	if want := []string{"3 types: 2 are named"}; !slices.Equal(wrong, want) {
+		t.Errorf("got %q, want %q", wrong, want)
 	}
 	_, wrong = hopsOf("`netinst/manager.Manager.Step` `netinst.DesiredState` `netinst/manager.Manager.Leap`, "+
 		"`netinst.Nothing`", known)
