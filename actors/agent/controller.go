@@ -45,7 +45,7 @@ func (s *shell) received(m nodeproto.FromController) {
 		live := s.m.Live()
 		s.submit(&offer{event: commitconfirm.Offered{
 			Source: commitconfirm.Push, Generation: msg.Generation, Document: live.Document, Peer: live.Peer,
-		}, refusal: "take the number"})
+		}, refusal: "store the generation's number"})
 	case nodeproto.Probe:
 		s.watch()
 		st := s.state()
@@ -74,13 +74,13 @@ func (s *shell) received(m nodeproto.FromController) {
 func (s *shell) manage(on bool) {
 	if s.notes.Managed == nil || *s.notes.Managed != on {
 		s.note(func(n *Notes) { n.Managed = &on })
-		s.log.Info("who rules", zap.Bool("managed", on), zap.String("controller", s.o.Facts.Controller))
+		s.log.Info("management of the node changed", zap.Bool("managed", on), zap.String("controller", s.o.Facts.Controller))
 	}
 }
 
 func (s *shell) release() (held bool) {
 	if held = s.notes.Held != nil; held {
-		s.log.Info("the local hold is over", zap.String("by", s.notes.Held.By))
+		s.log.Info("local hold ended", zap.String("by", s.notes.Held.By))
 		s.note(func(n *Notes) { n.Held = nil })
 	}
 	return held
@@ -99,7 +99,7 @@ func (s *shell) push(p nodeproto.Push) {
 	if err != nil {
 		faults := config.Faults{}
 		if !errors.As(err, &faults) {
-			faults.Add(nil, err.Error(), "the document of MD5 "+p.MD5+" is allowed")
+			faults.Add(nil, err.Error(), "must be the document with MD5 "+p.MD5)
 		}
 		s.reject(nodeproto.Result{Attempt: p.Attempt, Generation: p.Generation, MD5: p.MD5, Outcome: nodeproto.Rejected,
 			Faults: faults})
@@ -109,7 +109,7 @@ func (s *shell) push(p nodeproto.Push) {
 		Source: commitconfirm.Push, Generation: p.Generation, Document: document, MD5: md5, Peer: string(p.PeerConfiguration),
 		Confirm: p.Confirm,
 		Attempt: p.Attempt,
-	}, refusal: "store the config that was pushed"})
+	}, refusal: "store the pushed config"})
 }
 
 func (s *shell) reject(r nodeproto.Result) {
@@ -193,7 +193,7 @@ func (s *shell) acknowledged(attempt uint64) {
 // undo is the beginning of one.
 func (s *shell) undo(u commitconfirm.Undo) {
 	s.unhold()
-	s.log.Warn("config is undone", zap.Stringer("gen", u.Generation), zap.String("reason", string(u.Reason)),
+	s.log.Warn("config rolled back", zap.Stringer("gen", u.Generation), zap.String("reason", string(u.Reason)),
 		zap.String("why", u.Why))
 	s.o.Happened(Happening{undoBegan, u.Echo, string(u.Reason) + ": " + u.Why})
 	s.answerCommands(undoBegan, nil)
@@ -214,7 +214,7 @@ func (s *shell) answerTo(q nodeproto.Ask) ([]byte, error) {
 	case nodeproto.AskBaseConfig:
 		return json.Marshal(nodeside.BaseConfig(s.o.Facts.Metadata, s.o.Facts.Bases, s.o.Facts.Hardware))
 	}
-	return nil, fmt.Errorf("question %.40q: %s are known", q.Kind, config.OrList([]string{
+	return nil, fmt.Errorf("unknown question %.40q: must be %s", q.Kind, config.OrList([]string{
 		nodeproto.AskBaseConfig, nodeproto.AskPreview, nodeproto.AskConfig,
 	}))
 }

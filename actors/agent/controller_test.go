@@ -26,7 +26,7 @@ func (c *controller) Send(m nodeproto.FromNode) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.down {
-		return errors.New("the stream has ended")
+		return errors.New("stream closed")
 	}
 	c.said = append(c.said, m)
 	if c.deaf {

@@ -33,7 +33,7 @@ func (s *shell) publish(p commitconfirm.Publish, accepted bool) {
 		v = &again
 	}
 	if len(v.Faults) > 0 { // of an earlier version's: nothing is touched
-		s.refuse("take up the config that ran last", v.Faults)
+		s.refuse("resume the last applied config", v.Faults)
 		return
 	}
 	s.live.Config = v.Config

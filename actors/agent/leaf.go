@@ -116,7 +116,7 @@ func (s *shell) owing(w *commitconfirm.Write, err error) {
 // sayOwed tells of it, after what else the step told.
 func (s *shell) sayOwed() {
 	if s.unstored != nil {
-		s.refuse("store the config, which came from the file and runs", s.storeErr)
+		s.refuse("store the config of the config file, which is applied already", s.storeErr)
 	}
 }
 

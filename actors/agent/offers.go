@@ -184,8 +184,8 @@ func (s *shell) ruled(o *offer) error {
 			return fmt.Errorf("%w: the node is held by %s", rest.ErrConflict, s.notes.Held.By)
 		}
 	case managed && (o.event.Source == commitconfirm.File || !o.local && s.notes.Held == nil):
-		return fmt.Errorf("%w: the node takes its config from its controller %s: apply --local is allowed, until edgespan "+
-			"release",
+		return fmt.Errorf("%w: the node is managed by its controller %s: use 'edgespan apply --local', and 'edgespan "+
+			"release' to end it",
 			rest.ErrConflict, s.o.Facts.Controller)
 	}
 	return nil
@@ -331,7 +331,7 @@ func (s *shell) unhold() {
 }
 
 func lateDisk() error {
-	return fmt.Errorf("the disk has not answered for %v; the config takes effect once it does: %w", diskPatience,
+	return fmt.Errorf("the disk has not answered for %v; the config takes effect when it does: %w", diskPatience,
 		context.DeadlineExceeded)
 }
 
@@ -341,7 +341,7 @@ func (s *shell) impatient(o *offer) {
 	if o == s.busy {
 		err := lateDisk()
 		if s.writing == 0 {
-			err = fmt.Errorf("the config before is still being put into effect; this one follows: %w", context.DeadlineExceeded)
+			err = fmt.Errorf("the previous config is still being applied; this one follows: %w", context.DeadlineExceeded)
 		}
 		if o.event.Source != commitconfirm.Push {
 			s.refuse(o.refusal, err)
@@ -359,6 +359,6 @@ func (s *shell) impatient(o *offer) {
 	const busy = "store the config: %w: the disk has not answered an earlier request for %v: try again"
 	o.reply <- taken{err: fmt.Errorf(busy, rest.ErrBusy, diskPatience)}
 	o.reply = nil
-	s.log.Warn("gave up an apply that waited for the disk", zap.Duration("after", diskPatience))
+	s.log.Warn("gave up an apply that was waiting for the disk", zap.Duration("after", diskPatience))
 	s.queue = slices.Delete(s.queue, i, i+1)
 }

@@ -99,6 +99,6 @@ func (s *shell) send(m nodeproto.FromNode) {
 		return
 	}
 	if err := s.stream.Send(m); err != nil {
-		s.log.Info("tell the controller", zap.Error(err))
+		s.log.Info("report to the controller", zap.Error(err))
 	}
 }

@@ -234,7 +234,7 @@ func (s *shell) readFile() (content []byte, name string, err error) {
 // published only if the file can't be.
 func (s *shell) boot(d commitconfirm.Disk, n Notes, faults []error, f fileRead) {
 	for _, err := range faults {
-		s.log.Error("read what the disk keeps", zap.Error(err))
+		s.log.Error("read the stored state", zap.Error(err))
 	}
 	s.notes, s.booted, s.lastTick = n, true, time.Now()
 	s.held = &commitconfirm.Publish{} // until the file is judged
@@ -354,7 +354,7 @@ func (s *shell) setFault(text string) {
 	s.o.Host.Trouble(text)
 }
 
-var errNoDocument = errors.New("there is no document")
+var errNoDocument = errors.New("no document")
 
 func documentOf(text []byte) (config.Object, error) {
 	o, faults := config.ParseObject(text)

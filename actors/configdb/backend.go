@@ -128,7 +128,7 @@ func (k *Keeper) Watch(ctx context.Context, after uint64, deliver func(model.Rec
 	}
 	if newest := state.Revision(); after > newest {
 		return &model.Fault{Kind: model.Invalid,
-			Text: fmt.Sprintf("watch: since is %d: the newest revision is %d: a number up to it is allowed", after, newest)}
+			Text: fmt.Sprintf("watch: since: invalid value %d: must be at most %d, the newest revision", after, newest)}
 	}
 	for {
 		records, kept, moved := k.d.recent.since(after)
@@ -154,7 +154,7 @@ func (k *Keeper) Watch(ctx context.Context, after uint64, deliver func(model.Rec
 		case <-ctx.Done():
 			return nil
 		case <-k.d.ctx.Done():
-			return busy("watch: this replica ends")
+			return busy("watch: this replica is shutting down")
 		}
 	}
 }
@@ -182,7 +182,7 @@ func (k *Keeper) older(ctx context.Context, after uint64) (records []model.Recor
 		}
 	}
 	if len(records) == 0 {
-		return nil, fmt.Errorf("watch: the store lacks the record of revision %d", after+1)
+		return nil, fmt.Errorf("watch: the store has no record of revision %d", after+1)
 	}
 	return records, nil
 }

@@ -26,7 +26,7 @@ func (a *followerActor) Receive(c actor.Context) {
 }
 
 // errBroken is a store that has something which can't be followed: it is read again.
-var errBroken = errors.New("what the store has can't be followed")
+var errBroken = errors.New("cannot follow the store")
 
 // follow keeps up with the store until the end. Where the store has forgotten what changed,
 // all is read again.

@@ -90,7 +90,7 @@ const registryBuckets = 2
 // Start makes the tree and starts it. It serves once it has read the store (Ready).
 func Start(o Options) (*Keeper, error) {
 	if o.Store == nil {
-		return nil, errors.New("start the facts: store is missing")
+		return nil, errors.New("start the facts: store: required")
 	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -186,7 +186,7 @@ func busy(format string, args ...any) error {
 
 // maybeDone is busy of a write that may have taken place or not.
 func maybeDone(format string, args ...any) error {
-	return &model.Fault{Kind: model.Busy, Text: "write: it may have taken place or not: " + fmt.Sprintf(format, args...),
+	return &model.Fault{Kind: model.Busy, Text: "write outcome unknown: " + fmt.Sprintf(format, args...),
 		Unsure: true}
 }
 
@@ -219,7 +219,7 @@ func (d *deps) now(ctx context.Context) (*model.State, error) {
 // late is what a caller is told whose time is over.
 func late(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return busy("facts: this replica has not read the newest ones in time")
+		return busy("facts: timed out reading the newest ones")
 	}
 	return err
 }

@@ -20,7 +20,7 @@ const (
 )
 
 // errQueued is why no more writes may wait.
-var errQueued = errors.New("too many writes wait already")
+var errQueued = errors.New("too many pending writes")
 
 // queue is the writes that wait, served in turn: one of each caller, then the next of each. However many one has,
 // those of another wait for one of them. The zero value is empty.

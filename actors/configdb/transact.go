@@ -20,7 +20,7 @@ import (
 const writeAgain = 50 * time.Millisecond
 
 // errOvertaken is a transaction that was not done, since somebody else was faster.
-var errOvertaken = errors.New("another replica was faster")
+var errOvertaken = errors.New("lost the race to another replica")
 
 // judge says what would come of a write.
 func (d *deps) judge(ctx context.Context, r configdbapi.WriteRequest) (model.Written, error) {
@@ -40,7 +40,7 @@ func (d *deps) judge(ctx context.Context, r configdbapi.WriteRequest) (model.Wri
 		return model.Written{}, err
 	}
 	if len(plan.Results) == 0 {
-		return model.Written{}, busy("write: another one is on its way")
+		return model.Written{}, busy("write: another one is in progress")
 	}
 	a := d.came(plan.Results[0])
 	return a.written, a.err
@@ -124,7 +124,7 @@ func (d *deps) finish(ctx context.Context) {
 		err = d.carryOut(ctx, state.Forward(), nil)
 	}
 	if err != nil && !errors.Is(err, errOvertaken) {
-		d.Log.Warn("bring a large write into its place", zap.Error(err))
+		d.Log.Warn("publish a large write", zap.Error(err))
 	}
 }
 
@@ -162,7 +162,7 @@ func (d *deps) carryOut(ctx context.Context, txns []kv.Txn, records []model.Reco
 // commitSurely does a transaction until the store has said what became of it, as kv.CommitSurely has it.
 func (d *deps) commitSurely(ctx context.Context, txn kv.Txn) (o kv.Outcome, unsure bool, err error) {
 	return kv.CommitSurely(func() (kv.Outcome, error) { return d.commit(ctx, txn) }, func(lost error) bool {
-		d.Log.Warn("a write's answer is lost: ask once more", zap.Error(lost))
+		d.Log.Warn("outcome of a write unknown: retrying", zap.Error(lost))
 		return supervise.Pause(ctx, writeAgain)
 	})
 }

@@ -88,12 +88,12 @@ func (w *writerActor) Receive(c actor.Context) {
 		_, again := c.Message().(*actor.Restarting)
 		for _, m := range w.batch {
 			if again { // who hears of it writes to the next one; at the end the leaf answers
-				m.reply(wrote{err: maybeDone("the writer of this replica crashed")})
+				m.reply(wrote{err: maybeDone("writer of this replica crashed")})
 			}
 			w.queue.take(m)
 		}
 		for _, m := range w.queue.all() {
-			m.reply(wrote{err: busy("write: the writer of this replica ends")})
+			m.reply(wrote{err: busy("write: this replica is shutting down")})
 		}
 		w.queue = queue{}
 		return
@@ -166,7 +166,7 @@ func (k *Keeper) Write(ctx context.Context, r configdbapi.WriteRequest) (model.W
 	case <-ctx.Done():
 		return model.Written{}, maybeDone("no answer in %v", writeTimeout)
 	case <-k.d.ctx.Done():
-		return model.Written{}, maybeDone("this replica ends")
+		return model.Written{}, maybeDone("this replica is shutting down")
 	}
 }
 

@@ -200,7 +200,7 @@ func (c *Controller) Ready(ctx context.Context) error {
 		return err
 	}
 	if err := c.d.Store.Sound(); err != nil {
-		return fmt.Errorf("%w: reads are served, no writes: the store: %w", fleetapi.ErrBusy, err)
+		return fmt.Errorf("%w: read-only: the store: %w", fleetapi.ErrBusy, err)
 	}
 	return nil
 }
@@ -209,10 +209,10 @@ func (c *Controller) Ready(ctx context.Context) error {
 // others may change what it holds, and an old answer looks like a new one.
 func (d *deps) upToDate(ctx context.Context) error {
 	if !d.dir.ready.Load() {
-		return fmt.Errorf("%w: the store is being read", fleetapi.ErrBusy)
+		return fmt.Errorf("%w: still reading the store", fleetapi.ErrBusy)
 	}
 	if err := d.Context.Err(); err != nil {
-		return fmt.Errorf("%w: it is ending", fleetapi.ErrBusy)
+		return fmt.Errorf("%w: shutting down", fleetapi.ErrBusy)
 	}
 	if _, err := d.Reader(ctx).Get(history.HeadKey()); err != nil {
 		return fmt.Errorf("%w: the store does not answer: %w", fleetapi.ErrBusy, err)
@@ -239,7 +239,7 @@ func notThere(err error) error {
 	var none *history.NoRevisionError
 	if errors.As(err, &none) {
 		return &ops.NotFoundError{What: fmt.Sprintf("revision %d", none.Number),
-			Allowed: "a revision that the history shows is allowed"}
+			Allowed: "'edgespan history' lists the revisions"}
 	}
 	return err
 }

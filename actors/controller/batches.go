@@ -83,13 +83,14 @@ func (d *deps) readHead(number uint64, from history.State, began bool, damaged [
 	}
 	if m.diffs, m.err = history.Diff(from, m.state.Anyway()); m.err != nil {
 		if _, err := history.At(r, from.Number); errors.As(err, new(*history.NoRevisionError)) {
-			d.Fail(fmt.Errorf("read the layers: this replica was away while the history was pruned: %w", err)) // it begins anew
+			// it begins anew
+			d.Fail(fmt.Errorf("read the layers: the history was pruned while this replica was disconnected: %w", err))
 		}
 		return m
 	}
 	if m.own, m.err = d.ownChange(from, m); errors.As(m.err, new(*history.DamagedError)) ||
 		errors.As(m.err, new(*ops.Refused)) {
-		d.Log.Error("read the controller's own config: what ran goes on", zap.Error(m.err))
+		d.Log.Error("read the controller's own config: keeping the current settings", zap.Error(m.err))
 		m.err = nil
 	}
 	if m.err == nil && (slices.ContainsFunc(m.diffs, ofPeers) || slices.ContainsFunc(damaged, isOfPeers)) {
@@ -134,7 +135,7 @@ func (a *fleetActor) take(c actor.Context, m headRead) {
 func (a *fleetActor) phase(c actor.Context, p fleet.Phase, m headRead, n *news, touched map[string]fleet.Touched) {
 	gather := func(more []fleet.Touched, err error) {
 		if err != nil {
-			a.d.Fail(fmt.Errorf("count what the nodes want: %w", err))
+			a.d.Fail(fmt.Errorf("number the nodes' desired configs: %w", err))
 		}
 		for _, t := range more {
 			touched[t.Node] = t
@@ -228,7 +229,7 @@ func (a *fleetActor) layerIs(c actor.Context, v history.Version, n *news) {
 	was := a.damaged[l]
 	if v.Damaged != nil {
 		if was == nil {
-			a.d.Log.Error("a layer is damaged in the store: its nodes get nothing new", zap.Error(v.Damaged))
+			a.d.Log.Error("damaged layer in the store: its nodes get no new config", zap.Error(v.Damaged))
 		}
 		a.damaged[l] = v.Damaged
 		n.damage(l, a.ids)

@@ -36,7 +36,7 @@ func (c *Controller) Command(ctx context.Context, by fleetapi.Caller, name strin
 		id, replica, moved := s.At()
 		switch {
 		case id == "":
-			return fmt.Errorf("%s: %w: %q has not joined", what, fleetapi.ErrRefused, name)
+			return fmt.Errorf("%s: %w: node %q not joined", what, fleetapi.ErrRefused, name)
 		case replica == "" || replica == c.d.Replica:
 			return c.d.command(ctx, by, s, what)
 		}
@@ -48,7 +48,7 @@ func (c *Controller) Command(ctx context.Context, by fleetapi.Caller, name strin
 }
 
 // errElsewhere says that another replica has a node's stream than the one that was asked, or none.
-var errElsewhere = errors.New("the node has moved")
+var errElsewhere = errors.New("the node moved to another replica")
 
 // mailUnless asks the replica that has a node's stream, unless that has it no more: who died,
 // or has lost the stream while the letter was on its way, answers nothing. Then the command is
@@ -131,7 +131,7 @@ func (d *deps) adopt(ctx context.Context, by fleetapi.Caller, s *nodes.Handle) e
 func (d *deps) mailTo(ctx context.Context, id string, l storage.RemoteCommand) error {
 	lease := d.LeaseID()
 	if lease == 0 {
-		return fmt.Errorf("%s: %w: this replica has no lease yet", l.What, fleetapi.ErrBusy)
+		return fmt.Errorf("%s: %w: this replica has no lease yet: try again", l.What, fleetapi.ErrBusy)
 	}
 	key := history.MailboxKey(id, uuid.NewString())
 	answer := make(chan storage.RemoteCommand, 1)
@@ -150,7 +150,8 @@ func (d *deps) mailTo(ctx context.Context, id string, l storage.RemoteCommand) e
 		}
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%s: %w: the replica that has the node's stream, or leads the rollouts, does not answer", l.What,
+		return fmt.Errorf("%s: %w: the replica with the node's stream, or the leader of the rollouts, does not answer: try "+
+			"again", l.What,
 			fleetapi.ErrBusy)
 	}
 }

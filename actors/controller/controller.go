@@ -99,7 +99,7 @@ func (o *Options) complete() error {
 		"issuer": o.Issuer == nil,
 	} {
 		if missing {
-			faults = append(faults, fmt.Errorf("start the controller: %s is missing", what))
+			faults = append(faults, fmt.Errorf("start the controller: %s: required", what))
 		}
 	}
 	if o.Log == nil {

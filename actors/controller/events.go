@@ -244,6 +244,6 @@ func (a *fleetActor) revokedAre() {
 	}
 	slices.SortFunc(list, func(a, b Revocation) int { return cmp.Compare(a.Node, b.Node) })
 	if err := a.d.Issuer.Revoke(list); err != nil {
-		a.d.Log.Error("put the revocations in force", zap.Error(err))
+		a.d.Log.Error("apply the revocations", zap.Error(err))
 	}
 }

@@ -94,6 +94,6 @@ func (d *deps) setAuto(message string, find func(*ops.World) (ops.SetAuto, bool,
 		}
 	}
 	if err != nil && d.Context.Err() == nil {
-		d.Log.Warn("bring the auto layer up to date", zap.String("what", message), zap.Error(err))
+		d.Log.Warn("update the auto layer", zap.String("what", message), zap.Error(err))
 	}
 }

@@ -20,11 +20,11 @@ func (c *Controller) Admit(ctx context.Context, h nodeproto.Hello) error {
 		s = c.d.dir.node(h.Node)
 	}
 	if s == nil || s.Process() == nil {
-		return fmt.Errorf("admit node %s: it has not joined, or was forgotten: edgespan join with a new token is allowed",
+		return fmt.Errorf("admit node %s: not joined: run 'edgespan join' with a new token",
 			h.Node)
 	}
 	if !s.Joined() {
-		return fmt.Errorf("admit node %s: its certificate is revoked", h.Node)
+		return fmt.Errorf("admit node %s: certificate revoked", h.Node)
 	}
 	return nil
 }
@@ -36,7 +36,7 @@ func (c *Controller) await(ctx context.Context, id string) error {
 		return fmt.Errorf("admit node %s: %w", id, err)
 	}
 	if !e[0].Exists() {
-		return fmt.Errorf("admit node %s: it has not joined, or was forgotten: edgespan join with a new token is allowed", id)
+		return fmt.Errorf("admit node %s: not joined: run 'edgespan join' with a new token", id)
 	}
 	_, err = c.d.Ask(ctx, c.d.fleet, admit{id: id})
 	return err
@@ -50,7 +50,7 @@ func (c *Controller) Connected(s nodeproto.ToNode, h nodeproto.Hello) {
 		c.d.Send(seat.Process(), nodes.Connected{Stream: s, Hello: h})
 		return
 	}
-	s.End("the node was forgotten")
+	s.End("node removed from the fleet")
 }
 
 // Received hands on what a node says.

@@ -106,7 +106,7 @@ func (d *deps) readKind(k fleet.Kind, learnt *baseConfig) (layers.Set, error) {
 		return set, err
 	}
 	if learnt == nil {
-		return set, errors.New("what was learnt of the board is gone")
+		return set, errors.New("proposals of the board were removed")
 	}
 	set[layers.Base], set[layers.Hardware] = learnt.Base[k.Base], learnt.Hardware[k.Hardware]
 	return set, nil

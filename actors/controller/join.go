@@ -24,7 +24,7 @@ import (
 const mostTries = 10
 
 // errMoved says that somebody else wrote the keys of a transaction again and again.
-var errMoved = fmt.Errorf("%w: somebody else is writing the same", fleetapi.ErrBusy)
+var errMoved = fmt.Errorf("%w: concurrent write to the same key: try again", fleetapi.ErrBusy)
 
 // Join spends a token and binds a node to its name in one transaction, or refuses.
 func (c *Controller) Join(ctx context.Context, j nodeproto.Join) (nodeproto.Joined, error) {
@@ -81,13 +81,13 @@ func (c *Controller) join(ctx context.Context, j nodeproto.Join) (*nodeproto.Joi
 		return nil, err
 	}
 	if e[1].Exists() && string(e[1].Value) != j.Node {
-		return nil, fmt.Errorf("join: %w: another node has the name %q: edgespan nodes replace is allowed",
+		return nil, fmt.Errorf("join: %w: another node has the name %q: run 'edgespan nodes replace' to replace it",
 			fleetapi.ErrRefused, j.Name)
 	}
 	joined := nodeproto.Joined{Name: j.Name}
 	if e[2].Exists() {
 		if m.Name != j.Name {
-			return nil, fmt.Errorf("join: %w: node %s has the name %q already: edgespan nodes forget is allowed",
+			return nil, fmt.Errorf("join: %w: node %s already joined as %q: run 'edgespan nodes forget' to rename it",
 				fleetapi.ErrRefused, j.Node, m.Name)
 		}
 		if t.Used != nil {
@@ -137,7 +137,7 @@ func (d *deps) anew(id string, old kv.Entry, now time.Time) []kv.Op {
 	memory, whole := fleet.Anew(old.Value, now)
 	ops := []kv.Op{kv.Put(old.Key, storage.Encode(memory))}
 	if !whole {
-		d.Log.Error("the memory of a node that joins again can't be read: what can be counts on, and all of it is kept",
+		d.Log.Error("cannot read all stored data of a node that joins again: keeping all of it, using what is readable",
 			zap.String("node", id), zap.String("key", string(history.DamagedKey(id))))
 		ops = append(ops, kv.Put(history.DamagedKey(id), old.Value))
 	}
@@ -153,7 +153,7 @@ func (c *Controller) Invite(ctx context.Context, by fleetapi.Caller, node string
 	replace bool) (fleetapi.Invitation, error) {
 	if node == "" || life < 0 {
 		return fleetapi.Invitation{},
-			fmt.Errorf("invite %q for %v: %w: a name and a time above 0 are allowed", node, life, fleetapi.ErrRefused)
+			fmt.Errorf("invite %q for %v: %w: must be a name and a validity of more than 0s", node, life, fleetapi.ErrRefused)
 	}
 	if life == 0 {
 		life = inviteLife
@@ -178,7 +178,8 @@ func (c *Controller) Invite(ctx context.Context, by fleetapi.Caller, node string
 		if e[0].Exists() {
 			if !replace {
 				return fleetapi.Invitation{},
-					fmt.Errorf("invite: %w: %q has joined: with replace its certificate is revoked", fleetapi.ErrRefused, node)
+					fmt.Errorf("invite: %w: %q already joined: run 'edgespan nodes replace' to revoke its certificate",
+						fleetapi.ErrRefused, node)
 			}
 			txn.Then = append(txn.Then, forget(string(e[0].Value), node, "replaced by "+storage.Author(by), now)...)
 		}
@@ -211,7 +212,7 @@ func (d *deps) forget(ctx context.Context, by fleetapi.Caller, s *nodes.Handle) 
 	for range mostTries {
 		name, id := s.Called()
 		if id == "" {
-			return fmt.Errorf("forget %q: %w: it has not joined", name, fleetapi.ErrRefused)
+			return fmt.Errorf("forget %q: %w: not joined", name, fleetapi.ErrRefused)
 		}
 		now := d.Now()
 		o, err := d.Commit(ctx, kv.Txn{

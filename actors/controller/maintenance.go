@@ -39,7 +39,7 @@ func (c *Controller) PruneHistory(ctx context.Context, by fleetapi.Caller, befor
 		}
 		done, err := c.d.Prune(ctx, p)
 		if err != nil {
-			return out, fmt.Errorf("prune the history: some of it may be gone, the next time takes the rest: %w",
+			return out, fmt.Errorf("prune the history: interrupted, run it again to delete the rest: %w",
 				storage.BusyError(err))
 		}
 		if done {

@@ -177,7 +177,7 @@ func TestAnImportBringsFilesToTheKeysOfTheFleet(t *testing.T) {
 		files := ops.Import{Files: history.Files{Network: r.doc(oldKeys)}}
 		b.fail = errors.New("no space left on device")
 		if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: files}); err == nil ||
-			!strings.Contains(err.Error(), "nothing is migrated without a backup: no space") {
+			!strings.Contains(err.Error(), "no migration without a backup: no space") {
 			t.Errorf("without a backup: %v", err)
 		}
 		dry, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: files, DryRun: true})

@@ -65,7 +65,7 @@ func TestWhatANodeMakesTheControllerSpend(t *testing.T) {
 			t.Errorf("%d lines", got)
 		}
 		told := 0
-		for _, l := range logs.FilterMessage("a node reports what no config of it declares").All() {
+		for _, l := range logs.FilterMessage("a node reports parameters that none of its configs declares").All() {
 			if left, is := l.ContextMap()["left_out"].(int64); is {
 				told += int(left)
 			}
@@ -75,7 +75,7 @@ func TestWhatANodeMakesTheControllerSpend(t *testing.T) {
 		}
 		d, err := b.Node(r.Context(), "n1")
 		if err != nil || d.State != string(fleet.InSync) ||
-			!strings.Contains(strings.Join(d.Explain, "\n"), "are left out here: replica a") {
+			!strings.Contains(strings.Join(d.Explain, "\n"), "omitted: replica a") {
 			t.Errorf("%v: %+v", err, d)
 		}
 	})

@@ -89,7 +89,7 @@ func TestAnIgnoredParameterIsLoggedOnce(t *testing.T) {
 		n := r.nodes["n1"]
 		lines := func() []string {
 			var out []string
-			for _, e := range logs.FilterMessage("a node reports what no config of it declares").All() {
+			for _, e := range logs.FilterMessage("a node reports parameters that none of its configs declares").All() {
 				m := e.ContextMap()
 				out = append(out, fmt.Sprint(m["parameter"], " ", m["state"], " ", m["review"]))
 			}

@@ -62,7 +62,7 @@ func (c *Controller) Authenticate(ctx context.Context, hash string) (fleetapi.Ca
 	if !known {
 		e, err := c.d.Reader(ctx).Get(history.OperatorKey(hash))
 		if err != nil {
-			return fleetapi.Caller{}, fmt.Errorf("find the token: %w", err)
+			return fleetapi.Caller{}, fmt.Errorf("look up the token: %w", err)
 		}
 		if !e[0].Exists() || json.Unmarshal(e[0].Value, &t) != nil {
 			return fleetapi.Caller{}, fleetapi.ErrNoToken
@@ -125,7 +125,7 @@ func (c *Controller) AddOperator(ctx context.Context, _ fleetapi.Caller, t fleet
 	case t.Name == "":
 		return "", fmt.Errorf("add operator: %w: name: required", fleetapi.ErrRefused)
 	case slices.Contains(reservedNames, t.Name):
-		return "", fmt.Errorf("add operator: %w: name: %q is reserved: must be another than %s", fleetapi.ErrRefused, t.Name,
+		return "", fmt.Errorf("add operator: %w: name: %q is reserved: must not be %s", fleetapi.ErrRefused, t.Name,
 			strings.Join(reservedNames, ", "))
 	}
 	guard, err := c.guard(ctx)
@@ -138,7 +138,7 @@ func (c *Controller) AddOperator(ctx context.Context, _ fleetapi.Caller, t fleet
 	}
 	for _, other := range tokens {
 		if other.Name == t.Name {
-			return "", fmt.Errorf("add operator: %w: %q has a token already", fleetapi.ErrRefused, t.Name)
+			return "", fmt.Errorf("add operator: %w: %q already has a token: remove it first", fleetapi.ErrRefused, t.Name)
 		}
 	}
 	kept := operatorToken{Name: t.Name, Role: t.Role}
@@ -185,7 +185,8 @@ func (c *Controller) RemoveOperator(ctx context.Context, by fleetapi.Caller, nam
 	case txn.Then == nil:
 		return &ops.NotFoundError{What: fmt.Sprintf("operator %q", name)}
 	case admins == 0 && by.Role == fleetapi.Admin:
-		return fmt.Errorf("remove operator: %w: %q is the last administrator", fleetapi.ErrRefused, name)
+		return fmt.Errorf("remove operator: %w: %q is the last administrator: add another one first", fleetapi.ErrRefused,
+			name)
 	}
 	txn.Then = append(txn.Then, guard.move)
 	o, err := c.d.Commit(ctx, txn)

@@ -307,7 +307,7 @@ func (r *rig) told(w fleetapi.Written, err error) {
 		case err == nil && (len(got) != 1 || w.Revision != got[0] || !w.Changed):
 			r.Errorf("answered %d, revisions %v", w.Revision, got)
 		case err != nil && (len(got) != 0 || !errors.Is(err, fleetapi.ErrBusy) ||
-			!strings.Contains(err.Error(), "nothing was done: try again")):
+			!strings.Contains(err.Error(), "nothing changed: try again")):
 			r.Errorf("answered %v, revisions %v", err, got)
 		}
 		r.pass(time.Minute)
@@ -322,13 +322,13 @@ func TestNobodyLeads(t *testing.T) {
 		after      time.Duration
 		hold       func(*rig)
 	}{
-		{"another program has the key", "the replica that leads does not come to it", storage.WriteTimeout, func(r *rig) {
+		{"another program has the key", "the leader is too busy", storage.WriteTimeout, func(r *rig) {
 			if _, err := r.store.Commit(r.Context(),
 				kv.Txn{Then: []kv.Op{kv.Put(history.ElectionKey(storage.LeaderWord), []byte("x"))}}); err != nil {
 				r.Fatal(err)
 			}
 		}},
-		{"none can win", "no replica leads", storage.Leaderless, func(r *rig) {
+		{"none can win", "no leader", storage.Leaderless, func(r *rig) {
 			r.store.mu.Lock()
 			r.store.unled = true
 			r.store.mu.Unlock()

@@ -58,7 +58,7 @@ func (d *deps) peersOf(s history.State) (*peer.Fleet, error) {
 func (d *deps) peersAnyway(s history.State) (*peer.Fleet, error) {
 	f, err := d.peersOf(s)
 	if errors.As(err, new(*ops.Refused)) {
-		d.Log.Error("read the descriptors of peers and clusters: what was known of them stays", zap.Error(err))
+		d.Log.Error("read the descriptors of peers and clusters: keeping the previous ones", zap.Error(err))
 		return nil, nil
 	}
 	return f, err

@@ -67,7 +67,7 @@ func (c *Controller) Peer(ctx context.Context, name string) (fleetapi.PeerDetail
 	}
 	if s := c.d.dir.named(name); v.Document == nil && (s == nil || s.Process() == nil) {
 		return fleetapi.PeerDetail{}, &ops.NotFoundError{What: fmt.Sprintf("peer %q", name),
-			Allowed: "a peer that is described, or a node that has joined, is allowed"}
+			Allowed: "'edgespan peers list' lists the peers"}
 	}
 	r, view := c.d.peerReport(f, name)
 	d := fleetapi.PeerDetail{
@@ -111,7 +111,7 @@ func (c *Controller) Cluster(ctx context.Context, name string) (fleetapi.Cluster
 	cluster, is := f.Clusters[name]
 	if !is {
 		return fleetapi.ClusterDetail{},
-			&ops.NotFoundError{What: fmt.Sprintf("cluster %q", name), Allowed: "a cluster that is described is allowed"}
+			&ops.NotFoundError{What: fmt.Sprintf("cluster %q", name), Allowed: "'edgespan clusters list' lists the clusters"}
 	}
 	v, err := c.described(ctx, history.Layer{Kind: history.Cluster, Name: name})
 	if err != nil {
@@ -150,7 +150,7 @@ func (c *Controller) Changed(ctx context.Context, mark uint64) (uint64, error) {
 		case <-ctx.Done():
 			return mark, ctx.Err()
 		case <-c.d.Context.Done():
-			return mark, fmt.Errorf("%w: it is ending", fleetapi.ErrBusy)
+			return mark, fmt.Errorf("%w: shutting down", fleetapi.ErrBusy)
 		}
 	}
 }
@@ -181,7 +181,7 @@ func (d *deps) peerReport(f *peer.Fleet, name string) (stateloop.PeerStatusRepor
 			r.Health = stateloop.Red
 		}
 	case v.Report.Counts == nil:
-		r.Ready, r.Health, r.Why = false, stateloop.Unknown, "nothing is known of it yet"
+		r.Ready, r.Health, r.Why = false, stateloop.Unknown, "no report yet"
 		if row := s.Stands(); row != nil {
 			r.Why = string(row.Key.State) + ": " + row.Why
 			r.Wanted, r.Applied = row.Key.Wants, row.Key.Runs
@@ -202,7 +202,7 @@ func (d *deps) peerOf(f *peer.Fleet, r stateloop.PeerStatusReport) fleetapi.Peer
 		_, p.ID = s.Called()
 	}
 	if p.ID == "" {
-		p.Why = "it has not joined"
+		p.Why = "not joined"
 	}
 	for word, n := range r.Counts {
 		p.Counts[string(word)] = n
@@ -241,7 +241,7 @@ func (d *deps) clusterStatus(f *peer.Fleet, name string) stateloop.ClusterStatus
 	s := stateloop.SummarizeCluster(name, members)
 	for member := range c.Members {
 		if s.Ready && nodes[member].ID == uuid.Nil {
-			s.Ready, s.Why = false, member+": it has not joined"
+			s.Ready, s.Why = false, member+": not joined"
 		}
 	}
 	return s
@@ -286,7 +286,7 @@ func (d *deps) clusterOf(f *peer.Fleet, name string, s stateloop.ClusterStatus) 
 		}
 		return out
 	}
-	out.Why = "it is not deployed"
+	out.Why = "not deployed"
 	if late := d.holding(c.ID); len(late) > 0 {
 		out.State, out.Why = "undeploying", stillThere(late)
 	}
@@ -296,9 +296,9 @@ func (d *deps) clusterOf(f *peer.Fleet, name string, s stateloop.ClusterStatus) 
 // stillThere says of which nodes nobody knows yet that what they had is gone.
 func stillThere(late []string) string {
 	if more := len(late) - 1; more > 0 {
-		return fmt.Sprintf("%s and %d more have not said yet that their parts are gone", late[0], more)
+		return fmt.Sprintf("%s and %d more have not yet reported that their parts are removed", late[0], more)
 	}
-	return late[0] + " has not said yet that its part is gone"
+	return late[0] + " has not yet reported that its part is removed"
 }
 
 // holding are the nodes that may have something of a cluster that is not deployed, by name.

@@ -302,7 +302,7 @@ func TestAnUndeployedClusterIsRemovedAndThenForgotten(t *testing.T) {
 			t.Errorf("b runs %d and removes %d", present, absent)
 		}
 		// as docs/peers.md has it
-		if why := r.cluster(c, "undeploying", false); why != "b has not said yet that its part is gone" {
+		if why := r.cluster(c, "undeploying", false); why != "b has not yet reported that its part is removed" {
 			t.Error(why)
 		}
 		if has := r.has("b"); len(has) != 1 || has[0].ID != bridge {
@@ -353,7 +353,8 @@ func TestADeployWaitsForNoPushBeforeIt(t *testing.T) {
 }
 
 func TestWhoIsStillToSayThatItIsGone(t *testing.T) {
-	if why := stillThere([]string{"a", "b", "c"}); why != "a and 2 more have not said yet that their parts are gone" {
+	if why := stillThere([]string{"a", "b",
+		"c"}); why != "a and 2 more have not yet reported that their parts are removed" {
 		t.Error(why)
 	}
 }

@@ -59,7 +59,7 @@ func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (flee
 		named = config.Keys(x.Overrides)
 	default:
 		return fleetapi.Preview{},
-			fmt.Errorf("preview: %w: overrides of the network or of nodes are allowed", fleetapi.ErrRefused)
+			fmt.Errorf("preview: %w: must be overrides of the network or of nodes", fleetapi.ErrRefused)
 	}
 	outcome, err := c.judge(ctx, w, r.Write)
 	if err != nil {

@@ -74,7 +74,8 @@ func (a *fleetActor) learn(m nodes.Learnt) {
 		return
 	}
 	a.proposed[m.ID] = storage.Encode(proposal{Board: m.Board, Node: m.ID, At: a.d.Now().UTC(), Data: m.Data})
-	a.d.Log.Info("a node proposes the base config of its board: an operator has to accept it", zap.String("node", m.ID),
+	a.d.Log.Info("a node proposes the base config of its board: accept it with edgespan boards accept",
+		zap.String("node", m.ID),
 		zap.String("board", m.Board))
 	a.propose(m.ID)
 }
@@ -94,7 +95,7 @@ func (a *fleetActor) proposalSaved(m storage.Saved) {
 		return
 	}
 	id := history.Names(m.Key)[0]
-	a.d.Log.Error("keep a proposal", zap.String("node", id), zap.Error(m.Err))
+	a.d.Log.Error("store a proposal", zap.String("node", id), zap.Error(m.Err))
 	if _, stored := a.proposals[id]; !stored {
 		delete(a.proposed, id)
 	}
@@ -120,13 +121,13 @@ func (a *fleetActor) refusal(m nodes.Learnt) error {
 		}
 	}
 	if others >= mostProposals || total > allProposalBytes {
-		return fmt.Errorf("%d proposals wait already: accept or reject them", others)
+		return fmt.Errorf("%d proposals are already pending: accept or reject them", others)
 	}
 	if _, err := fleet.ParseBase(m.Data); err != nil { // last: what is refused anyhow costs no parsing
 		return err
 	}
 	if !json.Valid(m.Data) {
-		return errors.New("is no JSON")
+		return errors.New("must be JSON")
 	}
 	return nil
 }
@@ -219,11 +220,11 @@ func (c *Controller) proposalOf(ctx context.Context, board, node string) (propos
 	switch len(all) {
 	case 0:
 		return proposal{}, &ops.NotFoundError{What: "a proposal for board " + config.Quote(board),
-			Allowed: "must be one that edgespan boards list shows"}
+			Allowed: "'edgespan boards list' lists them"}
 	case 1:
 		return all[0], nil
 	}
-	return proposal{}, fmt.Errorf("board %s: %w: %d nodes proposed something: node must name one", config.Quote(board),
+	return proposal{}, fmt.Errorf("board %s: %w: proposals of %d nodes: choose one with --node", config.Quote(board),
 		fleetapi.ErrRefused, len(all))
 }
 
@@ -268,7 +269,7 @@ func (c *Controller) AcceptHardware(ctx context.Context, by fleetapi.Caller, boa
 		return err
 	}
 	if !hmac.Equal([]byte(c.digestOf(p)), []byte(digest)) {
-		return fmt.Errorf("board %s: %w: the proposal is not the one with digest %.80q: look at it again",
+		return fmt.Errorf("board %s: %w: the proposal has changed, its digest is not %.80q: run 'edgespan boards show' again",
 			config.Quote(board), fleetapi.ErrRefused, digest)
 	}
 	if err := readable(by, p); err != nil {
@@ -305,7 +306,7 @@ func (c *Controller) RejectHardware(ctx context.Context, _ fleetapi.Caller, boar
 	}
 	if txn.Then == nil {
 		return &ops.NotFoundError{What: "a proposal for board " + config.Quote(board),
-			Allowed: "must be one that edgespan boards list shows"}
+			Allowed: "'edgespan boards list' lists them"}
 	}
 	_, err = c.d.Commit(ctx, txn)
 	return err

@@ -215,11 +215,11 @@ func hashText(text string) string {
 func (i *issuer) Redeem(now time.Time, t Token, j nodeproto.Join) (Token, error) {
 	switch {
 	case t.Hash == "" || t.Hash != hashText(j.Token):
-		return Token{}, errors.New("the token is not known here")
+		return Token{}, errors.New("unknown token")
 	case !now.Before(t.Expires):
-		return Token{}, errors.New("the token has expired")
+		return Token{}, errors.New("token expired")
 	case t.Used != nil && (t.Used.Node != j.Node || t.Used.Key != j.Key):
-		return Token{}, errors.New("the token was used already")
+		return Token{}, errors.New("token already used")
 	case t.Used == nil:
 		t.Used = &TokenUse{Node: j.Node, Key: j.Key, At: now}
 	}

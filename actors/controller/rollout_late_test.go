@@ -217,7 +217,7 @@ func TestARolloutOfTheBaseAloneIsCommanded(t *testing.T) {
 			t.Fatalf("it is of revision %d", d.Revision)
 		}
 		if err := c.CommandRollout(r.Context(), alice, 0, fleetapi.RevertRollout); !errors.Is(err, fleetapi.ErrRefused) ||
-			!strings.Contains(err.Error(), "no write made it") {
+			!strings.Contains(err.Error(), "not made by a write") {
 			t.Errorf("revert: %v", err)
 		}
 		r.rollout(c, 0, fleetapi.PauseRollout)

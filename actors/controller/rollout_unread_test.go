@@ -57,7 +57,7 @@ func TestARolloutWhoseRecordCantBeReadBeginsAnew(t *testing.T) {
 			onNextLeader(t, func([]byte) []byte { return []byte(text) },
 				func(r *rig, b *Controller, logs *observer.ObservedLogs) {
 					r.is(b, "done", "one", "n0 n1 n2 n3 n4 n5")
-					if n := logs.Len(); n > 10 || logs.FilterMessage("read a rollout: it begins anew").Len() != 1 {
+					if n := logs.Len(); n > 10 || logs.FilterMessage("read a rollout: starting it again").Len() != 1 {
 						t.Errorf("%d lines of log: %v", n, logs.All())
 					}
 				})

@@ -87,7 +87,7 @@ func (c *Controller) Await(ctx context.Context, number uint64) error {
 		return fmt.Errorf("%w: %d is the newest", fleetapi.ErrNoRevision, head.Number)
 	}
 	if !c.d.dir.seen.await(ctx, number) {
-		return fmt.Errorf("%w: revision %d is not here yet", fleetapi.ErrBusy, number)
+		return fmt.Errorf("%w: revision %d has not arrived yet", fleetapi.ErrBusy, number)
 	}
 	return nil
 }

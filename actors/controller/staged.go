@@ -24,8 +24,8 @@ func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, num
 	}
 	revisions := slices.DeleteFunc(slices.Clone(s.Revisions), func(n uint64) bool { return n == 0 }) // which nobody wrote
 	if what == fleetapi.RevertRollout && len(revisions) == 0 {
-		const allowed = "its base files as they were before, or abort, are allowed"
-		return fmt.Errorf("revert rollout %d: %w: no write made it: %s", number, fleetapi.ErrRefused, allowed)
+		const allowed = "restore its previous base files, or run 'edgespan rollout abort' without --revert"
+		return fmt.Errorf("revert rollout %d: %w: not made by a write: %s", number, fleetapi.ErrRefused, allowed)
 	}
 	if what == fleetapi.RevertRollout {
 		if err := c.mayRevert(ctx, by, revisions); err != nil {
@@ -46,11 +46,11 @@ func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, num
 			return err
 		}
 	} else if s.End == staged.EndSuperseded || s.End == staged.EndReleased {
-		return fmt.Errorf("revert rollout %d: %w: it is %s: the history reverts single revisions", number,
+		return fmt.Errorf("revert rollout %d: %w: it is %s: run 'edgespan history revert' to revert single revisions", number,
 			fleetapi.ErrRefused, s.End)
 	}
 	if s, err = c.staged(ctx, number); err != nil { // with the nodes that it has come to
-		return fmt.Errorf("the rollout is aborted, nothing is reverted: %w", err)
+		return fmt.Errorf("rollout aborted, nothing reverted: %w", err)
 	}
 	slices.Reverse(revisions)
 	for _, n := range revisions {
@@ -59,7 +59,7 @@ func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, num
 		}
 		if _, err := c.Write(ctx, fleetapi.WriteRequest{Caller: by, Write: ops.Revert{Revision: n},
 			Message: fmt.Sprintf("revert revision %d with its rollout", n)}); err != nil {
-			return fmt.Errorf("the rollout is aborted, revision %d is not reverted: %w", n, err)
+			return fmt.Errorf("rollout aborted, revision %d not reverted: %w", n, err)
 		}
 	}
 	return nil
@@ -108,7 +108,7 @@ func (c *Controller) staged(ctx context.Context, number uint64) (rollouts.Listed
 		return all[0], nil
 	}
 	return rollouts.Listed{}, &ops.NotFoundError{What: fmt.Sprintf("staged rollout of revision %d", number),
-		Allowed: "the last ones are kept"}
+		Allowed: "'edgespan rollout list' lists the last ones"}
 }
 
 // ExplainRollout is what was decided of a staged rollout, and why.

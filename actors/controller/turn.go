@@ -34,11 +34,11 @@ func (c *Controller) Turn(ctx context.Context) error {
 			return nil
 		}
 		if err != nil {
-			c.d.Log.Warn("wait for the turn to restart", zap.Error(err))
+			c.d.Log.Warn("wait for the restart turn", zap.Error(err))
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait for the turn to restart: %w", ctx.Err())
+			return fmt.Errorf("wait for the restart turn: %w", ctx.Err())
 		case <-time.After(turnPoll):
 		}
 	}
@@ -72,6 +72,6 @@ func (c *Controller) Returned(ctx context.Context) {
 	_, err := c.d.Commit(ctx,
 		kv.Txn{Compares: []kv.Compare{kv.Holds(key, []byte(c.d.Replica))}, Then: []kv.Op{kv.Delete(key)}})
 	if err != nil && ctx.Err() == nil {
-		c.d.Log.Warn("end the turn to restart: the next replica waits for it", zap.Error(err))
+		c.d.Log.Warn("release the restart turn: the next replica waits for it", zap.Error(err))
 	}
 }

@@ -17,17 +17,17 @@ import (
 func (d *deps) tellAccount(object, name string, a manager.Account) {
 	log := d.log.With(zap.String("object", object))
 	if a.Contest != "" && !a.Contested {
-		log.Warn("others keep changing what is ours; from now on repairs are counted, and made ever more seldom",
+		log.Warn("other programs keep changing objects of edgespan; repairs are now counted and made less often",
 			zap.String("count", a.Contest))
 		d.tell(event(nodeapi.EventContested, object, name, a.Contest))
 	}
 	if len(a.Repaired) > 0 && !a.Contested {
-		log.Info("repaired what others had changed", zap.Strings("objects", a.Repaired))
+		log.Info("repaired changes of other programs", zap.Strings("objects", a.Repaired))
 		d.tell(event(nodeapi.EventRepaired, object, name, strings.Join(a.Repaired, ", ")))
 	}
 	for _, r := range a.Repaired {
 		if p, died := strings.CutPrefix(r, "add process "); died {
-			d.tell(event(nodeapi.EventProcess, object, name, p+" had died and was started again"))
+			d.tell(event(nodeapi.EventProcess, object, name, p+" died and was restarted"))
 		}
 	}
 	for _, f := range a.Began {
@@ -43,7 +43,7 @@ func (d *deps) tellAccount(object, name string, a manager.Account) {
 		d.tell(e)
 	}
 	for _, f := range a.Ended {
-		log.Info("op does not fail any more", zap.String("op", f.Op), zap.Int("attempts", f.Attempts))
+		log.Info("op succeeded again", zap.String("op", f.Op), zap.Int("attempts", f.Attempts))
 		d.tell(event(nodeapi.EventRecovered, aboutOp(object, f), name,
 			fmt.Sprintf("%s, after %d attempts", f.Op, f.Attempts)))
 	}

@@ -158,7 +158,7 @@ func (a *applier) dropped(r applyRequest, changes bool) map[netstate.ID]uint64 {
 	defer cancel()
 	counts, err := a.d.host.Dropped(ctx, a.owner, chains)
 	if err != nil {
-		a.d.log.Warn("count the packets that were dropped", zap.String("ni", a.owner.Name), zap.Error(err))
+		a.d.log.Warn("count dropped packets", zap.String("ni", a.owner.Name), zap.Error(err))
 	}
 	return counts
 }
@@ -218,14 +218,14 @@ func (a *applier) forget(judge bool, match func(netstate.Flow) bool) (forgotten 
 		defer cancel()
 		n, err := answer()
 		if n > 0 {
-			a.d.log.Info("forgot flows that are denied now", zap.String("ni", a.owner.Name), zap.Int("flows", n))
+			a.d.log.Info("deleted conntrack entries of denied flows", zap.String("ni", a.owner.Name), zap.Int("flows", n))
 		}
 		if err == nil {
 			return nil
 		}
 		a.judged = false
-		const op = "end flows that are denied"
-		cause := fmt.Sprintf("%v; %d ended, others may still pass", err, n)
+		const op = "delete conntrack entries of denied flows"
+		cause := fmt.Sprintf("%v; %d deleted, others may still pass", err, n)
 		return []netstate.Failure{{ID: netstate.ID{Kind: netstate.KindFlow, Name: "denied"}, Op: op, Cause: cause, Err: op +
 			": " + cause}}
 	}
@@ -242,7 +242,7 @@ func (a *applier) verify(want netstate.State) []netstate.Failure {
 		for _, it := range op.Items {
 			fs = append(fs, netstate.Failure{
 				ID: it.ID(), Observe: true, Remove: it.Want == nil,
-				Err: fmt.Sprintf("%s: applied, and found different: %s", it.ID(), difference(it)),
+				Err: fmt.Sprintf("%s: applied, but observed different: %s", it.ID(), difference(it)),
 			})
 		}
 	}

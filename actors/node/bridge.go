@@ -265,7 +265,7 @@ func (b *bridge) hostChanged(c actor.Context, ch pubsub.Change[api.HostChange]) 
 		b.step(c, manager.HostTouched{What: manager.TouchAsked, At: now})
 	}
 	if ch.New.Ended != ch.Old.Ended {
-		b.log.Warn("a process of the network has ended by itself")
+		b.log.Warn("a process of the network exited unexpectedly")
 		b.step(c, manager.ProcessEnded{At: now})
 	}
 }

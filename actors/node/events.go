@@ -105,7 +105,7 @@ func (v *events) drain() {
 		case ch.Kind == pubsub.Modified && from != to:
 			v.keep(event(nodeapi.EventPort, "port/"+ch.Key, string(ch.New.IfName), from+" -> "+to))
 		case ch.Kind == pubsub.Deleted:
-			v.keep(event(nodeapi.EventPort, "port/"+ch.Key, string(ch.Old.IfName), "is no port any more"))
+			v.keep(event(nodeapi.EventPort, "port/"+ch.Key, string(ch.Old.IfName), "no longer a port"))
 		}
 	}
 	for _, ch := range v.apps.Drain() {

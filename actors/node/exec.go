@@ -132,7 +132,7 @@ func (x *exec) ask(c actor.Context) {
 
 func (x *exec) list(c actor.Context, l tasksListed) {
 	if l.err != nil {
-		x.d.log.Error("find our executors on the host", zap.Error(l.err))
+		x.d.log.Error("find edgespan's executors on the host", zap.Error(l.err))
 		x.timers.after(c, jitter(taskRetry), func() any { return listTasks{} })
 		return
 	}
@@ -277,6 +277,6 @@ func (x *exec) handReady(c actor.Context, h handReady) {
 	if do, lost := x.open[h.id]; lost {
 		delete(x.open, h.id)
 		x.step(c, task.Answered{At: time.Now(), ID: h.id, Seq: do.Seq, Found: task.Failed,
-			Reason: fmt.Sprintf("%s: it crashed", do.Step)})
+			Reason: fmt.Sprintf("%s: crashed", do.Step)})
 	}
 }

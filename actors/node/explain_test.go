@@ -171,9 +171,9 @@ func TestExplainOfWhatIsUnknownIsNotFound(t *testing.T) {
 		r.apply(doc(1, 1))
 		r.ready(time.Second, "app/"+appID(1))
 		for of, says := range map[[2]string]string{
-			{"ni", niID(9)}: "in no config", {"app", appID(9)}: "in no config",
-			{"app", appID(1) + "/7"}: "has the adapters 0", {"adapter", appID(9) + "/0"}: "the app is in no config",
-			{"adapter", appID(1) + "/x"}: "<app>/<index>", {"port", "wan"}: "ni, app and adapter are allowed",
+			{"ni", niID(9)}: "neither in the config", {"app", appID(9)}: "neither in the config",
+			{"app", appID(1) + "/7"}: "has the adapters 0", {"adapter", appID(9) + "/0"}: "the app is not in the config",
+			{"adapter", appID(1) + "/x"}: "<app>/<index>", {"port", "wan"}: "must be ni, app or adapter",
 		} {
 			if _, err := r.node.Explain(context.Background(), of[0], of[1]); !errors.Is(err, rest.ErrNotFound) ||
 				!strings.Contains(err.Error(), says) {

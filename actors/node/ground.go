@@ -24,7 +24,7 @@ func (g *ground) Receive(c actor.Context) {
 		owners, err := g.d.host.Owners(ctx)
 		cancel()
 		if err != nil {
-			panic(fmt.Errorf("find our networks on the host: %w", err)) // again, after the back-off
+			panic(fmt.Errorf("find edgespan's networks on the host: %w", err)) // again, after the back-off
 		}
 		c.Send(c.Parent(), ownersFound{owners})
 	}

@@ -17,7 +17,7 @@ import (
 // changes nothing. What no config was published for is not judged.
 func (n *Node) Diff(ctx context.Context, of string) ([]nodeapi.Difference, error) {
 	if s, ok := n.d.topics.Source.Get("", "node"); !ok || !s.Valid {
-		return nil, fmt.Errorf("compare the host: %w: no valid config was published yet", rest.ErrBusy)
+		return nil, fmt.Errorf("compare the host: %w: no valid config published yet", rest.ErrBusy)
 	}
 	return lookAt(ctx, n, "diff", func(ctx context.Context) ([]nodeapi.Difference, error) { return n.diff(ctx, of) })
 }
@@ -25,7 +25,7 @@ func (n *Node) Diff(ctx context.Context, of string) ([]nodeapi.Difference, error
 func (n *Node) diff(ctx context.Context, of string) ([]nodeapi.Difference, error) {
 	found, err := n.d.host.Owners(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("find our networks on the host: %w", err)
+		return nil, fmt.Errorf("find edgespan's networks on the host: %w", err)
 	}
 	wants, owners := n.d.wanted(ctx, n.running(), found)
 	var out []nodeapi.Difference
@@ -43,7 +43,7 @@ func (n *Node) diff(ctx context.Context, of string) ([]nodeapi.Difference, error
 		out = append(out, n.differences(o, netstate.Diff(have, wants[o]))...)
 	}
 	if !known {
-		return nil, fmt.Errorf("compare %s: %w: it is in no config and nothing of it is on the host", of, rest.ErrNotFound)
+		return nil, fmt.Errorf("compare %s: %w: neither in the config nor on the host", of, rest.ErrNotFound)
 	}
 	return out, nil
 }

@@ -80,7 +80,8 @@ func TestEventsTellRepairsDeathsAndPorts(t *testing.T) {
 			t.Fatal("nonsense is taken")
 		}
 		got := r.told(nodeapi.EventQuery{})[before:]
-		r.has(got, "repaired ni/"+niID(1)+" add process ni/1/dnsmasq", "process ni/"+niID(1)+" ni/1/dnsmasq had died",
+		r.has(got, "repaired ni/"+niID(1)+" add process ni/1/dnsmasq", "process ni/"+niID(1)+
+			" ni/1/dnsmasq died and was restarted",
 			"port port/wan up with 192.0.2.2/24 via 192.0.2.1 -> down", "Present -> WaitingForDependencies")
 		for _, l := range got {
 			if strings.HasPrefix(l, "applied") && strings.Contains(l, " 0 changes") {

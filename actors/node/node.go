@@ -58,7 +58,7 @@ type Node struct {
 // tells when it can't go on.
 func Start(o Options) (*Node, error) {
 	if o.About.Metadata == nil {
-		return nil, errors.New("start a node: it has no metadata")
+		return nil, errors.New("start a node: no metadata")
 	}
 	topics, err := api.NewTopics(o.Journal, o.Storage)
 	if err != nil {

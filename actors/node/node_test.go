@@ -420,7 +420,7 @@ func TestARevocationThatWasNotCarriedOutIsAFailure(t *testing.T) {
 		r.apply(strings.Replace(doc(1, 1), "allow", "drop", 1))
 		r.settle(time.Second)
 		if s := status(); s.State != netinst.CreatingFailed && s.State != netinst.CheckPresentFailed ||
-			!strings.Contains(s.Error, "end flows that are denied: table walked away") ||
+			!strings.Contains(s.Error, "delete conntrack entries of denied flows: table walked away") ||
 			!strings.Contains(s.Error, "may still pass") {
 			t.Fatalf("state %s, error %q", s.State, s.Error)
 		}

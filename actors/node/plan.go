@@ -63,10 +63,10 @@ func lookAt[T any](ctx context.Context, n *Node, what string, look func(context.
 		a := res.(lookAnswer)
 		return a.seen.(T), a.err
 	case !r.begun.Load():
-		return none, fmt.Errorf("%s: %w: others that look at the host have taken %v: one does at a time: try again", what,
+		return none, fmt.Errorf("%s: %w: waited %v for another comparison of the host, one runs at a time: try again", what,
 			rest.ErrBusy, lookDeadline)
 	}
-	return none, fmt.Errorf("%s: the host was not observed within %v: %w", what, lookDeadline, context.DeadlineExceeded)
+	return none, fmt.Errorf("%s: host not observed within %v: %w", what, lookDeadline, context.DeadlineExceeded)
 }
 
 // Plan says what applying a document would change on the host, without doing it.
@@ -86,7 +86,7 @@ func (n *Node) Plan(ctx context.Context, doc []byte) ([]nodeapi.Change, error) {
 func (d *deps) plan(ctx context.Context, cfg nodeconf.Config) ([]nodeapi.Change, error) {
 	found, err := d.host.Owners(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("find our networks on the host: %w", err)
+		return nil, fmt.Errorf("find edgespan's networks on the host: %w", err)
 	}
 	wants, owners := d.wanted(ctx, cfg, found)
 	var changes []nodeapi.Change

@@ -39,17 +39,17 @@ func TestANetworkLeavesAPortThatLeadsNowhere(t *testing.T) {
 				t.Errorf("%s: explained as %q", what, x.Summary)
 			}
 		}
-		is("both lead out", "wan", "unicast via 192.0.2.1 dev uplink0", ", out by port wan via 192.0.2.1")
+		is("both lead out", "wan", "unicast via 192.0.2.1 dev uplink0", ", uplink port wan via 192.0.2.1")
 		r.host.SetInterfaces(wan, lte)
 		is("one has lost its default route", "lte", "unicast dev ppp0",
-			", out by port lte without gateway, not by port wan: uplink wan (uplink0) has no default route")
+			", uplink port lte without gateway, not port wan: uplink wan (uplink0) has no default route")
 		wan.Addresses = nil
 		r.host.SetInterfaces(wan, lte)
-		is("and its address", "lte", "unicast dev ppp0", ", not by port wan: uplink wan (uplink0) has no IPv4 address")
+		is("and its address", "lte", "unicast dev ppp0", ", not port wan: uplink wan (uplink0) has no IPv4 address")
 		r.host.SetInterfaces(good, lte)
-		is("it has both again", "wan", "unicast via 192.0.2.1 dev uplink0", ", out by port wan via 192.0.2.1")
+		is("it has both again", "wan", "unicast via 192.0.2.1 dev uplink0", ", uplink port wan via 192.0.2.1")
 		good.Up = false
 		r.host.SetInterfaces(good, lte)
-		is("it has no carrier", "lte", "unicast dev ppp0", ", not by port wan: interface uplink0 is down")
+		is("it has no carrier", "lte", "unicast dev ppp0", ", not port wan: interface uplink0 is down")
 	})
 }

@@ -26,12 +26,12 @@ func (r *router) storageHealth(now api.StorageHealth) {
 	case now.Fault != "" && was.Fault == "":
 		r.d.log.Error("state folder", zap.String("err", now.Fault))
 		e := event(nodeapi.EventStorage, "node", "", api.NotJournalled+
-			": what changes is kept in memory until the disk takes it")
+			": changes are kept in memory until the disk accepts writes")
 		e.Error = now.Fault
 		r.d.tell(e)
 	case now.Fault == "" && was.Fault != "":
 		r.d.log.Info("state folder", zap.String("state", api.Journalled))
-		r.d.tell(event(nodeapi.EventStorage, "node", "", api.Journalled+" again, all that changed meanwhile included"))
+		r.d.tell(event(nodeapi.EventStorage, "node", "", api.Journalled+" again, including all changes made meanwhile"))
 	}
 }
 

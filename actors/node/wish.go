@@ -72,7 +72,7 @@ func (m *migratedDisk) Read(name string) ([]byte, error) {
 			return content, nil // it stays, to be read again by the next start
 		}
 	}
-	m.log.Info("the last good config of an earlier version is the confirmed one", zap.Uint64("gen", record.Seq))
+	m.log.Info("using the last good config of an earlier version as the confirmed one", zap.Uint64("gen", record.Seq))
 	if err := m.RemoveLastGood(); err != nil {
 		m.log.Error("remove the last good config of an earlier version", zap.Error(err))
 	}
@@ -125,7 +125,7 @@ func (r *runner) Do(ctx context.Context, do action.Do, document core.Object) err
 	case action.Command:
 		return r.commands.Run(ctx, do.Argv...)
 	case action.Unsupported, action.RestartAgent, action.Reboot:
-		return fmt.Errorf("%s is not done here", do.Kind)
+		return fmt.Errorf("%s: not supported here", do.Kind)
 	}
 	return nil
 }

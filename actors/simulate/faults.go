@@ -65,11 +65,11 @@ func ParseFaults(text string) (Faults, error) {
 		_, twice := out[f]
 		switch {
 		case !slices.Contains(AllFaults, f):
-			wrong = append(wrong, fmt.Errorf("faults: is %.40q: %s are allowed", name, words(AllFaults)))
+			wrong = append(wrong, fmt.Errorf("faults: unknown fault %.40q: must be one of %s", name, words(AllFaults)))
 		case twice:
-			wrong = append(wrong, fmt.Errorf("faults: %s is there twice: once is allowed", f))
+			wrong = append(wrong, fmt.Errorf("faults: %s: given twice: give it once", f))
 		case err != nil || !isPercent || math.IsNaN(share) || share < 0 || share > 100:
-			wrong = append(wrong, fmt.Errorf("faults: %s is %.40q: 0%% to 100%% are allowed", f, value))
+			wrong = append(wrong, fmt.Errorf("faults: %s: invalid value %.40q: must be 0%% to 100%%", f, value))
 		default:
 			out[f] = share / 100
 			sum += share
@@ -77,7 +77,7 @@ func ParseFaults(text string) (Faults, error) {
 	}
 	if sum > 100 {
 		wrong = append(wrong,
-			fmt.Errorf("faults: make %g%% together: up to 100%% are allowed, since a node has one at most", sum))
+			fmt.Errorf("faults: sum %g%%: must be at most 100%%, since a node has at most one fault", sum))
 	}
 	if len(wrong) > 0 {
 		return nil, errors.Join(wrong...)

@@ -78,7 +78,7 @@ func (h *host) Look() agent.Look {
 	good := !h.has || !h.life.node.bad(h.now)
 	detail := ""
 	if !good {
-		detail = "as the simulation asked for"
+		detail = "injected by the simulation"
 	}
 	return agent.Look{Settled: h.ready, Health: []nodeproto.Health{{Name: "uplink", Good: good, Detail: detail}}}
 }

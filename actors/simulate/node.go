@@ -142,7 +142,7 @@ func (n *node) again(machine string) {
 // judge is the fleet's, but for a node that rejects.
 func (n *node) judge(document config.Object, peer string, from commitconfirm.Source) commitconfirm.Verdict {
 	if n.fault == Reject && from == commitconfirm.Push && n.strikes.Load() {
-		return commitconfirm.Verdict{Faults: config.Faults{{Problem: "is rejected: the simulation asked for it"}}}
+		return commitconfirm.Verdict{Faults: config.Faults{{Problem: "rejected by the simulation"}}}
 	}
 	return n.fleet.o.Judge(document, peer, from)
 }
@@ -187,7 +187,7 @@ type voice struct {
 	stream nodeproto.ToController
 }
 
-var errAway = errors.New("the node is away")
+var errAway = errors.New("node unreachable")
 
 // Send passes on what the node says, unless it is to be silent.
 func (v *voice) Send(m nodeproto.FromNode) error {

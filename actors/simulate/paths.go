@@ -64,7 +64,7 @@ func newPaths(names []string, t *topology.Topology) (*paths, error) {
 	for i, name := range names {
 		at, has := by[name]
 		if !has {
-			return nil, fmt.Errorf("simulate: %s is not in the topology", name)
+			return nil, fmt.Errorf("simulate: %s: not in the topology", name)
 		}
 		p.order[i], p.back[at] = at, i
 	}

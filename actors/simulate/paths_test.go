@@ -122,7 +122,7 @@ func TestWhoIsToBlame(t *testing.T) {
 
 func TestATopologyIsOneOfTheNodes(t *testing.T) {
 	for want, names := range map[string][]string{"of 6 nodes for 2 names": {"a", "b"},
-		"z is not in the topology": {"sim-0", "sim-1", "sim-2", "sim-3", "sim-4", "z"}} {
+		"z: not in the topology": {"sim-0", "sim-1", "sim-2", "sim-3", "sim-4", "z"}} {
 		t.Run(want, func(t *testing.T) {
 			made := &topology.Topology{}
 			for _, name := range nameList(6) {

@@ -15,7 +15,7 @@ import (
 
 func TestFaultsAreRead(t *testing.T) {
 	got, err := ParseFaults("reject=1%, silent=0.5%,crash=100%")
-	if err == nil || !strings.Contains(err.Error(), "101.5% together") {
+	if err == nil || !strings.Contains(err.Error(), "sum 101.5%") {
 		t.Errorf("%v, %v: more than all nodes went through", got, err)
 	}
 	got, err = ParseFaults("reject=1%, silent=0.5%")
@@ -27,9 +27,9 @@ func TestFaultsAreRead(t *testing.T) {
 	}
 	_, err = ParseFaults("reject=1,sulk=1%,crash=-1%,crash=1%,crash=2%,silent=NaN%,disconnect")
 	for _, want := range []string{
-		`reject is "1": 0% to 100% are allowed`,
-		`is "sulk": reject, unhealthy, silent, crash, disconnect, hang, rollback, linkloss are allowed`,
-		`crash is "-1%"`, "crash is there twice", `silent is "NaN%"`, `disconnect is ""`,
+		`reject: invalid value "1": must be 0% to 100%`,
+		`unknown fault "sulk": must be one of reject, unhealthy, silent, crash, disconnect, hang, rollback, linkloss`,
+		`crash: invalid value "-1%"`, "crash: given twice", `silent: invalid value "NaN%"`, `disconnect: invalid value ""`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in: %v", want, err)
@@ -82,10 +82,10 @@ func TestNodesAreCounted(t *testing.T) {
 	})
 	want := Tally{Nodes: 11, Converged: 5, FailedAsAsked: map[Fault]int{Reject: 1, Unhealthy: 1, Hang: 1},
 		Waiting: []Waiting{
-			{"another config", "runs a:0, wanted is a:1", 2, []string{"old", "none"}},
+			{"another config", "runs a:0, desired a:1", 2, []string{"old", "none"}},
 			{"not failed", "it was asked to reject and took the config", 2, []string{"tame", "heard"}},
 			{"offline", "because", 1, []string{"off"}},
-			{"unknown", "the controller does not name it", 1, []string{"gone"}},
+			{"unknown", "unknown to the controller", 1, []string{"gone"}},
 		}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

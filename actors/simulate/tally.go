@@ -76,7 +76,7 @@ var unheard = []string{string(fleet.Waiting), string(fleet.Applying)}
 func stand(fault Fault, n *fleetapi.Node) (state, why string) {
 	switch {
 	case n == nil:
-		return "unknown", "the controller does not name it"
+		return "unknown", "unknown to the controller"
 	case fault == Hang && slices.Contains(unheard, n.State), fault != Hang && fault.Fails() &&
 		n.State == string(fleet.Failed):
 		return "", ""
@@ -87,7 +87,7 @@ func stand(fault Fault, n *fleetapi.Node) (state, why string) {
 	case !n.Online:
 		return string(fleet.Offline), n.Why
 	case n.Wanted.Generation == "" || n.Wanted != n.Running:
-		return "another config", fmt.Sprintf("runs %s, wanted is %s", n.Running.Generation, n.Wanted.Generation)
+		return "another config", fmt.Sprintf("runs %s, desired %s", n.Running.Generation, n.Wanted.Generation)
 	}
 	return "", ""
 }

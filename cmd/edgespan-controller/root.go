@@ -17,14 +17,14 @@ func run(ctx context.Context, s term.Streams, args []string) int {
 	return a.Run(ctx, newRoot(a), args)
 }
 
-const about = `edgespan-controller is the point of truth for the configuration of a fleet of edge nodes: it
-keeps their layers with all that was ever written, serves the API that edgespan and others
-speak, and pushes to each node what it shall be.
+const about = `edgespan-controller is the source of truth for the configuration of a fleet of edge nodes: it
+stores their layers with full history, serves the API that edgespan and other clients use, and
+pushes to each node its effective config.
 
-The first start makes a certificate authority, a store and an administrator's token in the
-data folder, and says on stderr where the token is and how a node joins. SIGTERM and SIGINT
-send the nodes away and end the controller; they work on without it. SIGHUP opens the files
-of the audit log anew, after a rotation.
+The first start creates a certificate authority, a store and an administrator's token in the
+data folder, and prints on stderr where the token is and how a node joins. SIGTERM and SIGINT
+disconnect the nodes and stop the controller; they keep running without it. SIGHUP reopens the
+files of the audit log, after a rotation.
 
 Each flag may be spelled with '_' for '-', as 'edgespan layers print-flags' prints those of
 a controller_config.json. Below a flag counts the environment (EDGESPAN_CONTROLLER_DATA_DIR
@@ -35,7 +35,7 @@ Data goes to stdout, messages to stderr. Exit codes: 0 ok, 1 error, 2 usage, 3 t
 
 // newRoot builds the command tree.
 func newRoot(a *serve.App) *cobra.Command {
-	root := a.NewRoot("edgespan-controller", "The controller of a fleet of edge nodes", about)
+	root := a.NewRoot("edgespan-controller", "Run the controller of a fleet of edge nodes", about)
 	root.Example = `  edgespan-controller --data-dir /var/lib/edgespan-controller --listen 127.0.0.1:8443 ` +
 		`--node-listen 0.0.0.0:8444 --node-host fleet.example.org
   edgespan-controller --data-dir DIR --auth none`

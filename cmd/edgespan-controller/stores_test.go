@@ -91,7 +91,7 @@ func TestAStoreThatCannotBeOpenedIsTold(t *testing.T) {
 		"etcd refuses": {nothing, away, "open store at [\"http://127.0.0.1:1\"]", term.ExitTimeout},
 		"random bytes": {garbage, nil, "store.db: invalid database", term.ExitError},
 		"a folder":     {folder, nil, "store.db: is a directory", term.ExitError},
-		"a newer one":  {newer, nil, "its format is 99", term.ExitError},
+		"a newer one":  {newer, nil, "unknown format 99", term.ExitError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

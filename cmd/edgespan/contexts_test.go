@@ -35,17 +35,17 @@ func TestAContextIsKeptUsedShownAndRemoved(t *testing.T) {
 	}{
 		{args: []string{"context", "list"}, err: "no contexts\n"},
 		{args: []string{"context", "show"}, code: 10,
-			err: "context \"\": does not exist: there is none yet: edgespan context add makes one\n"},
+			err: "context \"\": not found: run 'edgespan context add' to create it\n"},
 		{
 			args: []string{"context", "add", "lab", "--controller", "https://lab:8443", "--token-file", token, "--ca-sha256",
 				strings.Repeat("ab", 32)},
-			err: "context lab: written; lab is in use\n",
+			err: "context lab: written; current context: lab\n",
 		},
 		{args: []string{"--controller", "http://127.0.0.1:1", "context", "add", "bench"},
-			err: "context bench: written; lab is in use\n"},
+			err: "context bench: written; current context: lab\n"},
 		{args: []string{"context", "use", "nowhere"}, code: 10,
-			err: "context \"nowhere\": does not exist: bench lab are allowed\n"},
-		{args: []string{"context", "use", "bench"}, err: "context bench is in use: http://127.0.0.1:1\n"},
+			err: "context \"nowhere\": not found: must be one of bench lab\n"},
+		{args: []string{"context", "use", "bench"}, err: "current context: bench: http://127.0.0.1:1\n"},
 		{args: []string{"context", "list", "-o", "name"}, out: "bench\nlab\n"},
 		{
 			args: []string{"context", "show", "-o", "json"},
@@ -55,10 +55,10 @@ func TestAContextIsKeptUsedShownAndRemoved(t *testing.T) {
 			err: "Completion ended with directive: ShellCompDirectiveNoFileComp\n"},
 		{args: []string{"context", "remove", "bench"}, err: "context bench: removed\n"},
 		{args: []string{"nodes", "list"}, code: 2,
-			err: "--controller: is missing: an URL is allowed, or EDGESPAN_CONTROLLER, or a context (edgespan context add)\n"},
-		{args: []string{"context", "remove", "bench"}, code: 10, err: "context \"bench\": does not exist: lab are allowed\n"},
+			err: "--controller: required: or set EDGESPAN_CONTROLLER, or run 'edgespan context add NAME --controller URL'\n"},
+		{args: []string{"context", "remove", "bench"}, code: 10, err: "context \"bench\": not found: must be one of lab\n"},
 		{args: []string{"context", "add", "x"}, code: 2,
-			err: "--controller: is missing: an URL is allowed: https://HOST:PORT\n"},
+			err: "--controller: required: https://HOST:PORT\n"},
 	} {
 		got := cli(t, env, "", step.args...)
 		if got.Code != step.code || got.Out != step.out || got.Err != step.err {
@@ -147,19 +147,19 @@ func TestWhatCannotBeAController(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"--controller", "http://192.0.2.1:8443"}, term.ExitUsage, "plain text"},
-		{[]string{"--controller", "http://localhost.example:8443"}, term.ExitUsage, "plain text"},
+		{[]string{"--controller", "http://192.0.2.1:8443"}, term.ExitUsage, "plain http"},
+		{[]string{"--controller", "http://localhost.example:8443"}, term.ExitUsage, "plain http"},
 		{[]string{"--controller", "ftp://127.0.0.1"}, term.ExitUsage, "https://HOST:PORT"},
 		{[]string{"--controller", "https://me:secret@c:1"}, term.ExitUsage, "https://HOST:PORT"},
 		{[]string{"--controller", "c:8443"}, term.ExitUsage, "https://HOST:PORT"},
-		{[]string{"--controller", "https://c:1", "--ca-file", "x", "--ca-sha256", pin}, term.ExitUsage, "one of them"},
+		{[]string{"--controller", "https://c:1", "--ca-file", "x", "--ca-sha256", pin}, term.ExitUsage, "mutually exclusive"},
 		{[]string{"--controller", "https://c:1", "--ca-sha256", "12"}, term.ExitUsage, "--ca-sha256"},
 		{[]string{"--controller", "https://c:1", "--ca-file", "/nowhere/ca.pem"}, term.ExitNotFound, "/nowhere/ca.pem"},
 		{[]string{"--controller", "https://c:1", "--ca-file", clitest.File(t, "no PEM")}, term.ExitUsage, "PEM"},
-		{[]string{"--controller", "https://c:1", "--ca-file", clitest.File(t, "")}, term.ExitUsage, "is empty"},
+		{[]string{"--controller", "https://c:1", "--ca-file", clitest.File(t, "")}, term.ExitUsage, "empty file"},
 		{[]string{"--controller", "https://c:1", "--token-file", "/nowhere/token"}, term.ExitNotFound, "/nowhere/token"},
-		{[]string{"--controller", "https://c:1", "--token-file", clitest.File(t, " \n")}, term.ExitUsage, "holds no token"},
-		{[]string{"--controller", "https://c:1", "--token-file", clitest.File(t, "a\nb")}, term.ExitUsage, "holds no token"},
+		{[]string{"--controller", "https://c:1", "--token-file", clitest.File(t, " \n")}, term.ExitUsage, "no token"},
+		{[]string{"--controller", "https://c:1", "--token-file", clitest.File(t, "a\nb")}, term.ExitUsage, "no token"},
 		{[]string{"--controller", "http://127.0.0.1:1"}, term.ExitUnreachable, "not reachable"},
 		{[]string{"--context", "nowhere"}, term.ExitNotFound, "nowhere"},
 	} {
@@ -174,7 +174,7 @@ func TestWhatCannotBeAController(t *testing.T) {
 func TestACommandThatAsksNoControllerRefusesItsFlags(t *testing.T) {
 	for _, args := range [][]string{{"get", "ni"}, {"node"}, {"layers", "md5"}, {"version"}} {
 		got := cli(t, nil, "", append([]string{"--controller", "http://127.0.0.1:1"}, args...)...)
-		if got.Code != term.ExitUsage || !strings.Contains(got.Err, "has --controller") {
+		if got.Code != term.ExitUsage || !strings.Contains(got.Err, "--controller: not a flag of") {
 			t.Errorf("%q: exit %d: %s", args, got.Code, got.Err)
 		}
 	}

@@ -263,7 +263,7 @@ func (b *peersBackend) Cluster(_ context.Context, name string) (fleetapi.Cluster
 	v, err := s.Layer(history.Layer{Kind: history.Cluster, Name: name})
 	d := fleetapi.ClusterDetail{Cluster: fleetapi.Cluster{
 		Name: name, ID: is.ID.String(), Leader: is.Leader, Topology: string(is.Topology),
-		Members: slices.Sorted(maps.Keys(is.Members)), State: "undeployed", Health: "unknown", Why: "it is not deployed",
+		Members: slices.Sorted(maps.Keys(is.Members)), State: "undeployed", Health: "unknown", Why: "not deployed",
 	}, Descriptor: v.Document, Revision: v.Revision}
 	var members []stateloop.Member
 	states := map[string]string{} // of tunnels by their two names
@@ -299,7 +299,7 @@ func (b *peersBackend) Cluster(_ context.Context, name string) (fleetapi.Cluster
 			d.State = "deployed"
 		}
 	case left != "":
-		d.State, d.Why = "undeploying", left+" has not said yet that its part is gone"
+		d.State, d.Why = "undeploying", left+" has not yet reported that its part is removed"
 	}
 	for _, pair := range slices.Sorted(maps.Keys(deployed.VNIs)) {
 		x, y, _ := strings.Cut(pair, " ")

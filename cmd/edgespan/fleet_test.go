@@ -48,12 +48,16 @@ func TestPeerWritesAskWhatTheyName(t *testing.T) {
 	f := clitest.SmallFleet()
 	env := clitest.ServeFleet(t, f)
 	for line, asked := range map[string]string{
-		"clusters deploy lab -m now":        `write ops.Deploy{Clusters:[lab]} message "now" dry false if map[]`,
-		"clusters undeploy lab --dry-run":   `write ops.Undeploy{Clusters:[lab]} message "" dry true if map[]`,
-		"peers delete edge-1 --if-match 4":  `write ops.Undescribe{Kind:PeerDescriptor Names:[edge-1]} message "" dry false if map[peer/edge-1:4]`,
-		"clusters delete lab --if-match 5":  `write ops.Undescribe{Kind:ClusterDescriptor Names:[lab]} message "" dry false if map[cluster/lab:5]`,
-		"apply -f - -m why":                 `write ops.Describe{Documents:[map[kind:PeerDescriptor metadata:map[name:a]] map[kind:ClusterDescriptor metadata:map[name:b]]]} message "why" dry false if map[]`,
-		"apply -f - --dry-run -o json":      `write ops.Describe{Documents:[map[kind:PeerDescriptor metadata:map[name:a]] map[kind:ClusterDescriptor metadata:map[name:b]]]} message "" dry true if map[]`,
+		"clusters deploy lab -m now":      `write ops.Deploy{Clusters:[lab]} message "now" dry false if map[]`,
+		"clusters undeploy lab --dry-run": `write ops.Undeploy{Clusters:[lab]} message "" dry true if map[]`,
+		"peers delete edge-1 --if-match 4": `write ops.Undescribe{Kind:PeerDescriptor Names:[edge-1]} message "" dry ` +
+			`false if map[peer/edge-1:4]`,
+		"clusters delete lab --if-match 5": `write ops.Undescribe{Kind:ClusterDescriptor Names:[lab]} message "" dry ` +
+			`false if map[cluster/lab:5]`,
+		"apply -f - -m why": `write ops.Describe{Documents:[map[kind:PeerDescriptor ` +
+			`metadata:map[name:a]] map[kind:ClusterDescriptor metadata:map[name:b]]]} message "why" dry false if map[]`,
+		"apply -f - --dry-run -o json": `write ops.Describe{Documents:[map[kind:PeerDescriptor ` +
+			`metadata:map[name:a]] map[kind:ClusterDescriptor metadata:map[name:b]]]} message "" dry true if map[]`,
 		"clusters deploy lab --if-match 12": "",
 		"peers status -w":                   "",
 		"clusters status -w":                "",
@@ -83,25 +87,25 @@ func TestExitCodesOfPeers(t *testing.T) {
 		"peers status nobody":    "10 nobody",
 		"peers status nobody -w": "10 nobody",
 		"peers explain nobody":   "10 nobody",
-		"peers explain edge-1 tunnel/x": "10 parameter tunnel/x: edge-1 has none " +
-			"of this id: edgespan peers status edge-1 shows",
+		"peers explain edge-1 tunnel/x": "10 parameter tunnel/x: not found on edge-1: " +
+			"'edgespan peers status edge-1' lists",
 		"peers explain edge-1 executor/collector":                                "0 ",
 		"peers explain edge-1 tunnel/80ddf269/6f1c9f0e":                          "0 ",
-		"peers explain edge-1 bridge/80ddf269":                                   "2 is several",
+		"peers explain edge-1 bridge/80ddf269":                                   "2 ambiguous value",
 		"peers get other":                                                        "10 edgespan apply",
 		"clusters describe nothing":                                              "10 nothing",
 		"clusters status nothing -w":                                             "10 nothing",
 		"wait peer/nobody --timeout 1h":                                          "10 nobody",
 		"wait cluster/nothing --timeout 1h":                                      "10 nothing",
-		"wait peer/edge-1 --for fun":                                             "2 ready online are allowed of peer/",
-		"wait cluster/lab --for absent":                                          "2 ready undeployed are allowed of cluster/",
+		"wait peer/edge-1 --for fun":                                             "2 must be ready or online for peer/",
+		"wait cluster/lab --for absent":                                          "2 must be ready or undeployed for cluster/",
 		"wait peer/edge-1 --timeout 1s":                                          "3 1 of 5 parameters",
 		"wait peer/edge-1 --for online --timeout 1h":                             "0 ",
 		"wait peer/other --for online --timeout 1s":                              "3 it is offline",
 		"wait peer/edge-2 --timeout 1h":                                          "0 ",
 		"wait cluster/lab --timeout 1s":                                          "3 1 of 2 members are not ready",
 		"wait cluster/lab --for undeployed --timeout 1s":                         "3 not undeployed after 1s",
-		"wait ni/10000000-0000-4000-8000-000000000001 --controller http://[::1]": "2 peer/NAME and cluster/NAME",
+		"wait ni/10000000-0000-4000-8000-000000000001 --controller http://[::1]": "2 peer/NAME or cluster/NAME",
 		"wait peer/edge-2 --controller http://127.0.0.1:1 --timeout 1s":          "8 not ready after 1s",
 		"peers list -o xml":                                                      "2 xml",
 	} {

@@ -25,8 +25,8 @@ func run(ctx context.Context, s term.Streams, args []string) int {
 	return a.Run(ctx, newRoot(a), args)
 }
 
-const aboutProgram = `edgespan keeps the virtual networks of an edge node as a config wants them, and asks
-a controller for the configs of many nodes (--controller, or edgespan context).
+const aboutProgram = `edgespan runs the virtual networks of an edge node as its config describes them, and
+controls the fleet of a controller (--controller, or edgespan context).
 
 Data goes to stdout, messages to stderr. Exit codes: 0 ok, 1 error, 2 usage,
 3 timeout, 4 config rejected, 5 conflict, 6 partial answer, 7 permission,
@@ -39,7 +39,7 @@ EDGESPAN_CONTEXTS. NO_COLOR switches colours off.`
 
 // newRoot builds the command tree.
 func newRoot(a *reach.App) *cobra.Command {
-	root := a.NewRoot("edgespan", "The network daemon of an edge node, and the command line of node and controller",
+	root := a.NewRoot("edgespan", "Run and control the network daemon of an edge node, and its fleet controller",
 		aboutProgram)
 	a.Bind(root)
 	root.AddGroup(&cobra.Group{ID: "node", Title: "On a node:"},
@@ -68,14 +68,14 @@ func oldRollback(node, layers *cobra.Command) {
 		node.Flags().AddFlag(&hidden)
 	})
 	reach.AsksController(node)
-	node.Long = node.Short + ".\n\nLayers of a controller go back by " + layers.CommandPath() + "."
+	node.Long = node.Short + ".\n\nTo roll back the layers of a controller use " + layers.CommandPath() + "."
 	run := node.RunE
 	node.Args = cobra.ArbitraryArgs
 	node.RunE = func(cmd *cobra.Command, words []string) error {
 		var err error
 		if len(words) > 0 {
 			if err = layers.Args(cmd, words); err == nil {
-				term.Streams{Err: cmd.ErrOrStderr()}.Say("this is the rollback of layers: type %s %s from now on",
+				term.Streams{Err: cmd.ErrOrStderr()}.Say("deprecated: use '%s %s' to roll back layers",
 					layers.CommandPath(), term.Printable(strings.Join(words, " ")))
 				err = layers.RunE(cmd, words)
 			}
@@ -83,7 +83,7 @@ func oldRollback(node, layers *cobra.Command) {
 		}
 		cmd.Flags().Visit(func(f *pflag.Flag) {
 			if f.Hidden || slices.Contains(reach.FlagNames, f.Name) {
-				err = term.Usagef("rollback: --%s: must be with %s", f.Name, layers.CommandPath())
+				err = term.Usagef("--%s: not a flag of 'edgespan rollback': use '%s'", f.Name, layers.CommandPath())
 			}
 		})
 		if err != nil {

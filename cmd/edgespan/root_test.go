@@ -33,21 +33,22 @@ func TestNoTwoCommandsHaveOneName(t *testing.T) {
 func TestTheOldRollbackOfLayersSaysWhatToType(t *testing.T) {
 	f := clitest.SmallFleet()
 	env := clitest.ServeFleet(t, f)
-	const hint = "this is the rollback of layers: type edgespan history rollback "
+	const hint = "deprecated: use 'edgespan history rollback "
 	for line, want := range map[string]struct {
 		asks, says string
 		old        bool
 	}{
-		"rollback 3": {`write ops.Restore{Revision:3 Layers:[]} message "" dry false if map[]`, hint + "3 from now on", true},
+		"rollback 3": {`write ops.Restore{Revision:3 Layers:[]} message "" dry false if map[]`, hint + "3'", true},
 		"rollback 3 network -m x --dry-run": {`write ops.Restore{Revision:3 Layers:[network]} message "x" dry true if map[]`,
-			hint + "3 network from now on", true},
+			hint + "3 network'", true},
 		"history rollback 3 network -m x": {`write ops.Restore{Revision:3 Layers:[network]} message "x" dry false if map[]`,
 			"", false},
-		"rollback x":                   {"", "REVISION: is", true},
-		"rollback 3 -o xml":            {"", "-o: is", true},
-		"rollback -m x":                {"", "rollback: --message: must be with edgespan history rollback", false},
-		"rollback --dry-run":           {"", "rollback: --dry-run: must be", false},
-		"rollback --controller http:x": {"", "rollback: --controller: must be", false},
+		"rollback x":        {"", "REVISION: invalid value", true},
+		"rollback 3 -o xml": {"", "-o: invalid value", true},
+		"rollback -m x": {"", "--message: not a flag of 'edgespan rollback': use 'edgespan history rollback'",
+			false},
+		"rollback --dry-run":           {"", "--dry-run: not a flag of", false},
+		"rollback --controller http:x": {"", "--controller: not a flag of", false},
 	} {
 		got := cli(t, env, "", strings.Fields(line)...)
 		if heard := strings.Join(f.Heard(), "; "); heard != want.asks || (got.Code == term.ExitUsage) != (heard == "") ||
@@ -60,7 +61,7 @@ func TestTheOldRollbackOfLayersSaysWhatToType(t *testing.T) {
 		t.Errorf("without a REVISION it asks no daemon: exit %d: %s", got.Code, got.Err)
 	}
 	help := cli(t, env, "", "rollback", "--help").Out
-	if !strings.Contains(help, "go back by edgespan history rollback") || strings.Contains(help, "--message") {
+	if !strings.Contains(help, "of a controller use edgespan history rollback") || strings.Contains(help, "--message") {
 		t.Errorf("its help is\n%s", help)
 	}
 }

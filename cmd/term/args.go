@@ -1,34 +1,53 @@
 package term
 
 import (
+	"math"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"edgespan/config"
 )
 
-// CommandNames are the commands below cmd, for the error of one that is not there.
-func CommandNames(cmd *cobra.Command) string {
+// UnknownCommand is the fault of a word below cmd that is none of its commands.
+func UnknownCommand(cmd *cobra.Command, word string) error {
 	var names []string
 	for _, c := range cmd.Commands() {
 		if c.IsAvailableCommand() {
 			names = append(names, c.Name())
 		}
 	}
-	return strings.Join(names, " ")
+	return Usagef("%s: unknown command %s: must be %s", cmd.CommandPath(), config.Quote(word), config.OrList(names))
 }
 
-// ExactArgs is cobra's check with our exit code and words.
+// ExactArgs checks the number of arguments; what names them, "" for none.
 func ExactArgs(n int, what string) cobra.PositionalArgs { return RangeArgs(n, n, what) }
 
-// RangeArgs wants lo to hi arguments; what says which.
+// RangeArgs checks that there are lo to hi arguments; what names them.
 func RangeArgs(lo, hi int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < lo || len(args) > hi {
-			return Usagef("%s: has %d arguments: %s is allowed", cmd.Name(), len(args), what)
+			return wrongArgs(cmd, len(args), what)
 		}
 		return nil
 	}
+}
+
+// AtLeast checks that there are n arguments or more; what names them.
+func AtLeast(n int, what string) cobra.PositionalArgs { return RangeArgs(n, math.MaxInt, what) }
+
+// wrongArgs is the fault of a wrong number of arguments.
+func wrongArgs(cmd *cobra.Command, n int, what string) error {
+	got := "no arguments"
+	if n > 0 {
+		got = Many(n, "argument")
+	}
+	must := "must be " + what
+	if what == "" {
+		must = "takes none"
+	}
+	return Usagef("%s: got %s: %s: see '%s --help'", cmd.Name(), got, must, cmd.CommandPath())
 }
 
 // Group is a command that only has others below it.
@@ -37,30 +56,10 @@ func Group(use, short string) *cobra.Command {
 		Use: use, Short: short, Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return Usagef("command: is %q: %s are allowed", args[0], CommandNames(cmd))
+				return UnknownCommand(cmd, args[0])
 			}
 			return cmd.Help()
 		},
-	}
-}
-
-// AtLeast wants n arguments or more.
-func AtLeast(n int, what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < n {
-			return Usagef("%s: has %d arguments: %s is allowed", cmd.Name(), len(args), what)
-		}
-		return nil
-	}
-}
-
-// SomeArgs wants one argument or more, and says otherwise that there is none.
-func SomeArgs(what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return Usagef("%s: has no argument: %s is allowed", cmd.Name(), what)
-		}
-		return nil
 	}
 }
 
@@ -70,9 +69,10 @@ func FileArgs(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	if len(args) == 1 && !cmd.Flags().Changed("file") {
-		return Usagef("%s: has %q without -f: type %s -f %s", cmd.Name(), args[0], cmd.CommandPath(), args[0])
+		return Usagef("%s: got %s without -f: run '%s -f %s'", cmd.Name(), config.Quote(args[0]), cmd.CommandPath(),
+			args[0])
 	}
-	return Usagef("%s: has %d arguments beside -f: none is allowed", cmd.Name(), len(args))
+	return wrongArgs(cmd, len(args), "")
 }
 
 // List splits what flags such as --nodes a,b took, and drops what is empty.
@@ -95,14 +95,14 @@ func RevisionOf(flag, text string) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, Usagef("%s: is %q: the number of a revision is allowed", flag, text)
+		return 0, Invalid(flag, text, "the number of a revision")
 	}
 	return n, nil
 }
 
 // OneOf is a flag -o that knows some forms only; the first is the default.
 func OneOf(cmd *cobra.Command, output *string, forms ...string) {
-	cmd.Flags().StringVarP(output, "output", "o", forms[0], "form: "+strings.Join(forms, ", "))
+	cmd.Flags().StringVarP(output, "output", "o", forms[0], "output format: "+strings.Join(forms, ", "))
 	// The flag was defined one line above: the only error there is can't be.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp))
 	inner := cmd.Args
@@ -112,6 +112,6 @@ func OneOf(cmd *cobra.Command, output *string, forms ...string) {
 				return inner(cmd, args)
 			}
 		}
-		return Usagef("-o: is %q: %s are allowed", *output, strings.Join(forms, " "))
+		return NotOneOf("-o", *output, forms)
 	}
 }

@@ -17,7 +17,7 @@ var Outputs = []string{"table", "wide", "json", "yaml", "name"}
 
 // OutputFlag defines -o with all forms.
 func OutputFlag(cmd *cobra.Command, output *string) {
-	cmd.Flags().StringVarP(output, "output", "o", Outputs[0], "form: "+strings.Join(Outputs, ", "))
+	cmd.Flags().StringVarP(output, "output", "o", Outputs[0], "output format: "+strings.Join(Outputs, ", "))
 	// The flag was defined one line above: the only error there is can't be.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(Outputs, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -25,7 +25,7 @@ func OutputFlag(cmd *cobra.Command, output *string) {
 // CheckOutput refuses a form that there is not.
 func CheckOutput(output string) error {
 	if !slices.Contains(Outputs, output) {
-		return Usagef("-o: is %q: %s are allowed", output, strings.Join(Outputs, " "))
+		return NotOneOf("-o", output, Outputs)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func (s Streams) NewRoot(name, short, long string) *cobra.Command {
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return Usagef("%s: %w: see %s --help", cmd.Name(), err, cmd.CommandPath())
+		return flagFault(cmd, err)
 	})
 	return root
 }
@@ -39,7 +39,7 @@ func (s Streams) NewVersion(program, version string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program",
-		Args:  ExactArgs(0, "none"),
+		Args:  ExactArgs(0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(s.Out, program, version)
 			return err

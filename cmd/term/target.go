@@ -25,18 +25,18 @@ type Target struct {
 // Check refuses what can never work, and a token in plain text on a network.
 func (t Target) Check() error {
 	if t.Controller == "" {
-		return Usagef("--controller: is missing: an URL is allowed: https://HOST:PORT")
+		return Required("--controller", "https://HOST:PORT")
 	}
 	u, err := url.Parse(t.Controller)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" ||
 		u.Fragment != "":
-		return Usagef("--controller: is %q: https://HOST:PORT is allowed", t.Controller)
+		return Invalid("--controller", t.Controller, "https://HOST:PORT")
 	case u.Scheme == "http" && !loopback(u.Hostname()):
-		return Usagef("--controller: is %q: plain text shows the token to the network: https, or http to a loopback "+
-			"address is allowed", t.Controller)
+		return Invalid("--controller", t.Controller,
+			"https://HOST:PORT; plain http would reveal the token and is accepted for loopback addresses only")
 	case t.CAFile != "" && t.CASHA256 != "":
-		return Usagef("--ca-file: is given with --ca-sha256: one of them is allowed")
+		return Exclusive("--ca-file", "--ca-sha256")
 	}
 	if t.CASHA256 != "" {
 		if _, err := pki.ParsePin(t.CASHA256); err != nil {
@@ -97,7 +97,7 @@ func (t Target) Transport() (*http.Transport, error) {
 			return nil, fmt.Errorf("read CA: %w", Unreadable(err))
 		}
 		if len(text) == 0 { // or the system's would be trusted
-			return nil, Usagef("--ca-file: %s: is empty: PEM is allowed", t.CAFile)
+			return nil, Usagef("--ca-file: %s: empty file: must be PEM", t.CAFile)
 		}
 	}
 	if out.TLSClientConfig, err = pki.ClientTLS(text); err != nil {
@@ -114,7 +114,7 @@ func ReadToken(file string) (string, error) {
 	}
 	token := strings.TrimSpace(string(text))
 	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", Usagef("--token-file: %s: holds no token: one line of printable characters is allowed", file)
+		return "", Usagef("--token-file: %s: no token: must be one line of printable characters", file)
 	}
 	return token, nil
 }

@@ -25,10 +25,10 @@ func TestTheClientOfAController(t *testing.T) {
 	}{
 		{Target{Controller: "https://[2001:db8::1]:8443", TokenFile: file("token", "secret\n"), CASHA256: pin}, ExitOK, ""},
 		{Target{Controller: "http://127.0.0.1:1"}, ExitOK, ""},
-		{Target{Controller: "http://192.0.2.1:1"}, ExitUsage, "plain text"},
+		{Target{Controller: "http://192.0.2.1:1"}, ExitUsage, "plain http"},
 		{Target{Controller: "https://u:p@192.0.2.1:1"}, ExitUsage, "--controller"},
 		{Target{}, ExitUsage, "--controller"},
-		{Target{Controller: "https://a", CASHA256: pin, CAFile: "ca"}, ExitUsage, "one of them"},
+		{Target{Controller: "https://a", CASHA256: pin, CAFile: "ca"}, ExitUsage, "mutually exclusive"},
 		{Target{Controller: "https://a", CASHA256: "1234"}, ExitUsage, "--ca-sha256"},
 		{Target{Controller: "https://a", TokenFile: file("empty", " \n")}, ExitUsage, "holds no token"},
 		{Target{Controller: "https://a", TokenFile: filepath.Join(dir, "none")}, ExitNotFound, "read token"},

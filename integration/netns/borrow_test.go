@@ -82,7 +82,7 @@ func TestATapDeviceNeverTakesANameOfOthers(t *testing.T) {
 	l.must(owner(1), l.network(1))
 	err := l.do(t.Context(), owner(1),
 		netstate.Op{Verb: netstate.Add, Kind: netstate.KindLink, Items: []netstate.Item{{Want: tapLink("vm0")}}})
-	if err == nil || !strings.Contains(err.Error(), "vm0 is taken by another link") {
+	if err == nil || !strings.Contains(err.Error(), "vm0 is in use by another link") {
 		t.Errorf("made over a link of others: %v", err)
 	}
 	for _, it := range []netstate.Item{{Have: tapLink("vm0")}, {Have: netstate.Port{Link: "vm0", Master: "es1"}}} {

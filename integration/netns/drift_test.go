@@ -179,7 +179,7 @@ func TestATakenNameIsAClearErrorAndLeavesNothing(t *testing.T) {
 	before := picture(t, l.ns)
 	fs := l.apply(t.Context(), owner(1), netstate.NewState(l.veth(1, l.app.Name)))
 	if len(fs) != 1 || fs[0].Waiting ||
-		!strings.Contains(fs[0].Err, "interface name eth1 is taken in namespace "+l.app.Name) {
+		!strings.Contains(fs[0].Err, "interface name eth1 is in use in namespace "+l.app.Name) {
 		t.Errorf("failures: %+v", fs)
 	}
 	if d := cmp.Diff(before, picture(t, l.ns)); d != "" {

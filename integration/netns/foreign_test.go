@@ -87,7 +87,8 @@ func (o others) differ() string {
 }
 
 // ourNames are the marks of ownership in what tools print; the port's forwarding is ours to turn on.
-var ourNames = regexp.MustCompile(`\bES(-|[1-9]\d{0,2}-)|\bes[1-9]\d{0,2}([av]\d+)?\b|^2[012]\d{3}:.*proto 101|table 20\d{3} proto 101|unreachable default table 20|conf\.eth0\.forwarding`)
+var ourNames = regexp.MustCompile(`\bES(-|[1-9]\d{0,2}-)|\bes[1-9]\d{0,2}([av]\d+)?\b|^2[012]\d{3}:.*proto ` +
+	`101|table 20\d{3} proto 101|unreachable default table 20|conf\.eth0\.forwarding`)
 
 // theirs is all that is on the host of a lab and has no mark of ours.
 func theirs(t *testing.T, l *lab) []string {
@@ -175,7 +176,7 @@ func TestARouteOfOthersInOurTableIsNotReplaced(t *testing.T) {
 	before := table()
 	l.must(ground, root())
 	failed := fmt.Sprint(l.apply(t.Context(), owner(1), want))
-	if !strings.Contains(failed, "a route of others to "+dst) {
+	if !strings.Contains(failed, "foreign route to "+dst) {
 		t.Errorf("the failures are %s", failed)
 	}
 	if now := table(); now != before {

@@ -174,7 +174,7 @@ func TestANamespaceThatIsNoAppsIsRefused(t *testing.T) {
 	for name, why := range map[string]string{
 		l.ns.Name: "the node's own network namespace", l.ns.Path: "the node's own network namespace",
 		link: "the node's own network namespace",
-		fmt.Sprintf("/proc/%d/ns/net", os.Getpid()): "leads through /proc", fifo: "is no network namespace",
+		fmt.Sprintf("/proc/%d/ns/net", os.Getpid()): "leads through /proc", fifo: "not a network namespace",
 	} {
 		began := time.Now()
 		fs := l.apply(t.Context(), owner(1), netstate.NewState(l.veth(1, name)))

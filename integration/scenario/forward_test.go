@@ -167,11 +167,11 @@ func TestForwardingOfAFormerReleaseIsTakenBack(t *testing.T) {
 	w.restart()
 	w.wait("ready", "app/"+app(1))
 	if got := w.forwarding("all", "lan0"); got != "all=1 lan0=1" {
-		t.Errorf("others rely on it, and forwarding is %s", got)
+		t.Errorf("other programs rely on it, and forwarding is %s", got)
 	}
 	w.apply("{}")
 	w.wait("absent", "ni/"+ni(1))
 	if got := w.forwarding("all", "uplink0", "lan0"); got != "all=1 uplink0=1 lan0=1" {
-		t.Errorf("others rely on it, and after an empty config forwarding is %s", got)
+		t.Errorf("other programs rely on it, and after an empty config forwarding is %s", got)
 	}
 }

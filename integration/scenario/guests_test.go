@@ -39,12 +39,12 @@ func TestBadGuestsAreSentAwayAndNobodyElseNotices(t *testing.T) {
 	if r := w.join(printed, "--state-dir", filepath.Join(w.Dir, "edge-2")); r.Code != 0 {
 		t.Fatalf("join: %+v", r)
 	}
-	o.logged(`"msg":"a node joined"`, `"name":"edge-2"`)
+	o.logged(`"msg":"node joined"`, `"name":"edge-2"`)
 	r := w.join(printed, "--state-dir", filepath.Join(w.Dir, "thief"))
 	if r.Code != 1 || !strings.Contains(r.Err, "refused") || !strings.Contains(r.Err, "was used") {
 		t.Errorf("a replayed token: %+v", r)
 	}
-	o.logged(`"msg":"a join is refused"`, `"name":"edge-2"`, `"from":"192.0.2.2"`, "was used")
+	o.logged(`"msg":"join refused"`, `"name":"edge-2"`, `"from":"192.0.2.2"`, "already used")
 	if r := w.join(printed, "--state-dir", filepath.Join(w.Dir, "thief"), "--token", "esj_"+
 		strings.Repeat("A", 43)); r.Code != 1 || !strings.Contains(r.Err, "refused") {
 		t.Errorf("a made up token: %+v", r)
@@ -73,7 +73,7 @@ func TestBadGuestsAreSentAwayAndNobodyElseNotices(t *testing.T) {
 		return err == nil && strings.Contains(string(said), `"msg":"node link is down"`) &&
 			strings.Contains(string(said), "certificate")
 	})
-	o.logged(`"msg":"a connection is refused"`, `"from":"192.0.2.1"`, "certificate")
+	o.logged(`"msg":"connection refused"`, `"from":"192.0.2.1"`, "certificate")
 
 	// Too much, and nonsense.
 	big := `{"sysParams":{"note":"` + strings.Repeat("x", 17<<20) + `"}}`
@@ -83,7 +83,7 @@ func TestBadGuestsAreSentAwayAndNobodyElseNotices(t *testing.T) {
 	for _, port := range []string{"8443", "8444"} {
 		w.in("isp", "bash", "-c", "yes | head -c 65536 >/dev/tcp/192.0.2.1/"+port+" || true")
 	}
-	o.logged(`"msg":"a connection is refused"`, "TLS")
+	o.logged(`"msg":"connection refused"`, "TLS")
 	o.logged(`"logger":"api"`, "TLS handshake error")
 	r = o.shell([]string{"curl", "-sk", "-H", "Authorization: Bearer nobody", "https://192.0.2.1:8443/api/v1/fleet/nodes"})
 	if !strings.Contains(r.Out, "401") {

@@ -73,7 +73,7 @@ func TestAnOperatorAsksWhyAndSeesWhatHappens(t *testing.T) {
 		!strings.Contains(r.Out, "commands    ok") || !strings.Contains(r.Out, "has what rules need") {
 		t.Errorf("doctor: exit %d, %v\n%s%s", r.Code, err, r.Out, r.Err)
 	}
-	if log := w.LastWords(200); strings.Count(log, "repaired what others had changed") != 1 {
+	if log := w.LastWords(200); strings.Count(log, "repaired changes of other programs") != 1 {
 		t.Errorf("the repair is not logged once:\n%s", log)
 	}
 }

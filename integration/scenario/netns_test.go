@@ -33,7 +33,7 @@ func TestWhatIsNoNamespaceHoldsNobodyUp(t *testing.T) {
 	if !reach() {
 		t.Error("an app beside does not reach the world")
 	}
-	for a, why := range map[int]string{2: "it is no network namespace", 3: "it is the node's own network namespace"} {
+	for a, why := range map[int]string{2: "not a network namespace", 3: "the node's own network namespace"} {
 		if s := w.cli("get", "app", app(a), "-o", "json"); !strings.Contains(s, why) {
 			t.Errorf("app %d does not say %q: %s", a, why, s)
 		}

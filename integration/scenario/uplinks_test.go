@@ -97,8 +97,8 @@ func TestANetworkLeavesAnUplinkThatLeadsNowhere(t *testing.T) {
 
 			w.sh("ip addr del 192.0.2.2/24 dev uplink0")
 			w.byLTE("no address")
-			w.says(func() string { return w.cli("explain", "ni/"+ni(1)) }, "out by port lte via 203.0.113.1",
-				"not by port wan: uplink wan (uplink0) has no IPv4 address")
+			w.says(func() string { return w.cli("explain", "ni/"+ni(1)) }, "uplink port lte via 203.0.113.1",
+				"not port wan: uplink wan (uplink0) has no IPv4 address")
 			w.sh("ip addr add 192.0.2.2/24 dev uplink0; ip route add default via 192.0.2.1 dev uplink0")
 			w.byWan("address")
 

@@ -30,7 +30,7 @@ func WriteAll(files []File) error {
 			return err
 		}
 		if other, twice := seen[p.target]; twice {
-			return fmt.Errorf("write layer: %s and %s are one file: each file once is allowed", other, f.Name)
+			return fmt.Errorf("write layer: %s and %s are the same file: give each file once", other, f.Name)
 		}
 		seen[p.target] = f.Name
 		if !bytes.Equal(p.old, p.text) {
@@ -67,7 +67,7 @@ func prepare(f File) (pending, error) {
 	target, err := filepath.EvalSymlinks(f.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, isLink := os.Readlink(f.Name); isLink == nil {
-			return pending{}, fmt.Errorf("write layer: %s is a symbolic link to what is not there: a link to a file is allowed",
+			return pending{}, fmt.Errorf("write layer: %s: dangling symbolic link: must be a file or a link to one",
 				f.Name)
 		}
 		target, err = filepath.Abs(f.Name)

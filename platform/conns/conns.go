@@ -163,7 +163,7 @@ type Conn struct {
 // sent may say who it is, and its body follows.
 const knownWait = 10 * time.Second
 
-var errUnknown = errors.New("too many octets of a client that has not said who it is")
+var errUnknown = errors.New("too many bytes from an unauthenticated client")
 
 // Read reads what an unknown client may send, and then nothing more until it is known.
 func (c *Conn) Read(p []byte) (int, error) {

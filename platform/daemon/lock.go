@@ -14,7 +14,7 @@ import (
 )
 
 // ErrTaken says that a daemon lives in this network namespace.
-var ErrTaken = errors.New("another daemon holds it")
+var ErrTaken = errors.New("in use by another daemon")
 
 // lockTimeout is how long a daemon that was killed may take to be gone: the kernel frees what
 // it held some time after kill -9 has come back.
@@ -42,7 +42,7 @@ func LockNamespace(ctx context.Context, folder, socket string) (l *NamespaceLock
 	case errors.Is(err, ErrTaken) || errors.Is(err, context.Canceled):
 		return nil, nil, err
 	case err != nil: // the name is left to tell
-		warnings = append(warnings, "the lock of the network namespace can't be taken: "+err.Error())
+		warnings = append(warnings, "cannot lock the network namespace: "+err.Error())
 	}
 	warning, err := l.takeName(ctx, socket)
 	if err != nil {
@@ -136,7 +136,7 @@ func (l *NamespaceLock) takeName(ctx context.Context, socket string) (warning st
 		uid, known := holder(ctx, socket)
 		ours = ours || known
 		if known && uid != 0 && uid != os.Geteuid() {
-			return fmt.Sprintf("uid %d holds the name %s, which is a daemon's: it is ignored", uid, socket), nil
+			return fmt.Sprintf("uid %d holds the name %s, which belongs to the daemon: ignored", uid, socket), nil
 		}
 		select {
 		case <-ctx.Done():
@@ -146,7 +146,7 @@ func (l *NamespaceLock) takeName(ctx context.Context, socket string) (warning st
 			case ours || l.file == nil:
 				return "", ErrTaken
 			}
-			return "somebody who can't be identified holds the name " + socket + ", which is a daemon's: it is ignored", nil
+			return "an unidentified process holds the name " + socket + ", which belongs to the daemon: ignored", nil
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

@@ -24,7 +24,7 @@ import (
 )
 
 // ErrLocked says that another controller runs on the folder.
-var ErrLocked = config.Conflict.NewError("another controller holds it")
+var ErrLocked = config.Conflict.NewError("in use by another controller: stop it first")
 
 // The files of the folder that are this room's.
 const (
@@ -81,7 +81,8 @@ var replicaName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 func (d *Dir) Replica(wanted string) (string, error) {
 	path := d.Path(replicaFile)
 	if wanted != "" && !replicaName.MatchString(wanted) {
-		return "", fmt.Errorf("name this replica: is %.80q: up to 63 letters, digits, '.', '-' and '_' are allowed", wanted)
+		return "", fmt.Errorf("name this replica: invalid value %.80q: must be 1 to 63 letters, digits, '.', '-' and '_'",
+			wanted)
 	}
 	text, err := os.ReadFile(path)
 	kept := strings.TrimSpace(string(text))
@@ -89,7 +90,8 @@ func (d *Dir) Replica(wanted string) (string, error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("name this replica: %w", err)
 	case err == nil && !replicaName.MatchString(kept):
-		return "", fmt.Errorf("name this replica: %s: is %.80q: up to 63 letters, digits, '.', '-' and '_' are allowed", path,
+		return "", fmt.Errorf("name this replica: %s: invalid value %.80q: must be 1 to 63 letters, digits, '.', '-' and '_'",
+			path,
 			kept)
 	case err == nil && (wanted == "" || wanted == kept):
 		return kept, nil
@@ -134,7 +136,8 @@ func (d *Dir) Mask() ([]byte, error) {
 	}
 	key, err := hex.DecodeString(text)
 	if err != nil || len(key) != MaskKey {
-		return nil, fmt.Errorf("read mask key: %s: is none: %d hexadecimal digits are allowed", path, hex.EncodedLen(MaskKey))
+		return nil, fmt.Errorf("read mask key: %s: invalid content: must be %d hexadecimal digits", path,
+			hex.EncodedLen(MaskKey))
 	}
 	return key, nil
 }

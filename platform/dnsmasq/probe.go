@@ -67,7 +67,7 @@ func await(ctx context.Context, netns string, p netstate.Probe, id proc.Ident) e
 		case err == nil && id.Alive():
 			return nil
 		case !id.Alive():
-			return fmt.Errorf("process has ended")
+			return fmt.Errorf("process exited")
 		}
 		select {
 		case <-ctx.Done():

@@ -121,7 +121,7 @@ func (h *Helpers) Reload(ctx context.Context, p netstate.Process) error {
 		return err
 	}
 	if !running(st) {
-		return fmt.Errorf("process of %s has ended", p.Name)
+		return fmt.Errorf("process of %s exited", p.Name)
 	}
 	if err := st.Signal(syscall.SIGHUP); err != nil {
 		return fmt.Errorf("signal process %d: %w", st.Pid, err)

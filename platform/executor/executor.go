@@ -120,7 +120,7 @@ func (x *Executors) Check(ctx context.Context, e netstate.Executor) (netstate.Co
 	case err != nil:
 		return netstate.Missing, err.Error(), nil
 	case !reflect.DeepEqual(st.Executor, e):
-		return netstate.Missing, "it is another one", nil
+		return netstate.Missing, "another process has its number", nil
 	case e.Unit != "":
 		return x.unit(ctx, e.Unit)
 	}
@@ -138,9 +138,9 @@ func (x *Executors) Check(ctx context.Context, e netstate.Executor) (netstate.Co
 		return netstate.Right, "", nil
 	}
 	code, known := x.code(folder, st)
-	why := "it has ended, and nobody saw how"
+	why := "exited with unknown status"
 	if known {
-		why = "it has ended with " + strconv.Itoa(code)
+		why = "exited with " + strconv.Itoa(code)
 	}
 	if words := tail(filepath.Join(folder, outFile)); words != "" {
 		why += ": " + words

@@ -119,7 +119,7 @@ func TestAProcessOutlivesItsDaemonAndIsStartedOnce(t *testing.T) {
 		t.Errorf("to another daemon it is %q, as %v, started as %v", got, b.pid(e), first)
 	}
 	other := sh("a", "sleep 601")
-	if got := b.check(other); got != "missing: it is another one" {
+	if got := b.check(other); got != "missing: another process has its number" {
 		t.Errorf("of another wish it is %q", got)
 	}
 	b.make(other)
@@ -130,7 +130,7 @@ func TestAProcessOutlivesItsDaemonAndIsStartedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.ended(other)
-	if got := b.check(other); got != "missing: it has ended with 137" {
+	if got := b.check(other); got != "missing: exited with 137" {
 		t.Errorf("killed it is %q", got)
 	}
 }
@@ -168,7 +168,7 @@ func TestTheEndOfOneThatRunsOnceIsKnownToWhoeverLives(t *testing.T) {
 		if got := b.check(good); got != "right" {
 			t.Errorf("one that ended with 0 is %q", got)
 		}
-		if got := b.check(bad); got != "spoilt: it has ended with 7: words" {
+		if got := b.check(bad); got != "spoilt: exited with 7: words" {
 			t.Errorf("one that ended with 7 is %q", got)
 		}
 		if got := b.check(runs); got != fmt.Sprintf("running: runs as process %d", b.pid(runs).Pid) {
@@ -262,7 +262,7 @@ func TestAUnitIsStartedAndStoppedOnlyWhereItDidNotRunBefore(t *testing.T) {
 		t.Errorf("it is %q", got)
 	}
 	if err := b.x.Make(t.Context(), unit); err == nil ||
-		!strings.Contains(err.Error(), "there is no systemd on this node") {
+		!strings.Contains(err.Error(), "no systemd on this node") {
 		t.Errorf("without systemd: %v", err)
 	}
 	b.x.systemd = b.dir

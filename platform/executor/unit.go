@@ -14,7 +14,7 @@ import (
 // systemctl asks systemd. Where there is none the error says so.
 func (x *Executors) systemctl(ctx context.Context, words ...string) (string, error) {
 	if _, err := os.Stat(x.systemd); err != nil {
-		return "", fmt.Errorf("there is no systemd on this node (%s is missing): executors with a command are allowed here",
+		return "", fmt.Errorf("no systemd on this node (%s not found): use an executor with a command",
 			x.systemd)
 	}
 	return x.run.Run(ctx, "", append([]string{"systemctl"}, words...)...)

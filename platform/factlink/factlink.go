@@ -121,7 +121,7 @@ func (s *Sender) once(ctx context.Context, to Settings, t *try) time.Duration {
 	log := s.o.Log.With(zap.String("configdb", url), zap.Int64("environment", to.Environment))
 	if err == nil {
 		if t.failed > 0 || stored.Changed {
-			log.Info("the node's facts are uploaded", zap.Uint64("revision", stored.Revision),
+			log.Info("facts uploaded", zap.Uint64("revision", stored.Revision),
 				zap.Int("changes", len(stored.Changes)))
 		}
 		*t = try{url: t.url}
@@ -131,7 +131,7 @@ func (s *Sender) once(ctx context.Context, to Settings, t *try) time.Duration {
 	t.failed++
 	if why := err.Error(); why != t.why && ctx.Err() == nil {
 		t.why = why
-		log.Error("the node's facts can't be uploaded: it is tried again", zap.Error(err))
+		log.Error("cannot upload facts: retrying", zap.Error(err))
 	}
 	return backoff.Jitter(failedWaits.After(t.failed), 0.5, 1, rand.Float64())
 }

@@ -72,7 +72,7 @@ func (f *Firewall) Backend(ctx context.Context) (Backend, error) {
 	defer cancel()
 	select {
 	case <-ctx.Done():
-		return Backend{}, fmt.Errorf("detect iptables: iptables --version has not ended: %w", ctx.Err())
+		return Backend{}, fmt.Errorf("detect iptables: iptables --version timed out: %w", ctx.Err())
 	case <-call.done:
 	}
 	if call.err != nil {

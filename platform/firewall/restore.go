@@ -192,19 +192,19 @@ func check(c netstate.Chain, number int) error {
 		return nil
 	}
 	if n, ok := owner(c.Name); !ok || n != number || strings.ContainsAny(c.Name, " \t\n") {
-		return fmt.Errorf("chain %q is not of owner %d", c.Name, number)
+		return fmt.Errorf("chain %q: not owned by %d", c.Name, number)
 	}
 	if c.Family != netstate.IPv4 || !slices.Contains(tableOrder, c.Table) {
-		return fmt.Errorf("chain %s: table %s/%s is unknown", c.Name, c.Family, c.Table)
+		return fmt.Errorf("chain %s: unknown table %s/%s", c.Name, c.Family, c.Table)
 	}
 	for _, r := range c.Rules {
 		if strings.ContainsAny(r, "\n\r") || r == "" {
-			return fmt.Errorf("chain %s: rule %q is not one line", c.Name, r)
+			return fmt.Errorf("chain %s: rule %q: must be one line", c.Name, r)
 		}
 	}
 	for _, h := range c.Hooks {
 		if strings.ContainsAny(h.Parent+h.Match, "\n\r") || h.Parent == "" || strings.Contains(h.Parent, " ") {
-			return fmt.Errorf("chain %s: hook %q in %q is not one line", c.Name, h.Match, h.Parent)
+			return fmt.Errorf("chain %s: hook %q in %q: must be one line", c.Name, h.Match, h.Parent)
 		}
 	}
 	return nil

@@ -46,7 +46,7 @@ func (h *Host) do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
 	case op.Kind == netstate.KindChain:
 		if err = h.fw.Apply(ctx, o.Number, op.Items); err == nil && o.Number == 0 && h.fw.LacksARP() {
 			h.withoutARP.Do(func() {
-				h.log.Warn("neighbours of ports may be answered for gateways: nf_tables has no family arp (CONFIG_NF_TABLES_ARP)")
+				h.log.Warn("neighbours of ports may spoof gateways: nf_tables has no family arp (CONFIG_NF_TABLES_ARP)")
 			})
 		}
 	case op.Kind == netstate.KindLink && op.Verb == netstate.Remove:
@@ -108,7 +108,7 @@ func (h *Host) doItem(ctx context.Context, o netstate.Owner, verb netstate.Verb,
 		}
 		return pick(verb, func() error { return h.kernel.PutRule(obj) }, func() error { return h.kernel.RemoveRule(obj) })
 	}
-	return fmt.Errorf("kind %s is unknown", it.ID().Kind)
+	return fmt.Errorf("unknown kind %s", it.ID().Kind)
 }
 
 func pick(verb netstate.Verb, put, remove func() error) error {
@@ -152,7 +152,7 @@ func (h *Host) removeLinks(ctx context.Context, o netstate.Owner, items []netsta
 func (h *Host) doProcess(ctx context.Context, o netstate.Owner, verb netstate.Verb, p netstate.Process) error {
 	name, ok := strings.CutPrefix(p.Name, fmt.Sprintf("ni/%d/", o.Number))
 	if !ok || o.Number < 1 || name == "" || name == confName || strings.Contains(name, "/") || !filepath.IsLocal(name) {
-		return fmt.Errorf("process %q is not of owner %d", p.Name, o.Number)
+		return fmt.Errorf("process %q: not owned by %d", p.Name, o.Number)
 	}
 	switch verb {
 	case netstate.Reload:

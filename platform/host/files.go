@@ -74,7 +74,7 @@ func (h *Host) filePath(o netstate.Owner, f netstate.File) (string, error) {
 	conf := fmt.Sprintf("ni/%d/%s", o.Number, confName)
 	if o.Number < 1 || !filepath.IsLocal(f.Path) || filepath.Clean(f.Path) != f.Path ||
 		f.Path != conf && !strings.HasPrefix(f.Path, conf+"/") {
-		return "", fmt.Errorf("file %q is not of owner %d", f.Path, o.Number)
+		return "", fmt.Errorf("file %q: not owned by %d", f.Path, o.Number)
 	}
 	return filepath.Join(h.dir, f.Path), nil
 }
@@ -119,7 +119,7 @@ func (h *Host) removeFile(o netstate.Owner, f netstate.File) error {
 	}
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), ".") && !e.IsDir() {
-			return fmt.Errorf("remove folder: %s still holds %s", f.Path, e.Name())
+			return fmt.Errorf("remove folder: %s still contains %s", f.Path, e.Name())
 		}
 	}
 	if err := os.RemoveAll(path); err != nil {

@@ -140,7 +140,8 @@ func (h *Host) closeForwarding(ctx context.Context, have netstate.Sysctl) error 
 	if who == "" {
 		return h.sys.restore(have)
 	}
-	h.log.Info("net.ipv4.ip_forward stays 1, an earlier release set it, others rely on it", zap.String("by", who))
+	h.log.Info("net.ipv4.ip_forward stays 1: set by an earlier release, and other programs rely on it",
+		zap.String("by", who))
 	return h.sys.forget(have.Key)
 }
 

@@ -68,7 +68,7 @@ type Host struct {
 // New opens the host. Links that an earlier process doomed are deleted.
 func New(cfg Config) (*Host, error) {
 	if !filepath.IsAbs(cfg.RunDir) {
-		return nil, fmt.Errorf("run directory %q is not absolute", cfg.RunDir)
+		return nil, fmt.Errorf("run directory %q: must be an absolute path", cfg.RunDir)
 	}
 	if err := makeFolder(cfg.RunDir); err != nil {
 		return nil, err
@@ -203,7 +203,7 @@ func (h *Host) Owners(ctx context.Context) ([]netstate.Owner, error) {
 	}
 	h.swept.Do(func() {
 		if err := h.fw.Claim(); err != nil {
-			h.log.Warn("tables of nftables can be flushed by others", zap.Error(err))
+			h.log.Warn("other programs can flush nftables tables", zap.Error(err))
 		}
 		folders = slices.DeleteFunc(folders, func(n int) bool {
 			_, linked := names[n]
@@ -243,7 +243,7 @@ func (h *Host) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
 		if ev.Forwarding != nil {
 			opened, err := h.sys.opened()
 			if err != nil {
-				h.log.Error("which links we opened", zap.Error(err))
+				h.log.Error("links with forwarding enabled by edgespan", zap.Error(err))
 			}
 			ev.Forwarding.Opened = opened
 		}

@@ -112,7 +112,7 @@ func (s *sysctls) observe() (netstate.State, error) {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		value, err := readSysctl(s.netns, key)
 		if errors.Is(err, os.ErrNotExist) {
-			value = "its link has gone"
+			value = "its link was deleted"
 		} else if err != nil {
 			return nil, err
 		}
@@ -170,7 +170,7 @@ func (s *sysctls) restore(have netstate.Sysctl) error {
 	}
 	now, err := readSysctl(s.netns, have.Key)
 	if errors.Is(err, os.ErrNotExist) {
-		now, rec.Ours = "", "its link has gone"
+		now, rec.Ours = "", "its link was deleted"
 	} else if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (s *sysctls) restore(have netstate.Sysctl) error {
 			return err
 		}
 		if index != rec.Link { // the link is gone, and another one has its name: its setting is not edgespan's
-			rec.Ours = "its link has gone"
+			rec.Ours = "its link was deleted"
 		}
 	}
 	if now == rec.Ours && now != rec.Old && !s.relied(have.Key) {
@@ -194,7 +194,7 @@ func (s *sysctls) restore(have netstate.Sysctl) error {
 
 func checkKey(key string) error {
 	if !filepath.IsLocal(key) || !strings.HasPrefix(key, "net/") || filepath.Clean(key) != key {
-		return fmt.Errorf("sysctl %q is not below net/", key)
+		return fmt.Errorf("sysctl %q: must be below net/", key)
 	}
 	return nil
 }

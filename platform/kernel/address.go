@@ -78,7 +78,7 @@ func (k *Kernel) RemoveAddress(a netstate.Address) error {
 
 func (k *Kernel) addressOf(a netstate.Address) (netlink.Link, *netlink.Addr, error) {
 	if _, ok := LinkNumber(a.Link); !ok {
-		return nil, nil, fmt.Errorf("link name %q is not ours", a.Link)
+		return nil, nil, fmt.Errorf("link name %q: not an edgespan name", a.Link)
 	}
 	p, err := netip.ParsePrefix(a.Prefix)
 	if err != nil {

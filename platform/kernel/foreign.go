@@ -25,7 +25,7 @@ func (k *Kernel) lend(p netstate.Port) error {
 	}
 	a := l.Attrs()
 	if _, ours := linkOwner(a.Name, a.Alias); ours {
-		return fmt.Errorf("interface %s is ours, for another adapter: %w", p.Link, netstate.ErrWaiting)
+		return fmt.Errorf("interface %s belongs to another adapter: %w", p.Link, netstate.ErrWaiting)
 	}
 	if a.MasterIndex != m.Attrs().Index {
 		if err := k.mayLend(l); err != nil {
@@ -50,7 +50,7 @@ func (k *Kernel) mayLend(l netlink.Link) error {
 		if m, err := k.h.LinkByIndex(index); err == nil {
 			other = m.Attrs().Name
 		}
-		return fmt.Errorf("interface %s is in %s, which is not ours: %w", name, other, netstate.ErrWaiting)
+		return fmt.Errorf("interface %s is enslaved to %s, which is not edgespan's: %w", name, other, netstate.ErrWaiting)
 	}
 	addrs, err := retry(func() ([]netlink.Addr, error) { return k.h.AddrList(l, netlink.FAMILY_ALL) })
 	if err != nil {
@@ -63,7 +63,7 @@ func (k *Kernel) mayLend(l netlink.Link) error {
 		}
 	}
 	if len(held) > 0 {
-		return fmt.Errorf("interface %s holds the host's address %s, which would be cut off in a bridge: %w",
+		return fmt.Errorf("interface %s has the host's address %s, which would be unreachable in a bridge: %w",
 			name, strings.Join(held, ", "), netstate.ErrWaiting)
 	}
 	return nil

@@ -19,11 +19,11 @@ import (
 // left when a step fails.
 func (k *Kernel) AddLink(ctx context.Context, l netstate.Link) error {
 	if _, ok := linkOwner(l.Name, l.Alias); !ok {
-		return fmt.Errorf("link name %q is not ours", l.Name)
+		return fmt.Errorf("link name %q: not an edgespan name", l.Name)
 	}
 	if _, err := k.linkByName(l.Name); err == nil {
 		if l.Type == netstate.Tap {
-			return fmt.Errorf("interface name %s is taken by another link: %w", l.Name, unix.EEXIST)
+			return fmt.Errorf("interface name %s is in use by another link: %w", l.Name, unix.EEXIST)
 		}
 		return fmt.Errorf("link %s: %w", l.Name, unix.EEXIST)
 	}
@@ -38,7 +38,7 @@ func (k *Kernel) AddLink(ctx context.Context, l netstate.Link) error {
 	case netstate.VXLAN:
 		err = k.addVxlan(l)
 	default:
-		err = fmt.Errorf("type %q is unknown", l.Type)
+		err = fmt.Errorf("unknown type %q", l.Type)
 	}
 	if err != nil {
 		return fmt.Errorf("create link %s: %w", l.Name, err)
@@ -114,7 +114,7 @@ func (k *Kernel) addVeth(ctx context.Context, l netstate.Link) error {
 		nl.NewRtAttr(unix.IFLA_ADDRESS, mac),
 		nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(l.MTU))), info)
 	if errors.Is(err, unix.EEXIST) {
-		return fmt.Errorf("interface name %s is taken in namespace %s: %w", l.Peer.Name, l.Peer.Netns, err)
+		return fmt.Errorf("interface name %s is in use in namespace %s: %w", l.Peer.Name, l.Peer.Netns, err)
 	}
 	return err
 }
@@ -169,7 +169,7 @@ func (k *Kernel) RemoveLinks(ctx context.Context, names []string) error {
 			errs = append(errs, fmt.Errorf("find link %s: %w", name, err))
 		default:
 			if _, ok := linkOwner(name, l.Attrs().Alias); !ok {
-				errs = append(errs, fmt.Errorf("link %q is not ours", name))
+				errs = append(errs, fmt.Errorf("link %q: not an edgespan link", name))
 				continue
 			}
 			links = append(links, l)
@@ -228,7 +228,7 @@ func (k *Kernel) ClearPort(p netstate.Port) error {
 		return fmt.Errorf("find link %s: %w", name, err)
 	}
 	if _, ok := linkOwner(name, l.Attrs().Alias); !ok {
-		return fmt.Errorf("link %q is not ours", name)
+		return fmt.Errorf("link %q: not an edgespan link", name)
 	}
 	if err := k.rest(l); err != nil && !errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("set link %s down: %w", name, err)

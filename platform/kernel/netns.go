@@ -100,7 +100,7 @@ func (o *netnsOpener) get(ctx context.Context, name string) (*os.File, error) {
 	}
 }
 
-var errHung = fmt.Errorf("no answer within %v: the file system that it is on does not answer", openTimeout)
+var errHung = fmt.Errorf("timed out after %v: its file system does not answer", openTimeout)
 
 // begin starts an opening, or gives the end of the one that is under way. One that hangs is
 // not waited for, and none is begun where too many do.
@@ -121,7 +121,7 @@ func (o *netnsOpener) begin(path string, named bool) (mine *opening, others <-ch
 		}
 	}
 	if hung >= maxHung {
-		return nil, nil, fmt.Errorf("not tried: %d others have not answered", hung)
+		return nil, nil, fmt.Errorf("not tried: %d other lookups are pending", hung)
 	}
 	p := &opening{began: now, named: named, done: make(chan struct{})}
 	o.pending[path] = p
@@ -166,7 +166,7 @@ func (o *netnsOpener) openPath(path string) (*os.File, error) {
 	case errors.Is(err, unix.ENOENT):
 		return nil, fmt.Errorf("it does not exist: %w", netstate.ErrWaiting)
 	case errors.Is(err, unix.ELOOP):
-		return nil, errors.New("it leads through /proc to whatever process has that number, or is a loop of links: give " +
+		return nil, errors.New("path leads through /proc, where process numbers are reused, or is a loop of links: give " +
 			"the namespace a name (ip netns attach NAME PID)")
 	case err != nil:
 		return nil, err
@@ -182,10 +182,10 @@ func (o *netnsOpener) openPath(path string) (*os.File, error) {
 	case st.Mode&unix.S_IFMT == unix.S_IFREG && fs.Type != unix.PROC_SUPER_MAGIC:
 		return nil, fmt.Errorf("it is not mounted: %w", netstate.ErrWaiting)
 	default:
-		return nil, errors.New("it is no network namespace")
+		return nil, errors.New("not a network namespace")
 	}
 	if st.Dev == o.own.Dev && st.Ino == o.own.Ino {
-		return nil, errors.New("it is the node's own network namespace, no app's")
+		return nil, errors.New("the node's own network namespace: must be an app's")
 	}
 	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", at), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -193,7 +193,7 @@ func (o *netnsOpener) openPath(path string) (*os.File, error) {
 	}
 	if kind, err := unix.IoctlRetInt(fd, unix.NS_GET_NSTYPE); err != nil || kind != unix.CLONE_NEWNET {
 		unix.Close(fd)
-		return nil, errors.New("it is a namespace, but no network namespace")
+		return nil, errors.New("not a network namespace, but another kind")
 	}
 	return os.NewFile(uintptr(fd), path), nil
 }

@@ -43,14 +43,14 @@ func TestWhatIsNoNamespaceIsRefused(t *testing.T) {
 		why     string
 		waiting bool
 	}{
-		"fifo":                   {"it is no network namespace", false},
-		in("fifo"):               {"it is no network namespace", false},
-		"folder":                 {"it is no network namespace", false},
-		"/dev/null":              {"it is no network namespace", false},
-		"/proc/self/status":      {"it is no network namespace", false},
-		"link":                   {"it leads through /proc", false},
-		pid:                      {"it leads through /proc", false},
-		"/proc/self/root/" + pid: {"it leads through /proc", false},
+		"fifo":                   {"not a network namespace", false},
+		in("fifo"):               {"not a network namespace", false},
+		"folder":                 {"not a network namespace", false},
+		"/dev/null":              {"not a network namespace", false},
+		"/proc/self/status":      {"not a network namespace", false},
+		"link":                   {"path leads through /proc", false},
+		pid:                      {"path leads through /proc", false},
+		"/proc/self/root/" + pid: {"path leads through /proc", false},
 		"loop":                   {"a loop of links", false},
 		"plain":                  {"it is not mounted", true},
 		"missing":                {"it does not exist", true},

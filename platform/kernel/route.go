@@ -189,7 +189,7 @@ func (k *Kernel) routeIsOurs(r netstate.Route) error {
 	}
 	for _, o := range there {
 		if o.dst == dst.Masked() && o.metric == r.Metric && o.protocol != netstate.RouteProtocol {
-			return fmt.Errorf("table %d has a route of others to %s, of protocol %d: only protocol %d is allowed there",
+			return fmt.Errorf("table %d: foreign route to %s of protocol %d: must have routes of protocol %d only",
 				r.Table, r.Dst, o.protocol, netstate.RouteProtocol)
 		}
 	}
@@ -216,7 +216,7 @@ func (k *Kernel) RemoveRoute(r netstate.Route) error {
 
 func (k *Kernel) routeMessage(r netstate.Route) ([]nl.NetlinkRequestData, error) {
 	if _, ok := TableNumber(r.Table); !ok {
-		return nil, fmt.Errorf("table %d is not ours", r.Table)
+		return nil, fmt.Errorf("table %d: not an edgespan table", r.Table)
 	}
 	dst, err := netip.ParsePrefix(r.Dst)
 	if err != nil {

@@ -85,7 +85,7 @@ func (k *Kernel) RemoveRule(r netstate.Rule) error {
 
 func ourRule(r netstate.Rule) error {
 	if _, ok := PriorityNumber(r.Priority); !ok {
-		return fmt.Errorf("rule priority %d is not ours", r.Priority)
+		return fmt.Errorf("rule priority %d: not an edgespan priority", r.Priority)
 	}
 	return nil
 }

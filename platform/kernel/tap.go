@@ -47,7 +47,7 @@ func (k *Kernel) addTap(l netstate.Link) error {
 		at.Name = fmt.Sprintf("es%da0", n)
 		if left, err := k.linkByName(at.Name); err == nil {
 			if err := k.h.LinkDel(left); err != nil && !isNotFound(err) {
-				return fmt.Errorf("delete %s, which a crash has left: %w", at.Name, err)
+				return fmt.Errorf("delete %s, left by a crash: %w", at.Name, err)
 			}
 		}
 	}

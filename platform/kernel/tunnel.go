@@ -150,7 +150,7 @@ func (u *underlay) look(ctx context.Context) (err error) {
 func (k *Kernel) tunnelOf(v *netlink.Vxlan, addrs []netlink.Addr) *netstate.Tunnel {
 	t := &netstate.Tunnel{VNI: uint32(v.VxlanId), Local: addrOf(v.SrcAddr), Remote: addrOf(v.Group), Port: uint16(v.Port)}
 	if t.Lost = k.lost(t, addrs); v.Learning {
-		t.Lost = "it learns from what comes in"
+		t.Lost = "address learning is on"
 	}
 	return t
 }

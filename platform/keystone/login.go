@@ -76,10 +76,10 @@ func (s Session) Endpoint(kind, face, region string) (string, error) {
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return "", fmt.Errorf("%sit has %d endpoints: OS_REGION_NAME with one of %s is allowed", where, len(found),
+		return "", fmt.Errorf("%s%d endpoints: set OS_REGION_NAME to one of %s", where, len(found),
 			strings.Join(regions, ", "))
 	case len(regions) > 0:
-		return "", fmt.Errorf("%sregion %q: %s are allowed", where, region, strings.Join(regions, ", "))
+		return "", fmt.Errorf("%sunknown region %q: must be one of %s", where, region, strings.Join(regions, ", "))
 	case slices.Contains(types, kind):
 		return "", fmt.Errorf("%sit has no endpoint at interface %q", where, face)
 	}
@@ -117,7 +117,7 @@ func FromEnv(env func(string) string) (Env, error) {
 	}
 	var faults []error
 	if _, err := Base(e.URL); err != nil {
-		faults = append(faults, fmt.Errorf("OS_AUTH_URL: is %w", err))
+		faults = append(faults, fmt.Errorf("OS_AUTH_URL: %w", err))
 	}
 	for _, n := range []struct{ value, name string }{
 		{cmp.Or(e.User, e.UserID), "OS_USERNAME"},
@@ -125,11 +125,12 @@ func FromEnv(env func(string) string) (Env, error) {
 		{cmp.Or(e.Project, e.ProjectID), "OS_PROJECT_NAME or OS_TENANT_NAME"},
 	} {
 		if n.value == "" {
-			faults = append(faults, fmt.Errorf("%s: is missing beside OS_AUTH_URL", n.name))
+			faults = append(faults, fmt.Errorf("%s: required with OS_AUTH_URL", n.name))
 		}
 	}
 	if !slices.Contains([]string{"public", "internal", "admin"}, e.Interface) {
-		faults = append(faults, fmt.Errorf("OS_INTERFACE: is %.40q: public, internal and admin are allowed", e.Interface))
+		faults = append(faults,
+			fmt.Errorf("OS_INTERFACE: invalid value %.40q: must be public, internal or admin", e.Interface))
 	}
 	return e, errors.Join(faults...)
 }

@@ -20,7 +20,7 @@ func (v *Validator) ownToken(ctx context.Context, spent string) (string, error) 
 	case v.own.turn <- struct{}{}:
 		defer func() { <-v.own.turn }()
 	case <-ctx.Done():
-		return "", &Away{Why: "it does not answer: its login takes too long", err: ctx.Err()}
+		return "", &Away{Why: "login timed out", err: ctx.Err()}
 	}
 	have, now := v.own.session, time.Now()
 	holds := have.Token != "" && have.Token != spent && now.Before(have.Expires)

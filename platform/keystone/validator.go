@@ -114,7 +114,7 @@ func (v *Validator) Validate(ctx context.Context, token string) (Identity, error
 	case <-f.done:
 		return f.id, f.err
 	case <-ctx.Done():
-		return Identity{}, &Away{Why: "it has not answered yet", err: ctx.Err()}
+		return Identity{}, &Away{Why: "no answer yet", err: ctx.Err()}
 	}
 }
 

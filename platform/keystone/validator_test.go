@@ -339,7 +339,7 @@ func TestWhatIsKnownIsBounded(t *testing.T) {
 
 func TestWhyTheControllerCanNotAsk(t *testing.T) {
 	for want, turn := range map[string]func(c *cloud, w http.ResponseWriter, r *http.Request) bool{
-		`the user, the password or the project is refused by Keystone`: func(c *cloud, _ http.ResponseWriter,
+		`Keystone refused the user, the password or the project`: func(c *cloud, _ http.ResponseWriter,
 			_ *http.Request) bool {
 			c.Users = nil
 			return false
@@ -353,12 +353,12 @@ func TestWhyTheControllerCanNotAsk(t *testing.T) {
 			http.Redirect(w, r, "http://elsewhere.test/", http.StatusFound)
 			return true
 		},
-		`its answer is not that of API v3`: func(_ *cloud, w http.ResponseWriter, r *http.Request) bool {
+		`invalid answer for API v3`: func(_ *cloud, w http.ResponseWriter, r *http.Request) bool {
 			w.WriteHeader(map[string]int{"GET": 200, "POST": 201}[r.Method])
 			_, _ = w.Write([]byte(`<html>`))
 			return true
 		},
-		`its answer is no token`: func(_ *cloud, w http.ResponseWriter, r *http.Request) bool {
+		`invalid answer: no`: func(_ *cloud, w http.ResponseWriter, r *http.Request) bool {
 			w.WriteHeader(map[string]int{"GET": 200, "POST": 201}[r.Method])
 			_, _ = w.Write([]byte(`{"token":{}}`))
 			return true
@@ -376,13 +376,13 @@ func TestWhyTheControllerCanNotAsk(t *testing.T) {
 			_, _ = w.Write([]byte(`{"error":{"message":"no policy"}}`))
 			return true
 		},
-		`the controller's own token is not taken by Keystone`: func(_ *cloud, w http.ResponseWriter, r *http.Request) bool {
+		`Keystone refused the controller's own token`: func(_ *cloud, w http.ResponseWriter, r *http.Request) bool {
 			if r.Method == "GET" {
 				w.WriteHeader(401)
 			}
 			return r.Method == "GET"
 		},
-		`its answer has more than`: func(_ *cloud, w http.ResponseWriter, r *http.Request) bool {
+		`answer too long`: func(_ *cloud, w http.ResponseWriter, r *http.Request) bool {
 			w.WriteHeader(201)
 			_, _ = w.Write(make([]byte, largestBody+1))
 			return true
@@ -422,7 +422,7 @@ func TestARenewalThatFailsKeepsTheOldToken(t *testing.T) {
 			t.Errorf("a minute before the end: %s", got)
 		}
 		time.Sleep(2 * time.Minute)
-		if got := c.is(t, c.Issue("anna", "services")); !strings.Contains(got, "refused by Keystone") {
+		if got := c.is(t, c.Issue("anna", "services")); !strings.Contains(got, "Keystone refused") {
 			t.Errorf("after the end: %s", got)
 		}
 	})

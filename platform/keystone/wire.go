@@ -26,11 +26,11 @@ const (
 // Why Keystone says no.
 var (
 	// ErrToken says that there is no such token, or no longer.
-	ErrToken = errors.New("validate token: Keystone does not know it, or no longer")
+	ErrToken = errors.New("validate token: unknown to Keystone, or expired")
 	// ErrRefused says that a user may not log in with this password, or not to this project.
-	ErrRefused = config.Permission.NewError("the user, the password or the project is refused by Keystone")
+	ErrRefused = config.Permission.NewError("Keystone refused the user, the password or the project")
 	// errOwn says that the token of our own is not taken.
-	errOwn = errors.New("the controller's own token is not taken by Keystone")
+	errOwn = errors.New("Keystone refused the controller's own token")
 )
 
 // Away says that Keystone can't be asked now.
@@ -128,7 +128,7 @@ type (
 func (d *tokenDoc) identity() (Identity, error) {
 	t := &d.Token
 	if t.User.ID == "" || t.Expires.IsZero() {
-		return Identity{}, errors.New("its answer is no token: user.id and expires_at are missing")
+		return Identity{}, errors.New("invalid answer: no user.id and expires_at")
 	}
 	id := Identity{
 		User: t.User.Name, UserID: t.User.ID, UserDomain: t.User.domain().Name,
@@ -173,7 +173,8 @@ func Base(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil || !slices.Contains([]string{"http", "https"}, u.Scheme) || u.Host == "" || u.User != nil ||
 		u.RawQuery != "" || u.Fragment != "" {
-		return "", fmt.Errorf("%.200q: http://HOST:PORT and https://HOST:PORT with a path are allowed", address)
+		return "", fmt.Errorf("invalid value %.200q: must be http://HOST:PORT or https://HOST:PORT, with or without a path",
+			address)
 	}
 	base := strings.TrimRight(address, "/")
 	for _, version := range []string{"/v2.0", "/v3"} {
@@ -209,14 +210,14 @@ func (c client) ask(r *http.Request, want int, out any) (status int, head http.H
 	body, err := io.ReadAll(io.LimitReader(resp.Body, largestBody+1))
 	switch {
 	case err != nil:
-		return 0, nil, &Away{Why: "its answer breaks off: " + bare(err), err: err}
+		return 0, nil, &Away{Why: "truncated answer: " + bare(err), err: err}
 	case resp.StatusCode != want:
 		return resp.StatusCode, nil, &Away{Why: fmt.Sprintf("it answers %d%s", resp.StatusCode, reason(body))}
 	case len(body) > largestBody:
-		return 0, nil, &Away{Why: fmt.Sprintf("its answer has more than %d octets", largestBody)}
+		return 0, nil, &Away{Why: fmt.Sprintf("answer too long: must be at most %d bytes", largestBody)}
 	}
 	if err := json.Unmarshal(body, out); err != nil {
-		return 0, nil, &Away{Why: "its answer is not that of API v3: " + err.Error(), err: err}
+		return 0, nil, &Away{Why: "invalid answer for API v3: " + err.Error(), err: err}
 	}
 	return resp.StatusCode, resp.Header, nil
 }
@@ -293,7 +294,7 @@ func (c client) login(ctx context.Context, who Credentials, catalog bool) (Sessi
 	id, err := doc.identity()
 	s := Session{Identity: id, Token: head.Get("X-Subject-Token"), catalog: doc.Token.Catalog}
 	if err == nil && !plausible(s.Token) {
-		err = errors.New("its answer has no token in X-Subject-Token")
+		err = errors.New("invalid answer: no token in X-Subject-Token")
 	}
 	if err != nil {
 		return Session{}, &Away{Why: err.Error(), err: err}

@@ -108,7 +108,7 @@ func Open(o Options) (*Lab, error) {
 // nothing stays.
 func Up(ctx context.Context, o Options) (*Lab, error) {
 	if os.Geteuid() != 0 {
-		return nil, fmt.Errorf("build lab: %w: root is needed for network namespaces", os.ErrPermission)
+		return nil, fmt.Errorf("build lab: %w: network namespaces need root: run it as root", os.ErrPermission)
 	}
 	l, err := Open(o)
 	if err != nil {

@@ -125,7 +125,7 @@ func (l *Lab) StartNode(cmd *exec.Cmd) (*Node, error) {
 }
 
 // errEnded is a daemon that went away while it was waited for.
-var errEnded = errors.New("no such process any more")
+var errEnded = errors.New("process exited")
 
 // Ended is closed when the process is gone.
 func (n *Node) Ended() <-chan struct{} { return n.ended }

@@ -55,7 +55,7 @@ func compile(family netstate.Family, lines []string) (body, error) {
 		case line == "}" && open != "":
 			open = ""
 		case open == "":
-			return b, fmt.Errorf("%q stands outside of a chain", line)
+			return b, fmt.Errorf("%q: outside of a chain", line)
 		case open == inSet:
 			if err := b.sets[len(b.sets)-1].setLine(line); err != nil {
 				return b, err
@@ -297,7 +297,7 @@ func (p *parser) interfaceName(key uint32) error {
 	}
 	name, err := strconv.Unquote(quoted)
 	if err != nil || name == "" || len(name) >= unix.IFNAMSIZ {
-		return fmt.Errorf("interface %s: want a quoted name of 1 to 15 octets", quoted)
+		return fmt.Errorf("interface %s: want a quoted name of 1 to 15 bytes", quoted)
 	}
 	data := make([]byte, unix.IFNAMSIZ)
 	copy(data, name)

@@ -83,7 +83,7 @@ func TestCompileRefusesWhatItDoesNotKnow(t *testing.T) {
 		`type ifname;|elements = { "es1*" }`:                            "quoted name",
 		`type ifname;|elements = { "aaaaaaaaaaaaaaaa" }`:                "quoted name",
 		`type ifname;|elements = { "es1" }|set b {`:                     "want type",
-		`type ipv4_addr;|elements = { 10.0.0.1 }|}|chain a {|notrack|}`: "stands outside",
+		`type ipv4_addr;|elements = { 10.0.0.1 }|}|chain a {|notrack|}`: "outside of a chain",
 	} {
 		_, err := compile(netstate.InetFamily, append(append([]string{"set a {"}, strings.Split(lines, "|")...), "}"))
 		if err == nil || !strings.Contains(err.Error(), want) {

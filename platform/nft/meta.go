@@ -43,7 +43,7 @@ func (p *parser) linkKind() error {
 	quoted := p.next()
 	kind, err := strconv.Unquote(quoted)
 	if err != nil || kind == "" || len(kind) >= unix.IFNAMSIZ {
-		return fmt.Errorf("kind of link %s: want a quoted word of 1 to 15 octets", quoted)
+		return fmt.Errorf("kind of link %s: want a quoted word of 1 to 15 bytes", quoted)
 	}
 	value := make([]byte, unix.IFNAMSIZ)
 	copy(value, kind)

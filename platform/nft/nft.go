@@ -253,7 +253,7 @@ func (c *Conn) receive(flags int) ([]syscall.NetlinkMessage, error) {
 // answer is the error that a message of type NLMSG_ERROR tells, nil for an ack.
 func answer(m syscall.NetlinkMessage) error {
 	if len(m.Data) < 4 {
-		return errors.New("the kernel's answer is cut short")
+		return errors.New("truncated answer from the kernel")
 	}
 	if code := int32(binary.NativeEndian.Uint32(m.Data)); code != 0 {
 		return unix.Errno(-code)

@@ -78,7 +78,7 @@ func (s *compiledSet) element(w string) ([]element, error) {
 	if s.kind == setKinds["ifname"] {
 		name, err := strconv.Unquote(w)
 		if err != nil || name == "" || len(name) >= unix.IFNAMSIZ || strings.HasSuffix(name, "*") {
-			return nil, fmt.Errorf("interface %s: want a quoted name of 1 to 15 octets", w)
+			return nil, fmt.Errorf("interface %s: want a quoted name of 1 to 15 bytes", w)
 		}
 		key := make([]byte, unix.IFNAMSIZ)
 		copy(key, name)

@@ -29,7 +29,7 @@ func (h handshakes) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo,
 	conn, info, err := h.TransportCredentials.ServerHandshake(waits)
 	waits.give()                               // of one that failed
 	if err != nil && !errors.Is(err, io.EOF) { // who only looks whether the port is open is no news
-		h.refusals.note("a connection is refused", host(c.RemoteAddr()), err)
+		h.refusals.note("connection refused", host(c.RemoteAddr()), err)
 	}
 	shown, is := info.(credentials.TLSInfo)
 	// All nodes are alike: all places are theirs.
@@ -44,7 +44,7 @@ func (h handshakes) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo,
 }
 
 // errFull ends the connection of a node that finds no place.
-var errFull = errors.New("too many nodes are connected")
+var errFull = errors.New("too many connected nodes")
 
 // Clone is a copy.
 func (h handshakes) Clone() credentials.TransportCredentials {
@@ -58,7 +58,7 @@ func (h handshakes) Clone() credentials.TransportCredentials {
 type turns chan struct{}
 
 // errCrowd ends a connection that waited in vain. The node comes again after its back-off.
-var errCrowd = errors.New("too many nodes come at once: this one has to come again")
+var errCrowd = errors.New("too many nodes connect at once: try again")
 
 // turnConn takes a turn when the client's first message is there and gives it back with the
 // answer: who connects and says nothing holds none, and what comes after the answer goes
@@ -80,7 +80,7 @@ type turnConn struct {
 const strangerLimit = 64 << 10
 
 // errStranger ends a connection that sends more.
-var errStranger = fmt.Errorf("more than %d octets without a certificate of a node", strangerLimit)
+var errStranger = fmt.Errorf("more than %d bytes without a node certificate", strangerLimit)
 
 // Close gives its place among those of its node back.
 func (c *turnConn) Close() error {

@@ -54,7 +54,7 @@ func TestWhoWaitsTooLongComesAgain(t *testing.T) {
 	n := r.run(t, r.joined(t))
 	until(t, "it is sent away", func() bool {
 		for _, e := range seen.All() {
-			if strings.Contains(fmt.Sprint(e.ContextMap()["why"]), "too many nodes come at once") {
+			if strings.Contains(fmt.Sprint(e.ContextMap()["why"]), "too many nodes connect at once") {
 				return true
 			}
 		}
@@ -140,7 +140,8 @@ func TestConnectionsWithoutACertificateHoldNoPlaceForLong(t *testing.T) {
 	var held []net.Conn
 	refused := 0
 	for range 12 {
-		c, err := tls.Dial("tcp", r.addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // whose certificate it is does not matter here
+		// whose certificate it is does not matter here
+		c, err := tls.Dial("tcp", r.addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec
 		if err != nil {
 			refused++
 			continue

@@ -128,7 +128,7 @@ var ErrRejoin = errors.New("needs re-join")
 
 // errOtherCA says that whoever answers has a certificate of a CA that the node does not know. It may
 // be another program on the way there, so it is tried again as after any other fault.
-var errOtherCA = errors.New("the controller's certificate is of a CA that this node does not know")
+var errOtherCA = errors.New("the controller's certificate is signed by an unknown CA")
 
 // outlived says why no stream came about where the node's certificate has ended, or where the
 // controller's CA was rotated while the node was away. It is tried all the same, now and then: it may
@@ -139,13 +139,13 @@ func (c *Client) outlived(up time.Duration, err error) error {
 	case err == nil || up > 0 || none != nil:
 		return err
 	case c.opts.Now().Before(p.NotAfter) && pki.OfUnknownCA(err):
-		return fmt.Errorf("%w: where its CA was rotated while the node was away, edgespan nodes replace NAME at the "+
-			"controller and edgespan join on the node are allowed: %w", errOtherCA, err)
+		return fmt.Errorf("%w: if its CA was rotated while the node was offline, run 'edgespan nodes replace NAME' at the "+
+			"controller and the printed 'edgespan join' on the node: %w", errOtherCA, err)
 	case c.opts.Now().Before(p.NotAfter):
 		return err
 	}
-	return fmt.Errorf("%w: the node's certificate ended at %s, by its clock: edgespan nodes replace NAME at the "+
-		"controller and edgespan join on the node, or a clock that is right, are allowed: %w",
+	return fmt.Errorf("%w: the node's certificate expired at %s by its clock: correct the clock, or run 'edgespan nodes "+
+		"replace NAME' at the controller and the printed 'edgespan join' on the node: %w",
 		ErrRejoin, p.NotAfter.UTC().Format(time.RFC3339), err)
 }
 
@@ -209,12 +209,12 @@ func (c *Client) begin(ctx context.Context, cancel func(), conn *grpc.ClientConn
 			if late.Stop() {
 				return rpc, nil
 			}
-			return nil, errors.New("the controller took too long to let the node in")
+			return nil, errors.New("timed out waiting for the controller's welcome")
 		}
 	}
 	err = rpc.RecvMsg(&pb.Down{})
 	if err == nil {
-		err = errors.New("the controller sent a message before it let the node in")
+		err = errors.New("the controller sent a message before its welcome")
 	}
 	return nil, sentLater(plain(err), rpc.Trailer())
 }
@@ -284,7 +284,7 @@ func (s *session) ask() {
 		err = s.out.put(&pb.Up{Kind: &pb.Up_SigningRequest{SigningRequest: &pb.SigningRequest{Csr: csr}}}, lasting)
 	}
 	if err != nil {
-		s.client.opts.Log.Warn("certificate is not renewed", zap.Error(err))
+		s.client.opts.Log.Warn("certificate not renewed", zap.Error(err))
 	}
 }
 
@@ -353,7 +353,7 @@ func (s *session) install(c *pb.Certificate) {
 		err = s.client.opts.Credentials.Install(c.GetChain(), c.GetRoots())
 	}
 	if err != nil {
-		s.client.opts.Log.Warn("certificate is not renewed", zap.Error(err))
+		s.client.opts.Log.Warn("certificate not renewed", zap.Error(err))
 	}
 }
 
@@ -367,7 +367,7 @@ func (s *session) Send(m nodeproto.FromNode) error {
 	}
 	wire := up(m)
 	if wire == nil {
-		return fmt.Errorf("send to controller: %T is no message", m)
+		return fmt.Errorf("send to controller: %T: not a message", m)
 	}
 	return s.put(wire, lasting)
 }

@@ -37,7 +37,7 @@ func (s *Server) tooMany(rpc grpc.ServerStream, node string) error {
 	case <-t.C: // also where the node has given up: gRPC counts it as open until then
 	case <-s.stop:
 	}
-	return status.Errorf(codes.ResourceExhausted, "this node opens streams too often: it may come again in %v",
+	return status.Errorf(codes.ResourceExhausted, "this node opens streams too often: try again in %v",
 		wait.Round(time.Millisecond))
 }
 

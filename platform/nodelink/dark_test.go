@@ -22,9 +22,9 @@ func TestANodeThatWasDarkJoinsAnew(t *testing.T) {
 		rotated bool
 		says    string
 	}{
-		{"its certificate ended", year, false, "needs re-join: the node's certificate ended at "},
-		{"its certificate ended, and the CA is another", year, true, "needs re-join: the node's certificate ended at "},
-		{"the CA is another", 24 * time.Hour, true, "the controller's certificate is of a CA that this node does not know: "},
+		{"its certificate ended", year, false, "needs re-join: the node's certificate expired at "},
+		{"its certificate ended, and the CA is another", year, true, "needs re-join: the node's certificate expired at "},
+		{"the CA is another", 24 * time.Hour, true, "the controller's certificate is signed by an unknown CA: "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -95,7 +95,7 @@ func differ[T comparable](base map[string]T, now []T, key func(T) string) (chang
 // listener is the controller's side.
 type listener struct{ base *pb.Report }
 
-var errNoBase = errors.New("a report in part without a whole one before it")
+var errNoBase = errors.New("partial report without a complete one before it")
 
 // whole is a report as it is meant.
 func (l *listener) whole(r *pb.Report) (*pb.Report, error) {

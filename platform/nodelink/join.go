@@ -38,7 +38,7 @@ func noJoin(ctx context.Context, of *tap.Info) (context.Context, error) {
 	if of.FullMethodName == joinMethod {
 		if _, none := identify(ctx); none == nil {
 			return nil, status.Error(codes.FailedPrecondition,
-				"a join by who has a certificate: no certificate is shown with one")
+				"join with a certificate: must be without one")
 		}
 	}
 	return ctx, nil
@@ -50,16 +50,16 @@ func (s *Server) join(ctx context.Context, in *pb.JoinRequest) (*pb.JoinAnswer, 
 	node := "" // no more than its certificate request says
 	answer, err := s.admit(ctx, in, from, &node)
 	if err != nil {
-		s.no.note("a join is refused", from, err, zap.String("node", node),
+		s.no.note("join refused", from, err, zap.String("node", node),
 			zap.String("name", fmt.Sprintf("%.*s", longestName, in.GetName())))
 		return nil, err
 	}
-	s.opts.Log.Info("a node joined", zap.String("from", from), zap.String("node", node),
+	s.opts.Log.Info("node joined", zap.String("from", from), zap.String("node", node),
 		zap.String("name", answer.GetName()))
 	return answer, nil
 }
 
-var errTooManyJoins = status.Error(codes.ResourceExhausted, "too many joins: come again in a minute")
+var errTooManyJoins = status.Error(codes.ResourceExhausted, "too many joins: try again in a minute")
 
 // admit judges a join. The request is checked whole before the token is spent.
 func (s *Server) admit(ctx context.Context, in *pb.JoinRequest, from string, node *string) (*pb.JoinAnswer, error) {
@@ -70,7 +70,7 @@ func (s *Server) admit(ctx context.Context, in *pb.JoinRequest, from string, nod
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	if len(in.GetName()) > longestName {
-		return nil, status.Errorf(codes.InvalidArgument, "a name of %d octets: at most %d are allowed", len(in.GetName()),
+		return nil, status.Errorf(codes.InvalidArgument, "name of %d bytes: must be at most %d", len(in.GetName()),
 			longestName)
 	}
 	hash, err := pki.JoinTokenHash(in.GetToken())
@@ -216,7 +216,7 @@ func Addresses(list string) ([]string, error) {
 		if _, err := hostOf(one); err != nil {
 			faults = append(faults, err)
 		} else if slices.Contains(all, one) {
-			faults = append(faults, fmt.Errorf("controller %.80q: is named twice: each once is allowed", one))
+			faults = append(faults, fmt.Errorf("controller %.80q: given twice: give each address once", one))
 		}
 		all = append(all, one)
 	}
@@ -227,7 +227,7 @@ func Addresses(list string) ([]string, error) {
 func hostOf(address string) (string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || host == "" || port == "" {
-		return "", fmt.Errorf("controller %.80q: HOST:PORT is allowed", address)
+		return "", fmt.Errorf("controller %.80q: invalid address: must be HOST:PORT", address)
 	}
 	return host, nil
 }
@@ -257,7 +257,7 @@ func (st *stream) renew(r *pb.SigningRequest) error {
 	select {
 	case <-st.accepted:
 	default:
-		return status.Error(codes.InvalidArgument, "the first message is no Hello")
+		return status.Error(codes.InvalidArgument, "the first message must be a Hello")
 	}
 	answer := &pb.Certificate{}
 	who := st.peer

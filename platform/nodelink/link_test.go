@@ -55,7 +55,7 @@ func TestJoinsThatAreRefused(t *testing.T) {
 	wrongPin := r.ca.Pin()
 	wrongPin[3] ^= 1
 	if err := join(r, good, "edge-1", r.fresh(t), wrongPin); err == nil ||
-		!strings.Contains(err.Error(), "not the one of --ca-sha256") {
+		!strings.Contains(err.Error(), "does not match --ca-sha256") {
 		t.Errorf("a wrong pin: %v", err)
 	}
 	if err := join(r, good, "edge-2", r.fresh(t), r.ca.Pin()); err == nil ||
@@ -68,7 +68,7 @@ func TestJoinsThatAreRefused(t *testing.T) {
 	}
 	err := join(r, good, "edge-1", r.fresh(t), r.ca.Pin())
 	var refused *Refused
-	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "used already") {
+	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "already used") {
 		t.Errorf("a replayed token: %v", err)
 	}
 	if err := join(r, r.token(t, "edge-3", -time.Second), "edge-3", r.fresh(t), r.ca.Pin()); err == nil ||
@@ -76,7 +76,7 @@ func TestJoinsThatAreRefused(t *testing.T) {
 		t.Errorf("an expired token: %v", err)
 	}
 	if err := join(r, "nonsense", "edge-3", r.fresh(t), r.ca.Pin()); err == nil ||
-		!strings.Contains(err.Error(), "no token") {
+		!strings.Contains(err.Error(), "not a token") {
 		t.Errorf("no token: %v", err)
 	}
 	if err := join(r, r.token(t, "edge-4", time.Hour), "edge-4", first, r.ca.Pin()); err == nil ||
@@ -238,9 +238,9 @@ func TestLargeMessagesTravelInPieces(t *testing.T) {
 	if got, ok := take(t, r.messages).(nodeproto.Answer); !ok || !bytes.Equal(got.Data, document) {
 		t.Error("another answer")
 	}
-	wantErr(t, e.s.Send(nodeproto.Push{Document: make([]byte, pushLimit)}), "are allowed")
-	wantErr(t, s.Send(nodeproto.Answer{Data: make([]byte, answerLimit)}), "are allowed")
-	wantErr(t, s.Send(nodeproto.Report{MD5: strings.Repeat("x", reportLimit)}), "are allowed")
+	wantErr(t, e.s.Send(nodeproto.Push{Document: make([]byte, pushLimit)}), "must be at most")
+	wantErr(t, s.Send(nodeproto.Answer{Data: make([]byte, answerLimit)}), "must be at most")
+	wantErr(t, s.Send(nodeproto.Report{MD5: strings.Repeat("x", reportLimit)}), "must be at most")
 	if got := r.server.shared.left.Load(); got != 256<<20 {
 		t.Errorf("%d octets of the budget are left", got)
 	}
@@ -358,7 +358,7 @@ func TestRenewalOverTheStream(t *testing.T) {
 	case <-time.After(200 * time.Millisecond): // ten sweeps
 	}
 	r.clock.move(30 * 24 * time.Hour) // past the end of all
-	wantErr(t, take(t, n.down), "ended on")
+	wantErr(t, take(t, n.down), "expired on")
 }
 
 func TestDrain(t *testing.T) {

@@ -70,7 +70,7 @@ func TestANodeSpeaksForItselfOnly(t *testing.T) {
 	if status.Code(err) != codes.PermissionDenied {
 		t.Errorf("Hello of another: %v", err)
 	}
-	wantErr(t, err, "a node speaks for itself only")
+	wantErr(t, err, "a node can only act for itself")
 
 	rpc, err := hello(t, dial(t, r, a), a.Node().String())
 	if err != nil {
@@ -87,7 +87,8 @@ func TestANodeSpeaksForItselfOnly(t *testing.T) {
 	if err := rpc.RecvMsg(answer); err != nil {
 		t.Fatal(err)
 	}
-	if c := answer.GetCertificate(); !strings.Contains(c.GetRefused(), "speaks for itself only") || len(c.GetChain()) > 0 {
+	if c := answer.GetCertificate(); !strings.Contains(c.GetRefused(), "can only act for itself") ||
+		len(c.GetChain()) > 0 {
 		t.Errorf("a certificate of another: %v", c)
 	}
 }
@@ -137,12 +138,12 @@ func TestMalformedAndOversizedMessagesEndTheirStreamOnly(t *testing.T) {
 		"a second Hello": {[]*pb.Up{{Kind: &pb.Up_Hello{Hello: &pb.Hello{}}}}, codes.InvalidArgument,
 			"second Hello"},
 		"an oversized kind": {[]*pb.Up{{Kind: &pb.Up_SigningRequest{SigningRequest: &pb.SigningRequest{Csr: make([]byte,
-			smallLimit)}}}}, codes.InvalidArgument, "are allowed"},
+			smallLimit)}}}}, codes.InvalidArgument, "must be"},
 		"an oversized wire message": {[]*pb.Up{{Kind: &pb.Up_Answer{Answer: &pb.Answer{Data: make([]byte, wireLimit)}}}},
 			codes.ResourceExhausted, "larger than max"},
 		"a piece without beginning": {[]*pb.Up{chunk(&pb.Chunk{Data: []byte("a")})}, codes.InvalidArgument, "first piece"},
 		"a giant announced": {[]*pb.Up{chunk(&pb.Chunk{Total: 1 << 40, Digest: digest[:], Data: []byte("a")})},
-			codes.InvalidArgument, "are allowed"},
+			codes.InvalidArgument, "must be"},
 		"more than announced": {[]*pb.Up{chunk(&pb.Chunk{Total: 2, Digest: digest[:], Data: []byte("abc")})},
 			codes.InvalidArgument, "announced"},
 		"a wrong digest": {[]*pb.Up{chunk(&pb.Chunk{Total: 2, Digest: digest[:], Data: []byte("ba")})},
@@ -179,7 +180,7 @@ func TestMalformedAndOversizedMessagesEndTheirStreamOnly(t *testing.T) {
 		if err := rpc.SendMsg(&pb.Up{Kind: &pb.Up_Report{Report: &pb.Report{}}}); err != nil {
 			t.Fatal(err)
 		}
-		wantErr(t, rpc.RecvMsg(&pb.Down{}), "no Hello")
+		wantErr(t, rpc.RecvMsg(&pb.Down{}), "must be a Hello")
 	})
 	t.Run("pieces before Hello", func(t *testing.T) {
 		rpc := open(t, dial(t, r, r.joined(t)))
@@ -187,7 +188,7 @@ func TestMalformedAndOversizedMessagesEndTheirStreamOnly(t *testing.T) {
 		if err := rpc.SendMsg(&pb.Up{Kind: &pb.Up_Chunk{Chunk: first}}); err != nil {
 			t.Fatal(err)
 		}
-		wantErr(t, rpc.RecvMsg(&pb.Down{}), "no Hello")
+		wantErr(t, rpc.RecvMsg(&pb.Down{}), "must be a Hello")
 	})
 	if got := r.server.shared.left.Load(); got != 256<<20 {
 		until(t, "the budget is whole again", func() bool { return r.server.shared.left.Load() == 256<<20 })
@@ -279,7 +280,7 @@ func TestAPanicOfTheHandlerEndsOneStream(t *testing.T) {
 	if err := s.Send(nodeproto.Answer{ID: 13}); err != nil {
 		t.Fatal(err)
 	}
-	wantErr(t, take(t, bad.down), "could not handle")
+	wantErr(t, take(t, bad.down), "failed to handle")
 	if err := other.Send(nodeproto.Answer{ID: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +343,7 @@ func TestASlowNodeDelaysNoOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	take(t, n.got)
-	wantErr(t, take(t, r.down).cause, "took nothing")
+	wantErr(t, take(t, r.down).cause, "received nothing")
 	for err == nil {
 		err = rpc.RecvMsg(&pb.Down{})
 	}

@@ -17,8 +17,8 @@ const (
 
 // Errors of Send.
 var (
-	ErrClosed = errors.New("the stream has ended")
-	ErrFull   = errors.New("too much is waiting on this stream")
+	ErrClosed = errors.New("stream closed")
+	ErrFull   = errors.New("too much data pending on this stream")
 )
 
 // class says which waiting messages a new one takes the place of.
@@ -67,7 +67,7 @@ func (o *outbox) put(m proto.Message, c class) error {
 		o.drop(c)
 	}
 	if len(o.queue) >= mostWaiting || o.octets+size > mostOctets {
-		return fmt.Errorf("%w: %d messages of %d octets", ErrFull, len(o.queue), o.octets)
+		return fmt.Errorf("%w: %d messages of %d bytes", ErrFull, len(o.queue), o.octets)
 	}
 	o.queue = append(o.queue, waiting{m, c, size})
 	o.octets += size

@@ -45,7 +45,7 @@ func downLimit(m *pb.Down) int {
 
 func checkSize(kind string, size, limit int) error {
 	if size > limit {
-		return fmt.Errorf("%s of %d octets: %d are allowed", kind, size, limit)
+		return fmt.Errorf("%s of %d bytes: must be at most %d", kind, size, limit)
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ type joiner struct {
 }
 
 // errBusy says that too many unfinished messages are held; the peer comes again later.
-var errBusy = errors.New("too many unfinished messages are held: come again")
+var errBusy = errors.New("too many unfinished messages: try again")
 
 // add takes a piece; whole is the message once it is complete.
 func (j *joiner) add(c *pb.Chunk) (whole []byte, err error) {
@@ -113,7 +113,7 @@ func (j *joiner) add(c *pb.Chunk) (whole []byte, err error) {
 		return nil, errors.New("an empty piece")
 	}
 	if len(j.data)+len(c.GetData()) > j.total {
-		return nil, fmt.Errorf("pieces of more than the %d octets that were announced", j.total)
+		return nil, fmt.Errorf("pieces exceed the announced %d bytes", j.total)
 	}
 	// What has come counts, not what was announced: a node that sends one octet of each of many messages would
 	// leave no room for those of others.
@@ -138,7 +138,7 @@ func (j *joiner) begin(c *pb.Chunk) error {
 		return errors.New("a first piece without total and digest")
 	}
 	if c.GetTotal() > uint64(j.limit) {
-		return fmt.Errorf("a message of %d octets: %d are allowed", c.GetTotal(), j.limit)
+		return fmt.Errorf("message of %d bytes: must be at most %d", c.GetTotal(), j.limit)
 	}
 	j.open, j.total, j.digest, j.data = true, int(c.GetTotal()), c.GetDigest(), nil
 	return nil

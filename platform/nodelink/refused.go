@@ -56,7 +56,7 @@ var sentAway = []codes.Code{
 // ofNode notes how a stream ended, if that was a refusal.
 func (r *refusals) ofNode(from string, st *stream, err error) {
 	if slices.Contains(sentAway, status.Code(err)) {
-		r.note("a node is sent away", from, err, zap.String("node", st.node))
+		r.note("node disconnected", from, err, zap.String("node", st.node))
 	}
 }
 

@@ -152,7 +152,7 @@ func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
 	if s.draining || s.started {
 		s.mu.Unlock()
-		return errors.Join(errors.New("serve node link: it was started or ended before"), l.Close())
+		return errors.Join(errors.New("serve node link: already started or ended"), l.Close())
 	}
 	s.started = true
 	s.mu.Unlock()
@@ -246,7 +246,7 @@ func (s *Server) enter() (id uint64, err error) {
 		return 0, status.Error(codes.Unavailable, "the controller is shutting down")
 	}
 	if s.open >= s.opts.MostNodes+spareConnections || len(s.nodes) >= s.opts.MostNodes {
-		return 0, status.Errorf(codes.ResourceExhausted, "%d streams are open: no more are taken here", s.open)
+		return 0, status.Errorf(codes.ResourceExhausted, "%d streams are open: limit reached", s.open)
 	}
 	s.open++
 	s.lastID++

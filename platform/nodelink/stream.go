@@ -59,7 +59,7 @@ type stream struct {
 func (s *Server) link(rpc grpc.ServerStream) error {
 	who, err := identify(rpc.Context())
 	if err != nil {
-		s.no.note("a connection without a node's certificate is refused", source(rpc.Context()), err)
+		s.no.note("connection without a node certificate refused", source(rpc.Context()), err)
 		return status.Error(codes.Unauthenticated, err.Error())
 	}
 	id, err := s.enter()
@@ -68,7 +68,7 @@ func (s *Server) link(rpc grpc.ServerStream) error {
 	}
 	defer s.leave()
 	if err := s.tooMany(rpc, who.Node.String()); err != nil {
-		s.no.note("a node is sent away", source(rpc.Context()), err, zap.String("node", who.Node.String()))
+		s.no.note("node disconnected", source(rpc.Context()), err, zap.String("node", who.Node.String()))
 		return err
 	}
 	st := &stream{
@@ -152,7 +152,7 @@ func (st *stream) first() (nodeproto.Hello, error) {
 	case hello := <-st.hello:
 		if hello.Node != st.node {
 			return hello, status.Errorf(codes.PermissionDenied,
-				"the certificate is of node %s, not of %.60q: a node speaks for itself only", st.node, hello.Node)
+				"the certificate is of node %s, not of %.60q: a node can only act for itself", st.node, hello.Node)
 		}
 		return hello, nil
 	case <-wait.C:
@@ -190,7 +190,7 @@ func (st *stream) receive() {
 		if r := recover(); r != nil {
 			st.server.opts.Log.Error("node link panicked", zap.String("node", st.node), zap.Any("panic", r),
 				zap.ByteString("stack", debug.Stack()))
-			st.finish(status.Error(codes.Internal, "the controller could not handle a message"))
+			st.finish(status.Error(codes.Internal, "the controller failed to handle a message"))
 		}
 	}()
 	for {
@@ -223,7 +223,7 @@ func (st *stream) handle(m *pb.Up) error {
 		select {
 		case <-st.accepted:
 		default:
-			return status.Error(codes.InvalidArgument, "the first message is no Hello")
+			return status.Error(codes.InvalidArgument, "the first message must be a Hello")
 		}
 		whole, err := st.piece(c)
 		if err != nil || whole == nil {
@@ -271,7 +271,7 @@ func (st *stream) say(m nodeproto.FromNode) error {
 	select {
 	case <-st.accepted:
 		if isHello {
-			return status.Error(codes.InvalidArgument, "a second Hello: one is allowed")
+			return status.Error(codes.InvalidArgument, "second Hello: must be sent once")
 		}
 		if m != nil { // else it is of a kind that a newer version knows
 			st.server.opts.Handler.Received(st, m)
@@ -280,7 +280,7 @@ func (st *stream) say(m nodeproto.FromNode) error {
 	default:
 	}
 	if !isHello {
-		return status.Error(codes.InvalidArgument, "the first message is no Hello")
+		return status.Error(codes.InvalidArgument, "the first message must be a Hello")
 	}
 	select {
 	case st.hello <- hello:
@@ -318,10 +318,10 @@ func (st *stream) judge() error {
 		return status.Error(codes.PermissionDenied, err.Error())
 	}
 	if d := st.out.stalled(now); d > st.server.opts.Stall {
-		return status.Errorf(codes.DeadlineExceeded, "the node took nothing for %v", d.Round(time.Second))
+		return status.Errorf(codes.DeadlineExceeded, "the node received nothing for %v", d.Round(time.Second))
 	}
 	if since := st.partial.Load(); since != 0 && now.UnixNano()-since > int64(slowest) {
-		return status.Errorf(codes.DeadlineExceeded, "a message was not finished within %v", slowest)
+		return status.Errorf(codes.DeadlineExceeded, "message not completed within %v", slowest)
 	}
 	return nil
 }
@@ -348,7 +348,7 @@ func (st *stream) End(why string) { st.finish(status.Error(codes.Aborted, text(w
 func (st *stream) Send(m nodeproto.FromController) error {
 	wire := down(m)
 	if wire == nil {
-		return fmt.Errorf("send to node %s: %T is no message", st.node, m)
+		return fmt.Errorf("send to node %s: %T: not a message", st.node, m)
 	}
 	if err := checkSize(fmt.Sprintf("%T", m), proto.Size(wire), downLimit(wire)); err != nil {
 		return fmt.Errorf("send to node %s: %w", st.node, err)

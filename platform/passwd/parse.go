@@ -47,7 +47,7 @@ func parse(name string, text []byte, roles []string) (map[string]*user, error) {
 		if err != nil {
 			at(err)
 		} else if first, twice := lines[who]; twice {
-			at(fmt.Errorf("user %q: stands in line %d already: one line is allowed", who, first))
+			at(fmt.Errorf("user %q: duplicate of line %d: give each user once", who, first))
 		}
 		if who != "" {
 			users[who], lines[who] = u, n+1
@@ -60,7 +60,7 @@ func parse(name string, text []byte, roles []string) (map[string]*user, error) {
 func parseLine(line string, roles []string) (string, *user, error) {
 	words := strings.Split(line, ":")
 	if len(words) != 3 {
-		return "", nil, fmt.Errorf("has %d fields: three are allowed: USER:BCRYPT-HASH:ROLE", len(words))
+		return "", nil, fmt.Errorf("has %d fields: must be USER:BCRYPT-HASH:ROLE", len(words))
 	}
 	name, hash, role := words[0], words[1], words[2]
 	var faults []error
@@ -72,7 +72,8 @@ func parseLine(line string, roles []string) (string, *user, error) {
 		faults = append(faults, fmt.Errorf("user %.64q: %w", name, err))
 	}
 	if !slices.Contains(roles, role) {
-		faults = append(faults, fmt.Errorf("user %.64q: role %.40q: %s are allowed", name, role, strings.Join(roles, ", ")))
+		faults = append(faults,
+			fmt.Errorf("user %.64q: invalid role %.40q: must be one of %s", name, role, strings.Join(roles, ", ")))
 	}
 	return name, &user{role: role, hash: []byte(hash), cost: cost}, errors.Join(faults...)
 }
@@ -80,23 +81,23 @@ func parseLine(line string, roles []string) (string, *user, error) {
 func checkName(name string) error {
 	bad := func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) }
 	if name == "" || len(name) > longestName || !utf8.ValidString(name) || strings.ContainsFunc(name, bad) {
-		return fmt.Errorf("user %.64q: 1 to %d octets that can be printed, without spaces, are allowed", name, longestName)
+		return fmt.Errorf("user %.64q: invalid name: must be 1 to %d printable characters without spaces", name, longestName)
 	}
 	return nil
 }
 
 // checkHash takes the spellings 2a, 2b and 2y, which are one function.
 func checkHash(hash string) (cost int, err error) {
-	const allowed = "a hash of bcrypt is allowed, as htpasswd -nB makes it"
+	const allowed = "must be a bcrypt hash, as htpasswd -nB makes it"
 	if len(hash) != 60 || !slices.Contains([]string{"$2a$", "$2b$", "$2y$"}, hash[:4]) {
-		return 0, errors.New("the hash: is none of bcrypt: " + allowed)
+		return 0, errors.New("hash: not bcrypt: " + allowed)
 	}
 	if strings.Trim(hash[7:], "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789") != "" || hash[6] != '$' {
-		return 0, errors.New("the hash: has letters that bcrypt does not write: " + allowed)
+		return 0, errors.New("hash: invalid characters: " + allowed)
 	}
 	cost, err = strconv.Atoi(hash[4:6])
 	if err != nil || cost < smallestCost || cost > largestCost {
-		return 0, fmt.Errorf("the hash: its cost is %.2q: %02d to %d are allowed", hash[4:6], smallestCost, largestCost)
+		return 0, fmt.Errorf("hash: invalid cost %.2q: must be %02d to %d", hash[4:6], smallestCost, largestCost)
 	}
 	return cost, nil
 }

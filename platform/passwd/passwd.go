@@ -26,8 +26,8 @@ const (
 
 // Why a password is not taken.
 var (
-	ErrDenied = errors.New("check password: there is no such user with this password")
-	ErrBusy   = errors.New("check password: too many are being checked")
+	ErrDenied = errors.New("check password: wrong user or password")
+	ErrBusy   = errors.New("check password: too many checks in progress")
 )
 
 // File is a file of users in force. It may be used from several goroutines.
@@ -116,12 +116,12 @@ func (f *File) text(known string) (stamp string, text []byte, err error) {
 	case stamp == known:
 		return stamp, nil, nil
 	case !info.Mode().IsRegular():
-		return stamp, nil, fmt.Errorf("%s: is no file: a regular file is allowed", f.path)
+		return stamp, nil, fmt.Errorf("%s: must be a regular file", f.path)
 	case info.Mode().Perm()&0o007 != 0:
 		return stamp, nil, fmt.Errorf("%s: has mode %04o: others may not read or write it: chmod 640", f.path,
 			info.Mode().Perm())
 	case info.Size() > largestFile:
-		return stamp, nil, fmt.Errorf("%s: has %d octets: %d are allowed", f.path, info.Size(), largestFile)
+		return stamp, nil, fmt.Errorf("%s: %d bytes: must be at most %d", f.path, info.Size(), largestFile)
 	}
 	text, err = io.ReadAll(io.LimitReader(file, largestFile))
 	return stamp, text, err

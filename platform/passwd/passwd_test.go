@@ -143,13 +143,13 @@ func TestEveryFaultOfAFileIsNamed(t *testing.T) {
 		t.Fatal("it is taken")
 	}
 	for _, want := range []string{
-		`users:2: user "anna": stands in line 1 already: one line is allowed`,
-		`users:3: has 2 fields: three are allowed: USER:BCRYPT-HASH:ROLE`,
-		`users:4: user "c d": 1 to 64 octets`,
-		`user "c d": role "root": viewer, operator, admin are allowed`,
-		`users:5: user "dora": the hash: is none of bcrypt`,
-		`users:6: user "emil": the hash: its cost is "31": 04 to 14 are allowed`,
-		`users:7: user "fred": the hash: has letters that bcrypt does not write`,
+		`users:2: user "anna": duplicate of line 1: give each user once`,
+		`users:3: has 2 fields: must be USER:BCRYPT-HASH:ROLE`,
+		`users:4: user "c d": invalid name: must be 1 to 64`,
+		`user "c d": invalid role "root": must be one of viewer, operator, admin`,
+		`users:5: user "dora": hash: not bcrypt`,
+		`users:6: user "emil": hash: invalid cost "31": must be 04 to 14`,
+		`users:7: user "fred": hash: invalid characters`,
 		`users:8: user "` + strings.Repeat("g", 64),
 	} {
 		if !strings.Contains(err.Error(), want) {

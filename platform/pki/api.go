@@ -45,7 +45,7 @@ func (c *apiCert) at(now time.Time) *tls.Certificate {
 	}
 	cert, err := c.cert, c.fault
 	if cert != nil && now.After(cert.Leaf.NotAfter) {
-		cert, err = nil, fmt.Errorf("read server certificate: %s ended on %s", c.files.Cert,
+		cert, err = nil, fmt.Errorf("read server certificate: %s expired on %s", c.files.Cert,
 			cert.Leaf.NotAfter.Format(time.RFC3339))
 	}
 	if c.tell != nil && (err == nil) != (c.told == nil) {
@@ -77,10 +77,10 @@ func (c *apiCert) read(now time.Time) error {
 		return err
 	}
 	if len(chain.chain) == 0 || key.key == nil || !sameKey(chain.chain[0].PublicKey, key.key.Public()) {
-		return fmt.Errorf("read server certificate: %s and %s do not belong together", c.files.Cert, c.files.Key)
+		return fmt.Errorf("read server certificate: %s and %s do not match", c.files.Cert, c.files.Key)
 	}
 	if now.After(chain.chain[0].NotAfter) {
-		return fmt.Errorf("read server certificate: %s ended on %s", c.files.Cert,
+		return fmt.Errorf("read server certificate: %s expired on %s", c.files.Cert,
 			chain.chain[0].NotAfter.Format(time.RFC3339))
 	}
 	c.written = written

@@ -65,7 +65,7 @@ func Open(opts Options) (*Authority, error) {
 			*life = defaultAge
 		}
 		if *life < shortest {
-			return nil, fmt.Errorf("open CA: a certificate's life of %v: %v and more are allowed", *life, shortest)
+			return nil, fmt.Errorf("open CA: certificate validity %v: must be at least %v", *life, shortest)
 		}
 	}
 	a := &Authority{opts: opts}
@@ -121,7 +121,7 @@ func (a *Authority) loadOutside() error {
 		return fmt.Errorf("%s holds no certificate", out.Cert)
 	}
 	if out.Key == "" {
-		return errors.New("a CA without its key: required: nodes join by certificates that the controller issues")
+		return errors.New("CA key: required: the controller issues the certificates of nodes")
 	}
 	if b, err = readBundle(out.Key, 0o007); err != nil {
 		return err
@@ -138,13 +138,13 @@ func (a *Authority) checkIssuer() error {
 	ca, now := a.roots[0], a.opts.Now()
 	switch {
 	case !ca.IsCA || !ca.BasicConstraintsValid:
-		return fmt.Errorf("certificate %s is no CA's", serialText(ca))
+		return fmt.Errorf("certificate %s: not a CA certificate", serialText(ca))
 	case ca.KeyUsage != 0 && ca.KeyUsage&x509.KeyUsageCertSign == 0:
-		return fmt.Errorf("certificate %s may not sign certificates", serialText(ca))
+		return fmt.Errorf("certificate %s: not allowed to sign certificates", serialText(ca))
 	case now.After(ca.NotAfter):
-		return fmt.Errorf("certificate %s of the CA ended on %s", serialText(ca), ca.NotAfter.Format(time.RFC3339))
+		return fmt.Errorf("certificate %s of the CA expired on %s", serialText(ca), ca.NotAfter.Format(time.RFC3339))
 	case !sameKey(ca.PublicKey, a.key.Public()):
-		return fmt.Errorf("certificate %s of the CA and its key do not belong together", serialText(ca))
+		return fmt.Errorf("certificate %s of the CA and its key do not match", serialText(ca))
 	}
 	return nil
 }
@@ -204,7 +204,7 @@ func writeBundle(path string, b bundle) error {
 func (a *Authority) issue(t *x509.Certificate, public crypto.PublicKey, life time.Duration) (*x509.Certificate, error) {
 	now, ca := a.opts.Now(), a.roots[0]
 	if !now.Before(ca.NotAfter) {
-		return nil, fmt.Errorf("the CA's certificate ended on %s", ca.NotAfter.Format(time.RFC3339))
+		return nil, fmt.Errorf("the CA's certificate expired on %s", ca.NotAfter.Format(time.RFC3339))
 	}
 	serial, err := newSerial()
 	if err != nil {

@@ -88,7 +88,7 @@ func (c *Callers) Stale() error {
 	if other.until.IsZero() || !c.authority.opts.Now().After(other.until) {
 		return nil
 	}
-	return fmt.Errorf("read revoked certificates: %s: a list ended on %s", c.files.CRL, other.until.Format(time.RFC3339))
+	return fmt.Errorf("read revoked certificates: %s: list expired on %s", c.files.CRL, other.until.Format(time.RFC3339))
 }
 
 // TLS is OperatorTLS that asks for a client certificate of either CA.
@@ -112,7 +112,7 @@ func smallChain(chain [][]byte) error {
 		size += len(der)
 	}
 	if len(chain) > longestChain || size > largestChain {
-		return fmt.Errorf("client certificates: %d of %d bytes: must be %d of %d at most", len(chain), size, longestChain,
+		return fmt.Errorf("client certificates: %d of %d bytes: must be at most %d of %d", len(chain), size, longestChain,
 			largestChain)
 	}
 	return nil
@@ -145,7 +145,7 @@ func (c *Callers) Of(state *tls.ConnectionState) (Shown, error) {
 		return Shown{}, nil
 	}
 	if len(state.PeerCertificates) > longestChain {
-		return Shown{}, fmt.Errorf("has a chain of %d certificates: %d are allowed", len(state.PeerCertificates),
+		return Shown{}, fmt.Errorf("has a chain of %d certificates: must be at most %d", len(state.PeerCertificates),
 			longestChain)
 	}
 	other, now := c.otherNow(), c.authority.opts.Now()
@@ -209,10 +209,10 @@ func chainOf(certs, roots []*x509.Certificate, now time.Time) ([]*x509.Certifica
 		return chains[0], nil
 	}
 	if ended := new(x509.CertificateInvalidError); errors.As(err, ended) && ended.Reason == x509.Expired {
-		return nil, fmt.Errorf("certificate %s: counts from %s to %s", serialText(certs[0]),
+		return nil, fmt.Errorf("certificate %s: valid only from %s to %s", serialText(certs[0]),
 			certs[0].NotBefore.Format(time.RFC3339), certs[0].NotAfter.Format(time.RFC3339))
 	}
-	return nil, fmt.Errorf("certificate %s: is of no CA that counts here, or for no client", serialText(certs[0]))
+	return nil, fmt.Errorf("certificate %s: signed by an unknown CA, or not for clients", serialText(certs[0]))
 }
 
 func endOf(chain []*x509.Certificate) time.Time {
@@ -232,7 +232,7 @@ func certname(cert *x509.Certificate) (string, error) {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && !strings.ContainsRune(certnameExtra, r)
 	}
 	if name == "" || len(name) > longestName || strings.ContainsFunc(name, bad) {
-		return "", fmt.Errorf("certificate %s: its CN is %.80q: 1 to %d of a-z, 0-9 and %s are allowed", serialText(cert),
+		return "", fmt.Errorf("certificate %s: invalid CN %.80q: must be 1 to %d of a-z, 0-9 and %s", serialText(cert),
 			name, longestName, certnameExtra)
 	}
 	return name, nil

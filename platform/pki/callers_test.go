@@ -103,18 +103,18 @@ func TestWhoShowsACertificate(t *testing.T) {
 		"without the other CA":    {only, tlsOf(t, r.join(t, nodeB)), "node " + nodeB.String() + ", certname "},
 		"nobody":                  {c, PinnedTLS(r.Pin(), "127.0.0.1", r.opts.Now), "node , certname "},
 		"an agent":                {c, p.agent(t, "node-1.domain.tld", 7), "node , certname node-1.domain.tld"},
-		"an agent, not asked for": {only, p.agent(t, "node-1.domain.tld", 7), "is of no CA that counts here"},
-		"a revoked agent":         {c, p.agent(t, "node-1.domain.tld", 1), "the certificate is revoked by its CA"},
+		"an agent, not asked for": {only, p.agent(t, "node-1.domain.tld", 7), "signed by an unknown CA"},
+		"a revoked agent":         {c, p.agent(t, "node-1.domain.tld", 1), "certificate revoked by its CA"},
 		"an ended agent": {c, p.agent(t, "n", 8, ended),
-			"counts from 2026-11-21T11:00:00Z to 2026-11-21T11:59:00Z"},
-		"a server":          {c, p.agent(t, "n", 8, noClient), "or for no client"},
-		"a name of many":    {c, p.agent(t, "*.domain.tld", 8), `its CN is "*.domain.tld"`},
-		"a name with a way": {c, p.agent(t, "a/../b", 8), `its CN is "a/../b"`},
-		"no name":           {c, p.agent(t, "", 8), `its CN is ""`},
-		"of another CA":     {c, stranger.agent(t, "node-1.domain.tld", 7), "is of no CA that counts here"},
-		"an ended node":     {c, r.sign(t, ended), "counts from"},
+			"valid only from 2026-11-21T11:00:00Z to 2026-11-21T11:59:00Z"},
+		"a server":          {c, p.agent(t, "n", 8, noClient), "or not for clients"},
+		"a name of many":    {c, p.agent(t, "*.domain.tld", 8), `invalid CN "*.domain.tld"`},
+		"a name with a way": {c, p.agent(t, "a/../b", 8), `invalid CN "a/../b"`},
+		"no name":           {c, p.agent(t, "", 8), `invalid CN ""`},
+		"of another CA":     {c, stranger.agent(t, "node-1.domain.tld", 7), "signed by an unknown CA"},
+		"an ended node":     {c, r.sign(t, ended), "valid only from"},
 		"a fleet's without a node": {c, r.sign(t, func(c *x509.Certificate) { c.URIs, c.Subject.CommonName = nil, "node-1" }),
-			"is of no CA that counts here"},
+			"signed by an unknown CA"},
 		// The other CA must not be able to name the fleet's nodes.
 		"a node by the other CA": {c,
 			p.agent(t, "evil", 9, func(c *x509.Certificate) { c.URIs, c.DNSNames = []*url.URL{nodeURI(nodeA)}, nil }),
@@ -184,14 +184,14 @@ func TestTheOtherCAsFilesAreFollowed(t *testing.T) {
 	key := p.key
 	p.key, _ = newKey()
 	p.revoke(t) // by somebody who has the CA's name, and not its key
-	if err := c.Reload(); err == nil || !strings.Contains(err.Error(), "is signed by no certificate of the CA") {
+	if err := c.Reload(); err == nil || !strings.Contains(err.Error(), "not signed by a certificate of the CA") {
 		t.Errorf("a list that is forged: %v", err)
 	}
 	p.key = key
 	p.revoke(t)
 	other := newPuppet(t)
 	writePEM(t, p.files.Cert, blockCert, other.roots[0].Raw)
-	if err := c.Reload(); err == nil || !strings.Contains(err.Error(), "is signed by no certificate of the CA") {
+	if err := c.Reload(); err == nil || !strings.Contains(err.Error(), "not signed by a certificate of the CA") {
 		t.Errorf("a list of another CA: %v", err)
 	}
 	writePEM(t, p.files.Cert, blockCert, other.roots[0].Raw, p.roots[0].Raw)
@@ -212,11 +212,12 @@ func TestFilesOfAnotherCAThatCanNotWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, files := range map[string]OtherCA{
-		"no such file":                   {Cert: filepath.Join(dir, "none")},
-		"is no CA's":                     {Cert: writePEM(t, filepath.Join(dir, "leaf"), blockCert, cert.Certificate[0])},
-		"no such file or":                {Cert: p.files.Cert, CRL: filepath.Join(dir, "none")},
-		"PEM block 1 is \"CERTIFICATE\"": {Cert: p.files.Cert, CRL: p.files.Cert},
-		"PEM block 1: ":                  {Cert: p.files.Cert, CRL: garbage},
+		"no such file": {Cert: filepath.Join(dir, "none")},
+		"not a CA certificate": {Cert: writePEM(t, filepath.Join(dir, "leaf"), blockCert,
+			cert.Certificate[0])},
+		"no such file or":                         {Cert: p.files.Cert, CRL: filepath.Join(dir, "none")},
+		"PEM block 1: unexpected \"CERTIFICATE\"": {Cert: p.files.Cert, CRL: p.files.Cert},
+		"PEM block 1: ":                           {Cert: p.files.Cert, CRL: garbage},
 	} {
 		if _, err := r.Callers(files, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

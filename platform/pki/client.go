@@ -14,7 +14,7 @@ func ClientTLS(authorities []byte) (*tls.Config, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(authorities) {
-		return nil, errors.New("has no certificate: PEM is allowed")
+		return nil, errors.New("no certificate: must be PEM")
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool}, nil
 }

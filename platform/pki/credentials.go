@@ -25,7 +25,7 @@ const (
 )
 
 // ErrNotJoined says that a node has no certificate yet.
-var ErrNotJoined = errors.New("this node has joined no controller")
+var ErrNotJoined = errors.New("node not joined: run 'edgespan join' first")
 
 // Credentials are a node's key, its certificate and what it trusts. They may be used from
 // several goroutines.
@@ -79,11 +79,11 @@ func Bound(dir string) uuid.UUID {
 // certificates out: at the start a late clock must not hide them.
 func (c *Credentials) check(b bundle, now time.Time) error {
 	if b.key == nil || len(b.chain) == 0 || len(b.roots) == 0 {
-		return errors.New("a key, a certificate and a trusted root are required")
+		return errors.New("must have a key, a certificate and a trusted root")
 	}
 	leaf := b.chain[0]
 	if !sameKey(leaf.PublicKey, b.key.Public()) {
-		return errors.New("the certificate is for another key")
+		return errors.New("certificate and key do not match")
 	}
 	peer, err := peerOf(leaf)
 	if err != nil {

@@ -60,13 +60,13 @@ func identity(uris []*url.URL, extensions []pkix.Extension) (uuid.UUID, error) {
 		return uuid.Nil, err
 	}
 	if names != 1 || len(uris) != 1 {
-		return uuid.Nil, fmt.Errorf("has %d names, %d of them URIs: exactly one, %s<uuid>, is allowed", names, len(uris), urn)
+		return uuid.Nil, fmt.Errorf("has %d names, %d of them URIs: must have exactly one, %s<uuid>", names, len(uris), urn)
 	}
 	text := uris[0].String()
 	word, found := strings.CutPrefix(text, urn)
 	node, err := uuid.Parse(word)
 	if !found || err != nil || node == uuid.Nil || node.String() != word {
-		return uuid.Nil, fmt.Errorf("names %.80q: %s<uuid in lower case> is allowed", text, urn)
+		return uuid.Nil, fmt.Errorf("invalid name %.80q: must be %s<uuid in lower case>", text, urn)
 	}
 	return node, nil
 }
@@ -81,7 +81,7 @@ func countNames(extensions []pkix.Extension) (int, error) {
 		}
 		var names []asn1.RawValue
 		if rest, err := asn1.Unmarshal(e.Value, &names); err != nil || len(rest) > 0 {
-			return 0, errors.New("its alternative names cannot be read")
+			return 0, errors.New("invalid alternative names")
 		}
 		n += len(names)
 	}

@@ -32,7 +32,7 @@ type Request struct {
 // key is ECDSA on P-256 or P-384, or Ed25519.
 func ParseRequest(der []byte) (Request, error) {
 	if len(der) > largestRequest {
-		return Request{}, fmt.Errorf("read certificate request: %d octets: %d are allowed", len(der), largestRequest)
+		return Request{}, fmt.Errorf("read certificate request: %d bytes: must be at most %d", len(der), largestRequest)
 	}
 	csr, err := x509.ParseCertificateRequest(der)
 	if err != nil {
@@ -42,11 +42,11 @@ func ParseRequest(der []byte) (Request, error) {
 	case ed25519.PublicKey:
 	case *ecdsa.PublicKey:
 		if bits := key.Params().BitSize; bits != 256 && bits != 384 {
-			return Request{}, fmt.Errorf("read certificate request: a curve of %d bits: P-256, P-384 and Ed25519 are allowed",
+			return Request{}, fmt.Errorf("read certificate request: curve of %d bits: must be P-256, P-384 or Ed25519",
 				bits)
 		}
 	default:
-		return Request{}, fmt.Errorf("read certificate request: a key of %s: P-256, P-384 and Ed25519 are allowed",
+		return Request{}, fmt.Errorf("read certificate request: %s key: must be P-256, P-384 or Ed25519",
 			csr.PublicKeyAlgorithm)
 	}
 	if err := csr.CheckSignature(); err != nil {
@@ -91,7 +91,7 @@ func (a *Authority) Renew(p Peer, der []byte) (Issued, error) {
 		return Issued{}, fmt.Errorf("renew certificate of node %s: %w", p.Node, err)
 	}
 	if r.Node != p.Node {
-		return Issued{}, fmt.Errorf("renew certificate of node %s: the request names node %s: a node speaks for itself only",
+		return Issued{}, fmt.Errorf("renew certificate of node %s: the request names node %s: a node can only act for itself",
 			p.Node, r.Node)
 	}
 	if err := a.Admit(p); err != nil {

@@ -79,12 +79,12 @@ func (f ClientFiles) TLS() (*tls.Config, error) {
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("read client TLS: %s holds no certificate: certificates in PEM form are allowed", f.CA)
+			return nil, fmt.Errorf("read client TLS: %s: no certificate: must be PEM", f.CA)
 		}
 	}
 	switch {
 	case (f.Cert == "") != (f.Key == ""):
-		return nil, errors.New("read client TLS: certificate and key: both files or none are allowed")
+		return nil, errors.New("read client TLS: certificate and key: only one of them given: must be both or neither")
 	case f.Cert != "":
 		pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
 		if err != nil {

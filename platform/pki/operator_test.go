@@ -63,11 +63,11 @@ func TestClientFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, f := range map[string]ClientFiles{
-		"holds no certificate":               {CA: empty},
-		"both files or none are allowed":     {Cert: ca},
-		"no such file or directory":          {CA: filepath.Join(t.TempDir(), "none.pem")},
-		empty + " and " + ca:                 {Cert: empty, Key: ca},
-		"certificate and key: both files or": {Key: ca},
+		"no certificate":                {CA: empty},
+		"only one of them given":        {Cert: ca},
+		"no such file or directory":     {CA: filepath.Join(t.TempDir(), "none.pem")},
+		empty + " and " + ca:            {Cert: empty, Key: ca},
+		"certificate and key: only one": {Key: ca},
 	} {
 		if _, err := f.TLS(); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%+v: %v: want %q", f, err, what)

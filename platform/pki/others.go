@@ -31,12 +31,12 @@ const blockCRL = "X509 CRL"
 func (o OtherCA) read() (*otherCA, error) {
 	b, err := readBundle(o.Cert, 0o007)
 	if err == nil && len(b.chain) == 0 {
-		err = fmt.Errorf("read certificates: %s holds none: certificates in PEM form are allowed", o.Cert)
+		err = fmt.Errorf("read certificates: %s: no certificate: must be PEM", o.Cert)
 	}
 	out := &otherCA{roots: b.chain, revoked: map[string]bool{}}
 	for _, ca := range b.chain {
 		if err == nil && (!ca.IsCA || !ca.BasicConstraintsValid) {
-			err = fmt.Errorf("read certificates: %s: certificate %s is no CA's", o.Cert, serialText(ca))
+			err = fmt.Errorf("read certificates: %s: certificate %s: not a CA certificate", o.Cert, serialText(ca))
 		}
 	}
 	if err != nil || o.CRL == "" {
@@ -54,11 +54,11 @@ func (o *otherCA) readCRL(path string) error {
 		block, rest := pem.Decode(text)
 		switch {
 		case block == nil && n == 1:
-			return fmt.Errorf("read revoked certificates: %s holds no PEM block: %s is allowed", path, blockCRL)
+			return fmt.Errorf("read revoked certificates: %s: no PEM block: must be %s", path, blockCRL)
 		case block == nil:
 			return nil
 		case block.Type != blockCRL:
-			return fmt.Errorf("read revoked certificates: %s: PEM block %d is %.40q: %s is allowed", path, n, block.Type,
+			return fmt.Errorf("read revoked certificates: %s: PEM block %d: unexpected %.40q: must be %s", path, n, block.Type,
 				blockCRL)
 		}
 		if err := o.revoke(block.Bytes); err != nil {
@@ -78,7 +78,7 @@ func (o *otherCA) revoke(der []byte) error {
 		return bytes.Equal(ca.RawSubject, list.RawIssuer) && list.CheckSignatureFrom(ca) == nil
 	})
 	if i < 0 {
-		return errors.New("is signed by no certificate of the CA")
+		return errors.New("not signed by a certificate of the CA")
 	}
 	for _, e := range list.RevokedCertificateEntries {
 		o.revoked[string(list.RawIssuer)+"\x00"+e.SerialNumber.String()] = true

@@ -46,9 +46,9 @@ func TestNoCertificateOutlivesTheCA(t *testing.T) {
 	}
 	r.now = r.roots[0].NotAfter.Add(time.Second)
 	_, err = r.newServer()
-	wantErr(t, err, "the CA's certificate ended")
+	wantErr(t, err, "the CA's certificate expired")
 	_, err = Open(r.opts)
-	wantErr(t, err, "ended on")
+	wantErr(t, err, "expired on")
 }
 
 func writePEM(t *testing.T, path, kind string, ders ...[]byte) string {
@@ -247,7 +247,7 @@ func TestAnOutsideCertificateThatCanNotBeShown(t *testing.T) {
 		t.Error("the change is not shown")
 	}
 	r.now = made.Leaf.NotAfter.Add(time.Second)
-	shows("after its end", false, true, "ended on")
+	shows("after its end", false, true, "expired on")
 }
 
 func TestAnOutsideCA(t *testing.T) {
@@ -293,7 +293,7 @@ func TestAnOutsideCA(t *testing.T) {
 		o := r.opts
 		o.Outside.Key = ""
 		_, err = Open(o)
-		wantErr(t, err, "a CA without its key: required")
+		wantErr(t, err, "CA key: required")
 	})
 	t.Run("with another key", func(t *testing.T) {
 		other, _ := newKey()
@@ -304,7 +304,7 @@ func TestAnOutsideCA(t *testing.T) {
 		o := r.opts
 		o.Outside.Key = writePEM(t, filepath.Join(dir, "other.key"), blockKey, key)
 		_, err = Open(o)
-		wantErr(t, err, "do not belong together")
+		wantErr(t, err, "do not match")
 	})
 }
 
@@ -312,7 +312,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 	o := newRig(t).opts
 	o.NodeLife = time.Second
 	_, err := Open(o)
-	wantErr(t, err, "a certificate's life of 1s")
+	wantErr(t, err, "certificate validity 1s")
 	o.NodeLife, o.Names = 0, nil
 	_, err = Open(o)
 	wantErr(t, err, "no names")

@@ -38,7 +38,7 @@ func readBundle(path string, forbidden os.FileMode) (bundle, error) {
 		return bundle{}, fmt.Errorf("read certificates: %w", err)
 	}
 	if info.Size() > largestFile {
-		return bundle{}, fmt.Errorf("read certificates: %s has %d octets: %d are allowed", path, info.Size(), largestFile)
+		return bundle{}, fmt.Errorf("read certificates: %s: %d bytes: must be at most %d", path, info.Size(), largestFile)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -49,7 +49,8 @@ func readBundle(path string, forbidden os.FileMode) (bundle, error) {
 		return bundle{}, fmt.Errorf("read certificates: %s: %w", path, err)
 	}
 	if b.key != nil && info.Mode().Perm()&forbidden != 0 {
-		return bundle{}, fmt.Errorf("read certificates: %s holds a key and has mode %04o: others may not read it: chmod 600",
+		return bundle{}, fmt.Errorf("read certificates: %s: contains a key and has mode %04o: must not be readable by "+
+			"others: run chmod 600",
 			path, info.Mode().Perm())
 	}
 	return b, nil
@@ -68,7 +69,7 @@ func parseBundle(text []byte) (bundle, error) {
 		text = rest
 	}
 	if b.key == nil && len(b.chain) == 0 && len(b.roots) == 0 {
-		return bundle{}, errors.New("holds no PEM block: keys and certificates in PEM form are allowed")
+		return bundle{}, errors.New("no PEM block: must be keys and certificates in PEM")
 	}
 	return b, nil
 }
@@ -77,7 +78,7 @@ func (b *bundle) add(block *pem.Block) (err error) {
 	switch block.Type {
 	case blockKey, "EC PRIVATE KEY":
 		if b.key != nil {
-			return errors.New("is a second key: one is allowed")
+			return errors.New("second key: must have one")
 		}
 		b.key, err = parseKey(block)
 	case blockCert:
@@ -86,7 +87,7 @@ func (b *bundle) add(block *pem.Block) (err error) {
 		b.roots, err = appendCert(b.roots, block.Bytes)
 	case "EC PARAMETERS": // openssl writes them before a key
 	default:
-		err = fmt.Errorf("is unknown: %s and %s are allowed", blockKey, blockCert)
+		err = fmt.Errorf("unknown type: must be %s or %s", blockKey, blockCert)
 	}
 	return err
 }
@@ -101,7 +102,7 @@ func parseKey(block *pem.Block) (crypto.Signer, error) {
 	}
 	signer, ok := key.(crypto.Signer)
 	if !ok {
-		return nil, fmt.Errorf("is a %T: a key that signs is allowed", key)
+		return nil, fmt.Errorf("is a %T: must be a signing key", key)
 	}
 	return signer, nil
 }

@@ -44,12 +44,12 @@ func ParsePin(text string) (Pin, error) {
 }
 
 func pinError(text string) error {
-	return fmt.Errorf("read CA fingerprint: %.80q: 64 hexadecimal digits are allowed, the SHA-256 of the CA's public key",
+	return fmt.Errorf("invalid CA fingerprint %.80q: must be 64 hexadecimal digits, the SHA-256 of the CA's public key",
 		text)
 }
 
 // ErrPin says that a server showed no authority with the wanted pin.
-var ErrPin = errors.New("the server's CA is not the one of --ca-sha256")
+var ErrPin = errors.New("the server's CA does not match --ca-sha256")
 
 // PinnedTLS is the client's setting for the Join call: it trusts the one authority that
 // has the pin, which the server must show in its chain, and asks for the server's name as
@@ -81,7 +81,7 @@ func verifyPinned(shown []*x509.Certificate, pin Pin, host string, now time.Time
 		}
 	}
 	if !found {
-		return fmt.Errorf("verify server: %w: it shows %s", ErrPin, pinsOf(shown[1:]))
+		return fmt.Errorf("verify server: %w: its CA is %s", ErrPin, pinsOf(shown[1:]))
 	}
 	_, err := shown[0].Verify(x509.VerifyOptions{
 		Roots: roots, Intermediates: between, CurrentTime: now, DNSName: host,

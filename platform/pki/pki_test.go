@@ -222,14 +222,14 @@ func TestWrongClientCertificatesAreRefused(t *testing.T) {
 		"an address beside it":  {func(c *x509.Certificate) { c.IPAddresses = []net.IP{{127, 0, 0, 1}} }, "2 names"},
 		"a mail name beside it": {func(c *x509.Certificate) { c.EmailAddresses = []string{"a@b.test"} }, "2 names"},
 		"another URN": {func(c *x509.Certificate) { c.URIs[0].Opaque = "edgespan:controller:" + nodeA.String() },
-			"is allowed"},
+			"must be"},
 		"upper case": {func(c *x509.Certificate) {
 			c.URIs[0].Opaque = "edgespan:node:" +
 				strings.ToUpper(nodeA.String())
-		}, "is allowed"},
+		}, "must be"},
 		"the nil UUID": {func(c *x509.Certificate) { c.URIs[0].Opaque = "edgespan:node:" + uuid.Nil.String() },
-			"is allowed"},
-		"a query after it": {func(c *x509.Certificate) { c.URIs[0].RawQuery = "x=1" }, "is allowed"},
+			"must be"},
+		"a query after it": {func(c *x509.Certificate) { c.URIs[0].RawQuery = "x=1" }, "must be"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -350,7 +350,7 @@ func TestAJoinIsSaidAgainWithTheSameKey(t *testing.T) {
 		keys = append(keys, req.Key)
 	}
 	if keys[0] != keys[1] {
-		t.Error("another key")
+		t.Error("do not match")
 	}
 }
 
@@ -376,9 +376,9 @@ func TestInstallRefusesWhatDoesNotFit(t *testing.T) {
 		chain, roots [][]byte
 		want         string
 	}{
-		"of an earlier key": {first.Chain, first.Roots, "another key"},
-		"no certificate":    {nil, own.Roots, "required"},
-		"no roots":          {own.Chain, nil, "required"},
+		"of an earlier key": {first.Chain, first.Roots, "do not match"},
+		"no certificate":    {nil, own.Roots, "must have"},
+		"no roots":          {own.Chain, nil, "must have"},
 		"of another CA":     {foreign.Chain, own.Roots, "unknown authority"},
 		"no DER":            {[][]byte{{1}}, own.Roots, "x509"},
 	} {

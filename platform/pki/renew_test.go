@@ -213,7 +213,7 @@ func TestARequestForAnotherNodeIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = r.Renew(p, csr)
-	wantErr(t, err, "a node speaks for itself only")
+	wantErr(t, err, "a node can only act for itself")
 }
 
 func TestAnEndedCertificateIsNotRenewed(t *testing.T) {
@@ -229,7 +229,7 @@ func TestAnEndedCertificateIsNotRenewed(t *testing.T) {
 	}
 	r.now = p.NotAfter.Add(time.Second)
 	_, err = r.Renew(p, csr)
-	wantErr(t, err, "ended on")
+	wantErr(t, err, "expired on")
 }
 
 func requestOf(t *testing.T, key crypto.Signer, change func(*x509.CertificateRequest)) []byte {
@@ -260,14 +260,14 @@ func TestRequests(t *testing.T) {
 	}{
 		"P-256":   {requestOf(t, p256, same), ""},
 		"Ed25519": {requestOf(t, ed, same), ""},
-		"RSA":     {requestOf(t, weak, same), "a key of RSA"},
+		"RSA":     {requestOf(t, weak, same), "RSA key"},
 		"P-224":   {requestOf(t, p224, same), "224 bits"},
 		"forged":  {forged, "read certificate request"},
 		"nobody":  {requestOf(t, p256, func(c *x509.CertificateRequest) { c.URIs = nil }), "0 names"},
 		"two": {requestOf(t, p256, func(c *x509.CertificateRequest) { c.URIs = append(c.URIs, nodeURI(nodeB)) }),
 			"2 names"},
 		"a name more":     {requestOf(t, p256, func(c *x509.CertificateRequest) { c.DNSNames = []string{"x"} }), "2 names"},
-		"too large":       {make([]byte, largestRequest+1), "octets"},
+		"too large":       {make([]byte, largestRequest+1), "bytes"},
 		"empty":           {nil, "read certificate request"},
 		"octets after it": {append(requestOf(t, p256, same), 0), "read certificate request"},
 	} {

@@ -20,7 +20,7 @@ type Revocation struct {
 }
 
 // ErrRevoked is the cause of every refusal by the list.
-var ErrRevoked = errors.New("the certificate is revoked")
+var ErrRevoked = errors.New("certificate revoked")
 
 // Revocations is the list in force. It is checked in each handshake, on each renewal and
 // by Authority.Admit; a nil list revokes nothing.

@@ -55,7 +55,7 @@ func SwitchCA(dir string) (Pin, error) {
 	}
 	first := next.chain[0]
 	if !slices.ContainsFunc(own.chain, same(first)) {
-		return Pin{}, fmt.Errorf("switch to the next CA: %s does not trust it yet: what \"ca next\" has left is allowed",
+		return Pin{}, fmt.Errorf("switch to the next CA: %s does not trust it yet: run 'edgespan-controller ca next' first",
 			filepath.Join(dir, "ca.pem"))
 	}
 	if !same(first)(own.chain[0]) {
@@ -76,7 +76,7 @@ func DropCA(dir string) (Pin, error) {
 		return Pin{}, fmt.Errorf("drop the CA before: %w", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, nextFile)); err == nil {
-		return Pin{}, fmt.Errorf("drop the CA before: %s is there: \"ca switch\" comes first", nextFile)
+		return Pin{}, fmt.Errorf("drop the previous CA: %s exists: run 'edgespan-controller ca switch' first", nextFile)
 	}
 	own.chain = own.chain[:1]
 	return PinOf(own.chain[0]), writeBundle(filepath.Join(dir, "ca.pem"), own)

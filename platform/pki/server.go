@@ -47,7 +47,7 @@ func (a *Authority) ServerTLSInTurn(turn func(net.Conn) error) *tls.Config {
 // not revoked. Streams that last are asked for it again.
 func (a *Authority) Admit(p Peer) error {
 	if a.opts.Now().After(p.NotAfter) {
-		return fmt.Errorf("admit node %s: certificate %s ended on %s", p.Node, p.Serial, p.NotAfter.Format(time.RFC3339))
+		return fmt.Errorf("admit node %s: certificate %s expired on %s", p.Node, p.Serial, p.NotAfter.Format(time.RFC3339))
 	}
 	return a.opts.Revoked.Check(p)
 }
@@ -81,7 +81,7 @@ func (s *serverCert) get() (*tls.Certificate, error) {
 // ends with the CA itself, where a joining node looks for its pin.
 func (a *Authority) newServer() (*tls.Certificate, error) {
 	if len(a.opts.Names) == 0 {
-		return nil, errors.New("make server certificate: no names: one host name or IP address at least is required")
+		return nil, errors.New("make server certificate: no names: must have at least one host name or IP address")
 	}
 	key, err := newKey()
 	if err != nil {

@@ -23,11 +23,11 @@ const (
 
 // Why a token is refused. Whoever holds 256 bits of it may know.
 var (
-	ErrTokenForm    = errors.New("this is no token")
-	ErrTokenUnknown = errors.New("the token is not known here")
-	ErrTokenExpired = errors.New("the token has expired")
-	ErrTokenUsed    = errors.New("the token was used already")
-	ErrTokenName    = errors.New("the token is for another name")
+	ErrTokenForm    = errors.New("not a token")
+	ErrTokenUnknown = errors.New("unknown token")
+	ErrTokenExpired = errors.New("token expired")
+	ErrTokenUsed    = errors.New("token already used")
+	ErrTokenName    = errors.New("token for another name")
 )
 
 // JoinToken is what a controller keeps of a join token: never its text.
@@ -48,7 +48,7 @@ type TokenUse struct {
 // NewJoinToken makes a token for one node name. Its text is shown once.
 func NewJoinToken(name string, expires time.Time) (text string, kept JoinToken, err error) {
 	if name == "" {
-		return "", JoinToken{}, errors.New("make join token: no name: the name of one node is required")
+		return "", JoinToken{}, errors.New("make join token: name: required")
 	}
 	text, hash, err := newToken(joinPrefix)
 	return text, JoinToken{Hash: hash, Name: name, Expires: expires}, err
@@ -79,7 +79,7 @@ func tokenHash(prefix, text string) (string, error) {
 	word, found := strings.CutPrefix(text, prefix)
 	secret, err := base64.RawURLEncoding.Strict().DecodeString(word)
 	if !found || err != nil || len(secret) != tokenOctets {
-		return "", fmt.Errorf("read token: %w: %s and 43 letters, digits, - and _ are allowed", ErrTokenForm, prefix)
+		return "", fmt.Errorf("read token: %w: must be %s and 43 letters, digits, - and _", ErrTokenForm, prefix)
 	}
 	return hashOf(text), nil
 }
@@ -93,7 +93,7 @@ func (t JoinToken) Redeem(now time.Time, text, name string, r Request) (JoinToke
 		return JoinToken{}, fmt.Errorf("redeem token: %w", ErrTokenUnknown)
 	}
 	if t.Name != name {
-		return JoinToken{}, fmt.Errorf("redeem token: %w: it is for %.80q, not for %.80q", ErrTokenName, t.Name, name)
+		return JoinToken{}, fmt.Errorf("redeem token: %w: for %.80q, not for %.80q", ErrTokenName, t.Name, name)
 	}
 	if !now.Before(t.Expires) {
 		return JoinToken{}, fmt.Errorf("redeem token of %.80q: %w on %s", t.Name, ErrTokenExpired,
@@ -130,7 +130,7 @@ func ParseRole(text string) (Role, error) {
 	case Viewer, Operator, Admin:
 		return r, nil
 	}
-	return "", fmt.Errorf("read role: %.40q: %s, %s and %s are allowed", text, Viewer, Operator, Admin)
+	return "", fmt.Errorf("invalid role %.40q: must be %s, %s or %s", text, Viewer, Operator, Admin)
 }
 
 // OperatorToken is what a controller keeps of an operator's token.

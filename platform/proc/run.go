@@ -123,7 +123,7 @@ func (r *Runner) Run(ctx context.Context, stdin string, argv ...string) (string,
 	case err != nil:
 		return fail(err)
 	case out.over:
-		return fail(fmt.Errorf("more than %d octets of output", maxOutput))
+		return fail(fmt.Errorf("more than %d bytes of output", maxOutput))
 	}
 	return out.String(), nil
 }

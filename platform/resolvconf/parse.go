@@ -54,7 +54,7 @@ func parseServer(word string) (netip.Addr, string) {
 			return a.Unmap(), ""
 		}
 	}
-	return netip.Addr{}, fmt.Sprintf("no IP address: %s", short(word))
+	return netip.Addr{}, fmt.Sprintf("not an IP address: %s", short(word))
 }
 
 // short quotes a word of a file, cut: it goes into a status.

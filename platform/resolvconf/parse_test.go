@@ -26,8 +26,9 @@ func TestParseAssignments(t *testing.T) {
 		"DNS=192.0.2.53#dns.example [2001:db8::1]:53#x 192.0.2.54:53": "192.0.2.53 2001:db8::1 192.0.2.54",
 		"DNS=192.0.2.53:853#dot.example":                              " (server 192.0.2.53:853: only port 53 can be asked)",
 		"DNS=fe80::1%2 ::ffff:192.0.2.1":                              "fe80::1 192.0.2.1",
-		"XDNS=192.0.2.1\nDNS=rm -rf\n":                                " (no IP address: \"rm\"; no IP address: \"-rf\")",
-		"DNS=a" + strings.Repeat("b", 100): " (no IP address: \"a" + strings.Repeat("b", 39) +
+		"XDNS=192.0.2.1\nDNS=rm -rf\n": " (not an IP address: \"rm\"; not an IP address: " +
+			"\"-rf\")",
+		"DNS=a" + strings.Repeat("b", 100): " (not an IP address: \"a" + strings.Repeat("b", 39) +
 			"…\")",
 		"DNS=" + strings.Repeat("9.9.9.9 ", 17): strings.TrimSpace(strings.Repeat("9.9.9.9 ", 16)) +
 			" (more than 16 servers)",

@@ -189,12 +189,12 @@ func (r Reader) file(path string, flags int) (text, why string, there bool) {
 	defer func() { _ = f.Close() }() // only read from
 	st, err := f.Stat()
 	if err != nil || !st.Mode().IsRegular() {
-		return "", "is no regular file", true
+		return "", "not a regular file", true
 	}
 	lease := strings.Contains(filepath.Base(path), "lease")
 	if size := st.Size(); size > maxFile {
 		if !lease {
-			return "", fmt.Sprintf("has more than %d octets", maxFile), true
+			return "", fmt.Sprintf("more than %d bytes", maxFile), true
 		}
 		if _, err := f.Seek(size-maxFile, io.SeekStart); err != nil {
 			return "", "can't be read", true

@@ -116,9 +116,9 @@ func TestHostileFilesAreSkipped(t *testing.T) {
 	got := Reader{Root: root}.Read([]Link{{"eth2", 2}, {"eth3", 3}, {"eth4", 4}})
 	for link, want := range map[string]string{
 		"eth2": "systemd-networkd /run/systemd/netif/links/2 true [] skipped: is a symbolic link",
-		"eth3": fmt.Sprintf("systemd-networkd /run/systemd/netif/links/3 true [] skipped: has more than %d octets", maxFile),
-		"eth4": "systemd-networkd /run/systemd/netif/links/4 true [] skipped: is no regular file\nresolvconf " +
-			"/run/resolvconf/interface/eth4 true [] skipped: is no regular file",
+		"eth3": fmt.Sprintf("systemd-networkd /run/systemd/netif/links/3 true [] skipped: more than %d bytes", maxFile),
+		"eth4": "systemd-networkd /run/systemd/netif/links/4 true [] skipped: not a regular file\nresolvconf " +
+			"/run/resolvconf/interface/eth4 true [] skipped: not a regular file",
 	} {
 		if s := told(got[link]); s != want {
 			t.Errorf("%s: %s, want %s", link, s, want)

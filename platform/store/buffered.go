@@ -111,7 +111,7 @@ func (b *Buffered) open() (lost string) {
 		m, _ := b.marked()
 		m.Lost = true
 		_ = b.marks.Write(markSlot, m.text()) // before there is a new journal
-		lost = "the journal was gone although the node has an id"
+		lost = "journal missing although the node has an ID"
 	}
 	err := j.open()
 	var corrupt *CorruptError
@@ -123,13 +123,13 @@ func (b *Buffered) open() (lost string) {
 			j.apply(r)
 		}
 		b.behind, b.damaged = errors.Join(err, readErr), true
-		return fmt.Sprintf("the journal was damaged (offset %d: %s): %d records were read around %d gaps", corrupt.Offset,
+		return fmt.Sprintf("journal damaged (offset %d: %s): read %d records around %d gaps", corrupt.Offset,
 			corrupt.What, len(records), gaps)
 	case err != nil:
 		b.behind = err
 		if statErr == nil && len(j.live) == 0 {
 			b.damaged = true
-			return "the journal could not be read: " + err.Error()
+			return "cannot read the journal: " + err.Error()
 		}
 	}
 	return lost
@@ -324,7 +324,7 @@ func (b *Buffered) setAside() error {
 		return err
 	}
 	b.damaged = false
-	b.note("the damaged journal is kept as " + name)
+	b.note("damaged journal kept as " + name)
 	return nil
 }
 

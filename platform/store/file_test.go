@@ -203,7 +203,7 @@ func TestADamagedNodeIDIsKeptAndNamed(t *testing.T) {
 		path := filepath.Join(dir, "node-id")
 		must(t, os.WriteFile(path, []byte(content), 0o600))
 		_, err := NodeID(dir)
-		if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "is allowed") ||
+		if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "must be") ||
 			len(err.Error()) > 400 {
 			t.Errorf("%.50q: %v", content, err)
 		}

@@ -55,7 +55,7 @@ type CorruptError struct {
 
 func (e *CorruptError) Error() string {
 	return fmt.Sprintf("read journal %s: corrupt at offset %d: %s: the file is kept; restore it, or move it away to "+
-		"begin anew",
+		"start with an empty one",
 		e.Path, e.Offset, e.What)
 }
 
@@ -165,7 +165,7 @@ func scan(log []byte) (records []record, end int, err *CorruptError) {
 		payload, ok := cutFrame(log, end)
 		if !ok {
 			if end < base || frameFollows(log, end+1) {
-				return nil, end, &CorruptError{Offset: int64(end), What: "the checksum of a frame differs"}
+				return nil, end, &CorruptError{Offset: int64(end), What: "frame checksum mismatch"}
 			}
 			break
 		}
@@ -181,11 +181,11 @@ func scan(log []byte) (records []record, end int, err *CorruptError) {
 
 func scanHeader(log []byte) (base int, err *CorruptError) {
 	if len(log) < headerSize || string(log[:len(magic)]) != magic {
-		return 0, &CorruptError{What: "no journal of this version"}
+		return 0, &CorruptError{What: "not a journal of this version"}
 	}
 	body, sum := log[:headerSize-4], log[headerSize-4:headerSize]
 	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(sum) {
-		return 0, &CorruptError{What: "the checksum of the header differs"}
+		return 0, &CorruptError{What: "header checksum mismatch"}
 	}
 	at := binary.LittleEndian.Uint64(body[len(magic):])
 	if at > uint64(len(log)) {

@@ -70,7 +70,7 @@ func parseHalf(text []byte) half {
 		length = 0
 	}
 	if length > uint64(len(text)-halfHead) {
-		h.fault = fmt.Errorf("it ends after %d of %d octets", len(text)-halfHead, length)
+		h.fault = fmt.Errorf("truncated after %d of %d bytes", len(text)-halfHead, length)
 		return h
 	}
 	if crc32.Checksum(rest[:16+length], castagnoli) != binary.LittleEndian.Uint32(text[len(halfMagic):]) || n == 0 {

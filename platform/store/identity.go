@@ -33,7 +33,7 @@ func readNodeID(dir string) (uuid.UUID, error) {
 	}
 	id, err := parseNodeID([]byte(strings.TrimSuffix(string(text), "\n")))
 	if err != nil {
-		return uuid.Nil, fmt.Errorf("read node id: %s holds %.60q: one UUID in lower case is allowed, such as %q",
+		return uuid.Nil, fmt.Errorf("read node ID: %s: invalid value %.60q: must be one UUID in lower case, such as %q",
 			path, text, "1b4e28ba-2fa1-4d7b-883f-0016d3cca427")
 	}
 	return id, nil

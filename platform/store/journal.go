@@ -28,7 +28,7 @@ const (
 )
 
 // ErrLocked says that another daemon holds the journal.
-var ErrLocked = errors.New("another process holds it")
+var ErrLocked = errors.New("in use by another process")
 
 // logFile is the part of *os.File that a log is written through. It is the seam
 // where tests make the disk fail (docs/architecture.md, law 13).
@@ -154,7 +154,7 @@ func (j *Journal) Put(topic, key string, value []byte) error {
 
 func checkSize(topic, key string, value []byte) error {
 	if size := len(topic) + len(key) + len(value); size > MaxValue {
-		return fmt.Errorf("put %s %s: %d bytes, at most %d are allowed", topic, key, size, MaxValue)
+		return fmt.Errorf("put %s %s: %d bytes: must be at most %d", topic, key, size, MaxValue)
 	}
 	return nil
 }
@@ -202,7 +202,7 @@ func (j *Journal) flush(b *batch) error {
 		return j.broken
 	}
 	if len(b.payload) > math.MaxUint32 {
-		return fmt.Errorf("%d bytes at once, at most %d are allowed", len(b.payload), math.MaxUint32)
+		return fmt.Errorf("%d bytes at once: must be at most %d", len(b.payload), math.MaxUint32)
 	}
 	frame := appendFrame(make([]byte, 0, frameHead+len(b.payload)), j.size, b.payload)
 	if _, err := j.file.WriteAt(frame, j.size); err != nil {

@@ -98,7 +98,7 @@ func TestJournalValuesAreTheCallersOwn(t *testing.T) {
 func TestJournalRefusesAnOversizeValue(t *testing.T) {
 	j := open(t, t.TempDir())
 	if err := j.Put("t", "k", make([]byte, MaxValue)); err == nil ||
-		!strings.Contains(err.Error(), "at most 16777216 are allowed") {
+		!strings.Contains(err.Error(), "must be at most 16777216") {
 		t.Fatalf("got %v", err)
 	}
 	must(t, j.Put("t", "k", []byte("1")))

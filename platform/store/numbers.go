@@ -216,16 +216,16 @@ func (b *Buffered) NodeID(bound uuid.UUID) (uuid.UUID, error) {
 		why := err.Error()
 		switch {
 		case bound != uuid.Nil:
-			id, why = bound, why+": the one of its certificate is taken"
+			id, why = bound, why+": using the ID of its certificate"
 		case copyErr == nil:
-			id, why = second, why+": the journal's copy is taken"
+			id, why = second, why+": using the ID in the journal"
 		case b.node != uuid.Nil:
-			id, why = b.node, why+": the copy beside the journal is taken"
+			id, why = b.node, why+": using the copy next to the journal"
 		default:
 			if id, loadErr = uuid.NewRandom(); loadErr != nil {
 				return uuid.Nil, fmt.Errorf("make node id: %w", loadErr)
 			}
-			why += ": nothing names it, a new one was made"
+			why += ": unknown, created a new one"
 		}
 		// else it is the first start
 		if bound != uuid.Nil || copyErr == nil || b.node != uuid.Nil || !errors.Is(err, fs.ErrNotExist) {

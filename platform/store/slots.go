@@ -122,7 +122,7 @@ func (s *slot) read() ([]byte, error) {
 			err = errors.Join(err, fmt.Errorf("%s: %w", s.half(i), h.fault))
 		}
 	}
-	return nil, fmt.Errorf("read %s: neither of its two files is whole: %w", s.path, err)
+	return nil, fmt.Errorf("read %s: both of its files are damaged: %w", s.path, err)
 }
 
 // look reads what is there. What another one wrote may not be on the disk yet.

@@ -137,9 +137,9 @@ func (n *node) ofOperators(m any) {
 // command does what an operator wants, or says why not.
 func (n *node) command(reply func(any), c Command) {
 	if why := n.machine.WhyUnread(); why != "" && c.What != fleetapi.Confirm {
-		reply(CommandDone{fmt.Errorf("%s: %w: what the store has of its pushes can't be read here: %s: a controller of the "+
-			"version that wrote it must do it; "+
-			"where it is damaged, edgespan nodes replace NAME has it join anew, and keeps what can be read", c.What,
+		reply(CommandDone{fmt.Errorf("%s: %w: cannot read the stored state of its pushes: %s: use a controller of the "+
+			"version that wrote it; if it is damaged, run 'edgespan nodes replace NAME' to join the node again, which keeps "+
+			"what is readable", c.What,
 			fleetapi.ErrRefused, why)})
 		return
 	}
@@ -159,7 +159,7 @@ func (n *node) command(reply func(any), c Command) {
 		reply(CommandDone{n.renew()})
 		return
 	default:
-		reply(CommandDone{fmt.Errorf("command %q: %w: it is unknown", c.What, fleetapi.ErrRefused)})
+		reply(CommandDone{fmt.Errorf("command %q: %w: unknown command", c.What, fleetapi.ErrRefused)})
 		return
 	}
 	reply(CommandDone{})
@@ -169,9 +169,9 @@ func (n *node) command(reply func(any), c Command) {
 func (n *node) confirm() error {
 	switch {
 	case n.stream == nil:
-		return fmt.Errorf("confirm: %w: the node is offline", fleetapi.ErrRefused)
+		return fmt.Errorf("confirm: %w: node offline: try again when it is connected", fleetapi.ErrRefused)
 	case n.report == nil || n.report.Pending == nil:
-		return fmt.Errorf("confirm: %w: the node has no config that waits for its confirmation", fleetapi.ErrRefused)
+		return fmt.Errorf("confirm: %w: no config waits for confirmation", fleetapi.ErrRefused)
 	}
 	return n.stream.Send(nodeproto.Confirm{Generation: n.report.Pending.Generation})
 }
@@ -180,7 +180,7 @@ func (n *node) confirm() error {
 // whose time has come renews by itself once it is back.
 func (n *node) renew() error {
 	if n.stream == nil {
-		return fmt.Errorf("renew: %w: the node is offline", fleetapi.ErrRefused)
+		return fmt.Errorf("renew: %w: node offline: try again when it is connected", fleetapi.ErrRefused)
 	}
 	return n.stream.Send(nodeproto.Renew{})
 }
@@ -209,11 +209,11 @@ func (n *node) keepRan(data []byte) {
 // runs is what the node runs and the wanted config would remove.
 func (n *node) runs() Running {
 	if n.machine.State(n.d.Now()) != fleet.NeedsAdoption {
-		return Running{Err: fmt.Errorf("adopt: %w: the node does not wait to be adopted", fleetapi.ErrRefused)}
+		return Running{Err: fmt.Errorf("adopt: %w: the node does not need adoption", fleetapi.ErrRefused)}
 	}
 	if n.ran == nil {
-		return Running{Err: fmt.Errorf("adopt: %w: what the node runs is not known: it is offline, or too many others wait "+
-			"to be adopted: adopt or forget those first", fleetapi.ErrRefused)}
+		return Running{Err: fmt.Errorf("adopt: %w: the node's current config is unknown: it is offline, or too many others "+
+			"wait for adoption: adopt or forget those first", fleetapi.ErrRefused)}
 	}
 	n.d.running.one.Lock()
 	defer n.d.running.one.Unlock()
@@ -250,7 +250,7 @@ func (n *node) describe() fleetapi.NodeDetail {
 	}
 	if t := n.theirs; t != nil && t.Left > 0 {
 		d.Explain = append(d.Explain,
-			fmt.Sprintf("%d more parameters and health items are left out here: replica %s, which has its stream, shows all",
+			fmt.Sprintf("%d more parameters and health items omitted: replica %s, which has its stream, shows all",
 				t.Left, n.replica))
 	}
 	r := n.report
@@ -301,7 +301,7 @@ func readPreview(w nodeproto.Answer, out *fleetapi.NodePreview) error {
 	}
 	var p nodeproto.Preview
 	if err := json.Unmarshal(w.Data, &p); err != nil {
-		return fmt.Errorf("its answer can't be read: %w", err)
+		return fmt.Errorf("invalid answer: %w", err)
 	}
 	for _, a := range p.Actions {
 		supported := a.Supported

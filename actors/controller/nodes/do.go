@@ -134,7 +134,7 @@ func (n *node) send(m nodeproto.FromController) {
 		return
 	}
 	if err := n.stream.Send(m); err != nil {
-		n.d.Log.Debug("say something to a node", zap.String("node", n.id), zap.Error(err))
+		n.d.Log.Debug("send a message to a node", zap.String("node", n.id), zap.Error(err))
 	}
 }
 
@@ -150,12 +150,12 @@ func (n *node) push(p fleet.Push) {
 	}
 	document, err := n.d.documents.of(n.want.Config, n.want.Set)
 	if err != nil {
-		n.d.Log.Error("make the config of a node", zap.String("node", n.id), zap.Error(err))
+		n.d.Log.Error("compute the config of a node", zap.String("node", n.id), zap.Error(err))
 		return
 	}
 	with, err := n.encoded()
 	if err != nil {
-		n.d.Log.Error("make the peer configuration of a node", zap.String("node", n.id), zap.Error(err))
+		n.d.Log.Error("compute the peer configuration of a node", zap.String("node", n.id), zap.Error(err))
 		return
 	}
 	n.send(nodeproto.Push{
@@ -226,7 +226,7 @@ func (n *node) compared(data []byte) {
 	running, faults := config.ParseFew(data)
 	if got := config.MD5(running); len(faults) > 0 || got != c.Running.Config {
 		n.misfit, n.misfits = n.d.Now(), n.misfits+1
-		n.log("the config that a node says it runs is another",
+		n.log("a node reports a different config than it should run",
 			zap.String("why", config.Cut(faults.Error(), nodeproto.MaxText)),
 			zap.String("said", got), zap.String("reported", c.Running.Config))
 		return

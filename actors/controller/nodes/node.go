@@ -122,7 +122,7 @@ func (n *node) Receive(c actor.Context) {
 		n.self = c.Self()
 		n.read()
 	case *actor.Stopping:
-		n.end("the node was forgotten, or its certificate was revoked")
+		n.end("node removed from the fleet, or its certificate revoked")
 		n.keepRan(nil)
 		n.setTimer(time.Time{})
 	case *actor.Restarting:
@@ -200,7 +200,7 @@ func (n *node) read() {
 // wake begins with the memory of the store: after a crash like after a start.
 func (n *node) wake(m storage.Saved) {
 	if m.Err != nil {
-		n.d.Log.Warn("read the memory of a node", zap.String("node", n.id), zap.Error(m.Err))
+		n.d.Log.Warn("read the stored state of a node", zap.String("node", n.id), zap.Error(m.Err))
 		n.later(savedRead)
 		return
 	}
@@ -235,7 +235,7 @@ func (n *node) parse(e kv.Entry) (fleet.Memory, error) {
 	}
 	m, err := fleet.ParseMemory(e.Value)
 	if err != nil {
-		n.d.Log.Error("read the memory of a node: it is not judged", zap.String("node", n.id), zap.Error(err))
+		n.d.Log.Error("read the stored state of a node: ignored", zap.String("node", n.id), zap.Error(err))
 	}
 	return m, err
 }
@@ -339,7 +339,7 @@ func (n *node) result(r nodeproto.Result) {
 		n.steps(fleet.Undone{Attempt: r.Attempt, Digest: digest, Reason: fleet.Unconfirmed, Why: r.Faults.Error()},
 			ack{r.Attempt})
 	default:
-		n.log("a node says an outcome that is unknown here")
+		n.log("a node reports an unknown outcome")
 	}
 }
 

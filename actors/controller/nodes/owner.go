@@ -68,10 +68,10 @@ func (n *node) own() {
 // ownerSaved is the answer of the store to that.
 func (n *node) ownerSaved(m storage.Saved) {
 	n.ownings--
-	if m.Err != nil && n.hopeless("whose stream is here", m.Err) {
+	if m.Err != nil && n.hopeless("streams of this replica", m.Err) {
 		// It shows as offline there; the next change is tried again.
 	} else if m.Err != nil {
-		n.d.Log.Warn("say whose stream a node is on", zap.String("node", n.id), zap.Error(m.Err))
+		n.d.Log.Warn("publish the replica of a node's stream", zap.String("node", n.id), zap.Error(m.Err))
 		n.later(savedOwner)
 	} else {
 		n.owner = max(n.owner, m.Rev)
@@ -209,7 +209,7 @@ func (n *node) shownSaved(m storage.Saved) {
 		n.own() // its lease has ended
 	case m.Err == nil, n.stream == nil: // gone sees to what is there
 		n.instead = nil
-	case n.hopeless("how it stands", m.Err):
+	case n.hopeless("state of the node", m.Err):
 		n.announced, n.instead = n.instead, nil // with the next change
 	default:
 		n.later(savedShown)

@@ -83,7 +83,7 @@ type placeAgain struct{}
 // change, but stored again.
 func (n *node) underlaySaved(m storage.Saved) {
 	if m.Err != nil && n.stream != nil {
-		n.d.Log.Warn("keep the ports of a node", zap.String("node", n.id), zap.Error(m.Err))
+		n.d.Log.Warn("store the ports of a node", zap.String("node", n.id), zap.Error(m.Err))
 		self := n.self
 		n.d.After(storage.StoreBackoff, func() { n.d.Send(self, placeAgain{}) })
 		return

@@ -61,7 +61,7 @@ func (n *node) vanished() {
 // standingSaved is the answer of the store: what was not stored is with the next report.
 func (n *node) standingSaved(m storage.Saved) {
 	if m.Err != nil {
-		n.d.Log.Warn("say how a node stands", zap.String("node", n.id), zap.Error(m.Err))
+		n.d.Log.Warn("publish the state of a node", zap.String("node", n.id), zap.Error(m.Err))
 		n.stood = nil
 	}
 }

@@ -108,7 +108,7 @@ func (n *node) summarize() stateloop.PeerStatusReport {
 		return i.Reported == stateloop.Absent && i.Review == stateloop.No
 	})
 	for _, i := range stateloop.NewlyIgnored(was, s.report.PeerConfigurationState) {
-		n.log("a node reports what no config of it declares", zap.String("parameter", i.ID),
+		n.log("a node reports parameters that none of its configs declares", zap.String("parameter", i.ID),
 			zap.String("state", string(i.Reported)),
 			zap.String("review", string(i.Review)), zap.String("reason", i.Reason))
 	}

@@ -93,7 +93,7 @@ func (n *node) countSaved(m storage.Saved) {
 	ours := n.next != nil && m.Now.Exists() && bytes.Equal(m.Now.Value, storage.Encode(n.next.Counted))
 	switch {
 	case m.Err != nil:
-		n.d.Log.Warn("count a generation", zap.String("node", n.id), zap.Error(m.Err))
+		n.d.Log.Warn("number a generation", zap.String("node", n.id), zap.Error(m.Err))
 		n.later(savedCount)
 	case m.Done && n.next != nil && !n.superseded:
 		n.count = m.Rev
@@ -152,7 +152,7 @@ func (n *node) memorySaved(m storage.Saved) {
 	switch {
 	case errors.Is(m.Err, kv.ErrTooLarge) && n.lighten():
 	case m.Err != nil:
-		n.logAt(zap.WarnLevel, "save the memory of a node", zap.Error(m.Err))
+		n.logAt(zap.WarnLevel, "store the state of a node", zap.Error(m.Err))
 		n.saving, n.other = text, other // it is tried again
 		n.later(savedMemory)
 		return

@@ -311,7 +311,7 @@ func (a *rolloutActor) rolloutIs(e kv.Event, id string) {
 	var s staged.Record
 	if err := json.Unmarshal(e.Entry.Value, &s); err != nil {
 		// The leader begins another record in its place: what nodes have is in their gates and standings.
-		a.d.Log.Error("read a rollout: it begins anew", zap.Uint64("revision", number), zap.Error(err))
+		a.d.Log.Error("read a rollout: starting it again", zap.Uint64("revision", number), zap.Error(err))
 		delete(a.kept, number)
 		a.behind = a.behind || a.leads != nil && !a.saving
 		return

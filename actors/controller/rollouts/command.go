@@ -42,7 +42,7 @@ func (a *rolloutActor) rollout(number uint64) *staged.Record {
 func (a *rolloutActor) obey(l storage.RemoteCommand) (refused string) {
 	s := a.rollout(l.Rollout)
 	if s == nil {
-		return "there is no staged rollout of this revision"
+		return "no staged rollout of this revision: 'edgespan rollout list' lists them"
 	}
 	machine := a.machine
 	if s != a.now {

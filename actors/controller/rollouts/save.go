@@ -173,7 +173,7 @@ func (a *rolloutActor) opened(m opened) {
 			return // a save of ours was faster: once that is known, settle opens what is still to be opened
 		}
 		if m.err != nil {
-			a.d.Log.Warn("open the gates of a batch", zap.Error(m.err))
+			a.d.Log.Warn("admit the nodes of a batch", zap.Error(m.err))
 		}
 		a.retryLater()
 		return

@@ -79,7 +79,7 @@ func (a *Access) drop(lease kv.LeaseID) {
 	ctx, cancel := context.WithTimeout(context.Background(), StoreTimeout)
 	defer cancel()
 	if err := a.store.Revoke(ctx, lease); err != nil && a.Context.Err() == nil {
-		a.Log.Debug("take back a lease", zap.Error(err))
+		a.Log.Debug("revoke a lease", zap.Error(err))
 	}
 }
 

@@ -51,7 +51,7 @@ func (d *Access) hold(ctx context.Context) (release func()) {
 		_, err = d.Commit(ctx, kv.Txn{Then: []kv.Op{kv.PutLeased(key, Encode(now), lease)}})
 	}
 	if err != nil {
-		d.Log.Warn("keep the revision of a backup", zap.Error(err))
+		d.Log.Warn("hold the revision of a backup", zap.Error(err))
 	}
 	return func() {
 		if lease != 0 {

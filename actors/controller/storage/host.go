@@ -59,7 +59,7 @@ func (h *Host) Ask(ctx context.Context, who *actor.PID, question any) (any, erro
 	case <-ctx.Done():
 		return nil, fmt.Errorf("ask %s: %w", who.Id, ctx.Err())
 	case <-h.Context.Done():
-		return nil, fmt.Errorf("ask %s: %w: it is ending", who.Id, fleetapi.ErrBusy)
+		return nil, fmt.Errorf("ask %s: %w: shutting down", who.Id, fleetapi.ErrBusy)
 	}
 }
 

@@ -33,11 +33,11 @@ func (d *Access) campaign(tell *actor.PID) {
 	elect := d.elector(d.store)
 	elect(d.Context, history.ElectionKey(LeaderWord), LeaderTTL, []byte(d.Replica), func(turn kv.Turn) {
 		if turn.Failed != nil {
-			d.Log.Warn("campaign for the lead", zap.Error(turn.Failed))
+			d.Log.Warn("campaign for leadership", zap.Error(turn.Failed))
 		}
 		if turn.Lost != nil {
 			if d.Context.Err() == nil {
-				d.Log.Warn("the lead is lost", zap.Error(turn.Lost))
+				d.Log.Warn("leadership lost", zap.Error(turn.Lost))
 			}
 			d.Send(tell, Deposed{})
 		}

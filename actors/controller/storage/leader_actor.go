@@ -124,7 +124,8 @@ func (a *leaderActor) Receive(c actor.Context) {
 
 // begin takes up the work of the leader.
 func (a *leaderActor) begin(by kv.Leadership) {
-	a.d.Log.Info("this replica leads", zap.String("replica", a.d.Replica), zap.Uint64("revision", uint64(by.Revision)))
+	a.d.Log.Info("this replica is the leader", zap.String("replica", a.d.Replica),
+		zap.Uint64("revision", uint64(by.Revision)))
 	a.stepDown()
 	a.leads = &by
 	a.ctx, a.end = context.WithCancel(a.d.Context)
@@ -201,7 +202,7 @@ func (a *leaderActor) mark() {
 		if err == nil && o.Succeeded {
 			size, err := a.d.size(ctx)
 			if err != nil && ctx.Err() == nil {
-				a.d.Log.Warn("weigh the store", zap.Error(err))
+				a.d.Log.Warn("measure the store", zap.Error(err))
 			}
 			a.d.Send(self, marked{reign, o.Revision, size})
 		}
@@ -242,7 +243,7 @@ func (a *leaderActor) sweep() {
 	a.d.Leaf("sweep", func() {
 		n, err := a.d.sweep(ctx, by)
 		if n > 0 {
-			a.d.Log.Info("swept what large writes have left", zap.Int("parts", n))
+			a.d.Log.Info("removed leftovers of large writes", zap.Int("parts", n))
 		}
 		if err != nil && ctx.Err() == nil {
 			a.d.Log.Warn("sweep the store", zap.Error(err))
@@ -254,7 +255,7 @@ func (a *leaderActor) sweep() {
 const sweepTries = 20
 
 // errSwept ends a sweep that never found a moment between two writes. Another one comes.
-var errSwept = errors.New("others write all the time")
+var errSwept = errors.New("too many concurrent writes")
 
 // sweep says how many parts it took away. It goes by the wall clocks of those who wrote, which
 // may be wrong: a write that it takes for dead while it is under way is planned anew, as each

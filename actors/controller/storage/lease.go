@@ -43,11 +43,11 @@ func (d *Access) holdLease(id kv.LeaseID) {
 		_, err := d.store.KeepAlive(ctx, id)
 		cancel()
 		if errors.Is(err, kv.ErrNoLease) {
-			d.Log.Warn("the lease has ended", zap.Error(err))
+			d.Log.Warn("lease expired", zap.Error(err))
 			return
 		}
 		if err != nil && d.Context.Err() == nil {
-			d.Log.Warn("keep the lease", zap.Error(err))
+			d.Log.Warn("renew the lease", zap.Error(err))
 		}
 	}
 }

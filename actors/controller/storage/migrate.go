@@ -58,11 +58,11 @@ func (n migrationNote) bind(c *history.Change) {
 func (d *Writer) readMigrations(ctx context.Context) (r migrationRecord, e kv.Entry, err error) {
 	entries, err := d.Reader(ctx).Get(history.MigratedKey())
 	if err != nil {
-		return r, e, fmt.Errorf("read up to where layers were migrated: %w", err)
+		return r, e, fmt.Errorf("read the migration state of the layers: %w", err)
 	}
 	if e = entries[0]; e.Exists() {
 		if err := json.Unmarshal(e.Value, &r); err != nil {
-			return r, e, fmt.Errorf("read up to where layers were migrated: the key %s: %w", e.Key, err)
+			return r, e, fmt.Errorf("read the migration state of the layers: the key %s: %w", e.Key, err)
 		}
 	}
 	return r, e, nil
@@ -101,8 +101,8 @@ func (d *Writer) note(w WriteRequest, world *ops.World, n migrationNote) error {
 
 var (
 	// errBackupFirst is the answer to a write that migrates layers of which there is no backup yet.
-	errBackupFirst = errors.New("a backup comes first")
-	errNoBackup    = errors.New("nothing is migrated without a backup")
+	errBackupFirst = errors.New("waiting for a backup")
+	errNoBackup    = errors.New("no migration without a backup")
 )
 
 // WriteBackedUp has the store actor do a write. Where that migrates layers a backup is written
@@ -113,7 +113,7 @@ func (d *Writer) WriteBackedUp(ctx context.Context, w WriteRequest) WriteResult 
 		return a
 	}
 	if d.Backup == nil {
-		return WriteResult{Err: fmt.Errorf("migrate layers: %w: this controller has no place for one", errNoBackup)}
+		return WriteResult{Err: fmt.Errorf("migrate layers: %w: this controller has no folder for backups", errNoBackup)}
 	}
 	file, err := d.Backup(ctx)
 	if err != nil {
@@ -172,11 +172,11 @@ func (d *Writer) migrateAll(ctx context.Context, by kv.Leadership, patient bool,
 		return 0 // another leads
 	}
 	if err != nil {
-		d.Log.Error("layers have keys of an older version and are not migrated: they go on as they are", zap.Error(err))
+		d.Log.Error("layers have keys of an older version and are not migrated: they remain in use unchanged", zap.Error(err))
 		return backoff.Backoff{First: migrateAgain, Max: migrateRarely}.Next(waited)
 	}
 	if made.Record.Tree != "" {
-		d.Log.Info("layers are migrated", zap.Uint64("revision", made.Record.Number),
+		d.Log.Info("layers migrated", zap.Uint64("revision", made.Record.Number),
 			zap.String("moved", made.Outcome.MigratedText()))
 	}
 	return d.tellHeld(ctx, waited)
@@ -195,7 +195,7 @@ func (d *Writer) tellHeld(ctx context.Context, waited time.Duration) time.Durati
 	case len(due.Held) == 0 && len(due.Steps()) == 0:
 		return 0
 	case len(due.Held) > 0 && waited != migrateAgain:
-		d.Log.Warn("layers keep keys of an older version until these nodes have a newer one",
+		d.Log.Warn("layers keep keys of an older version until these nodes are upgraded",
 			zap.String("migration", due.Held[0].Version),
 			zap.String("nodes", config.Cut(strings.Join(w.HeldBy(due.Held[0]), ", "), longestList)))
 	}

@@ -57,7 +57,7 @@ func (d *Writer) Order(ctx context.Context, r fleetapi.WriteRequest) WriteResult
 	defer d.orders.Delete(key)
 	lease, err := d.Grant(ctx, orderLease)
 	if err != nil {
-		return WriteResult{Err: fmt.Errorf("optimize: %w: nothing was done: %w", fleetapi.ErrBusy, err)}
+		return WriteResult{Err: fmt.Errorf("optimize: %w: nothing changed: %w", fleetapi.ErrBusy, err)}
 	}
 	o.Lease = lease
 	defer d.drop(lease)
@@ -75,13 +75,13 @@ func (d *Writer) Order(ctx context.Context, r fleetapi.WriteRequest) WriteResult
 		case <-wait.C:
 			e, err := d.Reader(ctx).Get(history.ElectionKey(LeaderWord))
 			if err == nil && !e[0].Exists() {
-				return d.withdraw(r, key, o, fmt.Errorf("%w: no replica leads", fleetapi.ErrBusy))
+				return d.withdraw(r, key, o, fmt.Errorf("%w: no leader: try again in some seconds", fleetapi.ErrBusy))
 			}
 			wait.Reset(Leaderless / 10)
 		case <-ctx.Done():
-			return d.withdraw(r, key, o, fmt.Errorf("%w: the replica that leads does not come to it", fleetapi.ErrBusy))
+			return d.withdraw(r, key, o, fmt.Errorf("%w: the leader is too busy: try again", fleetapi.ErrBusy))
 		case <-d.Context.Done():
-			return d.withdraw(r, key, o, fmt.Errorf("%w: this replica is ending", fleetapi.ErrBusy))
+			return d.withdraw(r, key, o, fmt.Errorf("%w: this replica is shutting down", fleetapi.ErrBusy))
 		}
 	}
 }
@@ -111,7 +111,7 @@ func (d *Writer) withdraw(r fleetapi.WriteRequest, key kv.Key, o leaderRequest, 
 		})
 		switch {
 		case errors.Is(err, kv.ErrNoLease) || err != nil && ctx.Err() != nil:
-			return WriteResult{Err: fmt.Errorf("optimize: %w: whether it was done is not known: the history shows it: %w", why,
+			return WriteResult{Err: fmt.Errorf("optimize: %w: outcome unknown: see 'edgespan history': %w", why,
 				err)}
 		case err != nil:
 			d.Pause(LeadAgain)
@@ -120,7 +120,7 @@ func (d *Writer) withdraw(r fleetapi.WriteRequest, key kv.Key, o leaderRequest, 
 			}
 			continue
 		case out.Succeeded:
-			return WriteResult{Err: fmt.Errorf("optimize: %w: nothing was done: try again in some seconds", why)}
+			return WriteResult{Err: fmt.Errorf("optimize: %w: nothing changed: try again in some seconds", why)}
 		}
 		e := out.Results[0].Entry
 		var got leaderRequest
@@ -177,7 +177,7 @@ type pendingWrite struct {
 }
 
 // errOvertaken ends an errand that is not ours any more: another leads, or nobody waits.
-var errOvertaken = errors.New("another replica leads, or the command was taken back")
+var errOvertaken = errors.New("another replica leads, or the command was cancelled")
 
 // bind makes a change hang on the errand: it is done while the order lies there as it was and
 // this replica leads, together with its answer.

@@ -94,11 +94,13 @@ func (s *storeActor) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case Question:
 		if len(s.queue) >= mostWrites {
-			m.Reply(WriteResult{Err: fmt.Errorf("write: %w: %d writes wait already", fleetapi.ErrBusy, mostWrites)})
+			m.Reply(WriteResult{Err: fmt.Errorf("write: %w: %d writes are already pending: try again", fleetapi.ErrBusy,
+				mostWrites)})
 			return
 		}
 		if by := callerOf(m); count(s.queue, by) >= MaxOfCaller {
-			m.Reply(WriteResult{Err: fmt.Errorf("write: %w: %d writes of %s wait already", fleetapi.ErrBusy, MaxOfCaller,
+			m.Reply(WriteResult{Err: fmt.Errorf("write: %w: %d writes of %s are already pending: try again", fleetapi.ErrBusy,
+				MaxOfCaller,
 				m.Question.(WriteRequest).Request.Caller.Name)})
 			return
 		}
@@ -246,7 +248,7 @@ func (d *Writer) carryOut(ctx context.Context, plan history.Plan) (bool, error) 
 				if ours, unread := d.isOurs(ctx, plan.Record); ours && unread == nil {
 					return true, nil
 				}
-				err = fmt.Errorf("it may have been written or not: %w", err)
+				err = fmt.Errorf("write outcome unknown: %w", err)
 			}
 			return false, fmt.Errorf("store revision %d: %w", plan.Record.Number, BusyError(err))
 		}
@@ -263,7 +265,7 @@ func (d *Writer) carryOut(ctx context.Context, plan history.Plan) (bool, error) 
 // commitSurely does a transaction until the store has said what became of it, as kv.CommitSurely has it.
 func (d *Writer) commitSurely(ctx context.Context, txn kv.Txn) (o kv.Outcome, unsure bool, err error) {
 	return kv.CommitSurely(func() (kv.Outcome, error) { return d.Commit(ctx, txn) }, func(lost error) bool {
-		d.Log.Warn("a write's answer is lost: ask once more", zap.Error(lost))
+		d.Log.Warn("outcome of a write unknown: retrying", zap.Error(lost))
 		return supervise.Pause(ctx, writeAgain)
 	})
 }
@@ -288,7 +290,7 @@ func (d *Writer) isOurs(ctx context.Context, planned history.Record) (bool, erro
 	}
 	is, err := history.ReadRecord(d.Reader(ctx), planned.Number)
 	if err != nil {
-		return false, fmt.Errorf("read revision %d, which may be ours: %w", planned.Number, err)
+		return false, fmt.Errorf("read revision %d, which may be of this write: %w", planned.Number, err)
 	}
 	return bytes.Equal(Encode(is), Encode(planned)), nil
 }
@@ -296,7 +298,7 @@ func (d *Writer) isOurs(ctx context.Context, planned history.Record) (bool, erro
 // World is what an operation is judged in now.
 func (d *Writer) World(ctx context.Context) (*ops.World, error) {
 	if !d.Ready() {
-		return nil, fmt.Errorf("%w: the store is being read", fleetapi.ErrBusy)
+		return nil, fmt.Errorf("%w: still reading the store", fleetapi.ErrBusy)
 	}
 	state, err := history.Head(d.Reader(ctx))
 	if err != nil {

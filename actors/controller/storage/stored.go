@@ -23,7 +23,7 @@ func (d *Writer) Spend(by fleetapi.Caller, bytes int) (give func(), err error) {
 	}
 	if wait := d.Stored.Spend(by.Who(), d.Now(), bytes); wait > 0 {
 		return nil, TooMuch(wait,
-			"write: %s has stored too much: at most %d MiB at once and %d KiB a second, for all but admins", by.Name,
+			"write: %s has stored too much: must be at most %d MiB at once and %d KiB a second, except for admins", by.Name,
 			rest.StoredBurst>>20, rest.StoredRate>>10)
 	}
 	return func() { d.Stored.Spend(by.Who(), d.Now(), -bytes) }, nil
@@ -32,7 +32,7 @@ func (d *Writer) Spend(by fleetapi.Caller, bytes int) (give func(), err error) {
 // TooMuch is the answer to a caller who has to wait before more is stored.
 func TooMuch(wait time.Duration, format string, args ...any) error {
 	return &fleetapi.TooManyError{Text: fmt.Sprintf(format, args...) +
-		fmt.Sprintf(": wait %d s", int(math.Ceil(wait.Seconds()))), Wait: wait}
+		fmt.Sprintf(": try again in %d s", int(math.Ceil(wait.Seconds()))), Wait: wait}
 }
 
 // sizeOf is about what the store keeps of a plan.

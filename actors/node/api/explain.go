@@ -26,13 +26,13 @@ func (n *Reader) Explain(_ context.Context, kind, id string) (nodeapi.Explanatio
 	case kind == "adapter" || kind == "app" && adapter:
 		i, err := strconv.Atoi(index)
 		if err != nil {
-			return nodeapi.Explanation{}, fmt.Errorf("explain adapter %s: %w: <app>/<index> is allowed", id, rest.ErrNotFound)
+			return nodeapi.Explanation{}, fmt.Errorf("explain adapter %s: %w: must be <app>/<index>", id, rest.ErrNotFound)
 		}
 		return n.explainAdapter(app, i)
 	case kind == "app":
 		return n.explainApp(id)
 	}
-	return nodeapi.Explanation{}, fmt.Errorf("explain %q: %w: ni, app and adapter are allowed", kind, rest.ErrNotFound)
+	return nodeapi.Explanation{}, fmt.Errorf("explain %q: %w: must be ni, app or adapter", kind, rest.ErrNotFound)
 }
 
 func (n *Reader) explainNetwork(id string) (nodeapi.Explanation, error) {
@@ -41,7 +41,7 @@ func (n *Reader) explainNetwork(id string) (nodeapi.Explanation, error) {
 	s, seen := t.NetworkStatus.Get("", id)
 	x := nodeapi.Explanation{Object: "ni/" + id, Name: c.DisplayName, Causes: []nodeapi.Cause{}}
 	if !wanted && !seen {
-		return x, fmt.Errorf("explain network instance %s: %w: it is in no config and nothing of it is on the host", id,
+		return x, fmt.Errorf("explain network instance %s: %w: neither in the config nor on the host", id,
 			rest.ErrNotFound)
 	}
 	if x.Name == "" {
@@ -54,9 +54,9 @@ func (n *Reader) explainNetwork(id string) (nodeapi.Explanation, error) {
 		x.Summary = fmt.Sprintf("ready: %s at generation %d on bridge %s", s.State, s.Generation, s.Bridge) + n.wayOut(c, s)
 		x.Warning = s.Warning
 	case !wanted:
-		x.Summary = "not ready: it is in no config"
+		x.Summary = "not ready: not in the config"
 	case !seen:
-		x.Summary = "not ready: it has no bridge manager yet"
+		x.Summary = "not ready: no bridge manager yet"
 	default:
 		x.Summary = "not ready: " + string(s.State)
 	}
@@ -75,13 +75,13 @@ func (n *Reader) wayOut(c netinst.NetworkInstanceConfig, s netinst.NetworkInstan
 		return ""
 	}
 	used, _ := n.Topics.PortStatus.Get("", s.Port)
-	text := ", out by port " + s.Port
+	text := ", uplink port " + s.Port
 	if r, out := used.DefaultRoute(); out {
 		text += " " + r.String()
 	}
 	for _, e := range n.Topics.PortStatus.All() {
 		if p := e.Value; p.Meant(c.Port) && p.Cost <= used.Cost && p.Trouble() != "" {
-			text += fmt.Sprintf(", not by port %s: %s", p.Label, p.Trouble())
+			text += fmt.Sprintf(", not port %s: %s", p.Label, p.Trouble())
 		}
 	}
 	return text
@@ -101,11 +101,11 @@ func (n *Reader) networkCauses(id, why string) []nodeapi.Cause {
 	}
 	if !wanted && s.State == netinst.Unclaimed {
 		return []nodeapi.Cause{{Object: "config",
-			Text:   "no valid config was published since the daemon started, so nobody knows whether it is still wanted",
+			Text:   "no valid config was published since the daemon started, so whether it is still configured is unknown",
 			Causes: n.sourceCauses()}}
 	}
 	if !wanted {
-		out = append(out, nodeapi.Cause{Text: "it is being removed, since it is in no config"})
+		out = append(out, nodeapi.Cause{Text: "being removed: not in the config"})
 	}
 	out = append(out, n.opCauses(id, "")...)
 	if s.State == netinst.WaitingForDependencies {
@@ -169,7 +169,7 @@ func (n *Reader) explainApp(id string) (nodeapi.Explanation, error) {
 	s, seen := t.AppStatus.Get("", id)
 	x := nodeapi.Explanation{Object: "app/" + id, Name: c.DisplayName, Causes: []nodeapi.Cause{}}
 	if !wanted && !seen {
-		return x, fmt.Errorf("explain app %s: %w: it is in no config and nothing of it is left", id, rest.ErrNotFound)
+		return x, fmt.Errorf("explain app %s: %w: neither in the config nor on the host", id, rest.ErrNotFound)
 	}
 	if x.Name == "" {
 		x.Name = s.DisplayName

@@ -43,7 +43,7 @@ func (n *Reader) explainAdapter(app string, index int) (nodeapi.Explanation, err
 	v := n.adapterView(app, index)
 	x := nodeapi.Explanation{Object: "adapter/" + v.id, Name: v.config.DisplayName, Causes: []nodeapi.Cause{}}
 	if !v.wanted && !v.seen {
-		known := "the app is in no config"
+		known := "the app is not in the config"
 		if len(v.config.Adapters) > 0 {
 			s, _ := n.Topics.AppStatus.Get("", app)
 			known = fmt.Sprintf("the app has the adapters %s", strings.Trim(fmt.Sprint(indices(v.config, s)), "[]"))
@@ -60,11 +60,11 @@ func (n *Reader) explainAdapter(app string, index int) (nodeapi.Explanation, err
 	case x.Ready:
 		x.Summary = "ready: inactive, as the app's activate is false"
 	case !v.wanted:
-		x.Summary = "not ready: it is in no config and being removed"
+		x.Summary = "not ready: not in the config, being removed"
 	case crash != "":
 		x.Summary, x.Causes = "not ready: its app network is down", []nodeapi.Cause{{Object: "app/" + app, Text: crash}}
 	default:
-		x.Summary = "not ready: it is not as wanted on network instance " + n.networkName(v.wish.NetworkInstance)
+		x.Summary = "not ready: not in its desired state on network instance " + n.networkName(v.wish.NetworkInstance)
 	}
 	x.Warning = v.status.UnderlayStatus.DroppedText()
 	if !x.Ready && crash == "" {
@@ -89,7 +89,7 @@ func (n *Reader) adapterCauses(v adapterView) []nodeapi.Cause {
 	for _, e := range t.AdapterStatus.All() { // what holds it elsewhere
 		if e.Key == key.String() && (!v.wanted || e.Scope != v.wish.NetworkInstance.String()) {
 			out = append(out, nodeapi.Cause{
-				Object: "ni/" + e.Scope, Text: "has not let go of it yet" + n.askedSince(e.Scope, key),
+				Object: "ni/" + e.Scope, Text: "has not released it yet" + n.askedSince(e.Scope, key),
 				Causes: n.opCauses(e.Scope, key.String()),
 			})
 		}
@@ -100,7 +100,7 @@ func (n *Reader) adapterCauses(v adapterView) []nodeapi.Cause {
 	id := v.wish.NetworkInstance.String()
 	object := "ni/" + id
 	if _, in := t.NetworkConfig.Get("", id); !in {
-		return append(out, nodeapi.Cause{Object: object, Text: "is not in the config: apply one that has networkInstances." +
+		return append(out, nodeapi.Cause{Object: object, Text: "is not in the config: apply a config with networkInstances." +
 			id})
 	}
 	mine := n.opCauses(id, key.String())
@@ -115,7 +115,7 @@ func (n *Reader) adapterCauses(v adapterView) []nodeapi.Cause {
 	s, answered := t.AdapterStatus.Get(id, key.String())
 	switch {
 	case !published:
-		out = append(out, nodeapi.Cause{Object: "app/" + v.app, Text: "has not asked the network for it yet"})
+		out = append(out, nodeapi.Cause{Object: "app/" + v.app, Text: "has not requested it from the network yet"})
 	case !answered:
 		out = append(out, nodeapi.Cause{Object: object,
 			Text: fmt.Sprintf("has not answered version %d%s", asked.TargetVersion, n.askedSince(id, key))})

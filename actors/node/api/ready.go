@@ -22,7 +22,7 @@ func (n *Reader) Ready(_ context.Context, kind, id string) (nodeapi.Readiness, e
 	case "app":
 		return n.appReady(strings.ToLower(id)), nil
 	}
-	return nodeapi.Readiness{}, fmt.Errorf("wait for %q: %w: ni and app are allowed", kind, rest.ErrNotFound)
+	return nodeapi.Readiness{}, fmt.Errorf("wait for %q: %w: must be ni or app", kind, rest.ErrNotFound)
 }
 
 func (n *Reader) networkReady(id string) nodeapi.Readiness {
@@ -34,7 +34,7 @@ func (n *Reader) networkReady(id string) nodeapi.Readiness {
 	r := nodeapi.Readiness{Absent: !wanted && !seen && !numbered && settled && n.Settled()}
 	switch {
 	case !wanted:
-		r.Why = "it is in no config"
+		r.Why = "not in the config"
 	case !seen:
 		r.Why = n.whyNotYet()
 	case n.networkCrashed(id) != "":
@@ -66,16 +66,16 @@ func (n *Reader) hostFault() string {
 // its own, and those of the ports that it may use.
 func (n *Reader) behind(c netinst.NetworkInstanceConfig, s netinst.NetworkInstanceStatus) string {
 	if s.Generation != c.Generation {
-		return fmt.Sprintf("generation %d is applied, %d is wanted", s.Generation, c.Generation)
+		return fmt.Sprintf("generation %d is applied, %d is desired", s.Generation, c.Generation)
 	}
 	ports := slices.Collect(maps.Values(n.Topics.PortConfig.List("")))
 	if want := netinst.PortsMeant(c, ports); s.PortsMeant != want {
-		return fmt.Sprintf("ports by generation %q are applied, %q are wanted", s.PortsMeant, want)
+		return fmt.Sprintf("ports of generation %q are applied, %q are desired", s.PortsMeant, want)
 	}
 	return ""
 }
 
-const notTakenUp = "its newest config has not been taken up"
+const notTakenUp = "its newest config has not been processed yet"
 
 func (n *Reader) appReady(id string) nodeapi.Readiness {
 	t := n.Topics
@@ -85,7 +85,7 @@ func (n *Reader) appReady(id string) nodeapi.Readiness {
 	r := nodeapi.Readiness{Absent: !wanted && !seen && !n.adapterLeft(id)}
 	switch {
 	case !wanted:
-		r.Why = "it is in no config"
+		r.Why = "not in the config"
 	case !seen:
 		r.Why = "its app network has not started"
 	case n.appCrashed(id) != "":
@@ -97,7 +97,7 @@ func (n *Reader) appReady(id string) nodeapi.Readiness {
 	case s.Pending:
 		r.Why = "pending"
 	case s.Activated != c.Activate:
-		r.Why = fmt.Sprintf("activated is %v, wanted is %v", s.Activated, c.Activate)
+		r.Why = fmt.Sprintf("activated is %v, desired is %v", s.Activated, c.Activate)
 	case rec.Digest != appnet.Digest(c): // last: it spells the whole config, at each question
 		r.Why = notTakenUp
 	default:

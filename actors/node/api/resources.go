@@ -44,7 +44,7 @@ func (n *Reader) List(ctx context.Context, kind string) ([]nodeapi.Resource, err
 			rs = append(rs, nodeapi.Resource{ID: a.ID, Kind: kind, Spec: map[string]any{}, Status: a})
 		}
 	default:
-		return nil, fmt.Errorf("list %q: %w: ni, app, adapter, port, param, actor, config and pending are allowed", kind,
+		return nil, fmt.Errorf("list %q: %w: must be ni, app, adapter, port, param, actor, config or pending", kind,
 			rest.ErrNotFound)
 	}
 	slices.SortFunc(rs, func(a, b nodeapi.Resource) int { return cmp.Compare(a.ID, b.ID) })

@@ -56,7 +56,7 @@ func (t *Records) restore(s Storage) error {
 				s.Lost(fmt.Sprintf("%d more values of the journal", len(lost)-i))
 				break
 			}
-			s.Lost("a value of the journal is kept aside: " + fault.Error())
+			s.Lost("unreadable value of the journal kept aside: " + fault.Error())
 		}
 	}
 	return nil

@@ -18,23 +18,23 @@ func newAudit(a *serve.App) *cobra.Command {
 	var since time.Duration
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Print who did what, in order of time",
+		Short: "Print the audit log: who did what, in order of time",
 		Long: `Print who did what, in order of time: the lines of audit-admins.log, audit-operators.log and
 audit.log of the data folder, with their older files but for those that are compressed. A
 controller may run on the folder meanwhile. What was asked of other controllers of the fleet is
 in their folders.`,
-		Args: term.ExactArgs(0, "none"),
+		Args: term.ExactArgs(0, ""),
 		Example: "  edgespan-controller audit --data-dir /var/lib/edgespan-controller --since 24h | jq 'select(.role == " +
 			"\"admin\")'",
 	}
 	o.BindStore(cmd)
-	cmd.Flags().DurationVar(&since, "since", 0, "how far back, as 24h; 0 for all")
+	cmd.Flags().DurationVar(&since, "since", 0, "show entries of this last period, such as 24h; 0 for all")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := o.Resolve(cmd, a.Env); err != nil {
 			return err
 		}
 		if since < 0 {
-			return term.Usagef("--since: is %s: must be 0s and more", since)
+			return term.Invalid("--since", since, "0s or more")
 		}
 		return printAudit(a.Out, o.AuditFiles(), since)
 	}

@@ -31,8 +31,8 @@ controller that they do not know.`
 func newBackup(a *serve.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
-		Short: "Write all that the store of a fleet has into a file",
-		Long: `Write all that the store of a fleet has into a file, as of one revision; - writes to stdout.
+		Short: "Back up the store of a fleet into a file",
+		Long: `Back up the store of a fleet into a file, as of one revision; - writes to stdout.
 Another file of that name is replaced once the new one is whole and on the disk.` + aboutBackup + `
 
 With --controller a running controller is asked, as 'edgespan backup' does; without, the store
@@ -41,7 +41,7 @@ An etcd can be read at any time.`,
 		Example: `  edgespan-controller backup --data-dir /var/lib/edgespan-controller fleet.backup
   edgespan-controller backup --etcd http://10.0.0.1:2379 fleet.backup
   edgespan-controller backup --controller https://127.0.0.1:8443 --token-file admin.token --ca-sha256 H fleet.backup`,
-		Args: term.ExactArgs(1, "one FILE, or -,"),
+		Args: term.ExactArgs(1, "one FILE, or -"),
 	}
 	r := bindReach(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -86,8 +86,7 @@ func backUp(ctx context.Context, a *serve.App, r *reach, file string) (head back
 		}
 		if head = source.Header(); head.Keys == 0 {
 			return head, term.WithClass(term.ExitNotFound,
-				errors.New("back up: the store has no key: that of a fleet is allowed: is it another --data-dir, or another "+
-					"--etcd and --fleet?"))
+				errors.New("back up: the store is empty: must be the store of a fleet: check --data-dir, or --etcd and --fleet"))
 		}
 		write = func(w io.Writer) error { return source.Write(backend.NewReader(ctx, s), w) }
 	}
@@ -113,7 +112,7 @@ func openBackedUp(ctx context.Context, o *serve.Options) (backend.Store, func() 
 	}
 	dir, err := datadir.Open(string(o.DataDir))
 	if errors.Is(err, datadir.ErrLocked) {
-		return nil, nil, fmt.Errorf("%w: ask the controller, by --controller URL or by edgespan backup FILE", err)
+		return nil, nil, fmt.Errorf("%w: use --controller URL, or run 'edgespan backup FILE'", err)
 	}
 	if err != nil {
 		return nil, nil, err

@@ -185,16 +185,17 @@ func TestWhatBackupAndRestoreRefuse(t *testing.T) {
 		{[]string{"restore", "--data-dir", empty, filepath.Join(bad, "twice")}, term.ExitRejected,
 			[]string{"is in line 3, too", "was changed", "has 5 keys"}},
 		{[]string{"restore", "--data-dir", empty, filepath.Join(bad, "none")}, term.ExitNotFound, []string{"no such file"}},
-		{[]string{"restore", "--data-dir", empty}, term.ExitUsage, []string{"one FILE, or -, is allowed"}},
+		{[]string{"restore", "--data-dir", empty}, term.ExitUsage, []string{"must be one FILE, or -"}},
 		{[]string{"restore", "--data-dir", dir, file}, term.ExitConflict,
-			[]string{"the store is not empty, it has the key fleet", "name another --data-dir"}},
-		{[]string{"restore", "--data-dir", busy.Dir, file}, term.ExitConflict, []string{"another controller holds it"}},
+			[]string{"the store is not empty, it has the key fleet", "give another --data-dir"}},
+		{[]string{"restore", "--data-dir", busy.Dir, file}, term.ExitConflict,
+			[]string{"in use by another controller: stop it first"}},
 		{[]string{"restore", "--data-dir", otherCA, file}, term.ExitConflict,
-			[]string{"its CA is ", "the fleet's is allowed, or none"}},
+			[]string{"its CA is ", "replace it by the fleet's CA, or remove it"}},
 		{[]string{"backup", "--data-dir", busy.Dir, filepath.Join(bad, "new")}, term.ExitConflict,
-			[]string{"another controller holds it", "edgespan backup FILE"}},
+			[]string{"in use by another controller: stop it first", "edgespan backup FILE"}},
 		{[]string{"export", "--data-dir", busy.Dir, "--cfg-dir", empty}, term.ExitConflict,
-			[]string{"another controller holds it"}},
+			[]string{"in use by another controller: stop it first"}},
 		{[]string{"backup", "--data-dir", empty, filepath.Join(bad, "new")}, term.ExitNotFound,
 			[]string{"the store of --data-dir", "no such file"}},
 		{[]string{"backup", "--data-dir", dir, filepath.Join(bad, "no", "such", "folder")}, term.ExitError,
@@ -228,7 +229,7 @@ func TestALostCAIsReplaced(t *testing.T) {
 	}
 	c := program.Launch(t, dir, nil)
 	<-c.Ended
-	if c.Code != term.ExitConflict || !strings.Contains(c.Err.String(), "ca.pem is missing") {
+	if c.Code != term.ExitConflict || !strings.Contains(c.Err.String(), "ca.pem not found") {
 		t.Errorf("%d: %s", c.Code, c.Err)
 	}
 	anew := t.TempDir()
@@ -292,7 +293,8 @@ func TestARestoreThatIsKilled(t *testing.T) {
 			!strings.Contains(c.Err.String(), "a restore into this store was interrupted: run it again") {
 			t.Errorf("a controller on half a fleet: %d: %s", c.Code, c.Err)
 		}
-		if code, _, said := program.Command(t, "backup", "--data-dir", dir, filepath.Join(dir, "x")); code != term.ExitConflict ||
+		if code, _, said := program.Command(t, "backup", "--data-dir", dir,
+			filepath.Join(dir, "x")); code != term.ExitConflict ||
 			!strings.Contains(said, "run it again") {
 			t.Errorf("a backup of half a fleet: %d: %s", code, said)
 		}

@@ -15,8 +15,8 @@ import (
 func newCA(a *serve.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ca",
-		Short: "Another CA for the fleet",
-		Long: `Another CA for the fleet, in three steps, with the controller of the folder ended for each. After
+		Short: "Rotate the CA of the fleet",
+		Long: `Rotate the CA of the fleet in three steps, with the controller of the folder stopped for each. After
 each step ca.pem of this folder goes to all other controllers, and they start anew:
 
   next     make another CA and trust it; the old one goes on issuing. Wait until each node has
@@ -33,15 +33,15 @@ rotated by its files: the issuing certificate first, then all others that are tr
 		name, short, done string
 		do                func(dir string) (pki.Pin, error)
 	}{
-		{"next", "Make the CA that is to follow, and trust it",
-			"the CA %s is trusted from the next start on; the old one goes on issuing",
+		{"next", "Create the next CA, and trust it",
+			"CA %s: trusted from the next start on; the old one keeps issuing",
 			func(dir string) (pki.Pin, error) { return pki.NextCA(dir, time.Now()) }},
-		{"switch", "Issue by the CA that is to follow",
-			"the CA %s issues from the next start on; the old one is still trusted", pki.SwitchCA},
-		{"drop", "Trust the new CA alone", "the CA %s is the only one from the next start on", pki.DropCA},
+		{"switch", "Issue certificates by the next CA",
+			"CA %s: issues from the next start on; the old one is still trusted", pki.SwitchCA},
+		{"drop", "Trust only the new CA", "CA %s: the only one from the next start on", pki.DropCA},
 	} {
 		o := serve.NewOptions()
-		one := &cobra.Command{Use: step.name, Short: step.short, Args: term.ExactArgs(0, "none"),
+		one := &cobra.Command{Use: step.name, Short: step.short, Args: term.ExactArgs(0, ""),
 			Example: "  edgespan-controller ca " + step.name + " --data-dir /var/lib/edgespan-controller"}
 		o.BindStore(one)
 		one.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -49,7 +49,7 @@ rotated by its files: the issuing certificate first, then all others that are tr
 				return err
 			}
 			if o.CACert != "" {
-				return term.Usagef("--ca-cert: is given: an outside CA is rotated by its files")
+				return term.Usagef("--ca-cert: an external CA cannot be rotated here: replace its files instead")
 			}
 			dir, err := datadir.Open(string(o.DataDir))
 			if err != nil {

@@ -66,7 +66,8 @@ func readFiles(dir string) (history.Files, []string, error) {
 			known = append(known, file.name)
 		}
 		return f, nil, term.WithClass(term.ExitNotFound,
-			fmt.Errorf("import: --cfg-dir: %s has none of the files that are allowed: %s", dir, strings.Join(known, ", ")))
+			fmt.Errorf("import: --cfg-dir: %s: no files to import: must have at least one of %s", dir,
+				strings.Join(known, ", ")))
 	}
 	f.E2E = map[string]config.Object{}
 	for name, doc := range map[string]config.Object{"controller": controller, "aggregator": aggregator} {
@@ -111,21 +112,21 @@ func newImport(a *serve.App) *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "import --cfg-dir DIR",
-		Short: "Make the layers of a fleet what the original controller's files say",
-		Long: `Make the layers of a fleet what the original controller's files say, as one revision. Values
+		Short: "Import the layers of a fleet from the original controller's files",
+		Long: `Import the layers of a fleet from the original controller's files, as one revision. Values
 that are deprecated or read-only are taken, as at the original's start. Anything else that is
 wrong refuses the whole import: exit code 4, a line for each fault. A node that a file does
 not have loses its layer; a file that is not there changes nothing.` + aboutFiles,
 		Example: `  edgespan-controller import --cfg-dir /data/cfg --dry-run
   edgespan-controller import --cfg-dir /data/cfg --controller https://127.0.0.1:8443 --token-file admin.token ` +
 			`--ca-sha256 H`,
-		Args: term.ExactArgs(0, "none"),
+		Args: term.ExactArgs(0, ""),
 	}
 	r := bindReach(cmd)
-	cmd.Flags().StringVar(&dir, "cfg-dir", "", "folder of the files")
-	cmd.Flags().StringVarP(&message, "message", "m", "", "why, for the history")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check everything and write nothing")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "json for all that changes")
+	cmd.Flags().StringVar(&dir, "cfg-dir", "", "folder with the files")
+	cmd.Flags().StringVarP(&message, "message", "m", "", "reason, for the history")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "validate everything, and write nothing")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "json for all changes")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := needs("cfg-dir", dir, output); err != nil {
 			return err
@@ -154,9 +155,9 @@ not have loses its layer; a file that is not there changes nothing.` + aboutFile
 func needs(flag, value, output string) error {
 	switch {
 	case value == "":
-		return term.Usagef("--%s: is missing: a folder is allowed", flag)
+		return term.Required("--"+flag, "")
 	case output != "" && output != "json":
-		return term.Usagef("--output: is %.40q: json is allowed", output)
+		return term.Invalid("--output", output, "json")
 	}
 	return nil
 }
@@ -167,7 +168,7 @@ func tellWritten(a *serve.App, w fleetapi.Written, output string) error {
 		a.Say("%s", term.Printable(s))
 	}
 	for _, s := range w.Unknown {
-		a.Say("no metadata describes %s", term.Printable(s))
+		a.Say("unknown to the metadata: %s", term.Printable(s))
 	}
 	if output == "json" {
 		return a.PrintJSON(w)
@@ -187,11 +188,11 @@ func newExport(a *serve.App) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "export --cfg-dir DIR",
-		Short: "Write the layers of a fleet as the original controller's files",
-		Long: `Write the layers of a fleet as the original controller's files, in canonical form, secrets
+		Short: "Export the layers of a fleet as the original controller's files",
+		Long: `Export the layers of a fleet as the original controller's files, in canonical form, secrets
 among them; what they held is kept beside them as FILE.bak. A new file is for its owner alone.` + aboutFiles,
 		Example: "  edgespan-controller export --cfg-dir /data/cfg",
-		Args:    term.ExactArgs(0, "none"),
+		Args:    term.ExactArgs(0, ""),
 	}
 	r := bindReach(cmd)
 	cmd.Flags().StringVar(&dir, "cfg-dir", "", "folder for the files")
@@ -212,7 +213,7 @@ among them; what they held is kept beside them as FILE.bak. A new file is for it
 			return err
 		}
 		for _, path := range left {
-			a.Say("%s: left as it is: the fleet has nothing for it", path)
+			a.Say("%s: unchanged: the fleet has no such config", path)
 		}
 		for _, path := range written {
 			fmt.Fprintln(a.Out, path)

@@ -35,7 +35,8 @@ func cfgDir(t *testing.T) string {
 	ctltest.Put(t, dir, "node_config_overrides.json", `{
 		"node-9": {"sysParams": {}, "popParams": {"POP_IFACE": "nic1"}, "topologyInfo": {"nodeName": "node-9"}},
 		"node-that-is-in-no-topology": {"envParams": {"CPE_INTERFACE": "nic0"}}}`)
-	ctltest.Put(t, dir, "auto_node_config_overrides.json", `{"node-10": {"topologyInfo": {"nodeName": "node-10", "nodeType": 2}}}`)
+	ctltest.Put(t, dir, "auto_node_config_overrides.json",
+		`{"node-10": {"topologyInfo": {"nodeName": "node-10", "nodeType": 2}}}`)
 	ctltest.Put(t, dir, "controller_config.json",
 		`{"flags": {"v": "1", "listen": "127.0.0.1:0", "vendor_flag": "x"}, "topologyParams": {"enabledChannels": "2"}}`)
 	ctltest.Put(t, dir, "aggregator_config.json", `{"flags": {"v": "2"}}`)
@@ -73,7 +74,8 @@ func TestSeed_FilesOfDataCfgAreReadAndWrittenUnchanged(t *testing.T) {
 	from, data, to := cfgDir(t), t.TempDir(), filepath.Join(t.TempDir(), "new")
 	want := canonical(t, from)
 
-	code, out, said := program.Command(t, append([]string{"import", "--cfg-dir", from, "--dry-run"}, storeFlags(data)...)...)
+	code, out, said := program.Command(t,
+		append([]string{"import", "--cfg-dir", from, "--dry-run"}, storeFlags(data)...)...)
 	if code != term.ExitOK || !strings.HasPrefix(out, "dry run: ") {
 		t.Fatalf("dry run: %d: %s%s", code, out, said)
 	}
@@ -116,10 +118,12 @@ func TestImportAndExportOverREST(t *testing.T) {
 	c := program.Start(t, t.TempDir(), storeFlags("")[2:]...)
 	reach := []string{"--controller", "https://" + c.API, "--token-file", filepath.Join(c.Dir, "admin.token"),
 		"--ca-sha256", c.Pin()}
-	if code, out, said := program.Command(t, append([]string{"import", "--cfg-dir", from}, reach...)...); code != term.ExitOK {
+	if code, out, said := program.Command(t,
+		append([]string{"import", "--cfg-dir", from}, reach...)...); code != term.ExitOK {
 		t.Fatalf("import: %d: %s%s", code, out, said)
 	}
-	if code, out, said := program.Command(t, append([]string{"export", "--cfg-dir", to}, reach...)...); code != term.ExitOK {
+	if code, out, said := program.Command(t,
+		append([]string{"export", "--cfg-dir", to}, reach...)...); code != term.ExitOK {
 		t.Fatalf("export: %d: %s%s", code, out, said)
 	}
 	got := canonical(t, to)
@@ -139,7 +143,8 @@ func TestImportAndExportOverREST(t *testing.T) {
 		t.Errorf("a viewer's import: %d: %s", code, said)
 	}
 	ctltest.Put(t, filepath.Dir(viewer), "token", "eso_wrong")
-	if code, _, said := program.Command(t, append([]string{"export", "--cfg-dir", to}, reach...)...); code != term.ExitPermission {
+	if code, _, said := program.Command(t,
+		append([]string{"export", "--cfg-dir", to}, reach...)...); code != term.ExitPermission {
 		t.Errorf("an export by nobody: %d: %s", code, said)
 	}
 }
@@ -189,7 +194,7 @@ func TestAStartTakesTheFlagsOfItsConfig(t *testing.T) {
 		t.Fatal(said)
 	}
 	c := program.Start(t, data, storeFlags("")[2:]...)
-	for _, part := range []string{`"auth":"token"`, `"flag":"auth","why":"never taken from the stored config`} {
+	for _, part := range []string{`"auth":"token"`, `"flag":"auth","why":"cannot be set in the stored config`} {
 		if !strings.Contains(c.Err.String(), part) {
 			t.Errorf("no %s in\n%s", part, c.Err)
 		}

@@ -37,10 +37,10 @@ func bindReach(cmd *cobra.Command) *reach {
 	r := &reach{Options: serve.NewOptions()}
 	f := cmd.Flags()
 	f.StringVar(&r.Controller, "controller", "",
-		"URL of a running controller; without it the store itself is opened, which no controller may hold")
-	f.StringVar(&r.TokenFile, "token-file", "", "file of an operator's token for it")
+		"URL of a running controller (default: open the store itself, with no controller running on it)")
+	f.StringVar(&r.TokenFile, "token-file", "", "file with an operator's token for it")
 	f.StringVar(&r.CAFile, "ca-file", "", "PEM file of the CA that its certificate is from")
-	f.StringVar(&r.CASHA256, "ca-sha256", "", "fingerprint of that CA, as the first start says it")
+	f.StringVar(&r.CASHA256, "ca-sha256", "", "fingerprint of that CA, as printed at the controller's first start")
 	r.BindStore(cmd)
 	return r
 }
@@ -75,7 +75,7 @@ func (r *reach) settle(a *serve.App, cmd *cobra.Command) error {
 	if f := cmd.Flags(); !f.Changed("data-dir") && !f.Changed("etcd") {
 		set(&r.Controller, "EDGESPAN_CONTROLLER")
 	} else if r.Controller != "" {
-		return term.Usagef("--controller: stands beside --data-dir or --etcd: one of them is allowed")
+		return term.Exclusive("--controller", "--data-dir or --etcd")
 	}
 	set(&r.TokenFile, "EDGESPAN_TOKEN_FILE")
 	if r.CAFile == "" && r.CASHA256 == "" { // one of them on the command line is the one that is meant

@@ -36,8 +36,8 @@ func newRestore(a *serve.App) *cobra.Command {
 	var newCA bool
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Bring a backup back into an empty store",
-		Long: `Bring a backup back into an empty store, of a data folder or of an etcd, whichever it was taken
+		Short: "Restore a backup into an empty store",
+		Long: `Restore a backup into an empty store, of a data folder or of an etcd, whichever it was taken
 from; - reads stdin. All of the file is checked before anything is written. No controller runs on
 the store, or has run: its first start comes after the restore. A restore that was interrupted
 is run again; until then no controller starts on the store.
@@ -51,10 +51,10 @@ through 'edgespan operators list' and 'edgespan nodes list' for tokens and nodes
 taken out of use since.`,
 		Example: `  edgespan-controller restore --data-dir /var/lib/edgespan-controller fleet.backup
   edgespan-controller restore --etcd http://10.0.0.1:2379 fleet.backup`,
-		Args: term.ExactArgs(1, "one FILE, or -,"),
+		Args: term.ExactArgs(1, "one FILE, or -"),
 	}
 	o.BindStore(cmd)
-	cmd.Flags().BoolVar(&newCA, "new-ca", false, "leave out which CA the fleet has, as it is lost: all nodes join anew")
+	cmd.Flags().BoolVar(&newCA, "new-ca", false, "drop the fleet's CA because it is lost: all nodes have to join again")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := o.Resolve(cmd, a.Env); err != nil {
 			return err
@@ -110,7 +110,7 @@ func spooled(in io.Reader) (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	if _, err := io.Copy(f, in); err != nil {
-		return nil, errors.Join(fmt.Errorf("copy stdin to a file (TMPDIR says where): %w", err), f.Close())
+		return nil, errors.Join(fmt.Errorf("copy stdin to a file in TMPDIR: %w", err), f.Close())
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -205,8 +205,8 @@ func (b bringing) empty(ctx context.Context, restoring bool) error {
 		return fmt.Errorf("restore: %w", err)
 	}
 	if len(p.Entries) > 0 {
-		return inUse(fmt.Sprintf("the store is not empty, it has the key %s: one on which no controller has run is "+
-			"allowed: name another --data-dir, or another --fleet of the etcd, or remove the old store first", p.Entries[0].Key))
+		return inUse(fmt.Sprintf("the store is not empty, it has the key %s: must be a store on which no controller has "+
+			"run: give another --data-dir, or another --fleet of the etcd, or remove the old store first", p.Entries[0].Key))
 	}
 	return nil
 }
@@ -237,8 +237,8 @@ func (b bringing) do(ctx context.Context, txn kv.Txn) (kv.Revision, error) {
 		return 0, fmt.Errorf("restore: with %d keys left: %w: run it again", b.Left(), err)
 	}
 	if !o.Succeeded {
-		return 0, inUse("somebody else has begun to write into the store: another restore, or a controller's first start: " +
-			"end it and run this again")
+		return 0, inUse("another process writes into the store, another restore or a controller's first start: stop it and " +
+			"run this again")
 	}
 	return o.Revision, nil
 }

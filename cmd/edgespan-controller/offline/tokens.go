@@ -21,7 +21,7 @@ With --controller a running controller is asked; without it the store of --data-
 func newToken(a *serve.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
-		Short: "Tokens of operators",
+		Short: "Manage the tokens of operators",
 		Args:  term.ExactArgs(0, "add"),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -34,15 +34,16 @@ func newTokenAdd(a *serve.App) *cobra.Command {
 	var life time.Duration
 	cmd := &cobra.Command{
 		Use:   "add NAME --role viewer|operator|admin",
-		Short: "Make a token for a person or a program, and print it this once",
-		Long: "Make a token for a person or a program, and print it this once: the controller keeps only its hash." +
+		Short: "Create a token for a person or a program, and print it once",
+		Long: "Create a token for a person or a program, and print it once: the controller keeps only its hash." +
 			aboutOffice,
 		Example: "  edgespan-controller token add anna --role operator >anna.token",
-		Args:    term.ExactArgs(1, "one name"),
+		Args:    term.ExactArgs(1, "one NAME"),
 	}
 	r := bindReach(cmd)
-	cmd.Flags().StringVar(&role, "role", string(pki.Viewer), "viewer reads, operator writes configuration, admin may all")
-	cmd.Flags().DurationVar(&life, "life", 0, "how long it holds (default for ever)")
+	cmd.Flags().StringVar(&role, "role", string(pki.Viewer),
+		"viewer reads, operator writes configuration, admin can do everything")
+	cmd.Flags().DurationVar(&life, "life", 0, "validity of the token (default: unlimited)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if _, err := pki.ParseRole(role); err != nil {
 			return term.Usagef("--role: %w", err)
@@ -69,18 +70,19 @@ func newInvite(a *serve.App) *cobra.Command {
 	var replace bool
 	cmd := &cobra.Command{
 		Use:   "invite NODE",
-		Short: "Open a join token for a node, and print the command to be typed there",
-		Long: "Open a join token for one node's name, and print the command to be typed on the node. " +
-			"The token holds once." + aboutOffice,
+		Short: "Create a join token for a node, and print the command to run there",
+		Long: "Create a join token for the name of a node, and print the command to run on the node. The token is valid " +
+			"for one join." + aboutOffice,
 		Example: "  edgespan-controller invite ulm-1 --life 2h",
-		Args:    term.ExactArgs(1, "the name of one node"),
+		Args:    term.ExactArgs(1, "one NODE"),
 	}
 	r := bindReach(cmd)
-	cmd.Flags().DurationVar(&life, "life", 24*time.Hour, "how long the token holds")
-	cmd.Flags().BoolVar(&replace, "replace", false, "the node is a new machine: revoke the certificate of the old one")
+	cmd.Flags().DurationVar(&life, "life", 24*time.Hour, "validity of the token")
+	cmd.Flags().BoolVar(&replace, "replace", false,
+		"the node is a replacement machine: revoke the certificate of the old one")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if life <= 0 {
-			return term.Usagef("--life: is %v: a duration above 0 is allowed", life)
+			return term.Invalid("--life", life, "more than 0s")
 		}
 		return at(a, cmd, r, func(ctx context.Context, o office) error {
 			i, err := o.invite(ctx, args[0], life, replace)

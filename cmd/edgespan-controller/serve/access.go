@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/cmd/term"
+	"edgespan/config"
 	"edgespan/config/httpapi/configdbapi"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/httpapi/rest"
@@ -71,14 +72,14 @@ func (s *service) openAccess() error {
 		faults = append(faults, err)
 	}
 	told := func(what string) func(error) {
-		return func(err error) { s.log.Error(what+" stay as they were", zap.Error(err)) }
+		return func(err error) { s.log.Error(what+": reload failed: the previous ones stay in use", zap.Error(err)) }
 	}
 	var err error
 	if a.callers, err = s.issuer.authority.Callers(pki.OtherCA{Cert: string(s.o.ClientCAFile),
 		CRL: string(s.o.ClientCRLFile)}, told("clients' CAs")); err != nil {
 		failed("client-ca-file", err)
 	} else if err := a.callers.Stale(); err != nil {
-		s.log.Warn("--client-crl-file: what it names stays revoked, what its CA has revoked since is not known",
+		s.log.Warn("--client-crl-file: expired: its certificates stay revoked, newer revocations of its CA are unknown",
 			zap.Error(err))
 	}
 	if s.o.PasswdFile != "" {
@@ -88,8 +89,8 @@ func (s *service) openAccess() error {
 	}
 	if s.o.KeystoneURL != "" {
 		if inClear(string(s.o.KeystoneURL)) {
-			s.log.Warn("--keystone-url: http: the password of --keystone-user and all tokens cross the network in clear: must "+
-				"be https", zap.Stringer("url", &s.o.KeystoneURL))
+			s.log.Warn("--keystone-url: http: the password of --keystone-user and all tokens are sent in clear text: must be "+
+				"https", zap.Stringer("url", &s.o.KeystoneURL))
 		}
 		if err := a.openKeystone(s.o, s.log); err != nil {
 			failed("keystone-url", err)
@@ -148,9 +149,9 @@ func (a *access) openKeystone(o *Options, log *zap.Logger) error {
 		},
 		Changed: func(err error) {
 			if err != nil {
-				log.Error("Keystone can't be asked", zap.Error(err))
+				log.Error("Keystone unreachable", zap.Error(err))
 			} else {
-				log.Info("Keystone answers again")
+				log.Info("Keystone reachable again")
 			}
 		},
 	})
@@ -179,7 +180,7 @@ func (a *access) Challenges() []string {
 }
 
 // errGuess is a word of somebody who may be trying.
-var errGuess = errors.New("this is not known here")
+var errGuess = errors.New("unknown")
 
 // Authenticate finds out who asks. One who says nothing is no guess: many clients ask for the
 // challenges first.
@@ -202,7 +203,7 @@ func (a *access) Authenticate(r *http.Request) (configdbapi.Caller, error) {
 	case strings.EqualFold(word, "Basic") && a.passwd != nil:
 		look, kind = func() (configdbapi.Caller, error) { return a.password(r) }, rest.TryPassword
 	default:
-		return configdbapi.Caller{}, a.unknown("Authorization: %.40q is not allowed", word)
+		return configdbapi.Caller{}, a.unknown("Authorization: unsupported scheme %.40q", word)
 	}
 	var caller configdbapi.Caller
 	wait := a.guesses.Look(r.Context(), r.RemoteAddr, kind, func() (wrong bool) {
@@ -211,7 +212,7 @@ func (a *access) Authenticate(r *http.Request) (configdbapi.Caller, error) {
 	})
 	if wait > 0 {
 		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusTooManyRequests,
-			Text: "too many tries with wrong tokens or passwords from this address", Wait: wait}
+			Text: "too many failed logins from this address", Wait: wait}
 	}
 	if errors.Is(err, errGuess) {
 		return configdbapi.Caller{}, a.unknown("%s", err)
@@ -249,13 +250,13 @@ func said(r *http.Request) (token, word, secret string, err error) {
 	all = slices.DeleteFunc(all, func(s string) bool { return s == "" })
 	if len(all) > 1 {
 		return "", "", "", &configdbapi.Denied{Status: http.StatusUnauthorized,
-			Text: "X-Auth-Token and Authorization: say who asks more than once: one of them is allowed"}
+			Text: "X-Auth-Token and Authorization: mutually exclusive"}
 	}
 	word, secret, _ = strings.Cut(r.Header.Get("Authorization"), " ")
 	return r.Header.Get("X-Auth-Token"), word, strings.TrimSpace(secret), nil
 }
 
-// unknown is 401, with what would have been allowed.
+// unknown is 401, with the credentials that are accepted.
 func (a *access) unknown(format string, args ...any) error {
 	allowed := []string{"X-Auth-Token or Authorization: Bearer with the token of an operator", "a node's certificate"}
 	if a.passwd != nil {
@@ -264,11 +265,9 @@ func (a *access) unknown(format string, args ...any) error {
 	if a.keystone != nil {
 		allowed = slices.Insert(allowed, 0, "X-Auth-Token with a token of Keystone")
 	}
-	last := len(allowed) - 1
 	return &configdbapi.Denied{
 		Status: http.StatusUnauthorized,
-		Text: fmt.Sprintf(format, args...) + ": " + strings.Join(allowed[:last], ", ") + " and " + allowed[last] +
-			" are allowed",
+		Text:   fmt.Sprintf(format, args...) + ": must be " + config.OrList(allowed),
 	}
 }
 
@@ -276,9 +275,9 @@ func (a *access) certificate(r *http.Request) (configdbapi.Caller, error) {
 	shown, err := a.callers.Of(r.TLS)
 	switch {
 	case err != nil:
-		return configdbapi.Caller{}, a.unknown("the client certificate does not count: %s", err)
+		return configdbapi.Caller{}, a.unknown("client certificate rejected: %s", err)
 	case shown == pki.Shown{}:
-		return configdbapi.Caller{}, a.unknown("who asks is not said")
+		return configdbapi.Caller{}, a.unknown("no credentials")
 	}
 	name := shown.Node
 	if name == "" {
@@ -301,7 +300,7 @@ func (a *access) token(ctx context.Context, text string) (configdbapi.Caller, er
 		return configdbapi.Caller{}, fmt.Errorf("X-Auth-Token: %w", errGuess)
 	case errors.As(err, &away):
 		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusServiceUnavailable,
-			Text: "X-Auth-Token: Keystone can't be asked now; the controller's log says why", Wait: away.Wait}
+			Text: "X-Auth-Token: Keystone unreachable: see the controller's log", Wait: away.Wait}
 	case err != nil:
 		return configdbapi.Caller{}, err
 	}
@@ -320,7 +319,7 @@ func (a *access) citizen(id keystone.Identity) (configdbapi.Caller, error) {
 	}
 	if !id.In(a.projects, own) {
 		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusForbidden,
-			Text: fmt.Sprintf("X-Auth-Token: is for project %.80q, whose tokens do not count here", id.Project)}
+			Text: fmt.Sprintf("X-Auth-Token: tokens of project %.80q are not accepted here", id.Project)}
 	}
 	for _, name := range id.Roles {
 		if role := a.roles[name]; slices.Index(factsRoles, role) > slices.Index(factsRoles, c.Role) {
@@ -330,7 +329,8 @@ func (a *access) citizen(id keystone.Identity) (configdbapi.Caller, error) {
 	if c.Role == "" {
 		return configdbapi.Caller{},
 			&configdbapi.Denied{Status: http.StatusForbidden,
-				Text: fmt.Sprintf("X-Auth-Token: none of the roles of %.80q in project %.80q counts here", c.Name, id.Project)}
+				Text: fmt.Sprintf("X-Auth-Token: none of the roles of %.80q in project %.80q grants access here", c.Name,
+					id.Project)}
 	}
 	return c, nil
 }
@@ -338,15 +338,15 @@ func (a *access) citizen(id keystone.Identity) (configdbapi.Caller, error) {
 func (a *access) operator(ctx context.Context, text string) (configdbapi.Caller, error) {
 	hash, err := pki.OperatorTokenHash(text)
 	if err != nil {
-		return configdbapi.Caller{}, fmt.Errorf("the token: %w", errGuess)
+		return configdbapi.Caller{}, fmt.Errorf("token: %w", errGuess)
 	}
 	who, err := a.tokens(ctx, hash)
 	switch {
 	case errors.Is(err, fleetapi.ErrNoToken):
-		return configdbapi.Caller{}, fmt.Errorf("the token: %w", errGuess)
+		return configdbapi.Caller{}, fmt.Errorf("token: %w", errGuess)
 	case err != nil:
 		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusServiceUnavailable,
-			Text: "the token: can't be looked for now: the store is away"}
+			Text: "token: cannot be checked now: store unavailable"}
 	}
 	return configdbapi.Caller{Name: who.Name, Role: who.Role, Via: rest.ViaToken}, nil
 }
@@ -360,10 +360,10 @@ func (a *access) password(r *http.Request) (configdbapi.Caller, error) {
 	role, err := a.passwd.Check(r.Context(), name, password)
 	switch {
 	case errors.Is(err, passwd.ErrDenied):
-		return configdbapi.Caller{}, fmt.Errorf("the user or the password: %w", errGuess)
+		return configdbapi.Caller{}, fmt.Errorf("user or password: %w", errGuess)
 	case err != nil:
 		return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusServiceUnavailable,
-			Text: "the password: can't be checked now: too many are being checked", Wait: time.Second}
+			Text: "password: cannot be checked now: too many checks in progress", Wait: time.Second}
 	}
 	return configdbapi.Caller{Name: name, Role: configdbapi.Role(role), Via: rest.ViaBasic}, nil
 }

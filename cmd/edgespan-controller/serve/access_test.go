@@ -32,7 +32,7 @@ func TestWhoAsksConfigDB(t *testing.T) {
 	forced := stranger.Transport.(*http.Transport).TLSClientConfig
 	cert := forced.Certificates[0]
 	forced.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cert, nil }
-	anna, known := "X-Auth-Token: "+g.keystone.Issue("anna", "services"), "are allowed"
+	anna, known := "X-Auth-Token: "+g.keystone.Issue("anna", "services"), "a node's certificate"
 	for _, c := range []struct {
 		name   string
 		client *http.Client
@@ -43,29 +43,29 @@ func TestWhoAsksConfigDB(t *testing.T) {
 		{"a role of old", nobody, "X-Auth-Token: " + g.keystone.Issue("mia", "services"), "mia operator"},
 		{"a reader", nobody, "X-Auth-Token: " + g.keystone.Issue("rolf", "services"), "rolf viewer"},
 		{"no role that counts", nobody, "X-Auth-Token: " + g.keystone.Issue("none", "services"),
-			`403 X-Auth-Token: none of the roles of "none" in project "services" counts here`},
+			`403 X-Auth-Token: none of the roles of "none" in project "services" grants access here`},
 		{"an admin of her own project", nobody, "X-Auth-Token: " + g.keystone.Issue("anna", "hers"),
-			`403 X-Auth-Token: is for project "hers", whose tokens do not count here`},
+			`403 X-Auth-Token: tokens of project "hers" are not accepted here`},
 		{"a token of no project", nobody, "X-Auth-Token: " + g.keystone.Issue("anna", ""), "403 …"},
-		{"a token that is none", nobody, "X-Auth-Token: nonsense", "401 X-Auth-Token: this is not known here: …"},
+		{"a token that is none", nobody, "X-Auth-Token: nonsense", "401 X-Auth-Token: unknown: …"},
 		{"an operator", nobody, "Authorization: Bearer " + g.operator, "olga operator"},
 		{"an operator, by the header of old clients", nobody, "X-Auth-Token: " + g.operator, "olga operator"},
 		{"an operator's token that is none", nobody, "X-Auth-Token: " + g.operator[:len(g.operator)-4] + "AAAA", "401 …"},
 		{"a token of Keystone is no operator's", nobody, "Authorization: Bearer " + anna[len("X-Auth-Token: "):], "401 …"},
 		{"Basic", nobody, "Basic: paul:right", "paul viewer"},
-		{"a wrong password", nobody, "Basic: paul:wrong", "401 the user or the password: …"},
+		{"a wrong password", nobody, "Basic: paul:wrong", "401 user or password: …"},
 		{"no user", nobody, "Basic: nobody:right", "401 …"},
 		{"no pair", nobody, "Authorization: Basic !!", "401 …"},
-		{"another scheme", nobody, "Authorization: Digest x", `401 Authorization: "Digest" is not allowed: …`},
+		{"another scheme", nobody, "Authorization: Digest x", `401 Authorization: unsupported scheme "Digest": …`},
 		{"two words", nobody, anna + "|Basic: paul:right", "401 X-Auth-Token and Authorization: …"},
 		{"twice one", nobody, anna + "|" + anna, "401 …"},
 		{"an empty token is none", nobody, "X-Auth-Token: |Basic: paul:right", "paul viewer"},
-		{"nothing", nobody, "", "401 who asks is not said: …"},
+		{"nothing", nobody, "", "401 no credentials: …"},
 		{"a node", node, "", id.String() + " operator " + id.String()},
 		{"an agent of Puppet", agent, "", "cert:node-1.domain.tld operator node-1.domain.tld"},
 		{"a header counts before a certificate", node, "Basic: paul:right", "paul viewer"},
 		{"and is not made good by it", node, "Basic: paul:wrong", "401 …"},
-		{"a certificate of another CA", stranger, "", "401 the client certificate does not count: …"},
+		{"a certificate of another CA", stranger, "", "401 client certificate rejected: …"},
 		{"which harms no token", stranger, anna, "anna admin"},
 	} {
 		var headers []string
@@ -76,7 +76,7 @@ func TestWhoAsksConfigDB(t *testing.T) {
 		if part, open := strings.CutSuffix(c.want, "…"); got != c.want && !(open && strings.HasPrefix(got, part)) {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
-		if strings.HasPrefix(got, "401") && !strings.HasSuffix(got, known) && !strings.HasSuffix(got, "is allowed") {
+		if strings.HasPrefix(got, "401") && !strings.HasSuffix(got, known) && !strings.HasSuffix(got, "mutually exclusive") {
 			t.Errorf("%s: does not say what is allowed: %s", c.name, got)
 		}
 		g.s.access.guesses = rest.NewGuesses()
@@ -124,11 +124,11 @@ func TestWhatCanNotBeKnownNow(t *testing.T) {
 	}
 	nobody := g.client(nil)
 	if got := g.ask(nobody, "X-Auth-Token: "+g.keystone.Issue("anna", "services")); !strings.HasPrefix(got,
-		"503 X-Auth-Token: Keystone can't be asked now") {
+		"503 X-Auth-Token: Keystone unreachable") {
 		t.Errorf("Keystone is away: %s", got)
 	}
 	g.fleet.err = errors.New("no leader at 10.1.2.3")
-	if got := g.ask(nobody, "X-Auth-Token: "+g.operator); !strings.HasPrefix(got, "503 the token: ") ||
+	if got := g.ask(nobody, "X-Auth-Token: "+g.operator); !strings.HasPrefix(got, "503 token: ") ||
 		strings.Contains(got, "10.1.2.3") {
 		t.Errorf("the store is away: %s", got)
 	}
@@ -178,8 +178,8 @@ func TestWithoutMoreOnlyTokensAndNodesAreKnown(t *testing.T) {
 	g := newGate(t, "--auth", "token")
 	nobody := g.client(nil)
 	for header, want := range map[string]string{
-		"X-Auth-Token: " + g.operator: "olga operator", "Basic: paul:right": `401 Authorization: "Basic" is not allowed`,
-		"X-Auth-Token: abc": "401 the token: this is not known here",
+		"X-Auth-Token: " + g.operator: "olga operator", "Basic: paul:right": `401 Authorization: unsupported scheme "Basic"`,
+		"X-Auth-Token: abc": "401 token: unknown",
 	} {
 		if got := g.ask(nobody, header); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %s", header, got)

@@ -33,8 +33,7 @@ func Bind(a *App, root *cobra.Command) {
 	o := NewOptions()
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return term.Usagef("command: is %.80q: %s are allowed, or none, which runs the controller", args[0],
-				term.CommandNames(cmd))
+			return term.UnknownCommand(cmd, args[0])
 		}
 		if err := o.Resolve(cmd, a.Env); err != nil {
 			return err

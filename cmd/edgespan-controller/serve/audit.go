@@ -114,7 +114,7 @@ func (a *auditLog) close() error {
 func (p *auditPart) write(e rest.Entry) error {
 	err := p.log.Write(e)
 	if was := p.broken.Swap(err != nil); err != nil && !was {
-		p.say.Error("audit: acts are refused until the log can be written", zap.Error(err))
+		p.say.Error("audit: changes are refused until the log can be written", zap.Error(err))
 	} else if err == nil && was {
 		p.say.Info("audit: the log can be written again")
 	}

@@ -1,8 +1,10 @@
 package serve
 
 import (
+	"fmt"
 	"time"
 
+	"edgespan/cmd/term"
 	"edgespan/platform/pki"
 )
 
@@ -19,28 +21,29 @@ var monthly = certificates{NodeDays: 30, ServerDays: 30}
 func (o *Options) certificateSettings() []setting {
 	return []setting{
 		{"api-cert", &o.APICert,
-			"PEM file of an outside certificate for the API, shown to clients that ask for one of its names, in place of " +
-				"which they see the controller's own while it has ended or can't be read; read again when it changes", serving},
+			"PEM file of an external certificate for the API, served to clients that ask for one of its names; the " +
+				"controller's own is served while it is expired or unreadable; reloaded when it changes", serving},
 		{"api-key", &o.APIKey, "PEM file of its key", serving},
-		{"api-tls12", &o.APITLS12, "let clients of the API speak TLS 1.2 too, as the original's do; nodes never do", serving},
+		{"api-tls12", &o.APITLS12, "accept TLS 1.2 from clients of the API, as the original's use; never from nodes",
+			serving},
 		{"node-certificate-days", &o.NodeDays,
-			"days that a node's certificate holds: a node that is dark for longer than a third of them has to join anew",
+			"validity of a node's certificate in days: a node that is offline for longer than a third of it has to join again",
 			storing},
 		{"server-certificate-days", &o.ServerDays,
-			"days that the controller's own certificate holds; it is made anew after two thirds", storing},
+			"validity of the controller's own certificate in days; it is renewed after two thirds", storing},
 	}
 }
 
 // longestDays is what a certificate may hold at most: ten years.
 const longestDays = 3650
 
-func (o *Options) checkCertificates(no func(format string, args ...any)) {
+func (o *Options) checkCertificates(no func(error)) {
 	if (o.APICert == "") != (o.APIKey == "") {
-		no("--api-cert and --api-key: one without the other: both or none are allowed")
+		no(term.Together("--api-cert", "--api-key"))
 	}
 	for name, days := range map[string]number{"node": o.NodeDays, "server": o.ServerDays} {
 		if days < 1 || days > longestDays {
-			no("--%s-certificate-days: is %d: 1 to %d are allowed", name, days, longestDays)
+			no(term.Invalid("--"+name+"-certificate-days", int(days), fmt.Sprintf("1 to %d", longestDays)))
 		}
 	}
 }
@@ -59,10 +62,10 @@ func (o *Options) pki(names []string, revoked *pki.Revocations) pki.Options {
 // warnings are what a person should look at though the controller serves. Anybody may read them.
 func (s *service) warnings() (out []string) {
 	if s.issuer.authority.APIFault() != nil {
-		out = append(out, "--api-cert: the certificate has ended or can't be read; the controller's log says why")
+		out = append(out, "--api-cert: certificate expired or unreadable: see the controller's log")
 	}
 	if s.access.callers.Stale() != nil {
-		out = append(out, "--client-crl-file: a list has ended; what its CA has revoked since is not known here")
+		out = append(out, "--client-crl-file: list expired; newer revocations of its CA are unknown")
 	}
 	return out
 }

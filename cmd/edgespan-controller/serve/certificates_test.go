@@ -30,7 +30,7 @@ func TestTheAPISpeaksOlderTLSWhereItMay(t *testing.T) {
 func TestAControllerWithoutItsOutsideCertificateServes(t *testing.T) {
 	dir := t.TempDir()
 	c := program.Start(t, dir, "--api-cert", filepath.Join(dir, "gone.crt"), "--api-key", filepath.Join(dir, "gone.key"))
-	if !strings.Contains(c.Err.String(), "--api-cert is not as its files say") ||
+	if !strings.Contains(c.Err.String(), "--api-cert cannot be read") ||
 		!strings.Contains(c.Err.String(), "gone.crt") {
 		t.Errorf("it says nothing of it: %s", c.Err)
 	}

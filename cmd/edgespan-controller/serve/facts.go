@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/configdb"
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi/configdbapi"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/httpapi/rest"
@@ -28,7 +29,7 @@ func (s *service) awaitFacts(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
 	if err := s.facts.Ready(ctx); err != nil {
-		s.log.Error("facts can't be served yet", zap.Error(err))
+		s.log.Error("facts unavailable: ConfigDB is starting", zap.Error(err))
 	}
 }
 
@@ -76,33 +77,32 @@ func (s *service) serveFacts(bodies *rest.Bodies, answers *rest.Answers) {
 // factsSettings are the flags of ConfigDB.
 func (o *Options) factsSettings() []setting {
 	return []setting{
-		{"facts-memory-mb", &o.FactsMemory, "megabytes that ConfigDB keeps of answers and of documents that were read",
+		{"facts-memory-mb", &o.FactsMemory, "size of ConfigDB's cache of answers and documents, in megabytes",
 			serving},
-		{"facts-versions", &o.FactsVersions, "versions that ConfigDB keeps of each resource at each place; 0 for all",
+		{"facts-versions", &o.FactsVersions, "versions that ConfigDB keeps of each resource at each level; 0 for all",
 			serving},
 		{"facts-node-versions", &o.FactsNodeVersions,
-			"versions that stay of what a node uploads of itself to ConfigDB, up to some MB; 0 for all", serving},
+			"versions that ConfigDB keeps of a node's own uploads, up to some MB; 0 for all", serving},
 		{"facts-nodes-mb", &o.FactsNodesMB,
-			"megabytes that the nodes of one environment of ConfigDB may upload of themselves, their newest versions alone; 0 " +
-				"for no bound", serving},
+			"limit in megabytes of the nodes' own uploads in one environment of ConfigDB, newest versions only; 0 for no limit",
+			serving},
 		{"facts-direct-names", &o.FactsDirect,
-			"take what is PUT to ConfigDB by the name of a resource at once, as tuning-box's last releases did, in place of a " +
-				"308 to its id", serving},
+			"accept a PUT to ConfigDB by the name of a resource directly, as tuning-box's last releases did, instead of a 308 " +
+				"redirect to its ID", serving},
 		{"facts-trusted-proxy", &o.FactsProxied,
-			"callers of ConfigDB come through a proxy that says in X-Forwarded-Proto and X-Forwarded-Host where they think " +
-				"they are", serving},
+			"ConfigDB is behind a proxy that sets X-Forwarded-Proto and X-Forwarded-Host", serving},
 	}
 }
 
 // checkFacts refuses what can never work.
-func (o *Options) checkFacts(no func(format string, args ...any)) {
+func (o *Options) checkFacts(no func(error)) {
 	if o.FactsMemory < 1 {
-		no("--facts-memory-mb: is %d: 1 and more are allowed", o.FactsMemory)
+		no(term.Invalid("--facts-memory-mb", int(o.FactsMemory), "1 or more"))
 	}
 	for name, n := range map[string]number{"facts-versions": o.FactsVersions, "facts-node-versions": o.FactsNodeVersions,
 		"facts-nodes-mb": o.FactsNodesMB} {
 		if n < 0 {
-			no("--%s: is %d: 0 and more are allowed", name, n)
+			no(term.Invalid("--"+name, int(n), "0 or more"))
 		}
 	}
 }

@@ -84,8 +84,8 @@ func TestFactsOfAController(t *testing.T) {
 
 func TestRefusesFactsFlags(t *testing.T) {
 	code, _, err := program.Command(t, "--data-dir", t.TempDir(), "--facts-memory-mb", "0", "--facts-versions", "-1")
-	if code != 2 || !strings.Contains(err, "--facts-memory-mb: is 0") ||
-		!strings.Contains(err, "--facts-versions: is -1") {
+	if code != 2 || !strings.Contains(err, "--facts-memory-mb: invalid value 0") ||
+		!strings.Contains(err, "--facts-versions: invalid value -1") {
 		t.Errorf("%d %s", code, err)
 	}
 }
@@ -151,7 +151,9 @@ func document(rng *rand.Rand, size int) string {
 		if i > 0 {
 			out.WriteString(",")
 		}
-		fmt.Fprintf(&out, `"key_%d_%x":{"label":"The setting number %d","value":%d,"network":{"cidr":"10.0.%d.0/24","gateway":null}}`, i, rng.Uint32(), i, rng.IntN(1000), rng.IntN(256))
+		fmt.Fprintf(&out, `"key_%d_%x":{"label":"The setting number `+
+			`%d","value":%d,"network":{"cidr":"10.0.%d.0/24","gateway":null}}`, i, rng.Uint32(), i, rng.IntN(1000),
+			rng.IntN(256))
 	}
 	out.WriteString("}")
 	return out.String()

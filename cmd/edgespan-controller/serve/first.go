@@ -28,7 +28,7 @@ func (s *service) welcome(ctx context.Context) error {
 	if _, err := s.ground.dir.Token(); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	how := "a node joins by what this prints: edgespan nodes invite NAME"
+	how := "to join a node, run the command that this prints: edgespan nodes invite NAME"
 	nodes, err := s.fleet.Nodes(ctx)
 	if err != nil {
 		return fmt.Errorf("look for nodes: %w", err)
@@ -39,7 +39,7 @@ func (s *service) welcome(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("make the first join token: %w", err)
 		}
-		how = fmt.Sprintf("a first node joins within a day, as %s, by: %s", firstNode, join.Command)
+		how = fmt.Sprintf("to join the first node as %s, run within a day: %s", firstNode, join.Command)
 	}
 	if err := s.adminToken(ctx); err != nil {
 		return fmt.Errorf("make the admin token: %w", err)

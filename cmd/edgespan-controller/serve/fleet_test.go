@@ -99,7 +99,7 @@ func TestTwoReplicasOfOneFleet(t *testing.T) {
 	dir := t.TempDir()
 	alone := program.Launch(t, dir, nil, flags...)
 	<-alone.Ended
-	if alone.Code != term.ExitConflict || !strings.Contains(alone.Err.String(), "ca.pem is missing") {
+	if alone.Code != term.ExitConflict || !strings.Contains(alone.Err.String(), "ca.pem not found") {
 		t.Fatalf("a replica without the CA: %d: %s", alone.Code, alone.Err)
 	}
 	ca, err := os.ReadFile(filepath.Join(one.Dir, "ca.pem"))

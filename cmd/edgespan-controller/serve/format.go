@@ -36,8 +36,8 @@ type newerStoreError struct {
 }
 
 func (e *newerStoreError) Error() string {
-	return fmt.Sprintf("open store: its keys have form %d, written by version %s: a controller that knows form %d at "+
-		"least is allowed, and this one, version %s, knows form %d: upgrade it",
+	return fmt.Sprintf("open store: store format %d, written by version %s: needs a controller that supports format %d, "+
+		"and this one, version %s, supports format %d: upgrade it",
 		e.form.Format, e.form.By, e.form.Least, e.version, storeFormat)
 }
 

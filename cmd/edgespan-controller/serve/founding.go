@@ -45,7 +45,7 @@ func found(ctx context.Context, s backend.Store, dir *datadir.Dir, ca pki.Option
 	}
 	if _, err := os.Stat(dir.Path("ca.pem")); entry.Exists() && ca.Outside == (pki.Outside{}) &&
 		errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, foreignFleet(fmt.Sprintf("its CA is %s: %s is missing: copy it from another controller of the "+
+		return nil, nil, foreignFleet(fmt.Sprintf("its CA is %s: %s not found: copy it from another controller of the "+
 			"fleet, or give --ca-cert and --ca-key",
 			have.CA, dir.Path("ca.pem")))
 	}
@@ -68,7 +68,7 @@ func found(ctx context.Context, s backend.Store, dir *datadir.Dir, ca pki.Option
 	}
 	mask, err := hex.DecodeString(have.Mask)
 	if err != nil || len(mask) != datadir.MaskKey {
-		return nil, nil, fmt.Errorf("join the fleet: the store's key %s: maskKey is none: %d hexadecimal digits are allowed",
+		return nil, nil, fmt.Errorf("join the fleet: the store's key %s: invalid maskKey: must be %d hexadecimal digits",
 			history.FleetKey(), hex.EncodedLen(datadir.MaskKey))
 	}
 	return authority, mask, nil
@@ -82,8 +82,8 @@ func (f founding) fits(ctx context.Context, s backend.Store, authority *pki.Auth
 	case err != nil:
 		return fmt.Errorf("join the fleet: %w", err)
 	case !authority.Trusts(pin):
-		return foreignFleet(fmt.Sprintf("its CA is %s, and this controller's is %s: the certificate and key of the fleet's "+
-			"are allowed", f.CA, authority.Pin()))
+		return foreignFleet(fmt.Sprintf("its CA is %s, and this controller's is %s: give the certificate and key of the "+
+			"fleet's CA", f.CA, authority.Pin()))
 	case authority.Pin() == pin:
 		return nil
 	}
@@ -170,7 +170,8 @@ func (o *Options) FitsBackup(c *backup.Copy, version string) (note string, err e
 	case authority == nil:
 		return fmt.Sprintf("the fleet's CA is %s: copy its ca.pem to %s before a controller starts", f.CA, o.caFile()), nil
 	case !authority.Trusts(pin):
-		return "", foreignFleet(fmt.Sprintf("its CA is %s, and the one in %s is %s: the fleet's is allowed, or none", f.CA,
+		return "", foreignFleet(fmt.Sprintf("its CA is %s, and the one in %s is %s: replace it by the fleet's CA, or "+
+			"remove it", f.CA,
 			o.DataDir, authority.Pin()))
 	}
 	return "", nil

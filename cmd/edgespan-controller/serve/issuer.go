@@ -21,13 +21,13 @@ type issuer struct {
 func (i issuer) Redeem(now time.Time, t controller.Token, j nodeproto.Join) (controller.Token, error) {
 	node, err := uuid.Parse(j.Node)
 	if err != nil {
-		return controller.Token{}, errors.New("redeem token: the node's id is no UUID")
+		return controller.Token{}, errors.New("redeem token: invalid node ID: must be a UUID")
 	}
 	kept := pki.JoinToken{Hash: t.Hash, Name: t.Name, Expires: t.Expires}
 	if t.Used != nil {
 		used, err := uuid.Parse(t.Used.Node)
 		if err != nil {
-			return controller.Token{}, errors.New("redeem token: its record is spent on what is no UUID")
+			return controller.Token{}, errors.New("redeem token: invalid node ID in the token's record: must be a UUID")
 		}
 		kept.Used = &pki.TokenUse{Node: used, Key: t.Used.Key, At: t.Used.At}
 	}

@@ -18,17 +18,17 @@ func TestManyLinesAlikeAreFew(t *testing.T) {
 		var out bytes.Buffer
 		log := newLogger(&out, zapcore.InfoLevel)
 		for range 10_000 {
-			log.With(zap.String("a", "b")).Named("part").Warn("save the memory of a node", zap.String("node", "x"))
+			log.With(zap.String("a", "b")).Named("part").Warn("store the state of a node", zap.String("node", "x"))
 		}
 		log.Info("another")
 		log.Debug("none")
-		if n := strings.Count(out.String(), "save the memory"); n != mostAlike ||
+		if n := strings.Count(out.String(), "store the state"); n != mostAlike ||
 			strings.Count(out.String(), "another") != 1 || strings.Contains(out.String(), "none") {
 			t.Errorf("%d lines: %s", n, out.String())
 		}
 		out.Reset()
 		time.Sleep(time.Minute)
-		log.Warn("save the memory of a node", zap.String("node", "x"))
+		log.Warn("store the state of a node", zap.String("node", "x"))
 		if !strings.Contains(out.String(), `"left_out":9900`) || strings.Count(out.String(), "\n") != 1 {
 			t.Errorf("a minute later: %s", out.String())
 		}

@@ -87,17 +87,19 @@ const (
 // rolloutSettings are the flags of staged rollouts.
 func (o *Options) rolloutSettings() []setting {
 	return []setting{
-		{"config-batch-timeout-s", &o.BatchTime, "seconds after which a batch is no longer waited for", serving},
-		{"config-rollout-batch-limit", &o.Limit, "most nodes of one batch; 0 for any number", serving},
-		{"config-rollout-canary", &o.Canary, "most nodes of the first batch; 0 for as many as of any other", serving},
-		{"config-rollout-failures", &o.Failures, "how many nodes may fail before a staged rollout halts", serving},
+		{"config-batch-timeout-s", &o.BatchTime, "timeout of a batch in seconds", serving},
+		{"config-rollout-batch-limit", &o.Limit, "maximum number of nodes in a batch; 0 for no limit", serving},
+		{"config-rollout-canary", &o.Canary, "maximum number of nodes in the first batch; 0 for the limit of all others",
+			serving},
+		{"config-rollout-failures", &o.Failures, "number of nodes that may fail before a staged rollout halts", serving},
 		{"config-rollout-failures-percent", &o.FailuresPercent,
-			"the same in percent of the nodes tried so far; the larger of both counts", serving},
+			"the same in percent of the nodes tried so far; the larger of both applies", serving},
 		{"config-rollout-offline-percent", &o.OfflinePercent,
-			"nodes, in percent, that may go offline before they take a change and wait for a later batch", serving},
-		{"config-rollout-rest-s", &o.Rest, "seconds between two batches", serving},
+			"percentage of nodes that may go offline before they apply a change and wait for a later batch", serving},
+		{"config-rollout-rest-s", &o.Rest, "pause between two batches in seconds", serving},
 		{"config-rollout-stages", &o.Stages,
-			"of a hundred nodes that no topology places, how many have a change after each batch, joined by commas", serving},
+			"cumulative percentages of nodes outside the topology that have a change after each batch, separated by commas",
+			serving},
 	}
 }
 
@@ -109,10 +111,10 @@ func NewOptions() *Options {
 	o.KeystoneRoles = list{"admin=admin", "member=operator", "_member_=operator", "reader=viewer"}
 	o.table = slices.Concat([]setting{
 		{"data-dir", &o.DataDir, "folder of the embedded store, the certificates and the tokens", storing},
-		{"etcd", &o.Etcd, "addresses of the etcd members that hold the store; without, it is a file of the data folder",
+		{"etcd", &o.Etcd, "addresses of the etcd members that hold the store (default: a file in the data folder)",
 			storing},
 		{"etcd-ca", &o.EtcdCA, "PEM file of the CAs of the etcd members", storing},
-		{"etcd-cert", &o.EtcdCert, "PEM file of the certificate that etcd asks for", storing},
+		{"etcd-cert", &o.EtcdCert, "PEM file of the client certificate for etcd", storing},
 		{"etcd-key", &o.EtcdKey, "PEM file of its key", storing},
 		{"etcd-user", &o.EtcdUser, "name of the etcd user", storing},
 		{"etcd-password-file", &o.EtcdPasswordFile, "file of the etcd user's password", storing},
@@ -120,25 +122,25 @@ func NewOptions() *Options {
 		{"replica", &o.Replica,
 			"name of this controller among those of the fleet; kept in the data folder (default made at the first start)",
 			storing},
-		{"base-dir", &o.BaseDir, "folder of base, firmware and hardware layers, beside the embedded ones", storing},
-		{"metadata", &o.Metadata, "metadata file of the nodes' config, beside the embedded one; repeatable", storing},
+		{"base-dir", &o.BaseDir, "folder of base, firmware and hardware layers, in addition to the embedded ones", storing},
+		{"metadata", &o.Metadata, "metadata file of the nodes' config, in addition to the embedded one; repeatable", storing},
 		{"listen", &o.Listen, "address and port of the API", serving},
 		{"node-listen", &o.NodeListen, "address and port that nodes connect to", storing},
 		{"node-host", &o.NodeHost,
 			"host names and addresses of this controller for its certificate; the first stands in join commands", storing},
-		{"auth", &o.Auth, "who may use the API: token, or none: everybody, by plain HTTP on a loopback address", serving},
+		{"auth", &o.Auth, "authentication of the API: token, or none for plain HTTP on a loopback address", serving},
 	}, o.loginSettings(), []setting{
 		{"client-ca-file", &o.ClientCAFile,
 			"PEM file of another CA, such as Puppet's, whose certificates name nodes of ConfigDB by their CN", serving},
 		{"client-crl-file", &o.ClientCRLFile, "PEM file of that CA's revoked certificates", serving},
-		{"ca-cert", &o.CACert, "PEM file of an outside CA, in place of one of our own", storing},
+		{"ca-cert", &o.CACert, "PEM file of an external CA (default: the controller creates its own)", storing},
 		{"ca-key", &o.CAKey, "PEM file of its key", storing},
-		{"actions", &o.Actions, "table of what is done for actions of the controller's config (default " + defaultActions +
-			", if it is there)", serving},
+		{"actions", &o.Actions, "table of commands for the actions of the controller's config (default " + defaultActions +
+			", if it exists)", serving},
 		{"joins-per-second", &o.Joins,
-			"nodes that one address may join a second, after 20 times as many at once: more for a fleet behind one NAT",
+			"joins per second from one address, after a burst of 20 times as many; raise it for a fleet behind one NAT",
 			serving},
-		{"v", &o.V, "how much is logged: 0, or 1 and more for all", serving},
+		{"v", &o.V, "log verbosity: 0, or 1 or more for everything", serving},
 	}, o.seedSettings(), o.doorSettings(), o.factsSettings(), o.certificateSettings(), o.rolloutSettings())
 	for name, v := range fileFlags(schema.ControllerDefault()) {
 		if s, ok := o.find(name); ok {
@@ -173,7 +175,7 @@ func (o *Options) BindLayers(cmd *cobra.Command) {
 // bindAll gives the controller's own command all flags.
 func (o *Options) bindAll(cmd *cobra.Command) {
 	o.bind(cmd, func(setting) bool { return true })
-	cmd.Flags().Var(new(text), "undefok", "names of flags that may be unknown here, joined by commas")
+	cmd.Flags().Var(new(text), "undefok", "names of flags to ignore if unknown, separated by commas")
 }
 
 func (o *Options) bind(cmd *cobra.Command, has func(setting) bool) {
@@ -236,34 +238,35 @@ func replace(v value, text string) error {
 // check refuses what can never work, all of it at once.
 func (o *Options) check() error {
 	var faults []error
-	no := func(format string, args ...any) { faults = append(faults, term.Usagef(format, args...)) }
+	no := func(err error) { faults = append(faults, err) }
 	if o.DataDir == "" {
-		no("--data-dir: is empty: a folder is allowed")
+		no(term.Required("--data-dir", ""))
 	} else if abs, err := filepath.Abs(string(o.DataDir)); err == nil {
 		o.DataDir = text(abs)
 	}
 	if o.Auth != authToken && o.Auth != AuthNone {
-		no("--auth: is %.40q: %s and %s are allowed", o.Auth, authToken, AuthNone)
+		no(term.NotOneOf("--auth", string(o.Auth), []string{authToken, AuthNone}))
 	}
 	for _, l := range []struct {
 		name string
 		addr text
 	}{{"listen", o.Listen}, {"node-listen", o.NodeListen}} {
 		if _, _, err := net.SplitHostPort(string(l.addr)); err != nil {
-			no("--%s: is %.80q: ADDRESS:PORT is allowed", l.name, l.addr)
+			no(term.Invalid("--"+l.name, string(l.addr), "ADDRESS:PORT"))
 		} else if l.name == "listen" && o.Auth == AuthNone && !loopback(string(l.addr)) {
-			no("--auth none: --listen is %.80q: only a loopback address is allowed, such as 127.0.0.1:8443, since everybody "+
-				"who reaches it would be an administrator", l.addr)
+			no(term.Invalid("--listen", string(l.addr),
+				"a loopback address such as 127.0.0.1:8443 with --auth none, which gives every client the rights of an "+
+					"administrator"))
 		}
 	}
 	if o.CACert == "" && o.CAKey != "" || o.CACert != "" && o.CAKey == "" {
-		no("--ca-cert and --ca-key: one without the other: both or none are allowed")
+		no(term.Together("--ca-cert", "--ca-key"))
 	}
 	if len(o.Etcd) == 0 && (o.EtcdCA != "" || o.EtcdCert != "" || o.EtcdKey != "" || o.EtcdUser != "") {
-		no("--etcd: is missing beside --etcd-…: addresses of etcd members are allowed")
+		no(term.Required("--etcd", "the other --etcd-… flags need the addresses of the etcd members"))
 	}
 	if o.Joins < 1 {
-		no("--joins-per-second: is %d: 1 and more are allowed", o.Joins)
+		no(term.Invalid("--joins-per-second", int(o.Joins), "1 or more"))
 	}
 	o.checkDoors(no)
 	o.checkAccess(no)

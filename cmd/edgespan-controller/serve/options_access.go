@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi/configdbapi"
 	"edgespan/platform/keystone"
 )
@@ -13,31 +14,31 @@ import (
 var factsRoles = []configdbapi.Role{configdbapi.Viewer, configdbapi.Operator, configdbapi.Admin}
 
 // checkAccess refuses what can never say who a caller of ConfigDB is.
-func (o *Options) checkAccess(no func(format string, args ...any)) {
+func (o *Options) checkAccess(no func(error)) {
 	if o.Auth == AuthNone {
 		for _, f := range []struct{ name, value string }{
 			{"passwd-file", string(o.PasswdFile)}, {"keystone-url", string(o.KeystoneURL)},
 			{"client-ca-file", string(o.ClientCAFile)},
 		} {
 			if f.value != "" {
-				no("--%s: is set beside --auth none, which asks nobody who it is: --auth %s is allowed with it", f.name, authToken)
+				no(term.Needs("--"+f.name, "--auth "+authToken))
 			}
 		}
 	}
 	if o.ClientCRLFile != "" && o.ClientCAFile == "" {
-		no("--client-crl-file: is set without --client-ca-file: both or the latter alone are allowed")
+		no(term.Needs("--client-crl-file", "--client-ca-file"))
 	}
 	if o.KeystoneWindow < 1 || o.KeystoneWindow > 3600 {
-		no("--keystone-window-s: is %d: 1 to 3600 are allowed", o.KeystoneWindow)
+		no(term.Invalid("--keystone-window-s", int(o.KeystoneWindow), "1 to 3600"))
 	}
 	if _, err := o.keystoneRoles(); err != nil {
-		no("--keystone-roles: %w", err)
+		no(term.Usagef("--keystone-roles: %w", err))
 	}
 	o.checkKeystone(no)
 }
 
 // checkKeystone is for what belongs to one Keystone: all of it, or nothing.
-func (o *Options) checkKeystone(no func(format string, args ...any)) {
+func (o *Options) checkKeystone(no func(error)) {
 	needed := []struct{ name, value string }{
 		{"keystone-user", string(o.KeystoneUser)}, {"keystone-password-file", string(o.KeystonePasswordFile)},
 		{"keystone-project", string(o.KeystoneProject)},
@@ -45,16 +46,16 @@ func (o *Options) checkKeystone(no func(format string, args ...any)) {
 	more := string(o.KeystoneUserDomain + o.KeystoneProjectDomain + o.KeystoneCAFile)
 	for _, f := range needed {
 		if o.KeystoneURL != "" && f.value == "" {
-			no("--%s: is missing beside --keystone-url", f.name)
+			no(term.Required("--"+f.name, "--keystone-url needs it"))
 		}
 		more += f.value
 	}
 	if o.KeystoneURL != "" {
 		if _, err := keystone.Base(string(o.KeystoneURL)); err != nil {
-			no("--keystone-url: is %w", err)
+			no(term.Usagef("--keystone-url: %w", err))
 		}
 	} else if more != "" || len(o.KeystoneProjects) > 0 {
-		no("--keystone-url: is missing beside --keystone-…: http://HOST:PORT and https://HOST:PORT are allowed")
+		no(term.Required("--keystone-url", "the other --keystone-… flags need https://HOST:PORT or http://HOST:PORT"))
 	}
 }
 
@@ -65,10 +66,10 @@ func (o *Options) keystoneRoles() (map[string]configdbapi.Role, error) {
 		name, word, found := strings.Cut(pair, "=")
 		role := configdbapi.Role(word)
 		if !found || name == "" || !slices.Contains(factsRoles, role) {
-			return nil, fmt.Errorf("has %.80q: ROLE=viewer, ROLE=operator and ROLE=admin are allowed", pair)
+			return nil, fmt.Errorf("invalid value %.80q: must be ROLE=viewer, ROLE=operator or ROLE=admin", pair)
 		}
 		if other, twice := out[name]; twice && other != role {
-			return nil, fmt.Errorf("has %.40q as %s and as %s: one is allowed", name, other, role)
+			return nil, fmt.Errorf("role %.40q: given both as %s and as %s: choose one", name, other, role)
 		}
 		out[name] = role
 	}
@@ -81,24 +82,24 @@ func (o *Options) loginSettings() []setting {
 		{"passwd-file", &o.PasswdFile,
 			"file of users for Basic authentication at ConfigDB: a line USER:BCRYPT-HASH:ROLE each, as htpasswd -nB makes the " +
 				"hash", serving},
-		{"keystone-url", &o.KeystoneURL, "address of the Keystone (API v3) whose tokens count at ConfigDB", serving},
-		{"keystone-user", &o.KeystoneUser, "user by whom the controller asks Keystone: one that may validate tokens",
+		{"keystone-url", &o.KeystoneURL, "address of the Keystone (API v3) whose tokens ConfigDB accepts", serving},
+		{"keystone-user", &o.KeystoneUser, "user of the controller at Keystone, with the right to validate tokens",
 			serving},
 		{"keystone-user-domain", &o.KeystoneUserDomain, "name of that user's domain (default the domain whose id is default)",
 			serving},
-		{"keystone-password-file", &o.KeystonePasswordFile, "file of that user's password, read at each login", serving},
-		{"keystone-project", &o.KeystoneProject, "project that this user logs in to", serving},
+		{"keystone-password-file", &o.KeystonePasswordFile, "file with that user's password, read at each login", serving},
+		{"keystone-project", &o.KeystoneProject, "project of that user", serving},
 		{"keystone-project-domain", &o.KeystoneProjectDomain,
 			"name of that project's domain (default the domain whose id is default)", serving},
 		{"keystone-projects", &o.KeystoneProjects,
-			"projects whose tokens count: NAME in that domain, DOMAIN/NAME, an id, or * for all (default that of " +
+			"projects whose tokens are accepted: NAME in that domain, DOMAIN/NAME, an ID, or * for all (default: that of " +
 				"--keystone-project)", serving},
 		{"keystone-roles", &o.KeystoneRoles,
-			"what Keystone's roles are here: ROLE=viewer, ROLE=operator or ROLE=admin each; a caller has the highest of its own",
+			"mapping of Keystone's roles: ROLE=viewer, ROLE=operator or ROLE=admin each; a caller gets the highest of its roles",
 			serving},
-		{"keystone-ca-file", &o.KeystoneCAFile, "PEM file of the CAs of Keystone; without, those of this machine", serving},
+		{"keystone-ca-file", &o.KeystoneCAFile, "PEM file of the CAs of Keystone (default: those of this machine)", serving},
 		{"keystone-window-s", &o.KeystoneWindow,
-			"seconds for which an answer of Keystone counts: how long a revoked token is still taken at most", serving},
+			"seconds for which Keystone's answers are cached; a revoked token is accepted for at most that long", serving},
 	}
 }
 
@@ -106,19 +107,21 @@ func (o *Options) loginSettings() []setting {
 func (o *Options) seedSettings() []setting {
 	return []setting{
 		{"unknown-hw-queries-enabled", &o.UnknownHW, "ask nodes of unknown hardware for their base config", serving},
-		{"config-staged-rollout-enabled", &o.StagedRollout, "roll changes out in batches", serving},
-		{"consecutive-reconfig-delay-s", &o.ReconfigDelay, "least seconds between two pushes to one node", serving},
-		{"unknown-hw-config-req-delay-s", &o.BoardDelay, "least seconds between two questions to nodes of one unknown board",
+		{"config-staged-rollout-enabled", &o.StagedRollout, "roll out changes in batches", serving},
+		{"consecutive-reconfig-delay-s", &o.ReconfigDelay, "minimum seconds between two pushes to one node", serving},
+		{"unknown-hw-config-req-delay-s", &o.BoardDelay, "minimum seconds between two requests to nodes of one unknown board",
 			serving},
 		{"config-actions-req-timeout-s", &o.ActionsTime, "seconds for which the answers to a preview of actions are kept",
 			serving},
 		{"config-confirm-timeout-s", &o.ConfirmTime, "seconds within which a pushed config must be confirmed", serving},
-		{"firmware-parameter-update-delay", &o.FirmwareDelay, "taken for the seed's start scripts; nothing here reads it",
+		{"firmware-parameter-update-delay", &o.FirmwareDelay,
+			"accepted for the original's start scripts; nothing here reads it",
 			serving},
 		{"status-reports-interval", &o.StatusInterval,
-			"taken for the seed's start scripts; nothing here reads it: each report is compared as it comes", serving},
+			"accepted for the original's start scripts; nothing here reads it: each report is compared when it arrives",
+			serving},
 		{"topology-info-sync-interval", &o.TopologyGap,
-			"taken for the seed's start scripts; nothing here reads it: the facts are written when the topology changes",
+			"accepted for the original's start scripts; nothing here reads it: the facts are written when the topology changes",
 			serving},
 	}
 }

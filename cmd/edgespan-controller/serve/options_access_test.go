@@ -16,28 +16,28 @@ const aKeystone = "--keystone-url http://k:5000/v3 --keystone-user configdb --ke
 
 func TestAccessThatCanNeverWork(t *testing.T) {
 	for args, want := range map[string]string{
-		"--auth none --listen localhost:0 --passwd-file p": "--passwd-file: is set beside --auth none, which asks " +
-			"nobody who it is: --auth token is allowed with it",
-		"--auth none --listen localhost:0 --client-ca-file p": "--client-ca-file: is set beside --auth none",
-		"--auth none --listen localhost:0 " + aKeystone:       "--keystone-url: is set beside --auth none",
-		"--client-crl-file c":                                 "--client-crl-file: is set without --client-ca-file",
-		"--keystone-window-s 0":                               "--keystone-window-s: is 0: 1 to 3600 are allowed",
-		"--keystone-window-s 3601":                            "1 to 3600 are allowed",
-		"--keystone-roles admin":                              `--keystone-roles: has "admin": ROLE=viewer`,
-		"--keystone-roles admin=root":                         `has "admin=root"`,
-		"--keystone-roles a=viewer,a=admin":                   `has "a" as viewer and as admin: one is allowed`,
-		"--keystone-user configdb":                            "--keystone-url: is missing beside --keystone-…",
-		"--keystone-projects '*'":                             "--keystone-url: is missing",
-		aKeystone + " --keystone-url k:5000":                  `--keystone-url: is "k:5000": http://HOST:PORT`,
-		aKeystone + " --keystone-url https://a:b@k":           "--keystone-url: is ",
+		"--auth none --listen localhost:0 --passwd-file p":    "--passwd-file: requires --auth token",
+		"--auth none --listen localhost:0 --client-ca-file p": "--client-ca-file: requires --auth token",
+		"--auth none --listen localhost:0 " + aKeystone:       "--keystone-url: requires --auth token",
+		"--client-crl-file c":                                 "--client-crl-file: requires --client-ca-file",
+		"--keystone-window-s 0":                               "--keystone-window-s: invalid value 0: must be 1 to 3600",
+		"--keystone-window-s 3601":                            "must be 1 to 3600",
+		"--keystone-roles admin":                              `--keystone-roles: invalid value "admin": must be ROLE=viewer`,
+		"--keystone-roles admin=root":                         `invalid value "admin=root"`,
+		"--keystone-roles a=viewer,a=admin":                   `role "a": given both as viewer and as admin: choose one`,
+		"--keystone-user configdb":                            "--keystone-url: required: the other --keystone-… flags need",
+		"--keystone-projects '*'":                             "--keystone-url: required",
+		aKeystone + " --keystone-url k:5000": `--keystone-url: invalid value "k:5000": must be ` +
+			`http://HOST:PORT`,
+		aKeystone + " --keystone-url https://a:b@k": "--keystone-url: invalid value ",
 	} {
 		if _, err := parsed(t, nil, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
 		}
 	}
 	_, err := parsed(t, map[string]string{"EDGESPAN_CONTROLLER_KEYSTONE_URL": "https://k"})
-	for _, name := range []string{"--keystone-user: is missing", "--keystone-password-file: is missing",
-		"--keystone-project: is missing"} {
+	for _, name := range []string{"--keystone-user: required", "--keystone-password-file: required",
+		"--keystone-project: required"} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("all that is missing: no %s in %v", name, err)
 		}
@@ -75,7 +75,7 @@ func TestAControllerWhoseAccessCanNotBeRead(t *testing.T) {
 		code       int
 	}{
 		{"--passwd-file " + dir + "/none", "--passwd-file: ", term.ExitNotFound},
-		{"--passwd-file " + bad, bad + `:1: user "anna": the hash: is none of bcrypt`, term.ExitError},
+		{"--passwd-file " + bad, bad + `:1: user "anna": hash: not bcrypt`, term.ExitError},
 		{"--client-ca-file " + dir + "/none", "--client-ca-file: ", term.ExitNotFound},
 		{strings.Replace(aKeystone, "-file p", "-file "+dir+"/none", 1), "--keystone-url: read the password: ",
 			term.ExitNotFound},

@@ -2,9 +2,11 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"time"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi/rest"
 	"edgespan/platform/conns"
 )
@@ -13,11 +15,11 @@ import (
 func (o *Options) doorSettings() []setting {
 	return []setting{
 		{"connections-per-address", &o.PerAddress,
-			"connections that one address may have open at the API before it has logged in, and at the node link before it " +
-				"has shown a certificate, and those of one known caller: as many as all clients need behind a balancer", serving},
+			"connections from one address to the API before authentication, and to the node link before its certificate is " +
+				"verified, and of one authenticated caller; behind a load balancer as many as all clients need", serving},
 		{"audit-mb", &o.AuditMB,
-			"megabytes that the audit log takes at most: a quarter what admins do, a quarter what operators do, half what all " +
-				"others do, in eight files each; 0 for no bound", serving},
+			"limit of the audit log in megabytes: a quarter for admins, a quarter for operators, half for everyone else, in " +
+				"eight files each; 0 for no limit", serving},
 	}
 }
 
@@ -62,11 +64,11 @@ func (o *Options) nodesPerAddress() int {
 }
 
 // checkDoors refuses what can never work.
-func (o *Options) checkDoors(no func(format string, args ...any)) {
+func (o *Options) checkDoors(no func(error)) {
 	if o.PerAddress < 1 {
-		no("--connections-per-address: is %d: must be 1 and more", o.PerAddress)
+		no(term.Invalid("--connections-per-address", int(o.PerAddress), "1 or more"))
 	}
 	if o.AuditMB != 0 && o.AuditMB < auditFiles {
-		no("--audit-mb: is %d: must be 0, or %d and more", o.AuditMB, auditFiles)
+		no(term.Invalid("--audit-mb", int(o.AuditMB), fmt.Sprintf("0, or %d or more", auditFiles)))
 	}
 }

@@ -76,7 +76,7 @@ func (o *Options) fromConfig(doc config.Object) []leftOut {
 }
 
 // What is said of a flag that the stored config may not set, and where it counts.
-const neverStored = "never taken from the stored config"
+const neverStored = "cannot be set in the stored config"
 
 func setBy(name string) string { return "must be set by --" + name + " or " + envName(name) }
 
@@ -90,7 +90,7 @@ func envName(flag string) string {
 // tellLeftOut logs what was left out.
 func tellLeftOut(log *zap.Logger, left []leftOut) {
 	for _, l := range left {
-		log.Warn("a flag of the controller's config is left out", zap.String("flag", l.name), zap.String("why", l.why))
+		log.Warn("ignoring a flag of the controller's config", zap.String("flag", l.name), zap.String("why", l.why))
 	}
 }
 

@@ -180,15 +180,15 @@ func TestAFlagThatCannotWorkIsNotStored(t *testing.T) {
 		fault, note   string
 	}{
 		"access": {nil, flags("keystone_url", "http://evil"), true,
-			"flags.keystone_url: never taken from the stored config: must be set by --keystone-url or " +
+			"flags.keystone_url: cannot be set in the stored config: must be set by --keystone-url or " +
 				"EDGESPAN_CONTROLLER_KEYSTONE_URL", ""},
-		"an address": {nil, flags("listen", "203.0.113.9:8443"), true, "flags.listen: never", ""},
+		"an address": {nil, flags("listen", "203.0.113.9:8443"), true, "flags.listen: cannot", ""},
 		"a default":  {nil, flags("listen", "127.0.0.1:8443", "auth", "token"), true, "", ""},
 		"what is there": {flags("listen", ":1", "joins_per_second", "0"),
 			flags("listen", ":1", "joins_per_second", "0", "v", "1"), true, "", ""},
-		"brought along":        {nil, flags("listen", ":1"), false, "", "flags.listen: never taken"},
-		"can't be read":        {nil, flags("v", "much"), false, "flags.v: is \"much\"", ""},
-		"can't work":           {nil, flags("joins_per_second", "0"), false, "--joins-per-second: is 0", ""},
+		"brought along":        {nil, flags("listen", ":1"), false, "", "flags.listen: cannot be set"},
+		"can't be read":        {nil, flags("v", "much"), false, "flags.v: invalid value \"much\"", ""},
+		"can't work":           {nil, flags("joins_per_second", "0"), false, "--joins-per-second: invalid value 0", ""},
 		"another program's":    {nil, flags("vendor_flag", "x"), true, "", ""},
 		"taken out of a file":  {flags("listen", ":1"), flags(), true, "", ""},
 		"works":                {nil, flags("joins_per_second", "5", "facts_versions", "7"), true, "", ""},
@@ -247,21 +247,21 @@ func TestFlagsInTheSeedsForm(t *testing.T) {
 
 func TestOptionsThatCanNeverWork(t *testing.T) {
 	for args, want := range map[string]string{
-		"--auth none --listen 0.0.0.0:0":            "only a loopback address",
-		"--auth none --listen :8443":                "only a loopback address",
-		"--auth none --listen [::]:8443":            "only a loopback address",
-		"--auth none --listen 10.0.0.1:8443":        "only a loopback address",
-		"--auth none --listen controller.test:8443": "only a loopback address",
-		"--auth none --listen [::ffff:10.0.0.1]:1":  "only a loopback address",
+		"--auth none --listen 0.0.0.0:0":            "must be a loopback address",
+		"--auth none --listen :8443":                "must be a loopback address",
+		"--auth none --listen [::]:8443":            "must be a loopback address",
+		"--auth none --listen 10.0.0.1:8443":        "must be a loopback address",
+		"--auth none --listen controller.test:8443": "must be a loopback address",
+		"--auth none --listen [::ffff:10.0.0.1]:1":  "must be a loopback address",
 
-		"--auth basic":                         "token and none are allowed",
-		"--listen 8443":                        "ADDRESS:PORT is allowed",
-		"--node-listen x":                      "--node-listen: is \"x\"",
-		"--ca-key k":                           "both or none",
-		"--etcd-ca k":                          "--etcd: is missing",
-		"--v=much":                             "a whole number is allowed",
-		"--config-confirm-timeout-s=-3":        "0 and more are allowed",
-		"--unknown-hw-queries-enabled=perhaps": "true and false are allowed",
+		"--auth basic":                         "must be token or none",
+		"--listen 8443":                        "must be ADDRESS:PORT",
+		"--node-listen x":                      "--node-listen: invalid value \"x\"",
+		"--ca-key k":                           "both or neither",
+		"--etcd-ca k":                          "--etcd: required",
+		"--v=much":                             "must be a whole number",
+		"--config-confirm-timeout-s=-3":        "must be 0 or more",
+		"--unknown-hw-queries-enabled=perhaps": "must be true or false",
 	} {
 		if _, err := parsed(t, nil, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)

@@ -140,10 +140,10 @@ func (w *own) tell(results []action.Result, c controllerconf.Change) {
 	}
 	for _, key := range c.NextStart {
 		if !countsAtStart(key) {
-			w.log.Info("is kept and shared: this program never takes it from here", zap.String("key", config.FormatPath(key)))
+			w.log.Info("stored, but this program does not read it from here", zap.String("key", config.FormatPath(key)))
 			continue
 		}
-		w.log.Info("counts from the next start on", zap.String("key", config.FormatPath(key)))
+		w.log.Info("takes effect at the next start", zap.String("key", config.FormatPath(key)))
 	}
 }
 
@@ -162,12 +162,12 @@ func (w *own) perform(ctx context.Context, c controllerconf.Change) []action.Res
 		case action.NameReboot:
 			if end = slices.ContainsFunc(a.Keys, countsAtStart); !end {
 				r.State, r.Cause = action.NoMapping,
-					"a restart takes none of these flags from here: the command line and the environment have them"
+					"no restart: the command line and the environment override these flags"
 			}
 		default:
 			do := w.table.Of(a.Name)
 			if do.Kind != action.Unit && do.Kind != action.Command {
-				r.State, r.Cause = action.NoMapping, "the table of --actions has nothing for it"
+				r.State, r.Cause = action.NoMapping, "no entry in the table of --actions"
 				break
 			}
 			err = w.mapped(ctx, do)
@@ -190,7 +190,7 @@ func countsAtStart(key []string) bool { return len(key) != 2 || isStored(key[1])
 func (w *own) restart(ctx context.Context) {
 	if w.turn != nil {
 		if err := w.turn(ctx); err != nil {
-			w.log.Error("restart for the controller's config: the change counts from the next start on", zap.Error(err))
+			w.log.Error("restart needed for the controller's config: the change takes effect at the next start", zap.Error(err))
 			return
 		}
 	}
@@ -229,7 +229,7 @@ func (w *own) setFlags(changes []controllerconf.FlagChange, level bool) error {
 		switch {
 		case !known:
 			faults = append(faults,
-				fmt.Errorf("flag %s: none of this program's: it is kept and shared, and counts for nothing here",
+				fmt.Errorf("flag %s: unknown flag: stored, but ignored by this program",
 					config.Cut(c.Name, 80)))
 			continue
 		case !isStored(c.Name):
@@ -246,7 +246,7 @@ func (w *own) setFlags(changes []controllerconf.FlagChange, level bool) error {
 			continue
 		}
 		if next.given[s.name] {
-			w.log.Warn("the command line or the environment has this flag too, and wins at the next start",
+			w.log.Warn("the command line or the environment also sets this flag, and overrides it at the next start",
 				zap.String("flag", s.name))
 		}
 	}

@@ -156,7 +156,7 @@ func TestOwnActionsThatFailAreTold(t *testing.T) {
 	for _, want := range []string{
 		`"action":"UPDATE_SCAN_CONFIG","state":"failed","cause":"exit status 3"`,
 		`"action":"UPDATE_CHANNEL_ASSIGNMENT","state":"failed"`,
-		`this program never takes it from here","key":"flags.vendor"`,
+		`stored, but this program does not read it from here","key":"flags.vendor"`,
 	} {
 		if !strings.Contains(r.log.String(), want) {
 			t.Errorf("the log lacks %s:\n%s", want, r.log.String())
@@ -164,8 +164,8 @@ func TestOwnActionsThatFailAreTold(t *testing.T) {
 	}
 	err := r.setFlags([]controllerconf.FlagChange{{Flag: controllerconf.Flag{Name: "listen", Value: "127.0.0.1:1"}},
 		{Flag: controllerconf.Flag{Name: "vendor", Value: "1"}}}, false)
-	const want = "flag listen: never taken from the stored config: must be set by --listen or " +
-		"EDGESPAN_CONTROLLER_LISTEN\nflag vendor: none of this program's: it is kept and shared, and counts for nothing here"
+	const want = "flag listen: cannot be set in the stored config: must be set by --listen or " +
+		"EDGESPAN_CONTROLLER_LISTEN\nflag vendor: unknown flag: stored, but ignored by this program"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

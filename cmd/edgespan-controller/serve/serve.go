@@ -98,7 +98,7 @@ func (a *App) serve(ctx context.Context, o *Options) error {
 	cause := s.attend(ctx, failed)
 	s.notify("STOPPING=1")
 	err := errors.Join(cause, s.end(stop))
-	s.log.Info("controller ended, its nodes work on", zap.Error(err))
+	s.log.Info("controller stopped; its nodes keep running", zap.Error(err))
 	return err
 }
 
@@ -148,8 +148,8 @@ func (s *service) bind(ctx context.Context) error {
 		return fmt.Errorf("--listen: %w", err)
 	}
 	if addr, is := s.apiListener.Addr().(*net.TCPAddr); s.o.Auth == AuthNone && (!is || !addr.IP.IsLoopback()) {
-		return term.Usagef("--auth none: --listen %s is %s: only a loopback address is allowed", s.o.Listen,
-			s.apiListener.Addr())
+		return term.Invalid("--listen", string(s.o.Listen),
+			fmt.Sprintf("a loopback address with --auth none, and is %s", s.apiListener.Addr()))
 	}
 	s.apiListener = conns.Bound(s.apiListener, apiBounds(int(s.o.PerAddress)))
 	if s.nodeListener, err = lc.Listen(ctx, "tcp", string(s.o.NodeListen)); err != nil {
@@ -228,7 +228,7 @@ func (s *service) attend(ctx context.Context, failed <-chan error) error {
 				s.log.Error("rotate", zap.Error(err))
 			}
 			if err := s.access.reload(); err != nil {
-				s.log.Error("who may ask stays as it was", zap.Error(err))
+				s.log.Error("access settings unchanged", zap.Error(err))
 			}
 		case <-beat:
 			s.beat(ctx, every/2)
@@ -260,7 +260,7 @@ func (s *service) beat(ctx context.Context, within time.Duration) {
 		s.notify("WATCHDOG=1")
 		return
 	}
-	s.log.Error("the actors do not answer: systemd ends the process unless they do soon", zap.Duration("within", within))
+	s.log.Error("actors do not answer: systemd will stop the process unless they recover", zap.Duration("within", within))
 }
 
 // end sends everybody away, then ends what they stood on.

@@ -128,9 +128,9 @@ func tellStore(log *zap.Logger, err error) {
 	switch {
 	case log == nil: // of a command: its own error says so
 	case err != nil:
-		log.Error("the store takes no writes; nodes work on and reads are served", zap.Error(err))
+		log.Error("store refuses writes; nodes keep running and reads are served", zap.Error(err))
 	default:
-		log.Info("the store takes writes again")
+		log.Info("store accepts writes again")
 	}
 }
 
@@ -171,10 +171,10 @@ func (g *ground) fleetCA(ctx context.Context, o *Options, names []string) (issue
 	opts := o.pki(names, i.revoked)
 	opts.APIFault = func(err error) {
 		if err != nil {
-			g.log.Error("--api-cert is not as its files say: the last good one is shown, or the controller's own",
+			g.log.Error("--api-cert cannot be read: serving the last valid one, or the controller's own",
 				zap.Error(err))
 		} else {
-			g.log.Info("--api-cert is shown")
+			g.log.Info("serving --api-cert")
 		}
 	}
 	i.authority, mask, err = found(ctx, g.store, g.dir, opts)
@@ -191,7 +191,7 @@ func (g *ground) tree(o *Options, i issuer, mask []byte, nodeLink string,
 		return nil, term.WithClass(term.ExitNotFound, err)
 	}
 	for _, name := range hidden {
-		g.log.Warn("a base layer of the folder is hidden by our own", zap.String("name", name),
+		g.log.Warn("a base layer of the folder is hidden by the embedded one", zap.String("name", name),
 			zap.Stringer("base_dir", &o.BaseDir))
 	}
 	nodes, err := NodeMetadata(o.Metadata, g.log)
@@ -232,7 +232,7 @@ func ownMetadata() (map[string]*metadata.Metadata, error) {
 		"aggregator": schema.AggregatorMetadata()} {
 		m, faults := metadata.Parse(doc, metadata.Options{E2E: true})
 		if faults != nil {
-			return nil, fmt.Errorf("read our metadata of the %s: %w", file, faults)
+			return nil, fmt.Errorf("read embedded metadata of the %s: %w", file, faults)
 		}
 		own[file] = m
 	}
@@ -256,7 +256,7 @@ func (n seconds) duration() time.Duration { return time.Duration(n.number) * tim
 func NodeMetadata(files []string, log *zap.Logger) (*metadata.Metadata, error) {
 	m, faults := metadata.Parse(schema.NodeMetadata(), metadata.Options{})
 	if faults != nil {
-		return nil, fmt.Errorf("read our metadata: %w", faults)
+		return nil, fmt.Errorf("read embedded metadata: %w", faults)
 	}
 	for _, file := range files {
 		doc, err := confdir.ReadObject(file)

@@ -54,7 +54,7 @@ func (n *number) Set(s string) error {
 	}
 	i, err := strconv.ParseInt(digits, base, 32)
 	if err != nil {
-		return fmt.Errorf("is %.40q: a whole number is allowed", s)
+		return fmt.Errorf("invalid value %.40q: must be a whole number", s)
 	}
 	*n = number(i)
 	return nil
@@ -70,7 +70,7 @@ func (n *seconds) Set(s string) error {
 	}
 	if n.number < 0 {
 		n.number = was
-		return fmt.Errorf("is %.40q: 0 and more are allowed", s)
+		return fmt.Errorf("invalid value %.40q: must be 0 or more", s)
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (b *boolean) Set(s string) error {
 	case slices.Contains(no, word):
 		*b = false
 	default:
-		return fmt.Errorf("is %.40q: true and false are allowed", s)
+		return fmt.Errorf("invalid value %.40q: must be true or false", s)
 	}
 	return nil
 }

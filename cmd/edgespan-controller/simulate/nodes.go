@@ -126,7 +126,7 @@ func joinTarget(command string) (string, error) {
 	words := strings.Fields(command)
 	i := slices.Index(words, "--controller")
 	if i < 0 || i+1 == len(words) {
-		return "", fmt.Errorf("the join command %.80q names no --controller", command)
+		return "", fmt.Errorf("join command %.80q: no --controller", command)
 	}
 	return words[i+1], nil
 }

@@ -96,7 +96,7 @@ func (o *ownController) ready(ctx context.Context, c *fleetapi.Client) error {
 		select {
 		case err := <-o.ended:
 			o.ended <- err
-			return errors.Join(errors.New("start a controller: it has ended"), err)
+			return errors.Join(errors.New("start a controller: it exited"), err)
 		case <-ctx.Done():
 			return fmt.Errorf("start a controller: it is not ready: %w", ctx.Err())
 		case <-look.C:
@@ -108,7 +108,7 @@ func (o *ownController) ready(ctx context.Context, c *fleetapi.Client) error {
 	}
 	i := slices.IndexFunc(running, func(p proc.Process) bool { return slices.Contains(p.Argv, o.dataDir) })
 	if i < 0 {
-		return errors.New("start a controller: its process is not found")
+		return errors.New("start a controller: process not found")
 	}
 	o.process = running[i].Ident
 	return nil

@@ -116,7 +116,7 @@ func (m *simulator) rollOut(ctx context.Context) error {
 		return fmt.Errorf("--rollout: %w", err)
 	}
 	if !w.Changed {
-		return term.Usagef("--rollout: changes nothing, all of it is so already: another value is allowed")
+		return term.Usagef("--rollout: no change: the config already has these values: choose another value")
 	}
 	out.Revision = w.Revision
 	err = m.follow(ctx, out)

@@ -152,7 +152,7 @@ func TestASimulatedTopologyIsOfAFile(t *testing.T) {
 		t.Errorf("%v", m.names)
 	}
 	s.nodes = 9
-	if err := s.readTopology(true); err == nil || !strings.Contains(err.Error(), "nodes: is 9: 8 are allowed") {
+	if err := s.readTopology(true); err == nil || !strings.Contains(err.Error(), "nodes: invalid value 9: must be 8") {
 		t.Errorf("%v", err)
 	}
 	broken := filepath.Join(t.TempDir(), "broken.conf")
@@ -160,7 +160,7 @@ func TestASimulatedTopologyIsOfAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]string{broken: "site_name",
-		"star:5": "figure-eight, line, ring, grid, tree, each with :SIZE or without", "grid:0": `size is "0"`} {
+		"star:5": "figure-eight, line, ring, grid, tree, each with or without :SIZE", "grid:0": `size is "0"`} {
 		s := &simulation{topology: file}
 		if err := s.readTopology(false); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", file, err, want)
@@ -174,14 +174,14 @@ func TestARolloutThatCannotBeIsRefused(t *testing.T) {
 	if code != term.ExitUsage {
 		t.Errorf("%d", code)
 	}
-	for _, want := range []string{"--topology: ", "--faults-at: is 0", "--apply-time: is 2m0s",
-		"--at-once: is there without", "--controller-flags: are there without"} {
+	for _, want := range []string{"--topology: ", "--faults-at: invalid value 0", "--apply-time: invalid value 2m0s",
+		"--at-once: requires", "--controller-flags: requires"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q is not in\n%s", want, said)
 		}
 	}
 	if code, _, said := simulates(t.Context(), t, "--nodes", "3", "--rollout", "logLevel"); code != term.ExitUsage ||
-		!strings.Contains(said, `--rollout: is "logLevel": KEY=VALUE`) {
+		!strings.Contains(said, `--rollout: invalid value "logLevel": must be KEY=VALUE`) {
 		t.Errorf("%d %s", code, said)
 	}
 }

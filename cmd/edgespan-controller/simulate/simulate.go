@@ -17,7 +17,7 @@ import (
 	"edgespan/config/fleet/topology/sketch"
 )
 
-const aboutSimulate = `Join simulated nodes to a controller and say whether all of them get what it wants of them.
+const aboutSimulate = `Join simulated nodes to a controller and check that all of them reach their desired config.
 
 Each node has a certificate of its own, a stream of its own, the config actor of a real node,
 and a folder on the disk; only its host is simulated: it takes every config at once. Without
@@ -88,7 +88,7 @@ func New(a *serve.App) *cobra.Command {
 	s := &simulation{Options: serve.NewOptions()}
 	cmd := &cobra.Command{
 		Use:   "simulate --nodes N",
-		Short: "Join simulated nodes, and say whether all get what is wanted of them",
+		Short: "Join simulated nodes to a controller and check that all of them converge",
 		Long:  aboutSimulate,
 		Example: `  edgespan-controller simulate --nodes 200
   edgespan-controller simulate --nodes 50 --faults reject=2%,crash=10%,disconnect=10% -o json
@@ -96,7 +96,7 @@ func New(a *serve.App) *cobra.Command {
   edgespan-controller simulate --nodes 50 --topology figure-eight --rollout sysParams.logLevel=debug --faults ` +
 			`unhealthy=100%
   edgespan-controller simulate --nodes 1000 --controller https://fleet:8443 --token-file F --ca-sha256 H --duration 1h`,
-		Args: term.ExactArgs(0, "none"),
+		Args: term.ExactArgs(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := s.check(cmd); err != nil {
 				return err
@@ -105,14 +105,14 @@ func New(a *serve.App) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&s.nodes, "nodes", 0, "how many nodes")
-	f.StringVar(&s.name, "name", "sim", "what the names of the nodes begin with")
+	f.IntVar(&s.nodes, "nodes", 0, "number of nodes")
+	f.StringVar(&s.name, "name", "sim", "prefix of the nodes' names")
 	f.StringVar(&s.Controller, "controller", "", "URL of a running controller (default: one of its own)")
 	f.StringVar(&s.TokenFile, "token-file", "", "file of an administrator's token for it")
 	f.StringVar(&s.CAFile, "ca-file", "", "PEM file of the CA that its certificate is from")
-	f.StringVar(&s.CASHA256, "ca-sha256", "", "fingerprint of that CA, as the first start says it")
+	f.StringVar(&s.CASHA256, "ca-sha256", "", "fingerprint of that CA, as printed at the controller's first start")
 	f.StringVar(&s.until, "until", "",
-		"converged: end as soon as every node is where it should be (default without --duration)")
+		"converged: end as soon as every node has converged (default without --duration)")
 	f.DurationVar(&s.duration, "duration", 0,
 		"how long the nodes run; with --until converged: at most, from the first join on "+
 			"(default 10m, after all have joined)")
@@ -122,58 +122,58 @@ func New(a *serve.App) *cobra.Command {
 	f.IntVar(&s.faultsAt, "faults-at", 0,
 		"config with which faults come, counted by node (default: the first one, or the rollout's)")
 	f.DurationVar(&s.applyTime, "apply-time", 0,
-		"how long a node's own work for a config takes; it is down so long (default 1s with --rollout)")
+		"how long a node takes to apply a config; it is down meanwhile (default 1s with --rollout)")
 	f.StringVar(&s.topology, "topology", "",
 		"KIND or KIND:SIZE of a topology to make, SIZE nodes for each point of presence, or a file of one: "+sketch.Words())
 	f.StringArrayVar(&s.rollout, "rollout", nil,
 		"KEY=VALUE of the network's config: roll it out in batches after that, and tell how it goes; repeatable")
-	f.BoolVar(&s.atOnce, "at-once", false, "make the change of --rollout without batches, to see what they are for")
+	f.BoolVar(&s.atOnce, "at-once", false, "make the change of --rollout without batches, for comparison")
 	f.StringToStringVar(&s.flags, "controller-flags", nil,
 		"NAME=VALUE of the flags of the own controller's config, as in config_rollout_batch_limit=20")
-	f.Uint64Var(&s.seed, "seed", 1, "which nodes have the faults; the same number is the same nodes")
-	f.StringVar(&s.dir, "dir", "", "folder of the nodes' disks; they live on in it (default: a temporary one)")
+	f.Uint64Var(&s.seed, "seed", 1, "seed for the choice of the nodes with faults; the same seed chooses the same nodes")
+	f.StringVar(&s.dir, "dir", "", "folder of the nodes' disks; kept at the end (default: a temporary one)")
 	f.StringVar(&s.disk, "disk", diskFolder, "folder: each write is synced, as on a node; memory: nothing is written")
 	f.StringVar(&s.software, "software", "", "software version of the nodes (default: the latest base layer's)")
 	f.StringVar(&s.board, "board", "", "hardware board of the nodes")
-	f.IntVar(&s.joins, "joins", 16, "how many nodes join at the same time")
+	f.IntVar(&s.joins, "joins", 16, "number of nodes that join at the same time")
 	s.bindMeasured(f)
 	s.BindLayers(cmd)
-	f.StringVarP(&s.output, "output", "o", "", "json for all that was counted and measured")
+	f.StringVarP(&s.output, "output", "o", "", "json for all counts and measurements")
 	return cmd
 }
 
 // check refuses what can never work, all of it at once.
 func (s *simulation) check(cmd *cobra.Command) error {
 	var faults []error
-	no := func(format string, args ...any) { faults = append(faults, term.Usagef(format, args...)) }
+	no := func(err error) { faults = append(faults, err) }
 	s.checkRollout(cmd, no)
 	if s.nodes < 1 || s.nodes > 100_000 {
-		no("--nodes: is %d: 1 to 100000 are allowed", s.nodes)
+		no(term.Invalid("--nodes", s.nodes, "1 to 100000"))
 	}
 	if s.every < 100*time.Millisecond {
-		no("--report-interval: is %v: 100ms and more are allowed", s.every)
+		no(term.Invalid("--report-interval", s.every, "at least 100ms"))
 	}
 	if s.joins < 1 || s.joins > 1000 {
-		no("--joins: is %d: 1 to 1000 are allowed", s.joins)
+		no(term.Invalid("--joins", s.joins, "1 to 1000"))
 	}
 	if s.networkWrites < 0 || s.nodeWrites < 0 {
-		no("--network-writes, --node-writes: below 0: 0 and more are allowed")
+		no(term.Invalid("--network-writes and --node-writes", min(s.networkWrites, s.nodeWrites), "0 or more"))
 	}
 	if s.until != "" && s.until != untilConverged {
-		no("--until: is %.40q: %s is allowed", s.until, untilConverged)
+		no(term.Invalid("--until", s.until, untilConverged))
 	}
 	if cmd.Flags().Changed("duration") && s.duration <= 0 {
-		no("--duration: is %v: above 0 is allowed", s.duration)
+		no(term.Invalid("--duration", s.duration, "more than 0s"))
 	}
 	if s.disk != diskFolder && s.disk != diskMemory {
-		no("--disk: is %.40q: %s and %s are allowed", s.disk, diskFolder, diskMemory)
+		no(term.NotOneOf("--disk", s.disk, []string{diskFolder, diskMemory}))
 	}
 	if s.output != "" && s.output != "json" {
-		no("--output: is %.40q: json is allowed", s.output)
+		no(term.Invalid("--output", s.output, "json"))
 	}
 	var err error
 	if s.planned, err = simulate.ParseFaults(s.faults); err != nil {
-		no("--%v", err)
+		no(term.Usagef("--%w", err))
 	}
 	if len(faults) > 0 {
 		return errors.Join(faults...)
@@ -186,27 +186,27 @@ func (s *simulation) check(cmd *cobra.Command) error {
 }
 
 // checkRollout is the part of check for the topology and what is rolled out on it.
-func (s *simulation) checkRollout(cmd *cobra.Command, no func(format string, args ...any)) {
+func (s *simulation) checkRollout(cmd *cobra.Command, no func(error)) {
 	var err error
 	if s.topology != "" {
 		if err := s.readTopology(cmd.Flags().Changed("nodes")); err != nil {
-			no("--%v", err)
+			no(term.Usagef("--%w", err))
 		}
 	}
 	if cmd.Flags().Changed("faults-at") && s.faultsAt < 1 {
-		no("--faults-at: is %d: 1 and more are allowed", s.faultsAt)
+		no(term.Invalid("--faults-at", s.faultsAt, "1 or more"))
 	}
 	if s.applyTime < 0 || s.applyTime > time.Minute {
-		no("--apply-time: is %v: 0s to 1m are allowed", s.applyTime)
+		no(term.Invalid("--apply-time", s.applyTime, "0s to 1m"))
 	}
 	if s.change, err = assigned(s.rollout); err != nil {
-		no("--rollout: %v", err)
+		no(term.Usagef("--rollout: %w", err))
 	}
 	if s.atOnce && len(s.rollout) == 0 {
-		no("--at-once: is there without --rollout: both are allowed")
+		no(term.Needs("--at-once", "--rollout"))
 	}
 	if len(s.flags) > 0 && (s.Controller != "" || len(s.rollout) == 0) {
-		no("--controller-flags: are there without --rollout or with --controller: a rollout of an own controller is allowed")
+		no(term.Needs("--controller-flags", "--rollout and a controller started by this command (no --controller)"))
 	}
 	if len(s.rollout) > 0 && !cmd.Flags().Changed("apply-time") {
 		s.applyTime = time.Second
@@ -283,8 +283,8 @@ func (m *measured) goroutines() { m.Memory.Goroutines = runtime.NumGoroutine() }
 // bindMeasured binds the flags of what is measured once the nodes have what they want.
 func (s *simulation) bindMeasured(f *pflag.FlagSet) {
 	f.IntVar(&s.networkWrites, "network-writes", 0,
-		"write so many network overrides after that, of one key, and measure each")
-	f.IntVar(&s.nodeWrites, "node-writes", 0, "write so many node overrides after that, and measure each")
+		"number of network overrides of one key to write after that; each is measured")
+	f.IntVar(&s.nodeWrites, "node-writes", 0, "number of node overrides to write after that; each is measured")
 	f.DurationVar(&s.idle, "idle", 0,
-		"leave the nodes alone for so long after that, and measure what their controller takes")
+		"idle time after that, in which the controller's resources are measured")
 }

@@ -105,8 +105,10 @@ func TestASimulationThatCannotBeIsRefused(t *testing.T) {
 	if code != term.ExitUsage || out != "" {
 		t.Errorf("%d %q", code, out)
 	}
-	for _, want := range []string{"--nodes: is 0", "--report-interval: is 1ms", "--joins: is 0", `--until: is "dawn"`,
-		`--disk: is "tape"`, `--output: is "xml"`, `--faults: is "sulk"`, "--network-writes", "--duration"} {
+	for _, want := range []string{"--nodes: invalid value 0", "--report-interval: invalid value 1ms",
+		"--joins: invalid value 0", `--until: invalid value "dawn"`,
+		`--disk: invalid value "tape"`, `--output: invalid value "xml"`, `--faults: unknown fault "sulk"`, "--network-writes",
+		"--duration"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q is not in\n%s", want, said)
 		}

@@ -26,7 +26,7 @@ func (s *simulation) readTopology(nodesGiven bool) error {
 	}
 	text, err := os.ReadFile(s.topology)
 	if err != nil {
-		return fmt.Errorf("topology: %w: a file of the seed's form is allowed, or %s, each with :SIZE or without", err,
+		return fmt.Errorf("topology: %w: must be a topology file, or %s, each with or without :SIZE", err,
 			sketch.Words())
 	}
 	t, faults := topology.Parse(text)
@@ -34,7 +34,7 @@ func (s *simulation) readTopology(nodesGiven bool) error {
 		return fmt.Errorf("topology: %s: %w", s.topology, faults)
 	}
 	if nodesGiven && s.nodes != len(t.Nodes) {
-		return fmt.Errorf("nodes: is %d: %d are allowed, which %s has", s.nodes, len(t.Nodes), s.topology)
+		return fmt.Errorf("nodes: invalid value %d: must be %d, the number in %s", s.nodes, len(t.Nodes), s.topology)
 	}
 	s.chart, s.nodes = t, len(t.Nodes)
 	return nil
@@ -73,7 +73,7 @@ func (m *simulator) writeTopology(ctx context.Context) error {
 			return fmt.Errorf("--topology: read the controller's: %w", faults)
 		}
 		if n := len(there.Nodes); n > 0 {
-			return term.Usagef("--topology: the controller has one of %d nodes already: a controller without is allowed", n)
+			return term.Usagef("--topology: the controller already has a topology of %d nodes: use a controller without one", n)
 		}
 	}
 	if _, err := m.client.Write(ctx, ops.SetTopology{Document: doc},
@@ -98,7 +98,7 @@ func assigned(words []string) (config.Object, error) {
 		key, value, is := strings.Cut(w, "=")
 		path := strings.Split(key, ".")
 		if !is || slices.Contains(path, "") {
-			return nil, fmt.Errorf("is %.80q: KEY=VALUE is allowed, as in sysParams.logLevel=debug", w)
+			return nil, fmt.Errorf("invalid value %.80q: must be KEY=VALUE, as in sysParams.logLevel=debug", w)
 		}
 		var v any = value
 		if o, faults := config.ParseObject([]byte(`{"v":` + value + `}`)); faults == nil && len(o) == 1 {

@@ -7,13 +7,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"edgespan/cmd/term"
-	"edgespan/config"
 	"edgespan/config/configdb"
 )
 
 // columnFlag chooses what of an answer is printed, as the original's commands have it.
 func columnFlag(f *pflag.FlagSet, c *factsCall) {
-	f.StringArrayVarP(&c.columns, "column", "c", nil, "only this column, by its key in JSON; several times for several")
+	f.StringArrayVarP(&c.columns, "column", "c", nil, "show only this column, by its key in JSON; repeatable")
 }
 
 // columnsOf are the members of an object, or of each of a list, that --column names, in the order of their keys.
@@ -40,7 +39,7 @@ func columnsOf(v configdb.JSON, columns []string) (configdb.JSON, error) {
 	for _, name := range columns {
 		value, is := o.Get(name)
 		if !is {
-			return nil, term.Usagef("--column: is %s: %s are allowed", config.Quote(name), keysOf(o))
+			return nil, term.Invalid("--column", name, "one of "+keysOf(o))
 		}
 		kept = append(kept, configdb.Member{Key: name, Value: value})
 	}
@@ -109,7 +108,7 @@ func (c *factsCall) tableOf(head []string, rows [][]string) error {
 			return key == strings.ToLower(name) || key+"_id" == name || h == name
 		})
 		if at < 0 {
-			return term.Usagef("--column: is %s: %s are allowed", config.Quote(name), strings.Join(head, ", "))
+			return term.Invalid("--column", name, "one of "+strings.Join(head, ", "))
 		}
 		kept = append(kept, at)
 	}

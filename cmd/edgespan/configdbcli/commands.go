@@ -89,8 +89,7 @@ type factsCall struct {
 // and its implementation's words for the same. Help shows them once.
 func Commands(a *reach.App) []*cobra.Command {
 	cfg := factsSpec{
-		use: "config", short: "Read and change the facts of ConfigDB: values, overrides, what they are made of, and their " +
-			"history",
+		use: "config", short: "Read and change the facts of ConfigDB: values, overrides, models and history",
 		sub: slices.Concat(valueSpecs, recordSpecs, modelSpecs, nodeFactSpecs, treeSpecs),
 	}.command(a)
 	cfg.Long = cfg.Short + aboutFacts
@@ -123,7 +122,7 @@ func (s factsSpec) command(a *reach.App) *cobra.Command {
 	}
 	call := &factsCall{a: a}
 	if s.args == nil {
-		s.args = term.ExactArgs(0, "none")
+		s.args = term.ExactArgs(0, "")
 	}
 	cmd := &cobra.Command{Use: s.use, Short: s.short, Long: s.long, Example: s.example, Args: s.args}
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -148,9 +147,9 @@ func (s factsSpec) bind(cmd *cobra.Command, call *factsCall) {
 	flags := cmd.Flags()
 	call.door.bind(flags)
 	if s.forms != nil {
-		what := "form of the answer: "
+		what := "output format: "
 		if s.input {
-			what = "form of what stdin has: "
+			what = "format of stdin: "
 		}
 		flags.StringVarP(&call.format, "format", "f", s.forms[0], what+strings.Join(s.forms, ", "))
 		complete(cmd, "format", s.forms)
@@ -193,11 +192,12 @@ func (s factsSpec) check(cmd *cobra.Command, call *factsCall) error {
 	for _, name := range s.needs {
 		f := cmd.Flags().Lookup(name)
 		if !f.Changed || f.Value.String() == "" {
-			faults = append(faults, fmt.Sprintf("--%s: is missing: %s", name, f.Usage))
+			faults = append(faults, fmt.Sprintf("--%s: required: %s", name, f.Usage))
 		}
 	}
 	if s.forms != nil && !slices.Contains(s.forms, call.format) {
-		faults = append(faults, fmt.Sprintf("--format: is %q: %s are allowed", call.format, term.Joined(s.forms)))
+		faults = append(faults,
+			fmt.Sprintf("--format: invalid value %s: must be %s", config.Quote(call.format), config.OrList(s.forms)))
 	}
 	if len(faults) > 0 {
 		return term.Usagef("%s", strings.Join(faults, "\n"))
@@ -227,38 +227,39 @@ func (c *factsCall) changed(flag string) bool { return c.cmd.Flags().Changed(fla
 // The flags that commands share.
 
 func envFlag(f *pflag.FlagSet, c *factsCall) {
-	f.Int64VarP(&c.env, "env", "e", 0, "id of the environment")
+	f.Int64VarP(&c.env, "env", "e", 0, "ID of the environment")
 }
 
 func placeFlags(f *pflag.FlagSet, c *factsCall) {
 	envFlag(f, c)
 	f.StringVarP(&c.level, "level", "l", "",
-		"nodes=ID or nodes=FQDN, or any levels, from the first of the environment on: role=compute,nodes=1; all of the "+
-			"environment without it")
-	f.StringVarP(&c.resource, "resource", "r", "", "name or id of a resource")
+		"nodes=ID or nodes=FQDN, or any levels from the environment's first one on: role=compute,nodes=1 (default: the "+
+			"environment itself)")
+	f.StringVarP(&c.resource, "resource", "r", "", "name or ID of a resource")
 }
 
 func keyFlag(f *pflag.FlagSet, c *factsCall) {
-	f.StringVarP(&c.key, "key", "k", "", `path of a value: a.b.0, a key with a dot in it in "": a."b.c"`)
+	f.StringVarP(&c.key, "key", "k", "", `path of a value, such as a.b.0; quote a key that has a dot: a."b.c"`)
 }
 
 func halfFlag(f *pflag.FlagSet, c *factsCall) {
-	f.BoolVar(&c.overrides, "overrides", false, "of the overrides in place of the values")
+	f.BoolVar(&c.overrides, "overrides", false, "use the overrides instead of the values")
 }
 
 func pageFlags(f *pflag.FlagSet, c *factsCall) {
-	f.Uint64Var(&c.before, "before", 0, "only what is older than this one")
-	f.IntVar(&c.limit, "limit", 50, "how many")
+	f.Uint64Var(&c.before, "before", 0, "only entries older than this one")
+	f.IntVar(&c.limit, "limit", 50, "maximum number of entries")
 }
 
 func writeFlags(f *pflag.FlagSet, c *factsCall) {
-	f.StringVarP(&c.message, "message", "m", "", "why; the history keeps it")
-	f.BoolVar(&c.dryRun, "dry-run", false, "judge and print what would change, and change nothing")
+	f.StringVarP(&c.message, "message", "m", "", "reason, recorded in the history")
+	f.BoolVar(&c.dryRun, "dry-run", false, "validate and print what would change, and change nothing")
 }
 
 func boundFlags(f *pflag.FlagSet, c *factsCall) {
 	writeFlags(f, c)
-	f.StringVar(&c.ifMatch, "if-match", "", "ETag that you have seen (config get --etag): a later write refuses this one")
+	f.StringVar(&c.ifMatch, "if-match", "",
+		"ETag of the version you have read (config get --etag): fail if it has changed since")
 }
 
 // writeOptions are what these flags say.
@@ -297,7 +298,7 @@ func parseLevels(flag, text string) ([]model.LevelValue, error) {
 	for pair := range strings.SplitSeq(text, ",") {
 		name, value, found := strings.Cut(pair, "=")
 		if !found || name == "" || value == "" {
-			return nil, term.Usagef("--%s: has %s: LEVEL=VALUE is allowed, several joined by commas", flag, config.Quote(pair))
+			return nil, term.Invalid("--"+flag, pair, "LEVEL=VALUE, or several separated by commas")
 		}
 		out = append(out, model.LevelValue{Level: name, Value: value})
 	}
@@ -341,7 +342,7 @@ func notThere(format string, args ...any) error {
 func idOf(what, text string) (int64, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 0 {
-		return 0, term.Usagef("%s: is %s: an id is allowed", what, config.Quote(text))
+		return 0, term.Invalid(what, text, "a number")
 	}
 	return id, nil
 }

@@ -61,11 +61,11 @@ func (c *factsCall) definitionID(text string) (int64, error) {
 	}
 	switch len(ids) {
 	case 0:
-		return 0, notThere("resource definition %s: does not exist", config.Quote(text))
+		return 0, notThere("resource definition %s: not found", config.Quote(text))
 	case 1:
 		return ids[0], nil
 	}
-	return 0, conflicting("resource definition %s: has several ids: one of %s is allowed", config.Quote(text),
+	return 0, conflicting("resource definition %s: ambiguous name: must be one of the IDs %s", config.Quote(text),
 		numbers(ids))
 }
 
@@ -75,15 +75,15 @@ func (c *factsCall) contents() (configdb.JSON, error) {
 	given, piped := c.changed("content"), c.changed("data-format")
 	switch {
 	case given && piped:
-		return nil, term.Usagef("--content: is given with --data-format, which reads stdin: one of them is allowed")
+		return nil, term.Exclusive("--content", "--data-format")
 	case piped && c.changed("type"):
-		return nil, term.Usagef("--type: is given with --data-format: it is the form of --content")
+		return nil, term.Exclusive("--type", "--data-format")
 	case given != c.changed("type"):
-		return nil, term.Usagef("--content: needs --type, and --type needs it: %s are allowed", term.Joined(inputForms))
+		return nil, term.Together("--content", "--type")
 	case given && !slices.Contains(inputForms, c.typ):
-		return nil, term.Usagef("--type: is %q: %s are allowed", c.typ, term.Joined(inputForms))
+		return nil, term.NotOneOf("--type", c.typ, inputForms)
 	case piped && !slices.Contains(inputForms, c.data):
-		return nil, term.Usagef("--data-format: is %q: %s are allowed", c.data, term.Joined(inputForms))
+		return nil, term.NotOneOf("--data-format", c.data, inputForms)
 	case given:
 		return coerced(c.typ, c.content)
 	case piped:
@@ -126,7 +126,7 @@ func updateDefinition(c *factsCall) error {
 		e.Component = new(&id)
 	}
 	if e.Name == nil && e.Component == nil && e.Content == nil {
-		return term.Usagef("def update: says nothing: --name, --component-id, --content or --data-format is needed")
+		return term.Usagef("def update: nothing to update: give --name, --component-id, --content or --data-format")
 	}
 	id, err := c.definitionID(c.args[0])
 	if err != nil {

@@ -17,55 +17,60 @@ import (
 
 // modelSpecs are the commands of what facts are kept in (reference fuel-configdb §2.2).
 var modelSpecs = []factsSpec{
-	{use: "env", short: "Environments: which components and levels their facts have", sub: []factsSpec{
+	{use: "env", short: "Manage environments: the components and levels of their facts", sub: []factsSpec{
 		{use: "list", short: "List the environments", forms: modelForms, run: listEnvironments},
-		{use: "show ID", short: "Show one", args: term.ExactArgs(1, "one ID"), complete: environmentIDs, forms: modelForms,
-			run: showEnvironment},
+		{use: "show ID", short: "Show an environment", args: term.ExactArgs(1, "one ID"), complete: environmentIDs,
+			forms: modelForms,
+			run:   showEnvironment},
 		{
-			use: "create [--components C,...] [--levels L,...]", short: "Make one; of its levels the first is the least narrow",
+			use:     "create [--components C,...] [--levels L,...]",
+			short:   "Create an environment; its first level is the least specific",
 			example: "  edgespan env create --id 1 --components fuel --levels nodes",
 			forms:   modelForms, run: createEnvironment, flags: []factsFlags{idFlag, environmentFlags, messageFlag},
 		},
 		{
 			use:   "update ID [--components C,...] [--levels L,...]",
-			short: "Change its components or levels; [] is none. What a level had that is gone is deleted",
+			short: "Change the components or levels of an environment; [] is none; the values of a removed level are deleted",
 			args:  term.ExactArgs(1, "one ID"), complete: environmentIDs, run: updateEnvironment,
 			flags: []factsFlags{environmentFlags, messageFlag},
 		},
-		{use: "delete ID", short: "Delete one with all that it has", args: term.ExactArgs(1, "one ID"),
+		{use: "delete ID", short: "Delete an environment with all its values", args: term.ExactArgs(1, "one ID"),
 			complete: environmentIDs, run: deleteEnvironment, flags: []factsFlags{messageFlag}},
 	}},
-	{use: "comp", short: "Components: sets of resources that environments have", sub: []factsSpec{
+	{use: "comp", short: "Manage components: the sets of resources of environments", sub: []factsSpec{
 		{use: "list", short: "List the components", forms: modelForms, run: listComponents},
-		{use: "show COMPONENT", short: "Show one", args: term.ExactArgs(1, "one id or name"), complete: componentNames,
-			forms: modelForms, run: showComponent},
+		{use: "show COMPONENT", short: "Show a component", args: term.ExactArgs(1, "one ID or NAME"),
+			complete: componentNames,
+			forms:    modelForms, run: showComponent},
 		{
-			use: "create --name NAME", short: "Make one, without resources: def create adds them", needs: []string{"name"},
+			use: "create --name NAME", short: "Create a component without resources; def create adds them",
+			needs: []string{"name"},
 			forms: modelForms, run: createComponent,
 			flags: []factsFlags{idFlag, nameFlag, messageFlag},
 		},
 		{
 			use:   "update COMPONENT [--name NAME] [--resource-definitions ID,...]",
-			short: "Rename one, or say which resource definitions it has; [] is none. Those left out are deleted",
-			args:  term.ExactArgs(1, "one id or name"), complete: componentNames, run: updateComponent,
+			short: "Rename a component, or set its resource definitions; [] is none; those left out are deleted",
+			args:  term.ExactArgs(1, "one ID or NAME"), complete: componentNames, run: updateComponent,
 			flags: []factsFlags{nameFlag, messageFlag, func(f *pflag.FlagSet, c *factsCall) {
 				f.StringVarP(&c.definitions, "resource-definitions", "r", "",
-					"ids of all that it has then, joined by commas; [] is none")
+					"IDs of all its resource definitions, separated by commas; [] for none")
 			}},
 		},
 		{
-			use: "delete COMPONENT", short: "Delete one with its resource definitions and what they have",
-			args:     term.ExactArgs(1, "one id or name"),
+			use: "delete COMPONENT", short: "Delete a component with its resource definitions and their values",
+			args:     term.ExactArgs(1, "one ID or NAME"),
 			complete: componentNames, run: deleteComponent, flags: []factsFlags{messageFlag},
 		},
 	}},
-	{use: "def", short: "Resource definitions: the data sources of a component", sub: []factsSpec{
+	{use: "def", short: "Manage resource definitions: the data sources of a component", sub: []factsSpec{
 		{use: "list", short: "List the resource definitions", forms: modelForms, run: listDefinitions},
-		{use: "show DEFINITION", short: "Show one", args: term.ExactArgs(1, "one id or name"), complete: definitionNames,
-			forms: modelForms, run: showDefinition},
+		{use: "show DEFINITION", short: "Show a resource definition", args: term.ExactArgs(1, "one ID or NAME"),
+			complete: definitionNames,
+			forms:    modelForms, run: showDefinition},
 		{
 			use:   "create --name NAME [--component-id ID] [--content TEXT --type T | --data-format F < FILE]",
-			short: "Make one; what its content has below $template are the lowest values of the resource",
+			short: "Create a resource definition; its content below $template gives the lowest values of the resource",
 			example: `  edgespan def create --name astute --component-id 1
   edgespan def create --name globals --component-id 1 --type json --content '{"$template": {"id": ` +
 				`"%{astute:deployment_id}"}}'`,
@@ -74,58 +79,61 @@ var modelSpecs = []factsSpec{
 		},
 		{
 			use:   "update DEFINITION [--name NAME] [--component-id ID] [--content TEXT --type T | --data-format F < FILE]",
-			short: "Change name, component or content of one",
-			args:  term.ExactArgs(1, "one id or name"), complete: definitionNames, run: updateDefinition,
+			short: "Change the name, component or content of a resource definition",
+			args:  term.ExactArgs(1, "one ID or NAME"), complete: definitionNames, run: updateDefinition,
 			flags: []factsFlags{nameFlag, definitionFlags, messageFlag},
 		},
 		{
-			use: "delete DEFINITION", short: "Delete one with all values that it has", args: term.ExactArgs(1, "one id or name"),
+			use: "delete DEFINITION", short: "Delete a resource definition with all its values",
+			args:     term.ExactArgs(1, "one ID or NAME"),
 			complete: definitionNames, run: deleteDefinition, flags: []factsFlags{messageFlag},
 		},
 	}},
-	{use: "lvl", short: "Levels of an environment, from the least to the most narrow", sub: []factsSpec{
-		{use: "list --env ID", short: "List the levels of an environment, with their values", needs: []string{"env"},
-			forms: modelForms, run: listLevels, flags: []factsFlags{envFlag}},
-		{
-			use: "show --env ID LEVEL", short: "Show one", args: term.ExactArgs(1, "one id or name"), complete: levelNames,
-			needs: []string{"env"}, forms: modelForms,
-			run: showLevel, flags: []factsFlags{envFlag},
-		},
-		{
-			use: "update --env ID LEVEL --name NAME", short: "Rename one", args: term.ExactArgs(1, "one id or name"),
-			complete: levelNames, needs: []string{"env", "name"},
-			run: renameLevel, flags: []factsFlags{envFlag, nameFlag, messageFlag},
-		},
-	}},
+	{use: "lvl", short: "Show and rename the levels of an environment, from the least to the most specific",
+		sub: []factsSpec{
+			{use: "list --env ID", short: "List the levels of an environment, with their values", needs: []string{"env"},
+				forms: modelForms, run: listLevels, flags: []factsFlags{envFlag}},
+			{
+				use: "show --env ID LEVEL", short: "Show a level", args: term.ExactArgs(1, "one ID or NAME"), complete: levelNames,
+				needs: []string{"env"}, forms: modelForms,
+				run: showLevel, flags: []factsFlags{envFlag},
+			},
+			{
+				use: "update --env ID LEVEL --name NAME", short: "Rename a level", args: term.ExactArgs(1, "one ID or NAME"),
+				complete: levelNames, needs: []string{"env", "name"},
+				run: renameLevel, flags: []factsFlags{envFlag, nameFlag, messageFlag},
+			},
+		}},
 }
 
 // noneOf is how the original spells an empty list.
 const noneOf = "[]"
 
 func idFlag(f *pflag.FlagSet, c *factsCall) {
-	f.Int64Var(&c.id, "id", 0, "its id, if that is free; the next one without it")
+	f.Int64Var(&c.id, "id", 0, "ID (default: the next free one)")
 }
 
 func nameFlag(f *pflag.FlagSet, c *factsCall) {
-	f.StringVarP(&c.name, "name", "n", "", "its name")
+	f.StringVarP(&c.name, "name", "n", "", "name to give")
 }
 
 func messageFlag(f *pflag.FlagSet, c *factsCall) {
-	f.StringVarP(&c.message, "message", "m", "", "why; the history keeps it")
+	f.StringVarP(&c.message, "message", "m", "", "reason, recorded in the history")
 }
 
 func environmentFlags(f *pflag.FlagSet, c *factsCall) {
-	f.StringVarP(&c.components, "components", "i", "", "ids or names of components, joined by commas; [] is none")
-	f.StringVarP(&c.levels, "levels", "l", "", "names of levels, joined by commas, the least narrow first; [] is none")
-	f.BoolVar(&c.selfRegistration, "self-registration", false, "let nodes register themselves by their first upload")
-	f.BoolVar(&c.strictNodes, "strict-nodes", false, "find nothing, and write nothing, of nodes that are not registered")
+	f.StringVarP(&c.components, "components", "i", "", "IDs or names of components, separated by commas; [] for none")
+	f.StringVarP(&c.levels, "levels", "l", "",
+		"names of levels, separated by commas, the least specific first; [] for none")
+	f.BoolVar(&c.selfRegistration, "self-registration", false, "register nodes automatically at their first upload")
+	f.BoolVar(&c.strictNodes, "strict-nodes", false, "refuse reads and writes of nodes that are not registered")
 }
 
 func definitionFlags(f *pflag.FlagSet, c *factsCall) {
-	f.StringVarP(&c.component, "component-id", "i", "", "id or name of its component")
-	f.StringVarP(&c.content, "content", "p", "", "its content, in the form of --type")
-	f.StringVarP(&c.typ, "type", "t", "", "form of --content: json, yaml")
-	f.StringVarP(&c.data, "data-format", "d", "", "read the content from stdin, in this form: json, yaml")
+	f.StringVarP(&c.component, "component-id", "i", "", "ID or name of its component")
+	f.StringVarP(&c.content, "content", "p", "", "content, in the format of --type")
+	f.StringVarP(&c.typ, "type", "t", "", "format of --content: json, yaml")
+	f.StringVarP(&c.data, "data-format", "d", "", "read the content from stdin, in this format: json, yaml")
 }
 
 // given is the id of --id.
@@ -248,8 +256,8 @@ func updateEnvironment(c *factsCall) error {
 		e.StrictNodes = &c.strictNodes
 	}
 	if e == (configdbapi.EnvironmentEdit{}) {
-		return term.Usagef("env update: says nothing: " +
-			"--components, --levels, --self-registration or --strict-nodes is needed")
+		return term.Usagef("env update: nothing to update: give --components, --levels, " +
+			"--self-registration or --strict-nodes")
 	}
 	return c.done(c.client.EditEnvironment(c.ctx, id, e, c.writeOptions()), "Environment with id %d was updated", id)
 }
@@ -310,7 +318,7 @@ func (c *factsCall) componentID(text string) (int64, error) {
 			return one.ID, nil
 		}
 	}
-	return 0, notThere("component %s: does not exist", config.Quote(text))
+	return 0, notThere("component %s: not found", config.Quote(text))
 }
 
 func createComponent(c *factsCall) error {
@@ -335,7 +343,7 @@ func updateComponent(c *factsCall) error {
 		e.Definitions = &all
 	}
 	if e.Name == nil && e.Definitions == nil {
-		return term.Usagef("comp update: says nothing: --name or --resource-definitions is needed")
+		return term.Usagef("comp update: nothing to update: give --name or --resource-definitions")
 	}
 	id, err := c.componentID(c.args[0])
 	if err != nil {

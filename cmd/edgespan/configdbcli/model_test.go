@@ -24,7 +24,7 @@ func TestModelCommands(t *testing.T) {
 		{line: "env show 2 -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n2   -           a,b\n"},
 		{line: "env update 2 -l []", out: "Environment with id 2 was updated\n"},
 		{line: "env update 2", code: term.ExitUsage,
-			err: "--components, --levels, --self-registration or --strict-nodes is needed"},
+			err: "--components, --levels, --self-registration or --strict-nodes"},
 		{line: "env update 2 -i nobody", code: term.ExitNotFound, err: "nobody"},
 		{line: "env create --id 2", code: term.ExitConflict,
 			out: "environment id 2: duplicate key value violates unique constraint: it is that of environment 2: another one " +
@@ -32,36 +32,36 @@ func TestModelCommands(t *testing.T) {
 		{line: "env delete 2", out: "Environment with id 2 was deleted\n"},
 		{line: "env delete 2", code: term.ExitNotFound, err: "2"},
 		{line: "env show 2", code: term.ExitNotFound, err: "2"},
-		{line: "env show two", code: term.ExitUsage, err: `ID: is "two": an id is allowed`},
-		{line: "env show", code: term.ExitUsage, err: "one ID is allowed"},
+		{line: "env show two", code: term.ExitUsage, err: `ID: invalid value "two": must be a number`},
+		{line: "env show", code: term.ExitUsage, err: "must be one ID"},
 
 		// What the original's tests look for.
 		{line: "comp create -n fuel", code: term.ExitConflict,
 			out: "component name \"fuel\": duplicate key value violates unique constraint: it is that of component 1: another " +
 				"one is allowed\n", err: "duplicate key value violates unique constraint"},
-		{line: "comp create", code: term.ExitUsage, err: "--name: is missing"},
+		{line: "comp create", code: term.ExitUsage, err: "--name: required"},
 		{line: "comp create -n other --id 9 -f table", out: "ID  NAME   RESOURCE DEFINITIONS\n9   other  -\n"},
 		{line: "comp update 9 -n another", out: "Component with id 9 was updated\n"},
 		{line: "def create -n extra -i another -f table", out: "ID  NAME   COMPONENT  CONTENT\n4   extra  9          null\n"},
 		{line: "comp show another",
 			out: "{\n  \"id\": 9,\n  \"name\": \"another\",\n  \"resource_definitions\": [\n    {\n      \"component_id\": " +
 				"9,\n      \"content\": null,\n      \"id\": 4,\n      \"name\": \"extra\"\n    }\n  ]\n}\n"},
-		{line: "comp update another", code: term.ExitUsage, err: "--name or --resource-definitions is needed"},
-		{line: "comp update another -r x", code: term.ExitUsage, err: `--resource-definitions: is "x"`},
+		{line: "comp update another", code: term.ExitUsage, err: "--name or --resource-definitions"},
+		{line: "comp update another -r x", code: term.ExitUsage, err: `--resource-definitions: invalid value "x"`},
 		{line: "comp update another -r 4,77", code: term.ExitNotFound, err: "77"},
 		{line: "comp update another -r []", out: "Component with id 9 was updated\n"},
 		{line: "def show 4", code: term.ExitNotFound, err: "4"},
 		{line: "config comp list -f table",
 			out: "ID  NAME     RESOURCE DEFINITIONS\n1   fuel     1 astute, 2 globals, 3 override/node\n9   another  -\n"},
 		{line: "comp delete another", out: "Component with id 9 was deleted\n"},
-		{line: "comp delete another", code: term.ExitNotFound, err: `component "another": does not exist`},
+		{line: "comp delete another", code: term.ExitNotFound, err: `component "another": not found`},
 		{line: "comp delete 9", code: term.ExitNotFound, err: "9"},
 	})
 }
 
 func TestDefinitionCommands(t *testing.T) {
 	env := serveEnvironment(t)
-	both := "one of them is allowed"
+	both := "mutually exclusive"
 	types(t, env, []typed{
 		{line: `def create -n a -p '{"x": 1.0}' -t json -f yaml`,
 			out: "component_id: null\ncontent:\n  x: 1.0\nid: 4\nname: a\n"},
@@ -70,25 +70,25 @@ func TestDefinitionCommands(t *testing.T) {
 		{line: "def create -n c -d yaml -f table", stdin: "x: 3\n",
 			out: "ID  NAME  COMPONENT  CONTENT\n6   c     -          {\"x\":3}\n"},
 		{line: "def create -n c -p x -d json", code: term.ExitUsage, err: both},
-		{line: "def create -n c -p x", code: term.ExitUsage, err: "--content: needs --type"},
-		{line: "def create -n c -t json", code: term.ExitUsage, err: "--content: needs --type, and --type needs it"},
-		{line: "def create -n c -d json -t json", code: term.ExitUsage, err: "--type: is given with --data-format"},
-		{line: "def create -n c -p x -t str", code: term.ExitUsage, err: `--type: is "str": json yaml are allowed`},
-		{line: "def create -n c -d str", code: term.ExitUsage, err: `--data-format: is "str"`},
+		{line: "def create -n c -p x", code: term.ExitUsage, err: "--content and --type: only one of them given"},
+		{line: "def create -n c -t json", code: term.ExitUsage, err: "--content and --type: only one of them given"},
+		{line: "def create -n c -d json -t json", code: term.ExitUsage, err: "--type and --data-format: mutually exclusive"},
+		{line: "def create -n c -p x -t str", code: term.ExitUsage, err: `--type: invalid value "str": must be json or yaml`},
+		{line: "def create -n c -d str", code: term.ExitUsage, err: `--data-format: invalid value "str"`},
 		{line: "def create -n c -d json", stdin: "{", code: term.ExitRejected, err: "stdin: "},
-		{line: "def create", code: term.ExitUsage, err: "--name: is missing"},
+		{line: "def create", code: term.ExitUsage, err: "--name: required"},
 		{line: "def update c -n d -i fuel -p null -t json", out: "Resource_definition with id 6 was updated\n"},
 		{line: "def show d -f table", out: "ID  NAME  COMPONENT  CONTENT\n6   d     1          null\n"},
 		{line: "def update 6 -d json", stdin: `{"$template": {"y": 1}}`, out: "Resource_definition with id 6 was updated\n"},
 		{line: "config get -e 1 -r d -k y -f plain", out: "1\n"}, // content that is marked is the lowest of the values
-		{line: "def update d", code: term.ExitUsage, err: "def update: says nothing"},
+		{line: "def update d", code: term.ExitUsage, err: "def update: nothing to update"},
 		{line: "config def delete d", out: "Resource_definition with id 6 was deleted\n"},
-		{line: "def delete d", code: term.ExitNotFound, err: `resource definition "d": does not exist`},
+		{line: "def delete d", code: term.ExitNotFound, err: `resource definition "d": not found`},
 		{line: "comp create -n second -f table", out: "ID  NAME    RESOURCE DEFINITIONS\n2   second  -\n"},
 		{line: "def create -n astute -i second -f table",
 			out: "ID  NAME    COMPONENT  CONTENT\n7   astute  2          null\n"},
 		{line: "def show astute", code: term.ExitConflict,
-			err: `resource definition "astute": has several ids: one of 1,7 is allowed`},
+			err: `resource definition "astute": ambiguous name: must be one of the IDs 1,7`},
 		{line: "def list -f table",
 			out: "ID  NAME           COMPONENT  CONTENT\n1   astute         1          null\n2   globals        1          " +
 				"null\n3   override/node  1          null\n" +
@@ -107,10 +107,10 @@ func TestNodesAndSecretsOfTheCommandLine(t *testing.T) {
 		{line: "config node set -e 1 1 --levels nodes=1", code: term.ExitRejected,
 			err: `"nodes" is that of the nodes themselves`},
 		{line: "config node set -e 1 1 --levels role", code: term.ExitUsage,
-			err: `--levels: has "role": LEVEL=VALUE is allowed, several joined by commas`},
-		{line: "config node set -e 1 1 --levels ''", code: term.ExitUsage, err: `--levels: has ""`},
+			err: `--levels: invalid value "role": must be LEVEL=VALUE, or several separated by commas`},
+		{line: "config node set -e 1 1 --levels ''", code: term.ExitUsage, err: `--levels: invalid value ""`},
 		{line: "config node set -e 1 1 --levels role=a,role=b", code: term.ExitUsage,
-			err: `--levels: has "role" twice: once is allowed`},
+			err: `--levels: duplicate level "role": give each level once`},
 		{line: "env create --id 2 -l release,role,nodes -f table",
 			out: "ID  COMPONENTS  HIERARCHY LEVELS\n2   -           release,role,nodes\n"},
 		{line: "config node set -e 2 1 --levels role=compute,release=9.0", out: "Node 1 was registered in environment 2\n"},
@@ -146,7 +146,7 @@ func TestNodesAndSecretsOfTheCommandLine(t *testing.T) {
 		{line: "config secrets show astute", out: "[]\n"},
 		{line: "config node del -e 1 n1.test", out: "Node n1.test was taken from environment 1\n"},
 		{line: "config node del -e 1 n1.test", code: term.ExitNotFound, err: "n1.test"},
-		{line: "config node list", code: term.ExitUsage, err: "--env: is missing"},
+		{line: "config node list", code: term.ExitUsage, err: "--env: required"},
 	})
 }
 
@@ -178,23 +178,23 @@ func TestVersionsOfTheCommandLine(t *testing.T) {
 		{line: "config diff" + record, out: "~ a: 1 -> 3\n"},
 		{line: "config diff 1" + record, out: "~ a: 1 -> 3\n+ b: 2\n"},
 		{line: "config diff 0 1 -f yaml" + record, out: "- op: add\n  path: /a\n  value: 1\n"},
-		{line: "config diff 1 1" + record, err: "nothing differs"},
-		{line: "config diff 1 0" + record, code: term.ExitUsage, err: "the second VERSION is 0"},
+		{line: "config diff 1 1" + record, err: "no differences"},
+		{line: "config diff 1 0" + record, code: term.ExitUsage, err: "second VERSION: invalid value 0"},
 		{line: "config diff 1 9" + record, code: term.ExitNotFound, err: "9"},
 		{line: "config diff x" + record, code: term.ExitUsage, err: "VERSION"},
-		{line: "config diff --overrides" + record, code: term.ExitNotFound, err: "there is no version yet"},
+		{line: "config diff --overrides" + record, code: term.ExitNotFound, err: "no versions"},
 		{line: "config rollback --version 1 --dry-run" + record, out: "values of astute would be changed\n"},
 		{line: "config get -f plain" + record, out: "{\"a\":3,\"b\":2}\n"},
-		{line: "config rollback --version 1" + record, out: "ResourceValue went back to version 1\n"},
-		{line: "config rollback --version 1" + record, err: "is as it was then already"},
+		{line: "config rollback --version 1" + record, out: "ResourceValue rolled back to version 1\n"},
+		{line: "config rollback --version 1" + record, err: "no change"},
 		{line: "config get -f plain" + record, out: "{\"a\":1}\n"},
-		{line: "config rollback --revision 7" + record, out: "ResourceValue went back to revision 7\n"},
+		{line: "config rollback --revision 7" + record, out: "ResourceValue rolled back to revision 7\n"},
 		{line: "config get -f plain" + record, out: "{\"a\":1,\"b\":2}\n"},
 		{line: "config override -k c -v 9" + record, out: "ResourceOverride for key c was set\n"},
-		{line: "config rollback -e 1 --revision 6", out: "2 records went back to revision 6\n"},
+		{line: "config rollback -e 1 --revision 6", out: "2 records rolled back to revision 6\n"},
 		{line: "config get -f plain" + record, out: "{\"a\":1}\n"},
-		{line: "config rollback -e 1 --version 6", code: term.ExitUsage, err: "--resource: is missing"},
-		{line: "config rollback" + record, code: term.ExitUsage, err: "one of --version and --revision is needed"},
+		{line: "config rollback -e 1 --version 6", code: term.ExitUsage, err: "--resource: required"},
+		{line: "config rollback" + record, code: term.ExitUsage, err: "requires either --version or --revision"},
 		{line: "config del --all" + record, out: "ResourceValue was deleted\n"},
 		{line: "config history --limit 1" + record, out: `VERSION  REVISION  TIME                  AUTHOR  SIZE     MESSAGE
 -        13        2026-11-21T12:00:00Z  ann     removed  -
@@ -205,15 +205,15 @@ func TestVersionsOfTheCommandLine(t *testing.T) {
 		{line: "config history --limit 1" + record,
 			out: "VERSION  REVISION  TIME                  AUTHOR  SIZE  MESSAGE\n7        14        2026-11-21T12:00:00Z  " +
 				"ann     7     -\n"},
-		{line: "config history --level nodes=1 -e 1", code: term.ExitUsage, err: "--resource: is missing"},
-		{line: "config history -r astute", code: term.ExitUsage, err: "--resource: is given without --env"},
+		{line: "config history --level nodes=1 -e 1", code: term.ExitUsage, err: "--resource: required"},
+		{line: "config history -r astute", code: term.ExitUsage, err: "--resource: requires --env"},
 		{line: "config history -e 9", code: term.ExitNotFound, err: "9"},
 		{line: "env create --id 9 -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n9   -           -\n"},
 		{line: "env delete 9", out: "Environment with id 9 was deleted\n"},
 		{line: "config history -e 9 --limit 1",
 			out: "REVISION  TIME                  AUTHOR  CHANGES                 MESSAGE\n16        2026-11-21T12:00:00Z  " +
 				"ann     environment 9: deleted  -\n"},
-		{line: "config history --limit 0", code: term.ExitUsage, err: "--limit: is 0"},
+		{line: "config history --limit 0", code: term.ExitUsage, err: "--limit: invalid value 0"},
 		{line: "config set -e 1 -l nodes=1 -r astute", stdin: "{}", out: "ResourceValue was set\n"},
 		{line: "config override -e 1 -l nodes=1 -r astute --dry-run", stdin: "{}",
 			out: "overrides of astute at nodes=1 would be created\n"},
@@ -227,7 +227,7 @@ func TestVersionsOfTheCommandLine(t *testing.T) {
 18        2026-11-21T12:00:00Z  ann     overrides of astute at nodes=1: created  -
 `},
 		{line: "config set -k a -v 7 --dry-run" + record, out: "values of astute would be changed\n"},
-		{line: "config set -k a -v 1 --dry-run" + record, out: "nothing would change\n"},
+		{line: "config set -k a -v 1 --dry-run" + record, out: "no changes\n"},
 	})
 	tag := strings.TrimSpace(cli(t, env, "", clitest.ShellWords("config get --values --etag"+record)...).Out)
 	types(t, env, []typed{
@@ -249,8 +249,8 @@ func TestColumnsAndValues(t *testing.T) {
 		{line: "env list -f value -c id -c hierarchy_levels", out: "1 [\"nodes\"]\n9 [\"role\",\"nodes\"]\n"},
 		{line: "env list -c id", out: "[\n  {\n    \"id\": 1\n  },\n  {\n    \"id\": 9\n  }\n]\n"},
 		{line: "comp list -c nothing", code: term.ExitUsage,
-			err: `--column: is "nothing": id, name, resource_definitions are allowed`},
-		{line: "comp list -f table -c nothing", code: term.ExitUsage, err: `--column: is "nothing"`},
+			err: `--column: invalid value "nothing": must be one of id, name, resource_definitions`},
+		{line: "comp list -f table -c nothing", code: term.ExitUsage, err: `--column: invalid value "nothing"`},
 		{line: "config set -e 9 -l role=a,nodes=1 -r astute", stdin: `{"a": {"b": 2}, "s": "text"}`,
 			out: "ResourceValue was set\n"},
 		{line: "config get -e 9 -l role=a,nodes=1 -r astute -f value", out: "{\"b\":2}\ntext\n"},

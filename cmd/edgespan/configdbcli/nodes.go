@@ -19,37 +19,37 @@ import (
 
 // nodeFactSpecs are the commands of registered nodes and of secrets, which the original does not have.
 var nodeFactSpecs = []factsSpec{
-	{use: "node", short: "Nodes that are registered in an environment: each of their names reaches the same facts",
+	{use: "node", short: "Manage the nodes that are registered in an environment",
 		sub: []factsSpec{
 			{use: "list --env ID", short: "List the registered nodes", needs: []string{"env"}, forms: modelForms,
 				run: listFactNodes, flags: []factsFlags{envFlag}},
 			{
 				use:   "set --env ID NODE [--fqdn NAME] [--certname NAME] [--levels LEVEL=VALUE,...]",
-				short: "Register a node by its id, or replace its other names", args: term.ExactArgs(1, "one id"),
+				short: "Register a node by its id, or replace its other names", args: term.ExactArgs(1, "one ID"),
 				long: `Register a node by its id, or replace its other names. With its own certificate a node reads, beside ` +
 					`what is at the
 root, what is at the values that --levels declares of the levels above its own, and at no others.`,
 				example:  "  edgespan config node set --env 1 1 --fqdn node-1.domain.tld --levels role=compute",
 				complete: factNodeNames, needs: []string{"env"}, run: setFactNode,
 				flags: []factsFlags{envFlag, messageFlag, func(f *pflag.FlagSet, c *factsCall) {
-					f.StringVar(&c.fqdn, "fqdn", "", "name of the host, with its domain")
-					f.StringVar(&c.certname, "certname", "", "name in Puppet's certificate")
+					f.StringVar(&c.fqdn, "fqdn", "", "fully qualified host name")
+					f.StringVar(&c.certname, "certname", "", "name in the Puppet certificate")
 					f.StringVar(&c.above, "levels", "",
-						"LEVEL=VALUE of each level above that of the nodes, joined by commas; [] is none; without it they stay")
+						"LEVEL=VALUE of each level above that of the nodes, separated by commas; [] for none (default: unchanged)")
 				}},
 			},
 			{
-				use: "del --env ID NODE", short: "Take a node from an environment, by any of its names",
-				args:     term.ExactArgs(1, "one id or name"),
+				use: "del --env ID NODE", short: "Remove a node from an environment, by any of its names",
+				args:     term.ExactArgs(1, "one ID or NAME"),
 				complete: factNodeNames, needs: []string{"env"}, run: deleteFactNode, flags: []factsFlags{envFlag, messageFlag},
 			},
 		}},
-	{use: "secrets", short: "Which keys of a resource are secret: shown to admins, and to a node its own",
+	{use: "secrets", short: "Manage the secret keys of a resource, shown to admins only, and to a node its own",
 		sub: []factsSpec{
-			{use: "show DEFINITION", short: "Show the secret keys", args: term.ExactArgs(1, "one id or name"),
+			{use: "show DEFINITION", short: "Show the secret keys", args: term.ExactArgs(1, "one ID or NAME"),
 				complete: definitionNames, forms: modelForms, run: showSecrets},
 			{
-				use: "set DEFINITION PATH...", short: "Say which keys are secret, all of them; * is any key, [] is none",
+				use: "set DEFINITION PATH...", short: "Set the secret keys of a resource, all of them; * is any key, [] is none",
 				example: "  edgespan config secrets set astute 'users.*.password' nova.db_password",
 				args:    term.AtLeast(2, "DEFINITION PATH..."), complete: definitionNames, run: setSecrets,
 				flags: []factsFlags{messageFlag},
@@ -95,7 +95,7 @@ func (c *factsCall) declared() (map[string]string, error) {
 	pairs, err := parseLevels("levels", c.above)
 	for _, l := range pairs {
 		if _, twice := out[l.Level]; twice {
-			return nil, term.Usagef("--levels: has %s twice: once is allowed", config.Quote(l.Level))
+			return nil, term.Usagef("--levels: duplicate level %s: give each level once", config.Quote(l.Level))
 		}
 		out[l.Level] = l.Value
 	}

@@ -28,8 +28,8 @@ versions of its values at exactly that level, or with --overrides of its overrid
 	},
 	{
 		use:   "diff --env ID [--level nodes=NODE] --resource NAME [VERSION [VERSION]]",
-		short: "Show what differs between two versions of a resource",
-		long: `Show what differs between two versions of the values at exactly that level, or with --overrides of the ` +
+		short: "Show the difference between two versions of a resource",
+		long: `Show the difference between two versions of the values at exactly that level, or with --overrides of the ` +
 			`overrides: the
 newest and that before it; with one VERSION that and the newest. 0 is nothing at all. json and yaml are a JSON Patch.`,
 		args:  term.RangeArgs(0, 2, "one VERSION, two or none"),
@@ -38,7 +38,7 @@ newest and that before it; with one VERSION that and the newest. 0 is nothing at
 	},
 	{
 		use:   "rollback --env ID [--level nodes=NODE] [--resource NAME] {--version N|--revision N}",
-		short: "Bring a resource, or all of a place, back to what it was",
+		short: "Roll a resource, or all resources of a level, back to an earlier version",
 		long: `Make what the values had as a version, or at a revision of the facts, their newest version; with ` +
 			`--overrides those. Without
 --resource all resources of that place go back to a revision, values and overrides.`,
@@ -46,17 +46,17 @@ newest and that before it; with one VERSION that and the newest. 0 is nothing at
   edgespan config rollback --env 1 --level nodes=1 --revision 40 --dry-run`,
 		needs: []string{"env"}, run: rollbackFacts,
 		flags: []factsFlags{placeFlags, halfFlag, writeFlags, func(f *pflag.FlagSet, c *factsCall) {
-			f.Uint64Var(&c.version, "version", 0, "version to go back to")
-			f.Uint64Var(&c.revision, "revision", 0, "revision of the facts to go back to")
+			f.Uint64Var(&c.version, "version", 0, "version to roll back to")
+			f.Uint64Var(&c.revision, "revision", 0, "revision of the facts to roll back to")
 		}},
 	},
 	{
 		use:     "watch [--env ID [--level nodes=NODE] [--resource NAME]]",
-		short:   "Show each change of the facts as it happens, until it is interrupted",
+		short:   "Watch changes of the facts until interrupted",
 		example: "  edgespan config watch --env 1 --resource astute",
 		forms:   lookForms, run: watchFacts,
 		flags: []factsFlags{placeFlags, func(f *pflag.FlagSet, c *factsCall) {
-			f.Uint64Var(&c.since, "since", 0, "begin with what came after this revision; 0 is all, from now on without it")
+			f.Uint64Var(&c.since, "since", 0, "start after this revision; 0 for all (default: from now on)")
 		}},
 	},
 }
@@ -65,7 +65,7 @@ newest and that before it; with one VERSION that and the newest. 0 is nothing at
 func (c *factsCall) needsEnv() error {
 	for _, flag := range []string{"level", "resource"} {
 		if c.changed(flag) && !c.changed("env") {
-			return term.Usagef("--%s: is given without --env: both are needed", flag)
+			return term.Needs("--"+flag, "--env")
 		}
 	}
 	return nil
@@ -74,9 +74,9 @@ func (c *factsCall) needsEnv() error {
 func listRecords(c *factsCall) error {
 	switch {
 	case c.limit < 1:
-		return term.Usagef("--limit: is %d: a number above 0 is allowed", c.limit)
+		return term.Invalid("--limit", c.limit, "1 or more")
 	case c.resource == "" && (c.changed("level") || c.overrides):
-		return term.Usagef("--resource: is missing beside --level or --overrides: it is their versions that are listed")
+		return term.Required("--resource", "--level and --overrides list the versions of one resource")
 	}
 	if err := c.needsEnv(); err != nil {
 		return err
@@ -168,7 +168,7 @@ func diffFacts(c *factsCall) error {
 		return c.answer(term.OrEmpty(diff), nil, nil)
 	}
 	if len(diff) == 0 {
-		c.a.Say("nothing differs")
+		c.a.Say("no differences")
 	}
 	for _, d := range diff {
 		if _, err := fmt.Fprintln(c.a.Out, term.Printable(d.String())); err != nil {
@@ -187,7 +187,7 @@ func (c *factsCall) between(p configdbapi.Place) (from, to uint64, err error) {
 		case err != nil:
 			return 0, 0, err
 		case len(all) == 0:
-			return 0, 0, notThere("diff: there is no version yet")
+			return 0, 0, notThere("diff: no versions")
 		case len(all) == 1:
 			return 0, all[0].Number, nil
 		}
@@ -198,7 +198,7 @@ func (c *factsCall) between(p configdbapi.Place) (from, to uint64, err error) {
 	}
 	if len(c.args) > 1 {
 		if to, err = term.RevisionOf("VERSION", c.args[1]); err == nil && to == 0 {
-			err = term.Usagef("diff: the second VERSION is 0: a version from 1 on is allowed")
+			err = term.Invalid("second VERSION", 0, "1 or more")
 		}
 	}
 	return from, to, err
@@ -206,11 +206,10 @@ func (c *factsCall) between(p configdbapi.Place) (from, to uint64, err error) {
 
 func rollbackFacts(c *factsCall) error {
 	if (c.version > 0) == (c.revision > 0) {
-		return term.Usagef("rollback: one of --version and --revision is needed, a number above 0")
+		return term.Usagef("rollback: requires either --version or --revision, 1 or more")
 	}
 	if c.resource == "" && (c.version > 0 || c.overrides) {
-		return term.Usagef("--resource: is missing: without it all resources of a place go back to a --revision, values " +
-			"and overrides")
+		return term.Required("--resource", "--version and --overrides apply to one resource")
 	}
 	p, err := c.place()
 	if err != nil {
@@ -218,18 +217,18 @@ func rollbackFacts(c *factsCall) error {
 	}
 	if c.resource == "" {
 		stored, err := c.client.RollbackPlace(c.ctx, p, c.revision, c.writeOptions())
-		return c.did(stored, err, "%s went back to revision %d", term.Many(len(stored.Changes), "record"), c.revision)
+		return c.did(stored, err, "%s rolled back to revision %d", term.Many(len(stored.Changes), "record"), c.revision)
 	}
 	stored, err := c.client.Rollback(c.ctx, p, c.kind(),
 		configdbapi.RollbackBody{Version: c.version, Revision: c.revision}, c.writeOptions())
 	if err == nil && !c.dryRun && !stored.Changed {
-		c.a.Say("%s is as it was then already", nameOf(c.kind()))
+		c.a.Say("%s: no change", nameOf(c.kind()))
 		return nil
 	}
 	if c.version > 0 {
-		return c.did(stored, err, "%s went back to version %d", nameOf(c.kind()), c.version)
+		return c.did(stored, err, "%s rolled back to version %d", nameOf(c.kind()), c.version)
 	}
-	return c.did(stored, err, "%s went back to revision %d", nameOf(c.kind()), c.revision)
+	return c.did(stored, err, "%s rolled back to revision %d", nameOf(c.kind()), c.revision)
 }
 
 // reach asks for what a watch is of.

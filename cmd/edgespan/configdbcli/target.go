@@ -25,10 +25,10 @@ type doorFlags struct {
 }
 
 func (d *doorFlags) bind(f *pflag.FlagSet) {
-	f.StringVar(&d.user, "user", "", "ask as this user, by its password (Basic), in the place of a token")
-	f.StringVar(&d.passwordFile, "password-file", "", "file with the password of --user; EDGESPAN_PASSWORD without it")
+	f.StringVar(&d.user, "user", "", "authenticate as this user with a password (Basic) instead of a token")
+	f.StringVar(&d.passwordFile, "password-file", "", "file with the password of --user (default: EDGESPAN_PASSWORD)")
 	f.BoolVar(&d.insecure, "insecure", false,
-		"take any certificate of ConfigDB: whoever stands between can read and change all")
+		"do not verify ConfigDB's certificate: an attacker on the path can read and change everything")
 }
 
 // open is a client of the ConfigDB that flags, environment, Keystone's catalog or a context name.
@@ -39,7 +39,7 @@ func (c *factsCall) open(ctx context.Context) (*configdbapi.Client, error) {
 	}
 	if c.door.insecure {
 		if c.a.Fleet.CAFile != "" || c.a.Fleet.CASHA256 != "" {
-			return nil, term.Usagef("--insecure: is given with --ca-file or --ca-sha256: one of them is allowed")
+			return nil, term.Exclusive("--insecure", "--ca-file or --ca-sha256")
 		}
 		where.CAFile, where.CASHA256 = "", ""
 	}
@@ -104,7 +104,7 @@ func (c *factsCall) who(tokenFile string) (func(*http.Request), error) {
 	user := c.door.user
 	switch {
 	case user != "" && c.a.Fleet.TokenFile != "":
-		return nil, term.Usagef("--user: is given with --token-file: one of them is allowed")
+		return nil, term.Exclusive("--user", "--token-file")
 	case user == "" && c.a.Fleet.TokenFile == "":
 		user = c.a.Env("EDGESPAN_USER")
 	}
@@ -116,7 +116,7 @@ func (c *factsCall) who(tokenFile string) (func(*http.Request), error) {
 		}
 		return configdbapi.WithPassword(user, password), nil
 	case c.door.passwordFile != "":
-		return nil, term.Usagef("--password-file: is given without --user or EDGESPAN_USER")
+		return nil, term.Needs("--password-file", "--user or EDGESPAN_USER")
 	case tokenFile != "":
 		token, err := term.ReadToken(tokenFile)
 		if err != nil {
@@ -134,8 +134,7 @@ func (c *factsCall) password() (string, error) {
 		if p := c.a.Env("EDGESPAN_PASSWORD"); p != "" {
 			return p, nil
 		}
-		return "", term.Usagef("--password-file: is missing: a file with the password of --user is allowed, or " +
-			"EDGESPAN_PASSWORD")
+		return "", term.Required("--password-file", "or set EDGESPAN_PASSWORD to the password of --user")
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -143,7 +142,7 @@ func (c *factsCall) password() (string, error) {
 	}
 	password := strings.TrimRight(string(text), "\r\n")
 	if password == "" || strings.ContainsAny(password, "\r\n") {
-		return "", term.Usagef("--password-file: %s: holds no password: one line is allowed", file)
+		return "", term.Usagef("--password-file: %s: no password: must be one line", file)
 	}
 	return password, nil
 }

@@ -24,9 +24,9 @@ import (
 // treeSpecs are the commands of a node's files below /etc/hiera: what the original's upload task did (seed
 // fuel-configdb-serialized-facts-api, "Deployment"; reference fuel-configdb §4.1).
 var treeSpecs = []factsSpec{
-	{use: "import", short: "Upload what a node has in files", sub: []factsSpec{{
+	{use: "import", short: "Import the values of a node from files", sub: []factsSpec{{
 		use:   "hiera DIR --env ID [--node ID]",
-		short: "Upload a tree of YAML files, as /etc/hiera, as the values of one node, all or none",
+		short: "Upload a tree of YAML files, such as /etc/hiera, as the values of one node, all or none",
 		long: `Upload a tree of YAML files, as /etc/hiera, as the values of one node: all of it is one revision, and ` +
 			`what is the same
 already makes no version. The first import makes the component with the data sources and the environment, and the ` +
@@ -38,13 +38,13 @@ resource that the folder is (override/node/a.b.yaml: key a.b of override/node).`
 		example: "  edgespan config import hiera /etc/hiera --env 1 --node 1",
 		args:    term.ExactArgs(1, "one folder"), needs: []string{"env"}, run: importTree,
 		flags: []factsFlags{treeFlags, writeFlags, func(f *pflag.FlagSet, c *factsCall) {
-			f.StringVar(&c.fqdn, "fqdn", "", "name of the node's host, with its domain")
-			f.StringVar(&c.certname, "certname", "", "name in its Puppet certificate")
+			f.StringVar(&c.fqdn, "fqdn", "", "fully qualified host name of the node")
+			f.StringVar(&c.certname, "certname", "", "name in the node's Puppet certificate")
 		}},
 	}}},
-	{use: "export", short: "Write what ConfigDB has into a node's files", sub: []factsSpec{{
+	{use: "export", short: "Export the values of a node into files", sub: []factsSpec{{
 		use:   "hiera DIR --env ID [--node ID]",
-		short: "Write the resources of one node into a tree of YAML files, as /etc/hiera, where they differ",
+		short: "Write the resources of one node into a tree of YAML files, such as /etc/hiera, where they differ",
 		long: `Write the resources of one node into a tree of YAML files, as /etc/hiera, where they differ: its values, ` +
 			`or with --effective what
 they are with all overrides. Each file is replaced at once and is root's alone (0600); none is removed. Who may not see
@@ -52,13 +52,13 @@ secrets is refused.`,
 		example: "  edgespan config export hiera /etc/hiera --env 1 --node 1 --effective",
 		args:    term.ExactArgs(1, "one folder"), needs: []string{"env"}, run: exportTree,
 		flags: []factsFlags{treeFlags, func(f *pflag.FlagSet, c *factsCall) {
-			f.BoolVar(&c.effective, "effective", false, "effective values, with all overrides")
-			f.BoolVar(&c.dryRun, "dry-run", false, "name the files, and write none")
+			f.BoolVar(&c.effective, "effective", false, "write effective values, with all overrides")
+			f.BoolVar(&c.dryRun, "dry-run", false, "list the files, and write none")
 		}},
 	}}},
 	{
 		use:   "verify DIR --env ID [--node ID]",
-		short: "Compare a node's files with its effective values; 1 is the exit code where they differ",
+		short: "Compare a node's files with its effective values; exits 1 where they differ",
 		long: `Compare the YAML files of a tree, as /etc/hiera, with the effective values of a node, and print a line ` +
 			`for each difference: what
 would make the files what ConfigDB has. Values that are declared secret are not printed.`,
@@ -68,10 +68,10 @@ would make the files what ConfigDB has. Values that are declared secret are not 
 
 func treeFlags(f *pflag.FlagSet, c *factsCall) {
 	envFlag(f, c)
-	f.StringVar(&c.node, "node", "", "id of the node, or another of its names; the uid that astute.yaml has without it")
+	f.StringVar(&c.node, "node", "", "ID of the node, or another of its names (default: the uid in astute.yaml)")
 	f.StringVarP(&c.level, "level", "l", "",
-		"values of the levels above nodes, where the environment has any: role=compute")
-	f.StringVar(&c.naming, "naming", string(hieratree.Seed), "which resource a file is: seed, lcm")
+		"values of the levels above nodes, if the environment has any: role=compute")
+	f.StringVar(&c.naming, "naming", string(hieratree.Seed), "how files are named: seed, lcm")
 	f.StringVar(&c.component, "component", "",
 		"component of the data sources (default: fuel, or the environment's only one)")
 }
@@ -88,7 +88,7 @@ type tree struct {
 func (c *factsCall) readTree() (tree, error) {
 	t := tree{dir: c.args[0], naming: hieratree.Naming(c.naming)}
 	if !slices.Contains(hieratree.Namings, t.naming) {
-		return t, term.Usagef("--naming: is %q: seed lcm are allowed", c.naming)
+		return t, term.NotOneOf("--naming", c.naming, []string{"seed", "lcm"})
 	}
 	var err error
 	if t.files, err = readFiles(t.dir); err != nil {
@@ -140,7 +140,7 @@ func readTreeFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: is no file: a file is allowed, or a link to one", name)
+		return nil, fmt.Errorf("%s: not a file: must be a file or a link to one", name)
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -149,7 +149,7 @@ func readTreeFile(name string) ([]byte, error) {
 	defer func() { _ = f.Close() }() // only read from
 	text, err := io.ReadAll(io.LimitReader(f, maxTreeFile+1))
 	if err == nil && len(text) > maxTreeFile {
-		err = fmt.Errorf("%s: is too long: %d bytes are allowed", name, maxTreeFile)
+		err = fmt.Errorf("%s: too long: must be at most %d bytes", name, maxTreeFile)
 	}
 	return text, err
 }
@@ -178,7 +178,7 @@ func (c *factsCall) nodePlace(t tree, env *model.Environment) (configdbapi.Place
 		c.node = t.said("uid")
 	}
 	if c.node == "" {
-		return p, term.Usagef("--node: is missing: the id of the node is allowed, or a uid in astute.yaml")
+		return p, term.Required("--node", "the ID of the node, where astute.yaml has no uid")
 	}
 	var err error
 	if c.changed("level") {
@@ -190,8 +190,8 @@ func (c *factsCall) nodePlace(t tree, env *model.Environment) (configdbapi.Place
 	if env != nil && !slices.Contains(env.Levels, name) {
 		name = "node"
 		if !slices.Contains(env.Levels, name) {
-			return p, &rest.Rejected{Faults: []string{fmt.Sprintf("environment %d: has the levels %s: one that is called "+
-				"nodes is needed", c.env, config.Quote(strings.Join(env.Levels, ",")))}}
+			return p, &rest.Rejected{Faults: []string{fmt.Sprintf("environment %d: no level nodes among its levels %s: must "+
+				"have one", c.env, config.Quote(strings.Join(env.Levels, ",")))}}
 		}
 	}
 	p.Levels = append(p.Levels, model.LevelValue{Level: name, Value: c.node})

@@ -26,7 +26,7 @@ func (c *factsCall) stock(t tree, effective bool) ([]hieratree.Resource, ground,
 		return nil, g, err
 	}
 	if g.env == nil {
-		return nil, g, notThere("environment %d: does not exist", c.env)
+		return nil, g, notThere("environment %d: not found", c.env)
 	}
 	p, err := c.nodePlace(t, g.env)
 	if err != nil {
@@ -78,8 +78,7 @@ func exportTree(c *factsCall) error {
 	for _, r := range has {
 		if hieratree.Masked(r.Values) {
 			return term.WithClass(term.ExitPermission,
-				fmt.Errorf("resource %s: has secrets that you may not see: files with masks would be of no use: an admin may "+
-					"export them", r.Name))
+				fmt.Errorf("resource %s: contains secrets hidden from you: ask an admin to export it", r.Name))
 		}
 	}
 	files, err := hieratree.Files(has, t.files, t.naming)
@@ -101,7 +100,7 @@ func exportTree(c *factsCall) error {
 		}
 	}
 	if len(files) == 0 {
-		return c.printTree("nothing differs")
+		return c.printTree("no differences")
 	}
 	return nil
 }
@@ -141,7 +140,7 @@ func verifyTree(c *factsCall) error {
 	differ := 0
 	for _, r := range hieratree.Compare(t.resources, has, secrets) {
 		if r.Hidden {
-			c.a.Say("%s: has secrets that you may not see: they were not compared", term.Printable(r.Name))
+			c.a.Say("%s: has secrets that you may not see: not compared", term.Printable(r.Name))
 		}
 		if len(r.Lines) > 0 {
 			differ++

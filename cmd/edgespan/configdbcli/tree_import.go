@@ -80,8 +80,8 @@ func (g *ground) choose(all []model.Component, wanted string) ([]model.Component
 	for i, one := range all {
 		names[i] = one.Name
 	}
-	return all, conflicting("environment %d: has no component %s, but %s: one of these is allowed as --component, or "+
-		"edgespan env update %d --components",
+	return all, conflicting("environment %d: no component %s, only %s: give one of these as --component, or run "+
+		"'edgespan env update %d --components'",
 		g.env.ID, config.Quote(g.name), config.Quote(strings.Join(names, ",")), g.env.ID)
 }
 
@@ -106,7 +106,7 @@ func importTree(c *factsCall) error {
 		return err
 	}
 	if len(t.resources) == 0 {
-		return &rest.Rejected{Faults: []string{fmt.Sprintf("%s: has no file *%s: one at least is needed", t.dir,
+		return &rest.Rejected{Faults: []string{fmt.Sprintf("%s: no file *%s: must have at least one", t.dir,
 			hieratree.Extension)}}
 	}
 	g, err := c.lookAround()
@@ -153,7 +153,7 @@ func (g ground) body(t tree) (configdbapi.BulkBody, error) {
 		}
 		id, is := g.ids[r.Name]
 		if !is {
-			return out, conflicting("resource %s: somebody has deleted it meanwhile", r.Name)
+			return out, conflicting("resource %s: deleted by someone else meanwhile: try again", r.Name)
 		}
 		values := configdbapi.Document{}
 		for _, m := range o.Members() {
@@ -183,7 +183,7 @@ func (c *factsCall) imported(stored configdbapi.Stored, more bool) error {
 		}
 	}
 	if len(stored.Changes) == 0 && !more {
-		return c.printTree("nothing changed")
+		return c.printTree("no change")
 	}
 	return nil
 }
@@ -317,7 +317,7 @@ func (c *factsCall) registerNode(t tree) (bool, error) {
 	err = c.client.PutNode(c.ctx, c.env, n, configdbapi.WriteOptions{Message: c.message})
 	switch {
 	case errors.Is(err, rest.ErrPermission) && c.fqdn+c.certname == "":
-		c.a.Say("node %s is not registered as %s: an admin may do that: %s", n.ID, strings.Join(names, ", "),
+		c.a.Say("node %s: not registered as %s: an admin can do that with: %s", n.ID, strings.Join(names, ", "),
 			term.Printable(err.Error()))
 		return false, nil
 	case err != nil:

@@ -78,8 +78,8 @@ values of override/plugins would be uploaded for node 1
 				"node-1.domain.tld\n" +
 				"astute: created, version 1\nglobals: created, version 1\noverride/configuration/role: created, version " +
 				"1\noverride/plugins: created, version 1\n"},
-		{line: "config import hiera " + dir + " --env 1", out: "nothing changed\n"},
-		{line: "config import hiera " + dir + " --env 1 --dry-run", out: "nothing changed\n"},
+		{line: "config import hiera " + dir + " --env 1", out: "no change\n"},
+		{line: "config import hiera " + dir + " --env 1 --dry-run", out: "no change\n"},
 		{line: "config node list -e 1 -f table",
 			out: "ID  FQDN               CERTNAME  LEVELS\n1   node-1.domain.tld  -         -\n"},
 		{line: "env show 1 -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n1   1           nodes\n"},
@@ -165,13 +165,13 @@ func TestNothingHalfIsImported(t *testing.T) {
 	good := plant(t, map[string]string{"globals.yaml": "a: 1\n"})
 	types(t, env, []typed{
 		{line: "config history", err: "no revisions"},
-		{line: "config import hiera " + good + " --env 1", code: term.ExitUsage, err: "--node: is missing"},
+		{line: "config import hiera " + good + " --env 1", code: term.ExitUsage, err: "--node: required"},
 		{line: "config import hiera " + good + " --env 1 --node 1 --naming odd", code: term.ExitUsage,
-			err: `--naming: is "odd"`},
+			err: `--naming: invalid value "odd"`},
 		{line: "config import hiera " + good + " --env 1 --node 1 --level role", code: term.ExitUsage, err: "LEVEL=VALUE"},
 		{line: "config import hiera " + good + "/none --env 1 --node 1", code: term.ExitNotFound, err: "no such file"},
 		{line: "config import hiera " + plant(t, map[string]string{"a.txt": ""}) + " --env 1 --node 1",
-			code: term.ExitRejected, err: "has no file *.yaml"},
+			code: term.ExitRejected, err: "no file *.yaml"},
 		{line: "config import hiera --env 1 --node 1", code: term.ExitUsage, err: "one folder"},
 		{line: "config verify " + good + " --env 1 --node 1", code: term.ExitNotFound, err: "environment 1"},
 		{line: "config history", err: "no revisions"},
@@ -181,11 +181,11 @@ func TestNothingHalfIsImported(t *testing.T) {
 			out: "ID  COMPONENTS  HIERARCHY LEVELS\n1   1,2         nodes\n"},
 		{line: "env create --id 2 -i a -l role -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n2   1           role\n"},
 		{line: "config import hiera " + good + " --env 1 --node 1", code: term.ExitConflict,
-			err: `environment 1: has no component "fuel", but "a,b"`},
+			err: `environment 1: no component "fuel", only "a,b"`},
 		{line: "config import hiera " + good + " --env 1 --node 1 --component b",
 			out: "Resource_definition globals with id 1 was created\nnode 1 was created\nglobals: created, version 1\n"},
 		{line: "config import hiera " + good + " --env 2 --node 1", code: term.ExitRejected,
-			err: "one that is called nodes is needed"},
+			err: "must have one"},
 	})
 	if err := os.Symlink("/nowhere/at/all", filepath.Join(good, "link.yaml")); err != nil {
 		t.Fatal(err)
@@ -205,17 +205,17 @@ func TestOverridesOutliveADeployment(t *testing.T) {
 	}
 	types(t, env, []typed{
 		{line: in("verify"), out: "4 resources: the same\n"},
-		{line: in("export hiera") + " --effective", out: "nothing differs\n"},
+		{line: in("export hiera") + " --effective", out: "no differences\n"},
 		{line: "config override -e 1 -l node=node-1.domain.tld -r astute -k deployment_id -v 2",
 			out: "ResourceOverride for key deployment_id was set\n"},
 		{line: "config override -e 1 -r override/node -k debug -v true", out: "ResourceOverride for key debug was set\n"},
 		{line: in("verify"), code: term.ExitError, out: "astute: ~ deployment_id: 1 -> 2\noverride/node: + debug: true\n",
 			err: "2 resources of node 1 differ"},
-		{line: in("export hiera"), out: "nothing differs\n"}, // its values are what it has uploaded
+		{line: in("export hiera"), out: "no differences\n"}, // its values are what it has uploaded
 		{line: in("export hiera") + " --effective --dry-run",
 			out: "astute.yaml: would be changed\noverride/node.yaml: would be created\n"},
 		{line: in("export hiera") + " --effective", out: "astute.yaml: changed\noverride/node.yaml: created\n"},
-		{line: in("export hiera") + " --effective", out: "nothing differs\n"},
+		{line: in("export hiera") + " --effective", out: "no differences\n"},
 		{line: in("verify"), out: "5 resources: the same\n"},
 	})
 	if info, err := os.Stat(filepath.Join(dir, "astute.yaml")); err != nil || info.Mode().Perm() != 0o600 {
@@ -332,7 +332,7 @@ func TestAnOperatorImports(t *testing.T) {
 		{line: "config import hiera " + dir + tail,
 			out: "node 2 was created\nastute: created, version 1\nglobals: created, version 1\noverride/configuration/role: " +
 				"created, version 1\noverride/plugins: created, version 1\n",
-			err: "node 2 is not registered as node-1.domain.tld: an admin may do that"},
+			err: "node 2: not registered as node-1.domain.tld: an admin can do that"},
 		{line: "config import hiera " + dir + tail + " --fqdn mine", code: term.ExitPermission, err: "admin"},
 	})
 }

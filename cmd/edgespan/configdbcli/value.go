@@ -21,8 +21,8 @@ import (
 var valueTypes = []string{"null", "int", "str", "json", "yaml", "bool"}
 
 func valueFlags(f *pflag.FlagSet, c *factsCall) {
-	f.StringVarP(&c.value, "value", "v", "", "what to write; stdin without it")
-	f.StringVarP(&c.typ, "type", "t", "", "what --value is: "+strings.Join(valueTypes, ", ")+"; a YAML scalar without it")
+	f.StringVarP(&c.value, "value", "v", "", "value to write (default: stdin)")
+	f.StringVarP(&c.typ, "type", "t", "", "type of --value: "+strings.Join(valueTypes, ", ")+" (default: a YAML scalar)")
 }
 
 // written is the value that a command line says: that of --value in the type of --type, or what
@@ -31,14 +31,14 @@ func (c *factsCall) written() (configdb.JSON, error) {
 	given, formatted := c.changed("value"), c.changed("format")
 	switch {
 	case c.changed("type") && !slices.Contains(valueTypes, c.typ):
-		return nil, term.Usagef("--type: is %q: %s are allowed", c.typ, term.Joined(valueTypes))
+		return nil, term.NotOneOf("--type", c.typ, valueTypes)
 	case given && formatted:
 		return nil, term.Usagef("You shouldn't specify --format if you pass value in command line, specify --type instead.")
 	case given && c.typ == "null":
 		return nil, term.Usagef("You shouldn't specify a value for 'null' type because there can be only one.")
 	case formatted && c.typ != "" && c.format != c.typ:
-		return nil, term.Usagef("--format: is %s with --type %s: --format says what stdin has, and --type what --value is: "+
-			"one of them is allowed", c.format, c.typ)
+		return nil, term.Usagef("--format %s and --type %s: contradict each other: give --format for stdin, --type for "+
+			"--value", c.format, c.typ)
 	case c.typ == "null":
 		return configdb.JSON("null"), nil
 	case given:
@@ -54,7 +54,7 @@ func (c *factsCall) written() (configdb.JSON, error) {
 // coerced is a text of the command line in a type.
 func coerced(typ, text string) (configdb.JSON, error) {
 	if !utf8.ValidString(text) {
-		return nil, term.Usagef("--value: is no UTF-8: text in UTF-8 is allowed")
+		return nil, term.Usagef("--value: invalid value: must be UTF-8")
 	}
 	bad := func(allowed string) error {
 		return term.Usagef("Bad value for '%s' type: %s: %s", typ, config.Quote(text), allowed)
@@ -67,7 +67,7 @@ func coerced(typ, text string) (configdb.JSON, error) {
 	case "int":
 		n, is := integer(text)
 		if !is {
-			return nil, bad("a whole number is allowed")
+			return nil, bad("must be a whole number")
 		}
 		return configdb.JSON(n), nil
 	case "bool":
@@ -77,7 +77,7 @@ func coerced(typ, text string) (configdb.JSON, error) {
 		case "0", "false":
 			return configdb.JSON("false"), nil
 		}
-		return nil, bad("1, true, 0 and false are allowed")
+		return nil, bad("must be 1, true, 0 or false")
 	case "json":
 		v, err := configdb.Parse([]byte(text))
 		if err != nil {
@@ -90,21 +90,20 @@ func coerced(typ, text string) (configdb.JSON, error) {
 	case err != nil:
 		return nil, bad(err.Error())
 	case more:
-		return nil, bad("one document is allowed")
+		return nil, bad("must be one document")
 	}
 	return v, nil
 }
 
 // scalar is a text as the YAML scalar that it is.
 func scalar(text string) (configdb.JSON, error) {
-	const hint = "a YAML scalar is allowed without --type; --type str takes any text, --type json and yaml take lists " +
-		"and mappings"
+	const hint = "must be a YAML scalar; use --type str for any text, --type json or yaml for lists and mappings"
 	v, more, err := configdb.FromYAML([]byte(text))
 	switch {
 	case err != nil:
 		return nil, term.Usagef("--value: %w: %s", err, hint)
 	case more || v[0] == '[' || v[0] == '{':
-		return nil, term.Usagef("--value: is %s: %s", config.Quote(text), hint)
+		return nil, term.Usagef("--value: invalid value %s: %s", config.Quote(text), hint)
 	}
 	return v, nil
 }
@@ -132,7 +131,7 @@ func (c *factsCall) stdin(form string) (configdb.JSON, error) {
 	more := false
 	switch {
 	case strings.TrimSpace(string(text)) == "":
-		return nil, term.Usagef("stdin: is empty: a value in %s is allowed, or --value", strings.ToUpper(form))
+		return nil, term.Usagef("stdin: empty: must be a value in %s, or give --value", strings.ToUpper(form))
 	case form == "yaml":
 		v, more, err = configdb.FromYAML(text)
 	default:

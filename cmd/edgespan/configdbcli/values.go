@@ -20,26 +20,26 @@ import (
 var valueSpecs = []factsSpec{
 	{
 		use:   "get --env ID [--level nodes=NODE] --resource NAME [--key KEY]",
-		short: "Print the effective values of a resource, or one of them",
+		short: "Print the effective values of a resource, or one of its keys",
 		long: `Print the effective values of a resource, or with --key one of them: those of the environment, its ` +
 			`overrides, those
 of each level, and its overrides; the last one counts. --format plain prints a string as it is, json and
-yaml print {KEY: value}. What is not there ends the command with 10.`,
+yaml print {KEY: value}. A missing key ends the command with exit code 10.`,
 		example: `  edgespan config get --env 1 --level node=node-1.domain.tld --resource astute
   edgespan config get --env 1 --level node=node-1.domain.tld --resource astute --key deployment_id --format plain`,
 		needs: []string{"env", "resource"}, forms: valueForms, run: getFacts,
 		flags: []factsFlags{placeFlags, keyFlag, func(f *pflag.FlagSet, c *factsCall) {
-			f.BoolVarP(&c.lookup, "show-lookup", "s", false, "with each top-level value the level that it is of: [value, level]")
-			f.Uint64Var(&c.version, "version", 0, "as it was when the values of this level had this version")
-			f.Uint64Var(&c.revision, "revision", 0, "as it was at this revision of the facts")
-			f.BoolVar(&c.values, "values", false, "what was set at exactly this level, not what is effective")
-			f.BoolVar(&c.overrides, "overrides", false, "what is overridden at exactly this level, not what is effective")
-			f.BoolVar(&c.etag, "etag", false, "print the ETag only, for --if-match; with --values or --overrides")
+			f.BoolVarP(&c.lookup, "show-lookup", "s", false, "show each top-level value with its level: [value, level]")
+			f.Uint64Var(&c.version, "version", 0, "show the values as of this version of the level")
+			f.Uint64Var(&c.revision, "revision", 0, "show the values as of this revision of the facts")
+			f.BoolVar(&c.values, "values", false, "show only the values set at this level, not the effective ones")
+			f.BoolVar(&c.overrides, "overrides", false, "show only the overrides set at this level, not the effective values")
+			f.BoolVar(&c.etag, "etag", false, "print only the ETag, for --if-match; with --values or --overrides")
 		}},
 	},
 	{
 		use:   "set --env ID [--level nodes=NODE] --resource NAME [--key KEY] [--value VALUE]",
-		short: "Set the values of a resource, all of them or one; override is what people mostly want",
+		short: "Set the values of a resource, all of them or one; to change a node's values use override",
 		long:  "Set the values of a resource: all of them, or with --key one." + aboutWritten,
 		example: `  edgespan config set --env 1 --level node=1 --resource astute --format yaml < astute.yaml
   edgespan config set --env 1 --resource astute --key debug --type bool --value true`,
@@ -49,7 +49,7 @@ yaml print {KEY: value}. What is not there ends the command with 10.`,
 	},
 	{
 		use:   "override --env ID [--level nodes=NODE] --resource NAME [--key KEY] [--value VALUE]",
-		short: "Override values of a resource; the values that were uploaded stay as they are",
+		short: "Override values of a resource; uploaded values stay unchanged",
 		long: "Override values of a resource: all of its overrides are replaced, or with --key one. They stay when values " +
 			"are uploaded anew." + aboutWritten,
 		example: `  edgespan config override --env 1 --level node=node-1.domain.tld --resource astute --key ` +
@@ -65,7 +65,7 @@ yaml print {KEY: value}. What is not there ends the command with 10.`,
 		needs: []string{"env", "resource"}, run: func(c *factsCall) error { return deleteFacts(c, model.Values) },
 		flags: []factsFlags{placeFlags, keyFlag, allFlag, boundFlags},
 	},
-	{use: "rm", short: "Remove overrides", sub: []factsSpec{{
+	{use: "rm", short: "Delete overrides", sub: []factsSpec{{
 		use:   "override --env ID [--level nodes=NODE] --resource NAME --key KEY",
 		short: "Delete one of the overrides of a resource, or with --all all of them",
 		needs: []string{"env", "resource"}, run: func(c *factsCall) error { return deleteFacts(c, model.Overrides) },
@@ -78,7 +78,7 @@ read as --type says, or as a YAML scalar without it (2 is a number, true a boole
 --type null needs none. Without --value stdin is read: JSON, or what --format or --type says.`
 
 func allFlag(f *pflag.FlagSet, c *factsCall) {
-	f.BoolVar(&c.all, "all", false, "all of them, in the place of one --key; the versions stay in the history")
+	f.BoolVar(&c.all, "all", false, "delete all of them instead of one --key; the versions stay in the history")
 }
 
 // nameOf is what the original calls a half of a record in its messages.
@@ -93,13 +93,13 @@ func getFacts(c *factsCall) error {
 	exact := c.values || c.overrides
 	switch {
 	case c.values && c.overrides:
-		return term.Usagef("--values: is given with --overrides: one of them is allowed")
+		return term.Exclusive("--values", "--overrides")
 	case c.lookup && exact:
-		return term.Usagef("--show-lookup: is given with --values or --overrides: effective values have a lookup")
+		return term.Exclusive("--show-lookup", "--values or --overrides")
 	case c.etag && !exact:
-		return term.Usagef("--etag: is given without --values or --overrides: what is written is one of them")
+		return term.Needs("--etag", "--values or --overrides")
 	case c.version > 0 && c.revision > 0:
-		return term.Usagef("--version: is given with --revision: one of them is allowed")
+		return term.Exclusive("--version", "--revision")
 	}
 	var path []string
 	var err error
@@ -222,7 +222,7 @@ func setFacts(c *factsCall, k model.Kind) error {
 // deleteFacts deletes one key of a half of a record, or removes that half.
 func deleteFacts(c *factsCall, k model.Kind) error {
 	if c.all == c.changed("key") {
-		return term.Usagef("--key: is missing, or given with --all: one of them is needed")
+		return term.Usagef("%s: requires either --key or --all", c.cmd.Name())
 	}
 	p, err := c.place()
 	if c.all && err == nil {
@@ -268,7 +268,7 @@ func (c *factsCall) did(stored configdbapi.Stored, err error, format string, arg
 		_, err = fmt.Fprintln(c.a.Out, term.Printable(fmt.Sprintf(format, args...)))
 		return err
 	case len(stored.Changes) == 0:
-		_, err = fmt.Fprintln(c.a.Out, "nothing would change")
+		_, err = fmt.Fprintln(c.a.Out, "no changes")
 		return err
 	}
 	for _, ch := range stored.Changes {

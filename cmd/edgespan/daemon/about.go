@@ -83,7 +83,7 @@ func firstLine(file string) (string, error) {
 	}
 	line, _, _ := bytes.Cut(text, []byte("\n"))
 	if line = bytes.TrimSpace(line); len(line) == 0 {
-		return "", fmt.Errorf("%s: its first line is empty: a version string is allowed", file)
+		return "", fmt.Errorf("%s: first line empty: must be a version string", file)
 	}
 	return string(line), nil
 }
@@ -121,7 +121,7 @@ func nodeMetadata(file string, log *zap.Logger) (*metadata.Metadata, error) {
 		return nil, &confdir.Broken{File: file, Faults: faults}
 	}
 	for _, c := range conflicts {
-		log.Warn("metadata: the embedded one counts", zap.String("file", file), zap.Error(c))
+		log.Warn("using the embedded metadata", zap.String("file", file), zap.Error(c))
 	}
 	return merged, nil
 }

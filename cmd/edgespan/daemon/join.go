@@ -40,14 +40,14 @@ func NewJoin(a *reach.App) *cobra.Command {
 	var o joinOptions
 	cmd := &cobra.Command{
 		Use:   "join --controller HOST:PORT[,HOST:PORT...] --token T --ca-sha256 H",
-		Short: "Make this node part of a controller's fleet; edgespan node then keeps a stream to it",
+		Short: "Join this node to a controller's fleet",
 		Long: `join asks a controller for this node's certificate, with a token that counts once. The
 controller shows all three at its first start, and for each new node. The token
 can be left out of the command line: EDGESPAN_JOIN_TOKEN is read, too.
 
 Of a fleet with several controllers all addresses can be given, joined by commas. The
 node tries them in turn, and goes to the next one when its stream ends.`,
-		Args: term.ExactArgs(0, "none"),
+		Args: term.ExactArgs(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.stateDir = a.Setting(o.stateDir, "EDGESPAN_STATE_DIR", reach.DefaultStateDir)
 			o.token = a.Setting(o.token, "EDGESPAN_JOIN_TOKEN", "")
@@ -56,10 +56,10 @@ node tries them in turn, and goes to the next one when its stream ends.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Controller, "controller", "",
-		"where the controller listens for nodes, HOST:PORT, or several joined by commas")
+		"addresses where the controllers listen for nodes: HOST:PORT, several separated by commas")
 	f.StringVar(&o.token, "token", "", "join token")
 	f.StringVar(&o.pin, "ca-sha256", "", "SHA-256 of the public key of the controller's certificate authority")
-	f.StringVar(&o.Name, "name", "", "name of the node in the fleet (default: the one that the token is for)")
+	f.StringVar(&o.Name, "name", "", "name of the node in the fleet (default: the name in the token)")
 	f.StringVar(&o.stateDir, "state-dir", "", "state folder (default "+reach.DefaultStateDir+")")
 	return cmd
 }
@@ -69,11 +69,11 @@ func join(ctx context.Context, s term.Streams, o joinOptions) error {
 	all, wrong := nodelink.Addresses(o.Controller)
 	switch {
 	case o.Controller == "":
-		return term.Usagef("--controller: is missing: HOST:PORT is allowed, or several joined by commas")
+		return term.Required("--controller", "HOST:PORT, or several separated by commas")
 	case wrong != nil:
 		return term.Usagef("--controller: %w", wrong)
 	case o.token == "":
-		return term.Usagef("--token: is missing: the controller makes one for each node")
+		return term.Required("--token", "run 'edgespan nodes invite NAME' on a machine that reaches the controller")
 	case err != nil:
 		return term.Usagef("--ca-sha256: %w", err)
 	}
@@ -101,11 +101,11 @@ func join(ctx context.Context, s term.Streams, o joinOptions) error {
 		err = store.WriteFile(filepath.Join(o.stateDir, controllerFile), append(text, '\n'), 0o644)
 	}
 	if err != nil {
-		return fmt.Errorf("keep the controller's address: %w: say the same again", err)
+		return fmt.Errorf("store the controller's address: %w: run the same command again", err)
 	}
 	s.Say("node %s joined %s as %s", id, o.Controller, o.Name)
 	if runs {
-		s.Say("edgespan node runs: restart it, so that it connects")
+		s.Say("edgespan node is running: restart it to connect")
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func nodeID(stateDir string) (id uuid.UUID, runs bool, err error) {
 		defer func() { _ = journal.Close() }() // nothing was written
 	}
 	if id, err = store.NodeID(stateDir); err != nil {
-		return id, runs, fmt.Errorf("know the node's id: %w", err)
+		return id, runs, fmt.Errorf("read node ID: %w", err)
 	}
 	return id, runs, nil
 }

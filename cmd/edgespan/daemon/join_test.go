@@ -17,8 +17,9 @@ func TestJoinWantsToKnowWhoseFleetItIs(t *testing.T) {
 		{"join --controller c:1", "--token"},
 		{"join --controller c:1 --token x", "--ca-sha256"},
 		{"join --controller c:1 --token x --ca-sha256 zz", "--ca-sha256"},
-		{"join --controller c:1,nowhere,c:1 --token x --ca-sha256 " + pin, `controller "nowhere": HOST:PORT is allowed` +
-			"\n" + `controller "c:1": is named twice`},
+		{"join --controller c:1,nowhere,c:1 --token x --ca-sha256 " + pin,
+			`controller "nowhere": invalid address: must be HOST:PORT` +
+				"\n" + `controller "c:1": given twice`},
 	} {
 		if got := cli(t, nil, "", append(strings.Fields(c.line), "--state-dir", dir)...); got.Code != term.ExitUsage ||
 			!strings.Contains(got.Err, c.says) {

@@ -88,8 +88,8 @@ func newNode(with *reach.App, a program) *cobra.Command {
 	var o nodeOptions
 	cmd := &cobra.Command{
 		Use:   "node",
-		Short: "Run the daemon in the foreground, in the network namespace it is started in",
-		Long: `node keeps the networks of this network namespace as the config wants them.
+		Short: "Run the daemon in the foreground, in the current network namespace",
+		Long: `node runs the networks of this network namespace as the config describes them.
 
 Once edgespan join has made it part of a fleet, it keeps a stream to its
 controller, which rules its config if sysParams.managedConfig says so. Without a
@@ -101,7 +101,7 @@ networks running; only applying a config without them removes them.
 The commands below it ask a controller for the config of single nodes.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return term.Usagef("node: has %q: nothing, or %s is allowed", args[0], term.CommandNames(cmd))
+				return term.UnknownCommand(cmd, args[0])
 			}
 			return nil
 		},
@@ -121,19 +121,19 @@ The commands below it ask a controller for the config of single nodes.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.About.Version, "version-file", "", "file whose first line is the software version string (default "+
-		versionFile+", if it is there, else this program's)")
+		versionFile+", if it exists, else this program's)")
 	f.StringVar(&o.About.Firmware, "firmware-file", "", "file whose first line is the firmware version string")
 	f.StringVar(&o.About.Info, "node-info", "", "file with a line HW_BOARD_ID=… (default "+nodeInfoFile+
-		", if it is there)")
-	f.StringVar(&o.About.Metadata, "metadata", "", "metadata of a vendor's configuration, beside the embedded")
-	f.StringVar(&o.About.BaseDir, "base-dir", "", "folder of base versions, beside the embedded")
-	f.StringVar(&o.About.Actions, "actions", "", "what is done for each post-config action (default "+action.File+
-		", if it is there)")
+		", if it exists)")
+	f.StringVar(&o.About.Metadata, "metadata", "", "metadata of a vendor's configuration, in addition to the embedded one")
+	f.StringVar(&o.About.BaseDir, "base-dir", "", "folder of base versions, in addition to the embedded ones")
+	f.StringVar(&o.About.Actions, "actions", "", "table of commands for post-config actions (default "+action.File+
+		", if it exists)")
 	f.BoolVar(&o.Strict, "strict", false,
-		"end with exit code 1 where the state folder is damaged or takes no writes; without it the daemon starts and says so")
+		"exit with code 1 if the state folder is damaged or read-only (default: start, and report it)")
 	cmd.Flags().StringVar(&o.Config, "config", "", "node config file (default "+reach.DefaultConfig+")")
 	f.StringVar(&o.ResolverRoot, "resolver-root", "",
-		"folder below which the DNS servers that other programs have learnt are read")
+		"root folder of the files with the DNS servers that other programs learnt")
 	_ = f.MarkHidden("resolver-root") // it exists
 	cmd.Flags().StringVar(&o.StateDir, "state-dir", "", "state folder (default "+reach.DefaultStateDir+")")
 	return cmd
@@ -198,7 +198,7 @@ func (a program) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signa
 	if err := d.Stop(stopCtx); err != nil {
 		cause = errors.Join(cause, fmt.Errorf("stop node: %w", err))
 	}
-	log.Info("node ended, its networks run on", zap.Error(cause))
+	log.Info("node stopped; its networks keep running", zap.Error(cause))
 	if errors.Is(cause, errRestart) {
 		_ = log.Sync() // nothing is deferred past this
 		return a.again()
@@ -211,10 +211,10 @@ func (a program) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signa
 func startAgain() error {
 	self, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("start again: %w", err)
+		return fmt.Errorf("restart: %w", err)
 	}
 	if err := syscall.Exec(self, os.Args, os.Environ()); err != nil {
-		return fmt.Errorf("start again: %w", err)
+		return fmt.Errorf("restart: %w", err)
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ func attend(ctx context.Context, d runningNode, hup <-chan os.Signal, served <-c
 			if errors.Is(err, errRestart) {
 				return err, true
 			}
-			return errors.Join(errors.New("run node: top actor ended"), err), true
+			return errors.Join(errors.New("run node: top actor stopped"), err), true
 		case err := <-served:
 			return err, false
 		}
@@ -243,7 +243,7 @@ func attend(ctx context.Context, d runningNode, hup <-chan os.Signal, served <-c
 func (a program) lockNamespace(ctx context.Context) (lock *daemon.NamespaceLock, warning string, err error) {
 	lock, warnings, err := daemon.LockNamespace(ctx, a.lockDir, a.lock)
 	if errors.Is(err, daemon.ErrTaken) {
-		err = fmt.Errorf("%w: another edgespan node runs in it: one is allowed", rest.ErrConflict)
+		err = fmt.Errorf("%w: another edgespan node runs in it: stop it first", rest.ErrConflict)
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("lock network namespace: %w", err)

@@ -109,7 +109,7 @@ func TestNodeServesUntilItIsTold(t *testing.T) {
 		t.Errorf("options %+v, want %+v", n.got, want)
 	}
 	n.cancel()
-	n.wantCode(t, term.ExitOK, "its networks run on")
+	n.wantCode(t, term.ExitOK, "its networks keep running")
 	if !n.fake.Stopped {
 		t.Error("the actors were not stopped")
 	}

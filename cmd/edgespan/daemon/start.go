@@ -43,7 +43,7 @@ type node struct {
 }
 
 // errRestart is the cause of an end after which the daemon starts again.
-var errRestart = errors.New("the config asks for a restart")
+var errRestart = errors.New("restart requested by the config")
 
 // commands are what the node has others do, in its own network namespace.
 type commands struct {
@@ -88,7 +88,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	}
 	id, err := journal.NodeID(pki.Bound(o.StateDir))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("know the node's id: %w", err), n.close())
+		return nil, errors.Join(fmt.Errorf("read node ID: %w", err), n.close())
 	}
 	// A host without iptables still starts: its networks say what they lack.
 	ask, cancel := context.WithTimeout(ctx, backendDeadline)
@@ -126,7 +126,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	// hangs does not hold it up for long.
 	begin, cancel := context.WithTimeout(ctx, beginPatience)
 	if err := n.Begun(begin); err != nil {
-		log.Warn("the config was not published yet", zap.Error(err))
+		log.Warn("config not published yet", zap.Error(err))
 	}
 	cancel()
 	n.notify("READY=1")
@@ -152,11 +152,11 @@ func (s storage) Watch(f func(api.StorageHealth)) {
 func (n *node) who(o nodeOptions, id uuid.UUID, log *zap.Logger) (agent.Facts, *pki.Credentials, error) {
 	facts, err := about(o, log)
 	if err != nil {
-		return facts, nil, fmt.Errorf("know what the node is: %w", err)
+		return facts, nil, fmt.Errorf("read node facts: %w", err)
 	}
 	fleet, creds, err := fleetOf(o.StateDir, id)
 	if err != nil {
-		log.Error("the node can't reach its controller", zap.Error(err))
+		log.Error("controller unreachable", zap.Error(err))
 	}
 	if fleet.Name != "" {
 		facts.Name = fleet.Name
@@ -180,7 +180,7 @@ func (n *node) link(creds *pki.Credentials, controller string, log *zap.Logger) 
 	go func() {
 		defer close(n.linked)
 		if err := client.Run(ctx); err != nil {
-			log.Error("the node can't reach its controller", zap.Error(err))
+			log.Error("controller unreachable", zap.Error(err))
 		}
 	}()
 }

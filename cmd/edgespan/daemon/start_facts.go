@@ -85,7 +85,7 @@ func (i informer) start() (stop func(context.Context) error) {
 		case <-ended:
 			return nil
 		case <-until.Done():
-			return errors.New("the upload of facts does not end")
+			return errors.New("upload of facts: timed out")
 		}
 	}
 }
@@ -98,7 +98,7 @@ func (i informer) settings() factlink.Settings {
 		return factlink.Settings{}
 	}
 	if i.creds == nil {
-		i.log.Warn("sysParams.factsEnvironment: the node has joined no controller: it can't upload its facts")
+		i.log.Warn("sysParams.factsEnvironment: node not joined: facts are not uploaded: run 'edgespan join' first")
 		return factlink.Settings{}
 	}
 	return factlink.Settings{
@@ -129,7 +129,7 @@ func factURLs(said, controllers string) []string {
 func (i informer) open(where string) (factlink.Door, error) {
 	u, err := url.Parse(where)
 	if err != nil {
-		return nil, fmt.Errorf("ask ConfigDB: %w", err)
+		return nil, fmt.Errorf("query ConfigDB: %w", err)
 	}
 	settings, err := i.creds.TLS(u.Hostname())
 	if err != nil {

@@ -35,7 +35,7 @@ func Commands(s term.Streams) []*cobra.Command {
 func newDemo(a demoProgram) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Show a node at work, in network namespaces of its own",
+		Short: "Run a demo of a node in its own network namespaces",
 		Long: `demo builds a small world of network namespaces, runs the daemon in it on
 examples/demo.yaml and shows lease, name, ping, HTTP through NAT, a denied flow, the
 daemon killed and restarted under traffic, and an app that moves to another network. It
@@ -45,18 +45,18 @@ touched.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context()) },
 	}
 	cmd.AddCommand(&cobra.Command{
-		Use: "up", Short: "Build the demo's world, start the daemon in it, and keep both",
-		Args: term.ExactArgs(0, "none"),
+		Use: "up", Short: "Build the demo lab, start the daemon in it, and keep both running",
+		Args: term.ExactArgs(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demoUp(cmd.Context()) },
 	}, &cobra.Command{
-		Use: "down", Short: "Remove what demo up built",
-		Args: term.ExactArgs(0, "none"),
+		Use: "down", Short: "Remove the lab that demo up built",
+		Args: term.ExactArgs(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demoDown(cmd.Context()) },
 	}, &cobra.Command{
 		Use:     "exec node|isp|" + lab.AppWeb + "|" + lab.AppClient + " -- COMMAND…",
-		Short:   "Run a command in a namespace of what demo up built",
+		Short:   "Run a command in a namespace of the demo lab",
 		Example: "  edgespan demo exec " + lab.AppClient + " -- curl http://" + lab.WebName + "/",
-		Args:    term.RangeArgs(2, 1<<10, "a namespace and a command"),
+		Args:    term.RangeArgs(2, 1<<10, "a namespace and a COMMAND"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.demoExec(cmd.Context(), args[0], args[1:]) },
 	})
 	return cmd
@@ -66,7 +66,7 @@ touched.`,
 func newDemoISP(a demoProgram) *cobra.Command {
 	return &cobra.Command{
 		Use: lab.ChildCommand, Hidden: true, DisableFlagParsing: true,
-		Short: "Serve DNS and HTTP inside the demo's world",
+		Short: "Serve DNS and HTTP inside the demo lab",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if code := lab.ChildMain(args, a.Out, a.Err); code != 0 {
 				return term.StatusError(code)
@@ -79,7 +79,7 @@ func newDemoISP(a demoProgram) *cobra.Command {
 // labUp builds the lab with the demo's config in it.
 func labUp(ctx context.Context, o lab.Options) (*lab.Lab, error) {
 	if missing := lab.MissingTools(); missing != nil {
-		return nil, fmt.Errorf("demo: commands are missing: %s: make setup installs them", strings.Join(missing, " "))
+		return nil, fmt.Errorf("demo: commands not found: %s: run 'make setup' to install them", strings.Join(missing, " "))
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -124,10 +124,10 @@ func (a demoProgram) demo(ctx context.Context) (err error) {
 		return err
 	}
 	if d.failed > 0 {
-		return fmt.Errorf("demo: %d of %d steps failed: the daemon's last words:\n%s", d.failed, len(d.rows),
+		return fmt.Errorf("demo: %d of %d steps failed: the daemon's last log lines:\n%s", d.failed, len(d.rows),
 			d.lab.LastWords(10))
 	}
-	a.Say("all %d steps held, in %s", len(d.rows), time.Since(began).Round(100*time.Millisecond))
+	a.Say("all %d steps passed in %s", len(d.rows), time.Since(began).Round(100*time.Millisecond))
 	return nil
 }
 
@@ -172,7 +172,7 @@ func (a demoProgram) demoDown(ctx context.Context) error {
 	if err := l.Down(ctx); err != nil {
 		return fmt.Errorf("demo: remove lab: %w", err)
 	}
-	a.Say("the lab is gone")
+	a.Say("lab removed")
 	return nil
 }
 
@@ -182,8 +182,7 @@ func (a demoProgram) demoExec(ctx context.Context, short string, argv []string) 
 		return fmt.Errorf("demo: %w", err)
 	}
 	if !l.Stands(short) {
-		return term.Usagef("demo exec: namespace is %q: those of a lab that demo up built are allowed: %s", short,
-			strings.Join(l.Shorts(), " "))
+		return term.NotOneOf("demo exec: namespace", short, l.Shorts())
 	}
 	code, err := l.Attach(ctx, a.In, a.Out, a.Err, short, argv...)
 	if err != nil {

@@ -41,7 +41,7 @@ func TestTheExampleHasWhatTheDemoShows(t *testing.T) {
 
 func TestAWrongDemoIsAnErrorOfUsage(t *testing.T) {
 	for line, said := range map[string]string{
-		"demo sideways":             "has 1 arguments",
+		"demo sideways":             "got 1 argument",
 		"demo exec nowhere -- true": "nowhere", // without a lab
 	} {
 		if got := cli(t, nil, "", strings.Fields(line)...); got.Code != 2 || got.Out != "" ||

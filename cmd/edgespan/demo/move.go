@@ -26,7 +26,7 @@ func (d *demoRun) moved(ctx context.Context) (string, error) {
 	}
 	old, name := d.ip, "client."+d.ex.home.domain
 	if got, err := d.asked(ctx, name); err != nil || got != old.String() {
-		return "", errors.Join(fmt.Errorf("before the move %s is %q, not %s", name, got, old), err)
+		return "", errors.Join(fmt.Errorf("before the move %s resolves to %q, not %s", name, got, old), err)
 	}
 	began := time.Now()
 	if err := d.apply(ctx, string(doc)); err != nil {
@@ -81,12 +81,12 @@ func onNetwork(doc []byte, app, network string) ([]byte, error) {
 	v, _ := config.Lookup(tree, []string{"appNetworks", app, "adapters"})
 	adapters, _ := v.(config.Object)
 	if len(adapters) == 0 {
-		return nil, fmt.Errorf("move app %s: it has no adapter", app)
+		return nil, fmt.Errorf("move app %s: no adapter", app)
 	}
 	for index, v := range adapters {
 		adapter, ok := v.(config.Object)
 		if !ok {
-			return nil, fmt.Errorf("move app %s: adapter %s is no object", app, index)
+			return nil, fmt.Errorf("move app %s: adapter %s: must be an object", app, index)
 		}
 		adapter["networkInstance"] = network
 	}

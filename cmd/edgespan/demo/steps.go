@@ -54,7 +54,7 @@ func newDemoRun(a demoProgram, l *lab.Lab) (*demoRun, error) {
 // take runs one step and says at once what was seen.
 func (d *demoRun) take(ctx context.Context, s step) {
 	if d.over {
-		d.rows = append(d.rows, []string{s.name, "not tried", "-"})
+		d.rows = append(d.rows, []string{s.name, "skipped", "-"})
 		d.failed++
 		return
 	}
@@ -213,7 +213,7 @@ func (d *demoRun) denied(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if r.Code != 0 {
-		return "", fmt.Errorf("the server does not even answer the node: status %d: %s", r.Code, r.Err)
+		return "", fmt.Errorf("the server does not answer the node either: status %d: %s", r.Code, r.Err)
 	}
 	if err := d.unanswered(ctx, url); err != nil {
 		return "", err
@@ -258,7 +258,7 @@ func (d *demoRun) killed(ctx context.Context) (string, error) {
 	case p.Good != p.Sent || q.Good != q.Sent:
 		return seen, errors.New("none may be lost")
 	case took > outOfControl:
-		return seen, fmt.Errorf("at most %s is allowed", outOfControl)
+		return seen, fmt.Errorf("must be at most %s", outOfControl)
 	}
 	return seen, nil
 }
@@ -310,12 +310,12 @@ func (d *demoRun) removed(ctx context.Context) (string, error) {
 	// The host's own ground goes after the last network, which no status tells.
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	last := "nobody looked yet"
+	last := "not checked yet"
 	for {
 		left, err := d.leftovers(ctx)
 		switch {
 		case err == nil && left == "":
-			return "no link, rule or process of ours is left", nil
+			return "no link, rule or process of edgespan is left", nil
 		case err == nil:
 			last = left
 		case ctx.Err() == nil: // else the deadline cut the look short

@@ -21,9 +21,9 @@ const backupMode = 0o600
 
 // backupSpecs are the commands that keep a fleet from being lost.
 var backupSpecs = []fleetSpec{{
-	use: "backup FILE", short: "Write all that the controller's store has into a file",
-	args: term.ExactArgs(1, "one FILE, or -,"),
-	long: `Write all that the controller's store has into a file, as of one revision; - writes to stdout.
+	use: "backup FILE", short: "Back up the controller's store into a file",
+	args: term.ExactArgs(1, "one FILE, or -"),
+	long: `Back up the controller's store into a file, as of one revision; - writes to stdout.
 For admins. Another file of that name is replaced once the new one is whole and on the disk.
 
 The file has the history, secrets as they are and the hashes of tokens: it is for its owner

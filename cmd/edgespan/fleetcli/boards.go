@@ -1,6 +1,7 @@
 package fleetcli
 
 import (
+	"fmt"
 	"strconv"
 
 	"edgespan/cmd/term"
@@ -9,12 +10,13 @@ import (
 )
 
 // hardwareSpecs are the commands of what nodes tell of boards that are not known.
-var hardwareSpecs = []fleetSpec{{use: "boards", short: "Boards that nodes told of: proposals, and what was accepted",
+var hardwareSpecs = []fleetSpec{{use: "boards",
+	short: "Manage the hardware boards that nodes reported: proposals and accepted ones",
 	sub: []fleetSpec{
-		{use: "list", short: "List proposals and what was accepted", args: term.ExactArgs(0, "none"), forms: tableForms,
+		{use: "list", short: "List proposed and accepted boards", args: term.ExactArgs(0, ""), forms: tableForms,
 			run: listHardware},
 		{
-			use: "show BOARD", short: "Show a proposal, or what is accepted of the board", args: term.ExactArgs(1, "one BOARD"),
+			use: "show BOARD", short: "Show a proposal, or the accepted config of a board", args: term.ExactArgs(1, "one BOARD"),
 			forms: documentForms,
 			flags: func(cmd *cobra.Command, c *fleetCall) {
 				fromFlag(cmd, c)
@@ -34,37 +36,37 @@ var hardwareSpecs = []fleetSpec{{use: "boards", short: "Boards that nodes told o
 		},
 		{
 			use:   "accept BOARD --digest DIGEST",
-			short: "Make the proposal that 'boards show' showed the base of all nodes of the board",
+			short: "Accept a proposal as the base config of all nodes of the board",
 			args:  term.ExactArgs(1, "one BOARD"),
 			flags: func(cmd *cobra.Command, c *fleetCall) {
 				fromFlag(cmd, c)
 				cmd.Flags().StringVar(&c.digest, "digest", "",
-					"of the proposal, as 'boards show' prints it: another one is not accepted")
+					"digest of the proposal, as 'boards show' prints it")
 			},
 			run: func(c *fleetCall) error {
 				if c.digest == "" {
-					return term.Usagef("--digest: required: the one that 'edgespan boards show %s' prints", term.Printable(c.args[0]))
+					return term.Required("--digest", fmt.Sprintf("'edgespan boards show %s' prints it", term.Printable(c.args[0])))
 				}
 				return c.said(c.client.AcceptHardware(c.ctx, c.args[0], c.from, c.digest), "accepted for all nodes of the board")
 			},
 		},
 		{
-			use: "reject BOARD", short: "Drop proposals; the nodes are asked again", args: term.ExactArgs(1, "one BOARD"),
+			use: "reject BOARD", short: "Reject proposals; the nodes are asked again", args: term.ExactArgs(1, "one BOARD"),
 			flags: fromFlag,
 			run: func(c *fleetCall) error {
 				return c.said(c.client.RejectHardware(c.ctx, c.args[0], c.from), "rejected")
 			},
 		},
 		{
-			use: "forget BOARD", short: "Take back what was accepted of a board", args: term.ExactArgs(1, "one BOARD"),
+			use: "forget BOARD", short: "Remove the accepted config of a board", args: term.ExactArgs(1, "one BOARD"),
 			run: func(c *fleetCall) error {
-				return c.said(c.client.ForgetHardware(c.ctx, c.args[0]), "no longer known")
+				return c.said(c.client.ForgetHardware(c.ctx, c.args[0]), "removed")
 			},
 		},
 	}}}
 
 func fromFlag(cmd *cobra.Command, c *fleetCall) {
-	cmd.Flags().StringVar(&c.from, "from", "", "node whose proposal is meant, where several made one")
+	cmd.Flags().StringVar(&c.from, "from", "", "node that made the proposal, if several did")
 }
 
 // said says what became of a board.
@@ -80,7 +82,7 @@ func listHardware(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	s := term.Shown{Data: term.OrEmpty(all), Empty: "no board is unknown, and none was accepted"}
+	s := term.Shown{Data: term.OrEmpty(all), Empty: "no unknown and no accepted boards"}
 	t := &term.Table{Head: []string{"BOARD", "STATE", "FROM", "AT", "BASE", "HARDWARE", "METADATA", "BYTES", "DIGEST"},
 		Wide: c.output == "wide"}
 	for _, h := range all {

@@ -13,15 +13,15 @@ import (
 func (c *fleetCall) overrides(of string, args []string) (config.Object, error) {
 	switch {
 	case c.file != "" && len(args) > 0:
-		return nil, term.Usagef("%s: has both -f and %q: one of them is allowed", c.cmd.Name(), args[0])
+		return nil, term.Exclusive("-f", "KEY=VALUE")
 	case c.file != "":
 		return layerscli.ReadObject(c.a.Streams, c.file)
 	case len(args) == 0:
-		return nil, term.Usagef("%s: says nothing: -f FILE or KEY=VALUE... is allowed", c.cmd.Name())
+		return nil, term.Required(c.cmd.Name(), "-f FILE or KEY=VALUE...")
 	}
 	for _, arg := range args {
 		if _, _, found := layerscli.CutAssignment(arg); !found {
-			return nil, term.Usagef("%s: %s has no '=': -f FILE or KEY=VALUE... is allowed", c.cmd.Name(), config.Quote(arg))
+			return nil, term.Invalid(c.cmd.Name(), arg, "KEY=VALUE, or -f FILE")
 		}
 	}
 	doc, err := c.client.Metadata(c.ctx, of)
@@ -31,7 +31,7 @@ func (c *fleetCall) overrides(of string, args []string) (config.Object, error) {
 	m, faults := metadata.Parse(doc.Object, metadata.Options{E2E: of != "node"})
 	if faults != nil {
 		// What the controller holds its writes to is its matter: here it only types values.
-		c.a.Say("the metadata of the controller can't be read: values are typed as JSON")
+		c.a.Say("cannot read the controller's metadata: values are read as JSON")
 		m = nil
 	}
 	return layerscli.Assignments(m, args)

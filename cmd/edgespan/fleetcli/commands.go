@@ -105,7 +105,7 @@ func (s fleetSpec) command(a *reach.App) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		call.cmd, call.args = cmd, args
 		if s.forms != nil && !slices.Contains(s.forms, call.output) {
-			return term.Usagef("-o: is %q: %s are allowed", call.output, term.Joined(s.forms))
+			return term.NotOneOf("-o", call.output, s.forms)
 		}
 		return call.ask(cmd.Context(), s.run)
 	}
@@ -127,12 +127,12 @@ func (s fleetSpec) bind(cmd *cobra.Command, call *fleetCall) {
 		flags.StringVarP(&call.file, "file", "f", "", "document, YAML or JSON; - reads stdin")
 	}
 	if s.write {
-		flags.StringVarP(&call.message, "message", "m", "", "why; the history keeps it")
-		flags.BoolVar(&call.dryRun, "dry-run", false, "judge and print what would change, and change nothing")
+		flags.StringVarP(&call.message, "message", "m", "", "reason, recorded in the history")
+		flags.BoolVar(&call.dryRun, "dry-run", false, "validate and print what would change, and change nothing")
 	}
 	if s.write && !s.unbound {
 		flags.StringVar(&call.ifMatch, "if-match", "",
-			"revision that you have seen: a later write to the same layer refuses this one")
+			"revision that you have read: fail if the layer has changed since")
 	}
 	if s.flags != nil {
 		s.flags(cmd, call)
@@ -142,7 +142,7 @@ func (s fleetSpec) bind(cmd *cobra.Command, call *fleetCall) {
 // Ask finds the controller and carries the command out, within fleetTimeout and what it waits.
 func (c *fleetCall) ask(ctx context.Context, run func(*fleetCall) error) error {
 	if c.patience < 0 {
-		return term.Usagef("--wait: is %s: 0s or more is allowed", c.patience)
+		return term.Invalid("--wait", c.patience, "0s or more")
 	}
 	client, err := c.a.FleetClient()
 	if err != nil {

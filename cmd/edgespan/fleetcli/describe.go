@@ -92,5 +92,5 @@ func fallbackText(on bool) string {
 	if !on {
 		return ""
 	}
-	return "yes: it has no config of its own, and removes nothing"
+	return "yes: it has no config, and removes nothing"
 }

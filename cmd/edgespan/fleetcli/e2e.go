@@ -12,9 +12,9 @@ import (
 var e2eSpecs = []fleetSpec{e2eSpec("controller"), e2eSpec("aggregator")}
 
 func e2eSpec(file string) fleetSpec {
-	return fleetSpec{use: file, short: "The config of the " + file + " itself", sub: []fleetSpec{
+	return fleetSpec{use: file, short: "Read and change the config of the " + file + " itself", sub: []fleetSpec{
 		{
-			use: "get", short: "Print the config of the " + file, args: term.ExactArgs(0, "none"), forms: documentForms,
+			use: "get", short: "Print the config of the " + file, args: term.ExactArgs(0, ""), forms: documentForms,
 			flags: bindReveal,
 			run: func(c *fleetCall) error {
 				d, err := c.client.E2E(c.ctx, file, c.reveal)
@@ -27,27 +27,27 @@ func e2eSpec(file string) fleetSpec {
 		{
 			use: "set -f FILE|KEY=VALUE...", short: "Replace the config of the " + file, args: cobra.ArbitraryArgs,
 			forms: tableForms, body: true, write: true,
-			long: "Replace the config of the " + file + ". It is held to its metadata." + layerscli.AboutKeys,
+			long: "Replace the config of the " + file + ". It is validated against its metadata." + layerscli.AboutKeys,
 			run:  func(c *fleetCall) error { return c.setE2E(file, false) },
 		},
 		{
-			use: "modify -f FILE|KEY=VALUE...", short: "Merge into the config of the " + file, args: cobra.ArbitraryArgs,
+			use: "modify -f FILE|KEY=VALUE...", short: "Merge values into the config of the " + file, args: cobra.ArbitraryArgs,
 			forms: tableForms, body: true, write: true,
-			long:    "Merge into the config of the " + file + ". It is held to its metadata." + layerscli.AboutKeys,
+			long:    "Merge into the config of the " + file + ". It is validated against its metadata." + layerscli.AboutKeys,
 			example: "  edgespan " + file + " modify flags.v=2 -m 'more words in the log'",
 			run:     func(c *fleetCall) error { return c.setE2E(file, true) },
 		},
 		{
-			use: "metadata", short: "Print what describes the config of the " + file, args: term.ExactArgs(0, "none"),
+			use: "metadata", short: "Print the metadata of the config of the " + file, args: term.ExactArgs(0, ""),
 			forms: documentForms,
 			run:   func(c *fleetCall) error { c.args = []string{file}; return getMetadata(c) },
 		},
 		{
 			use:   "actions -f FILE|KEY=VALUE...",
-			short: "Show which actions a change of the config would entail, and change nothing",
+			short: "Show which actions a change of the config would cause",
 			args:  cobra.ArbitraryArgs, forms: tableForms, body: true,
 			flags: func(cmd *cobra.Command, c *fleetCall) {
-				cmd.Flags().BoolVar(&c.set, "set", false, "the config replaces what is there, as set does")
+				cmd.Flags().BoolVar(&c.set, "set", false, "replace the present config, as set does")
 			},
 			run: func(c *fleetCall) error { c.dryRun = true; return c.setE2E(file, !c.set) },
 		},

@@ -19,42 +19,43 @@ const layerNames = "network, topology, metadata, node/NAME, auto/NAME, e2e/FILE"
 // historySpecs are the commands of revisions.
 var historySpecs = []fleetSpec{
 	{
-		use: "history [LAYER]", short: "List who wrote what, when and why, the newest first",
+		use: "history [LAYER]", short: "List the revisions of the layers: who wrote what, when and why, the newest first",
 		long: "List the revisions of the layers, the newest first; of one LAYER only those that wrote it: " + layerNames +
 			".",
 		args: term.RangeArgs(0, 1, "one LAYER, or none"), forms: tableForms, complete: completeLayers, run: listHistory,
 		flags: func(cmd *cobra.Command, c *fleetCall) {
-			cmd.Flags().Uint64Var(&c.before, "before", 0, "only revisions older than this one")
-			cmd.Flags().IntVar(&c.limit, "limit", 0, "how many; 50 without it")
+			cmd.Flags().Uint64Var(&c.before, "before", 0, "show only revisions older than this one")
+			cmd.Flags().IntVar(&c.limit, "limit", 0, "maximum number of revisions (default 50)")
 		},
 		sub: []fleetSpec{
-			{use: "show REVISION", short: "Show a revision and what it changed", args: term.ExactArgs(1, "one REVISION"),
+			{use: "show REVISION", short: "Show a revision and its changes", args: term.ExactArgs(1, "one REVISION"),
 				forms: tableForms, run: showRevision},
 			{
-				use: "diff REVISION [REVISION]", short: "Show what differs between two revisions; the newest without the second",
-				args: term.RangeArgs(1, 2, "one REVISION or two"), forms: tableForms, run: diffRevisions,
+				use:   "diff REVISION [REVISION]",
+				short: "Show the difference between two revisions, the second the newest by default",
+				args:  term.RangeArgs(1, 2, "one REVISION or two"), forms: tableForms, run: diffRevisions,
 			},
 			{
-				use: "prune --before TIME|AGE", short: "Forget the revisions of before a time; admins only",
-				long: `Forget the revisions of before a time, as 2026-11-22T12:00:00Z, or of an age, as 2160h or 90d; an hour ` +
-					`ago at the latest.
+				use: "prune --before TIME|AGE", short: "Delete the revisions before a time; admins only",
+				long: `Delete the revisions before a time, such as 2026-11-22T12:00:00Z, or older than an age, such as 2160h ` +
+					`or 90d; ` + `at least an hour.
 
-What the layers are, the 20 newest revisions, those of staged rollouts that go on or ended since then, and who
-wrote last what each layer is, stay. What was forgotten can't be shown, reverted or brought back, but by a backup.`,
+The current layers, the 20 newest revisions, those of staged rollouts that are active or ended since then, and the
+authors of the current layers stay. Only a backup can bring deleted revisions back.`,
 				example: "  edgespan history prune --before 90d --dry-run",
-				args:    term.ExactArgs(0, "no argument"), forms: tableForms, run: pruneHistory,
+				args:    term.ExactArgs(0, ""), forms: tableForms, run: pruneHistory,
 				flags: func(cmd *cobra.Command, c *fleetCall) {
-					cmd.Flags().StringVar(&c.age, "before", "", "time, or age, of which older revisions go")
-					cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "say what would go, and forget nothing")
+					cmd.Flags().StringVar(&c.age, "before", "", "time or age: older revisions are deleted")
+					cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "show what would be deleted, and delete nothing")
 				},
 			},
 			{
-				use: "revert REVISION", short: "Take back what one revision changed, and nothing of what came after it",
+				use: "revert REVISION", short: "Revert the changes of one revision, and keep those of later ones",
 				args: term.ExactArgs(1, "one REVISION"), forms: tableForms, write: true, unbound: true, run: revertRevision,
 			},
 			{
-				use: "rollback REVISION [LAYER...]", short: "Bring layers back to what they were as of a revision",
-				long: "Bring all layers, or those that are named, back to what they were as of a revision: " + layerNames + "." +
+				use: "rollback REVISION [LAYER...]", short: "Roll layers back to a revision",
+				long: "Roll all layers, or the named ones, back to a revision: " + layerNames + "." +
 					aboutFleetWrites,
 				example: "  edgespan history rollback 41 network node/pop-1 --dry-run",
 				args:    term.AtLeast(1, "REVISION [LAYER...]"), forms: tableForms, write: true, unbound: true, run: rollbackTo,
@@ -100,7 +101,7 @@ func listHistory(c *fleetCall) error {
 		return err
 	}
 	if c.limit < 0 {
-		return term.Usagef("--limit: is %d: a number above 0 is allowed", c.limit)
+		return term.Invalid("--limit", c.limit, "1 or more")
 	}
 	q := fleetapi.HistoryQuery{Before: c.before, Limit: c.limit}
 	if len(named) > 0 {
@@ -157,7 +158,8 @@ func diffRevisions(c *fleetCall) error {
 			return err
 		}
 		if to == 0 {
-			return term.Usagef("diff: the second REVISION is 0: what is before the first can only be the first one")
+			return term.Invalid("second REVISION", 0,
+				"1 or more; only the first REVISION can be 0, the state before all revisions")
 		}
 	}
 	diffs, err := c.client.Diff(c.ctx, from, to)
@@ -169,7 +171,7 @@ func diffRevisions(c *fleetCall) error {
 
 // showDiffs shows how layers differ, a row for each value.
 func (c *fleetCall) showDiffs(diffs []fleetapi.LayerDiff) error {
-	s := term.Shown{Data: term.OrEmpty(diffs), Empty: "nothing differs"}
+	s := term.Shown{Data: term.OrEmpty(diffs), Empty: "no differences"}
 	t := &term.Table{Head: []string{"LAYER", "KEY", "BEFORE", "AFTER"}, Wide: c.output == "wide"}
 	for _, d := range diffs {
 		s.Names = append(s.Names, d.Layer)
@@ -213,7 +215,7 @@ func rollbackTo(c *fleetCall) error {
 
 func pruneHistory(c *fleetCall) error {
 	if c.age == "" {
-		return term.Usagef("--before: is missing: must be a time as 2026-11-22T12:00:00Z, or an age as 2160h or 90d")
+		return term.Required("--before", "a time such as 2026-11-22T12:00:00Z, or an age such as 2160h or 90d")
 	}
 	p, err := c.client.PruneHistory(c.ctx, c.age, c.dryRun)
 	if err != nil {
@@ -222,7 +224,7 @@ func pruneHistory(c *fleetCall) error {
 	t := &term.Table{Head: []string{"FROM", "REVISIONS", "OBJECTS"}}
 	t.Add(fmt.Sprint(p.From), fmt.Sprint(p.Revisions), fmt.Sprint(p.Objects))
 	if c.dryRun {
-		c.a.Say("dry run: nothing is forgotten")
+		c.a.Say("dry run: nothing deleted")
 	}
 	return c.a.Show(term.Shown{Data: p, Names: []string{fmt.Sprint(p.From)}, Table: func(bool) *term.Table { return t }},
 		c.output)

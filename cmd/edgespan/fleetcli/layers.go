@@ -22,9 +22,9 @@ printed on stdout, warnings and the new revision on stderr. --dry-run does all b
 
 // layerSpecs are the commands of layers that belong to no single node.
 var layerSpecs = []fleetSpec{
-	{use: "network", short: "The overrides of the whole network, kept by the controller", sub: []fleetSpec{
+	{use: "network", short: "Read and change the network overrides of the controller", sub: []fleetSpec{
 		{
-			use: "get", short: "Print the network overrides", args: term.ExactArgs(0, "none"), forms: documentForms,
+			use: "get", short: "Print the network overrides", args: term.ExactArgs(0, ""), forms: documentForms,
 			flags: bindReveal, run: getNetwork,
 		},
 		{
@@ -35,7 +35,7 @@ var layerSpecs = []fleetSpec{
 			run: func(c *fleetCall) error { return c.setNetwork(false) },
 		},
 		{
-			use: "modify -f FILE|KEY=VALUE...", short: "Merge into the network overrides",
+			use: "modify -f FILE|KEY=VALUE...", short: "Merge values into the network overrides",
 			long: "Merge into the network layer: an object is merged, everything else replaced; null is a value." +
 				aboutFleetWrites + layerscli.AboutKeys,
 			example: "  edgespan network modify sysParams.managedConfig=true --dry-run",
@@ -45,39 +45,39 @@ var layerSpecs = []fleetSpec{
 		{
 			use: "unset KEY...", short: "Remove keys from the network overrides",
 			long: "Remove keys, all of them or none." + aboutFleetWrites,
-			args: term.SomeArgs("one KEY or more"), forms: tableForms, write: true, run: unsetNetwork,
+			args: term.AtLeast(1, "one KEY or more"), forms: tableForms, write: true, run: unsetNetwork,
 		},
 		{
-			use: "actions -f FILE|KEY=VALUE...", short: "Ask the nodes which actions new network overrides would entail",
+			use: "actions -f FILE|KEY=VALUE...", short: "Ask the nodes which actions new network overrides would cause",
 			long: aboutPreview, args: cobra.ArbitraryArgs, forms: tableForms, body: true, flags: bindPreview,
 			run: previewNetwork,
 		},
 	}},
-	{use: "actions ID", short: "Show what nodes have answered to a preview of actions",
+	{use: "actions ID", short: "Show the nodes' answers to a preview of actions",
 		args: term.ExactArgs(1, "the ID of a preview"), forms: tableForms, flags: bindPatience, run: showActionsOf},
-	{use: "base", short: "The base configs by software version", sub: []fleetSpec{{
+	{use: "base", short: "Print the base configs by software version", sub: []fleetSpec{{
 		use: "get [VERSION...]", short: "Print base configs, {version: {…}}; of a version the closest that is not newer",
 		args: cobra.ArbitraryArgs, forms: documentForms,
 		run: func(c *fleetCall) error { return c.layerOf(ops.LayerQuery{Layer: layers.Base, Versions: c.args}) },
 	}}},
-	{use: "firmware", short: "The base configs by firmware version", sub: []fleetSpec{{
+	{use: "firmware", short: "Print the base configs by firmware version", sub: []fleetSpec{{
 		use: "get [VERSION...]", short: "Print firmware configs, {version: {…}}", args: cobra.ArbitraryArgs,
 		forms: documentForms,
 		run: func(c *fleetCall) error {
 			return c.layerOf(ops.LayerQuery{Layer: layers.Firmware, Versions: c.args})
 		},
 	}}},
-	{use: "hardware", short: "The base configs by hardware board", sub: []fleetSpec{{
+	{use: "hardware", short: "Print the base configs by hardware board", sub: []fleetSpec{{
 		use: "get [BOARD...]", short: "Print hardware configs, {board: {version: {…}}}", args: cobra.ArbitraryArgs,
 		forms: documentForms,
 		flags: func(cmd *cobra.Command, c *fleetCall) {
-			cmd.Flags().StringSliceVar(&c.versions, "versions", nil, "software versions; all without it")
+			cmd.Flags().StringSliceVar(&c.versions, "versions", nil, "software versions (default: all)")
 		},
 		run: func(c *fleetCall) error {
 			return c.layerOf(ops.LayerQuery{Layer: layers.Hardware, Boards: c.args, Versions: term.List(c.versions)})
 		},
 	}}},
-	{use: "metadata", short: "What describes the parameters of nodes, of the controller and of the aggregator",
+	{use: "metadata", short: "Print the metadata of the parameters of nodes, controller and aggregator",
 		sub: []fleetSpec{{
 			use: "get [node|controller|aggregator]", short: "Print metadata, expanded",
 			args: term.RangeArgs(0, 1, "node, controller or aggregator"), forms: documentForms,
@@ -85,14 +85,14 @@ var layerSpecs = []fleetSpec{
 		}}},
 	{
 		use:   "optimize polarity|golay|channel|control-superframe",
-		short: "Assign what the nodes of the topology need, into the auto layer",
+		short: "Assign radio values to the nodes of the topology, into the auto layer",
 		long: "Assign polarities, golay codes, channels or superframes for the topology, into the auto overrides." +
 			aboutFleetWrites,
 		args: term.ExactArgs(1, "polarity, golay, channel or control-superframe"), forms: tableForms, write: true,
 		complete: firstOf(optimizations...), run: runOptimize,
 		flags: func(cmd *cobra.Command, c *fleetCall) {
 			cmd.Flags().BoolVar(&c.clearUser, "clear-user", false,
-				"take users' values out of the node layer instead of respecting them")
+				"remove users' values from the node layer instead of respecting them")
 		},
 	},
 }
@@ -100,7 +100,7 @@ var layerSpecs = []fleetSpec{
 var optimizations = []string{"polarity", "golay", "channel", "control-superframe"}
 
 func bindReveal(cmd *cobra.Command, c *fleetCall) {
-	cmd.Flags().BoolVar(&c.reveal, "reveal", false, "show secrets as they are; for admins, and audited")
+	cmd.Flags().BoolVar(&c.reveal, "reveal", false, "show secrets in clear text; admins only, audited")
 }
 
 // firstOf completes the first argument with fixed words.
@@ -163,7 +163,7 @@ func previewNetwork(c *fleetCall) error {
 func getMetadata(c *fleetCall) error {
 	of := strings.Join(append(c.args, "node")[:1], "")
 	if of != "node" && of != "controller" && of != "aggregator" {
-		return term.Usagef("metadata: is %q: node, controller, aggregator are allowed", of)
+		return term.NotOneOf("metadata", of, []string{"node", "controller", "aggregator"})
 	}
 	d, err := c.client.Metadata(c.ctx, of)
 	if err != nil {
@@ -182,7 +182,7 @@ func runOptimize(c *fleetCall) error {
 			return c.put(ops.Optimize{Kinds: []optimize.Kind{kind}, ClearUser: c.clearUser})
 		}
 	}
-	return term.Usagef("optimize: is %q: %s are allowed", c.args[0], term.Joined(optimizations))
+	return term.NotOneOf("optimize", c.args[0], optimizations)
 }
 
 // WriteDescriptors writes descriptors as one revision and shows what it did.

@@ -82,7 +82,7 @@ func TestAWriteThatChangesManyNodesNamesAFew(t *testing.T) {
 	}
 	f.Written = fleetapi.Written{Revision: 12}
 	if got = cli(t, env, "{}", "network", "set", "-f", "-"); got.Out != "" ||
-		got.Err != "nothing changes: it says so already; revision 12 stays\n" {
+		got.Err != "no change: already at revision 12\n" {
 		t.Errorf("%+v", got)
 	}
 	f.Written = fleetapi.Written{Revision: 13, Changed: true}

@@ -21,7 +21,7 @@ var nodeLayers = []string{"node", "auto", "full", "network", "base", "firmware",
 // alone is the daemon.
 var nodeSpecs = []fleetSpec{
 	{
-		use: "get NODE...", short: "Print the overrides or the whole config of a node, as the controller has it",
+		use: "get NODE...", short: "Print the overrides or the whole config of a node",
 		long: `Print one layer of a node: its own overrides (node, the default), those that the controller sets
 by itself (auto), the base, firmware or hardware config that it gets, the network's overrides, or
 the union of all of them (full). Of more than one node, or none (all), the answer is {node: {…}}.
@@ -41,7 +41,7 @@ for other versions than the node reported.`,
 		run: func(c *fleetCall) error { return c.setNode(false) },
 	},
 	{
-		use: "modify [NODE] -f FILE|KEY=VALUE...", short: "Merge into the overrides of a node",
+		use: "modify [NODE] -f FILE|KEY=VALUE...", short: "Merge values into the overrides of a node",
 		long: "Merge into the overrides of a node, or without NODE of each node of the file, {node: {…}}." +
 			aboutFleetWrites + layerscli.AboutKeys,
 		example: "  edgespan node modify pop-1 sysParams.managedConfig=false -m 'on the bench'",
@@ -54,7 +54,7 @@ for other versions than the node reported.`,
 		args: term.AtLeast(2, "NODE KEY..."), forms: tableForms, write: true, complete: firstNode, run: unsetNode,
 	},
 	{
-		use: "actions [NODE] -f FILE|KEY=VALUE...", short: "Ask a node which actions new overrides would entail",
+		use: "actions [NODE] -f FILE|KEY=VALUE...", short: "Ask a node which actions new overrides would cause",
 		long: aboutPreview, args: cobra.ArbitraryArgs, forms: tableForms, body: true, complete: firstNode, flags: bindPreview,
 		run: func(c *fleetCall) error {
 			o, err := c.nodeOverrides()
@@ -65,11 +65,11 @@ for other versions than the node reported.`,
 		},
 	},
 	{
-		use: "clear-auto [NODE...] --paths PATH,...", short: "Remove values that the controller has set by itself",
+		use: "clear-auto [NODE...] --paths PATH,...", short: "Remove the values that the controller assigned (auto layer)",
 		long: "Remove paths from the auto overrides of the nodes, or of all nodes; '*' is all of them." + aboutFleetWrites,
 		args: cobra.ArbitraryArgs, forms: tableForms, write: true, complete: completeNodes, run: clearAuto,
 		flags: func(cmd *cobra.Command, c *fleetCall) {
-			cmd.Flags().StringArrayVar(&c.paths, "paths", nil, "paths to remove, joined by ','; needed")
+			cmd.Flags().StringArrayVar(&c.paths, "paths", nil, "paths to remove, separated by ','; required")
 		},
 	},
 }
@@ -77,10 +77,10 @@ for other versions than the node reported.`,
 func bindNodeGet(cmd *cobra.Command, c *fleetCall) {
 	flags := cmd.Flags()
 	flags.StringVar(&c.layer, "layer", nodeLayers[0], "layer: "+term.Joined(nodeLayers))
-	flags.StringArrayVar(&c.paths, "paths", nil, "parts of it, joined by ','")
-	flags.StringVar(&c.software, "sw", "", "software version in place of the reported one")
-	flags.StringVar(&c.firmware, "fw", "", "firmware version in place of the reported one")
-	flags.StringVar(&c.board, "board", "", "hardware board in place of the reported one")
+	flags.StringArrayVar(&c.paths, "paths", nil, "print only these paths, separated by ','")
+	flags.StringVar(&c.software, "sw", "", "software version instead of the reported one")
+	flags.StringVar(&c.firmware, "fw", "", "firmware version instead of the reported one")
+	flags.StringVar(&c.board, "board", "", "hardware board instead of the reported one")
 	bindReveal(cmd, c)
 	// The flag was defined above: the only error there is can't be.
 	_ = cmd.RegisterFlagCompletionFunc("layer", cobra.FixedCompletions(nodeLayers, cobra.ShellCompDirectiveNoFileComp))
@@ -88,7 +88,7 @@ func bindNodeGet(cmd *cobra.Command, c *fleetCall) {
 
 func getNodeConfig(c *fleetCall) error {
 	if !slices.Contains(nodeLayers, c.layer) {
-		return term.Usagef("--layer: is %q: %s are allowed", c.layer, term.Joined(nodeLayers))
+		return term.NotOneOf("--layer", c.layer, nodeLayers)
 	}
 	paths, err := splitPaths(c.paths)
 	if err != nil {
@@ -96,8 +96,8 @@ func getNodeConfig(c *fleetCall) error {
 	}
 	versions := layers.Versions{Software: c.software, Firmware: c.firmware, Board: c.board}
 	if versions != (layers.Versions{}) && (c.layer == "node" || c.layer == "auto" || c.layer == "network") {
-		return term.Usagef("node get: has --sw, --fw or --board: the %s layer has no versions: --layer full base firmware "+
-			"hardware are allowed", c.layer)
+		return term.Needs("--sw, --fw and --board", "--layer full, base, firmware or hardware: layer "+c.layer+
+			" has no versions")
 	}
 	var d ops.Document
 	switch {
@@ -107,9 +107,9 @@ func getNodeConfig(c *fleetCall) error {
 		d, err = c.client.Config(c.ctx, ops.ConfigQuery{Node: c.args[0], Paths: paths, Versions: versions, Reveal: c.reveal})
 		paths = nil // it is cut out already
 	case versions != (layers.Versions{}):
-		return term.Usagef("node get: has --sw, --fw or --board and %s: one NODE is allowed", term.Many(len(c.args), "node"))
+		return term.Usagef("--sw, --fw and --board: given with %s: must be with one NODE", term.Many(len(c.args), "node"))
 	case len(paths) == 0:
-		return term.Usagef("node get: has no --paths: the whole config of one NODE, or --paths of many are allowed")
+		return term.Required("--paths", "for more than one NODE; without it name one NODE to print its whole config")
 	default:
 		d, err = c.client.Paths(c.ctx, ops.PathsQuery{Nodes: c.args, Paths: paths, Reveal: c.reveal})
 		paths = nil
@@ -142,7 +142,7 @@ func (c *fleetCall) nodeLayer(v layers.Versions) (ops.Document, error) {
 		return c.only(d, err)
 	}
 	if len(c.args) != 1 {
-		return ops.Document{}, term.Usagef("node get: names %s: the %s layer of one NODE is allowed",
+		return ops.Document{}, term.Usagef("NODE: got %s: layer %s is printed for exactly one NODE",
 			term.Many(len(c.args), "node"), c.layer)
 	}
 	return c.versionLayer(v)
@@ -178,7 +178,7 @@ func (c *fleetCall) versionLayer(v layers.Versions) (ops.Document, error) {
 	}
 	if lacks {
 		return ops.Document{},
-			term.Usagef("node get: %s has not reported what the %s layer goes by: --sw, --fw, --board are allowed", node.Name,
+			term.Usagef("node %s: has not reported the version that selects layer %s: give --sw, --fw or --board", node.Name,
 				c.layer)
 	}
 	d, err := c.client.Layer(c.ctx, q)
@@ -239,8 +239,7 @@ func (c *fleetCall) nodeOverrides() (config.Object, error) {
 		return c.overrides("node", nil)
 	}
 	if _, _, assigns := layerscli.CutAssignment(args[0]); assigns && c.file == "" {
-		return nil, term.Usagef("%s: begins with %s: the name of a NODE is allowed before KEY=VALUE", c.cmd.Name(),
-			config.Quote(args[0]))
+		return nil, term.Invalid("NODE", args[0], "the name of a node, before KEY=VALUE")
 	}
 	o, err := c.overrides("node", args[1:])
 	if err != nil {
@@ -274,7 +273,7 @@ func clearAuto(c *fleetCall) error {
 		return err
 	}
 	if len(paths) == 0 {
-		return term.Usagef("clear-auto: has no --paths: paths joined by ',' are allowed, '*' is all of them")
+		return term.Required("--paths", "paths separated by ',', or '*' for all of them")
 	}
 	return c.put(ops.ClearAuto{Nodes: c.args, Paths: paths})
 }

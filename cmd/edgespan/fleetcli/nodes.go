@@ -17,49 +17,49 @@ import (
 
 // nodesSpecs are the commands of the nodes that the controller knows.
 var nodesSpecs = []fleetSpec{{use: "nodes",
-	short: "The nodes that the controller knows: their state, and what is done with them", sub: []fleetSpec{
-		{use: "list", short: "List the nodes", args: term.ExactArgs(0, "none"), forms: tableForms, run: listNodes},
+	short: "Show and manage the nodes of the fleet", sub: []fleetSpec{
+		{use: "list", short: "List the nodes", args: term.ExactArgs(0, ""), forms: tableForms, run: listNodes},
 		{
-			use: "describe NODE", short: "Show all that is known of a node, why it is as it is, and what happens next",
+			use: "describe NODE", short: "Show everything about a node: its state, why, and what happens next",
 			args: term.ExactArgs(1, "one NODE"), forms: tableForms, complete: firstNode, run: describeNode,
 		},
 		{
-			use: "status [NODE]", short: "Count the nodes by their state, or show the parameters of one",
-			long: `Without NODE: how many nodes are in which state. With NODE: each declared parameter, what is wanted
-of it, and the state that follows from what the node has reported.`,
+			use: "status [NODE]", short: "Count the nodes by state, or show the parameters of one",
+			long: `Without NODE: how many nodes are in which state. With NODE: each declared parameter, its desired value, and
+its state as derived from the node's reports.`,
 			args: term.RangeArgs(0, 1, "one NODE, or none"), forms: tableForms, complete: firstNode, run: statusOfNodes,
 		},
 		{
 			use:     "explain NODE PATH",
-			short:   "Say which layer set the values of a node's config, when and by whom, and what they hide",
+			short:   "Explain which layer set the values of a node's config, when and by whom, and what they hide",
 			example: "  edgespan nodes explain pop-1 sysParams.managedConfig",
 			args:    term.ExactArgs(2, "NODE PATH"), forms: tableForms, complete: firstNode, run: explainNode,
 		},
-		commandSpec("retry", fleetapi.Retry, "Push again what failed before, and now"),
-		commandSpec("release", fleetapi.Release, "End a config that was applied locally: the controller rules again"),
-		commandSpec("confirm", fleetapi.Confirm, "Confirm by hand the config that waits for it"),
-		commandSpec("renew", fleetapi.Renew, "Have a node renew its certificate now, and not after two thirds of its life"),
-		commandSpec("forget", fleetapi.Forget, "Revoke a node's certificate and forget that it joined"),
+		commandSpec("retry", fleetapi.Retry, "Push a config again that failed before"),
+		commandSpec("release", fleetapi.Release, "End a local hold (apply --local): the controller manages the node again"),
+		commandSpec("confirm", fleetapi.Confirm, "Confirm the config that waits for confirmation"),
+		commandSpec("renew", fleetapi.Renew, "Make a node renew its certificate now instead of after two thirds of its life"),
+		commandSpec("forget", fleetapi.Forget, "Revoke a node's certificate and remove the node from the fleet"),
 		{
-			use: "adopt NODE --import|--replace", short: "Take over a node that has a config of its own",
+			use: "adopt NODE --import|--replace", short: "Adopt a node that has its own config",
 			long: `A node that joins with objects of its own is not touched until you say what becomes of them: with
 --import its config becomes its node layer, with --replace the objects that the controller does
 not want may go.`,
 			args: term.ExactArgs(1, "one NODE"), complete: firstNode, run: adoptNode,
 			flags: func(cmd *cobra.Command, c *fleetCall) {
-				cmd.Flags().BoolVar(&c.adoptImport, "import", false, "its config becomes its node layer")
-				cmd.Flags().BoolVar(&c.adoptReplace, "replace", false, "what the controller does not want may go")
+				cmd.Flags().BoolVar(&c.adoptImport, "import", false, "import its config as its node layer")
+				cmd.Flags().BoolVar(&c.adoptReplace, "replace", false, "let the controller replace its config")
 			},
 		},
-		inviteSpec("invite", "Open a join token for a name, and print the command to type on the node", false),
+		inviteSpec("invite", "Create a join token for a name, and print the command to run on the node", false),
 		inviteSpec("replace",
-			"Open a join token for another machine of this name; the certificate of the present one is revoked", true),
+			"Create a join token for a replacement machine of this name; the certificate of the old one is revoked", true),
 	}}}
 
 // commandSpec is a command that does one thing with nodes, and has nothing to show.
 func commandSpec(word string, command fleetapi.Command, short string) fleetSpec {
 	return fleetSpec{
-		use: word + " NODE...", short: short, args: term.SomeArgs("one NODE or more"), complete: completeNodes,
+		use: word + " NODE...", short: short, args: term.AtLeast(1, "one NODE or more"), complete: completeNodes,
 		run: func(c *fleetCall) error {
 			var faults []error
 			for _, node := range c.args {
@@ -78,11 +78,11 @@ func inviteSpec(word, short string, replace bool) fleetSpec {
 	return fleetSpec{
 		use: word + " NAME", short: short, args: term.ExactArgs(1, "one NAME"), forms: tableForms, complete: firstNode,
 		flags: func(cmd *cobra.Command, c *fleetCall) {
-			cmd.Flags().DurationVar(&c.life, "life", 0, "how long the token is valid (default 24h)")
+			cmd.Flags().DurationVar(&c.life, "life", 0, "validity of the token (default 24h)")
 		},
 		run: func(c *fleetCall) error {
 			if c.life < 0 {
-				return term.Usagef("--life: is %s: a duration above 0 is allowed", c.life)
+				return term.Invalid("--life", c.life, "more than 0s")
 			}
 			i, err := c.client.Invite(c.ctx, c.args[0], c.life, replace)
 			if err != nil {
@@ -93,7 +93,7 @@ func inviteSpec(word, short string, replace bool) fleetSpec {
 				if _, err := fmt.Fprintln(c.a.Out, term.Printable(i.Command)); err != nil {
 					return err
 				}
-				c.a.Say("%s: the token is shown this once and expires %s; type the command on the node", term.Printable(i.Node),
+				c.a.Say("%s: the token is shown only once and expires %s; run the command on the node", term.Printable(i.Node),
 					term.Moment(&i.Expires))
 				return nil
 			}
@@ -104,7 +104,7 @@ func inviteSpec(word, short string, replace bool) fleetSpec {
 
 func adoptNode(c *fleetCall) error {
 	if c.adoptImport == c.adoptReplace {
-		return term.Usagef("adopt: needs --import or --replace: one of them is allowed")
+		return term.Usagef("adopt: requires either --import or --replace")
 	}
 	command := fleetapi.AdoptImport
 	if c.adoptReplace {

@@ -15,18 +15,18 @@ import (
 var roles = []string{string(fleetapi.Viewer), string(fleetapi.Operator), string(fleetapi.Admin)}
 
 // operatorSpecs are the commands of tokens.
-var operatorSpecs = []fleetSpec{{use: "operators", short: "Who may ask the controller: tokens with roles",
+var operatorSpecs = []fleetSpec{{use: "operators", short: "Manage the operators of the controller: tokens with roles",
 	sub: []fleetSpec{
-		{use: "list", short: "List the tokens, never their text", args: term.ExactArgs(0, "none"), forms: tableForms,
+		{use: "list", short: "List the tokens, without their text", args: term.ExactArgs(0, ""), forms: tableForms,
 			run: listOperators},
 		{
-			use: "add NAME --role ROLE", short: "Make a token; its text is printed this once",
+			use: "add NAME --role ROLE", short: "Create a token and print its text once",
 			args: term.ExactArgs(1, "one NAME"), forms: tableForms,
 			example: "  edgespan operators add alice --role operator > alice.token",
 			run:     addOperator,
 			flags: func(cmd *cobra.Command, c *fleetCall) {
-				cmd.Flags().StringVar(&c.role, "role", "", "what it may do: "+term.Joined(roles)+"; needed")
-				cmd.Flags().DurationVar(&c.life, "life", 0, "how long it is valid, as 720h; for ever without it")
+				cmd.Flags().StringVar(&c.role, "role", "", "role of the token: "+term.Joined(roles)+"; required")
+				cmd.Flags().DurationVar(&c.life, "life", 0, "validity of the token, such as 720h (default: unlimited)")
 				// The flag was defined above: the only error there is can't be.
 				_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(roles, cobra.ShellCompDirectiveNoFileComp))
 			},
@@ -60,12 +60,12 @@ func listOperators(c *fleetCall) error {
 
 func addOperator(c *fleetCall) error {
 	if !slices.Contains(roles, c.role) {
-		return term.Usagef("--role: is %q: %s are allowed", c.role, term.Joined(roles))
+		return term.NotOneOf("--role", c.role, roles)
 	}
 	o := fleetapi.OperatorToken{Name: c.args[0], Role: fleetapi.Role(c.role)}
 	switch {
 	case c.life < 0:
-		return term.Usagef("--life: is %s: a duration above 0 is allowed", c.life)
+		return term.Invalid("--life", c.life, "more than 0s")
 	case c.life > 0:
 		end := time.Now().Add(c.life).UTC().Truncate(time.Second)
 		o.Expires = &end
@@ -81,6 +81,6 @@ func addOperator(c *fleetCall) error {
 	if _, err := fmt.Fprintln(c.a.Out, term.Printable(strings.TrimSpace(made.Token))); err != nil {
 		return err
 	}
-	c.a.Say("operator %s: %s; the token is shown this once", term.Printable(made.Name), term.Printable(string(made.Role)))
+	c.a.Say("operator %s: %s; the token is shown only once", term.Printable(made.Name), term.Printable(string(made.Role)))
 	return nil
 }

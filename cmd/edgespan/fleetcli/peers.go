@@ -20,60 +20,60 @@ import (
 
 // peerSpecs are the commands of peers and clusters.
 var peerSpecs = []fleetSpec{
-	{use: "peers", short: "Nodes by their descriptors: what is wanted of each, how far it is, and why", sub: []fleetSpec{
-		{use: "list", short: "List the peers", args: term.ExactArgs(0, "none"), forms: tableForms, run: listPeers},
+	{use: "peers", short: "Show and manage peers: nodes with their descriptors", sub: []fleetSpec{
+		{use: "list", short: "List the peers", args: term.ExactArgs(0, ""), forms: tableForms, run: listPeers},
 		{use: "get PEER", short: "Print the descriptor of a peer", args: term.ExactArgs(1, "one PEER"),
 			forms: descriptorForms, complete: firstPeer, run: getPeer},
-		{use: "describe PEER", short: "Show all that is known of a peer", args: term.ExactArgs(1, "one PEER"),
+		{use: "describe PEER", short: "Show everything about a peer", args: term.ExactArgs(1, "one PEER"),
 			forms: tableForms, complete: firstPeer, run: describePeer},
 		{
-			use: "status [PEER]", short: "Count the peers by their health, or show the parameters of one",
-			long: `Without PEER: how many peers are of which health. With PEER: each parameter, what is wanted of it, and the
-state that follows from what the node has reported.` + aboutWatch, args: term.RangeArgs(0, 1, "one PEER, or none"),
+			use: "status [PEER]", short: "Count the peers by health, or show the parameters of one",
+			long: `Without PEER: how many peers have which health. With PEER: each parameter, its desired value, and its
+state as derived from the node's reports.` + aboutWatch, args: term.RangeArgs(0, 1, "one PEER, or none"),
 			forms: tableForms, complete: firstPeer,
 			flags: watchFlag, run: statusOfPeers,
 		},
 		{
 			use:   "explain PEER [ID]",
-			short: "Say why a parameter is as it is: what is wanted, what was reported, what it waits for, who wants it",
+			short: "Explain the state of a peer's parameters: desired and reported value, dependencies, and who set it",
 			long: `Say of one parameter what is wanted and by whom, what the node reported, what follows from both, and how it
 is with everything that it depends on. Without ID: the same of each parameter that is not as it is wanted.`,
 			args: term.RangeArgs(1, 2, "PEER, or PEER ID"), forms: tableForms, complete: completeParameters, run: explainPeer,
 		},
 		{
-			use: "delete PEER", short: "Delete the descriptor of a peer; no deployed cluster may need it",
+			use: "delete PEER", short: "Delete the descriptor of a peer that no deployed cluster needs",
 			args: term.ExactArgs(1, "one PEER"), forms: tableForms,
 			write: true, complete: firstPeer,
 			run: func(c *fleetCall) error { return c.put(ops.Undescribe{Kind: peer.KindPeer, Names: c.args}) },
 		},
 	}},
-	{use: "clusters", short: "Layer-2 networks over peers: deploy and undeploy them, and see how far they are",
+	{use: "clusters", short: "Deploy and undeploy clusters: layer-2 networks over peers",
 		sub: []fleetSpec{
-			{use: "list", short: "List the clusters", args: term.ExactArgs(0, "none"), forms: tableForms, run: listClusters},
+			{use: "list", short: "List the clusters", args: term.ExactArgs(0, ""), forms: tableForms, run: listClusters},
 			{use: "get CLUSTER", short: "Print the descriptor of a cluster", args: term.ExactArgs(1, "one CLUSTER"),
 				forms: descriptorForms, complete: firstCluster, run: getCluster},
-			{use: "describe CLUSTER", short: "Show all that is known of a cluster, its members and its tunnels",
+			{use: "describe CLUSTER", short: "Show everything about a cluster, its members and its tunnels",
 				args: term.ExactArgs(1, "one CLUSTER"), forms: tableForms, complete: firstCluster, run: describeCluster},
 			{
-				use: "status [CLUSTER]", short: "Count the clusters by their state, or show the members of one",
-				long: "Without CLUSTER: how many clusters are in which state. With CLUSTER: how it is with each member." +
+				use: "status [CLUSTER]", short: "Count the clusters by state, or show the members of one",
+				long: "Without CLUSTER: how many clusters are in which state. With CLUSTER: the state of each member." +
 					aboutWatch,
 				args: term.RangeArgs(0, 1, "one CLUSTER, or none"), forms: tableForms, complete: firstCluster, flags: watchFlag,
 				run: statusOfClusters,
 			},
 			{
 				use:   "explain CLUSTER",
-				short: "Say why a cluster is as it is: each parameter of its members that is not as it is wanted",
+				short: "Explain the state of a cluster: each parameter of its members that is not in its desired state",
 				args:  term.ExactArgs(1, "one CLUSTER"), forms: tableForms, complete: firstCluster, run: explainCluster,
 			},
 			{
-				use: "deploy CLUSTER", short: "Want a cluster on its members",
+				use: "deploy CLUSTER", short: "Deploy a cluster to its members",
 				example: "  edgespan clusters deploy lab && edgespan wait cluster/lab --for ready",
 				args:    term.ExactArgs(1, "one CLUSTER"), forms: tableForms, write: true, unbound: true, complete: firstCluster,
 				run: func(c *fleetCall) error { return c.put(ops.Deploy{Clusters: c.args}) },
 			},
 			{
-				use: "undeploy CLUSTER", short: "Want a cluster gone from its members",
+				use: "undeploy CLUSTER", short: "Undeploy a cluster from its members",
 				example: "  edgespan clusters undeploy lab && edgespan wait cluster/lab --for undeployed",
 				args:    term.ExactArgs(1, "one CLUSTER"), forms: tableForms, write: true, unbound: true, complete: firstCluster,
 				run: func(c *fleetCall) error { return c.put(ops.Undeploy{Clusters: c.args}) },
@@ -92,10 +92,10 @@ var descriptorForms = []string{"yaml", "json", "table", "wide", "name"}
 
 const aboutWatch = `
 
--w goes on with a line for each change, until it is interrupted; -o json then prints an object a line.`
+-w then prints a line for each change until interrupted; with -o json one object a line.`
 
 func watchFlag(cmd *cobra.Command, c *fleetCall) {
-	cmd.Flags().BoolVarP(&c.watch, "watch", "w", false, "go on with a line for each change, until interrupted")
+	cmd.Flags().BoolVarP(&c.watch, "watch", "w", false, "print a line for each change until interrupted")
 }
 
 // firstPeer completes the first argument only.
@@ -245,7 +245,7 @@ func getPeer(c *fleetCall) error {
 	}
 	if !d.Described {
 		return &ops.NotFoundError{What: "descriptor of " + d.Name,
-			Allowed: "the node has joined, and nobody has described it: edgespan apply -f FILE does"}
+			Allowed: "joined, but it has no descriptor: run 'edgespan apply -f FILE'"}
 	}
 	return c.versioned(ops.Document{Object: d.Descriptor, Revision: d.Revision})
 }
@@ -301,7 +301,7 @@ func statusOfPeers(c *fleetCall) error {
 		return statusOfPeer(c)
 	}
 	if c.watch {
-		return term.Usagef("-w: is given without a PEER: it is allowed with one")
+		return term.Needs("-w", "a PEER")
 	}
 	all, err := c.client.Peers(c.ctx)
 	if err != nil {
@@ -326,7 +326,7 @@ func statusOfClusters(c *fleetCall) error {
 		return statusOfCluster(c)
 	}
 	if c.watch {
-		return term.Usagef("-w: is given without a CLUSTER: it is allowed with one")
+		return term.Needs("-w", "a CLUSTER")
 	}
 	all, err := c.client.Clusters(c.ctx)
 	if err != nil {
@@ -352,7 +352,7 @@ func (c *fleetCall) showCounts(data count, by, of string, counts map[string]int)
 		t.Add(w, fmt.Sprint(counts[w]))
 	}
 	return c.a.Show(term.Shown{Data: data, Names: words, Table: func(bool) *term.Table { return t },
-		Empty: "there is none"}, c.output)
+		Empty: "not found"}, c.output)
 }
 
 func one(b bool) int {

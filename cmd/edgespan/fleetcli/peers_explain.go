@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"edgespan/cmd/term"
+	"edgespan/config"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/stateloop"
 	peerpkg "edgespan/config/stateloop/peer"
@@ -38,7 +39,7 @@ type needed struct {
 // noParameter is the error of an id that a peer does not have.
 func noParameter(peer, id string) error {
 	return term.WithClass(term.ExitNotFound,
-		fmt.Errorf("parameter %s: %s has none of this id: edgespan peers status %s shows those that it has", id, peer, peer))
+		fmt.Errorf("parameter %s: not found on %s: 'edgespan peers status %s' lists its parameters", id, peer, peer))
 }
 
 // parameterOf is the one of an id, which may be spelled with short UUIDs.
@@ -58,7 +59,8 @@ func parameterOf(d fleetapi.PeerDetail, id string) (fleetapi.PeerParameter, erro
 	case 1:
 		return short[0], nil
 	}
-	return fleetapi.PeerParameter{}, term.Usagef("ID: %q is several: %s are allowed", id, term.Joined(idsOf(short)))
+	return fleetapi.PeerParameter{},
+		term.Usagef("ID: ambiguous value %s: must be %s", config.Quote(id), config.OrList(idsOf(short)))
 }
 
 func explainPeer(c *fleetCall) error {
@@ -246,7 +248,7 @@ func writeExplanation(b *strings.Builder, x explanation) {
 	if len(x.WantedBy) > 0 {
 		wanted += ", by " + strings.Join(x.WantedBy, " and ")
 	} else {
-		wanted = strings.TrimPrefix(wanted+", by nobody", ", ")
+		wanted = strings.TrimPrefix(wanted+", by none", ", ")
 	}
 	reported := "nothing"
 	if x.Reported != "" {
@@ -284,9 +286,9 @@ func idText(id string) string {
 func reviewText(review string) string {
 	switch stateloop.Review(review) {
 	case stateloop.Yes:
-		return "yes: it will not resolve itself"
+		return "yes: it does not resolve itself"
 	case stateloop.Maybe:
-		return "maybe: only a person knows"
+		return "maybe: check it by hand"
 	case stateloop.No:
 		return "no"
 	}

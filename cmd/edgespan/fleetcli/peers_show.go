@@ -97,7 +97,7 @@ func describePeer(c *fleetCall) error {
 	if c.output != "table" && c.output != "wide" {
 		return c.a.Show(term.Shown{Data: d, Names: []string{d.Name}}, c.output)
 	}
-	descriptor := "none: edgespan apply -f FILE writes one"
+	descriptor := "none: run 'edgespan apply -f FILE' to write one"
 	if d.Described {
 		descriptor = fmt.Sprintf("of revision %d", d.Revision)
 	}
@@ -106,7 +106,7 @@ func describePeer(c *fleetCall) error {
 		last = term.Moment(d.LastReport) + ", " + reportAge(d.Peer)
 	}
 	return describe(c, peerLine(d.Peer), []fact{
-		{"id", cmp.Or(d.ID, "none: it has not joined")},
+		{"id", cmp.Or(d.ID, "none: not joined")},
 		{"descriptor", descriptor},
 		{"clusters", strings.Join(d.Clusters, ", ")},
 		{"online", term.YesNo(d.Online)},

@@ -125,7 +125,7 @@ func TestAWatchGoesOnAfterALoss(t *testing.T) {
 		asked++
 		return results[asked-1]
 	})
-	if err != nil || errs.String() != "it is lost: trying again\nit is lost: trying again\n" {
+	if err != nil || errs.String() != "it is lost: retrying\nit is lost: retrying\n" {
 		t.Errorf("%v, said %q", err, errs.String())
 	}
 	if err := c.again(func(context.Context) error { return lost }); err != nil { // the context has ended

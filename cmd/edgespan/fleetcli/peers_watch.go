@@ -33,7 +33,7 @@ func (c *fleetCall) again(watch func(context.Context) error) error {
 			return err
 		case !lost:
 			lost = true
-			c.a.Say("%s: trying again", term.Printable(err.Error()))
+			c.a.Say("%s: retrying", term.Printable(err.Error()))
 		}
 		if !pause(ctx, reach.RetryWatch) {
 			return nil
@@ -180,7 +180,7 @@ func Wait(a *reach.App, cmd *cobra.Command, kind, name, wanted string, timeout t
 		if met = is; met {
 			return errMet
 		}
-		last = errors.New(cmp.Or(why, "no reason is known"))
+		last = errors.New(cmp.Or(why, "unknown reason"))
 		return nil
 	}
 	for {

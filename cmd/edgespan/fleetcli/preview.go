@@ -24,12 +24,12 @@ It exits 6 where nodes are still pending after --wait, or can't answer; edgespan
 shows later answers for as long as the controller keeps them (config_actions_req_timeout_s).`
 
 func bindPatience(cmd *cobra.Command, c *fleetCall) {
-	cmd.Flags().DurationVar(&c.patience, "wait", 10*time.Second, "how long to wait for the answers of nodes")
+	cmd.Flags().DurationVar(&c.patience, "wait", 10*time.Second, "how long to wait for the nodes' answers")
 }
 
 func bindPreview(cmd *cobra.Command, c *fleetCall) {
 	bindPatience(cmd, c)
-	cmd.Flags().BoolVar(&c.set, "set", false, "the overrides replace what is there, as set does")
+	cmd.Flags().BoolVar(&c.set, "set", false, "replace the present overrides, as set does")
 }
 
 // previewOf asks for a preview and shows it.
@@ -87,7 +87,7 @@ func (c *fleetCall) showPreview(p fleetapi.Preview) error {
 		t.Add(n, x.State, actionNames(x.Actions), x.Why)
 		counts[previewClass(x.State)]++
 	}
-	s := term.Shown{Data: p, Names: nodes, Empty: "no node would change", Table: func(bool) *term.Table { return t }}
+	s := term.Shown{Data: p, Names: nodes, Empty: "no changes on any node", Table: func(bool) *term.Table { return t }}
 	if err := c.a.Show(s, c.output); err != nil {
 		return err
 	}

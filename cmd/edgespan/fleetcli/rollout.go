@@ -15,49 +15,51 @@ import (
 )
 
 // rolloutSpecs are the commands of changes on their way to the nodes.
-var rolloutSpecs = []fleetSpec{{use: "rollout", short: "The last changes on their way to the nodes", sub: []fleetSpec{
-	{use: "list", short: "List the last changes, the newest first", args: term.ExactArgs(0, "none"), forms: tableForms,
-		run: listRollouts},
-	{
-		use:   "show REVISION",
-		short: "Show which nodes have a change, which failed, what the others wait for, and how far its batches are",
-		args:  term.ExactArgs(1, "one REVISION"), forms: tableForms, run: showRollout,
-	},
-	{
-		use: "explain REVISION", short: "Show what was decided of a staged rollout, why, and what comes next",
-		args: term.ExactArgs(1, "one REVISION"), forms: tableForms, run: explainRollout,
-	},
-	rolloutSpec("pause REVISION", "Hold a staged rollout: the batch that is out goes on, no other follows",
-		fleetapi.PauseRollout, "paused"),
-	rolloutSpec("resume REVISION", "Go on after a pause, or after too many nodes failed", fleetapi.ResumeRollout,
-		"resumed"),
-	{
-		use: "abort REVISION [--revert]", short: "End a staged rollout: no more node gets the change",
-		long: `End a staged rollout. Nodes that do not have the change keep what they have until the layers change.
+var rolloutSpecs = []fleetSpec{{use: "rollout", short: "Show and control rollouts of changes to the nodes",
+	sub: []fleetSpec{
+		{use: "list", short: "List the last changes, the newest first", args: term.ExactArgs(0, ""), forms: tableForms,
+			run: listRollouts},
+		{
+			use:   "show REVISION",
+			short: "Show the progress of a rollout: which nodes have the change, which failed, and what the others wait for",
+			args:  term.ExactArgs(1, "one REVISION"), forms: tableForms, run: showRollout,
+		},
+		{
+			use: "explain REVISION", short: "Explain the decisions of a staged rollout, and what comes next",
+			args: term.ExactArgs(1, "one REVISION"), forms: tableForms, run: explainRollout,
+		},
+		rolloutSpec("pause REVISION", "Pause a staged rollout: the current batch continues, no other follows",
+			fleetapi.PauseRollout, "paused"),
+		rolloutSpec("resume REVISION", "Resume a staged rollout after a pause, or after too many nodes failed",
+			fleetapi.ResumeRollout,
+			"resumed"),
+		{
+			use: "abort REVISION [--revert]", short: "Abort a staged rollout: no further node gets the change",
+			long: `End a staged rollout. Nodes that do not have the change keep what they have until the layers change.
 
 --revert takes back what the rollout's revisions changed, as history revert does: a rollout of its
 own brings the nodes that have the change back, in batches too.`,
-		args: term.ExactArgs(1, "one REVISION"),
-		flags: func(cmd *cobra.Command, c *fleetCall) {
-			cmd.Flags().BoolVar(&c.revert, "revert", false, "take the change back where it is")
+			args: term.ExactArgs(1, "one REVISION"),
+			flags: func(cmd *cobra.Command, c *fleetCall) {
+				cmd.Flags().BoolVar(&c.revert, "revert", false, "revert the change where it was applied")
+			},
+			run: func(c *fleetCall) error {
+				if c.revert {
+					return c.commandRollout(fleetapi.RevertRollout, "aborted and reverted")
+				}
+				return c.commandRollout(fleetapi.AbortRollout, "aborted")
+			},
 		},
-		run: func(c *fleetCall) error {
-			if c.revert {
-				return c.commandRollout(fleetapi.RevertRollout, "aborted and reverted")
-			}
-			return c.commandRollout(fleetapi.AbortRollout, "aborted")
-		},
-	},
-	{
-		use: "watch REVISION", short: "Print the decisions of a staged rollout as they are made, until it ends",
-		long: `Print what is decided of a staged rollout and how far it has come, a line each, until it ends.
+		{
+			use: "watch REVISION", short: "Watch the decisions of a staged rollout until it ends",
+			long: `Print what is decided of a staged rollout and how far it has come, a line each, until it ends.
 It exits 6 where nodes failed or were not reached, and where it has not ended after --wait.`,
-		args: term.ExactArgs(1, "one REVISION"), run: watchRollout,
-		flags: func(cmd *cobra.Command, c *fleetCall) {
-			cmd.Flags().DurationVar(&c.patience, "wait", 24*time.Hour, "how long to watch")
+			args: term.ExactArgs(1, "one REVISION"), run: watchRollout,
+			flags: func(cmd *cobra.Command, c *fleetCall) {
+				cmd.Flags().DurationVar(&c.patience, "wait", 24*time.Hour, "how long to watch")
+			},
 		},
-	},
-}}}
+	}}}
 
 func rolloutSpec(use, short string, what fleetapi.RolloutCommand, done string) fleetSpec {
 	return fleetSpec{use: use, short: short, args: term.ExactArgs(1, "one REVISION"),
@@ -112,7 +114,7 @@ func showRollout(c *fleetCall) error {
 		t.Add(name, "waiting", r.Waiting[name])
 	}
 	s := term.Shown{Data: r, Names: append(failed, waiting...), Table: func(bool) *term.Table { return t },
-		Empty: "no node failed or waits"}
+		Empty: "no nodes failed or waiting"}
 	if err := c.a.Show(s, c.output); err != nil {
 		return err
 	}
@@ -145,7 +147,7 @@ func explainRollout(c *fleetCall) error {
 		return err
 	}
 	t := &term.Table{Head: []string{"TIME", "BY", "DECISION", "WHY"}, Wide: c.output == "wide"}
-	s := term.Shown{Data: d, Empty: "nothing was decided", Table: func(bool) *term.Table { return t }}
+	s := term.Shown{Data: d, Empty: "no decisions", Table: func(bool) *term.Table { return t }}
 	for _, v := range d.Decisions {
 		s.Names = append(s.Names, v.What)
 		t.Add(term.Moment(&v.At), cmp.Or(v.By, "controller"), v.What, v.Why)

@@ -17,17 +17,17 @@ var topologyKinds = []string{"node", "link", "site"}
 const topologyNames = "node|link|site NAME"
 
 // topologySpecs are the commands of the topology.
-var topologySpecs = []fleetSpec{{use: "topology", short: "The nodes, links and sites that the controller knows",
+var topologySpecs = []fleetSpec{{use: "topology", short: "Show and change the topology: nodes, links and sites",
 	sub: []fleetSpec{
 		{
-			use: "get [" + topologyNames + "]", short: "Print the topology, or one entry of it, with what is alive now",
+			use: "get [" + topologyNames + "]", short: "Print the topology, or one entry of it, with what is currently alive",
 			args: term.RangeArgs(0, 2, "none, or "+topologyNames), forms: documentForms, complete: completeTopology,
 			run: getTopology,
 		},
 		{
-			use: "import -f FILE", short: "Replace the topology by a file of the seed's form", args: term.FileArgs,
+			use: "import -f FILE", short: "Replace the topology by a topology file", args: term.FileArgs,
 			forms: tableForms, body: true, write: true,
-			long: "Replace the whole topology. A node that the file does not have is gone with its layers." + aboutFleetWrites,
+			long: "Replace the whole topology. A node that is not in the file is removed with its layers." + aboutFleetWrites,
 			run:  importTopology,
 		},
 		{
@@ -39,7 +39,7 @@ var topologySpecs = []fleetSpec{{use: "topology", short: "The nodes, links and s
 			run: func(c *fleetCall) error { return c.editTopology("add", 1) },
 		},
 		{
-			use: "edit " + topologyNames + " -f FILE|KEY=VALUE...", short: "Merge into an entry",
+			use: "edit " + topologyNames + " -f FILE|KEY=VALUE...", short: "Merge values into an entry",
 			args:  term.AtLeast(2, topologyNames),
 			forms: tableForms, body: true, write: true, complete: completeTopology,
 			run: func(c *fleetCall) error { return c.editTopology("edit", 2) },
@@ -50,7 +50,7 @@ var topologySpecs = []fleetSpec{{use: "topology", short: "The nodes, links and s
 			run: func(c *fleetCall) error { return c.editTopology("delete", 2) },
 		},
 		{
-			use: "rename node|site NAME NEW", short: "Give a node or a site another name; its layers and links follow",
+			use: "rename node|site NAME NEW", short: "Rename a node or a site with its layers and links",
 			args:  term.ExactArgs(3, "node|site NAME NEW"),
 			forms: tableForms, write: true, complete: completeTopology,
 			run: func(c *fleetCall) error { return c.editTopology("rename", 3) },
@@ -74,7 +74,7 @@ func getTopology(c *fleetCall) error {
 	case 0:
 		d, err = c.client.Topology(c.ctx)
 	case 1:
-		return term.Usagef("get: has 1 argument: none, or %s is allowed", topologyNames)
+		return term.Usagef("get: got 1 argument: must be none or %s", topologyNames)
 	default:
 		if err := topologyKind(c.args[0]); err != nil {
 			return err
@@ -89,14 +89,14 @@ func getTopology(c *fleetCall) error {
 
 func topologyKind(kind string) error {
 	if !slices.Contains(topologyKinds, kind) {
-		return term.Usagef("topology: is %q: %s are allowed", kind, term.Joined(topologyKinds))
+		return term.NotOneOf("topology", kind, topologyKinds)
 	}
 	return nil
 }
 
 func importTopology(c *fleetCall) error {
 	if c.file == "" {
-		return term.Usagef("-f: is missing: a file or - is allowed")
+		return term.Required("-f", "a file, or - for stdin")
 	}
 	o, err := layerscli.ReadObject(c.a.Streams, c.file)
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *fleetCall) editTopology(op string, named int) error {
 		return err
 	}
 	if op == "rename" && w.Object == "link" {
-		return term.Usagef("rename: is a link, whose name follows from its nodes: node, site are allowed")
+		return term.Usagef("rename: a link cannot be renamed, its name follows from its nodes: must be node or site")
 	}
 	if named > 1 {
 		w.Name = c.args[1]

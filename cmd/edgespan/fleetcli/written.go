@@ -20,7 +20,7 @@ func (c *fleetCall) written(w fleetapi.Written) error {
 		c.a.Say("warning: %s", term.Printable(warning))
 	}
 	for _, key := range w.Unknown {
-		c.a.Say("warning: %s: is in no metadata", term.Printable(key))
+		c.a.Say("warning: %s: unknown to the metadata", term.Printable(key))
 	}
 	if err := c.showWritten(w); err != nil {
 		return err
@@ -49,9 +49,9 @@ func (c *fleetCall) showWritten(w fleetapi.Written) error {
 func verdict(w fleetapi.Written) string {
 	switch {
 	case !w.Changed:
-		return fmt.Sprintf("nothing changes: it says so already; revision %d stays", w.Revision)
+		return fmt.Sprintf("no change: already at revision %d", w.Revision)
 	case w.DryRun:
-		return "dry run: nothing is written: " + reachOf(w)
+		return "dry run: nothing written: " + reachOf(w)
 	}
 	return fmt.Sprintf("revision %d: %s", w.Revision, reachOf(w))
 }
@@ -64,7 +64,7 @@ func reachOf(w fleetapi.Written) string {
 	}
 	if len(w.Effects) == 0 {
 		if len(w.Actions) > 0 {
-			return "no node changes; the controller itself does " + namesOf(w.Actions)
+			return "no node changes; the controller itself changes " + namesOf(w.Actions)
 		}
 		return "no node changes"
 	}
@@ -155,7 +155,7 @@ func (c *fleetCall) document(o config.Object) error {
 		return c.a.PrintYAML(o)
 	}
 	leaves := leavesOf(nil, o)
-	s := term.Shown{Empty: "it is empty", Table: func(wide bool) *term.Table {
+	s := term.Shown{Empty: "empty", Table: func(wide bool) *term.Table {
 		t := &term.Table{Head: []string{"KEY", "VALUE"}, Wide: wide}
 		for _, l := range leaves {
 			t.Add(config.FormatPath(l.path), term.OneLine(l.value))

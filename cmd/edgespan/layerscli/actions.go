@@ -21,7 +21,7 @@ func newLayersActions(a offline) *cobra.Command {
 	output := ""
 	cmd := &cobra.Command{
 		Use:   "actions --metadata FILE... OLD NEW",
-		Short: "Print the actions that a node takes when its config changes from OLD to NEW",
+		Short: "Print the actions a node takes when its config changes from OLD to NEW",
 		Long: `Print the actions that a node takes when its config changes from OLD to NEW, one on each
 line, in the order of execution. RESTART_MINION comes after the others; REBOOT takes its place
 and is last. With -o json each has the keys that ask for it: the entries and properties of the
@@ -31,7 +31,7 @@ metadata that carry the action.`,
 		Args: term.ExactArgs(2, "two configs"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if output != "" && output != "json" {
-				return term.Usagef("--output: is %q: json is allowed", output)
+				return term.Invalid("--output", output, "json")
 			}
 			m, err := a.metadata(files)
 			if err != nil {
@@ -49,7 +49,7 @@ metadata that carry the action.`,
 		},
 	}
 	bindMetadata(cmd, &files)
-	cmd.Flags().StringVarP(&output, "output", "o", "", "json, or one name on each line")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "json, or one name per line")
 	return cmd
 }
 

@@ -26,11 +26,11 @@ func newLayers(s term.Streams) *cobra.Command {
 	a := offline{s}
 	cmd := &cobra.Command{
 		Use:   "layers",
-		Short: "Compute, check, compare and explain configuration layers, offline, on files",
+		Short: "Compute, validate, compare and explain configuration layers in files, offline",
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return term.Usagef("command: is %q: %s are allowed", args[0], term.CommandNames(cmd))
+				return term.UnknownCommand(cmd, args[0])
 			}
 			return cmd.Help()
 		},
@@ -79,8 +79,8 @@ func newLayersDiff(a offline) *cobra.Command {
 	oneWay := false
 	cmd := &cobra.Command{
 		Use:   "diff A B",
-		Short: "Print the full difference of two configs, with A's values where both have one",
-		Args:  term.ExactArgs(2, "two files"),
+		Short: "Print the difference of two configs, with A's values where both have one",
+		Args:  term.ExactArgs(2, "two FILEs"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			x, err := ReadObject(a.Streams, args[0])
 			if err != nil {
@@ -96,6 +96,6 @@ func newLayersDiff(a offline) *cobra.Command {
 			return a.printCanonical(config.FullDiff(x, y))
 		},
 	}
-	cmd.Flags().BoolVar(&oneWay, "one-way", false, "print what B sets otherwise than A instead")
+	cmd.Flags().BoolVar(&oneWay, "one-way", false, "print the values of B that differ from A instead")
 	return cmd
 }

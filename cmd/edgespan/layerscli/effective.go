@@ -14,7 +14,7 @@ func newLayersEffective(a offline) *cobra.Command {
 	output := ""
 	cmd := &cobra.Command{
 		Use:   "effective",
-		Short: "Print the effective config of a node: all its layers laid over each other",
+		Short: "Print the effective config of a node: all its layers merged",
 		Long: `Print the effective config of a node: base, firmware, hardware, auto, network and
 node layer, each laid over those before it.
 
@@ -25,7 +25,7 @@ an error that names both.`,
 		Example: `  edgespan layers effective --base-dir base_versions --sw-version RELEASE_M81 \
     --fw-version 10.11.0.5 --hw-board NXP_LS1048A_PUMA \
     --network network.json --node nodes.json --node-name pop-1`,
-		Args: term.ExactArgs(0, "no argument"),
+		Args: term.ExactArgs(0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			s, err := f.set(a)
 			if err != nil {
@@ -50,9 +50,9 @@ func newLayersMD5(a offline) *cobra.Command {
 	var f selection
 	cmd := &cobra.Command{
 		Use:     "md5",
-		Short:   "Print the MD5 of the effective config, by which node and controller compare theirs",
+		Short:   "Print the MD5 of the effective config, which node and controller compare",
 		Example: `  edgespan layers md5 --base-dir base_versions --sw-version RELEASE_M81 --network network.json`,
-		Args:    term.ExactArgs(0, "no argument"),
+		Args:    term.ExactArgs(0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			s, err := f.set(a)
 			if err != nil {

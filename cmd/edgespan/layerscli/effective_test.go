@@ -97,12 +97,12 @@ func TestFilesThatLayersAreCheckedBy(t *testing.T) {
 			err  string
 		}{
 			{"pop --topology topology.json --metadata metadata.json", 0, ""},
-			{"empty --topology topology.json", 4, "empty: is not in the topology: the nodes of topology.json are allowed\n"},
+			{"empty --topology topology.json", 4, "empty: not in the topology: must be one of the nodes of topology.json\n"},
 			{"pop --topology nowhere", 10, "open nowhere: no such file or directory\n"},
 			{"pop --topology broken.json", 4, "broken.json: a: is given twice: each key once is allowed\n"},
 			{"pop --metadata nowhere", 10, "open nowhere: no such file or directory\n"},
 			{"pop --metadata broken.json", 4, "broken.json: a: is given twice: each key once is allowed\n"},
-			{"pop --topology - --metadata -", 2, "-: stands for 2 files: one of them may be stdin\n"},
+			{"pop --topology - --metadata -", 2, "-: given for 2 files: only one of them can be stdin\n"},
 		} {
 			got := layersOf(t, args+c.more)
 			if got.Code != c.code || got.Err != c.err || (got.Out == "") != (c.code != 0) {
@@ -200,24 +200,24 @@ func TestTheLatestIsUsedAndSaid(t *testing.T) {
 	inFolder(t, nil)
 	for _, c := range []struct{ args, same, err string }{
 		{"--sw-version RELEASE_M5", "--sw-version RELEASE_M81",
-			`--sw-version: "RELEASE_M5" matches none: the latest is used: base RELEASE_M81` + "\n"},
+			`--sw-version: no match for "RELEASE_M5": using the latest: base RELEASE_M81` + "\n"},
 		{"--sw-version asdf", "--sw-version RELEASE_M81",
-			`--sw-version: "asdf" matches none: the latest is used: base RELEASE_M81` + "\n"},
-		{"", "--sw-version RELEASE_M81", `--sw-version: "" matches none: the latest is used: base RELEASE_M81` + "\n"},
+			`--sw-version: no match for "asdf": using the latest: base RELEASE_M81` + "\n"},
+		{"", "--sw-version RELEASE_M81", `--sw-version: no match for "": using the latest: base RELEASE_M81` + "\n"},
 		{
 			"--sw-version RELEASE_M5 --hw-board NXP_LS1048A_PUMA", "--sw-version RELEASE_M81",
-			`--sw-version: "RELEASE_M5" matches none: the latest is used: base RELEASE_M81` + "\n",
+			`--sw-version: no match for "RELEASE_M5": using the latest: base RELEASE_M81` + "\n",
 		},
 		{
 			"--sw-version asdf --hw-board NXP_LS1048A_PUMA", "--sw-version RELEASE_M81 --hw-board NXP_LS1048A_PUMA",
-			`--sw-version: "asdf" matches none: the latest is used: base RELEASE_M81, hardware NXP/RELEASE_M81` + "\n",
+			`--sw-version: no match for "asdf": using the latest: base RELEASE_M81, hardware NXP/RELEASE_M81` + "\n",
 		},
 		{"--sw-version RELEASE_M45 --hw-board NXP_LS1048A_PUMA", "--sw-version RELEASE_M44", ""},
 		{"--sw-version RELEASE_M81 --fw-version 10.10.0.1", "--sw-version RELEASE_M81", ""},
 		{"--sw-version RELEASE_M99", "--sw-version RELEASE_M81", ""},
 		{"--sw-version RELEASE_M80-12-gabc", "--sw-version RELEASE_M80", ""},
 		{"--sw-version RELEASE_M80 --hw-board other", "--sw-version RELEASE_M80",
-			`--hw-board: "other" is in no hardware type: no hardware layer is used` + "\n"},
+			`--hw-board: "other" is in no hardware type: using no hardware layer` + "\n"},
 	} {
 		want := layersOf(t, "md5 --base-dir base "+c.same)
 		if got := layersOf(t, "md5 --base-dir base "+c.args); got != (clitest.Said{Code: 0, Out: want.Out, Err: c.err}) ||
@@ -262,13 +262,14 @@ func TestABrokenFileOfALayerStopsTheCommand(t *testing.T) {
 		{"--node none.json --node-name n",
 			clitest.Said{Code: 10, Out: "", Err: "open none.json: no such file or directory\n"}},
 		{"--node bare.json", clitest.Said{Code: 2,
-			Out: "", Err: "--node: needs --node-name: the name of a node in bare.json is allowed\n"}},
+			Out: "", Err: "--node: requires --node-name, the name of a node in bare.json\n"}},
 		{"--auto bare.json", clitest.Said{Code: 2,
-			Out: "", Err: "--auto: needs --node-name: the name of a node in bare.json is allowed\n"}},
+			Out: "", Err: "--auto: requires --node-name, the name of a node in bare.json\n"}},
 		{"--network - --node - --node-name n",
-			clitest.Said{Code: 2, Out: "", Err: "-: stands for 2 files: one of them may be stdin\n"}},
-		{"-o yaml", clitest.Said{Code: 2, Out: "", Err: "-o: is \"yaml\": canonical json are allowed\n"}},
-		{"x", clitest.Said{Code: 2, Out: "", Err: "effective: has 1 arguments: no argument is allowed\n"}},
+			clitest.Said{Code: 2, Out: "", Err: "-: given for 2 files: only one of them can be stdin\n"}},
+		{"-o yaml", clitest.Said{Code: 2, Out: "", Err: "-o: invalid value \"yaml\": must be canonical or json\n"}},
+		{"x", clitest.Said{Code: 2, Out: "",
+			Err: "effective: got 1 argument: takes none: see 'edgespan layers effective --help'\n"}},
 	} {
 		if got := layersOf(t, "effective "+c.args); got != c.want {
 			t.Errorf("effective %s: %+v\nwant %+v", c.args, got, c.want)
@@ -343,8 +344,9 @@ base      -     RELEASE_M11   match
 firmware  -     10.9.0        -
 firmware  -     10.11.0       -
 hardware  A     RELEASE_M2    -
-`, Err: `--sw-version: "RELEASE_M1" matches none: the latest is used: base RELEASE_M11` + "\n"}},
-		{"-o xml", clitest.Said{Code: 2, Out: "", Err: "-o: is \"xml\": table wide json yaml name are allowed\n"}},
+`, Err: `--sw-version: no match for "RELEASE_M1": using the latest: base RELEASE_M11` + "\n"}},
+		{"-o xml", clitest.Said{Code: 2, Out: "",
+			Err: "-o: invalid value \"xml\": must be table, wide, json, yaml or name\n"}},
 		{"--base-dir none", clitest.Said{Code: 10, Out: "", Err: "list layers: open none: no such file or directory\n"}},
 	} {
 		if got := layersOf(t, "versions "+c.args); got != c.want {
@@ -382,10 +384,11 @@ func TestExplainOfAKey(t *testing.T) {
 		{"a.b -o json", clitest.Said{Code: 0,
 			Out: "[\n  {\n    \"key\": \"a.b\",\n    \"value\": {},\n    \"origin\": \"network\",\n    \"shadowed\": []\n  " +
 				"}\n]\n", Err: ""}},
-		{"a s.x q", clitest.Said{Code: 10, Out: "", Err: "s.x: is in no layer\nq: is in no layer\n"}},
+		{"a s.x q", clitest.Said{Code: 10, Out: "", Err: "s.x: not set in any layer\nq: not set in any layer\n"}},
 		{"a..b", clitest.Said{Code: 2, Out: "",
 			Err: "a path has no empty segments: keys are joined by '.', one with a '.' in it stands in \"\"\n"}},
-		{"", clitest.Said{Code: 2, Out: "", Err: "explain: has 0 arguments: one key or more is allowed\n"}},
+		{"", clitest.Said{Code: 2, Out: "",
+			Err: "explain: got no arguments: must be one KEY or more: see 'edgespan layers explain --help'\n"}},
 	} {
 		if got := layersOf(t, "explain "+c.keys+args); got != c.want {
 			t.Errorf("explain %s: %+v\nwant %+v", c.keys, got, c.want)
@@ -396,7 +399,8 @@ func TestExplainOfAKey(t *testing.T) {
 func TestExplainSaysWhatMetadataSays(t *testing.T) {
 	inFolder(t, map[string]string{
 		"m.json": `{"a":{"b":{"desc":"of b","type":"OBJECT","action":"RESTART_MINION","objVal":{"properties":{
-			"c":{"desc":"of c","type":"STRING","action":"RESTART_KEA"},"m":{"desc":"of m","type":"MAP","mapVal":{"type":"INTEGER"}}}}},
+			"c":{"desc":"of c","type":"STRING","action":"RESTART_KEA"},"m":{"desc":"of ` +
+			`m","type":"MAP","mapVal":{"type":"INTEGER"}}}}},
 			"n":{"desc":"of n","type":"INTEGER","action":"NO_ACTION"}}}`,
 		"net.json": `{"a":{"b":{"c":"x","m":{"k":1}},"n":1,"u":2}}`, "bad.json": `{"a":5}`,
 	})
@@ -415,7 +419,7 @@ a.n = 1 from network
   means: of n
   a change asks for no action
 a.u = 2 from network
-  is in no metadata
+  unknown to the metadata
 `, Err: ""}},
 		{"a.b.c -o json" + args, clitest.Said{Code: 0, Out: `[
   {

@@ -38,13 +38,13 @@ func newLayersExplain(a offline) *cobra.Command {
 	output := ""
 	cmd := &cobra.Command{
 		Use:   "explain KEY…",
-		Short: "Say which layer a value is from, and what lower layers have there",
+		Short: "Explain which layer sets a value, and which values of lower layers it hides",
 		Long: `Say for each value at or below a key which layer it is from, and what lower layers
 have there. A key is a path joined by dots; a part with a dot in it stands in "".
 With --metadata also what the value means, and what a node does when it changes.`,
 		Example: `  edgespan layers explain popParams.POP_IFACE --base-dir base_versions --sw-version RELEASE_M81 \
     --node nodes.json --node-name pop-1`,
-		Args: term.RangeArgs(1, 1<<20, "one key or more"),
+		Args: term.AtLeast(1, "one KEY or more"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.explainKeys(&f, args, output)
 		},
@@ -102,7 +102,7 @@ func (a offline) explainKeys(f *selection, keys []string, output string) error {
 
 // NoKey is the error of a key that no layer has.
 func NoKey(path []string) error {
-	return term.WithClass(term.ExitNotFound, errors.New(config.FormatPath(path)+": is in no layer"))
+	return term.WithClass(term.ExitNotFound, errors.New(config.FormatPath(path)+": not set in any layer"))
 }
 
 func newExplained(e layers.Explanation) explainedKey {
@@ -143,7 +143,7 @@ func (e explainedKey) text() string {
 	}
 	switch {
 	case e.asked && len(e.Actions) == 0 && e.Description == "":
-		b.WriteString("  is in no metadata\n")
+		b.WriteString("  unknown to the metadata\n")
 	case e.asked && len(e.Actions) == 0:
 		fmt.Fprintf(&b, "  means: %s\n  a change asks for no action\n", term.Printable(e.Description))
 	case e.asked:

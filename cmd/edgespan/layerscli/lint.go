@@ -30,7 +30,7 @@ func newLayersLint(a offline) *cobra.Command {
 	var dir, output string
 	cmd := &cobra.Command{
 		Use:   "lint",
-		Short: "Check that fields have metadata and defaults, and that the files of versions fit together",
+		Short: "Check that fields have metadata and defaults, and that the files of versions are consistent",
 		Long: `Check metadata and a folder of base versions against each other, before they are shipped:
   unknown  a field of a file has no metadata
   default  a field of the metadata has no default: in a base, firmware or hardware file, or,
@@ -42,10 +42,10 @@ Findings are lines on stdout, and the exit code is 4; without any it is 0. Witho
 schema of this program is checked.`,
 		Example: `  edgespan layers lint
   edgespan layers lint --metadata config_metadata.json --base-dir base_versions -o json`,
-		Args: term.ExactArgs(0, "no argument"),
+		Args: term.ExactArgs(0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			if (len(files) == 0) != (dir == "") {
-				return term.Usagef("--metadata and --base-dir: one of them is missing: both or none are allowed")
+				return term.Together("--metadata", "--base-dir")
 			}
 			var findings []lint.Finding
 			var err error

@@ -9,8 +9,7 @@ import (
 	"edgespan/platform/confdir"
 )
 
-const metadataUsage = "metadata file, repeatable: the first describes the configs, each later one is a vendor's and " +
-	"only adds to it"
+const metadataUsage = "metadata file, repeatable: the first describes the configs, each later one adds a vendor's"
 
 // bindMetadata adds the flag that names metadata files.
 func bindMetadata(cmd *cobra.Command, files *[]string) {
@@ -21,7 +20,7 @@ func bindMetadata(cmd *cobra.Command, files *[]string) {
 // whose conflicting entries are dropped. Those and warnings are said on stderr.
 func (a offline) metadata(files []string) (*metadata.Metadata, error) {
 	if len(files) == 0 {
-		return nil, term.Usagef("--metadata is missing: one file at least is allowed")
+		return nil, term.Required("--metadata", "at least one file")
 	}
 	var m *metadata.Metadata
 	for i, name := range files {
@@ -57,7 +56,7 @@ func newLayersMetadata(a offline) *cobra.Command {
 Each file after the first is a vendor's: what it alone describes is added, with actions that
 are unknown here taken for NO_ACTION; what it describes otherwise is dropped, and said.`,
 		Example: "  edgespan layers metadata --metadata config_metadata.json --metadata vendor.json",
-		Args:    term.ExactArgs(0, "no argument"),
+		Args:    term.ExactArgs(0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			m, err := a.metadata(files)
 			if err != nil {

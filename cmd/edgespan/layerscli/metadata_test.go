@@ -72,7 +72,7 @@ func TestLayersMetadata(t *testing.T) {
 			0, compacted(t, `{"v":{"action":"SET_FW_PARAMS","desc":"d","type":"STRING"}}`),
 			"warns.json: v: its action SET_FW_PARAMS has no effect on an entry: it is allowed on a property of an object\n",
 		},
-		{"none", nil, 2, "", "--metadata is missing: one file at least is allowed\n"},
+		{"none", nil, 2, "", "--metadata: required: at least one file\n"},
 		{"no such file", []string{"--metadata", "/nonexistent/x.json"}, 10, "", "open x.json: no such file or directory\n"},
 	} {
 		if got := layersCommand(t,
@@ -112,21 +112,24 @@ func TestLayersValidate(t *testing.T) {
 			`{"sysParams":5,"envParams":{"TIMEZONE":null},"bgpParams":{"keepalive":1.0,"neighbors":{"a.b":{"asn":1}}}}`, 4,
 			`-: bgpParams.keepalive: is 1.0: an integer from 1 to 65535 is allowed
 -: bgpParams.neighbors."a.b".ipv6: is missing: it is required: a string is allowed
--: envParams.TIMEZONE: is null: "Africa/Cairo", "America/Anchorage", "America/Caracas", "America/Chicago", "America/Denver", "America/Los_Angeles", "America/New_York", "America/Sao_Paulo", "Asia/Bangkok", "Asia/Dhaka", "Asia/Dubai" or 74 others is allowed
+-: envParams.TIMEZONE: is null: "Africa/Cairo", "America/Anchorage", "America/Caracas", "America/Chicago", ` +
+				`"America/Denver", "America/Los_Angeles", "America/New_York", "America/Sao_Paulo", "Asia/Bangkok", ` +
+				`"Asia/Dhaka", "Asia/Dubai" or 74 others is allowed
 -: sysParams: is 5: an object is allowed
 `,
 		},
 		{
 			"unknown keys, the shallowest only", realMetadata, `{"envParams":{"x":{"y":1}},"z":1}`, 0,
-			"-: envParams.x: is unknown (a warning): it is kept, and nothing checks it\n-: z: is unknown (a warning): it is " +
-				"kept, and nothing checks it\n-: valid\n",
+			"-: envParams.x: unknown field (warning): kept, but not validated\n-: z: unknown field (warning): kept, " +
+				"but not validated\n-: valid\n",
 		},
 		{"unknown below strict", strict, `{"a":{"x":1,"y":{"z":1}}}`, 4, "-: a.y: is unknown: x is allowed\n"},
 		{"read-only and deprecated at rest", realMetadata, `{"topologyInfo":{"nodeName":"n"},"envParams":{"FW_IF2IF":"1"}}`,
 			0, "-: valid\n"},
 		{"an entry made absent", "../../../config/layers/schema/node_metadata.json",
 			`{"ports":{"lan":{"ifName":"eth1","$absent":true},"wan":{"ifName":"eth0","$absent":false}}}`, 0, "-: valid\n"},
-		{"no entry made absent", "../../../config/layers/schema/node_metadata.json", `{"ports":{"lan":{"ifName":"eth1","mtu":"x"}}}`,
+		{"no entry made absent", "../../../config/layers/schema/node_metadata.json",
+			`{"ports":{"lan":{"ifName":"eth1","mtu":"x"}}}`,
 			4, "-: ports.lan.mtu: is the string \"x\": an integer from 68 to 65535 is allowed\n"},
 		{"no object", realMetadata, `[]`, 4, "-: the document is an array: one JSON object is allowed\n"},
 	} {
@@ -172,8 +175,9 @@ func TestLayersActions(t *testing.T) {
 		{[]string{before, before}, clitest.Said{Code: 0, Out: "", Err: ""}},
 		{[]string{"-o", "json", before, before}, clitest.Said{Code: 0, Out: "[]\n", Err: ""}},
 		{[]string{"-o", "yaml", before, before},
-			clitest.Said{Code: 2, Out: "", Err: "--output: is \"yaml\": json is allowed\n"}},
-		{[]string{before}, clitest.Said{Code: 2, Out: "", Err: "actions: has 1 arguments: two configs is allowed\n"}},
+			clitest.Said{Code: 2, Out: "", Err: "--output: invalid value \"yaml\": must be json\n"}},
+		{[]string{before}, clitest.Said{Code: 2, Out: "",
+			Err: "actions: got 1 argument: must be two configs: see 'edgespan layers actions --help'\n"}},
 	} {
 		if got := layersCommand(t, append([]string{"actions", "--metadata", realMetadata}, c.args...)...); got != c.want {
 			t.Errorf("%v: exit %d, %s%s", c.args, got.Code, got.Err, got.Out)

@@ -41,8 +41,8 @@ func newLayersMigrate(a offline) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Bring files of layers from the keys of one version to those of a newer one",
-		Long: `Bring files of layers from the keys of one version to those of a newer one. Every change
+		Short: "Migrate files of layers from the keys of one version to those of a newer one",
+		Long: `Migrate files of layers from the keys of one version to those of a newer one. Every change
 is one line on stdout. All files are written or none, each with a backup beside it (.bak);
 one that has nothing to migrate is not touched. A key that is set at its new place already
 stays as it is there, which is said.
@@ -51,13 +51,13 @@ What is due is seen by the old keys, so migrating twice is migrating once. The m
 ` + list.String(),
 		Example: `  edgespan layers migrate --dry-run --network network.json --node nodes.json
   edgespan layers migrate --to RELEASE_M78 --auto auto.json --network network.json --node nodes.json`,
-		Args: term.ExactArgs(0, "no argument"),
+		Args: term.ExactArgs(0, ""),
 		RunE: func(*cobra.Command, []string) error { return a.migrate(&m) },
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&m.dryRun, "dry-run", false, "say what would be changed, and write nothing")
-	flags.StringVar(&m.From, "from", "", "version that the files are of: older migrations are left out")
-	flags.StringVar(&m.To, "to", "", "version that the files are for: newer migrations are left out")
+	flags.BoolVar(&m.dryRun, "dry-run", false, "show what would change, and write nothing")
+	flags.StringVar(&m.From, "from", "", "version of the files: older migrations are skipped")
+	flags.StringVar(&m.To, "to", "", "version to migrate to: newer migrations are skipped")
 	flags.StringArrayVar(&m.auto, "auto", nil,
 		"file of automated overrides, {node: {…}}; each file flag may be repeated")
 	flags.StringArrayVar(&m.network, "network", nil, "file of network overrides, or one node's whole config")
@@ -89,7 +89,7 @@ func (a offline) migrate(m *migration) error {
 	} {
 		for _, name := range group.names {
 			if name == "-" {
-				return term.Usagef("-: a file is allowed, since it is written")
+				return term.Usagef("-: is stdin: must be a file, because it is written")
 			}
 			doc, changes, err := a.migrateFile(name, group.kind, group.nodes, m.Range)
 			errs = append(errs, err)
@@ -104,7 +104,7 @@ func (a offline) migrate(m *migration) error {
 		return err
 	}
 	if len(m.auto)+len(m.network)+len(m.node)+len(m.controller)+len(m.aggregator) == 0 {
-		return term.Usagef("files: there are none: --auto, --network, --node, --controller and --aggregator are allowed")
+		return term.Usagef("migrate: no files: give at least one of --auto, --network, --node, --controller, --aggregator")
 	}
 	if !m.dryRun {
 		if err := confdir.WriteAll(files); err != nil {
@@ -165,7 +165,7 @@ func (a offline) showMigrated(all []migrated, m *migration) error {
 	case len(all) == 0:
 		a.Say("nothing to migrate")
 	case m.dryRun:
-		a.Say("dry run: nothing was written")
+		a.Say("dry run: nothing written")
 	}
 	if m.output == "json" {
 		return a.PrintJSON(all)

@@ -35,16 +35,18 @@ func TestSeed_MigrateModifiesDataFiles(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	putFile(t, "network.json", oldNetwork)
-	nodes := `{"a.b": {"envParams": {"OPENR_IFACE_PREFIXES": "terra"}}, "c": {"envParams": {"OPENR_IFACE_PREFIXES": "nic", "OPENR_IFACE_REGEX_INCLUDE": "x.*"}}}`
+	nodes := `{"a.b": {"envParams": {"OPENR_IFACE_PREFIXES": "terra"}}, "c": {"envParams": {"OPENR_IFACE_PREFIXES": ` +
+		`"nic", "OPENR_IFACE_REGEX_INCLUDE": "x.*"}}}`
 	putFile(t, "nodes.json", nodes)
 	putFile(t, "auto.json", `{"a.b":{}}`)
 	want := clitest.Said{Code: 0, Out: `network.json: RELEASE_M78: radioParamsBase.wsecParams.eapolParams -> eapolParams
 nodes.json: "a.b": RELEASE_M79: envParams.OPENR_IFACE_PREFIXES -> envParams.OPENR_IFACE_REGEX_INCLUDE
-nodes.json: c: RELEASE_M79: envParams.OPENR_IFACE_PREFIXES is gone: envParams.OPENR_IFACE_REGEX_INCLUDE is set already and stays
+nodes.json: c: RELEASE_M79: envParams.OPENR_IFACE_PREFIXES is gone: envParams.OPENR_IFACE_REGEX_INCLUDE is set ` +
+		`already and stays
 `, Err: ""}
 	args := []string{"layers", "migrate", "--auto", "auto.json", "--network", "network.json", "--node", "nodes.json"}
 	dry := cli(t, nil, "", append(args, "--dry-run")...)
-	if dry != (clitest.Said{Code: 0, Out: want.Out, Err: "dry run: nothing was written\n"}) {
+	if dry != (clitest.Said{Code: 0, Out: want.Out, Err: "dry run: nothing written\n"}) {
 		t.Errorf("dry: %+v", dry)
 	}
 	if contentOf(t, "network.json") != oldNetwork || contentOf(t, "nodes.json") != nodes {

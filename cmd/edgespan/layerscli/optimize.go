@@ -56,10 +56,10 @@ the values of these kinds out of the node layer instead; the network layer's sta
 	flags.StringVar(&o.auto, "auto", "", "file of automated overrides, {node: {…}}")
 	flags.StringVar(&o.network, "network", "", "file of network overrides")
 	flags.StringVar(&o.node, "node", "", "file of node overrides, {node: {…}}")
-	flags.BoolVar(&o.clearUser, "clear-user", false, "take users' values out of the node layer instead of respecting them")
-	flags.Int64SliceVar(&o.channels, "channels", []int64{2}, "channels that may be given out, of 1 to 4")
+	flags.BoolVar(&o.clearUser, "clear-user", false, "remove users' values from the node layer instead of respecting them")
+	flags.Int64SliceVar(&o.channels, "channels", []int64{2}, "channels to assign, from 1 to 4")
 	flags.BoolVar(&o.write, "write", false, "write the files of --auto and, with --clear-user, --node")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "write nothing, whatever else is said")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "write nothing, even with --write")
 	term.OneOf(cmd, &o.output, "canonical", "json")
 	return cmd
 }
@@ -103,7 +103,7 @@ func (o optimizing) kinds(what string) ([]optimize.Kind, error) {
 	if what == "all" {
 		kinds = optimize.All
 	} else if !strings.Contains(" "+strings.Join(kindNames(), " ")+" ", " "+what+" ") {
-		return nil, term.Usagef("optimization: is %q: %s are allowed", what, strings.Join(append(kindNames(), "all"), " "))
+		return nil, term.NotOneOf("optimization", what, append(kindNames(), "all"))
 	}
 	stdin := 0
 	for _, file := range []string{o.topology, o.auto, o.network, o.node} {
@@ -113,20 +113,20 @@ func (o optimizing) kinds(what string) ([]optimize.Kind, error) {
 	}
 	switch {
 	case o.topology == "":
-		return nil, term.Usagef("--topology: is missing: the file of a topology is required")
+		return nil, term.Required("--topology", "a topology file")
 	case stdin > 1:
-		return nil, term.Usagef("-: stands for more than one file: one file may be stdin")
+		return nil, term.Usagef("-: given for more than one file: only one can be stdin")
 	case o.write && (o.auto == "" || o.auto == "-"):
-		return nil, term.Usagef("--write: has no file to write to: name one with --auto")
+		return nil, term.Needs("--write", "--auto with a file to write")
 	case o.write && o.clearUser && o.node == "-":
-		return nil, term.Usagef("--write: can't write --node -: a file is allowed")
+		return nil, term.Usagef("--write: --node is stdin: must be a file")
 	}
 	if len(o.channels) == 0 {
-		return nil, term.Usagef("--channels: is empty: numbers of 1 to 4 joined by ',' are allowed")
+		return nil, term.Required("--channels", "numbers from 1 to 4 separated by ','")
 	}
 	for _, c := range o.channels {
 		if c < 1 || c > 4 {
-			return nil, term.Usagef("--channels: has %d: numbers of 1 to 4 are allowed", c)
+			return nil, term.Invalid("--channels", c, "1 to 4")
 		}
 	}
 	return kinds, nil
@@ -142,7 +142,7 @@ func (a offline) optimizeInput(o optimizing) (optimize.Input, error) {
 	if o.auto != "" {
 		in.Auto, err = ReadObject(a.Streams, o.auto)
 		if o.write && errors.Is(err, fs.ErrNotExist) {
-			a.Say("%s: is not there: it begins empty", o.auto)
+			a.Say("%s: not found: starting with an empty layer", o.auto)
 			err = nil
 		}
 		errs = append(errs, err)
@@ -207,7 +207,7 @@ func (a offline) summarize(out optimize.Result) {
 		a.Say("%s layer: %s: %d %s, on %s", l.layer, l.name, counts[l], l.verb, where)
 	}
 	if len(order) == 0 {
-		a.Say("nothing changes")
+		a.Say("no changes")
 	}
 	for _, n := range out.Notes {
 		a.Say("%s", n)

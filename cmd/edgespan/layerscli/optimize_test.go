@@ -90,7 +90,7 @@ func TestLayersOptimizeWritesBothFiles(t *testing.T) {
 		t.Errorf("clearing: %+v, node file %s", got, readFile(t, user))
 	}
 	if got := cli(t, nil, "",
-		append(args, "--clear-user")...); got != (clitest.Said{Code: 0, Out: "", Err: "nothing changes\n"}) {
+		append(args, "--clear-user")...); got != (clitest.Said{Code: 0, Out: "", Err: "no changes\n"}) {
 		t.Errorf("again: %+v", got)
 	}
 }
@@ -157,12 +157,12 @@ func TestLayersOptimizeNamesConflicts(t *testing.T) {
 		{with("--auto", bad), bad + ": node-1: is of type int64: an object is allowed\n", 4},
 		{with("--auto", broken, "--node", bad), broken + ": ", 4},
 		{with("--auto", filepath.Join(dir, "none")), "open " + filepath.Join(dir, "none"), 10},
-		{with("--channels", "1,5"), "--channels: has 5: numbers of 1 to 4 are allowed\n", 2},
-		{with("--write"), "--write: has no file to write to: name one with --auto\n", 2},
-		{with("--auto", "-", "--node", "-"), "-: stands for more than one file: one file may be stdin\n", 2},
+		{with("--channels", "1,5"), "--channels: invalid value 5: must be 1 to 4\n", 2},
+		{with("--write"), "--write: requires --auto with a file to write\n", 2},
+		{with("--auto", "-", "--node", "-"), "-: given for more than one file: only one can be stdin\n", 2},
 		{cli(t, nil, "", "layers", "optimize", "colour"),
-			"optimization: is \"colour\": polarity channel golay superframe all are allowed\n", 2},
-		{cli(t, nil, "", "layers", "optimize", "all"), "--topology: is missing: the file of a topology is required\n", 2},
+			"optimization: invalid value \"colour\": must be polarity, channel, golay, superframe or all\n", 2},
+		{cli(t, nil, "", "layers", "optimize", "all"), "--topology: required: a topology file\n", 2},
 	} {
 		if c.got.Code != c.code || c.got.Out != "" || !strings.HasPrefix(c.got.Err, c.want) {
 			t.Errorf("exit %d, %q, want %d, %q", c.got.Code, c.got.Err, c.code, c.want)

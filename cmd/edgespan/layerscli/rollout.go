@@ -15,7 +15,7 @@ func newLayersRollout(a offline) *cobra.Command {
 	output, pending, assumeAlive := "", []string{}, false
 	cmd := &cobra.Command{
 		Use:   "rollout-plan TOPOLOGY",
-		Short: "Plan in which batches a change goes out to the nodes of a topology",
+		Short: "Plan the batches in which a change is rolled out to the nodes of a topology",
 		Long: `Plan in which batches a change goes out to the nodes of a topology, so that no node
 outside the running batch loses its last path to a point of presence. Whole sites go
 down together. A site goes with every pending site behind it; two sites that back each
@@ -47,8 +47,8 @@ are alive, are in no batch: they are named, and the exit code is 6.`,
 		},
 	}
 	cmd.Flags().StringSliceVar(&pending, "pending", nil,
-		"nodes that the change is for, joined by commas (all when not given)")
-	cmd.Flags().BoolVar(&assumeAlive, "assume-alive", false, "plan as if all links were up")
+		"nodes to change, separated by commas (default: all)")
+	cmd.Flags().BoolVar(&assumeAlive, "assume-alive", false, "assume that all links are up")
 	term.OutputFlag(cmd, &output)
 	return cmd
 }
@@ -85,7 +85,7 @@ func (a offline) showPlan(t *topology.Topology, plan rollout.Result, output stri
 		return err
 	}
 	for _, u := range plan.Unreachable {
-		a.Say("%s is in no batch: %s", term.Printable(u.Node), u.Reason)
+		a.Say("%s: in no batch: %s", term.Printable(u.Node), u.Reason)
 	}
 	if len(plan.Unreachable) > 0 {
 		return term.StatusError(term.ExitPartial)

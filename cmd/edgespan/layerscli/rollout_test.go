@@ -11,7 +11,7 @@ import (
 const topologyFile = "../../../config/testdata/terragraph/topology_conf/topology_"
 
 func TestLayersRolloutPlan(t *testing.T) {
-	dead := "node-2 is in no batch: its site has no path to a point of presence\n"
+	dead := "node-2: in no batch: its site has no path to a point of presence\n"
 	for _, c := range []struct {
 		name string
 		args string
@@ -54,9 +54,10 @@ func TestLayersRolloutPlan(t *testing.T) {
 		{"no file", topologyFile + "none.conf", clitest.Said{Code: term.ExitNotFound,
 			Out: "", Err: "open " + topologyFile + "none.conf: no such file or directory\n"}},
 		{"no argument", "", clitest.Said{Code: term.ExitUsage, Out: "",
-			Err: "rollout-plan: has 0 arguments: one topology file is allowed\n"}},
+			Err: "rollout-plan: got no arguments: must be one topology file: see 'edgespan layers rollout-plan --help'\n"}},
 		{"no such form", "-o xml " + topologyFile + "1dn_1dn.conf",
-			clitest.Said{Code: term.ExitUsage, Out: "", Err: "-o: is \"xml\": table wide json yaml name are allowed\n"}},
+			clitest.Said{Code: term.ExitUsage, Out: "",
+				Err: "-o: invalid value \"xml\": must be table, wide, json, yaml or name\n"}},
 	} {
 		got := cli(t, nil, "", append([]string{"layers", "rollout-plan"}, strings.Fields(c.args)...)...)
 		if got != c.want {

@@ -101,8 +101,9 @@ func (f *selection) checkedBy(a offline) (*metadata.Metadata, error) {
 		t, err := f.readTopology(a)
 		if err == nil && f.nodeName != "" &&
 			!slices.ContainsFunc(t.Nodes, func(n topology.Node) bool { return n.Name == f.nodeName }) {
-			err = config.Faults{{Path: []string{f.nodeName}, Problem: "is not in the topology", Expectation: "the nodes of " +
-				f.topology + " are allowed"}}
+			err = config.Faults{{Path: []string{f.nodeName}, Problem: "not in the topology",
+				Expectation: "must be one of the nodes of " +
+					f.topology}}
 		}
 		faults[1] = err
 	}
@@ -140,9 +141,9 @@ func (f *selection) base(a offline) (selected, error) {
 func (f *selection) check() error {
 	switch {
 	case f.nodeName == "" && f.auto != "":
-		return term.Usagef("--auto: needs --node-name: the name of a node in %s is allowed", f.auto)
+		return term.Needs("--auto", "--node-name, the name of a node in "+f.auto)
 	case f.nodeName == "" && f.node != "":
-		return term.Usagef("--node: needs --node-name: the name of a node in %s is allowed", f.node)
+		return term.Needs("--node", "--node-name, the name of a node in "+f.node)
 	}
 	stdin := 0
 	for _, file := range append([]string{f.auto, f.network, f.node, f.topology}, f.metadata...) {
@@ -151,7 +152,7 @@ func (f *selection) check() error {
 		}
 	}
 	if stdin > 1 {
-		return term.Usagef("-: stands for %d files: one of them may be stdin", stdin)
+		return term.Usagef("-: given for %d files: only one of them can be stdin", stdin)
 	}
 	return nil
 }
@@ -166,11 +167,11 @@ func (f *selection) tell(a offline, c layers.Choice) {
 		latest = append(latest, "hardware "+c.Type+"/"+c.Hardware)
 	}
 	if len(latest) > 0 {
-		a.Say("--sw-version: %s matches none: the latest is used: %s", config.Quote(f.versions.Software),
+		a.Say("--sw-version: no match for %s: using the latest: %s", config.Quote(f.versions.Software),
 			strings.Join(latest, ", "))
 	}
 	if c.UnknownBoard {
-		a.Say("--hw-board: %s is in no hardware type: no hardware layer is used", config.Quote(f.versions.Board))
+		a.Say("--hw-board: %s is in no hardware type: using no hardware layer", config.Quote(f.versions.Board))
 	}
 }
 

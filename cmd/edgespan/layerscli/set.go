@@ -51,39 +51,39 @@ JSON.`
 func newLayersSet(a offline) *cobra.Command {
 	return newWrite(a, override.Set, &cobra.Command{
 		Use:   "set --layer network|node FILE|KEY=VALUE...",
-		Short: "Replace the network layer or the layers of nodes, with every check",
+		Short: "Replace the network layer or the layers of nodes, with full validation",
 		Long: "Replace the whole network layer, or the whole layer of each node that is named; {} clears it." + aboutWrites +
 			AboutKeys,
 		Example: `  edgespan layers set --layer node --node nodes.json --node-name pop-1 --metadata ` +
 			`config_metadata.json popParams.POP_IFACE=nic2
   edgespan layers set --layer network --network network.json --base-dir base_versions new.json`,
-		Args: term.SomeArgs("one FILE, or KEY=VALUE..."),
+		Args: term.AtLeast(1, "one FILE, or KEY=VALUE..."),
 	})
 }
 
 func newLayersModify(a offline) *cobra.Command {
 	return newWrite(a, override.Modify, &cobra.Command{
 		Use:   "modify --layer network|node FILE|KEY=VALUE...",
-		Short: "Merge into the network layer or the layers of nodes, with every check",
+		Short: "Merge values into the network layer or the layers of nodes, with full validation",
 		Long: "Merge into the network layer, or into the layer of each node that is named. An object is\nmerged, " +
 			"everything else replaced; null is a value, and removes nothing (see unset)." +
 			aboutWrites + AboutKeys,
 		Example: `  edgespan layers modify --layer network --network network.json --metadata config_metadata.json ` +
 			`sysParams.managedConfig=true
   edgespan layers modify --layer node --node nodes.json --dry-run -o json new.json`,
-		Args: term.SomeArgs("one FILE, or KEY=VALUE..."),
+		Args: term.AtLeast(1, "one FILE, or KEY=VALUE..."),
 	})
 }
 
 func newLayersUnset(a offline) *cobra.Command {
 	return newWrite(a, override.Unset, &cobra.Command{
 		Use:   "unset --layer network|node KEY...",
-		Short: "Remove keys from the network layer or the layers of nodes, with every check",
+		Short: "Remove keys from the network layer or the layers of nodes, with full validation",
 		Long: "Remove keys, all of them or none. An object that becomes empty by it goes too. A key that\nis not there is " +
 			"a fault. Without --node-name the name of a node alone removes its layer." +
 			aboutWrites,
 		Example: `  edgespan layers unset --layer network --network network.json sysParams.managedConfig`,
-		Args:    term.SomeArgs("one KEY or more"),
+		Args:    term.AtLeast(1, "one KEY or more"),
 	})
 }
 
@@ -92,7 +92,7 @@ func newWrite(a offline, op override.Op, cmd *cobra.Command) *cobra.Command {
 	cmd.RunE = func(_ *cobra.Command, args []string) error { return w.run(a, args) }
 	w.bind(cmd)
 	cmd.Flags().StringVar(&w.layer, "layer", "", "layer to write: network or node")
-	cmd.Flags().BoolVar(&w.dryRun, "dry-run", false, "check and print, and write nothing")
+	cmd.Flags().BoolVar(&w.dryRun, "dry-run", false, "validate and print, and write nothing")
 	term.OneOf(cmd, &w.output, "text", "json")
 	return cmd
 }
@@ -104,7 +104,7 @@ func (w *writing) run(a offline, args []string) error {
 	}
 	files := append([]string{w.auto, w.network, w.node, w.topology, args[0]}, w.metadata...)
 	if n := len(slices.DeleteFunc(files, func(f string) bool { return f != "-" })); n > 1 {
-		return term.Usagef("-: stands for %d files: one of them may be stdin", n)
+		return term.Usagef("-: given for %d files: only one of them can be stdin", n)
 	}
 	var m *metadata.Metadata
 	if len(w.metadata) > 0 {
@@ -112,7 +112,7 @@ func (w *writing) run(a offline, args []string) error {
 			return err
 		}
 	} else {
-		a.Say("--metadata is not given: no types, ranges, read-only or deprecated keys are known")
+		a.Say("--metadata: not given: types, ranges, read-only and deprecated keys are not checked")
 	}
 	change, err := w.change(a, m, layer, args)
 	if err != nil {
@@ -135,11 +135,11 @@ func (w *writing) target() (layers.Layer, error) {
 	file := map[string]string{"network": w.network, "node": w.node}[w.layer]
 	switch {
 	case w.layer != "network" && w.layer != "node":
-		return 0, term.Usagef("--layer: is %q: network, node are allowed", w.layer)
+		return 0, term.NotOneOf("--layer", w.layer, []string{"network", "node"})
 	case file == "":
-		return 0, term.Usagef("--%s is missing: the file to write is needed", w.layer)
+		return 0, term.Required("--"+w.layer, "the file to write")
 	case file == "-":
-		return 0, term.Usagef("--%s: is stdin: a file to write is needed", w.layer)
+		return 0, term.Usagef("--%s: is stdin: must be a file, because it is written", w.layer)
 	case w.layer == "network":
 		return layers.Network, nil
 	}
@@ -204,7 +204,7 @@ func (w *writing) read(a offline, file string) (config.Object, error) {
 	}
 	o, err := ReadObject(a.Streams, file)
 	if errors.Is(err, os.ErrNotExist) && file == w.file() && w.op != override.Unset {
-		a.Say("%s: is not there yet", term.Printable(file))
+		a.Say("%s: not found", term.Printable(file))
 		return nil, nil
 	}
 	return o, err
@@ -238,14 +238,14 @@ func (w *writing) finish(a offline, world override.World, r override.Result) err
 	file := term.Printable(w.file())
 	switch {
 	case !r.Changed:
-		a.Say("%s: says so already: nothing is written", file)
+		a.Say("%s: no change: nothing written", file)
 	case w.dryRun:
 		a.Say("%s: would be written", file)
 	default:
 		a.Say("%s: written", file)
 	}
 	if r.Changed && len(r.Effects) == 0 {
-		a.Say("no effective config changes: other layers say so already, or hide it")
+		a.Say("no effective config changes: other layers already have these values, or hide them")
 	}
 	return nil
 }

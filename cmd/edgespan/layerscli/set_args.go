@@ -29,8 +29,8 @@ func (w *writing) change(a offline, m *metadata.Metadata, layer layers.Layer, ar
 	case strings.Contains(args[0], "="):
 		c.Overrides, err = w.assigned(m, args)
 	case len(args) > 1:
-		err = term.Usagef("FILE: is %s with %d more arguments: one FILE alone, or KEY=VALUE... is allowed",
-			config.Quote(args[0]), len(args)-1)
+		err = term.Usagef("FILE: %s and %s: must be one FILE, or KEY=VALUE...", config.Quote(args[0]),
+			term.Many(len(args)-1, "more argument"))
 	default:
 		c.Overrides, err = w.requested(a, args[0])
 	}
@@ -70,19 +70,18 @@ func (w *writing) assigned(m *metadata.Metadata, args []string) (config.Object, 
 	for _, arg := range args {
 		key, text, found := CutAssignment(arg)
 		if !found {
-			return nil, term.Usagef("%s: has no '=': KEY=VALUE is allowed", config.Quote(arg))
+			return nil, term.Invalid("KEY=VALUE", arg, "KEY=VALUE")
 		}
 		path, err := config.ParsePath(key)
 		if err != nil {
 			return nil, term.Usagef("KEY: %w", err)
 		}
 		if !utf8.ValidString(text) {
-			return nil, term.Usagef("VALUE: of %s is no UTF-8: text in UTF-8 is allowed", config.FormatPath(path))
+			return nil, term.Usagef("%s: invalid value: must be UTF-8", config.FormatPath(path))
 		}
 		path = w.below(path)
 		if at := inTheWay(out, path); at != nil {
-			return nil, term.Usagef("%s: is given with %s: each place once is allowed", config.FormatPath(path),
-				config.FormatPath(at))
+			return nil, term.Usagef("%s: overlaps with %s: give each key once", config.FormatPath(path), config.FormatPath(at))
 		}
 		v, wrong := value(m, w.inConfig(path), text)
 		for _, f := range wrong {

@@ -165,21 +165,21 @@ func TestARefusedWriteLeavesTheFileAsItIs(t *testing.T) {
 			"zz.y: is 99999999999999999999: integers of 64 bits are allowed"},
 		{"no such key", "", []string{"unset", "--layer", "network", "sysParams.managedConfig", "sysParams.other"},
 			term.ExitRejected, "sysParams.other: is not in the network layer"},
-		{"no layer", "", []string{"set", "a=1"}, term.ExitUsage, `--layer: is "": network, node are allowed`},
+		{"no layer", "", []string{"set", "a=1"}, term.ExitUsage, `--layer: invalid value "": must be network or node`},
 		{"another layer", "", []string{"set", "--layer", "auto", "a=1"}, term.ExitUsage,
-			`--layer: is "auto": network, node are allowed`},
-		{"no argument", "", []string{"set", "--layer", "network"}, term.ExitUsage, "set: has no argument"},
+			`--layer: invalid value "auto": must be network or node`},
+		{"no argument", "", []string{"set", "--layer", "network"}, term.ExitUsage, "set: got no arguments"},
 		{"a file and more", "", []string{"set", "--layer", "network", "f.json", "g.json"}, term.ExitUsage,
-			`FILE: is "f.json" with 1 more arguments`},
+			`FILE: "f.json" and 1 more argument`},
 		{"a place twice", "", []string{"set", "--layer", "network", "a.b=1", "a=2"}, term.ExitUsage,
-			"a: is given with a: each place once is allowed"},
+			"a: overlaps with a: give each key once"},
 		{"a place within another", "", []string{"set", "--layer", "network", "a=1", "a.b=2"}, term.ExitUsage,
-			"a.b: is given with a: each place once is allowed"},
+			"a.b: overlaps with a: give each key once"},
 		{"no key", "", []string{"set", "--layer", "network", "=1"}, term.ExitUsage, "KEY: a path has no empty segments"},
 		{"a form that there is not", "", []string{"set", "--layer", "network", "-o", "yaml", "a=1"}, term.ExitUsage,
-			"-o: is \"yaml\": text json are allowed"},
+			"-o: invalid value \"yaml\": must be text or json"},
 		{"stdin twice", "{}", []string{"set", "--layer", "network", "--auto", "-", "-"}, term.ExitUsage,
-			"-: stands for 2 files"},
+			"-: given for 2 files"},
 		{"no such file", "", []string{"set", "--layer", "network", "nowhere.json"}, term.ExitNotFound, "open nowhere.json"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestOnlyTheFileToWriteMayBeMissing(t *testing.T) {
 		t.Errorf("exit %d: %s", got.Code, got.Err)
 	}
 	got = cli(t, nil, "", "layers", "set", "--layer", "network", "a=1")
-	if got.Code != term.ExitUsage || !strings.HasPrefix(got.Err, "--network is missing") {
+	if got.Code != term.ExitUsage || !strings.HasPrefix(got.Err, "--network: required") {
 		t.Errorf("exit %d: %s", got.Code, got.Err)
 	}
 	got = cli(t, nil, "", "layers", "set", "--layer", "node", "--node", "-", "a=1")
@@ -327,7 +327,8 @@ func TestAWriteAsJSON(t *testing.T) {
 		`{"actions":[{"action":"REDO_POP_CONFIG","keys":["popParams.POP_IFACE"]}],"nodes":["n2"],"values":[{"key":"mine.y","new":1,"origin":"network"},` +
 		`{"key":"popParams.POP_IFACE","new":"x","old":"nic1","origin":"network"}]}],` +
 		`"file":` + string(file) +
-		`,"layer":"network","warnings":[{"key":"mine","nodes":["n1","n2"],"rule":"unknown","what":"is unknown"}],"written":true}`
+		`,"layer":"network","warnings":[{"key":"mine","nodes":["n1","n2"],"rule":"unknown","what":"is ` +
+		`unknown"}],"written":true}`
 	if string(text) != want {
 		t.Errorf("%s\nwanted %s", text, want)
 	}
@@ -345,7 +346,7 @@ func TestOnlyWhatIsNamedIsUsed(t *testing.T) {
 		got.Out != "a node without overrides:\n  sysParams.managedConfig: none -> 1 (origin network)\n" {
 		t.Errorf("exit %d: %s%s", got.Code, got.Err, got.Out)
 	}
-	for _, line := range []string{file + ": is not there yet", "--metadata is not given", file + ": written"} {
+	for _, line := range []string{file + ": not found", "--metadata: not given", file + ": written"} {
 		if !strings.Contains(got.Err, line) {
 			t.Errorf("%q is missing:\n%s", line, got.Err)
 		}

@@ -15,11 +15,11 @@ import (
 func newState(s term.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "state",
-		Short: "Derive the state of parameters, offline, on files",
+		Short: "Derive the state of parameters from files, offline",
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return term.Usagef("command: is %q: %s are allowed", args[0], term.CommandNames(cmd))
+				return term.UnknownCommand(cmd, args[0])
 			}
 			return cmd.Help()
 		},
@@ -32,8 +32,8 @@ func newStateDerive(a offline) *cobra.Command {
 	output, wanted, reported := "", "", ""
 	cmd := &cobra.Command{
 		Use:   "derive --wanted FILE --reported FILE",
-		Short: "Derive the state of each parameter from what is wanted and what was reported",
-		Long: `Derive the state of each parameter from what is wanted and what was reported, as the
+		Short: "Derive the state of each parameter from its desired and reported values",
+		Long: `Derive the state of each parameter from its desired and reported values, as the
 controller does. "-" is stdin, for one of both.
 
   wanted    {"generation": 7, "parameters": [{"id", "target", "dependencies"}]}
@@ -43,16 +43,16 @@ The exit code is 0 whenever a state was derived, ready or not. It is 4, with all
 of both files and no output, where they can't be judged: cycles, dependencies on unknown
 ids, ids that are wanted twice, unknown states, times and targets.`,
 		Example: `  edgespan state derive --wanted wanted.json --reported reported.json -o json`,
-		Args:    term.ExactArgs(0, "no argument"),
+		Args:    term.ExactArgs(0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			if err := term.CheckOutput(output); err != nil {
 				return err
 			}
 			switch {
 			case wanted == "" || reported == "":
-				return term.Usagef("derive: needs --wanted and --reported: a file each, or - for stdin, is allowed")
+				return term.Required("--wanted and --reported", "a file each; one of them can be - for stdin")
 			case wanted == "-" && reported == "-":
-				return term.Usagef("derive: --wanted and --reported are both -: stdin is allowed for one of both")
+				return term.Usagef("--wanted and --reported: both are -: only one of them can be stdin")
 			}
 			d, err := a.derive(wanted, reported)
 			if err != nil {
@@ -61,8 +61,8 @@ ids, ids that are wanted twice, unknown states, times and targets.`,
 			return a.showDerived(d, output)
 		},
 	}
-	cmd.Flags().StringVar(&wanted, "wanted", "", "file with what is wanted")
-	cmd.Flags().StringVar(&reported, "reported", "", "file with what the node reported")
+	cmd.Flags().StringVar(&wanted, "wanted", "", "file with the desired parameters")
+	cmd.Flags().StringVar(&reported, "reported", "", "file with the reported parameters")
 	term.OutputFlag(cmd, &output)
 	return cmd
 }

@@ -67,17 +67,21 @@ func TestStateDerive(t *testing.T) {
 		}},
 		{"--wanted cycle.json --reported purple.json -o json", "",
 			clitest.Said{Code: 4, Out: "",
-				Err: `cycle.json: parameters.0.dependencies: parameters wait for each other: "a" -> "b" -> "a": dependencies without a cycle are allowed` + "\n" +
-					`cycle.json: parameters.1.dependencies: "b" depends on "c", which is no parameter: the id of a parameter is allowed` + "\n" +
-					`purple.json: parameters.0.state: is "Purple", which is no state that is reported: Present, Absent, WaitingForDependencies, CreatingFailed, RemovingFailed, CheckPresentFailed, CheckAbsentFailed are allowed` + "\n"}},
+				Err: `cycle.json: parameters.0.dependencies: parameters wait for each other: "a" -> "b" -> "a": dependencies ` +
+					`without a cycle are allowed` + "\n" +
+					`cycle.json: parameters.1.dependencies: "b" depends on "c", which is no parameter: the id of a parameter is ` +
+					`allowed` + "\n" +
+					`purple.json: parameters.0.state: is "Purple", which is no state that is reported: Present, Absent, ` +
+					`WaitingForDependencies, CreatingFailed, RemovingFailed, CheckPresentFailed, CheckAbsentFailed are ` +
+					`allowed` + "\n"}},
 		{"--wanted none.json --reported nil.json", "", clitest.Said{Code: 10,
 			Out: "", Err: "open none.json: no such file or directory\nopen nil.json: no such file or directory\n"}},
 		{"--wanted wanted.json", "", clitest.Said{Code: 2,
-			Out: "", Err: "derive: needs --wanted and --reported: a file each, or - for stdin, is allowed\n"}},
+			Out: "", Err: "--wanted and --reported: required: a file each; one of them can be - for stdin\n"}},
 		{"--wanted - --reported -", "", clitest.Said{Code: 2,
-			Out: "", Err: "derive: --wanted and --reported are both -: stdin is allowed for one of both\n"}},
+			Out: "", Err: "--wanted and --reported: both are -: only one of them can be stdin\n"}},
 		{"--wanted wanted.json --reported reported.json -o xml", "",
-			clitest.Said{Code: 2, Out: "", Err: "-o: is \"xml\": table wide json yaml name are allowed\n"}},
+			clitest.Said{Code: 2, Out: "", Err: "-o: invalid value \"xml\": must be table, wide, json, yaml or name\n"}},
 	} {
 		if got := cli(t, nil, c.in, append([]string{"state", "derive"}, strings.Fields(c.args)...)...); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.args, got, c.want)

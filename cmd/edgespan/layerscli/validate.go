@@ -13,7 +13,7 @@ func newLayersValidate(a offline) *cobra.Command {
 	var files []string
 	cmd := &cobra.Command{
 		Use:   "validate --metadata FILE... CONFIG",
-		Short: "Check a config against metadata, and say all that is wrong",
+		Short: "Validate a config against metadata, and list all faults",
 		Long: `Check a whole config against metadata. Every fault is one line on stderr, with its
 dotted path, and the exit code is 4. A key that nobody described is a warning (a fault below
 what the metadata marks as strict). What a layer made "$absent" is no part of it. CONFIG may be - for stdin.`,
@@ -30,7 +30,7 @@ what the metadata marks as strict). What a layer made "$absent" is no part of it
 			}
 			report := m.Validate(nodeconf.Present(o))
 			for _, path := range report.Unknown {
-				f := config.Fault{Path: path, Problem: "is unknown (a warning)", Expectation: "it is kept, and nothing checks it"}
+				f := config.Fault{Path: path, Problem: "unknown field (warning)", Expectation: "kept, but not validated"}
 				a.Say("%s", term.Printable(args[0]+": "+f.Error()))
 			}
 			if faults := report.Err(); faults != nil {

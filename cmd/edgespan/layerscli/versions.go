@@ -27,12 +27,12 @@ func newLayersVersions(a offline) *cobra.Command {
 	output := ""
 	cmd := &cobra.Command{
 		Use:   "versions",
-		Short: "List the base, firmware and hardware layers, and those that a node gets",
+		Short: "List the base, firmware and hardware layers, and which of them a node gets",
 		Long: `List the base, firmware and hardware layers of --base-dir in natural order
 (RELEASE_M2, RELEASE_M2_1, RELEASE_M11), and which of them belong to the versions
 that are given: the closest that is not newer.`,
 		Example: `  edgespan layers versions --base-dir base_versions --sw-version RELEASE_M60_7 -o json`,
-		Args:    term.ExactArgs(0, "no argument"),
+		Args:    term.ExactArgs(0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			if err := term.CheckOutput(output); err != nil {
 				return err

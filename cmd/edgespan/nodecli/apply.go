@@ -20,8 +20,8 @@ func newApply(a commands) *cobra.Command {
 	var how nodeapi.How
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE|-",
-		Short: "Make FILE the whole config of the node, or send its descriptors to the controller",
-		Long: `apply makes FILE the whole config of the node, and returns when it is valid and stored.
+		Short: "Apply FILE as the whole config of the node, or send its descriptors to the controller",
+		Long: `apply replaces the whole config of the node by FILE, and returns when it is validated and stored.
 
 A node that a controller rules takes its config from there: apply exits 5. With
 --local it takes FILE all the same, and keeps it until edgespan release.
@@ -45,26 +45,28 @@ JSON they stand one behind the other. All are written, as one revision, or none 
 				return a.applyDocuments(cmd, docs, message, output, dry)
 			}
 			if dry && (how.Local || how.Confirm != 0) {
-				return term.Usagef("apply: has --dry-run with --local or --confirm: one of them is allowed")
+				return term.Exclusive("--dry-run", "--local or --confirm")
 			}
 			if d := how.Confirm; cmd.Flags().Changed("confirm") && (d < nodeapi.MinConfirm || d > nodeapi.MaxConfirm) {
-				return term.Usagef("--confirm: is %v: %v to %v is allowed", d, nodeapi.MinConfirm, nodeapi.MaxConfirm)
+				return term.Invalid("--confirm", d, fmt.Sprintf("%v to %v", nodeapi.MinConfirm, nodeapi.MaxConfirm))
 			}
 			if dry {
 				return a.plan(cmd.Context(), text, output)
 			}
 			if cmd.Flags().Changed("output") {
-				return term.Usagef("apply: has -o without --dry-run: it is allowed with --dry-run")
+				return term.Needs("-o", "--dry-run")
 			}
 			how.By = userName()
 			return a.apply(cmd.Context(), text, how)
 		},
 	}
 	planFlags(cmd, &file, &output)
-	cmd.Flags().StringVarP(&message, "message", "m", "", "why; the history of the controller keeps it")
+	cmd.Flags().StringVarP(&message, "message", "m", "", "reason, recorded in the controller's history")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "show what would change, and change nothing")
-	cmd.Flags().BoolVar(&how.Local, "local", false, "against the controller that rules the node, until edgespan release")
-	cmd.Flags().DurationVar(&how.Confirm, "confirm", 0, "go back after this time unless edgespan confirm is said, as 120s")
+	cmd.Flags().BoolVar(&how.Local, "local", false,
+		"apply although a controller manages the node; hold it until edgespan release")
+	cmd.Flags().DurationVar(&how.Confirm, "confirm", 0,
+		"roll back after this time, such as 120s, unless edgespan confirm is run")
 	return reach.AsksController(cmd)
 }
 
@@ -72,7 +74,7 @@ func newPlan(a commands) *cobra.Command {
 	var file, output string
 	cmd := &cobra.Command{
 		Use:   "plan -f FILE|-",
-		Short: "Show what applying FILE would change on the host, and change nothing",
+		Short: "Show what applying FILE would change on the host",
 		Args:  term.FileArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := term.CheckOutput(output); err != nil {
@@ -83,8 +85,8 @@ func newPlan(a commands) *cobra.Command {
 				return err
 			}
 			if docs, err := descriptors(file, doc); docs != nil || err != nil {
-				return cmp.Or(err, term.Usagef("plan: %s has documents for the controller: edgespan apply --dry-run -f %s is "+
-					"allowed", file, file))
+				return cmp.Or(err, term.Usagef("plan: %s: contains documents for the controller: run 'edgespan apply --dry-run "+
+					"-f %s'", file, file))
 			}
 			return a.plan(cmd.Context(), doc, output)
 		},
@@ -110,7 +112,7 @@ func (a commands) apply(ctx context.Context, doc []byte, how nodeapi.How) error 
 	}
 	a.Say("config stored")
 	if how.Confirm > 0 {
-		a.Say("it is undone in %v unless you say: edgespan confirm", how.Confirm)
+		a.Say("rolled back in %v unless you run: edgespan confirm", how.Confirm)
 	}
 	return nil
 }
@@ -132,7 +134,7 @@ func showChanges(changes []nodeapi.Change) term.Shown {
 	if changes == nil {
 		changes = []nodeapi.Change{} // an empty list in JSON, not null
 	}
-	s := term.Shown{Data: map[string]any{"changes": changes}, Empty: "nothing would change"}
+	s := term.Shown{Data: map[string]any{"changes": changes}, Empty: "no changes"}
 	for _, c := range changes {
 		s.Names = append(s.Names, c.Kind+"/"+c.ID)
 	}
@@ -149,7 +151,7 @@ func showChanges(changes []nodeapi.Change) term.Shown {
 // document reads FILE; "-" is stdin.
 func (a commands) document(file string) ([]byte, error) {
 	if file == "" {
-		return nil, term.Usagef("-f: is missing: a file or - is allowed")
+		return nil, term.Required("-f", "a file, or - for stdin")
 	}
 	in := a.In
 	if file != "-" {

@@ -141,8 +141,8 @@ func descriptors(file string, text []byte) ([]config.Object, error) {
 		}
 		if len(p.faults) == 0 && !p.says() {
 			faults = append(faults,
-				fmt.Sprintf("%s: %s: has no kind, as the config of a node, beside %s: a file of descriptors, which the "+
-					"controller takes, or the config of one node is allowed",
+				fmt.Sprintf("%s: %s: no kind, as in the config of a node, next to %s: must be either descriptors for the "+
+					"controller, or the config of one node",
 					file, p.name(), strings.Join(pieceNames(all), "; ")))
 		}
 		docs = append(docs, p.object)
@@ -184,14 +184,14 @@ func (a commands) applied(cmd *cobra.Command, file string) ([]byte, []config.Obj
 
 // flagsFor refuses flags of the other kind of file.
 func flagsFor(cmd *cobra.Command, file string, docs []config.Object) error {
-	wrong, is := controllerFlags, "is the config of this node: it is allowed with documents that have a kind"
+	wrong, is := controllerFlags, "is the config of this node: the flag applies to documents that have a kind"
 	if docs != nil {
-		wrong, is = nodeFlags, "has documents for the controller: it is allowed with the config of this node"
+		wrong, is = nodeFlags, "contains documents for the controller: the flag applies to the config of this node"
 	}
 	var faults []error
 	for _, name := range wrong {
 		if cmd.Flags().Changed(name) {
-			faults = append(faults, term.Usagef("--%s: is given, and %s %s", name, file, is))
+			faults = append(faults, term.Usagef("--%s: %s %s", name, file, is))
 		}
 	}
 	return errors.Join(faults...)

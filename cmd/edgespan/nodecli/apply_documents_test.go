@@ -94,16 +94,16 @@ func TestApplyNeverMixes(t *testing.T) {
 		{
 			"both", "kind: PeerDescriptor\nmetadata: {name: a}\n---\nnetworkInstances: {}\n---\nkind: ClusterDescriptor\n", "",
 			4,
-			"FILE: document 2 (line 4): has no kind, as the config of a node, beside document 1 (line 1), PeerDescriptor a; " +
+			"FILE: document 2 (line 4): no kind, as in the config of a node, next to document 1 (line 1), PeerDescriptor a; " +
 				"document 3 (line 6): " +
-				"a file of descriptors, which the controller takes, or the config of one node is allowed\n",
+				"must be either descriptors for the controller, or the config of one node\n",
 		},
-		{"JSON", `{"kind":"PeerDescriptor"} {"ports":{}}`, "", 4, "FILE: document 2 (line 1): has no kind"},
+		{"JSON", `{"kind":"PeerDescriptor"} {"ports":{}}`, "", 4, "FILE: document 2 (line 1): no kind"},
 		{"broken ones", "kind: PeerDescriptor\nkind: x\n---\nkind: [\n", "", 4, "FILE: document 2 (line 4): "},
 		{"local", "kind: PeerDescriptor\n", "--local --confirm 60s", 2,
-			"--confirm: is given, and FILE has documents for the controller"},
-		{"a message for a node", "ports: {}\n", "-m x", 2, "--message: is given, and FILE is the config of this node"},
-		{"a controller for a node", "ports: {}\n", "--controller http://[::1]", 2, "--controller: is given"},
+			"--confirm: FILE contains documents for the controller"},
+		{"a message for a node", "ports: {}\n", "-m x", 2, "--message: FILE is the config of this node"},
+		{"a controller for a node", "ports: {}\n", "--controller http://[::1]", 2, "--controller: FILE is"},
 		{"a form that is none", "kind: PeerDescriptor\n", "-o xml", 2, "xml"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -27,8 +27,10 @@ demo net  10000000-0000-4000-8000-000000000001  Present  es1     10.10.0.0/24  w
 		"app": `NAME  ID                                    STATE  VERSION  ADAPTERS  ERROR
 web   a0000000-0000-4000-8000-000000000001  ready  2        1/2       -
 `,
-		"adapter": `APP                                   INDEX  NETWORK                               IP           MAC                IFNAME  HOSTIF  STATE   ERROR
-a0000000-0000-4000-8000-000000000001  0      10000000-0000-4000-8000-000000000001  10.10.0.130  02:00:00:00:00:01  eth0    es1a1   active  -
+		"adapter": `APP                                   INDEX  NETWORK                               IP           MAC ` +
+			`               IFNAME  HOSTIF  STATE   ERROR
+a0000000-0000-4000-8000-000000000001  0      10000000-0000-4000-8000-000000000001  10.10.0.130  02:00:00:00:00:01 ` +
+			` eth0    es1a1   active  -
 `,
 		"port": `LABEL  IFNAME   STATE  UPLINK  ADDRESSES     DEFAULT ROUTE  DNS            ERROR
 wan    uplink0  up     true    192.0.2.2/24  via 192.0.2.1  198.51.100.53  -
@@ -152,7 +154,7 @@ func TestApplyAndPlan(t *testing.T) {
 	}
 	f.Changes = nil
 	if got = cli(t, clitest.At(socket), "{}", "plan", "-f",
-		"-"); got != (clitest.Said{Code: 0, Out: "", Err: "nothing would change\n"}) {
+		"-"); got != (clitest.Said{Code: 0, Out: "", Err: "no changes\n"}) {
 		t.Errorf("empty plan: %+v", got)
 	}
 	if got = cli(t, clitest.At(socket), "{}", "plan", "-f", "-", "-o", "json"); got.Out != "{\n  \"changes\": []\n}\n" {
@@ -194,24 +196,24 @@ func TestEveryExitCode(t *testing.T) {
 		{"busy daemon", answers(fmt.Errorf("store config: %w", rest.ErrBusy)), "apply -f -", 1, "store config: busy"},
 		{"no such file", ok, "apply -f /nonexistent/x", 1, "/nonexistent/x"},
 		{"unknown command", ok, "frobnicate", 2, `"frobnicate"`},
-		{"unknown flag", ok, "get ni --frob", 2, "unknown flag: --frob"},
-		{"unknown type", ok, "get pod", 2, "ni app adapter port param actor config pending are allowed"},
-		{"unknown form", ok, "get ni -o xml", 2, "table wide json yaml name are allowed"},
-		{"unknown form of a plan", ok, "plan -f - -o xml", 2, "table wide json yaml name are allowed"},
-		{"apply with -o", ok, "apply -f - -o json", 2, "with --dry-run"},
-		{"no file", ok, "apply", 2, "-f: is missing"},
-		{"too many arguments", ok, "get ni a b", 2, "has 3 arguments"},
-		{"a target without id", ok, "wait ni/ --for ready", 2, "id is empty"},
+		{"unknown flag", ok, "get ni --frob", 2, "--frob: unknown flag"},
+		{"unknown type", ok, "get pod", 2, "must be ni, app, adapter, port, param, actor, config or pending"},
+		{"unknown form", ok, "get ni -o xml", 2, "must be table, wide, json, yaml or name"},
+		{"unknown form of a plan", ok, "plan -f - -o xml", 2, "must be table, wide, json, yaml or name"},
+		{"apply with -o", ok, "apply -f - -o json", 2, "requires --dry-run"},
+		{"no file", ok, "apply", 2, "-f: required"},
+		{"too many arguments", ok, "get ni a b", 2, "got 3 arguments"},
+		{"a target without id", ok, "wait ni/ --for ready", 2, "ID required"},
 		{"a target without an id at all", ok, "wait ni", 2, "ni/ID|app/ID"},
-		{"a target without kind", ok, "wait " + clitest.NiID, 2, "ni app peer cluster are allowed"},
-		{"a target twice", ok, "get ni/" + clitest.NiID + " " + clitest.NiID, 2, "has both"},
-		{"an id that no network can have", ok, "wait ni/demo --timeout 1h", 2, `"demo": a UUID is allowed`},
-		{"an app with an index to wait for", ok, "wait app/" + clitest.AppID + "/0 --timeout 1h", 2, "a UUID is allowed"},
-		{"a file without -f", ok, "apply node.yaml", 2, "type edgespan apply -f node.yaml"},
-		{"a file without -f to plan", ok, "plan node.yaml", 2, "type edgespan plan -f node.yaml"},
-		{"a condition that is none", ok, "wait ni/" + clitest.NiID + " --for fun", 2, "ready absent are allowed"},
+		{"a target without kind", ok, "wait " + clitest.NiID, 2, "must be ni, app, peer or cluster"},
+		{"a target twice", ok, "get ni/" + clitest.NiID + " " + clitest.NiID, 2, "got both"},
+		{"an id that no network can have", ok, "wait ni/demo --timeout 1h", 2, `"demo" of ni: must be a UUID`},
+		{"an app with an index to wait for", ok, "wait app/" + clitest.AppID + "/0 --timeout 1h", 2, "must be a UUID"},
+		{"a file without -f", ok, "apply node.yaml", 2, "run 'edgespan apply -f node.yaml'"},
+		{"a file without -f to plan", ok, "plan node.yaml", 2, "run 'edgespan plan -f node.yaml'"},
+		{"a condition that is none", ok, "wait ni/" + clitest.NiID + " --for fun", 2, "must be ready or absent"},
 		{"a timeout that is none", ok, "wait ni/" + clitest.NiID + " --timeout 5", 2, "--timeout"},
-		{"a timeout of 0", ok, "wait ni/" + clitest.NiID + " --timeout 0s", 2, "above 0"},
+		{"a timeout of 0", ok, "wait ni/" + clitest.NiID + " --timeout 0s", 2, "more than 0s"},
 		{"defect 18: not ready in time is no success", notReady, "wait ni/" + clitest.NiID + " --timeout 60ms", 3,
 			"not ready after 60ms: Creating"},
 		{"daemon that times out", answers(context.DeadlineExceeded), "get ni", 3, "deadline"},

@@ -18,10 +18,10 @@ func newDiff(a commands) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "diff [ni/ID]",
-		Short: "Show what on the host is not as the running config wants it, and change nothing",
-		Long: `diff observes the host and compares it with the running config: what is missing,
+		Short: "Show how the host differs from the running config",
+		Long: `diff compares the host with the running config: what is missing,
 changed or unexpected, object by object, and why the daemon could not put it right.
-What is not ours is never looked at. plan -f compares with another config.
+Objects that edgespan did not create are ignored. plan -f compares with another config.
 
 It exits 0 where nothing differs and 1 where something does, as diff(1) does. An error
 exits as everywhere, and says so on stderr; with 1 it leaves stdout empty.`,
@@ -34,7 +34,7 @@ exits as everywhere, and says so on stderr; with 1 it leaves stdout empty.`,
 				case err != nil:
 					return err
 				case id == "":
-					return term.Usagef("diff: id is missing: ni/ID is allowed")
+					return term.Required("ID", "ni/ID")
 				}
 				of = kind + "/" + id
 			}
@@ -56,7 +56,7 @@ func (a commands) diff(ctx context.Context, of, output string) error {
 	if err != nil {
 		return err
 	}
-	s := term.Shown{Data: map[string]any{"differences": ds}, Empty: "nothing differs"}
+	s := term.Shown{Data: map[string]any{"differences": ds}, Empty: "no differences"}
 	for _, d := range ds {
 		s.Names = append(s.Names, d.Kind+"/"+d.ID)
 	}

@@ -18,7 +18,7 @@ func newDoctor(a commands) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look for what is in the way of the node, with a command that mends it",
+		Short: "List problems on this node, each with a command that fixes it",
 		Long: `doctor looks for conflicts: a DNS server on an address that a network needs,
 systemd-networkd deleting our rules, strict reverse path filters, forwarding turned off,
 subnets that overlap, missing programs and kernel features, an iptables that can't do
@@ -28,7 +28,7 @@ a command that mends it; doctor runs none.
 The daemon looks, from its own network namespace. Without one doctor looks from where it
 was started, and that there is no daemon is a problem too. It exits 0 where there is no
 problem (a warning is none) and 1 where there is one.`,
-		Args: term.ExactArgs(0, "none"),
+		Args: term.ExactArgs(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := term.CheckOutput(output); err != nil {
 				return err

@@ -20,8 +20,8 @@ func newEvents(a commands) *cobra.Command {
 	q := nodeapi.EventQuery{}
 	cmd := &cobra.Command{
 		Use:   "events [ni/ID|app/ID|adapter/ID/INDEX|port/LABEL|host|config]",
-		Short: "Show what happened on the node: states, applies, failures, repairs, ports, crashes",
-		Long: `events shows the newest of what the daemon remembers since its start, oldest first: a
+		Short: "Show events of the node: state changes, applies, failures, repairs, ports, crashes",
+		Long: `events shows the newest events since the daemon's start, oldest first: a
 state that changed, a config that was published or refused, an apply with its number
 of changes, an op that failed with its command and what it said, an op that works
 again, what others had changed and was put right, a process of ours that had died, a
@@ -39,11 +39,11 @@ happen; -o json then prints an object a line.`,
 				if q.Of = kind; id != "" {
 					q.Of += "/" + id
 				} else if kind != "host" && kind != "config" {
-					return term.Usagef("events: id is missing: %s is allowed", eventTargets)
+					return term.Required("ID", eventTargets)
 				}
 			}
 			if q.Last < 0 {
-				return term.Usagef("-n: is %d: 0 for all, or more, is allowed", q.Last)
+				return term.Invalid("-n", q.Last, "1 or more, or 0 for all")
 			}
 			if err := term.CheckOutput(output); err != nil {
 				return err
@@ -53,8 +53,8 @@ happen; -o json then prints an object a line.`,
 		ValidArgsFunction: a.completeTargets(nodeapi.WatchKinds(), false),
 	}
 	term.OutputFlag(cmd, &output)
-	cmd.Flags().IntVarP(&q.Last, "last", "n", 100, "how many of those that are remembered; 0 for all")
-	cmd.Flags().BoolVarP(&q.Follow, "watch", "w", false, "go on as things happen, until interrupted")
+	cmd.Flags().IntVarP(&q.Last, "last", "n", 100, "number of events to show; 0 for all")
+	cmd.Flags().BoolVarP(&q.Follow, "watch", "w", false, "follow new events until interrupted")
 	return cmd
 }
 

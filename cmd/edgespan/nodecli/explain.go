@@ -19,7 +19,7 @@ func newExplain(a commands) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "explain " + explainTargets,
-		Short: "Say why a network, an app or an adapter is ready or not, down to the op that failed",
+		Short: "Explain why a network, an app or an adapter is ready or not, down to the operation that failed",
 		Long: `explain follows the causes from an object to what is behind it: the network of an
 adapter, the port of a network, the op that failed with its command, what that said,
 how often it was tried and when it is tried again; or what is waited for.
@@ -34,7 +34,7 @@ It exits 0 whether the object is ready or not; edgespan wait tells that.`,
 			case err != nil:
 				return err
 			case id == "":
-				return term.Usagef("explain: id is missing: %s is allowed", explainTargets)
+				return term.Required("ID", explainTargets)
 			}
 			if err := term.CheckOutput(output); err != nil {
 				return err

@@ -21,8 +21,8 @@ func newGet(a commands) *cobra.Command {
 	allowed := strings.Join(kinds, "|") + " [ID]"
 	cmd := &cobra.Command{
 		Use:   "get " + allowed,
-		Short: "Show networks, apps, adapters, ports, parameters, actors, or where the config came from",
-		Long: `get shows what the daemon wants and what became of it. -o json prints an array of
+		Short: "Show the state of networks, apps, adapters, ports, parameters, actors, or the config",
+		Long: `get shows the desired and the current state of objects. -o json prints an array of
 {id, kind, spec, status}, and with an ID one such object. The ID of an adapter is
 <app>/<index>, that of the config is node. An object may also be named as -o name prints
 it: ni/ID.`,
@@ -46,7 +46,7 @@ it: ni/ID.`,
 		ValidArgsFunction: a.completeTargets(kinds, true),
 	}
 	term.OutputFlag(cmd, &output)
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with a line for each change, until interrupted")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "print a line for each change until interrupted")
 	return cmd
 }
 

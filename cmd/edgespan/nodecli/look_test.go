@@ -108,7 +108,7 @@ func TestDiffExitsAsDiffDoes(t *testing.T) {
 	parts(t, cli(t, clitest.At(socket), "", "diff", "-o", "json"), 1, `"differences": [`, `"change": "missing"`)
 	parts(t, cli(t, clitest.At(socket), "", "diff", "-o", "name"), 1, "link/es1\nchain/c\n")
 	if got := cli(t, clitest.At(socket), "", "diff", "ni/"+
-		clitest.AppID); got != (clitest.Said{Code: 0, Out: "", Err: "nothing differs\n"}) {
+		clitest.AppID); got != (clitest.Said{Code: 0, Out: "", Err: "no differences\n"}) {
 		t.Errorf("no difference: %+v", got)
 	}
 	parts(t, cli(t, clitest.At(socket), "", "diff", "app/"+clitest.AppID), term.ExitUsage)

@@ -22,34 +22,34 @@ func userName() string {
 }
 
 func newConfirm(a commands) *cobra.Command {
-	return a.word("confirm", "Keep the config that waits for it (apply --confirm); exits 5 if none does",
+	return a.word("confirm", "Confirm the config that waits for confirmation (apply --confirm); exits 5 if none does",
 		func(ctx context.Context, c *nodeapi.Client) (string, error) {
 			return "confirmed", c.Confirm(ctx)
 		})
 }
 
 func newRollback(a commands) *cobra.Command {
-	return a.word("rollback", "Go back now from the config that waits for its confirmation; exits 5 if none does",
+	return a.word("rollback", "Roll back the config that waits for confirmation; exits 5 if none does",
 		func(ctx context.Context, c *nodeapi.Client) (string, error) {
-			return "going back to the config before", c.Rollback(ctx)
+			return "rolling back to the previous config", c.Rollback(ctx)
 		})
 }
 
 func newRelease(a commands) *cobra.Command {
-	return a.word("release", "End a local hold (apply --local): the controller rules again",
+	return a.word("release", "End a local hold (apply --local): the controller manages the node again",
 		func(ctx context.Context, c *nodeapi.Client) (string, error) {
 			held, err := c.Release(ctx)
 			if held {
-				return "released: the controller rules", err
+				return "released: the controller manages the node", err
 			}
-			return "it was not held", err
+			return "no local hold", err
 		})
 }
 
 // word is a command that says one thing to the daemon.
 func (a commands) word(name, short string, say func(context.Context, *nodeapi.Client) (string, error)) *cobra.Command {
 	return &cobra.Command{
-		Use: name, Short: short, Args: term.ExactArgs(0, "none"),
+		Use: name, Short: short, Args: term.ExactArgs(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, c, done := a.Connect(cmd.Context())
 			defer done()

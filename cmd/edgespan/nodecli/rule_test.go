@@ -24,8 +24,8 @@ func TestTheWordsOfCommitConfirm(t *testing.T) {
 		says  string
 	}{
 		{"confirm", "confirm", "confirmed"},
-		{"rollback", "rollback", "going back"},
-		{"release", "release", "it was not held"},
+		{"rollback", "rollback", "rolling back"},
+		{"release", "release", "no local hold"},
 		{"get pending", "list pending", ""},
 	} {
 		before := len(f.Seen())
@@ -38,7 +38,7 @@ func TestTheWordsOfCommitConfirm(t *testing.T) {
 		t.Errorf("get pending shows %s", got.Out)
 	}
 	f.Held = true
-	if got := cli(t, env, "", "release"); !strings.Contains(got.Err, "the controller rules") {
+	if got := cli(t, env, "", "release"); !strings.Contains(got.Err, "the controller manages the node") {
 		t.Errorf("release: %+v", got)
 	}
 	f.Err = fmt.Errorf("%w: nothing is pending", rest.ErrConflict)
@@ -53,7 +53,7 @@ func TestApplySaysHow(t *testing.T) {
 	f := &clitest.Daemon{}
 	env := clitest.At(clitest.ServeDaemon(t, f))
 	if got := cli(t, env, "{}", "apply", "-f", "-", "--local", "--confirm", "120s"); got.Code != term.ExitOK ||
-		!strings.Contains(got.Err, "undone in 2m0s") {
+		!strings.Contains(got.Err, "rolled back in 2m0s") {
 		t.Errorf("%+v", got)
 	}
 	if f.How.Confirm != 2*time.Minute || !f.How.Local || f.How.By == "" {

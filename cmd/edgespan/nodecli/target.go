@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"edgespan/cmd/term"
+	"edgespan/config"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -17,14 +18,15 @@ func readTarget(cmd string, kinds, args []string, allowed string) (kind, id stri
 	kind, id, joined := strings.Cut(args[0], "/")
 	switch {
 	case !slices.Contains(kinds, kind):
-		return "", "", term.Usagef("%s: type is %q: %s are allowed", cmd, kind, strings.Join(kinds, " "))
+		return "", "", term.Usagef("%s: unknown type %s: must be %s", cmd, config.Quote(kind), config.OrList(kinds))
 	case joined && len(args) > 1:
-		return "", "", term.Usagef("%s: has both %q and %q: %s is allowed", cmd, args[0], args[1], allowed)
+		return "", "", term.Usagef("%s: got both %s and %s: must be %s", cmd, config.Quote(args[0]), config.Quote(args[1]),
+			allowed)
 	case len(args) > 1:
 		id, joined = strings.TrimPrefix(args[1], kind+"/"), true
 	}
 	if joined && id == "" {
-		return "", "", term.Usagef("%s: id is empty: the id of one %s is allowed", cmd, kind)
+		return "", "", term.Usagef("%s: ID required: 'edgespan get %s -o name' lists them", cmd, kind)
 	}
 	return kind, id, nil
 }
@@ -36,7 +38,8 @@ func checkID(cmd, kind, id string) error {
 		return nil
 	}
 	if _, err := uuid.Parse(id); err != nil || len(id) != len(uuid.UUID{}.String()) {
-		return term.Usagef("%s: id of %s is %q: a UUID is allowed, as edgespan get %s -o name prints it", cmd, kind, id, kind)
+		return term.Usagef("%s: invalid ID %s of %s: must be a UUID: 'edgespan get %s -o name' lists them", cmd,
+			config.Quote(id), kind, kind)
 	}
 	return nil
 }

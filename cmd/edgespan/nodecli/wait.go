@@ -11,6 +11,7 @@ import (
 	"edgespan/cmd/edgespan/fleetcli"
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
+	"edgespan/config"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/httpapi/rest"
 )
@@ -35,7 +36,7 @@ func newWait(a commands) *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "wait " + waitTargets + " --for ready|absent|online|undeployed [--timeout 30s]",
-		Short: "Wait until a network or an app is ready, or gone; or for a peer or a cluster of the controller",
+		Short: "Wait until a network, an app, a peer or a cluster reaches a state",
 		Long: `wait asks until the condition holds. A network is ready when it is Present, without
 error and at its current generation; an app when it is not pending, without error and
 activated as wanted. absent means neither config nor host objects.
@@ -55,18 +56,18 @@ know exits 10 at once.`,
 			case err != nil:
 				return err
 			case id == "":
-				return term.Usagef("wait: id is missing: %s is allowed", waitTargets)
+				return term.Required("ID", waitTargets)
 			case !slices.Contains(waitsFor(kind), wanted):
-				return term.Usagef("--for: is %q: %s are allowed of %s/", wanted, term.Joined(waitsFor(kind)), kind)
+				return term.Invalid("--for", wanted, config.OrList(waitsFor(kind))+" for "+kind+"/")
 			case timeout <= 0:
-				return term.Usagef("--timeout: is %s: a duration above 0 is allowed", timeout)
+				return term.Invalid("--timeout", timeout, "more than 0s")
 			}
 			if fleetcli.Waits[kind] != nil {
 				return fleetcli.Wait(a.App, cmd, kind, id, wanted, timeout)
 			}
 			for _, name := range reach.FlagNames {
 				if cmd.Flags().Changed(name) {
-					return term.Usagef("wait: has --%s: it is allowed with peer/NAME and cluster/NAME", name)
+					return term.Needs("--"+name, "peer/NAME or cluster/NAME")
 				}
 			}
 			if err := checkID("wait", kind, id); err != nil {
@@ -77,7 +78,7 @@ know exits 10 at once.`,
 		ValidArgsFunction: a.completeTargets(waitKinds(), false),
 	}
 	cmd.Flags().StringVar(&wanted, "for", "ready", "ready, absent, online or undeployed")
-	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long, as 500ms, 30s or 2m")
+	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait, such as 500ms, 30s or 2m")
 	return reach.AsksController(cmd)
 }
 
@@ -111,7 +112,7 @@ func (a commands) wait(ctx context.Context, kind, id, wanted string, timeout tim
 			if wanted == "absent" {
 				return nil
 			}
-			last = errors.New("unknown to the daemon")
+			last = errors.New("not found")
 		case errors.Is(err, rest.ErrPermission):
 			return err // time does not change that
 		case ctx.Err() == nil: // the answer that our own deadline cut off says nothing new
@@ -130,7 +131,7 @@ func why(r nodeapi.Readiness) string {
 	case r.Why != "":
 		return r.Why
 	case r.Absent:
-		return "unknown to the daemon"
+		return "not found"
 	}
 	return "still there"
 }

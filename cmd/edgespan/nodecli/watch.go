@@ -16,7 +16,7 @@ func newWatch(a commands) *cobra.Command {
 	allowed := strings.Join(kinds, "|") + " [ID] or none"
 	cmd := &cobra.Command{
 		Use:   "watch [" + strings.Join(kinds, "|") + " [ID]]",
-		Short: "Show changes of networks, apps, adapters and ports as they happen, a line each",
+		Short: "Watch changes of networks, apps, adapters and ports",
 		Long: `watch prints a line for each change from now on, until it is interrupted. One that
 reads slowly misses values in between, never the last one. -o json prints an object a
 line: {time, change, object}; the first ones are what there is, up to the line whose

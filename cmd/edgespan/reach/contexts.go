@@ -33,7 +33,7 @@ func (a *App) contextPath() (string, error) {
 	if !filepath.IsAbs(dir) { // its specification: a relative one is to be ignored
 		home := a.Env("HOME")
 		if home == "" {
-			return "", term.Usagef("context: neither HOME nor EDGESPAN_CONTEXTS is set: one of them is needed")
+			return "", term.Usagef("context: neither HOME nor EDGESPAN_CONTEXTS is set: set one of them")
 		}
 		dir = filepath.Join(home, ".config")
 	}
@@ -56,8 +56,8 @@ func (a *App) readContexts() (contextFile, error) {
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(text), yaml.DisallowUnknownField())
 	if err := dec.Decode(&f); err != nil && len(bytes.TrimSpace(text)) > 0 {
-		return f, term.Usagef("read contexts %s: %s: current and contexts: {NAME: {controller, tokenFile, caFile, "+
-			"caSha256}} are allowed",
+		return f, term.Usagef("read contexts %s: %s: must have the keys current and contexts: {NAME: {controller, "+
+			"tokenFile, caFile, caSha256}}",
 			path, yaml.FormatError(err, false, false))
 	}
 	if f.Contexts == nil {
@@ -95,16 +95,16 @@ func (f contextFile) named(name string) (term.Target, error) {
 
 // noContext is the error of a context that is not in the file.
 func noContext(name string, known []string) error {
-	text := fmt.Sprintf("context %q: does not exist: %s are allowed", name, term.Joined(known))
+	text := fmt.Sprintf("context %q: not found: must be one of %s", name, term.Joined(known))
 	if len(known) == 0 {
-		text = fmt.Sprintf("context %q: does not exist: there is none yet: edgespan context add makes one", name)
+		text = fmt.Sprintf("context %q: not found: run 'edgespan context add' to create it", name)
 	}
 	return term.WithClass(term.ExitNotFound, errors.New(text))
 }
 
 // NewContext is the command that keeps the contexts.
 func NewContext(a *App) *cobra.Command {
-	cmd := term.Group("context", "Remember controllers by a name: where they are and with which token they are asked")
+	cmd := term.Group("context", "Manage contexts: named controllers with their addresses and tokens")
 	cmd.Long = cmd.Short + `.
 
 The file is ~/.config/edgespan/contexts.yaml, or EDGESPAN_CONTEXTS. It names files of tokens and
@@ -117,7 +117,7 @@ a context goes to that context's controller only.`
 func newContextAdd(a *App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add NAME --controller URL [--token-file F] [--ca-file F|--ca-sha256 H]",
-		Short: "Add a context, or change one; the first is in use at once",
+		Short: "Add or change a context; the first one becomes the current one",
 		Example: `  edgespan context add lab --controller https://127.0.0.1:8443 --token-file admin.token --ca-sha256 5f0c…
   edgespan context use lab`,
 		Args: term.ExactArgs(1, "one NAME"),
@@ -139,7 +139,7 @@ func newContextAdd(a *App) *cobra.Command {
 			if err := a.writeContexts(f); err != nil {
 				return err
 			}
-			a.Say("context %s: written; %s is in use", term.Printable(args[0]), term.Printable(f.Current))
+			a.Say("context %s: written; current context: %s", term.Printable(args[0]), term.Printable(f.Current))
 			return nil
 		},
 	}
@@ -148,7 +148,7 @@ func newContextAdd(a *App) *cobra.Command {
 
 func newContextUse(a *App) *cobra.Command {
 	return &cobra.Command{
-		Use: "use NAME", Short: "Ask the controller of this context from now on", Args: term.ExactArgs(1, "one NAME"),
+		Use: "use NAME", Short: "Make a context the current one", Args: term.ExactArgs(1, "one NAME"),
 		ValidArgsFunction: a.completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := a.readContexts()
@@ -163,7 +163,7 @@ func newContextUse(a *App) *cobra.Command {
 			if err := a.writeContexts(f); err != nil {
 				return err
 			}
-			a.Say("context %s is in use: %s", term.Printable(args[0]), term.Printable(c.Controller))
+			a.Say("current context: %s: %s", term.Printable(args[0]), term.Printable(c.Controller))
 			return nil
 		},
 	}
@@ -171,7 +171,7 @@ func newContextUse(a *App) *cobra.Command {
 
 func newContextRemove(a *App) *cobra.Command {
 	return &cobra.Command{
-		Use: "remove NAME", Short: "Forget a context; its token's file stays", Args: term.ExactArgs(1, "one NAME"),
+		Use: "remove NAME", Short: "Remove a context; its token file stays", Args: term.ExactArgs(1, "one NAME"),
 		ValidArgsFunction: a.completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := a.readContexts()
@@ -203,7 +203,7 @@ type namedContext struct {
 func newContextList(a *App) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the contexts", Args: term.ExactArgs(0, "none"),
+		Use: "list", Short: "List the contexts", Args: term.ExactArgs(0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			if err := term.CheckOutput(output); err != nil {
 				return err
@@ -222,7 +222,7 @@ func newContextList(a *App) *cobra.Command {
 func newContextShow(a *App) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
-		Use: "show [NAME]", Short: "Show one context, or that in use", Args: term.RangeArgs(0, 1, "one NAME, or none"),
+		Use: "show [NAME]", Short: "Show a context, or the current one", Args: term.RangeArgs(0, 1, "one NAME, or none"),
 		ValidArgsFunction: a.completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := term.CheckOutput(output); err != nil {

@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,19 +33,19 @@ func AsksController(cmd *cobra.Command) *cobra.Command {
 // What is said to a command that asks no controller is refused, not passed over.
 func (a *App) bindFleet(root *cobra.Command) {
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.Fleet.Controller, "controller", "", "controller to ask: https://HOST:PORT")
+	flags.StringVar(&a.Fleet.Controller, "controller", "", "URL of the controller: https://HOST:PORT")
 	flags.StringVar(&a.Fleet.TokenFile, "token-file", "", "file with the operator token for the controller")
-	flags.StringVar(&a.Fleet.CAFile, "ca-file", "", "certificate of the controller's CA, PEM")
+	flags.StringVar(&a.Fleet.CAFile, "ca-file", "", "PEM file with the certificate of the controller's CA")
 	flags.StringVar(&a.Fleet.CASHA256, "ca-sha256", "",
-		"SHA-256 of the public key of the controller's CA, in place of --ca-file")
-	flags.StringVar(&a.Fleet.Named, "context", "", "context to use, see edgespan context")
+		"SHA-256 of the public key of the controller's CA, instead of --ca-file")
+	flags.StringVar(&a.Fleet.Named, "context", "", "context to use (see edgespan context)")
 	// The flag was defined one line above: the only error there is can't be.
 	_ = root.RegisterFlagCompletionFunc("context", a.completeContexts)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		for _, name := range FlagNames {
 			if flags.Lookup(name).Changed && cmd.Annotations[fleetMark] == "" {
-				return term.Usagef("%s: has --%s: it is allowed where a controller is asked: %s", cmd.CommandPath(), name,
-					term.Joined(askingGroups))
+				return term.Usagef("--%s: not a flag of '%s': only commands that talk to a controller take it: %s", name,
+					cmd.CommandPath(), strings.Join(askingGroups, ", "))
 			}
 		}
 		return nil
@@ -77,8 +78,8 @@ func (a *App) FleetTarget() (term.Target, error) {
 		return t, err
 	}
 	if t.Controller == "" {
-		return t, term.Usagef("--controller: is missing: an URL is allowed, or EDGESPAN_CONTROLLER, or a context (edgespan " +
-			"context add)")
+		return t, term.Required("--controller",
+			"or set EDGESPAN_CONTROLLER, or run 'edgespan context add NAME --controller URL'")
 	}
 	return t, t.Check()
 }

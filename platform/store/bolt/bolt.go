@@ -19,7 +19,7 @@ import (
 )
 
 // ErrLocked is a file that another process has open.
-var ErrLocked = config.Conflict.NewError("another controller holds it")
+var ErrLocked = config.Conflict.NewError("in use by another controller: stop it first")
 
 // mapped is the address space that the file begins with. A file that outgrows it
 // is mapped anew, which waits for readers.
@@ -158,10 +158,10 @@ func (s *Store) load() error {
 	return s.db.View(func(tx *bbolt.Tx) error {
 		meta := tx.Bucket(bucketMeta)
 		if meta == nil {
-			return errors.New("it is a bbolt file, but no store of a controller")
+			return errors.New("a bbolt file, but not the store of a controller")
 		}
 		if got := numberAt(meta, metaFormat); got != format {
-			return fmt.Errorf("its format is %d: %d is allowed", got, format)
+			return fmt.Errorf("unknown format %d: must be %d", got, format)
 		}
 		s.id = string(meta.Get(metaID))
 		return s.loadLeases(tx.Bucket(bucketLeases))

@@ -82,7 +82,7 @@ func TestWhatIsNoStoreIsRefusedAndLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		text: "invalid", foreign: "no store of a controller", newer: "its format is 2: 1 is allowed",
+		text: "invalid", foreign: "not the store of a controller", newer: "unknown format 2: must be 1",
 		filepath.Join(dir, "missing", "store"): "no such file",
 	} {
 		before, _ := os.ReadFile(path)

@@ -54,7 +54,7 @@ var _ backend.Store = (*Store)(nil)
 // context ends it waits for a cluster that does not answer.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := kv.Key(o.Fleet).Check(); err != nil || len(o.Fleet) > MaxFleet {
-		return nil, fmt.Errorf("open store: fleet %.120q: %w: a key of %d bytes at most is allowed", o.Fleet, kv.ErrInvalid,
+		return nil, fmt.Errorf("open store: fleet %.120q: %w: must be a key of at most %d bytes", o.Fleet, kv.ErrInvalid,
 			MaxFleet)
 	}
 	if o.Log == nil {
@@ -97,7 +97,7 @@ func (s *Store) makeID(ctx context.Context) (string, error) {
 	}
 	text := string(out.Responses[0].GetResponseRange().Kvs[0].Value)
 	if known, err := uuid.Parse(text); err != nil || known.String() != text {
-		return "", fmt.Errorf("%s holds %.60q: one UUID in lower case is allowed", at, text)
+		return "", fmt.Errorf("%s: invalid value %.60q: must be one UUID in lower case", at, text)
 	}
 	return text, nil
 }
@@ -258,7 +258,7 @@ func (s *Store) meaning(ctx context.Context, err error) error {
 		return kv.ErrClosed
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(err, rpctypes.ErrTimeout):
 		// A member goes by the deadline of the call too, and may be the one that says so.
-		return fmt.Errorf("the cluster gave no answer in time, as one without most of its members does: %w",
+		return fmt.Errorf("the cluster timed out; a majority of its members may be down: %w",
 			context.DeadlineExceeded)
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -28,7 +28,7 @@ const (
 
 // errLeader ends a write that was on its way to a leader that leads no more. etcd itself would
 // let it wait for 7 s.
-var errLeader = errors.New("the cluster has another leader: the write may have been done or not")
+var errLeader = errors.New("the cluster has a new leader: write outcome unknown")
 
 // guard asks each member, over a connection of its own, whether it takes part in the cluster,
 // and keeps the store away from one that does not while another one does. It decides nothing

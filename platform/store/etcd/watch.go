@@ -55,7 +55,7 @@ func (s *Store) Watch(ctx context.Context, p kv.Prefix, after kv.Revision, deliv
 }
 
 // errEnded is a watch that etcd's client ended without saying why: it was closed.
-var errEnded = errors.New("the watch was ended")
+var errEnded = errors.New("watch ended")
 
 // follow delivers until an error, and moves after along.
 func (s *Store) follow(ctx context.Context, p kv.Prefix, after *kv.Revision, deliver func(kv.Batch) error) error {

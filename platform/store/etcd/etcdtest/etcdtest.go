@@ -44,7 +44,7 @@ func Serve(dir string, noSync bool) (*Server, error) {
 		return &Server{"http://" + server.Clients[0].Addr().String(), server}, nil
 	case err = <-server.Err():
 	case <-time.After(patience):
-		err = errors.New("it is not ready after a minute")
+		err = errors.New("not ready after a minute")
 	}
 	server.Close()
 	return nil, fmt.Errorf("serve etcd: %w", err)
