@@ -30,10 +30,10 @@ func TestTheClientOfAController(t *testing.T) {
 		{Target{}, ExitUsage, "--controller"},
 		{Target{Controller: "https://a", CASHA256: pin, CAFile: "ca"}, ExitUsage, "mutually exclusive"},
 		{Target{Controller: "https://a", CASHA256: "1234"}, ExitUsage, "--ca-sha256"},
-		{Target{Controller: "https://a", TokenFile: file("empty", " \n")}, ExitUsage, "holds no token"},
+		{Target{Controller: "https://a", TokenFile: file("empty", " \n")}, ExitUsage, "no token"},
 		{Target{Controller: "https://a", TokenFile: filepath.Join(dir, "none")}, ExitNotFound, "read token"},
 		{Target{Controller: "https://a", CAFile: filepath.Join(dir, "none")}, ExitNotFound, "read CA"},
-		{Target{Controller: "https://a", CAFile: file("ca", "")}, ExitUsage, "is empty"},
+		{Target{Controller: "https://a", CAFile: file("ca", "")}, ExitUsage, "empty file"},
 		{Target{Controller: "https://a", CAFile: file("text", "secret")}, ExitUsage, "--ca-file"},
 	} {
 		c, err := one.target.Client()

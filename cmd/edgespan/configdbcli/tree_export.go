@@ -78,7 +78,7 @@ func exportTree(c *factsCall) error {
 	for _, r := range has {
 		if hieratree.Masked(r.Values) {
 			return term.WithClass(term.ExitPermission,
-				fmt.Errorf("resource %s: contains secrets hidden from you: ask an admin to export it", r.Name))
+				fmt.Errorf("resource %s: has secrets that you may not see: ask an admin to export it", r.Name))
 		}
 	}
 	files, err := hieratree.Files(has, t.files, t.naming)
