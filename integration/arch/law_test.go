@@ -281,10 +281,10 @@ var testsMayImport = map[string][]string{
 		"config/httpapi/fleetapi", "config/stateloop", "config/stateloop/peer", "platform/pki",
 	},
 	"cmd/edgespan-controller": {
-		"cmd/edgespan-controller/ctltest", "config", "config/fleet", "config/fleet/backup", "config/fleet/history",
-		"config/fleet/ops", "config/httpapi/fleetapi", "config/httpapi/rest", "config/kv", "config/layers",
-		"config/layers/override", "platform/confdir", "platform/datadir", "platform/keystone", "platform/store/bolt",
-		"platform/store/etcd/etcdtest",
+		"cmd/edgespan-controller/ctltest", "cmd/edgespan/clitest", "config", "config/fleet", "config/fleet/backup",
+		"config/fleet/history", "config/fleet/ops", "config/httpapi/fleetapi", "config/httpapi/rest", "config/kv",
+		"config/layers", "config/layers/override", "platform/confdir", "platform/datadir", "platform/keystone",
+		"platform/store/bolt", "platform/store/etcd/etcdtest",
 	},
 	"cmd/edgespan-controller/offline": {
 		"cmd/edgespan-controller/ctltest", "platform/store/bolt", "platform/store/etcd/etcdtest",
