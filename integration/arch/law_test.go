@@ -80,7 +80,7 @@ var mayImport = map[string][]string{
 		"config", "config/fleet/backup", "config/fleet/history", "config/fleet/ops", "config/fleet/optimize",
 		"config/httpapi/rest", "config/layers", "config/layers/override", "config/stateloop/peer",
 	},
-	"config/httpapi/nodeapi": {"config/httpapi/rest"},
+	"config/httpapi/nodeapi": {"config", "config/httpapi/rest"},
 	"config/httpapi/rest":    {"config", "pubsub/ratelimit"},
 
 	// Topics.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"edgespan/config"
 	"edgespan/config/nodeconf"
 	"edgespan/platform/daemon"
@@ -333,6 +335,13 @@ func TestAHostileDisplayNameStaysText(t *testing.T) {
 		if got := p.status("ni", ni(1))["displayName"]; got != v {
 			t.Errorf("display name %q is shown as %q", v, got)
 		}
+		if _, err := uuid.Parse(v); v == "" || err == nil {
+			continue
+		}
+		r, err := p.CLI(p.ctx, "explain", "-o", "name", "--", "ni/"+v)
+		if err != nil || r.Code != 0 || !strings.HasPrefix(r.Out, "ni/"+ni(1)+"\n") {
+			t.Errorf("explain ni/%q: %v, %+v", v, err, r)
+		}
 	}
 	if now := p.dump("node"); now != p.host {
 		t.Errorf("a display name is on the host:\n%s", changed(p.host, now))
@@ -480,7 +489,8 @@ func TestTheCommandLineSaysByItsExitCodeWhatWasWrong(t *testing.T) {
 		{"wait ni", 2, "ni/ID"},
 		{"wait ni/x --for rain", 2, "rain"},
 		{"wait ni/x --timeout 0s", 2, "timeout"},
-		{"wait ni/nosuch --for absent", 2, "must be a UUID"},
+		{"wait app/" + app(1) + "/0 --for absent", 2, "must be an app"},
+		{"wait ni/nosuch --for ready --timeout 300ms", 3, "it is in no config"},
 		{"get ni nosuch", 10, "nosuch"},
 		{"get app " + app(9), 10, app(9)},
 		{"get adapter " + app(1) + "/9", 10, "not found"},

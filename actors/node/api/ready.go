@@ -13,16 +13,42 @@ import (
 	"edgespan/netinst"
 )
 
-// Ready says whether a network or an app is as its config wants it, and whether
-// nothing of it is left.
+// Ready says whether a network or an app is as its config wants it, and whether nothing of it is left. What is named by
+// a display name is none that is listed: it is absent unless something is left that has no name any more.
 func (n *Reader) Ready(_ context.Context, kind, id string) (nodeapi.Readiness, error) {
+	named := !nodeapi.IsUUID(id)
 	switch kind {
 	case "ni":
-		return n.networkReady(strings.ToLower(id)), nil
+		r := n.networkReady(strings.ToLower(id))
+		r.Absent = r.Absent && !(named && n.namelessNetwork())
+		return r, nil
 	case "app":
-		return n.appReady(strings.ToLower(id)), nil
+		r := n.appReady(strings.ToLower(id))
+		r.Absent = r.Absent && !(named && n.namelessAdapter())
+		return r, nil
 	}
 	return nodeapi.Readiness{}, fmt.Errorf("wait for %q: %w: must be ni or app", kind, rest.ErrNotFound)
+}
+
+// namelessNetwork says whether a network is left on the host of which only the number is known.
+func (n *Reader) namelessNetwork() bool {
+	for _, e := range n.Topics.Numbers.All() {
+		_, wanted := n.Topics.NetworkConfig.Get("", e.Key)
+		_, seen := n.Topics.NetworkStatus.Get("", e.Key)
+		if !wanted && !seen {
+			return true
+		}
+	}
+	return false
+}
+
+// namelessAdapter says whether an adapter is left of an app that is not known any more.
+func (n *Reader) namelessAdapter() bool {
+	known := union(n.Topics.AppConfig.List(""), n.Topics.AppStatus.List(""))
+	return n.anyAdapter(func(key string) bool {
+		app, _, _ := strings.Cut(key, "#")
+		return !known[app]
+	})
 }
 
 func (n *Reader) networkReady(id string) nodeapi.Readiness {
@@ -125,13 +151,18 @@ func (n *Reader) networkBehind(c appnet.AppNetworkConfig) string {
 }
 
 func (n *Reader) adapterLeft(app string) bool {
+	return n.anyAdapter(func(key string) bool { return strings.HasPrefix(key, app+"#") })
+}
+
+// anyAdapter says whether a config or a status of an adapter has such a key, APP#INDEX.
+func (n *Reader) anyAdapter(is func(key string) bool) bool {
 	for _, e := range n.Topics.AdapterStatus.All() {
-		if strings.HasPrefix(e.Key, app+"#") {
+		if is(e.Key) {
 			return true
 		}
 	}
 	for _, e := range n.Topics.AdapterConfig.All() {
-		if strings.HasPrefix(e.Key, app+"#") {
+		if is(e.Key) {
 			return true
 		}
 	}

@@ -21,7 +21,8 @@ func newDiff(a commands) *cobra.Command {
 		Short: "Show how the host differs from the running config",
 		Long: `diff compares the host with the running config: what is missing,
 changed or unexpected, object by object, and why the daemon could not put it right.
-Objects that edgespan did not create are ignored. plan -f compares with another config.
+Objects that edgespan did not create are ignored. ID is a UUID, or a display name that only
+one network has. plan -f compares with another config.
 
 It exits 0 where nothing differs and 1 where something does, as diff(1) does. An error
 exits as everywhere, and says so on stderr; with 1 it leaves stdout empty.`,

@@ -27,7 +27,8 @@ of changes, an op that failed with its command and what it said, an op that work
 again, what others had changed and was put right, a process of ours that had died, a
 port that changed, an actor that crashed. A failure that goes on is told once.
 
-The events of an app are those of its adapters too. With -w it goes on as things
+ID is a UUID, or a display name that only one network or one app has; what is gone has its
+UUID only. The events of an app are those of its adapters too. With -w it goes on as things
 happen; -o json then prints an object a line.`,
 		Args: term.RangeArgs(0, 2, eventTargets),
 		RunE: func(cmd *cobra.Command, args []string) error {

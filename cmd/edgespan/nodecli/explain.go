@@ -24,10 +24,11 @@ func newExplain(a commands) *cobra.Command {
 adapter, the port of a network, the op that failed with its command, what that said,
 how often it was tried and when it is tried again; or what is waited for.
 
+ID is a UUID, or a display name that only one network or one app has: explain app/web/0.
+
 It exits 0 whether the object is ready or not; edgespan wait tells that.`,
-		Example: "  edgespan explain ni/10000000-0000-4000-8000-000000000001\n  edgespan explain " +
-			"app/a0000000-0000-4000-8000-000000000001/0 -o json",
-		Args: term.RangeArgs(1, 2, explainTargets),
+		Example: "  edgespan explain ni/demo\n  edgespan explain app/web/0 -o json",
+		Args:    term.RangeArgs(1, 2, explainTargets),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind, id, err := readTarget("explain", nodeapi.ExplainKinds(), args, explainTargets)
 			switch {

@@ -24,8 +24,8 @@ func newGet(a commands) *cobra.Command {
 		Short: "Show the state of networks, apps, adapters, ports, parameters, actors, or the config",
 		Long: `get shows the desired and the current state of objects. -o json prints an array of
 {id, kind, spec, status}, and with an ID one such object. The ID of an adapter is
-<app>/<index>, that of the config is node. An object may also be named as -o name prints
-it: ni/ID.`,
+<app>/<index>, that of the config is node. A display name that only one network or one
+app has stands for its UUID. An object may also be named as -o name prints it: ni/ID.`,
 		Args: term.RangeArgs(1, 2, allowed),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind, id, err := readTarget("get", kinds, args, allowed)
@@ -50,7 +50,7 @@ it: ni/ID.`,
 	return cmd
 }
 
-// liveIDs are the ids that the daemon knows now, for completion: no daemon, no ids.
+// liveIDs are the ids that the daemon knows now and the names that stand for them, for completion: no daemon, no ids.
 func (a commands) liveIDs(ctx context.Context, kind, prefix string) []string {
 	if fleetcli.Waits[kind] != nil {
 		names := fleetcli.LiveObjects(ctx, a.App, kind)
@@ -66,16 +66,31 @@ func (a commands) liveIDs(ctx context.Context, kind, prefix string) []string {
 	defer cancel()
 	c := a.Client()
 	defer c.Close()
-	items, err := c.List(ctx, kind)
-	var incomplete *rest.Incomplete
-	if err != nil && !errors.As(err, &incomplete) {
-		return nil
+	list := func(kind string) []nodeapi.Resource {
+		items, err := c.List(ctx, kind)
+		if err != nil && !errors.As(err, new(*rest.Incomplete)) {
+			return nil
+		}
+		return items
 	}
-	ids := make([]string, len(items))
-	for i, it := range items {
-		ids[i] = prefix + it.ID
+	items := list(kind)
+	names := typedNames(items)
+	if kind == "adapter" {
+		names = typedNames(list("app"))
 	}
-	return ids
+	var ids, called []string
+	for _, it := range items {
+		ids = append(ids, prefix+it.ID)
+		of, index, adapter := nodeapi.SplitAdapter(it.ID)
+		name, has := names[of]
+		if has && adapter {
+			name += "/" + index
+		}
+		if has {
+			called = append(called, prefix+name)
+		}
+	}
+	return append(ids, called...)
 }
 
 func (a commands) getOne(ctx context.Context, kind, id, output string) error {

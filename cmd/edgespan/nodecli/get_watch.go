@@ -35,6 +35,10 @@ func (a commands) getWatch(ctx context.Context, kind, id, output string) error {
 		return l.Tell(s, kind+"/"+s.Object.ID, append([]string{change}, row...))
 	}
 	return a.follow(ctx, func(ctx context.Context, c *nodeapi.Client) error {
+		id, err := watched(ctx, c, kind, id)
+		if err != nil {
+			return err
+		}
 		return c.Watch(ctx, []string{kind}, func(s nodeapi.Seen) error {
 			switch {
 			case s.Change == nodeapi.Synchronized:

@@ -1,13 +1,15 @@
 package nodecli
 
 import (
+	"context"
 	"slices"
 	"strings"
+	"unicode"
 
 	"edgespan/cmd/term"
 	"edgespan/config"
+	"edgespan/config/httpapi/nodeapi"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 )
 
@@ -31,18 +33,64 @@ func readTarget(cmd string, kinds, args []string, allowed string) (kind, id stri
 	return kind, id, nil
 }
 
-// checkID refuses what can't be the id of a network or an app: no time and no daemon
-// would change that.
-func checkID(cmd, kind, id string) error {
-	if kind != "ni" && kind != "app" {
-		return nil
-	}
-	if _, err := uuid.Parse(id); err != nil || len(id) != len(uuid.UUID{}.String()) {
-		return term.Usagef("%s: invalid ID %s of %s: must be a UUID: 'edgespan get %s -o name' lists them", cmd,
-			config.Quote(id), kind, kind)
+// checkWaited refuses an adapter where an app is to be named: no time and no daemon would change that.
+func checkWaited(kind, id string) error {
+	if app, _, adapter := nodeapi.SplitAdapter(id); adapter && kind == "app" && nodeapi.IsUUID(app) {
+		return term.Usagef("wait: invalid ID %s of app: must be an app: app/%s", config.Quote(id), app)
 	}
 	return nil
 }
+
+// idOf is the id of an object that may be named by its display name. It asks the daemon only where it is.
+func idOf(ctx context.Context, c *nodeapi.Client, kind, id string) (string, error) {
+	app := id
+	if kind == "adapter" {
+		app, _, _ = nodeapi.SplitAdapter(id)
+	}
+	if !slices.Contains(namedKinds, kind) || nodeapi.IsUUID(app) {
+		return id, nil
+	}
+	it, err := c.Get(ctx, kind, id)
+	return it.ID, err
+}
+
+// watched is the id of what is watched, "" for all of a kind.
+func watched(ctx context.Context, c *nodeapi.Client, kind, id string) (string, error) {
+	if id == "" {
+		return "", nil
+	}
+	return idOf(ctx, c, kind, id)
+}
+
+// namedKinds are the kinds whose objects have display names, or are adapters of an app that has one.
+var namedKinds = []string{"ni", "app", "adapter"}
+
+// typedNames are the display names by id that can stand for a UUID as they are typed: those that one object has, and
+// that are one word to each shell.
+func typedNames(items []nodeapi.Resource) map[string]string {
+	count := map[string]int{}
+	for _, it := range items {
+		count[it.DisplayName()]++
+	}
+	out := map[string]string{}
+	for _, it := range items {
+		if name := it.DisplayName(); count[name] == 1 && isWord(name) && !nodeapi.IsUUID(name) {
+			out[it.ID] = name
+		}
+	}
+	return out
+}
+
+// isWord says whether no shell, no completion script and no terminal takes a text for anything but a word.
+func isWord(text string) bool {
+	return text != "" && len(text) <= maxWord && text[0] != '-' && text[0] != '.' &&
+		!strings.ContainsFunc(text, func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-+@", r)
+		})
+}
+
+// maxWord is the longest display name that is offered, in bytes: a config's has at most 64 characters.
+const maxWord = 256
 
 // completeTargets completes KIND/ID, or KIND and then ID, with what the daemon knows.
 func (a commands) completeTargets(kinds []string, alone bool) cobra.CompletionFunc {

@@ -41,8 +41,9 @@ func newWait(a commands) *cobra.Command {
 error and at its current generation; an app when it is not pending, without error and
 activated as wanted. absent means neither config nor host objects.
 
-An unknown ID is waited for with --for ready and absent at once. A daemon that does
-not answer is waited for too.
+ID is a UUID, or a display name that only one network or one app has. An unknown one is
+waited for with --for ready and absent at once. A daemon that does not answer is waited
+for too.
 
 peer/NAME and cluster/NAME are the controller's (--controller, or edgespan context). A peer is ready when
 it is online, runs what is wanted, and every parameter is final; --for online asks no more than
@@ -70,7 +71,7 @@ know exits 10 at once.`,
 					return term.Needs("--"+name, "peer/NAME or cluster/NAME")
 				}
 			}
-			if err := checkID("wait", kind, id); err != nil {
+			if err := checkWaited(kind, id); err != nil {
 				return err
 			}
 			return a.wait(cmd.Context(), kind, id, wanted, timeout)
@@ -100,7 +101,14 @@ func (a commands) wait(ctx context.Context, kind, id, wanted string, timeout tim
 	defer c.Close()
 	begun := time.Now()
 	last := errors.New("no answer yet")
+	named := id
 	for {
+		// A name goes with its object: from the first time that there is one, its UUID is asked for.
+		if known, err := idOf(ctx, c, kind, id); err == nil {
+			id = known
+		} else if errors.Is(err, rest.ErrConflict) {
+			return err
+		}
 		got, err := c.Ready(ctx, kind, id)
 		switch {
 		case err == nil:
@@ -121,7 +129,7 @@ func (a commands) wait(ctx context.Context, kind, id, wanted string, timeout tim
 		select {
 		case <-time.After(askAfter(time.Since(begun))):
 		case <-ctx.Done():
-			return fleetcli.Waited(ctx, kind+"/"+id, wanted, timeout, last)
+			return fleetcli.Waited(ctx, kind+"/"+named, wanted, timeout, last)
 		}
 	}
 }

@@ -18,7 +18,8 @@ func newWatch(a commands) *cobra.Command {
 		Use:   "watch [" + strings.Join(kinds, "|") + " [ID]]",
 		Short: "Watch changes of networks, apps, adapters and ports",
 		Long: `watch prints a line for each change from now on, until it is interrupted. One that
-reads slowly misses values in between, never the last one. -o json prints an object a
+reads slowly misses values in between, never the last one. ID may be the display name of a
+network or an app where only one has it. -o json prints an object a
 line: {time, change, object}; the first ones are what there is, up to the line whose
 change is "synchronized".`,
 		Args: term.RangeArgs(0, 2, allowed),
@@ -48,6 +49,10 @@ func (a commands) watch(ctx context.Context, kinds []string, id, output string) 
 	known := false
 	raw := output == "json" || output == "yaml"
 	return a.follow(ctx, func(ctx context.Context, c *nodeapi.Client) error {
+		id, err := watched(ctx, c, kinds[0], id)
+		if err != nil {
+			return err
+		}
 		return c.Watch(ctx, kinds, func(s nodeapi.Seen) error {
 			if s.Change == nodeapi.Synchronized {
 				known = true

@@ -62,12 +62,12 @@ func (c *Client) List(ctx context.Context, kind string) ([]Resource, error) {
 
 // Get returns one resource, or ErrNotFound.
 func (c *Client) Get(ctx context.Context, kind, id string) (Resource, error) {
-	return rest.Get[Resource](ctx, c.Client, "/v1/"+url.PathEscape(kind)+"/"+escapeID(id), nil)
+	return rest.Get[Resource](ctx, c.Client, "/v1/"+url.PathEscape(kind)+"/"+escapeID(kind, id), nil)
 }
 
 // Ready judges a network instance (kind "ni") or an app ("app").
 func (c *Client) Ready(ctx context.Context, kind, id string) (Readiness, error) {
-	return rest.Get[Readiness](ctx, c.Client, "/v1/"+url.PathEscape(kind)+"/"+escapeID(id)+"/ready", nil)
+	return rest.Get[Readiness](ctx, c.Client, "/v1/"+url.PathEscape(kind)+"/"+escapeID(kind, id)+"/ready", nil)
 }
 
 // Version is the version of the daemon.
@@ -76,8 +76,18 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 	return out.Version, err
 }
 
-// escapeID keeps the slash of an adapter's id and escapes the rest.
-func escapeID(id string) string { return strings.ReplaceAll(url.PathEscape(id), "%2F", "/") }
+// escapeID keeps the slashes of an id and escapes the rest. Of networks, apps and adapters it may be a name, with any
+// characters: only the slash before an adapter's index stays there, and dots are no folders.
+func escapeID(kind, id string) string {
+	if !isUUIDKind(kind) {
+		return strings.ReplaceAll(url.PathEscape(id), "%2F", "/")
+	}
+	name, index, ok := SplitAdapter(id)
+	if kind != "adapter" || !ok {
+		return strings.ReplaceAll(url.PathEscape(id), ".", "%2E")
+	}
+	return strings.ReplaceAll(url.PathEscape(name)+"/"+url.PathEscape(index), ".", "%2E")
+}
 
 func post[T any](ctx context.Context, c *Client, path string, q url.Values, doc []byte) (out T, err error) {
 	// The daemon would answer 413 and close while we still write: EPIPE instead of its words.

@@ -76,10 +76,10 @@ func TestClientMirrorsTheBackend(t *testing.T) {
 	if got, err := c.Plan(ctx, []byte("{}")); err != nil || !reflect.DeepEqual(got, b.changes) {
 		t.Errorf("Plan: %v, %v", got, err)
 	}
-	if got, err := c.List(ctx, "adapter"); err != nil || len(got) != 2 || got[1].ID != "app-1/1" {
+	if got, err := c.List(ctx, "adapter"); err != nil || len(got) != 2 || got[1].ID != appID+"/1" {
 		t.Errorf("List: %v, %v", got, err)
 	}
-	if got, err := c.Get(ctx, "adapter", "app-1/1"); err != nil || got.ID != "app-1/1" {
+	if got, err := c.Get(ctx, "adapter", appID+"/1"); err != nil || got.ID != appID+"/1" {
 		t.Errorf("Get: %v, %v", got, err)
 	}
 	if got, err := c.Get(ctx, "port", "a b/ü"); err != nil || got.ID != "a b/ü" {

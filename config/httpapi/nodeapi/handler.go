@@ -109,11 +109,16 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *api) get(w http.ResponseWriter, r *http.Request) {
+	kind := r.PathValue("kind")
+	id, err := identify(r.Context(), a.backend, kind, r.PathValue("id"))
+	if err != nil {
+		answerError(w, fmt.Errorf("get %w", err))
+		return
+	}
 	items, missing, ok := a.items(w, r)
 	if !ok {
 		return
 	}
-	id := r.PathValue("id")
 	for _, it := range items {
 		// UUIDs are compared as RFC 9562 §4 wants it, without regard to case; no other
 		// kind of id has two that differ only in it.
@@ -123,11 +128,10 @@ func (a *api) get(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if len(missing) > 0 { // it may be among what did not answer: not found would be a lie
-		answerError(w, fmt.Errorf("get %s %s: %w: %w", r.PathValue("kind"), id, rest.ErrBusy,
-			&rest.Incomplete{Missing: missing}))
+		answerError(w, fmt.Errorf("get %s %s: %w: %w", kind, id, rest.ErrBusy, &rest.Incomplete{Missing: missing}))
 		return
 	}
-	answerError(w, fmt.Errorf("get %s %s: %w", r.PathValue("kind"), id, rest.ErrNotFound))
+	answerError(w, fmt.Errorf("get %s %s: %w", kind, id, rest.ErrNotFound))
 }
 
 // items lists the kind that the request names; when it says not ok the answer is given.
@@ -155,7 +159,15 @@ func (a *api) ready(w http.ResponseWriter, r *http.Request) {
 		answerProblem(w, noKind(kind, WaitKinds()))
 		return
 	}
-	got, err := a.backend.Ready(r.Context(), kind, r.PathValue("id"))
+	id, err := identify(r.Context(), a.backend, kind, r.PathValue("id"))
+	switch {
+	case errors.Is(err, rest.ErrNotFound):
+		id = r.PathValue("id") // it is absent, unless something without a name is left
+	case err != nil:
+		answerError(w, err)
+		return
+	}
+	got, err := a.backend.Ready(r.Context(), kind, id)
 	answerWith(w, got, err)
 }
 

@@ -15,14 +15,17 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-const niID = "6f1c2f30-0000-4000-8000-00000000000a"
+const (
+	niID  = "6f1c2f30-0000-4000-8000-00000000000a"
+	appID = "6f1c2f30-0000-4000-8000-00000000000b"
+)
 
 func populated() *fakeBackend {
 	return &fakeBackend{
 		items: map[string][]Resource{
 			"ni": {{ID: niID, Kind: "ni", Spec: map[string]any{"type": "local"},
 				Status: map[string]any{"state": "Present"}}},
-			"adapter": {{ID: "app-1/0", Kind: "adapter"}, {ID: "app-1/1", Kind: "adapter"}},
+			"adapter": {{ID: appID + "/0", Kind: "adapter"}, {ID: appID + "/1", Kind: "adapter"}},
 			"port":    {{ID: "a b/ü", Kind: "port"}},
 		},
 		ready: Readiness{Why: "Creating"},
@@ -67,13 +70,13 @@ func TestRoutes(t *testing.T) {
 		{"unknown kind", "GET", "/v1/pod", 404, "ni app adapter port param actor config pending are allowed", ""},
 		{"one object", "GET", "/v1/ni/" + niID, 200, `{"id":"` + niID, "list ni"},
 		{"a uuid in capitals", "GET", "/v1/ni/" + strings.ToUpper(niID), 200, `{"id":"` + niID, "list ni"},
-		{"an adapter's id has a slash", "GET", "/v1/adapter/app-1/1", 200, `{"id":"app-1/1"`, "list adapter"},
+		{"an adapter's id has a slash", "GET", "/v1/adapter/" + appID + "/1", 200, `{"id":"` + appID + `/1"`, "list adapter"},
 		{"an escaped id", "GET", "/v1/port/a%20b%2F%C3%BC", 200, `"id":"a b/ü"`, "list port"},
 		{"only ids of uuids ignore case", "GET", "/v1/port/A%20b%2F%C3%BC", 404, "not found", "list port"},
 		{"unknown id", "GET", "/v1/ni/nobody", 404, "get ni nobody: not found", "list ni"},
 		{"readiness", "GET", "/v1/ni/" + niID + "/ready", 200, `{"ready":false,"absent":false,"why":"Creating"}`,
 			"ready ni " + niID},
-		{"readiness of an app", "GET", "/v1/app/x/ready", 200, `"why":"Creating"`, "ready app x"},
+		{"readiness of an app", "GET", "/v1/app/x/ready", 200, `"why":"Creating"`, "list app,ready app x"},
 		{"readiness of what has none", "GET", "/v1/port/x/ready", 404, "ni app are allowed", ""},
 		{"version", "GET", "/v1/version", 200, `{"version":"v1.2.3"}`, ""},
 		{"livez asks nobody", "GET", "/livez", 200, "ok", ""},

@@ -67,6 +67,12 @@ func (a *api) events(w http.ResponseWriter, r *http.Request) {
 		}
 		q.Last = n
 	}
+	of, err := identified(r.Context(), a.backend, q.Of)
+	if err != nil {
+		answerError(w, err)
+		return
+	}
+	q.Of = of
 	stream(w, r, func(ctx context.Context, emit func(Event) error) error { return a.backend.Events(ctx, q, emit) })
 }
 
@@ -85,18 +91,30 @@ func (a *api) watch(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *api) explain(w http.ResponseWriter, r *http.Request) {
-	kind, id, _ := strings.Cut(r.URL.Query().Get("of"), "/")
+	of := r.URL.Query().Get("of")
+	kind, _, _ := strings.Cut(of, "/")
 	if !slices.Contains(ExplainKinds(), kind) {
 		answerProblem(w, rest.Refuse(rest.TypeBadRequest, "of: is %q: %s with an id are allowed", kind,
 			strings.Join(ExplainKinds(), " ")))
 		return
 	}
+	of, err := identified(r.Context(), a.backend, of)
+	if err != nil {
+		answerError(w, err)
+		return
+	}
+	_, id, _ := strings.Cut(of, "/")
 	got, err := a.backend.Explain(r.Context(), kind, id)
 	answerWith(w, got, err)
 }
 
 func (a *api) diff(w http.ResponseWriter, r *http.Request) {
-	got, err := a.backend.Diff(r.Context(), r.URL.Query().Get("of"))
+	of, err := identified(r.Context(), a.backend, r.URL.Query().Get("of"))
+	if err != nil {
+		answerError(w, err)
+		return
+	}
+	got, err := a.backend.Diff(r.Context(), of)
 	answerWith(w, differing{orEmpty(got)}, err)
 }
 
