@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"unicode"
 
 	"edgespan/config/httpapi/rest"
 )
@@ -121,7 +122,7 @@ func TestHostileDisplayNames(t *testing.T) {
 			t.Errorf("events %.20q: %v", name, err)
 		}
 		_, err := c.Get(ctx, "app", name+"!")
-		if !errors.Is(err, rest.ErrNotFound) || len(err.Error()) > 300 {
+		if !errors.Is(err, rest.ErrNotFound) || len(err.Error()) > 300 || strings.ContainsFunc(err.Error(), unicode.IsControl) {
 			t.Errorf("get %.20q!: %v", name, err)
 		}
 	}
