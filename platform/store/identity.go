@@ -29,7 +29,7 @@ func readNodeID(dir string) (uuid.UUID, error) {
 	path := filepath.Join(dir, idName)
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return uuid.Nil, fmt.Errorf("read node id: %w", err)
+		return uuid.Nil, fmt.Errorf("read node ID: %w", err)
 	}
 	id, err := parseNodeID([]byte(strings.TrimSuffix(string(text), "\n")))
 	if err != nil {
