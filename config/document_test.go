@@ -205,25 +205,25 @@ func TestEveryFaultOfADocumentIsNamed(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 101) + "1" + strings.Repeat("}", 101)
 	for _, c := range []struct{ text, want string }{
 		{`{"a":{"b":1,"b":2},"c":9223372036854775808,"d":[{"e":1,"e":1}]}`,
-			"a.b: is given twice: each key once is allowed\n" +
-				"c: is 9223372036854775808: integers of 64 bits are allowed\nd.0.e: is given twice: each key once is allowed"},
-		{`{"a.b":{"c":1e999}}`, `"a.b".c: is 1e999: numbers up to 1.8e308 are allowed`},
-		{deep, strings.TrimSuffix(strings.Repeat("a.", 100), ".") + ": is nested deeper than 100"},
-		{`[]`, "the document is an array: one JSON object is allowed"},
-		{`null`, "the document is null: one JSON object is allowed"},
-		{``, "is no JSON: line 1 column 1: it is empty"},
-		{"{\"a\":1,\n \"b\"", "b: is no JSON: line 2 column 5: it ends too early"},
-		{`{"a":1} {}`, "is no JSON: line 1 column 10: something follows the document"},
-		{`{"a":NaN}`, "a: is no JSON: line 1 column 6: invalid character 'N' looking for beginning of value"},
-		{`{"a":-Infinity}`, "a: is no JSON: line 1 column 6: invalid character 'I' in numeric literal"},
-		{`{"a":Infinity}`, "a: is no JSON: line 1 column 6: invalid character 'I' looking for beginning of value"},
-		{`{"a":1,}`, "is no JSON: line 1 column 8: invalid character '}' looking for beginning of object key string"},
-		{`{"a":1 /* one */}`, "is no JSON: line 1 column 8: invalid character '/' after object key:value pair"},
-		{"{\"a\":1}\x00 more", "is no JSON: line 1 column 8: something follows the document"},
-		{"{\"a\":\"\xff\"}", "the document is no UTF-8: line 1 column 7: JSON in UTF-8 is allowed"},
-		{`{"a":"\ud800x"}`, `half of a surrogate pair: line 1 column 7: \ud800 to \udbff are allowed before \udc00 to \udfff only`},
+			"a.b: duplicate key (2 times)\n" +
+				"c: invalid value 9223372036854775808: must be an integer of 64 bits\nd.0.e: duplicate key (2 times)"},
+		{`{"a.b":{"c":1e999}}`, `"a.b".c: invalid value 1e999: must be a number up to 1.8e308`},
+		{deep, strings.TrimSuffix(strings.Repeat("a.", 100), ".") + ": nested deeper than 100"},
+		{`[]`, "invalid type array: must be one JSON object"},
+		{`null`, "invalid type null: must be one JSON object"},
+		{``, "invalid JSON: line 1 column 1: it is empty"},
+		{"{\"a\":1,\n \"b\"", "b: invalid JSON: line 2 column 5: it ends too early"},
+		{`{"a":1} {}`, "invalid JSON: line 1 column 10: something follows the document"},
+		{`{"a":NaN}`, "a: invalid JSON: line 1 column 6: invalid character 'N' looking for beginning of value"},
+		{`{"a":-Infinity}`, "a: invalid JSON: line 1 column 6: invalid character 'I' in numeric literal"},
+		{`{"a":Infinity}`, "a: invalid JSON: line 1 column 6: invalid character 'I' looking for beginning of value"},
+		{`{"a":1,}`, "invalid JSON: line 1 column 8: invalid character '}' looking for beginning of object key string"},
+		{`{"a":1 /* one */}`, "invalid JSON: line 1 column 8: invalid character '/' after object key:value pair"},
+		{"{\"a\":1}\x00 more", "invalid JSON: line 1 column 8: something follows the document"},
+		{"{\"a\":\"\xff\"}", "not UTF-8: line 1 column 7: must be JSON in UTF-8"},
+		{`{"a":"\ud800x"}`, `half of a surrogate pair: line 1 column 7: \ud800 to \udbff must stand before \udc00 to \udfff`},
 		{`{"a":"\\\udc00"}`,
-			`half of a surrogate pair: line 1 column 9: \ud800 to \udbff are allowed before \udc00 to \udfff only`},
+			`half of a surrogate pair: line 1 column 9: \ud800 to \udbff must stand before \udc00 to \udfff`},
 	} {
 		_, faults := ParseObject([]byte(c.text))
 		if got := faults.Error(); got != c.want {
@@ -231,7 +231,7 @@ func TestEveryFaultOfADocumentIsNamed(t *testing.T) {
 		}
 	}
 	if _, faults := ParseObject([]byte(strings.Repeat(`{"a":`, 100) + "1" + strings.Repeat("}", 100))); faults != nil {
-		t.Errorf("a depth of 100 is allowed: %v", faults)
+		t.Errorf("must be a depth of 100: %v", faults)
 	}
 }
 
@@ -331,8 +331,7 @@ func FuzzParse(f *testing.F) {
 // A key that an object has many times is one fault with a count, and no other key's.
 func TestAKeyThatIsRepeatedIsOneFault(t *testing.T) {
 	text := `{"b":{"a":1` + strings.Repeat(`,"a":1,"c":2`, 9999) + `},"a":1}`
-	if _, faults := ParseObject([]byte(text)); faults.Error() != "b.a: is given 10000 times: each key once is "+
-		"allowed\nb.c: is given 9999 times: each key once is allowed" {
+	if _, faults := ParseObject([]byte(text)); faults.Error() != "b.a: duplicate key (10000 times)\nb.c: duplicate key (9999 times)" {
 		t.Errorf("%d faults, %.200s", len(faults), faults.Error())
 	}
 }
@@ -344,7 +343,7 @@ func TestParseFew(t *testing.T) {
 		t.Error(faults)
 	}
 	if o, faults := ParseFew([]byte(list(MaxValues))); o != nil || faults == nil ||
-		!strings.Contains(faults.Error(), "at most 100000 are allowed") {
+		!strings.Contains(faults.Error(), "must be at most 100000") {
 		t.Error(o, faults)
 	}
 }

@@ -42,14 +42,8 @@ func (f Fault) Error() string {
 // Faults are all faults of one document, sorted by path.
 type Faults []Fault
 
-// Error is one line for each fault.
-func (fs Faults) Error() string {
-	lines := make([]string, len(fs))
-	for i, f := range fs {
-		lines[i] = f.Error()
-	}
-	return strings.Join(lines, "\n")
-}
+// Error is one line for each fault, and few of the same kind.
+func (fs Faults) Error() string { return strings.Join(fs.Lines(), "\n") }
 
 // Is says that the document is rejected.
 func (fs Faults) Is(target error) bool { return target == Rejected }
@@ -86,7 +80,7 @@ func FormatPath(path []string) string {
 // could have it.
 func ParsePath(s string) ([]string, error) {
 	if !utf8.ValidString(s) {
-		return nil, fmt.Errorf("path %s is no UTF-8: keys in UTF-8 are allowed", Printable(s))
+		return nil, fmt.Errorf("path %s: invalid UTF-8", Printable(s))
 	}
 	var path []string
 	for {
@@ -104,14 +98,14 @@ func ParsePath(s string) ([]string, error) {
 			segment, rest = s[:i], s[i:]
 		}
 		if segment == "" && !strings.HasPrefix(s, `"`) {
-			return nil, errors.New("a path has no empty segments: keys are joined by '.', one with a '.' in it stands in \"\"")
+			return nil, errors.New("empty segment in a path: keys are joined by '.', one with a '.' in it is quoted in \"\"")
 		}
 		path = append(path, segment)
 		if rest == "" {
 			return path, nil
 		}
 		if rest[0] != '.' {
-			return nil, fmt.Errorf("path %s: a '.' is expected after a segment in \"\"", s)
+			return nil, fmt.Errorf("path %s: a '.' must follow a segment in \"\"", s)
 		}
 		s = rest[1:]
 	}
@@ -127,7 +121,7 @@ func jsonPrefix(s string) (string, error) {
 			return s[:i+1], nil
 		}
 	}
-	return "", errors.New(`a closing '"' is missing`)
+	return "", errors.New(`closing '"' required`)
 }
 
 func needsQuotes(r rune) bool {

@@ -32,7 +32,7 @@ func ParseGeneration(text string) (Generation, error) {
 	}
 	at := strings.LastIndexByte(text, ':')
 	if at < 0 {
-		return Generation{}, fmt.Errorf("generation %.80q: has no colon: AUTHORITY:COUNTER is allowed", text)
+		return Generation{}, fmt.Errorf("generation %.80q: no colon: must be AUTHORITY:COUNTER", text)
 	}
 	if err := CheckAuthority(text[:at]); err != nil {
 		return Generation{}, fmt.Errorf("generation %.80q: %w", text, err)
@@ -40,7 +40,7 @@ func ParseGeneration(text string) (Generation, error) {
 	counter, err := strconv.ParseUint(text[at+1:], 10, 64)
 	if err != nil || counter == 0 || strconv.FormatUint(counter, 10) != text[at+1:] {
 		return Generation{},
-			fmt.Errorf("generation %.80q: the counter is %.40q: a number from 1 to %d without leading zeros is allowed", text,
+			fmt.Errorf("generation %.80q: invalid counter %.40q: must be a number from 1 to %d without leading zeros", text,
 				text[at+1:], uint64(math.MaxUint64))
 	}
 	return Generation{Authority: text[:at], Counter: counter}, nil
@@ -48,7 +48,7 @@ func ParseGeneration(text string) (Generation, error) {
 
 // CheckAuthority says what is wrong with the name of one who counts generations.
 func CheckAuthority(a string) error {
-	const allowed = "1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-' are allowed"
+	const allowed = "must be 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'"
 	if a == "" || len(a) > longestAuthority {
 		return fmt.Errorf("the authority has %d characters: %s", len(a), allowed)
 	}

@@ -23,7 +23,7 @@ func ParseObject(text []byte) (Object, Faults) {
 	if o, is := v.(Object); is || len(faults) > 0 {
 		return o, faults
 	}
-	faults.Add(nil, "the document is "+withArticle(KindOf(v)), "one JSON object is allowed")
+	faults.Add(nil, InvalidType(KindOf(v)), "must be one JSON object")
 	return nil, faults
 }
 
@@ -36,7 +36,7 @@ const MaxValues = 100_000
 func ParseFew(text []byte) (Object, Faults) {
 	if n := CountValues(text); n > MaxValues {
 		var faults Faults
-		faults.Add(nil, fmt.Sprintf("the document has some %d values", n), fmt.Sprintf("at most %d are allowed", MaxValues))
+		faults.Add(nil, TooMany("values", n), AtMost(MaxValues))
 		return nil, faults
 	}
 	return ParseObject(text)
@@ -73,7 +73,7 @@ func Parse(text []byte) (any, Faults) {
 func (p *parser) document() any {
 	switch {
 	case !utf8.Valid(p.text):
-		p.faults.Add(nil, "the document is no UTF-8: "+p.place(InvalidUTF8(p.text)), "JSON in UTF-8 is allowed")
+		p.faults.Add(nil, "not UTF-8: "+p.place(InvalidUTF8(p.text)), "must be JSON in UTF-8")
 		return nil
 	case !json.Valid(p.text):
 		p.syntax()
@@ -86,7 +86,7 @@ func (p *parser) document() any {
 	}
 	if at := loneSurrogate(p.text); at >= 0 {
 		p.faults.Add(nil, "half of a surrogate pair: "+p.place(at),
-			`\ud800 to \udbff are allowed before \udc00 to \udfff only`)
+			`\ud800 to \udbff must stand before \udc00 to \udfff`)
 	}
 	return v
 }
@@ -157,13 +157,14 @@ func (p *parser) object() (any, error) {
 		key := p.string()
 		p.skip(" \t\r\n:")
 		p.path = append(p.path, key)
-		numbers := p.spelled.count()
+		faults, numbers := len(p.faults), p.spelled.count()
 		v, err := p.value()
 		if err != nil {
 			return nil, err
 		}
 		p.path = p.path[:len(p.path)-1]
 		if _, twice := o[key]; twice {
+			p.faults = p.faults[:faults]
 			p.spelled.cut(numbers)
 			again.Add(&p.faults, p.path, key)
 			continue
@@ -220,18 +221,18 @@ func (p *parser) number(s string) any {
 	if !strings.ContainsAny(s, ".eE") {
 		i, err := strconv.ParseInt(s, 10, 64)
 		if err != nil {
-			p.faults.Add(slices.Clone(p.path), "is "+Shorten(s), "integers of 64 bits are allowed")
+			p.faults.Add(slices.Clone(p.path), InvalidValue(Shorten(s)), "must be an integer of 64 bits")
 		}
 		return i
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {
-		p.faults.Add(slices.Clone(p.path), "is "+Shorten(s), "numbers up to 1.8e308 are allowed")
+		p.faults.Add(slices.Clone(p.path), InvalidValue(Shorten(s)), "must be a number up to 1.8e308")
 	}
 	return f
 }
 
-func tooDeep(most int) error { return fmt.Errorf("is nested deeper than %d", most) }
+func tooDeep(most int) error { return fmt.Errorf("nested deeper than %d", most) }
 
 // syntax notes why a text is no JSON: where its decoder stops, and what of the document it reads there.
 func (p *parser) syntax() {
@@ -250,7 +251,7 @@ func (p *parser) syntax() {
 		}
 	}
 	if p.depth <= p.maxDepth {
-		what = "is no JSON: " + p.place(at) + ": " + what
+		what = "invalid JSON: " + p.place(at) + ": " + what
 	}
 	p.faults.Add(slices.Clone(p.path), what, "")
 }
@@ -338,14 +339,4 @@ func loneSurrogate(text []byte) int {
 func unit(b []byte) uint64 {
 	u, _ := strconv.ParseUint(string(b[:min(4, len(b))]), 16, 16)
 	return u
-}
-
-func withArticle(kind string) string {
-	switch kind {
-	case "array", "object", "int64":
-		return "an " + kind
-	case "null":
-		return kind
-	}
-	return "a " + kind
 }

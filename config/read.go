@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,7 +42,7 @@ func (d Document) Unfit() Faults {
 	return faults
 }
 
-const explicitMapping = "an explicit mapping is allowed; {} removes everything"
+const explicitMapping = "must be an explicit mapping; {} removes everything"
 
 // ReadDocument reads a document that is one mapping of YAML or JSON in UTF-8, with at most 4 MiB and 32 levels. Equal
 // keys are faults, and the first of them counts; with any other fault there is no object.
@@ -51,11 +50,10 @@ func ReadDocument(text []byte) (Document, Faults) {
 	var faults Faults
 	switch {
 	case len(text) > maxDocument:
-		faults.Add(nil, fmt.Sprintf("the document has %d bytes", len(text)),
-			fmt.Sprintf("at most %d are allowed", maxDocument))
+		faults.Add(nil, TooLong(len(text), "bytes"), AtMost(maxDocument))
 		return Document{}, faults
 	case !utf8.Valid(text):
-		faults.Add(nil, "the document is no UTF-8", "YAML or JSON in UTF-8 is allowed")
+		faults.Add(nil, "not UTF-8", "must be YAML or JSON in UTF-8")
 		return Document{}, faults
 	}
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
@@ -70,12 +68,12 @@ func ReadDocument(text []byte) (Document, Faults) {
 	}
 	switch o, is := v.(Object); {
 	case err != nil:
-		return Document{}, Faults{{Problem: "the document " + err.Error(),
-			Expectation: "one YAML or JSON mapping is allowed"}}
+		return Document{}, Faults{{Problem: err.Error(),
+			Expectation: "must be one YAML or JSON mapping"}}
 	case v == nothing:
 		return Document{}, Faults{{Problem: "the document is empty", Expectation: explicitMapping}}
 	case !is:
-		return Document{}, Faults{{Problem: "the document is " + InYAML(v), Expectation: explicitMapping}}
+		return Document{}, Faults{{Problem: InvalidType(InYAML(v)), Expectation: explicitMapping}}
 	default:
 		d.Object = o
 	}
@@ -132,12 +130,12 @@ func noLists(o Object, path []string, scalars bool, faults *Faults) {
 			noLists(v, append(path, key), scalars, faults)
 		case []any:
 			if !scalars {
-				faults.Add(Sub(path, key), "is a list", "a mapping by name or a comma-separated string is allowed")
+				faults.Add(Sub(path, key), InvalidType("list"), "must be a mapping by name or a comma-separated string")
 				continue
 			}
 			for i, item := range v {
 				if !simple(item) {
-					faults.Add(Sub(path, key, strconv.Itoa(i)), "is "+InYAML(item), "a scalar is allowed in a list")
+					faults.Add(Sub(path, key, strconv.Itoa(i)), InvalidType(InYAML(item)), "must be a scalar in a list")
 				}
 			}
 		}
@@ -186,7 +184,7 @@ func (s *spellings) bad() (faults Faults) {
 	if s != nil {
 		for _, one := range s.all {
 			if one.isBad {
-				faults.Add(Sub(one.parent, one.key), "is "+Quote(one.text), "a number as JSON has it is allowed")
+				faults.Add(Sub(one.parent, one.key), Invalid(one.text), "must be a JSON number")
 			}
 		}
 	}

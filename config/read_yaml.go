@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-const notAllowed = "anchors, aliases, tags, directives, merge and complex keys are not allowed"
+const notAllowed = "anchors, aliases, tags, directives, merge and complex keys are not supported"
 
 // readYAML reads mappings, lists and scalars, in block or flow style.
 func (d *Document) readYAML(text string, faults *Faults) (any, error) {
@@ -33,7 +33,7 @@ func (d *Document) readYAML(text string, faults *Faults) (any, error) {
 	return r.value(y.Root)
 }
 
-func noYAML(err error) error { return fmt.Errorf("is no YAML: %w", err) }
+func noYAML(err error) error { return fmt.Errorf("invalid YAML: %w", err) }
 
 // yamlReader makes a value of the nodes of a document.
 type yamlReader struct {

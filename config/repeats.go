@@ -1,7 +1,5 @@
 package config
 
-import "fmt"
-
 // Repeats are the keys of one object that it has more than once: one fault each, however often.
 // The zero value has none.
 type Repeats struct {
@@ -18,10 +16,10 @@ func (r *Repeats) Add(fs *Faults, path []string, key string) {
 			r.faults = map[string]repeat{}
 		}
 		r.faults[key] = repeat{len(*fs), 2}
-		fs.Add(Sub(path, key), "is given twice", "each key once is allowed")
+		fs.Add(Sub(path, key), DuplicateKey(2), "")
 		return
 	}
 	was.times++
 	r.faults[key] = was
-	(*fs)[was.at].Problem = fmt.Sprintf("is given %d times", was.times)
+	(*fs)[was.at].Problem = DuplicateKey(was.times)
 }

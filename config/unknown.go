@@ -25,7 +25,7 @@ func ReadRecord[T any](text []byte, into *T) (Unknown, error) {
 		return nil, err
 	}
 	if all == nil {
-		return nil, errors.New("is null: an object is allowed")
+		return nil, errors.New("invalid type null: must be an object")
 	}
 	*into = read
 	for t, i := reflect.TypeFor[T](), 0; i < t.NumField(); i++ {

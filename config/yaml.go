@@ -57,7 +57,7 @@ func ReadYAML(text string) (y YAML, err error) {
 	text, y.Directive, y.Next = firstDocument(text)
 	switch words, percents := countWords(text); {
 	case words > maxWords:
-		return y, &YAMLError{What: fmt.Sprintf("it has more than %d words; JSON may be longer", maxWords)}
+		return y, &YAMLError{What: fmt.Sprintf("it has more than %d words; JSON can be longer", maxWords)}
 	case percents > maxPercents:
 		return y, &YAMLError{What: fmt.Sprintf("it has more than %d lines that begin with %%", maxPercents)}
 	}

@@ -70,7 +70,7 @@ func TestYAMLSaysWhereItIsWrong(t *testing.T) {
 		strings.Repeat("[", 10001):                "exceeded max depth",
 		strings.Repeat("- ", 10001):               "exceeded max depth",
 		strings.Repeat("? ", 10001):               "exceeded max depth",
-		strings.Repeat("x,", 1<<20+1):             "it has more than 1048576 words; JSON may be longer",
+		strings.Repeat("x,", 1<<20+1):             "it has more than 1048576 words; JSON can be longer",
 		"a" + strings.Repeat("\r%TAG !x! y", 101): "it has more than 100 lines that begin with %",
 	} {
 		_, err := ReadYAML(text)

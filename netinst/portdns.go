@@ -70,7 +70,7 @@ func noServer(a netip.Addr, s netstate.DNSSource) string {
 	case a.IsLoopback() || slices.Contains(s.Own, a):
 		return "is the host itself"
 	case a.IsUnspecified() || a.IsMulticast() || a == broadcast:
-		return "is no host"
+		return "is not a host"
 	case a.Is6() && a.IsLinkLocalUnicast():
 		return "is known on one link only"
 	}

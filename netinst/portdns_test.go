@@ -59,7 +59,7 @@ func TestWhichDNSServersAreLearnt(t *testing.T) {
 			[]netstate.DNSSource{dnsSource("networkd", true, "8.8.8.8")}, "", "8.8.8.8 by networkd (/networkd)"},
 		{"the host itself and what is no host are none", []netstate.DNSSource{own}, nil,
 			"9.9.9.9 by etc (/etc) skipped /etc: server 10.1.0.1 is the host itself; /etc: server 127.0.0.53 is the host " +
-				"itself; /etc: server ::1 is the host itself; /etc: server 0.0.0.0 is no host", ""},
+				"itself; /etc: server ::1 is the host itself; /etc: server 0.0.0.0 is not a host", ""},
 	} {
 		ifs := []netstate.Interface{
 			{Name: "eth0", Up: true, Addresses: []netip.Prefix{prefix("192.0.2.2/24")},

@@ -109,7 +109,7 @@ func ParseAdapterKey(s string) (AdapterKey, error) {
 	id, err := uuid.Parse(app)
 	n, err2 := strconv.Atoi(index)
 	if err != nil || err2 != nil {
-		return AdapterKey{}, fmt.Errorf("adapter key %q: <app uuid>#<index> is allowed", s)
+		return AdapterKey{}, fmt.Errorf("adapter key %q: must be <app uuid>#<index>", s)
 	}
 	return AdapterKey{id, n}, nil
 }

@@ -21,11 +21,11 @@ type (
 // ParseHostname makes a Hostname, or says what is wrong.
 func ParseHostname(s string) (Hostname, error) {
 	if s == "" || len(s) > 253 {
-		return "", fmt.Errorf("has %d octets: 1 to 253 are allowed", len(s))
+		return "", fmt.Errorf("invalid length of %d octets: must be 1 to 253", len(s))
 	}
 	for _, l := range strings.Split(s, ".") {
 		if l == "" || len(l) > 63 || l[0] == '-' || l[len(l)-1] == '-' || !only(l, isAlnum, '-') {
-			return "", fmt.Errorf("is no host name: labels of 1 to 63 letters, digits and inner hyphens are allowed")
+			return "", fmt.Errorf("invalid host name: must be labels of 1 to 63 letters, digits and inner hyphens")
 		}
 	}
 	return Hostname(strings.ToLower(s)), nil
@@ -34,7 +34,7 @@ func ParseHostname(s string) (Hostname, error) {
 // ParseIfName makes an IfName, or says what is wrong.
 func ParseIfName(s string) (IfName, error) {
 	if s == "" || len(s) > 15 || s == "." || s == ".." || !only(s, isAlnum, '.', '_', '-') {
-		return "", fmt.Errorf("is no interface name: 1 to 15 letters, digits, '.', '_' and '-' are allowed")
+		return "", fmt.Errorf("invalid interface name: must be 1 to 15 letters, digits, '.', '_' and '-'")
 	}
 	return IfName(s), nil
 }

@@ -47,7 +47,7 @@ func TestWords(t *testing.T) {
 }
 
 func TestAnEmptyHostNameIsToldByItsLength(t *testing.T) {
-	if _, err := ParseHostname(""); err == nil || !strings.HasPrefix(err.Error(), "has 0 octets") {
+	if _, err := ParseHostname(""); err == nil || !strings.HasPrefix(err.Error(), "invalid length of 0 octets") {
 		t.Error(err)
 	}
 }

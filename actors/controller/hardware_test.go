@@ -173,7 +173,7 @@ func TestAnAnswerOfManyValuesIsNotRead(t *testing.T) {
 		n.connect(c)
 		r.pass(time.Second)
 		for _, l := range logs.All() {
-			if why := fmt.Sprint(l.ContextMap()["why"]); strings.Contains(why, "300003 values: at most 100000 are allowed") {
+			if why := fmt.Sprint(l.ContextMap()["why"]); strings.Contains(why, "too many values (300003): must be at most 100000") {
 				return
 			}
 		}

@@ -73,9 +73,5 @@ func rejected(err error) error {
 	if !errors.As(err, &faults) {
 		return err
 	}
-	r := &rest.Rejected{}
-	for _, f := range faults {
-		r.Faults = append(r.Faults, f.Error())
-	}
-	return r
+	return &rest.Rejected{Faults: faults.Lines()}
 }

@@ -324,9 +324,9 @@ spec: {leader: edge-1, tunnel: wireguard, members: {edge-1: {underlay: wan}, edg
 `
 	wants := []struct{ path, detail, allowed string }{
 		{"peer/edge-1.spec.underlays.office.vpn", "names a network, and none can be an underlay",
-			"port or address is allowed, also the address of a VPN that the host itself has"},
-		{"peer/edge-1.spec.underlays.wan.type", `is "gre"`, "no type of tunnel is to be named, all are vxlan"},
-		{"cluster/lab.spec.tunnel", `is "wireguard"`, "no type of tunnel is to be named, all are vxlan"},
+			"must be port or address, also the address of a VPN that the host itself has"},
+		{"peer/edge-1.spec.underlays.wan.type", `invalid value "gre"`, "no type of tunnel is to be named, all are vxlan"},
+		{"cluster/lab.spec.tunnel", `invalid value "wireguard"`, "no type of tunnel is to be named, all are vxlan"},
 	}
 	got := cli(t, env, text, "apply", "-f", "-")
 	for _, w := range wants {

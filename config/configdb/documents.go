@@ -31,26 +31,26 @@ func ParseBody(text []byte) (JSON, error) { return parseUpTo(text, MaxBodyValues
 
 func parseUpTo(text []byte, values int) (JSON, error) {
 	if len(text) > MaxSize {
-		return nil, malformed("the document is too large: it has %d bytes: %d are allowed", len(text), MaxSize)
+		return nil, malformed("the document is too large (%d bytes): must be at most %d", len(text), MaxSize)
 	}
 	p := parser{text: text, values: values}
 	if !utf8.Valid(text) {
 		p.at = config.InvalidUTF8(text)
-		return nil, p.fault("it is no UTF-8", "JSON in UTF-8 is allowed")
+		return nil, p.fault("it is not UTF-8", "must be JSON in UTF-8")
 	}
 	p.out = make([]byte, 0, len(text))
 	p.blanks()
 	if p.at == len(text) {
-		return nil, p.fault("it is empty", "one JSON value is allowed")
+		return nil, p.fault("it is empty", "must be one JSON value")
 	}
 	err := p.value(0)
 	if p.values < 0 {
-		return nil, tooLarge("the document has too many values: %d are allowed", values)
+		return nil, tooLarge("the document has too many values: must be at most %d", values)
 	}
 	if err == nil {
 		p.blanks()
 		if p.at < len(text) {
-			err = p.fault("something follows the value", "one JSON value is allowed")
+			err = p.fault("something follows the value", "must be one JSON value")
 		}
 	}
 	if err != nil {
@@ -139,7 +139,7 @@ func (p *parser) value(depth int) error {
 		return errTooMany
 	}
 	if p.at == len(p.text) {
-		return p.fault("it ends too early", "a value is allowed here")
+		return p.fault("it ends too early", "must be a value here")
 	}
 	switch c := p.text[p.at]; c {
 	case '{':
@@ -159,8 +159,8 @@ func (p *parser) value(depth int) error {
 			return p.number()
 		}
 	}
-	return p.fault("here begins no value",
-		"an object, a list, a string in \"\", a number, true, false and null are allowed")
+	return p.fault("no value here",
+		"must be an object, a list, a string in \"\", a number, true, false or null")
 }
 
 func (p *parser) object(depth int) error {
@@ -177,7 +177,7 @@ func (p *parser) object(depth int) error {
 	for !p.is('}') {
 		if len(p.open) > first {
 			if !p.is(',') {
-				return p.fault("the object goes on without a comma", "',' or '}' is allowed here")
+				return p.fault("the object goes on without a comma", "must be ',' or '}' here")
 			}
 			p.take()
 			p.blanks()
@@ -210,7 +210,7 @@ func (p *parser) object(depth int) error {
 // member reads a key and its value.
 func (p *parser) member(depth int) (m member, err error) {
 	if !p.is('"') {
-		return m, p.fault("here begins no key", "a string in \"\" is allowed here")
+		return m, p.fault("no key here", "must be a string in \"\" here")
 	}
 	m.from, m.objects = len(p.out), len(p.objects)
 	if m.escaped, err = p.string(); err != nil {
@@ -218,7 +218,7 @@ func (p *parser) member(depth int) (m member, err error) {
 	}
 	p.blanks()
 	if !p.is(':') {
-		return m, p.fault("a key has no value", "':' is allowed here")
+		return m, p.fault("a key has no value", "must be ':' here")
 	}
 	m.colon = len(p.out)
 	p.take()
@@ -263,7 +263,7 @@ func (p *parser) array(depth int) error {
 	for first := true; !p.is(']'); first = false {
 		if !first {
 			if !p.is(',') {
-				return p.fault("the list goes on without a comma", "',' or ']' is allowed here")
+				return p.fault("the list goes on without a comma", "must be ',' or ']' here")
 			}
 			p.take()
 			p.blanks()
@@ -279,7 +279,7 @@ func (p *parser) array(depth int) error {
 
 func (p *parser) word(w string) error {
 	if !bytes.HasPrefix(p.text[p.at:], []byte(w)) {
-		return p.fault("here stands an unknown word", "true, false and null are allowed, and strings in \"\"")
+		return p.fault("unknown word", "must be true, false or null, or a string in \"\"")
 	}
 	p.at += len(w)
 	p.out = append(p.out, w...)
@@ -296,15 +296,15 @@ func (p *parser) number() error {
 	case p.is('0'):
 		p.at++
 	case !p.digits():
-		return p.fault("a number has no digit", "digits are allowed here")
+		return p.fault("a number has no digit", "must be digits here")
 	}
 	if p.at < len(p.text) && isDigit(p.text[p.at]) {
-		return p.fault("a number begins with 0", "0 alone is allowed before a point")
+		return p.fault("a number begins with 0", "must be 0 alone before a point")
 	}
 	if p.is('.') {
 		p.at++
 		if !p.digits() {
-			return p.fault("a number ends with a point", "digits are allowed here")
+			return p.fault("a number ends with a point", "must be digits here")
 		}
 	}
 	if p.is('e') || p.is('E') {
@@ -313,7 +313,7 @@ func (p *parser) number() error {
 			p.at++
 		}
 		if !p.digits() {
-			return p.fault("a number has no exponent after its e", "digits are allowed here")
+			return p.fault("a number has no exponent after its e", "must be digits here")
 		}
 	}
 	p.out = append(p.out, p.text[from:p.at]...)
@@ -351,7 +351,7 @@ func (p *parser) blanks() {
 }
 
 func (p *parser) tooDeep() error {
-	return p.fault("it is nested too deep", fmt.Sprintf("%d levels are allowed", MaxDepth))
+	return p.fault("it is nested too deep", fmt.Sprintf("must be at most %d levels", MaxDepth))
 }
 
 // fault is what is wrong where the parser stands.
@@ -362,7 +362,7 @@ func (p *parser) fault(what, allowed string) error {
 	if p.at == len(p.text) && p.at > 0 && what != "it is empty" {
 		what = "it ends too early"
 	}
-	return malformed("the document is no JSON: %s: line %d column %d (byte %d): %s", what, line, column, p.at, allowed)
+	return malformed("invalid JSON: %s: line %d column %d (byte %d): %s", what, line, column, p.at, allowed)
 }
 
 // rewriter writes what a parser has read with the members of each object in their order.

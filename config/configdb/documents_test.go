@@ -70,18 +70,18 @@ func TestParseGivesTheCanonicalForm(t *testing.T) {
 func TestParseSaysWhereAndWhatIsAllowed(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"":                        "the document is no JSON: it is empty: line 1 column 1 (byte 0): one JSON value is allowed",
+		"":                        "invalid JSON: it is empty: line 1 column 1 (byte 0): must be one JSON value",
 		" \n":                     "it is empty: line 2 column 1 (byte 2)",
-		"{\n \"a\": x}":           "here begins no value: line 2 column 7 (byte 8): an object, a list",
-		"{\"é\":1 \"b\":2}":       "the object goes on without a comma: line 1 column 8 (byte 8): ',' or '}' is allowed here",
-		`{"a":1,}`:                "here begins no key: line 1 column 8",
+		"{\n \"a\": x}":           "no value here: line 2 column 7 (byte 8): must be an object, a list",
+		"{\"é\":1 \"b\":2}":       "the object goes on without a comma: line 1 column 8 (byte 8): must be ',' or '}' here",
+		`{"a":1,}`:                "no key here: line 1 column 8",
 		`{"a" 1}`:                 "a key has no value: line 1 column 6",
 		`{"a"`:                    "it ends too early: line 1 column 5",
 		`{"a":`:                   "it ends too early",
-		`[1,]`:                    "here begins no value: line 1 column 4",
+		`[1,]`:                    "no value here: line 1 column 4",
 		`[1 2]`:                   "the list goes on without a comma",
 		`[1`:                      "it ends too early",
-		`"a`:                      `it ends too early: line 1 column 3 (byte 2): " is allowed here`,
+		`"a`:                      `it ends too early: line 1 column 3 (byte 2): must be " here`,
 		`"a\`:                     "it ends too early",
 		"\"a\nb\"":                "a string has a control character in it: line 1 column 3",
 		`"\x"`:                    "a string has an unknown escape in it: line 1 column 2",
@@ -91,11 +91,11 @@ func TestParseSaysWhereAndWhatIsAllowed(t *testing.T) {
 		`[1.]`:                    "a number ends with a point: line 1 column 4",
 		`[1e]`:                    "a number has no exponent after its e",
 		`[-]`:                     "a number has no digit",
-		`tru`:                     "here stands an unknown word: line 1 column 1",
-		`{} {}`:                   "something follows the value: line 1 column 4 (byte 3): one JSON value is allowed",
-		"\"\xff\"":                "it is no UTF-8: line 1 column 2 (byte 1)",
-		"\ufeff{}":                "here begins no value: line 1 column 1",
-		strings.Repeat("[", 1001): "it is nested too deep: line 1 column 1001 (byte 1000): 1000 levels are allowed",
+		`tru`:                     "unknown word: line 1 column 1",
+		`{} {}`:                   "something follows the value: line 1 column 4 (byte 3): must be one JSON value",
+		"\"\xff\"":                "it is not UTF-8: line 1 column 2 (byte 1)",
+		"\ufeff{}":                "no value here: line 1 column 1",
+		strings.Repeat("[", 1001): "it is nested too deep: line 1 column 1001 (byte 1000): must be at most 1000 levels",
 	} {
 		_, err := Parse([]byte(text))
 		var e *Error
@@ -104,7 +104,7 @@ func TestParseSaysWhereAndWhatIsAllowed(t *testing.T) {
 		}
 	}
 	if _, err := ParseObject([]byte(`[1]`)); err == nil ||
-		err.Error() != "the document is a list: one JSON object is allowed" {
+		err.Error() != "the document is a list: must be one JSON object" {
 		t.Error(err)
 	}
 }

@@ -30,7 +30,7 @@ func (o MergeOptions) check() error {
 	case "", MergeFirst, MergeUnique, MergeHash, MergeDeep:
 		return nil
 	}
-	return malformed("merge is %s: first, unique, hash and deep are allowed", shown(JSON(o.Strategy)))
+	return malformed("merge: invalid value %s: must be first, unique, hash or deep", shown(JSON(o.Strategy)))
 }
 
 // optionsKey is the key that Puppet reads its rules of merging from. No lookup finds it.
@@ -145,7 +145,7 @@ func (m *Meter) MergeData(o MergeOptions, sources []Object) (out Object, err err
 		return Object{}, err
 	}
 	if o.Strategy == MergeUnique {
-		return Object{}, malformed("merge is unique: first, hash and deep are allowed for all of the data")
+		return Object{}, malformed("merge: invalid value unique: must be first, hash or deep for all of the data")
 	}
 	layers := slices.Clone(sources)
 	slices.Reverse(layers)
@@ -173,10 +173,10 @@ func (m *Meter) unique(key string, values []JSON) (JSON, error) {
 	var all []JSON
 	for i, v := range values {
 		if i > 0 && v[0] == '{' {
-			return nil, conflict("key %s: %s can't be merged by unique: lists and scalars are allowed", key, kindOf(v))
+			return nil, conflict("key %s: %s can't be merged by unique: must be a list or a scalar", key, kindOf(v))
 		}
 		if i > 0 && v[0] == 'n' {
-			return nil, conflict("key %s: null can't be merged by unique: lists and scalars are allowed", key)
+			return nil, conflict("key %s: null can't be merged by unique: must be a list or a scalar", key)
 		}
 		one := m.flatten(nil, v)
 		if i == 0 && len(values) == 1 && v[0] == '[' {
@@ -226,7 +226,7 @@ func (m *Meter) mergeHashes(key string, values []JSON) (JSON, error) {
 	for i, v := range values {
 		o, err := m.object(v)
 		if err != nil {
-			return nil, conflict("key %s: %s can't be merged by hash: objects are allowed", key, kindOf(v))
+			return nil, conflict("key %s: %s can't be merged by hash: must be an object", key, kindOf(v))
 		}
 		layers[len(values)-1-i] = o
 	}
@@ -302,6 +302,6 @@ func (s *segment) asIndex() {
 }
 
 func keySyntax(key string) *Error {
-	return malformed("key %s is misspelt: parts joined by dots are allowed, '' or \"\" around one that has a dot in it",
+	return malformed("key %s is misspelt: must be parts joined by dots, '' or \"\" around one that has a dot in it",
 		shown(JSON(key)))
 }

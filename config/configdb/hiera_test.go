@@ -101,12 +101,12 @@ func TestLookupOfAKey(t *testing.T) {
 		{MergeFirst, "'a", "misspelt", Malformed},
 		{MergeFirst, "''", "misspelt", Malformed},
 		{MergeFirst, "a'b'", "misspelt", Malformed},
-		{"most", "a", "merge is most: first, unique, hash and deep are allowed", Malformed},
+		{"most", "a", "merge: invalid value most: must be first, unique, hash or deep", Malformed},
 		{MergeFirst, "s.a", "key s.a: a string has no key a: an object is needed there", Conflict},
 		{MergeFirst, "l.a", "a list has no key a", Conflict},
 		{MergeUnique, "h", "key h: an object can't be merged by unique", Conflict},
 		{MergeUnique, "low", "null can't be merged by unique", Conflict},
-		{MergeHash, "s", "key s: a string can't be merged by hash: objects are allowed", Conflict},
+		{MergeHash, "s", "key s: a string can't be merged by hash: must be an object", Conflict},
 	} {
 		_, found, err := free.LookupKeys(MergeOptions{Strategy: c.merge}, sources).Find(c.key)
 		var fault *Error
@@ -135,7 +135,7 @@ func TestAllDataInOneObject(t *testing.T) {
 		}
 	}
 	if _, err := free.MergeData(MergeOptions{Strategy: MergeUnique}, sources); err == nil ||
-		!strings.Contains(err.Error(), "first, hash and deep are allowed") {
+		!strings.Contains(err.Error(), "must be first, hash or deep") {
 		t.Error(err)
 	}
 	if got, err := free.MergeData(MergeOptions{}, nil); err != nil || string(got.JSON()) != "{}" {

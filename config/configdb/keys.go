@@ -30,19 +30,19 @@ const MaxPaths = 10_000
 // KeysEditOf reads the body of a keys operation: a list of paths.
 func KeysEditOf(op KeysOp, v JSON) (KeysEdit, error) {
 	if op != KeysGet && op != KeysSet && op != KeysDelete {
-		return KeysEdit{}, malformed("Unknown operation: %s: get, set and delete are allowed", shown(JSON(op)))
+		return KeysEdit{}, malformed("Unknown operation: %s: must be get, set or delete", shown(JSON(op)))
 	}
 	if v[0] != '[' {
-		return KeysEdit{}, malformed("the keys are %s: a list of paths is allowed, each a list of keys", kindOf(v))
+		return KeysEdit{}, malformed("the keys are %s: must be a list of paths, each a list of keys", kindOf(v))
 	}
 	e := KeysEdit{Op: op}
 	items := v.Elements()
 	if len(items) > MaxPaths {
-		return KeysEdit{}, tooLarge("the keys are %d paths: %d are allowed", len(items), MaxPaths)
+		return KeysEdit{}, tooLarge("too many paths (%d): must be at most %d", len(items), MaxPaths)
 	}
 	for i, item := range items {
 		if item[0] != '[' {
-			return KeysEdit{}, malformed("path %d is %s: a list of keys is allowed", i, kindOf(item))
+			return KeysEdit{}, malformed("path %d is %s: must be a list of keys", i, kindOf(item))
 		}
 		path := item.Elements()
 		keys := path
@@ -67,7 +67,7 @@ func keyTexts(keys []JSON) ([]string, error) {
 			is = text != "" && strings.Trim(text, "-0123456789") == ""
 		}
 		if !is {
-			return nil, malformed("key %d is %s: strings and integers are allowed", i, kindOf(k))
+			return nil, malformed("key %d is %s: must be a string or an integer", i, kindOf(k))
 		}
 		out[i] = text
 	}
@@ -117,7 +117,7 @@ func (m *Meter) Apply(e KeysEdit, doc JSON) (out JSON, err error) {
 	}
 	out = root.json()
 	if nesting(out) > MaxDepth {
-		return nil, conflict("the document would be nested too deep: %d levels are allowed", MaxDepth)
+		return nil, conflict("the document would be nested too deep: must be at most %d levels", MaxDepth)
 	}
 	return out, nil
 }

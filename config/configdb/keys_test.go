@@ -52,7 +52,7 @@ func TestKeysOperations(t *testing.T) {
 		{"a list document", KeysSet, `[7]`, `[["0",1]]`, "[1]", ""},
 		{"too deep", KeysSet, doc, `[["a",` + strings.Repeat("[", 997) + strings.Repeat("]", 997) + `],["a",` +
 			strings.Repeat("0,", 996) + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `]]`, "",
-			"nested too deep: 1000 levels are allowed"},
+			"nested too deep: must be at most 1000 levels"},
 
 		{"delete", KeysDelete, doc, `[["a","b","c"],["list",0],["text"]]`,
 			`{"a":{"b":{}},"dots.in.it":{"x":null},"list":[2]}`, ""},
@@ -107,10 +107,10 @@ func parseKeysEdit(op KeysOp, body string) (KeysEdit, error) {
 func TestKeysThatAreMalformed(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
-		``:                  "the document is no JSON",
-		`{"a":1}`:           "the keys are an object: a list of paths is allowed, each a list of keys",
-		`["a"]`:             "path 0 is a string: a list of keys is allowed",
-		`[["a",1],[1.5,2]]`: "path 1: key 0 is a number: strings and integers are allowed",
+		``:                  "invalid JSON",
+		`{"a":1}`:           "the keys are an object: must be a list of paths, each a list of keys",
+		`["a"]`:             "path 0 is a string: must be a list of keys",
+		`[["a",1],[1.5,2]]`: "path 1: key 0 is a number: must be a string or an integer",
 		`[[null,1]]`:        "path 0: key 0 is null",
 		`[[["a"],1]]`:       "path 0: key 0 is a list",
 	} {

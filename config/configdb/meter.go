@@ -85,7 +85,7 @@ func (m *Meter) make(n int) {
 		return
 	}
 	if m.made += n; m.made > MaxMade {
-		panic(ended{tooLarge("the answer: takes more than %d MiB to be made: less at once is allowed", MaxMade>>20)})
+		panic(ended{tooLarge("the answer: takes more than %d MiB to be made: ask for less at once", MaxMade>>20)})
 	}
 }
 
@@ -94,7 +94,7 @@ func (m *Meter) look(n int) {
 		return
 	}
 	if m.looked += n; m.looked > MaxLooked {
-		panic(ended{tooLarge("the answer: takes too long to be made: less at once is allowed")})
+		panic(ended{tooLarge("the answer: takes too long to be made: ask for less at once")})
 	}
 	if m.looked-m.asked < stopEach || m.stop == nil {
 		return
@@ -108,7 +108,7 @@ func (m *Meter) look(n int) {
 // answer takes the bytes of a part of an answer that is about to be made.
 func (m *Meter) answer(size int) {
 	if m != nil && size > MaxAnswer {
-		panic(ended{tooLarge("the answer: has more than %d MiB: less at once is allowed", MaxAnswer>>20)})
+		panic(ended{tooLarge("the answer: has more than %d MiB: ask for less at once", MaxAnswer>>20)})
 	}
 	m.make(size)
 	m.look(size)

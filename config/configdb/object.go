@@ -40,7 +40,7 @@ const countFrom = 4 << 10
 
 func (m *Meter) object(v JSON) (Object, error) {
 	if len(v) == 0 || v[0] != '{' {
-		return Object{}, malformed("the document is %s: one JSON object is allowed", kindOf(v))
+		return Object{}, malformed("the document is %s: must be one JSON object", kindOf(v))
 	}
 	n := min(len(v)/16, 64)
 	if len(v) >= countFrom {

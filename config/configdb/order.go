@@ -21,7 +21,7 @@ func (d deep) sort(ns []*node) error {
 	slices.SortStableFunc(all, func(a, b sortable) int {
 		c, is := d.m.compare(&a, &b)
 		if !is && fault == nil {
-			fault = conflict("key %s: a merged list can't be sorted: %s stands beside %s: strings or numbers alone are allowed",
+			fault = conflict("key %s: a merged list can't be sorted: %s is mixed with %s: must be strings or numbers alone",
 				d.key, kindOf(a.raw), kindOf(b.raw))
 		}
 		return c

@@ -15,7 +15,7 @@ func (m *Meter) References(content JSON) (out []string, err error) {
 	out = m.appendReferences(nil, content)
 	slices.Sort(out)
 	if out = slices.Compact(out); len(out) > MaxReferences {
-		return nil, tooLarge("the content refers to %d resources: %d are allowed", len(out), MaxReferences)
+		return nil, tooLarge("the content refers to too many resources (%d): must be at most %d", len(out), MaxReferences)
 	}
 	return out, nil
 }

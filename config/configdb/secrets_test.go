@@ -108,7 +108,7 @@ func TestSecretsFollowTheElementsOfLists(t *testing.T) {
 			`[{"n":"new","p":"N"},{"n":"a","p":"A"},{"n":"b","p":"B"},{"n":"c","p":"C"}]`},
 		{"one is new and has none", `[{"n":"new","p":M},{"n":"a","p":M},{"n":"b","p":M},{"n":"c","p":M}]`, ""},
 		{"one goes and another is changed", `[{"n":"a","p":M},{"n":"x","p":M}]`, ""},
-		{"one is there twice", `[{"n":"a","p":M},{"n":"a","p":M},{"n":"c","p":M}]`, `twice`},
+		{"one duplicate", `[{"n":"a","p":M},{"n":"a","p":M},{"n":"c","p":M}]`, `twice`},
 		{"one is moved and its copy stays", `[{"n":"c","p":M},{"n":"b","p":M},{"n":"c","p":M}]`, `twice`},
 	} {
 		write := parse(t, `{"users":`+strings.ReplaceAll(c.write, ":M", ":"+m)+`}`)

@@ -75,7 +75,7 @@ func refersTo(s string) bool {
 		!strings.HasPrefix(key, ":")
 }
 
-const referenceForm = "%{resource:key.path} is allowed, and %%{ for a literal %{"
+const referenceForm = "must be %{resource:key.path}, or %%{ for a literal %{"
 
 func parseReference(s string) (*reference, error) {
 	resource, key, _ := strings.Cut(s, ":")

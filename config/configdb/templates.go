@@ -143,7 +143,7 @@ func (r *resolver) effective(resource string) (Object, []int, error) {
 		out = r.m.mergeNested([]Object{low, m.layers})
 	}
 	if r.size > 0 && nesting(r.m.json(out)) > MaxDepth {
-		return Object{}, nil, conflict("template %s: it is nested too deep with what it refers to: %d levels are allowed",
+		return Object{}, nil, conflict("template %s: it is nested too deep with what it refers to: must be at most %d levels",
 			resource, MaxDepth)
 	}
 	return out, won, nil
@@ -178,7 +178,8 @@ func (r *resolver) resolve(at reference, v JSON) (JSON, error) {
 		return nil, conflict("template: its references go in a circle: %s", strings.Join(append(r.chain[i:], name), " -> "))
 	}
 	if len(r.chain) == maxChain {
-		return nil, conflict("template: its references lead too far: %s -> … -> %s: %d in a row are allowed", r.chain[0],
+		return nil, conflict("template: its references lead too far: %s -> … -> %s: must be at most %d in a row",
+			r.chain[0],
 			name, maxChain)
 	}
 	r.chain = append(r.chain, name)
@@ -237,7 +238,7 @@ func (r *resolver) text(text string) (JSON, error) {
 		case isMasked(v):
 			return v, nil
 		case !is && (v[0] == '{' || v[0] == '['):
-			return nil, conflict("template %s: %%{%s} is %s: a string, a number, a boolean and null are allowed within text",
+			return nil, conflict("template %s: %%{%s} is %s: must be a string, a number, a boolean or null within text",
 				r.way(), p.reference, kindOf(v))
 		case !is && v[0] != 'n':
 			s = string(v)
@@ -253,7 +254,7 @@ func (r *resolver) text(text string) (JSON, error) {
 
 func (r *resolver) grow(n int) error {
 	if r.size += n + 1; r.size > maxResolved {
-		return conflict("template %s: its references stand for too much: %d bytes are allowed", r.way(), maxResolved)
+		return conflict("template %s: its references stand for too much: must be at most %d bytes", r.way(), maxResolved)
 	}
 	return nil
 }

@@ -122,13 +122,13 @@ func TestTemplatesThatCanNotBeResolved(t *testing.T) {
 			"template r0:x: %{b:y.z}: the resource b has no such key there"},
 		{world{"r0": {`{"x":"%{b:y}"}`}, "b": {`{"z":1}`}}, "the resource b has no such key there"},
 		{world{"r0": {`{"x":"a %{b:y}"}`}, "b": {`{"y":{}}`}},
-			"%{b:y} is an object: a string, a number, a boolean and null are allowed within text"},
+			"%{b:y} is an object: must be a string, a number, a boolean or null within text"},
 		{world{"r0": {`{"x":"a %{b:}"}`}},
-			"is misspelt: parts joined by dots are allowed, '' or \"\" around one that has a dot in it: %{resource:key.path} " +
-				"is allowed, and %%{ for a literal %{"},
-		{long, "its references lead too far: r0:x -> … -> r100:x: 100 in a row are allowed"},
-		{laughs, "its references stand for too much: 16777216 bytes are allowed"},
-		{nested, "nested too deep with what it refers to: 1000 levels are allowed"},
+			"is misspelt: must be parts joined by dots, '' or \"\" around one that has a dot in it: must be " +
+				"%{resource:key.path}, or %%{ for a literal %{"},
+		{long, "its references lead too far: r0:x -> … -> r100:x: must be at most 100 in a row"},
+		{laughs, "its references stand for too much: must be at most 16777216 bytes"},
+		{nested, "nested too deep with what it refers to: must be at most 1000 levels"},
 	} {
 		_, _, err := free.Effective("r0", c.w.load(t, false))
 		var fault *Error

@@ -53,7 +53,7 @@ func (p *parser) string() (escaped bool, err error) {
 				return false, err
 			}
 		case c < ' ':
-			return false, p.fault("a string has a control character in it", `\n, \t and \u0000 to \u001f are allowed for it`)
+			return false, p.fault("a string has a control character in it", `must be \n, \t and \u0000 to \u001f`)
 		default:
 			i := p.at
 			for i < len(p.text) && plain[p.text[i]] {
@@ -63,14 +63,14 @@ func (p *parser) string() (escaped bool, err error) {
 			p.at = i
 		}
 	}
-	return false, p.fault("a string has no end", `" is allowed here`)
+	return false, p.fault("a string has no end", `must be " here`)
 }
 
 // escape reads what begins with a backslash.
 func (p *parser) escape() error {
 	if p.at+1 == len(p.text) {
 		p.at++
-		return p.fault("", `an escape is allowed here`)
+		return p.fault("", `must be an escape here`)
 	}
 	switch c := p.text[p.at+1]; c {
 	case '"', '\\', 'b', 'f', 'n', 'r', 't':
@@ -81,7 +81,7 @@ func (p *parser) escape() error {
 		return p.unicode()
 	default:
 		return p.fault("a string has an unknown escape in it",
-			`\" \\ \/ \b \f \n \r \t and \u with four hex digits are allowed`)
+			`must be \" \\ \/ \b \f \n \r \t and \u with four hex digits`)
 	}
 	p.at += 2
 	return nil
@@ -91,7 +91,7 @@ func (p *parser) escape() error {
 func (p *parser) unicode() error {
 	r, is := hex4(p.text[p.at+2:])
 	if !is {
-		return p.fault(`a \u has no four hex digits`, `\u0000 to \uffff are allowed`)
+		return p.fault(`a \u has no four hex digits`, `must be \u0000 to \uffff`)
 	}
 	p.at += 6
 	if isHigh(r) && bytes.HasPrefix(p.text[p.at:], []byte(`\u`)) {

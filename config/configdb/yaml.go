@@ -38,7 +38,7 @@ func FromYAML(text []byte) (v JSON, more bool, err error) {
 		return v, false, nil
 	}
 	if !utf8.Valid(text) {
-		return nil, false, malformed("the document is no YAML: it is no UTF-8 (byte %d): UTF-8 is allowed",
+		return nil, false, malformed("invalid YAML: it is not UTF-8 (byte %d): must be UTF-8",
 			config.InvalidUTF8(text))
 	}
 	y, err := config.ReadYAML(string(text))
@@ -53,7 +53,7 @@ func FromYAML(text []byte) (v JSON, more bool, err error) {
 		return nil, false, err
 	}
 	if nesting(v) > MaxDepth {
-		return nil, false, malformed("the document is nested too deep by its aliases: %d levels are allowed", MaxDepth)
+		return nil, false, malformed("the document is nested too deep by its aliases: must be at most %d levels", MaxDepth)
 	}
 	return v, y.Next > 0, nil
 }
@@ -62,13 +62,13 @@ func syntaxOf(err error) error {
 	var e *config.YAMLError
 	switch {
 	case !errors.As(err, &e):
-		return malformed("the document is no YAML: %v", err)
+		return malformed("invalid YAML: %v", err)
 	case e.Deep:
-		return malformed("the document is no YAML: it is nested too deep: %d levels are allowed", maxYAMLDepth)
+		return malformed("invalid YAML: it is nested too deep: must be at most %d levels", maxYAMLDepth)
 	case e.Line == 0:
-		return malformed("the document is no YAML: %s", e.What)
+		return malformed("invalid YAML: %s", e.What)
 	}
-	return malformed("the document is no YAML: %s: line %d", e.What, e.Line)
+	return malformed("invalid YAML: %s: line %d", e.What, e.Line)
 }
 
 // yamlReader makes JSON of the nodes of one document.
@@ -81,7 +81,7 @@ type yamlReader struct {
 
 // fault is what is wrong at a node.
 func (r *yamlReader) fault(n *yaml.Node, what, allowed string) error {
-	text := fmt.Sprintf("the document is no YAML: %s: line %d column %d", what, n.Line, n.Column)
+	text := fmt.Sprintf("invalid YAML: %s: line %d column %d", what, n.Line, n.Column)
 	if len(r.path) > 0 {
 		text += " (" + spell(r.path) + ")"
 	}
@@ -95,7 +95,7 @@ func (r *yamlReader) value(n *yaml.Node, depth int) (v JSON, err error) {
 	tag := r.y.Tag(n)
 	switch {
 	case depth > maxYAMLDepth:
-		return nil, r.fault(n, "it is nested too deep", fmt.Sprintf("%d levels are allowed", maxYAMLDepth))
+		return nil, r.fault(n, "it is nested too deep", fmt.Sprintf("must be at most %d levels", maxYAMLDepth))
 	case n.Kind == yaml.AliasNode:
 		return r.alias(n)
 	case n.Kind == yaml.ScalarNode:
@@ -107,7 +107,7 @@ func (r *yamlReader) value(n *yaml.Node, depth int) (v JSON, err error) {
 	}
 	if err == nil && n.Kind != yaml.ScalarNode && tag != "" && tag != "!" &&
 		tag != map[byte]string{'{': "!!map", '[': "!!seq"}[v[0]] {
-		err = r.fault(n, "the tag "+config.Quote(tag)+" stands before "+kindOf(v), tagsAllowed)
+		err = r.fault(n, "the tag "+config.Quote(tag)+" is before "+kindOf(v), tagsAllowed)
 	}
 	if err == nil && n.Anchor != "" {
 		r.anchors[n] = v
@@ -121,7 +121,7 @@ func (r *yamlReader) alias(n *yaml.Node) (JSON, error) {
 		return nil, r.fault(n, "the alias "+config.Quote(n.Value)+" names no anchor that ends before it", "")
 	}
 	if r.aliases += len(v); r.aliases > maxAliases {
-		return nil, r.fault(n, "its aliases stand for too much", fmt.Sprintf("%d bytes are allowed", maxAliases))
+		return nil, r.fault(n, "its aliases stand for too much", fmt.Sprintf("must be at most %d bytes", maxAliases))
 	}
 	return v, nil
 }
@@ -155,7 +155,7 @@ func (r *yamlReader) mapping(n *yaml.Node, depth int) (JSON, error) {
 		case isMerge(key):
 			err = r.mergeInto(&m, key, v)
 		case !m.set(name, v):
-			err = r.fault(key, "the key is given twice", "each key once is allowed, as a string")
+			err = r.fault(key, "duplicate key", "must be unique, as a string")
 		}
 		if err != nil {
 			return nil, err
@@ -176,7 +176,7 @@ func (r *yamlReader) mergeInto(m *mapping, key *yaml.Node, v JSON) error {
 	for i := len(objects) - 1; i >= 0; i-- {
 		o, err := ObjectOf(objects[i])
 		if err != nil {
-			return r.fault(key, "<< names "+kindOf(objects[i]), "mappings are allowed, and a list of them")
+			return r.fault(key, "<< names "+kindOf(objects[i]), "must be a mapping or a list of mappings")
 		}
 		m.members = append(m.members, o.Members()...)
 	}
@@ -187,9 +187,9 @@ func (r *yamlReader) mergeInto(m *mapping, key *yaml.Node, v JSON) error {
 func (r *yamlReader) keyText(n *yaml.Node) (string, error) {
 	switch {
 	case n.Kind != yaml.ScalarNode:
-		return "", r.fault(n, "a key is no scalar", "strings, numbers and booleans are allowed")
+		return "", r.fault(n, "a key is not a scalar", "must be a string, a number or a boolean")
 	case n.Anchor != "" || r.y.Tag(n) != "":
-		return "", r.fault(n, "a key has a tag or an anchor", "they are allowed before values")
+		return "", r.fault(n, "a key has a tag or an anchor", "they must stand before values")
 	case isMerge(n):
 		return n.Value, nil
 	}
@@ -201,7 +201,7 @@ func (r *yamlReader) keyText(n *yaml.Node) (string, error) {
 		return text, nil
 	}
 	if v[0] == 'n' {
-		return "", r.fault(n, "a key is null", `strings, numbers and booleans are allowed, "" for an empty one`)
+		return "", r.fault(n, "a key is null", `must be a string, a number or a boolean, "" for an empty one`)
 	}
 	return string(v), nil
 }

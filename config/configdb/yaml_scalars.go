@@ -26,7 +26,7 @@ var (
 	isCoreFloat = regexp.MustCompile(`^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)[eE][-+]?[0-9]+$`)
 )
 
-const tagsAllowed = "!!str, !!int, !!float, !!bool, !!null, !!binary, !!seq and !!map are allowed, each before its kind"
+const tagsAllowed = "must be !!str, !!int, !!float, !!bool, !!null, !!binary, !!seq or !!map, each before its kind"
 
 // scalar is a scalar as JSON.
 func (r *yamlReader) scalar(n *yaml.Node, tag string) (JSON, error) {
@@ -36,18 +36,18 @@ func (r *yamlReader) scalar(n *yaml.Node, tag string) (JSON, error) {
 		return Quote(text), nil
 	case "", "!!int", "!!float", "!!bool", "!!null":
 	default:
-		return nil, r.fault(n, "the tag "+config.Quote(tag)+" is unknown, or stands before a scalar", tagsAllowed)
+		return nil, r.fault(n, "the tag "+config.Quote(tag)+" is unknown, or is before a scalar", tagsAllowed)
 	}
 	if tag == "" && !config.IsPlain(n) {
 		return Quote(text), nil
 	}
 	if isInfinite.MatchString(text) {
-		return nil, r.fault(n, "the number "+config.Quote(text)+" is none that JSON has",
-			`numbers that are finite are allowed, and strings in ""`)
+		return nil, r.fault(n, "the number "+config.Quote(text)+" is not a JSON number",
+			`must be a finite number, or a string in ""`)
 	}
 	v := plainScalar(text)
 	if tag != "" && !tagFits(tag, v) {
-		return nil, r.fault(n, config.Quote(text)+" is no "+tag, tagsAllowed)
+		return nil, r.fault(n, config.Quote(text)+" is not "+tag, tagsAllowed)
 	}
 	return v, nil
 }

@@ -27,7 +27,7 @@ func ParseBase(data []byte) (*LearntBase, error) {
 		for version, v := range versions {
 			doc, is := v.(config.Object)
 			if !is {
-				faults.Add([]string{name, version}, "is "+config.KindOf(v), "an object is allowed")
+				faults.Add([]string{name, version}, config.InvalidType(config.KindOf(v)), "must be an object")
 			}
 			into[version] = doc
 		}
@@ -35,7 +35,7 @@ func ParseBase(data []byte) (*LearntBase, error) {
 	if v, given := o["metadata"]; given {
 		doc, is := v.(config.Object)
 		if !is {
-			faults.Add([]string{"metadata"}, "is "+config.KindOf(v), "an object is allowed")
+			faults.Add([]string{"metadata"}, config.InvalidType(config.KindOf(v)), "must be an object")
 		}
 		b.Metadata = doc
 	}

@@ -27,8 +27,8 @@ func TestWhatANodeTellsOfItsBoard(t *testing.T) {
 		t.Errorf("without a type for the board: %+v, %v", b, err)
 	}
 	for text, want := range map[string][]string{
-		`{`: {""}, `{"base":{"V1":7},"hardware":{"H1":"x"}}`: {"base.V1: is ", "hardware.H1: is "},
-		`{"metadata":[]}`: {"metadata: is "},
+		`{`: {""}, `{"base":{"V1":7},"hardware":{"H1":"x"}}`: {"base.V1: invalid type ", "hardware.H1: invalid type "},
+		`{"metadata":[]}`: {"metadata: invalid type "},
 	} {
 		_, err := ParseBase([]byte(text))
 		if err == nil {

@@ -63,8 +63,8 @@ func TestExplain(t *testing.T) {
 			strings.Replace(sane, "1-0-0", "1-1-0", 1),
 		}},
 		{Faulty, "", adopted, Settings{},
-			joined(step{event: Wanted{For: v1, Fault: "ports: is an object"}}, step{event: has(b, 0)}), []string{
-				"its layers make no config: ports: is an object", "nothing, until a layer that clashes is changed", sane,
+			joined(step{event: Wanted{For: v1, Fault: "ports: invalid type object"}}, step{event: has(b, 0)}), []string{
+				"its layers make no config: ports: invalid type object", "nothing, until a layer that clashes is changed", sane,
 			}},
 		{Unmanaged, "", adopted, Settings{}, joined(step{event: with(want(a, 1), func(w *Wanted) { w.Managed = false })},
 			step{event: runs(b, 7, Pending{})}), []string{

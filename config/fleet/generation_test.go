@@ -16,8 +16,8 @@ import (
 )
 
 func TestParseGeneration(t *testing.T) {
-	const authority, counter = "1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-' are allowed",
-		"a number from 1 to 18446744073709551615 without leading zeros is allowed"
+	const authority, counter = "must be 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'",
+		"must be a number from 1 to 18446744073709551615 without leading zeros"
 	for _, c := range []struct {
 		text, want string // want is the error, or "" for a text that comes out as it went in
 	}{
@@ -25,18 +25,18 @@ func TestParseGeneration(t *testing.T) {
 		{"s:1", ""},
 		{"Store-1_a.b:18446744073709551615", ""},
 		{strings.Repeat("a", 64) + ":7", ""},
-		{"s", `generation "s": has no colon: AUTHORITY:COUNTER is allowed`},
+		{"s", `generation "s": no colon: must be AUTHORITY:COUNTER`},
 		{":1", `generation ":1": the authority has 0 characters: ` + authority},
 		{strings.Repeat("a", 65) + ":1", `generation "` + strings.Repeat("a", 65) + `:1": the authority has 65 characters: ` +
 			authority},
 		{"a:b:1", `generation "a:b:1": the authority has ':': ` + authority},
 		{"a b:1", `generation "a b:1": the authority has ' ': ` + authority},
-		{"s:", `generation "s:": the counter is "": ` + counter},
-		{"s:0", `generation "s:0": the counter is "0": ` + counter},
-		{"s:01", `generation "s:01": the counter is "01": ` + counter},
-		{"s:+1", `generation "s:+1": the counter is "+1": ` + counter},
-		{"s:-1", `generation "s:-1": the counter is "-1": ` + counter},
-		{"s:18446744073709551616", `generation "s:18446744073709551616": the counter is "18446744073709551616": ` + counter},
+		{"s:", `generation "s:": invalid counter "": ` + counter},
+		{"s:0", `generation "s:0": invalid counter "0": ` + counter},
+		{"s:01", `generation "s:01": invalid counter "01": ` + counter},
+		{"s:+1", `generation "s:+1": invalid counter "+1": ` + counter},
+		{"s:-1", `generation "s:-1": invalid counter "-1": ` + counter},
+		{"s:18446744073709551616", `generation "s:18446744073709551616": invalid counter "18446744073709551616": ` + counter},
 	} {
 		g, err := config.ParseGeneration(c.text)
 		switch {
@@ -92,7 +92,7 @@ func TestAllocate(t *testing.T) {
 			"", a,
 			Counted{},
 			false,
-			"allocate generation: the authority has 0 characters: 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-' are allowed",
+			"allocate generation: the authority has 0 characters: must be 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'",
 		},
 	} {
 		got, changed, err := c.have.Allocate(c.authority, c.d)
@@ -181,8 +181,8 @@ func TestParseMemoryFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                            "parse memory of a node: unexpected end of JSON input",
 		`{} {}`:                       "parse memory of a node: invalid character '{' after top-level value",
-		`null`:                        "parse memory of a node: is null: an object is allowed",
-		`{"push":{"generation":"x"}}`: `parse memory of a node: generation "x": has no colon: AUTHORITY:COUNTER is allowed`,
+		`null`:                        "parse memory of a node: invalid type null: must be an object",
+		`{"push":{"generation":"x"}}`: `parse memory of a node: generation "x": no colon: must be AUTHORITY:COUNTER`,
 	} {
 		if m, err := ParseMemory([]byte(text)); err == nil || err.Error() != want || !reflect.DeepEqual(m, Memory{}) {
 			t.Errorf("%s: %+v, %v", text, m, err)

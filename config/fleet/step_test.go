@@ -267,7 +267,7 @@ func TestSeed_Syncing(t *testing.T) {
 				"save, push#2 C s:3, is waiting, timer 2m0s"},
 		)},
 		{"layers that clash make no config, and nothing is pushed", adopted, joined(
-			step{0, Wanted{Generation: gen(1), For: v1, Fault: "ports: is an object"}, "is silent"},
+			step{0, Wanted{Generation: gen(1), For: v1, Fault: "ports: invalid type object"}, "is silent"},
 			step{0, has(b, 0), "is faulty layers"},
 			step{0, want(a, 2), "save, push#1 A s:2, is waiting, timer 2m0s"},
 		)},

@@ -230,7 +230,7 @@ func TestWhoMayBePushed(t *testing.T) {
 		m     Memory
 		steps []step
 	}{
-		{"nodes known are those of the topology, joined, or with an open join token", adopted, []step{
+		{"nodes must be one of those of the topology, joined, or with an open join token", adopted, []step{
 			{0, Tick{}, "is unknown"},
 			{0, known(Known{Token: noon.Add(time.Minute)}), "is not joined, timer 1m0s"},
 			{60 * sec, Tick{}, "is unknown"},

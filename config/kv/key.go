@@ -22,8 +22,8 @@ type Prefix string
 // bytes, has no control character, and no empty segment.
 func (k Key) Check() error {
 	if fault := faultOf(string(k)); fault != "" {
-		return fmt.Errorf("key %.80q: %s: %w: segments of printable UTF-8 joined by single slashes, %d bytes at most, are "+
-			"allowed",
+		return fmt.Errorf("key %.80q: %s: %w: must be segments of printable UTF-8 joined by single slashes, of at most %d "+
+			"bytes",
 			string(k), fault, ErrInvalid, MaxKey)
 	}
 	return nil
@@ -40,7 +40,7 @@ func (p Prefix) Check() error {
 		fault = faultOf(folder)
 	}
 	if fault != "" {
-		return fmt.Errorf("prefix %.80q: %s: %w: a key followed by a slash, or nothing for all keys, is allowed",
+		return fmt.Errorf("prefix %.80q: %s: %w: must be a key followed by a slash, or empty for all keys",
 			string(p), fault, ErrInvalid)
 	}
 	return nil

@@ -18,7 +18,7 @@ type LeaseID int64
 // CheckTTL says what is wrong with the time to live of a lease.
 func CheckTTL(ttl time.Duration) error {
 	if ttl < MinTTL || ttl > MaxTTL || ttl%time.Second != 0 {
-		return fmt.Errorf("time to live %s: %w: whole seconds from %s to %s are allowed", ttl, ErrInvalid, MinTTL, MaxTTL)
+		return fmt.Errorf("time to live %s: %w: must be whole seconds from %s to %s", ttl, ErrInvalid, MinTTL, MaxTTL)
 	}
 	return nil
 }

@@ -87,13 +87,13 @@ func (o ListOptions) Check(p Prefix) error {
 		return err
 	}
 	if o.Limit < 0 {
-		return fmt.Errorf("list below %q: limit %d: %w: 0 and more is allowed", p, o.Limit, ErrInvalid)
+		return fmt.Errorf("list below %q: limit %d: %w: must be 0 or more", p, o.Limit, ErrInvalid)
 	}
 	if o.After == "" {
 		return nil
 	}
 	if !p.Has(o.After) {
-		return fmt.Errorf("list below %q: after %q: %w: a key below the prefix is allowed", p, o.After, ErrInvalid)
+		return fmt.Errorf("list below %q: after %q: %w: must be a key below the prefix", p, o.After, ErrInvalid)
 	}
 	return o.After.Check()
 }

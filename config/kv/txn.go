@@ -144,15 +144,15 @@ func (t Txn) Check() error {
 		n    int
 	}{{"compares", len(t.Compares)}, {"Then", len(t.Then)}, {"Else", len(t.Else)}} {
 		if part.n > MaxOps {
-			return fmt.Errorf("transaction: %s: %d: %w: %d are allowed", part.name, part.n, ErrTooLarge, MaxOps)
+			return fmt.Errorf("transaction: %s: %d: %w: must be at most %d", part.name, part.n, ErrTooLarge, MaxOps)
 		}
 	}
 	if size := t.Size(); size > MaxSize {
-		return fmt.Errorf("transaction: %d bytes: %w: %d are allowed", size, ErrTooLarge, MaxSize)
+		return fmt.Errorf("transaction: %d bytes: %w: must be at most %d", size, ErrTooLarge, MaxSize)
 	}
 	for i, c := range t.Compares {
 		if c.Kind < CompareRevision || c.Kind > CompareExists {
-			return fmt.Errorf("transaction: compare %d: kind %d: %w: At, Holds, Exists and Absent are allowed", i, c.Kind,
+			return fmt.Errorf("transaction: compare %d: kind %d: %w: must be At, Holds, Exists or Absent", i, c.Kind,
 				ErrInvalid)
 		}
 		if err := c.Key.Check(); err != nil {
@@ -178,13 +178,13 @@ func checkOps(ops []Op) error {
 		switch op.Kind {
 		case OpPut, OpDelete:
 			if first, twice := written[op.Key]; twice {
-				return fmt.Errorf("%d: writes %q as %d does: %w: one write of a key is allowed", i, op.Key, first, ErrInvalid)
+				return fmt.Errorf("%d: writes %q as %d does: %w: must be written once", i, op.Key, first, ErrInvalid)
 			}
 			written[op.Key] = i
 		case OpDeletePrefix:
 			for p, first := range prefixes {
 				if p.Has(Key(op.Prefix)) || op.Prefix.Has(Key(p)) {
-					return fmt.Errorf("%d: deletes below %q as %d does below %q: %w: one write of a key is allowed",
+					return fmt.Errorf("%d: deletes below %q as %d does below %q: %w: must be written once",
 						i, op.Prefix, first, p, ErrInvalid)
 				}
 			}
@@ -195,7 +195,7 @@ func checkOps(ops []Op) error {
 	for k, first := range written {
 		for p, i := range prefixes {
 			if p.Has(k) {
-				return fmt.Errorf("%d: deletes below %q, where %d writes %q: %w: one write of a key is allowed",
+				return fmt.Errorf("%d: deletes below %q, where %d writes %q: %w: must be written once",
 					i, p, first, k, ErrInvalid)
 			}
 		}
@@ -216,7 +216,7 @@ func (op Op) check() error {
 		}
 		return op.Prefix.Check()
 	}
-	return fmt.Errorf("operation of kind %d: %w: what Get, Put, PutLeased, Delete and DeletePrefix make is allowed",
+	return fmt.Errorf("operation of kind %d: %w: must be made by Get, Put, PutLeased, Delete or DeletePrefix",
 		op.Kind, ErrInvalid)
 }
 

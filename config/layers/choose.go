@@ -143,14 +143,14 @@ func ParseTypes(o config.Object) (types []string, boards map[string]string, faul
 	boards = map[string]string{}
 	for _, name := range config.Keys(o) {
 		if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
-			faults.Add([]string{name}, "is no name of a folder", "a hardware type is allowed")
+			faults.Add([]string{name}, "invalid name of a folder", "must be a hardware type")
 			continue
 		}
 		types = append(types, name)
 		ids, is := o[name].([]any)
 		if !is {
-			faults.Add([]string{name}, fmt.Sprintf("is no array (%s)", config.KindOf(o[name])),
-				"an array of board ids is allowed")
+			faults.Add([]string{name}, fmt.Sprintf("invalid type %s", config.KindOf(o[name])),
+				"must be an array of board ids")
 			continue
 		}
 		for i, v := range ids {
@@ -158,10 +158,10 @@ func ParseTypes(o config.Object) (types []string, boards map[string]string, faul
 			path := []string{name, strconv.Itoa(i)}
 			switch other, taken := boards[id]; {
 			case !is || id == "":
-				faults.Add(path, "is no board id", "a string is allowed")
+				faults.Add(path, "invalid board id", "must be a string")
 			case taken && other != name:
-				faults.Add(path, fmt.Sprintf("board id %s is of type %s too", config.Quote(id), other),
-					"each board id in one type is allowed")
+				faults.Add(path, fmt.Sprintf("duplicate board id %s, also of type %s", config.Quote(id), other),
+					"must be unique")
 			default:
 				boards[id] = name
 			}

@@ -43,7 +43,7 @@ func TestAFleetKnowsWhoseConfigHasChanged(t *testing.T) {
 	}
 	check("one", `{"a":{"b":1},"h":1,"n":1,"x":0}`, "")
 	check("two", `{"a":{"b":1},"h":1,"n":5,"x":1}`, "")
-	check("three", "", "a: is an object in the base layer and no object (int64) in the auto layer")
+	check("three", "", "a: invalid type int64 in the auto layer over an object in the base layer")
 	for _, c := range []struct {
 		network string
 		want    string

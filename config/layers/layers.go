@@ -44,9 +44,15 @@ type Clash struct {
 
 // Error is the clash in one line.
 func (c Clash) Error() string {
-	return fmt.Sprintf("%s: is an object in the %s layer and no object (%s) in the %s layer: an object is allowed over "+
-		"an object only",
-		config.FormatPath(c.Path), c.Below, c.Kind, c.Above)
+	return config.Fault{Path: c.Path, Problem: c.Problem(), Expectation: MustBeObject}.Error()
+}
+
+// MustBeObject is what a clash lacks.
+const MustBeObject = "must be an object"
+
+// Problem is the clash without its place.
+func (c Clash) Problem() string {
+	return fmt.Sprintf("invalid type %s in the %s layer over an object in the %s layer", c.Kind, c.Above, c.Below)
 }
 
 // Clashes are all clashes of a set, in the order of their paths.

@@ -95,24 +95,24 @@ func TestSeed_TheEffectiveConfigIsTheUnionOfAllLayersInTheirOrder(t *testing.T) 
 
 // An object never silently swallows a scalar: the error names both layers.
 func TestAClashNamesBothLayers(t *testing.T) {
-	const tail = ": an object is allowed over an object only"
+	const tail = ": must be an object"
 	for _, c := range []struct {
 		layers []string
 		want   string
 	}{
 		{[]string{`{"a":{"b":1}}`, "", "", "", `{"a":5}`},
-			"a: is an object in the base layer and no object (int64) in the network layer" + tail},
+			"a: invalid type int64 in the network layer over an object in the base layer" + tail},
 		{[]string{`{"a":{"b":1}}`, `{"a":{}}`, "", "", `{"a":null}`},
-			"a: is an object in the firmware layer and no object (null) in the network layer" + tail},
+			"a: invalid type null in the network layer over an object in the firmware layer" + tail},
 		{[]string{`{"a":{"b":{}}}`, "", `{"a":{"c":1}}`, "", "", `{"a":{"b":[]}}`},
-			"a.b: is an object in the base layer and no object (array) in the node layer" + tail},
+			"a.b: invalid type array in the node layer over an object in the base layer" + tail},
 		{[]string{`{"a":5}`, `{"a":{"b":1}}`}, ""}, // a scalar gives way
 		{
 			[]string{`{"b":{},"a":{}}`, `{"b":1,"a":""}`, "", `{"a":true,"c.d":{}}`, `{"c.d":1.5}`},
-			"\"c.d\": is an object in the auto layer and no object (double) in the network layer" + tail + "\n" +
-				"a: is an object in the base layer and no object (string) in the firmware layer" + tail + "\n" +
-				"a: is an object in the base layer and no object (boolean) in the auto layer" + tail + "\n" +
-				"b: is an object in the base layer and no object (int64) in the firmware layer" + tail,
+			"\"c.d\": invalid type double in the network layer over an object in the auto layer" + tail + "\n" +
+				"a: invalid type string in the firmware layer over an object in the base layer" + tail + "\n" +
+				"a: invalid type boolean in the auto layer over an object in the base layer" + tail + "\n" +
+				"b: invalid type int64 in the firmware layer over an object in the base layer" + tail,
 		},
 	} {
 		_, clashes := set(t, c.layers...).Effective()
@@ -195,7 +195,7 @@ func TestFilesOfAllNodes(t *testing.T) {
 		t.Errorf("%v", nodes)
 	}
 	_, faults = NodeLayers(parse(t, `{"x":5,"y":{},"a.b":null}`))
-	if want := "\"a.b\": is no object (null): {node: {…}} is allowed\nx: is no object (int64): {node: {…}} is allowed"; faults.Error() != want {
+	if want := "\"a.b\": invalid type null: must be {node: {…}}\nx: invalid type int64: must be {node: {…}}"; faults.Error() != want {
 		t.Errorf("%s, want %s", faults, want)
 	}
 }
@@ -210,12 +210,12 @@ func TestSeed_ATypeHasManyBoards(t *testing.T) {
 		t.Errorf("%v, %v, %v", types, boards, faults)
 	}
 	_, _, faults = ParseTypes(parse(t, `{"A":["x","x","y",1,""],"B":["y"],"..":[],"a/b":[],"C":"x"}`))
-	want := `"..": is no name of a folder: a hardware type is allowed
-A.3: is no board id: a string is allowed
-A.4: is no board id: a string is allowed
-B.0: board id "y" is of type A too: each board id in one type is allowed
-C: is no array (string): an array of board ids is allowed
-a/b: is no name of a folder: a hardware type is allowed`
+	want := `"..": invalid name of a folder: must be a hardware type
+A.3: invalid board id: must be a string
+A.4: invalid board id: must be a string
+B.0: duplicate board id "y", also of type A: must be unique
+C: invalid type string: must be an array of board ids
+a/b: invalid name of a folder: must be a hardware type`
 	if faults.Error() != want {
 		t.Errorf("%s\nwant\n%s", faults, want)
 	}

@@ -111,7 +111,7 @@ func NodeLayers(o config.Object) (map[string]config.Object, config.Faults) {
 	for _, node := range config.Keys(o) {
 		layer, is := o[node].(config.Object)
 		if !is {
-			faults.Add([]string{node}, fmt.Sprintf("is no object (%s)", config.KindOf(o[node])), "{node: {…}} is allowed")
+			faults.Add([]string{node}, fmt.Sprintf("invalid type %s", config.KindOf(o[node])), "must be {node: {…}}")
 			continue
 		}
 		out[node] = layer

@@ -98,7 +98,7 @@ func (c *checker) checkBridgePorts() {
 	for id, n := range active {
 		if n > maxBridgePorts {
 			c.cfg.Warnings = append(c.cfg.Warnings, config.Fault{
-				Path: []string{"networkInstances", id.String()}, Problem: fmt.Sprintf("has %d active adapters", n),
+				Path: []string{"networkInstances", id.String()}, Problem: config.TooMany("active adapters", n),
 				Expectation: fmt.Sprintf("a bridge of Linux has %d ports: the others fail", maxBridgePorts),
 			})
 		}
@@ -110,8 +110,8 @@ func (c *checker) checkBridgePorts() {
 func (c *checker) checkMadeMACs(u uniques) {
 	for mac, path := range u.macs {
 		if whose, is := u.made[mac]; is {
-			c.fault(path, fmt.Sprintf("is %s, the generated MAC address of %s", mac, whose),
-				"a MAC address of its own is allowed")
+			c.fault(path, fmt.Sprintf("invalid value %s, the generated MAC address of %s", mac, whose),
+				"must be unique")
 		}
 	}
 }
@@ -152,18 +152,18 @@ func (c *checker) checkAdapter(o *object, a netinst.UnderlayNetworkConfig, u uni
 	ni, found := c.cfg.Networks[a.NetworkInstance]
 	if a.NetworkInstance != uuid.Nil && !found && !c.networks.given(a.NetworkInstance.String()) {
 		c.cfg.Warnings = append(c.cfg.Warnings, config.Fault{
-			Path: o.at("networkInstance"), Problem: "is " + a.NetworkInstance.String() + ", which has no config",
+			Path: o.at("networkInstance"), Problem: config.InvalidValue(a.NetworkInstance.String()) + ", which has no config",
 			Expectation: "the app waits for it",
 		})
 	}
 	if a.IP.IsValid() && ni.Type == netinst.Switch {
-		c.fault(o.at("ip"), "is on a switch network", "no address is given there; those that the app uses are reported")
+		c.fault(o.at("ip"), "invalid on a switch network", "the app chooses its addresses there, and they are reported")
 	} else if a.IP.IsValid() {
 		c.checkIP(o, a, ni.IPv4, u)
 	}
 	if a.MAC != "" {
 		if first, again := u.macs.before(a.MAC, o.at("mac")); again {
-			c.fault(o.at("mac"), asAlso(a.MAC, first), "a MAC address of its own is allowed")
+			c.fault(o.at("mac"), asAlso(a.MAC, first), "must be unique")
 		}
 	}
 	c.checkDHCPServer(o, a, ni)
@@ -174,7 +174,7 @@ func (c *checker) checkAdapter(o *object, a netinst.UnderlayNetworkConfig, u uni
 	attach := o.in("attach")
 	if strings.HasPrefix(a.Netns, "/proc/") { // no fault: such a config may stand
 		c.cfg.Warnings = append(c.cfg.Warnings, config.Fault{
-			Path: attach.at("netns"), Problem: "invalid value " + config.Quote(a.Netns) + ", which another process may get",
+			Path: attach.at("netns"), Problem: "invalid value " + config.Quote(a.Netns) + ", which another process can get",
 			Expectation: "the adapter fails until it is a name below /run/netns (ip netns attach NAME PID)",
 		})
 	}
@@ -184,8 +184,8 @@ func (c *checker) checkAdapter(o *object, a netinst.UnderlayNetworkConfig, u uni
 		if attach.given("ifName") {
 			path = attach.at("ifName")
 		}
-		what := fmt.Sprintf("is %s in %s, as %s", a.IfName, config.Quote(a.Netns), config.FormatPath(first))
-		c.fault(path, what, "a name of its own in its network namespace is allowed")
+		what := fmt.Sprintf("duplicate value %s in %s, also at %s", a.IfName, config.Quote(a.Netns), config.FormatPath(first))
+		c.fault(path, what, "must be unique in its network namespace")
 	}
 }
 
@@ -193,8 +193,8 @@ func (c *checker) checkAdapter(o *object, a netinst.UnderlayNetworkConfig, u uni
 // let an app serve, which without dhcpServer serves nobody any more.
 func (c *checker) checkDHCPServer(o *object, a netinst.UnderlayNetworkConfig, ni netinst.NetworkInstanceConfig) {
 	if a.DHCPServer && ni.Type == netinst.Local {
-		c.fault(o.at("dhcpServer"), "is true on a local network",
-			"an adapter of a switch network may serve DHCP; on a local network the node does")
+		c.fault(o.at("dhcpServer"), "invalid value true on a local network",
+			"only an adapter of a switch network can serve DHCP; on a local network the node does")
 	}
 	if a.DHCPServer || ni.Type != netinst.Switch {
 		return
@@ -229,20 +229,21 @@ func (c *checker) checkIP(o *object, a netinst.UnderlayNetworkConfig, v4 netinst
 	pool := ipRange{v4.DHCPFirst, v4.DHCPLast}
 	switch {
 	case v4.Subnet.IsValid() && !isHost(v4.Subnet, a.IP):
-		c.fault(path, is(a.IP.String()), fmt.Sprintf("a host address of the network's subnet %s is allowed", v4.Subnet))
+		c.fault(path, config.Invalid(a.IP.String()),
+			fmt.Sprintf("must be a host address of the network's subnet %s", v4.Subnet))
 		return
 	case v4.Gateway == a.IP:
-		c.fault(path, fmt.Sprintf("is %s, the network's gateway", a.IP), "an address of its own is allowed")
+		c.fault(path, fmt.Sprintf("invalid value %s, the network's gateway", a.IP), "must be unique")
 		return
 	case pool.first.IsValid() && pool.contains(a.IP):
-		c.fault(path, fmt.Sprintf("is %s, in the network's dhcpRange %s", a.IP, pool),
-			"an address outside dhcpRange is allowed")
+		c.fault(path, fmt.Sprintf("invalid value %s, in the network's dhcpRange %s", a.IP, pool),
+			"must be an address outside dhcpRange")
 		return
 	case a.NetworkInstance == uuid.Nil:
 		return
 	}
 	if first, again := u.ips.before(onNetwork[netip.Addr]{a.NetworkInstance, a.IP}, path); again {
-		c.fault(path, asAlso(a.IP, first), "an address of its own is allowed")
+		c.fault(path, asAlso(a.IP, first), "must be unique")
 	}
 }
 
@@ -264,8 +265,8 @@ func (c *checker) checkNames() {
 		for _, ni := range slices.SortedFunc(maps.Keys(mine), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }) {
 			first, again := names.before(onNetwork[netinst.Hostname]{ni, mine[ni]}, o.path)
 			if again {
-				what := fmt.Sprintf("is %s, the name of %s on network %s too", mine[ni], config.FormatPath(first), ni)
-				c.fault(o.at("displayName"), what, "a name of its own on each network is allowed")
+				what := fmt.Sprintf("invalid value %s, the name of %s on network %s too", mine[ni], config.FormatPath(first), ni)
+				c.fault(o.at("displayName"), what, "must be unique on each network")
 				break
 			}
 		}
@@ -299,7 +300,7 @@ func (c *checker) acl(all *object) []netinst.ACLRule {
 		if n, given := lookup[int](o, "order"); given {
 			p.order = n
 			if first := orders[n]; first != nil {
-				c.fault(o.at("order"), asAlso(n, first.at("order")), "an order of its own is allowed")
+				c.fault(o.at("order"), asAlso(n, first.at("order")), "must be unique")
 			} else {
 				orders[n] = o
 			}
@@ -333,8 +334,8 @@ func (c *checker) narrow(o *object, r *netinst.ACLRule) {
 	r.Direction = netinst.Egress
 	if o.given("direction") {
 		c.cfg.Warnings = append(c.cfg.Warnings, config.Fault{
-			Path: o.at("direction"), Problem: "is both beside match.port, the port of the remote end: taken as egress",
-			Expectation: "write egress, and a rule of ingress with match.localPort for what may come in",
+			Path: o.at("direction"), Problem: "invalid value both with match.port, the port of the remote end: taken as egress",
+			Expectation: "write egress, and a rule of ingress with match.localPort for incoming traffic",
 		})
 	}
 }
@@ -347,7 +348,7 @@ func (c *checker) checkPortMatch(match *object, r netinst.ACLRule) {
 	what := "needs a protocol that has ports"
 	for _, key := range []string{"port", "localPort"} {
 		if _, given := lookup[[]netinst.PortRange](match, key); given {
-			c.fault(match.at(key), what, "protocol tcp or udp is allowed beside it")
+			c.fault(match.at(key), what, "must be used with protocol tcp or udp")
 		}
 	}
 }

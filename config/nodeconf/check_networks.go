@@ -14,8 +14,8 @@ import (
 func (c *checker) checkNetworks() {
 	keys := c.networks.keys()
 	if len(keys) > maxNetworks {
-		c.fault(c.networks.path, fmt.Sprintf("has %d networks", len(keys)),
-			fmt.Sprintf("at most %d are allowed", maxNetworks))
+		c.fault(c.networks.path, fmt.Sprintf("too many networks (%d)", len(keys)),
+			fmt.Sprintf("must be at most %d", maxNetworks))
 	}
 	var subnets []placedSubnet
 	for _, key := range keys {
@@ -56,8 +56,8 @@ func (c *checker) checkOverlaps(all []placedSubnet) {
 	for i, a := range all {
 		for _, b := range all[:i] {
 			if a.subnet.Overlaps(b.subnet) {
-				what := fmt.Sprintf("is %s, which overlaps %s of %s", a.subnet, b.subnet, config.FormatPath(b.path))
-				c.fault(a.path, what, "a subnet of its own is allowed")
+				what := fmt.Sprintf("invalid value %s, which overlaps %s of %s", a.subnet, b.subnet, config.FormatPath(b.path))
+				c.fault(a.path, what, "must be a subnet that overlaps no other")
 				break
 			}
 		}
@@ -85,14 +85,14 @@ func (c *checker) ipv4(o *object) netinst.IPv4Config {
 		return netinst.IPv4Config{}
 	}
 	network, last := subnet.Addr(), broadcast(subnet)
-	hosts := fmt.Sprintf("a host address of %s is allowed: %s to %s", subnet, firstHost(subnet), last.Prev())
+	hosts := fmt.Sprintf("a host address of %s: %s to %s", subnet, firstHost(subnet), last.Prev())
 
 	gateway := value[netip.Addr](o, "gateway")
 	switch {
 	case !o.given("gateway"):
 		gateway = firstHost(subnet)
 	case gateway.IsValid() && !isHost(subnet, gateway):
-		c.fault(o.at("gateway"), is(gateway.String()), hosts)
+		c.fault(o.at("gateway"), config.Invalid(gateway.String()), config.MustBe(hosts))
 		gateway = netip.Addr{}
 	}
 
@@ -102,17 +102,18 @@ func (c *checker) ipv4(o *object) netinst.IPv4Config {
 		pool = upperHalf(subnet)
 	case pool.first.IsValid() &&
 		(pool.first == network || pool.last == last || !isHost(subnet, pool.first) || !isHost(subnet, pool.last)):
-		c.fault(o.at("dhcpRange"), is(pool.String()), "a range of "+hosts[len("a host address of "):])
+		c.fault(o.at("dhcpRange"), config.Invalid(pool.String()),
+			config.MustBe("a range of "+hosts[len("a host address of "):]))
 		pool = ipRange{}
 	}
 
 	if gateway.IsValid() && pool.first.IsValid() && pool.contains(gateway) {
 		if o.given("gateway") {
-			c.fault(o.at("gateway"), fmt.Sprintf("is %s, in the dhcpRange %s", gateway, pool),
-				"a gateway outside dhcpRange is allowed")
+			c.fault(o.at("gateway"), fmt.Sprintf("invalid value %s, in the dhcpRange %s", gateway, pool),
+				"must be a gateway outside dhcpRange")
 		} else {
-			c.fault(o.at("dhcpRange"), fmt.Sprintf("is %s, with the gateway %s in it", pool, gateway),
-				"a range without the gateway is allowed")
+			c.fault(o.at("dhcpRange"), fmt.Sprintf("invalid value %s, with the gateway %s in it", pool, gateway),
+				"must be a range without the gateway")
 		}
 	}
 	return netinst.IPv4Config{Subnet: subnet, Gateway: gateway, DHCPFirst: pool.first, DHCPLast: pool.last}
@@ -156,10 +157,10 @@ func (c *checker) routes(all *object, own netip.Prefix) []netinst.StaticRoute {
 		path := o.at("destination")
 		switch first := seen[r.Destination]; {
 		case first != nil:
-			c.fault(path, asAlso(r.Destination, first), "one route for each destination is allowed")
+			c.fault(path, asAlso(r.Destination, first), "must be unique: one route for each destination")
 		case own.IsValid() && own.Overlaps(r.Destination) && r.Destination.Bits() >= own.Bits():
-			c.fault(path, fmt.Sprintf("is %s, within the subnet %s", r.Destination, own),
-				"a destination outside the network is allowed")
+			c.fault(path, fmt.Sprintf("invalid value %s, within the subnet %s", r.Destination, own),
+				"must be a destination outside the network")
 		default:
 			seen[r.Destination] = path
 		}
@@ -174,7 +175,7 @@ func (c *checker) checkMTU(o *object, ni netinst.NetworkInstanceConfig) {
 	for _, p := range ports {
 		if ni.MTU > 0 && p.MTU > 0 && ni.MTU > p.MTU {
 			path := config.FormatPath(c.ports.in(p.Label).at("mtu"))
-			c.fault(o.at("mtu"), fmt.Sprintf("is %d", ni.MTU), fmt.Sprintf("at most %d is allowed by %s", p.MTU, path))
+			c.fault(o.at("mtu"), fmt.Sprintf("invalid value %d", ni.MTU), fmt.Sprintf("must be at most %d, by %s", p.MTU, path))
 			return
 		}
 	}

@@ -14,9 +14,9 @@ func (c *checker) checkAirGap(o *object, ni netinst.NetworkInstanceConfig) {
 	if ni.Port != "" || !o.given("port") || o.wrong("port") {
 		return
 	}
-	const what = "is of an air-gapped network"
+	const what = "invalid for an air-gapped network"
 	if dns := o.in("dns"); len(ni.DNS.Servers) > 0 {
-		c.fault(dns.at("servers"), what, "a network with a port may ask other servers")
+		c.fault(dns.at("servers"), what, "only a network with a port can ask other servers")
 	}
 	subnet := ni.IPv4.Subnet
 	for _, r := range ni.Routes {
@@ -24,9 +24,9 @@ func (c *checker) checkAirGap(o *object, ni netinst.NetworkInstanceConfig) {
 		inside := r.Gateway.IsValid() && subnet.Contains(r.Gateway)
 		switch {
 		case route.given("port"):
-			c.fault(route.at("port"), what, "a gateway in its subnet is allowed, and no port")
+			c.fault(route.at("port"), what, "must be a gateway in its subnet, and no port")
 		case subnet.IsValid() && !inside && !route.wrong("gateway"):
-			c.fault(route.at("gateway"), what, "an address of its subnet "+subnet.String()+" is allowed")
+			c.fault(route.at("gateway"), what, config.MustBe("an address of its subnet "+subnet.String()))
 		}
 	}
 }
@@ -43,11 +43,11 @@ func (c *checker) checkSwitch(o *object, ni netinst.NetworkInstanceConfig) {
 	}
 	for _, key := range ofLocal {
 		if o.given(key) && !o.wrong(key) {
-			c.fault(o.at(key), "is of a switch network", "type local has it")
+			c.fault(o.at(key), "invalid for a switch network", "only type local has it")
 		}
 	}
 	if ni.Port != "" && c.ports.below(ni.Port) == nil && !o.wrong("port") && !c.noPorts {
-		c.fault(o.at("port"), is(ni.Port), `a port's own label, or "" for none, is allowed for a switch network`)
+		c.fault(o.at("port"), config.Invalid(ni.Port), `for a switch network must be a port's own label, or "" for none`)
 	}
 }
 
@@ -60,8 +60,8 @@ func (c *checker) checkSwitchPorts() {
 			continue
 		}
 		if user := c.userOf(ni.Port, key); user != nil {
-			what := is(ni.Port) + ", which " + config.FormatPath(user) + " stands for too"
-			c.fault(o.at("port"), what, "a port that no other network uses is allowed for a switch network")
+			what := config.Invalid(ni.Port) + ", which " + config.FormatPath(user) + " uses too"
+			c.fault(o.at("port"), what, "for a switch network must be a port that no other network uses")
 		}
 	}
 }
@@ -101,7 +101,7 @@ func (c *checker) checkAttach(attach *object, a netinst.UnderlayNetworkConfig, u
 	}
 	for _, key := range others {
 		if attach.given(key) && !attach.wrong(key) {
-			c.fault(attach.at(key), "is not of kind "+string(a.Kind), map[string]string{
+			c.fault(attach.at(key), "invalid for kind "+string(a.Kind), map[string]string{
 				"hostIfName": "kinds tap and external have it", "ifName": "kind veth has it", "netns": "kind veth has it",
 			}[key])
 		}
@@ -112,15 +112,15 @@ func (c *checker) checkAttach(attach *object, a netinst.UnderlayNetworkConfig, u
 	path := attach.at("hostIfName")
 	for _, label := range c.ports.keys() {
 		if c.cfg.Ports[label].IfName == a.HostIfName {
-			c.fault(path, asAlso(a.HostIfName, c.ports.in(label).at("ifName")), "an interface that is no port is allowed")
+			c.fault(path, asAlso(a.HostIfName, c.ports.in(label).at("ifName")), "must be an interface that is not a port")
 			return
 		}
 	}
 	switch first, again := u.host.before(a.HostIfName, path); {
 	case ours(a.HostIfName) || a.HostIfName == "lo":
-		c.fault(path, is(string(a.HostIfName)),
-			"an interface that is neither lo nor ours is allowed: no es followed by a digit")
+		c.fault(path, config.Invalid(string(a.HostIfName)),
+			"must be an interface other than lo and those of edgespan (es followed by a digit)")
 	case again:
-		c.fault(path, asAlso(a.HostIfName, first), "a link of its own is allowed")
+		c.fault(path, asAlso(a.HostIfName, first), "must be unique")
 	}
 }

@@ -21,13 +21,13 @@ func TestCheckOfAnEffectiveConfig(t *testing.T) {
 	for _, tt := range []struct{ name, doc, want string }{
 		{"nothing of ours", `{"envParams":{"X":1},"radioParamsBase":5}`, ""},
 		{"groups that vendors share", `{"sysParams":{"managedConfig":true,"theirs":1},"ports":{}}`, ""},
-		{"a section as a scalar", `{"ports":5}`, "ports: is a number: a mapping is allowed"},
-		{"an unknown key in a section of ours", `{"ports":{"wan":{"ifName":"eth0","colour":"red"}}}`,
-			"ports.wan.colour: unknown key"},
-		{"what is wrong between fields", `{"ports":{"wan":{"ifName":"eth0"},"lan":{"ifName":"eth0"}}}`, "is eth0, as ports."},
+		{"a section as a scalar", `{"ports":5}`, "ports: invalid type number: must be a mapping"},
+		{"an unknown field in a section of ours", `{"ports":{"wan":{"ifName":"eth0","colour":"red"}}}`,
+			"ports.wan.colour: unknown field"},
+		{"what is wrong between fields", `{"ports":{"wan":{"ifName":"eth0"},"lan":{"ifName":"eth0"}}}`, "duplicate value eth0, also at ports."},
 		{"a port made absent", `{"ports":{"wan":{"ifName":"eth0"},"lan":{"$absent":true,"ifName":"eth0"}}}`, ""},
 		{"a port that is used, made absent", `{"ports":{"wan":{"$absent":true}},"networkInstances":{` + ni +
-			`:{"port":"wan","ipv4":{"subnet":"10.0.0.0/24"}}}}`, ".port: is \"wan\", which no port has"},
+			`:{"port":"wan","ipv4":{"subnet":"10.0.0.0/24"}}}}`, ".port: invalid value \"wan\", which no port has"},
 	} {
 		_, faults := Check(effective(t, tt.doc))
 		if got := faults.Error(); tt.want == "" && got != "" || !strings.Contains(got, tt.want) {

@@ -139,9 +139,9 @@ type checker struct {
 
 func (c *checker) fault(path []string, what, allowed string) { c.faults.Add(path, what, allowed) }
 
-// asAlso is the What of a value that another path has too.
+// asAlso is the problem of a value that another path has too.
 func asAlso(v any, other []string) string {
-	return fmt.Sprintf("is %s, as %s", config.Inner(fmt.Sprint(v)), config.FormatPath(other))
+	return fmt.Sprintf("duplicate value %s, also at %s", config.Inner(fmt.Sprint(v)), config.FormatPath(other))
 }
 
 func (c *checker) checkPorts() {
@@ -162,17 +162,18 @@ func (c *checker) checkPorts() {
 		c.cfg.Ports[label] = p
 		if p.IfName != "" {
 			if ours(p.IfName) {
-				c.fault(o.at("ifName"), is(string(p.IfName)), "an interface that is not ours is allowed: no es followed by a digit")
+				c.fault(o.at("ifName"), config.Invalid(string(p.IfName)),
+					"must be an interface other than those of edgespan (es followed by a digit)")
 			} else if first := names[p.IfName]; first != nil {
-				c.fault(o.at("ifName"), asAlso(p.IfName, first), "one port for each interface is allowed")
+				c.fault(o.at("ifName"), asAlso(p.IfName, first), "must be unique: one port for each interface")
 			} else {
 				names[p.IfName] = o.at("ifName")
 			}
 		}
 		for _, l := range p.Labels {
 			if other := c.ports.below(l); other != nil && l != label {
-				c.fault(o.at("labels"), "has "+config.Quote(l)+", the label of "+config.FormatPath(other.path),
-					"shared labels that no port has as its own are allowed")
+				c.fault(o.at("labels"), config.Invalid(l)+", the label of "+config.FormatPath(other.path),
+					"must be shared labels that no port has as its own")
 				break
 			}
 		}
@@ -213,5 +214,5 @@ func (c *checker) checkLabel(o *object, key, label string) {
 		known = append(known, p.Labels...)
 	}
 	slices.Sort(known)
-	c.fault(o.at(key), is(label)+", which no port has", config.OrList(slices.Compact(known))+" is allowed")
+	c.fault(o.at(key), config.Invalid(label)+", which no port has", config.OneOf(slices.Compact(known)))
 }

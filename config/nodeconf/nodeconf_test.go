@@ -59,55 +59,55 @@ func TestDocument(t *testing.T) {
 		{"an empty mapping removes everything", "{}", ""},
 		{"an empty mapping in a document of its own", "---\n{}\n...\n", ""},
 		{"a byte order mark", "\ufeff{}", ""},
-		{"nothing", "", "the document is empty: an explicit mapping is allowed; {} removes everything"},
-		{"comments", "# nothing\n", "the document is empty: an explicit mapping is allowed; {} removes everything"},
-		{"null", "null", "the document is null: an explicit mapping is allowed; {} removes everything"},
-		{"a list", "[]", "the document is a list: an explicit mapping is allowed; {} removes everything"},
-		{"a block list", "- a\n- b\n", "the document is a list: an explicit mapping is allowed; {} removes everything"},
-		{"a string", "hello", "the document is a string: an explicit mapping is allowed; {} removes everything"},
-		{"no UTF-8", "ports: \xff", "the document is no UTF-8: YAML or JSON in UTF-8 is allowed"},
+		{"nothing", "", "the document is empty: must be an explicit mapping; {} removes everything"},
+		{"comments", "# nothing\n", "the document is empty: must be an explicit mapping; {} removes everything"},
+		{"null", "null", "invalid type null: must be an explicit mapping; {} removes everything"},
+		{"a list", "[]", "invalid type list: must be an explicit mapping; {} removes everything"},
+		{"a block list", "- a\n- b\n", "invalid type list: must be an explicit mapping; {} removes everything"},
+		{"a string", "hello", "invalid type string: must be an explicit mapping; {} removes everything"},
+		{"no UTF-8", "ports: \xff", "not UTF-8: must be YAML or JSON in UTF-8"},
 		{"two documents", "{}\n---\n{}\n",
-			"the document is no YAML: line 2 column 1: a second document: one YAML or JSON mapping is allowed"},
+			"invalid YAML: line 2 column 1: a second document: must be one YAML or JSON mapping"},
 		{"text after the end", "{}\n...\n{}\n",
-			"the document is no YAML: line 3 column 1: a second document: one YAML or JSON mapping is allowed"},
+			"invalid YAML: line 3 column 1: a second document: must be one YAML or JSON mapping"},
 		{"two mappings", "{} {}",
-			`the document is no YAML: line 1: did not find expected <document start>: one YAML or JSON mapping is allowed`},
+			`invalid YAML: line 1: did not find expected <document start>: must be one YAML or JSON mapping`},
 		{"JSON cut off", `{"ports": {`,
-			`the document is no YAML: line 1: did not find expected node content: one YAML or JSON mapping is allowed`},
+			`invalid YAML: line 1: did not find expected node content: must be one YAML or JSON mapping`},
 		{"a string cut off", "ports: \"x\n",
-			`the document is no YAML: line 2: found unexpected end of stream: one YAML or JSON mapping is allowed`},
+			`invalid YAML: line 2: found unexpected end of stream: must be one YAML or JSON mapping`},
 		{"two keys on one line", "a: b: c\n",
-			`the document is no YAML: line 1: mapping values are not allowed in this context: one YAML or JSON mapping is allowed`},
+			`invalid YAML: line 1: mapping values are not allowed in this context: must be one YAML or JSON mapping`},
 		{"a deeper line", "ports: {}\n  sysParams: {}\n",
-			`the document is no YAML: line 2: did not find expected key: one YAML or JSON mapping is allowed`},
+			`invalid YAML: line 2: did not find expected key: must be one YAML or JSON mapping`},
 		{"an anchor", "ports: &a {}\nsysParams: *a\n",
-			"the document is no YAML: line 1 column 8: anchors, aliases, tags, directives, merge and complex keys are not " +
-				"allowed: one YAML or JSON mapping is allowed"},
+			"invalid YAML: line 1 column 8: anchors, aliases, tags, directives, merge and complex keys are not " +
+				"supported: must be one YAML or JSON mapping"},
 		{"a tag", "ports: !!map {}\n",
-			"the document is no YAML: line 1 column 8: anchors, aliases, tags, directives, merge and complex keys are not " +
-				"allowed: one YAML or JSON mapping is allowed"},
+			"invalid YAML: line 1 column 8: anchors, aliases, tags, directives, merge and complex keys are not " +
+				"supported: must be one YAML or JSON mapping"},
 		{"too deep", strings.Repeat("{a: ", 40) + "1" + strings.Repeat("}", 40),
-			"the document is nested deeper than 32: one YAML or JSON mapping is allowed"},
+			"nested deeper than 32: must be one YAML or JSON mapping"},
 		{"too deep in JSON", strings.Repeat(`{"a": `, 40) + "1" + strings.Repeat("}", 40),
-			"the document is nested deeper than 32: one YAML or JSON mapping is allowed"},
+			"nested deeper than 32: must be one YAML or JSON mapping"},
 		{"a bottomless list", strings.Repeat("[", 100000),
-			"the document is nested deeper than 32: one YAML or JSON mapping is allowed"},
+			"nested deeper than 32: must be one YAML or JSON mapping"},
 		{"a bottomless block", strings.Repeat("- ", 100000) + "a",
-			"the document is nested deeper than 32: one YAML or JSON mapping is allowed"},
-		{"too long", strings.Repeat("#", 4<<20+1), "the document has 4194305 bytes: at most 4194304 are allowed"},
-		{"duplicate keys", "ports: {}\nports: {}\n", "ports: is given twice: each key once is allowed"},
+			"nested deeper than 32: must be one YAML or JSON mapping"},
+		{"too long", strings.Repeat("#", 4<<20+1), "too long (4194305 bytes): must be at most 4194304"},
+		{"duplicate keys", "ports: {}\nports: {}\n", "ports: duplicate key (2 times)"},
 		{"a key many times", "sysParams: {" + strings.Repeat("logLevel: info, ", 9999) + "logLevel: info}\n",
-			"sysParams.logLevel: is given 10000 times: each key once is allowed"},
+			"sysParams.logLevel: duplicate key (10000 times)"},
 		{"duplicate keys in JSON", `{"sysParams": {"logLevel": "info", "logLevel": "warn"}}`,
-			"sysParams.logLevel: is given twice: each key once is allowed"},
-		{"unknown keys", "prots: {}\nsysParams: {loglevel: info}\n", `
-			prots: unknown key: known are appNetworks, networkInstances, ports, sysParams
-			sysParams.loglevel: unknown key: known are drift, factsEnvironment, factsSeconds, factsURL, logLevel, managedConfig, watchdogSeconds`},
-		{"an empty section", "ports:\n", "ports: is null: a mapping is allowed"},
+			"sysParams.logLevel: duplicate key (2 times)"},
+		{"unknown fields", "prots: {}\nsysParams: {loglevel: info}\n", `
+			prots: unknown field: must be appNetworks, networkInstances, ports or sysParams
+			sysParams.loglevel: unknown field: must be drift, factsEnvironment, factsSeconds, factsURL, logLevel, managedConfig or watchdogSeconds`},
+		{"an empty section", "ports:\n", "ports: invalid type null: must be a mapping"},
 		{"$absent where no entry is", `{"$absent": true, ports: {"$absent": false}}`, `
-			$absent: unknown key: known are appNetworks, networkInstances, ports, sysParams
-			ports.$absent: is a boolean: a mapping is allowed
-			ports.$absent: is no key here: 1 to 64 letters, digits, '.', '_' and '-', but not uplink, freeuplink or all is allowed`},
+			$absent: unknown field: must be appNetworks, networkInstances, ports or sysParams
+			ports.$absent: invalid key: must be 1 to 64 letters, digits, '.', '_' and '-', but not uplink, freeuplink or all
+			ports.$absent: invalid type boolean: must be a mapping`},
 	})
 }
 
@@ -115,20 +115,20 @@ func TestNumbersAndBooleansAreExact(t *testing.T) {
 	checkSentences(t, func(v string) string { return "sysParams: {" + v + "}" }, []sentence{
 		{"the least", "watchdogSeconds: 0", ""},
 		{"the most", "watchdogSeconds: 3600", ""},
-		{"too much", "watchdogSeconds: 3601", "sysParams.watchdogSeconds: is 3601: a whole number of 0 to 3600 is allowed"},
-		{"too little", "watchdogSeconds: -1", "sysParams.watchdogSeconds: is -1: a whole number of 0 to 3600 is allowed"},
-		{"a fraction", "watchdogSeconds: 1.0", "sysParams.watchdogSeconds: is 1.0: a whole number of 0 to 3600 is allowed"},
-		{"an exponent", "watchdogSeconds: 1e1", "sysParams.watchdogSeconds: is 1e1: a whole number of 0 to 3600 is allowed"},
-		{"octal", "watchdogSeconds: 010", "sysParams.watchdogSeconds: is 010: a whole number of 0 to 3600 is allowed"},
+		{"too much", "watchdogSeconds: 3601", "sysParams.watchdogSeconds: invalid value 3601: must be a whole number of 0 to 3600"},
+		{"too little", "watchdogSeconds: -1", "sysParams.watchdogSeconds: invalid value -1: must be a whole number of 0 to 3600"},
+		{"a fraction", "watchdogSeconds: 1.0", "sysParams.watchdogSeconds: invalid value 1.0: must be a whole number of 0 to 3600"},
+		{"an exponent", "watchdogSeconds: 1e1", "sysParams.watchdogSeconds: invalid value 1e1: must be a whole number of 0 to 3600"},
+		{"octal", "watchdogSeconds: 010", "sysParams.watchdogSeconds: invalid value 010: must be a whole number of 0 to 3600"},
 		{"hexadecimal", "watchdogSeconds: 0x10",
-			"sysParams.watchdogSeconds: is 0x10: a whole number of 0 to 3600 is allowed"},
-		{"infinite", "watchdogSeconds: .inf", "sysParams.watchdogSeconds: is .inf: a whole number of 0 to 3600 is allowed"},
+			"sysParams.watchdogSeconds: invalid value 0x10: must be a whole number of 0 to 3600"},
+		{"infinite", "watchdogSeconds: .inf", "sysParams.watchdogSeconds: invalid value .inf: must be a whole number of 0 to 3600"},
 		{"beyond 64 bits", "watchdogSeconds: 99999999999999999999",
-			"sysParams.watchdogSeconds: is 99999999999999999999: a whole number of 0 to 3600 is allowed"},
-		{"a number as string", `watchdogSeconds: "60"`, "sysParams.watchdogSeconds: is a string: a whole number is allowed"},
-		{"a boolean as string", `managedConfig: "false"`, "sysParams.managedConfig: is a string: a boolean is allowed"},
-		{"yes is a string", `managedConfig: yes`, "sysParams.managedConfig: is a string: a boolean is allowed"},
-		{"a level that is none", "logLevel: trace", `sysParams.logLevel: is "trace": debug, info, warn or error is allowed`},
+			"sysParams.watchdogSeconds: invalid value 99999999999999999999: must be a whole number of 0 to 3600"},
+		{"a number as string", `watchdogSeconds: "60"`, "sysParams.watchdogSeconds: invalid type string: must be a whole number"},
+		{"a boolean as string", `managedConfig: "false"`, "sysParams.managedConfig: invalid type string: must be a boolean"},
+		{"yes is a string", `managedConfig: yes`, "sysParams.managedConfig: invalid type string: must be a boolean"},
+		{"a level that is none", "logLevel: trace", `sysParams.logLevel: invalid value "trace": must be debug, info, warn or error`},
 	})
 }
 
@@ -155,44 +155,44 @@ func TestPorts(t *testing.T) {
 	checkSentences(t, func(v string) string { return "ports: {" + v + "}" }, []sentence{
 		{"all fields", `wan: {ifName: eth0, uplink: true, cost: 255, labels: "a, b", addressing: external, address: "", gateway: 192.0.2.1, dnsServers: "2001:db8::53,192.0.2.53", ntpServers: 192.0.2.123, mtu: 68}`, ""},
 		{"no interface", "wan: {}",
-			"ports.wan.ifName: is missing: an interface name of 1 to 15 letters, digits, '.', '_' and '-' is required"},
+			"ports.wan.ifName: required: must be an interface name of 1 to 15 letters, digits, '.', '_' and '-'"},
 		{"one interface twice", "a: {ifName: eth0}, b: {ifName: eth0}",
-			"ports.b.ifName: is eth0, as ports.a.ifName: one port for each interface is allowed"},
+			"ports.b.ifName: duplicate value eth0, also at ports.a.ifName: must be unique: one port for each interface"},
 		{"an interface of ours", "a: {ifName: es1}, b: {ifName: es1a1}, c: {ifName: es}, d: {ifName: esx0}", `
-			ports.a.ifName: is "es1": an interface that is not ours is allowed: no es followed by a digit
-			ports.b.ifName: is "es1a1": an interface that is not ours is allowed: no es followed by a digit`},
+			ports.a.ifName: invalid value "es1": must be an interface other than those of edgespan (es followed by a digit)
+			ports.b.ifName: invalid value "es1a1": must be an interface other than those of edgespan (es followed by a digit)`},
 		{"a reserved label", "uplink: {ifName: eth0}, wan: {ifName: eth1, labels: all}", `
-			ports.uplink: is no key here: 1 to 64 letters, digits, '.', '_' and '-', but not uplink, freeuplink or all is allowed
-			ports.wan.labels: has "all": labels of 1 to 64 letters, digits, '.', '_' and '-', not uplink, freeuplink or all are allowed, at most 16, separated by commas`},
+			ports.uplink: invalid key: must be 1 to 64 letters, digits, '.', '_' and '-', but not uplink, freeuplink or all
+			ports.wan.labels: invalid value "all": must be labels of 1 to 64 letters, digits, '.', '_' and '-', not uplink, freeuplink or all, at most 16, separated by commas`},
 		{"a shared label that is a port", "a: {ifName: eth0, labels: b}, b: {ifName: eth1}",
-			`ports.a.labels: has "b", the label of ports.b: shared labels that no port has as its own are allowed`},
+			`ports.a.labels: invalid value "b", the label of ports.b: must be shared labels that no port has as its own`},
 		{"addressing of later",
 			"a: {ifName: eth0, addressing: dhcp}, b: {ifName: eth1, addressing: static, address: 192.0.2.2/24}", `
 			ports.a.addressing: not supported yet
 			ports.b.address: not supported yet
 			ports.b.addressing: not supported yet`},
 		{"addressing that is none", "a: {ifName: eth0, addressing: bootp}",
-			`ports.a.addressing: is "bootp": external is allowed`},
+			`ports.a.addressing: invalid value "bootp": must be external`},
 		{"lists", `a: {ifName: eth0, dnsServers: "192.0.2.1,,x", ntpServers: "192.0.2.1,192.0.2.1", labels: [b]}`, `
-			ports.a.dnsServers: has "", "x": unicast IP addresses are allowed, at most 16, separated by commas
-			ports.a.labels: is a list: a comma-separated string is allowed
-			ports.a.ntpServers: has "192.0.2.1" twice: unicast IPv4 addresses are allowed, at most 16, separated by commas`},
+			ports.a.dnsServers: invalid value "", "x": must be unicast IP addresses, at most 16, separated by commas
+			ports.a.labels: invalid type list: must be a comma-separated string
+			ports.a.ntpServers: duplicate item "192.0.2.1": must be unicast IPv4 addresses, at most 16, separated by commas`},
 		{"addresses that can be no server",
 			`a: {ifName: eth0, dnsServers: "0.0.0.0,224.0.0.1,fe80::1%eth0,::ffff:10.0.0.1", gateway: 127.0.0.1}`, `
-			ports.a.dnsServers: has "0.0.0.0", "224.0.0.1", "fe80::1%eth0" and 1 more: unicast IP addresses are allowed, at most 16, separated by commas
-			ports.a.gateway: is "127.0.0.1": a unicast IPv4 address is allowed`},
+			ports.a.dnsServers: invalid value "0.0.0.0", "224.0.0.1", "fe80::1%eth0" and 1 more: must be unicast IP addresses, at most 16, separated by commas
+			ports.a.gateway: invalid value "127.0.0.1": must be a unicast IPv4 address`},
 		{"MTU", "a: {ifName: eth0, mtu: 67}, b: {ifName: eth1, mtu: 65536}", `
-			ports.a.mtu: is 67: a whole number of 68 to 65535 is allowed
-			ports.b.mtu: is 65536: a whole number of 68 to 65535 is allowed`},
+			ports.a.mtu: invalid value 67: must be a whole number of 68 to 65535
+			ports.b.mtu: invalid value 65536: must be a whole number of 68 to 65535`},
 		{"an absent port", `a: {ifName: "no good", "$absent": true}, b: {ifName: eth0, "$absent": false}, c: {ifName: eth1, "$absent": 1}`, `
-			ports.c.$absent: is a number: a boolean is allowed`},
+			ports.c.$absent: invalid type number: must be a boolean`},
 	})
 }
 
 func TestAPortThatIsAbsentIsNotKnown(t *testing.T) {
 	got := faultsOf("ports: {a: {$absent: true}, b: {ifName: eth0, labels: lan}}\nnetworkInstances: {" + ni1 +
 		": {port: a, ipv4: {subnet: 10.0.0.0/24}}}")
-	want := "networkInstances." + ni1 + `.port: is "a", which no port has: all, b, freeuplink, lan or uplink is allowed`
+	want := "networkInstances." + ni1 + `.port: invalid value "a", which no port has: must be all, b, freeuplink, lan or uplink`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -245,7 +245,7 @@ func TestUppercaseUUIDIsTheSameNetwork(t *testing.T) {
 	}
 	got := faultsOf("networkInstances:\n  " + upper + ": {ipv4: {subnet: 10.0.0.0/24}}\n  " + strings.ToLower(upper) +
 		": {ipv4: {subnet: 10.0.1.0/24}}\n")
-	want := "networkInstances." + strings.ToLower(upper) + `: is the same key as "` + upper + `": each key once is allowed`
+	want := "networkInstances." + strings.ToLower(upper) + `: duplicate key, same as "` + upper + `": must be unique`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

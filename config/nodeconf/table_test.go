@@ -213,7 +213,7 @@ func TestEveryEntryIsDescribed(t *testing.T) {
 			t.Errorf("%s: description %q", e.Path, e.Description)
 		}
 		if e.Type != Mapping && e.Allowed() == "" {
-			t.Errorf("%s: nothing is allowed", e.Path)
+			t.Errorf("%s: must be nothing", e.Path)
 		}
 		if e.Type == StringList && words[e.Word].plural == "" {
 			t.Errorf("%s: word %q has no plural", e.Path, e.Word)

@@ -39,7 +39,7 @@ func (w walker) fields(r *rule, n config.Object, o *object) {
 	for key, v := range n {
 		below := r.below[key]
 		if below == nil {
-			w.faults.Add(o.at(key), "unknown key", "known are "+strings.Join(r.keys, ", "))
+			w.faults.Add(o.at(key), config.UnknownField, config.OneOf(r.keys))
 			continue
 		}
 		o.slot(key).given = true
@@ -105,11 +105,11 @@ func (w walker) entries(r *rule, n config.Object, o *object) {
 		if ok {
 			name = fmt.Sprint(v)
 		} else {
-			w.faults.Add(o.at(key), "is no key here", word.allowed+" is allowed")
+			w.faults.Add(o.at(key), "invalid key", config.MustBe(word.allowed))
 		}
 		first, again := names[name]
 		if again {
-			w.faults.Add(o.at(key), "is the same key as "+config.Quote(first), "each key once is allowed")
+			w.faults.Add(o.at(key), "duplicate key, same as "+config.Quote(first), "must be unique")
 		}
 		names[name] = key
 		into := o
@@ -171,11 +171,11 @@ func (w walker) leaf(e Entry, given any, o *object, key string) (any, bool) {
 	v, allowed, ok := w.parse(e, text)
 	if !ok {
 		if allowed == "" {
-			allowed = e.Allowed() + " is allowed"
+			allowed = config.MustBe(e.Allowed())
 		}
-		what := is(text)
+		what := config.Invalid(text)
 		if isNumber {
-			what = "is " + config.Inner(text)
+			what = config.InvalidValue(config.Inner(text))
 		}
 		if bad, isList := v.(badItems); isList {
 			what = string(bad)
@@ -196,16 +196,16 @@ func fits(t Type, given any, isNumber bool) bool {
 }
 
 var typeAllowed = map[Type]string{
-	Mapping:     "a mapping is allowed",
-	String:      "a string is allowed",
-	StringList:  "a comma-separated string is allowed",
-	StringOrInt: "a string or a whole number is allowed",
-	Integer:     "a whole number is allowed",
-	Boolean:     "a boolean is allowed",
+	Mapping:     "must be a mapping",
+	String:      "must be a string",
+	StringList:  "must be a comma-separated string",
+	StringOrInt: "must be a string or a whole number",
+	Integer:     "must be a whole number",
+	Boolean:     "must be a boolean",
 }
 
 func (w walker) wrongType(e Entry, v any, path []string) {
-	w.faults.Add(path, "is "+config.InYAML(v), typeAllowed[e.Type])
+	w.faults.Add(path, config.InvalidType(config.InYAML(v)), typeAllowed[e.Type])
 }
 
 // badItems is what is wrong with a list, in place of its value.
@@ -220,7 +220,7 @@ func (w walker) parse(e Entry, s string) (v any, allowed string, ok bool) {
 	case e.Type == Integer:
 		n, ok := canonicalInt(s)
 		if !ok || n < e.Min || n > e.Max {
-			return int(n), "a whole number of " + e.Allowed() + " is allowed", false
+			return int(n), config.MustBe("a whole number of " + e.Allowed()), false
 		}
 		return int(n), "", true
 	case len(e.Enum) > 0:
@@ -235,7 +235,7 @@ func parseList(e Entry, s string) (any, string, bool) {
 	var vs []any
 	var bad []string
 	seen := map[any]bool{}
-	allowed := strings.Replace(e.Allowed(), ", at most", " are allowed, at most", 1)
+	allowed := config.MustBe(e.Allowed())
 	for _, item := range strings.Split(s, ",") {
 		item = strings.TrimSpace(item)
 		v, _, ok := words[e.Word].parse(item)
@@ -243,7 +243,7 @@ func parseList(e Entry, s string) (any, string, bool) {
 		case !ok:
 			bad = append(bad, config.Quote(item))
 		case seen[v]:
-			return badItems("has " + config.Quote(item) + " twice"), allowed, false
+			return badItems("duplicate item " + config.Quote(item)), allowed, false
 		default:
 			seen[v] = true
 			vs = append(vs, v)
@@ -251,11 +251,12 @@ func parseList(e Entry, s string) (any, string, bool) {
 	}
 	switch {
 	case len(bad) > 3:
-		return badItems("has " + strings.Join(bad[:3], ", ") + " and " + strconv.Itoa(len(bad)-3) + " more"), allowed, false
+		return badItems(config.InvalidValue(strings.Join(bad[:3], ", ")) + " and " + strconv.Itoa(len(bad)-3) + " more"),
+			allowed, false
 	case len(bad) > 0:
-		return badItems("has " + strings.Join(bad, ", ")), allowed, false
+		return badItems(config.InvalidValue(strings.Join(bad, ", "))), allowed, false
 	case len(vs) > maxInList:
-		return badItems(fmt.Sprintf("has %d items", len(vs))), allowed, false
+		return badItems(config.TooMany("items", len(vs))), allowed, false
 	}
 	return vs, "", true
 }
@@ -272,7 +273,7 @@ func (w walker) lacking(r *rule, o, entry *object) {
 			continue
 		}
 		if below.Required && !o.given(key) && holds(below.When, entry) {
-			w.faults.Add(o.at(key), "is missing", below.Allowed()+" is required")
+			w.faults.Add(o.at(key), config.Required, config.MustBe(below.Allowed()))
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"edgespan/config"
 	"edgespan/netinst"
 )
 
@@ -190,6 +189,3 @@ func parseURL(s string) (string, bool) {
 	return s, ok && len(s) <= 255 && !strings.ContainsFunc(s,
 		func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"<>\\^`{|}$", r) })
 }
-
-// is is the usual What of a value that is not allowed.
-func is(s string) string { return "is " + config.Quote(s) }

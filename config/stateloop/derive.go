@@ -164,7 +164,7 @@ func words(r Reported) string {
 	if known {
 		return r.Message
 	}
-	return joined(fmt.Sprintf("the node says %.40q, which is no known state", string(r.State)), r.Message)
+	return joined(fmt.Sprintf("the node says %.40q, which is not a known state", string(r.State)), r.Message)
 }
 
 // stale is the reason of a stale report: which generation it answers where that is another

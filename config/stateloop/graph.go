@@ -96,11 +96,11 @@ func (g Graph) Faults(path func(id string) []string) config.Faults {
 		} else if len(c.Path) <= len(c.Members) {
 			what += ", all in " + quoted(c.Members, ", ")
 		}
-		faults.Add(path(c.Members[0]), what, "dependencies without a cycle are allowed")
+		faults.Add(path(c.Members[0]), what, "must be without a cycle")
 	}
 	for _, d := range g.Unknown {
-		faults.Add(path(d.From), quote(d.From)+" depends on "+quote(d.To)+", which is no parameter",
-			"the id of a parameter is allowed")
+		faults.Add(path(d.From), quote(d.From)+" depends on "+quote(d.To)+", which is not a parameter",
+			"must be the id of a parameter")
 	}
 	faults.Sort()
 	return faults

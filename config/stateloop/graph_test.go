@@ -37,28 +37,28 @@ func TestGraphOf(t *testing.T) {
 		// What is to be absent may need what stays, and what stays the other way round.
 		{"-adapter:network network", "network", "adapter", ""},
 		{"a:gone -gone", "a", "gone", ""},
-		{"a:a", "a", "", `a: "a" depends on itself: dependencies without a cycle are allowed`},
+		{"a:a", "a", "", `a: "a" depends on itself: must be without a cycle`},
 		{"a:b b:a", "a b", "",
-			`a: parameters wait for each other: "a" -> "b" -> "a": dependencies without a cycle are allowed`},
+			`a: parameters wait for each other: "a" -> "b" -> "a": must be without a cycle`},
 		{"c:a b:c a:b", "a b c", "",
-			`a: parameters wait for each other: "a" -> "b" -> "c" -> "a": dependencies without a cycle are allowed`},
+			`a: parameters wait for each other: "a" -> "b" -> "c" -> "a": must be without a cycle`},
 		{"a:b -b:a", "a", "b",
-			`a: parameters wait for each other: "a" -> "b" -> "a": dependencies without a cycle are allowed`},
+			`a: parameters wait for each other: "a" -> "b" -> "a": must be without a cycle`},
 		// An eight: the way round from a does not meet c.
 		{"a:b b:a,c c:b", "a b c", "",
-			`a: parameters wait for each other: "a" -> "b" -> "a", all in "a", "b", "c": dependencies without a cycle are allowed`},
+			`a: parameters wait for each other: "a" -> "b" -> "a", all in "a", "b", "c": must be without a cycle`},
 		{
 			"d:e e:d,a a:b b:a x:x", "a b d e x", "",
-			`a: parameters wait for each other: "a" -> "b" -> "a": dependencies without a cycle are allowed; ` +
-				`d: parameters wait for each other: "d" -> "e" -> "d": dependencies without a cycle are allowed; ` +
-				`x: "x" depends on itself: dependencies without a cycle are allowed`,
+			`a: parameters wait for each other: "a" -> "b" -> "a": must be without a cycle; ` +
+				`d: parameters wait for each other: "d" -> "e" -> "d": must be without a cycle; ` +
+				`x: "x" depends on itself: must be without a cycle`,
 		},
 		{
-			"a:z,y,z b:z", "a b", "", `a: "a" depends on "y", which is no parameter: the id of a parameter is allowed; ` +
-				`a: "a" depends on "z", which is no parameter: the id of a parameter is allowed; b: "b" depends on "z", which is no parameter: the id of a parameter is allowed`,
+			"a:z,y,z b:z", "a b", "", `a: "a" depends on "y", which is not a parameter: must be the id of a parameter; ` +
+				`a: "a" depends on "z", which is not a parameter: must be the id of a parameter; b: "b" depends on "z", which is not a parameter: must be the id of a parameter`,
 		},
 		{"a:b,c b:d c:d d:a", "a b c d", "",
-			`a: parameters wait for each other: "a" -> "b" -> "d" -> "a", all in "a", "b", "c", "d": dependencies without a cycle are allowed`},
+			`a: parameters wait for each other: "a" -> "b" -> "d" -> "a", all in "a", "b", "c", "d": must be without a cycle`},
 		{"a:b a:c b c", "b c a", "", ""}, // of one id twice both dependencies count
 	} {
 		g := GraphOf(wishes(c.set))

@@ -26,14 +26,14 @@ func ReadWanted(text []byte) (Config, config.Faults) {
 		if w.ID != "" {
 			at, _ := strconv.Atoi(path[1])
 			if before, twice := first[w.ID]; twice {
-				r.faults.Add(config.Sub(path, "id"), fmt.Sprintf("is %s, as parameters.%d has it", quote(w.ID), before),
-					"each id once is allowed")
+				r.faults.Add(config.Sub(path, "id"), fmt.Sprintf("duplicate value %s, also at parameters.%d", quote(w.ID), before),
+					"must be unique")
 			} else {
 				first[w.ID] = at
 			}
 		}
 		if _, is := o["target"].(string); is && w.Target != ToBePresent && w.Target != ToBeAbsent {
-			r.faults.Add(config.Sub(path, "target"), "is "+quote(string(w.Target)), "present and absent are allowed")
+			r.faults.Add(config.Sub(path, "target"), config.InvalidValue(quote(string(w.Target))), "must be present or absent")
 		}
 		w.Dependencies = r.texts(path, o, "dependencies")
 		out.Parameters = append(out.Parameters, w)
@@ -65,14 +65,15 @@ func ReadReported(text []byte) (EdgePeerConfigurationState, config.Faults) {
 			p := Reported{ID: r.id(path, o), State: State(r.text(path, o, "state", required)),
 				Message: r.text(path, o, "message", optional)}
 			if _, is := o["state"].(string); is && !slices.Contains(spoken, p.State) {
-				r.faults.Add(config.Sub(path, "state"), "is "+quote(string(p.State))+", which is no state that is reported",
+				r.faults.Add(config.Sub(path, "state"), config.InvalidValue(quote(string(p.State)))+
+					", which is not a reported state",
 					allowedStates())
 			}
 			at := r.text(path, o, "timestamp", optional)
 			if _, is := o["timestamp"].(string); is {
 				var ok bool
 				if p.Since, ok = moment(at); !ok {
-					r.faults.Add(config.Sub(path, "timestamp"), "is "+quote(at), "a time of RFC 3339 is allowed, such as "+
+					r.faults.Add(config.Sub(path, "timestamp"), config.InvalidValue(quote(at)), "must be a time of RFC 3339, such as "+
 						time.UnixMilli(0).UTC().Format(time.RFC3339))
 				}
 			}
@@ -104,7 +105,7 @@ func allowedStates() string {
 	for i, s := range spoken {
 		words[i] = string(s)
 	}
-	return strings.Join(words, ", ") + " are allowed"
+	return config.OneOf(words)
 }
 
 // reader reads one document and gathers its faults.
@@ -126,9 +127,9 @@ func (r *reader) document(text []byte, keys []string, one func(path []string, o 
 	g := r.generation(o)
 	list, is := o["parameters"].([]any)
 	if v, has := o["parameters"]; !has {
-		r.faults.Add([]string{"parameters"}, "is missing", "a list of objects is required")
+		r.faults.Add([]string{"parameters"}, config.Required, "must be a list of objects")
 	} else if v != nil && !is {
-		r.faults.Add([]string{"parameters"}, "is of type "+config.KindOf(v), "a list of objects is allowed")
+		r.faults.Add([]string{"parameters"}, config.InvalidType(config.KindOf(v)), "must be a list of objects")
 	}
 	for i, v := range list {
 		path := []string{"parameters", strconv.Itoa(i)}
@@ -136,7 +137,7 @@ func (r *reader) document(text []byte, keys []string, one func(path []string, o 
 			r.known(path, p, keys)
 			one(path, p)
 		} else {
-			r.faults.Add(path, "is of type "+config.KindOf(v), "an object is allowed")
+			r.faults.Add(path, config.InvalidType(config.KindOf(v)), "must be an object")
 		}
 	}
 	return g
@@ -150,11 +151,11 @@ func (r *reader) generation(o config.Object) config.Generation {
 	n, is := v.(int64)
 	switch {
 	case !has:
-		r.faults.Add([]string{"generation"}, "is missing", allowed+" is required")
+		r.faults.Add([]string{"generation"}, config.Required, config.MustBe(allowed))
 	case !is:
-		r.faults.Add([]string{"generation"}, "is of type "+config.KindOf(v), allowed+" is allowed")
+		r.faults.Add([]string{"generation"}, config.InvalidType(config.KindOf(v)), config.MustBe(allowed))
 	case n < 0:
-		r.faults.Add([]string{"generation"}, fmt.Sprintf("is %d", n), allowed+" is allowed")
+		r.faults.Add([]string{"generation"}, fmt.Sprintf("invalid value %d", n), config.MustBe(allowed))
 	}
 	return config.Generation{Counter: uint64(max(n, 0))}
 }
@@ -162,7 +163,7 @@ func (r *reader) generation(o config.Object) config.Generation {
 func (r *reader) known(path []string, o config.Object, keys []string) {
 	for _, k := range config.Keys(o) {
 		if !slices.Contains(keys, k) {
-			r.faults.Add(config.Sub(path, k), "is not known", strings.Join(keys, ", ")+" are allowed")
+			r.faults.Add(config.Sub(path, k), config.UnknownField, config.OneOf(keys))
 		}
 	}
 }
@@ -170,7 +171,7 @@ func (r *reader) known(path []string, o config.Object, keys []string) {
 func (r *reader) id(path []string, o config.Object) string {
 	id := r.text(path, o, "id", required)
 	if s, is := o["id"].(string); is && s == "" {
-		r.faults.Add(config.Sub(path, "id"), "is empty", "a text is allowed")
+		r.faults.Add(config.Sub(path, "id"), config.Invalid(""), "must be a string")
 	}
 	return id
 }
@@ -180,9 +181,9 @@ func (r *reader) text(path []string, o config.Object, key string, must bool) str
 	s, is := v.(string)
 	switch {
 	case has && !is && (v != nil || must):
-		r.faults.Add(config.Sub(path, key), "is of type "+config.KindOf(v), "a text is allowed")
+		r.faults.Add(config.Sub(path, key), config.InvalidType(config.KindOf(v)), "must be a string")
 	case !has && must:
-		r.faults.Add(config.Sub(path, key), "is missing", "a text is required")
+		r.faults.Add(config.Sub(path, key), config.Required, "must be a string")
 	}
 	return s
 }
@@ -191,14 +192,14 @@ func (r *reader) texts(path []string, o config.Object, key string) []string {
 	v := o[key]
 	list, is := v.([]any)
 	if v != nil && !is {
-		r.faults.Add(config.Sub(path, key), "is of type "+config.KindOf(v), "a list of ids is allowed")
+		r.faults.Add(config.Sub(path, key), config.InvalidType(config.KindOf(v)), "must be a list of ids")
 	}
 	var out []string
 	for i, v := range list {
 		if s, is := v.(string); is {
 			out = append(out, s)
 		} else {
-			r.faults.Add(config.Sub(path, key, strconv.Itoa(i)), "is of type "+config.KindOf(v), "an id is allowed")
+			r.faults.Add(config.Sub(path, key, strconv.Itoa(i)), config.InvalidType(config.KindOf(v)), "must be an id")
 		}
 	}
 	return out

@@ -52,35 +52,35 @@ func TestDeriveOffline(t *testing.T) {
 			`{"generation":-1,"more":1,"parameters":[{"id":"a","target":"Present","dependencies":["b",1]},{"id":"b","target":"absent","dependencies":["a","z"]},{"id":"b","target":"absent","kind":"x"},` +
 				`{"id":"","dependencies":"a"},{"id":7,"target":null},8,{"id":"q","target":"present","dependencies":["q"]}]}`,
 			`{"generation":1.5,"parameters":[{"id":"a","state":"Creating"},{"id":"b","state":"present","timestamp":"2026-05-01","message":3},{"state":"Present","timestamp":""}]}`,
-			`generation: is -1: a whole number from 0 on is allowed; more: is not known: generation, parameters are allowed; ` +
-				`parameters.0.dependencies: parameters wait for each other: "a" -> "b" -> "a": dependencies without a cycle are allowed; ` +
-				`parameters.0.dependencies.1: is of type int64: an id is allowed; parameters.0.target: is "Present": present and absent are allowed; ` +
-				`parameters.1.dependencies: "b" depends on "z", which is no parameter: the id of a parameter is allowed; ` +
-				`parameters.2.id: is "b", as parameters.1 has it: each id once is allowed; parameters.2.kind: is not known: id, target, dependencies are allowed; ` +
-				`parameters.3.dependencies: is of type string: a list of ids is allowed; parameters.3.id: is empty: a text is allowed; parameters.3.target: is missing: a text is required; ` +
-				`parameters.4.id: is of type int64: a text is allowed; parameters.4.target: is of type null: a text is allowed; ` +
-				`parameters.5: is of type int64: an object is allowed; parameters.6.dependencies: "q" depends on itself: dependencies without a cycle are allowed; ` +
-				`generation: is of type double: a whole number from 0 on is allowed; ` +
-				`parameters.0.state: is "Creating", which is no state that is reported: Present, Absent, WaitingForDependencies, CreatingFailed, RemovingFailed, CheckPresentFailed, CheckAbsentFailed are allowed; ` +
-				`parameters.1.message: is of type int64: a text is allowed; ` +
-				`parameters.1.state: is "present", which is no state that is reported: Present, Absent, WaitingForDependencies, CreatingFailed, RemovingFailed, CheckPresentFailed, CheckAbsentFailed are allowed; ` +
-				`parameters.1.timestamp: is "2026-05-01": a time of RFC 3339 is allowed, such as 1970-01-01T00:00:00Z; ` +
-				`parameters.2.id: is missing: a text is required; parameters.2.timestamp: is "": a time of RFC 3339 is allowed, such as 1970-01-01T00:00:00Z`,
+			`generation: invalid value -1: must be a whole number from 0 on; more: unknown field: must be generation or parameters; ` +
+				`parameters.0.dependencies: parameters wait for each other: "a" -> "b" -> "a": must be without a cycle; ` +
+				`parameters.0.dependencies.1: invalid type int64: must be an id; parameters.0.target: invalid value "Present": must be present or absent; ` +
+				`parameters.1.dependencies: "b" depends on "z", which is not a parameter: must be the id of a parameter; ` +
+				`parameters.2.id: duplicate value "b", also at parameters.1: must be unique; parameters.2.kind: unknown field: must be id, target or dependencies; ` +
+				`parameters.3.dependencies: invalid type string: must be a list of ids; parameters.3.id: invalid value "": must be a string; parameters.3.target: required: must be a string; ` +
+				`parameters.4.id: invalid type int64: must be a string; parameters.4.target: invalid type null: must be a string; ` +
+				`parameters.5: invalid type int64: must be an object; parameters.6.dependencies: "q" depends on itself: must be without a cycle; ` +
+				`generation: invalid type double: must be a whole number from 0 on; ` +
+				`parameters.0.state: invalid value "Creating", which is not a reported state: must be Present, Absent, WaitingForDependencies, CreatingFailed, RemovingFailed, CheckPresentFailed or CheckAbsentFailed; ` +
+				`parameters.1.message: invalid type int64: must be a string; ` +
+				`parameters.1.state: invalid value "present", which is not a reported state: must be Present, Absent, WaitingForDependencies, CreatingFailed, RemovingFailed, CheckPresentFailed or CheckAbsentFailed; ` +
+				`parameters.1.timestamp: invalid value "2026-05-01": must be a time of RFC 3339, such as 1970-01-01T00:00:00Z; ` +
+				`parameters.2.id: required: must be a string; parameters.2.timestamp: invalid value "": must be a time of RFC 3339, such as 1970-01-01T00:00:00Z`,
 		},
 		{"keys that are numbers, beside such that are not", `{"generation":1,"parameters":[],"more":1,"7":1}`, nothing,
-			`7: is not known: generation, parameters are allowed; more: is not known: generation, parameters are allowed`},
+			`7: unknown field: must be generation or parameters; more: unknown field: must be generation or parameters`},
 		{"what is missing", `{}`, `{"parameters":{}}`,
-			`generation: is missing: a whole number from 0 on is required; parameters: is missing: a list of objects is required; ` +
-				`generation: is missing: a whole number from 0 on is required; parameters: is of type object: a list of objects is allowed`},
+			`generation: required: must be a whole number from 0 on; parameters: required: must be a list of objects; ` +
+				`generation: required: must be a whole number from 0 on; parameters: invalid type object: must be a list of objects`},
 		{"no JSON, and a key twice", `[]`, `{"generation":1,"generation":2,"parameters":[]}`,
-			`the document is an array: one JSON object is allowed; generation: is given twice: each key once is allowed`},
+			`invalid type array: must be one JSON object; generation: duplicate key (2 times)`},
 		{"places in the order of their numbers", `{"generation":1,"parameters":[` +
 			strings.Repeat(`{"id":"a","target":"present"},`, 10) + `0]}`, nothing, func() string {
 			out := ""
 			for i := 1; i < 10; i++ {
-				out += fmt.Sprintf(`parameters.%d.id: is "a", as parameters.0 has it: each id once is allowed; `, i)
+				out += fmt.Sprintf(`parameters.%d.id: duplicate value "a", also at parameters.0: must be unique; `, i)
 			}
-			return out + "parameters.10: is of type int64: an object is allowed"
+			return out + "parameters.10: invalid type int64: must be an object"
 		}()},
 	} {
 		if got := derived(c.wanted, c.reported); got != c.want {

@@ -271,7 +271,7 @@ func TestAReportOfAnotherGenerationIsStale(t *testing.T) {
 			"Creating no config stale report: generation store:6, wanted is store:7: RemovingFailed: busy"},
 		{ToBePresent, "", "", "Creating no config stale report: generation store:6, wanted is store:7"},
 		{ToBePresent, "Purple", "",
-			`CheckPresentFailed yes report stale report: generation store:6, wanted is store:7: the node says "Purple", which is no known state`},
+			`CheckPresentFailed yes report stale report: generation store:6, wanted is store:7: the node says "Purple", which is not a known state`},
 		{"", Present, "", "Ignored maybe stale report: generation store:6, wanted is store:7: Present"},
 	} {
 		if got := one(c.target, c.reported, old, c.message); got != c.want {
@@ -315,9 +315,9 @@ func TestWordsBesideTheSeeds(t *testing.T) {
 		{"", Removing, "Ignored no Removing"},
 		{ToBePresent, Unclaimed, "Creating no report"},
 		{"", Unclaimed, "Ignored maybe Unclaimed"},
-		{ToBePresent, "Purple", `CheckPresentFailed yes report the node says "Purple", which is no known state`},
-		{ToBeAbsent, "Purple", `CheckAbsentFailed yes report the node says "Purple", which is no known state`},
-		{"", "Purple", `Ignored yes the node says "Purple", which is no known state`},
+		{ToBePresent, "Purple", `CheckPresentFailed yes report the node says "Purple", which is not a known state`},
+		{ToBeAbsent, "Purple", `CheckAbsentFailed yes report the node says "Purple", which is not a known state`},
+		{"", "Purple", `Ignored yes the node says "Purple", which is not a known state`},
 		{"purple", Present, "Present no report"}, // any target but absent
 	} {
 		if got := one(c.target, c.reported, now, ""); got != c.want {

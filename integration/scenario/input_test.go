@@ -279,7 +279,7 @@ func (p *picky) hostileKey(name, doc string, path []string) {
 	if last := len(path) - 1; len(path[last]) > 256 {
 		shown[last] = path[last][:40] + "…" // messages shorten what can't be a key
 	}
-	if want := config.FormatPath(shown) + ": is no key here: "; len(lines) != 1 || !strings.HasPrefix(lines[0], want) {
+	if want := config.FormatPath(shown) + ": invalid key: "; len(lines) != 1 || !strings.HasPrefix(lines[0], want) {
 		p.Errorf("%s: want one line of %q:\n%s", name, want, strings.Join(lines, "\n"))
 	}
 }
@@ -383,14 +383,14 @@ func TestFaultsBetweenFieldsAreToldAllAtOnce(t *testing.T) {
 	want := []string{
 		n(2, "ipv4.subnet") + ": overlaps", n(3, "ipv4.gateway") + ": dhcpRange", n(4, "ipv4.gateway"), n(5, "port") +
 			": lan",
-		n(5, "ipv4.dhcpRange"), n(5, "colour") + ": unknown key", "networkInstances.blue: is no key here",
+		n(5, "ipv4.dhcpRange"), n(5, "colour") + ": unknown field", "networkInstances.blue: invalid key",
 		n(7, "ipv4.subnet") + ": is missing",
 		a(3, "mac") + ": 02:00:00:00:00:07", a(3, "ip") + ": 10.1.0.9", a(4, "ip") + ": dhcpRange", a(4, "speed") +
-			": unknown key",
+			": unknown field",
 		a(4, "attach.netns"), "appNetworks." + app(4) + ".displayName: app2", a(5, "ip") + ": subnet", a(5, "mac"),
-		a(6, "networkInstance") + ": UUID", "colour: unknown key", "network-instances: unknown key",
-		"ports.wan.speed: unknown key",
-		"sysParams.loglevel: unknown key",
+		a(6, "networkInstance") + ": UUID", "colour: unknown field", "network-instances: unknown field",
+		"ports.wan.speed: unknown field",
+		"sysParams.loglevel: unknown field",
 	}
 	p.faults("all at once", text(d), want...)
 	p.untouched()

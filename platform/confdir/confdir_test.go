@@ -100,9 +100,9 @@ func TestOnlyChosenFilesAreRead(t *testing.T) {
 		t.Fatalf("%v, %v", s, err)
 	}
 	got := strings.ReplaceAll(err.Error(), d.path+"/", "")
-	want := `RELEASE_M2.json: is no JSON: line 1 column 2: it ends too early
-fw_versions/2.0.0.json: b: is given twice: each key once is allowed
-hw_versions/T/RELEASE_M1.json: the document is an array: one JSON object is allowed`
+	want := `RELEASE_M2.json: invalid JSON: line 1 column 2: it ends too early
+fw_versions/2.0.0.json: b: duplicate key (2 times)
+hw_versions/T/RELEASE_M1.json: invalid type array: must be one JSON object`
 	if got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
@@ -137,7 +137,7 @@ func TestOverridesOfNodes(t *testing.T) {
 		t.Errorf("%v, %v, %v", got, err, faults)
 	}
 	dir := tree(t, map[string]string{"m": `5`})
-	refusal := "m: the document is an int64: one JSON object is allowed"
+	refusal := "m: invalid type int64: must be one JSON object"
 	if _, err := ReadObject(filepath.Join(dir, "m")); err == nil || strings.ReplaceAll(err.Error(), dir+"/", "") != refusal {
 		t.Errorf("%v, want %s", err, refusal)
 	}

@@ -181,7 +181,7 @@ func TestWhatBackupAndRestoreRefuse(t *testing.T) {
 		{[]string{"restore", "--data-dir", empty, filepath.Join(bad, "cut")}, term.ExitRejected,
 			[]string{"cut: ends after 1 of 4 keys", "cut off"}},
 		{[]string{"restore", "--data-dir", empty, filepath.Join(bad, "newer")}, term.ExitRejected,
-			[]string{`newer: "line 1": format is 7: 1 and less are allowed`}},
+			[]string{`newer: "line 1": format is 7: must be 1 or less`}},
 		{[]string{"restore", "--data-dir", empty, filepath.Join(bad, "twice")}, term.ExitRejected,
 			[]string{"is in line 3, too", "was changed", "has 5 keys"}},
 		{[]string{"restore", "--data-dir", empty, filepath.Join(bad, "none")}, term.ExitNotFound, []string{"no such file"}},

@@ -166,7 +166,7 @@ const unitTests = `
 	GET /environments/9/lvl1/1/lvl2/2/lvl3/3/resources/19/values => 404 {"msg":"Levels [u'lvl1', u'lvl2', u'lvl3'] can't be matched with environment 9 levels: [u'lvl1', u'lvl2']"}
 	GET /environments/9/resources/astute/values => 404 {"msg":"resource_definition not found by astute in environment 9"}
 	GET /environments/9/hierarchy_levels => 200 [{"id":3,"name":"lvl1","environment_id":9,"parent":null,"values":["val1"]},{"id":4,"name":"lvl2","environment_id":9,"parent":"lvl1","values":["val2"]}]
-	PATCH /environments/9/resources/19/values/keys/set {} => 404 {"msg":"values of 19: were never written: a keys operation that sets a key is allowed"}
+	PATCH /environments/9/resources/19/values/keys/set {} => 404 {"msg":"values of 19: were never written: must be a keys operation that sets a key"}
 	PATCH /environments/9/lvl1/val1/lvl2/val2/resources/19/values/keys/set [["a","b",1]] => 409 {"msg":"Leaf value 1 found on key a in keys path [\"a\",\"b\"]"}
 	PATCH /environments/9/lvl1/val1/lvl2/val2/resources/19/values/keys/set [["a"]] => 409 {"msg":"Keys path [\"a\"] invalid. Keys path should contain at least one key and value"}
 	PUT /environments/9/lvl1/val1/lvl2/val2/resources/19/values/keys/get [["a"]] => 200 [1]
@@ -174,9 +174,9 @@ const unitTests = `
 	GET /environments/9/lvl1/val1/lvl2/val2/resources/19/values => 200 {}
 	GET /environments/9/lvl1/val1/lvl2/val2/resources/19/values?effective&version=1 => 200 {"a":1}
 	GET /environments/9/lvl1/val1/lvl2/val2/resources/19/values?version=3 => 404 {"msg":"version 3 of the values of \"resdef1\": is not there: 2 is the newest"}
-	PUT /environments/9/lvl1/val1/resources/19/values [1] => 400 {"msg":"the document is a list: one JSON object is allowed"}
-	POST /environments {} => 400 {"msg":"components: is missing: a list of ids and names is allowed; hierarchy_levels: is missing: a list of strings is allowed"}
-	POST /components {} => 400 {"msg":"name: is missing: a string is allowed"}
+	PUT /environments/9/lvl1/val1/resources/19/values [1] => 400 {"msg":"the document is a list: must be one JSON object"}
+	POST /environments {} => 400 {"msg":"components: required: must be a list of ids and names; hierarchy_levels: required: must be a list of strings"}
+	POST /components {} => 400 {"msg":"name: required: must be a string"}
 	PUT /components/7 {"id":8,"resource_definitions":[{"id":99}]} => 404 {"msg":"resource_definition 99: is not there"}
 	PUT /environments/9 {"hierarchy_levels":["lvl2","lvl1"]} => 204
 	GET /environment/9 => 200 {"id":9,"components":[7],"hierarchy_levels":["lvl2","lvl1"]}

@@ -160,7 +160,7 @@ func TestASimulatedTopologyIsOfAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]string{broken: "site_name",
-		"star:5": "figure-eight, line, ring, grid, tree, each with or without :SIZE", "grid:0": `size is "0"`} {
+		"star:5": "figure-eight, line, ring, grid, tree, each with or without :SIZE", "grid:0": `invalid size "0"`} {
 		s := &simulation{topology: file}
 		if err := s.readTopology(false); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", file, err, want)

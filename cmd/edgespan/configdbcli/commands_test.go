@@ -136,7 +136,7 @@ func TestKeysAndForms(t *testing.T) {
 		{line: get + "-k a.m", code: term.ExitNotFound, err: "key a.m: Keys path doesn't exist"},
 		{line: get + "-k text.deeper", code: term.ExitNotFound, err: "key text.deeper: "},
 		{line: get + `-k 'a."b.c".7'`, code: term.ExitNotFound, err: "key a.b.c.7: "},
-		{line: get + "-k a..b", code: term.ExitUsage, err: "--key: a path has no empty segments"},
+		{line: get + "-k a..b", code: term.ExitUsage, err: "--key: empty segment in a path"},
 		{line: get + "-k ''", code: term.ExitUsage, err: "--key: "},
 		{line: get + "-f xml", code: term.ExitUsage,
 			err: `--format: invalid value "xml": must be json, yaml, plain or value`},

@@ -16,8 +16,7 @@ func TestModelCommands(t *testing.T) {
 		{line: "config env list -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n1   1           nodes\n"},
 		{line: "env create", out: "{\n  \"components\": [],\n  \"hierarchy_levels\": [],\n  \"id\": 2\n}\n"},
 		{line: "env update 2 -i fuel,1 -l a,b", code: term.ExitConflict,
-			out: "components of an environment: 1 (\"fuel\") is there twice: duplicate key value violates unique constraint: " +
-				"once is allowed\n", err: "duplicate"},
+			out: "components of an environment: 1 (\"fuel\") is there twice: duplicate key value violates unique constraint: must be unique\n", err: "duplicate"},
 		{line: "env update 2 -i 1 -l a,b", out: "Environment with id 2 was updated\n"},
 		{line: "env show 2 -f yaml", out: "components:\n  - 1\nhierarchy_levels:\n  - a\n  - b\nid: 2\n"},
 		{line: "config env update 2 -i []", out: "Environment with id 2 was updated\n"},
@@ -27,8 +26,8 @@ func TestModelCommands(t *testing.T) {
 			err: "--components, --levels, --self-registration or --strict-nodes"},
 		{line: "env update 2 -i nobody", code: term.ExitNotFound, err: "nobody"},
 		{line: "env create --id 2", code: term.ExitConflict,
-			out: "environment id 2: duplicate key value violates unique constraint: it is that of environment 2: another one " +
-				"is allowed\n", err: "2"},
+			out: "environment id 2: duplicate key value violates unique constraint: it is that of environment 2: " +
+				"must be another one\n", err: "2"},
 		{line: "env delete 2", out: "Environment with id 2 was deleted\n"},
 		{line: "env delete 2", code: term.ExitNotFound, err: "2"},
 		{line: "env show 2", code: term.ExitNotFound, err: "2"},
@@ -37,8 +36,8 @@ func TestModelCommands(t *testing.T) {
 
 		// What the original's tests look for.
 		{line: "comp create -n fuel", code: term.ExitConflict,
-			out: "component name \"fuel\": duplicate key value violates unique constraint: it is that of component 1: another " +
-				"one is allowed\n", err: "duplicate key value violates unique constraint"},
+			out: "component name \"fuel\": duplicate key value violates unique constraint: it is that of component 1: " +
+				"must be another one\n", err: "duplicate key value violates unique constraint"},
 		{line: "comp create", code: term.ExitUsage, err: "--name: required"},
 		{line: "comp create -n other --id 9 -f table", out: "ID  NAME   RESOURCE DEFINITIONS\n9   other  -\n"},
 		{line: "comp update 9 -n another", out: "Component with id 9 was updated\n"},

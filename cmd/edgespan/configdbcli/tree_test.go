@@ -159,7 +159,7 @@ func TestNothingHalfIsImported(t *testing.T) {
 		"override/5.yaml": "a: 1\na: 2\n"})
 	got := cli(t, env, "", "config", "import", "hiera", dir, "--env", "1", "--node", "1")
 	if got.Code != term.ExitRejected || strings.Count(got.Err, "\n") != 3 || !strings.Contains(got.Err, "astute.yaml: ") ||
-		!strings.Contains(got.Err, "globals.yaml: line 1: is no mapping") || !strings.Contains(got.Err, "override/5.yaml: ") {
+		!strings.Contains(got.Err, "globals.yaml: line 1: not a mapping") || !strings.Contains(got.Err, "override/5.yaml: ") {
 		t.Errorf("%+v", got)
 	}
 	good := plant(t, map[string]string{"globals.yaml": "a: 1\n"})

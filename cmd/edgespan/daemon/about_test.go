@@ -70,7 +70,7 @@ func TestWhatANodeIs(t *testing.T) {
 	o.About = aboutFiles{Version: dir + "/none", Firmware: put("empty", "\n"),
 		Actions: put("bad.yaml", "REBOOT: {unit: x}\n")}
 	_, err = about(o, zap.NewNop())
-	for _, want := range []string{"none", "first line empty", "is done by edgespan itself"} {
+	for _, want := range []string{"none", "first line empty", "reserved action"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("wrong files: %v, want %q in it", err, want)
 		}

@@ -252,7 +252,7 @@ func TestEveryErrorHasItsExitCode(t *testing.T) {
 		says string
 	}{
 		{"rejected", &ops.Refused{Faults: override.Faults{
-			{Path: []string{"sysParams"}, Rule: "type", Problem: "is 5", Expectation: "an object is allowed"},
+			{Path: []string{"sysParams"}, Rule: "type", Problem: "is 5", Expectation: "must be an object"},
 			{Nodes: []string{"pop-1"}, Path: []string{"x"}, Rule: "readOnly", Problem: "is new"},
 		}}, term.ExitRejected, "sysParams"},
 		{"unknown", &ops.NotFoundError{What: "node x", Allowed: "pop-1 is allowed"}, term.ExitNotFound,

@@ -99,9 +99,9 @@ func TestFilesThatLayersAreCheckedBy(t *testing.T) {
 			{"pop --topology topology.json --metadata metadata.json", 0, ""},
 			{"empty --topology topology.json", 4, "empty: not in the topology: must be one of the nodes of topology.json\n"},
 			{"pop --topology nowhere", 10, "open nowhere: no such file or directory\n"},
-			{"pop --topology broken.json", 4, "broken.json: a: is given twice: each key once is allowed\n"},
+			{"pop --topology broken.json", 4, "broken.json: a: duplicate key (2 times)\n"},
 			{"pop --metadata nowhere", 10, "open nowhere: no such file or directory\n"},
-			{"pop --metadata broken.json", 4, "broken.json: a: is given twice: each key once is allowed\n"},
+			{"pop --metadata broken.json", 4, "broken.json: a: duplicate key (2 times)\n"},
 			{"pop --topology - --metadata -", 2, "-: given for 2 files: only one of them can be stdin\n"},
 		} {
 			got := layersOf(t, args+c.more)
@@ -168,17 +168,17 @@ func TestAClashOfLayersIsRefused(t *testing.T) {
 		"below.json":  `{"n":{"envParams":{"X":"y"}}}`,
 	})
 	const base = " --base-dir base --sw-version RELEASE_M81"
-	const tail = ": an object is allowed over an object only\n"
+	const tail = ": must be an object\n"
 	for _, c := range []struct{ args, err string }{
 		{base + " --network scalar.json",
-			"envParams: is an object in the base layer and no object (int64) in the network layer" + tail +
-				"sysParams.dnsServers: is an object in the base layer and no object (array) in the network layer" + tail},
+			"envParams: invalid type int64 in the network layer over an object in the base layer" + tail +
+				"sysParams.dnsServers: invalid type array in the network layer over an object in the base layer" + tail},
 		{base + " --node null.json --node-name n",
-			"popParams: is an object in the base layer and no object (null) in the node layer" + tail},
+			"popParams: invalid type null in the node layer over an object in the base layer" + tail},
 		{base + " --auto null.json --node-name n",
-			"popParams: is an object in the base layer and no object (null) in the auto layer" + tail},
+			"popParams: invalid type null in the auto layer over an object in the base layer" + tail},
 		{" --network object.json --node below.json --node-name n",
-			"envParams.X: is an object in the network layer and no object (string) in the node layer" + tail},
+			"envParams.X: invalid type string in the node layer over an object in the network layer" + tail},
 	} {
 		for _, command := range []string{"effective", "effective -o json", "md5", "explain envParams"} {
 			if got := layersOf(t, command+c.args); got != (clitest.Said{Code: 4, Out: "", Err: c.err}) {
@@ -243,18 +243,18 @@ func TestABrokenFileOfALayerStopsTheCommand(t *testing.T) {
 		{"--base-dir b --sw-version RELEASE_M1 --fw-version 1.0.0 --hw-board x --auto bare.json --node bare.json " +
 			"--node-name n --network net.json", clitest.Said{
 			Code: 4, Out: "",
-			Err: "b/RELEASE_M1.json: a: is given twice: each key once is allowed\n" +
-				"b/fw_versions/1.0.0.json: is no JSON: line 1 column 1: it is empty\n" +
-				"b/hw_versions/T/RELEASE_M1.json: the document is an array: one JSON object is allowed\n" +
-				"bare.json: x: is no object (int64): {node: {…}} is allowed\n" +
-				"net.json: n: is 9223372036854775808: integers of 64 bits are allowed\n" +
-				"bare.json: x: is no object (int64): {node: {…}} is allowed\n",
+			Err: "b/RELEASE_M1.json: a: duplicate key (2 times)\n" +
+				"b/fw_versions/1.0.0.json: invalid JSON: line 1 column 1: it is empty\n" +
+				"b/hw_versions/T/RELEASE_M1.json: invalid type array: must be one JSON object\n" +
+				"bare.json: x: invalid type int64: must be {node: {…}}\n" +
+				"net.json: n: invalid value 9223372036854775808: must be an integer of 64 bits\n" +
+				"bare.json: x: invalid type int64: must be {node: {…}}\n",
 		}},
 		// the others are not read
 		{"--base-dir b --sw-version RELEASE_M2", clitest.Said{Code: 0, Out: "{\n  \"a\": 2\n}\n", Err: ""}},
 		{"--base-dir twice",
 			clitest.Said{Code: 4, Out: "",
-				Err: `twice/hw_versions/hw_types.json: U.0: board id "x" is of type T too: each board id in one type is allowed` +
+				Err: `twice/hw_versions/hw_types.json: U.0: duplicate board id "x", also of type T: must be unique` +
 					"\n"}},
 		{"--base-dir notypes --sw-version RELEASE_M1", clitest.Said{Code: 0, Out: "{}\n", Err: ""}},
 		{"--base-dir none", clitest.Said{Code: 10, Out: "", Err: "list layers: open none: no such file or directory\n"}},
@@ -386,7 +386,7 @@ func TestExplainOfAKey(t *testing.T) {
 				"}\n]\n", Err: ""}},
 		{"a s.x q", clitest.Said{Code: 10, Out: "", Err: "s.x: not set in any layer\nq: not set in any layer\n"}},
 		{"a..b", clitest.Said{Code: 2, Out: "",
-			Err: "a path has no empty segments: keys are joined by '.', one with a '.' in it stands in \"\"\n"}},
+			Err: "empty segment in a path: keys are joined by '.', one with a '.' in it is quoted in \"\"\n"}},
 		{"", clitest.Said{Code: 2, Out: "",
 			Err: "explain: got no arguments: must be one KEY or more: see 'edgespan layers explain --help'\n"}},
 	} {

@@ -31,22 +31,22 @@ func TestLintFindsEachKind(t *testing.T) {
 	}{
 		{"sound", map[string]string{"V_1.json": `{"a": 1}`, "hw_versions/T/V_1.json": `{}`}, ""},
 		{"no metadata", map[string]string{"V_1.json": `{"a": 1, "b": 2}`},
-			"unknown: b: has no metadata: in V_1.json: an entry for every field is allowed\n"},
+			"unknown: b: no metadata: in V_1.json: every field must have an entry\n"},
 		{"no default", map[string]string{"V_1.json": `{}`},
-			"default: a: has no default: a value in a base, firmware or hardware file is allowed\n"},
+			"default: a: no default: must have a value in a base, firmware or hardware file\n"},
 		{
 			"no base version",
 			map[string]string{"V_1.json": `{"a": 1}`, "hw_versions/T/V_2.json": `{}`},
-			"base: has no base file of its version: in hw_versions/T/V_2.json: a file for each supported version in both is " +
-				"allowed\n",
+			"base: no base file of its version: in hw_versions/T/V_2.json: both must have a file for " +
+				"each supported version\n",
 		},
 		{
 			"a board in two types",
 			map[string]string{"V_1.json": `{"a": 1}`, "hw_versions/hw_types.json": `{"T": ["one"], "U": ["one"]}`},
-			"board: U.0: board id \"one\" is of type T too: in hw_versions/hw_types.json: each board id in one type is allowed\n",
+			"board: U.0: duplicate board id \"one\", also of type T: in hw_versions/hw_types.json: must be unique\n",
 		},
 		{"a wrong default", map[string]string{"V_1.json": `{"a": "x"}`},
-			"invalid: a: is the string \"x\": in V_1.json: an integer is allowed\n"},
+			"invalid: a: invalid type string: in V_1.json: must be an integer\n"},
 	} {
 		dir := t.TempDir()
 		if c.files["hw_versions/hw_types.json"] == "" {
@@ -93,10 +93,10 @@ func TestLintOfTheRealFiles(t *testing.T) {
 	if text.Code != 4 || text.Err != "findings: 250\n" || strings.Count(text.Out, "\n") != 250 {
 		t.Errorf("exit %d, %d lines, %s", text.Code, strings.Count(text.Out, "\n"), text.Err)
 	}
-	const line = "unknown: envParams.MARVELL_SFP_SPEED: has no metadata: in RELEASE_M44.json to RELEASE_M78.json and 16 " +
-		"between: an entry for every field is allowed\n"
+	const line = "unknown: envParams.MARVELL_SFP_SPEED: no metadata: in RELEASE_M44.json to RELEASE_M78.json and 16 " +
+		"between: every field must have an entry\n"
 	if !strings.Contains(text.Out, line) ||
-		!strings.Contains(text.Out, "default: linkParamsOverride.*.fwParams.mcs: has no default: ") {
+		!strings.Contains(text.Out, "default: linkParamsOverride.*.fwParams.mcs: no default: ") {
 		t.Error(text.Out)
 	}
 	var list []lintFinding

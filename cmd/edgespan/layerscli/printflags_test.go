@@ -36,10 +36,10 @@ func TestSeed_PrintFlags(t *testing.T) {
 		{`{"flags": {}}`, clitest.Said{Code: 0, Out: "", Err: ""}},
 		{`{"flags": {"a b": "1", "c": "x\ny", "d": []}}`,
 			clitest.Said{Code: 4, Out: "",
-				Err: `FILE: flags."a b": is no name of a flag: letters, digits and _ are allowed, behind a prefix that ends in a '.'` +
-					"\nFILE: flags.d: is no value of a flag (array): a string is allowed; a number or a boolean becomes one\n"}},
+				Err: `FILE: flags."a b": invalid name of a flag: must be letters, digits and _ after a prefix that ends in a '.'` +
+					"\nFILE: flags.d: invalid type array: must be a string; a number or a boolean becomes one\n"}},
 		{`{"flags": {"c": "x\ny"}}`, clitest.Said{Code: 4,
-			Out: "", Err: "FILE: flags.c: has a line end or a NUL in it: a value on one line is allowed\n"}},
+			Out: "", Err: "FILE: flags.c: line end or NUL in the value: must be a single line\n"}},
 		{`{"flags": `, clitest.Said{Code: 4, Out: "", Err: ""}},
 	} {
 		file := flagsFile(t, "controller_config.json", c.doc)

@@ -48,9 +48,9 @@ func TestLayersRolloutPlan(t *testing.T) {
 			clitest.Said{Code: term.ExitOK, Out: "{\n  \"batches\": [],\n  \"unreachable\": []\n}\n", Err: ""}},
 		{"pending names that are no nodes", "--pending node-9,node-1,node-8 -o json " + topologyFile + "1dn_1dn.conf",
 			clitest.Said{Code: term.ExitRejected, Out: "", Err: topologyFile +
-				"1dn_1dn.conf: pending: is \"node-8\", which is no node of the topology: names of its nodes are allowed\n" +
+				"1dn_1dn.conf: pending: invalid value \"node-8\", which is not a node of the topology: must be names of its nodes\n" +
 				topologyFile +
-				"1dn_1dn.conf: pending: is \"node-9\", which is no node of the topology: names of its nodes are allowed\n"}},
+				"1dn_1dn.conf: pending: invalid value \"node-9\", which is not a node of the topology: must be names of its nodes\n"}},
 		{"no file", topologyFile + "none.conf", clitest.Said{Code: term.ExitNotFound,
 			Out: "", Err: "open " + topologyFile + "none.conf: no such file or directory\n"}},
 		{"no argument", "", clitest.Said{Code: term.ExitUsage, Out: "",
@@ -71,9 +71,9 @@ func TestLayersRolloutPlanReadsStdinAndTellsEveryFault(t *testing.T) {
 	got := cli(t, nil, `{"nodes": [{"name": "a", "site_name": "x"}, {"name": "a"}], "sites": []}`, "layers",
 		"rollout-plan", "-")
 	want := clitest.Said{Code: term.ExitRejected, Out: "",
-		Err: `-: nodes.0.site_name: is "x", which is no site: the name of a site is allowed
--: nodes.1.name: is "a", as nodes.0 has it: each name once is allowed
--: nodes.1.site_name: is missing: a string is required
+		Err: `-: nodes.0.site_name: invalid value "x", which is not a site: must be the name of a site
+-: nodes.1.name: duplicate value "a", also at nodes.0: must be unique
+-: nodes.1.site_name: required: must be a string
 `}
 	if got != want {
 		t.Errorf("exit %d\n%s%s", got.Code, got.Out, got.Err)

@@ -134,37 +134,37 @@ func TestARefusedWriteLeavesTheFileAsItIs(t *testing.T) {
 		want        string // the lines of stderr, each to its beginning
 	}{
 		{"all faults", "", []string{"modify", "--layer", "network", "sysParams.managedConfig=yes", "envParams=5"},
-			term.ExitRejected, "n1, n2: envParams: is an object in the base layer and no object (int64) in the network " +
-				"layer\nn1, n2: sysParams.managedConfig: is the string \"yes\": true or false is allowed (type, network layer)"},
+			term.ExitRejected, "n1, n2: envParams: invalid type int64 in the network layer over an object in the base " +
+				"layer\nn1, n2: sysParams.managedConfig: invalid type string: must be true or false (type, network layer)"},
 		{"read-only", "", []string{"modify", "--layer", "node", "--node-name", "n1", "topologyInfo.nodeName=x"},
 			term.ExitRejected, "n1: topologyInfo.nodeName: is read-only"},
 		{"deprecated", "", []string{"modify", "--layer", "network", "envParams.FW_IF2IF=1"}, term.ExitRejected,
 			"envParams.FW_IF2IF: is deprecated"},
 		{"topology", "", []string{"modify", "--layer", "node", "--topology", topologyFile + "1dn_1dn.conf",
 			"node-1.sysParams.managedConfig=true", "n1.sysParams.managedConfig=true"}, term.ExitRejected,
-			"n1: is not in the topology"},
+			"n1: not in the topology"},
 		{"the order", "", []string{"modify", "--layer", "node", "--topology", topologyFile + "1dn_1dn.conf",
 			"n1.envParams.FW_IF2IF=1", "n1.topologyInfo.nodeName=x", "n1.sysParams=1"}, term.ExitRejected,
-			"n1: topologyInfo.nodeName: is read-only\nn1: envParams.FW_IF2IF: is deprecated\nn1: is not in the topology\nn1: " +
-				"sysParams: is an object in the network layer and no object (int64) in the node layer"},
+			"n1: topologyInfo.nodeName: is read-only\nn1: envParams.FW_IF2IF: is deprecated\nn1: not in the topology\nn1: " +
+				"sysParams: invalid type int64 in the node layer over an object in the network layer"},
 		{"a node that is no object", `{"n1": 5}`, []string{"set", "--layer", "node", "-"}, term.ExitRejected,
-			"n1: is no object (int64)"},
+			"n1: invalid type int64"},
 		{"null over an object", `{"envParams": null}`, []string{"set", "--layer", "network", "-"}, term.ExitRejected,
-			"n1, n2: envParams: is an object in the base layer and no object (null) in the network layer"},
+			"n1, n2: envParams: invalid type null in the network layer over an object in the base layer"},
 		{"nodes that are none", `[]`, []string{"set", "--layer", "node", "-"}, term.ExitRejected,
-			"-: the document is an array"},
+			"-: invalid type array"},
 		{"nodes that are a number", `5`, []string{"set", "--layer", "node", "-"}, term.ExitRejected,
-			"-: the document is a number"},
+			"-: invalid type number"},
 		{"a document that is none", `[]`, []string{"set", "--layer", "network", "-"}, term.ExitRejected,
-			"-: the document is an array"},
+			"-: invalid type array"},
 		{"a YAML document that is none", `5`, []string{"set", "--layer", "network", "-"}, term.ExitRejected,
-			"-: the document is a number"},
+			"-: invalid type number"},
 		{"a key twice", `{"sysParams": 1, "sysParams": 2}`, []string{"set", "--layer", "network", "-"}, term.ExitRejected,
-			"-: sysParams: is given twice"},
+			"-: sysParams: duplicate key (2 times)"},
 		{"a huge number", "", []string{"set", "--layer", "network", "zz.y=99999999999999999999"}, term.ExitRejected,
-			"zz.y: is 99999999999999999999: integers of 64 bits are allowed"},
+			"zz.y: invalid value 99999999999999999999: must be an integer of 64 bits"},
 		{"no such key", "", []string{"unset", "--layer", "network", "sysParams.managedConfig", "sysParams.other"},
-			term.ExitRejected, "sysParams.other: is not in the network layer"},
+			term.ExitRejected, "sysParams.other: not in the network layer"},
 		{"no layer", "", []string{"set", "a=1"}, term.ExitUsage, `--layer: invalid value "": must be network or node`},
 		{"another layer", "", []string{"set", "--layer", "auto", "a=1"}, term.ExitUsage,
 			`--layer: invalid value "auto": must be network or node`},
@@ -175,7 +175,7 @@ func TestARefusedWriteLeavesTheFileAsItIs(t *testing.T) {
 			"a: overlaps with a: give each key once"},
 		{"a place within another", "", []string{"set", "--layer", "network", "a=1", "a.b=2"}, term.ExitUsage,
 			"a.b: overlaps with a: give each key once"},
-		{"no key", "", []string{"set", "--layer", "network", "=1"}, term.ExitUsage, "KEY: a path has no empty segments"},
+		{"no key", "", []string{"set", "--layer", "network", "=1"}, term.ExitUsage, "KEY: empty segment in a path"},
 		{"a form that there is not", "", []string{"set", "--layer", "network", "-o", "yaml", "a=1"}, term.ExitUsage,
 			"-o: invalid value \"yaml\": must be text or json"},
 		{"stdin twice", "{}", []string{"set", "--layer", "network", "--auto", "-", "-"}, term.ExitUsage,
@@ -223,7 +223,7 @@ func TestANetworkWriteIsCheckedOnEveryNodeThatIsNamed(t *testing.T) {
 	}
 	got = write(t, flags, "", append(words, "x=2")...)
 	if got.Code != term.ExitRejected || !strings.HasPrefix(got.Err,
-		"n1: x: is an object in the auto layer and no object (int64) in the network layer") {
+		"n1: x: invalid type int64 in the network layer over an object in the auto layer") {
 		t.Errorf("exit %d: %s%s", got.Code, got.Err, got.Out)
 	}
 }
@@ -277,8 +277,8 @@ func TestAFlagIsAString(t *testing.T) {
 // TestABrokenLayerFileStopsAWrite: what does not parse is never taken for an empty layer.
 func TestABrokenLayerFileStopsAWrite(t *testing.T) {
 	for _, tt := range []struct{ network, nodes, want string }{
-		{`{`, `{}`, "network.json: is no JSON"},
-		{`{}`, `{"n1": 5}`, "nodes.json: n1: is no object (int64)"},
+		{`{`, `{}`, "network.json: invalid JSON"},
+		{`{}`, `{"n1": 5}`, "nodes.json: n1: invalid type int64"},
 	} {
 		dir, flags := layerFiles(t, tt.network, tt.nodes)
 		got := write(t, flags, "", "set", "--layer", "network", "sysParams.managedConfig=true")
@@ -327,13 +327,12 @@ func TestAWriteAsJSON(t *testing.T) {
 		`{"actions":[{"action":"REDO_POP_CONFIG","keys":["popParams.POP_IFACE"]}],"nodes":["n2"],"values":[{"key":"mine.y","new":1,"origin":"network"},` +
 		`{"key":"popParams.POP_IFACE","new":"x","old":"nic1","origin":"network"}]}],` +
 		`"file":` + string(file) +
-		`,"layer":"network","warnings":[{"key":"mine","nodes":["n1","n2"],"rule":"unknown","what":"is ` +
-		`unknown"}],"written":true}`
+		`,"layer":"network","warnings":[{"key":"mine","nodes":["n1","n2"],"rule":"unknown","what":"unknown field"}],"written":true}`
 	if string(text) != want {
 		t.Errorf("%s\nwanted %s", text, want)
 	}
 	if !strings.Contains(got.Err,
-		"warning: n1, n2: mine: is unknown: it is kept, and nothing checks it (unknown, network layer)") {
+		"warning: n1, n2: mine: unknown field: kept, but not validated (unknown, network layer)") {
 		t.Error(got.Err)
 	}
 }

@@ -67,13 +67,9 @@ func TestStateDerive(t *testing.T) {
 		}},
 		{"--wanted cycle.json --reported purple.json -o json", "",
 			clitest.Said{Code: 4, Out: "",
-				Err: `cycle.json: parameters.0.dependencies: parameters wait for each other: "a" -> "b" -> "a": dependencies ` +
-					`without a cycle are allowed` + "\n" +
-					`cycle.json: parameters.1.dependencies: "b" depends on "c", which is no parameter: the id of a parameter is ` +
-					`allowed` + "\n" +
-					`purple.json: parameters.0.state: is "Purple", which is no state that is reported: Present, Absent, ` +
-					`WaitingForDependencies, CreatingFailed, RemovingFailed, CheckPresentFailed, CheckAbsentFailed are ` +
-					`allowed` + "\n"}},
+				Err: `cycle.json: parameters.0.dependencies: parameters wait for each other: "a" -> "b" -> "a": must be without a cycle` + "\n" +
+					`cycle.json: parameters.1.dependencies: "b" depends on "c", which is not a parameter: must be the id of a parameter` + "\n" +
+					`purple.json: parameters.0.state: invalid value "Purple", which is not a reported state: must be Present, Absent, WaitingForDependencies, CreatingFailed, RemovingFailed, CheckPresentFailed or CheckAbsentFailed` + "\n"}},
 		{"--wanted none.json --reported nil.json", "", clitest.Said{Code: 10,
 			Out: "", Err: "open none.json: no such file or directory\nopen nil.json: no such file or directory\n"}},
 		{"--wanted wanted.json", "", clitest.Said{Code: 2,

@@ -37,7 +37,7 @@ func Files(resources []Resource, have map[string][]byte, n Naming) ([]File, erro
 			}
 			if other, taken := owner[file]; taken {
 				faults = append(faults,
-					fmt.Errorf("%s: is of the resources %s and %s: one of them is allowed", file, other, r.Name))
+					fmt.Errorf("%s: is of the resources %s and %s: must be only one of them", file, other, r.Name))
 				continue
 			}
 			owner[file] = r.Name
@@ -71,7 +71,7 @@ func (n Naming) parts(r Resource, have map[string][]byte) (map[string]configdb.J
 			faults = append(faults, fmt.Errorf("resource %s: its key %s can't be the name of a file",
 				config.Quote(r.Name), config.Quote(m.Key)))
 		case !strings.HasPrefix(m.Value.String(), "{"):
-			faults = append(faults, fmt.Errorf("resource %s: its key %s is no object: a file holds one",
+			faults = append(faults, fmt.Errorf("resource %s: its key %s is not an object: a file holds one",
 				config.Quote(r.Name), config.Quote(m.Key)))
 		default:
 			out[file] = m.Value
@@ -100,8 +100,8 @@ func (n Naming) isFolder(name string, have map[string][]byte) bool {
 func checkPath(file string) error {
 	for part := range strings.SplitSeq(file, "/") {
 		if part == "" || strings.HasPrefix(part, ".") || strings.ContainsRune(part, 0) || len(part) > 200 {
-			return fmt.Errorf("%s can't be the path of a file: parts that are not empty and begin with no dot, of 200 bytes "+
-				"at most, are allowed", config.Quote(file))
+			return fmt.Errorf("%s can't be the path of a file: must be parts that are not empty and begin with no dot, of 200 "+
+				"bytes at most", config.Quote(file))
 		}
 	}
 	return nil

@@ -69,7 +69,7 @@ func Read(files map[string][]byte, n Naming) ([]Resource, error) {
 	var faults []error
 	take := func(name, source string) bool {
 		if other, taken := from[name]; taken && other != source {
-			faults = append(faults, fmt.Errorf("%s: is resource %s, as %s is: one of them is allowed", source, name, other))
+			faults = append(faults, fmt.Errorf("%s: is resource %s, as %s is: must be only one of them", source, name, other))
 			return false
 		}
 		from[name] = source
@@ -101,7 +101,7 @@ func Read(files map[string][]byte, n Naming) ([]Resource, error) {
 	for _, r := range out {
 		if len(r.Values) > model.MaxDocument {
 			faults = append(faults,
-				fmt.Errorf("%s: has %d bytes as JSON: %d are allowed", from[r.Name], len(r.Values), model.MaxDocument))
+				fmt.Errorf("%s: too long (%d bytes as JSON): must be at most %d", from[r.Name], len(r.Values), model.MaxDocument))
 		}
 	}
 	slices.SortFunc(out, func(a, b Resource) int { return cmp.Compare(a.Name, b.Name) })
@@ -130,11 +130,11 @@ func document(text []byte) (configdb.JSON, error) {
 	case err != nil:
 		return nil, err
 	case more:
-		return nil, errors.New("has more than one document: one is allowed: Hiera reads the first only")
+		return nil, errors.New("more than one document: must be one: Hiera reads the first only")
 	case doc.String() == "null":
 		return configdb.JSON("{}"), nil
 	case !strings.HasPrefix(doc.String(), "{"):
-		return nil, errors.New("line 1: is no mapping: keys with values are allowed")
+		return nil, errors.New("line 1: not a mapping: must be keys with values")
 	}
 	return doc, nil
 }
@@ -143,9 +143,10 @@ func document(text []byte) (configdb.JSON, error) {
 func checkName(name string) error {
 	switch {
 	case strings.Trim(name, "0123456789") == "":
-		return fmt.Errorf("is resource %s: a name of digits means an id: others are allowed", config.Quote(name))
+		return fmt.Errorf("is resource %s: a name of digits means an id: must be another name", config.Quote(name))
 	case len([]rune(name)) > model.MaxName:
-		return fmt.Errorf("is a resource whose name has %d characters: %d are allowed", len([]rune(name)), model.MaxName)
+		return fmt.Errorf("is a resource with a name that is too long (%d characters): must be at most %d", len([]rune(name)),
+			model.MaxName)
 	}
 	return nil
 }

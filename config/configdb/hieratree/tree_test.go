@@ -58,10 +58,10 @@ func TestEachFaultIsNamedWithItsFile(t *testing.T) {
 		t.Fatalf("faults are taken: %s", shown(got))
 	}
 	for _, want := range []string{
-		"a.yaml: the document is no YAML: ", "b.yaml: the document is no YAML: the key is given twice: line 2 column 1",
-		"c.yaml: line 1: is no mapping",
-		"d.yaml: has more than one document", `5.yaml: is resource "5": a name of digits`,
-		".yaml: is a resource whose name has 129 characters", "e.yaml: ",
+		"a.yaml: invalid YAML: ", "b.yaml: invalid YAML: duplicate key: line 2 column 1",
+		"c.yaml: line 1: not a mapping",
+		"d.yaml: more than one document", `5.yaml: is resource "5": a name of digits`,
+		".yaml: is a resource with a name that is too long (129 characters)", "e.yaml: ",
 		"override/: is resource override, as override.yaml is",
 	} {
 		if !strings.Contains("\n"+err.Error(), want) {

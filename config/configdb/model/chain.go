@@ -42,7 +42,8 @@ type layered struct {
 // content of definitions is as of the revision.
 func (s *State) Chain(q Query, r Source) (*Chain, error) {
 	if q.Kind != Values && (q.Kind != Overrides || q.Effective) {
-		return nil, invalid("kind: is %q: %q and %q are allowed, and of effective ones %q", q.Kind, Values, Overrides, Values)
+		return nil, invalid("kind: invalid value %q: must be %q or %q, and of effective ones %q", q.Kind, Values, Overrides,
+			Values)
 	}
 	if q.Lookup && !q.Effective {
 		return nil, conflict("Lookup path tracing can be done only for effective values")
@@ -117,7 +118,7 @@ func (v *view) asked(q Query) (half, error) {
 		return v.half(p, d, q.Kind)
 	}
 	if q.Revision != 0 {
-		return half{}, invalid("version and revision: one of them is allowed")
+		return half{}, invalid("version and revision together: must be only one of them")
 	}
 	n := v.site.environment.record(p, d.serial)
 	h, err := v.s.version(v.r, p, d, q.Kind, q.Version, *n.half(q.Kind))
@@ -131,7 +132,7 @@ const maxStacks = 256
 // stack is what one resource has, and those that its templates name.
 func (v *view) stack(d *definition, others map[string]*stack, missing map[string]*Fault) (*stack, error) {
 	if len(others) > maxStacks {
-		return nil, tooLarge("template: it leads to more than %d resources: less is allowed", maxStacks)
+		return nil, tooLarge("template: it leads to too many resources: must be at most %d", maxStacks)
 	}
 	if err := v.m.Spend(512, 64*len(v.s.definitions)); err != nil {
 		return nil, ofDocument(err, nil)
@@ -370,7 +371,7 @@ func (c *Chain) shown(m *configdb.Meter, doc configdb.Object, paths []string) ([
 	size := 0
 	for i, one := range doc.Members() {
 		if size += len(one.Key) + len(one.Value) + len(paths[i]) + 16; size > configdb.MaxAnswer {
-			return nil, tooLarge("the answer: has more than %d MiB with the levels of its keys: less at once is allowed",
+			return nil, tooLarge("the answer: has more than %d MiB with the levels of its keys: ask for less at once",
 				configdb.MaxAnswer>>20)
 		}
 	}

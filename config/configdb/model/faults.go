@@ -26,7 +26,7 @@ func isTooLarge(err error) bool {
 // taken is the fault of a name or id that must be unique. The words are those of the database that
 // the original had, which its clients look for (seed's reference §1.8).
 func taken(what, which string, by int64) *Fault {
-	return conflict("%s %s: duplicate key value violates unique constraint: it is that of %s %d: another one is allowed",
+	return conflict("%s %s: duplicate key value violates unique constraint: it is that of %s %d: must be another one",
 		what, which, what, by)
 }
 

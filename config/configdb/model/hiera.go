@@ -19,7 +19,8 @@ type Hiera struct {
 // Hiera finds what lookups are made of. Each resource counts as one source: its effective values.
 func (s *State) Hiera(q HieraQuery, m *configdb.Meter) (*Hiera, error) {
 	if len(q.Resources) > MaxResources || len(q.Keys) > MaxKeys {
-		return nil, tooLarge("lookup: of %d keys in %d resources: %d and %d are allowed", len(q.Keys), len(q.Resources),
+		return nil, tooLarge("lookup: too large (%d keys in %d resources): must be at most %d and %d", len(q.Keys),
+			len(q.Resources),
 			MaxKeys, MaxResources)
 	}
 	size := 0
@@ -27,7 +28,7 @@ func (s *State) Hiera(q HieraQuery, m *configdb.Meter) (*Hiera, error) {
 		size += len(k)
 	}
 	if size > MaxKeyBytes {
-		return nil, tooLarge("lookup: the keys have %d bytes: %d are allowed", size, MaxKeyBytes)
+		return nil, tooLarge("lookup: the keys are too long (%d bytes): must be at most %d", size, MaxKeyBytes)
 	}
 	at, f := s.site(q.Environment, q.Levels)
 	if f == nil {
@@ -104,7 +105,7 @@ func (h *Hiera) Answer(b Blobs) (Answer, error) {
 		}
 		if found {
 			if size += len(key) + len(v) + 4; size > configdb.MaxAnswer {
-				return Answer{}, tooLarge("the answer: has more than %d MiB: less keys at once are allowed", configdb.MaxAnswer>>20)
+				return Answer{}, tooLarge("the answer: has more than %d MiB: ask for fewer keys at once", configdb.MaxAnswer>>20)
 			}
 			ms = append(ms, configdb.Member{Key: key, Value: v})
 		}

@@ -152,17 +152,17 @@ func (j *judge) writeRecords(w Write) error {
 	case Bulk:
 		return j.bulk(w)
 	}
-	return invalid("write: is a %T: those that the ledger knows are allowed", w)
+	return invalid("write: unknown type %T: must be one that the ledger knows", w)
 }
 
 // bulk judges several writes as one; the first that is refused is named.
 func (j *judge) bulk(b Bulk) error {
 	if len(b.Writes) > MaxBulk {
-		return tooLarge("bulk: has %d writes: %d are allowed", len(b.Writes), MaxBulk)
+		return tooLarge("bulk: too many writes (%d): must be at most %d", len(b.Writes), MaxBulk)
 	}
 	for i, w := range b.Writes {
 		if _, nested := w.(Bulk); nested {
-			return invalid("bulk: write %d: is a bulk: other writes are allowed", i+1)
+			return invalid("bulk: write %d: is a bulk: must be another write", i+1)
 		}
 		err := j.write(w)
 		if f, is := err.(*Fault); is { //nolint:errorlint // those of this package are never wrapped

@@ -9,7 +9,7 @@ import (
 // attached are the serials of the components that an environment shall have.
 func (j *judge) attached(refs []Ref) ([]uint64, *Fault) {
 	if len(refs) > MaxLevels {
-		return nil, tooLarge("environment: has %d components: %d are allowed", len(refs), MaxLevels)
+		return nil, tooLarge("environment: too many components (%d): must be at most %d", len(refs), MaxLevels)
 	}
 	out := make([]uint64, 0, len(refs))
 	for _, r := range refs {
@@ -19,7 +19,7 @@ func (j *judge) attached(refs []Ref) ([]uint64, *Fault) {
 		}
 		if slices.Contains(out, c.serial) {
 			return nil, conflict("components of an environment: %d (%q) is there twice: duplicate key value violates unique "+
-				"constraint: once is allowed", c.ID, c.Name)
+				"constraint: must be unique", c.ID, c.Name)
 		}
 		out = append(out, c.serial)
 	}
@@ -41,7 +41,7 @@ func (j *judge) componentOf(r Ref) (*component, *Fault) {
 // levels are those of the names, the ones that an environment has already with their records.
 func (j *judge) levels(have []level, names []string) ([]level, *Fault) {
 	if len(names) > MaxLevels {
-		return nil, tooLarge("environment: has %d levels: %d are allowed", len(names), MaxLevels)
+		return nil, tooLarge("environment: too many levels (%d): must be at most %d", len(names), MaxLevels)
 	}
 	out := make([]level, 0, len(names))
 	for i, name := range names {
@@ -49,8 +49,8 @@ func (j *judge) levels(have []level, names []string) ([]level, *Fault) {
 			return nil, f
 		}
 		if slices.Contains(names[:i], name) {
-			return nil, conflict("hierarchy_levels: %q is there twice: duplicate key value violates unique constraint: once "+
-				"is allowed", name)
+			return nil, conflict("hierarchy_levels: %q is there twice: duplicate key value violates unique constraint: "+
+				"must be unique", name)
 		}
 		if at := slices.IndexFunc(have, func(l level) bool { return l.Name == name }); at >= 0 {
 			out = append(out, have[at])
@@ -64,7 +64,7 @@ func (j *judge) levels(have []level, names []string) ([]level, *Fault) {
 
 func (j *judge) createEnvironment(w CreateEnvironment) error {
 	if len(j.s.environments) >= MaxThings {
-		return tooLarge("environment: %d are allowed", MaxThings)
+		return tooLarge("environment: too many: must be at most %d", MaxThings)
 	}
 	id, f := j.id("environment", w.ID, &j.s.head.IDs.Environment, j.s.byID.environments)
 	if f != nil {
@@ -147,7 +147,7 @@ func (j *judge) renameLevel(w RenameLevel) error {
 	}
 	if slices.Contains(was.levelNames(), w.Name) {
 		return conflict("level %q: is one of environment %d already: duplicate key value violates unique constraint: "+
-			"another name is allowed", w.Name, was.ID)
+			"must be another name", w.Name, was.ID)
 	}
 	next := *was
 	next.Levels = slices.Clone(was.Levels)
@@ -171,10 +171,10 @@ func (j *judge) putNode(w PutNode) error {
 			return f
 		}
 		if of, known := e.node(name); known && of != n.ID {
-			return conflict("node %q: %q is a name of node %q already: another one is allowed", n.ID, name, of)
+			return conflict("node %q: %q is a name of node %q already: must be another one", n.ID, name, of)
 		}
 		if i > 0 && name != n.ID && e.hasRecords(name) {
-			return conflict("node %q: %q has records of its own: a name that has none is allowed", n.ID, name)
+			return conflict("node %q: %q has records of its own: must be a name that has none", n.ID, name)
 		}
 	}
 	was, known := e.nodes.get(n.ID)
@@ -210,11 +210,11 @@ func (e *environment) declared(levels map[string]string) (map[uint64]string, *Fa
 	for _, name := range sortedKeys(levels) {
 		l, f := e.levelOf(Ref{Name: name})
 		if name == "" || f != nil {
-			return nil, invalid("levels of a node: %q is not a level of environment %d: %s are allowed", name, e.ID,
+			return nil, invalid("levels of a node: %q is not a level of environment %d: must be %s", name, e.ID,
 				strings.Join(e.levelNames(), ", "))
 		}
 		if ofNodes(name) {
-			return nil, invalid("levels of a node: %q is that of the nodes themselves: the others of environment %d are allowed",
+			return nil, invalid("levels of a node: %q is that of the nodes themselves: must be another of environment %d",
 				name, e.ID)
 		}
 		if f := checkValue("value of level "+name, levels[name]); f != nil {

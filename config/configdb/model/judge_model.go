@@ -21,7 +21,8 @@ func (j *judge) freeName(name string, but uint64) *Fault {
 
 func (j *judge) createComponent(w CreateComponent) error {
 	if len(j.s.components) >= MaxThings || len(w.Definitions) > MaxMembers {
-		return tooLarge("component: %d components with %d resource_definitions are allowed", MaxThings, MaxMembers)
+		return tooLarge("component: too many: must be at most %d components with %d resource_definitions", MaxThings,
+			MaxMembers)
 	}
 	id, f := j.id("component", w.ID, &j.s.head.IDs.Component, j.s.byID.components)
 	if f != nil {
@@ -69,7 +70,7 @@ func (j *judge) editComponent(w EditComponent) error {
 // members makes definitions those of a component; those that are left out are deleted.
 func (j *judge) members(c *component, ids []int64) error {
 	if len(ids) > MaxMembers {
-		return tooLarge("component %d: has %d resource_definitions: %d are allowed", c.ID, len(ids), MaxMembers)
+		return tooLarge("component %d: too many resource_definitions (%d): must be at most %d", c.ID, len(ids), MaxMembers)
 	}
 	for _, id := range ids {
 		d, f := j.s.definition(id)
@@ -116,7 +117,7 @@ func (j *judge) putDefinition(d definition, did string) error {
 
 func (j *judge) createDefinition(w CreateDefinition) error {
 	if len(j.s.definitions) >= MaxThings {
-		return tooLarge("resource_definition: %d are allowed", MaxThings)
+		return tooLarge("resource_definition: too many: must be at most %d", MaxThings)
 	}
 	id, f := j.id("resource_definition", w.ID, &j.s.head.IDs.Definition, j.s.byID.definitions)
 	if f != nil {
@@ -143,12 +144,14 @@ func (j *judge) createDefinition(w CreateDefinition) error {
 // setContent gives a definition another content.
 func (j *judge) setContent(d *definition, v configdb.JSON, edited bool) error {
 	if len(v) > MaxDocument {
-		return tooLarge("content of resource_definition %q: has %d bytes: %d are allowed", d.Name, len(v), MaxDocument)
+		return tooLarge("content of resource_definition %q: too long (%d bytes): must be at most %d", d.Name, len(v),
+			MaxDocument)
 	}
 	next := content{Revision: j.revision}
 	if v != nil && string(v) != "null" {
 		if n := configdb.Values(v); n > configdb.MaxValues {
-			return tooLarge("content of resource_definition %q: has %d values: %d are allowed", d.Name, n, configdb.MaxValues)
+			return tooLarge("content of resource_definition %q: too many values (%d): must be at most %d", d.Name, n,
+				configdb.MaxValues)
 		}
 		template, is := formOfContent(d, v, edited)
 		if is != formOpaque {
@@ -251,11 +254,12 @@ func (j *judge) declareSecrets(w DeclareSecrets) error {
 		return f
 	}
 	if len(w.Keys) > MaxSecrets {
-		return tooLarge("secrets of resource_definition %d: are %d: %d are allowed", w.ID, len(w.Keys), MaxSecrets)
+		return tooLarge("secrets of resource_definition %d: too many (%d): must be at most %d", w.ID, len(w.Keys), MaxSecrets)
 	}
 	for _, k := range w.Keys {
 		if len(k) > maxMessage {
-			return tooLarge("secrets of resource_definition %d: one has %d bytes: %d are allowed", w.ID, len(k), maxMessage)
+			return tooLarge("secrets of resource_definition %d: one is too long (%d bytes): must be at most %d", w.ID, len(k),
+				maxMessage)
 		}
 		if _, err := configdb.ParseSecret(k); err != nil {
 			return ofDocument(err, nil)

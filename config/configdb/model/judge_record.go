@@ -19,7 +19,7 @@ type subject struct {
 // find finds what a write of a record is about, and judges whether it may be written.
 func (j *judge) find(t Target, k Kind, register bool, ifMatch []string) (*subject, error) {
 	if k != Values && k != Overrides {
-		return nil, invalid("kind: is %q: %q and %q are allowed", k, Values, Overrides)
+		return nil, invalid("kind: invalid value %q: must be %q or %q", k, Values, Overrides)
 	}
 	at, f := j.s.target(t)
 	if f != nil {
@@ -39,7 +39,7 @@ func (j *judge) matches(w *subject, etags []string) error {
 	}
 	h := *w.now.half(w.kind)
 	if len(etags) > MaxTags {
-		return invalid("If-Match: has %d tags: %d are allowed", len(etags), MaxTags)
+		return invalid("If-Match: too many tags (%d): must be at most %d", len(etags), MaxTags)
 	}
 	if slices.Contains(etags, j.s.key.rawETag(w.kind, h, nil)) || h.SHA != "" && slices.Contains(etags, "*") ||
 		len(w.definition.Secrets) > 0 && slices.Contains(etags, j.s.key.rawETag(w.kind, h, w.definition.Secrets)) {
@@ -91,7 +91,7 @@ func (j *judge) putRecords(w Put) error {
 // store makes a document the newest version of a half.
 func (j *judge) store(to *subject, v configdb.JSON, register bool) error {
 	if !isObject(v) {
-		return invalid("%s: are no JSON object: {…} is allowed", to.kind)
+		return invalid("%s: not a JSON object: must be {…}", to.kind)
 	}
 	h := *to.now.half(to.kind)
 	if secrets := to.definition.secrets(); len(secrets) > 0 && configdb.MayMask(v) {
@@ -104,10 +104,10 @@ func (j *judge) store(to *subject, v configdb.JSON, register bool) error {
 		}
 	}
 	if len(v) > MaxDocument {
-		return tooLarge("%s: have %d bytes: %d are allowed", to.kind, len(v), MaxDocument)
+		return tooLarge("%s: too long (%d bytes): must be at most %d", to.kind, len(v), MaxDocument)
 	}
 	if n := configdb.Values(v); n > configdb.MaxValues {
-		return tooLarge("%s: have %d values: %d are allowed", to.kind, n, configdb.MaxValues)
+		return tooLarge("%s: too many values (%d): must be at most %d", to.kind, n, configdb.MaxValues)
 	}
 	if err := j.register(to, register); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (j *judge) store(to *subject, v configdb.JSON, register bool) error {
 		return j.unchanged(to, h)
 	}
 	if to.environment.records >= MaxRecords && to.now == (now{}) {
-		return tooLarge("environment %d: has %d records: no more are allowed", to.environment.ID, MaxRecords)
+		return tooLarge("environment %d: has %d records: no more fit", to.environment.ID, MaxRecords)
 	}
 	if err := j.ownRoom(to, len(v)); err != nil {
 		return err
@@ -138,11 +138,11 @@ func (j *judge) ownRoom(to *subject, size int) error {
 		return nil
 	}
 	if rs.own()+more > MaxOwn {
-		return tooLarge("%s: node %s would have %d bytes of itself: %d are allowed in an environment", to.kind, p.value,
+		return tooLarge("%s: node %s would have %d bytes of itself: must be at most %d in an environment", to.kind, p.value,
 			rs.own()+more, MaxOwn)
 	}
 	if j.quota > 0 && e.own+more > j.quota {
-		return tooLarge("environment %d: its nodes would have %d bytes of themselves: %d are allowed", e.ID, e.own+more,
+		return tooLarge("environment %d: its nodes would have %d bytes of themselves: must be at most %d", e.ID, e.own+more,
 			j.quota)
 	}
 	return nil
@@ -234,11 +234,11 @@ func (j *judge) editKeys(w EditKeys) error {
 	}
 	h := *to.now.half(w.Kind)
 	if to.now == (now{}) && (w.Edit.Op != configdb.KeysSet || len(w.Edit.Items) == 0) {
-		return notFound("%s of %q: were never written: a keys operation that sets a key is allowed", w.Kind,
+		return notFound("%s of %q: were never written: must be a keys operation that sets a key", w.Kind,
 			to.definition.Name)
 	}
 	if w.Edit.Op == configdb.KeysGet {
-		return invalid("keys operation: is get, which writes nothing: set and delete are allowed")
+		return invalid("keys operation: is get, which writes nothing: must be set or delete")
 	}
 	doc, err := j.stored(h)
 	if err != nil {
@@ -271,7 +271,7 @@ func (j *judge) removeRecord(w Remove) error {
 // rollback writes again what was.
 func (j *judge) rollback(w Rollback) error {
 	if (w.Version == 0) == (w.Revision == 0) {
-		return invalid("rollback: a version or a revision, from 1, is allowed, and not both")
+		return invalid("rollback: must be a version or a revision, from 1, and not both")
 	}
 	if w.Revision >= j.revision {
 		return notFound("revision %d: is not there: 1 to %d are", w.Revision, j.revision-1)
@@ -284,7 +284,7 @@ func (j *judge) rollback(w Rollback) error {
 		return j.back(to, w)
 	}
 	if w.Version != 0 {
-		return invalid("rollback: of all resources of a place: has a version: a revision is allowed")
+		return invalid("rollback: of all resources of a place: has a version: must be a revision")
 	}
 	at, f := j.s.site(w.Environment, w.Levels)
 	if f != nil {

@@ -91,7 +91,7 @@ func segments(k kv.Key, folder string, wanted int) []string {
 func parseHex(s string) (uint64, error) {
 	n, err := strconv.ParseUint(s, 16, 64)
 	if err != nil || len(s) != 16 {
-		return 0, fmt.Errorf("segment %q of a key: 16 hex digits are allowed", s)
+		return 0, fmt.Errorf("segment %q of a key: must be 16 hex digits", s)
 	}
 	return n, nil
 }
@@ -124,11 +124,11 @@ func unescape(segment string) (string, error) {
 			continue
 		}
 		if i+3 > len(segment) {
-			return "", fmt.Errorf("segment %q of a key: what escape spells is allowed", segment)
+			return "", fmt.Errorf("segment %q of a key: must be spelled by escape", segment)
 		}
 		c, err := strconv.ParseUint(segment[i+1:i+3], 16, 8)
 		if err != nil {
-			return "", fmt.Errorf("segment %q of a key: what escape spells is allowed", segment)
+			return "", fmt.Errorf("segment %q of a key: must be spelled by escape", segment)
 		}
 		b.WriteByte(byte(c))
 		i += 2

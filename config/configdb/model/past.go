@@ -115,7 +115,7 @@ func narrow(numbers []uint64, found []half, high uint64, is func(half) bool, bes
 // than the limit if their records are large.
 func (s *State) Versions(q VersionsQuery, r Source) ([]Version, error) {
 	if q.Kind != Values && q.Kind != Overrides {
-		return nil, invalid("kind: is %q: %q and %q are allowed", q.Kind, Values, Overrides)
+		return nil, invalid("kind: invalid value %q: must be %q or %q", q.Kind, Values, Overrides)
 	}
 	at, f := s.target(q.Target)
 	if f == nil {

@@ -180,7 +180,8 @@ func (p *planner) add(e Pending) (bool, error) {
 	plain := encode(record)
 	text := packText(plain)
 	if len(text) > MaxChanges || len(plain) > MaxRecord {
-		f = tooLarge("write: its %d changes have %d bytes: %d are allowed: several writes are", len(record.Changes),
+		f = tooLarge("write: its %d changes are too long (%d bytes): must be at most %d: use several writes",
+			len(record.Changes),
 			len(plain), MaxRecord)
 		p.plan.Results = append(p.plan.Results, Result{Fault: f})
 		return true, nil
@@ -209,10 +210,10 @@ func (p *planner) add(e Pending) (bool, error) {
 // signed says what is wrong with how a write is signed.
 func (j *judge) signed(e Pending) error {
 	if e.Author == "" {
-		return invalid("author: is missing: a name is allowed")
+		return invalid("author: required")
 	}
 	if len(e.Message) > maxMessage || len(e.Author) > maxMessage {
-		return invalid("message: has %d bytes: %d are allowed", len(e.Message), maxMessage)
+		return invalid("message: too long (%d bytes): must be at most %d", len(e.Message), maxMessage)
 	}
 	return nil
 }

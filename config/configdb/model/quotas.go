@@ -48,11 +48,12 @@ const (
 func checkName(what, name string) *Fault {
 	switch {
 	case name == "":
-		return invalid("name of a %s: is missing: 1 to %d characters are allowed", what, MaxName)
+		return invalid("name of a %s: required: must be 1 to %d characters", what, MaxName)
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
-		return invalid("name of a %s: %q: has a control character or is no UTF-8: other characters are allowed", what, name)
+		return invalid("name of a %s: %q: has a control character or is not UTF-8: must be other characters", what, name)
 	case utf8.RuneCountInString(name) > MaxName:
-		return invalid("name of a %s: has %d characters: 1 to %d are allowed", what, utf8.RuneCountInString(name), MaxName)
+		return invalid("name of a %s: invalid length of %d characters: must be 1 to %d", what, utf8.RuneCountInString(name),
+			MaxName)
 	}
 	return nil
 }
@@ -62,8 +63,8 @@ func checkLevelName(name string) *Fault {
 		return f
 	}
 	if name == "resources" || strings.Contains(name, "/") {
-		return invalid("name of a level: %q: would make paths ambiguous: any other but \"resources\", without a slash, is "+
-			"allowed", name)
+		return invalid("name of a level: %q: would make paths ambiguous: must be another than \"resources\", without a slash",
+			name)
 	}
 	return nil
 }
@@ -71,14 +72,14 @@ func checkLevelName(name string) *Fault {
 // checkValue says what is wrong with the value of a level or the name of a node.
 func checkValue(what, value string) *Fault {
 	if value == "" || len(value) > MaxValue || !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
-		return invalid("%s: %q: 1 to %d bytes of UTF-8 without control characters are allowed", what, value, MaxValue)
+		return invalid("%s: %q: must be 1 to %d bytes of UTF-8 without control characters", what, value, MaxValue)
 	}
 	return nil
 }
 
 func checkID(what string, id int64) *Fault {
 	if id < 1 || id > MaxID {
-		return invalid("id of a %s: is %d: 1 to %d are allowed", what, id, MaxID)
+		return invalid("id of a %s: invalid value %d: must be 1 to %d", what, id, MaxID)
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func TestVersions(t *testing.T) {
 		`{"a":1.0,"root":"early"}`)
 	equal(t, "of the future", d.ask(Query{Target: at, Revision: 99}), "2 revision 99: is not reached: 1 to 9 are there")
 	equal(t, "a version as of a revision", d.ask(Query{Target: at, Revision: 1, Version: 1}),
-		"1 version and revision: one of them is allowed")
+		"1 version and revision together: must be only one of them")
 
 	back := d.must(Rollback{Target: at, Kind: Values, Version: 1})
 	equal(t, "a rollback is a version, the removal before it was none", back.Version, 4)
@@ -244,9 +244,9 @@ func TestLevelsOfNodes(t *testing.T) {
 	put(Node{})
 	shown("map[] <nil>")
 	for levels, want := range map[string]string{
-		"rack=1":     `1 levels of a node: "rack" is not a level of environment 9: release, role, group, nodes are allowed`,
-		"=1":         `1 levels of a node: "" is not a level of environment 9: release, role, group, nodes are allowed`,
-		"nodes=1":    `1 levels of a node: "nodes" is that of the nodes themselves: the others of environment 9 are allowed`,
+		"rack=1":     `1 levels of a node: "rack" is not a level of environment 9: must be release, role, group, nodes`,
+		"=1":         `1 levels of a node: "" is not a level of environment 9: must be release, role, group, nodes`,
+		"nodes=1":    `1 levels of a node: "nodes" is that of the nodes themselves: must be another of environment 9`,
 		"release=":   `1 value of level release: ""`,
 		"group=a\tb": `1 value of level group: `,
 	} {

@@ -54,7 +54,7 @@ func (s *State) resource(e *environment, r Ref) (*definition, *Fault) {
 	for i, d := range found {
 		ids[i] = strconv.FormatInt(d.ID, 10)
 	}
-	return nil, conflict("resource_definition %q in environment %d: is the name of %s: an id is allowed", r.Name, e.ID,
+	return nil, conflict("resource_definition %q in environment %d: is the name of %s: must be an id", r.Name, e.ID,
 		strings.Join(ids, " and of "))
 }
 

@@ -54,7 +54,7 @@ func (c *Copy) line(e entry) (l line, err error) {
 		return l, fmt.Errorf("read backup again: %w", err)
 	}
 	if crc32.ChecksumIEEE(text) != e.sum {
-		return l, fmt.Errorf("read backup again: line of %s: was changed meanwhile: a file that nobody writes is required",
+		return l, fmt.Errorf("read backup again: line of %s: was changed meanwhile: must be a file that does not change",
 			config.Quote(string(e.key)))
 	}
 	return l, json.Unmarshal(text, &l)
@@ -156,7 +156,7 @@ func (r *reading) all() error {
 	}
 	if text == nil || !r.header(text) {
 		if text == nil && len(r.faults) == 0 {
-			r.faults.Add(nil, "is empty, or its first line is cut off", "what edgespan-controller backup has written is allowed")
+			r.faults.Add(nil, "is empty, or its first line is cut off", "must be a file that edgespan-controller backup wrote")
 		}
 		return nil
 	}
@@ -185,14 +185,14 @@ func (r *reading) header(text []byte) bool {
 	err := json.Unmarshal(text, h)
 	switch {
 	case h.Kind != kind:
-		r.wrong("what edgespan-controller backup has written is allowed", "is no first line of a backup")
+		r.wrong("must be a file that edgespan-controller backup wrote", "invalid first line of a backup")
 	case h.Format > Format:
-		r.wrong(fmt.Sprintf("%d and less are allowed: use the program that is as new as the backup's, %s", Format,
+		r.wrong(fmt.Sprintf("must be %d or less: use the program that is as new as the backup's, %s", Format,
 			config.Quote(h.Version)), "format is %d", h.Format)
 	case err != nil:
 		r.wrong("", "%v", err)
 	case h.Format < 1:
-		r.wrong("1 and more are allowed", "format is %d", h.Format)
+		r.wrong("must be 1 or more", "format is %d", h.Format)
 	default:
 		return true
 	}
@@ -205,11 +205,11 @@ func (r *reading) entry(text []byte) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&l); err != nil {
-		r.wrong("", "is no key: %v", err)
+		r.wrong("", "invalid key: %v", err)
 		return
 	}
 	if first, twice := r.seen[l.Key]; twice {
-		r.wrong("one line for each key is allowed", "key %s is in line %d, too", config.Quote(string(l.Key)), first)
+		r.wrong("must be unique: one line for each key", "key %s is in line %d, too", config.Quote(string(l.Key)), first)
 		return
 	}
 	r.seen[l.Key] = r.number
@@ -222,7 +222,7 @@ func (r *reading) entry(text []byte) {
 	case l.Key == history.RestoringKey():
 		r.wrong("", "is a restore's own key")
 	case l.Revision == 0 || l.Revision > r.copy.Header.Revision:
-		r.wrong(fmt.Sprintf("1 to %d are allowed", r.copy.Header.Revision), "revision is %d", l.Revision)
+		r.wrong(fmt.Sprintf("must be 1 to %d", r.copy.Header.Revision), "revision is %d", l.Revision)
 	}
 	fenced := kv.Txn{Compares: []kv.Compare{fence(make([]byte, mostMark))}, Then: []kv.Op{kv.Put(l.Key, l.Value)}}
 	if err := fenced.Check(); err != nil {

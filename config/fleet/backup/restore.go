@@ -47,7 +47,7 @@ type Restore struct {
 // Restore begins to bring a backup back. Marks of two runs differ by their id.
 func (c *Copy) Restore(m Mark) (*Restore, error) {
 	if c.file == nil {
-		return nil, errors.New("restore: the backup was checked as a stream: one that Read has read is required")
+		return nil, errors.New("restore: the backup was checked as a stream: must be one that Read has read")
 	}
 	m.SHA256 = c.SHA256
 	mark, err := json.Marshal(m)

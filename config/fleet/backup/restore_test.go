@@ -294,7 +294,7 @@ func TestARestoreIsNoFleetInMemory(t *testing.T) {
 		t.Errorf("%d bytes were written", written)
 	}
 	if grown := int64(most) - int64(before); grown > 8<<20 {
-		t.Errorf("a backup of %d MB takes %d MB of memory, 8 are allowed", l.size>>20, grown>>20)
+		t.Errorf("must be a backup of %d MB takes %d MB of memory, 8", l.size>>20, grown>>20)
 	}
 }
 

@@ -53,7 +53,7 @@ func flagsOf(doc config.Object) (flags []Flag, faults config.Faults) {
 	}
 	o, is := v.(config.Object)
 	if !is {
-		faults.Add([]string{flagsKey}, "is no object ("+config.KindOf(v)+")", "an object of flags is allowed")
+		faults.Add([]string{flagsKey}, config.InvalidType(config.KindOf(v)), "must be an object of flags")
 		return nil, faults
 	}
 	from := map[string]string{}
@@ -61,19 +61,19 @@ func flagsOf(doc config.Object) (flags []Flag, faults config.Faults) {
 		path := []string{flagsKey, key}
 		name := key[strings.LastIndexByte(key, '.')+1:]
 		if !flagName.MatchString(name) {
-			faults.Add(path, "is no name of a flag", "letters, digits and _ are allowed, behind a prefix that ends in a '.'")
+			faults.Add(path, "invalid name of a flag", "must be letters, digits and _ after a prefix that ends in a '.'")
 			continue
 		}
 		if other, taken := from[name]; taken {
-			faults.Add(path, "is the flag "+name+", which "+config.FormatPath([]string{flagsKey, other})+" is too",
-				"one key for a flag is allowed")
+			faults.Add(path, "duplicate flag "+name+", also at "+config.FormatPath([]string{flagsKey, other}),
+				"must be unique")
 			continue
 		}
 		from[name] = key
 		value, is := flagValue(o[key])
 		if !is {
-			faults.Add(path, "is no value of a flag ("+config.KindOf(o[key])+")",
-				"a string is allowed; a number or a boolean becomes one")
+			faults.Add(path, config.InvalidType(config.KindOf(o[key])),
+				"must be a string; a number or a boolean becomes one")
 			continue
 		}
 		flags = append(flags, Flag{name, value})
@@ -183,7 +183,7 @@ func PrintFlags(flags []Flag) (string, config.Faults) {
 	words := make([]string, len(flags))
 	for i, f := range flags {
 		if strings.ContainsAny(f.Value, "\x00\n") {
-			faults.Add([]string{flagsKey, f.Name}, "has a line end or a NUL in it", "a value on one line is allowed")
+			faults.Add([]string{flagsKey, f.Name}, "line end or NUL in the value", "must be a single line")
 		}
 		words[i] = "--" + f.Name + "=" + quote(f.Value)
 	}

@@ -44,20 +44,20 @@ func TestNormalize(t *testing.T) {
 		{`{"flags": {"e2e.ctrl.v": 2}}`, `{"flags": {"v": "2"}}`, ""},
 		{`{"flags": {"a": true, "b": 1.5, "c": 1.0, "d": ""}}`, `{"flags": {"a": "true", "b": "1.5", "c": "1", "d": ""}}`,
 			""},
-		{`{"flags": null}`, "", "flags: is no object (null): an object of flags is allowed"},
+		{`{"flags": null}`, "", "flags: invalid type null: must be an object of flags"},
 		{
 			`{"flags": {"bad-name": "1", "": "1", "a.": "1", "ä": "1"}}`, "",
-			`flags."": is no name of a flag: letters, digits and _ are allowed, behind a prefix that ends in a '.'` + "\n" +
-				`flags."a.": is no name of a flag: letters, digits and _ are allowed, behind a prefix that ends in a '.'` + "\n" +
-				`flags.bad-name: is no name of a flag: letters, digits and _ are allowed, behind a prefix that ends in a '.'` +
+			`flags."": invalid name of a flag: must be letters, digits and _ after a prefix that ends in a '.'` + "\n" +
+				`flags."a.": invalid name of a flag: must be letters, digits and _ after a prefix that ends in a '.'` + "\n" +
+				`flags.bad-name: invalid name of a flag: must be letters, digits and _ after a prefix that ends in a '.'` +
 				"\n" +
-				`flags.ä: is no name of a flag: letters, digits and _ are allowed, behind a prefix that ends in a '.'`,
+				`flags.ä: invalid name of a flag: must be letters, digits and _ after a prefix that ends in a '.'`,
 		},
 		{
 			`{"flags": {"v": "1", "x.v": "2", "y": {}, "z": null}}`, "",
-			`flags."x.v": is the flag v, which flags.v is too: one key for a flag is allowed` + "\n" +
-				"flags.y: is no value of a flag (object): a string is allowed; a number or a boolean becomes one\n" +
-				"flags.z: is no value of a flag (null): a string is allowed; a number or a boolean becomes one",
+			`flags."x.v": duplicate flag v, also at flags.v: must be unique` + "\n" +
+				"flags.y: invalid type object: must be a string; a number or a boolean becomes one\n" +
+				"flags.z: invalid type null: must be a string; a number or a boolean becomes one",
 		},
 	} {
 		in := object(t, c.in)
@@ -101,7 +101,7 @@ func TestSeed_FlagsOfEveryTypeCanBeSet(t *testing.T) {
 		for _, v := range values.bad {
 			_, _, faults := Check(m, config.Object{"flags": config.Object{flag: v}})
 			if faults == nil || !strings.HasPrefix(faults.Error(), "flags."+flag+": ") {
-				t.Errorf("%s = %v is allowed: %v", flag, v, faults)
+				t.Errorf("must be %s = %v: %v", flag, v, faults)
 			}
 		}
 	}

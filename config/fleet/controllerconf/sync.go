@@ -23,8 +23,8 @@ func Join(m *metadata.Metadata, ours, shared config.Object) (config.Object, conf
 	out, clashes := config.Merge(j.drop(own, before, shared, nil), shared)
 	var faults config.Faults
 	for _, c := range clashes {
-		faults.Add(c.Path, "is an object of this replica's own and "+config.KindOf(c.Above)+" in what is shared",
-			"the same kind in both is allowed")
+		faults.Add(c.Path, config.InvalidType(config.KindOf(c.Above))+" in what is shared over an object of this replica",
+			"must be the same kind in both")
 	}
 	if faults != nil {
 		return nil, faults

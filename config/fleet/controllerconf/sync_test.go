@@ -65,8 +65,8 @@ func TestSeed_SyncIsPerEntryAndPerProperty(t *testing.T) {
 		}
 	}
 	_, faults := Join(m, object(t, `{"box": {"own": "m"}}`), object(t, `{"box": 1}`))
-	if faults.Error() != "box: is an object of this replica's own and int64 in what is shared: the same kind in both is "+
-		"allowed" {
+	if faults.Error() != "box: invalid type int64 in what is shared over an object of this replica: "+
+		"must be the same kind in both" {
 		t.Errorf("a clash: %v", faults)
 	}
 }

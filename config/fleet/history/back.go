@@ -122,7 +122,7 @@ func (s State) changedAgain(l Layer, paths [][]string) (config.Faults, error) {
 			return nil, err
 		}
 		faults.Add(config.Sub([]string{l.String()}, path...), "was changed again by "+by.By.String(),
-			"what nobody changed since is allowed")
+			"must be unchanged since")
 	}
 	return faults, nil
 }
@@ -190,7 +190,7 @@ func (s State) layersBack(c Change, was map[string]string) error {
 				return err
 			}
 			if _, moves := was[to.Name]; !moves && versions[1].Document != nil {
-				faults.Add([]string{to.String()}, "is there already", "a name without overrides is allowed")
+				faults.Add([]string{to.String()}, "exists already", "must be a name without overrides")
 			}
 			if _, later := moved[from]; !later {
 				moved[from] = nil

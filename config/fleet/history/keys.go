@@ -224,5 +224,5 @@ func Unescape(segment string) (string, error) {
 }
 
 func badSegment(segment string) error {
-	return fmt.Errorf("segment of a key: is %s: what Escape spells is allowed", config.Quote(segment))
+	return fmt.Errorf("segment of a key: invalid value %s: must be spelled by Escape", config.Quote(segment))
 }

@@ -75,6 +75,7 @@ func ParseLayer(s string) (Layer, error) {
 		}
 		return Layer{Kind(k), name}, nil
 	}
-	return Layer{}, fmt.Errorf("layer: is %s: network, topology, metadata, node/NAME, auto/NAME, e2e/FILE, peer/NAME, "+
-		"cluster/NAME and deployment/NAME are allowed", config.Quote(s))
+	return Layer{}, fmt.Errorf("layer: invalid value %s: must be network, topology, metadata, node/NAME, auto/NAME, "+
+		"e2e/FILE, peer/NAME, "+
+		"cluster/NAME or deployment/NAME", config.Quote(s))
 }

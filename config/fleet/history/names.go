@@ -36,8 +36,8 @@ type Member struct {
 // token. Faults (config.Faults) are a name that nothing has, and one that is taken.
 func (s State) Rename(from, to string) (Change, error) {
 	if to == "" || from == to {
-		return Change{}, config.Faults{{Path: []string{"name"}, Problem: "is " + config.Quote(to),
-			Expectation: "another name is allowed"}}
+		return Change{}, config.Faults{{Path: []string{"name"}, Problem: config.Invalid(to),
+			Expectation: "must be another name"}}
 	}
 	return s.rename(from, to)
 }
@@ -66,7 +66,7 @@ func (s State) rename(from, to string) (Change, error) {
 	for i := 1; i <= 3; i++ {
 		old, place := versions[i], versions[i+3]
 		if place.Document != nil {
-			faults.Add([]string{place.Layer.String()}, "is there already", "a name without overrides is allowed")
+			faults.Add([]string{place.Layer.String()}, "exists already", "must be a name without overrides")
 		}
 		if old.Document == nil {
 			continue
@@ -75,7 +75,7 @@ func (s State) rename(from, to string) (Change, error) {
 		c.Layers[old.Layer], c.Layers[place.Layer] = nil, old.Document
 		if old.Layer.Kind == Peer {
 			if !peer.IsName(to) {
-				faults.Add([]string{"name"}, "is "+config.Quote(to)+", of a peer", peer.NameAllowed)
+				faults.Add([]string{"name"}, config.Invalid(to)+", of a peer", peer.NameAllowed)
 			}
 			c.Layers[place.Layer] = peer.RenameInPeer(old.Document, to)
 		}
@@ -91,7 +91,7 @@ func (s State) rename(from, to string) (Change, error) {
 		}
 	}
 	if !known {
-		faults.Add([]string{"name"}, "has no "+config.Quote(from), "a node that is known is allowed")
+		faults.Add([]string{"name"}, "has no "+config.Quote(from), "must be a known node")
 	}
 	if len(faults) > 0 {
 		return Change{}, faults
@@ -125,7 +125,7 @@ func renameInTopology(doc config.Object, from, to string) (renamed config.Object
 	node, there := t.Node(from)
 	if !there {
 		if _, taken := t.Node(to); taken {
-			faults.Add([]string{"topology", "nodes"}, "has "+config.Quote(to)+" already", "a name that no node has is allowed")
+			faults.Add([]string{"topology", "nodes"}, "has "+config.Quote(to)+" already", "must be a name that no node has")
 		}
 		return nil, false, faults
 	}
@@ -191,7 +191,7 @@ func (m *mover) move(from, to string) error {
 			continue
 		}
 		if from == to {
-			m.faults.Add([]string{string(place)}, "is there already", "a name that no node and no join token has is allowed")
+			m.faults.Add([]string{string(place)}, "exists already", "must be a name that no node and no join token has")
 			continue
 		}
 		m.gone[e.Key] = true
@@ -215,7 +215,7 @@ func (m *mover) rename(node kv.Key, to string) error {
 		return fmt.Errorf("read %s: %w", node, err)
 	}
 	if !entries[0].Exists() {
-		return fmt.Errorf("read %s: is not there, though a name leads to it", node)
+		return fmt.Errorf("read %s: not found, though a name leads to it", node)
 	}
 	m.compares = append(m.compares, kv.At(node, entries[0].ModRevision))
 	m.puts[node], err = withName(entries[0], to)
@@ -227,7 +227,7 @@ func withName(e kv.Entry, name string) ([]byte, error) {
 	var fields map[string]json.RawMessage
 	err := json.Unmarshal(e.Value, &fields)
 	if err == nil && fields == nil {
-		err = errors.New("is no object")
+		err = errors.New("is not an object")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", e.Key, err)

@@ -98,17 +98,17 @@ func TestWhatCantBeRenamed(t *testing.T) {
 	s := told(t, "ann: "+line+`; node/n1={"a":1}; node/n3={}; auto/n4={}`)
 	s.join(t, "id5", "n5", "n6")
 	for _, c := range []struct{ from, to, want string }{
-		{"n1", "n2", `nodes.0.name: is "n2", the name of a node on site "s"`},
+		{"n1", "n2", `nodes.0.name: invalid value "n2", the name of a node on site "s"`},
 		{"n3", "n2", `topology.nodes: has "n2" already`},
-		{"n1", "n3", `node/n3: is there already`},
+		{"n1", "n3", `node/n3: exists already`},
 		{"n4", "n1", `topology.nodes: has "n1" already`},
-		{"n1", "n4", `auto/n4: is there already`},
-		{"n1", "n5", `names/n5: is there already`},
-		{"n1", "n6", `tokens/n6: is there already`},
-		{"n5", "n6", `tokens/n6: is there already`},
-		{"n9", "n8", `name: has no "n9": a node that is known is allowed`},
-		{"n1", "", `name: is "": another name is allowed`},
-		{"n1", "n1", `name: is "n1": another name is allowed`},
+		{"n1", "n4", `auto/n4: exists already`},
+		{"n1", "n5", `names/n5: exists already`},
+		{"n1", "n6", `tokens/n6: exists already`},
+		{"n5", "n6", `tokens/n6: exists already`},
+		{"n9", "n8", `name: has no "n9": must be a known node`},
+		{"n1", "", `name: invalid value "": must be another name`},
+		{"n1", "n1", `name: invalid value "n1": must be another name`},
 		{"n1", strings.Repeat("x", 1100), `1106 bytes`},
 	} {
 		_, err := s.head(t).Rename(c.from, c.to)
@@ -290,7 +290,7 @@ func TestARenameIsTakenBackUnderneathLaterChanges(t *testing.T) {
 }
 
 func TestAMemberThatIsNoObjectIsNotRenamed(t *testing.T) {
-	for value, want := range map[string]string{`null`: "is no object", `[]`: "cannot unmarshal", `{`: "unexpected end"} {
+	for value, want := range map[string]string{`null`: "is not an object", `[]`: "cannot unmarshal", `{`: "unexpected end"} {
 		s := told(t, `ann: node/n1={}`)
 		s.join(t, "id1", "n1")
 		ok(s.Commit(kv.Txn{Then: []kv.Op{kv.Put(NodeKey("id1"), []byte(value))}}))(t)
@@ -327,8 +327,8 @@ func TestATopologyThatIsRestoredAloneTakesLayersAlong(t *testing.T) {
 	equal(t, "history", len(ok(s.head(t).History(Layer{Node, "n1"}, 0))(t)), 4)
 
 	for name, meanwhile := range map[string]func(*store){
-		"node/n1: is there already":  func(s *store) { s.write(t, Change{Layers: layersFrom(t, `node/n1={}`)}) },
-		"names/n1: is there already": func(s *store) { s.join(t, "id1", "n1") },
+		"node/n1: exists already":  func(s *store) { s.write(t, Change{Layers: layersFrom(t, `node/n1={}`)}) },
+		"names/n1: exists already": func(s *store) { s.join(t, "id1", "n1") },
 	} {
 		s := told(t, "ann: "+line+`; node/n1={"a":1}`, "bob: n1 -> n3")
 		s.join(t, "id3", "n3")

@@ -176,5 +176,5 @@ func (o *objects) text(hash string, value []byte) (text []byte, damaged, err err
 		}
 		return text, nil, nil
 	}
-	return nil, badObject(hash, "is no document"), nil
+	return nil, badObject(hash, "is not a document"), nil
 }

@@ -70,8 +70,8 @@ type DamagedError struct {
 
 // Error says what brings the layer back.
 func (e *DamagedError) Error() string {
-	return fmt.Sprintf("%s: is damaged in the store since revision %d wrote it (%v): a write that replaces it, a "+
-		"restore of an earlier revision or of a backup is required",
+	return fmt.Sprintf("%s: is damaged in the store since revision %d wrote it (%v): must be replaced by a write, by a "+
+		"restore of an earlier revision or of a backup",
 		e.Layer, e.Revision, e.Err)
 }
 
@@ -130,7 +130,7 @@ func At(r Reader, number uint64) (State, error) {
 type NoRevisionError struct{ Number uint64 }
 
 func (e *NoRevisionError) Error() string {
-	return fmt.Sprintf("revision %d: is not there: a revision that the history shows is allowed", e.Number)
+	return fmt.Sprintf("revision %d: not found: must be a revision that the history shows", e.Number)
 }
 
 // ReadRecord reads the record of a revision.

@@ -53,7 +53,7 @@ func (o *objects) pieces(hashes []string) (map[string]piece, error) {
 func readPiece(hash string, value []byte) (piece, error) {
 	var p piece
 	if value[0] != isPiece {
-		return p, fmt.Errorf("read object %s: is no piece of a tree", hash)
+		return p, fmt.Errorf("read object %s: is not a piece of a tree", hash)
 	}
 	if err := json.Unmarshal(value[1:], &p); err != nil {
 		return p, fmt.Errorf("read object %s: %w", hash, err)

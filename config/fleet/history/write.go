@@ -62,7 +62,7 @@ type Conflict struct {
 // Error says who was faster.
 func (c Conflict) Error() string {
 	if c.By.Number == 0 {
-		return fmt.Sprintf("%s: was never written: revision 0 is allowed, not %d", c.Layer, c.Expected)
+		return fmt.Sprintf("%s: was never written: must be revision 0, not %d", c.Layer, c.Expected)
 	}
 	return fmt.Sprintf("%s: was written by %s: the write is bound to revision %d of it", c.Layer, c.By, c.Expected)
 }
@@ -91,7 +91,7 @@ type Plan struct {
 }
 
 // errNotHead is a bug of the caller's.
-var errNotHead = errors.New("plan: the state is not the newest: one that Head has read is allowed")
+var errNotHead = errors.New("plan: the state is not the newest: must be one that Head has read")
 
 // Plan makes transactions of a write that was judged on this state, which Head has read.
 // Conflicts are what its IfMatch finds.
@@ -100,7 +100,7 @@ func (s State) Plan(c Change) (Plan, error) {
 		return Plan{}, errNotHead
 	}
 	if c.Author == "" {
-		return Plan{}, errors.New("plan: author: is missing: a name is allowed")
+		return Plan{}, errors.New("plan: author: required")
 	}
 	o := s.objects()
 	have, err := s.have(o, c)

@@ -27,7 +27,7 @@ func TestAWriteIsARevisionWithAuthorTimeAndMessage(t *testing.T) {
 	equal(t, "as it was", tell(t, ok(At(s, 1))(t)), `network={"a":1}`)
 	equal(t, "before the first", tell(t, ok(At(s, 0))(t)), "")
 	if _, err := At(s, 3); err == nil ||
-		err.Error() != "revision 3: is not there: a revision that the history shows is allowed" {
+		err.Error() != "revision 3: not found: must be a revision that the history shows" {
 		t.Errorf("a revision to come: %v", err)
 	}
 }
@@ -80,7 +80,7 @@ func TestOfTwoOperatorsOneWinsAndTheOtherIsToldByWhom(t *testing.T) {
 		IfMatch: map[Layer]uint64{{Node, "n2"}: 4, network: 1}}))
 	equal(t, "both", strings.Count(fmt.Sprint(err), "\n"), 1)
 	equal(t, "never written",
-		strings.Contains(fmt.Sprint(err), "node/n2: was never written: revision 0 is allowed, not 4"), true)
+		strings.Contains(fmt.Sprint(err), "node/n2: was never written: must be revision 0, not 4"), true)
 }
 
 func TestALeaderThatWasReplacedWritesNothing(t *testing.T) {
@@ -104,10 +104,10 @@ func TestWhatPlanRefuses(t *testing.T) {
 		c    Change
 		want string
 	}{
-		{"no author", s.head(t), Change{}, "author: is missing"},
+		{"no author", s.head(t), Change{}, "author: required"},
 		{"an old state", ok(At(s, 1))(t), Change{Author: "a"}, "is not the newest"},
 		{"what can't be read again", s.head(t), Change{Author: "a",
-			Layers: map[Layer]config.Object{{Kind: Network}: {"a": "\xff"}}}, "network: the document is no UTF-8"},
+			Layers: map[Layer]config.Object{{Kind: Network}: {"a": "\xff"}}}, "network: not UTF-8"},
 	} {
 		if _, err := c.s.Plan(c.c); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)

@@ -17,7 +17,7 @@ func (j *judge) damaged(node string) bool {
 
 func damagedFault(bad error) override.Fault {
 	f := override.Fault{Rule: RuleHistory, Problem: bad.Error(),
-		Expectation: "a write that replaces it, or a restore of an earlier revision, is required"}
+		Expectation: "must be replaced by a write, or by a restore of an earlier revision"}
 	var d *history.DamagedError
 	if errors.As(bad, &d) {
 		f.Path, f.Problem = []string{d.Layer.String()},

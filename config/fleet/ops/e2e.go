@@ -46,7 +46,7 @@ func whole(m *metadata.Metadata, shared, own config.Object) config.Object {
 func (w *World) file(name string) (*metadata.Metadata, error) {
 	m, known := w.E2E[name]
 	if !known || m == nil {
-		return nil, &NotFoundError{"file " + config.Quote(name), "controller and aggregator are allowed"}
+		return nil, &NotFoundError{"file " + config.Quote(name), "must be controller or aggregator"}
 	}
 	return m, nil
 }

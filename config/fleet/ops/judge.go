@@ -212,8 +212,8 @@ func (w *World) strangers(names []string) override.Faults {
 	for _, name := range names {
 		if _, known := w.Nodes[name]; !known && name != "" {
 			faults = append(faults, override.Fault{
-				Nodes: []string{name}, Rule: override.RuleTopology, Problem: "is not known",
-				Expectation: "a node of the topology, one that has joined and one with an open token are allowed",
+				Nodes: []string{name}, Rule: override.RuleTopology, Problem: "unknown node",
+				Expectation: "must be a node of the topology, one that has joined or one with an open token",
 			})
 		}
 	}
@@ -249,10 +249,10 @@ func told(err error) error {
 	case errors.As(err, &faults):
 		return refused(faultsOf(RuleHistory, nil, faults))
 	case errors.As(err, &revisionless):
-		return &NotFoundError{fmt.Sprintf("revision %d", revisionless.Number), "one that the history shows is allowed"}
+		return &NotFoundError{fmt.Sprintf("revision %d", revisionless.Number), "must be one that the history shows"}
 	case errors.Is(err, kv.ErrInvalid):
 		return refused(override.Faults{{Rule: override.RuleRequest, Problem: err.Error(),
-			Expectation: "a name without control characters is allowed"}})
+			Expectation: "must be a name without control characters"}})
 	}
 	return err
 }

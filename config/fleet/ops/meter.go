@@ -108,8 +108,8 @@ func wide(c override.Change) override.Faults {
 	check := func(node string, o config.Object) {
 		if len(o) > maxTop {
 			faults = append(faults, override.Fault{
-				Nodes: []string{node}, Rule: override.RuleRequest, Problem: fmt.Sprintf("has %d keys at its top", len(o)),
-				Expectation: fmt.Sprintf("at most %d are allowed", maxTop),
+				Nodes: []string{node}, Rule: override.RuleRequest, Problem: fmt.Sprintf("too many keys at its top (%d)", len(o)),
+				Expectation: fmt.Sprintf("must be at most %d", maxTop),
 			})
 		}
 	}

@@ -107,10 +107,10 @@ func TestWritesOfTooMuchAreRefusedInFewWords(t *testing.T) {
 		write Write
 		words string
 	}{
-		"strangers": {SetNodes{Overrides: names, Modify: true}, "19900 more are not known"},
-		"unset":     {Unset{Layer: layers.Node, Keys: keysOf(names)}, "19900 more are not known"},
-		"wide":      {SetNetwork{Overrides: keys, Modify: true}, "has 20000 keys at its top: at most 1000 are allowed"},
-		"wide node": {SetNodes{Overrides: config.Object{"node-00001": keys}}, "has 20000 keys at its top"},
+		"strangers": {SetNodes{Overrides: names, Modify: true}, "19900 more are unknown"},
+		"unset":     {Unset{Layer: layers.Node, Keys: keysOf(names)}, "19900 more are unknown"},
+		"wide":      {SetNetwork{Overrides: keys, Modify: true}, "too many keys at its top (20000): must be at most 1000"},
+		"wide node": {SetNodes{Overrides: config.Object{"node-00001": keys}}, "too many keys at its top (20000)"},
 	} {
 		_, err := b.Judge(c.write)
 		var no *Refused

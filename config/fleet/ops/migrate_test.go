@@ -49,7 +49,7 @@ func TestMigrateBringsAllLayersOrNone(t *testing.T) {
 	stored(network)
 	b.commit(Outcome{Change: history.Change{Layers: map[history.Layer]config.Object{nodeLayer("n1"): doc(t,
 		`{"eapolParams":{"a":{}},"radioParamsBase":{"wsecParams":{"eapolParams":{"a":"x"}}}}`)}}})
-	b.refuses(Migrate{}, `node/n1.radioParamsBase.wsecParams.eapolParams.a: is of another kind`)
+	b.refuses(Migrate{}, `node/n1.radioParamsBase.wsecParams.eapolParams.a: invalid type`)
 }
 
 func TestAnImportIsBroughtToTheKeysOfTheFleet(t *testing.T) {
@@ -73,7 +73,7 @@ func TestAnImportIsBroughtToTheKeysOfTheFleet(t *testing.T) {
 		t.Errorf("the same once more: %+v", o)
 	}
 	b.refuses(Import{Files: history.Files{Network: doc(t, `{"envParams":{"OPENR_IFACE_PREFIXES":5}}`)}},
-		"network.envParams.OPENR_IFACE_PREFIXES: is no string")
+		"network.envParams.OPENR_IFACE_PREFIXES: invalid type int64")
 	if text := (Outcome{Migrated: []Moved{
 		{Version: "V", From: "a", Layers: []string{"network"}},
 		{Version: "V", From: "b", To: "c", Kept: true, Layers: []string{"x", "y"}}, {}, {}, {}, {}, {},

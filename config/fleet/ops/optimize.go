@@ -15,12 +15,12 @@ func (j *judge) optimize(q Optimize) (Outcome, error) {
 	for _, kind := range q.Kinds {
 		if !slices.Contains(optimize.All, kind) {
 			faults = append(faults, override.Fault{Rule: override.RuleRequest,
-				Problem: "is " + config.Quote(string(kind)), Expectation: "polarity, channel, golay and superframe are allowed"})
+				Problem: config.Invalid(string(kind)), Expectation: "must be polarity, channel, golay or superframe"})
 		}
 	}
 	if len(q.Kinds) == 0 {
 		faults = append(faults, override.Fault{Rule: override.RuleRequest,
-			Problem: "the write names no kind", Expectation: "polarity, channel, golay and superframe are allowed"})
+			Problem: "the write names no kind", Expectation: "must be polarity, channel, golay or superframe"})
 	}
 	was, err := j.chart()
 	if err != nil {
@@ -28,7 +28,7 @@ func (j *judge) optimize(q Optimize) (Outcome, error) {
 	}
 	if was.doc == nil {
 		faults = append(faults,
-			override.Fault{Rule: override.RuleRequest, Problem: "there is no topology", Expectation: "one is required"})
+			override.Fault{Rule: override.RuleRequest, Problem: "no topology", Expectation: "must have one"})
 	}
 	if len(faults) > 0 {
 		return Outcome{}, refused(faults)

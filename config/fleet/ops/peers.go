@@ -102,9 +102,9 @@ func (d described) fleet() (*peer.Fleet, config.Faults) {
 		if at == is {
 			return nil
 		}
-		return config.Faults{{Path: []string{"metadata", "name"}, Problem: "is " + config.Quote(is),
-			Expectation: config.Quote(at) +
-				" is allowed"}}
+		return config.Faults{{Path: []string{"metadata", "name"}, Problem: config.Invalid(is),
+			Expectation: config.MustBe(config.Quote(at)),
+		}}
 	}
 	peers, clusters, deployments := map[string]peer.Peer{}, map[string]peer.Cluster{}, map[string]peer.Deployment{}
 	for name, doc := range d.peers {
@@ -148,7 +148,7 @@ func (j *judge) describe(q Describe) (Outcome, error) {
 	var faults override.Faults
 	if len(q.Documents) == 0 {
 		faults = append(faults, override.Fault{Rule: override.RuleRequest,
-			Problem: "the write has no document", Expectation: "one or more are allowed"})
+			Problem: "the write has no document", Expectation: "must be one or more"})
 	}
 	for i, doc := range q.Documents {
 		kind, _ := doc["kind"].(string)
@@ -167,14 +167,14 @@ func (j *judge) describe(q Describe) (Outcome, error) {
 			l.Kind = history.Cluster
 			_, wrong = peer.ParseCluster(doc)
 		default:
-			wrong.Add([]string{"kind"}, "is "+config.Quote(kind), peer.KindPeer+" and "+peer.KindCluster+" are allowed")
+			wrong.Add([]string{"kind"}, config.Invalid(kind), config.MustBe(peer.KindPeer+" or "+peer.KindCluster))
 		}
 		below := l.String()
 		if text == "" || kind != peer.KindPeer && kind != peer.KindCluster {
 			below = fmt.Sprintf("documents/%d", i+1)
 		}
 		if _, twice := c.Layers[l]; twice {
-			wrong.Add(nil, "is there twice", "each once is allowed")
+			wrong.Add(nil, "duplicate", "must be unique")
 		}
 		faults = append(faults, faultsOf(RulePeers, []string{below}, wrong)...)
 		c.Layers[l] = doc
@@ -216,7 +216,7 @@ func (j *judge) undescribe(q Undescribe) (Outcome, error) {
 func notThere(kind string, missing []string, have map[string]config.Object) error {
 	allowed := "there is none"
 	if len(have) > 0 {
-		allowed = config.OrList(sortedNames(have)) + " is allowed"
+		allowed = config.OneOf(sortedNames(have))
 	}
 	slices.Sort(missing)
 	return &NotFoundError{What: kind + " " + strings.Join(slices.Compact(missing), ", "), Allowed: allowed}
@@ -248,7 +248,7 @@ func (j *judge) deploy(names []string, wanted bool) (Outcome, error) {
 	}
 	if len(names) == 0 {
 		return Outcome{}, refused(override.Faults{{Rule: override.RuleRequest, Problem: "the write names no cluster",
-			Expectation: "one or more are allowed"}})
+			Expectation: "must be one or more"}})
 	}
 	if len(missing) > 0 {
 		return Outcome{}, notThere("cluster", missing, d.clusters)
@@ -276,7 +276,7 @@ func (j *judge) peersChange(c history.Change) (touched []string, faults override
 		below := []string{history.Layer{Kind: history.Cluster, Name: name}.String()}
 		if is.clusters[name] == nil {
 			faults = append(faults, override.Fault{Path: below,
-				Rule: RulePeers, Problem: "is deployed", Expectation: "a cluster that was undeployed is allowed to go"})
+				Rule: RulePeers, Problem: "is deployed", Expectation: "must be undeployed first"})
 			continue
 		}
 		if _, read := after.Clusters[name]; !read {
@@ -303,7 +303,8 @@ func (j *judge) wrongIDs(f *peer.Fleet) override.Faults {
 		if said := p.ID.String(); p.ID != [16]byte{} && is != "" && !strings.EqualFold(said, is) {
 			faults = append(faults, override.Fault{
 				Path: []string{history.Layer{Kind: history.Peer, Name: name}.String(), "metadata", "id"}, Rule: RulePeers,
-				Problem: "is " + said + ", the node of this name is " + is, Expectation: is + " is allowed, or none",
+				Problem:     config.InvalidValue(said) + ", the node of this name is " + is,
+				Expectation: config.MustBe(is + ", or empty"),
 			})
 		}
 	}

@@ -81,22 +81,22 @@ func TestWhatPeersRefuse(t *testing.T) {
 	b.do(Deploy{[]string{"lab"}})
 	other := config.Set(peerDoc(t, "a"), []string{"metadata", "id"}, "6f1c9f0e-0000-4000-8000-000000000009")
 	b.refuses(Describe{[]config.Object{other}},
-		"peer/a.metadata.id: is 6f1c9f0e-0000-4000-8000-000000000009, the node of this name is "+
+		"peer/a.metadata.id: invalid value 6f1c9f0e-0000-4000-8000-000000000009, the node of this name is "+
 			"6f1c9f0e-0000-4000-8000-000000000001")
 	b.refuses(Describe{}, "has no document")
-	b.refuses(Describe{[]config.Object{{"kind": "Pod"}, peerDoc(t, "c"), peerDoc(t, "c")}}, `documents/1.kind: is "Pod"`,
-		"peer/c: is there twice")
+	b.refuses(Describe{[]config.Object{{"kind": "Pod"}, peerDoc(t, "c"), peerDoc(t, "c")}}, `documents/1.kind: invalid value "Pod"`,
+		"peer/c: duplicate")
 	bad := config.Set(peerDoc(t, "b"), []string{"spec", "underlays"}, config.Object{})
-	b.refuses(Describe{[]config.Object{bad}}, `cluster/lab.spec.members.b.underlay: is "wan", which peer b does not have`)
+	b.refuses(Describe{[]config.Object{bad}}, `cluster/lab.spec.members.b.underlay: invalid value "wan", which peer b does not have`)
 	b.refuses(Deploy{[]string{"two"}}, `cluster/two.spec.members.a.interfaces: has "dut" (eth1), which cluster lab has`)
-	b.refuses(Deploy{[]string{"far"}}, "cluster/far.spec.members.z: is no peer")
+	b.refuses(Deploy{[]string{"far"}}, "cluster/far.spec.members.z: unknown peer")
 	b.refuses(Deploy{}, "names no cluster")
-	b.refuses(Undescribe{peer.KindPeer, []string{"b"}}, "cluster/lab.spec.members.b: is no peer")
+	b.refuses(Undescribe{peer.KindPeer, []string{"b"}}, "cluster/lab.spec.members.b: unknown peer")
 	b.refuses(Undescribe{peer.KindCluster, []string{"lab"}}, "cluster/lab: is deployed")
 	for _, w := range []Write{Deploy{[]string{"none"}}, Undeploy{[]string{"none"}},
 		Undescribe{peer.KindPeer, []string{"none"}}} {
 		var no *NotFoundError
-		if _, err := b.Judge(w); !errors.As(err, &no) || !strings.Contains(no.Allowed, "is allowed") {
+		if _, err := b.Judge(w); !errors.As(err, &no) || !strings.Contains(no.Allowed, "must be ") {
 			t.Errorf("%T: %v", w, err)
 		}
 	}

@@ -43,7 +43,7 @@ func (w *World) Proposed(doc config.Object, reveal bool) (Document, error) {
 func ownMetadata(v any) (*metadata.Metadata, config.Faults) {
 	doc, is := v.(config.Object)
 	if !is {
-		return nil, config.Faults{{Path: []string{"metadata"}, Problem: "is " + config.KindOf(v),
+		return nil, config.Faults{{Path: []string{"metadata"}, Problem: config.InvalidType(config.KindOf(v)),
 			Expectation: "must be an object"}}
 	}
 	return metadata.Parse(doc, metadata.Options{UnknownActions: true})

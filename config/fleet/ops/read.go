@@ -103,9 +103,7 @@ func (j *judge) effective(node string, v layers.Versions, paths [][]string) (con
 	for _, c := range clashes {
 		faults = append(faults, override.Fault{
 			Nodes: []string{node}, Path: c.Path, Rule: override.RuleClash, Layer: c.Above.String(),
-			Problem: "is an object in the " + c.Below.String() + " layer and no object (" + c.Kind + ") in the " +
-				c.Above.String() + " layer",
-			Expectation: "an object is allowed over an object only",
+			Problem: c.Problem(), Expectation: layers.MustBeObject,
 		})
 	}
 	if len(paths) > 0 {
@@ -159,7 +157,7 @@ func (w *World) Describe(of string) (Document, error) {
 		m, known = w.Metadata, true
 	}
 	if !known {
-		return Document{}, &NotFoundError{"metadata of " + config.Quote(of), "node, controller and aggregator are allowed"}
+		return Document{}, &NotFoundError{"metadata of " + config.Quote(of), "must be node, controller or aggregator"}
 	}
 	if m == nil {
 		return w.document(nil, nil, 0, true), nil

@@ -31,7 +31,7 @@ func (w *World) Layer(q LayerQuery) (Document, error) {
 	case layers.Node:
 		return j.ofNodes(history.Node, q)
 	}
-	return Document{}, &NotFoundError{"layer", "base, firmware, hardware, auto, network and node are allowed"}
+	return Document{}, &NotFoundError{"layer", "must be base, firmware, hardware, auto, network or node"}
 }
 
 // byVersion is base or firmware: {version: {…}}.

@@ -18,7 +18,7 @@ const nodesAtOnce = 500
 func (w *World) Paths(q PathsQuery) (Document, error) {
 	if len(q.Paths) == 0 {
 		return Document{}, refused(override.Faults{{Rule: override.RuleRequest, Problem: "the question names no path",
-			Expectation: "one or more are allowed"}})
+			Expectation: "must be one or more"}})
 	}
 	names := slices.Compact(slices.Sorted(slices.Values(q.Nodes)))
 	if len(names) == 0 {

@@ -148,11 +148,11 @@ func (j *judge) setTopology(q SetTopology) (Outcome, error) {
 // editTopology is one edit of one node, link or site.
 func (j *judge) editTopology(q EditTopology) (Outcome, error) {
 	if !slices.Contains([]string{"node", "link", "site"}, q.Object) {
-		return Outcome{}, &NotFoundError{"object " + config.Quote(q.Object), "node, link and site are allowed"}
+		return Outcome{}, &NotFoundError{"object " + config.Quote(q.Object), "must be node, link or site"}
 	}
 	if !slices.Contains([]string{"add", "edit", "delete", "rename"}, q.Op) {
-		return Outcome{}, refused(override.Faults{{Rule: override.RuleRequest, Problem: "is " + config.Quote(q.Op),
-			Expectation: "add, edit, delete and rename are allowed"}})
+		return Outcome{}, refused(override.Faults{{Rule: override.RuleRequest, Problem: config.Invalid(q.Op),
+			Expectation: "must be add, edit, delete or rename"}})
 	}
 	if q.Object == "node" && q.Op == "rename" {
 		return j.renameNode(q.Name, q.To)
@@ -184,7 +184,7 @@ func (c chart) edited(q EditTopology) (topology.State, error) {
 	at := len(entries)
 	if q.Op != "add" {
 		if at = c.index(q); at < 0 {
-			return state, &NotFoundError{q.Object + " " + config.Quote(q.Name), "one of the topology is allowed"}
+			return state, &NotFoundError{q.Object + " " + config.Quote(q.Name), "must be one of the topology"}
 		}
 	}
 	var faults config.Faults
@@ -197,17 +197,17 @@ func (c chart) edited(q EditTopology) (topology.State, error) {
 		return next, refused(faultsOf(override.RuleTopology, nil, faults))
 	case "rename":
 		if q.To == "" || q.To == q.Name {
-			faults.Add([]string{"name"}, "is "+config.Quote(q.To), "another name is allowed")
+			faults.Add([]string{"name"}, config.Invalid(q.To), "must be another name")
 		}
 		entry = config.Object{"name": q.To}
 	case "edit":
 		if name, given := q.Document["name"]; given && name != q.Name {
-			faults.Add([]string{"name"}, "is "+config.Shorten(config.OneLine(name)),
-				"the name that it has is allowed; rename gives it another")
+			faults.Add([]string{"name"}, config.InvalidValue(config.Shorten(config.OneLine(name))),
+				"must be the name that it has; rename gives it another")
 		}
 	}
 	if len(entry) == 0 {
-		faults.Add(nil, "says nothing", "an entry of a topology file is allowed")
+		faults.Add(nil, "says nothing", "must be an entry of a topology file")
 	}
 	parsed, wrong := c.with(list, at, entry)
 	if faults = append(faults, wrong...); len(faults) > 0 {
@@ -259,8 +259,9 @@ func (c chart) with(list string, at int, entry config.Object) (*topology.Topolog
 	merged, clashes := config.Merge(old, entry)
 	var faults config.Faults
 	for _, clash := range clashes {
-		faults.Add(config.Sub([]string{list}, clash.Path...), "is an object and would be of type "+config.KindOf(clash.Above),
-			"an object is allowed")
+		faults.Add(config.Sub([]string{list}, clash.Path...), config.InvalidType(config.KindOf(clash.Above))+
+			" over an object",
+			"must be an object")
 	}
 	if len(faults) > 0 {
 		return nil, faults

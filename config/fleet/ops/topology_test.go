@@ -158,35 +158,35 @@ func TestEditsThatAreRefused(t *testing.T) {
 		w    EditTopology
 		want string
 	}{
-		{EditTopology{Object: "road", Op: "add"}, `object "road" does not exist: node, link and site are allowed`},
-		{EditTopology{Object: "node", Op: "move"}, "add, edit, delete and rename are allowed"},
-		{EditTopology{Object: "node", Op: "add", Document: entry}, "which is no site"},
-		{EditTopology{Object: "node", Op: "add", Document: entry}, `is "a", as nodes.0 has it`},
+		{EditTopology{Object: "road", Op: "add"}, `object "road" does not exist: must be node, link or site`},
+		{EditTopology{Object: "node", Op: "move"}, "must be add, edit, delete or rename"},
+		{EditTopology{Object: "node", Op: "add", Document: entry}, "which is not a site"},
+		{EditTopology{Object: "node", Op: "add", Document: entry}, `duplicate value "a", also at nodes.0`},
 		{EditTopology{Object: "node", Op: "add"}, "says nothing"},
 		{EditTopology{Object: "node", Op: "edit", Name: "x", Document: entry}, `node "x" does not exist`},
 		{EditTopology{Object: "link", Op: "edit", Name: "x", Document: entry}, `link "x" does not exist`},
 		{EditTopology{Object: "site", Op: "delete", Name: "x"}, `site "x" does not exist`},
-		{EditTopology{Object: "site", Op: "delete", Name: "A"}, `node "a" stands on it`},
+		{EditTopology{Object: "site", Op: "delete", Name: "A"}, `node "a" is on it`},
 		{EditTopology{Object: "node", Op: "edit", Name: "b", Document: entry},
-			`name: is "a": the name that it has is allowed`},
+			`name: invalid value "a": must be the name that it has`},
 		{EditTopology{Object: "site", Op: "edit", Name: "A", Document: doc(t, `{"location":5}`)},
-			"location: is an object and would be of type"},
-		{EditTopology{Object: "site", Op: "rename", Name: "A", To: "B"}, "each name once is allowed"},
-		{EditTopology{Object: "site", Op: "rename", Name: "A"}, "another name is allowed"},
+			"location: invalid type int64 over an object"},
+		{EditTopology{Object: "site", Op: "rename", Name: "A", To: "B"}, "must be unique"},
+		{EditTopology{Object: "site", Op: "rename", Name: "A"}, "must be another name"},
 		{EditTopology{Object: "link", Op: "edit", Name: "link-a-b",
 			Document: doc(t, `{"a_node_name":"b","z_node_name":"a"}`)}, "links"},
 		{EditTopology{Object: "node", Op: "rename", Name: "x", To: "y"}, `node "x" does not exist`},
 		{EditTopology{Object: "node", Op: "rename", Name: "a", To: "b"}, "b"},
-		{EditTopology{Object: "node", Op: "rename", Name: "a", To: "a"}, "another name is allowed"},
-		{EditTopology{Object: "node", Op: "rename", Name: "a"}, "another name is allowed"},
+		{EditTopology{Object: "node", Op: "rename", Name: "a", To: "a"}, "must be another name"},
+		{EditTopology{Object: "node", Op: "rename", Name: "a"}, "must be another name"},
 	} {
 		b.refuses(c.w, c.want)
 	}
-	b.refuses(SetTopology{doc(t, `{"x":1}`)}, "the document is no topology")
+	b.refuses(SetTopology{doc(t, `{"x":1}`)}, "the document is not a topology")
 	b.refuses(Optimize{}, "names no kind")
-	b.refuses(Optimize{Kinds: []optimize.Kind{"x"}}, `is "x"`)
+	b.refuses(Optimize{Kinds: []optimize.Kind{"x"}}, `invalid value "x"`)
 	empty := newBench(t)
-	empty.refuses(Optimize{Kinds: optimize.All}, "there is no topology")
+	empty.refuses(Optimize{Kinds: optimize.All}, "no topology")
 }
 
 // A name may be that of a node that has joined, in no topology; its record goes along.

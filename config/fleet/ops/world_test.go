@@ -88,7 +88,7 @@ var testE2E = func() map[string]*metadata.Metadata {
 	return out
 }()
 
-var errBroken = errors.New("RELEASE_M99.json: is no JSON")
+var errBroken = errors.New("RELEASE_M99.json: invalid JSON")
 
 // newBench has the original's base layers, and a base RELEASE_M99 that can't be read.
 func newBench(t tester, nodes ...string) *bench {

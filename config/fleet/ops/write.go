@@ -93,8 +93,8 @@ func (j *judge) overrides(c override.Change) (Outcome, error) {
 	if c.Layer == layers.Node {
 		if strangers = j.strangers(named); len(strangers) > maxStrangers {
 			return Outcome{}, refused(append(strangers[:maxStrangers], override.Fault{
-				Rule: override.RuleTopology, Problem: fmt.Sprintf("%d more are not known", len(strangers)-maxStrangers),
-				Expectation: "nodes that are known are allowed",
+				Rule: override.RuleTopology, Problem: fmt.Sprintf("%d more are unknown", len(strangers)-maxStrangers),
+				Expectation: "must be known nodes",
 			}))
 		}
 	}
@@ -136,7 +136,7 @@ func (j *judge) overrides(c override.Change) (Outcome, error) {
 func (j *judge) clearAuto(q ClearAuto) (Outcome, error) {
 	if len(q.Paths) == 0 || slices.ContainsFunc(q.Paths, func(p []string) bool { return len(p) == 0 }) {
 		return Outcome{}, refused(override.Faults{{Rule: override.RuleRequest, Problem: "the write names no path",
-			Expectation: "one or more are allowed; * is all of a node"}})
+			Expectation: "must be one or more; * is all of a node"}})
 	}
 	versions, err := j.autos(q.Nodes)
 	if err != nil {
@@ -214,8 +214,8 @@ func (j *judge) setAuto(q SetAuto) (Outcome, error) {
 		values, is := q.Values[name].(config.Object)
 		if q.Values[name] != nil && !is || name == "" {
 			faults = append(faults, override.Fault{
-				Nodes: []string{name}, Rule: override.RuleRequest, Problem: "is no object (" + config.KindOf(q.Values[name]) + ")",
-				Expectation: "an object is allowed: {node: {…}}; null removes the layer",
+				Nodes: []string{name}, Rule: override.RuleRequest, Problem: config.InvalidType(config.KindOf(q.Values[name])),
+				Expectation: "must be an object: {node: {…}}; null removes the layer",
 			})
 			continue
 		}

@@ -45,8 +45,8 @@ func TestUnset(t *testing.T) {
 	b.has("network", `{"envParams": {"B": "1"}}`)
 	b.do(Unset{Layer: layers.Node, Keys: paths(t, "n1.envParams.A")})
 	b.has("node/n1", "")
-	b.refuses(Unset{Layer: layers.Node, Keys: paths(t, "n1.x n9.y")}, "n1: x: is not in the node layer",
-		"n9: is not known")
+	b.refuses(Unset{Layer: layers.Node, Keys: paths(t, "n1.x n9.y")}, "n1: x: not in the node layer",
+		"n9: unknown node")
 	b.refuses(Unset{Layer: layers.Auto, Keys: paths(t, "n1.x")}, "the auto layer can't be written")
 	b.refuses(Unset{Layer: layers.Node}, "names no key")
 }
@@ -62,8 +62,8 @@ func TestSetAuto(t *testing.T) {
 	b.has("auto/n1", `{"empty": {}}`)
 	b.do(SetAuto{doc(t, `{"n1":null}`)})
 	b.has("auto/n1", "")
-	b.refuses(SetAuto{doc(t, `{"n1":5,"n9":{}}`)}, "n1: is no object (int64)", "n9: is not known")
-	b.refuses(SetAuto{doc(t, `{"n1":{"sysParams":1}}`)}, "n1: sysParams: is an object in the base layer")
+	b.refuses(SetAuto{doc(t, `{"n1":5,"n9":{}}`)}, "n1: invalid type int64", "n9: unknown node")
+	b.refuses(SetAuto{doc(t, `{"n1":{"sysParams":1}}`)}, "n1: sysParams: invalid type int64 in the auto layer over an object in the base layer")
 }
 
 // Reference §1.16, the tunnel hook, and its [BUG]: a modify that says nothing of tunnels
@@ -206,11 +206,11 @@ func TestReadsThatFail(t *testing.T) {
 			error) {
 			return b.Config(ConfigQuery{Node: "new"})
 		},
-		"broken: the layers of the versions can't be read: RELEASE_M99.json: is no JSON": func() (Document,
+		"broken: the layers of the versions can't be read: RELEASE_M99.json: invalid JSON": func() (Document,
 			error) {
 			return b.Config(ConfigQuery{Node: "broken"})
 		},
-		"the layers of the versions can't be read: RELEASE_M99.json: is no JSON: files that can be read ": func() (Document,
+		"the layers of the versions can't be read: RELEASE_M99.json: invalid JSON: files that can be read ": func() (Document,
 			error) {
 			return b.Layer(LayerQuery{Layer: layers.Base})
 		},
@@ -287,8 +287,8 @@ func TestImport(t *testing.T) {
 	b.refuses(Import{history.Files{
 		Network: doc(t, `{"sysParams":{"managedConfig":5}}`), Nodes: doc(t, `{"n1":{"sysParams":{"managedConfig":6}}}`),
 		E2E: map[string]config.Object{"controller": doc(t, `{"flags":{"bad-name":"1"}}`)},
-	}}, "sysParams.managedConfig: is 5", "sysParams.managedConfig: is 6",
-		"controller.flags.bad-name: is no name of a flag")
+	}}, "sysParams.managedConfig: invalid type int64", "sysParams.managedConfig: invalid type int64",
+		"controller.flags.bad-name: invalid name of a flag")
 	b.refuses(Import{history.Files{Metadata: doc(t, `{"x":{"desc":"d","type":"WRONG","action":"NO_ACTION"}}`)}},
 		"metadata.x")
 	b.refuses(Import{history.Files{Nodes: doc(t, `{"n1":5}`), Topology: doc(t, `{"nodes":5}`)}}, "node.n1",
@@ -322,7 +322,7 @@ func TestFilesOfManyReplicas(t *testing.T) {
 	}
 	b.refuses(SetE2E{File: "controller", Replica: "r1",
 		Config: doc(t, `{"flags":{"bad-name":"1"},"topologyParams":{"enabledChannels":"9"}}`)},
-		"flags.bad-name: is no name of a flag", "topologyParams.enabledChannels")
+		"flags.bad-name: invalid name of a flag", "topologyParams.enabledChannels")
 	if _, err := b.File("x", "", false); err == nil {
 		t.Error("a file x")
 	}

@@ -125,13 +125,14 @@ func (p *painting) readGroup(g int, places []place) {
 		switch {
 		case !user.given():
 		case p.name == Channel && !slices.Contains(p.colours, user.value):
-			p.view.faults.Add(user.path, fmt.Sprintf("is %d, for %s", user.value, at.link),
-				fmt.Sprintf("the channels %v are allowed", p.colours))
+			p.view.faults.Add(user.path, fmt.Sprintf("invalid value %d, for %s", user.value, at.link),
+				fmt.Sprintf("must be one of the channels %v", p.colours))
 		case !first.given():
 			first, p.user[g] = user, user.value
 		case user.value != first.value:
-			p.conflict(user.path, fmt.Sprintf("is %d for %s, but %s is %d, and both are tied by links that share radios",
-				user.value, at.link, config.FormatPath(first.path), first.value), "one value for all of them is allowed", at.node,
+			p.conflict(user.path,
+				fmt.Sprintf("invalid value %d for %s, but %s is %d, and both are tied by links that share radios",
+					user.value, at.link, config.FormatPath(first.path), first.value), "must be one value for all of them", at.node,
 				first.path[1])
 		}
 	}

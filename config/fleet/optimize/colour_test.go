@@ -122,12 +122,12 @@ func TestGolay(t *testing.T) {
 		{
 			rule: "Incompatible user assigned golay index for link", on: shared,
 			node: both(map[string]int64{"A.1 B.1": 1, "A.1 C.1": 2}),
-			refused: "node.A.linkParamsOverride.02:00:00:00:43:31.fwParams.rxGolayIdx: is 2 for A.1 C.1, but " +
+			refused: "node.A.linkParamsOverride.02:00:00:00:43:31.fwParams.rxGolayIdx: invalid value 2 for A.1 C.1, but " +
 				"node.A.linkParamsOverride.02:00:00:00:42:31.fwParams.txGolayIdx is 1",
 		},
 		{rule: "cleared", on: shared, node: both(map[string]int64{"A.1 B.1": 1, "A.1 C.1": 2}), clear: true, want: "1 1 1"},
 		{rule: "Invalid user assigned golay index", on: shared, node: both(map[string]int64{"A.1 B.1": 4}),
-			refused: "node.A.linkParamsOverride.02:00:00:00:42:31.fwParams.rxGolayIdx: is 4: 1 to 3 are allowed"},
+			refused: "node.A.linkParamsOverride.02:00:00:00:42:31.fwParams.rxGolayIdx: invalid value 4: must be 1 to 3"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			in := Input{Topology: c.on, Auto: c.auto, Node: c.node, ClearUser: c.clear}
@@ -191,13 +191,13 @@ func TestChannel(t *testing.T) {
 			want: "2 1 2"},
 		{rule: "Incompatible assigned channel for link, by users", enabled: []int64{1, 2},
 			node:    map[string]int64{"A.1": 1, "B.1": 2},
-			refused: "node.B.radioParamsOverride.02:00:00:00:42:31.fwParams.channel: is 2 for A.1 B.1, but node.A."},
+			refused: "node.B.radioParamsOverride.02:00:00:00:42:31.fwParams.channel: invalid value 2 for A.1 B.1, but node.A."},
 		{rule: "by the auto layer it is put right", enabled: []int64{1, 2}, auto: map[string]int64{"A.1": 2, "B.1": 1},
 			want: "2 1 2"},
 		{rule: "a user's that is not enabled", enabled: []int64{1, 2}, node: map[string]int64{"A.1": 3},
-			refused: "node.A.radioParamsOverride.02:00:00:00:41:31.fwParams.channel: is 3, for A.1 B.1: the channels [1 2] " +
-				"are allowed"},
-		{rule: "no channel", enabled: []int64{1, 9}, refused: "channels: has 9: 1 to 4 are allowed"},
+			refused: "node.A.radioParamsOverride.02:00:00:00:41:31.fwParams.channel: invalid value 3, for A.1 B.1: " +
+				"must be one of the channels [1 2]"},
+		{rule: "no channel", enabled: []int64{1, 9}, refused: "channels: has 9: must be 1 to 4"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			in := Input{Topology: street(3), Channels: c.enabled, Auto: layer(channel, c.auto), Node: layer(channel, c.node)}

@@ -113,7 +113,7 @@ func TestPolarity(t *testing.T) {
 		},
 		{
 			rule: "Unable to respect user polarity config", on: world("A.1 B.1"), node: map[string]int64{"A.1": 1, "B.1": 3},
-			refused: "node.B.radioParamsOverride.02:00:00:00:42:31.fwParams.polarity: is 3, which can't be respected: links " +
+			refused: "node.B.radioParamsOverride.02:00:00:00:42:31.fwParams.polarity: invalid value 3, which can't be respected: links " +
 				"join it to 02:00:00:00:41:31, where node.A.radioParamsOverride.02:00:00:00:41:31.fwParams.polarity is 1",
 		},
 		{rule: "clearing makes that possible", on: world("A.1 B.1"), node: map[string]int64{"A.1": 1, "B.1": 3}, clear: true,
@@ -121,13 +121,13 @@ func TestPolarity(t *testing.T) {
 		{
 			rule: "a value for all nodes can't be for both ends, and is not one node's to clear", on: world("A.1 B.1"),
 			network: 1, clear: true,
-			refused: "network.radioParamsBase.fwParams.polarity: is 1, which can't be respected",
+			refused: "network.radioParamsBase.fwParams.polarity: invalid value 1, which can't be respected",
 		},
 		{rule: "the MAC's own value is over that for all", on: world("A.1 B.1"), network: 1, node: map[string]int64{"B.1": 2},
 			want: "A.1=1 B.1=2"},
 		{
 			rule: "not both hybrid", on: world("A.1 B.1"), node: map[string]int64{"A.1": 3, "B.1": 4},
-			refused: "node.B.radioParamsOverride.02:00:00:00:42:31.fwParams.polarity: is 4, as hybrid as 02:00:00:00:41:31",
+			refused: "node.B.radioParamsOverride.02:00:00:00:42:31.fwParams.polarity: invalid value 4, as hybrid as 02:00:00:00:41:31",
 		},
 		{
 			rule: "Unsolvable odd cycle exists", on: world("A.1 B.1", "B.1 C.1", "C.1 A.1"),
@@ -136,8 +136,8 @@ func TestPolarity(t *testing.T) {
 		},
 		{
 			rule: "a value that can't be", on: world("A.1 B.1"), node: map[string]int64{"A.1": 5},
-			refused: "node.A.radioParamsOverride.02:00:00:00:41:31.fwParams.polarity: is 5: 1 (odd), 2 (even), 3 (hybrid odd) " +
-				"and 4 (hybrid even) are allowed",
+			refused: "node.A.radioParamsOverride.02:00:00:00:41:31.fwParams.polarity: invalid value 5: " +
+				"must be 1 (odd), 2 (even), 3 (hybrid odd) or 4 (hybrid even)",
 		},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -182,18 +182,18 @@ func TestSuperframe(t *testing.T) {
 		{
 			rule: "Unable to respect user configured control superframe", on: chain,
 			node: map[string]int64{"A.1 B.1": 0, "C.1 D.1": 1},
-			refused: "node.C.linkParamsOverride.02:00:00:00:44:31.fwParams.controlSuperframe: is 1, which can't be respected: " +
+			refused: "node.C.linkParamsOverride.02:00:00:00:44:31.fwParams.controlSuperframe: invalid value 1, which can't be respected: " +
 				"node.A.linkParamsOverride.02:00:00:00:42:31.fwParams.controlSuperframe is 0",
 		},
 		{rule: "cleared", on: chain, node: map[string]int64{"A.1 B.1": 0, "C.1 D.1": 1}, clear: true, want: "0 255 1 0"},
 		{rule: "a CN's link has no other", on: chain, node: map[string]int64{"A.2 e.1": 1},
-			refused: "node.A.linkParamsOverride.02:00:00:00:65:31.fwParams.controlSuperframe: is 1, for link A.2 e.1: 255 is " +
-				"allowed"},
+			refused: "node.A.linkParamsOverride.02:00:00:00:65:31.fwParams.controlSuperframe: invalid value 1, for link A.2 e.1: " +
+				"must be 255"},
 		{rule: "nor a DN's", on: chain, node: map[string]int64{"A.1 B.1": 255},
-			refused: "node.A.linkParamsOverride.02:00:00:00:42:31.fwParams.controlSuperframe: is 255, for link A.1 B.1: 0 and " +
-				"1 are allowed"},
+			refused: "node.A.linkParamsOverride.02:00:00:00:42:31.fwParams.controlSuperframe: invalid value 255, for link A.1 B.1: " +
+				"must be 0 or 1"},
 		{rule: "Impossible to allocate control superframe", on: world("A.1 B.1", "A.1 C.1", "A.1 D.1"),
-			refused: `links."A.1 D.1": shares radio 02:00:00:00:41:31 with A.1 B.1, A.1 C.1: two links`},
+			refused: `links."A.1 D.1": shares radio 02:00:00:00:41:31 with A.1 B.1, A.1 C.1: must be at most two links`},
 		{rule: "nor around an odd cycle", on: world("A.1 B.1", "B.1 C.1", "C.1 A.1"),
 			refused: `links."C.1 A.1": closes an odd cycle of links that share radios`},
 	} {
@@ -260,8 +260,8 @@ func TestMACsAreStandardised(t *testing.T) {
 	in.Node = config.Object{"J": config.Object{polarity.over: config.Object{"02:00:00:00:4a:31": config.Object{},
 		"02:00:00:00:4A:31": config.Object{}}}}
 	_, faults := Run(in, Polarity)
-	if want := "node.J.radioParamsOverride.02:00:00:00:4a:31: is the MAC of 02:00:00:00:4A:31 once more: one spelling " +
-		"of a MAC is allowed"; told(faults) != want {
+	if want := "node.J.radioParamsOverride.02:00:00:00:4a:31: duplicate of the MAC 02:00:00:00:4A:31: " +
+		"must be one spelling of a MAC"; told(faults) != want {
 		t.Errorf("faults %v", faults)
 	}
 }

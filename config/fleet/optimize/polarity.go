@@ -87,7 +87,7 @@ func (c *colouring) checkCycle(g int) {
 		macs, nodes := c.cycle(ends)
 		c.conflict([]string{"links", c.net.links[l].name}, "closes an odd cycle of links, which no polarities solve: "+
 			strings.Join(macs, ", "),
-			"an even number of links in a cycle is allowed", nodes...)
+			"must be an even number of links in a cycle", nodes...)
 	}
 }
 
@@ -125,7 +125,7 @@ func (c *colouring) force(g int) int {
 			v = allEven
 		}
 		if value >= 0 && v != value {
-			c.conflict(user.path, fmt.Sprintf("is %d, which can't be respected: links join it to %s, where %s is %d",
+			c.conflict(user.path, fmt.Sprintf("invalid value %d, which can't be respected: links join it to %s, where %s is %d",
 				user.value, c.net.radios[by].mac, config.FormatPath(c.user[by].path), c.user[by].value),
 				"a link has an odd and an even end", c.net.radios[radio].node, c.net.radios[by].node)
 			continue
@@ -142,8 +142,8 @@ func (c *colouring) checkHybrids() {
 	for _, l := range c.net.links {
 		a, z := c.user[l.ends[0]], c.user[l.ends[1]]
 		if a.value > 2 && z.value > 2 {
-			c.conflict(z.path, fmt.Sprintf("is %d, as hybrid as %s is by %s at the other end of link %s",
-				z.value, c.net.radios[l.ends[0]].mac, config.FormatPath(a.path), l.name), "one hybrid end of a link is allowed",
+			c.conflict(z.path, fmt.Sprintf("invalid value %d, as hybrid as %s is by %s at the other end of link %s",
+				z.value, c.net.radios[l.ends[0]].mac, config.FormatPath(a.path), l.name), "must be one hybrid end of a link",
 				c.net.radios[l.ends[0]].node, c.net.radios[l.ends[1]].node)
 		}
 	}

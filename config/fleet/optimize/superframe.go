@@ -62,20 +62,21 @@ func (f *framing) ofUser(link int) setting {
 	a, z := f.net.radios[l.ends[0]], f.net.radios[l.ends[1]]
 	x, y := f.view.user(a.node, z.mac, superframe), f.view.user(z.node, a.mac, superframe)
 	if x.given() && y.given() && x.value != y.value {
-		f.conflict(y.path, fmt.Sprintf("is %d, but %s, the other end of link %s, is %d", y.value, config.FormatPath(x.path),
+		f.conflict(y.path, fmt.Sprintf("invalid value %d, but %s, the other end of link %s, is %d", y.value,
+			config.FormatPath(x.path),
 			l.name, x.value),
-			"one value for both ends is allowed", f.ends(link)...)
+			"must be one value for both ends", f.ends(link)...)
 		return setting{}
 	}
 	if !x.given() {
 		x = y
 	}
 	if x.given() && (x.value == toCN) == f.between(link) {
-		allowed := "255 is allowed: it is a link to a CN"
+		allowed := "must be 255: it is a link to a CN"
 		if f.between(link) {
-			allowed = "0 and 1 are allowed: it is a link between DNs"
+			allowed = "must be 0 or 1: it is a link between DNs"
 		}
-		f.conflict(x.path, fmt.Sprintf("is %d, for link %s", x.value, l.name), allowed, f.ends(link)...)
+		f.conflict(x.path, fmt.Sprintf("invalid value %d, for link %s", x.value, l.name), allowed, f.ends(link)...)
 		return setting{}
 	}
 	return x
@@ -118,7 +119,7 @@ func (f *framing) alternate(p *parities, r radio) {
 	if len(links) > 2 {
 		f.conflict([]string{"links", names[2]}, "shares radio "+r.mac+" with "+
 			strings.Join(append(names[:2:2], names[3:]...), ", "),
-			"two links between DNs on one radio are allowed: there are two superframes", f.ends(links...)...)
+			"must be at most two links between DNs on one radio: there are two superframes", f.ends(links...)...)
 		return
 	}
 	if len(links) < 2 {
@@ -127,14 +128,14 @@ func (f *framing) alternate(p *parities, r radio) {
 	if x, y := f.peer(r, links[0]), f.peer(r, links[1]); x.node == y.node {
 		f.conflict([]string{"links", names[1]}, "joins node "+x.node+" to "+r.mac+", as "+names[0]+
 			" does: both have one superframe, by that MAC",
-			"one link of a node to a MAC is allowed", f.ends(links...)...)
+			"must be one link of a node to a MAC", f.ends(links...)...)
 		return
 	}
 	a, differsA := p.head(links[0])
 	z, differsZ := p.head(links[1])
 	if a == z && differsA == differsZ {
 		f.conflict([]string{"links", names[1]}, "closes an odd cycle of links that share radios, at "+r.mac+" with "+names[0],
-			"an even number of links in a cycle is allowed: there are two superframes", f.ends(p.with(links[0])...)...)
+			"must be an even number of links in a cycle: there are two superframes", f.ends(p.with(links[0])...)...)
 	}
 	p.join(links[0], links[1], true)
 }
@@ -166,8 +167,9 @@ func (f *framing) heads(p *parities) map[int]int64 {
 		}
 		v := flip(user.value, differs)
 		if by, twice := forced[head]; twice && heads[head] != v {
-			f.conflict(user.path, fmt.Sprintf("is %d, which can't be respected: %s is %d, and links that share radios alternate",
-				user.value, config.FormatPath(f.user[by].path), f.user[by].value), "0 and 1 in turns are allowed", f.ends(i, by)...)
+			f.conflict(user.path,
+				fmt.Sprintf("invalid value %d, which can't be respected: %s is %d, and links that share radios alternate",
+					user.value, config.FormatPath(f.user[by].path), f.user[by].value), "must be 0 and 1 in turns", f.ends(i, by)...)
 		} else if !twice {
 			forced[head], heads[head] = i, v
 		}

@@ -19,12 +19,12 @@ type param struct {
 // The values, with what the metadata of the original allows.
 var (
 	polarity = param{"radioParamsBase", "radioParamsOverride", "polarity", []int64{1, 2, 3, 4},
-		"1 (odd), 2 (even), 3 (hybrid odd) and 4 (hybrid even) are allowed"}
-	channel    = param{"radioParamsBase", "radioParamsOverride", "channel", []int64{1, 2, 3, 4}, "1 to 4 are allowed"}
-	txGolay    = param{"linkParamsBase", "linkParamsOverride", "txGolayIdx", []int64{1, 2, 3}, "1 to 3 are allowed"}
-	rxGolay    = param{"linkParamsBase", "linkParamsOverride", "rxGolayIdx", []int64{1, 2, 3}, "1 to 3 are allowed"}
+		"must be 1 (odd), 2 (even), 3 (hybrid odd) or 4 (hybrid even)"}
+	channel    = param{"radioParamsBase", "radioParamsOverride", "channel", []int64{1, 2, 3, 4}, "must be 1 to 4"}
+	txGolay    = param{"linkParamsBase", "linkParamsOverride", "txGolayIdx", []int64{1, 2, 3}, "must be 1 to 3"}
+	rxGolay    = param{"linkParamsBase", "linkParamsOverride", "rxGolayIdx", []int64{1, 2, 3}, "must be 1 to 3"}
 	superframe = param{"linkParamsBase", "linkParamsOverride", "controlSuperframe", []int64{0, 1, 255},
-		"0 and 1 are allowed between DNs, 255 to a CN"}
+		"must be 0 or 1 between DNs, 255 to a CN"}
 )
 
 // setting is a value that a layer has, and where. None has no path.
@@ -95,7 +95,7 @@ func (v *view) object(path []string, o config.Object, key string) config.Object 
 	below, given := o[key]
 	object, is := below.(config.Object)
 	if given && !is {
-		v.faults.Add(path, "is of type "+config.KindOf(below), "an object is allowed")
+		v.faults.Add(path, config.InvalidType(config.KindOf(below)), "must be an object")
 	}
 	return object
 }
@@ -118,7 +118,7 @@ func (v *view) overrides(name []string, o config.Object) overrides {
 				continue // validation tells of it; it is no radio of ours
 			}
 			if first, twice := keys[mac]; twice {
-				v.faults.Add(path, "is the MAC of "+first+" once more", "one spelling of a MAC is allowed")
+				v.faults.Add(path, "duplicate of the MAC "+first, "must be one spelling of a MAC")
 			}
 			keys[mac] = key
 		}
@@ -169,7 +169,7 @@ func (v *view) user(node, mac string, p param) setting {
 		s.value = i
 		return s
 	}
-	v.faults.Add(s.path, "is "+show(raw), p.words)
+	v.faults.Add(s.path, config.InvalidValue(show(raw)), p.words)
 	return setting{}
 }
 

@@ -70,8 +70,8 @@ func firstOf(most int, t *topology.Topology, pending []string, o Options) (Resul
 	wanted := make(map[string]bool, len(pending))
 	for _, name := range pending {
 		if _, there := known[name]; !there && !wanted[name] {
-			faults.Add([]string{"pending"}, "is "+config.Quote(name)+", which is no node of the topology",
-				"names of its nodes are allowed")
+			faults.Add([]string{"pending"}, config.Invalid(name)+", which is not a node of the topology",
+				"must be names of its nodes")
 		}
 		wanted[name] = true
 	}

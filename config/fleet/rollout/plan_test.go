@@ -161,8 +161,8 @@ func TestASiteGoesAsAWhole(t *testing.T) {
 
 func TestPendingNamesThatAreNoNodesAreFaults(t *testing.T) {
 	_, faults := Plan(sketch(2, "0-1", "0", ""), []string{"n9", "n1", "n8", "n9"}, Options{})
-	want := "pending: is \"n8\", which is no node of the topology: names of its nodes are allowed\n" +
-		"pending: is \"n9\", which is no node of the topology: names of its nodes are allowed"
+	want := "pending: invalid value \"n8\", which is not a node of the topology: must be names of its nodes\n" +
+		"pending: invalid value \"n9\", which is not a node of the topology: must be names of its nodes"
 	if faults.Error() != want {
 		t.Errorf("%v, want %s", faults, want)
 	}

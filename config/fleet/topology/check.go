@@ -17,8 +17,8 @@ func (r *reader) check(t *Topology) {
 	for i, n := range t.Nodes {
 		r.once(nodes, n.Name, i, "nodes", "name")
 		if _, there := sites[n.Site]; !there && n.Site != "" {
-			r.faults.Add(at("nodes", i, "site_name"), "is "+config.Quote(n.Site)+", which is no site",
-				"the name of a site is allowed")
+			r.faults.Add(at("nodes", i, "site_name"), config.Invalid(n.Site)+", which is not a site",
+				"must be the name of a site")
 		}
 		r.macsOf(t.Nodes, macs, i)
 	}
@@ -28,8 +28,8 @@ func (r *reader) check(t *Topology) {
 		r.end(t, nodes, macs, i, "a", l.A, l.AMAC)
 		r.end(t, nodes, macs, i, "z", l.Z, l.ZMAC)
 		if l.A == l.Z && l.A != "" {
-			r.faults.Add(at("links", i, "z_node_name"), "is "+config.Quote(l.Z)+", the node of the other end too",
-				"another node is allowed")
+			r.faults.Add(at("links", i, "z_node_name"), config.Invalid(l.Z)+", the node of the other end too",
+				"must be another node")
 		}
 	}
 }
@@ -53,8 +53,8 @@ func (r *reader) once(seen map[string]int, name string, i int, list, key string)
 		return
 	}
 	if first, twice := seen[name]; twice {
-		r.faults.Add(at(list, i, key), fmt.Sprintf("is %s, as %s.%d has it", config.Quote(name), list, first),
-			"each name once is allowed")
+		r.faults.Add(at(list, i, key), fmt.Sprintf("duplicate value %s, also at %s.%d", config.Quote(name), list, first),
+			"must be unique")
 		return
 	}
 	seen[name] = i
@@ -71,10 +71,10 @@ func (r *reader) macsOf(nodes []Node, owner map[string]int, i int) {
 		first, taken := owner[mac]
 		switch {
 		case taken && first != i:
-			r.faults.Add(path, fmt.Sprintf("is %s, which node %s has", mac, config.Quote(nodes[first].Name)),
-				"each MAC on one node is allowed")
+			r.faults.Add(path, fmt.Sprintf("invalid value %s, which node %s has", mac, config.Quote(nodes[first].Name)),
+				"must be unique: each MAC on one node")
 		case own[mac] && again:
-			r.faults.Add(path, "is "+mac+" once more", "each MAC once is allowed")
+			r.faults.Add(path, "duplicate value "+mac, "must be unique")
 		default:
 			owner[mac] = i
 		}
@@ -90,12 +90,12 @@ func (r *reader) macsOf(nodes []Node, owner map[string]int, i int) {
 func (r *reader) end(t *Topology, nodes, macs map[string]int, i int, side, node, mac string) {
 	n, there := nodes[node]
 	if !there && node != "" {
-		r.faults.Add(at("links", i, side+"_node_name"), "is "+config.Quote(node)+", which is no node",
-			"the name of a node is allowed")
+		r.faults.Add(at("links", i, side+"_node_name"), config.Invalid(node)+", which is not a node",
+			"must be the name of a node")
 	}
 	if owner, known := macs[mac]; there && known && owner != n {
-		r.faults.Add(at("links", i, side+"_node_mac"), fmt.Sprintf("is %s, which is node %s's",
-			mac, config.Quote(t.Nodes[owner].Name)), "a MAC of node "+config.Quote(node)+" is allowed")
+		r.faults.Add(at("links", i, side+"_node_mac"), fmt.Sprintf("invalid value %s, which is node %s's",
+			mac, config.Quote(t.Nodes[owner].Name)), config.MustBe("a MAC of node "+config.Quote(node)))
 	}
 }
 

@@ -39,8 +39,8 @@ func (s State) EditNode(name string, n Node) (State, config.Faults) {
 		return s, faults
 	}
 	if other, taken := s.Topology.Node(n.Name); taken && n.Name != name {
-		faults.Add(at("nodes", i, "name"), "is "+config.Quote(n.Name)+", the name of a node on site "+
-			config.Quote(other.Site), "each name once is allowed")
+		faults.Add(at("nodes", i, "name"), config.Invalid(n.Name)+", the name of a node on site "+
+			config.Quote(other.Site), "must be unique")
 		return s, faults
 	}
 	if n.raw == nil {
@@ -101,7 +101,7 @@ func (s State) EditLink(name string, l Link) (State, config.Faults) {
 	}
 	if l.A != old.A || l.Z != old.Z {
 		faults.Add([]string{"links", name}, "leads to other nodes",
-			"the link's own nodes are allowed; another link is deleted and added")
+			"must be the link's own nodes; another link is deleted and added")
 		return s, faults
 	}
 	if l.raw == nil {
@@ -181,8 +181,8 @@ func (s State) DeleteSite(name string) (State, config.Faults) {
 	_, i, faults := there(s.Topology.Sites, "sites", name, func(s Site) string { return s.Name })
 	for j, n := range s.Topology.Nodes {
 		if n.Site == name {
-			faults.Add(at("nodes", j, "site_name"), "is "+config.Quote(name)+": node "+config.Quote(n.Name)+" stands on it",
-				"a site without nodes is allowed to go")
+			faults.Add(at("nodes", j, "site_name"), config.Invalid(name)+": node "+config.Quote(n.Name)+" is on it",
+				"must be a site without nodes")
 		}
 	}
 	if faults != nil {
@@ -215,8 +215,8 @@ func (s State) rename(faults *config.Faults, path []string, from, to string) Sta
 			return layer
 		}
 		if _, taken := config.Lookup(layer, place); taken {
-			faults.Add(config.Sub([]string{name}, place...), "is there already",
-				"a name or MAC that has no overrides is allowed")
+			faults.Add(config.Sub([]string{name}, place...), "exists already",
+				"must be a name or MAC without overrides")
 		}
 		return config.Set(config.Unset(layer, old), place, v)
 	}
@@ -231,5 +231,5 @@ func there[T any](all []T, list, name string, of func(T) string) (T, int, config
 	}
 	var none T
 	return none, -1, config.Faults{{Path: []string{list}, Problem: "has no " + config.Quote(name),
-		Expectation: "a name that is there is allowed"}}
+		Expectation: "must be an existing name"}}
 }

@@ -152,30 +152,30 @@ func TestEditsThatAreRefused(t *testing.T) {
 		want string
 	}{
 		{func() (State, config.Faults) { return s.EditNode("b", node("b", func(n *Node) { n.Name = "c" })) },
-			`nodes.1.name: is "c", the name of a node on site "C": each name once is allowed`},
+			`nodes.1.name: invalid value "c", the name of a node on site "C": must be unique`},
 		{func() (State, config.Faults) { return s.EditNode("b", node("b", func(n *Node) { n.Name = "ghost" })) },
-			`node.ghost: is there already: a name or MAC that has no overrides is allowed`},
+			`node.ghost: exists already: must be a name or MAC without overrides`},
 		{func() (State, config.Faults) {
 			return s.EditNode("b", node("b", func(n *Node) { n.Site = "X"; n.MAC = "02:00:00:00:00:0a" }))
-		}, `nodes.1.mac_addr: is 02:00:00:00:00:0a, which node "a" has: each MAC on one node is allowed
-nodes.1.site_name: is "X", which is no site: the name of a site is allowed`},
+		}, `nodes.1.mac_addr: invalid value 02:00:00:00:00:0a, which node "a" has: must be unique: each MAC on one node
+nodes.1.site_name: invalid value "X", which is not a site: must be the name of a site`},
 		{func() (State, config.Faults) { return s.EditNode("x", Node{}) },
-			`nodes: has no "x": a name that is there is allowed`},
+			`nodes: has no "x": must be an existing name`},
 		{func() (State, config.Faults) { return with(s, Node{MAC: "nonsense", Site: "A"}) },
-			`nodes.3.mac_addr: is "nonsense": six pairs of hex digits joined by ':' or '-' are allowed
-nodes.3.name: is empty: a name is required
-nodes.3.node_type: is 0: 1 (CN) and 2 (DN) are allowed
-nodes.3.status: is 0: 1 (OFFLINE), 2 (ONLINE) and 3 (ONLINE_INITIATOR) are allowed`},
+			`nodes.3.mac_addr: invalid value "nonsense": must be six pairs of hex digits joined by ':' or '-'
+nodes.3.name: invalid value "": must be a name
+nodes.3.node_type: invalid value 0: must be 1 (CN) or 2 (DN)
+nodes.3.status: invalid value 0: must be 1 (OFFLINE), 2 (ONLINE) or 3 (ONLINE_INITIATOR)`},
 		{func() (State, config.Faults) { return s.AddLink(Link{A: "b", Z: "a", Type: Ethernet}) },
-			`links.2.name: is "link-a-b", as links.0 has it: each name once is allowed`},
+			`links.2.name: duplicate value "link-a-b", also at links.0: must be unique`},
 		{func() (State, config.Faults) { return s.EditLink("uphill", uphill) },
-			`links.uphill: leads to other nodes: the link's own nodes are allowed; another link is deleted and added`},
+			`links.uphill: leads to other nodes: must be the link's own nodes; another link is deleted and added`},
 		{func() (State, config.Faults) { return s.EditSite("B", Site{Name: "A"}) },
-			`sites.1.name: is "A", as sites.0 has it: each name once is allowed`},
+			`sites.1.name: duplicate value "A", also at sites.0: must be unique`},
 		{func() (State, config.Faults) { return s.DeleteSite("B") },
-			`nodes.1.site_name: is "B": node "b" stands on it: a site without nodes is allowed to go`},
-		{func() (State, config.Faults) { return s.DeleteNode("x") }, `nodes: has no "x": a name that is there is allowed`},
-		{func() (State, config.Faults) { return s.DeleteLink("x") }, `links: has no "x": a name that is there is allowed`},
+			`nodes.1.site_name: invalid value "B": node "b" is on it: must be a site without nodes`},
+		{func() (State, config.Faults) { return s.DeleteNode("x") }, `nodes: has no "x": must be an existing name`},
+		{func() (State, config.Faults) { return s.DeleteLink("x") }, `links: has no "x": must be an existing name`},
 	} {
 		got, faults := c.do()
 		if faults.Error() != c.want {

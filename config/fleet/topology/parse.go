@@ -29,7 +29,7 @@ var topologyKeys = []string{"name", "nodes", "links", "sites"}
 func FromDocument(o config.Object) (*Topology, config.Faults) {
 	r := &reader{}
 	if len(o) > 0 && !slices.ContainsFunc(topologyKeys, func(key string) bool { _, has := o[key]; return has }) {
-		r.faults.Add(nil, "the document is no topology", "name, nodes, links and sites are allowed")
+		r.faults.Add(nil, "the document is not a topology", "must have name, nodes, links and sites")
 	}
 	t := &Topology{raw: o, Name: r.str(nil, o, "name", false)}
 	for path, entry := range r.entries(o, "nodes") {
@@ -58,13 +58,13 @@ func (r *reader) node(path []string, o config.Object) Node {
 	n := Node{
 		raw:  o,
 		Name: r.str(path, o, "name", true),
-		Type: NodeType(r.enum(path, o, "node_type", int(DN), "1 (CN) and 2 (DN) are allowed", 1, 2)),
+		Type: NodeType(r.enum(path, o, "node_type", int(DN), "must be 1 (CN) or 2 (DN)", 1, 2)),
 		MAC:  r.mac(path, o, "mac_addr"),
 		Pop:  r.boolean(path, o, "pop_node", false),
 		Status: Status(r.enum(path, o, "status", int(Online),
-			"1 (OFFLINE), 2 (ONLINE) and 3 (ONLINE_INITIATOR) are allowed", 1, 2, 3)),
+			"must be 1 (OFFLINE), 2 (ONLINE) or 3 (ONLINE_INITIATOR)", 1, 2, 3)),
 		Site: r.str(path, o, "site_name", true),
-		Polarity: r.enum(path, o, "polarity", 0, "1 (odd), 2 (even), 3 (hybrid odd) and 4 (hybrid even) are allowed", 1, 2, 3,
+		Polarity: r.enum(path, o, "polarity", 0, "must be 1 (odd), 2 (even), 3 (hybrid odd) or 4 (hybrid even)", 1, 2, 3,
 			4),
 
 		AntAzimuth:   r.float(path, o, "ant_azimuth"),
@@ -72,12 +72,12 @@ func (r *reader) node(path []string, o config.Object) Node {
 	}
 	macs, is := o["wlan_mac_addrs"].([]any)
 	if _, given := o["wlan_mac_addrs"]; given && !is {
-		r.wrong(path, o, "wlan_mac_addrs", "an array of MACs is allowed")
+		r.wrong(path, o, "wlan_mac_addrs", "must be an array of MACs")
 	}
 	for i := range macs {
 		key, below := strconv.Itoa(i), config.Sub(path, "wlan_mac_addrs")
 		if macs[i] == "" {
-			r.faults.Add(config.Sub(below, key), "is empty", allowedMAC)
+			r.faults.Add(config.Sub(below, key), config.Invalid(""), allowedMAC)
 		}
 		n.WlanMACs = append(n.WlanMACs, r.mac(below, config.Object{key: macs[i]}, key))
 	}
@@ -92,7 +92,7 @@ func (r *reader) link(path []string, o config.Object) Link {
 		Z:        r.str(path, o, "z_node_name", true),
 		AMAC:     r.mac(path, o, "a_node_mac"),
 		ZMAC:     r.mac(path, o, "z_node_mac"),
-		Type:     LinkType(r.enum(path, o, "link_type", int(Wireless), "1 (wireless) and 2 (ethernet) are allowed", 1, 2)),
+		Type:     LinkType(r.enum(path, o, "link_type", int(Wireless), "must be 1 (wireless) or 2 (ethernet)", 1, 2)),
 		Alive:    r.boolean(path, o, "is_alive", true),
 		BackupCN: r.boolean(path, o, "is_backup_cn_link", false),
 	}
@@ -110,7 +110,7 @@ func (r *reader) site(path []string, o config.Object) Site {
 	}
 	at, is := v.(config.Object)
 	if !is {
-		r.wrong(path, o, "location", "an object with latitude, longitude and altitude is allowed")
+		r.wrong(path, o, "location", "must be an object with latitude, longitude and altitude")
 		return s
 	}
 	path = config.Sub(path, "location")
@@ -130,14 +130,14 @@ func (r *reader) entries(o config.Object, key string) func(func([]string, config
 		}
 		all, is := v.([]any)
 		if !is {
-			r.wrong(nil, o, key, "an array of objects is allowed")
+			r.wrong(nil, o, key, "must be an array of objects")
 			return
 		}
 		for i, v := range all {
 			path := []string{key, strconv.Itoa(i)}
 			entry, is := v.(config.Object)
 			if !is {
-				r.faults.Add(path, "is of type "+config.KindOf(v), "an object is allowed")
+				r.faults.Add(path, config.InvalidType(config.KindOf(v)), "must be an object")
 				continue
 			}
 			if !yield(path, entry) {
@@ -148,7 +148,7 @@ func (r *reader) entries(o config.Object, key string) func(func([]string, config
 }
 
 func (r *reader) wrong(path []string, o config.Object, key, allowed string) {
-	r.faults.Add(config.Sub(path, key), "is of type "+config.KindOf(o[key]), allowed)
+	r.faults.Add(config.Sub(path, key), config.InvalidType(config.KindOf(o[key])), allowed)
 }
 
 func (r *reader) str(path []string, o config.Object, key string, required bool) string {
@@ -156,11 +156,11 @@ func (r *reader) str(path []string, o config.Object, key string, required bool) 
 	s, is := v.(string)
 	switch {
 	case !given && required:
-		r.faults.Add(config.Sub(path, key), "is missing", "a string is required")
+		r.faults.Add(config.Sub(path, key), config.Required, "must be a string")
 	case given && !is:
-		r.wrong(path, o, key, "a string is allowed")
+		r.wrong(path, o, key, "must be a string")
 	case given && required && s == "":
-		r.faults.Add(config.Sub(path, key), "is empty", "a name is required")
+		r.faults.Add(config.Sub(path, key), config.Invalid(""), "must be a name")
 	}
 	return s
 }
@@ -172,7 +172,7 @@ func (r *reader) boolean(path []string, o config.Object, key string, absent bool
 	}
 	b, is := v.(bool)
 	if !is {
-		r.wrong(path, o, key, "true and false are allowed")
+		r.wrong(path, o, key, "must be true or false")
 	}
 	return b
 }
@@ -188,7 +188,7 @@ func (r *reader) enum(path []string, o config.Object, key string, absent int, al
 	case !is:
 		r.wrong(path, o, key, allowed)
 	case !slices.Contains(values, int(i)):
-		r.faults.Add(config.Sub(path, key), fmt.Sprintf("is %d", i), allowed)
+		r.faults.Add(config.Sub(path, key), fmt.Sprintf("invalid value %d", i), allowed)
 	}
 	return int(i)
 }
@@ -201,7 +201,7 @@ func (r *reader) float(path []string, o config.Object, key string) float64 {
 		return v
 	}
 	if _, given := o[key]; given {
-		r.wrong(path, o, key, "a number is allowed")
+		r.wrong(path, o, key, "must be a number")
 	}
 	return 0
 }
@@ -209,12 +209,12 @@ func (r *reader) float(path []string, o config.Object, key string) float64 {
 func (r *reader) within(path []string, o config.Object, key string, most float64) float64 {
 	f := r.float(path, o, key)
 	if f < -most || f > most {
-		r.faults.Add(config.Sub(path, key), fmt.Sprintf("is %g", f), fmt.Sprintf("-%g to %g are allowed", most, most))
+		r.faults.Add(config.Sub(path, key), fmt.Sprintf("invalid value %g", f), fmt.Sprintf("must be -%g to %g", most, most))
 	}
 	return f
 }
 
-const allowedMAC = "six pairs of hex digits joined by ':' or '-' are allowed"
+const allowedMAC = "must be six pairs of hex digits joined by ':' or '-'"
 
 func (r *reader) mac(path []string, o config.Object, key string) string {
 	s := r.str(path, o, key, false)

@@ -1,7 +1,7 @@
 package topology
 
 import (
-	"fmt"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -230,7 +230,7 @@ func ParseMAC(s string) (string, error) {
 		}
 	}
 	if bad {
-		return "", fmt.Errorf("is %s", config.Quote(s))
+		return "", errors.New(config.Invalid(s))
 	}
 	return string(mac), nil
 }

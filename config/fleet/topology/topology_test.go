@@ -86,33 +86,33 @@ func TestEveryFaultIsToldAtOnceWithItsPath(t *testing.T) {
 		{"name": "l", "a_node_name": "b", "a_node_mac": "02:00:00:00:00:01", "z_node_name": "nobody", "link_type": 9, "is_alive": 0}],
 	"sites": [{"name": "s", "location": {"latitude": 91, "longitude": "x", "altitude": 1}}, {"name": "s", "location": 4}, {}]}`))
 	want := strings.Split(strings.TrimSpace(`
-links.0.z_node_mac: is "02:00:00:00:00:0g": six pairs of hex digits joined by ':' or '-' are allowed
-links.0.z_node_name: is "a", the node of the other end too: another node is allowed
-links.1.a_node_mac: is 02:00:00:00:00:01, which is node "a"'s: a MAC of node "b" is allowed
-links.1.is_alive: is of type int64: true and false are allowed
-links.1.link_type: is 9: 1 (wireless) and 2 (ethernet) are allowed
-links.1.name: is "l", as links.0 has it: each name once is allowed
-links.1.z_node_name: is "nobody", which is no node: the name of a node is allowed
-name: is of type int64: a string is allowed
-nodes.0.node_type: is 3: 1 (CN) and 2 (DN) are allowed
-nodes.0.wlan_mac_addrs.1: is 02:00:00:00:00:02 once more: each MAC once is allowed
-nodes.0.wlan_mac_addrs.2: is empty: six pairs of hex digits joined by ':' or '-' are allowed
-nodes.1.mac_addr: is 02:00:00:00:00:02, which node "a" has: each MAC on one node is allowed
-nodes.1.name: is "a", as nodes.0 has it: each name once is allowed
-nodes.1.pop_node: is of type int64: true and false are allowed
-nodes.1.site_name: is "t", which is no site: the name of a site is allowed
-nodes.1.status: is of type string: 1 (OFFLINE), 2 (ONLINE) and 3 (ONLINE_INITIATOR) are allowed
-nodes.2.ant_azimuth: is of type string: a number is allowed
-nodes.2.mac_addr: is "02:00:00:00-00:03": six pairs of hex digits joined by ':' or '-' are allowed
-nodes.2.name: is empty: a name is required
-nodes.2.wlan_mac_addrs: is of type object: an array of MACs is allowed
-nodes.3.mac_addr: is "nonsense": six pairs of hex digits joined by ':' or '-' are allowed
-nodes.4: is of type int64: an object is allowed
-sites.0.location.latitude: is 91: -90 to 90 are allowed
-sites.0.location.longitude: is of type string: a number is allowed
-sites.1.location: is of type int64: an object with latitude, longitude and altitude is allowed
-sites.1.name: is "s", as sites.0 has it: each name once is allowed
-sites.2.name: is missing: a string is required`), "\n")
+links.0.z_node_mac: invalid value "02:00:00:00:00:0g": must be six pairs of hex digits joined by ':' or '-'
+links.0.z_node_name: invalid value "a", the node of the other end too: must be another node
+links.1.a_node_mac: invalid value 02:00:00:00:00:01, which is node "a"'s: must be a MAC of node "b"
+links.1.is_alive: invalid type int64: must be true or false
+links.1.link_type: invalid value 9: must be 1 (wireless) or 2 (ethernet)
+links.1.name: duplicate value "l", also at links.0: must be unique
+links.1.z_node_name: invalid value "nobody", which is not a node: must be the name of a node
+name: invalid type int64: must be a string
+nodes.0.node_type: invalid value 3: must be 1 (CN) or 2 (DN)
+nodes.0.wlan_mac_addrs.1: duplicate value 02:00:00:00:00:02: must be unique
+nodes.0.wlan_mac_addrs.2: invalid value "": must be six pairs of hex digits joined by ':' or '-'
+nodes.1.mac_addr: invalid value 02:00:00:00:00:02, which node "a" has: must be unique: each MAC on one node
+nodes.1.name: duplicate value "a", also at nodes.0: must be unique
+nodes.1.pop_node: invalid type int64: must be true or false
+nodes.1.site_name: invalid value "t", which is not a site: must be the name of a site
+nodes.1.status: invalid type string: must be 1 (OFFLINE), 2 (ONLINE) or 3 (ONLINE_INITIATOR)
+nodes.2.ant_azimuth: invalid type string: must be a number
+nodes.2.mac_addr: invalid value "02:00:00:00-00:03": must be six pairs of hex digits joined by ':' or '-'
+nodes.2.name: invalid value "": must be a name
+nodes.2.wlan_mac_addrs: invalid type object: must be an array of MACs
+nodes.3.mac_addr: invalid value "nonsense": must be six pairs of hex digits joined by ':' or '-'
+nodes.4: invalid type int64: must be an object
+sites.0.location.latitude: invalid value 91: must be -90 to 90
+sites.0.location.longitude: invalid type string: must be a number
+sites.1.location: invalid type int64: must be an object with latitude, longitude and altitude
+sites.1.name: duplicate value "s", also at sites.0: must be unique
+sites.2.name: required: must be a string`), "\n")
 	got := strings.Split(faults.Error(), "\n")
 	for i := range max(len(got), len(want)) {
 		g, w := "", ""
@@ -130,12 +130,12 @@ sites.2.name: is missing: a string is required`), "\n")
 
 func TestADocumentIsAnObjectOfLists(t *testing.T) {
 	for text, want := range map[string]string{
-		`[]`:                      "the document is an array: one JSON object is allowed",
-		`{"nodes": {}}`:           "nodes: is of type object: an array of objects is allowed",
-		`{"links": null}`:         "links: is of type null: an array of objects is allowed",
-		`{"name": "x" "y"}`:       `is no JSON: line 1 column 14: invalid character '"' after object key:value pair`,
-		`{"sites": [{"name":1}]}`: "sites.0.name: is of type int64: a string is allowed",
-		`{"sysParams": {}}`:       "the document is no topology: name, nodes, links and sites are allowed",
+		`[]`:                      "invalid type array: must be one JSON object",
+		`{"nodes": {}}`:           "nodes: invalid type object: must be an array of objects",
+		`{"links": null}`:         "links: invalid type null: must be an array of objects",
+		`{"name": "x" "y"}`:       `invalid JSON: line 1 column 14: invalid character '"' after object key:value pair`,
+		`{"sites": [{"name":1}]}`: "sites.0.name: invalid type int64: must be a string",
+		`{"sysParams": {}}`:       "the document is not a topology: must have name, nodes, links and sites",
 	} {
 		if _, faults := Parse([]byte(text)); faults.Error() != want {
 			t.Errorf("%s: %v, want %s", text, faults, want)

@@ -126,7 +126,7 @@ func (c *call) declared(n model.Node, above []model.LevelValue) error {
 		return err
 	}
 	return refuse(http.StatusForbidden,
-		"%s %s: is not allowed to node %s at %s, which is not declared of it: an admin may do that: PUT "+
+		"%s %s: not permitted to node %s at %s, which is not declared of it: an admin can do that: PUT "+
 			"%senvironments/%d/nodes/%s %s",
 		c.Method, c.row.Path, c.caller.itself(), strings.Join(at, ", "), c.prefix, c.environment, url.PathEscape(n.ID), body)
 }
@@ -141,7 +141,7 @@ func (c Caller) itself() string {
 
 func (c *call) notOfNode() error {
 	return refuse(http.StatusForbidden,
-		"%s %s: is not allowed to node %s: it may read and upload what is at its own value of the level nodes, where it is "+
+		"%s %s: not permitted to node %s: it can read and upload what is at its own value of the level nodes, where it is "+
 			"registered", c.Method, c.row.Path, c.caller.itself())
 }
 

@@ -56,14 +56,14 @@ func (c *call) readQuery() error {
 		}
 		if err != nil || !utf8.ValidString(name) || !utf8.ValidString(value) {
 			return refuse(http.StatusBadRequest,
-				"the query can't be read: name=value in UTF-8, joined by & and escaped, is allowed")
+				"the query can't be read: must be name=value in UTF-8, joined by & and escaped")
 		}
 		c.query = append(c.query, parameter{name, value})
 	}
 	if !c.row.Lenient {
 		for _, p := range c.query {
 			if !slices.ContainsFunc(c.row.Query, func(is param) bool { return is.Name == p.name }) {
-				return refuse(http.StatusBadRequest, "%s: is unknown: %s", config.FormatPath([]string{p.name}),
+				return refuse(http.StatusBadRequest, "%s: unknown field: %s", config.FormatPath([]string{p.name}),
 					rest.Allowed(c.row.Query))
 			}
 		}
@@ -79,13 +79,13 @@ func (c *call) readWriteOptions() error {
 	text, _ := c.query.get("message")
 	if utf8.RuneCountInString(text) > maxMessage ||
 		strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return refuse(http.StatusBadRequest, "message: is too long, or no single line: one line of %d characters is allowed",
+		return refuse(http.StatusBadRequest, "message: too long, or not a single line: must be one line of %d characters",
 			maxMessage)
 	}
 	c.Entry.Message = text
 	switch dry, is := c.query.get("dryRun"); {
 	case is && dry != "0" && dry != "1":
-		return refuse(http.StatusBadRequest, "dryRun: is %s: 0 and 1 are allowed", config.Quote(dry))
+		return refuse(http.StatusBadRequest, "dryRun: invalid value %s: must be 0 or 1", config.Quote(dry))
 	default:
 		c.Entry.DryRun = dry == "1"
 	}
@@ -100,7 +100,7 @@ func (c *call) count(name string) (uint64, bool, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 63)
 	if err != nil {
-		return 0, true, refuse(http.StatusBadRequest, "%s: is %s: a number is allowed", name, config.Quote(text))
+		return 0, true, refuse(http.StatusBadRequest, "%s: invalid value %s: must be a number", name, config.Quote(text))
 	}
 	return n, true, nil
 }
@@ -113,7 +113,7 @@ func (c *call) flag(name string) (bool, error) {
 	case text == "1" || text == "":
 		return true, nil
 	default:
-		return false, refuse(http.StatusBadRequest, "%s: is %s: 0 and 1 are allowed", name, config.Quote(text))
+		return false, refuse(http.StatusBadRequest, "%s: invalid value %s: must be 0 or 1", name, config.Quote(text))
 	}
 }
 
@@ -121,7 +121,8 @@ func (c *call) flag(name string) (bool, error) {
 // it must be is for its reader to say.
 func (a *api) readBody(c *call) ([]byte, error) {
 	if e := c.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return nil, refuse(http.StatusUnsupportedMediaType, "Content-Encoding: is %s: JSON without an encoding is allowed",
+		return nil, refuse(http.StatusUnsupportedMediaType,
+			"Content-Encoding: invalid value %s: must be JSON without an encoding",
 			config.Quote(e))
 	}
 	c.Turn.End() // a body that comes slowly holds nobody up
@@ -161,7 +162,7 @@ func (a *api) readObject(c *call, most int) (configdb.Object, error) {
 	}
 	if len(v) > most {
 		return configdb.Object{},
-			refuse(http.StatusRequestEntityTooLarge, "%s: have %d bytes: %d are allowed", c.kind, len(v), most)
+			refuse(http.StatusRequestEntityTooLarge, "%s: too long (%d bytes): must be at most %d", c.kind, len(v), most)
 	}
 	return configdb.ObjectOf(v)
 }
@@ -178,7 +179,7 @@ func (a *api) readNothing(c *call) error {
 	}
 	o, err := configdb.ObjectOf(v)
 	if err == nil && o.Len() > 0 {
-		err = refuse(http.StatusBadRequest, "body: is not empty: none is allowed")
+		err = refuse(http.StatusBadRequest, "body: not empty: must be empty")
 	}
 	return err
 }
@@ -186,7 +187,7 @@ func (a *api) readNothing(c *call) error {
 // ifMatch is what a write is bound to. Weak tags stay what they are, and match nothing.
 func (c *call) ifMatch() ([]string, error) {
 	if len(c.Header.Values("If-None-Match")) > 0 {
-		return nil, refuse(http.StatusBadRequest, "If-None-Match: is for reads: If-Match is allowed with a write")
+		return nil, refuse(http.StatusBadRequest, "If-None-Match: is for reads: with a write must be If-Match")
 	}
 	lines := c.Header.Values("If-Match")
 	if len(lines) == 0 {
@@ -197,7 +198,7 @@ func (c *call) ifMatch() ([]string, error) {
 		return []string{"*"}, nil
 	}
 	if !ok {
-		return nil, refuse(http.StatusBadRequest, `If-Match: * or a list of "ETAG" is allowed`)
+		return nil, refuse(http.StatusBadRequest, `If-Match: must be * or a list of "ETAG"`)
 	}
 	return list, nil
 }

@@ -98,11 +98,11 @@ type request = rest.Request
 func next(base *url.URL, location string) (string, error) {
 	u, err := url.Parse(location)
 	if err != nil || location == "" {
-		return "", fmt.Errorf("ask %s: it sends to %s: a URL is allowed", base, config.Quote(location))
+		return "", fmt.Errorf("ask %s: it sends to %s: must be a URL", base, config.Quote(location))
 	}
 	u = base.ResolveReference(u)
 	if u.Host != base.Host {
-		return "", fmt.Errorf("ask %s: it sends to %s: the same host is allowed: others are not told who asks", base,
+		return "", fmt.Errorf("ask %s: it sends to %s: must be the same host: others are not told who asks", base,
 			config.Quote(u.Host))
 	}
 	u.Scheme = base.Scheme

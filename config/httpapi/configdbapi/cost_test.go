@@ -86,7 +86,7 @@ func holdsTo(t testing.TB, h http.Handler, q asked, most time.Duration) int {
 	t.Helper()
 	code, size, made, took := costs(t, h, q)
 	if made > mostBytes || took > most || code >= 500 && code != 503 {
-		t.Errorf("%s %.120s (%d bytes of body): %d, %d bytes of answer, made %d MB in %v; %d MB and %v are allowed",
+		t.Errorf("%s %.120s (%d bytes of body): must be %d, %d bytes of answer, made %d MB in %v; %d MB and %v",
 			q.method, q.target, len(q.body), code, size, made>>20, took, mostBytes>>20, most)
 	}
 	return code

@@ -12,14 +12,14 @@ import (
 func getDiff(a *api, c *call) (reply, error) {
 	from, given, err := c.count("from")
 	if err == nil && !given {
-		err = refuse(http.StatusBadRequest, "from: is missing: a version is allowed; 0 is nothing")
+		err = refuse(http.StatusBadRequest, "from: required: must be a version; 0 is nothing")
 	}
 	if err != nil {
 		return reply{}, err
 	}
 	to, given, err := c.count("to")
 	if err == nil && given && to == 0 {
-		err = refuse(http.StatusBadRequest, "to: is 0: a version from 1 on is allowed")
+		err = refuse(http.StatusBadRequest, "to: invalid value 0: must be a version from 1")
 	}
 	if err != nil {
 		return reply{}, err

@@ -123,7 +123,7 @@ func TestOpenAPI(t *testing.T) {
 		for _, m := range methods {
 			o, is := paths["/"+r.Path].(config.Object)[strings.ToLower(m)].(config.Object)
 			if !is {
-				t.Errorf("%s %s: is missing", m, r.Path)
+				t.Errorf("%s %s: required", m, r.Path)
 				continue
 			}
 			if id := o["operationId"].(string); ids[id] {

@@ -44,7 +44,7 @@ func (f *fields) has(name string) bool { _, is := f.Get(name); return is }
 func (f *fields) only(names ...string) {
 	for _, m := range f.Members() {
 		if !slices.Contains(names, m.Key) {
-			f.wrong(config.FormatPath([]string{m.Key}), "is unknown: "+strings.Join(names, ", ")+" are allowed")
+			f.wrong(config.FormatPath([]string{m.Key}), config.UnknownField+": "+config.OneOf(names))
 		}
 	}
 }
@@ -53,12 +53,12 @@ func (f *fields) only(names ...string) {
 func (f *fields) text(name string) string {
 	v, is := f.Get(name)
 	if !is {
-		f.wrong(name, "is missing: a string is allowed")
+		f.wrong(name, "required: must be a string")
 		return ""
 	}
 	s, is := v.Text()
 	if !is {
-		f.wrong(name, "is "+short(v)+": a string is allowed")
+		f.wrong(name, wrongType(v)+": must be a string")
 	}
 	return s
 }
@@ -86,7 +86,7 @@ func (f *fields) id(name string) *int64 {
 	}
 	n, err := strconv.ParseInt(v.String(), 10, 64)
 	if err != nil {
-		f.wrong(name, "is "+short(v)+": a whole number is allowed")
+		f.wrong(name, config.InvalidValue(short(v))+": must be a whole number")
 	}
 	return &n
 }
@@ -99,7 +99,7 @@ func (f *fields) count(name string) uint64 {
 	}
 	n, err := strconv.ParseUint(v.String(), 10, 63)
 	if err != nil || n == 0 {
-		f.wrong(name, "is "+short(v)+": a whole number from 1 on is allowed")
+		f.wrong(name, config.InvalidValue(short(v))+": must be a whole number from 1")
 	}
 	return n
 }
@@ -116,7 +116,7 @@ func (f *fields) flagIfThere(name string) *bool {
 func (f *fields) flag(name string) bool {
 	v, is := f.Get(name)
 	if is && v.String() != "true" && v.String() != "false" {
-		f.wrong(name, "is "+short(v)+": true and false are allowed")
+		f.wrong(name, wrongType(v)+": must be true or false")
 	}
 	return v.String() == "true"
 }
@@ -135,13 +135,13 @@ func (f *fields) elements(name, of string) []configdb.JSON {
 	v, is := f.Get(name)
 	switch {
 	case !is:
-		f.wrong(name, "is missing: a list of "+of+" is allowed")
+		f.wrong(name, config.Required+": must be a list of "+of)
 	case v[0] != '[':
-		f.wrong(name, "is "+short(v)+": a list of "+of+" is allowed")
+		f.wrong(name, wrongType(v)+": must be a list of "+of)
 	}
 	all := v.Elements()
 	if len(all) > mostElements {
-		f.wrong(name, fmt.Sprintf("has %d elements: %d are allowed", len(all), mostElements))
+		f.wrong(name, fmt.Sprintf("too many elements (%d): must be at most %d", len(all), mostElements))
 		return nil
 	}
 	return all
@@ -152,7 +152,7 @@ func (f *fields) texts(name string) []string {
 	for i, v := range f.elements(name, "strings") {
 		s, is := v.Text()
 		if !is {
-			f.wrong(fmt.Sprintf("%s[%d]", name, i), "is "+short(v)+": a string is allowed")
+			f.wrong(fmt.Sprintf("%s[%d]", name, i), wrongType(v)+": must be a string")
 		}
 		out = append(out, s)
 	}
@@ -180,7 +180,7 @@ func (f *fields) textsByName(name string) map[string]string {
 	for _, m := range below.Members() {
 		s, is := m.Value.Text()
 		if !is {
-			below.wrong(config.FormatPath([]string{m.Key}), "is "+short(m.Value)+": a string is allowed")
+			below.wrong(config.FormatPath([]string{m.Key}), wrongType(m.Value)+": must be a string")
 		}
 		out[m.Key] = s
 	}
@@ -202,7 +202,7 @@ func (f *fields) refs(name string) []model.Ref {
 		}
 		id, err := strconv.ParseInt(v.String(), 10, 64)
 		if err != nil {
-			f.wrong(fmt.Sprintf("%s[%d]", name, i), "is "+short(v)+": an id or a name is allowed")
+			f.wrong(fmt.Sprintf("%s[%d]", name, i), wrongType(v)+": must be an id or a name")
 		}
 		out = append(out, model.Ref{ID: id})
 	}
@@ -215,7 +215,7 @@ func (f *fields) below(name string) []*fields {
 	for i, v := range f.elements(name, "objects") {
 		o, err := configdb.ObjectOf(v)
 		if err != nil {
-			f.wrong(fmt.Sprintf("%s[%d]", name, i), "is "+short(v)+": an object is allowed")
+			f.wrong(fmt.Sprintf("%s[%d]", name, i), wrongType(v)+": must be an object")
 			continue
 		}
 		out = append(out, f.at(fmt.Sprintf("%s[%d].", name, i), o))
@@ -233,12 +233,12 @@ func (f *fields) object(name string) *fields {
 	where := config.FormatPath([]string{name})
 	v, is := f.Get(name)
 	if !is {
-		f.wrong(where, "is missing: an object is allowed")
+		f.wrong(where, "required: must be an object")
 		return f.at(where+".", configdb.Object{})
 	}
 	o, err := configdb.ObjectOf(v)
 	if err != nil {
-		f.wrong(where, "is "+short(v)+": an object is allowed")
+		f.wrong(where, wrongType(v)+": must be an object")
 	}
 	return f.at(where+".", o)
 }
@@ -277,7 +277,7 @@ func (f *fields) members(name string) *[]int64 {
 		case one.has("id"): // null, which nothing has: it is not there
 			out = append(out, 0)
 		default:
-			one.wrong("id", "is missing: the id of a definition is allowed")
+			one.wrong("id", "required: must be the id of a definition")
 		}
 		f.took(one)
 	}
@@ -285,6 +285,24 @@ func (f *fields) members(name string) *[]int64 {
 }
 
 // short is a value for a message.
+// wrongType is the problem of a value of another type than expected.
+func wrongType(v configdb.JSON) string {
+	kind := "number"
+	switch v[0] {
+	case '{':
+		kind = "object"
+	case '[':
+		kind = "list"
+	case '"':
+		kind = "string"
+	case 't', 'f':
+		kind = "boolean"
+	case 'n':
+		kind = "null"
+	}
+	return config.InvalidType(kind)
+}
+
 func short(v configdb.JSON) string { return strings.ToValidUTF8(config.Shorten(v.String()), "") }
 
 func decimal(id int64) string { return strconv.FormatInt(id, 10) }

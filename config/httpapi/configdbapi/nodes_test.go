@@ -115,9 +115,9 @@ func onlyNode(heard string) bool {
 
 func TestARefusedNodeIsToldWhoDeclaresItsLevels(t *testing.T) {
 	for token, want := range map[string]string{
-		"node": `GET environments/{environment}/{levels}resources/{resource}/values: is not allowed to node 1 at "release=9.0", "role=a\"b", which is not declared of it: ` +
-			`an admin may do that: PUT /api/v1/config/environments/9/nodes/1 {"fqdn":"n1.example","certname":"c1","levels":{"release":"9.0","role":"a\"b"}}`,
-		"newcert": `an admin may do that: PUT /api/v1/config/environments/9/nodes/c9 {"certname":"c9","levels":{"role":"a"}}`,
+		"node": `GET environments/{environment}/{levels}resources/{resource}/values: not permitted to node 1 at "release=9.0", "role=a\"b", which is not declared of it: ` +
+			`an admin can do that: PUT /api/v1/config/environments/9/nodes/1 {"fqdn":"n1.example","certname":"c1","levels":{"release":"9.0","role":"a\"b"}}`,
+		"newcert": `an admin can do that: PUT /api/v1/config/environments/9/nodes/c9 {"certname":"c9","levels":{"role":"a"}}`,
 	} {
 		q := asked{method: "GET", target: `environments/9/release/9.0/role/a%22b/nodes/1/resources/1/values`, token: token}
 		if token == "newcert" {

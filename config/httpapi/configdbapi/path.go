@@ -96,7 +96,7 @@ func parse(path string) (target, error) {
 		text, err := url.PathUnescape(s)
 		if err != nil || !utf8.ValidString(text) {
 			return target{}, refuse(http.StatusBadRequest,
-				"the path can't be read: is %s: UTF-8, escaped as in any URL, is allowed", config.Quote(s))
+				"the path can't be read: invalid value %s: must be UTF-8, escaped as in any URL", config.Quote(s))
 		}
 		segments[i] = text
 	}
@@ -171,7 +171,7 @@ func (p *parser) collection(all, one, what string) error {
 func (p *parser) number(what string) error {
 	id, is := number(p.segments[1])
 	if !is {
-		return refuse(http.StatusNotFound, "%s not found by %s: a number is allowed", what, config.Quote(p.segments[1]))
+		return refuse(http.StatusNotFound, "%s not found by %s: must be a number", what, config.Quote(p.segments[1]))
 	}
 	p.found.id = id
 	return nil

@@ -71,7 +71,7 @@ func TestAnUnregisteredNodeIsLookedUpInItsTurn(t *testing.T) {
 		}
 		synctest.Wait()
 		if computing.Load() != 1 || refused.Load() != more {
-			t.Errorf("%d are computed at once, %d refused: 1 and %d are allowed", computing.Load(), refused.Load(), more)
+			t.Errorf("%d are computed at once, %d refused: must be 1 or %d", computing.Load(), refused.Load(), more)
 		}
 		close(hold)
 		all.Wait()

@@ -35,13 +35,14 @@ func (c *call) hieraQuery() (model.HieraQuery, error) {
 
 func checkHiera(q *model.HieraQuery) error {
 	if len(q.Resources) == 0 || slices.Contains(q.Resources, "") {
-		return refuse(http.StatusBadRequest, "resources: names of resources are wanted, from the highest to the lowest")
+		return refuse(http.StatusBadRequest,
+			"resources: required: must be names of resources, from the highest to the lowest")
 	}
 	if q.Merge.Strategy == "" {
 		q.Merge.Strategy = configdb.MergeFirst
 	}
 	if !slices.Contains(strategies, q.Merge.Strategy) {
-		return refuse(http.StatusBadRequest, "merge: is %s: first, unique, hash and deep are allowed",
+		return refuse(http.StatusBadRequest, "merge: invalid value %s: must be first, unique, hash or deep",
 			config.Quote(string(q.Merge.Strategy)))
 	}
 	return nil

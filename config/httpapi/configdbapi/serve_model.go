@@ -164,7 +164,7 @@ func getDefinitions(a *api, c *call) (reply, error) {
 		if text != "" {
 			id, is := number(text)
 			if !is {
-				return reply{}, refuse(http.StatusBadRequest, "component_id: is %q: a number, or nothing, is allowed", text)
+				return reply{}, refuse(http.StatusBadRequest, "component_id: invalid value %q: must be a number, or empty", text)
 			}
 			of = &id
 		}

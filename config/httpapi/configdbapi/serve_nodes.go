@@ -22,7 +22,7 @@ func putNode(a *api, c *call) (reply, error) {
 			Levels: f.textsByName("levels")}
 		f.only("id", "fqdn", "certname", "levels")
 		if id := f.textOr("id", n.ID); id != n.ID {
-			f.wrong("id", "is another than that of the path")
+			f.wrong("id", "invalid value: must be the same as in the path")
 		}
 		if c.own {
 			if c.node.ID != "" {
@@ -44,10 +44,10 @@ func (f *fields) nodeItself(c *call, n model.Node) {
 	if f.err == nil && (!kept(was.FQDN, n.FQDN) || !kept(was.Certname, n.Certname) || c.caller.Certname != "" &&
 		n.Certname != c.caller.Certname) {
 		f.err = refuse(http.StatusForbidden,
-			"node %s: has other names, or none beside that of its certificate: an admin may change them", c.caller.itself())
+			"node %s: has other names, or none beside that of its certificate: an admin can change them", c.caller.itself())
 	}
 	if f.err == nil && n.Levels != nil && !maps.Equal(n.Levels, was.Levels) {
-		f.err = refuse(http.StatusForbidden, "node %s: levels: are not its own to declare: an admin may", c.caller.itself())
+		f.err = refuse(http.StatusForbidden, "node %s: levels: are not its own to declare: an admin can", c.caller.itself())
 	}
 }
 

@@ -38,9 +38,9 @@ func (c *call) halfQuery() (model.Query, error) {
 		}
 		switch merge, is := c.query.get("merge"); {
 		case is && merge != "deep":
-			return q, refuse(http.StatusBadRequest, "merge: is %s: deep is allowed", config.Quote(merge))
+			return q, refuse(http.StatusBadRequest, "merge: invalid value %s: must be deep", config.Quote(merge))
 		case is && !q.Effective:
-			return q, refuse(http.StatusBadRequest, "merge: there is nothing to merge: it is allowed with effective")
+			return q, refuse(http.StatusBadRequest, "merge: there is nothing to merge: must be used with effective")
 		default:
 			q.Deep = is
 		}
@@ -170,7 +170,7 @@ func (a *api) unwritten(c *call) error {
 		}
 	}
 	return &model.Fault{Kind: model.NotFound,
-		Text: fmt.Sprintf("%s of %s: were never written: a keys operation that sets a key is allowed", c.kind,
+		Text: fmt.Sprintf("%s of %s: were never written: must be a keys operation that sets a key", c.kind,
 			refText(c.resource))}
 }
 
@@ -185,7 +185,7 @@ func (c *call) before() (before uint64, limit int, err error) {
 	case err != nil:
 		return 0, 0, err
 	case given && most == 0:
-		return 0, 0, refuse(http.StatusBadRequest, "limit: is 0: a number from 1 on is allowed")
+		return 0, 0, refuse(http.StatusBadRequest, "limit: invalid value 0: must be a number from 1")
 	case !given || most > maxListed:
 		most = maxListed
 	}
@@ -210,7 +210,7 @@ func postRollback(a *api, c *call) (reply, error) {
 	w := model.Rollback{Target: c.place(), Kind: c.kind, Version: f.count("version"), Revision: f.count("revision")}
 	f.only("version", "revision")
 	if f.err == nil && (w.Version == 0) == (w.Revision == 0) {
-		f.wrong("version, revision", "one of them is allowed")
+		f.wrong("version, revision", "must be only one of them")
 	}
 	if f.err != nil {
 		return reply{}, f.err
@@ -226,7 +226,7 @@ func postPlaceRollback(a *api, c *call) (reply, error) {
 	w := model.Rollback{Target: c.place(), Revision: f.count("revision")}
 	f.only("revision")
 	if f.err == nil && w.Revision == 0 {
-		f.wrong("revision", "is missing: a whole number from 1 on is allowed")
+		f.wrong("revision", "required: must be a whole number from 1")
 	}
 	if f.err != nil {
 		return reply{}, f.err
@@ -243,12 +243,13 @@ func postBulk(a *api, c *call) (reply, error) {
 	f.only("resources")
 	resources := f.object("resources")
 	if n := resources.Len(); n > model.MaxBulk {
-		return reply{}, refuse(http.StatusRequestEntityTooLarge, "resources: are %d: %d are allowed", n, model.MaxBulk)
+		return reply{}, refuse(http.StatusRequestEntityTooLarge, "resources: too many (%d): must be at most %d", n,
+			model.MaxBulk)
 	}
 	var w model.Bulk
 	for _, m := range resources.Members() {
 		if m.Key == "" {
-			f.wrong("resources", "has an empty name: the name or the id of a resource is allowed")
+			f.wrong("resources", "has an empty name: must be the name or the id of a resource")
 		}
 		if utf8.RuneCountInString(m.Key) > model.MaxName {
 			return reply{}, refuse(http.StatusNotFound,
@@ -265,13 +266,13 @@ func postBulk(a *api, c *call) (reply, error) {
 			value := one.object(string(kind)).JSON()
 			w.Writes = append(w.Writes, model.Put{Target: target, Kind: kind, Value: value, Register: kind == model.Values})
 			if kind == model.Overrides && c.own {
-				f.err = refuse(http.StatusForbidden, "resources: overrides are not allowed to a node: values are")
+				f.err = refuse(http.StatusForbidden, "resources: overrides are not permitted to a node, values are")
 				return reply{}, f.err
 			}
 		}
 	}
 	if len(*f.faults) == 0 && len(w.Writes) == 0 {
-		f.wrong("resources", "there is nothing to write: values or overrides of one resource at least are allowed")
+		f.wrong("resources", "nothing to write: must have values or overrides of one resource at least")
 	}
 	if len(*f.faults) > 0 {
 		return reply{}, refuse(http.StatusBadRequest, "%s", strings.Join(*f.faults, "; "))

@@ -302,7 +302,7 @@ func environmentRows() []row {
 		{
 			Method: "PUT", Path: toNode, Role: Admin, Own: nodeItself, Effect: rest.Writes, Status: http.StatusNoContent,
 			Summary: "register a node with its other names, each of which reaches its data, and with its values of the levels " +
-				"above, which it may read", Body: typeOf[NodeNames](), Serve: putNode,
+				"above, which it can read", Body: typeOf[NodeNames](), Serve: putNode,
 		},
 		{Method: "DELETE", Path: toNode, Role: Admin, Effect: rest.Writes, Status: http.StatusNoContent,
 			Summary: "take a node from an environment", Serve: deleteNode},

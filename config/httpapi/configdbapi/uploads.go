@@ -50,7 +50,7 @@ type held struct {
 // admin. What it does not store is given back: what is there already costs nothing.
 func (a *api) hold(c *call, w model.Write) (held, error) {
 	h := held{of: a.stored, least: int(c.Holds.Size())}
-	text := fmt.Sprintf("%s has stored too much: %d MiB at once and %d KiB a second are allowed to all but admins",
+	text := fmt.Sprintf("%s has stored too much: %d MiB at once and %d KiB a second is the limit of all but admins",
 		c.caller.Name, rest.StoredBurst>>20, rest.StoredRate>>10)
 	switch {
 	case c.Entry.DryRun, !c.own && c.caller.Role == Admin:
@@ -58,10 +58,10 @@ func (a *api) hold(c *call, w model.Write) (held, error) {
 	case c.own:
 		h = held{of: a.uploads}
 		text = "node " + c.caller.itself() +
-			" has uploaded too much: 16 MiB at once and 16 KiB a second that change something are allowed"
+			" has uploaded too much: 16 MiB at once and 16 KiB a second that change something is the limit"
 	default:
 		if err := a.scarce(); err != nil {
-			no := rest.Refuse(rest.TypeBusy, "only an admin may write: %s", err)
+			no := rest.Refuse(rest.TypeBusy, "only an admin can write: %s", err)
 			no.Retry = time.Minute
 			return held{}, no
 		}

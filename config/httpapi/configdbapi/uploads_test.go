@@ -71,7 +71,7 @@ func TestANodeUploadsOnlySoMuch(t *testing.T) {
 			}
 			wait, err := strconv.Atoi(head.Get("Retry-After"))
 			if n != 5 || code != http.StatusTooManyRequests || err != nil || wait < 10 || wait > 1000 {
-				t.Errorf("upload %d: %d, again after %s s; 4 of 4 MB after the first one are allowed", n, code,
+				t.Errorf("upload %d: must be %d, again after %s s; 4 of 4 MB after the first one", n, code,
 					head.Get("Retry-After"))
 			}
 			if code, _ := send(way(99), "admin", 1); code >= 300 {
@@ -142,14 +142,14 @@ func TestAnOperatorWritesOnlySoMuch(t *testing.T) {
 	}
 	if wait, err := strconv.Atoi(w.Header().Get("Retry-After")); w.Code != http.StatusTooManyRequests || n < 8 || n > 12 ||
 		err != nil || wait > 60 {
-		t.Errorf("write %d of 16 KB: %d %s; 160 KB are allowed at once", n, w.Code, w.Body)
+		t.Errorf("write %d of 16 KB: must be %d %s; 160 KB at once", n, w.Code, w.Body)
 	}
 	if w := put("admin", 99); w.Code >= 300 {
 		t.Error("an admin:", w.Code, w.Body)
 	}
 	scarce = errors.New("1536 of 2048 MiB")
 	if w := put("operator", 100); w.Code != http.StatusServiceUnavailable ||
-		!strings.Contains(w.Body.String(), "only an admin may write: 1536") {
+		!strings.Contains(w.Body.String(), "only an admin can write: 1536") {
 		t.Error("a scarce store:", w.Code, w.Body)
 	}
 	if w := put("admin", 101); w.Code >= 300 {

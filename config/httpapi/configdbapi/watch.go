@@ -93,7 +93,7 @@ func (a *api) interest(c *call) (interest, error) {
 	if text, is := c.query.get("level"); is {
 		level, value, ok := strings.Cut(text, "=")
 		if !ok || level == "" || value == "" {
-			return in, refuse(http.StatusBadRequest, "level: is %s: LEVEL=VALUE is allowed", config.Quote(text))
+			return in, refuse(http.StatusBadRequest, "level: invalid value %s: must be LEVEL=VALUE", config.Quote(text))
 		}
 		in.level = &model.LevelValue{Level: level, Value: value}
 	}
@@ -106,7 +106,8 @@ func (a *api) interest(c *call) (interest, error) {
 		return in, nil
 	}
 	if in.environment == 0 {
-		return in, refuse(http.StatusBadRequest, "resource: is %s: its id, or its name together with environment, is allowed",
+		return in, refuse(http.StatusBadRequest,
+			"resource: invalid value %s: must be its id, or its name together with environment",
 			config.Quote(text))
 	}
 	d, err := a.backend.ResolveResource(c.Context(), in.environment, ref)
@@ -121,7 +122,7 @@ func (a *api) since(c *call) (uint64, error) {
 	if text := c.Header.Get("Last-Event-ID"); text != "" {
 		name, given = "Last-Event-ID", true
 		if n, err = strconv.ParseUint(text, 10, 63); err != nil {
-			err = refuse(http.StatusBadRequest, "Last-Event-ID: is %s: a revision is allowed", config.Quote(text))
+			err = refuse(http.StatusBadRequest, "Last-Event-ID: invalid value %s: must be a revision", config.Quote(text))
 		}
 	}
 	if err != nil || given && n == 0 {
@@ -139,7 +140,8 @@ func (a *api) since(c *call) (uint64, error) {
 	case !given:
 		return newest, nil
 	case n > newest: // said here, before the stream has its status
-		return 0, refuse(http.StatusBadRequest, "%s: is %d: the newest revision is %d: a number up to it is allowed", name, n,
+		return 0, refuse(http.StatusBadRequest, "%s: invalid value %d: the newest revision is %d: must be a number up to it",
+			name, n,
 			newest)
 	}
 	return n, nil

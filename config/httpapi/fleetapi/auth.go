@@ -26,7 +26,7 @@ func (a *api) admit(c *call) (leave func(), err error) {
 
 // authenticate asks whose the token is. It says nothing of why one was not taken.
 func (a *api) authenticate(r *http.Request) (caller Caller, err error) {
-	denied := rest.Refuse(rest.TypeNoToken, "Authorization: the token of an operator is needed: Bearer TOKEN is allowed")
+	denied := rest.Refuse(rest.TypeNoToken, "Authorization: required: must be Bearer TOKEN, with the token of an operator")
 	word, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(word, "Bearer") || len(r.Header.Values("Authorization")) != 1 || a.hash == nil {
 		return Caller{}, denied
@@ -56,7 +56,7 @@ func (a *api) authenticate(r *http.Request) (caller Caller, err error) {
 func (a *api) mayReveal(c *call) error {
 	c.Entry.Reveal = c.flags["reveal"] || c.row.Reveals
 	if c.flags["reveal"] && !c.Caller.Role.May(Admin) {
-		return rest.Refuse(rest.TypePermission, "reveal: is not allowed to a %s: an admin may", c.Caller.Role)
+		return rest.Refuse(rest.TypePermission, "reveal: not permitted to a %s: an admin can", c.Caller.Role)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func (a *api) readBody(c *call) error {
 		return faulty(rest.TypeMalformed, "the document can't be read", documentErrors(faults))
 	}
 	if c.row.Body == nil && len(o) > 0 {
-		return rest.Refuse(rest.TypeBadRequest, "body: is not empty: none is allowed")
+		return rest.Refuse(rest.TypeBadRequest, "body: not empty: must be empty")
 	}
 	if c.row.Body != nil && c.row.Body != anObject {
 		if faults := checkSchema(schemaOf(c.row.Body), o, nil); len(faults) > 0 {
@@ -72,7 +72,7 @@ const (
 // tooRich refuses a body with more values than one write may have. They are counted as the text goes: an upper bound.
 func (c *call) tooRich(text []byte, kind string) (n int, err error) {
 	if kind == "application/yaml" && len(text) > maxYAML {
-		return 0, rest.Refuse(rest.TypeTooLarge, "body: is too large: at most %d KiB of YAML are allowed, JSON may have more",
+		return 0, rest.Refuse(rest.TypeTooLarge, "body: too large: must be at most %d KiB of YAML, JSON can have more",
 			maxYAML>>10)
 	}
 	most := maxValues
@@ -84,14 +84,14 @@ func (c *call) tooRich(text []byte, kind string) (n int, err error) {
 		n += bytes.Count(text, []byte{'\n'})
 	}
 	if n > most {
-		return n, rest.Refuse(rest.TypeTooLarge, "body: has some %d values: at most %d are allowed: write it in parts", n,
+		return n, rest.Refuse(rest.TypeTooLarge, "body: too many values (%d): must be at most %d: write it in parts", n,
 			most)
 	}
 	return n, nil
 }
 
 func (c *call) mediaType() (string, error) {
-	const allowed = "application/json and application/yaml are allowed, in UTF-8, without an encoding"
+	const allowed = "must be application/json or application/yaml, in UTF-8, without an encoding"
 	given := c.Header.Get("Content-Type")
 	if given == "" && c.Method == http.MethodDelete {
 		return "application/json", nil // no page of another site may send a DELETE unasked
@@ -99,10 +99,10 @@ func (c *call) mediaType() (string, error) {
 	kind, params, err := mime.ParseMediaType(given)
 	if charset := params["charset"]; err != nil || kind != "application/json" && kind != "application/yaml" ||
 		charset != "" && !strings.EqualFold(charset, "utf-8") {
-		return "", rest.Refuse(rest.TypeMediaType, "Content-Type: is %s: %s", config.Quote(given), allowed)
+		return "", rest.Refuse(rest.TypeMediaType, "Content-Type: invalid value %s: %s", config.Quote(given), allowed)
 	}
 	if e := c.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return "", rest.Refuse(rest.TypeMediaType, "Content-Encoding: is %s: %s", config.Quote(e), allowed)
+		return "", rest.Refuse(rest.TypeMediaType, "Content-Encoding: invalid value %s: %s", config.Quote(e), allowed)
 	}
 	return kind, nil
 }

@@ -76,7 +76,7 @@ func peerRequest(w ops.Write) (request, error) {
 	v := url.Values{}
 	post := func(names []string, what string) (request, error) {
 		if len(names) != 1 {
-			return request{}, fmt.Errorf("%s: %d clusters: one at a time is allowed", what, len(names))
+			return request{}, fmt.Errorf("%s: %d clusters: must be one at a time", what, len(names))
 		}
 		return request{Method: http.MethodPost, Path: route("clusters", names[0], what), Query: v}, nil
 	}
@@ -95,7 +95,7 @@ func peerRequest(w ops.Write) (request, error) {
 	case ops.Undescribe:
 		kinds := map[string]string{peer.KindPeer: "peers", peer.KindCluster: "clusters"}
 		if len(w.Names) != 1 || kinds[w.Kind] == "" {
-			return request{}, fmt.Errorf("delete %d of %s: one peer or cluster at a time is allowed", len(w.Names),
+			return request{}, fmt.Errorf("delete %d of %s: must be one peer or cluster at a time", len(w.Names),
 				config.Quote(w.Kind))
 		}
 		return request{Method: http.MethodDelete, Path: route(kinds[w.Kind], w.Names[0]), Query: v}, nil

@@ -247,7 +247,7 @@ func TestClientWrites(t *testing.T) {
 
 func TestClientErrorsAreThoseOfTheExitCodes(t *testing.T) {
 	faults := overridepkg.Faults{{Nodes: []string{"n1"}, Path: []string{"a", "b.c"}, Rule: "type", Layer: "node",
-		Problem: "is 5", Expectation: "a string is allowed"}, {Path: []string{"z"}, Rule: "request", Problem: "is gone"}}
+		Problem: "invalid value 5", Expectation: "must be a string"}, {Path: []string{"z"}, Rule: "request", Problem: "is gone"}}
 	for _, c := range []struct {
 		err  error
 		kind error

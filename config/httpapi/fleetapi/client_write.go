@@ -50,7 +50,7 @@ func (c *Client) Preview(ctx context.Context, w ops.Write) (Preview, error) {
 	case ops.SetNodes:
 		modify = w.Modify
 	default:
-		return Preview{}, fmt.Errorf("preview of %T: network and node overrides are allowed", w)
+		return Preview{}, fmt.Errorf("preview of %T: must be network or node overrides", w)
 	}
 	r, err := writeRequest(w)
 	if err != nil {
@@ -81,7 +81,7 @@ func writeRequest(w ops.Write) (request, error) {
 		return bodied(setOrModify(w.Modify), route("e2e", w.File), v, w.Config)
 	case ops.Optimize:
 		if len(w.Kinds) != 1 {
-			return request{}, fmt.Errorf("optimize: %d kinds: one at a time is allowed", len(w.Kinds))
+			return request{}, fmt.Errorf("optimize: %d kinds: must be one at a time", len(w.Kinds))
 		}
 		rest.SetFlag(v, "clearUser", w.ClearUser)
 		return request{Method: http.MethodPost, Path: route("optimize", kindWord(w.Kinds[0])), Query: v}, nil
@@ -116,7 +116,7 @@ func topologyRequest(w ops.EditTopology) (request, error) {
 	case "rename":
 		return bodied(http.MethodPost, route("topology", many, w.Name, "rename"), v, config.Object{"to": w.To})
 	}
-	return request{}, fmt.Errorf("edit of the topology: is %s: add, edit, delete and rename are allowed",
+	return request{}, fmt.Errorf("edit of the topology: invalid value %s: must be add, edit, delete or rename",
 		config.Quote(w.Op))
 }
 

@@ -23,7 +23,7 @@ func (a *api) ifMatch(c *call) (map[history.Layer]uint64, error) {
 	}
 	if c.row.Own == nil {
 		return nil, rest.Refuse(rest.TypeBadRequest,
-			"If-Match, If-None-Match: there is no document here that they could be about")
+			"If-Match, If-None-Match: no document here that they could be about")
 	}
 	about, err := a.expand(c.Context(), c.row.Own(c))
 	if err != nil {
@@ -31,13 +31,13 @@ func (a *api) ifMatch(c *call) (map[history.Layer]uint64, error) {
 	}
 	if len(none) > 0 {
 		if _, any, _ := rest.Tags(none); !any || len(match) > 0 {
-			return nil, rest.Refuse(rest.TypeBadRequest, "If-None-Match: * is allowed with a write, without If-Match")
+			return nil, rest.Refuse(rest.TypeBadRequest, "If-None-Match: must be * with a write, without If-Match")
 		}
 		return bind(about, 0), nil
 	}
 	list, any, ok := rest.Tags(match)
 	if !ok {
-		return nil, rest.Refuse(rest.TypeBadRequest, `If-Match: * or a list of "REVISION" is allowed`)
+		return nil, rest.Refuse(rest.TypeBadRequest, `If-Match: must be * or a list of "REVISION"`)
 	}
 	if seen, only := revisionOf(list); only && len(about) == 1 {
 		return bind(about, seen), nil // the backend looks, at the moment of the write

@@ -189,7 +189,7 @@ func (a *api) await(c *call) error {
 	}
 	n, err := strconv.ParseUint(text, 10, 63)
 	if err != nil {
-		return rest.Refuse(rest.TypeBadRequest, "%s: is %s: the number of a revision is allowed", revisionHeader,
+		return rest.Refuse(rest.TypeBadRequest, "%s: invalid value %s: must be the number of a revision", revisionHeader,
 			config.Quote(text))
 	}
 	if err := a.backend.Await(c.Context(), n); errors.Is(err, ErrNoRevision) {
@@ -212,5 +212,5 @@ func (a *api) route(c *call) error {
 		p.Allow = m.allow
 		return p
 	}
-	return rest.Refuse(rest.TypeNoRoute, "no such route: %s are allowed", strings.Join(m.near, ", "))
+	return rest.Refuse(rest.TypeNoRoute, "no such route: must be one of %s", strings.Join(m.near, ", "))
 }

@@ -186,14 +186,14 @@ func TestCheckSchema(t *testing.T) {
 	s := schemaOf(typeOf[EditionDetail]())
 	for text, faults := range map[string]string{
 		`{"number":1,"author":"a","time":"2026-01-02T03:04:05Z","layers":["x"],"changes":[]}`: "",
-		`{"number":-1,"author":5,"time":"soon","layers":"x","changes":[{}],"more":1}`: "author: is of the type integer: " +
-			"string is allowed\n" +
-			"changes.0.after: is missing: it is required\nchanges.0.before: is missing: it is required\nchanges.0.layer: is " +
-			"missing: it is required\nchanges.0.values: is missing: it is required\n" +
-			"layers: is of the type string: array is allowed\nmore: is unknown: author, changes, layers, message, number, " +
-			"time are allowed\nnumber: is -1: 0 or more is allowed\n" +
-			"time: is \"soon\": a time as 2006-01-02T15:04:05Z is allowed",
-		`[]`: "is of the type array: object is allowed",
+		`{"number":-1,"author":5,"time":"soon","layers":"x","changes":[{}],"more":1}`: "author: invalid type integer: " +
+			"must be string\n" +
+			"changes.0.after: required\nchanges.0.before: required\nchanges.0.layer: " +
+			"required\nchanges.0.values: required\n" +
+			"layers: invalid type string: must be array\nmore: unknown field: must be author, changes, layers, message, " +
+			"number or time\nnumber: invalid value -1: must be 0 or more\n" +
+			"time: invalid value \"soon\": must be a time such as 2006-01-02T15:04:05Z",
+		`[]`: "invalid type array: must be object",
 	} {
 		v, _ := config.Parse([]byte(text))
 		got := checkSchema(s, v, nil)

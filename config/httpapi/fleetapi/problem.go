@@ -21,7 +21,7 @@ type ProblemFault struct {
 	Nodes   []string `json:"nodes,omitempty"`
 	Layer   string   `json:"layer,omitempty"` // that the value is of
 	Rule    string   `json:"rule,omitempty"`
-	Detail  string   `json:"detail"` // "is 5"
+	Detail  string   `json:"detail"` // "invalid value 5"
 	Allowed string   `json:"allowed,omitempty"`
 }
 

@@ -45,10 +45,10 @@ func beforeOf(text string, now time.Time) (time.Time, error) {
 	}
 	if err != nil {
 		return time.Time{}, rest.Refuse(rest.TypeBadRequest,
-			"before: is %s: must be a time as 2026-11-22T12:00:00Z, or an age as 2160h or 90d", strconv.Quote(text))
+			"before: invalid value %s: must be a time as 2026-11-22T12:00:00Z, or an age as 2160h or 90d", strconv.Quote(text))
 	}
 	if now.Sub(before) < leastAge {
-		return time.Time{}, rest.Refuse(rest.TypeBadRequest, "before: is %s: must be an hour ago, or earlier",
+		return time.Time{}, rest.Refuse(rest.TypeBadRequest, "before: invalid value %s: must be an hour ago, or earlier",
 			strconv.Quote(text))
 	}
 	return before, nil

@@ -30,7 +30,7 @@ func (c *call) readQuery() error {
 	c.lists, c.paths = map[string][]string{}, map[string][][]string{}
 	values, err := url.ParseQuery(c.URL.RawQuery)
 	if err != nil {
-		return rest.Refuse(rest.TypeBadRequest, "the query can't be read: name=value, joined by & and escaped, is allowed")
+		return rest.Refuse(rest.TypeBadRequest, "the query can't be read: must be name=value, joined by & and escaped")
 	}
 	var faults []ProblemFault
 	wrong := func(name, what, allowed string) {
@@ -38,16 +38,16 @@ func (c *call) readQuery() error {
 	}
 	for _, name := range sortedKeys(values) {
 		if !slices.ContainsFunc(c.row.Query, func(p param) bool { return p.Name == name }) {
-			wrong(config.FormatPath([]string{name}), "is unknown", rest.Allowed(c.row.Query))
+			wrong(config.FormatPath([]string{name}), config.UnknownField, rest.Allowed(c.row.Query))
 		}
 	}
 	for _, p := range c.row.Query {
 		got := values[p.Name]
 		switch {
 		case len(got) == 0 && p.Required:
-			wrong(p.Name, "is missing", orWhat(p))
+			wrong(p.Name, config.Required, orWhat(p))
 		case len(got) > 1 && p.Form != rest.List && p.Form != rest.PathList:
-			wrong(p.Name, "is there more than once", "one is allowed")
+			wrong(p.Name, "given more than once", "must be one")
 		case len(got) > 0:
 			if what, allowed := c.readParam(p, got); what != "" {
 				wrong(p.Name, what, allowed)
@@ -55,7 +55,7 @@ func (c *call) readQuery() error {
 		}
 	}
 	if len(faults) > 0 {
-		return faulty(rest.TypeBadRequest, "the query is not allowed", faults)
+		return faulty(rest.TypeBadRequest, "the query is refused", faults)
 	}
 	c.Entry.DryRun, c.Entry.Message = c.flags["dryRun"], c.texts["message"]
 	return nil
@@ -65,33 +65,33 @@ func (c *call) readQuery() error {
 func (c *call) readParam(p param, got []string) (what, allowed string) {
 	for _, g := range got {
 		if !utf8.ValidString(g) {
-			return "is no UTF-8", "UTF-8 is allowed"
+			return "not UTF-8", "must be UTF-8"
 		}
 	}
-	switch is := "is " + config.Quote(got[0]); p.Form {
+	switch is := config.Invalid(got[0]); p.Form {
 	case rest.Flag:
 		if got[0] != "0" && got[0] != "1" && got[0] != "" {
-			return is, "0 and 1 are allowed"
+			return is, "must be 0 or 1"
 		}
 		c.flags[p.Name] = got[0] == "1"
 	case rest.Number:
 		n, err := strconv.ParseUint(got[0], 10, 63)
 		if err != nil {
-			return is, "a number of 0 or more is allowed"
+			return is, "must be 0 or more"
 		}
 		c.nums[p.Name] = n
 	case rest.Duration:
 		d, err := time.ParseDuration(got[0])
 		if err != nil || d <= 0 {
-			return is, "a duration as 90s or 24h is allowed"
+			return is, "must be a duration such as 90s or 24h"
 		}
 		c.texts[p.Name] = got[0]
 	case rest.Text:
 		if len(p.Enum) > 0 && !slices.Contains(p.Enum, got[0]) {
-			return is, config.OrList(p.Enum) + " is allowed"
+			return is, config.OneOf(p.Enum)
 		}
 		if p.Name == "message" && (utf8.RuneCountInString(got[0]) > maxMessage || !printableMessage(got[0])) {
-			return "is too long, or no single line", fmt.Sprintf("one line of %d characters is allowed", maxMessage)
+			return "too long, or not a single line", fmt.Sprintf("must be one line of %d characters", maxMessage)
 		}
 		c.texts[p.Name] = got[0]
 	case rest.List, rest.PathList, rest.OnePath:
@@ -111,7 +111,7 @@ func (c *call) readList(p param, got []string) (what, allowed string) {
 	if p.Form == rest.List {
 		for i, item := range items {
 			if strings.HasPrefix(item, `"`) && json.Unmarshal([]byte(item), &items[i]) != nil {
-				return "is " + config.Quote(item), `names, one with a comma or quote as a JSON string, are allowed`
+				return config.Invalid(item), `must be names, one with a comma or quote as a JSON string`
 			}
 		}
 		items = once(items)
@@ -128,12 +128,12 @@ func (c *call) readList(p param, got []string) (what, allowed string) {
 		}
 		path, err := config.ParsePath(item)
 		if err != nil {
-			return "is " + config.Quote(item), `keys joined by '.', one with a '.' in it in "", are allowed`
+			return config.Invalid(item), `must be keys joined by '.', one with a '.' in it in ""`
 		}
 		c.paths[p.Name] = append(c.paths[p.Name], path)
 	}
 	if p.Required && len(c.paths[p.Name]) == 0 {
-		return "is empty", orWhat(p)
+		return config.Invalid(""), orWhat(p)
 	}
 	return "", ""
 }
@@ -148,7 +148,7 @@ func (c *call) tooMany(p param, items []string) (what, allowed string) {
 	if p.Name == pNodes.Name || len(items) <= most {
 		return "", ""
 	}
-	return fmt.Sprintf("has %d entries", len(items)), fmt.Sprintf("at most %d are allowed", most)
+	return fmt.Sprintf("too many entries (%d)", len(items)), fmt.Sprintf("must be at most %d", most)
 }
 
 // once is a list without what stands in it before, in the order of the first.
@@ -184,7 +184,7 @@ func splitList(s string) []string {
 
 func orWhat(p param) string {
 	if len(p.Enum) > 0 {
-		return config.OrList(p.Enum) + " is allowed"
+		return config.OneOf(p.Enum)
 	}
 	return p.Summary
 }

@@ -19,8 +19,8 @@ import (
 
 func TestEveryErrorOfTheBackendIsAProblem(t *testing.T) {
 	refusal := &ops.Refused{Faults: overridepkg.Faults{
-		{Nodes: []string{"n1", "n2"}, Path: []string{"a", "b.c"}, Rule: "type", Layer: "node", Problem: "is 5",
-			Expectation: "a string is allowed"},
+		{Nodes: []string{"n1", "n2"}, Path: []string{"a", "b.c"}, Rule: "type", Layer: "node", Problem: "invalid value 5",
+			Expectation: "must be a string"},
 		{Path: []string{"z"}, Rule: overridepkg.RuleRequest, Problem: "is nothing"},
 	}}
 	lostTo := history.Conflicts{{
@@ -36,10 +36,10 @@ func TestEveryErrorOfTheBackendIsAProblem(t *testing.T) {
 	}{
 		{
 			refusal, rest.TypeRejected, "", "2 faults",
-			`[{a."b.c" [n1 n2] node type is 5 a string is allowed} {z []  request is nothing }]`,
+			`[{a."b.c" [n1 n2] node type invalid value 5 must be a string} {z []  request is nothing }]`,
 		},
 		{fmt.Errorf("write: %w", refusal.Faults), rest.TypeRejected, "", "2 faults",
-			`[{a."b.c" [n1 n2] node type is 5 a string is allowed} {z []  request is nothing }]`},
+			`[{a."b.c" [n1 n2] node type invalid value 5 must be a string} {z []  request is nothing }]`},
 		{config.Faults{{Path: []string{"x"}, Problem: "is wrong"}}, rest.TypeRejected, "", "refused", `[{x []   is wrong }]`},
 		{&ops.NotFoundError{What: "node n7", Allowed: "n1 is"}, rest.TypeNotFound, "", "node n7 does not exist: n1 is", ""},
 		{&history.NoRevisionError{Number: 7}, rest.TypeNotFound, "", "7", ""},
@@ -105,21 +105,21 @@ func TestBodies(t *testing.T) {
 		{"PUT layers/network", "application/json", ``, 400, "line 1 column 1"},
 		{"PUT layers/network", "application/json", "{\"a\":1,\n \"b\"", 400, "line 2 column 5"},
 		{"PUT layers/network", "application/json", `{"a":1,"a":2,"b":{"c":1,"c":1}}`, 400, "b.c"},
-		{"PUT layers/network", "application/json", `5`, 400, "one JSON object is allowed"},
-		{"PUT layers/network", "application/json", `[]`, 400, "one JSON object is allowed"},
-		{"PUT layers/network", "application/json", `null`, 400, "one JSON object is allowed"},
-		{"PUT layers/network", "application/json", `"x"`, 400, "one JSON object is allowed"},
+		{"PUT layers/network", "application/json", `5`, 400, "must be one JSON object"},
+		{"PUT layers/network", "application/json", `[]`, 400, "must be one JSON object"},
+		{"PUT layers/network", "application/json", `null`, 400, "must be one JSON object"},
+		{"PUT layers/network", "application/json", `"x"`, 400, "must be one JSON object"},
 		{"PUT layers/network", "application/yaml", `[]`, 400, ""},
 		{"PUT layers/network", "application/yaml", `5`, 400, ""},
 		{"PUT layers/network", "application/json", "{\"a\":\"\xff\"}", 400, "UTF-8"},
 		{"PUT layers/network", "application/json", strings.Repeat(`{"a":`, 200), 400, "deep"},
 		{"PUT layers/network", "application/json", big, 413, "16 MiB"},
-		{"PUT layers/network", "", `{}`, 415, "application/json and application/yaml"},
+		{"PUT layers/network", "", `{}`, 415, "application/json or application/yaml"},
 		{"PUT layers/network", "text/plain", `{}`, 415, "text/plain"},
 		{"POST nodes/n1/retry", "application/x-www-form-urlencoded", ``, 415, "application/json"},
 		{"POST nodes/n1/retry", "", ``, 415, "application/json"},
 		{"POST nodes/n1/retry", "application/json", `{}`, 200, "Command n1 retry"},
-		{"POST nodes/n1/retry", "application/json", `{"a":1}`, 400, "none is allowed"},
+		{"POST nodes/n1/retry", "application/json", `{"a":1}`, 400, "must be empty"},
 		{"PUT layers/network", "application/json; charset=latin1", `{}`, 415, "UTF-8"},
 		{"DELETE layers/node/n1", "", ``, 200, "Unset"},
 		{"DELETE layers/node/n1", "text/plain", ``, 415, "Content-Type"},

@@ -407,13 +407,13 @@ func TestNoSuchRouteSaysWhichThereAre(t *testing.T) {
 			"/api/v1/fleet/optimize/golay, /api/v1/fleet/optimize/polarity",
 		Prefix + "nodes/n1/": "/api/v1/fleet/nodes/{node}, /api/v1/fleet/nodes/{node}/adopt, " +
 			"/api/v1/fleet/nodes/{node}/config",
-		Prefix + "nodes/":                  "/api/v1/fleet/nodes, /api/v1/fleet/nodes/{node} are",
+		Prefix + "nodes/":                  "/api/v1/fleet/nodes, /api/v1/fleet/nodes/{node}",
 		Prefix + "nodes/%2e%2e/x":          "/api/v1/fleet/nodes/{node}, /api/v1/fleet/nodes/{node}/adopt",
 		Prefix + "e2e/controller/actions/": "/api/v1/fleet/e2e/controller/actions",
 	} {
 		w := ask(h, asked{method: "GET", target: "http://localhost" + target})
 		if p := problemIn(t, w); w.Code != 404 || p.Type != rest.TypeNoRoute ||
-			!strings.Contains(p.Detail, "no such route: "+near) {
+			!strings.Contains(p.Detail, "no such route: must be one of "+near) {
 			t.Errorf("%s: %d %s", target, w.Code, p.Detail)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"edgespan/config"
@@ -23,7 +22,7 @@ func checkSchema(s config.Object, v any, path []string) config.Faults {
 	kind, _ := s["type"].(string)
 	whole := kind == "number" && typeName(v) == "integer" // which is one
 	if kind != "" && kind != typeName(v) && !whole {
-		faults.Add(path, "is of the type "+typeName(v), kind+" is allowed") // never the value: it may be a secret
+		faults.Add(path, config.InvalidType(typeName(v)), config.MustBe(kind)) // never the value: it may be a secret
 		return faults
 	}
 	if values, has := s["enum"].([]any); has && !slices.Contains(values, v) {
@@ -31,7 +30,7 @@ func checkSchema(s config.Object, v any, path []string) config.Faults {
 		for i, one := range values {
 			texts[i] = fmt.Sprint(one)
 		}
-		faults.Add(path, "is "+config.Quote(fmt.Sprint(v)), config.OrList(texts)+" is allowed")
+		faults.Add(path, config.Invalid(fmt.Sprint(v)), config.OneOf(texts))
 	}
 	switch v := v.(type) {
 	case []any:
@@ -44,12 +43,12 @@ func checkSchema(s config.Object, v any, path []string) config.Faults {
 	case string:
 		if s["format"] == "date-time" {
 			if _, err := time.Parse(time.RFC3339, v); err != nil {
-				faults.Add(path, "is "+config.Quote(v), "a time as 2006-01-02T15:04:05Z is allowed")
+				faults.Add(path, config.Invalid(v), "must be a time such as 2006-01-02T15:04:05Z")
 			}
 		}
 	case int64:
 		if _, bounded := s["minimum"]; bounded && v < 0 {
-			faults.Add(path, fmt.Sprint("is ", v), "0 or more is allowed")
+			faults.Add(path, config.InvalidValue(fmt.Sprint(v)), "must be 0 or more")
 		}
 	}
 	return faults
@@ -61,7 +60,7 @@ func checkObject(s, v config.Object, path []string) config.Faults {
 	required, _ := s["required"].([]any)
 	for _, name := range required {
 		if _, there := v[name.(string)]; !there {
-			faults.Add(config.Sub(path, name.(string)), "is missing", "it is required")
+			faults.Add(config.Sub(path, name.(string)), config.Required, "")
 		}
 	}
 	for _, key := range config.Keys(v) {
@@ -69,7 +68,7 @@ func checkObject(s, v config.Object, path []string) config.Faults {
 		if !known {
 			switch more := s["additionalProperties"].(type) {
 			case bool:
-				faults.Add(config.Sub(path, key), "is unknown", strings.Join(config.Keys(properties), ", ")+" are allowed")
+				faults.Add(config.Sub(path, key), config.UnknownField, config.OneOf(config.Keys(properties)))
 				continue
 			case config.Object:
 				below = more

@@ -48,7 +48,7 @@ func setDescriptor(what, kind string) func(*api, *call) (reply, error) {
 		must := func(path []string, want string) {
 			if got, _ := config.Lookup(c.body, path); got != want {
 				text, _ := got.(string)
-				faults.Add(path, "is "+config.Quote(text), config.Quote(want)+" is allowed here")
+				faults.Add(path, config.Invalid(text), config.MustBe(config.Quote(want)+" here"))
 			}
 		}
 		must([]string{"kind"}, kind)

@@ -202,7 +202,7 @@ func (c *call) revisionFrom(least uint64) (uint64, error) {
 	text := c.values["revision"]
 	n, err := strconv.ParseUint(text, 10, 63)
 	if err != nil || n < least {
-		return 0, rest.Refuse(rest.TypeBadRequest, "revision: is %s: a number from %d on is allowed", config.Quote(text),
+		return 0, rest.Refuse(rest.TypeBadRequest, "revision: invalid value %s: must be a number from %d", config.Quote(text),
 			least)
 	}
 	return n, nil

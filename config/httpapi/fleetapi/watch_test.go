@@ -209,9 +209,9 @@ func (w writer) Write(p []byte) (int, error) { return w(p) }
 func TestDescriptorIsWhatThePathNames(t *testing.T) {
 	h := Handler(&fake{}, WithTokens(fakeHash))
 	for body, says := range map[string]string{
-		`{"kind":"PeerDescriptor","metadata":{"name":"p2"}}`:    `metadata.name|is "p2"|"p1" is allowed here`,
-		`{"kind":"ClusterDescriptor","metadata":{"name":"p1"}}`: `kind|is "ClusterDescriptor"|"PeerDescriptor" is allowed here`,
-		`{}`: `kind|is ""|"PeerDescriptor" is allowed here metadata.name|is ""|"p1" is allowed here`,
+		`{"kind":"PeerDescriptor","metadata":{"name":"p2"}}`:    `metadata.name|invalid value "p2"|must be "p1" here`,
+		`{"kind":"ClusterDescriptor","metadata":{"name":"p1"}}`: `kind|invalid value "ClusterDescriptor"|must be "PeerDescriptor" here`,
+		`{}`: `kind|invalid value ""|must be "PeerDescriptor" here metadata.name|invalid value ""|must be "p1" here`,
 	} {
 		p := problemIn(t, ask(h, asked{method: "PUT", target: Prefix + "peers/p1", body: body, token: "t-operator"}))
 		var got []string

@@ -236,7 +236,7 @@ func TestServeLeavesAForeignFileAlone(t *testing.T) {
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Serve(t.Context(), path, Handler(populated())); err == nil || !strings.Contains(err.Error(), "no socket") {
+	if err := Serve(t.Context(), path, Handler(populated())); err == nil || !strings.Contains(err.Error(), "not a socket") {
 		t.Errorf("got %v", err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "mine" {

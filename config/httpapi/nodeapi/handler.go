@@ -79,7 +79,7 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 func (a *api) apply(w http.ResponseWriter, r *http.Request) {
 	dry := r.URL.Query().Get("dryRun")
 	if dry != "" && dry != "0" && dry != "1" {
-		answerProblem(w, rest.Refuse(rest.TypeBadRequest, "dryRun: is %q: 0 and 1 are allowed", dry))
+		answerProblem(w, rest.Refuse(rest.TypeBadRequest, "dryRun: invalid value %q: must be 0 or 1", dry))
 		return
 	}
 	doc, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxDocument))
@@ -204,12 +204,12 @@ func (a *api) noRoute(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
-	answerProblem(w, rest.Refuse(rest.TypeMethod, "%s %s: method not allowed: %s is", r.Method, r.URL.Path,
+	answerProblem(w, rest.Refuse(rest.TypeMethod, "%s %s: method not allowed: must be %s", r.Method, r.URL.Path,
 		strings.Join(allowed, ", ")))
 }
 
 func noKind(kind string, allowed []string) *rest.Problem {
-	return rest.Refuse(rest.TypeNoRoute, "kind: is %q: %s are allowed", kind, strings.Join(allowed, " "))
+	return rest.Refuse(rest.TypeNoRoute, "kind: invalid value %q: must be one of %s", kind, strings.Join(allowed, " "))
 }
 
 func isUUIDKind(kind string) bool { return kind == "ni" || kind == "app" || kind == "adapter" }
@@ -254,7 +254,7 @@ func answerError(w http.ResponseWriter, err error) {
 }
 
 // tooLarge is the fault of a document above MaxDocument.
-const tooLarge = "document: is too large: at most 4 MiB are allowed"
+const tooLarge = "document: too large: must be at most 4 MiB"
 
 func answerProblem(w http.ResponseWriter, p *rest.Problem) {
 	w.Header().Set("Content-Type", "application/problem+json")

@@ -63,11 +63,11 @@ func TestRoutes(t *testing.T) {
 		{"apply", "POST", "/v1/apply", 200, `{"warnings":[]}`, "apply"},
 		{"apply with dryRun=0", "POST", "/v1/apply?dryRun=0", 200, `{"warnings":[]}`, "apply"},
 		{"plan", "POST", "/v1/apply?dryRun=1", 200, `{"changes":[]}`, "plan"},
-		{"a dryRun that is neither", "POST", "/v1/apply?dryRun=yes", 400, "0 and 1 are allowed", ""},
-		{"apply is no GET", "GET", "/v1/apply", 404, "ni app adapter port param actor config pending are allowed", ""},
+		{"a dryRun that is neither", "POST", "/v1/apply?dryRun=yes", 400, "must be 0 or 1", ""},
+		{"apply is no GET", "GET", "/v1/apply", 404, "must be one of ni app adapter port param actor config pending", ""},
 		{"list", "GET", "/v1/ni", 200, `"id":"` + niID, "list ni"},
 		{"an empty list is [] and not null", "GET", "/v1/param", 200, `{"items":[]}`, "list param"},
-		{"unknown kind", "GET", "/v1/pod", 404, "ni app adapter port param actor config pending are allowed", ""},
+		{"unknown kind", "GET", "/v1/pod", 404, "must be one of ni app adapter port param actor config pending", ""},
 		{"one object", "GET", "/v1/ni/" + niID, 200, `{"id":"` + niID, "list ni"},
 		{"a uuid in capitals", "GET", "/v1/ni/" + strings.ToUpper(niID), 200, `{"id":"` + niID, "list ni"},
 		{"an adapter's id has a slash", "GET", "/v1/adapter/" + appID + "/1", 200, `{"id":"` + appID + `/1"`, "list adapter"},
@@ -77,12 +77,12 @@ func TestRoutes(t *testing.T) {
 		{"readiness", "GET", "/v1/ni/" + niID + "/ready", 200, `{"ready":false,"absent":false,"why":"Creating"}`,
 			"ready ni " + niID},
 		{"readiness of an app", "GET", "/v1/app/x/ready", 200, `"why":"Creating"`, "list app,ready app x"},
-		{"readiness of what has none", "GET", "/v1/port/x/ready", 404, "ni app are allowed", ""},
+		{"readiness of what has none", "GET", "/v1/port/x/ready", 404, "must be one of ni app", ""},
 		{"version", "GET", "/v1/version", 200, `{"version":"v1.2.3"}`, ""},
 		{"livez asks nobody", "GET", "/livez", 200, "ok", ""},
 		{"readyz", "GET", "/readyz", 200, "ok", "list ni"},
 		{"no such route", "GET", "/v2/ni", 404, "no such route", ""},
-		{"wrong method", "POST", "/v1/ni", 405, "GET is", ""},
+		{"wrong method", "POST", "/v1/ni", 405, "must be GET", ""},
 		{"wrong method on apply", "PUT", "/v1/apply", 405, "POST", ""},
 		{"an unclean path is no redirect", "GET", "/v1//ni", 404, "no such route", ""},
 		{"a path with dots", "GET", "/v1/ni/../app", 404, "no such route", ""},
@@ -211,7 +211,7 @@ func TestHowAConfigIsAppliedTravels(t *testing.T) {
 		t.Errorf("applied as %+v, %v; want %+v", b.how, err, how)
 	}
 	for _, wrong := range []How{{Confirm: time.Millisecond}, {Confirm: 25 * time.Hour}, {Confirm: -time.Second}} {
-		if _, err := c.Apply(t.Context(), []byte("{}"), wrong); err == nil || !strings.Contains(err.Error(), "confirm: is") {
+		if _, err := c.Apply(t.Context(), []byte("{}"), wrong); err == nil || !strings.Contains(err.Error(), "confirm: invalid value") {
 			t.Errorf("%+v is answered with %v", wrong, err)
 		}
 	}

@@ -74,12 +74,12 @@ func howOf(q url.Values) (how How, fault string) {
 	case "1":
 		how.Local = true
 	default:
-		return how, fmt.Sprintf("local: is %q: 0 and 1 are allowed", local)
+		return how, fmt.Sprintf("local: invalid value %q: must be 0 or 1", local)
 	}
 	if text := q.Get("confirm"); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil || d < MinConfirm || d > MaxConfirm {
-			return how, fmt.Sprintf("confirm: is %q: a duration from %v to %v is allowed", text, MinConfirm, MaxConfirm)
+			return how, fmt.Sprintf("confirm: invalid value %q: must be a duration from %v to %v", text, MinConfirm, MaxConfirm)
 		}
 		how.Confirm = d
 	}

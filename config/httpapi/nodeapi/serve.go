@@ -82,7 +82,7 @@ func Serve(ctx context.Context, socketPath string, h http.Handler) error {
 // stale one is replaced in one step.
 func listen(ctx context.Context, socketPath string) (net.Listener, error) {
 	if len(socketPath) > maxSocketPath {
-		return nil, fmt.Errorf("path has %d octets: at most %d are allowed", len(socketPath), maxSocketPath)
+		return nil, fmt.Errorf("path too long (%d octets): must be at most %d", len(socketPath), maxSocketPath)
 	}
 	if err := os.MkdirAll(filepath.Dir(socketPath), 0o755); err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func mayReplace(ctx context.Context, socketPath string) error {
 	case err != nil:
 		return err
 	case info.Mode()&os.ModeSocket == 0:
-		return errors.New("a file that is no socket is in the way")
+		return errors.New("a file that is not a socket has this name")
 	}
 	d := net.Dialer{Timeout: probeDeadline}
 	c, err := d.DialContext(ctx, "unix", socketPath)

@@ -62,7 +62,7 @@ func (a *api) events(w http.ResponseWriter, r *http.Request) {
 	if last := v.Get("last"); last != "" {
 		n, err := strconv.Atoi(last)
 		if err != nil || n < 0 {
-			answerProblem(w, rest.Refuse(rest.TypeBadRequest, "last: is %q: a number of 0 or more is allowed", last))
+			answerProblem(w, rest.Refuse(rest.TypeBadRequest, "last: invalid value %q: must be 0 or more", last))
 			return
 		}
 		q.Last = n
@@ -83,7 +83,8 @@ func (a *api) watch(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, k := range kinds {
 		if !slices.Contains(Kinds(), k) {
-			answerProblem(w, rest.Refuse(rest.TypeBadRequest, "kinds: is %q: %s are allowed", k, strings.Join(Kinds(), " ")))
+			answerProblem(w, rest.Refuse(rest.TypeBadRequest, "kinds: invalid value %q: must be one of %s", k,
+				strings.Join(Kinds(), " ")))
 			return
 		}
 	}
@@ -94,7 +95,7 @@ func (a *api) explain(w http.ResponseWriter, r *http.Request) {
 	of := r.URL.Query().Get("of")
 	kind, _, _ := strings.Cut(of, "/")
 	if !slices.Contains(ExplainKinds(), kind) {
-		answerProblem(w, rest.Refuse(rest.TypeBadRequest, "of: is %q: %s with an id are allowed", kind,
+		answerProblem(w, rest.Refuse(rest.TypeBadRequest, "of: invalid value %q: must be %s with an id", kind,
 			strings.Join(ExplainKinds(), " ")))
 		return
 	}

@@ -60,7 +60,7 @@ func (f *Frame) Enter(c *Call, caller Caller, need Role) (leave func(), err erro
 		}
 	}
 	if !caller.Role.May(need) {
-		return nil, Refuse(TypePermission, "%s %s: is not allowed to a %s: an %s may", c.Method, c.Route, caller.Role, need)
+		return nil, Refuse(TypePermission, "%s %s: not permitted to a %s: an %s can", c.Method, c.Route, caller.Role, need)
 	}
 	if leave, err = f.inFlight.Take(caller.Holder(), "requests"); err != nil {
 		return nil, Refuse(TypeBusy, "%s", err)

@@ -44,7 +44,7 @@ func Endpoint(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" ||
 		u.User != nil {
-		return nil, fmt.Errorf("controller: is %s: https://HOST:PORT is allowed", config.Quote(text))
+		return nil, fmt.Errorf("controller: invalid value %s: must be https://HOST:PORT", config.Quote(text))
 	}
 	return u, nil
 }

@@ -171,10 +171,10 @@ func (f *Frame) answer(c *Call) (out Reply) {
 func (f *Frame) foreign(r *http.Request) *Problem {
 	if f.Local && !LocalHost(r.Host) {
 		return Refuse(TypeMisdirected,
-			"Host: is %s: localhost and addresses of the loopback are allowed without authentication", config.Quote(r.Host))
+			"Host: invalid value %s: must be localhost or a loopback address without authentication", config.Quote(r.Host))
 	}
 	if f.origins.Check(r) != nil {
-		return Refuse(TypePermission, "Origin: a request of another site's page is not allowed")
+		return Refuse(TypePermission, "Origin: requests of another site's page are refused")
 	}
 	return nil
 }

@@ -69,13 +69,13 @@ type Param struct {
 // Allowed says in a message which parameters there are.
 func Allowed(ps []Param) string {
 	if len(ps) == 0 {
-		return "none is allowed"
+		return "must be empty"
 	}
 	names := make([]string, len(ps))
 	for i, p := range ps {
 		names[i] = p.Name
 	}
-	return strings.Join(names, ", ") + " are allowed"
+	return config.OneOf(names)
 }
 
 // JSONLines is the type of an answer that is a line of JSON after the other.

@@ -116,7 +116,7 @@ func (l *linter) file(name string, o, base config.Object) {
 		l.add(Finding{
 			RuleInvalid, c.Path,
 			[]string{name},
-			"is no object (" + config.KindOf(c.Above) + ") over one of the base version", "an object is allowed over an object",
+			config.InvalidType(config.KindOf(c.Above)) + " over an object of the base version", layers.MustBeObject,
 		})
 	}
 	old := map[string]bool{}
@@ -135,7 +135,7 @@ func (l *linter) file(name string, o, base config.Object) {
 }
 
 func (l *linter) unknown(name string, path []string) {
-	l.add(Finding{RuleUnknown, path, []string{name}, "has no metadata", "an entry for every field is allowed"})
+	l.add(Finding{RuleUnknown, path, []string{name}, "no metadata", "every field must have an entry"})
 }
 
 // hardware checks the files of one type, each laid over the base that a node gets with it.
@@ -144,8 +144,8 @@ func (l *linter) hardware(kind string) {
 	for _, version := range natural(l.in.Hardware[kind]) {
 		name := hardwareDir + kind + "/" + version
 		if _, has := l.in.Base[version]; !has {
-			l.add(Finding{RuleBase, nil, []string{name}, "has no base file of its version",
-				"a file for each supported version in both is allowed"})
+			l.add(Finding{RuleBase, nil, []string{name}, "no base file of its version",
+				"both must have a file for each supported version"})
 		}
 		base := l.in.Base[library.Choose(layers.Versions{Software: version}).Base]
 		if base == nil {
@@ -172,12 +172,12 @@ func (l *linter) defaults(doc config.Object, path []string, free bool) {
 	case excused(doc):
 		return
 	case !free && !l.somewhere(path):
-		l.add(Finding{RuleDefault, path, nil, "has no default", "a value in a base, firmware or hardware file is allowed"})
+		l.add(Finding{RuleDefault, path, nil, "no default", "must have a value in a base, firmware or hardware file"})
 		return
 	case free && properties == nil && doc["type"] != "MAP":
 		if _, has := doc["default"]; !has {
-			l.add(Finding{RuleDefault, path, nil, "has no default",
-				"below free keys a default in the metadata is allowed, or required, requiredWhen or optional"})
+			l.add(Finding{RuleDefault, path, nil, "no default",
+				"below free keys must have a default in the metadata, or required, requiredWhen or optional"})
 		}
 		return
 	}

@@ -123,7 +123,7 @@ func TestHardwareIsCheckedOverItsBase(t *testing.T) {
 	}
 	want := []string{
 		"base  hw_versions/T/V_2", "base  hw_versions/T/V_4", "board T.0 hw_versions/hw_types",
-		"invalid box hw_versions/T/V_4", "invalid box.n V_1", "invalid box.n hw_versions/T/V_3",
+		"invalid box hw_versions/T/V_4", "invalid box.n V_1,hw_versions/T/V_3",
 	}
 	if got := say(Check(in)); !reflect.DeepEqual(got, want) {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

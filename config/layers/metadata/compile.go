@@ -75,7 +75,15 @@ func (c *compiler) at(key string, do func()) {
 	c.path = c.path[:len(c.path)-1]
 }
 
-func (c *compiler) fault(what, allowed string) { c.faults.Add(slices.Clone(c.path), what, allowed) }
+func (c *compiler) fault(problem, expectation string) {
+	c.faults.Add(slices.Clone(c.path), problem, expectation)
+}
+
+func (c *compiler) faultOf(key, problem, expectation string) {
+	c.faults.Add(config.Sub(c.path, key), problem, expectation)
+}
+
+func wrongType(v any) string { return config.InvalidType(config.KindOf(v)) }
 
 // level compiles what is above the entries: objects, and our strict.
 func (c *compiler) level(o config.Object, from inherited) *param {
@@ -105,7 +113,7 @@ func (c *compiler) level(o config.Object, from inherited) *param {
 func (c *compiler) child(v any, from inherited) *param {
 	o, is := v.(config.Object)
 	if !is {
-		c.fault(shown(v), "an entry or a level of entries is allowed, an object each")
+		c.fault(wrongType(v), "must be an entry or a level of entries, each an object")
 		return nil
 	}
 	var has, lacks []string
@@ -120,7 +128,7 @@ func (c *compiler) child(v any, from inherited) *param {
 	case len(lacks) == 0:
 		return c.entry(o, from)
 	case len(has) > 0:
-		c.fault("is an entry without "+strings.Join(lacks, " and "), "an entry has desc, type and action")
+		c.fault("entry without "+strings.Join(lacks, " and "), "must have desc, type and action")
 		return nil
 	}
 	return c.level(o, from)
@@ -132,7 +140,7 @@ func (c *compiler) entry(o config.Object, from inherited) *param {
 	if p.acts && slices.Contains(propertyOnly, p.action) {
 		p.acts = false
 		c.warnings.Add(slices.Clone(c.path), "its action "+p.action+" has no effect on an entry",
-			"it is allowed on a property of an object")
+			"must be on a property of an object")
 	}
 	return p
 }
@@ -154,10 +162,10 @@ func (c *compiler) param(o config.Object, from inherited) *param {
 	name, _ := o["type"].(string)
 	kind, known := kinds[name]
 	if _, given := o["type"]; !given {
-		c.fault("has no type", "INTEGER, FLOAT, STRING, BOOLEAN, MAP and OBJECT are allowed")
+		c.faultOf("type", config.Required, "must be INTEGER, FLOAT, STRING, BOOLEAN, MAP or OBJECT")
 		return p
 	} else if !known {
-		c.fault("its type "+shown(o["type"]), "INTEGER, FLOAT, STRING, BOOLEAN, MAP and OBJECT are allowed")
+		c.faultOf("type", shown(o["type"]), "must be INTEGER, FLOAT, STRING, BOOLEAN, MAP or OBJECT")
 		return p
 	}
 	p.kind = kind
@@ -186,7 +194,7 @@ func (c *compiler) action(p *param, o config.Object) {
 	}
 	name, is := v.(string)
 	if !is {
-		c.fault("its action "+shown(v), "the name of an action is allowed")
+		c.faultOf("action", wrongType(v), "must be the name of an action")
 		return
 	}
 	p.action = name
@@ -194,7 +202,7 @@ func (c *compiler) action(p *param, o config.Object) {
 	case c.known(name):
 		p.acts = name != noAction
 	case !c.opts.UnknownActions:
-		c.fault("its action "+config.Printable(name)+" is unknown", strings.Join(c.actions(), " ")+" are allowed")
+		c.faultOf("action", config.InvalidValue(config.Printable(name)), config.OneOf(c.actions()))
 	}
 }
 
@@ -209,7 +217,7 @@ func (c *compiler) constraints(p *param, o config.Object) {
 			if o, is := v.(config.Object); is {
 				read(o)
 			} else {
-				c.fault(shown(v), "an object is allowed")
+				c.fault(wrongType(v), "must be an object")
 			}
 		})
 	}
@@ -237,7 +245,7 @@ func (c *compiler) constraints(p *param, o config.Object) {
 func (c *compiler) properties(p *param, o config.Object, from inherited) {
 	all, is := o["properties"].(config.Object)
 	if !is {
-		c.fault("its properties "+shown(o["properties"]), "an object of properties is allowed")
+		c.faultOf("properties", wrongType(o["properties"]), "must be an object of properties")
 		return
 	}
 	p.known = make(map[string]*param, len(all))
@@ -246,11 +254,11 @@ func (c *compiler) properties(p *param, o config.Object, from inherited) {
 		c.at(name, func() {
 			o, is := all[name].(config.Object)
 			if !is {
-				c.fault(shown(all[name]), "a property is allowed, an object")
+				c.fault(wrongType(all[name]), "must be a property, an object")
 				return
 			}
 			if _, has := o["desc"]; !has {
-				c.fault("is a property without desc", "a property has desc and type")
+				c.faultOf("desc", config.Required, "")
 			}
 			property := c.param(o, from)
 			p.known[name] = property
@@ -267,7 +275,7 @@ func (c *compiler) string(o config.Object, key string) string {
 	v, given := o[key]
 	s, is := v.(string)
 	if given && !is {
-		c.fault("its "+key+" "+shown(v), "a string is allowed")
+		c.faultOf(key, wrongType(v), "must be a string")
 	}
 	return s
 }
@@ -277,7 +285,7 @@ func (c *compiler) flag(o config.Object, key string) (value, given bool) {
 	v, given := o[key]
 	value, is := v.(bool)
 	if given && !is {
-		c.fault("its "+key+" "+shown(v), "true or false is allowed")
+		c.faultOf(key, wrongType(v), "must be true or false")
 	}
 	return value, given && is
 }

@@ -152,16 +152,16 @@ func constraint[T int64 | float64](c *compiler, o config.Object, key string, as 
 	c.list(o, key, &given, func(v any) {
 		pair, is := v.([]any)
 		if !is || len(pair) != 2 {
-			c.fault(shown(v), "a range is allowed: an array of its two ends")
+			c.fault(wrongType(v), "must be a range: an array of its two ends")
 			return
 		}
 		low, isLow := as(pair[0])
 		high, isHigh := as(pair[1])
 		switch {
 		case !isLow || !isHigh:
-			c.fault("is a range from "+plain(pair[0])+" to "+plain(pair[1]), "two "+plural[T]()+" are allowed")
+			c.fault("invalid range from "+plain(pair[0])+" to "+plain(pair[1]), config.MustBe("two "+plural[T]()))
 		case low > high:
-			c.fault("is a range from "+plain(pair[0])+" down to "+plain(pair[1]), "the smaller end first is allowed")
+			c.fault("invalid range from "+plain(pair[0])+" down to "+plain(pair[1]), "must have the smaller end first")
 		default:
 			n.ranges = append(n.ranges, [2]T{low, high})
 		}
@@ -171,7 +171,7 @@ func constraint[T int64 | float64](c *compiler, o config.Object, key string, as 
 			if t, is := as(v); is {
 				n.values = append(n.values, t)
 			} else {
-				c.fault(shown(v), plural[T]()+" are allowed")
+				c.fault(shown(v), config.MustBe(plural[T]()))
 			}
 		})
 	}
@@ -198,7 +198,7 @@ func (c *compiler) list(o config.Object, key string, given *bool, each func(any)
 	c.at(key, func() {
 		a, is := v.([]any)
 		if !is {
-			c.fault(shown(v), "an array is allowed")
+			c.fault(wrongType(v), "must be an array")
 		}
 		for i, v := range a {
 			c.at(strconv.Itoa(i), func() { each(v) })
@@ -213,7 +213,7 @@ func (c *compiler) texts(o config.Object) *texts {
 		if s, is := v.(string); is {
 			t.values = append(t.values, s)
 		} else {
-			c.fault(shown(v), "strings are allowed")
+			c.fault(wrongType(v), "must be a string")
 		}
 	})
 	if v, given := o["regexMatches"]; given {
@@ -222,7 +222,7 @@ func (c *compiler) texts(o config.Object) *texts {
 	t.ints = constraint(c, o, "intRanges", asInt, false)
 	t.floats = constraint(c, o, "floatRanges", asFloat, false)
 	if t.ints != nil && t.floats != nil {
-		c.fault("has intRanges and floatRanges", "one of them is allowed")
+		c.fault("intRanges and floatRanges together", "must be only one of them")
 	}
 	t.orInteger, _ = c.flag(o, "orInteger")
 	return &t
@@ -231,13 +231,13 @@ func (c *compiler) texts(o config.Object) *texts {
 func (c *compiler) regex(t *texts, v any) {
 	pattern, is := v.(string)
 	if !is {
-		c.fault(shown(v), "a regular expression is allowed")
+		c.fault(wrongType(v), "must be a regular expression")
 		return
 	}
 	regex, err := compileRegex(pattern)
 	if err != nil {
-		c.fault("is "+config.Quote(pattern)+": "+err.Error(),
-			"a regular expression without look-ahead, back references and counts beyond 1000 is allowed")
+		c.fault(config.Invalid(pattern)+": "+err.Error(),
+			"must be a regular expression without look-ahead, back references and counts beyond 1000")
 		return
 	}
 	t.pattern, t.regex = pattern, regex

@@ -185,13 +185,13 @@ func alternatives(parts []string, most int) string {
 // names are the keys that an object may have, as a message says them.
 func (p *param) names() string {
 	if len(p.known) == 0 {
-		return "no key is allowed"
+		return "must be empty"
 	}
 	names := sorted(p.known)
 	for i, name := range names {
 		names[i] = config.FormatPath([]string{name})
 	}
-	return alternatives(names, most) + " is allowed"
+	return config.MustBe(alternatives(names, most))
 }
 
 func showFloat(f float64) string {
@@ -222,8 +222,5 @@ func plain(v any) string {
 }
 
 func shown(v any) string {
-	if _, is := v.(string); is {
-		return "is the string " + plain(v)
-	}
-	return "is " + plain(v)
+	return config.InvalidValue(plain(v))
 }

@@ -115,7 +115,7 @@ func TestFlagsAreStrings(t *testing.T) {
 	}
 	f := m.Validate(parse(t, `{"flags":{"delay":"101"}}`)).Err()
 	if got, want := f.Error(),
-		`flags.delay: is the string "101": a string that says an integer from 0 to 100 is allowed`; got != want {
+		`flags.delay: invalid value "101": must be a string that says an integer from 0 to 100`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	merged, _, faults := m.Merge(parse(t, `{"flags":{"acme":{`+entry+`,"type":"BOOLEAN"}}}`))

@@ -92,7 +92,7 @@ func (e *expansion) value(key string, v any) any {
 // tooLarge ends an expansion that grows without measure, with one fault.
 func (e *expansion) tooLarge(more int) bool {
 	if len(e.path) >= deepest {
-		e.fault(fmt.Sprintf("is nested deeper than %d", deepest), "")
+		e.fault(fmt.Sprintf("nested deeper than %d", deepest), "")
 		return true
 	}
 	before := e.values
@@ -107,7 +107,7 @@ func (e *expansion) tooLarge(more int) bool {
 func (e *expansion) source(macro any) (config.Object, bool) {
 	name, is := macro.(string)
 	if !is {
-		e.fault("its "+copyBlock+" "+shown(macro), "the path of an object in this file is allowed, its keys joined by '.'")
+		e.fault(wrongType(macro), "must be the path of an object in this file, its keys joined by '.'")
 		return nil, false
 	}
 	if i, is := e.around[name]; is {
@@ -118,18 +118,19 @@ func (e *expansion) source(macro any) (config.Object, bool) {
 	e.blocks = append(e.blocks, block{name, len(e.path)})
 	path, err := config.ParsePath(name)
 	if err != nil {
-		e.fault("its "+copyBlock+" is "+config.Printable(name)+": "+err.Error(), "")
+		e.fault(config.InvalidValue(config.Printable(name))+": "+err.Error(), "")
 		return nil, false
 	}
 	v, found := config.Lookup(e.doc, path)
 	if !found {
-		e.fault("its "+copyBlock+" "+config.Printable(name)+" is unknown",
-			"the path of an object in this file, as it is written, is allowed")
+		e.fault(config.InvalidValue(config.Printable(name)),
+			"must be the path of an object in this file, as it is written")
 		return nil, false
 	}
 	o, is := v.(config.Object)
 	if !is {
-		e.fault("its "+copyBlock+" "+config.Printable(name)+" "+shown(v), "the path of an object in this file is allowed")
+		e.fault(config.InvalidValue(config.Printable(name))+", of type "+config.KindOf(v),
+			"must be the path of an object in this file")
 		return nil, false
 	}
 	return o, true
@@ -158,7 +159,9 @@ func (e *expansion) circle(blocks []block) {
 	e.circles[key] = true
 	e.faults.Add(slices.Clone(e.path[:blocks[0].depth]),
 		"its "+copyBlock+" goes round in a circle: "+strings.Join(append(names, names[0]), " -> "),
-		"a source that does not need the block itself is allowed")
+		"must be a source that does not need the block itself")
 }
 
-func (e *expansion) fault(what, allowed string) { e.faults.Add(slices.Clone(e.path), what, allowed) }
+func (e *expansion) fault(problem, expectation string) {
+	e.faults.Add(config.Sub(e.path, copyBlock), problem, expectation)
+}

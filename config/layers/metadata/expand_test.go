@@ -82,16 +82,16 @@ func TestExpandFaults(t *testing.T) {
 		{`{"a":{"__copy_block__":"b"},"b":{"__copy_block__":"c"},"c":{"x":{"__copy_block__":"a"}}}`,
 			"a: its __copy_block__ goes round in a circle: b -> c -> a -> b"},
 		{`{"a":{"x":{"__copy_block__":"a"}}}`, "a.x: its __copy_block__ goes round in a circle: a -> a"},
-		{`{"a":{"__copy_block__":5}}`, "a: its __copy_block__ is 5"},
-		{`{"a":{"__copy_block__":"b.c"},"b":{}}`, `a: its __copy_block__ "b.c" is unknown`},
+		{`{"a":{"__copy_block__":5}}`, "a.__copy_block__: invalid type int64"},
+		{`{"a":{"__copy_block__":"b.c"},"b":{}}`, `a.__copy_block__: invalid value "b.c"`},
 		{`{"a":{"__copy_block__":""}}`,
-			`a: its __copy_block__ is "": a path has no empty segments: keys are joined by '.', one with a '.' in it stands in ""`},
-		{`{"a":{"__copy_block__":"b.x"},"b":{"x":[1]}}`, `a: its __copy_block__ "b.x" is an array`},
+			`a.__copy_block__: invalid value "": empty segment in a path: keys are joined by '.', one with a '.' in it is quoted in ""`},
+		{`{"a":{"__copy_block__":"b.x"},"b":{"x":[1]}}`, `a.__copy_block__: invalid value "b.x", of type array`},
 		// The source is looked up in what is written, not in what it becomes.
-		{`{"a":{"__copy_block__":"b.x"},"b":{"__copy_block__":"c"},"c":{"x":{}}}`, `a: its __copy_block__ "b.x" is unknown`},
+		{`{"a":{"__copy_block__":"b.x"},"b":{"__copy_block__":"c"},"c":{"x":{}}}`, `a.__copy_block__: invalid value "b.x"`},
 		{
 			`{"b":{"__copy_block__":"y"},"a":{"__copy_block__":"x"},"c":{"d":{"__copy_block__":true}}}`,
-			`a: its __copy_block__ "x" is unknown; b: its __copy_block__ "y" is unknown; c.d: its __copy_block__ is true`,
+			`a.__copy_block__: invalid value "x"; b.__copy_block__: invalid value "y"; c.d.__copy_block__: invalid type boolean`,
 		},
 		{
 			`{"a":{"__copy_block__":"b"},"b":{"__copy_block__":"a"},"c":{"__copy_block__":"d"},"d":{"__copy_block__":"c"}}`,

@@ -60,53 +60,53 @@ const entry = `"desc":"d","action":"NO_ACTION"`
 // "A root entry is identified by the presence of its required properties"; all faults at once.
 func TestParseFaults(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
-		{`{"a":5}`, "a: is 5: an entry or a level of entries is allowed, an object each"},
-		{`{"a":{"b":"x"}}`, `a.b: is the string "x": an entry or a level of entries is allowed, an object each`},
-		{`{"a":{"desc":"d","type":"STRING"}}`, "a: is an entry without action: an entry has desc, type and action"},
-		{`{"a":{"type":"STRING"}}`, "a: is an entry without desc and action: an entry has desc, type and action"},
-		{`{"a":{"desc":5,"action":"NO_ACTION","type":"STRING"}}`, "a: its desc is 5: a string is allowed"},
+		{`{"a":5}`, "a: invalid type int64: must be an entry or a level of entries, each an object"},
+		{`{"a":{"b":"x"}}`, `a.b: invalid type string: must be an entry or a level of entries, each an object`},
+		{`{"a":{"desc":"d","type":"STRING"}}`, "a: entry without action: must have desc, type and action"},
+		{`{"a":{"type":"STRING"}}`, "a: entry without desc and action: must have desc, type and action"},
+		{`{"a":{"desc":5,"action":"NO_ACTION","type":"STRING"}}`, "a.desc: invalid type int64: must be a string"},
 		{`{"a":{` + entry + `,"type":"ARRAY"}}`,
-			`a: its type is the string "ARRAY": INTEGER, FLOAT, STRING, BOOLEAN, MAP and OBJECT are allowed`},
+			`a.type: invalid value "ARRAY": must be INTEGER, FLOAT, STRING, BOOLEAN, MAP or OBJECT`},
 		{`{"a":{` + entry + `,"type":"STRING","readOnly":"yes"}}`,
-			`a: its readOnly is the string "yes": true or false is allowed`},
-		{`{"a":{` + entry + `,"type":"STRING","tag":1}}`, "a: its tag is 1: a string is allowed"},
-		{`{"a":{"desc":"d","action":1,"type":"STRING"}}`, "a: its action is 1: the name of an action is allowed"},
+			`a.readOnly: invalid type string: must be true or false`},
+		{`{"a":{` + entry + `,"type":"STRING","tag":1}}`, "a.tag: invalid type int64: must be a string"},
+		{`{"a":{"desc":"d","action":1,"type":"STRING"}}`, "a.action: invalid type int64: must be the name of an action"},
 		{`{"a":{` + entry + `,"type":"STRING","strVal":{"intRanges":[[1,2]],"floatRanges":[[1,2]]}}}`,
-			"a.strVal: has intRanges and floatRanges: one of them is allowed"},
+			"a.strVal: intRanges and floatRanges together: must be only one of them"},
 		{`{"a":{` + entry + `,"type":"INTEGER","intVal":{"allowedRanges":[[2,1]]}}}`,
-			"a.intVal.allowedRanges.0: is a range from 2 down to 1: the smaller end first is allowed"},
+			"a.intVal.allowedRanges.0: invalid range from 2 down to 1: must have the smaller end first"},
 		{`{"a":{` + entry + `,"type":"INTEGER","intVal":{"allowedRanges":[[1]]}}}`,
-			"a.intVal.allowedRanges.0: is an array: a range is allowed: an array of its two ends"},
+			"a.intVal.allowedRanges.0: invalid type array: must be a range: an array of its two ends"},
 		{`{"a":{` + entry + `,"type":"INTEGER","intVal":{"allowedRanges":[[1,1.5]]}}}`,
-			"a.intVal.allowedRanges.0: is a range from 1 to 1.5: two integers are allowed"},
+			"a.intVal.allowedRanges.0: invalid range from 1 to 1.5: must be two integers"},
 		{
 			`{"a":{` + entry + `,"type":"INTEGER","intVal":{"allowedRanges":5,"allowedValues":["x"]}}}`,
-			`a.intVal.allowedRanges: is 5: an array is allowed; a.intVal.allowedValues.0: is the string "x": integers are allowed`,
+			`a.intVal.allowedRanges: invalid type int64: must be an array; a.intVal.allowedValues.0: invalid value "x": must be integers`,
 		},
-		{`{"a":{` + entry + `,"type":"INTEGER","intVal":5}}`, "a.intVal: is 5: an object is allowed"},
+		{`{"a":{` + entry + `,"type":"INTEGER","intVal":5}}`, "a.intVal: invalid type int64: must be an object"},
 		{`{"a":{` + entry + `,"type":"STRING","strVal":{"allowedValues":[1]}}}`,
-			"a.strVal.allowedValues.0: is 1: strings are allowed"},
+			"a.strVal.allowedValues.0: invalid type int64: must be a string"},
 		{`{"a":{` + entry + `,"type":"STRING","strVal":{"regexMatches":5}}}`,
-			"a.strVal.regexMatches: is 5: a regular expression is allowed"},
+			"a.strVal.regexMatches: invalid type int64: must be a regular expression"},
 		{`{"a":{` + entry + `,"type":"OBJECT","objVal":{}}}`,
-			"a.objVal: its properties is null: an object of properties is allowed"},
+			"a.objVal.properties: invalid type null: must be an object of properties"},
 		{
 			`{"a":{` + entry + `,"type":"OBJECT","objVal":{"properties":{"p":5,"q":{"desc":"d"},"r":{"type":"FLOAT"}}}}}`,
-			"a.objVal.properties.p: is 5: a property is allowed, an object; " +
-				"a.objVal.properties.q: has no type: INTEGER, FLOAT, STRING, BOOLEAN, MAP and OBJECT are allowed; " +
-				"a.objVal.properties.r: is a property without desc: a property has desc and type",
+			"a.objVal.properties.p: invalid type int64: must be a property, an object; " +
+				"a.objVal.properties.q.type: required: must be INTEGER, FLOAT, STRING, BOOLEAN, MAP or OBJECT; " +
+				"a.objVal.properties.r.desc: required",
 		},
 		{`{"a":{` + entry + `,"type":"MAP","mapVal":{}}}`,
-			"a.mapVal: has no type: INTEGER, FLOAT, STRING, BOOLEAN, MAP and OBJECT are allowed"},
-		{`{"b":1,"a":{"c":2,"b":3}}`, "a.b: is 3: x; a.c: is 2: x; b: is 1: x"},
+			"a.mapVal.type: required: must be INTEGER, FLOAT, STRING, BOOLEAN, MAP or OBJECT"},
+		{`{"b":1,"a":{"c":2,"b":3}}`, "a.b: invalid type int64: x; a.c: invalid type int64: x; b: invalid type int64: x"},
 		// Ours: a default must be allowed itself.
 		{`{"a":{` + entry + `,"type":"MAP","mapVal":{"type":"INTEGER"},"default":{"x":1,"y":"z"}}}`,
-			`a.default.y: is the string "z": an integer is allowed`},
+			`a.default.y: invalid type string: must be an integer`},
 	} {
 		_, faults := Parse(parse(t, c.in), Options{})
 		got := strings.ReplaceAll(faults.Error(), "\n", "; ")
 		if strings.Contains(c.want, ": x") {
-			got = strings.ReplaceAll(got, "an entry or a level of entries is allowed, an object each", "x")
+			got = strings.ReplaceAll(got, "must be an entry or a level of entries, each an object", "x")
 		}
 		if got != c.want {
 			t.Errorf("%s:\n %s, want\n %s", c.in, got, c.want)

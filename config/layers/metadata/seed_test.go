@@ -22,7 +22,7 @@ func fits(t *testing.T, described, good, bad string) {
 	}
 	for _, v := range strings.Fields(bad) {
 		if len(m.Validate(parse(t, `{"k":`+v+`}`)).Faults) == 0 {
-			t.Errorf("%s: %s is allowed", described, v)
+			t.Errorf("%s: must be %s", described, v)
 		}
 	}
 }

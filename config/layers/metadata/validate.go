@@ -17,13 +17,13 @@ const (
 	RuleUnknown  = "unknown"  // a key below strict that nobody described
 )
 
-// Fault is one value that is not allowed.
+// Fault is one value that breaks a rule.
 type Fault struct {
 	Path        []string
 	Value       any    // nil where something is missing, and {"$masked": true} for a secret
 	Rule        string // one of the above
-	Problem     string // "is 70000"
-	Expectation string // "an integer from 1 to 65535 is allowed"
+	Problem     string // "invalid value 70000"
+	Expectation string // "must be an integer from 1 to 65535"
 }
 
 // Report is all that is to be said about a config, each list in the order of the paths.
@@ -71,11 +71,20 @@ type validator struct {
 func (v *validator) here() []string { return slices.Clone(v.path) }
 
 func (v *validator) fault(p *param, value any, rule string) {
-	f := Fault{Path: v.here(), Value: value, Rule: rule, Problem: shown(value), Expectation: p.sentence + " is allowed"}
+	f := Fault{Path: v.here(), Value: value, Rule: rule, Problem: problem(p, value, rule),
+		Expectation: config.MustBe(p.sentence)}
 	if p.secret {
-		f.Value, f.Problem = config.Object{"$masked": true}, "is a secret "+config.KindOf(value)
+		f.Value, f.Problem = config.Object{"$masked": true}, "invalid secret of type "+config.KindOf(value)
 	}
 	v.report.Faults = append(v.report.Faults, f)
+}
+
+// problem says what is wrong with a value. That of a flag is always a string, so its text matters and not its type.
+func problem(p *param, value any, rule string) string {
+	if _, text := value.(string); rule == RuleType && !(p.flag && text) {
+		return wrongType(value)
+	}
+	return shown(value)
 }
 
 // value checks what stands at the path.
@@ -116,7 +125,7 @@ func (v *validator) object(p *param, o config.Object) {
 		case known:
 			v.value(below, value)
 		case p.strict:
-			v.report.Faults = append(v.report.Faults, Fault{v.here(), value, RuleUnknown, "is unknown", p.names()})
+			v.report.Faults = append(v.report.Faults, Fault{v.here(), value, RuleUnknown, config.UnknownField, p.names()})
 		default:
 			v.report.Unknown = append(v.report.Unknown, v.here())
 		}
@@ -125,7 +134,7 @@ func (v *validator) object(p *param, o config.Object) {
 	for _, name := range p.needs {
 		if _, has := o[name]; !has {
 			v.report.Faults = append(v.report.Faults, Fault{config.Sub(v.path, name),
-				nil, RuleRequired, "is missing", "it is required: " + p.known[name].sentence + " is allowed"})
+				nil, RuleRequired, config.Required, config.MustBe(p.known[name].sentence)})
 		}
 	}
 }

@@ -133,7 +133,7 @@ func TestStrict(t *testing.T) {
 		}
 	}
 	f := of(t, strict(`"el":{`, nested)).Validate(parse(t, `{"lev":{"el":{"u":1}}}`)).Faults[0]
-	if f.Expectation != "s is allowed" {
+	if f.Expectation != "must be s" {
 		t.Errorf("%+v", f)
 	}
 }
@@ -146,13 +146,13 @@ func TestWordsOfAFault(t *testing.T) {
 		"i":{`+entry+`,"type":"STRING","strVal":{"intRanges":[[1,4]]}},"none":{`+entry+
 		`,"type":"INTEGER","intVal":{"allowedValues":[]}},
 		"p":{`+entry+`,"type":"STRING","secret":true,"strVal":{"regexMatches":".{8,63}"}},"b":{`+entry+`,"type":"BOOLEAN"}}`)
-	want := `b: is the string "x": true or false is allowed
-f: is 2.0: a number from 0.0 to 1.5 is allowed
-i: is the string "5": a string that says an integer from 1 to 4 is allowed
-k: is 13: an integer from 1 to 12, from 20 to 30, 35 or -1 is allowed
-none: is 1: no value at all is allowed
-p: is a secret string: a string that matches .{8,63} is allowed
-s: is an object: a string that matches x+, "a" or "b c" is allowed`
+	want := `b: invalid type string: must be true or false
+f: invalid value 2.0: must be a number from 0.0 to 1.5
+i: invalid value "5": must be a string that says an integer from 1 to 4
+k: invalid value 13: must be an integer from 1 to 12, from 20 to 30, 35 or -1
+none: invalid value 1: must be no value at all
+p: invalid secret of type string: must be a string that matches .{8,63}
+s: invalid type object: must be a string that matches x+, "a" or "b c"`
 	r := m.Validate(parse(t, `{"k":13,"f":2.0,"s":{},"p":"hidden","b":"x","i":"5","none":1}`))
 	if got := r.Err().Error(); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)

@@ -55,7 +55,7 @@ var all = []Migration{
 func prefixesToRegex(v any) (any, error) {
 	s, is := v.(string)
 	if !is {
-		return nil, fmt.Errorf("is no string (%s): a list of prefixes is allowed", config.KindOf(v))
+		return nil, fmt.Errorf("invalid type %s: must be a string with a list of prefixes", config.KindOf(v))
 	}
 	if s == "" {
 		return "", nil

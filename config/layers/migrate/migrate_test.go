@@ -69,14 +69,14 @@ func TestSeed_MovedAndRenamedFieldsAreMigrated(t *testing.T) {
 		{
 			"an object and something else can't be one",
 			`{"radioParamsBase": {"wsecParams": {"eapolParams": {"a": {}, "b": 1}}}, "eapolParams": {"a": 1, "b": {}}}`, "", "",
-			eapol + ".a: is of another kind (object) than eapolParams.a (int64): the same kind in both is allowed\n" +
-				eapol + ".b: is of another kind (int64) than eapolParams.b (object): the same kind in both is allowed",
+			eapol + ".a: invalid type object, other than that of eapolParams.a (int64): must be the same kind in both\n" +
+				eapol + ".b: invalid type int64, other than that of eapolParams.b (object): must be the same kind in both",
 		},
 		{
 			"nothing moves below what is no object",
 			`{"statsAgentParams": {"statsBlacklist": {"a": "b"}, "publisherParams": 5}}`, "", "",
 			"statsAgentParams.statsBlacklist: can't move to statsAgentParams.publisherParams.statsBlacklist: " +
-				"statsAgentParams.publisherParams is no object (int64): an object is allowed there",
+				"statsAgentParams.publisherParams has the invalid type int64: must be an object there",
 		},
 		{
 			"prefixes become an expression", `{"envParams": {"OPENR_IFACE_PREFIXES": "terra, nic1,a.b"}}`,
@@ -85,7 +85,7 @@ func TestSeed_MovedAndRenamedFieldsAreMigrated(t *testing.T) {
 		},
 		{
 			"a value of another type can't be converted", `{"envParams": {"OPENR_IFACE_PREFIXES": 5}}`, "", "",
-			"envParams.OPENR_IFACE_PREFIXES: is no string (int64): a list of prefixes is allowed: so that it can become " +
+			"envParams.OPENR_IFACE_PREFIXES: invalid type int64: must be a string with a list of prefixes: so that it can become " +
 				"envParams.OPENR_IFACE_REGEX_INCLUDE of RELEASE_M79",
 		},
 		{
@@ -188,11 +188,11 @@ func TestRange(t *testing.T) {
 		{Range{From: "RELEASE_M9", To: "RELEASE_M8"}, nil,
 			`version "RELEASE_M9" is newer than "RELEASE_M8": configs are migrated to newer versions only`},
 		{Range{To: "newest"}, nil,
-			`version "newest": has no migrations: one that has RELEASE_M and a number in it is allowed`},
+			`version "newest": no migrations: must have RELEASE_M and a number in it`},
 		{Range{To: "RELEASE_M"}, nil,
-			`version "RELEASE_M": has no migrations: one that has RELEASE_M and a number in it is allowed`},
+			`version "RELEASE_M": no migrations: must have RELEASE_M and a number in it`},
 		{Range{From: "OTHER_1"}, nil,
-			`version "OTHER_1": has no migrations: one that has RELEASE_M and a number in it is allowed`},
+			`version "OTHER_1": no migrations: must have RELEASE_M and a number in it`},
 	} {
 		if err := c.r.Check(); (err == nil) != (c.bad == "") || err != nil && err.Error() != c.bad {
 			t.Errorf("%+v: %v, want %q", c.r, err, c.bad)

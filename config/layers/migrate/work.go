@@ -50,8 +50,9 @@ func (w *work) drop(from string) {
 // place puts a value at a path, below what is there.
 func (w *work) place(v any, from, to []string) {
 	if at, kind := blocked(w.doc, to); at != nil {
-		w.faults.Add(from, fmt.Sprintf("can't move to %s: %s is no object (%s)", config.FormatPath(to), config.FormatPath(at),
-			kind), "an object is allowed there")
+		w.faults.Add(from, fmt.Sprintf("can't move to %s: %s has the invalid type %s", config.FormatPath(to),
+			config.FormatPath(at),
+			kind), "must be an object there")
 		return
 	}
 	there, set := config.Lookup(w.doc, to)
@@ -69,8 +70,8 @@ func (w *work) place(v any, from, to []string) {
 			w.place(old[key], config.Sub(from, key), config.Sub(to, key))
 		}
 	case isObject != both:
-		w.faults.Add(from, fmt.Sprintf("is of another kind (%s) than %s (%s)", config.KindOf(v), config.FormatPath(to),
-			config.KindOf(there)), "the same kind in both is allowed")
+		w.faults.Add(from, fmt.Sprintf("invalid type %s, other than that of %s (%s)", config.KindOf(v), config.FormatPath(to),
+			config.KindOf(there)), "must be the same kind in both")
 	default:
 		w.changes = append(w.changes, Change{Version: w.version, From: from, To: to, Kept: !config.Equal(v, there)})
 	}
@@ -99,7 +100,7 @@ func (r Range) check(all []Migration) error {
 	}
 	for _, s := range []string{r.From, r.To} {
 		if v := layers.ParseSoftware(s); s != "" && (len(v.Numbers) == 0 || !slices.Contains(families, v.Family)) {
-			return fmt.Errorf("version %s: has no migrations: one that has %s and a number in it is allowed", config.Quote(s),
+			return fmt.Errorf("version %s: no migrations: must have %s and a number in it", config.Quote(s),
 				strings.Join(families, " or "))
 		}
 	}

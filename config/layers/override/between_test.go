@@ -18,7 +18,7 @@ func TestBetweenTwoWorlds(t *testing.T) {
 		{"all of them", `{"s":"y"}`, `{"n":2}`, `{"o":{"must":2}}`,
 			"n1: n 1 to 2 by auto, o.must 1 to 2 by node, s \"x\" to \"y\" by network; n2: s \"x\" to \"y\" by network", ""},
 		{"a fault", `{}`, `{"n":11}`, `{}`, "n1: n 1 to 11 by auto",
-			"n1: n: is 11: an integer from 1 to 10 is allowed (range, auto layer)"},
+			"n1: n: invalid value 11: must be an integer from 1 to 10 (range, auto layer)"},
 		{"marks are not looked at", `{}`, `{"dep":"x"}`, `{}`, "n1: dep null to \"x\" by auto", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestTheAutoLayerFollowsTheNodeLayer(t *testing.T) {
 		}
 	}
 	c.Auto = func(string, config.Object) config.Object { return config.Object{"n": int64(11)} }
-	if _, faults = Apply(w, c); faults.Error() != "n1: n: is 11: an integer from 1 to 10 is allowed (range, auto layer)" {
+	if _, faults = Apply(w, c); faults.Error() != "n1: n: invalid value 11: must be an integer from 1 to 10 (range, auto layer)" {
 		t.Error(faults)
 	}
 }
@@ -84,8 +84,8 @@ func TestAFileWithoutLayers(t *testing.T) {
 		{Set, `{"n":2,"pw":{"$masked":true}}`, `{"n": 2,"pw": "x"}`},
 		{Modify, `{"n":2}`, `{"dep": "old","n": 2,"pw": "x"}`},
 		{Modify, `{"dep":"new"}`,
-			`dep: is deprecated, and would be "new": the stored value or none is allowed: "old" (deprecated)`},
-		{Set, `{"m":{"pw":1},"ro":{"x":1}}`, `ro: is read-only, and would be {"x": 1}: nobody may set it (readOnly)`},
+			`dep: is deprecated, and would be "new": must be the stored value or none: "old" (deprecated)`},
+		{Set, `{"m":{"pw":1},"ro":{"x":1}}`, `ro: is read-only, and would be {"x": 1}: it can't be set (readOnly)`},
 	} {
 		got, faults := File(m, tt.op, old, parse(t, tt.request))
 		text := faults.Error()

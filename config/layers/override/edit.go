@@ -115,7 +115,7 @@ func Apply(w World, c Change) (Result, Faults) {
 	e := editor{world: w, change: c, verdicts: map[string]*verdict{}}
 	if c.Layer != layers.Network && c.Layer != layers.Node {
 		e.add(Fault{Rule: RuleRequest, Problem: "the " + c.Layer.String() + " layer can't be written",
-			Expectation: "the network and the node layer are allowed"})
+			Expectation: "must be network or node"})
 		return Result{}, e.faults
 	}
 	writes := e.writes()

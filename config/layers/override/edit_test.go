@@ -111,23 +111,23 @@ func TestWhatAWriteChecks(t *testing.T) {
 	for _, tt := range []struct{ name, network, own, write, want string }{
 		{"a good value", `{}`, `{}`, `node set {"n1":{"n":2}}`, ""},
 		{"the metadata's rules", `{}`, `{}`, `node set {"n1":{"n":11}}`,
-			"n1: n: is 11: an integer from 1 to 10 is allowed (range, node layer)"},
+			"n1: n: invalid value 11: must be an integer from 1 to 10 (range, node layer)"},
 		{
 			"all faults at once, of all nodes", `{}`, `{}`, `node set {"n1":{"n":11,"s":1},"n2":{"n":11}}`,
-			"n1, n2: n: is 11: an integer from 1 to 10 is allowed (range, node layer)\nn1: s: is 1: a string is allowed " +
+			"n1, n2: n: invalid value 11: must be an integer from 1 to 10 (range, node layer)\nn1: s: invalid type int64: must be a string " +
 				"(type, node layer)",
 		},
-		{"modify is checked with what is there already", `{}`, `{"m":{"a":{"v":1}}}`,
+		{"modify is checked with what exists already", `{}`, `{"m":{"a":{"v":1}}}`,
 			`node modify {"n1":{"m":{"a":{"v":2}}}}`, ""},
 		{"a read-only entry, added", `{}`, `{}`, `node set {"n1":{"ro":{"a":1}}}`,
-			"n1: ro: is read-only, and would be {\"a\": 1}: nobody may set it (readOnly, node layer)"},
+			"n1: ro: is read-only, and would be {\"a\": 1}: it can't be set (readOnly, node layer)"},
 		{"a change below a read-only parent", `{}`, `{"ro":{"a":{"b":1}}}`, `node set {"n1":{"ro":{"a":{"b":2}}}}`,
 			"n1: ro: is read-only"},
 		{"a read-only property", `{}`, `{}`, `node set {"n1":{"o":{"fixed":{"x":1}}}}`, "n1: o.fixed: is read-only"},
 		{"a read-only property below free keys", `{}`, `{}`, `node set {"n1":{"m":{"a":{"k":"x"}}}}`,
 			"n1: m.a.k: is read-only"},
 		{"an object in the place of a read-only scalar", `{}`, `{"m":{"a":{"k":"x"}}}`,
-			`node set {"n1":{"m":{"a":{"k":{}}}}}`, "n1: m.a.k: is read-only\nn1: m.a.k: is an object"},
+			`node set {"n1":{"m":{"a":{"k":{}}}}}`, "n1: m.a.k: is read-only\nn1: m.a.k: invalid type object"},
 		{"a read-only value once more", `{}`, `{"ro":{"a":1}}`, `node set {"n1":{"ro":{"a":1},"n":2}}`, ""},
 		{"a read-only value removed", `{}`, `{"ro":{"a":1,"b":2}}`, `node set {"n1":{"ro":{"a":1}}}`, ""},
 		{"a read-only object emptied", `{}`, `{"ro":{"a":1}}`, `node set {"n1":{"ro":{}}}`, ""},
@@ -135,29 +135,29 @@ func TestWhatAWriteChecks(t *testing.T) {
 		{"a deprecated value removed by set", `{}`, `{"dep":"x"}`, `node set {"n1":{}}`, ""},
 		{"a deprecated value removed by unset", `{}`, `{"dep":"x"}`, `node unset n1.dep`, ""},
 		{"a deprecated value added", `{}`, `{}`, `node modify {"n1":{"dep":"x"}}`,
-			"n1: dep: is deprecated, and would be \"x\": nobody may set it (deprecated, node layer)"},
+			"n1: dep: is deprecated, and would be \"x\": it can't be set (deprecated, node layer)"},
 		{"a deprecated value changed", `{}`, `{"dep":"x"}`, `node modify {"n1":{"dep":"y"}}`,
-			"n1: dep: is deprecated, and would be \"y\": the stored value or none is allowed: \"x\" (deprecated, node layer)"},
+			"n1: dep: is deprecated, and would be \"y\": must be the stored value or none: \"x\" (deprecated, node layer)"},
 		{"a deprecated property", `{}`, `{}`, `node set {"n1":{"o":{"old":1}}}`, "n1: o.old: is deprecated"},
 		{"in the network layer too", `{}`, `{}`, `network modify {"dep":"x"}`,
-			"dep: is deprecated, and would be \"x\": nobody may set it (deprecated, network layer)"},
+			"dep: is deprecated, and would be \"x\": it can't be set (deprecated, network layer)"},
 		{
 			"the order of groups", `{}`, `{}`, `node set {"n1":{"dep":"x","ro":{"a":1},"n":"x","m":5},"n9":5}`,
-			"n1: ro: is read-only\nn1: dep: is deprecated\nn9: is not in the topology\nn9: is no object\nn1: m: is an object " +
-				"in the base layer\nn1: n: is the string",
+			"n1: ro: is read-only\nn1: dep: is deprecated\nn9: not in the topology\nn9: invalid type int64\nn1: m: invalid type int64 in the " +
+				"node layer over an object in the base layer\nn1: n: invalid type string",
 		},
-		{"a node that is not in the topology", `{}`, `{}`, `node set {"n9":{"n":2}}`,
-			"n9: is not in the topology: the nodes of the topology are allowed (topology)"},
-		{"an empty request", `{}`, `{}`, `node set {}`, "the write names no node: {node: {…}} is allowed (request)"},
+		{"a node that not in the topology", `{}`, `{}`, `node set {"n9":{"n":2}}`,
+			"n9: not in the topology: must be a node of the topology (topology)"},
+		{"an empty request", `{}`, `{}`, `node set {}`, "the write names no node: must be {node: {…}} (request)"},
 		{"a node without a name", `{}`, `{}`, `node set {"":{"n":2}}`,
-			"\"\": is not in the topology\nthe name of a node is empty"},
-		{"an unset without keys", `{}`, `{}`, `network unset`, "the write names no key: one or more are allowed (request)"},
+			"\"\": not in the topology\nthe name of a node is empty"},
+		{"an unset without keys", `{}`, `{}`, `network unset`, "the write names no key: must be one or more (request)"},
 		{"an unset of what is not there", `{"a":1}`, `{"s":"y"}`, `node unset n1.s n1.q n2.s`,
-			"n1: q: is not in the node layer\nn2: s: is not in the node layer: a key of that layer is allowed (request)"},
-		{"an unset of a node without a layer", `{}`, `{}`, `node unset n2`, "n2: is not in the node layer"},
+			"n1: q: not in the node layer\nn2: s: not in the node layer: must be a key of that layer (request)"},
+		{"an unset of a node without a layer", `{}`, `{}`, `node unset n2`, "n2: not in the node layer"},
 		{"a required property that goes", `{"o":{"must":1}}`, `{"o":{"may":"x"}}`, `network unset o`, ""},
-		{"an unknown key below strict", `{}`, `{}`, `node set {"n1":{"closed":{"b":1}}}`,
-			"n1: closed.b: is unknown: a is allowed (unknown, node layer)"},
+		{"an unknown field below strict", `{}`, `{}`, `node set {"n1":{"closed":{"b":1}}}`,
+			"n1: closed.b: unknown field: must be a (unknown, node layer)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := world(t, base, tt.network, tt.own)
@@ -193,22 +193,22 @@ func TestDefectsOfTheOriginal(t *testing.T) {
 	const base = `{"n":1,"s":"x","o":{"must":1},"m":{}}`
 	for _, tt := range []struct{ name, network, own, write, want string }{
 		{"null over an object is swallowed, and stored", `{}`, `{}`, `node set {"n1":{"o":null}}`,
-			"n1: o: is an object in the base layer and no object (null) in the node layer: an object is allowed over an " +
-				"object only (clash, node layer)"},
+			"n1: o: invalid type null in the node layer over an object in the base layer: must be an " +
+				"object (clash, node layer)"},
 		{"a scalar over an object is swallowed, and stored", `{}`, `{}`, `network set {"o":5}`,
-			"n1, n2: o: is an object in the base layer and no object (int64) in the network layer"},
+			"n1, n2: o: invalid type int64 in the network layer over an object in the base layer"},
 		{"modify swallows too", `{}`, `{"m":{"a":{"v":1}}}`, `node modify {"n1":{"m":{"a":5}}}`,
-			"n1: m.a: is an object in the node layer and no object (int64) in what is written"},
+			"n1: m.a: invalid type int64 in the write over an object in the node layer"},
 		{"a key with a dot hides from readOnly", `{}`, `{}`, `node set {"n1":{"a.b":"x"}}`, `n1: "a.b": is read-only`},
 		{"a key with a dot above a read-only one", `{}`, `{}`, `node set {"n1":{"m":{"x.y":{"k":"z"}}}}`,
 			`n1: m."x.y".k: is read-only`},
 		{"a node's layer that is no object ends the process", `{}`, `{}`, `node set {"n1":5}`,
-			"n1: is no object (int64): an object is allowed: {node: {…}} (request)"},
-		{"a node's layer that is null", `{}`, `{}`, `node modify {"n1":null}`, "n1: is no object (null)"},
+			"n1: invalid type int64: must be an object: {node: {…}} (request)"},
+		{"a node's layer that is null", `{}`, `{}`, `node modify {"n1":null}`, "n1: invalid type null"},
 		{"a network change is not checked against node overrides", `{"o":{"must":2}}`, `{"o":5}`,
 			`network modify {"m":{"a":{"v":1}}}`, ""},
 		{"a network change under a node's scalar", `{}`, `{"q":5}`, `network set {"q":{"x":1}}`,
-			"n1: q: is an object in the network layer and no object (int64) in the node layer"},
+			"n1: q: invalid type int64 in the node layer over an object in the network layer"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, faults := Apply(world(t, base, tt.network, tt.own), one(t, tt.write))
@@ -222,9 +222,9 @@ func TestDefectsOfTheOriginal(t *testing.T) {
 func TestARequiredPropertyOfAnotherLayerStays(t *testing.T) {
 	w := world(t, `{}`, `{"o":{"must":1}}`, `{"o":{"may":"x"}}`)
 	_, faults := Apply(w, one(t, `network unset o.must`))
-	compareLines(t, faults.Error(), "n1: o.must: is missing: it is required: an integer is allowed (required, node layer)")
+	compareLines(t, faults.Error(), "n1: o.must: required: must be an integer (required, node layer)")
 	_, faults = Apply(world(t, `{}`, `{"o":{"may":"x"}}`, `{"o":{"must":1}}`), one(t, `node set {"n1":5}`))
-	compareLines(t, faults.Error(), "n1: is no object (int64)") // nobody knows what it would have lacked
+	compareLines(t, faults.Error(), "n1: invalid type int64") // nobody knows what it would have lacked
 	_, faults = Apply(w, one(t, `node set {"n2":{"o":{"may":"y"}}}`))
 	compareLines(t, faults.Error(), "")
 }
@@ -238,9 +238,9 @@ func TestTheNodesOwnVersionsCount(t *testing.T) {
 	}
 	w.Nodes = map[string]Node{"a": {Kind: "old"}, "b": {Kind: "new"}}
 	_, faults := Apply(w, one(t, `node set {"a":{"q":1},"b":{"q":1}}`))
-	compareLines(t, faults.Error(), "b: q: is an object in the hardware layer and no object (int64) in the node layer")
+	compareLines(t, faults.Error(), "b: q: invalid type int64 in the node layer over an object in the hardware layer")
 	_, faults = Apply(w, one(t, `network set {"n":1,"q":1}`))
-	compareLines(t, faults.Error(), "b: q: is an object in the hardware layer and no object (int64) in the network layer")
+	compareLines(t, faults.Error(), "b: q: invalid type int64 in the network layer over an object in the hardware layer")
 	r, faults := Apply(w, one(t, `network set {"o":{"must":7}}`))
 	if faults != nil || len(r.Effects) != 2 {
 		t.Errorf("%v; %v", faults, r.Effects)
@@ -253,17 +253,17 @@ func TestFaultsThatWereThereBefore(t *testing.T) {
 		{"another key", `{"n":99}`, `network set {"s":"y"}`, ""},
 		{"the same key below", `{"n":99}`, `network set {"n":5}`, ""},
 		{"the same value once more", `{"n":99}`, `node set {"n1":{"n":99,"s":"y"}}`, ""},
-		{"another wrong value", `{"n":99}`, `node set {"n1":{"n":98}}`, "n1: n: is 98"},
+		{"another wrong value", `{"n":99}`, `node set {"n1":{"n":98}}`, "n1: n: invalid value 98"},
 		{"a right value", `{"n":99}`, `node set {"n1":{"n":9}}`, ""},
 		{"an old clash", `{"m":5}`, `node modify {"n1":{"s":"y"}}`, ""},
-		{"another wrong value over an object", `{"m":5}`, `node set {"n1":{"m":6}}`, "n1: m: is an object in the base layer"},
+		{"another wrong value over an object", `{"m":5}`, `node set {"n1":{"m":6}}`, "n1: m: invalid type int64 in the node layer over an object in the base layer"},
 		{"an old clash, and one of another layer", `{"m":5}`, `network set {"m":6}`,
-			"n1, n2: m: is an object in the base layer and no object (int64) in the network layer"},
+			"n1, n2: m: invalid type int64 in the network layer over an object in the base layer"},
 		{"an old clash, and null of another layer", `{"m":5}`, `network set {"m":null}`,
-			"n1, n2: m: is an object in the base layer and no object (null) in the network layer"},
+			"n1, n2: m: invalid type null in the network layer over an object in the base layer"},
 		{"an old clash, and a write below it", `{"m":5}`, `network set {"m":{"a":{"v":1}}}`, ""},
 		{"an old clash, and a fault below it", `{"m":5}`, `network set {"m":{"a":{"v":"x"}}}`,
-			"n1, n2: m.a.v: is the string"},
+			"n1, n2: m.a.v: invalid type string"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, faults := Apply(world(t, `{"m":{}}`, `{}`, tt.own), one(t, tt.write))
@@ -277,23 +277,23 @@ func TestTheNetworkLayerIsRightByItself(t *testing.T) {
 	w := world(t, `{}`, `{}`, `{"n":1}`)
 	delete(w.Nodes, "n2")
 	_, faults := Apply(w, one(t, `network set {"n":99}`))
-	compareLines(t, faults.Error(), "n: is 99: an integer from 1 to 10 is allowed (range, network layer)")
+	compareLines(t, faults.Error(), "n: invalid value 99: must be an integer from 1 to 10 (range, network layer)")
 	_, faults = Apply(w, one(t, `network set {"o":{"may":"x"}}`))
-	compareLines(t, faults.Error(), "n1: o.must: is missing")
+	compareLines(t, faults.Error(), "n1: o.must: required")
 	w.Nodes["n1"] = Node{Own: parse(t, `{"o":{"must":1}}`)}
 	if _, faults = Apply(w, one(t, `network set {"o":{"may":"x"}}`)); faults != nil {
 		t.Errorf("what the only node has is missing: %v", faults)
 	}
 	w.Nodes = nil
 	_, faults = Apply(w, one(t, `network set {"o":{"may":"x"}}`))
-	compareLines(t, faults.Error(), "o.must: is missing: it is required: an integer is allowed (required, network layer)")
+	compareLines(t, faults.Error(), "o.must: required: must be an integer (required, network layer)")
 	w.Kinds = map[string]layers.Set{"a": {layers.Base: parse(t, `{"o":{"must":1}}`)}}
 	if _, faults = Apply(w, one(t, `network set {"o":{"may":"x"}}`)); faults != nil {
 		t.Errorf("what the only kind has is missing: %v", faults)
 	}
 	w.Kinds = nil
 	_, faults = Apply(w, one(t, `network set {"n":99}`))
-	compareLines(t, faults.Error(), "n: is 99: an integer from 1 to 10 is allowed (range, network layer)")
+	compareLines(t, faults.Error(), "n: invalid value 99: must be an integer from 1 to 10 (range, network layer)")
 }
 
 // TestALineNamesItsNodes: a hundred at most, and a name that would read as two, or as none, in quotes.
@@ -336,5 +336,5 @@ func TestAnUnsetOfAnEmptyKeyChangesNothing(t *testing.T) {
 func TestOtherLayersCantBeWritten(t *testing.T) {
 	_, faults := Apply(World{}, Change{Layer: layers.Auto})
 	compareLines(t, faults.Error(),
-		"the auto layer can't be written: the network and the node layer are allowed (request)")
+		"the auto layer can't be written: must be network or node (request)")
 }

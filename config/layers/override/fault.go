@@ -38,7 +38,7 @@ type Fault struct {
 // shownNodes is how many nodes a line names.
 const shownNodes = 100
 
-// Error is the fault in one line: "n1, n2: path.to.key: is 5: a string is allowed (type, node layer)".
+// Error is the fault in one line: "n1, n2: path.to.key: invalid type int64: must be a string (type, node layer)".
 func (f Fault) Error() string {
 	line := config.Fault{Path: f.Path, Problem: f.Problem, Expectation: f.Expectation}.Error()
 	if len(f.Nodes) > 0 {
@@ -71,13 +71,11 @@ type Faults []Fault
 // Is says that the write is rejected.
 func (fs Faults) Is(target error) bool { return target == config.Rejected }
 
-// Error is one line for each fault.
-func (fs Faults) Error() string {
-	lines := make([]string, len(fs))
-	for i, f := range fs {
-		lines[i] = f.Error()
-	}
-	return strings.Join(lines, "\n")
+// Error is one line for each fault, and few of the same kind (config.Few).
+func (fs Faults) Error() string { return strings.Join(config.Few(fs, Fault.kind, Fault.Error), "\n") }
+
+func (f Fault) kind() string {
+	return config.Fault{Problem: f.Problem, Expectation: f.Expectation}.Kind() + " (" + f.Rule + ")"
 }
 
 // Nodes are all nodes that a fault names, sorted.

@@ -260,12 +260,10 @@ func (e *editor) judge(kind string, before, after layers.Set) *verdict {
 }
 
 func clashFault(s layers.Set, c layers.Clash, e *editor) Fault {
-	what := "is an object in the " + c.Below.String() + " layer and no object (" + c.Kind + ") in the " +
-		c.Above.String() + " layer"
 	v, _ := config.Lookup(s[c.Above], c.Path)
 	return Fault{
 		Path: c.Path, Value: e.show(c.Path, v), Rule: RuleClash, Layer: c.Above.String(),
-		Problem: what, Expectation: "an object is allowed over an object only",
+		Problem: c.Problem(), Expectation: layers.MustBeObject,
 	}
 }
 
@@ -297,8 +295,8 @@ func (e *editor) report(rules *metadata.Metadata, s layers.Set, effective config
 		}
 		for _, path := range r.Unknown {
 			v, _ := config.Lookup(present, path)
-			add(Fault{Path: path, Value: v, Rule: metadata.RuleUnknown, Problem: "is unknown",
-				Expectation: "it is kept, and nothing checks it"}, true)
+			add(Fault{Path: path, Value: v, Rule: metadata.RuleUnknown, Problem: config.UnknownField,
+				Expectation: "kept, but not validated"}, true)
 		}
 	}
 	warnings, faults := e.world.Sections.check(effective)

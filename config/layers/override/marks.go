@@ -29,9 +29,9 @@ func (e *editor) mark(w write, entry []string, rule string) {
 	what := map[string]string{RuleReadOnly: "is read-only", RuleDeprecated: "is deprecated"}[rule]
 	v, _ := config.Lookup(w.new, entry)
 	old, had := config.Lookup(w.old, entry)
-	allowed := "nobody may set it"
+	allowed := "it can't be set"
 	if had {
-		allowed = "the stored value or none is allowed: " + config.Shorten(config.OneLine(e.show(entry, old)))
+		allowed = "must be the stored value or none: " + config.Shorten(config.OneLine(e.show(entry, old)))
 	}
 	e.add(Fault{
 		Nodes: w.nodes(), Path: slices.Clone(entry), Value: e.show(entry, v), Rule: rule, Layer: e.layerName(),

@@ -49,17 +49,17 @@ func TestWhatAWriteChangesOnEachNode(t *testing.T) {
 			`n1 {"m": {"a": {"v": 1}},"n": 3} m.a.v from 1 n from 3 to 1 of base`},
 		{"an object in place of a scalar", `{"q":1}`, `{}`, `network set {"q":{"x":2}}`,
 			`n1,n2 {"q": {"x": 2}} q from 1 q.x to 2 of network
-warning: n1, n2: q: is unknown: it is kept, and nothing checks it (unknown, network layer)`},
+warning: n1, n2: q: unknown field: kept, but not validated (unknown, network layer)`},
 		{"an empty object", `{}`, `{}`, `network set {"m":{"a":{}}}`, `n1,n2 {"m": {"a": {}}} m.a to {} of network`},
 		{"null is a value", `{}`, `{}`, `network set {"zz":null}`, `n1,n2 {"zz": null} zz to null of network
-warning: n1, n2: zz: is unknown: it is kept, and nothing checks it (unknown, network layer)`},
+warning: n1, n2: zz: unknown field: kept, but not validated (unknown, network layer)`},
 		{"filled", `{"m":{"a":{}}}`, `{}`, `network set {"m":{"a":{"v":1}}}`,
 			`n1,n2 {"m": {"a": {"v": 1}}} m.a.v to 1 of network`},
 		{"a secret", `{"pw":"old"}`, `{}`, `network modify {"pw":"new"}`,
 			`n1,n2 {"pw": "old"} pw from {"$masked": true} to {"$masked": true} of network`},
-		{"unknown keys warn, the shallowest only", `{}`, `{}`, `node set {"n1":{"zz":{"y":1}}}`,
+		{"unknown fields warn, the shallowest only", `{}`, `{}`, `node set {"n1":{"zz":{"y":1}}}`,
 			`n1 {"zz": {"y": 1}} zz.y to 1 of node
-warning: n1: zz: is unknown: it is kept, and nothing checks it (unknown, node layer)`},
+warning: n1: zz: unknown field: kept, but not validated (unknown, node layer)`},
 		{"but not those that the write leaves alone", `{}`, `{"zz":1}`, `node modify {"n1":{"n":2}}`,
 			`n1 {"n": 1} n from 1 to 2 of node`},
 	} {
@@ -84,7 +84,7 @@ func TestNewLayers(t *testing.T) {
 		{`{"a":"c"}`, `modify {"a":["b"]}`, `{"a":["b"]}`},
 		{`{"a":{"b":"c"}}`, `modify {"a":{"b":"d","c":null}}`, `{"a":{"b":"d","c":null}}`},
 		{`{"a":{"b":"c"}}`, `modify {"a":[1]}`,
-			`a: is an object in the network layer and no object (array) in what is written`},
+			`a: invalid type array in the write over an object in the network layer`},
 		{`{"e":null}`, `modify {"a":1}`, `{"a":1,"e":null}`},
 		{`{}`, `modify {"a":{"bb":{"ccc":null}}}`, `{"a":{"bb":{"ccc":null}}}`},
 		{`{"a":"x"}`, `modify {"a":{"b":1}}`, `{"a":{"b":1}}`},
@@ -98,7 +98,7 @@ func TestNewLayers(t *testing.T) {
 		{`{"a":{"b":1,"c":2}}`, `unset a.b a.c`, `{}`},
 		{`{"a":{"b":1,"c":2}}`, `unset a a.b`, `{}`},
 		{`{"a.b":1,"a":{"b":2}}`, `unset "a.b"`, `{"a":{"b":2}}`},
-		{`{"a":{"b":1}}`, `unset a.b.c`, `a.b.c: is not in the network layer`},
+		{`{"a":{"b":1}}`, `unset a.b.c`, `a.b.c: not in the network layer`},
 	} {
 		r, faults := Apply(World{Sections: sections, Network: parse(t, tt.old)}, one(t, "network "+tt.write))
 		if faults != nil {
@@ -149,7 +149,7 @@ func TestNodesAreInOrder(t *testing.T) {
 		t.Errorf("%v: %s", faults, got)
 	}
 	_, faults = Apply(w, one(t, `network set {"n":22}`))
-	compareLines(t, faults.Error(), "n1, n2, n3: n: is 22")
+	compareLines(t, faults.Error(), "n1, n2, n3: n: invalid value 22")
 	if got := strings.Join(faults.Nodes(), " "); got != "n1 n2 n3" {
 		t.Errorf("the nodes are %s", got)
 	}
@@ -166,9 +166,9 @@ func TestAMaskKeepsTheSecret(t *testing.T) {
 		t.Error(faults)
 	}
 	for write, want := range map[string]string{
-		`network set {"pw":{"x":1}}`:                    `pw: is a secret object`,
-		`network set {"pw":{"$masked":true,"x":1}}`:     `pw: is a secret object`,
-		`network set {"pw":"new","s":{"$masked":true}}`: `s: is an object`, // no secret: it is what was written
+		`network set {"pw":{"x":1}}`:                    `pw: invalid secret of type object`,
+		`network set {"pw":{"$masked":true,"x":1}}`:     `pw: invalid secret of type object`,
+		`network set {"pw":"new","s":{"$masked":true}}`: `s: invalid type object`, // no secret: it is what was written
 	} {
 		_, faults = Apply(w, one(t, write))
 		if !strings.Contains(faults.Error(), want) {
@@ -200,16 +200,16 @@ func TestCrossFieldChecks(t *testing.T) {
 	for _, tt := range []struct{ name, write, want string }{
 		{"a port that only the node has", `network modify {"networkInstances":{` + ni + `:{"displayName":"x"}}}`, ""},
 		{"a port that one node has not", `network modify {"networkInstances":{` + ni + `:{"port":"lan"}}}`,
-			`n1: networkInstances.10000000-0000-4000-8000-000000000001.port: is "lan", which no port has`},
+			`n1: networkInstances.10000000-0000-4000-8000-000000000001.port: invalid value "lan", which no port has`},
 		{"a port made absent", `node modify {"n2":{"ports":{"lan":{"$absent":true}}}}`, ""},
 		{"a port that is used, made absent", `node modify {"n2":{"ports":{"wan":{"$absent":true}}}}`,
-			`n2: networkInstances.10000000-0000-4000-8000-000000000001.port: is "wan", which no port has`},
+			`n2: networkInstances.10000000-0000-4000-8000-000000000001.port: invalid value "wan", which no port has`},
 		{"an interface twice", `node modify {"n2":{"ports":{"lan":{"ifName":"eth1"}}}}`,
-			`n2: ports.wan.ifName: is eth1, as ports.lan.ifName`},
-		{"a fault that both know is told once", `node modify {"n2":{"ports":{"lan":{"mtu":5}}}}`, `n2: ports.lan.mtu: is 5`},
+			`n2: ports.wan.ifName: duplicate value eth1, also at ports.lan.ifName`},
+		{"a fault that both know is told once", `node modify {"n2":{"ports":{"lan":{"mtu":5}}}}`, `n2: ports.lan.mtu: invalid value 5`},
 		{"an interface twice, with another port than before",
 			`node modify {"n3":{"ports":{"a":{"ifName":"eth8"},"b":{"ifName":"eth9"}}}}`,
-			`n3: ports.lan.ifName: is eth9, as ports.b.ifName`},
+			`n3: ports.lan.ifName: duplicate value eth9, also at ports.b.ifName`},
 		{"another vendor's keys", `node modify {"n2":{"envParams":{"X":1}}}`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -238,7 +238,7 @@ func TestTheRealFiles(t *testing.T) {
 	for _, tt := range []struct{ write, want string }{
 		{`network modify {"sysParams":{"managedConfig":true}}`, ""},
 		{`network modify {"sysParams":{"managedConfig":"yes"}}`,
-			"terra111.f5.td.a404-if: sysParams.managedConfig: is the string"},
+			"terra111.f5.td.a404-if: sysParams.managedConfig: invalid type string"},
 		{`network modify {"envParams":{"FW_IF2IF":"0"}}`, "envParams.FW_IF2IF: is deprecated"},
 		{`network set {"envParams":{"FW_IF2IF":"1"}}`, ""},
 		{`network unset envParams.FW_IF2IF`, ""},
@@ -246,7 +246,7 @@ func TestTheRealFiles(t *testing.T) {
 		{`node modify {"n":{"topologyInfo":{"radioInfo":{"02:00:00:00:00:01":{}}}}}`,
 			"n: topologyInfo.radioInfo: is read-only"},
 		{`node modify {"n":{"envParams":null}}`,
-			"n: envParams: is an object in the network layer and no object (null) in the node layer"},
+			"n: envParams: invalid type null in the node layer over an object in the network layer"},
 	} {
 		_, faults := Apply(w, one(t, tt.write))
 		compareLines(t, faults.Error(), tt.want)

@@ -38,8 +38,8 @@ func TestSeed_WritesToLayers(t *testing.T) {
 	})
 	t.Run("TCM-W3", func(t *testing.T) { // "All SET operations on the controller are validated using the config metadata"
 		for _, op := range []string{"set", "modify"} {
-			refused(t, `{}`, `network `+op+` {"n":11}`, "n1, n2: n: is 11: an integer from 1 to 10 is allowed")
-			refused(t, `{}`, `node `+op+` {"n1":{"n":11}}`, "n1: n: is 11: an integer from 1 to 10 is allowed")
+			refused(t, `{}`, `network `+op+` {"n":11}`, "n1, n2: n: invalid value 11: must be an integer from 1 to 10")
+			refused(t, `{}`, `node `+op+` {"n1":{"n":11}}`, "n1: n: invalid value 11: must be an integer from 1 to 10")
 			refused(t, `{}`, `node `+op+` {"n1":{"n":10}}`, "")
 		}
 	})
@@ -65,6 +65,6 @@ func TestSeed_WritesToLayers(t *testing.T) {
 		w := world(t, base, `{}`, `{}`)
 		w.InTopology = map[string]bool{"n1": true}
 		_, faults := Apply(w, one(t, `node set {"n9":{"n":2}}`))
-		compareLines(t, faults.Error(), "n9: is not in the topology")
+		compareLines(t, faults.Error(), "n9: not in the topology")
 	})
 }

@@ -1,7 +1,6 @@
 package override
 
 import (
-	"fmt"
 	"slices"
 
 	"edgespan/config"
@@ -12,11 +11,11 @@ import (
 // layer are in the order of the nodes.
 func (e *editor) writes() []write {
 	if len(e.change.Overrides) == 0 && e.change.Op != Unset && e.change.Layer == layers.Node {
-		e.add(Fault{Rule: RuleRequest, Problem: "the write names no node", Expectation: "{node: {…}} is allowed"})
+		e.add(Fault{Rule: RuleRequest, Problem: "the write names no node", Expectation: "must be {node: {…}}"})
 	}
 	if e.change.Op == Unset {
 		if len(e.change.Keys) == 0 {
-			e.add(Fault{Rule: RuleRequest, Problem: "the write names no key", Expectation: "one or more are allowed"})
+			e.add(Fault{Rule: RuleRequest, Problem: "the write names no key", Expectation: "must be one or more"})
 		}
 		return e.unsets()
 	}
@@ -34,11 +33,11 @@ func (e *editor) writes() []write {
 // member notes a node that is not in the topology, or has no name.
 func (e *editor) member(node string) {
 	if node == "" {
-		e.add(Fault{Rule: RuleRequest, Problem: "the name of a node is empty", Expectation: "{node: {…}} is allowed"})
+		e.add(Fault{Rule: RuleRequest, Problem: "the name of a node is empty", Expectation: "must be {node: {…}}"})
 	}
 	if e.world.InTopology != nil && !e.world.InTopology[node] {
-		e.add(Fault{Nodes: []string{node}, Rule: RuleTopology, Problem: "is not in the topology",
-			Expectation: "the nodes of the topology are allowed"})
+		e.add(Fault{Nodes: []string{node}, Rule: RuleTopology, Problem: "not in the topology",
+			Expectation: "must be a node of the topology"})
 	}
 }
 
@@ -49,7 +48,7 @@ func (e *editor) put(node string, old config.Object, request any) write {
 	if !is {
 		e.add(Fault{
 			Nodes: w.nodes(), Value: request, Rule: RuleRequest,
-			Problem: "is no object (" + config.KindOf(request) + ")", Expectation: "an object is allowed: {node: {…}}",
+			Problem: config.InvalidType(config.KindOf(request)), Expectation: "must be an object: {node: {…}}",
 		})
 		w.broken = true
 		return w
@@ -63,9 +62,8 @@ func (e *editor) put(node string, old config.Object, request any) write {
 	for _, c := range clashes {
 		e.add(Fault{
 			Nodes: w.nodes(), Path: c.Path, Value: e.show(c.Path, c.Above), Rule: RuleClash, Layer: e.layerName(),
-			Problem: fmt.Sprintf("is an object in %s and no object (%s) in what is written", e.place(),
-				config.KindOf(c.Above)),
-			Expectation: "an object is allowed over an object only",
+			Problem:     config.InvalidType(config.KindOf(c.Above)) + " in the write over an object in " + e.place(),
+			Expectation: layers.MustBeObject,
 		})
 	}
 	w.new = merged
@@ -82,7 +80,7 @@ func (e *editor) unmask(w write, path []string, old, request any) any {
 		if old == nil {
 			e.add(Fault{
 				Nodes: w.nodes(), Path: slices.Clone(path), Value: request, Rule: RuleRequest, Layer: e.layerName(),
-				Problem: "is masked, and " + e.place() + " has no value to keep", Expectation: "the secret itself is allowed",
+				Problem: "is masked, and " + e.place() + " has no value to keep", Expectation: "must be the secret itself",
 			})
 		}
 		return old
@@ -133,7 +131,7 @@ func (e *editor) unset(node string, old config.Object, keys [][]string) write {
 		if _, found := config.Lookup(old, key); !found || old == nil {
 			e.add(Fault{
 				Nodes: w.nodes(), Path: key, Rule: RuleRequest,
-				Problem: "is not in " + e.place(), Expectation: "a key of that layer is allowed",
+				Problem: "not in " + e.place(), Expectation: "must be a key of that layer",
 			})
 			continue
 		}

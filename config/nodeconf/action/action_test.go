@@ -75,7 +75,7 @@ func TestSeed_EachActionIsBuiltInOrUnsupported(t *testing.T) {
 		switch got := mapped.Of(name); {
 		case kind == Unsupported && (faults != nil || got.String() != "/bin/x"):
 			t.Errorf("%s mapped: %v %v", name, got, faults)
-		case kind != Unsupported && (len(faults) != 1 || faults[0].Problem != "is done by edgespan itself"):
+		case kind != Unsupported && (len(faults) != 1 || faults[0].Problem != "reserved action"):
 			t.Errorf("%s is built in: %v", name, faults)
 		}
 	}
@@ -201,39 +201,39 @@ RESTART_WEBUI:
 // Every fault with its path, all of them at once.
 func TestFaultsOfATable(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"RESTART_KEA: {unit: kea, do: stop}", `RESTART_KEA.do: is "stop": restart or reload is allowed`},
-		{"RESTART_KEA: {unit: kea, do: 1}", `RESTART_KEA.do: is a number: restart or reload is allowed`},
-		{"RESTART_KEA: kea", `RESTART_KEA: is a string: ` + wholeEntry},
-		{"RESTART_KEA:", `RESTART_KEA: is empty: ` + wholeEntry},
+		{"RESTART_KEA: {unit: kea, do: stop}", `RESTART_KEA.do: invalid value "stop": must be restart or reload`},
+		{"RESTART_KEA: {unit: kea, do: 1}", `RESTART_KEA.do: invalid type number: must be restart or reload`},
+		{"RESTART_KEA: kea", `RESTART_KEA: invalid type string: ` + wholeEntry},
+		{"RESTART_KEA:", `RESTART_KEA: invalid type null: ` + wholeEntry},
 		{"RESTART_KEA: {}", `RESTART_KEA: has neither a unit nor a command: ` + oneOfBoth},
 		{"RESTART_KEA: {unit: kea, command: [/x]}", `RESTART_KEA: has a unit and a command: ` + oneOfBoth},
-		{"RESTART_KEA: {command: [/x], do: restart}", `RESTART_KEA.do: stands without a unit: only a unit has it`},
+		{"RESTART_KEA: {command: [/x], do: restart}", `RESTART_KEA.do: invalid without a unit: only a unit has it`},
 		{"RESTART_KEA: {command: /x y}",
-			`RESTART_KEA.command: is a string: a list of words is allowed, the first an absolute path: no shell reads it`},
-		{"RESTART_KEA: {command: []}", `RESTART_KEA.command: has 0 words: 1 to 64 are allowed`},
-		{"RESTART_KEA: {command: [x]}", `RESTART_KEA.command.0: is "x": an absolute path is allowed, without . and .. in it`},
+			`RESTART_KEA.command: invalid type string: must be a list of words, the first an absolute path: no shell reads it`},
+		{"RESTART_KEA: {command: []}", `RESTART_KEA.command: invalid number of words 0: must be 1 to 64`},
+		{"RESTART_KEA: {command: [x]}", `RESTART_KEA.command.0: invalid value "x": must be an absolute path without . and ..`},
 		{"RESTART_KEA: {command: [/a/../x]}",
-			`RESTART_KEA.command.0: is "/a/../x": an absolute path is allowed, without . and .. in it`},
-		{"RESTART_KEA: {command: [/x, 5]}", `RESTART_KEA.command.1: is a number: a string is allowed: put it in ""`},
-		{`RESTART_KEA: {command: [/x, "a\0b"]}`, `RESTART_KEA.command.1: has a zero byte: any other is allowed`},
-		{"RESTART_KEA: {command: [/x, [y]]}", `RESTART_KEA.command.1: is a list: a scalar is allowed in a list`},
+			`RESTART_KEA.command.0: invalid value "/a/../x": must be an absolute path without . and ..`},
+		{"RESTART_KEA: {command: [/x, 5]}", `RESTART_KEA.command.1: invalid type number: must be a string: put it in ""`},
+		{`RESTART_KEA: {command: [/x, "a\0b"]}`, `RESTART_KEA.command.1: zero byte in the text: must be without zero bytes`},
+		{"RESTART_KEA: {command: [/x, [y]]}", `RESTART_KEA.command.1: invalid type list: must be a scalar in a list`},
 		{"RESTART_KEA: {command: [/x], timeout: 30}",
-			`RESTART_KEA.timeout: is a number: a duration from 1ms to 10m is allowed, as 30s`},
+			`RESTART_KEA.timeout: invalid type number: must be a duration from 1ms to 10m, such as 30s`},
 		{"RESTART_KEA: {command: [/x], timeout: 11m}",
-			`RESTART_KEA.timeout: is "11m": a duration from 1ms to 10m is allowed, as 30s`},
+			`RESTART_KEA.timeout: invalid value "11m": must be a duration from 1ms to 10m, such as 30s`},
 		{"RESTART_KEA: {command: [/x], timeout: -1s}",
-			`RESTART_KEA.timeout: is "-1s": a duration from 1ms to 10m is allowed, as 30s`},
+			`RESTART_KEA.timeout: invalid value "-1s": must be a duration from 1ms to 10m, such as 30s`},
 		{"RESTART_KEA: {command: [/x], shell: true}",
-			`RESTART_KEA.shell: is unknown: unit and do, or command, and timeout are allowed`},
+			`RESTART_KEA.shell: unknown field: must be unit and do, or command, and timeout`},
 		{"RESTART_KEA: {unit: --now}",
-			`RESTART_KEA.unit: is "--now.service": the name of a systemd unit is allowed: letters, digits and :_.@\-`},
+			`RESTART_KEA.unit: invalid value "--now.service": must be the name of a systemd unit: letters, digits and :_.@\-`},
 		{"RESTART_KEA: {unit: 'a b'}",
-			`RESTART_KEA.unit: is "a b.service": the name of a systemd unit is allowed: letters, digits and :_.@\-`},
-		{"RESTART_KEA: {unit: true}", `RESTART_KEA.unit: is a boolean: the name of a systemd unit is allowed`},
-		{"RESTART_KEA: {unit: edgespan}", `RESTART_KEA.unit: is the agent itself: RESTART_MINION restarts it`},
-		{"REBOOT: {command: [/x]}", `REBOOT: is done by edgespan itself: no mapping is allowed`},
-		{"RESTART_KEA: {unit: a}\nRESTART_KEA: {unit: b}", `RESTART_KEA: is given twice: each key once is allowed`},
-		{"- a", "the document is a list: an explicit mapping is allowed; {} removes everything"},
+			`RESTART_KEA.unit: invalid value "a b.service": must be the name of a systemd unit: letters, digits and :_.@\-`},
+		{"RESTART_KEA: {unit: true}", `RESTART_KEA.unit: invalid type boolean: must be the name of a systemd unit`},
+		{"RESTART_KEA: {unit: edgespan}", `RESTART_KEA.unit: invalid value "edgespan.service", the agent itself: RESTART_MINION restarts it`},
+		{"REBOOT: {command: [/x]}", `REBOOT: reserved action: edgespan does it itself`},
+		{"RESTART_KEA: {unit: a}\nRESTART_KEA: {unit: b}", `RESTART_KEA: duplicate key (2 times)`},
+		{"- a", "invalid type list: must be an explicit mapping; {} removes everything"},
 	} {
 		if got, faults := Parse([]byte(c.text)); faults.Error() != c.want || got != nil {
 			t.Errorf("%s\n got %s\nwant %s", c.text, faults, c.want)
@@ -241,7 +241,7 @@ func TestFaultsOfATable(t *testing.T) {
 	}
 	_, faults := Parse([]byte("NO_ACTION: {unit: x}\nUPDATE_GFLAG: {unit: x}\nRESTART_KEA: {unit: 1, x: 2}"))
 	if len(faults) != 4 ||
-		!strings.HasPrefix(faults[0].Error(), "NO_ACTION: is no action: these are allowed: INJECT_KVSTORE_KEYS, ") ||
+		!strings.HasPrefix(faults[0].Error(), "NO_ACTION: unknown action: must be INJECT_KVSTORE_KEYS, ") ||
 		strings.Contains(faults[0].Expectation, "REBOOT") {
 		t.Error(faults)
 	}
@@ -255,10 +255,10 @@ func TestTheTableOfAController(t *testing.T) {
 		t.Errorf("%v, %v", got, faults)
 	}
 	for text, want := range map[string]string{
-		"RESTART_KEA: {unit: x}": "RESTART_KEA: is no action: these are allowed: RESTART_STATS_AGENT, " +
-			"UPDATE_PREFIX_ALLOC_PARAMS, UPDATE_SCAN_CONFIG",
-		"UPDATE_GFLAG: {unit: x}":              "UPDATE_GFLAG: is done by edgespan itself: no mapping is allowed",
-		"UPDATE_CHANNEL_ASSIGNMENT: {unit: x}": "UPDATE_CHANNEL_ASSIGNMENT: is done by edgespan itself: no mapping is allowed",
+		"RESTART_KEA: {unit: x}": "RESTART_KEA: unknown action: must be RESTART_STATS_AGENT, " +
+			"UPDATE_PREFIX_ALLOC_PARAMS or UPDATE_SCAN_CONFIG",
+		"UPDATE_GFLAG: {unit: x}":              "UPDATE_GFLAG: reserved action: edgespan does it itself",
+		"UPDATE_CHANNEL_ASSIGNMENT: {unit: x}": "UPDATE_CHANNEL_ASSIGNMENT: reserved action: edgespan does it itself",
 	} {
 		if _, faults := ParseController([]byte(text)); faults.Error() != want {
 			t.Errorf("%s\n got %s\nwant %s", text, faults, want)

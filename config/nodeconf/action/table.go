@@ -33,8 +33,8 @@ var (
 )
 
 const (
-	wholeEntry = "a mapping is allowed: {unit: NAME, do: restart|reload} or {command: [/path, word, …], timeout: 30s}"
-	oneOfBoth  = "either a unit or a command is allowed"
+	wholeEntry = "must be a mapping: {unit: NAME, do: restart|reload} or {command: [/path, word, …], timeout: 30s}"
+	oneOfBoth  = "must be either a unit or a command"
 )
 
 // Parse reads a table:
@@ -103,11 +103,11 @@ type parser struct {
 func (p *parser) name(name string) bool {
 	switch {
 	case p.own(name):
-		p.faults.Add([]string{name}, "is done by edgespan itself", "no mapping is allowed")
+		p.faults.Add([]string{name}, "reserved action", "edgespan does it itself")
 	case !slices.Contains(p.names, name):
 		mappable := slices.DeleteFunc(slices.Clone(p.names), p.own)
 		slices.Sort(mappable)
-		p.faults.Add([]string{name}, "is no action", "these are allowed: "+strings.Join(mappable, ", "))
+		p.faults.Add([]string{name}, "unknown action", config.OneOf(mappable))
 	default:
 		return true
 	}
@@ -117,7 +117,7 @@ func (p *parser) name(name string) bool {
 func (p *parser) entry(name string, v any) Do {
 	o, is := v.(config.Object)
 	if !is {
-		p.faults.Add([]string{name}, "is "+spell(v), wholeEntry)
+		p.faults.Add([]string{name}, config.InvalidType(config.InYAML(v)), wholeEntry)
 		return Do{}
 	}
 	d := Do{Timeout: DefaultTimeout}
@@ -146,7 +146,7 @@ func (p *parser) entry(name string, v any) Do {
 		case "timeout":
 			d.Timeout = p.timeout(at, o[key])
 		default:
-			p.faults.Add(at, "is unknown", "unit and do, or command, and timeout are allowed")
+			p.faults.Add(at, config.UnknownField, "must be unit and do, or command, and timeout")
 		}
 	}
 	return d
@@ -155,7 +155,7 @@ func (p *parser) entry(name string, v any) Do {
 func (p *parser) unit(at []string, v any) string {
 	s, is := v.(string)
 	if !is {
-		p.faults.Add(at, "is "+spell(v), "the name of a systemd unit is allowed")
+		p.faults.Add(at, config.InvalidType(config.InYAML(v)), "must be the name of a systemd unit")
 		return ""
 	}
 	if !slices.Contains(unitSuffixes, path.Ext(s)) {
@@ -163,9 +163,9 @@ func (p *parser) unit(at []string, v any) string {
 	}
 	switch {
 	case !unitName.MatchString(s) || len(s) > 255:
-		p.faults.Add(at, "is "+config.Quote(s), "the name of a systemd unit is allowed: letters, digits and :_.@\\-")
+		p.faults.Add(at, config.Invalid(s), "must be the name of a systemd unit: letters, digits and :_.@\\-")
 	case s == ownUnit:
-		p.faults.Add(at, "is the agent itself", NameRestart+" restarts it")
+		p.faults.Add(at, config.Invalid(s)+", the agent itself", NameRestart+" restarts it")
 	}
 	return s
 }
@@ -174,11 +174,11 @@ func (p *parser) verb(at []string, v any, unit bool) string {
 	s, is := v.(string)
 	switch {
 	case !unit:
-		p.faults.Add(at, "stands without a unit", "only a unit has it")
+		p.faults.Add(at, "invalid without a unit", "only a unit has it")
 	case !is:
-		p.faults.Add(at, "is "+spell(v), "restart or reload is allowed")
+		p.faults.Add(at, config.InvalidType(config.InYAML(v)), "must be restart or reload")
 	case s != "restart" && s != "reload":
-		p.faults.Add(at, "is "+config.Quote(s), "restart or reload is allowed")
+		p.faults.Add(at, config.Invalid(s), "must be restart or reload")
 	}
 	return s
 }
@@ -186,11 +186,12 @@ func (p *parser) verb(at []string, v any, unit bool) string {
 func (p *parser) argv(at []string, v any) []string {
 	list, is := v.([]any)
 	if !is {
-		p.faults.Add(at, "is "+spell(v), "a list of words is allowed, the first an absolute path: no shell reads it")
+		p.faults.Add(at, config.InvalidType(config.InYAML(v)),
+			"must be a list of words, the first an absolute path: no shell reads it")
 		return nil
 	}
 	if len(list) == 0 || len(list) > maxWords {
-		p.faults.Add(at, "has "+strconv.Itoa(len(list))+" words", "1 to "+strconv.Itoa(maxWords)+" are allowed")
+		p.faults.Add(at, "invalid number of words "+strconv.Itoa(len(list)), config.MustBe("1 to "+strconv.Itoa(maxWords)))
 	}
 	var out []string
 	for i, word := range list {
@@ -198,13 +199,13 @@ func (p *parser) argv(at []string, v any) []string {
 		s, is := word.(string)
 		switch {
 		case !is:
-			p.faults.Add(where, "is "+spell(word), `a string is allowed: put it in ""`)
+			p.faults.Add(where, config.InvalidType(config.InYAML(word)), `must be a string: put it in ""`)
 		case strings.ContainsRune(s, 0):
-			p.faults.Add(where, "has a zero byte", "any other is allowed")
+			p.faults.Add(where, "zero byte in the text", "must be without zero bytes")
 		case len(s) > maxWord:
-			p.faults.Add(where, "has "+strconv.Itoa(len(s))+" bytes", strconv.Itoa(maxWord)+" are allowed")
+			p.faults.Add(where, config.TooLong(len(s), "bytes"), config.AtMost(maxWord))
 		case i == 0 && (!path.IsAbs(s) || path.Clean(s) != s || s == "/"):
-			p.faults.Add(where, "is "+config.Quote(s), "an absolute path is allowed, without . and .. in it")
+			p.faults.Add(where, config.Invalid(s), "must be an absolute path without . and ..")
 		}
 		out = append(out, s)
 	}
@@ -212,32 +213,15 @@ func (p *parser) argv(at []string, v any) []string {
 }
 
 func (p *parser) timeout(at []string, v any) time.Duration {
-	const allowed = "a duration from 1ms to 10m is allowed, as 30s"
+	const allowed = "must be a duration from 1ms to 10m, such as 30s"
 	s, is := v.(string)
 	if !is {
-		p.faults.Add(at, "is "+spell(v), allowed)
+		p.faults.Add(at, config.InvalidType(config.InYAML(v)), allowed)
 		return 0
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d < time.Millisecond || d > maxTimeout {
-		p.faults.Add(at, "is "+config.Quote(s), allowed)
+		p.faults.Add(at, config.Invalid(s), allowed)
 	}
 	return d
-}
-
-// spell names a value's type in a message.
-func spell(v any) string {
-	switch v.(type) {
-	case nil:
-		return "empty"
-	case bool:
-		return "a boolean"
-	case int64, float64:
-		return "a number"
-	case string:
-		return "a string"
-	case []any:
-		return "a list"
-	}
-	return "a mapping"
 }

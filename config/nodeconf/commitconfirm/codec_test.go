@@ -62,7 +62,7 @@ func TestEveryLostBitIsNoticed(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                            "it does not begin with " + magic,
 		string(seal(7)):               "it is no record: json: cannot unmarshal number into Go value of type commitconfirm.wire",
-		string(seal(config.Object{})): "document: is no JSON: line 1 column 1: it is empty",
+		string(seal(config.Object{})): "document: invalid JSON: line 1 column 1: it is empty",
 	} {
 		if _, err := DecodeRecord([]byte(text)); err == nil || err.Error() != want {
 			t.Errorf("%q: %v, want %s", text, err, want)

@@ -16,7 +16,7 @@ func push(t testing.TB, n uint64, text string) Offered {
 func faultyPush(t testing.TB, n uint64, text string) Offered {
 	o := push(t, n, text)
 	o.Validate = func() config.Faults {
-		return config.Faults{{Path: []string{"a"}, Problem: "is 2", Expectation: "1 is allowed"}}
+		return config.Faults{{Path: []string{"a"}, Problem: "invalid value 2", Expectation: "must be 1"}}
 	}
 	return o
 }
@@ -102,12 +102,12 @@ func TestOrderOnANode(t *testing.T) {
 			{ran{}, "write pending c:4 {a:4}; restart REBOOT"},
 		},
 		"faults": {
-			{faultyPush(t, 2, `{"a":2}`), "rejected: a: is 2: 1 is allowed"},
-			{Offered{Source: Apply}, "rejected: there is no document: an explicit mapping is allowed; {} removes everything"},
+			{faultyPush(t, 2, `{"a":2}`), "rejected: a: invalid value 2: must be 1"},
+			{Offered{Source: Apply}, "rejected: no document: must be an explicit mapping; {} removes everything"},
 			{Offered{Source: Push, Document: doc(t, "{}")},
-				"rejected: the push has no generation: one of the controller's is allowed"},
+				"rejected: the push has no generation: must be one of the controller's"},
 			{Offered{Source: Apply, Document: doc(t, "{}"), Confirm: -1},
-				"rejected: the time to confirm is negative: a time from 0 on is allowed"},
+				"rejected: negative time to confirm: must be 0 or more"},
 		},
 		"the newest offer wins while one is pending": {
 			{push(t, 2, `{"a":2}`), taken},

@@ -21,11 +21,11 @@ func (m *Machine) offered(o Offered) []Effect {
 	}
 	switch {
 	case o.Document == nil:
-		return refuse("", "there is no document", "an explicit mapping is allowed; {} removes everything")
+		return refuse("", "no document", "must be an explicit mapping; {} removes everything")
 	case o.Confirm < 0:
-		return refuse("", "the time to confirm is negative", "a time from 0 on is allowed")
+		return refuse("", "negative time to confirm", "must be 0 or more")
 	case o.Source == Push && o.Generation == (Generation{}):
-		return refuse("", "the push has no generation", "one of the controller's is allowed")
+		return refuse("", "the push has no generation", "must be one of the controller's")
 	case o.Source == File && o.FileDigest == live.FileDigest && !live.Fallback && !o.DryRun:
 		return []Effect{Report{What: Unchanged, Echo: echo}} // applied before, whatever came after it
 	}

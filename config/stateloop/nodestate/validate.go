@@ -34,7 +34,7 @@ func Validator(m *metadata.Metadata) func(config.Object, string, commitconfirm.S
 		report := m.Validate(document)
 		v := parse(OwnPart(document), report.Err())
 		for _, path := range report.Unknown {
-			v.Warnings.Add(path, "is unknown", "")
+			v.Warnings.Add(path, config.UnknownField, "")
 		}
 		v.Warnings.Sort()
 		return withPeer(v, peers)
@@ -118,14 +118,14 @@ func (w *Desired) addClusters(networks map[uuid.UUID]peer.Network) config.Faults
 	for _, id := range slices.SortedFunc(maps.Keys(networks), byText) {
 		n := networks[id]
 		if _, both := w.Networks[id]; both {
-			faults.Add([]string{"parameters", n.Bridge}, "is network instance "+id.String()+", which the config has too",
-				"a uuid of its own is allowed")
+			faults.Add([]string{"parameters", n.Bridge}, "duplicate network instance "+id.String()+", also in the config",
+				"must be unique")
 			continue
 		}
 		for _, link := range n.Config.Members {
 			at := []string{"parameters", n.Members[string(link)], "interface", "ifName"}
 			if user := users[link]; user != "" {
-				faults.Add(at, fmt.Sprintf("is %s, which %s", link, user), "a link that nothing else uses is allowed")
+				faults.Add(at, fmt.Sprintf("invalid value %s, which %s", link, user), "must be a link that nothing else uses")
 			}
 			users[link] = "is in the bridge of cluster " + n.Config.DisplayName
 		}
@@ -134,7 +134,7 @@ func (w *Desired) addClusters(networks map[uuid.UUID]peer.Network) config.Faults
 	}
 	if len(w.Networks) > maxNetworks {
 		faults.Add([]string{"parameters"}, fmt.Sprintf("come to %d networks with those of the config", len(w.Networks)),
-			fmt.Sprintf("at most %d are allowed", maxNetworks))
+			fmt.Sprintf("must be at most %d", maxNetworks))
 	}
 	return faults
 }

@@ -78,7 +78,7 @@ func TestAPushIsJudgedWithItsPeerConfiguration(t *testing.T) {
 	}{
 		{"sound", both, encoded(t, clusterOf(fresh, "dut0")...), nil},
 		{"none", both, "", nil},
-		{"no JSON", both, "{", []string{"peerConfiguration: is no peer configuration"}},
+		{"no JSON", both, "{", []string{"peerConfiguration: invalid peer configuration"}},
 		{"both are faulty", `{"sysParams":{"logLevel":"loud"}}`, "{",
 			[]string{"peerConfiguration: ", "sysParams.logLevel: "}},
 		{"a cycle names its members", both, encoded(t, waits...),
@@ -86,13 +86,13 @@ func TestAPushIsJudgedWithItsPeerConfiguration(t *testing.T) {
 		{"an unknown id names both ends", both, encoded(t, lost...),
 			[]string{`"interface/dut0" depends on "bridge/none"`}},
 		{"a uuid of the layers", both, encoded(t, clusterOf(net1, "dut0")...),
-			[]string{"is network instance " + niID(1) + ", which the config has too"}},
-		{"the uplink", both, encoded(t, clusterOf(fresh, "uplink0")...), []string{"is uplink0, which is the uplink wan"}},
+			[]string{"duplicate network instance " + niID(1) + ", also in the config"}},
+		{"the uplink", both, encoded(t, clusterOf(fresh, "uplink0")...), []string{"invalid value uplink0, which is the uplink wan"}},
 		{"a link of two clusters", both,
 			encoded(t, append(clusterOf(fresh, "dut0"), clusterOf(uuid.MustParse(niID(8)), "dut0")[1:]...)...),
-			[]string{"is dut0, which is in the bridge of cluster lab"}},
+			[]string{"invalid value dut0, which is in the bridge of cluster lab"}},
 		{"a port in use", both, encoded(t, clusterOf(fresh, "lan0")...),
-			[]string{"is lan0, which is the port lan of network instance " + niID(1)}},
+			[]string{"invalid value lan0, which is the port lan of network instance " + niID(1)}},
 	} {
 		document, faults := config.ParseObject([]byte(c.doc))
 		if faults != nil {

@@ -225,10 +225,10 @@ func TestWhatCannotBeDeployedIsSaidAtOnce(t *testing.T) {
 	c := clusterOf(t, "bad", "leader: a, members: {a: {interfaces: 'dut,no', underlay: lte}, z: {underlay: wan}}")
 	f.Clusters["bad"] = c
 	_, faults := f.Deploy("bad")
-	want := `spec.members.a.underlay: is "lte", which peer a does not have: low or wan is allowed
-spec.members.a.interfaces: has "dut" (eth1), which cluster lab has: an interface that no deployed cluster has is allowed
-spec.members.a.interfaces: has "no", which peer a does not have: dut is allowed
-spec.members.z: is no peer: a peer that is described is allowed`
+	want := `spec.members.a.underlay: invalid value "lte", which peer a does not have: must be low or wan
+spec.members.a.interfaces: has "dut" (eth1), which cluster lab has: must be an interface that no deployed cluster has
+spec.members.a.interfaces: has "no", which peer a does not have: must be dut
+spec.members.z: unknown peer: must be a described peer`
 	if d := cmp.Diff(strings.Split(want, "\n"), strings.Split(faults.Error(), "\n")); d != "" {
 		t.Error(d)
 	}
@@ -406,8 +406,8 @@ func TestDecodeTellsEveryFault(t *testing.T) {
  {"id":"ni/b","kind":"network-instance","target":"present","dependencies":["ni/a","ni/c"]},
  {"kind":"executor","target":"absent"}]}`))
 	got := faults.Error()
-	for _, want := range []string{"tunnel/x: has no value", `"wormhole": a kind that this version knows`,
-		`"maybe": present and absent`, "parameters.6: has no id", `"ni/a" -> "ni/b" -> "ni/a"`, `"ni/b" depends on "ni/c"`} {
+	for _, want := range []string{"tunnel/x: no value", `"wormhole": must be a kind that this version knows`,
+		`"maybe": must be present or absent`, "parameters.6: no id", `"ni/a" -> "ni/b" -> "ni/a"`, `"ni/b" depends on "ni/c"`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}

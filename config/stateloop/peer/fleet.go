@@ -87,19 +87,19 @@ func (f *Fleet) Check(name string) config.Faults {
 	var faults config.Faults
 	c, is := f.Clusters[name]
 	if !is {
-		return config.Faults{{Problem: "there is no cluster " + config.Quote(name),
-			Expectation: "a cluster that is described is allowed"}}
+		return config.Faults{{Problem: "unknown cluster " + config.Quote(name),
+			Expectation: "must be a described cluster"}}
 	}
 	for _, member := range slices.Sorted(maps.Keys(c.Members)) {
 		at := []string{"spec", "members", member}
 		p, is := f.Peers[member]
 		if !is {
-			faults.Add(at, "is no peer", "a peer that is described is allowed")
+			faults.Add(at, "unknown peer", "must be a described peer")
 			continue
 		}
 		m := c.Members[member]
 		if _, is := p.Underlays[m.Underlay]; !is {
-			faults.Add(config.Sub(at, "underlay"), "is "+config.Quote(m.Underlay)+", which peer "+member+" does not have",
+			faults.Add(config.Sub(at, "underlay"), config.Invalid(m.Underlay)+", which peer "+member+" does not have",
 				allowed(p.Underlays, "underlay"))
 		}
 		for _, name := range m.Interfaces {
@@ -111,7 +111,7 @@ func (f *Fleet) Check(name string) config.Faults {
 			}
 			if other := f.user(member, name, c.Name); other != "" {
 				faults.Add(config.Sub(at, "interfaces"), fmt.Sprintf("has %s (%s), which cluster %s has",
-					config.Quote(name), i.IfName, other), "an interface that no deployed cluster has is allowed")
+					config.Quote(name), i.IfName, other), "must be an interface that no deployed cluster has")
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func allowed[T any](of map[string]T, what string) string {
 	if len(of) == 0 {
 		return "it has no " + what
 	}
-	return config.OrList(slices.Sorted(maps.Keys(of))) + " is allowed"
+	return config.OneOf(slices.Sorted(maps.Keys(of)))
 }
 
 // tunnels are the pairs of members that have a tunnel between them, sorted.
@@ -182,7 +182,7 @@ func (f *Fleet) Deploy(name string) (Deployment, config.Faults) {
 		if next > LastVNI {
 			return Deployment{},
 				config.Faults{{Problem: "no number is left for tunnel " + pair,
-					Expectation: fmt.Sprintf("%d tunnels are allowed", LastVNI-FirstVNI+1)}}
+					Expectation: fmt.Sprintf("must be at most %d tunnels", LastVNI-FirstVNI+1)}}
 		}
 		d.VNIs[pair], used[next] = next, true
 	}
@@ -207,8 +207,8 @@ func ParseDeployment(doc config.Object) (Deployment, config.Faults) {
 	for _, pair := range config.Keys(vnis) {
 		n, is := vnis[pair].(int64)
 		if !is || n < FirstVNI || n > LastVNI {
-			r.faults.Add([]string{"vnis", pair}, "is "+config.OneLine(vnis[pair]),
-				fmt.Sprintf("%d to %d are allowed", FirstVNI, LastVNI))
+			r.faults.Add([]string{"vnis", pair}, config.InvalidValue(config.OneLine(vnis[pair])),
+				fmt.Sprintf("must be %d to %d", FirstVNI, LastVNI))
 		}
 		d.VNIs[pair] = uint32(n)
 	}

@@ -47,18 +47,18 @@ func Decode(text []byte) (Configuration, config.Faults) {
 	}
 	if err := json.Unmarshal(text, &c); err != nil {
 		return Configuration{},
-			config.Faults{{Problem: "is no peer configuration: " + err.Error(),
-				Expectation: "what a controller sends is allowed"}}
+			config.Faults{{Problem: "invalid peer configuration: " + err.Error(),
+				Expectation: "must be as a controller sends it"}}
 	}
 	var faults config.Faults
 	for i, p := range c.Parameters {
 		at := []string{"parameters", p.ID}
 		if p.ID == "" {
 			at[1] = fmt.Sprint(i)
-			faults.Add(at, "has no id", "one is required")
+			faults.Add(at, "no id", "must have one")
 		}
 		if p.Target != stateloop.ToBePresent && p.Target != stateloop.ToBeAbsent {
-			faults.Add(config.Sub(at, "target"), "is "+config.Quote(string(p.Target)), "present and absent are allowed")
+			faults.Add(config.Sub(at, "target"), config.Invalid(string(p.Target)), "must be present or absent")
 		}
 		if p.Target == stateloop.ToBeAbsent {
 			continue
@@ -66,10 +66,10 @@ func Decode(text []byte) (Configuration, config.Faults) {
 		known, has := p.value()
 		switch {
 		case !known:
-			faults.Add(config.Sub(at, "kind"), "is "+config.Quote(p.Kind),
-				"a kind that this version knows is allowed: update it")
+			faults.Add(config.Sub(at, "kind"), config.Invalid(p.Kind),
+				"must be a kind that this version knows: update it")
 		case !has:
-			faults.Add(at, "has no value of its kind", "one is required")
+			faults.Add(at, "no value of its kind", "must have one")
 		}
 	}
 	at := func(id string) []string { return []string{"parameters", id, "dependencies"} }

@@ -38,7 +38,7 @@ func ParsePeer(doc config.Object) (Peer, config.Faults) {
 		link := p.Interfaces[name].IfName
 		if other, twice := links[link]; twice && link != "" {
 			r.faults.Add(config.Sub(at, "interfaces", name, "ifName"),
-				fmt.Sprintf("is %s, as that of %s", config.Quote(link), other), "each link once is allowed")
+				fmt.Sprintf("duplicate value %s, also of %s", config.Quote(link), other), "must be unique")
 		}
 		links[link] = name
 	}
@@ -61,7 +61,7 @@ func ParseCluster(doc config.Object) (Cluster, config.Faults) {
 		c.Topology = Topology(t)
 	}
 	if c.Topology != Star && c.Topology != Mesh {
-		r.faults.Add(config.Sub(at, "topology"), "is "+config.Quote(string(c.Topology)), "star and mesh are allowed")
+		r.faults.Add(config.Sub(at, "topology"), config.Invalid(string(c.Topology)), "must be star or mesh")
 	}
 	for name, o := range r.entries(at, spec, "members") {
 		below := config.Sub(at, "members", name)
@@ -73,7 +73,7 @@ func ParseCluster(doc config.Object) (Cluster, config.Faults) {
 				continue
 			}
 			if slices.Contains(m.Interfaces, word) {
-				r.faults.Add(config.Sub(below, "interfaces"), "has "+config.Quote(word)+" twice", "each interface once is allowed")
+				r.faults.Add(config.Sub(below, "interfaces"), "duplicate interface "+config.Quote(word), "must be unique")
 				continue
 			}
 			m.Interfaces = append(m.Interfaces, word)
@@ -82,14 +82,14 @@ func ParseCluster(doc config.Object) (Cluster, config.Faults) {
 		c.Members[name] = m
 	}
 	if n := len(c.Members); n < 2 {
-		r.faults.Add(config.Sub(at, "members"), fmt.Sprintf("has %d members", n),
-			fmt.Sprintf("2 to %d are allowed", MostMembers))
+		r.faults.Add(config.Sub(at, "members"), fmt.Sprintf("invalid number of members %d", n),
+			fmt.Sprintf("must be 2 to %d", MostMembers))
 	} else if n > MostMembers || c.Topology == Mesh && n > MostInMesh {
-		r.faults.Add(config.Sub(at, "members"), fmt.Sprintf("has %d members", n),
-			fmt.Sprintf("up to %d are allowed, %d in a mesh", MostMembers, MostInMesh))
+		r.faults.Add(config.Sub(at, "members"), fmt.Sprintf("invalid number of members %d", n),
+			fmt.Sprintf("must be up to %d, %d in a mesh", MostMembers, MostInMesh))
 	}
 	if _, is := c.Members[c.Leader]; !is && c.Leader != "" {
-		r.faults.Add(config.Sub(at, "leader"), "is "+config.Quote(c.Leader)+", which is no member", "a member is allowed")
+		r.faults.Add(config.Sub(at, "leader"), config.Invalid(c.Leader)+", which is not a member", "must be a member")
 	}
 	r.faults.Sort()
 	return c, r.faults
@@ -105,7 +105,7 @@ const (
 func (r *reader) frame(doc config.Object, kind string, name *string, id *uuid.UUID) config.Object {
 	r.known(nil, doc, "kind", "metadata", "spec")
 	if k := r.text(nil, doc, "kind", true); k != "" && k != kind {
-		r.faults.Add([]string{"kind"}, "is "+config.Quote(k), kind+" is allowed")
+		r.faults.Add([]string{"kind"}, config.Invalid(k), config.MustBe(kind))
 	}
 	at := []string{"metadata"}
 	meta := r.object(nil, doc, "metadata", true)
@@ -116,7 +116,7 @@ func (r *reader) frame(doc config.Object, kind string, name *string, id *uuid.UU
 	if text := r.text(at, meta, "id", false); text != "" {
 		parsed, err := uuid.Parse(text)
 		if err != nil || parsed == uuid.Nil || len(text) != len(uuid.Nil.String()) {
-			r.faults.Add(config.Sub(at, "id"), "is "+config.Quote(text), "a UUID is allowed")
+			r.faults.Add(config.Sub(at, "id"), config.Invalid(text), "must be a UUID")
 		}
 		*id = parsed
 	}
@@ -124,7 +124,7 @@ func (r *reader) frame(doc config.Object, kind string, name *string, id *uuid.UU
 }
 
 // NameAllowed says what a name of a peer, a cluster or what belongs to a peer may be.
-const NameAllowed = "up to 253 octets without spaces, ',' and '/' are allowed"
+const NameAllowed = "must be up to 253 octets without spaces, ',' and '/'"
 
 // IsName says whether a name can stand in an id, in a list and on a command line.
 func IsName(s string) bool {
@@ -134,7 +134,7 @@ func IsName(s string) bool {
 
 func (r *reader) name(at []string, s string) {
 	if !IsName(s) {
-		r.faults.Add(at, "is "+config.Quote(s), NameAllowed)
+		r.faults.Add(at, config.Invalid(s), NameAllowed)
 	}
 }
 
@@ -142,7 +142,7 @@ func (r *reader) iface(at []string, o config.Object) Interface {
 	r.known(at, o, "ifName", "kind")
 	i := Interface{IfName: r.text(at, o, "ifName", true), Kind: InterfaceEthernet}
 	if k := r.text(at, o, "kind", false); k != "" && k != InterfaceEthernet {
-		r.faults.Add(config.Sub(at, "kind"), "is "+config.Quote(k), InterfaceEthernet+" is allowed")
+		r.faults.Add(config.Sub(at, "kind"), config.Invalid(k), config.MustBe(InterfaceEthernet))
 	}
 	if _, err := netinst.ParseIfName(i.IfName); err != nil && i.IfName != "" {
 		what, allowed, _ := strings.Cut(err.Error(), ": ")
@@ -159,19 +159,19 @@ func (r *reader) underlay(at []string, o config.Object) Underlay {
 			ofVPN = true
 			delete(known, k)
 			r.faults.Add(config.Sub(at, k), "names a network, and none can be an underlay",
-				"port or address is allowed, also the address of a VPN that the host itself has")
+				"must be port or address, also the address of a VPN that the host itself has")
 		}
 	}
 	r.known(at, known, "port", "address")
 	u := Underlay{Port: r.text(at, o, "port", false)}
 	text := r.text(at, o, "address", false)
 	if (u.Port == "") == (text == "") && !ofVPN {
-		r.faults.Add(at, "has port and address, or neither", "either port or address is required")
+		r.faults.Add(at, "port and address, or neither", "must be either port or address")
 	}
 	if text != "" {
 		a, err := netip.ParseAddr(text)
 		if err != nil || a.Zone() != "" || !a.IsGlobalUnicast() {
-			r.faults.Add(config.Sub(at, "address"), "is "+config.Quote(text), "a unicast address of IPv4 or IPv6 is allowed")
+			r.faults.Add(config.Sub(at, "address"), config.Invalid(text), "must be a unicast address of IPv4 or IPv6")
 		}
 		u.Address = a.Unmap()
 	}
@@ -185,7 +185,7 @@ func (r *reader) withoutTunnels(at []string, o config.Object) config.Object {
 	for _, k := range []string{"type", "tunnel", "tunnelType", "tunnels", "encapsulation"} {
 		if v, has := o[k]; has {
 			delete(out, k)
-			r.faults.Add(config.Sub(at, k), "is "+config.Shorten(config.OneLine(v)),
+			r.faults.Add(config.Sub(at, k), config.InvalidValue(config.Shorten(config.OneLine(v))),
 				"no type of tunnel is to be named, all are "+TunnelVXLAN)
 		}
 	}
@@ -199,25 +199,24 @@ func (r *reader) executor(at []string, o config.Object) Executor {
 		Dir: r.text(at, o, "dir", false), Restart: r.text(at, o, "restart", false),
 	}
 	if (x.Unit == "") == (len(x.Command) == 0) {
-		r.faults.Add(at, "has unit and command, or neither", "either unit or command is required")
+		r.faults.Add(at, "unit and command, or neither", "must be either unit or command")
 	}
 	if x.Unit != "" && !isUnit(x.Unit) {
-		r.faults.Add(config.Sub(at, "unit"), "is "+config.Quote(x.Unit),
-			"the name of a unit is allowed, such as collector.service")
+		r.faults.Add(config.Sub(at, "unit"), config.Invalid(x.Unit),
+			"must be the name of a unit, such as collector.service")
 	}
 	if x.Unit != "" && (len(x.Env) > 0 || x.Dir != "" || x.Restart != "") {
-		r.faults.Add(at, "has env, dir or restart beside a unit", "they are of a command")
+		r.faults.Add(at, "env, dir or restart with a unit", "only a command has them")
 	}
 	if len(x.Command) > 0 && (!path.IsAbs(x.Command[0]) || path.Clean(x.Command[0]) != x.Command[0]) {
 		r.faults.Add(config.Sub(at, "command"), "begins with "+config.Quote(x.Command[0]),
-			"the absolute path of a program is allowed")
+			"must be the absolute path of a program")
 	}
 	if x.Dir != "" && !path.IsAbs(x.Dir) {
-		r.faults.Add(config.Sub(at, "dir"), "is "+config.Quote(x.Dir), "an absolute path is allowed")
+		r.faults.Add(config.Sub(at, "dir"), config.Invalid(x.Dir), "must be an absolute path")
 	}
 	if x.Restart != "" && x.Restart != RestartAlways && x.Restart != RestartNever {
-		r.faults.Add(config.Sub(at, "restart"), "is "+config.Quote(x.Restart), RestartAlways+" and "+RestartNever+
-			" are allowed")
+		r.faults.Add(config.Sub(at, "restart"), config.Invalid(x.Restart), config.MustBe(RestartAlways+" or "+RestartNever))
 	}
 	return x
 }
@@ -249,8 +248,8 @@ func (r *reader) words(at []string, o config.Object, key string) []string {
 		out = append(out, s)
 	}
 	if !is || len(out) == 0 || out[0] == "" {
-		r.faults.Add(config.Sub(at, key), "is "+config.Shorten(config.OneLine(v)),
-			"a program and its arguments, as strings, are allowed")
+		r.faults.Add(config.Sub(at, key), config.InvalidValue(config.Shorten(config.OneLine(v))),
+			"must be a program and its arguments, as strings")
 		return nil
 	}
 	return out
@@ -262,7 +261,7 @@ func (r *reader) env(at []string, o config.Object) map[string]string {
 	for _, k := range config.Keys(env) {
 		v, is := env[k].(string)
 		if !is || k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) {
-			r.faults.Add(config.Sub(at, "env", k), "is no name with a string", "names without '=' and strings are allowed")
+			r.faults.Add(config.Sub(at, "env", k), "invalid variable", "must be a name without '=' with a string")
 		}
 		out[k] = v
 	}
@@ -276,7 +275,7 @@ func (r *reader) env(at []string, o config.Object) map[string]string {
 func (r *reader) known(at []string, o config.Object, keys ...string) {
 	for _, k := range config.Keys(o) {
 		if !slices.Contains(keys, k) {
-			r.faults.Add(config.Sub(at, k), "is unknown", config.OrList(keys)+" is allowed")
+			r.faults.Add(config.Sub(at, k), config.UnknownField, config.OneOf(keys))
 		}
 	}
 }
@@ -286,9 +285,9 @@ func (r *reader) object(at []string, o config.Object, key string, required bool)
 	below, is := v.(config.Object)
 	switch {
 	case !has && required:
-		r.faults.Add(config.Sub(at, key), "is missing", "a mapping is required")
+		r.faults.Add(config.Sub(at, key), config.Required, "must be a mapping")
 	case has && !is:
-		r.faults.Add(config.Sub(at, key), "is "+config.Shorten(config.OneLine(v)), "a mapping is allowed")
+		r.faults.Add(config.Sub(at, key), config.InvalidType(config.KindOf(v)), "must be a mapping")
 	}
 	return below
 }
@@ -311,11 +310,11 @@ func (r *reader) text(at []string, o config.Object, key string, required bool) s
 	s, is := v.(string)
 	switch {
 	case !has && required:
-		r.faults.Add(config.Sub(at, key), "is missing", "a string is required")
+		r.faults.Add(config.Sub(at, key), config.Required, "must be a string")
 	case has && !is:
-		r.faults.Add(config.Sub(at, key), "is "+config.Shorten(config.OneLine(v)), "a string is allowed")
+		r.faults.Add(config.Sub(at, key), config.InvalidType(config.KindOf(v)), "must be a string")
 	case has && s == "" && required:
-		r.faults.Add(config.Sub(at, key), "is empty", "a string is required")
+		r.faults.Add(config.Sub(at, key), config.Invalid(""), "must be a string")
 	}
 	return s
 }

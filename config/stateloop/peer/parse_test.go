@@ -62,50 +62,50 @@ spec:
   interfaces: {a: {ifName: eth0}, b: {ifName: eth0}, c: {ifName: "../../etc"}, d: 7}
   executors: {x: {}, y: {unit: "a;b.service", command: [top]}, z: {unit: a.service, dir: rel}}
   underlays: {u: {}, v: {address: 224.0.0.1}}
-`, `kind: is "ClusterDescriptor": PeerDescriptor is allowed
-metadata.id: is 7: a string is allowed
-metadata.name: is "a b": up to 253 octets without spaces, ',' and '/' are allowed
-spec.colour: is unknown: interfaces, executors or underlays is allowed
-spec.executors.x: has unit and command, or neither: either unit or command is required
-spec.executors.y: has unit and command, or neither: either unit or command is required
-spec.executors.y.command: begins with "top": the absolute path of a program is allowed
-spec.executors.y.unit: is "a;b.service": the name of a unit is allowed, such as collector.service
-spec.executors.z: has env, dir or restart beside a unit: they are of a command
-spec.executors.z.dir: is "rel": an absolute path is allowed
-spec.interfaces.b.ifName: is "eth0", as that of a: each link once is allowed
-spec.interfaces.c.ifName: is no interface name: 1 to 15 letters, digits, '.', '_' and '-' are allowed
-spec.interfaces.d: is 7: a mapping is allowed
-spec.underlays.u: has port and address, or neither: either port or address is required
-spec.underlays.v.address: is "224.0.0.1": a unicast address of IPv4 or IPv6 is allowed`},
+`, `kind: invalid value "ClusterDescriptor": must be PeerDescriptor
+metadata.id: invalid type int64: must be a string
+metadata.name: invalid value "a b": must be up to 253 octets without spaces, ',' and '/'
+spec.colour: unknown field: must be interfaces, executors or underlays
+spec.executors.x: unit and command, or neither: must be either unit or command
+spec.executors.y: unit and command, or neither: must be either unit or command
+spec.executors.y.command: begins with "top": must be the absolute path of a program
+spec.executors.y.unit: invalid value "a;b.service": must be the name of a unit, such as collector.service
+spec.executors.z: env, dir or restart with a unit: only a command has them
+spec.executors.z.dir: invalid value "rel": must be an absolute path
+spec.interfaces.b.ifName: duplicate value "eth0", also of a: must be unique
+spec.interfaces.c.ifName: invalid interface name: must be 1 to 15 letters, digits, '.', '_' and '-'
+spec.interfaces.d: invalid type int64: must be a mapping
+spec.underlays.u: port and address, or neither: must be either port or address
+spec.underlays.v.address: invalid value "224.0.0.1": must be a unicast address of IPv4 or IPv6`},
 		"cluster": {func(o config.Object) config.Faults { _, f := ParseCluster(o); return f }, `
 kind: ClusterDescriptor
 metadata: {id: x}
 spec: {leader: z, topology: ring, members: {a: {interfaces: "i,i"}}}
-`, `metadata.id: is "x": a UUID is allowed
-metadata.name: is missing: a string is required
-spec.leader: is "z", which is no member: a member is allowed
-spec.members: has 1 members: 2 to 256 are allowed
-spec.members.a.interfaces: has "i" twice: each interface once is allowed
-spec.members.a.underlay: is missing: a string is required
-spec.topology: is "ring": star and mesh are allowed`},
+`, `metadata.id: invalid value "x": must be a UUID
+metadata.name: required: must be a string
+spec.leader: invalid value "z", which is not a member: must be a member
+spec.members: invalid number of members 1: must be 2 to 256
+spec.members.a.interfaces: duplicate interface "i": must be unique
+spec.members.a.underlay: required: must be a string
+spec.topology: invalid value "ring": must be star or mesh`},
 		"an underlay that is not built": {func(o config.Object) config.Faults { _, f := ParsePeer(o); return f }, `
 kind: PeerDescriptor
 metadata: {name: a}
 spec: {underlays: {u: {vpn: office}, v: {network: 0a000000-0000-4000-8000-000000000001, port: wan}, w: {type: gre, address: 192.0.2.1}}}
-`, `spec.underlays.u.vpn: names a network, and none can be an underlay: port or address is allowed, also the address of a VPN that the host itself has
-spec.underlays.v.network: names a network, and none can be an underlay: port or address is allowed, also the address of a VPN that the host itself has
-spec.underlays.w.type: is "gre": no type of tunnel is to be named, all are vxlan`},
+`, `spec.underlays.u.vpn: names a network, and none can be an underlay: must be port or address, also the address of a VPN that the host itself has
+spec.underlays.v.network: names a network, and none can be an underlay: must be port or address, also the address of a VPN that the host itself has
+spec.underlays.w.type: invalid value "gre": no type of tunnel is to be named, all are vxlan`},
 		"a tunnel that is not built": {func(o config.Object) config.Faults { _, f := ParseCluster(o); return f }, `
 kind: ClusterDescriptor
 metadata: {name: c}
 spec: {leader: a, tunnel: {type: wireguard}, members: {a: {underlay: u, tunnelType: gre}, b: {underlay: u}}}
-`, `spec.members.a.tunnelType: is "gre": no type of tunnel is to be named, all are vxlan
-spec.tunnel: is {"type": "wireguard"}: no type of tunnel is to be named, all are vxlan`},
-		"nothing": {func(o config.Object) config.Faults { _, f := ParseCluster(o); return f }, `{}`, `kind: is missing: a string is required
-metadata: is missing: a mapping is required
-spec: is missing: a mapping is required
-spec.leader: is missing: a string is required
-spec.members: has 0 members: 2 to 256 are allowed`},
+`, `spec.members.a.tunnelType: invalid value "gre": no type of tunnel is to be named, all are vxlan
+spec.tunnel: invalid value {"type": "wireguard"}: no type of tunnel is to be named, all are vxlan`},
+		"nothing": {func(o config.Object) config.Faults { _, f := ParseCluster(o); return f }, `{}`, `kind: required: must be a string
+metadata: required: must be a mapping
+spec: required: must be a mapping
+spec.leader: required: must be a string
+spec.members: invalid number of members 0: must be 2 to 256`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := c.parse(document(t, c.text)).Error()

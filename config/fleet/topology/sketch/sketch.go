@@ -43,12 +43,12 @@ func ParsePlan(text string) (Plan, error) {
 	name, size, sized := strings.Cut(text, ":")
 	p := Plan{Kind(name), PerPop}
 	if !slices.Contains(Kinds, p.Kind) {
-		return Plan{}, fmt.Errorf("topology: is %.40q: %s are allowed, each with :SIZE or without", name, Words())
+		return Plan{}, fmt.Errorf("topology: invalid value %.40q: must be %s, each with or without :SIZE", name, Words())
 	}
 	if sized {
 		n, err := strconv.Atoi(size)
 		if err != nil || n < LeastPerPop {
-			return Plan{}, fmt.Errorf("topology: size is %.40q: %d and more nodes for each point of presence are allowed", size,
+			return Plan{}, fmt.Errorf("topology: invalid size %.40q: must be %d or more nodes for each point of presence", size,
 				LeastPerPop)
 		}
 		p.PerPop = n

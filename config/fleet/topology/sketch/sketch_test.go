@@ -198,8 +198,8 @@ func TestPlansAreRead(t *testing.T) {
 		t.Errorf("%v, %v", p, err)
 	}
 	for text, want := range map[string]string{
-		"star": "figure-eight, line, ring, grid, tree are allowed", "grid:1": `size is "1": 2 and more`,
-		"grid:x": `size is "x"`, "": `is ""`, "grid:": `size is ""`,
+		"star": "must be figure-eight, line, ring, grid, tree", "grid:1": `invalid size "1": must be 2 or more`,
+		"grid:x": `invalid size "x"`, "": `invalid value ""`, "grid:": `invalid size ""`,
 	} {
 		if _, err := ParsePlan(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
