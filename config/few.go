@@ -7,11 +7,11 @@ import (
 
 // Bounds of what a list of faults prints: a document can have one at each of its 100,000 values.
 const (
-	maxAlike = 20  // faults of one kind
+	maxAlike = 50  // faults of one kind
 	maxLines = 200 // all faults
 )
 
-// Few are the lines of faults in their order. Of a kind that has more than 20, the first 20 stand there and a line at
+// Few are the lines of faults in their order. Of a kind that has more than 50, the first 50 stand there and a line at
 // the end says how many more there are; all kinds together have about 200 lines.
 func Few[F any](fs []F, kind, line func(F) string) []string {
 	seen := map[string]int{}

@@ -384,7 +384,7 @@ func TestFaultsBetweenFieldsAreToldAllAtOnce(t *testing.T) {
 		n(2, "ipv4.subnet") + ": overlaps", n(3, "ipv4.gateway") + ": dhcpRange", n(4, "ipv4.gateway"), n(5, "port") +
 			": lan",
 		n(5, "ipv4.dhcpRange"), n(5, "colour") + ": unknown field", "networkInstances.blue: invalid key",
-		n(7, "ipv4.subnet") + ": is missing",
+		n(7, "ipv4.subnet") + ": required",
 		a(3, "mac") + ": 02:00:00:00:00:07", a(3, "ip") + ": 10.1.0.9", a(4, "ip") + ": dhcpRange", a(4, "speed") +
 			": unknown field",
 		a(4, "attach.netns"), "appNetworks." + app(4) + ".displayName: app2", a(5, "ip") + ": subnet", a(5, "mac"),
@@ -453,8 +453,8 @@ func TestDocumentsThatAreNoConfigAreRefused(t *testing.T) {
 		"a tab": "ports:\n\twan: {}\n",
 	} {
 		lines := p.refused(name, doc)
-		if len(lines) != 1 || !strings.Contains(lines[0], "document") || !strings.Contains(lines[0], "allowed") {
-			t.Errorf("%s: want one line about the document:\n%s", name, strings.Join(lines, "\n"))
+		if len(lines) != 1 || !strings.Contains(lines[0], ": must be ") {
+			t.Errorf("%s: want one line that says what must be:\n%s", name, strings.Join(lines, "\n"))
 		}
 	}
 	var deep strings.Builder
@@ -463,9 +463,9 @@ func TestDocumentsThatAreNoConfigAreRefused(t *testing.T) {
 	}
 	p.refused("deep YAML blocks", deep.String())
 	p.faults("keys twice in JSON", `{"ports": {"wan": {"ifName": "uplink0", "ifName": "eth9"}}, "ports": {}}`,
-		"ports: twice", "ports.wan.ifName: twice")
-	p.faults("keys twice in YAML", "ports:\n  wan: {ifName: uplink0}\n  wan: {ifName: eth9}\nports: {}\n", "ports: twice",
-		"ports.wan: twice")
+		"ports: duplicate key (2 times)", "ports.wan.ifName: duplicate key (2 times)")
+	p.faults("keys twice in YAML", "ports:\n  wan: {ifName: uplink0}\n  wan: {ifName: eth9}\nports: {}\n", "ports: duplicate key (2 times)",
+		"ports.wan: duplicate key (2 times)")
 	p.untouched()
 }
 
