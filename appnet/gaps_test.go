@@ -376,7 +376,7 @@ func TestGap_ANetworkThatIsInNoConfigIsCalledSo(t *testing.T) {
 		on(blue),
 		appnet.Synchronized{},
 		online(blue), told(blue, 0, 1, true),
-		appnet.NetworkWanted{NI: blue},
+		appnet.NetworkDesired{NI: blue},
 		offline(blue),
 	} {
 		for _, f := range s.m.Step(e) {
@@ -386,7 +386,7 @@ func TestGap_ANetworkThatIsInNoConfigIsCalledSo(t *testing.T) {
 	if a := s.last.Adapters[0]; a.Error != "network instance blue is not in the config" || !a.Waiting || !s.last.Pending {
 		t.Errorf("the adapter is %+v", a)
 	}
-	for _, f := range s.m.Step(appnet.NetworkWanted{NI: blue, Wanted: true}) {
+	for _, f := range s.m.Step(appnet.NetworkDesired{NI: blue, Desired: true}) {
 		s.sentence(f)
 	}
 	if a := s.last.Adapters[0]; a.Error != "network instance blue is not online" || !a.Waiting {

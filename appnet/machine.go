@@ -68,7 +68,7 @@ func NewMachine(app uuid.UUID, journal JournalRecord, published []PublishedConfi
 
 // Step takes one event and says what to do about it, in order.
 func (m *Machine) Step(e Event) []Effect {
-	m.take(e)
+	m.applyEvent(e)
 	if !m.synced || m.done && m.view.Config == nil {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (m *Machine) Step(e Event) []Effect {
 		fx = slices.Concat(fx, moves, show)
 	}
 	due, _ := e.(ResendDue)
-	fx = append(fx, m.insist(due.Token)...)
+	fx = append(fx, m.resend(due.Token)...)
 	if m.view.Config == nil && len(m.view.left()) == 0 {
 		m.done, m.shown = true, nil
 		fx = append(fx, WithdrawStatus{}, Done{})
@@ -91,8 +91,8 @@ func (m *Machine) Step(e Event) []Effect {
 	return fx
 }
 
-// take learns what an event tells.
-func (m *Machine) take(e Event) {
+// applyEvent learns what an event tells.
+func (m *Machine) applyEvent(e Event) {
 	v := &m.view
 	switch e := e.(type) {
 	case ConfigChanged:
@@ -107,9 +107,9 @@ func (m *Machine) take(e Event) {
 		n := v.Networks[e.NI]
 		n.Online = false
 		v.Networks[e.NI] = n
-	case NetworkWanted:
+	case NetworkDesired:
 		n := v.Networks[e.NI]
-		n.Unwanted = !e.Wanted
+		n.Unwanted = !e.Desired
 		v.Networks[e.NI] = n
 	case AdapterStatusChanged:
 		p := Place{e.Scope, e.Status.Key()}
@@ -217,10 +217,10 @@ func (m *Machine) publish(p Place, c netinst.AppAdapterConfig) []Effect {
 	return []Effect{PublishAdapterConfig{p.Scope, c}}
 }
 
-// insist resends, with back-off, what a network that is online contradicts: the
+// resend resends, with back-off, what a network that is online contradicts: the
 // version of the config, but not its Activate. due is the token whose time is
 // over, 0 for none. Any other event finds the wait running and changes nothing.
-func (m *Machine) insist(due uint64) []Effect {
+func (m *Machine) resend(due uint64) []Effect {
 	var fx []Effect
 	for _, p := range slices.SortedFunc(maps.Keys(m.view.Published), inOrder) {
 		c := m.view.Published[p]

@@ -27,11 +27,11 @@ type NetworkOnline struct {
 // NetworkOffline tells that the status of a network instance was withdrawn.
 type NetworkOffline struct{ NI uuid.UUID }
 
-// NetworkWanted tells whether a network instance is in the config. It only chooses
+// NetworkDesired tells whether a network instance is in the config. It only chooses
 // the words: a network that nobody told of is one that may come.
-type NetworkWanted struct {
-	NI     uuid.UUID
-	Wanted bool
+type NetworkDesired struct {
+	NI      uuid.UUID
+	Desired bool
 }
 
 // AdapterStatusChanged tells a status that stands in the scope of a network instance.
@@ -61,7 +61,7 @@ func (ConfigChanged) event()        {}
 func (ConfigDeleted) event()        {}
 func (NetworkOnline) event()        {}
 func (NetworkOffline) event()       {}
-func (NetworkWanted) event()        {}
+func (NetworkDesired) event()       {}
 func (AdapterStatusChanged) event() {}
 func (AdapterStatusGone) event()    {}
 func (Synchronized) event()         {}

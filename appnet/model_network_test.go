@@ -143,8 +143,8 @@ func (n *network) tidy() bool {
 }
 
 func (n *network) hearConfig() bool {
-	news := n.config.behind()
-	if !news && n.w.healthy {
+	pending := n.config.behind()
+	if !pending && n.w.healthy {
 		return false
 	}
 	if c := n.config.next(n.w.r); c != nil {
@@ -152,13 +152,13 @@ func (n *network) hearConfig() bool {
 	} else if len(n.config.values) > 0 {
 		n.tell(manager.ConfigGone{})
 	}
-	return news
+	return pending
 }
 
 func (n *network) hearAdapter(p place) bool {
 	t := n.w.adapters[p]
-	news := t.behind()
-	if !news && n.w.healthy {
+	pending := t.behind()
+	if !pending && n.w.healthy {
 		return false
 	}
 	if c := t.next(n.w.r); c != nil {
@@ -166,13 +166,13 @@ func (n *network) hearAdapter(p place) bool {
 	} else {
 		n.tell(manager.AdapterGone{Key: p.Key})
 	}
-	return news
+	return pending
 }
 
 // hearKnown tells that the app has published what it wants, after all that it has
 // published.
 func (n *network) hearKnown() bool {
-	if c := n.w.wish.now(); n.known || c != nil && !n.w.takenUp &&
+	if c := n.w.desired.now(); n.known || c != nil && !n.w.takenUp &&
 		slices.ContainsFunc(slices.Collect(maps.Values(c.Adapters)),
 			func(u netinst.UnderlayNetworkConfig) bool { return u.NetworkInstance == n.ni }) {
 		return false

@@ -25,7 +25,7 @@ func (w *world) judge() {
 	if w.shown.Pending {
 		return
 	}
-	want, c := w.shown.TargetVersion, w.wish.seen()
+	want, c := w.shown.TargetVersion, w.desired.seen()
 	if c == nil {
 		w.fail("an app that is not wanted is not pending")
 		return
@@ -68,15 +68,15 @@ func (w *world) check() {
 // randomWish changes, deletes or restores the app's config.
 func (w *world) randomWish() {
 	if w.r.IntN(6) == 0 {
-		if w.wish.have() {
+		if w.desired.have() {
 			w.say("config: deleted")
-			w.wish.put(nil)
+			w.desired.put(nil)
 		}
 		return
 	}
-	if n := len(w.wish.values); n > 1 && !w.wish.have() && w.r.IntN(3) == 0 {
-		w.say("config: comes back as it was: %s", wishText(*w.wish.before(n - 1)))
-		w.wish.put(w.wish.before(n - 1))
+	if n := len(w.desired.values); n > 1 && !w.desired.have() && w.r.IntN(3) == 0 {
+		w.say("config: comes back as it was: %s", wishText(*w.desired.before(n - 1)))
+		w.desired.put(w.desired.before(n - 1))
 		return
 	}
 	c := config{UUID: w.app, DisplayName: fmt.Sprint("app", w.r.IntN(2)), Activate: w.r.IntN(4) > 0}
@@ -90,7 +90,7 @@ func (w *world) randomWish() {
 		}
 	}
 	w.say("config: %s activate=%v %s", c.DisplayName, c.Activate, wishText(c))
-	w.wish.put(&c)
+	w.desired.put(&c)
 }
 
 func wishText(c config) string {
@@ -106,7 +106,7 @@ func wishText(c config) string {
 // deliver tells the app's actor one thing of one topic, and says whether it was news.
 func (w *world) deliver() bool {
 	if w.m == nil {
-		if w.crashed || w.wish.have() {
+		if w.crashed || w.desired.have() {
 			w.start()
 			return true
 		}
@@ -114,23 +114,23 @@ func (w *world) deliver() bool {
 	}
 	switch n := w.r.IntN(13); {
 	case n == 0:
-		news := w.wish.behind()
-		if c := w.wish.next(w.r); c != nil {
+		pending := w.desired.behind()
+		if c := w.desired.next(w.r); c != nil {
 			w.tell(appnet.ConfigChanged{Config: *c})
 		} else {
 			w.tell(appnet.ConfigDeleted{})
 		}
-		return news
+		return pending
 	case n <= 3:
 		ni := w.nis[n-1]
 		t := &w.nets[ni].online
-		news := t.behind()
+		pending := t.behind()
 		if s := t.next(w.r); s != nil {
 			w.tell(appnet.NetworkOnline{NI: ni, Status: *s})
 		} else {
 			w.tell(appnet.NetworkOffline{NI: ni})
 		}
-		return news
+		return pending
 	default:
 		return w.deliverStatus(w.places()[n-4])
 	}
@@ -147,13 +147,13 @@ func (w *world) deliverStatus(p place) bool {
 			return true
 		}
 	}
-	news := t.behind()
+	pending := t.behind()
 	if s := t.next(w.r); s != nil {
 		w.tell(appnet.AdapterStatusChanged{Scope: p.Scope, Status: *s})
 	} else {
 		w.tell(appnet.AdapterStatusGone{Scope: p.Scope, Key: p.Key})
 	}
-	return news
+	return pending
 }
 
 // fire lets one timer run out, also one that is forgotten by now.
@@ -228,7 +228,7 @@ func (w *world) settle() bool {
 
 // atRest says whether nobody has anything left to read, to do or to wait for.
 func (w *world) atRest() bool {
-	if len(w.timers) > 0 || w.m != nil && w.wish.behind() || w.m == nil && (w.crashed || w.wish.have()) {
+	if len(w.timers) > 0 || w.m != nil && w.desired.behind() || w.m == nil && (w.crashed || w.desired.have()) {
 		return false
 	}
 	for _, n := range w.nets {
@@ -253,7 +253,7 @@ func (w *world) atRest() bool {
 
 // settled holds after everything has come to rest.
 func (w *world) settled(missing *uuid.UUID) {
-	c := w.wish.now()
+	c := w.desired.now()
 	if c == nil {
 		if w.shown != nil || w.m != nil {
 			w.fail("a deleted app is still there: %+v", w.shown)
@@ -263,14 +263,14 @@ func (w *world) settled(missing *uuid.UUID) {
 	}
 	hurt := false
 	for _, p := range w.places() {
-		wanted := c != nil && c.Adapters[p.Key.UnderlayIndex].NetworkInstance == p.Scope
+		desired := c != nil && c.Adapters[p.Key.UnderlayIndex].NetworkInstance == p.Scope
 		gone := missing != nil && *missing == p.Scope
-		hurt = hurt || wanted && gone
-		if wanted != w.adapters[p].have() || !wanted && w.statuses[p].have() {
-			w.fail("%s: wanted %v, config %v, status %v", name(p), wanted, w.adapters[p].now(), w.statuses[p].now())
+		hurt = hurt || desired && gone
+		if desired != w.adapters[p].have() || !desired && w.statuses[p].have() {
+			w.fail("%s: wanted %v, config %v, status %v", name(p), desired, w.adapters[p].now(), w.statuses[p].now())
 		}
-		if on := w.nets[p.Scope].active[p.Key]; on != (wanted && !gone && c.Activate) {
-			w.fail("%s: active %v on the host, wanted %v", name(p), on, wanted)
+		if on := w.nets[p.Scope].active[p.Key]; on != (desired && !gone && c.Activate) {
+			w.fail("%s: active %v on the host, wanted %v", name(p), on, desired)
 		}
 	}
 	if c == nil || w.shown == nil {
@@ -335,7 +335,7 @@ func runModel(t *testing.T, seed uint64) *world {
 	}
 	if w.r.IntN(3) == 0 {
 		w.say("config: deleted at the end")
-		w.wish.put(nil)
+		w.desired.put(nil)
 	}
 	if !w.settle() {
 		w.fail("no rest is found")

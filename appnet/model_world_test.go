@@ -55,7 +55,7 @@ type world struct {
 	epoch    uint64
 	now      time.Time
 	app      uuid.UUID
-	wish     topic[config]
+	desired  topic[config]
 	all      []place
 	adapters map[place]*topic[netinst.AppAdapterConfig]
 	statuses map[place]*topic[netinst.AppAdapterStatus]
@@ -165,7 +165,7 @@ func (w *world) start() {
 			w.tell(appnet.AdapterStatusChanged{Scope: p.Scope, Status: *s})
 		}
 	}
-	if c := w.wish.replay(); c != nil {
+	if c := w.desired.replay(); c != nil {
 		w.tell(appnet.ConfigChanged{Config: *c})
 	}
 	w.tell(appnet.Synchronized{})

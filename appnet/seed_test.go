@@ -284,7 +284,7 @@ func wait(t *testing.T, fx []appnet.Effect) (uint64, time.Duration) {
 // last of them: in an add, a change, a deactivation and a deletion.
 func TestSeed_NobodySeesAFinalStatusTooEarly(t *testing.T) {
 	nets := at{blue, red, blue}
-	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+	for _, request := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 		s := play(t, step{online(blue), ""}, step{online(red), ""}, step{appnet.Synchronized{}, "withdrawn; done"})
 		var said []string
 		tell := func(e appnet.Event) {
@@ -294,14 +294,14 @@ func TestSeed_NobodySeesAFinalStatusTooEarly(t *testing.T) {
 		}
 		answers := func(what string, answer func(i int) appnet.Event, final func() bool) {
 			t.Helper()
-			for n, i := range order {
+			for n, i := range request {
 				if final() {
-					t.Errorf("%s, order %v: final after %d of 3 answers: %s", what, order, n, strings.Join(said, "; "))
+					t.Errorf("%s, order %v: final after %d of 3 answers: %s", what, request, n, strings.Join(said, "; "))
 				}
 				tell(answer(i))
 			}
 			if !final() {
-				t.Errorf("%s, order %v: not final after the last answer: %s", what, order, strings.Join(said, "; "))
+				t.Errorf("%s, order %v: not final after the last answer: %s", what, request, strings.Join(said, "; "))
 			}
 		}
 		version := func(v uint64, active bool) func(int) appnet.Event {

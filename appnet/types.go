@@ -29,16 +29,16 @@ type AdapterStatus struct {
 
 // State is the state of the adapter: of one that is wanted, or of one that is to be absent and
 // is there (seed opendut-configuration-state-loop, the tables of states).
-func (a AdapterStatus) State(wanted bool) netinst.NIState {
+func (a AdapterStatus) State(desired bool) netinst.NIState {
 	failed := a.Error != "" && !a.Waiting
 	switch {
-	case wanted && a.Activated:
+	case desired && a.Activated:
 		return netinst.Present
-	case wanted && failed && a.CheckFailed:
+	case desired && failed && a.CheckFailed:
 		return netinst.CheckPresentFailed
-	case wanted && failed:
+	case desired && failed:
 		return netinst.CreatingFailed
-	case wanted:
+	case desired:
 		return netinst.WaitingForDependencies
 	case failed && a.CheckFailed:
 		return netinst.CheckAbsentFailed

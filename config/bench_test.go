@@ -9,12 +9,12 @@ import (
 )
 
 // beside runs ours and theirs in turns and reports the ratio of their times.
-func beside(b *testing.B, ours, theirs func()) {
+func beside(b *testing.B, own, theirs func()) {
 	b.Helper()
 	var our, their time.Duration
 	for b.Loop() {
 		began := time.Now()
-		ours()
+		own()
 		middle := time.Now()
 		theirs()
 		our, their = our+middle.Sub(began), their+time.Since(middle)

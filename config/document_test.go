@@ -29,7 +29,7 @@ func compact(v any) string {
 
 // The vectors of RFC 7396 appendix A that are objects, and what ours makes of each.
 func TestMergeBesideRFC7396(t *testing.T) {
-	for _, c := range []struct{ below, above, rfc, ours string }{
+	for _, c := range []struct{ below, above, rfc, own string }{
 		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`, ""},
 		{`{"a":"b"}`, `{"b":"c"}`, `{"a":"b","b":"c"}`, ""},
 		{`{"a":"b"}`, `{"a":null}`, `{}`, `{"a":null}`},
@@ -54,7 +54,7 @@ func TestMergeBesideRFC7396(t *testing.T) {
 		for _, x := range clashes {
 			got += " and a clash at " + FormatPath(x.Path)
 		}
-		want := c.ours
+		want := c.own
 		if want == "" {
 			want = c.rfc
 		}
@@ -331,7 +331,8 @@ func FuzzParse(f *testing.F) {
 // A key that an object has many times is one fault with a count, and no other key's.
 func TestAKeyThatIsRepeatedIsOneFault(t *testing.T) {
 	text := `{"b":{"a":1` + strings.Repeat(`,"a":1,"c":2`, 9999) + `},"a":1}`
-	if _, faults := ParseObject([]byte(text)); faults.Error() != "b.a: duplicate key (10000 times)\nb.c: duplicate key (9999 times)" {
+	if _, faults := ParseObject([]byte(text)); faults.Error() != "b.a: duplicate key (10000 times)\nb.c: duplicate key "+
+		"(9999 times)" {
 		t.Errorf("%d faults, %.200s", len(faults), faults.Error())
 	}
 }

@@ -171,26 +171,26 @@ func Shorten(s string) string {
 }
 
 // Cut is the begin of s, of so many bytes at most, and an ellipsis where that leaves something out.
-func Cut(s string, most int) string {
-	if len(s) <= most {
+func Cut(s string, limit int) string {
+	if len(s) <= limit {
 		return s
 	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
 	}
-	return s[:most] + "…"
+	return s[:limit] + "…"
 }
 
-// mostArgument is the most bytes of one text in a message.
-const mostArgument = 8 << 10
+// maxArgument is the most bytes of one text in a message.
+const maxArgument = 8 << 10
 
 // Sprintf is fmt.Sprintf with texts cut that nobody would read: what a caller sends may have megabytes, and is escaped
 // in its message.
 func Sprintf(format string, args ...any) string {
 	for i, a := range args {
-		if s, is := a.(string); is && len(s) > mostArgument {
+		if s, is := a.(string); is && len(s) > maxArgument {
 			args = slices.Clone(args)
-			args[i] = Cut(s, mostArgument)
+			args[i] = Cut(s, maxArgument)
 		}
 	}
 	return fmt.Sprintf(format, args...)

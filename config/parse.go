@@ -232,7 +232,7 @@ func (p *parser) number(s string) any {
 	return f
 }
 
-func tooDeep(most int) error { return fmt.Errorf("nested deeper than %d", most) }
+func tooDeep(limit int) error { return fmt.Errorf("nested deeper than %d", limit) }
 
 // syntax notes why a text is no JSON: where its decoder stops, and what of the document it reads there.
 func (p *parser) syntax() {

@@ -31,12 +31,12 @@ func TestTheSpellingOfANumberCostsTheSameEverywhere(t *testing.T) {
 		"below a name of 64 KiB":    below(strings.Repeat("a", 64<<10), 1),
 		"in YAML, behind a comment": append([]byte("# c\n"), below("a", 30)...),
 	} {
-		most := 2 * flat
+		limit := 2 * flat
 		if strings.Contains(name, "YAML") { // the nodes of its reader
-			most = 8 * flat
+			limit = 8 * flat
 		}
-		if got := cost(text); got > most {
-			t.Errorf("%s: %.1f MB for %d numbers, %.1f MB at the top: must be %.1f at most", name, got, numbers, flat, most)
+		if got := cost(text); got > limit {
+			t.Errorf("%s: %.1f MB for %d numbers, %.1f MB at the top: must be %.1f at most", name, got, numbers, flat, limit)
 		}
 	}
 }

@@ -159,10 +159,12 @@ func TestADocumentIsTheSameInBothSyntaxes(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"a:\n  - 1\nb: [2]\nc: 99999999999999999999\nd: 1\nd: 2\n": "a: invalid type list: must be a mapping by name or a comma-separated string\n" +
+		"a:\n  - 1\nb: [2]\nc: 99999999999999999999\nd: 1\nd: 2\n": "a: invalid type list: must be a mapping by name or a " +
+			"comma-separated string\n" +
 			"b: invalid type list: must be a mapping by name or a comma-separated string\n" +
 			"c: invalid value \"99999999999999999999\": must be a JSON number\nd: duplicate key (2 times)",
-		`{"a":{"b":[1]},"c":1e999,"d":{"e":0x1,"e":.inf}}`: `a.b: invalid type list: must be a mapping by name or a comma-separated string` + "\n" + `c: invalid value "1e999": must be a JSON number` + "\n" +
+		`{"a":{"b":[1]},"c":1e999,"d":{"e":0x1,"e":.inf}}`: `a.b: invalid type list: must be a mapping by name or a ` +
+			`comma-separated string` + "\n" + `c: invalid value "1e999": must be a JSON number` + "\n" +
 			"d.e: duplicate key (2 times)\n" + `d.e: invalid value "0x1": must be a JSON number`,
 	} {
 		if _, faults := ReadObject([]byte(text)); faults.Error() != want {
@@ -184,7 +186,8 @@ func TestReadObjectWithLists(t *testing.T) {
 			t.Errorf("%s: %s %v", doc, got, faults)
 		}
 	}
-	if _, faults := ReadObjectWithLists([]byte("a: [[1], {b: 2}]")); faults.Error() != "a.0: invalid type list: must be a scalar in a list"+
+	if _, faults := ReadObjectWithLists([]byte("a: [[1], {b: 2}]")); faults.Error() != "a.0: invalid type list: must be "+
+		"a scalar in a list"+
 		"\na.1: invalid type mapping: must be a scalar in a list" {
 		t.Error(faults)
 	}

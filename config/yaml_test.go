@@ -210,7 +210,7 @@ func documentsOfYAML() map[string]string {
 func BenchmarkYAML(b *testing.B) {
 	for name, text := range documentsOfYAML() {
 		b.Run(name, func(b *testing.B) {
-			ours := func() any {
+			own := func() any {
 				y, err := ReadYAML(text)
 				if err != nil {
 					b.Fatal(err)
@@ -229,8 +229,8 @@ func BenchmarkYAML(b *testing.B) {
 					}
 				}
 			}
-			beside(b, func() { ours() }, func() { theirs() })
-			b.ReportMetric(allocated(ours), "MB-ours")
+			beside(b, func() { own() }, func() { theirs() })
+			b.ReportMetric(allocated(own), "MB-ours")
 			b.ReportMetric(allocated(theirs), "MB-theirs")
 		})
 	}

@@ -152,7 +152,8 @@ func TestTheControllerStartsWithTheFlagsOfItsFile(t *testing.T) {
 	}
 	root := machine(t, map[string]string{"present.json": "{}", "broken.json": "{"})
 	for name, text := range map[string]string{
-		"edgespan":            `[ "$1 $2" = "layers print-flags" ] || exit 9; case $3 in *broken*) echo "$3: broken" >&2; exit 4;; esac; echo "--listen=:9 '--name=a b' '--x=\$(reboot) *'"`,
+		"edgespan": `[ "$1 $2" = "layers print-flags" ] || exit 9; case $3 in *broken*) echo "$3: broken" ` +
+			`>&2; exit 4;; esac; echo "--listen=:9 '--name=a b' '--x=\$(reboot) *'"`,
 		"edgespan-controller": `printf '<%s>' "$@"`,
 	} {
 		if err := os.WriteFile(filepath.Join(root, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {

@@ -62,7 +62,7 @@ func (r ACLRule) links(ports []PortStatus) []IfName {
 	}
 	var names []IfName
 	for _, p := range ports {
-		if p.Meant(r.PortLabel) {
+		if p.Matches(r.PortLabel) {
 			names = append(names, p.IfName)
 		}
 	}
@@ -224,7 +224,7 @@ func (r ACLRule) matches(p packet) bool {
 	if r.elsewhere() || r.names() && !r.IP.Contains(p.remote.Addr()) {
 		return false
 	}
-	if r.PortLabel != "" && (p.port == nil || !p.port.Meant(r.PortLabel)) {
+	if r.PortLabel != "" && (p.port == nil || !p.port.Matches(r.PortLabel)) {
 		return false
 	}
 	nums, any := r.protocols()

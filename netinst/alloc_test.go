@@ -338,7 +338,8 @@ func TestAFixedMACIsNotKeptByOneThatReturns(t *testing.T) {
 // A generated MAC is for ever: a change of this value needs a new macVersion.
 func TestGeneratedMACIsPinned(t *testing.T) {
 	app, host := LinkMACs(key(appA, 0), netID)
-	got := []string{app, host, adapterMAC(key(appA, 0), netID, 1), adapterMAC(key(appB, 7), uuid.MustParse("0a000000-0000-4000-8000-000000000001"), 0), BridgeMAC(netID)}
+	got := []string{app, host, adapterMAC(key(appA, 0), netID, 1),
+		adapterMAC(key(appB, 7), uuid.MustParse("0a000000-0000-4000-8000-000000000001"), 0), BridgeMAC(netID)}
 	want := []string{"02:f5:e2:e3:2f:a3", "fe:c3:80:a9:0d:ee", "02:c8:c3:87:55:98", "02:d3:8a:91:25:b1",
 		"02:d5:4e:b2:10:20"}
 	if d := cmp.Diff(want, got); d != "" {
@@ -377,20 +378,20 @@ func TestAllocateProperties(t *testing.T) {
 		c.IPv4.Subnet, c.IPv4.DHCPFirst, c.IPv4.DHCPLast = prefix("10.1.0.0/28"), ip("10.1.0.8"), ip("10.1.0.14")
 		held := map[AdapterKey]Lease{}
 		for range rapid.IntRange(1, 8).Draw(t, "steps") {
-			wishes := drawWishes(t)
-			got := Allocate(c, wishes, held)
-			mixed := slices.Clone(wishes)
+			desiredAll := drawWishes(t)
+			got := Allocate(c, desiredAll, held)
+			mixed := slices.Clone(desiredAll)
 			rand.New(rand.NewSource(rapid.Int64().Draw(t, "seed"))).Shuffle(len(mixed),
 				func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
 			if d := cmp.Diff(got, Allocate(c, mixed, held), sameAddr); d != "" {
 				t.Fatalf("order matters: %s", d)
 			}
-			again := Allocate(c, wishes, got.Leases)
+			again := Allocate(c, desiredAll, got.Leases)
 			if d := cmp.Diff(got.Leases, again.Leases, sameAddr); d != "" {
 				t.Fatalf("not sticky: %s", d)
 			}
-			checkUnique(t, wishes, got)
-			for _, w := range wishes {
+			checkUnique(t, desiredAll, got)
+			for _, w := range desiredAll {
 				before, after := held[w.Key()], got.Leases[w.Key()]
 				if w.UnderlayConfig.IP.IsValid() && after.IP.IsValid() && after.IP != w.UnderlayConfig.IP {
 					t.Fatalf("%s has %s instead of the configured %s", w.Key(), after.IP, w.UnderlayConfig.IP)
@@ -404,10 +405,10 @@ func TestAllocateProperties(t *testing.T) {
 	})
 }
 
-func checkUnique(t *rapid.T, wishes []AppAdapterConfig, got Allocation) {
+func checkUnique(t *rapid.T, desiredAll []AppAdapterConfig, got Allocation) {
 	ips, macs, numbers := map[netip.Addr]bool{}, map[string]bool{}, map[int]bool{}
 	current := map[AdapterKey]bool{}
-	for _, w := range wishes {
+	for _, w := range desiredAll {
 		k := w.Key()
 		current[k] = true
 		l, ok := got.Leases[k]

@@ -31,7 +31,7 @@ type Part struct {
 	Kind, Name string
 	IDs        []netstate.ID // what stands for it on the host
 	Waits      string        // why nothing of it can be wanted yet; IDs are empty then
-	Wanted     string        // tells two configs of it apart
+	Desired    string        // tells two configs of it apart
 }
 
 func (nw network) isCluster() bool {
@@ -81,10 +81,10 @@ func (nw network) parts() ([]Part, []netstate.Object) {
 	var parts []Part
 	var objs []netstate.Object
 	add := func(p Part, os ...netstate.Object) {
-		p.Wanted = p.Waits
+		p.Desired = p.Waits
 		for _, o := range os {
 			p.IDs = append(p.IDs, o.ID())
-			p.Wanted += o.Text() + "\n"
+			p.Desired += o.Text() + "\n"
 		}
 		parts, objs = append(parts, p), append(objs, os...)
 	}

@@ -473,7 +473,7 @@ func TestAnOptionOfDHCPTakesWhatJustFits(t *testing.T) {
 func TestNamesThatDnsmasqReadsOtherwise(t *testing.T) {
 	for name, want := range map[string]bool{"infinite": true, "ignore": true, "9": true, "0": true, "90m": true,
 		"smh": true, "web": false, "9a": false, "infinitely": false, "w1": false} {
-		if got := looksLikeTime(name); got != want {
+		if got := isTimeLike(name); got != want {
 			t.Errorf("%q: %v", name, got)
 		}
 	}

@@ -284,16 +284,16 @@ func (nw network) dhcpHosts() []netstate.Object {
 
 // reservedName is the name in an adapter's reservation, "" for none.
 func reservedName(a Adapter) string {
-	if h := string(a.Config.UnderlayConfig.Hostname); !looksLikeTime(h) {
+	if h := string(a.Config.UnderlayConfig.Hostname); !isTimeLike(h) {
 		return h
 	}
 	return ""
 }
 
-// looksLikeTime says whether dnsmasq would read a name in a reservation as a
+// isTimeLike says whether dnsmasq would read a name in a reservation as a
 // lease time or a keyword. Without the word it takes the name that its DNS has
 // for the address, which is the same one.
-func looksLikeTime(h string) bool {
+func isTimeLike(h string) bool {
 	digits := strings.TrimRight(h, "smhdw")
 	return h == "infinite" || h == "ignore" || digits == "" || only(digits, isDigit)
 }

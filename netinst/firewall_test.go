@@ -168,7 +168,7 @@ func (s sim) verdict(in Input, f netstate.Flow) bool {
 	h := hop{src: f.Src, dst: f.Dst, proto: f.Proto}
 	from, to := links[f.Src.Addr()], links[f.Dst.Addr()]
 	root := RootForward
-	outside := func(a netip.Addr) string { // withLab's second port
+	external := func(a netip.Addr) string { // withLab's second port
 		if prefix("198.18.0.0/15").Contains(a) {
 			return "eth1"
 		}
@@ -177,7 +177,7 @@ func (s sim) verdict(in Input, f netstate.Flow) bool {
 	if from != "" {
 		h.in, h.physIn = "es1", from
 	} else {
-		h.in = outside(f.Src.Addr())
+		h.in = external(f.Src.Addr())
 	}
 	switch {
 	case slices.Contains(own, f.Src.Addr()):
@@ -189,7 +189,7 @@ func (s sim) verdict(in Input, f netstate.Flow) bool {
 	case to != "":
 		h.out = "es1"
 	default:
-		h.out = outside(f.Dst.Addr())
+		h.out = external(f.Dst.Addr())
 	}
 	return s.run(root, h) == "ACCEPT"
 }
@@ -324,7 +324,7 @@ func TestACLSentences(t *testing.T) {
 			if got := s.verdict(in, tc.flow); got != tc.passes {
 				t.Errorf("the chains say %v", got)
 			}
-			if got := !Judge(in)(tc.flow); got != tc.passes {
+			if got := !Validate(in)(tc.flow); got != tc.passes {
 				t.Errorf("Judge says %v", got)
 			}
 		})
@@ -407,7 +407,7 @@ func TestChainsAgreeWithJudge(t *testing.T) {
 			adapter(appA, 0, 1, "10.1.0.128", "a", drawACL(rt, "acl")...),
 			adapter(appB, 0, 2, "10.1.0.129", "b", drawACL(rt, "acl2")...)))
 		s := newSim(t, DesiredState(in).State, HostState([]HostNetwork{{Number: 1, Subnet: in.Config.IPv4.Subnet}}))
-		judge := Judge(in)
+		validate := Validate(in)
 		for range 20 {
 			end := func(of []string, what string) netip.AddrPort {
 				return netip.AddrPortFrom(ip(rapid.SampledFrom(of).Draw(rt, what)),
@@ -419,7 +419,7 @@ func TestChainsAgreeWithJudge(t *testing.T) {
 				!strings.HasPrefix(f.Dst.String(), "10.1.0.12") {
 				continue // no packet of an app
 			}
-			if got, want := s.verdict(in, f), !judge(f); got != want {
+			if got, want := s.verdict(in, f), !validate(f); got != want {
 				rt.Fatalf("%v: chains pass %v, Judge passes %v\n%s", f, got, want, DesiredState(in).State)
 			}
 		}
@@ -427,7 +427,7 @@ func TestChainsAgreeWithJudge(t *testing.T) {
 }
 
 func TestJudgeOfGoneAndForeignFlows(t *testing.T) {
-	judge := Judge(input(web()))
+	validate := Validate(input(web()))
 	for _, tc := range []struct {
 		name   string
 		flow   netstate.Flow
@@ -439,7 +439,7 @@ func TestJudgeOfGoneAndForeignFlows(t *testing.T) {
 		{"of the node to its own gateway address", flow(17, "192.0.2.10:5", "10.1.0.1:53"), false},
 		{"of the node's resolver", flow(17, "192.0.2.10:5", "192.0.2.53:53"), false},
 	} {
-		if got := judge(tc.flow); got != tc.denied {
+		if got := validate(tc.flow); got != tc.denied {
 			t.Errorf("%s: denied %v", tc.name, got)
 		}
 	}
@@ -447,8 +447,8 @@ func TestJudgeOfGoneAndForeignFlows(t *testing.T) {
 
 // What every adapter may do, whatever its rules are, and what none may but by its rules.
 func TestJudgeOfEssentials(t *testing.T) {
-	quiet := Judge(input(adapter(appA, 0, 1, "10.1.0.128", "a")))
-	out := Judge(input(adapter(appA, 0, 1, "10.1.0.128", "a",
+	quiet := Validate(input(adapter(appA, 0, 1, "10.1.0.128", "a")))
+	out := Validate(input(adapter(appA, 0, 1, "10.1.0.128", "a",
 		ACLRule{Name: "out", Direction: Egress, Action: Allow, PortLabel: "eth"})))
 	for _, tc := range []struct {
 		name        string

@@ -72,9 +72,9 @@ func closedPorts(ns []HostNetwork) []string {
 	return rules
 }
 
-// mostBeside bounds HostPort.Beside: a host that forwards by itself on more links than that
+// maxBeside bounds HostPort.Beside: a host that forwards by itself on more links than that
 // does so on all (netstate.ForwardAll), and then there is nothing to close.
-const mostBeside = 64
+const maxBeside = 64
 
 // HostPorts are the ports that exist of those that a network may use by its config: not only
 // the one in use, so that a failover waits for nobody.
@@ -108,5 +108,5 @@ func beside(f netstate.Forwarding) []string {
 			out = append(out, l)
 		}
 	}
-	return out[:min(len(out), mostBeside)]
+	return out[:min(len(out), maxBeside)]
 }

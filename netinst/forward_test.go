@@ -60,7 +60,7 @@ func TestForwardingIsNeverOpenerThanItsRules(t *testing.T) {
 	state := func(ports ...HostPort) netstate.State {
 		return HostState([]HostNetwork{{Number: 1, Subnet: prefix("10.1.0.0/24"), Ports: ports}})
 	}
-	order := func(have, want netstate.State) string {
+	request := func(have, want netstate.State) string {
 		var ops []string
 		for _, op := range netstate.Diff(have, want) {
 			name := "chains"
@@ -75,10 +75,10 @@ func TestForwardingIsNeverOpenerThanItsRules(t *testing.T) {
 	former := state()
 	former.Add(netstate.Sysctl{Key: netstate.ForwardAll, Value: "1"})
 	for _, c := range []struct{ got, want string }{
-		{order(state(), state(eth0)), "change chains, add net/ipv4/conf/eth0/forwarding"},
-		{order(state(eth0), state()), "remove net/ipv4/conf/eth0/forwarding, change chains"},
-		{order(state(eth0), netstate.State{}), "remove net/ipv4/conf/eth0/forwarding, remove chains"},
-		{order(former, state(eth0)), "change chains, remove net/ipv4/ip_forward, add net/ipv4/conf/eth0/forwarding"},
+		{request(state(), state(eth0)), "change chains, add net/ipv4/conf/eth0/forwarding"},
+		{request(state(eth0), state()), "remove net/ipv4/conf/eth0/forwarding, change chains"},
+		{request(state(eth0), netstate.State{}), "remove net/ipv4/conf/eth0/forwarding, remove chains"},
+		{request(former, state(eth0)), "change chains, remove net/ipv4/ip_forward, add net/ipv4/conf/eth0/forwarding"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s, want %s", c.got, c.want)

@@ -82,13 +82,13 @@ func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
 	var inside, leaves, arrives []string
 	for _, d := range []struct{ name, match string }{{"from", "iifname"}, {"to", "oifname"}} {
 		// A prefix alone would take in links of others, as one named estate0.
-		var wipe, judge []string
+		var wipe, validate []string
 		for _, n := range unmarked {
-			judge = append(judge, fmt.Sprintf("%s %q accept", d.match, BridgeName(n)))
+			validate = append(validate, fmt.Sprintf("%s %q accept", d.match, BridgeName(n)))
 		}
 		for digit := '1'; digit <= '9'; digit++ {
 			links := fmt.Sprintf("%s \"%s%c*\" ", d.match, linkPrefix, digit)
-			wipe, judge = append(wipe, links+"goto wipe"), append(judge, links+"drop")
+			wipe, validate = append(wipe, links+"goto wipe"), append(validate, links+"drop")
 			if d.name == "to" {
 				inside = append(inside, links+"accept")
 			} else {
@@ -96,24 +96,24 @@ func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
 			}
 		}
 		chain("wipe-"+d.name, wipe...)
-		chain(d.name, judge...)
+		chain(d.name, validate...)
 	}
 	passed := fmt.Sprintf("meta mark & %#x == %#x accept", PassMark, PassMark)
 	from, to := fmt.Sprintf("iifname \"%s*\" jump ", linkPrefix), fmt.Sprintf("oifname \"%s*\" jump ", linkPrefix)
 	for _, h := range []struct{ name, from, to string }{{"forward", from, to}, {"input", from, ""}, {"output", "", to}} {
 		wipe := []string{"type filter hook " + h.name + " priority -1; policy accept;"}
-		judge := []string{"type filter hook " + h.name + " priority 10; policy accept;", passed}
+		validate := []string{"type filter hook " + h.name + " priority 10; policy accept;", passed}
 		if h.from != "" {
-			wipe, judge = append(wipe, h.from+"wipe-from"), append(judge, "meta nfproto ipv4 "+h.from+"from")
+			wipe, validate = append(wipe, h.from+"wipe-from"), append(validate, "meta nfproto ipv4 "+h.from+"from")
 		}
 		if h.to != "" {
-			wipe, judge = append(wipe, h.to+"wipe-to"), append(judge, "meta nfproto ipv4 "+h.to+"to")
+			wipe, validate = append(wipe, h.to+"wipe-to"), append(validate, "meta nfproto ipv4 "+h.to+"to")
 		}
 		if h.name == "forward" {
-			judge = append(judge, closedRules(ns)...)
+			validate = append(validate, closedRules(ns)...)
 		}
 		chain("before-"+h.name, wipe...)
-		chain("after-"+h.name, judge...)
+		chain("after-"+h.name, validate...)
 	}
 	chain("inside", inside...)
 	chain("leaves", append([]string{"ct status snat accept", "ct direction reply accept",

@@ -17,7 +17,7 @@ const macVersion = "edgespan mac 1"
 // side starts with 0xfe, so that it is never the lowest of a bridge's ports and
 // never equal to a generated MAC of an app.
 const (
-	macOurs = 0x02
+	macOwn  = 0x02
 	macHost = 0xfe
 )
 
@@ -30,7 +30,7 @@ func generatedMAC(first byte, words ...string) string {
 // adapterMAC is the app's side MAC; attempt counts up where two adapters of one
 // network would share one.
 func adapterMAC(k AdapterKey, network uuid.UUID, attempt int) string {
-	return generatedMAC(macOurs, "adapter", k.String(), network.String(), fmt.Sprint(attempt))
+	return generatedMAC(macOwn, "adapter", k.String(), network.String(), fmt.Sprint(attempt))
 }
 
 // LinkMACs are the MACs that the links of an adapter get by default: the app's side
@@ -45,7 +45,7 @@ func hostSideMAC(k AdapterKey, network uuid.UUID) string {
 
 // BridgeMAC is the MAC of a network's bridge.
 func BridgeMAC(network uuid.UUID) string {
-	return generatedMAC(macOurs, "bridge", network.String())
+	return generatedMAC(macOwn, "bridge", network.String())
 }
 
 // lastAddress is the highest address of an IPv4 prefix.

@@ -31,7 +31,7 @@ func choosePort(want string, ports []PortStatus, fits func(PortStatus) bool) (Po
 	var not []string
 	for _, p := range ports {
 		switch {
-		case !p.Meant(want):
+		case !p.Matches(want):
 		case !p.Exists:
 			not = append(not, fmt.Sprintf("%s (%s does not exist)", p.Label, p.IfName))
 		case !p.Up:
@@ -177,11 +177,11 @@ func ConfigsOf(ports []PortStatus) []PortConfig {
 	return cs
 }
 
-// PortsMeant names the ports that a network may use by its config, each with the
+// DesiredPorts names the ports that a network may use by its config, each with the
 // generation of its own config, as "lte@3 wan@1". A status that echoes the string
 // of the newest configs answers them: no generation ever repeats, and a port that
 // comes or goes changes the string.
-func PortsMeant(c NetworkInstanceConfig, ports []PortConfig) string {
+func DesiredPorts(c NetworkInstanceConfig, ports []PortConfig) string {
 	var found []string
 	for _, p := range ports {
 		if usedBy(c, p) {
@@ -194,15 +194,15 @@ func PortsMeant(c NetworkInstanceConfig, ports []PortConfig) string {
 
 // usedBy says whether a network may use a port, for itself or for one of its routes.
 func usedBy(c NetworkInstanceConfig, p PortConfig) bool {
-	used := c.Port != "" && p.Meant(c.Port)
+	used := c.Port != "" && p.Matches(c.Port)
 	for _, r := range c.Routes {
-		used = used || r.Port != "" && p.Meant(r.Port)
+		used = used || r.Port != "" && p.Matches(r.Port)
 	}
 	return used
 }
 
-// Meant says whether a network that wants a port by these words may use p.
-func (p PortConfig) Meant(want string) bool {
+// Matches says whether a network that wants a port by these words may use p.
+func (p PortConfig) Matches(want string) bool {
 	switch want {
 	case portsAll:
 		return true

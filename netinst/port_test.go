@@ -28,7 +28,7 @@ func TestPortsMeant(t *testing.T) {
 		{"none", "", ""},
 	} {
 		conf := NetworkInstanceConfig{Port: c.port, Routes: []StaticRoute{{Port: c.route}}}
-		if got := PortsMeant(conf, ports); got != c.want {
+		if got := DesiredPorts(conf, ports); got != c.want {
 			t.Errorf("port %q, route by %q: %q, want %q", c.port, c.route, got, c.want)
 		}
 	}

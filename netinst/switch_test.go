@@ -38,16 +38,16 @@ func TestJudgeOfASwitchNetwork(t *testing.T) {
 		"DHCP":                                          {[]Adapter{b}, asked, false},
 		"no adapter is left":                            {nil, flow("10.9.0.2", "10.9.0.3", 22), false},
 	} {
-		if got := Judge(switchInput(c.adapters...))(c.flow); got != c.denied {
+		if got := Validate(switchInput(c.adapters...))(c.flow); got != c.denied {
 			t.Errorf("%s: denied %v, want %v", name, got, c.denied)
 		}
 	}
 	local := input(a)
 	f := flow("10.1.0.200", "192.0.2.1", 80)
-	if f.Zone = 0; !Judge(local)(f) {
+	if f.Zone = 0; !Validate(local)(f) {
 		t.Error("a flow of an address that nobody has is left")
 	}
-	if f.Zone = 20002; Judge(local)(f) {
+	if f.Zone = 20002; Validate(local)(f) {
 		t.Error("a local network takes a switch network's flow away")
 	}
 }

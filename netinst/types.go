@@ -243,16 +243,16 @@ const (
 // NetworkInstanceStatus is what a bridge manager says of its network. The
 // network is online from its first status until the key is withdrawn.
 type NetworkInstanceStatus struct {
-	UUID        uuid.UUID
-	DisplayName string
-	State       NIState
-	Bridge      IfName
-	Number      int
-	Generation  uint64 // the generation fully applied
-	PortsMeant  string // PortsMeant of the ports that were applied with it
-	Port        string // label of the port in use
-	Error       string
-	Warning     string // what the network does without and is Present all the same
+	UUID         uuid.UUID
+	DisplayName  string
+	State        NIState
+	Bridge       IfName
+	Number       int
+	Generation   uint64 // the generation fully applied
+	DesiredPorts string // PortsMeant of the ports that were applied with it
+	Port         string // label of the port in use
+	Error        string
+	Warning      string // what the network does without and is Present all the same
 	// Parts are the bridge, the tunnels and the members of a network that has Tunnels or Members.
 	Parts []PartStatus `json:",omitempty"`
 }

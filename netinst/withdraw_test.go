@@ -120,7 +120,7 @@ func TestAWithdrawalLeavesTheSubnetFirst(t *testing.T) {
 // addresses of the same subnet, live on.
 func TestWithdrawalEndsTranslatedFlowsOfAppsAlone(t *testing.T) {
 	at := func(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
-	deny := Judge(clashing(input(web())))
+	deny := Validate(clashing(input(web())))
 	for name, c := range map[string]struct {
 		f    netstate.Flow
 		want bool

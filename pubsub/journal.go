@@ -129,7 +129,7 @@ func (t *Topic[V]) adopt(values map[Ref]V) []*Subscription[V] {
 			continue
 		}
 		t.set(r, slot[V]{value: values[r]})
-		due = t.tell(due, r, none[V](), some(values[r]), false)
+		due = t.deliver(due, r, none[V](), some(values[r]), false)
 	}
 	return due
 }

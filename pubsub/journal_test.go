@@ -148,7 +148,7 @@ func TestRestore(t *testing.T) {
 
 	puts := disk.puts
 	must(t, topic.Publisher("app/web").Publish("nat1", "web#0", text("a")))
-	topic.Publisher("app/db").Take("nat1", "db#0")
+	topic.Publisher("app/db").Adopt("nat1", "db#0")
 	must(t, topic.Publisher("router").Unpublish("3:odd/scope", ""))
 	expect(t, "claimed", owners(topic), "nat1/db#0:app/db nat1/web#0:app/web")
 	expect(t, "told by claiming", say(s.Drain()), "Deleted 3:odd/scope/ c")
@@ -282,7 +282,7 @@ func TestChangesOfOneKeyReachDiskAndReadersInOneOrder(t *testing.T) {
 					return
 				}
 				if i == 0 && n == 25 {
-					topic.Publisher("router").TakeAll("")
+					topic.Publisher("router").AdoptAll("")
 				}
 			}
 		})

@@ -56,14 +56,14 @@ func TestTake(t *testing.T) {
 	s := topic.Subscribe(pubsub.Selector{}, nil)
 	s.Drain()
 
-	router.Take("", "1")
-	router.Take("", "absent")
+	router.Adopt("", "1")
+	router.Adopt("", "absent")
 	expect(t, "taking is no event", say(s.Drain()), "")
 	expect(t, "owners", owners(topic), "1:router")
 	if err := ni.Publish("", "1", text("b")); err == nil {
 		t.Error("the former owner may still publish")
 	}
-	ni.Take("", "1") // the network instance came back
+	ni.Adopt("", "1") // the network instance came back
 	must(t, ni.Publish("", "1", text("b")))
 	expect(t, "the new status", say(s.Drain()), "Modified 1 a>b")
 }
@@ -91,7 +91,7 @@ func TestTakeAllPassesEveryKeyOfAScope(t *testing.T) {
 	must(t, router.Publish("1", "web#0", text("a")))
 	must(t, router.Publish("1", "db#0", text("b")))
 	must(t, other.Publish("2", "web#1", text("c")))
-	refs := topic.Publisher("ni/1").TakeAll("1")
+	refs := topic.Publisher("ni/1").AdoptAll("1")
 	expect(t, "refs", fmt.Sprint(refs), "[1/db#0 1/web#0]")
 	expect(t, "owners", owners(topic), "1/db#0:ni/1 1/web#0:ni/1 2/web#1:ni/2")
 }

@@ -54,17 +54,17 @@ func (p *Publisher[V]) Resend(scope, key string) error {
 	return err
 }
 
-// Take makes this owner that of a retained key, whoever had it. It is for keys
+// Adopt makes this owner that of a retained key, whoever had it. It is for keys
 // whose owner has gone: the router takes the status keys of a dead bridge
 // manager, and a new one takes its own back. It is no event, and an
 // absent key stays absent.
-func (p *Publisher[V]) Take(scope, key string) {
+func (p *Publisher[V]) Adopt(scope, key string) {
 	p.topic.pass(Ref{scope, key}, p.owner)
 }
 
-// TakeAll makes this owner that of every key of a scope, those without an owner
+// AdoptAll makes this owner that of every key of a scope, those without an owner
 // included, and returns the refs of all keys there by key.
-func (p *Publisher[V]) TakeAll(scope string) []Ref {
+func (p *Publisher[V]) AdoptAll(scope string) []Ref {
 	var taken []Ref
 	p.topic.mu.RLock()
 	keys := slices.Sorted(maps.Keys(p.topic.retained[scope]))
@@ -115,7 +115,7 @@ func (t *Topic[V]) put(owner string, r Ref, v V) ([]*Subscription[V], error) {
 		return nil, nil
 	}
 	t.set(r, slot[V]{owner: owner, value: v})
-	return t.tell(nil, r, maybe[V]{was, s.value}, some(v), false), nil
+	return t.deliver(nil, r, maybe[V]{was, s.value}, some(v), false), nil
 }
 
 // store brings a value to the journal if it changes anything. The hold of the
@@ -155,7 +155,7 @@ func (t *Topic[V]) drop(owner string, r Ref) ([]*Subscription[V], error) {
 		return nil, err
 	}
 	t.unset(r)
-	return t.tell(nil, r, some(s.value), none[V](), false), nil
+	return t.deliver(nil, r, some(s.value), none[V](), false), nil
 }
 
 // erase takes a value out of the journal before readers hear of it: the other
@@ -188,7 +188,7 @@ func (t *Topic[V]) repeat(owner string, r Ref) ([]*Subscription[V], error) {
 		return nil, err
 	}
 	t.set(r, slot[V]{owner: owner, value: s.value})
-	return t.tell(nil, r, some(s.value), some(s.value), true), nil
+	return t.deliver(nil, r, some(s.value), some(s.value), true), nil
 }
 
 // refuse answers who may not change a slot: anybody but its owner, if it has one.

@@ -140,7 +140,7 @@ func changeList[K comparable, V any](lists map[K][]*Subscription[V], k K,
 // the key that was touched first at the head. It is nil if all of it came to
 // nothing: a key created and deleted, or a value changed there and back.
 func (s *Subscription[V]) Drain() []Change[V] {
-	first, n := s.takePending()
+	first, n := s.drain()
 	if first == nil {
 		return nil
 	}
@@ -209,7 +209,7 @@ func (s *Subscription[V]) note(r Ref, from, to maybe[V], resent bool) bool {
 // round; clearing one that a burst made large would cost each later Drain.
 const roomToKeep = 64
 
-func (s *Subscription[V]) takePending() (first *entry[V], n int) {
+func (s *Subscription[V]) drain() (first *entry[V], n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first, n = s.first, len(s.pending)+1

@@ -175,9 +175,9 @@ func (t *Topic[V]) unset(r Ref) {
 	}
 }
 
-// tell notes a step from one value to the next with every reader of the ref
+// deliver notes a step from one value to the next with every reader of the ref
 // and appends those that must be woken to due.
-func (t *Topic[V]) tell(due []*Subscription[V], r Ref, from, to maybe[V], resent bool) []*Subscription[V] {
+func (t *Topic[V]) deliver(due []*Subscription[V], r Ref, from, to maybe[V], resent bool) []*Subscription[V] {
 	for _, readers := range [...][]*Subscription[V]{t.scoped[r.Scope], t.keyed[r], t.stemmed[stem(r.Key)], t.global} {
 		for _, s := range readers {
 			if s.sel.picks(r) && s.note(r, from, to, resent) {

@@ -110,23 +110,23 @@ func TestAReaderThatComesBackLearnsWhatWentMeanwhile(t *testing.T) {
 			must(t, p.Unpublish("", fmt.Sprint("k", 10*round-1-i)))
 		}
 		s := topic.Subscribe(pubsub.Selector{}, nil)
-		told, synchronized := map[string]int{}, false
+		reported, synchronized := map[string]int{}, false
 		for _, c := range s.Drain() {
 			switch c.Kind {
 			case pubsub.Synchronized:
 				synchronized = true
 			case pubsub.Created:
-				told[c.Key] = c.New
+				reported[c.Key] = c.New
 			case pubsub.Modified, pubsub.Deleted:
 				t.Errorf("round %d: a new reader is told of %v", round, c)
 			}
 		}
 		for k := range known {
-			if _, still := told[k]; !still {
+			if _, still := reported[k]; !still {
 				delete(known, k)
 			}
 		}
-		maps.Copy(known, told)
+		maps.Copy(known, reported)
 		if want := topic.List(""); !synchronized || !maps.Equal(known, want) {
 			t.Errorf("round %d: the reader knows %v, synchronized %v; retained is %v", round, known, synchronized, want)
 		}

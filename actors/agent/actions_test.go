@@ -114,7 +114,7 @@ func TestAnUndoRunsTheActionsOfTheDifferenceBack(t *testing.T) {
 		}
 		r.settle(time.Second)
 		r.runner.did = nil
-		if err := r.apply(`{"x":{"RESTART_SNMP":2}}`, func(w *Wish) { w.Confirm = time.Minute }); err != nil {
+		if err := r.apply(`{"x":{"RESTART_SNMP":2}}`, func(w *Request) { w.Confirm = time.Minute }); err != nil {
 			t.Fatal(err)
 		}
 		r.settle(2 * time.Minute)
@@ -127,7 +127,7 @@ func TestAnUndoRunsTheActionsOfTheDifferenceBack(t *testing.T) {
 // answerTo asks the node as a controller does.
 func (r *rig) answerTo(kind, data string) nodeproto.Answer {
 	r.Helper()
-	r.agent.Received(nodeproto.Ask{ID: 5, Kind: kind, Data: []byte(data)})
+	r.agent.Received(nodeproto.Request{ID: 5, Kind: kind, Data: []byte(data)})
 	r.settle(0)
 	all := said[nodeproto.Answer](r.ctl)
 	if len(all) == 0 || all[len(all)-1].ID != 5 {
@@ -145,10 +145,10 @@ func TestWhatTheControllerAsksIsAnswered(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.connect()
-		if got := r.answerTo(nodeproto.AskConfig, ""); string(got.Data) != "{\n  \"a\": 1\n}" || got.Error != "" {
+		if got := r.answerTo(nodeproto.RequestConfig, ""); string(got.Data) != "{\n  \"a\": 1\n}" || got.Error != "" {
 			t.Errorf("the config is %s, %s", got.Data, got.Error)
 		}
-		got := r.answerTo(nodeproto.AskPreview, `{"a":1,"x":{"REBOOT":1,"RESTART_SNMP":1,"RESTART_KEA":1}}`)
+		got := r.answerTo(nodeproto.RequestPreview, `{"a":1,"x":{"REBOOT":1,"RESTART_SNMP":1,"RESTART_KEA":1}}`)
 		const want = `{"actions":[{"name":"RESTART_KEA","keys":["x.RESTART_KEA"],"supported":false},` +
 			`{"name":"RESTART_SNMP","keys":["x.RESTART_SNMP"],"supported":true},{"name":"REBOOT","keys":["x.REBOOT"],"supported":true}]}`
 		var a, b nodeproto.Preview
@@ -166,7 +166,8 @@ func TestWhatTheControllerAsksIsAnswered(t *testing.T) {
 			t.Errorf("the preview is %s, and it did %q", got.Data, r.runner.did)
 		}
 		var base nodeproto.BaseConfig
-		if err := json.Unmarshal(r.answerTo(nodeproto.AskBaseConfig, "").Data, &base); err != nil || len(base.Base) != 1 ||
+		if err := json.Unmarshal(r.answerTo(nodeproto.RequestBaseConfig, "").Data, &base); err != nil ||
+			len(base.Base) != 1 ||
 			base.Base["BASE_10"] == nil ||
 			base.Hardware != nil || base.Metadata["x"] == nil {
 			t.Errorf("the base config is %+v, %v", base, err)

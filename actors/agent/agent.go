@@ -50,22 +50,22 @@ type (
 	}
 )
 
-func (a *Agent) tell(m any) {
+func (a *Agent) send(m any) {
 	<-a.bound
 	a.root.Send(a.pid, m)
 }
 
 // Up begins a stream to the controller.
-func (a *Agent) Up(s nodeproto.ToController) { a.tell(up{s}) }
+func (a *Agent) Up(s nodeproto.ToController) { a.send(up{s}) }
 
 // Received takes what the controller says.
-func (a *Agent) Received(m nodeproto.FromController) { a.tell(m) }
+func (a *Agent) Received(m nodeproto.FromController) { a.send(m) }
 
 // Down ends the stream.
-func (a *Agent) Down(error) { a.tell(down{}) }
+func (a *Agent) Down(error) { a.send(down{}) }
 
 // Reload reads the config file again.
-func (a *Agent) Reload() { a.tell(reload{}) }
+func (a *Agent) Reload() { a.send(reload{}) }
 
 // within hands a message over and waits for its answer until ctx ends.
 func within[T any](ctx context.Context, a *Agent, message func(reply chan<- T) any) (T, error) {
@@ -99,17 +99,17 @@ type taken struct {
 // Apply makes a wish the node's config. It returns when that is valid, stored and
 // published. Faults of the document are config.Faults; rest.ErrConflict says that a
 // controller rules the node, rest.ErrBusy that the disk does not come along.
-func (a *Agent) Apply(ctx context.Context, w Wish) (Taken, error) {
+func (a *Agent) Apply(ctx context.Context, w Request) (Taken, error) {
 	if w.Verdict == nil {
-		v := a.o.Judge(w.Document, "", commitconfirm.Apply)
+		v := a.o.Validator(w.Document, "", commitconfirm.Apply)
 		w.Verdict = &v
 	}
 	if len(w.Verdict.Faults) > 0 { // whatever the disk does
 		return Taken{}, w.Verdict.Faults
 	}
 	got, err := within(ctx, a, func(reply chan<- taken) any {
-		return &offer{
-			event:   commitconfirm.Offered{Source: commitconfirm.Apply, Document: w.Document, Confirm: w.Confirm},
+		return &candidate{
+			event:   commitconfirm.Candidate{Source: commitconfirm.Apply, Document: w.Document, Confirm: w.Confirm},
 			verdict: w.Verdict,
 			local:   w.Local, by: w.By, reply: reply, refusal: "store the config",
 		}
@@ -153,12 +153,12 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 	})
 }
 
-// helloPatience bounds Hello: a stream is worth more than a digest.
-const helloPatience = 5 * time.Second
+// helloTimeout bounds Hello: a stream is worth more than a digest.
+const helloTimeout = 5 * time.Second
 
 // Hello is how the node presents itself on a stream.
 func (a *Agent) Hello() nodeproto.Hello {
-	ctx, cancel := context.WithTimeout(context.Background(), helloPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), helloTimeout)
 	defer cancel()
 	f := a.o.Facts
 	h := nodeproto.Hello{Name: f.Name, Software: f.Software, Firmware: f.Firmware, Board: f.Board}

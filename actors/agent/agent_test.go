@@ -278,7 +278,7 @@ func TestAManagedNodeTakesItsConfigFromItsController(t *testing.T) {
 		if r.host.published() != "{a:0}" || !strings.Contains(r.host.trouble, "apply the config file node.yaml") {
 			t.Errorf("the file: published is %s, trouble %q", r.host.published(), r.host.trouble)
 		}
-		local := func(w *Wish) { w.Local = true }
+		local := func(w *Request) { w.Local = true }
 		if err := r.apply(`{"a":3}`, local); err != nil {
 			t.Fatal(err)
 		}
@@ -313,7 +313,7 @@ func TestALocalApplyWithATimeIsUndoneUnlessItIsConfirmed(t *testing.T) {
 		if err := r.apply(`{"a":1}`); err != nil {
 			t.Fatal(err)
 		}
-		within := func(w *Wish) { w.Confirm = time.Minute }
+		within := func(w *Request) { w.Confirm = time.Minute }
 		ctx := context.Background()
 		if err := r.agent.Confirm(ctx, commitconfirm.Generation{}); !errors.Is(err, rest.ErrConflict) {
 			t.Errorf("confirm of nothing answers %v", err)
@@ -387,7 +387,7 @@ func TestAConfigThatCanNotBeStoredChangesNothing(t *testing.T) {
 		r.push(`{"a":1}`)
 		r.settle(time.Second)
 		r.disk.fail = errors.New("no space left")
-		if err := r.apply(`{"a":2}`, func(w *Wish) { w.Local = true }); err == nil ||
+		if err := r.apply(`{"a":2}`, func(w *Request) { w.Local = true }); err == nil ||
 			!strings.Contains(err.Error(), "no space left") {
 			t.Errorf("apply answers %v", err)
 		}
@@ -424,14 +424,14 @@ func TestAHungDiskIsSaid(t *testing.T) {
 		r.disk.hang = free
 		answers := make(chan error, 2)
 		for _, text := range []string{`{"a":1}`, `{"a":2}`} {
-			w := Wish{Document: doc(t, text)}
+			w := Request{Document: doc(t, text)}
 			go func() {
 				_, err := r.agent.Apply(context.Background(), w)
 				answers <- err
 			}()
 			r.settle(time.Second)
 		}
-		if _, err := r.agent.Apply(context.Background(), Wish{Document: doc(t, `{"bad":1}`)}); !errors.As(err,
+		if _, err := r.agent.Apply(context.Background(), Request{Document: doc(t, `{"bad":1}`)}); !errors.As(err,
 			&config.Faults{}) {
 			t.Errorf("a faulty document is answered with %v", err)
 		}

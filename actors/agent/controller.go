@@ -43,7 +43,7 @@ func (s *shell) received(m nodeproto.FromController) {
 		s.push(msg)
 	case nodeproto.Number:
 		live := s.m.Live()
-		s.submit(&offer{event: commitconfirm.Offered{
+		s.submit(&candidate{event: commitconfirm.Candidate{
 			Source: commitconfirm.Push, Generation: msg.Generation, Document: live.Document, Peer: live.Peer,
 		}, refusal: "store the generation's number"})
 	case nodeproto.Probe:
@@ -56,7 +56,7 @@ func (s *shell) received(m nodeproto.FromController) {
 		s.step(commitconfirm.ControllerAnswered{Nonce: s.asked, Generation: msg.Generation})
 	case nodeproto.Ack:
 		s.acknowledged(msg.Attempt)
-	case nodeproto.Ask:
+	case nodeproto.Request:
 		data, err := s.answerTo(msg)
 		a := nodeproto.Answer{ID: msg.ID, Data: data}
 		if err != nil {
@@ -105,7 +105,7 @@ func (s *shell) push(p nodeproto.Push) {
 			Faults: faults})
 		return
 	}
-	s.submit(&offer{event: commitconfirm.Offered{
+	s.submit(&candidate{event: commitconfirm.Candidate{
 		Source: commitconfirm.Push, Generation: p.Generation, Document: document, MD5: md5, Peer: string(p.PeerConfiguration),
 		Confirm: p.Confirm,
 		Attempt: p.Attempt,
@@ -121,7 +121,7 @@ func (s *shell) reject(r nodeproto.Result) {
 }
 
 // acceptedPush says that a push is stored; how it ends follows.
-func (s *shell) acceptedPush(o *offer, r commitconfirm.Report) {
+func (s *shell) acceptedPush(o *candidate, r commitconfirm.Report) {
 	if o.event.Attempt > 0 {
 		s.send(nodeproto.Result{Attempt: o.event.Attempt, Generation: r.Echo.Generation, MD5: r.Echo.MD5,
 			Outcome: nodeproto.Accepted})
@@ -129,7 +129,7 @@ func (s *shell) acceptedPush(o *offer, r commitconfirm.Report) {
 }
 
 // endedPush says what became of a push that was not taken.
-func (s *shell) endedPush(o *offer, r commitconfirm.Report) {
+func (s *shell) endedPush(o *candidate, r commitconfirm.Report) {
 	result := nodeproto.Result{Attempt: o.event.Attempt, Generation: r.Echo.Generation, MD5: r.Echo.MD5}
 	switch {
 	case o.event.Attempt == 0: // a number
@@ -201,20 +201,20 @@ func (s *shell) undo(u commitconfirm.Undo) {
 }
 
 // answerTo answers what the controller asks.
-func (s *shell) answerTo(q nodeproto.Ask) ([]byte, error) {
+func (s *shell) answerTo(q nodeproto.Request) ([]byte, error) {
 	switch q.Kind {
-	case nodeproto.AskConfig:
+	case nodeproto.RequestConfig:
 		return config.AppendCanonical(nil, s.m.Live().Document), nil
-	case nodeproto.AskPreview:
-		wanted, err := documentOf(q.Data)
+	case nodeproto.RequestPreview:
+		desired, err := documentOf(q.Data)
 		if err != nil {
 			return nil, err
 		}
-		return json.Marshal(nodeside.Preview(s.o.Facts.Metadata, s.o.Facts.Actions, s.m.Live().Document, wanted))
-	case nodeproto.AskBaseConfig:
+		return json.Marshal(nodeside.Preview(s.o.Facts.Metadata, s.o.Facts.Actions, s.m.Live().Document, desired))
+	case nodeproto.RequestBaseConfig:
 		return json.Marshal(nodeside.BaseConfig(s.o.Facts.Metadata, s.o.Facts.Bases, s.o.Facts.Hardware))
 	}
 	return nil, fmt.Errorf("unknown question %.40q: must be %s", q.Kind, config.OrList([]string{
-		nodeproto.AskBaseConfig, nodeproto.AskPreview, nodeproto.AskConfig,
+		nodeproto.RequestBaseConfig, nodeproto.RequestPreview, nodeproto.RequestConfig,
 	}))
 }

@@ -10,11 +10,11 @@ import (
 
 // hostView is what was seen of the host last, and which publication it is asked about.
 type hostView struct {
-	look       Look
-	lookedAt   time.Time
-	lookTook   time.Duration
-	settlingID int // the publish that has not settled yet, 0 for none
-	asked      commitconfirm.Nonce
+	look        Observation
+	lookedAt    time.Time
+	observeTook time.Duration
+	settlingID  int // the publish that has not settled yet, 0 for none
+	asked       commitconfirm.Nonce
 }
 
 // publish makes a config the host's. At the start it waits for the config file, if that is
@@ -29,7 +29,7 @@ func (s *shell) publish(p commitconfirm.Publish, accepted bool) {
 	s.live = p
 	v := s.judged
 	if !accepted || v == nil {
-		again := s.o.Judge(p.Document, p.Peer, commitconfirm.Push)
+		again := s.o.Validator(p.Document, p.Peer, commitconfirm.Push)
 		v = &again
 	}
 	if len(v.Faults) > 0 { // of an earlier version's: nothing is touched
@@ -49,18 +49,18 @@ func (s *shell) woke() {
 }
 
 func (s *shell) watchSoon() {
-	if !s.runs(lookTimer) {
-		s.timer(lookTimer, 0, max(0, max(gather, lookShare*s.lookTook)-time.Since(s.lookedAt)))
+	if !s.runs(observeTimer) {
+		s.timer(observeTimer, 0, max(0, max(gather, observeShare*s.observeTook)-time.Since(s.lookedAt)))
 	}
 }
 
 // watch takes a look at the host.
 func (s *shell) watch() {
-	s.cancel(lookTimer)
+	s.cancel(observeTimer)
 	s.lookedAt = time.Now()
 	was := s.look
-	s.look = s.o.Host.Look()
-	s.lookTook = time.Since(s.lookedAt)
+	s.look = s.o.Host.Observe()
+	s.observeTook = time.Since(s.lookedAt)
 	if !s.booted {
 		return
 	}
@@ -78,7 +78,7 @@ func (s *shell) watch() {
 }
 
 // items are what is good and what is not, by name.
-func items(l Look) map[string]bool {
+func items(l Observation) map[string]bool {
 	out := make(map[string]bool, len(l.Health))
 	for _, h := range l.Health {
 		out[h.Name] = h.Good

@@ -18,8 +18,8 @@ import (
 // notesFile is the file beside the slots.
 const notesFile = "notes"
 
-// restartPatience bounds the beginning of a restart.
-const restartPatience = time.Minute
+// restartTimeout bounds the beginning of a restart.
+const restartTimeout = time.Minute
 
 // diskWork is what is being written, and what has to be.
 type diskWork struct {
@@ -94,7 +94,7 @@ func (s *shell) write(w commitconfirm.Write) {
 				s.writeErr, why = err, err.Error()
 			}
 			s.step(commitconfirm.Stored{Why: why})
-			s.sayOwed()
+			s.sendOwedAnswer()
 			s.stopped()
 		}
 	})
@@ -113,8 +113,8 @@ func (s *shell) owing(w *commitconfirm.Write, err error) {
 	}
 }
 
-// sayOwed tells of it, after what else the step told.
-func (s *shell) sayOwed() {
+// sendOwedAnswer tells of it, after what else the step told.
+func (s *shell) sendOwedAnswer() {
 	if s.unstored != nil {
 		s.refuse("store the config of the config file, which is applied already", s.storeErr)
 	}
@@ -248,7 +248,7 @@ func (s *shell) restart(e commitconfirm.Restart) {
 	s.log.Warn("restart", zap.String("action", e.Action))
 	s.report() // the last one for a while
 	s.errand(func() func() {
-		ctx, cancel := context.WithTimeout(context.Background(), restartPatience)
+		ctx, cancel := context.WithTimeout(context.Background(), restartTimeout)
 		defer cancel()
 		err := s.o.Runner.Restart(ctx, e.Action)
 		return func() {

@@ -15,14 +15,14 @@ import (
 
 // Options are what an agent stands on. Disk, Judge, Host and Runner are required.
 type Options struct {
-	Disk    Disk
-	Judge   Judge
-	Host    Host
-	Runner  Runner
-	File    File   // nil for a node without a config file
-	Machine string // the machine's boot id
-	Facts   Facts
-	Log     *zap.Logger // none
+	Disk      Disk
+	Validator Validator
+	Host      Host
+	Runner    Runner
+	File      File   // nil for a node without a config file
+	Machine   string // the machine's boot id
+	Facts     Facts
+	Log       *zap.Logger // none
 	// ReportEvery is how often the controller hears how the node is, beside each change; 5 s.
 	ReportEvery time.Duration
 	// Happened is told what people may want to know of: offers, confirms and undos. Nil
@@ -48,10 +48,10 @@ type Disk interface {
 // File reads the config file. It may block. The name is "" where there is none.
 type File func() (content []byte, name string, err error)
 
-// Judge reads what a document means, by the node's own metadata, and the PeerConfiguration
+// Validator reads what a document means, by the node's own metadata, and the PeerConfiguration
 // that goes with it ("" for none). It is pure, and called from several goroutines. A File or an
 // Apply is held to more than a push: it may have no key that nobody knows.
-type Judge func(document config.Object, peer string, from commitconfirm.Source) commitconfirm.Verdict
+type Validator func(document config.Object, peer string, from commitconfirm.Source) commitconfirm.Verdict
 
 // Host is what a config is published to. Its methods are called in the actor's turn and
 // never block.
@@ -63,12 +63,12 @@ type Host interface {
 	Publish(p commitconfirm.Publish)
 	// Trouble says what keeps a wish from being what runs, "" for nothing.
 	Trouble(text string)
-	Look() Look
+	Observe() Observation
 	Stop()
 }
 
-// Look is what there is to be seen of the host.
-type Look struct {
+// Observation is what there is to be seen of the host.
+type Observation struct {
 	// Settled says that everything wanted by the last publication has answered it.
 	Settled    bool
 	Health     []nodeproto.Health // by name
@@ -111,8 +111,8 @@ type Happening struct {
 	Why   string
 }
 
-// Wish is a config that a person or a file wants.
-type Wish struct {
+// Request is a config that a person or a file wants.
+type Request struct {
 	Document config.Object
 	Verdict  *commitconfirm.Verdict // nil: the agent asks the Judge
 	Local    bool                   // against the controller, until Release

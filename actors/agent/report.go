@@ -60,7 +60,7 @@ func (s *shell) report() {
 		r.Pending = &nodeproto.Pending{Generation: st.Undone.Generation}
 	case st.Pending:
 		r.Settled = s.settled()
-		r.Pending = &nodeproto.Pending{Generation: st.Wanted.Generation, Remaining: st.Remaining, Settled: s.settled(),
+		r.Pending = &nodeproto.Pending{Generation: st.Desired.Generation, Remaining: st.Remaining, Settled: s.settled(),
 			Worse: st.Bad}
 	}
 	s.send(r)

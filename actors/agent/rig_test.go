@@ -174,11 +174,11 @@ func (h *memHost) Publish(p commitconfirm.Publish) {
 	}
 }
 
-// Look: the uplink is as the document says, and goes with it.
-func (h *memHost) Look() Look {
+// Observe: the uplink is as the document says, and goes with it.
+func (h *memHost) Observe() Observation {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return Look{Settled: h.settled, Health: []nodeproto.Health{
+	return Observation{Settled: h.settled, Health: []nodeproto.Health{
 		{Name: "app", Good: h.last.Document["app"] != "bad"},
 		{Name: "uplink", Good: h.last.Document["uplink"] != "bad"},
 	}, Parameters: []nodeproto.Parameter{{ID: "ni/1", Kind: "network-instance", State: "Present",
@@ -321,8 +321,9 @@ func (r *rig) start() {
 		log = zaptest.NewLogger(r.TB)
 	}
 	r.agent = New(Options{
-		Disk: r.disk, Judge: judge, Host: r.host, Runner: r.runner, Machine: fmt.Sprintf("m%d", r.machine), Facts: r.facts,
-		Log: log,
+		Disk: r.disk, Validator: judge, Host: r.host, Runner: r.runner, Machine: fmt.Sprintf("m%d", r.machine),
+		Facts: r.facts,
+		Log:   log,
 		File: func() ([]byte, string, error) {
 			if !r.hasFile {
 				return nil, "", nil
@@ -397,9 +398,9 @@ func (r *rig) pushAs(text string, g config.Generation) nodeproto.Push {
 	return p
 }
 
-func (r *rig) apply(text string, with ...func(*Wish)) error {
+func (r *rig) apply(text string, with ...func(*Request)) error {
 	r.Helper()
-	w := Wish{Document: doc(r, text), By: "ann"}
+	w := Request{Document: doc(r, text), By: "ann"}
 	for _, f := range with {
 		f(&w)
 	}

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	reportEvery = 5 * time.Second
-	tickEvery   = time.Second            // while a config is pending
-	gather      = 100 * time.Millisecond // looks and reports that come closer are one
-	lookShare   = 20                     // a look at very much takes at most one part of the time in so many
+	reportEvery  = 5 * time.Second
+	tickEvery    = time.Second            // while a config is pending
+	gather       = 100 * time.Millisecond // looks and reports that come closer are one
+	observeShare = 20                     // a look at very much takes at most one part of the time in so many
 )
 
 // shell is one incarnation of the agent's actor. It turns messages into events of the
@@ -38,7 +38,7 @@ type shell struct {
 	fault  string            // why a wish is not what runs
 	begins []chan<- struct{} // who waits for the first publication
 
-	offers
+	candidates
 	diskWork
 	standing
 	hostView
@@ -85,7 +85,7 @@ type timerKind int
 
 const (
 	tickTimer timerKind = iota
-	lookTimer
+	observeTimer
 	reportTimer
 	settleTimer
 	storeTimer
@@ -126,21 +126,21 @@ func (s *shell) Receive(c actor.Context) {
 		if msg.of == s {
 			msg.then()
 		}
-	case *offer:
+	case *candidate:
 		s.submit(msg)
-	case patienceDue:
+	case timeoutDue:
 		s.impatient(msg.of)
 	case up, down, nodeproto.FromController, reload, ask, *command, stopping, begun:
 		if !s.booted {
 			s.early = append(s.early, msg)
 			return
 		}
-		s.told(msg)
+		s.handleReady(msg)
 	}
 }
 
-// told takes what needs the node's config to be known.
-func (s *shell) told(m any) {
+// handleReady takes what needs the node's config to be known.
+func (s *shell) handleReady(m any) {
 	switch msg := m.(type) {
 	case up:
 		s.up(msg.stream)
@@ -159,7 +159,7 @@ func (s *shell) told(m any) {
 		s.step(msg.event)
 	case begun:
 		s.begins = append(s.begins, msg.reply)
-		s.tellBegun()
+		s.answerStart()
 	case stopping:
 		s.stops = append(s.stops, msg.reply)
 		s.step(commitconfirm.Stopping{})
@@ -180,7 +180,7 @@ func (s *shell) started(c actor.Context) {
 func (s *shell) end() {
 	s.ended = true
 	s.timers.stop()
-	s.offers.stop()
+	s.candidates.stop()
 	s.o.Host.Stop()
 }
 
@@ -202,7 +202,7 @@ func (s *shell) due(d due) {
 	switch d.kind {
 	case tickTimer:
 		s.tick()
-	case lookTimer:
+	case observeTimer:
 		s.watch()
 	case reportTimer:
 		s.report()
@@ -250,7 +250,7 @@ func (s *shell) boot(d commitconfirm.Disk, n Notes, faults []error, f fileRead) 
 	early := s.early
 	s.early = nil
 	for _, m := range early {
-		s.told(m)
+		s.handleReady(m)
 	}
 	s.next()
 }
@@ -272,25 +272,25 @@ func (s *shell) step(event commitconfirm.Event) {
 			s.restart(e)
 		case commitconfirm.Undo:
 			s.undo(e)
-		case commitconfirm.Ask:
+		case commitconfirm.RequestVerdict:
 			s.asked = e.Nonce
 			s.report()
 		case commitconfirm.Report:
 			accepted = accepted || e.What == commitconfirm.Accepted
-			s.take(e)
+			s.handleReport(e)
 		}
 	}
 	if s.owed != nil {
 		s.owed()
 		s.owed = nil
 	}
-	s.tellBegun()
+	s.answerStart()
 	s.pace()
 	s.next()
 }
 
-// tellBegun answers who waits for the first publication.
-func (s *shell) tellBegun() {
+// answerStart answers who waits for the first publication.
+func (s *shell) answerStart() {
 	if s.held != nil || s.live.Document == nil {
 		return
 	}

@@ -33,7 +33,7 @@ func (d *deps) answer(ctx context.Context, name string, known []string,
 	if err != nil {
 		return model.Answer{}, err
 	}
-	seen := state.Seen()
+	seen := state.LastRevision()
 	have, is := d.answers.get(name)
 	if is && have.seen == seen {
 		return unlessKnown(have.Answer, known), nil

@@ -176,7 +176,7 @@ func startHeld(t *testing.T, came func()) (k *Keeper, hold chan struct{}) {
 func TestTooManyWrites(t *testing.T) {
 	onClock(t, func(t *testing.T) {
 		k, hold := startHeld(t, nil)
-		answers := make(chan error, 2*mostWrites)
+		answers := make(chan error, 2*maxWrites)
 		queue := func(caller string, n int) {
 			for i := range n {
 				go func() {
@@ -197,18 +197,18 @@ func TestTooManyWrites(t *testing.T) {
 				}
 			}
 		}
-		queue("mallory", mostWrites/ofOneCaller)
+		queue("mallory", maxWrites/ofOneCaller)
 		refused("as many as one caller may have", 0)
 		queue("mallory", 10)
 		refused("one caller has too many", 10)
 		for i := range ofOneCaller - 1 {
-			queue(fmt.Sprint("caller ", i), mostWrites/ofOneCaller)
+			queue(fmt.Sprint("caller ", i), maxWrites/ofOneCaller)
 		}
 		refused("as many as all may have", 0)
 		queue("alice", 10)
 		refused("all have too many", 10)
 		close(hold)
-		for range mostWrites {
+		for range maxWrites {
 			if err := <-answers; err != nil {
 				t.Error(err)
 			}
@@ -246,9 +246,9 @@ func TestOneCallersWritesAreServedInTurn(t *testing.T) {
 		close(hold)
 		all.Wait()
 		first := revisions["mallory0"] // that was alone in its transaction
-		for name, most := range map[string]uint64{"alice0": 3, "bob0": 3, "alice1": 6} {
-			if after := revisions[name] - first; after > most {
-				t.Errorf("%s is done after %d others, want %d at most", name, after, most)
+		for name, limit := range map[string]uint64{"alice0": 3, "bob0": 3, "alice1": 6} {
+			if after := revisions[name] - first; after > limit {
+				t.Errorf("%s is done after %d others, want %d at most", name, after, limit)
 			}
 		}
 	})

@@ -42,7 +42,7 @@ func (d *deps) follow() {
 			}
 		}
 		if err == nil {
-			err = d.Store.Watch(d.ctx, model.Below, state.Seen(), func(b kv.Batch) error {
+			err = d.Store.Watch(d.ctx, model.Below, state.LastRevision(), func(b kv.Batch) error {
 				next, err := state.Follow(b)
 				if err == nil {
 					err = d.recent.add(b)

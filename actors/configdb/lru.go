@@ -7,7 +7,7 @@ import (
 
 // lru keeps what was used last, within a bound of bytes. All methods may be called at once.
 type lru[V any] struct {
-	most int // bytes
+	limit int // bytes
 
 	mu    sync.Mutex
 	size  int // bytes
@@ -25,8 +25,8 @@ type item[V any] struct {
 // its place in the map. Bytes.
 const overhead = 256
 
-func newLRU[V any](most int) *lru[V] {
-	return &lru[V]{most: most, order: list.New(), items: map[string]*list.Element{}}
+func newLRU[V any](limit int) *lru[V] {
+	return &lru[V]{limit: limit, order: list.New(), items: map[string]*list.Element{}}
 }
 
 func (l *lru[V]) get(key string) (V, bool) {
@@ -50,11 +50,11 @@ func (l *lru[V]) put(key string, value V, size int) {
 	if e := l.items[key]; e != nil {
 		l.drop(e)
 	}
-	if size > l.most/8 {
+	if size > l.limit/8 {
 		return
 	}
 	l.items[key] = l.order.PushFront(&item[V]{key, value, size})
-	for l.size += size; l.size > l.most; {
+	for l.size += size; l.size > l.limit; {
 		l.drop(l.order.Back())
 	}
 }

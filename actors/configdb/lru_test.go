@@ -21,11 +21,11 @@ func TestLRUKeepsWhatWasUsedLast(t *testing.T) {
 			t.Errorf("%s is lost", key)
 		}
 	}
-	l.put("large", 1, l.most/8)
+	l.put("large", 1, l.limit/8)
 	if _, is := l.get("large"); is {
 		t.Error("what would drive out an eighth is kept")
 	}
-	l.put("2", 22, l.most) // too large now: the old value must not stay
+	l.put("2", 22, l.limit) // too large now: the old value must not stay
 	if v, is := l.get("2"); is {
 		t.Errorf("an old value stays: %d", v)
 	}
@@ -43,8 +43,8 @@ func TestLRUStaysWithinItsBound(t *testing.T) {
 		for e := l.order.Front(); e != nil; e = e.Next() {
 			size += e.Value.(*item[int]).size
 		}
-		if size != l.size || size > l.most || len(l.items) != l.order.Len() {
-			t.Fatalf("%d bytes are counted, %d are there, %d are allowed; %d items of %d", l.size, size, l.most, len(l.items),
+		if size != l.size || size > l.limit || len(l.items) != l.order.Len() {
+			t.Fatalf("%d bytes are counted, %d are there, %d are allowed; %d items of %d", l.size, size, l.limit, len(l.items),
 				l.order.Len())
 		}
 	}

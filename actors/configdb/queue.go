@@ -8,15 +8,15 @@ import (
 
 // What may wait for the writes before it, of all callers; a quarter of it of one.
 const (
-	mostWrites     = 1024
-	mostWriteBytes = 64 << 20
-	ofOneCaller    = 4
+	maxWrites     = 1024
+	maxWriteBytes = 64 << 20
+	ofOneCaller   = 4
 )
 
 // What is planned at once: about what one transaction has room for.
 const (
-	mostBatch      = 128
-	mostBatchBytes = 4 << 20
+	maxBatch      = 128
+	maxBatchBytes = 4 << 20
 )
 
 // errQueued is why no more writes may wait.
@@ -31,19 +31,19 @@ type queue struct {
 }
 
 // caller is in whose turn a write is done.
-func (w *wish) caller() string { return cmp.Or(w.request.Caller, w.request.Author) }
+func (w *pendingWrite) caller() string { return cmp.Or(w.request.Caller, w.request.Author) }
 
 // line is the writes of one caller, in the order in which they came.
 type line struct {
 	caller string
-	wishes []*wish
+	writes []*pendingWrite
 	bytes  int
 }
 
 // add lets a write wait, if there is room for it.
-func (q *queue) add(w *wish) error {
+func (q *queue) add(w *pendingWrite) error {
 	i := slices.IndexFunc(q.lines, func(l *line) bool { return l.caller == w.caller() })
-	if q.count >= mostWrites || q.bytes+w.size > mostWriteBytes && q.count > 0 {
+	if q.count >= maxWrites || q.bytes+w.size > maxWriteBytes && q.count > 0 {
 		return errQueued
 	}
 	if i < 0 {
@@ -51,25 +51,25 @@ func (q *queue) add(w *wish) error {
 		q.lines = append(q.lines, &line{caller: w.caller()})
 	}
 	l := q.lines[i]
-	if n := len(l.wishes); n >= mostWrites/ofOneCaller || l.bytes+w.size > mostWriteBytes/ofOneCaller && n > 0 {
+	if n := len(l.writes); n >= maxWrites/ofOneCaller || l.bytes+w.size > maxWriteBytes/ofOneCaller && n > 0 {
 		return errQueued
 	}
-	l.wishes, l.bytes = append(l.wishes, w), l.bytes+w.size
+	l.writes, l.bytes = append(l.writes, w), l.bytes+w.size
 	q.count, q.bytes = q.count+1, q.bytes+w.size
 	return nil
 }
 
 // next is what is to be planned next. It waits on until it is taken.
-func (q *queue) next() (batch []*wish) {
+func (q *queue) next() (batch []*pendingWrite) {
 	size := 0
-	for round := 0; len(batch) < mostBatch; round++ {
+	for round := 0; len(batch) < maxBatch; round++ {
 		before := len(batch)
 		for _, l := range q.lines {
-			if round >= len(l.wishes) {
+			if round >= len(l.writes) {
 				continue
 			}
-			w := l.wishes[round]
-			if size += w.size; len(batch) == mostBatch || size > mostBatchBytes && len(batch) > 0 {
+			w := l.writes[round]
+			if size += w.size; len(batch) == maxBatch || size > maxBatchBytes && len(batch) > 0 {
 				return batch
 			}
 			batch = append(batch, w)
@@ -81,17 +81,17 @@ func (q *queue) next() (batch []*wish) {
 	return batch
 }
 
-// take takes out a write that is done with. It was its caller's turn, so that now it is that of all others.
-func (q *queue) take(w *wish) {
+// remove takes out a write that is done with. It was its caller's turn, so that now it is that of all others.
+func (q *queue) remove(w *pendingWrite) {
 	for i, l := range q.lines {
-		at := slices.Index(l.wishes, w)
+		at := slices.Index(l.writes, w)
 		if at < 0 {
 			continue
 		}
-		l.wishes, l.bytes = slices.Delete(l.wishes, at, at+1), l.bytes-w.size
+		l.writes, l.bytes = slices.Delete(l.writes, at, at+1), l.bytes-w.size
 		q.count, q.bytes = q.count-1, q.bytes-w.size
 		q.lines = slices.Delete(q.lines, i, i+1)
-		if len(l.wishes) > 0 {
+		if len(l.writes) > 0 {
 			q.lines = append(q.lines, l)
 		}
 		return
@@ -99,24 +99,24 @@ func (q *queue) take(w *wish) {
 }
 
 // expired takes out the writes for which nobody waits any more.
-func (q *queue) expired() (out []*wish) {
+func (q *queue) expired() (out []*pendingWrite) {
 	for _, l := range q.lines {
-		for _, w := range l.wishes {
+		for _, w := range l.writes {
 			if w.ctx.Err() != nil {
 				out = append(out, w)
 			}
 		}
 	}
 	for _, w := range out {
-		q.take(w)
+		q.remove(w)
 	}
 	return out
 }
 
 // all are the writes that wait.
-func (q *queue) all() (out []*wish) {
+func (q *queue) all() (out []*pendingWrite) {
 	for _, l := range q.lines {
-		out = append(out, l.wishes...)
+		out = append(out, l.writes...)
 	}
 	return out
 }

@@ -10,8 +10,8 @@ import (
 // Bounds of the newest records that are kept for those who watch; older ones are read from
 // the store.
 const (
-	mostRecent      = 1024
-	mostRecentBytes = 4 << 20
+	maxRecent      = 1024
+	maxRecentBytes = 4 << 20
 )
 
 // recent holds the newest records, in their order and without a gap, and tells of new ones.
@@ -32,11 +32,11 @@ func (r *recent) skip(to uint64) {
 	defer r.mu.Unlock()
 	if to != r.last {
 		r.records, r.sizes, r.size, r.last = nil, nil, 0, to
-		r.tell()
+		r.wakeWaiters()
 	}
 }
 
-func (r *recent) tell() {
+func (r *recent) wakeWaiters() {
 	close(r.moved)
 	r.moved = make(chan struct{})
 }
@@ -59,13 +59,13 @@ func (r *recent) add(b kv.Batch) error {
 		}
 		r.records, r.sizes = append(r.records, record), append(r.sizes, len(e.Entry.Value))
 		r.last, r.size = record.Revision, r.size+len(e.Entry.Value)
-		for len(r.records) > mostRecent || r.size > mostRecentBytes {
+		for len(r.records) > maxRecent || r.size > maxRecentBytes {
 			r.size -= r.sizes[0]
 			r.records, r.sizes = r.records[1:], r.sizes[1:]
 		}
 	}
 	if r.last != before {
-		r.tell()
+		r.wakeWaiters()
 	}
 	return nil
 }

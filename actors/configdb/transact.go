@@ -22,8 +22,8 @@ const writeAgain = 50 * time.Millisecond
 // errOvertaken is a transaction that was not done, since somebody else was faster.
 var errOvertaken = errors.New("lost the race to another replica")
 
-// judge says what would come of a write.
-func (d *deps) judge(ctx context.Context, r configdbapi.WriteRequest) (model.Written, error) {
+// validate says what would come of a write.
+func (d *deps) validate(ctx context.Context, r configdbapi.WriteRequest) (model.Written, error) {
 	state, err := d.now(ctx)
 	if err != nil {
 		return model.Written{}, err
@@ -53,17 +53,17 @@ func (d *deps) pending(ctx context.Context, r configdbapi.WriteRequest) model.Pe
 }
 
 // came is what came of a write.
-func (d *deps) came(r model.Result) wrote {
+func (d *deps) came(r model.Result) writeResult {
 	if r.Fault != nil {
-		return wrote{err: r.Fault}
+		return writeResult{err: r.Fault}
 	}
 	r.Written.Changes = d.Key.Changes(r.Written.Changes)
-	return wrote{written: r.Written}
+	return writeResult{written: r.Written}
 }
 
 // writeSome does the first writes of a batch, as many at once as one transaction takes, and answers with those that
 // have their answer: one at least.
-func (d *deps) writeSome(batch []*wish) []*wish {
+func (d *deps) writeSome(batch []*pendingWrite) []*pendingWrite {
 	ctx, cancel := context.WithTimeout(d.ctx, writeTimeout)
 	defer cancel()
 	for {
@@ -76,7 +76,7 @@ func (d *deps) writeSome(batch []*wish) []*wish {
 		}
 		if err != nil {
 			for _, w := range batch[:n] {
-				w.reply(wrote{err: err})
+				w.reply(writeResult{err: err})
 			}
 		}
 		return batch[:n]
@@ -85,7 +85,7 @@ func (d *deps) writeSome(batch []*wish) []*wish {
 
 // tryToWrite does the first writes of a batch, n of them. 0 without an error is to try again. An error with n 0 is of
 // the judgement of the first, and nothing was tried; with another n it is not known what became of any.
-func (d *deps) tryToWrite(ctx context.Context, batch []*wish) (n int, err error) {
+func (d *deps) tryToWrite(ctx context.Context, batch []*pendingWrite) (n int, err error) {
 	state, err := d.now(ctx)
 	if err != nil {
 		return len(batch), err
@@ -136,7 +136,7 @@ func (d *deps) carryOut(ctx context.Context, txns []kv.Txn, records []model.Reco
 		o, unsure, err := d.commitSurely(ctx, txn)
 		if err != nil {
 			if unsure && len(records) > 0 {
-				if ours, unread := d.areOurs(ctx, records); ours && unread == nil {
+				if own, unread := d.areOwn(ctx, records); own && unread == nil {
 					return nil
 				}
 			}
@@ -146,11 +146,11 @@ func (d *deps) carryOut(ctx context.Context, txns []kv.Txn, records []model.Reco
 			continue
 		}
 		if unsure {
-			ours, err := d.areOurs(ctx, records)
+			own, err := d.areOwn(ctx, records)
 			if err != nil {
 				return maybeDone("%v", err)
 			}
-			if ours {
+			if own {
 				return nil
 			}
 		}
@@ -174,11 +174,11 @@ func (d *deps) commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error) {
 	return d.Store.Commit(ctx, txn)
 }
 
-// areOurs says whether the history has the revisions that were planned here: then the transaction
+// areOwn says whether the history has the revisions that were planned here: then the transaction
 // was done whose answer was lost. A record that is equal to ours in all, its time among it, has the effect of ours.
-func (d *deps) areOurs(ctx context.Context, planned []model.Record) (bool, error) {
-	for _, ours := range planned {
-		entries, err := source{ctx: ctx, d: d}.Get(recordKey(ours.Revision))
+func (d *deps) areOwn(ctx context.Context, planned []model.Record) (bool, error) {
+	for _, own := range planned {
+		entries, err := source{ctx: ctx, d: d}.Get(recordKey(own.Revision))
 		if err != nil || !entries[0].Exists() {
 			return false, err
 		}
@@ -186,7 +186,7 @@ func (d *deps) areOurs(ctx context.Context, planned []model.Record) (bool, error
 		if err != nil {
 			return false, err
 		}
-		if !is || !same(has, ours) {
+		if !is || !same(has, own) {
 			return false, nil
 		}
 	}

@@ -106,16 +106,16 @@ func TestRecentForgetsTheOldest(t *testing.T) {
 	for n := range uint64(3000) {
 		add(n+1, 1)
 	}
-	if _, kept, _ := r.since(3000 - mostRecent - 1); kept {
+	if _, kept, _ := r.since(3000 - maxRecent - 1); kept {
 		t.Error("it keeps more than it may")
 	}
-	if got, kept, _ := r.since(3000 - mostRecent); !kept || len(got) != mostRecent || got[0].Revision != 3001-mostRecent {
+	if got, kept, _ := r.since(3000 - maxRecent); !kept || len(got) != maxRecent || got[0].Revision != 3001-maxRecent {
 		t.Errorf("it keeps %d", len(got))
 	}
 	for n := range uint64(10) {
-		add(3001+n, mostRecentBytes/4)
+		add(3001+n, maxRecentBytes/4)
 	}
-	if r.size > mostRecentBytes || len(r.records) > 4 {
+	if r.size > maxRecentBytes || len(r.records) > 4 {
 		t.Errorf("it keeps %d records of %d bytes", len(r.records), r.size)
 	}
 	r.skip(4000)

@@ -10,23 +10,23 @@ import (
 	"edgespan/config/httpapi/configdbapi"
 )
 
-// wish is one write that somebody waits for.
-type wish struct {
+// pendingWrite is one write that somebody waits for.
+type pendingWrite struct {
 	ctx     context.Context
 	request configdbapi.WriteRequest
 	size    int // bytes, about
-	answer  chan wrote
+	answer  chan writeResult
 	grown   int64 // bytes that it stored of a node itself; the leaf's, until it has ended
 }
 
-// wrote is its answer.
-type wrote struct {
+// writeResult is its answer.
+type writeResult struct {
 	written model.Written
 	err     error
 }
 
 // reply answers once; nobody waits for a second answer.
-func (w *wish) reply(a wrote) {
+func (w *pendingWrite) reply(a writeResult) {
 	select {
 	case w.answer <- a:
 	default:
@@ -35,8 +35,8 @@ func (w *wish) reply(a wrote) {
 
 // Words to the writer.
 type (
-	worked   struct{ done []*wish } // the leaf has ended, and has answered these
-	swept    struct{ to uint64 }    // the sweep has, and has seen all revisions up to there; 0: it was broken off
+	worked   struct{ done []*pendingWrite } // the leaf has ended, and has answered these
+	swept    struct{ to uint64 }            // the sweep has, and has seen all revisions up to there; 0: it was broken off
 	sweepDue struct{}
 )
 
@@ -53,7 +53,7 @@ const sweepAfter = 256 << 20
 type writerActor struct {
 	d     *deps
 	queue queue
-	batch []*wish // of the queue, that the leaf has
+	batch []*pendingWrite // of the queue, that the leaf has
 	busy  bool
 	sweep *model.Sweeper // nil: none is under way
 	turn  bool           // of the sweep, which goes on step by step between batches
@@ -68,14 +68,14 @@ func (w *writerActor) Receive(c actor.Context) {
 		w.beginSweep()
 	case swept:
 		w.sweep, w.seen = nil, max(w.seen, m.to)
-	case *wish:
+	case *pendingWrite:
 		if err := w.queue.add(m); err != nil {
-			m.reply(wrote{err: busy("write: %v", err)})
+			m.reply(writeResult{err: busy("write: %v", err)})
 			return
 		}
 	case worked:
 		for _, one := range m.done {
-			w.queue.take(one)
+			w.queue.remove(one)
 			w.grown += one.grown
 		}
 		if s := w.d.shown.now.Load(); s.State != nil && w.grown > max(w.d.sweepAfter, s.OfNodes()) {
@@ -88,12 +88,12 @@ func (w *writerActor) Receive(c actor.Context) {
 		_, again := c.Message().(*actor.Restarting)
 		for _, m := range w.batch {
 			if again { // who hears of it writes to the next one; at the end the leaf answers
-				m.reply(wrote{err: maybeDone("writer of this replica crashed")})
+				m.reply(writeResult{err: maybeDone("writer of this replica crashed")})
 			}
-			w.queue.take(m)
+			w.queue.remove(m)
 		}
 		for _, m := range w.queue.all() {
-			m.reply(wrote{err: busy("write: this replica is shutting down")})
+			m.reply(writeResult{err: busy("write: this replica is shutting down")})
 		}
 		w.queue = queue{}
 		return
@@ -129,7 +129,7 @@ func (w *writerActor) work(self *actor.PID) {
 		return
 	}
 	for _, m := range w.queue.expired() {
-		m.reply(wrote{err: m.ctx.Err()})
+		m.reply(writeResult{err: m.ctx.Err()})
 	}
 	if w.queue.count == 0 && w.sweep == nil {
 		return
@@ -138,7 +138,7 @@ func (w *writerActor) work(self *actor.PID) {
 	if sweep := w.sweep; sweep != nil && (w.turn || w.queue.count == 0) {
 		d.leaf(self, func() {
 			if more, ended := d.sweepStep(sweep); ended {
-				d.system.Root.Send(self, swept{sweep.Seen()})
+				d.system.Root.Send(self, swept{sweep.Revision()})
 			} else if !more {
 				d.system.Root.Send(self, swept{})
 			}
@@ -156,9 +156,9 @@ func (k *Keeper) Write(ctx context.Context, r configdbapi.WriteRequest) (model.W
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	if r.DryRun {
-		return k.d.judge(ctx, r)
+		return k.d.validate(ctx, r)
 	}
-	w := &wish{ctx: ctx, request: r, size: sizeOf(r.Write), answer: make(chan wrote, 1)}
+	w := &pendingWrite{ctx: ctx, request: r, size: sizeOf(r.Write), answer: make(chan writeResult, 1)}
 	k.d.system.Root.Send(k.d.writer.Load(), w)
 	select {
 	case a := <-w.answer:

@@ -172,7 +172,7 @@ func writers(t *testing.T, s Store, lossy bool) {
 	for g := range 100 {
 		all.Go(func() {
 			for n := range 5 {
-				mine, other := replicas[(g+n)%2], replicas[(g+n+1)%2]
+				owned, other := replicas[(g+n)%2], replicas[(g+n+1)%2]
 				var w model.Write = setKey("astute", fmt.Sprintf("k%d", g), n, node("shared"))
 				if g%2 == 1 {
 					w = put("globals", fmt.Sprintf(`{"by":%d,"n":%d}`, g, n), node(fmt.Sprint(g%10)))
@@ -181,7 +181,7 @@ func writers(t *testing.T, s Store, lossy bool) {
 				said.mu.Lock()
 				said.writes[message] = w
 				said.mu.Unlock()
-				out, err := mine.Write(context.Background(), configdbapi.WriteRequest{Author: "alice", Message: message, Write: w})
+				out, err := owned.Write(context.Background(), configdbapi.WriteRequest{Author: "alice", Message: message, Write: w})
 				if err != nil {
 					t.Errorf("write %s: %v", message, err)
 					return

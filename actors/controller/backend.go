@@ -175,7 +175,7 @@ func (c *Controller) Node(ctx context.Context, name string) (fleetapi.NodeDetail
 			Failures: []fleetapi.Failure{},
 		}, nil
 	}
-	a, err := c.d.Ask(ctx, pid, nodespkg.Describe{})
+	a, err := c.d.Request(ctx, pid, nodespkg.Describe{})
 	if err != nil {
 		return fleetapi.NodeDetail{}, err
 	}
@@ -187,7 +187,7 @@ func (c *Controller) Rollouts(ctx context.Context) ([]fleetapi.Rollout, error) {
 	if err := c.d.upToDate(ctx); err != nil {
 		return nil, err
 	}
-	a, err := c.d.Ask(ctx, c.d.fleet, listRollouts{})
+	a, err := c.d.Request(ctx, c.d.fleet, listRollouts{})
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +224,7 @@ func (d *deps) upToDate(ctx context.Context) error {
 // away for an hour. An error is that one of them did not answer until ctx ended.
 func (c *Controller) Alive(ctx context.Context) error {
 	for _, who := range []*actor.PID{c.d.writes.Actor(), c.d.rollout, c.d.leader, c.d.fleet} {
-		if _, err := c.d.Ask(ctx, who, storage.Ping{}); err != nil {
+		if _, err := c.d.Request(ctx, who, storage.Ping{}); err != nil {
 			return err
 		}
 	}

@@ -35,7 +35,7 @@ func (a *fleetActor) proceed(c actor.Context) {
 		}
 		if last < 0 && a.began {
 			a.upTo = len(a.queue)
-			a.take(c, headRead{state: a.state})
+			a.applyHead(c, headRead{state: a.state})
 			continue
 		}
 		a.reading, a.upTo = true, max(last, 0)+1
@@ -107,32 +107,33 @@ func (a *fleetActor) headIs(c actor.Context, m headRead) {
 		return
 	}
 	a.reading = false
-	a.take(c, m)
+	a.applyHead(c, m)
 }
 
 // again says that reading is to be tried again.
 type again struct{}
 
-// take makes the queued changes that belong to a state of the layers the fleet's.
-func (a *fleetActor) take(c actor.Context, m headRead) {
+// applyHead makes the queued changes that belong to a state of the layers the fleet's.
+func (a *fleetActor) applyHead(c actor.Context, m headRead) {
 	touched := map[string]fleet.Touched{}
 	first := !a.began
-	news := news{names: map[string]bool{}, layers: map[string]bool{}, counted: map[string]bool{}, all: first, first: first}
-	a.layersAre(c, m, &news)
+	pending := changes{names: map[string]bool{}, layers: map[string]bool{}, counted: map[string]bool{}, all: first,
+		first: first}
+	a.layersAre(c, m, &pending)
 	batch := a.queue[:a.upTo]
 	a.queue, a.upTo = a.queue[a.upTo:], 0
 	for _, changes := range batch {
 		for _, e := range changes.Events {
-			a.event(c, e, &news)
+			a.event(c, e, &pending)
 		}
 	}
-	for _, p := range fleet.Phases(first, news.network, news.learnt, news.revoked) {
-		a.phase(c, p, m, &news, touched)
+	for _, p := range fleet.Phases(first, pending.network, pending.learnt, pending.revoked) {
+		a.phase(c, p, m, &pending, touched)
 	}
 }
 
 // phase does what is due, in an order that is fleet.Phases' to say. Touched gathers what nodes are to be told.
-func (a *fleetActor) phase(c actor.Context, p fleet.Phase, m headRead, n *news, touched map[string]fleet.Touched) {
+func (a *fleetActor) phase(c actor.Context, p fleet.Phase, m headRead, n *changes, touched map[string]fleet.Touched) {
 	gather := func(more []fleet.Touched, err error) {
 		if err != nil {
 			a.d.Fail(fmt.Errorf("number the nodes' desired configs: %w", err))
@@ -147,7 +148,7 @@ func (a *fleetActor) phase(c actor.Context, p fleet.Phase, m headRead, n *news, 
 	case fleet.PhaseNetwork:
 		gather(a.fleet.SetNetwork(a.network))
 	case fleet.PhaseMembers:
-		a.settle(c, n)
+		a.syncNodes(c, n)
 	case fleet.PhasePeers:
 		if a.fleet != nil {
 			gather(a.rederive())
@@ -167,7 +168,7 @@ func (a *fleetActor) phase(c actor.Context, p fleet.Phase, m headRead, n *news, 
 		if n.first || m.record.Number == 0 {
 			by = nil
 		}
-		a.tell(c, touched, by)
+		a.publishTouched(c, touched, by)
 	case fleet.PhaseCounts:
 		a.countedAre(c, n.counted)
 	case fleet.PhaseAdmit:
@@ -178,12 +179,12 @@ func (a *fleetActor) phase(c actor.Context, p fleet.Phase, m headRead, n *news, 
 	case fleet.PhaseConsequences:
 		a.follow(m, n.first)
 	case fleet.PhaseRollouts:
-		a.tellRollout(c, m, n.first)
+		a.notifyRollout(c, m, n.first)
 	}
 }
 
-// news is what changes of the store are about.
-type news struct {
+// changes is what changes of the store are about.
+type changes struct {
 	first                         bool // the first that this replica takes over
 	all, network, learnt, revoked bool
 	names                         map[string]bool // where they are known from may be another place
@@ -204,7 +205,7 @@ func (a *fleetActor) makeFleet() {
 }
 
 // layersAre takes over the layers that are new.
-func (a *fleetActor) layersAre(c actor.Context, m headRead, n *news) {
+func (a *fleetActor) layersAre(c actor.Context, m headRead, n *changes) {
 	if !a.began {
 		a.flagsAre(c, nil) // those of the process
 	}
@@ -224,7 +225,7 @@ func (a *fleetActor) layersAre(c actor.Context, m headRead, n *news) {
 
 // layerIs takes over a layer. One that is damaged says nothing of what it was: what was known of it
 // stays, and its nodes get nothing until it is mended.
-func (a *fleetActor) layerIs(c actor.Context, v history.Version, n *news) {
+func (a *fleetActor) layerIs(c actor.Context, v history.Version, n *changes) {
 	l, doc := v.Layer, v.Document
 	was := a.damaged[l]
 	if v.Damaged != nil {
@@ -265,7 +266,7 @@ func (a *fleetActor) layerIs(c actor.Context, v history.Version, n *news) {
 }
 
 // damage notes the nodes that a layer concerns which became damaged, or was mended.
-func (n *news) damage(l history.Layer, ids map[string]string) {
+func (n *changes) damage(l history.Layer, ids map[string]string) {
 	switch l.Kind {
 	case history.Node, history.Auto:
 		n.layers[l.Name] = true

@@ -48,7 +48,7 @@ func (n *quickNode) Send(m nodeproto.FromController) error {
 	case nodeproto.Confirm:
 		n.c.Received(n, n.report(false))
 		n.confirmed.Add(1)
-	case nodeproto.Ask:
+	case nodeproto.Request:
 		n.c.Received(n, nodeproto.Answer{ID: m.ID, Data: []byte("{}")})
 	}
 	return nil
@@ -121,7 +121,7 @@ func overrideOf(b *testing.B, own bool, touched int, change func(int) ops.Write)
 		for i := range nodes {
 			layer[fmt.Sprintf("n%05d", i)] = config.Object{"envParams": config.Object{"NAME": fmt.Sprint(i)}}
 		}
-		for c.Ready(b.Context()) != nil || len(c.d.dir.seats()) < nodes {
+		for c.Ready(b.Context()) != nil || len(c.d.dir.handles()) < nodes {
 			runtime.Gosched()
 		}
 		if _, err := c.Write(b.Context(),
@@ -130,7 +130,7 @@ func overrideOf(b *testing.B, own bool, touched int, change func(int) ops.Write)
 		}
 	}
 	var pushes, confirmed atomic.Int64
-	for c.Ready(b.Context()) != nil || len(c.d.dir.seats()) < nodes {
+	for c.Ready(b.Context()) != nil || len(c.d.dir.handles()) < nodes {
 		runtime.Gosched()
 	}
 	for i := range nodes {

@@ -85,7 +85,7 @@ func (d *deps) command(ctx context.Context, by fleetapi.Caller, s *nodes.Handle,
 			return err
 		}
 	}
-	a, err := d.Ask(ctx, s.Process(), nodes.Command{By: by, What: what})
+	a, err := d.Request(ctx, s.Process(), nodes.Command{By: by, What: what})
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (d *deps) command(ctx context.Context, by fleetapi.Caller, s *nodes.Handle,
 
 // adopt takes the objects that a node runs, and its config has not, into its own layer.
 func (d *deps) adopt(ctx context.Context, by fleetapi.Caller, s *nodes.Handle) error {
-	a, err := d.Ask(ctx, s.Process(), nodes.AskRunning{})
+	a, err := d.Request(ctx, s.Process(), nodes.RequestRunning{})
 	if err != nil {
 		return err
 	}
@@ -133,10 +133,10 @@ func (d *deps) mailTo(ctx context.Context, id string, l storage.RemoteCommand) e
 	if lease == 0 {
 		return fmt.Errorf("%s: %w: this replica has no lease yet: try again", l.What, fleetapi.ErrBusy)
 	}
-	key := history.MailboxKey(id, uuid.NewString())
+	key := history.OutboxKey(id, uuid.NewString())
 	answer := make(chan storage.RemoteCommand, 1)
-	d.letters.Store(key, answer)
-	defer d.letters.Delete(key)
+	d.outbox.Store(key, answer)
+	defer d.outbox.Delete(key)
 	if _, err := d.Commit(ctx, kv.Txn{Then: []kv.Op{kv.PutLeased(key, storage.Encode(l), lease)}}); err != nil {
 		return fmt.Errorf("%s: %w", l.What, err)
 	}
@@ -163,7 +163,7 @@ func (a *fleetActor) mailed(_ actor.Context, e kv.Entry, id string) {
 	if json.Unmarshal(e.Value, &l) != nil {
 		return
 	}
-	if waits, is := a.d.letters.Load(e.Key); is {
+	if waits, is := a.d.outbox.Load(e.Key); is {
 		if l.Answered {
 			select {
 			case waits.(chan storage.RemoteCommand) <- l:

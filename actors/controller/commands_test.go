@@ -114,10 +114,10 @@ func TestANodeRenewsItsCertificateOnDemand(t *testing.T) {
 		}
 		r.settled()
 		n.mu.Lock()
-		told := n.heard["nodeproto.Renew"]
+		reported := n.heard["nodeproto.Renew"]
 		n.mu.Unlock()
-		if told != 2 {
-			t.Errorf("the node was told %d times, want 2", told)
+		if reported != 2 {
+			t.Errorf("the node was told %d times, want 2", reported)
 		}
 		n.cut()
 		r.pass(time.Minute)

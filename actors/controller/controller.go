@@ -38,7 +38,7 @@ type deps struct {
 	operators  operators
 	joinTokens joinTokens
 	previews   previews
-	letters    sync.Map // of those who wait for an answer in a mailbox: chan storage.RemoteCommand by key
+	outbox     sync.Map // of those who wait for an answer in a mailbox: chan storage.RemoteCommand by key
 	streams    sync.Map // *nodes.Handle by the id of its stream
 	set        atomic.Pointer[fleet.Settings]
 	writes     *storage.Writer

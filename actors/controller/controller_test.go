@@ -233,7 +233,7 @@ func TestUnknownHardwareIsAskedAndLearnt(t *testing.T) {
 		r.wants(c, "n1", "hardware")
 		asked := 0
 		for _, n := range r.nodes {
-			asked += n.heard["nodeproto.Ask"]
+			asked += n.heard["nodeproto.Request"]
 			if pushes, _ := n.got(); pushes != 0 {
 				t.Errorf("%s was pushed to", n.name)
 			}
@@ -313,7 +313,7 @@ func TestWhatNodesProposeIsBounded(t *testing.T) {
 	onRig(t, func(r *rig) {
 		c := r.start("a")
 		big := `{"base":{"RELEASE_M20":{"envParams":{"A":"` + strings.Repeat("x", proposalBytes-100) + `"}}}}`
-		const nodes = mostProposals + 6
+		const nodes = maxProposals + 6
 		for i := range nodes {
 			n := r.join(c, fmt.Sprintf("n%d", i))
 			n.board, n.base = fmt.Sprintf("board-%d", i), big
@@ -331,7 +331,7 @@ func TestWhatNodesProposeIsBounded(t *testing.T) {
 				t.Error("a proposal of more than its limit is kept")
 			}
 		}
-		if err != nil || len(all) < 30 || len(all) > mostProposals || total > allProposalBytes {
+		if err != nil || len(all) < 30 || len(all) > maxProposals || total > allProposalBytes {
 			t.Errorf("%d proposals of %d bytes, %v", len(all), total, err)
 		}
 		page, _ := r.store.List(r.Context(), history.InProposed, kv.ListOptions{})
@@ -432,7 +432,7 @@ func TestACrashOfANodesActorIsMadeUpForByTheStore(t *testing.T) {
 		r.network(c, `{"envParams":{"B":"bad"}}`)
 		r.pass(time.Second)
 		r.wants(c, "n1", "failed")
-		c.d.Send(c.d.dir.node(n.id).Process(), nodespkg.Said{Stream: nil, Word: nil}) // a nil stream: it panics
+		c.d.Send(c.d.dir.node(n.id).Process(), nodespkg.Message{Stream: nil, Word: nil}) // a nil stream: it panics
 		r.pass(10 * time.Second)
 		r.wants(c, "n1", "failed")
 		r.wants(c, "n2", "in sync")

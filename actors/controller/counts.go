@@ -25,8 +25,8 @@ func (a *fleetActor) countAnew(c actor.Context, id string) {
 		return
 	}
 	a.fleet.Remove(r.name)
-	r.told, r.kind = false, "" // where its kind is being read, it comes back with that
-	a.tell(c, a.want(r), nil)
+	r.reported, r.kind = false, "" // where its kind is being read, it comes back with that
+	a.publishTouched(c, a.want(r), nil)
 }
 
 // countedAre takes over what other replicas counted, where that is more than was counted
@@ -37,20 +37,20 @@ func (a *fleetActor) countAnew(c actor.Context, id string) {
 func (a *fleetActor) countedAre(c actor.Context, ids map[string]bool) {
 	for id := range ids {
 		r := a.nodes[id]
-		if r == nil || !r.asked || !r.told || a.fleet == nil {
+		if r == nil || !r.asked || !r.reported || a.fleet == nil {
 			continue
 		}
-		ours, is := a.fleet.Counted(r.name)
+		own, is := a.fleet.Counted(r.name)
 		var stored fleet.Counted
 		e, has := a.counted[id]
 		if !is || !has || json.Unmarshal(e.Value, &stored) != nil {
 			continue
 		}
 		g := stored.Generation
-		if g.Authority != ours.Generation.Authority || g.Counter <= ours.Generation.Counter {
+		if g.Authority != own.Generation.Authority || g.Counter <= own.Generation.Counter {
 			continue // ours is on its way there, and finds out
 		}
-		if stored.Digest == ours.Digest || a.owns(a.owners[id]) {
+		if stored.Digest == own.Digest || a.owns(a.owners[id]) {
 			a.countAnew(c, id)
 		}
 	}

@@ -65,8 +65,8 @@ func (d *directory) spends(id string) *pace.Budget {
 	return nil
 }
 
-// seats are all nodes that are known.
-func (d *directory) seats() []*nodes.Handle {
+// handles are all nodes that are known.
+func (d *directory) handles() []*nodes.Handle {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	out := make([]*nodes.Handle, 0, len(d.byName))
@@ -91,9 +91,9 @@ func (d *directory) nodeFacts() map[string]ops.NodeFact {
 
 // nodes are all nodes, by name.
 func (d *directory) nodes(now time.Time, set fleet.Settings) []fleetapi.Node {
-	seats := d.seats()
-	out := make([]fleetapi.Node, len(seats))
-	for i, s := range seats {
+	handles := d.handles()
+	out := make([]fleetapi.Node, len(handles))
+	for i, s := range handles {
 		out[i] = s.List(now, set)
 	}
 	slices.SortFunc(out, func(a, b fleetapi.Node) int { return cmp.Compare(a.Name, b.Name) })

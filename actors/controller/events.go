@@ -59,7 +59,7 @@ func (a *fleetActor) listed(l storage.Listing) {
 }
 
 // event takes over one key.
-func (a *fleetActor) event(c actor.Context, e kv.Event, n *news) {
+func (a *fleetActor) event(c actor.Context, e kv.Event, n *changes) {
 	k, put := e.Entry.Key, e.Kind == kv.EventPut
 	names := history.Names(k)
 	if len(names) == 0 {
@@ -71,18 +71,18 @@ func (a *fleetActor) event(c actor.Context, e kv.Event, n *news) {
 	case history.InNodes.Has(k):
 		a.memberIs(e, id, n)
 	case history.InTokens.Has(k):
-		keepValue(a, e, a.tokens, id)
+		setValue(a, e, a.tokens, id)
 		a.d.joinTokens.event(e, id)
 		n.names[id] = true
 	case history.InRevoked.Has(k):
-		keepValue(a, e, a.revoked, id)
+		setValue(a, e, a.revoked, id)
 		n.revoked = true
 		n.names[a.members[id].Name] = true
 	case history.InGenerations.Has(k):
-		keepEntry(e, a.counted, id)
+		setEntry(e, a.counted, id)
 		n.counted[id] = true
 	case history.InOwners.Has(k):
-		keepEntry(e, a.owners, id)
+		setEntry(e, a.owners, id)
 		n.counted[id] = true // whose replica sees to what is counted
 		if r := a.nodes[id]; r != nil {
 			c.Send(r.pid, nodes.Owned{Entry: e.Entry})
@@ -91,10 +91,10 @@ func (a *fleetActor) event(c actor.Context, e kv.Event, n *news) {
 		if r := a.nodes[id]; r != nil && put {
 			c.Send(r.pid, nodes.Remembered{Entry: e.Entry})
 		}
-	case history.InMailboxes.Has(k) && id == storage.LeaderMailbox:
+	case history.InOutboxes.Has(k) && id == storage.LeaderOutbox:
 		a.d.writes.Answered(e)
 		c.Send(a.d.leader, storage.Mail{Event: e})
-	case history.InMailboxes.Has(k):
+	case history.InOutboxes.Has(k):
 		if put {
 			a.mailed(c, e.Entry, id)
 		}
@@ -118,8 +118,8 @@ func (a *fleetActor) event(c actor.Context, e kv.Event, n *news) {
 	}
 }
 
-// keepEntry follows one key.
-func keepEntry(e kv.Event, in map[string]kv.Entry, id string) {
+// setEntry follows one key.
+func setEntry(e kv.Event, in map[string]kv.Entry, id string) {
 	if e.Kind == kv.EventPut {
 		in[id] = e.Entry
 	} else {
@@ -127,8 +127,8 @@ func keepEntry(e kv.Event, in map[string]kv.Entry, id string) {
 	}
 }
 
-// keepValue follows the value of one key. One that can't be read is told and kept as before.
-func keepValue[V any](a *fleetActor, e kv.Event, in map[string]V, id string) {
+// setValue follows the value of one key. One that can't be read is told and kept as before.
+func setValue[V any](a *fleetActor, e kv.Event, in map[string]V, id string) {
 	if e.Kind != kv.EventPut {
 		delete(in, id)
 		return
@@ -142,9 +142,9 @@ func keepValue[V any](a *fleetActor, e kv.Event, in map[string]V, id string) {
 }
 
 // memberIs takes over a node that has joined, has another name, or is forgotten.
-func (a *fleetActor) memberIs(e kv.Event, id string, n *news) {
+func (a *fleetActor) memberIs(e kv.Event, id string, n *changes) {
 	was, before := a.members[id]
-	keepValue(a, e, a.members, id)
+	setValue(a, e, a.members, id)
 	is, now := a.members[id]
 	if before != now || was.Name != is.Name {
 		a.around(was.Name)
@@ -162,8 +162,8 @@ func (a *fleetActor) memberIs(e kv.Event, id string, n *news) {
 	}
 }
 
-// settle brings the nodes that are known, their actors and the fleet in line with the keys.
-func (a *fleetActor) settle(c actor.Context, n *news) {
+// syncNodes brings the nodes that are known, their actors and the fleet in line with the keys.
+func (a *fleetActor) syncNodes(c actor.Context, n *changes) {
 	if !n.all && len(n.names) == 0 {
 		return
 	}
@@ -176,7 +176,7 @@ func (a *fleetActor) settle(c actor.Context, n *news) {
 			a.leave(c, id, r)
 		} else if r.name != m.Name {
 			a.fleet.Remove(r.name)
-			r.name, r.told = m.Name, false
+			r.name, r.reported = m.Name, false
 		}
 	}
 	names := maps.Clone(n.names)
@@ -196,7 +196,7 @@ func (a *fleetActor) allNames() map[string]bool {
 	for name := range a.tokens {
 		names[name] = true
 	}
-	for _, s := range a.d.dir.seats() {
+	for _, s := range a.d.dir.handles() {
 		name, _ := s.Called()
 		names[name] = true
 	}

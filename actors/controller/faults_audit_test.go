@@ -28,7 +28,7 @@ type audit struct {
 
 	at       kv.Revision       // read so far
 	names    map[string]string // of nodes, by id
-	wanted   map[string]map[fleet.Digest]bool
+	desired  map[string]map[fleet.Digest]bool
 	rollouts map[uint64]staged.Record
 	leaders  map[kv.Leadership]string
 	now      string // who leads
@@ -51,7 +51,7 @@ const auditMark = kv.Key("audit/mark")
 
 func newAudit(s *common, limit int, given map[string]string) *audit {
 	return &audit{
-		s: s, limit: limit, given: given, names: map[string]string{}, wanted: map[string]map[fleet.Digest]bool{},
+		s: s, limit: limit, given: given, names: map[string]string{}, desired: map[string]map[fleet.Digest]bool{},
 		rollouts: map[uint64]staged.Record{},
 		leaders:  map[kv.Leadership]string{}, decided: map[string]bool{},
 	}
@@ -112,14 +112,14 @@ func (a *audit) event(ctx context.Context, e kv.Event) {
 	case history.InNodes.Has(k) && put:
 		a.names[id] = storage.ValueOf[history.Member](e).Name
 	case history.InGenerations.Has(k) && put:
-		if a.wanted[id] == nil {
-			a.wanted[id] = map[fleet.Digest]bool{}
+		if a.desired[id] == nil {
+			a.desired[id] = map[fleet.Digest]bool{}
 		}
-		a.wanted[id][storage.ValueOf[fleet.Counted](e).Digest] = true
+		a.desired[id][storage.ValueOf[fleet.Counted](e).Digest] = true
 	case history.InRollouts.Has(k):
 		a.rollout(e, id, put)
-	case history.InGates.Has(k) && put:
-		a.gate(storage.ValueOf[staged.Gate](e), id)
+	case history.InAdmissions.Has(k) && put:
+		a.gate(storage.ValueOf[staged.Admission](e), id)
 	}
 }
 
@@ -169,15 +169,15 @@ func (a *audit) rollout(e kv.Event, id string, put bool) {
 	a.rollouts[number] = s
 	// Who was out before goes on with what is newer.
 	fresh := slices.DeleteFunc(slices.Clone(m.Batch), func(name string) bool { return slices.Contains(a.out, name) })
-	most := a.limit
+	limit := a.limit
 	canary := !known && m.Number == 1 // one that had it already may have passed before the record is written
 	if canary {
-		most = 1
+		limit = 1
 	}
-	if s.End == "" && len(fresh) > most && (!known || m.Number != before.Machine.Number) &&
+	if s.End == "" && len(fresh) > limit && (!known || m.Number != before.Machine.Number) &&
 		(canary || !a.together(fresh, m.Gone)) {
 		a.fault("batch %d of rollout %d is %v, of which were out %v; %d more are allowed", m.Number, number, m.Batch, a.out,
-			most)
+			limit)
 	}
 	if s.End == "" || s.End == staged.EndDone || s.End == staged.EndFailed || s.End == staged.EndAborted {
 		a.out = m.Out
@@ -210,7 +210,7 @@ func (a *audit) together(batch, gone []string) bool {
 
 // gate is a gate that was opened: the rollout must have decided so, and not have ended. One that is
 // closed again is that of a node which the rollout has put off.
-func (a *audit) gate(g staged.Gate, id string) {
+func (a *audit) gate(g staged.Admission, id string) {
 	s, known := a.rollouts[g.Rollout]
 	name := a.names[id]
 	a.gates++
@@ -229,7 +229,7 @@ func (a *audit) gate(g staged.Gate, id string) {
 	case !slices.Contains(s.Machine.Out, name) || s.Machine.Number != g.Batch:
 		a.fault("the gate of %s is opened for batch %d of rollout %d, which has decided batch %d: %v, out %v", name, g.Batch,
 			g.Rollout, s.Machine.Number, s.Machine.Batch, s.Machine.Out)
-	case !a.wanted[id][g.Open]:
+	case !a.desired[id][g.Open]:
 		a.fault("the gate of %s is opened for %v, which it never was to have", name, g.Open)
 	}
 }

@@ -407,23 +407,23 @@ func (w *faulty) checkCommands() {
 		fleetapi.PauseRollout: "paused", fleetapi.ResumeRollout: "resumed", fleetapi.AbortRollout: staged.EndAborted,
 		fleetapi.RevertRollout: staged.EndAborted,
 	}
-	asked, told := map[string]int{}, map[string]int{}
+	asked, reported := map[string]int{}, map[string]int{}
 	for _, o := range w.ops {
 		if o.command != "" {
 			asked[fmt.Sprintf("%d %s by %s", o.rollout, words[o.command], o.by.Name)]++
 		}
 	}
 	for d := range w.audit.decided {
-		told[d[:strings.Index(d, " at ")]]++
+		reported[d[:strings.Index(d, " at ")]]++
 	}
-	for what, n := range told {
+	for what, n := range reported {
 		if n > asked[what] {
 			w.Errorf("rollout %s, %d times; %d times it was asked for", what, n, asked[what])
 		}
 	}
 	for _, o := range w.ops {
 		is := fmt.Sprintf("%d %s by %s", o.rollout, words[o.command], o.by.Name)
-		if o.command != "" && o.command != fleetapi.RevertRollout && o.err == nil && told[is] == 0 {
+		if o.command != "" && o.command != fleetapi.RevertRollout && o.err == nil && reported[is] == 0 {
 			w.Errorf("op %d was acknowledged: rollout %s; nothing tells of it", o.id, is)
 		}
 	}

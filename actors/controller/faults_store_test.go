@@ -62,10 +62,10 @@ func (s *common) commit(ctx context.Context, by storage.Store, replica string, t
 
 func (s *common) opens(t kv.Txn) {
 	for _, op := range t.Then {
-		if op.Kind != kv.OpPut || !history.InGates.Has(op.Key) {
+		if op.Kind != kv.OpPut || !history.InAdmissions.Has(op.Key) {
 			continue
 		}
-		var g staged.Gate
+		var g staged.Admission
 		if err := json.Unmarshal(op.Value, &g); err != nil {
 			s.wrong = append(s.wrong, fmt.Sprintf("%s: %v", op.Key, err))
 			continue
@@ -83,7 +83,7 @@ func (s *common) opens(t kv.Txn) {
 func (s *common) note(replica string, t kv.Txn, o kv.Outcome, err error) {
 	leads := false
 	for _, op := range t.Then {
-		leads = leads || op.Kind != kv.OpGet && (history.InGates.Has(op.Key) || history.InRollouts.Has(op.Key))
+		leads = leads || op.Kind != kv.OpGet && (history.InAdmissions.Has(op.Key) || history.InRollouts.Has(op.Key))
 	}
 	by := kv.Leadership{}
 	for _, c := range t.Compares {
@@ -189,9 +189,9 @@ func (w *way) chance(n int) int {
 }
 
 // nap waits a random time below most.
-func (w *way) nap(ctx context.Context, most time.Duration) error {
+func (w *way) nap(ctx context.Context, limit time.Duration) error {
 	select {
-	case <-time.After(time.Duration(w.chance(int(most/time.Microsecond))) * time.Microsecond):
+	case <-time.After(time.Duration(w.chance(int(limit/time.Microsecond))) * time.Microsecond):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -68,7 +68,7 @@ type fleetActor struct {
 	located  map[string]bool // nodes, by id, whose address tunnels may not have
 
 	factsWait bool // until a rollout has ended
-	gates     gates
+	gates     admissions
 	peers     peering
 }
 
@@ -112,25 +112,25 @@ func (a *fleetActor) admit() {
 		w.reply(nil)
 		return true
 	})
-	if n := len(a.admits) - mostAdmits; n > 0 {
+	if n := len(a.admits) - maxAdmits; n > 0 {
 		a.admits = slices.Delete(a.admits, 0, n) // they have given up long ago
 	}
 }
 
-// mostAdmits is how many may wait for nodes that are not known yet.
-const mostAdmits = 1000
+// maxAdmits is how many may wait for nodes that are not known yet.
+const maxAdmits = 1000
 
 // record is what the fleet knows of one node beside its layers.
 type record struct {
-	seat     *nodes.Handle
+	handle   *nodes.Handle
 	pid      *actor.PID
 	name     string // that it has in the fleet
 	known    nodes.Known
 	versions layers.Versions
 	kind     string // whose layers it has in the fleet, "" for none
 	asked    bool   // its actor wants to know what it wants
-	sent     fleet.Wanted
-	told     bool // sent is what its actor was told
+	sent     fleet.Desired
+	reported bool // sent is what its actor was told
 }
 
 // kind is the layers that nodes of one kind share.
@@ -154,7 +154,7 @@ func newFleetActor(d *deps) *fleetActor {
 			learnt:  map[string]*baseConfig{}, counted: map[string]kv.Entry{}, owners: map[string]kv.Entry{},
 			proposals: map[string]proposal{}, proposed: map[string][]byte{}, operators: map[kv.Key]bool{},
 		},
-		gates: newGates(), peers: newPeering(),
+		gates: newAdmissions(), peers: newPeering(),
 	}
 }
 
@@ -180,7 +180,7 @@ func (a *fleetActor) Receive(c actor.Context) {
 	case again:
 		a.reading = false
 	case kindRead:
-		a.tell(c, a.kindIs(m), nil)
+		a.publishTouched(c, a.kindIs(m), nil)
 	case kindAgain:
 		a.readKind(m)
 	case storage.Leased:
@@ -197,15 +197,15 @@ func (a *fleetActor) Receive(c actor.Context) {
 func (a *fleetActor) ofNodes(c actor.Context) {
 	switch m := c.Message().(type) {
 	case nodes.Started:
-		a.seat(c, m.ID)
+		a.handle(c, m.ID)
 	case nodes.Compute:
 		if r := a.nodes[m.ID]; r != nil {
 			r.versions, r.asked = m.Versions, true
-			a.tell(c, a.want(r), nil)
+			a.publishTouched(c, a.want(r), nil)
 		}
 	case nodes.Recount:
 		a.recount(c, m)
-	case nodes.AskBaseConfig:
+	case nodes.RequestBaseConfig:
 		if a.hasProposals(m.ID, m.Board) { // it is an operator's turn
 			c.Send(m.To, fleet.Asked{Next: a.d.Now().Add(a.d.settings().Interval)})
 			return
@@ -268,7 +268,7 @@ func (a *fleetActor) libraryIs(c actor.Context, m libraryRead) {
 	}
 	a.library = &m.library
 	if a.fleet != nil {
-		a.tell(c, a.setHardware(), nil)
+		a.publishTouched(c, a.setHardware(), nil)
 	}
 }
 
@@ -283,9 +283,9 @@ func (a *fleetActor) spawn(c actor.Context, id string) *record {
 		return nil
 	}
 	s.Started(pid)
-	r := &record{seat: s, pid: pid, name: name}
+	r := &record{handle: s, pid: pid, name: name}
 	a.nodes[id] = r
-	a.underlaySeat(id)
+	a.underlayHandle(id)
 	a.gate(c, id, r) // before it hears what it wants
 	return r
 }
@@ -299,7 +299,7 @@ func (a *fleetActor) terminated(c actor.Context, who *actor.PID) {
 	if a.stopping[id] {
 		delete(a.stopping, id)
 		if _, is := a.members[id]; is {
-			a.settle(c, &news{names: map[string]bool{a.members[id].Name: true}})
+			a.syncNodes(c, &changes{names: map[string]bool{a.members[id].Name: true}})
 			a.admit()
 		}
 	}
@@ -308,7 +308,7 @@ func (a *fleetActor) terminated(c actor.Context, who *actor.PID) {
 const uuidLength = 36
 
 // Handle tells an actor that has started all that concerns it.
-func (a *fleetActor) seat(c actor.Context, id string) {
+func (a *fleetActor) handle(c actor.Context, id string) {
 	r := a.nodes[id]
 	if r == nil {
 		return
@@ -318,8 +318,8 @@ func (a *fleetActor) seat(c actor.Context, id string) {
 		c.Send(r.pid, nodes.Owned{Entry: owner})
 	}
 	if r.asked {
-		r.told = false
-		a.tell(c, a.want(r), nil)
+		r.reported = false
+		a.publishTouched(c, a.want(r), nil)
 	}
 }
 
@@ -334,9 +334,9 @@ func (a *fleetActor) leased(c actor.Context, m storage.Leased) {
 	}
 }
 
-// tell gives nodes what they want now, and nobody hears what it has heard. Of a revision's
+// publishTouched gives nodes what they want now, and nobody hears what it has heard. Of a revision's
 // those count that want another config than before.
-func (a *fleetActor) tell(c actor.Context, touched map[string]fleet.Touched, by *history.Record) {
+func (a *fleetActor) publishTouched(c actor.Context, touched map[string]fleet.Touched, by *history.Record) {
 	var changed []string
 	names := make([]string, 0, len(touched))
 	for name := range touched {
@@ -349,15 +349,15 @@ func (a *fleetActor) tell(c actor.Context, touched map[string]fleet.Touched, by 
 			continue
 		}
 		t := touched[name]
-		w := nodes.Wanted{Wanted: t.Wanted, Counted: t.Counted, Stored: a.counted[a.ids[name]]}
+		w := nodes.Desired{Desired: t.Desired, Counted: t.Counted, Stored: a.counted[a.ids[name]]}
 		w.Set, _ = a.fleet.Layers(name)
-		if r.told && r.sent == w.Wanted {
+		if r.reported && r.sent == w.Desired {
 			continue
 		}
 		if r.sent.For == w.For && (r.sent.Digest != w.Digest || r.sent.Fault != w.Fault) {
 			changed = append(changed, name)
 		}
-		r.sent, r.told = w.Wanted, true
+		r.sent, r.reported = w.Desired, true
 		c.Send(r.pid, w)
 	}
 	a.rollOut(by, changed)

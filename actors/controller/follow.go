@@ -64,7 +64,7 @@ func (a *fleetActor) factsMove() {
 	case a.factsWait:
 	case a.d.Waits(&a.d.waitFacts):
 		a.factsWait = true
-		a.d.After(rollouts.WaitLook, func() { a.d.Send(a.self, factsDue{}) })
+		a.d.After(rollouts.WaitCheck, func() { a.d.Send(a.self, factsDue{}) })
 	default:
 		a.d.Leaf("facts", a.d.facts)
 	}

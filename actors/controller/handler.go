@@ -38,16 +38,16 @@ func (c *Controller) await(ctx context.Context, id string) error {
 	if !e[0].Exists() {
 		return fmt.Errorf("admit node %s: not joined: run 'edgespan join' with a new token", id)
 	}
-	_, err = c.d.Ask(ctx, c.d.fleet, admit{id: id})
+	_, err = c.d.Request(ctx, c.d.fleet, admit{id: id})
 	return err
 }
 
 // Connected gives a node its stream.
 func (c *Controller) Connected(s nodeproto.ToNode, h nodeproto.Hello) {
-	if seat := c.d.dir.node(h.Node); seat != nil {
-		c.d.streams.Store(s.ID(), seat) // before anybody can end it
-		seat.Attach(s)
-		c.d.Send(seat.Process(), nodes.Connected{Stream: s, Hello: h})
+	if handle := c.d.dir.node(h.Node); handle != nil {
+		c.d.streams.Store(s.ID(), handle) // before anybody can end it
+		handle.Attach(s)
+		c.d.Send(handle.Process(), nodes.Connected{Stream: s, Hello: h})
 		return
 	}
 	s.End("node removed from the fleet")
@@ -55,23 +55,23 @@ func (c *Controller) Connected(s nodeproto.ToNode, h nodeproto.Hello) {
 
 // Received hands on what a node says.
 func (c *Controller) Received(s nodeproto.ToNode, m nodeproto.FromNode) {
-	if seat := c.seatOf(s); seat != nil {
-		c.d.Send(seat.Process(), nodes.Said{Stream: s, Word: m})
+	if handle := c.handleOf(s); handle != nil {
+		c.d.Send(handle.Process(), nodes.Message{Stream: s, Word: m})
 	}
 }
 
 // Disconnected is the end of a stream.
 func (c *Controller) Disconnected(s nodeproto.ToNode, _ error) {
-	seat := c.seatOf(s)
-	if seat == nil {
+	handle := c.handleOf(s)
+	if handle == nil {
 		return
 	}
 	c.d.streams.Delete(s.ID())
-	seat.Detach(s)
-	c.d.Send(seat.Process(), nodes.Disconnected{Stream: s})
+	handle.Detach(s)
+	c.d.Send(handle.Process(), nodes.Disconnected{Stream: s})
 }
 
-func (c *Controller) seatOf(s nodeproto.ToNode) *nodes.Handle {
+func (c *Controller) handleOf(s nodeproto.ToNode) *nodes.Handle {
 	if v, is := c.d.streams.Load(s.ID()); is {
 		return v.(*nodes.Handle)
 	}

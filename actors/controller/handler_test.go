@@ -22,7 +22,7 @@ func TestAStreamThatEndsAtOnceIsForgotten(t *testing.T) {
 	onRig(t, func(r *rig) {
 		c := r.start("a")
 		n := r.join(c, "n1")
-		seat := c.d.dir.node(n.id)
+		handle := c.d.dir.node(n.id)
 		stream := &fakeStream{n: n, id: 77, down: make(chan nodeproto.FromController, 10), done: make(chan struct{}),
 			gone: make(chan struct{})}
 		var heard []any
@@ -35,18 +35,18 @@ func TestAStreamThatEndsAtOnceIsForgotten(t *testing.T) {
 		if !fresh {
 			t.Fatal("the name is taken")
 		}
-		real := seat.Process()
-		seat.Started(pid)
+		real := handle.Process()
+		handle.Started(pid)
 		c.Connected(stream, nodeproto.Hello{Node: n.id, Name: "n1"})
 		if len(heard) != 2 || heard[1] != (nodes.Disconnected{Stream: stream}) {
 			t.Errorf("the node's actor heard %v", heard)
 		}
-		if c.seatOf(stream) != nil {
+		if c.handleOf(stream) != nil {
 			t.Error("the stream is kept for ever")
 		}
-		if has, _ := seat.Connection(); has != nil {
+		if has, _ := handle.Connection(); has != nil {
 			t.Error("the node has it still")
 		}
-		seat.Started(real)
+		handle.Started(real)
 	})
 }

@@ -47,12 +47,12 @@ func (a *fleetActor) want(r *record) map[string]fleet.Touched {
 	if e, is := a.counted[id]; is {
 		if err := json.Unmarshal(e.Value, &counted); err != nil {
 			return map[string]fleet.Touched{r.name: {Node: r.name,
-				Wanted: fleet.Wanted{For: r.versions, Fault: "generations in the store: " + err.Error()}}}
+				Desired: fleet.Desired{For: r.versions, Fault: "generations in the store: " + err.Error()}}}
 		}
 	}
 	touched, err := a.fleet.Put(r.name, r.versions, a.auto[r.name], a.own[r.name], counted)
 	if err != nil {
-		return map[string]fleet.Touched{r.name: {Node: r.name, Wanted: fleet.Wanted{For: r.versions, Fault: err.Error()}}}
+		return map[string]fleet.Touched{r.name: {Node: r.name, Desired: fleet.Desired{For: r.versions, Fault: err.Error()}}}
 	}
 	r.kind = k.Name
 	out := map[string]fleet.Touched{}
@@ -66,7 +66,7 @@ func (a *fleetActor) want(r *record) map[string]fleet.Touched {
 func (a *fleetActor) faulty(r *record, err error) map[string]fleet.Touched {
 	a.fleet.Remove(r.name)
 	r.kind = ""
-	return map[string]fleet.Touched{r.name: {Node: r.name, Wanted: fleet.Wanted{For: r.versions, Fault: err.Error()}}}
+	return map[string]fleet.Touched{r.name: {Node: r.name, Desired: fleet.Desired{For: r.versions, Fault: err.Error()}}}
 }
 
 // kindAgain reads the layers of a kind once more, which could not be read.

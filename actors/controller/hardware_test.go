@@ -110,7 +110,7 @@ func TestAConfigThatNeverFitsIsAskedForNowAndThen(t *testing.T) {
 		})
 		synctest.Wait()
 		n.mu.Lock()
-		got := n.heard["nodeproto.Ask"]
+		got := n.heard["nodeproto.Request"]
 		n.mu.Unlock()
 		if got == 0 || got > 10 {
 			t.Errorf("it was asked %d times in a minute", got)
@@ -173,7 +173,8 @@ func TestAnAnswerOfManyValuesIsNotRead(t *testing.T) {
 		n.connect(c)
 		r.pass(time.Second)
 		for _, l := range logs.All() {
-			if why := fmt.Sprint(l.ContextMap()["why"]); strings.Contains(why, "too many values (300003): must be at most 100000") {
+			if why := fmt.Sprint(l.ContextMap()["why"]); strings.Contains(why,
+				"too many values (300003): must be at most 100000") {
 				return
 			}
 		}

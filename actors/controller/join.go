@@ -20,8 +20,8 @@ import (
 	"edgespan/config/kv"
 )
 
-// mostTries is how often a transaction on a few keys is begun anew.
-const mostTries = 10
+// maxTries is how often a transaction on a few keys is begun anew.
+const maxTries = 10
 
 // errMoved says that somebody else wrote the keys of a transaction again and again.
 var errMoved = fmt.Errorf("%w: concurrent write to the same key: try again", fleetapi.ErrBusy)
@@ -34,7 +34,7 @@ func (c *Controller) Join(ctx context.Context, j nodeproto.Join) (nodeproto.Join
 			return nodeproto.Joined{}, err
 		}
 	}
-	for range mostTries {
+	for range maxTries {
 		joined, err := c.join(ctx, j)
 		if err != nil {
 			return nodeproto.Joined{}, err
@@ -43,7 +43,7 @@ func (c *Controller) Join(ctx context.Context, j nodeproto.Join) (nodeproto.Join
 			continue
 		}
 		if joined.Joining != "" { // the list in force here must know it before the node comes
-			_, err = c.d.Ask(ctx, c.d.fleet, admit{j.Node, joined.Joining})
+			_, err = c.d.Request(ctx, c.d.fleet, admit{j.Node, joined.Joining})
 		}
 		return *joined, err
 	}
@@ -168,7 +168,7 @@ func (c *Controller) Invite(ctx context.Context, by fleetapi.Caller, node string
 	}
 	t := Token{Token: history.Token{Name: node, Hash: hash, Author: storage.Author(by), Created: now.UTC(),
 		Expires: now.Add(life).UTC()}}
-	for range mostTries {
+	for range maxTries {
 		e, err := c.d.Reader(ctx).Get(history.NameKey(node))
 		if err != nil {
 			return fleetapi.Invitation{}, fmt.Errorf("invite: %w", err)
@@ -209,7 +209,7 @@ func forget(id, name, why string, now time.Time) []kv.Op {
 
 // forget is the command of that name.
 func (d *deps) forget(ctx context.Context, by fleetapi.Caller, s *nodes.Handle) error {
-	for range mostTries {
+	for range maxTries {
 		name, id := s.Called()
 		if id == "" {
 			return fmt.Errorf("forget %q: %w: not joined", name, fleetapi.ErrRefused)

@@ -307,9 +307,9 @@ func TestALetterThatWasTakenBackMeanwhileIsNotObeyed(t *testing.T) {
 	d := &deps{}
 	d.set.Store(&fleet.Settings{})
 	a := newFleetActor(d)
-	key := history.MailboxKey(rollouts.Mailbox, "1")
+	key := history.OutboxKey(rollouts.Outbox, "1")
 	a.ofRollouts(nil, kv.Event{Kind: kv.EventPut, Entry: kv.Entry{Key: key,
-		ModRevision: 3, Value: storage.Encode(storage.RemoteCommand{What: "pause"})}}, rollouts.Mailbox)
+		ModRevision: 3, Value: storage.Encode(storage.RemoteCommand{What: "pause"})}}, rollouts.Outbox)
 	a.listed(storage.Listing{At: 9, Has: map[kv.Key]bool{}})
 	var gone []string
 	for _, e := range a.queue[0].Events {

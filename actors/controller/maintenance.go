@@ -52,7 +52,7 @@ func (c *Controller) PruneHistory(ctx context.Context, by fleetapi.Caller, befor
 
 // neededByRollouts is the first revision that a staged rollout may take back; 0: there is none.
 func (d *deps) neededByRollouts(ctx context.Context, before time.Time) (first uint64, err error) {
-	a, err := d.Ask(ctx, d.rollout, rollouts.List{All: true})
+	a, err := d.Request(ctx, d.rollout, rollouts.List{All: true})
 	if err != nil {
 		return 0, err
 	}

@@ -38,7 +38,7 @@ func TestWhatANodeMakesTheControllerSpend(t *testing.T) {
 			defer mu.Unlock()
 			for _, e := range b.Events {
 				writes++
-				if bytes += len(e.Entry.Value); len(e.Entry.Value) > nodes.MostTold {
+				if bytes += len(e.Entry.Value); len(e.Entry.Value) > nodes.MaxReported {
 					t.Errorf("a key of %d bytes", len(e.Entry.Value))
 				}
 			}
@@ -58,20 +58,20 @@ func TestWhatANodeMakesTheControllerSpend(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if most := minutes*60*nodes.ToldPace + 2*nodes.MostTold; bytes > most || writes == 0 {
-			t.Errorf("%d writes of %d bytes in %d minutes, %d are allowed", writes, bytes, minutes, most)
+		if limit := minutes*60*nodes.ReportPace + 2*nodes.MaxReported; bytes > limit || writes == 0 {
+			t.Errorf("%d writes of %d bytes in %d minutes, %d are allowed", writes, bytes, minutes, limit)
 		}
-		if got := logs.FilterField(zap.String("node", n.id)).Len(); got > (minutes+1)*nodes.MostLines || got == 0 {
+		if got := logs.FilterField(zap.String("node", n.id)).Len(); got > (minutes+1)*nodes.MaxLines || got == 0 {
 			t.Errorf("%d lines", got)
 		}
-		told := 0
+		reported := 0
 		for _, l := range logs.FilterMessage("a node reports parameters that none of its configs declares").All() {
 			if left, is := l.ContextMap()["left_out"].(int64); is {
-				told += int(left)
+				reported += int(left)
 			}
 		}
-		if told < 900 {
-			t.Errorf("%d lines are told to be left out", told)
+		if reported < 900 {
+			t.Errorf("%d lines are told to be left out", reported)
 		}
 		d, err := b.Node(r.Context(), "n1")
 		if err != nil || d.State != string(fleet.InSync) ||

@@ -272,7 +272,7 @@ func (n *fakeNode) take(c *Controller, m nodeproto.FromController, say func(node
 		say(n.report())
 	case nodeproto.Ack:
 		delete(n.last, m.Attempt)
-	case nodeproto.Ask:
+	case nodeproto.Request:
 		n.asked(m, say)
 	}
 }
@@ -301,13 +301,13 @@ func (n *fakeNode) pushed(m nodeproto.Push, say func(nodeproto.FromNode)) {
 	say(n.report())
 }
 
-func (n *fakeNode) asked(m nodeproto.Ask, say func(nodeproto.FromNode)) {
+func (n *fakeNode) asked(m nodeproto.Request, say func(nodeproto.FromNode)) {
 	switch m.Kind {
-	case nodeproto.AskConfig:
+	case nodeproto.RequestConfig:
 		say(nodeproto.Answer{ID: m.ID, Data: n.doc})
-	case nodeproto.AskBaseConfig:
+	case nodeproto.RequestBaseConfig:
 		say(nodeproto.Answer{ID: m.ID, Data: []byte(n.base)})
-	case nodeproto.AskPreview:
+	case nodeproto.RequestPreview:
 		say(nodeproto.Answer{ID: m.ID,
 			Data: []byte(`{"actions":[{"name":"RELOAD_FIREWALL","keys":["a.b"],"supported":true}]}`)})
 	}

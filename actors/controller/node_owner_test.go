@@ -35,7 +35,7 @@ func TestEveryReplicaListsAllNodes(t *testing.T) {
 			r.Helper()
 			x, y := at(a), at(b)
 			x.LastReport, y.LastReport = nil, nil // heartbeats stay with the replica
-			if x.State != y.State || x.Why != y.Why || x.Ready != y.Ready || x.Running != y.Running || x.Wanted != y.Wanted ||
+			if x.State != y.State || x.Why != y.Why || x.Ready != y.Ready || x.Running != y.Running || x.Desired != y.Desired ||
 				!y.Online ||
 				x.Managed != y.Managed || y.Replica != "a" || len(x.Parameters) != len(y.Parameters) {
 				t.Errorf("%s:\n a says %+v\n b says %+v", when, x, y)

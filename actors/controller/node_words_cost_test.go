@@ -86,7 +86,7 @@ func TestWhatEachWordOfANodeCosts(t *testing.T) {
 				r.pass(2 * time.Minute)
 				n, other := r.nodes["n1"], r.nodes["n2"]
 				logs.TakeAll()
-				mine, _ := n.got()
+				owned, _ := n.got()
 				others, _ := other.got()
 				s, stop := r.watched(kv.Prefix(""))
 				defer stop()
@@ -96,17 +96,17 @@ func TestWhatEachWordOfANodeCosts(t *testing.T) {
 					return word(n, i)
 				})
 				writes, bytes, largest := s.got()
-				if most := storage.WritesAtOnce + seconds*storage.WritesPace; writes > most || bytes > storage.BytesAtOnce ||
-					largest > nodes.MostTold {
+				if limit := storage.WritesAtOnce + seconds*storage.WritesPace; writes > limit || bytes > storage.BytesAtOnce ||
+					largest > nodes.MaxReported {
 					t.Errorf("%d writes of %d bytes, the largest of %d", writes, bytes, largest)
 				}
-				if after, _ := n.got(); after-mine > 3 {
-					t.Errorf("%d pushes to it", after-mine)
+				if after, _ := n.got(); after-owned > 3 {
+					t.Errorf("%d pushes to it", after-owned)
 				}
 				if after, _ := other.got(); after > others {
 					t.Errorf("%d pushes to another node", after-others)
 				}
-				if n := logs.Len(); n > nodes.MostLines {
+				if n := logs.Len(); n > nodes.MaxLines {
 					t.Errorf("%d lines", n)
 				}
 			})

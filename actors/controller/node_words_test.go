@@ -96,10 +96,10 @@ func TestWhatANodeSaysOfPushesIsBounded(t *testing.T) {
 				defer stop()
 				r.say(a, r.nodes["n1"], seconds, func(i int) nodeproto.FromNode { return word(i) })
 				if writes, bytes, _ := s.got(); writes > storage.WritesAtOnce+seconds*storage.WritesPace ||
-					bytes > storage.BytesAtOnce+seconds*nodes.ToldPace+150<<10 {
+					bytes > storage.BytesAtOnce+seconds*nodes.ReportPace+150<<10 {
 					t.Errorf("%d writes of %d bytes in %d seconds", writes, bytes, seconds)
 				}
-				if n := logs.Len(); n > nodes.MostLines {
+				if n := logs.Len(); n > nodes.MaxLines {
 					t.Errorf("%d lines", n)
 				}
 				// A person's change gets there all the same.

@@ -98,7 +98,7 @@ func (r *rig) by(author string) (numbers []uint64) {
 // orderly complains about what is left in the mailbox of the leader.
 func (r *rig) orderly() {
 	r.Helper()
-	page, err := r.store.List(r.Context(), history.InMailboxes, kv.ListOptions{})
+	page, err := r.store.List(r.Context(), history.InOutboxes, kv.ListOptions{})
 	if err != nil || len(page.Entries) != 0 {
 		r.Errorf("the mailboxes have %v, %v", page.Entries, err)
 	}

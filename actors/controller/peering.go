@@ -83,7 +83,7 @@ func (a *fleetActor) peersAre(f *peer.Fleet) {
 	}
 	a.peers.fleet = f
 	a.d.dir.peers.Store(f)
-	a.d.dir.marks.News.Tell()
+	a.d.dir.marks.Changes.Notify()
 }
 
 // around marks those that have a tunnel to a node, and the node.
@@ -97,7 +97,7 @@ func (a *fleetActor) around(name string) {
 
 // underlayIs takes over the ports that a node has.
 func (a *fleetActor) underlayIs(e kv.Event, id string) {
-	keepEntry(e, a.peers.underlays, id)
+	setEntry(e, a.peers.underlays, id)
 	delete(a.peers.ports, id)
 	if text, is := a.peers.underlays[id]; is {
 		var u underlay.Ports
@@ -106,12 +106,12 @@ func (a *fleetActor) underlayIs(e kv.Event, id string) {
 		}
 		a.peers.ports[id] = u.ByLabel()
 	}
-	a.underlaySeat(id)
+	a.underlayHandle(id)
 	a.around(a.members[id].Name)
 }
 
-// underlaySeat lets the node's actor see what the store has of its ports.
-func (a *fleetActor) underlaySeat(id string) {
+// underlayHandle lets the node's actor see what the store has of its ports.
+func (a *fleetActor) underlayHandle(id string) {
 	if s := a.d.dir.node(id); s != nil {
 		text := string(a.peers.underlays[id].Value)
 		s.Keeps(text)

@@ -42,7 +42,7 @@ func (c *Controller) Peers(ctx context.Context) ([]fleetapi.Peer, error) {
 	for name := range f.Peers {
 		names[name] = true
 	}
-	for _, s := range c.d.dir.seats() {
+	for _, s := range c.d.dir.handles() {
 		if name, id := s.Called(); id != "" {
 			names[name] = true
 		}
@@ -141,7 +141,7 @@ func (c *Controller) Cluster(ctx context.Context, name string) (fleetapi.Cluster
 // Changed waits until something of peers or clusters may be another than at a mark.
 func (c *Controller) Changed(ctx context.Context, mark uint64) (uint64, error) {
 	for {
-		next, moved := c.d.dir.marks.News.After()
+		next, moved := c.d.dir.marks.Changes.After()
 		if next != mark {
 			return next, nil
 		}
@@ -171,7 +171,7 @@ func (d *deps) peerReport(f *peer.Fleet, name string) (stateloop.PeerStatusRepor
 		}
 		_, replica, _ := s.At()
 		r.Online = replica != ""
-		r.LastReport = s.LastHeard()
+		r.LastReport = s.LastReport()
 	}
 	r.Name, r.Clusters = name, f.ClustersOf(name)
 	switch {
@@ -182,9 +182,9 @@ func (d *deps) peerReport(f *peer.Fleet, name string) (stateloop.PeerStatusRepor
 		}
 	case v.Report.Counts == nil:
 		r.Ready, r.Health, r.Why = false, stateloop.Unknown, "no report yet"
-		if row := s.Stands(); row != nil {
+		if row := s.Row(); row != nil {
 			r.Why = string(row.Key.State) + ": " + row.Why
-			r.Wanted, r.Applied = row.Key.Wants, row.Key.Runs
+			r.Desired, r.Applied = row.Key.Wants, row.Key.Runs
 		}
 	}
 	return r, v
@@ -207,8 +207,8 @@ func (d *deps) peerOf(f *peer.Fleet, r stateloop.PeerStatusReport) fleetapi.Peer
 	for word, n := range r.Counts {
 		p.Counts[string(word)] = n
 	}
-	if r.Wanted != (fleet.Generation{}) {
-		p.Wanted = r.Wanted.String()
+	if r.Desired != (fleet.Generation{}) {
+		p.Desired = r.Desired.String()
 	}
 	if r.Applied != (fleet.Generation{}) {
 		p.Applied = r.Applied.String()
@@ -304,7 +304,7 @@ func stillThere(late []string) string {
 // holding are the nodes that may have something of a cluster that is not deployed, by name.
 func (d *deps) holding(cluster uuid.UUID) []string {
 	var out []string
-	for _, s := range d.dir.seats() {
+	for _, s := range d.dir.handles() {
 		v := s.View()
 		if v == nil || len(v.Gone()) == 0 {
 			continue

@@ -95,7 +95,8 @@ func (p *powered) Commit(ctx context.Context, t kv.Txn) (o kv.Outcome, err error
 
 // wire carries what a living controller says and hears.
 func (m *mains) wire(at *Controller, n *fakeNode, msg any, pass func()) {
-	at.d.Store.(*powered).step(fmt.Sprintf("%s: %s", n.name, strings.TrimPrefix(fmt.Sprintf("%T", msg), "nodeproto.")), pass)
+	at.d.Store.(*powered).step(fmt.Sprintf("%s: %s", n.name, strings.TrimPrefix(fmt.Sprintf("%T", msg), "nodeproto.")),
+		pass)
 }
 
 // turn is what an operator does to the cluster, and the state that it has then.

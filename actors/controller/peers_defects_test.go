@@ -266,7 +266,7 @@ func TestDefect_19_AForgottenNodeLeavesNothingOfItsState(t *testing.T) {
 		r.describe(c, peerDoc("b", daemon))
 		r.pass(time.Minute)
 		d, _ := c.Peer(r.Context(), "b")
-		if d.Ready || d.Wanted == d.Applied || !slices.ContainsFunc(d.Parameters,
+		if d.Ready || d.Desired == d.Applied || !slices.ContainsFunc(d.Parameters,
 			func(p fleetapi.PeerParameter) bool { return strings.HasPrefix(p.Reason, stateloop.StaleReport) }) {
 			t.Errorf("%+v", d)
 		}

@@ -230,7 +230,7 @@ func TestADeploymentReachesItsMembersInOneGenerationEach(t *testing.T) {
 		}
 		p, err := c.Peer(r.Context(), "b")
 		if err != nil || p.Health != "green" || !p.Ready || p.Counts["Present"] != len(p.Parameters) ||
-			len(p.Parameters) == 0 || p.Wanted == "" || p.Wanted != p.Applied {
+			len(p.Parameters) == 0 || p.Desired == "" || p.Desired != p.Applied {
 			t.Errorf("%+v, %v", p, err)
 		}
 		if p.LastReport == nil || p.AgeSeconds == nil || *p.AgeSeconds > 5 || !slices.Equal(p.Clusters, []string{"lab"}) {

@@ -181,7 +181,7 @@ func (r *rig) same(c *Controller) {
 	}
 	peers, err := c.Peers(r.Context())
 	if err != nil || len(peers) != 4 || slices.ContainsFunc(peers,
-		func(p fleetapi.Peer) bool { return !p.Ready || p.Health != "green" || p.Wanted != p.Applied }) {
+		func(p fleetapi.Peer) bool { return !p.Ready || p.Health != "green" || p.Desired != p.Applied }) {
 		r.Errorf("%+v, %v", peers, err)
 	}
 }

@@ -61,11 +61,11 @@ func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (flee
 		return fleetapi.Preview{},
 			fmt.Errorf("preview: %w: must be overrides of the network or of nodes", fleetapi.ErrRefused)
 	}
-	outcome, err := c.judge(ctx, w, r.Write)
+	outcome, err := c.validate(ctx, w, r.Write)
 	if err != nil {
 		return fleetapi.Preview{}, err
 	}
-	p.take(outcome.Change)
+	p.addChange(outcome.Change)
 	for _, name := range named {
 		p.Nodes[name] = fleetapi.NodePreview{State: previewUnchanged, Actions: []fleetapi.Action{}}
 	}
@@ -91,15 +91,15 @@ func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (flee
 	return p.result(id, nil), nil
 }
 
-// judge judges a write in the turn of who asks.
-func (c *Controller) judge(ctx context.Context, w *ops.World, q ops.Write) (ops.Outcome, error) {
+// validate judges a write in the turn of who asks.
+func (c *Controller) validate(ctx context.Context, w *ops.World, q ops.Write) (ops.Outcome, error) {
 	done, err := rest.Turn(ctx)
 	if err != nil {
 		return ops.Outcome{}, err
 	}
 	defer done()
 	w.Ended = ctx.Err
-	return w.Judge(q)
+	return w.Validate(q)
 }
 
 func (d *deps) previewLease(ctx context.Context) (kv.LeaseID, error) {
@@ -112,8 +112,8 @@ func (d *deps) previewLease(ctx context.Context) (kv.LeaseID, error) {
 	return id, nil
 }
 
-// take keeps the layers that the change would write.
-func (p *plan) take(c history.Change) {
+// addChange keeps the layers that the change would write.
+func (p *plan) addChange(c history.Change) {
 	p.Own = map[string]config.Object{}
 	for l, doc := range c.Layers {
 		switch l.Kind {
@@ -214,10 +214,10 @@ func (a *fleetActor) previewPlanned(e kv.Entry) {
 		return
 	}
 	type one struct {
-		seat *nodes.Handle
-		set  layers.Set
+		handle *nodes.Handle
+		set    layers.Set
 	}
-	var ours []one
+	var own []one
 	for name, id := range p.IDs {
 		r := a.nodes[id]
 		set, has := layers.Set{}, false
@@ -233,13 +233,14 @@ func (a *fleetActor) previewPlanned(e kv.Entry) {
 		if own, is := p.Own[name]; is {
 			set[layers.Node] = own
 		}
-		ours = append(ours, one{r.seat, set})
+		own = append(own, one{r.handle, set})
 	}
 	id := history.Names(e.Key)[0]
 	a.d.Leaf("preview", func() {
-		for _, o := range ours {
+		for _, o := range own {
 			if effective, clashes := o.set.Effective(); clashes == nil && a.d.Context.Err() == nil {
-				a.d.Send(o.seat.Process(), nodes.Preview{ID: id, Document: config.AppendCanonical(nil, effective), Lease: p.Lease})
+				a.d.Send(o.handle.Process(),
+					nodes.Preview{ID: id, Document: config.AppendCanonical(nil, effective), Lease: p.Lease})
 			}
 		}
 	})

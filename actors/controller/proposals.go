@@ -30,8 +30,8 @@ import (
 // all nodes of that board, so it counts once an operator has accepted it. A node has one
 // proposal at a time, a board few, and all together are bounded.
 const (
-	mostProposals    = 64
-	mostOfBoard      = 3
+	maxProposals     = 64
+	maxOfBoard       = 3
 	proposalBytes    = 512 << 10
 	allProposalBytes = 16 << 20
 	longestBoard     = 200
@@ -60,7 +60,7 @@ func (a *fleetActor) hasProposals(id, board string) bool {
 			}
 		}
 	}
-	return n >= mostOfBoard
+	return n >= maxOfBoard
 }
 
 // learn keeps what a node told of its board, for as long as this replica lives.
@@ -120,7 +120,7 @@ func (a *fleetActor) refusal(m nodes.Learnt) error {
 			others, total = others+1, total+len(value)
 		}
 	}
-	if others >= mostProposals || total > allProposalBytes {
+	if others >= maxProposals || total > allProposalBytes {
 		return fmt.Errorf("%d proposals are already pending: accept or reject them", others)
 	}
 	if _, err := fleet.ParseBase(m.Data); err != nil { // last: what is refused anyhow costs no parsing
@@ -134,7 +134,7 @@ func (a *fleetActor) refusal(m nodes.Learnt) error {
 
 // proposedIs takes over a proposal.
 func (a *fleetActor) proposedIs(e kv.Event, id string) {
-	keepValue(a, e, a.proposals, id)
+	setValue(a, e, a.proposals, id)
 	if e.Kind != kv.EventPut {
 		delete(a.proposed, id)
 	}
@@ -174,7 +174,7 @@ func (a *fleetActor) listHardware() []proposal {
 }
 
 func (c *Controller) hardware(ctx context.Context) ([]proposal, error) {
-	a, err := c.d.Ask(ctx, c.d.fleet, listHardware{})
+	a, err := c.d.Request(ctx, c.d.fleet, listHardware{})
 	if err != nil {
 		return nil, err
 	}

@@ -82,7 +82,7 @@ func TestAnOperatorDoesNotBringBackWhatIsAnAdmins(t *testing.T) {
 func TestReplicasRestartOneAfterTheOther(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.change = func(o *Options) { o.Shared = true }
-		var order []string
+		var request []string
 		turns := make(chan string, 3)
 		for _, name := range []string{"a", "b", "c"} {
 			c := r.start(name)
@@ -96,15 +96,15 @@ func TestReplicasRestartOneAfterTheOther(t *testing.T) {
 		for range 3 {
 			r.pass(2 * time.Second)
 			if len(turns) != 1 {
-				t.Fatalf("%d replicas restart at once after %s", len(turns), strings.Join(order, " "))
+				t.Fatalf("%d replicas restart at once after %s", len(turns), strings.Join(request, " "))
 			}
 			name := <-turns
-			order = append(order, name)
+			request = append(request, name)
 			r.pass(30 * time.Second) // it is away
 			if len(turns) != 0 {
 				t.Errorf("another one restarts while %s is away", name)
 			}
-			if len(order) == 2 { // this one never comes back
+			if len(request) == 2 { // this one never comes back
 				r.pass(turnTTL)
 				continue
 			}

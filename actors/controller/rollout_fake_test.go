@@ -47,7 +47,7 @@ func (s *severed) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
 	o, err := s.memory.Commit(ctx, t)
 	for _, op := range t.Then {
 		if s.stubborn.Load() &&
-			(op.Kind == kv.OpPut && (history.InRollouts.Has(op.Key) || history.InGates.Has(op.Key)) || isSweep(op)) {
+			(op.Kind == kv.OpPut && (history.InRollouts.Has(op.Key) || history.InAdmissions.Has(op.Key)) || isSweep(op)) {
 			if o.Succeeded {
 				s.done.Add(1)
 			} else {

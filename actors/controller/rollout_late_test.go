@@ -28,7 +28,8 @@ type belated struct {
 }
 
 func (s *belated) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
-	opens := slices.ContainsFunc(t.Then, func(op kv.Op) bool { return op.Kind == kv.OpPut && history.InGates.Has(op.Key) })
+	opens := slices.ContainsFunc(t.Then,
+		func(op kv.Op) bool { return op.Kind == kv.OpPut && history.InAdmissions.Has(op.Key) })
 	if opens && s.armed.CompareAndSwap(true, false) {
 		s.kept <- t
 		<-ctx.Done()
@@ -129,7 +130,7 @@ type overtaken struct {
 
 func (s *overtaken) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
 	for _, op := range t.Then {
-		if op.Kind == kv.OpPut && history.InGates.Has(op.Key) && s.armed.CompareAndSwap(true, false) {
+		if op.Kind == kv.OpPut && history.InAdmissions.Has(op.Key) && s.armed.CompareAndSwap(true, false) {
 			page, err := s.List(ctx, history.InRollouts, kv.ListOptions{})
 			if err != nil {
 				return kv.Outcome{}, err

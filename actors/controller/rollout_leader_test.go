@@ -142,7 +142,7 @@ func TestNoNodeOutsideOfTheBatchIsIsolated(t *testing.T) {
 		}
 		r.network(c, `{"envParams":{"B":"one"}}`)
 		r.pass(time.Second)
-		most, rounds := 0, 0
+		limit, rounds := 0, 0
 		for ; r.newest(c).State != "done" && rounds < 200; rounds++ {
 			r.pass(time.Second)
 			down := map[string]bool{}
@@ -153,7 +153,7 @@ func TestNoNodeOutsideOfTheBatchIsIsolated(t *testing.T) {
 				}
 				n.mu.Unlock()
 			}
-			most = max(most, len(down))
+			limit = max(limit, len(down))
 			up := wayOut(names, links, down)
 			for _, name := range names {
 				if !up[name] && !down[name] && (name != names[6] || !down[names[1]]) {
@@ -170,8 +170,8 @@ func TestNoNodeOutsideOfTheBatchIsIsolated(t *testing.T) {
 			}
 		}
 		d := r.is(c, "done", "one", "n0 n1 n2 n3 n4 n5 n6")
-		if len(d.Batches) < 3 || most == 0 || most == len(names) {
-			t.Errorf("%d out at most, %+v\n%s", most, d.Batches, decisions(d))
+		if len(d.Batches) < 3 || limit == 0 || limit == len(names) {
+			t.Errorf("%d out at most, %+v\n%s", limit, d.Batches, decisions(d))
 		}
 	})
 }
@@ -243,7 +243,7 @@ func TestACrashOpensNoGate(t *testing.T) {
 		c := r.start("a")
 		r.fleetOf(c, 3)
 		r.behave("n0", silent)
-		c.d.Send(c.d.dir.named("n1").Process(), nodespkg.Said{}) // of no stream: it panics
+		c.d.Send(c.d.dir.named("n1").Process(), nodespkg.Message{}) // of no stream: it panics
 		r.network(c, `{"envParams":{"B":"one"}}`)
 		r.pass(time.Minute)
 		r.is(c, "running", "one", "n0")

@@ -202,7 +202,8 @@ func TestSeed_StagedRolloutOfTheController(t *testing.T) {
 // rolloutMetadata describes the flag of staged rollouts.
 func rolloutMetadata(t *testing.T) *metadata.Metadata {
 	t.Helper()
-	doc := `{"flags": {"config_staged_rollout_enabled": {"type": "BOOLEAN", "action": "UPDATE_GFLAG", "sync": true, "desc": "x", "tag": "x"}}}`
+	doc := `{"flags": {"config_staged_rollout_enabled": {"type": "BOOLEAN", "action": "UPDATE_GFLAG", "sync": true, ` +
+		`"desc": "x", "tag": "x"}}}`
 	m, faults := metadata.Parse((&rig{T: t}).doc(doc), metadata.Options{E2E: true})
 	if faults != nil {
 		t.Fatal(faults)

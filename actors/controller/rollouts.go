@@ -9,8 +9,8 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// mostRollouts is how many of the last revisions are followed.
-const mostRollouts = 10
+// maxRollouts is how many of the last revisions are followed.
+const maxRollouts = 10
 
 type (
 	// listRollouts asks for the last revisions on their way.
@@ -46,7 +46,7 @@ func (a *fleetActor) rollOut(by *history.Record, names []string) {
 	}
 	r.done("", now)
 	a.rollouts = append(a.rollouts, r)
-	if len(a.rollouts) > mostRollouts {
+	if len(a.rollouts) > maxRollouts {
 		a.rollouts = a.rollouts[1:]
 	}
 }
@@ -90,7 +90,7 @@ func (a *fleetActor) listRollouts() []fleetapi.Rollout {
 			if s == nil {
 				continue
 			}
-			switch row := s.Stands(); {
+			switch row := s.Row(); {
 			case row == nil:
 				one.Waiting[name] = string(fleet.Computing)
 			case row.Key.State == fleet.Failed:

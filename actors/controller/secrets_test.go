@@ -53,18 +53,18 @@ func TestNoAnswerAndNoLogHasASecret(t *testing.T) {
 		}
 		c := r.start("a")
 		r.synced(c, "n1")
-		told := map[string]string{}
-		wrote := map[string]ops.Write{
+		reported := map[string]string{}
+		written := map[string]ops.Write{
 			"network": ops.SetNetwork{Overrides: r.doc(`{"wifi":{"key":"hidden-1"}}`)},
 			"node":    ops.SetNodes{Overrides: r.doc(`{"n1":{"wifi":{"key":"hidden-2"}}}`)},
 			"auto":    ops.SetAuto{Values: r.doc(`{"n1":{"wifi":{"key":"hidden-3"}}}`)},
 			"file":    ops.SetE2E{File: "controller", Config: r.doc(`{"flags":{"pass":"hidden-4"}}`), Replica: "a"},
 			"refused": ops.SetNetwork{Overrides: r.doc(`{"wifi":{"key":"not-hidden-5"}}`)},
 		}
-		for name, w := range wrote {
+		for name, w := range written {
 			for _, dry := range []bool{true, false} {
 				out, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: w, Message: name, DryRun: dry})
-				told[fmt.Sprint("write ", name, dry)] = text(t, out) + fmt.Sprint(err)
+				reported[fmt.Sprint("write ", name, dry)] = text(t, out) + fmt.Sprint(err)
 				if (err != nil) != (name == "refused") {
 					t.Errorf("%s: %v", name, err)
 				}
@@ -91,14 +91,14 @@ func TestNoAnswerAndNoLogHasASecret(t *testing.T) {
 			if !strings.Contains(text(t, p), "$masked") || !strings.Contains(text(t, later), "$masked") {
 				t.Errorf("preview %s: %+v %+v", name, p, later)
 			}
-			told["preview "+name] = text(t, p) + text(t, later)
+			reported["preview "+name] = text(t, p) + text(t, later)
 		}
 		keep := func(name string, v any, err error) {
 			t.Helper()
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-			told[name] = text(t, v)
+			reported[name] = text(t, v)
 		}
 		d, err := c.Config(r.Context(), ops.ConfigQuery{Node: "n1"})
 		keep("config", d, err)
@@ -126,12 +126,12 @@ func TestNoAnswerAndNoLogHasASecret(t *testing.T) {
 			DryRun: true, Write: ops.Restore{Revision: 1, Layers: []history.Layer{{Kind: history.Network}}}})
 		keep("rollback", back, err)
 		for _, e := range logs.All() {
-			told["log "+e.Message] += text(t, e.ContextMap())
+			reported["log "+e.Message] += text(t, e.ContextMap())
 		}
-		if len(told) < 25 {
-			t.Errorf("%d answers were looked at", len(told))
+		if len(reported) < 25 {
+			t.Errorf("%d answers were looked at", len(reported))
 		}
-		for name, out := range told {
+		for name, out := range reported {
 			if strings.Contains(out, "hidden-") {
 				t.Errorf("%s: %s", name, out)
 			}

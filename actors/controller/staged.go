@@ -37,7 +37,7 @@ func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, num
 		send = fleetapi.AbortRollout
 	}
 	if what != fleetapi.RevertRollout || s.End == "" {
-		err := c.d.mailTo(ctx, rollouts.Mailbox,
+		err := c.d.mailTo(ctx, rollouts.Outbox,
 			storage.RemoteCommand{From: c.d.Replica, By: by, What: fleetapi.Command(send), Rollout: number})
 		if errors.Is(err, fleetapi.ErrRefused) {
 			return fmt.Errorf("%s rollout %d: %w", what, number, err)
@@ -100,7 +100,7 @@ func (c *Controller) brought(ctx context.Context, by fleetapi.Caller, s rollouts
 
 // staged is a rollout that is kept.
 func (c *Controller) staged(ctx context.Context, number uint64) (rollouts.Listed, error) {
-	a, err := c.d.Ask(ctx, c.d.rollout, rollouts.List{Number: number})
+	a, err := c.d.Request(ctx, c.d.rollout, rollouts.List{Number: number})
 	if err != nil {
 		return rollouts.Listed{}, err
 	}
@@ -129,7 +129,7 @@ func (c *Controller) ExplainRollout(ctx context.Context, number uint64) (fleetap
 
 // withStaged are the rollouts that this replica follows and those that are staged.
 func (c *Controller) withStaged(ctx context.Context, all []fleetapi.Rollout) ([]fleetapi.Rollout, error) {
-	answer, err := c.d.Ask(ctx, c.d.rollout, rollouts.List{All: true})
+	answer, err := c.d.Request(ctx, c.d.rollout, rollouts.List{All: true})
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func lastRollouts(all []fleetapi.Rollout, staged []rollouts.Listed) []fleetapi.R
 	}
 	out := make([]fleetapi.Rollout, 0, len(by))
 	for _, number := range slices.Backward(slices.Sorted(maps.Keys(by))) {
-		if r := by[number]; len(out) < mostRollouts || r.Staged && r.Ended == nil {
+		if r := by[number]; len(out) < maxRollouts || r.Staged && r.Ended == nil {
 			out = append(out, r)
 		}
 	}

@@ -66,8 +66,8 @@ func TestARolloutOverATown(t *testing.T) {
 		if r.cut != "" || r.checks < len(d.Batches) {
 			t.Errorf("%s; %d looks", r.cut, r.checks)
 		}
-		if limit := nodes / 49; r.most > limit || batches < 45 || batches > 55 || d.Batches[0].Nodes > siteNodes {
-			t.Errorf("%d down at once of %d, %d batches, canary %+v", r.most, limit, batches, d.Batches[0])
+		if limit := nodes / 49; r.limit > limit || batches < 45 || batches > 55 || d.Batches[0].Nodes > siteNodes {
+			t.Errorf("%d down at once of %d, %d batches, canary %+v", r.limit, limit, batches, d.Batches[0])
 		}
 		if d.Acked != nodes || r.pushes != nodes {
 			t.Errorf("%d of %d have it by %d pushes", d.Acked, nodes, r.pushes)

@@ -37,7 +37,7 @@ type townRun struct {
 	mu      sync.Mutex
 	down    []bool
 	isDown  int
-	most    int          // that were down at once
+	limit   int          // that were down at once
 	grown   bool         // somebody went down since the last check
 	checks  int          // of the paths
 	cut     string       // who lost its last path first, and when
@@ -73,7 +73,7 @@ func newTownRun(tb testing.TB, t *town, store storage.Store, flags map[string]st
 		tb.Fatal(err)
 	}
 	r.until("the store is read",
-		func() bool { return r.c.Ready(tb.Context()) == nil && len(r.c.d.dir.seats()) == len(t.names) })
+		func() bool { return r.c.Ready(tb.Context()) == nil && len(r.c.d.dir.handles()) == len(t.names) })
 	for i := range t.names {
 		n := &townNode{r: r, i: i, id: uint64(i + 1), md5: config.MD5(config.Object{})}
 		r.nodes = append(r.nodes, n)
@@ -142,7 +142,7 @@ func (r *townRun) write(w ops.Write) uint64 {
 func (r *townRun) change(text string) uint64 {
 	r.Helper()
 	r.mu.Lock()
-	r.pushes, r.done, r.most, r.checks, r.batches, r.cut, r.grown = 0, 0, 0, 0, 0, "", false
+	r.pushes, r.done, r.limit, r.checks, r.batches, r.cut, r.grown = 0, 0, 0, 0, 0, "", false
 	r.mu.Unlock()
 	return r.write(ops.SetNetwork{Overrides: config.Object{"envParams": config.Object{"A": text}}})
 }
@@ -162,8 +162,8 @@ func (r *townRun) confirmed() int {
 
 // inSync says whether the controller knows that all nodes have what they want.
 func (r *townRun) inSync() bool {
-	for _, s := range r.c.d.dir.seats() {
-		if row := s.Stands(); row == nil || row.Key.State != fleet.InSync {
+	for _, s := range r.c.d.dir.handles() {
+		if row := s.Row(); row == nil || row.Key.State != fleet.InSync {
 			return false
 		}
 	}
@@ -213,7 +213,7 @@ func (r *townRun) goes(i int, document []byte) {
 	if !r.down[i] {
 		r.down[i], r.grown = true, true
 		r.isDown++
-		r.most = max(r.most, r.isDown)
+		r.limit = max(r.limit, r.isDown)
 	}
 }
 
@@ -287,7 +287,7 @@ func (n *townNode) Send(m nodeproto.FromController) error {
 			n.r.mu.Unlock()
 		}
 		n.tell()
-	case nodeproto.Ask:
+	case nodeproto.Request:
 		n.say(nodeproto.Answer{ID: m.ID, Data: []byte("{}")})
 	}
 	return nil

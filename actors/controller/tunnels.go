@@ -56,7 +56,7 @@ func (a *fleetActor) tunnels() {
 		}
 	}
 	if len(ends) > 0 && a.d.Waits(&a.d.waitTunnels) {
-		a.d.After(rollouts.WaitLook, func() { a.d.Send(a.self, tunnelsDue{}) })
+		a.d.After(rollouts.WaitCheck, func() { a.d.Send(a.self, tunnelsDue{}) })
 		return
 	}
 	a.located = nil

@@ -29,8 +29,8 @@ func (c *Controller) Turn(ctx context.Context) error {
 	}
 	key := history.ElectionKey(turnWord)
 	for {
-		mine, err := c.d.takeTurn(ctx, key)
-		if mine {
+		owned, err := c.d.acquireTurn(ctx, key)
+		if owned {
 			return nil
 		}
 		if err != nil {
@@ -44,8 +44,8 @@ func (c *Controller) Turn(ctx context.Context) error {
 	}
 }
 
-// takeTurn takes the turn if no other replica has it.
-func (d *deps) takeTurn(ctx context.Context, key kv.Key) (bool, error) {
+// acquireTurn takes the turn if no other replica has it.
+func (d *deps) acquireTurn(ctx context.Context, key kv.Key) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, storage.StoreTimeout)
 	defer cancel()
 	e, err := d.Reader(ctx).Get(key)

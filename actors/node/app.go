@@ -27,7 +27,7 @@ type app struct {
 	statuses *pubsub.Subscription[netinst.AppAdapterStatus]
 	heeded   map[uuid.UUID]bool                                    // of networks
 	networks []*pubsub.Subscription[netinst.NetworkInstanceStatus] // one for each that the app names or named
-	wanted   []*pubsub.Subscription[netinst.NetworkInstanceConfig] // one for each that config names
+	desired  []*pubsub.Subscription[netinst.NetworkInstanceConfig] // one for each that config names
 
 	adapterPub *pubsub.Publisher[netinst.AppAdapterConfig]
 	statusPub  *pubsub.Publisher[appnet.AppNetworkStatus]
@@ -49,7 +49,7 @@ func (a *app) Receive(c actor.Context) {
 		a.timers.stop()
 		a.subs.close()
 		a.unfollow()
-	case poke:
+	case wake:
 		a.drain(c)
 	case appnet.Event:
 		a.step(c, msg)
@@ -70,27 +70,27 @@ func (a *app) started(c actor.Context) {
 	name := "app/" + a.key
 	a.adapterPub, a.statusPub, a.recordPub = t.AdapterConfig.Publisher(name), t.AppStatus.Publisher(name),
 		t.AppRecords.Publisher(name)
-	a.recordPub.Take("", a.key)
+	a.recordPub.Adopt("", a.key)
 	a.takenUp = t.AppTakenUp.Publisher(name)
 
-	a.subs = subscriptions{wake: poker(c)}
+	a.subs = subscriptions{wake: waker(c)}
 	a.config = subscribe(&a.subs, t.AppConfig, pubsub.Selector{Key: a.key})
 	a.heeded, a.upOn = map[uuid.UUID]bool{}, map[uuid.UUID]bool{}
 	for _, p := range left {
-		a.heed(c, p.Scope)
+		a.handle(c, p.Scope)
 	}
 	a.statuses = subscribe(&a.subs, t.AdapterStatus, pubsub.Selector{Stem: a.key})
 	a.drain(c)
 	a.step(c, appnet.Synchronized{})
 	a.ready = true
-	a.tellTakenUp()
+	a.publishTakenUp()
 }
 
 func (a *app) unfollow() {
-	for _, w := range a.wanted {
+	for _, w := range a.desired {
 		w.Close()
 	}
-	a.wanted = nil
+	a.desired = nil
 }
 
 func (a *app) drain(c actor.Context) {
@@ -106,7 +106,7 @@ func (a *app) drain(c actor.Context) {
 		case pubsub.Deleted:
 			a.step(c, appnet.AdapterStatusGone{Scope: scope, Key: ch.Old.Key()})
 		case pubsub.Created, pubsub.Modified:
-			a.heed(c, scope)
+			a.handle(c, scope)
 			a.step(c, appnet.AdapterStatusChanged{Scope: scope, Status: ch.New})
 		}
 	}
@@ -117,16 +117,16 @@ func (a *app) drain(c actor.Context) {
 		case pubsub.Created, pubsub.Modified:
 			a.follow(c, ch.New)
 			a.step(c, appnet.ConfigChanged{Config: ch.New})
-			a.tellTakenUp()
+			a.publishTakenUp()
 		}
 	}
-	for _, w := range a.wanted {
+	for _, w := range a.desired {
 		for _, ch := range w.Drain() {
 			switch ch.Kind {
 			case pubsub.Deleted:
-				a.tellWanted(c, ch.Old.UUID)
+				a.sendDesired(c, ch.Old.UUID)
 			case pubsub.Created:
-				a.tellWanted(c, ch.New.UUID)
+				a.sendDesired(c, ch.New.UUID)
 			}
 		}
 	}
@@ -136,7 +136,7 @@ func (a *app) drainNetwork(c actor.Context, n *pubsub.Subscription[netinst.Netwo
 	for _, ch := range n.Drain() {
 		switch ch.Kind {
 		case pubsub.Deleted:
-			a.tellWanted(c, ch.Old.UUID) // before, so that its going is told in one word
+			a.sendDesired(c, ch.Old.UUID) // before, so that its going is told in one word
 			a.step(c, appnet.NetworkOffline{NI: ch.Old.UUID})
 		case pubsub.Created, pubsub.Modified:
 			a.step(c, appnet.NetworkOnline{NI: ch.New.UUID, Status: ch.New})
@@ -144,10 +144,10 @@ func (a *app) drainNetwork(c actor.Context, n *pubsub.Subscription[netinst.Netwo
 	}
 }
 
-// heed begins to follow whether a network is online, for as long as the app's actor
+// handle begins to follow whether a network is online, for as long as the app's actor
 // lives: one that the app left must still be seen to go. Of no other network anything
 // is told: each app would be woken by each of them, and keep it.
-func (a *app) heed(c actor.Context, ni uuid.UUID) {
+func (a *app) handle(c actor.Context, ni uuid.UUID) {
 	if a.heeded[ni] {
 		return
 	}
@@ -166,15 +166,15 @@ func (a *app) follow(c actor.Context, config appnet.AppNetworkConfig) {
 		if !slices.Contains(a.named, u.NetworkInstance) {
 			a.named = append(a.named, u.NetworkInstance)
 			own := pubsub.Selector{Key: u.NetworkInstance.String()}
-			a.wanted = append(a.wanted, a.d.topics.NetworkConfig.Subscribe(own, poker(c)))
+			a.desired = append(a.desired, a.d.topics.NetworkConfig.Subscribe(own, waker(c)))
 		}
-		a.heed(c, u.NetworkInstance)
-		a.tellWanted(c, u.NetworkInstance)
+		a.handle(c, u.NetworkInstance)
+		a.sendDesired(c, u.NetworkInstance)
 	}
 }
 
-// tellTakenUp says on each network that the app names that its config there is published.
-func (a *app) tellTakenUp() {
+// publishTakenUp says on each network that the app names that its config there is published.
+func (a *app) publishTakenUp() {
 	if !a.ready {
 		return
 	}
@@ -184,10 +184,10 @@ func (a *app) tellTakenUp() {
 	}
 }
 
-// tellWanted tells whether a network is in the config.
-func (a *app) tellWanted(c actor.Context, ni uuid.UUID) {
-	_, wanted := a.d.topics.NetworkConfig.Get("", ni.String())
-	a.step(c, appnet.NetworkWanted{NI: ni, Wanted: wanted})
+// sendDesired tells whether a network is in the config.
+func (a *app) sendDesired(c actor.Context, ni uuid.UUID) {
+	_, desired := a.d.topics.NetworkConfig.Get("", ni.String())
+	a.step(c, appnet.NetworkDesired{NI: ni, Desired: desired})
 }
 
 func (a *app) step(c actor.Context, e appnet.Event) {

@@ -59,10 +59,10 @@ type (
 // blocks, so it is a leaf. It announces every start: an apply that it died in is
 // never answered otherwise.
 type applier struct {
-	d      *deps
-	owner  netstate.Owner
-	judged bool // flows were judged since this incarnation began, and since a chain op failed
-	broken bool // the last test found a promise that does not hold
+	d       *deps
+	owner   netstate.Owner
+	checked bool // flows were judged since this incarnation began, and since a chain op failed
+	broken  bool // the last test found a promise that does not hold
 }
 
 func (a *applier) Receive(c actor.Context) {
@@ -101,11 +101,11 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	plan := netstate.Diff(have, r.want)
 	dropped := a.dropped(r, len(plan) > 0)
 	// An earlier incarnation may have died between its chains and its flows.
-	judge := !a.judged && len(have) > 0
-	a.judged = true
+	validate := !a.checked && len(have) > 0
+	a.checked = true
 	out := applyResult{seq: r.seq, drift: drift, had: have, dropped: dropped, began: began, looked: looked}
 	if len(plan) == 0 {
-		forgotten := a.forget(judge, r.forget)
+		forgotten := a.forget(validate, r.forget)
 		out.failures = append(a.testAgain(r), forgotten()...)
 		return out
 	}
@@ -123,16 +123,16 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 			done = append(done, op)
 		}
 		if netinst.MayDeny(op) {
-			judge = judge || err == nil
-			a.judged = a.judged && err == nil // one that failed may have taken effect: the next apply judges
+			validate = validate || err == nil
+			a.checked = a.checked && err == nil // one that failed may have taken effect: the next apply judges
 		}
 		if op.Kind == netstate.KindChain {
-			forgotten = a.forget(judge, r.forget)
-			judge = false
+			forgotten = a.forget(validate, r.forget)
+			validate = false
 		}
 	}
-	if judge { // of an earlier incarnation: no chain has changed in this one
-		forgotten = a.forget(judge, r.forget)
+	if validate { // of an earlier incarnation: no chain has changed in this one
+		forgotten = a.forget(validate, r.forget)
 	}
 	failures := run.Failures()
 	if len(failures) == 0 {
@@ -208,8 +208,8 @@ func (a *applier) do(op netstate.Op, starting func(netstate.Op)) error {
 // forget begins to delete, if they are to be judged, the tracked flows that the new
 // chains deny; forgotten waits for the end. A flow that was not ended may go on for days, so the
 // apply has failed, and the next one judges anew.
-func (a *applier) forget(judge bool, match func(netstate.Flow) bool) (forgotten func() []netstate.Failure) {
-	if !judge || match == nil {
+func (a *applier) forget(validate bool, match func(netstate.Flow) bool) (forgotten func() []netstate.Failure) {
+	if !validate || match == nil {
 		return func() []netstate.Failure { return nil }
 	}
 	ctx, cancel := context.WithTimeout(a.d.ctx, forgetDeadline)
@@ -223,7 +223,7 @@ func (a *applier) forget(judge bool, match func(netstate.Flow) bool) (forgotten 
 		if err == nil {
 			return nil
 		}
-		a.judged = false
+		a.checked = false
 		const op = "delete conntrack entries of denied flows"
 		cause := fmt.Sprintf("%v; %d deleted, others may still pass", err, n)
 		return []netstate.Failure{{ID: netstate.ID{Kind: netstate.KindFlow, Name: "denied"}, Op: op, Cause: cause, Err: op +

@@ -30,16 +30,16 @@ type networkEnded struct{ ni uuid.UUID }
 // Stopping or restarting it leaves the host untouched. Host state is removed only
 // by applying an empty desired state, after the config was deleted.
 type bridge struct {
-	d      *deps
-	id     uuid.UUID
-	key    string
-	owner  netstate.Owner
-	mgr    *manager.Manager
-	log    *zap.Logger
-	seen   map[string]netinst.PortStatus
-	told   map[string]netinst.PortStatus // what the manager knows; nil before it was told
-	lies   *overlap.Overlap              // what the host has in the subnet, as the manager knows it; nil before
-	capped int                           // how many flows the machine tracks, as the manager knows it
+	d        *deps
+	id       uuid.UUID
+	key      string
+	owner    netstate.Owner
+	mgr      *manager.Manager
+	log      *zap.Logger
+	seen     map[string]netinst.PortStatus
+	reported map[string]netinst.PortStatus // what the manager knows; nil before it was told
+	lies     *overlap.Overlap              // what the host has in the subnet, as the manager knows it; nil before
+	capped   int                           // how many flows the machine tracks, as the manager knows it
 
 	subs subscriptions
 	bridgeInputs
@@ -76,7 +76,7 @@ type bridgeOutputs struct {
 	networkPub *pubsub.Publisher[netinst.NetworkInstanceStatus]
 	adapterPub *pubsub.Publisher[netinst.AppAdapterStatus]
 	leasePub   *pubsub.Publisher[api.Leases]
-	stoodPub   *pubsub.Publisher[api.Stood]
+	appliedPub *pubsub.Publisher[api.AppliedMark]
 	troublePub *pubsub.Publisher[api.Trouble]
 }
 
@@ -99,11 +99,11 @@ func newBridgeOutputs(t *api.Topics, key string) bridgeOutputs {
 	name := "ni/" + key
 	o := bridgeOutputs{
 		networkPub: t.NetworkStatus.Publisher(name), adapterPub: t.AdapterStatus.Publisher(name),
-		leasePub: t.Leases.Publisher(name), stoodPub: t.Stood.Publisher(name), troublePub: t.Trouble.Publisher(name),
+		leasePub: t.Leases.Publisher(name), appliedPub: t.Applied.Publisher(name), troublePub: t.Trouble.Publisher(name),
 	}
-	o.networkPub.Take("", key)
-	o.leasePub.Take("", key)
-	o.stoodPub.Take("", key)
+	o.networkPub.Adopt("", key)
+	o.leasePub.Adopt("", key)
+	o.appliedPub.Adopt("", key)
 	return o
 }
 
@@ -118,7 +118,7 @@ func (b *bridge) Receive(c actor.Context) {
 	case *actor.Stopping, *actor.Restarting:
 		b.timers.stop()
 		b.subs.close()
-	case poke:
+	case wake:
 		b.drain(c)
 	case applierReady:
 		b.mtu = msg.mtu
@@ -152,7 +152,7 @@ func (b *bridge) started(c actor.Context) {
 	leases, _ := b.d.topics.Leases.Get("", b.key)
 	b.owner = netstate.Owner{Name: b.key, Number: number}
 	b.mgr = manager.New(b.owner, b.d.runDir, b.d.epoch(), leases)
-	if s, _ := b.d.topics.Stood.Get("", b.key); s.Machine == b.d.machine {
+	if s, _ := b.d.topics.Applied.Get("", b.key); s.Machine == b.d.machine {
 		b.mgr.Resume(s.Mark)
 	}
 	b.log = b.d.log.With(zap.String("ni", b.key))
@@ -160,14 +160,14 @@ func (b *bridge) started(c actor.Context) {
 
 	t := b.d.topics
 	b.bridgeOutputs = newBridgeOutputs(t, b.key)
-	b.subs = subscriptions{wake: poker(c)}
+	b.subs = subscriptions{wake: waker(c)}
 	b.bridgeInputs = newBridgeInputs(&b.subs, t, b.key, number)
 	b.drain(c)
 	// Statuses of an earlier manager that answer no config any more: they go after the
 	// first reconcile, since until then the adapter may be on the host. The configs were
 	// drained before, so that one that goes from now on is told as gone.
-	for _, ref := range b.adapterPub.TakeAll(b.key) {
-		if _, wanted := t.AdapterConfig.Get(b.key, ref.Key); wanted {
+	for _, ref := range b.adapterPub.AdoptAll(b.key) {
+		if _, desired := t.AdapterConfig.Get(b.key, ref.Key); desired {
 			continue
 		}
 		k, err := netinst.ParseAdapterKey(ref.Key)
@@ -206,8 +206,8 @@ func (b *bridge) drain(c actor.Context) {
 			b.step(c, manager.ConfigChanged{Config: ch.New})
 		}
 	}
-	b.tellOverlap(c)
-	b.tellPorts(c) // after the config: a port that goes has its network go before it
+	b.sendOverlap(c)
+	b.sendPorts(c) // after the config: a port that goes has its network go before it
 	for _, ch := range b.adapters.Drain() {
 		switch ch.Kind {
 		case pubsub.Deleted:
@@ -289,9 +289,9 @@ func (b *bridge) adaptersKnown() bool {
 	return true
 }
 
-// tellPorts gives the ports to the manager once the monitor has answered every
+// sendPorts gives the ports to the manager once the monitor has answered every
 // port's config: half of them would read as the others having gone.
-func (b *bridge) tellPorts(c actor.Context) {
+func (b *bridge) sendPorts(c actor.Context) {
 	if s, ok := b.d.topics.Source.Get("", "node"); !ok || !s.Valid {
 		return // the ports' configs are not published yet
 	}
@@ -303,10 +303,10 @@ func (b *bridge) tellPorts(c actor.Context) {
 	if b.lies == nil {
 		return // what lies in the subnet: the monitor has not answered the config yet
 	}
-	if b.told != nil && reflect.DeepEqual(b.told, b.seen) {
+	if b.reported != nil && reflect.DeepEqual(b.reported, b.seen) {
 		return
 	}
-	b.told = maps.Clone(b.seen)
+	b.reported = maps.Clone(b.seen)
 	if n := int(b.d.maxTracked.Load()); n != b.capped {
 		b.capped = n
 		b.step(c, manager.FlowsCapped{MaxTracked: n})
@@ -314,9 +314,9 @@ func (b *bridge) tellPorts(c actor.Context) {
 	b.step(c, manager.PortsChanged{Ports: slices.Collect(maps.Values(b.seen))})
 }
 
-// tellOverlap gives what the host has in the subnet to the manager, before the ports: it
+// sendOverlap gives what the host has in the subnet to the manager, before the ports: it
 // applies nothing before it knows both.
-func (b *bridge) tellOverlap(c actor.Context) {
+func (b *bridge) sendOverlap(c actor.Context) {
 	for _, ch := range b.overlap.Drain() {
 		if ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified {
 			b.lies = &ch.New
@@ -338,15 +338,15 @@ func (b *bridge) step(c actor.Context, e manager.Event) {
 			b.changed(netinst.NetworkInstanceStatus{State: "gone", DisplayName: b.name})
 			err = errors.Join(b.networkPub.Unpublish("", b.key), b.troublePub.Unpublish("", b.key))
 		case manager.PublishAdapter:
-			b.adapterPub.Take(b.key, e.Status.Key().String())
+			b.adapterPub.Adopt(b.key, e.Status.Key().String())
 			err = b.adapterPub.Publish(b.key, e.Status.Key().String(), e.Status)
 		case manager.WithdrawAdapter:
-			b.adapterPub.Take(b.key, e.Key.String())
+			b.adapterPub.Adopt(b.key, e.Key.String())
 			err = b.adapterPub.Unpublish(b.key, e.Key.String())
 		case manager.Remember:
 			err = b.leasePub.Publish("", b.key, e.Leases)
-		case manager.Stood:
-			err = b.stoodPub.Publish("", b.key, api.Stood{Machine: b.d.machine, Mark: e.Mark})
+		case manager.AppliedMark:
+			err = b.appliedPub.Publish("", b.key, api.AppliedMark{Machine: b.d.machine, Mark: e.Mark})
 		case manager.Apply:
 			c.Send(b.applier, applyRequest{e.Seq, e.Want, e.Full, e.Look, e.Forget})
 		case manager.Listen:
@@ -354,7 +354,7 @@ func (b *bridge) step(c actor.Context, e manager.Event) {
 				c.Send(b.watcher, listenTo{b.links})
 			}
 		case manager.Booked:
-			b.d.tellAccount("ni/"+b.key, b.name, e.Account)
+			b.d.logApplyReport("ni/"+b.key, b.name, e.Account)
 			err = b.troublePub.Publish("", b.key, api.Trouble{Failing: e.Account.Failing, Retry: e.Account.Retry})
 		case manager.Timer:
 			b.timers.after(c, b.d.wait(e.After, e.Shared),

@@ -164,12 +164,12 @@ func (h *configHost) Drain() {
 	h.swept.Drain()
 }
 
-// Look says how the node is: its networks, adapters and ports.
-func (h *configHost) Look() agent.Look {
+// Observe says how the node is: its networks, adapters and ports.
+func (h *configHost) Observe() agent.Observation {
 	h.Drain()
 	t := h.d.topics
 	h.settled = h.settled || h.last.Config != nil && h.d.view().Answered()
-	l := agent.Look{Settled: h.settled}
+	l := agent.Observation{Settled: h.settled}
 	all := t.Reported.All()
 	l.Parameters, l.Health = make([]nodeproto.Parameter, 0, len(all)), make([]nodeproto.Health, 0, len(all))
 	for _, e := range all {
@@ -207,13 +207,13 @@ func parameter(p nodestate.Parameter, answers commitconfirm.Generation) nodeprot
 func (h *configHost) answers(p nodestate.Parameter) commitconfirm.Generation {
 	t := h.d.topics
 	if id := h.reporter.network(p); id != "" {
-		if c, wanted := t.NetworkConfig.Get("", id); wanted && c.Generation != p.Generation {
+		if c, desired := t.NetworkConfig.Get("", id); desired && c.Generation != p.Generation {
 			return commitconfirm.Generation{}
 		}
 		return h.last.Generation
 	}
 	if p.Kind == peer.KindExecutor || p.Kind == peer.KindCheck {
-		if c, wanted := t.TaskConfig.Get("", p.ID); wanted != (p.Target == "present") || wanted &&
+		if c, desired := t.TaskConfig.Get("", p.ID); desired != (p.Target == "present") || desired &&
 			c.Generation != p.Generation {
 			return commitconfirm.Generation{}
 		}
@@ -240,7 +240,7 @@ func (r *recorder) Receive(c actor.Context) {
 	switch msg := c.Message().(type) {
 	case *actor.Started:
 		r.pub = r.d.topics.NodeRecord.Publisher(api.OwnerConfig)
-		r.pub.Take("", "node")
+		r.pub.Adopt("", "node")
 	case api.NodeRecord:
 		if err := r.pub.Publish("", "node", msg); err != nil && r.d.ctx.Err() == nil {
 			r.d.fail(fmt.Errorf("count the config: %w", err)) // without its journal the node can't go on

@@ -16,7 +16,7 @@ import (
 func (r *rig) applying(doc string) <-chan error {
 	answer := make(chan error, 1)
 	go func() {
-		_, err := r.node.Apply(context.Background(), []byte(doc), nodeapi.How{})
+		_, err := r.node.Apply(context.Background(), []byte(doc), nodeapi.ApplyOptions{})
 		answer <- err
 	}()
 	r.settle(0)
@@ -42,7 +42,7 @@ func TestAHungDiskStopsTheConfigActorFromNothingElse(t *testing.T) {
 		first := r.applying(doc(2, 0))
 		r.settle(time.Second)
 		second := r.applying(doc(3, 0))
-		if _, err := r.node.Apply(context.Background(), []byte("nonsense: 1\n"), nodeapi.How{}); err == nil ||
+		if _, err := r.node.Apply(context.Background(), []byte("nonsense: 1\n"), nodeapi.ApplyOptions{}); err == nil ||
 			errors.Is(err, rest.ErrBusy) {
 			t.Errorf("a faulty document is answered with %v, want its faults", err)
 		}
@@ -85,7 +85,7 @@ func TestAConfigThatCanNotBeStoredChangesNothing(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(doc(1, 0))
 		r.files.fail(errors.New("no space left"))
-		if _, err := r.node.Apply(context.Background(), []byte(doc(2, 0)), nodeapi.How{}); err == nil ||
+		if _, err := r.node.Apply(context.Background(), []byte(doc(2, 0)), nodeapi.ApplyOptions{}); err == nil ||
 			err.Error() != "store the config: no space left" {
 			t.Errorf("apply answers %v", err)
 		}
@@ -165,7 +165,8 @@ func TestTheSourceOfTheConfigIsShown(t *testing.T) {
 		hup(bad)
 		r.sourceIs("after a bad file", "apply", 1, "apply the config file node.yaml: sysParams.logLevel")
 		hup(good)
-		if s := r.sourceIs("after a good file", "file", 2, ""); s.FileDigest != nodestate.Digest([]byte(good)) || s.MD5 == "" {
+		if s := r.sourceIs("after a good file", "file", 2, ""); s.FileDigest != nodestate.Digest([]byte(good)) ||
+			s.MD5 == "" {
 			t.Errorf("the source of the file is %+v", s)
 		}
 		hup(bad)
@@ -180,7 +181,8 @@ func TestTheSourceOfTheConfigIsShown(t *testing.T) {
 		r.files.write(good) // as recorded, and not what runs
 		r.stop()
 		r.start()
-		if s := r.sourceIs("after a start on the recorded file", "apply", 3, ""); s.FileDigest != nodestate.Digest([]byte(good)) {
+		if s := r.sourceIs("after a start on the recorded file", "apply", 3,
+			""); s.FileDigest != nodestate.Digest([]byte(good)) {
 			t.Errorf("the source is %+v, want the digest of the file applied last", s)
 		}
 	})

@@ -63,11 +63,11 @@ func (r *rig) app(n int) nodeapi.AppStatus {
 // stealLeases makes another the owner of what a bridge manager journals: its next
 // lease panics, as with a journal that can't be written. A new start takes it back.
 func (r *rig) stealLeases(n int) {
-	r.node.Topics().Leases.Publisher("thief").Take("", niID(n))
+	r.node.Topics().Leases.Publisher("thief").Adopt("", niID(n))
 }
 
 func (r *rig) stealRecord(app int) {
-	r.node.Topics().AppRecords.Publisher("thief").Take("", appID(app))
+	r.node.Topics().AppRecords.Publisher("thief").Adopt("", appID(app))
 }
 
 func TestABridgeManagerThatCrashesComesBackAndSaysSo(t *testing.T) {
@@ -76,7 +76,7 @@ func TestABridgeManagerThatCrashesComesBackAndSaysSo(t *testing.T) {
 		r.apply(doc(2, 2))
 		r.ready(time.Second, "app/"+appID(1), "app/"+appID(2))
 		other, untouched := r.crew("router/ni/"+niID(2)+"/applier"), r.state(2).String()
-		mine := r.state(1).String()
+		owned := r.state(1).String()
 
 		r.stealLeases(1)
 		r.apply(doc(2, 3)) // app 3 needs a lease of network 1
@@ -91,7 +91,7 @@ func TestABridgeManagerThatCrashesComesBackAndSaysSo(t *testing.T) {
 		if got, _ := r.node.Ready(context.Background(), "ni", niID(1)); got.Ready || !strings.Contains(got.Why, "crashed") {
 			t.Errorf("a network without its manager is %+v", got)
 		}
-		if r.state(1).String() != mine {
+		if r.state(1).String() != owned {
 			t.Error("the crash changed the host")
 		}
 

@@ -42,7 +42,7 @@ type Host interface {
 	Dropped(ctx context.Context, o netstate.Owner, chains []netstate.ID) (map[netstate.ID]uint64, error)
 	// Snoop begins to tell the addresses that the app behind a link uses, until ctx
 	// ends; it returns at once.
-	Snoop(ctx context.Context, link string, emit func(netstate.Seen))
+	Snoop(ctx context.Context, link string, emit func(netstate.ObservedAddress))
 	// RereadDNS has what other programs know of DNS servers read now; what differs is told by Watch.
 	RereadDNS()
 	// Watch tells what happens on the host until ctx ends.
@@ -65,7 +65,7 @@ type deps struct {
 	runDir    string
 	processRun
 	strategy *supervise.Backoff
-	gate     *gate
+	gate     *semaphore
 	census   *census
 	fail     func(error)
 	notify   func(string)         // systemd
@@ -98,15 +98,15 @@ func (r *processRun) wait(after time.Duration, shared bool) time.Duration {
 
 // hostView is what the router and the monitor know of the host and no topic has, for whoever asks.
 type hostView struct {
-	ground     atomic.Pointer[string]               // why the host ground is not as wanted
-	settled    atomic.Bool                          // the host ground is as wanted
-	seen       atomic.Pointer[[]netstate.Interface] // the host's interfaces, for a plan
-	maxTracked atomic.Int64                         // flows, of the machine; 0 if it is not known
+	hostProblem atomic.Pointer[string]               // why the host ground is not as wanted
+	settled     atomic.Bool                          // the host ground is as wanted
+	seen        atomic.Pointer[[]netstate.Interface] // the host's interfaces, for a plan
+	maxTracked  atomic.Int64                         // flows, of the machine; 0 if it is not known
 }
 
 // trouble is why the host ground is not as wanted, "" where it is.
 func (v *hostView) trouble() string {
-	if why := v.ground.Load(); why != nil {
+	if why := v.hostProblem.Load(); why != nil {
 		return *why
 	}
 	return ""
@@ -179,13 +179,13 @@ func (s *subscriptions) close() {
 	s.open = nil
 }
 
-// poke says that a subscription has something to drain. Subscriptions call it at
+// wake says that a subscription has something to drain. Subscriptions call it at
 // most once between two drains.
-type poke struct{}
+type wake struct{}
 
-func poker(c actor.Context) func() {
+func waker(c actor.Context) func() {
 	self, root := c.Self(), c.ActorSystem().Root
-	return func() { root.Send(self, poke{}) }
+	return func() { root.Send(self, wake{}) }
 }
 
 // marks are times by name, for who asks since when something is so.

@@ -39,10 +39,10 @@ func (v *events) Receive(c actor.Context) {
 		v.started(c)
 	case *actor.Stopping, *actor.Restarting:
 		v.subs.close()
-	case poke:
+	case wake:
 		v.drain()
 	case nodeapi.Event:
-		v.keep(msg)
+		v.store(msg)
 	}
 }
 
@@ -50,17 +50,17 @@ func (v *events) started(c actor.Context) {
 	t := v.d.topics
 	v.pub = t.Events.Publisher(api.OwnerEvents)
 	v.next, v.oldest = 1, 1
-	if kept := v.pub.TakeAll(""); len(kept) > 0 { // of an earlier incarnation
+	if kept := v.pub.AdoptAll(""); len(kept) > 0 { // of an earlier incarnation
 		v.oldest, v.next = eventSeq(kept[0].Key), eventSeq(kept[len(kept)-1].Key)+1
 	}
-	v.subs = subscriptions{wake: poker(c)}
+	v.subs = subscriptions{wake: waker(c)}
 	v.sources = subscribe(&v.subs, t.Source, pubsub.Selector{})
 	v.apps = subscribe(&v.subs, t.AppStatus, pubsub.Selector{})
 	v.ports = subscribe(&v.subs, t.PortStatus, pubsub.Selector{})
 }
 
-// keep gives an event its number and lets the oldest go.
-func (v *events) keep(e nodeapi.Event) {
+// store gives an event its number and lets the oldest go.
+func (v *events) store(e nodeapi.Event) {
 	e.Seq = v.next
 	v.next++
 	must(v.pub.Publish("", eventKey(e.Seq), e))
@@ -87,25 +87,25 @@ func (v *events) drain() {
 		}
 		if s := ch.New; s.Valid && s.Generation != ch.Old.Generation {
 			t := v.d.topics
-			v.keep(event(nodeapi.EventConfig, "config", "",
+			v.store(event(nodeapi.EventConfig, "config", "",
 				fmt.Sprintf("generation %d from %s: networks %d, apps %d, ports %d", s.Generation, s.Source,
 					len(t.NetworkConfig.List("")), len(t.AppConfig.List("")), len(t.PortConfig.List("")))))
 		}
 		if s := ch.New; s.Error != "" && s.Error != ch.Old.Error {
 			e := event(nodeapi.EventConfig, "config", "", "refused")
 			e.Error = s.Error
-			v.keep(e)
+			v.store(e)
 		}
 	}
 	for _, ch := range v.ports.Drain() {
 		from, to := ch.Old.Describe(), ch.New.Describe()
 		switch {
 		case ch.Kind == pubsub.Created:
-			v.keep(event(nodeapi.EventPort, "port/"+ch.Key, string(ch.New.IfName), to))
+			v.store(event(nodeapi.EventPort, "port/"+ch.Key, string(ch.New.IfName), to))
 		case ch.Kind == pubsub.Modified && from != to:
-			v.keep(event(nodeapi.EventPort, "port/"+ch.Key, string(ch.New.IfName), from+" -> "+to))
+			v.store(event(nodeapi.EventPort, "port/"+ch.Key, string(ch.New.IfName), from+" -> "+to))
 		case ch.Kind == pubsub.Deleted:
-			v.keep(event(nodeapi.EventPort, "port/"+ch.Key, string(ch.Old.IfName), "no longer a port"))
+			v.store(event(nodeapi.EventPort, "port/"+ch.Key, string(ch.Old.IfName), "no longer a port"))
 		}
 	}
 	for _, ch := range v.apps.Drain() {
@@ -130,7 +130,7 @@ func (v *events) app(ch pubsub.Change[appnet.AppNetworkStatus]) {
 	default:
 		return
 	}
-	v.keep(e)
+	v.store(e)
 }
 
 func appState(s appnet.AppNetworkStatus) string {

@@ -43,9 +43,9 @@ type (
 		ids []string
 		err error
 	}
-	taskTouched struct{ id string }
-	taskTick    struct{ token uint64 }
-	handReady   struct {
+	taskTouched     struct{ id string }
+	taskTick        struct{ token uint64 }
+	taskWorkerReady struct {
 		id  string
 		pid *actor.PID
 	}
@@ -64,12 +64,12 @@ type exec struct {
 	tick    *time.Timer
 	token   uint64 // of the tick that counts
 
-	subs   subscriptions
-	wanted *pubsub.Subscription[nodestate.TaskConfig]
-	source *pubsub.Subscription[api.Source]
-	out    *pubsub.Publisher[task.Status]
-	ack    *pubsub.Publisher[uint64]
-	told   map[string]task.Status
+	subs     subscriptions
+	desired  *pubsub.Subscription[nodestate.TaskConfig]
+	source   *pubsub.Subscription[api.Source]
+	out      *pubsub.Publisher[task.Status]
+	ack      *pubsub.Publisher[uint64]
+	reported map[string]task.Status
 }
 
 func (x *exec) Receive(c actor.Context) {
@@ -82,10 +82,10 @@ func (x *exec) Receive(c actor.Context) {
 			x.tick.Stop()
 		}
 		x.subs.close()
-	case poke:
+	case wake:
 		x.drain(c)
 	case listTasks:
-		x.ask(c)
+		x.sendStep(c)
 	case tasksListed:
 		x.list(c, msg)
 	case taskTouched:
@@ -94,7 +94,7 @@ func (x *exec) Receive(c actor.Context) {
 		if msg.token == x.token {
 			x.step(c, task.Tick{At: time.Now()})
 		}
-	case handReady:
+	case taskWorkerReady:
 		x.handReady(c, msg)
 	case task.Answered:
 		delete(x.open, msg.ID)
@@ -104,23 +104,23 @@ func (x *exec) Receive(c actor.Context) {
 
 func (x *exec) started(c actor.Context) {
 	t := x.d.topics
-	x.told = map[string]task.Status{}
+	x.reported = map[string]task.Status{}
 	x.hands, x.waiting, x.open = map[string]*actor.PID{}, map[string]task.Do{}, map[string]task.Do{}
 	x.out, x.ack = t.TaskStatus.Publisher(api.OwnerExec), t.TasksSwept.Publisher(api.OwnerExec)
-	x.ack.Take("", "node")
-	for _, ref := range x.out.TakeAll("") { // of an earlier incarnation: what is so is checked anew
+	x.ack.Adopt("", "node")
+	for _, ref := range x.out.AdoptAll("") { // of an earlier incarnation: what is so is checked anew
 		must(x.out.Unpublish("", ref.Key))
 	}
 	self, root := c.Self(), c.ActorSystem().Root
 	x.d.executors.Ended(func(id string) { root.Send(self, taskTouched{id}) })
-	x.subs = subscriptions{wake: poker(c)}
+	x.subs = subscriptions{wake: waker(c)}
 	x.source = subscribe(&x.subs, t.Source, pubsub.Selector{})
-	x.wanted = subscribe(&x.subs, t.TaskConfig, pubsub.Selector{})
-	x.ask(c)
+	x.desired = subscribe(&x.subs, t.TaskConfig, pubsub.Selector{})
+	x.sendStep(c)
 }
 
-// ask lists what is on the host, which may block.
-func (x *exec) ask(c actor.Context) {
+// sendStep lists what is on the host, which may block.
+func (x *exec) sendStep(c actor.Context) {
 	self, root := c.Self(), c.ActorSystem().Root
 	go func() {
 		ctx, cancel := context.WithTimeout(x.d.ctx, listDeadline)
@@ -144,7 +144,7 @@ func (x *exec) list(c actor.Context, l tasksListed) {
 // manager.
 func (x *exec) drain(c actor.Context) {
 	sources := x.source.Drain()
-	for _, ch := range x.wanted.Drain() {
+	for _, ch := range x.desired.Drain() {
 		switch ch.Kind {
 		case pubsub.Created, pubsub.Modified:
 			x.set.Desire(ch.Key, ch.New)
@@ -169,9 +169,9 @@ func (x *exec) want(c actor.Context) {
 	for _, t := range tasks {
 		keep[t.ID] = true
 	}
-	for id := range x.told {
+	for id := range x.reported {
 		if !keep[id] {
-			delete(x.told, id)
+			delete(x.reported, id)
 			must(x.out.Unpublish("", id))
 		}
 	}
@@ -181,7 +181,7 @@ func (x *exec) want(c actor.Context) {
 			delete(x.hands, id)
 		}
 	}
-	x.step(c, task.Wanted{At: time.Now(), Tasks: tasks})
+	x.step(c, task.Desired{At: time.Now(), Tasks: tasks})
 }
 
 func (x *exec) step(c actor.Context, e task.Event) {
@@ -193,7 +193,7 @@ func (x *exec) step(c actor.Context, e task.Event) {
 		if x.set.Changed(s) {
 			gone = true
 		} else {
-			x.tell(s)
+			x.publishStatus(s)
 		}
 	}
 	if gone {
@@ -220,13 +220,13 @@ func (x *exec) clock(c actor.Context) {
 	x.tick = time.AfterFunc(max(0, time.Until(at)), func() { root.Send(self, taskTick{token}) })
 }
 
-// tell publishes what is new of a task.
-func (x *exec) tell(s task.Status) {
-	was := x.told[s.ID]
+// publishStatus publishes what is new of a task.
+func (x *exec) publishStatus(s task.Status) {
+	was := x.reported[s.ID]
 	if s.State == "" || s == was {
 		return
 	}
-	x.told[s.ID] = s
+	x.reported[s.ID] = s
 	must(x.out.Publish("", s.ID, s))
 	if s.State == was.State {
 		return
@@ -246,7 +246,7 @@ func (x *exec) tell(s task.Status) {
 func (x *exec) do(c actor.Context, do task.Do) {
 	x.open[do.ID] = do
 	if pid := x.hands[do.ID]; pid != nil {
-		c.Send(pid, handStep{do, x.set.Config(do.ID)})
+		c.Send(pid, taskStep{do, x.set.Config(do.ID)})
 		return
 	}
 	x.waiting[do.ID] = do
@@ -254,14 +254,14 @@ func (x *exec) do(c actor.Context, do task.Do) {
 }
 
 func (x *exec) spawn(c actor.Context, id string) {
-	if _, err := c.SpawnNamed(x.d.props(func() actor.Actor { return &hand{d: x.d, id: id} }), id); err != nil {
+	if _, err := c.SpawnNamed(x.d.props(func() actor.Actor { return &taskWorker{d: x.d, id: id} }), id); err != nil {
 		// The one before is still on its way out.
-		x.timers.after(c, 10*time.Millisecond, func() any { return handReady{id, nil} })
+		x.timers.after(c, 10*time.Millisecond, func() any { return taskWorkerReady{id, nil} })
 	}
 }
 
 // handReady gives a child its step. One that has crashed comes back: its step failed.
-func (x *exec) handReady(c actor.Context, h handReady) {
+func (x *exec) handReady(c actor.Context, h taskWorkerReady) {
 	if h.pid == nil {
 		if _, waits := x.waiting[h.id]; waits && x.hands[h.id] == nil {
 			x.spawn(c, h.id)
@@ -271,7 +271,7 @@ func (x *exec) handReady(c actor.Context, h handReady) {
 	x.hands[h.id] = h.pid
 	if do, waits := x.waiting[h.id]; waits {
 		delete(x.waiting, h.id)
-		c.Send(h.pid, handStep{do, x.set.Config(h.id)})
+		c.Send(h.pid, taskStep{do, x.set.Config(h.id)})
 		return
 	}
 	if do, lost := x.open[h.id]; lost {

@@ -94,7 +94,7 @@ func TestAPushIsAppliedAndOneThatBreaksTheUplinkComesBack(t *testing.T) {
 			rep.Parameters[1].State != "Present" {
 			t.Errorf("its parameters are %+v", rep.Parameters)
 		}
-		if _, err := r.node.Apply(context.Background(), []byte(doc(2, 0)), nodeapi.How{}); !errors.Is(err,
+		if _, err := r.node.Apply(context.Background(), []byte(doc(2, 0)), nodeapi.ApplyOptions{}); !errors.Is(err,
 			rest.ErrConflict) {
 			t.Errorf("an apply is answered with %v", err)
 		}
@@ -129,8 +129,8 @@ func TestTheActionsOfANode(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(doc(1, 0))
 		r.ready(time.Second, "ni/"+niID(1))
-		var looks []lookAgain
-		run := &runner{r.node.d, &r.ran, func(l lookAgain) { looks = append(looks, l) }}
+		var looks []observeAgain
+		run := &runner{r.node.d, &r.ran, func(l observeAgain) { looks = append(looks, l) }}
 		ctx := context.Background()
 		document := core.Object{"sysParams": core.Object{"logLevel": "error"}, "vendor": "x"}
 		for _, do := range []action.Do{
@@ -155,7 +155,8 @@ func TestTheActionsOfANode(t *testing.T) {
 			t.Error(err)
 		}
 		want := []string{"systemctl reload kea.service", "/bin/x y z", "systemctl reboot"}
-		if !slices.Equal(r.ran.ran, want) || r.ran.ends != 1 || !slices.Equal(looks, []lookAgain{{}, {}, {tunnels: true}}) ||
+		if !slices.Equal(r.ran.ran, want) || r.ran.ends != 1 ||
+			!slices.Equal(looks, []observeAgain{{}, {}, {tunnels: true}}) ||
 			*r.level.Load() != "error" {
 			t.Errorf("it ran %q, ended %d times, looked at %v, log level %s", r.ran.ran, r.ran.ends, looks, *r.level.Load())
 		}

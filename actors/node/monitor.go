@@ -46,7 +46,7 @@ func (m *monitor) Receive(c actor.Context) {
 		m.started(c)
 	case *actor.Stopping, *actor.Restarting:
 		m.subs.close()
-	case poke:
+	case wake:
 		for _, ch := range m.configs.Drain() {
 			switch ch.Kind {
 			case pubsub.Deleted:
@@ -59,11 +59,11 @@ func (m *monitor) Receive(c actor.Context) {
 		m.publish()
 	case netstate.HostEvent:
 		m.hostEvent(m.hostFirst(c, msg))
-	case lookAgain:
+	case observeAgain:
 		if ns := m.numbers(msg); len(ns) > 0 {
 			c.Send(c.Parent(), registry.HostChanged{Networks: ns, Full: true})
 		}
-	case fullLook:
+	case observeFull:
 		for _, n := range msg.networks {
 			m.count(strconv.Itoa(n), api.NetworkKey, api.HostChange{Asked: 1})
 		}
@@ -78,7 +78,7 @@ func (m *monitor) started(c actor.Context) {
 	m.changed = m.d.topics.HostChanged.Publisher(api.OwnerMonitor)
 	m.overlap, m.subnets, m.prefixes = m.d.topics.SubnetOverlap.Publisher(api.OwnerMonitor), map[string]netip.Prefix{}, nil
 	m.forward = m.d.topics.Forwarding.Publisher(api.OwnerMonitor)
-	m.subs = subscriptions{wake: poker(c)}
+	m.subs = subscriptions{wake: waker(c)}
 	m.configs = subscribe(&m.subs, m.d.topics.PortConfig, pubsub.Selector{})
 	m.networks = subscribe(&m.subs, m.d.topics.NetworkConfig, pubsub.Selector{})
 	self, root, d := c.Self(), c.ActorSystem().Root, m.d
@@ -109,15 +109,15 @@ func (m *monitor) drainNetworks() {
 	}
 }
 
-// lookAgain has every network, or every one with tunnels, compared with the host in full and
+// observeAgain has every network, or every one with tunnels, compared with the host in full and
 // repaired, after what is host's.
-type lookAgain struct{ tunnels bool }
+type observeAgain struct{ tunnels bool }
 
-// fullLook has networks compared in full.
-type fullLook struct{ networks []int }
+// observeFull has networks compared in full.
+type observeFull struct{ networks []int }
 
 // numbers are the networks that a lookAgain means.
-func (m *monitor) numbers(l lookAgain) []int {
+func (m *monitor) numbers(l observeAgain) []int {
 	var ns []int
 	for _, e := range m.d.topics.NetworkStatus.All() {
 		if !l.tunnels || m.tunnels[e.Key] {

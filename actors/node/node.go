@@ -80,7 +80,7 @@ func Start(o Options) (*Node, error) {
 		ctx: ctx, log: o.Log, host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts,
 		topics: topics, storage: o.Storage, warning: o.Warning, runDir: o.RunDir,
 		processRun: processRun{boot: o.Boot, machine: o.Machine, began: time.Now()},
-		census:     c, gate: newGate(), notify: o.Notify, setLevel: o.SetLevel,
+		census:     c, gate: newSemaphore(), notify: o.Notify, setLevel: o.SetLevel,
 		fail: func(err error) {
 			select {
 			case n.ended <- err:
@@ -134,7 +134,7 @@ func (n *Node) Reload() { n.d.agent.Reload() }
 func (n *Node) Stop(ctx context.Context) error {
 	var err error
 	n.stop.Do(func() {
-		soon, cancel := context.WithTimeout(ctx, stopPatience)
+		soon, cancel := context.WithTimeout(ctx, stopTimeout)
 		_ = n.d.agent.Stop(soon) // a disk that hangs holds no end up
 		cancel()
 		n.cancel() // what blocks ends now
@@ -150,8 +150,8 @@ func (n *Node) Stop(ctx context.Context) error {
 	return err
 }
 
-// stopPatience is how long the disk may take to note that the end is intended.
-const stopPatience = 2 * time.Second
+// stopTimeout is how long the disk may take to note that the end is intended.
+const stopTimeout = 2 * time.Second
 
 // newReader makes what answers the control socket.
 func (n *Node) newReader(o Options) *api.Reader {
@@ -168,7 +168,8 @@ func (n *Node) newReader(o Options) *api.Reader {
 func (n *Node) newAgent(o Options) *agent.Agent {
 	record, _ := n.d.topics.NodeRecord.Get("", "node")
 	return agent.New(agent.Options{
-		Disk: &migratedDisk{o.Files, record, o.Log}, Judge: nodestate.Validator(o.About.Metadata), Host: &configHost{d: n.d},
+		Disk: &migratedDisk{o.Files, record, o.Log}, Validator: nodestate.Validator(o.About.Metadata),
+		Host:    &configHost{d: n.d},
 		File:    o.Files.ReadConfig,
 		Runner:  n.newRunner(o.Commands),
 		Machine: o.Machine, Facts: o.About, Log: o.Log,
@@ -176,7 +177,7 @@ func (n *Node) newAgent(o Options) *agent.Agent {
 }
 
 func (n *Node) newRunner(commands Commands) *runner {
-	return &runner{n.d, commands, func(l lookAgain) { n.system.Root.Send(n.monitorPID(), l) }}
+	return &runner{n.d, commands, func(l observeAgain) { n.system.Root.Send(n.monitorPID(), l) }}
 }
 
 func (n *Node) monitorPID() *actor.PID { return actor.NewPID(n.system.Address(), "router/monitor") }

@@ -184,7 +184,8 @@ func TestAFaultyDocumentChangesNothing(t *testing.T) {
 		r.apply(doc(1, 0))
 		r.ready(time.Second, "ni/"+niID(1))
 		r.host.Done()
-		_, err := r.node.Apply(context.Background(), []byte("networkInstances: {x: {type: 5}}\nnonsense: 1\n"), nodeapi.How{})
+		_, err := r.node.Apply(context.Background(), []byte("networkInstances: {x: {type: 5}}\nnonsense: 1\n"),
+			nodeapi.ApplyOptions{})
 		var rej *rest.Rejected
 		if !errors.As(err, &rej) || len(rej.Faults) < 2 {
 			t.Fatalf("apply answered %v, want a refusal with every fault", err)

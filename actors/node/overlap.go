@@ -34,16 +34,16 @@ func (m *monitor) compare(ids []string) {
 		subnets[i] = m.subnets[id]
 	}
 	for i, o := range overlap.Of(subnets, m.prefixes) {
-		if _, wanted := m.subnets[ids[i]]; wanted {
-			m.overlap.Take("", ids[i]) // of an earlier incarnation's
+		if _, desired := m.subnets[ids[i]]; desired {
+			m.overlap.Adopt("", ids[i]) // of an earlier incarnation's
 			must(m.overlap.Publish("", ids[i], o))
 		}
 	}
 }
 
 func (m *monitor) withdrawOverlap(id string) {
-	if _, told := m.d.topics.SubnetOverlap.Get("", id); told {
-		m.overlap.Take("", id)
+	if _, reported := m.d.topics.SubnetOverlap.Get("", id); reported {
+		m.overlap.Adopt("", id)
 		must(m.overlap.Unpublish("", id))
 	}
 }

@@ -92,7 +92,7 @@ func TestAConfigOfTheHostsOwnSubnetIsRefusedOnce(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.host.SetInterfaces(foreign("uplink0", "192.0.2.2/24", "10.1.0.77/24"), foreign("docker0", "10.2.0.1/15"))
 		r.settle(0)
-		_, err := r.node.Apply(context.Background(), []byte(doc(3, 0)), nodeapi.How{})
+		_, err := r.node.Apply(context.Background(), []byte(doc(3, 0)), nodeapi.ApplyOptions{})
 		var rej *rest.Rejected
 		if !errors.As(err, &rej) || len(rej.Faults) != 3 {
 			t.Fatalf("apply: %v", err)
@@ -126,7 +126,7 @@ func TestAnMTUThatNoTapTakesIsRefusedAndAStoredOneGoesOn(t *testing.T) {
 		}
 		refused := func(text string) {
 			t.Helper()
-			_, err := r.node.Apply(context.Background(), []byte(text), nodeapi.How{})
+			_, err := r.node.Apply(context.Background(), []byte(text), nodeapi.ApplyOptions{})
 			var rej *rest.Rejected
 			if !errors.As(err, &rej) || len(rej.Faults) != 1 ||
 				!strings.Contains(rej.Faults[0], niID(1)+".mtu: invalid value 655") {
@@ -160,7 +160,7 @@ func TestForeignAddressesWakeOnlyTheNetworkThatTheyAreIn(t *testing.T) {
 		for n := 1; n <= 20; n++ {
 			r.ready(time.Second, "ni/"+niID(n))
 		}
-		told := 0
+		reported := 0
 		sub := r.node.d.topics.SubnetOverlap.Subscribe(pubsub.Selector{}, func() {})
 		defer sub.Close()
 		sub.Drain()
@@ -175,15 +175,15 @@ func TestForeignAddressesWakeOnlyTheNetworkThatTheyAreIn(t *testing.T) {
 		r.settle(time.Second)
 		for _, ch := range sub.Drain() {
 			if ch.Kind == pubsub.Modified {
-				told++
+				reported++
 				if ch.Key != niID(7) ||
 					ch.New != (overlap.Overlap{Subnet: netip.MustParsePrefix("10.7.0.0/24"), Clash: "10.7.0.1/16 on docker0"}) {
 					t.Errorf("%s: %+v", ch.Key, ch.New)
 				}
 			}
 		}
-		if told != 1 {
-			t.Errorf("%d networks were told, want 1", told)
+		if reported != 1 {
+			t.Errorf("%d networks were told, want 1", reported)
 		}
 		for _, op := range r.host.Done() {
 			if !strings.HasPrefix(op, fmt.Sprint(r.number(7), ": ")) && !strings.HasPrefix(op, "0: ") {

@@ -21,18 +21,18 @@ import (
 	"edgespan/netinst/registry"
 )
 
-// lookDeadline is how long a look at the whole host may take, the wait for others
+// observeTimeout is how long a look at the whole host may take, the wait for others
 // included.
-const lookDeadline = 10 * time.Second
+const observeTimeout = 10 * time.Second
 
-// lookRequest asks the planner to look at the host; it answers with lookAnswer.
-type lookRequest struct {
+// observeRequest asks the planner to look at the host; it answers with lookAnswer.
+type observeRequest struct {
 	ctx   context.Context // ends when nobody waits any more
 	look  func(context.Context) (any, error)
 	begun *atomic.Bool
 }
 
-type lookAnswer struct {
+type observeAnswer struct {
 	seen any
 	err  error
 }
@@ -41,32 +41,32 @@ type lookAnswer struct {
 type planner struct{}
 
 func (planner) Receive(c actor.Context) {
-	if msg, ok := c.Message().(lookRequest); ok && msg.ctx.Err() == nil {
+	if msg, ok := c.Message().(observeRequest); ok && msg.ctx.Err() == nil {
 		msg.begun.Store(true)
 		seen, err := msg.look(msg.ctx)
 		if msg.ctx.Err() == nil { // else nobody waits for it
-			c.Respond(lookAnswer{seen, err})
+			c.Respond(observeAnswer{seen, err})
 		}
 	}
 }
 
-// lookAt has the planner look at the host, for what. Looks are made one at a time; who
+// observe has the planner look at the host, for what. Looks are made one at a time; who
 // waits for others too long gets ErrBusy.
-func lookAt[T any](ctx context.Context, n *Node, what string, look func(context.Context) (T, error)) (T, error) {
+func observe[T any](ctx context.Context, n *Node, what string, look func(context.Context) (T, error)) (T, error) {
 	var none T
-	ctx, cancel := context.WithTimeout(ctx, lookDeadline)
+	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
 	defer cancel()
-	r := lookRequest{ctx, func(ctx context.Context) (any, error) { return look(ctx) }, new(atomic.Bool)}
-	res, err := n.system.Root.RequestFuture(n.router, r, lookDeadline).Result()
+	r := observeRequest{ctx, func(ctx context.Context) (any, error) { return look(ctx) }, new(atomic.Bool)}
+	res, err := n.system.Root.RequestFuture(n.router, r, observeTimeout).Result()
 	switch {
 	case err == nil:
-		a := res.(lookAnswer)
+		a := res.(observeAnswer)
 		return a.seen.(T), a.err
 	case !r.begun.Load():
 		return none, fmt.Errorf("%s: %w: waited %v for another comparison of the host, one runs at a time: try again", what,
-			rest.ErrBusy, lookDeadline)
+			rest.ErrBusy, observeTimeout)
 	}
-	return none, fmt.Errorf("%s: host not observed within %v: %w", what, lookDeadline, context.DeadlineExceeded)
+	return none, fmt.Errorf("%s: host not observed within %v: %w", what, observeTimeout, context.DeadlineExceeded)
 }
 
 // Plan says what applying a document would change on the host, without doing it.
@@ -78,7 +78,7 @@ func (n *Node) Plan(ctx context.Context, doc []byte) ([]nodeapi.Change, error) {
 	if faults := n.d.clashes(cfg); len(faults) > 0 {
 		return nil, rejected(faults)
 	}
-	return lookAt(ctx, n, "plan", func(ctx context.Context) ([]nodeapi.Change, error) { return n.d.plan(ctx, cfg) })
+	return observe(ctx, n, "plan", func(ctx context.Context) ([]nodeapi.Change, error) { return n.d.plan(ctx, cfg) })
 }
 
 // plan compares the config's state with the host's, by the same pure functions that
@@ -88,7 +88,7 @@ func (d *deps) plan(ctx context.Context, cfg nodeconf.Config) ([]nodeapi.Change,
 	if err != nil {
 		return nil, fmt.Errorf("find edgespan's networks on the host: %w", err)
 	}
-	wants, owners := d.wanted(ctx, cfg, found)
+	wants, owners := d.desiredStates(ctx, cfg, found)
 	var changes []nodeapi.Change
 	for _, o := range owners {
 		have, err := d.host.Observe(ctx, o, true)
@@ -112,9 +112,9 @@ func verb(op netstate.Op, it netstate.Item) string {
 	return string(op.Verb)
 }
 
-// wanted is the state of every owner under a config, and the owners in the order
+// desiredStates is the state of every owner under a config, and the owners in the order
 // in which they would be applied: host first unless it goes.
-func (d *deps) wanted(ctx context.Context, cfg nodeconf.Config,
+func (d *deps) desiredStates(ctx context.Context, cfg nodeconf.Config,
 	found []netstate.Owner) (map[netstate.Owner]netstate.State, []netstate.Owner) {
 	numbers := map[uuid.UUID]int{}
 	for k, v := range d.topics.Numbers.List("") {
@@ -127,7 +127,7 @@ func (d *deps) wanted(ctx context.Context, cfg nodeconf.Config,
 	ids := slices.SortedFunc(maps.Keys(cfg.Networks),
 		func(a, b uuid.UUID) int { return cmp.Compare(a.String(), b.String()) })
 	for _, id := range ids {
-		reg.Step(registry.NetworkWanted{Config: cfg.Networks[id]})
+		reg.Step(registry.NetworkDesired{Config: cfg.Networks[id]})
 	}
 
 	wants := map[netstate.Owner]netstate.State{}
@@ -148,10 +148,10 @@ func (d *deps) wanted(ctx context.Context, cfg nodeconf.Config,
 	}
 	f, _ := d.topics.Forwarding.Get("", "node")
 	reg.Step(registry.ForwardingChanged{Forwarding: f, Ports: sortedPorts(slices.Collect(maps.Values(cfg.Ports)))})
-	ground := reg.Networks(ids)
+	networks := reg.Networks(ids)
 	host := netstate.Owner{Name: netstate.HostOwner}
-	wants[host] = netinst.HostState(ground)
-	if len(ground) == 0 {
+	wants[host] = netinst.HostState(networks)
+	if len(networks) == 0 {
 		return wants, append(owners, host)
 	}
 	return wants, append([]netstate.Owner{host}, owners...)

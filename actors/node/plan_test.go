@@ -20,10 +20,10 @@ import (
 // deadline, until one value comes.
 type stuck struct {
 	*fake.Host
-	armed     atomic.Bool
-	free      chan struct{}
-	mu        sync.Mutex
-	now, most int // of looks under way
+	armed      atomic.Bool
+	free       chan struct{}
+	mu         sync.Mutex
+	now, limit int // of looks under way
 }
 
 func (s *stuck) Owners(ctx context.Context) ([]netstate.Owner, error) {
@@ -39,7 +39,7 @@ func (s *stuck) look(by int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now += by
-	s.most = max(s.most, s.now)
+	s.limit = max(s.limit, s.now)
 }
 
 func TestPlansAndDiffsAreMadeOneAtATimeAndInBoundedTime(t *testing.T) {
@@ -86,8 +86,8 @@ func TestPlansAndDiffsAreMadeOneAtATimeAndInBoundedTime(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if host.most != 1 {
-			t.Fatalf("%d looked at the host at once", host.most)
+		if host.limit != 1 {
+			t.Fatalf("%d looked at the host at once", host.limit)
 		}
 
 		first = look(diff)

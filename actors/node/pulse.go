@@ -11,8 +11,8 @@ import (
 // sysParams.watchdogSeconds (0: always).
 const (
 	beatEvery = time.Second
-	// noConfigPatience is watchdogSeconds until a config says it: its default.
-	noConfigPatience = 60
+	// noConfigTimeout is watchdogSeconds until a config says it: its default.
+	noConfigTimeout = 60
 )
 
 type (
@@ -30,7 +30,7 @@ type pulse struct {
 	answered map[string]uint64 // the last one, by actor
 }
 
-func (p *pulse) heard(m pong) {
+func (p *pulse) handlePong(m pong) {
 	if p.answered == nil {
 		p.answered = map[string]uint64{}
 	}
@@ -38,9 +38,9 @@ func (p *pulse) heard(m pong) {
 }
 
 // alive says whether every vital actor has answered one of the last beats.
-func (p *pulse) alive(patience uint64) bool {
+func (p *pulse) alive(timeout uint64) bool {
 	for _, name := range []string{"config", "monitor"} {
-		if p.beats-p.answered[name] > patience { // one that never answered answered beat 0
+		if p.beats-p.answered[name] > timeout { // one that never answered answered beat 0
 			return false
 		}
 	}
@@ -50,11 +50,11 @@ func (p *pulse) alive(patience uint64) bool {
 // beat asks the vital actors for a sign of life and passes it on to systemd.
 func (r *router) beat(c actor.Context) {
 	r.beats++
-	patience := noConfigPatience
+	timeout := noConfigTimeout
 	if p, known := r.d.topics.SysParams.Get("", "node"); known {
-		patience = p.WatchdogSeconds
+		timeout = p.WatchdogSeconds
 	}
-	if patience == 0 || r.alive(uint64(patience)) {
+	if timeout == 0 || r.alive(uint64(timeout)) {
 		r.d.notify("WATCHDOG=1")
 	}
 	c.Send(r.config, ping{r.beats})

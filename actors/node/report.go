@@ -87,7 +87,7 @@ func (r *reporter) drain() {
 // publish tells of a parameter, and since when it is so.
 func (r *reporter) publish(p nodestate.Parameter) {
 	was, known := r.topics.Reported.Get("", p.ID)
-	if now, news := p.After(was, known, time.Now()); news {
+	if now, pending := p.After(was, known, time.Now()); pending {
 		must(r.out.Publish("", p.ID, now))
 	}
 }
@@ -126,7 +126,7 @@ func (r *reporter) part(network string, s netinst.NetworkInstanceStatus, is bool
 func (r *reporter) gone() []nodestate.Parameter {
 	var out []nodestate.Parameter
 	for _, p := range r.absent {
-		if _, told := r.topics.Reported.Get("", p.ID); told {
+		if _, reported := r.topics.Reported.Get("", p.ID); reported {
 			continue
 		}
 		var n nodestate.Network

@@ -330,7 +330,7 @@ func (r *rig) settle(d time.Duration) {
 
 func (r *rig) apply(doc string) {
 	r.Helper()
-	if _, err := r.node.Apply(context.Background(), []byte(doc), nodeapi.How{}); err != nil {
+	if _, err := r.node.Apply(context.Background(), []byte(doc), nodeapi.ApplyOptions{}); err != nil {
 		r.Fatalf("apply: %v", err)
 	}
 	r.settle(0)

@@ -31,7 +31,7 @@ type router struct {
 	d        *deps
 	reg      *registry.Registry
 	timers   timers
-	ground   *actor.PID
+	host     *actor.PID
 	want     netstate.State // of the ground, as it was asked for last
 	ledger   manager.Ledger
 	config   *actor.PID
@@ -69,7 +69,7 @@ type routerInputs struct {
 type routerOutputs struct {
 	numbers  *pubsub.Publisher[int]
 	leases   *pubsub.Publisher[api.Leases]
-	stood    *pubsub.Publisher[api.Stood]
+	applied  *pubsub.Publisher[api.AppliedMark]
 	records  *pubsub.Publisher[appnet.JournalRecord]
 	orphaned *pubsub.Publisher[netinst.AppAdapterStatus]
 	trouble  *pubsub.Publisher[api.Trouble]
@@ -92,7 +92,7 @@ func newRouterInputs(s *subscriptions, t *api.Topics) routerInputs {
 func newRouterOutputs(t *api.Topics) routerOutputs {
 	const name = api.OwnerRouter
 	return routerOutputs{
-		numbers: t.Numbers.Publisher(name), leases: t.Leases.Publisher(name), stood: t.Stood.Publisher(name),
+		numbers: t.Numbers.Publisher(name), leases: t.Leases.Publisher(name), applied: t.Applied.Publisher(name),
 		records: t.AppRecords.Publisher(name), orphaned: t.AdapterStatus.Publisher(name),
 		trouble: t.Trouble.Publisher(name), storage: t.Storage.Publisher(name),
 	}
@@ -106,14 +106,14 @@ func (r *router) Receive(c actor.Context) {
 		r.timers.stop()
 	case *actor.Terminated:
 		r.terminated(msg.Who.Id)
-	case poke:
+	case wake:
 		r.drain(c)
 	case applierReady:
 		r.step(c, registry.HostApplierReady{})
 	case ownersFound:
 		r.step(c, registry.OwnersFound{Owners: msg.owners})
 	case applyResult:
-		r.groundApplied(c, msg)
+		r.hostApplied(c, msg)
 	case storageChanged:
 		r.storageHealth(msg.health)
 	case registry.Event:
@@ -125,10 +125,10 @@ func (r *router) Receive(c actor.Context) {
 	case beatDue:
 		r.beat(c)
 	case searchDue:
-		c.Send(r.ground, findOwners{})
+		c.Send(r.host, findOwners{})
 	case pong:
-		r.heard(msg)
-	case lookRequest:
+		r.handlePong(msg)
+	case observeRequest:
 		c.Forward(r.planner)
 	}
 }
@@ -143,12 +143,12 @@ func (r *router) started(c actor.Context) {
 	for k, n := range t.Numbers.List("") {
 		if id, err := uuid.Parse(k); err == nil {
 			journal[id] = n
-			r.numbers.Take("", k)
+			r.numbers.Adopt("", k)
 		}
 	}
 	r.reg = registry.New(journal)
 
-	r.subs = subscriptions{wake: poker(c)}
+	r.subs = subscriptions{wake: waker(c)}
 	r.routerInputs = newRouterInputs(&r.subs, t)
 
 	spawn(c, r.d.props(func() actor.Actor { return &events{d: r.d} }), "events") // first: it is told of the others
@@ -159,8 +159,8 @@ func (r *router) started(c actor.Context) {
 	r.monitor = spawn(c, r.d.vital(func() actor.Actor { return &monitor{d: r.d} }), "monitor")
 	spawn(c, r.d.props(func() actor.Actor { return &recorder{d: r.d} }), "recorder")
 	r.config = spawn(c, r.d.configProps(), "config")
-	r.ground = spawn(c, r.d.props(func() actor.Actor {
-		return &ground{applier{d: r.d,
+	r.host = spawn(c, r.d.props(func() actor.Actor {
+		return &hostApplier{applier{d: r.d,
 			owner: netstate.Owner{Name: netstate.HostOwner}}}
 	}), "ground")
 	spawn(c, r.d.props(func() actor.Actor { return &exec{d: r.d} }), "exec")
@@ -186,7 +186,7 @@ func (r *router) drain(c actor.Context) {
 	for _, ch := range r.configs.Drain() {
 		switch ch.Kind {
 		case pubsub.Created, pubsub.Modified:
-			r.step(c, registry.NetworkWanted{Config: ch.New})
+			r.step(c, registry.NetworkDesired{Config: ch.New})
 		case pubsub.Deleted:
 			r.step(c, registry.NetworkUnwanted{NI: ch.Old.UUID})
 		}
@@ -218,7 +218,7 @@ func (r *router) drain(c actor.Context) {
 		r.valid = r.valid || (ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified) && ch.New.Valid
 	}
 	// Before it is known by what the host forwards, ports that networks need would be closed.
-	if _, told := r.d.topics.Forwarding.Get("", "node"); r.valid && told && !r.claimed {
+	if _, reported := r.d.topics.Forwarding.Get("", "node"); r.valid && reported && !r.claimed {
 		r.claimed = true
 		r.step(c, registry.ConfigKnown{})
 	}
@@ -235,14 +235,14 @@ func (r *router) step(c actor.Context, e registry.Event) (retry time.Duration) {
 			must(r.numbers.Publish("", e.NI.String(), e.Number))
 		case registry.ForgetNumber:
 			forget(r.leases, r.d.topics.Leases, e.NI.String()) // the number last: it is what a restart finds
-			forget(r.stood, r.d.topics.Stood, e.NI.String())
+			forget(r.applied, r.d.topics.Applied, e.NI.String())
 			must(r.numbers.Unpublish("", e.NI.String()))
 		case registry.ApplyHost:
 			r.want = e.Want
-			c.Send(r.ground, applyRequest{seq: manager.ApplySeq{N: e.Seq}, want: e.Want, full: true})
+			c.Send(r.host, applyRequest{seq: manager.ApplySeq{N: e.Seq}, want: e.Want, full: true})
 		case registry.TouchNetworks:
 			if e.Full {
-				c.Send(r.monitor, fullLook{e.Networks})
+				c.Send(r.monitor, observeFull{e.Networks})
 			} else {
 				c.Send(r.monitor, netstate.HostEvent{Touched: e.Networks})
 			}
@@ -254,11 +254,11 @@ func (r *router) step(c actor.Context, e registry.Event) (retry time.Duration) {
 		case registry.HostRetry:
 			retry = e.After
 			r.timers.after(c, r.d.wait(e.After, e.Shared), func() any { return registry.HostRetryDue{Token: e.Token} })
-		case registry.GroundState:
+		case registry.HostProblem:
 			if e.Error != "" {
 				r.d.log.Error("host ground", zap.String("err", e.Error))
 			}
-			r.d.ground.Store(&e.Error)
+			r.d.hostProblem.Store(&e.Error)
 		}
 	}
 	return retry
@@ -299,7 +299,7 @@ func (r *router) terminated(id string) {
 // goes when its config does.
 func (r *router) networkEnded(c actor.Context, id uuid.UUID) {
 	delete(r.networks, id)
-	takeStatuses(r.d.topics, r.orphaned, id.String())
+	adoptStatuses(r.d.topics, r.orphaned, id.String())
 	r.step(c, registry.ManagerEnded{NI: id})
 }
 
@@ -310,7 +310,7 @@ func (r *router) withdraw(scope, key string) {
 		return
 	}
 	if _, left := r.d.topics.AdapterStatus.Get(scope, key); left {
-		r.orphaned.Take(scope, key)
+		r.orphaned.Adopt(scope, key)
 		must(r.orphaned.Unpublish(scope, key))
 	}
 }
@@ -318,7 +318,7 @@ func (r *router) withdraw(scope, key string) {
 // forget takes a key that nobody keeps up any more out of a journalled topic.
 func forget[V any](p *pubsub.Publisher[V], t *pubsub.Topic[V], key string) {
 	if _, is := t.Get("", key); is {
-		p.Take("", key)
+		p.Adopt("", key)
 		must(p.Unpublish("", key))
 	}
 }

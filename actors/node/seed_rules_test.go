@@ -127,29 +127,29 @@ func TestSeed_BridgeManagerManagesItsNetworkAndTheAppsOnIt(t *testing.T) {
 	t.Run("EBM-7", func(t *testing.T) {
 		onRig(t, func(r *rig) {
 			r.netns("ns1", "ns2", "ns3")
-			mine := func(want ...int) {
+			owned := func(want ...int) {
 				t.Helper()
 				host := r.state(1).String()
 				for app := 1; app <= 3; app++ {
 					is := strings.Contains(host, "adapter "+appID(app)+"#0")
-					wanted := strings.Contains(fmt.Sprint(want), fmt.Sprint(app))
+					desired := strings.Contains(fmt.Sprint(want), fmt.Sprint(app))
 					key := netinst.AdapterKey{AppUUID: uuid.MustParse(appID(app))}.String()
 					s, said := r.node.Topics().AdapterStatus.Get(niID(1), key)
-					if is != wanted || said != wanted || s.Activated != wanted {
-						t.Errorf("app %d is on the host %v, wanted %v, its status %+v", app, is, wanted, s)
+					if is != desired || said != desired || s.Activated != desired {
+						t.Errorf("app %d is on the host %v, wanted %v, its status %+v", app, is, desired, s)
 					}
 				}
 			}
 			r.apply(doc(2, 3)) // 1 and 3 are on network 1
 			r.ready(time.Second, "app/"+appID(1), "app/"+appID(2), "app/"+appID(3))
-			mine(1, 3)
+			owned(1, 3)
 			r.apply(doc(2, 2))
 			r.settle(time.Second)
-			mine(1)
+			owned(1)
 			other := r.state(2).String()
 			r.apply(doc(0, 0))
 			r.settle(time.Second)
-			mine()
+			owned()
 			if len(r.state(1)) > 0 || other == "" {
 				t.Errorf("left of network 1:\n%s", r.state(1))
 			}

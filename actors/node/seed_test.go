@@ -93,7 +93,7 @@ func TestSeed_OneBridgeManagerPerNetworkInstance(t *testing.T) {
 // The appliers are apart: a network with a thousand rules on a node that is slow with
 // them stops neither a config that comes later nor another network.
 func TestSeed_ManyRulesOnASlowNode(t *testing.T) {
-	onRigSlow := func(t *testing.T, judge func(r *rig)) {
+	onRigSlow := func(t *testing.T, validate func(r *rig)) {
 		onRig(t, func(r *rig) {
 			r.netns("ns1")
 			var rules strings.Builder
@@ -118,7 +118,7 @@ func TestSeed_ManyRulesOnASlowNode(t *testing.T) {
 			if d := time.Since(start); d > 0 {
 				t.Errorf("a later config was taken after %v", d)
 			}
-			judge(r)
+			validate(r)
 			r.host.SetFault(nil)
 			r.ready(time.Minute, "ni/"+niID(1), "app/"+appID(1))
 			if n := strings.Count(r.state(1).String(), "--dport "); n < 1000 {
@@ -439,7 +439,7 @@ func TestTwoAppliesAtOnceEndInOneOfThem(t *testing.T) {
 			done := make(chan error, len(docs))
 			for _, d := range docs {
 				go func() {
-					_, err := r.node.Apply(context.Background(), []byte(d), nodeapi.How{})
+					_, err := r.node.Apply(context.Background(), []byte(d), nodeapi.ApplyOptions{})
 					done <- err
 				}()
 			}

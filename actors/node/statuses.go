@@ -6,11 +6,11 @@ import (
 	"edgespan/pubsub"
 )
 
-// takeStatuses makes pub the owner of every adapter status in a network's scope,
+// adoptStatuses makes pub the owner of every adapter status in a network's scope,
 // whoever published it, and withdraws those whose config is gone.
-func takeStatuses(t *api.Topics, pub *pubsub.Publisher[netinst.AppAdapterStatus], scope string) {
-	for _, ref := range pub.TakeAll(scope) {
-		if _, wanted := t.AdapterConfig.Get(scope, ref.Key); !wanted {
+func adoptStatuses(t *api.Topics, pub *pubsub.Publisher[netinst.AppAdapterStatus], scope string) {
+	for _, ref := range pub.AdoptAll(scope) {
+		if _, desired := t.AdapterConfig.Get(scope, ref.Key); !desired {
 			must(pub.Unpublish(scope, ref.Key))
 		}
 	}

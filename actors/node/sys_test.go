@@ -23,10 +23,10 @@ func TestTheLogLevelIsTheConfigs(t *testing.T) {
 
 func TestTheWatchdogIsFedWhileTheVitalActorsAnswer(t *testing.T) {
 	for _, c := range []struct {
-		beat     uint64
-		pongs    map[string]uint64
-		patience uint64
-		want     bool
+		beat    uint64
+		pongs   map[string]uint64
+		timeout uint64
+		want    bool
 	}{
 		{1, nil, 60, true}, // nobody can have answered yet
 		{60, nil, 60, true},
@@ -35,8 +35,8 @@ func TestTheWatchdogIsFedWhileTheVitalActorsAnswer(t *testing.T) {
 		{100, map[string]uint64{"config": 99, "monitor": 90}, 3, false},
 		{100, map[string]uint64{"monitor": 100}, 3, false},
 	} {
-		if got := (&pulse{c.beat, c.pongs}).alive(c.patience); got != c.want {
-			t.Errorf("beat %d, answers %v, patience %d: alive %v", c.beat, c.pongs, c.patience, got)
+		if got := (&pulse{c.beat, c.pongs}).alive(c.timeout); got != c.want {
+			t.Errorf("beat %d, answers %v, patience %d: alive %v", c.beat, c.pongs, c.timeout, got)
 		}
 	}
 }

@@ -38,7 +38,7 @@ type tour struct {
 	steward *steward
 	attempt uint64
 	has     []peer.Gone // by what was pushed until now
-	wanted  struct {
+	desired struct {
 		generation core.Generation
 		document   core.Object
 		peer       peer.Configuration
@@ -129,10 +129,10 @@ func (w *tour) want(p phase) {
 	if faults != nil {
 		w.Fatal(faults)
 	}
-	w.wanted.generation = core.Generation{Authority: "c", Counter: w.wanted.generation.Counter + 1}
-	w.wanted.document, w.wanted.peer = o, w.configuration(p, o)
+	w.desired.generation = core.Generation{Authority: "c", Counter: w.desired.generation.Counter + 1}
+	w.desired.document, w.desired.peer = o, w.configuration(p, o)
 	w.has = nil
-	for _, q := range w.wanted.peer.Parameters {
+	for _, q := range w.desired.peer.Parameters {
 		if q.Target == stateloop.ToBePresent {
 			w.has = append(w.has, peer.Gone{ID: q.ID, Kind: q.Kind, Needs: q.Dependencies})
 		}
@@ -152,9 +152,9 @@ func (w *tour) push() {
 	w.Helper()
 	w.attempt++
 	w.node.Agent().Received(nodeproto.Push{
-		Attempt: w.attempt, Generation: w.wanted.generation, MD5: core.MD5(w.wanted.document),
-		Document:          core.AppendCanonical(nil, w.wanted.document),
-		PeerConfiguration: []byte(encoded(w, w.wanted.peer.Parameters...)), Managed: true,
+		Attempt: w.attempt, Generation: w.desired.generation, MD5: core.MD5(w.desired.document),
+		Document:          core.AppendCanonical(nil, w.desired.document),
+		PeerConfiguration: []byte(encoded(w, w.desired.peer.Parameters...)), Managed: true,
 	})
 }
 
@@ -172,23 +172,23 @@ func (w *tour) converge() {
 		}
 		r := w.steward.report()
 		switch {
-		case r.Generation != w.wanted.generation && r.Pending == nil:
+		case r.Generation != w.desired.generation && r.Pending == nil:
 			w.push()
-		case r.Generation == w.wanted.generation && r.Pending == nil && w.final() == "":
+		case r.Generation == w.desired.generation && r.Pending == nil && w.final() == "":
 			return
 		}
 	}
-	w.Errorf("it does not converge: %s, wanted generation %v: %+v", w.final(), w.wanted.generation, w.steward.report())
+	w.Errorf("it does not converge: %s, wanted generation %v: %+v", w.final(), w.desired.generation, w.steward.report())
 }
 
 // final says what is not as it is wanted, "" for nothing.
 func (w *tour) final() string {
 	r := w.steward.report()
 	var wrong []string
-	for _, p := range w.wanted.peer.Parameters {
-		want := fmt.Sprintf("g%d Present", w.wanted.generation.Counter)
+	for _, p := range w.desired.peer.Parameters {
+		want := fmt.Sprintf("g%d Present", w.desired.generation.Counter)
 		if p.Target == stateloop.ToBeAbsent {
-			want = fmt.Sprintf("g%d Absent", w.wanted.generation.Counter)
+			want = fmt.Sprintf("g%d Absent", w.desired.generation.Counter)
 		}
 		if got := reported(r, p.ID); got != want {
 			wrong = append(wrong, fmt.Sprintf("%s is %q, want %q", p.ID, got, want))

@@ -53,6 +53,7 @@ func (w *watcher) listen(c actor.Context, links []string) {
 		}
 		ctx, cancel := context.WithCancel(w.d.ctx)
 		w.running[l] = cancel
-		w.d.host.Snoop(ctx, l, func(s netstate.Seen) { root.Send(parent, manager.AddressSeen{Seen: s, At: time.Now()}) })
+		w.d.host.Snoop(ctx, l,
+			func(s netstate.ObservedAddress) { root.Send(parent, manager.AddressObserved{Seen: s, At: time.Now()}) })
 	}
 }

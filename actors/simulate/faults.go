@@ -100,13 +100,13 @@ func words(faults []Fault) string {
 // same seed gives the same plan.
 func (f Faults) Plan(nodes int, seed uint64) []Fault {
 	plan := make([]Fault, nodes)
-	order := rand.New(rand.NewPCG(seed, 1)).Perm(nodes)
+	request := rand.New(rand.NewPCG(seed, 1)).Perm(nodes)
 	for _, fault := range AllFaults {
-		count := min(len(order), int(math.Ceil(f[fault]*float64(nodes)-1e-9)))
-		for _, i := range order[:count] {
+		count := min(len(request), int(math.Ceil(f[fault]*float64(nodes)-1e-9)))
+		for _, i := range request[:count] {
 			plan[i] = fault
 		}
-		order = order[count:]
+		request = request[count:]
 	}
 	return plan
 }

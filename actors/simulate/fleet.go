@@ -39,14 +39,14 @@ type Controller interface {
 
 // Options are what a fleet is made of.
 type Options struct {
-	Names  []string
-	Plan   []Fault                       // of each node
-	Disk   func(node int) agent.Disk     // of each node; it lasts over the node's boots
-	Stream func(node int) Stream         // of each node
-	Judge  agent.Judge                   // of all
-	Facts  func(name string) agent.Facts // of each node
-	Log    *zap.Logger                   // of all nodes, who say much; none
-	Failed func(node string, err error)  // told of a node that can't go on; nil for nobody
+	Names     []string
+	Plan      []Fault                       // of each node
+	Disk      func(node int) agent.Disk     // of each node; it lasts over the node's boots
+	Stream    func(node int) Stream         // of each node
+	Validator agent.Validator               // of all
+	Facts     func(name string) agent.Facts // of each node
+	Log       *zap.Logger                   // of all nodes, who say much; none
+	Failed    func(node string, err error)  // told of a node that can't go on; nil for nobody
 	// ReportEvery is how often a node reports; 5 s.
 	ReportEvery time.Duration
 	// ApplyTime is how long a node's own work for a config takes: so long it is down.
@@ -153,8 +153,9 @@ func (f *Fleet) Undone() int { return int(f.undone.Load()) }
 
 // Await asks the controller how the nodes stand, until all are where they should be or ctx
 // is over. The error is the last one of the controller, nil where it answered.
-func (f *Fleet) Await(ctx context.Context, c Controller, every time.Duration, progress func(Tally)) (Tally, error) {
-	last := Tally{Nodes: len(f.nodes), FailedAsAsked: map[Fault]int{}, Waiting: []Waiting{}}
+func (f *Fleet) Await(ctx context.Context, c Controller, every time.Duration, progress func(Progress)) (Progress,
+	error) {
+	last := Progress{Nodes: len(f.nodes), FailedAsAsked: map[Fault]int{}, Waiting: []Waiting{}}
 	for {
 		seen, err := c.Nodes(ctx)
 		if err == nil {
@@ -196,7 +197,7 @@ func (f *Fleet) struck() []Fault {
 func (f *Fleet) Watch() { f.paths.watch() }
 
 // Paths are what was seen since Watch.
-func (f *Fleet) Paths() Paths { return f.paths.seen() }
+func (f *Fleet) Paths() Paths { return f.paths.observed() }
 
 // loses takes a node's links away for a while, and the streams of all that are behind it.
 func (f *Fleet) loses(node int) {

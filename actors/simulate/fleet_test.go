@@ -201,7 +201,7 @@ func (d *desk) Nodes(context.Context) ([]fleetapi.Node, error) {
 	var out []fleetapi.Node
 	for i, s := range d.nodes {
 		r := fleetapi.Running{Generation: d.wanted().String()}
-		n := fleetapi.Node{Name: fmt.Sprint("sim-", i), State: "applying", Online: true, Wanted: r, Running: r}
+		n := fleetapi.Node{Name: fmt.Sprint("sim-", i), State: "applying", Online: true, Desired: r, Running: r}
 		switch {
 		case s.failed != "":
 			n.State = "failed"
@@ -225,16 +225,16 @@ func (d *desk) confirmed(nodes int) []bool {
 }
 
 // within runs a fleet with a fault on each node and says where it stood after a time.
-func within(t *testing.T, d time.Duration, plan ...Fault) (*desk, Tally, Round) {
+func within(t *testing.T, d time.Duration, plan ...Fault) (*desk, Progress, Round) {
 	t.Helper()
 	c := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}}
 	tally, round := c.run(t, d, plan)
 	return c, tally, round
 }
 
-func (d *desk) run(t *testing.T, within time.Duration, plan []Fault) (Tally, Round) {
+func (d *desk) run(t *testing.T, within time.Duration, plan []Fault) (Progress, Round) {
 	t.Helper()
-	var last Tally
+	var last Progress
 	var round Round
 	synctest.Test(t, func(t *testing.T) {
 		m, faults := metadata.Parse(config.Object{}, metadata.Options{})
@@ -249,7 +249,7 @@ func (d *desk) run(t *testing.T, within time.Duration, plan []Fault) (Tally, Rou
 		o.Names, o.Plan, o.ReportEvery = names, plan, d.every
 		o.Disk = func(int) agent.Disk { return &memory{} }
 		o.Stream = func(i int) Stream { return cable{d, i} }
-		o.Judge = func(o config.Object, _ string, _ commitconfirm.Source) commitconfirm.Verdict {
+		o.Validator = func(o config.Object, _ string, _ commitconfirm.Source) commitconfirm.Verdict {
 			return commitconfirm.Verdict{Config: o}
 		}
 		o.Facts = func(name string) agent.Facts {
@@ -264,7 +264,7 @@ func (d *desk) run(t *testing.T, within time.Duration, plan []Fault) (Tally, Rou
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
-		last, err = f.Await(ctx, d, time.Second, func(Tally) {})
+		last, err = f.Await(ctx, d, time.Second, func(Progress) {})
 		if err != nil {
 			t.Error(err)
 		}
@@ -287,7 +287,7 @@ func TestAFleetConverges(t *testing.T) {
 	if round.Pushed.Nodes != 3 || round.Acked.Nodes != 3 || round.Applied.Nodes != 3 || round.Confirmed.Nodes != 3 {
 		t.Errorf("not everything was measured: %+v", round)
 	}
-	if round.Acked.Most > round.Confirmed.Most {
+	if round.Acked.Max > round.Confirmed.Max {
 		t.Errorf("confirmed before acked: %+v", round)
 	}
 }
@@ -331,8 +331,8 @@ func TestFaults(t *testing.T) {
 			if d.nodes[1].streams != 1 {
 				t.Error("the other node was struck, too")
 			}
-			if ms := float64(c.slow.Milliseconds()); c.failed == 0 && round.Confirmed.Most < ms {
-				t.Errorf("it stood after %g ms, want %g at least", round.Confirmed.Most, ms)
+			if ms := float64(c.slow.Milliseconds()); c.failed == 0 && round.Confirmed.Max < ms {
+				t.Errorf("it stood after %g ms, want %g at least", round.Confirmed.Max, ms)
 			}
 		})
 	}
@@ -379,7 +379,7 @@ func TestNodesTakeTheirTime(t *testing.T) {
 	}
 }
 
-func withOptions(t *testing.T, o Options, plan ...Fault) (*desk, Tally, Round) {
+func withOptions(t *testing.T, o Options, plan ...Fault) (*desk, Progress, Round) {
 	t.Helper()
 	d := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, o: o}
 	tally, round := d.run(t, 5*time.Minute, plan)

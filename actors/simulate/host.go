@@ -72,7 +72,7 @@ func (h *host) applied() {
 // Drain has nothing to bring: what there is shows in Look.
 func (h *host) Drain() {}
 
-func (h *host) Look() agent.Look {
+func (h *host) Observe() agent.Observation {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	good := !h.has || !h.life.node.bad(h.now)
@@ -80,7 +80,7 @@ func (h *host) Look() agent.Look {
 	if !good {
 		detail = "injected by the simulation"
 	}
-	return agent.Look{Settled: h.ready, Health: []nodeproto.Health{{Name: "uplink", Good: good, Detail: detail}}}
+	return agent.Observation{Settled: h.ready, Health: []nodeproto.Health{{Name: "uplink", Good: good, Detail: detail}}}
 }
 
 func (h *host) Trouble(string) {}

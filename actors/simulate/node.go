@@ -68,7 +68,8 @@ func (n *node) boot(machine string) error {
 	l.stop = stop
 	name := f.o.Names[n.index]
 	l.agent = agent.New(agent.Options{
-		Disk: &powered{l}, Judge: n.judge, Host: &host{life: l}, Runner: &runner{l}, Machine: machine, Facts: f.o.Facts(name),
+		Disk: &powered{l}, Validator: n.validate, Host: &host{life: l}, Runner: &runner{l}, Machine: machine,
+		Facts:       f.o.Facts(name),
 		Log:         f.o.Log,
 		ReportEvery: f.o.ReportEvery,
 	})
@@ -139,12 +140,12 @@ func (n *node) again(machine string) {
 	}
 }
 
-// judge is the fleet's, but for a node that rejects.
-func (n *node) judge(document config.Object, peer string, from commitconfirm.Source) commitconfirm.Verdict {
+// validate is the fleet's, but for a node that rejects.
+func (n *node) validate(document config.Object, peer string, from commitconfirm.Source) commitconfirm.Verdict {
 	if n.fault == Reject && from == commitconfirm.Push && n.strikes.Load() {
 		return commitconfirm.Verdict{Faults: config.Faults{{Problem: "rejected by the simulation"}}}
 	}
-	return n.fleet.o.Judge(document, peer, from)
+	return n.fleet.o.Validator(document, peer, from)
 }
 
 // Up begins a stream.
@@ -165,7 +166,7 @@ func (l *life) Received(m nodeproto.FromController) {
 		first := n.meets(m.Generation)
 		l.agent.Received(m)
 		if first {
-			l.strike()
+			l.injectFault()
 		}
 		return
 	case nodeproto.Confirm:

@@ -82,7 +82,7 @@ func (p *paths) watch() {
 	p.watching = true
 }
 
-func (p *paths) seen() Paths {
+func (p *paths) observed() Paths {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := p.out
@@ -102,7 +102,7 @@ func (p *paths) takes(node int) {
 	s := p.ways.Site(at)
 	p.sites[s]++
 	if p.sites[s] == 1 && p.watching {
-		p.look()
+		p.check()
 	}
 }
 
@@ -116,9 +116,9 @@ func (p *paths) done(node int) {
 	}
 }
 
-// look notes who has lost the last path, and whether one site alone is to blame: that can't be
+// check notes who has lost the last path, and whether one site alone is to blame: that can't be
 // helped, since each site has its turn at some time.
-func (p *paths) look() {
+func (p *paths) check() {
 	p.out.Looks++
 	down := func(at int) bool { return p.lost[at] || p.sites[p.ways.Site(at)] > 0 }
 	var cut []int

@@ -56,14 +56,15 @@ func TestAPlanThatTakesAllAtOnceIsSeen(t *testing.T) {
 			slices.Reverse(b)
 			good.batch(b)
 		}
-		if got := good.seen(); got.Broken != 0 || got.Looks < 60 {
+		if got := good.observed(); got.Broken != 0 || got.Looks < 60 {
 			t.Errorf("%s: the plan broke %d: %+v", kind, got.Broken, got)
 		}
 		bad, _ := watched(t, p, 100)
 		all := nameList(100)
 		rand.New(rand.NewPCG(1, 1)).Shuffle(100, func(i, j int) { all[i], all[j] = all[j], all[i] })
 		bad.batch(all)
-		if got := bad.seen(); got.Broken == 0 || len(got.Named) != min(got.Broken, someNames) || len(got.Named[0].By) == 0 {
+		if got := bad.observed(); got.Broken == 0 || len(got.Named) != min(got.Broken, someNames) ||
+			len(got.Named[0].By) == 0 {
 			t.Errorf("%s: all at once broke nothing: %+v", kind, got)
 		}
 	}
@@ -103,7 +104,7 @@ func TestWhoIsToBlame(t *testing.T) {
 		p := ring(t)
 		p.watch()
 		c.do(p)
-		got := p.seen()
+		got := p.observed()
 		by := ""
 		if len(got.Named) > 0 {
 			by = fmt.Sprint(got.Named[0].By)
@@ -115,7 +116,7 @@ func TestWhoIsToBlame(t *testing.T) {
 	p := ring(t)
 	p.takes(2)
 	p.takes(5)
-	if got := p.seen(); got.Looks != 0 {
+	if got := p.observed(); got.Looks != 0 {
 		t.Errorf("nobody is to look yet: %+v", got)
 	}
 }

@@ -65,7 +65,7 @@ func TestAPlanIsTheSameForTheSameSeed(t *testing.T) {
 
 func seen(name, state string) fleetapi.Node {
 	r := fleetapi.Running{MD5: "m", Generation: "a:1"}
-	return fleetapi.Node{Name: name, State: state, Why: "because", Online: true, Wanted: r, Running: r}
+	return fleetapi.Node{Name: name, State: state, Why: "because", Online: true, Desired: r, Running: r}
 }
 
 func TestNodesAreCounted(t *testing.T) {
@@ -73,14 +73,14 @@ func TestNodesAreCounted(t *testing.T) {
 	plan := []Fault{"", Reject, Unhealthy, Crash, "", Reject, "", "", "", Hang, Hang}
 	old, off, none := seen("old", "in sync"), seen("off", "in sync"), seen("none", "in sync")
 	old.Running.Generation, off.Online = "a:0", false
-	none.Wanted, none.Running = fleetapi.Running{}, fleetapi.Running{}
+	none.Desired, none.Running = fleetapi.Running{}, fleetapi.Running{}
 	got := Count(names, plan, []fleetapi.Node{
 		seen("ok", "in sync"), seen("reject", "failed"), seen("unhealthy", "failed"), seen("crash", "in sync"),
 		seen("tame", "in sync"), old, off, none,
 		seen("hang", "waiting"), seen("heard", "in sync"),
 		seen("stranger", "waiting"),
 	})
-	want := Tally{Nodes: 11, Converged: 5, FailedAsAsked: map[Fault]int{Reject: 1, Unhealthy: 1, Hang: 1},
+	want := Progress{Nodes: 11, Converged: 5, FailedAsAsked: map[Fault]int{Reject: 1, Unhealthy: 1, Hang: 1},
 		Waiting: []Waiting{
 			{"another config", "runs a:0, desired a:1", 2, []string{"old", "none"}},
 			{"not failed", "it was asked to reject and took the config", 2, []string{"tame", "heard"}},
@@ -137,7 +137,7 @@ func TestTimesAreQuantiles(t *testing.T) {
 	of := func(r *round) map[int]time.Time { return r.acked }
 	r.mark(of, 1, time.Unix(102, 0))
 	r.mark(of, 1, time.Unix(103, 0))
-	if got := r.times().Acked; got.Nodes != 1 || got.Most != 2000 {
+	if got := r.times().Acked; got.Nodes != 1 || got.Max != 2000 {
 		t.Errorf("%+v: the first time counts", got)
 	}
 }

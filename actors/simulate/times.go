@@ -11,7 +11,7 @@ type Times struct {
 	Nodes int     `json:"nodes"`
 	P50   float64 `json:"p50Ms"`
 	P99   float64 `json:"p99Ms"`
-	Most  float64 `json:"mostMs"`
+	Max   float64 `json:"mostMs"`
 }
 
 // NewTimes sums durations up.
@@ -23,7 +23,7 @@ func NewTimes(took []time.Duration) Times {
 	slices.Sort(took)
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 	at := func(percent int) float64 { return ms(took[(len(took)*percent+99)/100-1]) }
-	return Times{Nodes: len(took), P50: at(50), P99: at(99), Most: ms(took[len(took)-1])}
+	return Times{Nodes: len(took), P50: at(50), P99: at(99), Max: ms(took[len(took)-1])}
 }
 
 // round is what became of one change, node by node.

@@ -65,11 +65,11 @@ func (r *recovery) write(level, message string) {
 // inSync waits until every node runs what is wanted, by the store's own count.
 func (r *recovery) inSync() map[string]string {
 	r.Helper()
-	for late := time.Now().Add(ctltest.Patience); ; time.Sleep(50 * time.Millisecond) {
+	for late := time.Now().Add(ctltest.Timeout); ; time.Sleep(50 * time.Millisecond) {
 		nodes, err := r.now.Client.Nodes(r.Context())
 		out, last := map[string]string{}, ""
 		for _, n := range nodes {
-			if n.State == string(fleet.InSync) && n.Running.Generation == n.Wanted.Generation && n.Running.MD5 != r.stale {
+			if n.State == string(fleet.InSync) && n.Running.Generation == n.Desired.Generation && n.Running.MD5 != r.stale {
 				out[n.Name] = n.Running.MD5
 				r.last = n.Running.MD5
 			} else {

@@ -35,7 +35,9 @@ func faultOf(words []string, full bool) error {
 	return nil
 }
 
-// TestEveryCommandThatAPageNamesExists looks up each `edgespan …` of the pages. Those of docs/troubleshooting.md are to be
+// TestEveryCommandThatAPageNamesExists looks up each `edgespan …` of the pages. Those of docs/troubleshooting.md are
+// to
+// be
 // typed, so their arguments count too.
 func TestEveryCommandThatAPageNamesExists(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/*.md")

@@ -21,10 +21,10 @@ func pageFleet(t *testing.T) *clitest.World {
 	const why = "it runs 1:6, wanted is 1:7; it was undone by the node as unhealthy: good before and bad now: port/wan"
 	b.NodeList = []fleetapi.Node{
 		{Name: "node-1", State: "in sync", Why: "it runs the wanted config, generation 1:7", Online: true, Ready: true,
-			Software: "RELEASE_M81", Wanted: now, Running: now},
-		{Name: "node-2", State: "failed", Why: why, Online: true, Software: "RELEASE_M81", Wanted: now, Running: before},
+			Software: "RELEASE_M81", Desired: now, Running: now},
+		{Name: "node-2", State: "failed", Why: why, Online: true, Software: "RELEASE_M81", Desired: now, Running: before},
 		{Name: "node-3", State: "needs adoption", Why: "a first push would remove 2 networks", Online: true,
-			Software: "RELEASE_M81", Wanted: now},
+			Software: "RELEASE_M81", Desired: now},
 	}
 	b.Detail = fleetapi.NodeDetail{
 		Node: b.NodeList[1], Explain: []string{"failed: " + why,

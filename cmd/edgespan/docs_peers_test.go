@@ -183,7 +183,7 @@ func (b *peersBackend) of(f *peer.Fleet, s history.State, name string) (fleetapi
 	by := map[string]peer.Parameter{}
 	for _, p := range c.Parameters {
 		want.Parameters = append(want.Parameters,
-			stateloop.Wanted{ID: p.ID, Kind: p.Kind, Target: p.Target, Dependencies: p.Dependencies})
+			stateloop.Desired{ID: p.ID, Kind: p.Kind, Target: p.Target, Dependencies: p.Dependencies})
 		by[p.ID] = p
 	}
 	r := stateloop.Summarize(stateloop.Peer{Name: name, Online: true, Clusters: f.ClustersOf(name), LastReport: b.at},
@@ -192,7 +192,7 @@ func (b *peersBackend) of(f *peer.Fleet, s history.State, name string) (fleetapi
 	d := fleetapi.PeerDetail{Peer: fleetapi.Peer{
 		Name: name, ID: b.ids[name].String(), Clusters: r.Clusters, Online: true, Health: string(r.Health), Ready: r.Ready,
 		Why: r.Why, Counts: map[string]int{},
-		Wanted: r.Wanted.String(), Applied: r.Applied.String(), LastReport: &b.at, AgeSeconds: &age,
+		Desired: r.Desired.String(), Applied: r.Applied.String(), LastReport: &b.at, AgeSeconds: &age,
 	}}
 	_, d.Described = f.Peers[name]
 	for _, p := range r.Parameters {

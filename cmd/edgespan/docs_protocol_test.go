@@ -25,11 +25,14 @@ var seedCommands = strings.Fields(`
 	SET_CTRL_CONFIG_NETWORK_OVERRIDES_REQ SET_CTRL_CONFIG_NODE_OVERRIDES_REQ
 	MODIFY_CTRL_CONFIG_NETWORK_OVERRIDES_REQ MODIFY_CTRL_CONFIG_NODE_OVERRIDES_REQ CLEAR_AUTO_NODE_OVERRIDES_CONFIG
 	GET_CTRL_CONFIG_METADATA_REQ
-	GET_CTRL_CONFIG_NETWORK_OVERRIDES_ACTIONS_REQ GET_CTRL_CONFIG_NODE_OVERRIDES_ACTIONS_REQ GET_CTRL_CONFIG_ACTIONS_RESULTS_REQ
-	TRIGGER_POLARITY_OPTIMIZATION TRIGGER_GOLAY_OPTIMIZATION TRIGGER_CONTROL_SUPERFRAME_OPTIMIZATION TRIGGER_CHANNEL_OPTIMIZATION
+	GET_CTRL_CONFIG_NETWORK_OVERRIDES_ACTIONS_REQ GET_CTRL_CONFIG_NODE_OVERRIDES_ACTIONS_REQ ` +
+	`GET_CTRL_CONFIG_ACTIONS_RESULTS_REQ
+	TRIGGER_POLARITY_OPTIMIZATION TRIGGER_GOLAY_OPTIMIZATION TRIGGER_CONTROL_SUPERFRAME_OPTIMIZATION ` +
+	`TRIGGER_CHANNEL_OPTIMIZATION
 	GET_CTRL_CONFIG_CONTROLLER_REQ SET_CTRL_CONFIG_CONTROLLER_REQ GET_CTRL_CONFIG_CONTROLLER_METADATA_REQ
 	GET_AGGR_CONFIG_REQ SET_AGGR_CONFIG_REQ GET_AGGR_CONFIG_METADATA_REQ
-	EDIT_NODE ADD_NODE SET_MINION_CONFIG_REQ GET_MINION_CONFIG_ACTIONS_REQ GET_MINION_BASE_CONFIG MINION_BASE_CONFIG STATUS_REPORT`)
+	EDIT_NODE ADD_NODE SET_MINION_CONFIG_REQ GET_MINION_CONFIG_ACTIONS_REQ GET_MINION_BASE_CONFIG MINION_BASE_CONFIG ` +
+	`STATUS_REPORT`)
 
 // operation is a row of the page: a command of the seed, its route and ours.
 type operation struct{ seed, method, path, body, command string }
@@ -123,11 +126,14 @@ func TestEveryPathOfTheSeedIsMapped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range strings.Fields(`/data/cfg/ /data/cfg/node_config.json /data/cfg/auto_node_config_overrides.json /data/cfg/network_config_overrides.json
+	for _, path := range strings.Fields(`/data/cfg/ /data/cfg/node_config.json ` +
+		`/data/cfg/auto_node_config_overrides.json /data/cfg/network_config_overrides.json
 		/data/cfg/node_config_overrides.json /data/cfg/controller_config.json /data/cfg/aggregator_config.json
 		/etc/e2e_config/base_versions/<version>.json /etc/e2e_config/base_versions/fw_versions/<version>.json
-		/etc/e2e_config/base_versions/hw_versions/hw_types.json /etc/e2e_config/base_versions/hw_versions/<hw_type>/<version>.json
-		/etc/e2e_config/config_metadata.json /etc/e2e_config/controller_config_metadata.json /etc/stats_config/aggregator_config_metadata.json
+		/etc/e2e_config/base_versions/hw_versions/hw_types.json ` +
+		`/etc/e2e_config/base_versions/hw_versions/<hw_type>/<version>.json
+		/etc/e2e_config/config_metadata.json /etc/e2e_config/controller_config_metadata.json ` +
+		`/etc/stats_config/aggregator_config_metadata.json
 		/etc/tgversion /var/run/node_info`) {
 		if strings.Count(string(text), "\n| `"+path+"` | ") != 1 {
 			t.Errorf("%s: has no row in %s", path, protocolPage)

@@ -75,7 +75,7 @@ func oldRollback(node, layers *cobra.Command) {
 		var err error
 		if len(words) > 0 {
 			if err = layers.Args(cmd, words); err == nil {
-				term.Streams{Err: cmd.ErrOrStderr()}.Say("deprecated: use '%s %s' to roll back layers",
+				term.Streams{Err: cmd.ErrOrStderr()}.Printf("deprecated: use '%s %s' to roll back layers",
 					layers.CommandPath(), term.Printable(strings.Join(words, " ")))
 				err = layers.RunE(cmd, words)
 			}

@@ -124,7 +124,7 @@ func (s Streams) report(err error) int {
 	}
 	for _, l := range lines {
 		// A fault quotes what was typed; a line stays one line and harmless to a terminal.
-		s.Say("%s", Printable(l))
+		s.Printf("%s", Printable(l))
 	}
 	return ExitCode(err)
 }

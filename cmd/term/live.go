@@ -22,8 +22,8 @@ func (s Streams) NewLive(output string, head []string, width []int) *Live {
 	return &Live{s: s, Output: output, head: head, Width: width}
 }
 
-// Tell prints the next one: v in JSON and YAML, name, or row in a table.
-func (l *Live) Tell(v any, name string, row []string) error {
+// Print prints the next one: v in JSON and YAML, name, or row in a table.
+func (l *Live) Print(v any, name string, row []string) error {
 	switch l.Output {
 	case "json":
 		enc := json.NewEncoder(l.s.Out)

@@ -55,7 +55,7 @@ func (s Streams) Show(what Shown, output string) error {
 	}
 	t := what.Table(output == "wide")
 	if len(t.Rows) == 0 && what.Empty != "" {
-		s.Say("%s", what.Empty)
+		s.Printf("%s", what.Empty)
 		return nil
 	}
 	return t.Write(s.Out, s.Color)

@@ -26,8 +26,8 @@ func (s Streams) Setting(flag, env, fallback string) string {
 	return fallback
 }
 
-// Say writes one message for a person.
-func (s Streams) Say(format string, args ...any) { fmt.Fprintf(s.Err, format+"\n", args...) }
+// Printf writes one message for a person.
+func (s Streams) Printf(format string, args ...any) { fmt.Fprintf(s.Err, format+"\n", args...) }
 
 // OS is the process's own surroundings.
 func OS() Streams {

@@ -9,12 +9,12 @@ import (
 )
 
 // beside runs ours and theirs in turns and reports the ratio of their times.
-func beside(b *testing.B, ours, theirs func()) {
+func beside(b *testing.B, own, theirs func()) {
 	b.Helper()
 	var our, their time.Duration
 	for b.Loop() {
 		began := time.Now()
-		ours()
+		own()
 		middle := time.Now()
 		theirs()
 		our, their = our+middle.Sub(began), their+time.Since(middle)
@@ -32,7 +32,9 @@ func astute(size, salt int) string {
 	for i := 0; len(text) < size-1; i++ {
 		section := ""
 		for j := range 12 {
-			section += fmt.Sprintf(`,"settings:storage.images_%d.value == true":{"weight":%d,"type":"checkbox","value":%v,"label":"Ceph RBD for volumes (Cinder) \"%d\"","ratio":1.0,"hosts":["node-%d.domain.tld","192.0.2.%d",null]}`,
+			section += fmt.Sprintf(`,"settings:storage.images_%d.value == `+
+				`true":{"weight":%d,"type":"checkbox","value":%v,"label":"Ceph RBD for volumes (Cinder) `+
+				`\"%d\"","ratio":1.0,"hosts":["node-%d.domain.tld","192.0.2.%d",null]}`,
 				(j*7)%12, j*i, j%2 == 0, salt, i, j)
 		}
 		text += fmt.Sprintf(`,"section_%d":{"uid":"%d"%s}`, (i*37)%100, i, section)

@@ -115,51 +115,51 @@ func (d deep) self(n *node, same bool) (*node, error) {
 		}
 		return out, nil
 	case '[':
-		ours, theirs := n.subs, n.subs
+		own, theirs := n.subs, n.subs
 		if same {
-			ours = d.knockOutSame(n.subs)
-			theirs = ours
+			own = d.knockOutSame(n.subs)
+			theirs = own
 		} else if d.KnockoutPrefix != "" {
-			ours, theirs = d.knockOut(ours, theirs)
+			own, theirs = d.knockOut(own, theirs)
 		}
-		return d.join(ours, theirs, true)
+		return d.join(own, theirs, true)
 	}
 	return d.scalar(n), nil
 }
 
 // lists joins two lists, the elements of the lower first.
 func (d deep) lists(high, low *node) (*node, error) {
-	ours, theirs := high.subs, low.subs
+	own, theirs := high.subs, low.subs
 	if d.KnockoutPrefix != "" {
-		ours, theirs = d.knockOut(ours, theirs)
+		own, theirs = d.knockOut(own, theirs)
 	}
-	return d.join(ours, theirs, false)
+	return d.join(own, theirs, false)
 }
 
 // join is what is left of two lists in one; self says that they have the same elements.
-func (d deep) join(ours, theirs []*node, self bool) (*node, error) {
-	d.m.make(nodeCost + 24*(len(ours)+len(theirs)))
+func (d deep) join(own, theirs []*node, self bool) (*node, error) {
+	d.m.make(nodeCost + 24*(len(own)+len(theirs)))
 	out := &node{kind: '[', m: d.m}
-	if d.MergeHashArrays && allObjects(ours) && allObjects(theirs) {
+	if d.MergeHashArrays && allObjects(own) && allObjects(theirs) {
 		for i, low := range theirs {
 			var err error
 			switch {
-			case i < len(ours) && self && ours[i] == low:
+			case i < len(own) && self && own[i] == low:
 				low, err = d.self(low, true)
-			case i < len(ours):
-				low, err = d.over(ours[i], low)
+			case i < len(own):
+				low, err = d.over(own[i], low)
 			}
 			if err != nil {
 				return nil, err
 			}
 			out.subs = append(out.subs, low)
 		}
-		if len(ours) > len(theirs) {
-			out.subs = append(out.subs, ours[len(theirs):]...)
+		if len(own) > len(theirs) {
+			out.subs = append(out.subs, own[len(theirs):]...)
 		}
 	} else {
 		seen := map[string]bool{}
-		for _, n := range slices.Concat(theirs, ours) {
+		for _, n := range slices.Concat(theirs, own) {
 			if id := d.m.identity(n.json()); !seen[id] {
 				seen[id] = true
 				out.subs = append(out.subs, n)
@@ -183,10 +183,10 @@ func allObjects(ns []*node) bool {
 
 // knockOut takes the elements out of theirs that ours names behind the prefix, and those names
 // out of ours; the prefix alone takes all.
-func (d deep) knockOut(ours, theirs []*node) (left, rest []*node) {
+func (d deep) knockOut(own, theirs []*node) (left, rest []*node) {
 	gone := map[string]bool{}
-	d.m.make(8 * (len(ours) + len(theirs)))
-	for _, n := range ours {
+	d.m.make(8 * (len(own) + len(theirs)))
+	for _, n := range own {
 		text, is := n.text()
 		switch {
 		case is && text == d.KnockoutPrefix:
@@ -246,10 +246,10 @@ func (d deep) knockOutSame(list []*node) []*node {
 		}
 		goes := func(o element) bool { return o.is && (o.text == item || o.text == e.text) }
 		if times[item] == 0 && times[e.text] == 1 { // it alone
-			d.m.look(16 * (len(all) - i))
+			d.m.count(16 * (len(all) - i))
 			all = slices.Delete(all, i, i+1)
 		} else {
-			d.m.look(16 * len(all))
+			d.m.count(16 * len(all))
 			all = slices.DeleteFunc(all, goes)
 		}
 		times[item], times[e.text] = 0, 0
@@ -280,7 +280,7 @@ func (d deep) scalar(high *node) *node {
 
 // unprefixed is a text without the prefix, which may begin any of its lines.
 func (d deep) unprefixed(text string) string {
-	if d.m.look(len(text)); !strings.Contains(text, d.KnockoutPrefix) {
+	if d.m.count(len(text)); !strings.Contains(text, d.KnockoutPrefix) {
 		return text
 	}
 	lines := strings.Split(text, "\n")
@@ -300,7 +300,7 @@ func (n *node) firstKey() string {
 
 func (n *node) text() (string, bool) {
 	n.m.make(len(n.raw))
-	n.m.look(len(n.raw))
+	n.m.count(len(n.raw))
 	return n.raw.Text()
 }
 

@@ -48,7 +48,7 @@ func (d *differ) add(op string, path []string, older, newer JSON) {
 	if d.size += one.pointerSize() + len(newer) + 64; d.size > MaxAnswer {
 		d.m.answer(d.size)
 	}
-	d.m.look(32 + 16*len(path))
+	d.m.count(32 + 16*len(path))
 	if len(d.out) == cap(d.out) {
 		d.m.make(96 * len(d.out))
 		d.out = slices.Grow(d.out, len(d.out)+16)
@@ -57,7 +57,7 @@ func (d *differ) add(op string, path []string, older, newer JSON) {
 }
 
 func (d *differ) value(path []string, a, b JSON) {
-	d.m.look(3 * (len(a) + len(b)))
+	d.m.count(3 * (len(a) + len(b)))
 	switch {
 	case d.m.same(a, b):
 	case len(a) == 0:

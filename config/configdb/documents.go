@@ -172,14 +172,14 @@ func (p *parser) object(depth int) error {
 		p.objects = slices.Grow(p.objects, len(p.objects)+16)
 	}
 	p.objects = append(p.objects, order{from: len(p.out)})
-	p.take()
+	p.next()
 	p.blanks()
 	for !p.is('}') {
 		if len(p.open) > first {
 			if !p.is(',') {
 				return p.fault("the object goes on without a comma", "must be ',' or '}' here")
 			}
-			p.take()
+			p.next()
 			p.blanks()
 		}
 		m, err := p.member(depth)
@@ -195,7 +195,7 @@ func (p *parser) object(depth int) error {
 		p.open = append(p.open, m)
 		p.blanks()
 	}
-	p.take()
+	p.next()
 	o := &p.objects[index]
 	o.to, o.after = len(p.out), len(p.objects)
 	if !inOrder {
@@ -221,7 +221,7 @@ func (p *parser) member(depth int) (m member, err error) {
 		return m, p.fault("a key has no value", "must be ':' here")
 	}
 	m.colon = len(p.out)
-	p.take()
+	p.next()
 	p.blanks()
 	err = p.value(depth)
 	m.to = len(p.out)
@@ -258,14 +258,14 @@ func (p *parser) array(depth int) error {
 	if depth > MaxDepth {
 		return p.tooDeep()
 	}
-	p.take()
+	p.next()
 	p.blanks()
 	for first := true; !p.is(']'); first = false {
 		if !first {
 			if !p.is(',') {
 				return p.fault("the list goes on without a comma", "must be ',' or ']' here")
 			}
-			p.take()
+			p.next()
 			p.blanks()
 		}
 		if err := p.value(depth); err != nil {
@@ -273,7 +273,7 @@ func (p *parser) array(depth int) error {
 		}
 		p.blanks()
 	}
-	p.take()
+	p.next()
 	return nil
 }
 
@@ -333,8 +333,8 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 func (p *parser) is(c byte) bool { return p.at < len(p.text) && p.text[p.at] == c }
 
-// take takes over one character.
-func (p *parser) take() {
+// next takes over one character.
+func (p *parser) next() {
 	p.out = append(p.out, p.text[p.at])
 	p.at++
 }

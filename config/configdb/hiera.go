@@ -70,7 +70,7 @@ func (l *Lookups) Find(key string) (v JSON, found bool, err error) {
 	if err != nil || key == optionsKey || strings.HasPrefix(key, optionsKey+".") {
 		return nil, false, err
 	}
-	l.m.look(64 + len(key))
+	l.m.count(64 + len(key))
 	at, known := l.roots[path[0].text]
 	if !known {
 		at.value, at.found, at.err = l.m.lookupRoot(o, l.sources, path[0].text)
@@ -85,7 +85,7 @@ func (l *Lookups) Find(key string) (v JSON, found bool, err error) {
 func (m *Meter) lookupRoot(o MergeOptions, sources []Object, root string) (v JSON, found bool, err error) {
 	var values []JSON
 	for _, s := range sources {
-		m.look(64)
+		m.count(64)
 		if v, has := s.Get(root); has {
 			values = append(values, v)
 			if o.Strategy == "" || o.Strategy == MergeFirst {
@@ -196,7 +196,7 @@ func (m *Meter) flatten(out []JSON, v JSON) []JSON {
 		m.make(128) // lists grow by a quarter
 		return append(out, v)
 	}
-	m.look(len(v))
+	m.count(len(v))
 	for e := range items(v) {
 		out = m.flatten(out, e)
 	}

@@ -51,7 +51,8 @@ func has(v JSON, key string) bool {
 func TestLookupOfAKey(t *testing.T) {
 	t.Parallel()
 	sources := []Object{
-		object(t, `{"a.b":{"c d":[1.0,{"e":null}]},"n":null,"s":"high","l":[[1,2],2],"h":{"x":1,"y":{"z":1}},"num":{"0":"zero"},"any":{"a":1},"low":1,"lookup_options":{"a":1}}`),
+		object(t, `{"a.b":{"c `+
+			`d":[1.0,{"e":null}]},"n":null,"s":"high","l":[[1,2],2],"h":{"x":1,"y":{"z":1}},"num":{"0":"zero"},"any":{"a":1},"low":1,"lookup_options":{"a":1}}`),
 		object(t, `{"n":1,"s":"low","l":[3,1,1.0],"h":{"y":{"w":2},"v":3},"one":[1,1,[1]],"scalar":7,"s2":{"a":1},"any":2,"low":null,"lookup_options":{"b":2}}`),
 	}
 	for _, c := range []struct {

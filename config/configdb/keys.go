@@ -170,7 +170,7 @@ func (m *Meter) Get(e KeysEdit, doc JSON) (out []JSON, err error) {
 		if err != nil {
 			return nil, err
 		}
-		m.look(64)
+		m.count(64)
 		at := root
 		for j, key := range path {
 			if at, err = at.step(path, j, key); err != nil {
@@ -217,7 +217,7 @@ func (m *Meter) child(v JSON, key string) (JSON, bool) {
 	if len(v) == 0 {
 		return nil, false
 	}
-	m.look(len(v))
+	m.count(len(v))
 	switch v[0] {
 	case '{':
 		for s := range spans(v) {

@@ -20,24 +20,24 @@ func (m *Meter) Lookup(layers ...Object) (out Object, won []int, err error) {
 func (m *Meter) merge(layers []Object, winners bool) (Object, []int) {
 	heads := make([][]Member, 0, len(layers))
 	index := make([]int, 0, len(layers))
-	most, only, all := 0, 0, 0 // members of the largest; of all
+	limit, only, all := 0, 0, 0 // members of the largest; of all
 	for i, l := range layers {
 		if len(l.members) > 0 {
 			heads, index = append(heads, l.members), append(index, i)
-			most, only, all = max(most, len(l.members)), i, all+len(l.members)
+			limit, only, all = max(limit, len(l.members)), i, all+len(l.members)
 		}
 	}
 	var won []int
 	if len(heads) == 1 && !winners {
 		return layers[only], nil
 	}
-	if all > most { // it may grow, by doubling at most
+	if all > limit { // it may grow, by doubling at most
 		m.make(2 * memberCost * all)
 	}
-	m.make(memberCost * most)
-	out := make([]Member, 0, most)
+	m.make(memberCost * limit)
+	out := make([]Member, 0, limit)
 	for {
-		m.look(8 * len(heads))
+		m.count(8 * len(heads))
 		last, next := leastKey(heads)
 		if last < 0 {
 			return Object{members: out}, won
@@ -89,7 +89,7 @@ func (m *Meter) mergeTwo(low, high Object) Object {
 	}
 	a, b := low.members, high.members
 	m.make(memberCost * (len(a) + len(b)))
-	m.look(32 * (len(a) + len(b)))
+	m.count(32 * (len(a) + len(b)))
 	out := make([]Member, 0, len(a)+len(b))
 	for len(a) > 0 && len(b) > 0 {
 		switch c := cmp.Compare(a[0].Key, b[0].Key); {

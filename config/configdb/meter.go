@@ -59,7 +59,7 @@ func (m *Meter) Used() (made, looked int) {
 func (m *Meter) Spend(made, looked int) (err error) {
 	defer m.catch(&err)
 	m.make(made)
-	m.look(looked)
+	m.count(looked)
 	return nil
 }
 
@@ -89,7 +89,7 @@ func (m *Meter) make(n int) {
 	}
 }
 
-func (m *Meter) look(n int) {
+func (m *Meter) count(n int) {
 	if m == nil {
 		return
 	}
@@ -111,7 +111,7 @@ func (m *Meter) answer(size int) {
 		panic(ended{tooLarge("the answer: has more than %d MiB: ask for less at once", MaxAnswer>>20)})
 	}
 	m.make(size)
-	m.look(size)
+	m.count(size)
 }
 
 // IsTooLarge says whether an error is that a computation would cost too much.

@@ -106,7 +106,7 @@ func (n *node) moves(from int) {
 	if n.kind == '{' {
 		words = 3
 	}
-	n.m.look(words * (len(n.subs) - from))
+	n.m.count(words * (len(n.subs) - from))
 }
 
 func (n *node) remove(key string) {
@@ -134,7 +134,7 @@ func (n *node) json() JSON {
 // size is how long the value is at least: escapes in keys come on top.
 func (n *node) size() int {
 	if n.kind != '{' && n.kind != '[' {
-		n.m.look(len(n.raw))
+		n.m.count(len(n.raw))
 		return len(n.raw)
 	}
 	size := 1 + max(1, len(n.subs))
@@ -144,7 +144,7 @@ func (n *node) size() int {
 		}
 		size += sub.size()
 	}
-	n.m.look(size)
+	n.m.count(size)
 	return size
 }
 
@@ -168,7 +168,7 @@ func (n *node) append(b []byte) []byte {
 
 // nesting is how deep a canonical value is nested.
 func nesting(v JSON) int {
-	most, depth := 0, 0
+	limit, depth := 0, 0
 	for at := 0; at < len(v); {
 		switch n := nests[v[at]]; n {
 		case 0:
@@ -177,9 +177,9 @@ func nesting(v JSON) int {
 			at = skipString(v, at)
 		default:
 			depth += int(n)
-			most = max(most, depth)
+			limit = max(limit, depth)
 			at++
 		}
 	}
-	return most
+	return limit
 }

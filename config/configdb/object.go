@@ -44,13 +44,13 @@ func (m *Meter) object(v JSON) (Object, error) {
 	}
 	n := min(len(v)/16, 64)
 	if len(v) >= countFrom {
-		m.look(len(v))
+		m.count(len(v))
 		n = 0
 		for range spans(v) {
 			n++
 		}
 	}
-	m.look(len(v))
+	m.count(len(v))
 	m.make(n * memberCost)
 	o := Object{text: v, members: make([]Member, 0, n)}
 	size := 0
@@ -211,12 +211,12 @@ func (m *Meter) elements(j JSON) []JSON {
 	}
 	n := 0
 	if len(j) >= countFrom {
-		m.look(len(j))
+		m.count(len(j))
 		for range items(j) {
 			n++
 		}
 	}
-	m.look(len(j))
+	m.count(len(j))
 	m.make(n * 24)
 	out := make([]JSON, 0, n)
 	for e := range items(j) {

@@ -43,7 +43,7 @@ type sortable struct {
 }
 
 func (m *Meter) sortable(v JSON) sortable {
-	m.look(len(v) + 64)
+	m.count(len(v) + 64)
 	m.make(128)
 	s := sortable{raw: v}
 	switch {
@@ -65,13 +65,13 @@ func (m *Meter) sortable(v JSON) sortable {
 
 // compare says which of two values is the larger, and false if that has no meaning.
 func (m *Meter) compare(a, b *sortable) (int, bool) {
-	m.look(32)
+	m.count(32)
 	switch {
 	case a.kind != b.kind || a.kind == 0:
-		m.look(len(a.raw) + len(b.raw))
+		m.count(len(a.raw) + len(b.raw))
 		return 0, same(a.raw, b.raw)
 	case a.kind == '"':
-		m.look(min(len(a.text), len(b.text)))
+		m.count(min(len(a.text), len(b.text)))
 		return strings.Compare(a.text, b.text), true
 	case a.kind == '0':
 		return m.compareNumbers(a, b), true
@@ -87,7 +87,7 @@ func (m *Meter) compare(a, b *sortable) (int, bool) {
 // compareNumbers compares two numbers as Ruby holds them: floats, and integers of any size, which are never made
 // numbers of for it: that takes the square of their digits.
 func (m *Meter) compareNumbers(a, b *sortable) int {
-	m.look(min(len(a.raw), len(b.raw)))
+	m.count(min(len(a.raw), len(b.raw)))
 	switch af, bf := isFloat(a.raw), isFloat(b.raw); {
 	case af && bf:
 		return cmp.Compare(a.float, b.float)
@@ -124,8 +124,8 @@ func digitsOf(v JSON) ([]byte, int) {
 	return v, 1
 }
 
-// mostDigits is one more than any finite float has before its point.
-const mostDigits = 310
+// maxDigits is one more than any finite float has before its point.
+const maxDigits = 310
 
 // compareIntFloat compares an integer with a float by the float that is next to it: what is less than a float as such
 // is less. Only where they are equal it is made a number of.
@@ -134,7 +134,7 @@ func (m *Meter) compareIntFloat(i *sortable, f float64) int {
 	switch {
 	case math.IsInf(f, 0):
 		return -cmp.Compare(f, 0)
-	case len(digits) >= mostDigits:
+	case len(digits) >= maxDigits:
 		return sign
 	case i.float != f:
 		return cmp.Compare(i.float, f)
@@ -151,7 +151,7 @@ func isFloat(v JSON) bool { return bytes.ContainsAny(v, ".eE") }
 
 // identity is equal for two values that Ruby's eql? holds to be equal: 1.0 and 1.00, but not 1.
 func (m *Meter) identity(v JSON) string {
-	m.look(4 * len(v))
+	m.count(4 * len(v))
 	m.make(3*len(v) + 64)
 	v = v.respelled()
 	b := make([]byte, 0, len(v))

@@ -123,13 +123,13 @@ func (k *masker) value(from, to int, at []*secretTree) {
 	if v[0] != '{' && v[0] != '[' || isMasked(v) {
 		return
 	}
-	k.m.look(len(v))
+	k.m.count(len(v))
 	var below []*secretTree
 	if v[0] == '[' {
 		below = k.elements(at)
 	}
 	for s := range parts(v) {
-		k.m.look(24 * len(at))
+		k.m.count(24 * len(at))
 		if v[0] == '{' {
 			below = members(at, unquote(v[s.from+1:s.value-2]))
 		}
@@ -159,7 +159,7 @@ func (k *masker) elements(at []*secretTree) (below []*secretTree) {
 		if t.any != nil {
 			below = append(below, t.any)
 		}
-		k.m.look(24 * len(t.keys))
+		k.m.count(24 * len(t.keys))
 		for key, sub := range t.keys {
 			if isIndex(key) {
 				below = append(below, sub)
@@ -225,7 +225,7 @@ func (n *node) visit(path []string, steps []segment, f func(path []string, n *no
 	}
 	n.expand()
 	for i, sub := range n.subs {
-		n.m.look(16)
+		n.m.count(16)
 		key := n.keyOf(i)
 		if !steps[0].any() && key != steps[0].text && (n.kind != '[' || !isIndex(steps[0].text)) {
 			continue

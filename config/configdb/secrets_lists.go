@@ -107,7 +107,7 @@ func (b *before) elements(v JSON) (out []JSON) {
 	if len(v) == 0 || v[0] != '[' {
 		return nil
 	}
-	b.m.look(2 * len(v))
+	b.m.count(2 * len(v))
 	for s := range parts(v) {
 		b.m.make(64)
 		out = append(out, v[s.value:s.to])

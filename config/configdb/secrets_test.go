@@ -130,7 +130,8 @@ func TestSecretsFollowTheElementsOfLists(t *testing.T) {
 	}
 	nested := parse(t, `{"l":[{"i":1,"in":[{"k":"x","p":1},{"k":"y","p":2}]},{"i":2,"in":[{"k":"z","p":3}]}]}`)
 	s = secrets(t, "l.*.in.1.p")
-	got, err := free.Unmask(parse(t, `{"l":[{"i":2,"in":[{"k":"z","p":`+m+`}]},{"i":1,"in":[{"k":"x","p":`+m+`},{"k":"y","p":`+
+	got, err := free.Unmask(parse(t, `{"l":[{"i":2,"in":[{"k":"z","p":`+m+`}]},{"i":1,"in":[{"k":"x","p":`+m+
+		`},{"k":"y","p":`+
 		m+`}]}]}`), nested, s)
 	if want := `{"l":[{"i":2,"in":[{"k":"z","p":3}]},{"i":1,"in":[{"k":"x","p":1},{"k":"y","p":2}]}]}`; err != nil ||
 		string(got) != want {

@@ -11,10 +11,10 @@ type part struct {
 // parseText finds the references in a string.
 func (m *Meter) parseText(s string) ([]part, error) {
 	var out []part
-	m.look(4 * len(s))
+	m.count(4 * len(s))
 	for s != "" {
 		m.make(4 * 24)
-		m.look(64)
+		m.count(64)
 		open := strings.IndexByte(s, '{')
 		if open < 0 {
 			return append(out, part{text: s}), nil
@@ -31,7 +31,7 @@ func (m *Meter) parseText(s string) ([]part, error) {
 			out = append(out, part{text: "{"})
 		default:
 			end := closing(s[open+1 : min(len(s), open+1+maxReference)])
-			m.look(min(len(s)-open, maxReference))
+			m.count(min(len(s)-open, maxReference))
 			if end < 0 || !refersTo(s[open+1:open+1+end]) {
 				out = append(out, part{text: "%{"})
 				break

@@ -67,7 +67,7 @@ func (m *Meter) checkTemplate(content JSON) error {
 
 // refers says whether a value may have a reference in it.
 func (m *Meter) refers(v JSON) bool {
-	m.look(len(v))
+	m.count(len(v))
 	// % and {, escaped
 	return bytes.Contains(v, []byte("%{")) || bytes.Contains(v, []byte(`\u0025`)) || bytes.Contains(v, []byte(`\u007`))
 }
@@ -264,7 +264,7 @@ func (r *resolver) way() string { return strings.Join(r.chain, " -> ") }
 
 // find is the value that a reference stands for.
 func (r *resolver) find(f reference) (JSON, error) {
-	r.m.look(256)
+	r.m.count(256)
 	r.m.make(256)
 	name := f.String()
 	if v, is := r.known[name]; is {

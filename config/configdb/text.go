@@ -46,7 +46,7 @@ func (p *parser) string() (escaped bool, err error) {
 	for p.at = i; p.at < len(p.text); {
 		switch c := p.text[p.at]; {
 		case c == '"':
-			p.take()
+			p.next()
 			return bytes.IndexByte(p.out[start:], '\\') >= 0, nil
 		case c == '\\':
 			if err := p.escape(); err != nil {
@@ -248,7 +248,7 @@ func (m *Meter) same(a, b JSON) bool {
 	if bytes.IndexByte(a, '\\') < 0 && bytes.IndexByte(b, '\\') < 0 {
 		return false
 	}
-	m.look(4 * (len(a) + len(b)))
+	m.count(4 * (len(a) + len(b)))
 	m.make(len(a) + len(b))
 	return bytes.Equal(a.respelled(), b.respelled())
 }

@@ -141,13 +141,13 @@ func readsBack(s string) bool {
 	}
 	v := plainScalar(s)
 	_, is := v.Text()
-	return is && !isOneLetter.MatchString(s)
+	return is && !isSingleRune.MatchString(s)
 }
 
 var (
-	isPlainWord = regexp.MustCompile(`^[A-Za-z_/][A-Za-z0-9_./@+-]*(?: [A-Za-z0-9_./@+-]+)*$`)
-	isOneLetter = regexp.MustCompile(`^[yYnN]$`) // YAML 1.1 has them for booleans
-	dateLike    = regexp.MustCompile(`^[0-9]`)
+	isPlainWord  = regexp.MustCompile(`^[A-Za-z_/][A-Za-z0-9_./@+-]*(?: [A-Za-z0-9_./@+-]+)*$`)
+	isSingleRune = regexp.MustCompile(`^[yYnN]$`) // YAML 1.1 has them for booleans
+	dateLike     = regexp.MustCompile(`^[0-9]`)
 )
 
 // rubyReads says whether Psych reads a number of JSON as one.

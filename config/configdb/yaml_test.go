@@ -20,12 +20,13 @@ func TestYAMLIsReadAsPuppetReadsIt(t *testing.T) {
 		"%YAML 1.1\n---\na: yes\n": `{"a":true}`,
 		`{"b": 1.0, "a": [1e5]}`:   `{"a":[1e5],"b":1.0}`, // JSON is YAML
 		"just text":                `"just text"`,
-		"a:\n  b:\n  - 1\n  - c: x\n    d:\n  -\n  - - 2\n    - 3\ne:\n":                          `{"a":{"b":[1,{"c":"x","d":null},null,[2,3]]},"e":null}`,
-		"a:\n- 1\n-   b: 2\n    c: 3\nd: x":                                                       `{"a":[1,{"b":2,"c":3}],"d":"x"}`,
-		"a: {b: [1, 'x', ], c: , d}\n":                                                            `{"a":{"b":[1,"x"],"c":null,"d":null}}`,
-		"a: |\n  one\n   two\n\nb: >-\n  three\n  four\nc: 'it''s'\nd: \"\\x41\\U0001F600\\n\"\n": `{"a":"one\n two\n","b":"three four","c":"it's","d":"A😀\n"}`,
-		"url: http://x:80/y#z # comment":                                                          `{"url":"http://x:80/y#z"}`,
-		"1: a\n0x10: b\ntrue: c\n1.50: d\n'': e\n\"x: y\": f":                                     `{"":"e","1":"a","1.50":"d","16":"b","true":"c","x: y":"f"}`,
+		"a:\n  b:\n  - 1\n  - c: x\n    d:\n  -\n  - - 2\n    - 3\ne:\n": `{"a":{"b":[1,{"c":"x","d":null},null,[2,3]]},"e":null}`,
+		"a:\n- 1\n-   b: 2\n    c: 3\nd: x":                              `{"a":[1,{"b":2,"c":3}],"d":"x"}`,
+		"a: {b: [1, 'x', ], c: , d}\n":                                   `{"a":{"b":[1,"x"],"c":null,"d":null}}`,
+		"a: |\n  one\n   two\n\nb: >-\n  three\n  four\nc: 'it''s'\nd: \"\\x41\\U0001F600\\n\"\n": `{"a":"one\n ` +
+			`two\n","b":"three four","c":"it's","d":"A😀\n"}`,
+		"url: http://x:80/y#z # comment":                      `{"url":"http://x:80/y#z"}`,
+		"1: a\n0x10: b\ntrue: c\n1.50: d\n'': e\n\"x: y\": f": `{"":"e","1":"a","1.50":"d","16":"b","true":"c","x: y":"f"}`,
 		"? a\n: b\n? c":                   `{"a":"b","c":null}`,
 		"a\tb: c\td":                      `{"a\tb":"c\td"}`,
 		"[a: b, c]":                       `[{"a":"b"},"c"]`,
@@ -87,8 +88,9 @@ func TestYAMLThatIsRefused(t *testing.T) {
 		deep += fmt.Sprintf("a%d: &a%d %s*a%d%s\n", i+1, i+1, strings.Repeat("[", 200), i, strings.Repeat("]", 200))
 	}
 	for text, want := range map[string]string{
-		deep:                         "the document is nested too deep by its aliases: must be at most 1000 levels",
-		"a:\n  b: [1, .inf]":         `invalid YAML: the number ".inf" is not a JSON number: line 2 column 10 (a.b.1): must be a finite number, or a string in ""`,
+		deep: "the document is nested too deep by its aliases: must be at most 1000 levels",
+		"a:\n  b: [1, .inf]": `invalid YAML: the number ".inf" is not a JSON number: line 2 column 10 (a.b.1): ` +
+			`must be a finite number, or a string in ""`,
 		"a: -.INF":                   "(a)",
 		"a: .NaN":                    `the number ".NaN" is not a JSON number`,
 		"a: !!float .inf":            `the number ".inf"`,
@@ -155,7 +157,9 @@ func TestYAMLComesBack(t *testing.T) {
 
 func TestYAMLThatIsWritten(t *testing.T) {
 	t.Parallel()
-	doc := parse(t, `{"a":{"b":[1,{"c":null,"d":[[],[2,[3]],{}]},"x y"],"e":{}},"n":[1e5,1.0,1E400,9007199254740993],"s":["","yes","12","1.0","a: b","x\ny","y","~","0x1","2001-01-01","\u007f\u2028","ü"," x",":a","null"],"key with: colon":"v"}`)
+	doc := parse(t, `{"a":{"b":[1,{"c":null,"d":[[],[2,[3]],{}]},"x `+
+		`y"],"e":{}},"n":[1e5,1.0,1E400,9007199254740993],"s":["","yes","12","1.0","a: `+
+		`b","x\ny","y","~","0x1","2001-01-01","\u007f\u2028","ü"," x",":a","null"],"key with: colon":"v"}`)
 	const want = `a:
   b:
     - 1

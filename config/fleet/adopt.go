@@ -13,14 +13,14 @@ var roots = map[string][]string{
 // Removes are the objects that a node runs and that a push of the wanted config would
 // remove, as sorted paths: entries of ports, networkInstances and appNetworks, and adapters
 // of apps that stay. An entry that is marked as absent is none.
-func Removes(running, wanted config.Object) []string {
+func Removes(running, desired config.Object) []string {
 	var out []string
 	for _, root := range config.Keys(running) {
 		below, is := roots[root]
 		if !is {
 			continue
 		}
-		has, want := object(running[root]), object(wanted[root])
+		has, want := object(running[root]), object(desired[root])
 		for _, id := range config.Keys(has) {
 			switch {
 			case absent(has, id):

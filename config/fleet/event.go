@@ -18,8 +18,8 @@ type (
 		Joined   bool      // it has a certificate that is not revoked
 		Token    time.Time // until when a join token for it is open; zero without one
 	}
-	// Wanted is what a node shall have, all of it each time.
-	Wanted struct {
+	// Desired is what a node shall have, all of it each time.
+	Desired struct {
 		Digest
 		Generation Generation
 		For        layers.Versions // that it was computed for
@@ -89,8 +89,8 @@ type (
 	}
 	// Compared is the answer to Compare.
 	Compared struct {
-		Wanted, Running Digest
-		Removes         []string // objects that the node runs and the wanted config has not
+		Desired, Running Digest
+		Removes          []string // objects that the node runs and the wanted config has not
 	}
 	// AdoptionDecided is an operator's: with Replace the node's own objects may go. Without,
 	// they are imported into the layers: the wanted config that comes of it removes nothing.
@@ -99,8 +99,8 @@ type (
 	ReleaseAsked struct{ By string }
 	// Retry is an operator's: what failed before is tried again, and now.
 	Retry struct{}
-	// Gate is the rollout's: while Staged, a node gets the config Open and no other.
-	Gate struct {
+	// Admission is the rollout's: while Staged, a node gets the config Open and no other.
+	Admission struct {
 		Staged bool
 		Open   Digest
 	}
@@ -119,7 +119,7 @@ type (
 )
 
 func (Known) event()           {}
-func (Wanted) event()          {}
+func (Desired) event()         {}
 func (Connected) event()       {}
 func (Disconnected) event()    {}
 func (Report) event()          {}
@@ -133,7 +133,7 @@ func (Compared) event()        {}
 func (AdoptionDecided) event() {}
 func (ReleaseAsked) event()    {}
 func (Retry) event()           {}
-func (Gate) event()            {}
+func (Admission) event()       {}
 func (Recalled) event()        {}
 func (Unread) event()          {}
 func (TooLarge) event()        {}
@@ -170,8 +170,8 @@ type (
 		Whole      bool
 		Confirm    time.Duration // in which the config must be confirmed; 0 for a number
 	}
-	// Tell says to the node, outside the config, whether it is managed.
-	Tell struct{ Managed bool }
+	// SetManaged says to the node, outside the config, whether it is managed.
+	SetManaged struct{ Managed bool }
 	// Probe begins a round trip on the node's stream.
 	Probe struct{ Probe uint64 }
 	// Confirm makes the node keep what it runs.
@@ -181,10 +181,10 @@ type (
 	// Compute asks for the wanted config of versions that the node reports.
 	Compute struct{ layers.Versions }
 	// Compare asks what the wanted config would remove of what the node runs.
-	Compare struct{ Wanted, Running Digest }
-	// AskBaseConfig wants the node to be asked for its base config, hardware config and
+	Compare struct{ Desired, Running Digest }
+	// RequestBaseConfig wants the node to be asked for its base config, hardware config and
 	// metadata. Queries says whether that may be; Asked brings its answer.
-	AskBaseConfig struct{ Board string }
+	RequestBaseConfig struct{ Board string }
 	// SetTimer asks for Tick at a time, in place of the one before; zero is none.
 	SetTimer struct{ At time.Time }
 	// Save stores what must survive. An answer of the node is acknowledged after that only:
@@ -197,14 +197,14 @@ type (
 	}
 )
 
-func (Push) effect()          {}
-func (Tell) effect()          {}
-func (Probe) effect()         {}
-func (Confirm) effect()       {}
-func (Release) effect()       {}
-func (Compute) effect()       {}
-func (Compare) effect()       {}
-func (AskBaseConfig) effect() {}
-func (SetTimer) effect()      {}
-func (Save) effect()          {}
-func (Status) effect()        {}
+func (Push) effect()              {}
+func (SetManaged) effect()        {}
+func (Probe) effect()             {}
+func (Confirm) effect()           {}
+func (Release) effect()           {}
+func (Compute) effect()           {}
+func (Compare) effect()           {}
+func (RequestBaseConfig) effect() {}
+func (SetTimer) effect()          {}
+func (Save) effect()              {}
+func (Status) effect()            {}

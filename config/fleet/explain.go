@@ -10,7 +10,7 @@ import (
 // Explain says why the node is as it is, what happens next and when, and what else is
 // worth knowing, a line each.
 func (n *Node) Explain(now time.Time) []string {
-	v := n.judge(now)
+	v := n.validate(now)
 	out := []string{
 		string(v.state) + ": " + n.why(now, v),
 		"next: " + n.next(v),
@@ -31,7 +31,7 @@ func (n *Node) Explain(now time.Time) []string {
 		}
 	}
 	for _, f := range n.mem.Failures {
-		if v.state != Failed || f.Digest != n.wanted.Digest {
+		if v.state != Failed || f.Digest != n.desired.Digest {
 			out = append(out, fmt.Sprintf("remembered: config %s %s: %s", f.Digest, failure(f), f.Why))
 		}
 	}
@@ -45,7 +45,7 @@ func (n *Node) Explain(now time.Time) []string {
 // why is the first half of a verdict: what is so.
 func (n *Node) why(now time.Time, v verdict) string {
 	switch v.state {
-	case Stranger:
+	case UnknownNode:
 		return "it is in no topology, has not joined and no join token is open for it"
 	case Expected:
 		if n.tokenOpen(now) {
@@ -68,7 +68,7 @@ func (n *Node) why(now time.Time, v verdict) string {
 		if n.unread != "" {
 			return "what the store has of its pushes can't be read here: " + n.unread
 		}
-		return "its layers make no config: " + n.wanted.Fault
+		return "its layers make no config: " + n.desired.Fault
 	case Unmanaged:
 		return "sysParams.managedConfig is false for it: nothing is pushed"
 	case HeldLocally:
@@ -85,16 +85,16 @@ func (n *Node) whySame(v verdict) string {
 	switch v.state {
 	case Renumbering:
 		return fmt.Sprintf("it runs the wanted config as generation %s, wanted is %s", name(n.report.Generation),
-			n.wanted.Generation)
+			n.desired.Generation)
 	case Settling:
-		return fmt.Sprintf("it runs generation %s, and has not settled yet", n.wanted.Generation)
+		return fmt.Sprintf("it runs generation %s, and has not settled yet", n.desired.Generation)
 	case Unwell:
-		return fmt.Sprintf("it runs generation %s, and what was good before is bad now: %s", n.wanted.Generation,
+		return fmt.Sprintf("it runs generation %s, and what was good before is bad now: %s", n.desired.Generation,
 			strings.Join(n.report.Pending.Worse, ", "))
 	case Confirming:
-		return fmt.Sprintf("it runs generation %s, has settled and is not worse than before", n.wanted.Generation)
+		return fmt.Sprintf("it runs generation %s, has settled and is not worse than before", n.desired.Generation)
 	default:
-		return fmt.Sprintf("it runs the wanted config, generation %s", n.wanted.Generation)
+		return fmt.Sprintf("it runs the wanted config, generation %s", n.desired.Generation)
 	}
 }
 
@@ -106,7 +106,7 @@ func (n *Node) whyOther(v verdict) string {
 		return fmt.Sprintf("%s; board %q with software %q is unknown hardware, which may need configs that are not known "+
 			"here: nothing is pushed", differs, n.report.Board, n.report.Software)
 	case Failed:
-		f := n.mem.failure(n.wanted.Digest)
+		f := n.mem.failure(n.desired.Digest)
 		return fmt.Sprintf("%s; it was %s: %s", differs, failure(*f), f.Why)
 	case Comparing:
 		return differs + "; it runs a config from before it joined, which is being compared with the wanted one"
@@ -115,7 +115,7 @@ func (n *Node) whyOther(v verdict) string {
 	case Staged:
 		return differs + "; the rollout has not come to it"
 	case Applying:
-		return fmt.Sprintf("%s; it has taken generation %s, and works on it", differs, n.wanted.Generation)
+		return fmt.Sprintf("%s; it has taken generation %s, and works on it", differs, n.desired.Generation)
 	case Waiting:
 		return differs + "; " + n.pushed()
 	default:
@@ -142,7 +142,7 @@ func (n *Node) pushed() string {
 
 // differs says what of the node is not as wanted.
 func (n *Node) differs() string {
-	has, want := n.report.Digest, n.wanted.Digest
+	has, want := n.report.Digest, n.desired.Digest
 	switch {
 	case has.Config == "":
 		return "it can't read its config"
@@ -155,7 +155,7 @@ func (n *Node) differs() string {
 // next is the second half of a verdict: what happens now, and when.
 func (n *Node) next(v verdict) string {
 	switch v.state {
-	case Stranger:
+	case UnknownNode:
 		return "nothing, until it is put into the topology or a join token is made for it"
 	case Expected:
 		if !v.at.IsZero() {

@@ -9,8 +9,10 @@ import (
 // Every state of a node answers why it is so, what happens next and when.
 func TestExplain(t *testing.T) {
 	const (
-		sane    = `runs: config B, generation none, software "EDGESPAN-1-0-0", firmware "", board "b1", reported at 2026-03-01T12:00:00Z`
-		synced  = `runs: config A, generation s:1, software "EDGESPAN-1-0-0", firmware "", board "b1", reported at 2026-03-01T12:00:00Z`
+		sane = `runs: config B, generation none, software "EDGESPAN-1-0-0", firmware "", board "b1", reported at ` +
+			`2026-03-01T12:00:00Z`
+		synced = `runs: config A, generation s:1, software "EDGESPAN-1-0-0", firmware "", board "b1", reported at ` +
+			`2026-03-01T12:00:00Z`
 		differs = "it runs config B, wanted is A; "
 	)
 	off := Defaults("me")
@@ -22,7 +24,7 @@ func TestExplain(t *testing.T) {
 			Failures: []Failure{{Digest: a, Attempt: 1, Reason: r, Why: "ports: is a string", At: noon, For: v1}},
 		}
 	}
-	unknown := with(want(a, 1), func(w *Wanted) { w.Unknown = true })
+	unknown := with(want(a, 1), func(w *Desired) { w.Unknown = true })
 	for _, c := range []struct {
 		state State
 		name  string
@@ -31,7 +33,7 @@ func TestExplain(t *testing.T) {
 		steps []step
 		want  []string
 	}{
-		{Stranger, "", adopted, Settings{}, nil, []string{
+		{UnknownNode, "", adopted, Settings{}, nil, []string{
 			"it is in no topology, has not joined and no join token is open for it",
 			"nothing, until it is put into the topology or a join token is made for it",
 		}},
@@ -63,10 +65,10 @@ func TestExplain(t *testing.T) {
 			strings.Replace(sane, "1-0-0", "1-1-0", 1),
 		}},
 		{Faulty, "", adopted, Settings{},
-			joined(step{event: Wanted{For: v1, Fault: "ports: invalid type object"}}, step{event: has(b, 0)}), []string{
+			joined(step{event: Desired{For: v1, Fault: "ports: invalid type object"}}, step{event: has(b, 0)}), []string{
 				"its layers make no config: ports: invalid type object", "nothing, until a layer that clashes is changed", sane,
 			}},
-		{Unmanaged, "", adopted, Settings{}, joined(step{event: with(want(a, 1), func(w *Wanted) { w.Managed = false })},
+		{Unmanaged, "", adopted, Settings{}, joined(step{event: with(want(a, 1), func(w *Desired) { w.Managed = false })},
 			step{event: runs(b, 7, Pending{})}), []string{
 			"sysParams.managedConfig is false for it: nothing is pushed",
 			"nothing, until sysParams.managedConfig is true for it",
@@ -114,17 +116,20 @@ func TestExplain(t *testing.T) {
 		}},
 		{Unknowable, "asked", adopted, Settings{}, joined(step{event: unknown},
 			step{event: has(b, 0)}, step{event: Asked{true, noon.Add(2 * time.Minute)}}), []string{
-			differs + `board "b1" with software "EDGESPAN-1-0-0" is unknown hardware, which may need configs that are not known here: nothing is pushed`,
+			differs + `board "b1" with software "EDGESPAN-1-0-0" is unknown hardware, which may need configs that are not ` +
+				`known here: nothing is pushed`,
 			"its base config, asked for at 2026-03-01T12:00:00Z, ends this once it is accepted (edgespan boards list); it may " +
 				"be asked again at 2026-03-01T12:02:00Z", sane,
 		}},
 		{Unknowable, "another of its board was asked", adopted, Settings{},
 			joined(step{event: unknown}, step{event: has(b, 0)}, step{event: Asked{false, noon.Add(9 * time.Second)}}), []string{
-				differs + `board "b1" with software "EDGESPAN-1-0-0" is unknown hardware, which may need configs that are not known here: nothing is pushed`,
+				differs + `board "b1" with software "EDGESPAN-1-0-0" is unknown hardware, which may need configs that are not ` +
+					`known here: nothing is pushed`,
 				"it is asked for its base config at 2026-03-01T12:00:09Z", sane,
 			}},
 		{Unknowable, "queries off", adopted, off, joined(step{event: unknown}, step{event: has(b, 0)}), []string{
-			differs + `board "b1" with software "EDGESPAN-1-0-0" is unknown hardware, which may need configs that are not known here: nothing is pushed`,
+			differs + `board "b1" with software "EDGESPAN-1-0-0" is unknown hardware, which may need configs that are not ` +
+				`known here: nothing is pushed`,
 			"nothing, until files for its board are added: unknown_hw_queries_enabled is off", sane,
 		}},
 		{Failed, "rejected", failed(Invalid), Settings{}, report(has(b, 0)), []string{
@@ -150,7 +155,7 @@ func TestExplain(t *testing.T) {
 				differs + "a first push would remove 1, 2, 3, 4, 5 and 2 more",
 				"nothing, until it is adopted with --import or --replace", sane,
 			}},
-		{Staged, "", adopted, Settings{}, joined(step{event: Gate{Staged: true}}, step{event: has(b, 0)}), []string{
+		{Staged, "", adopted, Settings{}, joined(step{event: Admission{Staged: true}}, step{event: has(b, 0)}), []string{
 			differs + "the rollout has not come to it", "it is pushed when its batch comes", sane,
 		}},
 		{Applying, "", adopted, Settings{},
@@ -234,7 +239,7 @@ func TestExplainBeforeTheTimer(t *testing.T) {
 
 func TestStuck(t *testing.T) {
 	stuck := map[State]bool{
-		Stranger: true, Expected: true, Offline: false, Elsewhere: false, Silent: false, Computing: false, Faulty: true,
+		UnknownNode: true, Expected: true, Offline: false, Elsewhere: false, Silent: false, Computing: false, Faulty: true,
 		Unmanaged:   true,
 		HeldLocally: true, InSync: false, Renumbering: false, Settling: false, Unwell: false, Confirming: false,
 		Unknowable: true, Failed: true,

@@ -16,7 +16,7 @@ type Fleet struct {
 	hardware  Hardware
 	layers    *layers.Fleet
 	kinds     map[string]bool
-	nodes     map[string]*wish
+	nodes     map[string]*nodeDesired
 	peers     Peers // nil: nothing goes with any config
 }
 
@@ -25,17 +25,17 @@ type Fleet struct {
 // looked at, and for most has nothing to say.
 type Peers func(node string, set layers.Set, md5 string) (with *peer.Configuration, digest string)
 
-type wish struct {
+type nodeDesired struct {
 	kind    Kind
 	counted Counted
-	wanted  Wanted // as it was told last
+	desired Desired // as it was told last
 }
 
 // Touched is a node that wants something else than before. Counted is stored by
 // compare-and-set before the node's machine gets Wanted.
 type Touched struct {
 	Node    string
-	Wanted  Wanted
+	Desired Desired
 	Counted Counted
 }
 
@@ -47,7 +47,7 @@ func NewFleet(authority string, h Hardware, network config.Object) (*Fleet, erro
 	}
 	return &Fleet{
 		authority: authority, hardware: h, layers: layers.NewFleet(network),
-		kinds: map[string]bool{}, nodes: map[string]*wish{},
+		kinds: map[string]bool{}, nodes: map[string]*nodeDesired{},
 	}, nil
 }
 
@@ -69,10 +69,10 @@ func (f *Fleet) SetHardware(h Hardware) (others []string) {
 	f.hardware = h
 	kinds := map[layers.Versions]Kind{} // few, for many nodes
 	for name, w := range f.nodes {
-		k, found := kinds[w.wanted.For]
+		k, found := kinds[w.desired.For]
 		if !found {
-			k = h.KindOf(w.wanted.For)
-			kinds[w.wanted.For] = k
+			k = h.KindOf(w.desired.For)
+			kinds[w.desired.For] = k
 		}
 		if k != w.kind {
 			others = append(others, name)
@@ -100,10 +100,10 @@ func (f *Fleet) Put(node string, v layers.Versions, auto, own config.Object, cou
 	}
 	w := f.nodes[node]
 	if w == nil {
-		w = &wish{counted: counted}
+		w = &nodeDesired{counted: counted}
 		f.nodes[node] = w
 	}
-	w.kind, w.wanted.For = k, v
+	w.kind, w.desired.For = k, v
 	return f.touch([]string{node}, true)
 }
 
@@ -141,7 +141,7 @@ func (f *Fleet) touched(names []string) ([]Touched, error) { return f.touch(name
 func (f *Fleet) touch(names []string, tell bool) (out []Touched, err error) {
 	for _, name := range names {
 		w := f.nodes[name]
-		next := Wanted{Generation: w.counted.Generation, For: w.wanted.For, Unknown: w.kind.Unknown}
+		next := Desired{Generation: w.counted.Generation, For: w.desired.For, Unknown: w.kind.Unknown}
 		md5, clashes := f.layers.MD5(name)
 		if clashes != nil {
 			next.Fault = clashes.Error()
@@ -158,11 +158,11 @@ func (f *Fleet) touch(names []string, tell bool) (out []Touched, err error) {
 			w.counted, next.Generation = counted, counted.Generation
 			next.Managed = managed(set)
 		}
-		if next == w.wanted && !tell {
+		if next == w.desired && !tell {
 			continue
 		}
-		w.wanted = next
-		out = append(out, Touched{Node: name, Wanted: next, Counted: w.counted})
+		w.desired = next
+		out = append(out, Touched{Node: name, Desired: next, Counted: w.counted})
 	}
 	return out, nil
 }

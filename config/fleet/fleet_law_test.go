@@ -69,7 +69,7 @@ func (w *world) effect(name string, effect Effect) {
 	switch effect := effect.(type) {
 	case Push:
 		w.push(name, h, effect)
-	case Tell:
+	case SetManaged:
 		h.managed = &effect.Managed
 	case Probe:
 		if h.deaf {
@@ -81,10 +81,10 @@ func (w *world) effect(name string, effect Effect) {
 			h.pending = Generation{}
 		}
 	case Compare:
-		w.step(name, Compared{effect.Wanted, effect.Running, nil})
+		w.step(name, Compared{effect.Desired, effect.Running, nil})
 	case Compute:
 		w.put(name)
-	case AskBaseConfig:
+	case RequestBaseConfig:
 		granted, next := w.query.Ask(w.now, name, effect.Board)
 		if granted {
 			w.grant(name, w.query.node)
@@ -148,7 +148,7 @@ func (w *world) tell(touched []Touched, err error) []string {
 	var names []string
 	for _, n := range touched {
 		names = append(names, n.Node)
-		w.step(n.Node, n.Wanted)
+		w.step(n.Node, n.Desired)
 	}
 	return names
 }
@@ -198,7 +198,7 @@ func (w *world) random() {
 			}
 		}
 	case 2:
-		w.hosts[name].bad[w.nodes[name].wanted.Digest] = true
+		w.hosts[name].bad[w.nodes[name].desired.Digest] = true
 	case 3:
 		w.learn([]string{"x1", "x2"}[rapid.IntRange(0, 1).Draw(w.t, "board")])
 	case 4:
@@ -241,7 +241,7 @@ func TestPropertyAFleetConverges(t *testing.T) {
 		}
 		for name, n := range w.nodes {
 			state := n.State(w.now)
-			if failed := w.hosts[name].rejected[n.wanted.Digest]; state != InSync && !(failed && state == Failed) {
+			if failed := w.hosts[name].rejected[n.desired.Digest]; state != InSync && !(failed && state == Failed) {
 				t.Fatalf("%s: %q", name, n.Explain(w.now))
 			}
 			h := w.hosts[name]

@@ -45,20 +45,20 @@ func tiny(t interface{ Fatal(...any) }, base string) *Fleet {
 func touchedText(touched []Touched, err error) string {
 	var out []string
 	for _, n := range touched {
-		s := n.Node + " " + n.Wanted.Generation.String()
-		if n.Wanted.Managed {
+		s := n.Node + " " + n.Desired.Generation.String()
+		if n.Desired.Managed {
 			s += " managed"
 		}
-		if n.Wanted.Unknown {
+		if n.Desired.Unknown {
 			s += " unknown"
 		}
-		if n.Wanted.Peer != "" {
-			s += " peer=" + n.Wanted.Peer
+		if n.Desired.Peer != "" {
+			s += " peer=" + n.Desired.Peer
 		}
-		if n.Wanted.Fault != "" {
+		if n.Desired.Fault != "" {
 			s += " faulty"
 		}
-		if n.Counted.Generation != n.Wanted.Generation || n.Wanted.Fault == "" && n.Counted.Digest != n.Wanted.Digest {
+		if n.Counted.Generation != n.Desired.Generation || n.Desired.Fault == "" && n.Counted.Digest != n.Desired.Digest {
 			s += " miscounted"
 		}
 		out = append(out, s)
@@ -150,7 +150,7 @@ func TestSeed_AllNodesOfABoardResumeOnceItIsKnown(t *testing.T) {
 			t.Error(got)
 		}
 	}
-	if w := f.nodes["n3"].wanted; w.Generation != gen(1) {
+	if w := f.nodes["n3"].desired; w.Generation != gen(1) {
 		t.Errorf("a node of another board wants %+v", w)
 	}
 }
@@ -179,12 +179,12 @@ func TestPropertyTheFleetTellsWhoIsTouched(t *testing.T) {
 		f := tiny(t, `{"sysParams": {"managedConfig": false}}`)
 		object := rapid.SampledFrom([]string{`{}`, `{"a": {"b": 1}}`, `{"a": {"b": 2}}`, `{"a": 5}`,
 			`{"sysParams": {"managedConfig": true}}`, `{"sysParams": {"managedConfig": false}}`})
-		told := map[string]Wanted{}
+		reported := map[string]Desired{}
 		for range 15 {
 			node := fmt.Sprintf("n%d", rapid.IntRange(1, 4).Draw(t, "node"))
-			before := map[string]Wanted{}
+			before := map[string]Desired{}
 			for name, n := range f.nodes {
-				before[name] = n.wanted
+				before[name] = n.desired
 			}
 			var touched []Touched
 			var err error
@@ -198,16 +198,16 @@ func TestPropertyTheFleetTellsWhoIsTouched(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, n := range touched {
-				if n.Wanted == before[n.Node] && !put {
+				if n.Desired == before[n.Node] && !put {
 					t.Fatalf("%s is touched and wants the same", n.Node)
 				}
-				told[n.Node] = n.Wanted
+				reported[n.Node] = n.Desired
 			}
 			for name := range f.nodes {
 				set, _ := f.Layers(name)
 				o, clashes := set.Effective()
-				w := told[name]
-				if now := f.nodes[name].wanted; now != w {
+				w := reported[name]
+				if now := f.nodes[name].desired; now != w {
 					t.Fatalf("%s wants %+v and was told %+v", name, now, w)
 				}
 				if (clashes != nil) != (w.Fault != "") {

@@ -218,7 +218,7 @@ func TestMemoryHasBounds(t *testing.T) {
 		m.fail(Failure{Digest: Digest{Config: string(rune('a' + i%50))}, Why: strings.Repeat("é", 4000),
 			At: noon.Add(time.Duration(i))})
 	}
-	if len(m.Failures) != mostFailures || m.Failures[0].At != noon.Add(100-mostFailures) {
+	if len(m.Failures) != maxFailures || m.Failures[0].At != noon.Add(100-maxFailures) {
 		t.Errorf("%d failures, the first of %v", len(m.Failures), m.Failures[0].At)
 	}
 	if why := m.Failures[0].Why; len(why) > longestWhy+3 || !strings.HasSuffix(why, "é…") {

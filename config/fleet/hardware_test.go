@@ -128,17 +128,21 @@ func TestRemoves(t *testing.T) {
 		}
 		return v
 	}
-	running := parse(`{"ports": {"wan": {"mtu": 1}, "lan": {}, "off": {"$absent": true}}, "networkInstances": {"u1": {}, "u2": {}, "a.b": {}},
-		"appNetworks": {"x": {"adapters": {"0": {}, "1": {}, "2": {"$absent": true}}}, "y": {"adapters": {"0": {}}}}, "envParams": {"A": {}}}`)
+	running := parse(`{"ports": {"wan": {"mtu": 1}, "lan": {}, "off": {"$absent": true}}, "networkInstances": {"u1": ` +
+		`{}, "u2": {}, "a.b": {}},
+		"appNetworks": {"x": {"adapters": {"0": {}, "1": {}, "2": {"$absent": true}}}, "y": {"adapters": {"0": {}}}}, ` +
+		`"envParams": {"A": {}}}`)
 	for _, c := range []struct {
-		name, wanted string
-		want         []string
+		name, desired string
+		want          []string
 	}{
 		{"nothing is wanted", `{}`, []string{"appNetworks.x", "appNetworks.y",
 			`networkInstances."a.b"`, "networkInstances.u1", "networkInstances.u2", "ports.lan", "ports.wan"}},
 		{
 			"some, one of them as absent, and changes do not count",
-			`{"ports": {"wan": {"mtu": 2}, "lan": {"$absent": true}}, "networkInstances": {"u1": {"$absent": false}, "u2": {}, "a.b": {}, "u3": {}}, "appNetworks": {"x": {"adapters": {"1": {"$absent": true}}}, "y": {"adapters": {"0": {"ip": "1"}}}}}`,
+			`{"ports": {"wan": {"mtu": 2}, "lan": {"$absent": true}}, "networkInstances": {"u1": {"$absent": false}, "u2": ` +
+				`{}, "a.b": {}, "u3": {}}, "appNetworks": {"x": {"adapters": {"1": {"$absent": true}}}, "y": {"adapters": ` +
+				`{"0": {"ip": "1"}}}}}`,
 			[]string{"appNetworks.x.adapters.0", "appNetworks.x.adapters.1", "ports.lan"},
 		},
 		{
@@ -148,7 +152,7 @@ func TestRemoves(t *testing.T) {
 				`networkInstances."a.b"`, "networkInstances.u1", "networkInstances.u2", "ports.lan", "ports.wan"},
 		},
 	} {
-		if got := Removes(running, parse(c.wanted)); !slices.Equal(got, c.want) {
+		if got := Removes(running, parse(c.desired)); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q", c.name, got)
 		}
 	}

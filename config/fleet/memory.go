@@ -65,9 +65,9 @@ type Failure struct {
 	For     layers.Versions `json:"for"` // of the node then; with others it may well take it
 }
 
-// mostFailures are remembered of one node; the oldest goes first.
+// maxFailures are remembered of one node; the oldest goes first.
 const (
-	mostFailures  = 32
+	maxFailures   = 32
 	longestWhy    = 4096 // bytes of a node's own words
 	longestDigest = 64   // bytes: more than any digest has
 )
@@ -144,7 +144,7 @@ func (m *Memory) fail(f Failure) {
 	f.Why = shortWhy(f.Why)
 	m.forget(func(g Failure) bool { return g.Digest == f.Digest })
 	m.Failures = append(m.Failures, f)
-	m.Failures = slices.Delete(m.Failures, 0, max(len(m.Failures)-mostFailures, 0))
+	m.Failures = slices.Delete(m.Failures, 0, max(len(m.Failures)-maxFailures, 0))
 }
 
 // shortWhy bounds what a node says of a push.
@@ -166,7 +166,7 @@ func (m Memory) Left(with *peer.Configuration) []peer.Gone {
 	if len(m.Has) == 0 {
 		return nil
 	}
-	wants := wantedParts(with)
+	wants := desiredParts(with)
 	return slices.DeleteFunc(slices.Clone(m.Has), func(g peer.Gone) bool { return wants[g.ID] })
 }
 
@@ -187,7 +187,7 @@ func (m *Memory) holds(with *peer.Configuration) {
 // parted drops what the node says is gone, and says whether there was any: what it reports
 // Absent, and where it has settled what it reports no more.
 func (m *Memory) parted(with *peer.Configuration, parts map[string]bool, settled bool) bool {
-	before, wants := len(m.Has), wantedParts(with)
+	before, wants := len(m.Has), desiredParts(with)
 	m.Has = slices.DeleteFunc(slices.Clone(m.Has), func(g peer.Gone) bool {
 		absent, reported := parts[g.ID]
 		return !wants[g.ID] && (absent || settled && !reported)
@@ -198,8 +198,8 @@ func (m *Memory) parted(with *peer.Configuration, parts map[string]bool, settled
 	return len(m.Has) < before
 }
 
-// wantedParts are the parameters that are to be present.
-func wantedParts(with *peer.Configuration) map[string]bool {
+// desiredParts are the parameters that are to be present.
+func desiredParts(with *peer.Configuration) map[string]bool {
 	out := map[string]bool{}
 	if with != nil {
 		for _, p := range with.Parameters {

@@ -54,7 +54,7 @@ type State string
 
 // The states, in the order in which they are looked for.
 const (
-	Stranger      State = "unknown"        // in no topology, never joined, no open token
+	UnknownNode   State = "unknown"        // in no topology, never joined, no open token
 	Expected      State = "not joined"     // known, but it has no certificate
 	Offline       State = "offline"        // no stream
 	Elsewhere     State = "elsewhere"      // another replica has its stream, and judges
@@ -82,7 +82,7 @@ const (
 // does not wait for it.
 func (s State) Stuck() bool {
 	switch s {
-	case Stranger, Expected, Faulty, Unmanaged, HeldLocally, Unknowable, Failed, NeedsAdoption:
+	case UnknownNode, Expected, Faulty, Unmanaged, HeldLocally, Unknowable, Failed, NeedsAdoption:
 		return true
 	default:
 		return false
@@ -118,10 +118,10 @@ type Node struct {
 	mem  Memory
 
 	known    Known
-	wanted   Wanted
+	desired  Desired
 	hasWant  bool
 	managed  *bool // as last computed
-	gate     Gate
+	gate     Admission
 	stream   string // "" when offline
 	replica  string
 	since    time.Time // of being on- or offline
@@ -135,16 +135,16 @@ type Node struct {
 	acked     uint64          // the last attempt that arrived
 	unstored  NotStored       // the last one, until it is stored
 
-	told     *bool // on this stream
-	toldAt   time.Time
-	numbered Generation // sent on this stream
-	numberAt time.Time
-	released time.Time // asked on this stream
-	freed    time.Time // the end of a local config that ended the interval last
-	probe    uint64    // the last one, counts
-	probing  bool      // it has no answer yet
-	probed   Generation
-	probeAt  time.Time // of the probe, or of the confirmation that followed
+	sentManaged   *bool // on this stream
+	sentManagedAt time.Time
+	numbered      Generation // sent on this stream
+	numberAt      time.Time
+	released      time.Time // asked on this stream
+	freed         time.Time // the end of a local config that ended the interval last
+	probe         uint64    // the last one, counts
+	probing       bool      // it has no answer yet
+	probed        Generation
+	probeAt       time.Time // of the probe, or of the confirmation that followed
 
 	confirmable bool // the probe was answered well
 
@@ -186,13 +186,13 @@ func (n *Node) Unread() bool { return n.unread != "" }
 
 // Parting says whether something may be on the node that is to be absent: its reports are to
 // say of what (Report.Parts).
-func (n *Node) Parting() bool { return len(n.mem.Has) > 0 && len(n.mem.Left(n.wanted.With)) > 0 }
+func (n *Node) Parting() bool { return len(n.mem.Has) > 0 && len(n.mem.Left(n.desired.With)) > 0 }
 
 // Has is Memory.Has. Nobody changes it; where it is another it is another list.
 func (n *Node) Has() []peer.Gone { return n.mem.Has }
 
 // State is where the node stands now.
-func (n *Node) State(now time.Time) State { return n.judge(now).state }
+func (n *Node) State(now time.Time) State { return n.validate(now).state }
 
 // verdict is what is to be done, and when it is to be looked at again; zero is when
 // something happens.
@@ -201,12 +201,12 @@ type verdict struct {
 	at    time.Time
 }
 
-// judge is the one place that decides. What Step does and what Explain says both follow
+// validate is the one place that decides. What Step does and what Explain says both follow
 // from it.
-func (n *Node) judge(now time.Time) verdict {
+func (n *Node) validate(now time.Time) verdict {
 	switch {
 	case !n.known.Topology && !n.known.Joined && !n.tokenOpen(now):
-		return verdict{state: Stranger}
+		return verdict{state: UnknownNode}
 	case !n.known.Joined:
 		v := verdict{state: Expected}
 		if n.tokenOpen(now) {
@@ -219,27 +219,27 @@ func (n *Node) judge(now time.Time) verdict {
 		return verdict{state: Elsewhere}
 	case !n.reported:
 		return verdict{state: Silent}
-	case !n.hasWant || n.wanted.For != n.report.Versions:
+	case !n.hasWant || n.desired.For != n.report.Versions:
 		return verdict{state: Computing}
-	case n.wanted.Fault != "", n.unread != "":
+	case n.desired.Fault != "", n.unread != "":
 		return verdict{state: Faulty}
-	case !n.wanted.Managed:
+	case !n.desired.Managed:
 		return verdict{state: Unmanaged}
 	case n.report.Held != nil:
 		return verdict{state: HeldLocally}
 	case n.hasIt():
-		return n.judgeSame(now)
+		return n.validateSame(now)
 	}
-	return n.judgeOther(now)
+	return n.validateOther(now)
 }
 
-// judgeSame is for a node that runs the wanted config.
-func (n *Node) judgeSame(now time.Time) verdict {
+// validateSame is for a node that runs the wanted config.
+func (n *Node) validateSame(now time.Time) verdict {
 	p := n.report.Pending
 	switch {
-	case n.report.Generation != n.wanted.Generation:
+	case n.report.Generation != n.desired.Generation:
 		v := verdict{state: Renumbering}
-		if n.numbered == n.wanted.Generation {
+		if n.numbered == n.desired.Generation {
 			v.at = later(now, n.numberAt.Add(n.set.Resend))
 		}
 		return v
@@ -251,17 +251,17 @@ func (n *Node) judgeSame(now time.Time) verdict {
 		return verdict{state: Unwell}
 	}
 	v := verdict{state: Confirming}
-	if n.probed == n.wanted.Generation && !n.probeAt.IsZero() {
+	if n.probed == n.desired.Generation && !n.probeAt.IsZero() {
 		v.at = later(now, n.probeAt.Add(n.set.Resend))
 	}
 	return v
 }
 
-// judgeOther is for a node that runs another one.
-func (n *Node) judgeOther(now time.Time) verdict {
-	want := n.wanted.Digest
+// validateOther is for a node that runs another one.
+func (n *Node) validateOther(now time.Time) verdict {
+	want := n.desired.Digest
 	switch {
-	case n.wanted.Unknown:
+	case n.desired.Unknown:
 		v := verdict{state: Unknowable}
 		if n.set.Queries {
 			v.at = later(now, n.query)
@@ -275,7 +275,7 @@ func (n *Node) judgeOther(now time.Time) verdict {
 		return verdict{state: NeedsAdoption}
 	case n.gate.Staged && n.gate.Open != want:
 		return verdict{state: Staged}
-	case n.report.Pending != nil && n.report.Pending.Generation == n.wanted.Generation:
+	case n.report.Pending != nil && n.report.Pending.Generation == n.desired.Generation:
 		return verdict{state: Applying}
 	}
 	if p := n.mem.Push; p.Number > 0 && p.Digest == want {
@@ -303,7 +303,7 @@ func (n *Node) Adopted() bool { return n.mem.Adopted }
 // AtWork says whether the node has the config that it wants, as far as it said so, and has neither
 // confirmed nor undone it.
 func (n *Node) AtWork(now time.Time) bool {
-	switch n.judge(now).state {
+	switch n.validate(now).state {
 	case Applying, Settling, Unwell, Confirming:
 		return true
 	case Waiting:
@@ -317,7 +317,7 @@ func (n *Node) AtWork(now time.Time) bool {
 // nobody has asked for another try since.
 func (n *Node) Undid() bool {
 	p := n.mem.Push
-	return p.Undone && p.Digest == n.wanted.Digest && p.Number > n.mem.Floor
+	return p.Undone && p.Digest == n.desired.Digest && p.Number > n.mem.Floor
 }
 
 // lost says whether the last push may have got lost with the stream that it was for. Another
@@ -331,13 +331,13 @@ func (n *Node) lost() bool {
 
 // hasIt says whether the node runs what is wanted. No MD5 is a config that it can't read.
 func (n *Node) hasIt() bool {
-	return n.report.Digest == n.wanted.Digest && n.report.Digest.Config != ""
+	return n.report.Digest == n.desired.Digest && n.report.Digest.Config != ""
 }
 
 func (n *Node) tokenOpen(now time.Time) bool { return now.Before(n.known.Token) }
 
 func (n *Node) comparison() Compare {
-	return Compare{Wanted: n.wanted.Digest, Running: n.report.Digest}
+	return Compare{Desired: n.desired.Digest, Running: n.report.Digest}
 }
 
 // later is at, or zero if that is not after now.

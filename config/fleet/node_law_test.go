@@ -22,8 +22,8 @@ type watch struct {
 	wrong   []string
 
 	known   Known
-	wanted  Wanted
-	gate    Gate
+	desired Desired
+	gate    Admission
 	stream  string
 	here    bool
 	report  *Report // on this stream
@@ -59,11 +59,11 @@ func (w *watch) before(e Event) {
 	switch e := e.(type) {
 	case Known:
 		w.known = e
-	case Wanted:
-		if e.Generation != w.wanted.Generation {
+	case Desired:
+		if e.Generation != w.desired.Generation {
 			clear(w.probed)
 		}
-		w.wanted = e
+		w.desired = e
 	case Connected:
 		w.stream, w.here, w.report, w.began = e.Stream, e.Replica == w.set.Replica, nil, w.now
 		clear(w.probed)
@@ -74,14 +74,14 @@ func (w *watch) before(e Event) {
 		}
 	case Report:
 		w.reports(e)
-	case Gate:
+	case Admission:
 		w.gate = e
 	case Compared:
-		w.loses[Compare{e.Wanted, e.Running}] = len(e.Removes) > 0
+		w.loses[Compare{e.Desired, e.Running}] = len(e.Removes) > 0
 	case AdoptionDecided:
 		w.adopted = w.adopted || e.Replace
 	case Retry:
-		delete(w.failed, w.wanted.Digest)
+		delete(w.failed, w.desired.Digest)
 		w.floor, w.pushedAt = w.pushed.Attempt, time.Time{}
 	case Acked:
 		w.arrived = w.arrived || e.Attempt == w.saved.Push.Number
@@ -150,7 +150,7 @@ func (w *watch) effect(e Event, effect Effect) {
 	switch effect := effect.(type) {
 	case Save:
 		w.saved = effect.Memory
-		if w.report != nil && w.here && w.report.Digest == w.wanted.Digest { // it has nothing to lose
+		if w.report != nil && w.here && w.report.Digest == w.desired.Digest { // it has nothing to lose
 			w.adopted = w.adopted || effect.Adopted
 		}
 	case Push:
@@ -161,16 +161,16 @@ func (w *watch) effect(e Event, effect Effect) {
 		}
 	case Confirm:
 		a, is := e.(Answered)
-		if !is || !w.probed[a.Probe] || a.Stream != w.stream || a.Generation != w.wanted.Generation ||
-			a.Digest != w.wanted.Digest || len(a.Worse) > 0 {
+		if !is || !w.probed[a.Probe] || a.Stream != w.stream || a.Generation != w.desired.Generation ||
+			a.Digest != w.desired.Digest || len(a.Worse) > 0 {
 			w.complain("confirmed by %+v", e)
 		}
-	case Tell, Release:
+	case SetManaged, Release:
 		if !w.here || !w.known.Joined {
 			w.complain("%T to a node that is not here", effect)
 		}
-	case AskBaseConfig:
-		if !w.set.Queries || !w.wanted.Unknown || !w.wanted.Managed {
+	case RequestBaseConfig:
+		if !w.set.Queries || !w.desired.Unknown || !w.desired.Managed {
 			w.complain("it is asked for its base config")
 		}
 	}
@@ -180,14 +180,14 @@ func (w *watch) effect(e Event, effect Effect) {
 func (w *watch) push(p Push) {
 	r := w.report
 	for what, bad := range map[string]bool{
-		"it is not the wanted one":           p.Digest != w.wanted.Digest || p.Generation != w.wanted.Generation,
+		"it is not the wanted one":           p.Digest != w.desired.Digest || p.Generation != w.desired.Generation,
 		"the node has not joined":            !w.known.Joined,
 		"its stream is not here":             !w.here,
 		"nothing was reported on it":         r == nil,
-		"the layers make no config":          w.wanted.Fault != "",
-		"the node is not managed":            !w.wanted.Managed,
+		"the layers make no config":          w.desired.Fault != "",
+		"the node is not managed":            !w.desired.Managed,
 		"it is held locally":                 r != nil && r.Held != nil,
-		"it was computed for other versions": r != nil && r.Versions != w.wanted.For,
+		"it was computed for other versions": r != nil && r.Versions != w.desired.For,
 		"whole is the difference":            r != nil && p.Whole != (r.Digest != p.Digest || r.Digest.Config == ""),
 	} {
 		if bad {
@@ -202,7 +202,7 @@ func (w *watch) push(p Push) {
 	soon := p.Digest == w.pushed.Digest && w.pushed.Attempt > 0 && !w.other && w.now.Sub(w.pushedAt) < w.set.Interval
 	lost := w.stream != w.pushedOn && !w.arrived && !w.again && !w.saved.Push.Undone && w.now.Sub(w.began) >= w.set.Resend
 	for what, bad := range map[string]bool{
-		"the hardware is unknown":             w.wanted.Unknown,
+		"the hardware is unknown":             w.desired.Unknown,
 		"it failed, and nothing changed":      failed,
 		"the rollout has not come to it":      w.gate.Staged && w.gate.Open != p.Digest,
 		"it may remove objects":               !w.adopted && (loses || !compared),
@@ -222,7 +222,7 @@ func (w *watch) push(p Push) {
 // restart is another controller with what the store has.
 func (w *watch) restart() {
 	w.n, w.twin = New("n", w.saved, w.set), New("n", w.saved, w.set)
-	w.known, w.wanted, w.gate, w.stream, w.here, w.report = Known{}, Wanted{}, Gate{}, "", false, nil
+	w.known, w.desired, w.gate, w.stream, w.here, w.report = Known{}, Desired{}, Admission{}, "", false, nil
 	w.adopted, w.loses, w.floor = w.saved.Adopted, map[Compare]bool{}, w.saved.Floor
 	w.other = w.saved.Push.Digest != w.pushed.Digest || w.saved.Push.At.IsZero()
 	w.held, w.arrived = false, false
@@ -238,11 +238,11 @@ func pick[T any](t *rapid.T, name string, of ...T) T { return rapid.SampledFrom(
 
 func anyEvent(t *rapid.T, w *watch) Event {
 	digest := func() Digest {
-		return pick(t, "digest", a, b, Digest{"A", "P"}, w.wanted.Digest, w.wanted.Digest, w.pushed.Digest)
+		return pick(t, "digest", a, b, Digest{"A", "P"}, w.desired.Digest, w.desired.Digest, w.pushed.Digest)
 	}
 	versions := func() layers.Versions { return pick(t, "versions", v1, v1, v1, v1, v1, v2) }
 	generation := func() Generation {
-		return pick(t, "generation", gen(1), gen(2), w.wanted.Generation, w.wanted.Generation, w.wanted.Generation)
+		return pick(t, "generation", gen(1), gen(2), w.desired.Generation, w.desired.Generation, w.desired.Generation)
 	}
 	rare := func(name string) bool { return rapid.IntRange(0, 7).Draw(t, name) == 0 }
 	stream := func() string { return pick(t, "stream", "1", "2", w.stream, w.stream, w.stream, w.stream) }
@@ -252,7 +252,7 @@ func anyEvent(t *rapid.T, w *watch) Event {
 		return Known{Topology: rapid.Bool().Draw(t, "topology"), Joined: !rare("left"),
 			Token: pick(t, "token", time.Time{}, w.now.Add(time.Minute))}
 	case 1, 2, 3:
-		x := Wanted{Digest: digest(), Generation: generation(), For: versions(), Managed: !rare("unmanaged"),
+		x := Desired{Digest: digest(), Generation: generation(), For: versions(), Managed: !rare("unmanaged"),
 			Unknown: rare("unknown")}
 		if rare("fault") {
 			x.Fault, x.Digest = "x", Digest{}
@@ -263,15 +263,15 @@ func anyEvent(t *rapid.T, w *watch) Event {
 	case 6:
 		return Disconnected{stream()}
 	case 7:
-		return Gate{Staged: rapid.Bool().Draw(t, "staged"), Open: digest()}
+		return Admission{Staged: rapid.Bool().Draw(t, "staged"), Open: digest()}
 	case 8:
 		return pick[Event](t, "decision", AdoptionDecided{true}, AdoptionDecided{false}, ReleaseAsked{"ben"}, Retry{})
 	case 9, 10:
-		c := Compare{w.wanted.Digest, digest()}
+		c := Compare{w.desired.Digest, digest()}
 		if w.report != nil {
 			c.Running = w.report.Digest
 		}
-		return Compared{c.Wanted, c.Running, pick(t, "removes", nil, []string{"x"})}
+		return Compared{c.Desired, c.Running, pick(t, "removes", nil, []string{"x"})}
 	case 11:
 		return pick[Event](t, "arrived", Acked{attempt()}, NotStored{attempt(), digest(), "x"})
 	case 12:
@@ -332,7 +332,7 @@ func TestPropertyNoPushBreaksARule(t *testing.T) {
 
 // quiet puts the node in order, and expects that nothing more is done about it.
 func (w *watch) quiet() {
-	for _, e := range []Event{Known{Joined: true}, Gate{}, want(a, 9), Connected{"9", "me"}} {
+	for _, e := range []Event{Known{Joined: true}, Admission{}, want(a, 9), Connected{"9", "me"}} {
 		w.step(e, 99)
 	}
 	r := has(a, 9)

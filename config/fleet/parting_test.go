@@ -48,24 +48,24 @@ func TestWhatMayBeOnANodeIsForgottenOnItsWordOnly(t *testing.T) {
 	}{
 		{Known{Joined: true}, "", ""},
 		{Connected{"1", "me"}, "", ""},
-		{with(want(ab, 1), func(w *Wanted) { w.With = parts("x y") }), "", ""},
-		{has(a, 0), "x y", ""},                                                       // pushed: it may be there from now on
-		{says(has(ab, 1), true, "-x -y"), "x y", ""},                                 // what is wanted stays
-		{with(want(c, 2), func(w *Wanted) { w.With = parts("y z") }), "x y z", "x"},  // pushed
-		{says(has(ab, 1), true, "-x y"), "x y z", "x"},                               // answers the one before
-		{says(runs(c, 2, Pending{}), true, "-x y z"), "x y z", "x"},                  // it may yet be undone
-		{says(has(c, 2), true, "x y z"), "x y z", "x"},                               // its removal failed, say
-		{says(has(c, 2), false, "y z"), "x y z", "x"},                                // it has not come to it
-		{has(c, 2), "x y z", "x"},                                                    // nobody asked
-		{says(has(c, 2), false, "-x y z"), "y z", ""},                                // it is gone
-		{with(want(ab, 3), func(w *Wanted) { w.With = parts("x y") }), "x y z", "z"}, // A, B, A
-		{says(has(ab, 3), true, "x y"), "x y", ""},                                   // reported no more
-		{want(a, 4), "x y", "x y"},                                                   // undescribed
+		{with(want(ab, 1), func(w *Desired) { w.With = parts("x y") }), "", ""},
+		{has(a, 0), "x y", ""},                                                        // pushed: it may be there from now on
+		{says(has(ab, 1), true, "-x -y"), "x y", ""},                                  // what is wanted stays
+		{with(want(c, 2), func(w *Desired) { w.With = parts("y z") }), "x y z", "x"},  // pushed
+		{says(has(ab, 1), true, "-x y"), "x y z", "x"},                                // answers the one before
+		{says(runs(c, 2, Pending{}), true, "-x y z"), "x y z", "x"},                   // it may yet be undone
+		{says(has(c, 2), true, "x y z"), "x y z", "x"},                                // its removal failed, say
+		{says(has(c, 2), false, "y z"), "x y z", "x"},                                 // it has not come to it
+		{has(c, 2), "x y z", "x"},                                                     // nobody asked
+		{says(has(c, 2), false, "-x y z"), "y z", ""},                                 // it is gone
+		{with(want(ab, 3), func(w *Desired) { w.With = parts("x y") }), "x y z", "z"}, // A, B, A
+		{says(has(ab, 3), true, "x y"), "x y", ""},                                    // reported no more
+		{want(a, 4), "x y", "x y"},                                                    // undescribed
 		{says(has(a, 4), true, ""), "", ""},
 	} {
 		n.Step(noon, s.event)
 		m := n.Memory()
-		if got, left := ids(m.Has), ids(m.Left(n.wanted.With)); got != s.has || left != s.left ||
+		if got, left := ids(m.Has), ids(m.Left(n.desired.With)); got != s.has || left != s.left ||
 			n.Parting() != (left != "") {
 			t.Errorf("step %d, %T: has %q, left %q, parting %v; want %q, %q", i+1, s.event, got, left, n.Parting(), s.has,
 				s.left)
@@ -82,7 +82,7 @@ func TestPropertyNothingOnANodeIsForgotten(t *testing.T) {
 		n := New("n", saved, Defaults("me"))
 		counter, now := uint64(0), noon
 		d, running := a, a
-		var wanted Wanted
+		var desired Desired
 		apply := func(effects []Effect) {
 			for _, e := range effects {
 				switch e := e.(type) {
@@ -101,7 +101,7 @@ func TestPropertyNothingOnANodeIsForgotten(t *testing.T) {
 			step(Known{Joined: true})
 			step(Connected{"1", "me"})
 			if counter > 0 {
-				step(wanted)
+				step(desired)
 			}
 		}
 		begin()
@@ -112,8 +112,8 @@ func TestPropertyNothingOnANodeIsForgotten(t *testing.T) {
 				asked = rapid.SliceOfDistinct(rapid.SampledFrom([]string{"u", "v", "w", "x"}), rapid.ID[string]).Draw(t, "asked")
 				counter++
 				d = Digest{"A", strings.Join(asked, "")}
-				wanted = with(want(d, counter), func(w *Wanted) { w.With = parts(strings.Join(asked, " ")) })
-				step(wanted)
+				desired = with(want(d, counter), func(w *Desired) { w.With = parts(strings.Join(asked, " ")) })
+				step(desired)
 			case 2:
 				n = New("n", saved, Defaults("me"))
 				begin()

@@ -6,7 +6,8 @@ import (
 	"edgespan/config/fleet/nodeproto"
 )
 
-// What was bad before a batch does not count against it; where nobody saw the node before, all parameters must be ready.
+// What was bad before a batch does not count against it; where nobody saw the node before, all parameters must be
+// ready.
 func TestWhatIsWorseOnANodeThanBeforeItsBatch(t *testing.T) {
 	t.Parallel()
 	report := func(state string, good bool) *nodeproto.Report {

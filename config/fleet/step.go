@@ -12,7 +12,7 @@ import (
 func (n *Node) Step(now time.Time, e Event) []Effect {
 	n.clamp(now)
 	var out []Effect
-	if n.take(now, e) && n.unread == "" {
+	if n.applyEvent(now, e) && n.unread == "" {
 		out = append(out, Save{n.mem.clone()})
 	}
 	return n.act(now, out)
@@ -20,7 +20,8 @@ func (n *Node) Step(now time.Time, e Event) []Effect {
 
 // clamp keeps a clock that was set back from holding anything up longer than it may.
 func (n *Node) clamp(now time.Time) {
-	for _, t := range []*time.Time{&n.mem.Push.At, &n.toldAt, &n.numberAt, &n.released, &n.probeAt, &n.heard, &n.since,
+	for _, t := range []*time.Time{&n.mem.Push.At, &n.sentManagedAt, &n.numberAt, &n.released, &n.probeAt, &n.heard,
+		&n.since,
 		&n.begun, &n.queried, &n.freed} {
 		if t.After(now) {
 			*t = now
@@ -28,13 +29,13 @@ func (n *Node) clamp(now time.Time) {
 	}
 }
 
-// take notes what happened, and says whether it has to be stored.
-func (n *Node) take(now time.Time, e Event) (save bool) {
+// applyEvent notes what happened, and says whether it has to be stored.
+func (n *Node) applyEvent(now time.Time, e Event) (save bool) {
 	switch e := e.(type) {
 	case Known:
 		n.known = e
-	case Wanted:
-		n.wanted, n.hasWant = e, true
+	case Desired:
+		n.desired, n.hasWant = e, true
 		if e.Fault == "" {
 			n.managed = &e.Managed
 		}
@@ -46,10 +47,10 @@ func (n *Node) take(now time.Time, e Event) (save bool) {
 		}
 	case Report:
 		return n.reports(now, e)
-	case Gate:
+	case Admission:
 		n.gate = e
 	case Compared:
-		if c := (Compare{e.Wanted, e.Running}); c == n.compare {
+		if c := (Compare{e.Desired, e.Running}); c == n.compare {
 			n.compared, n.removes = true, slices.Clone(e.Removes)
 		}
 	case Asked:
@@ -65,13 +66,13 @@ func (n *Node) take(now time.Time, e Event) (save bool) {
 	case Tick:
 		n.timer = time.Time{} // it is spent
 	default:
-		return n.takeLasting(now, e)
+		return n.applyLasting(now, e)
 	}
 	return false
 }
 
-// takeLasting is take for what concerns the memory.
-func (n *Node) takeLasting(now time.Time, e Event) (save bool) {
+// applyLasting is take for what concerns the memory.
+func (n *Node) applyLasting(now time.Time, e Event) (save bool) {
 	m := &n.mem
 	switch e := e.(type) {
 	case Acked:
@@ -107,7 +108,7 @@ func (n *Node) takeLasting(now time.Time, e Event) (save bool) {
 		save = m.Releasing != e.By
 		m.Releasing = e.By
 	case Retry:
-		m.forget(func(f Failure) bool { return f.Digest == n.wanted.Digest })
+		m.forget(func(f Failure) bool { return f.Digest == n.desired.Digest })
 		m.Floor, m.Push.At = m.Push.Number, time.Time{}
 		return true
 	case Unread:
@@ -135,7 +136,7 @@ func (n *Node) connected(now time.Time, e Connected) {
 		n.since = now
 	}
 	n.stream, n.replica, n.begun = e.Stream, e.Replica, now
-	n.reported, n.told, n.probing, n.confirmable = false, nil, false, false
+	n.reported, n.sentManaged, n.probing, n.confirmable = false, nil, false, false
 	n.numbered, n.released, n.probeAt = Generation{}, time.Time{}, time.Time{}
 }
 
@@ -165,7 +166,7 @@ func (n *Node) reports(now time.Time, r Report) (save bool) {
 	if m.forget(func(f Failure) bool { return f.Digest == r.Digest && r.Pending == nil }) {
 		save = true // it runs after all
 	}
-	if r.Parts != nil && n.judge(now).state == InSync && m.parted(n.wanted.With, r.Parts, r.Settled) {
+	if r.Parts != nil && n.validate(now).state == InSync && m.parted(n.desired.With, r.Parts, r.Settled) {
 		save = true
 	}
 	return save
@@ -194,8 +195,8 @@ func (n *Node) answered(now time.Time, e Answered) {
 		return
 	}
 	n.probing = false
-	n.confirmable = n.judge(now).state == Confirming &&
-		e.Generation == n.wanted.Generation && e.Digest == n.wanted.Digest && len(e.Worse) == 0
+	n.confirmable = n.validate(now).state == Confirming &&
+		e.Generation == n.desired.Generation && e.Digest == n.desired.Digest && len(e.Worse) == 0
 }
 
 // act does what is to be done as things are now.
@@ -203,7 +204,7 @@ func (n *Node) act(now time.Time, out []Effect) []Effect {
 	if n.here() && n.known.Joined {
 		out = n.aside(now, out)
 	}
-	v := n.judge(now)
+	v := n.validate(now)
 	switch v.state {
 	case InSync:
 		if !n.mem.Adopted { // it has nothing that the controller's config has not
@@ -217,37 +218,37 @@ func (n *Node) act(now time.Time, out []Effect) []Effect {
 		}
 	case Renumbering:
 		if v.at.IsZero() {
-			n.numbered, n.numberAt = n.wanted.Generation, now
-			out = append(out, Push{Generation: n.wanted.Generation, Digest: n.wanted.Digest})
+			n.numbered, n.numberAt = n.desired.Generation, now
+			out = append(out, Push{Generation: n.desired.Generation, Digest: n.desired.Digest})
 		}
 	case Confirming:
 		out = n.confirm(now, v, out)
 	case Unknowable:
 		if n.set.Queries && v.at.IsZero() {
 			n.query = now.Add(n.set.Resend) // until Asked says more
-			out = append(out, AskBaseConfig{n.report.Board})
+			out = append(out, RequestBaseConfig{n.report.Board})
 		}
 	case Due:
 		out = n.push(now, out)
 	default:
 	}
-	return n.tell(now, out)
+	return n.publishState(now, out)
 }
 
 // aside is what goes on beside the config: the versions, who manages the node, and the
 // end of a local config.
 func (n *Node) aside(now time.Time, out []Effect) []Effect {
-	if n.reported && !(n.asked && n.computing == n.report.Versions) && !(n.hasWant && n.wanted.For == n.report.Versions) {
+	if n.reported && !(n.asked && n.computing == n.report.Versions) && !(n.hasWant && n.desired.For == n.report.Versions) {
 		n.computing, n.asked = n.report.Versions, true
 		out = append(out, Compute{n.computing})
 	}
-	if n.hasWant && n.reported && n.wanted.For == n.report.Versions {
+	if n.hasWant && n.reported && n.desired.For == n.report.Versions {
 		n.asked, n.computing = false, layers.Versions{}
 	}
 	if n.untold(now) {
 		managed := *n.managed
-		n.told, n.toldAt = &managed, now
-		out = append(out, Tell{managed})
+		n.sentManaged, n.sentManagedAt = &managed, now
+		out = append(out, SetManaged{managed})
 	}
 	if n.unreleased() && !now.Before(n.released.Add(n.set.Resend)) {
 		n.released = now
@@ -262,10 +263,10 @@ func (n *Node) untold(now time.Time) bool {
 	switch {
 	case n.managed == nil:
 		return false
-	case n.told == nil || *n.told != *n.managed:
+	case n.sentManaged == nil || *n.sentManaged != *n.managed:
 		return true
 	}
-	return n.misled() && !now.Before(n.toldAt.Add(n.set.Resend))
+	return n.misled() && !now.Before(n.sentManagedAt.Add(n.set.Resend))
 }
 
 // misled says whether the node reports to have been told otherwise.
@@ -282,10 +283,10 @@ func (n *Node) confirm(now time.Time, v verdict, out []Effect) []Effect {
 	switch {
 	case n.confirmable:
 		n.confirmable, n.probeAt = false, now
-		return append(out, Confirm{n.wanted.Generation})
+		return append(out, Confirm{n.desired.Generation})
 	case v.at.IsZero():
 		n.probe++
-		n.probing, n.probeAt, n.probed = true, now, n.wanted.Generation
+		n.probing, n.probeAt, n.probed = true, now, n.desired.Generation
 		return append(out, Probe{n.probe})
 	}
 	return out
@@ -295,29 +296,30 @@ func (n *Node) confirm(now time.Time, v verdict, out []Effect) []Effect {
 // between the two has pushed nothing, and waits as after a push that was lost.
 func (n *Node) push(now time.Time, out []Effect) []Effect {
 	m := &n.mem
-	again := m.Push.Number > 0 && m.Push.Digest == n.wanted.Digest && now.Before(m.Push.At.Add(n.set.Interval))
+	again := m.Push.Number > 0 && m.Push.Digest == n.desired.Digest && now.Before(m.Push.At.Add(n.set.Interval))
 	m.Push = Attempt{
-		Number: m.Push.Number + 1, Generation: n.wanted.Generation, Digest: n.wanted.Digest, For: n.wanted.For, At: now,
+		Number: m.Push.Number + 1, Generation: n.desired.Generation, Digest: n.desired.Digest, For: n.desired.For, At: now,
 		On: n.stream, Again: again,
 	}
 	m.Adopted = true
-	m.holds(n.wanted.With)
+	m.holds(n.desired.With)
 	return append(out, Save{m.clone()},
-		Push{Attempt: m.Push.Number, Generation: n.wanted.Generation, Digest: n.wanted.Digest, Whole: true,
+		Push{Attempt: m.Push.Number, Generation: n.desired.Generation, Digest: n.desired.Digest, Whole: true,
 			Confirm: n.set.Confirm})
 }
 
-// tell says what is new of the state, and sets the timer.
-func (n *Node) tell(now time.Time, out []Effect) []Effect {
-	v := n.judge(now)
-	if is := (mark{v.state, n.wanted.Digest, n.wanted.Fault + n.unread, n.unstored.Why}); !n.announced || is != n.status {
+// publishState says what is new of the state, and sets the timer.
+func (n *Node) publishState(now time.Time, out []Effect) []Effect {
+	v := n.validate(now)
+	if is := (mark{v.state, n.desired.Digest, n.desired.Fault + n.unread, n.unstored.Why}); !n.announced ||
+		is != n.status {
 		n.status, n.announced = is, true
 		out = append(out, Status{v.state, n.why(now, v)})
 	}
 	at := v.at
 	if n.here() && n.known.Joined {
 		if n.misled() {
-			at = earlier(at, n.toldAt.Add(n.set.Resend))
+			at = earlier(at, n.sentManagedAt.Add(n.set.Resend))
 		}
 		if n.unreleased() {
 			at = earlier(at, n.released.Add(n.set.Resend))

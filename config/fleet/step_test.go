@@ -23,8 +23,8 @@ var (
 func gen(counter uint64) Generation { return Generation{Authority: "s", Counter: counter} }
 
 // want is a managed node's wanted config for v1.
-func want(d Digest, counter uint64) Wanted {
-	return Wanted{Digest: d, Generation: gen(counter), For: v1, Managed: true}
+func want(d Digest, counter uint64) Desired {
+	return Desired{Digest: d, Generation: gen(counter), For: v1, Managed: true}
 }
 
 // has is a report on stream 1 of a node that was told that it is managed.
@@ -66,7 +66,7 @@ func tell(effects []Effect, last time.Time) string {
 			} else {
 				out = append(out, "number "+e.Generation.String())
 			}
-		case Tell:
+		case SetManaged:
 			out = append(out, fmt.Sprintf("tell managed=%v", e.Managed))
 		case Probe:
 			out = append(out, fmt.Sprintf("probe#%d", e.Probe))
@@ -77,8 +77,8 @@ func tell(effects []Effect, last time.Time) string {
 		case Compute:
 			out = append(out, "compute "+e.Software)
 		case Compare:
-			out = append(out, fmt.Sprintf("compare %s with %s", e.Running, e.Wanted))
-		case AskBaseConfig:
+			out = append(out, fmt.Sprintf("compare %s with %s", e.Running, e.Desired))
+		case RequestBaseConfig:
 			out = append(out, "ask "+e.Board)
 		case SetTimer:
 			if e.At.IsZero() {
@@ -263,18 +263,18 @@ func TestSeed_Syncing(t *testing.T) {
 				"compute EDGESPAN-1-0-0, is computing, no timer"},
 			step{120 * sec, with(has(b, 0), func(r *Report) { r.Firmware = "10.1" }), ""},
 			step{0, want(Digest{Config: "C"}, 2), "is computing"},
-			step{0, with(want(Digest{Config: "C"}, 3), func(w *Wanted) { w.For.Firmware = "10.1" }),
+			step{0, with(want(Digest{Config: "C"}, 3), func(w *Desired) { w.For.Firmware = "10.1" }),
 				"save, push#2 C s:3, is waiting, timer 2m0s"},
 		)},
 		{"layers that clash make no config, and nothing is pushed", adopted, joined(
-			step{0, Wanted{Generation: gen(1), For: v1, Fault: "ports: invalid type object"}, "is silent"},
+			step{0, Desired{Generation: gen(1), For: v1, Fault: "ports: invalid type object"}, "is silent"},
 			step{0, has(b, 0), "is faulty layers"},
 			step{0, want(a, 2), "save, push#1 A s:2, is waiting, timer 2m0s"},
 		)},
 		{"a node with two boards after another has the config of the one that it reports", adopted, joined(
 			step{0, has(a, 1), "is in sync"},
 			step{0, with(has(a, 1), func(r *Report) { r.Board = "b2" }), "compute EDGESPAN-1-0-0, is computing"},
-			step{0, with(want(b, 2), func(w *Wanted) { w.For.Board = "b2" }), "save, push#1 B s:2, is waiting, timer 2m0s"},
+			step{0, with(want(b, 2), func(w *Desired) { w.For.Board = "b2" }), "save, push#1 B s:2, is waiting, timer 2m0s"},
 			step{0, has(a, 1), "compute EDGESPAN-1-0-0, is computing, no timer"},
 			step{0, want(a, 3), "number s:3, is renumbering, timer 15s"},
 		)},
@@ -307,9 +307,9 @@ func TestWhoIsAtWork(t *testing.T) {
 		{"undone, as nobody confirmed it", pushed(step{0, Undone{Attempt: 1, Digest: a, Reason: Unconfirmed}, "save"}), false,
 			true},
 		{"which is forgotten by a retry", pushed(step{0, Undone{Attempt: 1, Digest: a, Reason: Unconfirmed}, "save"},
-			step{0, Gate{Staged: true}, "is staged, no timer"}, step{0, Retry{}, "save"}), false, false},
+			step{0, Admission{Staged: true}, "is staged, no timer"}, step{0, Retry{}, "save"}), false, false},
 		{"and by another config", pushed(step{0, Undone{Attempt: 1, Digest: a, Reason: Unconfirmed}, "save"},
-			step{0, Gate{Staged: true}, "is staged, no timer"}, step{0, want(Digest{Config: "C"}, 2), "is staged"}), false,
+			step{0, Admission{Staged: true}, "is staged, no timer"}, step{0, want(Digest{Config: "C"}, 2), "is staged"}), false,
 			false},
 	} {
 		n := New("n", adopted, Defaults("me"))

@@ -8,7 +8,7 @@ import (
 )
 
 func TestSeed_ManagedConfig(t *testing.T) {
-	unmanaged := with(want(a, 2), func(w *Wanted) { w.Managed = false })
+	unmanaged := with(want(a, 2), func(w *Desired) { w.Managed = false })
 	for _, c := range []struct {
 		name  string
 		steps []step
@@ -30,7 +30,7 @@ func TestSeed_ManagedConfig(t *testing.T) {
 		)},
 		{"un-managing it confirms nothing that is pending", joined(
 			step{0, has(b, 0), pushA},
-			step{0, with(want(a, 1), func(w *Wanted) { w.Managed = false }), "tell managed=false, is unmanaged, timer 15s"},
+			step{0, with(want(a, 1), func(w *Desired) { w.Managed = false }), "tell managed=false, is unmanaged, timer 15s"},
 			step{0, with(runs(a, 1, Pending{Settled: true}), func(r *Report) { r.Managed = &no }), "no timer"},
 		)},
 	} {
@@ -40,7 +40,7 @@ func TestSeed_ManagedConfig(t *testing.T) {
 
 // Seed, "Interoperability".
 func TestSeed_UnknownHardwareOfANode(t *testing.T) {
-	unknown := with(want(a, 1), func(w *Wanted) { w.Unknown = true })
+	unknown := with(want(a, 1), func(w *Desired) { w.Unknown = true })
 	off := Defaults("me")
 	off.Queries = false
 	for _, c := range []struct {
@@ -63,7 +63,7 @@ func TestSeed_UnknownHardwareOfANode(t *testing.T) {
 			step{200 * sec, has(b, 0), ""},
 		)},
 		{"a node that is not managed is not asked", Defaults("me"), joined(
-			step{0, with(unknown, func(w *Wanted) { w.Managed = false }), "tell managed=false"},
+			step{0, with(unknown, func(w *Desired) { w.Managed = false }), "tell managed=false"},
 			step{0, with(has(b, 0), func(r *Report) { r.Managed = &no }), "is unmanaged"},
 		)},
 		{"nor one that runs what is wanted", Defaults("me"), joined(
@@ -113,7 +113,7 @@ func TestFailedConfigsOfANode(t *testing.T) {
 			step{0, has(b, 0), pushA},
 			step{1 * sec, rejected(1, a), "save, is failed, no timer"},
 			step{0, with(has(b, 0), func(r *Report) { r.Versions = v2 }), "save, compute EDGESPAN-1-1-0, is computing"},
-			step{0, with(want(a, 1), func(w *Wanted) { w.For = v2 }), "is waiting, timer 1m59s"},
+			step{0, with(want(a, 1), func(w *Desired) { w.For = v2 }), "is waiting, timer 1m59s"},
 			step{119 * sec, Tick{}, "save, push#2 A s:1, timer 2m0s"},
 		)},
 		{"an operator's retry is at once, and answers to what was before it are void", adopted, joined(
@@ -254,7 +254,7 @@ func TestWhoMayBePushed(t *testing.T) {
 		)},
 		{"a change and back that was never pushed leaves the interval alone", adopted, joined(
 			step{0, has(b, 0), pushA},
-			step{0, Gate{Staged: true, Open: a}, ""},
+			step{0, Admission{Staged: true, Open: a}, ""},
 			step{5 * sec, want(Digest{Config: "C"}, 2), "is staged, no timer"},
 			step{5 * sec, want(a, 3), "is waiting, timer 1m50s"},
 		)},
@@ -298,13 +298,13 @@ func TestWhoMayBePushed(t *testing.T) {
 			step{0, want(b, 2), "save, push#1 B s:2, is waiting, timer 2m0s"},
 		)},
 		{"a staged rollout says who is pushed now, and what", adopted, joined(
-			step{0, Gate{Staged: true}, ""},
+			step{0, Admission{Staged: true}, ""},
 			step{0, has(b, 0), "is staged"},
 			step{200 * sec, Tick{}, ""},
-			step{0, Gate{Staged: true, Open: Digest{Config: "X"}}, ""},
-			step{0, Gate{Staged: true, Open: a}, pushA},
+			step{0, Admission{Staged: true, Open: Digest{Config: "X"}}, ""},
+			step{0, Admission{Staged: true, Open: a}, pushA},
 			step{0, want(Digest{Config: "C"}, 2), "is staged, no timer"},
-			step{0, Gate{}, "save, push#2 C s:2, is waiting, timer 2m0s"},
+			step{0, Admission{}, "save, push#2 C s:2, is waiting, timer 2m0s"},
 		)},
 	} {
 		run(t, c.name, New("n", c.m, Defaults("me")), c.steps)

@@ -136,15 +136,15 @@ func (m *Model) Since(p Prefix, after Revision) ([]Batch, error) {
 	first, _ := slices.BinarySearchFunc(m.log, after+1,
 		func(b Batch, r Revision) int { return cmp.Compare(b.Revision, r) })
 	for _, b := range m.log[first:] {
-		mine := Batch{Revision: b.Revision}
+		owned := Batch{Revision: b.Revision}
 		for _, e := range b.Events {
 			if p.Has(e.Entry.Key) {
 				e.Entry.Value = slices.Clone(e.Entry.Value)
-				mine.Events = append(mine.Events, e)
+				owned.Events = append(owned.Events, e)
 			}
 		}
-		if len(mine.Events) > 0 {
-			out = append(out, mine)
+		if len(owned.Events) > 0 {
+			out = append(out, owned)
 		}
 	}
 	return out, nil

@@ -99,7 +99,7 @@ func (v Software) family(name string) bool { return ParseSoftware(name).Family =
 // comparable says whether a version could have matched one of names by its number: then
 // no match means that they are all newer, or of another family.
 func (v Software) comparable(names []string) bool {
-	return v.numbered() && (v.Major > 0 || v.Family == familyOurs || slices.ContainsFunc(names, v.family))
+	return v.numbered() && (v.Major > 0 || v.Family == familyOwn || slices.ContainsFunc(names, v.family))
 }
 
 // latest is the greatest name of the version's family, and of all where that has none.

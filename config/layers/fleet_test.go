@@ -77,7 +77,7 @@ func md5(o config.Object) string { return config.MD5(o) }
 func TestAFleetAgreesWithEachNodeAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := NewFleet(nil)
-		wanted := map[string]Set{}
+		desired := map[string]Set{}
 		for _, k := range []string{"k1", "k2"} {
 			f.SetKind(k, nil, nil, nil)
 		}
@@ -95,13 +95,13 @@ func TestAFleetAgreesWithEachNodeAlone(t *testing.T) {
 				network = s[Network]
 				f.SetNetwork(network)
 			case 2:
-				kindOf[node], wanted[node] = k, s
+				kindOf[node], desired[node] = k, s
 				if _, err := f.Put(node, k, s[Auto], s[Node]); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		for node, own := range wanted {
+		for node, own := range desired {
 			s := kinds[kindOf[node]]
 			s[Auto], s[Network], s[Node] = own[Auto], network, own[Node]
 			o, clashes := s.Effective()

@@ -11,7 +11,7 @@ import (
 // The families of version strings that we know: the seed's, and our own.
 const (
 	familySeed = "RELEASE_M"
-	familyOurs = "EDGESPAN_"
+	familyOwn  = "EDGESPAN_"
 )
 
 var (

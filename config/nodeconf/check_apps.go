@@ -17,11 +17,11 @@ import (
 	"edgespan/netinst"
 )
 
-// seenBy remembers for each value the path that had it first.
-type seenBy[K comparable] map[K][]string
+// firstPaths remembers for each value the path that had it first.
+type firstPaths[K comparable] map[K][]string
 
 // before returns the path that had v already, or notes path as the first.
-func (s seenBy[K]) before(v K, path []string) ([]string, bool) {
+func (s firstPaths[K]) before(v K, path []string) ([]string, bool) {
 	first, again := s[v]
 	if !again {
 		s[v] = path
@@ -41,15 +41,16 @@ type attachPoint struct {
 
 // uniques are the values that no two adapters of the node may share.
 type uniques struct {
-	ips  seenBy[onNetwork[netip.Addr]]
-	macs seenBy[string]
-	at   seenBy[attachPoint]
-	host seenBy[netinst.IfName]
+	ips  firstPaths[onNetwork[netip.Addr]]
+	macs firstPaths[string]
+	at   firstPaths[attachPoint]
+	host firstPaths[netinst.IfName]
 	made map[string]string // MACs that we give to links, with whose they are
 }
 
 func (c *checker) checkApps() {
-	u := uniques{seenBy[onNetwork[netip.Addr]]{}, seenBy[string]{}, seenBy[attachPoint]{}, seenBy[netinst.IfName]{},
+	u := uniques{firstPaths[onNetwork[netip.Addr]]{}, firstPaths[string]{}, firstPaths[attachPoint]{},
+		firstPaths[netinst.IfName]{},
 		map[string]string{}}
 	for id := range c.cfg.Networks {
 		u.made[netinst.BridgeMAC(id)] = "the bridge of networkInstances." + id.String()
@@ -250,22 +251,23 @@ func (c *checker) checkIP(o *object, a netinst.UnderlayNetworkConfig, v4 netinst
 // checkNames finds apps that would answer to one name on one network. One fault
 // is enough for two apps that share several networks.
 func (c *checker) checkNames() {
-	names := seenBy[onNetwork[netinst.Hostname]]{}
+	names := firstPaths[onNetwork[netinst.Hostname]]{}
 	for _, key := range c.apps.keys() {
 		o := c.apps.in(key)
 		app := c.cfg.Apps[uuid.MustParse(key)]
-		mine := map[uuid.UUID]netinst.Hostname{}
+		owned := map[uuid.UUID]netinst.Hostname{}
 		for _, a := range app.Adapters {
-			mine[a.NetworkInstance] = a.Hostname
+			owned[a.NetworkInstance] = a.Hostname
 		}
-		delete(mine, uuid.Nil)
+		delete(owned, uuid.Nil)
 		if o.wrong("displayName") {
 			continue
 		}
-		for _, ni := range slices.SortedFunc(maps.Keys(mine), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }) {
-			first, again := names.before(onNetwork[netinst.Hostname]{ni, mine[ni]}, o.path)
+		for _, ni := range slices.SortedFunc(maps.Keys(owned),
+			func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }) {
+			first, again := names.before(onNetwork[netinst.Hostname]{ni, owned[ni]}, o.path)
 			if again {
-				what := fmt.Sprintf("invalid value %s, the name of %s on network %s too", mine[ni], config.FormatPath(first), ni)
+				what := fmt.Sprintf("invalid value %s, the name of %s on network %s too", owned[ni], config.FormatPath(first), ni)
 				c.fault(o.at("displayName"), what, "must be unique on each network")
 				break
 			}

@@ -18,19 +18,25 @@ func TestIPv4OfANetwork(t *testing.T) {
 		{"no subnet", "gateway: 10.0.0.1",
 			"N1.ipv4.subnet: required: must be an IPv4 subnet of /8 to /30, unicast and neither loopback nor link-local"},
 		{"an empty subnet", `subnet: ""`,
-			`N1.ipv4.subnet: invalid value "": must be an IPv4 subnet of /8 to /30, unicast and neither loopback nor link-local`},
+			`N1.ipv4.subnet: invalid value "": must be an IPv4 subnet of /8 to /30, unicast and neither loopback nor ` +
+				`link-local`},
 		{"the smallest subnet", "subnet: 10.0.0.0/30", ""},
 		{"too small", "subnet: 10.0.0.0/31",
-			`N1.ipv4.subnet: invalid value "10.0.0.0/31": must be an IPv4 subnet of /8 to /30, unicast and neither loopback nor link-local`},
+			`N1.ipv4.subnet: invalid value "10.0.0.0/31": must be an IPv4 subnet of /8 to /30, unicast and neither ` +
+				`loopback nor link-local`},
 		{"not masked", "subnet: 10.0.0.5/24", `N1.ipv4.subnet: invalid value "10.0.0.5/24": 10.0.0.0/24 is meant`},
 		{"loopback", "subnet: 127.1.0.0/16",
-			`N1.ipv4.subnet: invalid value "127.1.0.0/16": must be an IPv4 subnet of /8 to /30, unicast and neither loopback nor link-local`},
+			`N1.ipv4.subnet: invalid value "127.1.0.0/16": must be an IPv4 subnet of /8 to /30, unicast and neither ` +
+				`loopback nor link-local`},
 		{"link-local", "subnet: 169.254.1.0/24",
-			`N1.ipv4.subnet: invalid value "169.254.1.0/24": must be an IPv4 subnet of /8 to /30, unicast and neither loopback nor link-local`},
+			`N1.ipv4.subnet: invalid value "169.254.1.0/24": must be an IPv4 subnet of /8 to /30, unicast and neither ` +
+				`loopback nor link-local`},
 		{"multicast", "subnet: 224.0.0.0/24",
-			`N1.ipv4.subnet: invalid value "224.0.0.0/24": must be an IPv4 subnet of /8 to /30, unicast and neither loopback nor link-local`},
+			`N1.ipv4.subnet: invalid value "224.0.0.0/24": must be an IPv4 subnet of /8 to /30, unicast and neither ` +
+				`loopback nor link-local`},
 		{"IPv6", "subnet: 2001:db8::/64",
-			`N1.ipv4.subnet: invalid value "2001:db8::/64": must be an IPv4 subnet of /8 to /30, unicast and neither loopback nor link-local`},
+			`N1.ipv4.subnet: invalid value "2001:db8::/64": must be an IPv4 subnet of /8 to /30, unicast and neither ` +
+				`loopback nor link-local`},
 		{"gateway elsewhere", "subnet: 10.0.0.0/24, gateway: 10.0.1.1",
 			`N1.ipv4.gateway: invalid value "10.0.1.1": must be a host address of 10.0.0.0/24: 10.0.0.1 to 10.0.0.254`},
 		{"gateway the network", "subnet: 10.0.0.0/24, gateway: 10.0.0.0",
@@ -40,9 +46,11 @@ func TestIPv4OfANetwork(t *testing.T) {
 		{"gateway in dhcpRange", "subnet: 10.0.0.0/24, gateway: 10.0.0.9, dhcpRange: 10.0.0.9-10.0.0.20",
 			"N1.ipv4.gateway: invalid value 10.0.0.9, in the dhcpRange 10.0.0.9-10.0.0.20: must be a gateway outside dhcpRange"},
 		{"gateway in the default dhcpRange", "subnet: 10.0.0.0/24, gateway: 10.0.0.254",
-			"N1.ipv4.gateway: invalid value 10.0.0.254, in the dhcpRange 10.0.0.128-10.0.0.254: must be a gateway outside dhcpRange"},
+			"N1.ipv4.gateway: invalid value 10.0.0.254, in the dhcpRange 10.0.0.128-10.0.0.254: must be a gateway outside " +
+				"dhcpRange"},
 		{"dhcpRange with the default gateway", "subnet: 10.0.0.0/24, dhcpRange: 10.0.0.1-10.0.0.20",
-			"N1.ipv4.dhcpRange: invalid value 10.0.0.1-10.0.0.20, with the gateway 10.0.0.1 in it: must be a range without the gateway"},
+			"N1.ipv4.dhcpRange: invalid value 10.0.0.1-10.0.0.20, with the gateway 10.0.0.1 in it: must be a range without " +
+				"the gateway"},
 		{"dhcpRange of one address", "subnet: 10.0.0.0/24, dhcpRange: 10.0.0.5-10.0.0.5", ""},
 		{"dhcpRange backwards", "subnet: 10.0.0.0/24, dhcpRange: 10.0.0.9-10.0.0.5",
 			`N1.ipv4.dhcpRange: invalid value "10.0.0.9-10.0.0.5": must be "first-last", two IPv4 addresses in order`},
@@ -82,7 +90,9 @@ func TestNetworks(t *testing.T) {
 	}
 	const labels = "must be all, freeuplink, lan, uplink or wan"
 	checkSentences(t, wrap, []sentence{
-		{"all fields", `displayName: "größe; \"x\"", type: local, activate: true, port: wan, dns: {domain: Lab.Edge, servers: 192.0.2.53, hosts: {a.b: "10.0.0.9,2001:db8::1"}}, ntpServers: 192.0.2.1, mtu: 1400, flowLog: false, spoofGuard: false, ipv6: {}, routes: {a: {destination: 192.0.2.0/24, gateway: 10.0.0.9, port: lan, cost: 0}}`, ""},
+		{"all fields", `displayName: "größe; \"x\"", type: local, activate: true, port: wan, dns: {domain: Lab.Edge, ` +
+			`servers: 192.0.2.53, hosts: {a.b: "10.0.0.9,2001:db8::1"}}, ntpServers: 192.0.2.1, mtu: 1400, flowLog: false, ` +
+			`spoofGuard: false, ipv6: {}, routes: {a: {destination: 192.0.2.0/24, gateway: 10.0.0.9, port: lan, cost: 0}}`, ""},
 		{"no subnet at all", `ipv4: {}`, `
 			N1.ipv4: duplicate key (2 times)`},
 		{"later fields", "type: vpn, ipv6: {mode: slaac}, flowLog: true, probe: {method: icmp}, vpn: {x: 1}", `
@@ -93,35 +103,45 @@ func TestNetworks(t *testing.T) {
 			N1.vpn: not supported yet`},
 		{"not activated", "activate: false", ""},
 		{"a type that is none", "type: bridge", `N1.type: invalid value "bridge": must be local or switch`},
-		{"air-gapped", `port: "", dns: {domain: x, hosts: {a: 10.0.0.9}}, ntpServers: 10.0.0.9, routes: {a: {destination: 192.0.2.0/24, gateway: 10.0.0.9}}`, ""},
+		{"air-gapped", `port: "", dns: {domain: x, hosts: {a: 10.0.0.9}}, ntpServers: 10.0.0.9, routes: {a: ` +
+			`{destination: 192.0.2.0/24, gateway: 10.0.0.9}}`, ""},
 		{"air-gapped with a way out",
-			`port: "", dns: {servers: 192.0.2.53}, routes: {a: {destination: 192.0.2.0/24, gateway: 192.0.2.1}, b: {destination: 192.0.3.0/24, port: wan}, c: {destination: 192.0.4.0/24}, d: {destination: 192.0.5.0/24, gateway: 10.0.0.9, port: wan}}`, `
+			`port: "", dns: {servers: 192.0.2.53}, routes: {a: {destination: 192.0.2.0/24, gateway: 192.0.2.1}, b: ` +
+				`{destination: 192.0.3.0/24, port: wan}, c: {destination: 192.0.4.0/24}, d: {destination: 192.0.5.0/24, ` +
+				`gateway: 10.0.0.9, port: wan}}`, `
 			N1.dns.servers: invalid for an air-gapped network: only a network with a port can ask other servers
 			N1.routes.a.gateway: invalid for an air-gapped network: must be an address of its subnet 10.0.0.0/24
 			N1.routes.b.port: invalid for an air-gapped network: must be a gateway in its subnet, and no port
 			N1.routes.c.gateway: invalid for an air-gapped network: must be an address of its subnet 10.0.0.0/24
 			N1.routes.d.port: invalid for an air-gapped network: must be a gateway in its subnet, and no port`},
 		{"an unknown port", "port: lte", `N1.port: invalid value "lte", which no port has: ` + labels},
-		{"MTU above the port's", "port: wan, mtu: 1401", "N1.mtu: invalid value 1401: must be at most 1400, by ports.wan.mtu"},
-		{"MTU above a shared label's", "port: lan, mtu: 1401", "N1.mtu: invalid value 1401: must be at most 1400, by ports.wan.mtu"},
+		{"MTU above the port's", "port: wan, mtu: 1401",
+			"N1.mtu: invalid value 1401: must be at most 1400, by ports.wan.mtu"},
+		{"MTU above a shared label's", "port: lan, mtu: 1401",
+			"N1.mtu: invalid value 1401: must be at most 1400, by ports.wan.mtu"},
 		{"MTU", "mtu: 1279", "N1.mtu: invalid value 1279: must be a whole number of 1280 to 65535"},
-		{"display names", `displayName: "` + strings.Repeat("ä", 65) + `"`, `N1.displayName: invalid value "` + strings.Repeat("ä", 40) +
+		{"display names", `displayName: "` + strings.Repeat("ä", 65) + `"`, `N1.displayName: invalid value "` +
+			strings.Repeat("ä", 40) +
 			`…": must be at most 64 printable characters`},
 		{"DNS", `dns: {domain: "-x", servers: dns.example, hosts: {"a_b": 10.0.0.1, ok: "", A: 10.0.0.1, a: 10.0.0.2}}`, `
-			N1.dns.domain: invalid value "-x": must be a host name of at most 253 characters, in labels of 1 to 63 letters, digits and inner hyphens
+			N1.dns.domain: invalid value "-x": must be a host name of at most 253 characters, in labels of 1 to 63 ` +
+			`letters, digits and inner hyphens
 			N1.dns.hosts.a: duplicate key, same as "A": must be unique
-			N1.dns.hosts.a_b: invalid key: must be a host name of at most 253 characters, in labels of 1 to 63 letters, digits and inner hyphens
+			N1.dns.hosts.a_b: invalid key: must be a host name of at most 253 characters, in labels of 1 to 63 letters, ` +
+			`digits and inner hyphens
 			N1.dns.hosts.ok: invalid value "": must be IP addresses, at most 16, separated by commas
 			N1.dns.servers: invalid value "dns.example": must be unicast IP addresses, at most 16, separated by commas`},
 		{"an absent host", `dns: {hosts: {a: {"$absent": true}}}`, ""},
 		{"routes", "routes: {a: {destination: 10.0.0.128/25}, b: {destination: 192.0.2.9/24, cost: 1}, c: {gateway: " +
 			"1.2.3.4, port: lte}, d: {destination: 0.0.0.0/0}, e: {destination: 0.0.0.0/0}}", `
-			N1.routes.a.destination: invalid value 10.0.0.128/25, within the subnet 10.0.0.0/24: must be a destination outside the network
+			N1.routes.a.destination: invalid value 10.0.0.128/25, within the subnet 10.0.0.0/24: must be a destination ` +
+			`outside the network
 			N1.routes.b.cost: not supported yet
 			N1.routes.b.destination: invalid value "192.0.2.9/24": 192.0.2.0/24, the network of it, or 192.0.2.9/32 is meant
 			N1.routes.c.destination: required: must be an IPv4 prefix such as 10.0.0.0/24
 			N1.routes.c.port: invalid value "lte", which no port has: ` + labels + `
-			N1.routes.e.destination: duplicate value 0.0.0.0/0, also at N1.routes.d.destination: must be unique: one route for each destination`},
+			N1.routes.e.destination: duplicate value 0.0.0.0/0, also at N1.routes.d.destination: must be unique: one route ` +
+			`for each destination`},
 	})
 	checkSentences(t, asIs, []sentence{
 		{"a switch network",
@@ -142,20 +162,25 @@ func TestNetworks(t *testing.T) {
 			"ports: {wan: {ifName: eth0, uplink: true}, lan: {ifName: eth1}}\nnetworkInstances: {$ni1: {type: switch, port: " +
 				"lan}, $ni2: {type: switch, port: wan}, $ni3: {ipv4: {subnet: 10.0.0.0/24}, routes: {r: {destination: " +
 				"192.0.2.0/24, port: lan}}}}", `
-			N1.port: invalid value "lan", which N3.routes.r.port uses too: for a switch network must be a port that no other network uses
-			N2.port: invalid value "wan", which N3.port uses too: for a switch network must be a port that no other network uses`},
+			N1.port: invalid value "lan", which N3.routes.r.port uses too: for a switch network must be a port that no ` +
+				`other network uses
+			N2.port: invalid value "wan", which N3.port uses too: for a switch network must be a port that no other ` +
+				`network uses`},
 		{"overlapping subnets",
 			"networkInstances: {$ni1: {ipv4: {subnet: 10.0.0.0/16}}, $ni2: {ipv4: {subnet: 10.0.3.0/24}}}",
-			"N2.ipv4.subnet: invalid value 10.0.3.0/24, which overlaps 10.0.0.0/16 of N1.ipv4.subnet: must be a subnet that overlaps no other"},
+			"N2.ipv4.subnet: invalid value 10.0.3.0/24, which overlaps 10.0.0.0/16 of N1.ipv4.subnet: must be a subnet that " +
+				"overlaps no other"},
 		{"a network without anything", "networkInstances: {$ni1: {}}",
 			"N1.ipv4.subnet: required: must be an IPv4 subnet of /8 to /30, unicast and neither loopback nor link-local"},
 		{"a network of the wrong type", "networkInstances: {$ni1: x}", "N1: invalid type string: must be a mapping"},
 		{"keys that are no UUID",
 			"networkInstances: {lan: {ipv4: {subnet: x}}, 00000000-0000-0000-0000-000000000000: {ipv4: {subnet: 10.0.0.0/24}}}",
 			`
-			networkInstances.00000000-0000-0000-0000-000000000000: invalid key: must be a UUID of 8-4-4-4-12 hexadecimal digits, not all 0
+			networkInstances.00000000-0000-0000-0000-000000000000: invalid key: must be a UUID of 8-4-4-4-12 hexadecimal ` +
+				`digits, not all 0
 			networkInstances.lan: invalid key: must be a UUID of 8-4-4-4-12 hexadecimal digits, not all 0
-			networkInstances.lan.ipv4.subnet: invalid value "x": must be an IPv4 subnet of /8 to /30, unicast and neither loopback nor link-local`},
+			networkInstances.lan.ipv4.subnet: invalid value "x": must be an IPv4 subnet of /8 to /30, unicast and neither ` +
+				`loopback nor link-local`},
 	})
 }
 
@@ -192,19 +217,22 @@ func TestAdapters(t *testing.T) {
 		{"ip in dhcpRange", "ip: 10.0.0.200",
 			"A1.adapters.0.ip: invalid value 10.0.0.200, in the network's dhcpRange 10.0.0.128-10.0.0.254: " +
 				"must be an address outside dhcpRange"},
-		{"ip with a prefix", "ip: 10.0.0.5/24", `A1.adapters.0.ip: invalid value "10.0.0.5/24": must be a unicast IPv4 address`},
+		{"ip with a prefix", "ip: 10.0.0.5/24",
+			`A1.adapters.0.ip: invalid value "10.0.0.5/24": must be a unicast IPv4 address`},
 		{"a multicast MAC", "mac: 03:00:00:00:00:01",
 			`A1.adapters.0.mac: invalid value "03:00:00:00:00:01": must be a unicast MAC address such as 02:00:00:00:00:01`},
 		{"no MAC", "mac: 00:00:00:00:00:00",
 			`A1.adapters.0.mac: invalid value "00:00:00:00:00:00": must be a unicast MAC address such as 02:00:00:00:00:01`},
 		{"a long MAC", "mac: 02:00:00:00:00:01:02:03",
-			`A1.adapters.0.mac: invalid value "02:00:00:00:00:01:02:03": must be a unicast MAC address such as 02:00:00:00:00:01`},
+			`A1.adapters.0.mac: invalid value "02:00:00:00:00:01:02:03": must be a unicast MAC address such as ` +
+				`02:00:00:00:00:01`},
 	})
 	checkSentences(t, asIs, []sentence{
 		{"a port as an app's link",
 			"ports: {wan: {ifName: eth0}}\nnetworkInstances: {$ni1: {ipv4: {subnet: 10.0.0.0/24}}}\nappNetworks: {$app1: " +
 				"{adapters: {0: {networkInstance: $ni1, attach: {kind: external, hostIfName: eth0}}}}}",
-			"A1.adapters.0.attach.hostIfName: duplicate value eth0, also at ports.wan.ifName: must be an interface that is not a port"},
+			"A1.adapters.0.attach.hostIfName: duplicate value eth0, also at ports.wan.ifName: must be an interface that is " +
+				"not a port"},
 		{"ip on a switch network",
 			"networkInstances: {$ni1: {type: switch, port: \"\"}}\nappNetworks: {$app1: {adapters: {0: {networkInstance: " +
 				"$ni1, ip: 10.0.0.9, attach: {kind: veth, netns: a}}}}}",
@@ -218,7 +246,8 @@ func TestAdapters(t *testing.T) {
 			A1.adapters.0.attach.kind: required: must be veth, tap or external
 			A1.adapters.0.networkInstance: required: must be a UUID of 8-4-4-4-12 hexadecimal digits, not all 0`},
 		{"no namespace", "0: {networkInstance: $ni1, attach: {kind: veth}}",
-			`A1.adapters.0.attach.netns: required: must be a name of 1 to 255 letters, digits, '.', '_' and '-', or a clean absolute path`},
+			`A1.adapters.0.attach.netns: required: must be a name of 1 to 255 letters, digits, '.', '_' and '-', or a ` +
+				`clean absolute path`},
 		{"taps and links of others",
 			"0: {networkInstance: $ni1, attach: {kind: tap}}, 1: {networkInstance: $ni1, attach: {kind: tap, hostIfName: " +
 				"vm0}}, 2: {networkInstance: $ni1, attach: {kind: external, hostIfName: vnet0}}", ""},
@@ -233,9 +262,11 @@ func TestAdapters(t *testing.T) {
 			"0: {networkInstance: $ni1, attach: {kind: tap, hostIfName: es1a1}}, 1: {networkInstance: $ni1, attach: {kind: " +
 				"external, hostIfName: vm0}}, 2: {networkInstance: $ni2, attach: {kind: tap, hostIfName: vm0}}, 3: " +
 				"{networkInstance: $ni2, attach: {kind: external, hostIfName: lo}}", `
-			A1.adapters.0.attach.hostIfName: invalid value "es1a1": must be an interface other than lo and those of edgespan (es followed by a digit)
+			A1.adapters.0.attach.hostIfName: invalid value "es1a1": must be an interface other than lo and those of ` +
+				`edgespan (es followed by a digit)
 			A1.adapters.2.attach.hostIfName: duplicate value vm0, also at A1.adapters.1.attach.hostIfName: must be unique
-			A1.adapters.3.attach.hostIfName: invalid value "lo": must be an interface other than lo and those of edgespan (es followed by a digit)`},
+			A1.adapters.3.attach.hostIfName: invalid value "lo": must be an interface other than lo and those of edgespan ` +
+				`(es followed by a digit)`},
 		{"attach of the wrong type", "0: {networkInstance: $ni1, attach: veth}",
 			"A1.adapters.0.attach: invalid type string: must be a mapping"},
 		{"no UUID", "0: {networkInstance: lan, attach: {kind: veth, netns: a}}",
@@ -249,16 +280,20 @@ func TestAdapters(t *testing.T) {
 		{"one name in one namespace",
 			"0: {networkInstance: $ni1, attach: {kind: veth, netns: a, ifName: x}}, 1: {networkInstance: $ni2, attach: {kind: " +
 				"veth, netns: /var/run/netns/a, ifName: x}}",
-			`A1.adapters.1.attach.ifName: duplicate value x in "/var/run/netns/a", also at A1.adapters.0.attach: must be unique in its network namespace`},
+			`A1.adapters.1.attach.ifName: duplicate value x in "/var/run/netns/a", also at A1.adapters.0.attach: must be ` +
+				`unique in its network namespace`},
 		{"two adapters in one namespace by default names",
 			"0: {networkInstance: $ni1, attach: {kind: veth, netns: a}}, 1: {networkInstance: $ni1, attach: {kind: veth, " +
 				"netns: a}}", ""},
 		{"paths that are none",
 			"0: {networkInstance: $ni1, attach: {kind: veth, netns: /a/../b}}, 1: {networkInstance: $ni1, attach: {kind: " +
 				"veth, netns: ..}}, 2: {networkInstance: $ni1, attach: {kind: veth, netns: a/b}}", `
-			A1.adapters.0.attach.netns: invalid value "/a/../b": must be a name of 1 to 255 letters, digits, '.', '_' and '-', or a clean absolute path
-			A1.adapters.1.attach.netns: invalid value "..": must be a name of 1 to 255 letters, digits, '.', '_' and '-', or a clean absolute path
-			A1.adapters.2.attach.netns: invalid value "a/b": must be a name of 1 to 255 letters, digits, '.', '_' and '-', or a clean absolute path`},
+			A1.adapters.0.attach.netns: invalid value "/a/../b": must be a name of 1 to 255 letters, digits, '.', '_' and ` +
+				`'-', or a clean absolute path
+			A1.adapters.1.attach.netns: invalid value "..": must be a name of 1 to 255 letters, digits, '.', '_' and '-', ` +
+				`or a clean absolute path
+			A1.adapters.2.attach.netns: invalid value "a/b": must be a name of 1 to 255 letters, digits, '.', '_' and '-', ` +
+				`or a clean absolute path`},
 		{"equal MACs on two networks",
 			"0: {networkInstance: $ni1, mac: 02:00:00:00:00:AB, attach: {kind: veth, netns: a}}, 1: {networkInstance: $ni2, " +
 				"mac: 02:00:00:00:00:ab, attach: {kind: veth, netns: a}}",
@@ -320,14 +355,16 @@ func TestApps(t *testing.T) {
 			"}}, $app2: {displayName: web, adapters: {0: {networkInstance: $ni2, attach: {kind: veth, netns: b}}}}", ""},
 		{"two apps in one namespace", "$app1: {adapters: {" + one +
 			"}}, $app2: {adapters: {0: {networkInstance: $ni2, attach: {kind: veth, netns: a}}}}",
-			`A2.adapters.0.attach.netns: duplicate value eth0 in "a", also at A1.adapters.0.attach: must be unique in its network namespace`},
+			`A2.adapters.0.attach.netns: duplicate value eth0 in "a", also at A1.adapters.0.attach: must be unique in its ` +
+				`network namespace`},
 	})
 }
 
 // Such a config may stand on a node: it is no fault, and the adapter says so too.
 func TestANamespaceByTheNumberOfAProcessIsAWarning(t *testing.T) {
 	for netns, want := range map[string]string{
-		"/proc/77/ns/net":      `A1.adapters.0.attach.netns: invalid value "/proc/77/ns/net", which another process can get: the adapter fails until it is a name below /run/netns (ip netns attach NAME PID)`,
+		"/proc/77/ns/net": `A1.adapters.0.attach.netns: invalid value "/proc/77/ns/net", which another process can ` +
+			`get: the adapter fails until it is a name below /run/netns (ip netns attach NAME PID)`,
 		"/run/docker/netns/77": "",
 		"proc":                 "",
 	} {
@@ -395,10 +432,12 @@ func aclDoc(v string) string {
 }
 
 func TestACL(t *testing.T) {
-	const ports = `must be a port of 1 to 65535, a range such as "80-90" or a list such as "80,443" of at most 15, a range counting as two`
+	const ports = `must be a port of 1 to 65535, a range such as "80-90" or a list such as "80,443" of at most 15, a ` +
+		`range counting as two`
 	checkSentences(t, aclDoc, []sentence{
 		{"no-ops of later fields", `a: {limit: {}, portmap: {}, match: {host: "", set: "", portLabel: ""}}`, ""},
-		{"later fields", `a: {action: limit, limit: {rate: 10/s}}, b: {action: portmap, portmap: {port: 80}}, c: {match: {host: x, set: y}}`, `
+		{"later fields", `a: {action: limit, limit: {rate: 10/s}}, b: {action: portmap, portmap: {port: 80}}, c: ` +
+			`{match: {host: x, set: y}}`, `
 			A1.adapters.0.acl.a.action: not supported yet
 			A1.adapters.0.acl.a.limit: not supported yet
 			A1.adapters.0.acl.b.action: not supported yet
@@ -408,8 +447,10 @@ func TestACL(t *testing.T) {
 		{"a port", `a: {match: {portLabel: eth}}, b: {match: {portLabel: wan}}, c: {match: {portLabel: uplink}}`, ""},
 		{"a port that nothing is", `a: {match: {portLabel: lan}}, b: {match: {portLabel: "a b"}}, c: {match: {portLabel: 7}}`,
 			`
-			A1.adapters.0.acl.a.match.portLabel: invalid value "lan", which no port has: must be all, eth, freeuplink, uplink or wan
-			A1.adapters.0.acl.b.match.portLabel: invalid value "a b": must be a port's label, a shared label, uplink, freeuplink or all
+			A1.adapters.0.acl.a.match.portLabel: invalid value "lan", which no port has: must be all, eth, freeuplink, ` +
+				`uplink or wan
+			A1.adapters.0.acl.b.match.portLabel: invalid value "a b": must be a port's label, a shared label, uplink, ` +
+				`freeuplink or all
 			A1.adapters.0.acl.c.match.portLabel: invalid type number: must be a string`},
 		{"words that are none", "a: {action: accept, direction: in}", `
 			A1.adapters.0.acl.a.action: invalid value "accept": must be allow or drop
@@ -423,7 +464,9 @@ func TestACL(t *testing.T) {
 		{"protocols", "a: {match: {protocol: sctp}}, b: {match: {protocol: 256}}, c: {match: {protocol: 132}}", `
 			A1.adapters.0.acl.a.match.protocol: invalid value "sctp": must be tcp, udp, icmp or a number of 0 to 255
 			A1.adapters.0.acl.b.match.protocol: invalid value 256: must be tcp, udp, icmp or a number of 0 to 255`},
-		{"ports", `a: {match: {protocol: tcp, port: 0}}, b: {match: {protocol: tcp, port: "90-80"}}, c: {match: {protocol: tcp, port: "1-2,3-4,5-6,7-8,9-10,11-12,13-14,15"}}, d: {match: {protocol: tcp, port: "1-2,3-4,5-6,7-8,9-10,11-12,13-14,15-16"}}, e: {match: {protocol: tcp, port: true}}`, `
+		{"ports", `a: {match: {protocol: tcp, port: 0}}, b: {match: {protocol: tcp, port: "90-80"}}, c: {match: ` +
+			`{protocol: tcp, port: "1-2,3-4,5-6,7-8,9-10,11-12,13-14,15"}}, d: {match: {protocol: tcp, port: ` +
+			`"1-2,3-4,5-6,7-8,9-10,11-12,13-14,15-16"}}, e: {match: {protocol: tcp, port: true}}`, `
 			A1.adapters.0.acl.a.match.port: invalid value 0: ` + ports + `
 			A1.adapters.0.acl.b.match.port: invalid value "90-80": ` + ports + `
 			A1.adapters.0.acl.d.match.port: invalid value "1-2,3-4,5-6,7-8,9-10,11-12,13-14,15-16": ` + ports + `
@@ -431,12 +474,14 @@ func TestACL(t *testing.T) {
 		{"addresses", "a: {match: {ip: 10.0.0.1}}, b: {match: {ip: 10.0.0.1/8}}, c: {match: {ip: 2001:db8::/32}}, d: " +
 			"{match: {ip: 0.0.0.0/0}}", `
 			A1.adapters.0.acl.b.match.ip: invalid value "10.0.0.1/8": 10.0.0.0/8, the network of it, or 10.0.0.1/32 is meant
-			A1.adapters.0.acl.c.match.ip: invalid value "2001:db8::/32": must be an IPv4 prefix such as 10.0.0.0/24, or an IPv4 address`},
+			A1.adapters.0.acl.c.match.ip: invalid value "2001:db8::/32": must be an IPv4 prefix such as 10.0.0.0/24, or an ` +
+			`IPv4 address`},
 	})
 }
 
 func TestACLOrder(t *testing.T) {
-	doc := aclDoc(`z: {order: 1}, b: {}, a: {}, y: {order: 0}, gone: {order: 0, "$absent": true}, web: {order: 7, match: {protocol: 6, port: "80-90, 443", ip: 10.0.0.9, portLabel: wan}}`)
+	doc := aclDoc(`z: {order: 1}, b: {}, a: {}, y: {order: 0}, gone: {order: 0, "$absent": true}, web: {order: 7, ` +
+		`match: {protocol: 6, port: "80-90, 443", ip: 10.0.0.9, portLabel: wan}}`)
 	_, c, err := Read([]byte(expand.Replace(doc)))
 	if err != nil {
 		t.Fatal(err)
@@ -460,7 +505,8 @@ func TestACLOrder(t *testing.T) {
 
 // The port of the remote end alone lets nobody in.
 func TestARuleThatAllowsByTheRemotePortIsOfEgress(t *testing.T) {
-	const warning = "invalid value both with match.port, the port of the remote end: taken as egress: write egress, and a rule " +
+	const warning = "invalid value both with match.port, the port of the remote end: taken as egress: write egress, and " +
+		"a rule " +
 		"of ingress with match.localPort for incoming traffic"
 	for rule, want := range map[string]struct {
 		direction netinst.Direction

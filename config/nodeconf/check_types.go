@@ -117,7 +117,7 @@ func (c *checker) checkAttach(attach *object, a netinst.UnderlayNetworkConfig, u
 		}
 	}
 	switch first, again := u.host.before(a.HostIfName, path); {
-	case ours(a.HostIfName) || a.HostIfName == "lo":
+	case isOwnKey(a.HostIfName) || a.HostIfName == "lo":
 		c.fault(path, config.Invalid(string(a.HostIfName)),
 			"must be an interface other than lo and those of edgespan (es followed by a digit)")
 	case again:

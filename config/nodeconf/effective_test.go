@@ -24,7 +24,8 @@ func TestCheckOfAnEffectiveConfig(t *testing.T) {
 		{"a section as a scalar", `{"ports":5}`, "ports: invalid type number: must be a mapping"},
 		{"an unknown field in a section of ours", `{"ports":{"wan":{"ifName":"eth0","colour":"red"}}}`,
 			"ports.wan.colour: unknown field"},
-		{"what is wrong between fields", `{"ports":{"wan":{"ifName":"eth0"},"lan":{"ifName":"eth0"}}}`, "duplicate value eth0, also at ports."},
+		{"what is wrong between fields", `{"ports":{"wan":{"ifName":"eth0"},"lan":{"ifName":"eth0"}}}`,
+			"duplicate value eth0, also at ports."},
 		{"a port made absent", `{"ports":{"wan":{"ifName":"eth0"},"lan":{"$absent":true,"ifName":"eth0"}}}`, ""},
 		{"a port that is used, made absent", `{"ports":{"wan":{"$absent":true}},"networkInstances":{` + ni +
 			`:{"port":"wan","ipv4":{"subnet":"10.0.0.0/24"}}}}`, ".port: invalid value \"wan\", which no port has"},

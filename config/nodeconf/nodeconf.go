@@ -161,7 +161,7 @@ func (c *checker) checkPorts() {
 		}
 		c.cfg.Ports[label] = p
 		if p.IfName != "" {
-			if ours(p.IfName) {
+			if isOwnKey(p.IfName) {
 				c.fault(o.at("ifName"), config.Invalid(string(p.IfName)),
 					"must be an interface other than those of edgespan (es followed by a digit)")
 			} else if first := names[p.IfName]; first != nil {
@@ -180,8 +180,8 @@ func (c *checker) checkPorts() {
 	}
 }
 
-// ours says whether a name is of the links that we make (docs/architecture.md, law 3).
-func ours(n netinst.IfName) bool {
+// isOwnKey says whether a name is of the links that we make (docs/architecture.md, law 3).
+func isOwnKey(n netinst.IfName) bool {
 	rest, ok := strings.CutPrefix(string(n), "es")
 	return ok && rest != "" && rest[0] >= '0' && rest[0] <= '9'
 }

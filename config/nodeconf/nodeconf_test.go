@@ -102,7 +102,8 @@ func TestDocument(t *testing.T) {
 			"sysParams.logLevel: duplicate key (2 times)"},
 		{"unknown fields", "prots: {}\nsysParams: {loglevel: info}\n", `
 			prots: unknown field: must be appNetworks, networkInstances, ports or sysParams
-			sysParams.loglevel: unknown field: must be drift, factsEnvironment, factsSeconds, factsURL, logLevel, managedConfig or watchdogSeconds`},
+			sysParams.loglevel: unknown field: must be drift, factsEnvironment, factsSeconds, factsURL, logLevel, ` +
+			`managedConfig or watchdogSeconds`},
 		{"an empty section", "ports:\n", "ports: invalid type null: must be a mapping"},
 		{"$absent where no entry is", `{"$absent": true, ports: {"$absent": false}}`, `
 			$absent: unknown field: must be appNetworks, networkInstances, ports or sysParams
@@ -115,20 +116,28 @@ func TestNumbersAndBooleansAreExact(t *testing.T) {
 	checkSentences(t, func(v string) string { return "sysParams: {" + v + "}" }, []sentence{
 		{"the least", "watchdogSeconds: 0", ""},
 		{"the most", "watchdogSeconds: 3600", ""},
-		{"too much", "watchdogSeconds: 3601", "sysParams.watchdogSeconds: invalid value 3601: must be a whole number of 0 to 3600"},
-		{"too little", "watchdogSeconds: -1", "sysParams.watchdogSeconds: invalid value -1: must be a whole number of 0 to 3600"},
-		{"a fraction", "watchdogSeconds: 1.0", "sysParams.watchdogSeconds: invalid value 1.0: must be a whole number of 0 to 3600"},
-		{"an exponent", "watchdogSeconds: 1e1", "sysParams.watchdogSeconds: invalid value 1e1: must be a whole number of 0 to 3600"},
-		{"octal", "watchdogSeconds: 010", "sysParams.watchdogSeconds: invalid value 010: must be a whole number of 0 to 3600"},
+		{"too much", "watchdogSeconds: 3601",
+			"sysParams.watchdogSeconds: invalid value 3601: must be a whole number of 0 to 3600"},
+		{"too little", "watchdogSeconds: -1",
+			"sysParams.watchdogSeconds: invalid value -1: must be a whole number of 0 to 3600"},
+		{"a fraction", "watchdogSeconds: 1.0",
+			"sysParams.watchdogSeconds: invalid value 1.0: must be a whole number of 0 to 3600"},
+		{"an exponent", "watchdogSeconds: 1e1",
+			"sysParams.watchdogSeconds: invalid value 1e1: must be a whole number of 0 to 3600"},
+		{"octal", "watchdogSeconds: 010",
+			"sysParams.watchdogSeconds: invalid value 010: must be a whole number of 0 to 3600"},
 		{"hexadecimal", "watchdogSeconds: 0x10",
 			"sysParams.watchdogSeconds: invalid value 0x10: must be a whole number of 0 to 3600"},
-		{"infinite", "watchdogSeconds: .inf", "sysParams.watchdogSeconds: invalid value .inf: must be a whole number of 0 to 3600"},
+		{"infinite", "watchdogSeconds: .inf",
+			"sysParams.watchdogSeconds: invalid value .inf: must be a whole number of 0 to 3600"},
 		{"beyond 64 bits", "watchdogSeconds: 99999999999999999999",
 			"sysParams.watchdogSeconds: invalid value 99999999999999999999: must be a whole number of 0 to 3600"},
-		{"a number as string", `watchdogSeconds: "60"`, "sysParams.watchdogSeconds: invalid type string: must be a whole number"},
+		{"a number as string", `watchdogSeconds: "60"`,
+			"sysParams.watchdogSeconds: invalid type string: must be a whole number"},
 		{"a boolean as string", `managedConfig: "false"`, "sysParams.managedConfig: invalid type string: must be a boolean"},
 		{"yes is a string", `managedConfig: yes`, "sysParams.managedConfig: invalid type string: must be a boolean"},
-		{"a level that is none", "logLevel: trace", `sysParams.logLevel: invalid value "trace": must be debug, info, warn or error`},
+		{"a level that is none", "logLevel: trace",
+			`sysParams.logLevel: invalid value "trace": must be debug, info, warn or error`},
 	})
 }
 
@@ -153,7 +162,8 @@ func TestDefaults(t *testing.T) {
 
 func TestPorts(t *testing.T) {
 	checkSentences(t, func(v string) string { return "ports: {" + v + "}" }, []sentence{
-		{"all fields", `wan: {ifName: eth0, uplink: true, cost: 255, labels: "a, b", addressing: external, address: "", gateway: 192.0.2.1, dnsServers: "2001:db8::53,192.0.2.53", ntpServers: 192.0.2.123, mtu: 68}`, ""},
+		{"all fields", `wan: {ifName: eth0, uplink: true, cost: 255, labels: "a, b", addressing: external, address: "", ` +
+			`gateway: 192.0.2.1, dnsServers: "2001:db8::53,192.0.2.53", ntpServers: 192.0.2.123, mtu: 68}`, ""},
 		{"no interface", "wan: {}",
 			"ports.wan.ifName: required: must be an interface name of 1 to 15 letters, digits, '.', '_' and '-'"},
 		{"one interface twice", "a: {ifName: eth0}, b: {ifName: eth0}",
@@ -163,7 +173,8 @@ func TestPorts(t *testing.T) {
 			ports.b.ifName: invalid value "es1a1": must be an interface other than those of edgespan (es followed by a digit)`},
 		{"a reserved label", "uplink: {ifName: eth0}, wan: {ifName: eth1, labels: all}", `
 			ports.uplink: invalid key: must be 1 to 64 letters, digits, '.', '_' and '-', but not uplink, freeuplink or all
-			ports.wan.labels: invalid value "all": must be labels of 1 to 64 letters, digits, '.', '_' and '-', not uplink, freeuplink or all, at most 16, separated by commas`},
+			ports.wan.labels: invalid value "all": must be labels of 1 to 64 letters, digits, '.', '_' and '-', not ` +
+			`uplink, freeuplink or all, at most 16, separated by commas`},
 		{"a shared label that is a port", "a: {ifName: eth0, labels: b}, b: {ifName: eth1}",
 			`ports.a.labels: invalid value "b", the label of ports.b: must be shared labels that no port has as its own`},
 		{"addressing of later",
@@ -179,12 +190,14 @@ func TestPorts(t *testing.T) {
 			ports.a.ntpServers: duplicate item "192.0.2.1": must be unicast IPv4 addresses, at most 16, separated by commas`},
 		{"addresses that can be no server",
 			`a: {ifName: eth0, dnsServers: "0.0.0.0,224.0.0.1,fe80::1%eth0,::ffff:10.0.0.1", gateway: 127.0.0.1}`, `
-			ports.a.dnsServers: invalid value "0.0.0.0", "224.0.0.1", "fe80::1%eth0" and 1 more: must be unicast IP addresses, at most 16, separated by commas
+			ports.a.dnsServers: invalid value "0.0.0.0", "224.0.0.1", "fe80::1%eth0" and 1 more: must be unicast IP ` +
+				`addresses, at most 16, separated by commas
 			ports.a.gateway: invalid value "127.0.0.1": must be a unicast IPv4 address`},
 		{"MTU", "a: {ifName: eth0, mtu: 67}, b: {ifName: eth1, mtu: 65536}", `
 			ports.a.mtu: invalid value 67: must be a whole number of 68 to 65535
 			ports.b.mtu: invalid value 65536: must be a whole number of 68 to 65535`},
-		{"an absent port", `a: {ifName: "no good", "$absent": true}, b: {ifName: eth0, "$absent": false}, c: {ifName: eth1, "$absent": 1}`, `
+		{"an absent port", `a: {ifName: "no good", "$absent": true}, b: {ifName: eth0, "$absent": false}, c: {ifName: ` +
+			`eth1, "$absent": 1}`, `
 			ports.c.$absent: invalid type number: must be a boolean`},
 	})
 }
@@ -192,7 +205,8 @@ func TestPorts(t *testing.T) {
 func TestAPortThatIsAbsentIsNotKnown(t *testing.T) {
 	got := faultsOf("ports: {a: {$absent: true}, b: {ifName: eth0, labels: lan}}\nnetworkInstances: {" + ni1 +
 		": {port: a, ipv4: {subnet: 10.0.0.0/24}}}")
-	want := "networkInstances." + ni1 + `.port: invalid value "a", which no port has: must be all, b, freeuplink, lan or uplink`
+	want := "networkInstances." + ni1 +
+		`.port: invalid value "a", which no port has: must be all, b, freeuplink, lan or uplink`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -16,7 +16,7 @@ func aThousand(n int) (Config, EdgePeerConfigurationState) {
 	words := append(slices.Clone(spoken), Creating)
 	for i := range n {
 		id := fmt.Sprintf("adapter/a0000000-0000-4000-8000-%012d/0", i*7919%n)
-		w := Wanted{ID: id, Target: ToBePresent}
+		w := Desired{ID: id, Target: ToBePresent}
 		if i > 0 {
 			w.Dependencies = []string{want.Parameters[i-1].ID}
 		}
@@ -81,11 +81,11 @@ func BenchmarkReadOffline(b *testing.B) {
 		fmt.Fprintf(&r, `%s{"id":%q,"state":%q,"timestamp":%q,"message":""}`, strings.Repeat(",", min(i, 1)), p.ID,
 			string(p.State), p.Since.Format(time.RFC3339))
 	}
-	wanted, reported := []byte(`{"generation":7,"parameters":[`+w.String()+`]}`),
+	desired, reported := []byte(`{"generation":7,"parameters":[`+w.String()+`]}`),
 		[]byte(`{"generation":7,"parameters":[`+r.String()+`]}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		want, faults := ReadWanted(wanted)
+		want, faults := ReadDesired(desired)
 		got, more := ReadReported(reported)
 		if faults != nil || more != nil {
 			b.Fatal(faults, more)

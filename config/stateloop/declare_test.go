@@ -12,14 +12,16 @@ import (
 const declaring = `{
 	"sysParams": {"managedConfig": true}, "acme": {"x": 1},
 	"networkInstances": {
-		"10000000-0000-4000-8000-00000000000A": {"type": "local", "port": "", "ipv4": {"subnet": "10.1.0.0/24"}, "activate": false},
+		"10000000-0000-4000-8000-00000000000A": {"type": "local", "port": "", "ipv4": {"subnet": "10.1.0.0/24"}, ` +
+	`"activate": false},
 		"10000000-0000-4000-8000-00000000000b": {"type": "local", "port": "", "ipv4": {"subnet": "10.2.0.0/24"}},
 		"10000000-0000-4000-8000-00000000000c": {"$absent": true}
 	},
 	"appNetworks": {
 		"a0000000-0000-4000-8000-000000000001": {"adapters": {
 			"0": {"networkInstance": "10000000-0000-4000-8000-00000000000a", "attach": {"kind": "veth", "netns": "x"}},
-			"12": {"networkInstance": "10000000-0000-4000-8000-00000000000b", "attach": {"kind": "veth", "netns": "x", "ifName": "e1"}}}},
+			"12": {"networkInstance": "10000000-0000-4000-8000-00000000000b", "attach": {"kind": "veth", "netns": "x", ` +
+	`"ifName": "e1"}}}},
 		"a0000000-0000-4000-8000-000000000002": {"activate": false, "adapters": {
 			"0": {"networkInstance": "10000000-0000-4000-8000-00000000000c", "attach": {"kind": "veth", "netns": "y"}}}}
 	}
@@ -60,7 +62,7 @@ func TestDeclared(t *testing.T) {
 // TestWhatAConfigNoLongerDeclaresIsToBeAbsent follows a network whose config was deleted.
 func TestWhatAConfigNoLongerDeclaresIsToBeAbsent(t *testing.T) {
 	old, now := config.Generation{Authority: "s", Counter: 1}, config.Generation{Authority: "s", Counter: 2}
-	declared := []Wanted{{ID: "ni/a", Kind: KindNetwork, Target: ToBePresent}}
+	declared := []Desired{{ID: "ni/a", Kind: KindNetwork, Target: ToBePresent}}
 	a := Reported{ID: "ni/a", Kind: KindNetwork, State: Present, Generation: now}
 	for _, c := range []struct {
 		name  string

@@ -12,11 +12,11 @@ import (
 // Derive compares what is wanted with what was reported, by the table. The order of either
 // never counts. Both lists are walked side by side in the order of their ids.
 func Derive(want Config, got EdgePeerConfigurationState) PeerConfigurationState {
-	wanted, said := byID(want.Parameters), slices.Clone(got.Parameters)
+	desired, said := byID(want.Parameters), slices.Clone(got.Parameters)
 	slices.SortFunc(said, func(a, b Reported) int { return strings.Compare(a.ID, b.ID) })
-	d := PeerConfigurationState{Ready: got.Generation == want.Generation, Parameters: make([]Parameter, 0, len(wanted))}
+	d := PeerConfigurationState{Ready: got.Generation == want.Generation, Parameters: make([]Parameter, 0, len(desired))}
 	var waiting []int // that do not say for what
-	for _, w := range wanted {
+	for _, w := range desired {
 		for len(said) > 0 && said[0].ID < w.ID {
 			r, n := counting("", want.Generation, said)
 			d.Ignored = append(d.Ignored, ignore(r, want.Generation))
@@ -42,20 +42,20 @@ func Derive(want Config, got EdgePeerConfigurationState) PeerConfigurationState 
 		d.Ignored = append(d.Ignored, ignore(r, want.Generation))
 		said = said[n:]
 	}
-	d.explain(waiting, wanted)
+	d.explain(waiting, desired)
 	return d
 }
 
 // byID is what is wanted, each id once, sorted. Of two wishes about one id, which the offline
 // form refuses, the one to be present counts, then that with the later dependencies.
-func byID(ws []Wanted) []Wanted {
+func byID(ws []Desired) []Desired {
 	out := slices.Clone(ws)
 	for i := range out {
 		if out[i].Target != ToBeAbsent {
 			out[i].Target = ToBePresent
 		}
 	}
-	slices.SortFunc(out, func(a, b Wanted) int {
+	slices.SortFunc(out, func(a, b Desired) int {
 		if c := strings.Compare(a.ID, b.ID); c != 0 {
 			return c
 		}
@@ -64,26 +64,26 @@ func byID(ws []Wanted) []Wanted {
 			strings.Compare(a.Kind, b.Kind),
 		)
 	})
-	return slices.CompactFunc(out, func(a, b Wanted) bool { return a.ID == b.ID })
+	return slices.CompactFunc(out, func(a, b Desired) bool { return a.ID == b.ID })
 }
 
 // counting is the report that counts of those at the beginning of said that are about one id,
 // and how many these are.
-func counting(target Target, wanted config.Generation, said []Reported) (Reported, int) {
+func counting(target Target, desired config.Generation, said []Reported) (Reported, int) {
 	n := 1
 	for n < len(said) && said[n].ID == said[0].ID {
 		n++
 	}
-	return slices.MaxFunc(said[:n], func(a, b Reported) int { return compareReports(target, wanted, a, b) }), n
+	return slices.MaxFunc(said[:n], func(a, b Reported) int { return compareReports(target, desired, a, b) }), n
 }
 
 // compareReports says which of two reports about one parameter counts: the newer one; of two
 // of one time the worse, by what follows from it, then by the word; then the message's bytes.
-func compareReports(target Target, wanted config.Generation, a, b Reported) int {
+func compareReports(target Target, desired config.Generation, a, b Reported) int {
 	if c := a.Since.Compare(b.Since); c != 0 {
 		return c
 	}
-	x, y := cellOf(target, a, wanted), cellOf(target, b, wanted)
+	x, y := cellOf(target, a, desired), cellOf(target, b, desired)
 	return cmp.Or(
 		cmp.Compare(badness(x), badness(y)),
 		cmp.Compare(slices.Index(spoken, contracts(a.State, target)), slices.Index(spoken, contracts(b.State, target))),
@@ -101,8 +101,8 @@ func badness(c cell) int {
 }
 
 // cellOf is the cell of a report.
-func cellOf(target Target, r Reported, wanted config.Generation) cell {
-	return cells[cellKey{target, contracts(r.State, target), r.Generation != wanted}]
+func cellOf(target Target, r Reported, desired config.Generation) cell {
+	return cells[cellKey{target, contracts(r.State, target), r.Generation != desired}]
 }
 
 // contracts is a node's word as one of the contract's, which the table has. The words that
@@ -130,7 +130,7 @@ func contracts(s State, target Target) State {
 
 // follow is what follows for a parameter by its cell; of no report r has the time and the
 // generation only.
-func follow(w Wanted, c cell, r Reported, want Config) Parameter {
+func follow(w Desired, c cell, r Reported, want Config) Parameter {
 	p := Parameter{ID: w.ID, Kind: w.Kind, Target: w.Target, State: c.state, Review: c.review, Reason: words(r),
 		Stale: c.stale, Since: r.Since}
 	if !c.stale {
@@ -145,14 +145,14 @@ func follow(w Wanted, c cell, r Reported, want Config) Parameter {
 }
 
 // ignore is what becomes of a report about a parameter that is not wanted.
-func ignore(r Reported, wanted config.Generation) IgnoredParameter {
-	c := cellOf("", r, wanted)
+func ignore(r Reported, desired config.Generation) IgnoredParameter {
+	c := cellOf("", r, desired)
 	i := IgnoredParameter{ID: r.ID, Kind: r.Kind, Reported: r.State, Review: c.review, Since: r.Since, Reason: words(r)}
 	if i.Reason == "" {
 		i.Reason = string(r.State)
 	}
 	if c.stale {
-		i.Reason = stale(r.Generation, wanted, "", i.Reason)
+		i.Reason = stale(r.Generation, desired, "", i.Reason)
 	}
 	return i
 }
@@ -169,10 +169,10 @@ func words(r Reported) string {
 
 // stale is the reason of a stale report: which generation it answers where that is another
 // one, what it said where the state says otherwise, and the node's message.
-func stale(answers, wanted config.Generation, word, message string) string {
+func stale(answers, desired config.Generation, word, message string) string {
 	which := ""
-	if answers != wanted {
-		which = "generation " + orNone(answers) + ", wanted is " + orNone(wanted)
+	if answers != desired {
+		which = "generation " + orNone(answers) + ", wanted is " + orNone(desired)
 	}
 	return StaleReport + joined(which, word, message)
 }
@@ -184,11 +184,11 @@ func joined(parts ...string) string {
 // explain names what each of the waiting waits for: what it depends on and is not there yet.
 // One that is to be absent may wait for those that need it to go. Wanted are the wishes of
 // d.Parameters, in their order.
-func (d *PeerConfigurationState) explain(waiting []int, wanted []Wanted) {
+func (d *PeerConfigurationState) explain(waiting []int, desired []Desired) {
 	var users map[string][]string // made when first asked for
 	for _, i := range waiting {
 		var open []string
-		for _, id := range wanted[i].Dependencies {
+		for _, id := range desired[i].Dependencies {
 			at, declared := slices.BinarySearchFunc(d.Parameters, id,
 				func(p Parameter, id string) int { return strings.Compare(p.ID, id) })
 			switch {
@@ -201,7 +201,7 @@ func (d *PeerConfigurationState) explain(waiting []int, wanted []Wanted) {
 		p := &d.Parameters[i]
 		if open == nil && p.Target == ToBeAbsent {
 			if users == nil {
-				users = d.leaving(wanted)
+				users = d.leaving(desired)
 			}
 			open = users[p.ID]
 		}
@@ -215,11 +215,11 @@ func (d *PeerConfigurationState) explain(waiting []int, wanted []Wanted) {
 }
 
 // leaving are, of each id, those that depend on it, are to be absent and still there.
-func (d *PeerConfigurationState) leaving(wanted []Wanted) map[string][]string {
+func (d *PeerConfigurationState) leaving(desired []Desired) map[string][]string {
 	out := map[string][]string{}
 	for i, p := range d.Parameters {
 		if p.Target == ToBeAbsent && p.State.Class() != Final {
-			for _, id := range wanted[i].Dependencies {
+			for _, id := range desired[i].Dependencies {
 				out[id] = append(out[id], p.ID)
 			}
 		}

@@ -27,7 +27,7 @@ func TestThePageHasTheTable(t *testing.T) {
 		case r.Reported == none:
 			reason = ""
 		}
-		fmt.Fprintf(&want, "| %s | %s | %s | %s | %s | %s |\n", r.Wanted, r.Reported, r.State, r.Review, reason, r.Note)
+		fmt.Fprintf(&want, "| %s | %s | %s | %s | %s | %s |\n", r.Desired, r.Reported, r.State, r.Review, reason, r.Note)
 	}
 	if !strings.Contains(page, "\n\n"+want.String()+"\n") {
 		t.Errorf("docs/state-loop.md has not this table:\n%s", want.String())
@@ -47,9 +47,9 @@ func TestThePageHasTheTable(t *testing.T) {
 	for i, s := range spoken {
 		words[i] = string(s)
 	}
-	if order := "by state in the order " +
-		strings.Join(words, ", "); !strings.Contains(strings.Join(strings.Fields(page), " "), order) {
-		t.Errorf("docs/state-loop.md does not say %q", order)
+	if request := "by state in the order " +
+		strings.Join(words, ", "); !strings.Contains(strings.Join(strings.Fields(page), " "), request) {
+		t.Errorf("docs/state-loop.md does not say %q", request)
 	}
 	for _, h := range []Health{Red, Unknown, Yellow, Green} {
 		if !strings.Contains(page, "\n| "+string(h)+" | ") {

@@ -30,7 +30,7 @@ type Dependency struct{ From, To string }
 
 // GraphOf is the graph of a set. Cycles are those of all dependencies, whatever the targets.
 // Of two parameters with one id the dependencies of both count.
-func GraphOf(ws []Wanted) Graph {
+func GraphOf(ws []Desired) Graph {
 	s := search{needs: make(map[string][]string, len(ws)), at: make(map[string]int, len(ws)),
 		low: make(map[string]int, len(ws)), on: map[string]bool{}}
 	g := Graph{absent: map[string]bool{}}

@@ -10,11 +10,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// wishes reads "a:b,c -d:a": d is to be absent, and what stands behind the colon are dependencies.
-func wishes(text string) (out []Wanted) {
+// desiredAll reads "a:b,c -d:a": d is to be absent, and what stands behind the colon are dependencies.
+func desiredAll(text string) (out []Desired) {
 	for _, word := range strings.Fields(text) {
 		id, on, _ := strings.Cut(word, ":")
-		w := Wanted{ID: id, Target: ToBePresent}
+		w := Desired{ID: id, Target: ToBePresent}
 		if absent, is := strings.CutPrefix(id, "-"); is {
 			w.ID, w.Target = absent, ToBeAbsent
 		}
@@ -55,13 +55,14 @@ func TestGraphOf(t *testing.T) {
 		},
 		{
 			"a:z,y,z b:z", "a b", "", `a: "a" depends on "y", which is not a parameter: must be the id of a parameter; ` +
-				`a: "a" depends on "z", which is not a parameter: must be the id of a parameter; b: "b" depends on "z", which is not a parameter: must be the id of a parameter`,
+				`a: "a" depends on "z", which is not a parameter: must be the id of a parameter; b: "b" depends on "z", which ` +
+				`is not a parameter: must be the id of a parameter`,
 		},
 		{"a:b,c b:d c:d d:a", "a b c d", "",
 			`a: parameters wait for each other: "a" -> "b" -> "d" -> "a", all in "a", "b", "c", "d": must be without a cycle`},
 		{"a:b a:c b c", "b c a", "", ""}, // of one id twice both dependencies count
 	} {
-		g := GraphOf(wishes(c.set))
+		g := GraphOf(desiredAll(c.set))
 		faults := strings.ReplaceAll(g.Faults(func(id string) []string { return []string{id} }).Error(), "\n", "; ")
 		if got := strings.Join(g.Make(), " "); got != c.wantMake {
 			t.Errorf("%s: make %s, want %s", c.set, got, c.wantMake)
@@ -77,7 +78,7 @@ func TestGraphOf(t *testing.T) {
 
 func TestIDsAreNamedInFull(t *testing.T) {
 	id := "joined/10000000-0000-4000-8000-00000000000a/tunnel/10000000-0000-4000-8000-00000000000a/20000000-0000-4000-8000-00000000000b"
-	faults := GraphOf([]Wanted{{ID: id, Dependencies: []string{id}},
+	faults := GraphOf([]Desired{{ID: id, Dependencies: []string{id}},
 		{ID: strings.Repeat("x", 1000), Dependencies: []string{"y\n"}}}).Faults(func(string) []string { return nil })
 	if got := faults.Error(); !strings.Contains(got, id) || len(got) > 600 || strings.Count(got, "\n") != 1 {
 		t.Error(got)
@@ -90,11 +91,11 @@ func TestIDsAreNamedInFull(t *testing.T) {
 
 // A long chain is no deep trouble.
 func TestALongChain(t *testing.T) {
-	var ws []Wanted
+	var ws []Desired
 	for i := range 20_000 {
-		ws = append(ws, Wanted{ID: fmt.Sprintf("%05d", i), Dependencies: []string{fmt.Sprintf("%05d", i+1)}})
+		ws = append(ws, Desired{ID: fmt.Sprintf("%05d", i), Dependencies: []string{fmt.Sprintf("%05d", i+1)}})
 	}
-	ws = append(ws, Wanted{ID: "20000"})
+	ws = append(ws, Desired{ID: "20000"})
 	if g := GraphOf(ws); g.Order[0] != "20000" || g.Cycles != nil || g.Unknown != nil {
 		t.Error(g.Order[0], g.Cycles, g.Unknown)
 	}
@@ -105,9 +106,9 @@ func TestALongChain(t *testing.T) {
 func TestPropertyGraph(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 7).Draw(t, "n")
-		var ws []Wanted
+		var ws []Desired
 		for i := range n {
-			w := Wanted{ID: strconv.Itoa(i), Target: rapid.SampledFrom([]Target{ToBePresent, ToBeAbsent}).Draw(t, "target")}
+			w := Desired{ID: strconv.Itoa(i), Target: rapid.SampledFrom([]Target{ToBePresent, ToBeAbsent}).Draw(t, "target")}
 			for _, to := range rapid.SliceOfN(rapid.IntRange(0, 7), 0, 3).Draw(t, "on") {
 				w.Dependencies = append(w.Dependencies, strconv.Itoa(to))
 			}
@@ -124,7 +125,7 @@ func TestPropertyGraph(t *testing.T) {
 				in[m] = i + 1
 			}
 			for j := range len(c.Path) - 1 {
-				if !slices.Contains(ws[slices.IndexFunc(ws, func(w Wanted) bool { return w.ID == c.Path[j] })].Dependencies,
+				if !slices.Contains(ws[slices.IndexFunc(ws, func(w Desired) bool { return w.ID == c.Path[j] })].Dependencies,
 					c.Path[j+1]) {
 					t.Fatalf("%v is no way", c.Path)
 				}
@@ -152,7 +153,7 @@ func TestPropertyGraph(t *testing.T) {
 }
 
 // reachable says which id leads to which, by at least one dependency (Warshall).
-func reachable(ws []Wanted) map[string]map[string]bool {
+func reachable(ws []Desired) map[string]map[string]bool {
 	out := map[string]map[string]bool{}
 	for _, w := range ws {
 		out[w.ID] = map[string]bool{}

@@ -11,18 +11,18 @@ import (
 	"edgespan/config"
 )
 
-// ReadWanted reads what is wanted of a node:
+// ReadDesired reads what is wanted of a node:
 //
 //	{"generation": 7, "parameters": [{"id": "a", "target": "present", "dependencies": ["b"]}]}
 //
 // Faults are those of the document, ids that are there twice, and those of the graph; all at
 // once. Dependencies may be left out, and null stands for an empty list.
-func ReadWanted(text []byte) (Config, config.Faults) {
+func ReadDesired(text []byte) (Config, config.Faults) {
 	var r reader
 	var out Config
 	first := map[string]int{}
 	out.Generation = r.document(text, []string{"id", "target", "dependencies"}, func(path []string, o config.Object) {
-		w := Wanted{ID: r.id(path, o), Target: Target(r.text(path, o, "target", required))}
+		w := Desired{ID: r.id(path, o), Target: Target(r.text(path, o, "target", required))}
 		if w.ID != "" {
 			at, _ := strconv.Atoi(path[1])
 			if before, twice := first[w.ID]; twice {
@@ -39,7 +39,7 @@ func ReadWanted(text []byte) (Config, config.Faults) {
 		out.Parameters = append(out.Parameters, w)
 	})
 	// A parameter without an id is a fault already, and nobody's dependency.
-	named := slices.DeleteFunc(slices.Clone(out.Parameters), func(w Wanted) bool { return w.ID == "" })
+	named := slices.DeleteFunc(slices.Clone(out.Parameters), func(w Desired) bool { return w.ID == "" })
 	r.faults = append(r.faults, GraphOf(named).Faults(func(id string) []string {
 		return []string{"parameters", strconv.Itoa(first[id]), "dependencies"}
 	})...)

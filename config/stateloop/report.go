@@ -57,7 +57,7 @@ type PeerStatusReport struct {
 	Items                  []HealthItem // the general health that the node reports
 	Counts                 map[State]int
 	Reviews                int // parameters that are for review, ignored ones included
-	Wanted                 config.Generation
+	Desired                config.Generation
 	Applied                config.Generation // that the node reports; zero for none
 	LastReport             time.Time         // zero for never
 	// Ready says that the node is online, that it has applied what is wanted, and that every
@@ -80,7 +80,7 @@ func Summarize(peer Peer, want Config, got EdgePeerConfigurationState) PeerStatu
 	r := PeerStatusReport{
 		PeerConfigurationState: Derive(want, got), Name: peer.Name, Online: peer.Online, Clusters: peer.Clusters,
 		Items:  peer.Health,
-		Counts: map[State]int{}, Wanted: want.Generation, Applied: got.Generation, LastReport: peer.LastReport,
+		Counts: map[State]int{}, Desired: want.Generation, Applied: got.Generation, LastReport: peer.LastReport,
 	}
 	for _, p := range r.Parameters {
 		r.Counts[p.State]++
@@ -133,10 +133,10 @@ func (r PeerStatusReport) why() string {
 	switch {
 	case !r.Online:
 		return "it is offline"
-	case r.Wanted == config.Generation{}:
+	case r.Desired == config.Generation{}:
 		return "nothing is wanted of it yet"
-	case r.Applied != r.Wanted:
-		return fmt.Sprintf("it runs %s, wanted is %s", orNone(r.Applied), r.Wanted)
+	case r.Applied != r.Desired:
+		return fmt.Sprintf("it runs %s, wanted is %s", orNone(r.Applied), r.Desired)
 	}
 	return unfinished(r.Parameters)
 }

@@ -23,7 +23,7 @@ func saidOf(states ...State) EdgePeerConfigurationState {
 }
 
 func TestSummarize(t *testing.T) {
-	want := Config{Generation: now, Since: wantedSince, Parameters: []Wanted{{ID: "a"}, {ID: "b"}, {ID: "c"}}}
+	want := Config{Generation: now, Since: wantedSince, Parameters: []Desired{{ID: "a"}, {ID: "b"}, {ID: "c"}}}
 	good := saidOf(Present, Present, Present)
 	answering := func(g string, s EdgePeerConfigurationState) EdgePeerConfigurationState {
 		if s.Generation = old; g == "none" {
@@ -88,7 +88,7 @@ func TestSummarize(t *testing.T) {
 	p := peer(true)
 	p.Clusters = []string{"one", "two"}
 	r := Summarize(p, want, answering("old", good))
-	if got := fmt.Sprintln(r.Name, r.Online, r.Clusters, r.Wanted,
+	if got := fmt.Sprintln(r.Name, r.Online, r.Clusters, r.Desired,
 		r.Applied); got != "p1 true [one two] store:7 store:6\n" {
 		t.Error(got)
 	}
@@ -96,7 +96,7 @@ func TestSummarize(t *testing.T) {
 
 // What waits for another parameter is told after what it waits for.
 func TestTheCauseIsToldFirst(t *testing.T) {
-	want := Config{Generation: now, Parameters: []Wanted{
+	want := Config{Generation: now, Parameters: []Desired{
 		{ID: "a", Target: ToBePresent, Dependencies: []string{"z"}}, {ID: "z", Target: ToBePresent},
 	}}
 	got := EdgePeerConfigurationState{Generation: want.Generation, Parameters: []Reported{
@@ -188,7 +188,7 @@ func TestNewlyIgnored(t *testing.T) {
 }
 
 func TestSummarizeCluster(t *testing.T) {
-	want := Config{Generation: now, Parameters: []Wanted{{ID: "a"}, {ID: "b"}, {ID: "c"}}}
+	want := Config{Generation: now, Parameters: []Desired{{ID: "a"}, {ID: "b"}, {ID: "c"}}}
 	member := func(name string, online bool, got EdgePeerConfigurationState, ids ...string) Member {
 		p := peer(online)
 		p.Name = name

@@ -68,8 +68,8 @@ const (
 	Yes   Review = "yes"
 )
 
-// Wanted is one declared parameter of a config.
-type Wanted struct {
+// Desired is one declared parameter of a config.
+type Desired struct {
 	ID           string
 	Kind         string
 	Dependencies []string // ids of the parameters that it needs while it is there
@@ -80,7 +80,7 @@ type Wanted struct {
 type Config struct {
 	Generation config.Generation
 	Since      time.Time // when this became the wanted config
-	Parameters []Wanted
+	Parameters []Desired
 }
 
 // Reported is what a node said of one parameter.

@@ -25,7 +25,7 @@ var (
 func one(target Target, reported State, answers config.Generation, message string) string {
 	want := Config{Generation: now, Since: wantedSince}
 	if target != "" {
-		want.Parameters = []Wanted{{ID: "p", Target: target}}
+		want.Parameters = []Desired{{ID: "p", Target: target}}
 	}
 	got := EdgePeerConfigurationState{Generation: answers}
 	if reported != "" {
@@ -125,12 +125,12 @@ func TestEveryCellOfTheTables(t *testing.T) {
 		t.Errorf("%d rows, %d cells, want %d", len(table.Rows), len(cells), want)
 	}
 	for _, r := range table.Rows {
-		t.Run(fmt.Sprintf("%s-%s-%s", r.Wanted, r.Reported, r.Generation), func(t *testing.T) { holdsRow(t, r) })
+		t.Run(fmt.Sprintf("%s-%s-%s", r.Desired, r.Reported, r.Generation), func(t *testing.T) { holdsRow(t, r) })
 	}
 }
 
 func holdsRow(t *testing.T, r Row) {
-	target, reported, answers := Target(orNothing(r.Wanted)), State(orNothing(r.Reported)), now
+	target, reported, answers := Target(orNothing(r.Desired)), State(orNothing(r.Reported)), now
 	if reported != "" && !slices.Contains(seedsWords, reported) || r.Generation != same && r.Generation != other {
 		t.Fatalf("%+v", r)
 	}
@@ -227,7 +227,7 @@ func TestSeed_PeerConfigurationState(t *testing.T) {
 		}
 	})
 	t.Run("OSL-10", func(t *testing.T) {
-		want := Config{Parameters: []Wanted{{ID: "a"}, {ID: "b", Target: ToBeAbsent}}}
+		want := Config{Parameters: []Desired{{ID: "a"}, {ID: "b", Target: ToBeAbsent}}}
 		said := func(rs ...Reported) EdgePeerConfigurationState { return EdgePeerConfigurationState{Parameters: rs} }
 		is(t, fmt.Sprint(Derive(want, said(Reported{ID: "a", State: Present}, Reported{ID: "b", State: Absent})).Ready),
 			"true")
@@ -242,14 +242,14 @@ func TestSeed_PeerConfigurationState(t *testing.T) {
 		is(t, one(ToBePresent, CreatingFailed, now, "no port"), "CreatingFailed yes report no port")
 	})
 	t.Run("OSL-12", func(t *testing.T) {
-		r := Summarize(Peer{Online: true}, Config{Generation: now, Parameters: []Wanted{{ID: "p"}}},
+		r := Summarize(Peer{Online: true}, Config{Generation: now, Parameters: []Desired{{ID: "p"}}},
 			EdgePeerConfigurationState{now, []Reported{{ID: "p", State: CreatingFailed, Message: "no port", Generation: now}}})
 		is(t, fmt.Sprintf("%v %s %d %s", r.Ready, r.Health, r.Reviews, r.Why),
 			"false red 1 p is CreatingFailed: no port; 1 of 1 parameters are not in their final state")
 	})
 	t.Run("OSL-13", func(t *testing.T) {
 		want := Config{Generation: now,
-			Parameters: []Wanted{{ID: "port", Dependencies: []string{"bridge", "bridge", "wire", "link"}}, {ID: "bridge"},
+			Parameters: []Desired{{ID: "port", Dependencies: []string{"bridge", "bridge", "wire", "link"}}, {ID: "bridge"},
 				{ID: "link"}}}
 		d := Derive(want, EdgePeerConfigurationState{now,
 			[]Reported{{ID: "port", State: WaitingForDependencies, Generation: now},
@@ -271,7 +271,8 @@ func TestAReportOfAnotherGenerationIsStale(t *testing.T) {
 			"Creating no config stale report: generation store:6, wanted is store:7: RemovingFailed: busy"},
 		{ToBePresent, "", "", "Creating no config stale report: generation store:6, wanted is store:7"},
 		{ToBePresent, "Purple", "",
-			`CheckPresentFailed yes report stale report: generation store:6, wanted is store:7: the node says "Purple", which is not a known state`},
+			`CheckPresentFailed yes report stale report: generation store:6, wanted is store:7: the node says "Purple", ` +
+				`which is not a known state`},
 		{"", Present, "", "Ignored maybe stale report: generation store:6, wanted is store:7: Present"},
 	} {
 		if got := one(c.target, c.reported, old, c.message); got != c.want {
@@ -282,7 +283,7 @@ func TestAReportOfAnotherGenerationIsStale(t *testing.T) {
 		""); got != "Present no report stale report: generation journal:7, wanted is store:7" {
 		t.Errorf("another authority's number: %s", got)
 	}
-	want := Config{Generation: now, Parameters: []Wanted{{ID: "p"}}}
+	want := Config{Generation: now, Parameters: []Desired{{ID: "p"}}}
 	said := []Reported{{ID: "p", State: Present}}
 	if d := Derive(want, EdgePeerConfigurationState{now, said}); d.Ready ||
 		d.Parameters[0].Reason != "stale report: generation none, wanted is store:7" {

@@ -14,7 +14,7 @@ const TableVersion = 1
 // Row is one cell of the table: what follows from a target, or none, and a report, or none,
 // that answers the wanted generation or another one.
 type Row struct {
-	Wanted     string `json:"wanted"`     // present, absent, none
+	Desired    string `json:"wanted"`     // present, absent, none
 	Reported   string `json:"reported"`   // a word of the contract, or none
 	Generation string `json:"generation"` // same, other
 	State      State  `json:"state"`
@@ -60,7 +60,7 @@ func readTable(text []byte) (Table, map[cellKey]cell) {
 	}
 	out := make(map[cellKey]cell, len(t.Rows))
 	for _, r := range t.Rows {
-		k := cellKey{Target(orNothing(r.Wanted)), State(orNothing(r.Reported)), r.Generation == other}
+		k := cellKey{Target(orNothing(r.Desired)), State(orNothing(r.Reported)), r.Generation == other}
 		out[k] = cell{r.State, r.Review, r.Stale}
 	}
 	return t, out

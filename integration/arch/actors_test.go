@@ -35,8 +35,9 @@ func TestNoStructOfActorsHasMoreThan25Fields(t *testing.T) {
 	if seen < 100 {
 		t.Errorf("looked at %d structs of actors: too few to be all", seen)
 	}
-	got, _ := wideStructs(t, "a.go", []byte("package a\ntype A struct {\na, b int\nB\n*C\n}\ntype D struct{ a, b, c int }\n"+
-		"func f() { type g struct{ a, b, c, d, e int }; var _ = struct{ a, b, c, d int }{} }\n"), 3)
+	got, _ := wideStructs(t, "a.go",
+		[]byte("package a\ntype A struct {\na, b int\nB\n*C\n}\ntype D struct{ a, b, c int }\n"+
+			"func f() { type g struct{ a, b, c, d, e int }; var _ = struct{ a, b, c, d int }{} }\n"), 3)
 	want := []string{"a.go:2: A has 4 fields, at most 3", "a.go:8: g has 5 fields, at most 3",
 		"a.go:8: struct has 4 fields, at most 3"}
 	if !slices.Equal(got, want) {
@@ -46,7 +47,7 @@ func TestNoStructOfActorsHasMoreThan25Fields(t *testing.T) {
 
 // wideStructs names the struct types of a file with more than so many fields, each name of a line and each
 // embedded type counted singly, and counts all.
-func wideStructs(t *testing.T, name string, text []byte, most int) (wide []string, structs int) {
+func wideStructs(t *testing.T, name string, text []byte, limit int) (wide []string, structs int) {
 	t.Helper()
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution)
@@ -69,13 +70,13 @@ func wideStructs(t *testing.T, name string, text []byte, most int) (wide []strin
 		for _, f := range s.Fields.List {
 			fields += max(1, len(f.Names))
 		}
-		if fields > most {
+		if fields > limit {
 			what := names[s]
 			if what == "" {
 				what = "struct"
 			}
 			wide = append(wide, fmt.Sprintf("%s:%d: %s has %d fields, at most %d", name,
-				fset.Position(s.Pos()).Line, what, fields, most))
+				fset.Position(s.Pos()).Line, what, fields, limit))
 		}
 		return true
 	})

@@ -42,8 +42,8 @@ func quoted(page string) []string {
 		}
 		for _, m := range codeSpan.FindAllString(strings.Join(cells[1:last], "|"), -1) {
 			m = strings.Trim(m, "`")
-			told := head == "message" || strings.Count(m, " ") > 1
-			if told && !strings.HasPrefix(m, "edgespan") && !strings.ContainsAny(m, "=/") {
+			reported := head == "message" || strings.Count(m, " ") > 1
+			if reported && !strings.HasPrefix(m, "edgespan") && !strings.ContainsAny(m, "=/") {
 				out = append(out, m)
 			}
 		}

@@ -19,7 +19,8 @@ import (
 // testName is package.TestName or package.TestName/sub, in backticks or not, with
 // "planned: " before it or not. The package is the end of an import path: netstate or
 // netinst/netstate.
-var testName = regexp.MustCompile(`(planned: )?\b([a-z][a-z0-9_/-]*)\.((?:Test|Fuzz|Benchmark|Example)[A-Z_]\w*(?:/[\w-]+)?)`)
+var testName = regexp.MustCompile(`(planned: ` +
+	`)?\b([a-z][a-z0-9_/-]*)\.((?:Test|Fuzz|Benchmark|Example)[A-Z_]\w*(?:/[\w-]+)?)`)
 
 // judgeTests says what is wrong with the tests that text names; known is package's
 // folder to names. A planned test is none yet, and one that exists is not planned.

@@ -20,7 +20,8 @@ var worldly = []string{
 }
 
 // clockwork is what of package time reads the clock or waits.
-var clockwork = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Sleep", "Timer"}
+var clockwork = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Sleep",
+	"Timer"}
 
 // actorsFile is a parsed file below actors.
 type actorsFile struct {
@@ -217,7 +218,7 @@ var judging = map[string]int{
 	"actors/configdb.sizeOf": 22, "actors/controller/nodes.PeerView.first": 17, "actors/controller/nodes.first": 14,
 	"actors/controller/storage.relevant": 14,
 	// What simulated nodes are told to do wrong, and what they came to: no judgement of the product's.
-	"actors/simulate.ParseFaults": 34, "actors/simulate.Tally.String": 13, "actors/simulate/faults.go": 56,
+	"actors/simulate.ParseFaults": 34, "actors/simulate.Progress.String": 13, "actors/simulate/faults.go": 56,
 }
 
 // judgements are the functions of files below actors that only judge, with their lines, where these are too many; and
@@ -283,7 +284,8 @@ func TestWhatOnlyJudgesIsFound(t *testing.T) {
 			"func (s *shell) does(x int) {\n" + body + "}\nfunc clock(x int) {\n_ = time.Now()\n" + body + "}\n" +
 			"func calls(x int) {\nclock(x)\n" + body + "}\nfunc reads(d Disk, x int) {\n" + body + "}\n" +
 			"func judges(x int, clock func()) {\nclock()\n" + body + "}\nfunc short(x int) { x++ }\n",
-		"actors/a/core.go":     "package a\ntype plain struct{ n int }\nfunc (p plain) sums(x int) int {\n" + body + "return x }\n",
+		"actors/a/core.go": "package a\ntype plain struct{ n int }\nfunc (p plain) sums(x int) int {\n" + body +
+			"return x }\n",
 		"actors/a/options.go":  "package a\nfunc optional(x int) {\n" + body + "}\n",
 		"actors/a/api/show.go": "package api\nfunc shows(x int) {\n" + body + "}\n",
 		"actors/b/b.go": "package b\nimport \"edgespan/actors/a\"\n" +

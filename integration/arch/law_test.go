@@ -297,11 +297,12 @@ var testsMayImport = map[string][]string{
 	"cmd/edgespan/configdbcli":         {"cmd/edgespan/clitest", "platform/keystone/keystonetest", "platform/pki"},
 	"cmd/edgespan/daemon":              {"cmd/edgespan/clitest", "config/configdb/model", "config/nodeconf", "netinst"},
 	"cmd/edgespan/demo":                {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
-	"cmd/edgespan/fleetcli":            {"cmd/edgespan/clitest", "config/kv", "config/layers/override", "config/layers/schema"},
-	"cmd/edgespan/layerscli":           {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
-	"cmd/edgespan/nodecli":             {"cmd/edgespan/clitest"},
-	"config/fleet/backup":              {"config/layers"},
-	"config/fleet/controllerconf":      {"config/layers/schema"},
+	"cmd/edgespan/fleetcli": {"cmd/edgespan/clitest", "config/kv", "config/layers/override",
+		"config/layers/schema"},
+	"cmd/edgespan/layerscli":      {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
+	"cmd/edgespan/nodecli":        {"cmd/edgespan/clitest"},
+	"config/fleet/backup":         {"config/layers"},
+	"config/fleet/controllerconf": {"config/layers/schema"},
 	"config/fleet/history": {
 		"platform/store/backend", "platform/store/bolt", "platform/store/etcd", "platform/store/etcd/etcdtest",
 	},
@@ -399,7 +400,8 @@ var places = []place{
 	{"golang.org/x/time/rate", []string{"pubsub/ratelimit", "platform"}}, // ADR 0056
 	{"github.com/google/uuid", []string{"netinst", "appnet", "config", "actors", "platform", "cmd"}},
 	{"github.com/klauspost/compress/zstd", []string{"config/configdb/model"}}, // how documents lie in the store, ADR 0022
-	{"github.com/goccy/go-yaml", []string{"cmd"}},                             // to write it: config.ReadYAML is the one reader, ADR 0055
+	// to write it: config.ReadYAML is the one reader, ADR 0055
+	{"github.com/goccy/go-yaml", []string{"cmd"}},
 	{"go.yaml.in/yaml/v3", []string{"config"}},
 	{"github.com/spf13/cobra", []string{"cmd"}},
 	{"github.com/spf13/pflag", []string{"cmd"}}, // cobra's flags
@@ -453,7 +455,7 @@ func breaches(ps []pkg) []string {
 		}
 		allowed = append(slices.Clone(allowed), testsMayImport[p.room()]...)
 		for _, imp := range append(slices.Clone(p.TestImports), p.XTestImports...) {
-			if below, ours := strings.CutPrefix(imp, module+"/"); ours && below != p.room() && !slices.Contains(allowed, below) {
+			if below, own := strings.CutPrefix(imp, module+"/"); own && below != p.room() && !slices.Contains(allowed, below) {
 				out = append(out, fmt.Sprintf("tests of %s may not import %q", p.room(), below))
 			}
 		}
@@ -463,7 +465,7 @@ func breaches(ps []pkg) []string {
 
 // judge says what is wrong with one import outside of test files.
 func judge(room string, allowed []string, imp string) []string {
-	if below, ours := strings.CutPrefix(imp, module+"/"); ours {
+	if below, own := strings.CutPrefix(imp, module+"/"); own {
 		if !slices.Contains(allowed, below) {
 			return []string{fmt.Sprintf("%s may not import %q", room, below)}
 		}

@@ -134,12 +134,12 @@ func TestNoRoomIsOvergrown(t *testing.T) {
 		if dirs := strings.Split(p.room(), "/"); dirs[0] == "config" && len(dirs) > 1 {
 			below[dirs[1]] = true
 		}
-		most := maxFiles
+		limit := maxFiles
 		if p.Name == "main" {
-			most = maxMainFiles
+			limit = maxMainFiles
 		}
-		if len(p.GoFiles) > most {
-			t.Errorf("%s has %d files, at most %d", p.room(), len(p.GoFiles), most)
+		if len(p.GoFiles) > limit {
+			t.Errorf("%s has %d files, at most %d", p.room(), len(p.GoFiles), limit)
 		}
 	}
 	if len(below) > maxGroups {

@@ -9,9 +9,9 @@ import (
 // One config with 100 local networks, until each gateway answers DNS.
 func BenchmarkHundredNetworks(b *testing.B) {
 	const count = 100
-	var ours, bare []time.Duration
+	var own, bare []time.Duration
 	turns(b, func() {
-		ours = append(ours, manyNetworks(b, count))
+		own = append(own, manyNetworks(b, count))
 	}, func() {
 		p := newPlace(b, 0)
 		defer p.close()
@@ -23,7 +23,7 @@ func BenchmarkHundredNetworks(b *testing.B) {
 		p.answers(gateways(count))
 		bare = append(bare, time.Since(start))
 	})
-	ratio(b, ours, bare)
+	ratio(b, own, bare)
 }
 
 // manyNetworks tells how long one config of local networks takes the daemon, until each
@@ -49,7 +49,7 @@ func manyNetworks(b *testing.B, count int) time.Duration {
 func BenchmarkAdapters(b *testing.B) {
 	for _, count := range []int{10, 300} {
 		b.Run(fmt.Sprint(count), func(b *testing.B) {
-			var ours, bare []time.Duration
+			var own, bare []time.Duration
 			turns(b, func() {
 				p := newPlace(b, count)
 				defer p.close()
@@ -63,7 +63,7 @@ func BenchmarkAdapters(b *testing.B) {
 				start := time.Now()
 				d.apply(cfg)
 				d.settled(1, count)
-				ours = append(ours, time.Since(start))
+				own = append(own, time.Since(start))
 			}, func() {
 				p := newPlace(b, count)
 				defer p.close()
@@ -75,7 +75,7 @@ func BenchmarkAdapters(b *testing.B) {
 				}
 				bare = append(bare, time.Since(start))
 			})
-			ratio(b, ours, bare)
+			ratio(b, own, bare)
 		})
 	}
 }
@@ -84,7 +84,7 @@ func BenchmarkAdapters(b *testing.B) {
 // beside one restore of as many rules.
 func BenchmarkThousandRules(b *testing.B) {
 	const rules = 1000
-	var ours, bare []time.Duration
+	var own, bare []time.Duration
 	p := newPlace(b, 1)
 	defer p.close()
 	d, cfg := p.start(), newDoc()
@@ -104,20 +104,20 @@ func BenchmarkThousandRules(b *testing.B) {
 		start := time.Now()
 		d.apply(cfg)
 		d.activated(0)
-		ours = append(ours, time.Since(start))
+		own = append(own, time.Since(start))
 	}, func() {
 		start := time.Now()
 		f.rules(0, 1, rules-turn%7-1)
 		bare = append(bare, time.Since(start))
 	})
-	ratio(b, ours, bare)
+	ratio(b, own, bare)
 }
 
 // A hundred networks with three adapters each, deleted by one config, until nothing of
 // them is left; and the same by the floor.
 func BenchmarkDelete(b *testing.B) {
 	const networks, apps = 100, 300
-	var ours, bare []time.Duration
+	var own, bare []time.Duration
 	turns(b, func() {
 		p := newPlace(b, apps)
 		defer p.close()
@@ -129,7 +129,7 @@ func BenchmarkDelete(b *testing.B) {
 		d.apply(newDoc())
 		d.settled(0, 0)
 		d.until("removed all", func() bool { return p.links("es") == 0 })
-		ours = append(ours, time.Since(start))
+		own = append(own, time.Since(start))
 	}, func() {
 		p := newPlace(b, apps)
 		defer p.close()
@@ -144,7 +144,7 @@ func BenchmarkDelete(b *testing.B) {
 		f.remove()
 		bare = append(bare, time.Since(start))
 	})
-	ratio(b, ours, bare)
+	ratio(b, own, bare)
 }
 
 // What a daemon with a hundred networks and three hundred adapters weighs, and what it

@@ -48,16 +48,16 @@ func BenchmarkBesidePeers(b *testing.B) {
 				fmt.Printf("%s: skipped: %s\n", b.Name(), why)
 				b.Skip(why)
 			}
-			var ours, theirs []time.Duration
+			var own, theirs []time.Duration
 			turns(b, func() {
-				ours = append(ours, manyNetworks(b, count)/count)
+				own = append(own, manyNetworks(b, count)/count)
 			}, func() {
 				p := newPlace(b, 0)
 				defer p.close()
 				theirs = append(theirs, peer.create(p, count)/count)
 				p.made(peer.bridges, count)
 			})
-			o, t := median(ours), median(theirs)
+			o, t := median(own), median(theirs)
 			b.ReportMetric(0, "ns/op") // as in ratio
 			b.ReportMetric(float64(o.Microseconds())/1000, "ms/network-ours")
 			b.ReportMetric(float64(t.Microseconds())/1000, "ms/network-"+peer.name)

@@ -169,7 +169,7 @@ func (d *daemon) apply(doc any) {
 	d.Helper()
 	text, err := json.Marshal(doc)
 	d.check(err)
-	_, err = d.api.Apply(context.Background(), text, nodeapi.How{})
+	_, err = d.api.Apply(context.Background(), text, nodeapi.ApplyOptions{})
 	d.check(err)
 }
 
@@ -299,9 +299,9 @@ func (p *place) answers(gateways []netip.Addr) {
 }
 
 // ratio reports the medians of two kinds of runs and their ratio.
-func ratio(b *testing.B, ours, floor []time.Duration) {
+func ratio(b *testing.B, own, floor []time.Duration) {
 	b.Helper()
-	o, f := median(ours), median(floor)
+	o, f := median(own), median(floor)
 	b.ReportMetric(0, "ns/op") // of a turn with its namespaces: says nothing
 	b.ReportMetric(float64(o.Microseconds())/1000, "ms/ours")
 	b.ReportMetric(float64(f.Microseconds())/1000, "ms/floor")

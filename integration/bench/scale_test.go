@@ -21,9 +21,9 @@ func BenchmarkScale(b *testing.B) {
 	apps := (*networks*4 + 9) / 10 * 10
 	b.Run(fmt.Sprintf("%d+%d", *networks, apps), func(b *testing.B) {
 		defer inotify(b, *networks)()
-		var ours, bare []time.Duration
+		var own, bare []time.Duration
 		turns(b, func() {
-			ours = append(ours, scaled(b, *networks, apps))
+			own = append(own, scaled(b, *networks, apps))
 		}, func() {
 			p := newPlace(b, 0)
 			defer p.close()
@@ -33,7 +33,7 @@ func BenchmarkScale(b *testing.B) {
 			p.answers(gateways(*networks))
 			bare = append(bare, time.Since(start))
 		})
-		ratio(b, ours, bare)
+		ratio(b, own, bare)
 	})
 }
 

@@ -22,7 +22,7 @@ func (f *fleet) readsAfterWrites() {
 	for i, r := range f.replicas {
 		one[i] = f.client(r.apiAt)
 	}
-	ctx, cancel := context.WithTimeout(f.Context(), patience)
+	ctx, cancel := context.WithTimeout(f.Context(), timeout)
 	defer cancel()
 	var last uint64
 	for n := range 12 {

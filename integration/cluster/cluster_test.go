@@ -147,7 +147,7 @@ func TestAnElectionMoves(t *testing.T) {
 		t.Errorf("won at %d after %d", next.Revision, lead.Revision)
 	}
 	s := c.open("fleet")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	for _, l := range []struct {
 		lead kv.Leadership
@@ -200,7 +200,7 @@ func (it *candidate) wins(t *testing.T) kv.Leadership {
 		return l
 	case err := <-it.lost:
 		t.Fatal("the campaign ended:", err)
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		t.Fatal("the candidate does not win")
 	}
 	return kv.Leadership{}
@@ -211,7 +211,7 @@ func (it *candidate) loses(t *testing.T) error {
 	select {
 	case err := <-it.lost:
 		return err
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		t.Fatal("the leader does not stop")
 	}
 	return nil

@@ -285,7 +285,7 @@ func (f *fleet) join() {
 	joining.start(f.path, append(simulate, "--until", "converged", "--duration", "50s")...)
 	select {
 	case <-joining.ended:
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		f.Fatalf("the nodes don't join: %s", joining.complaints())
 	}
 	if code := joining.cmd.ProcessState.ExitCode(); code != 0 {

@@ -37,7 +37,7 @@ func TestAMemberBehindABlackHole(t *testing.T) {
 // call took.
 func (c *cluster) cutStore(endpoints []string, cut *wire) (longest time.Duration) {
 	c.Helper()
-	ctx, cancel := context.WithTimeout(c.Context(), patience)
+	ctx, cancel := context.WithTimeout(c.Context(), timeout)
 	defer cancel()
 	s, err := etcd.Open(ctx, etcd.Options{Endpoints: endpoints, Fleet: "fleet"})
 	if err != nil {
@@ -48,10 +48,10 @@ func (c *cluster) cutStore(endpoints []string, cut *wire) (longest time.Duration
 	if err != nil {
 		c.Fatal(err)
 	}
-	told := make(chan kv.Revision, 1000)
+	reported := make(chan kv.Revision, 1000)
 	go func() {
 		_ = s.Watch(ctx, "", begun, func(b kv.Batch) error { // ends with the test
-			told <- b.Revision
+			reported <- b.Revision
 			return nil
 		})
 	}()
@@ -71,7 +71,7 @@ func (c *cluster) cutStore(endpoints []string, cut *wire) (longest time.Duration
 				}
 				for err == nil {
 					select {
-					case at := <-told:
+					case at := <-reported:
 						if at >= out.Revision {
 							return nil
 						}

@@ -20,9 +20,9 @@ import (
 	"edgespan/platform/store/etcd"
 )
 
-// patience is how long anything may take that must come: nothing waits for it to pass
+// timeout is how long anything may take that must come: nothing waits for it to pass
 // unless a test fails.
-const patience = time.Minute
+const timeout = time.Minute
 
 // buildTime is for compiling all of etcd on a small machine where nothing is cached.
 const buildTime = 5 * time.Minute
@@ -207,7 +207,7 @@ func (c *cluster) kill(m *member) {
 	}
 	select {
 	case <-m.ended:
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		c.Fatalf("%s does not end", m.name)
 	}
 	m.process = nil
@@ -285,7 +285,7 @@ func (c *cluster) follower() *member {
 // What is given to explain is said where it is not.
 func (c *cluster) until(what string, is func(context.Context) bool, explain ...func() string) {
 	c.Helper()
-	end := time.Now().Add(patience)
+	end := time.Now().Add(timeout)
 	for {
 		ctx, cancel := context.WithTimeout(c.Context(), time.Second)
 		so := is(ctx)
@@ -300,7 +300,7 @@ func (c *cluster) until(what string, is func(context.Context) bool, explain ...f
 			for _, why := range explain {
 				c.Log(why())
 			}
-			c.Fatalf("%s: not after %s", what, patience)
+			c.Fatalf("%s: not after %s", what, timeout)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -316,7 +316,7 @@ func (c *cluster) open(fleet string, by ...*member) *etcd.Store {
 	for _, m := range by {
 		endpoints = append(endpoints, m.endpoint())
 	}
-	ctx, cancel := context.WithTimeout(c.Context(), patience)
+	ctx, cancel := context.WithTimeout(c.Context(), timeout)
 	defer cancel()
 	s, err := etcd.Open(ctx, etcd.Options{Endpoints: endpoints, Fleet: fleet})
 	if err != nil {

@@ -72,7 +72,8 @@ func (f *fleet) rolling() *rollouts {
 func (r *rollouts) said() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	told := append([]string{fmt.Sprintf("%s leads, rollout of revision %d is waited for, %d are done", r.leader, r.awaited,
+	reported := append([]string{fmt.Sprintf("%s leads, rollout of revision %d is waited for, %d are done", r.leader,
+		r.awaited,
 		r.done)}, r.errs[max(0, len(r.errs)-5):]...)
 	for _, one := range r.replicas {
 		ctx, cancel := context.WithTimeout(r.Context(), patientFor)
@@ -80,22 +81,23 @@ func (r *rollouts) said() string {
 		all, err := c.Rollouts(ctx)
 		for _, of := range all {
 			if of.Staged {
-				told = append(told, fmt.Sprintf("%s: rollout %d is %s, %d of %d: %v", one.name, of.Revision, of.State, of.Acked,
-					of.Nodes, of.Waiting))
+				reported = append(reported,
+					fmt.Sprintf("%s: rollout %d is %s, %d of %d: %v", one.name, of.Revision, of.State, of.Acked,
+						of.Nodes, of.Waiting))
 				break
 			}
 		}
 		nodes, _ := c.Nodes(ctx)
 		for _, n := range nodes {
 			if n.Online && n.State != "in sync" || !n.Online && strings.HasPrefix(n.Name, "sim") {
-				told = append(told, fmt.Sprintf("%s: %s: online %v, %s: %s", one.name, n.Name, n.Online, n.State, n.Why))
+				reported = append(reported, fmt.Sprintf("%s: %s: online %v, %s: %s", one.name, n.Name, n.Online, n.State, n.Why))
 			}
 		}
 		if cancel(); err != nil {
-			told = append(told, fmt.Sprintf("%s: %v", one.name, err))
+			reported = append(reported, fmt.Sprintf("%s: %v", one.name, err))
 		}
 	}
-	return strings.Join(told, "\n")
+	return strings.Join(reported, "\n")
 }
 
 // watch keeps who leads and the gates that open.
@@ -115,7 +117,7 @@ func (r *rollouts) watch(ctx context.Context, s *etcd.Store) {
 			switch {
 			case k == leader: // others are of restarts, and of operators
 				r.leader = string(ev.Entry.Value)
-			case history.InGates.Has(k) && ev.Kind == kv.EventPut:
+			case history.InAdmissions.Has(k) && ev.Kind == kv.EventPut:
 				r.gates = append(r.gates, opening{time.Now(), r.leader})
 			case history.InRollouts.Has(k) && ev.Kind == kv.EventPut:
 				var now rolled

@@ -178,7 +178,7 @@ func (w *work) finish() {
 	}
 	var stored []kv.Entry
 	for _, m := range w.members {
-		ctx, cancel := context.WithTimeout(w.Context(), patience)
+		ctx, cancel := context.WithTimeout(w.Context(), timeout)
 		page, err := w.open(w.fleet, m).List(ctx, "", kv.ListOptions{})
 		cancel()
 		if err != nil {

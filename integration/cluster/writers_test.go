@@ -157,13 +157,13 @@ func (w *writers) goOn(more int) {
 		}
 		return true
 	}, func() string {
-		var told []string
+		var reported []string
 		for _, one := range w.all {
 			one.mu.Lock()
-			told = append(told, one.fails[max(0, len(one.fails)-2):]...)
+			reported = append(reported, one.fails[max(0, len(one.fails)-2):]...)
 			one.mu.Unlock()
 		}
-		return strings.Join(told, "\n")
+		return strings.Join(reported, "\n")
 	})
 }
 
@@ -190,9 +190,9 @@ func (w *writers) finish() {
 	}
 	unheard := 0
 	for _, e := range w.history() {
-		told, is := acked[e.Number]
-		if is && told != e.Message {
-			w.Errorf("revision %d is %s, and was acknowledged as %s", e.Number, e.Message, told)
+		reported, is := acked[e.Number]
+		if is && reported != e.Message {
+			w.Errorf("revision %d is %s, and was acknowledged as %s", e.Number, e.Message, reported)
 		}
 		if !strings.HasPrefix(e.Message, "writer-") {
 			continue
@@ -235,7 +235,7 @@ func (w *writers) tellFailures() {
 // history is all of it, as the store has it.
 func (f *fleet) history() (all []history.Record) {
 	f.Helper()
-	ctx, cancel := context.WithTimeout(f.Context(), patience)
+	ctx, cancel := context.WithTimeout(f.Context(), timeout)
 	defer cancel()
 	name := history.RevisionKey(1)
 	folder := kv.Prefix(name[:strings.LastIndexByte(string(name), '/')+1])

@@ -78,7 +78,7 @@ func core(pkg string) (bool, error) {
 		return false, err
 	}
 	defer os.RemoveAll(r.tmp)
-	if err := r.judge(ms); err != nil {
+	if err := r.testMutants(ms); err != nil {
 		return false, err
 	}
 	if *only != "" {
@@ -199,8 +199,8 @@ func (r *run) measure() error {
 	return nil
 }
 
-// judge gives each mutant its verdict.
-func (r *run) judge(ms []*Mutant) error {
+// testMutants gives each mutant its verdict.
+func (r *run) testMutants(ms []*Mutant) error {
 	reached, err := r.reached()
 	if err != nil {
 		return err

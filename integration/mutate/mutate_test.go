@@ -91,7 +91,7 @@ func TestAMutantIsJudgedByTheTestsOfItsPackage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(r.tmp)
-	if err := r.judge(ms); err != nil {
+	if err := r.testMutants(ms); err != nil {
 		t.Fatal(err)
 	}
 	list, err := parseEquivalents("# comment\n\ntiny/tiny.go Clamp: n > most -> n >= most | it returns most, which n "+

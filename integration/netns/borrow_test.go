@@ -201,7 +201,7 @@ func TestALinkMadeAnewUnderItsNameIsNoticed(t *testing.T) {
 	go func() { done <- l.host.Watch(ctx, func(e netstate.HostEvent) { events <- e }) }()
 	defer func() { cancel(); <-done }()
 	<-events // the first says that everything may have changed
-	told := func(what string, want func(netstate.HostEvent) bool) {
+	reported := func(what string, want func(netstate.HostEvent) bool) {
 		t.Helper()
 		late := time.After(5 * time.Second)
 		var seen []netstate.HostEvent
@@ -218,7 +218,7 @@ func TestALinkMadeAnewUnderItsNameIsNoticed(t *testing.T) {
 		}
 	}
 	l.ns.Exec(t, "sh", "-c", "ip tuntap del dev vm0 mode tap; ip tuntap add dev vm0 mode tap")
-	told("a link that went out of our bridge", func(e netstate.HostEvent) bool {
+	reported("a link that went out of our bridge", func(e netstate.HostEvent) bool {
 		// a lent link has no name of its own there
 		return slices.Contains(e.Touched, 1) || slices.Contains(e.Links, netstate.LinkTouch{Number: 1})
 	})
@@ -227,17 +227,17 @@ func TestALinkMadeAnewUnderItsNameIsNoticed(t *testing.T) {
 	}
 	l.must(owner(1), l.borrowed("vm0"))
 	l.ns.Exec(t, "ip", "tuntap", "add", "dev", "vm1", "mode", "tap")
-	told("a new link", func(e netstate.HostEvent) bool { return e.Namespaces })
+	reported("a new link", func(e netstate.HostEvent) bool { return e.Namespaces })
 }
 
 func TestAddressesAreHeardOnALinkAlsoWhenItIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.must(ground, root())
-	heard := make(chan netstate.Seen, 100)
+	heard := make(chan netstate.ObservedAddress, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	l.host.Snoop(ctx, "vm0", func(s netstate.Seen) { heard <- s })
+	l.host.Snoop(ctx, "vm0", func(s netstate.ObservedAddress) { heard <- s })
 	for _, ip := range []string{"198.51.100.7", "198.51.100.8"} {
 		l.ns.Exec(t, "ip", "link", "add", "vm0", "type", "veth", "peer", "name", "far", "netns", l.app.Name)
 		l.ns.Exec(t, "ip", "link", "set", "vm0", "up")

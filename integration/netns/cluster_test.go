@@ -86,18 +86,18 @@ func TestAStopAfterAnyOpOfAClusterConverges(t *testing.T) {
 	moved := clusterOf(3, 0, true)
 	moved.Tunnels[0].Remote = netip.MustParseAddr("198.18.0.77")
 	moved.Tunnels[1].VNI, moved.MTU, moved.Members = 999, 1300, nil
-	none := wishes{ground: map[int]netinst.HostNetwork{}}
-	wish := func(c netinst.NetworkInstanceConfig, as ...netinst.Adapter) wishes {
-		return wishes{nets: map[int]netstate.State{1: l.desired(c, as...)},
-			ground: map[int]netinst.HostNetwork{1: {Number: 1}}}
+	none := desiredStates{foundation: map[int]netinst.HostNetwork{}}
+	desired := func(c netinst.NetworkInstanceConfig, as ...netinst.Adapter) desiredStates {
+		return desiredStates{nets: map[int]netstate.State{1: l.desired(c, as...)},
+			foundation: map[int]netinst.HostNetwork{1: {Number: 1}}}
 	}
-	star, mesh := wish(clusterOf(3, 0, false), a), wish(moved)
+	star, mesh := desired(clusterOf(3, 0, false), a), desired(moved)
 	start := picture(t, l.ns)
-	for _, pair := range [][2]wishes{{none, star}, {star, mesh}, {mesh, none}} {
+	for _, pair := range [][2]desiredStates{{none, star}, {star, mesh}, {mesh, none}} {
 		ops := 0
 		for k, more := 0, true; more; k++ {
 			more = false
-			for _, way := range [][2]wishes{pair, {pair[1], pair[0]}} {
+			for _, way := range [][2]desiredStates{pair, {pair[1], pair[0]}} {
 				did, left := l.someOps(way[0], way[1], k)
 				more = more || left
 				l.open()

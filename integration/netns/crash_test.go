@@ -46,7 +46,7 @@ func (l *lab) attach(n int, ifName string) string {
 }
 
 // turn changes the host from one config to another, and holds law 11 for each owner.
-func (l *lab) turn(from, to wishes) {
+func (l *lab) turn(from, to desiredStates) {
 	l.t.Helper()
 	for _, u := range turns(from, to) {
 		if fs := l.apply(l.t.Context(), u.owner, u.want); len(fs) > 0 {
@@ -57,7 +57,7 @@ func (l *lab) turn(from, to wishes) {
 }
 
 // holds checks that every owner of both configs has what the second wants.
-func (l *lab) holds(from, to wishes) {
+func (l *lab) holds(from, to desiredStates) {
 	l.t.Helper()
 	for _, u := range turns(from, to)[1:] {
 		if d := cmp.Diff(u.want.String(), l.observe(u.owner, true).String()); d != "" {
@@ -67,7 +67,7 @@ func (l *lab) holds(from, to wishes) {
 }
 
 // someOps does the first ops of a change and says whether there were more.
-func (l *lab) someOps(from, to wishes, ops int) (did []string, more bool) {
+func (l *lab) someOps(from, to desiredStates, ops int) (did []string, more bool) {
 	l.t.Helper()
 	for _, u := range turns(from, to) {
 		for _, op := range netstate.Diff(l.observe(u.owner, false), u.want) {
@@ -117,13 +117,13 @@ func TestAStopAfterAnyOpConverges(t *testing.T) {
 			l := newLab(t)
 			others := foreign(t, l)
 			from, to := docs(l)
-			a := l.wishes(from, wishes{})
-			b := l.wishes(to, a)
-			l.turn(wishes{}, a)
+			a := l.desiredStates(from, desiredStates{})
+			b := l.desiredStates(to, a)
+			l.turn(desiredStates{}, a)
 			start := picture(t, l.ns)
 			for k, more := 0, true; more; k++ {
 				more = false
-				for _, w := range [][2]wishes{{a, b}, {b, a}} {
+				for _, w := range [][2]desiredStates{{a, b}, {b, a}} {
 					did, left := l.someOps(w[0], w[1], k)
 					more = more || left
 					l.open()
@@ -139,7 +139,7 @@ func TestAStopAfterAnyOpConverges(t *testing.T) {
 			if d := cmp.Diff(sorted(start), sorted(picture(t, l.ns))); d != "" {
 				t.Errorf("host differs (-before +after):\n%s", d)
 			}
-			l.turn(a, wishes{})
+			l.turn(a, desiredStates{})
 			others.same(t)
 		})
 	}
@@ -179,11 +179,11 @@ func TestAKillAtAnyInstantConverges(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	others := foreign(t, l)
-	a := l.wishes(l.before(), wishes{})
-	b := l.wishes(l.after(), a)
-	l.turn(wishes{}, a)
+	a := l.desiredStates(l.before(), desiredStates{})
+	b := l.desiredStates(l.after(), a)
+	l.turn(desiredStates{}, a)
 	cut := 0
-	for i, w := range [][2]wishes{{a, b}, {b, a}, {a, {}}, {{}, a}} {
+	for i, w := range [][2]desiredStates{{a, b}, {b, a}, {a, {}}, {{}, a}} {
 		whole := l.killed(i, time.Hour) // to its end: how long it takes
 		l.open()
 		l.holds(w[0], w[1])
@@ -244,9 +244,9 @@ func child(t *testing.T) {
 	l := &lab{t: t, ns: &netns.NS{Name: word[0], Path: "/run/netns/" + word[0]}, app: &netns.NS{Name: word[1]},
 		dir: word[2]}
 	l.open()
-	a := l.wishes(l.before(), wishes{})
-	b := l.wishes(l.after(), a)
-	way := map[string][2]wishes{"0": {a, b}, "1": {b, a}, "2": {a, {}}, "3": {{}, a}}[word[3]]
+	a := l.desiredStates(l.before(), desiredStates{})
+	b := l.desiredStates(l.after(), a)
+	way := map[string][2]desiredStates{"0": {a, b}, "1": {b, a}, "2": {a, {}}, "3": {{}, a}}[word[3]]
 	fmt.Println("begin")
 	for _, u := range turns(way[0], way[1]) {
 		if fs := l.apply(t.Context(), u.owner, u.want); len(fs) > 0 {

@@ -293,7 +293,7 @@ func TestFirewallVerdictsOfRealPackets(t *testing.T) {
 	}
 	count := map[bool]int{}
 	for i, rules := range fwRuleSets() {
-		judge := netinst.Judge(set(rules))
+		validate := netinst.Validate(set(rules))
 		want := map[string]bool{}
 		for _, p := range fwPaths {
 			for _, port := range fwPorts {
@@ -303,8 +303,8 @@ func TestFirewallVerdictsOfRealPackets(t *testing.T) {
 				f := netstate.Flow{Proto: 17, Src: netip.AddrPortFrom(p[0].addr, fwLocalPort),
 					Dst: netip.AddrPortFrom(p[1].addr, port)}
 				// Judge doesn't see the other network: its apps and its gateway are remote ends to it.
-				if p[1] != fwC && p[0] != fwC && p[1] != fwGate2 && judge(f) == want[name] {
-					t.Errorf("%s: Judge denies %v; rules %+v", name, judge(f), rules)
+				if p[1] != fwC && p[0] != fwC && p[1] != fwGate2 && validate(f) == want[name] {
+					t.Errorf("%s: Judge denies %v; rules %+v", name, validate(f), rules)
 				}
 			}
 		}

@@ -94,9 +94,9 @@ var ourNames = regexp.MustCompile(`\bES(-|[1-9]\d{0,2}-)|\bes[1-9]\d{0,2}([av]\d
 func theirs(t *testing.T, l *lab) []string {
 	t.Helper()
 	var out []string
-	keep := func(text string, ours func(string) bool) {
+	keep := func(text string, own func(string) bool) {
 		for _, line := range strings.Split(counters.ReplaceAllString(text, ""), "\n") {
-			if !ours(line) {
+			if !own(line) {
 				out = append(out, line)
 			}
 		}
@@ -117,10 +117,10 @@ func theirs(t *testing.T, l *lab) []string {
 		keep(l.ns.Exec(t, append([]string{"nft", "-a", "list", "table"}, strings.Fields(table)...)...),
 			func(string) bool { return false })
 	}
-	ours := regexp.MustCompile(`^run/(host|ni/[1-9]\d{0,2})(/|$)`)
+	own := regexp.MustCompile(`^run/(host|ni/[1-9]\d{0,2})(/|$)`)
 	for _, line := range fileTree(t, filepath.Dir(l.dir)) {
 		// The folders in which ours come and go have new times.
-		if path, _, _ := strings.Cut(line, " "); !ours.MatchString(path) && path != "run" && path != "run/ni" {
+		if path, _, _ := strings.Cut(line, " "); !own.MatchString(path) && path != "run" && path != "run/ni" {
 			out = append(out, line)
 		}
 	}

@@ -35,14 +35,14 @@ func (l *fwLab) flows(inbox *fwInbox, what string, src, dst fwEnd, port uint16, 
 // and flows that are open pass, and a flow that has ended makes room.
 func TestFirewallBoundsTheFlowsOfAnAdapter(t *testing.T) {
 	t.Parallel()
-	const most = 64
+	const limit = 64
 	l, set := fwTwoNetworks(t, true)
 	inbox := &fwInbox{got: map[string]bool{}}
 	for _, ns := range []string{"a", "b", "node", "world"} {
 		inbox.listen(l, ns)
 	}
 	node := netinst.ACLRule{Direction: netinst.Both, Action: netinst.Allow, IP: netip.MustParsePrefix("192.0.2.0/24")}
-	rules := fwRules{a: append([]netinst.ACLRule{node}, fwAllowAll...), b: fwAllowAll, flows: most}
+	rules := fwRules{a: append([]netinst.ACLRule{node}, fwAllowAll...), b: fwAllowAll, flows: limit}
 	fence := 0
 	of := func(src, dst fwEnd) func() { // an honest packet of another flow
 		return func() {
@@ -67,8 +67,8 @@ func TestFirewallBoundsTheFlowsOfAnAdapter(t *testing.T) {
 		set(fwRules{}) // the chains go, and with them what was counted
 		set(rules)
 		l.sendFrom(x.src, x.dst, 20000, x.port, "first")
-		if got := l.flows(inbox, x.what, x.src, x.dst, x.port, 3*most, x.fence); got != most {
-			t.Errorf("%s: %d flows of %d opened, want %d", x.what, got, 3*most, most)
+		if got := l.flows(inbox, x.what, x.src, x.dst, x.port, 3*limit, x.fence); got != limit {
+			t.Errorf("%s: %d flows of %d opened, want %d", x.what, got, 3*limit, limit)
 		}
 		// One that is open goes on.
 		l.until("a packet of an open flow "+x.what, func() bool {
@@ -77,13 +77,13 @@ func TestFirewallBoundsTheFlowsOfAnAdapter(t *testing.T) {
 			return inbox.has(mark)
 		})
 		out := l.try("node", "conntrack", "-L", "-s", x.src.addr.String(), "-d", x.dst.addr.String())
-		if n := strings.Count(out, "dport="+fmt.Sprint(x.port)+" "); n > 2*most { // each line has it once a direction
+		if n := strings.Count(out, "dport="+fmt.Sprint(x.port)+" "); n > 2*limit { // each line has it once a direction
 			t.Errorf("%s: %d entries:\n%s", x.what, n, out)
 		}
 	}
 	l.in("node", "conntrack", "-F") // all have ended
-	if got := l.flows(inbox, "anew", fwNode, fwA, 80, 3*most, of(fwNode, fwNext)); got != most {
-		t.Errorf("%d flows after the others ended, want %d", got, most)
+	if got := l.flows(inbox, "anew", fwNode, fwA, 80, 3*limit, of(fwNode, fwNext)); got != limit {
+		t.Errorf("%d flows after the others ended, want %d", got, limit)
 	}
 }
 
@@ -122,9 +122,9 @@ func TestFirewallCountsAFlowWithoutAnswersOnce(t *testing.T) {
 // that opens and closes without end leaves only so many behind.
 func TestFirewallBoundsFlowsThatAreClosedAtOnce(t *testing.T) {
 	t.Parallel()
-	const most, tries, rate, burst = 16, 150, 4, 64
+	const limit, tries, rate, burst = 16, 150, 4, 64
 	l, set := fwTwoNetworks(t, true)
-	set(fwRules{a: fwAllowAll, flows: most})
+	set(fwRules{a: fwAllowAll, flows: limit})
 	world := netip.AddrPortFrom(fwWorld.addr, 8080).String()
 	l.do("world", func() error {
 		in, err := net.Listen("tcp4", world)
@@ -158,8 +158,8 @@ func TestFirewallBoundsFlowsThatAreClosedAtOnce(t *testing.T) {
 	bound := burst + rate*int(time.Since(began)/time.Second+1)
 	entries := strings.Count(l.in("node", "conntrack", "-L", "-p", "tcp", "-s", fwA.addr.String()), " src="+
 		fwA.addr.String()+" ")
-	if entries > bound || entries < most {
-		t.Errorf("%d flows tried leave %d, want %d to %d", tries, entries, most, bound)
+	if entries > bound || entries < limit {
+		t.Errorf("%d flows tried leave %d, want %d to %d", tries, entries, limit, bound)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestFirewallBoundsTheQuestionsOfAnAdapter(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	most := burst + 1024*int(time.Since(began)/time.Second+1)
+	limit := burst + 1024*int(time.Since(began)/time.Second+1)
 	l.until("a question of another", func() bool { l.send(fwB, fwGate, 53, "another's"); return inbox.has("another's") })
 	got := 0
 	for i := range asked {
@@ -188,7 +188,7 @@ func TestFirewallBoundsTheQuestionsOfAnAdapter(t *testing.T) {
 			got++
 		}
 	}
-	if got == 0 || got > most {
-		t.Errorf("%d of %d questions came through in %v, %d are the most", got, asked, time.Since(began), most)
+	if got == 0 || got > limit {
+		t.Errorf("%d of %d questions came through in %v, %d are the most", got, asked, time.Since(began), limit)
 	}
 }

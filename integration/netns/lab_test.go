@@ -156,8 +156,10 @@ func (l *lab) equal(o netstate.Owner, want netstate.State) {
 var (
 	// A bridge's tso_max_size is that of the ports which it had last.
 	// ip complains of a peer's namespace while another test's goes under its eyes.
-	counters = regexp.MustCompile(`tso_max_size \d+|state (UP|DOWN|UNKNOWN|LOWERLAYERDOWN)|\w+_timer +[\d.]+|\[\d+:\d+\]|packets \d+ bytes \d+|valid_lft \S+ preferred_lft \S+|(?m)^#.*$|(?m)^Error: Peer netns reference is invalid\.\n`)
-	indexes  = regexp.MustCompile(`(?m)^\d+: |@if\d+| link-netnsid \d+`)
+	counters = regexp.MustCompile(`tso_max_size \d+|state (UP|DOWN|UNKNOWN|LOWERLAYERDOWN)|\w+_timer ` +
+		`+[\d.]+|\[\d+:\d+\]|packets \d+ bytes \d+|valid_lft \S+ preferred_lft \S+|(?m)^#.*$|(?m)^Error: Peer netns ` +
+		`reference is invalid\.\n`)
+	indexes = regexp.MustCompile(`(?m)^\d+: |@if\d+| link-netnsid \d+`)
 	// nft prints this match in one of two ways, as it could load the extension of iptables or not.
 	connlimit = regexp.MustCompile(`add @connlimit\d+ \{[^}]*\}`)
 )

@@ -14,7 +14,7 @@ func TestEveryKindOfObjectComesBackAsItWasWanted(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	others := foreign(t, l)
-	want := l.wishes(l.before(), wishes{})
+	want := l.desiredStates(l.before(), desiredStates{})
 	kinds := map[netstate.Kind]int{}
 	for _, s := range append(slices.Collect(maps.Values(want.nets)), want.host()) {
 		for id := range s {
@@ -24,7 +24,7 @@ func TestEveryKindOfObjectComesBackAsItWasWanted(t *testing.T) {
 	if len(kinds) != 9 {
 		t.Fatalf("the wish has objects of kinds %v, want all nine", kinds)
 	}
-	l.turn(wishes{}, want)
+	l.turn(desiredStates{}, want)
 	others.same(t)
 	var owned []netstate.Owner
 	for n := 1; n <= 3; n++ {
@@ -41,7 +41,7 @@ func TestEveryKindOfObjectComesBackAsItWasWanted(t *testing.T) {
 	l.open()
 	l.turn(want, want)
 	// Every object changed, moved or gone, and back.
-	after := l.wishes(l.after(), want)
+	after := l.desiredStates(l.after(), want)
 	for range 2 {
 		l.turn(want, after)
 		others.same(t)
@@ -64,9 +64,9 @@ func TestDeletingLeavesNothing(t *testing.T) {
 func deleteLeavesNothing(t *testing.T, l *lab) {
 	before, appBefore := picture(t, l.ns), picture(t, l.app)
 	files := fileTree(t, l.dir)
-	a := l.wishes(l.before(), wishes{})
-	l.turn(wishes{}, a)
-	l.turn(a, wishes{})
+	a := l.desiredStates(l.before(), desiredStates{})
+	l.turn(desiredStates{}, a)
+	l.turn(a, desiredStates{})
 	if d := cmp.Diff(before, picture(t, l.ns)); d != "" {
 		t.Errorf("host differs (-before +after):\n%s", d)
 	}

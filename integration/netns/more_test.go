@@ -403,23 +403,23 @@ func TestAWalkThroughManyFlowsHoldsFewOfThem(t *testing.T) {
 	var before, now runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	calls, most := 0, uint64(0)
+	calls, limit := 0, uint64(0)
 	began := time.Now()
 	n, err := l.host.ForgetFlows(t.Context(), func(f netstate.Flow) bool {
 		if calls++; calls%5000 == 0 {
 			runtime.GC()
 			runtime.ReadMemStats(&now)
-			most = max(most, now.HeapAlloc)
+			limit = max(limit, now.HeapAlloc)
 		}
 		return f.Dst.Port() == 7
 	})()
 	t.Logf("%d of %d flows in %v, heap %d KB higher", n, calls, time.Since(began),
-		(int64(most)-int64(before.HeapAlloc))>>10)
+		(int64(limit)-int64(before.HeapAlloc))>>10)
 	if err != nil || calls != many || n != many/2 {
 		t.Errorf("forgot %d of %d, err %v", n, calls, err)
 	}
-	if most > before.HeapAlloc+4<<20 {
-		t.Errorf("the heap grew from %d to %d", before.HeapAlloc, most)
+	if limit > before.HeapAlloc+4<<20 {
+		t.Errorf("the heap grew from %d to %d", before.HeapAlloc, limit)
 	}
 	if left := strings.TrimSpace(l.ns.Exec(t, "sysctl", "-n",
 		"net.netfilter.nf_conntrack_count")); left != strconv.Itoa(many/2) {

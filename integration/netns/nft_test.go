@@ -67,8 +67,8 @@ func guardWords(unmarked ...int) []string { return hostWords(guardTable, unmarke
 func TestATableIsWhatNftMakesOfIt(t *testing.T) {
 	for table, words := range map[nft.Table][]string{bridgeTable: bridgeWords, guardTable: guardWords(7),
 		arpTable: hostWords(arpTable)} {
-		ours, theirs := netns.New(t), netns.New(t)
-		c := openNft(t, ours)
+		own, theirs := netns.New(t), netns.New(t)
+		c := openNft(t, own)
 		if err := c.Replace(table, words); err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +79,7 @@ func TestATableIsWhatNftMakesOfIt(t *testing.T) {
 		}
 		theirs.Exec(t, "nft", "-f", file)
 		list := strings.Fields("nft list table " + table.String())
-		got := ours.Exec(t, list...)
+		got := own.Exec(t, list...)
 		for _, line := range []string{" # progname .*", "(?m)^\tflags owner.*\n\n?"} { // of one that is ours alone
 			got = regexp.MustCompile(line).ReplaceAllString(got, "")
 		}

@@ -94,18 +94,18 @@ func (n *NS) Exec(t testing.TB, argv ...string) string {
 
 // Try is Exec for a command that may fail.
 func (n *NS) Try(argv ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), commandPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + n.Path, "--"}, argv...)...).CombinedOutput()
 	return string(out), err
 }
 
-// commandPatience bounds one command, so that one that hangs is named.
-const commandPatience = time.Minute
+// commandTimeout bounds one command, so that one that hangs is named.
+const commandTimeout = time.Minute
 
 func run(t testing.TB, argv ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), commandPatience) // the test's own ends before its cleanup
+	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout) // the test's own ends before its cleanup
 	defer cancel()
 	out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
 	if err != nil {

@@ -262,8 +262,8 @@ func TestATunnelThatWouldLeadNowhereIsNotMade(t *testing.T) {
 	l.must(ground, switchGround)
 	c := clusterOf(2, 0, false)
 	want := l.desired(c)
-	told := &events{}
-	done := l.watch(told)
+	reported := &events{}
+	done := l.watch(reported)
 	defer done()
 	waits := func(why string) {
 		t.Helper()
@@ -287,13 +287,15 @@ func TestATunnelThatWouldLeadNowhereIsNotMade(t *testing.T) {
 			"ip route del unreachable 198.18.0.2"},
 	} {
 		l.ns.Exec(t, "ip", "route", "flush", "default") // else it leads anywhere
-		told.clear()
+		reported.clear()
 		l.ns.Exec(t, strings.Fields(c.away)...)
-		until(t, c.away+" is told", func() bool { return told.any(func(e netstate.HostEvent) bool { return e.Underlay }) })
+		until(t, c.away+" is told",
+			func() bool { return reported.any(func(e netstate.HostEvent) bool { return e.Underlay }) })
 		waits(c.why)
-		told.clear()
+		reported.clear()
 		l.ns.Exec(t, strings.Fields(c.back)...)
-		until(t, c.back+" is told", func() bool { return told.any(func(e netstate.HostEvent) bool { return e.Underlay }) })
+		until(t, c.back+" is told",
+			func() bool { return reported.any(func(e netstate.HostEvent) bool { return e.Underlay }) })
 		l.must(owner(1), want)
 		l.ns.Exec(t, strings.Fields(c.away)...) // from a tunnel that stands
 		waits(c.why)

@@ -19,7 +19,7 @@ func TestATunnelGoesThroughAVPNOfTheHost(t *testing.T) {
 	w.under.Exec(t, "ip", "link", "add", "vpn", "type", "bridge")
 	w.under.Exec(t, "ip", "link", "set", "vpn", "up")
 	at := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{100, 64, 0, byte(i + 1)}) }
-	wish := func(i int) netstate.State {
+	desired := func(i int) netstate.State {
 		c := clusterOf(2, i, false)
 		for k := range c.Tunnels {
 			c.Tunnels[k].Local, c.Tunnels[k].Remote = at(i), at(1-i)
@@ -40,7 +40,7 @@ func TestATunnelGoesThroughAVPNOfTheHost(t *testing.T) {
 		}
 		before = append(before, shows(l))
 		l.must(ground, switchGround)
-		l.must(owner(1), wish(i))
+		l.must(owner(1), desired(i))
 	}
 	const fits = 1420 - 50
 	for _, size := range []int{100, fits} {
@@ -59,14 +59,14 @@ func TestATunnelGoesThroughAVPNOfTheHost(t *testing.T) {
 	// The VPN is stopped: the tunnel goes, says why, and comes back with it.
 	l := w.nodes[1]
 	l.ns.Exec(t, "ip", "addr", "del", at(1).String()+"/32", "dev", "vpn0")
-	fs := l.apply(t.Context(), owner(1), wish(1))
+	fs := l.apply(t.Context(), owner(1), desired(1))
 	if len(fs) == 0 || !fs[0].Waiting ||
 		!strings.Contains(fs[0].Err, "the local address 100.64.0.2 is on no interface of the host") {
 		t.Errorf("without its VPN: %+v", fs)
 	}
 	l.ns.Exec(t, "ip", "addr", "add", at(1).String()+"/32", "dev", "vpn0")
 	l.ns.Exec(t, "ip", "route", "add", at(0).String()+"/32", "dev", "vpn0") // the kernel took it with the last address
-	l.must(owner(1), wish(1))
+	l.must(owner(1), desired(1))
 	until(t, "the VPN is back, and so is the tunnel", func() bool { return w.pings(0, 1, fits) })
 	for i, l := range w.nodes {
 		l.must(owner(1), netstate.State{})

@@ -58,13 +58,13 @@ func TestTheCarrierOfAnAppsLinkIsNoChange(t *testing.T) {
 		do(fmt.Sprintf("ip link add es%d type bridge", marks))
 		until(t, "mark", func() bool { return e.any(touches(marks)) })
 	}
-	told := func(ev netstate.HostEvent) bool { return len(ev.Links) > 0 || touches(7)(ev) }
+	reported := func(ev netstate.HostEvent) bool { return len(ev.Links) > 0 || touches(7)(ev) }
 	flap(1) // the first message about a link is always told
 	mark()
 	e.clear()
 	flap(3)
 	mark()
-	if e.any(told) {
+	if e.any(reported) {
 		t.Errorf("a flap of an app's link is told: %+v", e.list)
 	}
 	for _, c := range []struct {
@@ -117,7 +117,7 @@ func TestALinkThatFlapsIsMutedAndItsChangesAreStillTold(t *testing.T) {
 	}()
 	until(t, "first event is a resync",
 		func() bool { return e.any(func(ev netstate.HostEvent) bool { return ev.Resync }) })
-	told := func(name string) bool {
+	reported := func(name string) bool {
 		return e.any(func(ev netstate.HostEvent) bool {
 			return slices.Contains(ev.Links, netstate.LinkTouch{Number: 7, Name: name})
 		})
@@ -129,16 +129,16 @@ func TestALinkThatFlapsIsMutedAndItsChangesAreStillTold(t *testing.T) {
 	}
 	app.Exec(t, "ip", "-batch", flaps)
 	do("ip link set es7a2 mtu 1499") // the first message of a link is always told
-	until(t, "es7a2", func() bool { return told("es7a2") })
+	until(t, "es7a2", func() bool { return reported("es7a2") })
 	muted := false
 	for mtu := 1400; mtu < 1408 && !muted; mtu++ { // on a busy machine a mute may end just then
 		app.Exec(t, "ip", "-batch", flaps)
 		e.clear()
 		do(fmt.Sprint("ip link set es7a1 mtu ", mtu))
 		do(fmt.Sprint("ip link set es7a2 mtu ", mtu))
-		until(t, "a change of another link", func() bool { return told("es7a2") })
-		muted = !told("es7a1")
-		for end := time.Now().Add(11 * time.Second); !told("es7a1"); time.Sleep(5 * time.Millisecond) {
+		until(t, "a change of another link", func() bool { return reported("es7a2") })
+		muted = !reported("es7a1")
+		for end := time.Now().Add(11 * time.Second); !reported("es7a1"); time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("what changed while the link was muted is not told")
 			}
@@ -150,7 +150,7 @@ func TestALinkThatFlapsIsMutedAndItsChangesAreStillTold(t *testing.T) {
 	app.Exec(t, "ip", "-batch", flaps)
 	e.clear()
 	do("ip link del es7a1")
-	until(t, "the end of the link", func() bool { return told("es7a1") })
+	until(t, "the end of the link", func() bool { return reported("es7a1") })
 	cancel()
 	if err := <-done; err != nil {
 		t.Errorf("watch: %v", err)

@@ -14,7 +14,7 @@ func TestEachWayOutComesBackAsItWasWanted(t *testing.T) {
 	l.ns.Exec(t, "ip", "link", "set", "eth1", "up")
 	l.ns.Exec(t, "ip", "link", "set", "far1", "up")
 	doc := "ports:\n" + wanDoc + "networkInstances:\n  " + owner(1).Name + ": {ipv4: {subnet: 10.1.0.0/24}}\n"
-	before := wishes{}
+	before := desiredStates{}
 	for _, c := range []struct{ do, want string }{
 		{"", "default via 192.0.2.1 dev eth0 proto 101"},
 		{"ip route replace default dev eth0", "default dev eth0 proto 101 scope link"},
@@ -30,7 +30,7 @@ func TestEachWayOutComesBackAsItWasWanted(t *testing.T) {
 		if c.do != "" {
 			l.ns.Exec(t, "sh", "-ec", c.do)
 		}
-		want := l.wishes(doc, before)
+		want := l.desiredStates(doc, before)
 		l.turn(before, want)
 		before = want
 		if got := strings.TrimSpace(l.ns.Exec(t, "ip", "route", "show", "default", "table", "20001", "type",
@@ -46,8 +46,8 @@ func TestTheRuleOfAPortsGatewayComesBackAsItWasWanted(t *testing.T) {
 	l := newLab(t)
 	doc := "ports:\n" + strings.Replace(wanDoc, "uplink: true", "uplink: true, gateway: 192.0.2.7", 1) +
 		"networkInstances:\n  " + owner(1).Name + ": {ipv4: {subnet: 10.1.0.0/24}}\n"
-	by := l.wishes(doc, wishes{})
-	l.turn(wishes{}, by)
+	by := l.desiredStates(doc, desiredStates{})
+	l.turn(desiredStates{}, by)
 	rules := func() string { return l.ns.Exec(t, "ip", "rule", "show", "priority", "22001") }
 	const want = "22001:\tfrom all oif eth0 dport 53 lookup 20001 proto 101\n"
 	if got := rules(); got != want {
@@ -61,7 +61,7 @@ func TestTheRuleOfAPortsGatewayComesBackAsItWasWanted(t *testing.T) {
 			t.Errorf("beside %q the rules are %q, want %q", more, got, want)
 		}
 	}
-	l.turn(by, l.wishes(strings.Replace(doc, ", gateway: 192.0.2.7", "", 1), by))
+	l.turn(by, l.desiredStates(strings.Replace(doc, ", gateway: 192.0.2.7", "", 1), by))
 	if got := rules(); got != "" {
 		t.Errorf("the rule stays: %q", got)
 	}

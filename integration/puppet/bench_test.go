@@ -235,10 +235,10 @@ func (c *catalog) compile(b *testing.B, nodes []string, timeout string) {
 	b.Logf("environment_timeout %s: yaml %.0f ms a catalog at first, %.0f later", timeout, first, later)
 	b.ReportMetric(later, "yaml-ms/catalog-"+timeout)
 	for _, way := range ways[1:] {
-		mineFirst, mine := of(way)
+		mineFirst, owned := of(way)
 		b.Logf("environment_timeout %s: %s %.0f ms (%.2f) at first, %.0f (%.2f) later", timeout, way, mineFirst,
-			mineFirst/first, mine, mine/later)
-		b.ReportMetric(mine/later, way+"/yaml-"+timeout)
+			mineFirst/first, owned, owned/later)
+		b.ReportMetric(owned/later, way+"/yaml-"+timeout)
 	}
 }
 

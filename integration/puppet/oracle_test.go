@@ -186,8 +186,8 @@ func (o *oracle) ways(number int, h hierarchy) func() {
 	o.Helper()
 	lookups := h.lookups("yaml")
 	type pair struct {
-		what        string
-		local, ours int
+		what       string
+		local, own int
 	}
 	var pairs []pair
 	for _, each := range []bool{false, true} {
@@ -211,7 +211,7 @@ func (o *oracle) ways(number int, h hierarchy) func() {
 		for _, p := range pairs {
 			for i, l := range lookups {
 				o.equal(fmt.Sprintf("%s: lookup of %s, merge %v", p.what, l.Key, l.Merge), h, o.found.Puppet[p.local][i],
-					o.found.Puppet[p.ours][i])
+					o.found.Puppet[p.own][i])
 			}
 		}
 	}

@@ -21,8 +21,8 @@ import (
 	"time"
 )
 
-// patience is how long anything may take that must come.
-const patience = 3 * time.Minute
+// timeout is how long anything may take that must come.
+const timeout = 3 * time.Minute
 
 // node is the node of the seed's use cases.
 const node = "node-1.domain.tld"
@@ -39,7 +39,7 @@ func built(name string) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, name)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "edgespan/cmd/"+name).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w: %s", name, err, out)
@@ -121,7 +121,7 @@ func start(t testing.TB, more ...string) *controller {
 		c.url = "https://" + api
 	case <-ended:
 		t.Fatalf("the controller has ended: %s", log.String())
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		t.Fatal("the controller does not run")
 	}
 	c.trust()
@@ -139,7 +139,7 @@ func (c *controller) trust() {
 		}
 	}
 	pool.AppendCertsFromPEM(c.read(c.ca))
-	c.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}, Timeout: patience}
+	c.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}, Timeout: timeout}
 	c.Cleanup(c.client.CloseIdleConnections)
 }
 

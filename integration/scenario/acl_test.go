@@ -28,7 +28,7 @@ func (w *world) fetch(app, port string, within time.Duration) int {
 func (w *world) gets(why, app string, open, silent string) {
 	w.Helper()
 	if open != "" {
-		if code := w.fetch(app, open, patience); code != fetched {
+		if code := w.fetch(app, open, timeout); code != fetched {
 			w.Errorf("%s: curl of %s to port %s ends with %d", why, app, open, code)
 		}
 	}

@@ -44,7 +44,7 @@ func TestAFloodOfDHCPFillsNoRunFolder(t *testing.T) {
 		return ether(everybody, own, etherIPv4,
 			ipv4(netip.IPv4Unspecified(), all, 17, dhcpAsk(chaddr, 53, 1, 3, 54, 4, 10, 1, 0, 1, 50, 4, 10, 1, 0, 99)))
 	}
-	flood := func(what string, most int64, frames ...[]byte) (peak int64) {
+	flood := func(what string, limit int64, frames ...[]byte) (peak int64) {
 		t.Helper()
 		before, sent := w.folderSize(folder), 0
 		for end := time.Now().Add(2 * time.Second); time.Now().Before(end); sent++ {
@@ -57,8 +57,8 @@ func TestAFloodOfDHCPFillsNoRunFolder(t *testing.T) {
 		}
 		peak = max(peak, w.folderSize(folder)-before)
 		t.Logf("%s: %d requests, the run folder grows by %d octets", what, sent, peak)
-		if peak > most || sent < 5000 {
-			t.Errorf("%s: it grows by %d octets, which may be %d, for %d requests", what, peak, most, sent)
+		if peak > limit || sent < 5000 {
+			t.Errorf("%s: it grows by %d octets, which may be %d, for %d requests", what, peak, limit, sent)
 		}
 		return peak
 	}

@@ -24,7 +24,7 @@ func TestDriftIsToldAndStaysWhileItIsOnlyObserved(t *testing.T) {
 	w.in("node", "iptables", "-I", "ES1-FWD", "1", "-p", "udp", "--dport", "9", "-j", "ACCEPT")
 	w.in("node", "ip", "link", "set", "es1", "mtu", "1400")
 	touched, changedByHand := rules(), w.dump("node")
-	told := func(when string) {
+	reported := func(when string) {
 		t.Helper()
 		w.eventually(when+": drift is told", func() bool {
 			s := w.status("ni", ni(1))
@@ -35,7 +35,7 @@ func TestDriftIsToldAndStaysWhileItIsOnlyObserved(t *testing.T) {
 			t.Errorf("%s: the host was changed:\n%s", when, changed(changedByHand, now))
 		}
 	}
-	told("at once")
+	reported("at once")
 	ping, err := w.PingLoop("a", netip.MustParseAddr(lab.WebAddr), 5*time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestDriftIsToldAndStaysWhileItIsOnlyObserved(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.restart()
-	told("after a restart")
+	reported("after a restart")
 	if c := ping.Stop(); c.Lost+c.Wrong > 0 || c.Sent == 0 {
 		t.Errorf("a restart beside drift: %+v", c)
 	}

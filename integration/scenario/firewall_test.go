@@ -232,7 +232,7 @@ func TestARuleChangeEndsWhatItDeniesAndLosesNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, err := w.dial("web", "tcp4", "", world7, patience)
+	kept, err := w.dial("web", "tcp4", "", world7, timeout)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,19 +240,19 @@ func TestARuleChangeEndsWhatItDeniesAndLosesNothingElse(t *testing.T) {
 	for round := range 5 {
 		for _, to := range []string{"198.51.100.81:7", clientIP + ":7"} {
 			for _, network := range []string{"tcp4", "udp4"} {
-				c, err := w.dial("web", network, "", to, patience)
+				c, err := w.dial("web", network, "", to, timeout)
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer c.Close()
-				if err := say(c, patience); err != nil {
+				if err := say(c, timeout); err != nil {
 					t.Fatalf("round %d: %s to %s: %v", round, network, to, err)
 				}
 				with("drop egress ip: 198.51.100.81", "allow egress ip: 198.51.100.64/27") // .80 by another rule
 				if err := say(c, denial); err == nil {
 					t.Errorf("round %d: the flow %s to %s goes on after its rule went", round, network, to)
 				}
-				if err := say(kept, patience); err != nil {
+				if err := say(kept, timeout); err != nil {
 					t.Fatalf("round %d: the flow that is allowed: %v", round, err)
 				}
 				with(all...)
@@ -282,10 +282,10 @@ func TestEveryDirectionOfADeniedFlowEnds(t *testing.T) {
 		{"to the gateway", "web", "10.1.0.1", acl("allow egress ip: 10.1.0.1"), ""},
 	} {
 		with(c.web, c.client)
-		conn, err := w.dial(c.from, "tcp4", "", c.to+":7", patience)
+		conn, err := w.dial(c.from, "tcp4", "", c.to+":7", timeout)
 		if err == nil {
 			defer conn.Close()
-			err = say(conn, patience)
+			err = say(conn, timeout)
 		}
 		if err != nil {
 			t.Errorf("%s: a flow that is allowed: %v", c.why, err)

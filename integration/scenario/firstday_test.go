@@ -65,8 +65,8 @@ func TestAFleetsFirstDay(t *testing.T) {
 		t.Errorf("node set says %q", said)
 	}
 	n := o.is("edge-1", "in sync", func(n nodeSeen) bool { return n.Ready })
-	if n.Running != n.Wanted {
-		t.Errorf("in sync with %+v and not %+v", n.Running, n.Wanted)
+	if n.Running != n.Desired {
+		t.Errorf("in sync with %+v and not %+v", n.Running, n.Desired)
 	}
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1), "app/"+app(2))
 	client := w.lease("client")

@@ -45,10 +45,10 @@ func TestAFullDiskKeepsTheController(t *testing.T) {
 		big = append(big, strings.Replace(off, "activate: true", "activate: false", 1))
 	}
 	o.set("edge-1", doc([]string{network(1, "")}, big...))
-	told := func(n nodeSeen) bool {
+	reported := func(n nodeSeen) bool {
 		return n.Online && strings.Contains(n.Why, "can't store it") && strings.Contains(n.Why, "no space left on device")
 	}
-	o.is("edge-1", "waiting", told)
+	o.is("edge-1", "waiting", reported)
 	w.wait("ready", "ni/"+ni(1), "ni/"+ni(2), "app/"+app(1), "app/"+app(2))
 
 	room()

@@ -191,7 +191,7 @@ func TestAnAppServesDHCPOnASwitchOnlyWithLeave(t *testing.T) {
 // An app opens all the flows that it can. Others go on, the node's management too, and the
 // machine's table has room.
 func TestAnAppThatOpensAllFlowsHurtsItselfAlone(t *testing.T) {
-	const most, tries, pings = 8192, 12000, 300
+	const limit, tries, pings = 8192, 12000, 300
 	w := newWorld(t, "web", "client")
 	w.start(doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll), onNet(2, 1, "client", allowAll)))
 	w.wait("ready", "app/"+app(1), "app/"+app(2))
@@ -199,7 +199,7 @@ func TestAnAppThatOpensAllFlowsHurtsItselfAlone(t *testing.T) {
 	w.lease("client")
 	web, node, own, addr := w.raw("web"), w.mac("node", "es1"), w.mac("web", "eth0"), w.ip(app(1))
 	lost := make(chan string, 2)
-	ping := func(who, whom string, most float64) {
+	ping := func(who, whom string, limit float64) {
 		r, err := w.Exec(w.ctx, who, "ping", "-q", "-i", "0.01", "-c", fmt.Sprint(pings), "-W", "2", whom)
 		said := regexp.MustCompile(`([\d.]+)% packet loss`).FindStringSubmatch(r.Out)
 		if err != nil || len(said) < 2 {
@@ -208,8 +208,8 @@ func TestAnAppThatOpensAllFlowsHurtsItselfAlone(t *testing.T) {
 		}
 		n, err := strconv.ParseFloat(said[1], 64)
 		t.Logf("%s to %s: %s", who, whom, said[0])
-		if err != nil || n > most {
-			t.Errorf("%s to %s: %s, %v: %v %% at most", who, whom, said[0], err, most)
+		if err != nil || n > limit {
+			t.Errorf("%s to %s: %s, %v: %v %% at most", who, whom, said[0], err, limit)
 		}
 		lost <- ""
 	}
@@ -240,8 +240,8 @@ func TestAnAppThatOpensAllFlowsHurtsItselfAlone(t *testing.T) {
 	w.in("isp", "ping", "-c1", "-W2", lab.NodeAt)
 	entries := strings.Count(w.in("node", "conntrack", "-L", "-s", addr.String(), "-d", lab.WebAddr), "src="+addr.String()+
 		" ")
-	if entries < most/2 || entries > most {
-		t.Errorf("the app has %d flows, %d are its most", entries, most)
+	if entries < limit/2 || entries > limit {
+		t.Errorf("the app has %d flows, %d are its most", entries, limit)
 	}
 	t.Logf("%d flows are tracked", entries)
 	if dropped := w.in("node", "iptables", "-vxnL",

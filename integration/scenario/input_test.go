@@ -464,7 +464,8 @@ func TestDocumentsThatAreNoConfigAreRefused(t *testing.T) {
 	p.refused("deep YAML blocks", deep.String())
 	p.faults("keys twice in JSON", `{"ports": {"wan": {"ifName": "uplink0", "ifName": "eth9"}}, "ports": {}}`,
 		"ports: duplicate key (2 times)", "ports.wan.ifName: duplicate key (2 times)")
-	p.faults("keys twice in YAML", "ports:\n  wan: {ifName: uplink0}\n  wan: {ifName: eth9}\nports: {}\n", "ports: duplicate key (2 times)",
+	p.faults("keys twice in YAML", "ports:\n  wan: {ifName: uplink0}\n  wan: {ifName: eth9}\nports: {}\n",
+		"ports: duplicate key (2 times)",
 		"ports.wan: duplicate key (2 times)")
 	p.untouched()
 }

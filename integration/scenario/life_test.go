@@ -174,14 +174,14 @@ func (w *world) listen(argv ...string) func() string {
 		show(202)
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
-		var ours []string
+		var own []string
 		for _, l := range strings.Split(out.string()[begin:end], "\n") {
 			if strings.TrimSpace(l) != "" && !strings.Contains(l, "mark") && !strings.Contains(l, "203.0.113.0/24") &&
 				!strings.HasPrefix(l, "# new generation") {
-				ours = append(ours, l)
+				own = append(own, l)
 			}
 		}
-		return strings.Join(ours, "\n")
+		return strings.Join(own, "\n")
 	}
 }
 

@@ -83,7 +83,7 @@ func (w *world) applyMany(configs []string, each time.Duration) time.Duration {
 	defer tick.Stop()
 	for _, d := range docs {
 		<-tick.C
-		if _, err := client.Apply(w.ctx, d, nodeapi.How{}); err != nil {
+		if _, err := client.Apply(w.ctx, d, nodeapi.ApplyOptions{}); err != nil {
 			w.Fatal(err)
 		}
 	}

@@ -94,9 +94,9 @@ func (w *world) mtus(want int) {
 	var got string
 	w.eventually(fmt.Sprintf("an MTU of %d", want), func() bool {
 		opts := w.in("node", "cat", w.RunDir()+"/ni/1/conf/opts")
-		_, told, _ := strings.Cut(opts, "option:mtu,")
+		_, reported, _ := strings.Cut(opts, "option:mtu,")
 		got = strings.Join([]string{mtu("node", "es1"), mtu("node", "es1a1"), mtu("node", "es1a2"), mtu("web", "eth0"),
-			mtu("db", "lan0"), strings.Fields(told)[0]}, " ")
+			mtu("db", "lan0"), strings.Fields(reported)[0]}, " ")
 		return got == strings.TrimSpace(strings.Repeat(strconv.Itoa(want)+" ", 6))
 	})
 }

@@ -90,7 +90,7 @@ func (f *field) tellsTheTruth(tunnels map[string]int) {
 	}
 	for _, p := range f.peers {
 		s := f.peer(p)
-		if !s.Online || !s.Ready || s.Health != "green" || s.Wanted != s.Applied ||
+		if !s.Online || !s.Ready || s.Health != "green" || s.Desired != s.Applied ||
 			!slices.Equal(s.Clusters, []string{"yard"}) || len(s.Ignored) > 0 {
 			f.w.Errorf("%s is told as %+v", p.name, s)
 		}
@@ -100,8 +100,8 @@ func (f *field) tellsTheTruth(tunnels map[string]int) {
 			}
 		}
 		links := strings.Count(p.in("node", "ip", "-o", "link", "show", "type", "vxlan"), "vxlan")
-		if told := len(s.of("tunnel")); told != tunnels[p.name] || p.tunnels() != told {
-			f.w.Errorf("%s has %d tunnels, tells %d, and should have %d", p.name, links, told, tunnels[p.name])
+		if reported := len(s.of("tunnel")); reported != tunnels[p.name] || p.tunnels() != reported {
+			f.w.Errorf("%s has %d tunnels, tells %d, and should have %d", p.name, links, reported, tunnels[p.name])
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 func BenchmarkDeployACluster(b *testing.B) {
 	f := newField(b, 3)
 	f.apply(f.describePeers() + "---\n" + f.describeCluster(f.peers[0], "star"))
-	var command, crossed, told []time.Duration
+	var command, crossed, reported []time.Duration
 	for b.Loop() {
 		began := time.Now()
 		pings := f.pingAll()
@@ -28,7 +28,7 @@ func BenchmarkDeployACluster(b *testing.B) {
 		})
 		crossed = append(crossed, time.Since(began))
 		f.untilReady()
-		told = append(told, time.Since(began))
+		reported = append(reported, time.Since(began))
 		for _, l := range pings {
 			l.Stop()
 		}
@@ -39,7 +39,7 @@ func BenchmarkDeployACluster(b *testing.B) {
 	for _, x := range []struct {
 		what string
 		took []time.Duration
-	}{{"command", command}, {"ping", crossed}, {"ready", told}} {
+	}{{"command", command}, {"ping", crossed}, {"ready", reported}} {
 		slices.Sort(x.took)
 		b.ReportMetric(x.took[len(x.took)/2].Seconds()*1000, x.what+"-ms")
 		b.ReportMetric(x.took[len(x.took)-1].Seconds()*1000, x.what+"-ms-most")

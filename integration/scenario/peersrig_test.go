@@ -188,11 +188,11 @@ func (f *field) told() string {
 
 // peerSeen and clusterSeen are what -o json says.
 type peerSeen struct {
-	Name, ID, Health, Why, Wanted, Applied string
-	Online, Ready, Described               bool
-	Clusters                               []string
-	Counts                                 map[string]int
-	Parameters, Ignored                    []parameterSeen
+	Name, ID, Health, Why, Desired, Applied string
+	Online, Ready, Described                bool
+	Clusters                                []string
+	Counts                                  map[string]int
+	Parameters, Ignored                     []parameterSeen
 }
 
 type parameterSeen struct {

@@ -27,7 +27,8 @@ ip rule add priority 20001 from 203.0.113.0/24 lookup main
 ip rule add priority 19000 from 203.0.113.0/24 lookup 20001 protocol 101
 ip route add 203.0.120.0/24 via 192.0.2.1 table 20001 protocol static
 ip route add 203.0.114.0/24 via 192.0.2.1 table 555
-for c in ESX-FWD ES1000-FWD ES01-FWD DOCKER; do iptables -N $c; iptables -A $c -s 203.0.113.7 -j DROP; iptables -t nat -N $c; done
+for c in ESX-FWD ES1000-FWD ES01-FWD DOCKER; do iptables -N $c; iptables -A $c -s 203.0.113.7 -j DROP; iptables ` +
+		`-t nat -N $c; done
 iptables -A FORWARD -s 203.0.113.1 -j DROP
 iptables -A INPUT -s 203.0.113.2 -j DOCKER
 iptables -t nat -A POSTROUTING -s 203.0.113.0/24 -j MASQUERADE
@@ -35,7 +36,8 @@ nft add table bridge es1x
 nft add table inet es1
 nft add chain inet es1 es1 '{ type filter hook forward priority 10; }'
 nft add rule inet es1 es1 ip saddr 203.0.113.8 drop
-for l in lan0 lan1 ext1 ext2; do ip link add $l type veth peer name p-$l netns $0; ip link set $l up; ip -n $0 link set p-$l up; done
+for l in lan0 lan1 ext1 ext2; do ip link add $l type veth peer name p-$l netns $0; ip link set $l up; ip -n $0 ` +
+		`link set p-$l up; done
 mkdir -p $1/ni/1000x $1/ni/01; echo of others >$1/notes; echo port=0 >$1/ni/1000x/dnsmasq.conf; echo x >$1/ni/01/owner`
 	r.in("node", "sh", "-c", script, r.NS("isp"), r.RunDir())
 	r.eventually("addresses that are not tentative", func() bool {
@@ -44,7 +46,8 @@ mkdir -p $1/ni/1000x $1/ni/01; echo of others >$1/notes; echo port=0 >$1/ni/1000
 }
 
 // ours are the marks of what the daemon makes or borrows in what tools print.
-var ours = regexp.MustCompile(`\bES(-|[1-9]\d{0,2}-)|\b(es[1-9]\d{0,2}(a\d+)?|lan[01]|ext[12]|vm[12])\b|^2[012]\d{3}:.*proto 101|table 20\d{3} proto 101|es-doomed|^(\*|COMMIT|:[A-Z]+ ACCEPT)`)
+var ours = regexp.MustCompile(`\bES(-|[1-9]\d{0,2}-)|\b(es[1-9]\d{0,2}(a\d+)?|lan[01]|ext[12]|vm[12])\b|` +
+	`^2[012]\d{3}:.*proto 101|table 20\d{3} proto 101|es-doomed|^(\*|COMMIT|:[A-Z]+ ACCEPT)`)
 
 var timers = regexp.MustCompile(`(hello_timer|tcn_timer|topology_change_timer|gc_timer) +[0-9.]+|\[\d+:\d+\]`)
 

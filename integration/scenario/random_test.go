@@ -69,7 +69,7 @@ type random struct {
 	*rand.Rand
 	seed    uint64
 	client  *nodeapi.Client
-	wish    wish
+	desired wish
 	older   []wish
 	late    bool // whether the namespace lateNS is there
 	foreign []string
@@ -91,7 +91,7 @@ func newRandom(t *testing.T, seed uint64) *random {
 }
 
 func (r *random) run() {
-	r.wish = newWish(r.Rand)
+	r.desired = newWish(r.Rand)
 	for applied := 0; applied < *randomConfigs; {
 		applied += r.burst()
 		if why := r.settle(); why != "" {
@@ -129,16 +129,16 @@ func (r *random) burst() int {
 		}
 		switch k := r.IntN(12); {
 		case k == 0:
-			r.wish = wish{}
+			r.desired = wish{}
 		case k == 1 && len(r.older) > 0:
-			r.wish = r.older[r.IntN(len(r.older))]
+			r.desired = r.older[r.IntN(len(r.older))]
 		default:
 			for range 1 + r.IntN(6) {
-				r.wish.draw(r.Rand)
+				r.desired.draw(r.Rand)
 			}
 		}
-		r.older = append(r.older, r.wish)
-		r.want(r.wish.scene(r.late))
+		r.older = append(r.older, r.desired)
+		r.want(r.desired.scene(r.late))
 		time.Sleep(time.Duration(max(0, r.IntN(200)-100)) * time.Millisecond) // any moment of an apply
 	}
 	if r.IntN(7) == 0 {
@@ -171,7 +171,7 @@ func (r *random) want(s scene) {
 		r.Fatal(err)
 	}
 	r.log = append(r.log, s.doc)
-	if _, err := r.client.Apply(r.ctx, text, nodeapi.How{}); err != nil {
+	if _, err := r.client.Apply(r.ctx, text, nodeapi.ApplyOptions{}); err != nil {
 		r.fail("apply: %v", err)
 	}
 	r.now = s

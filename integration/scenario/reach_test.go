@@ -162,7 +162,7 @@ func say(c net.Conn, within time.Duration) error {
 // reaches wants an answer.
 func (w *world) reaches(why, short, network, from, to string) {
 	w.Helper()
-	if got := w.meets(short, network, from, to, patience); got != answered {
+	if got := w.meets(short, network, from, to, timeout); got != answered {
 		w.Errorf("%s: %s from %s %s to %s meets %s", why, network, short, from, to, got)
 	}
 }

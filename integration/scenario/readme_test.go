@@ -22,8 +22,8 @@ func TestTheFleetOfTheReadmeRuns(t *testing.T) {
 	}
 	w := newWorld(t, "web", "client")
 	file := filepath.Join(w.Dir, "wanted.json")
-	wanted := w.overrides(doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll)))
-	if err := os.WriteFile(file, []byte(wanted), 0o600); err != nil {
+	desired := w.overrides(doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll)))
+	if err := os.WriteFile(file, []byte(desired), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	o := &office{w: w, name: "lab", dir: filepath.Join(w.Dir, "fleet"), asked: lines[0].argv[1:]}

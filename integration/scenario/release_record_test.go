@@ -174,9 +174,9 @@ func (w *world) ipLinks(ns string) []ipLink {
 func (w *world) recordHost() string {
 	w.Helper()
 	var b strings.Builder
-	ours := slices.DeleteFunc(w.ipLinks("node"), func(l ipLink) bool { return !strings.HasPrefix(l.Alias, "edgespan") })
-	slices.SortStableFunc(ours, func(x, y ipLink) int { return strings.Compare(x.Master, y.Master) }) // bridges first
-	for _, l := range ours {
+	own := slices.DeleteFunc(w.ipLinks("node"), func(l ipLink) bool { return !strings.HasPrefix(l.Alias, "edgespan") })
+	slices.SortStableFunc(own, func(x, y ipLink) int { return strings.Compare(x.Master, y.Master) }) // bridges first
+	for _, l := range own {
 		switch l.Info.Kind {
 		case "bridge":
 			fmt.Fprintf(&b, "ip -n $NODE link add %s type bridge nf_call_iptables 1 nf_call_ip6tables 1\n", l.IfName)
@@ -201,7 +201,7 @@ func (w *world) recordHost() string {
 			fmt.Fprintf(&b, format, strings.TrimSpace(line))
 		}
 	}
-	for _, l := range ours {
+	for _, l := range own {
 		if l.Info.Kind == "bridge" {
 			for _, a := range w.addresses("node", l.IfName) {
 				fmt.Fprintf(&b, "ip -n $NODE addr add %s dev %s noprefixroute\n", a, l.IfName)

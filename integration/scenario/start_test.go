@@ -123,7 +123,7 @@ func TestAFullDiskEndsNothing(t *testing.T) {
 	if r, err := w.CLI(w.ctx, "get", "app", app(2)); err != nil || r.Code == 0 {
 		t.Errorf("a refused app is there: %v %s", err, r.Out)
 	}
-	stood, versions := w.link("web"), map[any]bool{}
+	complete, versions := w.link("web"), map[any]bool{}
 	for range 3 {
 		version := w.status("app", app(1))["targetVersion"]
 		if versions[version] {
@@ -136,8 +136,8 @@ func TestAFullDiskEndsNothing(t *testing.T) {
 		w.restart()
 		w.wait("ready", "ni/"+ni(1), "app/"+app(1))
 	}
-	if now := w.link("web"); now != stood {
-		t.Errorf("link and dnsmasq are %s, were %s", now, stood)
+	if now := w.link("web"); now != complete {
+		t.Errorf("link and dnsmasq are %s, were %s", now, complete)
 	}
 	w.killDnsmasq()
 	w.answersWithin(boundOfARepair)
@@ -174,7 +174,7 @@ func TestADamagedStateFolderEndsNothing(t *testing.T) {
 	w.start(document)
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1), "app/"+app(2))
 	leases := fmt.Sprint(w.lease("web"), w.lease("db"))
-	stood, version := w.link("web")+" "+w.link("db"), w.status("app", app(1))["targetVersion"]
+	complete, version := w.link("web")+" "+w.link("db"), w.status("app", app(1))["targetVersion"]
 	id, err := os.ReadFile(filepath.Join(w.StateDir(), "node-id"))
 	if err != nil {
 		t.Fatal(err)
@@ -191,8 +191,8 @@ func TestADamagedStateFolderEndsNothing(t *testing.T) {
 		}
 		w.restart()
 		w.wait("ready", "ni/"+ni(1), "app/"+app(1), "app/"+app(2))
-		if now := w.link("web") + " " + w.link("db"); now != stood {
-			t.Errorf("%s: links and dnsmasq are %s, were %s", what, now, stood)
+		if now := w.link("web") + " " + w.link("db"); now != complete {
+			t.Errorf("%s: links and dnsmasq are %s, were %s", what, now, complete)
 		}
 		if now := fmt.Sprint(w.lease("web"), w.lease("db")); now != leases {
 			t.Errorf("%s: the leases are %s, were %s", what, now, leases)
@@ -256,8 +256,8 @@ func TestADamagedStateFolderEndsNothing(t *testing.T) {
 	w.lease("web")
 	w.apply(document)
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1), "app/"+app(2))
-	if now := w.link("web") + " " + w.link("db"); now != stood {
-		t.Errorf("after the apply links and dnsmasq are %s, were %s", now, stood)
+	if now := w.link("web") + " " + w.link("db"); now != complete {
+		t.Errorf("after the apply links and dnsmasq are %s, were %s", now, complete)
 	}
 
 	// Who wants to know of it by the exit code can.

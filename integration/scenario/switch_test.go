@@ -75,22 +75,22 @@ func TestASwitchNetworkJoinsItsAppsToTheSegmentOfItsPort(t *testing.T) {
 		}
 	}
 	// A flow that new rules deny ends, and one that they allow goes on.
-	flow, err := w.dial("lan", "tcp4", "", b.IP.String()+":80", patience)
+	flow, err := w.dial("lan", "tcp4", "", b.IP.String()+":80", timeout)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = flow.Close() }()
-	if err := say(flow, patience); err != nil {
+	if err := say(flow, timeout); err != nil {
 		t.Fatal(err)
 	}
 	w.apply(lanDoc(nets, onNet(1, 1, "a", allowAll),
 		onNet(2, 1, "b", in+", ping: {action: allow, match: {protocol: icmp}}")))
 	w.wait("ready", "app/"+app(1), "app/"+app(2))
-	if err := say(flow, patience); err != nil {
+	if err := say(flow, timeout); err != nil {
 		t.Errorf("an allowed flow: %v", err)
 	}
 	w.in("lan", "ping", "-c1", "-W2", a.IP.String())
-	if got := w.meets("a", "tcp4", "", b.IP.String()+":80", patience); got != answered {
+	if got := w.meets("a", "tcp4", "", b.IP.String()+":80", timeout); got != answered {
 		t.Errorf("a to b meets %s", got)
 	}
 	w.apply(lanDoc(nets, onNet(1, 1, "a", allowAll), onNet(2, 1, "b", "")))
@@ -142,12 +142,12 @@ func TestAnAppOfASwitchCannotRideOnTheFlowOfAnother(t *testing.T) {
 	w.in("b", "ip", "link", "set", "eth0", "up")
 	w.static("c", "10.5.0.3")
 	w.echo("c", "udp4", "10.5.0.3:9000")
-	flow, err := w.dial("a", "udp4", "10.5.0.1:4000", "10.5.0.3:9000", patience)
+	flow, err := w.dial("a", "udp4", "10.5.0.1:4000", "10.5.0.3:9000", timeout)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = flow.Close() }()
-	if err := say(flow, patience); err != nil {
+	if err := say(flow, timeout); err != nil {
 		t.Fatal(err)
 	}
 	got := w.sniff("c", "eth0", "b in the name of a", "a itself")
@@ -177,12 +177,12 @@ func TestFlowsOfASwitchAndOfALocalNetworkWithTheSameAddressesAreApart(t *testing
 	w.wait("ready", "app/"+app(1), "app/"+app(2), "app/"+app(3))
 	own := w.lease("local").IP
 	w.echo("isp", "udp4", lab.WebAddr+":9000")
-	flow, err := w.dial("local", "udp4", own.String()+":4000", lab.WebAddr+":9000", patience)
+	flow, err := w.dial("local", "udp4", own.String()+":4000", lab.WebAddr+":9000", timeout)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = flow.Close() }()
-	if err := say(flow, patience); err != nil {
+	if err := say(flow, timeout); err != nil {
 		t.Fatal(err)
 	}
 	w.static("a", own.String())
@@ -194,7 +194,7 @@ func TestFlowsOfASwitchAndOfALocalNetworkWithTheSameAddressesAreApart(t *testing
 	frame := ether(w.mac("b", "eth0"), w.mac("a", "eth0"), etherIPv4,
 		ipv4(own, dst, 17, udp(4000, 9000, []byte("on the switch"))))
 	w.eventually("the packet as it was sent", func() bool { return a.send(frame) == nil && got.count(untouched) > 0 })
-	if err := say(flow, patience); err != nil {
+	if err := say(flow, timeout); err != nil {
 		t.Errorf("the flow of the local network: %v", err)
 	}
 }

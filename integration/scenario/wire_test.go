@@ -336,9 +336,9 @@ func (w *world) ip(id string) netip.Addr {
 	return ip
 }
 
-// patience is how long a packet that shall pass may take, denial how long one that
+// timeout is how long a packet that shall pass may take, denial how long one that
 // shall not is waited for.
 const (
-	patience = 5 * time.Second
-	denial   = 400 * time.Millisecond
+	timeout = 5 * time.Second
+	denial  = 400 * time.Millisecond
 )

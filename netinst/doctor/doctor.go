@@ -153,7 +153,7 @@ func port53(f netstate.Facts, n Node) []Finding {
 	var out []Finding
 	for _, l := range f.Listeners {
 		for _, ni := range n.Networks {
-			if l.Ours || !l.Addr.IsUnspecified() && l.Addr != ni.IPv4.Gateway {
+			if l.Own || !l.Addr.IsUnspecified() && l.Addr != ni.IPv4.Gateway {
 				continue
 			}
 			who := l.Who

@@ -22,7 +22,7 @@ func healthy() (netstate.Facts, Node) {
 		Commands: map[string]bool{"dnsmasq": true, "iptables-restore": true}, Features: map[string]bool{"veth": true},
 		Listeners: []netstate.Listener{
 			{Proto: "udp", Addr: netip.MustParseAddr("127.0.0.53"), Who: "systemd-resolve (1)"},
-			{Proto: "udp", Addr: netip.MustParseAddr("10.1.0.1"), Who: "dnsmasq (2)", Ours: true},
+			{Proto: "udp", Addr: netip.MustParseAddr("10.1.0.1"), Who: "dnsmasq (2)", Own: true},
 		},
 		Networkd: true, Foreign: map[string]bool{"ManageForeignRoutingPolicyRules": false, "ManageForeignRoutes": false},
 		RPFilter: map[string]int{"all": 0, "eth0": 2, "eth1": 0},

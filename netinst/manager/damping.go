@@ -57,15 +57,15 @@ type damping struct {
 	tok     uint64               // of the timer of the earliest one
 	at      time.Time            // when it ends
 
-	looked  time.Time // the last look of the last apply began: what was told before is known
-	full    bool      // that look saw chains too
-	began   time.Time // the first op of the last apply with any
-	ended   time.Time // the end of the last apply that did anything
-	failed  map[string]bool
-	repairs []time.Time
-	what    string // the last repair
-	told    bool   // of the contest
-	tellTok uint64
+	looked   time.Time // the last look of the last apply began: what was told before is known
+	full     bool      // that look saw chains too
+	began    time.Time // the first op of the last apply with any
+	ended    time.Time // the end of the last apply that did anything
+	failed   map[string]bool
+	repairs  []time.Time
+	what     string // the last repair
+	reported bool   // of the contest
+	tellTok  uint64
 }
 
 // due is when a touch of what may be looked at.
@@ -164,12 +164,12 @@ func (m *Manager) touched(e HostTouched) []Effect {
 		d.pending = map[string]time.Time{}
 	}
 	d.pending[what] = e.At
-	return m.lookAtTouched(e.At)
+	return m.checkTouched(e.At)
 }
 
-// lookAtTouched looks at what was touched and is due, and sets a timer for the rest. What is
+// checkTouched looks at what was touched and is due, and sets a timer for the rest. What is
 // told while an apply is under way is judged at its end: most of it is what the apply does.
-func (m *Manager) lookAtTouched(now time.Time) []Effect {
+func (m *Manager) checkTouched(now time.Time) []Effect {
 	d := &m.damping
 	if m.flight != nil || len(d.pending) == 0 {
 		return nil
@@ -262,8 +262,8 @@ func (d *damping) text() string {
 	return fmt.Sprintf("changed by others %d times in the last minute, last %s", len(d.repairs), d.what)
 }
 
-// tellContest notes that a contest is told, and sets the timer that ends its warning.
-func (m *Manager) tellContest() []Effect {
+// publishContest notes that a contest is told, and sets the timer that ends its warning.
+func (m *Manager) publishContest() []Effect {
 	d := &m.damping
 	if d.text() == "" || d.tellTok != 0 {
 		return nil
@@ -278,8 +278,8 @@ func (m *Manager) contestOver(now time.Time) []Effect {
 	d := &m.damping
 	d.tellTok = 0
 	d.forget(now)
-	d.told = d.told && d.text() != ""
-	out := m.tellContest()
+	d.reported = d.reported && d.text() != ""
+	out := m.publishContest()
 	if m.flight == nil && m.shown {
 		out = append(out, m.show(m.status.State, m.status.Error)...)
 	}
@@ -287,11 +287,11 @@ func (m *Manager) contestOver(now time.Time) []Effect {
 }
 
 // account says what is told of a contest: that it began, and while it goes on no single repair.
-func (d *damping) account(a *Account) {
+func (d *damping) account(a *ApplyReport) {
 	text := d.text()
 	if text == "" {
 		return
 	}
-	a.Contest, a.Contested = text, d.told
-	d.told = true
+	a.Contest, a.Contested = text, d.reported
+	d.reported = true
 }

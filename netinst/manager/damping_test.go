@@ -13,14 +13,14 @@ import (
 // clocked is a manager beside a clock that moves by hand. Each apply takes 10 ms and ends
 // as result says.
 type clocked struct {
-	m       *Manager
-	now     time.Time
-	due     []dueStep
-	result  func() Applied
-	applies []time.Time
-	full    int
-	shown   netinst.NetworkInstanceStatus
-	told    []Account
+	m        *Manager
+	now      time.Time
+	due      []dueStep
+	result   func() Applied
+	applies  []time.Time
+	full     int
+	shown    netinst.NetworkInstanceStatus
+	reported []ApplyReport
 }
 
 type dueStep struct {
@@ -39,7 +39,7 @@ func newClocked() *clocked {
 		c.step(e)
 	}
 	c.run(5 * time.Minute)
-	c.applies, c.full, c.told = nil, 0, nil
+	c.applies, c.full, c.reported = nil, 0, nil
 	return c
 }
 
@@ -72,7 +72,7 @@ func (c *clocked) step(e Event) {
 		case PublishNetwork:
 			c.shown = e.Status
 		case Booked:
-			c.told = append(c.told, e.Account)
+			c.reported = append(c.reported, e.Account)
 		}
 	}
 }
@@ -251,7 +251,7 @@ func TestAContestWithOthersIsTold(t *testing.T) {
 		t.Errorf("warning %q", c.shown.Warning)
 	}
 	var began, silent int
-	for _, a := range c.told {
+	for _, a := range c.reported {
 		if a.Contest != "" && !a.Contested {
 			began++
 		}
@@ -266,9 +266,9 @@ func TestAContestWithOthersIsTold(t *testing.T) {
 	if c.shown.Warning != "" {
 		t.Errorf("three minutes later: %q", c.shown.Warning)
 	}
-	c.told = nil
+	c.reported = nil
 	c.storm(TouchNetwork, 5*time.Second)
-	if !slices.ContainsFunc(c.told, func(a Account) bool { return a.Contest != "" && !a.Contested }) {
+	if !slices.ContainsFunc(c.reported, func(a ApplyReport) bool { return a.Contest != "" && !a.Contested }) {
 		t.Error("the next contest is not told")
 	}
 }
@@ -376,7 +376,7 @@ func TestWhichTouchesAreOfInterest(t *testing.T) {
 		m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 		m.failing, m.retryTok, m.damping.failed = c.failing, c.retry, map[string]bool{"es1a1": true}
 		m.damping.pending = map[string]time.Time{"es1a1": at(1)}
-		if m.lookAtTouched(at(2)); len(m.damping.buckets) != c.looks || len(m.damping.pending) != 0 {
+		if m.checkTouched(at(2)); len(m.damping.buckets) != c.looks || len(m.damping.pending) != 0 {
 			t.Errorf("failing %v, retry %d: looked at %d", c.failing, c.retry, len(m.damping.buckets))
 		}
 	}
@@ -424,11 +424,11 @@ func TestWhatAnApplyTellsOfTouches(t *testing.T) {
 
 func TestWhenAContestIsOver(t *testing.T) {
 	for name, c := range map[string]struct {
-		repairs int // of late
-		flight  *flight
-		shown   bool
-		told    bool // still
-		publish bool
+		repairs  int // of late
+		flight   *flight
+		shown    bool
+		reported bool // still
+		publish  bool
 	}{
 		"it is over":                   {0, nil, true, false, true},
 		"it goes on":                   {contestAfter, nil, true, true, false},
@@ -439,7 +439,7 @@ func TestWhenAContestIsOver(t *testing.T) {
 	} {
 		m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 		d := &m.damping
-		d.what, d.told, d.repairs = "change link es1", true, []time.Time{at(40), at(40), at(40)} // a minute ago
+		d.what, d.reported, d.repairs = "change link es1", true, []time.Time{at(40), at(40), at(40)} // a minute ago
 		now := at(100)
 		if c.repairs == contestAfter {
 			d.repairs = nil
@@ -458,8 +458,8 @@ func TestWhenAContestIsOver(t *testing.T) {
 				published = true
 			}
 		}
-		if d.told != c.told || published != c.publish {
-			t.Errorf("%s: told %v, published %v", name, d.told, published)
+		if d.reported != c.reported || published != c.publish {
+			t.Errorf("%s: told %v, published %v", name, d.reported, published)
 		}
 		if again := d.tellTok != 0; again != (c.repairs == contestAfter) || again && d.tellTok <= 5 {
 			t.Errorf("%s: the timer is %d", name, d.tellTok)

@@ -83,9 +83,9 @@ func howItDiffers(have, want netstate.Object) string {
 	return fmt.Sprintf("%q", have.Text())
 }
 
-// wishMark is the same for two wishes exactly when a network that one of them made stands for
+// desiredMark is the same for two wishes exactly when a network that one of them made stands for
 // the other too.
-func wishMark(f *flight) string {
+func desiredMark(f *flight) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%d\n%s\n%s", f.gen, f.ports, f.desired.State)
 	return hex.EncodeToString(sum.Sum(nil))
@@ -93,7 +93,7 @@ func wishMark(f *flight) string {
 
 // Resume tells, before any event, the last Stood of an earlier incarnation on this boot of the
 // machine: what drifted while nobody looked is drift too.
-func (m *Manager) Resume(mark string) { m.stood = mark }
+func (m *Manager) Resume(mark string) { m.appliedMark = mark }
 
 // Adopt takes over, before any event, what FoundLeases found, since the journal may not have
 // it: what is on the host wins. standing says that the network is on the host: where its drift is only
@@ -115,35 +115,35 @@ func (m *Manager) Adopt(found map[netinst.AdapterKey]netinst.Lease, standing boo
 		m.held[k] = held
 	}
 	m.adopted = len(found) != 0
-	m.standing = standing && m.stood == ""
+	m.standing = standing && m.appliedMark == ""
 }
 
-// looks decides for an apply that is about to begin whether drift is left. Where it is not, the
+// beginObserve decides for an apply that is about to begin whether drift is left. Where it is not, the
 // network is said to stand no more until that apply is done: who dies in it begins anew.
-func (m *Manager) looks(f *flight) []Effect {
+func (m *Manager) beginObserve(f *flight) []Effect {
 	if m.config.Observe {
-		f.mark = wishMark(f)
+		f.mark = desiredMark(f)
 	}
 	if m.standing && f.mark != "" {
-		m.standing, m.stood, f.look = false, f.mark, true
-		return []Effect{Stood{f.mark}}
+		m.standing, m.appliedMark, f.look = false, f.mark, true
+		return []Effect{AppliedMark{f.mark}}
 	}
 	m.standing = false
-	f.look = f.mark != "" && f.mark == m.stood
-	if f.look || m.stood == "" {
+	f.look = f.mark != "" && f.mark == m.appliedMark
+	if f.look || m.appliedMark == "" {
 		return nil
 	}
-	m.stood = ""
-	return []Effect{Stood{}}
+	m.appliedMark = ""
+	return []Effect{AppliedMark{}}
 }
 
-// stands notes that all was made that does not wait for the world.
-func (m *Manager) stands(f *flight) []Effect {
-	if f.mark == "" || f.mark == m.stood {
+// markApplied notes that all was made that does not wait for the world.
+func (m *Manager) markApplied(f *flight) []Effect {
+	if f.mark == "" || f.mark == m.appliedMark {
 		return nil
 	}
-	m.stood = f.mark
-	return []Effect{Stood{f.mark}}
+	m.appliedMark = f.mark
+	return []Effect{AppliedMark{f.mark}}
 }
 
 // driftText is what is told of drift; "" without any.

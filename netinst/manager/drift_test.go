@@ -80,9 +80,9 @@ func TestDriftIsToldAndLeftWhereItIsOnlyObserved(t *testing.T) {
 
 // A restart finds what drifted meanwhile, and who died in an apply begins it anew.
 func TestWhatStoodIsKnownToTheNextIncarnation(t *testing.T) {
-	stood := func(effects []Effect) (s Stood, at int) {
+	complete := func(effects []Effect) (s AppliedMark, at int) {
 		for i, e := range effects {
-			if s, is := e.(Stood); is {
+			if s, is := e.(AppliedMark); is {
 				return s, i
 			}
 		}
@@ -103,7 +103,7 @@ func TestWhatStoodIsKnownToTheNextIncarnation(t *testing.T) {
 	if a := begin(m); a.Look {
 		t.Error("a network that nobody made is only looked at")
 	}
-	s, at := stood(m.Step(Applied{Seq: ApplySeq{7, 1}}))
+	s, at := complete(m.Step(Applied{Seq: ApplySeq{7, 1}}))
 	if at < 0 || s.Mark == "" {
 		t.Fatal("that it stands is not journalled")
 	}
@@ -117,12 +117,12 @@ func TestWhatStoodIsKnownToTheNextIncarnation(t *testing.T) {
 	if st := next.status; st.State != netinst.CheckPresentFailed || st.Generation != 1 {
 		t.Errorf("after a restart: %+v", st)
 	}
-	if _, at := stood(got); at >= 0 {
+	if _, at := complete(got); at >= 0 {
 		t.Error("what stands is journalled again")
 	}
 	c.MTU, c.Generation = 1400, 2
 	effects := next.Step(ConfigChanged{c})
-	s, at = stood(effects)
+	s, at = complete(effects)
 	a, _ := look(effects)
 	if at < 0 || s.Mark != "" || a.Look {
 		t.Errorf("before another wish is made: %+v at %d, look %v", s, at, a.Look)
@@ -145,16 +145,16 @@ func TestWhatDoesNotStandIsNotRemembered(t *testing.T) {
 		m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 		conf := testNetwork(1)
 		conf.Observe = true
-		stood := false
+		complete := false
 		for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{conf},
 			AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}, Synchronized{}, applied(1, c.fs...)} {
 			for _, eff := range m.Step(e) {
-				_, is := eff.(Stood)
-				stood = stood || is
+				_, is := eff.(AppliedMark)
+				complete = complete || is
 			}
 		}
-		if stood != c.want {
-			t.Errorf("%s: it stands %v", name, stood)
+		if complete != c.want {
+			t.Errorf("%s: it stands %v", name, complete)
 		}
 	}
 }

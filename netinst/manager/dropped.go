@@ -11,8 +11,8 @@ import (
 // What an adapter's bound of flows (flows.go) has dropped is counted by the rule itself. The full
 // look of each minute reads the counters, so that a flood costs no look more.
 
-// droppedTold is how long drops are told after the last of them.
-const droppedTold = 10 * time.Minute
+// droppedReportEvery is how long drops are told after the last of them.
+const droppedReportEvery = 10 * time.Minute
 
 // dropped is what the bound of one adapter has dropped.
 type dropped struct {
@@ -20,7 +20,7 @@ type dropped struct {
 	known   bool   // it was
 	packets uint64 // since the manager began, or since drops were told last
 	last    time.Time
-	most    int // the bound
+	limit   int // the bound
 }
 
 // countDropped notes how far the counters have gone since they were read last. One that is lower
@@ -59,10 +59,10 @@ func (m *Manager) countDropped(f *flight, e Applied) {
 			d.counter, d.known = n, true
 			if more > 0 {
 				d.packets, d.last = d.packets+more, e.At
-				d.most = netinst.FlowBound(a.config.UnderlayConfig, m.config, m.maxTracked)
+				d.limit = netinst.FlowBound(a.config.UnderlayConfig, m.config, m.maxTracked)
 			}
 		}
-		if a.dropped.packets > 0 && e.At.Sub(a.dropped.last) >= droppedTold {
+		if a.dropped.packets > 0 && e.At.Sub(a.dropped.last) >= droppedReportEvery {
 			a.dropped.packets = 0
 		}
 	}
@@ -71,12 +71,12 @@ func (m *Manager) countDropped(f *flight, e Applied) {
 // droppedWarning names the adapter whose bound has dropped most lately, and how many more there are.
 func (m *Manager) droppedWarning() string {
 	var worst netinst.AdapterKey
-	n, most := 0, dropped{}
+	n, limit := 0, dropped{}
 	for _, k := range m.keys() {
 		if d := m.adapters[k].dropped; d.packets > 0 {
 			n++
-			if d.packets > most.packets {
-				worst, most = k, d
+			if d.packets > limit.packets {
+				worst, limit = k, d
 			}
 		}
 	}
@@ -84,7 +84,7 @@ func (m *Manager) droppedWarning() string {
 		return ""
 	}
 	text := fmt.Sprintf("adapter %s/%d: %s", worst.AppUUID, worst.UnderlayIndex,
-		netinst.UnderlayNetworkStatus{Dropped: most.packets, MaxFlows: most.most}.DroppedText())
+		netinst.UnderlayNetworkStatus{Dropped: limit.packets, MaxFlows: limit.limit}.DroppedText())
 	if n > 1 {
 		text += fmt.Sprintf(" (and of %d more adapters)", n-1)
 	}

@@ -21,17 +21,18 @@ func TestWhatABoundOfFlowsDropsIsTold(t *testing.T) {
 	made.At, made.Done = at(1),
 		[]netstate.Op{{Kind: netstate.KindChain, Verb: netstate.Add,
 			Items: []netstate.Item{{Want: netstate.Chain{Family: netstate.IPv4, Table: "filter", Name: "ES1-1L"}}}}}
-	told := func(n int) string {
+	reported := func(n int) string {
 		return fmt.Sprintf("%d packets of new flows dropped: more than 8192 flows, or too many TCP connections a second "+
 			"(maxFlows)", n)
 	}
 	both := func(n int) string {
-		return fmt.Sprintf("adapter app1#0 v1 activated=true [%s], ni Present [adapter %s/0: %s]", told(n), appW, told(n))
+		return fmt.Sprintf("adapter app1#0 v1 activated=true [%s], ni Present [adapter %s/0: %s]", reported(n), appW,
+			reported(n))
 	}
 	touch := func(n int, second int64) managerStep {
 		return managerStep{HostTouched{At: at(second)}, fmt.Sprintf("apply#%d something", n)}
 	}
-	const calm = int64(droppedTold / time.Second)
+	const calm = int64(droppedReportEvery / time.Second)
 	for name, steps := range map[string][]managerStep{
 		"a chain that was just made counts from 0": {
 			{made, "adapter app1#0 v1 activated=true"},
@@ -68,8 +69,8 @@ func TestWhatABoundOfFlowsDropsIsTold(t *testing.T) {
 func TestTheWarningNamesTheAdapterThatLosesMost(t *testing.T) {
 	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 	m.adapters = map[netinst.AdapterKey]*adapterState{
-		{AppUUID: appW, UnderlayIndex: 0}: {dropped: dropped{packets: 3, most: 16}},
-		{AppUUID: appX, UnderlayIndex: 1}: {dropped: dropped{packets: 9, most: 32}},
+		{AppUUID: appW, UnderlayIndex: 0}: {dropped: dropped{packets: 3, limit: 16}},
+		{AppUUID: appX, UnderlayIndex: 1}: {dropped: dropped{packets: 9, limit: 32}},
 		{AppUUID: appX, UnderlayIndex: 2}: {},
 	}
 	want := fmt.Sprintf("adapter %s/1: 9 packets of new flows dropped: more than 32 flows, or too many TCP connections "+

@@ -119,9 +119,9 @@ type (
 	Remember struct {
 		Leases map[netinst.AdapterKey]netinst.Lease
 	}
-	// Stood puts into the journal, on disk before the next effect, for which wish all of the
+	// AppliedMark puts into the journal, on disk before the next effect, for which wish all of the
 	// network was made: "" for none.
-	Stood struct{ Mark string }
+	AppliedMark struct{ Mark string }
 	// Apply asks the applier to make the host equal to Want. Full asks for a dump
 	// of everything instead of what is known to be there.
 	Apply struct {
@@ -142,7 +142,7 @@ type (
 		Shared bool
 	}
 	// Booked says what an apply came to, before the effects that follow from it.
-	Booked struct{ Account Account }
+	Booked struct{ Account ApplyReport }
 	// Done says that nothing of the network is left: the bridge manager may end.
 	Done struct{}
 )
@@ -152,7 +152,7 @@ func (WithdrawNetwork) niEffect() {}
 func (PublishAdapter) niEffect()  {}
 func (WithdrawAdapter) niEffect() {}
 func (Remember) niEffect()        {}
-func (Stood) niEffect()           {}
+func (AppliedMark) niEffect()     {}
 func (Apply) niEffect()           {}
 func (Timer) niEffect()           {}
 func (Booked) niEffect()          {}

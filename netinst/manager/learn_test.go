@@ -59,7 +59,7 @@ func (l *learner) step(e Event, want string) {
 				l.Errorf("the address is %s of %s, want %s", u.IP, u.Addresses, first)
 			}
 		case Timer:
-			if eff.After == seenCheck {
+			if eff.After == addressCheckEvery {
 				l.tok = eff.Token
 			}
 		}
@@ -73,7 +73,8 @@ func (l *learner) applied(want string) { l.Helper(); l.step(applied(l.n), want) 
 
 func (l *learner) see(at time.Duration, mac, addr, want string) {
 	l.Helper()
-	l.step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: mac, IP: netip.MustParseAddr(addr)}, time.Unix(0, 0).Add(at)},
+	l.step(AddressObserved{netstate.ObservedAddress{Link: "es1a1", MAC: mac, IP: netip.MustParseAddr(addr)},
+		time.Unix(0, 0).Add(at)},
 		want)
 }
 
@@ -81,7 +82,8 @@ func (l *learner) see(at time.Duration, mac, addr, want string) {
 func (l *learner) lease(at time.Duration, addr, want string) {
 	l.Helper()
 	l.leased = addr
-	l.step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: netip.MustParseAddr(addr), Leased: true},
+	l.step(AddressObserved{netstate.ObservedAddress{Link: "es1a1", MAC: l.mac, IP: netip.MustParseAddr(addr),
+		Leased: true},
 		time.Unix(0, 0).Add(at)},
 		want)
 }
@@ -116,9 +118,10 @@ func TestALeaseTakesThePlaceOfTheOneBefore(t *testing.T) {
 	l.lease(0, "10.0.0.7", "addresses 10.0.0.5,10.0.0.7 of es1a1")
 	l.lease(time.Second, "10.0.0.7", "") // renewed
 	// An acknowledge that gives no address changes nothing.
-	l.step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: netip.MustParseAddr("0.0.0.0"), Leased: true},
+	l.step(AddressObserved{netstate.ObservedAddress{Link: "es1a1", MAC: l.mac, IP: netip.MustParseAddr("0.0.0.0"),
+		Leased: true},
 		time.Unix(2, 0)}, "")
-	l.step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, Leased: true}, time.Unix(2, 0)}, "")
+	l.step(AddressObserved{netstate.ObservedAddress{Link: "es1a1", MAC: l.mac, Leased: true}, time.Unix(2, 0)}, "")
 	l.lease(3*time.Second, "10.0.0.9", "addresses 10.0.0.5,10.0.0.9 of es1a1")
 	l.see(4*time.Second, l.mac, "10.0.0.7", "addresses 10.0.0.5,10.0.0.7,10.0.0.9 of es1a1") // it says so itself
 	// One that was seen before becomes the one that counts.
@@ -133,16 +136,18 @@ func TestALeaseTakesThePlaceOfTheOneBefore(t *testing.T) {
 
 func TestALeaseHasRoomAmongTooManyAddresses(t *testing.T) {
 	l := newLearner(t)
-	for i := range 2 * maxSeen {
-		l.m.Step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: netip.MustParseAddr(fmt.Sprintf("10.0.1.%d", i))},
+	for i := range 2 * maxAddresses {
+		l.m.Step(AddressObserved{netstate.ObservedAddress{Link: "es1a1", MAC: l.mac,
+			IP: netip.MustParseAddr(fmt.Sprintf("10.0.1.%d", i))},
 			time.Unix(0, 0)})
 	}
 	a := l.m.adapters[netinst.AdapterKey{AppUUID: appW, UnderlayIndex: 0}]
-	for i := range 2 * maxSeen {
+	for i := range 2 * maxAddresses {
 		leased := netip.MustParseAddr(fmt.Sprintf("10.0.2.%d", i))
-		l.m.Step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: leased, Leased: true}, time.Unix(0, 0)})
-		if got := a.published.UnderlayStatus.IP; got != leased || len(a.seen) > maxSeen+1 {
-			t.Fatalf("lease %s: the address is %s of %d", leased, got, len(a.seen))
+		l.m.Step(AddressObserved{netstate.ObservedAddress{Link: "es1a1", MAC: l.mac, IP: leased, Leased: true},
+			time.Unix(0, 0)})
+		if got := a.published.UnderlayStatus.IP; got != leased || len(a.addresses) > maxAddresses+1 {
+			t.Fatalf("lease %s: the address is %s of %d", leased, got, len(a.addresses))
 		}
 	}
 }
@@ -150,10 +155,11 @@ func TestALeaseHasRoomAmongTooManyAddresses(t *testing.T) {
 func TestAnAdapterHasABoundedNumberOfAddresses(t *testing.T) {
 	l := newLearner(t)
 	for i := range 40 {
-		l.m.Step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: netip.MustParseAddr(fmt.Sprintf("10.0.1.%d", i))},
+		l.m.Step(AddressObserved{netstate.ObservedAddress{Link: "es1a1", MAC: l.mac,
+			IP: netip.MustParseAddr(fmt.Sprintf("10.0.1.%d", i))},
 			time.Unix(0, 0)})
 	}
-	if n := len(l.m.adapters[netinst.AdapterKey{AppUUID: appW, UnderlayIndex: 0}].seen); n > maxSeen {
+	if n := len(l.m.adapters[netinst.AdapterKey{AppUUID: appW, UnderlayIndex: 0}].addresses); n > maxAddresses {
 		t.Errorf("%d addresses are kept", n)
 	}
 }
@@ -199,7 +205,7 @@ func TestALocalNetworkLearnsNothing(t *testing.T) {
 			}
 		}
 	}
-	seen := AddressSeen{netstate.Seen{Link: "es1a1", MAC: macW, IP: netip.MustParseAddr("10.9.9.9")},
+	seen := AddressObserved{netstate.ObservedAddress{Link: "es1a1", MAC: macW, IP: netip.MustParseAddr("10.9.9.9")},
 		time.Unix(0, 0)}
 	if effs := m.Step(seen); len(effs) > 0 {
 		t.Errorf("and learns: %v", effs)

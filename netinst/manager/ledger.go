@@ -20,8 +20,8 @@ type FailedOp struct {
 	Since    time.Time
 }
 
-// Account is what one apply came to, for who asks why.
-type Account struct {
+// ApplyReport is what one apply came to, for who asks why.
+type ApplyReport struct {
 	Changes  int      // ops that took effect
 	Repaired []string // of them, by their items, those that put back what others changed
 	// Contest counts the repairs of the last minute where there were many, Contested says
@@ -51,9 +51,9 @@ type Ledger struct {
 	failing []FailedOp
 }
 
-// Book takes the end of an apply of want into account.
-func (l *Ledger) Book(want netstate.State, o Outcome) Account {
-	a := Account{Changes: len(o.Done), Repaired: l.repaired(want, o.Done), Failing: l.failures(o)}
+// Record takes the end of an apply of want into account.
+func (l *Ledger) Record(want netstate.State, o Outcome) ApplyReport {
+	a := ApplyReport{Changes: len(o.Done), Repaired: l.repaired(want, o.Done), Failing: l.failures(o)}
 	if len(a.Failing) > 0 && o.Retry != 0 {
 		a.Retry = o.At.Add(o.Retry)
 	}
@@ -72,7 +72,7 @@ func (l *Ledger) Book(want netstate.State, o Outcome) Account {
 		settled := make(netstate.State, len(want))
 		maps.Copy(settled, want)
 		for _, f := range o.Failures {
-			if stood := same(l.settled[f.ID], want[f.ID]); f.Op == "" && stood {
+			if complete := same(l.settled[f.ID], want[f.ID]); f.Op == "" && complete {
 				continue // made again, and found different at once: others are faster than our look
 			}
 			delete(settled, f.ID)
@@ -149,8 +149,8 @@ func find(fs []FailedOp, op string) (FailedOp, bool) {
 	return FailedOp{}, false
 }
 
-// book tells what an apply came to; out is what is done about it.
-func (m *Manager) book(f *flight, e Applied, out []Effect) []Effect {
+// recordApply tells what an apply came to; out is what is done about it.
+func (m *Manager) recordApply(f *flight, e Applied, out []Effect) []Effect {
 	if f == nil || f.seq != e.Seq {
 		return out // of an applier that has died since
 	}
@@ -167,7 +167,7 @@ func (m *Manager) book(f *flight, e Applied, out []Effect) []Effect {
 			o.Retry = t.After
 		}
 	}
-	a := m.ledger.Book(f.desired.State, o)
+	a := m.ledger.Record(f.desired.State, o)
 	m.damping.account(&a)
 	return append([]Effect{Booked{a}}, out...)
 }

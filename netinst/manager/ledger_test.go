@@ -49,7 +49,7 @@ func TestALedgerCountsWhatFailsAndTellsEachChangeOnce(t *testing.T) {
 		{nil, "", "", "add rule 2: no (2 since 2s)"},
 		{nil, "", "", ""},
 	} {
-		a := l.Book(want, Outcome{Failures: c.fs, At: time.Unix(int64(i), 0), Retry: time.Second})
+		a := l.Record(want, Outcome{Failures: c.fs, At: time.Unix(int64(i), 0), Retry: time.Second})
 		if got := ops(a.Failing); got != c.failing {
 			t.Errorf("%d: failing %q, want %q", i, got, c.failing)
 		}
@@ -94,7 +94,7 @@ func TestALedgerTellsDriftFromANewWish(t *testing.T) {
 			[]string{"add rule 1"}},
 		{"what still does not stand", both, []netstate.Op{addRule(2)}, nil, "", nil},
 	} {
-		a := l.Book(c.want, Outcome{Done: c.done, Failures: c.fs, Err: c.err})
+		a := l.Record(c.want, Outcome{Done: c.done, Failures: c.fs, Err: c.err})
 		if !slices.Equal(a.Repaired, c.rep) || a.Changes != len(c.done) {
 			t.Errorf("%s: repaired %q of %d, want %q", c.name, a.Repaired, a.Changes, c.rep)
 		}
@@ -111,7 +111,7 @@ func TestAManagerBooksItsApplies(t *testing.T) {
 	m.Step(AdapterChanged{testAdapter(appW, 1, true)})
 	e := applied(2, fail(netstate.KindLink, "es1a1", "busy"))
 	e.At = time.Unix(100, 0)
-	var got *Account
+	var got *ApplyReport
 	for _, eff := range m.Step(e) {
 		if b, is := eff.(Booked); is {
 			got = &b.Account
@@ -147,7 +147,7 @@ func TestWhatALedgerTellsOfAFailure(t *testing.T) {
 	} {
 		var l Ledger
 		var got []string
-		for _, f := range l.Book(netstate.State{}, Outcome{Failures: c.fs, Adapter: owner}).Failing {
+		for _, f := range l.Record(netstate.State{}, Outcome{Failures: c.fs, Adapter: owner}).Failing {
 			got = append(got, f.Op+" "+f.Error+" "+f.Adapter)
 		}
 		if text := strings.Join(got, "; "); text != c.want {

@@ -36,26 +36,26 @@ type intent uint8
 const (
 	unknown   intent = iota // not seen yet
 	unclaimed               // found on the host, nobody wants or denies it yet
-	wanted
-	unwanted
+	desired
+	undesired
 )
 
 // adapterState is what the manager keeps of one adapter.
 type adapterState struct {
-	config    netinst.AppAdapterConfig
-	gone      bool          // its config was withdrawn: withdraw the status once it is down
-	lease     netinst.Lease // the last one that it was applied with
-	published *netinst.AppAdapterStatus
-	seen      seen
-	seenMAC   string     // whose addresses these are
-	leased    netip.Addr // the one that a DHCP server gave last
-	dropped   dropped
+	config       netinst.AppAdapterConfig
+	gone         bool          // its config was withdrawn: withdraw the status once it is down
+	lease        netinst.Lease // the last one that it was applied with
+	published    *netinst.AppAdapterStatus
+	addresses    addressTimes
+	addressesMAC string     // whose addresses these are
+	leased       netip.Addr // the one that a DHCP server gave last
+	dropped      dropped
 }
 
 // flight is the one apply under way.
 type flight struct {
 	seq      ApplySeq
-	wish     intent
+	intent   intent
 	gen      uint64
 	ports    string                                          // PortsMeant
 	versions map[netinst.AdapterKey]netinst.AppAdapterConfig // as they were taken into the apply
@@ -79,7 +79,7 @@ type Manager struct {
 	runDir string
 	epoch  uint64
 
-	wish       intent
+	intent     intent
 	claimed    bool
 	synced     bool
 	config     netinst.NetworkInstanceConfig
@@ -94,36 +94,36 @@ type Manager struct {
 	adopted                   bool // held is not what the journal has
 	standing                  bool // it is on the host, and nobody knows for which wish it was made
 
-	applier  bool // ready
-	flight   *flight
-	dirty    bool
-	full     bool // the next apply dumps everything
-	n        uint64
-	token    uint64
-	retryTok uint64 // token of the retry that counts
-	slowTok  uint64
-	checkTok uint64
-	graceTok uint64
-	seenTok  uint64
-	links    []string // that are listened to
-	backoff  time.Duration
-	waiting  bool // something waits for the world
-	failing  bool // something fails and is tried again after the back-off
-	damping  damping
-	done     bool
+	applier      bool // ready
+	flight       *flight
+	dirty        bool
+	full         bool // the next apply dumps everything
+	n            uint64
+	token        uint64
+	retryTok     uint64 // token of the retry that counts
+	slowTok      uint64
+	checkTok     uint64
+	graceTok     uint64
+	addressToken uint64
+	links        []string // that are listened to
+	backoff      time.Duration
+	waiting      bool // something waits for the world
+	failing      bool // something fails and is tried again after the back-off
+	damping      damping
+	done         bool
 
-	status     netinst.NetworkInstanceStatus
-	shown      bool
-	appliedGen uint64
-	appliedFor string // PortsMeant of the apply of appliedGen
-	everOK     bool   // this generation was once fully applied
-	stood      string // mark of the wish of which all was made; "" while something is not
-	port       string // label of the port that the last apply used
-	warning    string // of the last apply's desired state
-	ends       ends
-	parts      []partState
-	overlap    overlapState
-	ledger     Ledger
+	status      netinst.NetworkInstanceStatus
+	shown       bool
+	appliedGen  uint64
+	appliedFor  string // PortsMeant of the apply of appliedGen
+	everOK      bool   // this generation was once fully applied
+	appliedMark string // mark of the wish of which all was made; "" while something is not
+	port        string // label of the port that the last apply used
+	warning     string // of the last apply's desired state
+	ends        ends
+	parts       []partState
+	overlap     overlapState
+	ledger      Ledger
 }
 
 // New makes the manager of one network. held are its journalled leases;
@@ -149,9 +149,9 @@ func (m *Manager) Step(e Event) []Effect {
 	case ConfigChanged:
 		m.everOK = m.everOK && m.config.Generation == e.Config.Generation
 		m.full = m.full || m.config.Observe && !e.Config.Observe // what was left may not be known yet
-		m.config, m.wish = e.Config, wanted
+		m.config, m.intent = e.Config, desired
 	case ConfigGone:
-		m.wish = unwanted
+		m.intent = undesired
 	case AdapterChanged:
 		if resent := m.takeAdapter(e.Config); resent && m.failing && (m.retryTok != 0 || m.flight != nil) {
 			return nil // the retry answers it
@@ -187,9 +187,9 @@ func (m *Manager) Step(e Event) []Effect {
 		return nil
 	case Applied:
 		f := m.flight
-		return m.book(f, e, m.applied(e))
-	case AddressSeen:
-		return m.addressSeen(e)
+		return m.recordApply(f, e, m.applied(e))
+	case AddressObserved:
+		return m.addressObserved(e)
 	case TimerDue:
 		return m.timer(e)
 	}
@@ -238,31 +238,31 @@ func (m *Manager) adapterGone(k netinst.AdapterKey) {
 
 // orphan decides about a network that was found on the host and has no config.
 func (m *Manager) orphan() []Effect {
-	if !m.synced || m.wish == wanted || m.wish == unwanted {
+	if !m.synced || m.intent == desired || m.intent == undesired {
 		return m.next()
 	}
-	m.wish = unclaimed
+	m.intent = unclaimed
 	if m.claimed {
-		m.wish = unwanted
+		m.intent = undesired
 	}
 	return m.change()
 }
 
 // next starts an apply when one is due and none is in flight.
 func (m *Manager) next() []Effect {
-	if !m.synced || m.wish == unknown {
+	if !m.synced || m.intent == unknown {
 		return nil
 	}
-	if m.wish == unclaimed {
+	if m.intent == unclaimed {
 		return m.show(netinst.Unclaimed, "no config says whether it is still wanted")
 	}
-	if !m.applier || m.flight != nil || !m.dirty || m.wish == wanted &&
+	if !m.applier || m.flight != nil || !m.dirty || m.intent == desired &&
 		!(m.portsKnown && m.adaptersKnown && m.overlap.answers(m.config)) {
 		return nil
 	}
 	m.dirty, m.ends.restTok = false, 0 // it starts what has ended
 	m.n++
-	f := &flight{seq: ApplySeq{m.epoch, m.n}, wish: m.wish, gen: m.config.Generation, inactive: m.config.Inactive}
+	f := &flight{seq: ApplySeq{m.epoch, m.n}, intent: m.intent, gen: m.config.Generation, inactive: m.config.Inactive}
 	m.flight = f
 	var out []Effect
 	eff := Apply{Seq: f.seq, Full: m.full}
@@ -271,9 +271,9 @@ func (m *Manager) next() []Effect {
 	for k, a := range m.adapters {
 		f.versions[k] = a.config
 	}
-	if m.wish == wanted {
+	if m.intent == desired {
 		out = append(out, m.desire(f, &eff)...)
-		out = append(out, m.looks(f)...)
+		out = append(out, m.beginObserve(f)...)
 		eff.Look = f.look
 		m.expect(f.desired.Parts)
 		if !m.shown {
@@ -297,7 +297,7 @@ func (m *Manager) next() []Effect {
 func (m *Manager) desire(f *flight, eff *Apply) []Effect {
 	alloc := netinst.Allocate(m.config, m.activeConfigs(), m.held)
 	f.leases, f.refused = alloc.Leases, alloc.Errors
-	f.ports = netinst.PortsMeant(m.config, netinst.ConfigsOf(m.ports))
+	f.ports = netinst.DesiredPorts(m.config, netinst.ConfigsOf(m.ports))
 	in := netinst.Input{
 		Owner: m.owner, Config: m.config, Ports: m.ports, MaxTracked: m.maxTracked, RunDir: m.runDir,
 		Overlap: m.overlap.counts(), MTU: m.mtu,
@@ -306,7 +306,7 @@ func (m *Manager) desire(f *flight, eff *Apply) []Effect {
 	f.desired = netinst.DesiredState(in)
 	m.port, m.warning, m.mtu = f.desired.Port, f.desired.Warning, f.desired.MTU
 	eff.Want = f.desired.State
-	eff.Forget = netinst.Judge(in)
+	eff.Forget = netinst.Validate(in)
 
 	// Which objects belong to an adapter that is going is asked of the same
 	// function, as if it stayed: a removal that fails must find its adapter.
@@ -348,7 +348,7 @@ func (m *Manager) inputAdapters(alloc netinst.Allocation, all bool) []netinst.Ad
 		switch {
 		case ok && a.config.Activate:
 			a.lease = l
-			as = append(as, netinst.Adapter{Config: a.config, Lease: l, Seen: a.seen.addrs()})
+			as = append(as, netinst.Adapter{Config: a.config, Lease: l, Seen: a.addresses.addrs()})
 		case all && a.lease.Number != 0:
 			as = append(as, netinst.Adapter{Config: a.config, Lease: a.lease})
 		}

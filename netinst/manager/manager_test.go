@@ -439,20 +439,21 @@ func TestTheLookOfEachMinute(t *testing.T) {
 
 func TestTheStateOfAFailure(t *testing.T) {
 	for _, c := range []struct {
-		wish         intent
+		desired      intent
 		stood, check bool
 		want         netinst.NIState
 	}{
-		{wanted, false, false, netinst.CreatingFailed},
-		{wanted, false, true, netinst.CheckPresentFailed},
-		{wanted, true, false, netinst.CheckPresentFailed},
-		{wanted, true, true, netinst.CheckPresentFailed},
-		{unwanted, true, false, netinst.RemovingFailed},
-		{unwanted, true, true, netinst.CheckAbsentFailed},
+		{desired, false, false, netinst.CreatingFailed},
+		{desired, false, true, netinst.CheckPresentFailed},
+		{desired, true, false, netinst.CheckPresentFailed},
+		{desired, true, true, netinst.CheckPresentFailed},
+		{undesired, true, false, netinst.RemovingFailed},
+		{undesired, true, true, netinst.CheckAbsentFailed},
 	} {
 		m := judged(t)
 		m.everOK = c.stood
-		if m.showFailed(&flight{wish: c.wish, gen: m.config.Generation}, []string{"x"}, c.check); m.status.State != c.want {
+		if m.showFailed(&flight{intent: c.desired, gen: m.config.Generation}, []string{"x"},
+			c.check); m.status.State != c.want {
 			t.Errorf("%+v: %s", c, m.status.State)
 		}
 	}

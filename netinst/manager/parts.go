@@ -19,7 +19,7 @@ type partKey struct{ kind, name string }
 // partState is what the manager keeps of one part.
 type partState struct {
 	netinst.PartStatus
-	wanted  string
+	desired string
 	waits   string // why nothing of it can be wanted yet
 	ids     []netstate.ID
 	leaving bool // nobody wants it any more
@@ -40,10 +40,10 @@ func (m *Manager) expect(parts []netinst.Part) {
 		k := partKey{p.Kind, p.Name}
 		s, had := old[k]
 		delete(old, k)
-		if !had || s.wanted != p.Wanted || s.leaving {
+		if !had || s.desired != p.Desired || s.leaving {
 			s = partState{ids: s.ids, PartStatus: netinst.PartStatus{Kind: p.Kind, Name: p.Name, State: netinst.Creating},
-				wanted: p.Wanted,
-				waits:  p.Waits}
+				desired: p.Desired,
+				waits:   p.Waits}
 		}
 		if len(p.IDs) > 0 { // else what stood for it until now is to go
 			s.ids = p.IDs
@@ -76,25 +76,26 @@ func (m *Manager) partsApplied(f *flight, fs []netstate.Failure, had netstate.St
 	rest, by := m.splitParts(f, fs, had)
 	var now []partState
 	for _, p := range m.parts {
-		mine := by[p.key()]
+		owned := by[p.key()]
 		delete(by, p.key())
 		switch {
-		case p.leaving && len(mine) == 0:
+		case p.leaving && len(owned) == 0:
 			continue
 		case p.leaving:
-			p.State, p.Error, failed = removalState(mine), cause(mine), true
-		case p.waits != "" && len(mine) > 0: // what stood for it until now does not go
-			p.Error, failed = p.waits+"; "+cause(mine), true
+			p.State, p.Error, failed = removalState(owned), cause(owned), true
+		case p.waits != "" && len(owned) > 0: // what stood for it until now does not go
+			p.Error, failed = p.waits+"; "+cause(owned), true
 		case p.waits == "":
-			w, bad := p.judge(mine)
+			w, bad := p.recordFailures(owned)
 			waits, failed = waits || w, failed || bad
 		}
 		now = append(now, p)
 	}
 	var strays []partState // made by an earlier incarnation
-	for k, mine := range by {
+	for k, owned := range by {
 		strays = append(strays,
-			partState{PartStatus: netinst.PartStatus{Kind: k.kind, Name: k.name, State: removalState(mine), Error: cause(mine)},
+			partState{PartStatus: netinst.PartStatus{Kind: k.kind, Name: k.name, State: removalState(owned),
+				Error: cause(owned)},
 				leaving: true})
 		failed = true
 	}
@@ -129,8 +130,8 @@ func (m *Manager) partsUnseen(why string) {
 	}
 }
 
-// judge notes what became of a part that is wanted.
-func (p *partState) judge(fs []netstate.Failure) (waits, failed bool) {
+// recordFailures notes what became of a part that is wanted.
+func (p *partState) recordFailures(fs []netstate.Failure) (waits, failed bool) {
 	waits = !slices.ContainsFunc(fs, func(x netstate.Failure) bool { return !x.Waiting })
 	seen := slices.ContainsFunc(fs, func(x netstate.Failure) bool { return x.Observe })
 	switch {

@@ -155,7 +155,7 @@ func checkParts(t *rapid.T, h *partsHost, c netinst.NetworkInstanceConfig, s net
 		c.Members = []netinst.IfName{"can0", "can1"}
 		c.Tunnels = []netinst.Tunnel{{Name: "alpha", VNI: 256}, {Name: "beta", VNI: 257}, {Name: "gamma", VNI: 258}}
 	})
-	wanted, shown := standing(c), map[partKey]netinst.PartStatus{}
+	desired, shown := standing(c), map[partKey]netinst.PartStatus{}
 	want := netinst.DesiredState(netinst.Input{Owner: netstate.Owner{Name: testNetwork(1).UUID.String(), Number: 3},
 		Config: c,
 		RunDir: "/run"}).State
@@ -169,7 +169,7 @@ func checkParts(t *rapid.T, h *partsHost, c netinst.NetworkInstanceConfig, s net
 	for k, link := range standing(all) {
 		id := netstate.ID{Kind: netstate.KindPort, Name: link}
 		p, is := shown[k]
-		_, wants := wanted[k]
+		_, wants := desired[k]
 		switch {
 		case wants && !is:
 			t.Fatalf("%v is wanted and not shown", k)

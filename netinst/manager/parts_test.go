@@ -42,11 +42,11 @@ func TestWhatIsSeenOfEachPart(t *testing.T) {
 	}
 	creating := managerStep{Synchronized{},
 		"ni Creating {bridge Creating} {tunnel beta Creating} {member can0 Creating}, apply#1 something full"}
-	stood := func(more ...managerStep) []managerStep {
+	complete := func(more ...managerStep) []managerStep {
 		return begin(clusterConfig(1), append([]managerStep{creating, {applied(1), standing}}, more...)...)
 	}
 	for name, steps := range map[string][]managerStep{
-		"all stand": stood(),
+		"all stand": complete(),
 		"a tunnel without route waits, and the rest is there": begin(clusterConfig(1), creating,
 			managerStep{
 				applied(1, lost("no route leads there")...),
@@ -78,7 +78,7 @@ func TestWhatIsSeenOfEachPart(t *testing.T) {
 				"ni Present {bridge Present} {tunnel beta Creating} {member can0 Present}, apply#2 something"},
 			managerStep{applied(2), standing},
 		),
-		"an address that is known no more, and a tunnel that does not go": stood(
+		"an address that is known no more, and a tunnel that does not go": complete(
 			managerStep{
 				ConfigChanged{clusterConfig(2, noRemote)},
 				"ni Present [tunnel beta: the address of beta is not known yet] {bridge Present} {tunnel beta " +
@@ -120,7 +120,7 @@ func TestWhatIsSeenOfEachPart(t *testing.T) {
 				"ni Present [member can0: absent] {bridge Present} {tunnel beta Present} {member can0 CheckPresentFailed absent}",
 			},
 		),
-		"parts go, one of them not at once": stood(
+		"parts go, one of them not at once": complete(
 			managerStep{ConfigChanged{clusterConfig(2, noTunnel, noMember)},
 				"ni Present {bridge Present} {tunnel beta Removing} {member can0 Removing}, apply#2 something"},
 			managerStep{
@@ -139,7 +139,7 @@ func TestWhatIsSeenOfEachPart(t *testing.T) {
 					"memory; next retry in 100ms} {tunnel beta WaitingForDependencies waits for port es3} {member can0 Present}",
 			},
 		),
-		"the network goes": stood(
+		"the network goes": complete(
 			managerStep{ConfigGone{},
 				"ni Removing {bridge Removing} {tunnel beta Removing} {member can0 Removing}, apply#2 nothing"},
 			managerStep{

@@ -29,7 +29,7 @@ func (m *Manager) processEnded(at time.Time) []Effect {
 	}
 	p.count++
 	p.last = at
-	if p.count == 1 || m.wish != wanted {
+	if p.count == 1 || m.intent != desired {
 		return m.change()
 	}
 	p.rest = retries.Next(p.rest)

@@ -23,16 +23,16 @@ func (m *Manager) applied(e Applied) []Effect {
 		m.partsUnseen(e.Err)
 		return append(m.showFailed(f, []string{e.Err}, true), m.retryOr(m.grow())...)
 	}
-	if f.wish == unwanted {
+	if f.intent == undesired {
 		m.partsApplied(f, e.Failures, e.Had)
 		return append(m.listen(f), m.removed(f, e.Failures)...)
 	}
 
 	m.applyEnded(f, e)
 	m.countDropped(f, e)
-	contest := m.tellContest()
+	contest := m.publishContest()
 	rest, partWaits, partFailed := m.partsApplied(f, e.Failures, e.Had)
-	mine, byAdapter, waits := m.sort(f, rest)
+	owned, byAdapter, waits := m.sort(f, rest)
 	waits = waits || partWaits
 	out := append(m.listen(f), contest...)
 	for _, k := range m.keys() {
@@ -42,15 +42,15 @@ func (m *Manager) applied(e Applied) []Effect {
 			// an earlier one. Nobody may be told that it has gone.
 			fs = append(slices.Clone(fs), byAdapter[netinst.AdapterKey{}]...)
 		}
-		out = append(out, m.answer(f, k, fs, len(mine) > 0, e.Had)...)
+		out = append(out, m.answer(f, k, fs, len(owned) > 0, e.Had)...)
 	}
 	delete(byAdapter, netinst.AdapterKey{})
-	failed := worstFirst(mine)
+	failed := worstFirst(owned)
 	switch {
 	case failed:
-		out = append(out, m.showFailed(f, texts(mine), checksOnly(mine))...)
-	case len(mine) > 0:
-		out = append(out, m.show(netinst.WaitingForDependencies, mine[0].Err)...)
+		out = append(out, m.showFailed(f, texts(owned), checksOnly(owned))...)
+	case len(owned) > 0:
+		out = append(out, m.show(netinst.WaitingForDependencies, owned[0].Err)...)
 	default:
 		m.appliedGen, m.appliedFor, m.everOK = f.gen, f.ports, true
 		out = append(out, m.showStanding(f, driftText(e.Drift))...)
@@ -63,11 +63,11 @@ func (m *Manager) applied(e Applied) []Effect {
 			failed = failed || !x.Waiting
 		}
 	}
-	if !failed && len(mine) == 0 {
-		out = append(out, m.stands(f)...)
+	if !failed && len(owned) == 0 {
+		out = append(out, m.markApplied(f)...)
 	}
-	out = append(append(out, m.after(failed, waits || len(mine) > 0)...), m.checkLater()...)
-	return append(out, m.lookAtTouched(e.At)...)
+	out = append(append(out, m.after(failed, waits || len(owned) > 0)...), m.checkLater()...)
+	return append(out, m.checkTouched(e.At)...)
 }
 
 // after is what comes after an apply: a retry where something failed or waits, else the next.
@@ -114,7 +114,7 @@ func (m *Manager) showStanding(f *flight, drift string) []Effect {
 // sort splits failures into the network's own and each adapter's, and says
 // whether one waits for the world. Under the zero key are removals of what no adapter
 // that is known wants or had: they count as the network's own, too.
-func (m *Manager) sort(f *flight, fs []netstate.Failure) (mine []netstate.Failure,
+func (m *Manager) sort(f *flight, fs []netstate.Failure) (owned []netstate.Failure,
 	by map[netinst.AdapterKey][]netstate.Failure,
 	waits bool) {
 	owner := map[netstate.ID]netinst.AdapterKey{}
@@ -130,12 +130,12 @@ func (m *Manager) sort(f *flight, fs []netstate.Failure) (mine []netstate.Failur
 			waits = waits || x.Waiting
 			continue
 		}
-		mine = append(mine, x)
+		owned = append(owned, x)
 		if x.Remove {
 			by[netinst.AdapterKey{}] = append(by[netinst.AdapterKey{}], x)
 		}
 	}
-	return mine, by, waits
+	return owned, by, waits
 }
 
 // worstFirst sorts a network's own failures, causes before what is blocked by them, and
@@ -170,11 +170,11 @@ func (m *Manager) underlay(a *adapterState, l netinst.Lease,
 		IP: l.IP, MAC: l.MAC, IfName: c.IfName,
 		HostIfName: netinst.HostSide(m.owner.Number, l.Number, c), Bridge: netinst.BridgeName(m.owner.Number),
 	}
-	if len(a.seen) > 0 {
-		u.IP, u.Addresses = a.seen.first(a.leased), a.seen.list()
+	if len(a.addresses) > 0 {
+		u.IP, u.Addresses = a.addresses.first(a.leased), a.addresses.list()
 	}
 	if a.dropped.packets > 0 {
-		u.Dropped, u.MaxFlows = a.dropped.packets, a.dropped.most
+		u.Dropped, u.MaxFlows = a.dropped.packets, a.dropped.limit
 	}
 	return u
 }
@@ -211,7 +211,7 @@ func (m *Manager) answer(f *flight, k netinst.AdapterKey, fs []netstate.Failure,
 	case network && len(fs) == 0:
 		// What failed may be what the adapter needs; if it was up, it still is. After a
 		// restart nothing was said of it yet: what was observed counts.
-		s.Activated = f.stood(k, had)
+		s.Activated = f.complete(k, had)
 		if a.published != nil {
 			s.Activated = a.published.Activated
 		}
@@ -234,8 +234,8 @@ func (m *Manager) answer(f *flight, k netinst.AdapterKey, fs []netstate.Failure,
 	return []Effect{PublishAdapter{s}}
 }
 
-// stood says whether every object of an adapter was on the host as it is wanted.
-func (f *flight) stood(k netinst.AdapterKey, had netstate.State) bool {
+// complete says whether every object of an adapter was on the host as it is wanted.
+func (f *flight) complete(k netinst.AdapterKey, had netstate.State) bool {
 	ids := f.desired.ByAdapter[k]
 	for _, id := range ids {
 		if w, h := f.desired.State[id], had[id]; w == nil || h == nil || w.Text() != h.Text() {
@@ -282,7 +282,7 @@ func (m *Manager) removed(f *flight, fs []netstate.Failure) []Effect {
 		}
 	}
 	m.backoff = 0
-	if m.wish == wanted { // it came back meanwhile
+	if m.intent == desired { // it came back meanwhile
 		m.shown, m.everOK, m.dirty = false, false, true
 		return append(out, m.next()...)
 	}
@@ -294,9 +294,9 @@ func (m *Manager) removed(f *flight, fs []netstate.Failure) []Effect {
 func (m *Manager) showFailed(f *flight, errs []string, check bool) []Effect {
 	state := netinst.CreatingFailed
 	switch {
-	case f.wish == unwanted && check:
+	case f.intent == undesired && check:
 		state = netinst.CheckAbsentFailed
-	case f.wish == unwanted:
+	case f.intent == undesired:
 		state = netinst.RemovingFailed
 	case check || m.everOK && m.config.Generation == f.gen:
 		state = netinst.CheckPresentFailed
@@ -344,13 +344,13 @@ func (m *Manager) timer(e TimerDue) []Effect {
 		return m.change()
 	case m.damping.tok:
 		m.damping.tok = 0
-		return m.lookAtTouched(e.At)
+		return m.checkTouched(e.At)
 	case m.damping.tellTok:
 		return m.contestOver(e.At)
 	case m.slowTok:
 		return m.slow(e.At)
-	case m.seenTok:
-		return m.forgetSeen(e.At)
+	case m.addressToken:
+		return m.expireAddresses(e.At)
 	case m.overlap.restTok:
 		return m.overlapOver()
 	case m.overlap.calmTok:
@@ -370,7 +370,7 @@ func (m *Manager) show(state netinst.NIState, why string) []Effect {
 		func(s string) bool { return s == "" })
 	s := netinst.NetworkInstanceStatus{
 		UUID: m.config.UUID, DisplayName: m.config.DisplayName, State: state, Bridge: netinst.BridgeName(m.owner.Number),
-		Number: m.owner.Number, Generation: m.appliedGen, PortsMeant: m.appliedFor, Port: m.port, Error: why,
+		Number: m.owner.Number, Generation: m.appliedGen, DesiredPorts: m.appliedFor, Port: m.port, Error: why,
 		Warning: strings.Join(warnings, "; "), Parts: m.partStatuses(state, why),
 	}
 	if m.shown && s.Equal(m.status) {

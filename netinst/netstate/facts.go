@@ -24,8 +24,8 @@ type Facts struct {
 	Unknown    []string
 }
 
-// HelperAccount is the user that dnsmasq runs as, and nothing else does.
-const HelperAccount = "edgespan-dns"
+// HelperUser is the user that dnsmasq runs as, and nothing else does.
+const HelperUser = "edgespan-dns"
 
 // Helper is a running helper process, by what it may do.
 type Helper struct {
@@ -52,7 +52,7 @@ type Listener struct {
 	Proto string // "udp", "tcp"
 	Addr  netip.Addr
 	Who   string // process as "name (pid)", "" if not known
-	Ours  bool   // a dnsmasq of ours
+	Own   bool   // a dnsmasq of ours
 }
 
 // HostRoute is an IPv4 route of the main table. Via is invalid for a connected one, whose

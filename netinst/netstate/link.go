@@ -124,10 +124,10 @@ const markWords = "edgespan ni "
 // ParseVethMark reads an alias; false if it is no mark of an adapter's veth. A path of a
 // namespace may hold spaces, the name of a link can't: the last peer= ends the path.
 func ParseVethMark(alias string) (VethMark, bool) {
-	rest, ours := strings.CutPrefix(alias, markWords)
+	rest, own := strings.CutPrefix(alias, markWords)
 	head, tail, _ := strings.Cut(rest, " netns=")
 	words := strings.Fields(head)
-	if !ours || len(words) < 3 || words[1] != "adapter" {
+	if !own || len(words) < 3 || words[1] != "adapter" {
 		return VethMark{}, false
 	}
 	m := VethMark{NI: words[0], Adapter: words[2]}

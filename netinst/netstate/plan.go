@@ -144,9 +144,9 @@ type step struct {
 	phase int
 }
 
-// lent is the place, among the makes, of a foreign link that leaves: before the
+// released is the place, among the makes, of a foreign link that leaves: before the
 // chains, since once these don't name it any more nothing holds its frames back.
-const lent = 2
+const released = 2
 
 // processChange is where a changed process stands among the removals: just after
 // the files.
@@ -222,7 +222,7 @@ func removals(have, want State, early map[ID]bool) (first, rest []step) {
 		case id.Kind == KindLink:
 			links = append(links, it)
 		case port && p.Foreign:
-			first = append(first, step{Op{Remove, id.Kind, []Item{it}}, lent})
+			first = append(first, step{Op{Remove, id.Kind, []Item{it}}, released})
 		default:
 			rest = append(rest, step{Op{Remove, id.Kind, []Item{it}}, removal(have[id])})
 		}

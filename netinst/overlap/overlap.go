@@ -87,8 +87,8 @@ func (o Overlap) Warning() string {
 	return fmt.Sprintf("subnet %s hides a part of %s", o.Subnet, o.Hidden)
 }
 
-// mostNamed is how many prefixes a SubnetOverlap names; the rest is a number.
-const mostNamed = 4
+// maxNamed is how many prefixes a SubnetOverlap names; the rest is a number.
+const maxNamed = 4
 
 // With compares a subnet with what the host has. A connected route is a clash, for
 // its destinations are neighbours of the host; one on a link without neighbours, wider than
@@ -129,11 +129,11 @@ func listed(ps []HostPrefix) string {
 		return strings.Compare(a.String(), b.String())
 	})
 	var names []string
-	for _, p := range ps[:min(len(ps), mostNamed)] {
+	for _, p := range ps[:min(len(ps), maxNamed)] {
 		names = append(names, p.String())
 	}
 	s := strings.Join(names, ", ")
-	if more := len(ps) - mostNamed; more > 0 {
+	if more := len(ps) - maxNamed; more > 0 {
 		s += fmt.Sprintf(" and %d more", more)
 	}
 	return s

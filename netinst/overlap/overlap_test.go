@@ -83,8 +83,10 @@ func TestWhatOverlapsASubnet(t *testing.T) {
 
 // What no network can have is not looked through for each of them.
 func TestWhatNoNetworkCanOverlapIsNoneOfTheHosts(t *testing.T) {
-	seen := []netstate.Interface{{Name: "lo", Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8"), netip.MustParsePrefix("169.254.3.4/16"),
-		netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("fe80::1/64"), netip.MustParsePrefix("2001:db8::1/64"), netip.MustParsePrefix("10.9.0.5/32")}}}
+	seen := []netstate.Interface{{Name: "lo",
+		Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8"), netip.MustParsePrefix("169.254.3.4/16"),
+			netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("fe80::1/64"), netip.MustParsePrefix("2001:db8::1/64"),
+			netip.MustParsePrefix("10.9.0.5/32")}}}
 	if got := HostPrefixes(seen); len(got) != 1 || got[0].Prefix != netip.MustParsePrefix("10.9.0.5/32") {
 		t.Errorf("%v", got)
 	}

@@ -14,7 +14,7 @@ func TestOthersReachNeighboursInAWithdrawnSubnet(t *testing.T) {
 	r := New(nil)
 	r.Step(OwnersFound{})
 	r.Step(HostApplierReady{})
-	r.Step(NetworkWanted{lan(1)})
+	r.Step(NetworkDesired{lan(1)})
 	exit := netstate.ID{Kind: netstate.KindChain, Name: "ipv4/filter/" + netinst.ExitChain}
 	drops := func(effs []Effect) string {
 		for _, e := range effs {
@@ -46,8 +46,8 @@ func TestTheARPGuardNamesTheGatewaysOfNetworks(t *testing.T) {
 	second := lan(1)
 	second.UUID = netB
 	second.IPv4.Subnet, second.IPv4.Gateway = netip.MustParsePrefix("10.2.0.0/24"), netip.MustParseAddr("10.2.0.1")
-	for _, e := range []Event{OwnersFound{}, HostApplierReady{}, NetworkWanted{lan(1)},
-		NetworkWanted{second}} {
+	for _, e := range []Event{OwnersFound{}, HostApplierReady{}, NetworkDesired{lan(1)},
+		NetworkDesired{second}} {
 		r.Step(e)
 	}
 	for i, c := range []struct {
@@ -99,7 +99,7 @@ func TestForwardingIsTakenUpWithARest(t *testing.T) {
 		}
 		return strings.Join(out, ", ")
 	}
-	for _, e := range []Event{OwnersFound{}, HostApplierReady{}, NetworkWanted{lan(1)},
+	for _, e := range []Event{OwnersFound{}, HostApplierReady{}, NetworkDesired{lan(1)},
 		ForwardingChanged{off, port}, ConfigKnown{}} {
 		say(r.Step(e))
 	}

@@ -21,8 +21,8 @@ type Event interface{ registryEvent() }
 type (
 	// OwnersFound are the network instances of which anything is on the host.
 	OwnersFound struct{ Owners []netstate.Owner }
-	// NetworkWanted is a network's config.
-	NetworkWanted struct{ Config netinst.NetworkInstanceConfig }
+	// NetworkDesired is a network's config.
+	NetworkDesired struct{ Config netinst.NetworkInstanceConfig }
 	// NetworkUnwanted is its deletion.
 	NetworkUnwanted struct{ NI uuid.UUID }
 	// NetworkWithdrawn says that a network's subnet is the host's own, or is no longer.
@@ -53,7 +53,7 @@ type (
 )
 
 func (OwnersFound) registryEvent()      {}
-func (NetworkWanted) registryEvent()    {}
+func (NetworkDesired) registryEvent()   {}
 func (NetworkUnwanted) registryEvent()  {}
 func (NetworkWithdrawn) registryEvent() {}
 func (ConfigKnown) registryEvent()      {}
@@ -89,8 +89,8 @@ type (
 		After  time.Duration
 		Shared bool // as a Timer's
 	}
-	// GroundState says what became of the ground: "" or why networks wait.
-	GroundState struct{ Error string }
+	// HostProblem says what became of the ground: "" or why networks wait.
+	HostProblem struct{ Error string }
 )
 
 func (RecordNumber) registryEffect() {}
@@ -98,7 +98,7 @@ func (ForgetNumber) registryEffect() {}
 func (ApplyHost) registryEffect()    {}
 func (SpawnManager) registryEffect() {}
 func (HostRetry) registryEffect()    {}
-func (GroundState) registryEffect()  {}
+func (HostProblem) registryEffect()  {}
 
 // member is one network of the node.
 type member struct {
@@ -106,7 +106,7 @@ type member struct {
 	subnet  netip.Prefix
 	clash   bool // the subnet is the host's own
 	config  netinst.NetworkInstanceConfig
-	wanted  bool
+	desired bool
 	spawned bool
 	since   uint64 // the host apply that first named it
 	// unmarked: its chains were made by a former release, and the guard spares it
@@ -145,11 +145,11 @@ func (r *Registry) Step(e Event) []Effect {
 	switch e := e.(type) {
 	case OwnersFound:
 		return append(r.owners(e.Owners), r.sweep()...)
-	case NetworkWanted:
-		return r.wanted(e.Config)
+	case NetworkDesired:
+		return r.networkDesired(e.Config)
 	case NetworkUnwanted:
 		if m := r.members[e.NI]; m != nil {
-			m.wanted = false
+			m.desired = false
 			if !m.spawned { // nothing of it was ever made
 				return r.drop(e.NI)
 			}
@@ -249,13 +249,13 @@ func OrphanUUID(n int) uuid.UUID {
 	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "edgespan orphan %d", n))
 }
 
-func (r *Registry) wanted(c netinst.NetworkInstanceConfig) []Effect {
+func (r *Registry) networkDesired(c netinst.NetworkInstanceConfig) []Effect {
 	m := r.members[c.UUID]
 	if m == nil {
 		m = &member{}
 		r.members[c.UUID] = m
 	}
-	m.wanted = true
+	m.desired = true
 	had := netinst.HostPorts(m.config, r.forward.Ports, r.forward.Forwarding)
 	gateway := m.config.IPv4.Gateway
 	m.config = c
@@ -327,18 +327,18 @@ func (r *Registry) applied(e HostApplied) []Effect {
 		return nil
 	}
 	r.flying = false
-	return append(r.release(), r.judge(e)...)
+	return append(r.release(), r.hostApplied(e)...)
 }
 
-// judge says what follows from the end of an apply.
-func (r *Registry) judge(e HostApplied) []Effect {
+// hostApplied says what follows from the end of an apply.
+func (r *Registry) hostApplied(e HostApplied) []Effect {
 	if e.Failed != "" {
 		r.backoff = hostRetries.Next(r.backoff)
 		r.token++
-		return []Effect{GroundState{e.Failed}, HostRetry{r.token, r.backoff, false}}
+		return []Effect{HostProblem{e.Failed}, HostRetry{r.token, r.backoff, false}}
 	}
 	r.backoff = 0
-	out := []Effect{GroundState{}}
+	out := []Effect{HostProblem{}}
 	if len(r.members) > 0 { // nobody tells what others do to the ground: look again
 		r.token++
 		out = append(out, HostRetry{r.token, netinst.CheckEvery, true})
@@ -361,7 +361,7 @@ func (r *Registry) ended(id uuid.UUID) []Effect {
 		return nil
 	}
 	m.spawned = false
-	if m.wanted {
+	if m.desired {
 		m.spawned = true
 		return []Effect{SpawnManager{netstate.Owner{Name: id.String(), Number: m.number}}}
 	}

@@ -62,7 +62,7 @@ func registryText(effs []Effect) string {
 				continue
 			}
 			out = append(out, fmt.Sprintf("retry in %v", e.After))
-		case GroundState:
+		case HostProblem:
 			if e.Error != "" {
 				out = append(out, "ground: "+e.Error)
 			}
@@ -82,40 +82,40 @@ func TestRegistry(t *testing.T) {
 		"a network is named in the ground before its manager starts": {
 			{HostApplierReady{}, ""},
 			{OwnersFound{}, ""},
-			{NetworkWanted{a}, "record ni1=1"},
+			{NetworkDesired{a}, "record ni1=1"},
 			{ConfigKnown{}, "ground#1 of 1"},
-			{NetworkWanted{b}, "record ni2=2"},
+			{NetworkDesired{b}, "record ni2=2"},
 			{HostApplied{Seq: 1}, "spawn ni1=1, ground#2 of 2"},
 			{HostApplied{Seq: 2}, "spawn ni2=2"},
 		},
 		"it stays named until its manager has ended, and its number is free again": {
 			{HostApplierReady{}, ""},
 			{OwnersFound{}, ""},
-			{NetworkWanted{a}, "record ni1=1"},
+			{NetworkDesired{a}, "record ni1=1"},
 			{ConfigKnown{}, "ground#1 of 1"},
 			{HostApplied{Seq: 1}, "spawn ni1=1"},
 			{NetworkUnwanted{netA}, ""},
 			{ManagerEnded{netA}, "forget ni1, ground#2 of 0"},
 			{HostApplied{Seq: 2}, ""},
-			{NetworkWanted{b}, "record ni2=1, ground#3 of 1"},
+			{NetworkDesired{b}, "record ni2=1, ground#3 of 1"},
 		},
 		"what the journal knows of a network that is nowhere is forgotten, once all is known": {
 			{HostApplierReady{}, ""},
-			{NetworkWanted{a}, ""},
+			{NetworkDesired{a}, ""},
 			{ConfigKnown{}, ""},
 			{OwnersFound{}, "record ni1=1, ground#1 of 1, forget ni9"},
 		},
 		"what is on the host is managed though no config names it, and the ground is left alone": {
 			{HostApplierReady{}, ""},
 			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5}}}, "record ni1=5, spawn ni1=5"},
-			{NetworkWanted{b}, "record ni2=1"},
+			{NetworkDesired{b}, "record ni2=1"},
 			{ConfigKnown{}, "ground#1 of 2"},
 			{HostApplied{Seq: 1}, "spawn ni2=1"},
 		},
 		"the guard spares what a former release made, until it was made anew": {
 			{HostApplierReady{}, ""},
 			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5, Unmarked: true}}}, "record ni1=5, spawn ni1=5"},
-			{NetworkWanted{a}, ""},
+			{NetworkDesired{a}, ""},
 			{ConfigKnown{}, "ground#1 of 1 with unmarked ones"},
 			{HostApplied{Seq: 1}, "find owners in 1s"},
 			{HostRetryDue{1}, "ground#2 of 1 with unmarked ones"},
@@ -129,7 +129,7 @@ func TestRegistry(t *testing.T) {
 		"what others flush is looked at in the ground first, then in the networks": {
 			{HostApplierReady{}, ""},
 			{OwnersFound{}, ""},
-			{NetworkWanted{a}, "record ni1=1"},
+			{NetworkDesired{a}, "record ni1=1"},
 			{ConfigKnown{}, "ground#1 of 1"},
 			{HostApplied{Seq: 1}, "spawn ni1=1"},
 			{HostChanged{Networks: []int{1}}, "ground#2 of 1"},
@@ -152,7 +152,7 @@ func TestRegistry(t *testing.T) {
 		},
 		"a config that is known first is that of the network that is found": {
 			{HostApplierReady{}, ""},
-			{NetworkWanted{a}, ""},
+			{NetworkDesired{a}, ""},
 			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5}}}, "record ni1=5, spawn ni1=5"},
 		},
 		"of two networks that claim one uuid the second is an orphan": {
@@ -162,11 +162,11 @@ func TestRegistry(t *testing.T) {
 		"a change that the host need not know costs no apply": {
 			{HostApplierReady{}, ""},
 			{OwnersFound{}, ""},
-			{NetworkWanted{a}, "record ni1=1"},
+			{NetworkDesired{a}, "record ni1=1"},
 			{ConfigKnown{}, "ground#1 of 1"},
 			{HostApplied{Seq: 1}, "spawn ni1=1"},
-			{NetworkWanted{func() netinst.NetworkInstanceConfig { c := a; c.DisplayName = "x"; return c }()}, ""},
-			{NetworkWanted{func() netinst.NetworkInstanceConfig {
+			{NetworkDesired{func() netinst.NetworkInstanceConfig { c := a; c.DisplayName = "x"; return c }()}, ""},
+			{NetworkDesired{func() netinst.NetworkInstanceConfig {
 				c := a
 				c.IPv4.Subnet = netip.MustParsePrefix("10.7.0.0/24")
 				return c
@@ -180,7 +180,7 @@ func TestRegistry(t *testing.T) {
 		"a ground that fails is tried again and no manager starts": {
 			{HostApplierReady{}, ""},
 			{OwnersFound{}, ""},
-			{NetworkWanted{a}, "record ni1=1"},
+			{NetworkDesired{a}, "record ni1=1"},
 			{ConfigKnown{}, "ground#1 of 1"},
 			{HostApplied{Seq: 1, Failed: "no iptables"}, "ground: no iptables, retry in 100ms"},
 			{HostRetryDue{1}, "ground#2 of 1"},
@@ -189,17 +189,17 @@ func TestRegistry(t *testing.T) {
 		"a network wanted again while its manager ends gets a new one": {
 			{HostApplierReady{}, ""},
 			{OwnersFound{}, ""},
-			{NetworkWanted{a}, "record ni1=1"},
+			{NetworkDesired{a}, "record ni1=1"},
 			{ConfigKnown{}, "ground#1 of 1"},
 			{HostApplied{Seq: 1}, "spawn ni1=1"},
 			{NetworkUnwanted{netA}, ""},
-			{NetworkWanted{a}, ""},
+			{NetworkDesired{a}, ""},
 			{ManagerEnded{netA}, "spawn ni1=1"},
 		},
 		"the ground is looked at again each minute, as long as there are networks": {
 			{HostApplierReady{}, ""},
 			{OwnersFound{}, ""},
-			{NetworkWanted{a}, "record ni1=1"},
+			{NetworkDesired{a}, "record ni1=1"},
 			{ConfigKnown{}, "ground#1 of 1"},
 			{HostApplied{Seq: 1}, "spawn ni1=1"},
 			{HostRetryDue{1}, "ground#2 of 1"},
@@ -215,7 +215,7 @@ func TestRegistry(t *testing.T) {
 		"an applier that died is asked again": {
 			{HostApplierReady{}, ""},
 			{OwnersFound{}, ""},
-			{NetworkWanted{a}, "record ni1=1"},
+			{NetworkDesired{a}, "record ni1=1"},
 			{ConfigKnown{}, "ground#1 of 1"},
 			{HostApplierReady{}, "ground#2 of 1"},
 			{HostApplied{Seq: 1}, ""},
@@ -254,20 +254,20 @@ func TestNumbersOfNetworks(t *testing.T) {
 	r := New(journal)
 	r.Step(OwnersFound{})
 	for i, want := range map[int]int{1: 2} {
-		if r.Step(NetworkWanted{network(i)}); r.Number(network(i).UUID) != want {
+		if r.Step(NetworkDesired{network(i)}); r.Number(network(i).UUID) != want {
 			t.Errorf("%d has number %d, want %d", i, r.Number(network(i).UUID), want)
 		}
 	}
-	if r.Step(NetworkWanted{network(2)}); r.Number(network(2).UUID) != 3 { // 1 is kept for a network that may come back
+	if r.Step(NetworkDesired{network(2)}); r.Number(network(2).UUID) != 3 { // 1 is kept for a network that may come back
 		t.Errorf("a number journalled twice: %d", r.Number(network(2).UUID))
 	}
-	if r.Step(NetworkWanted{network(3)}); r.Number(network(3).UUID) != 1 {
+	if r.Step(NetworkDesired{network(3)}); r.Number(network(3).UUID) != 1 {
 		t.Errorf("the one that came back: %d", r.Number(network(3).UUID))
 	}
 	r = New(nil)
 	r.Step(OwnersFound{})
 	for i := range netinst.MaxNumber + 1 {
-		r.Step(NetworkWanted{network(i + 1)})
+		r.Step(NetworkDesired{network(i + 1)})
 	}
 	if last, over := r.Number(network(netinst.MaxNumber).UUID),
 		r.Number(network(netinst.MaxNumber+1).UUID); last != netinst.MaxNumber ||
@@ -279,7 +279,7 @@ func TestNumbersOfNetworks(t *testing.T) {
 func TestTheJournalledNumberIsKeptAndTheAliasWins(t *testing.T) {
 	r := New(map[uuid.UUID]int{netA: 7, netB: 3})
 	r.Step(OwnersFound{[]netstate.Owner{{Name: netB.String(), Number: 9}}})
-	r.Step(NetworkWanted{lan(1)})
+	r.Step(NetworkDesired{lan(1)})
 	if a, b := r.Number(netA), r.Number(netB); a != 7 || b != 9 {
 		t.Errorf("numbers are %d and %d, want 7 (journal) and 9 (alias)", a, b)
 	}
@@ -287,7 +287,7 @@ func TestTheJournalledNumberIsKeptAndTheAliasWins(t *testing.T) {
 
 func TestNetworksThatHaveNoNumberAreNotTheHosts(t *testing.T) {
 	r := New(nil)
-	r.Step(NetworkWanted{lan(1)}) // before the host is known
+	r.Step(NetworkDesired{lan(1)}) // before the host is known
 	if got := r.Networks([]uuid.UUID{netA, netB}); len(got) > 0 {
 		t.Errorf("%+v", got)
 	}
@@ -300,9 +300,9 @@ func TestALateSearchGivesNoNumberTwice(t *testing.T) {
 	late := OwnersFound{[]netstate.Owner{{Name: gone.String(), Number: 1},
 		{Name: old.String(), Number: 2, Unmarked: true}}}
 	for _, e := range []Event{
-		late, HostApplierReady{}, NetworkWanted{netinst.NetworkInstanceConfig{UUID: gone}},
-		NetworkWanted{netinst.NetworkInstanceConfig{UUID: old}}, ConfigKnown{},
-		NetworkUnwanted{gone}, ManagerEnded{gone}, NetworkWanted{netinst.NetworkInstanceConfig{UUID: heir}}, late,
+		late, HostApplierReady{}, NetworkDesired{netinst.NetworkInstanceConfig{UUID: gone}},
+		NetworkDesired{netinst.NetworkInstanceConfig{UUID: old}}, ConfigKnown{},
+		NetworkUnwanted{gone}, ManagerEnded{gone}, NetworkDesired{netinst.NetworkInstanceConfig{UUID: heir}}, late,
 	} {
 		r.Step(e)
 	}

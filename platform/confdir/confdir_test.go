@@ -133,12 +133,14 @@ func TestOverridesOfNodes(t *testing.T) {
 	}
 	o, err := ReadObject(nodes)
 	got, faults := layers.NodeLayers(o)
-	if err != nil || faults != nil || !maps.EqualFunc(got, want, func(a, b config.Object) bool { return config.Equal(a, b) }) {
+	if err != nil || faults != nil ||
+		!maps.EqualFunc(got, want, func(a, b config.Object) bool { return config.Equal(a, b) }) {
 		t.Errorf("%v, %v, %v", got, err, faults)
 	}
 	dir := tree(t, map[string]string{"m": `5`})
 	refusal := "m: invalid type int64: must be one JSON object"
-	if _, err := ReadObject(filepath.Join(dir, "m")); err == nil || strings.ReplaceAll(err.Error(), dir+"/", "") != refusal {
+	if _, err := ReadObject(filepath.Join(dir, "m")); err == nil ||
+		strings.ReplaceAll(err.Error(), dir+"/", "") != refusal {
 		t.Errorf("%v, want %s", err, refusal)
 	}
 }

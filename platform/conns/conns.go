@@ -19,17 +19,17 @@ import (
 
 // Bounds are those of one listener; 0 is none.
 type Bounds struct {
-	Strangers  int           // connections of unknown clients at a time
-	PerAddress int           // of these from one address, in IPv6 from one /64
-	Crowded    int           // of these from one address once three quarters of Strangers are taken
-	Grace      time.Duration // after which one of these is closed where another needs its place; 0: never
-	Returning  int           // places beside Strangers for addresses where a client became known; one has Crowded
-	Known      int           // connections of known clients; an eighth of them is for staff
-	PerCaller  int           // of these of one that has a name
-	PerMachine int           // of these of one that is a machine
-	Unknown    int           // bytes that are read of an unknown client
-	Patience   time.Duration // after which a connection of an unknown client is closed
-	Left       func()        // is told of each connection that is closed for a bound
+	UnknownNodes int           // connections of unknown clients at a time
+	PerAddress   int           // of these from one address, in IPv6 from one /64
+	Crowded      int           // of these from one address once three quarters of Strangers are taken
+	Grace        time.Duration // after which one of these is closed where another needs its place; 0: never
+	Returning    int           // places beside Strangers for addresses where a client became known; one has Crowded
+	Known        int           // connections of known clients; an eighth of them is for staff
+	PerCaller    int           // of these of one that has a name
+	PerMachine   int           // of these of one that is a machine
+	Unknown      int           // bytes that are read of an unknown client
+	Timeout      time.Duration // after which a connection of an unknown client is closed
+	Left         func()        // is told of each connection that is closed for a bound
 }
 
 // maxRemembered bounds the addresses that are remembered as those of known clients.
@@ -86,7 +86,7 @@ func (l *Listener) enter(c net.Conn) (in *Conn, out net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	full, ofAddress := l.full(who)
-	in = &Conn{Conn: c, of: l, who: who, since: time.Now(), told: make(chan struct{})}
+	in = &Conn{Conn: c, of: l, who: who, since: time.Now(), reported: make(chan struct{})}
 	if full {
 		if old := l.oldest(who, ofAddress, in.since); old != nil {
 			l.leave(old)
@@ -104,8 +104,8 @@ func (l *Listener) enter(c net.Conn) (in *Conn, out net.Conn) {
 		in.place = l.waiting.PushBack(in)
 		l.by[who]++
 	}
-	if l.b.Patience > 0 {
-		in.timer = time.AfterFunc(l.b.Patience, in.expire)
+	if l.b.Timeout > 0 {
+		in.timer = time.AfterFunc(l.b.Timeout, in.expire)
 	}
 	return in, out
 }
@@ -114,9 +114,9 @@ func (l *Listener) enter(c net.Conn) (in *Conn, out net.Conn) {
 // own address.
 func (l *Listener) full(who string) (full, ofAddress bool) {
 	has, all := l.by[who], l.waiting.Len()
-	crowded := l.b.Crowded > 0 && has >= l.b.Crowded && all >= l.b.Strangers*3/4
+	crowded := l.b.Crowded > 0 && has >= l.b.Crowded && all >= l.b.UnknownNodes*3/4
 	ofAddress = l.b.PerAddress > 0 && has >= l.b.PerAddress || crowded
-	return ofAddress || l.b.Strangers > 0 && all >= l.b.Strangers, ofAddress
+	return ofAddress || l.b.UnknownNodes > 0 && all >= l.b.UnknownNodes, ofAddress
 }
 
 // oldest is the connection of an unknown client, of one address or of any, that has had its time.
@@ -137,7 +137,7 @@ func (l *Listener) oldest(who string, ofAddress bool, now time.Time) *Conn {
 }
 
 // Open is how many connections there are: those of unknown clients, and those of known ones.
-func (l *Listener) Open() (strangers, known int) {
+func (l *Listener) Open() (unknownNodes, known int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.waiting.Len() + l.back, l.known
@@ -146,12 +146,12 @@ func (l *Listener) Open() (strangers, known int) {
 // Conn is a connection that has a place.
 type Conn struct {
 	net.Conn
-	of    *Listener
-	who   string // its address
-	since time.Time
-	timer *time.Timer
-	read  atomic.Int64  // bytes, while the client is unknown
-	told  chan struct{} // is closed once the client is known, or the connection is closed
+	of       *Listener
+	who      string // its address
+	since    time.Time
+	timer    *time.Timer
+	read     atomic.Int64  // bytes, while the client is unknown
+	reported chan struct{} // is closed once the client is known, or the connection is closed
 
 	// With of.mu: the place that it has, none once it is closed.
 	place   *list.Element
@@ -167,21 +167,21 @@ var errUnknown = errors.New("too many bytes from an unauthenticated client")
 
 // Read reads what an unknown client may send, and then nothing more until it is known.
 func (c *Conn) Read(p []byte) (int, error) {
-	most := int64(c.of.b.Unknown)
-	if most <= 0 {
+	limit := int64(c.of.b.Unknown)
+	if limit <= 0 {
 		return c.Conn.Read(p)
 	}
 	select {
-	case <-c.told:
+	case <-c.reported:
 		return c.Conn.Read(p)
 	default:
 	}
-	left := most - c.read.Load()
+	left := limit - c.read.Load()
 	if left <= 0 {
 		wait := time.NewTimer(knownWait)
 		defer wait.Stop()
 		select {
-		case <-c.told:
+		case <-c.reported:
 			return c.Conn.Read(p)
 		case <-wait.C:
 			return 0, errUnknown
@@ -223,11 +223,11 @@ func (l *Listener) know(c *Conn, caller Caller) (in bool, out *Conn) {
 	if list := l.callers[caller.Name]; list != nil {
 		has = list.Len()
 	}
-	most := l.b.PerCaller
+	limit := l.b.PerCaller
 	if caller.Machine {
-		most = l.b.PerMachine
+		limit = l.b.PerMachine
 	}
-	if caller.Name != "" && most > 0 && has >= most {
+	if caller.Name != "" && limit > 0 && has >= limit {
 		return false, nil
 	}
 	if l.b.Known > 0 && (l.known >= l.b.Known || !caller.Staff && l.others >= l.b.Known-l.b.Known/8) {
@@ -237,14 +237,14 @@ func (l *Listener) know(c *Conn, caller Caller) (in bool, out *Conn) {
 		l.leave(out)
 	}
 	l.leave(c)
-	l.settle(c, caller)
+	l.admit(c, caller)
 	return true, out
 }
 
-// settle gives a connection a place of known clients.
-func (l *Listener) settle(c *Conn, caller Caller) {
+// admit gives a connection a place of known clients.
+func (l *Listener) admit(c *Conn, caller Caller) {
 	c.known = &caller
-	c.tell()
+	c.wake()
 	l.known++
 	if !caller.Staff {
 		l.others++
@@ -311,12 +311,12 @@ func less(counts map[string]int, name string) {
 	}
 }
 
-// tell ends the wait of Read; of.mu is held.
-func (c *Conn) tell() {
+// wake ends the wait of Read; of.mu is held.
+func (c *Conn) wake() {
 	select {
-	case <-c.told:
+	case <-c.reported:
 	default:
-		close(c.told)
+		close(c.reported)
 	}
 }
 
@@ -333,7 +333,7 @@ func (c *Conn) expire() {
 func (c *Conn) Close() error {
 	c.of.mu.Lock()
 	c.of.leave(c)
-	c.tell()
+	c.wake()
 	if c.timer != nil {
 		c.timer.Stop()
 	}

@@ -73,7 +73,7 @@ func many(n int, format string) []string {
 func TestOneAddressDoesNotTakeAllPlaces(t *testing.T) {
 	q := &queue{}
 	left := 0
-	l := Bound(q, Bounds{Strangers: 100, PerAddress: 90, Crowded: 5, Known: 10, Left: func() { left++ }})
+	l := Bound(q, Bounds{UnknownNodes: 100, PerAddress: 90, Crowded: 5, Known: 10, Left: func() { left++ }})
 	flood, clients := taken(t, l, q, many(1000, "192.0.2.1:%d")...)
 	if len(flood) != 75 || left != 925 {
 		t.Fatalf("%d of one address got a place, %d were closed", len(flood), left)
@@ -96,8 +96,8 @@ func TestOneAddressDoesNotTakeAllPlaces(t *testing.T) {
 			t.Error("no place for a certificate")
 		}
 	}
-	if strangers, known := l.Open(); strangers != 80 || known != 5 {
-		t.Errorf("%d strangers, %d known", strangers, known)
+	if unknownNodes, known := l.Open(); unknownNodes != 80 || known != 5 {
+		t.Errorf("%d strangers, %d known", unknownNodes, known)
 	}
 	for _, c := range flood[:10] {
 		c.Known(Caller{Staff: true})
@@ -109,15 +109,15 @@ func TestOneAddressDoesNotTakeAllPlaces(t *testing.T) {
 		c.Close()
 		c.Close()
 	}
-	if strangers, known := l.Open(); strangers != 5 || known != 0 || len(l.by) != 1 {
-		t.Errorf("after the end: %d, %d, %v", strangers, known, l.by)
+	if unknownNodes, known := l.Open(); unknownNodes != 5 || known != 0 || len(l.by) != 1 {
+		t.Errorf("after the end: %d, %d, %v", unknownNodes, known, l.by)
 	}
 }
 
 func TestAConnectionWithoutACertificateEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{}
-		l := Bound(q, Bounds{Patience: 10 * time.Second})
+		l := Bound(q, Bounds{Timeout: 10 * time.Second})
 		conns, clients := taken(t, l, q, "192.0.2.1:1", "192.0.2.1:2")
 		conns[0].Known(Caller{Staff: true})
 		time.Sleep(10*time.Second - 1)
@@ -130,8 +130,8 @@ func TestAConnectionWithoutACertificateEnds(t *testing.T) {
 			t.Errorf("with a certificate closed %t, without %t", clients[0].closed, clients[1].closed)
 		}
 		conns[0].Close()
-		if strangers, known := l.Open(); strangers != 0 || known != 0 {
-			t.Errorf("%d, %d", strangers, known)
+		if unknownNodes, known := l.Open(); unknownNodes != 0 || known != 0 {
+			t.Errorf("%d, %d", unknownNodes, known)
 		}
 	})
 }
@@ -141,7 +141,7 @@ func TestAConnectionWithoutACertificateEnds(t *testing.T) {
 func TestStrangersKeepNoKnownClientOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{}
-		l := Bound(q, Bounds{Strangers: 40, PerAddress: 20, Crowded: 2, Grace: 3 * time.Second, Returning: 3, Known: 3,
+		l := Bound(q, Bounds{UnknownNodes: 40, PerAddress: 20, Crowded: 2, Grace: 3 * time.Second, Returning: 3, Known: 3,
 			PerCaller: 2})
 		flood, clients := taken(t, l, q, many(100, "192.0.%d.1:9")...)
 		if len(flood) != 40 {
@@ -151,13 +151,13 @@ func TestStrangersKeepNoKnownClientOut(t *testing.T) {
 			t.Error("the first moments belong to who is there: a crowd of nodes would never finish otherwise")
 		}
 		time.Sleep(3 * time.Second)
-		in, mine := taken(t, l, q, "198.51.100.1:2")
+		in, owned := taken(t, l, q, "198.51.100.1:2")
 		if len(in) != 1 || !clients[0].closed || clients[1].closed || !in[0].Known(Caller{Name: "ann", Staff: true}) {
 			t.Fatalf("%d in, the oldest stranger closed: %t", len(in), clients[0].closed)
 		}
 		for range 3 { // a flood that goes on
 			time.Sleep(3 * time.Second)
-			if taken(t, l, q, many(200, "203.0.%d.1:9")...); mine[0].closed {
+			if taken(t, l, q, many(200, "203.0.%d.1:9")...); owned[0].closed {
 				t.Fatal("the known client is closed")
 			}
 		}
@@ -171,15 +171,15 @@ func TestStrangersKeepNoKnownClientOut(t *testing.T) {
 		}
 		// Where all places are taken who has most gives its oldest up to who has less.
 		if more, _ := taken(t, l, q, "198.51.100.1:6"); len(more) != 1 || !more[0].Known(Caller{Name: "eve", Staff: true}) ||
-			!mine[0].closed {
+			!owned[0].closed {
 			t.Error("one who has two keeps a third caller out")
 		}
 		if more, _ := taken(t, l, q, "198.51.100.1:7"); len(more) != 1 || more[0].Known(Caller{Name: "eve", Staff: true}) {
 			t.Error("one of three takes a place of the others")
 		}
-		strangers, known := l.Open()
-		if strangers != 41 || known != 3 {
-			t.Errorf("%d strangers, %d known", strangers, known)
+		unknownNodes, known := l.Open()
+		if unknownNodes != 41 || known != 3 {
+			t.Errorf("%d strangers, %d known", unknownNodes, known)
 		}
 	})
 }
@@ -231,7 +231,7 @@ func TestKnownCallersKeepNoStaffOut(t *testing.T) {
 func TestAnAddressAtItsBoundGivesItsOldestUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{}
-		l := Bound(q, Bounds{Strangers: 40, PerAddress: 2, Grace: time.Second})
+		l := Bound(q, Bounds{UnknownNodes: 40, PerAddress: 2, Grace: time.Second})
 		_, first := taken(t, l, q, "192.0.2.9:1", "192.0.2.1:1", "192.0.2.1:2")
 		time.Sleep(time.Second)
 		_, next := taken(t, l, q, "192.0.2.1:3", "192.0.2.1:4", "192.0.2.1:5")

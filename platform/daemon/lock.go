@@ -38,13 +38,13 @@ func LockNamespace(ctx context.Context, folder, socket string) (l *NamespaceLock
 	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
 	l = &NamespaceLock{}
-	switch err := l.takeFile(ctx, folder); {
+	switch err := l.acquireFile(ctx, folder); {
 	case errors.Is(err, ErrTaken) || errors.Is(err, context.Canceled):
 		return nil, nil, err
 	case err != nil: // the name is left to tell
 		warnings = append(warnings, "cannot lock the network namespace: "+err.Error())
 	}
-	warning, err := l.takeName(ctx, socket)
+	warning, err := l.acquireName(ctx, socket)
 	if err != nil {
 		return nil, nil, errors.Join(err, l.Close())
 	}
@@ -54,7 +54,7 @@ func LockNamespace(ctx context.Context, folder, socket string) (l *NamespaceLock
 	return l, warnings, nil
 }
 
-func (l *NamespaceLock) takeFile(ctx context.Context, folder string) error {
+func (l *NamespaceLock) acquireFile(ctx context.Context, folder string) error {
 	var ns, dir unix.Stat_t
 	if err := unix.Stat("/proc/self/ns/net", &ns); err != nil {
 		return fmt.Errorf("identify the namespace: %w", err)
@@ -101,18 +101,18 @@ func lockFile(path string) (*os.File, error) {
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	mine, err := file.Stat()
-	if now, err2 := os.Lstat(path); err == nil && err2 == nil && os.SameFile(mine, now) {
+	owned, err := file.Stat()
+	if now, err2 := os.Lstat(path); err == nil && err2 == nil && os.SameFile(owned, now) {
 		return file, nil
 	}
 	return nil, errors.Join(unix.EWOULDBLOCK, err, file.Close())
 }
 
 // sweepLocks removes what killed daemons of other namespaces left.
-func sweepLocks(folder, mine string) {
+func sweepLocks(folder, owned string) {
 	left, _ := filepath.Glob(filepath.Join(folder, "netns-*.lock"))
 	for _, path := range left {
-		if path == mine {
+		if path == owned {
 			continue
 		}
 		if file, err := lockFile(path); err == nil {
@@ -122,9 +122,9 @@ func sweepLocks(folder, mine string) {
 	}
 }
 
-func (l *NamespaceLock) takeName(ctx context.Context, socket string) (warning string, err error) {
+func (l *NamespaceLock) acquireName(ctx context.Context, socket string) (warning string, err error) {
 	var lc net.ListenConfig
-	for ours := false; ; {
+	for own := false; ; {
 		l.name, err = lc.Listen(context.WithoutCancel(ctx), "unix", socket)
 		if err == nil {
 			return "", nil
@@ -134,7 +134,7 @@ func (l *NamespaceLock) takeName(ctx context.Context, socket string) (warning st
 			return "", fmt.Errorf("listen on %s: %w", socket, err)
 		}
 		uid, known := holder(ctx, socket)
-		ours = ours || known
+		own = own || known
 		if known && uid != 0 && uid != os.Geteuid() {
 			return fmt.Sprintf("uid %d holds the name %s, which belongs to the daemon: ignored", uid, socket), nil
 		}
@@ -143,7 +143,7 @@ func (l *NamespaceLock) takeName(ctx context.Context, socket string) (warning st
 			switch {
 			case errors.Is(ctx.Err(), context.Canceled):
 				return "", ctx.Err()
-			case ours || l.file == nil:
+			case own || l.file == nil:
 				return "", ErrTaken
 			}
 			return "an unidentified process holds the name " + socket + ", which belongs to the daemon: ignored", nil

@@ -12,10 +12,10 @@ import (
 // push to ten thousand nodes is. A burst needs twice of what a process needs in between,
 // which is most of its life.
 const (
-	burstLook  = 5 * time.Second
-	burstQuiet = 1 << 20 // octets allocated between two looks: the burst is over
-	burstWorth = 4 << 20 // octets allocated since memory was given back: it is worth it
-	burstLooks = 12      // after so many looks it is given back although work goes on
+	burstCheckEvery = 5 * time.Second
+	burstQuiet      = 1 << 20 // octets allocated between two looks: the burst is over
+	burstWorth      = 4 << 20 // octets allocated since memory was given back: it is worth it
+	burstChecks     = 12      // after so many looks it is given back although work goes on
 )
 
 // NodeMemory is how many octets Go may hold on a node before it collects sooner than its percentage
@@ -38,16 +38,16 @@ func (b *burst) over(allocs uint64) bool {
 	quiet := allocs-b.last < burstQuiet
 	b.last = allocs
 	b.looks++
-	if !quiet && b.looks < burstLooks || allocs-b.given < burstWorth {
+	if !quiet && b.looks < burstChecks || allocs-b.given < burstWorth {
 		return false
 	}
 	b.given, b.looks = allocs, 0
 	return true
 }
 
-// GiveBack gives memory back to the machine after each burst of work until ctx ends. With least, in
+// ReturnMemory gives memory back to the machine after each burst of work until ctx ends. With least, in
 // octets, it bounds what a burst may take, unless GOMEMLIMIT does (https://go.dev/doc/gc-guide).
-func GiveBack(ctx context.Context, least int64) {
+func ReturnMemory(ctx context.Context, least int64) {
 	var b burst
 	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"},
 		{Name: "/memory/classes/heap/stacks:bytes"}}
@@ -55,7 +55,7 @@ func GiveBack(ctx context.Context, least int64) {
 	if limited {
 		debug.SetMemoryLimit(least)
 	}
-	for t := time.NewTicker(burstLook); ; {
+	for t := time.NewTicker(burstCheckEvery); ; {
 		select {
 		case <-ctx.Done():
 			t.Stop()

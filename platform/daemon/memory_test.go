@@ -31,9 +31,9 @@ func TestMemoryIsGivenBackOnceAfterABurst(t *testing.T) {
 			t.Errorf("look %d: over %v, want %v", i, got, c.over)
 		}
 	}
-	for i := range 3 * burstLooks { // it never ends
+	for i := range 3 * burstChecks { // it never ends
 		total += 5 * mib
-		if got, want := b.over(total), i%burstLooks == burstLooks-1; got != want {
+		if got, want := b.over(total), i%burstChecks == burstChecks-1; got != want {
 			t.Errorf("look %d at work that goes on: over %v, want %v", i, got, want)
 		}
 	}

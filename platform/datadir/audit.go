@@ -95,19 +95,19 @@ func (a *Audit) Write(entry any) error {
 		return fmt.Errorf("write audit log: %w", err)
 	}
 	a.mu.Lock()
-	ours := a.next
-	ours.text.Write(append(line, '\n'))
+	own := a.next
+	own.text.Write(append(line, '\n'))
 	a.mu.Unlock()
 	a.turn.Lock()
 	defer a.turn.Unlock()
-	if ours.done {
-		return ours.err // another one's turn took ours along
+	if own.done {
+		return own.err // another one's turn took ours along
 	}
 	a.mu.Lock()
 	a.next = &batch{}
 	a.mu.Unlock()
-	ours.done, ours.err = true, a.append(ours.text.Bytes())
-	return ours.err
+	own.done, own.err = true, a.append(own.text.Bytes())
+	return own.err
 }
 
 // append brings lines to the disk.

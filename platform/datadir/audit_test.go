@@ -93,9 +93,9 @@ func BenchmarkAudit(b *testing.B) {
 		return a.Write(e)
 	}
 	for b.Loop() {
-		ours, floor := run(a, a.Write, 4000), run(a, alone, 200)
-		b.ReportMetric(ours, "lines/s")
+		own, floor := run(a, a.Write, 4000), run(a, alone, 200)
+		b.ReportMetric(own, "lines/s")
 		b.ReportMetric(floor, "alone/s")
-		b.ReportMetric(ours/floor, "ratio")
+		b.ReportMetric(own/floor, "ratio")
 	}
 }

@@ -78,11 +78,11 @@ var replicaName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 // Replica is the name of this controller among those of one fleet. It is made once, of the
 // machine's name and four random bytes, and kept. A wanted name is kept from then on; the
 // settings that belonged to the old name stay under that.
-func (d *Dir) Replica(wanted string) (string, error) {
+func (d *Dir) Replica(desired string) (string, error) {
 	path := d.Path(replicaFile)
-	if wanted != "" && !replicaName.MatchString(wanted) {
+	if desired != "" && !replicaName.MatchString(desired) {
 		return "", fmt.Errorf("name this replica: invalid value %.80q: must be 1 to 63 letters, digits, '.', '-' and '_'",
-			wanted)
+			desired)
 	}
 	text, err := os.ReadFile(path)
 	kept := strings.TrimSpace(string(text))
@@ -93,17 +93,17 @@ func (d *Dir) Replica(wanted string) (string, error) {
 		return "", fmt.Errorf("name this replica: %s: invalid value %.80q: must be 1 to 63 letters, digits, '.', '-' and '_'",
 			path,
 			kept)
-	case err == nil && (wanted == "" || wanted == kept):
+	case err == nil && (desired == "" || desired == kept):
 		return kept, nil
-	case wanted == "":
-		if wanted, err = newReplica(); err != nil {
+	case desired == "":
+		if desired, err = newReplica(); err != nil {
 			return "", fmt.Errorf("name this replica: %w", err)
 		}
 	}
-	if err := store.WriteFile(path, []byte(wanted+"\n"), 0o644); err != nil {
+	if err := store.WriteFile(path, []byte(desired+"\n"), 0o644); err != nil {
 		return "", fmt.Errorf("name this replica: %w", err)
 	}
-	return wanted, nil
+	return desired, nil
 }
 
 func newReplica() (string, error) {

@@ -53,9 +53,9 @@ func TestReplicaIsNamedOnce(t *testing.T) {
 	if err != nil || first == "" {
 		t.Fatalf("%q, %v", first, err)
 	}
-	for _, step := range []struct{ wanted, name string }{{"", first}, {"north", "north"}, {"", "north"}} {
-		if got, err := d.Replica(step.wanted); err != nil || got != step.name {
-			t.Errorf("Replica(%q) = %q, %v: want %q", step.wanted, got, err, step.name)
+	for _, step := range []struct{ desired, name string }{{"", first}, {"north", "north"}, {"", "north"}} {
+		if got, err := d.Replica(step.desired); err != nil || got != step.name {
+			t.Errorf("Replica(%q) = %q, %v: want %q", step.desired, got, err, step.name)
 		}
 	}
 	for _, bad := range []string{"a/b", ".hidden", strings.Repeat("x", 64), "a b"} {

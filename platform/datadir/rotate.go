@@ -22,14 +22,14 @@ type Rotation struct {
 	looked time.Time
 }
 
-// rotationLook is how often the size of a log is asked for.
-const rotationLook = time.Second
+// rotationCheckEvery is how often the size of a log is asked for.
+const rotationCheckEvery = time.Second
 
 // Due moves the files if it is time, and says that the log has to be opened anew.
 func (r *Rotation) Due(now time.Time) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if d := now.Sub(r.looked); r.Limit <= 0 || d >= 0 && d < rotationLook {
+	if d := now.Sub(r.looked); r.Limit <= 0 || d >= 0 && d < rotationCheckEvery {
 		return false, nil
 	}
 	r.looked = now

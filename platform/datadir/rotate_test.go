@@ -36,7 +36,7 @@ func TestALogIsBounded(t *testing.T) {
 		if due, _ := r.Due(now); due {
 			t.Fatal("it is looked at twice in a moment")
 		}
-		now = now.Add(2 * rotationLook)
+		now = now.Add(2 * rotationCheckEvery)
 	}
 	files, err := filepath.Glob(path + "*")
 	if err != nil || len(files) != 5 {

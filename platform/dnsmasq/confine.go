@@ -24,7 +24,7 @@ var confinement = proc.Confinement{
 
 // accounts are the users that a dnsmasq may become, the best first: its own, then that of
 // Debian's package; without either it becomes nobody by itself.
-var accounts = []string{netstate.HelperAccount, "dnsmasq"}
+var accounts = []string{netstate.HelperUser, "dnsmasq"}
 
 // confined is the command line with the user. It stands before what is compared and kept, so
 // that a dnsmasq that was started without is the same one.

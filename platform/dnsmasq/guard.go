@@ -13,10 +13,10 @@ import (
 // guard knows at once that a helper has ended by itself. What nobody has asked for
 // yet is kept: a death between two watchers is told to the second.
 type guard struct {
-	mu    sync.Mutex
-	on    map[string]guarded // by process name
-	ended map[int]bool       // by number of the network instance
-	news  chan struct{}      // holds one while ended is not empty
+	mu      sync.Mutex
+	on      map[string]guarded // by process name
+	ended   map[int]bool       // by number of the network instance
+	pending chan struct{}      // holds one while ended is not empty
 }
 
 type guarded struct {
@@ -25,12 +25,12 @@ type guarded struct {
 }
 
 func newGuard() *guard {
-	return &guard{on: map[string]guarded{}, ended: map[int]bool{}, news: make(chan struct{}, 1)}
+	return &guard{on: map[string]guarded{}, ended: map[int]bool{}, pending: make(chan struct{}, 1)}
 }
 
-// keep watches the process of a name in place of any other. One that can't be
+// watch watches the process of a name in place of any other. One that can't be
 // watched is found by the next look at the host.
-func (g *guard) keep(name string, number int, id proc.Ident) {
+func (g *guard) watch(name string, number int, id proc.Ident) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.on[name].Ident == id {
@@ -52,7 +52,7 @@ func (g *guard) died(name string, number int, id proc.Ident) {
 	delete(g.on, name)
 	g.ended[number] = true
 	select {
-	case g.news <- struct{}{}:
+	case g.pending <- struct{}{}:
 	default: // told already
 	}
 }
@@ -84,7 +84,7 @@ func (h *Helpers) Watch(ctx context.Context, emit func(numbers []int)) {
 		case <-round.C:
 			round.Reset(h.trimAll())
 			continue
-		case <-h.guard.news:
+		case <-h.guard.pending:
 		}
 		h.guard.mu.Lock()
 		numbers := slices.Sorted(maps.Keys(h.guard.ended))

@@ -7,7 +7,8 @@ import (
 )
 
 func TestSocketAt(t *testing.T) {
-	const table = `   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
+	const table = `   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ` +
+		`ref pointer drops
   101: 0100010A:0035 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 4711 2 0000000000000000 0
   102: 0100020A:0035 00000000:0000 07 00000000:00000300 00:00000000 00000000     0        0 4712 2 0000000000000000 0
 `

@@ -33,7 +33,7 @@ func TestWhatAHelperSaysIsBounded(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	h.guard.keep(name, 1, id)
+	h.guard.watch(name, 1, id)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan struct{})

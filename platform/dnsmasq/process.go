@@ -63,10 +63,10 @@ type state struct {
 	Bridge int            `json:"bridge"` // index of the link that it serves
 }
 
-// Ground is what a helper stands on: a bridge made anew has another index, and a
+// Environment is what a helper stands on: a bridge made anew has another index, and a
 // helper that was bound to the old one serves nobody. A question to an address
 // that is not there says nothing about the helper.
-type Ground struct {
+type Environment struct {
 	Bridge    int             // link index, 0: there is none
 	Addresses map[string]bool // of the network's links, without prefix length
 	Lost      bool            // the run folder of a network of which something is on the host
@@ -261,7 +261,7 @@ func running(st state) bool { return sameCommand(st.Cmdline(), st.Argv) }
 // one that does not answer within 3 s, and does not hear, differs from anything desired, as does one that has
 // ended or whose bridge was made anew: each is to be replaced. A process of a network
 // that has lost its run folder is found by its command line.
-func (h *Helpers) Observe(ctx context.Context, n int, on Ground, probe bool) (netstate.State, error) {
+func (h *Helpers) Observe(ctx context.Context, n int, on Environment, probe bool) (netstate.State, error) {
 	base := filepath.Join("ni", fmt.Sprint(n))
 	entries, err := os.ReadDir(h.folder(base))
 	switch {
@@ -291,7 +291,7 @@ func (h *Helpers) Observe(ctx context.Context, n int, on Ground, probe bool) (ne
 			p.Digest = "silent"
 		}
 		if p.Digest == st.Digest {
-			h.guard.keep(name, n, st.Ident)
+			h.guard.watch(name, n, st.Ident)
 		}
 		s.Add(p)
 	}
@@ -306,15 +306,15 @@ func (h *Helpers) lost(ctx context.Context, base string) (netstate.State, error)
 	}
 	s := netstate.State{}
 	for _, p := range all {
-		ours := func(arg string) bool { return strings.HasPrefix(arg, "--conf-file="+h.folder(base)+"/") }
-		if slices.ContainsFunc(p.Argv, ours) {
+		own := func(arg string) bool { return strings.HasPrefix(arg, "--conf-file="+h.folder(base)+"/") }
+		if slices.ContainsFunc(p.Argv, own) {
 			s.Add(netstate.Process{Name: filepath.Join(base, filepath.Base(p.Argv[0])), Argv: p.Argv, Digest: "folder lost"})
 		}
 	}
 	return s, nil
 }
 
-func (g Ground) has(p netstate.Probe) bool {
+func (g Environment) has(p netstate.Probe) bool {
 	host, _, err := net.SplitHostPort(p.Addr)
 	return err == nil && g.Addresses[host]
 }

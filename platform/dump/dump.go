@@ -34,7 +34,7 @@ type call[T any] struct {
 }
 
 const (
-	mostRests   = 3 // times the length of a listing
+	maxRests    = 3 // times the length of a listing
 	longestRest = time.Second
 )
 
@@ -95,7 +95,7 @@ func (s *Shared[T]) list() {
 	s.mu.Lock()
 	s.rest = time.Time{}
 	if c.err == nil {
-		s.rest = time.Now().Add(min(time.Since(began)*time.Duration(min(c.callers-1, mostRests)), longestRest))
+		s.rest = time.Now().Add(min(time.Since(began)*time.Duration(min(c.callers-1, maxRests)), longestRest))
 	}
 	s.mu.Unlock()
 	close(c.done)

@@ -29,7 +29,7 @@ const (
 	mark       = "EDGESPAN_EXECUTOR" // its value is the folder
 	path       = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	stopGrace  = 10 * time.Second
-	mostOutput = 1 << 20 // octets of output that are kept between two checks
+	maxOutput  = 1 << 20 // octets of output that are kept between two checks
 	lastWords  = 512     // octets of output in a reason
 	systemdDir = "/run/systemd/system"
 )
@@ -160,7 +160,7 @@ func (x *Executors) Check(ctx context.Context, e netstate.Executor) (netstate.Co
 // process of theirs such an environment; only one of our own user's is taken for what we started.
 func (x *Executors) adopt(folder string, st state) (proc.Ident, error) {
 	found, err := proc.Marked(mark + "=" + folder)
-	found = slices.DeleteFunc(found, func(id proc.Ident) bool { return !id.Ours() })
+	found = slices.DeleteFunc(found, func(id proc.Ident) bool { return !id.Own() })
 	if err != nil || len(found) == 0 {
 		return proc.Ident{}, err
 	}
@@ -192,17 +192,17 @@ func (x *Executors) watch(id string, p proc.Ident) {
 	if x.watched[id] == p {
 		return
 	}
-	if _, err := p.Watch(func() { x.tell(id, p) }); err != nil {
+	if _, err := p.Watch(func() { x.notify(id, p) }); err != nil {
 		return // the next check sees it
 	}
 	x.watched[id] = p
 }
 
-func (x *Executors) tell(id string, p proc.Ident) {
+func (x *Executors) notify(id string, p proc.Ident) {
 	x.mu.Lock()
-	ours, f := x.watched[id] == p, x.ended
+	own, f := x.watched[id] == p, x.ended
 	x.mu.Unlock()
-	if ours {
+	if own {
 		f(id)
 	}
 }
@@ -243,7 +243,7 @@ func (x *Executors) Make(ctx context.Context, e netstate.Executor) error {
 		x.mu.Lock()
 		x.codes[p] = code
 		x.mu.Unlock()
-		x.tell(e.ID, p)
+		x.notify(e.ID, p)
 	}
 	p, err := x.run.StartAs(spec)
 	if err != nil {

@@ -20,13 +20,13 @@ func sh(id, script string) netstate.Executor {
 // bench is one run directory and its daemon, which may be another one after a while.
 type bench struct {
 	*testing.T
-	x    *Executors
-	dir  string
-	told chan string
+	x        *Executors
+	dir      string
+	reported chan string
 }
 
 func newBench(t *testing.T) *bench {
-	b := &bench{T: t, dir: t.TempDir(), told: make(chan string, 100)}
+	b := &bench{T: t, dir: t.TempDir(), reported: make(chan string, 100)}
 	b.again()
 	t.Cleanup(func() {
 		ids, err := b.x.List(context.Background())
@@ -49,7 +49,7 @@ func (b *bench) again() {
 	}
 	b.x = New(proc.New(""), b.dir)
 	b.x.grace = 300 * time.Millisecond
-	b.x.Ended(func(id string) { b.told <- id })
+	b.x.Ended(func(id string) { b.reported <- id })
 }
 
 func (b *bench) make(e netstate.Executor) {
@@ -85,7 +85,7 @@ func (b *bench) pid(e netstate.Executor) proc.Ident {
 func (b *bench) ended(e netstate.Executor) {
 	b.Helper()
 	select {
-	case id := <-b.told:
+	case id := <-b.reported:
 		if id != e.ID {
 			b.Errorf("told of %s, want %s", id, e.ID)
 		}
@@ -212,7 +212,7 @@ func TestAStopEndsAllThatWasStartedAndNothingElse(t *testing.T) {
 		t.Errorf("removed twice: %v", err)
 	}
 	select {
-	case id := <-b.told:
+	case id := <-b.reported:
 		t.Errorf("an end that was wanted is told: %s", id)
 	default:
 	}
@@ -238,7 +238,7 @@ func TestItsWorldIsWhatItsDescriptionSays(t *testing.T) {
 		strings.Contains(got, "stolen") {
 		t.Errorf("its environment is\n%s", got)
 	}
-	if err := os.Truncate(out, mostOutput+1); err != nil {
+	if err := os.Truncate(out, maxOutput+1); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.check(e); got != "right" || len(text()) != 0 {

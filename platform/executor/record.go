@@ -18,7 +18,7 @@ import (
 type state struct {
 	netstate.Executor
 	proc.Ident
-	Stood bool // the unit ran before: it is not ours to be stopped
+	Preexisting bool `json:"Stood"` // the unit was running before edgespan: never stop it
 }
 
 // keptState is what was read of a file as it was then.
@@ -75,7 +75,7 @@ func write(folder string, st state) error {
 
 // cut keeps a file of output from growing for ever: its writer appends.
 func cut(file string) {
-	if info, err := os.Stat(file); err == nil && info.Size() > mostOutput {
+	if info, err := os.Stat(file); err == nil && info.Size() > maxOutput {
 		_ = os.Truncate(file, 0) // or the next time
 	}
 }

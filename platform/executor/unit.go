@@ -45,7 +45,7 @@ func (x *Executors) unit(ctx context.Context, name string) (netstate.Condition, 
 func (x *Executors) start(ctx context.Context, folder string, e netstate.Executor) error {
 	is, _, err := x.unit(ctx, e.Unit)
 	if err == nil {
-		err = write(folder, state{Executor: e, Stood: is == netstate.Right})
+		err = write(folder, state{Executor: e, Preexisting: is == netstate.Right})
 	}
 	if err == nil && is != netstate.Right {
 		_, err = x.systemctl(ctx, "start", "--", e.Unit)
@@ -55,7 +55,7 @@ func (x *Executors) start(ctx context.Context, folder string, e netstate.Executo
 
 // stop stops a unit that we have started.
 func (x *Executors) stop(ctx context.Context, st state) error {
-	if st.Stood {
+	if st.Preexisting {
 		return nil
 	}
 	is, _, err := x.unit(ctx, st.Unit)

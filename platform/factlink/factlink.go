@@ -21,8 +21,8 @@ import (
 
 // The times that nobody sets.
 const (
-	patience = 30 * time.Second // of one upload
-	spread   = 30 * time.Second // over which nodes upload that got one config at once
+	timeout = 30 * time.Second // of one upload
+	spread  = 30 * time.Second // over which nodes upload that got one config at once
 )
 
 // failedWaits bound those after failures.
@@ -56,27 +56,27 @@ type Options struct {
 
 // Sender uploads.
 type Sender struct {
-	o    Options
-	news chan struct{}
+	o       Options
+	pending chan struct{}
 
-	mu   sync.Mutex
-	told Settings
+	mu       sync.Mutex
+	reported Settings
 }
 
 // New makes a Sender that uploads nothing yet.
-func New(o Options) *Sender { return &Sender{o: o, news: make(chan struct{}, 1)} }
+func New(o Options) *Sender { return &Sender{o: o, pending: make(chan struct{}, 1)} }
 
 // Set says what counts from now on. It never blocks.
 func (s *Sender) Set(to Settings) {
 	s.mu.Lock()
-	same := s.told.equal(to)
-	s.told = to
+	same := s.reported.equal(to)
+	s.reported = to
 	s.mu.Unlock()
 	if same {
 		return
 	}
 	select {
-	case s.news <- struct{}{}:
+	case s.pending <- struct{}{}:
 	default: // it is due already
 	}
 }
@@ -92,9 +92,9 @@ func (s *Sender) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.news:
+		case <-s.pending:
 			s.mu.Lock()
-			now = s.told
+			now = s.reported
 			s.mu.Unlock()
 			t = try{url: t.url}
 			timer.Stop()
@@ -137,7 +137,7 @@ func (s *Sender) once(ctx context.Context, to Settings, t *try) time.Duration {
 }
 
 func (s *Sender) upload(ctx context.Context, to Settings, url string) (configdbapi.Stored, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	body, err := s.o.Collect(ctx)
 	if err != nil {

@@ -136,7 +136,7 @@ func TestOneThatHangsIsLeft(t *testing.T) {
 		other.URLs = []string{"https://c:8443"}
 		s.Set(other) // does not block
 		d.hang = false
-		wait(patience + spread + time.Minute)
+		wait(timeout + spread + time.Minute)
 		if last := d.urls[len(d.urls)-1]; last != "https://c:8443" {
 			t.Errorf("asked %v", d.urls)
 		}

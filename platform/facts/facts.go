@@ -137,7 +137,7 @@ func (r Reader) listeners(f *netstate.Facts) error {
 			if i, is := owners[inode]; is {
 				argv := r.argv(pid)
 				f.Listeners[i].Who = fmt.Sprintf("%s (%s)", r.comm(pid), pid)
-				f.Listeners[i].Ours = r.ours(pid, argv)
+				f.Listeners[i].Own = r.ours(pid, argv)
 			}
 		}
 	}
@@ -170,13 +170,13 @@ func socketAddress(s string) (netip.Addr, uint16, error) {
 // processes finds the daemons and systemd-networkd.
 func (r Reader) processes(f *netstate.Facts) error {
 	f.HelperUser = r.account() != ""
-	ours, err := os.Readlink(r.at("proc/self/ns/net"))
+	own, err := os.Readlink(r.at("proc/self/ns/net"))
 	if err != nil {
 		return err
 	}
 	for _, pid := range r.pids() {
 		ns, err := os.Readlink(r.at("proc", pid, "ns/net"))
-		here := err == nil && ns == ours
+		here := err == nil && ns == own
 		argv := r.argv(pid)
 		switch {
 		case r.comm(pid) == "systemd-network" && here: // the kernel keeps 15 octets
@@ -218,7 +218,7 @@ func (r Reader) helper(pid string) netstate.Helper {
 func (r Reader) account() string {
 	text, _ := os.ReadFile(r.at("etc/passwd"))
 	for line := range strings.Lines(string(text)) {
-		if words := strings.Split(line, ":"); len(words) > 2 && words[0] == netstate.HelperAccount {
+		if words := strings.Split(line, ":"); len(words) > 2 && words[0] == netstate.HelperUser {
 			return words[2]
 		}
 	}

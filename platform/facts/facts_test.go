@@ -92,7 +92,7 @@ func TestWhatAMachineTells(t *testing.T) {
 		Features: map[string]bool{"bridge": true, "veth": true, "br_netfilter": true, "nf_tables": true,
 			"nf_conntrack": false},
 		Listeners: []netstate.Listener{
-			{Proto: "udp", Addr: netip.MustParseAddr("10.1.0.1"), Who: "dnsmasq (14)", Ours: true},
+			{Proto: "udp", Addr: netip.MustParseAddr("10.1.0.1"), Who: "dnsmasq (14)", Own: true},
 			{Proto: "udp", Addr: netip.IPv6Unspecified()},
 			{Proto: "tcp", Addr: netip.IPv4Unspecified(), Who: "named (15)"},
 		},

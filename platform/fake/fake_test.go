@@ -314,9 +314,9 @@ func TestWatchersAreToldEveryChangeUntilTheyEnd(t *testing.T) {
 		h := host(t, one, judge, fwd, bridge, up, veth, in)
 		h.SetInterfaces(netstate.Interface{Name: "eth0"})
 		ctx, cancel := context.WithCancel(t.Context())
-		var told []netstate.HostEvent
+		var reported []netstate.HostEvent
 		ended := make(chan error, 1)
-		go func() { ended <- h.Watch(ctx, func(ev netstate.HostEvent) { told = append(told, ev) }) }()
+		go func() { ended <- h.Watch(ctx, func(ev netstate.HostEvent) { reported = append(reported, ev) }) }()
 		synctest.Wait()
 		h.SetInterfaces(netstate.Interface{Name: "eth1"})
 		h.Break(1, fwd.ID())
@@ -335,7 +335,7 @@ func TestWatchersAreToldEveryChangeUntilTheyEnd(t *testing.T) {
 			{Resync: true, Interfaces: []netstate.Interface{{Name: "eth1"}},
 				Forwarding: &netstate.Forwarding{Off: []string{"eth1"}}},
 		}
-		if d := cmp.Diff(want, told); d != "" {
+		if d := cmp.Diff(want, reported); d != "" {
 			t.Errorf("events (-want +got):\n%s", d)
 		}
 		s := h.State(1)
@@ -347,7 +347,7 @@ func TestWatchersAreToldEveryChangeUntilTheyEnd(t *testing.T) {
 			t.Errorf("it ended with %v", err)
 		}
 		h.SetInterfaces()
-		if len(told) != len(want) {
+		if len(reported) != len(want) {
 			t.Error("a watcher that has ended is told")
 		}
 	})

@@ -26,7 +26,7 @@ func (h *Host) SetForwarding(all bool) {
 		}
 	}
 	h.mu.Unlock()
-	h.tell(netstate.HostEvent{Forwarding: h.forwarding()})
+	h.send(netstate.HostEvent{Forwarding: h.forwarding()})
 }
 
 // forwarding is by which interfaces the host forwards.
@@ -35,11 +35,11 @@ func (h *Host) forwarding() *netstate.Forwarding {
 	defer h.mu.Unlock()
 	f := &netstate.Forwarding{All: h.forwardAll}
 	for _, i := range h.ifaces {
-		s, ours := h.state[0][netstate.ID{Kind: netstate.KindSysctl, Name: netstate.ForwardingOf(i.Name)}].(netstate.Sysctl)
-		if ours {
+		s, own := h.state[0][netstate.ID{Kind: netstate.KindSysctl, Name: netstate.ForwardingOf(i.Name)}].(netstate.Sysctl)
+		if own {
 			f.Opened = append(f.Opened, i.Name)
 		}
-		if h.forwardAll || ours && s.Value == "1" {
+		if h.forwardAll || own && s.Value == "1" {
 			f.On = append(f.On, i.Name)
 		} else {
 			f.Off = append(f.Off, i.Name)

@@ -34,7 +34,7 @@ type Host struct {
 	fault      func(netstate.Owner, netstate.Op) *Fault
 	emit       map[int]func(netstate.HostEvent)
 	watchers   int
-	snoops     map[string]func(netstate.Seen)
+	snoops     map[string]func(netstate.ObservedAddress)
 	done       []string
 	forgets    int
 	broken     map[int][]netstate.Failure // promises that do not hold
@@ -52,7 +52,7 @@ type Host struct {
 // New is a host with nothing on it.
 func New() *Host {
 	return &Host{state: map[int]netstate.State{}, unseen: map[int]netstate.State{}, netns: map[string]bool{},
-		links: map[string]bool{}, snoops: map[string]func(netstate.Seen){}, vanished: map[string]bool{},
+		links: map[string]bool{}, snoops: map[string]func(netstate.ObservedAddress){}, vanished: map[string]bool{},
 		emit: map[int]func(netstate.HostEvent){}, broken: map[int][]netstate.Failure{}}
 }
 
@@ -76,7 +76,7 @@ func (h *Host) SetInterfaces(is ...netstate.Interface) {
 	h.mu.Lock()
 	h.ifaces = is
 	h.mu.Unlock()
-	h.tell(netstate.HostEvent{Interfaces: is, Underlay: true, Forwarding: h.forwarding()})
+	h.send(netstate.HostEvent{Interfaces: is, Underlay: true, Forwarding: h.forwarding()})
 }
 
 // SetNetns makes a named network namespace exist or not. One that goes takes the
@@ -97,7 +97,7 @@ func (h *Host) SetNetns(name string, exists bool) {
 		}
 	}
 	h.mu.Unlock()
-	h.tell(ev)
+	h.send(ev)
 }
 
 // SetLink makes a foreign link exist or not. One that goes leaves the bridge that it
@@ -114,7 +114,7 @@ func (h *Host) SetLink(name string, exists bool) {
 		}
 	}
 	h.mu.Unlock()
-	h.tell(ev)
+	h.send(ev)
 }
 
 // Break removes an object behind everybody's back and tells the watchers.
@@ -122,7 +122,7 @@ func (h *Host) Break(n int, id netstate.ID) {
 	h.mu.Lock()
 	delete(h.state[n], id)
 	h.mu.Unlock()
-	h.tell(netstate.HostEvent{Touched: []int{n}})
+	h.send(netstate.HostEvent{Touched: []int{n}})
 }
 
 // Kill ends a process of an owner, which the watchers are told at once.
@@ -130,7 +130,7 @@ func (h *Host) Kill(n int, name string) {
 	h.mu.Lock()
 	delete(h.state[n], netstate.ID{Kind: netstate.KindProcess, Name: name})
 	h.mu.Unlock()
-	h.tell(netstate.HostEvent{Ended: []int{n}})
+	h.send(netstate.HostEvent{Ended: []int{n}})
 }
 
 // Resync tells the watchers that events were lost, as after an overflow.
@@ -139,7 +139,7 @@ func (h *Host) Resync() {
 	ev := netstate.HostEvent{Resync: true, Interfaces: slices.Clone(h.ifaces)}
 	h.mu.Unlock()
 	ev.Forwarding = h.forwarding()
-	h.tell(ev)
+	h.send(ev)
 }
 
 // State is a copy of what owner number n has on the host.
@@ -256,7 +256,7 @@ func (h *Host) Forgets() int {
 }
 
 // Snoop listens on a link until ctx ends.
-func (h *Host) Snoop(ctx context.Context, link string, emit func(netstate.Seen)) {
+func (h *Host) Snoop(ctx context.Context, link string, emit func(netstate.ObservedAddress)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.snoops[link] = emit
@@ -268,7 +268,7 @@ func (h *Host) Snoop(ctx context.Context, link string, emit func(netstate.Seen))
 }
 
 // See tells whoever listens on the link; it says whether somebody does.
-func (h *Host) See(s netstate.Seen) bool {
+func (h *Host) See(s netstate.ObservedAddress) bool {
 	h.mu.Lock()
 	emit := h.snoops[s.Link]
 	h.mu.Unlock()
@@ -294,7 +294,7 @@ func (h *Host) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
 	return ctx.Err()
 }
 
-func (h *Host) tell(ev netstate.HostEvent) {
+func (h *Host) send(ev netstate.HostEvent) {
 	h.mu.Lock()
 	fs := slices.Collect(maps.Values(h.emit))
 	h.mu.Unlock()
@@ -319,7 +319,7 @@ func (h *Host) Do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
 				ev.Links = append(ev.Links, netstate.LinkTouch{Number: o.Number, Name: id.Name})
 			}
 		}
-		defer h.tell(ev)
+		defer h.send(ev)
 	}
 	if fault != nil && fault.Hang {
 		<-ctx.Done()
@@ -332,7 +332,7 @@ func (h *Host) Do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
 		return &netstate.OpError{Op: op.String(), Err: err}
 	}
 	if op.Kind == netstate.KindSysctl && o.Number == 0 {
-		h.tell(netstate.HostEvent{Forwarding: h.forwarding()})
+		h.send(netstate.HostEvent{Forwarding: h.forwarding()})
 	}
 	if fault != nil && fault.Panic {
 		panic("fake host: injected panic in " + op.String())

@@ -47,7 +47,7 @@ func (h *Host) allowed(st netstate.State, op netstate.Op, it netstate.Item) erro
 		if w.Foreign && !h.links[w.Link] {
 			return fmt.Errorf("interface %s does not exist: %w", w.Link, netstate.ErrWaiting)
 		}
-		if w.Foreign && h.lent(w) {
+		if w.Foreign && h.enslaved(w) {
 			return fmt.Errorf("interface %s is in another bridge: %w", w.Link, netstate.ErrWaiting)
 		}
 		for _, n := range w.Needs() {
@@ -181,8 +181,8 @@ func ofOtherType(st netstate.State, c netstate.Chain) bool {
 	return has("raw", "RAW") && (part == "POST" || strings.HasSuffix(part, "N") || strings.HasSuffix(part, "M"))
 }
 
-// lent says whether a foreign link is in the bridge of another network.
-func (h *Host) lent(p netstate.Port) bool {
+// enslaved says whether a foreign link is in the bridge of another network.
+func (h *Host) enslaved(p netstate.Port) bool {
 	for _, st := range h.state {
 		if o, ok := st[p.ID()].(netstate.Port); ok && o.Master != p.Master {
 			return true

@@ -19,10 +19,10 @@ func TestNobodyWaitsForTheQuestionOfAnother(t *testing.T) {
 	}
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	told := make(chan struct{})
-	go func() { defer close(told); f.generation(short) }()
+	reported := make(chan struct{})
+	go func() { defer close(reported); f.generation(short) }()
 	select {
-	case <-told:
+	case <-reported:
 	case <-time.After(10 * time.Second):
 		t.Error("it waits for the question of another")
 	}

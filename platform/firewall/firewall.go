@@ -208,14 +208,14 @@ func (f *Firewall) edits(number int, want, gone []netstate.Chain) []*edit {
 			}
 		}
 		e.hooked = hookedIn(e.stored, slices.Concat(e.want, e.gone))
-		e.seen = seenIn(e.stored)
+		e.seen = tableOf(e.stored)
 		list = append(list, e)
 	}
 	return list
 }
 
-// seenIn is a table as the store says it is: chains, and the jumps into them.
-func seenIn(stored map[string]entry) table {
+// tableOf is a table as the store says it is: chains, and the jumps into them.
+func tableOf(stored map[string]entry) table {
 	t := table{}
 	for _, name := range sortedKeys(stored) {
 		t.declare(name)
@@ -256,15 +256,15 @@ func hookedIn(stored map[string]entry, more []netstate.Chain) hooked {
 		}
 	}
 	return func(parent, chain string) bool {
-		n, ours := owner(chain)
+		n, own := owner(chain)
 		return known[[2]string{parent, chain}] ||
-			ours && (isBuiltin(parent) || n > 0 && hostChain(parent))
+			own && (isBuiltin(parent) || n > 0 && hostChain(parent))
 	}
 }
 
-// look lists chains as the kernel shows them; one that does not exist is missing
+// readView lists chains as the kernel shows them; one that does not exist is missing
 // from the answer.
-func (f *Firewall) look(ctx context.Context, tableName string, chains []string) (view, error) {
+func (f *Firewall) readView(ctx context.Context, tableName string, chains []string) (view, error) {
 	// Those who look at the same time share a dump, and lists of each would cost more.
 	together := f.looking.Add(1)
 	defer f.looking.Add(-1)

@@ -19,10 +19,10 @@ import (
 func (f *Firewall) Observe(ctx context.Context, number int, full bool) (netstate.State, error) {
 	st := f.store(number)
 	left, version := st.at()
-	l := look{version: version}
+	l := observation{version: version}
 	if full || !st.isSure() {
 		gen, counted := f.generation(ctx)
-		l.full, l.gen = !counted || !st.seenAt(gen), gen
+		l.full, l.gen = !counted || !st.unchangedAt(gen), gen
 	}
 	var err error
 	if l.full {
@@ -66,7 +66,7 @@ func (f *Firewall) readBack(ctx context.Context, left map[netstate.ID]entry) ([]
 		if len(names) == 0 {
 			continue
 		}
-		t, err := f.look(ctx, name, unique(names))
+		t, err := f.readView(ctx, name, unique(names))
 		if err != nil {
 			return nil, fmt.Errorf("read back chains: %w", err)
 		}
@@ -153,8 +153,8 @@ func (f *Firewall) Numbers(ctx context.Context) (list []int, unmarked map[int]bo
 			return nil, nil, fmt.Errorf("list chains of %s: %w", name, withCommand(err))
 		}
 		for chain, rules := range t.table {
-			n, ours := owner(chain)
-			if !ours {
+			n, own := owner(chain)
+			if !own {
 				continue
 			}
 			list = append(list, n)
@@ -170,7 +170,7 @@ func (f *Firewall) Numbers(ctx context.Context) (list []int, unmarked map[int]bo
 		return nil, nil, fmt.Errorf("list tables of nftables: %w", withCommand(err))
 	}
 	for t := range tables {
-		if n, ours := tableOwner(t); ours {
+		if n, own := tableOwner(t); own {
 			list = append(list, n)
 		}
 	}

@@ -65,7 +65,7 @@ func (e *edit) lines() lines {
 		drop = append(drop, "-X "+c.Name)
 	}
 	for _, c := range e.rehook(flushed) {
-		if e.hookedAsWanted(c, flushed) {
+		if e.hookedAsDesired(c, flushed) {
 			continue
 		}
 		d, i := e.hooks(c, flushed)
@@ -139,9 +139,9 @@ func (e *edit) rehook(flushed map[string]bool) []netstate.Chain {
 	return list
 }
 
-// hookedAsWanted says that a network's chain has its jumps already: they go where
+// hookedAsDesired says that a network's chain has its jumps already: they go where
 // they were seen, and a transaction without them is a smaller one.
-func (e *edit) hookedAsWanted(c netstate.Chain, flushed map[string]bool) bool {
+func (e *edit) hookedAsDesired(c netstate.Chain, flushed map[string]bool) bool {
 	st, ok := e.stored[c.Name]
 	if !ok || hostChain(c.Name) || !slices.Equal(st.Hooks, c.Hooks) {
 		return false

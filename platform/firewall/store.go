@@ -113,8 +113,8 @@ func (s *store) doubt() {
 	s.version++
 }
 
-// look is what a look at the kernel has found.
-type look struct {
+// observation is what a look at the kernel has found.
+type observation struct {
 	version uint64 // of the store before it
 	full    bool   // it was at all chains
 	gen     uint32 // of the ruleset before it, 0 for none
@@ -122,7 +122,7 @@ type look struct {
 }
 
 // saw takes over what was seen, unless something was written meanwhile.
-func (s *store) saw(l look) error {
+func (s *store) saw(l observation) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.version != l.version {
@@ -139,8 +139,8 @@ func (s *store) saw(l look) error {
 	return s.replace(next)
 }
 
-// seenAt says that nothing changed since the last full look.
-func (s *store) seenAt(gen uint32) bool {
+// unchangedAt says that nothing changed since the last full look.
+func (s *store) unchangedAt(gen uint32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sure && s.gen != 0 && s.gen == gen

@@ -45,7 +45,7 @@ func target(rule string) string {
 	return rule[i+1:]
 }
 
-func isOurs(chain string) bool {
+func isOwnChain(chain string) bool {
 	_, ok := owner(chain)
 	return ok
 }
@@ -85,7 +85,7 @@ func (t table) jumps(chain string, parents []string) []jump {
 			if !strings.HasSuffix(r, chain) || target(r) != chain {
 				continue
 			}
-			other := func(r string) bool { return !isOurs(target(r)) }
+			other := func(r string) bool { return !isOwnChain(target(r)) }
 			js = append(js, jump{p, r, slices.ContainsFunc(t[p][:i], other), slices.ContainsFunc(t[p][i+1:], other)})
 		}
 	}
@@ -102,7 +102,7 @@ type view struct {
 func (t table) view() view {
 	v := view{t, map[string][]string{}, map[int][]string{}}
 	for _, parent := range sortedKeys(t) {
-		if n, ours := owner(parent); ours {
+		if n, own := owner(parent); own {
 			v.owned[n] = append(v.owned[n], parent)
 		}
 		for _, r := range t[parent] {

@@ -86,16 +86,16 @@ func (f *Firewall) writeTogether(list []*writing) {
 	err := f.restore(ctx, joined(edits))
 	var seen *after
 	if err == nil && len(list) > 1 {
-		seen = f.lookAfter(ctx, edits)
+		seen = f.observeAfter(ctx, edits)
 	}
 	for _, x := range list {
 		x.after, x.err = seen, errors.Join(x.err, err)
 	}
 }
 
-// lookAfter lists the tables that edits wrote to, and the whole tables of nftables. What can't
+// observeAfter lists the tables that edits wrote to, and the whole tables of nftables. What can't
 // be listed now is looked at later.
-func (f *Firewall) lookAfter(ctx context.Context, edits []*edit) *after {
+func (f *Firewall) observeAfter(ctx context.Context, edits []*edit) *after {
 	a := &after{tables: map[string]view{}}
 	for _, name := range tableOrder {
 		if !slices.ContainsFunc(edits, func(e *edit) bool { return e.name == name }) {

@@ -39,7 +39,7 @@ func standing(t *testing.T, kernel table, during func(*store)) (*Firewall, *stor
 	}
 	f.whole = dump.New(time.Minute, func(context.Context) (map[nft.Table]string, error) { return nil, nil })
 	_, version := st.at()
-	if err := st.saw(look{version: version, full: true,
+	if err := st.saw(observation{version: version, full: true,
 		seen: []entry{read(hookedChain, "-j DROP\nES-FORWARD> -i es1 -j ES1-FWD")}}); err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func (f *Firewall) Watch(ctx context.Context, emit func(Changed)) error {
 		failed <- f.nft.Watch(ctx, func(changes []nft.Change, lost bool) {
 			t := touches{all: lost}
 			for _, ch := range changes {
-				if n, ours := concerns(ch); ours && !f.nft.Own(ch) {
+				if n, own := concerns(ch); own && !f.nft.Own(ch) {
 					t.add(ch.Port, n)
 				}
 			}
@@ -158,7 +158,7 @@ func (f *Firewall) poll(ctx context.Context, emit func()) {
 // of ours that has just begun is known by then.
 func (f *Firewall) gather(ctx context.Context, in <-chan touches, failed <-chan error, emit func(Changed)) error {
 	var t touches
-	var told time.Time
+	var reported time.Time
 	window, running := watchWindows.First, false
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -174,7 +174,7 @@ func (f *Firewall) gather(ctx context.Context, in <-chan touches, failed <-chan 
 				continue
 			}
 			running = true
-			if more.paced || time.Since(told) > watchRest {
+			if more.paced || time.Since(reported) > watchRest {
 				window = watchWindows.First
 			}
 			timer.Reset(window)
@@ -184,7 +184,7 @@ func (f *Firewall) gather(ctx context.Context, in <-chan touches, failed <-chan 
 			if len(c.Owners) == 0 && !c.All {
 				continue
 			}
-			window, told = watchWindows.Next(window), time.Now()
+			window, reported = watchWindows.Next(window), time.Now()
 			f.doubt(c)
 			emit(c)
 		}
@@ -216,7 +216,7 @@ func concerns(ch nft.Change) (int, bool) {
 	if ch.Table.Family != netstate.IPv4 || !slices.Contains(tableOrder, ch.Table.Name) {
 		return 0, false
 	}
-	if n, ours := owner(ch.Chain); ours {
+	if n, own := owner(ch.Chain); own {
 		return n, true
 	}
 	return 0, ch.Chain == "" || isBuiltin(ch.Chain)

@@ -27,7 +27,7 @@ func TestWhoseAChangeIs(t *testing.T) {
 		f := map[string]netstate.Family{"ip": netstate.IPv4, "bridge": netstate.BridgeFamily,
 			"inet": netstate.InetFamily}[family]
 		got := ""
-		if n, ours := concerns(nft.Change{Table: nft.Table{Family: f, Name: table}, Chain: chain}); ours {
+		if n, own := concerns(nft.Change{Table: nft.Table{Family: f, Name: table}, Chain: chain}); own {
 			got = fmt.Sprint(n)
 		}
 		if got != want {
@@ -44,10 +44,10 @@ func TestChangesByOthersAreToldEverMoreSeldom(t *testing.T) {
 		defer cancel()
 		f := New(proc.New(""), nil, func(int) string { return t.TempDir() })
 		in := make(chan touches)
-		var told []time.Time
+		var reported []time.Time
 		var last Changed
 		go func() {
-			_ = f.gather(ctx, in, nil, func(c Changed) { told, last = append(told, time.Now()), c })
+			_ = f.gather(ctx, in, nil, func(c Changed) { reported, last = append(reported, time.Now()), c })
 		}()
 		touch := func(owners ...int) {
 			var x touches
@@ -61,29 +61,29 @@ func TestChangesByOthersAreToldEverMoreSeldom(t *testing.T) {
 		touch(1)
 		time.Sleep(watchWindows.First)
 		synctest.Wait()
-		if len(told) != 1 || fmt.Sprint(last) != "{[0 1 2] false}" {
-			t.Fatalf("told %d times, last %v", len(told), last)
+		if len(reported) != 1 || fmt.Sprint(last) != "{[0 1 2] false}" {
+			t.Fatalf("told %d times, last %v", len(reported), last)
 		}
 		for time.Since(begin) < 60*time.Second {
 			touch(1)
 			time.Sleep(10 * time.Millisecond)
 		}
-		if n := len(told); n < 55 || n > 70 {
+		if n := len(reported); n < 55 || n > 70 {
 			t.Errorf("in a minute of changes told %d times", n)
 		}
 		time.Sleep(watchRest + watchWindows.Max)
-		n := len(told)
+		n := len(reported)
 		touch(3)
 		time.Sleep(watchWindows.First)
-		if synctest.Wait(); len(told) != n+1 {
+		if synctest.Wait(); len(reported) != n+1 {
 			t.Error("after a rest a change is not told at once")
 		}
 		// What a look each second has found has waited for it already.
 		for range 10 {
-			n := len(told)
+			n := len(reported)
 			in <- touches{all: true, paced: true}
 			time.Sleep(watchWindows.First)
-			if synctest.Wait(); len(told) != n+1 {
+			if synctest.Wait(); len(reported) != n+1 {
 				t.Error("what the legacy tables tell is not told at once")
 			}
 			time.Sleep(legacyEvery)

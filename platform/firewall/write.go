@@ -41,7 +41,7 @@ func (f *Firewall) write(ctx context.Context, number int, want, gone []netstate.
 func (f *Firewall) writeAlone(ctx context.Context, number int, edits []*edit) error {
 	st := f.store(number)
 	for _, e := range edits {
-		seen, err := f.look(ctx, e.name, e.names())
+		seen, err := f.readView(ctx, e.name, e.names())
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (f *Firewall) missingHost(ctx context.Context, number int, edits []*edit) s
 	}
 	for _, e := range edits {
 		names := e.hostChains()
-		seen, err := f.look(ctx, e.name, names)
+		seen, err := f.readView(ctx, e.name, names)
 		if err != nil {
 			return ""
 		}

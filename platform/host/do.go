@@ -94,7 +94,7 @@ func (h *Host) doItem(ctx context.Context, o netstate.Owner, verb netstate.Verb,
 		return h.doLink(ctx, verb, obj)
 	case netstate.Port:
 		if obj.Foreign {
-			return pick(verb, func() error { return h.lend(o, obj) }, func() error { return h.giveBack(o, obj) })
+			return pick(verb, func() error { return h.enslave(o, obj) }, func() error { return h.release(o, obj) })
 		}
 		return pick(verb, func() error { return h.kernel.SetPort(obj) }, func() error { return h.kernel.ClearPort(obj) })
 	case netstate.Address:

@@ -144,11 +144,11 @@ func (h *Host) observe(ctx context.Context, o netstate.Owner, full bool) (netsta
 	}
 	maps.Copy(s, files)
 	_, err = os.Stat(h.ownerFile(o.Number))
-	ground := dnsmasq.Ground{Addresses: addresses(links), Lost: len(s) > 0 && errors.Is(err, os.ErrNotExist)}
-	if ground.Bridge, err = h.kernel.LinkIndex(bridgeName(o.Number)); err != nil {
+	networks := dnsmasq.Environment{Addresses: addresses(links), Lost: len(s) > 0 && errors.Is(err, os.ErrNotExist)}
+	if networks.Bridge, err = h.kernel.LinkIndex(bridgeName(o.Number)); err != nil {
 		return nil, err
 	}
-	helpers, err := h.help.Observe(ctx, o.Number, ground, full)
+	helpers, err := h.help.Observe(ctx, o.Number, networks, full)
 	maps.Copy(s, helpers)
 	return s, err
 }
@@ -290,7 +290,7 @@ func (h *Host) watchFilter(ctx context.Context, tell func(netstate.HostEvent)) {
 }
 
 // Snoop begins to tell the addresses that the app behind a link uses, until ctx ends.
-func (h *Host) Snoop(ctx context.Context, link string, emit func(netstate.Seen)) {
+func (h *Host) Snoop(ctx context.Context, link string, emit func(netstate.ObservedAddress)) {
 	h.kernel.Snoop(ctx, link, emit)
 }
 

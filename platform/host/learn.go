@@ -37,7 +37,7 @@ func (h *Host) learn(ctx context.Context, tell func(netstate.HostEvent)) *learne
 	go func() {
 		defer h.learning.Unlock()
 		resolvconf.Reader{Root: h.resolvers}.Watch(ctx, l.links, h.reread,
-			func(by map[string][]netstate.DNSSource) { l.told(by, tell) })
+			func(by map[string][]netstate.DNSSource) { l.applySources(by, tell) })
 	}()
 	return l
 }
@@ -51,8 +51,8 @@ func (h *Host) RereadDNS() {
 	}
 }
 
-// told takes what was read and tells the interfaces anew.
-func (l *learner) told(by map[string][]netstate.DNSSource, tell func(netstate.HostEvent)) {
+// applySources takes what was read and tells the interfaces anew.
+func (l *learner) applySources(by map[string][]netstate.DNSSource, tell func(netstate.HostEvent)) {
 	own := l.host.kernel.Addresses()
 	for link, sources := range by {
 		by[link] = resolvconf.Own(sources, func(a netip.Addr) bool { return own[a] })
@@ -111,9 +111,9 @@ func resolverRoot(cfg Config) string {
 	if cfg.ResolverRoot != "" || cfg.NetnsPath != "" {
 		return cfg.ResolverRoot
 	}
-	ours, err := os.Readlink("/proc/self/ns/net")
+	own, err := os.Readlink("/proc/self/ns/net")
 	first, err1 := os.Readlink("/proc/1/ns/net")
-	if err != nil || err1 != nil || ours != first {
+	if err != nil || err1 != nil || own != first {
 		return ""
 	}
 	return "/"

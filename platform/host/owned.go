@@ -63,7 +63,7 @@ func (h *Host) folders() ([]int, error) {
 	var numbers []int
 	for _, e := range entries {
 		n, err := strconv.Atoi(e.Name())
-		if _, ours := kernel.LinkNumber(bridgeName(n)); err == nil && ours && strconv.Itoa(n) == e.Name() {
+		if _, own := kernel.LinkNumber(bridgeName(n)); err == nil && own && strconv.Itoa(n) == e.Name() {
 			numbers = append(numbers, n)
 		}
 	}
@@ -83,7 +83,7 @@ func (h *Host) sweep(n int) bool {
 func (h *Host) bare(n int) (bool, error) {
 	entries, err := os.ReadDir(h.folder(n))
 	return !slices.ContainsFunc(entries, func(e os.DirEntry) bool {
-		return e.Name() != "owner" && e.Name() != lentName && !strings.HasPrefix(e.Name(), tempPrefix)
+		return e.Name() != "owner" && e.Name() != enslavedName && !strings.HasPrefix(e.Name(), tempPrefix)
 	}), err
 }
 

@@ -27,8 +27,8 @@ type sysctls struct {
 
 // was is one setting that we changed.
 type was struct {
-	Old  string `json:"old"`
-	Ours string `json:"ours"`
+	Old string `json:"old"`
+	Own string `json:"ours"`
 	// Link is the index of the link whose setting it is, 0 for none: others may rename it.
 	Link int `json:"link,omitempty"`
 }
@@ -143,7 +143,7 @@ func (s *sysctls) put(want netstate.Sysctl) error {
 	if !known || now != want.Value { // the newest choice of the host's counts
 		rec.Old = now
 	}
-	rec.Ours, rec.Link = want.Value, 0
+	rec.Own, rec.Link = want.Value, 0
 	if link, is := forwardingLink(want.Key); is {
 		if rec.Link, err = s.linkIndex(link); err != nil {
 			return err
@@ -170,7 +170,7 @@ func (s *sysctls) restore(have netstate.Sysctl) error {
 	}
 	now, err := readSysctl(s.netns, have.Key)
 	if errors.Is(err, os.ErrNotExist) {
-		now, rec.Ours = "", "its link was deleted"
+		now, rec.Own = "", "its link was deleted"
 	} else if err != nil {
 		return err
 	}
@@ -180,10 +180,10 @@ func (s *sysctls) restore(have netstate.Sysctl) error {
 			return err
 		}
 		if index != rec.Link { // the link is gone, and another one has its name: its setting is not edgespan's
-			rec.Ours = "its link was deleted"
+			rec.Own = "its link was deleted"
 		}
 	}
-	if now == rec.Ours && now != rec.Old && !s.relied(have.Key) {
+	if now == rec.Own && now != rec.Old && !s.relied(have.Key) {
 		if err := writeSysctl(s.netns, have.Key, rec.Old); err != nil {
 			return err
 		}

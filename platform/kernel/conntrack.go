@@ -28,7 +28,7 @@ const (
 
 	walkBase = 5 * time.Second       // what a walk may take
 	walkEach = 50 * time.Microsecond // and for each entry of the table beside
-	walkMost = 1 << 20               // entries that count
+	walkMax  = 1 << 20               // entries that count
 )
 
 // forgetting is what one caller wants forgotten, and what became of it.
@@ -117,9 +117,9 @@ func (w *flowWalk) close() {
 func (w *flowWalk) run(all []*forgetting) error {
 	entries, err := w.entries()
 	if err != nil { // a kernel that doesn't tell
-		entries = walkMost
+		entries = walkMax
 	}
-	w.until = time.Now().Add(walkBase + time.Duration(min(entries, walkMost))*walkEach)
+	w.until = time.Now().Add(walkBase + time.Duration(min(entries, walkMax))*walkEach)
 	if err := w.send(w.dump, nl.IPCTNL_MSG_CT_GET, unix.NLM_F_DUMP, unix.AF_INET); err != nil {
 		return err
 	}

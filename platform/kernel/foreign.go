@@ -10,9 +10,9 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// lend puts a link of somebody else into a bridge of ours, and up. One that isn't
+// enslave puts a link of somebody else into a bridge of ours, and up. One that isn't
 // there, or that others use, is an error that wraps netstate.ErrWaiting.
-func (k *Kernel) lend(p netstate.Port) error {
+func (k *Kernel) enslave(p netstate.Port) error {
 	l, err := k.linkByName(p.Link)
 	if isNotFound(err) {
 		return fmt.Errorf("interface %s does not exist: %w", p.Link, netstate.ErrWaiting)
@@ -24,11 +24,11 @@ func (k *Kernel) lend(p netstate.Port) error {
 		return fmt.Errorf("find bridge %s: %w", p.Master, err)
 	}
 	a := l.Attrs()
-	if _, ours := linkOwner(a.Name, a.Alias); ours {
+	if _, own := linkOwner(a.Name, a.Alias); own {
 		return fmt.Errorf("interface %s belongs to another adapter: %w", p.Link, netstate.ErrWaiting)
 	}
 	if a.MasterIndex != m.Attrs().Index {
-		if err := k.mayLend(l); err != nil {
+		if err := k.canEnslave(l); err != nil {
 			return err
 		}
 		if err := k.h.LinkSetMasterByIndex(l, m.Attrs().Index); err != nil {
@@ -41,9 +41,9 @@ func (k *Kernel) lend(p netstate.Port) error {
 	return nil
 }
 
-// mayLend refuses a link that the host itself, or another bridge, uses: taken into
+// canEnslave refuses a link that the host itself, or another bridge, uses: taken into
 // a bridge it would no longer hear what is sent to its addresses.
-func (k *Kernel) mayLend(l netlink.Link) error {
+func (k *Kernel) canEnslave(l netlink.Link) error {
 	name := l.Attrs().Name
 	if index := l.Attrs().MasterIndex; index != 0 {
 		other := fmt.Sprintf("index %d", index)
@@ -69,9 +69,9 @@ func (k *Kernel) mayLend(l netlink.Link) error {
 	return nil
 }
 
-// giveBack takes a link of somebody else out of our bridge and leaves all else of
+// release takes a link of somebody else out of our bridge and leaves all else of
 // it. It does nothing to one that is not in that bridge.
-func (k *Kernel) giveBack(p netstate.Port) error {
+func (k *Kernel) release(p netstate.Port) error {
 	l, err := k.linkByName(p.Link)
 	if isNotFound(err) {
 		return nil

@@ -38,7 +38,7 @@ func (k *Kernel) Forwarding() (netstate.Forwarding, error) {
 	for _, l := range links {
 		a := l.Attrs()
 		on, known := by[a.Index]
-		if _, ours := linkOwner(a.Name, a.Alias); ours || !isForeign(a.Name) || !known {
+		if _, own := linkOwner(a.Name, a.Alias); own || !isForeign(a.Name) || !known {
 			continue
 		}
 		if on {
@@ -92,7 +92,7 @@ func parseNetconf(m []byte) (index int, forwarding, ok bool) {
 
 // readForwarding notes whose link forwards or no longer does; other settings are none of ours. A
 // link that is not known yet has just been made: the message that tells of it comes later.
-func (n *news) readForwarding(m syscall.NetlinkMessage, owners ownLinks, foreign map[int]bool) {
+func (n *changes) readForwarding(m syscall.NetlinkMessage, owners ownLinks, foreign map[int]bool) {
 	switch m.Header.Type {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
 		if len(m.Data) < unix.SizeofIfInfomsg {

@@ -32,7 +32,7 @@ func (k *Kernel) Interfaces() ([]netstate.Interface, error) {
 	list := []netstate.Interface{} // never nil: nil means unchanged
 	for _, l := range links {
 		a := l.Attrs()
-		if _, ours := linkOwner(a.Name, a.Alias); ours || !isForeign(a.Name) && a.Name != netstate.Loopback {
+		if _, own := linkOwner(a.Name, a.Alias); own || !isForeign(a.Name) && a.Name != netstate.Loopback {
 			continue
 		}
 		i := netstate.Interface{
@@ -68,8 +68,8 @@ func (k *Kernel) Addresses() map[netip.Addr]bool {
 }
 
 func isForeign(name string) bool {
-	_, ours := LinkNumber(name)
-	return !ours && name != "lo" && !strings.HasPrefix(name, doomedPrefix)
+	_, own := LinkNumber(name)
+	return !own && name != "lo" && !strings.HasPrefix(name, doomedPrefix)
 }
 
 // defaultsByLink is the default routes by link index, best metric first. Those that the

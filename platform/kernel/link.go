@@ -181,7 +181,7 @@ func (k *Kernel) RemoveLinks(ctx context.Context, names []string) error {
 // SetPort puts a link into its bridge, if it has one, and up.
 func (k *Kernel) SetPort(p netstate.Port) error {
 	if p.Foreign {
-		return k.lend(p)
+		return k.enslave(p)
 	}
 	l, err := k.linkByName(p.Link)
 	if err != nil {
@@ -218,7 +218,7 @@ func (k *Kernel) SetPort(p netstate.Port) error {
 // is no error.
 func (k *Kernel) ClearPort(p netstate.Port) error {
 	if p.Foreign {
-		return k.giveBack(p)
+		return k.release(p)
 	}
 	name := p.Link
 	l, err := k.linkByName(name)

@@ -29,7 +29,7 @@ func listLinks(all []netlink.Link) linkList {
 	}
 	for _, x := range all {
 		a := x.Attrs()
-		if n, ours := linkOwner(a.Name, a.Alias); ours {
+		if n, own := linkOwner(a.Name, a.Alias); own {
 			l.own[n] = append(l.own[n], x)
 		} else if n, is := LinkNumber(l.names[a.MasterIndex]); is && l.names[a.MasterIndex] == bridgeName(n) {
 			l.foreign[n] = append(l.foreign[n], x)
@@ -57,7 +57,7 @@ func listAddrs(all []netlink.Addr) addrList {
 	for _, a := range all {
 		l.byLink[a.LinkIndex] = append(l.byLink[a.LinkIndex], a)
 		p, ok := prefix(a.IPNet)
-		if n, ours := LinkNumber(a.Label); ok && ours && p.Addr().Is4() {
+		if n, own := LinkNumber(a.Label); ok && own && p.Addr().Is4() {
 			l.own = append(l.own, ownAddr{n, a.Label, p})
 		}
 	}
@@ -68,7 +68,7 @@ func listAddrs(all []netlink.Addr) addrList {
 func byNumber[T any](all []T, number func(T) (int, bool)) map[int][]T {
 	found := map[int][]T{}
 	for _, x := range all {
-		if n, ours := number(x); ours {
+		if n, own := number(x); own {
 			found[n] = append(found[n], x)
 		}
 	}
@@ -124,7 +124,7 @@ func (k *Kernel) listAddresses() (addrList, error) {
 func (k *Kernel) listRules() (map[int][]netlink.Rule, error) {
 	all, err := quiet(k, func() ([]netlink.Rule, error) { return k.h.RuleList(netlink.FAMILY_ALL) })
 	return byNumber(all, func(r netlink.Rule) (int, bool) {
-		n, ours := PriorityNumber(r.Priority)
-		return n, ours && r.Protocol == netstate.RouteProtocol
+		n, own := PriorityNumber(r.Priority)
+		return n, own && r.Protocol == netstate.RouteProtocol
 	}), err
 }

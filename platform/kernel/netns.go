@@ -79,11 +79,11 @@ func (o *netnsOpener) get(ctx context.Context, name string) (*os.File, error) {
 	defer cancel()
 	path := o.path(name)
 	for {
-		mine, others, err := o.begin(path, !filepath.IsAbs(name))
+		owned, others, err := o.begin(path, !filepath.IsAbs(name))
 		if err != nil {
 			return nil, err
 		}
-		if mine == nil { // somebody opens it now: in a moment we can
+		if owned == nil { // somebody opens it now: in a moment we can
 			select {
 			case <-others:
 				continue
@@ -92,10 +92,10 @@ func (o *netnsOpener) get(ctx context.Context, name string) (*os.File, error) {
 			}
 		}
 		select {
-		case <-mine.done:
-			return mine.file, mine.err
+		case <-owned.done:
+			return owned.file, owned.err
 		case <-ctx.Done():
-			return nil, o.leave(mine)
+			return nil, o.leave(owned)
 		}
 	}
 }
@@ -104,7 +104,7 @@ var errHung = fmt.Errorf("timed out after %v: its file system does not answer", 
 
 // begin starts an opening, or gives the end of the one that is under way. One that hangs is
 // not waited for, and none is begun where too many do.
-func (o *netnsOpener) begin(path string, named bool) (mine *opening, others <-chan struct{}, err error) {
+func (o *netnsOpener) begin(path string, named bool) (owned *opening, others <-chan struct{}, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()

@@ -26,8 +26,8 @@ func inotify() (fd int, err error) { return unix.InotifyInit1(unix.IN_CLOEXEC | 
 // of the name; poll(2) on /proc/self/mountinfo tells of the mount. A user has 128
 // inotify instances (fs.inotify.max_user_instances): where none is left, the names are
 // looked at once a second.
-func watchNetns(ctx context.Context, dir string, open func() (int, error), in chan<- news) error {
-	ino, patience, err := watchNames(dir, open)
+func watchNetns(ctx context.Context, dir string, open func() (int, error), in chan<- changes) error {
+	ino, timeout, err := watchNames(dir, open)
 	mounts, merr := os.Open("/proc/self/mountinfo")
 	var wake [2]int
 	perr := unix.Pipe2(wake[:], unix.O_CLOEXEC)
@@ -54,7 +54,7 @@ func watchNetns(ctx context.Context, dir string, open func() (int, error), in ch
 			if now := fingerprint(dir); now != seen {
 				seen = now
 				select {
-				case in <- news{netns: true}:
+				case in <- changes{netns: true}:
 				case <-ctx.Done():
 					return
 				}
@@ -64,9 +64,9 @@ func watchNetns(ctx context.Context, dir string, open func() (int, error), in ch
 				{Fd: int32(mounts.Fd()), Events: unix.POLLPRI},
 				{Fd: int32(wake[0]), Events: unix.POLLIN},
 			}
-			if _, err := unix.Poll(fds, patience); err != nil && !errors.Is(err, unix.EINTR) {
+			if _, err := unix.Poll(fds, timeout); err != nil && !errors.Is(err, unix.EINTR) {
 				select {
-				case in <- news{err: fmt.Errorf("watch namespaces: %w", err)}:
+				case in <- changes{err: fmt.Errorf("watch namespaces: %w", err)}:
 				case <-ctx.Done():
 				}
 				return
@@ -85,7 +85,7 @@ const namesMask = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_TO | unix.IN_M
 
 // watchNames gives the inotify and how long, in milliseconds, poll(2) may wait for it:
 // where there is none, a negative descriptor, which poll passes over.
-func watchNames(dir string, open func() (int, error)) (ino, patience int, err error) {
+func watchNames(dir string, open func() (int, error)) (ino, timeout int, err error) {
 	if ino, err = open(); err != nil {
 		return -1, namesPace, nil
 	}

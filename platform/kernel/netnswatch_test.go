@@ -16,11 +16,11 @@ func TestNamesOfNamespacesAreSeenWithoutAnInotifyToo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "netns")
-			in := make(chan news)
+			in := make(chan changes)
 			if err := watchNetns(t.Context(), dir, open, in); err != nil {
 				t.Fatal(err)
 			}
-			told := func(what string) {
+			reported := func(what string) {
 				t.Helper()
 				select {
 				case n := <-in:
@@ -35,11 +35,11 @@ func TestNamesOfNamespacesAreSeenWithoutAnInotifyToo(t *testing.T) {
 			if err := os.MkdirAll(web, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			told("a name that comes")
+			reported("a name that comes")
 			if err := os.Remove(web); err != nil {
 				t.Fatal(err)
 			}
-			told("a name that goes")
+			reported("a name that goes")
 		})
 	}
 }

@@ -21,10 +21,10 @@ func (k *Kernel) Observe(ctx context.Context, n int) (netstate.State, error) {
 		return nil, fmt.Errorf("list the host's links, addresses, routes and rules: %w", err)
 	}
 	links, names := w.links, w.links.names
-	ours := map[int]string{}
+	own := map[int]string{}
 	under := underlay{k: k}
 	for _, l := range links.own[n] {
-		ours[l.Attrs().Index] = l.Attrs().Name
+		own[l.Attrs().Index] = l.Attrs().Name
 		if err := k.addLinkObjects(ctx, s, l, w, &under); err != nil {
 			return nil, err
 		}
@@ -33,7 +33,7 @@ func (k *Kernel) Observe(ctx context.Context, n int) (netstate.State, error) {
 		s.Add(netstate.Port{Link: l.Attrs().Name, Master: bridgeName(n), Foreign: true,
 			Down: l.Attrs().Flags&net.FlagUp == 0})
 	}
-	observeAddresses(s, ours, w.addrs)
+	observeAddresses(s, own, w.addrs)
 	observeRoutes(s, w.routes[n], names)
 	observeRules(s, w.rules[n])
 	return s, nil
@@ -52,7 +52,7 @@ func (k *Kernel) addLinkObjects(ctx context.Context, s netstate.State, l netlink
 	}
 	var isolated map[int]bool
 	if v, ok := l.(*netlink.Vxlan); ok {
-		if err := under.look(ctx); err != nil {
+		if err := under.observe(ctx); err != nil {
 			return err
 		}
 		o.Vxlan, isolated = k.tunnelOf(v, under.addrs), under.isolated
@@ -78,8 +78,8 @@ func (k *Kernel) peerIn(ctx context.Context, name string, id int) bool {
 	return err != nil || now == id
 }
 
-func observeAddresses(s netstate.State, ours map[int]string, addrs addrList) {
-	for index, link := range ours {
+func observeAddresses(s netstate.State, own map[int]string, addrs addrList) {
+	for index, link := range own {
 		for _, a := range addrs.byLink[index] {
 			p, valid := prefix(a.IPNet)
 			// An address that the kernel gives a link by itself is desired by none.

@@ -147,20 +147,20 @@ func (r *reaper) deleteDoomed() error {
 	if err != nil {
 		return fmt.Errorf("list links: %w", err)
 	}
-	var ours []netlink.Link
+	var own []netlink.Link
 	foreign := false
 	for _, l := range links {
 		a := l.Attrs()
-		mine := strings.HasPrefix(a.Name, doomedPrefix) && strings.HasPrefix(a.Alias, aliasMark)
-		if mine {
-			ours = append(ours, l)
+		owned := strings.HasPrefix(a.Name, doomedPrefix) && strings.HasPrefix(a.Alias, aliasMark)
+		if owned {
+			own = append(own, l)
 			// A crash between the steps of doom can leave the group unset.
 			foreign = foreign || a.Group != doomedGroup
 		} else if a.Group == doomedGroup {
 			foreign = true
 		}
 	}
-	if len(ours) == 0 {
+	if len(own) == 0 {
 		return nil
 	}
 	if !foreign {
@@ -171,7 +171,7 @@ func (r *reaper) deleteDoomed() error {
 		}
 		return fmt.Errorf("delete link group: %w", err)
 	}
-	for _, l := range ours {
+	for _, l := range own {
 		if err := r.k.h.LinkDel(l); err != nil && !isNotFound(err) {
 			return fmt.Errorf("delete link %s: %w", l.Attrs().Name, err)
 		}

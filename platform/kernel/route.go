@@ -167,7 +167,7 @@ func (k *Kernel) PutRoute(r netstate.Route) error {
 	}
 	err = k.do(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, attrs...)
 	if errors.Is(err, unix.EEXIST) { // the kernel would replace whatever is there
-		if err = k.routeIsOurs(r); err == nil {
+		if err = k.routeIsOwn(r); err == nil {
 			err = k.do(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, attrs...)
 		}
 	}
@@ -177,8 +177,8 @@ func (k *Kernel) PutRoute(r netstate.Route) error {
 	return nil
 }
 
-// routeIsOurs returns an error if the place of a route is taken by one of others.
-func (k *Kernel) routeIsOurs(r netstate.Route) error {
+// routeIsOwn returns an error if the place of a route is taken by one of others.
+func (k *Kernel) routeIsOwn(r netstate.Route) error {
 	dst, err := netip.ParsePrefix(r.Dst)
 	if err != nil {
 		return err

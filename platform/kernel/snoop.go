@@ -19,7 +19,7 @@ import (
 const (
 	snoopAgain = time.Second      // between two tries to listen on a link
 	snoopQuiet = 10 * time.Second // an address is told once in this time
-	snoopMost  = 64               // and at most so many of one link are told
+	snoopMax   = 64               // and at most so many of one link are told
 	snoopRate  = 100              // frames of one link that are read in a second; the kernel drops what is more
 )
 
@@ -27,7 +27,7 @@ const (
 // address that the app behind it uses: the sender of an ARP packet that comes in by
 // the link, and what a DHCP server acknowledges to a client out by it. It returns at
 // once and ends with ctx. A link that goes is waited for.
-func (k *Kernel) Snoop(ctx context.Context, link string, emit func(netstate.Seen)) {
+func (k *Kernel) Snoop(ctx context.Context, link string, emit func(netstate.ObservedAddress)) {
 	go func() {
 		for ctx.Err() == nil {
 			_ = k.snoop(ctx, link, emit) // the link went, or is not there yet
@@ -39,7 +39,7 @@ func (k *Kernel) Snoop(ctx context.Context, link string, emit func(netstate.Seen
 	}()
 }
 
-func (k *Kernel) snoop(ctx context.Context, link string, emit func(netstate.Seen)) error {
+func (k *Kernel) snoop(ctx context.Context, link string, emit func(netstate.ObservedAddress)) error {
 	index, err := k.LinkIndex(link)
 	if err != nil || index == 0 {
 		return err
@@ -60,7 +60,7 @@ func (k *Kernel) snoop(ctx context.Context, link string, emit func(netstate.Seen
 	if err != nil {
 		return err
 	}
-	buf, told, pace := make([]byte, 2048), told{}, pace{}
+	buf, reported, pace := make([]byte, 2048), reportedAddresses{}, pace{}
 	for {
 		if rest := pace.rest(time.Now()); rest > 0 {
 			select {
@@ -84,7 +84,7 @@ func (k *Kernel) snoop(ctx context.Context, link string, emit func(netstate.Seen
 			continue
 		}
 		seen, ok := sighting(buf[:n], ll.Pkttype == unix.PACKET_OUTGOING)
-		if ok && told.news(seen, time.Now()) {
+		if ok && reported.isNew(seen, time.Now()) {
 			seen.Link = link
 			emit(seen)
 		}
@@ -109,23 +109,23 @@ func (p *pace) rest(now time.Time) time.Duration {
 	return p.began.Add(time.Second).Sub(now)
 }
 
-// told is what was told of one link. An app that makes up senders must not keep its
+// reportedAddresses is what was told of one link. An app that makes up senders must not keep its
 // listeners busy.
-type told struct {
+type reportedAddresses struct {
 	since time.Time // when the time of snoopQuiet began that at and n are of
 	at    map[netip.Addr]bool
 	n     int
 	lease netip.Addr // the last one
 }
 
-// news says whether to tell an address now, and notes it. A lease of another address
+// isNew says whether to tell an address now, and notes it. A lease of another address
 // than the last one is told at once, since the one before is not the app's any more.
-func (t *told) news(s netstate.Seen, now time.Time) bool {
+func (t *reportedAddresses) isNew(s netstate.ObservedAddress, now time.Time) bool {
 	if now.Sub(t.since) >= snoopQuiet {
-		*t = told{since: now, at: map[netip.Addr]bool{}, lease: t.lease}
+		*t = reportedAddresses{since: now, at: map[netip.Addr]bool{}, lease: t.lease}
 	}
 	changed := s.Leased && s.IP != t.lease
-	if t.at[s.IP] && !changed || t.n >= snoopMost {
+	if t.at[s.IP] && !changed || t.n >= snoopMax {
 		return false
 	}
 	t.at[s.IP] = true
@@ -198,7 +198,7 @@ var snoopFilter = []unix.SockFilter{
 // packet; of what goes out, the client that is given an address for good. The answer to
 // a DHCPINFORM gives none (RFC 2131 §4.3.5): its yiaddr is 0.0.0.0, and whatever the
 // client has it said itself.
-func sighting(frame []byte, outgoing bool) (s netstate.Seen, ok bool) {
+func sighting(frame []byte, outgoing bool) (s netstate.ObservedAddress, ok bool) {
 	if len(frame) < frameHead {
 		return s, false
 	}

@@ -88,20 +88,20 @@ func FuzzSighting(f *testing.F) {
 // one that is given another lease with each.
 func TestAFloodOfAddressesIsToldInPart(t *testing.T) {
 	for _, leased := range []bool{false, true} {
-		heard, began := told{}, time.Now()
+		heard, began := reportedAddresses{}, time.Now()
 		ip, n := netip.MustParseAddr("10.0.0.1"), 0
 		for i := range 10_000 { // over 20 s
-			if heard.news(netstate.Seen{IP: ip, Leased: leased}, began.Add(time.Duration(i)*2*time.Millisecond)) {
+			if heard.isNew(netstate.ObservedAddress{IP: ip, Leased: leased}, began.Add(time.Duration(i)*2*time.Millisecond)) {
 				n++
 			}
 			ip = ip.Next()
 		}
-		if n != 2*snoopMost || len(heard.at) > snoopMost {
+		if n != 2*snoopMax || len(heard.at) > snoopMax {
 			t.Errorf("leased %v: %d of 10000 addresses were told, %d are remembered, want %d and at most %d", leased, n,
-				len(heard.at), 2*snoopMost, snoopMost)
+				len(heard.at), 2*snoopMax, snoopMax)
 		}
-		s, at := netstate.Seen{IP: ip, Leased: leased}, began.Add(time.Minute)
-		if !heard.news(s, at) || heard.news(s, at.Add(snoopQuiet-1)) || !heard.news(s, at.Add(snoopQuiet)) {
+		s, at := netstate.ObservedAddress{IP: ip, Leased: leased}, began.Add(time.Minute)
+		if !heard.isNew(s, at) || heard.isNew(s, at.Add(snoopQuiet-1)) || !heard.isNew(s, at.Add(snoopQuiet)) {
 			t.Errorf("leased %v: one address is not told once in each time", leased)
 		}
 	}
@@ -125,7 +125,7 @@ func TestAFloodOfFramesIsReadInPart(t *testing.T) {
 }
 
 func TestAnotherLeaseIsToldAtOnce(t *testing.T) {
-	heard, at := told{}, time.Now()
+	heard, at := reportedAddresses{}, time.Now()
 	a, b := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 	for i, c := range []struct {
 		ip     netip.Addr
@@ -142,7 +142,7 @@ func TestAnotherLeaseIsToldAtOnce(t *testing.T) {
 		{b, true, false},
 		{a, true, true},
 	} {
-		if got := heard.news(netstate.Seen{IP: c.ip, Leased: c.leased},
+		if got := heard.isNew(netstate.ObservedAddress{IP: c.ip, Leased: c.leased},
 			at.Add(time.Duration(i)*time.Millisecond)); got != c.want {
 			t.Errorf("%d, %s leased %v: told %v, want %v", i, c.ip, c.leased, got, c.want)
 		}

@@ -132,7 +132,7 @@ type underlay struct {
 	isolated map[int]bool // bridge ports by index
 }
 
-func (u *underlay) look(ctx context.Context) (err error) {
+func (u *underlay) observe(ctx context.Context) (err error) {
 	if u.isolated != nil {
 		return nil
 	}

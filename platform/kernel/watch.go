@@ -30,8 +30,8 @@ const (
 	watchBuffer = 4 << 20 // octets: bursts of thousands of messages fit
 )
 
-// news is what a burst of kernel messages was about.
-type news struct {
+// changes is what a burst of kernel messages was about.
+type changes struct {
 	lost    bool // messages were lost: anything may have changed
 	foreign bool // a foreign link, an address of one, or a route of the main table
 	netns   bool
@@ -44,7 +44,7 @@ type news struct {
 	err     error
 }
 
-func (n *news) join(o news) {
+func (n *changes) join(o changes) {
 	n.lost, n.foreign, n.netns, n.forward = n.lost || o.lost, n.foreign || o.foreign, n.netns || o.netns, n.forward ||
 		o.forward
 	if n.touched == nil {
@@ -78,19 +78,19 @@ func (k *Kernel) Watch(ctx context.Context, emit func(netstate.HostEvent)) error
 			return fmt.Errorf("set netlink buffer: %w", err)
 		}
 	}
-	in := make(chan news)
+	in := make(chan changes)
 	go k.listen(ctx, sock, in)
 	if err := watchNetns(ctx, k.netns.dir, inotify, in); err != nil {
 		return err
 	}
-	return k.tell(ctx, in, emit)
+	return k.emitChanges(ctx, in, emit)
 }
 
-// tell gathers news into events.
-func (k *Kernel) tell(ctx context.Context, in <-chan news, emit func(netstate.HostEvent)) error {
+// emitChanges gathers news into events.
+func (k *Kernel) emitChanges(ctx context.Context, in <-chan changes, emit func(netstate.HostEvent)) error {
 	var last []netstate.Interface
 	var forwarding netstate.Forwarding
-	pending := news{lost: true}
+	pending := changes{lost: true}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	running := true
@@ -135,11 +135,11 @@ func (k *Kernel) tell(ctx context.Context, in <-chan news, emit func(netstate.Ho
 					return err
 				}
 				if pending.lost || !f.Equal(forwarding) {
-					told := f // who is told adds to it
-					ev.Forwarding, forwarding = &told, f
+					reported := f // who is told adds to it
+					ev.Forwarding, forwarding = &reported, f
 				}
 			}
-			pending = news{}
+			pending = changes{}
 			if ev.Resync || ev.Interfaces != nil || ev.Forwarding != nil || ev.Namespaces || ev.Underlay || len(ev.Touched)+
 				len(ev.Links) > 0 {
 				emit(ev)
@@ -179,7 +179,7 @@ type listener struct {
 }
 
 // listen turns kernel messages into news until the socket is closed.
-func (k *Kernel) listen(ctx context.Context, sock *nl.NetlinkSocket, in chan<- news) {
+func (k *Kernel) listen(ctx context.Context, sock *nl.NetlinkSocket, in chan<- changes) {
 	l := listener{k: k, sock: sock, owners: ownLinks{}, foreign: map[int]bool{}, mutes: mutes{}}
 	if links, err := retry(k.h.LinkList); err == nil {
 		for _, link := range links {
@@ -205,9 +205,9 @@ func (k *Kernel) listen(ctx context.Context, sock *nl.NetlinkSocket, in chan<- n
 }
 
 // hear waits for the next messages, or until a link that is muted is to be heard again.
-func (l *listener) hear() news {
+func (l *listener) hear() changes {
 	msgs, _, err := l.sock.Receive()
-	n := news{touched: map[int]bool{}, links: map[netstate.LinkTouch]bool{}, at: time.Now()}
+	n := changes{touched: map[int]bool{}, links: map[netstate.LinkTouch]bool{}, at: time.Now()}
 	switch {
 	case errors.Is(err, unix.ENOBUFS):
 		n.lost = true // the socket goes on by itself; what was lost is looked up anew
@@ -227,7 +227,7 @@ func (l *listener) hear() news {
 }
 
 // read notes what one kernel message is about.
-func (n *news) read(m syscall.NetlinkMessage, owners ownLinks) {
+func (n *changes) read(m syscall.NetlinkMessage, owners ownLinks) {
 	switch m.Header.Type {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
 		n.readLink(m, owners)
@@ -242,7 +242,7 @@ func (n *news) read(m syscall.NetlinkMessage, owners ownLinks) {
 		}
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
 		r, err := parseRoute(m.Data)
-		if num, ours := TableNumber(r.table); ours && err == nil {
+		if num, own := TableNumber(r.table); own && err == nil {
 			n.touched[num] = true
 		} else if r.table == unix.RT_TABLE_MAIN {
 			n.foreign = true
@@ -252,7 +252,7 @@ func (n *news) read(m syscall.NetlinkMessage, owners ownLinks) {
 	}
 }
 
-func (n *news) readRule(data []byte) {
+func (n *changes) readRule(data []byte) {
 	if len(data) < unix.SizeofRtMsg {
 		return
 	}
@@ -262,7 +262,7 @@ func (n *news) readRule(data []byte) {
 	}
 	for _, a := range attrs {
 		if a.Attr.Type == nl.FRA_PRIORITY {
-			if num, ours := PriorityNumber(int(u32(a.Value))); ours {
+			if num, own := PriorityNumber(int(u32(a.Value))); own {
 				n.touched[num] = true
 			}
 		}

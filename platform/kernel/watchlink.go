@@ -37,7 +37,7 @@ type linkFacts struct {
 }
 
 func (o ownLinks) learn(index int, name, alias string) {
-	if n, ours := linkOwner(name, alias); ours {
+	if n, own := linkOwner(name, alias); own {
 		o[index] = newOwnLink(n, name)
 	}
 }
@@ -52,7 +52,7 @@ func newOwnLink(num int, name string) *ownLink {
 
 // readLink notes what a message about a link says of links of ours. Messages of family
 // AF_BRIDGE are about ports of bridges, and know no alias.
-func (n *news) readLink(m syscall.NetlinkMessage, owners ownLinks) {
+func (n *changes) readLink(m syscall.NetlinkMessage, owners ownLinks) {
 	if len(m.Data) < unix.SizeofIfInfomsg {
 		return
 	}
@@ -75,10 +75,10 @@ func (n *news) readLink(m syscall.NetlinkMessage, owners ownLinks) {
 		}
 		return
 	}
-	num, ours := linkOwner(f.name, f.alias)
-	n.foreign = n.foreign || isForeign(f.name) && !ours
+	num, own := linkOwner(f.name, f.alias)
+	n.foreign = n.foreign || isForeign(f.name) && !own
 	var now *ownLink
-	if ours {
+	if own {
 		now = newOwnLink(num, f.name)
 	} else if master := owners[int(f.master)]; f.master != 0 && master != nil && !master.lent {
 		now = &ownLink{num: master.num, lent: true}
@@ -100,7 +100,7 @@ func (n *news) readLink(m syscall.NetlinkMessage, owners ownLinks) {
 }
 
 // compare notes what a message of one family says of a link, and whether that is a change.
-func (n *news) compare(index int, l *ownLink, family int, f linkFacts) {
+func (n *changes) compare(index int, l *ownLink, family int, f linkFacts) {
 	switch {
 	case l.have[family] != f:
 		l.have[family] = f
@@ -111,7 +111,7 @@ func (n *news) compare(index int, l *ownLink, family int, f linkFacts) {
 }
 
 // changed notes that what is ours of a link changed.
-func (n *news) changed(l *ownLink) {
+func (n *changes) changed(l *ownLink) {
 	switch {
 	case l == nil:
 	case l.name != "" || l.lent:

@@ -20,10 +20,10 @@ import (
 // link is read once, so that what changed meanwhile is told then. A link that is gone is told
 // at once.
 const (
-	idleMost  = 50
-	muteCalm  = time.Minute
-	muteLate  = 100 * time.Millisecond // a link is heard again as much later at most
-	mutedMost = 1000                   // links at a time: a filter has 4,096 instructions at most (BPF_MAXINSNS)
+	idleMax  = 50
+	muteCalm = time.Minute
+	muteLate = 100 * time.Millisecond // a link is heard again as much later at most
+	mutedMax = 1000                   // links at a time: a filter has 4,096 instructions at most (BPF_MAXINSNS)
 )
 
 // muteRests are how long a link is muted, in mutes that follow each other; a contest is looked at as rarely.
@@ -51,7 +51,7 @@ func (ms mutes) idle(index int, now time.Time) bool {
 		m.since, m.count = now, 0
 	}
 	m.count++
-	if m.on || m.count <= idleMost || len(ms.muted()) >= mutedMost {
+	if m.on || m.count <= idleMax || len(ms.muted()) >= mutedMax {
 		return false
 	}
 	if now.Sub(m.until) >= muteCalm {
@@ -107,17 +107,17 @@ const (
 func muteFilter(links []int) []unix.SockFilter {
 	pass := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 1<<32 - 1}
 	drop := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}
-	var order [4]byte
-	nl.NativeEndian().PutUint16(order[:], unix.RTM_NEWLINK)
+	var request [4]byte
+	nl.NativeEndian().PutUint16(request[:], unix.RTM_NEWLINK)
 	prog := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: messageType},
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(order[0])<<8 | uint32(order[1]), Jt: 1},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(request[0])<<8 | uint32(request[1]), Jt: 1},
 		pass,
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: messageIndex},
 	}
 	for _, index := range links {
-		nl.NativeEndian().PutUint32(order[:], uint32(index))
-		k := uint32(order[0])<<24 | uint32(order[1])<<16 | uint32(order[2])<<8 | uint32(order[3])
+		nl.NativeEndian().PutUint32(request[:], uint32(index))
+		k := uint32(request[0])<<24 | uint32(request[1])<<16 | uint32(request[2])<<8 | uint32(request[3])
 		prog = append(prog, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: k, Jf: 1}, drop)
 	}
 	return append(prog, pass)
@@ -125,7 +125,7 @@ func muteFilter(links []int) []unix.SockFilter {
 
 // mute mutes the links that have told too often what was known, and hears others again. It
 // sees to it that the next wait ends in time.
-func (l *listener) mute(n *news) error {
+func (l *listener) mute(n *changes) error {
 	changed := false
 	for _, index := range n.idle {
 		changed = l.mutes.idle(index, n.at) || changed
@@ -187,7 +187,7 @@ func (l *listener) filter(links []int) error {
 
 // read asks for the state of a link as if the kernel had told it. It is called once the link is
 // heard again, so that no change can be missed.
-func (l *listener) read(index int, n *news) {
+func (l *listener) read(index int, n *changes) {
 	ask := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	ask.Index = int32(index)
 	answers, err := l.k.rt.request(unix.RTM_GETLINK, 0, ask).Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)

@@ -14,13 +14,13 @@ func TestALinkThatSaysNothingNewIsMuted(t *testing.T) {
 	ms, now := mutes{}, time.Unix(1000, 0)
 	flood := func(index int) bool {
 		muted := false
-		for range idleMost + 1 {
+		for range idleMax + 1 {
 			muted = ms.idle(index, now) || muted
 		}
 		return muted
 	}
 	for range 5 { // as fast as nobody minds
-		for range idleMost {
+		for range idleMax {
 			if ms.idle(1, now) {
 				t.Fatal("a link within its measure is muted")
 			}
@@ -88,13 +88,13 @@ func TestAWaitIsSetWhereItIsAnother(t *testing.T) {
 // However many links are noisy, the filter that mutes them is one that the kernel takes.
 func TestNoMoreLinksAreMutedThanAFilterHolds(t *testing.T) {
 	ms, now := mutes{}, time.Unix(1000, 0)
-	for index := range mutedMost + 5 {
-		for range idleMost + 1 {
+	for index := range mutedMax + 5 {
+		for range idleMax + 1 {
 			ms.idle(index, now)
 		}
 	}
-	if n := len(ms.muted()); n != mutedMost {
-		t.Errorf("%d links are muted, want %d", n, mutedMost)
+	if n := len(ms.muted()); n != mutedMax {
+		t.Errorf("%d links are muted, want %d", n, mutedMax)
 	}
 	const maxInstructions = 4096 // BPF_MAXINSNS
 	if n := len(muteFilter(ms.muted())); n > maxInstructions {

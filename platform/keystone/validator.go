@@ -17,10 +17,10 @@ import (
 const DefaultWindow = 60 * time.Second
 
 const (
-	flightWait   = 10 * time.Second // for what is known of one token, our own login included
-	mostFlights  = 256              // tokens that are asked for at once
-	mostKnown    = 16384            // tokens that are remembered, some 1 KB each
-	longestToken = 8192             // octets; Fernet's have some 200
+	flightTimeout = 10 * time.Second // for what is known of one token, our own login included
+	maxFlights    = 256              // tokens that are asked for at once
+	maxKnown      = 16384            // tokens that are remembered, some 1 KB each
+	longestToken  = 8192             // octets; Fernet's have some 200
 )
 
 // pauses bound the waits while it is away.
@@ -134,7 +134,7 @@ func (v *Validator) refusal() error {
 	if wait := time.Until(v.open); wait > 0 {
 		return &Away{Why: v.away.Error(), Wait: wait, err: v.away}
 	}
-	if len(v.flights) >= mostFlights {
+	if len(v.flights) >= maxFlights {
 		return &Away{Why: "too many tokens are being validated", Wait: time.Second}
 	}
 	return nil
@@ -142,7 +142,7 @@ func (v *Validator) refusal() error {
 
 // fly asks for one token, on behalf of all who wait for it: none of them ends it.
 func (v *Validator) fly(ctx context.Context, key digest, token string, f *flight) {
-	ctx, cancel := context.WithTimeout(ctx, flightWait)
+	ctx, cancel := context.WithTimeout(ctx, flightTimeout)
 	defer cancel()
 	began := time.Now()
 	f.id, f.err = v.find(ctx, token)
@@ -160,7 +160,7 @@ func (v *Validator) fly(ctx context.Context, key digest, token string, f *flight
 		v.forget(began)
 		v.known[key] = answer{f.id, until}
 	}
-	changed, err := v.heard(f)
+	changed, err := v.applyAnswer(f)
 	v.mu.Unlock()
 	if changed {
 		v.opts.Changed(err)
@@ -168,8 +168,8 @@ func (v *Validator) fly(ctx context.Context, key digest, token string, f *flight
 	close(f.done)
 }
 
-// heard opens or ends the pause after an answer; v.mu is held.
-func (v *Validator) heard(f *flight) (changed bool, err error) {
+// applyAnswer opens or ends the pause after an answer; v.mu is held.
+func (v *Validator) applyAnswer(f *flight) (changed bool, err error) {
 	if f.err == nil || errors.Is(f.err, ErrToken) {
 		changed = v.pause > 0
 		v.pause, v.open, v.away = 0, time.Time{}, nil
@@ -193,7 +193,7 @@ func (v *Validator) heard(f *flight) (changed bool, err error) {
 
 // forget makes room for one more answer; v.mu is held.
 func (v *Validator) forget(now time.Time) {
-	if len(v.known) < mostKnown {
+	if len(v.known) < maxKnown {
 		return
 	}
 	for key, a := range v.known {
@@ -202,7 +202,7 @@ func (v *Validator) forget(now time.Time) {
 		}
 	}
 	for key := range v.known {
-		if len(v.known) < mostKnown*3/4 {
+		if len(v.known) < maxKnown*3/4 {
 			return
 		}
 		delete(v.known, key) // any: it costs a question

@@ -41,7 +41,7 @@ func (i inside) RoundTrip(r *http.Request) (*http.Response, error) {
 type cloud struct {
 	*keystonetest.Keystone
 	*Validator
-	told []string
+	reported []string
 }
 
 func newCloud(t *testing.T, opts Options) *cloud {
@@ -55,7 +55,7 @@ func newCloud(t *testing.T, opts Options) *cloud {
 	if opts.Secret == nil {
 		opts.Secret = func() (string, error) { return "own", nil }
 	}
-	opts.Changed = func(err error) { c.told = append(c.told, fmt.Sprint(err)) }
+	opts.Changed = func(err error) { c.reported = append(c.reported, fmt.Sprint(err)) }
 	v, err := New(opts)
 	if err != nil {
 		t.Fatal(err)
@@ -115,8 +115,8 @@ func TestATokenIsWhatKeystoneSays(t *testing.T) {
 		if _, err := c.Validate(t.Context(), "unknown"); !errors.Is(err, ErrToken) {
 			t.Errorf("unknown: %v", err)
 		}
-		if c.told != nil {
-			t.Errorf("told %q", c.told)
+		if c.reported != nil {
+			t.Errorf("told %q", c.reported)
 		}
 	})
 }
@@ -253,9 +253,9 @@ func TestWhileKeystoneIsAwayKnownTokensGoOn(t *testing.T) {
 				t.Errorf("it is back: %s", got)
 			}
 		}
-		if want := []string{"ask Keystone: it does not answer: connection reset by peer", "<nil>"}; strings.Join(c.told,
+		if want := []string{"ask Keystone: it does not answer: connection reset by peer", "<nil>"}; strings.Join(c.reported,
 			", ") != strings.Join(want, ", ") {
-			t.Errorf("told %q", c.told)
+			t.Errorf("told %q", c.reported)
 		}
 	})
 }
@@ -270,7 +270,7 @@ func TestASlowKeystoneHasADeadline(t *testing.T) {
 		}
 		began := time.Now()
 		if _, err := c.Validate(t.Context(), anna); err == nil || !strings.Contains(err.Error(), "it does not answer") ||
-			time.Since(began) > flightWait {
+			time.Since(began) > flightTimeout {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		began = time.Now()
@@ -285,17 +285,17 @@ func TestManySlowAnswersHaveADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCloud(t, Options{})
 		c.Before = func(w http.ResponseWriter, r *http.Request) bool {
-			time.Sleep(askWait - time.Millisecond)
+			time.Sleep(requestTimeout - time.Millisecond)
 			if r.Method == http.MethodGet {
 				w.WriteHeader(http.StatusUnauthorized)
 			}
 			return r.Method == http.MethodGet
 		}
 		began, a := time.Now(), new(Away)
-		if _, err := c.Validate(t.Context(), "token"); !errors.As(err, &a) || time.Since(began) != flightWait {
+		if _, err := c.Validate(t.Context(), "token"); !errors.As(err, &a) || time.Since(began) != flightTimeout {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		time.Sleep(askWait) // the answer that nobody waits for any more
+		time.Sleep(requestTimeout) // the answer that nobody waits for any more
 	})
 }
 
@@ -307,7 +307,7 @@ func TestTokensAtOnceAreBounded(t *testing.T) {
 			return false
 		}
 		var wg sync.WaitGroup
-		for i := range mostFlights {
+		for i := range maxFlights {
 			wg.Go(func() { _, _ = c.Validate(t.Context(), fmt.Sprint("guess-", i)) })
 		}
 		synctest.Wait()
@@ -328,11 +328,11 @@ func TestWhatIsKnownIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	for i := range 2 * mostKnown {
+	for i := range 2 * maxKnown {
 		v.forget(now)
 		v.known[digest{byte(i), byte(i >> 8), byte(i >> 16)}] = answer{until: now.Add(time.Minute)}
 	}
-	if n := len(v.known); n > mostKnown || n < mostKnown/2 {
+	if n := len(v.known); n > maxKnown || n < maxKnown/2 {
 		t.Errorf("%d are known", n)
 	}
 }
@@ -397,9 +397,9 @@ func TestWhyTheControllerCanNotAsk(t *testing.T) {
 			if !errors.As(err, &a) || !strings.Contains(err.Error(), want) || a.Wait <= 0 {
 				t.Errorf("%v, want %q", err, want)
 			}
-			if len(c.told) != 1 || !strings.Contains(c.told[0], want) || strings.Contains(c.told[0], "own\"") ||
-				strings.Contains(c.told[0], anna) {
-				t.Errorf("told %q", c.told)
+			if len(c.reported) != 1 || !strings.Contains(c.reported[0], want) || strings.Contains(c.reported[0], "own\"") ||
+				strings.Contains(c.reported[0], anna) {
+				t.Errorf("told %q", c.reported)
 			}
 		})
 	}
@@ -433,8 +433,8 @@ func TestProjectsOfATokenThatCount(t *testing.T) {
 	ours := Identity{Project: "services", ProjectID: "5e", ProjectDomain: "Default", ProjectDomainID: "default"}
 	theirs := Identity{Project: "services", ProjectID: "7e", ProjectDomain: "Theirs", ProjectDomainID: "d2"}
 	for _, c := range []struct {
-		projects     string
-		ours, theirs bool
+		projects    string
+		own, theirs bool
 	}{
 		{"services", true, false},
 		{"7e", false, true},
@@ -446,7 +446,7 @@ func TestProjectsOfATokenThatCount(t *testing.T) {
 		{"", false, false},
 	} {
 		list := strings.Split(c.projects, ",")
-		if got := ours.In(list, own); got != c.ours {
+		if got := ours.In(list, own); got != c.own {
 			t.Errorf("%s: ours %v", c.projects, got)
 		}
 		if got := theirs.In(list, own); got != c.theirs {

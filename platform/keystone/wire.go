@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	askWait     = 5 * time.Second // for one answer of Keystone
-	mostAtOnce  = 16              // connections
-	largestBody = 4 << 20         // octets of an answer; a catalog of many regions has some 100 KB
+	requestTimeout = 5 * time.Second // for one answer of Keystone
+	maxAtOnce      = 16              // connections
+	largestBody    = 4 << 20         // octets of an answer; a catalog of many regions has some 100 KB
 )
 
 // Why Keystone says no.
@@ -162,7 +162,7 @@ func newClient(address string, t http.RoundTripper) (client, error) {
 		return client{}, err
 	}
 	return client{base + "/v3/auth/tokens", &http.Client{
-		Transport: t, Timeout: askWait,
+		Transport: t, Timeout: requestTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
@@ -194,7 +194,7 @@ func Transport(caFile string) (*http.Transport, error) {
 		t = &http.Transport{}
 	}
 	t = t.Clone()
-	t.TLSClientConfig, t.MaxConnsPerHost, t.MaxIdleConnsPerHost = settings, mostAtOnce, mostAtOnce
+	t.TLSClientConfig, t.MaxConnsPerHost, t.MaxIdleConnsPerHost = settings, maxAtOnce, maxAtOnce
 	return t, nil
 }
 

@@ -49,17 +49,18 @@ func (l *Lab) DHCP(ctx context.Context, short, ifName string) (Lease, error) {
 }
 
 func parseLease(text string) (Lease, error) {
-	told := map[string]string{}
+	reported := map[string]string{}
 	for line := range strings.Lines(text) {
 		k, v, _ := strings.Cut(strings.TrimSpace(line), "=")
-		told[k] = v
+		reported[k] = v
 	}
-	ip, err := netip.ParseAddr(told["ip"])
+	ip, err := netip.ParseAddr(reported["ip"])
 	if err != nil {
 		return Lease{}, fmt.Errorf("read lease: %w", err)
 	}
 	return Lease{
-		IP: ip, Mask: told["mask"], Router: told["router"], DNS: told["dns"], Domain: told["domain"],
-		Hostname: told["hostname"], MTU: told["mtu"], NTP: told["ntp"], Routes: told["routes"], Server: told["server"],
+		IP: ip, Mask: reported["mask"], Router: reported["router"], DNS: reported["dns"], Domain: reported["domain"],
+		Hostname: reported["hostname"], MTU: reported["mtu"], NTP: reported["ntp"], Routes: reported["routes"],
+		Server: reported["server"],
 	}, nil
 }

@@ -45,13 +45,13 @@ func up(t *testing.T, script string) *Lab {
 	return l
 }
 
-// commandPatience bounds one command: dig waits 15 s for a server that is gone.
-const commandPatience = 30 * time.Second
+// commandTimeout bounds one command: dig waits 15 s for a server that is gone.
+const commandTimeout = 30 * time.Second
 
 // must runs a command in a namespace and wants status 0.
 func must(t *testing.T, l *Lab, short string, argv ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), commandPatience)
+	ctx, cancel := context.WithTimeout(t.Context(), commandTimeout)
 	defer cancel()
 	r, err := l.Exec(ctx, short, argv...)
 	if err != nil || r.Code != 0 {
@@ -223,7 +223,8 @@ func TestDownLeavesNothing(t *testing.T) {
 func TestDownEndsWhatForksMeanwhile(t *testing.T) {
 	l := up(t, "exit 0")
 	must(t, l, "node", "sh", "-c",
-		`for i in 1 2 3 4; do setsid sh -c 'trap "" TERM HUP; while :; do sleep 1000 & done' >/dev/null 2>&1 & done; sleep 0.2`)
+		`for i in 1 2 3 4; do setsid sh -c 'trap "" TERM HUP; while :; do sleep 1000 & done' >/dev/null 2>&1 & done; `+
+			`sleep 0.2`)
 	path := filepath.Join("/run/netns", l.NS("node"))
 	held, err := os.Open(path) // so that the namespace has no other's number after it is gone
 	if err != nil {

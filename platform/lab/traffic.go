@@ -23,7 +23,7 @@ type Loop struct {
 	conn  net.PacketConn
 	to    net.Addr
 	ask   func(seq uint16) []byte
-	judge func(packet []byte, from net.Addr) (seq uint16, ours, good bool)
+	check func(packet []byte, from net.Addr) (seq uint16, own, good bool)
 	every time.Duration
 
 	mu      sync.Mutex
@@ -46,7 +46,7 @@ func (l *Lab) PingLoop(short string, dst netip.Addr, every time.Duration) (*Loop
 	loop := &Loop{every: every, to: &net.IPAddr{IP: dst.AsSlice()}}
 	id := uint16(os.Getpid()) ^ uint16(time.Now().UnixNano())
 	loop.ask = func(seq uint16) []byte { return echoRequest(id, seq) }
-	loop.judge = func(p []byte, from net.Addr) (uint16, bool, bool) {
+	loop.check = func(p []byte, from net.Addr) (uint16, bool, bool) {
 		if len(p) < 8 || p[0] != 0 || binary.BigEndian.Uint16(p[4:]) != id {
 			return 0, false, false // echo replies (type 0) of ours only
 		}
@@ -87,7 +87,7 @@ func (l *Lab) DNSLoop(short string, server netip.Addr, name string, want netip.A
 		}
 		return p
 	}
-	loop.judge = func(p []byte, _ net.Addr) (uint16, bool, bool) {
+	loop.check = func(p []byte, _ net.Addr) (uint16, bool, bool) {
 		var m dns.Msg
 		if m.Unpack(p) != nil || !m.Response {
 			return 0, false, false
@@ -160,7 +160,7 @@ func (l *Loop) receive() {
 		if err != nil { // an ICMP error that the socket reports: its question stays unanswered
 			continue
 		}
-		if seq, ours, good := l.judge(buf[:n], from); ours {
+		if seq, own, good := l.check(buf[:n], from); own {
 			l.answered(seq, good)
 		}
 	}

@@ -33,7 +33,7 @@ func TestStoppingALoopLosesNothing(t *testing.T) {
 		l := &Loop{
 			conn: conn, to: peer.LocalAddr(), every: 50 * time.Microsecond,
 			ask:   func(seq uint16) []byte { return binary.BigEndian.AppendUint16(nil, seq) },
-			judge: func(p []byte, _ net.Addr) (uint16, bool, bool) { return binary.BigEndian.Uint16(p), true, true },
+			check: func(p []byte, _ net.Addr) (uint16, bool, bool) { return binary.BigEndian.Uint16(p), true, true },
 		}
 		l.run()
 		if err := l.WaitGood(t.Context(), 1+i%7); err != nil {

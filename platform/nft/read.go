@@ -48,12 +48,12 @@ func (c *Conn) Generation() (uint32, error) {
 // nobody changes the table: a line a chain, with how it is hooked, how many rules it has
 // and a digest of them, and a line a set. One that could be ours alone and is not says so.
 // Tables of others, which may be large, are not read.
-func (c *Conn) Tables(ours func(Table) bool) (map[Table]string, error) {
-	return whole(func() (map[Table]string, error) { return c.tables(ours) })
+func (c *Conn) Tables(own func(Table) bool) (map[Table]string, error) {
+	return whole(func() (map[Table]string, error) { return c.tables(own) })
 }
 
 // Claim makes the tables that an earlier process left ours alone again.
-func (c *Conn) Claim(ours func(Table) bool) error {
+func (c *Conn) Claim(own func(Table) bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.keepsOwned() {
@@ -64,7 +64,7 @@ func (c *Conn) Claim(ours func(Table) bool) error {
 		for family, number := range families {
 			err := c.dump(unix.NFT_MSG_GETTABLE, number, func(a map[uint16][]byte) {
 				name := a[unix.NFTA_TABLE_NAME]
-				if flags(a)&(flagOwner|flagPersist) == flagPersist && ours(Table{family, str(name)}) {
+				if flags(a)&(flagOwner|flagPersist) == flagPersist && own(Table{family, str(name)}) {
 					b.addTo(number, unix.NFT_MSG_NEWTABLE, 0, attr(unix.NFTA_TABLE_NAME, name), c.flags())
 				}
 			})
@@ -110,12 +110,12 @@ type chainText struct {
 	sum   hash.Hash
 }
 
-func (c *Conn) tables(ours func(Table) bool) (map[Table]string, error) {
+func (c *Conn) tables(own func(Table) bool) (map[Table]string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	tables := map[Table]string{}
 	for family := range families {
-		if err := c.tablesOf(family, ours, tables); err != nil {
+		if err := c.tablesOf(family, own, tables); err != nil {
 			return nil, fmt.Errorf("list %s tables: %w", family, err)
 		}
 	}
@@ -123,21 +123,21 @@ func (c *Conn) tables(ours func(Table) bool) (map[Table]string, error) {
 }
 
 // tablesOf adds the tables of one family.
-func (c *Conn) tablesOf(family netstate.Family, ours func(Table) bool, tables map[Table]string) error {
+func (c *Conn) tablesOf(family netstate.Family, own func(Table) bool, tables map[Table]string) error {
 	type key struct {
 		table Table
 		name  string
 	}
 	keeps := c.keepsOwned()
 	chains := map[key]*chainText{}
-	var order []*chainText
+	var request []*chainText
 	for _, d := range []struct {
 		get uint16
 		add func(a map[uint16][]byte)
 	}{
 		{unix.NFT_MSG_GETTABLE, func(a map[uint16][]byte) {
 			t, text := Table{family, str(a[unix.NFTA_TABLE_NAME])}, ""
-			if !ours(t) {
+			if !own(t) {
 				return
 			}
 			if keeps && flags(a)&flagOwner == 0 {
@@ -148,14 +148,14 @@ func (c *Conn) tablesOf(family netstate.Family, ours func(Table) bool, tables ma
 		{unix.NFT_MSG_GETCHAIN, func(a map[uint16][]byte) {
 			ch := &chainText{table: Table{family, str(a[unix.NFTA_CHAIN_TABLE])}, name: str(a[unix.NFTA_CHAIN_NAME]),
 				sum: sha256.New()}
-			if !ours(ch.table) {
+			if !own(ch.table) {
 				return
 			}
 			if a[unix.NFTA_CHAIN_HOOK] != nil {
 				ch.hook = fmt.Sprintf(" hook %x policy %x", a[unix.NFTA_CHAIN_HOOK], a[unix.NFTA_CHAIN_POLICY])
 			}
 			chains[key{ch.table, ch.name}] = ch
-			order = append(order, ch)
+			request = append(request, ch)
 		}},
 		{unix.NFT_MSG_GETRULE, func(a map[uint16][]byte) {
 			if ch := chains[key{Table{family, str(a[unix.NFTA_RULE_TABLE])}, str(a[unix.NFTA_RULE_CHAIN])}]; ch != nil {
@@ -169,17 +169,17 @@ func (c *Conn) tablesOf(family netstate.Family, ours func(Table) bool, tables ma
 			return err
 		}
 	}
-	slices.SortFunc(order, func(a, b *chainText) int { return strings.Compare(a.name, b.name) })
-	for _, ch := range order {
+	slices.SortFunc(request, func(a, b *chainText) int { return strings.Compare(a.name, b.name) })
+	for _, ch := range request {
 		tables[ch.table] += fmt.Sprintf("chain %s%s, %d rules, %x\n", ch.name, ch.hook, ch.rules, ch.sum.Sum(nil)[:12])
 	}
-	return c.addSets(family, ours, tables)
+	return c.addSets(family, own, tables)
 }
 
 // addSets ends the texts of the tables of one family with their sets.
-func (c *Conn) addSets(family netstate.Family, ours func(Table) bool, tables map[Table]string) error {
-	ofOurs := func(table string) bool { return ours(Table{family, table}) }
-	err := c.setsOf(families[family], ofOurs, func(table, name, text string) {
+func (c *Conn) addSets(family netstate.Family, own func(Table) bool, tables map[Table]string) error {
+	ofOwn := func(table string) bool { return own(Table{family, table}) }
+	err := c.setsOf(families[family], ofOwn, func(table, name, text string) {
 		tables[Table{family, table}] += fmt.Sprintf("set %s, %x\n", name, sha256.Sum256([]byte(text)))
 	})
 	if err != nil {

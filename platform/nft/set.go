@@ -144,11 +144,11 @@ func (p *parser) lookup(op uint32, set string) error {
 }
 
 // setsOf gives every set of our tables of one family, with its elements in order.
-func (c *Conn) setsOf(family byte, ours func(table string) bool, add func(table, name, text string)) error {
+func (c *Conn) setsOf(family byte, own func(table string) bool, add func(table, name, text string)) error {
 	type set struct{ table, name, flags string }
 	var sets []set
 	err := c.dump(unix.NFT_MSG_GETSET, family, func(a map[uint16][]byte) {
-		if table := str(a[unix.NFTA_SET_TABLE]); ours(table) {
+		if table := str(a[unix.NFTA_SET_TABLE]); own(table) {
 			sets = append(sets, set{table, str(a[unix.NFTA_SET_NAME]), fmt.Sprintf("%x", a[unix.NFTA_SET_FLAGS])})
 		}
 	})

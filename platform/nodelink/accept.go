@@ -19,15 +19,15 @@ type handshakes struct {
 	credentials.TransportCredentials
 	refusals *refusals
 	turns    turns
-	patience time.Duration // that a connection waits for its turn
+	timeout  time.Duration // that a connection waits for its turn
 	nodes    *nodeConns
 }
 
 // ServerHandshake is that of TLS, once it has its turn.
 func (h handshakes) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	waits := &turnConn{Conn: c, turns: h.turns, until: time.Now().Add(h.patience)}
+	waits := &turnConn{Conn: c, turns: h.turns, until: time.Now().Add(h.timeout)}
 	conn, info, err := h.TransportCredentials.ServerHandshake(waits)
-	waits.give()                               // of one that failed
+	waits.release()                            // of one that failed
 	if err != nil && !errors.Is(err, io.EOF) { // who only looks whether the port is open is no news
 		h.refusals.note("connection refused", host(c.RemoteAddr()), err)
 	}
@@ -74,13 +74,13 @@ type turnConn struct {
 	in   *nodeConns // of its node; nil: it has shown no certificate
 }
 
-// strangerLimit is how many bytes a connection may send that has shown no certificate of a node: gRPC keeps
+// unknownLimit is how many bytes a connection may send that has shown no certificate of a node: gRPC keeps
 // all that came of a message that has no end. A handshake and the largest request to join fit, whatever
 // frames they come in.
-const strangerLimit = 64 << 10
+const unknownLimit = 64 << 10
 
-// errStranger ends a connection that sends more.
-var errStranger = fmt.Errorf("more than %d bytes without a node certificate", strangerLimit)
+// errUnknownNode ends a connection that sends more.
+var errUnknownNode = fmt.Errorf("more than %d bytes without a node certificate", unknownLimit)
 
 // Close gives its place among those of its node back.
 func (c *turnConn) Close() error {
@@ -90,8 +90,8 @@ func (c *turnConn) Close() error {
 	return c.Conn.Close()
 }
 
-// takeTurn waits for the turn of a connection.
-func takeTurn(of net.Conn) error {
+// acquireTurn waits for the turn of a connection.
+func acquireTurn(of net.Conn) error {
 	c := of.(*turnConn)
 	wait := time.NewTimer(time.Until(c.until))
 	defer wait.Stop()
@@ -104,7 +104,7 @@ func takeTurn(of net.Conn) error {
 	}
 }
 
-func (c *turnConn) give() {
+func (c *turnConn) release() {
 	if c.has {
 		c.has = false
 		<-c.turns
@@ -113,14 +113,14 @@ func (c *turnConn) give() {
 
 // Read gives the turn back: there is an answer now, and its answer may take its time.
 func (c *turnConn) Read(p []byte) (int, error) {
-	c.give()
+	c.release()
 	if c.in != nil {
 		return c.Conn.Read(p)
 	}
-	if c.read >= strangerLimit {
-		return 0, errStranger
+	if c.read >= unknownLimit {
+		return 0, errUnknownNode
 	}
-	n, err := c.Conn.Read(p[:min(len(p), strangerLimit-c.read)])
+	n, err := c.Conn.Read(p[:min(len(p), unknownLimit-c.read)])
 	c.read += n
 	return n, err
 }

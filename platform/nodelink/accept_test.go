@@ -30,7 +30,7 @@ func (all turns) hold() (free func()) {
 
 // A wave of nodes waits its turn and gets in, and none that was let in waits on.
 func TestNodesThatComeTogetherTakeTurns(t *testing.T) {
-	r := newRig(t, func(o *ServerOptions) { o.Handshakes, o.HelloWait, o.Keepalive = 1, time.Minute, Keepalive{} })
+	r := newRig(t, func(o *ServerOptions) { o.Handshakes, o.HelloTimeout, o.Keepalive = 1, time.Minute, Keepalive{} })
 	free := r.server.accepts.turns.hold()
 	var nodes []*node
 	for range 50 {
@@ -49,7 +49,7 @@ func TestNodesThatComeTogetherTakeTurns(t *testing.T) {
 // again by itself.
 func TestWhoWaitsTooLongComesAgain(t *testing.T) {
 	logs, seen := observer.New(zap.WarnLevel)
-	r := newRig(t, func(o *ServerOptions) { o.Handshakes, o.HelloWait, o.Log = 2, 400*time.Millisecond, zap.New(logs) })
+	r := newRig(t, func(o *ServerOptions) { o.Handshakes, o.HelloTimeout, o.Log = 2, 400*time.Millisecond, zap.New(logs) })
 	free := r.server.accepts.turns.hold()
 	n := r.run(t, r.joined(t))
 	until(t, "it is sent away", func() bool {
@@ -134,7 +134,7 @@ func (m *mute) Read(p []byte) (int, error) {
 // Who shows no certificate holds few places of one address, and none for long; a node that stands
 // keeps its own, and another one gets one.
 func TestConnectionsWithoutACertificateHoldNoPlaceForLong(t *testing.T) {
-	r := newRig(t, func(o *ServerOptions) { o.HelloWait, o.Strangers, o.PerAddress = 400*time.Millisecond, 8, 4 })
+	r := newRig(t, func(o *ServerOptions) { o.HelloTimeout, o.UnknownNodes, o.PerAddress = 400*time.Millisecond, 8, 4 })
 	standing := r.run(t, r.joined(t))
 	take(t, standing.up)
 	var held []net.Conn
@@ -153,7 +153,7 @@ func TestConnectionsWithoutACertificateHoldNoPlaceForLong(t *testing.T) {
 		t.Errorf("%d connections without a certificate stand, %d were refused", len(held), refused)
 	}
 	for _, c := range held {
-		_ = c.SetReadDeadline(time.Now().Add(patience))
+		_ = c.SetReadDeadline(time.Now().Add(timeout))
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Error("one of them is still open")
 		}
@@ -167,7 +167,7 @@ func TestConnectionsWithoutACertificateHoldNoPlaceForLong(t *testing.T) {
 // A controller that is full sends a node on: not to the longest wait, as a refusal does, but
 // to the next one of its list.
 func TestANodeThatFindsAFullControllerGoesToTheNext(t *testing.T) {
-	r := newRig(t, func(o *ServerOptions) { o.MostNodes = 1 })
+	r := newRig(t, func(o *ServerOptions) { o.MaxNodes = 1 })
 	full := r.addr
 	take(t, r.run(t, r.joined(t)).up)
 	take(t, r.up)

@@ -84,7 +84,7 @@ func TestARefusedNodeAsksTheNextController(t *testing.T) {
 func TestAJoinAsksTheNextController(t *testing.T) {
 	r := newRig(t)
 	dead := deaf(t)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	o := JoinOptions{Controller: dead + "," + r.addr, Token: r.token(t, "edge-1", time.Hour), Name: "edge-1",
 		Pin: r.ca.Pin(), Credentials: r.fresh(t)}

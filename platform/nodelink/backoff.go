@@ -27,12 +27,12 @@ func clampSpread(d time.Duration) time.Duration {
 // outdated says whether a node that was told one spread has to be told another one: as
 // nodes come one by one, the first of them were told of a wave of few. Within a tenth it
 // stays, so that a fleet at rest hears nothing.
-func outdated(told, now time.Duration) bool {
-	return max(told, now)-min(told, now) > told/10
+func outdated(reported, now time.Duration) bool {
+	return max(reported, now)-min(reported, now) > reported/10
 }
 
-// stood is how a stream went.
-type stood struct {
+// streamEnd is how a stream went.
+type streamEnd struct {
 	up     time.Duration // 0: none came about
 	spread time.Duration // what the controller said last; 0: one that knows no spread
 }
@@ -53,7 +53,7 @@ type reconnect struct {
 
 // next is the wait after a stream or an attempt at one; random is from 0 to 1. A refusal
 // waits the longest at once: asking often changes nobody's mind.
-func (r *reconnect) next(s stood, refused bool, random float64) time.Duration {
+func (r *reconnect) next(s streamEnd, refused bool, random float64) time.Duration {
 	switch {
 	case refused:
 		r.bound = connectWaits.Max

@@ -77,8 +77,8 @@ func BenchmarkIdleStream(b *testing.B) {
 		return cost
 	}
 	for range b.N {
-		ours := newRig(b, func(o *ServerOptions) { o.Keepalive = Keepalive{} })
-		cost := each(ours, func() { take(b, ours.up) })
+		own := newRig(b, func(o *ServerOptions) { o.Keepalive = Keepalive{} })
+		cost := each(own, func() { take(b, own.up) })
 		floor := newRig(b)
 		stop := floor.bare(b, opened)
 		bare := each(floor, func() { <-opened })

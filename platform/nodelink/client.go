@@ -82,7 +82,7 @@ func (c *Client) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("run node link: %w", err)
 	}
-	c.hold(ctx, all, func(ctx context.Context, address string) (stood, error) {
+	c.hold(ctx, all, func(ctx context.Context, address string) (streamEnd, error) {
 		last, err := c.session(ctx, address)
 		return last, c.outlived(last.up, err)
 	})
@@ -91,7 +91,7 @@ func (c *Client) Run(ctx context.Context) error {
 
 // hold has one stream after the other, to each controller in turn, until ctx is over.
 func (c *Client) hold(ctx context.Context, all []string,
-	stream func(ctx context.Context, address string) (stood, error)) {
+	stream func(ctx context.Context, address string) (streamEnd, error)) {
 	var b reconnect
 	said := map[string]string{}
 	for i := 0; ; i = (i + 1) % len(all) {
@@ -150,25 +150,25 @@ func (c *Client) outlived(up time.Duration, err error) error {
 }
 
 // session is one stream: how it stood, and why it ended.
-func (c *Client) session(ctx context.Context, address string) (stood, error) {
+func (c *Client) session(ctx context.Context, address string) (streamEnd, error) {
 	host, err := hostOf(address)
 	if err != nil {
-		return stood{}, err
+		return streamEnd{}, err
 	}
 	settings, err := c.opts.Credentials.TLS(host)
 	if err != nil {
-		return stood{}, err
+		return streamEnd{}, err
 	}
 	conn, err := connect(address, credentials.NewTLS(settings), c.opts.Keepalive)
 	if err != nil {
-		return stood{}, err
+		return streamEnd{}, err
 	}
 	defer conn.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	rpc, err := c.begin(ctx, cancel, conn)
 	if err != nil {
-		return stood{}, err
+		return streamEnd{}, err
 	}
 	s := &session{
 		client: c, rpc: rpc, renew: make(chan struct{}, 1), ended: make(chan struct{}),
@@ -190,7 +190,7 @@ func (c *Client) session(ctx context.Context, address string) (stood, error) {
 	if idle := s.out.flushed(); idle != nil {
 		<-idle // the context is over: a write ends at once
 	}
-	return stood{max(c.opts.Now().Sub(begun), 1), s.spread}, s.cause
+	return streamEnd{max(c.opts.Now().Sub(begun), 1), s.spread}, s.cause
 }
 
 // begin opens the stream, says Hello and waits until the controller lets the node in.
@@ -241,10 +241,10 @@ func (s *session) wait(ctx context.Context) {
 	spread := o.Random()
 	due := func() time.Duration { return max(0, o.Credentials.RenewAt(spread).Sub(o.Now())) }
 	// A clock that is set on while the stream lasts does not wake who sleeps by the time before.
-	t := time.NewTimer(min(due(), renewalLook))
+	t := time.NewTimer(min(due(), renewalCheckEvery))
 	defer t.Stop()
 	for {
-		told := false
+		reported := false
 		select {
 		case <-ctx.Done():
 			return
@@ -252,17 +252,17 @@ func (s *session) wait(ctx context.Context) {
 			return
 		case <-t.C:
 		case <-s.renew:
-			told = true
+			reported = true
 		}
-		if told || due() == 0 { // else the answer has moved it meanwhile
+		if reported || due() == 0 { // else the answer has moved it meanwhile
 			s.ask()
 		}
-		t.Reset(min(s.retry(due()), renewalLook))
+		t.Reset(min(s.retry(due()), renewalCheckEvery))
 	}
 }
 
-// renewalLook is how often it is looked whether the certificate is due.
-const renewalLook = time.Hour
+// renewalCheckEvery is how often it is looked whether the certificate is due.
+const renewalCheckEvery = time.Hour
 
 // retry is when to look again after a request was sent: the answer moves the due time, and
 // without an answer it is asked again after a while, or before the certificate ends.

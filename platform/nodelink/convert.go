@@ -207,8 +207,8 @@ func wallOf(ms int64) time.Time { return time.UnixMilli(min(max(ms, firstMilli),
 
 // millis bounds what a peer says: a duration of Go overflows after 292 years.
 func millis(ms int64) time.Duration {
-	const most = int64(1<<63-1) / int64(time.Millisecond)
-	return time.Duration(max(-most, min(most, ms))) * time.Millisecond
+	const limit = int64(1<<63-1) / int64(time.Millisecond)
+	return time.Duration(max(-limit, min(limit, ms))) * time.Millisecond
 }
 
 // down is the wire form of what a controller says.
@@ -223,7 +223,7 @@ func down(m nodeproto.FromController) *pb.Down {
 		return &pb.Down{Kind: &pb.Down_Number{Number: &pb.Number{Generation: generation(m.Generation)}}}
 	case nodeproto.Confirm:
 		return &pb.Down{Kind: &pb.Down_Confirm{Confirm: &pb.Confirm{Generation: generation(m.Generation)}}}
-	case nodeproto.Ask:
+	case nodeproto.Request:
 		return &pb.Down{Kind: &pb.Down_Ask{Ask: &pb.Ask{Id: m.ID, Kind: text(m.Kind), Data: m.Data}}}
 	case nodeproto.Release:
 		return &pb.Down{Kind: &pb.Down_Release{Release: &pb.Release{}}}
@@ -255,7 +255,7 @@ func downOf(m *pb.Down) nodeproto.FromController {
 	case *pb.Down_Confirm:
 		return nodeproto.Confirm{Generation: generationOf(k.Confirm.GetGeneration())}
 	case *pb.Down_Ask:
-		return nodeproto.Ask{ID: k.Ask.GetId(), Kind: k.Ask.GetKind(), Data: k.Ask.GetData()}
+		return nodeproto.Request{ID: k.Ask.GetId(), Kind: k.Ask.GetKind(), Data: k.Ask.GetData()}
 	case *pb.Down_Release:
 		return nodeproto.Release{}
 	case *pb.Down_Managed:

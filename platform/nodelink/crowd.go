@@ -15,9 +15,9 @@ import (
 // What one node may take of the server beside the messages of its stream. A node whose line is bad
 // needs some ten streams in its first minute and two a minute after that.
 const (
-	streamsAtOnce   = 20
-	streamsPace     = 0.5 // a second after that
-	mostConnections = 8   // of one node: the newest stay
+	streamsAtOnce  = 20
+	streamsPace    = 0.5 // a second after that
+	maxConnections = 8   // of one node: the newest stay
 )
 
 // pushbackTrailer says in milliseconds when to come again; it is gRPC's own (proposal A6).
@@ -75,7 +75,7 @@ func (n *nodeConns) add(node string, c *turnConn) {
 	n.mu.Lock()
 	c.node, c.in = node, n
 	all := append(n.by[node], c)
-	if len(all) > mostConnections {
+	if len(all) > maxConnections {
 		oldest, all = all[0], all[1:]
 	}
 	n.by[node] = all

@@ -85,7 +85,7 @@ func TestANodeWithABadLineIsLetIn(t *testing.T) {
 				t.Fatalf("stream %d of %v is refused for %v", i, lives, wait)
 			}
 			// The shortest waits that chance could give on average over a few: a tenth of the bound.
-			now = now.Add(lives).Add(b.next(stood{max(lives, 1), 0}, false, 0.1))
+			now = now.Add(lives).Add(b.next(streamEnd{max(lives, 1), 0}, false, 0.1))
 		}
 	}
 }
@@ -142,7 +142,7 @@ func TestAClientWaitsUntilItMayComeAgain(t *testing.T) {
 // places of all others, and one whose line is bad always gets in.
 func TestANodeHasAFewConnections(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *ServerOptions) { o.HelloWait = 5 * time.Minute }) // these say nothing
+	r := newRig(t, func(o *ServerOptions) { o.HelloTimeout = 5 * time.Minute }) // these say nothing
 	bad, good := r.joined(t), r.joined(t)
 	dial := func(cred *pki.Credentials) net.Conn {
 		settings, err := cred.TLS("127.0.0.1")
@@ -159,7 +159,7 @@ func TestANodeHasAFewConnections(t *testing.T) {
 	}
 	other := dial(good)
 	var all []net.Conn
-	for range mostConnections + 4 {
+	for range maxConnections + 4 {
 		all = append(all, dial(bad))
 	}
 	// What the server does at the end of its handshake is over once it has said its settings.
@@ -174,7 +174,7 @@ func TestANodeHasAFewConnections(t *testing.T) {
 		}
 	}
 	for i, c := range all[:4] {
-		if !closed(c, patience) {
+		if !closed(c, timeout) {
 			t.Errorf("connection %d stays", i)
 		}
 	}
@@ -186,7 +186,7 @@ func TestANodeHasAFewConnections(t *testing.T) {
 		defer r.server.accepts.nodes.mu.Unlock()
 		return len(r.server.accepts.nodes.by[bad.Node().String()])
 	}
-	if n := count(); n != mostConnections {
+	if n := count(); n != maxConnections {
 		t.Errorf("%d connections are known", n)
 	}
 	for _, c := range all {

@@ -272,24 +272,24 @@ func (st *stream) renew(r *pb.SigningRequest) error {
 	return st.out.put(&pb.Down{Kind: &pb.Down_Certificate{Certificate: answer}}, lasting)
 }
 
-// joinGate bounds Join calls, which anybody may make: by address, and all together. Those whose token is known
+// joinLimiter bounds Join calls, which anybody may make: by address, and all together. Those whose token is known
 // have a share of their own, which others with many addresses do not take.
-type joinGate struct {
+type joinLimiter struct {
 	all     map[bool]*rate.Limiter // by whether the token is known
 	sources *ratelimit.Buckets
 }
 
-func newJoinGate(perSecond float64) *joinGate {
+func newJoinLimiter(perSecond float64) *joinLimiter {
 	burst := func(times float64) int { return int(math.Round(times * perSecond)) }
 	all := func() *rate.Limiter { return rate.NewLimiter(rate.Limit(100*perSecond), burst(200)) }
-	return &joinGate{all: map[bool]*rate.Limiter{true: all(), false: all()},
+	return &joinLimiter{all: map[bool]*rate.Limiter{true: all(), false: all()},
 		sources: ratelimit.NewBuckets(perSecond, burst(20))}
 }
 
 // hear says whether a call from an address may be looked at.
-func (g *joinGate) hear(from string, now time.Time) bool {
+func (g *joinLimiter) hear(from string, now time.Time) bool {
 	return g.sources.Take(config.Source(from), now) == 0
 }
 
 // pass says whether a call that was looked at may go on.
-func (g *joinGate) pass(known bool, now time.Time) bool { return g.all[known].AllowN(now, 1) }
+func (g *joinLimiter) pass(known bool, now time.Time) bool { return g.all[known].AllowN(now, 1) }

@@ -20,7 +20,7 @@ import (
 )
 
 func join(r *rig, token, name string, cred *pki.Credentials, pin pki.Pin) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	answer, err := Join(ctx,
 		JoinOptions{Controller: r.addr, Token: token, Name: name, Pin: pin, Credentials: cred, Now: r.clock.now})
@@ -87,7 +87,7 @@ func TestJoinsThatAreRefused(t *testing.T) {
 
 // Whoever floods Join is held back; other addresses are not asked to pay.
 func TestJoinsAreLimitedByAddress(t *testing.T) {
-	g := newJoinGate(1)
+	g := newJoinLimiter(1)
 	now := time.Now()
 	for i := range 20 {
 		if !g.hear("a", now) {
@@ -109,7 +109,7 @@ func TestJoinsAreLimitedByAddress(t *testing.T) {
 	if !g.hear("192.0.2.1", now.Add(2*time.Second)) {
 		t.Error("a new address is refused because many others came")
 	}
-	six := newJoinGate(1)
+	six := newJoinLimiter(1)
 	for i := range 20 {
 		if !six.hear(fmt.Sprintf("2001:db8::%x", i), now) {
 			t.Errorf("join %d of one network", i)
@@ -122,15 +122,15 @@ func TestJoinsAreLimitedByAddress(t *testing.T) {
 
 // Joins with a token that is known pass while others, of many addresses, take all that is for them.
 func TestKnownTokensHaveJoinsOfTheirOwn(t *testing.T) {
-	g, now := newJoinGate(1), time.Now()
-	strangers := 0
+	g, now := newJoinLimiter(1), time.Now()
+	unknownNodes := 0
 	for i := range 10_000 {
 		if g.hear(fmt.Sprintf("2001:db8:%x::1", i), now) && g.pass(false, now) {
-			strangers++
+			unknownNodes++
 		}
 	}
-	if strangers != 200 {
-		t.Errorf("%d with tokens that are not known pass at once, want 200", strangers)
+	if unknownNodes != 200 {
+		t.Errorf("%d with tokens that are not known pass at once, want 200", unknownNodes)
 	}
 	for i := range 200 {
 		if !g.pass(true, now) {
@@ -146,7 +146,7 @@ func TestKnownTokensHaveJoinsOfTheirOwn(t *testing.T) {
 func TestJoinsOfOneAddressCanBeMoreThanOneASecond(t *testing.T) {
 	opts := ServerOptions{Joins: 10}
 	opts.defaults()
-	g, now := newJoinGate(opts.Joins), time.Now()
+	g, now := newJoinLimiter(opts.Joins), time.Now()
 	passed := 0
 	for range 1000 {
 		if g.hear("a", now) {
@@ -203,7 +203,7 @@ func TestMessagesOfAllKindsArrive(t *testing.T) {
 			Confirm: 2 * time.Minute, Managed: true, Attempt: 7},
 		nodeproto.Number{Generation: nodeproto.Generation{Authority: "a", Counter: 4}},
 		nodeproto.Confirm{Generation: nodeproto.Generation{Authority: "a", Counter: 4}},
-		nodeproto.Ask{ID: 9, Kind: nodeproto.AskPreview, Data: []byte("{}")},
+		nodeproto.Request{ID: 9, Kind: nodeproto.RequestPreview, Data: []byte("{}")},
 		nodeproto.Release{},
 		nodeproto.Probe{Number: 5},
 		nodeproto.Ack{Attempt: 7},
@@ -366,11 +366,11 @@ func TestDrain(t *testing.T) {
 	n := r.run(t, r.joined(t))
 	take(t, n.up)
 	begun := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	r.server.Drain(ctx)
 	wantErr(t, take(t, n.down), "shutting down")
-	if d := time.Since(begun); d > patience/2 {
+	if d := time.Since(begun); d > timeout/2 {
 		t.Errorf("it took %v", d)
 	}
 	if r.server.Streams() != 0 {

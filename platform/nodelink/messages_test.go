@@ -36,7 +36,7 @@ func dial(t testing.TB, r *rig, cred *pki.Credentials) *grpc.ClientConn {
 
 func open(t testing.TB, conn *grpc.ClientConn) grpc.ClientStream {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	t.Cleanup(cancel)
 	rpc, err := conn.NewStream(ctx, &linkStream, linkMethod)
 	if err != nil {
@@ -113,7 +113,7 @@ func TestNoCertificateNoStream(t *testing.T) {
 // conn2 opens a stream without expecting that it can be opened.
 func conn2(t testing.TB, r *rig, cred *pki.Credentials) (grpc.ClientStream, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	t.Cleanup(cancel)
 	rpc, err := dial(t, r, cred).NewStream(ctx, &linkStream, linkMethod)
 	if err != nil {
@@ -222,7 +222,7 @@ func TestGarbageEndsItsStreamOnly(t *testing.T) {
 }
 
 func TestAStreamWithoutHelloEnds(t *testing.T) {
-	r := newRig(t, func(o *ServerOptions) { o.HelloWait = 500 * time.Millisecond })
+	r := newRig(t, func(o *ServerOptions) { o.HelloTimeout = 500 * time.Millisecond })
 	err := open(t, dial(t, r, r.joined(t))).RecvMsg(&pb.Down{})
 	if status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("%v", err)
@@ -288,7 +288,7 @@ func TestAPanicOfTheHandlerEndsOneStream(t *testing.T) {
 }
 
 func TestTheNumberOfStreamsIsBounded(t *testing.T) {
-	r := newRig(t, func(o *ServerOptions) { o.MostNodes = 1 })
+	r := newRig(t, func(o *ServerOptions) { o.MaxNodes = 1 })
 	take(t, r.run(t, r.joined(t)).up)
 	cred := r.joined(t)
 	_, err := hello(t, dial(t, r, cred), cred.Node().String())
@@ -328,8 +328,8 @@ func TestASlowNodeDelaysNoOther(t *testing.T) {
 	}
 	slow := take(t, r.up)
 	full := false
-	for i := range uint64(mostWaiting + 20) { // Send never blocks
-		if err := slow.s.Send(nodeproto.Ask{ID: i, Data: make([]byte, 200<<10)}); errors.Is(err, ErrFull) {
+	for i := range uint64(maxWaiting + 20) { // Send never blocks
+		if err := slow.s.Send(nodeproto.Request{ID: i, Data: make([]byte, 200<<10)}); errors.Is(err, ErrFull) {
 			full = true
 		}
 	}

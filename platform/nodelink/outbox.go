@@ -11,8 +11,8 @@ import (
 
 // What one stream may have waiting.
 const (
-	mostWaiting = 64       // messages
-	mostOctets  = 32 << 20 // of all waiting messages
+	maxWaiting = 64       // messages
+	maxOctets  = 32 << 20 // of all waiting messages
 )
 
 // Errors of Send.
@@ -26,7 +26,7 @@ type class int
 
 const (
 	lasting class = iota // of nothing
-	wish                 // Push, Number: the newest wish wins
+	desired              // Push, Number: the newest wish wins
 	state                // Report, Spread: the newest state is the state
 	delta                // what differs from the last whole Report: in the place of an older one
 )
@@ -66,7 +66,7 @@ func (o *outbox) put(m proto.Message, c class) error {
 	if c != lasting {
 		o.drop(c)
 	}
-	if len(o.queue) >= mostWaiting || o.octets+size > mostOctets {
+	if len(o.queue) >= maxWaiting || o.octets+size > maxOctets {
 		return fmt.Errorf("%w: %d messages of %d bytes", ErrFull, len(o.queue), o.octets)
 	}
 	o.queue = append(o.queue, waiting{m, c, size})

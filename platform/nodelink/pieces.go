@@ -76,7 +76,7 @@ func newBudget(octets int64) *budget {
 	return b
 }
 
-func (b *budget) take(n int64) bool {
+func (b *budget) acquire(n int64) bool {
 	if b.left.Add(-n) >= 0 {
 		return true
 	}
@@ -84,7 +84,7 @@ func (b *budget) take(n int64) bool {
 	return false
 }
 
-func (b *budget) give(n int64) { b.left.Add(n) }
+func (b *budget) release(n int64) { b.left.Add(n) }
 
 // joiner puts the pieces of one direction of one stream together.
 type joiner struct {
@@ -117,7 +117,7 @@ func (j *joiner) add(c *pb.Chunk) (whole []byte, err error) {
 	}
 	// What has come counts, not what was announced: a node that sends one octet of each of many messages would
 	// leave no room for those of others.
-	if !j.shared.take(int64(len(c.GetData()))) {
+	if !j.shared.acquire(int64(len(c.GetData()))) {
 		return nil, errBusy
 	}
 	j.data = append(j.data, c.GetData()...)
@@ -147,7 +147,7 @@ func (j *joiner) begin(c *pb.Chunk) error {
 // close forgets an unfinished message and gives its share of the budget back.
 func (j *joiner) close() {
 	if j.open {
-		j.shared.give(int64(len(j.data)))
+		j.shared.release(int64(len(j.data)))
 	}
 	j.open, j.total, j.digest, j.data = false, 0, nil, nil
 }

@@ -23,10 +23,10 @@ import (
 func TestOutbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
-		var wrote []uint64
+		var written []uint64
 		o := newOutbox(time.Now, func(m proto.Message) error {
 			<-gate
-			wrote = append(wrote, m.(*pb.Down).GetAsk().GetId())
+			written = append(written, m.(*pb.Down).GetAsk().GetId())
 			return nil
 		})
 		ask := func(id uint64, c class) {
@@ -35,12 +35,12 @@ func TestOutbox(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		ask(1, wish) // is being written and stays
+		ask(1, desired) // is being written and stays
 		synctest.Wait()
-		ask(2, wish)
+		ask(2, desired)
 		ask(3, lasting)
 		ask(4, state)
-		ask(5, wish)
+		ask(5, desired)
 		ask(6, state)
 		time.Sleep(time.Minute)
 		if d := o.stalled(time.Now()); d != time.Minute {
@@ -48,8 +48,8 @@ func TestOutbox(t *testing.T) {
 		}
 		close(gate)
 		<-o.flushed()
-		if want := []uint64{1, 3, 5, 6}; !reflect.DeepEqual(wrote, want) {
-			t.Errorf("wrote %v, want %v", wrote, want)
+		if want := []uint64{1, 3, 5, 6}; !reflect.DeepEqual(written, want) {
+			t.Errorf("wrote %v, want %v", written, want)
 		}
 		if d := o.stalled(time.Now()); d != 0 || o.octets != 0 {
 			t.Errorf("idle, stalled for %v with %d octets", d, o.octets)
@@ -192,7 +192,7 @@ func FuzzUp(f *testing.F) {
 // FuzzDown does the same for a node.
 func FuzzDown(f *testing.F) {
 	for _, m := range []nodeproto.FromController{nodeproto.Push{Document: []byte("{}")}, nodeproto.Number{},
-		nodeproto.Ask{Kind: "x"}, nodeproto.Managed{On: true}} {
+		nodeproto.Request{Kind: "x"}, nodeproto.Managed{On: true}} {
 		wire, _ := proto.Marshal(down(m))
 		f.Add(wire)
 	}
@@ -248,8 +248,8 @@ func TestWordsSurviveTheWire(t *testing.T) {
 			}),
 		}
 		if flag() {
-			told := flag()
-			r.Managed = &told
+			reported := flag()
+			r.Managed = &reported
 			r.Held = &nodeproto.Held{By: str(), Since: time.UnixMilli(ms()).UTC()}
 			r.Pending = &nodeproto.Pending{Generation: gen(), Remaining: time.Duration(ms()) * time.Millisecond, Settled: flag(),
 				Worse: draw(t, "worse", str)}
@@ -308,7 +308,7 @@ func TestARenewalThatIsDueByAClockThatWasSetIsSeen(t *testing.T) {
 		go s.wait(t.Context())
 		synctest.Wait()
 		set(cred.RenewAt(0).Add(time.Hour))
-		time.Sleep(renewalLook + time.Second)
+		time.Sleep(renewalCheckEvery + time.Second)
 		synctest.Wait()
 		if len(asked) != 1 {
 			t.Errorf("%d requests an hour after the clock was set", len(asked))

@@ -16,8 +16,8 @@ import (
 	"edgespan/platform/pki"
 )
 
-// patience is how long a test waits for what has to come.
-const patience = 20 * time.Second
+// timeout is how long a test waits for what has to come.
+const timeout = 20 * time.Second
 
 // clock is the wall clock and a shift that a test adds.
 type clock struct {
@@ -240,8 +240,8 @@ func take[T any](t testing.TB, c <-chan T) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(patience):
-		t.Fatalf("no %T within %v", *new(T), patience)
+	case <-time.After(timeout):
+		t.Fatalf("no %T within %v", *new(T), timeout)
 		panic("unreachable")
 	}
 }
@@ -249,9 +249,9 @@ func take[T any](t testing.TB, c <-chan T) T {
 // until waits for a condition.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(timeout); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", patience, what)
+			t.Fatalf("not within %v: %s", timeout, what)
 		}
 	}
 }

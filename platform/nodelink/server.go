@@ -45,18 +45,18 @@ type ServerOptions struct {
 	Log       *zap.Logger      // none
 	Now       func() time.Time // the clock
 	Keepalive Keepalive        // 30 s, 10 s
-	MostNodes int              // 20,000 streams
+	MaxNodes  int              // 20,000 streams
 	PerSecond float64          // 20 messages of one node a second go through at full speed …
 	Burst     float64          // … after 200 at once
 	// 1 join a second from one address, after 20 at once; of all addresses a hundred times as many
 	Joins float64
 	// KnowsToken says whether a join token has that hash, without a read of the store: those joins have a share of
 	// their own. nil: none has.
-	KnowsToken func(hash string) bool
-	Unfinished int64         // 256 MiB of unfinished messages of all nodes together
-	HelloWait  time.Duration // 10 s until a stream's first message
-	Strangers  int           // 4096 connections that have shown no certificate yet, beside the nodes' …
-	PerAddress int           // … 1024 of them from one address, times Joins
+	KnowsToken   func(hash string) bool
+	Unfinished   int64         // 256 MiB of unfinished messages of all nodes together
+	HelloTimeout time.Duration // 10 s until a stream's first message
+	UnknownNodes int           // 4096 connections that have shown no certificate yet, beside the nodes' …
+	PerAddress   int           // … 1024 of them from one address, times Joins
 	// 2 for each CPU: handshakes that are computed at once; the others wait for half of HelloWait at most
 	Handshakes int
 	Refusal    time.Duration // 1 s that the refusal of a stream takes whose node opens too many
@@ -74,14 +74,14 @@ func (o *ServerOptions) defaults() {
 	}
 	def(&o.Keepalive.Time, 30*time.Second)
 	def(&o.Keepalive.Timeout, 10*time.Second)
-	def(&o.MostNodes, 20000)
+	def(&o.MaxNodes, 20000)
 	def(&o.PerSecond, 20)
 	def(&o.Burst, 200)
 	def(&o.Joins, 1)
-	def(&o.Strangers, 4096)
+	def(&o.UnknownNodes, 4096)
 	def(&o.PerAddress, 1024*max(1, int(min(o.Joins, 1000))))
 	def(&o.Unfinished, 256<<20)
-	def(&o.HelloWait, 10*time.Second)
+	def(&o.HelloTimeout, 10*time.Second)
 	def(&o.Handshakes, 2*runtime.GOMAXPROCS(0))
 	def(&o.Refusal, time.Second)
 	def(&o.Stall, 30*time.Second)
@@ -100,7 +100,7 @@ type Server struct {
 	opts    ServerOptions
 	grpc    *grpc.Server
 	shared  *budget
-	gate    *joinGate
+	gate    *joinLimiter
 	no      *refusals
 	accepts handshakes
 	streams *ratelimit.Buckets // how often each node opens one
@@ -127,16 +127,16 @@ const spareConnections = 1000
 func NewServer(opts ServerOptions) *Server {
 	opts.defaults()
 	s := &Server{
-		opts: opts, shared: newBudget(opts.Unfinished), gate: newJoinGate(opts.Joins), no: newRefusals(opts.Log, opts.Now),
-		streams: ratelimit.NewBuckets(streamsPace, streamsAtOnce).Of(opts.MostNodes + spareConnections),
+		opts: opts, shared: newBudget(opts.Unfinished), gate: newJoinLimiter(opts.Joins), no: newRefusals(opts.Log, opts.Now),
+		streams: ratelimit.NewBuckets(streamsPace, streamsAtOnce).Of(opts.MaxNodes + spareConnections),
 		stop:    make(chan struct{}), swept: make(chan struct{}), nodes: map[string]*stream{},
 	}
-	s.accepts = handshakes{credentials.NewTLS(opts.Authority.ServerTLSInTurn(takeTurn)), s.no,
-		make(turns, opts.Handshakes), opts.HelloWait / 2, &nodeConns{by: map[string][]*turnConn{}}}
+	s.accepts = handshakes{credentials.NewTLS(opts.Authority.ServerTLSInTurn(acquireTurn)), s.no,
+		make(turns, opts.Handshakes), opts.HelloTimeout / 2, &nodeConns{by: map[string][]*turnConn{}}}
 	s.grpc = grpc.NewServer(
 		grpc.Creds(s.accepts),
 		grpc.MaxRecvMsgSize(wireLimit), grpc.MaxSendMsgSize(wireLimit), grpc.MaxHeaderListSize(8<<10),
-		grpc.MaxConcurrentStreams(2), grpc.ConnectionTimeout(opts.HelloWait),
+		grpc.MaxConcurrentStreams(2), grpc.ConnectionTimeout(opts.HelloTimeout),
 		grpc.ReadBufferSize(readBuffer), grpc.InTapHandle(noJoin),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: opts.Keepalive.Time, Timeout: opts.Keepalive.Timeout, MaxConnectionIdle: time.Minute,
@@ -158,9 +158,9 @@ func (s *Server) Serve(l net.Listener) error {
 	s.mu.Unlock()
 	go s.sweep()
 	err := s.grpc.Serve(conns.Bound(l, conns.Bounds{
-		Strangers: s.opts.Strangers, PerAddress: s.opts.PerAddress, Crowded: s.opts.PerAddress / 64,
-		Known: s.opts.MostNodes + spareConnections, Patience: 2 * s.opts.HelloWait, Grace: s.opts.HelloWait,
-		Returning: s.opts.Strangers / 4,
+		UnknownNodes: s.opts.UnknownNodes, PerAddress: s.opts.PerAddress, Crowded: s.opts.PerAddress / 64,
+		Known: s.opts.MaxNodes + spareConnections, Timeout: 2 * s.opts.HelloTimeout, Grace: s.opts.HelloTimeout,
+		Returning: s.opts.UnknownNodes / 4,
 	}))
 	if errors.Is(err, grpc.ErrServerStopped) {
 		return nil
@@ -229,7 +229,7 @@ func (s *Server) sweep() {
 		}
 		s.mu.Unlock()
 		for _, st := range standing {
-			if err := st.judge(); err != nil {
+			if err := st.check(); err != nil {
 				st.finish(err)
 				continue
 			}
@@ -245,7 +245,7 @@ func (s *Server) enter() (id uint64, err error) {
 	if s.draining {
 		return 0, status.Error(codes.Unavailable, "the controller is shutting down")
 	}
-	if s.open >= s.opts.MostNodes+spareConnections || len(s.nodes) >= s.opts.MostNodes {
+	if s.open >= s.opts.MaxNodes+spareConnections || len(s.nodes) >= s.opts.MaxNodes {
 		return 0, status.Errorf(codes.ResourceExhausted, "%d streams are open: limit reached", s.open)
 	}
 	s.open++

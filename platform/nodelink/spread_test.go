@@ -22,7 +22,7 @@ import (
 )
 
 // none is an attempt from which no stream came.
-var none = stood{}
+var none = streamEnd{}
 
 func TestBackoff(t *testing.T) {
 	var b reconnect
@@ -35,10 +35,10 @@ func TestBackoff(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if d := b.next(stood{up: 59 * s}, false, 1); d != 30*s {
+	if d := b.next(streamEnd{up: 59 * s}, false, 1); d != 30*s {
 		t.Errorf("after an unstable stream %v", d)
 	}
-	if d := b.next(stood{up: time.Minute}, false, 1); d != s/2 {
+	if d := b.next(streamEnd{up: time.Minute}, false, 1); d != s/2 {
 		t.Errorf("after a stable minute %v", d)
 	}
 	if d := b.next(none, true, 1); d != 30*s {
@@ -55,25 +55,26 @@ func TestTheSpreadIsKeptUntilAStreamStands(t *testing.T) {
 	s := time.Second
 	for _, c := range []struct {
 		name   string
-		last   stood
+		last   streamEnd
 		first  time.Duration    // the bound of the wait after it
 		lo, hi [3]time.Duration // the bounds of those after three attempts that failed
 	}{
-		{"a controller that knows no spread", stood{up: time.Hour}, s / 2, [3]time.Duration{},
+		{"a controller that knows no spread", streamEnd{up: time.Hour}, s / 2, [3]time.Duration{},
 			[3]time.Duration{s, 2 * s, 4 * s}},
-		{"few nodes", stood{time.Hour, s / 2}, s / 2, [3]time.Duration{s / 2, s / 2, s / 2},
+		{"few nodes", streamEnd{time.Hour, s / 2}, s / 2, [3]time.Duration{s / 2, s / 2, s / 2},
 			[3]time.Duration{s, 2 * s, 4 * s}},
-		{"some nodes", stood{time.Hour, 3 * s}, 3 * s, [3]time.Duration{3 * s, 3 * s, 3 * s},
+		{"some nodes", streamEnd{time.Hour, 3 * s}, 3 * s, [3]time.Duration{3 * s, 3 * s, 3 * s},
 			[3]time.Duration{3 * s, 3 * s, 4 * s}},
-		{"many nodes", stood{time.Hour, 12 * s}, 12 * s, [3]time.Duration{12 * s, 12 * s, 12 * s},
+		{"many nodes", streamEnd{time.Hour, 12 * s}, 12 * s, [3]time.Duration{12 * s, 12 * s, 12 * s},
 			[3]time.Duration{12 * s, 12 * s, 12 * s}},
-		{"a stream that ended at once", stood{1, 12 * s}, 12 * s, [3]time.Duration{12 * s, 12 * s, 12 * s},
+		{"a stream that ended at once", streamEnd{1, 12 * s}, 12 * s, [3]time.Duration{12 * s, 12 * s, 12 * s},
 			[3]time.Duration{12 * s, 12 * s, 12 * s}},
-		{"less than is allowed", stood{time.Hour, 1}, s / 2, [3]time.Duration{s / 2, s / 2, s / 2},
+		{"less than is allowed", streamEnd{time.Hour, 1}, s / 2, [3]time.Duration{s / 2, s / 2, s / 2},
 			[3]time.Duration{s, 2 * s, 4 * s}},
-		{"more than is allowed", stood{time.Hour, math.MaxInt64}, 30 * s, [3]time.Duration{30 * s, 30 * s, 30 * s},
+		{"more than is allowed", streamEnd{time.Hour, math.MaxInt64}, 30 * s, [3]time.Duration{30 * s, 30 * s, 30 * s},
 			[3]time.Duration{30 * s, 30 * s, 30 * s}},
-		{"a time that makes no sense", stood{time.Hour, -s}, s / 2, [3]time.Duration{}, [3]time.Duration{s, 2 * s, 4 * s}},
+		{"a time that makes no sense", streamEnd{time.Hour, -s}, s / 2, [3]time.Duration{},
+			[3]time.Duration{s, 2 * s, 4 * s}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			waits := func(random float64) (first time.Duration, more [3]time.Duration) {
@@ -82,7 +83,7 @@ func TestTheSpreadIsKeptUntilAStreamStands(t *testing.T) {
 				for i := range more {
 					more[i] = b.next(none, false, random)
 				}
-				if after := b.next(stood{up: time.Hour}, false, 1); after != s/2 {
+				if after := b.next(streamEnd{up: time.Hour}, false, 1); after != s/2 {
 					t.Errorf("after a stream of a controller that knows no spread %v", after)
 				}
 				return first, more
@@ -113,11 +114,11 @@ func TestTheSpreadOfAWave(t *testing.T) {
 // is more than a tenth off, and one that knows the right one hears nothing.
 func TestPropertyASpreadIsSaidAgainWhenItIsOff(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		told := spread(rapid.IntRange(0, 30000).Draw(t, "then"))
+		reported := spread(rapid.IntRange(0, 30000).Draw(t, "then"))
 		now := spread(rapid.IntRange(0, 30000).Draw(t, "now"))
-		off := math.Abs(float64(now-told)) / float64(told)
-		if again := outdated(told, now); again != (off > 0.1) && math.Abs(off-0.1) > 1e-6 {
-			t.Errorf("%v was told, it is %v: said again is %v", told, now, again)
+		off := math.Abs(float64(now-reported)) / float64(reported)
+		if again := outdated(reported, now); again != (off > 0.1) && math.Abs(off-0.1) > 1e-6 {
+			t.Errorf("%v was told, it is %v: said again is %v", reported, now, again)
 		}
 	})
 	if !outdated(0, spread(0)) {
@@ -170,12 +171,12 @@ func (w *wave) kill(controller string) {
 }
 
 // stream is one of a node's, as session has it: what it was told is a tenth off at most.
-func (w *wave) stream(ctx context.Context, controller string) (stood, error) {
+func (w *wave) stream(ctx context.Context, controller string) (streamEnd, error) {
 	w.mu.Lock()
 	gone := w.gone[controller]
 	if gone == nil {
 		w.mu.Unlock()
-		return stood{}, errors.New("connection refused")
+		return streamEnd{}, errors.New("connection refused")
 	}
 	w.streams[controller]++
 	w.arrivals = append(w.arrivals, time.Now())
@@ -187,8 +188,8 @@ func (w *wave) stream(ctx context.Context, controller string) (stood, error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	told := spread(w.streams[controller]) * 10 / 11
-	return stood{max(1, time.Since(begun)), told}, errors.New("connection reset")
+	reported := spread(w.streams[controller]) * 10 / 11
+	return streamEnd{max(1, time.Since(begun)), reported}, errors.New("connection reset")
 }
 
 // run has a fleet of clients that know some controllers, until the end of the test.
@@ -202,8 +203,8 @@ func (w *wave) run(t *testing.T, nodes int, controllers ...string) {
 	t.Cleanup(func() { cancel(); all.Wait() })
 }
 
-// most is how many streams began within any one second after an instant, and when the last did.
-func (w *wave) most(since time.Time) (most, count int, last time.Duration) {
+// limit is how many streams began within any one second after an instant, and when the last did.
+func (w *wave) limit(since time.Time) (limit, count int, last time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	after := slices.DeleteFunc(slices.Clone(w.arrivals), func(at time.Time) bool { return at.Before(since) })
@@ -213,10 +214,10 @@ func (w *wave) most(since time.Time) (most, count int, last time.Duration) {
 		for at.Sub(after[from]) >= time.Second {
 			from++
 		}
-		most = max(most, i-from+1)
+		limit = max(limit, i-from+1)
 		last = at.Sub(since)
 	}
-	return most, len(after), last
+	return limit, len(after), last
 }
 
 // bound is what no second of a wave exceeds. The arrivals within a second are binomial with
@@ -242,15 +243,15 @@ func TestAWaveOfReconnectsIsSpread(t *testing.T) {
 				killed := time.Now()
 				w.kill("a")
 				time.Sleep(time.Minute)
-				most, count, last := w.most(killed)
+				limit, count, last := w.limit(killed)
 				allowed := min(nodes, bound(nodes, spread(nodes)))
-				t.Logf("%d nodes: at most %d (%.1f %%) in a second, the last after %v; the bound is %d", nodes, most,
-					100*float64(most)/float64(nodes), last, allowed)
+				t.Logf("%d nodes: at most %d (%.1f %%) in a second, the last after %v; the bound is %d", nodes, limit,
+					100*float64(limit)/float64(nodes), last, allowed)
 				if count != nodes || w.streams["b"] != nodes {
 					t.Errorf("%d of %d nodes came back", count, nodes)
 				}
-				if most > allowed || nodes == 10000 && most > nodes/20 {
-					t.Errorf("%d nodes in one second", most)
+				if limit > allowed || nodes == 10000 && limit > nodes/20 {
+					t.Errorf("%d nodes in one second", limit)
 				}
 				if last > spread(nodes) {
 					t.Errorf("the last one came after %v, the spread is %v", last, spread(nodes))
@@ -277,14 +278,14 @@ func TestAWaveAfterTheOnlyControllerWasAway(t *testing.T) {
 				back := time.Now()
 				w.begin("a")
 				time.Sleep(2 * time.Minute)
-				most, count, last := w.most(back)
-				t.Logf("away for %v: at most %d (%.1f %%) in a second, the last after %v", away, most, 100*float64(most)/nodes,
+				limit, count, last := w.limit(back)
+				t.Logf("away for %v: at most %d (%.1f %%) in a second, the last after %v", away, limit, 100*float64(limit)/nodes,
 					last)
 				if count != nodes || last > connectWaits.Max {
 					t.Errorf("%d came back, the last after %v", count, last)
 				}
-				if most > bound(nodes, spread(nodes)) {
-					t.Errorf("%d nodes in one second", most)
+				if limit > bound(nodes, spread(nodes)) {
+					t.Errorf("%d nodes in one second", limit)
 				}
 			})
 		})
@@ -345,7 +346,7 @@ func TestANodeWaitsAsItsControllerSaid(t *testing.T) {
 	for name, end := range map[string]func(*rig, nodeproto.ToNode){
 		"the stream is ended": func(_ *rig, s nodeproto.ToNode) { s.End("go on") },
 		"the controller says goodbye": func(r *rig, _ nodeproto.ToNode) {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			ctx, cancel := context.WithTimeout(context.Background(), timeout)
 			defer cancel()
 			r.server.Drain(ctx)
 		},

@@ -49,10 +49,10 @@ type stream struct {
 	once     sync.Once
 	cause    error // why it ended; read after ended is closed
 
-	peer    pki.Peer
-	until   atomic.Int64 // end of the node's newest certificate, Unix seconds
-	told    atomic.Int64 // the spread that the node heard last, nanoseconds
-	partial atomic.Int64 // since when a message is in pieces, Unix nanoseconds; 0: none is
+	peer     pki.Peer
+	until    atomic.Int64 // end of the node's newest certificate, Unix seconds
+	reported atomic.Int64 // the spread that the node heard last, nanoseconds
+	partial  atomic.Int64 // since when a message is in pieces, Unix nanoseconds; 0: none is
 }
 
 // link serves one stream from its first message to its end.
@@ -146,7 +146,7 @@ func (st *stream) serve() error {
 
 // first waits for the node's Hello, which must be its own.
 func (st *stream) first() (nodeproto.Hello, error) {
-	wait := time.NewTimer(st.server.opts.HelloWait)
+	wait := time.NewTimer(st.server.opts.HelloTimeout)
 	defer wait.Stop()
 	select {
 	case hello := <-st.hello:
@@ -156,7 +156,7 @@ func (st *stream) first() (nodeproto.Hello, error) {
 		}
 		return hello, nil
 	case <-wait.C:
-		return nodeproto.Hello{}, status.Errorf(codes.DeadlineExceeded, "no Hello within %v", st.server.opts.HelloWait)
+		return nodeproto.Hello{}, status.Errorf(codes.DeadlineExceeded, "no Hello within %v", st.server.opts.HelloTimeout)
 	case <-st.ended:
 		return nodeproto.Hello{}, st.cause
 	}
@@ -247,7 +247,7 @@ func (st *stream) handle(m *pb.Up) error {
 			return status.Error(codes.InvalidArgument, err.Error())
 		}
 	}
-	return st.say(upOf(m))
+	return st.deliver(upOf(m))
 }
 
 func (st *stream) piece(c *pb.Chunk) ([]byte, error) {
@@ -265,8 +265,8 @@ func (st *stream) piece(c *pb.Chunk) ([]byte, error) {
 	return whole, nil
 }
 
-// say hands a message on: the first one is Hello and goes to whoever lets the node in.
-func (st *stream) say(m nodeproto.FromNode) error {
+// deliver hands a message on: the first one is Hello and goes to whoever lets the node in.
+func (st *stream) deliver(m nodeproto.FromNode) error {
 	hello, isHello := m.(nodeproto.Hello)
 	select {
 	case <-st.accepted:
@@ -310,8 +310,8 @@ func (st *stream) sleep(d time.Duration) error {
 	}
 }
 
-// judge says whether the stream may go on.
-func (st *stream) judge() error {
+// check says whether the stream may go on.
+func (st *stream) check() error {
 	who, now := st.peer, st.server.opts.Now()
 	who.NotAfter = time.Unix(st.until.Load(), 0)
 	if err := st.server.opts.Authority.Admit(who); err != nil {
@@ -329,12 +329,12 @@ func (st *stream) judge() error {
 // spread tells the node over how long a wave of reconnects is to be spread, if that is
 // another time than it heard before.
 func (st *stream) spread(over time.Duration) {
-	if !outdated(time.Duration(st.told.Load()), over) {
+	if !outdated(time.Duration(st.reported.Load()), over) {
 		return
 	}
 	m := &pb.Down{Kind: &pb.Down_Spread{Spread: &pb.Spread{OverMs: over.Milliseconds()}}}
 	if st.out.put(m, state) == nil { // else the queue is full: at the next look
-		st.told.Store(int64(over))
+		st.reported.Store(int64(over))
 	}
 }
 
@@ -356,7 +356,7 @@ func (st *stream) Send(m nodeproto.FromController) error {
 	c := lasting
 	switch m.(type) {
 	case nodeproto.Push, nodeproto.Number:
-		c = wish
+		c = desired
 	default:
 	}
 	if err := st.out.put(wire, c); err != nil {

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	lookEvery       = time.Second     // at the file
-	patience        = 5 * time.Second // for a turn to compute
+	checkEvery      = time.Second     // at the file
+	timeout         = 5 * time.Second // for a turn to compute
 	longestPassword = 1024            // octets that are looked at; bcrypt itself counts the first 72
 )
 
@@ -46,7 +46,7 @@ type File struct {
 // table is the content of a file.
 type table struct {
 	users map[string]*user
-	nobody,
+	noUser,
 	stamp string
 }
 
@@ -82,7 +82,7 @@ func (f *File) read(known string) error {
 	}
 	if err != nil {
 		// The stamp is kept, so that a fault is told once; what was in force stays.
-		f.table.Store(&table{users: have.users, nobody: have.nobody, stamp: stamp})
+		f.table.Store(&table{users: have.users, noUser: have.noUser, stamp: stamp})
 		return fmt.Errorf("read passwords: %w", err)
 	}
 	next := &table{users: users, stamp: stamp}
@@ -92,7 +92,7 @@ func (f *File) read(known string) error {
 			u.right.Store(was.right.Load())
 		}
 		if u.cost > dearest {
-			dearest, next.nobody = u.cost, string(u.hash)
+			dearest, next.noUser = u.cost, string(u.hash)
 		}
 	}
 	f.table.Store(next)
@@ -130,17 +130,17 @@ func (f *File) text(known string) (stamp string, text []byte, err error) {
 // Check finds the role of a user with a password. ErrDenied says that there is none, ErrBusy
 // that nobody could look in time.
 func (f *File) Check(ctx context.Context, name, password string) (role string, err error) {
-	f.look()
+	f.reload()
 	if len(password) > longestPassword {
 		return "", ErrDenied
 	}
 	t := f.table.Load()
 	u := t.users[name]
 	sum := f.sum(name, password)
-	if u.knows(sum) {
+	if u.matches(sum) {
 		return u.role, nil
 	}
-	late := time.NewTimer(patience)
+	late := time.NewTimer(timeout)
 	defer late.Stop()
 	select {
 	case f.turns <- struct{}{}:
@@ -150,10 +150,10 @@ func (f *File) Check(ctx context.Context, name, password string) (role string, e
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	if u.knows(sum) { // somebody computed it meanwhile
+	if u.matches(sum) { // somebody computed it meanwhile
 		return u.role, nil
 	}
-	hash := t.nobody
+	hash := t.noUser
 	if u != nil {
 		hash = string(u.hash)
 	}
@@ -166,9 +166,9 @@ func (f *File) Check(ctx context.Context, name, password string) (role string, e
 
 // Known is Check of a password that was right before: it computes no hash.
 func (f *File) Known(name, password string) (role string, known bool) {
-	f.look()
+	f.reload()
 	u := f.table.Load().users[name]
-	if len(password) > longestPassword || !u.knows(f.sum(name, password)) {
+	if len(password) > longestPassword || !u.matches(f.sum(name, password)) {
 		return "", false
 	}
 	return u.role, true
@@ -182,7 +182,7 @@ func (f *File) sum(name, password string) (out [sha256.Size]byte) {
 	return out
 }
 
-func (u *user) knows(sum [sha256.Size]byte) bool {
+func (u *user) matches(sum [sha256.Size]byte) bool {
 	if u == nil {
 		return false
 	}
@@ -190,10 +190,10 @@ func (u *user) knows(sum [sha256.Size]byte) bool {
 	return was != nil && hmac.Equal(was[:], sum[:])
 }
 
-// look reads the file anew if it changed, at most once in lookEvery, and by one caller while
+// reload reads the file anew if it changed, at most once in lookEvery, and by one caller while
 // the others go on with what is there.
-func (f *File) look() {
-	if time.Now().UnixNano()-f.looked.Load() < int64(lookEvery) || !f.mu.TryLock() {
+func (f *File) reload() {
+	if time.Now().UnixNano()-f.looked.Load() < int64(checkEvery) || !f.mu.TryLock() {
 		return
 	}
 	defer f.mu.Unlock()

@@ -19,7 +19,7 @@ func (a *Authority) APIFault() error {
 	a.api.at(a.opts.Now())
 	a.api.mu.Lock()
 	defer a.api.mu.Unlock()
-	return a.api.told
+	return a.api.reported
 }
 
 // apiCert is the outside certificate of the API, read from its files when they change.
@@ -27,12 +27,12 @@ type apiCert struct {
 	files Files
 	tell  func(error) // nil: nobody hears
 
-	mu      sync.Mutex
-	cert    *tls.Certificate // the last good one
-	looked  time.Time
-	fault   error        // of the last look
-	written [2]time.Time // of the files that cert is from
-	told    error
+	mu       sync.Mutex
+	cert     *tls.Certificate // the last good one
+	looked   time.Time
+	fault    error        // of the last look
+	written  [2]time.Time // of the files that cert is from
+	reported error
 }
 
 // at is the certificate that can be shown at a time, nil if there is none. What is wrong with it is told once.
@@ -48,10 +48,10 @@ func (c *apiCert) at(now time.Time) *tls.Certificate {
 		cert, err = nil, fmt.Errorf("read server certificate: %s expired on %s", c.files.Cert,
 			cert.Leaf.NotAfter.Format(time.RFC3339))
 	}
-	if c.tell != nil && (err == nil) != (c.told == nil) {
+	if c.tell != nil && (err == nil) != (c.reported == nil) {
 		c.tell(err)
 	}
-	c.told = err
+	c.reported = err
 	return cert
 }
 

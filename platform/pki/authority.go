@@ -28,7 +28,7 @@ const (
 // Options are an authority's settings.
 type Options struct {
 	Dir        string           // holds ca.pem of our own CA; made at the first start
-	Outside    Outside          // files of another CA, in place of our own
+	External   ExternalCA       // files of another CA, in place of our own
 	API        Files            // of a certificate that operators are shown, by its names, in place of ours
 	Names      []string         // host names and IP addresses of the node link's server certificate
 	NodeLife   time.Duration    // of a node's certificate; 0: 30 days
@@ -38,9 +38,9 @@ type Options struct {
 	Revoked    *Revocations     // nil: nothing is revoked
 }
 
-// Outside are the PEM files of a CA that is not ours. Cert has the issuing certificate
+// ExternalCA are the PEM files of a CA that is not ours. Cert has the issuing certificate
 // first; every certificate in it is trusted as a root. They are read once.
-type Outside struct{ Cert, Key string }
+type ExternalCA struct{ Cert, Key string }
 
 // Files are those of a certificate and its key, in PEM. They are read anew when they change.
 type Files struct{ Cert, Key string }
@@ -70,8 +70,8 @@ func Open(opts Options) (*Authority, error) {
 	}
 	a := &Authority{opts: opts}
 	load := a.loadOwn
-	if opts.Outside != (Outside{}) {
-		load = a.loadOutside
+	if opts.External != (ExternalCA{}) {
+		load = a.loadExternalCA
 	}
 	if err := load(); err != nil {
 		return nil, fmt.Errorf("open CA: %w", err)
@@ -110,8 +110,8 @@ func (a *Authority) loadOwn() error {
 	return nil
 }
 
-func (a *Authority) loadOutside() error {
-	out := a.opts.Outside
+func (a *Authority) loadExternalCA() error {
+	out := a.opts.External
 	b, err := readBundle(out.Cert, 0o007)
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ const (
 	longestChain  = 8
 	largestChain  = 16 << 10 // bytes
 	longestName   = 255      // octets of a certname
-	mostCallers   = 16384
+	maxCallers    = 16384
 	certnameExtra = "-._" // beside letters and digits
 )
 
@@ -159,7 +159,7 @@ func (c *Callers) Of(state *tls.ConnectionState) (Shown, error) {
 			return Shown{}, err
 		}
 		c.mu.Lock()
-		if len(c.known) >= mostCallers {
+		if len(c.known) >= maxCallers {
 			clear(c.known)
 		}
 		c.known[key] = v

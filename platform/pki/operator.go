@@ -26,8 +26,8 @@ func (a *Authority) OperatorTLS() *tls.Config {
 // while the outside one can't be read or has ended.
 func (a *Authority) shown(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if a.api != nil && hello.ServerName != "" {
-		if outside := a.api.at(a.opts.Now()); outside != nil && outside.Leaf.VerifyHostname(hello.ServerName) == nil {
-			return outside, nil
+		if external := a.api.at(a.opts.Now()); external != nil && external.Leaf.VerifyHostname(hello.ServerName) == nil {
+			return external, nil
 		}
 	}
 	return a.server.get()

@@ -99,9 +99,9 @@ func contains(all []uintptr, x uintptr) bool {
 
 // limit bounds what a started process can take.
 func (c Confinement) limit(pid int) error {
-	for what, most := range map[int]uint64{unix.RLIMIT_AS: c.Memory, unix.RLIMIT_NOFILE: c.Files} {
-		if most > 0 {
-			if err := unix.Prlimit(pid, what, &unix.Rlimit{Cur: most, Max: most}, nil); err != nil {
+	for what, limit := range map[int]uint64{unix.RLIMIT_AS: c.Memory, unix.RLIMIT_NOFILE: c.Files} {
+		if limit > 0 {
+			if err := unix.Prlimit(pid, what, &unix.Rlimit{Cur: limit, Max: limit}, nil); err != nil {
 				return fmt.Errorf("limit process %d: %w", pid, err)
 			}
 		}

@@ -122,9 +122,9 @@ func TestWatchTellsOnceWhenAProcessEnds(t *testing.T) {
 		defer func() { _ = id.Stop(context.Background(), 0) }()
 		ids = append(ids, id)
 	}
-	told := make(chan int, 10)
+	reported := make(chan int, 10)
 	watch := func(n int, id Ident) (stop func()) {
-		stop, err := id.Watch(func() { told <- n })
+		stop, err := id.Watch(func() { reported <- n })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func TestWatchTellsOnceWhenAProcessEnds(t *testing.T) {
 	}
 	next := func() int {
 		select {
-		case n := <-told:
+		case n := <-reported:
 			return n
 		case <-time.After(5 * time.Second):
 			t.Fatal("nobody tells of the end")
@@ -154,8 +154,8 @@ func TestWatchTellsOnceWhenAProcessEnds(t *testing.T) {
 	if n := next(); n != 3 {
 		t.Errorf("told of %d, want of the one that was gone already", n)
 	}
-	if len(told) > 0 {
-		t.Errorf("told of %d too", <-told)
+	if len(reported) > 0 {
+		t.Errorf("told of %d too", <-reported)
 	}
 }
 

@@ -66,8 +66,8 @@ func (r *Runner) StartAs(s Spec) (Ident, error) {
 	return id, nil
 }
 
-// Ours says whether the process runs as our own user.
-func (id Ident) Ours() bool {
+// Own says whether the process runs as our own user.
+func (id Ident) Own() bool {
 	var s unix.Stat_t
 	err := unix.Stat(fmt.Sprintf("/proc/%d", id.Pid), &s)
 	return err == nil && int(s.Uid) == os.Geteuid() && id.Alive()

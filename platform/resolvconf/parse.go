@@ -59,9 +59,9 @@ func parseServer(word string) (netip.Addr, string) {
 
 // short quotes a word of a file, cut: it goes into a status.
 func short(word string) string {
-	const most = 40
-	if len(word) > most {
-		word = word[:most] + "…"
+	const limit = 40
+	if len(word) > limit {
+		word = word[:limit] + "…"
 	}
 	return fmt.Sprintf("%q", word)
 }

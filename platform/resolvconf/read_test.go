@@ -89,14 +89,14 @@ resolv.conf /etc/resolv.conf false [9.9.9.9]`,
 
 // Who may write below the root can neither stop us nor lead us elsewhere.
 func TestHostileFilesAreSkipped(t *testing.T) {
-	root, outside := t.TempDir(), t.TempDir()
-	write(t, outside, "secret", "nameserver 192.0.2.1\nDNS=192.0.2.1\n")
+	root, external := t.TempDir(), t.TempDir()
+	write(t, external, "secret", "nameserver 192.0.2.1\nDNS=192.0.2.1\n")
 	write(t, root, "run/systemd/netif/links/3", strings.Repeat("DNS=192.0.2.1\n", maxFile/10))
 	write(t, root, "etc/x", "")
-	if err := os.Symlink(filepath.Join(outside, "secret"), filepath.Join(root, "run/systemd/netif/links/2")); err != nil {
+	if err := os.Symlink(filepath.Join(external, "secret"), filepath.Join(root, "run/systemd/netif/links/2")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("../../../../../../.."+filepath.Join(outside, "secret"),
+	if err := os.Symlink("../../../../../../.."+filepath.Join(external, "secret"),
 		filepath.Join(root, "etc/resolv.conf")); err != nil {
 		t.Fatal(err)
 	}

@@ -14,10 +14,10 @@ import (
 
 // The times of a Watch.
 const (
-	gather   = 100 * time.Millisecond // what changes together is read once
-	rest     = 400 * time.Millisecond // between two reads: others may write as often as they like
-	again    = time.Minute            // a change that was not told is found by then
-	lookPace = 5 * time.Second        // where there is no inotify
+	gather    = 100 * time.Millisecond // what changes together is read once
+	rest      = 400 * time.Millisecond // between two reads: others may write as often as they like
+	again     = time.Minute            // a change that was not told is found by then
+	checkPace = 5 * time.Second        // where there is no inotify
 )
 
 // Watch reads at once, again where a file may have changed, links come or somebody asks, and tells
@@ -92,7 +92,7 @@ func (r Reader) watchFolders(ctx context.Context, touched chan<- struct{}) {
 	}
 	ino, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
-		for pause(ctx, lookPace) {
+		for pause(ctx, checkPace) {
 			signal()
 		}
 		return

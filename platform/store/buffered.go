@@ -49,9 +49,9 @@ type Buffered struct {
 	timer   *time.Timer
 	closed  bool
 
-	told   sync.Mutex // taken last
-	health Health
-	watch  []func(Health)
+	reported sync.Mutex // taken last
+	health   Health
+	watch    []func(Health)
 }
 
 // BufferedOptions are those of OpenBuffered.
@@ -85,7 +85,7 @@ func OpenBuffered(dir string, o BufferedOptions) (*Buffered, error) {
 		return b, b.count("")
 	}
 	makeErr := theDisk.makeDir(dir, 0o755)
-	lock, err := takeAnyLock(dir)
+	lock, err := acquireAnyLock(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (b *Buffered) change(r record, write func() error) error {
 	b.mu.RLock()
 	if b.behind == nil {
 		err := write()
-		if noRoom(err) && b.reserve.give() {
+		if noRoom(err) && b.reserve.release() {
 			go b.retryLater() // to take it again
 			err = write()
 		}
@@ -183,7 +183,7 @@ func (b *Buffered) change(r record, write func() error) error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.fallBehind(err)
-		b.keep(r)
+		b.append(r)
 		return nil
 	}
 	b.mu.RUnlock()
@@ -198,14 +198,14 @@ func (b *Buffered) change(r record, write func() error) error {
 
 // The functions below are called with b.mu held.
 
-func (b *Buffered) keep(r record) {
+func (b *Buffered) append(r record) {
 	keys := b.unsaved[r.topic]
 	if keys == nil {
 		keys = map[string]record{}
 		b.unsaved[r.topic] = keys
 	}
 	keys[r.key] = r
-	b.tell(func(h *Health) { h.Unsaved = b.waiting() })
+	b.setHealth(func(h *Health) { h.Unsaved = b.waiting() })
 }
 
 func (b *Buffered) waiting() int {
@@ -223,9 +223,9 @@ func (b *Buffered) fallBehind(err error) {
 	if !b.said {
 		b.said = true
 		b.mark(true)
-		b.tell(func(h *Health) { h.Since = time.Now() })
+		b.setHealth(func(h *Health) { h.Since = time.Now() })
 	}
-	b.tell(func(h *Health) { h.Fault, h.Unsaved = err.Error(), b.waiting() })
+	b.setHealth(func(h *Health) { h.Fault, h.Unsaved = err.Error(), b.waiting() })
 	b.again()
 }
 
@@ -247,7 +247,7 @@ func (b *Buffered) again() {
 func (b *Buffered) retryLater() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tell(func(h *Health) { h.Tight = true })
+	b.setHealth(func(h *Health) { h.Tight = true })
 	b.again()
 }
 
@@ -258,7 +258,7 @@ func (b *Buffered) catchUp() {
 	}
 	if b.behind != nil || b.waiting() > 0 {
 		err := b.writeAll()
-		if noRoom(err) && b.reserve.give() {
+		if noRoom(err) && b.reserve.release() {
 			err = b.writeAll()
 		}
 		if err != nil {
@@ -267,14 +267,14 @@ func (b *Buffered) catchUp() {
 		}
 		b.behind, b.said, b.tries, b.unsaved = nil, false, 0, map[string]map[string]record{}
 		b.mark(false)
-		b.tell(func(h *Health) {
+		b.setHealth(func(h *Health) {
 			h.Fault, h.Since, h.Unsaved = "", time.Time{}, 0
 			h.Notes = slices.DeleteFunc(slices.Clone(h.Notes), func(n string) bool { return n == endedBehind })
 		})
 	}
-	tight := b.reserve.take() != nil
+	tight := b.reserve.acquire() != nil
 	if tight != b.Health().Tight {
-		b.tell(func(h *Health) { h.Tight = tight })
+		b.setHealth(func(h *Health) { h.Tight = tight })
 	}
 	if tight {
 		b.again()
@@ -330,12 +330,12 @@ func (b *Buffered) setAside() error {
 
 // note adds to what this start found.
 func (b *Buffered) note(text string) {
-	b.tell(func(h *Health) { h.Notes = append(slices.Clip(h.Notes), text) })
+	b.setHealth(func(h *Health) { h.Notes = append(slices.Clip(h.Notes), text) })
 }
 
-func (b *Buffered) tell(change func(*Health)) {
-	b.told.Lock()
-	defer b.told.Unlock()
+func (b *Buffered) setHealth(change func(*Health)) {
+	b.reported.Lock()
+	defer b.reported.Unlock()
 	change(&b.health)
 	for _, f := range b.watch {
 		f(b.health)
@@ -344,15 +344,15 @@ func (b *Buffered) tell(change func(*Health)) {
 
 // Health is how the state folder fares now.
 func (b *Buffered) Health() Health {
-	b.told.Lock()
-	defer b.told.Unlock()
+	b.reported.Lock()
+	defer b.reported.Unlock()
 	return b.health
 }
 
 // Watch tells Health, and each change of it, in order. f must not block, and not call b.
 func (b *Buffered) Watch(f func(Health)) {
-	b.told.Lock()
-	defer b.told.Unlock()
+	b.reported.Lock()
+	defer b.reported.Unlock()
 	b.watch = append(b.watch, f)
 	f(b.health)
 }
@@ -363,7 +363,7 @@ func (b *Buffered) Stats() Stats { return b.journal.Stats() }
 // Spend gives the reserved space up for a write beside the journal that found none; it says
 // whether there was some.
 func (b *Buffered) Spend(err error) bool {
-	if !noRoom(err) || !b.reserve.give() {
+	if !noRoom(err) || !b.reserve.release() {
 		return false
 	}
 	go b.retryLater()

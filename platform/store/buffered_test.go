@@ -228,10 +228,10 @@ func TestADiskThatRefusesEndsNothing(t *testing.T) {
 				dir := t.TempDir()
 				b := buffered(t, dir)
 				must(t, b.Put("t", "a", []byte("1")))
-				var told []Health
-				b.Watch(func(h Health) { told = append(told, h) })
-				if len(told) != 1 || told[0].Fault != "" {
-					t.Fatalf("told at first: %+v", told)
+				var reported []Health
+				b.Watch(func(h Health) { reported = append(reported, h) })
+				if len(reported) != 1 || reported[0].Fault != "" {
+					t.Fatalf("told at first: %+v", reported)
 				}
 				heal := fail(b, errno)
 				must(t, b.Put("t", "a", []byte("2")))
@@ -259,7 +259,7 @@ func TestADiskThatRefusesEndsNothing(t *testing.T) {
 					return
 				}
 				heal()
-				if h := b.Health(); h.Fault != "" || h.Unsaved != 0 || told[len(told)-1].Fault != "" {
+				if h := b.Health(); h.Fault != "" || h.Unsaved != 0 || reported[len(reported)-1].Fault != "" {
 					t.Fatalf("health %+v", h)
 				}
 				must(t, b.Close())

@@ -34,16 +34,16 @@ func (j *Journal) open() error {
 	if base, _ := scanHeader(log); base == len(log) {
 		return nil // nothing was appended since the last compaction
 	}
-	if err := j.settle(int64(len(log) - end)); err != nil {
+	if err := j.repair(int64(len(log) - end)); err != nil {
 		return err
 	}
 	return j.compact()
 }
 
-// settle cuts a torn tail and syncs the rest, which a killed daemon may have
+// repair cuts a torn tail and syncs the rest, which a killed daemon may have
 // written and not synced. It does so in place, so that it succeeds on a full
 // disk, where the compaction after it fails.
-func (j *Journal) settle(torn int64) error {
+func (j *Journal) repair(torn int64) error {
 	if torn > 0 {
 		if err := j.file.Truncate(j.size); err != nil {
 			return fmt.Errorf("cut journal %s at %d: %w", j.path, j.size, err)

@@ -347,7 +347,7 @@ func TestOpenOnAFullDisk(t *testing.T) {
 		dir := t.TempDir()
 		must(t, os.WriteFile(filepath.Join(dir, journalName), h.log[:size], 0o600))
 		full := errors.New("no space left on device")
-		lock, err := takeLock(filepath.Join(dir, lockName))
+		lock, err := acquireLock(filepath.Join(dir, lockName))
 		must(t, err)
 		j := &Journal{
 			path: filepath.Join(dir, journalName), lock: lock, next: &batch{}, live: map[string]map[string][]byte{},

@@ -81,17 +81,17 @@ func watchedDisk(t *testing.T, path string, failAt int) (disk, *[]string) {
 // Law 13: the content is synced before it gets the name, and the folder after;
 // whichever step fails, the old or the new content is there, whole.
 func TestWriteFileStepByStep(t *testing.T) {
-	order := []string{"sync new with old in place", "rename with old in place", "sync folder with new in place"}
-	for failAt := range len(order) + 1 {
+	request := []string{"sync new with old in place", "rename with old in place", "sync folder with new in place"}
+	for failAt := range len(request) + 1 {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "f")
 		must(t, WriteFile(path, []byte("old"), 0o600))
 		d, steps := watchedDisk(t, path, failAt)
 		renamed, err := d.replace(path, []byte("new"), 0o600)
-		if want := failAt < len(order); errors.Is(err, unix.EIO) != want {
+		if want := failAt < len(request); errors.Is(err, unix.EIO) != want {
 			t.Errorf("fail at %d: %v", failAt, err)
 		}
-		if !slices.Equal(*steps, order[:min(failAt+1, len(order))]) {
+		if !slices.Equal(*steps, request[:min(failAt+1, len(request))]) {
 			t.Errorf("fail at %d: %q", failAt, *steps)
 		}
 		content := map[bool]string{false: "old", true: "new"}[renamed]

@@ -93,8 +93,8 @@ func readHalf(f *os.File) half {
 	return parseHalf(text)
 }
 
-// stands says whether the file still begins as it was found or left.
-func (h *half) stands(f *os.File) bool {
+// unchanged says whether the file still begins as it was found or left.
+func (h *half) unchanged(f *os.File) bool {
 	if f == nil || h.size < 0 {
 		return f == nil && h.size < 0
 	}

@@ -86,7 +86,7 @@ func OpenJournal(dir string) (*Journal, error) {
 	if err := theDisk.makeDir(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("open journal in %s: %w", dir, err)
 	}
-	lock, err := takeLock(filepath.Join(dir, lockName))
+	lock, err := acquireLock(filepath.Join(dir, lockName))
 	if err != nil {
 		return nil, err
 	}
@@ -107,10 +107,10 @@ func newJournal(dir string, lock *os.File) *Journal {
 	}
 }
 
-// takeLock locks a file of its own, since the log itself is replaced by
+// acquireLock locks a file of its own, since the log itself is replaced by
 // compaction. The descriptor is closed on exec: dnsmasq outlives the daemon and
 // must not hold the lock for it.
-func takeLock(path string) (*os.File, error) {
+func acquireLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, journalPerm)
 	if err != nil {
 		return nil, fmt.Errorf("open journal lock: %w", err)

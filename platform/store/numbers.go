@@ -136,7 +136,7 @@ func (b *Buffered) start(boot uint64, lost bool) {
 		b.partial = true // the start before this may have had such a disk, too
 		b.boot = volatileBoot + rand.Uint64N(volatileBoot)
 		b.floor = volatileFloor + rand.Uint64N(1<<19)*floorStep
-		b.keep(record{opPut, bootTopic, floorKey, strconv.AppendUint(nil, b.floor, 10)})
+		b.append(record{opPut, bootTopic, floorKey, strconv.AppendUint(nil, b.floor, 10)})
 	}
 }
 
@@ -148,7 +148,7 @@ func (b *Buffered) save(r record) {
 		}
 	}
 	if b.behind != nil {
-		b.keep(r)
+		b.append(r)
 	}
 }
 
@@ -260,6 +260,6 @@ func (b *Buffered) file(path string, text []byte, perm os.FileMode) {
 	if err := write(); err != nil {
 		b.later = append(b.later, write)
 		b.fallBehind(err)
-		b.tell(func(h *Health) { h.Unsaved = b.waiting() })
+		b.setHealth(func(h *Health) { h.Unsaved = b.waiting() })
 	}
 }

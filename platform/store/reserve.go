@@ -16,9 +16,9 @@ const (
 	reserveSize = 1 << 20
 )
 
-// take takes the space, unless it has it. What is left for others is several times as much:
+// acquire takes the space, unless it has it. What is left for others is several times as much:
 // who reserves the last of a disk has filled it.
-func (r reserve) take() error {
+func (r reserve) acquire() error {
 	if s, err := os.Stat(r.path); err == nil && s.Size() >= reserveSize {
 		return nil
 	}
@@ -43,8 +43,8 @@ func (r reserve) take() error {
 	return errors.Join(err, f.Close())
 }
 
-// give gives it up, and says whether there was any.
-func (r reserve) give() bool {
+// release gives it up, and says whether there was any.
+func (r reserve) release() bool {
 	s, err := os.Stat(r.path)
 	return err == nil && s.Size() > 0 && os.Truncate(r.path, 0) == nil
 }

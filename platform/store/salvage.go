@@ -150,10 +150,10 @@ func quarantinedAt(path, name string) int64 {
 	return -1
 }
 
-// takeAnyLock locks the journal's lock file or, where the disk takes no new file, the folder
+// acquireAnyLock locks the journal's lock file or, where the disk takes no new file, the folder
 // itself. A folder that can't even be opened holds nothing that two could spoil.
-func takeAnyLock(dir string) (*os.File, error) {
-	lock, err := takeLock(filepath.Join(dir, lockName))
+func acquireAnyLock(dir string) (*os.File, error) {
+	lock, err := acquireLock(filepath.Join(dir, lockName))
 	if err == nil || errors.Is(err, ErrLocked) {
 		return lock, err
 	}

@@ -105,7 +105,7 @@ func (s *slot) read() ([]byte, error) {
 	defer s.mu.Unlock()
 	files, err := s.open(os.O_RDONLY)
 	defer closeAll(files)
-	halves := s.look(files)
+	halves := s.readHalves(files)
 	newest := newest(halves)
 	switch {
 	case newest >= 0 && halves[newest].gone:
@@ -125,8 +125,8 @@ func (s *slot) read() ([]byte, error) {
 	return nil, fmt.Errorf("read %s: both of its files are damaged: %w", s.path, err)
 }
 
-// look reads what is there. What another one wrote may not be on the disk yet.
-func (s *slot) look(files [2]*os.File) (halves [2]half) {
+// readHalves reads what is there. What another one wrote may not be on the disk yet.
+func (s *slot) readHalves(files [2]*os.File) (halves [2]half) {
 	for i, f := range files {
 		halves[i] = readHalf(f)
 		if s.failed[i] {
@@ -163,8 +163,8 @@ func (s *slot) put(c change) error {
 	if err != nil {
 		return err
 	}
-	if !s.known || !s.halves[0].stands(files[0]) || !s.halves[1].stands(files[1]) {
-		s.look(files)
+	if !s.known || !s.halves[0].unchanged(files[0]) || !s.halves[1].unchanged(files[1]) {
+		s.readHalves(files)
 	}
 	now := newest(s.halves)
 	switch {
@@ -212,15 +212,15 @@ func (s *slot) target(c change, now int, files [2]*os.File) (int, error) {
 	case s.loose[now] && s.halves[1-now].whole() && s.settled[1-now]:
 		return now, nil
 	}
-	if err := s.settle(now, files[now]); err != nil {
+	if err := s.rewrite(now, files[now]); err != nil {
 		return 0, fmt.Errorf("sync %s: %w", s.half(now), err)
 	}
 	return 1 - now, nil
 }
 
-// settle puts on the disk what another process or a spare write has left: all of it is
+// rewrite puts on the disk what another process or a spare write has left: all of it is
 // written once more, since a sync that failed is not repeated by the next one.
-func (s *slot) settle(i int, f *os.File) error {
+func (s *slot) rewrite(i int, f *os.File) error {
 	text := make([]byte, s.halves[i].size)
 	if _, err := f.ReadAt(text, 0); err != nil {
 		return err

@@ -186,8 +186,8 @@ func TestATornWriteOfASlotIsOldOrNewAtEachOctet(t *testing.T) {
 		full := max(len(before), len(after))
 		pad := func(text []byte) []byte { return append(bytes.Clone(text), make([]byte, full-len(text))...) }
 		old, value := pad(before), pad(after)
-		most := pages(halfHead + max(len(c.older), len(c.value))) // what is behind it is not written
-		for k := range most + 1 {
+		limit := pages(halfHead + max(len(c.older), len(c.value))) // what is behind it is not written
+		for k := range limit + 1 {
 			if k%512 > 40 && k%512 < 472 && k%7 > 0 { // the ends of sectors, and some between
 				continue
 			}
@@ -195,7 +195,7 @@ func TestATornWriteOfASlotIsOldOrNewAtEachOctet(t *testing.T) {
 			try(fmt.Sprint("all but the first ", k), slices.Concat(old[:k], value[k:]))
 		}
 		for _, sector := range []int{512, 4096} {
-			n := most / sector
+			n := limit / sector
 			for which := range 1 << n {
 				text := bytes.Clone(old)
 				for i := range n {

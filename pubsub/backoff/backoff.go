@@ -22,6 +22,6 @@ func (b Backoff) Next(wait time.Duration) time.Duration { return min(max(2*wait,
 
 // Jitter is a random part of a wait, so that what failed together is not tried again together: from the share least to
 // the share most of it, by a random number from 0 to 1.
-func Jitter(wait time.Duration, least, most, random float64) time.Duration {
-	return time.Duration((least + (most-least)*random) * float64(wait))
+func Jitter(wait time.Duration, least, limit, random float64) time.Duration {
+	return time.Duration((least + (limit-least)*random) * float64(wait))
 }

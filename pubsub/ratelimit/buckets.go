@@ -16,7 +16,7 @@ const maxNames = 4096
 type Buckets struct {
 	rate  float64
 	burst int
-	most  int // that are remembered
+	limit int // that are remembered
 
 	mu   sync.Mutex
 	have map[string]*rate.Limiter
@@ -24,14 +24,14 @@ type Buckets struct {
 
 // NewBuckets are full ones. A bucket holds one token at least.
 func NewBuckets(rate float64, burst int) *Buckets {
-	return &Buckets{rate: rate, burst: max(1, burst), most: maxNames, have: empty()}
+	return &Buckets{rate: rate, burst: max(1, burst), limit: maxNames, have: empty()}
 }
 
 func empty() map[string]*rate.Limiter { return map[string]*rate.Limiter{} }
 
 // Of says how many names are remembered at most.
-func (b *Buckets) Of(most int) *Buckets {
-	b.most = most
+func (b *Buckets) Of(limit int) *Buckets {
+	b.limit = limit
 	return b
 }
 
@@ -65,10 +65,10 @@ func (b *Buckets) Left(name string, now time.Time) (wait time.Duration) {
 }
 
 // Owe takes one token that need not be there, up to a debt.
-func (b *Buckets) Owe(name string, now time.Time, most int) {
+func (b *Buckets) Owe(name string, now time.Time, limit int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if l := b.of(name, now); l.TokensAt(now) >= float64(1-most) {
+	if l := b.of(name, now); l.TokensAt(now) >= float64(1-limit) {
 		l.ReserveN(now, 1)
 	}
 }
@@ -86,7 +86,7 @@ func (b *Buckets) wait(l *rate.Limiter, now time.Time) time.Duration {
 func (b *Buckets) of(name string, now time.Time) *rate.Limiter {
 	l, known := b.have[name]
 	if !known {
-		if len(b.have) >= b.most {
+		if len(b.have) >= b.limit {
 			b.forget(now)
 		}
 		l = rate.NewLimiter(rate.Limit(b.rate), b.burst)
@@ -103,7 +103,7 @@ func (b *Buckets) forget(now time.Time) {
 			delete(b.have, name)
 		}
 	}
-	if len(b.have) >= b.most {
+	if len(b.have) >= b.limit {
 		clear(b.have)
 	}
 }

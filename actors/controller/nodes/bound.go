@@ -17,9 +17,9 @@ import (
 // What a node can make the store, the log and the other replicas spend. Nobody stops it from
 // saying something else each second.
 const (
-	MostTold  = 64 << 10          // bytes of the key that tells the other replicas where it stands
-	ToldPace  = storage.BytesPace // bytes of it a second, on average
-	MostLines = 20                // of the log, in a minute
+	MaxReported = 64 << 10          // bytes of the key that tells the other replicas where it stands
+	ReportPace  = storage.BytesPace // bytes of it a second, on average
+	MaxLines    = 20                // of the log, in a minute
 )
 
 // fit encodes what the other replicas are told. Of what would be too much for a key the parameters
@@ -29,12 +29,12 @@ func fit(o Owner) []byte {
 	if o.Node == nil {
 		return text
 	}
-	for most := o.Node.longest(); len(text) > MostTold && most > 0; {
-		most = min(most/2, most*MostTold/len(text)) // the first guess is near, as most entries are alike
+	for limit := o.Node.longest(); len(text) > MaxReported && limit > 0; {
+		limit = min(limit/2, limit*MaxReported/len(text)) // the first guess is near, as most entries are alike
 		less := *o.Node
-		less.Left, less.Parameters = first(o.Node.Parameters, most, byInterest)
+		less.Left, less.Parameters = first(o.Node.Parameters, limit, byInterest)
 		if o.Node.Peer != nil {
-			less.Peer, less.Left = o.Node.Peer.first(most)
+			less.Peer, less.Left = o.Node.Peer.first(limit)
 		}
 		whole := o
 		whole.Node = &less
@@ -54,30 +54,30 @@ func (r *reported) longest() int {
 
 // first are so many of a list, those that matter most, in the order of the list; and how many
 // that leaves out.
-func first[T any](list []T, most int, order func(a, b T) int) (left int, kept []T) {
-	if len(list) <= most {
+func first[T any](list []T, limit int, request func(a, b T) int) (left int, kept []T) {
+	if len(list) <= limit {
 		return 0, list
 	}
 	at := make([]int, len(list))
 	for i := range at {
 		at[i] = i
 	}
-	slices.SortStableFunc(at, func(a, b int) int { return order(list[a], list[b]) })
-	for _, i := range slices.Sorted(slices.Values(at[:most])) {
+	slices.SortStableFunc(at, func(a, b int) int { return request(list[a], list[b]) })
+	for _, i := range slices.Sorted(slices.Values(at[:limit])) {
 		kept = append(kept, list[i])
 	}
-	return len(list) - most, kept
+	return len(list) - limit, kept
 }
 
 // first is a view with so many of each of its lists.
-func (v *PeerView) first(most int) (*PeerView, int) {
+func (v *PeerView) first(limit int) (*PeerView, int) {
 	less := *v
 	left, ignored, items := 0, 0, 0
-	left, less.Report.Parameters = first(v.Report.Parameters, most, func(a, b stateloop.Parameter) int {
+	left, less.Report.Parameters = first(v.Report.Parameters, limit, func(a, b stateloop.Parameter) int {
 		return interest(a.Review, a.State) - interest(b.Review, b.State)
 	})
-	ignored, less.Report.Ignored = first(v.Report.Ignored, most, func(_, _ stateloop.IgnoredParameter) int { return 0 })
-	items, less.Report.Items = first(v.Report.Items, most,
+	ignored, less.Report.Ignored = first(v.Report.Ignored, limit, func(_, _ stateloop.IgnoredParameter) int { return 0 })
+	items, less.Report.Items = first(v.Report.Items, limit,
 		func(a, b stateloop.HealthItem) int { return good(a.Good) - good(b.Good) })
 	less.More = map[string]partView{}
 	for _, p := range less.Report.Parameters {
@@ -116,7 +116,7 @@ func interest(r stateloop.Review, s stateloop.State) int {
 // pause is how long the other replicas are not told: changes of a second are gathered, and a
 // node of which there is much to say is told of more rarely.
 func (n *node) pause() time.Duration {
-	next := n.told.Add(time.Duration(len(n.announced)) * time.Second / ToldPace)
+	next := n.reported.Add(time.Duration(len(n.announced)) * time.Second / ReportPace)
 	return max(showAfter, next.Sub(n.d.Now()))
 }
 
@@ -146,7 +146,7 @@ func (n *node) logAt(level zapcore.Level, text string, fields ...zap.Field) {
 	if now := n.d.Now(); now.Sub(l.from) >= time.Minute {
 		l.from, l.n = now, 0
 	}
-	if l.n++; l.n > MostLines {
+	if l.n++; l.n > MaxLines {
 		l.left++
 		return
 	}

@@ -33,14 +33,14 @@ func (n *node) plan(effect any) {
 		if _, is := n.todo[i].effect.(ack); !is {
 			continue
 		}
-		if acks++; acks > mostSaid { // the node says it again
+		if acks++; acks > maxSaid { // the node says it again
 			n.todo = slices.Delete(n.todo, i, i+1)
 		}
 	}
 }
 
-// mostSaid is how many words of a node wait for the store.
-const mostSaid = 16
+// maxSaid is how many words of a node wait for the store.
+const maxSaid = 16
 
 // instead says whether an effect that is new makes one void that waits.
 func instead(effect, waits any) bool {
@@ -57,16 +57,16 @@ func instead(effect, waits any) bool {
 // early keeps what comes before the memory of the store was read. Of what the node says the last
 // report and some others count; it says all that matters again.
 func (n *node) early(m any) {
-	if new, is := m.(Said); is {
+	if new, is := m.(Message); is {
 		says := 0
 		_, report := new.Word.(nodeproto.Report)
 		for i := len(n.before) - 1; i >= 0; i-- {
-			old, is := n.before[i].(Said)
+			old, is := n.before[i].(Message)
 			if !is {
 				continue
 			}
 			_, reported := old.Word.(nodeproto.Report)
-			if says++; report && reported || says >= mostSaid {
+			if says++; report && reported || says >= maxSaid {
 				n.before = slices.Delete(n.before, i, i+1)
 			}
 		}
@@ -113,12 +113,12 @@ func (n *node) do(t todo) {
 		n.send(nodeproto.Probe{Number: e.Probe})
 	case fleet.Confirm:
 		n.send(nodeproto.Confirm{Generation: e.Generation})
-	case fleet.Tell:
+	case fleet.SetManaged:
 		n.send(nodeproto.Managed{On: e.Managed})
 	case fleet.Release:
 		n.send(nodeproto.Release{})
-	case fleet.AskBaseConfig:
-		n.d.Tell(AskBaseConfig{To: n.self, ID: n.id, Board: e.Board})
+	case fleet.RequestBaseConfig:
+		n.d.Tell(RequestBaseConfig{To: n.self, ID: n.id, Board: e.Board})
 	case ack:
 		if n.machine.Unread() {
 			return // it was not stored: the node says it again
@@ -167,7 +167,7 @@ func (n *node) push(p fleet.Push) {
 
 // versionsRule is how often a node may have what it wants computed for other versions: a node that
 // was upgraded at once, one that says so again and again ever later.
-var versionsRule = pace.Rule{First: 15 * time.Second, Most: 10 * time.Minute, Quiet: time.Hour}
+var versionsRule = pace.Rule{First: 15 * time.Second, Max: 10 * time.Minute, Quiet: time.Hour}
 
 // computeDue ends the wait for that.
 type computeDue struct{}
@@ -198,27 +198,28 @@ func (n *node) compareAgain() {
 	if n.compare == nil || n.stream == nil || n.report == nil {
 		return
 	}
-	if n.compare.Running.Config != n.report.MD5 || n.compare.Wanted != n.want.Digest {
+	if n.compare.Running.Config != n.report.MD5 || n.compare.Desired != n.want.Digest {
 		return // it is out of date: there will be another
 	}
 	now := n.d.Now()
-	if a, open := n.asks[n.asking]; open && a.kind == nodeproto.AskConfig && now.Before(a.at.Add(n.d.Settings().Resend)) {
+	if a, open := n.asks[n.asking]; open && a.kind == nodeproto.RequestConfig &&
+		now.Before(a.at.Add(n.d.Settings().Resend)) {
 		return
 	}
 	// A report and an answer may stand on the two sides of a change; an answer that never fits is another matter.
-	if n.misfits >= mostMisfits && now.Before(n.misfit.Add(n.d.Settings().Resend)) {
+	if n.misfits >= maxMisfits && now.Before(n.misfit.Add(n.d.Settings().Resend)) {
 		return // with a later report
 	}
-	n.asking = n.ask(ask{kind: nodeproto.AskConfig, at: now}, nil)
+	n.asking = n.request(request{kind: nodeproto.RequestConfig, at: now}, nil)
 }
 
-// mostMisfits is how many answers in a row may be another config than the node reports, until the next has to wait.
-const mostMisfits = 3
+// maxMisfits is how many answers in a row may be another config than the node reports, until the next has to wait.
+const maxMisfits = 3
 
 // compared is what the node runs: what the wanted config would remove of it.
 func (n *node) compared(data []byte) {
 	c := n.compare
-	if c == nil || c.Wanted != n.want.Digest {
+	if c == nil || c.Desired != n.want.Digest {
 		return
 	}
 	n.d.running.one.Lock() // what a node says may take 60 MB to read: one after the other
@@ -236,5 +237,5 @@ func (n *node) compared(data []byte) {
 		return
 	}
 	n.compare, n.misfits = nil, 0
-	n.step(fleet.Compared{Wanted: c.Wanted, Running: c.Running, Removes: fleet.Removes(running, effective)})
+	n.step(fleet.Compared{Desired: c.Desired, Running: c.Running, Removes: fleet.Removes(running, effective)})
 }

@@ -7,14 +7,14 @@ import (
 	"edgespan/config/layers"
 )
 
-// mostDocuments is how many documents are kept for nodes that want the same.
-const mostDocuments = 8
+// maxDocuments is how many documents are kept for nodes that want the same.
+const maxDocuments = 8
 
 // documents makes the canonical documents of configs. Nodes that want the same config get the
 // same bytes.
 type documents struct {
 	mu   sync.Mutex
-	last [mostDocuments]document
+	last [maxDocuments]document
 	next int
 }
 
@@ -41,6 +41,6 @@ func (d *documents) of(md5 string, set layers.Set) ([]byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.last[d.next] = document{md5, text}
-	d.next = (d.next + 1) % mostDocuments
+	d.next = (d.next + 1) % maxDocuments
 	return text, nil
 }

@@ -18,19 +18,19 @@ import (
 // Marks say what is new of any node.
 type Marks struct {
 	Changed atomic.Bool // of what is known of them, since somebody took it
-	News    notices     // of peers and clusters
+	Changes notices     // of peers and clusters
 }
 
 // Handle is the place of one node: what outlives a crash of its actor, and what others see.
 type Handle struct {
-	all      *Marks        // of all nodes
-	asks     atomic.Uint64 // counts what the node was asked
-	heard    atomic.Int64  // its last report, Unix nanoseconds; 0: none
-	row      atomic.Pointer[Row]
-	underlay atomic.Pointer[string]     // what the store has of its ports; nil: the fleet has not said
-	peer     atomic.Pointer[PeerView]   // what is shown of it as a peer; nil: nothing is known
-	gate     atomic.Pointer[fleet.Gate] // which config a staged rollout lets it have; nil: the fleet has not said
-	spends   pace.Budget                // of what is written for it: the saver's
+	all       *Marks        // of all nodes
+	asks      atomic.Uint64 // counts what the node was asked
+	heard     atomic.Int64  // its last report, Unix nanoseconds; 0: none
+	row       atomic.Pointer[Row]
+	underlay  atomic.Pointer[string]          // what the store has of its ports; nil: the fleet has not said
+	peer      atomic.Pointer[PeerView]        // what is shown of it as a peer; nil: nothing is known
+	admission atomic.Pointer[fleet.Admission] // which config a staged rollout lets it have; nil: the fleet has not said
+	spends    pace.Budget                     // of what is written for it: the saver's
 
 	mu       sync.Mutex
 	id, name string     // no id: it has not joined
@@ -52,11 +52,11 @@ type Row struct {
 
 // rowKey is what makes a row another one.
 type rowKey struct {
-	State           fleet.State
-	managed, ready  bool
-	versions        layers.Versions
-	wanted, running fleet.Digest
-	Wants, Runs     fleet.Generation
+	State            fleet.State
+	managed, ready   bool
+	versions         layers.Versions
+	desired, running fleet.Digest
+	Wants, Runs      fleet.Generation
 }
 
 // NewHandle is the place of a node that nothing is known of.
@@ -86,22 +86,22 @@ func (s *Handle) Joined() bool {
 }
 
 // Lets takes over which config a staged rollout lets the node have, and says whether that is another than before.
-func (s *Handle) Lets(g fleet.Gate) bool {
-	old := s.gate.Swap(&g)
+func (s *Handle) Lets(g fleet.Admission) bool {
+	old := s.admission.Swap(&g)
 	return old == nil || *old != g
 }
 
 // Keeps takes over what the store has of the node's ports.
 func (s *Handle) Keeps(underlay string) { s.underlay.Store(&underlay) }
 
-// Stands is the node in a list, as its actor said last; nil before it said anything.
-func (s *Handle) Stands() *Row { return s.row.Load() }
+// Row is the node in a list, as its actor said last; nil before it said anything.
+func (s *Handle) Row() *Row { return s.row.Load() }
 
 // View is what is shown of it as a peer; nil: nothing is known.
 func (s *Handle) View() *PeerView { return s.peer.Load() }
 
-// LastHeard is when the node reported last, zero for never.
-func (s *Handle) LastHeard() time.Time {
+// LastReport is when the node reported last, zero for never.
+func (s *Handle) LastReport() time.Time {
 	if at := s.heard.Load(); at != 0 {
 		return time.Unix(0, at)
 	}
@@ -221,7 +221,7 @@ func (s *Handle) List(now time.Time, set fleet.Settings) fleetapi.Node {
 		return n
 	}
 	n.State, n.Why, n.Managed, n.Ready = string(r.Key.State), r.Why, r.Key.managed, r.Key.ready && n.Online
-	n.Wanted = fleetapi.Running{MD5: r.Key.wanted.Config, Generation: r.Key.Wants.String()}
+	n.Desired = fleetapi.Running{MD5: r.Key.desired.Config, Generation: r.Key.Wants.String()}
 	n.Running = fleetapi.Running{MD5: r.Key.running.Config, Generation: r.Key.Runs.String()}
 	return n
 }

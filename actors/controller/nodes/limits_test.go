@@ -25,7 +25,7 @@ func TestWhatIsToldWhereNotAllFits(t *testing.T) {
 		o.Node.Parameters = append(o.Node.Parameters, p)
 	}
 	text := fit(o)
-	if len(text) > MostTold || len(text) < MostTold/4 {
+	if len(text) > MaxReported || len(text) < MaxReported/4 {
 		t.Fatalf("%d bytes", len(text))
 	}
 	got := storage.ValueOf[Owner](kv.Event{Kind: kv.EventPut, Entry: kv.Entry{Value: text}})
@@ -70,10 +70,12 @@ func TestWhatOthersAreToldOfMuchIsFoundSoon(t *testing.T) {
 	if spent := before.TotalAlloc - after.TotalAlloc; spent > 3*once {
 		t.Errorf("%d bytes are allocated for a text of %d: one encoding takes %d", spent, whole, once)
 	}
-	var told Owner
-	if err := json.Unmarshal(text, &told); err != nil || len(text) > MostTold || len(text) < MostTold/2 || told.Node.Left+
-		len(told.Node.Parameters) != all {
-		t.Errorf("%d bytes, %d parameters and %d left out: %v", len(text), len(told.Node.Parameters), told.Node.Left, err)
+	var reported Owner
+	if err := json.Unmarshal(text, &reported); err != nil || len(text) > MaxReported || len(text) < MaxReported/2 ||
+		reported.Node.Left+
+			len(reported.Node.Parameters) != all {
+		t.Errorf("%d bytes, %d parameters and %d left out: %v", len(text), len(reported.Node.Parameters), reported.Node.Left,
+			err)
 	}
 }
 
@@ -85,21 +87,21 @@ func TestWhatNodesRunIsKeptUpToABound(t *testing.T) {
 	nodes := make([]*node, maxAnswers/len(large)+1)
 	for i := range nodes {
 		nodes[i] = &node{d: d}
-		nodes[i].keepRan(large)
-		nodes[i].keepRan(large) // said again
+		nodes[i].storeRunning(large)
+		nodes[i].storeRunning(large) // said again
 	}
 	last := nodes[len(nodes)-1]
 	if nodes[0].ran == nil || last.ran != nil {
 		t.Errorf("the first is kept: %v, the last: %v", nodes[0].ran != nil, last.ran != nil)
 	}
-	last.keepRan(large[:1])
-	nodes[0].keepRan(nil)
-	last.keepRan(large)
+	last.storeRunning(large[:1])
+	nodes[0].storeRunning(nil)
+	last.storeRunning(large)
 	if last.ran == nil {
 		t.Error("what was given back is not there for others")
 	}
 	for _, n := range nodes {
-		n.keepRan(nil)
+		n.storeRunning(nil)
 	}
 	if left := d.running.kept.Load(); left != 0 {
 		t.Errorf("%d bytes are never given back", left)

@@ -20,9 +20,9 @@ import (
 
 // Words to the actor of a node.
 type (
-	// Wanted is what the node shall have, and the layers that make it.
-	Wanted struct {
-		fleet.Wanted
+	// Desired is what the node shall have, and the layers that make it.
+	Desired struct {
+		fleet.Desired
 		Set     layers.Set
 		Counted fleet.Counted
 		Stored  kv.Entry // what the store has of its generations, as far as the fleet knows
@@ -36,7 +36,7 @@ type (
 		Stream nodeproto.ToNode
 		Hello  nodeproto.Hello
 	}
-	Said struct {
+	Message struct {
 		Stream nodeproto.ToNode
 		Word   nodeproto.FromNode
 	}
@@ -55,11 +55,11 @@ type (
 // node is /fleet/node/<uuid>: the machine of one node, its stream, and what of it is on its
 // way to the store.
 type node struct {
-	d    *Deps
-	id   string
-	name string // as the fleet told it last: the seat's is the fleet's to change
-	seat *Handle
-	self *actor.PID
+	d      *Deps
+	id     string
+	name   string // as the fleet told it last: the seat's is the fleet's to change
+	handle *Handle
+	self   *actor.PID
 
 	machine *fleet.Node // nil until its memory was read
 	before  []any       // what came until then: of what the node says little
@@ -97,13 +97,13 @@ type Deps struct {
 }
 
 // Declared is what layers declare, by the MD5 of their config.
-func (d *Deps) Declared(md5 string, set layers.Set) []stateloop.Wanted {
+func (d *Deps) Declared(md5 string, set layers.Set) []stateloop.Desired {
 	return d.declarations.of(md5, set).parameters
 }
 
 // New is the actor of a node, by its id and the name that the fleet has for it.
 func New(d *Deps, id, name string, s *Handle) actor.Actor {
-	return &node{d: d, id: id, name: name, seat: s}
+	return &node{d: d, id: id, name: name, handle: s}
 }
 
 // todo is an effect, and the stream that it is for.
@@ -123,10 +123,10 @@ func (n *node) Receive(c actor.Context) {
 		n.read()
 	case *actor.Stopping:
 		n.end("node removed from the fleet, or its certificate revoked")
-		n.keepRan(nil)
+		n.storeRunning(nil)
 		n.setTimer(time.Time{})
 	case *actor.Restarting:
-		n.keepRan(nil)
+		n.storeRunning(nil)
 		n.setTimer(time.Time{})
 	case *actor.Stopped:
 	case storage.Saved:
@@ -147,7 +147,7 @@ func (n *node) receive(m any) {
 	case Known:
 		n.name = m.Name
 		n.step(m.Known)
-	case Wanted:
+	case Desired:
 		n.wants(m)
 	case fleet.Asked:
 		n.asked(m)
@@ -155,8 +155,8 @@ func (n *node) receive(m any) {
 		hello := m.Hello.Bounded()
 		n.located(hello.Address)
 		n.connect(m.Stream, hello.Software, hello.Firmware, hello.Board)
-	case Said:
-		n.said(m)
+	case Message:
+		n.handleMessage(m)
 	case Disconnected:
 		n.disconnect(m.Stream)
 	case Owned:
@@ -182,7 +182,7 @@ func (n *node) receive(m any) {
 	case fleet.Changed:
 		n.step(m)
 	case Gated:
-		n.step(*n.seat.gate.Load())
+		n.step(*n.handle.admission.Load())
 	case tick:
 		if m.number == n.timers {
 			n.step(fleet.Tick{})
@@ -194,7 +194,7 @@ func (n *node) receive(m any) {
 
 // read asks for the memory of the store.
 func (n *node) read() {
-	n.d.Saver.Add(storage.Save{Op: kv.Get(history.PushKey(n.id)), To: n.self, What: savedRead, Of: &n.seat.spends})
+	n.d.Saver.Add(storage.Save{Op: kv.Get(history.PushKey(n.id)), To: n.self, What: savedRead, Of: &n.handle.spends})
 }
 
 // wake begins with the memory of the store: after a crash like after a start.
@@ -210,13 +210,13 @@ func (n *node) wake(m storage.Saved) {
 	if err != nil {
 		n.step(fleet.Unread{Why: err.Error()})
 	}
-	if g := n.seat.gate.Load(); g != nil {
+	if g := n.handle.admission.Load(); g != nil {
 		n.step(*g) // before it hears what it wants
 	}
 	n.d.Tell(Started{n.id})
-	stream, versions := n.seat.Connection()
+	stream, versions := n.handle.Connection()
 	if versions == (layers.Versions{}) {
-		n.seat.is(memory.Push.For, "")
+		n.handle.is(memory.Push.For, "")
 	}
 	if stream != nil {
 		n.connect(stream, versions.Software, versions.Firmware, versions.Board)
@@ -247,7 +247,7 @@ func (n *node) connect(s nodeproto.ToNode, software, firmware, board string) {
 	}
 	n.stream, n.asks, n.theirs = s, nil, nil
 	n.on, n.replica = n.d.Replica+"/"+strconv.FormatUint(s.ID(), 10), n.d.Replica
-	n.seat.is(layers.Versions{Software: software, Firmware: firmware, Board: board}, n.replica)
+	n.handle.is(layers.Versions{Software: software, Firmware: firmware, Board: board}, n.replica)
 	n.step(fleet.Connected{Stream: n.on, Replica: n.replica})
 	n.own()
 }
@@ -271,12 +271,12 @@ func (n *node) disown() {
 	}
 	gone := kv.Holds(history.OwnerKey(n.id), n.leaving)
 	n.d.Saver.Add(storage.Save{Op: kv.Delete(history.OwnerKey(n.id)), Compare: &gone, To: n.self, What: savedGone,
-		Of: &n.seat.spends})
+		Of: &n.handle.spends})
 }
 
 // away says that no replica has the node's stream.
 func (n *node) away() {
-	n.seat.is(layers.Versions{}, "")
+	n.handle.is(layers.Versions{}, "")
 	on := n.on
 	n.on, n.replica, n.theirs = "", "", nil
 	n.step(fleet.Disconnected{Stream: on})
@@ -290,8 +290,8 @@ func (n *node) end(why string) {
 	}
 }
 
-// said gives the machine what the node says.
-func (n *node) said(m Said) {
+// handleMessage gives the machine what the node says.
+func (n *node) handleMessage(m Message) {
 	if n.stream == nil || m.Stream.ID() != n.stream.ID() {
 		return
 	}
@@ -299,12 +299,12 @@ func (n *node) said(m Said) {
 	case nodeproto.Report:
 		w = w.Bounded()
 		if n.report == nil || !slices.Equal(n.report.Parameters, w.Parameters) {
-			n.tellOthers()
+			n.notifyReplicas()
 		}
 		n.report = &w
-		n.seat.heard.Store(n.d.Now().UnixNano())
+		n.handle.heard.Store(n.d.Now().UnixNano())
 		v := layers.Versions{Software: w.Software, Firmware: w.Firmware, Board: w.Board}
-		n.seat.is(v, n.replica)
+		n.handle.is(v, n.replica)
 		e := fleet.ReportOf(&w, n.on)
 		e.Parts = n.partsOf(&w)
 		n.step(e)

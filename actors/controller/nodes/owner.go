@@ -35,7 +35,7 @@ type ownership struct {
 	leaving   []byte      // what we take away there
 	instead   []byte      // what the key held before a text that is on its way; nil: none is
 	showing   bool        // the others will be told
-	told      time.Time   // when they were told last
+	reported  time.Time   // when they were told last
 	theirs    *reported   // of the replica that has it
 	ownings   int         // so many of ours are on their way
 	deposed   *kv.Entry   // another's, meanwhile
@@ -45,9 +45,9 @@ func (n *node) ownerValue() []byte {
 	if n.announced != nil {
 		return n.announced
 	}
-	n.seat.mu.Lock()
-	versions, address := n.seat.versions, n.seat.address
-	n.seat.mu.Unlock() // what follows may take a while
+	n.handle.mu.Lock()
+	versions, address := n.handle.versions, n.handle.address
+	n.handle.mu.Unlock() // what follows may take a while
 	n.announced = fit(Owner{n.d.Replica, n.d.Began.UnixNano(), n.on, versions, address, n.tells()})
 	return n.announced
 }
@@ -60,7 +60,7 @@ func (n *node) own() {
 	}
 	n.announced, n.instead = nil, nil
 	if !n.d.Saver.Add(storage.Save{Op: kv.PutLeased(history.OwnerKey(n.id), n.ownerValue(), lease), To: n.self,
-		What: savedOwner, Of: &n.seat.spends}) {
+		What: savedOwner, Of: &n.handle.spends}) {
 		n.ownings++ // else one of them waits no more
 	}
 }
@@ -107,8 +107,8 @@ func (n *node) owned(e kv.Entry) {
 		// Ours, or of a run of this replica that has ended: that stream is gone.
 	default:
 		n.end("the node is connected to replica " + o.Replica)
-		n.seat.is(o.Versions, o.Replica)
-		n.seat.from(o.Address)
+		n.handle.is(o.Versions, o.Replica)
+		n.handle.from(o.Address)
 		n.theirs = o.Node
 		if n.on == o.Stream && n.replica == o.Replica {
 			n.show(n.d.Now())
@@ -125,7 +125,7 @@ type reported struct {
 	Why        string               `json:"why"`
 	Managed    bool                 `json:"managed,omitempty"`
 	Ready      bool                 `json:"ready,omitempty"`
-	Wanted     fleet.Digest         `json:"wanted"`
+	Desired    fleet.Digest         `json:"wanted"`
 	Running    fleet.Digest         `json:"running"`
 	Wants      fleet.Generation     `json:"wants"`
 	Runs       fleet.Generation     `json:"runs"`
@@ -144,12 +144,12 @@ type showDue struct{}
 
 // tells is where the node stands, for the other replicas; nil where there are none.
 func (n *node) tells() *reported {
-	r := n.seat.row.Load()
+	r := n.handle.row.Load()
 	if !n.d.Shared || r == nil || n.report == nil {
 		return nil
 	}
 	out := &reported{
-		State: r.Key.State, Why: r.Why, Managed: r.Key.managed, Ready: r.Key.ready, Wanted: r.Key.wanted,
+		State: r.Key.State, Why: r.Why, Managed: r.Key.managed, Ready: r.Key.ready, Desired: r.Key.desired,
 		Running: r.Key.running,
 		Wants:   r.Key.Wants, Runs: r.Key.Runs,
 	}
@@ -162,8 +162,8 @@ func (n *node) tells() *reported {
 	return out
 }
 
-// tellOthers has the other replicas told soon that something is new of the node.
-func (n *node) tellOthers() {
+// notifyReplicas has the other replicas told soon that something is new of the node.
+func (n *node) notifyReplicas() {
 	if !n.d.Shared || n.stream == nil || n.showing {
 		return
 	}
@@ -179,7 +179,7 @@ func (n *node) showDue() {
 		return
 	}
 	if n.instead != nil || n.ownings > 0 || n.d.LeaseID() == 0 {
-		n.tellOthers() // after what is on its way
+		n.notifyReplicas() // after what is on its way
 		return
 	}
 	before := n.announced
@@ -187,7 +187,7 @@ func (n *node) showDue() {
 	if bytes.Equal(n.ownerValue(), before) {
 		return
 	}
-	n.instead, n.told = before, n.d.Now()
+	n.instead, n.reported = before, n.d.Now()
 	n.showAgain()
 }
 
@@ -197,7 +197,7 @@ func (n *node) showAgain() {
 	}
 	still := kv.Holds(history.OwnerKey(n.id), n.instead)
 	n.d.Saver.Add(storage.Save{Op: kv.PutLeased(still.Key, n.announced, n.d.LeaseID()), Compare: &still, To: n.self,
-		What: savedShown, Of: &n.seat.spends})
+		What: savedShown, Of: &n.handle.spends})
 }
 
 // shownSaved is the answer of the store to that. Where the key is another's by now, the watch

@@ -29,7 +29,7 @@ type places struct {
 // configuration is the PeerConfiguration of what the node wants, with all that is to be absent;
 // nil where there is neither.
 func (n *node) configuration() *peerpkg.Configuration {
-	return peerpkg.Complete(n.name, n.want.With, n.machine.Memory().Left(n.want.With), func() []stateloop.Wanted {
+	return peerpkg.Complete(n.name, n.want.With, n.machine.Memory().Left(n.want.With), func() []stateloop.Desired {
 		return n.d.Declared(n.want.Config, n.want.Set)
 	})
 }
@@ -56,7 +56,7 @@ func (n *node) underlay() {
 	if n.placing {
 		return // that is looked at again when it is stored
 	}
-	has := n.seat.underlay.Load()
+	has := n.handle.underlay.Load()
 	var before underlay.Ports
 	if has != nil && *has != "" && json.Unmarshal([]byte(*has), &before) != nil {
 		before = underlay.Ports{}
@@ -73,7 +73,7 @@ func (n *node) underlay() {
 
 func (n *node) place() {
 	n.d.Saver.Add(storage.Save{Op: kv.Put(history.UnderlayKey(n.id), []byte(n.placed)), To: n.self, What: savedUnderlay,
-		Of: &n.seat.spends})
+		Of: &n.handle.spends})
 }
 
 // placeAgain is to store ports again that the store did not take.

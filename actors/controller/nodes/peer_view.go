@@ -37,8 +37,8 @@ type notices struct {
 	moved  chan struct{} // is closed by the next; nil: nobody waits
 }
 
-// Tell tells.
-func (n *notices) Tell() {
+// Notify tells.
+func (n *notices) Notify() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.number++
@@ -65,10 +65,10 @@ func (n *node) view() {
 		return
 	}
 	n.viewOf = key
-	n.seat.peer.Store(n.viewed())
-	n.seat.all.News.Tell()
+	n.handle.peer.Store(n.viewed())
+	n.handle.all.Changes.Notify()
 	if n.peers() {
-		n.tellOthers()
+		n.notifyReplicas()
 	}
 }
 
@@ -118,7 +118,7 @@ func (n *node) viewed() *PeerView {
 // view is the view of a node without a PeerConfiguration, as its replica tells it.
 func (t *reported) view(has []peer.Gone) *PeerView {
 	v := PeerView{has: has, Report: stateloop.PeerStatusReport{Health: t.Health,
-		Ready: t.Ready, Wanted: t.Wants, Applied: t.Runs, Counts: map[stateloop.State]int{}}}
+		Ready: t.Ready, Desired: t.Wants, Applied: t.Runs, Counts: map[stateloop.State]int{}}}
 	if !t.Ready {
 		v.Report.Why = t.Why
 	}

@@ -13,14 +13,14 @@ import (
 func TestWhatWaitsForTheMemoryIsBounded(t *testing.T) {
 	n := &node{}
 	for i := range 1000 {
-		n.early(Said{Word: nodeproto.Report{Software: fmt.Sprint(i)}})
-		n.early(Said{Word: nodeproto.Result{Attempt: uint64(i)}})
+		n.early(Message{Word: nodeproto.Report{Software: fmt.Sprint(i)}})
+		n.early(Message{Word: nodeproto.Result{Attempt: uint64(i)}})
 	}
-	n.early(Wanted{})
+	n.early(Desired{})
 	reports, results := 0, 0
 	for _, m := range n.before {
 		switch w := m.(type) {
-		case Said:
+		case Message:
 			if rep, is := w.Word.(nodeproto.Report); is {
 				if reports++; rep.Software != "999" {
 					t.Errorf("the report of %s", rep.Software)
@@ -30,7 +30,7 @@ func TestWhatWaitsForTheMemoryIsBounded(t *testing.T) {
 			}
 		}
 	}
-	if reports != 1 || results == 0 || len(n.before) > mostSaid+2 {
+	if reports != 1 || results == 0 || len(n.before) > maxSaid+2 {
 		t.Errorf("%d reports, %d results, %d messages", reports, results, len(n.before))
 	}
 }
@@ -44,12 +44,12 @@ func TestWhatWaitsForTheStoreIsBounded(t *testing.T) {
 			fleet.Save{Memory: fleet.Memory{Floor: i}}, ack{attempt: i}, ack{attempt: i},
 			fleet.SetTimer{At: time.Unix(int64(i), 0)},
 			fleet.Push{Attempt: i, Whole: true}, fleet.Push{Generation: fleet.Generation{Counter: i}}, fleet.Probe{Probe: i},
-			fleet.Tell{Managed: i%2 == 0},
+			fleet.SetManaged{Managed: i%2 == 0},
 		} {
 			n.plan(e)
 		}
 	}
-	if len(n.todo) != 6+mostSaid {
+	if len(n.todo) != 6+maxSaid {
 		t.Errorf("%d wait", len(n.todo))
 	}
 	if s, is := n.todo[0].effect.(fleet.Save); !is || s.Memory.Floor != 999 {
@@ -60,7 +60,7 @@ func TestWhatWaitsForTheStoreIsBounded(t *testing.T) {
 		switch e := one.effect.(type) {
 		case ack:
 			acks++
-			if e.attempt < 1000-mostSaid {
+			if e.attempt < 1000-maxSaid {
 				t.Errorf("attempt %d is acknowledged", e.attempt)
 			}
 		case fleet.Push:
@@ -69,7 +69,7 @@ func TestWhatWaitsForTheStoreIsBounded(t *testing.T) {
 			}
 		}
 	}
-	if acks != mostSaid {
+	if acks != maxSaid {
 		t.Errorf("%d acknowledgements wait", acks)
 	}
 }

@@ -18,13 +18,13 @@ import (
 // nobody changes.
 type declarations struct {
 	mu   sync.Mutex
-	last [mostDocuments]declaration
+	last [maxDocuments]declaration
 	next int
 }
 
 type declaration struct {
 	md5        string
-	parameters []stateloop.Wanted
+	parameters []stateloop.Desired
 	err        error // it declares nothing that could be read
 }
 
@@ -47,14 +47,14 @@ func (d *declarations) of(md5 string, set layers.Set) declaration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.last[d.next] = out
-	d.next = (d.next + 1) % mostDocuments
+	d.next = (d.next + 1) % maxDocuments
 	return out
 }
 
 // summary is the state report of the node: what follows for each parameter that it wants, or
 // that is to go, from what the node reported.
 type summary struct {
-	of       fleet.Wanted
+	of       fleet.Desired
 	has      listKey
 	online   bool
 	answers  fleet.Generation
@@ -80,10 +80,10 @@ func (n *node) summarize() stateloop.PeerStatusReport {
 		r = &nodeproto.Report{}
 	}
 	has := sameList(n.machine.Has())
-	if s.number > 0 && s.of == n.want.Wanted && s.has == has && s.online == (n.stream != nil) &&
+	if s.number > 0 && s.of == n.want.Desired && s.has == has && s.online == (n.stream != nil) &&
 		s.answers == r.Generation &&
 		slices.Equal(s.reported, r.Parameters) && slices.Equal(s.health, r.Health) {
-		s.report.LastReport = n.heard()
+		s.report.LastReport = n.lastReport()
 		return s.report
 	}
 	reports := make([]stateloop.Reported, 0, len(r.Parameters))
@@ -93,14 +93,14 @@ func (n *node) summarize() stateloop.PeerStatusReport {
 			Kind: p.Kind, State: stateloop.State(p.State), Message: p.Detail, Generation: p.Generation, Since: p.Since})
 		more[p.ID] = partView{Reported: p.State, Attempts: p.Attempts, NextTry: p.NextTry}
 	}
-	want := stateloop.Config{Generation: n.want.Generation, Parameters: n.wantedParameters(more, reports)}
+	want := stateloop.Config{Generation: n.want.Generation, Parameters: n.desiredParameters(more, reports)}
 	was := s.report.PeerConfigurationState
 	said := stateloop.EdgePeerConfigurationState{Generation: r.Generation, Parameters: reports}
-	about := stateloop.Peer{Name: n.name, Online: n.stream != nil, LastReport: n.heard()}
+	about := stateloop.Peer{Name: n.name, Online: n.stream != nil, LastReport: n.lastReport()}
 	for _, h := range r.Health {
 		about.Health = append(about.Health, stateloop.HealthItem{Name: h.Name, Good: h.Good, Detail: h.Detail})
 	}
-	*s = summary{n.want.Wanted, has, n.stream != nil, r.Generation, r.Parameters, r.Health,
+	*s = summary{n.want.Desired, has, n.stream != nil, r.Generation, r.Parameters, r.Health,
 		stateloop.Summarize(about, want, said), more, s.number + 1}
 	// What nobody wants and is not there is as it should be: the node goes on to say so of what
 	// it has removed, until it is told something else.
@@ -115,22 +115,22 @@ func (n *node) summarize() stateloop.PeerStatusReport {
 	return s.report
 }
 
-// heard is when the node reported last, zero for never.
-func (n *node) heard() time.Time {
-	if at := n.seat.heard.Load(); at != 0 {
+// lastReport is when the node reported last, zero for never.
+func (n *node) lastReport() time.Time {
+	if at := n.handle.heard.Load(); at != 0 {
 		return time.Unix(0, at)
 	}
 	return time.Time{}
 }
 
-// wantedParameters are all that the node wants, what is to be absent among them: by its
+// desiredParameters are all that the node wants, what is to be absent among them: by its
 // PeerConfiguration, or where it has none by its config. Networks and adapters that it reports
 // and that neither has are to be absent too: they are from before the controller pushed to it.
 // More gets what is shown of them.
-func (n *node) wantedParameters(more map[string]partView, reports []stateloop.Reported) []stateloop.Wanted {
-	var out []stateloop.Wanted
+func (n *node) desiredParameters(more map[string]partView, reports []stateloop.Reported) []stateloop.Desired {
+	var out []stateloop.Desired
 	if c := n.configuration(); c != nil {
-		out = c.Wanted()
+		out = c.Desired()
 		for _, p := range c.Parameters {
 			m := more[p.ID]
 			m.Dependencies, m.Describes = p.Dependencies, p.Describe()
@@ -165,19 +165,19 @@ func parametersOf(r stateloop.PeerStatusReport) []fleetapi.Parameter {
 
 // synced says whether the node was in sync when it was shown last.
 func (n *node) synced() bool {
-	r := n.seat.row.Load()
+	r := n.handle.row.Load()
 	return r != nil && r.Key.State == fleet.InSync
 }
 
 // show publishes what is new of the node for whoever lists nodes.
 func (n *node) show(now time.Time) {
-	n.stand(now)
+	n.publishStanding(now)
 	defer n.view()
 	if n.machine.Adopted() {
-		n.keepRan(nil) // nobody imports it any more
+		n.storeRunning(nil) // nobody imports it any more
 	}
 	k := rowKey{
-		State: n.machine.State(now), managed: n.want.Managed, versions: n.want.For, wanted: n.want.Digest,
+		State: n.machine.State(now), managed: n.want.Managed, versions: n.want.For, desired: n.want.Digest,
 		Wants: n.want.Generation,
 	}
 	why := n.status
@@ -191,15 +191,15 @@ func (n *node) show(now time.Time) {
 		}
 	}
 	if t := n.theirs; t != nil && k.State == fleet.Elsewhere {
-		k, why = rowKey{t.State, t.Managed, t.Ready, k.versions, t.Wanted, t.Running, t.Wants, t.Runs}, t.Why
+		k, why = rowKey{t.State, t.Managed, t.Ready, k.versions, t.Desired, t.Running, t.Wants, t.Runs}, t.Why
 	}
-	old := n.seat.row.Load()
+	old := n.handle.row.Load()
 	if old != nil && old.Key == k && old.Why == why {
 		return
 	}
-	n.seat.row.Store(&Row{Key: k, Why: why})
-	n.tellOthers()
-	if k.State == fleet.InSync && (old == nil || old.Key.State != k.State || old.Key.wanted != k.wanted) {
-		n.d.Tell(Reached{n.name, k.wanted})
+	n.handle.row.Store(&Row{Key: k, Why: why})
+	n.notifyReplicas()
+	if k.State == fleet.InSync && (old == nil || old.Key.State != k.State || old.Key.desired != k.desired) {
+		n.d.Tell(Reached{n.name, k.desired})
 	}
 }

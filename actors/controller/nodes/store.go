@@ -41,15 +41,15 @@ type unstored struct {
 
 // generations is what the node wants, which is counted in the store first.
 type generations struct {
-	want                 Wanted  // as the machine has it
-	next                 *Wanted // that is being counted
+	want                 Desired  // as the machine has it
+	next                 *Desired // that is being counted
 	counting, superseded bool
 	count                kv.Revision // that wrote the generation last
 }
 
 // wants takes what the node shall have. It is counted in the store before the machine hears
 // of it; what is newer goes before what is on its way.
-func (n *node) wants(w Wanted) {
+func (n *node) wants(w Desired) {
 	n.next = &w
 	n.superseded = n.counting
 	if w.Stored.ModRevision > n.count {
@@ -75,14 +75,14 @@ func (n *node) counts() {
 	compare := kv.At(history.GenerationKey(n.id), n.count)
 	n.counting = true
 	n.d.Saver.Add(storage.Save{Op: kv.Put(compare.Key, storage.Encode(w.Counted)), Compare: &compare, To: n.self,
-		What: savedCount, Of: &n.seat.spends})
+		What: savedCount, Of: &n.handle.spends})
 }
 
 // counted gives the machine what was counted.
 func (n *node) counted() {
 	n.want, n.next = *n.next, nil
 	n.want.Stored = kv.Entry{}
-	n.step(n.want.Wanted)
+	n.step(n.want.Desired)
 	n.underlay()
 	n.compareAgain()
 }
@@ -90,7 +90,7 @@ func (n *node) counted() {
 // countSaved is the answer of the store to a count.
 func (n *node) countSaved(m storage.Saved) {
 	n.counting = false
-	ours := n.next != nil && m.Now.Exists() && bytes.Equal(m.Now.Value, storage.Encode(n.next.Counted))
+	own := n.next != nil && m.Now.Exists() && bytes.Equal(m.Now.Value, storage.Encode(n.next.Counted))
 	switch {
 	case m.Err != nil:
 		n.d.Log.Warn("number a generation", zap.String("node", n.id), zap.Error(m.Err))
@@ -101,7 +101,7 @@ func (n *node) countSaved(m storage.Saved) {
 	case m.Done:
 		n.count, n.superseded = m.Rev, false
 		n.counts()
-	case ours: // it was done, and the answer got lost
+	case own: // it was done, and the answer got lost
 		n.count = m.Now.ModRevision
 		n.counted()
 	default:
@@ -140,7 +140,7 @@ func (n *node) save(m fleet.Memory) {
 	n.saving = storage.Encode(m)
 	compare := kv.At(history.PushKey(n.id), n.memory)
 	n.d.Saver.Add(storage.Save{Op: kv.Put(compare.Key, n.saving), Compare: &compare, To: n.self, What: savedMemory,
-		Of: &n.seat.spends})
+		Of: &n.handle.spends})
 }
 
 // memorySaved goes on with what waited for the memory to be stored. Where another replica
@@ -250,7 +250,7 @@ func (n *node) again() {
 	if failed[savedMemory] && n.saving != nil {
 		compare := kv.At(history.PushKey(n.id), n.memory)
 		n.d.Saver.Add(storage.Save{Op: kv.Put(compare.Key, n.saving), Compare: &compare, To: n.self, What: savedMemory,
-			Of: &n.seat.spends})
+			Of: &n.handle.spends})
 	}
 	if failed[savedCount] {
 		n.counts()

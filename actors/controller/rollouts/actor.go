@@ -22,15 +22,15 @@ import (
 
 // Words to /rollout.
 type (
-	// News is what the fleet goes by now, and the keys that changed.
-	News struct {
+	// Changes is what the fleet goes by now, and the keys that changed.
+	Changes struct {
 		Cause    staged.Cause
 		Topology *topology.Topology
 		Staging  staged.Staging
 		Events   []kv.Event
 	}
-	// lookNow is to see whether nodes wait that no rollout covers.
-	lookNow struct{}
+	// recheckNow is to see whether nodes wait that no rollout covers.
+	recheckNow struct{}
 	// due is a timer of the machine. One that another was set in place of is void, whichever
 	// machine either is of.
 	due struct {
@@ -51,9 +51,9 @@ type (
 // gather is how long /rollout waits for more nodes of one change; it has come to all of them
 // when there is quiet for so long, or after mostGather.
 const (
-	gather     = 100 * time.Millisecond
-	mostGather = time.Second
-	saveLater  = time.Second // what can be learnt again from the nodes
+	gather    = 100 * time.Millisecond
+	maxGather = time.Second
+	saveLater = time.Second // what can be learnt again from the nodes
 )
 
 // rolloutActor is /rollout. On every replica it keeps up with the keys; on the one that leads
@@ -111,7 +111,7 @@ type Deps struct {
 // answer is what became of a command.
 type answer struct {
 	key     kv.Key
-	letter  storage.RemoteCommand
+	message storage.RemoteCommand
 	refused string
 }
 
@@ -129,16 +129,16 @@ func (a *rolloutActor) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
 		a.self = c.Self()
-	case News:
-		a.news(m)
+	case Changes:
+		a.applyChanges(m)
 	case storage.Elected:
 		a.mandate = &m.By
-		a.takeUp()
+		a.beginLeading()
 	case leadOn:
-		a.takeUp()
+		a.beginLeading()
 	case storage.Deposed:
 		a.stepDown()
-	case lookNow:
+	case recheckNow:
 		a.lookedAt()
 	case due:
 		if a.leads != nil && a.machine != nil && m.number == a.timers {
@@ -155,7 +155,7 @@ func (a *rolloutActor) Receive(c actor.Context) {
 			m.Reply(a.list(q))
 		}
 	}
-	a.settle()
+	a.runPending()
 	a.d.Under.is.Store(a.rolls())
 }
 
@@ -171,8 +171,8 @@ func (a *rolloutActor) joined(yield func(*staged.Node) bool) {
 	}
 }
 
-// takeUp begins to lead, once it is known what there is to be led.
-func (a *rolloutActor) takeUp() {
+// beginLeading begins to lead, once it is known what there is to be led.
+func (a *rolloutActor) beginLeading() {
 	if a.mandate == nil || !a.knows {
 		return
 	}
@@ -180,8 +180,8 @@ func (a *rolloutActor) takeUp() {
 	a.begin()
 }
 
-// settle does what follows until nothing does.
-func (a *rolloutActor) settle() {
+// runPending does what follows until nothing does.
+func (a *rolloutActor) runPending() {
 	if a.leads == nil {
 		return
 	}
@@ -196,8 +196,8 @@ func (a *rolloutActor) settle() {
 	a.openGates()
 }
 
-// news takes what the fleet has told.
-func (a *rolloutActor) news(m News) {
+// applyChanges takes what the fleet has told.
+func (a *rolloutActor) applyChanges(m Changes) {
 	switch {
 	case !m.Staging.On, a.cause.Number == 0:
 		a.causes = nil // what is there already is no rollout's to take back
@@ -216,7 +216,7 @@ func (a *rolloutActor) news(m News) {
 	}
 	if !a.knows {
 		a.knows = true
-		a.takeUp()
+		a.beginLeading()
 	}
 	if a.leads == nil {
 		return
@@ -228,7 +228,7 @@ func (a *rolloutActor) news(m News) {
 		a.release()
 	}
 	if len(a.touched) > 0 || len(a.recheck) > 0 || switched {
-		a.poke()
+		a.recheckLater()
 	}
 }
 
@@ -240,7 +240,7 @@ func (a *rolloutActor) event(e kv.Event) {
 	case history.InRollouts.Has(k):
 		a.rolloutIs(e, id)
 		return
-	case history.InMailboxes.Has(k):
+	case history.InOutboxes.Has(k):
 		if l := storage.ValueOf[storage.RemoteCommand](e); put && !l.Answered {
 			a.letters[k] = l
 			a.command(k, l)
@@ -272,8 +272,8 @@ func (a *rolloutActor) event(e kv.Event) {
 		}
 	case history.InStandings.Has(k):
 		w.Stands = storage.ValueOf[fleet.Standing](e)
-	case history.InGates.Has(k):
-		w.Gate = storage.ValueOf[staged.Gate](e)
+	case history.InAdmissions.Has(k):
+		w.Gate = storage.ValueOf[staged.Admission](e)
 	}
 	if w.Name != "" {
 		a.recheck = append(a.recheck, w.Name)

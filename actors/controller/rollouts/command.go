@@ -8,8 +8,8 @@ import (
 	"edgespan/config/kv"
 )
 
-// Mailbox is the mailbox of the leader, whoever that is.
-const Mailbox = "rollout"
+// Outbox is the mailbox of the leader, whoever that is.
+const Outbox = "rollout"
 
 // command takes a command of an operator, on the replica that leads. One that is done is not
 // done again where the letter is still there: the leader may have died before it answered, or
@@ -27,7 +27,7 @@ func (a *rolloutActor) command(k kv.Key, l storage.RemoteCommand) {
 		a.now.CommandDone(k)
 	}
 	a.stir(true)
-	a.answers = append(a.answers, answer{key: k, letter: l})
+	a.answers = append(a.answers, answer{key: k, message: l})
 }
 
 // rollout is the one of a revision, nil for none.
@@ -61,7 +61,7 @@ func (a *rolloutActor) obey(l storage.RemoteCommand) (refused string) {
 
 // answer tells the replica that asked.
 func (a *rolloutActor) answer(one answer) {
-	l := one.letter
+	l := one.message
 	l.Answered, l.Refused = true, one.refused
 	lease := a.d.LeaseID()
 	if lease == 0 {

@@ -30,7 +30,7 @@ type opened struct {
 	epoch   int
 	rollout uint64
 	at      kv.Revision // of the rollout's record that decided so
-	gates   map[string]staged.Gate
+	gates   map[string]staged.Admission
 	done    bool
 	err     error
 }
@@ -88,7 +88,7 @@ func (a *rolloutActor) stored(m stored) {
 			a.d.Log.Warn("store a rollout", zap.Error(m.err))
 		}
 		for _, one := range m.answers {
-			a.letters[one.key] = one.letter // they are judged anew
+			a.letters[one.key] = one.message // they are judged anew
 		}
 		a.retryLater()
 		return
@@ -112,7 +112,7 @@ func (a *rolloutActor) stored(m stored) {
 // was done is known then.
 func (a *rolloutActor) retryLater() {
 	for _, one := range a.answers {
-		a.letters[one.key] = one.letter
+		a.letters[one.key] = one.message
 	}
 	maps.Copy(a.touched, a.taken) // nothing came of it
 	self, by := a.self, *a.leads
@@ -125,7 +125,7 @@ func (a *rolloutActor) retryLater() {
 // store may sync together.
 const (
 	gatesAtOnce = kv.MaxOps
-	mostOpening = 8
+	maxOpening  = 8
 )
 
 // openGates lets the nodes of the batch that is out have what they want, once the batch is stored, and takes that
@@ -137,12 +137,12 @@ func (a *rolloutActor) openGates() {
 	}
 	gates := a.gatesToSet()
 	for ids := range slices.Chunk(slices.Sorted(maps.Keys(gates)), gatesAtOnce) {
-		m := opened{epoch: a.epoch, rollout: a.now.Revision, at: a.at[a.now.Revision], gates: map[string]staged.Gate{}}
+		m := opened{epoch: a.epoch, rollout: a.now.Revision, at: a.at[a.now.Revision], gates: map[string]staged.Admission{}}
 		// The record too: what comes late, when somebody has aborted meanwhile, opens nothing.
 		txn := kv.Txn{Compares: []kv.Compare{a.leads.Fence(), kv.At(staged.Key(m.rollout), m.at)}}
 		for _, id := range ids {
 			m.gates[id] = gates[id]
-			txn.Then = append(txn.Then, kv.Put(history.GateKey(id), storage.Encode(gates[id])))
+			txn.Then = append(txn.Then, kv.Put(history.AdmissionKey(id), storage.Encode(gates[id])))
 		}
 		a.opening++
 		self := a.self
@@ -155,12 +155,12 @@ func (a *rolloutActor) openGates() {
 }
 
 // gatesToSet are the gates that are not as the stored rollout has them.
-func (a *rolloutActor) gatesToSet() map[string]staged.Gate {
+func (a *rolloutActor) gatesToSet() map[string]staged.Admission {
 	durable := a.kept[a.now.Revision]
 	if durable == nil {
 		return nil
 	}
-	return durable.Gates(a.named, a.at[a.now.Revision], a.now.End != "", gatesAtOnce*mostOpening)
+	return durable.Gates(a.named, a.at[a.now.Revision], a.now.End != "", gatesAtOnce*maxOpening)
 }
 
 func (a *rolloutActor) opened(m opened) {
@@ -191,14 +191,14 @@ func (a *rolloutActor) begin() {
 	a.machine, a.now, a.dirty, a.saving, a.opening, a.later, a.recheck = nil, nil, false, false, 0, false, nil
 	last := a.last()
 	if last == nil {
-		a.poke()
+		a.recheckLater()
 		return
 	}
 	a.now = last.Clone()
 	a.d.Log.Info("lead the rollouts", zap.Uint64("revision", last.Revision), zap.String("state", last.State()))
 	if last.End == "" {
 		a.now.Decide(a.d.Now(), "", fmt.Sprintf("replica %s leads", a.d.Replica), "")
-		a.take(last)
+		a.loadRecord(last)
 		if !a.staging.On {
 			a.release()
 		}
@@ -206,7 +206,7 @@ func (a *rolloutActor) begin() {
 	for _, k := range slices.Sorted(maps.Keys(a.letters)) {
 		a.command(k, a.letters[k])
 	}
-	a.poke()
+	a.recheckLater()
 }
 
 // stepDown forgets what only a leader knows.

@@ -10,8 +10,8 @@ import (
 	"edgespan/config/fleet/topology"
 )
 
-// take makes the machine of a rollout that was stored.
-func (a *rolloutActor) take(s *staged.Record) {
+// loadRecord makes the machine of a rollout that was stored.
+func (a *rolloutActor) loadRecord(s *staged.Record) {
 	t, groups := a.network()
 	a.machine = rollout.FromMemory(s.Machine, t, groups)
 	a.chart()
@@ -105,39 +105,39 @@ func (a *rolloutActor) observe(n *staged.Node) {
 	a.step(e)
 }
 
-// poke looks for nodes that no rollout covers, as soon as there is quiet.
-func (a *rolloutActor) poke() {
+// recheckLater looks for nodes that no rollout covers, as soon as there is quiet.
+func (a *rolloutActor) recheckLater() {
 	a.stirred = true
 	if a.gathers.IsZero() {
 		a.gathers = time.Now()
-		a.lookSoon()
+		a.recheckSoon()
 	}
 }
 
-func (a *rolloutActor) lookSoon() {
+func (a *rolloutActor) recheckSoon() {
 	a.stirred = false
 	self := a.self
-	a.d.After(gather, func() { a.d.Send(self, lookNow{}) })
+	a.d.After(gather, func() { a.d.Send(self, recheckNow{}) })
 }
 
 func (a *rolloutActor) lookedAt() {
 	if a.leads == nil || a.gathers.IsZero() {
 		return
 	}
-	if passed := time.Since(a.gathers); a.stirred && passed >= 0 && passed < mostGather {
-		a.lookSoon()
+	if passed := time.Since(a.gathers); a.stirred && passed >= 0 && passed < maxGather {
+		a.recheckSoon()
 		return
 	}
 	a.gathers = time.Time{}
 	if a.staging.On {
-		a.look()
+		a.findUncovered()
 	}
 }
 
-// look begins a rollout for nodes that want something which no rollout has brought them, or
+// findUncovered begins a rollout for nodes that want something which no rollout has brought them, or
 // takes them into the one that runs. A revision later than that one's supersedes it.
-func (a *rolloutActor) look() {
-	l := staged.LookAt(a.joined, a.cause.Number, a.now, a.machine, a.touched)
+func (a *rolloutActor) findUncovered() {
+	l := staged.FindUncovered(a.joined, a.cause.Number, a.now, a.machine, a.touched)
 	switch {
 	case l.Held:
 		a.hold()

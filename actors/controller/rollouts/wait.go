@@ -9,8 +9,8 @@ import (
 // nodes it would supersede it, with a canary and a budget of its own. It does not wait for ever: a rollout may be
 // paused for days, and the address of a tunnel is wrong until it is written.
 const (
-	longestWait = time.Hour
-	WaitLook    = time.Second
+	maxWait   = time.Hour
+	WaitCheck = time.Second
 )
 
 // Wait is one thing that waits for a rollout to end.
@@ -36,7 +36,7 @@ func (d *Underway) Waits(w *Wait) bool {
 	if w.since.Load() > now.UnixNano() { // the clock was set back
 		w.since.Store(now.UnixNano())
 	}
-	if now.Sub(time.Unix(0, w.since.Load())) < longestWait {
+	if now.Sub(time.Unix(0, w.since.Load())) < maxWait {
 		return true
 	}
 	w.since.Store(0)

@@ -42,8 +42,8 @@ type Question struct {
 	Reply    func(any)
 }
 
-// Ask asks an actor and waits for its answer until ctx or writeTimeout ends.
-func (h *Host) Ask(ctx context.Context, who *actor.PID, question any) (any, error) {
+// Request asks an actor and waits for its answer until ctx or writeTimeout ends.
+func (h *Host) Request(ctx context.Context, who *actor.PID, question any) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, WriteTimeout)
 	defer cancel()
 	answer := make(chan any, 1)

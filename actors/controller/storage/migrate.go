@@ -26,11 +26,11 @@ var Migration = fleetapi.Caller{Name: "migration", Role: fleetapi.Admin}
 // versions the nodes run, which it waits for as long as versionsKnown; and again where something
 // stood in the way.
 const (
-	migrateLook   = time.Second
-	versionsKnown = 30 * time.Second
-	migrateAgain  = time.Minute
-	migrateRarely = time.Hour
-	longestList   = 512 // bytes of a list of nodes, in the log
+	migrateCheckEvery = time.Second
+	versionsKnown     = 30 * time.Second
+	migrateAgain      = time.Minute
+	migrateRarely     = time.Hour
+	longestList       = 512 // bytes of a list of nodes, in the log
 )
 
 // migrationRecord is the value of the key that says up to where layers were migrated.
@@ -156,13 +156,13 @@ func (d *Writer) migrateAll(ctx context.Context, by kv.Leadership, patient bool,
 		return 0
 	}
 	if err == nil && (!d.Ready() || patient && d.unknownVersions()) {
-		return migrateLook
+		return migrateCheckEvery
 	}
 	var made WriteResult
 	w := d.WorldAt(history.State{})
 	if w.Migrated = r.Done; err == nil && len(w.DueMigrations().Steps()) > 0 {
 		if d.Waits() {
-			return migrateLook
+			return migrateCheckEvery
 		}
 		request := fleetapi.WriteRequest{Caller: Migration, Write: ops.Migrate{}}
 		made = d.WriteBackedUp(ctx, WriteRequest{Request: request, fence: []kv.Compare{by.Fence()}})
@@ -179,11 +179,11 @@ func (d *Writer) migrateAll(ctx context.Context, by kv.Leadership, patient bool,
 		d.Log.Info("layers migrated", zap.Uint64("revision", made.Record.Number),
 			zap.String("moved", made.Outcome.MigratedText()))
 	}
-	return d.tellHeld(ctx, waited)
+	return d.logHeldMigrations(ctx, waited)
 }
 
-// tellHeld tells once which migrations wait for nodes, and says when to look again.
-func (d *Writer) tellHeld(ctx context.Context, waited time.Duration) time.Duration {
+// logHeldMigrations tells once which migrations wait for nodes, and says when to look again.
+func (d *Writer) logHeldMigrations(ctx context.Context, waited time.Duration) time.Duration {
 	r, _, err := d.readMigrations(ctx)
 	if err != nil {
 		return migrateAgain

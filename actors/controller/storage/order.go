@@ -15,8 +15,8 @@ import (
 	"edgespan/config/kv"
 )
 
-// LeaderMailbox is the mailbox of the leader, whoever that is.
-const LeaderMailbox = "leader"
+// LeaderOutbox is the mailbox of the leader, whoever that is.
+const LeaderOutbox = "leader"
 
 // leaderRequest is an optimisation that the leader shall do, and what became of it. It is answered in
 // the transaction that makes its revision: so it is done once or not at all, whoever dies, and
@@ -51,7 +51,7 @@ func (o leaderRequest) request() fleetapi.WriteRequest {
 func (d *Writer) Order(ctx context.Context, r fleetapi.WriteRequest) WriteResult {
 	o := leaderRequest{From: d.Replica, By: r.Caller, Optimize: r.Write.(ops.Optimize), Message: r.Message,
 		IfMatch: r.IfMatch}
-	key := history.MailboxKey(LeaderMailbox, uuid.NewString())
+	key := history.OutboxKey(LeaderOutbox, uuid.NewString())
 	answer := make(chan leaderRequest, 1)
 	d.orders.Store(key, answer)
 	defer d.orders.Delete(key)
@@ -71,7 +71,7 @@ func (d *Writer) Order(ctx context.Context, r fleetapi.WriteRequest) WriteResult
 	for {
 		select {
 		case got := <-answer:
-			return d.told(r, got)
+			return d.answerWaiters(r, got)
 		case <-wait.C:
 			e, err := d.Reader(ctx).Get(history.ElectionKey(LeaderWord))
 			if err == nil && !e[0].Exists() {
@@ -128,16 +128,16 @@ func (d *Writer) withdraw(r fleetapi.WriteRequest, key kv.Key, o leaderRequest, 
 		case !e.Exists():
 			still = kv.Absent(key)
 		case json.Unmarshal(e.Value, &got) == nil && got.Answered:
-			return d.told(r, got)
+			return d.answerWaiters(r, got)
 		default: // ours, in the words of a text whose fate was not known
 			still = kv.Holds(key, e.Value)
 		}
 	}
 }
 
-// told is the answer to an order in the words of a write: what the leader judged is judged
+// answerWaiters is the answer to an order in the words of a write: what the leader judged is judged
 // once more, on the same layers, for whoever asked.
-func (d *Writer) told(r fleetapi.WriteRequest, o leaderRequest) WriteResult {
+func (d *Writer) answerWaiters(r fleetapi.WriteRequest, o leaderRequest) WriteResult {
 	ctx, cancel := context.WithTimeout(context.Background(), WriteTimeout)
 	defer cancel()
 	back := d.Reader(ctx)
@@ -151,7 +151,7 @@ func (d *Writer) told(r fleetapi.WriteRequest, o leaderRequest) WriteResult {
 	} else if err != nil {
 		return WriteResult{Err: fmt.Errorf("optimize: %w: %s", fleetapi.ErrRefused, o.Refused)}
 	}
-	outcome, judged := d.WorldAt(state).Judge(r.Write)
+	outcome, judged := d.WorldAt(state).Validate(r.Write)
 	if o.Refused != "" {
 		if judged == nil {
 			judged = state.Bound(r.IfMatch)
@@ -206,8 +206,8 @@ func (d *Writer) reply(ctx context.Context, e *pendingWrite, judged uint64, refu
 	return err
 }
 
-// stands says whether a write of the leader's is still to be done.
-func (d *Writer) stands(ctx context.Context, w WriteRequest) error {
+// checkPending says whether a write of the leader's is still to be done.
+func (d *Writer) checkPending(ctx context.Context, w WriteRequest) error {
 	same := w.fence
 	if e := w.errand; e != nil {
 		same = []kv.Compare{e.by.Fence(), kv.At(e.key, e.at)}

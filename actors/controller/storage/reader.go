@@ -80,9 +80,10 @@ type Listing struct {
 
 // followed are the folders that every replica keeps up with.
 var followed = []kv.Prefix{
-	history.InNodes, history.InTokens, history.InGenerations, history.InOwners, history.InMailboxes, history.InProposed,
+	history.InNodes, history.InTokens, history.InGenerations, history.InOwners, history.InOutboxes, history.InProposed,
 	history.InAccepted,
-	history.InOperators, history.InRevoked, history.InRollouts, history.InGates, history.InStandings, history.InUnderlays,
+	history.InOperators, history.InRevoked, history.InRollouts, history.InAdmissions, history.InStandings,
+	history.InUnderlays,
 }
 
 // list reads what the fleet goes by. Again is for one that has been told before: it has nodes,

@@ -120,7 +120,7 @@ func (s *Saver) run() {
 			return
 		case <-s.woken:
 		}
-		for batch := s.take(); len(batch) > 0; batch = s.take() {
+		for batch := s.next(); len(batch) > 0; batch = s.next() {
 			s.d.Leaf("save", func() {
 				s.store(batch)
 				s.came(batch)
@@ -129,9 +129,9 @@ func (s *Saver) run() {
 	}
 }
 
-// take is the entries of the next transaction: as many as fit, each of another key, and no key
+// next is the entries of the next transaction: as many as fit, each of another key, and no key
 // that is on its way already. None, where others are on their way and it would not be full.
-func (s *Saver) take() []Save {
+func (s *Saver) next() []Save {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.flying > 0 && (s.flying == maxFlying || len(s.ready) < kv.MaxOps) {
@@ -229,10 +229,10 @@ func (s *Saver) store(batch []Save) {
 		if e.To == nil {
 			continue
 		}
-		told := Saved{What: e.What, Key: e.Op.Key, Done: err == nil && o.Succeeded, Rev: o.Revision, Err: err}
+		reported := Saved{What: e.What, Key: e.Op.Key, Done: err == nil && o.Succeeded, Rev: o.Revision, Err: err}
 		if err == nil && i < len(o.Results) {
-			told.Now = o.Results[i].Entry
+			reported.Now = o.Results[i].Entry
 		}
-		s.d.Send(e.To, told)
+		s.d.Send(e.To, reported)
 	}
 }

@@ -62,8 +62,8 @@ func TestANodeThatHasMuchWrittenHoldsNobodyBack(t *testing.T) {
 				t.Errorf("%s is %s at the end", k, last)
 			}
 		}
-		if most := WritesAtOnce + 64*WritesPace; writes > most || writes < WritesAtOnce {
-			t.Errorf("%d writes in a minute, %d are within the pace", writes, most)
+		if limit := WritesAtOnce + 64*WritesPace; writes > limit || writes < WritesAtOnce {
+			t.Errorf("%d writes in a minute, %d are within the pace", writes, limit)
 		}
 		if len(saver.lines) > 0 || len(saver.ready) > 0 {
 			t.Errorf("%d lines are left", len(saver.lines))
@@ -81,9 +81,9 @@ func TestWhatANodeHasWrittenIsBoundedInBytes(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
-		if got, most := len(s.wrote["k"])*len(large), BytesAtOnce+600*BytesPace+2*len(large); got > most ||
+		if got, limit := len(s.wrote["k"])*len(large), BytesAtOnce+600*BytesPace+2*len(large); got > limit ||
 			got < BytesAtOnce {
-			t.Errorf("%d bytes in ten minutes, %d are within the pace", got, most)
+			t.Errorf("%d bytes in ten minutes, %d are within the pace", got, limit)
 		}
 	})
 }

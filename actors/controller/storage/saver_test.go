@@ -23,7 +23,7 @@ type flightStore struct {
 	draw    *rand.Rand // how long each commit takes
 	keys    map[kv.Key]bool
 	flying  int
-	most    int
+	limit   int
 	partial int // transactions that went beside others and were not full
 	clashes []kv.Key
 	wrote   map[kv.Key][]string
@@ -49,7 +49,7 @@ func (s *flightStore) Commit(_ context.Context, t kv.Txn) (kv.Outcome, error) {
 		s.partial++
 	}
 	s.flying++
-	s.most = max(s.most, s.flying)
+	s.limit = max(s.limit, s.flying)
 	for _, op := range t.Then {
 		if s.keys[op.Key] {
 			s.clashes = append(s.clashes, op.Key)
@@ -94,14 +94,14 @@ func (s *flightStore) burst(draw *rand.Rand, keys, entries int) map[kv.Key][]str
 // has what was said last of it, and what is on its way has no key twice.
 func TestFullTransactionsGoTogetherAndKeysInTheirOrder(t *testing.T) {
 	for _, one := range []struct {
-		keys, entries, least, most int
+		keys, entries, least, limit int
 	}{{1, 300, 1, 1}, {40, 3000, 1, 1}, {2000, 20_000, 2, maxFlying}, {1_000_000, 20_000, maxFlying, maxFlying}} {
 		t.Run(fmt.Sprint(one.keys, " keys"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newFlightStore()
 				want := s.burst(rand.New(rand.NewPCG(3, 4)), one.keys, one.entries)
-				if len(s.clashes) > 0 || s.most < one.least || s.most > one.most {
-					t.Errorf("%d clashes, %d at once, want %d to %d, %d commits", len(s.clashes), s.most, one.least, one.most,
+				if len(s.clashes) > 0 || s.limit < one.least || s.limit > one.limit {
+					t.Errorf("%d clashes, %d at once, want %d to %d, %d commits", len(s.clashes), s.limit, one.least, one.limit,
 						s.commits)
 				}
 				for k, values := range want {
@@ -118,8 +118,8 @@ func TestFullTransactionsGoTogetherAndKeysInTheirOrder(t *testing.T) {
 func TestWhatComesMeanwhileGoesTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFlightStore()
-		if s.burst(rand.New(rand.NewPCG(3, 4)), 1_000_000, kv.MaxOps); s.commits > 20 || s.most != 1 || s.partial != 0 {
-			t.Errorf("%d commits, %d at once, %d not full", s.commits, s.most, s.partial)
+		if s.burst(rand.New(rand.NewPCG(3, 4)), 1_000_000, kv.MaxOps); s.commits > 20 || s.limit != 1 || s.partial != 0 {
+			t.Errorf("%d commits, %d at once, %d not full", s.commits, s.limit, s.partial)
 		}
 	})
 }

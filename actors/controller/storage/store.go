@@ -22,8 +22,8 @@ import (
 
 // What may wait for the write before it, in all and of one caller.
 const (
-	mostWrites  = 64
-	MaxOfCaller = mostWrites / 4
+	maxWrites   = 64
+	MaxOfCaller = maxWrites / 4
 )
 
 // Writer is how this replica writes layers: one write after the other, and those that the leader does for all.
@@ -53,7 +53,7 @@ func (d *Writer) Actor() *actor.PID { return d.pid }
 // Do has /store do a write.
 func (d *Writer) Do(ctx context.Context, w WriteRequest) WriteResult {
 	w.ctx = ctx
-	answer, err := d.Ask(ctx, d.pid, w)
+	answer, err := d.Request(ctx, d.pid, w)
 	if err != nil {
 		return WriteResult{Err: err}
 	}
@@ -93,9 +93,9 @@ type storeActor struct {
 func (s *storeActor) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case Question:
-		if len(s.queue) >= mostWrites {
+		if len(s.queue) >= maxWrites {
 			m.Reply(WriteResult{Err: fmt.Errorf("write: %w: %d writes are already pending: try again", fleetapi.ErrBusy,
-				mostWrites)})
+				maxWrites)})
 			return
 		}
 		if by := callerOf(m); count(s.queue, by) >= MaxOfCaller {
@@ -162,7 +162,7 @@ func (d *Writer) write(w WriteRequest) WriteResult {
 		if err := w.ctx.Err(); err != nil {
 			return WriteResult{Err: fmt.Errorf("write: %w", err)}
 		}
-		if err := d.stands(w.ctx, w); err != nil {
+		if err := d.checkPending(w.ctx, w); err != nil {
 			return WriteResult{Err: err}
 		}
 		world, err := d.World(w.ctx)
@@ -207,7 +207,7 @@ func (d *Writer) write(w WriteRequest) WriteResult {
 
 // plan judges a write on a state of the layers.
 func (d *Writer) plan(world *ops.World, w WriteRequest, note migrationNote) (ops.Outcome, history.Plan, error) {
-	outcome, err := world.Judge(w.Request.Write)
+	outcome, err := world.Validate(w.Request.Write)
 	if err != nil {
 		return ops.Outcome{}, history.Plan{}, err
 	}
@@ -245,7 +245,7 @@ func (d *Writer) carryOut(ctx context.Context, plan history.Plan) (bool, error) 
 		o, unsure, err := d.commitSurely(ctx, txn)
 		if err != nil {
 			if unsure {
-				if ours, unread := d.isOurs(ctx, plan.Record); ours && unread == nil {
+				if own, unread := d.isOwn(ctx, plan.Record); own && unread == nil {
 					return true, nil
 				}
 				err = fmt.Errorf("write outcome unknown: %w", err)
@@ -253,7 +253,7 @@ func (d *Writer) carryOut(ctx context.Context, plan history.Plan) (bool, error) 
 			return false, fmt.Errorf("store revision %d: %w", plan.Record.Number, BusyError(err))
 		}
 		if !o.Succeeded && unsure {
-			return d.isOurs(ctx, plan.Record)
+			return d.isOwn(ctx, plan.Record)
 		}
 		if !o.Succeeded {
 			return false, nil
@@ -281,9 +281,9 @@ func BusyError(err error) error {
 // writeAgain is the pause before that.
 const writeAgain = 50 * time.Millisecond
 
-// isOurs says whether the history has a revision as it was planned here: then a transaction
+// isOwn says whether the history has a revision as it was planned here: then a transaction
 // was done whose answer was lost.
-func (d *Writer) isOurs(ctx context.Context, planned history.Record) (bool, error) {
+func (d *Writer) isOwn(ctx context.Context, planned history.Record) (bool, error) {
 	state, err := history.Head(d.Reader(ctx))
 	if err != nil || state.Number < planned.Number {
 		return false, err

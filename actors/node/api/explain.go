@@ -37,10 +37,10 @@ func (n *Reader) Explain(_ context.Context, kind, id string) (nodeapi.Explanatio
 
 func (n *Reader) explainNetwork(id string) (nodeapi.Explanation, error) {
 	t := n.Topics
-	c, wanted := t.NetworkConfig.Get("", id)
+	c, desired := t.NetworkConfig.Get("", id)
 	s, seen := t.NetworkStatus.Get("", id)
 	x := nodeapi.Explanation{Object: "ni/" + id, Name: c.DisplayName, Causes: []nodeapi.Cause{}}
-	if !wanted && !seen {
+	if !desired && !seen {
 		return x, fmt.Errorf("explain network instance %s: %w: neither in the config nor on the host", id,
 			rest.ErrNotFound)
 	}
@@ -53,7 +53,7 @@ func (n *Reader) explainNetwork(id string) (nodeapi.Explanation, error) {
 	case r.Ready:
 		x.Summary = fmt.Sprintf("ready: %s at generation %d on bridge %s", s.State, s.Generation, s.Bridge) + n.wayOut(c, s)
 		x.Warning = s.Warning
-	case !wanted:
+	case !desired:
 		x.Summary = "not ready: not in the config"
 	case !seen:
 		x.Summary = "not ready: no bridge manager yet"
@@ -80,7 +80,7 @@ func (n *Reader) wayOut(c netinst.NetworkInstanceConfig, s netinst.NetworkInstan
 		text += " " + r.String()
 	}
 	for _, e := range n.Topics.PortStatus.All() {
-		if p := e.Value; p.Meant(c.Port) && p.Cost <= used.Cost && p.Trouble() != "" {
+		if p := e.Value; p.Matches(c.Port) && p.Cost <= used.Cost && p.Trouble() != "" {
 			text += fmt.Sprintf(", not port %s: %s", p.Label, p.Trouble())
 		}
 	}
@@ -90,7 +90,7 @@ func (n *Reader) wayOut(c netinst.NetworkInstanceConfig, s netinst.NetworkInstan
 // networkCauses are why a network is not ready; why is what Ready says.
 func (n *Reader) networkCauses(id, why string) []nodeapi.Cause {
 	t := n.Topics
-	c, wanted := t.NetworkConfig.Get("", id)
+	c, desired := t.NetworkConfig.Get("", id)
 	s, seen := t.NetworkStatus.Get("", id)
 	var out []nodeapi.Cause
 	if crash := n.networkCrashed(id); crash != "" {
@@ -99,12 +99,12 @@ func (n *Reader) networkCauses(id, why string) []nodeapi.Cause {
 	if !seen {
 		return []nodeapi.Cause{{Object: netstate.HostOwner, Text: n.whyNotYet(), Causes: n.opCauses(netstate.HostOwner, "")}}
 	}
-	if !wanted && s.State == netinst.Unclaimed {
+	if !desired && s.State == netinst.Unclaimed {
 		return []nodeapi.Cause{{Object: "config",
 			Text:   "no valid config was published since the daemon started, so whether it is still configured is unknown",
 			Causes: n.sourceCauses()}}
 	}
-	if !wanted {
+	if !desired {
 		out = append(out, nodeapi.Cause{Text: "being removed: not in the config"})
 	}
 	out = append(out, n.opCauses(id, "")...)
@@ -112,7 +112,7 @@ func (n *Reader) networkCauses(id, why string) []nodeapi.Cause {
 		cause := nodeapi.Cause{Text: s.Error}
 		for _, p := range n.ports() {
 			ps, _ := t.PortStatus.Get("", p.ID)
-			if text := p.Status.(nodeapi.PortStatus).Error; text != "" && ps.Meant(c.Port) {
+			if text := p.Status.(nodeapi.PortStatus).Error; text != "" && ps.Matches(c.Port) {
 				cause.Causes = append(cause.Causes, nodeapi.Cause{Object: "port/" + p.ID, Text: text})
 			}
 		}
@@ -165,10 +165,10 @@ func (n *Reader) opCauses(owner, adapter string) []nodeapi.Cause {
 
 func (n *Reader) explainApp(id string) (nodeapi.Explanation, error) {
 	t := n.Topics
-	c, wanted := t.AppConfig.Get("", id)
+	c, desired := t.AppConfig.Get("", id)
 	s, seen := t.AppStatus.Get("", id)
 	x := nodeapi.Explanation{Object: "app/" + id, Name: c.DisplayName, Causes: []nodeapi.Cause{}}
-	if !wanted && !seen {
+	if !desired && !seen {
 		return x, fmt.Errorf("explain app %s: %w: neither in the config nor on the host", id, rest.ErrNotFound)
 	}
 	if x.Name == "" {

@@ -15,25 +15,25 @@ import (
 
 // adapterView is all that is known of one adapter of an app.
 type adapterView struct {
-	app, id string // id is <app>/<index>
-	index   int
-	config  appnet.AppNetworkConfig
-	wish    netinst.UnderlayNetworkConfig
-	wanted  bool // the config has it
-	status  appnet.AdapterStatus
-	seen    bool
-	want    uint64 // TargetVersion of the app
+	app, id    string // id is <app>/<index>
+	index      int
+	config     appnet.AppNetworkConfig
+	desired    netinst.UnderlayNetworkConfig
+	configured bool // the config has it
+	status     appnet.AdapterStatus
+	known      bool
+	want       uint64 // TargetVersion of the app
 }
 
 func (n *Reader) adapterView(app string, index int) adapterView {
 	v := adapterView{app: app, id: AdapterID(app, index), index: index}
 	v.config, _ = n.Topics.AppConfig.Get("", app)
-	v.wish, v.wanted = v.config.Adapters[index]
+	v.desired, v.configured = v.config.Adapters[index]
 	s, _ := n.Topics.AppStatus.Get("", app)
 	v.want = s.TargetVersion
 	for _, a := range s.Adapters {
 		if a.Index == index {
-			v.status, v.seen = a, true
+			v.status, v.known = a, true
 		}
 	}
 	return v
@@ -42,7 +42,7 @@ func (n *Reader) adapterView(app string, index int) adapterView {
 func (n *Reader) explainAdapter(app string, index int) (nodeapi.Explanation, error) {
 	v := n.adapterView(app, index)
 	x := nodeapi.Explanation{Object: "adapter/" + v.id, Name: v.config.DisplayName, Causes: []nodeapi.Cause{}}
-	if !v.wanted && !v.seen {
+	if !v.configured && !v.known {
 		known := "the app is not in the config"
 		if len(v.config.Adapters) > 0 {
 			s, _ := n.Topics.AppStatus.Get("", app)
@@ -51,20 +51,20 @@ func (n *Reader) explainAdapter(app string, index int) (nodeapi.Explanation, err
 		return x, fmt.Errorf("explain adapter %s: %w: %s", v.id, rest.ErrNotFound, known)
 	}
 	crash := n.appCrashed(app)
-	activated := v.status.Activated == v.config.Activate && v.status.TargetVersion == v.want && v.seen
-	x.Ready = crash == "" && v.wanted && activated && v.status.NetworkInstance == v.wish.NetworkInstance
+	activated := v.status.Activated == v.config.Activate && v.status.TargetVersion == v.want && v.known
+	x.Ready = crash == "" && v.configured && activated && v.status.NetworkInstance == v.desired.NetworkInstance
 	switch {
 	case x.Ready && v.config.Activate:
 		x.Summary = fmt.Sprintf("ready: %s on network instance %s as %s", v.status.UnderlayStatus.IP,
-			n.networkName(v.wish.NetworkInstance), v.status.UnderlayStatus.HostIfName)
+			n.networkName(v.desired.NetworkInstance), v.status.UnderlayStatus.HostIfName)
 	case x.Ready:
 		x.Summary = "ready: inactive, as the app's activate is false"
-	case !v.wanted:
+	case !v.configured:
 		x.Summary = "not ready: not in the config, being removed"
 	case crash != "":
 		x.Summary, x.Causes = "not ready: its app network is down", []nodeapi.Cause{{Object: "app/" + app, Text: crash}}
 	default:
-		x.Summary = "not ready: not in its desired state on network instance " + n.networkName(v.wish.NetworkInstance)
+		x.Summary = "not ready: not in its desired state on network instance " + n.networkName(v.desired.NetworkInstance)
 	}
 	x.Warning = v.status.UnderlayStatus.DroppedText()
 	if !x.Ready && crash == "" {
@@ -87,30 +87,30 @@ func (n *Reader) adapterCauses(v adapterView) []nodeapi.Cause {
 	key.AppUUID, _ = uuid.Parse(v.app)
 	var out []nodeapi.Cause
 	for _, e := range t.AdapterStatus.All() { // what holds it elsewhere
-		if e.Key == key.String() && (!v.wanted || e.Scope != v.wish.NetworkInstance.String()) {
+		if e.Key == key.String() && (!v.configured || e.Scope != v.desired.NetworkInstance.String()) {
 			out = append(out, nodeapi.Cause{
 				Object: "ni/" + e.Scope, Text: "has not released it yet" + n.askedSince(e.Scope, key),
 				Causes: n.opCauses(e.Scope, key.String()),
 			})
 		}
 	}
-	if !v.wanted {
+	if !v.configured {
 		return out
 	}
-	id := v.wish.NetworkInstance.String()
+	id := v.desired.NetworkInstance.String()
 	object := "ni/" + id
 	if _, in := t.NetworkConfig.Get("", id); !in {
 		return append(out, nodeapi.Cause{Object: object, Text: "is not in the config: apply a config with networkInstances." +
 			id})
 	}
-	mine := n.opCauses(id, key.String())
-	tried := slices.ContainsFunc(mine, func(c nodeapi.Cause) bool { return c.Op != "" })
+	owned := n.opCauses(id, key.String())
+	tried := slices.ContainsFunc(owned, func(c nodeapi.Cause) bool { return c.Op != "" })
 	if r := n.networkReady(id); !r.Ready && !tried {
 		if x, err := n.explainNetwork(id); err == nil {
 			out = append(out, nodeapi.Cause{Object: object, Text: x.Summary, Causes: x.Causes})
 		}
 	}
-	out = append(out, mine...)
+	out = append(out, owned...)
 	asked, published := t.AdapterConfig.Get(id, key.String())
 	s, answered := t.AdapterStatus.Get(id, key.String())
 	switch {

@@ -33,9 +33,9 @@ func (n *Reader) Ready(_ context.Context, kind, id string) (nodeapi.Readiness, e
 // namelessNetwork says whether a network is left on the host of which only the number is known.
 func (n *Reader) namelessNetwork() bool {
 	for _, e := range n.Topics.Numbers.All() {
-		_, wanted := n.Topics.NetworkConfig.Get("", e.Key)
+		_, desired := n.Topics.NetworkConfig.Get("", e.Key)
 		_, seen := n.Topics.NetworkStatus.Get("", e.Key)
-		if !wanted && !seen {
+		if !desired && !seen {
 			return true
 		}
 	}
@@ -54,12 +54,12 @@ func (n *Reader) namelessAdapter() bool {
 func (n *Reader) networkReady(id string) nodeapi.Readiness {
 	t := n.Topics
 	settled := n.Settled() // before the rest: it is cleared before a number goes
-	c, wanted := t.NetworkConfig.Get("", id)
+	c, desired := t.NetworkConfig.Get("", id)
 	s, seen := t.NetworkStatus.Get("", id)
 	_, numbered := t.Numbers.Get("", id)
-	r := nodeapi.Readiness{Absent: !wanted && !seen && !numbered && settled && n.Settled()}
+	r := nodeapi.Readiness{Absent: !desired && !seen && !numbered && settled && n.Settled()}
 	switch {
-	case !wanted:
+	case !desired:
 		r.Why = "not in the config"
 	case !seen:
 		r.Why = n.whyNotYet()
@@ -95,8 +95,8 @@ func (n *Reader) behind(c netinst.NetworkInstanceConfig, s netinst.NetworkInstan
 		return fmt.Sprintf("generation %d is applied, %d is desired", s.Generation, c.Generation)
 	}
 	ports := slices.Collect(maps.Values(n.Topics.PortConfig.List("")))
-	if want := netinst.PortsMeant(c, ports); s.PortsMeant != want {
-		return fmt.Sprintf("ports of generation %q are applied, %q are desired", s.PortsMeant, want)
+	if want := netinst.DesiredPorts(c, ports); s.DesiredPorts != want {
+		return fmt.Sprintf("ports of generation %q are applied, %q are desired", s.DesiredPorts, want)
 	}
 	return ""
 }
@@ -105,12 +105,12 @@ const notTakenUp = "its newest config has not been processed yet"
 
 func (n *Reader) appReady(id string) nodeapi.Readiness {
 	t := n.Topics
-	c, wanted := t.AppConfig.Get("", id)
+	c, desired := t.AppConfig.Get("", id)
 	s, seen := t.AppStatus.Get("", id)
 	rec, _ := t.AppRecords.Get("", id)
-	r := nodeapi.Readiness{Absent: !wanted && !seen && !n.adapterLeft(id)}
+	r := nodeapi.Readiness{Absent: !desired && !seen && !n.adapterLeft(id)}
 	switch {
-	case !wanted:
+	case !desired:
 		r.Why = "not in the config"
 	case !seen:
 		r.Why = "its app network has not started"
@@ -138,8 +138,8 @@ func (n *Reader) appReady(id string) nodeapi.Readiness {
 func (n *Reader) networkBehind(c appnet.AppNetworkConfig) string {
 	for _, u := range c.Adapters {
 		id := u.NetworkInstance.String()
-		w, wanted := n.Topics.NetworkConfig.Get("", id)
-		if !wanted {
+		w, desired := n.Topics.NetworkConfig.Get("", id)
+		if !desired {
 			continue
 		}
 		s, _ := n.Topics.NetworkStatus.Get("", id)

@@ -29,7 +29,8 @@ func TestANameIsAbsentOnceNothingNamelessIsLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Reader{Topics: topics, Actors: nobodyDown{}, Settled: func() bool { return true }, Host: func() string { return "" }}
+	r := &Reader{Topics: topics, Actors: nobodyDown{}, Settled: func() bool { return true },
+		Host: func() string { return "" }}
 	absent := func(want bool, when string) {
 		t.Helper()
 		for _, kind := range []string{"ni", "app"} {
@@ -42,7 +43,8 @@ func TestANameIsAbsentOnceNothingNamelessIsLeft(t *testing.T) {
 	status, apps := topics.NetworkStatus.Publisher("test"), topics.AppStatus.Publisher("test")
 	absent(true, "nothing is there")
 	if err := errors.Join(numbers.Publish("", id, 1), adapters.Publish(id, id+"#0", netinst.AppAdapterConfig{}),
-		status.Publish("", id, netinst.NetworkInstanceStatus{}), apps.Publish("", id, appnet.AppNetworkStatus{})); err != nil {
+		status.Publish("", id, netinst.NetworkInstanceStatus{}),
+		apps.Publish("", id, appnet.AppNetworkStatus{})); err != nil {
 		t.Fatal(err)
 	}
 	absent(true, "others are there, and listed with their names")

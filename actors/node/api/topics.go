@@ -60,9 +60,9 @@ type Trouble struct {
 // Leases are the journalled addresses, MACs and numbers of one network.
 type Leases = map[netinst.AdapterKey]netinst.Lease
 
-// Stood says for which wish all of a network was made whose drift is only observed. After
+// AppliedMark says for which wish all of a network was made whose drift is only observed. After
 // another boot of the machine nothing of it is left to look at.
-type Stood struct {
+type AppliedMark struct {
 	Machine string `json:"machine"` // boot id
 	Mark    string `json:"mark"`    // "" for none
 }
@@ -122,7 +122,7 @@ type Topics struct {
 type Records struct {
 	Numbers    *pubsub.Topic[int]                  // key NI uuid; owner router
 	Leases     *pubsub.Topic[Leases]               // key NI uuid; owner the bridge manager
-	Stood      *pubsub.Topic[Stood]                // key NI uuid; owner the bridge manager
+	Applied    *pubsub.Topic[AppliedMark]          // key NI uuid; owner the bridge manager
 	AppRecords *pubsub.Topic[appnet.JournalRecord] // key app uuid; owner the app network
 	NodeRecord *pubsub.Topic[NodeRecord]           // key "node"; owner config
 }
@@ -162,7 +162,7 @@ func newRecords(j pubsub.Journal) Records {
 	return Records{
 		Numbers:    journalled[int]("network-instance-number", j),
 		Leases:     journalled[Leases]("network-instance-leases", j),
-		Stood:      journalled[Stood]("network-instance-stood", j),
+		Applied:    journalled[AppliedMark]("network-instance-stood", j),
 		AppRecords: journalled[appnet.JournalRecord]("app-record", j),
 		NodeRecord: journalled[NodeRecord]("node-record", j),
 	}

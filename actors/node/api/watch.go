@@ -18,7 +18,7 @@ const watchPace = 20 * time.Millisecond
 // Watch gives what there is and then every change of it. Topics only say that there is
 // something to see; what is told is what List shows, compared with what was told
 // before, so that both never differ.
-func (n *Reader) Watch(ctx context.Context, kinds []string, emit func(nodeapi.Seen) error) error {
+func (n *Reader) Watch(ctx context.Context, kinds []string, emit func(nodeapi.Observed) error) error {
 	wake := make(chan struct{}, 1)
 	defer n.wakeOn(func() {
 		select {
@@ -26,13 +26,13 @@ func (n *Reader) Watch(ctx context.Context, kinds []string, emit func(nodeapi.Se
 		default:
 		}
 	})()
-	told := map[string]nodeapi.Resource{}
+	reported := map[string]nodeapi.Resource{}
 	for first := true; ; first = false {
-		if err := n.tellChanges(ctx, kinds, told, emit); err != nil {
+		if err := n.sendChanges(ctx, kinds, reported, emit); err != nil {
 			return err
 		}
 		if first {
-			if err := emit(nodeapi.Seen{Time: time.Now(), Change: nodeapi.Synchronized}); err != nil {
+			if err := emit(nodeapi.Observed{Time: time.Now(), Change: nodeapi.Synchronized}); err != nil {
 				return err
 			}
 		}
@@ -80,8 +80,8 @@ func signal[V any](t *pubsub.Topic[V], f func()) (stop func()) {
 	return sub.Close
 }
 
-func (n *Reader) tellChanges(ctx context.Context, kinds []string, told map[string]nodeapi.Resource,
-	emit func(nodeapi.Seen) error) error {
+func (n *Reader) sendChanges(ctx context.Context, kinds []string, reported map[string]nodeapi.Resource,
+	emit func(nodeapi.Observed) error) error {
 	now := time.Now()
 	there := map[string]bool{}
 	for _, kind := range kinds {
@@ -92,24 +92,24 @@ func (n *Reader) tellChanges(ctx context.Context, kinds []string, told map[strin
 		for _, it := range items {
 			key := kind + "/" + it.ID
 			there[key] = true
-			old, known := told[key]
+			old, known := reported[key]
 			if known && reflect.DeepEqual(old, it) {
 				continue
 			}
-			told[key] = it
+			reported[key] = it
 			change := nodeapi.Modified
 			if !known {
 				change = nodeapi.Added
 			}
-			if err := emit(nodeapi.Seen{Time: now, Change: change, Object: &it}); err != nil {
+			if err := emit(nodeapi.Observed{Time: now, Change: change, Object: &it}); err != nil {
 				return err
 			}
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(told)) {
-		if it := told[key]; !there[key] {
-			delete(told, key)
-			if err := emit(nodeapi.Seen{Time: now, Change: nodeapi.Deleted, Object: &it}); err != nil {
+	for _, key := range slices.Sorted(maps.Keys(reported)) {
+		if it := reported[key]; !there[key] {
+			delete(reported, key)
+			if err := emit(nodeapi.Observed{Time: now, Change: nodeapi.Deleted, Object: &it}); err != nil {
 				return err
 			}
 		}
@@ -129,17 +129,17 @@ func (n *Reader) Events(ctx context.Context, q nodeapi.EventQuery, emit func(nod
 	defer sub.Close()
 	kept := true // the first drain is what is kept
 	for {
-		var news []nodeapi.Event
+		var pending []nodeapi.Event
 		for _, ch := range sub.Drain() {
 			if ch.Kind == pubsub.Created && concerns(ch.New, q.Of) {
-				news = append(news, ch.New)
+				pending = append(pending, ch.New)
 			}
 		}
 		if kept && q.Last > 0 {
-			news = news[max(0, len(news)-q.Last):]
+			pending = pending[max(0, len(pending)-q.Last):]
 		}
 		kept = false
-		for _, e := range news {
+		for _, e := range pending {
 			if err := emit(e); err != nil {
 				return err
 			}

@@ -31,7 +31,7 @@ func (c *Controller) End() int {
 	c.stop()
 	select {
 	case <-c.Ended:
-	case <-time.After(Patience):
+	case <-time.After(Timeout):
 		c.t.Fatalf("it did not end:\n%s", c.Err)
 	}
 	return c.Code
@@ -73,15 +73,15 @@ func (c *Controller) Client(pin, token string) *fleetapi.Client {
 	return client
 }
 
-// Told is what a request was answered with.
-type Told struct {
+// Reported is what a request was answered with.
+type Reported struct {
 	Status          int
 	Path, Tag, Text string // of the request that was answered in the end
 	Location        string
 }
 
 // Ask is one request to ConfigDB by HTTPS with the administrator's token; headers are NAME: VALUE.
-func (c *Controller) Ask(client *http.Client, method, path, body string, headers ...string) Told {
+func (c *Controller) Ask(client *http.Client, method, path, body string, headers ...string) Reported {
 	c.t.Helper()
 	r, err := http.NewRequestWithContext(c.t.Context(), method, "https://"+c.API+path, strings.NewReader(body))
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *Controller) Ask(client *http.Client, method, path, body string, headers
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return Told{w.StatusCode, w.Request.URL.Path, w.Header.Get("ETag"), strings.TrimSpace(string(text)),
+	return Reported{w.StatusCode, w.Request.URL.Path, w.Header.Get("ETag"), strings.TrimSpace(string(text)),
 		w.Header.Get("Location")}
 }
 

@@ -54,7 +54,7 @@ func Join(t testing.TB, command string, controllers ...string) *Node {
 	if n.creds, err = pki.OpenCredentials(t.TempDir(), id, nil); !errors.Is(err, pki.ErrNotJoined) {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
 	_, err = nodelink.Join(ctx, nodelink.JoinOptions{
 		Controller: flags["--controller"], Token: flags["--token"], Name: flags["--name"], Pin: pin, Credentials: n.creds,
@@ -141,9 +141,9 @@ func (n *Node) Received(m nodeproto.FromController) {
 	case nodeproto.Managed:
 		n.state.Managed = &m.On
 		n.report()
-	case nodeproto.Ask:
+	case nodeproto.Request:
 		data := []byte(`{"actions":[]}`)
-		if m.Kind == nodeproto.AskConfig {
+		if m.Kind == nodeproto.RequestConfig {
 			data = n.document
 		}
 		n.say(nodeproto.Answer{ID: m.ID, Data: data})
@@ -153,7 +153,7 @@ func (n *Node) Received(m nodeproto.FromController) {
 // Push waits for a push that holds a value.
 func (n *Node) Push(path []string, want any) nodeproto.Push {
 	n.t.Helper()
-	late := time.After(Patience)
+	late := time.After(Timeout)
 	for {
 		select {
 		case p := <-n.pushed:
@@ -180,7 +180,7 @@ func (n *Node) Connected() bool {
 // AwaitNode waits until a controller shows a node in a state.
 func AwaitNode(t testing.TB, client *fleetapi.Client, name, state string) {
 	t.Helper()
-	for late := time.Now().Add(Patience); ; {
+	for late := time.Now().Add(Timeout); ; {
 		n, err := client.Node(t.Context(), name)
 		if err == nil && n.State == state {
 			return

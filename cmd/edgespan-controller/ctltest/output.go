@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Patience bounds every wait of a test; nothing takes that long but on a machine that is busy.
-const Patience = 60 * time.Second
+// Timeout bounds every wait of a test; nothing takes that long but on a machine that is busy.
+const Timeout = 60 * time.Second
 
 // Output is output that a test waits for.
 type Output struct {
@@ -45,7 +45,7 @@ func (w *Output) now() (string, <-chan struct{}) {
 // Line waits for a line that has a text, and returns it; "" if ended is closed before.
 func (w *Output) Line(t testing.TB, part string, ended <-chan struct{}) string {
 	t.Helper()
-	late := time.After(Patience)
+	late := time.After(Timeout)
 	for {
 		text, more := w.now()
 		for l := range strings.SplitSeq(text, "\n") {

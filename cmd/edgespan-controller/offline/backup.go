@@ -18,8 +18,8 @@ import (
 	"edgespan/platform/store/backend"
 )
 
-// backupWait bounds a backup and a restore as a whole.
-const backupWait = time.Hour
+// backupTimeout bounds a backup and a restore as a whole.
+const backupTimeout = time.Hour
 
 const aboutBackup = `
 
@@ -45,16 +45,16 @@ An etcd can be read at any time.`,
 	}
 	r := bindReach(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := r.settle(a, cmd); err != nil {
+		if err := r.resolve(a, cmd); err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), backupWait)
+		ctx, cancel := context.WithTimeout(cmd.Context(), backupTimeout)
 		defer cancel()
 		head, err := backUp(ctx, a, r, args[0])
 		if err != nil {
 			return err
 		}
-		a.Say("%s: %d keys as of revision %d of the store %s", args[0], head.Keys, head.Revision, head.Store)
+		a.Printf("%s: %d keys as of revision %d of the store %s", args[0], head.Keys, head.Revision, head.Store)
 		return nil
 	}
 	return cmd

@@ -59,7 +59,7 @@ rotated by its files: the issuing certificate first, then all others that are tr
 			if err != nil {
 				return errors.Join(err, dir.Close())
 			}
-			a.Say(step.done, pin)
+			a.Printf(step.done, pin)
 			return dir.Close()
 		}
 		cmd.AddCommand(one)

@@ -139,14 +139,14 @@ not have loses its layer; a file that is not there changes nothing.` + aboutFile
 			message = "import " + strings.Join(names, " ")
 		}
 		var out fleetapi.Written
-		err = at(a, cmd, r, func(ctx context.Context, o office) error {
-			out, err = o.take(ctx, files, message, dryRun)
+		err = at(a, cmd, r, func(ctx context.Context, o adminClient) error {
+			out, err = o.importFiles(ctx, files, message, dryRun)
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		return tellWritten(a, out, output)
+		return printWritten(a, out, output)
 	}
 	return cmd
 }
@@ -162,13 +162,13 @@ func needs(flag, value, output string) error {
 	return nil
 }
 
-// tellWritten says what a write did.
-func tellWritten(a *serve.App, w fleetapi.Written, output string) error {
+// printWritten says what a write did.
+func printWritten(a *serve.App, w fleetapi.Written, output string) error {
 	for _, s := range w.Warnings {
-		a.Say("%s", term.Printable(s))
+		a.Printf("%s", term.Printable(s))
 	}
 	for _, s := range w.Unknown {
-		a.Say("unknown to the metadata: %s", term.Printable(s))
+		a.Printf("unknown to the metadata: %s", term.Printable(s))
 	}
 	if output == "json" {
 		return a.PrintJSON(w)
@@ -201,8 +201,8 @@ among them; what they held is kept beside them as FILE.bak. A new file is for it
 			return err
 		}
 		var files history.Files
-		err := at(a, cmd, r, func(ctx context.Context, o office) (err error) {
-			files, err = o.give(ctx)
+		err := at(a, cmd, r, func(ctx context.Context, o adminClient) (err error) {
+			files, err = o.exportFiles(ctx)
 			return err
 		})
 		if err != nil {
@@ -213,7 +213,7 @@ among them; what they held is kept beside them as FILE.bak. A new file is for it
 			return err
 		}
 		for _, path := range left {
-			a.Say("%s: unchanged: the fleet has no such config", path)
+			a.Printf("%s: unchanged: the fleet has no such config", path)
 		}
 		for _, path := range written {
 			fmt.Fprintln(a.Out, path)
@@ -224,8 +224,8 @@ among them; what they held is kept beside them as FILE.bak. A new file is for it
 }
 
 // at opens the office that flags name, does something there, and closes it.
-func at(a *serve.App, cmd *cobra.Command, r *reach, do func(context.Context, office) error) error {
-	ctx, cancel := context.WithTimeout(cmd.Context(), officeWait)
+func at(a *serve.App, cmd *cobra.Command, r *reach, do func(context.Context, adminClient) error) error {
+	ctx, cancel := context.WithTimeout(cmd.Context(), adminTimeout)
 	defer cancel()
 	o, err := r.open(ctx, a, cmd)
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 	"edgespan/platform/store/etcd"
 )
 
-// stepWait bounds one step of a restore.
-const stepWait = time.Minute
+// stepTimeout bounds one step of a restore.
+const stepTimeout = time.Minute
 
 // inUse is a store that nothing can be restored into.
 func inUse(why string) error {
@@ -67,7 +67,7 @@ taken out of use since.`,
 		if newCA {
 			c.Drop(history.FleetKey())
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), backupWait)
+		ctx, cancel := context.WithTimeout(cmd.Context(), backupTimeout)
 		defer cancel()
 		return restore(ctx, a, o, c)
 	}
@@ -137,10 +137,10 @@ func restore(ctx context.Context, a *serve.App, o *serve.Options, c *backup.Copy
 	if err := bringBack(ctx, s, c, uuid.NewString(), time.Now()); err != nil {
 		return err
 	}
-	a.Say("restored %d keys as of %s, revision %d of the store %s, into the store %s", c.Header.Keys,
+	a.Printf("restored %d keys as of %s, revision %d of the store %s, into the store %s", c.Header.Keys,
 		c.Header.Time.Format(time.RFC3339), c.Header.Revision, c.Header.Store, s.ID())
 	if note != "" {
-		a.Say("%s", note)
+		a.Printf("%s", note)
 	}
 	return nil
 }
@@ -230,7 +230,7 @@ func (b bringing) clear(ctx context.Context, at kv.Revision) (kv.Revision, error
 
 // do does one transaction.
 func (b bringing) do(ctx context.Context, txn kv.Txn) (kv.Revision, error) {
-	ctx, cancel := context.WithTimeout(ctx, stepWait)
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	o, err := b.store.Commit(ctx, txn)
 	if err != nil {

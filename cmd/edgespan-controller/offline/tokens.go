@@ -13,7 +13,7 @@ import (
 	"edgespan/platform/pki"
 )
 
-const aboutOffice = `
+const aboutAdmin = `
 
 With --controller a running controller is asked; without it the store of --data-dir or
 --etcd is opened, which no controller may hold then.`
@@ -36,7 +36,7 @@ func newTokenAdd(a *serve.App) *cobra.Command {
 		Use:   "add NAME --role viewer|operator|admin",
 		Short: "Create a token for a person or a program, and print it once",
 		Long: "Create a token for a person or a program, and print it once: the controller keeps only its hash." +
-			aboutOffice,
+			aboutAdmin,
 		Example: "  edgespan-controller token add anna --role operator >anna.token",
 		Args:    term.ExactArgs(1, "one NAME"),
 	}
@@ -53,7 +53,7 @@ func newTokenAdd(a *serve.App) *cobra.Command {
 			end := time.Now().Add(life).UTC()
 			t.Expires = &end
 		}
-		return at(a, cmd, r, func(ctx context.Context, o office) error {
+		return at(a, cmd, r, func(ctx context.Context, o adminClient) error {
 			text, err := o.token(ctx, t)
 			if err != nil {
 				return err
@@ -72,7 +72,7 @@ func newInvite(a *serve.App) *cobra.Command {
 		Use:   "invite NODE",
 		Short: "Create a join token for a node, and print the command to run there",
 		Long: "Create a join token for the name of a node, and print the command to run on the node. The token is valid " +
-			"for one join." + aboutOffice,
+			"for one join." + aboutAdmin,
 		Example: "  edgespan-controller invite ulm-1 --life 2h",
 		Args:    term.ExactArgs(1, "one NODE"),
 	}
@@ -84,7 +84,7 @@ func newInvite(a *serve.App) *cobra.Command {
 		if life <= 0 {
 			return term.Invalid("--life", life, "more than 0s")
 		}
-		return at(a, cmd, r, func(ctx context.Context, o office) error {
+		return at(a, cmd, r, func(ctx context.Context, o adminClient) error {
 			i, err := o.invite(ctx, args[0], life, replace)
 			if err != nil {
 				return err

@@ -38,21 +38,21 @@ type access struct {
 	uri      string              // of Keystone, for those who have no token
 	roles    map[string]configdbapi.Role
 	projects []string
-	guesses  *rest.Guesses
+	limiter  *rest.AuthLimiter
 }
 
-// everybody is the authenticator of --auth none.
-type everybody struct{}
+// anyoneAuth is the authenticator of --auth none.
+type anyoneAuth struct{}
 
-func (everybody) Authenticate(*http.Request) (configdbapi.Caller, error) {
+func (anyoneAuth) Authenticate(*http.Request) (configdbapi.Caller, error) {
 	return configdbapi.Caller{Name: "local", Role: configdbapi.Admin, Via: rest.ViaLoopback}, nil
 }
-func (everybody) Challenges() []string { return nil }
+func (anyoneAuth) Challenges() []string { return nil }
 
 // factsAuth says who asks ConfigDB.
 func (s *service) factsAuth() configdbapi.Authenticator {
 	if s.o.Auth == AuthNone {
-		return everybody{}
+		return anyoneAuth{}
 	}
 	return s.access
 }
@@ -61,7 +61,7 @@ func (s *service) factsAuth() configdbapi.Authenticator {
 func (s *service) openAccess() error {
 	a := &access{tokens: func(ctx context.Context, hash string) (fleetapi.Caller, error) {
 		return s.fleet.Authenticate(ctx, hash)
-	}, known: func(hash string) (fleetapi.Caller, bool) { return s.fleet.Known(hash) }, guesses: rest.NewGuesses()}
+	}, known: func(hash string) (fleetapi.Caller, bool) { return s.fleet.Known(hash) }, limiter: rest.NewAuthLimiter()}
 	s.access = a
 	var faults []error
 	failed := func(flag string, err error) {
@@ -71,19 +71,19 @@ func (s *service) openAccess() error {
 		}
 		faults = append(faults, err)
 	}
-	told := func(what string) func(error) {
+	reported := func(what string) func(error) {
 		return func(err error) { s.log.Error(what+": reload failed: the previous ones stay in use", zap.Error(err)) }
 	}
 	var err error
 	if a.callers, err = s.issuer.authority.Callers(pki.OtherCA{Cert: string(s.o.ClientCAFile),
-		CRL: string(s.o.ClientCRLFile)}, told("clients' CAs")); err != nil {
+		CRL: string(s.o.ClientCRLFile)}, reported("clients' CAs")); err != nil {
 		failed("client-ca-file", err)
 	} else if err := a.callers.Stale(); err != nil {
 		s.log.Warn("--client-crl-file: expired: its certificates stay revoked, newer revocations of its CA are unknown",
 			zap.Error(err))
 	}
 	if s.o.PasswdFile != "" {
-		if a.passwd, err = passwd.Open(string(s.o.PasswdFile), roleWords(), told("passwords")); err != nil {
+		if a.passwd, err = passwd.Open(string(s.o.PasswdFile), roleWords(), reported("passwords")); err != nil {
 			failed("passwd-file", err)
 		}
 	}
@@ -185,7 +185,7 @@ var errGuess = errors.New("unknown")
 // Authenticate finds out who asks. One who says nothing is no guess: many clients ask for the
 // challenges first.
 func (a *access) Authenticate(r *http.Request) (configdbapi.Caller, error) {
-	token, word, secret, err := said(r)
+	token, word, secret, err := credentials(r)
 	if err != nil {
 		return configdbapi.Caller{}, err
 	}
@@ -206,7 +206,7 @@ func (a *access) Authenticate(r *http.Request) (configdbapi.Caller, error) {
 		return configdbapi.Caller{}, a.unknown("Authorization: unsupported scheme %.40q", word)
 	}
 	var caller configdbapi.Caller
-	wait := a.guesses.Look(r.Context(), r.RemoteAddr, kind, func() (wrong bool) {
+	wait := a.limiter.Check(r.Context(), r.RemoteAddr, kind, func() (wrong bool) {
 		caller, err = look()
 		return errors.Is(err, errGuess)
 	})
@@ -244,8 +244,8 @@ func (a *access) atOnce(r *http.Request, token, word, secret string) (configdbap
 	return caller, err == nil
 }
 
-// said is what the headers say: a token of X-Auth-Token, or the two words of Authorization.
-func said(r *http.Request) (token, word, secret string, err error) {
+// credentials is what the headers say: a token of X-Auth-Token, or the two words of Authorization.
+func credentials(r *http.Request) (token, word, secret string, err error) {
 	all := slices.Concat(r.Header.Values("X-Auth-Token"), r.Header.Values("Authorization"))
 	all = slices.DeleteFunc(all, func(s string) bool { return s == "" })
 	if len(all) > 1 {

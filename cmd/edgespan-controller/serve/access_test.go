@@ -79,7 +79,7 @@ func TestWhoAsksConfigDB(t *testing.T) {
 		if strings.HasPrefix(got, "401") && !strings.HasSuffix(got, known) && !strings.HasSuffix(got, "mutually exclusive") {
 			t.Errorf("%s: does not say what is allowed: %s", c.name, got)
 		}
-		g.s.access.guesses = rest.NewGuesses()
+		g.s.access.limiter = rest.NewAuthLimiter()
 	}
 	want := fmt.Sprintf(`[Keystone uri=%q Basic realm="edgespan" Bearer realm="edgespan"]`, g.s.access.uri)
 	if got := fmt.Sprint(g.s.factsAuth().Challenges()); got != want || !strings.HasSuffix(g.s.access.uri, "/v3") {
@@ -143,21 +143,21 @@ func TestWhoGuessesKeepsNobodyOut(t *testing.T) {
 	t.Parallel() // it waits for a second
 	g := newGate(t)
 	nobody, node := g.client(nil), g.node(uuid.New())
-	for range 2 * rest.GuessBurst { // who says nothing does not guess
+	for range 2 * rest.AuthBurst { // who says nothing does not guess
 		if got := g.ask(nobody); !strings.HasPrefix(got, "401") {
 			t.Fatal(got)
 		}
 	}
 	words := []string{"X-Auth-Token: nonsense", "Authorization: Bearer x", "X-Auth-Token: " +
 		g.operator[:len(g.operator)-4] + "AAAA"}
-	told := map[string]bool{g.ask(nobody, "Basic: mallory:wrong"): true, g.ask(nobody, "Basic: paul:wrong"): true}
-	for i := range 2 * rest.GuessBurst {
+	reported := map[string]bool{g.ask(nobody, "Basic: mallory:wrong"): true, g.ask(nobody, "Basic: paul:wrong"): true}
+	for i := range 2 * rest.AuthBurst {
 		if got := g.ask(nobody, words[i%len(words)]); !strings.HasPrefix(got, "401") {
 			t.Fatalf("guess %d: %s", i, got)
 		}
 	}
-	if told[g.ask(nobody, "Basic: paul:wrong")] = true; len(told) != 1 {
-		t.Errorf("what is told of wrong passwords differs: %v", told)
+	if reported[g.ask(nobody, "Basic: paul:wrong")] = true; len(reported) != 1 {
+		t.Errorf("what is told of wrong passwords differs: %v", reported)
 	}
 	for said, want := range map[string]string{
 		"X-Auth-Token: " + g.keystone.Issue("anna", "services"): "anna admin", "Authorization: Bearer " +
@@ -245,7 +245,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	a := &access{tokens: f.Authenticate, known: f.Known, passwd: file, guesses: rest.NewGuesses()}
+	a := &access{tokens: f.Authenticate, known: f.Known, passwd: file, limiter: rest.NewAuthLimiter()}
 	for name, set := range map[string]func(r *http.Request){
 		"token": func(r *http.Request) { r.Header.Set("X-Auth-Token", text) },
 		"basic": func(r *http.Request) { r.SetBasicAuth("paul", "right") },

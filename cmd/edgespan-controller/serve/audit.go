@@ -49,7 +49,7 @@ type auditPart struct {
 }
 
 // openAuditLog opens the log whose files have some path each. Most is the bound of all its files; 0 is none.
-func openAuditLog(path func(file string) string, most int64, say *zap.Logger) (*auditLog, error) {
+func openAuditLog(path func(file string) string, limit int64, say *zap.Logger) (*auditLog, error) {
 	a := &auditLog{}
 	for _, p := range auditParts {
 		l, err := datadir.OpenAudit(path(p.file))
@@ -57,7 +57,7 @@ func openAuditLog(path func(file string) string, most int64, say *zap.Logger) (*
 			return nil, errors.Join(err, a.close())
 		}
 		a.parts = append(a.parts, &auditPart{
-			log: l, rotation: &datadir.Rotation{Path: path(p.file), Limit: most * p.eighth / 8 / auditFiles,
+			log: l, rotation: &datadir.Rotation{Path: path(p.file), Limit: limit * p.eighth / 8 / auditFiles,
 				Keep: auditFiles - 1},
 			refusals: rest.NewRefusals(), say: say,
 		})

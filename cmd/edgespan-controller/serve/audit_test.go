@@ -16,9 +16,9 @@ import (
 )
 
 // openAudit opens an audit log in a folder.
-func openAudit(t *testing.T, dir string, most int64) *auditLog {
+func openAudit(t *testing.T, dir string, limit int64) *auditLog {
 	t.Helper()
-	a, err := openAuditLog(func(file string) string { return filepath.Join(dir, file) }, most, zap.NewNop())
+	a, err := openAuditLog(func(file string) string { return filepath.Join(dir, file) }, limit, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func (o *Options) checkCertificates(no func(error)) {
 func (o *Options) pki(names []string, revoked *pki.Revocations) pki.Options {
 	const day = 24 * time.Hour
 	return pki.Options{
-		Dir: string(o.DataDir), Outside: pki.Outside{Cert: string(o.CACert), Key: string(o.CAKey)}, Names: names,
+		Dir: string(o.DataDir), External: pki.ExternalCA{Cert: string(o.CACert), Key: string(o.CAKey)}, Names: names,
 		Revoked:  revoked,
 		API:      pki.Files{Cert: string(o.APICert), Key: string(o.APIKey)},
 		NodeLife: time.Duration(o.NodeDays) * day, ServerLife: time.Duration(o.ServerDays) * day,

@@ -34,9 +34,9 @@ func TestAControllerWithoutItsOutsideCertificateServes(t *testing.T) {
 		!strings.Contains(c.Err.String(), "gone.crt") {
 		t.Errorf("it says nothing of it: %s", c.Err)
 	}
-	told := c.Ask(c.Browser(c.Pin()), http.MethodGet, "/readyz", "")
-	if told.Status != http.StatusOK || !strings.Contains(told.Text, `"warnings":["--api-cert: `) ||
-		strings.Contains(told.Text, dir) {
-		t.Errorf("%+v", told)
+	reported := c.Ask(c.Browser(c.Pin()), http.MethodGet, "/readyz", "")
+	if reported.Status != http.StatusOK || !strings.Contains(reported.Text, `"warnings":["--api-cert: `) ||
+		strings.Contains(reported.Text, dir) {
+		t.Errorf("%+v", reported)
 	}
 }

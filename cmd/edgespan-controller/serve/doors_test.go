@@ -39,16 +39,16 @@ func TestWhoHasLoggedInKeepsItsConnection(t *testing.T) {
 			}
 		}
 		get()
-		var strangers []io.Closer
+		var unknownNodes []io.Closer
 		for i := range 2 {
 			s, err := tls.DialWithDialer(dialer, "tcp", c.API, &tls.Config{InsecureSkipVerify: true})
 			if err != nil {
 				t.Fatalf("%s: stranger %d: %v", path, i, err)
 			}
-			strangers = append(strangers, s)
+			unknownNodes = append(unknownNodes, s)
 		}
 		get()
-		for _, s := range strangers {
+		for _, s := range unknownNodes {
 			s.Close()
 		}
 		transport.CloseIdleConnections()

@@ -17,7 +17,7 @@ import (
 // node notices what becomes of them.
 func (s *service) startFacts(mask []byte) (err error) {
 	s.facts, err = configdb.Start(configdb.Options{
-		Store: s.ground.store, Log: s.log.Named("facts"), Memory: int(s.o.FactsMemory) << 20, Key: mask,
+		Store: s.foundation.store, Log: s.log.Named("facts"), Memory: int(s.o.FactsMemory) << 20, Key: mask,
 		Keep: uint64(s.o.FactsVersions), KeepOwn: uint64(s.o.FactsNodeVersions), Quota: int64(s.o.FactsNodesMB) << 20,
 	})
 	return err
@@ -26,7 +26,7 @@ func (s *service) startFacts(mask []byte) (err error) {
 // awaitFacts waits until facts can be served. Without them the controller serves its nodes all
 // the same, and ConfigDB answers 503 until they can.
 func (s *service) awaitFacts(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	if err := s.facts.Ready(ctx); err != nil {
 		s.log.Error("facts unavailable: ConfigDB is starting", zap.Error(err))
@@ -55,7 +55,7 @@ func (s *service) serveFacts(bodies *rest.Bodies, answers *rest.Answers) {
 	s.api.RegisterOnShutdown(end)
 	opts := []configdbapi.Option{
 		rest.WithBodies(bodies), rest.WithAnswers(answers),
-		configdbapi.WithStored(s.ground.stored, s.ground.store.Scarce), rest.WithVersion(s.app.Version),
+		configdbapi.WithStored(s.foundation.stored, s.foundation.store.Scarce), rest.WithVersion(s.app.Version),
 		rest.WithAudit(s.audit.record), rest.WithIntents(s.audit.intent), rest.WithEnd(ctx),
 		configdbapi.WithNamed(s.fleet.FactsEnvironment),
 		rest.WithFailures(func(method, path string, err error) {

@@ -19,13 +19,13 @@ const (
 	firstLife = 24 * time.Hour
 )
 
-// welcome waits until the controller can serve. At its first start it makes an
+// printBootstrap waits until the controller can serve. At its first start it makes an
 // administrator's token, and says on stderr where that is and how a node joins.
-func (s *service) welcome(ctx context.Context) error {
+func (s *service) printBootstrap(ctx context.Context) error {
 	if err := awaitReady(ctx, s.fleet); err != nil {
 		return err
 	}
-	if _, err := s.ground.dir.Token(); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.foundation.dir.Token(); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	how := "to join a node, run the command that this prints: edgespan nodes invite NAME"
@@ -44,9 +44,9 @@ func (s *service) welcome(ctx context.Context) error {
 	if err := s.adminToken(ctx); err != nil {
 		return fmt.Errorf("make the admin token: %w", err)
 	}
-	s.app.Say("admin token: %s", s.ground.dir.TokenFile())
-	s.app.Say("CA sha256:   %s", s.issuer.Pin())
-	s.app.Say("%s", how)
+	s.app.Printf("admin token: %s", s.foundation.dir.TokenFile())
+	s.app.Printf("CA sha256:   %s", s.issuer.Pin())
+	s.app.Printf("%s", how)
 	return nil
 }
 
@@ -57,7 +57,7 @@ func (s *service) adminToken(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	base := "admin@" + s.ground.replica
+	base := "admin@" + s.foundation.replica
 	var old []string
 	for _, t := range have {
 		if t.Name == base || strings.HasPrefix(t.Name, base+".") {
@@ -72,7 +72,7 @@ func (s *service) adminToken(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.ground.dir.KeepToken(text); err != nil {
+	if err := s.foundation.dir.KeepToken(text); err != nil {
 		return err
 	}
 	for _, name := range old { // the last one: a fleet always has an administrator
@@ -85,7 +85,7 @@ func (s *service) adminToken(ctx context.Context) error {
 
 // awaitReady waits until requests can be served.
 func awaitReady(ctx context.Context, fleet running) error {
-	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()

@@ -10,12 +10,12 @@ import (
 // Fleet is a controller on the store that speaks to nobody: what judges a write is the same as ever.
 type Fleet struct {
 	running
-	ground *ground
+	foundation *foundation
 }
 
 // OpenFleet starts one, with the data folder and the store that o names; no other controller has them then.
 func OpenFleet(ctx context.Context, a *App, o *Options) (*Fleet, error) {
-	g, err := openGround(ctx, o, a.Version, newLogger(a.Err, zapcore.WarnLevel))
+	g, err := openFoundation(ctx, o, a.Version, newLogger(a.Err, zapcore.WarnLevel))
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func OpenFleet(ctx context.Context, a *App, o *Options) (*Fleet, error) {
 
 // Close ends it, and gives the data folder and the store back.
 func (f *Fleet) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), drainWait)
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
-	return errors.Join(f.Stop(ctx), f.ground.close())
+	return errors.Join(f.Stop(ctx), f.foundation.close())
 }

@@ -49,7 +49,7 @@ func TestANodeJoinsByThePrintedCommandAndIsPushedTo(t *testing.T) {
 		if cause == nil || !strings.Contains(cause.Error(), "shutting down") {
 			t.Errorf("the node was sent away with %v", cause)
 		}
-	case <-time.After(ctltest.Patience):
+	case <-time.After(ctltest.Timeout):
 		t.Fatal("the node was not sent away")
 	}
 	again := program.Start(t, dir, "--node-listen", c.Nodes)
@@ -153,7 +153,7 @@ func TestAWriteToItsConfigChangesTheRunningController(t *testing.T) {
 	set(`{"flags":{"config_confirm_timeout_s":"60","joins_per_second":"2"}}`)
 	select {
 	case <-c.Ended:
-	case <-time.After(ctltest.Patience):
+	case <-time.After(ctltest.Timeout):
 		t.Fatal("REBOOT did not end it")
 	}
 	if c.Code != term.ExitOK {

@@ -40,20 +40,20 @@ func TestKilledAtAnyInstantTheControllerKeepsWhatItAcknowledged(t *testing.T) {
 	}
 	dir := t.TempDir()
 	acked, sent := make([]int, killWriters), make([]int, killWriters)
-	told := map[uint64]string{} // what was acknowledged, by revision
+	reported := map[uint64]string{} // what was acknowledged, by revision
 	var lastRevision uint64
 	end := time.Now().Add(killBudget)
 	done, writes := 0, 0
 	for ; done < rounds && time.Now().Before(end); done++ {
 		v := victim{ctltest.StartProcess(t, dir)}
 		revision := v.check(t, acked, sent)
-		v.checkHistory(t, told)
+		v.checkHistory(t, reported)
 		if revision < lastRevision {
 			t.Fatalf("kill %d: the history went back from revision %d to %d", done, lastRevision, revision)
 		}
 		before := sum(acked)
 		lastRevision = max(revision,
-			v.writeUntilKilled(t, acked, sent, told, time.Duration(rand.IntN(40_000))*time.Microsecond))
+			v.writeUntilKilled(t, acked, sent, reported, time.Duration(rand.IntN(40_000))*time.Microsecond))
 		writes += sum(acked) - before
 		if t.Failed() {
 			return
@@ -61,7 +61,7 @@ func TestKilledAtAnyInstantTheControllerKeepsWhatItAcknowledged(t *testing.T) {
 	}
 	v := victim{ctltest.StartProcess(t, dir)}
 	v.check(t, acked, sent)
-	v.checkHistory(t, told)
+	v.checkHistory(t, reported)
 	v.Kill(t)
 	t.Logf("%d kills, %d acknowledged writes", done, writes)
 	if done < killsShort || writes < done {
@@ -102,24 +102,24 @@ func (v victim) check(t *testing.T, acked, sent []int) uint64 {
 
 // checkHistory looks for each write that was acknowledged since the last look: a later write
 // of the same writer hides a lost one from the layer, and not from the history.
-func (v victim) checkHistory(t *testing.T, told map[uint64]string) {
+func (v victim) checkHistory(t *testing.T, reported map[uint64]string) {
 	t.Helper()
-	if len(told) == 0 {
+	if len(reported) == 0 {
 		return
 	}
-	newest := slices.Max(slices.Collect(maps.Keys(told)))
-	oldest := slices.Min(slices.Collect(maps.Keys(told)))
+	newest := slices.Max(slices.Collect(maps.Keys(reported)))
+	oldest := slices.Min(slices.Collect(maps.Keys(reported)))
 	editions, err := v.Client.History(t.Context(),
 		fleetapi.HistoryQuery{Before: newest + 1, Limit: int(newest-oldest) + 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range editions {
-		if told[e.Number] == e.Message {
-			delete(told, e.Number)
+		if reported[e.Number] == e.Message {
+			delete(reported, e.Number)
 		}
 	}
-	for number, message := range told {
+	for number, message := range reported {
 		t.Errorf("revision %d, %s, was acknowledged and is not there", number, message)
 	}
 }
@@ -128,9 +128,10 @@ func writer(w int) string { return fmt.Sprintf("w%d", w) }
 
 // writeUntilKilled lets all writers write, one write after the other, until the process is
 // killed; it returns the newest revision that was acknowledged.
-func (v victim) writeUntilKilled(t *testing.T, acked, sent []int, told map[uint64]string, after time.Duration) uint64 {
+func (v victim) writeUntilKilled(t *testing.T, acked, sent []int, reported map[uint64]string,
+	after time.Duration) uint64 {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), ctltest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), ctltest.Timeout)
 	defer cancel()
 	var wg sync.WaitGroup
 	var mu sync.Mutex // of told
@@ -152,10 +153,10 @@ func (v victim) writeUntilKilled(t *testing.T, acked, sent []int, told map[uint6
 				}
 				acked[w], newest[w] = sent[w], out.Revision
 				mu.Lock()
-				if other, twice := told[out.Revision]; twice {
+				if other, twice := reported[out.Revision]; twice {
 					t.Errorf("revision %d is %s, and %s=%s", out.Revision, other, writer(w), value)
 				}
-				told[out.Revision] = writer(w) + "=" + value
+				reported[out.Revision] = writer(w) + "=" + value
 				mu.Unlock()
 				select {
 				case first <- struct{}{}:

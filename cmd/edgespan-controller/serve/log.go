@@ -14,8 +14,8 @@ import (
 // Bounds of the log: while a disk is full, or the store is away, ten thousand nodes have the same
 // to say each second.
 const (
-	mostAlike  = 100 // lines of one text in a minute
-	mostTexts  = 1000
+	maxAlike   = 100 // lines of one text in a minute
+	maxTexts   = 1000
 	alikeSince = time.Minute
 )
 
@@ -59,7 +59,7 @@ func (c *fewAlike) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.Che
 
 // Write writes a line, or counts it.
 func (c *fewAlike) Write(e zapcore.Entry, fields []zapcore.Field) error {
-	left, take := c.texts.take(e.Time, e.Message)
+	left, take := c.texts.admit(e.Time, e.Message)
 	if !take {
 		return nil
 	}
@@ -69,13 +69,13 @@ func (c *fewAlike) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	return c.Core.Write(e, fields)
 }
 
-// take says whether a line is written, and how many of its text were not since the last one.
-func (t *texts) take(now time.Time, text string) (left int, take bool) {
+// admit says whether a line is written, and how many of its text were not since the last one.
+func (t *texts) admit(now time.Time, text string) (left int, take bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a := t.by[text]
 	if a == nil {
-		if len(t.by) >= mostTexts {
+		if len(t.by) >= maxTexts {
 			clear(t.by)
 		}
 		a = &alike{from: now}
@@ -84,7 +84,7 @@ func (t *texts) take(now time.Time, text string) (left int, take bool) {
 	if now.Sub(a.from) >= alikeSince || now.Before(a.from) {
 		a.from, a.n = now, 0
 	}
-	if a.n++; a.n > mostAlike {
+	if a.n++; a.n > maxAlike {
 		a.left++
 		return 0, false
 	}

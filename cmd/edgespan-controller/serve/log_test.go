@@ -22,7 +22,7 @@ func TestManyLinesAlikeAreFew(t *testing.T) {
 		}
 		log.Info("another")
 		log.Debug("none")
-		if n := strings.Count(out.String(), "store the state"); n != mostAlike ||
+		if n := strings.Count(out.String(), "store the state"); n != maxAlike ||
 			strings.Count(out.String(), "another") != 1 || strings.Contains(out.String(), "none") {
 			t.Errorf("%d lines: %s", n, out.String())
 		}

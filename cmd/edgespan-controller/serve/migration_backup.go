@@ -16,14 +16,14 @@ import (
 	"edgespan/platform/store/backend"
 )
 
-// mostBackups of those before migrations are kept; the oldest goes once a new one is on the disk.
-const mostBackups = 3
+// maxBackups of those before migrations are kept; the oldest goes once a new one is on the disk.
+const maxBackups = 3
 
 // migrationBackups is what the names of these files look like. The time in them sorts.
 const migrationBackups = "migration-*.backup"
 
 // backUpBefore writes a backup of the store into the data folder, before layers are migrated.
-func (g *ground) backUpBefore(ctx context.Context, now time.Time) (string, error) {
+func (g *foundation) backUpBefore(ctx context.Context, now time.Time) (string, error) {
 	source, err := backup.Open(backend.NewReader(ctx, g.store),
 		backup.Header{Version: g.version, Store: g.store.ID(), Time: now})
 	if err != nil {
@@ -39,7 +39,7 @@ func (g *ground) backUpBefore(ctx context.Context, now time.Time) (string, error
 		return "", fmt.Errorf("back up: look for older backups: %w", err)
 	}
 	slices.Sort(all)
-	for _, old := range all[:max(len(all)-mostBackups, 0)] {
+	for _, old := range all[:max(len(all)-maxBackups, 0)] {
 		if err := os.Remove(old); err != nil {
 			return "", fmt.Errorf("back up: remove an older backup: %w", err)
 		}

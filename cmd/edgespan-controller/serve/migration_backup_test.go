@@ -24,11 +24,11 @@ func TestBackupsBeforeMigrationsAreWholeAndFew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &ground{dir: dir, store: s}
+	g := &foundation{dir: dir, store: s}
 	defer func() { _ = g.close() }()
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	var files []string
-	for n := range mostBackups + 2 {
+	for n := range maxBackups + 2 {
 		if _, err := s.Commit(t.Context(), kv.Txn{Then: []kv.Op{kv.Put("head", fmt.Append(nil, n))}}); err != nil {
 			t.Fatal(err)
 		}

@@ -37,10 +37,10 @@ const (
 
 // apiBounds are those of the connections of the API.
 func apiBounds(perAddress int) conns.Bounds {
-	most := max(apiConnections, 2*perAddress)
+	limit := max(apiConnections, 2*perAddress)
 	return conns.Bounds{
-		Strangers: most, PerAddress: perAddress, Crowded: crowded, Grace: loginGrace, Returning: most / 4,
-		Known: most, PerCaller: max(most/4, perAddress), PerMachine: crowded, Patience: loginTime, Unknown: loginBytes,
+		UnknownNodes: limit, PerAddress: perAddress, Crowded: crowded, Grace: loginGrace, Returning: limit / 4,
+		Known: limit, PerCaller: max(limit/4, perAddress), PerMachine: crowded, Timeout: loginTime, Unknown: loginBytes,
 	}
 }
 

@@ -87,16 +87,16 @@ func envName(flag string) string {
 	return "EDGESPAN_CONTROLLER_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// tellLeftOut logs what was left out.
-func tellLeftOut(log *zap.Logger, left []leftOut) {
+// logLeftOut logs what was left out.
+func logLeftOut(log *zap.Logger, left []leftOut) {
 	for _, l := range left {
 		log.Warn("ignoring a flag of the controller's config", zap.String("flag", l.name), zap.String("why", l.why))
 	}
 }
 
-// judge is ops.World.Own: what of a change of the stored config can never work here. What
+// validateChange is ops.World.Own: what of a change of the stored config can never work here. What
 // stands there already is left alone, so that other changes of it pass.
-func (o *Options) judge(before, after config.Object, asked bool) (faults config.Faults, notes []string) {
+func (o *Options) validateChange(before, after config.Object, asked bool) (faults config.Faults, notes []string) {
 	base := o
 	if o.base != nil {
 		base = o.base

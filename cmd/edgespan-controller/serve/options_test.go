@@ -194,7 +194,7 @@ func TestAFlagThatCannotWorkIsNotStored(t *testing.T) {
 		"works":                {nil, flags("joins_per_second", "5", "facts_versions", "7"), true, "", ""},
 		"on the command line ": {nil, flags("keystone_window_s", "40"), true, "flags.keystone_window_s", ""},
 	} {
-		faults, notes := o.judge(c.before, c.after, c.asked)
+		faults, notes := o.validateChange(c.before, c.after, c.asked)
 		got := ""
 		if faults != nil {
 			got = faults.Error()
@@ -314,9 +314,11 @@ func TestEachFlagIsReadOrSaysThatItIsNot(t *testing.T) {
 			t.Fatalf("--%s=%s: %v", name, other, err)
 		}
 		desc, _ := entry["desc"].(string)
-		follows, told, helped := o.settings("r") != before, strings.Contains(desc, unread), strings.Contains(s.about, unread)
-		if follows == told || told != helped {
-			t.Errorf("--%s: the settings follow: %v, the metadata says that nothing does: %v, the help: %v", name, follows, told,
+		follows, reported, helped := o.settings("r") != before, strings.Contains(desc, unread),
+			strings.Contains(s.about, unread)
+		if follows == reported || reported != helped {
+			t.Errorf("--%s: the settings follow: %v, the metadata says that nothing does: %v, the help: %v", name, follows,
+				reported,
 				helped)
 		}
 	}

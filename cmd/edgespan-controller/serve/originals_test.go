@@ -33,12 +33,13 @@ func (o original) logsIn() original {
 	return o
 }
 
-func (o original) asks(method, path, body string) ctltest.Told {
+func (o original) asks(method, path, body string) ctltest.Reported {
 	o.t.Helper()
 	return o.Controller.Ask(o.client, method, path, body, "Authorization: ", "X-Auth-Token: "+o.Token())
 }
 
-// plays asks line by line what is written as METHOD PATH [BODY] => STATUS [ANSWER]; an answer that ends with … goes on.
+// plays asks line by line what is written as METHOD PATH [BODY] => STATUS [ANSWER]; an answer that ends with … goes
+// on.
 // A PUT that is told another place goes there. What is 4xx says why, and nothing else.
 func (o original) plays(base, script string) {
 	o.t.Helper()
@@ -64,7 +65,7 @@ func (o original) plays(base, script string) {
 }
 
 // follows puts a body to a Location, which must be whole.
-func (o original) follows(location, body string) ctltest.Told {
+func (o original) follows(location, body string) ctltest.Reported {
 	o.t.Helper()
 	path, is := strings.CutPrefix(location, "https://"+o.API)
 	if !is {
@@ -102,19 +103,23 @@ func (o original) uploads() {
 		GET /environments/77 => 404 {"msg":"environment 77: is not there"}
 		POST /components {"name":"fuel9.0","resource_definitions":[{"name":"`+strings.Join(uploaded,
 		`","content":{}},{"name":"`)+
-		`","content":{}}]} => 201 {"id":1,"name":"fuel9.0","resource_definitions":[{"id":1,"name":"override/node","component_id":1,"content":{}},…
-		POST /environments {"id":77,"components":["fuel9.0"],"hierarchy_levels":["nodes"]} => 201 {"id":77,"components":[1],"hierarchy_levels":["nodes"]}
-		POST /environments {"id":77,"components":["fuel9.0"],"hierarchy_levels":["nodes"]} => 409 {"msg":"environment id 77: duplicate key value violates unique constraint…
-		POST /components {"name":"fuel9.0","resource_definitions":[]} => 409 {"msg":"component name \"fuel9.0\": duplicate key value violates unique constraint…`)
+		`","content":{}}]} => 201 `+
+		`{"id":1,"name":"fuel9.0","resource_definitions":[{"id":1,"name":"override/node","component_id":1,"content":{}},…
+		POST /environments {"id":77,"components":["fuel9.0"],"hierarchy_levels":["nodes"]} => 201 `+
+		`{"id":77,"components":[1],"hierarchy_levels":["nodes"]}
+		POST /environments {"id":77,"components":["fuel9.0"],"hierarchy_levels":["nodes"]} => 409 {"msg":"environment `+
+		`id 77: duplicate key value violates unique constraint…
+		POST /components {"name":"fuel9.0","resource_definitions":[]} => 409 {"msg":"component name \"fuel9.0\": `+
+		`duplicate key value violates unique constraint…`)
 	for _, name := range uploaded {
 		path, body := base+"/environments/77/nodes/3/resources/"+name+"/values", `{"deployment_id":77,"from":"`+name+
 			`","mtu":1500.0}`
-		told := o.asks("PUT", path, body)
-		if told.Status != 308 {
-			o.t.Fatalf("%s is %+v", path, told)
+		reported := o.asks("PUT", path, body)
+		if reported.Status != 308 {
+			o.t.Fatalf("%s is %+v", path, reported)
 		}
-		if w := o.follows(told.Location, body); w.Status != 204 || w.Text != "" {
-			o.t.Errorf("%s is %+v", told.Location, w)
+		if w := o.follows(reported.Location, body); w.Status != 204 || w.Text != "" {
+			o.t.Errorf("%s is %+v", reported.Location, w)
 		}
 		if w := o.asks("GET", path+"?effective", ""); w.Status != 200 || w.Text != body {
 			o.t.Errorf("%s is %+v", path, w)
@@ -124,8 +129,10 @@ func (o original) uploads() {
 
 // What the system tests and the recorded calls do: names of resources, extra keys, overrides that stay, null.
 const systemTests = `
-	POST /components {"name":"qa","resource_definitions":[{"name":"res1"},{"name":"slashed/res"}]} => 201 {"id":2,"name":"qa","resource_definitions":[{"id":17,"name":"res1","component_id":2,"content":null},{"id":18,"name":"slashed/res","component_id":2,"content":null}]}
-	POST /environments {"id":1,"name":"env1","components":[2,"fuel9.0"],"hierarchy_levels":["nodes"]} => 201 {"id":1,"components":[2,1],"hierarchy_levels":["nodes"]}
+	POST /components {"name":"qa","resource_definitions":[{"name":"res1"},{"name":"slashed/res"}]} => 201 ` +
+	`{"id":2,"name":"qa","resource_definitions":[{"id":17,"name":"res1","component_id":2,"content":null},{"id":18,"name":"slashed/res","component_id":2,"content":null}]}
+	POST /environments {"id":1,"name":"env1","components":[2,"fuel9.0"],"hierarchy_levels":["nodes"]} => 201 ` +
+	`{"id":1,"components":[2,1],"hierarchy_levels":["nodes"]}
 	GET /environments/1/nodes/1/resources/res1/values => 200 {}
 	PUT /environments/1/resources/res1/overrides {"key":{"a":3,"b":null}} => 204
 	GET /environments/1/nodes/2/resources/res1/values?effective => 200 {"key":{"a":3,"b":null}}
@@ -141,8 +148,10 @@ const systemTests = `
 	GET /environments/1/nodes/2/resources/res1/values => 200 {}
 	GET /environments/77/nodes/1/resources/astute/values => 200 {}
 	PATCH /environments/77 {"strict_nodes":true} => 204
-	GET /environments/77/nodes/1/resources/astute/values => 404 {"msg":"node \"1\": is not assigned to environment 77 but to 1"}
-	PUT /environments/77/nodes/9/resources/astute/values {} => 404 {"msg":"node \"9\": is not registered in environment 77"}
+	GET /environments/77/nodes/1/resources/astute/values => 404 {"msg":"node \"1\": is not assigned to environment ` +
+	`77 but to 1"}
+	PUT /environments/77/nodes/9/resources/astute/values {} => 404 {"msg":"node \"9\": is not registered in ` +
+	`environment 77"}
 	PATCH /environments/77 {"strict_nodes":false} => 204
 	POST /environments {"components":[null],"hierarchy_levels":[]} => 404 {"msg":"component 0: is not there"}
 	PUT /components/2 {"resource_definitions":[{"id":null}]} => 404 {"msg":"resource_definition 0: is not there"}
@@ -151,31 +160,44 @@ const systemTests = `
 // What the original's unit tests want, and its command line.
 const unitTests = `
 	POST /components {"id":7,"name":"component1","resource_definitions":[{"name":"resdef1","content":{"key":"nsname.key"}}]} => 201 {"id":7,"name":"component1","resource_definitions":[{"id":19,"name":"resdef1","component_id":7,"content":{"key":"nsname.key"}}]}
-	POST /environments {"id":9,"components":["component1",7],"hierarchy_levels":["lvl1"]} => 409 {"msg":"components of an environment: 7…
-	POST /environments {"id":9,"components":["component1"],"hierarchy_levels":["lvl1","lvl2"]} => 201 {"id":9,"components":[7],"hierarchy_levels":["lvl1","lvl2"]}
+	POST /environments {"id":9,"components":["component1",7],"hierarchy_levels":["lvl1"]} => 409 {"msg":"components ` +
+	`of an environment: 7…
+	POST /environments {"id":9,"components":["component1"],"hierarchy_levels":["lvl1","lvl2"]} => 201 ` +
+	`{"id":9,"components":[7],"hierarchy_levels":["lvl1","lvl2"]}
 	POST /environments {"components":["7"],"hierarchy_levels":[]} => 404 {"msg":"component \"7\": is not there"}
 	PUT /environments/9/lvl1/val1/lvl2/val2/resources/resdef1/values {"a":1} => 204
 	PUT /environments/9/lvl1/val1/resources/19/overrides {"a":0,"b":[{"c":true}]} => 204
-	GET /environments/9/lvl1/val1/lvl2/val2/resources/19/values?effective=0&show_lookup => 200 {"a":[1,"/lvl1/val1/lvl2/val2/"],"b":[[{"c":true}],"/lvl1/val1/"]}
+	GET /environments/9/lvl1/val1/lvl2/val2/resources/19/values?effective=0&show_lookup => 200 ` +
+	`{"a":[1,"/lvl1/val1/lvl2/val2/"],"b":[[{"c":true}],"/lvl1/val1/"]}
 	GET /environments/9/lvl1/val1/lvl2/val2/resources/19/values?effective&show_lookup&key=b.0.c => 200 [true,"/lvl1/val1/"]
-	GET /environments/9/lvl1/val1/resources/19/values?effective&key=b.1 => 409 {"msg":"Keys path doesn't exist [\"b\",\"1\"]. Failed on the key 1"}
-	GET /environments/9/lvl1/val1/resources/19/values?show_lookup => 409 {"msg":"Lookup path tracing can be done only for effective values"}
-	GET /environments/9/hierarchy_levels/lvl1 => 200 {"id":3,"name":"lvl1","environment_id":9,"parent":null,"values":["val1"]}
+	GET /environments/9/lvl1/val1/resources/19/values?effective&key=b.1 => 409 {"msg":"Keys path doesn't exist ` +
+	`[\"b\",\"1\"]. Failed on the key 1"}
+	GET /environments/9/lvl1/val1/resources/19/values?show_lookup => 409 {"msg":"Lookup path tracing can be done ` +
+	`only for effective values"}
+	GET /environments/9/hierarchy_levels/lvl1 => 200 ` +
+	`{"id":3,"name":"lvl1","environment_id":9,"parent":null,"values":["val1"]}
 	GET /environments/9/lvl1/other/lvl2/val2/resources/19/values => 200 {"a":1}
 	GET /environments/9/lvl2/val2/resources/19/values => 404 {"msg":"Unexpected level name 'lvl2'. Expected 'lvl1'."}
-	GET /environments/9/lvl1/1/lvl2/2/lvl3/3/resources/19/values => 404 {"msg":"Levels [u'lvl1', u'lvl2', u'lvl3'] can't be matched with environment 9 levels: [u'lvl1', u'lvl2']"}
+	GET /environments/9/lvl1/1/lvl2/2/lvl3/3/resources/19/values => 404 {"msg":"Levels [u'lvl1', u'lvl2', u'lvl3'] ` +
+	`can't be matched with environment 9 levels: [u'lvl1', u'lvl2']"}
 	GET /environments/9/resources/astute/values => 404 {"msg":"resource_definition not found by astute in environment 9"}
-	GET /environments/9/hierarchy_levels => 200 [{"id":3,"name":"lvl1","environment_id":9,"parent":null,"values":["val1"]},{"id":4,"name":"lvl2","environment_id":9,"parent":"lvl1","values":["val2"]}]
-	PATCH /environments/9/resources/19/values/keys/set {} => 404 {"msg":"values of 19: were never written: must be a keys operation that sets a key"}
-	PATCH /environments/9/lvl1/val1/lvl2/val2/resources/19/values/keys/set [["a","b",1]] => 409 {"msg":"Leaf value 1 found on key a in keys path [\"a\",\"b\"]"}
-	PATCH /environments/9/lvl1/val1/lvl2/val2/resources/19/values/keys/set [["a"]] => 409 {"msg":"Keys path [\"a\"] invalid. Keys path should contain at least one key and value"}
+	GET /environments/9/hierarchy_levels => 200 ` +
+	`[{"id":3,"name":"lvl1","environment_id":9,"parent":null,"values":["val1"]},{"id":4,"name":"lvl2","environment_id":9,"parent":"lvl1","values":["val2"]}]
+	PATCH /environments/9/resources/19/values/keys/set {} => 404 {"msg":"values of 19: were never written: must be a ` +
+	`keys operation that sets a key"}
+	PATCH /environments/9/lvl1/val1/lvl2/val2/resources/19/values/keys/set [["a","b",1]] => 409 {"msg":"Leaf value 1 ` +
+	`found on key a in keys path [\"a\",\"b\"]"}
+	PATCH /environments/9/lvl1/val1/lvl2/val2/resources/19/values/keys/set [["a"]] => 409 {"msg":"Keys path [\"a\"] ` +
+	`invalid. Keys path should contain at least one key and value"}
 	PUT /environments/9/lvl1/val1/lvl2/val2/resources/19/values/keys/get [["a"]] => 200 [1]
 	PATCH /environments/9/lvl1/val1/lvl2/val2/resources/19/values/keys/delete [["a"]] => 204
 	GET /environments/9/lvl1/val1/lvl2/val2/resources/19/values => 200 {}
 	GET /environments/9/lvl1/val1/lvl2/val2/resources/19/values?effective&version=1 => 200 {"a":1}
-	GET /environments/9/lvl1/val1/lvl2/val2/resources/19/values?version=3 => 404 {"msg":"version 3 of the values of \"resdef1\": is not there: 2 is the newest"}
+	GET /environments/9/lvl1/val1/lvl2/val2/resources/19/values?version=3 => 404 {"msg":"version 3 of the values of ` +
+	`\"resdef1\": is not there: 2 is the newest"}
 	PUT /environments/9/lvl1/val1/resources/19/values [1] => 400 {"msg":"the document is a list: must be one JSON object"}
-	POST /environments {} => 400 {"msg":"components: required: must be a list of ids and names; hierarchy_levels: required: must be a list of strings"}
+	POST /environments {} => 400 {"msg":"components: required: must be a list of ids and names; hierarchy_levels: ` +
+	`required: must be a list of strings"}
 	POST /components {} => 400 {"msg":"name: required: must be a string"}
 	PUT /components/7 {"id":8,"resource_definitions":[{"id":99}]} => 404 {"msg":"resource_definition 99: is not there"}
 	PUT /environments/9 {"hierarchy_levels":["lvl2","lvl1"]} => 204
@@ -191,7 +213,8 @@ const afterwards = `
 	GET /environments/1/nodes/u/resources/res1/values => 200 {"a":[1.0,1E+5,-0.0],"b":"\u00e9\/\ud83d\ude00"}
 	PUT /environments/1/nodes/u/resources/res1/values {"a":[1.0,1E+5,-0.0],"b":"é/😀"} => 204
 	GET /environments/1/nodes/u/resources/res1/values?version=2 => 200 {"a":[1.0,1E+5,-0.0],"b":"é/😀"}
-	GET /environments/77/nodes/3/resources/override/configuration/role/values?effective&version=1 => 200 {"deployment_id":77,"from":"override/configuration/role","mtu":1500.0}
+	GET /environments/77/nodes/3/resources/override/configuration/role/values?effective&version=1 => 200 ` +
+	`{"deployment_id":77,"from":"override/configuration/role","mtu":1500.0}
 	PUT /environments/77/nodes/3/resources/astute/values {"deployment_id":78} => 204
 	GET /environments/77/nodes/3/resources/astute/values?version=1 => 200 {"deployment_id":77,"from":"astute","mtu":1500.0}
 	GET /environments/77/nodes/3/resources/astute/values?effective&version=2 => 200 {"deployment_id":78}

@@ -47,11 +47,11 @@ func TestTheNodesOfAKilledReplicaGoToTheOtherOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		order := []string{one.Nodes, two.Nodes}
+		request := []string{one.Nodes, two.Nodes}
 		if i%3 == 0 { // one in three begins at the other
-			slices.Reverse(order)
+			slices.Reverse(request)
 		}
-		all = append(all, ctltest.Join(t, invited.Command, order...))
+		all = append(all, ctltest.Join(t, invited.Command, request...))
 	}
 	level := func(v *ctltest.Process, want string) {
 		t.Helper()
@@ -98,7 +98,7 @@ func back(t *testing.T, what string, lost, kept []*ctltest.Node) {
 	for i, n := range lost {
 		select {
 		case <-n.Downs:
-		case <-time.After(ctltest.Patience):
+		case <-time.After(ctltest.Timeout):
 			t.Fatalf("node %d of those that lose their replica keeps its stream", i)
 		}
 	}

@@ -76,7 +76,7 @@ func TestAFirstStartThatWasCutOff(t *testing.T) {
 	}
 	// A replica hears from the store that a token is gone.
 	client := again.Client(pin, lost)
-	for late := time.Now().Add(ctltest.Patience); ; time.Sleep(5 * time.Millisecond) {
+	for late := time.Now().Add(ctltest.Timeout); ; time.Sleep(5 * time.Millisecond) {
 		if _, err := client.Nodes(t.Context()); err != nil {
 			break
 		}
@@ -211,7 +211,7 @@ func TestSystemdIsTold(t *testing.T) {
 			if got != state {
 				t.Errorf("%s: %s is wanted", got, state)
 			}
-		case <-time.After(ctltest.Patience):
+		case <-time.After(ctltest.Timeout):
 			t.Fatalf("no %s\n%s", state, c.Err)
 		}
 	}
@@ -222,7 +222,7 @@ func TestSystemdIsTold(t *testing.T) {
 	for state := ""; state != "STOPPING=1"; {
 		select {
 		case state = <-said:
-		case <-time.After(ctltest.Patience):
+		case <-time.After(ctltest.Timeout):
 			t.Fatal("it does not say that it stops")
 		}
 	}

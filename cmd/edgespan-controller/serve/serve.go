@@ -46,19 +46,19 @@ type running interface {
 
 // service is a controller at work.
 type service struct {
-	app    *App
-	o      *Options
-	log    *zap.Logger
-	notify func(string)
-	ground *ground
-	issuer issuer
-	access *access
-	audit  *auditLog
-	own    *own
-	fleet  running
-	facts  *configdb.Keeper
-	api    *http.Server
-	nodes  *nodelink.Server
+	app        *App
+	o          *Options
+	log        *zap.Logger
+	notify     func(string)
+	foundation *foundation
+	issuer     issuer
+	access     *access
+	audit      *auditLog
+	own        *selfConfig
+	fleet      running
+	facts      *configdb.Keeper
+	api        *http.Server
+	nodes      *nodelink.Server
 
 	apiListener, nodeListener net.Listener
 }
@@ -78,21 +78,21 @@ func (a *App) serve(ctx context.Context, o *Options) error {
 	if s.app.Env("GOGC") == "" {
 		debug.SetGCPercent(50) // what it has is what its nodes have: much that stays, little that goes
 	}
-	go daemon.GiveBack(work, 0)
+	go daemon.ReturnMemory(work, 0)
 	failed := make(chan error, 3)
 	s.listen(failed)
 	go func() {
-		if err := watchForm(work, s.ground.store, a.Version, s.log); err != nil {
+		if err := watchForm(work, s.foundation.store, a.Version, s.log); err != nil {
 			failed <- err
 		}
 	}()
-	if err := s.welcome(ctx); err != nil {
+	if err := s.printBootstrap(ctx); err != nil {
 		return errors.Join(err, s.end(stop))
 	}
 	s.awaitFacts(ctx)
 	s.fleet.Returned(ctx)
 	s.notify("READY=1")
-	s.log.Info("controller runs", zap.String("version", a.Version), zap.String("replica", s.ground.replica),
+	s.log.Info("controller runs", zap.String("version", a.Version), zap.String("replica", s.foundation.replica),
 		zap.Stringer("api", s.apiListener.Addr()), zap.String("auth", string(o.Auth)),
 		zap.Stringer("nodes", s.nodeListener.Addr()))
 	cause := s.attend(ctx, failed)
@@ -105,38 +105,38 @@ func (a *App) serve(ctx context.Context, o *Options) error {
 // open takes hold of all that the controller stands on, and starts its actors.
 func (s *service) open(ctx context.Context, level zap.AtomicLevel) error {
 	var err error
-	if s.ground, err = openGround(ctx, s.o, s.app.Version, s.log); err != nil {
+	if s.foundation, err = openFoundation(ctx, s.o, s.app.Version, s.log); err != nil {
 		return err
 	}
 	table, err := readActions(string(s.o.Actions))
 	if err != nil {
 		return err
 	}
-	s.own = newOwn(s.app.Host, s.o, table, s.log, level)
+	s.own = newSelfConfig(s.app.Host, s.o, table, s.log, level)
 	s.own.assign = s.assignChannels
-	if s.audit, err = openAuditLog(s.ground.dir.Path, int64(s.o.AuditMB)<<20, s.log); err != nil {
+	if s.audit, err = openAuditLog(s.foundation.dir.Path, int64(s.o.AuditMB)<<20, s.log); err != nil {
 		return err
 	}
 	if err := s.bind(ctx); err != nil {
 		return err
 	}
 	var mask []byte
-	if s.issuer, mask, err = s.ground.fleetCA(ctx, s.o,
+	if s.issuer, mask, err = s.foundation.fleetCA(ctx, s.o,
 		serverNames(s.o, s.apiListener.Addr(), s.nodeListener.Addr())); err != nil {
 		return err
 	}
-	if err := keepForm(ctx, s.ground.store, s.app.Version); err != nil {
+	if err := keepForm(ctx, s.foundation.store, s.app.Version); err != nil {
 		return err
 	}
 	if err := s.openAccess(); err != nil {
 		return err
 	}
-	fleet, err := s.ground.tree(s.o, s.issuer, mask, joinAddress(s.o, s.nodeListener.Addr()), s.own.do)
+	fleet, err := s.foundation.tree(s.o, s.issuer, mask, joinAddress(s.o, s.nodeListener.Addr()), s.own.do)
 	if err != nil {
 		return err
 	}
 	s.fleet = fleet
-	s.own.flags, s.own.turn = s.settle, s.fleet.Turn
+	s.own.flags, s.own.turn = s.applyOptions, s.fleet.Turn
 	return s.startFacts(mask)
 }
 
@@ -165,7 +165,7 @@ func (s *service) listen(failed chan<- error) {
 	opts := []fleetapi.Option{
 		rest.WithBodies(bodies), rest.WithAnswers(answers), rest.WithVersion(s.app.Version),
 		fleetapi.WithTokens(pki.OperatorTokenHash), rest.WithAudit(s.audit.record), rest.WithIntents(s.audit.intent),
-		fleetapi.WithGuesses(s.access.guesses), fleetapi.WithWarnings(s.warnings),
+		fleetapi.WithAuthLimiter(s.access.limiter), fleetapi.WithWarnings(s.warnings),
 		rest.WithFailures(func(method, path string, err error) {
 			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))
 		}),
@@ -234,8 +234,8 @@ func (s *service) attend(ctx context.Context, failed <-chan error) error {
 			s.beat(ctx, every/2)
 		case err := <-s.fleet.Done():
 			return errors.Join(errors.New("run controller: its top actor ended"), err)
-		case <-s.ground.broken:
-			return fmt.Errorf("run controller: %w", s.ground.store.Sound())
+		case <-s.foundation.broken:
+			return fmt.Errorf("run controller: %w", s.foundation.store.Sound())
 		case err := <-failed:
 			return err
 		}
@@ -265,7 +265,7 @@ func (s *service) beat(ctx context.Context, within time.Duration) {
 
 // end sends everybody away, then ends what they stood on.
 func (s *service) end(stop context.CancelFunc) error {
-	ctx, cancel := context.WithTimeout(context.Background(), drainWait)
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	s.nodes.Drain(ctx)
 	err := s.api.Shutdown(ctx)
@@ -279,7 +279,7 @@ func (s *service) end(stop context.CancelFunc) error {
 // close lets go of what was opened, in the reverse order.
 func (s *service) close() error {
 	var faults []error
-	ctx, cancel := context.WithTimeout(context.Background(), drainWait)
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	if s.facts != nil {
 		faults = append(faults, s.facts.Stop(ctx))
@@ -298,15 +298,15 @@ func (s *service) close() error {
 	if s.audit != nil {
 		faults = append(faults, s.audit.close())
 	}
-	if s.ground != nil {
-		faults = append(faults, s.ground.close())
+	if s.foundation != nil {
+		faults = append(faults, s.foundation.close())
 	}
 	return errors.Join(faults...)
 }
 
-// settle hands flags that changed to the actors.
-func (s *service) settle(o *Options) {
-	s.fleet.Set(o.settings(s.ground.replica))
+// applyOptions hands flags that changed to the actors.
+func (s *service) applyOptions(o *Options) {
+	s.fleet.Set(o.settings(s.foundation.replica))
 }
 
 // itself is the controller as the author of a write.

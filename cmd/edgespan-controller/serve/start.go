@@ -34,13 +34,13 @@ import (
 
 // Deadlines of a start and of an end.
 const (
-	storeWait = 20 * time.Second // until a cluster answers
-	readyWait = 60 * time.Second // until the controller has read the store
-	drainWait = 10 * time.Second // until the nodes are told, and requests answered
+	storeTimeout = 20 * time.Second // until a cluster answers
+	readyTimeout = 60 * time.Second // until the controller has read the store
+	drainTimeout = 10 * time.Second // until the nodes are told, and requests answered
 )
 
-// ground is what a controller stands on: its folder, its store, its name.
-type ground struct {
+// foundation is what a controller stands on: its folder, its store, its name.
+type foundation struct {
 	log     *zap.Logger
 	dir     *datadir.Dir
 	store   backend.Store
@@ -50,10 +50,10 @@ type ground struct {
 	stored  *ratelimit.Buckets // what callers of both APIs may have stored
 }
 
-// openGround takes the data folder and opens the store, and takes the flags of the stored
+// openFoundation takes the data folder and opens the store, and takes the flags of the stored
 // config into o.
-func openGround(ctx context.Context, o *Options, version string, log *zap.Logger) (*ground, error) {
-	g := &ground{log: log, version: version, stored: rest.NewStored()}
+func openFoundation(ctx context.Context, o *Options, version string, log *zap.Logger) (*foundation, error) {
+	g := &foundation{log: log, version: version, stored: rest.NewStored()}
 	var err error
 	if g.dir, err = datadir.Open(string(o.DataDir)); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func openGround(ctx context.Context, o *Options, version string, log *zap.Logger
 	if g.replica, err = g.dir.Replica(string(o.Replica)); err != nil {
 		return nil, errors.Join(err, g.close())
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeWait)
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if g.store, err = o.openStore(ctx, log); err != nil {
 		return nil, errors.Join(err, g.close())
@@ -78,7 +78,7 @@ func openGround(ctx context.Context, o *Options, version string, log *zap.Logger
 		doc, err = g.config(ctx)
 	}
 	if err == nil {
-		tellLeftOut(log, o.fromConfig(doc))
+		logLeftOut(log, o.fromConfig(doc))
 	}
 	if err != nil {
 		return nil, errors.Join(err, g.close())
@@ -88,7 +88,7 @@ func openGround(ctx context.Context, o *Options, version string, log *zap.Logger
 
 // OpenStore opens the store as a command does, whose own error says what is wrong with it.
 func (o *Options) OpenStore(ctx context.Context) (backend.Store, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeWait)
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	return o.openStore(ctx, nil)
 }
@@ -98,7 +98,7 @@ func (o *Options) StoreFile() string { return filepath.Join(string(o.DataDir), "
 
 func (o *Options) openStore(ctx context.Context, log *zap.Logger) (backend.Store, error) {
 	if len(o.Etcd) == 0 {
-		s, err := bolt.Open(o.StoreFile(), bolt.Options{Told: func(err error) { tellStore(log, err) }})
+		s, err := bolt.Open(o.StoreFile(), bolt.Options{Told: func(err error) { logStore(log, err) }})
 		if err != nil {
 			return nil, err // and no pointer to nothing inside of an interface
 		}
@@ -123,8 +123,8 @@ func (o *Options) openStore(ctx context.Context, log *zap.Logger) (backend.Store
 	return s, nil
 }
 
-// tellStore logs that the store takes no writes, and that it takes them again.
-func tellStore(log *zap.Logger, err error) {
+// logStore logs that the store takes no writes, and that it takes them again.
+func logStore(log *zap.Logger, err error) {
 	switch {
 	case log == nil: // of a command: its own error says so
 	case err != nil:
@@ -135,7 +135,7 @@ func tellStore(log *zap.Logger, err error) {
 }
 
 // config is the controller's config as this replica has it.
-func (g *ground) config(ctx context.Context) (config.Object, error) {
+func (g *foundation) config(ctx context.Context) (config.Object, error) {
 	state, err := history.Head(backend.NewReader(ctx, g.store))
 	if err != nil {
 		return nil, fmt.Errorf("read the controller's config: %w", err)
@@ -153,7 +153,7 @@ func (g *ground) config(ctx context.Context) (config.Object, error) {
 
 const controllerFile = "controller"
 
-func (g *ground) close() error {
+func (g *foundation) close() error {
 	var err error
 	if g.store != nil {
 		err = g.store.Close()
@@ -162,8 +162,8 @@ func (g *ground) close() error {
 }
 
 // fleetCA is the CA of the fleet, and the key of its masked digests.
-func (g *ground) fleetCA(ctx context.Context, o *Options, names []string) (issuer, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeWait)
+func (g *foundation) fleetCA(ctx context.Context, o *Options, names []string) (issuer, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	i := issuer{revoked: &pki.Revocations{}}
 	var mask []byte
@@ -183,7 +183,7 @@ func (g *ground) fleetCA(ctx context.Context, o *Options, names []string) (issue
 
 // tree starts the actors on the ground. Without do they serve nobody, and nothing follows
 // from a write.
-func (g *ground) tree(o *Options, i issuer, mask []byte, nodeLink string,
+func (g *foundation) tree(o *Options, i issuer, mask []byte, nodeLink string,
 	do func(controllerconf.Change)) (*controller.Controller, error) {
 	base := confdir.NewStack(schema.NodeBases(), string(o.BaseDir))
 	hidden, err := base.Hidden()
@@ -205,7 +205,7 @@ func (g *ground) tree(o *Options, i issuer, mask []byte, nodeLink string,
 	return controller.Start(controller.Options{
 		Store: g.store, Elector: elector, Replica: g.replica, Log: g.log, Base: base, Metadata: nodes,
 		E2E: own, Issuer: i,
-		Own: o.judge, Settings: o.settings(g.replica), MaskKey: mask, NodeLink: nodeLink, Stored: g.stored, Do: do,
+		Own: o.validateChange, Settings: o.settings(g.replica), MaskKey: mask, NodeLink: nodeLink, Stored: g.stored, Do: do,
 		Offline: do == nil,
 		Shared:  len(o.Etcd) > 0,
 		Flags:   o.rolloutFlags(),
@@ -263,13 +263,13 @@ func NodeMetadata(files []string, log *zap.Logger) (*metadata.Metadata, error) {
 		if err != nil {
 			return nil, term.Missing(err)
 		}
-		told := len(m.Warnings())
+		reported := len(m.Warnings())
 		merged, conflicts, faults := m.Merge(doc)
 		if faults != nil {
 			return nil, &confdir.Broken{File: file, Faults: faults}
 		}
 		m = merged
-		for _, c := range append(conflicts, m.Warnings()[told:]...) {
+		for _, c := range append(conflicts, m.Warnings()[reported:]...) {
 			log.Warn("metadata", zap.String("file", file), zap.Error(c))
 		}
 	}

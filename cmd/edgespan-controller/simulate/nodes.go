@@ -55,7 +55,7 @@ func (m *simulator) joinAll(ctx context.Context) error {
 				joined++
 				if now := time.Now(); now.Sub(m.said) >= progressEvery {
 					m.said = now
-					m.app.Say("joined %d of %d", joined, m.nodes)
+					m.app.Printf("joined %d of %d", joined, m.nodes)
 				}
 				mu.Unlock()
 			}

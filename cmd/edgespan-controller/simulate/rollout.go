@@ -199,8 +199,8 @@ func (r *measuredRollout) tooFar() int {
 // ended says whether all nodes have had their turn.
 func (r *measuredRollout) ended() bool { return r.State == rolloutDone || r.State == rolloutFailed }
 
-// judge says whether it ended as it must.
-func (r *measuredRollout) judge() error {
+// check says whether it ended as it must.
+func (r *measuredRollout) check() error {
 	var err error
 	if r.Paths != nil && r.Paths.Broken > 0 {
 		err = &brokenPathsError{*r.Paths}
@@ -215,7 +215,7 @@ func (r *measuredRollout) judge() error {
 func (m *simulator) follow(ctx context.Context, out *measuredRollout) error {
 	tick := time.NewTicker(rolloutEvery)
 	defer tick.Stop()
-	told := teller{m: m, planned: out.Planned}
+	reported := teller{m: m, planned: out.Planned}
 	for {
 		d, err := m.askRollout(ctx, out.Revision)
 		switch {
@@ -224,14 +224,14 @@ func (m *simulator) follow(ctx context.Context, out *measuredRollout) error {
 			return err
 		case err == nil:
 			if out.State == "" { // it is there now for whoever asks
-				m.app.Say("rollout of revision %d begins: edgespan --controller %s rollout watch %d", out.Revision, m.Controller,
+				m.app.Printf("rollout of revision %d begins: edgespan --controller %s rollout watch %d", out.Revision, m.Controller,
 					out.Revision)
 			}
 			out.State, out.Nodes, out.Acked, out.Failed = d.State, d.Nodes, d.Acked, len(d.Failed)
 			if d.Batches != nil {
 				out.Batches = d.Batches
 			}
-			told.tell(d.Rollout)
+			reported.print(d.Rollout)
 			if d.State == rolloutHalted {
 				out.Why = lastHalt(d.Decisions)
 			}
@@ -279,7 +279,7 @@ type teller struct {
 	at      time.Time
 }
 
-func (t *teller) tell(r fleetapi.Rollout) {
+func (t *teller) print(r fleetapi.Rollout) {
 	for _, b := range r.Batches {
 		if b.Number <= t.over {
 			continue
@@ -290,11 +290,11 @@ func (t *teller) tell(r fleetapi.Rollout) {
 		}
 		switch {
 		case b.Out == 0:
-			t.m.app.Say("%s: %s answered: %d acked, %d failed; %d of %d have the change", name, term.Many(b.Nodes, "node"),
+			t.m.app.Printf("%s: %s answered: %d acked, %d failed; %d of %d have the change", name, term.Many(b.Nodes, "node"),
 				b.Acked, b.Failed, r.Acked, r.Nodes)
 			t.over, t.out, t.at = b.Number, b.Number, time.Now()
 		case b.Number > t.out:
-			t.m.app.Say("%s goes out to %s", name, term.Many(b.Nodes, "node"))
+			t.m.app.Printf("%s goes out to %s", name, term.Many(b.Nodes, "node"))
 			t.out, t.at = b.Number, time.Now()
 		default:
 			t.progress("%s: %d of %d acked, %d failed; waits for %s", name, b.Acked, b.Nodes, b.Failed, waitedFor(r))
@@ -310,7 +310,7 @@ func (t *teller) progress(format string, args ...any) {
 	text, now := fmt.Sprintf(format, args...), time.Now()
 	if quiet := now.Sub(t.at); quiet >= sameAfter || quiet >= progressEvery && text != t.text {
 		t.text, t.at = text, now
-		t.m.app.Say("%s", text)
+		t.m.app.Printf("%s", text)
 	}
 }
 
@@ -323,14 +323,14 @@ func waitedFor(r fleetapi.Rollout) string {
 		}
 	}
 	slices.Sort(names)
-	if more := len(names) - mostWaited; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostWaited], " "), more)
+	if more := len(names) - maxWaited; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxWaited], " "), more)
 	}
 	return strings.Join(names, " ")
 }
 
-// mostWaited is how many of them are named.
-const mostWaited = 3
+// maxWaited is how many of them are named.
+const maxWaited = 3
 
 // String is the last line of a rollout.
 func (r *measuredRollout) String() string {

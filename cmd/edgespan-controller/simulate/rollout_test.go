@@ -228,11 +228,11 @@ func TestARolloutMustEndAsTheFaultsSay(t *testing.T) {
 	} {
 		r := &measuredRollout{State: c.state, Batches: c.batches, Paths: &simulate.Paths{}}
 		r.expect(c.plan, c.budget, c.atOnce)
-		if err := r.judge(); term.ExitCode(err) != c.code {
+		if err := r.check(); term.ExitCode(err) != c.code {
 			t.Errorf("%s: %v, want exit code %d", c.what, err, c.code)
 		}
 		r.Paths.Broken = 1
-		if err := r.judge(); c.code == term.ExitOK && term.ExitCode(err) != term.ExitError {
+		if err := r.check(); c.code == term.ExitOK && term.ExitCode(err) != term.ExitError {
 			t.Errorf("%s, and a path was broken: %v", c.what, err)
 		}
 	}

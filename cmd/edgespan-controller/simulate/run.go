@@ -27,11 +27,11 @@ const (
 	progressEvery = 2 * time.Second
 	// Until the controller has heard of what nodes did last: a node that gets worse under it keeps
 	// a config for the time that it has to be confirmed, which is two minutes at most.
-	lastLook = 150 * time.Second
+	lastCheck = 150 * time.Second
 )
 
 // notConvergedError is the end of a simulation whose nodes are not all where they should be.
-type notConvergedError struct{ simulate.Tally }
+type notConvergedError struct{ simulate.Progress }
 
 func (e *notConvergedError) Error() string {
 	text := e.String()
@@ -73,7 +73,7 @@ func simulateNodes(ctx context.Context, a *serve.App, s *simulation) (err error)
 			m.out.Faults[f]++
 		}
 	}
-	m.out.Tally = simulate.Count(m.names, m.plan, nil)
+	m.out.Progress = simulate.Count(m.names, m.plan, nil)
 	if s.dir == "" {
 		if s.dir, err = os.MkdirTemp("", "edgespan-simulate"); err != nil {
 			return fmt.Errorf("simulate: %w", err)
@@ -95,8 +95,8 @@ func simulateNodes(ctx context.Context, a *serve.App, s *simulation) (err error)
 	defer cancel()
 	if err := m.joinAll(limited); err != nil {
 		if limited.Err() != nil && ctx.Err() == nil {
-			m.app.Say("the %s are over while nodes join", m.duration)
-			return m.tell()
+			m.app.Printf("the %s are over while nodes join", m.duration)
+			return m.printProgress()
 		}
 		return m.unlessInterrupted(ctx, err)
 	}
@@ -105,14 +105,14 @@ func simulateNodes(ctx context.Context, a *serve.App, s *simulation) (err error)
 		return err
 	}
 	m.out.Seconds.Total = time.Since(begun).Seconds()
-	return m.tell()
+	return m.printProgress()
 }
 
 // unlessInterrupted makes the end that a signal asked for the end of a simulation like any
 // other.
 func (m *simulator) unlessInterrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return m.tell()
+		return m.printProgress()
 	}
 	return err
 }
@@ -161,15 +161,16 @@ func (m *simulator) reachController(ctx context.Context) error {
 // converge starts the nodes and waits until they are where they should be, and does what was
 // asked for beyond.
 func (m *simulator) converge(ctx context.Context) error {
-	facts, judge, err := m.nodeFacts()
+	facts, validate, err := m.nodeFacts()
 	if err != nil {
 		return err
 	}
 	begun := time.Now()
 	m.fleet, err = simulate.Start(simulate.Options{
-		Names: m.names, Plan: m.plan, Disk: m.diskOf, Stream: m.streamOf, Judge: judge, Facts: facts, ReportEvery: m.every,
-		ApplyTime: m.applyTime, FaultsAt: m.faultsAt, Unarmed: len(m.rollout) > 0 && m.faultsAt == 0, Topology: m.chart,
-		Failed: func(node string, err error) { m.app.Say("%s: %v", node, err) },
+		Names: m.names, Plan: m.plan, Disk: m.diskOf, Stream: m.streamOf, Validator: validate, Facts: facts,
+		ReportEvery: m.every,
+		ApplyTime:   m.applyTime, FaultsAt: m.faultsAt, Unarmed: len(m.rollout) > 0 && m.faultsAt == 0, Topology: m.chart,
+		Failed: func(node string, err error) { m.app.Printf("%s: %v", node, err) },
 	})
 	if err != nil {
 		return err
@@ -180,7 +181,7 @@ func (m *simulator) converge(ctx context.Context) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	m.out.Tally, err = m.fleet.Await(limited, m.client, standEvery, m.progress)
+	m.out.Progress, err = m.fleet.Await(limited, m.client, standEvery, m.progress)
 	m.out.Seconds.Converge = time.Since(begun).Seconds()
 	m.out.First = m.fleet.Times()
 	if err != nil || !m.out.Done() {
@@ -201,25 +202,25 @@ func (m *simulator) converge(ctx context.Context) error {
 	if m.until == "" { // it was asked for a time, and not for a state
 		<-limited.Done()
 	}
-	last, cancel := context.WithTimeout(ctx, lastLook)
+	last, cancel := context.WithTimeout(ctx, lastCheck)
 	defer cancel()
-	m.out.Tally, err = m.fleet.Await(last, m.client, standEvery, m.progress)
+	m.out.Progress, err = m.fleet.Await(last, m.client, standEvery, m.progress)
 	return err
 }
 
 // progress says how far the nodes are, the same only after a while.
-func (m *simulator) progress(t simulate.Tally) {
+func (m *simulator) progress(t simulate.Progress) {
 	pushed, acked, confirmed := m.fleet.Progress()
 	text, quiet := fmt.Sprintf("%s; pushed %d, acked %d, confirmed %d", t, pushed, acked, confirmed), time.Since(m.said)
 	if quiet >= sameAfter || quiet >= progressEvery && text != m.last || t.Done() {
 		m.said, m.last = time.Now(), text
-		m.app.Say("%s", text)
+		m.app.Printf("%s", text)
 	}
 }
 
-// tell says how it ended: the line or the document on stdout, and what is waited for on
+// printProgress says how it ended: the line or the document on stdout, and what is waited for on
 // stderr.
-func (m *simulator) tell() error {
+func (m *simulator) printProgress() error {
 	m.weigh()
 	if m.fleet != nil {
 		m.out.Undone = m.fleet.Undone()
@@ -231,10 +232,10 @@ func (m *simulator) tell() error {
 		_, err = fmt.Fprint(m.app.Out, m.out.lines())
 	}
 	if err == nil && !m.out.Done() {
-		err = &notConvergedError{m.out.Tally}
+		err = &notConvergedError{m.out.Progress}
 	}
 	if m.out.Rollout != nil {
-		err = errors.Join(m.out.Rollout.judge(), err)
+		err = errors.Join(m.out.Rollout.check(), err)
 	}
 	return err
 }
@@ -307,7 +308,8 @@ func (m *simulator) writes(ctx context.Context) error {
 			return err
 		}
 		m.out.Network = append(m.out.Network, m.fleet.Times())
-		m.app.Say("network override %d of %d: acked by 99 %% after %.0f ms", k+1, m.networkWrites, m.fleet.Times().Acked.P99)
+		m.app.Printf("network override %d of %d: acked by 99 %% after %.0f ms", k+1, m.networkWrites,
+			m.fleet.Times().Acked.P99)
 	}
 	if m.nodeWrites == 0 {
 		return nil
@@ -363,16 +365,16 @@ func (m *simulator) writeNodes(ctx context.Context) error {
 		t := m.fleet.Times()
 		out.Writes++
 		out.Others += t.Pushed.Nodes - 1
-		acked = append(acked, time.Duration(t.Acked.Most*float64(time.Millisecond)))
-		confirmed = append(confirmed, time.Duration(t.Confirmed.Most*float64(time.Millisecond)))
+		acked = append(acked, time.Duration(t.Acked.Max*float64(time.Millisecond)))
+		confirmed = append(confirmed, time.Duration(t.Confirmed.Max*float64(time.Millisecond)))
 	}
 	out.Acked, out.Confirmed = simulate.NewTimes(acked), simulate.NewTimes(confirmed)
-	m.app.Say("node overrides: acked within %.1f ms (p99 of %d)", out.Acked.P99, out.Writes)
+	m.app.Printf("node overrides: acked within %.1f ms (p99 of %d)", out.Acked.P99, out.Writes)
 	return nil
 }
 
 // nodeFacts are what the nodes know of themselves, and by what they judge.
-func (m *simulator) nodeFacts() (func(name string) agent.Facts, agent.Judge, error) {
+func (m *simulator) nodeFacts() (func(name string) agent.Facts, agent.Validator, error) {
 	meta, err := serve.NodeMetadata(m.Metadata, zap.NewNop()) // the controller logs what it makes of them
 	if err != nil {
 		return nil, nil, err
@@ -386,11 +388,11 @@ func (m *simulator) nodeFacts() (func(name string) agent.Facts, agent.Judge, err
 			m.software = name
 		}
 	}
-	judge := func(o config.Object, _ string, _ commitconfirm.Source) commitconfirm.Verdict {
+	validate := func(o config.Object, _ string, _ commitconfirm.Source) commitconfirm.Verdict {
 		r := meta.Validate(o)
 		return commitconfirm.Verdict{Config: o, Faults: r.Err()}
 	}
 	return func(name string) agent.Facts {
 		return agent.Facts{Name: name, Software: m.software, Board: m.board, Bases: bases, Metadata: meta}
-	}, judge, nil
+	}, validate, nil
 }

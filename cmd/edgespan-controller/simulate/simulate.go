@@ -215,7 +215,7 @@ func (s *simulation) checkRollout(cmd *cobra.Command, no func(error)) {
 
 // measured is the document of -o json.
 type measured struct {
-	simulate.Tally
+	simulate.Progress
 	Undone  int                    `json:"undone"` // pushes that nodes undid and were not asked to
 	Seed    uint64                 `json:"seed"`
 	Faults  map[simulate.Fault]int `json:"faults"` // that were asked for, in nodes
@@ -265,7 +265,7 @@ type measuredCPU struct {
 
 // lines are the end of a simulation.
 func (m *measured) lines() string {
-	text := m.Tally.String() + "\n"
+	text := m.Progress.String() + "\n"
 	if r := m.Rollout; r != nil {
 		if !r.ended() {
 			text = "before the rollout: " + text

@@ -93,7 +93,7 @@ func TestASimulationIsEndedBySIGINT(t *testing.T) {
 	}()
 	begun := time.Now()
 	code, out, said := simulates(ctx, t, "--nodes", "20", "--dir", dir, "--duration", "10m")
-	if code != term.ExitTimeout || !strings.HasPrefix(out, "converged ") || time.Since(begun) > ctltest.Patience {
+	if code != term.ExitTimeout || !strings.HasPrefix(out, "converged ") || time.Since(begun) > ctltest.Timeout {
 		t.Errorf("%d after %v: %q\n%s", code, time.Since(begun), out, said)
 	}
 }
@@ -158,7 +158,7 @@ func TestAControllerIsKilledInTheMiddleOfAPush(t *testing.T) {
 // untilPushing waits until some nodes have what they want, and some do not.
 func untilPushing(t *testing.T, client *fleetapi.Client) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), ctltest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), ctltest.Timeout)
 	defer cancel()
 	last := ""
 	for ctx.Err() == nil {

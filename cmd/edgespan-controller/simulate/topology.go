@@ -86,7 +86,7 @@ func (m *simulator) writeTopology(ctx context.Context) error {
 			pops++
 		}
 	}
-	m.app.Say("topology %q: %d nodes on %d sites, %d links, %d points of presence", m.chart.Name, m.nodes,
+	m.app.Printf("topology %q: %d nodes on %d sites, %d links, %d points of presence", m.chart.Name, m.nodes,
 		m.chart.Ways().Sites(), len(m.chart.Links), pops)
 	return nil
 }

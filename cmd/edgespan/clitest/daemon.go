@@ -17,7 +17,7 @@ import (
 // Daemon is a daemon without actors: it answers what a test tells it to.
 type Daemon struct {
 	looker
-	How      nodeapi.How // of the last apply
+	How      nodeapi.ApplyOptions // of the last apply
 	Held     bool
 	mu       sync.Mutex
 	asked    []string
@@ -45,7 +45,7 @@ func (f *Daemon) note(ctx context.Context, what string) error {
 	return f.Err
 }
 
-func (f *Daemon) Apply(ctx context.Context, doc []byte, how nodeapi.How) ([]string, error) {
+func (f *Daemon) Apply(ctx context.Context, doc []byte, how nodeapi.ApplyOptions) ([]string, error) {
 	f.How = how
 	if err := f.note(ctx, "apply "+string(doc)); err != nil {
 		return nil, err

@@ -242,7 +242,7 @@ func goodNode(at time.Time) fleetapi.Node {
 		Name: "pop-1", ID: "10000000-0000-4000-8000-000000000001", State: "in sync", Why: "runs what is wanted", Online: true,
 		Ready: true, Managed: true,
 		Software: "RELEASE_M81", Firmware: "10.11.0.90", Board: "MVL_ARMADA",
-		Wanted: fleetapi.Running{MD5: "aa", Generation: "a:7"}, Running: fleetapi.Running{MD5: "aa", Generation: "a:7"},
+		Desired: fleetapi.Running{MD5: "aa", Generation: "a:7"}, Running: fleetapi.Running{MD5: "aa", Generation: "a:7"},
 		LastReport: &at,
 	}
 }
@@ -261,7 +261,7 @@ func SmallFleet() *Fleet {
 		Doc:         ops.Document{Object: config.Object{"sysParams": config.Object{"managedConfig": true}}, Revision: 12},
 		Meta:        testMetadata(),
 		NodeList: []fleetapi.Node{{Name: "dn-2", State: "failed", Why: "undone: unhealthy",
-			Wanted: fleetapi.Running{Generation: "a:7"}}, pop},
+			Desired: fleetapi.Running{Generation: "a:7"}}, pop},
 		Detail: fleetapi.NodeDetail{
 			Node: pop, Explain: []string{"it runs a:7 since 13:00"}, Source: "controller", Replica: "one",
 			Health: []fleetapi.Item{{Name: "uplink", Good: true}, {Name: "ni/x", Detail: "no route"}},

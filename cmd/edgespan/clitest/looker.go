@@ -11,7 +11,7 @@ type looker struct {
 	Explains func(kind, id string) (nodeapi.Explanation, error)
 	DiffOf   func(of string) ([]nodeapi.Difference, error)
 	Happens  []nodeapi.Event // told one by one; with Follow the stream then stays open
-	Stream   []nodeapi.Seen
+	Stream   []nodeapi.Observed
 	Findings []nodeapi.Finding
 	Asks     chan nodeapi.EventQuery // what Events was asked, if there is room
 }
@@ -42,7 +42,7 @@ func (l *looker) Events(ctx context.Context, q nodeapi.EventQuery, emit func(nod
 	return nil
 }
 
-func (l *looker) Watch(ctx context.Context, _ []string, emit func(nodeapi.Seen) error) error {
+func (l *looker) Watch(ctx context.Context, _ []string, emit func(nodeapi.Observed) error) error {
 	for _, s := range l.Stream {
 		if err := emit(s); err != nil {
 			return err

@@ -34,24 +34,24 @@ func SameButDots(got, want string) bool {
 	}
 	parts := strings.Split("\n"+want, "\n...\n")
 	for i, part := range parts {
-		var wanted []string
+		var desired []string
 		for line := range strings.Lines(strings.TrimPrefix(part, "\n")) {
-			wanted = append(wanted, strings.TrimSuffix(line, "\n")+"\n")
+			desired = append(desired, strings.TrimSuffix(line, "\n")+"\n")
 		}
-		last := len(lines) - len(wanted)
+		last := len(lines) - len(desired)
 		at := 0
 		if i > 0 { // behind dots: anywhere, the last part at the end
 			if at = 0; i == len(parts)-1 {
 				at = max(last, 0)
 			}
 		}
-		for at < last && i > 0 && i < len(parts)-1 && !slices.Equal(lines[at:at+len(wanted)], wanted) {
+		for at < last && i > 0 && i < len(parts)-1 && !slices.Equal(lines[at:at+len(desired)], desired) {
 			at++
 		}
-		if at > last || !slices.Equal(lines[at:at+len(wanted)], wanted) {
+		if at > last || !slices.Equal(lines[at:at+len(desired)], desired) {
 			return false
 		}
-		lines = lines[at+len(wanted):]
+		lines = lines[at+len(desired):]
 	}
 	return len(lines) == 0 || strings.HasSuffix(want, "...\n")
 }

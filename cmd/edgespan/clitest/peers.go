@@ -101,7 +101,7 @@ func smallPeers() ([]fleetapi.PeerDetail, []fleetapi.ClusterDetail) {
 		Peer: fleetapi.Peer{
 			Name: "edge-1", ID: Edge1ID, Described: true, Clusters: []string{"lab"}, Online: true, Health: "yellow",
 			Why:    tunnel + " is WaitingForDependencies; 1 of 5 parameters are not in their final state",
-			Counts: map[string]int{"Present": 3, "CreatingFailed": 1, "WaitingForDependencies": 1}, Wanted: "a:7",
+			Counts: map[string]int{"Present": 3, "CreatingFailed": 1, "WaitingForDependencies": 1}, Desired: "a:7",
 			Applied: "a:7", LastReport: &at, AgeSeconds: &age,
 		},
 		Descriptor: config.Object{"kind": "PeerDescriptor", "metadata": config.Object{"name": "edge-1"},
@@ -132,8 +132,8 @@ func smallPeers() ([]fleetapi.PeerDetail, []fleetapi.ClusterDetail) {
 	edge2 := fleetapi.PeerDetail{
 		Peer: fleetapi.Peer{
 			Name: "edge-2", ID: Edge2ID, Described: true, Clusters: []string{"lab"}, Online: true, Health: "green", Ready: true,
-			Counts: map[string]int{"Present": 4},
-			Wanted: "a:9", Applied: "a:9", LastReport: &at, AgeSeconds: &age,
+			Counts:  map[string]int{"Present": 4},
+			Desired: "a:9", Applied: "a:9", LastReport: &at, AgeSeconds: &age,
 		},
 		Descriptor: config.Object{"kind": "PeerDescriptor"}, Revision: 4,
 		Parameters: []fleetapi.PeerParameter{{ID: "bridge/" + Network(LabID, Edge2ID), Kind: "ethernet-bridge",

@@ -216,7 +216,7 @@ func (b *World) Diff(_ context.Context, from, to uint64) ([]history.LayerDiff, e
 
 func (b *World) Write(_ context.Context, r fleetapi.WriteRequest) (fleetapi.Written, error) {
 	return Read(b, func(w *ops.World) (fleetapi.Written, error) {
-		out, err := w.Judge(r.Write)
+		out, err := w.Validate(r.Write)
 		if err != nil {
 			return fleetapi.Written{}, err
 		}

@@ -40,10 +40,10 @@ type factsCompleter func(context.Context, *configdbapi.Client, *factsCall) ([]st
 
 // The forms of -f. The seed's default is JSON.
 var (
-	valueForms = []string{"json", "yaml", "plain", "value"}
-	inputForms = []string{"json", "yaml"}
-	modelForms = []string{"json", "yaml", "table", "value"}
-	lookForms  = []string{"table", "json", "yaml"}
+	valueForms  = []string{"json", "yaml", "plain", "value"}
+	inputForms  = []string{"json", "yaml"}
+	modelForms  = []string{"json", "yaml", "table", "value"}
+	lookupForms = []string{"table", "json", "yaml"}
 )
 
 // factsCall is one run of such a command.
@@ -137,7 +137,7 @@ func (s factsSpec) command(a *reach.App) *cobra.Command {
 		if err := s.check(cmd, call); err != nil {
 			return err
 		}
-		return call.ask(cmd.Context(), s.run)
+		return call.get(cmd.Context(), s.run)
 	}
 	return reach.AsksController(cmd)
 }
@@ -206,7 +206,7 @@ func (s factsSpec) check(cmd *cobra.Command, call *factsCall) error {
 }
 
 // Ask finds ConfigDB and carries the command out, within fleetTimeout.
-func (c *factsCall) ask(ctx context.Context, run func(*factsCall) error) error {
+func (c *factsCall) get(ctx context.Context, run func(*factsCall) error) error {
 	ctx, cancel := context.WithTimeout(ctx, reach.Timeout)
 	defer cancel()
 	client, err := c.open(ctx)

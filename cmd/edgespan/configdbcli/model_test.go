@@ -16,7 +16,8 @@ func TestModelCommands(t *testing.T) {
 		{line: "config env list -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n1   1           nodes\n"},
 		{line: "env create", out: "{\n  \"components\": [],\n  \"hierarchy_levels\": [],\n  \"id\": 2\n}\n"},
 		{line: "env update 2 -i fuel,1 -l a,b", code: term.ExitConflict,
-			out: "components of an environment: 1 (\"fuel\") is there twice: duplicate key value violates unique constraint: must be unique\n", err: "duplicate"},
+			out: "components of an environment: 1 (\"fuel\") is there twice: duplicate key value violates unique constraint: " +
+				"must be unique\n", err: "duplicate"},
 		{line: "env update 2 -i 1 -l a,b", out: "Environment with id 2 was updated\n"},
 		{line: "env show 2 -f yaml", out: "components:\n  - 1\nhierarchy_levels:\n  - a\n  - b\nid: 2\n"},
 		{line: "config env update 2 -i []", out: "Environment with id 2 was updated\n"},

@@ -171,11 +171,11 @@ func named[T any](ask func(context.Context, *configdbapi.Client, *factsCall) ([]
 	}
 }
 
-func askLevels(ctx context.Context, client *configdbapi.Client, c *factsCall) ([]model.Level, error) {
+func readLevels(ctx context.Context, client *configdbapi.Client, c *factsCall) ([]model.Level, error) {
 	return client.Levels(ctx, c.env)
 }
 
-func askDefinitions(ctx context.Context, client *configdbapi.Client, _ *factsCall) ([]model.Definition, error) {
+func readDefinitions(ctx context.Context, client *configdbapi.Client, _ *factsCall) ([]model.Definition, error) {
 	return client.Definitions(ctx, nil)
 }
 
@@ -193,8 +193,8 @@ var (
 		return client.Nodes(ctx, c.env)
 	}, func(n model.Node) string { return n.ID })
 
-	definitionNames = named(askDefinitions, func(d model.Definition) string { return d.Name })
+	definitionNames = named(readDefinitions, func(d model.Definition) string { return d.Name })
 	resourceNames   = definitionNames
-	levelNames      = named(askLevels, func(l model.Level) string { return l.Name })
-	levelStarts     = named(askLevels, func(l model.Level) string { return l.Name + "=" })
+	levelNames      = named(readLevels, func(l model.Level) string { return l.Name })
+	levelStarts     = named(readLevels, func(l model.Level) string { return l.Name + "=" })
 )

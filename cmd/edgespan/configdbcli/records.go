@@ -24,7 +24,7 @@ var recordSpecs = []factsSpec{
 versions of its values at exactly that level, or with --overrides of its overrides.`,
 		example: `  edgespan config history --env 1
   edgespan config history --env 1 --level nodes=1 --resource astute`,
-		forms: lookForms, run: listRecords, flags: []factsFlags{placeFlags, halfFlag, pageFlags},
+		forms: lookupForms, run: listRecords, flags: []factsFlags{placeFlags, halfFlag, pageFlags},
 	},
 	{
 		use:   "diff --env ID [--level nodes=NODE] --resource NAME [VERSION [VERSION]]",
@@ -54,7 +54,7 @@ newest and that before it; with one VERSION that and the newest. 0 is nothing at
 		use:     "watch [--env ID [--level nodes=NODE] [--resource NAME]]",
 		short:   "Watch changes of the facts until interrupted",
 		example: "  edgespan config watch --env 1 --resource astute",
-		forms:   lookForms, run: watchFacts,
+		forms:   lookupForms, run: watchFacts,
 		flags: []factsFlags{placeFlags, func(f *pflag.FlagSet, c *factsCall) {
 			f.Uint64Var(&c.since, "since", 0, "start after this revision; 0 for all (default: from now on)")
 		}},
@@ -92,7 +92,7 @@ func listRecords(c *factsCall) error {
 		return err
 	}
 	if len(all) == 0 && c.format == "table" {
-		c.a.Say("no revisions")
+		c.a.Printf("no revisions")
 		return nil
 	}
 	rows := make([][]string, len(all))
@@ -112,7 +112,7 @@ func listVersions(c *factsCall) error {
 		return err
 	}
 	if len(all) == 0 && c.format == "table" {
-		c.a.Say("no versions")
+		c.a.Printf("no versions")
 		return nil
 	}
 	rows := make([][]string, len(all))
@@ -168,7 +168,7 @@ func diffFacts(c *factsCall) error {
 		return c.answer(term.OrEmpty(diff), nil, nil)
 	}
 	if len(diff) == 0 {
-		c.a.Say("no differences")
+		c.a.Printf("no differences")
 	}
 	for _, d := range diff {
 		if _, err := fmt.Fprintln(c.a.Out, term.Printable(d.String())); err != nil {
@@ -222,7 +222,7 @@ func rollbackFacts(c *factsCall) error {
 	stored, err := c.client.Rollback(c.ctx, p, c.kind(),
 		configdbapi.RollbackBody{Version: c.version, Revision: c.revision}, c.writeOptions())
 	if err == nil && !c.dryRun && !stored.Changed {
-		c.a.Say("%s: no change", nameOf(c.kind()))
+		c.a.Printf("%s: no change", nameOf(c.kind()))
 		return nil
 	}
 	if c.version > 0 {
@@ -261,7 +261,7 @@ func watchFacts(c *factsCall) error {
 	l := c.a.NewLive(c.format, []string{"TIME", "REVISION", "AUTHOR", "CHANGES", "MESSAGE"}, []int{20, 8, 12, 44})
 	ctx := c.cmd.Context() // without the time limit of one question
 	err = c.client.Watch(ctx, o, reach.RetryWatch, func(r model.Record) error {
-		return l.Tell(r, "",
+		return l.Print(r, "",
 			[]string{term.Moment(&r.Time), fmt.Sprint(r.Revision), r.Author, c.changesCell(r.Changes), r.Message})
 	})
 	if ctx.Err() != nil {

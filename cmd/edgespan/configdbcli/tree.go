@@ -154,8 +154,8 @@ func readTreeFile(name string) ([]byte, error) {
 	return text, err
 }
 
-// said is a string that astute.yaml says of the node; "" if it does not.
-func (t tree) said(key string) string {
+// stringOf is a string that astute.yaml says of the node; "" if it does not.
+func (t tree) stringOf(key string) string {
 	i := slices.IndexFunc(t.resources, func(r hieratree.Resource) bool { return r.Name == "astute" })
 	if i < 0 {
 		return ""
@@ -175,7 +175,7 @@ func (t tree) said(key string) string {
 func (c *factsCall) nodePlace(t tree, env *model.Environment) (configdbapi.Place, error) {
 	p := configdbapi.Place{Environment: c.env}
 	if c.node == "" {
-		c.node = t.said("uid")
+		c.node = t.stringOf("uid")
 	}
 	if c.node == "" {
 		return p, term.Required("--node", "the ID of the node, where astute.yaml has no uid")

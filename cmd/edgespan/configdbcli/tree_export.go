@@ -20,8 +20,8 @@ import (
 
 // stock reads what ConfigDB has of a node: of the resources of the component, and of those that the files have. One
 // that has no key, and of which this node never had any, is not there.
-func (c *factsCall) stock(t tree, effective bool) ([]hieratree.Resource, ground, error) {
-	g, err := c.lookAround()
+func (c *factsCall) stock(t tree, effective bool) ([]hieratree.Resource, known, error) {
+	g, err := c.readKnown()
 	if err != nil {
 		return nil, g, err
 	}
@@ -32,16 +32,16 @@ func (c *factsCall) stock(t tree, effective bool) ([]hieratree.Resource, ground,
 	if err != nil {
 		return nil, g, err
 	}
-	mine := map[string]bool{}
+	owned := map[string]bool{}
 	for _, d := range g.component.Definitions {
-		mine[d.Name] = true
+		owned[d.Name] = true
 	}
 	for _, r := range t.resources {
-		mine[r.Name] = true
+		owned[r.Name] = true
 	}
 	var out []hieratree.Resource
 	for _, name := range slices.Sorted(maps.Keys(g.ids)) {
-		if !mine[name] {
+		if !owned[name] {
 			continue
 		}
 		p.Resource = fmt.Sprint(g.ids[name])
@@ -140,7 +140,7 @@ func verifyTree(c *factsCall) error {
 	differ := 0
 	for _, r := range hieratree.Compare(t.resources, has, secrets) {
 		if r.Hidden {
-			c.a.Say("%s: has secrets that you may not see: not compared", term.Printable(r.Name))
+			c.a.Printf("%s: has secrets that you may not see: not compared", term.Printable(r.Name))
 		}
 		if len(r.Lines) > 0 {
 			differ++

@@ -19,18 +19,18 @@ import (
 // fuel is the component of the data sources where nobody says otherwise.
 const fuel = "fuel"
 
-// ground is what an environment has of data sources.
-type ground struct {
+// known is what an environment has of data sources.
+type known struct {
 	env       *model.Environment // nil: there is none yet
 	component *model.Component   // that new data sources go to; nil: there is none yet
 	name      string             // of it
 	ids       map[string]int64   // of all resources of the environment
 }
 
-// lookAround finds what of an import is there already. The environment is asked for first: the components that it has
+// readKnown finds what of an import is there already. The environment is asked for first: the components that it has
 // then are among those that are found.
-func (c *factsCall) lookAround() (ground, error) {
-	g := ground{name: cmp.Or(c.component, fuel), ids: map[string]int64{}}
+func (c *factsCall) readKnown() (known, error) {
+	g := known{name: cmp.Or(c.component, fuel), ids: map[string]int64{}}
 	env, err := c.client.Environment(c.ctx, c.env)
 	switch {
 	case err == nil:
@@ -65,12 +65,12 @@ func (c *factsCall) lookAround() (ground, error) {
 
 // choose finds the component of an environment that is there, and those that it has. A person attaches components:
 // which resources an environment has is no matter of one node's files.
-func (g *ground) choose(all []model.Component, wanted string) ([]model.Component, error) {
+func (g *known) choose(all []model.Component, desired string) ([]model.Component, error) {
 	all = slices.DeleteFunc(all, func(one model.Component) bool { return !slices.Contains(g.env.Components, one.ID) })
 	has := func(name string) bool {
 		return slices.ContainsFunc(all, func(one model.Component) bool { return one.Name == name })
 	}
-	if wanted == "" && len(all) == 1 {
+	if desired == "" && len(all) == 1 {
 		g.name = all[0].Name
 	}
 	if has(g.name) {
@@ -87,7 +87,7 @@ func (g *ground) choose(all []model.Component, wanted string) ([]model.Component
 
 // missing are the resources of a tree that an environment lacks; of a component that is to be made, all that it has
 // from the start.
-func (g ground) missing(t tree) []string {
+func (g known) missing(t tree) []string {
 	var names []string
 	if g.component == nil {
 		names = t.naming.Resources()
@@ -109,7 +109,7 @@ func importTree(c *factsCall) error {
 		return &rest.Rejected{Faults: []string{fmt.Sprintf("%s: no file *%s: must have at least one", t.dir,
 			hieratree.Extension)}}
 	}
-	g, err := c.lookAround()
+	g, err := c.readKnown()
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func importTree(c *factsCall) error {
 	}
 	made, err := c.lay(t, g, p)
 	if err == nil && lacks {
-		g, err = c.lookAround()
+		g, err = c.readKnown()
 	}
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func importTree(c *factsCall) error {
 }
 
 // body are the values of a tree, by the ids of resources: a name may stand for two while somebody else makes it, too.
-func (g ground) body(t tree) (configdbapi.BulkBody, error) {
+func (g known) body(t tree) (configdbapi.BulkBody, error) {
 	out := configdbapi.BulkBody{Resources: map[string]configdbapi.BulkResource{}}
 	for _, r := range t.resources {
 		o, err := configdb.ObjectOf(r.Values)
@@ -189,7 +189,7 @@ func (c *factsCall) imported(stored configdbapi.Stored, more bool) error {
 }
 
 // wouldImport says what a first import would make: what is not there can't be tried.
-func (c *factsCall) wouldImport(t tree, g ground) error {
+func (c *factsCall) wouldImport(t tree, g known) error {
 	var lines []string
 	add := func(is bool, format string, args ...any) {
 		if is {
@@ -213,7 +213,7 @@ func (c *factsCall) wouldImport(t tree, g ground) error {
 }
 
 // lay makes what an environment lacks for a tree. What somebody else makes at the same time is as good.
-func (c *factsCall) lay(t tree, g ground, p configdbapi.Place) (made bool, err error) {
+func (c *factsCall) lay(t tree, g known, p configdbapi.Place) (made bool, err error) {
 	o := configdbapi.WriteOptions{Message: c.message}
 	missing := g.missing(t)
 	if g.component == nil {
@@ -257,8 +257,8 @@ func (c *factsCall) lay(t tree, g ground, p configdbapi.Place) (made bool, err e
 }
 
 // layAgain goes on with what somebody else has made meanwhile. It ends: each time there is more than before.
-func (c *factsCall) layAgain(t tree, g ground, p configdbapi.Place, cause error) (bool, error) {
-	now, err := c.lookAround()
+func (c *factsCall) layAgain(t tree, g known, p configdbapi.Place, cause error) (bool, error) {
+	now, err := c.readKnown()
 	if err != nil {
 		return false, err
 	}
@@ -299,7 +299,7 @@ func (c *factsCall) registerNode(t tree) (bool, error) {
 	case !errors.Is(err, rest.ErrNotFound):
 		return false, err
 	}
-	n.FQDN = cmp.Or(c.fqdn, n.FQDN, t.said("fqdn"))
+	n.FQDN = cmp.Or(c.fqdn, n.FQDN, t.stringOf("fqdn"))
 	n.Certname = cmp.Or(c.certname, n.Certname)
 	n.Levels = nil // they stay
 	if n.FQDN == was.FQDN && n.Certname == was.Certname {
@@ -317,7 +317,7 @@ func (c *factsCall) registerNode(t tree) (bool, error) {
 	err = c.client.PutNode(c.ctx, c.env, n, configdbapi.WriteOptions{Message: c.message})
 	switch {
 	case errors.Is(err, rest.ErrPermission) && c.fqdn+c.certname == "":
-		c.a.Say("node %s: not registered as %s: an admin can do that with: %s", n.ID, strings.Join(names, ", "),
+		c.a.Printf("node %s: not registered as %s: an admin can do that with: %s", n.ID, strings.Join(names, ", "),
 			term.Printable(err.Error()))
 		return false, nil
 	case err != nil:

@@ -141,7 +141,7 @@ func (c *factsCall) stdin(form string) (configdb.JSON, error) {
 		return nil, &rest.Rejected{Faults: []string{"stdin: " + err.Error()}}
 	}
 	if more {
-		c.a.Say("Warning: will use only first document from YAML stream")
+		c.a.Printf("Warning: will use only first document from YAML stream")
 	}
 	return v, nil
 }

@@ -103,9 +103,9 @@ func join(ctx context.Context, s term.Streams, o joinOptions) error {
 	if err != nil {
 		return fmt.Errorf("store the controller's address: %w: run the same command again", err)
 	}
-	s.Say("node %s joined %s as %s", id, o.Controller, o.Name)
+	s.Printf("node %s joined %s as %s", id, o.Controller, o.Name)
 	if runs {
-		s.Say("edgespan node is running: restart it to connect")
+		s.Printf("edgespan node is running: restart it to connect")
 	}
 	return nil
 }

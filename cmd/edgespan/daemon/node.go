@@ -162,7 +162,7 @@ func (a program) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signa
 	if a.Env("GOGC") == "" {
 		debug.SetGCPercent(50) // an edge node has little memory, and its daemon little to do
 	}
-	go daemon.GiveBack(ctx, daemon.NodeMemory)
+	go daemon.ReturnMemory(ctx, daemon.NodeMemory)
 	lock, warning, err := a.lockNamespace(ctx)
 	if err != nil {
 		return err

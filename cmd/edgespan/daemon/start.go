@@ -71,8 +71,8 @@ func (c commands) RestartAgent() error {
 // the log only.
 const backendDeadline = 500 * time.Millisecond
 
-// beginPatience is how long a start waits for its config.
-const beginPatience = 2 * time.Second
+// beginTimeout is how long a start waits for its config.
+const beginTimeout = 2 * time.Second
 
 // startNode wires platform and actors.
 func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode, error) {
@@ -124,7 +124,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	n.uninform = informer{id.String(), facts, reader, n.Topics(), creds, log.Named("facts")}.start()
 	// Who asks a daemon that is ready is told of the networks that it is to have; a disk that
 	// hangs does not hold it up for long.
-	begin, cancel := context.WithTimeout(ctx, beginPatience)
+	begin, cancel := context.WithTimeout(ctx, beginTimeout)
 	if err := n.Begun(begin); err != nil {
 		log.Warn("config not published yet", zap.Error(err))
 	}

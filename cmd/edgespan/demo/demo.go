@@ -116,9 +116,9 @@ func (a demoProgram) demo(ctx context.Context) (err error) {
 	}
 	began := time.Now()
 	for _, s := range d.steps() {
-		d.take(ctx, s)
+		d.runStep(ctx, s)
 	}
-	a.Say("")
+	a.Printf("")
 	t := term.Table{Head: []string{"STEP", "SEEN", "OK"}, Rows: d.rows, Wide: true}
 	if err := t.Write(a.Out, a.Color); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (a demoProgram) demo(ctx context.Context) (err error) {
 		return fmt.Errorf("demo: %d of %d steps failed: the daemon's last log lines:\n%s", d.failed, len(d.rows),
 			d.lab.LastWords(10))
 	}
-	a.Say("all %d steps passed in %s", len(d.rows), time.Since(began).Round(100*time.Millisecond))
+	a.Printf("all %d steps passed in %s", len(d.rows), time.Since(began).Round(100*time.Millisecond))
 	return nil
 }
 
@@ -139,7 +139,7 @@ func (a demoProgram) demoUp(ctx context.Context) error {
 	d, err := newDemoRun(a, l)
 	if err == nil {
 		for _, s := range d.setup() {
-			if d.take(ctx, s); d.failed > 0 {
+			if d.runStep(ctx, s); d.failed > 0 {
 				err = fmt.Errorf("demo: %s: %s", s.name, l.LastWords(10))
 				break
 			}
@@ -172,7 +172,7 @@ func (a demoProgram) demoDown(ctx context.Context) error {
 	if err := l.Down(ctx); err != nil {
 		return fmt.Errorf("demo: remove lab: %w", err)
 	}
-	a.Say("lab removed")
+	a.Printf("lab removed")
 	return nil
 }
 

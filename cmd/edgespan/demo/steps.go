@@ -51,8 +51,8 @@ func newDemoRun(a demoProgram, l *lab.Lab) (*demoRun, error) {
 	return &demoRun{a: a, lab: l, ex: ex}, nil
 }
 
-// take runs one step and says at once what was seen.
-func (d *demoRun) take(ctx context.Context, s step) {
+// runStep runs one step and says at once what was seen.
+func (d *demoRun) runStep(ctx context.Context, s step) {
 	if d.over {
 		d.rows = append(d.rows, []string{s.name, "skipped", "-"})
 		d.failed++
@@ -60,7 +60,7 @@ func (d *demoRun) take(ctx context.Context, s step) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, stepDeadline)
 	defer cancel()
-	d.a.Say("… %s", s.name)
+	d.a.Printf("… %s", s.name)
 	seen, err := s.do(ctx)
 	mark := "ok"
 	if err != nil {
@@ -69,7 +69,7 @@ func (d *demoRun) take(ctx context.Context, s step) {
 		d.over = s.vital
 	}
 	seen = term.Printable(strings.TrimSpace(seen))
-	d.a.Say("  %s: %s", mark, seen)
+	d.a.Printf("  %s: %s", mark, seen)
 	d.rows = append(d.rows, []string{s.name, seen, mark})
 }
 

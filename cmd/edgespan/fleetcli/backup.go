@@ -30,7 +30,7 @@ The file has the history, secrets as they are and the hashes of tokens: it is fo
 alone. 'edgespan-controller restore FILE' brings it back. The CA of the fleet is not in it: copy
 ca.pem of a controller's data folder once.`,
 	example: "  edgespan backup fleet.backup",
-	flags:   func(_ *cobra.Command, c *fleetCall) { c.patience = backupTime },
+	flags:   func(_ *cobra.Command, c *fleetCall) { c.timeout = backupTime },
 	run:     backUp,
 }}
 
@@ -50,7 +50,7 @@ func backUp(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	c.a.Say("%s: %d keys as of revision %d of the store %s", term.Printable(c.args[0]), head.Keys, head.Revision,
+	c.a.Printf("%s: %d keys as of revision %d of the store %s", term.Printable(c.args[0]), head.Keys, head.Revision,
 		term.Printable(head.Store))
 	return nil
 }

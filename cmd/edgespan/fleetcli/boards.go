@@ -30,7 +30,7 @@ var hardwareSpecs = []fleetSpec{{use: "boards",
 				if err := c.versioned(d); err != nil || d.Digest == "" {
 					return err
 				}
-				c.a.Say("digest %s", term.Printable(d.Digest))
+				c.a.Printf("digest %s", term.Printable(d.Digest))
 				return nil
 			},
 		},
@@ -47,20 +47,21 @@ var hardwareSpecs = []fleetSpec{{use: "boards",
 				if c.digest == "" {
 					return term.Required("--digest", fmt.Sprintf("'edgespan boards show %s' prints it", term.Printable(c.args[0])))
 				}
-				return c.said(c.client.AcceptHardware(c.ctx, c.args[0], c.from, c.digest), "accepted for all nodes of the board")
+				return c.explainBoard(c.client.AcceptHardware(c.ctx, c.args[0], c.from, c.digest),
+					"accepted for all nodes of the board")
 			},
 		},
 		{
 			use: "reject BOARD", short: "Reject proposals; the nodes are asked again", args: term.ExactArgs(1, "one BOARD"),
 			flags: fromFlag,
 			run: func(c *fleetCall) error {
-				return c.said(c.client.RejectHardware(c.ctx, c.args[0], c.from), "rejected")
+				return c.explainBoard(c.client.RejectHardware(c.ctx, c.args[0], c.from), "rejected")
 			},
 		},
 		{
 			use: "forget BOARD", short: "Remove the accepted config of a board", args: term.ExactArgs(1, "one BOARD"),
 			run: func(c *fleetCall) error {
-				return c.said(c.client.ForgetHardware(c.ctx, c.args[0]), "removed")
+				return c.explainBoard(c.client.ForgetHardware(c.ctx, c.args[0]), "removed")
 			},
 		},
 	}}}
@@ -69,10 +70,10 @@ func fromFlag(cmd *cobra.Command, c *fleetCall) {
 	cmd.Flags().StringVar(&c.from, "from", "", "node that made the proposal, if several did")
 }
 
-// said says what became of a board.
-func (c *fleetCall) said(err error, what string) error {
+// explainBoard says what became of a board.
+func (c *fleetCall) explainBoard(err error, what string) error {
 	if err == nil {
-		c.a.Say("board %s: %s", term.Printable(c.args[0]), what)
+		c.a.Printf("board %s: %s", term.Printable(c.args[0]), what)
 	}
 	return err
 }

@@ -31,7 +31,7 @@ func (c *fleetCall) overrides(of string, args []string) (config.Object, error) {
 	m, faults := metadata.Parse(doc.Object, metadata.Options{E2E: of != "node"})
 	if faults != nil {
 		// What the controller holds its writes to is its matter: here it only types values.
-		c.a.Say("cannot read the controller's metadata: values are read as JSON")
+		c.a.Printf("cannot read the controller's metadata: values are read as JSON")
 		m = nil
 	}
 	return layerscli.Assignments(m, args)

@@ -58,7 +58,7 @@ type fleetCall struct {
 	revert, watch             bool
 	adoptImport, adoptReplace bool
 	role, from, digest        string
-	life, patience            time.Duration
+	life, timeout             time.Duration
 	limit                     int
 	before                    uint64
 	age                       string
@@ -107,7 +107,7 @@ func (s fleetSpec) command(a *reach.App) *cobra.Command {
 		if s.forms != nil && !slices.Contains(s.forms, call.output) {
 			return term.NotOneOf("-o", call.output, s.forms)
 		}
-		return call.ask(cmd.Context(), s.run)
+		return call.get(cmd.Context(), s.run)
 	}
 	for _, sub := range s.sub {
 		cmd.AddCommand(sub.command(a))
@@ -140,16 +140,16 @@ func (s fleetSpec) bind(cmd *cobra.Command, call *fleetCall) {
 }
 
 // Ask finds the controller and carries the command out, within fleetTimeout and what it waits.
-func (c *fleetCall) ask(ctx context.Context, run func(*fleetCall) error) error {
-	if c.patience < 0 {
-		return term.Invalid("--wait", c.patience, "0s or more")
+func (c *fleetCall) get(ctx context.Context, run func(*fleetCall) error) error {
+	if c.timeout < 0 {
+		return term.Invalid("--wait", c.timeout, "0s or more")
 	}
 	client, err := c.a.FleetClient()
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(ctx, reach.Timeout+c.patience)
+	ctx, cancel := context.WithTimeout(ctx, reach.Timeout+c.timeout)
 	defer cancel()
 	c.ctx, c.client = ctx, client
 	return oneLineOf(run(c))

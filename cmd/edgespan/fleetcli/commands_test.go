@@ -68,9 +68,10 @@ func TestEveryCommandAsksTheController(t *testing.T) {
 			"Boards:[MVL_ARMADA] Reveal:false}",
 		"node get pop-1 --layer network": "layer {Layer:network Nodes:[] Versions:[] Boards:[] " +
 			"Reveal:false}",
-		"node set pop-1 -f " + doc:       "write ops.SetNodes" + nodes + "false}" + plain,
-		"node set -f " + doc:             "write ops.SetNodes" + set + "false}" + plain,
-		"node modify pop-1 label=7 -m x": `metadata node; write ops.SetNodes{Overrides:map[pop-1:map[label:7]] Modify:true} message "x" dry false if map[]`,
+		"node set pop-1 -f " + doc: "write ops.SetNodes" + nodes + "false}" + plain,
+		"node set -f " + doc:       "write ops.SetNodes" + set + "false}" + plain,
+		"node modify pop-1 label=7 -m x": `metadata node; write ops.SetNodes{Overrides:map[pop-1:map[label:7]] ` +
+			`Modify:true} message "x" dry false if map[]`,
 		"node set pop-1 -f " + doc + " --if-match 4": "write ops.SetNodes" + nodes +
 			`false} message "" dry false if map[node/pop-1:4]`,
 		"node unset pop-1 a.b":         "write ops.Unset{Layer:node Keys:[[pop-1 a b]]}" + plain,

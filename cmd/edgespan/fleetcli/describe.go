@@ -36,7 +36,7 @@ func writeNode(out io.Writer, n fleetapi.NodeDetail, wide, color bool) error {
 		{"ready", term.YesNo(n.Ready)},
 		{"managed", term.YesNo(n.Managed)},
 		{"running", runningText(n.Running)},
-		{"wanted", runningText(n.Wanted)},
+		{"wanted", runningText(n.Desired)},
 		{"source", n.Source},
 		{"pending", n.Pending},
 		{"held", n.Held},

@@ -140,7 +140,7 @@ func showRevision(c *fleetCall) error {
 		return err
 	}
 	if c.output == "table" || c.output == "wide" {
-		c.a.Say("%s", term.Printable(fmt.Sprintf("revision %d by %s, %s: %s", e.Number, e.Author, term.Moment(&e.Time),
+		c.a.Printf("%s", term.Printable(fmt.Sprintf("revision %d by %s, %s: %s", e.Number, e.Author, term.Moment(&e.Time),
 			cmp.Or(e.Message, "no message"))))
 		return c.showDiffs(e.Changes)
 	}
@@ -206,11 +206,11 @@ func rollbackTo(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	wanted, err := historyLayers(c.args[1:])
+	desired, err := historyLayers(c.args[1:])
 	if err != nil {
 		return err
 	}
-	return c.put(ops.Restore{Revision: n, Layers: wanted})
+	return c.put(ops.Restore{Revision: n, Layers: desired})
 }
 
 func pruneHistory(c *fleetCall) error {
@@ -224,7 +224,7 @@ func pruneHistory(c *fleetCall) error {
 	t := &term.Table{Head: []string{"FROM", "REVISIONS", "OBJECTS"}}
 	t.Add(fmt.Sprint(p.From), fmt.Sprint(p.Revisions), fmt.Sprint(p.Objects))
 	if c.dryRun {
-		c.a.Say("dry run: nothing deleted")
+		c.a.Printf("dry run: nothing deleted")
 	}
 	return c.a.Show(term.Shown{Data: p, Names: []string{fmt.Sprint(p.From)}, Table: func(bool) *term.Table { return t }},
 		c.output)

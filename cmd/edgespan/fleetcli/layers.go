@@ -54,7 +54,7 @@ var layerSpecs = []fleetSpec{
 		},
 	}},
 	{use: "actions ID", short: "Show the nodes' answers to a preview of actions",
-		args: term.ExactArgs(1, "the ID of a preview"), forms: tableForms, flags: bindPatience, run: showActionsOf},
+		args: term.ExactArgs(1, "the ID of a preview"), forms: tableForms, flags: bindTimeout, run: showActionsOf},
 	{use: "base", short: "Print the base configs by software version", sub: []fleetSpec{{
 		use: "get [VERSION...]", short: "Print base configs, {version: {…}}; of a version the closest that is not newer",
 		args: cobra.ArbitraryArgs, forms: documentForms,
@@ -127,7 +127,7 @@ func (c *fleetCall) versioned(d ops.Document) error {
 		return err
 	}
 	if d.Revision > 0 {
-		c.a.Say("revision %d", d.Revision)
+		c.a.Printf("revision %d", d.Revision)
 	}
 	return nil
 }
@@ -188,7 +188,7 @@ func runOptimize(c *fleetCall) error {
 // WriteDescriptors writes descriptors as one revision and shows what it did.
 func WriteDescriptors(a *reach.App, cmd *cobra.Command, docs []config.Object, message, output string, dry bool) error {
 	call := &fleetCall{a: a, cmd: cmd, message: message, dryRun: dry, output: output}
-	return call.ask(cmd.Context(), func(c *fleetCall) error { return c.put(ops.Describe{Documents: docs}) })
+	return call.get(cmd.Context(), func(c *fleetCall) error { return c.put(ops.Describe{Documents: docs}) })
 }
 
 // put sends a write and shows what it did.

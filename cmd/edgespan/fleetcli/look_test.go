@@ -100,7 +100,7 @@ func TestHostileWordsOfTheControllerArePrintedHarmlessly(t *testing.T) {
 	word := fleetapi.Action{Name: hostile, Keys: []string{hostile}}
 	n := fleetapi.Node{
 		Name: hostile, ID: hostile, State: hostile, Why: hostile, Software: hostile, Firmware: hostile, Board: hostile,
-		Wanted:  fleetapi.Running{MD5: hostile, Generation: hostile},
+		Desired: fleetapi.Running{MD5: hostile, Generation: hostile},
 		Running: fleetapi.Running{MD5: hostile, Generation: hostile},
 	}
 	f.NodeList = []fleetapi.Node{n}

@@ -67,7 +67,7 @@ func commandSpec(word string, command fleetapi.Command, short string) fleetSpec 
 					faults = append(faults, &lineError{term.Printable(node + ": " + err.Error()), err})
 					continue
 				}
-				c.a.Say("%s: %s", term.Printable(node), word)
+				c.a.Printf("%s: %s", term.Printable(node), word)
 			}
 			return errors.Join(faults...)
 		},
@@ -93,7 +93,7 @@ func inviteSpec(word, short string, replace bool) fleetSpec {
 				if _, err := fmt.Fprintln(c.a.Out, term.Printable(i.Command)); err != nil {
 					return err
 				}
-				c.a.Say("%s: the token is shown only once and expires %s; run the command on the node", term.Printable(i.Node),
+				c.a.Printf("%s: the token is shown only once and expires %s; run the command on the node", term.Printable(i.Node),
 					term.Moment(&i.Expires))
 				return nil
 			}
@@ -113,7 +113,7 @@ func adoptNode(c *fleetCall) error {
 	if err := c.client.Command(c.ctx, c.args[0], command); err != nil {
 		return err
 	}
-	c.a.Say("%s: adopted", term.Printable(c.args[0]))
+	c.a.Printf("%s: adopted", term.Printable(c.args[0]))
 	return nil
 }
 
@@ -138,7 +138,8 @@ func nodeTable(nodes []fleetapi.Node, wide bool) *term.Table {
 			"LAST REPORT", "ID", "WHY"}
 	}
 	for _, n := range nodes {
-		row := []string{n.Name, n.State, term.YesNo(n.Online), term.YesNo(n.Ready), n.Running.Generation, n.Wanted.Generation,
+		row := []string{n.Name, n.State, term.YesNo(n.Online), term.YesNo(n.Ready), n.Running.Generation,
+			n.Desired.Generation,
 			n.Software}
 		if wide {
 			row = append(row, n.Firmware, n.Board, term.YesNo(n.Managed), term.Moment(n.LastReport), n.ID)
@@ -183,7 +184,7 @@ func statusOfNodes(c *fleetCall) error {
 		Empty: "no nodes"}, c.output); err != nil {
 		return err
 	}
-	c.a.Say("%s, %d online, %d ready", term.Many(counts.Nodes, "node"), counts.Online, counts.Ready)
+	c.a.Printf("%s, %d online, %d ready", term.Many(counts.Nodes, "node"), counts.Online, counts.Ready)
 	return nil
 }
 

@@ -37,7 +37,7 @@ var operatorSpecs = []fleetSpec{{use: "operators", short: "Manage the operators 
 				if err := c.client.RemoveOperator(c.ctx, c.args[0]); err != nil {
 					return err
 				}
-				c.a.Say("operator %s: removed", term.Printable(c.args[0]))
+				c.a.Printf("operator %s: removed", term.Printable(c.args[0]))
 				return nil
 			},
 		},
@@ -81,6 +81,7 @@ func addOperator(c *fleetCall) error {
 	if _, err := fmt.Fprintln(c.a.Out, term.Printable(strings.TrimSpace(made.Token))); err != nil {
 		return err
 	}
-	c.a.Say("operator %s: %s; the token is shown only once", term.Printable(made.Name), term.Printable(string(made.Role)))
+	c.a.Printf("operator %s: %s; the token is shown only once", term.Printable(made.Name),
+		term.Printable(string(made.Role)))
 	return nil
 }

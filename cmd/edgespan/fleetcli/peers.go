@@ -150,8 +150,8 @@ func idsOf(ps []fleetapi.PeerParameter) []string {
 	return out
 }
 
-// liveAsk asks the controller for names.
-type liveAsk func(context.Context, *fleetapi.Client) ([]string, error)
+// livePeersRequest asks the controller for names.
+type livePeersRequest func(context.Context, *fleetapi.Client) ([]string, error)
 
 // LiveObjects are the peers or the clusters that the controller knows now.
 func LiveObjects(ctx context.Context, a *reach.App, kind string) []string {
@@ -163,7 +163,7 @@ func LiveObjects(ctx context.Context, a *reach.App, kind string) []string {
 }
 
 // liveNames are what the controller knows now, for completion: no controller, no names.
-func liveNames(ctx context.Context, a *reach.App, ask liveAsk) []string {
+func liveNames(ctx context.Context, a *reach.App, ask livePeersRequest) []string {
 	if ctx == nil {
 		ctx = context.Background() // cobra's completion runs without one
 	}
@@ -205,7 +205,7 @@ func peerTable(all []fleetapi.Peer, wide bool) *term.Table {
 		row, why := []string{p.Name, term.YesNo(p.Online), term.YesNo(p.Ready), p.Health, done(p.Counts),
 			strings.Join(p.Clusters, ","), reportAge(p)}, shortIDs(p.Why)
 		if wide {
-			row, why = append(row, term.YesNo(p.Described), p.Applied, p.Wanted, p.ID), p.Why
+			row, why = append(row, term.YesNo(p.Described), p.Applied, p.Desired, p.ID), p.Why
 		}
 		t.Add(append(row, why)...)
 	}
@@ -317,7 +317,7 @@ func statusOfPeers(c *fleetCall) error {
 	if err := c.showCounts(n, "HEALTH", "PEERS", n.Health); err != nil {
 		return err
 	}
-	c.a.Say("%s, %d online, %d ready", term.Many(n.Count, "peer"), online, n.Ready)
+	c.a.Printf("%s, %d online, %d ready", term.Many(n.Count, "peer"), online, n.Ready)
 	return nil
 }
 
@@ -341,7 +341,7 @@ func statusOfClusters(c *fleetCall) error {
 	if err := c.showCounts(n, "STATE", "CLUSTERS", n.States); err != nil {
 		return err
 	}
-	c.a.Say("%s, %d ready", term.Many(n.Count, "cluster"), n.Ready)
+	c.a.Printf("%s, %d ready", term.Many(n.Count, "cluster"), n.Ready)
 	return nil
 }
 

@@ -22,9 +22,9 @@ import (
 type explanation struct {
 	Peer string `json:"peer"`
 	fleetapi.PeerParameter
-	WantedBy []string `json:"wantedBy"` // descriptors and clusters
-	Needs    []needed `json:"needs"`    // what it depends on
-	NeededBy []needed `json:"neededBy"` // what depends on it
+	DesiredBy []string `json:"wantedBy"` // descriptors and clusters
+	Needs     []needed `json:"needs"`    // what it depends on
+	NeededBy  []needed `json:"neededBy"` // what depends on it
 }
 
 // needed is a parameter on the path, with what it depends on itself.
@@ -85,7 +85,7 @@ func explainPeer(c *fleetCall) error {
 	if err := c.showExplanation(all, all); err != nil {
 		return err
 	}
-	c.a.Say("%s", term.Printable(peerLine(d.Peer)))
+	c.a.Printf("%s", term.Printable(peerLine(d.Peer)))
 	return nil
 }
 
@@ -103,13 +103,13 @@ func explainCluster(c *fleetCall) error {
 		}
 		x := explainer{p, []fleetapi.ClusterDetail{d}}
 		all = append(all, x.unfinished(func(one fleetapi.PeerParameter) bool {
-			return slices.Contains(x.wantedBy(one), "cluster "+d.Name)
+			return slices.Contains(x.desiredBy(one), "cluster "+d.Name)
 		})...)
 	}
 	if err := c.showExplanation(all, all); err != nil {
 		return err
 	}
-	c.a.Say("%s", term.Printable(clusterLine(d.Cluster)))
+	c.a.Printf("%s", term.Printable(clusterLine(d.Cluster)))
 	return nil
 }
 
@@ -159,7 +159,7 @@ func waits(needs []needed) int {
 }
 
 func (x explainer) explain(p fleetapi.PeerParameter) explanation {
-	out := explanation{Peer: x.peer.Name, PeerParameter: p, WantedBy: x.wantedBy(p),
+	out := explanation{Peer: x.peer.Name, PeerParameter: p, DesiredBy: x.desiredBy(p),
 		Needs: x.needs(p, map[string]bool{p.ID: true}), NeededBy: []needed{}}
 	for _, other := range x.peer.Parameters {
 		if slices.Contains(other.Dependencies, p.ID) {
@@ -171,7 +171,7 @@ func (x explainer) explain(p fleetapi.PeerParameter) explanation {
 }
 
 // needs is what a parameter depends on, all the way, each with its own path once.
-func (x explainer) needs(p fleetapi.PeerParameter, told map[string]bool) []needed {
+func (x explainer) needs(p fleetapi.PeerParameter, reported map[string]bool) []needed {
 	out := []needed{}
 	for _, id := range p.Dependencies {
 		at := slices.IndexFunc(x.peer.Parameters, func(other fleetapi.PeerParameter) bool { return other.ID == id })
@@ -181,18 +181,18 @@ func (x explainer) needs(p fleetapi.PeerParameter, told map[string]bool) []neede
 		}
 		on := x.peer.Parameters[at]
 		n := needed{ID: id, Target: on.Target, State: on.State, Reason: on.Reason}
-		if !told[id] {
-			told[id] = true
-			n.Needs = x.needs(on, told)
+		if !reported[id] {
+			reported[id] = true
+			n.Needs = x.needs(on, reported)
 		}
 		out = append(out, n)
 	}
 	return out
 }
 
-// wantedBy is who wants a parameter. Its id says that: an executor is of the descriptor, what
+// desiredBy is who wants a parameter. Its id says that: an executor is of the descriptor, what
 // carries the network of a cluster on this node is the cluster's, the rest the config's.
-func (x explainer) wantedBy(p fleetapi.PeerParameter) []string {
+func (x explainer) desiredBy(p fleetapi.PeerParameter) []string {
 	if p.State == string(stateloop.Ignored) || p.Target != string(stateloop.ToBePresent) {
 		return []string{}
 	}
@@ -244,11 +244,11 @@ func (c *fleetCall) showExplanation(data any, all []explanation) error {
 
 func writeExplanation(b *strings.Builder, x explanation) {
 	fmt.Fprintf(b, "%s: %s: %s\n", term.Printable(x.Peer), term.Printable(shortIDs(x.ID)), term.Printable(x.State))
-	wanted := x.Target
-	if len(x.WantedBy) > 0 {
-		wanted += ", by " + strings.Join(x.WantedBy, " and ")
+	desired := x.Target
+	if len(x.DesiredBy) > 0 {
+		desired += ", by " + strings.Join(x.DesiredBy, " and ")
 	} else {
-		wanted = strings.TrimPrefix(wanted+", by none", ", ")
+		desired = strings.TrimPrefix(desired+", by none", ", ")
 	}
 	reported := "nothing"
 	if x.Reported != "" {
@@ -264,7 +264,7 @@ func writeExplanation(b *strings.Builder, x explanation) {
 		}
 	}
 	for _, f := range []fact{
-		{"id", idText(x.ID)}, {"kind", x.Kind}, {"value", x.Describes}, {"wanted", wanted}, {"reported", reported},
+		{"id", idText(x.ID)}, {"kind", x.Kind}, {"value", x.Describes}, {"wanted", desired}, {"reported", reported},
 		{"reason", shortIDs(x.Reason)}, {"review", reviewText(x.Review)}, {"tries", tries},
 	} {
 		if f.text != "" {

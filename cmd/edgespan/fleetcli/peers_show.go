@@ -28,7 +28,7 @@ func statusOfPeer(c *fleetCall) error {
 	if err := c.a.Show(s, c.output); err != nil {
 		return err
 	}
-	c.a.Say("%s", term.Printable(peerLine(d.Peer)))
+	c.a.Printf("%s", term.Printable(peerLine(d.Peer)))
 	return nil
 }
 
@@ -110,7 +110,7 @@ func describePeer(c *fleetCall) error {
 		{"descriptor", descriptor},
 		{"clusters", strings.Join(d.Clusters, ", ")},
 		{"online", term.YesNo(d.Online)},
-		{"wanted", d.Wanted},
+		{"wanted", d.Desired},
 		{"applied", d.Applied},
 		{"last report", last},
 		{"parameters", countsText(d.Counts)},
@@ -189,7 +189,7 @@ func statusOfCluster(c *fleetCall) error {
 	if err := c.a.Show(s, c.output); err != nil {
 		return err
 	}
-	c.a.Say("%s", term.Printable(clusterLine(d.Cluster)))
+	c.a.Printf("%s", term.Printable(clusterLine(d.Cluster)))
 	return nil
 }
 

@@ -33,7 +33,7 @@ func (c *fleetCall) again(watch func(context.Context) error) error {
 			return err
 		case !lost:
 			lost = true
-			c.a.Say("%s: retrying", term.Printable(err.Error()))
+			c.a.Printf("%s: retrying", term.Printable(err.Error()))
 		}
 		if !pause(ctx, reach.RetryWatch) {
 			return nil
@@ -78,9 +78,9 @@ func (t *teller) short(text string) string {
 	return shortIDs(text)
 }
 
-func (t *teller) tell(data any, rows []watchedRow) error {
+func (t *teller) print(data any, rows []watchedRow) error {
 	if t.live.Output == "json" || t.live.Output == "yaml" {
-		return t.live.Tell(data, "", nil)
+		return t.live.Print(data, "", nil)
 	}
 	now := time.Now().Local().Format("15:04:05.000")
 	is := map[string]watchedRow{}
@@ -89,14 +89,14 @@ func (t *teller) tell(data any, rows []watchedRow) error {
 		if t.last[r.object] == r {
 			continue
 		}
-		if err := t.live.Tell(nil, r.object,
+		if err := t.live.Print(nil, r.object,
 			[]string{now, t.short(r.object), r.state, r.review, t.short(r.reason)}); err != nil {
 			return err
 		}
 	}
 	for _, gone := range sortedNames(t.last) {
 		if _, still := is[gone]; !still {
-			if err := t.live.Tell(nil, gone, []string{now, t.short(gone), "gone", "", ""}); err != nil {
+			if err := t.live.Print(nil, gone, []string{now, t.short(gone), "gone", "", ""}); err != nil {
 				return err
 			}
 		}
@@ -125,7 +125,7 @@ func (c *fleetCall) watchPeer() error {
 			if t == nil {
 				t = c.newTeller(rows)
 			}
-			return t.tell(d, rows)
+			return t.print(d, rows)
 		})
 	})
 }
@@ -145,7 +145,7 @@ func (c *fleetCall) watchCluster() error {
 			if t == nil {
 				t = c.newTeller(rows)
 			}
-			return t.tell(d, rows)
+			return t.print(d, rows)
 		})
 	})
 }
@@ -166,7 +166,7 @@ var Waits = map[string][]string{"peer": {"ready", "online"}, "cluster": {"ready"
 
 // Wait waits for a peer or a cluster. One that nobody knows is not waited for: no node
 // comes by that name alone.
-func Wait(a *reach.App, cmd *cobra.Command, kind, name, wanted string, timeout time.Duration) error {
+func Wait(a *reach.App, cmd *cobra.Command, kind, name, desired string, timeout time.Duration) error {
 	client, err := a.FleetClient()
 	if err != nil {
 		return err
@@ -184,7 +184,7 @@ func Wait(a *reach.App, cmd *cobra.Command, kind, name, wanted string, timeout t
 		return nil
 	}
 	for {
-		err := watchFor(ctx, client, kind, name, wanted, hear)
+		err := watchFor(ctx, client, kind, name, desired, hear)
 		switch {
 		case met:
 			return nil
@@ -195,7 +195,7 @@ func Wait(a *reach.App, cmd *cobra.Command, kind, name, wanted string, timeout t
 			return oneLineOf(err)
 		}
 		if !pause(ctx, reach.RetryWatch) {
-			return Waited(ctx, kind+"/"+name, wanted, timeout, last)
+			return Waited(ctx, kind+"/"+name, desired, timeout, last)
 		}
 	}
 }
@@ -203,18 +203,18 @@ func Wait(a *reach.App, cmd *cobra.Command, kind, name, wanted string, timeout t
 var errMet = errors.New("the condition holds")
 
 // watchFor watches and says each time whether the condition holds, and why not.
-func watchFor(ctx context.Context, client *fleetapi.Client, kind, name, wanted string,
+func watchFor(ctx context.Context, client *fleetapi.Client, kind, name, desired string,
 	hear func(met bool, why string) error) error {
 	if kind == "cluster" {
 		return client.WatchCluster(ctx, name, func(d fleetapi.ClusterDetail) error {
-			if wanted == "undeployed" {
+			if desired == "undeployed" {
 				return hear(d.State == "undeployed", cmp.Or(d.Why, "it is "+d.State))
 			}
 			return hear(d.Ready, cmp.Or(d.Why, "it is "+d.State))
 		})
 	}
 	return client.WatchPeer(ctx, name, func(d fleetapi.PeerDetail) error {
-		if wanted == "online" {
+		if desired == "online" {
 			return hear(d.Online, cmp.Or(d.Why, "it is offline"))
 		}
 		return hear(d.Ready, d.Why)
@@ -223,12 +223,12 @@ func watchFor(ctx context.Context, client *fleetapi.Client, kind, name, wanted s
 
 // Waited is the error of a wait that ended unmet: unreachable if that is the last that
 // was known of the daemon, else a timeout, else an interrupt.
-func Waited(ctx context.Context, target, wanted string, timeout time.Duration, last error) error {
+func Waited(ctx context.Context, target, desired string, timeout time.Duration, last error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("wait %s: interrupted: not %s: %s", target, wanted, last.Error())
+		return fmt.Errorf("wait %s: interrupted: not %s: %s", target, desired, last.Error())
 	}
 	if errors.Is(last, rest.ErrUnreachable) {
-		return fmt.Errorf("wait %s: not %s after %s: %w", target, wanted, timeout, last)
+		return fmt.Errorf("wait %s: not %s after %s: %w", target, desired, timeout, last)
 	}
-	return fmt.Errorf("wait %s: %w: not %s after %s: %s", target, rest.ErrTimeout, wanted, timeout, last.Error())
+	return fmt.Errorf("wait %s: %w: not %s after %s: %s", target, rest.ErrTimeout, desired, timeout, last.Error())
 }

@@ -23,12 +23,12 @@ the overrides are merged into what is there, as modify does.
 It exits 6 where nodes are still pending after --wait, or can't answer; edgespan actions ID
 shows later answers for as long as the controller keeps them (config_actions_req_timeout_s).`
 
-func bindPatience(cmd *cobra.Command, c *fleetCall) {
-	cmd.Flags().DurationVar(&c.patience, "wait", 10*time.Second, "how long to wait for the nodes' answers")
+func bindTimeout(cmd *cobra.Command, c *fleetCall) {
+	cmd.Flags().DurationVar(&c.timeout, "wait", 10*time.Second, "how long to wait for the nodes' answers")
 }
 
 func bindPreview(cmd *cobra.Command, c *fleetCall) {
-	bindPatience(cmd, c)
+	bindTimeout(cmd, c)
 	cmd.Flags().BoolVar(&c.set, "set", false, "replace the present overrides, as set does")
 }
 
@@ -54,7 +54,7 @@ const previewPoll = 200 * time.Millisecond
 
 // preview shows what the nodes say they would do, once all have answered or patience ends.
 func (c *fleetCall) preview(p fleetapi.Preview) error {
-	ctx, cancel := context.WithTimeout(c.ctx, c.patience)
+	ctx, cancel := context.WithTimeout(c.ctx, c.timeout)
 	defer cancel()
 	tick := time.NewTicker(previewPoll)
 	defer tick.Stop()
@@ -91,7 +91,7 @@ func (c *fleetCall) showPreview(p fleetapi.Preview) error {
 	if err := c.a.Show(s, c.output); err != nil {
 		return err
 	}
-	c.a.Say("preview %s, available until %s: %d answered, %d pending, %d cannot answer, %d not asked",
+	c.a.Printf("preview %s, available until %s: %d answered, %d pending, %d cannot answer, %d not asked",
 		term.Printable(p.ID), p.Until.UTC().Format(time.RFC3339), counts["answered"], counts["pending"], counts["cannot"],
 		counts["not asked"])
 	var missing []string

@@ -56,7 +56,7 @@ own brings the nodes that have the change back, in batches too.`,
 It exits 6 where nodes failed or were not reached, and where it has not ended after --wait.`,
 			args: term.ExactArgs(1, "one REVISION"), run: watchRollout,
 			flags: func(cmd *cobra.Command, c *fleetCall) {
-				cmd.Flags().DurationVar(&c.patience, "wait", 24*time.Hour, "how long to watch")
+				cmd.Flags().DurationVar(&c.timeout, "wait", 24*time.Hour, "how long to watch")
 			},
 		},
 	}}}
@@ -74,7 +74,7 @@ func (c *fleetCall) commandRollout(what fleetapi.RolloutCommand, done string) er
 	if err := c.client.CommandRollout(c.ctx, n, what); err != nil {
 		return err
 	}
-	c.a.Say("rollout %d: %s", n, done)
+	c.a.Printf("rollout %d: %s", n, done)
 	return nil
 }
 
@@ -119,9 +119,9 @@ func showRollout(c *fleetCall) error {
 		return err
 	}
 	for _, b := range r.Batches {
-		c.a.Say("%s", batchLine(b))
+		c.a.Printf("%s", batchLine(b))
 	}
-	c.a.Say("%s", rolloutLine(r))
+	c.a.Printf("%s", rolloutLine(r))
 	return nil
 }
 
@@ -155,7 +155,7 @@ func explainRollout(c *fleetCall) error {
 	if err := c.a.Show(s, c.output); err != nil {
 		return err
 	}
-	c.a.Say("%s; next: %s", rolloutLine(d.Rollout), term.Printable(d.Next))
+	c.a.Printf("%s; next: %s", rolloutLine(d.Rollout), term.Printable(d.Next))
 	return nil
 }
 
@@ -167,17 +167,17 @@ func watchRollout(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	tick, over := time.NewTicker(rolloutPoll), time.NewTimer(c.patience)
+	tick, over := time.NewTicker(rolloutPoll), time.NewTimer(c.timeout)
 	defer tick.Stop()
 	defer over.Stop()
-	var told time.Time // of the last decision
+	var reported time.Time // of the last decision
 	for line := ""; ; {
 		d, err := c.client.ExplainRollout(c.ctx, n)
 		if err != nil {
 			return err
 		}
 		for _, v := range d.Decisions {
-			if !v.At.After(told) {
+			if !v.At.After(reported) {
 				continue
 			}
 			if err := c.line("%s  %s: %s", term.Moment(&v.At), v.What,
@@ -186,7 +186,7 @@ func watchRollout(c *fleetCall) error {
 			}
 		}
 		if k := len(d.Decisions); k > 0 {
-			told = d.Decisions[k-1].At
+			reported = d.Decisions[k-1].At
 		}
 		if now := rolloutLine(d.Rollout); now != line {
 			line = now
@@ -199,7 +199,7 @@ func watchRollout(c *fleetCall) error {
 		}
 		select {
 		case <-over.C:
-			return &rest.Incomplete{Missing: []string{"the rollout has not ended after " + c.patience.String()}}
+			return &rest.Incomplete{Missing: []string{"the rollout has not ended after " + c.timeout.String()}}
 		case <-c.ctx.Done():
 			return &rest.Incomplete{Missing: []string{"the rollout has not ended"}}
 		case <-tick.C:

@@ -17,15 +17,15 @@ const shownNodes = 5
 // written shows what a write did, or would do: what changes on stdout, the rest on stderr.
 func (c *fleetCall) written(w fleetapi.Written) error {
 	for _, warning := range w.Warnings {
-		c.a.Say("warning: %s", term.Printable(warning))
+		c.a.Printf("warning: %s", term.Printable(warning))
 	}
 	for _, key := range w.Unknown {
-		c.a.Say("warning: %s: unknown to the metadata", term.Printable(key))
+		c.a.Printf("warning: %s: unknown to the metadata", term.Printable(key))
 	}
 	if err := c.showWritten(w); err != nil {
 		return err
 	}
-	c.a.Say("%s", term.Printable(verdict(w)))
+	c.a.Printf("%s", term.Printable(verdict(w)))
 	return nil
 }
 

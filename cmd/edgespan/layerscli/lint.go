@@ -144,10 +144,10 @@ func (a offline) showFindings(findings []lint.Finding, output string) error {
 		}
 	}
 	if len(list) == 0 {
-		a.Say("no findings")
+		a.Printf("no findings")
 		return nil
 	}
-	a.Say("findings: %d", len(list))
+	a.Printf("findings: %d", len(list))
 	return term.StatusError(term.ExitRejected)
 }
 

@@ -74,13 +74,13 @@ func TestLintFindsEachKind(t *testing.T) {
 func TestLintWithAVendorsMetadata(t *testing.T) {
 	dir, base := t.TempDir(), t.TempDir()
 	putFile(t, filepath.Join(base, "V_1.json"), `{"a": 1, "acme": true}`)
-	ours := putFile(t, filepath.Join(dir, "m.json"), `{"a": {"desc": "d", "type": "INTEGER", "action": "NO_ACTION"}}`)
+	own := putFile(t, filepath.Join(dir, "m.json"), `{"a": {"desc": "d", "type": "INTEGER", "action": "NO_ACTION"}}`)
 	vendor := putFile(t, filepath.Join(dir, "v.json"),
 		`{"acme": {"desc": "d", "type": "BOOLEAN", "action": "ACME_RELOAD"}}`)
-	if got := cli(t, nil, "", "layers", "lint", "--metadata", ours, "--base-dir", base); got.Code != 4 {
+	if got := cli(t, nil, "", "layers", "lint", "--metadata", own, "--base-dir", base); got.Code != 4 {
 		t.Errorf("ours alone: %+v", got)
 	}
-	if got := cli(t, nil, "", "layers", "lint", "--metadata", ours, "--metadata", vendor, "--base-dir",
+	if got := cli(t, nil, "", "layers", "lint", "--metadata", own, "--metadata", vendor, "--base-dir",
 		base); got != (clitest.Said{Code: 0, Out: "", Err: "no findings\n"}) {
 		t.Errorf("%+v", got)
 	}

@@ -40,7 +40,7 @@ func (a offline) metadata(files []string) (*metadata.Metadata, error) {
 			return nil, &confdir.Broken{File: name, Faults: faults}
 		}
 		for _, c := range append(conflicts, m.Warnings()[old:]...) {
-			a.Say("%s", term.Printable(name+": "+c.Error()))
+			a.Printf("%s", term.Printable(name+": "+c.Error()))
 		}
 	}
 	return m, nil

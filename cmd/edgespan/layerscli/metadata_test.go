@@ -41,7 +41,7 @@ const (
 )
 
 func TestLayersMetadata(t *testing.T) {
-	ours, theirs := metaFile(t, "ours.json", oneMetadata), metaFile(t, "vendor.json", vendorMetadata)
+	own, theirs := metaFile(t, "ours.json", oneMetadata), metaFile(t, "vendor.json", vendorMetadata)
 	circle := metaFile(t, "circle.json",
 		`{"one":{"__copy_block__":"two"},"two":{"p":{"__copy_block__":"three"}},"three":{"__copy_block__":"one"}}`)
 	brew := metaFile(t, "brew.json", `{"v":{"desc":"d","action":"BREW","type":"STRING"},"w":5}`)
@@ -53,12 +53,12 @@ func TestLayersMetadata(t *testing.T) {
 		out  string
 		err  string
 	}{
-		{"expanded", []string{"--metadata", ours}, 0,
+		{"expanded", []string{"--metadata", own}, 0,
 			compacted(t, `{"a":{"x":{"action":"REBOOT","desc":"d","intVal":{"allowedValues":[1]},"type":"INTEGER"}},
 			"c":{"action":"RESTART_KEA","desc":"d","intVal":{"allowedValues":[1]},"type":"INTEGER"}}`), ""},
 		{
 			"a vendor's after it",
-			[]string{"--metadata", ours, "--metadata", theirs},
+			[]string{"--metadata", own, "--metadata", theirs},
 			0, compacted(t, `{"a":{"x":{"action":"REBOOT","desc":"d","intVal":{"allowedValues":[1]},"type":"INTEGER"}},
 			"c":{"action":"RESTART_KEA","desc":"d","intVal":{"allowedValues":[1]},"type":"INTEGER"},"v":{"action":"BREW","desc":"d","type":"STRING"}}`),
 			"vendor.json: a.x: is described otherwise already: the first description is kept, and this one dropped\n",
@@ -112,7 +112,9 @@ func TestLayersValidate(t *testing.T) {
 			`{"sysParams":5,"envParams":{"TIMEZONE":null},"bgpParams":{"keepalive":1.0,"neighbors":{"a.b":{"asn":1}}}}`, 4,
 			`-: bgpParams.keepalive: invalid type double: must be an integer from 1 to 65535
 -: bgpParams.neighbors."a.b".ipv6: required: must be a string
--: envParams.TIMEZONE: invalid type null: must be "Africa/Cairo", "America/Anchorage", "America/Caracas", "America/Chicago", "America/Denver", "America/Los_Angeles", "America/New_York", "America/Sao_Paulo", "Asia/Bangkok", "Asia/Dhaka", "Asia/Dubai" or 74 others
+-: envParams.TIMEZONE: invalid type null: must be "Africa/Cairo", "America/Anchorage", "America/Caracas", ` +
+				`"America/Chicago", "America/Denver", "America/Los_Angeles", "America/New_York", "America/Sao_Paulo", ` +
+				`"Asia/Bangkok", "Asia/Dhaka", "Asia/Dubai" or 74 others
 -: sysParams: invalid type int64: must be an object
 `,
 		},
@@ -126,7 +128,8 @@ func TestLayersValidate(t *testing.T) {
 			0, "-: valid\n"},
 		{"an entry made absent", "../../../config/layers/schema/node_metadata.json",
 			`{"ports":{"lan":{"ifName":"eth1","$absent":true},"wan":{"ifName":"eth0","$absent":false}}}`, 0, "-: valid\n"},
-		{"no entry made absent", "../../../config/layers/schema/node_metadata.json", `{"ports":{"lan":{"ifName":"eth1","mtu":"x"}}}`,
+		{"no entry made absent", "../../../config/layers/schema/node_metadata.json",
+			`{"ports":{"lan":{"ifName":"eth1","mtu":"x"}}}`,
 			4, "-: ports.lan.mtu: invalid type string: must be an integer from 68 to 65535\n"},
 		{"no object", realMetadata, `[]`, 4, "-: invalid type array: must be one JSON object\n"},
 	} {

@@ -163,9 +163,9 @@ func newMigrated(file, node string, changes []migrate.Change) []migrated {
 func (a offline) showMigrated(all []migrated, m *migration) error {
 	switch {
 	case len(all) == 0:
-		a.Say("nothing to migrate")
+		a.Printf("nothing to migrate")
 	case m.dryRun:
-		a.Say("dry run: nothing written")
+		a.Printf("dry run: nothing written")
 	}
 	if m.output == "json" {
 		return a.PrintJSON(all)

@@ -142,7 +142,7 @@ func (a offline) optimizeInput(o optimizing) (optimize.Input, error) {
 	if o.auto != "" {
 		in.Auto, err = ReadObject(a.Streams, o.auto)
 		if o.write && errors.Is(err, fs.ErrNotExist) {
-			a.Say("%s: not found: starting with an empty layer", o.auto)
+			a.Printf("%s: not found: starting with an empty layer", o.auto)
 			err = nil
 		}
 		errs = append(errs, err)
@@ -188,29 +188,29 @@ func (o optimizing) save(out optimize.Result) error {
 func (a offline) summarize(out optimize.Result) {
 	type line struct{ layer, name, verb string }
 	counts, nodes := map[line]int{}, map[line]map[string]bool{}
-	var order []line
+	var request []line
 	for _, c := range out.Changes {
 		l := line{c.Layer, c.Path[len(c.Path)-1], "set"}
 		if c.New == nil {
 			l.verb = "cleared"
 		}
 		if counts[l]++; counts[l] == 1 {
-			order, nodes[l] = append(order, l), map[string]bool{}
+			request, nodes[l] = append(request, l), map[string]bool{}
 		}
 		nodes[l][c.Path[0]] = true
 	}
-	for _, l := range order {
+	for _, l := range request {
 		where := fmt.Sprint(len(nodes[l]), " nodes")
 		if len(nodes[l]) == 1 {
 			where = "1 node"
 		}
-		a.Say("%s layer: %s: %d %s, on %s", l.layer, l.name, counts[l], l.verb, where)
+		a.Printf("%s layer: %s: %d %s, on %s", l.layer, l.name, counts[l], l.verb, where)
 	}
-	if len(order) == 0 {
-		a.Say("no changes")
+	if len(request) == 0 {
+		a.Printf("no changes")
 	}
 	for _, n := range out.Notes {
-		a.Say("%s", n)
+		a.Printf("%s", n)
 	}
 }
 

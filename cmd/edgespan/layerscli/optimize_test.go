@@ -152,7 +152,8 @@ func TestLayersOptimizeNamesConflicts(t *testing.T) {
 		code int
 	}{
 		{with("--node", node), node +
-			": node-2.radioParamsBase.fwParams.polarity: invalid value 3, which can't be respected: links join it to 02:08:02:00:01:00, " +
+			": node-2.radioParamsBase.fwParams.polarity: invalid value 3, which can't be respected: links join it to " +
+			"02:08:02:00:01:00, " +
 			"where node.node-1.radioParamsOverride.02-08-02-00-01-00.fwParams.polarity is 1: a link has an odd and an even end\n", 4},
 		{with("--auto", bad), bad + ": node-1: invalid type int64: must be an object\n", 4},
 		{with("--auto", broken, "--node", bad), broken + ": ", 4},

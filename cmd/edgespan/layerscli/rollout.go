@@ -85,7 +85,7 @@ func (a offline) showPlan(t *topology.Topology, plan rollout.Result, output stri
 		return err
 	}
 	for _, u := range plan.Unreachable {
-		a.Say("%s: in no batch: %s", term.Printable(u.Node), u.Reason)
+		a.Printf("%s: in no batch: %s", term.Printable(u.Node), u.Reason)
 	}
 	if len(plan.Unreachable) > 0 {
 		return term.StatusError(term.ExitPartial)

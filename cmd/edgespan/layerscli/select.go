@@ -134,7 +134,7 @@ func (f *selection) base(a offline) (selected, error) {
 	}
 	s.dir, s.library = dir, dir.Library
 	s.choice = s.library.Choose(f.versions)
-	f.tell(a, s.choice)
+	f.printChoice(a, s.choice)
 	return s, nil
 }
 
@@ -158,7 +158,7 @@ func (f *selection) check() error {
 }
 
 // Tell says, in one line, that the latest was used.
-func (f *selection) tell(a offline, c layers.Choice) {
+func (f *selection) printChoice(a offline, c layers.Choice) {
 	var latest []string
 	if c.LatestBase {
 		latest = append(latest, "base "+c.Base)
@@ -167,11 +167,11 @@ func (f *selection) tell(a offline, c layers.Choice) {
 		latest = append(latest, "hardware "+c.Type+"/"+c.Hardware)
 	}
 	if len(latest) > 0 {
-		a.Say("--sw-version: no match for %s: using the latest: %s", config.Quote(f.versions.Software),
+		a.Printf("--sw-version: no match for %s: using the latest: %s", config.Quote(f.versions.Software),
 			strings.Join(latest, ", "))
 	}
 	if c.UnknownBoard {
-		a.Say("--hw-board: %s is in no hardware type: using no hardware layer", config.Quote(f.versions.Board))
+		a.Printf("--hw-board: %s is in no hardware type: using no hardware layer", config.Quote(f.versions.Board))
 	}
 }
 

@@ -112,7 +112,7 @@ func (w *writing) run(a offline, args []string) error {
 			return err
 		}
 	} else {
-		a.Say("--metadata: not given: types, ranges, read-only and deprecated keys are not checked")
+		a.Printf("--metadata: not given: types, ranges, read-only and deprecated keys are not checked")
 	}
 	change, err := w.change(a, m, layer, args)
 	if err != nil {
@@ -204,7 +204,7 @@ func (w *writing) read(a offline, file string) (config.Object, error) {
 	}
 	o, err := ReadObject(a.Streams, file)
 	if errors.Is(err, os.ErrNotExist) && file == w.file() && w.op != override.Unset {
-		a.Say("%s: not found", term.Printable(file))
+		a.Printf("%s: not found", term.Printable(file))
 		return nil, nil
 	}
 	return o, err
@@ -225,7 +225,7 @@ func (w *writing) readNodes(a offline, file string) (map[string]config.Object, e
 // finish writes the layer and says what has changed.
 func (w *writing) finish(a offline, world override.World, r override.Result) error {
 	for _, f := range r.Warnings {
-		a.Say("warning: %s", term.Printable(f.Error()))
+		a.Printf("warning: %s", term.Printable(f.Error()))
 	}
 	if r.Changed && !w.dryRun {
 		if err := w.write(world, r); err != nil {
@@ -238,14 +238,14 @@ func (w *writing) finish(a offline, world override.World, r override.Result) err
 	file := term.Printable(w.file())
 	switch {
 	case !r.Changed:
-		a.Say("%s: no change: nothing written", file)
+		a.Printf("%s: no change: nothing written", file)
 	case w.dryRun:
-		a.Say("%s: would be written", file)
+		a.Printf("%s: would be written", file)
 	default:
-		a.Say("%s: written", file)
+		a.Printf("%s: written", file)
 	}
 	if r.Changed && len(r.Effects) == 0 {
-		a.Say("no effective config changes: other layers already have these values, or hide them")
+		a.Printf("no effective config changes: other layers already have these values, or hide them")
 	}
 	return nil
 }

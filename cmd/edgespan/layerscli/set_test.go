@@ -327,7 +327,8 @@ func TestAWriteAsJSON(t *testing.T) {
 		`{"actions":[{"action":"REDO_POP_CONFIG","keys":["popParams.POP_IFACE"]}],"nodes":["n2"],"values":[{"key":"mine.y","new":1,"origin":"network"},` +
 		`{"key":"popParams.POP_IFACE","new":"x","old":"nic1","origin":"network"}]}],` +
 		`"file":` + string(file) +
-		`,"layer":"network","warnings":[{"key":"mine","nodes":["n1","n2"],"rule":"unknown","what":"unknown field"}],"written":true}`
+		`,"layer":"network","warnings":[{"key":"mine","nodes":["n1","n2"],"rule":"unknown","what":"unknown ` +
+		`field"}],"written":true}`
 	if string(text) != want {
 		t.Errorf("%s\nwanted %s", text, want)
 	}

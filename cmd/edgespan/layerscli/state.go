@@ -29,7 +29,7 @@ func newState(s term.Streams) *cobra.Command {
 }
 
 func newStateDerive(a offline) *cobra.Command {
-	output, wanted, reported := "", "", ""
+	output, desired, reported := "", "", ""
 	cmd := &cobra.Command{
 		Use:   "derive --wanted FILE --reported FILE",
 		Short: "Derive the state of each parameter from its desired and reported values",
@@ -49,34 +49,34 @@ ids, ids that are wanted twice, unknown states, times and targets.`,
 				return err
 			}
 			switch {
-			case wanted == "" || reported == "":
+			case desired == "" || reported == "":
 				return term.Required("--wanted and --reported", "a file each; one of them can be - for stdin")
-			case wanted == "-" && reported == "-":
+			case desired == "-" && reported == "-":
 				return term.Usagef("--wanted and --reported: both are -: only one of them can be stdin")
 			}
-			d, err := a.derive(wanted, reported)
+			d, err := a.derive(desired, reported)
 			if err != nil {
 				return err
 			}
 			return a.showDerived(d, output)
 		},
 	}
-	cmd.Flags().StringVar(&wanted, "wanted", "", "file with the desired parameters")
+	cmd.Flags().StringVar(&desired, "wanted", "", "file with the desired parameters")
 	cmd.Flags().StringVar(&reported, "reported", "", "file with the reported parameters")
 	term.OutputFlag(cmd, &output)
 	return cmd
 }
 
 // derive reads both files and derives; the faults of both are told at once.
-func (a offline) derive(wanted, reported string) (stateloop.PeerConfigurationState, error) {
-	wantText, err := a.text(wanted)
+func (a offline) derive(desired, reported string) (stateloop.PeerConfigurationState, error) {
+	wantText, err := a.text(desired)
 	saidText, err2 := a.text(reported)
 	if err := errors.Join(err, err2); err != nil {
 		return stateloop.PeerConfigurationState{}, err
 	}
-	want, faults := stateloop.ReadWanted(wantText)
+	want, faults := stateloop.ReadDesired(wantText)
 	said, more := stateloop.ReadReported(saidText)
-	if err := errors.Join(brokenFile(wanted, faults), brokenFile(reported, more)); err != nil {
+	if err := errors.Join(brokenFile(desired, faults), brokenFile(reported, more)); err != nil {
 		return stateloop.PeerConfigurationState{}, err
 	}
 	return stateloop.Derive(want, said), nil
@@ -104,7 +104,7 @@ func (a offline) showDerived(d stateloop.PeerConfigurationState, output string) 
 		return err
 	}
 	if output == "table" || output == "wide" {
-		a.Say("ready: %s", term.YesNo(d.Ready))
+		a.Printf("ready: %s", term.YesNo(d.Ready))
 	}
 	return nil
 }

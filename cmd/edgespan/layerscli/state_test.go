@@ -48,7 +48,7 @@ func TestStateDerive(t *testing.T) {
   ]
 }
 `
-	wanted, err := os.ReadFile("wanted.json")
+	desired, err := os.ReadFile("wanted.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestStateDerive(t *testing.T) {
 		want     clitest.Said
 	}{
 		{"--wanted wanted.json --reported reported.json -o json", "", clitest.Said{Code: 0, Out: answer, Err: ""}},
-		{"--wanted - --reported reported.json -o json", string(wanted), clitest.Said{Code: 0, Out: answer, Err: ""}},
+		{"--wanted - --reported reported.json -o json", string(desired), clitest.Said{Code: 0, Out: answer, Err: ""}},
 		{"--wanted wanted.json --reported reported.json -o name", "", clitest.Said{Code: 0, Out: "a\nb\nx\n", Err: ""}},
 		{"--wanted wanted.json --reported reported.json", "", clitest.Said{
 			Code: 0, Out: "PARAMETER  STATE                   REVIEW  REASON\n" +
@@ -67,9 +67,12 @@ func TestStateDerive(t *testing.T) {
 		}},
 		{"--wanted cycle.json --reported purple.json -o json", "",
 			clitest.Said{Code: 4, Out: "",
-				Err: `cycle.json: parameters.0.dependencies: parameters wait for each other: "a" -> "b" -> "a": must be without a cycle` + "\n" +
-					`cycle.json: parameters.1.dependencies: "b" depends on "c", which is not a parameter: must be the id of a parameter` + "\n" +
-					`purple.json: parameters.0.state: invalid value "Purple", which is not a reported state: must be Present, Absent, WaitingForDependencies, CreatingFailed, RemovingFailed, CheckPresentFailed or CheckAbsentFailed` + "\n"}},
+				Err: `cycle.json: parameters.0.dependencies: parameters wait for each other: "a" -> "b" -> "a": must be ` +
+					`without a cycle` + "\n" +
+					`cycle.json: parameters.1.dependencies: "b" depends on "c", which is not a parameter: must be the id of a ` +
+					`parameter` + "\n" +
+					`purple.json: parameters.0.state: invalid value "Purple", which is not a reported state: must be Present, ` +
+					`Absent, WaitingForDependencies, CreatingFailed, RemovingFailed, CheckPresentFailed or CheckAbsentFailed` + "\n"}},
 		{"--wanted none.json --reported nil.json", "", clitest.Said{Code: 10,
 			Out: "", Err: "open none.json: no such file or directory\nopen nil.json: no such file or directory\n"}},
 		{"--wanted wanted.json", "", clitest.Said{Code: 2,

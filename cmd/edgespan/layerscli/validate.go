@@ -31,12 +31,12 @@ what the metadata marks as strict). What a layer made "$absent" is no part of it
 			report := m.Validate(nodeconf.Present(o))
 			for _, path := range report.Unknown {
 				f := config.Fault{Path: path, Problem: "unknown field (warning)", Expectation: "kept, but not validated"}
-				a.Say("%s", term.Printable(args[0]+": "+f.Error()))
+				a.Printf("%s", term.Printable(args[0]+": "+f.Error()))
 			}
 			if faults := report.Err(); faults != nil {
 				return &confdir.Broken{File: args[0], Faults: faults}
 			}
-			a.Say("%s", term.Printable(args[0]+": valid"))
+			a.Printf("%s", term.Printable(args[0]+": valid"))
 			return nil
 		},
 	}

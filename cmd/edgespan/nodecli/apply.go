@@ -17,7 +17,7 @@ import (
 func newApply(a commands) *cobra.Command {
 	var file, output, message string
 	var dry bool
-	var how nodeapi.How
+	var how nodeapi.ApplyOptions
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE|-",
 		Short: "Apply FILE as the whole config of the node, or send its descriptors to the controller",
@@ -100,7 +100,7 @@ func planFlags(cmd *cobra.Command, file, output *string) {
 	term.OutputFlag(cmd, output)
 }
 
-func (a commands) apply(ctx context.Context, doc []byte, how nodeapi.How) error {
+func (a commands) apply(ctx context.Context, doc []byte, how nodeapi.ApplyOptions) error {
 	ctx, c, done := a.Connect(ctx)
 	defer done()
 	warnings, err := c.Apply(ctx, doc, how)
@@ -108,11 +108,11 @@ func (a commands) apply(ctx context.Context, doc []byte, how nodeapi.How) error 
 		return err
 	}
 	for _, w := range warnings {
-		a.Say("warning: %s", term.Printable(w))
+		a.Printf("warning: %s", term.Printable(w))
 	}
-	a.Say("config stored")
+	a.Printf("config stored")
 	if how.Confirm > 0 {
-		a.Say("rolled back in %v unless you run: edgespan confirm", how.Confirm)
+		a.Printf("rolled back in %v unless you run: edgespan confirm", how.Confirm)
 	}
 	return nil
 }

@@ -84,6 +84,6 @@ func (a commands) diff(ctx context.Context, of, output string) error {
 // onlyIn are the lines of a that b lacks.
 func onlyIn(a, b string) string {
 	theirs := strings.Split(b, "\n")
-	ours := slices.DeleteFunc(strings.Split(a, "\n"), func(l string) bool { return slices.Contains(theirs, l) })
-	return strings.Join(ours, "\n")
+	own := slices.DeleteFunc(strings.Split(a, "\n"), func(l string) bool { return slices.Contains(theirs, l) })
+	return strings.Join(own, "\n")
 }

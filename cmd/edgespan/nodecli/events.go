@@ -73,7 +73,7 @@ func (a commands) events(ctx context.Context, q nodeapi.EventQuery, output strin
 	if q.Follow {
 		l := a.NewLive(output, eventHead, []int{12, 9, 44, 8, 40})
 		return a.follow(ctx, func(ctx context.Context, c *nodeapi.Client) error {
-			return c.Events(ctx, q, func(e nodeapi.Event) error { return l.Tell(e, e.Object, eventRow(e)) })
+			return c.Events(ctx, q, func(e nodeapi.Event) error { return l.Print(e, e.Object, eventRow(e)) })
 		})
 	}
 	ctx, c, done := a.Connect(ctx)

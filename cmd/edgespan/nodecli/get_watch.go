@@ -30,22 +30,22 @@ func (a commands) getWatch(ctx context.Context, kind, id, output string) error {
 	l := a.NewLive(output, append([]string{"CHANGE"}, t.Head...), nil)
 	var first []nodeapi.Resource // until all that there was is known: their widths are the table's
 	known := false
-	tell := func(s nodeapi.Seen, change string) error {
+	tell := func(s nodeapi.Observed, change string) error {
 		row := resourceTable(kind, []nodeapi.Resource{*s.Object}, output == "wide").Rows[0]
-		return l.Tell(s, kind+"/"+s.Object.ID, append([]string{change}, row...))
+		return l.Print(s, kind+"/"+s.Object.ID, append([]string{change}, row...))
 	}
 	return a.follow(ctx, func(ctx context.Context, c *nodeapi.Client) error {
 		id, err := watched(ctx, c, kind, id)
 		if err != nil {
 			return err
 		}
-		return c.Watch(ctx, []string{kind}, func(s nodeapi.Seen) error {
+		return c.Watch(ctx, []string{kind}, func(s nodeapi.Observed) error {
 			switch {
 			case s.Change == nodeapi.Synchronized:
 				known = true
 				l.Width = append([]int{len(nodeapi.Modified)}, widths(resourceTable(kind, first, output == "wide"))...)
 				for _, r := range first {
-					if err := tell(nodeapi.Seen{Time: s.Time, Change: nodeapi.Added, Object: &r}, "-"); err != nil {
+					if err := tell(nodeapi.Observed{Time: s.Time, Change: nodeapi.Added, Object: &r}, "-"); err != nil {
 						return err
 					}
 				}

@@ -54,7 +54,7 @@ func explaining() *clitest.Daemon {
 	waiting := ni
 	waiting.Status = clitest.Obj{"state": "WaitingForDependencies", "displayName": "demo net", "bridge": "es1",
 		"generation": 3, "error": "no usable port"}
-	f.Stream = []nodeapi.Seen{
+	f.Stream = []nodeapi.Observed{
 		{Change: nodeapi.Added, Object: &ni},
 		{Change: nodeapi.Synchronized},
 		{Change: nodeapi.Modified, Object: &waiting},
@@ -168,7 +168,7 @@ func TestWatchPrintsALineForEachChange(t *testing.T) {
 	}
 	var changes []string
 	for _, line := range strings.Split(strings.TrimSpace(until(t, socket, 4, "watch", "ni", "-o", "json").Out), "\n") {
-		var s nodeapi.Seen
+		var s nodeapi.Observed
 		if err := json.Unmarshal([]byte(line), &s); err != nil {
 			t.Fatalf("%v: %s", err, line)
 		}

@@ -115,13 +115,14 @@ func TestAWatchTakesADisplayName(t *testing.T) {
 	t.Parallel()
 	f := named("db", "web")
 	now := time.Unix(1<<30, 0)
-	f.Stream = []nodeapi.Seen{{Time: now, Change: nodeapi.Synchronized}}
+	f.Stream = []nodeapi.Observed{{Time: now, Change: nodeapi.Synchronized}}
 	for _, kind := range []string{"app", "adapter"} {
 		for i := range f.Items[kind] {
-			f.Stream = append(f.Stream, nodeapi.Seen{Time: now, Change: nodeapi.Modified, Object: &f.Items[kind][i]})
+			f.Stream = append(f.Stream, nodeapi.Observed{Time: now, Change: nodeapi.Modified, Object: &f.Items[kind][i]})
 		}
 	}
-	for args, want := range map[string]string{"watch app web": "app/" + otherApp, "get adapter web/0 -w": "adapter/" + otherApp + "/0"} {
+	for args, want := range map[string]string{"watch app web": "app/" + otherApp, "get adapter web/0 -w": "adapter/" +
+		otherApp + "/0"} {
 		socket := clitest.ServeDaemon(t, f)
 		if got := until(t, socket, 1, append(strings.Fields(args), "-o", "name")...); strings.TrimSpace(got.Out) != want {
 			t.Errorf("%s: %+v, want %s", args, got, want)
@@ -134,7 +135,8 @@ func TestAWatchTakesADisplayName(t *testing.T) {
 func TestHostileDisplayNamesInCommands(t *testing.T) {
 	t.Parallel()
 	hostile := []string{"\x1b[2J\r\n\x9b1m", "a b", "..", "../x", "a/b", "$(reboot)", "`id`", "-rf", "a;b", "a\tb", "*",
-		strings.Repeat("x", 10<<10), "\u202egnp", "{" + otherApp + "}", "A0000000-0000-4000-8000-000000000009", "twice", "twice", "größe",
+		strings.Repeat("x", 10<<10), "\u202egnp", "{" + otherApp + "}", "A0000000-0000-4000-8000-000000000009", "twice",
+		"twice", "größe",
 		"web-1.lan_x"}
 	socket := clitest.ServeDaemon(t, named(hostile...))
 	clean := func(what string, got clitest.Said) {
@@ -143,12 +145,14 @@ func TestHostileDisplayNamesInCommands(t *testing.T) {
 			t.Errorf("%s prints %q", what, got.Out+got.Err)
 		}
 	}
-	for _, args := range []string{"get app", "get app -o wide", "get app -o name", "get app -o yaml", "events", "events -o name"} {
+	for _, args := range []string{"get app", "get app -o wide", "get app -o name", "get app -o yaml", "events",
+		"events -o name"} {
 		clean(args, cli(t, clitest.At(socket), "", strings.Fields(args)...))
 	}
 	for i, name := range hostile[:13] {
 		id := fmt.Sprintf("a0000000-0000-4000-8000-%012x", i+1)
-		for _, args := range [][]string{{"get", "app", "--", name}, {"explain", "--", "app/" + name}, {"get", "app", "--", name + "!"}} {
+		for _, args := range [][]string{{"get", "app", "--", name}, {"explain", "--", "app/" + name},
+			{"get", "app", "--", name + "!"}} {
 			got := cli(t, clitest.At(socket), "", args...)
 			clean(fmt.Sprintf("%.40q", args), got)
 			if args[0] == "get" && strings.HasSuffix(args[3], "!") {

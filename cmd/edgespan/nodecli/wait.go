@@ -18,21 +18,21 @@ import (
 
 // Bounds of askAfter.
 const (
-	askSoonest = 50 * time.Millisecond
-	askLatest  = time.Second
+	pollMin = 50 * time.Millisecond
+	pollMax = time.Second
 )
 
-// askAfter is when wait asks again, by how long it has waited: what it waits for is noticed within a
+// pollAfter is when wait asks again, by how long it has waited: what it waits for is noticed within a
 // tenth of the time that it took, and what takes minutes does not cost twenty questions a second.
-func askAfter(waited time.Duration) time.Duration {
-	return min(max(waited/10, askSoonest), askLatest)
+func pollAfter(waited time.Duration) time.Duration {
+	return min(max(waited/10, pollMin), pollMax)
 }
 
 // waitTargets is what wait takes.
 const waitTargets = "ni/ID|app/ID|peer/NAME|cluster/NAME"
 
 func newWait(a commands) *cobra.Command {
-	var wanted string
+	var desired string
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "wait " + waitTargets + " --for ready|absent|online|undeployed [--timeout 30s]",
@@ -58,13 +58,13 @@ know exits 10 at once.`,
 				return err
 			case id == "":
 				return term.Required("ID", waitTargets)
-			case !slices.Contains(waitsFor(kind), wanted):
-				return term.Invalid("--for", wanted, config.OrList(waitsFor(kind))+" for "+kind+"/")
+			case !slices.Contains(waitsFor(kind), desired):
+				return term.Invalid("--for", desired, config.OrList(waitsFor(kind))+" for "+kind+"/")
 			case timeout <= 0:
 				return term.Invalid("--timeout", timeout, "more than 0s")
 			}
 			if fleetcli.Waits[kind] != nil {
-				return fleetcli.Wait(a.App, cmd, kind, id, wanted, timeout)
+				return fleetcli.Wait(a.App, cmd, kind, id, desired, timeout)
 			}
 			for _, name := range reach.FlagNames {
 				if cmd.Flags().Changed(name) {
@@ -74,11 +74,11 @@ know exits 10 at once.`,
 			if err := checkWaited(kind, id); err != nil {
 				return err
 			}
-			return a.wait(cmd.Context(), kind, id, wanted, timeout)
+			return a.wait(cmd.Context(), kind, id, desired, timeout)
 		},
 		ValidArgsFunction: a.completeTargets(waitKinds(), false),
 	}
-	cmd.Flags().StringVar(&wanted, "for", "ready", "ready, absent, online or undeployed")
+	cmd.Flags().StringVar(&desired, "for", "ready", "ready, absent, online or undeployed")
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait, such as 500ms, 30s or 2m")
 	return reach.AsksController(cmd)
 }
@@ -94,7 +94,7 @@ func waitsFor(kind string) []string {
 	return []string{"ready", "absent"}
 }
 
-func (a commands) wait(ctx context.Context, kind, id, wanted string, timeout time.Duration) error {
+func (a commands) wait(ctx context.Context, kind, id, desired string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	c := a.Client()
@@ -112,12 +112,12 @@ func (a commands) wait(ctx context.Context, kind, id, wanted string, timeout tim
 		got, err := c.Ready(ctx, kind, id)
 		switch {
 		case err == nil:
-			if wanted == "ready" && got.Ready || wanted == "absent" && got.Absent {
+			if desired == "ready" && got.Ready || desired == "absent" && got.Absent {
 				return nil
 			}
 			last = errors.New(why(got))
 		case errors.Is(err, rest.ErrNotFound):
-			if wanted == "absent" {
+			if desired == "absent" {
 				return nil
 			}
 			last = errors.New("not found")
@@ -127,9 +127,9 @@ func (a commands) wait(ctx context.Context, kind, id, wanted string, timeout tim
 			last = err
 		}
 		select {
-		case <-time.After(askAfter(time.Since(begun))):
+		case <-time.After(pollAfter(time.Since(begun))):
 		case <-ctx.Done():
-			return fleetcli.Waited(ctx, kind+"/"+named, wanted, timeout, last)
+			return fleetcli.Waited(ctx, kind+"/"+named, desired, timeout, last)
 		}
 	}
 }

@@ -10,7 +10,7 @@ func TestWaitAsksEverMoreSeldom(t *testing.T) {
 		0: 50 * time.Millisecond, 500 * time.Millisecond: 50 * time.Millisecond, 2 * time.Second: 200 * time.Millisecond,
 		10 * time.Second: time.Second, time.Hour: time.Second,
 	} {
-		if got := askAfter(waited); got != want {
+		if got := pollAfter(waited); got != want {
 			t.Errorf("after %v: %v, want %v", waited, got, want)
 		}
 	}

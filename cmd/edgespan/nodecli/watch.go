@@ -53,11 +53,11 @@ func (a commands) watch(ctx context.Context, kinds []string, id, output string) 
 		if err != nil {
 			return err
 		}
-		return c.Watch(ctx, kinds, func(s nodeapi.Seen) error {
+		return c.Watch(ctx, kinds, func(s nodeapi.Observed) error {
 			if s.Change == nodeapi.Synchronized {
 				known = true
 				if raw {
-					return l.Tell(s, "", nil)
+					return l.Print(s, "", nil)
 				}
 				return nil
 			}
@@ -75,7 +75,7 @@ func (a commands) watch(ctx context.Context, kinds []string, id, output string) 
 				delete(last, name)
 				what, failure = "", ""
 			}
-			return l.Tell(s, name, []string{
+			return l.Print(s, name, []string{
 				s.Time.Local().Format("15:04:05.000"), s.Change, name, displayName(*s.Object), what, failure,
 			})
 		})

@@ -139,7 +139,7 @@ func newContextAdd(a *App) *cobra.Command {
 			if err := a.writeContexts(f); err != nil {
 				return err
 			}
-			a.Say("context %s: written; current context: %s", term.Printable(args[0]), term.Printable(f.Current))
+			a.Printf("context %s: written; current context: %s", term.Printable(args[0]), term.Printable(f.Current))
 			return nil
 		},
 	}
@@ -163,7 +163,7 @@ func newContextUse(a *App) *cobra.Command {
 			if err := a.writeContexts(f); err != nil {
 				return err
 			}
-			a.Say("current context: %s: %s", term.Printable(args[0]), term.Printable(c.Controller))
+			a.Printf("current context: %s: %s", term.Printable(args[0]), term.Printable(c.Controller))
 			return nil
 		},
 	}
@@ -187,7 +187,7 @@ func newContextRemove(a *App) *cobra.Command {
 			if err := a.writeContexts(f); err != nil {
 				return err
 			}
-			a.Say("context %s: removed", term.Printable(args[0]))
+			a.Printf("context %s: removed", term.Printable(args[0]))
 			return nil
 		},
 	}

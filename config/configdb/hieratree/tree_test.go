@@ -36,8 +36,10 @@ func TestEachFileIsAResource(t *testing.T) {
 		"override/node.yml", "no: Hiera's\n", ".astute.yaml.tmp-1", "x", ".hidden.yaml", "x: 1", "README", "no",
 	)
 	for naming, want := range map[Naming]string{
-		Seed: `astute={"mtu":1500.0,"uid":"1"} globals={} override/configuration/role={"r":true} override/node/node-1.domain.tld={"n":511} override/plugins={"a":{"b":1}}`,
-		LCM:  `astute={"mtu":1500.0,"uid":"1"} globals={} override={"plugins":{"a":{"b":1}}} override/configuration={"role":{"r":true}} override/node={"node-1.domain.tld":{"n":511}}`,
+		Seed: `astute={"mtu":1500.0,"uid":"1"} globals={} override/configuration/role={"r":true} ` +
+			`override/node/node-1.domain.tld={"n":511} override/plugins={"a":{"b":1}}`,
+		LCM: `astute={"mtu":1500.0,"uid":"1"} globals={} override={"plugins":{"a":{"b":1}}} ` +
+			`override/configuration={"role":{"r":true}} override/node={"node-1.domain.tld":{"n":511}}`,
 	} {
 		got, err := Read(all, naming)
 		if err != nil || shown(got) != want {

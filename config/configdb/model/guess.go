@@ -7,7 +7,7 @@ import (
 )
 
 // guess notes that a document which a blind write brings has something else than a mask in the place of a secret.
-func (j *judge) guess(to *subject, v configdb.JSON) error {
+func (j *writeCheck) guess(to *subject, v configdb.JSON) error {
 	secrets := to.definition.secrets()
 	if !j.blind || j.guessed || len(secrets) == 0 {
 		return nil
@@ -19,7 +19,7 @@ func (j *judge) guess(to *subject, v configdb.JSON) error {
 
 // guessKeys is guess for a keys operation: done to what the caller may see of the document. One that fails there leads
 // into a secret.
-func (j *judge) guessKeys(to *subject, edit configdb.KeysEdit, doc configdb.JSON) error {
+func (j *writeCheck) guessKeys(to *subject, edit configdb.KeysEdit, doc configdb.JSON) error {
 	secrets := to.definition.secrets()
 	if !j.blind || len(secrets) == 0 {
 		return nil
@@ -40,7 +40,7 @@ func (j *judge) guessKeys(to *subject, edit configdb.KeysEdit, doc configdb.JSON
 }
 
 // hide leaves digests out of what a blind write is answered with: those of a history show to what they would be equal.
-func (j *judge) hide() {
+func (j *writeCheck) hide() {
 	j.written.ETag = ""
 	for i := range j.written.Changes {
 		j.written.Changes[i].SHA256 = ""

@@ -7,7 +7,7 @@ import (
 )
 
 // attached are the serials of the components that an environment shall have.
-func (j *judge) attached(refs []Ref) ([]uint64, *Fault) {
+func (j *writeCheck) attached(refs []Ref) ([]uint64, *Fault) {
 	if len(refs) > MaxLevels {
 		return nil, tooLarge("environment: too many components (%d): must be at most %d", len(refs), MaxLevels)
 	}
@@ -26,7 +26,7 @@ func (j *judge) attached(refs []Ref) ([]uint64, *Fault) {
 	return out, nil
 }
 
-func (j *judge) componentOf(r Ref) (*component, *Fault) {
+func (j *writeCheck) componentOf(r Ref) (*component, *Fault) {
 	if r.Name == "" {
 		return j.s.component(r.ID)
 	}
@@ -39,7 +39,7 @@ func (j *judge) componentOf(r Ref) (*component, *Fault) {
 }
 
 // levels are those of the names, the ones that an environment has already with their records.
-func (j *judge) levels(have []level, names []string) ([]level, *Fault) {
+func (j *writeCheck) levels(have []level, names []string) ([]level, *Fault) {
 	if len(names) > MaxLevels {
 		return nil, tooLarge("environment: too many levels (%d): must be at most %d", len(names), MaxLevels)
 	}
@@ -62,7 +62,7 @@ func (j *judge) levels(have []level, names []string) ([]level, *Fault) {
 	return out, nil
 }
 
-func (j *judge) createEnvironment(w CreateEnvironment) error {
+func (j *writeCheck) createEnvironment(w CreateEnvironment) error {
 	if len(j.s.environments) >= MaxThings {
 		return tooLarge("environment: too many: must be at most %d", MaxThings)
 	}
@@ -82,7 +82,7 @@ func (j *judge) createEnvironment(w CreateEnvironment) error {
 	return j.put(serialKey(folderEnvironments, e.serial), &e)
 }
 
-func (j *judge) editEnvironment(w EditEnvironment) error {
+func (j *writeCheck) editEnvironment(w EditEnvironment) error {
 	was, f := j.s.environment(w.ID)
 	if f != nil {
 		return f
@@ -121,7 +121,7 @@ func (j *judge) editEnvironment(w EditEnvironment) error {
 	return j.put(serialKey(folderEnvironments, was.serial), &next)
 }
 
-func (j *judge) deleteEnvironment(w DeleteEnvironment) error {
+func (j *writeCheck) deleteEnvironment(w DeleteEnvironment) error {
 	e, f := j.s.environment(w.ID)
 	if f != nil {
 		return f
@@ -130,7 +130,7 @@ func (j *judge) deleteEnvironment(w DeleteEnvironment) error {
 	return j.remove(serialKey(folderEnvironments, e.serial))
 }
 
-func (j *judge) renameLevel(w RenameLevel) error {
+func (j *writeCheck) renameLevel(w RenameLevel) error {
 	was, f := j.s.environment(w.Environment)
 	if f != nil {
 		return f
@@ -157,7 +157,7 @@ func (j *judge) renameLevel(w RenameLevel) error {
 	return j.put(serialKey(folderEnvironments, was.serial), &next)
 }
 
-func (j *judge) putNode(w PutNode) error {
+func (j *writeCheck) putNode(w PutNode) error {
 	e, f := j.s.environment(w.Environment)
 	if f != nil {
 		return f
@@ -236,7 +236,7 @@ func (e *environment) hasRecords(node string) bool {
 }
 
 // deleteNode forgets that a node is registered. Its records stay, for the day on which it is again.
-func (j *judge) deleteNode(w DeleteNode) error {
+func (j *writeCheck) deleteNode(w DeleteNode) error {
 	e, f := j.s.environment(w.Environment)
 	if f != nil {
 		return f

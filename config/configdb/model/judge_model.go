@@ -7,7 +7,7 @@ import (
 )
 
 // freeName says that a component's name is not another's.
-func (j *judge) freeName(name string, but uint64) *Fault {
+func (j *writeCheck) freeName(name string, but uint64) *Fault {
 	if f := checkName("component", name); f != nil {
 		return f
 	}
@@ -19,7 +19,7 @@ func (j *judge) freeName(name string, but uint64) *Fault {
 	return nil
 }
 
-func (j *judge) createComponent(w CreateComponent) error {
+func (j *writeCheck) createComponent(w CreateComponent) error {
 	if len(j.s.components) >= MaxThings || len(w.Definitions) > MaxMembers {
 		return tooLarge("component: too many: must be at most %d components with %d resource_definitions", MaxThings,
 			MaxMembers)
@@ -45,7 +45,7 @@ func (j *judge) createComponent(w CreateComponent) error {
 	return nil
 }
 
-func (j *judge) editComponent(w EditComponent) error {
+func (j *writeCheck) editComponent(w EditComponent) error {
 	c, f := j.s.component(w.ID)
 	if f != nil {
 		return f
@@ -68,7 +68,7 @@ func (j *judge) editComponent(w EditComponent) error {
 }
 
 // members makes definitions those of a component; those that are left out are deleted.
-func (j *judge) members(c *component, ids []int64) error {
+func (j *writeCheck) members(c *component, ids []int64) error {
 	if len(ids) > MaxMembers {
 		return tooLarge("component %d: too many resource_definitions (%d): must be at most %d", c.ID, len(ids), MaxMembers)
 	}
@@ -98,7 +98,7 @@ func (j *judge) members(c *component, ids []int64) error {
 }
 
 // deleteComponent takes its definitions out of sight with it.
-func (j *judge) deleteComponent(w DeleteComponent) error {
+func (j *writeCheck) deleteComponent(w DeleteComponent) error {
 	c, f := j.s.component(w.ID)
 	if f != nil {
 		return f
@@ -107,7 +107,7 @@ func (j *judge) deleteComponent(w DeleteComponent) error {
 	return j.remove(serialKey(folderComponents, c.serial))
 }
 
-func (j *judge) putDefinition(d definition, did string) error {
+func (j *writeCheck) putDefinition(d definition, did string) error {
 	if err := j.put(serialKey(folderDefinitions, d.serial), d); err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (j *judge) putDefinition(d definition, did string) error {
 	return nil
 }
 
-func (j *judge) createDefinition(w CreateDefinition) error {
+func (j *writeCheck) createDefinition(w CreateDefinition) error {
 	if len(j.s.definitions) >= MaxThings {
 		return tooLarge("resource_definition: too many: must be at most %d", MaxThings)
 	}
@@ -142,7 +142,7 @@ func (j *judge) createDefinition(w CreateDefinition) error {
 }
 
 // setContent gives a definition another content.
-func (j *judge) setContent(d *definition, v configdb.JSON, edited bool) error {
+func (j *writeCheck) setContent(d *definition, v configdb.JSON, edited bool) error {
 	if len(v) > MaxDocument {
 		return tooLarge("content of resource_definition %q: too long (%d bytes): must be at most %d", d.Name, len(v),
 			MaxDocument)
@@ -161,7 +161,7 @@ func (j *judge) setContent(d *definition, v configdb.JSON, edited bool) error {
 			}
 			next.References = refs
 		}
-		next.SHA, next.Size, next.Form = j.keep(v), len(v), is
+		next.SHA, next.Size, next.Form = j.storeContent(v), len(v), is
 	}
 	if d.content(0).SHA == next.SHA {
 		return nil
@@ -183,10 +183,10 @@ func formOfContent(d *definition, v configdb.JSON, edited bool) (configdb.JSON, 
 	return nil, formOpaque
 }
 
-func (j *judge) editDefinition(w EditDefinition) error { return j.changeDefinition(w, false) }
+func (j *writeCheck) editDefinition(w EditDefinition) error { return j.changeDefinition(w, false) }
 
 // changeDefinition is an edit; edited says that its content is the former one with other keys.
-func (j *judge) changeDefinition(w EditDefinition, edited bool) error {
+func (j *writeCheck) changeDefinition(w EditDefinition, edited bool) error {
 	was, f := j.s.definition(w.ID)
 	if f != nil {
 		return f
@@ -220,7 +220,7 @@ func (j *judge) changeDefinition(w EditDefinition, edited bool) error {
 	return j.putDefinition(d, "changed")
 }
 
-func (j *judge) editContent(w EditContent) error {
+func (j *writeCheck) editContent(w EditContent) error {
 	was, f := j.s.definition(w.ID)
 	if f != nil {
 		return f
@@ -239,7 +239,7 @@ func (j *judge) editContent(w EditContent) error {
 	return j.changeDefinition(EditDefinition{ID: w.ID, Content: &next}, true)
 }
 
-func (j *judge) deleteDefinition(w DeleteDefinition) error {
+func (j *writeCheck) deleteDefinition(w DeleteDefinition) error {
 	d, f := j.s.definition(w.ID)
 	if f != nil {
 		return f
@@ -248,7 +248,7 @@ func (j *judge) deleteDefinition(w DeleteDefinition) error {
 	return j.remove(serialKey(folderDefinitions, d.serial))
 }
 
-func (j *judge) declareSecrets(w DeclareSecrets) error {
+func (j *writeCheck) declareSecrets(w DeclareSecrets) error {
 	was, f := j.s.definition(w.ID)
 	if f != nil {
 		return f

@@ -80,9 +80,9 @@ func setKey(id string, part int) kv.Key {
 }
 
 // segments are the parts of a key behind its folder, nil if they are not as many as wanted.
-func segments(k kv.Key, folder string, wanted int) []string {
+func segments(k kv.Key, folder string, desired int) []string {
 	s := strings.Split(strings.TrimPrefix(string(k), folder), "/")
-	if len(s) != wanted {
+	if len(s) != desired {
 		return nil
 	}
 	return s

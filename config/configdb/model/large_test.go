@@ -205,7 +205,7 @@ func TestASweepLeavesWhatIsBroughtMeanwhile(t *testing.T) {
 // TestFollowingWhatOneWroteOneself brings no state back to what it was before.
 func TestFollowingWhatOneWroteOneself(t *testing.T) {
 	d := fuel(t)
-	seen := d.state.Seen()
+	seen := d.state.LastRevision()
 	for i := range 3 {
 		d.put("9/astute", fmt.Sprintf(`{"n":%d}`, i))
 	}
@@ -215,7 +215,7 @@ func TestFollowingWhatOneWroteOneself(t *testing.T) {
 	for _, b := range ok(d.Since(Below, seen))(t) {
 		d.state = ok(d.state.Follow(b))(t)
 		equal(t, "what is known", d.ask(Query{Target: target("9/astute")}), `{"n":3}`)
-		equal(t, "seen", d.state.Seen(), b.Revision)
+		equal(t, "seen", d.state.LastRevision(), b.Revision)
 	}
 	equal(t, "loaded", show(ok(Load(d.store))(t)), show(d.state))
 }

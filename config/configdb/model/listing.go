@@ -201,9 +201,9 @@ const prefixOfPlace = 16
 // showLevels are some of the levels, found in one pass over the places.
 func (e *environment) showLevels(m *configdb.Meter, levels []level) ([]Level, error) {
 	out := make([]Level, len(levels))
-	wanted := map[string]int{}
+	desired := map[string]int{}
 	for i, l := range levels {
-		wanted[hex16(l.Serial)] = i
+		desired[hex16(l.Serial)] = i
 		out[i] = Level{ID: l.ID, Name: l.Name, Environment: e.ID, Values: []string{}}
 		if at := slices.Index(e.Levels, l); at > 0 {
 			parent := e.Levels[at-1].Name
@@ -219,7 +219,7 @@ func (e *environment) showLevels(m *configdb.Meter, levels []level) ([]Level, er
 		}
 	}
 	add := func(name string) error {
-		i, is := wanted[name[:prefixOfPlace]]
+		i, is := desired[name[:prefixOfPlace]]
 		if !is {
 			return nil
 		}

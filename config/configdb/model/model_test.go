@@ -23,8 +23,9 @@ func TestWritesOfTheModelAreRefused(t *testing.T) {
 		w    Write
 		want string
 	}{
-		"component without a name":    {CreateComponent{}, "1 name of a component: required"},
-		"component of a long name":    {CreateComponent{Name: long}, "1 name of a component: invalid length of 129 characters"},
+		"component without a name": {CreateComponent{}, "1 name of a component: required"},
+		"component of a long name": {CreateComponent{Name: long},
+			"1 name of a component: invalid length of 129 characters"},
 		"component of a strange name": {CreateComponent{Name: "a\x00"}, "1 name of a component"},
 		"component of a taken id": {CreateComponent{ID: id(7), Name: "new"},
 			"3 component id 7: duplicate key value violates unique constraint"},
@@ -85,8 +86,9 @@ func TestWritesOfTheModelAreRefused(t *testing.T) {
 			"1 values: not a JSON object"},
 		"overrides that are null": {Put{Target: target("9/astute"), Kind: Overrides, Value: doc(t, "null")},
 			"1 overrides: not a JSON object"},
-		"values that are nothing":      {Put{Target: target("9/astute"), Kind: Values}, "1 values: not a JSON object"},
-		"neither values nor overrides": {Put{Target: target("9/astute"), Kind: "x", Value: doc(t, "{}")}, `1 kind: invalid value "x"`},
+		"values that are nothing": {Put{Target: target("9/astute"), Kind: Values}, "1 values: not a JSON object"},
+		"neither values nor overrides": {Put{Target: target("9/astute"), Kind: "x", Value: doc(t, "{}")},
+			`1 kind: invalid value "x"`},
 		"a level that is skipped": {Put{Target: target("9/lvl2=x/astute"), Kind: Values},
 			"2 Unexpected level name 'lvl2'. Expected 'lvl1'."},
 		"a level too many": {Put{Target: target("9/lvl1=1/lvl2=2/lvl3=3/astute"), Kind: Values},

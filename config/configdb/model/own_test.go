@@ -90,7 +90,7 @@ func TestWhatANodeUploadsIsKeptForATime(t *testing.T) {
 
 	upload(8)
 	upload(9)
-	d.sweepKeeping(Keep{Own: 3, Seen: sweep.Seen()}, 4)
+	d.sweepKeeping(Keep{Own: 3, Seen: sweep.Revision()}, 4)
 	// Upload 5, whose version went before its record could, and 6, which goes with its version; 7 is among the newest.
 	equal(t, "records later", d.keysBelow(folderRevisions), int(before)+2-6)
 	for _, r := range ok(d.state.Records(RecordsQuery{}, d.store))(t) {

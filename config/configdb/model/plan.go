@@ -130,7 +130,7 @@ func (s *State) Plan(entries []Pending, src Source) (Plan, error) {
 	}
 	p := &planner{s: s, src: src, fresh: map[string]configdb.JSON{}, records: map[uint64]Record{},
 		ops: map[kv.Key][]byte{}, stored: map[string]bool{}}
-	if err := p.look(entries); err != nil {
+	if err := p.lookUp(entries); err != nil {
 		return Plan{}, err
 	}
 	for _, e := range entries {
@@ -150,7 +150,7 @@ func (s *State) Plan(entries []Pending, src Source) (Plan, error) {
 
 // add judges one write. It says whether more may come.
 func (p *planner) add(e Pending) (bool, error) {
-	j := p.s.judge(p.src, p, e)
+	j := p.s.newWriteCheck(p.src, p, e)
 	err := j.signed(e)
 	if err == nil && e.Stop != nil {
 		err = e.Stop()
@@ -191,7 +191,7 @@ func (p *planner) add(e Pending) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if !p.take(j, text, blobs) {
+	if !p.addWrite(j, text, blobs) {
 		if len(p.plan.Records) > 0 {
 			return false, nil // the next plan's
 		}
@@ -208,7 +208,7 @@ func (p *planner) add(e Pending) (bool, error) {
 }
 
 // signed says what is wrong with how a write is signed.
-func (j *judge) signed(e Pending) error {
+func (j *writeCheck) signed(e Pending) error {
 	if e.Author == "" {
 		return invalid("author: required")
 	}

@@ -101,7 +101,7 @@ type site struct {
 	levels      []LevelValue // with the ids of nodes
 	places      []place      // the root first
 	definition  *definition
-	stranger    string // the node that is not known there though it must be
+	unknownNode string // the node that is not known there though it must be
 	unknown     string // the node that is not known there
 }
 
@@ -140,7 +140,7 @@ func (s *State) site(environment int64, levels []LevelValue) (*site, *Fault) {
 		t.places = append(t.places, placeOf(e.serial, e.Levels[i].Serial, t.levels[i].Value))
 	}
 	if e.StrictNodes {
-		t.stranger = t.unknown
+		t.unknownNode = t.unknown
 	}
 	return t, nil
 }
@@ -158,13 +158,13 @@ func (s *State) elsewhere(node string) int64 {
 
 // known is the fault of a target below a node that must be registered and is not.
 func (s *State) known(t *site) *Fault {
-	if t.stranger == "" {
+	if t.unknownNode == "" {
 		return nil
 	}
-	if at := s.elsewhere(t.stranger); at != 0 {
-		return notFound("node %q: is not assigned to environment %d but to %d", t.stranger, t.environment.ID, at)
+	if at := s.elsewhere(t.unknownNode); at != 0 {
+		return notFound("node %q: is not assigned to environment %d but to %d", t.unknownNode, t.environment.ID, at)
 	}
-	return notFound("node %q: is not registered in environment %d", t.stranger, t.environment.ID)
+	return notFound("node %q: is not registered in environment %d", t.unknownNode, t.environment.ID)
 }
 
 // target finds one resource at one place.

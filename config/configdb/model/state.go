@@ -37,8 +37,8 @@ func newState() *State {
 	}
 }
 
-// Seen is the revision of the store up to which the state has seen everything.
-func (s *State) Seen() kv.Revision { return s.seen }
+// LastRevision is the revision of the store up to which the state has seen everything.
+func (s *State) LastRevision() kv.Revision { return s.seen }
 
 // Head is the revision of the store that wrote HeadKey as the state knows it; 0: never written. A
 // state is as new as every acknowledged write if the store says the same of the key now.

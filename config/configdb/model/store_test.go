@@ -67,7 +67,7 @@ func (s *store) carryOut(txns []kv.Txn, first int) (kv.Revision, error) {
 
 // follow is a state that has seen all of the store.
 func (s *store) follow(state *State) (*State, error) {
-	batches, err := s.Since(Below, state.Seen())
+	batches, err := s.Since(Below, state.LastRevision())
 	if err != nil {
 		return nil, err
 	}

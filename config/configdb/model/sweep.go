@@ -11,16 +11,16 @@ import (
 // has, what is left of large writes that never came to their end, and versions beyond those that are to be
 // kept, with the records of revisions that no version names then. What one sweep misses, the next one finds.
 type Sweeper struct {
-	keep  Keep
-	upTo  uint64          // the revision up to which named has all that were brought since the sweep began
-	named map[string]bool // contents
-	told  map[uint64]bool // revisions that kept versions name, of those that may go
-	freed map[uint64]bool // revisions that versions named which go
-	old   uint64          // how many revisions there were when it began, but for the newest, all of which stay
-	reads bool            // the records of revisions, and not only their keys
-	phase int
-	after kv.Key
-	todo  []kv.Key
+	keep     Keep
+	upTo     uint64          // the revision up to which named has all that were brought since the sweep began
+	named    map[string]bool // contents
+	reported map[uint64]bool // revisions that kept versions name, of those that may go
+	freed    map[uint64]bool // revisions that versions named which go
+	old      uint64          // how many revisions there were when it began, but for the newest, all of which stay
+	reads    bool            // the records of revisions, and not only their keys
+	phase    int
+	after    kv.Key
+	todo     []kv.Key
 }
 
 // Keep is what a sweep leaves.
@@ -40,7 +40,7 @@ var sweepOrder = []kv.Prefix{folderSets, folderDefinitions, folderNodes, folderP
 
 // Sweep begins a sweep.
 func (s *State) Sweep(keep Keep) *Sweeper {
-	w := &Sweeper{keep: keep, upTo: s.head.Revision, named: map[string]bool{}, told: map[uint64]bool{},
+	w := &Sweeper{keep: keep, upTo: s.head.Revision, named: map[string]bool{}, reported: map[uint64]bool{},
 		freed: map[uint64]bool{}}
 	w.keepNewest(keptRevisions)
 	return w
@@ -49,8 +49,8 @@ func (s *State) Sweep(keep Keep) *Sweeper {
 // keepNewest says how many of the newest records of revisions stay.
 func (w *Sweeper) keepNewest(n uint64) { w.old = w.upTo - min(w.upTo, n) }
 
-// Seen is up to which revision the records of revisions were looked at.
-func (w *Sweeper) Seen() uint64 { return w.old }
+// Revision is up to which revision the records of revisions were looked at.
+func (w *Sweeper) Revision() uint64 { return w.old }
 
 // keptRevisions are the newest records of revisions that stay though no version names them.
 const keptRevisions = 10_000
@@ -167,7 +167,7 @@ func (w *Sweeper) readsFrom(folder kv.Prefix, k kv.Key) bool {
 // revisionGoes says whether the record of a revision is to go: the newest stay, and those that kept versions name. Of
 // the others those of nodes go, and all of them where versions are kept for a time.
 func (w *Sweeper) revisionGoes(number uint64, e kv.Entry) (bool, error) {
-	if number > w.old || w.told[number] {
+	if number > w.old || w.reported[number] {
 		return false, nil
 	}
 	if w.keep.Versions != 0 || w.freed[number] || e.Value == nil {
@@ -242,7 +242,7 @@ func (w *Sweeper) goes(s *State, e kv.Entry) (bool, error) {
 		return true, err
 	}
 	if w.named[h.SHA] = true; w.keep.Versions != 0 || h.Own {
-		w.told[h.Revision] = true
+		w.reported[h.Revision] = true
 	}
 	return false, err
 }

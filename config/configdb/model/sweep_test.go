@@ -14,7 +14,7 @@ type keysOnly struct {
 }
 
 func (s keysOnly) List(p kv.Prefix, o kv.ListOptions) (kv.Page, error) {
-	if wanted := p == "facts/values/" || p == "facts/overrides/"; o.Keys == wanted && p != folderRevisions {
+	if desired := p == "facts/values/" || p == "facts/overrides/"; o.Keys == desired && p != folderRevisions {
 		s.t.Errorf("below %s: keys alone: %v", p, o.Keys)
 	}
 	return s.store.List(p, o)

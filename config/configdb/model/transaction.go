@@ -11,8 +11,8 @@ import (
 	"edgespan/config/kv"
 )
 
-// look finds out which contents of writes the store has already, with few questions.
-func (p *planner) look(entries []Pending) error {
+// lookUp finds out which contents of writes the store has already, with few questions.
+func (p *planner) lookUp(entries []Pending) error {
 	var names []string
 	for _, e := range entries {
 		if len(names) > kv.MaxOps && len(e.names()) > 1 {
@@ -21,7 +21,7 @@ func (p *planner) look(entries []Pending) error {
 		names = append(names, e.names()...)
 	}
 	slices.Sort(names)
-	return p.ask(slices.Compact(names))
+	return p.lookUpKeys(slices.Compact(names))
 }
 
 // names are those of the contents that a write brings.
@@ -43,8 +43,8 @@ func namesOf(w Write) (out []string) {
 	return out
 }
 
-// ask asks the store whether it has contents.
-func (p *planner) ask(names []string) error {
+// lookUpKeys asks the store whether it has contents.
+func (p *planner) lookUpKeys(names []string) error {
 	keys := make([]kv.Key, len(names))
 	for i, sha := range names {
 		keys[i] = blobKey(sha, 0)
@@ -73,7 +73,7 @@ func (p *planner) missing(names []string) ([]kv.Op, error) {
 			unknown = append(unknown, sha)
 		}
 	}
-	if err := p.ask(unknown); err != nil {
+	if err := p.lookUpKeys(unknown); err != nil {
 		return nil, err
 	}
 	var ops []kv.Op
@@ -85,18 +85,18 @@ func (p *planner) missing(names []string) ([]kv.Op, error) {
 	return ops, nil
 }
 
-// take puts a write into the transaction, if it fits.
-func (p *planner) take(j *judge, record []byte, blobs []kv.Op) bool {
-	order, ops := slices.Clone(p.order), maps.Clone(p.ops)
+// addWrite puts a write into the transaction, if it fits.
+func (p *planner) addWrite(j *writeCheck, record []byte, blobs []kv.Op) bool {
+	request, ops := slices.Clone(p.order), maps.Clone(p.ops)
 	for _, k := range append(slices.Clone(j.order), revisionKey(j.revision)) {
 		if _, is := ops[k]; !is {
-			order = append(order, k)
+			request = append(request, k)
 		}
 		ops[k] = j.ops[k]
 	}
 	ops[revisionKey(j.revision)] = record
 	before := *p
-	p.order, p.ops, p.blobs = order, ops, slices.Concat(p.blobs, blobs)
+	p.order, p.ops, p.blobs = request, ops, slices.Concat(p.blobs, blobs)
 	if fits(p.last(p.s.at, j.s.head)) {
 		return true
 	}
@@ -129,11 +129,11 @@ const (
 
 // large plans a write that does not fit into one transaction: contents first, where nobody sees them; then, if
 // its other keys are too many, these as parts of a set; and the head, which makes it visible.
-func (p *planner) large(j *judge, record []byte, blobs []kv.Op) {
+func (p *planner) large(j *writeCheck, record []byte, blobs []kv.Op) {
 	p.plan.Txns = grouped(blobs)
 	small := *p
 	small.blobs = nil
-	if small.take(j, record, nil) {
+	if small.addWrite(j, record, nil) {
 		p.plan.Txns = append(p.plan.Txns, small.last(p.s.at, j.s.head))
 		return
 	}

@@ -95,7 +95,7 @@ func read(t testing.TB, text []byte) *Copy {
 }
 
 // bring brings a backup into a store, as a program does, until so many transactions are done.
-func bring(t testing.TB, m *kv.Model, c *Copy, id string, most int) (ended bool) {
+func bring(t testing.TB, m *kv.Model, c *Copy, id string, limit int) (ended bool) {
 	t.Helper()
 	r, err := c.Restore(Mark{ID: id, Time: noon})
 	if err != nil {
@@ -110,11 +110,11 @@ func bring(t testing.TB, m *kv.Model, c *Copy, id string, most int) (ended bool)
 		if err != nil || !o.Succeeded {
 			t.Fatalf("%v: %+v, %v", txn, o, err)
 		}
-		most--
+		limit--
 		return o.Revision
 	}
 	at := do(r.Begin(have))
-	for most > 0 {
+	for limit > 0 {
 		p, err := m.List("", kv.ListOptions{Limit: page})
 		if err != nil {
 			t.Fatal(err)
@@ -126,7 +126,7 @@ func bring(t testing.TB, m *kv.Model, c *Copy, id string, most int) (ended bool)
 		at = do(txn)
 	}
 	r.Into(newStore)
-	for most > 0 {
+	for limit > 0 {
 		txn, more, err := r.Next(at)
 		if err != nil {
 			t.Fatal(err)

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	mostFaults = 20             // are named
-	longest    = 2 * kv.MaxSize // bytes of a line: a value is base64
+	maxFaults = 20             // are named
+	longest   = 2 * kv.MaxSize // bytes of a line: a value is base64
 )
 
 // Copy is a backup that was read and is whole. Its values stay where it was read from: a fleet's may be
@@ -100,9 +100,9 @@ func Check(in io.Reader) (*Copy, error) {
 	if err := r.all(); err != nil {
 		return nil, fmt.Errorf("read backup: %w", err)
 	}
-	if n := len(r.faults); n > mostFaults {
-		r.faults = r.faults[:mostFaults]
-		r.faults.Add(nil, fmt.Sprintf("%d more faults", n-mostFaults), "")
+	if n := len(r.faults); n > maxFaults {
+		r.faults = r.faults[:maxFaults]
+		r.faults.Add(nil, fmt.Sprintf("%d more faults", n-maxFaults), "")
 	}
 	if len(r.faults) > 0 {
 		return nil, r.faults
@@ -224,7 +224,7 @@ func (r *reading) entry(text []byte) {
 	case l.Revision == 0 || l.Revision > r.copy.Header.Revision:
 		r.wrong(fmt.Sprintf("must be 1 to %d", r.copy.Header.Revision), "revision is %d", l.Revision)
 	}
-	fenced := kv.Txn{Compares: []kv.Compare{fence(make([]byte, mostMark))}, Then: []kv.Op{kv.Put(l.Key, l.Value)}}
+	fenced := kv.Txn{Compares: []kv.Compare{fence(make([]byte, maxMark))}, Then: []kv.Op{kv.Put(l.Key, l.Value)}}
 	if err := fenced.Check(); err != nil {
 		r.wrong("", "%v", err)
 	} else if err := check(l); err != nil {

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	mostOps  = 100     // of one transaction
-	mostSize = 1 << 20 // bytes of one, unless one key is larger
+	maxOps  = 100     // of one transaction
+	maxSize = 1 << 20 // bytes of one, unless one key is larger
 )
 
-// mostMark is the most bytes of a mark.
-const mostMark = 256
+// maxMark is the most bytes of a mark.
+const maxMark = 256
 
 // ahead is by how much the numbers of pushes go on after a restore: more than any node has
 // been pushed to since the backup.
@@ -88,7 +88,7 @@ func (r *Restore) Begin(have kv.Entry) kv.Txn {
 func (r *Restore) Clear(some []kv.Entry) (kv.Txn, bool) {
 	t := kv.Txn{Compares: []kv.Compare{fence(r.mark)}}
 	for _, e := range some {
-		if e.Key != history.RestoringKey() && len(t.Then) < mostOps {
+		if e.Key != history.RestoringKey() && len(t.Then) < maxOps {
 			t.Then = append(t.Then, kv.Delete(e.Key))
 		}
 	}
@@ -112,13 +112,13 @@ func (r *Restore) Next(done kv.Revision) (kv.Txn, bool, error) {
 		return t, true, nil
 	}
 	n := 0
-	for n < len(r.todo) && n < mostOps && (n == 0 || !r.apart(r.todo[n-1], r.todo[n])) {
+	for n < len(r.todo) && n < maxOps && (n == 0 || !r.apart(r.todo[n-1], r.todo[n])) {
 		l, err := r.copy.line(r.todo[n])
 		if err != nil {
 			return kv.Txn{}, false, err
 		}
 		t.Then = append(t.Then, kv.Put(l.Key, r.value(l)))
-		if n > 0 && t.Size() > mostSize {
+		if n > 0 && t.Size() > maxSize {
 			t.Then = t.Then[:n]
 			break
 		}

@@ -25,7 +25,7 @@ import (
 // so, no backup is taken of half a fleet, and the next run leaves what one run leaves.
 func TestARestoreThatDiesIsRunAgain(t *testing.T) {
 	old := small(t)
-	for i := range 3*mostOps + 5 {
+	for i := range 3*maxOps + 5 {
 		store(t, old, kv.Key(fmt.Sprintf("objects/%04d", i)), []byte{byte(i)})
 	}
 	c := read(t, taken(t, old))
@@ -99,7 +99,7 @@ func TestNoRestoreIntoAFleet(t *testing.T) {
 // rollout's record, which after it, and which a barrier holds back, is the same afterwards.
 func TestTheOrderOfRevisionsStays(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		old, wrote := kv.NewModel(), map[kv.Key]kv.Revision{}
+		old, written := kv.NewModel(), map[kv.Key]kv.Revision{}
 		barriers := map[kv.Key]kv.Revision{}
 		for range rapid.IntRange(1, 60).Draw(rt, "writes") {
 			switch n := rapid.IntRange(0, 9).Draw(rt, "kind"); {
@@ -114,7 +114,7 @@ func TestTheOrderOfRevisionsStays(t *testing.T) {
 					rt.Fatal(err)
 				}
 				for _, op := range txn.Then {
-					wrote[op.Key] = o.Revision
+					written[op.Key] = o.Revision
 				}
 			default:
 				k := history.RolloutKey(fmt.Sprintf("%016x", rapid.IntRange(1, 3).Draw(rt, "rollout")))
@@ -125,14 +125,14 @@ func TestTheOrderOfRevisionsStays(t *testing.T) {
 					barriers[k] = kv.Revision(rapid.Uint64Range(1, uint64(now)).Draw(rt, "barrier"))
 					record["barrier"] = barriers[k]
 				}
-				wrote[k] = store(t, old, k, record)
+				written[k] = store(t, old, k, record)
 			}
 		}
 		m := kv.NewModel()
 		bring(t, m, read(t, taken(t, old)), "a", ever)
-		for a, before := range wrote {
+		for a, before := range written {
 			now, _, _ := m.Get(a)
-			for k, record := range wrote {
+			for k, record := range written {
 				if history.InRollouts.Has(k) && k != a && before != record {
 					if at, _, _ := m.Get(k); (before < record) != (now.ModRevision < at.ModRevision) {
 						rt.Fatalf("%s at %d and %s at %d are now at %d and %d", a, before, k, record, now.ModRevision, at.ModRevision)
@@ -179,7 +179,7 @@ func TestNodesOfTheOldStore(t *testing.T) {
 	}{{"the same config", same, false}, {"a later one", fleet.Digest{Config: "d9"}, true}} {
 		n := fleet.New("n1", memory, fleet.Defaults("r1"))
 		n.Step(noon, fleet.Known{Topology: true, Joined: true})
-		n.Step(noon, fleet.Wanted{Digest: counted.Digest, Generation: counted.Generation, For: v, Managed: true})
+		n.Step(noon, fleet.Desired{Digest: counted.Digest, Generation: counted.Generation, For: v, Managed: true})
 		n.Step(noon, fleet.Connected{Stream: "r1/1", Replica: "r1"})
 		var pushes []fleet.Push
 		later := noon.Add(time.Hour)
@@ -276,7 +276,7 @@ func TestARestoreIsNoFleetInMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	most, written := heap(), 0
+	limit, written := heap(), 0
 	for at := kv.Revision(1); ; at++ {
 		txn, more, err := r.Next(at)
 		if err != nil {
@@ -288,12 +288,12 @@ func TestARestoreIsNoFleetInMemory(t *testing.T) {
 		for _, op := range txn.Then {
 			written += len(op.Value)
 		}
-		most = max(most, heap())
+		limit = max(limit, heap())
 	}
 	if written != l.keys*256<<10 {
 		t.Errorf("%d bytes were written", written)
 	}
-	if grown := int64(most) - int64(before); grown > 8<<20 {
+	if grown := int64(limit) - int64(before); grown > 8<<20 {
 		t.Errorf("must be a backup of %d MB takes %d MB of memory, 8", l.size>>20, grown>>20)
 	}
 }

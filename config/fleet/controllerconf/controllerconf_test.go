@@ -114,7 +114,8 @@ func TestCheckTellsAllFaultsAtOnce(t *testing.T) {
 		t.Errorf("%d faults:\n%v", len(faults), faults)
 	}
 	_, _, faults = Check(controller(t),
-		object(t, `{"flags": {"v": "11", "status_reports_interval": "0"}, "statsAgentParams": {"sources": {"a": {"enabled": true}}}}`))
+		object(t, `{"flags": {"v": "11", "status_reports_interval": "0"}, "statsAgentParams": {"sources": {"a": `+
+			`{"enabled": true}}}}`))
 	if len(faults) != 3 {
 		t.Errorf("%d faults:\n%v", len(faults), faults)
 	}

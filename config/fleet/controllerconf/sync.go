@@ -41,7 +41,7 @@ func (j joiner) drop(own, before, after config.Object, path []string) config.Obj
 	isMap := found && e.Kind == metadata.Map
 	out := own
 	for key, v := range own {
-		mine, isObject := v.(config.Object)
+		owned, isObject := v.(config.Object)
 		had, wasShared := before[key]
 		has, isShared := after[key]
 		if isMap && wasShared && !isShared {
@@ -53,8 +53,8 @@ func (j joiner) drop(own, before, after config.Object, path []string) config.Obj
 		}
 		was, _ := had.(config.Object)
 		is, _ := has.(config.Object)
-		left := j.drop(mine, was, is, config.Sub(path, key))
-		if out = config.Set(out, []string{key}, left); len(left) == 0 && len(mine) > 0 {
+		left := j.drop(owned, was, is, config.Sub(path, key))
+		if out = config.Set(out, []string{key}, left); len(left) == 0 && len(owned) > 0 {
 			out = config.Unset(out, []string{key}) // the sender says whether it is there
 		}
 	}

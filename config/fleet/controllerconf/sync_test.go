@@ -15,7 +15,8 @@ const shares = `{
     "host": {"desc": "d", "type": "STRING", "action": "UPDATE_GFLAG", "sync": false},
     "silent": {"desc": "d", "type": "STRING", "action": "UPDATE_GFLAG"}
   },
-  "sources": {"desc": "d", "type": "MAP", "action": "NO_ACTION", "sync": true, "mapVal": {"type": "OBJECT", "objVal": {"properties": {
+  "sources": {"desc": "d", "type": "MAP", "action": "NO_ACTION", "sync": true, "mapVal": {"type": "OBJECT", ` +
+	`"objVal": {"properties": {
     "enabled": {"desc": "d", "type": "BOOLEAN", "required": true},
     "mine": {"desc": "d", "type": "STRING", "sync": false}
   }}}},
@@ -29,7 +30,7 @@ const shares = `{
 // not; marks stand on entries and on properties of objects.
 func TestSeed_SyncIsPerEntryAndPerProperty(t *testing.T) {
 	m := parse(t, object(t, shares))
-	for _, c := range []struct{ ours, theirs, want string }{
+	for _, c := range []struct{ own, theirs, want string }{
 		{ // the flags marked are the sender's, the others ours; what nobody described follows the sender
 			`{"flags": {"net": "1", "host": "me", "silent": "me", "unknown": "1"}, "vendor": 1}`,
 			`{"flags": {"net": "2", "host": "you", "silent": "you"}}`,
@@ -56,12 +57,12 @@ func TestSeed_SyncIsPerEntryAndPerProperty(t *testing.T) {
 			`{"box": {"own": "m"}}`,
 		},
 	} {
-		got, faults := Join(m, object(t, c.ours), Shared(m, object(t, c.theirs)))
+		got, faults := Join(m, object(t, c.own), Shared(m, object(t, c.theirs)))
 		if faults != nil || !same(got, object(t, c.want)) {
-			t.Errorf("%s with %s: %v, faults %v; want %s", c.ours, c.theirs, got, faults, c.want)
+			t.Errorf("%s with %s: %v, faults %v; want %s", c.own, c.theirs, got, faults, c.want)
 		}
 		if _, _, faults := Check(m, got); faults != nil {
-			t.Errorf("%s with %s can't be used: %v", c.ours, c.theirs, faults)
+			t.Errorf("%s with %s can't be used: %v", c.own, c.theirs, faults)
 		}
 	}
 	_, faults := Join(m, object(t, `{"box": {"own": "m"}}`), object(t, `{"box": 1}`))

@@ -12,7 +12,7 @@ import (
 // Restore is the change that makes layers again what they were at a revision: those that
 // are named, or all. With the topology, or all layers, the nodes that were renamed since
 // get their names back, those that have joined and the open join tokens with them.
-func (s State) Restore(number uint64, wanted ...Layer) (Change, error) {
+func (s State) Restore(number uint64, desired ...Layer) (Change, error) {
 	if number > s.Number {
 		return Change{}, &NoRevisionError{number}
 	}
@@ -24,17 +24,17 @@ func (s State) Restore(number uint64, wanted ...Layer) (Change, error) {
 	if err != nil {
 		return Change{}, err
 	}
-	all := len(wanted) == 0
+	all := len(desired) == 0
 	c := Change{Message: fmt.Sprintf("restore revision %d", number), Layers: map[Layer]config.Object{}}
 	for _, d := range diffs {
-		if all || slices.Contains(wanted, d.Layer) {
+		if all || slices.Contains(desired, d.Layer) {
 			if d.After.Damaged != nil {
 				return Change{}, d.After.Damaged
 			}
 			c.Layers[d.Layer] = d.After.Document
 		}
 	}
-	if number == s.Number || !all && !slices.Contains(wanted, Layer{Kind: Topology}) {
+	if number == s.Number || !all && !slices.Contains(desired, Layer{Kind: Topology}) {
 		return c, nil
 	}
 	records, err := s.Log(int(s.Number - number))

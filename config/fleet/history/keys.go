@@ -24,7 +24,7 @@ const (
 	folderGenerations = "generations/"
 	folderPushes      = "pushes/"
 	folderOwners      = "owners/"
-	folderMailboxes   = "mailboxes/"
+	folderOutboxes    = "mailboxes/"
 	folderPreviews    = "previews/"
 	folderProposed    = "proposed/"
 	folderAccepted    = "accepted/"
@@ -32,7 +32,7 @@ const (
 	folderElections   = "elections/"
 	folderOperators   = "operators/"
 	folderRevoked     = "revoked/"
-	folderGates       = "gates/"
+	folderAdmissions  = "gates/"
 	folderStandings   = "standings/"
 	folderUnderlays   = "underlays/"
 	folderFormats     = "formats/"
@@ -47,14 +47,14 @@ const (
 	InGenerations = kv.Prefix(folderGenerations)
 	InPushes      = kv.Prefix(folderPushes)
 	InOwners      = kv.Prefix(folderOwners)
-	InMailboxes   = kv.Prefix(folderMailboxes)
+	InOutboxes    = kv.Prefix(folderOutboxes)
 	InPreviews    = kv.Prefix(folderPreviews)
 	InProposed    = kv.Prefix(folderProposed)
 	InAccepted    = kv.Prefix(folderAccepted)
 	InOperators   = kv.Prefix(folderOperators)
 	InRevoked     = kv.Prefix(folderRevoked)
 	InRollouts    = kv.Prefix(folderRollouts)
-	InGates       = kv.Prefix(folderGates)
+	InAdmissions  = kv.Prefix(folderAdmissions)
 	InStandings   = kv.Prefix(folderStandings)
 	InUnderlays   = kv.Prefix(folderUnderlays)
 	InFormats     = kv.Prefix(folderFormats)
@@ -120,8 +120,8 @@ func DamagedKey(id string) kv.Key { return key(folderDamaged, id) }
 // OwnerKey is where the replica and the stream are that own a node.
 func OwnerKey(id string) kv.Key { return key(folderOwners, id) }
 
-// MailboxKey is where a request to the owner of a node is.
-func MailboxKey(id, request string) kv.Key { return key(folderMailboxes, id, request) }
+// OutboxKey is where a request to the owner of a node is.
+func OutboxKey(id, request string) kv.Key { return key(folderOutboxes, id, request) }
 
 // PreviewKey is where a node's answer to a preview is.
 func PreviewKey(preview, id string) kv.Key { return key(folderPreviews, preview, id) }
@@ -135,8 +135,8 @@ func AcceptedKey(board string) kv.Key { return key(folderAccepted, board) }
 // RolloutKey is where the state of a rollout is.
 func RolloutKey(id string) kv.Key { return key(folderRollouts, id) }
 
-// GateKey is where the config is that a staged rollout lets a node have.
-func GateKey(id string) kv.Key { return key(folderGates, id) }
+// AdmissionKey is where the config is that a staged rollout lets a node have.
+func AdmissionKey(id string) kv.Key { return key(folderAdmissions, id) }
 
 // StandingKey is where that is which a staged rollout goes by of a node: whether it has what it
 // wants.

@@ -187,18 +187,18 @@ func (w *world) begin(by *writer) {
 	c.Author, c.Time = by.name, w.clock
 	l := w.anyLayer()
 	c.IfMatch = map[Layer]uint64{l: uint64(rapid.IntRange(0, len(w.m.states)).Draw(w.T, "bound to"))}
-	wrote := w.wrote(l)
+	written := w.wrote(l)
 	p, err := w.state().Plan(c)
 	var conflicts Conflicts
 	if errors.As(err, &conflicts) {
-		if conflicts[0].By.Number != wrote || wrote == c.IfMatch[l] || wrote > 0 &&
-			conflicts[0].By.Author != w.m.authors[wrote] {
-			w.Fatalf("%v: %s was written by %d", err, l, wrote)
+		if conflicts[0].By.Number != written || written == c.IfMatch[l] || written > 0 &&
+			conflicts[0].By.Author != w.m.authors[written] {
+			w.Fatalf("%v: %s was written by %d", err, l, written)
 		}
 		c.IfMatch = nil
 		p, err = w.state().Plan(c)
-	} else if wrote != c.IfMatch[l] {
-		w.Fatalf("%s was written by %d, not %d: %v", l, wrote, c.IfMatch[l], err)
+	} else if written != c.IfMatch[l] {
+		w.Fatalf("%s was written by %d, not %d: %v", l, written, c.IfMatch[l], err)
 	}
 	if err != nil {
 		w.Fatal(err)

@@ -67,7 +67,8 @@ func TestARenameIsOneTransactionOverAllThatHasTheName(t *testing.T) {
 }
 
 func TestAPeerIsRenamedInItsClustersAndBack(t *testing.T) {
-	s := told(t, `ann: peer/n1={"kind":"PeerDescriptor","metadata":{"name":"n1"}}; cluster/c={"spec":{"leader":"n1","members":{"n1":{"underlay":"u"},"n2":{}}}}; deployment/c={"vnis":{"n1 n2":256}}`)
+	s := told(t, `ann: peer/n1={"kind":"PeerDescriptor","metadata":{"name":"n1"}}; `+
+		`cluster/c={"spec":{"leader":"n1","members":{"n1":{"underlay":"u"},"n2":{}}}}; deployment/c={"vnis":{"n1 n2":256}}`)
 	before := tell(t, s.head(t))
 	s.join(t, "id1", "n1")
 	if err := s.carryOut(ok(s.head(t).Plan(signed(ok(s.head(t).Rename("n1", "n3"))(t))))(t), 1); err != nil {
@@ -155,11 +156,11 @@ func TestRestore(t *testing.T) {
 		{3, "", `auto/n1={}; network={"a":2}; node/n1={"a":3}; node/n2={}`},
 	} {
 		s := told(t, lines...)
-		var wanted []Layer
+		var desired []Layer
 		for _, l := range strings.Fields(c.layers) {
-			wanted = append(wanted, layer(t, l))
+			desired = append(desired, layer(t, l))
 		}
-		s.write(t, ok(s.head(t).Restore(c.to, wanted...))(t))
+		s.write(t, ok(s.head(t).Restore(c.to, desired...))(t))
 		equal(t, fmt.Sprint("restored to ", c.to, " ", c.layers), tell(t, s.head(t)), c.want)
 		equal(t, "what was is kept", tell(t, ok(At(s, 3))(t)), `auto/n1={}; network={"a":2}; node/n1={"a":3}; node/n2={}`)
 	}
@@ -264,11 +265,11 @@ func TestRollbackOverRenamesGivesNodesTheirNamesBack(t *testing.T) {
 		swapped := s.members(t)
 		equal(t, "changed places", strings.Contains(swapped, "names/n1=id2 names/n2=id1") &&
 			strings.Contains(swapped, "tokens/n2="), true)
-		var wanted []Layer
+		var desired []Layer
 		if c.layers != "" {
-			wanted = append(wanted, layer(t, c.layers))
+			desired = append(desired, layer(t, c.layers))
 		}
-		s.write(t, ok(s.head(t).Restore(1, wanted...))(t))
+		s.write(t, ok(s.head(t).Restore(1, desired...))(t))
 		got := tell(t, s.head(t))
 		equal(t, c.name, strings.HasPrefix(got, c.want), true)
 		back := strings.Contains(s.members(t), "names/n1=id1 names/n2=id2") && strings.Contains(s.members(t), "tokens/n1=")
@@ -282,15 +283,19 @@ func TestRollbackOverRenamesGivesNodesTheirNamesBack(t *testing.T) {
 
 // What of a member others changed since it was renamed keeps the change when the name goes back.
 func TestARenameIsTakenBackUnderneathLaterChanges(t *testing.T) {
-	s := told(t, `ann: peer/n1={"kind":"PeerDescriptor","metadata":{"name":"n1"}}; cluster/c={"spec":{"leader":"n1","members":{"n1":{"underlay":"u"},"n2":{}}}}; deployment/c={"vnis":{"n1 n2":256}}`,
-		"ann: n1 -> n3", `bob: cluster/c={"spec":{"leader":"n3","members":{"n3":{"underlay":"w"},"n2":{}}}}; deployment/c={"vnis":{"n2 n3":300}}`)
+	s := told(t, `ann: peer/n1={"kind":"PeerDescriptor","metadata":{"name":"n1"}}; `+
+		`cluster/c={"spec":{"leader":"n1","members":{"n1":{"underlay":"u"},"n2":{}}}}; deployment/c={"vnis":{"n1 n2":256}}`,
+		"ann: n1 -> n3", `bob: cluster/c={"spec":{"leader":"n3","members":{"n3":{"underlay":"w"},"n2":{}}}}; `+
+			`deployment/c={"vnis":{"n2 n3":300}}`)
 	s.write(t, ok(s.head(t).Revert(2))(t))
 	equal(t, "taken back", tell(t, s.head(t)),
-		`cluster/c={"spec":{"leader":"n1","members":{"n1":{"underlay":"w"},"n2":{}}}}; deployment/c={"vnis":{"n1n2":300}}; peer/n1={"kind":"PeerDescriptor","metadata":{"name":"n1"}}`)
+		`cluster/c={"spec":{"leader":"n1","members":{"n1":{"underlay":"w"},"n2":{}}}}; `+
+			`deployment/c={"vnis":{"n1n2":300}}; peer/n1={"kind":"PeerDescriptor","metadata":{"name":"n1"}}`)
 }
 
 func TestAMemberThatIsNoObjectIsNotRenamed(t *testing.T) {
-	for value, want := range map[string]string{`null`: "is not an object", `[]`: "cannot unmarshal", `{`: "unexpected end"} {
+	for value, want := range map[string]string{`null`: "is not an object", `[]`: "cannot unmarshal",
+		`{`: "unexpected end"} {
 		s := told(t, `ann: node/n1={}`)
 		s.join(t, "id1", "n1")
 		ok(s.Commit(kv.Txn{Then: []kv.Op{kv.Put(NodeKey("id1"), []byte(value))}}))(t)

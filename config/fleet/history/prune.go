@@ -119,7 +119,7 @@ func each(r Reader, below kv.Prefix, o kv.ListOptions, do func(kv.Entry) error) 
 // find finds the keys that go.
 func (p *Prune) find(r Reader, s State, records []Record) error {
 	kept := slices.DeleteFunc(slices.Clone(records), func(one Record) bool { return one.Number < p.Edge.From })
-	reached, wrote, err := s.reachedBy(kept)
+	reached, written, err := s.reachedBy(kept)
 	if err != nil {
 		return fmt.Errorf("prune the history: %w", err)
 	}
@@ -137,7 +137,7 @@ func (p *Prune) find(r Reader, s State, records []Record) error {
 		}
 	}
 	for _, one := range records {
-		if one.Number < p.Edge.From && !wrote[one.Number] {
+		if one.Number < p.Edge.From && !written[one.Number] {
 			p.keys, p.Records = append(p.keys, RevisionKey(one.Number)), p.Records+1
 		}
 	}

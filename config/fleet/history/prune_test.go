@@ -11,10 +11,10 @@ import (
 )
 
 // prune does a prune, its first so many transactions.
-func (s *store) prune(t tester, p Prune, most int) {
+func (s *store) prune(t tester, p Prune, limit int) {
 	t.Helper()
 	at := p.Head()
-	for n := range min(p.Txns(), most) {
+	for n := range min(p.Txns(), limit) {
 		outcome := ok(s.Commit(ok(p.Txn(n, at))(t)))(t)
 		if !outcome.Succeeded {
 			t.Fatalf("transaction %d has not succeeded", n)

@@ -186,14 +186,14 @@ func (s State) Layer(l Layer) (Version, error) {
 }
 
 // Layers reads layers, in the order in which they are named.
-func (s State) Layers(wanted ...Layer) ([]Version, error) {
+func (s State) Layers(desired ...Layer) ([]Version, error) {
 	o := s.objects()
-	found, err := o.find(s.tree, wanted)
+	found, err := o.find(s.tree, desired)
 	if err != nil {
 		return nil, fmt.Errorf("state at revision %d: %w", s.Number, err)
 	}
-	entries := make([]entry, len(wanted))
-	for i, l := range wanted {
+	entries := make([]entry, len(desired))
+	for i, l := range desired {
 		entries[i] = found[l]
 		entries[i].Layer = l
 	}

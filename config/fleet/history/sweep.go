@@ -105,9 +105,9 @@ func (s State) reached() (map[string]bool, error) {
 }
 
 // reachedBy are the objects that some revisions have, and the revisions that wrote what they have.
-func (s State) reachedBy(records []Record) (seen map[string]bool, wrote map[uint64]bool, err error) {
+func (s State) reachedBy(records []Record) (seen map[string]bool, written map[uint64]bool, err error) {
 	o := s.objects()
-	seen, wrote = map[string]bool{}, map[uint64]bool{}
+	seen, written = map[string]bool{}, map[uint64]bool{}
 	var todo []string
 	note := func(hash string) {
 		if hash != "" && !seen[hash] {
@@ -126,16 +126,16 @@ func (s State) reachedBy(records []Record) (seen map[string]bool, wrote map[uint
 		}
 		todo = todo[:len(todo)-len(batch)]
 		for _, hash := range sortedKeys(values) {
-			if err := names(hash, values[hash], note, wrote); err != nil {
+			if err := names(hash, values[hash], note, written); err != nil {
 				return nil, nil, err
 			}
 		}
 	}
-	return seen, wrote, nil
+	return seen, written, nil
 }
 
 // names notes the objects that another one names, and the revisions.
-func names(hash string, value []byte, note func(string), wrote map[uint64]bool) error {
+func names(hash string, value []byte, note func(string), written map[uint64]bool) error {
 	switch value[0] {
 	case isList:
 		for _, chunk := range strings.Split(string(value[1:]), "\n") {
@@ -148,7 +148,7 @@ func names(hash string, value []byte, note func(string), wrote map[uint64]bool) 
 		}
 		for _, e := range p.Entries {
 			note(e.Object)
-			wrote[e.Revision] = true
+			written[e.Revision] = true
 		}
 		for _, below := range p.Below {
 			note(below)

@@ -70,9 +70,9 @@ func (o *objects) putPiece(p piece) (string, error) {
 }
 
 // find reads the entries of layers; one that was never written has revision 0.
-func (o *objects) find(root string, wanted []Layer) (map[Layer]entry, error) {
-	out := make(map[Layer]entry, len(wanted))
-	at := map[string][]Layer{root: wanted}
+func (o *objects) find(root string, desired []Layer) (map[Layer]entry, error) {
+	out := make(map[Layer]entry, len(desired))
+	at := map[string][]Layer{root: desired}
 	for depth := 0; len(at) > 0; depth++ {
 		delete(at, "")
 		pieces, err := o.pieces(sortedKeys(at))

@@ -124,15 +124,15 @@ func (s State) Plan(c Change) (Plan, error) {
 
 // have reads the entries that a write is about, and finds its conflicts.
 func (s State) have(o *objects, c Change) (map[Layer]entry, error) {
-	var wanted []Layer
+	var desired []Layer
 	for l := range c.Layers {
-		wanted = append(wanted, l)
+		desired = append(desired, l)
 	}
 	for _, r := range c.Renamed {
-		wanted = append(wanted, Layer{Node, r.From}, Layer{Auto, r.From}, Layer{Node, r.To}, Layer{Auto, r.To})
+		desired = append(desired, Layer{Node, r.From}, Layer{Auto, r.From}, Layer{Node, r.To}, Layer{Auto, r.To})
 	}
 	bound := layersOf(c.IfMatch)
-	have, err := o.find(s.tree, append(wanted, bound...))
+	have, err := o.find(s.tree, append(desired, bound...))
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}

@@ -37,14 +37,14 @@ func TestWordsOfANodeAreBounded(t *testing.T) {
 		t.Errorf("a Hello and an answer to a probe of %d bytes", n)
 	}
 	held, worse := Held{By: "eva"}, []string{"uplink"}
-	mine := Report{
+	owned := Report{
 		MD5: strings.Repeat("a", 32), Peer: strings.Repeat("b", 64),
 		Generation: Generation{Authority: "6b1e0c1a-0000-4000-8000-000000000001", Counter: 3},
 		Software:   "RELEASE_M20",
 		Held:       &held, Pending: &Pending{Worse: worse}, Parameters: []Parameter{{ID: "a"}},
 	}
-	if string(encoded(t, mine.Bounded())) != string(encoded(t, mine)) {
-		t.Errorf("an honest report became %s", encoded(t, mine.Bounded()))
+	if string(encoded(t, owned.Bounded())) != string(encoded(t, owned)) {
+		t.Errorf("an honest report became %s", encoded(t, owned.Bounded()))
 	}
 	for text, want := range map[string]bool{strings.Repeat("0", 32): true, "d41d8cd98f00b204e9800998ecf8427e": true,
 		"": false, strings.Repeat("A", 32): false, strings.Repeat("a", 33): false} {
@@ -57,9 +57,10 @@ func TestWordsOfANodeAreBounded(t *testing.T) {
 // A node tells of as much as the largest one has, and of no more.
 func TestAReportHasAsMuchAsANodeHas(t *testing.T) {
 	t.Parallel()
-	told := Report{Parameters: make([]Parameter, 80_000), Health: make([]Health, 80_000),
+	reported := Report{Parameters: make([]Parameter, 80_000), Health: make([]Health, 80_000),
 		Actions: make([]Action, 10)}
-	if got := told.Bounded(); len(got.Parameters) != MaxListed || len(got.Health) != MaxListed || len(got.Actions) != 10 {
+	if got := reported.Bounded(); len(got.Parameters) != MaxListed || len(got.Health) != MaxListed ||
+		len(got.Actions) != 10 {
 		t.Errorf("%d parameters, %d of health, %d actions", len(got.Parameters), len(got.Health), len(got.Actions))
 	}
 }

@@ -236,9 +236,9 @@ type Confirm struct{ Generation Generation }
 
 // What a controller can ask a node for. The Data of questions and answers is JSON.
 const (
-	AskBaseConfig = "base-config" // of hardware that the controller does not know; answered by a BaseConfig
-	AskPreview    = "preview"     // which actions would the document in Data entail; answered by a Preview
-	AskConfig     = "config"      // the document that the node runs
+	RequestBaseConfig = "base-config" // of hardware that the controller does not know; answered by a BaseConfig
+	RequestPreview    = "preview"     // which actions would the document in Data entail; answered by a Preview
+	RequestConfig     = "config"      // the document that the node runs
 )
 
 // BaseConfig answers AskBaseConfig: of each kind the latest that the node has, by version.
@@ -260,9 +260,9 @@ type PreviewAction struct {
 	Supported bool     `json:"supported"` // the node has something to do for it
 }
 
-// Ask asks a node something. The answer carries the same ID, which does not repeat on
+// Request asks a node something. The answer carries the same ID, which does not repeat on
 // one stream.
-type Ask struct {
+type Request struct {
 	ID   uint64
 	Kind string
 	Data []byte
@@ -287,7 +287,7 @@ func (Probed) fromNode() {}
 func (Push) fromController()    {}
 func (Number) fromController()  {}
 func (Confirm) fromController() {}
-func (Ask) fromController()     {}
+func (Request) fromController() {}
 func (Release) fromController() {}
 func (Managed) fromController() {}
 func (Renew) fromController()   {}

@@ -23,7 +23,8 @@ func TestWhatThereIsToBeLearntOfANode(t *testing.T) {
 	}
 	bases := map[string]config.Object{"V_9": {}, "V_10": {}, "V_2": {}}
 	b := BaseConfig(m, bases, nil)
-	if got := slices.Collect(maps.Keys(b.Base)); !slices.Equal(got, []string{"V_10"}) || b.Hardware != nil || len(b.Metadata) == 0 {
+	if got := slices.Collect(maps.Keys(b.Base)); !slices.Equal(got, []string{"V_10"}) || b.Hardware != nil ||
+		len(b.Metadata) == 0 {
 		t.Errorf("base %q, hardware %v, %d of metadata", got, b.Hardware, len(b.Metadata))
 	}
 }
@@ -39,7 +40,8 @@ func TestThePortsThatOthersNeed(t *testing.T) {
 	}
 	got := Ports(all)
 	for i, label := range []string{"a", "b"} {
-		if len(got) != 2 || got[i].Label != label || got[i].MTU != 1400 || strings.Join(got[i].Addresses, " ") != "192.0.2.1" {
+		if len(got) != 2 || got[i].Label != label || got[i].MTU != 1400 ||
+			strings.Join(got[i].Addresses, " ") != "192.0.2.1" {
 			t.Fatalf("ports %+v", got)
 		}
 	}

@@ -31,12 +31,12 @@ func crowd(b testing.TB, nodes int) *bench {
 }
 
 // beside runs ours and theirs in turns and reports the ratio of their times.
-func beside(b *testing.B, ours, theirs func()) {
+func beside(b *testing.B, own, theirs func()) {
 	b.Helper()
 	var our, their time.Duration
 	for b.Loop() {
 		began := time.Now()
-		ours()
+		own()
 		middle := time.Now()
 		theirs()
 		our, their = our+middle.Sub(began), their+time.Since(middle)
@@ -53,15 +53,15 @@ func BenchmarkOneNodeAmongMany(b *testing.B) {
 	many, few := crowd(b, 10_000), crowd(b, 2)
 	write := SetNodes{Overrides: config.Object{"node-00001": config.Object{"envParams": config.Object{"A": "1"}}},
 		Modify: true}
-	judge := func(c *bench) func() {
+	validate := func(c *bench) func() {
 		return func() {
 			c.head()
-			if _, err := c.Judge(write); err != nil {
+			if _, err := c.Validate(write); err != nil {
 				b.Fatal(err)
 			}
 		}
 	}
-	beside(b, judge(many), judge(few))
+	beside(b, validate(many), validate(few))
 }
 
 // BenchmarkNetworkAmongMany is a network write on 10,000 nodes, the state read through
@@ -69,13 +69,13 @@ func BenchmarkOneNodeAmongMany(b *testing.B) {
 func BenchmarkNetworkAmongMany(b *testing.B) {
 	c := crowd(b, 10_000)
 	overrides := config.Object{"envParams": config.Object{"A": "1"}}
-	world, err := c.World.judge().world(c.known())
+	world, err := c.World.newCheck().world(c.known())
 	if err != nil {
 		b.Fatal(err)
 	}
 	beside(b, func() {
 		c.head()
-		if _, err := c.Judge(SetNetwork{Overrides: overrides, Modify: true}); err != nil {
+		if _, err := c.Validate(SetNetwork{Overrides: overrides, Modify: true}); err != nil {
 			b.Fatal(err)
 		}
 	}, func() {

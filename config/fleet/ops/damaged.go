@@ -11,7 +11,7 @@ import (
 
 // damaged says whether what a node has of its own is damaged: nobody knows its config. It gets
 // none until that is mended, and holds no other node up.
-func (j *judge) damaged(node string) bool {
+func (j *check) damaged(node string) bool {
 	return j.read[autoLayer(node)].Damaged != nil || j.read[nodeLayer(node)].Damaged != nil
 }
 
@@ -28,7 +28,7 @@ func damagedFault(bad error) override.Fault {
 
 // replaces are the layers that a write replaces whole, whatever they are. What else it needs of the nodes that it names
 // must be readable.
-func (j *judge) replaces(c override.Change, named []string) (whole []history.Layer, err error) {
+func (j *check) replaces(c override.Change, named []string) (whole []history.Layer, err error) {
 	var needs []history.Layer
 	switch {
 	case c.Layer == layers.Network && c.Op == override.Set:

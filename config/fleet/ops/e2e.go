@@ -38,8 +38,8 @@ func whole(m *metadata.Metadata, shared, own config.Object) config.Object {
 		return shared
 	}
 	all := controllerconf.Shared(m, shared)
-	_, mine := m.Split(own)
-	out, _ := config.Merge(all, mine)
+	_, owned := m.Split(own)
+	out, _ := config.Merge(all, owned)
 	return out
 }
 
@@ -58,7 +58,7 @@ func (w *World) File(file, replica string, reveal bool) (Document, error) {
 	if err != nil {
 		return Document{}, err
 	}
-	shared, own, err := w.judge().parts(file, replica)
+	shared, own, err := w.newCheck().parts(file, replica)
 	if err != nil {
 		return Document{}, err
 	}
@@ -76,7 +76,7 @@ func (w *World) FileChange(file, replica string, before history.State) (controll
 	for i, state := range []history.State{before, w.State} {
 		past := *w
 		past.State = state
-		shared, own, err := past.judge().parts(file, replica)
+		shared, own, err := past.newCheck().parts(file, replica)
 		if err != nil {
 			return controllerconf.Change{}, err
 		}
@@ -85,7 +85,7 @@ func (w *World) FileChange(file, replica string, before history.State) (controll
 	return controllerconf.Changes(m, docs[0], docs[1]), nil
 }
 
-func (j *judge) parts(file, replica string) (shared, own history.Version, err error) {
+func (j *check) parts(file, replica string) (shared, own history.Version, err error) {
 	if shared, err = j.layer(fileLayer(file, "")); err != nil || replica == "" {
 		return shared, own, err
 	}
@@ -102,7 +102,7 @@ func normal(doc config.Object) config.Object {
 }
 
 // setE2E writes a file: what is shared for all replicas, the rest for one.
-func (j *judge) setE2E(q SetE2E) (Outcome, error) {
+func (j *check) setE2E(q SetE2E) (Outcome, error) {
 	m, err := j.file(q.File)
 	if err != nil {
 		return Outcome{}, err
@@ -163,7 +163,7 @@ func (j *judge) setE2E(q SetE2E) (Outcome, error) {
 }
 
 // ofProgram is what the program says of a change of its own file that its metadata has passed.
-func (j *judge) ofProgram(file string, before, after config.Object, asked bool) (config.Faults, []string) {
+func (j *check) ofProgram(file string, before, after config.Object, asked bool) (config.Faults, []string) {
 	if file != controllerFile || j.Own == nil || after == nil {
 		return nil, nil
 	}
@@ -171,7 +171,7 @@ func (j *judge) ofProgram(file string, before, after config.Object, asked bool) 
 }
 
 // shadowed tells of values for all replicas that some have another of their own for.
-func (j *judge) shadowed(file string, m *metadata.Metadata, doc config.Object) ([]string, error) {
+func (j *check) shadowed(file string, m *metadata.Metadata, doc config.Object) ([]string, error) {
 	all, err := j.State.Of(history.E2E)
 	if err != nil {
 		return nil, err
@@ -183,8 +183,8 @@ func (j *judge) shadowed(file string, m *metadata.Metadata, doc config.Object) (
 		if f != file || replica == "" || v.Document == nil {
 			continue
 		}
-		_, mine := m.Split(v.Document)
-		for _, path := range leaves(config.FullDiff(apart, mine), nil) {
+		_, owned := m.Split(v.Document)
+		for _, path := range leaves(config.FullDiff(apart, owned), nil) {
 			if _, given := config.Lookup(apart, path); given {
 				out = append(out, file+": "+config.FormatPath(path)+": replica "+config.Quote(replica)+
 					" has its own, which stays: a write for that replica changes it")
@@ -209,7 +209,7 @@ func leaves(v any, at []string) [][]string {
 
 // ownGivesWay takes away what this replica keeps for itself of a file that is imported: the
 // file has it.
-func (j *judge) ownGivesWay(c history.Change, f history.Files) error {
+func (j *check) ownGivesWay(c history.Change, f history.Files) error {
 	for file, doc := range f.E2E {
 		l := fileLayer(file, j.Replica)
 		if doc == nil || j.Replica == "" {
@@ -242,18 +242,18 @@ func nextStart(file string, c controllerconf.Change, notes []string) []string {
 // share divides a file between the layers, and takes the other replicas along: an entry of a
 // map that goes takes their own parts of it with it. Faults are what that makes wrong for
 // them.
-func (j *judge) share(c history.Change, m *metadata.Metadata, q SetE2E, shared, own,
+func (j *check) share(c history.Change, m *metadata.Metadata, q SetE2E, shared, own,
 	file config.Object) (override.Faults, error) {
 	if q.Replica == "" {
 		c.Layers[fileLayer(q.File, "")] = file
 		return nil, nil
 	}
-	theirs, mine := m.Split(file)
+	theirs, owned := m.Split(file)
 	joined, wrong := controllerconf.Join(m, shared, theirs)
 	faults := faultsOf(RuleFile, nil, wrong)
 	c.Layers[fileLayer(q.File, "")] = joined
-	if _, apart := m.Split(shared); own != nil || len(mine) > 0 || len(apart) > 0 {
-		c.Layers[fileLayer(q.File, q.Replica)] = mine
+	if _, apart := m.Split(shared); own != nil || len(owned) > 0 || len(apart) > 0 {
+		c.Layers[fileLayer(q.File, q.Replica)] = owned
 	}
 	all, err := j.State.Of(history.E2E)
 	if err != nil {
@@ -288,7 +288,7 @@ type filesChange struct {
 }
 
 // filesChange checks the files that a change writes, and says what follows from it.
-func (j *judge) filesChange(c history.Change) (filesChange, error) {
+func (j *check) filesChange(c history.Change) (filesChange, error) {
 	var out filesChange
 	for _, l := range sortedLayers(c.Layers) {
 		if l.Kind != history.E2E {

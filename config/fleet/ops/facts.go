@@ -25,7 +25,7 @@ const colours = 4
 // optimisations bring it along; after an import or a restore of files, and after writes of
 // users to radios and links, somebody judges this.
 func (w *World) Facts() (write SetAuto, ok bool, err error) {
-	c, err := w.judge().chart()
+	c, err := w.newCheck().chart()
 	if err != nil {
 		return SetAuto{}, false, err
 	}

@@ -94,7 +94,7 @@ func TestPropertyWrites(t *testing.T) {
 		for range rapid.IntRange(1, 4).Draw(t, "writes") {
 			w := drawWrite(t)
 			before, digest := b.State.Number, b.digest()
-			o, err := b.Judge(w)
+			o, err := b.Validate(w)
 			if got := b.digest(); got != digest {
 				t.Fatalf("%T %+v: judging it changes the state", w, w)
 			}
@@ -107,7 +107,7 @@ func TestPropertyWrites(t *testing.T) {
 			if (after == digest) != (len(o.Change.Layers) == 0 && len(o.Change.Renamed) == 0) {
 				t.Fatalf("%T %+v: %s, %v", w, w, o.Message, o.Change.Layers)
 			}
-			back, err := b.Judge(Restore{Revision: before})
+			back, err := b.Validate(Restore{Revision: before})
 			if err != nil {
 				t.Fatalf("%T %+v: restore %d: %v", w, w, before, err)
 			}
@@ -115,12 +115,12 @@ func TestPropertyWrites(t *testing.T) {
 			if got := b.digest(); got != digest {
 				t.Fatalf("%T %+v: restored is something else", w, w)
 			}
-			if again, err := b.Judge(w); err == nil && repeats(w) {
+			if again, err := b.Validate(w); err == nil && repeats(w) {
 				b.commit(again)
 				if got := b.digest(); got != after {
 					t.Fatalf("%T %+v: gives something else the second time", w, w)
 				}
-				if more, err := b.Judge(w); err != nil || len(more.Change.Layers) != 0 {
+				if more, err := b.Validate(w); err != nil || len(more.Change.Layers) != 0 {
 					t.Fatalf("%T %+v: twice is not once: %v, %v", w, w, more.Change.Layers, err)
 				}
 			}
@@ -152,7 +152,7 @@ func TestPropertyEffectsAreWhatChanges(t *testing.T) {
 		configs := func() map[string]string {
 			out := map[string]string{}
 			for name := range b.Nodes {
-				full, _, err := b.World.judge().effective(name, b.Nodes[name].Versions, nil)
+				full, _, err := b.World.newCheck().effective(name, b.Nodes[name].Versions, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -161,14 +161,14 @@ func TestPropertyEffectsAreWhatChanges(t *testing.T) {
 			return out
 		}
 		before := configs()
-		o, err := b.Judge(w)
+		o, err := b.Validate(w)
 		if err != nil {
 			return
 		}
-		told := map[string]bool{}
+		reported := map[string]bool{}
 		for _, e := range o.Effects {
 			for _, n := range e.Nodes {
-				told[n] = true
+				reported[n] = true
 			}
 		}
 		foretold := map[string]string{}
@@ -182,8 +182,8 @@ func TestPropertyEffectsAreWhatChanges(t *testing.T) {
 		b.commit(o)
 		after := configs()
 		for name := range b.Nodes {
-			if told[name] != (before[name] != after[name]) || foretold[name] != after[name] {
-				t.Fatalf("%T %+v: %s: told %v, %s", w, w, name, told[name], changes(o))
+			if reported[name] != (before[name] != after[name]) || foretold[name] != after[name] {
+				t.Fatalf("%T %+v: %s: told %v, %s", w, w, name, reported[name], changes(o))
 			}
 		}
 	})
@@ -194,7 +194,7 @@ func TestPropertyEffectsAreWhatChanges(t *testing.T) {
 func TestPropertyAnswersCanBeWrittenBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := townOf(t)
-		if o, err := b.Judge(drawWrite(t)); err == nil {
+		if o, err := b.Validate(drawWrite(t)); err == nil {
 			b.commit(o)
 		}
 		written := func() string { // the auto layer may be mended by a set: of tunnels
@@ -218,7 +218,7 @@ func TestPropertyAnswersCanBeWrittenBack(t *testing.T) {
 			b.do(SetNetwork{Overrides: network.Object})
 		}
 		if len(nodes.Object) > 0 {
-			o, err := b.Judge(SetNodes{Overrides: nodes.Object})
+			o, err := b.Validate(SetNodes{Overrides: nodes.Object})
 			if err != nil {
 				return // of a node that is not known any more
 			}
@@ -272,7 +272,7 @@ func FuzzJudge(f *testing.F) {
 			EditTopology{Object: "node", Op: "rename", Name: "a", To: string(text)},
 			Optimize{Kinds: optimize.All},
 		} {
-			outcome, err := b.Judge(w)
+			outcome, err := b.Validate(w)
 			if err != nil {
 				_ = err.Error()
 				continue

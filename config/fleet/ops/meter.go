@@ -28,8 +28,8 @@ type meter struct {
 	bytes  int
 }
 
-// look counts keys and elements that are about to be looked at.
-func (m *meter) look(n int) error {
+// count counts keys and elements that are about to be looked at.
+func (m *meter) count(n int) error {
 	if m.looked += n; m.looked > maxLooked {
 		return &TooLargeError{"takes too long to be made: ask for fewer nodes or paths at once"}
 	}
@@ -45,14 +45,14 @@ func (m *meter) answer(v any) error {
 	if m.bytes += bytes; m.bytes > MaxAnswer {
 		return &TooLargeError{fmt.Sprintf("has more than %d MiB: ask for less at once, or for pages (limit)", MaxAnswer>>20)}
 	}
-	return m.look(values)
+	return m.count(values)
 }
 
 // maxExplained are the values of all layers that one explanation has: who wrote each is looked for in the history.
 const maxExplained = 5000
 
 // explainable refuses an explanation of more than that.
-func (j *judge) explainable(node string, set layers.Set, path []string) error {
+func (j *check) explainable(node string, set layers.Set, path []string) error {
 	for place, l := range map[layers.Layer]history.Layer{layers.Auto: autoLayer(node), layers.Network: networkLayer,
 		layers.Node: nodeLayer(node)} {
 		v, err := j.layer(l)
@@ -97,8 +97,8 @@ func weigh(v any) (bytes, values int) {
 }
 
 const (
-	maxStrangers = 100  // that one refusal names
-	maxTop       = 1000 // keys at the top of one layer; the largest known has 40
+	maxUnknownNodes = 100  // that one refusal names
+	maxTop          = 1000 // keys at the top of one layer; the largest known has 40
 )
 
 // wide are faults for overrides with more keys at their top than any config has: each is a section of its own to be

@@ -112,9 +112,9 @@ func TestWritesOfTooMuchAreRefusedInFewWords(t *testing.T) {
 		"wide":      {SetNetwork{Overrides: keys, Modify: true}, "too many keys at its top (20000): must be at most 1000"},
 		"wide node": {SetNodes{Overrides: config.Object{"node-00001": keys}}, "too many keys at its top (20000)"},
 	} {
-		_, err := b.Judge(c.write)
+		_, err := b.Validate(c.write)
 		var no *Refused
-		if !errors.As(err, &no) || !strings.Contains(no.Faults.Error(), c.words) || len(no.Faults) > maxStrangers+1 {
+		if !errors.As(err, &no) || !strings.Contains(no.Faults.Error(), c.words) || len(no.Faults) > maxUnknownNodes+1 {
 			t.Errorf("%s: %.300v", name, err)
 		}
 	}
@@ -135,7 +135,7 @@ func TestAWideWriteIsCutOnceForAllNodes(t *testing.T) { // alone: it measures me
 		for i := range maxTop {
 			o[fmt.Sprint("x", i)] = int64(0)
 		}
-		world, err := b.World.judge().world(b.known())
+		world, err := b.World.newCheck().world(b.known())
 		if err != nil {
 			t.Fatal(err)
 		}

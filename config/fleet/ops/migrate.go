@@ -15,8 +15,8 @@ import (
 // RuleMigration is that of faults of documents that can't be brought to newer keys.
 const RuleMigration = "migration"
 
-// mostMoved are named in the message of a revision, which every list of the history shows.
-const mostMoved = 5
+// maxMoved are named in the message of a revision, which every list of the history shows.
+const maxMoved = 5
 
 // Moved is one key that a migration moved or took out, and the layers in which it did.
 type Moved struct {
@@ -66,7 +66,7 @@ func (w *World) HeldBy(m migrate.Migration) []string {
 }
 
 // migrateAll brings all layers to newer keys.
-func (j *judge) migrateAll() (Outcome, error) {
+func (j *check) migrateAll() (Outcome, error) {
 	all, err := j.State.All()
 	if err != nil {
 		return Outcome{}, err
@@ -88,7 +88,7 @@ func (j *judge) migrateAll() (Outcome, error) {
 }
 
 // imported takes files to the keys that the fleet's layers have.
-func (j *judge) imported(c history.Change, err error) (Outcome, error) {
+func (j *check) imported(c history.Change, err error) (Outcome, error) {
 	if err != nil {
 		return j.back(c, err)
 	}
@@ -160,7 +160,7 @@ func migratedKind(l history.Layer) (migrate.Kind, bool) {
 func (o Outcome) MigratedText() string {
 	var lines []string
 	for i, m := range o.Migrated {
-		if i == mostMoved {
+		if i == maxMoved {
 			lines = append(lines, fmt.Sprintf("and %d more", len(o.Migrated)-i))
 			break
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // optimize assigns polarities, channels, golay codes and superframes.
-func (j *judge) optimize(q Optimize) (Outcome, error) {
+func (j *check) optimize(q Optimize) (Outcome, error) {
 	var faults override.Faults
 	for _, kind := range q.Kinds {
 		if !slices.Contains(optimize.All, kind) {
@@ -55,7 +55,7 @@ func (j *judge) optimize(q Optimize) (Outcome, error) {
 
 // channels are those that the controller's file allows; nil where it allows none, as an
 // empty list does.
-func (j *judge) channels() ([]int64, error) {
+func (j *check) channels() ([]int64, error) {
 	v, err := j.layer(fileLayer("controller", ""))
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 )
 
 // outcome is what is told of a write that passes.
-func (j *judge) outcome(c history.Change, effects []override.Effect, warnings override.Faults, notes []string) Outcome {
+func (j *check) outcome(c history.Change, effects []override.Effect, warnings override.Faults, notes []string) Outcome {
 	o := Outcome{Change: c, Warnings: notes, Effects: slices.Clone(effects)}
 	nodes := 0
 	for i, x := range o.Effects {
@@ -50,7 +50,7 @@ func (j *judge) outcome(c history.Change, effects []override.Effect, warnings ov
 // After is the effective config that a node has once the change of an outcome is made: what
 // the node is asked about in a preview.
 func (w *World) After(c history.Change, node string) (config.Object, error) {
-	j := w.judge()
+	j := w.newCheck()
 	for _, r := range c.Renamed {
 		j.was[r.To] = r.From
 	}

@@ -10,7 +10,7 @@ import (
 const star = "*"
 
 // choose is what of a document lies at paths.
-func (j *judge) choose(doc config.Object, paths [][]string) (config.Object, error) {
+func (j *check) choose(doc config.Object, paths [][]string) (config.Object, error) {
 	chosen := config.Object{}
 	_, all := weigh(doc)
 	for _, path := range paths {
@@ -18,7 +18,7 @@ func (j *judge) choose(doc config.Object, paths [][]string) (config.Object, erro
 		if slices.Contains(path, star) {
 			cost = all // it may walk through everything and find nothing
 		}
-		if err := j.cost.look(cost); err != nil {
+		if err := j.cost.count(cost); err != nil {
 			return nil, err
 		}
 		v, has := pick(doc, path)
@@ -27,7 +27,7 @@ func (j *judge) choose(doc config.Object, paths [][]string) (config.Object, erro
 			continue
 		}
 		_, values := weigh(o)
-		if err := j.cost.look(values); err != nil {
+		if err := j.cost.count(values); err != nil {
 			return nil, err
 		}
 		chosen, _ = config.Merge(chosen, o) // parts of one document don't clash

@@ -35,7 +35,7 @@ func MaskPeer(doc config.Object) config.Object {
 
 // unmasked is a descriptor with the environments that are stored where it has masked ones, so that
 // what was read can be written.
-func (j *judge) unmasked(l history.Layer, doc config.Object) (config.Object, error) {
+func (j *check) unmasked(l history.Layer, doc config.Object) (config.Object, error) {
 	executors, _ := config.Lookup(doc, []string{"spec", "executors"})
 	all, _ := executors.(config.Object)
 	for _, name := range config.Keys(all) {

@@ -40,7 +40,7 @@ type described struct {
 
 // described reads them once for an operation: who changes what it gives takes a copy. Of what is
 // damaged nobody knows which nodes it concerns, so all must be sound but what is written.
-func (j *judge) described(written ...history.Layer) (described, error) {
+func (j *check) described(written ...history.Layer) (described, error) {
 	if j.peers != nil {
 		return *j.peers, nil
 	}
@@ -55,7 +55,7 @@ func (j *judge) described(written ...history.Layer) (described, error) {
 		for _, v := range all {
 			j.read[v.Layer] = v
 			if v.Damaged != nil && !slices.Contains(written, v.Layer) {
-				return d, told(v.Damaged)
+				return d, problemOf(v.Damaged)
 			}
 			if v.Document != nil {
 				into[v.Layer.Name] = v.Document
@@ -131,7 +131,7 @@ func (d described) fleet() (*peer.Fleet, config.Faults) {
 // Peers are the descriptors and deployments of the fleet. Those with faults, which only a
 // store that was written by others has, are left out and told.
 func (w *World) Peers() (*peer.Fleet, error) {
-	d, err := w.judge().described()
+	d, err := w.newCheck().described()
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (w *World) Peers() (*peer.Fleet, error) {
 }
 
 // describe is a write of descriptors.
-func (j *judge) describe(q Describe) (Outcome, error) {
+func (j *check) describe(q Describe) (Outcome, error) {
 	c := history.Change{Layers: map[history.Layer]config.Object{}}
 	var faults override.Faults
 	if len(q.Documents) == 0 {
@@ -186,7 +186,7 @@ func (j *judge) describe(q Describe) (Outcome, error) {
 }
 
 // undescribe takes descriptors away.
-func (j *judge) undescribe(q Undescribe) (Outcome, error) {
+func (j *check) undescribe(q Undescribe) (Outcome, error) {
 	kind := history.Peer
 	if q.Kind == peer.KindCluster {
 		kind = history.Cluster
@@ -223,7 +223,7 @@ func notThere(kind string, missing []string, have map[string]config.Object) erro
 }
 
 // deploy wants clusters, or no longer.
-func (j *judge) deploy(names []string, wanted bool) (Outcome, error) {
+func (j *check) deploy(names []string, desired bool) (Outcome, error) {
 	d, err := j.described()
 	if err != nil {
 		return Outcome{}, err
@@ -234,13 +234,13 @@ func (j *judge) deploy(names []string, wanted bool) (Outcome, error) {
 		l := history.Layer{Kind: history.Deployment, Name: name}
 		_, is := d.deployments[name]
 		switch {
-		case d.clusters[name] == nil && !(is && !wanted):
+		case d.clusters[name] == nil && !(is && !desired):
 			missing = append(missing, name)
-		case is == wanted && wanted:
+		case is == desired && desired:
 			notes = append(notes, "cluster "+name+" is deployed already")
-		case is == wanted:
+		case is == desired:
 			notes = append(notes, "cluster "+name+" is not deployed")
-		case wanted: // numbers follow with all others
+		case desired: // numbers follow with all others
 			c.Layers[l] = peer.Deployment{Cluster: name}.Document()
 		default:
 			c.Layers[l] = nil
@@ -258,7 +258,7 @@ func (j *judge) deploy(names []string, wanted bool) (Outcome, error) {
 
 // peersChange is what a change of layers does to peers: the numbers of tunnels follow their
 // clusters, and every cluster that is deployed must be one that can be. It adds to the change.
-func (j *judge) peersChange(c history.Change) (touched []string, faults override.Faults, err error) {
+func (j *check) peersChange(c history.Change) (touched []string, faults override.Faults, err error) {
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(c.Layers)), func(l history.Layer) bool {
 		return l.Kind == history.Peer || l.Kind == history.Cluster || l.Kind == history.Deployment
 	}) {
@@ -296,7 +296,7 @@ func (j *judge) peersChange(c history.Change) (touched []string, faults override
 }
 
 // wrongIDs are the peers whose descriptor names another node than the one of that name.
-func (j *judge) wrongIDs(f *peer.Fleet) override.Faults {
+func (j *check) wrongIDs(f *peer.Fleet) override.Faults {
 	var faults override.Faults
 	for name, p := range f.Peers {
 		is := j.Nodes[j.before(name)].ID

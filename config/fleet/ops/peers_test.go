@@ -84,10 +84,12 @@ func TestWhatPeersRefuse(t *testing.T) {
 		"peer/a.metadata.id: invalid value 6f1c9f0e-0000-4000-8000-000000000009, the node of this name is "+
 			"6f1c9f0e-0000-4000-8000-000000000001")
 	b.refuses(Describe{}, "has no document")
-	b.refuses(Describe{[]config.Object{{"kind": "Pod"}, peerDoc(t, "c"), peerDoc(t, "c")}}, `documents/1.kind: invalid value "Pod"`,
+	b.refuses(Describe{[]config.Object{{"kind": "Pod"}, peerDoc(t, "c"), peerDoc(t, "c")}},
+		`documents/1.kind: invalid value "Pod"`,
 		"peer/c: duplicate")
 	bad := config.Set(peerDoc(t, "b"), []string{"spec", "underlays"}, config.Object{})
-	b.refuses(Describe{[]config.Object{bad}}, `cluster/lab.spec.members.b.underlay: invalid value "wan", which peer b does not have`)
+	b.refuses(Describe{[]config.Object{bad}},
+		`cluster/lab.spec.members.b.underlay: invalid value "wan", which peer b does not have`)
 	b.refuses(Deploy{[]string{"two"}}, `cluster/two.spec.members.a.interfaces: has "dut" (eth1), which cluster lab has`)
 	b.refuses(Deploy{[]string{"far"}}, "cluster/far.spec.members.z: unknown peer")
 	b.refuses(Deploy{}, "names no cluster")
@@ -96,7 +98,7 @@ func TestWhatPeersRefuse(t *testing.T) {
 	for _, w := range []Write{Deploy{[]string{"none"}}, Undeploy{[]string{"none"}},
 		Undescribe{peer.KindPeer, []string{"none"}}} {
 		var no *NotFoundError
-		if _, err := b.Judge(w); !errors.As(err, &no) || !strings.Contains(no.Allowed, "must be ") {
+		if _, err := b.Validate(w); !errors.As(err, &no) || !strings.Contains(no.Allowed, "must be ") {
 			t.Errorf("%T: %v", w, err)
 		}
 	}
@@ -165,7 +167,7 @@ func TestTheEnvironmentOfAnExecutorIsASecret(t *testing.T) {
 		!strings.Contains(all, "/bin/b") {
 		t.Errorf("history: %s", all)
 	}
-	if _, err := b.Judge(Describe{[]config.Object{doc(t,
+	if _, err := b.Validate(Describe{[]config.Object{doc(t,
 		`{"kind":"PeerDescriptor","metadata":{"name":"b"},"spec":{"interfaces":{"dut":{"ifName":"eth1"}},"underlays":{"wan":{"port":"wan0"}},"executors":{"x":{"command":["/bin/a"],"env":{"$masked":true}}}}}`)}}); err == nil {
 		t.Error("a masked environment of a peer that has none is stored")
 	}

@@ -63,7 +63,7 @@ func (w *World) Config(q ConfigQuery) (Document, error) {
 			*field.asked = *field.reported
 		}
 	}
-	full, revision, err := w.judge().effective(q.Node, v, q.Paths)
+	full, revision, err := w.newCheck().effective(q.Node, v, q.Paths)
 	if err != nil {
 		return Document{}, err
 	}
@@ -71,7 +71,7 @@ func (w *World) Config(q ConfigQuery) (Document, error) {
 }
 
 // effective is a node's config for versions, or what of it lies at paths.
-func (j *judge) effective(node string, v layers.Versions, paths [][]string) (config.Object, uint64, error) {
+func (j *check) effective(node string, v layers.Versions, paths [][]string) (config.Object, uint64, error) {
 	_, set, err := j.kind(v)
 	if err != nil {
 		f := brokenFault(err)
@@ -93,7 +93,7 @@ func (j *judge) effective(node string, v layers.Versions, paths [][]string) (con
 	}
 	for _, o := range set {
 		if _, values := weigh(o); values > 0 {
-			if err := j.cost.look(values); err != nil {
+			if err := j.cost.count(values); err != nil {
 				return nil, 0, err
 			}
 		}
@@ -168,7 +168,7 @@ func (w *World) Describe(of string) (Document, error) {
 // Topology is the topology in the form of its file, with what is alive now: a node whose
 // stream a replica has is ONLINE, and a link is alive while both its nodes are.
 func (w *World) Topology() (Document, error) {
-	v, err := w.judge().layer(topologyLayer)
+	v, err := w.newCheck().layer(topologyLayer)
 	if err != nil {
 		return Document{}, err
 	}
@@ -217,7 +217,7 @@ func (w *World) Explain(node string, path []string) ([]history.Explanation, erro
 	if err := w.find(node); err != nil {
 		return nil, err
 	}
-	j := w.judge()
+	j := w.newCheck()
 	_, set, err := j.kind(j.versions(node))
 	if err != nil {
 		f := brokenFault(err)

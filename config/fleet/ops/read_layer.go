@@ -14,7 +14,7 @@ import (
 // Layer is one layer, in the form that LayerQuery names. A version without a match has the
 // latest base, and no firmware or hardware: {}.
 func (w *World) Layer(q LayerQuery) (Document, error) {
-	j := w.judge()
+	j := w.newCheck()
 	switch q.Layer {
 	case layers.Base, layers.Firmware:
 		return j.byVersion(q)
@@ -35,7 +35,7 @@ func (w *World) Layer(q LayerQuery) (Document, error) {
 }
 
 // byVersion is base or firmware: {version: {…}}.
-func (j *judge) byVersion(q LayerQuery) (Document, error) {
+func (j *check) byVersion(q LayerQuery) (Document, error) {
 	versions, out := q.Versions, config.Object{}
 	if len(versions) == 0 {
 		if versions = j.Hardware.Base; q.Layer == layers.Firmware {
@@ -62,7 +62,7 @@ func (j *judge) byVersion(q LayerQuery) (Document, error) {
 const kindCost = 200
 
 // byBoard is hardware: {board: {version: {…}}}.
-func (j *judge) byBoard(q LayerQuery) (Document, error) {
+func (j *check) byBoard(q LayerQuery) (Document, error) {
 	boards := q.Boards
 	if len(boards) == 0 {
 		for board := range j.Hardware.Boards {
@@ -80,7 +80,7 @@ func (j *judge) byBoard(q LayerQuery) (Document, error) {
 		all := config.Object{}
 		for _, version := range j.versionsOf(board, q.Versions) {
 			k := j.Hardware.KindOf(layers.Versions{Software: version, Board: board})
-			if err := j.cost.look(kindCost); err != nil {
+			if err := j.cost.count(kindCost); err != nil {
 				return Document{}, err
 			}
 			if k.Hardware == "" {
@@ -98,7 +98,7 @@ func (j *judge) byBoard(q LayerQuery) (Document, error) {
 }
 
 // versionsOf are the versions that a board has layers for, unless some were asked for.
-func (j *judge) versionsOf(board string, asked []string) []string {
+func (j *check) versionsOf(board string, asked []string) []string {
 	if len(asked) > 0 {
 		return asked
 	}
@@ -109,7 +109,7 @@ func (j *judge) versionsOf(board string, asked []string) []string {
 
 // only is one layer of a kind: the others are not asked for, so that a broken file is in
 // the way of its own only.
-func (j *judge) only(faults *override.Faults, k fleet.Kind, l layers.Layer) config.Object {
+func (j *check) only(faults *override.Faults, k fleet.Kind, l layers.Layer) config.Object {
 	c := &k.Choice
 	if l != layers.Base {
 		c.Base = ""
@@ -134,7 +134,7 @@ func (j *judge) only(faults *override.Faults, k fleet.Kind, l layers.Layer) conf
 	return set[l]
 }
 
-func (j *judge) files(out config.Object, depth int, faults override.Faults, reveal bool) (Document, error) {
+func (j *check) files(out config.Object, depth int, faults override.Faults, reveal bool) (Document, error) {
 	if len(faults) > 0 {
 		return Document{}, refused(faults)
 	}
@@ -143,20 +143,20 @@ func (j *judge) files(out config.Object, depth int, faults override.Faults, reve
 
 // ofNodes is auto or node: {node: {…}}. A node without overrides is left out. Its revision is
 // the newest that wrote or deleted one of them.
-func (j *judge) ofNodes(kind history.Kind, q LayerQuery) (Document, error) {
+func (j *check) ofNodes(kind history.Kind, q LayerQuery) (Document, error) {
 	var versions []history.Version
 	var err error
 	if len(q.Nodes) == 0 {
 		versions, err = j.State.Of(kind)
 	} else {
-		wanted := make([]history.Layer, len(q.Nodes))
+		desired := make([]history.Layer, len(q.Nodes))
 		for i, name := range q.Nodes {
-			wanted[i] = history.Layer{Kind: kind, Name: name}
+			desired[i] = history.Layer{Kind: kind, Name: name}
 		}
-		versions, err = j.State.Layers(wanted...)
+		versions, err = j.State.Layers(desired...)
 	}
 	if err != nil {
-		return Document{}, told(err)
+		return Document{}, problemOf(err)
 	}
 	out, newest := config.Object{}, uint64(0)
 	var missing []string

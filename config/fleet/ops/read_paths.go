@@ -34,7 +34,7 @@ func (w *World) Paths(q PathsQuery) (Document, error) {
 	}
 	p := pathsAnswer{w: w, q: q, out: config.Object{}, cost: meter{ended: w.Ended}}
 	for some := range slices.Chunk(names, nodesAtOnce) {
-		if err := p.take(some); err != nil {
+		if err := p.addNames(some); err != nil {
 			return Document{}, err
 		}
 	}
@@ -64,20 +64,20 @@ type pathsAnswer struct {
 	full   string // the last node that fitted, where one did not
 }
 
-// take adds what some nodes have. What would be too much for one answer ends a page, but for the
+// addNames adds what some nodes have. What would be too much for one answer ends a page, but for the
 // first node of it.
-func (p *pathsAnswer) take(names []string) error {
+func (p *pathsAnswer) addNames(names []string) error {
 	if p.full != "" {
 		return nil
 	}
-	j := p.w.judge()
+	j := p.w.newCheck()
 	j.cost = p.cost
 	defer func() { p.cost = j.cost }()
-	wanted := []history.Layer{networkLayer}
+	desired := []history.Layer{networkLayer}
 	for _, name := range names {
-		wanted = append(wanted, autoLayer(name), nodeLayer(name))
+		desired = append(desired, autoLayer(name), nodeLayer(name))
 	}
-	if err := j.layersAnyway(wanted...); err != nil { // a damaged one is a fault of its node
+	if err := j.layersAnyway(desired...); err != nil { // a damaged one is a fault of its node
 		return err
 	}
 	for _, name := range names {
@@ -95,7 +95,7 @@ func (p *pathsAnswer) take(names []string) error {
 }
 
 // add adds what one node has.
-func (p *pathsAnswer) add(j *judge, name string) error {
+func (p *pathsAnswer) add(j *check, name string) error {
 	chosen, revision, err := j.effective(name, j.versions(name), p.q.Paths)
 	p.newest = max(p.newest, revision)
 	var no *Refused

@@ -15,7 +15,8 @@ func TestSeed_Operations(t *testing.T) {
 	t.Run("TCM-C3", func(t *testing.T) { // "Get Node Config": GET_CTRL_CONFIG_REQ, GET_CTRL_CONFIG_PATHS_REQ
 		b := newBench(t, "n1", "n2")
 		b.do(SetNodes{Overrides: doc(t, `{"n1":{"envParams":{"A":"1"}}}`)})
-		if got := b.read(b.Config(ConfigQuery{Node: "n1"})); got != `{"envParams": {"A": "1"},"sysParams": {"managedConfig": false}}` {
+		if got := b.read(b.Config(ConfigQuery{Node: "n1"})); got != `{"envParams": {"A": "1"},"sysParams": `+
+			`{"managedConfig": false}}` {
 			t.Error(got)
 		}
 		if got := b.read(b.Config(ConfigQuery{Node: "n1",
@@ -106,7 +107,7 @@ func TestSeed_Operations(t *testing.T) {
 	// "Get Config Actions": what the controller knows of them; nodes are asked with After
 	t.Run("TCM-C6", func(t *testing.T) {
 		b := newBench(t, "n1", "n2")
-		o, err := b.Judge(SetNodes{Overrides: doc(t, `{"n1":{"envParams":{"OPENR_ENABLED":"1"}}}`)})
+		o, err := b.Validate(SetNodes{Overrides: doc(t, `{"n1":{"envParams":{"OPENR_ENABLED":"1"}}}`)})
 		if err != nil || actions(o) == "" || changes(o) != `n1: envParams.OPENR_ENABLED null to "1"` {
 			t.Errorf("%v: %q, %q", err, changes(o), actions(o))
 		}
@@ -124,17 +125,23 @@ func TestSeed_Operations(t *testing.T) {
 				t.Errorf("%s assigns nothing", kind)
 			}
 		}
-		b.has("auto/a", `{"linkParamsOverride": {"02:00:00:00:00:0b": {"fwParams": {"controlSuperframe": 0,"rxGolayIdx": 1,"txGolayIdx": 1}}},`+
+		b.has("auto/a", `{"linkParamsOverride": {"02:00:00:00:00:0b": {"fwParams": {"controlSuperframe": `+
+			`0,"rxGolayIdx": 1,"txGolayIdx": 1}}},`+
 			`"radioParamsOverride": {"02:00:00:00:00:0a": {"fwParams": {"channel": 2,"polarity": 1}}},`+
-			`"topologyInfo": {"distributedIgnitionNumColors": 4,"neighborInfo": {"02:00:00:00:00:0b": {"controlSuperframe": 0,"golayIdx": {"rxGolayIdx": 1,"txGolayIdx": 1},"initiatorMac": "02:00:00:00:00:0a","nodePolarity": 2,"nodeType": 2}},`+
-			`"nodeName": "a","nodeType": 2,"radioInfo": {"02:00:00:00:00:0a": {"distributedIgnitionColor": 1}},"site": {"location": {"altitude": 0,"latitude": 48,"longitude": 10},"name": "A"},"topologyName": "town","zoneNodes": ""}}`)
+			`"topologyInfo": {"distributedIgnitionNumColors": 4,"neighborInfo": {"02:00:00:00:00:0b": `+
+			`{"controlSuperframe": 0,"golayIdx": {"rxGolayIdx": 1,"txGolayIdx": 1},"initiatorMac": `+
+			`"02:00:00:00:00:0a","nodePolarity": 2,"nodeType": 2}},`+
+			`"nodeName": "a","nodeType": 2,"radioInfo": {"02:00:00:00:00:0a": {"distributedIgnitionColor": 1}},"site": `+
+			`{"location": {"altitude": 0,"latitude": 48,"longitude": 10},"name": "A"},"topologyName": "town","zoneNodes": ""}}`)
 	})
 	t.Run("TCM-W3", func(t *testing.T) { // "All SET operations on the controller are validated using the config metadata"
 		b := newBench(t, "n1")
-		b.refuses(SetNetwork{Overrides: doc(t, `{"sysParams":{"managedConfig":5}}`)}, "sysParams.managedConfig: invalid type int64")
+		b.refuses(SetNetwork{Overrides: doc(t, `{"sysParams":{"managedConfig":5}}`)},
+			"sysParams.managedConfig: invalid type int64")
 		b.refuses(SetNodes{Overrides: doc(t, `{"n1":{"sysParams":{"managedConfig":5}},"n9":{}}`)},
 			"n1: sysParams.managedConfig: invalid type int64", "n9: unknown node")
-		b.refuses(SetAuto{doc(t, `{"n1":{"sysParams":{"managedConfig":5}}}`)}, "n1: sysParams.managedConfig: invalid type int64")
+		b.refuses(SetAuto{doc(t, `{"n1":{"sysParams":{"managedConfig":5}}}`)},
+			"n1: sysParams.managedConfig: invalid type int64")
 		b.refuses(SetE2E{File: "controller", Config: doc(t, `{"topologyParams":{"enabledChannels":"9"}}`)},
 			"topologyParams.enabledChannels")
 	})

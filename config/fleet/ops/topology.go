@@ -28,7 +28,7 @@ type chart struct {
 }
 
 // chart reads it. With a topology that is to come, its nodes count too.
-func (j *judge) chart(next ...*topology.Topology) (chart, error) {
+func (j *check) chart(next ...*topology.Topology) (chart, error) {
 	v, err := j.layer(topologyLayer)
 	if err != nil {
 		return chart{}, err
@@ -45,11 +45,11 @@ func (j *judge) chart(next ...*topology.Topology) (chart, error) {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	wanted := []history.Layer{networkLayer}
+	desired := []history.Layer{networkLayer}
 	for _, name := range names {
-		wanted = append(wanted, autoLayer(name), nodeLayer(name))
+		desired = append(desired, autoLayer(name), nodeLayer(name))
 	}
-	if err := j.layersAnyway(wanted...); err != nil {
+	if err := j.layersAnyway(desired...); err != nil {
 		return chart{}, err
 	}
 	if err := j.layersOf(networkLayer); err != nil {
@@ -93,7 +93,7 @@ func apart(doc config.Object) map[string]config.Object {
 
 // written notes in a change what layers are other than before. Those of nodes with a damaged layer stay:
 // what follows from others would replace what nobody could read.
-func (j *judge) written(c history.Change, kind history.Kind, before, after map[string]config.Object) {
+func (j *check) written(c history.Change, kind history.Kind, before, after map[string]config.Object) {
 	for name := range before {
 		if _, stays := after[name]; !stays && !j.damaged(name) {
 			c.Layers[history.Layer{Kind: kind, Name: name}] = nil
@@ -108,7 +108,7 @@ func (j *judge) written(c history.Change, kind history.Kind, before, after map[s
 
 // charted is the write that makes one chart of another, with what the auto layer says of the
 // topology brought up to date.
-func (j *judge) charted(was, is chart, notes []string) (Outcome, error) {
+func (j *check) charted(was, is chart, notes []string) (Outcome, error) {
 	c := history.Change{Layers: map[history.Layer]config.Object{}}
 	if doc := is.topology.Document(); was.doc == nil || !config.Equal(was.doc, doc) {
 		c.Layers[topologyLayer] = doc
@@ -121,7 +121,7 @@ func (j *judge) charted(was, is chart, notes []string) (Outcome, error) {
 
 // setTopology replaces the topology. Nodes that are not in the new one keep their own layer,
 // which is said.
-func (j *judge) setTopology(q SetTopology) (Outcome, error) {
+func (j *check) setTopology(q SetTopology) (Outcome, error) {
 	t, faults := topologyOf(q.Document)
 	if len(faults) > 0 {
 		return Outcome{}, refused(faultsOf(override.RuleTopology, nil, faults))
@@ -146,7 +146,7 @@ func (j *judge) setTopology(q SetTopology) (Outcome, error) {
 }
 
 // editTopology is one edit of one node, link or site.
-func (j *judge) editTopology(q EditTopology) (Outcome, error) {
+func (j *check) editTopology(q EditTopology) (Outcome, error) {
 	if !slices.Contains([]string{"node", "link", "site"}, q.Object) {
 		return Outcome{}, &NotFoundError{"object " + config.Quote(q.Object), "must be node, link or site"}
 	}
@@ -286,7 +286,7 @@ func renameSite(doc config.Object, from, to any) config.Object {
 
 // renameNode gives a node another name, everywhere at once: topology, layers, the node that
 // has joined, its token.
-func (j *judge) renameNode(from, to string) (Outcome, error) {
+func (j *check) renameNode(from, to string) (Outcome, error) {
 	was, err := j.chart()
 	if err != nil {
 		return Outcome{}, err
@@ -298,7 +298,7 @@ func (j *judge) renameNode(from, to string) (Outcome, error) {
 	}
 	c, err := j.State.Rename(from, to)
 	if err != nil {
-		return Outcome{}, told(err)
+		return Outcome{}, problemOf(err)
 	}
 	j.was[to] = from
 	is := was

@@ -146,7 +146,8 @@ func TestEditsOfTheTopology(t *testing.T) {
 	b.has("node/aa", "")
 	b.has("auto/aa", "")
 	edit("delete", "site", "Z", "")
-	if got := b.tell("topology"); got != `{"links": [],"nodes": [{"mac_addr": "02:00:00:00:00:02","name": "b","site_name": "B"}],"sites": [{"name": "B"}]}` {
+	if got := b.tell("topology"); got != `{"links": [],"nodes": [{"mac_addr": "02:00:00:00:00:02","name": `+
+		`"b","site_name": "B"}],"sites": [{"name": "B"}]}` {
 		t.Error(got)
 	}
 }

@@ -90,7 +90,7 @@ func (w *World) TunnelAddresses(changed ...string) (write SetAuto, ok bool, err 
 	if err != nil {
 		return SetAuto{}, false, err
 	}
-	j := w.judge()
+	j := w.newCheck()
 	values := config.Object{}
 	for _, v := range versions {
 		tunnels, _ := v.Document[tunnelKey].(config.Object)

@@ -154,7 +154,7 @@ func (b *bench) commit(o Outcome) history.Record {
 // do judges a write that must pass, and stores it.
 func (b *bench) do(w Write) Outcome {
 	b.Helper()
-	o, err := b.Judge(w)
+	o, err := b.Validate(w)
 	if err != nil {
 		b.Fatalf("%T: %v", w, err)
 	}
@@ -167,7 +167,7 @@ func (b *bench) do(w Write) Outcome {
 func (b *bench) refuses(w Write, words ...string) {
 	b.Helper()
 	before := b.digest()
-	_, err := b.Judge(w)
+	_, err := b.Validate(w)
 	for _, word := range words {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			b.Errorf("%T: %v; want %q", w, err, word)

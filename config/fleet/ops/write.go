@@ -14,11 +14,11 @@ import (
 	"edgespan/config/layers/override"
 )
 
-// Judge says what a write does, or why it is refused: *Refused with all its faults, or a
+// Validate says what a write does, or why it is refused: *Refused with all its faults, or a
 // *NotFoundError of what it names. It passes as a whole or not at all, and stores nothing:
 // the change is planned on World.State.
-func (w *World) Judge(write Write) (Outcome, error) {
-	j := w.judge()
+func (w *World) Validate(write Write) (Outcome, error) {
+	j := w.newCheck()
 	switch q := write.(type) {
 	case SetNetwork:
 		return j.overrides(override.Change{Layer: layers.Network, Op: op(q.Modify), Overrides: q.Overrides})
@@ -73,7 +73,7 @@ func op(modify bool) override.Op {
 
 // overrides is a write to the network or the node layer. One of the node layer reads only
 // the nodes that it names.
-func (j *judge) overrides(c override.Change) (Outcome, error) {
+func (j *check) overrides(c override.Change) (Outcome, error) {
 	var named []string
 	switch {
 	case c.Layer == layers.Network:
@@ -89,11 +89,11 @@ func (j *judge) overrides(c override.Change) (Outcome, error) {
 	default:
 		named = config.Keys(c.Overrides)
 	}
-	var strangers override.Faults
+	var unknownNodes override.Faults
 	if c.Layer == layers.Node {
-		if strangers = j.strangers(named); len(strangers) > maxStrangers {
-			return Outcome{}, refused(append(strangers[:maxStrangers], override.Fault{
-				Rule: override.RuleTopology, Problem: fmt.Sprintf("%d more are unknown", len(strangers)-maxStrangers),
+		if unknownNodes = j.unknownNodes(named); len(unknownNodes) > maxUnknownNodes {
+			return Outcome{}, refused(append(unknownNodes[:maxUnknownNodes], override.Fault{
+				Rule: override.RuleTopology, Problem: fmt.Sprintf("%d more are unknown", len(unknownNodes)-maxUnknownNodes),
 				Expectation: "must be known nodes",
 			}))
 		}
@@ -109,7 +109,7 @@ func (j *judge) overrides(c override.Change) (Outcome, error) {
 	if err != nil {
 		var no *Refused
 		if errors.As(err, &no) {
-			return Outcome{}, refused(append(no.Faults, strangers...))
+			return Outcome{}, refused(append(no.Faults, unknownNodes...))
 		}
 		return Outcome{}, err
 	}
@@ -122,7 +122,7 @@ func (j *judge) overrides(c override.Change) (Outcome, error) {
 		}
 	}
 	result, faults := override.Apply(world, c)
-	if faults = append(faults, strangers...); len(faults) > 0 {
+	if faults = append(faults, unknownNodes...); len(faults) > 0 {
 		return Outcome{}, refused(faults)
 	}
 	change := history.Change{Layers: history.FromEdit(c.Layer, result)}
@@ -133,7 +133,7 @@ func (j *judge) overrides(c override.Change) (Outcome, error) {
 }
 
 // clearAuto removes what lies at paths of auto layers.
-func (j *judge) clearAuto(q ClearAuto) (Outcome, error) {
+func (j *check) clearAuto(q ClearAuto) (Outcome, error) {
 	if len(q.Paths) == 0 || slices.ContainsFunc(q.Paths, func(p []string) bool { return len(p) == 0 }) {
 		return Outcome{}, refused(override.Faults{{Rule: override.RuleRequest, Problem: "the write names no path",
 			Expectation: "must be one or more; * is all of a node"}})
@@ -170,21 +170,21 @@ func (j *judge) clearAuto(q ClearAuto) (Outcome, error) {
 }
 
 // autos are the auto layers of nodes, or all of them.
-func (j *judge) autos(nodes []string) ([]history.Version, error) {
+func (j *check) autos(nodes []string) ([]history.Version, error) {
 	if len(nodes) == 0 {
 		all, err := j.State.Of(history.Auto)
-		return all, told(err)
+		return all, problemOf(err)
 	}
-	wanted := make([]history.Layer, len(nodes))
+	desired := make([]history.Layer, len(nodes))
 	for i, name := range nodes {
-		wanted[i] = autoLayer(name)
+		desired[i] = autoLayer(name)
 	}
-	if err := j.layersOf(wanted...); err != nil {
+	if err := j.layersOf(desired...); err != nil {
 		return nil, err
 	}
 	var out []history.Version
 	var missing []string
-	for i, l := range wanted {
+	for i, l := range desired {
 		v := j.read[l]
 		if v.Document == nil {
 			missing = append(missing, nodes[i])
@@ -203,8 +203,8 @@ func orGone(o config.Object) config.Object {
 }
 
 // setAuto lays values over auto layers.
-func (j *judge) setAuto(q SetAuto) (Outcome, error) {
-	faults := j.strangers(config.Keys(q.Values))
+func (j *check) setAuto(q SetAuto) (Outcome, error) {
+	faults := j.unknownNodes(config.Keys(q.Values))
 	c := history.Change{Layers: map[history.Layer]config.Object{}}
 	for _, name := range config.Keys(q.Values) {
 		v, err := j.layer(autoLayer(name))
@@ -278,9 +278,9 @@ func patch(old, now config.Object) config.Object {
 }
 
 // back is a write that config/fleet/history has made: of several layers at once.
-func (j *judge) back(c history.Change, err error) (Outcome, error) {
+func (j *check) back(c history.Change, err error) (Outcome, error) {
 	if err != nil {
-		return Outcome{}, told(err)
+		return Outcome{}, problemOf(err)
 	}
 	for _, r := range c.Renamed {
 		j.was[r.To] = r.From
@@ -302,7 +302,7 @@ func (j *judge) back(c history.Change, err error) (Outcome, error) {
 
 // layersChange judges a change of layers that is no write to the network or node layer: by
 // what it makes of the nodes, and of the controller's files.
-func (j *judge) layersChange(c history.Change, notes []string) (Outcome, error) {
+func (j *check) layersChange(c history.Change, notes []string) (Outcome, error) {
 	peers, wrong, err := j.peersChange(c)
 	if err != nil {
 		return Outcome{}, err
@@ -333,7 +333,7 @@ func (j *judge) layersChange(c history.Change, notes []string) (Outcome, error) 
 
 // dropSame takes out of a change what the layers say already. With nodes that get another
 // name everything stays: a layer may be another node's now.
-func (j *judge) dropSame(c history.Change) error {
+func (j *check) dropSame(c history.Change) error {
 	if err := j.layersAnyway(slices.Collect(maps.Keys(c.Layers))...); err != nil {
 		return err
 	}
@@ -351,7 +351,7 @@ func (j *judge) dropSame(c history.Change) error {
 }
 
 // worlds are the nodes that a change of layers touches, before and after it.
-func (j *judge) worlds(c history.Change) (before, after override.World, err error) {
+func (j *check) worlds(c history.Change) (before, after override.World, err error) {
 	var names []string
 	left := map[string]bool{} // names that no node has any more
 	for _, r := range c.Renamed {

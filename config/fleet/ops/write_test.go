@@ -32,7 +32,7 @@ func TestAWriteSaysWhatItDoes(t *testing.T) {
 	if o.Message != "Success. The config of no node changes." {
 		t.Error(o.Message)
 	}
-	if _, err := b.Judge(nil); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := b.Validate(nil); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}
 }
@@ -63,7 +63,8 @@ func TestSetAuto(t *testing.T) {
 	b.do(SetAuto{doc(t, `{"n1":null}`)})
 	b.has("auto/n1", "")
 	b.refuses(SetAuto{doc(t, `{"n1":5,"n9":{}}`)}, "n1: invalid type int64", "n9: unknown node")
-	b.refuses(SetAuto{doc(t, `{"n1":{"sysParams":1}}`)}, "n1: sysParams: invalid type int64 in the auto layer over an object in the base layer")
+	b.refuses(SetAuto{doc(t, `{"n1":{"sysParams":1}}`)},
+		"n1: sysParams: invalid type int64 in the auto layer over an object in the base layer")
 }
 
 // Reference §1.16, the tunnel hook, and its [BUG]: a modify that says nothing of tunnels
@@ -242,12 +243,12 @@ func TestBackToWhatWas(t *testing.T) {
 	b.do(SetNetwork{Overrides: doc(t, `{"envParams":{"A":"1"}}`)})
 	b.do(SetNodes{Overrides: doc(t, `{"n1":{"envParams":{"B":"1"}}}`)})
 	b.do(SetNetwork{Overrides: doc(t, `{"envParams":{"A":"2"}}`)})
-	o, err := b.Judge(Restore{Revision: 1})
+	o, err := b.Validate(Restore{Revision: 1})
 	if err != nil || changes(o) != `n1: envParams.A "2" to "1" envParams.B "1" to null; n2: envParams.A "2" to "1"` ||
 		o.Message != "Success. 2 nodes change." {
 		t.Errorf("%v: %s", err, changes(o))
 	}
-	o, err = b.Judge(Restore{Revision: 1, Layers: []history.Layer{nodeLayer("n1")}})
+	o, err = b.Validate(Restore{Revision: 1, Layers: []history.Layer{nodeLayer("n1")}})
 	if err != nil || changes(o) != `n1: envParams.B "1" to null` {
 		t.Errorf("%v: %s", err, changes(o))
 	}
@@ -258,7 +259,7 @@ func TestBackToWhatWas(t *testing.T) {
 	b.refuses(Revert{Revision: 99}, "revision 99 does not exist")
 	b.refuses(Restore{Revision: 99}, "revision 99 does not exist")
 	var missing *NotFoundError
-	if _, err := b.Judge(Restore{Revision: 99}); !errors.As(err, &missing) {
+	if _, err := b.Validate(Restore{Revision: 99}); !errors.As(err, &missing) {
 		t.Errorf("%T", err)
 	}
 }
@@ -365,7 +366,7 @@ func TestAnEntryGoesInAllReplicas(t *testing.T) {
 
 func TestFaultsOfManyNodesAreToldAtOnce(t *testing.T) {
 	b := newBench(t, "n1", "n2")
-	_, err := b.Judge(SetNodes{Overrides: doc(t,
+	_, err := b.Validate(SetNodes{Overrides: doc(t,
 		`{"n1":{"sysParams":{"managedConfig":1}},"n2":{"sysParams":5},"x":{},"y":7,"":{}}`)})
 	var no *Refused
 	if !errors.As(err, &no) {

@@ -30,7 +30,7 @@ type problem struct {
 }
 
 // fitter says whether values of two variables fit.
-type fitter func(mine, theirs int) bool
+type fitter func(owned, theirs int) bool
 
 func newProblem(n int) *problem {
 	p := &problem{cost: make([][]int64, n), give: make([]int, n), fits: make([]map[int]fitter, n)}
@@ -43,9 +43,9 @@ func newProblem(n int) *problem {
 // pair says which values of a and b fit. Two sayings about one pair hold both.
 func (p *problem) pair(a, b int, fits fitter) {
 	before := p.fits[a][b]
-	both := func(mine, theirs int) bool { return fits(mine, theirs) && (before == nil || before(mine, theirs)) }
+	both := func(owned, theirs int) bool { return fits(owned, theirs) && (before == nil || before(owned, theirs)) }
 	p.fits[a][b] = both
-	p.fits[b][a] = func(mine, theirs int) bool { return both(theirs, mine) }
+	p.fits[b][a] = func(owned, theirs int) bool { return both(theirs, owned) }
 }
 
 // plan is the order of elimination. It does not depend on costs but for values that can't be.
@@ -75,9 +75,9 @@ func (p *problem) plan() plan {
 			}
 		}
 		if size > widest || entries+size > tooMany {
-			most := g.most(p)
-			out.given = append(out.given, most)
-			g.remove(most)
+			limit := g.limit(p)
+			out.given = append(out.given, limit)
+			g.remove(limit)
 			continue
 		}
 		entries += size
@@ -249,9 +249,9 @@ func (g *ties) next() (int, bool) {
 	return 0, false
 }
 
-// most is the variable tied to most others among those that can give way without harm, or
+// limit is the variable tied to most others among those that can give way without harm, or
 // among all where none can.
-func (g *ties) most(p *problem) int {
+func (g *ties) limit(p *problem) int {
 	best := -1
 	for v := range g.near {
 		if g.gone[v] {

@@ -97,17 +97,17 @@ func (r *run) endsBySite() [][]end {
 // near are the pairs of sites, the lower number first, that may hear each other.
 func (n *network) near() func(func(int, int) bool) {
 	return func(yield func(int, int) bool) {
-		var order []int
+		var request []int
 		for i, s := range n.sites {
 			if s.Located {
-				order = append(order, i)
+				request = append(request, i)
 			}
 		}
-		slices.SortFunc(order, func(a, b int) int {
+		slices.SortFunc(request, func(a, b int) int {
 			return cmp.Or(cmp.Compare(n.sites[a].Latitude, n.sites[b].Latitude), a-b)
 		})
-		for i, a := range order {
-			for _, b := range order[i+1:] {
+		for i, a := range request {
+			for _, b := range request[i+1:] {
 				if (n.sites[b].Latitude-n.sites[a].Latitude)*metreOfLat > farthest {
 					break
 				}

@@ -113,7 +113,8 @@ func TestPolarity(t *testing.T) {
 		},
 		{
 			rule: "Unable to respect user polarity config", on: world("A.1 B.1"), node: map[string]int64{"A.1": 1, "B.1": 3},
-			refused: "node.B.radioParamsOverride.02:00:00:00:42:31.fwParams.polarity: invalid value 3, which can't be respected: links " +
+			refused: "node.B.radioParamsOverride.02:00:00:00:42:31.fwParams.polarity: invalid value 3, which can't be " +
+				"respected: links " +
 				"join it to 02:00:00:00:41:31, where node.A.radioParamsOverride.02:00:00:00:41:31.fwParams.polarity is 1",
 		},
 		{rule: "clearing makes that possible", on: world("A.1 B.1"), node: map[string]int64{"A.1": 1, "B.1": 3}, clear: true,
@@ -127,7 +128,8 @@ func TestPolarity(t *testing.T) {
 			want: "A.1=1 B.1=2"},
 		{
 			rule: "not both hybrid", on: world("A.1 B.1"), node: map[string]int64{"A.1": 3, "B.1": 4},
-			refused: "node.B.radioParamsOverride.02:00:00:00:42:31.fwParams.polarity: invalid value 4, as hybrid as 02:00:00:00:41:31",
+			refused: "node.B.radioParamsOverride.02:00:00:00:42:31.fwParams.polarity: invalid value 4, as hybrid as " +
+				"02:00:00:00:41:31",
 		},
 		{
 			rule: "Unsolvable odd cycle exists", on: world("A.1 B.1", "B.1 C.1", "C.1 A.1"),
@@ -182,15 +184,18 @@ func TestSuperframe(t *testing.T) {
 		{
 			rule: "Unable to respect user configured control superframe", on: chain,
 			node: map[string]int64{"A.1 B.1": 0, "C.1 D.1": 1},
-			refused: "node.C.linkParamsOverride.02:00:00:00:44:31.fwParams.controlSuperframe: invalid value 1, which can't be respected: " +
+			refused: "node.C.linkParamsOverride.02:00:00:00:44:31.fwParams.controlSuperframe: invalid value 1, which can't be " +
+				"respected: " +
 				"node.A.linkParamsOverride.02:00:00:00:42:31.fwParams.controlSuperframe is 0",
 		},
 		{rule: "cleared", on: chain, node: map[string]int64{"A.1 B.1": 0, "C.1 D.1": 1}, clear: true, want: "0 255 1 0"},
 		{rule: "a CN's link has no other", on: chain, node: map[string]int64{"A.2 e.1": 1},
-			refused: "node.A.linkParamsOverride.02:00:00:00:65:31.fwParams.controlSuperframe: invalid value 1, for link A.2 e.1: " +
+			refused: "node.A.linkParamsOverride.02:00:00:00:65:31.fwParams.controlSuperframe: invalid value 1, for link A.2 " +
+				"e.1: " +
 				"must be 255"},
 		{rule: "nor a DN's", on: chain, node: map[string]int64{"A.1 B.1": 255},
-			refused: "node.A.linkParamsOverride.02:00:00:00:42:31.fwParams.controlSuperframe: invalid value 255, for link A.1 B.1: " +
+			refused: "node.A.linkParamsOverride.02:00:00:00:42:31.fwParams.controlSuperframe: invalid value 255, for link A.1 " +
+				"B.1: " +
 				"must be 0 or 1"},
 		{rule: "Impossible to allocate control superframe", on: world("A.1 B.1", "A.1 C.1", "A.1 D.1"),
 			refused: `links."A.1 D.1": shares radio 02:00:00:00:41:31 with A.1 B.1, A.1 C.1: must be at most two links`},

@@ -18,7 +18,7 @@ type Limit struct {
 
 // Budget is what is left of a Limit. The zero value has all of it.
 type Budget struct {
-	writes, bytes account
+	writes, bytes counter
 }
 
 // Wait is how long the next write, of so many bytes, has to wait; 0: it may go now. A write goes as long as anything
@@ -37,15 +37,15 @@ func (b *Budget) Spend(now time.Time, l Limit, bytes int) {
 	b.bytes.spend(now, l.Bytes, float64(bytes))
 }
 
-// account is what was spent of one Rate and has not come back.
-type account struct {
+// counter is what was spent of one Rate and has not come back.
+type counter struct {
 	spent float64
 	at    time.Time // of spent
 }
 
 // refill gives back what the time since the last look is worth. A clock that was set back gives
 // nothing, and takes nothing.
-func (a *account) refill(now time.Time, r Rate) {
+func (a *counter) refill(now time.Time, r Rate) {
 	if d := now.Sub(a.at); d > 0 {
 		a.spent = max(0, a.spent-d.Seconds()*r.PerSecond)
 	}
@@ -53,7 +53,7 @@ func (a *account) refill(now time.Time, r Rate) {
 }
 
 // wait is how long it takes until more than nothing, or at least so much, is left.
-func (a *account) wait(now time.Time, r Rate, least float64) time.Duration {
+func (a *counter) wait(now time.Time, r Rate, least float64) time.Duration {
 	a.refill(now, r)
 	over := a.spent + least - r.Burst
 	if over <= 0 {
@@ -62,7 +62,7 @@ func (a *account) wait(now time.Time, r Rate, least float64) time.Duration {
 	return time.Duration(math.Ceil(over / r.PerSecond * float64(time.Second)))
 }
 
-func (a *account) spend(now time.Time, r Rate, n float64) {
+func (a *counter) spend(now time.Time, r Rate, n float64) {
 	a.refill(now, r)
 	a.spent += n
 }

@@ -54,7 +54,7 @@ func TestABudget(t *testing.T) {
 }
 
 func TestAValueCountsOnceItStands(t *testing.T) {
-	r := Rule{Still: 3 * time.Second, First: 15 * time.Second, Most: 60 * time.Second, Quiet: 5 * time.Minute}
+	r := Rule{Still: 3 * time.Second, First: 15 * time.Second, Max: 60 * time.Second, Quiet: 5 * time.Minute}
 	// Each word is said at a second, or "?" asks then; "=v" is what must count, "+n" for how long more.
 	for _, one := range []struct{ name, script string }{
 		{"the first one at once", "0 a =a"},
@@ -105,7 +105,7 @@ func TestAValueCountsOnceItStands(t *testing.T) {
 // Whatever is said, however often: a value changes no more often than the rule has it, and one that
 // stays counts in the end.
 func TestAValueThatFlaps(t *testing.T) {
-	r := Rule{Still: 3 * time.Second, First: 15 * time.Second, Most: 10 * time.Minute, Quiet: time.Hour}
+	r := Rule{Still: 3 * time.Second, First: 15 * time.Second, Max: 10 * time.Minute, Quiet: time.Hour}
 	for _, every := range []time.Duration{50 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second,
 		20 * time.Second, time.Minute, 7 * time.Minute} {
 		var s Steady[int]
@@ -117,10 +117,10 @@ func TestAValueThatFlaps(t *testing.T) {
 				changes++
 			}
 		}
-		if most := 7 + 4*6; changes > most || every > r.Still && changes < 20 {
-			t.Errorf("each %v: %d changes count in 4 hours, %d may", every, changes, most)
+		if limit := 7 + 4*6; changes > limit || every > r.Still && changes < 20 {
+			t.Errorf("each %v: %d changes count in 4 hours, %d may", every, changes, limit)
 		}
-		if v, wait := s.Value(noon.Add(4*time.Hour+r.Most), r); v != int((4*time.Hour-1)/every) || wait != 0 {
+		if v, wait := s.Value(noon.Add(4*time.Hour+r.Max), r); v != int((4*time.Hour-1)/every) || wait != 0 {
 			t.Errorf("each %v: %d counts at the end, in %v", every, v, wait)
 		}
 	}
@@ -129,7 +129,7 @@ func TestAValueThatFlaps(t *testing.T) {
 // One that goes back and forth is bounded too: of each two changes one counts.
 func TestAValueThatGoesBackAndForth(t *testing.T) {
 	t.Parallel()
-	r := Rule{First: 15 * time.Second, Most: 10 * time.Minute, Quiet: time.Hour}
+	r := Rule{First: 15 * time.Second, Max: 10 * time.Minute, Quiet: time.Hour}
 	var s Steady[int]
 	changes, last := -1, -1
 	for at := time.Duration(0); at < 4*time.Hour; at += time.Second {
@@ -139,13 +139,13 @@ func TestAValueThatGoesBackAndForth(t *testing.T) {
 			changes++
 		}
 	}
-	if most := 2*7 + 4*6; changes > most || changes < 20 {
-		t.Errorf("%d changes count in 4 hours, %d may", changes, most)
+	if limit := 2*7 + 4*6; changes > limit || changes < 20 {
+		t.Errorf("%d changes count in 4 hours, %d may", changes, limit)
 	}
 }
 
 func TestOneThatIsIdle(t *testing.T) {
-	r := Rule{Still: time.Second, First: time.Second, Most: time.Second, Quiet: time.Minute}
+	r := Rule{Still: time.Second, First: time.Second, Max: time.Second, Quiet: time.Minute}
 	var s Steady[string]
 	s.Assume("a")
 	if !s.Idle(noon, r) {

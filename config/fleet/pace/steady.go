@@ -10,7 +10,7 @@ import (
 type Rule struct {
 	Still time.Duration // a value must have been the same for so long
 	First time.Duration // from one change that counts to the next one …
-	Most  time.Duration // … doubling to so long while it goes on changing …
+	Max   time.Duration // … doubling to so long while it goes on changing …
 	Quiet time.Duration // … and forgotten once nothing has changed for so long
 }
 
@@ -65,7 +65,7 @@ func (s *Steady[V]) Value(now time.Time, r Rule) (v V, wait time.Duration) {
 	case s.gap == 0 || now.Sub(s.at) >= r.Quiet:
 		s.gap = r.First
 	case !back:
-		s.gap = backoff.Backoff{First: r.First, Max: r.Most}.Next(s.gap)
+		s.gap = backoff.Backoff{First: r.First, Max: r.Max}.Next(s.gap)
 	}
 	s.before, s.back = s.counts, back
 	s.counts, s.at = s.said, now

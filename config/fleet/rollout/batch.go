@@ -36,12 +36,12 @@ func newPlanner(g *graph) *planner {
 		graph: g, unit: make([]int, n), members: make([][]int, n), left: make([]bool, n),
 		near: make([][]int32, n), covered: make([]bool, n), inner: make([]bool, n),
 	}
-	most := 0
+	limit := 0
 	for i := range n {
 		p.unit[i] = none
-		most = max(most, len(g.next[i]))
+		limit = max(limit, len(g.next[i]))
 	}
-	p.bucket = make([][]int, most+1)
+	p.bucket = make([][]int, limit+1)
 	for _, i := range g.order {
 		up := g.above[i]
 		switch {
@@ -68,7 +68,7 @@ func newPlanner(g *graph) *planner {
 }
 
 // batches are the first batches, so many at most, in order.
-func (p *planner) batches(o Options, most int) [][]string {
+func (p *planner) batches(o Options, maximum int) [][]string {
 	out := [][]string{}
 	var pops []int // those left
 	for _, i := range p.pops {
@@ -94,8 +94,8 @@ func (p *planner) batches(o Options, most int) [][]string {
 				limit = tighter(o.First, o.Limit)
 			}
 			var names []string
-			names, units = p.take(units, limit)
-			if out = append(out, names); len(out) == most {
+			names, units = p.pack(units, limit)
+			if out = append(out, names); len(out) == maximum {
 				return out
 			}
 		}
@@ -103,9 +103,9 @@ func (p *planner) batches(o Options, most int) [][]string {
 	return out
 }
 
-// take fills one batch of at most limit nodes from units, and answers with the units that
+// pack fills one batch of at most limit nodes from units, and answers with the units that
 // found no place. Where not one fits, the smallest goes alone.
-func (p *planner) take(units []int, limit int) (names []string, rest []int) {
+func (p *planner) pack(units []int, limit int) (names []string, rest []int) {
 	smallest := slices.MinFunc(units, func(a, b int) int { return p.size(a) - p.size(b) })
 	for _, u := range units {
 		full := limit > 0 && len(names)+p.size(u) > limit

@@ -13,12 +13,12 @@ import (
 // behind no pending one: others go down once more, with the site that they are behind. Of a site with
 // more nodes the canary may lose its path when the rest of them goes: a canary as large as a site
 // does not.
-func first(most int, t *topology.Topology, pending []string, assumeAlive bool) []string {
-	wanted := make(map[string]bool, len(pending))
+func first(limit int, t *topology.Topology, pending []string, assumeAlive bool) []string {
+	desired := make(map[string]bool, len(pending))
 	for _, name := range pending {
-		wanted[name] = true
+		desired[name] = true
 	}
-	g := newGraph(t, wanted, assumeAlive)
+	g := newGraph(t, desired, assumeAlive)
 	cuts := make([]int, len(g.sites)) // by site: how many others it cuts off
 	for _, i := range slices.Backward(g.order) {
 		if g.above[i] != root {
@@ -43,5 +43,5 @@ func first(most int, t *topology.Topology, pending []string, assumeAlive bool) [
 	if best == none {
 		return nil
 	}
-	return g.pending[best][:min(most, len(g.pending[best]))]
+	return g.pending[best][:min(limit, len(g.pending[best]))]
 }

@@ -22,7 +22,7 @@ func TestTheCanaryIsBehindNobodyWhoComesLater(t *testing.T) {
 	for _, test := range []struct {
 		what    string
 		pending []string
-		most    int
+		limit   int
 		want    []string
 	}{
 		{"a cuts off nobody and has no other turn", []string{"a1", "a2", "c1", "c2"}, 1, []string{"a1"}},
@@ -32,7 +32,7 @@ func TestTheCanaryIsBehindNobodyWhoComesLater(t *testing.T) {
 		{"one site alone", []string{"p1", "p2"}, 1, []string{"p1"}},
 	} {
 		for range 2 {
-			if got := first(test.most, net, test.pending, false); !slices.Equal(got, test.want) {
+			if got := first(test.limit, net, test.pending, false); !slices.Equal(got, test.want) {
 				t.Errorf("%s: %v, want %v", test.what, got, test.want)
 			}
 			slices.Reverse(test.pending)

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// wishes takes nodes that want something else. Those of the batch that is out are pushed at
+// desiredAll takes nodes that want something else. Those of the batch that is out are pushed at
 // once: they are down already, and what they have not confirmed they would undo.
-func (r *Rollout) wishes(e Changed) []Effect {
+func (r *Rollout) desiredAll(e Changed) []Effect {
 	if r.phase == backward {
 		return nil
 	}

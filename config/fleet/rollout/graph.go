@@ -23,7 +23,7 @@ const (
 	root   = -1 // stands before all points of presence
 )
 
-func newGraph(t *topology.Topology, wanted map[string]bool, assumeAlive bool) *graph {
+func newGraph(t *topology.Topology, desired map[string]bool, assumeAlive bool) *graph {
 	g := &graph{}
 	siteOf := make(map[string]string, len(t.Nodes)) // of nodes online
 	for _, n := range t.Nodes {
@@ -45,7 +45,7 @@ func newGraph(t *topology.Topology, wanted map[string]bool, assumeAlive bool) *g
 			continue
 		}
 		i := number[node.Site]
-		if wanted[node.Name] {
+		if desired[node.Name] {
 			g.pending[i] = append(g.pending[i], node.Name)
 		}
 		g.pop[i] = g.pop[i] || node.Pop

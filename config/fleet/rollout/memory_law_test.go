@@ -122,7 +122,7 @@ func TestPropertyNoBatchOfARolloutCutsAnybodyOff(t *testing.T) {
 		for _, n := range top.Nodes {
 			site[n.Name] = n.Site
 		}
-		judge := func(e Event, effects []Effect, was []string) {
+		validate := func(e Event, effects []Effect, was []string) {
 			for _, effect := range effects {
 				p, is := effect.(Push)
 				if !is {
@@ -146,7 +146,7 @@ func TestPropertyNoBatchOfARolloutCutsAnybodyOff(t *testing.T) {
 				}
 			}
 		}
-		judge(Start{}, r.Step(Start{}), nil)
+		validate(Start{}, r.Step(Start{}), nil)
 		for range rapid.IntRange(1, 40).Draw(t, "events") {
 			e := anyOf(t, r, names, top)
 			if _, back := e.(Abort); back {
@@ -166,7 +166,7 @@ func TestPropertyNoBatchOfARolloutCutsAnybodyOff(t *testing.T) {
 				}
 				continue // of the batch that is out
 			}
-			judge(e, effects, was)
+			validate(e, effects, was)
 		}
 	})
 }

@@ -61,32 +61,32 @@ func Plan(t *topology.Topology, pending []string, o Options) (Result, config.Fau
 
 // firstOf is a plan of so many batches at most. A rollout needs one at a time, and plans
 // anew before the next: all of them each time would be the cube of their number in work.
-func firstOf(most int, t *topology.Topology, pending []string, o Options) (Result, config.Faults) {
+func firstOf(limit int, t *topology.Topology, pending []string, o Options) (Result, config.Faults) {
 	var faults config.Faults
 	known := make(map[string]topology.Node, len(t.Nodes))
 	for _, n := range t.Nodes {
 		known[n.Name] = n
 	}
-	wanted := make(map[string]bool, len(pending))
+	desired := make(map[string]bool, len(pending))
 	for _, name := range pending {
-		if _, there := known[name]; !there && !wanted[name] {
+		if _, there := known[name]; !there && !desired[name] {
 			faults.Add([]string{"pending"}, config.Invalid(name)+", which is not a node of the topology",
 				"must be names of its nodes")
 		}
-		wanted[name] = true
+		desired[name] = true
 	}
 	if faults != nil {
 		faults.Sort()
 		return Result{}, faults
 	}
-	g := newGraph(t, wanted, o.AssumeAlive)
-	return Result{Batches: newPlanner(g).batches(o, most), Unreachable: unreachable(g, known, wanted)}, nil
+	g := newGraph(t, desired, o.AssumeAlive)
+	return Result{Batches: newPlanner(g).batches(o, limit), Unreachable: unreachable(g, known, desired)}, nil
 }
 
 // unreachable are the wanted nodes that are offline or cut off, by name.
-func unreachable(g *graph, known map[string]topology.Node, wanted map[string]bool) []Unreachable {
+func unreachable(g *graph, known map[string]topology.Node, desired map[string]bool) []Unreachable {
 	out := []Unreachable{}
-	for name := range wanted {
+	for name := range desired {
 		n := known[name]
 		switch i, there := slices.BinarySearch(g.sites, n.Site); {
 		case n.Status == topology.Offline:

@@ -11,7 +11,7 @@ import (
 // answers, timers that were replaced, nodes of no concern.
 func (r *Rollout) Step(e Event) []Effect {
 	if e, is := e.(Changed); is {
-		return r.wishes(e)
+		return r.desiredAll(e)
 	}
 	if r.phase == done {
 		_ = r.known(e) // nobody is waited for: there is nothing to do
@@ -311,19 +311,19 @@ func (r *Rollout) done(unreachable []Unreachable) []Effect {
 	for _, u := range unreachable {
 		why[u.Node] = u.Reason
 	}
-	wanted := Confirmed
+	desired := Confirmed
 	if r.phase == backward {
-		wanted = Reverted
+		desired = Reverted
 	}
 	r.phase, r.batch, r.resting = done, nil, false
 	clear(r.out)
 	var d Done
-	for _, name := range r.names(func(n *node) bool { return n.state != wanted && (wanted == Confirmed || n.pushed) }) {
+	for _, name := range r.names(func(n *node) bool { return n.state != desired && (desired == Confirmed || n.pushed) }) {
 		n := r.nodes[name]
 		switch reason, cutOff := why[name]; {
 		case cutOff:
 			d.Unreachable = append(d.Unreachable, Unreachable{name, reason})
-		case n.state == RevertFailed, n.state == Failed && wanted == Confirmed:
+		case n.state == RevertFailed, n.state == Failed && desired == Confirmed:
 			d.Failed = append(d.Failed, Unreachable{name, n.why})
 		case n.todo:
 			d.Unreachable = append(d.Unreachable, Unreachable{name, reasonAborted})

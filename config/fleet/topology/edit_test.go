@@ -23,12 +23,15 @@ func street(t *testing.T) State {
 		return o
 	}
 	top, faults := FromDocument(object(`{"name": "street", "nodes": [
-		{"name": "a", "site_name": "A", "mac_addr": "02:00:00:00:00:0a", "wlan_mac_addrs": ["02:00:00:00:01:0a"], "pop_node": true, "future": 1},
+		{"name": "a", "site_name": "A", "mac_addr": "02:00:00:00:00:0a", "wlan_mac_addrs": ["02:00:00:00:01:0a"], ` +
+		`"pop_node": true, "future": 1},
 		{"name": "b", "site_name": "B", "mac_addr": "02:00:00:00:00:0b", "wlan_mac_addrs": ["02:00:00:00:01:0b"]},
 		{"name": "c", "site_name": "C", "mac_addr": "02:00:00:00:00:0c"}],
 	"links": [
-		{"name": "link-a-b", "a_node_name": "a", "a_node_mac": "02:00:00:00:01:0a", "z_node_name": "b", "z_node_mac": "02:00:00:00:01:0b", "is_alive": true},
-		{"name": "uphill", "a_node_name": "b", "a_node_mac": "02:00:00:00:01:0b", "z_node_name": "c", "z_node_mac": "02:00:00:00:00:0c"}],
+		{"name": "link-a-b", "a_node_name": "a", "a_node_mac": "02:00:00:00:01:0a", "z_node_name": "b", "z_node_mac": ` +
+		`"02:00:00:00:01:0b", "is_alive": true},
+		{"name": "uphill", "a_node_name": "b", "a_node_mac": "02:00:00:00:01:0b", "z_node_name": "c", "z_node_mac": ` +
+		`"02:00:00:00:00:0c"}],
 	"sites": [{"name": "A"}, {"name": "B"}, {"name": "C"}, {"name": "empty"}]}`))
 	if faults != nil {
 		t.Fatal(faults)
@@ -36,7 +39,8 @@ func street(t *testing.T) State {
 	return State{
 		top, object(`{
 		"a": {"linkParamsOverride": {"02:00:00:00:01:0b": {"x": 1}}, "radioParamsOverride": {"02:00:00:00:01:0a": {"p": 1}}},
-		"b": {"linkParamsOverride": {"02:00:00:00:01:0a": {"x": 2}, "02:00:00:00:00:0c": {"x": 3}}, "radioParamsOverride": {"02:00:00:00:01:0b": {"p": 2}}, "t": 5}}`),
+		"b": {"linkParamsOverride": {"02:00:00:00:01:0a": {"x": 2}, "02:00:00:00:00:0c": {"x": 3}}, ` +
+			`"radioParamsOverride": {"02:00:00:00:01:0b": {"p": 2}}, "t": 5}}`),
 		object(`{"b": {"linkParamsOverride": {"02:00:00:00:01:0a": {"y": 1}}}, "ghost": {}}`),
 	}
 }

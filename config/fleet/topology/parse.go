@@ -206,10 +206,11 @@ func (r *reader) float(path []string, o config.Object, key string) float64 {
 	return 0
 }
 
-func (r *reader) within(path []string, o config.Object, key string, most float64) float64 {
+func (r *reader) within(path []string, o config.Object, key string, limit float64) float64 {
 	f := r.float(path, o, key)
-	if f < -most || f > most {
-		r.faults.Add(config.Sub(path, key), fmt.Sprintf("invalid value %g", f), fmt.Sprintf("must be -%g to %g", most, most))
+	if f < -limit || f > limit {
+		r.faults.Add(config.Sub(path, key), fmt.Sprintf("invalid value %g", f),
+			fmt.Sprintf("must be -%g to %g", limit, limit))
 	}
 	return f
 }

@@ -55,7 +55,8 @@ func TestTheStoredTopologiesLoadAndAreWrittenBackUnchanged(t *testing.T) {
 }
 
 func TestWhatIsAbsentHasItsDefault(t *testing.T) {
-	text := `{"future": [1], "nodes": [{"name": "a", "site_name": "s", "mac_addr": "AA-00-00-00-00-01", "x": {"y": 1.50}}, {"name": "b", "site_name": "r"}],
+	text := `{"future": [1], "nodes": [{"name": "a", "site_name": "s", "mac_addr": "AA-00-00-00-00-01", "x": {"y": ` +
+		`1.50}}, {"name": "b", "site_name": "r"}],
 		"links": [{"a_node_name": "b", "z_node_name": "a", "z_node_mac": "AA:00:00:00:00:01", "linkup_attempts": 7}]}`
 	got, faults := Parse([]byte(text))
 	if faults != nil {
@@ -77,14 +78,17 @@ func TestWhatIsAbsentHasItsDefault(t *testing.T) {
 
 func TestEveryFaultIsToldAtOnceWithItsPath(t *testing.T) {
 	_, faults := Parse([]byte(`{"name": 3, "nodes": [
-		{"name": "a", "site_name": "s", "node_type": 3, "mac_addr": "02:00:00:00:00:01", "wlan_mac_addrs": ["02:00:00:00:00:02", "02:00:00:00:00:02", ""]},
+		{"name": "a", "site_name": "s", "node_type": 3, "mac_addr": "02:00:00:00:00:01", "wlan_mac_addrs": ` +
+		`["02:00:00:00:00:02", "02:00:00:00:00:02", ""]},
 		{"name": "a", "site_name": "t", "mac_addr": "02-00-00-00-00-02", "pop_node": 1, "status": "ONLINE"},
 		{"name": "", "site_name": "s", "mac_addr": "02:00:00:00-00:03", "ant_azimuth": "north", "wlan_mac_addrs": {}},
 		{"name": "b", "site_name": "s", "mac_addr": "nonsense"}, 7],
 	"links": [
 		{"name": "l", "a_node_name": "a", "z_node_name": "a", "z_node_mac": "02:00:00:00:00:0g"},
-		{"name": "l", "a_node_name": "b", "a_node_mac": "02:00:00:00:00:01", "z_node_name": "nobody", "link_type": 9, "is_alive": 0}],
-	"sites": [{"name": "s", "location": {"latitude": 91, "longitude": "x", "altitude": 1}}, {"name": "s", "location": 4}, {}]}`))
+		{"name": "l", "a_node_name": "b", "a_node_mac": "02:00:00:00:00:01", "z_node_name": "nobody", "link_type": 9, ` +
+		`"is_alive": 0}],
+	"sites": [{"name": "s", "location": {"latitude": 91, "longitude": "x", "altitude": 1}}, {"name": "s", ` +
+		`"location": 4}, {}]}`))
 	want := strings.Split(strings.TrimSpace(`
 links.0.z_node_mac: invalid value "02:00:00:00:00:0g": must be six pairs of hex digits joined by ':' or '-'
 links.0.z_node_name: invalid value "a", the node of the other end too: must be another node

@@ -86,7 +86,7 @@ func Of(ports []nodeproto.Port, before Ports) Ports {
 
 // rule is how often a port may have other addresses, or another MTU: each time all nodes of its
 // clusters get another config.
-var rule = pace.Rule{Still: 3 * time.Second, First: 15 * time.Second, Most: 10 * time.Minute, Quiet: time.Hour}
+var rule = pace.Rule{Still: 3 * time.Second, First: 15 * time.Second, Max: 10 * time.Minute, Quiet: time.Hour}
 
 // Paces are the ports of a node: what counts of each.
 type Paces map[string]*pace.Steady[string]

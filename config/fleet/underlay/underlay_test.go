@@ -96,12 +96,14 @@ func TestThePortsThatAreKept(t *testing.T) {
 		ports []nodeproto.Port
 		want  []Port
 	}{
-		"another address":             {[]nodeproto.Port{said("a", 1500, "192.0.2.2")}, []Port{port("a", "192.0.2.2", 1500)}},
-		"no address now, nor an MTU":  {[]nodeproto.Port{said("a", 0)}, []Port{port("a", "192.0.2.1", 1400)}},
-		"only those of no use":        {[]nodeproto.Port{said("a", 1500, "127.0.0.1", "fe80::1", "224.0.0.1", "x")}, []Port{port("a", "192.0.2.1", 1500)}},
-		"one label twice":             {[]nodeproto.Port{said("b", 1), said("b", 2)}, []Port{port("b", "", 1)}},
-		"a label that is too long":    {[]nodeproto.Port{said(strings.Repeat("x", maxLabel+1), 1)}, []Port{}},
-		"in the order of their names": {[]nodeproto.Port{said("c", 1), said("b", 2)}, []Port{port("b", "", 2), port("c", "", 1)}},
+		"another address":            {[]nodeproto.Port{said("a", 1500, "192.0.2.2")}, []Port{port("a", "192.0.2.2", 1500)}},
+		"no address now, nor an MTU": {[]nodeproto.Port{said("a", 0)}, []Port{port("a", "192.0.2.1", 1400)}},
+		"only those of no use": {[]nodeproto.Port{said("a", 1500, "127.0.0.1", "fe80::1", "224.0.0.1", "x")},
+			[]Port{port("a", "192.0.2.1", 1500)}},
+		"one label twice":          {[]nodeproto.Port{said("b", 1), said("b", 2)}, []Port{port("b", "", 1)}},
+		"a label that is too long": {[]nodeproto.Port{said(strings.Repeat("x", maxLabel+1), 1)}, []Port{}},
+		"in the order of their names": {[]nodeproto.Port{said("c", 1), said("b", 2)},
+			[]Port{port("b", "", 2), port("c", "", 1)}},
 	} {
 		if got := Of(c.ports, before); string(encoded(got)) != string(encoded(Ports{Ports: c.want})) {
 			t.Errorf("%s: %s, want %s", name, encoded(got), encoded(Ports{Ports: c.want}))

@@ -110,18 +110,18 @@ func (a *api) registersItself(c *call) (bool, error) {
 // declared holds a node to the levels that somebody has declared of it. It can't declare them itself, nor by what it
 // uploads: it would choose whose secrets it reads.
 func (c *call) declared(n model.Node, above []model.LevelValue) error {
-	wanted, all := map[string]string{}, true
+	desired, all := map[string]string{}, true
 	var at []string
 	for _, l := range above {
 		value, is := n.Levels[l.Level]
 		all = all && is && value == l.Value
-		wanted[l.Level] = l.Value
+		desired[l.Level] = l.Value
 		at = append(at, config.Quote(l.Level+"="+l.Value))
 	}
 	if all {
 		return nil
 	}
-	body, err := json.Marshal(NodeNames{FQDN: n.FQDN, Certname: n.Certname, Levels: wanted})
+	body, err := json.Marshal(NodeNames{FQDN: n.FQDN, Certname: n.Certname, Levels: desired})
 	if err != nil {
 		return err
 	}

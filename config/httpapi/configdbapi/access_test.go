@@ -106,7 +106,8 @@ func TestAnActThatCannotBeAuditedIsNotDone(t *testing.T) {
 		w := ask(h, asked{method: method, target: target, body: c.body, token: string(Admin)})
 		heard := f.taken()
 		if row := table[i]; row.Effect == rest.Writes && (w.Code != 503 || heard != "" ||
-			len(musts) != 1 || musts[0] != (row.Role == Admin)) || row.Effect != rest.Writes && (w.Code != c.status || musts != nil) {
+			len(musts) != 1 || musts[0] != (row.Role == Admin)) || row.Effect != rest.Writes &&
+			(w.Code != c.status || musts != nil) {
 			t.Errorf("%s: %d %s, heard %q, intents %v", c.ask, w.Code, w.Body, heard, musts)
 		}
 	}
@@ -224,12 +225,13 @@ func TestANodeReachesItself(t *testing.T) {
 
 // hearing are the options by which a test hears each line of the audit log, but for those that announce a write.
 func hearing(log *[]Entry) []Option {
-	return []Option{rest.WithAudit(func(e Entry) { *log = append(*log, e) }), rest.WithIntents(func(e Entry, must bool) error {
-		if e.Reveal && must {
-			*log = append(*log, e)
-		}
-		return nil
-	})}
+	return []Option{rest.WithAudit(func(e Entry) { *log = append(*log, e) }),
+		rest.WithIntents(func(e Entry, must bool) error {
+			if e.Reveal && must {
+				*log = append(*log, e)
+			}
+			return nil
+		})}
 }
 
 // While the audit log can't be written no secret is shown, not to an admin and not to a node, and all else is.
@@ -332,7 +334,8 @@ func TestAnUnchangedUploadOfANodeIsNotAudited(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := Handler(&fake{}, door{}, rest.WithLimits(Limits{Rate: 0.5, Burst: 2, InFlight: 2, Bytes: 100, Deadline: time.Minute}))
+		h := Handler(&fake{}, door{},
+			rest.WithLimits(Limits{Rate: 0.5, Burst: 2, InFlight: 2, Bytes: 100, Deadline: time.Minute}))
 		for i, want := range []int{200, 200, 429} {
 			if w := ask(h, asked{method: "GET", target: "components"}); w.Code != want || want == 429 &&
 				w.Header().Get("Retry-After") != "2" {

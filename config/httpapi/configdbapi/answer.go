@@ -24,8 +24,8 @@ const (
 // reply is what a call is answered with.
 type reply = rest.Reply
 
-// give is a value as the answer, or why there is none.
-func give(v any, err error) (reply, error) {
+// answer is a value as the answer, or why there is none.
+func answer(v any, err error) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
@@ -45,8 +45,8 @@ func numbered(r reply, version, revision uint64) reply {
 	return r
 }
 
-// giveAnswer is what a query found. What an admin or the node itself reads may have secrets in it.
-func (c *call) giveAnswer(answer model.Answer, err error) (reply, error) {
+// answerQuery is what a query found. What an admin or the node itself reads may have secrets in it.
+func (c *call) answerQuery(answer model.Answer, err error) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
@@ -54,8 +54,8 @@ func (c *call) giveAnswer(answer model.Answer, err error) (reply, error) {
 	return numbered(r, answer.Version, answer.Revision), nil
 }
 
-// settle gives an answer the status of its row, or "not modified".
-func settle(c *call, r reply) reply {
+// finishReply gives an answer the status of its row, or "not modified".
+func finishReply(c *call, r reply) reply {
 	r.Status = cmp.Or(r.Status, c.row.Status)
 	if c.row.Method == http.MethodGet {
 		r = r.Unless(c.Header["If-None-Match"])

@@ -19,7 +19,7 @@ func TestAnswersUnderWayAreBounded(t *testing.T) {
 		}
 	}
 	vera := rest.HolderOf("vera", Viewer, "")
-	for _, room := answers.Take(vera, 1); room; _, room = answers.Take(vera, 1) {
+	for _, room := answers.Acquire(vera, 1); room; _, room = answers.Acquire(vera, 1) {
 	}
 	if w := ask(h, get); w.Code != 503 || w.Header().Get("Retry-After") != "1" {
 		t.Errorf("%d %s", w.Code, w.Body)

@@ -126,12 +126,12 @@ func (a *api) readBody(c *call) ([]byte, error) {
 			config.Quote(e))
 	}
 	c.Turn.End() // a body that comes slowly holds nobody up
-	defer c.keepTurn()
-	most := int64(rest.MaxAsked)
+	defer c.holdTurn()
+	limit := int64(rest.MaxAsked)
 	if c.row.Effect == rest.Writes {
-		most = MaxBody
+		limit = MaxBody
 	}
-	return a.ReadBody(c.Call, most)
+	return a.ReadBody(c.Call, limit)
 }
 
 // worthATurn is from what size on a body is parsed in the turn of its caller.
@@ -151,7 +151,7 @@ func (c *call) parsed(text []byte) (configdb.JSON, error) {
 
 // readObject reads a body that is an object of so many bytes at most: one that is larger is refused before its members
 // are looked at.
-func (a *api) readObject(c *call, most int) (configdb.Object, error) {
+func (a *api) readObject(c *call, limit int) (configdb.Object, error) {
 	text, err := a.readBody(c)
 	if err != nil {
 		return configdb.Object{}, err
@@ -160,9 +160,9 @@ func (a *api) readObject(c *call, most int) (configdb.Object, error) {
 	if err != nil {
 		return configdb.Object{}, err
 	}
-	if len(v) > most {
+	if len(v) > limit {
 		return configdb.Object{},
-			refuse(http.StatusRequestEntityTooLarge, "%s: too long (%d bytes): must be at most %d", c.kind, len(v), most)
+			refuse(http.StatusRequestEntityTooLarge, "%s: too long (%d bytes): must be at most %d", c.kind, len(v), limit)
 	}
 	return configdb.ObjectOf(v)
 }

@@ -86,7 +86,9 @@ func TestTheClientAsksWhatItIsAsked(t *testing.T) {
 		{c.DeleteNode(ctx, 9, "x y", why), `Write DeleteNode{"Environment":9,"ID":"x y"}` + by},
 		{do(c.Read(ctx, here, model.Values,
 			Read{Effective: true, Lookup: true, Deep: true, Key: "a.b", Version: 2, Revision: 3, Known: `"e0"`})),
-			`Answer {Target:{Environment:9 Levels:[{Level:role Value:a/b} {Level:nodes Value:1}] Resource:{ID:0 Name:override/node}} Kind:values Effective:true Lookup:true Key:[a b] Version:2 Revision:3 Deep:true Reveal:true} known=["\"e0\""]`},
+			`Answer {Target:{Environment:9 Levels:[{Level:role Value:a/b} {Level:nodes Value:1}] Resource:{ID:0 ` +
+				`Name:override/node}} Kind:values Effective:true Lookup:true Key:[a b] Version:2 Revision:3 Deep:true ` +
+				`Reveal:true} known=["\"e0\""]`},
 		{do(c.Put(ctx, here, model.Overrides, configdb.JSON(`{"a":"<1.0>"}`),
 			WriteOptions{Message: "why & <how>", IfMatch: `"e1"`})), `ResolveResource 9 {ID:0 Name:override/node}; Write Put{` +
 			place + `,"Resource":{"ID":2,"Name":""},"Kind":"overrides","Value":{"a":"\u003c1.0\u003e"},"IfMatch":["\"e1\""],"Register":false}` + by},
@@ -97,7 +99,8 @@ func TestTheClientAsksWhatItIsAsked(t *testing.T) {
 			`Write EditKeys{` + place +
 				`,"Resource":{"ID":0,"Name":"override/node"},"Kind":"values","Edit":{"Op":"delete","Items":[["a"]]},"IfMatch":null,"Register":false}` + by},
 		{do(c.Versions(ctx, here, model.Values, 5, 2)),
-			`Versions {Target:{Environment:9 Levels:[{Level:role Value:a/b} {Level:nodes Value:1}] Resource:{ID:0 Name:override/node}} Kind:values Before:5 Limit:2}`},
+			`Versions {Target:{Environment:9 Levels:[{Level:role Value:a/b} {Level:nodes Value:1}] Resource:{ID:0 ` +
+				`Name:override/node}} Kind:values Before:5 Limit:2}`},
 		{do(c.Rollback(ctx, here, model.Values, RollbackBody{Version: 2}, why)), `Write Rollback{` + place +
 			`,"Resource":{"ID":0,"Name":"override/node"},"Kind":"values","Version":2,"Revision":0}` + by},
 		{do(c.RollbackPlace(ctx, here, 3, why)), `Write Rollback{` + place +
@@ -109,9 +112,11 @@ func TestTheClientAsksWhatItIsAsked(t *testing.T) {
 		{do(c.HieraData(ctx, here, []string{"a/b", "c"},
 			configdb.MergeOptions{Strategy: configdb.MergeDeep, KnockoutPrefix: "--", SortMergedArrays: true,
 				MergeHashArrays: true}, "")),
-			`Hiera {Environment:9 Levels:[{Level:role Value:a/b} {Level:nodes Value:1}] Resources:[a/b c] Merge:{Strategy:deep KnockoutPrefix:-- SortMergedArrays:true MergeHashArrays:true} Keys:[] Reveal:true} known=[]`},
+			`Hiera {Environment:9 Levels:[{Level:role Value:a/b} {Level:nodes Value:1}] Resources:[a/b c] ` +
+				`Merge:{Strategy:deep KnockoutPrefix:-- SortMergedArrays:true MergeHashArrays:true} Keys:[] Reveal:true} known=[]`},
 		{do(c.HieraLookup(ctx, here, LookupBody{Keys: []string{"k"}, Resources: []string{"r"}, Merge: "hash"})),
-			`Hiera {Environment:9 Levels:[{Level:role Value:a/b} {Level:nodes Value:1}] Resources:[r] Merge:{Strategy:hash KnockoutPrefix: SortMergedArrays:false MergeHashArrays:false} Keys:[k] Reveal:true} known=[]`},
+			`Hiera {Environment:9 Levels:[{Level:role Value:a/b} {Level:nodes Value:1}] Resources:[r] Merge:{Strategy:hash ` +
+				`KnockoutPrefix: SortMergedArrays:false MergeHashArrays:false} Keys:[k] Reveal:true} known=[]`},
 		{do(c.History(ctx, model.RecordsQuery{Environment: 9, Before: 5, Limit: 2})),
 			`Records {Environment:9 Before:5 Limit:2}`},
 		{do(c.Revision(ctx, 7)), `Records {Environment:0 Before:8 Limit:1}`},

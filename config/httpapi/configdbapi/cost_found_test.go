@@ -48,7 +48,7 @@ func costly() []asked {
 
 // An answer that is made of many resources with many secrets costs what these are, and no text of them for each ETag.
 func TestSecretsOfManyResourcesCostWhatTheyMay(t *testing.T) {
-	r := &real{news: make(chan struct{})}
+	r := &real{pending: make(chan struct{})}
 	r.open(t)
 	h := Handler(r, door{}, WithDirectNames())
 	const resources, secrets = 250, 300

@@ -28,7 +28,7 @@ func FuzzCost(f *testing.F) {
 		f.Add(seed, seed*31)
 	}
 	f.Fuzz(func(t *testing.T, of, to uint64) {
-		r := &real{news: make(chan struct{})}
+		r := &real{pending: make(chan struct{})}
 		r.open(t)
 		h := Handler(r, door{}, rest.WithFailures(func(m, p string, err error) { t.Errorf("%s %s: %v", m, p, err) }),
 			WithDirectNames())

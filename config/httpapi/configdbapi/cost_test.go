@@ -82,12 +82,12 @@ func holds(t testing.TB, h http.Handler, q asked) int {
 	return holdsTo(t, h, q, mostTime)
 }
 
-func holdsTo(t testing.TB, h http.Handler, q asked, most time.Duration) int {
+func holdsTo(t testing.TB, h http.Handler, q asked, limit time.Duration) int {
 	t.Helper()
 	code, size, made, took := costs(t, h, q)
-	if made > mostBytes || took > most || code >= 500 && code != 503 {
+	if made > mostBytes || took > limit || code >= 500 && code != 503 {
 		t.Errorf("%s %.120s (%d bytes of body): must be %d, %d bytes of answer, made %d MB in %v; %d MB and %v",
-			q.method, q.target, len(q.body), code, size, made>>20, took, mostBytes>>20, most)
+			q.method, q.target, len(q.body), code, size, made>>20, took, mostBytes>>20, limit)
 	}
 	return code
 }
@@ -174,7 +174,7 @@ var dear = map[string]func() string{
 // small beside it.
 func weighty(t testing.TB) (*real, http.Handler) {
 	t.Helper()
-	r := &real{news: make(chan struct{})}
+	r := &real{pending: make(chan struct{})}
 	r.open(t)
 	h := Handler(r, door{}, rest.WithFailures(func(m, p string, err error) { t.Errorf("%s %s: %v", m, p, err) }),
 		WithDirectNames())

@@ -79,11 +79,11 @@ func TestEveryExampleOfThePage(t *testing.T) {
 		r.Header.Set("X-Auth-Token", "admin")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		status, want, wanted := message(answer)
+		status, want, desired := message(answer)
 		if *show {
 			fmt.Printf("%s\n%d %v\n%s\n\n", question, w.Code, w.Header(), w.Body)
 		}
-		if fmt.Sprint(w.Code) != status || wanted != "…" && w.Body.String() != wanted {
+		if fmt.Sprint(w.Code) != status || desired != "…" && w.Body.String() != desired {
 			t.Errorf("%s\nis answered with %d %s", question, w.Code, w.Body)
 		}
 		for name := range want {

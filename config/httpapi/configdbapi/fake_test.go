@@ -21,15 +21,15 @@ import (
 // 1 (astute), 2 (override/node) and 5 (x/values), and environment 9 with the levels role and nodes, in which
 // node 1 (n1.example, certname c1, of the role r) is registered.
 type fake struct {
-	mu     sync.Mutex
-	heard  []string
-	answer model.Answer  // nil: anAnswer
-	err    error         // of every call
-	same   bool          // writes change nothing
-	opens  bool          // environment 9 lets nodes register themselves
-	hold   chan struct{} // calls wait for it
-	held   chan struct{}
-	news   chan model.Record
+	mu      sync.Mutex
+	heard   []string
+	answer  model.Answer  // nil: anAnswer
+	err     error         // of every call
+	same    bool          // writes change nothing
+	opens   bool          // environment 9 lets nodes register themselves
+	hold    chan struct{} // calls wait for it
+	held    chan struct{}
+	pending chan model.Record
 }
 
 var anAnswer = model.Answer{Body: []byte(`{"a":1.0}`), ETag: `"e1"`, Version: 3, Revision: 7}
@@ -220,7 +220,7 @@ func (f *fake) Watch(ctx context.Context, after uint64, deliver func(model.Recor
 	}
 	for {
 		select {
-		case r := <-f.news:
+		case r := <-f.pending:
 			if err := deliver(r); err != nil {
 				return err
 			}

@@ -26,12 +26,12 @@ func (a *api) readFields(c *call) (*fields, error) {
 	return &fields{Object: o, faults: &[]string{}}, err
 }
 
-// mostFaults is how many faults of a body are told.
-const mostFaults = 20
+// maxFaults is how many faults of a body are told.
+const maxFaults = 20
 
 // wrong says what is wrong with a member.
 func (f *fields) wrong(name, what string) {
-	if len(*f.faults) == mostFaults {
+	if len(*f.faults) == maxFaults {
 		return // enough to begin with
 	}
 	*f.faults = append(*f.faults, strings.ToValidUTF8(config.Shorten(f.where+name), "")+": "+what)
@@ -127,8 +127,8 @@ func (f *fields) value(name string) configdb.JSON {
 	return v
 }
 
-// mostElements is how long a list in a body may be that is no document's.
-const mostElements = 10_000
+// maxElements is how long a list in a body may be that is no document's.
+const maxElements = 10_000
 
 // elements are those of a list that must be there.
 func (f *fields) elements(name, of string) []configdb.JSON {
@@ -140,8 +140,8 @@ func (f *fields) elements(name, of string) []configdb.JSON {
 		f.wrong(name, wrongType(v)+": must be a list of "+of)
 	}
 	all := v.Elements()
-	if len(all) > mostElements {
-		f.wrong(name, fmt.Sprintf("too many elements (%d): must be at most %d", len(all), mostElements))
+	if len(all) > maxElements {
+		f.wrong(name, fmt.Sprintf("too many elements (%d): must be at most %d", len(all), maxElements))
 		return nil
 	}
 	return all

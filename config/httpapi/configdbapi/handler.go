@@ -73,15 +73,15 @@ type api struct {
 type call struct {
 	*rest.Call
 	target
-	prefix  string // of the path
-	behind  string // the escaped path behind it
-	row     *row
-	query   query
-	caller  Caller
-	own     bool       // a node asks for what is its own
-	changed bool       // a write of the call changed something
-	told    bool       // the audit log has its line already
-	node    model.Node // which that is, if it is registered
+	prefix   string // of the path
+	behind   string // the escaped path behind it
+	row      *row
+	query    query
+	caller   Caller
+	own      bool       // a node asks for what is its own
+	changed  bool       // a write of the call changed something
+	reported bool       // the audit log has its line already
+	node     model.Node // which that is, if it is registered
 }
 
 // own is a call as this API has it.
@@ -92,7 +92,7 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 	a := &api{
 		Frame: rest.NewFrame(DefaultLimits), backend: b, auth: who, all: table, rows: rowsByPath(),
 		named:   func(context.Context, string) (int64, error) { return 0, nil },
-		uploads: ratelimit.NewBuckets(nodeRate, nodeBurst).Of(mostNodes), stored: rest.NewStored(),
+		uploads: ratelimit.NewBuckets(nodeRate, nodeBurst).Of(maxNodes), stored: rest.NewStored(),
 		scarce: func() error { return nil },
 	}
 	a.Zip = true
@@ -134,9 +134,9 @@ func (a *api) Answer(in *rest.Call) (reply, error) {
 	if err := a.intends(c); err != nil {
 		return reply{}, err
 	}
-	c.keepTurn()
+	c.holdTurn()
 	r, err := c.row.Serve(a, c)
-	return settle(c, r), err
+	return finishReply(c, r), err
 }
 
 // Shown is an answer, if the audit log has that its secrets are seen.
@@ -159,7 +159,7 @@ func (a *api) Shown(in *rest.Call, r reply) reply {
 		}
 		return a.Refused(in, rest.Refuse(rest.TypeBusy, "%s", text))
 	}
-	c.told = true
+	c.reported = true
 	return r
 }
 
@@ -167,7 +167,7 @@ func (a *api) Shown(in *rest.Call, r reply) reply {
 func (a *api) Audited(in *rest.Call) bool {
 	c := own(in)
 	switch {
-	case c.told:
+	case c.reported:
 		return false // its line is there
 	case c.row.Effect == rest.Writes && c.Entry.Status == http.StatusPermanentRedirect:
 		return false // it comes again
@@ -179,7 +179,7 @@ func (a *api) Audited(in *rest.Call) bool {
 
 // Acted is what a caller is told of a write whose answer can't be given.
 func (a *api) Acted(_ *rest.Call, r reply) string {
-	if r.Wrote > 0 {
+	if r.Revision > 0 {
 		return "; the write is done"
 	}
 	return ""
@@ -188,10 +188,10 @@ func (a *api) Acted(_ *rest.Call, r reply) string {
 // ofNode says whether a machine asks, by its certificate.
 func (c *call) ofNode() bool { return c.caller.Node != "" || c.caller.Certname != "" }
 
-// keepTurn has a read keep its turn from when it takes it.
-func (c *call) keepTurn() {
+// holdTurn has a read keep its turn from when it takes it.
+func (c *call) holdTurn() {
 	if c.row.Effect != rest.Writes && !c.row.Events {
-		c.Turn.Keep()
+		c.Turn.Hold()
 	}
 }
 

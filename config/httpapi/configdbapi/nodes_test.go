@@ -115,8 +115,10 @@ func onlyNode(heard string) bool {
 
 func TestARefusedNodeIsToldWhoDeclaresItsLevels(t *testing.T) {
 	for token, want := range map[string]string{
-		"node": `GET environments/{environment}/{levels}resources/{resource}/values: not permitted to node 1 at "release=9.0", "role=a\"b", which is not declared of it: ` +
-			`an admin can do that: PUT /api/v1/config/environments/9/nodes/1 {"fqdn":"n1.example","certname":"c1","levels":{"release":"9.0","role":"a\"b"}}`,
+		"node": `GET environments/{environment}/{levels}resources/{resource}/values: not permitted to node 1 at ` +
+			`"release=9.0", "role=a\"b", which is not declared of it: ` +
+			`an admin can do that: PUT /api/v1/config/environments/9/nodes/1 ` +
+			`{"fqdn":"n1.example","certname":"c1","levels":{"release":"9.0","role":"a\"b"}}`,
 		"newcert": `an admin can do that: PUT /api/v1/config/environments/9/nodes/c9 {"certname":"c9","levels":{"role":"a"}}`,
 	} {
 		q := asked{method: "GET", target: `environments/9/release/9.0/role/a%22b/nodes/1/resources/1/values`, token: token}
@@ -267,12 +269,12 @@ func TestANodeOfNoEnvironment(t *testing.T) {
 	do("admin", "POST", "environments", `{"id":77,"components":["c"],"hierarchy_levels":["nodes"]}`, 201)
 	do("admin", "PUT", env+"resources/1/values", `{"nova":{"password":"cloud-wide"}}`, 204)
 	for _, token := range []string{"node", "newcert"} {
-		mine := map[string]string{"node": env + "nodes/1", "newcert": env + "nodes/c9"}[token]
-		do(token, "PUT", mine+"/resources/1/values", `{}`, 403)
-		do(token, "PUT", mine, `{}`, 403)
-		do(token, "POST", mine+"/bulk", `{"resources":{"1":{"values":{}}}}`, 403)
-		do(token, "PATCH", mine+"/resources/1/values/keys/set", `[["a",1]]`, 403)
-		do(token, "GET", mine+"/resources/1/values?effective", "", 403)
+		owned := map[string]string{"node": env + "nodes/1", "newcert": env + "nodes/c9"}[token]
+		do(token, "PUT", owned+"/resources/1/values", `{}`, 403)
+		do(token, "PUT", owned, `{}`, 403)
+		do(token, "POST", owned+"/bulk", `{"resources":{"1":{"values":{}}}}`, 403)
+		do(token, "PATCH", owned+"/resources/1/values/keys/set", `[["a",1]]`, 403)
+		do(token, "GET", owned+"/resources/1/values?effective", "", 403)
 	}
 	if got := do("admin", "GET", env+"nodes", "", 200); got != "[]" {
 		t.Errorf("registered: %s", got)

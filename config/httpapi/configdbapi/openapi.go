@@ -20,7 +20,7 @@ var schemas = rest.Schemas{
 }
 
 func getOpenAPI(a *api, c *call) (reply, error) {
-	return give(describe(a.all, c.prefix, a.Version), nil)
+	return answer(describe(a.all, c.prefix, a.Version), nil)
 }
 
 // describe is the OpenAPI 3.1 document of a table, below a prefix.

@@ -16,14 +16,14 @@ import (
 // A caller with more connections than its share is told so, by whom it is known.
 func TestAConnectionIsThatOfItsCaller(t *testing.T) {
 	h := Handler(&fake{}, door{})
-	told := ""
+	reported := ""
 	r := httptest.NewRequest("GET", Prefixes[0]+"environments", nil)
 	r.Header.Set("X-Auth-Token", "operator")
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r.WithContext(rest.WithPlace(r.Context(),
-		func(caller string, _, _ bool) bool { told = caller; return false })))
-	if w.Code != 503 || told != ":olga" {
-		t.Errorf("%d, told of %q: %s", w.Code, told, w.Body)
+		func(caller string, _, _ bool) bool { reported = caller; return false })))
+	if w.Code != 503 || reported != ":olga" {
+		t.Errorf("%d, told of %q: %s", w.Code, reported, w.Body)
 	}
 }
 

@@ -15,15 +15,15 @@ import (
 
 // real is a Backend of the ledger over the model of a store.
 type real struct {
-	mu    sync.Mutex
-	model *kv.Model
-	state *model.State
-	news  chan struct{} // closed by the next write
+	mu      sync.Mutex
+	model   *kv.Model
+	state   *model.State
+	pending chan struct{} // closed by the next write
 }
 
 func newReal(t *testing.T) *real {
 	t.Helper()
-	r := &real{news: make(chan struct{})}
+	r := &real{pending: make(chan struct{})}
 	r.open(t)
 	return r
 }
@@ -182,8 +182,8 @@ func (r *real) Write(ctx context.Context, w WriteRequest) (model.Written, error)
 			}
 			r.state = p.Next(at)
 			if len(p.Results) == 1 {
-				close(r.news)
-				r.news = make(chan struct{})
+				close(r.pending)
+				r.pending = make(chan struct{})
 				return p.Results[0].Written, nil
 			}
 		}
@@ -193,7 +193,7 @@ func (r *real) Write(ctx context.Context, w WriteRequest) (model.Written, error)
 func (r *real) Watch(ctx context.Context, after uint64, deliver func(model.Record) error) error {
 	for {
 		r.mu.Lock()
-		news := r.news
+		pending := r.pending
 		all, err := r.state.Records(model.RecordsQuery{}, source{r.model, nil})
 		r.mu.Unlock()
 		if err != nil {
@@ -209,7 +209,7 @@ func (r *real) Watch(ctx context.Context, after uint64, deliver func(model.Recor
 			after = all[i].Revision
 		}
 		select {
-		case <-news:
+		case <-pending:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

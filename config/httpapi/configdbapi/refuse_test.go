@@ -210,8 +210,8 @@ func TestErrorsOfTheBackend(t *testing.T) {
 		{context.DeadlineExceeded, 504, "no answer in time"},
 		{errors.New("a secret of the house"), 500, "its log says why"},
 	} {
-		var told error
-		h := Handler(&fake{err: c.err}, door{}, rest.WithFailures(func(_, _ string, err error) { told = err }))
+		var reported error
+		h := Handler(&fake{err: c.err}, door{}, rest.WithFailures(func(_, _ string, err error) { reported = err }))
 		for _, q := range []asked{{method: "GET", target: "components"}, {method: "DELETE", target: "components/1"},
 			{method: "GET", target: "environments/9/resources/1/values"}} {
 			w := ask(h, q)
@@ -219,8 +219,8 @@ func TestErrorsOfTheBackend(t *testing.T) {
 				t.Errorf("%v: %d %s", c.err, w.Code, msg)
 			}
 		}
-		if (told != nil) != (c.status == 500) {
-			t.Errorf("%v: the log has %v", c.err, told)
+		if (reported != nil) != (c.status == 500) {
+			t.Errorf("%v: the log has %v", c.err, reported)
 		}
 	}
 }

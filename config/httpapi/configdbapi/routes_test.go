@@ -75,17 +75,22 @@ var routeCases = []struct {
 	{`PUT environments/9/nodes/3`, `{"fqdn":"n3.example","certname":"c3"}`, 204, ``,
 		`Write PutNode{"Environment":9,"Node":{"id":"3","fqdn":"n3.example","certname":"c3"}} by=ann message="" dry=false`},
 	{`PUT environments/9/nodes/3?message=why`, `{"levels":{"role":"a","release":"9.0"}}`, 204, ``,
-		`Write PutNode{"Environment":9,"Node":{"id":"3","levels":{"release":"9.0","role":"a"}}} by=ann message="why" dry=false`},
+		`Write PutNode{"Environment":9,"Node":{"id":"3","levels":{"release":"9.0","role":"a"}}} by=ann message="why" ` +
+			`dry=false`},
 	{`DELETE environments/9/nodes/3`, ``, 204, ``,
 		`Write DeleteNode{"Environment":9,"ID":"3"} by=ann message="" dry=false`},
 	{`GET ` + at + `astute/values?effective&version=2&x=1`, ``, 200, `{"a":1.0}`,
-		`Answer {Target:{Environment:9 Levels:[{Level:role Value:r} {Level:nodes Value:1}] Resource:{ID:0 Name:astute}} Kind:values Effective:true Lookup:false Key:[] Version:2 Revision:0 Deep:false Reveal:true} known=[]`},
+		`Answer {Target:{Environment:9 Levels:[{Level:role Value:r} {Level:nodes Value:1}] Resource:{ID:0 Name:astute}} ` +
+			`Kind:values Effective:true Lookup:false Key:[] Version:2 Revision:0 Deep:false Reveal:true} known=[]`},
 	{`GET environments/9/resources/1/values?effective=0&show_lookup=False&key=a.0.c&merge=deep&revision=5`, ``, 200,
-		`{"a":1.0}`, `Answer {Target:{Environment:9 Levels:[] Resource:{ID:1 Name:}} Kind:values Effective:true Lookup:true Key:[a 0 c] Version:0 Revision:5 Deep:true Reveal:true} known=[]`},
+		`{"a":1.0}`, `Answer {Target:{Environment:9 Levels:[] Resource:{ID:1 Name:}} Kind:values Effective:true ` +
+			`Lookup:true Key:[a 0 c] Version:0 Revision:5 Deep:true Reveal:true} known=[]`},
 	{`GET environments/9/resources/1/overrides?effective&key=`, ``, 200, `{"a":1.0}`,
-		`Answer {Target:{Environment:9 Levels:[] Resource:{ID:1 Name:}} Kind:overrides Effective:false Lookup:false Key:[] Version:0 Revision:0 Deep:false Reveal:true} known=[]`},
+		`Answer {Target:{Environment:9 Levels:[] Resource:{ID:1 Name:}} Kind:overrides Effective:false Lookup:false ` +
+			`Key:[] Version:0 Revision:0 Deep:false Reveal:true} known=[]`},
 	{`GET environments/9/resources/1/override`, ``, 200, ``,
-		`Answer {Target:{Environment:9 Levels:[] Resource:{ID:1 Name:}} Kind:overrides Effective:false Lookup:false Key:[] Version:0 Revision:0 Deep:false Reveal:true} known=[]`},
+		`Answer {Target:{Environment:9 Levels:[] Resource:{ID:1 Name:}} Kind:overrides Effective:false Lookup:false ` +
+			`Key:[] Version:0 Revision:0 Deep:false Reveal:true} known=[]`},
 	{`PUT ` + at + `1/values?message=why`, ` {"b": 1.0, "a":12345678901234567890} `, 204, ``,
 		`Write Put{"Environment":9,"Levels":[{"level":"role","value":"r"},{"level":"nodes","value":"1"}],"Resource":{"ID":1,"Name":""},"Kind":"values","Value":{"a":12345678901234567890,"b":1.0},"IfMatch":null,"Register":true} by=ann message="why" dry=false`},
 	{`PUT environments/9/resources/1/override`, `{}`, 204, ``,
@@ -93,17 +98,21 @@ var routeCases = []struct {
 	{`PUT environments/9/resources/1/overrides`, `{}`, 204, ``,
 		`Write Put{"Environment":9,"Levels":[],"Resource":{"ID":1,"Name":""},"Kind":"overrides","Value":{},"IfMatch":null,"Register":false} by=ann message="" dry=false`},
 	{`DELETE environments/9/resources/astute/values`, ``, 204, ``,
-		`Write Remove{"Environment":9,"Levels":[],"Resource":{"ID":0,"Name":"astute"},"Kind":"values","IfMatch":null} by=ann message="" dry=false`},
+		`Write Remove{"Environment":9,"Levels":[],"Resource":{"ID":0,"Name":"astute"},"Kind":"values","IfMatch":null} ` +
+			`by=ann message="" dry=false`},
 	{`DELETE environments/9/resources/1/override`, ``, 204, ``,
-		`Write Remove{"Environment":9,"Levels":[],"Resource":{"ID":1,"Name":""},"Kind":"overrides","IfMatch":null} by=ann message="" dry=false`},
+		`Write Remove{"Environment":9,"Levels":[],"Resource":{"ID":1,"Name":""},"Kind":"overrides","IfMatch":null} ` +
+			`by=ann message="" dry=false`},
 	{`PATCH environments/9/resources/astute/values/keys/get`, `[["a"]]`, 200, `[1.0]`,
-		`Keys {Target:{Environment:9 Levels:[] Resource:{ID:0 Name:astute}} Kind:values Effective:false Lookup:false Key:[] Version:0 Revision:0 Deep:false Reveal:true} get [["a"]]`},
+		`Keys {Target:{Environment:9 Levels:[] Resource:{ID:0 Name:astute}} Kind:values Effective:false Lookup:false ` +
+			`Key:[] Version:0 Revision:0 Deep:false Reveal:true} get [["a"]]`},
 	{`PUT environments/9/resources/astute/values/keys/set`, `[["a","b",null]]`, 204, ``,
 		`Write EditKeys{"Environment":9,"Levels":[],"Resource":{"ID":0,"Name":"astute"},"Kind":"values","Edit":{"Op":"set","Items":[["a","b",null]]},"IfMatch":null,"Register":true} by=ann message="" dry=false`},
 	{`PATCH environments/9/resources/astute/values/keys/delete`, `[["a"]]`, 204, ``,
 		`Write EditKeys{"Environment":9,"Levels":[],"Resource":{"ID":0,"Name":"astute"},"Kind":"values","Edit":{"Op":"delete","Items":[["a"]]},"IfMatch":null,"Register":false} by=ann message="" dry=false`},
 	{`PUT environments/9/resources/astute/overrides/keys/get`, `[["a"]]`, 200, `[1.0]`,
-		`Keys {Target:{Environment:9 Levels:[] Resource:{ID:0 Name:astute}} Kind:overrides Effective:false Lookup:false Key:[] Version:0 Revision:0 Deep:false Reveal:true} get [["a"]]`},
+		`Keys {Target:{Environment:9 Levels:[] Resource:{ID:0 Name:astute}} Kind:overrides Effective:false Lookup:false ` +
+			`Key:[] Version:0 Revision:0 Deep:false Reveal:true} get [["a"]]`},
 	{`PATCH environments/9/resources/override/node/override/keys/set`, `[["a",1]]`, 204, ``,
 		`Write EditKeys{"Environment":9,"Levels":[],"Resource":{"ID":0,"Name":"override/node"},"Kind":"overrides","Edit":{"Op":"set","Items":[["a",1]]},"IfMatch":null,"Register":false} by=ann message="" dry=false`},
 	{`PATCH environments/9/resources/1/overrides/keys/delete`, `[["a",1]]`, 204, ``,
@@ -114,9 +123,13 @@ var routeCases = []struct {
 	{`GET environments/9/resources/1/overrides/history`, ``, 200, ``,
 		`Versions {Target:{Environment:9 Levels:[] Resource:{ID:1 Name:}} Kind:overrides Before:0 Limit:1000}`},
 	{`GET environments/9/resources/1/values/diff?from=0`, ``, 200, `[{"op":"add","path":"/a","value":1.0}]`,
-		`Answer {Target:{Environment:9 Levels:[] Resource:{ID:1 Name:}} Kind:values Effective:false Lookup:false Key:[] Version:0 Revision:0 Deep:false Reveal:true} known=[]`},
+		`Answer {Target:{Environment:9 Levels:[] Resource:{ID:1 Name:}} Kind:values Effective:false Lookup:false Key:[] ` +
+			`Version:0 Revision:0 Deep:false Reveal:true} known=[]`},
 	{`GET environments/9/resources/1/overrides/diff?from=1&to=2`, ``, 200, `[]`,
-		`Answer {Target:{Environment:9 Levels:[] Resource:{ID:1 Name:}} Kind:overrides Effective:false Lookup:false Key:[] Version:2 Revision:0 Deep:false Reveal:true} known=[]; Answer {Target:{Environment:9 Levels:[] Resource:{ID:1 Name:}} Kind:overrides Effective:false Lookup:false Key:[] Version:1 Revision:0 Deep:false Reveal:true} known=[]`},
+		`Answer {Target:{Environment:9 Levels:[] Resource:{ID:1 Name:}} Kind:overrides Effective:false Lookup:false ` +
+			`Key:[] Version:2 Revision:0 Deep:false Reveal:true} known=[]; Answer {Target:{Environment:9 Levels:[] ` +
+			`Resource:{ID:1 Name:}} Kind:overrides Effective:false Lookup:false Key:[] Version:1 Revision:0 Deep:false ` +
+			`Reveal:true} known=[]`},
 	{`POST environments/9/resources/1/values/rollback`, `{"version":2}`, 200, ``,
 		`Write Rollback{"Environment":9,"Levels":[],"Resource":{"ID":1,"Name":""},"Kind":"values","Version":2,"Revision":0} by=ann message="" dry=false`},
 	{`POST environments/9/resources/1/override/rollback`, `{"revision":2}`, 200, ``,
@@ -127,14 +140,18 @@ var routeCases = []struct {
 		200, ``, `Write Bulk{"Writes":[{"Environment":9,"Levels":[],"Resource":{"ID":5,"Name":""},"Kind":"values","Value":{},"IfMatch":null,"Register":true},{"Environment":9,"Levels":[],"Resource":{"ID":0,"Name":"override/node"},"Kind":"values","Value":{"a":1.0},"IfMatch":null,"Register":true},{"Environment":9,"Levels":[],"Resource":{"ID":0,"Name":"override/node"},"Kind":"overrides","Value":{},"IfMatch":null,"Register":false}]} by=ann message="" dry=false`},
 	{`GET environments/9/nodes/1/hiera/data?resources=a/b,c&merge=deep&knockout_prefix=--&sort_merged_arrays=1&merge_hash_arrays`, ``, 200, `{"a":1.0}`, `Hiera {Environment:9 Levels:[{Level:nodes Value:1}] Resources:[a/b c] Merge:{Strategy:deep KnockoutPrefix:-- SortMergedArrays:true MergeHashArrays:true} Keys:[] Reveal:true} known=[]`},
 	{`GET environments/9/hiera/lookup/a?resources=c`, ``, 200, `{"value":1.0}`,
-		`Hiera {Environment:9 Levels:[] Resources:[c] Merge:{Strategy:first KnockoutPrefix: SortMergedArrays:false MergeHashArrays:false} Keys:[a] Reveal:true} known=[]`},
+		`Hiera {Environment:9 Levels:[] Resources:[c] Merge:{Strategy:first KnockoutPrefix: SortMergedArrays:false ` +
+			`MergeHashArrays:false} Keys:[a] Reveal:true} known=[]`},
 	{`GET environments/9/hiera/lookup/a?resources=c&raw`, ``, 200, `1.0`,
-		`Hiera {Environment:9 Levels:[] Resources:[c] Merge:{Strategy:first KnockoutPrefix: SortMergedArrays:false MergeHashArrays:false} Keys:[a] Reveal:true} known=[]`},
+		`Hiera {Environment:9 Levels:[] Resources:[c] Merge:{Strategy:first KnockoutPrefix: SortMergedArrays:false ` +
+			`MergeHashArrays:false} Keys:[a] Reveal:true} known=[]`},
 	{`GET environments/9/hiera/lookup/b.%22c.d%22?resources=c`, ``, 404,
 		`{"msg":"key \"b.\\\"c.d\\\"\": none of c has it"}`,
-		`Hiera {Environment:9 Levels:[] Resources:[c] Merge:{Strategy:first KnockoutPrefix: SortMergedArrays:false MergeHashArrays:false} Keys:[b."c.d"] Reveal:true} known=[]`},
+		`Hiera {Environment:9 Levels:[] Resources:[c] Merge:{Strategy:first KnockoutPrefix: SortMergedArrays:false ` +
+			`MergeHashArrays:false} Keys:[b."c.d"] Reveal:true} known=[]`},
 	{`POST environments/9/hiera/lookup`, `{"keys":["a","b"],"resources":["c"],"merge":"unique","sort_merged_arrays":true}`,
-		200, `{"a":1.0}`, `Hiera {Environment:9 Levels:[] Resources:[c] Merge:{Strategy:unique KnockoutPrefix: SortMergedArrays:true MergeHashArrays:false} Keys:[a b] Reveal:true} known=[]`},
+		200, `{"a":1.0}`, `Hiera {Environment:9 Levels:[] Resources:[c] Merge:{Strategy:unique KnockoutPrefix: ` +
+			`SortMergedArrays:true MergeHashArrays:false} Keys:[a b] Reveal:true} known=[]`},
 	{`GET history?environment=9&before=8&limit=5000`, ``, 200,
 		`[{"revision":7,"time":"2026-11-21T12:00:00Z","author":"ann","message":"why","changes":[{"what":"values","did":"changed","environment":9,"levels":[{"level":"nodes","value":"1"}],"resource":1,"version":3}]}]`, `Records {Environment:9 Before:8 Limit:1000}`},
 	{`GET history/7`, ``, 200,

@@ -53,7 +53,7 @@ func getHieraData(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return c.giveAnswer(a.backend.Hiera(c.Context(), q, c.known()))
+	return c.answerQuery(a.backend.Hiera(c.Context(), q, c.known()))
 }
 
 func getHieraKey(a *api, c *call) (reply, error) {
@@ -67,7 +67,7 @@ func getHieraKey(a *api, c *call) (reply, error) {
 	}
 	q.Keys = []string{c.name}
 	got, err := a.backend.Hiera(c.Context(), q, c.known())
-	r, err := c.giveAnswer(got, err)
+	r, err := c.answerQuery(got, err)
 	if err != nil || got.Body == nil { // the caller has it
 		return r, err
 	}
@@ -107,5 +107,5 @@ func postHieraLookup(a *api, c *call) (reply, error) {
 	if err := checkHiera(&q); err != nil {
 		return reply{}, err
 	}
-	return c.giveAnswer(a.backend.Hiera(c.Context(), q, nil))
+	return c.answerQuery(a.backend.Hiera(c.Context(), q, nil))
 }

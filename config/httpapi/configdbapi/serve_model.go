@@ -13,7 +13,7 @@ import (
 
 func getComponents(a *api, c *call) (reply, error) {
 	all, err := a.backend.Components(c.Context(), c.reveals())
-	r, err := give(each(all, wholeComponent), err)
+	r, err := answer(each(all, wholeComponent), err)
 	for _, one := range all {
 		r.Secret = r.Secret || c.shows(one.Definitions...)
 	}
@@ -27,7 +27,7 @@ func (c *call) shows(ds ...model.Definition) bool {
 
 func getComponent(a *api, c *call) (reply, error) {
 	one, err := a.backend.Component(c.Context(), c.id, c.reveals())
-	r, err := give(wholeComponent(one), err)
+	r, err := answer(wholeComponent(one), err)
 	r.Secret = c.shows(one.Definitions...)
 	return r, err
 }
@@ -73,17 +73,17 @@ func (a *api) create(c *call, w model.Write, f *fields, show func(id int64) (rep
 	}
 	done, err := a.written(c, w)
 	if err != nil || c.Entry.DryRun {
-		return judged(done, err)
+		return validated(done, err)
 	}
 	r, err := show(done.ID)
-	r.Wrote = done.Revision
+	r.Revision = done.Revision
 	r.Add("Location", c.prefix+c.path+"/"+strconv.FormatInt(done.ID, 10))
 	return numbered(r, 0, done.Revision), err
 }
 
-// judged is what a write would have changed.
-func judged(done model.Written, err error) (reply, error) {
-	r, err := give(Done{Revision: done.Revision, Changed: done.Changed, Changes: list(done.Changes)}, err)
+// validated is what a write would have changed.
+func validated(done model.Written, err error) (reply, error) {
+	r, err := answer(Done{Revision: done.Revision, Changed: done.Changed, Changes: list(done.Changes)}, err)
 	r.Status = http.StatusOK
 	return numbered(r, 0, done.Revision), err
 }
@@ -92,24 +92,24 @@ func judged(done model.Written, err error) (reply, error) {
 func (a *api) change(c *call, w model.Write) (reply, error) {
 	done, err := a.written(c, w)
 	if err != nil || c.Entry.DryRun {
-		return judged(done, err)
+		return validated(done, err)
 	}
-	return numbered(reply{ETag: done.ETag, Wrote: wrote(done)}, done.Version, done.Revision), nil
+	return numbered(reply{ETag: done.ETag, Revision: revisionOf(done)}, done.Version, done.Revision), nil
 }
 
-func wrote(done model.Written) uint64 {
+func revisionOf(done model.Written) uint64 {
 	if !done.Changed {
 		return 0
 	}
 	return done.Revision
 }
 
-// tell does a write that is answered with what it changed.
-func (a *api) tell(c *call, w model.Write) (reply, error) {
+// write does a write that is answered with what it changed.
+func (a *api) write(c *call, w model.Write) (reply, error) {
 	done, err := a.written(c, w)
-	r, err := judged(done, err)
+	r, err := validated(done, err)
 	if !c.Entry.DryRun {
-		r.ETag, r.Wrote = done.ETag, wrote(done)
+		r.ETag, r.Revision = done.ETag, revisionOf(done)
 		r = numbered(r, done.Version, 0)
 	}
 	return r, err
@@ -171,14 +171,14 @@ func getDefinitions(a *api, c *call) (reply, error) {
 		component = &of
 	}
 	all, err := a.backend.Definitions(c.Context(), component, c.reveals())
-	r, err := give(list(all), err)
+	r, err := answer(list(all), err)
 	r.Secret = c.shows(all...)
 	return r, err
 }
 
 func getDefinition(a *api, c *call) (reply, error) {
 	one, err := a.backend.Definition(c.Context(), c.id, c.reveals())
-	r, err := give(one, err)
+	r, err := answer(one, err)
 	r.Secret = c.shows(one)
 	return r, err
 }
@@ -222,7 +222,7 @@ func deleteDefinition(a *api, c *call) (reply, error) {
 
 func getSecrets(a *api, c *call) (reply, error) {
 	all, err := a.backend.Secrets(c.Context(), c.id)
-	return give(Secrets{list(all)}, err)
+	return answer(Secrets{list(all)}, err)
 }
 
 func putSecrets(a *api, c *call) (reply, error) {
@@ -254,7 +254,7 @@ func contentKeys(op configdb.KeysOp) func(*api, *call) (reply, error) {
 		}
 		defer done()
 		found, err := Meter(c.Context()).Get(edit, d.Content)
-		r, err := give(list(found), err)
+		r, err := answer(list(found), err)
 		r.Secret = c.shows(d)
 		return r, err
 	}
@@ -274,7 +274,7 @@ func (a *api) readKeys(c *call, op configdb.KeysOp) (configdb.KeysEdit, error) {
 
 func getEnvironments(a *api, c *call) (reply, error) {
 	all, err := a.backend.Environments(c.Context())
-	return give(each(all, wholeEnvironment), err)
+	return answer(each(all, wholeEnvironment), err)
 }
 
 func wholeEnvironment(e model.Environment) model.Environment {
@@ -284,7 +284,7 @@ func wholeEnvironment(e model.Environment) model.Environment {
 
 func getEnvironment(a *api, c *call) (reply, error) {
 	one, err := a.backend.Environment(c.Context(), c.id)
-	return give(wholeEnvironment(one), err)
+	return answer(wholeEnvironment(one), err)
 }
 
 func postEnvironment(a *api, c *call) (reply, error) {
@@ -330,7 +330,7 @@ func deleteEnvironment(a *api, c *call) (reply, error) {
 
 func getLevels(a *api, c *call) (reply, error) {
 	all, err := a.backend.Levels(c.Context(), c.environment)
-	return give(each(all, wholeLevel), err)
+	return answer(each(all, wholeLevel), err)
 }
 
 func wholeLevel(l model.Level) model.Level {
@@ -340,7 +340,7 @@ func wholeLevel(l model.Level) model.Level {
 
 func getLevel(a *api, c *call) (reply, error) {
 	one, err := a.backend.Level(c.Context(), c.environment, refOf(c.name))
-	return give(wholeLevel(one), err)
+	return answer(wholeLevel(one), err)
 }
 
 func putLevel(a *api, c *call) (reply, error) {

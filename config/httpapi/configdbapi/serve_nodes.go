@@ -9,11 +9,11 @@ import (
 
 func getNodes(a *api, c *call) (reply, error) {
 	all, err := a.backend.Nodes(c.Context(), c.environment)
-	return give(list(all), err)
+	return answer(list(all), err)
 }
 
 func getNode(a *api, c *call) (reply, error) {
-	return give(a.backend.Node(c.Context(), c.environment, c.name))
+	return answer(a.backend.Node(c.Context(), c.environment, c.name))
 }
 
 func putNode(a *api, c *call) (reply, error) {

@@ -24,7 +24,7 @@ func getHalf(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return c.giveAnswer(a.backend.Answer(c.Context(), q, c.known()))
+	return c.answerQuery(a.backend.Answer(c.Context(), q, c.known()))
 }
 
 // halfQuery reads what is asked of a half. That effective and show_lookup are there
@@ -97,9 +97,9 @@ func putHalf(a *api, c *call) (reply, error) {
 
 // representation is what a PUT has stored, in the place of nothing.
 func (a *api) representation(c *call, r reply) (reply, error) {
-	out, err := c.giveAnswer(a.backend.Answer(c.Context(),
+	out, err := c.answerQuery(a.backend.Answer(c.Context(),
 		model.Query{Target: c.place(), Kind: c.kind, Reveal: c.reveals()}, nil))
-	out.Status, out.Wrote = http.StatusOK, r.Wrote
+	out.Status, out.Revision = http.StatusOK, r.Revision
 	out.Add("Preference-Applied", "return=representation")
 	return out, err
 }
@@ -115,7 +115,8 @@ func (a *api) byID(c *call) (reply, error) {
 		_, _ = io.Copy(io.Discard, io.LimitReader(c.Body, MaxBody)) // nobody needs it
 	}
 	where := c.location(d.ID, a.proxied)
-	r, err := give(Message{"resource_definition " + config.Quote(c.resource.Name) + " has the id " + decimal(d.ID) + ": " +
+	r, err := answer(Message{"resource_definition " + config.Quote(c.resource.Name) + " has the id " + decimal(d.ID) +
+		": " +
 		where}, nil)
 	r.Status = http.StatusPermanentRedirect
 	r.Add("Location", where)
@@ -143,7 +144,7 @@ func halfKeys(op configdb.KeysOp) func(*api, *call) (reply, error) {
 		case err != nil:
 			return reply{}, err
 		case op == configdb.KeysGet:
-			return c.giveAnswer(a.backend.Keys(c.Context(), model.Query{Target: c.place(), Kind: c.kind, Reveal: c.reveals()},
+			return c.answerQuery(a.backend.Keys(c.Context(), model.Query{Target: c.place(), Kind: c.kind, Reveal: c.reveals()},
 				edit))
 		}
 		bound, err := c.ifMatch()
@@ -180,16 +181,16 @@ func (c *call) before() (before uint64, limit int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	most, given, err := c.count("limit")
+	maximum, given, err := c.count("limit")
 	switch {
 	case err != nil:
 		return 0, 0, err
-	case given && most == 0:
+	case given && maximum == 0:
 		return 0, 0, refuse(http.StatusBadRequest, "limit: invalid value 0: must be a number from 1")
-	case !given || most > maxListed:
-		most = maxListed
+	case !given || maximum > maxListed:
+		maximum = maxListed
 	}
-	return before, int(most), nil
+	return before, int(maximum), nil
 }
 
 func getVersions(a *api, c *call) (reply, error) {
@@ -199,7 +200,7 @@ func getVersions(a *api, c *call) (reply, error) {
 	}
 	all, err := a.backend.Versions(c.Context(),
 		model.VersionsQuery{Target: c.place(), Kind: c.kind, Before: before, Limit: limit})
-	return give(list(all), err)
+	return answer(list(all), err)
 }
 
 func postRollback(a *api, c *call) (reply, error) {
@@ -215,7 +216,7 @@ func postRollback(a *api, c *call) (reply, error) {
 	if f.err != nil {
 		return reply{}, f.err
 	}
-	return a.tell(c, w)
+	return a.write(c, w)
 }
 
 func postPlaceRollback(a *api, c *call) (reply, error) {
@@ -231,7 +232,7 @@ func postPlaceRollback(a *api, c *call) (reply, error) {
 	if f.err != nil {
 		return reply{}, f.err
 	}
-	return a.tell(c, w)
+	return a.write(c, w)
 }
 
 // postBulk writes several resources of one place. A node uploads values only.
@@ -280,5 +281,5 @@ func postBulk(a *api, c *call) (reply, error) {
 	if err := a.register(c); err != nil {
 		return reply{}, err
 	}
-	return a.tell(c, w)
+	return a.write(c, w)
 }

@@ -14,7 +14,7 @@ import (
 // computing is a backend whose reads give their turn back, and of which something is made still then.
 type computing struct {
 	*fake
-	now, most *atomic.Int64
+	now, limit *atomic.Int64
 }
 
 func (b computing) Components(ctx context.Context, _ bool) ([]model.Component, error) {
@@ -23,8 +23,8 @@ func (b computing) Components(ctx context.Context, _ bool) ([]model.Component, e
 		return nil, err
 	}
 	done()
-	if n := b.now.Add(1); n > b.most.Load() {
-		b.most.Store(n)
+	if n := b.now.Add(1); n > b.limit.Load() {
+		b.limit.Store(n)
 	}
 	time.Sleep(time.Second)
 	b.now.Add(-1)
@@ -46,10 +46,10 @@ func TestAReadKeepsItsTurn(t *testing.T) {
 				t.Error(code)
 			}
 		}
-		if n := b.most.Load(); n != 1 {
+		if n := b.limit.Load(); n != 1 {
 			t.Errorf("%d reads of one caller were computed at a time", n)
 		}
-		if done, err := h.(*api).Turns.Take(t.Context(), rest.HolderOf("viewer", Viewer, "")); err != nil {
+		if done, err := h.(*api).Turns.Acquire(t.Context(), rest.HolderOf("viewer", Viewer, "")); err != nil {
 			t.Error(err)
 		} else {
 			done()

@@ -15,8 +15,8 @@ import (
 const (
 	nodeRate  = 16 << 10 // bytes a second, in the long run
 	nodeBurst = 16 << 20 // and at once
-	// mostNodes is how many are remembered: some 170 bytes each.
-	mostNodes = 100_000
+	// maxNodes is how many are remembered: some 170 bytes each.
+	maxNodes = 100_000
 	// eachWrite is what a write costs beside its documents: its record in the history, and keys.
 	eachWrite = 1 << 10
 )

@@ -23,7 +23,7 @@ func getHistory(a *api, c *call) (reply, error) {
 		return reply{}, err
 	}
 	all, err := a.backend.Records(c.Context(), model.RecordsQuery{Environment: int64(of), Before: before, Limit: limit})
-	return give(each(all, wholeRecord), err)
+	return answer(each(all, wholeRecord), err)
 }
 
 func wholeRecord(r model.Record) model.Record {
@@ -40,7 +40,7 @@ func getRevision(a *api, c *call) (reply, error) {
 	if len(all) == 0 || all[0].Revision != n {
 		return reply{}, refuse(http.StatusNotFound, "revision %d: there is none", n)
 	}
-	return give(wholeRecord(all[0]), nil)
+	return answer(wholeRecord(all[0]), nil)
 }
 
 // interest is what a watch tells of.
@@ -69,7 +69,7 @@ func getWatch(a *api, c *call) (reply, error) {
 	r := reply{Events: true, Done: leave}
 	r.Stream = func(ctx context.Context, w io.Writer) error {
 		still := rest.WhileKnown{Writer: w, Known: func() bool { return a.still(asked.WithContext(ctx), c.caller) }}
-		if err := a.tellAll(ctx, since, of, still); err != nil && ctx.Err() == nil {
+		if err := a.writeEvents(ctx, since, of, still); err != nil && ctx.Err() == nil {
 			a.Failed(asked.Method, path, err)
 		}
 		return nil
@@ -147,8 +147,8 @@ func (a *api) since(c *call) (uint64, error) {
 	return n, nil
 }
 
-// tellAll tells of each revision that somebody is interested in.
-func (a *api) tellAll(ctx context.Context, since uint64, of interest, w io.Writer) error {
+// writeEvents tells of each revision that somebody is interested in.
+func (a *api) writeEvents(ctx context.Context, since uint64, of interest, w io.Writer) error {
 	return rest.Beating(ctx, w, func(ctx context.Context, tell func([]byte) error) error {
 		if err := tell([]byte(": watching\n\n")); err != nil {
 			return err

@@ -79,13 +79,13 @@ func change(environment, resource int64, level, value string) model.Change {
 
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{news: make(chan model.Record)}
+		f := &fake{pending: make(chan model.Record)}
 		s, ended, leave := watching(Handler(f, door{}), "watch?since=3", nil)
 		if got := s.taken(); got != ": watching\n\n" || s.code != 200 || s.h.Get("Content-Type") != "text/event-stream" ||
 			s.h.Get("Content-Length") != "" {
 			t.Errorf("%q %d %v", got, s.code, s.h)
 		}
-		f.news <- record
+		f.pending <- record
 		if got := s.taken(); got != "id: 7\nevent: revision\ndata: "+
 			`{"revision":7,"time":"2026-11-21T12:00:00Z","author":"ann","message":"why","changes":[{"what":"values","did":"changed","environment":9,"levels":[{"level":"nodes","value":"1"}],"resource":1,"version":3}]}`+"\n\n" {
 			t.Errorf("%q", got)
@@ -167,11 +167,11 @@ func TestWatchFilters(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{news: make(chan model.Record)}
+		f := &fake{pending: make(chan model.Record)}
 		s, ended, leave := watching(Handler(f, door{}), "watch?since=0&environment=9", nil)
 		s.taken()
-		f.news <- model.Record{Revision: 4, Changes: []model.Change{change(8, 1, "", "")}}
-		f.news <- model.Record{Revision: 5, Changes: []model.Change{change(8, 1, "", ""), change(9, 1, "", "")}}
+		f.pending <- model.Record{Revision: 4, Changes: []model.Change{change(8, 1, "", "")}}
+		f.pending <- model.Record{Revision: 5, Changes: []model.Change{change(8, 1, "", ""), change(9, 1, "", "")}}
 		if got := s.taken(); strings.Count(got, "event:") != 1 || !strings.Contains(got, "id: 5\n") ||
 			strings.Contains(got, `"environment":8`) {
 			t.Errorf("%q", got)
@@ -195,19 +195,19 @@ func TestAWatchEnds(t *testing.T) {
 		synctest.Wait()
 		down()
 		<-ended
-		f := &fake{news: make(chan model.Record)}
-		var told error
-		s, ended, leave := watching(Handler(f, door{}, rest.WithFailures(func(_, _ string, err error) { told = err })),
+		f := &fake{pending: make(chan model.Record)}
+		var reported error
+		s, ended, leave := watching(Handler(f, door{}, rest.WithFailures(func(_, _ string, err error) { reported = err })),
 			"watch?since=0", nil)
 		defer leave()
 		synctest.Wait()
 		s.mu.Lock()
 		s.err = errors.New("gone")
 		s.mu.Unlock()
-		f.news <- record
+		f.pending <- record
 		<-ended
-		if told != nil {
-			t.Errorf("a reader that has gone is a failure: %v", told)
+		if reported != nil {
+			t.Errorf("a reader that has gone is a failure: %v", reported)
 		}
 	})
 }
@@ -233,7 +233,7 @@ func TestWatchesAreLimited(t *testing.T) {
 
 // A client goes on after the last revision that it had, however often the stream ends.
 func TestTheClientWatchesOn(t *testing.T) {
-	f := &fake{news: make(chan model.Record)}
+	f := &fake{pending: make(chan model.Record)}
 	server, down := context.WithCancel(context.Background())
 	h := Handler(f, door{}, rest.WithEnd(server))
 	var mu sync.Mutex
@@ -264,7 +264,7 @@ func TestTheClientWatchesOn(t *testing.T) {
 			return nil
 		})
 	}()
-	f.news <- record
+	f.pending <- record
 	<-seen
 	mu.Lock()
 	h = Handler(f, door{})
@@ -273,7 +273,7 @@ func TestTheClientWatchesOn(t *testing.T) {
 	<-returned
 	nine := record
 	nine.Revision = 9
-	f.news <- nine
+	f.pending <- nine
 	if err := <-ended; !errors.Is(err, enough) || len(got) != 2 {
 		t.Errorf("%v, got %v", err, got)
 	}
@@ -355,15 +355,15 @@ func (f fickle) Authenticate(r *http.Request) (Caller, error) {
 // Who is revoked hears nothing more of a watch that they have open.
 func TestAWatchEndsWithItsCallersAccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, gone := &fake{news: make(chan model.Record)}, &atomic.Bool{}
+		f, gone := &fake{pending: make(chan model.Record)}, &atomic.Bool{}
 		s, ended, leave := watching(Handler(f, fickle{gone: gone}), "watch?since=3", nil)
 		defer leave()
-		f.news <- record
+		f.pending <- record
 		if got := s.taken(); !strings.Contains(got, `"revision":7`) {
 			t.Errorf("before: %q", got)
 		}
 		gone.Store(true)
-		f.news <- record
+		f.pending <- record
 		<-ended
 		if got := s.taken(); got != "" {
 			t.Errorf("after: %q", got)

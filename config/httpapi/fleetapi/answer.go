@@ -22,8 +22,8 @@ import (
 // reply is what a call is answered with.
 type reply = rest.Reply
 
-// give is a value as the answer, or why there is none.
-func give[T any](v T, err error) (reply, error) {
+// answer is a value as the answer, or why there is none.
+func answer[T any](v T, err error) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
@@ -32,10 +32,10 @@ func give[T any](v T, err error) (reply, error) {
 }
 
 // done answers for what has nothing to tell.
-func done(err error) (reply, error) { return give(Nothing{}, err) }
+func done(err error) (reply, error) { return answer(Nothing{}, err) }
 
-// giveDocument is a document without a history as the answer: it is told apart by its digest.
-func giveDocument(d ops.Document, err error) (reply, error) {
+// answerDocument is a document without a history as the answer: it is told apart by its digest.
+func answerDocument(d ops.Document, err error) (reply, error) {
 	r, err := canonical(d, err)
 	if d.Digest != "" {
 		r.ETag = `"` + d.Digest + `"`
@@ -43,8 +43,8 @@ func giveDocument(d ops.Document, err error) (reply, error) {
 	return r, err
 }
 
-// giveVersioned is a document with a history: it is told apart by its revision.
-func giveVersioned(d ops.Document, err error) (reply, error) {
+// answerVersioned is a document with a history: it is told apart by its revision.
+func answerVersioned(d ops.Document, err error) (reply, error) {
 	r, err := canonical(d, err)
 	r.ETag = revisionTag(d.Revision)
 	return r, err
@@ -68,8 +68,8 @@ func canonical(d ops.Document, err error) (reply, error) {
 // revisionTag is the ETag of what was written last by a revision.
 func revisionTag(revision uint64) string { return `"` + strconv.FormatUint(revision, 10) + `"` }
 
-// settle gives an answer the status of its row, or "not modified".
-func settle(c *call, r reply) reply {
+// finishReply gives an answer the status of its row, or "not modified".
+func finishReply(c *call, r reply) reply {
 	r.Status = c.row.Status
 	if c.row.Effect == rest.Reads && !r.Lively {
 		r = r.Unless(c.Header.Values("If-None-Match"))
@@ -78,13 +78,13 @@ func settle(c *call, r reply) reply {
 	return r
 }
 
-// takeTurn takes the turn of a call that reads, whatever it reads, and keeps it. A stream is no answer that is made
+// acquireTurn takes the turn of a call that reads, whatever it reads, and keeps it. A stream is no answer that is made
 // and then given, and what changes something may wait long for others: each takes its turn for what it computes.
-func (c *call) takeTurn() error {
+func (c *call) acquireTurn() error {
 	if c.Turn == nil || c.row.Effect != rest.Reads || c.row.Events || c.row.Lines {
 		return nil
 	}
-	c.Turn.Keep()
+	c.Turn.Hold()
 	done, err := rest.Turn(c.Context())
 	if err == nil {
 		done() // it is kept

@@ -37,7 +37,7 @@ func (a *api) authenticate(r *http.Request) (caller Caller, err error) {
 	}
 	caller, known := a.backend.Known(hash)
 	if !known { // who is known does not wait for those at its address who guess
-		wait := a.guesses.Look(r.Context(), r.RemoteAddr, rest.TryToken, func() (wrong bool) {
+		wait := a.limiter.Check(r.Context(), r.RemoteAddr, rest.TryToken, func() (wrong bool) {
 			caller, err = a.backend.Authenticate(r.Context(), hash)
 			return errors.Is(err, ErrNoToken)
 		})

@@ -188,7 +188,7 @@ type Node struct {
 	Software   string     `json:"software,omitempty"`
 	Firmware   string     `json:"firmware,omitempty"`
 	Board      string     `json:"board,omitempty"`
-	Wanted     Running    `json:"wanted"`
+	Desired    Running    `json:"wanted"`
 	Running    Running    `json:"running"`
 	LastReport *time.Time `json:"lastReport,omitempty"`
 }

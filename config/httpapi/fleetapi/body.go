@@ -75,17 +75,17 @@ func (c *call) tooRich(text []byte, kind string) (n int, err error) {
 		return 0, rest.Refuse(rest.TypeTooLarge, "body: too large: must be at most %d KiB of YAML, JSON can have more",
 			maxYAML>>10)
 	}
-	most := maxValues
+	limit := maxValues
 	if c.row.Whole {
-		most = maxWholeValues
+		limit = maxWholeValues
 	}
 	n = config.CountValues(text)
 	if kind == "application/yaml" {
 		n += bytes.Count(text, []byte{'\n'})
 	}
-	if n > most {
+	if n > limit {
 		return n, rest.Refuse(rest.TypeTooLarge, "body: too many values (%d): must be at most %d: write it in parts", n,
-			most)
+			limit)
 	}
 	return n, nil
 }

@@ -247,7 +247,8 @@ func TestClientWrites(t *testing.T) {
 
 func TestClientErrorsAreThoseOfTheExitCodes(t *testing.T) {
 	faults := overridepkg.Faults{{Nodes: []string{"n1"}, Path: []string{"a", "b.c"}, Rule: "type", Layer: "node",
-		Problem: "invalid value 5", Expectation: "must be a string"}, {Path: []string{"z"}, Rule: "request", Problem: "is gone"}}
+		Problem: "invalid value 5", Expectation: "must be a string"},
+		{Path: []string{"z"}, Rule: "request", Problem: "is gone"}}
 	for _, c := range []struct {
 		err  error
 		kind error

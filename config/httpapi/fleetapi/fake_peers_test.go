@@ -15,7 +15,7 @@ func aPeer(name string) Peer {
 		Name: name, ID: "6f1c9f0e-0000-4000-8000-000000000001", Described: true, Clusters: []string{"lab"}, Online: true,
 		Health: "yellow",
 		Why:    "1 of 2 parameters are not in their final state", Counts: map[string]int{"Present": 1, "Creating": 1},
-		Wanted: "a:7", Applied: "a:6", LastReport: new(at), AgeSeconds: &age,
+		Desired: "a:7", Applied: "a:6", LastReport: new(at), AgeSeconds: &age,
 	}
 }
 
@@ -41,7 +41,7 @@ func (f *fake) Peer(_ context.Context, name string) (PeerDetail, error) {
 		Parameters: []PeerParameter{{ID: "bridge/x", Kind: "ethernet-bridge", Target: "present", State: "Creating",
 			Review: "no", Since: new(at), Dependencies: []string{"a"}}},
 	}
-	d.Why += f.news
+	d.Why += f.pending
 	if f.age > 0 {
 		d.AgeSeconds, d.LastReport = new(f.age), new(at.Add(time.Hour))
 	}

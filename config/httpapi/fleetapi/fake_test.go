@@ -31,7 +31,7 @@ type fake struct {
 	entered chan struct{}
 
 	changes chan func(*fake) // of peers, with mu; a closed one is a controller that ends
-	news    string           // that p1 isn't ready for, beside the rest
+	pending string           // that p1 isn't ready for, beside the rest
 	gone    bool             // p1 is
 	age     float64          // of p1's last report, seconds
 }

@@ -64,8 +64,8 @@ func WithTokens(hash func(text string) (string, error)) Option {
 // machine, so that no page on the web can ask by a name of its own that resolves to here.
 func WithNoAuth() Option { return func(a rest.API) { a.(*api).Local = true } }
 
-// WithGuesses shares the count of failed guesses with other doors of the same listener.
-func WithGuesses(g *rest.Guesses) Option { return func(a rest.API) { a.(*api).guesses = g } }
+// WithAuthLimiter shares the count of failed guesses with other doors of the same listener.
+func WithAuthLimiter(g *rest.AuthLimiter) Option { return func(a rest.API) { a.(*api).limiter = g } }
 
 // WithWarnings has /readyz tell, to whoever asks, what a person should look at.
 func WithWarnings(f func() []string) Option { return func(a rest.API) { a.(*api).warnings = f } }
@@ -83,7 +83,7 @@ type api struct {
 	ready    readiness
 	// described is made once: who has no token may ask for it, and each answer that is not read holds it.
 	described func() (reply, error)
-	guesses   *rest.Guesses // of who failed to say who it is, by address
+	limiter   *rest.AuthLimiter // of who failed to say who it is, by address
 }
 
 // call is one request on its way through the checks.
@@ -105,7 +105,7 @@ func own(c *rest.Call) *call { return c.Own.(*call) }
 // Handler serves the routes from b. Every answer is JSON, or lines or events of it, every error problem+json (RFC
 // 9457).
 func Handler(b Backend, opts ...Option) http.Handler {
-	a := &api{Frame: rest.NewFrame(DefaultLimits), backend: b, rows: table, guesses: rest.NewGuesses(),
+	a := &api{Frame: rest.NewFrame(DefaultLimits), backend: b, rows: table, limiter: rest.NewAuthLimiter(),
 		warnings: func() []string { return nil }}
 	a.TooMany = tooMany
 	a.Ending, a.end = context.WithCancel(context.Background()) //nolint:gosec // the server's shutdown calls it, or nobody
@@ -114,7 +114,7 @@ func Handler(b Backend, opts ...Option) http.Handler {
 	}
 	a.Open(a, DefaultLimits)
 	a.described = sync.OnceValues(func() (reply, error) {
-		return giveDocument(ops.Document{Object: describe(a.rows, a.Version)}, nil)
+		return answerDocument(ops.Document{Object: describe(a.rows, a.Version)}, nil)
 	})
 	return a
 }
@@ -137,7 +137,7 @@ func NewServer(h http.Handler) *http.Server {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame,
-			WriteByteTimeout: rest.AnswerWait},
+			WriteByteTimeout: rest.AnswerTimeout},
 	}
 	if a, is := h.(*api); is {
 		s.RegisterOnShutdown(a.end)
@@ -159,13 +159,13 @@ func (a *api) Answer(in *rest.Call) (reply, error) {
 	}
 	defer leave()
 	for _, check := range []func(*call) error{(*call).readQuery, a.await, a.mayReveal, a.readBody, a.intends,
-		(*call).takeTurn} {
+		(*call).acquireTurn} {
 		if err := check(c); err != nil {
 			return reply{}, err
 		}
 	}
 	r, err := c.row.Serve(a, c)
-	return settle(c, r), err
+	return finishReply(c, r), err
 }
 
 // intends refuses an act that can't go into the audit log.

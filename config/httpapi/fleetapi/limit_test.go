@@ -18,7 +18,8 @@ import (
 func TestRequestsInFlightAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{hold: make(chan struct{}), entered: make(chan struct{}, 3)}
-		h := Handler(f, WithTokens(fakeHash), rest.WithLimits(Limits{Rate: 1, Burst: 100, InFlight: 3, Deadline: time.Minute}))
+		h := Handler(f, WithTokens(fakeHash),
+			rest.WithLimits(Limits{Rate: 1, Burst: 100, InFlight: 3, Deadline: time.Minute}))
 		codes := make(chan int)
 		for range 3 {
 			go func() { codes <- ask(h, asked{method: "GET", target: Prefix + "nodes", token: "t-viewer"}).Code }()
@@ -97,7 +98,8 @@ func TestTheRateOfOneCallerIsLimited(t *testing.T) {
 func TestWhoTriesTokensKeepsNobodyOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
-		h := Handler(f, WithTokens(fakeHash), rest.WithLimits(Limits{InFlight: 2, Rate: 1000, Burst: 1000, Deadline: time.Minute}))
+		h := Handler(f, WithTokens(fakeHash),
+			rest.WithLimits(Limits{InFlight: 2, Rate: 1000, Burst: 1000, Deadline: time.Minute}))
 		from := func(address, token string) int {
 			r := httptest.NewRequest("GET", Prefix+"rollouts", nil)
 			r.RemoteAddr = address
@@ -106,7 +108,7 @@ func TestWhoTriesTokensKeepsNobodyOut(t *testing.T) {
 			h.ServeHTTP(w, r)
 			return w.Code
 		}
-		for i := range 3 * rest.GuessBurst {
+		for i := range 3 * rest.AuthBurst {
 			if code := from(fmt.Sprintf("10.0.0.1:%d", i+1), "t-guess"); code != 401 {
 				t.Fatalf("guess %d: %d", i, code)
 			}
@@ -144,12 +146,12 @@ func TestWhoTriesTokensKeepsNobodyOut(t *testing.T) {
 
 func TestReadiness(t *testing.T) {
 	f := &fake{err: errors.New("the store at secret:2379 is away")}
-	var told string
-	h := Handler(f, WithTokens(fakeHash), rest.WithFailures(func(_, _ string, err error) { told = err.Error() }))
+	var reported string
+	h := Handler(f, WithTokens(fakeHash), rest.WithFailures(func(_, _ string, err error) { reported = err.Error() }))
 	w := ask(h, asked{method: "GET", target: "/readyz"})
 	if p := problemIn(t, w); w.Code != 503 || w.Header().Get("Retry-After") != "5" ||
-		strings.Contains(p.Detail, "secret") || !strings.Contains(told, "secret") {
-		t.Errorf("%+v, the log heard %q", p, told)
+		strings.Contains(p.Detail, "secret") || !strings.Contains(reported, "secret") {
+		t.Errorf("%+v, the log heard %q", p, reported)
 	}
 	if w := ask(h, asked{method: "GET", target: "/livez"}); w.Code != 200 {
 		t.Errorf("/livez: %d", w.Code)
@@ -205,17 +207,17 @@ func TestServerLimits(t *testing.T) {
 func TestAConnectionIsThatOfItsCaller(t *testing.T) {
 	h := Handler(&fake{}, WithTokens(fakeHash))
 	for token, want := range map[string]struct {
-		code int
-		told string
+		code     int
+		reported string
 	}{"t-viewer": {503, "token:viewer-1"}, "t-nobody": {401, ""}} {
-		told := ""
+		reported := ""
 		r := httptest.NewRequest("GET", Prefix+"rollouts", nil)
 		r.Header.Set("Authorization", "Bearer "+token)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r.WithContext(rest.WithPlace(r.Context(),
-			func(caller string, _, _ bool) bool { told = caller; return false })))
-		if w.Code != want.code || told != want.told {
-			t.Errorf("%s: %d, told of %q", token, w.Code, told)
+			func(caller string, _, _ bool) bool { reported = caller; return false })))
+		if w.Code != want.code || reported != want.reported {
+			t.Errorf("%s: %d, told of %q", token, w.Code, reported)
 		}
 	}
 }
@@ -261,7 +263,8 @@ func TestAnAnswerThatNobodyReadsCostsLittle(t *testing.T) {
 func TestAnAdminHasAPlaceBesideViewers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{hold: make(chan struct{}), entered: make(chan struct{}, 8)}
-		h := Handler(f, WithTokens(fakeHash), rest.WithLimits(Limits{Rate: 100, Burst: 100, InFlight: 8, Deadline: time.Minute}))
+		h := Handler(f, WithTokens(fakeHash),
+			rest.WithLimits(Limits{Rate: 100, Burst: 100, InFlight: 8, Deadline: time.Minute}))
 		get := func(token string) int {
 			return ask(h, asked{method: "GET", target: Prefix + "nodes", token: token}).Code
 		}

@@ -23,9 +23,9 @@ var (
 	pAfter = param{Name: "after", Summary: "only those whose name comes after this one"}
 )
 
-// givePage answers with the part of a list, sorted by name, that a request asks for. Where more
+// answerPage answers with the part of a list, sorted by name, that a request asks for. Where more
 // follows the answer says how to ask for it.
-func givePage[T any](c *call, all []T, name func(T) string, err error) (reply, error) {
+func answerPage[T any](c *call, all []T, name func(T) string, err error) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
@@ -40,7 +40,7 @@ func givePage[T any](c *call, all []T, name func(T) string, err error) (reply, e
 		page = page[:limit]
 		last = name(page[limit-1])
 	}
-	r, err := give(page, nil)
+	r, err := answer(page, nil)
 	c.goOn(&r, "after", last)
 	return r, err
 }
@@ -106,13 +106,13 @@ func (c *Client) pages(ctx context.Context, path string, q url.Values,
 }
 
 // listAll reads all pages of a list; most is how many entries are enough, 0 for all.
-func listAll[T any](ctx context.Context, c *Client, path string, q url.Values, most int) ([]T, error) {
+func listAll[T any](ctx context.Context, c *Client, path string, q url.Values, limit int) ([]T, error) {
 	var out []T
 	err := c.pages(ctx, path, q, func(text []byte, _ http.Header) (bool, error) {
 		var page []T
 		err := json.Unmarshal(text, &page)
 		out = append(out, page...)
-		return most > 0 && len(out) >= most, err
+		return limit > 0 && len(out) >= limit, err
 	})
 	return out, err
 }

@@ -33,7 +33,7 @@ type Peer struct {
 	Ready      bool           `json:"ready"`
 	Why        string         `json:"why,omitempty"` // it is not ready, or not green
 	Counts     map[string]int `json:"counts"`        // parameters by state
-	Wanted     string         `json:"wanted,omitempty"`
+	Desired    string         `json:"wanted,omitempty"`
 	Applied    string         `json:"applied,omitempty"` // generation that it reports as fully applied
 	LastReport *time.Time     `json:"lastReport,omitempty"`
 	AgeSeconds *float64       `json:"ageSeconds,omitempty"` // of the last report

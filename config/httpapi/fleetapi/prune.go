@@ -27,7 +27,7 @@ func servePrune(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return give(a.backend.PruneHistory(c.Context(), c.Caller, before, c.flags["dryRun"]))
+	return answer(a.backend.PruneHistory(c.Context(), c.Caller, before, c.flags["dryRun"]))
 }
 
 // beforeOf reads a time, or an age.

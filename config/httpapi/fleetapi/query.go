@@ -141,14 +141,14 @@ func (c *call) readList(p param, got []string) (what, allowed string) {
 // tooMany says what is wrong with a list that is too long. Nodes are bounded by the header, and by those that there
 // are.
 func (c *call) tooMany(p param, items []string) (what, allowed string) {
-	most := maxListed
+	limit := maxListed
 	if c.row.Effect == rest.Writes {
-		most = maxUnset
+		limit = maxUnset
 	}
-	if p.Name == pNodes.Name || len(items) <= most {
+	if p.Name == pNodes.Name || len(items) <= limit {
 		return "", ""
 	}
-	return fmt.Sprintf("too many entries (%d)", len(items)), fmt.Sprintf("must be at most %d", most)
+	return fmt.Sprintf("too many entries (%d)", len(items)), fmt.Sprintf("must be at most %d", limit)
 }
 
 // once is a list without what stands in it before, in the order of the first.

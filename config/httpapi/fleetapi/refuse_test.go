@@ -55,14 +55,14 @@ func TestEveryErrorOfTheBackendIsAProblem(t *testing.T) {
 		{context.Canceled, rest.TypeTimeout, "", "no answer in time", ""},
 		{errors.New("a secret of the store"), rest.TypeInternal, "", "its log says why", ""},
 	} {
-		var told []string
+		var reported []string
 		h := Handler(&fake{err: c.err}, WithTokens(fakeHash),
-			rest.WithFailures(func(m, p string, err error) { told = append(told, m+" "+p+" "+err.Error()) }))
+			rest.WithFailures(func(m, p string, err error) { reported = append(reported, m+" "+p+" "+err.Error()) }))
 		for _, call := range []asked{
 			{method: "GET", target: Prefix + "nodes", token: "t-admin"},
 			{method: "PUT", target: Prefix + "layers/network", body: "{}", token: "t-admin"},
 		} {
-			told = nil
+			reported = nil
 			w := ask(h, call)
 			p := problemIn(t, w)
 			if p.Type != c.kind || !strings.Contains(p.Detail, c.detail) || strings.Contains(w.Body.String(), "secret") {
@@ -74,19 +74,20 @@ func TestEveryErrorOfTheBackendIsAProblem(t *testing.T) {
 			if got := fmt.Sprint(p.Errors); c.faults != "" && got != c.faults {
 				t.Errorf("%v: faults\n got    %s\n wanted %s", c.err, got, c.faults)
 			}
-			if (len(told) == 1) != (c.kind == rest.TypeInternal) {
-				t.Errorf("%v: the log heard %q", c.err, told)
+			if (len(reported) == 1) != (c.kind == rest.TypeInternal) {
+				t.Errorf("%v: the log heard %q", c.err, reported)
 			}
 		}
 	}
 }
 
 func TestAPanicOfTheBackendIsAnAnswer(t *testing.T) {
-	var told string
-	h := Handler(&fake{}, WithTokens(fakeHash), rest.WithFailures(func(_, _ string, err error) { told = err.Error() }))
+	var reported string
+	h := Handler(&fake{}, WithTokens(fakeHash), rest.WithFailures(func(_, _ string, err error) { reported = err.Error() }))
 	w := ask(h, asked{method: "GET", target: Prefix + "nodes/panic", token: "t-admin"})
-	if p := problemIn(t, w); w.Code != 500 || strings.Contains(p.Detail, "secret") || !strings.Contains(told, "secret") {
-		t.Errorf("%+v, the log heard %q", p, told)
+	if p := problemIn(t, w); w.Code != 500 || strings.Contains(p.Detail, "secret") ||
+		!strings.Contains(reported, "secret") {
+		t.Errorf("%+v, the log heard %q", p, reported)
 	}
 }
 

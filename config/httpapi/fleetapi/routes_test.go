@@ -65,9 +65,11 @@ var routeCases = []struct{ ask, body, heard string }{
 	{`DELETE layers/node/n1?paths=a.b,c`, ``,
 		`Write ops.Unset{Layer:node Keys:[[n1 a b] [n1 c]]} by=admin-1 message="" if=map[] dry=false`},
 	{`PUT layers/network?message=because`, `{"a":{"b":1152921504606846977}}`,
-		`Write ops.SetNetwork{Overrides:map[a:map[b:1152921504606846977]] Modify:false} by=admin-1 message="because" if=map[] dry=false`},
+		`Write ops.SetNetwork{Overrides:map[a:map[b:1152921504606846977]] Modify:false} by=admin-1 message="because" ` +
+			`if=map[] dry=false`},
 	{`PATCH layers/network?dryRun=1`, `{"a":{"b":1152921504606846977}}`,
-		`Write ops.SetNetwork{Overrides:map[a:map[b:1152921504606846977]] Modify:true} by=admin-1 message="" if=map[] dry=true`},
+		`Write ops.SetNetwork{Overrides:map[a:map[b:1152921504606846977]] Modify:true} by=admin-1 message="" if=map[] ` +
+			`dry=true`},
 	{`POST layers/network/actions`, `{"a":{"b":1152921504606846977}}`,
 		`Preview ops.SetNetwork{Overrides:map[a:map[b:1152921504606846977]] Modify:false} by=admin-1`},
 	{`POST layers/network/actions?modify=1`, `{"a":{"b":1152921504606846977}}`,
@@ -81,9 +83,11 @@ var routeCases = []struct{ ask, body, heard string }{
 	{`POST layers/node/actions?modify=1`, `{"n1":{"a":1.0}}`,
 		`Preview ops.SetNodes{Overrides:map[n1:map[a:1]] Modify:true} by=admin-1`},
 	{`PUT layers/node/n1?message=because`, `{"a":{"b":1152921504606846977}}`,
-		`Write ops.SetNodes{Overrides:map[n1:map[a:map[b:1152921504606846977]]] Modify:false} by=admin-1 message="because" if=map[] dry=false`},
+		`Write ops.SetNodes{Overrides:map[n1:map[a:map[b:1152921504606846977]]] Modify:false} by=admin-1 ` +
+			`message="because" if=map[] dry=false`},
 	{`PATCH layers/node/n1?dryRun=1`, `{"a":{"b":1152921504606846977}}`,
-		`Write ops.SetNodes{Overrides:map[n1:map[a:map[b:1152921504606846977]]] Modify:true} by=admin-1 message="" if=map[] dry=true`},
+		`Write ops.SetNodes{Overrides:map[n1:map[a:map[b:1152921504606846977]]] Modify:true} by=admin-1 message="" ` +
+			`if=map[] dry=true`},
 	{`POST layers/node/n1/actions`, `{"a":{"b":1152921504606846977}}`,
 		`Preview ops.SetNodes{Overrides:map[n1:map[a:map[b:1152921504606846977]]] Modify:false} by=admin-1`},
 	{`POST layers/node/n1/actions?modify=1`, `{"a":{"b":1152921504606846977}}`,
@@ -110,7 +114,8 @@ var routeCases = []struct{ ask, body, heard string }{
 	{`GET clusters/lab`, ``, `Cluster lab`},
 	{`GET clusters/lab/watch`, ``, `Cluster lab`},
 	{`PUT clusters/lab?dryRun=1`, `{"kind":"ClusterDescriptor","metadata":{"name":"lab"},"spec":{}}`,
-		`Write ops.Describe{Documents:[map[kind:ClusterDescriptor metadata:map[name:lab] spec:map[]]]} by=admin-1 message="" if=map[] dry=true`},
+		`Write ops.Describe{Documents:[map[kind:ClusterDescriptor metadata:map[name:lab] spec:map[]]]} by=admin-1 ` +
+			`message="" if=map[] dry=true`},
 	{`DELETE clusters/lab`, ``,
 		`Write ops.Undescribe{Kind:ClusterDescriptor Names:[lab]} by=admin-1 message="" if=map[] dry=false`},
 	{`POST clusters/lab/deploy`, ``, `Write ops.Deploy{Clusters:[lab]} by=admin-1 message="" if=map[] dry=false`},
@@ -124,29 +129,36 @@ var routeCases = []struct{ ask, body, heard string }{
 		`Write ops.EditTopology{Object:node Op:add Name: To: Document:map[name:x]} by=admin-1 message="" if=map[] dry=false`},
 	{`GET topology/nodes/n1`, ``, `Topology`},
 	{`PATCH topology/nodes/n1`, `{"pop_node":true}`,
-		`Write ops.EditTopology{Object:node Op:edit Name:n1 To: Document:map[pop_node:true]} by=admin-1 message="" if=map[] dry=false`},
+		`Write ops.EditTopology{Object:node Op:edit Name:n1 To: Document:map[pop_node:true]} by=admin-1 message="" ` +
+			`if=map[] dry=false`},
 	{`DELETE topology/nodes/n1`, ``,
 		`Write ops.EditTopology{Object:node Op:delete Name:n1 To: Document:map[]} by=admin-1 message="" if=map[] dry=false`},
 	{`POST topology/nodes/n1/rename`, `{"to":"new"}`,
-		`Write ops.EditTopology{Object:node Op:rename Name:n1 To:new Document:map[]} by=admin-1 message="" if=map[] dry=false`},
+		`Write ops.EditTopology{Object:node Op:rename Name:n1 To:new Document:map[]} by=admin-1 message="" if=map[] ` +
+			`dry=false`},
 	{`GET topology/links`, ``, `Topology`},
 	{`POST topology/links`, `{"name":"x"}`,
 		`Write ops.EditTopology{Object:link Op:add Name: To: Document:map[name:x]} by=admin-1 message="" if=map[] dry=false`},
 	{`GET topology/links/link-n1-n2`, ``, `Topology`},
 	{`PATCH topology/links/link-n1-n2`, `{"pop_node":true}`,
-		`Write ops.EditTopology{Object:link Op:edit Name:link-n1-n2 To: Document:map[pop_node:true]} by=admin-1 message="" if=map[] dry=false`},
+		`Write ops.EditTopology{Object:link Op:edit Name:link-n1-n2 To: Document:map[pop_node:true]} by=admin-1 ` +
+			`message="" if=map[] dry=false`},
 	{`DELETE topology/links/link-n1-n2`, ``,
-		`Write ops.EditTopology{Object:link Op:delete Name:link-n1-n2 To: Document:map[]} by=admin-1 message="" if=map[] dry=false`},
+		`Write ops.EditTopology{Object:link Op:delete Name:link-n1-n2 To: Document:map[]} by=admin-1 message="" ` +
+			`if=map[] dry=false`},
 	{`GET topology/sites`, ``, `Topology`},
 	{`POST topology/sites`, `{"name":"x"}`,
 		`Write ops.EditTopology{Object:site Op:add Name: To: Document:map[name:x]} by=admin-1 message="" if=map[] dry=false`},
 	{`GET topology/sites/roof`, ``, `Topology`},
 	{`PATCH topology/sites/roof`, `{"pop_node":true}`,
-		`Write ops.EditTopology{Object:site Op:edit Name:roof To: Document:map[pop_node:true]} by=admin-1 message="" if=map[] dry=false`},
+		`Write ops.EditTopology{Object:site Op:edit Name:roof To: Document:map[pop_node:true]} by=admin-1 message="" ` +
+			`if=map[] dry=false`},
 	{`DELETE topology/sites/roof`, ``,
-		`Write ops.EditTopology{Object:site Op:delete Name:roof To: Document:map[]} by=admin-1 message="" if=map[] dry=false`},
+		`Write ops.EditTopology{Object:site Op:delete Name:roof To: Document:map[]} by=admin-1 message="" if=map[] ` +
+			`dry=false`},
 	{`POST topology/sites/roof/rename`, `{"to":"new"}`,
-		`Write ops.EditTopology{Object:site Op:rename Name:roof To:new Document:map[]} by=admin-1 message="" if=map[] dry=false`},
+		`Write ops.EditTopology{Object:site Op:rename Name:roof To:new Document:map[]} by=admin-1 message="" if=map[] ` +
+			`dry=false`},
 	{`GET e2e/controller?reveal=1`, ``, `E2E controller true`},
 	{`PUT e2e/controller?replica=r1`, `{"a":1}`,
 		`Write ops.SetE2E{File:controller Config:map[a:1] Modify:false Replica:r1} by=admin-1 message="" if=map[] dry=false`},
@@ -185,7 +197,8 @@ var routeCases = []struct{ ask, body, heard string }{
 		`AddOperator bob viewer 2027-01-01 00:00:00 +0000 UTC by=admin-1`},
 	{`DELETE operators/bob`, ``, `RemoveOperator bob by=admin-1`},
 	{`POST import`, `{"network":{"a":1152921504606846977},"e2e":{"controller":{"b":2}}}`,
-		`Write ops.Import{Files:{Network:map[a:1152921504606846977] Nodes:map[] Auto:map[] Topology:map[] Metadata:map[] E2E:map[controller:map[b:2]]}} by=admin-1 message="" if=map[] dry=false`},
+		`Write ops.Import{Files:{Network:map[a:1152921504606846977] Nodes:map[] Auto:map[] Topology:map[] ` +
+			`Metadata:map[] E2E:map[controller:map[b:2]]}} by=admin-1 message="" if=map[] dry=false`},
 	{`GET export?reveal=1`, ``, `Export true`},
 	{`GET backup`, ``, `Backup unknown`},
 	{`GET /api/v1/openapi.json`, ``, ``},

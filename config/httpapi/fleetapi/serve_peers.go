@@ -7,37 +7,37 @@ import (
 
 func servePeers(a *api, c *call) (reply, error) {
 	ps, err := a.backend.Peers(c.Context())
-	return givePage(c, ps, func(p Peer) string { return p.Name }, err)
+	return answerPage(c, ps, func(p Peer) string { return p.Name }, err)
 }
 
 func serveClusters(a *api, c *call) (reply, error) {
 	cs, err := a.backend.Clusters(c.Context())
-	return givePage(c, cs, func(one Cluster) string { return one.Name }, err)
+	return answerPage(c, cs, func(one Cluster) string { return one.Name }, err)
 }
 
 func servePeer(a *api, c *call) (reply, error) {
-	d, err := lookAtPeer(a, c)
-	return giveLively(d, d.Revision, err)
+	d, err := readPeer(a, c)
+	return answerLive(d, d.Revision, err)
 }
 
 func serveCluster(a *api, c *call) (reply, error) {
-	d, err := lookAtCluster(a, c)
-	return giveLively(d, d.Revision, err)
+	d, err := readCluster(a, c)
+	return answerLive(d, d.Revision, err)
 }
 
-// giveLively is a state with the revision of its descriptor, which an If-Match takes. The state
+// answerLive is a state with the revision of its descriptor, which an If-Match takes. The state
 // changes without it.
-func giveLively[T any](v T, revision uint64, err error) (reply, error) {
-	r, err := give(v, err)
+func answerLive[T any](v T, revision uint64, err error) (reply, error) {
+	r, err := answer(v, err)
 	r.ETag, r.Lively = revisionTag(revision), true
 	return r, err
 }
 
-func lookAtPeer(a *api, c *call) (PeerDetail, error) {
+func readPeer(a *api, c *call) (PeerDetail, error) {
 	return a.backend.Peer(c.Context(), c.values["peer"])
 }
 
-func lookAtCluster(a *api, c *call) (ClusterDetail, error) {
+func readCluster(a *api, c *call) (ClusterDetail, error) {
 	return a.backend.Cluster(c.Context(), c.values["cluster"])
 }
 

@@ -24,15 +24,15 @@ const (
 
 func serveNodes(a *api, c *call) (reply, error) {
 	nodes, err := a.backend.Nodes(c.Context())
-	return givePage(c, nodes, func(n Node) string { return n.Name }, err)
+	return answerPage(c, nodes, func(n Node) string { return n.Name }, err)
 }
 
 func serveNode(a *api, c *call) (reply, error) {
-	return give(a.backend.Node(c.Context(), c.values["node"]))
+	return answer(a.backend.Node(c.Context(), c.values["node"]))
 }
 
 func serveConfig(a *api, c *call) (reply, error) {
-	return giveDocument(a.backend.Config(c.Context(), ops.ConfigQuery{
+	return answerDocument(a.backend.Config(c.Context(), ops.ConfigQuery{
 		Node: c.values["node"], Paths: c.paths["paths"], Reveal: c.flags["reveal"],
 		Versions: layers.Versions{Software: c.texts["sw"], Firmware: c.texts["fw"], Board: c.texts["board"]},
 	}))
@@ -45,7 +45,7 @@ func servePaths(a *api, c *call) (reply, error) {
 		q.Limit = pageLimit(c)
 	}
 	d, err := a.backend.Paths(c.Context(), q)
-	r, err := giveDocument(d, err)
+	r, err := answerDocument(d, err)
 	c.goOn(&r, "after", d.Next)
 	return r, err
 }
@@ -64,7 +64,7 @@ func serveExplain(a *api, c *call) (reply, error) {
 				Shadow{Layer: s.Layer.String(), Path: config.FormatPath(s.Path), Value: s.Value, By: by(s.By)})
 		}
 	}
-	return give(out, err)
+	return answer(out, err)
 }
 
 func by(r *history.Record) *By {
@@ -75,9 +75,9 @@ func by(r *history.Record) *By {
 }
 
 func serveLayer(l layers.Layer) func(*api, *call) (reply, error) {
-	give := giveDocument
+	give := answerDocument
 	if l >= layers.Auto {
-		give = giveVersioned
+		give = answerVersioned
 	}
 	return func(a *api, c *call) (reply, error) {
 		return give(a.backend.Layer(c.Context(), ops.LayerQuery{
@@ -94,28 +94,28 @@ func serveNodeLayer(a *api, c *call) (reply, error) {
 		ops.LayerQuery{Layer: layers.Node, Nodes: []string{node}, Reveal: c.flags["reveal"]})
 	d.Object, _ = d.Object[node].(config.Object)
 	d.Digest = "" // it is that of {node: …}
-	return giveVersioned(d, err)
+	return answerVersioned(d, err)
 }
 
 func serveMetadata(of string) func(*api, *call) (reply, error) {
 	return func(a *api, c *call) (reply, error) {
-		return giveDocument(a.backend.Metadata(c.Context(), of))
+		return answerDocument(a.backend.Metadata(c.Context(), of))
 	}
 }
 
 func serveE2E(file string) func(*api, *call) (reply, error) {
 	return func(a *api, c *call) (reply, error) {
-		return giveVersioned(a.backend.E2E(c.Context(), file, c.flags["reveal"]))
+		return answerVersioned(a.backend.E2E(c.Context(), file, c.flags["reveal"]))
 	}
 }
 
 func serveTopology(a *api, c *call) (reply, error) {
-	return giveTopology(a.backend.Topology(c.Context()))
+	return answerTopology(a.backend.Topology(c.Context()))
 }
 
-// giveTopology is never "not modified": what is alive changes without a revision.
-func giveTopology(d ops.Document, err error) (reply, error) {
-	r, err := giveVersioned(d, err)
+// answerTopology is never "not modified": what is alive changes without a revision.
+func answerTopology(d ops.Document, err error) (reply, error) {
+	r, err := answerVersioned(d, err)
 	r.Lively = true
 	return r, err
 }
@@ -127,7 +127,7 @@ func serveTopologyList(object string) func(*api, *call) (reply, error) {
 		if all == nil {
 			all = []any{}
 		}
-		return giveTopology(ops.Document{Object: config.Object{object + "s": all}, Revision: d.Revision}, err)
+		return answerTopology(ops.Document{Object: config.Object{object + "s": all}, Revision: d.Revision}, err)
 	}
 }
 
@@ -140,7 +140,7 @@ func serveTopologyObject(object string) func(*api, *call) (reply, error) {
 		all, _ := d.Object[object+"s"].([]any)
 		for _, one := range all {
 			if o, _ := one.(config.Object); o["name"] == c.values["name"] {
-				return giveTopology(ops.Document{Object: o, Revision: d.Revision}, nil)
+				return answerTopology(ops.Document{Object: o, Revision: d.Revision}, nil)
 			}
 		}
 		return reply{}, &ops.NotFoundError{What: object + " " + c.values["name"]}
@@ -157,7 +157,7 @@ func serveHistory(a *api, c *call) (reply, error) {
 		q.Layer = &l
 	}
 	es, err := a.backend.History(c.Context(), q)
-	r, err := give(es, err)
+	r, err := answer(es, err)
 	if n := len(es); n >= cmp.Or(q.Limit, fewEditions) && es[n-1].Number > 1 {
 		c.goOn(&r, "before", strconv.FormatUint(es[n-1].Number, 10))
 	}
@@ -175,7 +175,7 @@ func serveDiff(a *api, c *call) (reply, error) {
 			to = newest[0].Number
 		}
 	}
-	return give(a.diff(c.Context(), c.nums["from"], to))
+	return answer(a.diff(c.Context(), c.nums["from"], to))
 }
 
 func (a *api) diff(ctx context.Context, from, to uint64) ([]LayerDiff, error) {
@@ -221,7 +221,7 @@ func serveRevision(a *api, c *call) (reply, error) {
 		return reply{}, &history.NoRevisionError{Number: n}
 	}
 	changes, err := a.diff(c.Context(), n-1, n)
-	return give(EditionDetail{Edition: es[0], Changes: changes}, err)
+	return answer(EditionDetail{Edition: es[0], Changes: changes}, err)
 }
 
 func serveRollouts(a *api, c *call) (reply, error) {
@@ -229,7 +229,7 @@ func serveRollouts(a *api, c *call) (reply, error) {
 	for i := range rs {
 		rs[i] = summed(rs[i])
 	}
-	return give(rs, err)
+	return answer(rs, err)
 }
 
 // maxNamed is how many nodes a rollout in a list names: one route shows all of one rollout.
@@ -265,7 +265,7 @@ func serveRollout(a *api, c *call) (reply, error) {
 	for _, r := range rs {
 		if r.Revision == n {
 			r.FailedNodes, r.WaitingNodes = len(r.Failed), len(r.Waiting)
-			return give(r, nil)
+			return answer(r, nil)
 		}
 	}
 	return reply{}, &ops.NotFoundError{What: fmt.Sprintf("rollout of revision %d", n), Allowed: "the last ones are kept"}
@@ -276,20 +276,20 @@ func serveRolloutDetail(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return give(a.backend.ExplainRollout(c.Context(), n))
+	return answer(a.backend.ExplainRollout(c.Context(), n))
 }
 
 func servePreview(a *api, c *call) (reply, error) {
-	return give(a.backend.PreviewResult(c.Context(), c.values["id"]))
+	return answer(a.backend.PreviewResult(c.Context(), c.values["id"]))
 }
 
 func serveOperators(a *api, c *call) (reply, error) {
-	return give(a.backend.Operators(c.Context()))
+	return answer(a.backend.Operators(c.Context()))
 }
 
 func serveExport(a *api, c *call) (reply, error) {
 	files, revision, err := a.backend.Export(c.Context(), c.flags["reveal"])
-	return give(Exported{Revision: revision, Files: FromHistory(files)}, err)
+	return answer(Exported{Revision: revision, Files: FromHistory(files)}, err)
 }
 
 func serveBackup(a *api, c *call) (reply, error) {
@@ -297,7 +297,7 @@ func serveBackup(a *api, c *call) (reply, error) {
 	return reply{Stream: write, Kind: rest.JSONLines}, err
 }
 
-func serveLive(*api, *call) (reply, error) { return give(Alive{Status: "ok"}, nil) }
+func serveLive(*api, *call) (reply, error) { return answer(Alive{Status: "ok"}, nil) }
 
 // serveReady keeps why for the log: anybody may ask.
 func serveReady(a *api, c *call) (reply, error) {
@@ -310,5 +310,5 @@ func serveReady(a *api, c *call) (reply, error) {
 		p.Retry = 5 * time.Second
 		return reply{}, p
 	}
-	return give(Alive{Status: "ok", Warnings: a.warnings()}, nil)
+	return answer(Alive{Status: "ok", Warnings: a.warnings()}, nil)
 }

@@ -20,9 +20,9 @@ func (a *api) write(c *call, w ops.Write) (reply, error) {
 	done, err := a.backend.Write(c.Context(), WriteRequest{
 		Caller: c.Caller, Write: w, Message: c.texts["message"], IfMatch: bound, DryRun: c.flags["dryRun"],
 	})
-	r, err := give(done, err)
+	r, err := answer(done, err)
 	if done.Changed && !done.DryRun {
-		r.Wrote = done.Revision
+		r.Revision = done.Revision
 	}
 	return r, err
 }
@@ -49,7 +49,7 @@ func override(make writeOf, modify bool) func(*api, *call) (reply, error) {
 func preview(make writeOf) func(*api, *call) (reply, error) {
 	return func(a *api, c *call) (reply, error) {
 		p, err := a.backend.Preview(c.Context(), WriteRequest{Caller: c.Caller, Write: make(c, c.flags["modify"])})
-		r, err := give(p, err)
+		r, err := answer(p, err)
 		r.Add("Location", route("actions", p.ID))
 		return r, err
 	}
@@ -171,7 +171,7 @@ func serveAdopt(a *api, c *call) (reply, error) {
 
 func serveInvite(a *api, c *call) (reply, error) {
 	life, _ := time.ParseDuration(c.texts["life"]) // readQuery has looked; absent is 0
-	return give(a.backend.Invite(c.Context(), c.Caller, c.values["node"], life, c.flags["replace"]))
+	return answer(a.backend.Invite(c.Context(), c.Caller, c.values["node"], life, c.flags["replace"]))
 }
 
 func addOperator(a *api, c *call) (reply, error) {
@@ -180,7 +180,7 @@ func addOperator(a *api, c *call) (reply, error) {
 		return reply{}, err
 	}
 	text, err := a.backend.AddOperator(c.Context(), c.Caller, t)
-	r, err := give(NewOperator{OperatorToken: t, Token: text}, err)
+	r, err := answer(NewOperator{OperatorToken: t, Token: text}, err)
 	r.Add("Location", route("operators", t.Name))
 	return r, err
 }

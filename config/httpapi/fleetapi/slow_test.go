@@ -33,9 +33,9 @@ func (s slowly) Backup(context.Context, string) (func(context.Context, io.Writer
 
 // A backup over a slow line is whole, however long it takes.
 func TestALongBackupIsNotCutOff(t *testing.T) {
-	const most = 50 * time.Millisecond
-	s := NewServer(Handler(slowly{&fake{}, 2 * most}, WithNoAuth()))
-	s.WriteTimeout = most
+	const limit = 50 * time.Millisecond
+	s := NewServer(Handler(slowly{&fake{}, 2 * limit}, WithNoAuth()))
+	s.WriteTimeout = limit
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -32,11 +32,11 @@ func hardwareRows() []row {
 }
 
 func serveHardware(a *api, c *call) (reply, error) {
-	return give(a.backend.Hardware(c.Context()))
+	return answer(a.backend.Hardware(c.Context()))
 }
 
 func serveHardwareConfig(a *api, c *call) (reply, error) {
-	return giveDocument(a.backend.HardwareConfig(c.Context(), c.values["board"], c.texts["node"], c.flags["reveal"]))
+	return answerDocument(a.backend.HardwareConfig(c.Context(), c.values["board"], c.texts["node"], c.flags["reveal"]))
 }
 
 func acceptHardware(a *api, c *call) (reply, error) {

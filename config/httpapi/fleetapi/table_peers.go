@@ -26,7 +26,7 @@ func peerRows() []row {
 		{
 			Method: "GET", Path: "peers/{peer}/watch", Role: Viewer,
 			Summary: "the same at once and on each change, as server-sent events", Events: true,
-			Answer: reflect.TypeFor[PeerDetail](), Serve: watch(lookAtPeer, quietPeer),
+			Answer: reflect.TypeFor[PeerDetail](), Serve: watch(readPeer, quietPeer),
 		},
 	}
 	rows = append(rows, descriptorRows("peers/{peer}", "peer", "that no deployed cluster needs", peer.KindPeer,
@@ -41,7 +41,7 @@ func peerRows() []row {
 		row{
 			Method: "GET", Path: "clusters/{cluster}/watch", Role: Viewer,
 			Summary: "the same at once and on each change, as server-sent events", Events: true,
-			Answer: reflect.TypeFor[ClusterDetail](), Serve: watch(lookAtCluster, quietCluster),
+			Answer: reflect.TypeFor[ClusterDetail](), Serve: watch(readCluster, quietCluster),
 		},
 	)
 	rows = append(rows, descriptorRows("clusters/{cluster}", "cluster", "that is not deployed", peer.KindCluster,

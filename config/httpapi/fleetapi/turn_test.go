@@ -18,13 +18,13 @@ import (
 // computing is a backend that tells how many of a caller's reads are computed at a time.
 type computing struct {
 	*fake
-	now, most atomic.Int64
+	now, limit atomic.Int64
 }
 
 // take is a read that computes, and then takes the turn of its request as an actor does.
 func (b *computing) take(ctx context.Context) error {
-	if n := b.now.Add(1); n > b.most.Load() {
-		b.most.Store(n)
+	if n := b.now.Add(1); n > b.limit.Load() {
+		b.limit.Store(n)
 	}
 	defer b.now.Add(-1)
 	time.Sleep(time.Second)
@@ -64,7 +64,7 @@ func TestReadsAreComputedInTheTurnOfTheirCaller(t *testing.T) {
 				t.Error(code)
 			}
 		}
-		if n := b.most.Load(); n != 1 {
+		if n := b.limit.Load(); n != 1 {
 			t.Errorf("%d reads of one caller were computed at a time", n)
 		}
 		get("GET", "export", "t-viewer")
@@ -74,7 +74,7 @@ func TestReadsAreComputedInTheTurnOfTheirCaller(t *testing.T) {
 				t.Error(code)
 			}
 		}
-		if n := b.most.Load(); n != 2 {
+		if n := b.limit.Load(); n != 2 {
 			t.Errorf("an admin waited for a viewer: %d at a time", n)
 		}
 	})

@@ -24,25 +24,25 @@ var errEnough = errors.New("enough")
 func TestWatchTellsEachChangeOnce(t *testing.T) {
 	f := &fake{changes: make(chan func(*fake))}
 	c := clientOf(t, f, "t-viewer")
-	told := make(chan PeerDetail)
+	reported := make(chan PeerDetail)
 	ended := make(chan error)
 	go func() {
-		ended <- c.WatchPeer(t.Context(), "p1", func(d PeerDetail) error { told <- d; return nil })
+		ended <- c.WatchPeer(t.Context(), "p1", func(d PeerDetail) error { reported <- d; return nil })
 	}()
-	first := <-told
+	first := <-reported
 	want, _ := f.Peer(t.Context(), "p1")
 	if first.Name != "p1" || first.Why != want.Why || len(first.Parameters) != 1 || first.Revision != 4 ||
 		*first.AgeSeconds != 2.5 || first.Descriptor["kind"] != "PeerDescriptor" {
 		t.Errorf("at first %+v", first)
 	}
-	f.changes <- func(f *fake) { f.news = ": a" }
-	if d := <-told; d.Why != want.Why+": a" {
+	f.changes <- func(f *fake) { f.pending = ": a" }
+	if d := <-reported; d.Why != want.Why+": a" {
 		t.Errorf("after a change %+v", d)
 	}
 	f.changes <- func(*fake) {}              // nothing that shows
 	f.changes <- func(f *fake) { f.age = 9 } // a report that says the same
-	f.changes <- func(f *fake) { f.news = ": b" }
-	if d := <-told; d.Why != want.Why+": b" {
+	f.changes <- func(f *fake) { f.pending = ": b" }
+	if d := <-reported; d.Why != want.Why+": b" {
 		t.Errorf("after a change that does not show, and one that does: %+v", d)
 	}
 	f.changes <- func(f *fake) { f.gone = true }
@@ -209,8 +209,9 @@ func (w writer) Write(p []byte) (int, error) { return w(p) }
 func TestDescriptorIsWhatThePathNames(t *testing.T) {
 	h := Handler(&fake{}, WithTokens(fakeHash))
 	for body, says := range map[string]string{
-		`{"kind":"PeerDescriptor","metadata":{"name":"p2"}}`:    `metadata.name|invalid value "p2"|must be "p1" here`,
-		`{"kind":"ClusterDescriptor","metadata":{"name":"p1"}}`: `kind|invalid value "ClusterDescriptor"|must be "PeerDescriptor" here`,
+		`{"kind":"PeerDescriptor","metadata":{"name":"p2"}}`: `metadata.name|invalid value "p2"|must be "p1" here`,
+		`{"kind":"ClusterDescriptor","metadata":{"name":"p1"}}`: `kind|invalid value "ClusterDescriptor"|must be ` +
+			`"PeerDescriptor" here`,
 		`{}`: `kind|invalid value ""|must be "PeerDescriptor" here metadata.name|invalid value ""|must be "p1" here`,
 	} {
 		p := problemIn(t, ask(h, asked{method: "PUT", target: Prefix + "peers/p1", body: body, token: "t-operator"}))
@@ -315,7 +316,7 @@ func TestAWatchEndsWithItsCallersToken(t *testing.T) {
 		}
 	}
 	f.gone.Store(true)
-	f.changes <- func(f *fake) { f.news = ": a" }
+	f.changes <- func(f *fake) { f.pending = ": a" }
 	if more, err := io.ReadAll(lines); err != nil || strings.Contains(string(more), "data:") {
 		t.Errorf("after: %q %v", more, err)
 	}

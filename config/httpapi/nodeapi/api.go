@@ -47,7 +47,7 @@ type Readiness struct {
 type Backend interface {
 	// Apply stores doc, a whole node config, and returns when it is valid and stored. ErrConflict
 	// says that the node takes its config from a controller.
-	Apply(ctx context.Context, doc []byte, how How) (warnings []string, err error)
+	Apply(ctx context.Context, doc []byte, how ApplyOptions) (warnings []string, err error)
 	// Plan says what Apply would change, and changes nothing.
 	Plan(ctx context.Context, doc []byte) ([]Change, error)
 	// List returns all resources of one of Kinds. With *Incomplete what it did get comes along.
@@ -55,7 +55,7 @@ type Backend interface {
 	// Ready judges one of WaitKinds; an unknown id is Absent and no error.
 	Ready(ctx context.Context, kind, id string) (Readiness, error)
 	Looker
-	Ruler
+	Commander
 }
 
 // The bodies on the wire.

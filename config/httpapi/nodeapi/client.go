@@ -33,13 +33,13 @@ func NewClient(socket string) *Client {
 		}
 		return c, nil
 	}
-	return &Client{&rest.Client{Name: socket, Base: "http://edgespan", Most: maxAnswer, // every host is our socket
+	return &Client{&rest.Client{Name: socket, Base: "http://edgespan", Max: maxAnswer, // every host is our socket
 		Transport: &http.Transport{DialContext: dial, DisableCompression: true}, Authorize: func(*http.Request) {},
 		Refusal: problemError, Failed: func(err error) error { return failed(socket, err) }}}
 }
 
 // Apply stores doc as the node's whole config.
-func (c *Client) Apply(ctx context.Context, doc []byte, how How) (warnings []string, err error) {
+func (c *Client) Apply(ctx context.Context, doc []byte, how ApplyOptions) (warnings []string, err error) {
 	out, err := post[applied](ctx, c, "/v1/apply", how.query(), doc)
 	return out.Warnings, err
 }

@@ -70,7 +70,7 @@ func TestClientMirrorsTheBackend(t *testing.T) {
 	socket, _ := start(t, b)
 	c, ctx := client(t, socket), t.Context()
 
-	if got, err := c.Apply(ctx, []byte("{}"), How{}); err != nil || !reflect.DeepEqual(got, b.warnings) {
+	if got, err := c.Apply(ctx, []byte("{}"), ApplyOptions{}); err != nil || !reflect.DeepEqual(got, b.warnings) {
 		t.Errorf("Apply: %v, %v", got, err)
 	}
 	if got, err := c.Plan(ctx, []byte("{}")); err != nil || !reflect.DeepEqual(got, b.changes) {
@@ -99,7 +99,7 @@ func TestClientMirrorsTheBackend(t *testing.T) {
 func TestClientErrorsAreTyped(t *testing.T) {
 	for _, sent := range []error{rest.ErrConflict, rest.ErrBusy, rest.ErrNotFound, rest.ErrPermission} {
 		socket, _ := start(t, &fakeBackend{err: fmt.Errorf("store config: %w", sent)})
-		_, err := client(t, socket).Apply(t.Context(), []byte("{}"), How{})
+		_, err := client(t, socket).Apply(t.Context(), []byte("{}"), ApplyOptions{})
 		if !errors.Is(err, sent) || err.Error() != "store config: "+sent.Error() {
 			t.Errorf("sent %v, got %v", sent, err)
 		}
@@ -173,7 +173,7 @@ func TestADaemonThatHangsUpIsUnreachable(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	_, err = client(t, socket).Apply(t.Context(), []byte("{}"), How{})
+	_, err = client(t, socket).Apply(t.Context(), []byte("{}"), ApplyOptions{})
 	if !errors.Is(err, rest.ErrUnreachable) || !strings.HasPrefix(err.Error(), "daemon not reachable at "+socket+": ") ||
 		strings.Contains(err.Error(), freshSuffix) {
 		t.Errorf("got %v", err)
@@ -183,7 +183,7 @@ func TestADaemonThatHangsUpIsUnreachable(t *testing.T) {
 func TestTheClientRefusesADocumentThatTheDaemonWould(t *testing.T) {
 	b := populated()
 	socket, _ := start(t, b)
-	_, err := client(t, socket).Apply(t.Context(), make([]byte, MaxDocument+1), How{})
+	_, err := client(t, socket).Apply(t.Context(), make([]byte, MaxDocument+1), ApplyOptions{})
 	var rejected *rest.Rejected
 	if !errors.As(err, &rejected) || len(b.asked) != 0 {
 		t.Errorf("got %v, asked %v", err, b.asked)
@@ -236,7 +236,8 @@ func TestServeLeavesAForeignFileAlone(t *testing.T) {
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Serve(t.Context(), path, Handler(populated())); err == nil || !strings.Contains(err.Error(), "not a socket") {
+	if err := Serve(t.Context(), path, Handler(populated())); err == nil ||
+		!strings.Contains(err.Error(), "not a socket") {
 		t.Errorf("got %v", err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "mine" {

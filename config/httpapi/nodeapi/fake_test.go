@@ -8,7 +8,7 @@ import (
 // fakeBackend answers what a test tells it to and remembers what it was asked.
 type fakeBackend struct {
 	looker
-	how      How // of the last apply
+	how      ApplyOptions // of the last apply
 	held     bool
 	mu       sync.Mutex
 	asked    []string
@@ -35,7 +35,7 @@ func (f *fakeBackend) note(ctx context.Context, what string, doc []byte) error {
 	return f.err
 }
 
-func (f *fakeBackend) Apply(ctx context.Context, doc []byte, how How) ([]string, error) {
+func (f *fakeBackend) Apply(ctx context.Context, doc []byte, how ApplyOptions) ([]string, error) {
 	f.how = how
 	if err := f.note(ctx, "apply", doc); err != nil {
 		return nil, err

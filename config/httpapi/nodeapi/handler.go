@@ -92,7 +92,7 @@ func (a *api) apply(w http.ResponseWriter, r *http.Request) {
 		answerWith(w, planned{Changes: orEmpty(changes)}, err)
 		return
 	}
-	how, fault := howOf(r.URL.Query())
+	how, fault := parseApplyOptions(r.URL.Query())
 	if fault != "" {
 		answerProblem(w, rest.Refuse(rest.TypeBadRequest, "%s", fault))
 		return

@@ -206,12 +206,13 @@ func TestHowAConfigIsAppliedTravels(t *testing.T) {
 	b := populated()
 	socket, _ := start(t, b)
 	c := client(t, socket)
-	how := How{Local: true, Confirm: 90 * time.Second, By: "ann & co"}
+	how := ApplyOptions{Local: true, Confirm: 90 * time.Second, By: "ann & co"}
 	if _, err := c.Apply(t.Context(), []byte("{}"), how); err != nil || b.how != how {
 		t.Errorf("applied as %+v, %v; want %+v", b.how, err, how)
 	}
-	for _, wrong := range []How{{Confirm: time.Millisecond}, {Confirm: 25 * time.Hour}, {Confirm: -time.Second}} {
-		if _, err := c.Apply(t.Context(), []byte("{}"), wrong); err == nil || !strings.Contains(err.Error(), "confirm: invalid value") {
+	for _, wrong := range []ApplyOptions{{Confirm: time.Millisecond}, {Confirm: 25 * time.Hour}, {Confirm: -time.Second}} {
+		if _, err := c.Apply(t.Context(), []byte("{}"), wrong); err == nil ||
+			!strings.Contains(err.Error(), "confirm: invalid value") {
 			t.Errorf("%+v is answered with %v", wrong, err)
 		}
 	}

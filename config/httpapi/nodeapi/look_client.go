@@ -43,7 +43,7 @@ func (c *Client) Events(ctx context.Context, q EventQuery, emit func(Event) erro
 }
 
 // Watch gives what there is and every change of it.
-func (c *Client) Watch(ctx context.Context, kinds []string, emit func(Seen) error) error {
+func (c *Client) Watch(ctx context.Context, kinds []string, emit func(Observed) error) error {
 	return readLines(ctx, c, "/v1/watch", url.Values{"kinds": {strings.Join(kinds, ",")}}, true, emit)
 }
 

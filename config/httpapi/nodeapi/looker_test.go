@@ -9,7 +9,7 @@ type looker struct {
 	explain func(kind, id string) (Explanation, error)
 	diff    func(of string) ([]Difference, error)
 	happens []Event // told one by one; with Follow the stream then stays open
-	stream  []Seen
+	stream  []Observed
 	doctor  []Finding
 	asks    chan EventQuery // what Events was asked, if there is room
 }
@@ -38,7 +38,7 @@ func (l *looker) Events(ctx context.Context, q EventQuery, emit func(Event) erro
 	return nil
 }
 
-func (l *looker) Watch(ctx context.Context, _ []string, emit func(Seen) error) error {
+func (l *looker) Watch(ctx context.Context, _ []string, emit func(Observed) error) error {
 	for _, s := range l.stream {
 		if err := emit(s); err != nil {
 			return err

@@ -14,7 +14,8 @@ import (
 )
 
 // hostile are display names that mean something to a URL, a terminal, or a shell, or are endless.
-var hostile = []string{"..", ".", "/", "a/../b", "web/0", "x/ready", " ", "a b", "\x1b[31m\n\x00", "?a=b#c", "%2e%2e", "größe",
+var hostile = []string{"..", ".", "/", "a/../b", "web/0", "x/ready", " ", "a b", "\x1b[31m\n\x00", "?a=b#c", "%2e%2e",
+	"größe",
 	"ni/web", strings.Repeat("long ", 2<<10)}
 
 const (
@@ -56,17 +57,20 @@ func TestAnObjectIsFoundByItsDisplayName(t *testing.T) {
 		{"a name with a slash where no app has the part before it", []string{"db", "web/0"}, "app/web/0", "app/" + idB, nil},
 		{"what is no index belongs to the name", []string{"..", "../x"}, "app/../x", "app/" + idB, nil},
 		{"letters count", []string{"Web"}, "app/web", "not found", rest.ErrNotFound},
-		{"nothing has it", []string{"db"}, "app/web", "app web: not found: no app has this UUID or display name", rest.ErrNotFound},
+		{"nothing has it", []string{"db"}, "app/web", "app web: not found: no app has this UUID or display name",
+			rest.ErrNotFound},
 		{"none has no name", []string{"", ""}, "app/", "app/", nil},
 		{"two have it", []string{"web", "web"}, "app/web", "app web: matches 2 apps: use one of UUIDs " + idA + ", " + idB,
 			rest.ErrConflict},
-		{"two networks have it", []string{"web", "web"}, "ni/web", "ni web: matches 2 network instances: use one of UUIDs " + idA,
+		{"two networks have it", []string{"web", "web"}, "ni/web", "ni web: matches 2 network instances: use one of UUIDs " +
+			idA,
 			rest.ErrConflict},
 		{"many have it", many, "adapter/web/0", "00a and 2 more", rest.ErrConflict},
 		{"a name that is spelled as a UUID stands for nothing", []string{idB, "db"}, "app/" + idB, "app/" + idB, nil},
 		{"nor does one of a UUID that is none", []string{"A0000000-0000-4000-8000-0000000000ff"},
 			"app/A0000000-0000-4000-8000-0000000000ff", "app/A0000000-0000-4000-8000-0000000000ff", nil},
-		{"a spelling that UUIDs do not have is a name", []string{"db", "{" + idA + "}"}, "app/{" + idA + "}", "app/" + idB, nil},
+		{"a spelling that UUIDs do not have is a name", []string{"db", "{" + idA + "}"}, "app/{" + idA + "}", "app/" + idB,
+			nil},
 		{"ports have no other name", []string{"db"}, "port/db", "port/db", nil},
 		{"all objects", []string{"db"}, "", "", nil},
 	} {
@@ -122,7 +126,8 @@ func TestHostileDisplayNames(t *testing.T) {
 			t.Errorf("events %.20q: %v", name, err)
 		}
 		_, err := c.Get(ctx, "app", name+"!")
-		if !errors.Is(err, rest.ErrNotFound) || len(err.Error()) > 300 || strings.ContainsFunc(err.Error(), unicode.IsControl) {
+		if !errors.Is(err, rest.ErrNotFound) || len(err.Error()) > 300 ||
+			strings.ContainsFunc(err.Error(), unicode.IsControl) {
 			t.Errorf("get %.20q!: %v", name, err)
 		}
 	}
@@ -139,7 +144,8 @@ func TestHostileDisplayNames(t *testing.T) {
 func TestAUUIDIsNotLookedFor(t *testing.T) {
 	t.Parallel()
 	b := calling("web")
-	for _, of := range []string{"ni/" + idA, "app/" + strings.ToUpper(idA), "app/" + idA + "/0", "adapter/" + idA + "/0", "host",
+	for _, of := range []string{"ni/" + idA, "app/" + strings.ToUpper(idA), "app/" + idA + "/0", "adapter/" + idA + "/0",
+		"host",
 		"config", "port/wan", "actor/router"} {
 		if got, err := identified(context.Background(), b, of); got != of || err != nil || len(b.asked) > 0 {
 			t.Errorf("%s: %s, %v, asked %q", of, got, err, b.asked)

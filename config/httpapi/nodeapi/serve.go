@@ -48,7 +48,7 @@ func Serve(ctx context.Context, socketPath string, h http.Handler) error {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 	}
-	ours, err := os.Lstat(socketPath)
+	own, err := os.Lstat(socketPath)
 	if err != nil {
 		return errors.Join(fmt.Errorf("listen on %s: %w", socketPath, err), l.Close())
 	}
@@ -68,7 +68,7 @@ func Serve(ctx context.Context, socketPath string, h http.Handler) error {
 		}
 	}
 	// A successor may have put its own socket there meanwhile: that one stays.
-	if now, statErr := os.Lstat(socketPath); statErr == nil && os.SameFile(ours, now) {
+	if now, statErr := os.Lstat(socketPath); statErr == nil && os.SameFile(own, now) {
 		err = errors.Join(err, os.Remove(socketPath))
 	}
 	if err != nil {

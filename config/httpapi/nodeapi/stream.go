@@ -88,7 +88,7 @@ func (a *api) watch(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	stream(w, r, func(ctx context.Context, emit func(Seen) error) error { return a.backend.Watch(ctx, kinds, emit) })
+	stream(w, r, func(ctx context.Context, emit func(Observed) error) error { return a.backend.Watch(ctx, kinds, emit) })
 }
 
 func (a *api) explain(w http.ResponseWriter, r *http.Request) {

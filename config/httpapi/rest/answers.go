@@ -19,23 +19,24 @@ type Answers struct {
 const (
 	// answerCost is what an answer holds beside its bytes: a goroutine, buffers, the request.
 	answerCost = 32 << 10
-	// mostRefusals is how many of one known caller may wait for it to read them.
-	mostRefusals = 64
-	// mostUnknown is how many answers may wait on one connection whose client has not said who it is.
-	mostUnknown = 4
+	// maxRefusals is how many of one known caller may wait for it to read them.
+	maxRefusals = 64
+	// maxUnknown is how many answers may wait on one connection whose client has not said who it is.
+	maxUnknown = 4
 )
 
 // How long a reader may take for each part of an answer, and for all of one that says no or that anybody
 // may have. The whole of an answer has no bound: over a thin line it takes as long as it takes.
 const (
-	AnswerWait  = 30 * time.Second
-	AnswerPart  = 64 << 10 // bytes
-	refusalWait = 5 * time.Second
+	AnswerTimeout = 30 * time.Second
+	AnswerPart    = 64 << 10 // bytes
+	refusalWait   = 5 * time.Second
 )
 
 // NewAnswers has a budget of bytes, shared as quotas say.
-func NewAnswers(most int64) *Answers {
-	return &Answers{quotas: newQuotas(most), refusals: NewShares(4 * mostRefusals), wait: AnswerWait, refusal: refusalWait}
+func NewAnswers(limit int64) *Answers {
+	return &Answers{quotas: newQuotas(limit), refusals: NewShares(4 * maxRefusals), wait: AnswerTimeout,
+		refusal: refusalWait}
 }
 
 // Holder is who holds what is bounded.
@@ -50,31 +51,31 @@ func HolderOf(name string, r Role, v Via) Holder {
 	return Holder{Who: v.Of(name), Staff: r.May(Operator) && !machine, Machine: machine}
 }
 
-// Take holds what an answer of so many bytes takes, until give is called. False is that there is no room.
-func (a *Answers) Take(h Holder, size int) (give func(), room bool) {
+// Acquire holds what an answer of so many bytes takes, until give is called. False is that there is no room.
+func (a *Answers) Acquire(h Holder, size int) (give func(), room bool) {
 	n := int64(size) + answerCost
 	if size <= smallSize {
-		if give, room = takeAll(h.Who, n, a.small); room {
+		if give, room = acquireAll(h.Who, n, a.small); room {
 			return give, true
 		}
 	}
 	n = min(n, a.all.each) // the export of a large fleet has more than all of it, and goes out nevertheless
-	return takeAll(h.Who, n, a.of(h)...)
+	return acquireAll(h.Who, n, a.of(h)...)
 }
 
-// takeAll holds n of each of some budgets, or nothing.
-func takeAll(who string, n int64, of ...*Budget) (give func(), room bool) {
+// acquireAll holds n of each of some budgets, or nothing.
+func acquireAll(who string, n int64, of ...*Budget) (give func(), room bool) {
 	for i, b := range of {
-		if !b.Take(who, n) {
+		if !b.Acquire(who, n) {
 			for _, had := range of[:i] {
-				had.Give(who, n)
+				had.Release(who, n)
 			}
 			return nil, false
 		}
 	}
 	return func() {
 		for _, b := range of {
-			b.Give(who, n)
+			b.Release(who, n)
 		}
 	}, true
 }
@@ -84,13 +85,13 @@ func takeAll(who string, n int64, of ...*Budget) (give func(), room bool) {
 // an answer (http.ErrAbortHandler): its sender has those before it to read.
 func (a *Answers) Refuse(ctx context.Context, who string) (give func(), room bool) {
 	if who != "" {
-		return takeAll(who, 1, a.refusals)
+		return acquireAll(who, 1, a.refusals)
 	}
 	c, is := ctx.Value(placeKey{}).(*place)
 	if !is {
 		return func() {}, true // where connections have no bound there is nobody to fear
 	}
-	if c.unknown.Add(1) > mostUnknown {
+	if c.unknown.Add(1) > maxUnknown {
 		c.unknown.Add(-1)
 		return nil, false
 	}

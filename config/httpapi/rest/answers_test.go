@@ -90,7 +90,7 @@ func TestAnswersOfEachCaller(t *testing.T) {
 	a := NewAnswers(256 * mb)
 	hold := func(h Holder, size int) (held int) {
 		for held < 100_000 {
-			if _, room := a.Take(h, size); !room {
+			if _, room := a.Acquire(h, size); !room {
 				return held
 			}
 			held++
@@ -108,7 +108,7 @@ func TestAnswersOfEachCaller(t *testing.T) {
 		hold(reader(string(rune('a'+i))), 8*mb)
 		hold(reader(string(rune('a'+i))), 1)
 	}
-	if _, room := a.Take(reader("late"), 8*mb); room {
+	if _, room := a.Acquire(reader("late"), 8*mb); room {
 		t.Error("readers have more than their part of all")
 	}
 	if n := hold(HolderOf("ann", Admin, ViaToken), 8*mb); n < 3 {
@@ -116,7 +116,7 @@ func TestAnswersOfEachCaller(t *testing.T) {
 	}
 	b := NewAnswers(256 * mb)
 	for range 4 {
-		if give, room := b.Take(HolderOf("ann", Admin, ViaToken), 400*mb); !room {
+		if give, room := b.Acquire(HolderOf("ann", Admin, ViaToken), 400*mb); !room {
 			t.Error("what has more than all of it never goes out")
 		} else {
 			give()
@@ -131,9 +131,9 @@ func TestAnswersOfEachCaller(t *testing.T) {
 func TestRefusalsUnderWayAreBounded(t *testing.T) {
 	a := NewAnswers(1 << 20)
 	ctx := WithPlace(context.Background(), func(string, bool, bool) bool { return true })
-	for who, most := range map[string]int{"": mostUnknown, "token:ann": mostRefusals} {
+	for who, limit := range map[string]int{"": maxUnknown, "token:ann": maxRefusals} {
 		var last func()
-		for i := range most {
+		for i := range limit {
 			give, room := a.Refuse(ctx, who)
 			if !room {
 				t.Fatalf("%q: no room for refusal %d", who, i)
@@ -141,7 +141,7 @@ func TestRefusalsUnderWayAreBounded(t *testing.T) {
 			last = give
 		}
 		if _, room := a.Refuse(ctx, who); room {
-			t.Errorf("%q: more than %d refusals", who, most)
+			t.Errorf("%q: more than %d refusals", who, limit)
 		}
 		last()
 		if _, room := a.Refuse(ctx, who); !room {

@@ -40,7 +40,7 @@ func TestNobodyFillsTheAuditLogWithRefusals(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		entry func(int) Entry
-		most  int
+		limit int
 	}{
 		"one address": {func(int) Entry { return Entry{Status: 401, Remote: "192.0.2.1:99"} }, 23},
 		"one network": {func(i int) Entry { return Entry{Status: 403, Remote: fmt.Sprintf("[2001:db8::%x]:99", i)} }, 23},
@@ -55,8 +55,8 @@ func TestNobodyFillsTheAuditLogWithRefusals(t *testing.T) {
 	} {
 		r := NewRefusals()
 		written, left := try(r, 10_000, c.entry)
-		if written > c.most || written < c.most-3 || c.most == 0 && written > 0 {
-			t.Errorf("%s: %d lines in 10 s, want %d at most", name, written, c.most)
+		if written > c.limit || written < c.limit-3 || c.limit == 0 && written > 0 {
+			t.Errorf("%s: %d lines in 10 s, want %d at most", name, written, c.limit)
 		}
 		now = now.Add(time.Hour)
 		e := Entry{Status: 401, Remote: "198.51.100.7:1", Time: now}

@@ -38,7 +38,7 @@ var (
 )
 
 // NewBodies has a budget of bytes, shared as quotas say.
-func NewBodies(most int64) *Bodies { return &Bodies{quotas: newQuotas(most), stall: bodyStall} }
+func NewBodies(limit int64) *Bodies { return &Bodies{quotas: newQuotas(limit), stall: bodyStall} }
 
 // Body is what the body of one request holds.
 type Body struct {
@@ -50,14 +50,14 @@ type Body struct {
 	in   []*Budget
 }
 
-// Give lets go of it.
-func (b *Body) Give() {
+// Release lets go of it.
+func (b *Body) Release() {
 	if b == nil {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.give(b.in, b.held)
+	b.release(b.in, b.held)
 	b.in, b.held = nil, 0
 }
 
@@ -74,9 +74,9 @@ func (b *Body) Size() int64 {
 	return b.held
 }
 
-func (b *Body) give(in []*Budget, n int64) {
+func (b *Body) release(in []*Budget, n int64) {
 	for _, budget := range in {
-		budget.Give(b.who.Who, n)
+		budget.Release(b.who.Who, n)
 	}
 }
 
@@ -98,26 +98,26 @@ func (b *Body) moves(to []*Budget, n int64, copied func()) bool {
 		if slices.Contains(b.in, budget) {
 			had = b.held
 		}
-		if !budget.takeBeside(b.who.Who, had, n) {
-			b.give(to[:i], n)
+		if !budget.acquireBeside(b.who.Who, had, n) {
+			b.release(to[:i], n)
 			return false
 		}
 	}
 	copied()
-	b.give(b.in, b.held)
+	b.release(b.in, b.held)
 	b.in, b.held = to, n
 	return true
 }
 
 // Read reads the body of a request of at most so many bytes. What it holds of the caller's share is
 // held until Give, with an error too.
-func (b *Bodies) Read(w http.ResponseWriter, r *http.Request, who Holder, most int64) (text []byte, held *Body,
+func (b *Bodies) Read(w http.ResponseWriter, r *http.Request, who Holder, limit int64) (text []byte, held *Body,
 	err error) {
 	held = &Body{of: b, who: who}
-	if r.ContentLength > most {
+	if r.ContentLength > limit {
 		return nil, held, ErrBodyTooLarge
 	}
-	source := &paced{control: http.NewResponseController(w), from: http.MaxBytesReader(w, r.Body, most), stall: b.stall,
+	source := &paced{control: http.NewResponseController(w), from: http.MaxBytesReader(w, r.Body, limit), stall: b.stall,
 		begun: time.Now()}
 	for err == nil {
 		if len(text) == cap(text) {

@@ -36,7 +36,7 @@ func (f *feed) Read(p []byte) (int, error) {
 // What a body says of its length holds nothing: callers who declare all that there is and send nothing
 // keep no other one out, and what came is held once, whatever its length.
 func TestABodyHoldsWhatHasCome(t *testing.T) {
-	const whole, most = 1 << 20, 8 << 20
+	const whole, limit = 1 << 20, 8 << 20
 	b := NewBodies(whole)
 	type read struct {
 		text []byte
@@ -49,9 +49,9 @@ func TestABodyHoldsWhatHasCome(t *testing.T) {
 		f := &feed{parts: make(chan string)}
 		feeds = append(feeds, f)
 		r := httptest.NewRequest("PUT", "/", f)
-		r.ContentLength = most
+		r.ContentLength = limit
 		go func() {
-			text, held, err := b.Read(httptest.NewRecorder(), r, Holder{Who: fmt.Sprint("slow-", i)}, most)
+			text, held, err := b.Read(httptest.NewRecorder(), r, Holder{Who: fmt.Sprint("slow-", i)}, limit)
 			slow <- read{text, held, err}
 		}()
 	}
@@ -62,12 +62,12 @@ func TestABodyHoldsWhatHasCome(t *testing.T) {
 	for _, length := range []int64{int64(len(want)), -1} {
 		r := httptest.NewRequest("PUT", "/", strings.NewReader(want))
 		r.ContentLength = length
-		text, held, err := b.Read(httptest.NewRecorder(), r, Holder{Who: "ann"}, most)
+		text, held, err := b.Read(httptest.NewRecorder(), r, Holder{Who: "ann"}, limit)
 		if err != nil || !bytes.Equal(text, []byte(want)) || held.Size() < int64(len(want)) ||
 			held.Size() > 2*int64(len(want)) || length > 0 && held.Size() != length+1 {
 			t.Errorf("length %d: %d bytes, %d held, %v", length, len(text), held.Size(), err)
 		}
-		held.Give()
+		held.Release()
 	}
 	for _, f := range feeds {
 		close(f.parts)
@@ -78,8 +78,8 @@ func TestABodyHoldsWhatHasCome(t *testing.T) {
 		if got.err != nil || string(got.text) != "x" || got.held.Size() > firstRoom {
 			t.Errorf("%d bytes, %d held, %v", len(got.text), got.held.Size(), got.err)
 		}
-		got.held.Give()
-		got.held.Give()
+		got.held.Release()
+		got.held.Release()
 	}
 	if n := b.Held(); n != 0 || len(b.small.of)+len(b.all.of)+len(b.others.of) != 0 {
 		t.Errorf("%d are held by nobody", n)
@@ -92,7 +92,7 @@ func TestABodyIsBounded(t *testing.T) {
 		r := httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", size)))
 		r.ContentLength = length
 		_, held, err := b.Read(httptest.NewRecorder(), r, Holder{Who: "ann", Staff: true}, 100_000)
-		held.Give()
+		held.Release()
 		return err
 	}
 	for _, length := range []int64{-1, 100_000} {
@@ -105,7 +105,7 @@ func TestABodyIsBounded(t *testing.T) {
 			t.Errorf("a larger one of %d: %v", length, err)
 		}
 	}
-	b.all.Take("bob", 1<<20-60_000)
+	b.all.Acquire("bob", 1<<20-60_000)
 	if err := read(100_000, -1); !errors.Is(err, ErrBodyCrowded) {
 		t.Errorf("beside others: %v", err)
 	}
@@ -125,7 +125,7 @@ func TestASlowBodyEnds(t *testing.T) {
 	ended := make(chan error, 4)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, held, err := b.Read(w, r, Holder{Who: "ann"}, 1<<20)
-		held.Give()
+		held.Release()
 		ended <- err
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -170,7 +170,7 @@ func TestBodiesHaveAShareOfStaff(t *testing.T) {
 		for n := int64(firstRoom); ; n *= 2 {
 			n = min(n, size)
 			if !held.grow(n, func() {}) {
-				held.Give()
+				held.Release()
 				return false
 			}
 			if n == size {

@@ -8,7 +8,7 @@ import (
 // Budget bounds what is held at a time, bytes or places, in all and of each caller, so that no
 // caller holds what all others need.
 type Budget struct {
-	most, each int64
+	limit, each int64
 
 	mu  sync.Mutex
 	all int64
@@ -16,27 +16,27 @@ type Budget struct {
 }
 
 // NewBudget gives each caller a quarter of all.
-func NewBudget(most int64) *Budget { return newBudget(most, most/4) }
+func NewBudget(limit int64) *Budget { return newBudget(limit, limit/4) }
 
-func newBudget(most, each int64) *Budget {
-	return &Budget{most: most, each: max(each, 1), of: map[string]int64{}}
+func newBudget(limit, each int64) *Budget {
+	return &Budget{limit: limit, each: max(each, 1), of: map[string]int64{}}
 }
 
 // NewShares gives each caller a quarter of places whose number is bounded elsewhere, and 16 at least.
 func NewShares(places int) *Budget {
-	return &Budget{most: math.MaxInt64, each: int64(max(places/4, 16)), of: map[string]int64{}}
+	return &Budget{limit: math.MaxInt64, each: int64(max(places/4, 16)), of: map[string]int64{}}
 }
 
-// Take holds n for a caller, if there is room; one that has nothing is let have as much as it needs.
-func (b *Budget) Take(caller string, n int64) bool { return b.takeBeside(caller, 0, n) }
+// Acquire holds n for a caller, if there is room; one that has nothing is let have as much as it needs.
+func (b *Budget) Acquire(caller string, n int64) bool { return b.acquireBeside(caller, 0, n) }
 
-// takeBeside is Take of what comes in the place of something that the caller has still, which does not count as its
+// acquireBeside is Take of what comes in the place of something that the caller has still, which does not count as its
 // own.
-func (b *Budget) takeBeside(caller string, had, n int64) bool {
+func (b *Budget) acquireBeside(caller string, had, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	has := b.of[caller]
-	if besides := has - had; b.all+n > b.most || besides > 0 && besides+n > b.each {
+	if besides := has - had; b.all+n > b.limit || besides > 0 && besides+n > b.each {
 		return false
 	}
 	b.all += n
@@ -46,8 +46,8 @@ func (b *Budget) takeBeside(caller string, had, n int64) bool {
 	return true
 }
 
-// Give lets go of it.
-func (b *Budget) Give(caller string, n int64) {
+// Release lets go of it.
+func (b *Budget) Release(caller string, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.all -= n

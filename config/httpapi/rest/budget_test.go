@@ -7,19 +7,19 @@ func TestACallerHasAShareOfAllPlaces(t *testing.T) {
 		s := NewShares(places)
 		var leave []func()
 		for range each {
-			if !s.Take("a", 1) {
+			if !s.Acquire("a", 1) {
 				t.Fatalf("of %d places only %d are a caller's: want %d", places, len(leave), each)
 			}
-			leave = append(leave, func() { s.Give("a", 1) })
+			leave = append(leave, func() { s.Release("a", 1) })
 		}
-		if s.Take("a", 1) {
+		if s.Acquire("a", 1) {
 			t.Errorf("of %d places one caller has more than %d", places, each)
 		}
-		if !s.Take("b", 1) {
+		if !s.Acquire("b", 1) {
 			t.Error("another caller pays for it")
 		}
 		leave[0]()
-		if !s.Take("a", 1) {
+		if !s.Acquire("a", 1) {
 			t.Error("a place that was left is not free")
 		}
 		for _, done := range leave[1:] {
@@ -40,13 +40,13 @@ func TestABudgetOfBytes(t *testing.T) {
 		is     bool
 	}{{"ann", 20, true}, {"ann", 6, false}, {"ann", 5, true}, {"bob", 70, true}, {"bob", 1, false}, {"eve", 6, false},
 		{"eve", 5, true}, {"ann", 0, true}} {
-		if is := b.Take(c.caller, c.n); is != c.is {
+		if is := b.Acquire(c.caller, c.n); is != c.is {
 			t.Errorf("%+v: %v", c, is)
 		}
 	}
-	b.Give("ann", 25)
-	b.Give("bob", 70)
-	if b.Give("eve", 5); b.all != 0 || len(b.of) != 0 {
+	b.Release("ann", 25)
+	b.Release("bob", 70)
+	if b.Release("eve", 5); b.all != 0 || len(b.of) != 0 {
 		t.Errorf("%+v is held", b.of)
 	}
 }

@@ -37,7 +37,7 @@ type Call struct {
 
 // Describe says in the entry of a call how it is answered.
 func (c *Call) Describe(r Reply) {
-	c.Entry.Status, c.Entry.Revision = r.Status, r.Wrote
+	c.Entry.Status, c.Entry.Revision = r.Status, r.Revision
 	c.Entry.Caller, c.Entry.Role, c.Entry.Via = c.Caller.Name, c.Caller.Role, c.Caller.Via
 }
 
@@ -62,7 +62,7 @@ func (f *Frame) Enter(c *Call, caller Caller, need Role) (leave func(), err erro
 	if !caller.Role.May(need) {
 		return nil, Refuse(TypePermission, "%s %s: not permitted to a %s: an %s can", c.Method, c.Route, caller.Role, need)
 	}
-	if leave, err = f.inFlight.Take(caller.Holder(), "requests"); err != nil {
+	if leave, err = f.inFlight.Acquire(caller.Holder(), "requests"); err != nil {
 		return nil, Refuse(TypeBusy, "%s", err)
 	}
 	ctx, turn := f.Turns.Of(c.Context(), caller.Holder())
@@ -72,19 +72,19 @@ func (f *Frame) Enter(c *Call, caller Caller, need Role) (leave func(), err erro
 
 // Watch takes a place for a stream of events.
 func (f *Frame) Watch(c *Call) (leave func(), err error) {
-	if leave, err = f.watching.Take(c.Caller.Holder(), "watches"); err != nil {
+	if leave, err = f.watching.Acquire(c.Caller.Holder(), "watches"); err != nil {
 		return nil, Refuse(TypeBusy, "%s", err)
 	}
 	return leave, nil
 }
 
 // ReadBody reads the body of a call of at most so many bytes.
-func (f *Frame) ReadBody(c *Call, most int64) ([]byte, error) {
-	text, held, err := f.Bodies.Read(c.Writer, c.Request, c.Caller.Holder(), most)
+func (f *Frame) ReadBody(c *Call, limit int64) ([]byte, error) {
+	text, held, err := f.Bodies.Read(c.Writer, c.Request, c.Caller.Holder(), limit)
 	c.Holds = held
 	switch {
 	case errors.Is(err, ErrBodyTooLarge):
-		return nil, Refuse(TypeTooLarge, "%s: must be %d MiB at most", err, most>>20)
+		return nil, Refuse(TypeTooLarge, "%s: must be %d MiB at most", err, limit>>20)
 	case errors.Is(err, ErrBodyCrowded):
 		return nil, Refuse(TypeBusy, "%s", err)
 	case err != nil:

@@ -31,7 +31,7 @@ const maxFollowed = 3
 type Client struct {
 	Name      string // that errors have for whom it asks
 	Base      string // what each path is behind
-	Most      int64  // bytes of an answer that are read whole; 0: maxAnswer
+	Max       int64  // bytes of an answer that are read whole; 0: maxAnswer
 	Transport http.RoundTripper
 	Authorize func(*http.Request)                   // puts into a request who asks
 	Refusal   func(status int, text []byte) error   // is the error of an answer that is no success
@@ -106,7 +106,7 @@ func (c *Client) Send(ctx context.Context, r Request) (*http.Response, error) {
 // read reads an answer whole.
 func (c *Client) read(resp *http.Response) ([]byte, error) {
 	defer func() { _ = resp.Body.Close() }() // only read from
-	text, err := io.ReadAll(io.LimitReader(resp.Body, cmp.Or(c.Most, maxAnswer)))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, cmp.Or(c.Max, maxAnswer)))
 	if err != nil {
 		return nil, c.Failed(err)
 	}
@@ -193,9 +193,9 @@ func SetCount(q url.Values, name string, n uint64) {
 }
 
 // Events are the data of the server-sent events of an answer, each of so many bytes at most. What breaks off is none.
-func Events(body io.Reader, most int) iter.Seq2[[]byte, error] {
+func Events(body io.Reader, limit int) iter.Seq2[[]byte, error] {
 	lines := bufio.NewScanner(body)
-	lines.Buffer(nil, most)
+	lines.Buffer(nil, limit)
 	lines.Split(func(data []byte, ended bool) (int, []byte, error) {
 		if i := bytes.IndexByte(data, '\n'); i >= 0 {
 			return i + 1, data[:i], nil

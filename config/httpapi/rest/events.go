@@ -14,7 +14,7 @@ const (
 	EventStream = "text/event-stream"
 	Heartbeat   = 15 * time.Second // a comment, where nothing else is told
 
-	writeWait = 10 * time.Second // a reader that takes nothing for so long is sent away
+	writeTimeout = 10 * time.Second // a reader that takes nothing for so long is sent away
 )
 
 // Flushing sends each write at once, to a reader that takes it.
@@ -26,12 +26,12 @@ type Flushing struct {
 // may be over, and its reader would take the stream for one that broke.
 func (f Flushing) End() {
 	// What can't be set is set by none: then there is no deadline that could be over.
-	_ = http.NewResponseController(f.ResponseWriter).SetWriteDeadline(time.Now().Add(writeWait))
+	_ = http.NewResponseController(f.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout))
 }
 
 func (f Flushing) Write(p []byte) (int, error) {
 	c := http.NewResponseController(f.ResponseWriter)
-	if err := c.SetWriteDeadline(time.Now().Add(writeWait)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, err
 	}
 	n, err := f.ResponseWriter.Write(p)

@@ -93,7 +93,7 @@ const StreamDeadline = 5 * time.Minute
 // ServeHTTP answers one request: what it is refused for, or what its row says.
 func (f *Frame) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &Call{Request: r, Writer: w, Entry: NewEntry(r, time.Now())}
-	defer func() { c.Holds.Give() }()
+	defer func() { c.Holds.Release() }()
 	answer := f.API.Shown(c, f.computed(c))
 	if answer.Done != nil {
 		defer answer.Done()
@@ -114,7 +114,7 @@ func (f *Frame) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // stream writes an answer that has no end of its own, or a long one.
 func (f *Frame) stream(w http.ResponseWriter, r *http.Request, path string, answer Reply) {
 	ctx := r.Context()
-	var out io.Writer = Line{ResponseWriter: w, Wait: AnswerWait}
+	var out io.Writer = Line{ResponseWriter: w, Wait: AnswerTimeout}
 	if answer.Events {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, StreamDeadline)
@@ -184,13 +184,13 @@ func (f *Frame) budgeted(c *Call, r Reply) Reply {
 	if !c.known || r.Stream != nil || c.Method == http.MethodHead {
 		return r
 	}
-	give, room := f.Answers.Take(c.Caller.Holder(), len(r.Body))
+	give, room := f.Answers.Acquire(c.Caller.Holder(), len(r.Body))
 	if !room {
 		if r.Done != nil {
 			r.Done()
 		}
 		no := f.API.Refused(c, Refuse(TypeBusy, "too many answers are on their way at once%s", f.API.Acted(c, r)))
-		no.Wrote = r.Wrote
+		no.Revision = r.Revision
 		return no
 	}
 	c.give = give
@@ -214,7 +214,7 @@ func (f *Frame) deliver(w http.ResponseWriter, asked *http.Request, c *Call, r R
 	defer c.give()
 	body := f.head(w, c, r)
 	if asked.Method != http.MethodHead {
-		c.Holds.Give()
+		c.Holds.Release()
 		*c = Call{} // what was asked is not held while its answer waits
 		f.Answers.Write(w, asked, body, refusal)
 	}

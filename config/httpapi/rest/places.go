@@ -13,17 +13,17 @@ func NewPlaces(n int) *Places {
 	return &Places{all: newBudget(int64(n), each), others: newBudget(int64(n-n/8), each)}
 }
 
-// Take takes a place until give is called; the error says why there is none, of what there are places.
-func (p *Places) Take(h Holder, what string) (give func(), err error) {
+// Acquire takes a place until give is called; the error says why there is none, of what there are places.
+func (p *Places) Acquire(h Holder, what string) (give func(), err error) {
 	of := []*Budget{p.all}
 	if !h.Staff {
 		of = []*Budget{p.others, p.all}
 	}
-	if give, free := takeAll(h.Who, 1, of...); free {
+	if give, free := acquireAll(h.Who, 1, of...); free {
 		return give, nil
 	}
 	if of[0].has(h.Who) >= of[0].each {
 		return nil, fmt.Errorf("too many %s of the same caller are under way already", what)
 	}
-	return nil, fmt.Errorf("%d %s are under way already", of[0].most, what)
+	return nil, fmt.Errorf("%d %s are under way already", of[0].limit, what)
 }

@@ -24,11 +24,11 @@ type quotas struct {
 // smallSize is the most bytes of an answer or a body that is small.
 const smallSize = 64 << 10
 
-func newQuotas(most int64) quotas {
-	others := most - most/8
+func newQuotas(limit int64) quotas {
+	others := limit - limit/8
 	return quotas{
-		small: newBudget(most/4, most/32), all: NewBudget(most), others: newBudget(others, most/8),
-		machines: newBudget(others, most/32),
+		small: newBudget(limit/4, limit/32), all: NewBudget(limit), others: newBudget(others, limit/8),
+		machines: newBudget(others, limit/32),
 	}
 }
 

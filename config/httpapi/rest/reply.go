@@ -12,15 +12,15 @@ import (
 
 // Reply is what a call is answered with.
 type Reply struct {
-	Status int
-	Kind   string // of the content; "" is JSON
-	Body   []byte
-	ETag   string
-	Header []Field
-	Secret bool   // secrets may be seen in it
-	Lively bool   // it changes without its ETag: it is never "not modified"
-	Kept   bool   // others may be given the same body: it is worth to keep it compressed
-	Wrote  uint64 // the revision that the call wrote
+	Status   int
+	Kind     string // of the content; "" is JSON
+	Body     []byte
+	ETag     string
+	Header   []Field
+	Secret   bool   // secrets may be seen in it
+	Lively   bool   // it changes without its ETag: it is never "not modified"
+	Kept     bool   // others may be given the same body: it is worth to keep it compressed
+	Revision uint64 // the revision that the call wrote
 
 	Stream func(context.Context, io.Writer) error // lines or events, in the place of a body
 	Events bool                                   // the stream is of events

@@ -29,8 +29,8 @@ var ErrCrowded = errors.New("too many requests of the same caller wait to be com
 // staffTurns are turns that staff alone takes, however many others compute long.
 const staffTurns = 2
 
-// mostWaiting is how many requests of one caller wait for their turn.
-const mostWaiting = 256
+// maxWaiting is how many requests of one caller wait for their turn.
+const maxWaiting = 256
 
 // NewTurns are turns of which none is taken.
 func NewTurns() *Turns {
@@ -38,21 +38,21 @@ func NewTurns() *Turns {
 	return &Turns{all: make(chan struct{}, n+staffTurns), others: make(chan struct{}, n), of: map[string]*turn{}}
 }
 
-// Take waits for a turn of a caller; done gives it back.
-func (t *Turns) Take(ctx context.Context, h Holder) (done func(), err error) {
-	mine, err := t.join(h.Who)
+// Acquire waits for a turn of a caller; done gives it back.
+func (t *Turns) Acquire(ctx context.Context, h Holder) (done func(), err error) {
+	owned, err := t.join(h.Who)
 	if err != nil {
 		return nil, err
 	}
-	places := []chan struct{}{mine.one, t.others, t.all}
+	places := []chan struct{}{owned.one, t.others, t.all}
 	if h.Staff {
-		places = []chan struct{}{mine.one, t.all}
+		places = []chan struct{}{owned.one, t.all}
 	}
 	leave := func(taken int) {
 		for _, p := range slices.Backward(places[:taken]) {
 			<-p
 		}
-		t.leave(h.Who, mine)
+		t.leave(h.Who, owned)
 	}
 	for i, p := range places {
 		select {
@@ -68,22 +68,22 @@ func (t *Turns) Take(ctx context.Context, h Holder) (done func(), err error) {
 func (t *Turns) join(caller string) (*turn, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	mine := t.of[caller]
-	if mine == nil {
-		mine = &turn{one: make(chan struct{}, 1)}
-		t.of[caller] = mine
+	owned := t.of[caller]
+	if owned == nil {
+		owned = &turn{one: make(chan struct{}, 1)}
+		t.of[caller] = owned
 	}
-	if mine.wait >= mostWaiting {
+	if owned.wait >= maxWaiting {
 		return nil, ErrCrowded
 	}
-	mine.wait++
-	return mine, nil
+	owned.wait++
+	return owned, nil
 }
 
-func (t *Turns) leave(caller string, mine *turn) {
+func (t *Turns) leave(caller string, owned *turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if mine.wait--; mine.wait == 0 {
+	if owned.wait--; owned.wait == 0 {
 		delete(t.of, caller)
 	}
 }
@@ -109,9 +109,9 @@ func (t *Turns) Of(ctx context.Context, h Holder) (context.Context, *Hold) {
 	return context.WithValue(ctx, turnKey{}, hold), hold
 }
 
-// Keep keeps the turn once it is taken until End, whoever gives it back before: what is computed for an answer is held
+// Hold keeps the turn once it is taken until End, whoever gives it back before: what is computed for an answer is held
 // by it until the answer is encoded and has its room.
-func (h *Hold) Keep() {
+func (h *Hold) Hold() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.kept = true
@@ -122,22 +122,22 @@ func (h *Hold) End() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.kept = false
-	h.settle()
+	h.release()
 }
 
-// settle gives the turn back that nobody has.
-func (h *Hold) settle() {
+// release gives the turn back that nobody has.
+func (h *Hold) release() {
 	if h.by == 0 && !h.kept && h.done != nil {
 		h.done()
 		h.done = nil
 	}
 }
 
-func (h *Hold) take(ctx context.Context) (done func(), err error) {
+func (h *Hold) acquire(ctx context.Context) (done func(), err error) {
 	h.taking.Lock()
 	defer h.taking.Unlock()
 	if !h.again() {
-		taken, err := h.turns.Take(ctx, h.holder)
+		taken, err := h.turns.Acquire(ctx, h.holder)
 		if err != nil {
 			return nil, err
 		}
@@ -149,7 +149,7 @@ func (h *Hold) take(ctx context.Context) (done func(), err error) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.by--
-		h.settle()
+		h.release()
 	}), nil
 }
 
@@ -172,5 +172,5 @@ func Turn(ctx context.Context) (done func(), err error) {
 	if !is {
 		return func() {}, nil
 	}
-	return hold.take(ctx)
+	return hold.acquire(ctx)
 }

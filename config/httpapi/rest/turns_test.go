@@ -15,24 +15,24 @@ func TestOneTurnOfEachCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		turns := NewTurns()
-		done, err := turns.Take(t.Context(), Holder{Who: "ann"})
+		done, err := turns.Acquire(t.Context(), Holder{Who: "ann"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := turns.Take(ctx, Holder{Who: "ann"}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := turns.Acquire(ctx, Holder{Who: "ann"}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a second one: %v", err)
 		}
-		other, err := turns.Take(t.Context(), Holder{Who: "bob"})
+		other, err := turns.Acquire(t.Context(), Holder{Who: "bob"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		other()
 		waited := make(chan error)
-		for range mostWaiting {
+		for range maxWaiting {
 			go func() {
-				done, err := turns.Take(t.Context(), Holder{Who: "ann"})
+				done, err := turns.Acquire(t.Context(), Holder{Who: "ann"})
 				if err == nil {
 					done()
 				}
@@ -42,7 +42,7 @@ func TestOneTurnOfEachCaller(t *testing.T) {
 		synctest.Wait()
 		refused := 0
 		done()
-		for range mostWaiting {
+		for range maxWaiting {
 			if err := <-waited; errors.Is(err, ErrCrowded) {
 				refused++
 			} else if err != nil {
@@ -62,7 +62,7 @@ func TestTurnsOfAll(t *testing.T) {
 		turns := NewTurns()
 		var dones []func()
 		for i := range 2 * runtime.GOMAXPROCS(0) {
-			done, err := turns.Take(t.Context(), Holder{Who: strings.Repeat("x", i+1)})
+			done, err := turns.Acquire(t.Context(), Holder{Who: strings.Repeat("x", i+1)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,13 +70,13 @@ func TestTurnsOfAll(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := turns.Take(ctx, Holder{Who: "late"}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := turns.Acquire(ctx, Holder{Who: "late"}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("one more: %v", err)
 		}
 		staff, end := context.WithTimeout(t.Context(), time.Second)
 		defer end()
 		for _, who := range []string{"boss", "her deputy"} {
-			if done, err := turns.Take(staff, Holder{Who: who, Staff: true}); err != nil {
+			if done, err := turns.Acquire(staff, Holder{Who: who, Staff: true}); err != nil {
 				t.Errorf("%s beside them: %v", who, err)
 			} else {
 				dones = append(dones, done)
@@ -85,7 +85,7 @@ func TestTurnsOfAll(t *testing.T) {
 		for _, done := range dones {
 			done()
 		}
-		if done, err := turns.Take(t.Context(), Holder{Who: "late"}); err != nil {
+		if done, err := turns.Acquire(t.Context(), Holder{Who: "late"}); err != nil {
 			t.Error(err)
 		} else {
 			done()
@@ -101,7 +101,7 @@ func TestATurnIsKept(t *testing.T) {
 		free := func() bool {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			done, err := turns.Take(ctx, Holder{Who: "ann"})
+			done, err := turns.Acquire(ctx, Holder{Who: "ann"})
 			if err == nil {
 				done()
 			}
@@ -125,7 +125,7 @@ func TestATurnIsKept(t *testing.T) {
 		if !free() {
 			t.Error("not given back")
 		}
-		hold.Keep()
+		hold.Hold()
 		if !free() {
 			t.Error("kept before it is taken")
 		}

@@ -20,16 +20,16 @@ func zips(lines []string) bool {
 	for _, line := range lines {
 		for part := range strings.SplitSeq(line, ",") {
 			name, weight, _ := strings.Cut(strings.TrimSpace(part), ";")
-			wanted := true
+			desired := true
 			if q, is := strings.CutPrefix(strings.ReplaceAll(weight, " ", ""), "q="); is {
 				f, err := strconv.ParseFloat(q, 64)
-				wanted = err == nil && f > 0
+				desired = err == nil && f > 0
 			}
 			switch name = strings.TrimSpace(name); {
 			case strings.EqualFold(name, "gzip"):
-				return wanted
+				return desired
 			case name == "*":
-				any = wanted
+				any = desired
 			}
 		}
 	}

@@ -48,11 +48,14 @@ const described = `{
   "fact": {"desc": "d", "type": "STRING", "action": "NO_ACTION", "readOnly": true},
   "level": {"only": {"desc": "d", "type": "STRING", "action": "NO_ACTION"}},
   "box": {"desc": "d", "type": "OBJECT", "action": "NO_ACTION", "objVal": {"properties": {
-    "here": {"desc": "d", "type": "STRING"}, "missing": {"desc": "d", "type": "STRING"}, "must": {"desc": "d", "type": "STRING", "required": true}}}},
+    "here": {"desc": "d", "type": "STRING"}, "missing": {"desc": "d", "type": "STRING"}, "must": {"desc": "d", ` +
+	`"type": "STRING", "required": true}}}},
   "map": {"desc": "d", "type": "MAP", "action": "NO_ACTION", "mapVal": {"type": "OBJECT", "objVal": {"properties": {
     "with": {"desc": "d", "type": "STRING", "default": ""}, "without": {"desc": "d", "type": "STRING"},
-    "optional": {"desc": "d", "type": "STRING", "optional": true}, "when": {"desc": "d", "type": "STRING", "requiredWhen": "a=b"},
-    "later": {"desc": "d", "type": "STRING", "unsupported": true}, "some": {"desc": "d", "type": "STRING", "unsupported": ["x"]},
+    "optional": {"desc": "d", "type": "STRING", "optional": true}, "when": {"desc": "d", "type": "STRING", ` +
+	`"requiredWhen": "a=b"},
+    "later": {"desc": "d", "type": "STRING", "unsupported": true}, "some": {"desc": "d", "type": "STRING", ` +
+	`"unsupported": ["x"]},
     "deep": {"desc": "d", "type": "MAP", "mapVal": {"type": "STRING"}},
     "deeper": {"desc": "d", "type": "OBJECT", "objVal": {"properties": {"p": {"desc": "d", "type": "STRING"}}}}}}}},
   "names": {"desc": "d", "type": "MAP", "action": "NO_ACTION", "mapVal": {"type": "STRING"}}

@@ -170,7 +170,7 @@ func (c *compiler) param(o config.Object, from inherited) *param {
 	}
 	p.kind = kind
 	c.constraints(p, o)
-	p.sentence = p.describe(most)
+	p.sentence = p.describe(limit)
 	if def, given := o["default"]; given {
 		p.def, p.hasDefault = def, true
 		c.byDefault(p)

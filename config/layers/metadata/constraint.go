@@ -31,7 +31,7 @@ func (n *numbers[T]) rule() string {
 }
 
 // describe is "from 1 to 12 or 35".
-func (n *numbers[T]) describe(most int, show func(T) string) string {
+func (n *numbers[T]) describe(limit int, show func(T) string) string {
 	var parts []string
 	for _, r := range n.ranges {
 		parts = append(parts, "from "+show(r[0])+" to "+show(r[1]))
@@ -39,7 +39,7 @@ func (n *numbers[T]) describe(most int, show func(T) string) string {
 	for _, v := range n.values {
 		parts = append(parts, show(v))
 	}
-	return alternatives(parts, most)
+	return alternatives(parts, limit)
 }
 
 // texts are the strings allowed: those listed, those that match, and numbers in ranges.

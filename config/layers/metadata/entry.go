@@ -105,23 +105,23 @@ func (w walk) entry(p *param) Entry {
 	}
 }
 
-// most is how many alternatives a message shows; Entry.Allowed shows them all.
-const most = 12
+// limit is how many alternatives a message shows; Entry.Allowed shows them all.
+const limit = 12
 
 // describe is what is allowed, as a person says it, with so many alternatives at most.
-func (p *param) describe(most int) string {
+func (p *param) describe(limit int) string {
 	switch p.kind {
 	case Integer:
-		return p.asFlag(described("an integer", p.ints, most, func(i int64) string { return strconv.FormatInt(i, 10) }))
+		return p.asFlag(described("an integer", p.ints, limit, func(i int64) string { return strconv.FormatInt(i, 10) }))
 	case Float:
-		return p.asFlag(described("a number", p.floats, most, showFloat))
+		return p.asFlag(described("a number", p.floats, limit, showFloat))
 	case Boolean:
 		if p.flag {
 			return "a string that says true or false"
 		}
 		return "true or false"
 	case String:
-		return p.text.describe(most)
+		return p.text.describe(limit)
 	case Map:
 		return "an object with free keys"
 	case ObjectKind, Level:
@@ -136,18 +136,18 @@ func (p *param) asFlag(s string) string {
 	return s
 }
 
-func described[T int64 | float64](what string, n *numbers[T], most int, show func(T) string) string {
+func described[T int64 | float64](what string, n *numbers[T], limit int, show func(T) string) string {
 	if n == nil {
 		return what
 	}
-	which := n.describe(most, show)
+	which := n.describe(limit, show)
 	if which == "" {
 		return "no value at all"
 	}
 	return what + " " + which
 }
 
-func (t *texts) describe(most int) string {
+func (t *texts) describe(limit int) string {
 	switch {
 	case t == nil || t.any() && !t.orInteger:
 		return "a string"
@@ -160,10 +160,10 @@ func (t *texts) describe(most int) string {
 	}
 	if t.ints != nil {
 		parts = append(parts, described("a string that says an integer",
-			t.ints, most, func(i int64) string { return strconv.FormatInt(i, 10) }))
+			t.ints, limit, func(i int64) string { return strconv.FormatInt(i, 10) }))
 	}
 	if t.floats != nil {
-		parts = append(parts, described("a string that says a number", t.floats, most, showFloat))
+		parts = append(parts, described("a string that says a number", t.floats, limit, showFloat))
 	}
 	for _, s := range t.values {
 		parts = append(parts, config.Printable(s))
@@ -171,13 +171,13 @@ func (t *texts) describe(most int) string {
 	if len(parts) == 0 {
 		return "no value at all"
 	}
-	return alternatives(parts, most)
+	return alternatives(parts, limit)
 }
 
 // alternatives is "a, b or c", or "a, b or 7 others".
-func alternatives(parts []string, most int) string {
-	if len(parts) > most {
-		parts = append(slices.Clone(parts[:most-1]), fmt.Sprintf("%d others", len(parts)-most+1))
+func alternatives(parts []string, limit int) string {
+	if len(parts) > limit {
+		parts = append(slices.Clone(parts[:limit-1]), fmt.Sprintf("%d others", len(parts)-limit+1))
 	}
 	return config.OrList(parts)
 }
@@ -191,7 +191,7 @@ func (p *param) names() string {
 	for i, name := range names {
 		names[i] = config.FormatPath([]string{name})
 	}
-	return config.MustBe(alternatives(names, most))
+	return config.MustBe(alternatives(names, limit))
 }
 
 func showFloat(f float64) string {

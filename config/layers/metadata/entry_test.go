@@ -58,8 +58,10 @@ func TestAllEntries(t *testing.T) {
 }
 
 func TestWhatAnEntryCarries(t *testing.T) {
-	m := of(t, `{"a":{"desc":"about a","action":"REBOOT","type":"OBJECT","tag":"T","sync":true,"secret":true,"deprecated":true,"readOnly":true,"strict":true,
-		"required":true,"default":{"q":5},"objVal":{"properties":{"q":{"desc":"about q","type":"INTEGER","required":true}}}}}`)
+	m := of(t, `{"a":{"desc":"about `+
+		`a","action":"REBOOT","type":"OBJECT","tag":"T","sync":true,"secret":true,"deprecated":true,"readOnly":true,"strict":true,
+		"required":true,"default":{"q":5},"objVal":{"properties":{"q":{"desc":"about `+
+		`q","type":"INTEGER","required":true}}}}}`)
 	e, _ := m.Entry([]string{"a"})
 	if !e.Root || e.Required || e.Desc != "about a" || e.Tag != "T" || !e.Sync || !e.Secret || !e.Deprecated ||
 		!e.ReadOnly || !e.Strict || !e.HasDefault || compact(e.Default) != `{"q":5}` {

@@ -11,10 +11,10 @@ import (
 
 const (
 	copyBlock = "__copy_block__"
-	// mostValues and deepest end an expansion that blocks within blocks make too large: what
+	// maxValues and deepest end an expansion that blocks within blocks make too large: what
 	// is copied counts with what it makes. The seed's own file has about 4000 values, 15 deep.
-	mostValues = 200_000
-	deepest    = 100
+	maxValues = 200_000
+	deepest   = 100
 )
 
 // Expand puts the source of each copy-block in its place, as a deep copy that shares what
@@ -54,13 +54,13 @@ type block struct {
 // value expands what stands at a key. Arrays have no blocks.
 func (e *expansion) value(key string, v any) any {
 	o, is := v.(config.Object)
-	if !is || e.values > mostValues { // then there is no result, and all work is in vain
+	if !is || e.values > maxValues { // then there is no result, and all work is in vain
 		return v
 	}
 	e.path = append(e.path, key)
 	defer func() { e.path = e.path[:len(e.path)-1] }()
-	outside := len(e.blocks)
-	defer func() { e.leave(outside) }()
+	external := len(e.blocks)
+	defer func() { e.leave(external) }()
 	for {
 		macro, is := o[copyBlock]
 		if !is {
@@ -97,10 +97,10 @@ func (e *expansion) tooLarge(more int) bool {
 	}
 	before := e.values
 	e.values += 1 + more
-	if before <= mostValues && e.values > mostValues {
-		e.faults.Add(nil, fmt.Sprintf("the copy-blocks expand to more than %d values", mostValues), "")
+	if before <= maxValues && e.values > maxValues {
+		e.faults.Add(nil, fmt.Sprintf("the copy-blocks expand to more than %d values", maxValues), "")
 	}
-	return e.values > mostValues
+	return e.values > maxValues
 }
 
 // source is the object that a macro names; the macro is then on the stack.
@@ -137,11 +137,11 @@ func (e *expansion) source(macro any) (config.Object, bool) {
 }
 
 // leave takes the blocks from the stack that were not there outside.
-func (e *expansion) leave(outside int) {
-	for _, b := range e.blocks[outside:] {
+func (e *expansion) leave(external int) {
+	for _, b := range e.blocks[external:] {
 		delete(e.around, b.source)
 	}
-	e.blocks = e.blocks[:outside]
+	e.blocks = e.blocks[:external]
 }
 
 // circle tells of blocks that lead back to the first of them: once, with all of them, at

@@ -85,7 +85,8 @@ func TestExpandFaults(t *testing.T) {
 		{`{"a":{"__copy_block__":5}}`, "a.__copy_block__: invalid type int64"},
 		{`{"a":{"__copy_block__":"b.c"},"b":{}}`, `a.__copy_block__: invalid value "b.c"`},
 		{`{"a":{"__copy_block__":""}}`,
-			`a.__copy_block__: invalid value "": empty segment in a path: keys are joined by '.', one with a '.' in it is quoted in ""`},
+			`a.__copy_block__: invalid value "": empty segment in a path: keys are joined by '.', one with a '.' in it is ` +
+				`quoted in ""`},
 		{`{"a":{"__copy_block__":"b.x"},"b":{"x":[1]}}`, `a.__copy_block__: invalid value "b.x", of type array`},
 		// The source is looked up in what is written, not in what it becomes.
 		{`{"a":{"__copy_block__":"b.x"},"b":{"__copy_block__":"c"},"c":{"x":{}}}`, `a.__copy_block__: invalid value "b.x"`},

@@ -38,9 +38,9 @@ func TestWhatAnyVendorCallsSecretIsSecret(t *testing.T) {
 			config.Object{"l": config.Object{"a": entry("INTEGER", secret)}}, []string{"l", "a"}, nil},
 		"a text for an entry": {entry("OBJECT", nil), entry("STRING", secret), nil, nil},
 	} {
-		for _, order := range [][2]config.Object{{c.open, c.hidden}, {c.hidden, c.open}} {
+		for _, request := range [][2]config.Object{{c.open, c.hidden}, {c.hidden, c.open}} {
 			m, faults := Parse(config.Object{}, Options{})
-			for _, vendor := range order {
+			for _, vendor := range request {
 				if faults != nil {
 					t.Fatal(name, faults)
 				}

@@ -58,9 +58,9 @@ func (g *merger) level(doc, theirDoc config.Object, p, theirs *param) (config.Ob
 }
 
 func (g *merger) levels(doc, theirDoc any, p, theirs *param) (config.Object, *param) {
-	ours, _ := doc.(config.Object)
+	own, _ := doc.(config.Object)
 	other, _ := theirDoc.(config.Object)
-	return g.level(ours, other, p, theirs)
+	return g.level(own, other, p, theirs)
 }
 
 // hide is a description with what another of the same place calls secret. Where they are of different kinds, the whole

@@ -13,7 +13,7 @@ import (
 // but ignored" (the seed, "Interoperability"), at every depth; nothing of a vendor's gets
 // into an entry that is there.
 func TestMergeAVendorsMetadata(t *testing.T) {
-	ours := `{"a":{"x":{` + entry +
+	own := `{"a":{"x":{` + entry +
 		`,"type":"INTEGER","intVal":{"allowedValues":[1]}}},"o":{"desc":"d","action":"REBOOT","type":"OBJECT"}}`
 	for _, c := range []struct{ name, vendor, conflicts, valid, acts string }{
 		{
@@ -45,7 +45,7 @@ func TestMergeAVendorsMetadata(t *testing.T) {
 			"", "v.w type; ?a.y; ?u", "REBOOT:[o]",
 		},
 	} {
-		m := of(t, ours)
+		m := of(t, own)
 		before := compact(m.Document())
 		merged, conflicts, faults := m.Merge(parse(t, c.vendor))
 		if faults != nil {
@@ -117,16 +117,16 @@ func TestTheMergedDocumentSaysTheSame(t *testing.T) {
 	expanded, _ := Expand(whole)
 	in := read(t, "base_versions/RELEASE_M44.json")
 	rapid.Check(t, func(t *rapid.T) {
-		ours, theirs := config.Object{}, config.Object{}
+		own, theirs := config.Object{}, config.Object{}
 		for key, v := range expanded {
 			if rapid.Bool().Draw(t, "ours "+key) {
-				ours[key] = v
+				own[key] = v
 			}
 			if rapid.Bool().Draw(t, "theirs "+key) {
 				theirs[key] = v
 			}
 		}
-		m, _ := Parse(ours, Options{})
+		m, _ := Parse(own, Options{})
 		merged, conflicts, faults := m.Merge(theirs)
 		if conflicts != nil || faults != nil {
 			t.Fatal(conflicts, faults)

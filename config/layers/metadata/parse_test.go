@@ -81,7 +81,8 @@ func TestParseFaults(t *testing.T) {
 			"a.intVal.allowedRanges.0: invalid range from 1 to 1.5: must be two integers"},
 		{
 			`{"a":{` + entry + `,"type":"INTEGER","intVal":{"allowedRanges":5,"allowedValues":["x"]}}}`,
-			`a.intVal.allowedRanges: invalid type int64: must be an array; a.intVal.allowedValues.0: invalid value "x": must be integers`,
+			`a.intVal.allowedRanges: invalid type int64: must be an array; a.intVal.allowedValues.0: invalid value "x": ` +
+				`must be integers`,
 		},
 		{`{"a":{` + entry + `,"type":"INTEGER","intVal":5}}`, "a.intVal: invalid type int64: must be an object"},
 		{`{"a":{` + entry + `,"type":"STRING","strVal":{"allowedValues":[1]}}}`,
@@ -147,8 +148,10 @@ func TestNamesOfActions(t *testing.T) {
 			"p":{"desc":"d","type":"OBJECT","objVal":{"properties":{"q":{"desc":"d","type":"STRING","action":%q}}}}}}}}}`, name,
 			name))
 	}
-	node := strings.Fields(`NO_ACTION REBOOT RESTART_MINION RESTART_STATS_AGENT RESTART_LOGTAIL RESTART_ROUTING RESTART_SQUIRE REDO_POP_CONFIG
-		RESTART_FLUENTD_AGENT RELOAD_DNS_SERVERS RELOAD_NTP_CONFIG RELOAD_RSYSLOG_CONFIG RELOAD_SSHD_CA_KEYS RESTART_KEA SYNC_LINK_MONITOR
+	node := strings.Fields(`NO_ACTION REBOOT RESTART_MINION RESTART_STATS_AGENT RESTART_LOGTAIL RESTART_ROUTING ` +
+		`RESTART_SQUIRE REDO_POP_CONFIG
+		RESTART_FLUENTD_AGENT RELOAD_DNS_SERVERS RELOAD_NTP_CONFIG RELOAD_RSYSLOG_CONFIG RELOAD_SSHD_CA_KEYS ` +
+		`RESTART_KEA SYNC_LINK_MONITOR
 		INJECT_KVSTORE_KEYS UPDATE_FIREWALL UPDATE_LINK_METRICS UPDATE_GLOG_LEVEL RELOAD_FIRMWARE SET_FW_PARAMS
 		SET_FW_PARAMS_SYNC_OR_RELOAD_FIRMWARE SET_FW_STATS_CONFIG SET_AIRTIME_PARAMS RESTART_UDP_PING_SERVER RELOAD_SSHD
 		UPDATE_CHANNEL_ASSIGNMENT RESTART_SNMP RESTART_WEBUI RELOAD_TUNNEL_CONFIG RELOAD_VPP_CONFIG_AND_MONITOR UPDATE_ZONE

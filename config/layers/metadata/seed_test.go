@@ -357,11 +357,11 @@ func TestSeed_Preprocessing(t *testing.T) {
 }
 
 func TestSeed_InteroperabilityOfMetadata(t *testing.T) {
-	ours := of(t, `{"k":{`+entry+`,"type":"INTEGER","intVal":{"allowedValues":[1]}}}`)
+	own := of(t, `{"k":{`+entry+`,"type":"INTEGER","intVal":{"allowedValues":[1]}}}`)
 	vendor := parse(t, `{"k":{`+entry+
 		`,"type":"STRING"},"acme":{"desc":"d","action":"MAKE_COFFEE","type":"OBJECT","objVal":{"properties":{
 		"p":{"desc":"d","action":"MAKE_TEA","type":"STRING"},"q":{"desc":"d","action":"RESTART_KEA","type":"STRING"}}}}}`)
-	merged, conflicts, faults := ours.Merge(vendor)
+	merged, conflicts, faults := own.Merge(vendor)
 	if faults != nil {
 		t.Fatal(faults)
 	}
@@ -382,7 +382,7 @@ func TestSeed_InteroperabilityOfMetadata(t *testing.T) {
 		}
 	})
 	t.Run("TCM-I5", func(t *testing.T) { // "merges … (non-persistently)"
-		if got := judged(ours.Validate(parse(t, `{"acme":{}}`))); got != "?acme" {
+		if got := judged(own.Validate(parse(t, `{"acme":{}}`))); got != "?acme" {
 			t.Errorf("ours has become the vendor's: %s", got)
 		}
 	})

@@ -60,7 +60,8 @@ func TestSeed_MovedAndRenamedFieldsAreMigrated(t *testing.T) {
 		},
 		{
 			"what is set at the new place stays, the rest comes",
-			`{"radioParamsBase": {"wsecParams": {"eapolParams": {"a": 1, "b": {"c": 2, "d": 3}, "e": 5}, "x": 1}}, "eapolParams": {"a": 9, "b": {"c": 8}, "e": 5}}`,
+			`{"radioParamsBase": {"wsecParams": {"eapolParams": {"a": 1, "b": {"c": 2, "d": 3}, "e": 5}, "x": 1}}, ` +
+				`"eapolParams": {"a": 9, "b": {"c": 8}, "e": 5}}`,
 			`{"radioParamsBase": {"wsecParams": {"x": 1}}, "eapolParams": {"a": 9, "b": {"c": 8, "d": 3}, "e": 5}}`,
 			"RELEASE_M78 " + eapol + ".a > eapolParams.a kept\nRELEASE_M78 " + eapol +
 				".b.c > eapolParams.b.c kept\nRELEASE_M78 " + eapol + ".b.d > eapolParams.b.d\nRELEASE_M78 " + eapol +
@@ -85,7 +86,8 @@ func TestSeed_MovedAndRenamedFieldsAreMigrated(t *testing.T) {
 		},
 		{
 			"a value of another type can't be converted", `{"envParams": {"OPENR_IFACE_PREFIXES": 5}}`, "", "",
-			"envParams.OPENR_IFACE_PREFIXES: invalid type int64: must be a string with a list of prefixes: so that it can become " +
+			"envParams.OPENR_IFACE_PREFIXES: invalid type int64: must be a string with a list of prefixes: so that it can " +
+				"become " +
 				"envParams.OPENR_IFACE_REGEX_INCLUDE of RELEASE_M79",
 		},
 		{

@@ -69,7 +69,8 @@ func TestTheAutoLayerFollowsTheNodeLayer(t *testing.T) {
 		}
 	}
 	c.Auto = func(string, config.Object) config.Object { return config.Object{"n": int64(11)} }
-	if _, faults = Apply(w, c); faults.Error() != "n1: n: invalid value 11: must be an integer from 1 to 10 (range, auto layer)" {
+	if _, faults = Apply(w,
+		c); faults.Error() != "n1: n: invalid value 11: must be an integer from 1 to 10 (range, auto layer)" {
 		t.Error(faults)
 	}
 }

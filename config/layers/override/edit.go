@@ -123,9 +123,9 @@ func Apply(w World, c Change) (Result, Faults) {
 		e.marks(p)
 	}
 	if c.Layer == layers.Network {
-		e.judgeNetwork(writes)
+		e.validateNetwork(writes)
 	} else {
-		e.judgeNodes(writes)
+		e.validateNodes(writes)
 	}
 	if len(e.faults) > 0 {
 		return Result{}, e.faults.Together()

@@ -114,7 +114,8 @@ func TestWhatAWriteChecks(t *testing.T) {
 			"n1: n: invalid value 11: must be an integer from 1 to 10 (range, node layer)"},
 		{
 			"all faults at once, of all nodes", `{}`, `{}`, `node set {"n1":{"n":11,"s":1},"n2":{"n":11}}`,
-			"n1, n2: n: invalid value 11: must be an integer from 1 to 10 (range, node layer)\nn1: s: invalid type int64: must be a string " +
+			"n1, n2: n: invalid value 11: must be an integer from 1 to 10 (range, node layer)\nn1: s: invalid type int64: " +
+				"must be a string " +
 				"(type, node layer)",
 		},
 		{"modify is checked with what exists already", `{}`, `{"m":{"a":{"v":1}}}`,
@@ -143,7 +144,8 @@ func TestWhatAWriteChecks(t *testing.T) {
 			"dep: is deprecated, and would be \"x\": it can't be set (deprecated, network layer)"},
 		{
 			"the order of groups", `{}`, `{}`, `node set {"n1":{"dep":"x","ro":{"a":1},"n":"x","m":5},"n9":5}`,
-			"n1: ro: is read-only\nn1: dep: is deprecated\nn9: not in the topology\nn9: invalid type int64\nn1: m: invalid type int64 in the " +
+			"n1: ro: is read-only\nn1: dep: is deprecated\nn9: not in the topology\nn9: invalid type int64\nn1: m: invalid " +
+				"type int64 in the " +
 				"node layer over an object in the base layer\nn1: n: invalid type string",
 		},
 		{"a node that not in the topology", `{}`, `{}`, `node set {"n9":{"n":2}}`,
@@ -256,7 +258,8 @@ func TestFaultsThatWereThereBefore(t *testing.T) {
 		{"another wrong value", `{"n":99}`, `node set {"n1":{"n":98}}`, "n1: n: invalid value 98"},
 		{"a right value", `{"n":99}`, `node set {"n1":{"n":9}}`, ""},
 		{"an old clash", `{"m":5}`, `node modify {"n1":{"s":"y"}}`, ""},
-		{"another wrong value over an object", `{"m":5}`, `node set {"n1":{"m":6}}`, "n1: m: invalid type int64 in the node layer over an object in the base layer"},
+		{"another wrong value over an object", `{"m":5}`, `node set {"n1":{"m":6}}`,
+			"n1: m: invalid type int64 in the node layer over an object in the base layer"},
 		{"an old clash, and one of another layer", `{"m":5}`, `network set {"m":6}`,
 			"n1, n2: m: invalid type int64 in the network layer over an object in the base layer"},
 		{"an old clash, and null of another layer", `{"m":5}`, `network set {"m":null}`,

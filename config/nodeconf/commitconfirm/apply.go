@@ -19,11 +19,11 @@ func (m *Machine) publish() []Effect {
 	return []Effect{
 		Publish{ID: m.timer, Seq: r.Seq, Source: r.Source, Generation: r.Generation, FileDigest: r.FileDigest,
 			Document: r.Document, Peer: r.Peer, Keep: r.Fallback},
-		StartTimer{m.timer, settleWithin},
+		StartTimer{m.timer, settleTimeout},
 	}
 }
 
-func (m *Machine) settle(e Settled) []Effect {
+func (m *Machine) applySettled(e Settled) []Effect {
 	if e.ID != m.timer || m.settled {
 		return nil
 	}
@@ -35,7 +35,7 @@ func (m *Machine) settle(e Settled) []Effect {
 	case reconciling:
 		return m.reconciled()
 	case steady:
-		return m.ask()
+		return m.requestVerdict()
 	default:
 		return nil
 	}
@@ -126,7 +126,7 @@ func (m *Machine) closed() []Effect {
 func (m *Machine) applied() []Effect {
 	m.phase = steady
 	r, _ := m.current()
-	return append([]Effect{Report{What: Applied, Echo: r.Echo()}}, m.ask()...)
+	return append([]Effect{Report{What: Applied, Echo: r.Echo()}}, m.requestVerdict()...)
 }
 
 func (m *Machine) restartFailed(why string) []Effect {
@@ -142,13 +142,13 @@ func (m *Machine) restartFailed(why string) []Effect {
 	return append(m.note(Write{Slot: slot, Record: &next}), m.applied()...)
 }
 
-// ask begins a round trip: it follows settling and the actions.
-func (m *Machine) ask() []Effect {
+// requestVerdict begins a round trip: it follows settling and the actions.
+func (m *Machine) requestVerdict() []Effect {
 	if m.pending == nil || m.undoing() || m.phase != steady || !m.settled {
 		return nil
 	}
 	m.asked++
-	return []Effect{Ask{Nonce{m.start, m.asked}, m.echo()}}
+	return []Effect{RequestVerdict{Nonce{m.start, m.asked}, m.echo()}}
 }
 
 func (m *Machine) answered(e ControllerAnswered) []Effect {
@@ -169,7 +169,7 @@ func spellBad(bad []string) string {
 	return "good before and bad now: " + strings.Join(bad, ", ")
 }
 
-func (m *Machine) byHand(e Confirmed) []Effect {
+func (m *Machine) confirmByUser(e Confirmed) []Effect {
 	refuse := func(why string) []Effect {
 		return []Effect{Report{What: Declined, Echo: Echo{Generation: e.Generation}, Why: why}}
 	}
@@ -208,7 +208,7 @@ func (m *Machine) tick(elapsed time.Duration) []Effect {
 		return nil
 	}
 	m.sinceBeat = 0
-	out := m.ask()
+	out := m.requestVerdict()
 	if slices.ContainsFunc(m.stages, func(s stage) bool { return s.write.Slot == SlotClock }) {
 		return out // the disk is slow
 	}

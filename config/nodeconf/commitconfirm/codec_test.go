@@ -60,8 +60,9 @@ func TestEveryLostBitIsNoticed(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":                            "it does not begin with " + magic,
-		string(seal(7)):               "it is no record: json: cannot unmarshal number into Go value of type commitconfirm.wire",
+		"": "it does not begin with " + magic,
+		string(seal(7)): "it is no record: json: cannot unmarshal number into Go value of type " +
+			"commitconfirm.wire",
 		string(seal(config.Object{})): "document: invalid JSON: line 1 column 1: it is empty",
 	} {
 		if _, err := DecodeRecord([]byte(text)); err == nil || err.Error() != want {
@@ -103,10 +104,10 @@ func (b rawBody) MarshalJSON() ([]byte, error) { return b, nil }
 // What a record says of its document is what the document says, however it came about.
 func TestTheDigestThatIsKeptIsTheDocuments(t *testing.T) {
 	document := doc(t, `{"a":1}`)
-	kept := Offered{Source: Push, Document: document}
-	if told := (Offered{Document: document, MD5: "told"}).digest(); told != "told" ||
+	kept := Candidate{Source: Push, Document: document}
+	if reported := (Candidate{Document: document, MD5: "told"}).digest(); reported != "told" ||
 		kept.digest() != config.MD5(document) {
-		t.Errorf("%s, %s", told, kept.digest())
+		t.Errorf("%s, %s", reported, kept.digest())
 	}
 	var m Machine
 	m.Step(Boot{Start: "s", Machine: "m",

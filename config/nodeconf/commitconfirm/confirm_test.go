@@ -9,11 +9,11 @@ import (
 	"edgespan/config/nodeconf/action"
 )
 
-func push(t testing.TB, n uint64, text string) Offered {
-	return Offered{Source: Push, Generation: c(n), Document: doc(t, text)}
+func push(t testing.TB, n uint64, text string) Candidate {
+	return Candidate{Source: Push, Generation: c(n), Document: doc(t, text)}
 }
 
-func faultyPush(t testing.TB, n uint64, text string) Offered {
+func faultyPush(t testing.TB, n uint64, text string) Candidate {
 	o := push(t, n, text)
 	o.Validate = func() config.Faults {
 		return config.Faults{{Path: []string{"a"}, Problem: "invalid value 2", Expectation: "must be 1"}}
@@ -103,10 +103,10 @@ func TestOrderOnANode(t *testing.T) {
 		},
 		"faults": {
 			{faultyPush(t, 2, `{"a":2}`), "rejected: a: invalid value 2: must be 1"},
-			{Offered{Source: Apply}, "rejected: no document: must be an explicit mapping; {} removes everything"},
-			{Offered{Source: Push, Document: doc(t, "{}")},
+			{Candidate{Source: Apply}, "rejected: no document: must be an explicit mapping; {} removes everything"},
+			{Candidate{Source: Push, Document: doc(t, "{}")},
 				"rejected: the push has no generation: must be one of the controller's"},
-			{Offered{Source: Apply, Document: doc(t, "{}"), Confirm: -1},
+			{Candidate{Source: Apply, Document: doc(t, "{}"), Confirm: -1},
 				"rejected: negative time to confirm: must be 0 or more"},
 		},
 		"the newest offer wins while one is pending": {
@@ -121,25 +121,25 @@ func TestOrderOnANode(t *testing.T) {
 		"where all is equal only the number is taken": {
 			{push(t, 2, `{"a":1}`), "write confirmed c:2 {a:1}; renumbered"},
 			{push(t, 2, `{"a":1}`), "renumbered"},
-			{Offered{Source: Push, Generation: c(3), Document: doc(t, `{"a":1}`), Peer: "p"},
+			{Candidate{Source: Push, Generation: c(3), Document: doc(t, `{"a":1}`), Peer: "p"},
 				"write pending c:3 {a:1}; accepted; publish c:3 {a:1}; timer 30s"},
 		},
 		"an apply without a time stands at once, over what is pending": {
 			{push(t, 2, `{"a":2}`), taken},
-			{Offered{Source: Apply, Document: doc(t, `{"b":1}`)},
+			{Candidate{Source: Apply, Document: doc(t, `{"b":1}`)},
 				"write confirmed j:3 {b:1}; accepted; drop pending; publish j:3 {b:1}; timer 30s; write copy j:3 {b:1}"},
 			{settled{}, "run ab"},
 			{ran{}, "write confirmed j:3 {b:1}; applied"},
 			{seconds(200), ""},
 		},
 		"a file is applied once": {
-			{Offered{Source: File, FileDigest: "f1", Document: doc(t, `{"b":1}`)}, "…"},
-			{Offered{Source: File, FileDigest: "f1", Document: doc(t, `{"b":1}`)}, "unchanged"},
-			{Offered{Source: Apply, Document: doc(t, `{"b":2}`)}, "…"},
+			{Candidate{Source: File, FileDigest: "f1", Document: doc(t, `{"b":1}`)}, "…"},
+			{Candidate{Source: File, FileDigest: "f1", Document: doc(t, `{"b":1}`)}, "unchanged"},
+			{Candidate{Source: Apply, Document: doc(t, `{"b":2}`)}, "…"},
 			{settled{}, "…"},
 			{ran{}, "…"},
-			{Offered{Source: File, FileDigest: "f1", Document: doc(t, `{"b":1}`)}, "unchanged"},
-			{Offered{Source: File, FileDigest: "f2", Document: doc(t, `{"b":1}`)},
+			{Candidate{Source: File, FileDigest: "f1", Document: doc(t, `{"b":1}`)}, "unchanged"},
+			{Candidate{Source: File, FileDigest: "f2", Document: doc(t, `{"b":1}`)},
 				"write confirmed j:4 {b:1}; accepted; write copy j:4 {b:1}; publish j:4 {b:1}; timer 30s"},
 		},
 	} {
@@ -150,7 +150,7 @@ func TestOrderOnANode(t *testing.T) {
 // A word of a person that came before a write has ended is about what is pending then, whatever was offered meanwhile.
 func TestWhatWaitsIsDecidedBeforeAnOfferThatWaits(t *testing.T) {
 	b := on(t)
-	sound := func(o Offered) Offered {
+	sound := func(o Candidate) Candidate {
 		o.Validate = func() config.Faults { return nil }
 		return o
 	}
@@ -245,11 +245,11 @@ func TestUndo(t *testing.T) {
 			}
 			s := b.m.State()
 			if s.Pending || s.Source != Rollback || s.Restores != c(1) || s.Undone == nil || s.Undone.Generation != c(2) ||
-				s.Echo != s.Wanted {
+				s.Echo != s.Desired {
 				t.Errorf("%+v", s)
 			}
 			b.boot("m99") // the controller learns of it after a restart as well
-			if again := b.m.State(); again.Undone == nil || *again.Undone != *s.Undone || again.Wanted != s.Wanted {
+			if again := b.m.State(); again.Undone == nil || *again.Undone != *s.Undone || again.Desired != s.Desired {
 				t.Errorf("%+v", again)
 			}
 		})
@@ -348,7 +348,7 @@ func TestSeed_AControllerAwayForAnHourUndoesNoHealthyConfigForGood(t *testing.T)
 			b.step(Tick{time.Second})
 		}
 	}
-	if hour(); b.m.State().Wanted.Generation != c(1) { // nothing is pending: nothing happens
+	if hour(); b.m.State().Desired.Generation != c(1) { // nothing is pending: nothing happens
 		t.Fatalf("%+v", b.m.State())
 	}
 	b.play(t, []step{{push(t, 2, `{"a":2}`), taken}, {settled{map[string]bool{"uplink": true}}, "run a"},
@@ -360,13 +360,14 @@ func TestSeed_AControllerAwayForAnHourUndoesNoHealthyConfigForGood(t *testing.T)
 	b.play(t, []step{
 		{settled{}, "run back a"},
 		{ran{}, "…"},
-		{push(t, 2, `{"a":2}`), "write pending c:2 {a:2}; accepted; publish c:2 {a:2}; timer 30s"}, // it is back, and pushes again
+		// it is back, and pushes again
+		{push(t, 2, `{"a":2}`), "write pending c:2 {a:2}; accepted; publish c:2 {a:2}; timer 30s"},
 		{settled{}, "run a"},
 		{ran{}, "applied; ask c:2"},
 		{Health{map[string]bool{"uplink": true}}, ""},
 		{answer{c(2)}, "write confirmed c:2 {a:2}; confirmed; drop pending; write copy c:2 {a:2}"},
 	})
-	if hour(); b.m.State().Wanted.Generation != c(2) || b.m.State().Undone != nil {
+	if hour(); b.m.State().Desired.Generation != c(2) || b.m.State().Undone != nil {
 		t.Fatalf("%+v", b.m.State())
 	}
 }
@@ -434,8 +435,8 @@ func TestThePushIsToldByItsAttempt(t *testing.T) {
 		t.Errorf("pending is %+v, want attempt 7", s)
 	}
 	b.play(t, []step{{again, "write pending c:2 {a:2}; renumbered"}, {again, "renumbered"},
-		{push(t, 2, `{"a":2}`), "renumbered"}, {Offered{Source: Push, Generation: c(3), Document: doc(t, `{"a":2}`)}, "…"}})
-	if s := b.m.State(); s.Attempt != 8 || s.Wanted.Generation != c(3) {
+		{push(t, 2, `{"a":2}`), "renumbered"}, {Candidate{Source: Push, Generation: c(3), Document: doc(t, `{"a":2}`)}, "…"}})
+	if s := b.m.State(); s.Attempt != 8 || s.Desired.Generation != c(3) {
 		t.Errorf("pushed again and numbered it is %+v, want attempt 8 and c:3", s)
 	}
 	b.play(t, []step{{settled{}, "run a"}, {ran{}, "…"}, {RollbackAsked{}, "…"}, {settled{}, "run back a"}, {ran{}, "…"}})

@@ -93,7 +93,7 @@ func (n *node) boundary() bool {
 }
 
 func (n *node) send(e Event) {
-	if o, is := e.(Offered); is {
+	if o, is := e.(Candidate); is {
 		o.Validate = func() (faults config.Faults) {
 			if o.Document["bad"] != nil || o.Peer == "bad" {
 				faults.Add([]string{"bad"}, "is there", "")
@@ -194,7 +194,7 @@ func (n *node) obey(f Effect) {
 		n.run, n.diff = f.ID, f.Diff
 	case Restart:
 		n.restart = f.Action
-	case Ask:
+	case RequestVerdict:
 		n.nonce, n.asked = f.Nonce, true
 	}
 }
@@ -234,7 +234,7 @@ func (n *node) look() {
 	if n.dead || n.published == nil {
 		return
 	}
-	if s := n.m.State(); s.Echo == s.Wanted {
+	if s := n.m.State(); s.Echo == s.Desired {
 		n.inForce("it reports " + s.Echo.Generation.String())
 	}
 }
@@ -289,7 +289,7 @@ func (n *node) tick(d time.Duration) {
 	p := n.disk.Pending
 	if p != nil && p.Undo == nil && p.Seq == n.seq && n.disk.Confirmed != nil && p.Seq > n.disk.Confirmed.Seq {
 		n.lived += d
-		if most := p.Wait + time.Duration(n.crashes)*2*beat + beat; n.lived > most {
+		if limit := p.Wait + time.Duration(n.crashes)*2*beat + beat; n.lived > limit {
 			n.complain("pending for %v of %v, with %d crashes", n.lived, p.Wait, n.crashes)
 		}
 	}
@@ -341,13 +341,13 @@ func (n *node) happen(i int) {
 	switch n.r.IntN(14) {
 	case 0, 1:
 		g := c(uint64(i + 2))
-		n.send(Offered{Source: Push, Generation: g, Document: n.anyDoc(), Peer: n.anyPeer()})
+		n.send(Candidate{Source: Push, Generation: g, Document: n.anyDoc(), Peer: n.anyPeer()})
 	case 2:
 		if o := n.anyDoc(); n.r.IntN(2) == 0 {
 			n.direct[config.MD5(o)] = true
-			n.send(Offered{Source: Apply, Document: o})
+			n.send(Candidate{Source: Apply, Document: o})
 		} else {
-			n.send(Offered{Source: Apply, Document: o, Confirm: time.Minute})
+			n.send(Candidate{Source: Apply, Document: o, Confirm: time.Minute})
 		}
 	case 3, 4:
 		n.send(Settled{ID: n.pub, Items: n.health})
@@ -411,7 +411,7 @@ func live(seed uint64, events, cut int, after bool) *node {
 	for i := 0; i < 400 && (n.dead || n.restart != "" || n.m.phase != steady || n.m.pending != nil); i++ {
 		n.rest()
 	}
-	if s := n.m.State(); s.Pending || s.Echo != s.Wanted || n.m.phase != steady {
+	if s := n.m.State(); s.Pending || s.Echo != s.Desired || n.m.phase != steady {
 		n.complain("it does not come to rest: %+v", s)
 	}
 	n.inForce("it is at rest")

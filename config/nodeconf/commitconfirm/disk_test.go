@@ -29,7 +29,7 @@ func TestSeed_TheLatestBaseIfTheConfigIsMissingOrCorrupt(t *testing.T) {
 		{settled{}, "write confirmed s1:2 {v:81}; gone back: nobody confirmed it within 2m0s; drop pending; applied"},
 		{boots{"m"}, "fallback: nothing was pushed or applied since; publish s1:2 {v:81} keep all; timer 30s"},
 		{settled{}, "applied"},
-		{Offered{Source: Apply, Document: doc(t, `{"v":81}`)},
+		{Candidate{Source: Apply, Document: doc(t, `{"v":81}`)},
 			"write confirmed s1:3 {v:81}; accepted; write copy s1:3 {v:81}; publish s1:3 {v:81}; timer 30s"},
 		{boots{"m"}, "publish s1:3 {v:81}; timer 30s"},
 	})
@@ -53,7 +53,7 @@ func TestAConfirmedConfigThatIsOlderThanItsCopyIsNotTaken(t *testing.T) {
 	b := on(t)
 	older := b.disk.Confirmed
 	b.play(t, []step{
-		{Offered{Source: Apply, Document: doc(t, `{"a":2}`)}, "…"},
+		{Candidate{Source: Apply, Document: doc(t, `{"a":2}`)}, "…"},
 	})
 	want := "fallback: the node's config: only an older one can be read: its last good copy is taken; "
 	b.disk.Confirmed = older

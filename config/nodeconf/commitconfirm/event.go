@@ -18,8 +18,8 @@ type (
 		Disk    Disk
 		Bases   map[string]config.Object // of the image, by name
 	}
-	// Offered is a config that the node is to take.
-	Offered struct {
+	// Candidate is a config that the node is to take.
+	Candidate struct {
 		Source     Source
 		Generation Generation // of a push; others get a number of the node's journal
 		Document   config.Object
@@ -75,7 +75,7 @@ type (
 )
 
 func (Boot) event()               {}
-func (Offered) event()            {}
+func (Candidate) event()          {}
 func (Stored) event()             {}
 func (Settled) event()            {}
 func (TimedOut) event()           {}
@@ -140,8 +140,8 @@ type (
 	Restart struct{ Action string }
 	// Undo says that the pending config is given up.
 	Undo struct{ Undone }
-	// Ask begins a round trip to the controller: a report that carries the nonce.
-	Ask struct {
+	// RequestVerdict begins a round trip to the controller: a report that carries the nonce.
+	RequestVerdict struct {
 		Nonce Nonce
 		Echo  Echo
 	}
@@ -155,14 +155,14 @@ type (
 	}
 )
 
-func (Write) effect()      {}
-func (Publish) effect()    {}
-func (StartTimer) effect() {}
-func (RunActions) effect() {}
-func (Restart) effect()    {}
-func (Undo) effect()       {}
-func (Ask) effect()        {}
-func (Report) effect()     {}
+func (Write) effect()          {}
+func (Publish) effect()        {}
+func (StartTimer) effect()     {}
+func (RunActions) effect()     {}
+func (Restart) effect()        {}
+func (Undo) effect()           {}
+func (RequestVerdict) effect() {}
+func (Report) effect()         {}
 
 // What is the matter of a report.
 type What string

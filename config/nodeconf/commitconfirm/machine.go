@@ -13,7 +13,7 @@ import (
 // The times of a node.
 const (
 	DefaultConfirm = 120 * time.Second // of a push that names none
-	settleWithin   = 30 * time.Second  // then the actions are run all the same
+	settleTimeout  = 30 * time.Second  // then the actions are run all the same
 	beat           = 5 * time.Second   // the clock is written, and the controller asked again
 )
 
@@ -89,12 +89,12 @@ func (m *Machine) Step(e Event) (fx []Effect) {
 		switch e := e.(type) {
 		case Boot:
 			fx = append(fx, m.boot(e)...)
-		case Offered:
-			fx = append(fx, m.offered(e)...)
+		case Candidate:
+			fx = append(fx, m.acceptCandidate(e)...)
 		case Stored:
 			fx = append(fx, m.stored(e.Why)...)
 		case Settled:
-			fx = append(fx, m.settle(e)...)
+			fx = append(fx, m.applySettled(e)...)
 		case TimedOut:
 			if e.ID == m.timer && m.phase == reconciling {
 				fx = append(fx, m.reconciled()...)
@@ -104,7 +104,7 @@ func (m *Machine) Step(e Event) (fx []Effect) {
 		case RestartFailed:
 			fx = append(fx, m.restartFailed(e.Why)...)
 		case Confirmed:
-			fx = append(fx, m.byHand(e)...)
+			fx = append(fx, m.confirmByUser(e)...)
 		case ControllerAnswered:
 			fx = append(fx, m.answered(e)...)
 		case Health:
@@ -128,7 +128,7 @@ func (m *Machine) defers(e Event) bool {
 	switch e.(type) {
 	case Stored, Health, Tick, Stopping, Boot:
 		return false
-	case Offered: // what came before it is decided before it
+	case Candidate: // what came before it is decided before it
 		return m.busy() || m.undoing() || m.running || m.phase == restarting || len(m.deferred) > 1
 	}
 	return m.busy()
@@ -137,9 +137,9 @@ func (m *Machine) defers(e Event) bool {
 // enqueue puts an event behind those that wait.
 func (m *Machine) enqueue(e Event) []Effect {
 	var out []Effect
-	if _, is := e.(Offered); is { // the newest wish wins
+	if _, is := e.(Candidate); is { // the newest wish wins
 		m.deferred = slices.DeleteFunc(m.deferred, func(old Event) bool {
-			o, is := old.(Offered)
+			o, is := old.(Candidate)
 			if is {
 				out = append(out, superseded(o))
 			}
@@ -166,14 +166,14 @@ func (m *Machine) due() Event {
 }
 
 // digest is the MD5 of an offer's document.
-func (o Offered) digest() string {
+func (o Candidate) digest() string {
 	if o.MD5 != "" {
 		return o.MD5
 	}
 	return config.MD5(o.Document)
 }
 
-func superseded(o Offered) Effect {
+func superseded(o Candidate) Effect {
 	return Report{What: Superseded, Echo: Echo{o.Generation, o.digest()}, Why: "a newer one came"}
 }
 
@@ -256,7 +256,7 @@ func (m *Machine) restored() Record {
 // State is what `get pending` shows, and what is reported on each connection.
 type State struct {
 	Echo      Echo // of the config that is in force, to the end of its actions and restart
-	Wanted    Echo // of the one that is to be
+	Desired   Echo // of the one that is to be
 	Source    Source
 	Restores  Generation
 	Attempt   uint64 // of the push that brought it; 0 for none
@@ -274,7 +274,7 @@ func (m *Machine) State() State {
 	live, now := m.live(), m.echo()
 	current, _ := m.current()
 	s := State{
-		Echo: now, Wanted: live.Echo(), Source: live.Source, Restores: live.Restores, Attempt: live.Attempt,
+		Echo: now, Desired: live.Echo(), Source: live.Source, Restores: live.Restores, Attempt: live.Attempt,
 		Fallback: live.Fallback,
 		Pending:  m.pending != nil, Undoing: m.undoing(), Undone: live.Undone, Bad: m.bad(), Results: current.Results,
 	}

@@ -88,7 +88,7 @@ func (r *Record) digest() string {
 }
 
 // same says whether both wish for the same.
-func (r *Record) same(o Offered) bool { return r.Peer == o.Peer && r.digest() == o.MD5 }
+func (r *Record) same(o Candidate) bool { return r.Peer == o.Peer && r.digest() == o.MD5 }
 
 // Clock is what is left of a pending config's time.
 type Clock struct {

@@ -67,7 +67,7 @@ func tell(e Effect) string {
 		return "restart " + e.Action
 	case Undo:
 		return fmt.Sprintf("undo %v %s: %s", e.Generation, e.Reason, e.Why)
-	case Ask:
+	case RequestVerdict:
 		return fmt.Sprintf("ask %v", e.Echo.Generation)
 	case Report:
 		said := string(e.What)
@@ -104,7 +104,7 @@ func (b *bench) step(e Event) string {
 	queue := []Event{e}
 	for len(queue) > 0 {
 		e, queue = queue[0], queue[1:]
-		if o, is := e.(Offered); is && o.Validate == nil {
+		if o, is := e.(Candidate); is && o.Validate == nil {
 			o.Validate = func() config.Faults { return nil }
 			e = o
 		}
@@ -120,7 +120,7 @@ func (b *bench) step(e Event) string {
 				}
 				b.disk.apply(f)
 				queue = append(queue, Stored{})
-			case Ask:
+			case RequestVerdict:
 				b.nonce = f.Nonce
 			case Publish:
 				b.pub = f.ID

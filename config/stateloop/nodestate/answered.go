@@ -30,7 +30,7 @@ func (v View) Answered() bool {
 	ports := slices.Collect(maps.Values(v.Ports))
 	for id, c := range v.Networks {
 		s, known := v.NetworkStatus[id]
-		if !known || s.Generation != c.Generation || s.PortsMeant != netinst.PortsMeant(c, ports) {
+		if !known || s.Generation != c.Generation || s.DesiredPorts != netinst.DesiredPorts(c, ports) {
 			return false
 		}
 	}

@@ -46,17 +46,30 @@ func TestANodeHasAnsweredOnceAllThatIsDesiredHas(t *testing.T) {
 			v.NetworkStatus["n"] = netinst.NetworkInstanceStatus{Generation: 1}
 		}, false},
 		"a network means other ports": {func(v *View) {
-			v.NetworkStatus["n"] = netinst.NetworkInstanceStatus{Generation: 2, PortsMeant: "another"}
+			v.NetworkStatus["n"] = netinst.NetworkInstanceStatus{Generation: 2, DesiredPorts: "another"}
 		}, false},
-		"nothing was swept yet":               {func(v *View) { v.Swept, v.SweptKnown = 0, false }, false},
-		"the config of before was swept":      {func(v *View) { v.Swept = 1 }, false},
-		"a task says nothing":                 {func(v *View) { clear(v.TaskStatus) }, false},
-		"a task answers the config of before": {func(v *View) { v.TaskStatus["t"] = task.Status{Version: 1, State: stateloop.Present} }, false},
-		"a task is being made":                {func(v *View) { v.TaskStatus["t"] = task.Status{Version: 2, State: stateloop.Creating} }, false},
-		"a task is being made, and says why":  {func(v *View) { v.TaskStatus["t"] = task.Status{Version: 2, State: stateloop.Creating, Reason: "x"} }, true},
-		"an app says nothing":                 {func(v *View) { clear(v.AppStatus) }, false},
-		"an app answers another version":      {func(v *View) { v.AppStatus["a"] = appnet.AppNetworkStatus{TargetVersion: 4} }, false},
-		"an app has not spoken":               {func(v *View) { v.AppStatus["a"] = appnet.AppNetworkStatus{TargetVersion: 5, Pending: true} }, false},
+		"nothing was swept yet":          {func(v *View) { v.Swept, v.SweptKnown = 0, false }, false},
+		"the config of before was swept": {func(v *View) { v.Swept = 1 }, false},
+		"a task says nothing":            {func(v *View) { clear(v.TaskStatus) }, false},
+		"a task answers the config of before": {func(v *View) {
+			v.TaskStatus["t"] = task.Status{Version: 1,
+				State: stateloop.Present}
+		}, false},
+		"a task is being made": {func(v *View) {
+			v.TaskStatus["t"] = task.Status{Version: 2,
+				State: stateloop.Creating}
+		}, false},
+		"a task is being made, and says why": {func(v *View) {
+			v.TaskStatus["t"] = task.Status{Version: 2,
+				State: stateloop.Creating, Reason: "x"}
+		}, true},
+		"an app says nothing": {func(v *View) { clear(v.AppStatus) }, false},
+		"an app answers another version": {func(v *View) { v.AppStatus["a"] = appnet.AppNetworkStatus{TargetVersion: 4} },
+			false},
+		"an app has not spoken": {func(v *View) {
+			v.AppStatus["a"] = appnet.AppNetworkStatus{TargetVersion: 5,
+				Pending: true}
+		}, false},
 		"an app's actor has not seen its config": {func(v *View) {
 			v.AppRecords["a"] = appnet.JournalRecord{TargetVersion: 5, Digest: "of before"}
 		}, false},

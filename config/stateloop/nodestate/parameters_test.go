@@ -17,9 +17,9 @@ import (
 func TestTheStateOfAnAdapterFollowsItsTarget(t *testing.T) {
 	app := uuid.New()
 	for name, c := range map[string]struct {
-		wanted bool
-		is     appnet.AdapterStatus
-		want   string
+		desired bool
+		is      appnet.AdapterStatus
+		want    string
 	}{
 		"it stands": {true, appnet.AdapterStatus{Activated: true}, "present Present"},
 		"it waits": {true, appnet.AdapterStatus{Error: "no namespace", Waiting: true},
@@ -35,7 +35,8 @@ func TestTheStateOfAnAdapterFollowsItsTarget(t *testing.T) {
 		"it went and was found again": {false, appnet.AdapterStatus{Activated: true, Error: "x", CheckFailed: true},
 			"absent CheckAbsentFailed"},
 	} {
-		desired := appnet.AppNetworkConfig{UUID: app, Activate: c.wanted, Adapters: map[int]netinst.UnderlayNetworkConfig{0: {}}}
+		desired := appnet.AppNetworkConfig{UUID: app, Activate: c.desired,
+			Adapters: map[int]netinst.UnderlayNetworkConfig{0: {}}}
 		p := OfAdapters(appnet.AppNetworkStatus{UUID: app, Adapters: []appnet.AdapterStatus{c.is}}, desired)[0]
 		if got := p.Target + " " + p.State; got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
@@ -46,7 +47,8 @@ func TestTheStateOfAnAdapterFollowsItsTarget(t *testing.T) {
 // What is to be absent is, but for a part of a network that has not got there yet.
 func TestWhatIsToBeAbsentIsOnItsWayWhileAnyOfItsKindIs(t *testing.T) {
 	status := func(state netinst.NIState, parts ...netinst.PartStatus) Network {
-		return Network{Known: true, Desired: true, Status: netinst.NetworkInstanceStatus{State: state, Generation: 3, Parts: parts},
+		return Network{Known: true, Desired: true,
+			Status: netinst.NetworkInstanceStatus{State: state, Generation: 3, Parts: parts},
 			Config: netinst.NetworkInstanceConfig{Generation: 3}}
 	}
 	part := func(kind string, state netinst.NIState) netinst.PartStatus {
@@ -64,18 +66,25 @@ func TestWhatIsToBeAbsentIsOnItsWayWhileAnyOfItsKindIs(t *testing.T) {
 		n    Network
 		want string
 	}{
-		"an interface is the host's: it is never removed":    {peer.KindInterface, undesired(netinst.Removing), "Absent "},
-		"nothing is said of the network":                     {peer.KindBridge, Network{Desired: true}, "Absent "},
-		"the network is on its way out":                      {peer.KindBridge, undesired(netinst.Present), "Removing "},
-		"the network does not go":                            {peer.KindTunnel, undesired(netinst.RemovingFailed), "RemovingFailed busy"},
-		"the network went and was found again":               {peer.KindTunnel, undesired(netinst.CheckAbsentFailed), "CheckAbsentFailed busy"},
+		"an interface is the host's: it is never removed": {peer.KindInterface, undesired(netinst.Removing), "Absent "},
+		"nothing is said of the network":                  {peer.KindBridge, Network{Desired: true}, "Absent "},
+		"the network is on its way out":                   {peer.KindBridge, undesired(netinst.Present), "Removing "},
+		"the network does not go": {peer.KindTunnel, undesired(netinst.RemovingFailed),
+			"RemovingFailed busy"},
+		"the network went and was found again": {peer.KindTunnel, undesired(netinst.CheckAbsentFailed),
+			"CheckAbsentFailed busy"},
 		"the network goes on without it":                     {peer.KindTunnel, status(netinst.Present), "Absent "},
 		"the network has not answered the config without it": {peer.KindTunnel, late, "Removing "},
-		"a tunnel is on its way out":                         {peer.KindTunnel, status(netinst.Present, part(netinst.PartTunnel, netinst.Removing)), "Removing "},
-		"a tunnel does not go":                               {peer.KindTunnel, status(netinst.Present, part(netinst.PartTunnel, netinst.RemovingFailed)), "RemovingFailed why"},
-		"another tunnel stays":                               {peer.KindTunnel, status(netinst.Present, part(netinst.PartTunnel, netinst.Present)), "Absent "},
-		"a member on its way out is no tunnel":               {peer.KindTunnel, status(netinst.Present, part(netinst.PartMember, netinst.Removing)), "Absent "},
-		"a member on its way out was joined":                 {peer.KindJoined, status(netinst.Present, part(netinst.PartMember, netinst.Removing)), "Removing "},
+		"a tunnel is on its way out": {peer.KindTunnel,
+			status(netinst.Present, part(netinst.PartTunnel, netinst.Removing)), "Removing "},
+		"a tunnel does not go": {peer.KindTunnel,
+			status(netinst.Present, part(netinst.PartTunnel, netinst.RemovingFailed)), "RemovingFailed why"},
+		"another tunnel stays": {peer.KindTunnel,
+			status(netinst.Present, part(netinst.PartTunnel, netinst.Present)), "Absent "},
+		"a member on its way out is no tunnel": {peer.KindTunnel,
+			status(netinst.Present, part(netinst.PartMember, netinst.Removing)), "Absent "},
+		"a member on its way out was joined": {peer.KindJoined,
+			status(netinst.Present, part(netinst.PartMember, netinst.Removing)), "Removing "},
 	} {
 		p := Left(peer.Parameter{ID: "x/y", Kind: c.kind}, c.n)
 		if got := p.State + " " + p.Error; got != c.want || p.Target != "absent" || p.ID != "x/y" || p.Kind != c.kind {
@@ -88,10 +97,10 @@ func TestAParameterDatesFromWhenItsStateOrTargetBecameAnother(t *testing.T) {
 	then, now := time.Unix(1, 0), time.Unix(2, 0)
 	was := Parameter{ID: "ni/x", State: "Present", Target: "present", Generation: 1, Since: then}
 	for name, c := range map[string]struct {
-		change func(*Parameter)
-		known  bool
-		since  time.Time
-		told   bool
+		change   func(*Parameter)
+		known    bool
+		since    time.Time
+		reported bool
 	}{
 		"it is new":               {func(*Parameter) {}, false, now, true},
 		"nothing is new":          {func(*Parameter) {}, true, then, false},
@@ -102,8 +111,8 @@ func TestAParameterDatesFromWhenItsStateOrTargetBecameAnother(t *testing.T) {
 		p := was
 		p.Since = time.Time{}
 		c.change(&p)
-		if got, told := p.After(was, c.known, now); got.Since != c.since || told != c.told {
-			t.Errorf("%s: since %v told %v, want %v %v", name, got.Since.Unix(), told, c.since.Unix(), c.told)
+		if got, reported := p.After(was, c.known, now); got.Since != c.since || reported != c.reported {
+			t.Errorf("%s: since %v told %v, want %v %v", name, got.Since.Unix(), reported, c.since.Unix(), c.reported)
 		}
 	}
 }

@@ -154,12 +154,12 @@ func OwnPart(document config.Object) config.Object {
 			continue
 		}
 		if v, has := config.Lookup(document, []string{group, name}); has {
-			mine, _ := out[group].(config.Object)
-			if mine == nil {
-				mine = config.Object{}
+			owned, _ := out[group].(config.Object)
+			if owned == nil {
+				owned = config.Object{}
 			}
-			mine[name] = v
-			out[group] = mine
+			owned[name] = v
+			out[group] = owned
 		}
 	}
 	return out

@@ -63,7 +63,7 @@ func encoded(t testing.TB, ps ...peer.Parameter) string {
 }
 
 func TestAPushIsJudgedWithItsPeerConfiguration(t *testing.T) {
-	judge := Validator(ownMetadata(t))
+	validate := Validator(ownMetadata(t))
 	net1 := uuid.MustParse(niID(1))
 	both := `{"ports":{"wan":{"ifName":"uplink0","uplink":true},"lan":{"ifName":"lan0"}},"networkInstances":{"` +
 		niID(1) + `":{"type":"switch","port":"lan"}}}`
@@ -87,7 +87,8 @@ func TestAPushIsJudgedWithItsPeerConfiguration(t *testing.T) {
 			[]string{`"interface/dut0" depends on "bridge/none"`}},
 		{"a uuid of the layers", both, encoded(t, clusterOf(net1, "dut0")...),
 			[]string{"duplicate network instance " + niID(1) + ", also in the config"}},
-		{"the uplink", both, encoded(t, clusterOf(fresh, "uplink0")...), []string{"invalid value uplink0, which is the uplink wan"}},
+		{"the uplink", both, encoded(t, clusterOf(fresh, "uplink0")...),
+			[]string{"invalid value uplink0, which is the uplink wan"}},
 		{"a link of two clusters", both,
 			encoded(t, append(clusterOf(fresh, "dut0"), clusterOf(uuid.MustParse(niID(8)), "dut0")[1:]...)...),
 			[]string{"invalid value dut0, which is in the bridge of cluster lab"}},
@@ -98,7 +99,7 @@ func TestAPushIsJudgedWithItsPeerConfiguration(t *testing.T) {
 		if faults != nil {
 			t.Fatal(faults)
 		}
-		v := judge(document, c.peers, commitconfirm.Push)
+		v := validate(document, c.peers, commitconfirm.Push)
 		if (len(v.Faults) == 0) != (c.want == nil) {
 			t.Errorf("%s: faults %v", c.name, v.Faults)
 		}
@@ -118,7 +119,7 @@ func TestAPushIsJudgedWithItsPeerConfiguration(t *testing.T) {
 }
 
 func TestAPushIsHeldToTheMetadataAndAPersonToTheSchema(t *testing.T) {
-	judge := Validator(ownMetadata(t))
+	validate := Validator(ownMetadata(t))
 	for _, c := range []struct {
 		text       string
 		push, file string // what the faults contain, "" for none
@@ -137,13 +138,13 @@ func TestAPushIsHeldToTheMetadataAndAPersonToTheSchema(t *testing.T) {
 		}
 		for from, want := range map[commitconfirm.Source]string{commitconfirm.Push: c.push, commitconfirm.File: c.file,
 			commitconfirm.Apply: c.file} {
-			got := judge(o, "", from)
+			got := validate(o, "", from)
 			if (got.Faults == nil) != (want == "") || want != "" && !strings.Contains(got.Faults.Error(), want) {
 				t.Errorf("%s from %s: %v, want %q", c.text, from, got.Faults, want)
 			}
 		}
 	}
-	v := judge(config.Object{"vendor": int64(1)}, "", commitconfirm.Push)
+	v := validate(config.Object{"vendor": int64(1)}, "", commitconfirm.Push)
 	if len(v.Warnings) != 1 || v.Warnings[0].Path[0] != "vendor" {
 		t.Errorf("what nobody knows is warned of as %v", v.Warnings)
 	}

@@ -7,7 +7,7 @@ import (
 // Complete is the configuration that a node is given: what it wants as a peer (with, nil for nothing) and all that it
 // may still have and that is to be absent (gone); nil where there is neither. What the config of a node declares that
 // is no peer any more counts only then.
-func Complete(name string, with *Configuration, gone []Gone, declared func() []stateloop.Wanted) *Configuration {
+func Complete(name string, with *Configuration, gone []Gone, declared func() []stateloop.Desired) *Configuration {
 	switch {
 	case gone == nil:
 		return with

@@ -12,8 +12,8 @@ func TestWhatANodeIsGivenAsAPeer(t *testing.T) {
 	t.Parallel()
 	wants := &Configuration{Parameters: []Parameter{{ID: "a", Kind: KindInterface, Target: stateloop.ToBePresent}}}
 	left := []Gone{{ID: "b", Kind: KindBridge}}
-	declares := func() []stateloop.Wanted {
-		return []stateloop.Wanted{{ID: "c", Kind: KindInterface, Target: stateloop.ToBePresent}}
+	declares := func() []stateloop.Desired {
+		return []stateloop.Desired{{ID: "c", Kind: KindInterface, Target: stateloop.ToBePresent}}
 	}
 	for sentence, c := range map[string]struct {
 		with *Configuration

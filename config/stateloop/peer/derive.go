@@ -30,8 +30,8 @@ type Input struct {
 	Name     string
 	Nodes    map[string]Node // by name: this one, and the members of its clusters
 	Fleet    *Fleet
-	Declared []stateloop.Wanted // of its effective config (stateloop.Declared)
-	Gone     []Gone             // what it had and may still have
+	Declared []stateloop.Desired // of its effective config (stateloop.Declared)
+	Gone     []Gone              // what it had and may still have
 }
 
 // Gone is a parameter that a node's earlier PeerConfiguration had, and that was not seen to be
@@ -177,7 +177,7 @@ const (
 	// A port that says less or more than these counts as one with them: one member's word is the size of all members'
 	// tunnels. 1280 is what any link of IPv6 carries (RFC 8200 §5).
 	leastMTU = 1280
-	mostMTU  = 65535
+	maxMTU   = 65535
 )
 
 // mtu is what goes through a tunnel.
@@ -185,7 +185,7 @@ func (d *deriver) mtu(c Cluster, t [2]string) int {
 	least := 0
 	for _, name := range t {
 		port := d.Nodes[name].Ports[d.Fleet.Peers[name].Underlays[c.Members[name].Underlay].Port]
-		if size := min(max(port.MTU, leastMTU), mostMTU); port.MTU > 0 && (least == 0 || size < least) {
+		if size := min(max(port.MTU, leastMTU), maxMTU); port.MTU > 0 && (least == 0 || size < least) {
 			least = size
 		}
 	}

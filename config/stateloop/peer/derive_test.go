@@ -407,7 +407,8 @@ func TestDecodeTellsEveryFault(t *testing.T) {
  {"kind":"executor","target":"absent"}]}`))
 	got := faults.Error()
 	for _, want := range []string{"tunnel/x: no value", `"wormhole": must be a kind that this version knows`,
-		`"maybe": must be present or absent`, "parameters.6: no id", `"ni/a" -> "ni/b" -> "ni/a"`, `"ni/b" depends on "ni/c"`} {
+		`"maybe": must be present or absent`, "parameters.6: no id", `"ni/a" -> "ni/b" -> "ni/a"`,
+		`"ni/b" depends on "ni/c"`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}

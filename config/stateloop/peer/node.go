@@ -73,7 +73,7 @@ func Decode(text []byte) (Configuration, config.Faults) {
 		}
 	}
 	at := func(id string) []string { return []string{"parameters", id, "dependencies"} }
-	faults = append(faults, stateloop.GraphOf(c.Wanted()).Faults(at)...)
+	faults = append(faults, stateloop.GraphOf(c.Desired()).Faults(at)...)
 	faults.Sort()
 	return c, faults
 }
@@ -102,7 +102,7 @@ func (p Parameter) value() (known, has bool) {
 }
 
 // carried says whether a kernel makes a link with an MTU; 0 is its default.
-func carried(mtu int) bool { return mtu == 0 || mtu >= 68 && mtu <= mostMTU }
+func carried(mtu int) bool { return mtu == 0 || mtu >= 68 && mtu <= maxMTU }
 
 func word(s string) bool { _, err := netinst.ParseIfName(s); return err == nil }
 
@@ -185,11 +185,11 @@ func (c Configuration) Checks() map[string]CheckValue {
 	return out
 }
 
-// Wanted is the configuration as config/stateloop takes it.
-func (c Configuration) Wanted() []stateloop.Wanted {
-	out := make([]stateloop.Wanted, 0, len(c.Parameters))
+// Desired is the configuration as config/stateloop takes it.
+func (c Configuration) Desired() []stateloop.Desired {
+	out := make([]stateloop.Desired, 0, len(c.Parameters))
 	for _, p := range c.Parameters {
-		out = append(out, stateloop.Wanted{ID: p.ID, Kind: p.Kind, Target: p.Target, Dependencies: p.Dependencies})
+		out = append(out, stateloop.Desired{ID: p.ID, Kind: p.Kind, Target: p.Target, Dependencies: p.Dependencies})
 	}
 	return out
 }

@@ -83,10 +83,10 @@ func ParseCluster(doc config.Object) (Cluster, config.Faults) {
 	}
 	if n := len(c.Members); n < 2 {
 		r.faults.Add(config.Sub(at, "members"), fmt.Sprintf("invalid number of members %d", n),
-			fmt.Sprintf("must be 2 to %d", MostMembers))
-	} else if n > MostMembers || c.Topology == Mesh && n > MostInMesh {
+			fmt.Sprintf("must be 2 to %d", MaxMembers))
+	} else if n > MaxMembers || c.Topology == Mesh && n > MaxInMesh {
 		r.faults.Add(config.Sub(at, "members"), fmt.Sprintf("invalid number of members %d", n),
-			fmt.Sprintf("must be up to %d, %d in a mesh", MostMembers, MostInMesh))
+			fmt.Sprintf("must be up to %d, %d in a mesh", MaxMembers, MaxInMesh))
 	}
 	if _, is := c.Members[c.Leader]; !is && c.Leader != "" {
 		r.faults.Add(config.Sub(at, "leader"), config.Invalid(c.Leader)+", which is not a member", "must be a member")
@@ -97,8 +97,8 @@ func ParseCluster(doc config.Object) (Cluster, config.Faults) {
 
 // How large a cluster may be: each tunnel is a link on two nodes and a number in one document.
 const (
-	MostMembers = 256
-	MostInMesh  = 32
+	MaxMembers = 256
+	MaxInMesh  = 32
 )
 
 // frame reads what every descriptor has, and gives its spec.

@@ -38,8 +38,9 @@ spec:
 		Name: "bench-1", ID: uuid.MustParse("6f1c9f0e-0000-4000-8000-000000000001"),
 		Interfaces: map[string]Interface{"dut": {"eth1", "ethernet"}, "can": {"eth2", "ethernet"}},
 		Executors: map[string]Executor{
-			"collect": {Command: []string{"/usr/bin/collect", "--all"}, Env: map[string]string{"LEVEL": "debug"}, Dir: "/srv", Restart: RestartNever},
-			"agent":   {Unit: "agent@7.service"},
+			"collect": {Command: []string{"/usr/bin/collect", "--all"}, Env: map[string]string{"LEVEL": "debug"}, Dir: "/srv",
+				Restart: RestartNever},
+			"agent": {Unit: "agent@7.service"},
 		},
 		Underlays: map[string]Underlay{"wan": {Port: "wan0"}, "fixed": {Address: netip.MustParseAddr("192.0.2.7")}},
 	}
@@ -91,9 +92,12 @@ spec.topology: invalid value "ring": must be star or mesh`},
 		"an underlay that is not built": {func(o config.Object) config.Faults { _, f := ParsePeer(o); return f }, `
 kind: PeerDescriptor
 metadata: {name: a}
-spec: {underlays: {u: {vpn: office}, v: {network: 0a000000-0000-4000-8000-000000000001, port: wan}, w: {type: gre, address: 192.0.2.1}}}
-`, `spec.underlays.u.vpn: names a network, and none can be an underlay: must be port or address, also the address of a VPN that the host itself has
-spec.underlays.v.network: names a network, and none can be an underlay: must be port or address, also the address of a VPN that the host itself has
+spec: {underlays: {u: {vpn: office}, v: {network: 0a000000-0000-4000-8000-000000000001, port: wan}, w: {type: ` +
+			`gre, address: 192.0.2.1}}}
+`, `spec.underlays.u.vpn: names a network, and none can be an underlay: must be port or address, also the address ` +
+			`of a VPN that the host itself has
+spec.underlays.v.network: names a network, and none can be an underlay: must be port or address, also the address ` +
+			`of a VPN that the host itself has
 spec.underlays.w.type: invalid value "gre": no type of tunnel is to be named, all are vxlan`},
 		"a tunnel that is not built": {func(o config.Object) config.Faults { _, f := ParseCluster(o); return f }, `
 kind: ClusterDescriptor
@@ -101,7 +105,8 @@ metadata: {name: c}
 spec: {leader: a, tunnel: {type: wireguard}, members: {a: {underlay: u, tunnelType: gre}, b: {underlay: u}}}
 `, `spec.members.a.tunnelType: invalid value "gre": no type of tunnel is to be named, all are vxlan
 spec.tunnel: invalid value {"type": "wireguard"}: no type of tunnel is to be named, all are vxlan`},
-		"nothing": {func(o config.Object) config.Faults { _, f := ParseCluster(o); return f }, `{}`, `kind: required: must be a string
+		"nothing": {func(o config.Object) config.Faults { _, f := ParseCluster(o); return f }, `{}`,
+			`kind: required: must be a string
 metadata: required: must be a mapping
 spec: required: must be a mapping
 spec.leader: required: must be a string

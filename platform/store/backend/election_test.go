@@ -52,7 +52,7 @@ func TestWhatAnElectionTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &moody{model: kv.NewModel(), fails: 8}
 		ctx, cancel := context.WithCancel(t.Context())
-		var told []string
+		var reported []string
 		leads := func() bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -65,18 +65,18 @@ func TestWhatAnElectionTells(t *testing.T) {
 			Election{Store: s, Key: "leader", TTL: kv.MinTTL, Clock: Wall{}}.Run(ctx, nil, func(turn kv.Turn) {
 				switch {
 				case turn.Failed != nil:
-					told = append(told, turn.Failed.Error())
+					reported = append(reported, turn.Failed.Error())
 				case turn.Won != nil:
-					told = append(told, "won")
+					reported = append(reported, "won")
 				case turn.Lost != nil && leads():
-					told = append(told, turn.Lost.Error())
+					reported = append(reported, turn.Lost.Error())
 				}
 			})
 		}()
 		time.Sleep(time.Minute)
 		cancel()
 		<-over
-		if got := strings.Join(told, ", "); got != "grant a lease: no, won, context canceled" {
+		if got := strings.Join(reported, ", "); got != "grant a lease: no, won, context canceled" {
 			t.Errorf("told: %s", got)
 		}
 		if leads() {

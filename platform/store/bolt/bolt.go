@@ -38,10 +38,10 @@ type Options struct {
 
 // Store is one open file.
 type Store struct {
-	db    *bbolt.DB
-	id    string
-	clock backend.Clock
-	told  func(error)
+	db       *bbolt.DB
+	id       string
+	clock    backend.Clock
+	reported func(error)
 
 	jobs    chan *job
 	closing chan struct{}
@@ -76,7 +76,7 @@ func Open(path string, o Options) (*Store, error) {
 		}
 	}
 	s := &Store{
-		clock: o.Clock, told: o.Told, breaking: make(chan struct{}), jobs: make(chan *job), closing: make(chan struct{}),
+		clock: o.Clock, reported: o.Told, breaking: make(chan struct{}), jobs: make(chan *job), closing: make(chan struct{}),
 		changed: make(chan struct{}),
 		leases:  map[kv.LeaseID]*lease{}, relisten: make(chan struct{}, 1),
 	}

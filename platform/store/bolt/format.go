@@ -116,11 +116,11 @@ func (v view) at(k kv.Key, r kv.Revision) (kv.Entry, error) {
 	if found == nil {
 		return kv.Entry{Key: k}, nil
 	}
-	key, wrote := splitVersionKey(found)
+	key, written := splitVersionKey(found)
 	if string(key) != string(k) || deleted(data) {
 		return kv.Entry{Key: k}, nil
 	}
-	return decode(k, wrote, data)
+	return decode(k, written, data)
 }
 
 // below calls tell for each entry below a prefix as of a revision, in order of
@@ -133,15 +133,15 @@ func (v view) below(p kv.Prefix, after kv.Key, r kv.Revision, tell func(kv.Entry
 	c := v.versions.Cursor()
 	k, data := c.Seek(from)
 	for k != nil && bytes.HasPrefix(k, []byte(p)) {
-		key, wrote := splitVersionKey(k)
+		key, written := splitVersionKey(k)
 		next, nextData := c.Next()
-		current := wrote <= r
+		current := written <= r
 		if current && next != nil {
-			nextKey, nextWrote := splitVersionKey(next)
-			current = !bytes.Equal(nextKey, key) || nextWrote > r
+			nextKey, nextRevision := splitVersionKey(next)
+			current = !bytes.Equal(nextKey, key) || nextRevision > r
 		}
 		if current && !deleted(data) {
-			e, err := decode(kv.Key(key), wrote, data)
+			e, err := decode(kv.Key(key), written, data)
 			if err != nil {
 				return err
 			}

@@ -36,8 +36,8 @@ func TestAFullDiskAndItsEnd(t *testing.T) {
 // fillUp is the child.
 func fillUp(path string) error {
 	signal.Ignore(syscall.SIGXFSZ)
-	var told []error
-	s, err := Open(path, Options{Told: func(err error) { told = append(told, err) }})
+	var reported []error
+	s, err := Open(path, Options{Told: func(err error) { reported = append(reported, err) }})
 	if err != nil {
 		return err
 	}
@@ -111,8 +111,8 @@ func fillUp(path string) error {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	if len(told) != 2 || told[0] == nil || told[1] != nil {
-		return fmt.Errorf("told: %v", told)
+	if len(reported) != 2 || reported[0] == nil || reported[1] != nil {
+		return fmt.Errorf("told: %v", reported)
 	}
 	if err := s.Close(); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 // through the whole file after a failed one, and a disk stays full for longer.
 const (
 	leastRest = time.Second
-	mostRest  = 10 * time.Second
+	maxRest   = 10 * time.Second
 	restShare = 4 // times as long as the commit took
 )
 
@@ -32,11 +32,11 @@ func (s *Store) uncommitted(id int, took time.Duration, err error) error {
 	s.mu.Lock()
 	first := s.full == nil
 	s.full = fmt.Errorf("%w: %w", kv.ErrUnwritten, err)
-	s.rest = s.clock.Now().Add(min(max(leastRest, restShare*took), mostRest))
+	s.rest = s.clock.Now().Add(min(max(leastRest, restShare*took), maxRest))
 	err = s.full
 	s.mu.Unlock()
 	if first {
-		s.told(err)
+		s.reported(err)
 	}
 	return err
 }
@@ -48,7 +48,7 @@ func (s *Store) committed() {
 	s.full = nil
 	s.mu.Unlock()
 	if was != nil {
-		s.told(nil)
+		s.reported(nil)
 	}
 }
 
@@ -108,7 +108,7 @@ func (s *Store) fail(err error) error {
 	err = s.broken
 	s.mu.Unlock()
 	if first {
-		s.told(err)
+		s.reported(err)
 	}
 	return err
 }

@@ -28,9 +28,9 @@ type Fixture struct {
 // Open makes an empty store. It is closed by the suite.
 type Open func(t *testing.T) Fixture
 
-// patience is how long the suite waits for what must come: nothing waits for it
+// timeout is how long the suite waits for what must come: nothing waits for it
 // to pass unless a test fails.
-const patience = 30 * time.Second
+const timeout = 30 * time.Second
 
 // Run holds a backend to all of it, with so many random histories.
 func Run(t *testing.T, open Open, histories int) {
@@ -83,7 +83,7 @@ func begin(t *testing.T, open Open) *rig {
 }
 
 func (r *rig) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(r.T.Context(), patience)
+	ctx, cancel := context.WithTimeout(r.T.Context(), timeout)
 	r.T.Cleanup(cancel)
 	return ctx
 }
@@ -165,8 +165,8 @@ func words(es []kv.Entry) string {
 	return strings.Join(out, " ")
 }
 
-// told is a batch in words, without its revision.
-func told(b kv.Batch) string {
+// report is a batch in words, without its revision.
+func report(b kv.Batch) string {
 	var out []string
 	for _, ev := range b.Events {
 		word := fmt.Sprintf("%s %s", ev.Kind, ev.Entry.Key)
@@ -205,7 +205,7 @@ func (r *rig) next(w *watched) kv.Batch {
 		return b
 	case err := <-w.err:
 		r.T.Fatal("the watch ended:", err)
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		r.T.Fatal("the watch delivers nothing")
 	}
 	return kv.Batch{}
@@ -216,7 +216,7 @@ func (r *rig) end(w *watched) error {
 	select {
 	case err := <-w.err:
 		return err
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		r.T.Fatal("the watch does not end")
 	}
 	return nil

@@ -211,13 +211,13 @@ func compaction(r *rig) {
 	r.is("a read now", words(r.list("", kv.ListOptions{}).Entries), "k=last")
 	r.fails("a watch from before", r.Watch(r.ctx(), "", revs[3], nil), kv.ErrCompacted)
 	w := r.watch("", gone-1)
-	r.is("a watch that needs it", told(r.next(w)), "delete n/0, delete n/1, delete n/2, delete n/3, delete n/4")
-	r.is("and what follows", told(r.next(w)), "put k=last")
+	r.is("a watch that needs it", report(r.next(w)), "delete n/0, delete n/1, delete n/2, delete n/3, delete n/4")
+	r.is("and what follows", report(r.next(w)), "put k=last")
 	if err := r.Compact(r.ctx(), last); err != nil {
 		r.Fatal(err)
 	}
 	r.put("k", "after")
-	r.is("a watch goes on over a compaction", told(r.next(w)), "put k=after")
+	r.is("a watch goes on over a compaction", report(r.next(w)), "put k=after")
 	r.is("the version counts on", r.get("k").Version, 7)
 }
 

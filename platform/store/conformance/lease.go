@@ -30,7 +30,7 @@ func leases(r *rig) {
 	if err := r.Revoke(r.ctx(), id); err != nil {
 		r.Fatal(err)
 	}
-	r.is("they go together", told(r.next(w)), "delete l/a, delete l/z")
+	r.is("they go together", report(r.next(w)), "delete l/a, delete l/z")
 	r.is("the rest stays", words(r.list("l/", kv.ListOptions{}).Entries), "l/b= l/c=no longer")
 	r.fails("revoke it again", r.Revoke(r.ctx(), id), kv.ErrNoLease)
 	_, err = r.KeepAlive(r.ctx(), id)
@@ -59,11 +59,11 @@ func leaseEnds(r *rig) {
 	}
 	r.is("kept alive it stays", len(r.list("l/", kv.ListOptions{}).Entries), 3)
 	r.Advance(kv.MinTTL)
-	r.is("then its keys go", told(r.next(w)), "delete l/short")
+	r.is("then its keys go", report(r.next(w)), "delete l/short")
 	_, err := r.KeepAlive(r.ctx(), short)
 	r.fails("and it", err, kv.ErrNoLease)
 	r.Advance(2 * kv.MinTTL)
-	r.is("each in its time", told(r.next(w)), "delete l/long")
+	r.is("each in its time", report(r.next(w)), "delete l/long")
 	r.is("what hangs on none stays", words(r.list("l/", kv.ListOptions{}).Entries), "l/lasts=")
 }
 
@@ -109,7 +109,7 @@ func wait[T any](r *rig, what string, c <-chan T) (v T) {
 	r.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		r.Fatal("waited in vain for", what)
 	}
 	return v
@@ -119,7 +119,7 @@ func elections(r *rig) {
 	seen := r.watch("elect/", r.now())
 	one := r.lead(r.election(), "one")
 	lead := wait(r, "one", one.won)
-	r.is("who leads", told(r.next(seen)), "put elect/leader=one")
+	r.is("who leads", report(r.next(seen)), "put elect/leader=one")
 	two := r.lead(r.election(), "two")
 	r.is("the leader writes",
 		r.commit(kv.Txn{Compares: []kv.Compare{lead.Fence()}, Then: []kv.Op{kv.Put("x", nil)}}).Succeeded, true)
@@ -130,10 +130,10 @@ func elections(r *rig) {
 	}
 	one.quit()
 	r.fails("why it ends", r.ended(one), context.Canceled)
-	r.is("nobody", told(r.next(seen)), "delete elect/leader")
+	r.is("nobody", report(r.next(seen)), "delete elect/leader")
 	r.Advance(kv.MinTTL / 4) // the other tries again
 	next := wait(r, "two", two.won)
-	r.is("then two", told(r.next(seen)), "put elect/leader=two")
+	r.is("then two", report(r.next(seen)), "put elect/leader=two")
 	r.is("the fence of one holds no more", r.commit(kv.Txn{Compares: []kv.Compare{lead.Fence()}}).Succeeded, false)
 	r.is("two leads on", r.commit(kv.Txn{Compares: []kv.Compare{next.Fence()}}).Succeeded, true)
 	two.quit()
@@ -149,7 +149,7 @@ func fencing(r *rig) {
 	lead, _, _ := kv.Won("elect/leader", out)
 	w := r.watch("elect/", r.now())
 	r.Advance(kv.MinTTL)
-	r.is("its lease ends", told(r.next(w)), "delete elect/leader")
+	r.is("its lease ends", report(r.next(w)), "delete elect/leader")
 	stale := kv.Txn{Compares: []kv.Compare{lead.Fence()}, Then: []kv.Op{kv.Put("x", nil)}}
 	r.is("it writes nothing", r.commit(stale).Succeeded, false)
 	next := r.lead(r.election(), "awake")

@@ -270,7 +270,7 @@ func (h *history) watch(p kv.Prefix) {
 	after := h.past()
 	want, wantErr := h.model.Since(p, after)
 	var got []kv.Batch
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	if wantErr == nil && len(want) == 0 {
 		return // a watch of nothing does not end

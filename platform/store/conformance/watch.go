@@ -22,17 +22,17 @@ func watchOrder(r *rig) {
 	for _, want := range []string{
 		"put n/2=a, put m=b, put n/1=c", "put m=d", "delete m, delete n/1, delete n/2, put n1=", "put n/1=e",
 	} {
-		r.is("all", told(r.next(all)), want)
+		r.is("all", report(r.next(all)), want)
 	}
 	for _, want := range []string{"put n/2=a, put n/1=c", "delete n/1, delete n/2", "put n/1=e"} {
 		b := r.next(below)
-		r.is("below", told(b), want)
+		r.is("below", report(b), want)
 		after = b.Revision
 	}
 	r.is("the revision of a batch is its transaction's", after, last)
 	// What came before the watch comes again to one that begins at the first revision.
 	again := r.watch("n/", last-1)
-	r.is("from a revision", told(r.next(again)), "put n/1=e")
+	r.is("from a revision", report(r.next(again)), "put n/1=e")
 }
 
 func watchResumes(r *rig) {
@@ -45,7 +45,7 @@ func watchResumes(r *rig) {
 	for got < n { // each watch reads some and ends
 		left := 1 + got%23
 		err := r.Watch(r.ctx(), "n/", after, func(b kv.Batch) error {
-			r.is("the next one", told(b), fmt.Sprintf("put n/%d=%d", got%7, got))
+			r.is("the next one", report(b), fmt.Sprintf("put n/%d=%d", got%7, got))
 			if b.Revision <= after {
 				r.Errorf("revision %d after %d", b.Revision, after)
 			}
@@ -81,7 +81,7 @@ func watchSlow(r *rig) {
 		done <- r.Watch(ctx, "", start, func(b kv.Batch) error {
 			once.Do(func() { close(reached) })
 			<-hold
-			got <- told(b)
+			got <- report(b)
 			return nil
 		})
 	}()
@@ -95,7 +95,7 @@ func watchSlow(r *rig) {
 		select {
 		case word := <-got:
 			r.is("in order", word, fmt.Sprintf("put n=%d", i))
-		case <-time.After(patience):
+		case <-time.After(timeout):
 			r.Fatal("the slow watcher misses event", i)
 		}
 	}
@@ -115,12 +115,12 @@ func watchEnds(r *rig) {
 		watches = append(watches, r.watch("", start))
 	}
 	for _, w := range watches {
-		r.is("it runs", told(r.next(w)), "put a=1")
+		r.is("it runs", report(r.next(w)), "put a=1")
 		w.cancel()
 		r.fails("its context ends it", r.end(w), context.Canceled)
 	}
 	// The goroutines of the backend go too.
-	for deadline := time.Now().Add(patience); runtime.NumGoroutine() > before+10; {
+	for deadline := time.Now().Add(timeout); runtime.NumGoroutine() > before+10; {
 		if time.Now().After(deadline) {
 			r.Fatalf("%d goroutines before, %d after 50 watches ended", before, runtime.NumGoroutine())
 		}
@@ -157,7 +157,7 @@ func writersAtOnce(r *rig) {
 	for i := range writers * each {
 		b := r.next(w)
 		if b.Revision <= last || len(b.Events) != 2 || string(b.Events[0].Entry.Value) != fmt.Sprint(i+1) {
-			r.Fatalf("event %d: revision %d after %d: %s", i, b.Revision, last, told(b))
+			r.Fatalf("event %d: revision %d after %d: %s", i, b.Revision, last, report(b))
 		}
 		last = b.Revision
 	}

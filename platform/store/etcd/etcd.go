@@ -156,8 +156,8 @@ func (s *Store) noSpace(err error) error {
 	return full
 }
 
-// wrote notes that the cluster has room.
-func (s *Store) wrote() {
+// noteRoom notes that the cluster has room.
+func (s *Store) noteRoom() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.full = nil
@@ -233,9 +233,9 @@ func pause(ctx context.Context) {
 // passes says whether an error is one of a cluster, or of the way to it, that may be well in a
 // moment.
 func passes(err error) bool {
-	var told rpctypes.EtcdError
-	if errors.As(err, &told) {
-		return told.Code() == codes.Unavailable
+	var reported rpctypes.EtcdError
+	if errors.As(err, &reported) {
+		return reported.Code() == codes.Unavailable
 	}
 	return errors.Is(err, errLeader) || status.Code(err) == codes.Unavailable
 }

@@ -39,7 +39,7 @@ func TestAClusterWithoutRoomIsNotSound(t *testing.T) {
 	sound(true, "a member says that there is room")
 	s.alarmed(time.Now(), true)
 	sound(false, "a member says that there is none")
-	s.wrote()
+	s.noteRoom()
 	sound(true, "after a write")
 }
 

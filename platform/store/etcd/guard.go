@@ -20,7 +20,7 @@ import (
 // connection is dead on which bytes merely stop (its keepalive is 10 s at least), and a call to
 // a member that is cut off from the others hangs for the 7 s that etcd gives it.
 const (
-	askEvery   = 500 * time.Millisecond
+	pollEvery  = 500 * time.Millisecond
 	alarmEvery = 10                      // questions: then the alarms are asked for too
 	silence    = 1500 * time.Millisecond // without an answer, while another member gives one
 	grace      = 100 * time.Millisecond  // that a write has after a change of the leader
@@ -120,7 +120,7 @@ func (g *guard) run(o Options, key string, client *clientv3.Client) {
 	ctx, cancel := context.WithCancel(context.Background())
 	g.client, g.cancel = client, cancel
 	for _, m := range g.members {
-		g.asking.Go(func() { g.ask(ctx, o, key, m) })
+		g.asking.Go(func() { g.query(ctx, o, key, m) })
 	}
 }
 
@@ -129,8 +129,8 @@ func (g *guard) stop() {
 	g.asking.Wait()
 }
 
-// ask asks one member again and again for a read that the leader must confirm.
-func (g *guard) ask(ctx context.Context, o Options, key string, m *member) {
+// query asks one member again and again for a read that the leader must confirm.
+func (g *guard) query(ctx context.Context, o Options, key string, m *member) {
 	c := config(o)
 	c.Endpoints, c.Context, c.Logger = []string{m.endpoint}, ctx, zap.NewNop() // what is wrong with it is told below
 	client, err := clientv3.New(c)
@@ -152,18 +152,18 @@ func (g *guard) ask(ctx context.Context, o Options, key string, m *member) {
 		}
 		g.answered(m, !late, term) // an error that came in time is an answer
 		if err == nil && n%alarmEvery == 0 {
-			g.askAlarms(ctx, client, m.endpoint)
+			g.readAlarms(ctx, client, m.endpoint)
 		}
 		select {
-		case <-time.After(askEvery):
+		case <-time.After(pollEvery):
 		case <-ctx.Done():
 		}
 	}
 }
 
-// askAlarms asks a member that takes part in the cluster which alarms there are. Each member knows
+// readAlarms asks a member that takes part in the cluster which alarms there are. Each member knows
 // all of them, and tells whoever may read.
-func (g *guard) askAlarms(ctx context.Context, client *clientv3.Client, endpoint string) {
+func (g *guard) readAlarms(ctx context.Context, client *clientv3.Client, endpoint string) {
 	ctx, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
 	asked := time.Now()
@@ -180,7 +180,7 @@ func (g *guard) askAlarms(ctx context.Context, client *clientv3.Client, endpoint
 func (g *guard) answered(m *member, answers bool, term uint64) {
 	g.turn.Lock()
 	defer g.turn.Unlock()
-	use, left := g.judge(m, answers, term)
+	use, left := g.selectMembers(m, answers, term)
 	if use == nil {
 		return
 	}
@@ -191,9 +191,9 @@ func (g *guard) answered(m *member, answers bool, term uint64) {
 	}
 }
 
-// judge notes an answer. Where other members are to be used from now on, it says which, and the
+// selectMembers notes an answer. Where other members are to be used from now on, it says which, and the
 // connections to those that are left.
-func (g *guard) judge(m *member, answers bool, term uint64) (use []string, left []net.Conn) {
+func (g *guard) selectMembers(m *member, answers bool, term uint64) (use []string, left []net.Conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m.answers = answers

@@ -130,7 +130,7 @@ func (s *Store) Commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error) {
 		ops = txn.Else
 	}
 	if puts(ops) {
-		s.wrote()
+		s.noteRoom()
 	}
 	for i, answer := range out.Responses[:len(ops)] {
 		var result kv.Result

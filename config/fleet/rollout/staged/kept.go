@@ -11,15 +11,15 @@ import (
 func Surplus(kept map[uint64]*Record, now *Record, byItself func(author string) bool) (dropped []uint64) {
 	all := maps.Clone(kept)
 	all[now.Revision] = now
-	var people, ours []uint64
+	var people, own []uint64
 	for _, number := range slices.Sorted(maps.Keys(all)) {
 		if byItself(all[number].Author) {
-			ours = append(ours, number)
+			own = append(own, number)
 		} else {
 			people = append(people, number)
 		}
 	}
-	for _, list := range [][]uint64{people, ours} {
+	for _, list := range [][]uint64{people, own} {
 		dropped = append(dropped, list[:max(len(list)-maxStaged, 0)]...)
 	}
 	return dropped

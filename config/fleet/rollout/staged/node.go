@@ -18,11 +18,11 @@ type Node struct {
 	Online   bool
 	Kind     string // board and software: nodes of one kind are tried together
 	Stands   fleet.Standing
-	Gate     Gate
+	Gate     Admission
 }
 
-// Gate is which config a node may have.
-type Gate struct {
+// Admission is which config a node may have.
+type Admission struct {
 	Open    fleet.Digest `json:"open"`
 	Rollout uint64       `json:"rollout"`
 	Batch   int          `json:"batch"`
@@ -66,17 +66,19 @@ func (n *Node) Answer(state rollout.State, m *rollout.Rollout) rollout.Event {
 	return nil
 }
 
-// Look is what is found when it is looked for nodes that want something which no rollout has brought them.
-type Look struct {
+// Uncovered is what is found when it is looked for nodes that want something which no rollout has brought them.
+type Uncovered struct {
 	Nodes []string // that are taken into a rollout, in order
 	Fresh bool     // of a later revision than the last one's, which it supersedes
 	Held  bool     // the last one was aborted, and holds back what nodes want by its revision
 }
 
-// LookAt looks at nodes, by the last revision that touched any, the last rollout (nil for none), its machine (nil where
+// FindUncovered looks at nodes, by the last revision that touched any, the last rollout (nil for none), its machine
+// (nil where
 // none goes on), and the names of those that want something else since it began.
-func LookAt(nodes iter.Seq[*Node], cause uint64, last *Record, m *rollout.Rollout, touched map[string]bool) Look {
-	l := Look{Fresh: last == nil || cause > last.Revision}
+func FindUncovered(nodes iter.Seq[*Node], cause uint64, last *Record, m *rollout.Rollout,
+	touched map[string]bool) Uncovered {
+	l := Uncovered{Fresh: last == nil || cause > last.Revision}
 	var barrier kv.Revision
 	if last != nil {
 		if l.Held = last.End == EndAborted && !l.Fresh; l.Held {
@@ -101,15 +103,15 @@ func LookAt(nodes iter.Seq[*Node], cause uint64, last *Record, m *rollout.Rollou
 // Gates are the gates, by id and at most so many, that are not as a rollout has them that was stored at a revision of
 // the store. Those of the batch that is out are open, unless it has ended; those of nodes that wait again are closed.
 // What a node wants since the rollout was stored is not of that rollout.
-func (s *Record) Gates(node func(name string) *Node, at kv.Revision, ended bool, most int) map[string]Gate {
-	gates := map[string]Gate{}
+func (s *Record) Gates(node func(name string) *Node, at kv.Revision, ended bool, limit int) map[string]Admission {
+	gates := map[string]Admission{}
 	set := func(names []string, batch int, open bool) {
 		for _, name := range names {
 			n := node(name)
-			if n == nil || (n.Gate.Open == n.Wants) == open || n.Since > at || len(gates) == most {
+			if n == nil || (n.Gate.Open == n.Wants) == open || n.Since > at || len(gates) == limit {
 				continue
 			}
-			g := Gate{Rollout: s.Revision, Batch: batch}
+			g := Admission{Rollout: s.Revision, Batch: batch}
 			if open {
 				g.Open = n.Wants
 			}

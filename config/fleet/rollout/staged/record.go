@@ -57,10 +57,10 @@ const (
 )
 
 const (
-	mostDecisions = 200 // are kept of one rollout, the newest
-	maxStaged     = 10  // rollouts of people are kept, and as many of the controller's own
-	mostNamed     = 20  // nodes are named in one decision
-	mostObeyed    = 50  // letters are kept of one rollout: who wrote one waits for ten seconds
+	maxDecisions = 200 // are kept of one rollout, the newest
+	maxStaged    = 10  // rollouts of people are kept, and as many of the controller's own
+	maxNamed     = 20  // nodes are named in one decision
+	maxObeyed    = 50  // letters are kept of one rollout: who wrote one waits for ten seconds
 )
 
 // Decision is one thing that was decided of a rollout, and why.
@@ -74,7 +74,7 @@ type Decision struct {
 // Decide keeps what was decided, and why.
 func (s *Record) Decide(now time.Time, by, what, why string) {
 	s.Decisions = append(s.Decisions, Decision{At: now.UTC(), By: by, What: what, Why: why})
-	if n := len(s.Decisions) - mostDecisions; n > 0 {
+	if n := len(s.Decisions) - maxDecisions; n > 0 {
 		s.Decisions = slices.Clone(s.Decisions[n:])
 	}
 }
@@ -82,7 +82,7 @@ func (s *Record) Decide(now time.Time, by, what, why string) {
 // CommandDone keeps that the command of a letter is done.
 func (s *Record) CommandDone(k kv.Key) {
 	s.Obeyed = append(s.Obeyed, k)
-	if n := len(s.Obeyed) - mostObeyed; n > 0 {
+	if n := len(s.Obeyed) - maxObeyed; n > 0 {
 		s.Obeyed = slices.Clone(s.Obeyed[n:])
 	}
 }

@@ -33,20 +33,26 @@ func TestWhatAStandingSaysToARollout(t *testing.T) {
 		about  fleet.Digest
 		want   string
 	}{
-		"it confirmed":                         {rollout.Group{State: rollout.Pushed}, fleet.StandsConfirmed, wanted, "NodeConfirmed"},
-		"it confirmed before its batch":        {rollout.Group{State: rollout.Waiting}, fleet.StandsConfirmed, wanted, "NodeConfirmed"},
-		"it confirmed, as is known":            {rollout.Group{State: rollout.Confirmed}, fleet.StandsConfirmed, wanted, ""},
-		"it confirmed what it wanted before":   {rollout.Group{State: rollout.Pushed}, fleet.StandsConfirmed, old, ""},
-		"it failed":                            {rollout.Group{State: rollout.Pushed}, fleet.StandsFailed, wanted, "NodeFailed"},
-		"it failed while it waits again":       {rollout.Group{State: rollout.Waiting, Delayed: true}, fleet.StandsFailed, wanted, "NodeFailed"},
+		"it confirmed": {rollout.Group{State: rollout.Pushed}, fleet.StandsConfirmed, wanted,
+			"NodeConfirmed"},
+		"it confirmed before its batch": {rollout.Group{State: rollout.Waiting}, fleet.StandsConfirmed, wanted,
+			"NodeConfirmed"},
+		"it confirmed, as is known":          {rollout.Group{State: rollout.Confirmed}, fleet.StandsConfirmed, wanted, ""},
+		"it confirmed what it wanted before": {rollout.Group{State: rollout.Pushed}, fleet.StandsConfirmed, old, ""},
+		"it failed": {rollout.Group{State: rollout.Pushed}, fleet.StandsFailed, wanted,
+			"NodeFailed"},
+		"it failed while it waits again": {rollout.Group{State: rollout.Waiting, Delayed: true}, fleet.StandsFailed,
+			wanted, "NodeFailed"},
 		"it failed without having been pushed": {rollout.Group{State: rollout.Waiting}, fleet.StandsFailed, wanted, ""},
 		"it took it":                           {rollout.Group{State: rollout.Pushed}, fleet.StandsTook, wanted, "NodeTook"},
-		"it took it, as is known":              {rollout.Group{State: rollout.Pushed, Took: true}, fleet.StandsTook, wanted, ""},
-		"it took it before its batch":          {rollout.Group{State: rollout.Waiting}, fleet.StandsTook, wanted, ""},
-		"somebody else must act first":         {rollout.Group{State: rollout.Pushed}, fleet.StandsStuck, wanted, "NodeStuck"},
-		"stuck before its batch":               {rollout.Group{State: rollout.Waiting}, fleet.StandsStuck, wanted, ""},
-		"it waits for its batch":               {rollout.Group{State: rollout.Waiting}, fleet.StandsStaged, wanted, ""},
-		"nothing is said":                      {rollout.Group{State: rollout.Pushed}, "", wanted, ""},
+		"it took it, as is known": {rollout.Group{State: rollout.Pushed, Took: true}, fleet.StandsTook, wanted,
+			""},
+		"it took it before its batch": {rollout.Group{State: rollout.Waiting}, fleet.StandsTook, wanted, ""},
+		"somebody else must act first": {rollout.Group{State: rollout.Pushed}, fleet.StandsStuck, wanted,
+			"NodeStuck"},
+		"stuck before its batch": {rollout.Group{State: rollout.Waiting}, fleet.StandsStuck, wanted, ""},
+		"it waits for its batch": {rollout.Group{State: rollout.Waiting}, fleet.StandsStaged, wanted, ""},
+		"nothing is said":        {rollout.Group{State: rollout.Pushed}, "", wanted, ""},
 	} {
 		n := &Node{Name: "n", Wants: wanted, Online: true, Stands: fleet.Standing{Digest: c.about, State: c.stands}}
 		got := ""
@@ -66,23 +72,28 @@ func TestWhichRolloutFollowsALook(t *testing.T) {
 	nodes := []*Node{
 		{Name: "b", Wants: wanted, Since: 7, Online: true, Stands: waits},
 		{Name: "a", Wants: wanted, Since: 7, Online: true, Stands: waits},
-		{Name: "let", Wants: wanted, Since: 7, Online: true, Stands: waits, Gate: Gate{Open: wanted}},
-		{Name: "has", Wants: wanted, Since: 7, Online: true, Stands: fleet.Standing{Digest: wanted, State: fleet.StandsConfirmed}},
+		{Name: "let", Wants: wanted, Since: 7, Online: true, Stands: waits, Gate: Admission{Open: wanted}},
+		{Name: "has", Wants: wanted, Since: 7, Online: true,
+			Stands: fleet.Standing{Digest: wanted, State: fleet.StandsConfirmed}},
 		{Name: "old", Wants: wanted, Since: 3, Online: true, Stands: waits},
 	}
 	for name, c := range map[string]struct {
 		cause uint64
 		last  *Record
-		want  Look
+		want  Uncovered
 	}{
-		"there was none":                           {5, nil, Look{Nodes: []string{"a", "b", "old"}, Fresh: true}},
-		"it is of this revision":                   {5, &Record{Revision: 5}, Look{Nodes: []string{"a", "b", "old"}}},
-		"it is of the one before":                  {5, &Record{Revision: 4}, Look{Nodes: []string{"a", "b", "old"}, Fresh: true}},
-		"it was aborted":                           {5, &Record{Revision: 5, End: EndAborted, Barrier: 6}, Look{Held: true}},
-		"it was aborted, and another change came":  {6, &Record{Revision: 5, End: EndAborted, Barrier: 6}, Look{Nodes: []string{"a", "b"}, Fresh: true}},
-		"what was aborted before is held back yet": {6, &Record{Revision: 6, Barrier: 6}, Look{Nodes: []string{"a", "b"}}},
+		"there was none":         {5, nil, Uncovered{Nodes: []string{"a", "b", "old"}, Fresh: true}},
+		"it is of this revision": {5, &Record{Revision: 5}, Uncovered{Nodes: []string{"a", "b", "old"}}},
+		"it is of the one before": {5, &Record{Revision: 4},
+			Uncovered{Nodes: []string{"a", "b", "old"}, Fresh: true}},
+		"it was aborted": {5, &Record{Revision: 5, End: EndAborted, Barrier: 6},
+			Uncovered{Held: true}},
+		"it was aborted, and another change came": {6, &Record{Revision: 5, End: EndAborted, Barrier: 6},
+			Uncovered{Nodes: []string{"a", "b"}, Fresh: true}},
+		"what was aborted before is held back yet": {6, &Record{Revision: 6, Barrier: 6},
+			Uncovered{Nodes: []string{"a", "b"}}},
 	} {
-		got := LookAt(slices.Values(nodes), c.cause, c.last, nil, nil)
+		got := FindUncovered(slices.Values(nodes), c.cause, c.last, nil, nil)
 		if !slices.Equal(got.Nodes, c.want.Nodes) || got.Fresh != c.want.Fresh || got.Held != c.want.Held {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
@@ -99,24 +110,24 @@ func TestWhichGatesAreSet(t *testing.T) {
 			{State: rollout.Waiting, Delayed: true, Batch: 1, Names: []string{"again", "shut"}},
 			{State: rollout.Waiting, Names: []string{"turn"}},
 		}}}
-	open := Gate{Open: wanted}
+	open := Admission{Open: wanted}
 	nodes := map[string]*Node{
 		"out": {ID: "1", Wants: wanted}, "open": {ID: "2", Wants: wanted, Gate: open},
 		"later": {ID: "3", Wants: wanted, Since: at + 1}, "again": {ID: "4", Wants: wanted, Gate: open},
 		"shut": {ID: "5", Wants: wanted}, "turn": {ID: "6", Wants: wanted, Gate: open},
 	}
 	node := func(name string) *Node { return nodes[name] }
-	opens, shuts := Gate{Open: wanted, Rollout: 5, Batch: 2}, Gate{Rollout: 5, Batch: 1}
+	opens, shuts := Admission{Open: wanted, Rollout: 5, Batch: 2}, Admission{Rollout: 5, Batch: 1}
 	for name, c := range map[string]struct {
 		ended bool
-		most  int
-		want  map[string]Gate
+		limit int
+		want  map[string]Admission
 	}{
-		"it goes on":   {false, 9, map[string]Gate{"1": opens, "4": shuts}},
-		"it has ended": {true, 9, map[string]Gate{"4": shuts}},
-		"at most one":  {false, 1, map[string]Gate{"1": opens}},
+		"it goes on":   {false, 9, map[string]Admission{"1": opens, "4": shuts}},
+		"it has ended": {true, 9, map[string]Admission{"4": shuts}},
+		"at most one":  {false, 1, map[string]Admission{"1": opens}},
 	} {
-		if got := s.Gates(node, at, c.ended, c.most); !maps.Equal(got, c.want) {
+		if got := s.Gates(node, at, c.ended, c.limit); !maps.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
@@ -125,7 +136,8 @@ func TestWhichGatesAreSet(t *testing.T) {
 func TestWhatACommandDoes(t *testing.T) {
 	t.Parallel()
 	machine := func(m rollout.Memory) *rollout.Rollout { return rollout.FromMemory(m, nil, nil) }
-	running, paused, halted := machine(rollout.Memory{}), machine(rollout.Memory{Paused: true}), machine(rollout.Memory{Halted: true})
+	running, paused, halted := machine(rollout.Memory{}), machine(rollout.Memory{Paused: true}),
+		machine(rollout.Memory{Halted: true})
 	for name, c := range map[string]struct {
 		s    Record
 		m    *rollout.Rollout
@@ -165,12 +177,14 @@ func TestWhatACommandDoes(t *testing.T) {
 	}
 }
 
-// Of a rollout that another supersedes nothing is lost: the next one carries its revisions, its machine and its barrier.
+// Of a rollout that another supersedes nothing is lost: the next one carries its revisions, its machine and its
+// barrier.
 func TestARolloutThatIsSupersededIsCarriedOn(t *testing.T) {
 	t.Parallel()
 	by := Cause{Number: 9, Author: "ann", Message: "more"}
 	first, ended := Supersede(moment, nil, by, nil, nil)
-	if ended || !slices.Equal(first.Revisions, []uint64{9}) || first.Author != "ann" || first.Decisions[0].What != "revision 9 begins" {
+	if ended || !slices.Equal(first.Revisions, []uint64{9}) || first.Author != "ann" ||
+		first.Decisions[0].What != "revision 9 begins" {
 		t.Errorf("the first is %+v, ended %v", first, ended)
 	}
 	before := &Record{Revision: 5, Revisions: []uint64{4, 5}, By: "bob", Barrier: 3}
@@ -182,14 +196,15 @@ func TestARolloutThatIsSupersededIsCarriedOn(t *testing.T) {
 	}
 	done := &Record{Revision: 5, Revisions: []uint64{4, 5}, By: "bob", Barrier: 3, End: EndAborted}
 	next, ended = Supersede(moment, done, by, []uint64{9}, nil)
-	if ended || done.End != EndAborted || !slices.Equal(next.Revisions, []uint64{9}) || next.Barrier != 3 || next.By != "" {
+	if ended || done.End != EndAborted || !slices.Equal(next.Revisions, []uint64{9}) || next.Barrier != 3 ||
+		next.By != "" {
 		t.Errorf("of one that has ended the next is %+v, ended %v", next, ended)
 	}
 }
 
 func TestWhatTheMachineDecidesIsTold(t *testing.T) {
 	t.Parallel()
-	many := make([]string, mostNamed+3)
+	many := make([]string, maxNamed+3)
 	for i := range many {
 		many[i] = "n"
 	}
@@ -198,17 +213,24 @@ func TestWhatTheMachineDecidesIsTold(t *testing.T) {
 		effect rollout.Effect
 		want   string
 	}{
-		"the first batch":  {rollout.Start{}, rollout.Push{Batch: 1, Nodes: []string{"a", "b"}}, "batch 1 goes out to a, b: it is the first"},
-		"the next batch":   {rollout.NodeConfirmed{}, rollout.Push{Batch: 2, Nodes: many}, "batch 2 goes out to n" + strings.Repeat(", n", mostNamed-1) + " and 3 more: all of the batch before have answered"},
-		"after a pause":    {rollout.Resume{}, rollout.Push{Batch: 3, Nodes: []string{"a"}}, "batch 3 goes out to a: it was resumed"},
-		"after a deadline": {rollout.Deadline{}, rollout.Push{Batch: 3, Nodes: []string{"a"}}, "batch 3 goes out to a: the time of the batch before, or of the rest after it, is over"},
-		"for a change":     {rollout.Changed{}, rollout.Push{Batch: 3, Nodes: []string{"a"}}, "batch 3 goes out to a: nodes want something else than before"},
-		"one went offline": {rollout.NodeGone{}, rollout.Delayed{Nodes: []string{"a"}}, "a waits for a later batch: it went offline before it took the change"},
-		"it halts":         {rollout.NodeFailed{}, rollout.Halted{Why: "a failed"}, "halted: a failed"},
-		"it is done":       {rollout.NodeConfirmed{}, rollout.Done{}, "done: every node has it"},
+		"the first batch": {rollout.Start{}, rollout.Push{Batch: 1, Nodes: []string{"a", "b"}},
+			"batch 1 goes out to a, b: it is the first"},
+		"the next batch": {rollout.NodeConfirmed{}, rollout.Push{Batch: 2, Nodes: many}, "batch 2 goes out to n" +
+			strings.Repeat(", n", maxNamed-1) + " and 3 more: all of the batch before have answered"},
+		"after a pause": {rollout.Resume{}, rollout.Push{Batch: 3, Nodes: []string{"a"}},
+			"batch 3 goes out to a: it was resumed"},
+		"after a deadline": {rollout.Deadline{}, rollout.Push{Batch: 3, Nodes: []string{"a"}},
+			"batch 3 goes out to a: the time of the batch before, or of the rest after it, is over"},
+		"for a change": {rollout.Changed{}, rollout.Push{Batch: 3, Nodes: []string{"a"}},
+			"batch 3 goes out to a: nodes want something else than before"},
+		"one went offline": {rollout.NodeGone{}, rollout.Delayed{Nodes: []string{"a"}},
+			"a waits for a later batch: it went offline before it took the change"},
+		"it halts":   {rollout.NodeFailed{}, rollout.Halted{Why: "a failed"}, "halted: a failed"},
+		"it is done": {rollout.NodeConfirmed{}, rollout.Done{}, "done: every node has it"},
 		"some are left": {rollout.NodeFailed{}, rollout.Done{Failed: []rollout.Unreachable{{Node: "a", Reason: "x"}}},
 			"failed: 1 nodes do not have it"},
-		"some never came": {rollout.NodeConfirmed{}, rollout.Done{Unreachable: []rollout.Unreachable{{Node: "a", Reason: "x"}}},
+		"some never came": {rollout.NodeConfirmed{},
+			rollout.Done{Unreachable: []rollout.Unreachable{{Node: "a", Reason: "x"}}},
 			"done: 1 nodes do not have it"},
 	} {
 		var s Record

@@ -228,10 +228,10 @@ func (d *drawing) pops(p Plan, nodes int) {
 	if d.sites == 0 {
 		return
 	}
-	wanted := max(1, min(d.sites, max(2, (nodes+p.PerPop/2)/p.PerPop)))
+	desired := max(1, min(d.sites, max(2, (nodes+p.PerPop/2)/p.PerPop)))
 	phase := d.next() % uint64(d.sites)
-	for k := range wanted {
-		s := (int(phase) + k*d.sites/wanted) % d.sites
+	for k := range desired {
+		s := (int(phase) + k*d.sites/desired) % d.sites
 		d.t.Nodes[d.on[s][0]].Pop = true
 	}
 	d.even = make([]bool, d.sites)

@@ -171,21 +171,21 @@ func TestPlansKeepEveryPath(t *testing.T) {
 		if faults != nil || len(plan.Unreachable) > 0 {
 			t.Fatalf("%v of %d: %v, unreachable %v", p, nodes, faults, plan.Unreachable)
 		}
-		w, told := made.Ways(), 0
+		w, reported := made.Ways(), 0
 		for _, b := range plan.Batches {
 			down := map[string]bool{}
 			for _, name := range b {
 				down[name] = true
 			}
-			told += len(down)
+			reported += len(down)
 			for i, up := range w.Reached(func(i int) bool { return down[made.Nodes[i].Name] }) {
 				if !up && !down[made.Nodes[i].Name] {
 					t.Fatalf("%v of %d: %s is cut off by %v", p, nodes, made.Nodes[i].Name, slices.Sorted(maps.Keys(down)))
 				}
 			}
 		}
-		if told != nodes {
-			t.Errorf("%v of %d: %d in batches", p, nodes, told)
+		if reported != nodes {
+			t.Errorf("%v of %d: %d in batches", p, nodes, reported)
 		}
 	})
 }

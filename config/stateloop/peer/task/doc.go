@@ -73,8 +73,8 @@ const Parallel = 8
 type Event interface{ event() }
 
 type (
-	// Wanted is the complete set of tasks. What is in it no more is forgotten, not removed.
-	Wanted struct {
+	// Desired is the complete set of tasks. What is in it no more is forgotten, not removed.
+	Desired struct {
 		At    time.Time
 		Tasks []Task
 	}
@@ -95,7 +95,7 @@ type (
 	Tick struct{ At time.Time }
 )
 
-func (Wanted) event()   {}
+func (Desired) event()  {}
 func (Answered) event() {}
 func (Touched) event()  {}
 func (Tick) event()     {}

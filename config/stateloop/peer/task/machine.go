@@ -14,12 +14,12 @@ import (
 type Machine struct {
 	items map[string]*item
 	// removals first, each after what needs it; then what is to be present, each after what it needs
-	order []*item
-	needy map[string][]*item // those that need a task, by its id
-	seq   uint64
-	busy  int // steps under way
-	news  map[string]bool
-	now   time.Time
+	order   []*item
+	needy   map[string][]*item // those that need a task, by its id
+	seq     uint64
+	busy    int // steps under way
+	pending map[string]bool
+	now     time.Time
 }
 
 // item is one task and where it stands.
@@ -42,9 +42,9 @@ type item struct {
 // Step takes an event and says what is to be done now.
 func (m *Machine) Step(e Event) []Do {
 	switch e := e.(type) {
-	case Wanted:
+	case Desired:
 		m.now = e.At
-		m.wanted(e.Tasks)
+		m.setDesired(e.Tasks)
 	case Answered:
 		m.now = e.At
 		m.answered(e)
@@ -62,12 +62,12 @@ func (m *Machine) Step(e Event) []Do {
 // Changed are how those tasks are whose status has changed since it was asked for last, by id.
 func (m *Machine) Changed() []Status {
 	var out []Status
-	for _, id := range slices.Sorted(maps.Keys(m.news)) {
+	for _, id := range slices.Sorted(maps.Keys(m.pending)) {
 		if i := m.items[id]; i != nil && !i.gone {
 			out = append(out, i.status)
 		}
 	}
-	m.news = nil
+	m.pending = nil
 	return out
 }
 
@@ -84,10 +84,10 @@ func (m *Machine) Next() (at time.Time, is bool) {
 	return at, is
 }
 
-func (m *Machine) wanted(tasks []Task) {
+func (m *Machine) setDesired(tasks []Task) {
 	old := m.items
 	m.items = make(map[string]*item, len(tasks))
-	wishes := make([]stateloop.Wanted, 0, len(tasks))
+	desiredAll := make([]stateloop.Desired, 0, len(tasks))
 	for _, t := range tasks {
 		i := old[t.ID]
 		switch {
@@ -102,7 +102,7 @@ func (m *Machine) wanted(tasks []Task) {
 			i.Task = t
 		}
 		m.items[t.ID] = i
-		wishes = append(wishes, stateloop.Wanted{ID: t.ID, Target: t.Target, Dependencies: t.Needs})
+		desiredAll = append(desiredAll, stateloop.Desired{ID: t.ID, Target: t.Target, Dependencies: t.Needs})
 	}
 	for id, i := range old {
 		if m.items[id] == nil {
@@ -114,7 +114,7 @@ func (m *Machine) wanted(tasks []Task) {
 			i.gone = false
 		}
 	}
-	g := stateloop.GraphOf(wishes)
+	g := stateloop.GraphOf(desiredAll)
 	m.order, m.needy = m.order[:0:0], map[string][]*item{}
 	for _, id := range append(g.Remove(), g.Make()...) {
 		m.order = append(m.order, m.items[id])
@@ -166,14 +166,14 @@ func (m *Machine) free(i *item) bool {
 				n.status.Version == n.Version {
 				continue
 			}
-			m.say(i, stateloop.WaitingForDependencies,
+			m.setStatus(i, stateloop.WaitingForDependencies,
 				fmt.Sprintf("waits for %s, which is %s", id, cmp.Or(n.status.State, stateloop.Creating)))
 			return false
 		}
 	case Remove: // what needs it goes first; one that can't be removed was tried, and holds up nobody
 		for _, n := range m.needy[i.ID] {
 			if n.Target == stateloop.ToBeAbsent && n.status.State != stateloop.Absent && n.fails == 0 {
-				m.say(i, stateloop.WaitingForDependencies, fmt.Sprintf("waits for the end of %s", n.ID))
+				m.setStatus(i, stateloop.WaitingForDependencies, fmt.Sprintf("waits for the end of %s", n.ID))
 				return false
 			}
 		}
@@ -216,7 +216,7 @@ func (m *Machine) done(i *item, a Answered) {
 			i.due = m.now
 		}
 		if i.fails == 0 {
-			m.say(i, onTheWay(i.Target), "")
+			m.setStatus(i, onTheWay(i.Target), "")
 		}
 	case Waiting:
 		m.wait(i, a.Reason)
@@ -229,7 +229,7 @@ func (m *Machine) checkedAbsent(i *item, a Answered) {
 	switch {
 	case a.Found == Absent || i.Watched:
 		i.fails, i.idle = 0, true
-		m.say(i, stateloop.Absent, "")
+		m.setStatus(i, stateloop.Absent, "")
 	case a.Found == Failed:
 		m.fail(i, stateloop.CheckAbsentFailed, a.Reason)
 	case a.Found == Waiting:
@@ -249,12 +249,12 @@ func (m *Machine) checkedPresent(i *item, a Answered) {
 		m.present(i)
 	case Busy:
 		i.next, i.due = Check, m.now.Add(i.Every)
-		m.say(i, stateloop.Creating, a.Reason)
+		m.setStatus(i, stateloop.Creating, a.Reason)
 	case Waiting:
 		m.wait(i, a.Reason)
 	case Broken:
 		i.next, i.due = Check, m.now.Add(i.Every)
-		m.say(i, stateloop.CreatingFailed, a.Reason)
+		m.setStatus(i, stateloop.CreatingFailed, a.Reason)
 	case Absent:
 		lost := !i.up.IsZero()
 		soon := lost && m.now.Sub(i.up) < i.Stable
@@ -262,7 +262,7 @@ func (m *Machine) checkedPresent(i *item, a Answered) {
 		switch {
 		case i.Watched:
 			i.next, i.due = Check, m.now.Add(i.Every)
-			m.say(i, stateloop.CheckPresentFailed, a.Reason)
+			m.setStatus(i, stateloop.CheckPresentFailed, a.Reason)
 		case asserts || soon:
 			i.flaps = true
 			m.fail(i, stateloop.CreatingFailed, cmp.Or(a.Reason, "it is not there"))
@@ -292,7 +292,7 @@ func (m *Machine) present(i *item) {
 		return // the words are those of its last failure
 	}
 	i.fails, i.flaps = 0, false
-	m.say(i, stateloop.Present, "")
+	m.setStatus(i, stateloop.Present, "")
 }
 
 // act makes or removes a task, once it is free.
@@ -300,7 +300,7 @@ func (m *Machine) act(i *item, s Step) {
 	i.next, i.asserts, i.due = s, false, m.now
 	i.status.NextTry = time.Time{}
 	if i.fails == 0 {
-		m.say(i, onTheWay(i.Target), "")
+		m.setStatus(i, onTheWay(i.Target), "")
 	}
 }
 
@@ -308,19 +308,19 @@ func (m *Machine) act(i *item, s Step) {
 func (m *Machine) wait(i *item, reason string) {
 	i.next, i.asserts = Check, false
 	i.due = m.now.Add(max(Waits.First, i.Every))
-	m.say(i, stateloop.WaitingForDependencies, reason)
+	m.setStatus(i, stateloop.WaitingForDependencies, reason)
 }
 
 // fail tries again after the back-off.
 func (m *Machine) fail(i *item, s stateloop.State, reason string) {
 	i.fails++
 	i.next, i.asserts, i.due = Check, false, m.now.Add(Waits.After(i.fails))
-	m.say(i, s, reason)
+	m.setStatus(i, s, reason)
 	i.status.NextTry = i.due
 	m.changed(i)
 }
 
-func (m *Machine) say(i *item, s stateloop.State, reason string) {
+func (m *Machine) setStatus(i *item, s stateloop.State, reason string) {
 	since := i.status.Since
 	if i.status.State != s || i.status.Version != i.Version || i.status.Target != i.Target {
 		since = m.now
@@ -334,10 +334,10 @@ func (m *Machine) say(i *item, s stateloop.State, reason string) {
 }
 
 func (m *Machine) changed(i *item) {
-	if m.news == nil {
-		m.news = map[string]bool{}
+	if m.pending == nil {
+		m.pending = map[string]bool{}
 	}
-	m.news[i.ID] = true
+	m.pending[i.ID] = true
 }
 
 func onTheWay(t stateloop.Target) stateloop.State {

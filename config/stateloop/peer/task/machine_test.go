@@ -39,7 +39,7 @@ func (d *desk) step(e Event) string {
 	return strings.Join(out, ", ")
 }
 
-func (d *desk) want(ts ...Task) string { return d.step(Wanted{d.now, ts}) }
+func (d *desk) want(ts ...Task) string { return d.step(Desired{d.now, ts}) }
 
 func (d *desk) answer(id string, f Found, reason string) string {
 	do := d.open[id]
@@ -299,7 +299,7 @@ func TestPropertyAnyGraphConverges(t *testing.T) {
 				w.host.has[w.tasks[i].ID] = v*1000 + 7
 			}
 		}
-		w.step(Wanted{w.now, w.tasks})
+		w.step(Desired{w.now, w.tasks})
 		w.rest()
 		if !maps.Equal(changes, w.host.done) {
 			t.Fatalf("a second pass on an unchanged host changes it: %v, before %v", w.host.done, changes)
@@ -342,7 +342,7 @@ func (w *walk) wish() {
 		w.tasks = append(w.tasks, t)
 	}
 	w.r.Shuffle(n, func(i, j int) { w.tasks[i], w.tasks[j] = w.tasks[j], w.tasks[i] })
-	w.step(Wanted{w.now, w.tasks})
+	w.step(Desired{w.now, w.tasks})
 }
 
 func (w *walk) task(id string) (Task, bool) {
@@ -461,7 +461,7 @@ func BenchmarkSecondPass(b *testing.B) {
 			open = append(open[1:], m.Step(Answered{now, do.ID, do.Seq, Present, ""})...)
 		}
 	}
-	pass(m.Step(Wanted{now, tasks}))
+	pass(m.Step(Desired{now, tasks}))
 	for b.Loop() {
 		now = now.Add(10 * time.Second)
 		pass(m.Step(Tick{now}))

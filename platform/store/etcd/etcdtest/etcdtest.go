@@ -15,8 +15,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// patience is how long anything may take that must come.
-const patience = time.Minute
+// timeout is how long anything may take that must come.
+const timeout = time.Minute
 
 // Server is a cluster of one member inside of this program.
 type Server struct {
@@ -43,7 +43,7 @@ func Serve(dir string, noSync bool) (*Server, error) {
 	case <-server.Server.ReadyNotify():
 		return &Server{"http://" + server.Clients[0].Addr().String(), server}, nil
 	case err = <-server.Err():
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		err = errors.New("not ready after a minute")
 	}
 	server.Close()

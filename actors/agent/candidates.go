@@ -1,0 +1,364 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config"
+	"edgespan/config/httpapi/rest"
+	"edgespan/config/nodeconf/commitconfirm"
+)
+
+// diskTimeout is how long a disk may take to store a config before who waits for it is
+// told. The write goes on: a blocked one can't be called back.
+const diskTimeout = 10 * time.Second
+
+// undoBegan is the end of a wish to go back; the machine says it by an effect of its own.
+const undoBegan commitconfirm.What = "undo"
+
+// candidate is one config that somebody wants: the machine gets them one by one.
+type candidate struct {
+	event   commitconfirm.Candidate
+	verdict *commitconfirm.Verdict // nil where it is still to be judged
+	local   bool
+	by      string
+	reply   chan<- taken // nil for nobody
+	refusal string       // what could not be done then
+	timeout *time.Timer
+}
+
+// command is a word of a person about what is pending.
+type command struct {
+	event commitconfirm.Event
+	end   commitconfirm.What
+	reply chan<- error
+}
+
+// candidates are the configs that somebody wants, in the order in which the machine gets them, and who waits for
+// the end of what is pending.
+type candidates struct {
+	queue    []*candidate
+	busy     *candidate             // the one that the machine has
+	judged   *commitconfirm.Verdict // of it
+	owed     func()                 // the answer to one that was accepted and is being published
+	commands []*command
+}
+
+// supersede drops the pushes that wait: only the newest counts.
+func (q *candidates) supersede() {
+	q.queue = slices.DeleteFunc(q.queue, func(old *candidate) bool {
+		push := old.event.Source == commitconfirm.Push
+		if push {
+			old.timeout.Stop()
+		}
+		return push
+	})
+}
+
+func (q *candidates) stop() {
+	for _, o := range q.queue {
+		o.timeout.Stop()
+	}
+	if q.busy != nil {
+		q.busy.timeout.Stop()
+	}
+}
+
+func (q *candidates) answerCommands(end commitconfirm.What, err error) {
+	q.commands = slices.DeleteFunc(q.commands, func(c *command) bool {
+		if c.end != end {
+			return false
+		}
+		c.reply <- err
+		return true
+	})
+}
+
+type timeoutDue struct{ of *candidate }
+
+type fileRead struct {
+	content []byte
+	name    string
+	err     error
+}
+
+// fromFile is the offer of the config file; nil where it is nothing new, missing or faulty.
+func (s *shell) fromFile(f fileRead) *candidate {
+	s.setFault("")
+	switch {
+	case f.name == "":
+		return nil
+	case f.err != nil:
+		if errors.Is(f.err, fs.ErrNotExist) {
+			s.log.Info("no config file", zap.String("file", f.name))
+		}
+		s.refuse("read the config file", f.err)
+		return nil
+	}
+	refusal := "apply the config file " + f.name
+	sum := sha256.Sum256(f.content)
+	o := &candidate{event: commitconfirm.Candidate{Source: commitconfirm.File, FileDigest: hex.EncodeToString(sum[:])},
+		by: f.name, refusal: refusal}
+	if last := s.m.Live(); o.event.FileDigest == last.FileDigest && !last.Fallback {
+		return nil
+	}
+	document, faults := config.ReadObject(f.content)
+	if faults == nil {
+		v := s.o.Validator(document, "", commitconfirm.File)
+		o.event.Document, o.verdict, faults = document, &v, v.Faults
+	}
+	if len(faults) > 0 {
+		s.refuse(refusal, faults)
+		return nil
+	}
+	return o
+}
+
+// reload reads the config file again.
+func (s *shell) reload() {
+	if s.reading { // one look sees it all
+		return
+	}
+	s.reading = true
+	late := time.AfterFunc(diskTimeout, func() {
+		s.root.Send(s.self, done{s, func() { s.refuse("read the config file", lateDisk()) }})
+	})
+	s.errand(func() func() {
+		content, name, err := s.readFile()
+		late.Stop()
+		return func() {
+			s.reading = false
+			if o := s.fromFile(fileRead{content, name, err}); o != nil {
+				s.submit(o)
+			}
+		}
+	})
+}
+
+// submit queues an offer. Of pushes only the newest counts.
+func (s *shell) submit(o *candidate) {
+	if o.event.Source == commitconfirm.Push {
+		s.supersede()
+	}
+	s.insert(len(s.queue), o)
+	s.next()
+}
+
+func (s *shell) insert(at int, o *candidate) {
+	o.timeout = time.AfterFunc(diskTimeout, func() { s.root.Send(s.self, timeoutDue{o}) })
+	s.queue = slices.Insert(s.queue, at, o)
+}
+
+// next gives the machine its next offer, once it has none: with the health of this moment,
+// since what is bad now does not count against it.
+func (s *shell) next() {
+	for s.booted && s.busy == nil && len(s.queue) > 0 {
+		o := s.queue[0]
+		s.queue = slices.Delete(s.queue, 0, 1)
+		if err := s.ruled(o); err != nil {
+			s.answer(o, Taken{}, err)
+			continue
+		}
+		s.busy, s.judged, o.event.Validate = o, o.verdict, s.validate
+		s.watch()
+		s.step(o.event)
+	}
+}
+
+// ruled says why an offer has no place here: a managed node takes its config from its
+// controller, one that is held locally does not.
+func (s *shell) ruled(o *candidate) error {
+	managed := s.notes.Managed != nil && *s.notes.Managed
+	switch {
+	case o.event.Source == commitconfirm.Push:
+		if s.notes.Held != nil {
+			s.report() // it says who holds the node
+			return fmt.Errorf("%w: the node is held by %s", rest.ErrConflict, s.notes.Held.By)
+		}
+	case managed && (o.event.Source == commitconfirm.File || !o.local && s.notes.Held == nil):
+		return fmt.Errorf("%w: the node is managed by its controller %s: use 'edgespan apply --local', and 'edgespan "+
+			"release' to end it",
+			rest.ErrConflict, s.o.Facts.Controller)
+	}
+	return nil
+}
+
+// validate judges the offer that the machine has.
+func (s *shell) validate() config.Faults {
+	if e := s.busy.event; s.judged == nil {
+		v := s.o.Validator(e.Document, e.Peer, e.Source)
+		s.judged = &v
+	}
+	return s.judged.Faults
+}
+
+// handleReport takes a report of the machine's.
+func (s *shell) handleReport(r commitconfirm.Report) {
+	s.logReport(r)
+	s.changed()
+	switch r.What {
+	case commitconfirm.Accepted:
+		s.accepted(r)
+	case commitconfirm.Rejected, commitconfirm.Refused, commitconfirm.Superseded, commitconfirm.Renumbered,
+		commitconfirm.Unchanged, commitconfirm.WouldTake:
+		s.notTaken(r)
+	case commitconfirm.NowConfirmed, commitconfirm.WouldConfirm:
+		s.answerCommands(r.What, nil)
+	case commitconfirm.Declined:
+		if len(s.commands) > 0 {
+			first := s.commands[0]
+			s.commands = s.commands[1:]
+			first.reply <- fmt.Errorf("%w: %s", rest.ErrConflict, r.Why)
+		}
+	case commitconfirm.Trouble:
+		s.answerCommands(commitconfirm.NowConfirmed, errors.New(r.Why))
+	case commitconfirm.Applied:
+		s.appliedPush()
+	case commitconfirm.GoneBack:
+		s.undonePush()
+	case commitconfirm.OnFallback, commitconfirm.NotRun, commitconfirm.Unready:
+	}
+}
+
+// logReport logs what happened.
+func (s *shell) logReport(r commitconfirm.Report) {
+	fields := []zap.Field{zap.String("what", string(r.What)), zap.Stringer("gen", r.Echo.Generation),
+		zap.String("md5", r.Echo.MD5)}
+	if r.Why != "" {
+		fields = append(fields, zap.String("why", r.Why))
+	}
+	why := r.Why
+	if len(r.Faults) > 0 {
+		fields, why = append(fields, zap.Error(r.Faults)), r.Faults.Error()
+	}
+	switch r.What {
+	case commitconfirm.Rejected, commitconfirm.Refused, commitconfirm.Trouble, commitconfirm.NotRun,
+		commitconfirm.OnFallback, commitconfirm.GoneBack, commitconfirm.Unready:
+		s.log.Warn("config", fields...)
+	default:
+		s.log.Info("config", fields...)
+	}
+	s.o.Happened(Happening{r.What, r.Echo, why})
+}
+
+// accepted ends the offer that the machine had: it is stored, and published next; who waits
+// is answered after that, so that whoever asks then is told of the new one.
+func (s *shell) accepted(r commitconfirm.Report) {
+	o := s.busy
+	if o == nil {
+		return
+	}
+	s.busy = nil
+	s.setFault("") // what was wrong with the file is no matter now
+	if o.event.Source == commitconfirm.Push {
+		s.attempt, s.rejected = o.event.Attempt, nil
+		s.acceptedPush(o, r)
+	}
+	if o.local && s.notes.Managed != nil && *s.notes.Managed {
+		s.note(func(n *Notes) { n.Held = heldBy(o.by) })
+	}
+	t := Taken{Seq: s.m.Live().Seq}
+	if s.judged != nil {
+		for _, w := range s.judged.Warnings {
+			t.Warnings = append(t.Warnings, w.Error())
+		}
+	}
+	s.owed = func() { s.answer(o, t, nil) }
+}
+
+// notTaken ends the offer that the machine had, otherwise.
+func (s *shell) notTaken(r commitconfirm.Report) {
+	o := s.busy
+	if o == nil {
+		return
+	}
+	s.busy, s.judged = nil, nil
+	var err error
+	switch r.What {
+	case commitconfirm.Rejected:
+		err = r.Faults
+	case commitconfirm.Refused:
+		err = fmt.Errorf("%s: %w", o.refusal, s.writeErr)
+	case commitconfirm.Superseded:
+		err = fmt.Errorf("%s: %w: %s", o.refusal, rest.ErrBusy, r.Why)
+	default: // Unchanged, Renumbered
+	}
+	if o.event.Source == commitconfirm.Push {
+		s.endedPush(o, r)
+	}
+	s.answer(o, Taken{Seq: s.m.Live().Seq}, err)
+	s.unhold()
+}
+
+// answer tells who waits for an offer what became of it.
+func (s *shell) answer(o *candidate, t Taken, err error) {
+	o.timeout.Stop()
+	switch {
+	case o.reply != nil:
+		o.reply <- taken{t, err}
+		o.reply = nil
+	case err != nil && o.event.Source == commitconfirm.File:
+		var faults config.Faults
+		if errors.As(err, &faults) || errors.Is(err, rest.ErrConflict) {
+			err = fmt.Errorf("%s: %w", o.refusal, err)
+		}
+		s.log.Error("config file", zap.Error(err))
+		s.setFault(err.Error())
+	}
+	if err != nil {
+		s.unhold()
+	}
+}
+
+// unhold publishes what ran last: the config file of this start did not take its place.
+func (s *shell) unhold() {
+	p := s.held
+	if p == nil {
+		return
+	}
+	s.held = nil
+	if p.ID > 0 {
+		s.publish(*p, false)
+	}
+}
+
+func lateDisk() error {
+	return fmt.Errorf("the disk has not answered for %v; the config takes effect when it does: %w", diskTimeout,
+		context.DeadlineExceeded)
+}
+
+// impatient answers who has waited for too long: what still waits for its turn is given up,
+// what the machine has takes effect once it can.
+func (s *shell) impatient(o *candidate) {
+	if o == s.busy {
+		err := lateDisk()
+		if s.writing == 0 {
+			err = fmt.Errorf("the previous config is still being applied; this one follows: %w", context.DeadlineExceeded)
+		}
+		if o.event.Source != commitconfirm.Push {
+			s.refuse(o.refusal, err)
+		}
+		if o.reply != nil {
+			o.reply <- taken{err: fmt.Errorf("%s: %w", o.refusal, err)}
+			o.reply = nil
+		}
+		return
+	}
+	i := slices.Index(s.queue, o)
+	if i < 0 || o.reply == nil {
+		return
+	}
+	const busy = "store the config: %w: the disk has not answered an earlier request for %v: try again"
+	o.reply <- taken{err: fmt.Errorf(busy, rest.ErrBusy, diskTimeout)}
+	o.reply = nil
+	s.log.Warn("gave up an apply that was waiting for the disk", zap.Duration("after", diskTimeout))
+	s.queue = slices.Delete(s.queue, i, i+1)
+}

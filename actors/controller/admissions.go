@@ -1,0 +1,124 @@
+package controller
+
+import (
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"edgespan/actors/controller/nodes"
+	"edgespan/actors/controller/rollouts"
+	"edgespan/actors/controller/storage"
+	"edgespan/config"
+	"edgespan/config/fleet"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/rollout/staged"
+	"edgespan/config/fleet/topology"
+	"edgespan/config/kv"
+)
+
+// admissions is the part of the fleet that lets nodes have configs. While staged rollouts are on,
+// the gate of a node lets the config through that the store names, and no other: a node that no
+// rollout has come to gets nothing, whoever dies when.
+type admissions struct {
+	staged.Staging
+	open     map[string]staged.Admission // by id
+	rollouts map[kv.Key]bool
+	stands   map[string]bool
+	outbox   map[kv.Key]bool // in the mailboxes of the rollouts and of the leader
+	cause    staged.Cause    // the last revision that touched nodes
+	topology *topology.Topology
+	events   []kv.Event // for /rollout
+}
+
+func newAdmissions() admissions {
+	return admissions{open: map[string]staged.Admission{}, rollouts: map[kv.Key]bool{}, stands: map[string]bool{},
+		outbox: map[kv.Key]bool{}}
+}
+
+// flagsAre takes over the flags of the controller's config. It is before any node hears what
+// it wants of the same revision.
+func (a *fleetActor) flagsAre(c actor.Context, doc config.Object) {
+	was := a.gates.On
+	a.gates.Staging = staged.StagingOf(doc, a.d.Flags)
+	if a.gates.On == was {
+		return
+	}
+	for id, r := range a.nodes {
+		a.gate(c, id, r)
+	}
+}
+
+// gate brings the gate of a node in line with the store.
+func (a *fleetActor) gate(c actor.Context, id string, r *record) {
+	g := fleet.Admission{Staged: a.gates.On, Open: a.gates.open[id].Open}
+	if r.handle.Lets(g) {
+		c.Send(r.pid, nodes.Gated{})
+	}
+}
+
+// ofRollouts takes over keys that rollouts go by, and gathers them for the leader.
+func (a *fleetActor) ofRollouts(c actor.Context, e kv.Event, id string) {
+	k := e.Entry.Key
+	put := e.Kind == kv.EventPut
+	switch {
+	case history.InAdmissions.Has(k):
+		if put {
+			a.gates.open[id] = storage.ValueOf[staged.Admission](e)
+		} else {
+			delete(a.gates.open, id)
+		}
+		if r := a.nodes[id]; r != nil {
+			a.gate(c, id, r)
+		}
+	case history.InStandings.Has(k):
+		setKey(a.gates.stands, id, put)
+	case history.InRollouts.Has(k):
+		setKey(a.gates.rollouts, k, put)
+	case history.InOutboxes.Has(k) && id == rollouts.Outbox:
+		setKey(a.gates.outbox, k, put)
+	case history.InOutboxes.Has(k) && id == storage.LeaderOutbox:
+		setKey(a.gates.outbox, k, put)
+		return // they are /leader's
+	case history.InNodes.Has(k), history.InGenerations.Has(k), history.InOwners.Has(k):
+	default:
+		return
+	}
+	a.gates.events = append(a.gates.events, e)
+}
+
+func setKey[K comparable](in map[K]bool, k K, put bool) {
+	if put {
+		in[k] = true
+	} else {
+		delete(in, k)
+	}
+}
+
+// goneOfRollouts are the keys that a listing may lack.
+func (a *fleetActor) goneOfRollouts(gone func(kv.Key)) {
+	for id := range a.gates.open {
+		gone(history.AdmissionKey(id))
+	}
+	for id := range a.gates.stands {
+		gone(history.StandingKey(id))
+	}
+	for k := range a.gates.rollouts {
+		gone(k)
+	}
+	for k := range a.gates.outbox { // or the next leader would do what nobody waits for any more
+		gone(k)
+	}
+}
+
+// notifyRollout hands the news on, once the nodes have theirs.
+func (a *fleetActor) notifyRollout(c actor.Context, m headRead, first bool) {
+	touches := first || slices.ContainsFunc(m.diffs, func(d history.LayerDiff) bool {
+		return d.Layer.Kind == history.Network || d.Layer.Kind == history.Node || d.Layer.Kind == history.Auto
+	})
+	if touches && m.record.Number > 0 {
+		a.gates.cause = staged.Cause{Number: m.record.Number, Author: m.record.Author, Message: m.record.Message}
+	}
+	c.Send(a.d.rollout, rollouts.Changes{Cause: a.gates.cause, Topology: a.gates.topology, Staging: a.gates.Staging,
+		Events: a.gates.events})
+	a.gates.events = nil
+}

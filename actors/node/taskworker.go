@@ -1,0 +1,135 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"edgespan/config/stateloop"
+	"edgespan/config/stateloop/nodestate"
+	"edgespan/config/stateloop/peer"
+	"edgespan/config/stateloop/peer/task"
+	"edgespan/netinst/netstate"
+)
+
+// taskStep is one step for a hand.
+type taskStep struct {
+	task.Do
+	cfg nodestate.TaskConfig // of one that is to be present
+}
+
+// taskWorker is the leaf that does the steps of one executor or check; it blocks. It decides nothing.
+type taskWorker struct {
+	d    *deps
+	id   string
+	from [2]netip.Addr // of the answers
+	got  []bool        // the last answers of a check, the newest last
+}
+
+func (h *taskWorker) Receive(c actor.Context) {
+	switch msg := c.Message().(type) {
+	case *actor.Started:
+		c.Send(c.Parent(), taskWorkerReady{h.id, c.Self()})
+	case taskStep:
+		ctx, cancel := context.WithTimeout(h.d.ctx, msg.Step.Within())
+		defer cancel()
+		a := task.Answered{ID: h.id, Seq: msg.Seq}
+		a.Found, a.Reason = h.step(ctx, msg)
+		a.At = time.Now()
+		c.Send(c.Parent(), a)
+	}
+}
+
+func (h *taskWorker) step(ctx context.Context, s taskStep) (task.Found, string) {
+	absent := s.Target == stateloop.ToBeAbsent
+	switch {
+	case s.cfg.Kind == peer.KindCheck && !absent:
+		return h.queryPeer(ctx, s.cfg.Check)
+	case s.Step == task.Make:
+		return did(s.Step, h.d.executors.Make(ctx, executorOf(h.id, s.cfg.Executor)))
+	case s.Step == task.Remove:
+		return did(s.Step, h.d.executors.Remove(ctx, h.id))
+	case absent:
+		has, err := h.d.executors.Has(ctx, h.id)
+		if err != nil {
+			return did(s.Step, err)
+		}
+		if has {
+			return task.Present, ""
+		}
+		return task.Absent, ""
+	}
+	is, why, err := h.d.executors.Check(ctx, executorOf(h.id, s.cfg.Executor))
+	if err != nil {
+		return did(s.Step, err)
+	}
+	return map[netstate.Condition]task.Found{
+		netstate.Missing: task.Absent, netstate.Running: task.Busy, netstate.Right: task.Present,
+		netstate.Spoilt: task.Broken,
+	}[is], why
+}
+
+// did is what came of a step that says no more than an error, or none.
+func did(step task.Step, err error) (task.Found, string) {
+	switch {
+	case err == nil:
+		return task.Well, ""
+	case errors.Is(err, context.DeadlineExceeded):
+		return task.Failed, fmt.Sprintf("given up after %v: %v", step.Within(), err)
+	}
+	return task.Failed, err.Error()
+}
+
+func executorOf(id string, v peer.ExecutorValue) netstate.Executor {
+	return netstate.Executor{ID: id, Unit: v.Unit, Argv: v.Command, Env: v.Env, Dir: v.Dir,
+		Once: v.Restart == peer.RestartNever}
+}
+
+// How a connection is checked: it is there while one of the last echoes was answered.
+const (
+	lastEchoes  = 3
+	echoPatient = time.Second
+)
+
+// queryPeer asks the other end of a tunnel, over the underlay.
+func (h *taskWorker) queryPeer(ctx context.Context, v peer.CheckValue) (task.Found, string) {
+	for _, end := range []struct {
+		whose string
+		addr  netip.Addr
+	}{{"of this node", v.Local}, {"of " + v.Peer, v.Remote}} {
+		if !end.addr.IsValid() {
+			return task.Waiting, "the underlay's address " + end.whose + " is not known"
+		}
+	}
+	if ends := [2]netip.Addr{v.Local, v.Remote}; ends != h.from {
+		h.from, h.got = ends, nil
+	}
+	why := ""
+	for {
+		one, cancel := context.WithTimeout(ctx, echoPatient)
+		_, err := h.d.echo(one, v.Local, v.Remote)
+		cancel()
+		h.got = append(h.got, err == nil)
+		h.got = h.got[max(0, len(h.got)-lastEchoes):]
+		lost := 0
+		for _, answered := range h.got {
+			if !answered {
+				lost++
+			}
+		}
+		if err != nil {
+			why = err.Error()
+		}
+		switch {
+		case lost < len(h.got):
+			return task.Present, ""
+		case len(h.got) == lastEchoes || ctx.Err() != nil:
+			return task.Absent, fmt.Sprintf("%s does not answer: %d of the last %d echo requests were lost: %s", v.Peer, lost,
+				len(h.got), why)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"edgespan/config/fleet"
+	"edgespan/config/httpapi/fleetapi"
+)
+
+// Progress is where a fleet stands.
+type Progress struct {
+	Nodes         int           `json:"nodes"`
+	Converged     int           `json:"converged"` // those that failed as asked included
+	FailedAsAsked map[Fault]int `json:"failedAsAsked"`
+	Waiting       []Waiting     `json:"waiting"` // the rest, the most first
+}
+
+// Waiting are nodes that are not where they should be, for one reason.
+type Waiting struct {
+	State string   `json:"state"`
+	Why   string   `json:"why"` // of the first one
+	Nodes int      `json:"nodes"`
+	Names []string `json:"names"` // some of them
+}
+
+// someNames is how many nodes are named for each reason.
+const someNames = 5
+
+// Count judges the nodes of a plan by what their controller says of them: one that runs the
+// wanted generation, confirmed, has converged, and so has one that failed as it was asked to.
+func Count(names []string, plan []Fault, seen []fleetapi.Node) Progress {
+	t := Progress{Nodes: len(names), FailedAsAsked: map[Fault]int{}, Waiting: []Waiting{}}
+	byName := make(map[string]*fleetapi.Node, len(seen))
+	for i := range seen {
+		byName[seen[i].Name] = &seen[i]
+	}
+	rest := map[string]*Waiting{}
+	for i, name := range names {
+		state, why := stand(plan[i], byName[name])
+		switch {
+		case state == "" && plan[i].Fails():
+			t.FailedAsAsked[plan[i]]++
+			t.Converged++
+		case state == "":
+			t.Converged++
+		default:
+			w := rest[state]
+			if w == nil {
+				w = &Waiting{State: state, Why: why, Names: []string{}}
+				rest[state] = w
+			}
+			w.Nodes++
+			if len(w.Names) < someNames {
+				w.Names = append(w.Names, name)
+			}
+		}
+	}
+	for _, w := range rest {
+		t.Waiting = append(t.Waiting, *w)
+	}
+	slices.SortFunc(t.Waiting, func(a, b Waiting) int {
+		if a.Nodes != b.Nodes {
+			return b.Nodes - a.Nodes
+		}
+		return strings.Compare(a.State, b.State)
+	})
+	return t
+}
+
+// unheard are the states of a node that was pushed to and has not answered.
+var unheard = []string{string(fleet.Waiting), string(fleet.Applying)}
+
+// stand is the state that a node waits in, "" for one that is where it should be.
+func stand(fault Fault, n *fleetapi.Node) (state, why string) {
+	switch {
+	case n == nil:
+		return "unknown", "unknown to the controller"
+	case fault == Hang && slices.Contains(unheard, n.State), fault != Hang && fault.Fails() &&
+		n.State == string(fleet.Failed):
+		return "", ""
+	case fault.Fails() && n.State == string(fleet.InSync):
+		return "not failed", "it was asked to " + string(fault) + " and took the config"
+	case n.State != string(fleet.InSync):
+		return n.State, n.Why
+	case !n.Online:
+		return string(fleet.Offline), n.Why
+	case n.Desired.Generation == "" || n.Desired != n.Running:
+		return "another config", fmt.Sprintf("runs %s, desired %s", n.Running.Generation, n.Desired.Generation)
+	}
+	return "", ""
+}
+
+// Done says whether every node is where it should be.
+func (t Progress) Done() bool { return t.Converged == t.Nodes }
+
+// String is the last line of a simulation.
+func (t Progress) String() string {
+	line := fmt.Sprintf("converged %d of %d", t.Converged, t.Nodes)
+	var failed []string
+	for _, f := range AllFaults {
+		if n := t.FailedAsAsked[f]; n > 0 {
+			failed = append(failed, fmt.Sprintf("%d %s", n, f))
+		}
+	}
+	if len(failed) > 0 {
+		line += ", of these failed as asked: " + strings.Join(failed, ", ")
+	}
+	return line
+}

@@ -1,0 +1,141 @@
+package offline
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/cmd/edgespan-controller/serve"
+	"edgespan/cmd/term"
+	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/ops"
+	"edgespan/config/httpapi/fleetapi"
+)
+
+// adminTimeout bounds what a command asks of a controller.
+const adminTimeout = 5 * time.Minute
+
+// adminClient is what the commands beside the controller ask of a fleet: of a running controller
+// over REST, or of its store while none runs.
+type adminClient interface {
+	importFiles(ctx context.Context, f history.Files, message string, dryRun bool) (fleetapi.Written, error)
+	exportFiles(ctx context.Context) (history.Files, error)
+	token(ctx context.Context, t fleetapi.OperatorToken) (string, error)
+	invite(ctx context.Context, node string, life time.Duration, replace bool) (fleetapi.Invitation, error)
+	close() error
+}
+
+// reach are the flags that say which fleet is meant.
+type reach struct {
+	*serve.Options
+	term.Target
+}
+
+// bindReach gives a command the flags that say which fleet is meant.
+func bindReach(cmd *cobra.Command) *reach {
+	r := &reach{Options: serve.NewOptions()}
+	f := cmd.Flags()
+	f.StringVar(&r.Controller, "controller", "",
+		"URL of a running controller (default: open the store itself, with no controller running on it)")
+	f.StringVar(&r.TokenFile, "token-file", "", "file with an operator's token for it")
+	f.StringVar(&r.CAFile, "ca-file", "", "PEM file of the CA that its certificate is from")
+	f.StringVar(&r.CASHA256, "ca-sha256", "", "fingerprint of that CA, as printed at the controller's first start")
+	r.BindStore(cmd)
+	return r
+}
+
+// open opens what the flags name.
+func (r *reach) open(ctx context.Context, a *serve.App, cmd *cobra.Command) (adminClient, error) {
+	if err := r.resolve(a, cmd); err != nil {
+		return nil, err
+	}
+	if r.Controller != "" {
+		client, err := r.Client()
+		if err != nil {
+			return nil, err
+		}
+		return onlineAdmin{client}, nil
+	}
+	f, err := serve.OpenFleet(ctx, a, r.Options)
+	if err != nil {
+		return nil, err
+	}
+	return offlineAdmin{f}, nil
+}
+
+// resolve finds out what the flags and the environment name: a controller, or a store.
+func (r *reach) resolve(a *serve.App, cmd *cobra.Command) error {
+	set := func(value *string, env string) {
+		if *value == "" {
+			*value = a.Env(env)
+		}
+	}
+	// A data folder on the command line is the store that is meant, whatever the environment names.
+	if f := cmd.Flags(); !f.Changed("data-dir") && !f.Changed("etcd") {
+		set(&r.Controller, "EDGESPAN_CONTROLLER")
+	} else if r.Controller != "" {
+		return term.Exclusive("--controller", "--data-dir or --etcd")
+	}
+	set(&r.TokenFile, "EDGESPAN_TOKEN_FILE")
+	if r.CAFile == "" && r.CASHA256 == "" { // one of them on the command line is the one that is meant
+		set(&r.CASHA256, "EDGESPAN_CA_SHA256")
+		set(&r.CAFile, "EDGESPAN_CA_FILE")
+	}
+	return r.Resolve(cmd, a.Env)
+}
+
+type onlineAdmin struct{ client *fleetapi.Client }
+
+func (r onlineAdmin) importFiles(ctx context.Context, f history.Files, message string, dryRun bool) (fleetapi.Written,
+	error) {
+	return r.client.Write(ctx, ops.Import{Files: f}, fleetapi.WriteOptions{Message: message, DryRun: dryRun})
+}
+
+func (r onlineAdmin) exportFiles(ctx context.Context) (history.Files, error) {
+	out, err := r.client.Export(ctx, true)
+	return out.Files.History(), err
+}
+
+func (r onlineAdmin) token(ctx context.Context, t fleetapi.OperatorToken) (string, error) {
+	made, err := r.client.AddOperator(ctx, t)
+	return made.Token, err
+}
+
+func (r onlineAdmin) invite(ctx context.Context, node string, life time.Duration, replace bool) (fleetapi.Invitation,
+	error) {
+	return r.client.Invite(ctx, node, life, replace)
+}
+
+func (r onlineAdmin) close() error {
+	r.client.Close()
+	return nil
+}
+
+// offlineAdmin asks the store itself.
+type offlineAdmin struct{ fleet *serve.Fleet }
+
+// operator is who writes offline: whoever may read the folder is an administrator.
+var operator = fleetapi.Caller{Name: "local", Role: fleetapi.Admin}
+
+func (l offlineAdmin) importFiles(ctx context.Context, f history.Files, message string, dryRun bool) (fleetapi.Written,
+	error) {
+	return l.fleet.Write(ctx,
+		fleetapi.WriteRequest{Caller: operator, Write: ops.Import{Files: f}, Message: message, DryRun: dryRun})
+}
+
+func (l offlineAdmin) exportFiles(ctx context.Context) (history.Files, error) {
+	f, _, err := l.fleet.Export(ctx, true)
+	return f, err
+}
+
+func (l offlineAdmin) token(ctx context.Context, t fleetapi.OperatorToken) (string, error) {
+	return l.fleet.AddOperator(ctx, operator, t)
+}
+
+func (l offlineAdmin) invite(ctx context.Context, node string, life time.Duration, replace bool) (fleetapi.Invitation,
+	error) {
+	return l.fleet.Invite(ctx, operator, node, life, replace)
+}
+
+func (l offlineAdmin) close() error { return l.fleet.Close() }

@@ -1,0 +1,282 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"edgespan/cmd/term"
+	"edgespan/config"
+	"edgespan/config/fleet/controllerconf"
+	"edgespan/config/nodeconf/action"
+	"edgespan/platform/confdir"
+	"edgespan/platform/proc"
+)
+
+// defaultActions is where the table of what is done for a controller's actions is looked for.
+const defaultActions = "/etc/edgespan/controller-actions.yaml"
+
+// rebootWait is how long a controller that ends itself waits, so that the answer to the
+// write that asked for it gets out (the seed's two seconds).
+const rebootWait = 2 * time.Second
+
+// assignTimeout bounds one assignment of the channels of a fleet.
+const assignTimeout = time.Minute
+
+// Host is what a controller does to the machine; tests give it another one.
+type Host struct {
+	Terminate func()                                         // SIGTERM to itself
+	Command   func(ctx context.Context, argv []string) error // runs one to its end
+	Reboot    time.Duration                                  // before Terminate
+}
+
+// thisHost is the machine that the program runs on.
+func thisHost() Host {
+	return Host{
+		Terminate: func() { _ = syscall.Kill(os.Getpid(), syscall.SIGTERM) },
+		Command: func(ctx context.Context, argv []string) error {
+			_, err := proc.New("").Run(ctx, "", argv...)
+			return err
+		},
+		Reboot: rebootWait,
+	}
+}
+
+// selfConfig carries out what a change of the controller's config entails, one change after the
+// other, in a goroutine of its own.
+type selfConfig struct {
+	Host
+	log    *zap.Logger
+	level  zap.AtomicLevel
+	table  action.Table
+	assign func(context.Context) error // the channels of all links anew
+	flags  func(*Options)              // takes those that count from now on
+	turn   func(context.Context) error // waits until this replica may restart; nil: at once
+
+	mu      sync.Mutex
+	options *Options
+	waiting []controllerconf.Change
+	wake    chan struct{}
+}
+
+// readActions reads the table of a file; without a name it is that of the default, which
+// may be missing.
+func readActions(file string) (action.Table, error) {
+	name := file
+	if name == "" {
+		name = defaultActions
+	}
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) && file == "" {
+		return action.Table{}, nil
+	}
+	if err != nil {
+		return nil, term.WithClass(term.ExitNotFound, fmt.Errorf("read actions: %w", err))
+	}
+	t, faults := action.ParseController(text)
+	if faults != nil {
+		return nil, &confdir.Broken{File: name, Faults: faults}
+	}
+	return t, nil
+}
+
+func newSelfConfig(h Host, o *Options, table action.Table, log *zap.Logger, level zap.AtomicLevel) *selfConfig {
+	level.SetLevel(levelOf(o.V))
+	return &selfConfig{Host: h, options: o, table: table, log: log, level: level, wake: make(chan struct{}, 1)}
+}
+
+// do takes a change and returns at once.
+func (w *selfConfig) do(c controllerconf.Change) {
+	w.mu.Lock()
+	w.waiting = append(w.waiting, c)
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run carries out changes until ctx ends.
+func (w *selfConfig) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.wake:
+		}
+		for {
+			w.mu.Lock()
+			todo := w.waiting
+			w.waiting = nil
+			w.mu.Unlock()
+			if len(todo) == 0 {
+				break
+			}
+			for _, c := range todo {
+				w.logResults(w.perform(ctx, c), c)
+			}
+		}
+	}
+}
+
+// logResults logs what became of a change: the API has answered before it is known.
+func (w *selfConfig) logResults(results []action.Result, c controllerconf.Change) {
+	for _, r := range results {
+		say := w.log.Info
+		if r.State == action.Failed {
+			say = w.log.Error
+		}
+		say("action of the controller's config", zap.String("action", r.Action), zap.String("state", string(r.State)),
+			zap.String("cause", r.Cause))
+	}
+	for _, key := range c.NextStart {
+		if !countsAtStart(key) {
+			w.log.Info("stored, but this program does not read it from here", zap.String("key", config.FormatPath(key)))
+			continue
+		}
+		w.log.Info("takes effect at the next start", zap.String("key", config.FormatPath(key)))
+	}
+}
+
+// perform does the actions of a change in their order.
+func (w *selfConfig) perform(ctx context.Context, c controllerconf.Change) []action.Result {
+	var out []action.Result
+	end := false
+	for _, a := range c.Actions {
+		r := action.Result{Action: a.Name, State: action.Done}
+		var err error
+		switch a.Name {
+		case "UPDATE_GLOG_LEVEL", "UPDATE_GFLAG":
+			err = w.setFlags(c.Flags, a.Name == "UPDATE_GLOG_LEVEL")
+		case "UPDATE_CHANNEL_ASSIGNMENT":
+			err = w.channels(ctx)
+		case action.NameReboot:
+			if end = slices.ContainsFunc(a.Keys, countsAtStart); !end {
+				r.State, r.Cause = action.NoMapping,
+					"no restart: the command line and the environment override these flags"
+			}
+		default:
+			do := w.table.Of(a.Name)
+			if do.Kind != action.Unit && do.Kind != action.Command {
+				r.State, r.Cause = action.NoMapping, "no entry in the table of --actions"
+				break
+			}
+			err = w.mapped(ctx, do)
+		}
+		if err != nil {
+			r.State, r.Cause = action.Failed, err.Error()
+		}
+		out = append(out, r)
+	}
+	if end {
+		time.AfterFunc(w.Reboot, func() { w.restart(ctx) })
+	}
+	return out
+}
+
+// countsAtStart says whether a start takes a key of the stored config.
+func countsAtStart(key []string) bool { return len(key) != 2 || isStored(key[1]) }
+
+// restart ends this process once it is its turn: of several replicas one is away at a time.
+func (w *selfConfig) restart(ctx context.Context) {
+	if w.turn != nil {
+		if err := w.turn(ctx); err != nil {
+			w.log.Error("restart needed for the controller's config: the change takes effect at the next start", zap.Error(err))
+			return
+		}
+	}
+	w.Terminate()
+}
+
+func (w *selfConfig) channels(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, assignTimeout)
+	defer cancel()
+	return w.assign(ctx)
+}
+
+// mapped runs what the table has for an action.
+func (w *selfConfig) mapped(ctx context.Context, do action.Do) error {
+	ctx, cancel := context.WithTimeout(ctx, do.Timeout)
+	defer cancel()
+	argv := do.Argv
+	if do.Kind == action.Unit {
+		argv = []string{"systemctl", do.Verb, do.Unit}
+	}
+	return w.Command(ctx, argv)
+}
+
+// setFlags changes flags of the running controller. A change of its config counts now, also
+// where the command line has the flag: a seed's start script gives it all of the config's.
+func (w *selfConfig) setFlags(changes []controllerconf.FlagChange, level bool) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	next := w.options.clone()
+	var faults []error
+	for _, c := range changes {
+		if level != (c.Name == "v") {
+			continue
+		}
+		s, known := next.find(c.Name)
+		switch {
+		case !known:
+			faults = append(faults,
+				fmt.Errorf("flag %s: unknown flag: stored, but ignored by this program",
+					config.Cut(c.Name, 80)))
+			continue
+		case !isStored(c.Name):
+			faults = append(faults, fmt.Errorf("flag %s: %s", c.Name, instead(s.name)))
+			continue
+		}
+		text := c.Value
+		if c.Default {
+			d, _ := NewOptions().find(c.Name)
+			text = d.value.String()
+		}
+		if err := replace(s.value, text); err != nil {
+			faults = append(faults, fmt.Errorf("flag %s: %w", c.Name, err))
+			continue
+		}
+		if next.given[s.name] {
+			w.log.Warn("the command line or the environment also sets this flag, and overrides it at the next start",
+				zap.String("flag", s.name))
+		}
+	}
+	w.options = next
+	w.level.SetLevel(levelOf(next.V))
+	if w.flags != nil {
+		w.flags(next)
+	}
+	return errors.Join(faults...)
+}
+
+// clone is a copy that shares nothing which a flag changes.
+func (o *Options) clone() *Options {
+	c := NewOptions()
+	for i, s := range o.table {
+		_ = replace(c.table[i].value, s.value.String()) // it was spelled by the same type
+	}
+	for name, given := range o.given {
+		c.given[name] = given
+	}
+	return c
+}
+
+// levelOf is the log's least level for a flag --v.
+func levelOf(v number) zapcore.Level {
+	switch {
+	case v < 0:
+		return zapcore.WarnLevel
+	case v == 0:
+		return zapcore.InfoLevel
+	}
+	return zapcore.DebugLevel
+}

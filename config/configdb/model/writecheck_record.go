@@ -1,0 +1,337 @@
+package model
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"time"
+
+	"edgespan/config/configdb"
+)
+
+// subject is a half of a record that a write is about.
+type subject struct {
+	*site
+	kind Kind
+	now  now
+}
+
+// find finds what a write of a record is about, and judges whether it may be written.
+func (j *writeCheck) find(t Target, k Kind, register bool, ifMatch []string) (*subject, error) {
+	if k != Values && k != Overrides {
+		return nil, invalid("kind: invalid value %q: must be %q or %q", k, Values, Overrides)
+	}
+	at, f := j.s.target(t)
+	if f != nil {
+		return nil, f
+	}
+	if f := j.s.known(at); f != nil {
+		return nil, f
+	}
+	w := &subject{at, k, at.environment.record(at.place(), at.definition.serial)}
+	return w, j.matches(w, ifMatch)
+}
+
+// matches says that a half is still what the caller has seen.
+func (j *writeCheck) matches(w *subject, etags []string) error {
+	if len(etags) == 0 {
+		return nil
+	}
+	h := *w.now.half(w.kind)
+	if len(etags) > MaxTags {
+		return invalid("If-Match: too many tags (%d): must be at most %d", len(etags), MaxTags)
+	}
+	if slices.Contains(etags, j.s.key.rawETag(w.kind, h, nil)) || h.SHA != "" && slices.Contains(etags, "*") ||
+		len(w.definition.Secrets) > 0 && slices.Contains(etags, j.s.key.rawETag(w.kind, h, w.definition.Secrets)) {
+		return nil
+	}
+	if h.N == 0 {
+		return fault(Stale, "%s of %q: were never written: If-Match names something else", w.kind, w.definition.Name)
+	}
+	r, err := j.record(h.Revision)
+	if err != nil {
+		return err
+	}
+	if h.SHA == "" {
+		return fault(Stale, "%s of %q: were removed by %s at %s (revision %d): If-Match names what they were before, or "+
+			"something else",
+			w.kind, w.definition.Name, r.Author, r.Time.Format(time.RFC3339), h.Revision)
+	}
+	return fault(Stale, "%s of %q: were written by %s at %s (revision %d, version %d): If-Match names what they were "+
+		"before, or something else",
+		w.kind, w.definition.Name, r.Author, r.Time.Format(time.RFC3339), h.Revision, h.version())
+}
+
+// record is that of a revision, which may be one that is planned together with this.
+func (j *writeCheck) record(n uint64) (Record, error) {
+	if r, planned := j.planned[n]; planned {
+		return r, nil
+	}
+	rs, err := j.s.readRecords(j.src, []uint64{n})
+	if err != nil || len(rs) == 0 {
+		return Record{Revision: n, Author: "somebody"}, err
+	}
+	return rs[0], nil
+}
+
+// isObject says whether a canonical value is an object.
+func isObject(v configdb.JSON) bool { return bytes.HasPrefix(v, []byte("{")) }
+
+func (j *writeCheck) putRecords(w Put) error {
+	to, err := j.find(w.Target, w.Kind, w.Register, w.IfMatch)
+	if err != nil {
+		return err
+	}
+	if err := j.guess(to, w.Value); err != nil {
+		return err
+	}
+	return j.store(to, w.Value, w.Register)
+}
+
+// store makes a document the newest version of a half.
+func (j *writeCheck) store(to *subject, v configdb.JSON, register bool) error {
+	if !isObject(v) {
+		return invalid("%s: not a JSON object: must be {…}", to.kind)
+	}
+	h := *to.now.half(to.kind)
+	if secrets := to.definition.secrets(); len(secrets) > 0 && configdb.MayMask(v) {
+		old, err := j.stored(h)
+		if err != nil {
+			return err
+		}
+		if v, err = j.m.Unmask(v, old, secrets); err != nil {
+			return ofDocument(err, secrets)
+		}
+	}
+	if len(v) > MaxDocument {
+		return tooLarge("%s: too long (%d bytes): must be at most %d", to.kind, len(v), MaxDocument)
+	}
+	if n := configdb.Values(v); n > configdb.MaxValues {
+		return tooLarge("%s: too many values (%d): must be at most %d", to.kind, n, configdb.MaxValues)
+	}
+	if err := j.register(to, register); err != nil {
+		return err
+	}
+	if shaOf(v) == h.SHA && !j.guessed {
+		return j.unchanged(to, h)
+	}
+	if to.environment.records >= MaxRecords && to.now == (now{}) {
+		return tooLarge("environment %d: has %d records: no more fit", to.environment.ID, MaxRecords)
+	}
+	if err := j.ownRoom(to, len(v)); err != nil {
+		return err
+	}
+	return j.version(to, half{SHA: j.storeContent(v), Size: len(v)}, "changed")
+}
+
+// ownRoom says whether a node may have so many bytes of itself in a half: there are quotas for it, and for all nodes of
+// its environment.
+func (j *writeCheck) ownRoom(to *subject, size int) error {
+	if !j.own {
+		return nil
+	}
+	e := j.s.environments[to.environment.serial] // the newest: a bulk may have written some
+	p := to.place()
+	more := int64(size) - e.record(p, to.definition.serial).own()
+	rs, _ := e.places.get(p.name())
+	if more <= 0 {
+		return nil
+	}
+	if rs.own()+more > MaxOwn {
+		return tooLarge("%s: node %s would have %d bytes of itself: must be at most %d in an environment", to.kind, p.value,
+			rs.own()+more, MaxOwn)
+	}
+	if j.quota > 0 && e.own+more > j.quota {
+		return tooLarge("environment %d: its nodes would have %d bytes of themselves: must be at most %d", e.ID, e.own+more,
+			j.quota)
+	}
+	return nil
+}
+
+// stored is the document of a half, {} if there is none.
+func (j *writeCheck) stored(h half) (configdb.JSON, error) {
+	if h.SHA == "" {
+		return configdb.JSON("{}"), nil
+	}
+	return j.blob(h.SHA)
+}
+
+// register makes the node of an upload known.
+func (j *writeCheck) register(to *subject, register bool) error {
+	if !register || to.unknown == "" || to.kind != Values {
+		return nil
+	}
+	return j.putNode(PutNode{to.environment.ID, Node{ID: to.unknown, Undeclared: true}})
+}
+
+// unchanged answers a write that says what is there already.
+func (j *writeCheck) unchanged(to *subject, h half) error {
+	j.written.ETag, j.written.Version = j.s.key.rawETag(to.kind, h, nil), to.now.Values.version()
+	return nil
+}
+
+// version writes the next version of a half, or its removal.
+func (j *writeCheck) version(to *subject, h half, did string) error {
+	was := *to.now.half(to.kind)
+	h.N, h.Removals, h.Revision = was.N+1, was.Removals, j.revision
+	if h.Own, h.OwnCount, h.OwnBytes = j.own, was.OwnCount, was.OwnBytes; h.Own {
+		h.OwnCount, h.OwnBytes = h.OwnCount+1, h.OwnBytes+uint64(h.Size)
+	}
+	j.written.Stored += h.Size
+	if h.N == 1 {
+		did = "created"
+	}
+	if h.SHA == "" {
+		h.Removals++
+	}
+	next := to.now
+	*next.half(to.kind) = h
+	p, d := to.place(), to.definition
+	if err := j.put(p.versionKey(to.kind, d.serial, h.N), h); err != nil {
+		return err
+	}
+	if err := j.put(p.nowKey(d.serial), next); err != nil {
+		return err
+	}
+	if err := j.paths(to); err != nil {
+		return err
+	}
+	c := Change{What: string(to.kind), Did: did, Name: d.Name, Environment: to.environment.ID, Resource: d.ID,
+		SHA256: h.SHA}
+	if h.SHA != "" {
+		c.Version = h.version()
+	}
+	if n := len(to.levels); n > 0 {
+		c.Levels = slices.Clone(to.levels[n-1:])
+	}
+	j.changed(c)
+	to.now = next
+	return j.unchanged(to, h)
+}
+
+// paths notes the values of the levels above a place: they are there from now on, though they have nothing themselves.
+func (j *writeCheck) paths(to *subject) error {
+	e := j.s.environments[to.environment.serial] // the newest: a bulk may have noted some
+	for _, p := range to.places[1:max(1, len(to.places)-1)] {
+		if _, there := e.paths.get(p.name()); there {
+			continue
+		}
+		if _, there := e.places.get(p.name()); there {
+			continue
+		}
+		if err := j.put(p.pathKey(), struct{}{}); err != nil {
+			return err
+		}
+		e = j.s.environments[to.environment.serial]
+	}
+	return nil
+}
+
+func (j *writeCheck) editKeys(w EditKeys) error {
+	to, err := j.find(w.Target, w.Kind, w.Register, w.IfMatch)
+	if err != nil {
+		return err
+	}
+	h := *to.now.half(w.Kind)
+	if to.now == (now{}) && (w.Edit.Op != configdb.KeysSet || len(w.Edit.Items) == 0) {
+		return notFound("%s of %q: were never written: must be a keys operation that sets a key", w.Kind,
+			to.definition.Name)
+	}
+	if w.Edit.Op == configdb.KeysGet {
+		return invalid("keys operation: is get, which writes nothing: must be set or delete")
+	}
+	doc, err := j.stored(h)
+	if err != nil {
+		return err
+	}
+	if err := j.guessKeys(to, w.Edit, doc); err != nil {
+		return err
+	}
+	next, err := j.m.Apply(w.Edit, doc)
+	if err != nil {
+		return ofDocument(err, to.definition.secrets())
+	}
+	if h.SHA == "" && bytes.Equal(doc, next) {
+		return j.unchanged(to, h) // nothing, still
+	}
+	return j.store(to, next, w.Register)
+}
+
+func (j *writeCheck) removeRecord(w Remove) error {
+	to, err := j.find(w.Target, w.Kind, false, w.IfMatch)
+	if err != nil {
+		return err
+	}
+	if to.now.half(w.Kind).SHA == "" {
+		return notFound("%s of %q: are not there", w.Kind, to.definition.Name)
+	}
+	return j.version(to, half{}, "deleted")
+}
+
+// rollback writes again what was.
+func (j *writeCheck) rollback(w Rollback) error {
+	if (w.Version == 0) == (w.Revision == 0) {
+		return invalid("rollback: must be a version or a revision, from 1, and not both")
+	}
+	if w.Revision >= j.revision {
+		return notFound("revision %d: is not there: 1 to %d are", w.Revision, j.revision-1)
+	}
+	if w.Resource != (Ref{}) {
+		to, err := j.find(w.Target, cmp.Or(w.Kind, Values), false, nil)
+		if err != nil {
+			return err
+		}
+		return j.back(to, w)
+	}
+	if w.Version != 0 {
+		return invalid("rollback: of all resources of a place: has a version: must be a revision")
+	}
+	at, f := j.s.site(w.Environment, w.Levels)
+	if f != nil {
+		return f
+	}
+	if f := j.s.known(at); f != nil {
+		return f
+	}
+	rs, _ := at.environment.places.get(at.place().name())
+	if rs == nil {
+		return nil
+	}
+	for _, d := range sorted(j.s.definitions, func(a, b *definition) int { return cmp.Compare(a.ID, b.ID) }) {
+		n, there := rs.m[d.serial]
+		if !there || !at.environment.has(d) {
+			continue
+		}
+		to := &subject{site: &site{environment: at.environment, levels: at.levels, places: at.places, definition: d}, now: n}
+		for _, to.kind = range []Kind{Values, Overrides} {
+			if err := j.back(to, w); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// back writes again what one half was.
+func (j *writeCheck) back(to *subject, w Rollback) error {
+	h := *to.now.half(to.kind)
+	var was half
+	var err error
+	if w.Version != 0 {
+		was, err = j.s.version(j.src, to.place(), to.definition, to.kind, w.Version, h)
+	} else {
+		was, err = j.s.halfAt(j.src, to.place(), to.definition, to.kind, w.Revision, h)
+	}
+	switch {
+	case err != nil:
+		return err
+	case was.SHA == h.SHA && !j.guessed:
+		return j.unchanged(to, h)
+	case was.SHA == "":
+		return j.version(to, half{}, "deleted")
+	}
+	if err := j.ownRoom(to, was.Size); err != nil {
+		return err
+	}
+	return j.version(to, half{SHA: was.SHA, Size: was.Size}, "changed")
+}

@@ -1,0 +1,275 @@
+package ops
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"edgespan/config"
+	"edgespan/config/fleet"
+	"edgespan/config/fleet/history"
+	"edgespan/config/kv"
+	"edgespan/config/layers"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/override"
+	"edgespan/config/nodeconf"
+)
+
+// The rules of faults, beside those of config/layers/override and config/layers/metadata.
+const (
+	RuleLayers   = "layers"   // a base, firmware or hardware file that can't be read
+	RuleFile     = "file"     // what config/fleet/controllerconf finds wrong in the controller's files
+	RuleHistory  = "history"  // what stands in the way of a change of several layers
+	RuleOptimize = "optimize" // what can't be assigned
+	RulePeers    = "peers"    // descriptors of peers and clusters, and what is deployed
+)
+
+// check is one operation. It reads each layer and each kind once.
+type check struct {
+	*World
+	metadata *metadata.Metadata // that counts for this operation
+	kinds    map[layers.Versions]fleet.Kind
+	sets     map[string]layers.Set
+	broken   map[string]error // kinds whose files can't be read
+	read     map[history.Layer]history.Version
+	peers    *described        // nil: not read yet
+	cost     meter             // of an answer
+	was      map[string]string // names that nodes had before this operation, by those after it
+}
+
+func (w *World) newCheck() *check {
+	return &check{
+		World: w, metadata: w.Metadata, kinds: map[layers.Versions]fleet.Kind{}, sets: map[string]layers.Set{},
+		broken: map[string]error{}, read: map[history.Layer]history.Version{}, was: map[string]string{},
+		cost: meter{ended: w.Ended},
+	}
+}
+
+// kind is that of versions, with its base, firmware and hardware layers.
+func (j *check) kind(v layers.Versions) (fleet.Kind, layers.Set, error) {
+	k, known := j.kinds[v]
+	if !known {
+		k = j.Hardware.KindOf(v)
+		j.kinds[v] = k
+	}
+	set, err := j.set(k)
+	return k, set, err
+}
+
+func (j *check) set(k fleet.Kind) (layers.Set, error) {
+	if _, asked := j.sets[k.Name]; !asked {
+		var set layers.Set
+		if j.Layers != nil {
+			set, j.broken[k.Name] = j.Layers(k)
+		}
+		j.sets[k.Name] = set
+	}
+	return j.sets[k.Name], j.broken[k.Name]
+}
+
+// versions are those that a node's layers are chosen by: those it reported, or none, which
+// is the latest base. A node that gets another name keeps its own.
+func (j *check) versions(node string) layers.Versions { return j.Nodes[j.before(node)].Versions }
+
+func (j *check) isKnown(node string) bool {
+	_, known := j.Nodes[j.before(node)]
+	return known
+}
+
+// before is the name that a node had before this operation.
+func (j *check) before(node string) string {
+	if before, renamed := j.was[node]; renamed {
+		return before
+	}
+	return node
+}
+
+// layer reads a layer.
+func (j *check) layer(l history.Layer) (history.Version, error) {
+	if err := j.layersOf(l); err != nil {
+		return history.Version{}, err
+	}
+	return j.read[l], nil
+}
+
+// layersOf reads the layers that were not read before. One that is damaged refuses the operation.
+func (j *check) layersOf(desired ...history.Layer) error {
+	if err := j.layersAnyway(desired...); err != nil {
+		return err
+	}
+	var faults override.Faults
+	for _, l := range desired {
+		if bad := j.read[l].Damaged; bad != nil {
+			faults = append(faults, damagedFault(bad))
+		}
+	}
+	return refused(faults)
+}
+
+// layersAnyway is layersOf for who can tell a layer that is damaged from one that is not there.
+func (j *check) layersAnyway(desired ...history.Layer) error {
+	var missing []history.Layer
+	for _, l := range desired {
+		if _, done := j.read[l]; !done {
+			missing = append(missing, l)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	versions, err := j.State.Anyway().Layers(missing...)
+	if err != nil {
+		return err
+	}
+	for _, v := range versions {
+		j.read[v.Layer] = v
+	}
+	return nil
+}
+
+var (
+	networkLayer  = history.Layer{Kind: history.Network}
+	topologyLayer = history.Layer{Kind: history.Topology}
+	metadataLayer = history.Layer{Kind: history.Metadata}
+)
+
+func nodeLayer(name string) history.Layer { return history.Layer{Kind: history.Node, Name: name} }
+func autoLayer(name string) history.Layer { return history.Layer{Kind: history.Auto, Name: name} }
+
+// Sections are those of a node's config, as a write to layers checks them.
+func Sections() override.Sections {
+	return override.Sections{Keys: nodeconf.Sections(), Present: nodeconf.Present, Check: nodeconf.Check}
+}
+
+// world is what nodes have now, for config/layers/override. Broken files are faults. Nodes with a damaged layer
+// that is not written are left out.
+func (j *check) world(nodes []string, written ...history.Layer) (override.World, error) {
+	desired := []history.Layer{networkLayer}
+	for _, name := range nodes {
+		desired = append(desired, autoLayer(name), nodeLayer(name))
+	}
+	if err := j.layersAnyway(desired...); err != nil {
+		return override.World{}, err
+	}
+	for _, l := range written {
+		if v := j.read[l]; v.Damaged != nil {
+			v.Damaged = nil
+			j.read[l] = v
+		}
+	}
+	if err := j.layersOf(networkLayer); err != nil {
+		return override.World{}, err
+	}
+	nodes = slices.DeleteFunc(slices.Clone(nodes), j.damaged)
+	w := override.World{
+		Kinds: map[string]layers.Set{}, Network: j.read[networkLayer].Document,
+		Nodes: make(map[string]override.Node, len(nodes)), Metadata: j.metadata, Rules: map[string]*metadata.Metadata{},
+		Base:     j.Base,
+		Sections: Sections(),
+	}
+	if j.metadata != j.Metadata { // that this operation writes counts for all
+		w.Base = nil
+	}
+	wrong := map[string]*override.Fault{}
+	for _, name := range nodes {
+		k, set, err := j.kind(j.versions(name))
+		if err != nil && j.isKnown(name) {
+			if wrong[k.Name] == nil {
+				wrong[k.Name] = brokenFault(err)
+			}
+			wrong[k.Name].Nodes = append(wrong[k.Name].Nodes, name)
+		}
+		if board := j.versions(name).Board; k.Learnt && w.Base != nil && j.Rules[board] != nil {
+			w.Rules[k.Name] = j.Rules[board]
+		}
+		w.Kinds[k.Name] = set
+		w.Nodes[name] = override.Node{Kind: k.Name, Auto: j.read[autoLayer(name)].Document,
+			Own: j.read[nodeLayer(name)].Document}
+	}
+	if len(nodes) == 0 { // no node is in the way if its files are broken
+		k, set, _ := j.kind(layers.Versions{})
+		w.Kinds[k.Name] = set
+	}
+	var faults override.Faults
+	for _, f := range wrong {
+		faults = append(faults, *f)
+	}
+	return w, refused(faults)
+}
+
+func brokenFault(err error) *override.Fault {
+	return &override.Fault{Rule: RuleLayers, Problem: "the layers of the versions can't be read: " + err.Error(),
+		Expectation: "files that can be read are required"}
+}
+
+// known are the names of all nodes, sorted.
+func (w *World) known() []string { return slices.Sorted(maps.Keys(w.Nodes)) }
+
+// unknownNodes are faults for nodes that are not known.
+func (w *World) unknownNodes(names []string) override.Faults {
+	var faults override.Faults
+	for _, name := range names {
+		if _, known := w.Nodes[name]; !known && name != "" {
+			faults = append(faults, override.Fault{
+				Nodes: []string{name}, Rule: override.RuleTopology, Problem: "unknown node",
+				Expectation: "must be a node of the topology, one that has joined or one with an open token",
+			})
+		}
+	}
+	return faults
+}
+
+// refused is an error where there are faults.
+func refused(faults override.Faults) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	return &Refused{faults.Together()}
+}
+
+// faultsOf are the faults of a document, as those of a write.
+func faultsOf(rule string, below []string, faults config.Faults) override.Faults {
+	var out override.Faults
+	for _, f := range faults {
+		out = append(out, override.Fault{Path: config.Sub(below, f.Path...), Rule: rule, Problem: f.Problem,
+			Expectation: f.Expectation})
+	}
+	return out
+}
+
+// problemOf is an error of config/fleet/history in the words of this room.
+func problemOf(err error) error {
+	var faults config.Faults
+	var damaged *history.DamagedError
+	var revisionless *history.NoRevisionError
+	switch {
+	case errors.As(err, &damaged):
+		return refused(override.Faults{damagedFault(damaged)})
+	case errors.As(err, &faults):
+		return refused(faultsOf(RuleHistory, nil, faults))
+	case errors.As(err, &revisionless):
+		return &NotFoundError{fmt.Sprintf("revision %d", revisionless.Number), "must be one that the history shows"}
+	case errors.Is(err, kv.ErrInvalid):
+		return refused(override.Faults{{Rule: override.RuleRequest, Problem: err.Error(),
+			Expectation: "must be a name without control characters"}})
+	}
+	return err
+}
+
+const knownNodes = "a node of the topology, one that has joined and one with an open token are known"
+
+// find says which of the nodes that a read names are not known.
+func (w *World) find(names ...string) error {
+	var missing []string
+	for _, name := range names {
+		if _, known := w.Nodes[name]; !known {
+			missing = append(missing, "node "+config.Quote(name))
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	slices.Sort(missing)
+	return &NotFoundError{config.OrList(slices.Compact(missing)), knownNodes}
+}

@@ -1,0 +1,160 @@
+package commitconfirm
+
+import (
+	"maps"
+	"slices"
+
+	"edgespan/config"
+)
+
+// acceptCandidate takes an offer: nothing that is wrong with it, or runs already, comes to the disk.
+func (m *Machine) acceptCandidate(o Candidate) []Effect {
+	live := m.live()
+	o.MD5 = o.digest()
+	echo := Echo{o.Generation, o.MD5}
+	refuse := func(path, what, allowed string) []Effect {
+		var fs config.Faults
+		if fs.Add(nil, what, allowed); path != "" {
+			fs[0].Path = []string{path}
+		}
+		return []Effect{Report{What: Rejected, Echo: echo, Faults: fs}}
+	}
+	switch {
+	case o.Document == nil:
+		return refuse("", "no document", "must be an explicit mapping; {} removes everything")
+	case o.Confirm < 0:
+		return refuse("", "negative time to confirm", "must be 0 or more")
+	case o.Source == Push && o.Generation == (Generation{}):
+		return refuse("", "the push has no generation", "must be one of the controller's")
+	case o.Source == File && o.FileDigest == live.FileDigest && !live.Fallback && !o.DryRun:
+		return []Effect{Report{What: Unchanged, Echo: echo}} // applied before, whatever came after it
+	}
+	if o.Source == Push && !o.DryRun && !live.Fallback && live.same(o) {
+		return m.renumber(o.Generation, o.Attempt)
+	}
+	faults := o.Validate()
+	switch {
+	case len(faults) > 0:
+		return []Effect{Report{What: Rejected, Echo: echo, Faults: faults}}
+	case o.DryRun:
+		return []Effect{Report{What: WouldTake, Echo: echo, Diff: config.FullDiff(live.Document, o.Document)}}
+	}
+	r := m.record(o, live)
+	if r.Wait == 0 {
+		return m.save(Write{Slot: SlotConfirmed, Record: &r}, func() []Effect {
+			m.confirmed = r
+			out := append([]Effect{Report{What: Accepted, Echo: r.Echo()}}, m.tidy()...) // what was pending is over
+			return append(out, m.publish()...)
+		}, m.refused(echo))
+	}
+	return m.save(Write{Slot: SlotPending, Record: &r}, func() []Effect {
+		m.pending = &r
+		m.clock = Clock{Seq: r.Seq, Remaining: r.Wait}
+		return append([]Effect{Report{What: Accepted, Echo: r.Echo()}}, m.publish()...)
+	}, m.refused(echo))
+}
+
+// renumber takes the generation of a push that changes nothing else: no reconciling, no
+// actions, nothing to confirm.
+func (m *Machine) renumber(g Generation, attempt uint64) []Effect {
+	r, slot := m.current()
+	echo := Echo{g, r.digest()}
+	if r.Generation == g && (attempt == 0 || attempt == r.Attempt) {
+		return []Effect{Report{What: Renumbered, Echo: echo}}
+	}
+	next := *r
+	next.Generation, next.Restores, next.Undone = g, Generation{}, nil
+	if attempt > 0 { // a plain number is none
+		next.Attempt = attempt
+	}
+	return m.save(Write{Slot: slot, Record: &next}, func() []Effect {
+		*r = next
+		return []Effect{Report{What: Renumbered, Echo: echo}}
+	}, m.refused(echo))
+}
+
+func (m *Machine) refused(echo Echo) func(string) []Effect {
+	return func(why string) []Effect {
+		return []Effect{Report{What: Refused, Echo: echo, Why: "it can't be stored: " + why}}
+	}
+}
+
+// record is what an offer is kept as.
+func (m *Machine) record(o Candidate, live Record) Record {
+	before, _ := m.current()
+	r := Record{
+		Seq: before.Seq + 1, Authority: m.authority, Source: o.Source, Generation: o.Generation, FileDigest: live.FileDigest,
+		Document: o.Document, md5: o.MD5, Peer: o.Peer, Attempt: o.Attempt, Open: true, Before: m.echo(),
+		Restart: before.Restart, Machine: before.Machine,
+		Due: union(before.Due, config.FullDiff(live.Document, o.Document)), Wait: o.Confirm, Good: m.good(),
+	}
+	if o.Source == File {
+		r.FileDigest = o.FileDigest
+	}
+	if r.Generation == (Generation{}) {
+		r.Generation = Generation{Authority: r.Authority, Counter: r.Seq}
+	}
+	if o.Source == Push && r.Wait == 0 {
+		r.Wait = DefaultConfirm
+	}
+	if m.pending != nil { // an undo goes back behind both
+		r.Good = m.pending.Good
+	}
+	return r
+}
+
+// tidy drops what was pending, and writes the copy.
+func (m *Machine) tidy() []Effect {
+	var out []Effect
+	if m.pending != nil {
+		m.pending = nil
+		out = m.note(Write{Slot: SlotPending})
+	}
+	if m.confirmed.Fallback {
+		return out
+	}
+	spare := m.confirmed
+	spare.Open, spare.Due, spare.Restart = false, nil, ""
+	return append(out, m.note(Write{Slot: SlotCopy, Record: &spare})...)
+}
+
+// union are both differences in one: their keys count, not their values.
+func union(a, b config.Object) config.Object {
+	out := config.Object{}
+	maps.Copy(out, a)
+	for key, v := range b {
+		below, isObject := v.(config.Object)
+		old, wasObject := out[key].(config.Object)
+		if out[key] = v; isObject || wasObject { // an object has more keys to say than what is none
+			out[key] = union(old, below)
+		}
+	}
+	return out
+}
+
+// good are the health items that are good now.
+func (m *Machine) good() []string {
+	var out []string
+	for name, good := range m.items {
+		if good {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// bad are those that were good before the pending config and are bad now. What vanished
+// with it is not bad.
+func (m *Machine) bad() []string {
+	if m.pending == nil {
+		return nil
+	}
+	var out []string
+	for _, name := range m.pending.Good {
+		if good, there := m.items[name]; there && !good {
+			out = append(out, name)
+		}
+	}
+	return out
+}
