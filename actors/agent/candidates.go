@@ -131,7 +131,7 @@ func (s *shell) reload() {
 	late := time.AfterFunc(diskTimeout, func() {
 		s.root.Send(s.self, done{s, func() { s.refuse("read the config file", lateDisk()) }})
 	})
-	s.errand(func() func() {
+	s.startTask(func() func() {
 		content, name, err := s.readFile()
 		late.Stop()
 		return func() {

@@ -79,7 +79,7 @@ func (s *shell) write(w commitconfirm.Write) {
 	}
 	s.writing++
 	last := s.unstored == nil && !s.m.Live().Fallback // there is a stored one to stay with
-	s.errand(func() func() {
+	s.startTask(func() func() {
 		err := writeSlot(s.o.Disk, w)
 		return func() {
 			s.writing--
@@ -130,7 +130,7 @@ func (s *shell) storeOwed() {
 		w := *s.unstored
 		s.writing++
 		s.storing = true
-		s.errand(func() func() {
+		s.startTask(func() func() {
 			err := writeSlot(s.o.Disk, w)
 			return func() {
 				s.writing--
@@ -176,7 +176,7 @@ func (s *shell) writeNotes() {
 	}
 	s.noting, s.unnoted = true, false
 	text, err := json.Marshal(s.notes)
-	s.errand(func() func() {
+	s.startTask(func() func() {
 		if err == nil {
 			err = s.o.Disk.Write(notesFile, text)
 		}
@@ -206,7 +206,7 @@ func (d *diskWork) stopped() {
 func (s *shell) run(e commitconfirm.RunActions) {
 	steps := action.Plan(s.o.Facts.Metadata, e.Diff, s.o.Facts.Actions)
 	document := s.live.Document
-	s.errand(func() func() {
+	s.startTask(func() func() {
 		results, restart := runSteps(steps, s.log, func(do action.Do) error {
 			timeout := do.Timeout
 			if timeout == 0 {
@@ -247,7 +247,7 @@ func runSteps(steps []action.Step, log *zap.Logger, run func(action.Do) error) (
 func (s *shell) restart(e commitconfirm.Restart) {
 	s.log.Warn("restart", zap.String("action", e.Action))
 	s.report() // the last one for a while
-	s.errand(func() func() {
+	s.startTask(func() func() {
 		ctx, cancel := context.WithTimeout(context.Background(), restartTimeout)
 		defer cancel()
 		err := s.o.Runner.Restart(ctx, e.Action)

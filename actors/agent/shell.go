@@ -184,8 +184,8 @@ func (s *shell) end() {
 	s.o.Host.Stop()
 }
 
-// errand runs f, which may block, beside the actor; then runs in the actor's turn.
-func (s *shell) errand(f func() (then func())) {
+// startTask runs f, which may block, beside the actor; then runs in the actor's turn.
+func (s *shell) startTask(f func() (then func())) {
 	go func() {
 		then := f()
 		s.root.Send(s.self, done{s, then})
@@ -216,7 +216,7 @@ func (s *shell) due(d due) {
 
 // load reads what is on the disk and the config file.
 func (s *shell) load() {
-	s.errand(func() func() {
+	s.startTask(func() func() {
 		disk, notes, faults := readDisk(s.o.Disk)
 		content, name, err := s.readFile()
 		return func() { s.boot(disk, notes, faults, fileRead{content, name, err}) }

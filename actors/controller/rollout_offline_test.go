@@ -107,7 +107,7 @@ func TestADelayedNodeThatUndidTheChangeHalts(t *testing.T) {
 		it.connect(c)
 		r.pass(20 * time.Second)
 		d := r.newest(c)
-		if want := "nobody confirmed it, and the node went back to what it had"; d.Failed["n3"] != want {
+		if want := "not confirmed in time: the node went back to its previous config"; d.Failed["n3"] != want {
 			t.Errorf("failed %v, want %s\n%s", d.Failed, want, decisions(d))
 		}
 		if pushes, _ := it.got(); pushes != 1 {

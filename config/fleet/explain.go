@@ -128,7 +128,7 @@ func (n *Node) pushed() string {
 	p := n.mem.Push
 	switch {
 	case p.Undone:
-		return fmt.Sprintf("it undid the config by itself at %s, as nobody confirmed it", clock(p.At))
+		return fmt.Sprintf("it undid the config by itself at %s: not confirmed in time", clock(p.At))
 	case n.unstored.Why != "" && n.unstored.Digest.Config == p.Digest.Config:
 		return fmt.Sprintf("it was pushed at %s, and the node can't store it: %s", clock(p.At), n.unstored.Why)
 	case p.Number > 0 && n.acked == p.Number:

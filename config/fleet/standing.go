@@ -24,7 +24,7 @@ func (n *Node) Standing(now time.Time, digest Digest, why string, worse func() s
 	s = Standing{Digest: digest, Why: why}
 	switch is := n.State(now); {
 	case is == Staged && n.Undid(): // its gate was closed, as it had gone offline
-		s.State, s.Why = StandsFailed, "nobody confirmed it, and the node went back to what it had"
+		s.State, s.Why = StandsFailed, "not confirmed in time: the node went back to its previous config"
 	case is == Staged:
 		s.State, s.Why = StandsStaged, ""
 	case is == InSync && worse() == "":

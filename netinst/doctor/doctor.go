@@ -53,7 +53,7 @@ var checks = []check{
 	{"iptables", "a daemon asks it what it can do", iptables},
 	{"kernel", "every kernel feature is there", features},
 	{"guard", "no flush by others opens anything", guard},
-	{"port-53", "nobody else answers DNS on an address that we need", port53},
+	{"port-53", "no other program answers DNS on an address that edgespan needs", port53},
 	{"networkd", "systemd-networkd leaves our rules and routes alone", networkd},
 	{"rp-filter", "no uplink drops replies by strict reverse path filtering", rpFilter},
 	{"ip-forward", "forwarding is on as far as networks need it", forwarding},
@@ -119,7 +119,7 @@ func iptables(f netstate.Facts, _ Node) []Finding {
 		return []Finding{{Level: Problem, Text: is + " can't wait for the lock of its tables (-w)",
 			Fix: "apt-get install iptables # 1.4.20 or later"}}
 	case !i.RandomFully:
-		is += ", without --random-fully, which no rule of ours needs,"
+		is += ", without --random-fully, which no rule of edgespan needs,"
 	}
 	return []Finding{{Level: Fine, Text: is + " has what rules need"}}
 }

@@ -94,7 +94,7 @@ func TestEachCheckFindsItsConflictAndNamesAFix(t *testing.T) {
 		"strict, one uplink": {func(f *netstate.Facts, n *Node) { f.RPFilter["eth0"], n.Ports = 1, n.Ports[:1] },
 			"rp-filter", Warning, "eth0", "eth0.rp_filter=2"},
 		"an upgraded dnsmasq": {func(f *netstate.Facts, _ *Node) { f.Outdated = []int{7, 9} }, "outdated", Warning,
-			"2 dnsmasq of ours run a program that was replaced", "for pid in 7 9; do kill $pid; sleep 5; done"},
+			"2 dnsmasq processes run a program that was replaced", "for pid in 7 9; do kill $pid; sleep 5; done"},
 		"forwarding off": {func(_ *netstate.Facts, n *Node) { n.Closed = []string{"eth0.7"} }, "ip-forward", Problem,
 			"by port eth0.7 is not forwarded", "sysctl -w net.ipv4.conf.eth0/7.forwarding=1"},
 		"two networks": {func(_ *netstate.Facts,

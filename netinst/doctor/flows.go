@@ -21,7 +21,7 @@ func flows(f netstate.Facts, n Node) []Finding {
 		return []Finding{{
 			Level: Problem,
 			Text: fmt.Sprintf("%d flows are tracked, of %d at most (net.netfilter.nf_conntrack_max): the machine refuses new "+
-				"ones soon; one of TCP that nobody uses stays for %d s",
+				"ones soon; an idle TCP flow stays for %d s",
 				f.Flows.Count, f.Flows.Max, f.Flows.Established),
 			Fix: fmt.Sprintf("sysctl -w net.netfilter.nf_conntrack_max=%d "+
 				"net.netfilter.nf_conntrack_tcp_timeout_established=7200 # conntrack -L shows whose they are", 2*f.Flows.Max),

@@ -19,7 +19,7 @@ func outdated(f netstate.Facts, _ Node) []Finding {
 	}
 	return []Finding{{
 		Level: Warning,
-		Text:  fmt.Sprintf("%d dnsmasq of ours run a program that was replaced since they began", len(pids)),
+		Text:  fmt.Sprintf("%d dnsmasq processes run a program that was replaced after they started", len(pids)),
 		Fix:   "for pid in " + strings.Join(pids, " ") + "; do kill $pid; sleep 5; done # each is started again at once",
 	}}
 }

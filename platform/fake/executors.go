@@ -157,5 +157,5 @@ func (x *Executors) Echo(ctx context.Context, _, remote netip.Addr) (time.Durati
 		return time.Millisecond, nil
 	}
 	<-ctx.Done()
-	return 0, errors.Join(errors.New("nobody answers"), ctx.Err())
+	return 0, errors.Join(errors.New("no answer"), ctx.Err())
 }

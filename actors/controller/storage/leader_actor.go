@@ -169,7 +169,7 @@ func (a *leaderActor) carry(k kv.Key) {
 	a.doing[k] = true
 	o := ValueOf[leaderRequest](kv.Event{Kind: kv.EventPut, Entry: e})
 	w := WriteRequest{ctx: a.ctx, Request: o.request(),
-		errand: &pendingWrite{leaderRequest: o, key: k, at: e.ModRevision, by: *a.leads, replica: a.d.Replica}}
+		pending: &pendingWrite{leaderRequest: o, key: k, at: e.ModRevision, by: *a.leads, replica: a.d.Replica}}
 	reign, self := a.reign, a.self
 	a.d.Leaf("order", func() {
 		a.d.Send(self, carried{reign, k, a.d.Do(w.ctx, w).Err})

@@ -209,7 +209,7 @@ func (d *Writer) reply(ctx context.Context, e *pendingWrite, judged uint64, refu
 // checkPending says whether a write of the leader's is still to be done.
 func (d *Writer) checkPending(ctx context.Context, w WriteRequest) error {
 	same := w.fence
-	if e := w.errand; e != nil {
+	if e := w.pending; e != nil {
 		same = []kv.Compare{e.by.Fence(), kv.At(e.key, e.at)}
 	}
 	if len(same) == 0 {
@@ -225,10 +225,10 @@ func (d *Writer) checkPending(ctx context.Context, w WriteRequest) error {
 // refuse answers an errand that can't be done on the layers as they are, and says why. What the
 // store could not do is no such answer: it is tried again.
 func (d *Writer) refuse(w WriteRequest, judged uint64, why error) error {
-	if w.errand == nil || !isRefusal(why) {
+	if w.pending == nil || !isRefusal(why) {
 		return why
 	}
-	if err := d.reply(w.ctx, w.errand, judged, why.Error()); err != nil {
+	if err := d.reply(w.ctx, w.pending, judged, why.Error()); err != nil {
 		return err
 	}
 	return why

@@ -64,7 +64,7 @@ func (d *Writer) Do(ctx context.Context, w WriteRequest) WriteResult {
 type WriteRequest struct {
 	ctx     context.Context
 	Request fleetapi.WriteRequest
-	errand  *pendingWrite // nil: for nobody but who asks
+	pending *pendingWrite // nil: for nobody but who asks
 	fence   []kv.Compare  // that hold too: of the leader
 	// backedUp: a backup was written, so layers may be migrated.
 	backedUp bool
@@ -182,8 +182,8 @@ func (d *Writer) write(w WriteRequest) WriteResult {
 				return WriteResult{Err: err}
 			}
 		}
-		if len(plan.Txns) == 0 && w.errand != nil {
-			return WriteResult{Outcome: outcome, Record: plan.Record, Err: d.reply(w.ctx, w.errand, world.State.Number, "")}
+		if len(plan.Txns) == 0 && w.pending != nil {
+			return WriteResult{Outcome: outcome, Record: plan.Record, Err: d.reply(w.ctx, w.pending, world.State.Number, "")}
 		}
 		if len(outcome.Migrated) > 0 && !w.backedUp {
 			return WriteResult{Err: errBackupFirst}
@@ -223,7 +223,7 @@ func (d *Writer) plan(world *ops.World, w WriteRequest, note migrationNote) (ops
 		c.Message += "; " + moved
 	}
 	c.Compares = append(c.Compares, w.fence...)
-	w.errand.bind(&c, world.State)
+	w.pending.bind(&c, world.State)
 	note.bind(&c)
 	plan, err := world.State.Plan(c)
 	return outcome, plan, err

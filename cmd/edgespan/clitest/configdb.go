@@ -29,7 +29,7 @@ func (d FactsDoor) Authenticate(r *http.Request) (configdbapi.Caller, error) {
 	case d.Tokens != nil && d.Tokens(token):
 		return configdbapi.Caller{Name: "kay", Role: configdbapi.Admin}, nil
 	}
-	return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusUnauthorized, Text: "nobody is known by that"}
+	return configdbapi.Caller{}, &configdbapi.Denied{Status: http.StatusUnauthorized, Text: "no caller is known by that"}
 }
 
 func (FactsDoor) Challenges() []string { return []string{`Basic realm="edgespan"`} }

@@ -106,7 +106,7 @@ func TestKeystoneSaysWhereAndWho(t *testing.T) {
 		t.Errorf("%d logins, tried %s", n, c.tried())
 	}
 	c.takes()
-	types(t, c.env, []typed{{line: "comp list", code: term.ExitPermission, err: "nobody is known by that"}})
+	types(t, c.env, []typed{{line: "comp list", code: term.ExitPermission, err: "no caller is known by that"}})
 	if n := c.keystone.Asked("POST"); n != 5 || c.tried() != "gAAAAAB-kay-4 gAAAAAB-kay-5" {
 		t.Errorf("%d logins, tried %s", n, c.tried())
 	}

@@ -14,9 +14,10 @@ func newLayersValidate(a offline) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate --metadata FILE... CONFIG",
 		Short: "Validate a config against metadata, and list all faults",
-		Long: `Check a whole config against metadata. Every fault is one line on stderr, with its
-dotted path, and the exit code is 4. A key that nobody described is a warning (a fault below
-what the metadata marks as strict). What a layer made "$absent" is no part of it. CONFIG may be - for stdin.`,
+		Long: `validate checks a whole config against metadata. Each fault is one line on stderr, with its
+dotted path, and the exit code is 4. A key without metadata is a warning, or a fault below a
+parameter that is marked as strict. Values that a layer made "$absent" are left out. CONFIG may
+be - for stdin.`,
 		Example: "  edgespan layers validate --metadata config_metadata.json node_config.json",
 		Args:    term.ExactArgs(1, "one config"),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -21,15 +21,15 @@ func newEvents(a commands) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events [ni/ID|app/ID|adapter/ID/INDEX|port/LABEL|host|config]",
 		Short: "Show events of the node: state changes, applies, failures, repairs, ports, crashes",
-		Long: `events shows the newest events since the daemon's start, oldest first: a
-state that changed, a config that was published or refused, an apply with its number
-of changes, an op that failed with its command and what it said, an op that works
-again, what others had changed and was put right, a process of ours that had died, a
-port that changed, an actor that crashed. A failure that goes on is told once.
+		Long: `events shows the newest events since the daemon's start, oldest first: changed
+states, published and refused configs, applies with their number of changes, failed
+operations with their command and output, operations that succeed again, repairs of
+what other programs changed, helper processes that died, changed ports, and crashed
+actors. A failure that persists is shown once.
 
-ID is a UUID, or a display name that only one network or one app has; what is gone has its
-UUID only. The events of an app are those of its adapters too. With -w it goes on as things
-happen; -o json then prints an object a line.`,
+ID is a UUID, or a display name that only one network or app has; an object that is gone
+has only its UUID. The events of an app include those of its adapters. With -w it follows
+new events; -o json then prints one object per line.`,
 		Args: term.RangeArgs(0, 2, eventTargets),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {

@@ -237,7 +237,7 @@ func (m *Machine) expire() []Effect {
 	if bad := m.bad(); len(bad) > 0 {
 		return m.undo(Unhealthy, spellBad(bad))
 	}
-	return m.undo(Unconfirmed, "nobody confirmed it within "+m.pending.Wait.String())
+	return m.undo(Unconfirmed, "not confirmed within "+m.pending.Wait.String())
 }
 
 func (m *Machine) rollback() []Effect {

@@ -182,7 +182,7 @@ func TestUndo(t *testing.T) {
 			{settled{map[string]bool{"uplink": true}}, "run a"},
 			{ran{}, "…"},
 			{seconds(119), "…"},
-			{seconds(1), "ask c:2; " + "write clock 0s; " + backing + "unconfirmed: nobody confirmed it within 2m0s; " + gone},
+			{seconds(1), "ask c:2; " + "write clock 0s; " + backing + "unconfirmed: not confirmed within 2m0s; " + gone},
 		},
 		"what was good before is bad now: unhealthy, and the controller's answer does not confirm": {
 			{push(t, 2, `{"a":2}`), taken},
@@ -205,7 +205,7 @@ func TestUndo(t *testing.T) {
 		"while its actions run: these come to their end first": {
 			{push(t, 2, `{"a":2}`), taken},
 			{settled{}, "run a"},
-			{Tick{2 * time.Minute}, "write clock 0s; " + backing + "unconfirmed: nobody confirmed it within 2m0s; " + gone},
+			{Tick{2 * time.Minute}, "write clock 0s; " + backing + "unconfirmed: not confirmed within 2m0s; " + gone},
 			{settled{}, ""},
 			{ran{restart: "REBOOT"}, "run back a"},
 		},
@@ -229,7 +229,7 @@ func TestUndo(t *testing.T) {
 			b.play(t, steps)
 			if name == "by a start after its time was over" {
 				b.disk.Clock = &Clock{Seq: 2}
-				if got, want := b.boot("m9"), backing+"unconfirmed: nobody confirmed it within 2m0s; "+gone; got != want {
+				if got, want := b.boot("m9"), backing+"unconfirmed: not confirmed within 2m0s; "+gone; got != want {
 					t.Fatalf("got %s\nwant %s", got, want)
 				}
 			}

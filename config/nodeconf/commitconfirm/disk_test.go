@@ -24,9 +24,9 @@ func TestSeed_TheLatestBaseIfTheConfigIsMissingOrCorrupt(t *testing.T) {
 		{settled{}, "applied"},
 		// the same, and yet a config at last
 		{push(t, 2, `{"v":81}`), "write pending c:2 {v:81}; accepted; publish c:2 {v:81}; timer 30s"},
-		{Tick{time.Hour}, "write clock 0s; write pending c:2 {v:81}; undo c:2 unconfirmed: nobody confirmed it within " +
+		{Tick{time.Hour}, "write clock 0s; write pending c:2 {v:81}; undo c:2 unconfirmed: not confirmed within " +
 			"2m0s; publish s1:2 {v:81} keep all; timer 30s"},
-		{settled{}, "write confirmed s1:2 {v:81}; gone back: nobody confirmed it within 2m0s; drop pending; applied"},
+		{settled{}, "write confirmed s1:2 {v:81}; gone back: not confirmed within 2m0s; drop pending; applied"},
 		{boots{"m"}, "fallback: nothing was pushed or applied since; publish s1:2 {v:81} keep all; timer 30s"},
 		{settled{}, "applied"},
 		{Candidate{Source: Apply, Document: doc(t, `{"v":81}`)},
