@@ -119,7 +119,7 @@ func TestWhatCannotBeOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Open(t.Context(), Options{Endpoints: []string{endpoint}, Fleet: "spoilt"}); err == nil ||
-		!strings.Contains(err.Error(), `holds "no id"`) {
+		!strings.Contains(err.Error(), `invalid value "no id"`) {
 		t.Errorf("an id that is none: %v", err)
 	}
 }
