@@ -304,7 +304,7 @@ func TestWhoIsAtWork(t *testing.T) {
 		{"it is to be confirmed", pushed(step{sec, runs(a, 1, Pending{Settled: true}), "probe#1, is confirming, timer 15s"}),
 			true, false},
 		{"confirmed", pushed(step{sec, has(a, 1), "is in sync, no timer"}), false, false},
-		{"undone, as nobody confirmed it", pushed(step{0, Undone{Attempt: 1, Digest: a, Reason: Unconfirmed}, "save"}), false,
+		{"undone: not confirmed", pushed(step{0, Undone{Attempt: 1, Digest: a, Reason: Unconfirmed}, "save"}), false,
 			true},
 		{"which is forgotten by a retry", pushed(step{0, Undone{Attempt: 1, Digest: a, Reason: Unconfirmed}, "save"},
 			step{0, Admission{Staged: true}, "is staged, no timer"}, step{0, Retry{}, "save"}), false, false},

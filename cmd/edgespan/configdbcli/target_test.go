@@ -129,7 +129,7 @@ func TestWhereConfigDBIsAndWhoAsks(t *testing.T) {
 		typed
 	}{
 		{"nowhere", none, typed{line: list, code: term.ExitUsage, err: "--controller: required"}},
-		{"nobody", at, typed{line: list, code: term.ExitPermission, err: "nobody is known"}},
+		{"nobody", at, typed{line: list, code: term.ExitPermission, err: "no caller is known"}},
 		{"a token", at, typed{line: list + " --token-file " + secret, out: empty}},
 		{"a prefix", none, typed{line: list + " --token-file " + secret + " --controller " + plain.URL + "/api/config/",
 			out: empty}},
@@ -139,7 +139,7 @@ func TestWhereConfigDBIsAndWhoAsks(t *testing.T) {
 		{"a password of a file", with(at, "EDGESPAN_USER=olga"),
 			typed{line: list + " --password-file " + password, out: empty}},
 		{"a wrong password", with(at, "EDGESPAN_PASSWORD=x"),
-			typed{line: list + " --user olga", code: term.ExitPermission, err: "nobody is known"}},
+			typed{line: list + " --user olga", code: term.ExitPermission, err: "no caller is known"}},
 		{"no password", at, typed{line: list + " --user olga", code: term.ExitUsage, err: "--password-file: required"}},
 		{"no user", at, typed{line: list + " --password-file " + password, code: term.ExitUsage,
 			err: "--password-file: requires --user"}},
@@ -160,7 +160,7 @@ func TestWhereConfigDBIsAndWhoAsks(t *testing.T) {
 			typed{line: list, code: term.ExitUsage, err: "plain http"}},
 		{"a token above Keystone's", c.env, typed{line: list + " --token-file " + secret, out: empty}},
 		{"a controller above the catalog, with Keystone's token", with(c.env, "EDGESPAN_CONTROLLER="+plain.URL),
-			typed{line: list, code: term.ExitPermission, err: "nobody is known"}},
+			typed{line: list, code: term.ExitPermission, err: "no caller is known"}},
 		{"the CA of Keystone", with(c.env, "EDGESPAN_CA_FILE=", "OS_CACERT="+c.ca),
 			typed{line: list + " --token-file " + secret, out: empty}},
 		{"a wrong password at Keystone", with(c.env, "OS_PASSWORD=x"),
