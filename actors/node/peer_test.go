@@ -269,8 +269,8 @@ func TestAConnectionIsCheckedAndHoldsUpNothing(t *testing.T) {
 		}
 		for id, want := range map[string]string{
 			near.ID: "g1 Present",
-			deaf.ID: "g1 CheckPresentFailed: deaf does not answer: 3 of the last 3 echo requests were lost: nobody " +
-				"answers\ncontext deadline exceeded",
+			deaf.ID: "g1 CheckPresentFailed: deaf does not answer: 3 of the last 3 echo requests were lost: no " +
+				"answer\ncontext deadline exceeded",
 			unknown.ID: "g1 WaitingForDependencies: the underlay's address of unknown is not known",
 		} {
 			if got := reported(s.report(), id); got != want {

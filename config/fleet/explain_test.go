@@ -202,8 +202,8 @@ func TestExplain(t *testing.T) {
 			}},
 		{Waiting, "undone", adopted, Settings{},
 			joined(step{event: has(Digest{"A", "P"}, 0)}, step{event: Undone{1, a, Unconfirmed, ""}}), []string{
-				"its parameters differ from the wanted ones; it undid the config by itself at 2026-03-01T12:00:00Z, as nobody " +
-					"confirmed it",
+				"its parameters differ from the wanted ones; it undid the config by itself at 2026-03-01T12:00:00Z: not " +
+					"confirmed in time",
 				"it is pushed again at 2026-03-01T12:02:00Z, and at once if its config changes",
 				strings.Replace(sane, "config B", "config A", 1),
 			}},

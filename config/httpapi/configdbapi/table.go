@@ -147,19 +147,19 @@ func concat(lists ...[]row) []row {
 		r.Status = cmp.Or(r.Status, http.StatusOK)
 		if r.Effect == rest.Writes {
 			r.Query = append(r.Query, param{Name: "message", Summary: "why, for the history; at most 1000 characters"},
-				param{Name: "dryRun", Summary: "say what would change and store nothing", Form: rest.Flag})
+				param{Name: "dryRun", Summary: "answer what would change, and store nothing", Form: rest.Flag})
 		}
 		switch {
 		case r.Bound:
-			r.Headers = []param{{Name: "If-Match", Summary: "the ETag, a list of them, or *: what the caller has seen"}}
+			r.Headers = []param{{Name: "If-Match", Summary: "the ETag that the caller has seen, a list of them, or *"}}
 		case r.Method == "GET" && r.Answer == document:
 			r.Headers = []param{{Name: "If-None-Match", Summary: "the ETag of what the caller has"}}
 		case r.Events:
-			r.Headers = []param{{Name: "Last-Event-ID", Summary: "the last event that the caller has had"}}
+			r.Headers = []param{{Name: "Last-Event-ID", Summary: "the last event that the caller has received"}}
 		}
 		switch {
 		case r.Method == "GET" && r.Answer == document:
-			r.Also = map[string]string{"304": "what If-None-Match names is what there is"}
+			r.Also = map[string]string{"304": "the resource matches If-None-Match"}
 		case r.Method == "PUT" && r.Body == document:
 			r.Also = map[string]string{"308": "the resource is named: Location has its id"}
 		}
@@ -196,7 +196,7 @@ func componentRows() []row {
 			Answer: typeOf[[]model.Component](), Serve: getComponents},
 		{
 			Method: "POST", Path: toComponents, Role: Admin, Lenient: true, Effect: rest.Writes,
-			Summary: "make a component with its resource definitions",
+			Summary: "create a component with its resource definitions",
 			Body:    typeOf[NewComponent](), Answer: typeOf[model.Component](), Status: http.StatusCreated, Serve: postComponent,
 		},
 		{Method: "GET", Path: toComponent, Role: Viewer, Lenient: true, Summary: "one component",
@@ -205,7 +205,7 @@ func componentRows() []row {
 			Method: "PUT", Path: toComponent, Role: Admin, Lenient: true, Patch: true, Effect: rest.Writes,
 			Status:  http.StatusNoContent,
 			Body:    typeOf[ComponentEdit](),
-			Summary: "rename a component, or say which definitions it has: those left out are deleted", Serve: putComponent,
+			Summary: "rename a component, or replace its list of definitions: those left out are deleted", Serve: putComponent,
 		},
 		{Method: "DELETE", Path: toComponent, Role: Admin, Lenient: true, Effect: rest.Writes, Status: http.StatusNoContent,
 			Summary: "delete a component with its definitions and their records", Serve: deleteComponent},
@@ -221,7 +221,7 @@ func definitionRows() []row {
 		},
 		{
 			Method: "POST", Path: toDefinitions, Role: Admin, Lenient: true, Effect: rest.Writes,
-			Summary: "make a resource definition",
+			Summary: "create a resource definition",
 			Body:    typeOf[NewDefinition](), Answer: typeOf[model.Definition](), Status: http.StatusCreated,
 			Serve: postDefinition,
 		},
@@ -235,10 +235,10 @@ func definitionRows() []row {
 		},
 		{Method: "DELETE", Path: toDefinition, Role: Admin, Lenient: true, Effect: rest.Writes, Status: http.StatusNoContent,
 			Summary: "delete a definition with its records", Serve: deleteDefinition},
-		{Method: "GET", Path: toSecrets, Role: Viewer, Summary: "the keys of a resource that are secret",
+		{Method: "GET", Path: toSecrets, Role: Viewer, Summary: "the secret keys of a resource",
 			Answer: typeOf[Secrets](), Serve: getSecrets},
 		{Method: "PUT", Path: toSecrets, Role: Admin, Effect: rest.Writes, Status: http.StatusNoContent,
-			Summary: "declare the keys of a resource that are secret, by paths; * is any key", Body: typeOf[Secrets](),
+			Summary: "declare the secret keys of a resource, by paths; * matches any key", Body: typeOf[Secrets](),
 			Serve: putSecrets},
 	}
 	return append(rows, keysRows(toContentKeys, Admin, nodeNot, "the content of a definition", contentKeys)...)
@@ -273,7 +273,7 @@ func environmentRows() []row {
 			Answer: typeOf[[]model.Environment](), Serve: getEnvironments},
 		{
 			Method: "POST", Path: toEnvironments, Role: Admin, Lenient: true, Effect: rest.Writes,
-			Summary: "make an environment of components and levels, from the least to the most narrow",
+			Summary: "create an environment with components and levels, from the least to the most specific",
 			Body:    typeOf[NewEnvironment](), Answer: typeOf[model.Environment](), Status: http.StatusCreated,
 			Serve: postEnvironment,
 		},
@@ -283,7 +283,7 @@ func environmentRows() []row {
 			Method: "PUT", Path: toEnvironment, Role: Admin, Lenient: true, Patch: true, Effect: rest.Writes,
 			Status:  http.StatusNoContent,
 			Body:    typeOf[EnvironmentEdit](),
-			Summary: "change components or levels of an environment; what a level had that is gone is deleted",
+			Summary: "change components or levels of an environment; the data of a removed level is deleted",
 			Serve:   putEnvironment,
 		},
 		{Method: "DELETE", Path: toEnvironment, Role: Admin, Lenient: true, Effect: rest.Writes, Status: http.StatusNoContent,
@@ -301,11 +301,11 @@ func environmentRows() []row {
 			Answer: typeOf[model.Node](), Serve: getNode},
 		{
 			Method: "PUT", Path: toNode, Role: Admin, Own: nodeItself, Effect: rest.Writes, Status: http.StatusNoContent,
-			Summary: "register a node with its other names, each of which reaches its data, and with its values of the levels " +
-				"above, which it can read", Body: typeOf[NodeNames](), Serve: putNode,
+			Summary: "register a node with its other names, under which its data can be reached too, and with its values of " +
+				"the levels above, which it can read", Body: typeOf[NodeNames](), Serve: putNode,
 		},
 		{Method: "DELETE", Path: toNode, Role: Admin, Effect: rest.Writes, Status: http.StatusNoContent,
-			Summary: "take a node from an environment", Serve: deleteNode},
+			Summary: "remove a node from an environment", Serve: deleteNode},
 	}
 }
 
@@ -314,7 +314,7 @@ func halfRows(k model.Kind) []row {
 	half, role, upload := halves[k], Operator, nodeWrites
 	query := []param{
 		{Name: "key", Summary: "one value, by its dotted path"},
-		{Name: "version", Summary: "that was uploaded as the Nth at this level", Form: rest.Number},
+		{Name: "version", Summary: "the Nth upload at this level", Form: rest.Number},
 		{Name: "revision", Summary: "as of a revision of the facts", Form: rest.Number},
 	}
 	if k == model.Overrides {
@@ -324,7 +324,7 @@ func halfRows(k model.Kind) []row {
 			{Name: "effective", Summary: "merged over all levels of the path, with overrides; its presence counts",
 				Form: rest.Flag},
 			{Name: "show_lookup", Summary: "each top-level value with the level that won; with effective", Form: rest.Flag},
-			{Name: "merge", Summary: "deep: with effective, hashes are merged at any depth"},
+			{Name: "merge", Summary: "deep: with effective, merge hashes at any depth"},
 		}, query...)
 	}
 	rows := []row{
@@ -352,7 +352,7 @@ func halfRows(k model.Kind) []row {
 		},
 		{
 			Method: "POST", Path: half["rollback"], Role: role, Own: upload, Effect: rest.Writes,
-			Summary: "make what a version was, or what stood at a revision, the newest version",
+			Summary: "make an older version, or the state at a revision, the newest version",
 			Body:    typeOf[RollbackBody](), Answer: typeOf[Done](), Serve: postRollback,
 		},
 	}

@@ -12,7 +12,7 @@ func placeRows() []row {
 	merge := []param{
 		{Name: "resources", Summary: "from the highest to the lowest, separated by commas"},
 		{Name: "merge", Summary: "first, unique, hash or deep"},
-		{Name: "knockout_prefix", Summary: "with deep: what takes a value away"},
+		{Name: "knockout_prefix", Summary: "with deep: the prefix that removes a value"},
 		{Name: "sort_merged_arrays", Summary: "with deep", Form: rest.Flag},
 		{Name: "merge_hash_arrays", Summary: "with deep", Form: rest.Flag},
 	}
@@ -24,20 +24,20 @@ func placeRows() []row {
 		},
 		{
 			Method: "POST", Path: toRollback, Role: Operator, Effect: rest.Writes,
-			Summary: "bring all resources of one place back to what they were at a revision",
+			Summary: "restore all resources of one place to a revision",
 			Body:    typeOf[PlaceRollback](), Answer: typeOf[Done](), Serve: postPlaceRollback,
 		},
 		{Method: "GET", Path: toHieraData, Role: Viewer, Own: nodeReads, Summary: "several resources merged into one",
 			Query: merge, Answer: document, Serve: getHieraData},
 		{
 			Method: "GET", Path: toHieraKey, Role: Viewer, Own: nodeReads,
-			Summary: "one key, as Puppet spells it, looked up in several resources; 404 if none has it",
+			Summary: "one key, in Puppet's spelling, looked up in several resources; 404 if none has it",
 			Query:   append([]param{{Name: "raw", Summary: "the bare value", Form: rest.Flag}}, merge...),
 			Answer:  typeOf[Found](), Serve: getHieraKey,
 		},
 		{
 			Method: "POST", Path: toHieraLookup, Role: Viewer, Own: nodeReads,
-			Summary: "several keys at once: those that are found",
+			Summary: "several keys at once; the answer has those that exist",
 			Body:    typeOf[LookupBody](), Answer: document, Serve: postHieraLookup,
 		},
 	}
@@ -57,10 +57,10 @@ func historyRows() []row {
 			Method: "GET", Path: toWatch, Role: Viewer, Events: true,
 			Summary: "each revision from now on, or after one, as server-sent events", Answer: typeOf[model.Record](),
 			Query: []param{
-				{Name: "since", Summary: "the revision after which to begin; Last-Event-ID goes before it", Form: rest.Number},
-				{Name: "environment", Summary: "only what is of one, or of all", Form: rest.Number},
-				{Name: "resource", Summary: "only what is of one, by id, or by name with environment"},
-				{Name: "level", Summary: "LEVEL=VALUE: without what is at another value of that level"},
+				{Name: "since", Summary: "the revision after which to start; Last-Event-ID takes precedence", Form: rest.Number},
+				{Name: "environment", Summary: "only one, or changes that affect all", Form: rest.Number},
+				{Name: "resource", Summary: "only one, by id, or by name with environment"},
+				{Name: "level", Summary: "LEVEL=VALUE: leave out what belongs to another value of that level"},
 			}, Serve: getWatch,
 		},
 		{Method: "GET", Path: toOpenAPI, Role: Viewer, Summary: "this description", Answer: document, Serve: getOpenAPI},

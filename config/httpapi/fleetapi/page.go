@@ -18,7 +18,7 @@ const maxPage = 10_000
 
 var (
 	pLimit = param{Name: "limit",
-		Summary: "at most so many, 10000 if absent; where more follow, the answer has a Link with rel=next",
+		Summary: "how many at most, 10000 by default; if there are more, the answer has a Link with rel=next",
 		Form:    rest.Number}
 	pAfter = param{Name: "after", Summary: "only those whose name comes after this one"}
 )

@@ -27,14 +27,14 @@ var (
 
 var (
 	pMessage  = param{Name: "message", Summary: "why, for the history; at most 1000 characters"}
-	pDryRun   = param{Name: "dryRun", Summary: "say what would change and store nothing", Form: rest.Flag}
+	pDryRun   = param{Name: "dryRun", Summary: "answer what would change, and store nothing", Form: rest.Flag}
 	pReveal   = param{Name: "reveal", Summary: "secrets as they are; admins only, audited", Form: rest.Flag}
-	pPaths    = param{Name: "paths", Summary: "keys joined by '.'; * stands for any", Form: rest.PathList}
+	pPaths    = param{Name: "paths", Summary: "keys joined by '.'; * matches any", Form: rest.PathList}
 	pNodes    = param{Name: "nodes", Summary: "names; none: all", Form: rest.List}
 	pVersions = param{Name: "versions", Summary: "software, firmware or hardware versions; none: all", Form: rest.List}
 	pBoards   = param{Name: "boards", Summary: "hardware board ids; none: all", Form: rest.List}
-	pModify   = param{Name: "modify", Summary: "merge into what is there instead of replacing it", Form: rest.Flag}
-	pReplica  = param{Name: "replica", Summary: "whose own part it is, for fields that replicas do not share"}
+	pModify   = param{Name: "modify", Summary: "merge into the existing value instead of replacing it", Form: rest.Flag}
+	pReplica  = param{Name: "replica", Summary: "the replica whose own part it is, for fields that replicas do not share"}
 )
 
 func must(p param) param { p.Required = true; return p }
@@ -57,11 +57,11 @@ func concat(lists ...[]row) []row {
 		}
 		switch {
 		case r.Own != nil:
-			r.Headers = []param{{Name: "If-Match", Summary: `"REVISION", a list of them, or *: what the caller has seen`},
-				{Name: "If-None-Match", Summary: "*: there must be nothing yet"}}
+			r.Headers = []param{{Name: "If-Match", Summary: `"REVISION" that the caller has seen, a list of them, or *`},
+				{Name: "If-None-Match", Summary: "*: the resource must not exist yet"}}
 		case r.Answer == anObject && r.Role != "":
 			r.Headers = []param{{Name: "If-None-Match", Summary: "the ETag of what the caller has"}}
-			r.Also = map[string]string{"304": "what If-None-Match names is what there is"}
+			r.Also = map[string]string{"304": "the resource matches If-None-Match"}
 		}
 	}
 	return out
@@ -76,7 +76,7 @@ func nodeRows() []row {
 	rows := []row{
 		{Method: "GET", Path: "nodes", Role: Viewer, Summary: "all nodes", Query: []param{pLimit, pAfter},
 			Answer: reflect.TypeFor[[]Node](), Serve: serveNodes},
-		{Method: "GET", Path: "nodes/{node}", Role: Viewer, Summary: "all that is known of one node",
+		{Method: "GET", Path: "nodes/{node}", Role: Viewer, Summary: "everything known about one node",
 			Answer: reflect.TypeFor[NodeDetail](), Serve: serveNode},
 		{
 			Method: "GET", Path: "nodes/{node}/config", Role: Viewer, Summary: "the effective config of one node",
@@ -90,17 +90,17 @@ func nodeRows() []row {
 		{Method: "GET", Path: "config", Role: Viewer, Summary: "parts of the effective configs of many nodes",
 			Query: []param{pNodes, must(pPaths), pReveal, pLimit, pAfter}, Answer: anObject, Serve: servePaths},
 		{
-			Method: "POST", Path: "nodes/{node}/invite", Role: Admin, Summary: "open a join token for one name",
+			Method: "POST", Path: "nodes/{node}/invite", Role: Admin, Summary: "create a join token for one name",
 			Effect:  rest.Acts,
 			Reveals: true,
 			Query: []param{
-				{Name: "life", Summary: "how long the token lives, as 24h", Form: rest.Duration},
+				{Name: "life", Summary: "how long the token is valid, such as 24h", Form: rest.Duration},
 				{Name: "replace", Summary: "revoke the certificate of the node that has the name", Form: rest.Flag},
 			},
 			Answer: reflect.TypeFor[Invitation](), Status: http.StatusCreated, Serve: serveInvite,
 		},
 		{
-			Method: "POST", Path: "nodes/{node}/adopt", Role: Operator, Summary: "take over a node that runs objects of its own",
+			Method: "POST", Path: "nodes/{node}/adopt", Role: Operator, Summary: "take over a node that has a config of its own",
 			Effect: rest.Acts,
 			Query: []param{{Name: "mode", Summary: "import: they become its node layer; replace: they may go", Required: true,
 				Enum: []string{"import", "replace"}}},
@@ -112,8 +112,8 @@ func nodeRows() []row {
 		role    Role
 		summary string
 	}{
-		{Retry, Operator, "push again what failed before, now"},
-		{Release, Operator, "end a config that is held locally"},
+		{Retry, Operator, "push again now, even what failed before"},
+		{Release, Operator, "end a local hold"},
 		{Confirm, Operator, "confirm the pending config by hand"},
 		{Renew, Operator, "have a node renew its certificate now"},
 		{Forget, Admin, "revoke the certificate of a node and forget that it joined"},
@@ -143,10 +143,10 @@ func e2eRows() []row {
 				Query:  []param{pReplica}, Body: anObject, Own: layer, Serve: setE2E(file, true),
 			},
 			row{Method: "GET", Path: "e2e/" + file + "/metadata", Role: Viewer,
-				Summary: "what describes the parameters of the " + file, Answer: anObject, Serve: serveMetadata(file)},
+				Summary: "the metadata of the parameters of the " + file, Answer: anObject, Serve: serveMetadata(file)},
 			row{
 				Method: "POST", Path: "e2e/" + file + "/actions", Role: Admin, Summary: "which actions of the " + file +
-					" a config would entail", Effect: rest.Acts,
+					" a config would trigger", Effect: rest.Acts,
 				Query: []param{pModify, pReplica}, Body: anObject, Answer: written, Serve: previewE2E(file),
 			},
 		)
@@ -159,15 +159,15 @@ func historyRows() []row {
 		{
 			Method: "GET", Path: "history", Role: Viewer, Summary: "revisions, the newest first",
 			Query: []param{
-				{Name: "layer", Summary: "only those that wrote this layer, as network or node/NAME"},
+				{Name: "layer", Summary: "only those that wrote this layer, such as network or node/NAME"},
 				{Name: "before", Summary: "older than this revision", Form: rest.Number},
-				{Name: "limit", Summary: "at most so many, 50 if absent, at most 1000", Form: rest.Number},
+				{Name: "limit", Summary: "how many at most, 50 by default, up to 1000", Form: rest.Number},
 			},
 			Answer: reflect.TypeFor[[]Edition](), Serve: serveHistory,
 		},
 		{
 			Method: "GET", Path: "history/diff", Role: Viewer, Summary: "what changed between two revisions",
-			Query: []param{{Name: "from", Summary: "0 is before the first", Form: rest.Number, Required: true},
+			Query: []param{{Name: "from", Summary: "0 means before the first", Form: rest.Number, Required: true},
 				{Name: "to", Summary: "the newest if absent", Form: rest.Number}},
 			Answer: reflect.TypeFor[[]LayerDiff](), Serve: serveDiff,
 		},
@@ -175,55 +175,56 @@ func historyRows() []row {
 			Answer: reflect.TypeFor[EditionDetail](), Serve: serveRevision},
 		{
 			Method: "POST", Path: "history/{revision}/restore", Role: Operator,
-			Summary: "bring layers back to what they were; files of the controller and metadata are an admin's",
+			Summary: "restore layers; the controller's files and metadata need an admin",
 			Effect:  rest.Writes,
 			Query:   []param{{Name: "layers", Summary: "which, as network or node/NAME; none: all", Form: rest.List}},
 			Serve:   serveRestore,
 		},
 		{
 			Method: "POST", Path: "history/prune", Role: Admin,
-			Summary: "forget the revisions of before a time; the newest, and those of rollouts that go on, stay",
+			Summary: "delete the revisions before a time; the newest, and those of running rollouts, stay",
 			Effect:  rest.Acts,
 			Query: []param{{Name: "before",
-				Summary: "a time as 2026-11-22T12:00:00Z, or an age as 2160h or 90d; an hour ago at the latest", Required: true},
+				Summary: "a time like 2026-11-22T12:00:00Z, or an age like 2160h or 90d; at least an hour ago", Required: true},
 				pDryRun},
 			Answer: reflect.TypeFor[PrunedHistory](), Serve: servePrune,
 		},
 		{Method: "POST", Path: "history/{revision}/revert", Role: Operator,
-			Summary: "undo what one revision did; files of the controller and metadata are an admin's", Effect: rest.Writes,
+			Summary: "undo one revision; the controller's files and metadata need an admin", Effect: rest.Writes,
 			Serve: serveRevert},
-		{Method: "GET", Path: "rollouts", Role: Viewer, Summary: "the last changes on their way to the nodes",
+		{Method: "GET", Path: "rollouts", Role: Viewer, Summary: "the latest changes and their progress",
 			Answer: reflect.TypeFor[[]Rollout](), Serve: serveRollouts},
 		{Method: "GET", Path: "rollouts/{revision}", Role: Viewer,
-			Summary: "the change of one revision on its way to the nodes", Answer: reflect.TypeFor[Rollout](),
+			Summary: "the progress of one revision", Answer: reflect.TypeFor[Rollout](),
 			Serve: serveRollout},
 		{Method: "GET", Path: "rollouts/{revision}/explain", Role: Viewer,
-			Summary: "what was decided of a staged rollout, why, and what comes next", Answer: reflect.TypeFor[RolloutDetail](),
-			Serve: serveRolloutDetail},
+			Summary: "the decisions of a staged rollout, their reasons, and what comes next",
+			Answer:  reflect.TypeFor[RolloutDetail](),
+			Serve:   serveRolloutDetail},
 		{Method: "POST", Path: "rollouts/{revision}/pause", Role: Operator,
-			Summary: "hold a staged rollout after the batch that is out", Effect: rest.Acts, Answer: nothing,
+			Summary: "pause a staged rollout after the current batch", Effect: rest.Acts, Answer: nothing,
 			Serve: rolloutCommand(PauseRollout)},
-		{Method: "POST", Path: "rollouts/{revision}/resume", Role: Operator, Summary: "go on after a pause or a halt",
+		{Method: "POST", Path: "rollouts/{revision}/resume", Role: Operator, Summary: "continue after a pause or a halt",
 			Effect: rest.Acts, Answer: nothing, Serve: rolloutCommand(ResumeRollout)},
 		{Method: "POST", Path: "rollouts/{revision}/abort", Role: Operator,
-			Summary: "end a staged rollout: who does not have the change keeps what it has", Effect: rest.Acts, Answer: nothing,
+			Summary: "end a staged rollout: nodes without the change keep what they have", Effect: rest.Acts, Answer: nothing,
 			Serve: rolloutCommand(AbortRollout)},
 		{Method: "POST", Path: "rollouts/{revision}/revert", Role: Operator,
-			Summary: "end a staged rollout and take its change back, in batches too", Effect: rest.Acts, Answer: nothing,
+			Summary: "end a staged rollout and revert its change, also in batches", Effect: rest.Acts, Answer: nothing,
 			Serve: rolloutCommand(RevertRollout)},
 	}
 }
 
 func otherRows() []row {
 	return []row{
-		{Method: "GET", Path: "metadata", Role: Viewer, Summary: "what describes the parameters of a node", Answer: anObject,
+		{Method: "GET", Path: "metadata", Role: Viewer, Summary: "the metadata of a node's parameters", Answer: anObject,
 			Serve: serveMetadata("node")},
-		{Method: "GET", Path: "actions/{id}", Role: Viewer, Summary: "what the nodes have answered to a preview",
+		{Method: "GET", Path: "actions/{id}", Role: Viewer, Summary: "the nodes' answers to a preview",
 			Answer: reflect.TypeFor[Preview](), Serve: servePreview},
-		{Method: "GET", Path: "operators", Role: Admin, Summary: "whom tokens belong to",
+		{Method: "GET", Path: "operators", Role: Admin, Summary: "the holders of tokens",
 			Answer: reflect.TypeFor[[]OperatorToken](), Serve: serveOperators},
 		{
-			Method: "POST", Path: "operators", Role: Admin, Summary: "make a token; its text is told this once",
+			Method: "POST", Path: "operators", Role: Admin, Summary: "create a token; its text is shown only once",
 			Effect:  rest.Acts,
 			Reveals: true,
 			Body:    reflect.TypeFor[OperatorToken](), Answer: reflect.TypeFor[NewOperator](), Status: http.StatusCreated,
@@ -232,14 +233,15 @@ func otherRows() []row {
 		{Method: "DELETE", Path: "operators/{name}", Role: Admin, Summary: "revoke a token", Effect: rest.Acts,
 			Answer: nothing,
 			Serve:  removeOperator},
-		{Method: "POST", Path: "import", Role: Admin, Summary: "make the layers what the seed's files say",
+		{Method: "POST", Path: "import", Role: Admin, Summary: "replace the layers by the original controller's files",
 			Effect: rest.Writes,
 			Body:   reflect.TypeFor[Files](), Whole: true, Serve: serveImport},
-		{Method: "GET", Path: "export", Role: Viewer, Summary: "the seed's files as of one revision", Query: []param{pReveal},
+		{Method: "GET", Path: "export", Role: Viewer, Summary: "the original controller's files as of one revision",
+			Query:  []param{pReveal},
 			Answer: reflect.TypeFor[Exported](), Serve: serveExport},
 		{
 			Method: "GET", Path: "backup", Role: Admin,
-			Summary: "all that the store has, as `edgespan-controller restore` takes it; audited", Reveals: true,
+			Summary: "the whole store, for `edgespan-controller restore`; audited", Reveals: true,
 			Lines: true, Answer: reflect.TypeFor[backup.Header](), Serve: serveBackup,
 		},
 		{Method: "GET", Path: "/api/v1/openapi.json", Summary: "this description", Answer: anObject, Serve: serveOpenAPI},

@@ -8,25 +8,26 @@ import (
 
 // hardwareRows are the routes of what nodes tell of boards that are not known.
 func hardwareRows() []row {
-	node := param{Name: "node", Summary: "whose proposal, where several nodes made one"}
+	node := param{Name: "node", Summary: "which node's proposal, if several nodes made one"}
 	return []row{
-		{Method: "GET", Path: "boards", Role: Viewer, Summary: "what nodes proposed of unknown boards, and what was accepted",
+		{Method: "GET", Path: "boards", Role: Viewer, Summary: "proposals for unknown boards, and accepted ones",
 			Answer: reflect.TypeFor[[]Hardware](), Serve: serveHardware},
-		{Method: "GET", Path: "boards/{board}", Role: Viewer, Summary: "one proposal, or what is accepted of the board",
+		{Method: "GET", Path: "boards/{board}", Role: Viewer, Summary: "one proposal, or the accepted config of the board",
 			Query: []param{node, pReveal}, Answer: anObject, Serve: serveHardwareConfig},
 		{
 			Method: "POST", Path: "boards/{board}/accept", Role: Operator,
 			Summary: "make a proposal the base of all nodes of the board", Effect: rest.Acts,
 			Query: []param{node,
-				{Name: "digest", Summary: "of the proposal that was looked at, as the list and Edgespan-Digest have it",
+				{Name: "digest", Summary: "the digest of the proposal, from the list or Edgespan-Digest",
 					Required: true}}, Answer: nothing, Serve: acceptHardware,
 		},
 		{
-			Method: "POST", Path: "boards/{board}/reject", Role: Operator, Summary: "drop proposals; the nodes are asked again",
-			Effect: rest.Acts,
-			Query:  []param{node}, Answer: nothing, Serve: rejectHardware,
+			Method: "POST", Path: "boards/{board}/reject", Role: Operator,
+			Summary: "drop proposals; the controller asks the nodes again",
+			Effect:  rest.Acts,
+			Query:   []param{node}, Answer: nothing, Serve: rejectHardware,
 		},
-		{Method: "DELETE", Path: "boards/{board}", Role: Operator, Summary: "take back what was accepted of the board",
+		{Method: "DELETE", Path: "boards/{board}", Role: Operator, Summary: "forget the accepted config of the board",
 			Effect: rest.Acts, Answer: nothing, Serve: forgetHardware},
 	}
 }

@@ -21,11 +21,11 @@ func layerRows() []row {
 		get(layers.Base, "base configs by software version", pVersions),
 		get(layers.Firmware, "base configs by firmware version", pVersions),
 		get(layers.Hardware, "base configs by board and version", pVersions, pBoards),
-		get(layers.Auto, "what was assigned to nodes, by node", pNodes),
+		get(layers.Auto, "assigned values, by node", pNodes),
 		get(layers.Network, "the overrides of the network"),
 		get(layers.Node, "the overrides of nodes, by node", pNodes),
 		{
-			Method: "DELETE", Path: "layers/auto", Role: Operator, Summary: "clear what was assigned", Effect: rest.Writes,
+			Method: "DELETE", Path: "layers/auto", Role: Operator, Summary: "clear assigned values", Effect: rest.Writes,
 			Query: []param{pNodes, must(pPaths)}, Own: autoOfQuery, Serve: clearAuto,
 		},
 		{Method: "GET", Path: "layers/node/{node}", Role: Viewer, Summary: "the overrides of one node",
@@ -37,7 +37,7 @@ func layerRows() []row {
 		},
 	}
 	rows = append(rows, overrideRows("layers/network", "the overrides of the network", network, setNetwork)...)
-	rows = append(rows, overrideRows("layers/node", "the overrides of the nodes that are named", nodesOfBody, setNodes)...)
+	rows = append(rows, overrideRows("layers/node", "the overrides of the nodes named", nodesOfBody, setNodes)...)
 	rows = append(rows, overrideRows("layers/node/{node}", "the overrides of one node", nodeOfPath, setNode)...)
 	rows = append(
 		rows,
@@ -56,7 +56,7 @@ func layerRows() []row {
 		rows = append(rows, row{
 			Method: "POST", Path: "optimize/" + kindWord(k), Role: Operator, Summary: "assign " + kindWord(k),
 			Effect: rest.Writes,
-			Query:  []param{{Name: "clearUser", Summary: "take values that users set out of the node layer", Form: rest.Flag}},
+			Query:  []param{{Name: "clearUser", Summary: "remove users' values from the node layer", Form: rest.Flag}},
 			Own:    autoOfQuery, Serve: optimizeKind(k),
 		})
 	}
@@ -73,7 +73,7 @@ func overrideRows(path, what string, bound func(*call) []history.Layer, make wri
 			Own: bound, Serve: override(make, true)},
 		{
 			Method: "POST", Path: path + "/actions", Role: Operator, Summary: "ask the nodes which actions a change of " + what +
-				" would entail", Effect: rest.Acts,
+				" would trigger", Effect: rest.Acts,
 			Query: []param{pModify}, Body: anObject, Answer: reflect.TypeFor[Preview](), Status: 202, Serve: preview(make),
 		},
 	}
@@ -103,7 +103,7 @@ func topologyRows() []row {
 		)
 		if object != "link" { // a link is named after its ends
 			rows = append(rows, row{
-				Method: "POST", Path: many + "/{name}/rename", Role: Operator, Summary: "give a " + object + " another name",
+				Method: "POST", Path: many + "/{name}/rename", Role: Operator, Summary: "rename a " + object + "",
 				Effect: rest.Writes,
 				Body:   reflect.TypeFor[renaming](), Own: topo, Serve: editTopology(object, "rename"),
 			})

@@ -18,14 +18,15 @@ type Documents struct {
 // peerRows are the routes of peers, clusters and their descriptors.
 func peerRows() []row {
 	rows := []row{
-		{Method: "GET", Path: "peers", Role: Viewer, Summary: "all peers: nodes that are described or have joined",
-			Query: []param{pLimit, pAfter}, Answer: reflect.TypeFor[[]Peer](), Serve: servePeers},
+		{Method: "GET", Path: "peers", Role: Viewer,
+			Summary: "all peers: nodes with a descriptor, and nodes that have joined",
+			Query:   []param{pLimit, pAfter}, Answer: reflect.TypeFor[[]Peer](), Serve: servePeers},
 		{Method: "GET", Path: "peers/{peer}", Role: Viewer,
 			Summary: "the state of one peer, its parameters and its descriptor", Answer: reflect.TypeFor[PeerDetail](),
 			Serve: servePeer},
 		{
 			Method: "GET", Path: "peers/{peer}/watch", Role: Viewer,
-			Summary: "the same at once and on each change, as server-sent events", Events: true,
+			Summary: "the same, at once and on each change, as server-sent events", Events: true,
 			Answer: reflect.TypeFor[PeerDetail](), Serve: watch(readPeer, quietPeer),
 		},
 	}
@@ -40,7 +41,7 @@ func peerRows() []row {
 			Serve: serveCluster},
 		row{
 			Method: "GET", Path: "clusters/{cluster}/watch", Role: Viewer,
-			Summary: "the same at once and on each change, as server-sent events", Events: true,
+			Summary: "the same, at once and on each change, as server-sent events", Events: true,
 			Answer: reflect.TypeFor[ClusterDetail](), Serve: watch(readCluster, quietCluster),
 		},
 	)
@@ -49,14 +50,14 @@ func peerRows() []row {
 	return append(
 		rows,
 		row{
-			Method: "POST", Path: "clusters/{cluster}/deploy", Role: Operator, Summary: "want a cluster on its members",
+			Method: "POST", Path: "clusters/{cluster}/deploy", Role: Operator, Summary: "deploy a cluster to its members",
 			Effect: rest.Writes,
 			Serve: func(a *api, c *call) (reply, error) {
 				return a.write(c, ops.Deploy{Clusters: []string{c.values["cluster"]}})
 			},
 		},
 		row{
-			Method: "POST", Path: "clusters/{cluster}/undeploy", Role: Operator, Summary: "want a cluster gone from its members",
+			Method: "POST", Path: "clusters/{cluster}/undeploy", Role: Operator, Summary: "remove a cluster from its members",
 			Effect: rest.Writes,
 			Serve: func(a *api, c *call) (reply, error) {
 				return a.write(c, ops.Undeploy{Clusters: []string{c.values["cluster"]}})
