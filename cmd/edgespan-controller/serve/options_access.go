@@ -115,13 +115,13 @@ func (o *Options) seedSettings() []setting {
 			serving},
 		{"config-confirm-timeout-s", &o.ConfirmTime, "seconds within which a pushed config must be confirmed", serving},
 		{"firmware-parameter-update-delay", &o.FirmwareDelay,
-			"accepted for the original's start scripts; nothing here reads it",
+			"accepted for the original's start scripts; not used here",
 			serving},
 		{"status-reports-interval", &o.StatusInterval,
-			"accepted for the original's start scripts; nothing here reads it: each report is compared when it arrives",
+			"accepted for the original's start scripts; not used here: each report is compared when it arrives",
 			serving},
 		{"topology-info-sync-interval", &o.TopologyGap,
-			"accepted for the original's start scripts; nothing here reads it: the facts are written when the topology changes",
+			"accepted for the original's start scripts; not used here: the facts are written when the topology changes",
 			serving},
 	}
 }

@@ -292,9 +292,9 @@ func TestOptionsThatCanNeverWork(t *testing.T) {
 var byTheLeader = []string{"config_staged_rollout_enabled", "config_batch_timeout_s", "config_rollout_"}
 
 // TestEachFlagIsReadOrSaysThatItIsNot changes each flag that counts without a restart: either the
-// settings follow, or its description and its help say that nobody reads it.
+// settings follow, or its description and its help say that it is not used.
 func TestEachFlagIsReadOrSaysThatItIsNot(t *testing.T) {
-	const unread = "nothing here reads it"
+	const unread = "not used here"
 	flags, _ := schema.ControllerMetadata()["flags"].(config.Object)
 	for name, v := range flags {
 		entry, _ := v.(config.Object)

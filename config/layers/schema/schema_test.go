@@ -99,7 +99,7 @@ func TestTheBaseHasNothingWithoutAnEntry(t *testing.T) {
 	}
 }
 
-// What a controller's file may have beside flags and nothing here acts on says so to whoever looks it up.
+// A field of a controller's file that this program does not use says so in its description.
 func TestWhatNothingReadsSaysSo(t *testing.T) {
 	read := map[string]bool{"flags": true, "topologyParams": true} // options of the program; the optimizer
 	for name, v := range ControllerMetadata() {
@@ -113,7 +113,7 @@ func TestWhatNothingReadsSaysSo(t *testing.T) {
 		}
 		for key, v := range below {
 			e, _ := v.(config.Object)
-			if desc, _ := e["desc"].(string); !strings.Contains(desc, "Kept and shared as it is") {
+			if desc, _ := e["desc"].(string); !strings.Contains(desc, "Stored and shared") {
 				t.Errorf("%s.%s says %q", name, key, desc)
 			}
 		}
