@@ -344,7 +344,7 @@ func TestTheExamplesOfATreeOnTheFactsPage(t *testing.T) {
 	env := clitest.ServeFacts(t)
 	t.Chdir(t.TempDir())
 	ran := 0
-	for _, chapter := range []string{"A node's /etc/hiera", "What a node says of itself"} {
+	for _, chapter := range []string{"A node's /etc/hiera", "Facts of a node"} {
 		_, text, found := strings.Cut(page, "\n## "+chapter+"\n")
 		if text, _, _ = strings.Cut(text, "\n## "); !found {
 			t.Fatalf("there is no chapter %q", chapter)
