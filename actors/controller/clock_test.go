@@ -39,7 +39,7 @@ func TestAClockIsSet(t *testing.T) {
 				r.behave("n0", speaks)
 				r.network(c, `{"envParams":{"B":"two"}}`)
 				r.pass(5 * time.Minute)
-				r.wants(c, "n0", "in sync")
+				r.wants(c, "n0", "InSync")
 				state, err := history.Head(storage.NewReader(r.Context(), r.store))
 				if err != nil {
 					t.Fatal(err)

@@ -28,7 +28,7 @@ func onThree(t *testing.T, f func(r *rig, b *severed, n *fakeNode)) {
 		n := r.node(r.replicas["b"], "n1")
 		r.pass(time.Minute)
 		r.wants(r.replicas["b"], "n1", string(fleet.InSync))
-		r.wants(r.replicas["a"], "n1", string(fleet.Elsewhere))
+		r.wants(r.replicas["a"], "n1", string(fleet.OtherReplica))
 		f(r, way, n)
 		way.cut.Store(false)
 		r.pass(time.Minute)

@@ -23,7 +23,7 @@ func TestANodeJoinsAndGetsItsConfig(t *testing.T) {
 		r.network(c, `{"envParams":{"B":"2"}}`)
 		n := r.node(c, "n1")
 		r.pass(time.Second)
-		r.wants(c, "n1", "in sync")
+		r.wants(c, "n1", "InSync")
 		pushes, md5 := n.got()
 		want := r.doc(`{"sysParams":{"managedConfig":true},"envParams":{"A":"1","B":"2"}}`)
 		if pushes != 1 || md5 != config.MD5(want) || n.pending != nil {
@@ -43,7 +43,7 @@ func (r *rig) synced(c *Controller, names ...string) {
 	}
 	r.pass(time.Second)
 	for _, name := range names {
-		r.wants(c, name, "in sync")
+		r.wants(c, name, "InSync")
 	}
 }
 
@@ -92,7 +92,7 @@ func TestWhatANodeCannotTakeIsNotPushedAgainUntilAChange(t *testing.T) {
 				n.mu.Unlock()
 				r.network(c, `{"envParams":{"B":"bad"}}`)
 				r.pass(time.Hour)
-				r.wants(c, "n1", "failed")
+				r.wants(c, "n1", "RolledBack")
 				_, why := r.state(c, "n1")
 				if pushes, _ := n.got(); pushes != 2 || !strings.Contains(why, "bad") && !strings.Contains(why, "down") {
 					t.Errorf("%d pushes: %s", pushes, why)
@@ -106,7 +106,7 @@ func TestWhatANodeCannotTakeIsNotPushedAgainUntilAChange(t *testing.T) {
 				}
 				r.network(c, `{"envParams":{"B":"good"}}`)
 				r.pass(time.Second)
-				r.wants(c, "n1", "in sync")
+				r.wants(c, "n1", "InSync")
 				r.network(c, `{"envParams":{"B":"bad"}}`) // it is remembered
 				r.pass(time.Hour)
 				if pushes, _ := n.got(); pushes != 3 {
@@ -138,7 +138,7 @@ func TestWhatNobodyConfirmedIsPushedAgainAfterTheInterval(t *testing.T) {
 			t.Errorf("%d pushes", pushes)
 		}
 		r.pass(60 * time.Second) // undone after 2 min
-		r.wants(c, "n1", "waiting")
+		r.wants(c, "n1", "Pushing")
 		r.network(c, `{"envParams":{"B":"2"}}`) // a change begins the interval anew
 		r.pass(time.Second)
 		if pushes, _ := n.got(); pushes != 3 {
@@ -148,7 +148,7 @@ func TestWhatNobodyConfirmedIsPushedAgainAfterTheInterval(t *testing.T) {
 		n.silent = false
 		n.mu.Unlock()
 		r.pass(5 * time.Minute)
-		r.wants(c, "n1", "in sync")
+		r.wants(c, "n1", "InSync")
 	})
 }
 
@@ -168,9 +168,9 @@ func TestAPushThatIsLostWithItsStreamIsMadeAgain(t *testing.T) {
 				r.pass(5 * time.Second)
 				n.connect(r.replicas[next])
 				r.pass(10 * time.Second)
-				r.wants(r.replicas[next], "n1", "waiting")
+				r.wants(r.replicas[next], "n1", "Pushing")
 				r.pass(10 * time.Second)
-				r.wants(r.replicas[next], "n1", "in sync")
+				r.wants(r.replicas[next], "n1", "InSync")
 				if pushes, _ := n.got(); pushes != 2 {
 					t.Errorf("%d pushes arrived", pushes)
 				}
@@ -187,13 +187,13 @@ func TestANodeThatIsNotManagedIsLeftAlone(t *testing.T) {
 		n.connect(c)
 		r.network(c, `{"envParams":{"B":"2"}}`)
 		r.pass(time.Hour)
-		r.wants(c, "n1", "unmanaged")
+		r.wants(c, "n1", "Unmanaged")
 		if pushes, _ := n.got(); pushes != 0 || n.managed == nil || *n.managed {
 			t.Errorf("%d pushes, told %v", pushes, n.managed)
 		}
 		r.write(c, ops.Unset{Layer: layers.Node, Keys: [][]string{{"n1"}}})
 		r.pass(time.Second)
-		r.wants(c, "n1", "in sync")
+		r.wants(c, "n1", "InSync")
 	})
 }
 
@@ -208,12 +208,12 @@ func TestAHeldNodeIsReleased(t *testing.T) {
 		r.pass(6 * time.Second)
 		r.network(c, `{"envParams":{"B":"2"}}`)
 		r.pass(time.Hour)
-		r.wants(c, "n1", "held locally")
+		r.wants(c, "n1", "HeldLocally")
 		if err := c.Command(r.Context(), alice, "n1", fleetapi.Release); err != nil {
 			t.Error(err)
 		}
 		r.pass(time.Second)
-		r.wants(c, "n1", "in sync")
+		r.wants(c, "n1", "InSync")
 	})
 }
 
@@ -230,7 +230,7 @@ func TestUnknownHardwareIsAskedAndLearnt(t *testing.T) {
 			n.connect(c)
 		}
 		r.pass(time.Second)
-		r.wants(c, "n1", "hardware")
+		r.wants(c, "n1", "UnknownHardware")
 		asked := 0
 		for _, n := range r.nodes {
 			asked += n.heard["nodeproto.Request"]
@@ -279,7 +279,7 @@ func TestUnknownHardwareIsAskedAndLearnt(t *testing.T) {
 		r.pass(10 * time.Minute)
 		want := config.MD5(r.doc(`{"sysParams":{"managedConfig":true},"envParams":{"L":1,"HW":"9"}}`))
 		for name, n := range r.nodes {
-			r.wants(c, name, "in sync")
+			r.wants(c, name, "InSync")
 			if _, md5 := n.got(); md5 != want {
 				t.Errorf("%s runs %s", name, n.doc)
 			}
@@ -297,7 +297,7 @@ func TestUnknownHardwareIsAskedAndLearnt(t *testing.T) {
 		}
 		r.nodes["n1"].connect(c)
 		r.pass(10 * time.Second)
-		r.wants(c, "n1", "in sync")
+		r.wants(c, "n1", "InSync")
 		if err := c.ForgetHardware(r.Context(), alice, "board-9"); err != nil {
 			t.Error(err)
 		}
@@ -359,7 +359,7 @@ func TestTheMetadataOfABoardIsNoRuleForOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.pass(10 * time.Minute)
-		r.wants(c, "odd", "in sync")
+		r.wants(c, "odd", "InSync")
 		write := func(node string) error {
 			_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice,
 				Write: ops.SetNodes{Overrides: config.Object{node: r.doc(`{"anything":"text"}`)}}})
@@ -385,12 +385,12 @@ func TestAnAdoptionIsDecidedByPeople(t *testing.T) {
 				n.confirmed = fakeConfig{n.doc, n.peer, n.md5, n.generation}
 				n.connect(c)
 				r.pass(time.Hour)
-				r.wants(c, "n1", "needs adoption")
+				r.wants(c, "n1", "NeedsAdoption")
 				if err := c.Command(r.Context(), alice, "n1", what); err != nil {
 					t.Fatal(err)
 				}
 				r.pass(time.Second)
-				r.wants(c, "n1", "in sync")
+				r.wants(c, "n1", "InSync")
 				if kept := strings.Contains(string(n.doc), "eth0"); kept != (what == fleetapi.AdoptImport) {
 					t.Errorf("runs %s", n.doc)
 				}
@@ -405,7 +405,7 @@ func TestABrokenBaseFileMakesItsNodesFaulty(t *testing.T) {
 		c := r.start("a")
 		n := r.node(c, "n1")
 		r.pass(time.Hour)
-		r.wants(c, "n1", "faulty layers")
+		r.wants(c, "n1", "ConfigError")
 		if _, why := r.state(c, "n1"); !strings.Contains(why, "RELEASE_M20.json") {
 			t.Error(why)
 		}
@@ -417,7 +417,7 @@ func TestABrokenBaseFileMakesItsNodesFaulty(t *testing.T) {
 		r.base.mu.Unlock()
 		c.Reload()
 		r.pass(time.Second)
-		r.wants(c, "n1", "in sync")
+		r.wants(c, "n1", "InSync")
 	})
 }
 
@@ -431,17 +431,17 @@ func TestACrashOfANodesActorIsMadeUpForByTheStore(t *testing.T) {
 		n.mu.Unlock()
 		r.network(c, `{"envParams":{"B":"bad"}}`)
 		r.pass(time.Second)
-		r.wants(c, "n1", "failed")
+		r.wants(c, "n1", "RolledBack")
 		c.d.Send(c.d.dir.node(n.id).Process(), nodespkg.Message{Stream: nil, Word: nil}) // a nil stream: it panics
 		r.pass(10 * time.Second)
-		r.wants(c, "n1", "failed")
-		r.wants(c, "n2", "in sync")
+		r.wants(c, "n1", "RolledBack")
+		r.wants(c, "n2", "InSync")
 		if pushes, _ := n.got(); pushes != 2 {
 			t.Errorf("%d pushes", pushes)
 		}
 		r.network(c, `{"envParams":{"B":"good"}}`)
 		r.pass(time.Second)
-		r.wants(c, "n1", "in sync")
+		r.wants(c, "n1", "InSync")
 	})
 }
 
@@ -457,7 +457,7 @@ func TestAControllerThatWasAwayForAnHourUndoesNothing(t *testing.T) {
 		}
 		r.pass(time.Minute)
 		for name, n := range r.nodes {
-			r.wants(c, name, "in sync")
+			r.wants(c, name, "InSync")
 			if pushes, _ := n.got(); pushes != 1 {
 				t.Errorf("%s was pushed to %d times", name, pushes)
 			}

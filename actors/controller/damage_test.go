@@ -46,7 +46,7 @@ func damaged(r *rig, anew bool) *Controller {
 	}
 	r.write(c, ops.SetNodes{Modify: true, Overrides: r.doc(`{"n0":{"envParams":{"C":"only-n0"}}}`)})
 	r.pass(time.Minute)
-	r.wants(c, "n0", "in sync")
+	r.wants(c, "n0", "InSync")
 	r.damage("only-n0")
 	if anew {
 		r.stop("a")
@@ -83,7 +83,7 @@ func TestADamagedLayerHoldsUpItsNodeOnly(t *testing.T) {
 			if got := r.had("two"); got != "n1 n2" {
 				t.Errorf("%s: two was pushed to %q", way.name, got)
 			}
-			if state, why := r.state(c, "n0"); state == "in sync" || !strings.Contains(why,
+			if state, why := r.state(c, "n0"); state == "InSync" || !strings.Contains(why,
 				"node/n0: is damaged in the store since revision 2") || !strings.Contains(why, "object ") {
 				t.Errorf("%s: n0 is %s: %s", way.name, state, why)
 			}
@@ -103,7 +103,7 @@ func TestADamagedLayerHoldsUpItsNodeOnly(t *testing.T) {
 			}
 			r.write(c, way.mend)
 			r.pass(time.Minute)
-			r.wants(c, "n0", "in sync")
+			r.wants(c, "n0", "InSync")
 			r.node(c, "n3")
 			d, err := c.Config(r.Context(), ops.ConfigQuery{Node: "n0"})
 			text := ""
@@ -157,7 +157,7 @@ func TestADamagedNetworkLayerIsNoDeletion(t *testing.T) {
 		}
 		r.network(c, `{"sysParams":{"managedConfig":true},"envParams":{"B":"anew"}}`)
 		r.pass(time.Minute)
-		r.wants(c, "n0", "in sync")
+		r.wants(c, "n0", "InSync")
 		if got := r.had("anew"); got != "n0" {
 			t.Errorf("anew was pushed to %q", got)
 		}

@@ -136,7 +136,7 @@ func TestSettingsChangeAtRunTime(t *testing.T) {
 		c := r.start("a")
 		n := r.node(c, "n1")
 		r.pass(time.Second)
-		r.wants(c, "n1", "in sync")
+		r.wants(c, "n1", "InSync")
 		n.mu.Lock()
 		n.silent = true // nobody confirms: it undoes the push after two minutes
 		n.mu.Unlock()

@@ -41,7 +41,7 @@ func TestABaseFileThatCannotBeReadIsReadAgain(t *testing.T) {
 		c := r.start("a")
 		r.node(c, "n1")
 		r.pass(time.Hour)
-		if s, why := r.state(c, "n1"); s == "in sync" {
+		if s, why := r.state(c, "n1"); s == "InSync" {
 			t.Fatalf("%s %s", s, why)
 		}
 		if n := u.reads.Load(); n < 30 || n > 80 {
@@ -49,7 +49,7 @@ func TestABaseFileThatCannotBeReadIsReadAgain(t *testing.T) {
 		}
 		u.fails.Store(false)
 		r.pass(2 * time.Minute)
-		if s, why := r.state(c, "n1"); s != "in sync" {
+		if s, why := r.state(c, "n1"); s != "InSync" {
 			t.Errorf("the file is there again: %s %s", s, why)
 		}
 	})

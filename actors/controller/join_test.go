@@ -21,7 +21,7 @@ func TestJoin(t *testing.T) {
 			t.Fatal(inv, err)
 		}
 		r.pass(time.Second)
-		r.wants(c, "n1", "not joined")
+		r.wants(c, "n1", "NotJoined")
 		n := newFakeNode(r, "n1")
 		j := nodeproto.Join{Token: inv.Token, Name: "n1", Node: n.id, Key: "k"}
 		for what, bad := range map[string]nodeproto.Join{
@@ -58,7 +58,7 @@ func TestJoin(t *testing.T) {
 		}
 		n.connect(c)
 		r.pass(time.Second)
-		r.wants(c, "n1", "in sync")
+		r.wants(c, "n1", "InSync")
 		inv, err = c.Invite(r.Context(), alice, "n1", time.Hour, true)
 		if err != nil {
 			t.Fatal(err)
@@ -77,7 +77,7 @@ func TestJoin(t *testing.T) {
 		}
 		other.connect(c)
 		r.pass(time.Second)
-		r.wants(c, "n1", "in sync")
+		r.wants(c, "n1", "InSync")
 		if err := c.Command(r.Context(), alice, "n1", fleetapi.Forget); err != nil {
 			t.Error(err)
 		}
@@ -117,7 +117,7 @@ func TestTheSameMachineJoinsAgain(t *testing.T) {
 			}
 			n.connect(c)
 			r.pass(time.Second)
-			r.wants(c, "n1", "in sync")
+			r.wants(c, "n1", "InSync")
 			return out
 		}
 		first := again(func() (fleetapi.Invitation, error) { return c.Invite(r.Context(), alice, "n1", time.Hour, true) })

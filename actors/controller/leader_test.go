@@ -293,7 +293,7 @@ func TestASlowWatcherMissesNothing(t *testing.T) {
 		r.network(b, `{"envParams":{"B":"three"}}`)
 		r.pass(3 * time.Minute)
 		for _, name := range []string{"n0", "n1", "n3", "n4", "n9"} {
-			r.wants(b, name, "in sync")
+			r.wants(b, name, "InSync")
 			if n := r.nodes[name]; !contains(n.doc, "three") {
 				t.Errorf("%s runs %s", name, n.doc)
 			}

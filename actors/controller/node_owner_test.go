@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"edgespan/config/fleet"
+	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
@@ -42,7 +43,12 @@ func TestEveryReplicaListsAllNodes(t *testing.T) {
 			}
 		}
 		r.pass(2 * time.Second)
-		same("in sync")
+		same("InSync")
+		// A replica of the previous release reads the old spelling.
+		if e, _, _ := r.store.Get(r.Context(), history.OwnerKey(n.id)); !strings.Contains(string(e.Value),
+			`"state":"in sync"`) {
+			t.Errorf("the other replicas are told %s", e.Value)
+		}
 		if d := at(b); d.State != string(fleet.InSync) || !d.Ready {
 			t.Errorf("b says %+v", d.Node)
 		}
@@ -64,7 +70,7 @@ func TestEveryReplicaListsAllNodes(t *testing.T) {
 		r.network(b, `{"envParams":{"B":"bad"}}`)
 		r.pass(3 * time.Second)
 		same("it has rejected a config")
-		if d := at(b); d.State != string(fleet.Failed) || d.Ready {
+		if d := at(b); d.State != string(fleet.RolledBack) || d.Ready {
 			t.Errorf("b says %+v", d.Node)
 		}
 		count := r.store.commits.Load

@@ -49,7 +49,7 @@ func TestTheStateOfDeclaredParametersIsShown(t *testing.T) {
 			n.mu.Unlock()
 			r.write(c, ops.SetNodes{Overrides: r.doc(strings.Replace(step.layer, "{}", `{"n1":{}}`, 1))})
 			r.pass(10 * time.Second)
-			r.wants(c, "n1", "in sync")
+			r.wants(c, "n1", "InSync")
 			d, err := c.Node(r.Context(), "n1")
 			if err != nil {
 				t.Fatal(err)

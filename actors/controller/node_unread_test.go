@@ -39,7 +39,7 @@ func TestANodeWithAMemoryOfAnotherVersionIsNotJudged(t *testing.T) {
 			r.behave("n1", func(n *fakeNode) { n.pushes = nil })
 			r.network(c, map[bool]string{false: `{"envParams":{"B":"x"}}`, true: `{"envParams":{"B":"y"}}`}[restarted])
 			r.pass(time.Minute)
-			r.wants(c, "n1", string(fleet.Faulty))
+			r.wants(c, "n1", string(fleet.ConfigError))
 			if d, err := c.Node(r.Context(), "n1"); err != nil ||
 				!strings.Contains(strings.Join(d.Explain, " "), "can't be read here") {
 				t.Errorf("%+v, %v", d.Explain, err)
@@ -53,7 +53,7 @@ func TestANodeWithAMemoryOfAnotherVersionIsNotJudged(t *testing.T) {
 		}
 		put(`{"push":{"number":50,"generation":"","digest":{},"for":{},"at":"2000-01-01T00:00:00Z"},"adopted":true,"newField":1}`)
 		r.pass(time.Minute)
-		r.wants(c, "n1", "in sync")
+		r.wants(c, "n1", "InSync")
 		if e, _, _ := r.store.Get(r.Context(), key); !strings.Contains(string(e.Value), `"newField":1`) ||
 			len(n.pushes) == 0 || n.pushes[0].Attempt != 51 {
 			t.Errorf("%s, %d pushes", e.Value, len(n.pushes))
@@ -108,7 +108,7 @@ func TestAnUnreadNodeTakesNoActsAndJoinsAnew(t *testing.T) {
 			t.Error(err)
 		}
 		r.pass(5 * time.Minute)
-		r.wants(c, "n1", "in sync")
+		r.wants(c, "n1", "InSync")
 		if len(n.pushes) == 0 || n.pushes[0].Attempt <= 50 {
 			t.Errorf("pushes: %+v", n.pushes)
 		}

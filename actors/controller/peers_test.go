@@ -39,7 +39,7 @@ func (r *rig) peered() *Controller {
 	r.describe(c, peerDoc("a"), peerDoc("b"), peerDoc("c"), clusterDoc("star", "a", "b", "c"))
 	r.pass(time.Minute)
 	for name := range r.nodes {
-		r.wants(c, name, "in sync")
+		r.wants(c, name, "InSync")
 	}
 	return c
 }
@@ -157,7 +157,7 @@ func (r *rig) has(name string) []peer.Gone {
 func (r *rig) agrees(c *Controller) {
 	r.Helper()
 	for name := range r.nodes {
-		r.wants(c, name, "in sync")
+		r.wants(c, name, "InSync")
 	}
 	r.derived(c)
 }

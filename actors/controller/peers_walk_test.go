@@ -165,7 +165,7 @@ func (r *rig) same(c *Controller) {
 	r.Helper()
 	for name, n := range r.nodes {
 		if n.to == c {
-			r.wants(c, name, "in sync")
+			r.wants(c, name, "InSync")
 		}
 	}
 	r.derived(c)

@@ -136,7 +136,7 @@ func (p *plan) add(name string, d *deps) {
 			out.Why = n.Why
 		case n.State == string(fleet.Unmanaged):
 			out.State = previewUnmanaged
-		case n.State == string(fleet.Unknowable):
+		case n.State == string(fleet.UnknownHardware):
 			out.State = previewUnknown
 		default:
 			p.IDs[name] = n.ID

@@ -75,7 +75,7 @@ func TestTheHistoryIsPruned(t *testing.T) {
 		r.write(b, ops.Restore{Revision: p.From})
 		r.write(a, ops.Revert{Revision: newest + 1})
 		r.pass(time.Minute)
-		r.wants(a, "n0", "in sync")
+		r.wants(a, "n0", "InSync")
 		layer := history.Layer{Kind: history.Network}
 		if all, err := a.History(r.Context(), fleetapi.HistoryQuery{Layer: &layer, Limit: 1000}); err != nil ||
 			len(all) < 30 {

@@ -274,7 +274,7 @@ func (w *walk) check() {
 		}
 		for _, c := range w.replicas {
 			if c != n.to {
-				want := string(fleet.Elsewhere)
+				want := string(fleet.OtherReplica)
 				if c.d.Shared {
 					want = string(fleet.InSync)
 				}

@@ -23,13 +23,13 @@ func TestANodeGoesToAnotherReplica(t *testing.T) {
 		a, b := r.start("a"), r.start("b")
 		r.synced(a, "n1")
 		n := r.nodes["n1"]
-		r.wants(b, "n1", "elsewhere")
+		r.wants(b, "n1", "OtherReplica")
 		n.mu.Lock()
 		n.reject = "bad"
 		n.mu.Unlock()
 		r.network(b, `{"envParams":{"B":"bad"}}`)
 		r.pass(time.Second)
-		r.wants(a, "n1", "failed")
+		r.wants(a, "n1", "RolledBack")
 		if err := b.Command(r.Context(), alice, "n1", fleetapi.Retry); err != nil { // by the mailbox
 			t.Error(err)
 		}
@@ -39,17 +39,17 @@ func TestANodeGoesToAnotherReplica(t *testing.T) {
 		}
 		n.connect(b)
 		r.pass(10 * time.Second)
-		r.wants(a, "n1", "elsewhere")
-		r.wants(b, "n1", "failed")
+		r.wants(a, "n1", "OtherReplica")
+		r.wants(b, "n1", "RolledBack")
 		r.network(a, `{"envParams":{"B":"good"}}`)
 		r.pass(time.Second)
-		r.wants(b, "n1", "in sync")
+		r.wants(b, "n1", "InSync")
 		r.stop("b")
 		r.pass(11 * time.Second)
-		r.wants(a, "n1", "offline")
+		r.wants(a, "n1", "Offline")
 		n.connect(a)
 		r.pass(6 * time.Second)
-		r.wants(a, "n1", "in sync")
+		r.wants(a, "n1", "InSync")
 		if pushes, _ := n.got(); pushes != 4 {
 			t.Errorf("%d pushes", pushes)
 		}
@@ -60,7 +60,7 @@ func TestADeadReplicasNodesAreOfflineAfterItsLease(t *testing.T) {
 	onRig(t, func(r *rig) {
 		a, b := r.start("a"), r.start("b")
 		r.synced(a, "n1")
-		r.wants(b, "n1", "elsewhere")
+		r.wants(b, "n1", "OtherReplica")
 		a.cancel() // it ends without a word, but for its lease: so that is kept from it
 		r.store.mu.Lock()
 		r.store.fault = errors.New("cut off")
@@ -70,7 +70,7 @@ func TestADeadReplicasNodesAreOfflineAfterItsLease(t *testing.T) {
 		r.store.fault = nil
 		r.store.mu.Unlock()
 		r.pass(storage.LeaseTTL + 2*time.Second)
-		r.wants(b, "n1", "offline")
+		r.wants(b, "n1", "Offline")
 	})
 }
 
@@ -85,7 +85,7 @@ func TestARenameIsSeenWhole(t *testing.T) {
 		pushes, _ := n.got()
 		r.write(c, ops.EditTopology{Object: "node", Op: "rename", Name: "n1", To: "n9"})
 		r.pass(time.Minute)
-		r.wants(c, "n9", "in sync")
+		r.wants(c, "n9", "InSync")
 		if again, _ := n.got(); again != pushes+1 {
 			t.Errorf("a rename pushed %d times: %s", again-pushes, n.doc)
 		}
@@ -193,8 +193,8 @@ func TestAReplicaThatLostItsLeaseSaysAgainWhoseStreamsItHas(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.pass(storage.LeaseTTL)
-		r.wants(a, "n1", "in sync")
-		r.wants(b, "n1", "elsewhere")
+		r.wants(a, "n1", "InSync")
+		r.wants(b, "n1", "OtherReplica")
 	})
 }
 
@@ -212,8 +212,8 @@ func TestTheEndOfAStreamIsToldOnceTheStoreTakesIt(t *testing.T) {
 		r.pass(2 * time.Second)
 		fail(nil)
 		r.pass(5 * time.Second)
-		r.wants(a, "n1", "offline")
-		r.wants(b, "n1", "offline")
+		r.wants(a, "n1", "Offline")
+		r.wants(b, "n1", "Offline")
 	})
 }
 
@@ -248,15 +248,15 @@ func TestAStoreThatFailsForAWhileLosesNothing(t *testing.T) {
 		r.pass(30 * time.Second)
 		fail(nil)
 		r.pass(time.Minute)
-		r.wants(c, "n1", "failed")
-		r.wants(c, "n2", "in sync")
+		r.wants(c, "n1", "RolledBack")
+		r.wants(c, "n2", "InSync")
 		if len(n.last) > 0 {
 			t.Error("an answer was not acknowledged")
 		}
 		r.network(c, `{"envParams":{"B":"good"}}`)
 		r.pass(time.Second)
-		r.wants(c, "n1", "in sync")
-		r.wants(c, "n2", "in sync")
+		r.wants(c, "n1", "InSync")
+		r.wants(c, "n2", "InSync")
 	})
 }
 

@@ -53,7 +53,7 @@ func TestARevertTakesNothingOlderBack(t *testing.T) {
 				t.Errorf("restarted %v: %d revisions are reverted: %+v", restarted, len(reverts), reverts)
 			}
 			for name := range r.nodes {
-				r.wants(c, name, "in sync")
+				r.wants(c, name, "InSync")
 				if d := r.config(c, name); d != "second" {
 					t.Errorf("restarted %v: %s has %s", restarted, name, d)
 				}

@@ -137,7 +137,7 @@ func TestNoNodeOutsideOfTheBatchIsIsolated(t *testing.T) {
 		r.write(c, ops.SetTopology{Document: r.doc(doc)})
 		r.pass(time.Minute)
 		for _, name := range names {
-			r.wants(c, name, "in sync")
+			r.wants(c, name, "InSync")
 			r.behave(name, func(n *fakeNode) { n.silent, n.pushes = true, nil })
 		}
 		r.network(c, `{"envParams":{"B":"one"}}`)
@@ -247,7 +247,7 @@ func TestACrashOpensNoGate(t *testing.T) {
 		r.network(c, `{"envParams":{"B":"one"}}`)
 		r.pass(time.Minute)
 		r.is(c, "running", "one", "n0")
-		r.wants(c, "n1", "staged")
+		r.wants(c, "n1", "Pending")
 	})
 }
 

@@ -39,7 +39,7 @@ func (r *rig) fleetOf(c *Controller, size int) []string {
 	}
 	r.pass(10 * time.Second)
 	for _, name := range names {
-		r.wants(c, name, "in sync")
+		r.wants(c, name, "InSync")
 		r.nodes[name].mu.Lock()
 		r.nodes[name].pushes = nil
 		r.nodes[name].mu.Unlock()
@@ -282,7 +282,7 @@ func TestARolloutIsPausedResumedAndAborted(t *testing.T) {
 		if got := r.had("one"); got != "n0 n1 n2" || d.Nodes != 1 {
 			t.Errorf("what was aborted goes out: %s\n%s", got, decisions(d))
 		}
-		r.wants(c, "n4", "staged")
+		r.wants(c, "n4", "Pending")
 		r.network(c, `{"envParams":{"B":"two"}}`)
 		r.pass(time.Minute)
 		r.is(c, "done", "two", "n0 n1 n2 n3 n4")
@@ -312,7 +312,7 @@ func TestARevertGoesOutInBatchesToThoseThatHaveTheChange(t *testing.T) {
 		r.pass(5 * time.Minute)
 		r.is(c, "done", "old", "n0 n1 n2 n3 n4")
 		for name := range r.nodes {
-			r.wants(c, name, "in sync")
+			r.wants(c, name, "InSync")
 		}
 		if before, err := c.ExplainRollout(r.Context(), n); err != nil || before.State != "aborted" {
 			t.Errorf("%+v, %v", before, err)
@@ -335,7 +335,7 @@ func TestWhoDidNotGetTheChangeIsNotTouchedByItsRevert(t *testing.T) {
 			t.Errorf("pushed to %s", got)
 		}
 		for name := range r.nodes {
-			r.wants(c, name, "in sync")
+			r.wants(c, name, "InSync")
 		}
 	})
 }
@@ -448,7 +448,7 @@ func TestANodeThatIsWorseDoesNotCountAsDone(t *testing.T) {
 		r.is(c, "done", "good", "n0 n1 n2 n3")
 		r.network(c, `{"envParams":{"B":"bad"}}`)
 		r.pass(2 * time.Minute)
-		r.wants(c, "n0", "in sync")
+		r.wants(c, "n0", "InSync")
 		r.is(c, "running", "bad", "n0")
 		r.pass(2 * time.Minute)
 		r.is(c, "halted", "bad", "n0")

@@ -92,8 +92,8 @@ func (a *fleetActor) listRollouts() []fleetapi.Rollout {
 			}
 			switch row := s.Row(); {
 			case row == nil:
-				one.Waiting[name] = string(fleet.Computing)
-			case row.Key.State == fleet.Failed:
+				one.Waiting[name] = string(fleet.Pending)
+			case row.Key.State == fleet.RolledBack:
 				one.Failed[name] = row.Why
 			default:
 				one.Waiting[name] = string(row.Key.State) + ": " + row.Why

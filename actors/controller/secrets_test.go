@@ -77,7 +77,7 @@ func TestNoAnswerAndNoLogHasASecret(t *testing.T) {
 		n.mu.Unlock()
 		r.write(c, ops.SetNodes{Overrides: r.doc(`{"n1":{"wifi":{"key":"hidden-6"}}}`)})
 		r.pass(5 * time.Second)
-		r.wants(c, "n1", string(fleet.Failed))
+		r.wants(c, "n1", string(fleet.RolledBack))
 		for name, o := range map[string]ops.Write{
 			"network": ops.SetNetwork{Overrides: r.doc(`{"wifi":{"key":"hidden-7"}}`)},
 			"node":    ops.SetNodes{Overrides: r.doc(`{"n1":{"wifi":{"key":"hidden-8"}}}`)},

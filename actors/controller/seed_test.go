@@ -105,7 +105,7 @@ func TestSeed_SyncingConfiguration(t *testing.T) {
 		r.behave("n1", func(n *fakeNode) { n.unhealthy = "bad" })
 		r.network(c, `{"envParams":{"B":"bad"}}`)
 		r.pass(2 * time.Hour) // sixty times the interval
-		r.wants(c, "n1", string(fleet.Failed))
+		r.wants(c, "n1", string(fleet.RolledBack))
 		if r.pushes("n1") != 2 {
 			r.Errorf("%d pushes", r.pushes("n1"))
 		}

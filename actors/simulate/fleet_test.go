@@ -201,12 +201,12 @@ func (d *desk) Nodes(context.Context) ([]fleetapi.Node, error) {
 	var out []fleetapi.Node
 	for i, s := range d.nodes {
 		r := fleetapi.Running{Generation: d.wanted().String()}
-		n := fleetapi.Node{Name: fmt.Sprint("sim-", i), State: "applying", Online: true, Desired: r, Running: r}
+		n := fleetapi.Node{Name: fmt.Sprint("sim-", i), State: "Pushing", Online: true, Desired: r, Running: r}
 		switch {
 		case s.failed != "":
-			n.State = "failed"
+			n.State = "RolledBack"
 		case s.confirmed && !d.hold:
-			n.State = "in sync"
+			n.State = "InSync"
 		}
 		out = append(out, n)
 	}

@@ -69,16 +69,13 @@ func Count(names []string, plan []Fault, seen []fleetapi.Node) Progress {
 	return t
 }
 
-// unheard are the states of a node that was pushed to and has not answered.
-var unheard = []string{string(fleet.Waiting), string(fleet.Applying)}
-
 // stand is the state that a node waits in, "" for one that is where it should be.
 func stand(fault Fault, n *fleetapi.Node) (state, why string) {
 	switch {
 	case n == nil:
-		return "unknown", "unknown to the controller"
-	case fault == Hang && slices.Contains(unheard, n.State), fault != Hang && fault.Fails() &&
-		n.State == string(fleet.Failed):
+		return string(fleet.UnknownNode), "unknown to the controller"
+	case fault == Hang && n.State == string(fleet.Pushing), fault != Hang && fault.Fails() &&
+		n.State == string(fleet.RolledBack):
 		return "", ""
 	case fault.Fails() && n.State == string(fleet.InSync):
 		return "not failed", "it was asked to " + string(fault) + " and took the config"

@@ -71,21 +71,21 @@ func seen(name, state string) fleetapi.Node {
 func TestNodesAreCounted(t *testing.T) {
 	names := []string{"ok", "reject", "unhealthy", "crash", "gone", "tame", "old", "off", "none", "hang", "heard"}
 	plan := []Fault{"", Reject, Unhealthy, Crash, "", Reject, "", "", "", Hang, Hang}
-	old, off, none := seen("old", "in sync"), seen("off", "in sync"), seen("none", "in sync")
+	old, off, none := seen("old", "InSync"), seen("off", "InSync"), seen("none", "InSync")
 	old.Running.Generation, off.Online = "a:0", false
 	none.Desired, none.Running = fleetapi.Running{}, fleetapi.Running{}
 	got := Count(names, plan, []fleetapi.Node{
-		seen("ok", "in sync"), seen("reject", "failed"), seen("unhealthy", "failed"), seen("crash", "in sync"),
-		seen("tame", "in sync"), old, off, none,
-		seen("hang", "waiting"), seen("heard", "in sync"),
-		seen("stranger", "waiting"),
+		seen("ok", "InSync"), seen("reject", "RolledBack"), seen("unhealthy", "RolledBack"), seen("crash", "InSync"),
+		seen("tame", "InSync"), old, off, none,
+		seen("hang", "Pushing"), seen("heard", "InSync"),
+		seen("stranger", "Pushing"),
 	})
 	want := Progress{Nodes: 11, Converged: 5, FailedAsAsked: map[Fault]int{Reject: 1, Unhealthy: 1, Hang: 1},
 		Waiting: []Waiting{
 			{"another config", "runs a:0, desired a:1", 2, []string{"old", "none"}},
 			{"not failed", "it was asked to reject and took the config", 2, []string{"tame", "heard"}},
-			{"offline", "because", 1, []string{"off"}},
-			{"unknown", "unknown to the controller", 1, []string{"gone"}},
+			{"Offline", "because", 1, []string{"off"}},
+			{"UnknownNode", "unknown to the controller", 1, []string{"gone"}},
 		}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -95,7 +95,7 @@ func TestNodesAreCounted(t *testing.T) {
 	}
 	// A node that was not asked to fail, and does, is waited for.
 	got = Count([]string{"a", "b", "c"}, []Fault{"", Crash, Hang},
-		[]fleetapi.Node{seen("a", "failed"), seen("b", "failed"), seen("c", "failed")})
+		[]fleetapi.Node{seen("a", "RolledBack"), seen("b", "RolledBack"), seen("c", "RolledBack")})
 	if got.Converged != 0 || got.Waiting[0].Nodes != 3 {
 		t.Errorf("%+v", got)
 	}

@@ -20,14 +20,14 @@ func pageFleet(t *testing.T) *clitest.World {
 	now, before := fleetapi.Running{Generation: "1:7"}, fleetapi.Running{Generation: "1:6"}
 	const why = "it runs 1:6, wanted is 1:7; it was undone by the node as unhealthy: good before and bad now: port/wan"
 	b.NodeList = []fleetapi.Node{
-		{Name: "node-1", State: "in sync", Why: "it runs the wanted config, generation 1:7", Online: true, Ready: true,
+		{Name: "node-1", State: "InSync", Why: "it runs the wanted config, generation 1:7", Online: true, Ready: true,
 			Software: "RELEASE_M81", Desired: now, Running: now},
-		{Name: "node-2", State: "failed", Why: why, Online: true, Software: "RELEASE_M81", Desired: now, Running: before},
-		{Name: "node-3", State: "needs adoption", Why: "a first push would remove 2 networks", Online: true,
+		{Name: "node-2", State: "RolledBack", Why: why, Online: true, Software: "RELEASE_M81", Desired: now, Running: before},
+		{Name: "node-3", State: "NeedsAdoption", Why: "a first push would remove 2 networks", Online: true,
 			Software: "RELEASE_M81", Desired: now},
 	}
 	b.Detail = fleetapi.NodeDetail{
-		Node: b.NodeList[1], Explain: []string{"failed: " + why,
+		Node: b.NodeList[1], Explain: []string{"RolledBack: " + why,
 			"next: nothing, until its config or its versions change, or a retry is asked for"},
 		Failures: []fleetapi.Failure{{MD5: "9f86d081", Reason: "unhealthy", Why: "uplink", At: at.Add(-10 * time.Minute)}},
 	}
@@ -41,7 +41,7 @@ func pageFleet(t *testing.T) *clitest.World {
 		"node-2": {State: "offline", Why: "it has had no stream since 12:40"}}
 	b.RolloutList = []fleetapi.Rollout{{
 		Revision: 2, State: "running", Nodes: 3, Acked: 1, Failed: map[string]string{"node-2": "unhealthy: uplink"},
-		Waiting: map[string]string{"node-3": "needs adoption"},
+		Waiting: map[string]string{"node-3": "NeedsAdoption"},
 	}}
 	return b
 }

@@ -42,7 +42,7 @@ func (t *Table) Add(cells ...string) {
 
 func cut(c, head string) string {
 	r := []rune(c)
-	says := head == "WHAT" || head == "WHY" || head == "REASON"
+	says := head == "WHAT" || head == "REASON"
 	switch {
 	case head == "ERROR" && len(r) > errorWidth:
 		return string(r[:errorStart]) + "…" + string(r[len(r)-(errorWidth-errorStart-1):])
@@ -91,9 +91,10 @@ func paint(column, cell string) string {
 	}
 	code := "33"
 	switch cell {
-	case "Present", "ready", "active", "up", "present", "ok", "running", "Absent", "deployed", "green":
+	case "Present", "ready", "active", "up", "present", "ok", "running", "Absent", "deployed", "green",
+		"InSync":
 		code = "32"
-	case "FAILED", "down", "missing", "failed", "red":
+	case "FAILED", "down", "missing", "failed", "red", "RolledBack", "Degraded":
 		code = "31"
 	default:
 		if strings.HasSuffix(cell, "Failed") {

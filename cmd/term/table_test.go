@@ -9,3 +9,11 @@ func TestHealthHasAColour(t *testing.T) {
 		}
 	}
 }
+
+func TestStatesOfNodesHaveAColour(t *testing.T) {
+	for cell, code := range map[string]string{"InSync": "32", "Pushing": "33", "RolledBack": "31", "Degraded": "31"} {
+		if got := paint("STATE", cell); got != "\x1b["+code+"m"+cell+"\x1b[0m" {
+			t.Errorf("%q", got)
+		}
+	}
+}

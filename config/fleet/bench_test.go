@@ -38,8 +38,8 @@ func BenchmarkPushCycle(b *testing.B) {
 		now = now.Add(5 * time.Second)
 		n.Step(now, want(d, i))
 		n.Step(now, Acked{n.mem.Push.Number})
-		n.Step(now, runs(d, i, Pending{}))
-		n.Step(now, runs(d, i, Pending{Settled: true}))
+		n.Step(now, runs(d, i, PendingConfig{}))
+		n.Step(now, runs(d, i, PendingConfig{Settled: true}))
 		n.Step(now, Answered{Stream: "1", Probe: n.probe, Generation: gen(i), Digest: d})
 		n.Step(now, has(d, i))
 		if n.State(now) != InSync {

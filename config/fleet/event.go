@@ -42,11 +42,11 @@ type (
 		Generation Generation
 		Restores   Generation // the one whose config it runs, where the node took a number of its own
 		layers.Versions
-		Managed *bool    // what it was told last; nil for never
-		Held    *Held    // it keeps a local config
-		Pending *Pending // it runs a config that nobody has confirmed
-		Bad     []string // health items and parameters that are bad
-		Results []Result // of the last config's actions
+		Managed *bool          // what it was told last; nil for never
+		Held    *Held          // it keeps a local config
+		Pending *PendingConfig // it runs a config that nobody has confirmed
+		Bad     []string       // health items and parameters that are bad
+		Results []Result       // of the last config's actions
 		// Parts are the parameters that the node reports: true for one that it reports Absent in
 		// its answer to this generation. They are only asked for where Parting says so.
 		Parts   map[string]bool
@@ -146,8 +146,8 @@ type Held struct {
 	Since time.Time
 }
 
-// Pending is a config that the node undoes unless it is confirmed in time.
-type Pending struct {
+// PendingConfig is a config that the node undoes unless it is confirmed in time.
+type PendingConfig struct {
 	Generation Generation
 	Settled    bool          // it was applied, and its actions have run
 	Remaining  time.Duration // until the node undoes it
@@ -192,7 +192,7 @@ type (
 	Save struct{ Memory }
 	// Status is the news that a node's state is another, or another config's.
 	Status struct {
-		State State
+		state State // as the machine tells it apart
 		Why   string
 	}
 )

@@ -12,7 +12,7 @@ import (
 func (n *Node) Explain(now time.Time) []string {
 	v := n.validate(now)
 	out := []string{
-		string(v.state) + ": " + n.why(now, v),
+		string(v.state.shown()) + ": " + n.why(now, v),
 		"next: " + n.next(v),
 	}
 	if n.reported {
@@ -24,14 +24,14 @@ func (n *Node) Explain(now time.Time) []string {
 			out = append(out, strings.TrimSuffix(fmt.Sprintf("action: %s %s: %s", r.Action, r.Result, r.Why), ": "))
 		}
 		if p := n.report.Pending; p != nil &&
-			(v.state == Unmanaged || v.state == HeldLocally || !n.hasIt() && v.state != Applying) {
+			(v.state == Unmanaged || v.state == HeldLocally || !n.hasIt() && v.state != stateApplying) {
 			out = append(out, fmt.Sprintf("pending: its config is not the wanted one and is not confirmed from here: the node "+
 				"undoes it %v after its report of %s",
 				p.Remaining.Round(time.Second), clock(n.heard)))
 		}
 	}
 	for _, f := range n.mem.Failures {
-		if v.state != Failed || f.Digest != n.desired.Digest {
+		if v.state != RolledBack || f.Digest != n.desired.Digest {
 			out = append(out, fmt.Sprintf("remembered: config %s %s: %s", f.Digest, failure(f), f.Why))
 		}
 	}
@@ -47,7 +47,7 @@ func (n *Node) why(now time.Time, v verdict) string {
 	switch v.state {
 	case UnknownNode:
 		return "it is in no topology, has not joined and no join token is open for it"
-	case Expected:
+	case NotJoined:
 		if n.tokenOpen(now) {
 			return "it has not joined: a join token is open until " + clock(n.known.Token)
 		}
@@ -57,14 +57,14 @@ func (n *Node) why(now time.Time, v verdict) string {
 			return "it has not connected since this controller started"
 		}
 		return "it has had no stream since " + clock(n.since)
-	case Elsewhere:
+	case OtherReplica:
 		return fmt.Sprintf("replica %s has its stream, and judges it", n.replica)
-	case Silent:
+	case NoReport:
 		return fmt.Sprintf("it is connected since %s and has not reported on this stream", clock(n.since))
-	case Computing:
+	case stateComputing:
 		return fmt.Sprintf("its wanted config is not known for software %q, firmware %q, board %q", n.report.Software,
 			n.report.Firmware, n.report.Board)
-	case Faulty:
+	case ConfigError:
 		if n.unread != "" {
 			return "what the store has of its pushes can't be read here: " + n.unread
 		}
@@ -73,7 +73,7 @@ func (n *Node) why(now time.Time, v verdict) string {
 		return "sysParams.managedConfig is false for it: nothing is pushed"
 	case HeldLocally:
 		return fmt.Sprintf("by %s since %s: nothing is pushed", n.report.Held.By, clock(n.report.Held.Since))
-	case InSync, Renumbering, Settling, Unwell, Confirming:
+	case InSync, stateRenumbering, stateSettling, Degraded, stateConfirming:
 		return n.whySame(v)
 	default:
 		return n.whyOther(v)
@@ -83,15 +83,15 @@ func (n *Node) why(now time.Time, v verdict) string {
 // whySame is why for a node that runs the wanted config.
 func (n *Node) whySame(v verdict) string {
 	switch v.state {
-	case Renumbering:
+	case stateRenumbering:
 		return fmt.Sprintf("it runs the wanted config as generation %s, wanted is %s", name(n.report.Generation),
 			n.desired.Generation)
-	case Settling:
+	case stateSettling:
 		return fmt.Sprintf("it runs generation %s, and has not settled yet", n.desired.Generation)
-	case Unwell:
+	case Degraded:
 		return fmt.Sprintf("it runs generation %s, and what was good before is bad now: %s", n.desired.Generation,
 			strings.Join(n.report.Pending.Worse, ", "))
-	case Confirming:
+	case stateConfirming:
 		return fmt.Sprintf("it runs generation %s, has settled and is not worse than before", n.desired.Generation)
 	default:
 		return fmt.Sprintf("it runs the wanted config, generation %s", n.desired.Generation)
@@ -102,21 +102,21 @@ func (n *Node) whySame(v verdict) string {
 func (n *Node) whyOther(v verdict) string {
 	differs := n.differs()
 	switch v.state {
-	case Unknowable:
+	case UnknownHardware:
 		return fmt.Sprintf("%s; board %q with software %q is unknown hardware, which may need configs that are not known "+
 			"here: nothing is pushed", differs, n.report.Board, n.report.Software)
-	case Failed:
+	case RolledBack:
 		f := n.mem.failure(n.desired.Digest)
 		return fmt.Sprintf("%s; it was %s: %s", differs, failure(*f), f.Why)
-	case Comparing:
+	case stateComparing:
 		return differs + "; it runs a config from before it joined, which is being compared with the wanted one"
 	case NeedsAdoption:
 		return fmt.Sprintf("%s; a first push would remove %s", differs, some(n.removes))
-	case Staged:
+	case stateStaged:
 		return differs + "; the rollout has not come to it"
-	case Applying:
+	case stateApplying:
 		return fmt.Sprintf("%s; it has taken generation %s, and works on it", differs, n.desired.Generation)
-	case Waiting:
+	case stateWaiting:
 		return differs + "; " + n.pushed()
 	default:
 		return differs
@@ -157,20 +157,20 @@ func (n *Node) next(v verdict) string {
 	switch v.state {
 	case UnknownNode:
 		return "nothing, until it is put into the topology or a join token is made for it"
-	case Expected:
+	case NotJoined:
 		if !v.at.IsZero() {
 			return "nothing, until it joins; without, the token ends at " + clock(v.at)
 		}
 		return "nothing, until a join token is made for it and it joins"
 	case Offline:
 		return "it is judged when it connects and reports"
-	case Elsewhere:
+	case OtherReplica:
 		return "that replica says"
-	case Silent:
+	case NoReport:
 		return "it is judged by its first report"
-	case Computing:
+	case stateComputing:
 		return "it is judged when its config is computed"
-	case Faulty:
+	case ConfigError:
 		if n.unread != "" {
 			return "nothing, until a controller of the version that wrote it judges it, or this one is upgraded"
 		}
@@ -182,13 +182,13 @@ func (n *Node) next(v verdict) string {
 			return "it is released; what is wanted is pushed when it reports so"
 		}
 		return "nothing, until it is released, there or from here"
-	case Renumbering:
+	case stateRenumbering:
 		return "the number is sent" + again(v)
-	case Settling:
+	case stateSettling:
 		return "it is confirmed after it reports to have settled; else the node undoes it" + n.undoes()
-	case Unwell:
+	case Degraded:
 		return "it is confirmed if all is as good as before in time; else the node undoes it" + n.undoes()
-	case Confirming:
+	case stateConfirming:
 		return "a round trip on its stream confirms it; the next one is sent" + again(v)
 	case InSync:
 		return "nothing, until something changes"
@@ -200,7 +200,7 @@ func (n *Node) next(v verdict) string {
 // nextOther is next for a node that runs another config.
 func (n *Node) nextOther(v verdict) string {
 	switch v.state {
-	case Unknowable:
+	case UnknownHardware:
 		switch {
 		case !n.set.Queries:
 			return "nothing, until files for its board are added: unknown_hw_queries_enabled is off"
@@ -209,17 +209,17 @@ func (n *Node) nextOther(v verdict) string {
 		}
 		return fmt.Sprintf("its base config, asked for at %s, ends this once it is accepted (edgespan boards list); it may "+
 			"be asked again%s", clock(n.queried), again(v))
-	case Failed:
+	case RolledBack:
 		return "nothing, until its config or its versions change, or a retry is asked for"
-	case Comparing:
+	case stateComparing:
 		return "it is judged when that is done"
 	case NeedsAdoption:
 		return "nothing, until it is adopted with --import or --replace"
-	case Staged:
+	case stateStaged:
 		return "it is pushed when its batch comes"
-	case Applying:
+	case stateApplying:
 		return "it reports the config, or rejects or undoes it" + n.undoes()
-	case Waiting:
+	case stateWaiting:
 		return "it is pushed again at " + clock(v.at) + ", and at once if its config changes"
 	default:
 		return "it is pushed now"

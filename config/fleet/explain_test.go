@@ -37,11 +37,11 @@ func TestExplain(t *testing.T) {
 			"it is in no topology, has not joined and no join token is open for it",
 			"nothing, until it is put into the topology or a join token is made for it",
 		}},
-		{Expected, "with a token", adopted, Settings{}, []step{{event: Known{Token: noon.Add(time.Hour)}}}, []string{
+		{NotJoined, "with a token", adopted, Settings{}, []step{{event: Known{Token: noon.Add(time.Hour)}}}, []string{
 			"it has not joined: a join token is open until 2026-03-01T13:00:00Z",
 			"nothing, until it joins; without, the token ends at 2026-03-01T13:00:00Z",
 		}},
-		{Expected, "without", adopted, Settings{}, []step{{event: Known{Topology: true}}}, []string{
+		{NotJoined, "without", adopted, Settings{}, []step{{event: Known{Topology: true}}}, []string{
 			"it is in the topology and has not joined: no join token is open for it",
 			"nothing, until a join token is made for it and it joins",
 		}},
@@ -53,23 +53,23 @@ func TestExplain(t *testing.T) {
 				"it has had no stream since 2026-03-01T12:00:00Z", "it is judged when it connects and reports",
 				"release: asked for by ben, sent once the node is connected and says that it is held",
 			}},
-		{Elsewhere, "", adopted, Settings{}, joined(step{event: Connected{"2", "other"}}), []string{
+		{OtherReplica, "", adopted, Settings{}, joined(step{event: Connected{"2", "other"}}), []string{
 			"replica other has its stream, and judges it", "that replica says",
 		}},
-		{Silent, "", adopted, Settings{}, joined(), []string{
+		{NoReport, "", adopted, Settings{}, joined(), []string{
 			"it is connected since 2026-03-01T12:00:00Z and has not reported on this stream", "it is judged by its first report",
 		}},
-		{Computing, "", adopted, Settings{}, report(with(has(b, 0), func(r *Report) { r.Versions = v2 })), []string{
+		{stateComputing, "", adopted, Settings{}, report(with(has(b, 0), func(r *Report) { r.Versions = v2 })), []string{
 			`its wanted config is not known for software "EDGESPAN-1-1-0", firmware "", board "b1"`,
 			"it is judged when its config is computed",
 			strings.Replace(sane, "1-0-0", "1-1-0", 1),
 		}},
-		{Faulty, "", adopted, Settings{},
+		{ConfigError, "", adopted, Settings{},
 			joined(step{event: Desired{For: v1, Fault: "ports: invalid type object"}}, step{event: has(b, 0)}), []string{
 				"its layers make no config: ports: invalid type object", "nothing, until a layer that clashes is changed", sane,
 			}},
 		{Unmanaged, "", adopted, Settings{}, joined(step{event: with(want(a, 1), func(w *Desired) { w.Managed = false })},
-			step{event: runs(b, 7, Pending{})}), []string{
+			step{event: runs(b, 7, PendingConfig{})}), []string{
 			"sysParams.managedConfig is false for it: nothing is pushed",
 			"nothing, until sysParams.managedConfig is true for it",
 			strings.Replace(sane, "none", "s:7", 1),
@@ -93,50 +93,51 @@ func TestExplain(t *testing.T) {
 			"it runs the wanted config, generation s:1", "nothing, until something changes", synced,
 			"bad: dns, uplink", "action: RELOAD_SSHD unsupported", "action: RESTART_KEA failed: exit 1",
 		}},
-		{Renumbering, "", adopted, Settings{},
+		{stateRenumbering, "", adopted, Settings{},
 			report(with(has(a, 0),
 				func(r *Report) { r.Generation, r.Restores = Generation{Authority: "j", Counter: 4}, gen(9) })), []string{
 				"it runs the wanted config as generation j:4, wanted is s:1", "the number is sent at 2026-03-01T12:00:15Z",
 				strings.Replace(synced, "s:1", "j:4 (restores s:9)", 1),
 			}},
-		{Settling, "", adopted, Settings{}, report(runs(a, 1, Pending{})), []string{
+		{stateSettling, "", adopted, Settings{}, report(runs(a, 1, PendingConfig{})), []string{
 			"it runs generation s:1, and has not settled yet",
 			"it is confirmed after it reports to have settled; else the node undoes it, at 2026-03-01T12:01:30Z at the latest",
 			synced,
 		}},
-		{Unwell, "", adopted, Settings{}, report(runs(a, 1, Pending{Settled: true, Worse: []string{"uplink", "dns"}})),
+		{Degraded, "", adopted, Settings{},
+			report(runs(a, 1, PendingConfig{Settled: true, Worse: []string{"uplink", "dns"}})),
 			[]string{
 				"it runs generation s:1, and what was good before is bad now: uplink, dns",
 				"it is confirmed if all is as good as before in time; else the node undoes it, at 2026-03-01T12:01:30Z at the " +
 					"latest", synced,
 			}},
-		{Confirming, "", adopted, Settings{}, report(runs(a, 1, Pending{Settled: true})), []string{
+		{stateConfirming, "", adopted, Settings{}, report(runs(a, 1, PendingConfig{Settled: true})), []string{
 			"it runs generation s:1, has settled and is not worse than before",
 			"a round trip on its stream confirms it; the next one is sent at 2026-03-01T12:00:15Z", synced,
 		}},
-		{Unknowable, "asked", adopted, Settings{}, joined(step{event: unknown},
+		{UnknownHardware, "asked", adopted, Settings{}, joined(step{event: unknown},
 			step{event: has(b, 0)}, step{event: Asked{true, noon.Add(2 * time.Minute)}}), []string{
 			differs + `board "b1" with software "EDGESPAN-1-0-0" is unknown hardware, which may need configs that are not ` +
 				`known here: nothing is pushed`,
 			"its base config, asked for at 2026-03-01T12:00:00Z, ends this once it is accepted (edgespan boards list); it may " +
 				"be asked again at 2026-03-01T12:02:00Z", sane,
 		}},
-		{Unknowable, "another of its board was asked", adopted, Settings{},
+		{UnknownHardware, "another of its board was asked", adopted, Settings{},
 			joined(step{event: unknown}, step{event: has(b, 0)}, step{event: Asked{false, noon.Add(9 * time.Second)}}), []string{
 				differs + `board "b1" with software "EDGESPAN-1-0-0" is unknown hardware, which may need configs that are not ` +
 					`known here: nothing is pushed`,
 				"it is asked for its base config at 2026-03-01T12:00:09Z", sane,
 			}},
-		{Unknowable, "queries off", adopted, off, joined(step{event: unknown}, step{event: has(b, 0)}), []string{
+		{UnknownHardware, "queries off", adopted, off, joined(step{event: unknown}, step{event: has(b, 0)}), []string{
 			differs + `board "b1" with software "EDGESPAN-1-0-0" is unknown hardware, which may need configs that are not ` +
 				`known here: nothing is pushed`,
 			"nothing, until files for its board are added: unknown_hw_queries_enabled is off", sane,
 		}},
-		{Failed, "rejected", failed(Invalid), Settings{}, report(has(b, 0)), []string{
+		{RolledBack, "rejected", failed(Invalid), Settings{}, report(has(b, 0)), []string{
 			differs + "it was rejected by the node at 2026-03-01T12:00:00Z: ports: is a string",
 			"nothing, until its config or its versions change, or a retry is asked for", sane,
 		}},
-		{Failed, "unhealthy", failed(Unhealthy), Settings{}, report(has(b, 0)), []string{
+		{RolledBack, "unhealthy", failed(Unhealthy), Settings{}, report(has(b, 0)), []string{
 			differs + "it was undone by the node as unhealthy at 2026-03-01T12:00:00Z: ports: is a string",
 			"nothing, until its config or its versions change, or a retry is asked for", sane,
 		}},
@@ -146,7 +147,7 @@ func TestExplain(t *testing.T) {
 				strings.Replace(sane, "none", "s:2", 1),
 				"remembered: config A undone by the node as unhealthy at 2026-03-01T12:00:00Z: ports: is a string",
 			}},
-		{Comparing, "", Memory{}, Settings{}, report(has(b, 0)), []string{
+		{stateComparing, "", Memory{}, Settings{}, report(has(b, 0)), []string{
 			differs + "it runs a config from before it joined, which is being compared with the wanted one",
 			"it is judged when that is done", sane,
 		}},
@@ -155,52 +156,52 @@ func TestExplain(t *testing.T) {
 				differs + "a first push would remove 1, 2, 3, 4, 5 and 2 more",
 				"nothing, until it is adopted with --import or --replace", sane,
 			}},
-		{Staged, "", adopted, Settings{}, joined(step{event: Admission{Staged: true}}, step{event: has(b, 0)}), []string{
+		{stateStaged, "", adopted, Settings{}, joined(step{event: Admission{Staged: true}}, step{event: has(b, 0)}), []string{
 			differs + "the rollout has not come to it", "it is pushed when its batch comes", sane,
 		}},
-		{Applying, "", adopted, Settings{},
-			report(with(runs(b, 1, Pending{}), func(r *Report) { r.Generation = Generation{} })), []string{
+		{stateApplying, "", adopted, Settings{},
+			report(with(runs(b, 1, PendingConfig{}), func(r *Report) { r.Generation = Generation{} })), []string{
 				differs + "it has taken generation s:1, and works on it",
 				"it reports the config, or rejects or undoes it, at 2026-03-01T12:01:30Z at the latest", sane,
 			}},
-		{Waiting, "", adopted, Settings{}, report(has(b, 0)), []string{
+		{stateWaiting, "", adopted, Settings{}, report(has(b, 0)), []string{
 			differs + "it was pushed at 2026-03-01T12:00:00Z, and the node has not said that it arrived",
 			"it is pushed again at 2026-03-01T12:02:00Z, and at once if its config changes", sane,
 		}},
-		{Waiting, "lost with its stream", adopted, Settings{},
+		{stateWaiting, "lost with its stream", adopted, Settings{},
 			joined(step{event: has(b, 0)}, step{event: Connected{"2", "me"}},
 				step{event: with(has(b, 0), func(r *Report) { r.Stream = "2" })}), []string{
 				differs + "it was pushed at 2026-03-01T12:00:00Z, and that stream ended before the node said that it arrived",
 				"it is pushed again at 2026-03-01T12:00:15Z, and at once if its config changes", sane,
 			}},
-		{Waiting, "arrived, and unreadable", adopted, Settings{},
+		{stateWaiting, "arrived, and unreadable", adopted, Settings{},
 			joined(step{event: has(Digest{}, 0)}, step{event: Acked{1}}), []string{
 				"it can't read its config; it was pushed at 2026-03-01T12:00:00Z and arrived",
 				"it is pushed again at 2026-03-01T12:02:00Z, and at once if its config changes",
 				strings.Replace(sane, "config B", "config unreadable", 1),
 			}},
-		{Waiting, "without room on the disk", adopted, Settings{},
+		{stateWaiting, "without room on the disk", adopted, Settings{},
 			joined(step{event: has(b, 0)}, step{event: NotStored{1, a, "no space left on device"}}), []string{
 				differs + "it was pushed at 2026-03-01T12:00:00Z, and the node can't store it: no space left on device",
 				"it is pushed again at 2026-03-01T12:02:00Z, and at once if its config changes", sane,
 			}},
-		{Waiting, "of whom too much is said", adopted, Settings{},
+		{stateWaiting, "of whom too much is said", adopted, Settings{},
 			joined(step{event: has(b, 0)}, step{event: NotStored{1, a, strings.Repeat("é", longestWhy)}}), []string{
 				differs + "it was pushed at 2026-03-01T12:00:00Z, and the node can't store it: " +
 					strings.Repeat("é", longestWhy/2) + "…",
 				"it is pushed again at 2026-03-01T12:02:00Z, and at once if its config changes", sane,
 			}},
-		{Waiting, "stored at last", adopted, Settings{}, joined(step{event: has(b, 0)},
+		{stateWaiting, "stored at last", adopted, Settings{}, joined(step{event: has(b, 0)},
 			step{event: NotStored{1, a, "no space left on device"}}, step{event: Acked{1}}), []string{
 			differs + "it was pushed at 2026-03-01T12:00:00Z and arrived",
 			"it is pushed again at 2026-03-01T12:02:00Z, and at once if its config changes", sane,
 		}},
-		{Waiting, "after one that arrived", adopted, Settings{},
+		{stateWaiting, "after one that arrived", adopted, Settings{},
 			joined(step{event: has(b, 0)}, step{event: Acked{1}}, step{event: want(Digest{Config: "C"}, 2)}), []string{
 				"it runs config B, wanted is C; it was pushed at 2026-03-01T12:00:00Z, and the node has not said that it arrived",
 				"it is pushed again at 2026-03-01T12:02:00Z, and at once if its config changes", sane,
 			}},
-		{Waiting, "undone", adopted, Settings{},
+		{stateWaiting, "undone", adopted, Settings{},
 			joined(step{event: has(Digest{"A", "P"}, 0)}, step{event: Undone{1, a, Unconfirmed, ""}}), []string{
 				"its parameters differ from the wanted ones; it undid the config by itself at 2026-03-01T12:00:00Z: not " +
 					"confirmed in time",
@@ -215,12 +216,12 @@ func TestExplain(t *testing.T) {
 		for _, s := range c.steps {
 			n.Step(noon, s.event)
 		}
-		c.want[0], c.want[1] = string(c.state)+": "+c.want[0], "next: "+c.want[1]
+		c.want[0], c.want[1] = string(c.state.shown())+": "+c.want[0], "next: "+c.want[1]
 		if got, want := strings.Join(n.Explain(noon), "\n"), strings.Join(c.want, "\n"); got != want {
 			t.Errorf("%s %s:\n%s\nwant\n%s", c.state, c.name, got, want)
 		}
-		if n.State(noon) != c.state {
-			t.Errorf("%s %s: is %s", c.state, c.name, n.State(noon))
+		if n.validate(noon).state != c.state {
+			t.Errorf("%s %s: is %s", c.state, c.name, n.validate(noon).state)
 		}
 	}
 }
@@ -232,18 +233,21 @@ func TestExplainBeforeTheTimer(t *testing.T) {
 		n.Step(noon, s.event)
 	}
 	if got := n.Explain(noon.Add(time.Hour))[:2]; strings.Join(got,
-		"; ") != "due: it runs config B, wanted is A; next: it is pushed now" {
+		"; ") != "Pushing: it runs config B, wanted is A; next: it is pushed now" {
 		t.Errorf("%q", got)
 	}
 }
 
 func TestStuck(t *testing.T) {
 	stuck := map[State]bool{
-		UnknownNode: true, Expected: true, Offline: false, Elsewhere: false, Silent: false, Computing: false, Faulty: true,
+		UnknownNode: true, NotJoined: true, Offline: false, OtherReplica: false, NoReport: false, stateComputing: false,
+		ConfigError: true,
 		Unmanaged:   true,
-		HeldLocally: true, InSync: false, Renumbering: false, Settling: false, Unwell: false, Confirming: false,
-		Unknowable: true, Failed: true,
-		Comparing: false, NeedsAdoption: true, Staged: false, Applying: false, Waiting: false, Due: false,
+		HeldLocally: true, InSync: false, stateRenumbering: false, stateSettling: false, Degraded: false,
+		stateConfirming: false,
+		UnknownHardware: true, RolledBack: true,
+		stateComparing: false, NeedsAdoption: true, stateStaged: false, stateApplying: false, stateWaiting: false,
+		stateDue: false,
 	}
 	for s, want := range stuck {
 		if s.Stuck() != want {

@@ -164,7 +164,7 @@ func (w *world) report(name string) {
 	delete(h.rejected, h.digest) // it runs it after all
 	r := Report{Stream: "1", Digest: h.digest, Generation: h.generation, Versions: h.versions, Managed: h.managed}
 	if h.pending != (Generation{}) {
-		r.Pending = &Pending{Generation: h.pending, Settled: h.settled, Remaining: h.undo.Sub(w.now)}
+		r.Pending = &PendingConfig{Generation: h.pending, Settled: h.settled, Remaining: h.undo.Sub(w.now)}
 		h.settled = true
 	}
 	w.step(name, r)
@@ -241,7 +241,7 @@ func TestPropertyAFleetConverges(t *testing.T) {
 		}
 		for name, n := range w.nodes {
 			state := n.State(w.now)
-			if failed := w.hosts[name].rejected[n.desired.Digest]; state != InSync && !(failed && state == Failed) {
+			if failed := w.hosts[name].rejected[n.desired.Digest]; state != InSync && !(failed && state == RolledBack) {
 				t.Fatalf("%s: %q", name, n.Explain(w.now))
 			}
 			h := w.hosts[name]

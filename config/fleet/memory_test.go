@@ -122,7 +122,7 @@ func TestANodeWhoseMemoryCannotBeReadIsLeftAlone(t *testing.T) {
 			t.Errorf("it does %T", e)
 		}
 	}
-	if why := strings.Join(n.Explain(noon), " "); n.State(noon) != Faulty ||
+	if why := strings.Join(n.Explain(noon), " "); n.State(noon) != ConfigError ||
 		!strings.Contains(why, "it is of a later version") || !n.Unread() {
 		t.Errorf("%s: %s", n.State(noon), why)
 	}

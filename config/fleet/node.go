@@ -49,46 +49,6 @@ func (s Settings) Whole(replica string) Settings {
 	return s
 }
 
-// State is where a node stands. Each has one line in the table of Node, Explain says more.
-type State string
-
-// The states, in the order in which they are looked for.
-const (
-	UnknownNode   State = "unknown"        // in no topology, never joined, no open token
-	Expected      State = "not joined"     // known, but it has no certificate
-	Offline       State = "offline"        // no stream
-	Elsewhere     State = "elsewhere"      // another replica has its stream, and judges
-	Silent        State = "silent"         // connected, and no report on this stream yet
-	Computing     State = "computing"      // what it wants is not known for its versions
-	Faulty        State = "faulty layers"  // its layers make no config, or its memory can't be read
-	Unmanaged     State = "unmanaged"      // sysParams.managedConfig is false
-	HeldLocally   State = "held locally"   // it keeps a local config
-	InSync        State = "in sync"        //
-	Renumbering   State = "renumbering"    // it has the config, but not its number
-	Settling      State = "settling"       // it has it, and its actions are running
-	Unwell        State = "unwell"         // it has it, and something is worse than before
-	Confirming    State = "confirming"     // it has it, and a round trip is to confirm it
-	Unknowable    State = "hardware"       // its hardware is unknown
-	Failed        State = "failed"         // it rejected this config, or undid it as unhealthy
-	Comparing     State = "comparing"      // what a first push would remove is being found out
-	NeedsAdoption State = "needs adoption" // a first push would remove objects
-	Staged        State = "staged"         // the rollout has not come to it
-	Applying      State = "applying"       // it has taken the push, and works on it
-	Waiting       State = "waiting"        // pushed; it is pushed again after the interval
-	Due           State = "due"            // it is pushed now
-)
-
-// Stuck says that somebody else must act before the node gets what it wants: a rollout
-// does not wait for it.
-func (s State) Stuck() bool {
-	switch s {
-	case UnknownNode, Expected, Faulty, Unmanaged, HeldLocally, Unknowable, Failed, NeedsAdoption:
-		return true
-	default:
-		return false
-	}
-}
-
 // Node judges one node. It is a machine: Step takes what happened and answers with what
 // to do. The rules:
 //
@@ -192,7 +152,7 @@ func (n *Node) Parting() bool { return len(n.mem.Has) > 0 && len(n.mem.Left(n.de
 func (n *Node) Has() []peer.Gone { return n.mem.Has }
 
 // State is where the node stands now.
-func (n *Node) State(now time.Time) State { return n.validate(now).state }
+func (n *Node) State(now time.Time) State { return n.validate(now).state.shown() }
 
 // verdict is what is to be done, and when it is to be looked at again; zero is when
 // something happens.
@@ -208,7 +168,7 @@ func (n *Node) validate(now time.Time) verdict {
 	case !n.known.Topology && !n.known.Joined && !n.tokenOpen(now):
 		return verdict{state: UnknownNode}
 	case !n.known.Joined:
-		v := verdict{state: Expected}
+		v := verdict{state: NotJoined}
 		if n.tokenOpen(now) {
 			v.at = n.known.Token
 		}
@@ -216,13 +176,13 @@ func (n *Node) validate(now time.Time) verdict {
 	case n.stream == "":
 		return verdict{state: Offline}
 	case n.replica != n.set.Replica:
-		return verdict{state: Elsewhere}
+		return verdict{state: OtherReplica}
 	case !n.reported:
-		return verdict{state: Silent}
+		return verdict{state: NoReport}
 	case !n.hasWant || n.desired.For != n.report.Versions:
-		return verdict{state: Computing}
+		return verdict{state: stateComputing}
 	case n.desired.Fault != "", n.unread != "":
-		return verdict{state: Faulty}
+		return verdict{state: ConfigError}
 	case !n.desired.Managed:
 		return verdict{state: Unmanaged}
 	case n.report.Held != nil:
@@ -238,7 +198,7 @@ func (n *Node) validateSame(now time.Time) verdict {
 	p := n.report.Pending
 	switch {
 	case n.report.Generation != n.desired.Generation:
-		v := verdict{state: Renumbering}
+		v := verdict{state: stateRenumbering}
 		if n.numbered == n.desired.Generation {
 			v.at = later(now, n.numberAt.Add(n.set.Resend))
 		}
@@ -246,11 +206,11 @@ func (n *Node) validateSame(now time.Time) verdict {
 	case p == nil:
 		return verdict{state: InSync}
 	case !p.Settled:
-		return verdict{state: Settling}
+		return verdict{state: stateSettling}
 	case len(p.Worse) > 0:
-		return verdict{state: Unwell}
+		return verdict{state: Degraded}
 	}
-	v := verdict{state: Confirming}
+	v := verdict{state: stateConfirming}
 	if n.probed == n.desired.Generation && !n.probeAt.IsZero() {
 		v.at = later(now, n.probeAt.Add(n.set.Resend))
 	}
@@ -262,28 +222,28 @@ func (n *Node) validateOther(now time.Time) verdict {
 	want := n.desired.Digest
 	switch {
 	case n.desired.Unknown:
-		v := verdict{state: Unknowable}
+		v := verdict{state: UnknownHardware}
 		if n.set.Queries {
 			v.at = later(now, n.query)
 		}
 		return v
 	case n.mem.failure(want) != nil:
-		return verdict{state: Failed}
+		return verdict{state: RolledBack}
 	case !n.mem.Adopted && !(n.compared && n.compare == n.comparison()):
-		return verdict{state: Comparing}
+		return verdict{state: stateComparing}
 	case !n.mem.Adopted && len(n.removes) > 0:
 		return verdict{state: NeedsAdoption}
 	case n.gate.Staged && n.gate.Open != want:
-		return verdict{state: Staged}
+		return verdict{state: stateStaged}
 	case n.report.Pending != nil && n.report.Pending.Generation == n.desired.Generation:
-		return verdict{state: Applying}
+		return verdict{state: stateApplying}
 	}
 	if p := n.mem.Push; p.Number > 0 && p.Digest == want {
 		if at := n.pushAgain(); now.Before(at) {
-			return verdict{state: Waiting, at: at}
+			return verdict{state: stateWaiting, at: at}
 		}
 	}
-	return verdict{state: Due}
+	return verdict{state: stateDue}
 }
 
 // pushAgain is when the config that was pushed last may be pushed again.
@@ -304,9 +264,9 @@ func (n *Node) Adopted() bool { return n.mem.Adopted }
 // confirmed nor undone it.
 func (n *Node) AtWork(now time.Time) bool {
 	switch n.validate(now).state {
-	case Applying, Settling, Unwell, Confirming:
+	case stateApplying, stateSettling, Degraded, stateConfirming:
 		return true
-	case Waiting:
+	case stateWaiting:
 		return n.acked == n.mem.Push.Number && n.unstored == (NotStored{}) && !n.mem.Push.Undone
 	default:
 		return false

@@ -186,7 +186,7 @@ func (w *watch) push(p Push) {
 		"nothing was reported on it":         r == nil,
 		"the layers make no config":          w.desired.Fault != "",
 		"the node is not managed":            !w.desired.Managed,
-		"it is held locally":                 r != nil && r.Held != nil,
+		"it is HeldLocally":                  r != nil && r.Held != nil,
 		"it was computed for other versions": r != nil && r.Versions != w.desired.For,
 		"whole is the difference":            r != nil && p.Whole != (r.Digest != p.Digest || r.Digest.Config == ""),
 	} {
@@ -202,7 +202,7 @@ func (w *watch) push(p Push) {
 	soon := p.Digest == w.pushed.Digest && w.pushed.Attempt > 0 && !w.other && w.now.Sub(w.pushedAt) < w.set.Interval
 	lost := w.stream != w.pushedOn && !w.arrived && !w.again && !w.saved.Push.Undone && w.now.Sub(w.began) >= w.set.Resend
 	for what, bad := range map[string]bool{
-		"the hardware is unknown":             w.desired.Unknown,
+		"the hardware is UnknownNode":         w.desired.Unknown,
 		"it failed, and nothing changed":      failed,
 		"the rollout has not come to it":      w.gate.Staged && w.gate.Open != p.Digest,
 		"it may remove objects":               !w.adopted && (loses || !compared),
@@ -292,7 +292,7 @@ func anyEvent(t *rapid.T, w *watch) Event {
 		r.Held = &Held{"eva", w.now}
 	}
 	if rapid.IntRange(0, 3).Draw(t, "pending") == 0 {
-		r.Pending = &Pending{Generation: generation(), Settled: !rare("unsettled"),
+		r.Pending = &PendingConfig{Generation: generation(), Settled: !rare("unsettled"),
 			Worse: pick(t, "worse", nil, nil, []string{"x"})}
 	}
 	return r

@@ -53,7 +53,7 @@ func TestWhatMayBeOnANodeIsForgottenOnItsWordOnly(t *testing.T) {
 		{says(has(ab, 1), true, "-x -y"), "x y", ""},                                  // what is wanted stays
 		{with(want(c, 2), func(w *Desired) { w.With = parts("y z") }), "x y z", "x"},  // pushed
 		{says(has(ab, 1), true, "-x y"), "x y z", "x"},                                // answers the one before
-		{says(runs(c, 2, Pending{}), true, "-x y z"), "x y z", "x"},                   // it may yet be undone
+		{says(runs(c, 2, PendingConfig{}), true, "-x y z"), "x y z", "x"},             // it may yet be undone
 		{says(has(c, 2), true, "x y z"), "x y z", "x"},                                // its removal failed, say
 		{says(has(c, 2), false, "y z"), "x y z", "x"},                                 // it has not come to it
 		{has(c, 2), "x y z", "x"},                                                     // nobody asked

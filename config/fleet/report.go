@@ -17,7 +17,7 @@ func ReportOf(r *nodeproto.Report, on string) Report {
 		out.Held = &Held{By: r.Held.By, Since: r.Held.Since}
 	}
 	if p := r.Pending; p != nil {
-		out.Pending = &Pending{Generation: p.Generation, Settled: p.Settled, Remaining: p.Remaining, Worse: p.Worse}
+		out.Pending = &PendingConfig{Generation: p.Generation, Settled: p.Settled, Remaining: p.Remaining, Worse: p.Worse}
 	}
 	for _, h := range r.Health {
 		if !h.Good {

@@ -22,16 +22,16 @@ type Standing struct {
 // nothing yet. worse is what is bad on it that was good before its batch.
 func (n *Node) Standing(now time.Time, digest Digest, why string, worse func() string) (s Standing, says bool) {
 	s = Standing{Digest: digest, Why: why}
-	switch is := n.State(now); {
-	case is == Staged && n.Undid(): // its gate was closed, as it had gone offline
+	switch is := n.validate(now).state; {
+	case is == stateStaged && n.Undid(): // its gate was closed, as it had gone offline
 		s.State, s.Why = StandsFailed, "not confirmed in time: the node went back to its previous config"
-	case is == Staged:
+	case is == stateStaged:
 		s.State, s.Why = StandsStaged, ""
 	case is == InSync && worse() == "":
 		s.State, s.Why = StandsConfirmed, ""
-	case is == Failed, is == Waiting && n.Undid():
+	case is == RolledBack, is == stateWaiting && n.Undid():
 		s.State = StandsFailed
-	case is != InSync && is != Faulty && is.Stuck():
+	case is != InSync && is != ConfigError && is.Stuck():
 		s.State = StandsStuck
 	default:
 		return Standing{}, false

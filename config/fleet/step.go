@@ -195,7 +195,7 @@ func (n *Node) answered(now time.Time, e Answered) {
 		return
 	}
 	n.probing = false
-	n.confirmable = n.validate(now).state == Confirming &&
+	n.confirmable = n.validate(now).state == stateConfirming &&
 		e.Generation == n.desired.Generation && e.Digest == n.desired.Digest && len(e.Worse) == 0
 }
 
@@ -211,24 +211,24 @@ func (n *Node) act(now time.Time, out []Effect) []Effect {
 			n.mem.Adopted = true
 			out = append(out, Save{n.mem.clone()})
 		}
-	case Comparing:
+	case stateComparing:
 		if c := n.comparison(); c != n.compare {
 			n.compare, n.compared = c, false
 			out = append(out, c)
 		}
-	case Renumbering:
+	case stateRenumbering:
 		if v.at.IsZero() {
 			n.numbered, n.numberAt = n.desired.Generation, now
 			out = append(out, Push{Generation: n.desired.Generation, Digest: n.desired.Digest})
 		}
-	case Confirming:
+	case stateConfirming:
 		out = n.confirm(now, v, out)
-	case Unknowable:
+	case UnknownHardware:
 		if n.set.Queries && v.at.IsZero() {
 			n.query = now.Add(n.set.Resend) // until Asked says more
 			out = append(out, RequestBaseConfig{n.report.Board})
 		}
-	case Due:
+	case stateDue:
 		out = n.push(now, out)
 	default:
 	}

@@ -42,7 +42,7 @@ func on(stream string) Report {
 }
 
 // runs is such a report of a node whose config is not confirmed yet.
-func runs(d Digest, counter uint64, p Pending) Report {
+func runs(d Digest, counter uint64, p PendingConfig) Report {
 	r := has(d, counter)
 	p.Generation, p.Remaining = gen(counter), 90*time.Second
 	r.Pending = &p
@@ -89,7 +89,7 @@ func tell(effects []Effect, last time.Time) string {
 		case Save:
 			out = append(out, "save")
 		case Status:
-			out = append(out, "is "+string(e.State))
+			out = append(out, "is "+string(e.state))
 		}
 	}
 	return strings.Join(out, ", ")
@@ -107,9 +107,9 @@ var adopted = Memory{Adopted: true}
 // joined are the steps that bring a known node to its first report.
 func joined(more ...step) []step {
 	return append([]step{
-		{0, Known{Topology: true, Joined: true}, "is offline"},
-		{0, want(a, 1), "is offline"},
-		{0, Connected{"1", "me"}, "tell managed=true, is silent"},
+		{0, Known{Topology: true, Joined: true}, "is Offline"},
+		{0, want(a, 1), "is Offline"},
+		{0, Connected{"1", "me"}, "tell managed=true, is NoReport"},
 	}, more...)
 }
 
@@ -143,14 +143,14 @@ func TestSeed_Syncing(t *testing.T) {
 			step{5 * sec, has(b, 0), ""},
 		)},
 		{"no mismatch, no push", adopted, joined(
-			step{0, has(a, 1), "is in sync"},
+			step{0, has(a, 1), "is InSync"},
 			step{5 * sec, has(a, 1), ""},
 		)},
 		{"nothing is pushed before a report on the stream of now", adopted, joined(
-			step{0, has(a, 1), "is in sync"},
-			step{0, Disconnected{"1"}, "is offline"},
-			step{0, want(b, 2), "is offline"},
-			step{0, Connected{"2", "me"}, "tell managed=true, is silent"},
+			step{0, has(a, 1), "is InSync"},
+			step{0, Disconnected{"1"}, "is Offline"},
+			step{0, want(b, 2), "is Offline"},
+			step{0, Connected{"2", "me"}, "tell managed=true, is NoReport"},
 			step{0, has(a, 1), ""},
 			step{0, with(has(a, 1), func(r *Report) { r.Stream = "2" }), "save, push#1 B s:2, is waiting, timer 2m0s"},
 		)},
@@ -184,14 +184,14 @@ func TestSeed_Syncing(t *testing.T) {
 				step{120 * sec, Tick{}, "save, push#8 A s:1, timer 2m0s"},
 			)},
 		{"the PeerConfiguration counts as the config does", adopted, joined(
-			step{0, has(a, 1), "is in sync"},
+			step{0, has(a, 1), "is InSync"},
 			step{0, want(Digest{"A", "P"}, 2), "save, push#1 A/P s:2, is waiting, timer 2m0s"},
-			step{0, has(Digest{"A", "P"}, 2), "is in sync, no timer"},
+			step{0, has(Digest{"A", "P"}, 2), "is InSync, no timer"},
 		)},
 		{"where both are equal only the number is sent", adopted, joined(
 			step{0, has(a, 0), "number s:1, is renumbering, timer 15s"},
 			step{5 * sec, has(a, 0), ""},
-			step{5 * sec, has(a, 1), "is in sync, no timer"},
+			step{5 * sec, has(a, 1), "is InSync, no timer"},
 			step{0, want(a, 2), "number s:2, is renumbering, timer 15s"},
 			step{15 * sec, Tick{}, "number s:2, timer 15s"},
 		)},
@@ -205,44 +205,44 @@ func TestSeed_Syncing(t *testing.T) {
 		)},
 		{"a push that its stream took with it is made again on the next one, once in the interval", adopted, joined(
 			step{0, has(b, 0), pushA},
-			step{1 * sec, Disconnected{"1"}, "is offline, no timer"},
-			step{9 * sec, Connected{"2", "me"}, "tell managed=true, is silent"},
+			step{1 * sec, Disconnected{"1"}, "is Offline, no timer"},
+			step{9 * sec, Connected{"2", "me"}, "tell managed=true, is NoReport"},
 			step{0, on("2"), "is waiting, timer 15s"},
 			step{15 * sec, Tick{}, "save, push#2 A s:1, timer 2m0s"},
-			step{1 * sec, Connected{"3", "me"}, "tell managed=true, is silent, no timer"},
+			step{1 * sec, Connected{"3", "me"}, "tell managed=true, is NoReport, no timer"},
 			step{0, on("3"), "is waiting, timer 1m59s"},
 			step{119 * sec, Tick{}, "save, push#3 A s:1, timer 2m0s"},
-			step{0, Connected{"4", "me"}, "tell managed=true, is silent, no timer"},
+			step{0, Connected{"4", "me"}, "tell managed=true, is NoReport, no timer"},
 			step{0, on("4"), "is waiting, timer 15s"},
 		)},
 		{"nor is one that arrived, or that the node works on, rejected or undid", adopted, joined(
 			step{0, has(b, 0), pushA},
 			step{0, Acked{1}, ""},
-			step{0, Connected{"2", "me"}, "tell managed=true, is silent, no timer"},
+			step{0, Connected{"2", "me"}, "tell managed=true, is NoReport, no timer"},
 			step{0, on("2"), "is waiting, timer 2m0s"},
 			step{0, want(Digest{Config: "C"}, 2), "save, push#2 C s:2, is waiting"},
-			step{0, Connected{"3", "me"}, "tell managed=true, is silent, no timer"},
-			step{0, with(on("3"), func(r *Report) { r.Pending = &Pending{Generation: gen(2)} }), "is applying"},
+			step{0, Connected{"3", "me"}, "tell managed=true, is NoReport, no timer"},
+			step{0, with(on("3"), func(r *Report) { r.Pending = &PendingConfig{Generation: gen(2)} }), "is applying"},
 			step{60 * sec, on("3"), "is waiting, timer 1m0s"},
 			step{0, want(Digest{Config: "D"}, 3), "save, push#3 D s:3, is waiting, timer 2m0s"},
-			step{0, Connected{"4", "me"}, "tell managed=true, is silent, no timer"},
+			step{0, Connected{"4", "me"}, "tell managed=true, is NoReport, no timer"},
 			step{0, on("4"), "is waiting, timer 15s"},
 			step{0, Undone{3, Digest{Config: "D"}, Unconfirmed, ""}, "save, timer 2m0s"},
 			step{0, want(Digest{Config: "E"}, 4), "save, push#4 E s:4, is waiting"},
-			step{0, Connected{"5", "me"}, "tell managed=true, is silent, no timer"},
+			step{0, Connected{"5", "me"}, "tell managed=true, is NoReport, no timer"},
 			step{0, on("5"), "is waiting, timer 15s"},
-			step{0, Rejected{4, Digest{Config: "E"}, "x"}, "save, is failed, no timer"},
+			step{0, Rejected{4, Digest{Config: "E"}, "x"}, "save, is RolledBack, no timer"},
 			step{0, Rejected{3, Digest{}, "of what no config is"}, ""},
 			step{0, TooLarge{}, "save, is waiting, timer 15s"},
 			step{0, TooLarge{}, ""},
 		)},
 		{"a local config that ends again and again ends the interval each 15 s", adopted, joined(
 			step{0, has(b, 0), pushA},
-			step{1 * sec, with(has(b, 0), func(r *Report) { r.Held = &Held{By: "eva"} }), "is held locally, no timer"},
+			step{1 * sec, with(has(b, 0), func(r *Report) { r.Held = &Held{By: "eva"} }), "is HeldLocally, no timer"},
 			step{0, has(b, 0), "save, save, push#2 A s:1, is waiting, timer 2m0s"},
-			step{5 * sec, with(has(b, 0), func(r *Report) { r.Held = &Held{By: "eva"} }), "is held locally, no timer"},
+			step{5 * sec, with(has(b, 0), func(r *Report) { r.Held = &Held{By: "eva"} }), "is HeldLocally, no timer"},
 			step{0, has(b, 0), "is waiting, timer 1m55s"},
-			step{10 * sec, with(has(b, 0), func(r *Report) { r.Held = &Held{By: "eva"} }), "is held locally, no timer"},
+			step{10 * sec, with(has(b, 0), func(r *Report) { r.Held = &Held{By: "eva"} }), "is HeldLocally, no timer"},
 			step{0, has(b, 0), "save, save, push#3 A s:1, is waiting, timer 2m0s"},
 		)},
 		{"another replica makes it again as well", Memory{Adopted: true,
@@ -252,7 +252,7 @@ func TestSeed_Syncing(t *testing.T) {
 		)},
 		{"a node that works on what was pushed is left to it", adopted, joined(
 			step{0, has(b, 0), pushA},
-			step{5 * sec, with(has(b, 0), func(r *Report) { r.Pending = &Pending{Generation: gen(1)} }),
+			step{5 * sec, with(has(b, 0), func(r *Report) { r.Pending = &PendingConfig{Generation: gen(1)} }),
 				"is applying, no timer"},
 			step{200 * sec, Tick{}, ""},
 			step{0, has(b, 0), "save, push#2 A s:1, is waiting, timer 2m0s"},
@@ -267,12 +267,12 @@ func TestSeed_Syncing(t *testing.T) {
 				"save, push#2 C s:3, is waiting, timer 2m0s"},
 		)},
 		{"layers that clash make no config, and nothing is pushed", adopted, joined(
-			step{0, Desired{Generation: gen(1), For: v1, Fault: "ports: invalid type object"}, "is silent"},
-			step{0, has(b, 0), "is faulty layers"},
+			step{0, Desired{Generation: gen(1), For: v1, Fault: "ports: invalid type object"}, "is NoReport"},
+			step{0, has(b, 0), "is ConfigError"},
 			step{0, want(a, 2), "save, push#1 A s:2, is waiting, timer 2m0s"},
 		)},
 		{"a node with two boards after another has the config of the one that it reports", adopted, joined(
-			step{0, has(a, 1), "is in sync"},
+			step{0, has(a, 1), "is InSync"},
 			step{0, with(has(a, 1), func(r *Report) { r.Board = "b2" }), "compute EDGESPAN-1-0-0, is computing"},
 			step{0, with(want(b, 2), func(w *Desired) { w.For.Board = "b2" }), "save, push#1 B s:2, is waiting, timer 2m0s"},
 			step{0, has(a, 1), "compute EDGESPAN-1-0-0, is computing, no timer"},
@@ -291,19 +291,21 @@ func TestWhoIsAtWork(t *testing.T) {
 		steps         []step
 		atWork, undid bool
 	}{
-		{"nothing was pushed", joined(step{0, has(a, 1), "is in sync"}), false, false},
+		{"nothing was pushed", joined(step{0, has(a, 1), "is InSync"}), false, false},
 		{"pushed, and nobody knows whether it arrived", pushed(), false, false},
 		{"it has arrived", pushed(step{sec, Acked{1}, ""}), true, false},
 		{"another push has", pushed(step{sec, Acked{7}, ""}), false, false},
 		{"it has, and found no room", pushed(step{sec, NotStored{Attempt: 1, Digest: a, Why: "full"}, "is waiting"}), false,
 			false},
-		{"it works on it", pushed(step{sec, runs(b, 1, Pending{}), "is applying, no timer"}), true, false},
-		{"it runs it, not settled", pushed(step{sec, runs(a, 1, Pending{}), "is settling, no timer"}), true, false},
+		{"it works on it", pushed(step{sec, runs(b, 1, PendingConfig{}), "is applying, no timer"}), true, false},
+		{"it runs it, not settled", pushed(step{sec, runs(a, 1, PendingConfig{}), "is settling, no timer"}), true, false},
 		{"it runs it, worse than before",
-			pushed(step{sec, runs(a, 1, Pending{Settled: true, Worse: []string{"x"}}), "is unwell, no timer"}), true, false},
-		{"it is to be confirmed", pushed(step{sec, runs(a, 1, Pending{Settled: true}), "probe#1, is confirming, timer 15s"}),
+			pushed(step{sec, runs(a, 1, PendingConfig{Settled: true, Worse: []string{"x"}}), "is Degraded, no timer"}), true,
+			false},
+		{"it is to be confirmed",
+			pushed(step{sec, runs(a, 1, PendingConfig{Settled: true}), "probe#1, is confirming, timer 15s"}),
 			true, false},
-		{"confirmed", pushed(step{sec, has(a, 1), "is in sync, no timer"}), false, false},
+		{"confirmed", pushed(step{sec, has(a, 1), "is InSync, no timer"}), false, false},
 		{"undone: not confirmed", pushed(step{0, Undone{Attempt: 1, Digest: a, Reason: Unconfirmed}, "save"}), false,
 			true},
 		{"which is forgotten by a retry", pushed(step{0, Undone{Attempt: 1, Digest: a, Reason: Unconfirmed}, "save"},

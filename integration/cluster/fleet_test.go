@@ -327,7 +327,7 @@ func (f *fleet) inSync() {
 			}
 			in := 0
 			for _, n := range all {
-				if n.Online && n.State == "in sync" {
+				if n.Online && n.State == "InSync" {
 					in++
 				} else {
 					waits = append(waits, fmt.Sprintf("%s: %s: %s", n.Name, n.State, n.Why))

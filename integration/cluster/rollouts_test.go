@@ -89,7 +89,7 @@ func (r *rollouts) said() string {
 		}
 		nodes, _ := c.Nodes(ctx)
 		for _, n := range nodes {
-			if n.Online && n.State != "in sync" || !n.Online && strings.HasPrefix(n.Name, "sim") {
+			if n.Online && n.State != "InSync" || !n.Online && strings.HasPrefix(n.Name, "sim") {
 				reported = append(reported, fmt.Sprintf("%s: %s: online %v, %s: %s", one.name, n.Name, n.Online, n.State, n.Why))
 			}
 		}

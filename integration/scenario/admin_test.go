@@ -159,7 +159,8 @@ type nodeSeen struct {
 	Online, Ready             bool
 	Explain                   []string
 	Failures                  []struct{ Reason, Why string }
-	Running, Desired          struct{ MD5, Generation string }
+	Running                   struct{ MD5, Generation string }
+	Desired                   struct{ MD5, Generation string } `json:"wanted"`
 }
 
 // is waits for a node's state, and for more of it.

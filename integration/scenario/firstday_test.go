@@ -52,19 +52,19 @@ func TestAFleetsFirstDay(t *testing.T) {
 		t.Fatalf("join: %+v", r)
 	}
 	w.start("{}")
-	o.is("edge-1", "unmanaged", func(n nodeSeen) bool { return n.Online })
+	o.is("edge-1", "Unmanaged", func(n nodeSeen) bool { return n.Online })
 
 	if said := o.ok("network", "modify", "sysParams.managedConfig=true", "-m",
 		"all nodes are ours"); !strings.Contains(said, "revision 1: ") {
 		t.Errorf("network modify says %q", said)
 	}
-	o.is("edge-1", "in sync")
+	o.is("edge-1", "InSync")
 	both := doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll), onNet(2, 1, "client", allowAll))
 	said := o.set("edge-1", both, "-m", "a first network")
 	if !strings.Contains(said, "revision 2: 1 node changes") {
 		t.Errorf("node set says %q", said)
 	}
-	n := o.is("edge-1", "in sync", func(n nodeSeen) bool { return n.Ready })
+	n := o.is("edge-1", "InSync", func(n nodeSeen) bool { return n.Ready })
 	if n.Running != n.Desired {
 		t.Errorf("in sync with %+v and not %+v", n.Running, n.Desired)
 	}
@@ -103,7 +103,7 @@ func TestAFleetsFirstDay(t *testing.T) {
 
 	// And back.
 	o.ok("node", "modify", "edge-1", "networkInstances."+ni(1)+".ipv4.subnet=10.9.0.0/24", "-m", "a wrong one")
-	o.is("edge-1", "in sync", func(n nodeSeen) bool { return n.Ready })
+	o.is("edge-1", "InSync", func(n nodeSeen) bool { return n.Ready })
 	w.eventually("the lease in the new network", func() bool {
 		return netip.MustParsePrefix("10.9.0.0/24").Contains(w.lease("client").IP)
 	})
@@ -126,7 +126,7 @@ func TestAFleetsFirstDay(t *testing.T) {
 		}
 	}
 	o.ok("history", "rollback", "2", "-m", "too early")
-	o.is("edge-1", "in sync", func(n nodeSeen) bool { return n.Ready })
+	o.is("edge-1", "InSync", func(n nodeSeen) bool { return n.Ready })
 	w.eventually("the lease in the old network", func() bool { return w.lease("client").IP == client.IP })
 	t.Logf("the first day took %v", time.Since(began))
 }

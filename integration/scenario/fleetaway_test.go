@@ -51,19 +51,19 @@ func TestANodeWorksOnWhileItsControllerIsAway(t *testing.T) {
 	w.wait("ready", "ni/"+ni(2))
 
 	o.begin()
-	n := o.is("edge-1", "held locally")
+	n := o.is("edge-1", "HeldLocally")
 	if n.Held == "" || n.Ready {
 		t.Errorf("a held node is told as %+v", n)
 	}
 	o.ok("node", "modify", "edge-1", "networkInstances."+ni(1)+".dns.domain=new.edge")
-	o.is("edge-1", "held locally")
+	o.is("edge-1", "HeldLocally")
 	if got := w.accepted() - before; got != 1 {
 		t.Errorf("%d configs were taken: only the local one is 1", got)
 	}
 	w.wait("ready", "ni/"+ni(2))
 	released := time.Now()
 	w.cli("release")
-	o.is("edge-1", "in sync", ready)
+	o.is("edge-1", "InSync", ready)
 	if took := time.Since(released); took > 5*time.Second {
 		t.Errorf("what was held back was pushed after %v", took)
 	}

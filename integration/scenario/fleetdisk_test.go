@@ -28,9 +28,9 @@ func TestAFullDiskKeepsTheController(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.restart()
-	o.is("edge-1", "in sync", ready, func(n nodeSeen) bool { return n.Online })
+	o.is("edge-1", "InSync", ready, func(n nodeSeen) bool { return n.Online })
 	o.set("edge-1", doc([]string{network(1, ""), islanded(2)}, apps...))
-	o.is("edge-1", "in sync", ready)
+	o.is("edge-1", "InSync", ready)
 	w.wait("ready", "ni/"+ni(2))
 
 	fill()
@@ -48,11 +48,11 @@ func TestAFullDiskKeepsTheController(t *testing.T) {
 	reported := func(n nodeSeen) bool {
 		return n.Online && strings.Contains(n.Why, "can't store it") && strings.Contains(n.Why, "no space left on device")
 	}
-	o.is("edge-1", "waiting", reported)
+	o.is("edge-1", "Pushing", reported)
 	w.wait("ready", "ni/"+ni(1), "ni/"+ni(2), "app/"+app(1), "app/"+app(2))
 
 	room()
-	o.is("edge-1", "in sync", ready)
+	o.is("edge-1", "InSync", ready)
 	w.wait("absent", "ni/"+ni(2))
 	if c := pings.Stop(); c.Lost+c.Wrong > 0 || c.Good < 100 {
 		t.Errorf("pings all the time: %+v", c)

@@ -10,12 +10,12 @@ func TestAnAppThatStartsLaterThanItsConfigHoldsUpNothing(t *testing.T) {
 	o := w.member(doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll)), "--config-confirm-timeout-s", "8")
 	before := w.accepted()
 	o.set("edge-1", doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll), onNet(2, 1, w.NS("late"), allowAll)))
-	n := o.is("edge-1", "in sync", func(n nodeSeen) bool { return n.Running == n.Desired && n.Pending == "" })
+	n := o.is("edge-1", "InSync", func(n nodeSeen) bool { return n.Running == n.Desired && n.Pending == "" })
 	if n.Ready || w.accepted()-before != 1 {
 		t.Errorf("%d configs were taken, and the node is %+v", w.accepted()-before, n)
 	}
 	w.pends(2, "late")
 	w.late()
-	o.is("edge-1", "in sync", ready)
+	o.is("edge-1", "InSync", ready)
 	w.wait("ready", "app/"+app(2))
 }

@@ -19,7 +19,7 @@ func (w *world) member(doc string, extra ...string) *office {
 	o.ok("network", "set", "sysParams.managedConfig=true")
 	o.set("edge-1", doc)
 	w.start("{}")
-	o.is("edge-1", "in sync", ready)
+	o.is("edge-1", "InSync", ready)
 	return o
 }
 
@@ -55,11 +55,11 @@ func TestAPushThatBreaksTheUplinkComesBackAndTheControllerSaysSo(t *testing.T) {
 
 	began := time.Now()
 	o.ok("node", "modify", "edge-1", "ports.wan.ifName=uplink9", "-m", "the wrong card")
-	o.is("edge-1", "unwell")
+	o.is("edge-1", "Degraded")
 	if p := w.status("pending", "node"); p["pending"] != true {
 		t.Errorf("get pending says %v", p)
 	}
-	n := o.is("edge-1", "failed")
+	n := o.is("edge-1", "RolledBack")
 	took := time.Since(began)
 	if took < 9*time.Second || took > 20*time.Second {
 		t.Errorf("it came back after %v, not after the confirm time of 10 s", took)
@@ -68,7 +68,7 @@ func TestAPushThatBreaksTheUplinkComesBackAndTheControllerSaysSo(t *testing.T) {
 		t.Errorf("failures %+v", n.Failures)
 	}
 	said := o.ok("nodes", "describe", "edge-1")
-	for _, part := range []string{"failed: ", "unhealthy", "port/wan",
+	for _, part := range []string{"RolledBack: ", "unhealthy", "port/wan",
 		"next: nothing, until its config or its versions change, or a retry is asked for"} {
 		if !strings.Contains(said, part) {
 			t.Errorf("nodes describe lacks %q:\n%s", part, said)
@@ -83,9 +83,9 @@ func TestAPushThatBreaksTheUplinkComesBackAndTheControllerSaysSo(t *testing.T) {
 	if err := w.node.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	o.is("edge-1", "offline")
+	o.is("edge-1", "Offline")
 	w.restart()
-	o.is("edge-1", "failed", func(n nodeSeen) bool { return n.Online })
+	o.is("edge-1", "RolledBack", func(n nodeSeen) bool { return n.Online })
 	if r := o.run("rollout", "show", "3", "-o", "wide"); !strings.Contains(r.Out, "failed") ||
 		!strings.Contains(r.Out, "unhealthy") {
 		t.Errorf("rollout show: %+v", r)
@@ -93,7 +93,7 @@ func TestAPushThatBreaksTheUplinkComesBackAndTheControllerSaysSo(t *testing.T) {
 
 	o.set("edge-1", doc([]string{network(1, ""), islanded(2), network(3, "")}, onNet(1, 2, "web", allowAll),
 		onNet(2, 2, "client", allowAll)), "-m", "mended")
-	o.is("edge-1", "in sync", ready)
+	o.is("edge-1", "InSync", ready)
 	w.wait("ready", "ni/"+ni(3))
 	if got := w.accepted() - before; got != 2 {
 		t.Errorf("the node took %d configs: the broken one and the mended one are 2", got)

@@ -95,7 +95,7 @@ func TestBadGuestsAreSentAwayAndNobodyElseNotices(t *testing.T) {
 	}
 
 	// Nobody else noticed.
-	o.is("edge-1", "in sync", ready)
+	o.is("edge-1", "InSync", ready)
 	said, err := os.ReadFile(w.NodeLog())
 	if err != nil || strings.Contains(string(said), "node link is down") ||
 		strings.Count(string(said), "node link is up") != 1 {

@@ -18,7 +18,7 @@ func TestTheExampleOfAClusterRunsAsItIsTyped(t *testing.T) {
 	}
 	f.peers[2].in("node", "ip", "addr", "add", "198.51.100.3/24", "dev", "under0")
 	for _, p := range f.peers {
-		f.is(p.name, "in sync", ready)
+		f.is(p.name, "InSync", ready)
 	}
 
 	_, here, _, _ := runtime.Caller(0)

@@ -70,7 +70,7 @@ func newField(t testing.TB, count int, extra ...string) *field {
 	}
 	f.acquaint()
 	for _, p := range f.peers {
-		f.is(p.name, "in sync", ready)
+		f.is(p.name, "InSync", ready)
 	}
 	return f
 }
@@ -188,11 +188,12 @@ func (f *field) told() string {
 
 // peerSeen and clusterSeen are what -o json says.
 type peerSeen struct {
-	Name, ID, Health, Why, Desired, Applied string
-	Online, Ready, Described                bool
-	Clusters                                []string
-	Counts                                  map[string]int
-	Parameters, Ignored                     []parameterSeen
+	Name, ID, Health, Why, Applied string
+	Desired                        string `json:"wanted"`
+	Online, Ready, Described       bool
+	Clusters                       []string
+	Counts                         map[string]int
+	Parameters, Ignored            []parameterSeen
 }
 
 type parameterSeen struct {

@@ -66,7 +66,7 @@ func TestTheQuickStartRuns(t *testing.T) {
 	if err != nil || r.Code != 0 {
 		t.Errorf("exit %d, %v: the last command failed:\n%s%s", r.Code, err, r.Out, r.Err)
 	}
-	for _, want := range []string{"client", "Present", "needs adoption", "debug edge-1"} {
+	for _, want := range []string{"client", "Present", "NeedsAdoption", "debug edge-1"} {
 		if !strings.Contains(r.Out, want) {
 			t.Errorf("stdout has no %q", want)
 		}

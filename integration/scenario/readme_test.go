@@ -44,7 +44,7 @@ func TestTheFleetOfTheReadmeRuns(t *testing.T) {
 			}
 		}
 		if args[0] == "node" && args[1] == "set" || args[0] == "history" && len(args) > 1 && args[1] == "rollback" {
-			o.is("edge-1", "in sync")
+			o.is("edge-1", "InSync")
 		}
 		r := o.run(args...)
 		if r.Code != 0 {
@@ -56,9 +56,9 @@ func TestTheFleetOfTheReadmeRuns(t *testing.T) {
 				t.Fatalf("join: %+v", r)
 			}
 			w.start("{}")
-			o.is("edge-1", "unmanaged")
+			o.is("edge-1", "Unmanaged")
 		case "node set":
-			o.is("edge-1", "in sync", ready)
+			o.is("edge-1", "InSync", ready)
 			w.wait("ready", "ni/"+ni(1), "app/"+app(1))
 		}
 	}

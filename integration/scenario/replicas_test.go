@@ -85,7 +85,7 @@ func TestANodeGoesToTheOtherControllerOfItsFleet(t *testing.T) {
 	one.ok("network", "set", "sysParams.managedConfig=true")
 	one.set("edge-1", doc([]string{network(1, "")}, apps...))
 	w.start("{}")
-	one.is("edge-1", "in sync", ready)
+	one.is("edge-1", "InSync", ready)
 	if said := two.ok("nodes", "list"); !strings.Contains(said, "edge-1") {
 		t.Errorf("the other controller's list: %s", said)
 	}
@@ -100,22 +100,22 @@ func TestANodeGoesToTheOtherControllerOfItsFleet(t *testing.T) {
 		"at the controller that has no stream")
 	w.eventually("what was written at the other controller",
 		func() bool { return strings.Contains(w.cli("get", "ni"), "by two") })
-	one.is("edge-1", "in sync", ready)
+	one.is("edge-1", "InSync", ready)
 
 	one.kill()
 	died := time.Now()
-	two.is("edge-1", "in sync", func(n nodeSeen) bool { return n.Online })
+	two.is("edge-1", "InSync", func(n nodeSeen) bool { return n.Online })
 	t.Logf("the other controller has the node after %v", time.Since(died))
 	two.set("edge-1", doc([]string{network(1, ""), network(2, "")}, apps...))
-	two.is("edge-1", "in sync", ready)
+	two.is("edge-1", "InSync", ready)
 	w.wait("ready", "ni/"+ni(2))
 
 	one.begin()
 	two.signal(syscall.SIGTERM)
 	<-two.ended
-	one.is("edge-1", "in sync", ready)
+	one.is("edge-1", "InSync", ready)
 	one.ok("history", "rollback", "2", "node/edge-1")
-	one.is("edge-1", "in sync", ready)
+	one.is("edge-1", "InSync", ready)
 	w.wait("absent", "ni/"+ni(2))
 	if c := pings.Stop(); c.Lost+c.Wrong > 0 || c.Good < 30 {
 		t.Errorf("pings all the time: %+v", c)

@@ -215,7 +215,7 @@ func (s *Handle) List(now time.Time, set fleet.Settings) fleetapi.Node {
 		m := fleet.New(n.Name, fleet.Memory{}, set)
 		for _, e := range m.Step(now, known) {
 			if status, is := e.(fleet.Status); is {
-				n.State, n.Why = string(status.State), status.Why
+				n.State, n.Why = string(m.State(now)), status.Why
 			}
 		}
 		return n

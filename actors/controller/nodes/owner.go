@@ -121,7 +121,7 @@ func (n *node) owned(e kv.Entry) {
 
 // reported is where a node stands, as its replica tells it to the others.
 type reported struct {
-	State      fleet.State          `json:"state"`
+	State      string               `json:"state"` // in the words of the previous release
 	Why        string               `json:"why"`
 	Managed    bool                 `json:"managed,omitempty"`
 	Ready      bool                 `json:"ready,omitempty"`
@@ -149,7 +149,7 @@ func (n *node) tells() *reported {
 		return nil
 	}
 	out := &reported{
-		State: r.Key.State, Why: r.Why, Managed: r.Key.managed, Ready: r.Key.ready, Desired: r.Key.desired,
+		State: r.Key.State.Previous(), Why: r.Why, Managed: r.Key.managed, Ready: r.Key.ready, Desired: r.Key.desired,
 		Running: r.Key.running,
 		Wants:   r.Key.Wants, Runs: r.Key.Runs,
 	}

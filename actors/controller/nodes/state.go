@@ -190,8 +190,9 @@ func (n *node) show(now time.Time) {
 			}
 		}
 	}
-	if t := n.theirs; t != nil && k.State == fleet.Elsewhere {
-		k, why = rowKey{t.State, t.Managed, t.Ready, k.versions, t.Desired, t.Running, t.Wants, t.Runs}, t.Why
+	if t := n.theirs; t != nil && k.State == fleet.OtherReplica {
+		k, why = rowKey{fleet.ReadState(t.State), t.Managed, t.Ready, k.versions, t.Desired, t.Running, t.Wants, t.Runs},
+			t.Why
 	}
 	old := n.handle.row.Load()
 	if old != nil && old.Key == k && old.Why == why {

@@ -39,7 +39,7 @@ func TestANodeJoinsByThePrintedCommandAndIsPushedTo(t *testing.T) {
 	}
 	write(client, "debug")
 	n.Push([]string{"sysParams", "logLevel"}, "debug")
-	ctltest.AwaitNode(t, client, firstNode, "in sync")
+	ctltest.AwaitNode(t, client, firstNode, "InSync")
 
 	if code := c.End(); code != term.ExitOK {
 		t.Fatalf("it ended with %d", code)
@@ -54,10 +54,10 @@ func TestANodeJoinsByThePrintedCommandAndIsPushedTo(t *testing.T) {
 	}
 	again := program.Start(t, dir, "--node-listen", c.Nodes)
 	client = again.Client(pin, again.Token())
-	ctltest.AwaitNode(t, client, firstNode, "in sync")
+	ctltest.AwaitNode(t, client, firstNode, "InSync")
 	write(client, "warn")
 	n.Push([]string{"sysParams", "logLevel"}, "warn")
-	ctltest.AwaitNode(t, client, firstNode, "in sync")
+	ctltest.AwaitNode(t, client, firstNode, "InSync")
 }
 
 // TestATokenIsForOneNode plays a printed command twice.
@@ -119,7 +119,7 @@ func TestTwoReplicasOfOneFleet(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Push([]string{"sysParams", "logLevel"}, "debug")
-	ctltest.AwaitNode(t, first, firstNode, "in sync")
+	ctltest.AwaitNode(t, first, firstNode, "InSync")
 	if _, err := two.Client(one.Pin(), one.Token()).Nodes(t.Context()); err != nil {
 		t.Errorf("the token of one replica at the other: %v", err)
 	}

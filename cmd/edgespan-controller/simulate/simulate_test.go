@@ -171,9 +171,7 @@ func untilPushing(t *testing.T, client *fleetapi.Client) {
 			count[n.State]++
 		}
 		last = fmt.Sprint(count)
-		under := count[string(fleet.Applying)] + count[string(fleet.Due)] + count[string(fleet.Confirming)] +
-			count[string(fleet.Settling)]
-		if under > 0 && count[string(fleet.InSync)] < 50 {
+		if count[string(fleet.Pushing)] > 0 && count[string(fleet.InSync)] < 50 {
 			return
 		}
 	}

@@ -239,7 +239,7 @@ var _ fleetapi.Backend = (*Fleet)(nil)
 // goodNode is one that runs what is wanted.
 func goodNode(at time.Time) fleetapi.Node {
 	return fleetapi.Node{
-		Name: "pop-1", ID: "10000000-0000-4000-8000-000000000001", State: "in sync", Why: "runs what is wanted", Online: true,
+		Name: "pop-1", ID: "10000000-0000-4000-8000-000000000001", State: "InSync", Why: "runs what is wanted", Online: true,
 		Ready: true, Managed: true,
 		Software: "RELEASE_M81", Firmware: "10.11.0.90", Board: "MVL_ARMADA",
 		Desired: fleetapi.Running{MD5: "aa", Generation: "a:7"}, Running: fleetapi.Running{MD5: "aa", Generation: "a:7"},
@@ -260,7 +260,7 @@ func SmallFleet() *Fleet {
 		Changes:     make(chan func(*Fleet)),
 		Doc:         ops.Document{Object: config.Object{"sysParams": config.Object{"managedConfig": true}}, Revision: 12},
 		Meta:        testMetadata(),
-		NodeList: []fleetapi.Node{{Name: "dn-2", State: "failed", Why: "undone: unhealthy",
+		NodeList: []fleetapi.Node{{Name: "dn-2", State: "RolledBack", Why: "undone: unhealthy",
 			Desired: fleetapi.Running{Generation: "a:7"}}, pop},
 		Detail: fleetapi.NodeDetail{
 			Node: pop, Explain: []string{"it runs a:7 since 13:00"}, Source: "controller", Replica: "one",

@@ -311,7 +311,7 @@ func TestAPreviewWaitsUntilAllHaveAnswered(t *testing.T) {
 	env := clitest.ServeFleet(t, f)
 	f.Previews = []fleetapi.Preview{stage(false, "pending"), stage(false, "pending"), stage(true, "unchanged")}
 	got := cli(t, env, "{}", "network", "actions", "-f", "-")
-	want := clitest.Said{Code: term.ExitOK, Out: `NODE   STATE      ACTIONS          WHY
+	want := clitest.Said{Code: term.ExitOK, Out: `NODE   STATE      ACTIONS          REASON
 dn-2   unchanged  -                -
 pop-1  answered   UPDATE_FIREWALL  -
 `, Err: "preview p1, available until 2026-11-21T13:00:00Z: 1 answered, 0 pending, 0 cannot answer, 1 not asked\n"}

@@ -32,14 +32,14 @@ func writeNode(out io.Writer, n fleetapi.NodeDetail, wide, color bool) error {
 	}
 	for _, f := range []struct{ what, text string }{
 		{"id", n.ID},
-		{"online", term.YesNo(n.Online)},
+		{"connected", term.YesNo(n.Online)},
 		{"ready", term.YesNo(n.Ready)},
 		{"managed", term.YesNo(n.Managed)},
-		{"running", runningText(n.Running)},
-		{"wanted", runningText(n.Desired)},
+		{"current", runningText(n.Running)},
+		{"desired", runningText(n.Desired)},
 		{"source", n.Source},
 		{"pending", n.Pending},
-		{"held", n.Held},
+		{"local hold", n.Held},
 		{"fallback", fallbackText(n.Fallback)},
 		{"software", n.Software},
 		{"firmware", n.Firmware},

@@ -131,11 +131,11 @@ func listNodes(c *fleetCall) error {
 }
 
 func nodeTable(nodes []fleetapi.Node, wide bool) *term.Table {
-	t := &term.Table{Head: []string{"NAME", "STATE", "ONLINE", "READY", "RUNNING", "WANTED", "SOFTWARE", "WHY"},
+	t := &term.Table{Head: []string{"NAME", "STATE", "CONNECTED", "READY", "CURRENT", "DESIRED", "SOFTWARE", "REASON"},
 		Wide: wide}
 	if wide {
-		t.Head = []string{"NAME", "STATE", "ONLINE", "READY", "RUNNING", "WANTED", "SOFTWARE", "FIRMWARE", "BOARD", "MANAGED",
-			"LAST REPORT", "ID", "WHY"}
+		t.Head = []string{"NAME", "STATE", "CONNECTED", "READY", "CURRENT", "DESIRED", "SOFTWARE", "FIRMWARE", "BOARD",
+			"MANAGED", "LAST REPORT", "ID", "REASON"}
 	}
 	for _, n := range nodes {
 		row := []string{n.Name, n.State, term.YesNo(n.Online), term.YesNo(n.Ready), n.Running.Generation,
@@ -184,7 +184,7 @@ func statusOfNodes(c *fleetCall) error {
 		Empty: "no nodes"}, c.output); err != nil {
 		return err
 	}
-	c.a.Printf("%s, %d online, %d ready", term.Many(counts.Nodes, "node"), counts.Online, counts.Ready)
+	c.a.Printf("%s, %d connected, %d ready", term.Many(counts.Nodes, "node"), counts.Online, counts.Ready)
 	return nil
 }
 

@@ -195,11 +195,11 @@ func listPeers(c *fleetCall) error {
 }
 
 func peerTable(all []fleetapi.Peer, wide bool) *term.Table {
-	t := &term.Table{Head: []string{"NAME", "ONLINE", "READY", "HEALTH", "PARAMETERS", "CLUSTERS", "REPORT", "WHY"},
+	t := &term.Table{Head: []string{"NAME", "CONNECTED", "READY", "HEALTH", "PARAMETERS", "CLUSTERS", "REPORT", "REASON"},
 		Wide: wide}
 	if wide {
-		t.Head = []string{"NAME", "ONLINE", "READY", "HEALTH", "PARAMETERS", "CLUSTERS", "REPORT", "DESCRIBED", "APPLIED",
-			"WANTED", "ID", "WHY"}
+		t.Head = []string{"NAME", "CONNECTED", "READY", "HEALTH", "PARAMETERS", "CLUSTERS", "REPORT", "DESCRIBED", "APPLIED",
+			"DESIRED", "ID", "REASON"}
 	}
 	for _, p := range all {
 		row, why := []string{p.Name, term.YesNo(p.Online), term.YesNo(p.Ready), p.Health, done(p.Counts),
@@ -272,10 +272,10 @@ func listClusters(c *fleetCall) error {
 }
 
 func clusterTable(all []fleetapi.Cluster, wide bool) *term.Table {
-	t := &term.Table{Head: []string{"NAME", "STATE", "READY", "HEALTH", "TOPOLOGY", "LEADER", "MEMBERS", "WHY"},
+	t := &term.Table{Head: []string{"NAME", "STATE", "READY", "HEALTH", "TOPOLOGY", "LEADER", "MEMBERS", "REASON"},
 		Wide: wide}
 	if wide {
-		t.Head = []string{"NAME", "STATE", "READY", "HEALTH", "TOPOLOGY", "LEADER", "MEMBERS", "ID", "WHY"}
+		t.Head = []string{"NAME", "STATE", "READY", "HEALTH", "TOPOLOGY", "LEADER", "MEMBERS", "ID", "REASON"}
 	}
 	for _, one := range all {
 		row := []string{one.Name, one.State, term.YesNo(one.Ready), one.Health, one.Topology, one.Leader,
@@ -317,7 +317,7 @@ func statusOfPeers(c *fleetCall) error {
 	if err := c.showCounts(n, "HEALTH", "PEERS", n.Health); err != nil {
 		return err
 	}
-	c.a.Printf("%s, %d online, %d ready", term.Many(n.Count, "peer"), online, n.Ready)
+	c.a.Printf("%s, %d connected, %d ready", term.Many(n.Count, "peer"), online, n.Ready)
 	return nil
 }
 

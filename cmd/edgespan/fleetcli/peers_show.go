@@ -109,8 +109,8 @@ func describePeer(c *fleetCall) error {
 		{"id", cmp.Or(d.ID, "none: not joined")},
 		{"descriptor", descriptor},
 		{"clusters", strings.Join(d.Clusters, ", ")},
-		{"online", term.YesNo(d.Online)},
-		{"wanted", d.Desired},
+		{"connected", term.YesNo(d.Online)},
+		{"desired", d.Desired},
 		{"applied", d.Applied},
 		{"last report", last},
 		{"parameters", countsText(d.Counts)},
@@ -195,11 +195,11 @@ func statusOfCluster(c *fleetCall) error {
 
 // memberTable is the members of a cluster: with what they join it by, where wide says so.
 func memberTable(d fleetapi.ClusterDetail, wide bool) *term.Table {
-	t := &term.Table{Head: []string{"MEMBER", "ROLE", "ONLINE", "READY", "HEALTH", "PARAMETERS", "REPORT", "WHY"},
+	t := &term.Table{Head: []string{"MEMBER", "ROLE", "CONNECTED", "READY", "HEALTH", "PARAMETERS", "REPORT", "REASON"},
 		Wide: wide}
 	if wide {
-		t.Head = []string{"MEMBER", "ROLE", "ONLINE", "READY", "HEALTH", "PARAMETERS", "REPORT", "INTERFACES", "UNDERLAY",
-			"WHY"}
+		t.Head = []string{"MEMBER", "ROLE", "CONNECTED", "READY", "HEALTH", "PARAMETERS", "REPORT", "INTERFACES", "UNDERLAY",
+			"REASON"}
 	}
 	is, _ := peer.ParseCluster(d.Descriptor) // faults leave out columns
 	for _, p := range d.Peers {

@@ -80,7 +80,7 @@ func (c *fleetCall) preview(p fleetapi.Preview) error {
 
 func (c *fleetCall) showPreview(p fleetapi.Preview) error {
 	nodes := slices.Sorted(maps.Keys(p.Nodes))
-	t := &term.Table{Head: []string{"NODE", "STATE", "ACTIONS", "WHY"}, Wide: c.output == "wide"}
+	t := &term.Table{Head: []string{"NODE", "STATE", "ACTIONS", "REASON"}, Wide: c.output == "wide"}
 	counts := map[string]int{}
 	for _, n := range nodes {
 		x := p.Nodes[n]

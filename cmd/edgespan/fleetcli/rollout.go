@@ -146,7 +146,7 @@ func explainRollout(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	t := &term.Table{Head: []string{"TIME", "BY", "DECISION", "WHY"}, Wide: c.output == "wide"}
+	t := &term.Table{Head: []string{"TIME", "BY", "DECISION", "REASON"}, Wide: c.output == "wide"}
 	s := term.Shown{Data: d, Empty: "no decisions", Table: func(bool) *term.Table { return t }}
 	for _, v := range d.Decisions {
 		s.Names = append(s.Names, v.What)

@@ -225,10 +225,10 @@ func pendingCells(r nodeapi.Resource) []cell {
 		{head: "REMAINING", text: s.Remaining},
 		{head: "SETTLED", text: strconv.FormatBool(s.Settled)},
 		{head: "MANAGED", text: strconv.FormatBool(s.Managed)},
-		{head: "IN FORCE", text: s.InForce, wide: true},
+		{head: "CURRENT", text: s.InForce, wide: true},
 		{head: "CONTROLLER", text: s.Controller, wide: true},
-		{head: "LINKED", text: strconv.FormatBool(s.Linked), wide: true},
-		{head: "HELD", text: s.Held},
+		{head: "CONNECTED", text: strconv.FormatBool(s.Linked), wide: true},
+		{head: "LOCAL HOLD", text: s.Held},
 		{head: "UNDONE", text: s.Undone},
 	}
 }

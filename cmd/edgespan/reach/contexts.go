@@ -251,7 +251,7 @@ func newContextShow(a *App) *cobra.Command {
 
 func showContexts(f contextFile, names []string) term.Shown {
 	list := []namedContext{}
-	t := &term.Table{Head: []string{"NAME", "IN USE", "CONTROLLER", "TOKEN FILE", "CA"}}
+	t := &term.Table{Head: []string{"NAME", "CURRENT", "CONTROLLER", "TOKEN FILE", "CA"}}
 	for _, n := range names {
 		c := f.Contexts[n]
 		list = append(list, namedContext{n, n == f.Current, c})
