@@ -225,7 +225,7 @@ func TestEveryExitCode(t *testing.T) {
 		{"permission", answers(rest.ErrPermission), "apply -f -", 7, "permission"},
 		{"wait does not wait for permission", answers(rest.ErrPermission), "wait ni/" + clitest.NiID + " --timeout 1h", 7,
 			"permission"},
-		{"no daemon", nobody, "get ni", 8, "daemon not reachable"},
+		{"no daemon", nobody, "get ni", 8, "no such file or directory: run 'edgespan doctor' to find out why"},
 		{"no daemon to apply to", nobody, "apply -f -", 8, nobody},
 		{"no daemon to wait for", nobody, "wait ni/" + clitest.NiID + " --timeout 60ms", 8, "not ready after 60ms"},
 		{"no daemon, and yet not absent", nobody, "wait ni/" + clitest.NiID + " --for absent --timeout 60ms", 8,

@@ -3,6 +3,7 @@ package nodecli
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -77,7 +78,7 @@ func (a commands) doctor(ctx context.Context, output string) error {
 // examine looks from here, since no daemon does.
 func (a commands) examine(ctx context.Context, why error) ([]nodeapi.Finding, error) {
 	out := []nodeapi.Finding{{
-		Check: "daemon", Level: nodeapi.Problem, Text: why.Error(),
+		Check: "daemon", Level: nodeapi.Problem, Text: strings.TrimSuffix(why.Error(), nodeapi.DoctorHint),
 		Fix: "edgespan node --config " + a.Setting("", "EDGESPAN_CONFIG", reach.DefaultConfig) + " --run-dir " +
 			a.RunFolder(),
 	}}

@@ -103,6 +103,9 @@ type dialError struct{ err error }
 func (e *dialError) Error() string { return e.err.Error() }
 func (e *dialError) Unwrap() error { return e.err }
 
+// DoctorHint ends the error of a daemon that can't be reached.
+const DoctorHint = ": run 'edgespan doctor' to find out why"
+
 // failed types an error below HTTP. A connection that breaks before the answer is a
 // daemon that went away: unreachable too.
 func failed(socket string, err error) error {
@@ -113,11 +116,11 @@ func failed(socket string, err error) error {
 	}
 	switch {
 	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("connect %s: %w: membership of its group or root is needed", socket, rest.ErrPermission)
+		return fmt.Errorf("connect %s: %w: run as root, or as a member of the socket's group", socket, rest.ErrPermission)
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.As(err, &dial):
-		return fmt.Errorf("%w at %s: %s", rest.ErrUnreachable, socket, rootCause(dial.err))
+		return fmt.Errorf("%w at %s: %s%s", rest.ErrUnreachable, socket, rootCause(dial.err), DoctorHint)
 	case errors.Is(err, context.DeadlineExceeded) || os.IsTimeout(err):
 		return fmt.Errorf("ask %s: %w", socket, rest.ErrTimeout)
 	}
