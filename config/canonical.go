@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// MD5 is the digest of a document's canonical form, in hex: what the fleet compares
-// configs by (reference terragraph-config §1.3).
+// MD5 returns the MD5 of a document's canonical form, in hex. The fleet compares configs by it (reference
+// terragraph-config §1.3).
 func MD5(o Object) string {
 	var h Hasher
 	return h.MD5(o)
 }
 
-// Hasher computes one MD5 after the other in the same memory. Its zero value is ready.
+// Hasher computes MD5s one after another and reuses its memory. Its zero value is ready.
 type Hasher struct{ w writer }
 
-// MD5 is MD5 of a document.
+// MD5 returns the same digest as the function MD5.
 func (h *Hasher) MD5(o Object) string {
 	h.w.out = h.w.out[:0]
 	h.w.value(o, 0)
@@ -27,17 +27,16 @@ func (h *Hasher) MD5(o Object) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// AppendCanonical appends the canonical form of a value to b: JSON with keys in the order
-// of their bytes, two blanks a level, no final newline, numbers in their shortest form
-// (1.0 is 1) and only those characters escaped that must be (RFC 8259 §7). It is, byte
-// for byte, what the original's library writes.
+// AppendCanonical appends the canonical form of a value to b: JSON with keys sorted by their bytes, two spaces per
+// level, no final newline, numbers in their shortest form (1.0 is 1), and only the escapes that RFC 8259 §7 requires.
+// The result equals, byte for byte, the output of the original's library.
 func AppendCanonical(b []byte, v any) []byte {
 	w := writer{out: b}
 	w.value(v, 0)
 	return w.out
 }
 
-// OneLine is a value in its canonical form without line breaks and indents, for a message.
+// OneLine returns the canonical form of a value without line breaks and indents, for a message.
 func OneLine(v any) string {
 	lines := strings.Split(string(AppendCanonical(nil, v)), "\n")
 	for i, l := range lines {
@@ -83,7 +82,7 @@ func (w *writer) object(o Object, level int) {
 	slices.Sort(w.keys[first:])
 	w.out = append(w.out, '{')
 	for i := range len(o) {
-		key := w.keys[first+i] // the slice may move while a value is written
+		key := w.keys[first+i] // writing a value may move the slice
 		if i > 0 {
 			w.out = append(w.out, ',')
 		}
@@ -116,7 +115,7 @@ func (w *writer) array(a []any, level int) {
 
 const blanks = "                                "
 
-// line begins a line of a level.
+// line starts a new line at a level.
 func (w *writer) line(level int) { w.out = AppendLine(w.out, level) }
 
 // AppendLine appends a newline and the indent of a level of the canonical form.
@@ -161,8 +160,8 @@ func AppendText(b []byte, s string) []byte {
 	return append(append(b, s[from:]...), '"')
 }
 
-// appendFloat writes a number as double-conversion does: the shortest digits that give it
-// back, an exponent only below 1e-6 and from 1e21 on, as E-7 and E21.
+// appendFloat writes a number as double-conversion does: the shortest digits that parse to the same number, an exponent
+// only below 1e-6 and from 1e21 on, as E-7 and E21.
 func appendFloat(b []byte, f float64) []byte {
 	if abs := math.Abs(f); f == 0 || abs >= 1e-6 && abs < 1e21 {
 		return strconv.AppendFloat(b, f, 'f', -1, 64)

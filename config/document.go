@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Object is a JSON object. A document is one, made of nil, bool, int64, float64, string,
-// []any and Object. Nobody changes a document that another may hold.
+// Object is a JSON object. A document is an Object made of nil, bool, int64, float64, string, []any and Object. A
+// document that may be shared is never changed in place.
 type Object = map[string]any
 
-// KindOf names the type of a value the way the original's messages do.
+// KindOf names the type of a value in the words of the original's messages.
 func KindOf(v any) string {
 	switch v.(type) {
 	case nil:
@@ -28,7 +28,7 @@ func KindOf(v any) string {
 	return "object"
 }
 
-// Keys are the keys of an object, in the order of their bytes.
+// Keys returns the keys of an object, sorted by their bytes.
 func Keys(o Object) []string { return slices.Sorted(maps.Keys(o)) }
 
 // Lookup finds the value at a path.
@@ -46,7 +46,7 @@ func Lookup(o Object, path []string) (any, bool) {
 	return v, true
 }
 
-// Set is o with a value at a path; what stands in the way and is no object is replaced.
+// Set returns o with the value v at a path. It replaces any value on the path that is not an object.
 func Set(o Object, path []string, v any) Object {
 	if len(path) == 0 {
 		return o
@@ -62,8 +62,8 @@ func Set(o Object, path []string, v any) Object {
 	return out
 }
 
-// Unset is o without the value at a path, and o itself where there is none. An object
-// that becomes empty stays: {} is a value.
+// Unset returns o without the value at a path, or o itself if there is no such value. An object that becomes empty
+// stays: {} is a value.
 func Unset(o Object, path []string) Object {
 	if _, found := Lookup(o, path); !found || len(path) == 0 {
 		return o
@@ -79,8 +79,8 @@ func Unset(o Object, path []string) Object {
 	return out
 }
 
-// Prune is Unset that also takes out the objects around the path that it leaves empty.
-// Without a path nothing is left.
+// Prune is like Unset but also removes the enclosing objects that become empty. With an empty path it returns an empty
+// object.
 func Prune(o Object, path []string) Object {
 	if len(path) == 0 {
 		return Object{}
@@ -98,7 +98,7 @@ func Prune(o Object, path []string) Object {
 	return o
 }
 
-// Equal compares two values as the original does: 1 equals 1.0, arrays as a whole.
+// Equal compares two values as the original does: 1 equals 1.0, and arrays are compared as a whole.
 func Equal(a, b any) bool {
 	switch a := a.(type) {
 	case Object:
@@ -119,7 +119,7 @@ func Equal(a, b any) bool {
 	return simple(b) && a == b
 }
 
-// simple says whether == takes the value: it panics on objects and arrays.
+// simple reports whether a value can be compared with ==, which panics on objects and arrays.
 func simple(v any) bool {
 	switch v.(type) {
 	case Object, []any:
@@ -132,8 +132,8 @@ func equalNumbers(i int64, f float64) bool {
 	return f >= -1<<63 && f < 1<<63 && int64(f) == i && float64(int64(f)) == f
 }
 
-// Diff is what b sets otherwise than a (the original's one-way difference): a change from
-// an object to something else does not show, since merging could not make it.
+// Diff returns the values of b that differ from a (the original's one-way difference). It omits a change from an object
+// to another type, since merging could not make that change.
 func Diff(a, b Object) Object {
 	out := Object{}
 	for key, v := range b {
@@ -150,14 +150,14 @@ func Diff(a, b Object) Object {
 	return out
 }
 
-// FullDiff is all that differs between a and b, with a's values where both have one and
-// what only one of them has as a whole. Actions are found by it.
+// FullDiff returns all differences between a and b: a's value where both have one, and the whole value where only one
+// has it. Actions are selected by it.
 func FullDiff(a, b Object) Object {
 	out, _ := Merge(Diff(a, b), Diff(b, a))
 	return out
 }
 
-// AddMissing is a with what only b has.
+// AddMissing returns a with the keys that only b has.
 func AddMissing(a, b Object) Object {
 	out := maps.Clone(a)
 	if out == nil {
@@ -177,8 +177,7 @@ func AddMissing(a, b Object) Object {
 	return out
 }
 
-// Clean is o without objects that are empty, or become so by cleaning. Every other value
-// stays, null too.
+// Clean returns o without the objects that are empty or become empty by cleaning. All other values stay, null included.
 func Clean(o Object) Object {
 	out := make(Object, len(o))
 	for key, v := range o {

@@ -10,11 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// Fault is one problem of a document: where it is, what it is, and what was expected there.
+// Fault is one problem of a document: its path, the problem, and the expected value.
 type Fault struct {
 	Path        []string // from the root; empty for the document itself
 	Problem     string   // "invalid type string"
-	Expectation string   // "must be a boolean"; "" where the problem says it all
+	Expectation string   // "must be a boolean"; "" if the problem says it all
 }
 
 const (
@@ -22,7 +22,7 @@ const (
 	shownValue     = 40  // characters of a value or an overlong key that a message shows
 )
 
-// Error is the fault in one line: "path.to.key: problem: expectation".
+// Error returns the fault in one line: "path.to.key: problem: expectation".
 func (f Fault) Error() string {
 	path := slices.Clone(f.Path)
 	for i, s := range path {
@@ -39,21 +39,21 @@ func (f Fault) Error() string {
 	return strings.Join(parts, ": ")
 }
 
-// Faults are all faults of one document, sorted by path.
+// Faults holds all faults of one document, sorted by path.
 type Faults []Fault
 
-// Error is one line for each fault, and few of the same kind.
+// Error returns one line per fault; Lines limits the faults of one kind.
 func (fs Faults) Error() string { return strings.Join(fs.Lines(), "\n") }
 
-// Is says that the document is rejected.
+// Is reports that faults are errors of the class Rejected.
 func (fs Faults) Is(target error) bool { return target == Rejected }
 
-// Add notes one more fault.
+// Add appends a fault.
 func (fs *Faults) Add(path []string, problem, expectation string) {
 	*fs = append(*fs, Fault{path, problem, expectation})
 }
 
-// Sort puts the faults into the order of their paths, then of what is wrong.
+// Sort sorts the faults by path, then by problem.
 func (fs Faults) Sort() {
 	slices.SortStableFunc(fs, func(a, b Fault) int {
 		if c := slices.Compare(a.Path, b.Path); c != 0 {
@@ -63,8 +63,8 @@ func (fs Faults) Sort() {
 	})
 }
 
-// FormatPath spells a path: segments joined by '.', one that has a '.', '"',
-// '*', '=', a space or an unprintable character in it as a JSON string.
+// FormatPath returns a path as text: its segments joined by '.'. A segment that contains a '.', '"', '*', '=', a space
+// or an unprintable character is written as a JSON string.
 func FormatPath(path []string) string {
 	out := make([]string, len(path))
 	for i, s := range path {
@@ -76,8 +76,7 @@ func FormatPath(path []string) string {
 	return strings.Join(out, ".")
 }
 
-// ParsePath reads what FormatPath spells. Text that is no UTF-8 is no path: no document
-// could have it.
+// ParsePath parses the output of FormatPath. It refuses text that is not UTF-8, since no document contains such a key.
 func ParsePath(s string) ([]string, error) {
 	if !utf8.ValidString(s) {
 		return nil, fmt.Errorf("path %s: invalid UTF-8", Printable(s))
@@ -111,7 +110,7 @@ func ParsePath(s string) ([]string, error) {
 	}
 }
 
-// jsonPrefix is the JSON string that s begins with.
+// jsonPrefix returns the JSON string at the start of s.
 func jsonPrefix(s string) (string, error) {
 	for i := 1; i < len(s); i++ {
 		switch s[i] {
@@ -128,8 +127,8 @@ func needsQuotes(r rune) bool {
 	return strings.ContainsRune(`."*=\ `, r) || !unicode.IsPrint(r)
 }
 
-// Printable is a JSON string of s in which every unprintable character is
-// escaped, so that it stays on one line of a terminal.
+// Printable returns s as a JSON string with every unprintable character escaped, so that it stays on one line of a
+// terminal.
 func Printable(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -140,7 +139,7 @@ func Printable(s string) string {
 			b.WriteRune(r)
 		case unicode.IsPrint(r):
 			b.WriteRune(r)
-		case r > 0xffff: // a surrogate pair, as JSON has no other way
+		case r > 0xffff: // a surrogate pair: JSON has no other escape for it
 			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xd800+(r-0x10000)>>10, 0xdc00+(r-0x10000)&0x3ff)
 		default:
 			fmt.Fprintf(&b, `\u%04x`, r)
@@ -150,7 +149,7 @@ func Printable(s string) string {
 	return b.String()
 }
 
-// OrList is "a, b or c".
+// OrList joins words as "a, b or c".
 func OrList(vs []string) string {
 	if len(vs) < 2 {
 		return strings.Join(vs, "")
@@ -170,7 +169,7 @@ func Shorten(s string) string {
 	return s
 }
 
-// Cut is the begin of s, of so many bytes at most, and an ellipsis where that leaves something out.
+// Cut shortens s to at most limit bytes and appends an ellipsis if it removed anything.
 func Cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -181,11 +180,10 @@ func Cut(s string, limit int) string {
 	return s[:limit] + "…"
 }
 
-// maxArgument is the most bytes of one text in a message.
+// maxArgument limits the bytes of one text in a message.
 const maxArgument = 8 << 10
 
-// Sprintf is fmt.Sprintf with texts cut that nobody would read: what a caller sends may have megabytes, and is escaped
-// in its message.
+// Sprintf is fmt.Sprintf with long texts cut: a caller may send megabytes, and messages escape them.
 func Sprintf(format string, args ...any) string {
 	for i, a := range args {
 		if s, is := a.(string); is && len(s) > maxArgument {
@@ -196,10 +194,10 @@ func Sprintf(format string, args ...any) string {
 	return fmt.Sprintf(format, args...)
 }
 
-// Quote shows a value in a message.
+// Quote quotes and shortens a value for a message.
 func Quote(s string) string { return fmt.Sprintf("%q", Shorten(s)) }
 
-// Sub is a path below path; it never shares memory with another.
+// Sub returns a new path below path; the result never shares memory with another path.
 func Sub(path []string, more ...string) []string {
 	return slices.Concat(path, more)
 }

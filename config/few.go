@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Bounds of what a list of faults prints: a document can have one at each of its 100,000 values.
+// Limits of a printed list of faults: a document can have a fault at each of its 100,000 values.
 const (
 	maxAlike = 50  // faults of one kind
 	maxLines = 200 // all faults
 )
 
-// Few are the lines of faults in their order. Of a kind that has more than 50, the first 50 stand there and a line at
-// the end says how many more there are; all kinds together have about 200 lines.
+// Few returns the lines of faults in their order. It prints the first 50 faults of a kind and then one line that counts
+// the rest; all kinds together print about 200 lines.
 func Few[F any](fs []F, kind, line func(F) string) []string {
 	seen := map[string]int{}
 	var kinds, lines []string
@@ -41,7 +41,7 @@ func Few[F any](fs []F, kind, line func(F) string) []string {
 	return lines
 }
 
-// Kind is a fault without its place and its value: faults of one kind are told alike.
+// Kind returns the fault without its path and value: faults with equal kinds are counted together.
 func (f Fault) Kind() string {
 	problem := f.Problem
 	if i := strings.IndexAny(problem, "\"0123456789"); i >= 0 {
@@ -50,5 +50,5 @@ func (f Fault) Kind() string {
 	return Fault{Problem: problem, Expectation: f.Expectation}.Error()
 }
 
-// Lines are the faults, one line each, and few of the same kind (Few).
+// Lines returns one line per fault, limited by Few.
 func (fs Faults) Lines() []string { return Few(fs, Fault.Kind, Fault.Error) }

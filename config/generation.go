@@ -7,17 +7,16 @@ import (
 	"strings"
 )
 
-// Generation names one wanted config of one node: who counted, and the count. Two are
-// equal or they are not; none is later than another, since each authority counts alone.
-// The zero value is none.
+// Generation identifies one desired config of one node: the authority that numbered it, and the number. Two generations
+// are equal or different, never ordered, since each authority counts on its own. The zero value means none.
 type Generation struct {
-	Authority string // the store's id, or the journal's of a node
+	Authority string // ID of the store or of a node's journal
 	Counter   uint64 // from 1
 }
 
 const longestAuthority = 64
 
-// String is authority:counter, and "" for none.
+// String returns authority:counter, or "" for the zero value.
 func (g Generation) String() string {
 	if g == (Generation{}) {
 		return ""
@@ -25,7 +24,7 @@ func (g Generation) String() string {
 	return g.Authority + ":" + strconv.FormatUint(g.Counter, 10)
 }
 
-// ParseGeneration reads what String writes, and nothing else.
+// ParseGeneration parses the output of String and accepts nothing else.
 func ParseGeneration(text string) (Generation, error) {
 	if text == "" {
 		return Generation{}, nil
@@ -46,7 +45,7 @@ func ParseGeneration(text string) (Generation, error) {
 	return Generation{Authority: text[:at], Counter: counter}, nil
 }
 
-// CheckAuthority says what is wrong with the name of one who counts generations.
+// CheckAuthority checks the name of an authority.
 func CheckAuthority(a string) error {
 	const allowed = "must be 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'"
 	if a == "" || len(a) > longestAuthority {
@@ -60,10 +59,10 @@ func CheckAuthority(a string) error {
 	return nil
 }
 
-// MarshalText makes a generation its text in JSON.
+// MarshalText encodes a generation as its text in JSON.
 func (g Generation) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
 
-// UnmarshalText reads that.
+// UnmarshalText decodes the output of MarshalText.
 func (g *Generation) UnmarshalText(text []byte) (err error) {
 	*g, err = ParseGeneration(string(text))
 	return err

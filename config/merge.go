@@ -5,16 +5,15 @@ import (
 	"slices"
 )
 
-// Clash is a place where a value would have been swallowed: an object can't be replaced
-// by what is none.
+// Clash is a place where a merge would have lost a value: only an object may replace an object.
 type Clash struct {
 	Path         []string
-	Below, Above any // the object, and what was to be laid over it
+	Below, Above any // the object, and the value to lay over it
 }
 
-// Merge lays above over below: objects are merged, everything else is replaced. Where
-// above has something else for an object of below, below stays and the place is told, in
-// the order of the paths. It is RFC 7396 but for that, and for null, which is a value.
+// Merge lays above over below: it merges objects and replaces all other values. Where above has another type for an
+// object of below, the object stays and Merge reports the clash, in the order of the paths. Apart from that and from
+// null, which is a value here, it is RFC 7396.
 func Merge(below, above Object) (Object, []Clash) {
 	var m merger
 	out, _ := m.merge(below, above)
@@ -30,7 +29,7 @@ type merger struct {
 	clashes []Clash
 }
 
-// merge copies an object of below only when something in it changes.
+// merge copies an object of below only if something in it changes.
 func (m *merger) merge(below, above Object) (out Object, changed bool) {
 	out = below
 	for key, v := range above {
@@ -54,7 +53,7 @@ func (m *merger) merge(below, above Object) (out Object, changed bool) {
 	return out, changed
 }
 
-// below merges what stands at a key where an object is.
+// below merges a value into the object o at the same key.
 func (m *merger) below(key string, o Object, v any) (Object, bool) {
 	m.path = append(m.path, key)
 	defer func() { m.path = m.path[:len(m.path)-1] }()

@@ -12,12 +12,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how deep a document may be nested, as in the original.
+// maxDepth limits the nesting of a document, as in the original.
 const maxDepth = 100
 
-// ParseObject reads a document that must be one JSON object (RFC 8259) in UTF-8. Equal
-// keys, integers beyond 64 bits, numbers that no double can hold, half of a surrogate
-// pair and nesting deeper than 100 are faults, all of them with their paths.
+// ParseObject parses a document that must be one JSON object (RFC 8259) in UTF-8. Duplicate keys, integers beyond 64
+// bits, numbers that no double can hold, lone surrogates and nesting deeper than 100 are faults; it reports all of them
+// with their paths.
 func ParseObject(text []byte) (Object, Faults) {
 	v, faults := Parse(text)
 	if o, is := v.(Object); is || len(faults) > 0 {
@@ -27,12 +27,11 @@ func ParseObject(text []byte) (Object, Faults) {
 	return nil, faults
 }
 
-// MaxValues is how many values a document of one caller or node has at most: 20 adapters with 1,000 rules each.
-// Each becomes many times its text.
+// MaxValues limits the values of a document from a caller or a node: 20 adapters with 1,000 rules each. A value in
+// memory is many times the size of its text.
 const MaxValues = 100_000
 
-// ParseFew is ParseObject for a text that somebody else has made: one with more values than MaxValues is a fault
-// before it is read.
+// ParseFew is ParseObject for untrusted text: it refuses a text with more values than MaxValues before parsing it.
 func ParseFew(text []byte) (Object, Faults) {
 	if n := CountValues(text); n > MaxValues {
 		var faults Faults
@@ -42,7 +41,7 @@ func ParseFew(text []byte) (Object, Faults) {
 	return ParseObject(text)
 }
 
-// CountValues is how many values a text of JSON has at most: one for each comma and bracket outside of strings.
+// CountValues returns an upper bound of the values in a JSON text: one per comma and bracket outside of strings.
 func CountValues(text []byte) int {
 	n, quoted := 1, false
 	for i := 0; i < len(text); i++ {
@@ -58,7 +57,7 @@ func CountValues(text []byte) int {
 	return n
 }
 
-// Parse reads one JSON value, as ParseObject does an object. With faults there is no value.
+// Parse parses one JSON value with the rules of ParseObject. If there are faults, it returns no value.
 func Parse(text []byte) (any, Faults) {
 	p := parser{text: text, maxDepth: maxDepth}
 	v := p.document()
@@ -69,7 +68,7 @@ func Parse(text []byte) (any, Faults) {
 	return v, nil
 }
 
-// document reads the whole text, and notes what is wrong with it: of one that is no JSON nothing else.
+// document parses the whole text and collects its faults; a text that is not JSON has only the syntax error.
 func (p *parser) document() any {
 	switch {
 	case !utf8.Valid(p.text):
@@ -91,8 +90,8 @@ func (p *parser) document() any {
 	return v
 }
 
-// parser makes values of JSON that is known to be valid, so that it has to tell where things end and nothing more: a
-// quarter of what the tokens of encoding/json cost.
+// parser builds values from JSON that is known to be valid, so it only has to find where each value ends. That costs a
+// quarter of encoding/json's tokens.
 type parser struct {
 	text     []byte
 	at       int
@@ -100,7 +99,7 @@ type parser struct {
 	depth    int
 	maxDepth int
 	faults   Faults
-	spelled  *spellings // nil: a number that is none here is a fault
+	spelled  *spellings // nil: a number without a JSON form is a fault
 }
 
 func (p *parser) value() (any, error) {
@@ -126,7 +125,7 @@ func (p *parser) value() (any, error) {
 	}
 }
 
-// inside reads what is between the brackets that it stands at.
+// inside reads the content of the brackets at the current position.
 func (p *parser) inside(read func() (any, error)) (any, error) {
 	if p.depth++; p.depth > p.maxDepth {
 		return nil, tooDeep(p.maxDepth)
@@ -137,7 +136,7 @@ func (p *parser) inside(read func() (any, error)) (any, error) {
 	return v, err
 }
 
-// more says whether an entry follows, and stands at it then.
+// more reports whether another entry follows, and moves to it.
 func (p *parser) more() bool {
 	p.skip(" \t\r\n")
 	if c := p.text[p.at]; c == '}' || c == ']' {
@@ -146,10 +145,10 @@ func (p *parser) more() bool {
 	p.at++ // the opening bracket, or a comma
 	p.skip(" \t\r\n")
 	c := p.text[p.at]
-	return c != '}' && c != ']' // only where there is nothing
+	return c != '}' && c != ']' // false only if the brackets are empty
 }
 
-// object keeps the first of equal keys.
+// object reads an object; of duplicate keys it keeps the first.
 func (p *parser) object() (any, error) {
 	o := Object{}
 	var again Repeats
@@ -188,8 +187,8 @@ func (p *parser) array() (any, error) {
 	return a, nil
 }
 
-// string reads a string in quotes, which it stands at. It is a copy: a name that lives on must not hold the whole
-// document.
+// string reads the quoted string at the current position. It copies the string: a name that is kept must not hold the
+// whole document in memory.
 func (p *parser) string() string {
 	from, escaped := p.at, false
 	for p.at++; p.text[p.at] != '"'; p.at++ {
@@ -234,7 +233,8 @@ func (p *parser) number(s string) any {
 
 func tooDeep(limit int) error { return fmt.Errorf("nested deeper than %d", limit) }
 
-// syntax notes why a text is no JSON: where its decoder stops, and what of the document it reads there.
+// syntax reports why a text is not JSON, at the place where the decoder stops, and the faults it finds before that
+// place.
 func (p *parser) syntax() {
 	dec := json.NewDecoder(bytes.NewReader(p.text))
 	dec.UseNumber()
@@ -256,7 +256,7 @@ func (p *parser) syntax() {
 	p.faults.Add(slices.Clone(p.path), what, "")
 }
 
-// follow reads one value for its errors alone.
+// follow reads one value only for its errors.
 func (p *parser) follow(dec *json.Decoder) error {
 	tok, err := dec.Token()
 	bracket, is := tok.(json.Delim)
@@ -272,7 +272,7 @@ func (p *parser) follow(dec *json.Decoder) error {
 			if tok, err = dec.Token(); err != nil {
 				return err
 			}
-			key, _ = tok.(string) // the decoder takes nothing else for a key
+			key, _ = tok.(string) // the decoder accepts only a string as a key
 		}
 		p.path = append(p.path, key)
 		if err := p.follow(dec); err != nil {
@@ -285,7 +285,7 @@ func (p *parser) follow(dec *json.Decoder) error {
 	return err
 }
 
-// place is where an offset is for a person.
+// place formats an offset for people.
 func (p *parser) place(offset int) string {
 	before := p.text[:min(max(offset, 0), len(p.text))]
 	line := bytes.Count(before, []byte("\n")) + 1
@@ -293,8 +293,7 @@ func (p *parser) place(offset int) string {
 	return fmt.Sprintf("line %d column %d", line, column)
 }
 
-// InvalidUTF8 is the offset of the first byte of a text that is no UTF-8, in bytes; the length of the text if all of it
-// is.
+// InvalidUTF8 returns the byte offset of the first byte that is not UTF-8, or the length of the text if all of it is.
 func InvalidUTF8(text []byte) int {
 	at := 0
 	for at < len(text) {
@@ -307,8 +306,8 @@ func InvalidUTF8(text []byte) int {
 	return at
 }
 
-// loneSurrogate is where valid JSON escapes half of a surrogate pair, -1 for nowhere: the
-// decoder would put another character in its place.
+// loneSurrogate returns the offset of an escaped lone surrogate in valid JSON, or -1: the decoder would replace it by
+// another character.
 func loneSurrogate(text []byte) int {
 	for i := 0; i < len(text)-1; i++ {
 		if text[i] != '\\' {
@@ -335,7 +334,7 @@ func loneSurrogate(text []byte) int {
 	return -1
 }
 
-// unit are the four hex digits at the start of b.
+// unit decodes the four hex digits at the start of b.
 func unit(b []byte) uint64 {
 	u, _ := strconv.ParseUint(string(b[:min(4, len(b))]), 16, 16)
 	return u

@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// The usual problems and expectations, so that the same fault reads the same in every kind of document:
-// PATH: problem: expectation.
+// Common problems and expectations, so that the same fault reads the same in every kind of document: PATH: problem:
+// expectation.
 const (
-	// Required is the problem of a value that is missing.
+	// Required is the problem of a missing value.
 	Required = "required"
-	// UnknownField is the problem of a key that nothing reads.
+	// UnknownField is the problem of a key that the schema does not define.
 	UnknownField = "unknown field"
 )
 
-// Invalid is the problem of a text that is not one of those expected.
+// Invalid is the problem of a text that is not one of the expected words.
 func Invalid(s string) string { return InvalidValue(Quote(s)) }
 
-// InvalidValue is Invalid of a value as a message shows it.
+// InvalidValue is like Invalid for a value that is already formatted.
 func InvalidValue(shown string) string { return "invalid value " + shown }
 
-// InvalidType is the problem of a value of another type than expected; kind may have an article.
+// InvalidType is the problem of a value of the wrong type; kind may begin with an article.
 func InvalidType(kind string) string {
 	_, name, hasArticle := strings.Cut(kind, " ")
 	if !hasArticle {
@@ -29,19 +29,19 @@ func InvalidType(kind string) string {
 	return "invalid type " + name
 }
 
-// DuplicateKey is the problem of a key that an object has more than once.
+// DuplicateKey is the problem of a key that occurs more than once in an object.
 func DuplicateKey(times int) string { return fmt.Sprintf("duplicate key (%d times)", times) }
 
-// TooMany is the problem of a number of things above its bound.
+// TooMany is the problem of a count above its limit.
 func TooMany(things string, n int) string { return fmt.Sprintf("too many %s (%d)", things, n) }
 
-// TooLong is the problem of a length above its bound.
+// TooLong is the problem of a length above its limit.
 func TooLong(n int, unit string) string { return fmt.Sprintf("too long (%d %s)", n, unit) }
 
-// MustBe is an expectation.
+// MustBe returns the expectation "must be …".
 func MustBe(what string) string { return "must be " + what }
 
-// AtMost is the expectation of a number with an upper bound.
+// AtMost is the expectation of a number with an upper limit.
 func AtMost(n int) string { return fmt.Sprintf("must be at most %d", n) }
 
 // OneOf is the expectation of one of several words.

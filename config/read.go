@@ -10,20 +10,20 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of a document of YAML or JSON. They bound the work that a hostile one can cause.
+// Limits of a YAML or JSON document. They bound the work that a hostile document can cause.
 const (
 	maxDocument      = 4 << 20 // bytes
 	maxDocumentDepth = 32
 )
 
-// Document is a mapping as a person or a file has it, in YAML or JSON.
+// Document is a mapping that was read from YAML or JSON, with the numbers as they were written.
 type Document struct {
 	Object  Object
-	spelled *spellings // nil: its numbers are as in canonical form
+	spelled *spellings // nil: all numbers have their canonical form
 }
 
-// Number is the number at a path, as it stands in the text if its canonical form is another one: 010 is 10 for those
-// who merge documents, and a schema may refuse it.
+// Number returns the number at a path as it was written if its canonical form differs: merging reads 010 as 10, but a
+// schema may refuse it.
 func (d Document) Number(path []string, v any) string {
 	if text, is := d.spelled.at(path); is {
 		return text
@@ -34,7 +34,7 @@ func (d Document) Number(path []string, v any) string {
 	return string(AppendCanonical(nil, v))
 }
 
-// Unfit are what a configuration can't have, whatever it means: lists, and numbers that JSON has not.
+// Unfit returns the values that no configuration may contain: lists, and numbers that JSON can't express.
 func (d Document) Unfit() Faults {
 	faults := d.spelled.bad()
 	noLists(d.Object, nil, false, &faults)
@@ -44,8 +44,8 @@ func (d Document) Unfit() Faults {
 
 const explicitMapping = "must be an explicit mapping; {} removes everything"
 
-// ReadDocument reads a document that is one mapping of YAML or JSON in UTF-8, with at most 4 MiB and 32 levels. Equal
-// keys are faults, and the first of them counts; with any other fault there is no object.
+// ReadDocument reads a document that is one mapping of YAML or JSON in UTF-8, with at most 4 MiB and 32 levels.
+// Duplicate keys are faults, and the first of them counts; with any other fault it returns no object.
 func ReadDocument(text []byte) (Document, Faults) {
 	var faults Faults
 	switch {
@@ -81,10 +81,10 @@ func ReadDocument(text []byte) (Document, Faults) {
 	return d, faults
 }
 
-// nothing is read of a text without a document.
+// nothing is the value of a text without a document.
 var nothing any = struct{}{}
 
-// InYAML names the type of a value as people do who write YAML.
+// InYAML names the type of a value in YAML's words.
 func InYAML(v any) string {
 	switch v.(type) {
 	case nil:
@@ -101,11 +101,10 @@ func InYAML(v any) string {
 	return "a mapping"
 }
 
-// ReadObject reads a document without looking at its meaning, for those who merge it with others. It has no lists: a
-// configuration has none.
+// ReadObject reads a document without checking its meaning, for callers that merge it with others. Lists are faults.
 func ReadObject(text []byte) (Object, Faults) { return readObject(text, false) }
 
-// ReadObjectWithLists is ReadObject for files beside the configuration, which may have lists of scalars.
+// ReadObjectWithLists is like ReadObject for files that may contain lists of scalars.
 func ReadObjectWithLists(text []byte) (Object, Faults) { return readObject(text, true) }
 
 func readObject(text []byte, lists bool) (Object, Faults) {
@@ -122,7 +121,7 @@ func readObject(text []byte, lists bool) (Object, Faults) {
 	return d.Object, nil
 }
 
-// noLists notes the lists of an object, or only those of anything but scalars.
+// noLists reports the lists of an object as faults; with scalars set it allows lists of scalars.
 func noLists(o Object, path []string, scalars bool, faults *Faults) {
 	for key, v := range o {
 		switch v := v.(type) {
@@ -142,27 +141,27 @@ func noLists(o Object, path []string, scalars bool, faults *Faults) {
 	}
 }
 
-// spellings are the numbers of a text that are spelled otherwise in canonical form.
+// spellings holds the numbers of a text whose spelling differs from the canonical form.
 type spellings struct {
 	all    []spelling
 	sorted bool
 }
 
-// spelling has its place in two parts: those of one object share what is above them.
+// spelling splits its path in two parts: the numbers of one object share the path of that object.
 type spelling struct {
 	parent []string
 	key    string
 	text   string
-	isBad  bool // JSON has no such number
+	isBad  bool // JSON can't express the number
 }
 
-// compare orders spellings by their places.
+// compare orders spellings by their paths.
 func (s spelling) compare(path []string) int {
 	last := len(path) - 1
 	return cmp.Or(slices.Compare(s.parent, path[:last]), strings.Compare(s.key, path[last]))
 }
 
-// at searches for the spelling of a path. Names are compared and never joined: one may be as long as the document.
+// at finds the spelling of a path. It compares names and never joins them: a name may be as long as the document.
 func (s *spellings) at(path []string) (text string, is bool) {
 	if s == nil || len(s.all) == 0 || len(path) == 0 {
 		return "", false
@@ -198,14 +197,14 @@ func (s *spellings) count() int {
 	return len(s.all)
 }
 
-// cut takes back what was noted after the first n.
+// cut drops all spellings after the first n.
 func (s *spellings) cut(n int) {
 	if s != nil {
 		s.all = s.all[:n]
 	}
 }
 
-// number reads a number, and notes the spelling that its value does not keep.
+// number reads a number and records its spelling if the value does not keep it.
 func (s *spellings) number(text string, path []string) any {
 	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
 		if strconv.FormatInt(i, 10) != text {
@@ -223,7 +222,7 @@ func (s *spellings) number(text string, path []string) any {
 	return v
 }
 
-// note keeps a spelling. That of a document which is nothing but a number is no one's.
+// note records a spelling, except that of a document that is only a number.
 func (s *spellings) note(path []string, text string, isBad bool) {
 	last := len(path) - 1
 	if last < 0 {

@@ -35,7 +35,7 @@ func (d *Document) readYAML(text string, faults *Faults) (any, error) {
 
 func noYAML(err error) error { return fmt.Errorf("invalid YAML: %w", err) }
 
-// yamlReader makes a value of the nodes of a document.
+// yamlReader builds a value from the nodes of a document.
 type yamlReader struct {
 	y       *YAML
 	path    []string
@@ -76,7 +76,7 @@ func (r *yamlReader) refuse(n *yaml.Node) error {
 	return noYAML(&YAMLError{Line: n.Line, Column: n.Column, What: notAllowed})
 }
 
-// mapping keeps the first of equal keys.
+// mapping reads a mapping; of duplicate keys it keeps the first.
 func (r *yamlReader) mapping(n *yaml.Node) (any, error) {
 	o := make(Object, len(n.Content)/2)
 	var again Repeats
@@ -103,7 +103,7 @@ func (r *yamlReader) mapping(n *yaml.Node) (any, error) {
 	return o, nil
 }
 
-// anyNumber is what YAML 1.2 §10.3.2 or YAML 1.1 takes for a number.
+// anyNumber matches the numbers of YAML 1.2 §10.3.2 and of YAML 1.1.
 var anyNumber = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?$|` +
 	`^[-+]?0[xob][0-9a-fA-F_]+$|^[-+]?\.(inf|Inf|INF)$|^\.(nan|NaN|NAN)$`)
 

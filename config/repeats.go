@@ -1,14 +1,13 @@
 package config
 
-// Repeats are the keys of one object that it has more than once: one fault each, however often.
-// The zero value has none.
+// Repeats collects the duplicate keys of one object: one fault per key, with its count. The zero value is empty.
 type Repeats struct {
 	faults map[string]repeat
 }
 
 type repeat struct{ at, times int }
 
-// Add notes in fs that the object at path has a key once more.
+// Add counts one more occurrence of a key of the object at path and updates its fault in fs.
 func (r *Repeats) Add(fs *Faults, path []string, key string) {
 	was, known := r.faults[key]
 	if !known {

@@ -2,8 +2,8 @@ package config
 
 import "net/netip"
 
-// Source identifies who is behind an address, with a port or without: in IPv6 one machine has all
-// of a /64. A text that is no address stays as it is.
+// Source returns the client that an address, with or without a port, stands for: in IPv6 it is the /64, since one
+// machine can use all of it. A text that is not an address is returned unchanged.
 func Source(address string) string {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
@@ -16,6 +16,6 @@ func Source(address string) string {
 	if ip = ip.Unmap().WithZone(""); ip.Is4() {
 		return ip.String()
 	}
-	net64, _ := ip.Prefix(64) // 64 fits an address of IPv6
+	net64, _ := ip.Prefix(64) // an IPv6 address always has a /64
 	return net64.String()
 }

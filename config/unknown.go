@@ -8,13 +8,12 @@ import (
 	"strings"
 )
 
-// Unknown are the fields of a stored record that this version does not know. It writes them as it
-// read them: a replica of an older release must not drop what a newer one beside it has added.
+// Unknown holds the fields of a stored record that this version does not know. They are written back unchanged: a
+// replica of an older release must not drop the fields that a newer one has added.
 type Unknown map[string]json.RawMessage
 
-// ReadRecord reads an object into a struct, and answers with the fields that the struct has not.
-// The type of the struct must have no JSON form of its own. null is an error. After an error the struct
-// is as it was.
+// ReadRecord decodes an object into a struct and returns the fields that the struct does not have. The struct's type
+// must not have its own JSON decoding. null is an error. On an error the struct stays unchanged.
 func ReadRecord[T any](text []byte, into *T) (Unknown, error) {
 	var read T
 	if err := json.Unmarshal(text, &read); err != nil {
@@ -40,7 +39,7 @@ func ReadRecord[T any](text []byte, into *T) (Unknown, error) {
 	return all, nil
 }
 
-// WriteRecord writes a struct with the fields that were read beside its own.
+// WriteRecord encodes a struct together with the unknown fields that were read with it.
 func WriteRecord(v any, others Unknown) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil || len(others) == 0 {

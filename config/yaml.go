@@ -12,36 +12,36 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxWords bounds what a document of YAML costs before it is understood: a word becomes three nodes of some 200 bytes
-// at most. A network of ten fields has about 20, an app with two rules about 50.
+// maxWords limits the cost of a YAML document before it is parsed: a word becomes at most three nodes of some 200
+// bytes. A network of ten fields has about 20 words, an app with two rules about 50.
 const maxWords = 1 << 20
 
-// maxPercents bounds the lines of a document that look like a directive: the library takes quadratic time for those.
+// maxPercents limits the lines that look like a directive: the library takes quadratic time for them.
 const maxPercents = 100
 
-// errYAMLDeep is a document that the library refuses at 10,000 levels, by itself.
+// errYAMLDeep matches the library's own error for documents deeper than 10,000 levels.
 var errYAMLDeep = errors.New("exceeded max depth")
 
-// YAML is the first document of a stream as its nodes, each with its line and its column. Anchors, tags and merge keys
-// are as they stand there: who reads the nodes obeys or refuses them.
+// YAML holds the first document of a stream as nodes with their lines and columns. Anchors, tags and merge keys are not
+// resolved: the reader of the nodes resolves or refuses them.
 type YAML struct {
-	Root      *yaml.Node // nil: there is none
-	Directive int        // line of a directive before it, 0 for none; it is not obeyed
+	Root      *yaml.Node // nil: the stream has no document
+	Directive int        // line of a directive before the document, 0 for none; directives are ignored
 	Next      int        // line where another document begins, 0 for none
 	bare      map[place]bool
 }
 
-// place is a line and a column, from 1 on.
+// place is a line and a column, counted from 1.
 type place struct{ line, column int }
 
-// YAMLError says what is wrong with a document of YAML, and where.
+// YAMLError is an error in a YAML document, with its position.
 type YAMLError struct {
 	Line, Column int // 0: unknown
 	What         string
-	Deep         bool // it is nested too deep for any reader
+	Deep         bool // nested too deep
 }
 
-// Error has the place in front.
+// Error returns the text with the position in front.
 func (e *YAMLError) Error() string {
 	switch {
 	case e.Line == 0:
@@ -52,7 +52,7 @@ func (e *YAMLError) Error() string {
 	return fmt.Sprintf("line %d column %d: %s", e.Line, e.Column, e.What)
 }
 
-// ReadYAML reads the first document of a stream of YAML 1.2 in UTF-8; the ones after it are not looked at.
+// ReadYAML reads the first document of a stream of YAML 1.2 in UTF-8 and ignores all later ones.
 func ReadYAML(text string) (y YAML, err error) {
 	text, y.Directive, y.Next = firstDocument(text)
 	switch words, percents := countWords(text); {
@@ -68,14 +68,14 @@ func ReadYAML(text string) (y YAML, err error) {
 	y.bare = bareTags(text)
 	if r := y.Root; r != nil && r.Kind == yaml.ScalarNode && r.Value == "" && r.Anchor == "" && IsPlain(r) &&
 		y.Tag(r) == "" {
-		y.Root = nil // marks alone
+		y.Root = nil // only markers
 	}
 	return y, nil
 }
 
-// decodeYAML reads one document; there may be none.
+// decodeYAML reads one document; root is nil if there is none.
 func decodeYAML(r io.Reader) (root *yaml.Node, err error) {
-	defer func() { // the library is not ours: what it can't take is a bad document
+	defer func() { // the library may panic on input it can't handle: report that as a bad document
 		if recover() != nil {
 			root, err = nil, errors.New("it can't be split into words")
 		}
@@ -88,7 +88,7 @@ func decodeYAML(r io.Reader) (root *yaml.Node, err error) {
 	case err != nil:
 		return nil, err
 	}
-	switch err := dec.Decode(&other); { // it stops where a document is complete
+	switch err := dec.Decode(&other); { // the decoder stops where a document is complete
 	case err == nil:
 		return nil, errors.New("something follows the document")
 	case !errors.Is(err, io.EOF):
@@ -97,7 +97,7 @@ func decodeYAML(r io.Reader) (root *yaml.Node, err error) {
 	return document.Content[0], nil
 }
 
-// Tag is the tag that stands before a node, "" for none.
+// Tag returns the tag of a node, or "".
 func (y *YAML) Tag(n *yaml.Node) string {
 	switch {
 	case n.Style&yaml.TaggedStyle != 0:
@@ -108,16 +108,16 @@ func (y *YAML) Tag(n *yaml.Node) string {
 	return ""
 }
 
-// IsPlain says whether a scalar stands without quotes, on its own lines.
+// IsPlain reports whether a scalar is unquoted and not a block.
 func IsPlain(n *yaml.Node) bool {
 	return n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0
 }
 
-// bareTag is the tag that is nothing but "!", and an anchor before it.
+// bareTag matches a tag that is only "!", with an optional anchor before it.
 var bareTag = regexp.MustCompile(`(?:&[^\s,\[\]{}]+\s+)?!(?:[\s,\[\]{}]|$)`)
 
-// bareTags are the places of tags that are "!", and of such as stand in a text: no node begins at those. The library
-// leaves these tags out.
+// bareTags finds the places of the tags that are only "!", which the library drops. It also finds such texts inside of
+// scalars; no node begins there, so they do no harm.
 func bareTags(text string) map[place]bool {
 	var out map[place]bool
 	at, here := 0, place{1, 1}
@@ -139,7 +139,7 @@ func bareTags(text string) map[place]bool {
 	return out
 }
 
-// breakAt is how many bytes of a text are the break of a line (YAML 1.1, as the library has it), 0 for none.
+// breakAt returns the length of the line break at the start of a text (YAML 1.1, as in the library), or 0.
 func breakAt(text string) int {
 	switch {
 	case strings.HasPrefix(text, "\r\n"):
@@ -156,7 +156,7 @@ func breakAt(text string) int {
 	return 0
 }
 
-// cutLine takes the first line off a text, with its break.
+// cutLine splits the first line, with its break, off a text.
 func cutLine(text string) (line, rest string) {
 	for i := 0; i < len(text); i++ {
 		if text[i] >= ' ' && text[i] < 0x80 {
@@ -169,12 +169,12 @@ func cutLine(text string) (line, rest string) {
 	return text, ""
 }
 
-// firstDocument cuts a stream at the end of its first document, at a line with --- or ... that nothing inside a
-// document can look like (YAML 1.2 §9.1.2). What stands before it is left out, as the library takes quadratic time for
-// directives; the lines keep their numbers.
+// firstDocument cuts a stream at the end of its first document, at a line with --- or ... that cannot occur inside a
+// document (YAML 1.2 §9.1.2). It blanks everything before the document, as the library takes quadratic time for
+// directives; line numbers stay the same.
 func firstDocument(stream string) (document string, directive, next int) {
 	begun, ended := false, false
-	before, from, to := 0, 0, len(stream) // lines before the document, and its place
+	before, from, to := 0, 0, len(stream) // lines before the document, and its bounds
 	rest := stream
 	for line := 1; rest != "" && next == 0; line++ {
 		l, at := "", len(stream)-len(rest)
@@ -200,20 +200,20 @@ func firstDocument(stream string) (document string, directive, next int) {
 	return strings.Repeat("\n", before) + stream[from:to], directive, next
 }
 
-// isMark says whether a line begins with the mark of a document.
+// isMark reports whether a line begins with a document marker.
 func isMark(line, mark string) bool {
 	rest, is := strings.CutPrefix(line, mark)
 	return is && (rest == "" || rest[0] == ' ' || rest[0] == '\t' || breakAt(rest) > 0)
 }
 
-// isComment says whether a line has nothing but a comment.
+// isComment reports whether a line contains only a comment.
 func isComment(line string) bool {
 	line = strings.TrimLeft(line, " \t")
 	return line == "" || line[0] == '#' || breakAt(line) > 0
 }
 
-// countWords is about how many nodes a document has, since each begins at one of these, and how many of its lines begin
-// with %.
+// countWords estimates the number of nodes of a document by the characters at which nodes begin, and counts the lines
+// that begin with %.
 func countWords(text string) (words, percents int) {
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
@@ -232,8 +232,8 @@ func countWords(text string) (words, percents int) {
 	return words, percents
 }
 
-// yamlError makes an error of the library's: its line is where what it was in the middle of began, which may be the
-// first one, and counted from 0 or from 1.
+// yamlError converts an error of the library. The library reports the line where the unfinished construct began, which
+// may be the first one, and counts lines from 0 or from 1.
 func yamlError(text string, err error) error {
 	what := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 1
@@ -249,7 +249,7 @@ func yamlError(text string, err error) error {
 	if !grammar && !strings.HasPrefix(what, "unknown anchor ") {
 		return &YAMLError{Line: line, What: inner(Cut(what, 200))}
 	}
-	// How far it read says where it was, if that is not the end.
+	// The position where the library stopped reading is the place of the error, unless it read to the end.
 	r := &slowReader{text: text}
 	_, _ = decodeYAML(r)
 	if !r.ended {
@@ -269,14 +269,14 @@ func countLines(text string) int {
 	return max(n, 1)
 }
 
-// slowReader gives one byte at a time, so that it knows how far somebody has read.
+// slowReader returns one byte per Read, so that it knows how far the decoder has read.
 type slowReader struct {
 	text  string
 	at    int
 	ended bool
 }
 
-// Read gives the next byte.
+// Read returns the next byte.
 func (r *slowReader) Read(p []byte) (int, error) {
 	if r.at == len(r.text) {
 		r.ended = true
@@ -287,7 +287,7 @@ func (r *slowReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Inner is the begin of a text with what is not printable escaped.
+// Inner returns the start of a text with unprintable characters escaped.
 func Inner(s string) string { return inner(Shorten(s)) }
 
 func inner(s string) string {

@@ -13,23 +13,23 @@ import (
 	"edgespan/netinst"
 )
 
-// SysParams are the parameters of the daemon itself.
+// SysParams holds the parameters of the daemon itself.
 type SysParams struct {
 	ManagedConfig   bool
 	LogLevel        string // debug, info, warn or error
 	WatchdogSeconds int    // 0 for no watchdog
-	Drift           string // DriftObserve, or else what others change is mended
+	Drift           string // DriftObserve; any other value repairs drift
 	Facts           Facts
 }
 
-// Facts say where a node uploads what it knows of itself.
+// Facts configures where a node uploads its facts.
 type Facts struct {
-	Environment int    // of ConfigDB; 0: it uploads nothing
-	URL         string // ""; the controllers that it has joined
+	Environment int    // environment ID in ConfigDB; 0: no upload
+	URL         string // "": the controllers that the node has joined
 	Seconds     int    // between two uploads
 }
 
-// Config is what one effective document says, complete and free of faults.
+// Config is the content of one effective document, complete and free of faults.
 type Config struct {
 	Sys      SysParams
 	Ports    map[string]netinst.PortConfig               // by label
@@ -40,8 +40,8 @@ type Config struct {
 	MD5      string         // of the document's canonical form
 }
 
-// Read reads a whole YAML or JSON document by docs/configuration.md, and what it says. Its error is of type
-// config.Faults and holds everything that is wrong with the document.
+// Read parses a whole YAML or JSON document as docs/configuration.md describes it and returns the document and its
+// Config. Its error is of type config.Faults and holds all faults of the document.
 func Read(text []byte) (config.Object, Config, error) {
 	doc, faults := config.ReadDocument(text)
 	if doc.Object == nil {
@@ -56,12 +56,12 @@ func Read(text []byte) (config.Object, Config, error) {
 	return doc.Object, cfg, err
 }
 
-// Parse is what a document says. Its error is of type config.Faults and holds everything that is wrong with it.
+// Parse returns the Config of a document. Its error is of type config.Faults and holds all faults of the document.
 func Parse(document config.Object) (Config, error) {
 	return parse(config.Document{Object: document}, nil)
 }
 
-// parse has the faults that the document was read with among its own.
+// parse is Parse for a document that was read with the faults fs, which it reports with its own.
 func parse(doc config.Document, fs config.Faults) (Config, error) {
 	top := walker{doc, &fs}.mapping(schema, doc.Object, nil)
 	c := &checker{
@@ -93,7 +93,7 @@ func parse(doc config.Document, fs config.Faults) (Config, error) {
 	return c.cfg, nil
 }
 
-// shareFlows tells each network among how many adapters the node shares its tracked flows.
+// shareFlows records in each network how many adapters share the node's tracked flows.
 func (c *checker) shareFlows() {
 	n := 0
 	for _, a := range c.cfg.Apps {
@@ -106,10 +106,10 @@ func (c *checker) shareFlows() {
 	}
 }
 
-// DriftObserve is the word of sysParams.drift that has drift told and not mended.
+// DriftObserve is the value of sysParams.drift that reports drift and does not repair it.
 const DriftObserve = "observe"
 
-// sysParams is of a document in which sysParams may be absent as a whole.
+// sysParams reads the object sysParams, which may be absent.
 func sysParams(o *object) SysParams {
 	if len(o.slots) == 0 {
 		o = walker{faults: &config.Faults{}}.mapping(schema.below["sysParams"], config.Object{}, nil)
@@ -127,13 +127,12 @@ func sysParams(o *object) SysParams {
 	}
 }
 
-// checker makes a Config of a walked document and finds what is wrong between
-// its fields. A field that is wrong by itself has the zero value here and is
-// left out of all comparisons.
+// checker builds a Config from a walked document and checks its fields against each other. A field that is wrong by
+// itself has the zero value here and takes part in no comparison.
 type checker struct {
 	faults                *config.Faults
 	ports, networks, apps *object
-	noPorts               bool // wrong as a whole: no label is known
+	noPorts               bool // ports are wrong as a whole: no label is known
 	cfg                   Config
 }
 
@@ -180,14 +179,13 @@ func (c *checker) checkPorts() {
 	}
 }
 
-// isOwnKey says whether a name is of the links that we make (docs/architecture.md, law 3).
+// isOwnKey reports whether edgespan uses names of this form for its own links (docs/architecture.md, law 3).
 func isOwnKey(n netinst.IfName) bool {
 	rest, ok := strings.CutPrefix(string(n), "es")
 	return ok && rest != "" && rest[0] >= '0' && rest[0] <= '9'
 }
 
-// portsOf lists the ports that a label stands for; ok is false for a label that
-// no port has.
+// portsOf lists the ports that a label selects; ok is false if no port has the label.
 func (c *checker) portsOf(label string) (found []netinst.PortConfig, ok bool) {
 	for _, l := range c.ports.keys() {
 		p := c.cfg.Ports[l]

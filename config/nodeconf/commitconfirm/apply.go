@@ -10,7 +10,7 @@ import (
 	"edgespan/config/nodeconf/action"
 )
 
-// publish makes what is live the host's.
+// publish makes the live config the host's.
 func (m *Machine) publish() []Effect {
 	r := m.live()
 	m.timer++
@@ -41,7 +41,7 @@ func (m *Machine) applySettled(e Settled) []Effect {
 	}
 }
 
-// reconciled runs the actions, once those of the config before have come to their end.
+// reconciled runs the actions once the previous config's actions are finished.
 func (m *Machine) reconciled() []Effect {
 	if m.running {
 		m.phase = waiting
@@ -69,7 +69,7 @@ func (m *Machine) actionsDone(e ActionsDone) []Effect {
 		r, _ := m.current()
 		restart := e.Restart
 		if r.Restart == action.NameReboot || restart == "" {
-			restart = r.Restart // one that is still owed
+			restart = r.Restart // a restart that has not happened yet
 		}
 		return m.close(e.Results, restart)
 	default:
@@ -77,7 +77,7 @@ func (m *Machine) actionsDone(e ActionsDone) []Effect {
 	}
 }
 
-// close writes that the actions are done, and then restarts if they ask for it.
+// close records that the actions are done, and then restarts if they request it.
 func (m *Machine) close(results []action.Result, restart string) []Effect {
 	if m.undoing() {
 		return m.goneBack(results, restart)
@@ -92,7 +92,7 @@ func (m *Machine) close(results []action.Result, restart string) []Effect {
 		next.Restart, next.Machine = restart, m.machine
 	}
 	if slot == SlotPending && len(results) == 0 && restart == "" {
-		*r = next // after a crash the same actions are done again, which are none
+		*r = next // after a crash the same actions run again, and there are none
 		return m.closed()
 	}
 	return m.save(Write{Slot: slot, Record: &next}, func() []Effect {
@@ -104,8 +104,8 @@ func (m *Machine) close(results []action.Result, restart string) []Effect {
 	})
 }
 
-// unwritten is said of a record whose end could not be written: its actions are done again
-// at the next start, and no restart is risked that would not be known afterwards.
+// unwritten handles a record whose end could not be written: its actions run again at the next start, and no restart
+// happens, since the machine would not remember it afterwards.
 func (m *Machine) unwritten(r *Record, restart, why string) []Effect {
 	if restart != "" {
 		r.Results = append(slices.Clone(r.Results),
@@ -142,7 +142,7 @@ func (m *Machine) restartFailed(why string) []Effect {
 	return append(m.note(Write{Slot: slot, Record: &next}), m.applied()...)
 }
 
-// requestVerdict begins a round trip: it follows settling and the actions.
+// requestVerdict begins a round trip to the controller, after settling and the actions.
 func (m *Machine) requestVerdict() []Effect {
 	if m.pending == nil || m.undoing() || m.phase != steady || !m.settled {
 		return nil
@@ -157,7 +157,7 @@ func (m *Machine) answered(e ControllerAnswered) []Effect {
 		e.Nonce.Start != m.start, e.Nonce.Number <= m.first, e.Nonce.Number > m.asked, e.Generation != m.pending.Generation:
 		return nil
 	case len(m.pending.Good) > 0 && !m.fresh:
-		return nil // it is asked again
+		return nil // the controller is asked again
 	}
 	if bad := m.bad(); len(bad) > 0 {
 		return []Effect{Report{What: Unready, Echo: m.pending.Echo(), Why: spellBad(bad)}}
@@ -197,7 +197,7 @@ func (m *Machine) confirm() []Effect {
 	})
 }
 
-// tick takes from the time that is left, and beats.
+// tick reduces the time that is left, and saves the clock at each beat.
 func (m *Machine) tick(elapsed time.Duration) []Effect {
 	if m.pending == nil || m.undoing() {
 		return nil
@@ -228,7 +228,7 @@ func (m *Machine) stopping() []Effect {
 	return m.noteClock()
 }
 
-// late says whether the time of the pending config is over.
+// late reports whether the time of the pending config is over.
 func (m *Machine) late() bool {
 	return m.pending != nil && !m.undoing() && m.clock.Remaining <= 0
 }
@@ -250,8 +250,7 @@ func (m *Machine) rollback() []Effect {
 	return m.undo(Unconfirmed, "rolled back by hand")
 }
 
-// undo goes back to the confirmed config. Where even that can't be written it is done all
-// the same: the host comes first.
+// undo returns to the confirmed config. It does so even if the undo can't be written: the host comes first.
 func (m *Machine) undo(reason Reason, why string) []Effect {
 	r := *m.pending
 	r.Before = m.echo()
@@ -267,7 +266,7 @@ func (m *Machine) undo(reason Reason, why string) []Effect {
 	})
 }
 
-// goneBack is the end of an undo.
+// goneBack ends an undo.
 func (m *Machine) goneBack(results []action.Result, restart string) []Effect {
 	next := m.restored()
 	next.Results, next.Restart, next.Machine, next.Before = results, restart, m.machine, m.pending.Before
@@ -278,7 +277,7 @@ func (m *Machine) goneBack(results []action.Result, restart string) []Effect {
 		return append(out, m.closed()...)
 	}, func(why string) []Effect {
 		next.Restart = ""
-		m.confirmed, m.pending = next, nil // the disk has the undo: it is done once more at the next start
+		m.confirmed, m.pending = next, nil // the disk has the undo: it runs once more at the next start
 		out := append([]Effect{say}, m.unwritten(&m.confirmed, restart, why)...)
 		return append(out, m.applied()...)
 	})

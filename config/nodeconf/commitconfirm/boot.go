@@ -9,10 +9,10 @@ import (
 	"edgespan/config/nodeconf/action"
 )
 
-// maxStarts is how often the agent may start by itself within the time of a pending config.
+// maxStarts limits how often the agent may start unrequested within the time of a pending config.
 const maxStarts = 1
 
-// boot goes on with what is on the disk.
+// boot continues with the state on the disk.
 func (m *Machine) boot(e Boot) []Effect {
 	m.start, m.machine = e.Start, e.Machine
 	m.phase = reconciling
@@ -27,18 +27,18 @@ func (m *Machine) boot(e Boot) []Effect {
 		out = append(out, Report{What: NotRun, Echo: m.confirmed.Echo(),
 			Why: "what was pending can't be read, and so the actions of going back are unknown: " + why})
 		out = append(out, m.note(Write{Slot: SlotPending})...)
-	} else if p != nil { // left over
+	} else if p != nil { // left over from before
 		out = append(out, m.note(Write{Slot: SlotPending})...)
 	}
 	_, begin := m.fulfil()
 	return append(out, begin(m.publish)...)
 }
 
-// found takes the config that an undo goes back to: the confirmed one, or its copy, or the
-// latest base. Both of the latter remove nothing from the host.
+// found selects the config that an undo returns to: the confirmed one, its copy, or the latest base. A copy or a base
+// removes nothing from the host.
 //
-// The copy is written after the confirmed one: where it is newer, that was spoilt later, and
-// what was read in its place is the one before.
+// The copy is written after the confirmed record: if the copy is newer, the confirmed record was damaged later, and an
+// older record was read in its place.
 func (m *Machine) found(e Boot) []Effect {
 	spoilt := e.Disk.Confirmed != nil && e.Disk.Copy != nil &&
 		e.Disk.Copy.Authority == e.Disk.Confirmed.Authority && e.Disk.Copy.Seq > e.Disk.Confirmed.Seq
@@ -49,7 +49,7 @@ func (m *Machine) found(e Boot) []Effect {
 		}
 		return []Effect{Report{What: OnFallback, Echo: r.Echo(), Why: "nothing was pushed or applied since"}}
 	}
-	m.authority = e.Start // the numbers that were given out are not known any more
+	m.authority = e.Start // the numbers used so far are unknown now
 	why := "there is none"
 	if fault, bad := e.Disk.Faults[SlotConfirmed]; bad {
 		why = "it can't be read: " + fault
@@ -66,13 +66,13 @@ func (m *Machine) found(e Boot) []Effect {
 	name := latest(e.Bases)
 	m.confirmed = Record{Source: Base, Document: e.Bases[name], Fallback: true}
 	if m.confirmed.Document == nil {
-		m.confirmed.Document = config.Object{} // an image without a base: nothing is removed by it
+		m.confirmed.Document = config.Object{} // an image without a base: it removes nothing
 	}
 	return []Effect{Report{What: OnFallback, Echo: m.confirmed.Echo(), Why: "the node's config: " + why +
 		": the latest base is taken: " + name}}
 }
 
-// latest is the last name in natural order.
+// latest returns the last name in natural order.
 func latest(bases map[string]config.Object) string {
 	if len(bases) == 0 {
 		return ""
@@ -80,8 +80,8 @@ func latest(bases map[string]config.Object) string {
 	return slices.MaxFunc(slices.Collect(maps.Keys(bases)), layers.CompareNatural)
 }
 
-// resume goes on with a pending config: an undo that had begun goes on, else it has what is
-// left of its time, and one start that nobody asked for.
+// resume continues with a pending config: it continues an undo that had begun; otherwise the config has the rest of its
+// time and one unrequested start.
 func (m *Machine) resume(d Disk) []Effect {
 	asked, begin := m.fulfil()
 	if m.undoing() {
@@ -112,9 +112,8 @@ func (m *Machine) resume(d Disk) []Effect {
 	})
 }
 
-// fulfil notes that a restart which was asked for has been: of the agent by any start of it,
-// of the machine by another boot of it. What comes then waits for that to be on the disk,
-// so that it excuses one start only.
+// fulfil records that a requested restart has happened: a restart of the agent with any start of it, a reboot with
+// another boot of the machine. Later steps wait until that is on the disk, so that it excuses one start only.
 func (m *Machine) fulfil() (asked bool, begin func(then func() []Effect) []Effect) {
 	r, slot := m.current()
 	if r.Restart == "" || r.Restart == action.NameReboot && r.Machine == m.machine {

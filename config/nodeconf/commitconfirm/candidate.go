@@ -7,7 +7,7 @@ import (
 	"edgespan/config"
 )
 
-// acceptCandidate takes an offer: nothing that is wrong with it, or runs already, comes to the disk.
+// acceptCandidate accepts a candidate. A candidate that has faults or that already runs is not written to the disk.
 func (m *Machine) acceptCandidate(o Candidate) []Effect {
 	live := m.live()
 	o.MD5 = o.digest()
@@ -27,7 +27,7 @@ func (m *Machine) acceptCandidate(o Candidate) []Effect {
 	case o.Source == Push && o.Generation == (Generation{}):
 		return refuse("", "the push has no generation", "must be one of the controller's")
 	case o.Source == File && o.FileDigest == live.FileDigest && !live.Fallback && !o.DryRun:
-		return []Effect{Report{What: Unchanged, Echo: echo}} // applied before, whatever came after it
+		return []Effect{Report{What: Unchanged, Echo: echo}} // applied before, regardless of later configs
 	}
 	if o.Source == Push && !o.DryRun && !live.Fallback && live.same(o) {
 		return m.renumber(o.Generation, o.Attempt)
@@ -43,7 +43,7 @@ func (m *Machine) acceptCandidate(o Candidate) []Effect {
 	if r.Wait == 0 {
 		return m.save(Write{Slot: SlotConfirmed, Record: &r}, func() []Effect {
 			m.confirmed = r
-			out := append([]Effect{Report{What: Accepted, Echo: r.Echo()}}, m.tidy()...) // what was pending is over
+			out := append([]Effect{Report{What: Accepted, Echo: r.Echo()}}, m.tidy()...) // the pending config is over
 			return append(out, m.publish()...)
 		}, m.refused(echo))
 	}
@@ -54,8 +54,7 @@ func (m *Machine) acceptCandidate(o Candidate) []Effect {
 	}, m.refused(echo))
 }
 
-// renumber takes the generation of a push that changes nothing else: no reconciling, no
-// actions, nothing to confirm.
+// renumber records the generation of a push that changes nothing else: no reconciling, no actions, nothing to confirm.
 func (m *Machine) renumber(g Generation, attempt uint64) []Effect {
 	r, slot := m.current()
 	echo := Echo{g, r.digest()}
@@ -64,7 +63,7 @@ func (m *Machine) renumber(g Generation, attempt uint64) []Effect {
 	}
 	next := *r
 	next.Generation, next.Restores, next.Undone = g, Generation{}, nil
-	if attempt > 0 { // a plain number is none
+	if attempt > 0 { // attempt 0 means no attempt
 		next.Attempt = attempt
 	}
 	return m.save(Write{Slot: slot, Record: &next}, func() []Effect {
@@ -79,7 +78,7 @@ func (m *Machine) refused(echo Echo) func(string) []Effect {
 	}
 }
 
-// record is what an offer is kept as.
+// record returns the record of a candidate.
 func (m *Machine) record(o Candidate, live Record) Record {
 	before, _ := m.current()
 	r := Record{
@@ -97,13 +96,13 @@ func (m *Machine) record(o Candidate, live Record) Record {
 	if o.Source == Push && r.Wait == 0 {
 		r.Wait = DefaultConfirm
 	}
-	if m.pending != nil { // an undo goes back behind both
+	if m.pending != nil { // an undo returns to the config before both
 		r.Good = m.pending.Good
 	}
 	return r
 }
 
-// tidy drops what was pending, and writes the copy.
+// tidy drops the pending config and writes the copy.
 func (m *Machine) tidy() []Effect {
 	var out []Effect
 	if m.pending != nil {
@@ -118,21 +117,21 @@ func (m *Machine) tidy() []Effect {
 	return append(out, m.note(Write{Slot: SlotCopy, Record: &spare})...)
 }
 
-// union are both differences in one: their keys count, not their values.
+// union merges the keys of two differences; their values do not matter.
 func union(a, b config.Object) config.Object {
 	out := config.Object{}
 	maps.Copy(out, a)
 	for key, v := range b {
 		below, isObject := v.(config.Object)
 		old, wasObject := out[key].(config.Object)
-		if out[key] = v; isObject || wasObject { // an object has more keys to say than what is none
+		if out[key] = v; isObject || wasObject { // an object carries more keys than a scalar
 			out[key] = union(old, below)
 		}
 	}
 	return out
 }
 
-// good are the health items that are good now.
+// good returns the names of the health items that are good now.
 func (m *Machine) good() []string {
 	var out []string
 	for name, good := range m.items {
@@ -144,8 +143,8 @@ func (m *Machine) good() []string {
 	return out
 }
 
-// bad are those that were good before the pending config and are bad now. What vanished
-// with it is not bad.
+// bad returns the items that were good before the pending config and are bad now. An item that vanished with the config
+// is not bad.
 func (m *Machine) bad() []string {
 	if m.pending == nil {
 		return nil

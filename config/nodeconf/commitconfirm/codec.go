@@ -11,11 +11,10 @@ import (
 	"edgespan/config"
 )
 
-// magic begins every file of this package, before the sum of what follows the line.
+// magic begins every file of this package; the checksum of the following lines comes after it.
 const magic = "edgespan-confirm 1 "
 
-// wire is a record as it stands in a file: documents keep their integers, and what is
-// opaque its bytes.
+// wire is a record in its file form: documents keep their integers, and opaque values their bytes.
 type wire struct {
 	plain
 	Document json.RawMessage
@@ -25,7 +24,7 @@ type wire struct {
 
 type plain Record
 
-// EncodeRecord is a record as the content of its slot.
+// EncodeRecord returns the content of the slot of a record.
 func EncodeRecord(r *Record) []byte {
 	w := wire{plain: plain(*r), Document: config.AppendCanonical(nil, r.Document), Peer: []byte(r.Peer)}
 	if r.Due != nil {
@@ -34,7 +33,7 @@ func EncodeRecord(r *Record) []byte {
 	return seal(w)
 }
 
-// DecodeRecord reads what EncodeRecord wrote, and nothing else.
+// DecodeRecord decodes the output of EncodeRecord and accepts nothing else.
 func DecodeRecord(text []byte) (*Record, error) {
 	var w wire
 	if err := unseal(text, &w); err != nil {
@@ -59,10 +58,10 @@ func DecodeRecord(text []byte) (*Record, error) {
 	return &r, nil
 }
 
-// EncodeClock is a clock as the content of its slot.
+// EncodeClock returns the content of the slot of a clock.
 func EncodeClock(c Clock) []byte { return seal(c) }
 
-// DecodeClock reads what EncodeClock wrote, and nothing else.
+// DecodeClock decodes the output of EncodeClock and accepts nothing else.
 func DecodeClock(text []byte) (*Clock, error) {
 	var c Clock
 	if err := unseal(text, &c); err != nil {
@@ -74,7 +73,7 @@ func DecodeClock(text []byte) (*Clock, error) {
 func seal(v any) []byte {
 	body, err := json.Marshal(v)
 	if err != nil {
-		panic("confirm: " + err.Error()) // plain values, and documents that were read
+		panic("confirm: " + err.Error()) // plain values and parsed documents always encode
 	}
 	sum := sha256.Sum256(body)
 	return append([]byte(magic+hex.EncodeToString(sum[:])+"\n"), body...)

@@ -7,70 +7,69 @@ import (
 	"edgespan/config/nodeconf/action"
 )
 
-// Event is what happened.
+// Event is an input of the machine.
 type Event interface{ event() }
 
 type (
-	// Boot is the start of the agent. It comes first.
+	// Boot is the start of the agent and the first event.
 	Boot struct {
-		Start   string // a UUID that no other start has or had
-		Machine string // the machine's boot id: another one after each of its boots
+		Start   string // a UUID that no other start has
+		Machine string // the machine's boot ID: it changes with each boot
 		Disk    Disk
 		Bases   map[string]config.Object // of the image, by name
 	}
-	// Candidate is a config that the node is to take.
+	// Candidate is a config that the node is asked to apply.
 	Candidate struct {
 		Source     Source
 		Generation Generation // of a push; others get a number of the node's journal
 		Document   config.Object
-		MD5        string // of the document, by who has spelled it already; "" for nobody
+		MD5        string // MD5 of the document if the sender has computed it, else ""
 		Peer       string
 		FileDigest string        // of a File
 		Attempt    uint64        // of a push: the controller's number for it
-		Confirm    time.Duration // undone after it; none stands at once, but a push has DefaultConfirm
-		DryRun     bool          // say what would happen
-		// Validate gives the faults of the document and of the PeerConfiguration that goes with it, by the node's own
-		// metadata. It is asked only where nothing else decides.
+		Confirm    time.Duration // time until it is undone; 0 for never, but DefaultConfirm for a push
+		DryRun     bool          // only report the effect
+		// Validate returns the faults of the document and of its PeerConfiguration by the node's own metadata. The
+		// machine calls it only if nothing else decides.
 		Validate func() config.Faults
 	}
-	// Stored answers each Write: it is on the disk, or it is not and the old content is.
-	Stored struct{ Why string } // "" for well
-	// Settled says that what was published is observed on the host.
+	// Stored answers each Write: the content is on the disk, or the write failed and the old content stays.
+	Stored struct{ Why string } // "" for success
+	// Settled reports that the published config is observed on the host.
 	Settled struct {
 		ID    int
-		Items map[string]bool // health, where it is known at once
+		Items map[string]bool // health, if it is known at once
 	}
-	// TimedOut is the end of the timer that was set with this number.
+	// TimedOut reports that the timer with this number has ended.
 	TimedOut struct{ ID int }
-	// ActionsDone answers RunActions: every action of the difference has a result, save the
-	// restart that is to come.
+	// ActionsDone answers RunActions: every action of the difference has a result, except the restart that follows.
 	ActionsDone struct {
 		ID      int
 		Results []action.Result
 		Restart string // action.NameRestart, action.NameReboot or ""
 	}
-	// RestartFailed says that a restart could not be begun.
+	// RestartFailed reports that a restart could not begin.
 	RestartFailed struct{ Why string }
-	// Confirmed is the word of a person.
+	// Confirmed is a person's confirmation.
 	Confirmed struct {
-		Generation Generation // which one; the zero one is whatever is pending
+		Generation Generation // of the config to confirm; the zero value stands for any pending config
 		DryRun     bool
 	}
-	// ControllerAnswered is the end of a round trip: the controller has the node's report and
-	// says what it wants.
+	// ControllerAnswered ends a round trip: the controller has the node's report and answers with the generation it
+	// desires.
 	ControllerAnswered struct {
-		Nonce      Nonce // of the Ask that it answers
+		Nonce      Nonce // of the RequestVerdict that it answers
 		Generation Generation
 	}
-	// Health is what is good now, and what is not, by name.
+	// Health names the items that are good (true) and bad (false).
 	Health struct{ Items map[string]bool }
-	// Tick says how much time passed since the last one, by a clock that nobody sets.
+	// Tick reports how much time has passed since the last one, by the monotonic clock.
 	Tick struct{ Elapsed time.Duration }
 	// RollbackAsked undoes what is pending.
 	RollbackAsked struct{}
-	// Stopping says that the agent is to end, by intention; the process ends after its effects.
+	// Stopping reports that the agent ends by intention; the process ends after the effects of this event.
 	Stopping struct{}
-	// expired is the machine's own: the time of what is pending is over.
+	// expired is the machine's own event: the time of the pending config is over.
 	expired struct{}
 )
 
@@ -89,31 +88,31 @@ func (RollbackAsked) event()      {}
 func (Stopping) event()           {}
 func (expired) event()            {}
 
-// Verdict is what a document and its PeerConfiguration come to: the faults of both.
+// Verdict is the result of validating a document and its PeerConfiguration: the faults of both.
 type Verdict struct {
-	Config   any // what is published; nothing with Faults
+	Config   any // the value to publish; nil if there are faults
 	Warnings config.Faults
 	Faults   config.Faults
 }
 
-// Nonce is a question's number. None repeats, restarts included.
+// Nonce numbers a question. No nonce repeats, across restarts included.
 type Nonce struct {
 	Start  string
 	Number int
 }
 
-// Effect is what to do now. Effects of a step are done in their order.
+// Effect is an output of the machine. The effects of a step are executed in order.
 type Effect interface{ effect() }
 
 type (
-	// Write replaces a slot: by the record, by the clock, or by nothing where both are nil.
-	// It is answered by Stored; there is one at a time.
+	// Write replaces a slot by the record or the clock, or removes it if both are nil. Stored answers it; one Write is
+	// in flight at a time.
 	Write struct {
 		Slot   Slot
 		Record *Record
 		Clock  *Clock
 	}
-	// Publish makes a config the node's. Settled answers.
+	// Publish makes a config the node's current one. Settled answers it.
 	Publish struct {
 		ID         int
 		Seq        uint64 // of the record
@@ -122,36 +121,36 @@ type (
 		FileDigest string // of the file that was applied last
 		Document   config.Object
 		Peer       string
-		Keep       bool // nothing may be removed from the host by it
-		Config     any  // of the Verdict: who validates the document puts it here
+		Keep       bool // the config may remove nothing from the host
+		Config     any  // of the Verdict: the validator puts it here
 	}
-	// StartTimer asks for TimedOut.
+	// StartTimer starts a timer; TimedOut answers it.
 	StartTimer struct {
 		ID    int
 		After time.Duration
 	}
-	// RunActions runs the actions of a difference, all but a restart.
+	// RunActions runs the actions of a difference, except a restart.
 	RunActions struct {
 		ID      int
 		Diff    config.Object
 		Reverse bool // of an undo
 	}
-	// Restart ends the agent or the machine.
+	// Restart restarts the agent or the machine.
 	Restart struct{ Action string }
-	// Undo says that the pending config is given up.
+	// Undo reports that the pending config is given up.
 	Undo struct{ Undone }
-	// RequestVerdict begins a round trip to the controller: a report that carries the nonce.
+	// RequestVerdict begins a round trip to the controller with a report that carries the nonce.
 	RequestVerdict struct {
 		Nonce Nonce
 		Echo  Echo
 	}
-	// Report tells people and the controller what happened.
+	// Report describes an event to people and to the controller.
 	Report struct {
 		What   What
-		Echo   Echo // the config that it is about
+		Echo   Echo // the config of the report
 		Why    string
 		Faults config.Faults
-		Diff   config.Object // of a dry run: what would change
+		Diff   config.Object // of a dry run: the changes
 	}
 )
 
@@ -164,27 +163,26 @@ func (Undo) effect()           {}
 func (RequestVerdict) effect() {}
 func (Report) effect()         {}
 
-// What is the matter of a report.
+// What is the subject of a report.
 type What string
 
-// Those that end an offer are Rejected, Refused, Superseded, Accepted, Renumbered,
-// Unchanged and WouldTake; a word of a person ends with NowConfirmed, Undo, WouldConfirm or
-// Declined.
+// A candidate ends with Rejected, Refused, Superseded, Accepted, Renumbered, Unchanged or WouldTake; a person's command
+// ends with NowConfirmed, Undo, WouldConfirm or Declined.
 const (
 	Rejected     What = "rejected"      // the document has faults
 	Refused      What = "refused"       // the disk can't be written
-	Declined     What = "declined"      // there is nothing to confirm, or to go back from
-	Superseded   What = "superseded"    // a newer offer came before this one was taken
-	Accepted     What = "accepted"      // it is on the disk, and published
+	Declined     What = "declined"      // there is nothing to confirm or to roll back
+	Superseded   What = "superseded"    // a newer candidate came before this one was accepted
+	Accepted     What = "accepted"      // on the disk and published
 	WouldTake    What = "would take"    // a dry run
 	WouldConfirm What = "would confirm" // a dry run
 	Unchanged    What = "unchanged"     // the file was applied before
 	Renumbered   What = "renumbered"    // the config is the same, only its generation is new
-	Applied      What = "applied"       // to the end of its actions
+	Applied      What = "applied"       // its actions are done
 	NowConfirmed What = "confirmed"
-	Unready      What = "not confirmed" // something that was good is bad
-	GoneBack     What = "gone back"     // an undo is at its end
+	Unready      What = "not confirmed" // an item that was good is bad
+	GoneBack     What = "gone back"     // an undo has ended
 	OnFallback   What = "fallback"      // the node's config could not be read
-	NotRun       What = "not run"       // actions that nobody knows any more
-	Trouble      What = "trouble"       // with the disk
+	NotRun       What = "not run"       // actions whose config is unknown by now
+	Trouble      What = "trouble"       // the disk failed
 )

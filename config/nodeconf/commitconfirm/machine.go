@@ -10,68 +10,69 @@ import (
 	"edgespan/config/nodeconf/action"
 )
 
-// The times of a node.
+// The node's intervals.
 const (
 	DefaultConfirm = 120 * time.Second // of a push that names none
-	settleTimeout  = 30 * time.Second  // then the actions are run all the same
-	beat           = 5 * time.Second   // the clock is written, and the controller asked again
+	settleTimeout  = 30 * time.Second  // after it the actions run without Settled
+	beat           = 5 * time.Second   // interval at which the clock is written and the controller asked again
 )
 
-// Machine is the judgement of one node. Before Boot it does nothing.
+// Machine decides for one node. Before Boot it does nothing.
 //
-//	event              | what it does
+//	event              | reaction
 //	-------------------+--------------------------------------------------------------------
-//	Boot               | what is on the disk goes on: the pending config within its time, an undo
-//	                   | that had begun, else the confirmed one, its copy, or the latest base;
-//	                   | a second start that nobody asked for undoes what is pending
-//	Offered            | faults: Rejected. Else Write, and with Stored: Publish and a timer of 30 s; one
-//	                   | waits while actions run or an undo does, and the newest of those that wait wins
-//	Settled, TimedOut  | the actions of the difference are run
-//	ActionsDone        | it is applied; a restart that they ask for comes last, once that is written
-//	ControllerAnswered | confirms, when it is of a question after settling, names the generation,
-//	                   | and nothing that was good before is bad
+//	Boot               | continues with the state on the disk: the pending config within its time, an
+//	                   | undo that had begun, else the confirmed config, its copy, or the latest base;
+//	                   | a second unrequested start undoes the pending config
+//	Candidate          | faults: Rejected. Else Write, and with Stored: Publish and a timer of 30 s; a
+//	                   | candidate waits while actions or an undo run, and the newest waiting one wins
+//	Settled, TimedOut  | runs the actions of the difference
+//	ActionsDone        | the config is applied; a restart that they request comes last, once that is
+//	                   | written
+//	ControllerAnswered | confirms if it answers a question after settling, names the generation, and
+//	                   | nothing that was good before is bad
 //	Confirmed          | confirms
-//	Tick               | takes from the time that is left; at its end the pending config is undone
-//	RollbackAsked      | undoes what is pending
+//	Tick               | reduces the time that is left; at its end undoes the pending config
+//	RollbackAsked      | undoes the pending config
 //
-// An undo publishes the confirmed config, and when that has settled runs the actions of the
-// difference back, and of what was due before. All others are ignored where they fit nothing.
+// An undo publishes the confirmed config and, once that has settled, runs the actions of the reverse difference and
+// those that were due before. An event that does not fit the present state is ignored.
 type Machine struct {
-	start, machine string // of this start, and of the machine's
-	authority      string // of the numbers that are given out from now on
+	start, machine string // IDs of this start, and of the machine's boot
+	authority      string // authority of the numbers from now on
 	confirmed      Record
 	pending        *Record
 	clock          Clock
 	phase          phase
-	settled        bool // what is published was observed on the host
+	settled        bool // the published config was observed on the host
 	deferred       []Event
 
 	timer   int // the last publish, and its timer
 	run     int // the last run of actions
 	running bool
-	asked   int // questions; those after first are of the pending config, and after its settling
+	asked   int // questions; those after first concern the pending config after it settled
 	first   int
 
 	items     map[string]bool // health; nil while nothing is known
-	fresh     bool            // items came after what is published had settled
+	fresh     bool            // items arrived after the published config had settled
 	sinceBeat time.Duration
 
 	stages []stage
-	out    bool // the first stage's write is on its way
+	out    bool // the first stage's write is in flight
 }
 
 type phase int
 
 const (
 	unborn      phase = iota
-	reconciling       // until it settled or the timer ended
-	waiting           // for actions of the config before
-	acting            // its actions are run
-	steady            // it is applied
-	restarting        // the end is near
+	reconciling       // until it settles or the timer ends
+	waiting           // for actions of the previous config
+	acting            // its actions run
+	steady            // the config is applied
+	restarting        // a restart is near
 )
 
-// stage is a write with what comes when it stands, or does not.
+// stage is a write with the continuations for its success and its failure.
 type stage struct {
 	write      Write
 	then       func() []Effect
@@ -79,7 +80,7 @@ type stage struct {
 	background bool // nothing waits for it
 }
 
-// Step takes one event, and those that have waited and need not any more.
+// Step handles one event, and the deferred events that need not wait any longer.
 func (m *Machine) Step(e Event) (fx []Effect) {
 	if _, boots := e.(Boot); boots != (m.phase == unborn) {
 		return nil
@@ -122,22 +123,22 @@ func (m *Machine) Step(e Event) (fx []Effect) {
 	return fx
 }
 
-// defers says whether an event has to wait: all that decides, while a decision is on its
-// way to the disk; offers also while actions run, an undo does or the end is near.
+// defers reports whether an event must wait: every deciding event while a decision is being written, and a candidate
+// also while actions or an undo run or a restart is near.
 func (m *Machine) defers(e Event) bool {
 	switch e.(type) {
 	case Stored, Health, Tick, Stopping, Boot:
 		return false
-	case Candidate: // what came before it is decided before it
+	case Candidate: // events before it are decided first
 		return m.busy() || m.undoing() || m.running || m.phase == restarting || len(m.deferred) > 1
 	}
 	return m.busy()
 }
 
-// enqueue puts an event behind those that wait.
+// enqueue puts an event behind the waiting ones.
 func (m *Machine) enqueue(e Event) []Effect {
 	var out []Effect
-	if _, is := e.(Candidate); is { // the newest wish wins
+	if _, is := e.(Candidate); is { // the newest candidate wins
 		m.deferred = slices.DeleteFunc(m.deferred, func(old Event) bool {
 			o, is := old.(Candidate)
 			if is {
@@ -150,7 +151,7 @@ func (m *Machine) enqueue(e Event) []Effect {
 	return out
 }
 
-// due takes the event that comes now, nil for none: the end of the time of what is pending, before all that has waited
+// due returns the next event, nil for none: the end of the pending config's time comes before all events that waited
 // for a write.
 func (m *Machine) due() Event {
 	if !m.busy() && m.late() {
@@ -165,7 +166,7 @@ func (m *Machine) due() Event {
 	return e
 }
 
-// digest is the MD5 of an offer's document.
+// digest returns the MD5 of a candidate's document.
 func (o Candidate) digest() string {
 	if o.MD5 != "" {
 		return o.MD5
@@ -222,7 +223,7 @@ func (m *Machine) busy() bool {
 
 func (m *Machine) undoing() bool { return m.pending != nil && m.pending.Undo != nil }
 
-// live is the config that the node is to have now.
+// live returns the record of the config that the node should have now.
 func (m *Machine) live() Record {
 	switch {
 	case m.undoing():
@@ -233,7 +234,7 @@ func (m *Machine) live() Record {
 	return m.confirmed
 }
 
-// current is the record in which the state of what is going on is kept, and its slot.
+// current returns the record that holds the present progress, and its slot.
 func (m *Machine) current() (*Record, Slot) {
 	if m.pending != nil {
 		return m.pending, SlotPending
@@ -241,11 +242,11 @@ func (m *Machine) current() (*Record, Slot) {
 	return &m.confirmed, SlotConfirmed
 }
 
-// restored is the record that an undo ends with.
+// restored returns the record that an undo ends with.
 func (m *Machine) restored() Record {
 	r := m.confirmed
 	r.Seq, r.Authority, r.Source = m.pending.Seq+1, m.authority, Rollback
-	r.Restores = cmp.Or(m.confirmed.Restores, r.Generation) // what an undo went back to is gone back to once more
+	r.Restores = cmp.Or(m.confirmed.Restores, r.Generation) // an undo of a rollback names the same origin
 	r.Generation = Generation{Authority: r.Authority, Counter: r.Seq}
 	r.FileDigest = m.pending.FileDigest
 	r.Attempt, r.Open, r.Due, r.Restart, r.Results = 0, false, nil, "", nil
@@ -253,23 +254,23 @@ func (m *Machine) restored() Record {
 	return r
 }
 
-// State is what `get pending` shows, and what is reported on each connection.
+// State is the content of `get pending`, and of the report on each connection.
 type State struct {
-	Echo      Echo // of the config that is in force, to the end of its actions and restart
-	Desired   Echo // of the one that is to be
+	Echo      Echo // of the current config, after its actions and restart
+	Desired   Echo // of the config that is desired
 	Source    Source
 	Restores  Generation
 	Attempt   uint64 // of the push that brought it; 0 for none
 	Fallback  bool
 	Pending   bool
-	Remaining time.Duration // of a pending one
+	Remaining time.Duration // of a pending config
 	Undoing   bool
-	Undone    *Undone // what was given up last
+	Undone    *Undone // the config that was undone last
 	Bad       []string
 	Results   []action.Result
 }
 
-// State is where the node stands.
+// State returns the node's present state.
 func (m *Machine) State() State {
 	live, now := m.live(), m.echo()
 	current, _ := m.current()
@@ -284,8 +285,8 @@ func (m *Machine) State() State {
 	return s
 }
 
-// echo is what the node may say that it has: a config is in force when its actions are
-// done and the restart that they ask for has been.
+// echo returns the config that the node may report: a config is current once its actions are done and the restart that
+// they request has happened.
 func (m *Machine) echo() Echo {
 	r, _ := m.current()
 	if r.Open || r.Restart != "" {
@@ -294,8 +295,8 @@ func (m *Machine) echo() Echo {
 	return r.Echo()
 }
 
-// Pending says whether a config has to prove itself, or is being undone.
+// Pending reports whether a config awaits its confirmation or is being undone.
 func (m *Machine) Pending() bool { return m.pending != nil }
 
-// Live is the config that the node is to have now.
+// Live returns the record of the config that the node should have now.
 func (m *Machine) Live() Record { return m.live() }

@@ -7,39 +7,38 @@ import (
 	"edgespan/config/nodeconf/action"
 )
 
-// Source is where a config came from.
+// Source is the origin of a config.
 type Source string
 
-// A Rollback is what an undo went back to, and an older config that a person took again.
+// Rollback is the source both of an undo and of an older config that a person applied again.
 const (
 	Push     Source = "controller"
 	Apply    Source = "apply"
 	Rollback Source = "rollback"
 	File     Source = "file"
-	Base     Source = "base" // the latest base, for want of any other
+	Base     Source = "base" // the latest base, if there is no other config
 )
 
-// Generation is the number of one wish; Authority is the controller's store or this
-// node's journal.
+// Generation identifies a desired config; its authority is the controller's store or this node's journal.
 type Generation = config.Generation
 
-// Echo is what a node reports of the config that is in force.
+// Echo is the node's report of its current config.
 type Echo struct {
 	Generation Generation
 	MD5        string
 }
 
-// Reason is why a config was undone.
+// Reason is the cause of an undo.
 type Reason string
 
-// After Unhealthy a controller doesn't push the config again until something changes; after
-// Unconfirmed it does after its interval.
+// After Unhealthy a controller does not push the config again until something changes; after Unconfirmed it pushes
+// again after its interval.
 const (
 	Unhealthy   Reason = "unhealthy"
 	Unconfirmed Reason = "unconfirmed"
 )
 
-// Undone says which config was given up, and why.
+// Undone names the config that was undone, and the reason.
 type Undone struct {
 	Echo
 	Reason  Reason
@@ -47,37 +46,37 @@ type Undone struct {
 	Attempt uint64 // of a push
 }
 
-// Record is a config with what is known of it.
+// Record is a config with its state.
 type Record struct {
-	Seq        uint64 // rises with each record; from 1
-	Authority  string // whose number Seq is
+	Seq        uint64 // rises with each record, from 1
+	Authority  string // the authority of Seq
 	Source     Source
 	Generation Generation
-	Restores   Generation // of a Rollback: what it went back to
-	FileDigest string     // of the file that was applied last; it stays through other sources
+	Restores   Generation // of a Rollback: the generation it returned to
+	FileDigest string     // of the file that was applied last; configs from other sources keep it
 	Document   config.Object
 	Peer       string // the PeerConfiguration that goes with the document; opaque here
 	Attempt    uint64 // of a Push
 
-	// md5 is the document's, where it was spelled already: that takes as long as reading it,
-	// and each report names it. Copies of a record keep it, a file does not.
+	// md5 caches the digest of the document: computing it takes as long as reading the document, and each report names
+	// it. Copies of a record keep it, files do not.
 	md5 string
 
-	Open    bool            // it was not applied yet, to the end of its actions
+	Open    bool            // its actions are not all done yet
 	Due     config.Object   // the full difference whose actions are not known to be done
-	Before  Echo            // what is reported while it is open
-	Restart string          // a restart that it asked for and that did not happen yet: the action's name
-	Machine string          // the machine's boot at which it asked
+	Before  Echo            // the report while it is open
+	Restart string          // name of a restart action that it requested and that has not happened yet
+	Machine string          // the machine's boot ID at the request
 	Results []action.Result // of its actions
 
-	Wait     time.Duration // of a pending one: so long it may stay without being confirmed
+	Wait     time.Duration // of a pending config: the time to confirm it
 	Good     []string      // health items that were good before it, sorted
-	Undo     *Undone       // of a pending one: its undo has begun
-	Undone   *Undone       // of a confirmed one: what was given up for it
-	Fallback bool          // no file, apply or push brought it: it removes nothing
+	Undo     *Undone       // of a pending config: its undo has begun
+	Undone   *Undone       // of a confirmed config: the config that was undone for it
+	Fallback bool          // neither a file, an apply nor a push brought it: it removes nothing
 }
 
-// Echo is what is reported of the record once it is applied.
+// Echo returns the report of the record once it is applied.
 func (r *Record) Echo() Echo { return Echo{r.Generation, r.digest()} }
 
 func (r *Record) digest() string {
@@ -87,21 +86,21 @@ func (r *Record) digest() string {
 	return config.MD5(r.Document)
 }
 
-// same says whether both wish for the same.
+// same reports whether record and candidate desire the same config.
 func (r *Record) same(o Candidate) bool { return r.Peer == o.Peer && r.digest() == o.MD5 }
 
-// Clock is what is left of a pending config's time.
+// Clock is the rest of a pending config's time.
 type Clock struct {
 	Seq       uint64 // of the pending record
 	Remaining time.Duration
-	Starts    int  // of the agent since it is pending, that nobody had asked for
+	Starts    int  // unrequested starts of the agent while the config is pending
 	Orderly   bool // the agent was stopped by intention
 }
 
 // Slot names one of the four files.
 type Slot string
 
-// Each is replaced as a whole.
+// The slots; each is replaced as a whole.
 const (
 	SlotConfirmed Slot = "confirmed"
 	SlotCopy      Slot = "copy"
@@ -109,8 +108,8 @@ const (
 	SlotClock     Slot = "clock"
 )
 
-// Disk is what was found at a start: nil for what is missing or could not be read, with the
-// fault of the latter.
+// Disk is the state found at a start: nil for a record that is missing or unreadable, with the fault if it is
+// unreadable.
 type Disk struct {
 	Confirmed, Copy, Pending *Record
 	Clock                    *Clock
