@@ -6,32 +6,32 @@ import (
 	"strings"
 )
 
-// Member is one peer of a cluster and which of its parameters are the cluster's.
+// Member is one peer of a cluster and the IDs of the parameters that belong to the cluster.
 type Member struct {
 	Report     PeerStatusReport
 	Parameters []string // ids
 }
 
-// MemberStatus is where one peer of a cluster stands.
+// MemberStatus is the state of one peer of a cluster.
 type MemberStatus struct {
 	Report     PeerStatusReport // of the whole peer
 	Parameters []Parameter      // of the cluster, by ID
-	Health     Health           // of its connection and these
-	Ready      bool             // it is online, and these are in their final state
-	Why        string           // it is not ready; "" if it is
+	Health     Health           // of its connection and these parameters
+	Ready      bool             // it is online, and these parameters are in their final state
+	Why        string           // why it is not ready; "" if it is
 }
 
 // ClusterStatus is the state of one cluster, for people.
 type ClusterStatus struct {
 	Name    string
 	Members []MemberStatus // by the name of the peer
-	Health  Health         // the worst of its members' for it; Unknown without any
+	Health  Health         // the worst of its members' health; Unknown without members
 	Counts  map[State]int  // of the cluster's parameters
-	Ready   bool           // every member is, and there is one
-	Why     string         // it is not ready; "" if it is
+	Ready   bool           // there is a member, and every member is ready
+	Why     string         // why it is not ready; "" if it is
 }
 
-// SummarizeCluster puts the reports of a cluster's members together.
+// SummarizeCluster combines the reports of a cluster's members.
 func SummarizeCluster(name string, members []Member) ClusterStatus {
 	s := ClusterStatus{Name: name, Health: Unknown, Counts: map[State]int{}}
 	var late []string
@@ -62,7 +62,7 @@ func SummarizeCluster(name string, members []Member) ClusterStatus {
 	return s
 }
 
-// status is where the member stands. A parameter that its report does not have is not there yet.
+// status returns the state of the member. It leaves out parameters that the report does not have yet.
 func (m Member) status() MemberStatus {
 	out := MemberStatus{Report: m.Report}
 	var missing []string
@@ -88,8 +88,8 @@ func (m Member) status() MemberStatus {
 	return out
 }
 
-// light is the health of a member: of what is the cluster's, by the rules that a peer is judged
-// by. What else the node has, an executor or another network, makes no cluster ill.
+// light returns the health of a member, counting only the cluster's parameters, by the same rules as for a peer. Other
+// parameters of the node, such as an executor or another network, do not affect the health of a cluster.
 func (m MemberStatus) light(missing bool) Health {
 	light := Green
 	for _, p := range m.Parameters {

@@ -15,16 +15,15 @@ const (
 	KindAdapter = "app-adapter"
 )
 
-// NetworkID is the id of a network's parameter.
+// NetworkID returns the ID of a network's parameter.
 func NetworkID(network string) string { return "ni/" + network }
 
-// AdapterID is the id of an adapter's parameter.
+// AdapterID returns the ID of an adapter's parameter.
 func AdapterID(app string, index int) string { return "adapter/" + app + "/" + strconv.Itoa(index) }
 
-// Declared are the parameters that an effective config declares, by ID: each network that it
-// has is to be present, activated or not; each adapter of an app is to be present where the
-// app is activated, else absent, and depends on its network. Faults are those of
-// nodeconf.Check.
+// Declared returns the parameters that an effective config declares, by ID. Each network has the target present,
+// activated or not. Each adapter of an activated app has the target present, otherwise absent, and depends on its
+// network. The faults are those of nodeconf.Check.
 func Declared(effective config.Object) ([]Desired, error) {
 	cfg, err := nodeconf.Effective(effective)
 	if err != nil {
@@ -50,9 +49,9 @@ func Declared(effective config.Object) ([]Desired, error) {
 	return out, nil
 }
 
-// Removed are the parameters that a node reports and its config no longer declares, of the
-// kinds that configs declare: they are to be absent, until the node reports them no more.
-// Reports of other kinds are nobody's to remove, and what is reported Absent is gone.
+// Removed returns the parameters that a node reports and its config no longer declares, of the kinds that configs
+// declare. Their target is absent until the node stops reporting them. It leaves out parameters of other kinds and
+// those that are reported Absent.
 func Removed(declared []Desired, reports []Reported) []Desired {
 	has := make(map[string]bool, len(declared))
 	for _, w := range declared {

@@ -9,13 +9,13 @@ import (
 	"edgespan/config"
 )
 
-// Derive compares what is wanted with what was reported, by the table. The order of either
-// never counts. Both lists are walked side by side in the order of their ids.
+// Derive compares the desired parameters with the reported ones, by the table. The order of the input does not matter:
+// it walks both lists side by side, sorted by ID.
 func Derive(want Config, got EdgePeerConfigurationState) PeerConfigurationState {
 	desired, said := byID(want.Parameters), slices.Clone(got.Parameters)
 	slices.SortFunc(said, func(a, b Reported) int { return strings.Compare(a.ID, b.ID) })
 	d := PeerConfigurationState{Ready: got.Generation == want.Generation, Parameters: make([]Parameter, 0, len(desired))}
-	var waiting []int // that do not say for what
+	var waiting []int // waiting parameters whose report names no cause
 	for _, w := range desired {
 		for len(said) > 0 && said[0].ID < w.ID {
 			r, n := counting("", want.Generation, said)
@@ -46,8 +46,8 @@ func Derive(want Config, got EdgePeerConfigurationState) PeerConfigurationState 
 	return d
 }
 
-// byID is what is wanted, each id once, sorted. Of two wishes about one id, which the offline
-// form refuses, the one to be present counts, then that with the later dependencies.
+// byID returns the desired parameters sorted, each ID once. Of two with the same ID, which the offline form refuses,
+// the one with the target present counts, then the one with the later dependencies.
 func byID(ws []Desired) []Desired {
 	out := slices.Clone(ws)
 	for i := range out {
@@ -67,8 +67,7 @@ func byID(ws []Desired) []Desired {
 	return slices.CompactFunc(out, func(a, b Desired) bool { return a.ID == b.ID })
 }
 
-// counting is the report that counts of those at the beginning of said that are about one id,
-// and how many these are.
+// counting returns the report that counts among the leading reports with the same ID, and the number of these reports.
 func counting(target Target, desired config.Generation, said []Reported) (Reported, int) {
 	n := 1
 	for n < len(said) && said[n].ID == said[0].ID {
@@ -77,8 +76,8 @@ func counting(target Target, desired config.Generation, said []Reported) (Report
 	return slices.MaxFunc(said[:n], func(a, b Reported) int { return compareReports(target, desired, a, b) }), n
 }
 
-// compareReports says which of two reports about one parameter counts: the newer one; of two
-// of one time the worse, by what follows from it, then by the word; then the message's bytes.
+// compareReports orders two reports about one parameter: the newer one counts; of two with the same time the worse one,
+// by the resulting state, then by the reported word, then by the bytes of the message.
 func compareReports(target Target, desired config.Generation, a, b Reported) int {
 	if c := a.Since.Compare(b.Since); c != 0 {
 		return c
@@ -100,16 +99,15 @@ func badness(c cell) int {
 		slices.Index([]Class{Final, Transitional, Failed}, c.state.Class())
 }
 
-// cellOf is the cell of a report.
+// cellOf returns the cell of a report.
 func cellOf(target Target, r Reported, desired config.Generation) cell {
 	return cells[cellKey{target, contracts(r.State, target), r.Generation != desired}]
 }
 
-// contracts is a node's word as one of the contract's, which the table has. The words that
-// our nodes have beside them: it is at it (Creating, Removing), or has something that no
-// config of it has (Unclaimed). Of what is wanted that says no more than no report does, which
-// is ""; of what is not, the first two are no matter for review and the last is as if it were
-// Present. Any other word is a check that failed.
+// contracts maps a reported state to a state of the contract, as the table has it. Edgespan nodes also report Creating
+// and Removing (the node is working on it) and Unclaimed (the object exists, and no config of the node declares it).
+// For a desired parameter these count as no report, which is "". For an undesired one, Creating and Removing need no
+// review, and Unclaimed counts as Present. Any other word counts as a failed check.
 func contracts(s State, target Target) State {
 	switch {
 	case slices.Contains(spoken, s):
@@ -128,8 +126,7 @@ func contracts(s State, target Target) State {
 	return CheckPresentFailed
 }
 
-// follow is what follows for a parameter by its cell; of no report r has the time and the
-// generation only.
+// follow returns the state of a parameter by its cell. Without a report, r holds only the time and the generation.
 func follow(w Desired, c cell, r Reported, want Config) Parameter {
 	p := Parameter{ID: w.ID, Kind: w.Kind, Target: w.Target, State: c.state, Review: c.review, Reason: words(r),
 		Stale: c.stale, Since: r.Since}
@@ -144,7 +141,7 @@ func follow(w Desired, c cell, r Reported, want Config) Parameter {
 	return p
 }
 
-// ignore is what becomes of a report about a parameter that is not wanted.
+// ignore returns the state of a report about a parameter that is not desired.
 func ignore(r Reported, desired config.Generation) IgnoredParameter {
 	c := cellOf("", r, desired)
 	i := IgnoredParameter{ID: r.ID, Kind: r.Kind, Reported: r.State, Review: c.review, Since: r.Since, Reason: words(r)}
@@ -157,7 +154,7 @@ func ignore(r Reported, desired config.Generation) IgnoredParameter {
 	return i
 }
 
-// words are what a report says for a person: the node's message, and a word that is not known.
+// words returns the text of a report for people: the node's message, or the word if it is unknown.
 func words(r Reported) string {
 	known := r.State == "" || r.State == Creating || r.State == Removing || r.State == Unclaimed ||
 		slices.Contains(spoken, r.State)
@@ -167,8 +164,8 @@ func words(r Reported) string {
 	return joined(fmt.Sprintf("the node says %.40q, which is not a known state", string(r.State)), r.Message)
 }
 
-// stale is the reason of a stale report: which generation it answers where that is another
-// one, what it said where the state says otherwise, and the node's message.
+// stale returns the reason of a stale report: the generation that it answers if that differs, the reported state if the
+// derived one differs, and the node's message.
 func stale(answers, desired config.Generation, word, message string) string {
 	which := ""
 	if answers != desired {
@@ -181,11 +178,10 @@ func joined(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ": ")
 }
 
-// explain names what each of the waiting waits for: what it depends on and is not there yet.
-// One that is to be absent may wait for those that need it to go. Wanted are the wishes of
-// d.Parameters, in their order.
+// explain names for each waiting parameter the parameters that it waits for: its dependencies that are not present yet.
+// A parameter to remove may wait for its users to be removed. desired belongs to d.Parameters, in the same order.
 func (d *PeerConfigurationState) explain(waiting []int, desired []Desired) {
-	var users map[string][]string // made when first asked for
+	var users map[string][]string // made on first use
 	for _, i := range waiting {
 		var open []string
 		for _, id := range desired[i].Dependencies {
@@ -214,7 +210,7 @@ func (d *PeerConfigurationState) explain(waiting []int, desired []Desired) {
 	}
 }
 
-// leaving are, of each id, those that depend on it, are to be absent and still there.
+// leaving returns, for each ID, the parameters that depend on it and are still being removed.
 func (d *PeerConfigurationState) leaving(desired []Desired) map[string][]string {
 	out := map[string][]string{}
 	for i, p := range d.Parameters {

@@ -8,28 +8,26 @@ import (
 	"edgespan/config"
 )
 
-// Graph is what the dependencies of a set of parameters come to. It does not depend on the
-// set's order.
+// Graph is the dependency graph of a set of parameters. It does not depend on the set's order.
 type Graph struct {
-	// Order has every id once, what others depend on before them. With cycles it is no
-	// order to work by.
+	// Order lists every ID once, dependencies first. With cycles it is not a valid order of work.
 	Order   []string
 	Cycles  []Cycle      // by their first member
-	Unknown []Dependency // on ids that the set has not; by both ends
+	Unknown []Dependency // on IDs that are not in the set; by both ends
 	absent  map[string]bool
 }
 
-// Cycle are parameters that wait for each other.
+// Cycle is a set of parameters that wait for each other.
 type Cycle struct {
 	Members []string // all of them, sorted
-	Path    []string // one way round, from the first member back to it
+	Path    []string // one path around the cycle, from the first member back to it
 }
 
 // Dependency is one parameter's need of another.
 type Dependency struct{ From, To string }
 
-// GraphOf is the graph of a set. Cycles are those of all dependencies, whatever the targets.
-// Of two parameters with one id the dependencies of both count.
+// GraphOf returns the graph of a set. It finds cycles across all dependencies, regardless of targets. If two parameters
+// share an ID, it joins their dependencies.
 func GraphOf(ws []Desired) Graph {
 	s := search{needs: make(map[string][]string, len(ws)), at: make(map[string]int, len(ws)),
 		low: make(map[string]int, len(ws)), on: map[string]bool{}}
@@ -72,21 +70,20 @@ func GraphOf(ws []Desired) Graph {
 	return g
 }
 
-// Make are the ids to be present, what others depend on before them.
+// Make returns the IDs to create, dependencies first.
 func (g Graph) Make() []string {
 	return slices.DeleteFunc(slices.Clone(g.Order), func(id string) bool { return g.absent[id] })
 }
 
-// Remove are the ids to be absent in reverse, what depends on another before it: dependencies
-// say what a parameter needs while it is there, whatever its target.
+// Remove returns the IDs to remove, dependents first: a dependency is needed as long as the dependent exists, whatever
+// its target.
 func (g Graph) Remove() []string {
 	out := slices.DeleteFunc(slices.Clone(g.Order), func(id string) bool { return !g.absent[id] })
 	slices.Reverse(out)
 	return out
 }
 
-// Faults are the cycles and the unknown ids, with the path of each parameter's dependencies
-// by its id.
+// Faults returns the cycles and the unknown IDs; path returns the path of a parameter's dependencies.
 func (g Graph) Faults(path func(id string) []string) config.Faults {
 	var faults config.Faults
 	for _, c := range g.Cycles {
@@ -106,7 +103,7 @@ func (g Graph) Faults(path func(id string) []string) config.Faults {
 	return faults
 }
 
-// longestID is how much of an id a message shows: our longest, of a joined tunnel, is shorter.
+// longestID limits the length of an ID in a message; edgespan's longest, of a joined tunnel, is shorter.
 const longestID = 200
 
 func quote(id string) string { return strconv.Quote(config.Cut(id, longestID)) }
@@ -119,12 +116,12 @@ func quoted(ids []string, between string) string {
 	return strings.Join(out, between)
 }
 
-// search is Tarjan's search for strongly connected components (R. Tarjan, Depth-first search
-// and linear graph algorithms, 1972): it ends each after all that it depends on.
+// search is Tarjan's search for strongly connected components (R. Tarjan, Depth-first search and linear graph
+// algorithms, 1972): it completes each component after all components that it depends on.
 type search struct {
 	needs  map[string][]string
 	at     map[string]int // number of the visit, from 1
-	low    map[string]int // lowest number that can be reached
+	low    map[string]int // lowest reachable number
 	stack  []string
 	on     map[string]bool // is on the stack
 	order  []string
@@ -166,7 +163,7 @@ func (s *search) visit(id string) {
 	}
 }
 
-// path is a shortest way from the first of a cycle's members back to it.
+// path returns a shortest path from the first member of a cycle back to it.
 func (s *search) path(members []string) []string {
 	start := members[0]
 	before := map[string]string{}

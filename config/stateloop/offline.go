@@ -11,12 +11,12 @@ import (
 	"edgespan/config"
 )
 
-// ReadDesired reads what is wanted of a node:
+// ReadDesired reads the desired parameters of a node:
 //
 //	{"generation": 7, "parameters": [{"id": "a", "target": "present", "dependencies": ["b"]}]}
 //
-// Faults are those of the document, ids that are there twice, and those of the graph; all at
-// once. Dependencies may be left out, and null stands for an empty list.
+// It reports all faults at once: those of the document, duplicate IDs, and those of the graph. Dependencies may be left
+// out, and null stands for an empty list.
 func ReadDesired(text []byte) (Config, config.Faults) {
 	var r reader
 	var out Config
@@ -38,7 +38,7 @@ func ReadDesired(text []byte) (Config, config.Faults) {
 		w.Dependencies = r.texts(path, o, "dependencies")
 		out.Parameters = append(out.Parameters, w)
 	})
-	// A parameter without an id is a fault already, and nobody's dependency.
+	// A parameter without an ID is already a fault, and no other can depend on it.
 	named := slices.DeleteFunc(slices.Clone(out.Parameters), func(w Desired) bool { return w.ID == "" })
 	r.faults = append(r.faults, GraphOf(named).Faults(func(id string) []string {
 		return []string{"parameters", strconv.Itoa(first[id]), "dependencies"}
@@ -89,11 +89,11 @@ func ReadReported(text []byte) (EdgePeerConfigurationState, config.Faults) {
 	return out, nil
 }
 
-// written is how RFC 3339 writes a time. The package time takes more than that: an hour of one
-// digit, a comma before the fraction, an offset of 24 hours.
+// written matches the RFC 3339 form of a time. The package time accepts more: an hour of one digit, a comma before the
+// fraction, an offset of 24 hours.
 var written = regexp.MustCompile(`T\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):\d\d)$`)
 
-// moment reads a time of RFC 3339, whose letters may be small ones. There are no leap seconds.
+// moment parses a time of RFC 3339, with upper or lower case letters. It refuses leap seconds.
 func moment(text string) (time.Time, bool) {
 	text = strings.ToUpper(text)
 	at, err := time.Parse(time.RFC3339, text)
@@ -108,7 +108,7 @@ func allowedStates() string {
 	return config.OneOf(words)
 }
 
-// reader reads one document and gathers its faults.
+// reader reads one document and collects its faults.
 type reader struct{ faults config.Faults }
 
 const (
@@ -116,7 +116,7 @@ const (
 	optional = false
 )
 
-// document reads what both documents share, and has each parameter read by one.
+// document reads the common part of both documents and calls one for each parameter.
 func (r *reader) document(text []byte, keys []string, one func(path []string, o config.Object)) config.Generation {
 	o, faults := config.ParseObject(text)
 	if faults != nil {
@@ -143,8 +143,7 @@ func (r *reader) document(text []byte, keys []string, one func(path []string, o 
 	return g
 }
 
-// generation reads the number that links a report to what is wanted. In a file it is a mere
-// number: nobody else counts.
+// generation reads the number that links a report to a config. In a file it is a plain number without an authority.
 func (r *reader) generation(o config.Object) config.Generation {
 	const allowed = "a whole number from 0 on"
 	v, has := o["generation"]
@@ -205,7 +204,7 @@ func (r *reader) texts(path []string, o config.Object, key string) []string {
 	return out
 }
 
-// sort puts the faults into the order of the document: places in a list by their number.
+// sort sorts the faults in the order of the document: list elements by their number.
 func (r *reader) sort() {
 	slices.SortStableFunc(r.faults, func(a, b config.Fault) int {
 		return slices.CompareFunc(a.Path, b.Path, func(a, b string) int {
@@ -219,7 +218,7 @@ func (r *reader) sort() {
 	})
 }
 
-// Document is a derived state as it is printed.
+// Document is a derived state in its printed form.
 type Document struct {
 	Ready      bool        `json:"ready"`
 	Parameters []Statement `json:"parameters"` // by ID
@@ -234,7 +233,7 @@ type Statement struct {
 	Reason string `json:"reason"`
 }
 
-// Document is the state as it is printed; no list of it is null.
+// Document returns the printed form of the state; its lists are never null.
 func (d PeerConfigurationState) Document() Document {
 	out := Document{Ready: d.Ready, Parameters: []Statement{}, Ignored: []Statement{}}
 	for _, p := range d.Parameters {

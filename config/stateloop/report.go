@@ -9,21 +9,21 @@ import (
 	"edgespan/config"
 )
 
-// Health is a traffic light, the worse the earlier: Red, Yellow, Unknown, Green.
+// Health is a traffic light, from worst to best: Red, Yellow, Unknown, Green.
 type Health string
 
 // The lights.
 const (
-	Red     Health = "red"     // a parameter is for review
-	Yellow  Health = "yellow"  // one is on its way or may be for review, or the node says that something of it is bad
+	Red     Health = "red"     // a parameter needs review
+	Yellow  Health = "yellow"  // a parameter is on its way or may need review, or the node reports a bad item
 	Unknown Health = "unknown" // the node is offline, or has not reported
 	Green   Health = "green"
 )
 
-// severity orders lights, the worse the higher.
+// severity orders lights: the worse, the higher.
 var severity = map[Health]int{Green: 0, Unknown: 1, Yellow: 2, Red: 3}
 
-// worse is the worse of two lights.
+// worse returns the worse of two lights.
 func worse(a, b Health) Health {
 	if severity[b] > severity[a] {
 		return b
@@ -31,43 +31,42 @@ func worse(a, b Health) Health {
 	return a
 }
 
-// HealthItem is one thing that a node says is good or bad of it, whatever its parameters are.
+// HealthItem is one good or bad item that a node reports about itself, independent of its parameters.
 type HealthItem struct {
 	Name   string
 	Good   bool
 	Detail string
 }
 
-// Peer is what is known of a node beside its parameters.
+// Peer holds the facts about a node beside its parameters.
 type Peer struct {
 	Name       string
 	Online     bool
-	Clusters   []string // that it is a member of, in the order in which they are shown
+	Clusters   []string // of which it is a member, in display order
 	Health     []HealthItem
 	LastReport time.Time // zero for never
 }
 
 // PeerStatusReport is the state of one node, for people.
 type PeerStatusReport struct {
-	PeerConfigurationState        // Ready is of the whole here
+	PeerConfigurationState        // Ready covers the whole node here
 	Name                   string // of the peer
 	Online                 bool
 	Clusters               []string // membership
 	Health                 Health
 	Items                  []HealthItem // the general health that the node reports
 	Counts                 map[State]int
-	Reviews                int // parameters that are for review, ignored ones included
+	Reviews                int // number of parameters that need review, including ignored ones
 	Desired                config.Generation
-	Applied                config.Generation // that the node reports; zero for none
+	Applied                config.Generation // as reported by the node; zero for none
 	LastReport             time.Time         // zero for never
-	// Ready says that the node is online, that it has applied what is wanted, and that every
-	// parameter is in a final state.
+	// Ready reports that the node is online, has applied the desired config, and every parameter is in a final state.
 	Ready bool
-	Why   string // it is not ready; "" if it is
+	Why   string // why it is not ready; "" if it is
 }
 
-// Age is how old the last report is; false if there is none. A report from the future, by
-// another clock, is new.
+// Age returns the age of the last report, or false if there is none. A report from the future, by another clock, is
+// new.
 func (r PeerStatusReport) Age(now time.Time) (time.Duration, bool) {
 	if r.LastReport.IsZero() {
 		return 0, false
@@ -98,10 +97,9 @@ func Summarize(peer Peer, want Config, got EdgePeerConfigurationState) PeerStatu
 	return r
 }
 
-// light is the health of a node. A failure that was reported is for review whether the node is
-// still there or not; of anything else nobody knows without the node. A bad item of its
-// general health is no reason for more than Yellow: a network on its way is one too, and what
-// does not resolve itself fails a parameter, which is Red.
+// light returns the health of a node. A reported failure needs review whether the node is online or not; all other
+// states of an offline node are unknown. A bad item of the general health gives at most Yellow: a network that is
+// coming up is a bad item too, and a lasting problem fails a parameter, which gives Red.
 func (r PeerStatusReport) light() Health {
 	if r.Reviews > 0 {
 		return Red
@@ -128,7 +126,7 @@ func (r PeerStatusReport) light() Health {
 	return light
 }
 
-// why says why the node is not ready, "" if it is.
+// why returns the reason why the node is not ready, "" if it is.
 func (r PeerStatusReport) why() string {
 	switch {
 	case !r.Online:
@@ -141,12 +139,12 @@ func (r PeerStatusReport) why() string {
 	return unfinished(r.Parameters)
 }
 
-// waitsFor begins a reason that is nothing but what another parameter is.
+// waitsFor begins a reason that only names another parameter.
 const waitsFor = "waits for "
 
-// unfinished names a parameter that is not in its final state, why, and how many there are: the
-// first that failed, else the first that waits for no other parameter, else the first. The count
-// is last: lists cut what is long. It is "" if all are in their final state.
+// unfinished names a parameter that is not in its final state, the reason, and the number of such parameters: the first
+// failed one, else the first that waits for no other parameter, else the first. The count comes last, since lists cut
+// long texts. It returns "" if all are in their final state.
 func unfinished(ps []Parameter) string {
 	rank := func(p Parameter) int {
 		switch {
@@ -173,7 +171,7 @@ func unfinished(ps []Parameter) string {
 	return fmt.Sprintf("%s; %d of %d parameters are not in their final state", why, count, len(ps))
 }
 
-// orNone is a generation for a person. Offline nobody counts but the file.
+// orNone formats a generation for people. Offline, only the file has a number.
 func orNone(g config.Generation) string {
 	switch {
 	case g == config.Generation{}:
@@ -184,9 +182,8 @@ func orNone(g config.Generation) string {
 	return g.String()
 }
 
-// NewlyIgnored are the ignored ids that are to be logged after a change: those that were not
-// ignored before, or were with another state or review. A message that alone is another says
-// nothing new of the id.
+// NewlyIgnored returns the ignored IDs to log after a change: those that were not ignored before, or whose state or
+// review changed. A changed message alone is not logged.
 func NewlyIgnored(before, after PeerConfigurationState) []IgnoredParameter {
 	type told struct {
 		reported State

@@ -6,7 +6,7 @@ import (
 	"edgespan/config"
 )
 
-// Target is what is wanted of a parameter.
+// Target is the desired presence of a parameter.
 type Target string
 
 // The targets.
@@ -32,24 +32,24 @@ const (
 	CheckAbsentFailed      State = "CheckAbsentFailed"
 )
 
-// Ignored is the state of what only the node has.
+// Ignored is the state of a parameter that only the node has.
 const Ignored State = "Ignored"
 
-// Unclaimed is a word that nodes have beside the seed's: it is there, and no config that the
-// node has says whether it shall be.
+// Unclaimed is a state that nodes report in addition to the seed's: the object exists, and no config of the node
+// declares it.
 const Unclaimed State = "Unclaimed"
 
-// Class is what kind of state a state is.
+// Class is the kind of a state.
 type Class string
 
-// The classes. A transitional state can be expected to resolve itself.
+// The classes. A transitional state is expected to resolve itself.
 const (
 	Final        Class = "final"
 	Transitional Class = "transitional"
 	Failed       Class = "failed"
 )
 
-// Class is the class of a state; a word that is none of the states of a parameter is Failed.
+// Class returns the class of a state; an unknown word is Failed.
 func (s State) Class() Class {
 	if c, known := table.Classes[s]; known {
 		return c
@@ -57,11 +57,11 @@ func (s State) Class() Class {
 	return Failed
 }
 
-// Review says whether a user should look: no, since it can be expected to resolve itself;
-// yes, since it will not; maybe, since only a user knows.
+// Review tells whether a user should look: no, since the state resolves itself; yes, since it does not; maybe, since
+// only a user can tell.
 type Review string
 
-// The answers.
+// The values of Review.
 const (
 	No    Review = "no"
 	Maybe Review = "maybe"
@@ -72,56 +72,56 @@ const (
 type Desired struct {
 	ID           string
 	Kind         string
-	Dependencies []string // ids of the parameters that it needs while it is there
-	Target       Target   // ToBeAbsent, or else it is wanted
+	Dependencies []string // ids of the parameters that it needs while it exists
+	Target       Target   // ToBeAbsent; any other value means present
 }
 
-// Config is what is wanted of a node.
+// Config holds the desired parameters of a node.
 type Config struct {
 	Generation config.Generation
-	Since      time.Time // when this became the wanted config
+	Since      time.Time // when this became the desired config
 	Parameters []Desired
 }
 
-// Reported is what a node said of one parameter.
+// Reported is a node's report of one parameter.
 type Reported struct {
 	ID         string
 	Kind       string
 	State      State
-	Message    string            // the cause of an error, or what is waited for
+	Message    string            // the cause of an error, or the parameters that it waits for
 	Generation config.Generation // of the config that it answers
-	Since      time.Time         // when the node found it so; the zero time is older than any
+	Since      time.Time         // when the node observed the state; the zero time is older than any
 }
 
-// EdgePeerConfigurationState is what a node reported of all its parameters.
+// EdgePeerConfigurationState is a node's report of all its parameters.
 type EdgePeerConfigurationState struct {
-	Generation config.Generation // the one that it reports as fully applied
+	Generation config.Generation // reported as fully applied
 	Parameters []Reported
 }
 
-// Parameter is one declared parameter and what follows for it.
+// Parameter is one declared parameter with its derived state.
 type Parameter struct {
 	ID     string
 	Kind   string
 	Target Target
 	State  State
 	Review Review
-	Reason string // the node's message, or what is waited for; "" for none
-	Stale  bool   // what the node said is from before, and Reason begins with StaleReport
+	Reason string // the node's message, or the parameters that it waits for; "" for none
+	Stale  bool   // the report is from before, and Reason begins with StaleReport
 	Since  time.Time
 }
 
-// StaleReport is what the reason of a stale report begins with.
+// StaleReport is the prefix of the reason of a stale report.
 const StaleReport = "stale report: "
 
-// IgnoredParameter is a report about a parameter that is not in the config: it is no part of
-// the state but for review, and is to be logged.
+// IgnoredParameter is a report about a parameter that is not in the config. It affects the state only through its
+// review, and callers log it.
 type IgnoredParameter struct {
 	ID       string
 	Kind     string
 	Reported State // its state is Ignored
 	Review   Review
-	Reason   string // the node's message, or else what it reported
+	Reason   string // the node's message, or else the reported word
 	Since    time.Time
 }
 

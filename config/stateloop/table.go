@@ -1,29 +1,29 @@
 package stateloop
 
 import (
-	_ "embed" // the table is a file, for docs and pages too
+	_ "embed" // docs and pages read the table as a file
 	"encoding/json"
 )
 
 //go:embed state-table.json
 var tableFile []byte
 
-// TableVersion is the version of the table; it is counted up when a cell changes.
+// TableVersion is the version of the table; every change of a cell increments it.
 const TableVersion = 1
 
-// Row is one cell of the table: what follows from a target, or none, and a report, or none,
-// that answers the wanted generation or another one.
+// Row is one cell of the table: the result for a target, or none, and a report, or none, that answers the desired
+// generation or another one.
 type Row struct {
 	Desired    string `json:"wanted"`     // present, absent, none
 	Reported   string `json:"reported"`   // a word of the contract, or none
 	Generation string `json:"generation"` // same, other
 	State      State  `json:"state"`
 	Review     Review `json:"review"`
-	Stale      bool   `json:"stale"` // the reason says that the report is from before
-	Note       string `json:"note"`  // the row of the seed, or that it was decided
+	Stale      bool   `json:"stale"` // the reason tells that the report is from before
+	Note       string `json:"note"`  // the row of the seed, or that edgespan defined it
 }
 
-// Table is state-table.json: the one truth about what Derive answers.
+// Table is the content of state-table.json, the single definition of Derive's answers.
 type Table struct {
 	Version int             `json:"version"`
 	Classes map[State]Class `json:"classes"`
@@ -42,17 +42,17 @@ type cellKey struct {
 	other    bool   // the report answers another generation
 }
 
-// cell is what a row says.
+// cell is the result part of a row.
 type cell struct {
 	state  State
 	review Review
 	stale  bool
 }
 
-// table is what Derive goes by, as the file has it and by cell.
+// table is the file's content in its order, and cells the same by key, as Derive uses it.
 var table, cells = readTable(tableFile)
 
-// readTable reads the embedded file; a bad one never leaves the build, since every test reads it.
+// readTable reads the embedded file and panics on a bad one, which fails every test.
 func readTable(text []byte) (Table, map[cellKey]cell) {
 	var t Table
 	if err := json.Unmarshal(text, &t); err != nil {
@@ -73,8 +73,8 @@ func orNothing(word string) string {
 	return word
 }
 
-// spoken are the words that a report may have, the worse the later. Which of two failures
-// is worse is decided here and nowhere else: one whose check failed says less.
+// spoken lists the words that a report may have, the worst last. This list alone decides which of two failures is
+// worse: a failed check tells less.
 var spoken = []State{
 	Present, Absent, WaitingForDependencies, CreatingFailed, RemovingFailed, CheckPresentFailed, CheckAbsentFailed,
 }

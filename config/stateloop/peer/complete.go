@@ -4,9 +4,9 @@ import (
 	"edgespan/config/stateloop"
 )
 
-// Complete is the configuration that a node is given: what it wants as a peer (with, nil for nothing) and all that it
-// may still have and that is to be absent (gone); nil where there is neither. What the config of a node declares that
-// is no peer any more counts only then.
+// Complete returns the configuration to send to a node: its desired parameters as a peer (with, nil for none) and the
+// parameters that it may still have and should remove (gone); nil if there are neither. For a node that is no longer a
+// peer, the parameters of its effective config count only together with gone ones.
 func Complete(name string, with *Configuration, gone []Gone, declared func() []stateloop.Desired) *Configuration {
 	switch {
 	case gone == nil:

@@ -22,10 +22,9 @@ const (
 	KindCheck     = "peer-connection-check"
 )
 
-// Parameter is one thing that is to be on a node, or not to be there. Its ID says its kind
-// and its role, never its value: another value is the same parameter. Of the values one is
-// set, by kind; networks of layers and adapters have none, as the effective config that
-// travels with them says it all.
+// Parameter is one object that a node should have, or should not have. Its ID names its kind and role, never its value:
+// a parameter with another value is the same parameter. One value is set, by kind; networks of layers and adapters have
+// none, as the effective config that travels with them describes them.
 type Parameter struct {
 	ID           string           `json:"id"`
 	Kind         string           `json:"kind"`
@@ -40,18 +39,18 @@ type Parameter struct {
 	Check     *CheckValue     `json:"check,omitempty"`
 }
 
-// The ids. A network is that of a cluster on one node, NetworkOf.
+// The IDs. A network is that of a cluster on one node, NetworkOf.
 //
 //	interface/<name>                device-interface
 //	bridge/<network>                ethernet-bridge
 //	tunnel/<network>/<peer's node>  tunnel
-//	joined/<network>/<id of it>     joined-interface: an interface or a tunnel in a bridge
+//	joined/<network>/<its id>       joined-interface: an interface or a tunnel in a bridge
 //	ni/<network>                    network-instance
 //	adapter/<app>/<index>           app-adapter
 //	executor/<name>                 executor
 //	check/<network>/<peer's node>   peer-connection-check
 
-// InterfaceValue is a link of the host that has to be there, and up.
+// InterfaceValue is a link of the host that must exist and be up.
 type InterfaceValue struct {
 	IfName string `json:"ifName"`
 }
@@ -72,8 +71,8 @@ type TunnelValue struct {
 	Local    netip.Addr `json:"local"`
 	Remote   netip.Addr `json:"remote"`
 	Port     int        `json:"port"`     // UDP
-	MTU      int        `json:"mtu"`      // octets of what goes through
-	Isolated bool       `json:"isolated"` // no frame from another isolated port leaves by it
+	MTU      int        `json:"mtu"`      // octets of the inner packets
+	Isolated bool       `json:"isolated"` // forwards no frame from another isolated port
 }
 
 // TunnelVXLAN is VXLAN (RFC 7348), one VNI for each tunnel.
@@ -88,7 +87,7 @@ type JoinedValue struct {
 	Link    string    `json:"link"` // id of the interface or tunnel
 }
 
-// ExecutorValue is Executor, as a node gets it.
+// ExecutorValue is an Executor in the form sent to a node.
 type ExecutorValue struct {
 	Unit    string            `json:"unit,omitempty"`
 	Command []string          `json:"command,omitempty"`
@@ -97,7 +96,7 @@ type ExecutorValue struct {
 	Restart string            `json:"restart,omitempty"`
 }
 
-// CheckValue asks whether the other end of a tunnel answers over the underlay, by ICMP echo.
+// CheckValue checks by ICMP echo whether the other end of a tunnel answers over the underlay.
 type CheckValue struct {
 	Network uuid.UUID  `json:"network"`
 	Peer    string     `json:"peer"`
@@ -105,16 +104,15 @@ type CheckValue struct {
 	Remote  netip.Addr `json:"remote"`
 }
 
-// Configuration is the PeerConfiguration of one node: the complete set of its parameters,
-// those that are to be absent among them, by ID.
+// Configuration is the PeerConfiguration of one node: the complete set of its parameters by ID, including those with
+// the target absent.
 type Configuration struct {
-	// Sum is Digest as who encoded it had it: the node says it back, whatever it makes of
-	// parameters of a later version.
+	// Sum is the Digest that the encoder computed. The node echoes it, even if it drops parameters of a later version.
 	Sum        string      `json:"digest,omitempty"`
 	Parameters []Parameter `json:"parameters"`
 }
 
-// Describe is the value of the parameter, for people.
+// Describe returns the value of the parameter for people.
 func (p Parameter) Describe() string {
 	switch {
 	case p.Interface != nil:

@@ -1,7 +1,7 @@
 package peer
 
 import (
-	"crypto/md5" //nolint:gosec // a digest to compare by, as that of configs
+	"crypto/md5" //nolint:gosec // a digest for comparison, like that of configs
 	"encoding/hex"
 	"encoding/json"
 	"maps"
@@ -13,40 +13,39 @@ import (
 	"edgespan/config/stateloop"
 )
 
-// Node is what is known of a node beside its descriptor.
+// Node holds the facts about a node beside its descriptor.
 type Node struct {
 	ID    uuid.UUID       // nil: it has not joined
 	Ports map[string]Port // by label
 }
 
-// Port is what is known of a port: as its config says, else as the node does.
+// Port holds the facts about a port: from its config, else from the node's report.
 type Port struct {
-	Addresses []netip.Addr // the first of the family that is asked for counts
+	Addresses []netip.Addr // the first of the needed family counts
 	MTU       int          // octets; 0: not known
 }
 
-// Input is what the parameters of one node follow from.
+// Input holds the sources of one node's parameters.
 type Input struct {
 	Name     string
-	Nodes    map[string]Node // by name: this one, and the members of its clusters
+	Nodes    map[string]Node // by name: this node, and the members of its clusters
 	Fleet    *Fleet
 	Declared []stateloop.Desired // of its effective config (stateloop.Declared)
-	Gone     []Gone              // what it had and may still have
+	Gone     []Gone              // parameters that it had and may still have
 }
 
-// Gone is a parameter that a node's earlier PeerConfiguration had, and that was not seen to be
-// absent since.
+// Gone is a parameter of a node's earlier PeerConfiguration that the node has not reported absent since.
 type Gone struct {
 	ID    string   `json:"id"`
 	Kind  string   `json:"kind"`
-	Needs []string `json:"needs,omitempty"` // what it depended on
+	Needs []string `json:"needs,omitempty"` // the IDs that it depended on
 }
 
-// NetworkOf is the network of a cluster on a node.
+// NetworkOf returns the ID of a cluster's network on a node.
 func NetworkOf(cluster, node uuid.UUID) uuid.UUID { return uuid.NewSHA1(cluster, node[:]) }
 
-// Derive is the PeerConfiguration of a node. It is the same for the same input, and has no
-// cycle and no dependency on what it does not have.
+// Derive returns the PeerConfiguration of a node. The same input gives the same result, without cycles and without
+// unknown dependencies.
 func Derive(in Input) Configuration {
 	d := deriver{Input: in, all: map[string]Parameter{}}
 	for _, w := range in.Declared {
@@ -77,26 +76,26 @@ func configurationOf(all map[string]Parameter) Configuration {
 	return c
 }
 
-// InterfaceID is the id of a peer's interface (configuration.go lists all ids).
+// InterfaceID returns the ID of a peer's interface (configuration.go lists all IDs).
 func InterfaceID(name string) string { return "interface/" + name }
 
-// BridgeID is the id of a cluster's bridge.
+// BridgeID returns the ID of a cluster's bridge.
 func BridgeID(network uuid.UUID) string { return "bridge/" + network.String() }
 
-// TunnelID is the id of the tunnel to a node.
+// TunnelID returns the ID of the tunnel to a node.
 func TunnelID(network, other uuid.UUID) string {
 	return "tunnel/" + network.String() + "/" + other.String()
 }
 
-// JoinedID is the id of a link in a bridge, by the id of that link.
+// JoinedID returns the ID of a link in a bridge, by the ID of that link.
 func JoinedID(network uuid.UUID, link string) string {
 	return "joined/" + network.String() + "/" + link
 }
 
-// ExecutorID is the id of an executor.
+// ExecutorID returns the ID of an executor.
 func ExecutorID(name string) string { return "executor/" + name }
 
-// CheckID is the id of a check.
+// CheckID returns the ID of a check.
 func CheckID(network, other uuid.UUID) string {
 	return "check/" + network.String() + "/" + other.String()
 }
@@ -114,8 +113,7 @@ func (d *deriver) add(p Parameter) {
 	d.all[p.ID] = p
 }
 
-// cluster adds what a cluster is on this node. A member that has not joined has no part in it
-// yet.
+// cluster adds the parameters of a cluster on this node. It leaves out members that have not joined yet.
 func (d *deriver) cluster(c Cluster, deployed Deployment) {
 	network := NetworkOf(c.ID, d.self().ID)
 	mtu := 0
@@ -168,19 +166,19 @@ func (d *deriver) cluster(c Cluster, deployed Deployment) {
 		Dependencies: []string{BridgeID(network)}})
 }
 
-// What a tunnel takes from the MTU of its underlay (RFC 7348 §4.3): outer headers without the
-// outer Ethernet one, and the inner Ethernet header.
+// Overhead of a tunnel in the MTU of its underlay (RFC 7348 §4.3): outer headers without the outer Ethernet header, and
+// the inner Ethernet header.
 const (
 	overhead4  = 20 + 8 + 8 + 14
 	overhead6  = 40 + 8 + 8 + 14
 	defaultMTU = 1500
-	// A port that says less or more than these counts as one with them: one member's word is the size of all members'
-	// tunnels. 1280 is what any link of IPv6 carries (RFC 8200 §5).
+	// Bounds of a port's MTU: one member's value sets the size of all members' tunnels. Every IPv6 link carries 1280
+	// (RFC 8200 §5).
 	leastMTU = 1280
 	maxMTU   = 65535
 )
 
-// mtu is what goes through a tunnel.
+// mtu returns the MTU inside a tunnel.
 func (d *deriver) mtu(c Cluster, t [2]string) int {
 	least := 0
 	for _, name := range t {
@@ -198,8 +196,8 @@ func (d *deriver) mtu(c Cluster, t [2]string) int {
 	return least - overhead4
 }
 
-// ends are the addresses of a tunnel, of one family: of IPv4 where both have it. Neither is
-// valid while they are not known.
+// ends returns the addresses of a tunnel, both of one family: IPv4 if both nodes have it. Neither is valid while one is
+// unknown.
 func (d *deriver) ends(c Cluster, a, b string) (local, remote netip.Addr) {
 	from, to := d.addresses(c, a), d.addresses(c, b)
 	for _, is := range []func(netip.Addr) bool{netip.Addr.Is4, netip.Addr.Is6} {
@@ -219,8 +217,8 @@ func (d *deriver) addresses(c Cluster, name string) []netip.Addr {
 	return d.Nodes[name].Ports[u.Port].Addresses
 }
 
-// With is a configuration and what is to be absent beside it, with what of that needed each
-// other: it is removed in reverse (stateloop.Graph), and nothing that is to be present waits for it.
+// With returns the configuration together with the parameters to remove and the dependencies among these. They are
+// removed in reverse (stateloop.Graph), and no parameter to create waits for them.
 func (c Configuration) With(gone []Gone) Configuration {
 	if len(gone) == 0 {
 		return c
@@ -247,8 +245,8 @@ func (c Configuration) With(gone []Gone) Configuration {
 	return configurationOf(all)
 }
 
-// Digest tells two configurations apart by what is to be present; "" where that is nothing but
-// what the effective config declares, which has a digest of its own.
+// Digest is a digest of the parameters to create; "" if they are only those that the effective config declares, which
+// has a digest of its own.
 func (c Configuration) Digest() string {
 	var own []Parameter
 	for _, p := range c.Parameters {
@@ -261,7 +259,7 @@ func (c Configuration) Digest() string {
 	}
 	text, err := json.Marshal(own)
 	if err != nil {
-		return "" // no value can't be spelled
+		return "" // every value can be encoded
 	}
 	sum := md5.Sum(text) //nolint:gosec // as above
 	return hex.EncodeToString(sum[:])

@@ -6,16 +6,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// The words of a document's kind.
+// The kinds of documents.
 const (
 	KindPeer    = "PeerDescriptor"
 	KindCluster = "ClusterDescriptor"
 )
 
-// Peer describes one node. It is there under the node's name, which need not have joined yet.
+// Peer describes one node, under the node's name. The node need not have joined yet.
 type Peer struct {
 	Name       string    // of the node
-	ID         uuid.UUID // of the node; nil where the document does not say
+	ID         uuid.UUID // of the node; nil if the document has none
 	Interfaces map[string]Interface
 	Executors  map[string]Executor
 	Underlays  map[string]Underlay
@@ -27,64 +27,62 @@ type Interface struct {
 	Kind   string // InterfaceEthernet
 }
 
-// InterfaceEthernet is the only kind of interface that is built.
+// InterfaceEthernet is the only supported kind of interface.
 const InterfaceEthernet = "ethernet"
 
-// Executor is a process or a systemd unit that runs as long as it is wanted. Either Unit or
-// Command is set.
+// Executor is a process or a systemd unit that runs as long as it is desired. Either Unit or Command is set.
 type Executor struct {
-	Unit    string            // a unit of systemd, which is started and stopped
+	Unit    string            // a systemd unit to start and stop
 	Command []string          // a program by its absolute path, and its arguments
 	Env     map[string]string // of the command, beside PATH
 	Dir     string            // of the command; "" for /
 	Restart string            // of the command: RestartAlways ("" too) or RestartNever
 }
 
-// When a command that has ended is started again.
+// Restart policies of a command that has ended.
 const (
 	RestartAlways = "always" // with the back-off of a failed parameter
-	RestartNever  = "never"  // it is Present once it has ended with 0
+	RestartNever  = "never"  // Present once it has ended with status 0
 )
 
-// Underlay is where the tunnels of a peer begin. Either Port or Address is set.
+// Underlay is the local end of a peer's tunnels. Either Port or Address is set.
 type Underlay struct {
-	Port    string     // a label of the node's ports: its first address, as config or node say
-	Address netip.Addr // as it is
+	Port    string     // label of a port of the node: its first address, by config or report
+	Address netip.Addr // a fixed address
 }
 
-// Topology says which members have a tunnel between them.
+// Topology selects the pairs of members that have a tunnel.
 type Topology string
 
-// The topologies. In a mesh no frame goes from tunnel to tunnel, so that none circles.
+// The topologies. In a mesh no frame passes from tunnel to tunnel, so that there is no loop.
 const (
-	Star Topology = "star" // each member and the leader
-	Mesh Topology = "mesh" // each two
+	Star Topology = "star" // between each member and the leader
+	Mesh Topology = "mesh" // between each two members
 )
 
 // Cluster describes a layer-2 network of peers.
 type Cluster struct {
 	Name     string
-	ID       uuid.UUID // v5 of the name where the document does not say
-	Leader   string    // a member's name; of a mesh too, where it has no role but in the status
-	Topology Topology  // Star where the document does not say
+	ID       uuid.UUID // v5 of the name if the document has none
+	Leader   string    // name of a member; in a mesh it only appears in the status
+	Topology Topology  // Star if the document has none
 	Members  map[string]Member
 }
 
 // Member is one peer of a cluster.
 type Member struct {
-	Interfaces []string // names of the peer's interfaces, sorted; none is allowed
-	Underlay   string   // the name of one of the peer's underlays
+	Interfaces []string // names of the peer's interfaces, sorted; may be empty
+	Underlay   string   // name of one of the peer's underlays
 }
 
-// Deployment says that a cluster is wanted, and holds what was allocated for it. It is a
-// document of its own: an edit of the cluster changes neither the numbers that stay in use
-// nor whether it is deployed.
+// Deployment records that a cluster is deployed, and the numbers allocated for it. It is a document of its own, so that
+// an edit of the cluster changes neither the allocated numbers nor the deployment.
 type Deployment struct {
 	Cluster string            // name
 	VNIs    map[string]uint32 // of each tunnel, by Pair: 24 bits, used by no other tunnel of the fleet
 }
 
-// Pair is the name of the tunnel between two peers, the same from either side.
+// Pair returns the name of the tunnel between two peers, the same from either side.
 func Pair(a, b string) string {
 	if b < a {
 		a, b = b, a

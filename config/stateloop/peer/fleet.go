@@ -8,7 +8,7 @@ import (
 	"edgespan/config"
 )
 
-// Fleet is all descriptors and deployments. Nobody changes it once it is made.
+// Fleet holds all descriptors and deployments. It is immutable.
 type Fleet struct {
 	Peers       map[string]Peer
 	Clusters    map[string]Cluster
@@ -17,8 +17,7 @@ type Fleet struct {
 	of map[string][]string // names of deployed clusters by member, sorted
 }
 
-// NewFleet makes what is looked up by member. Deployments of clusters that have no descriptor
-// count for nothing.
+// NewFleet builds the lookup of clusters by member. It ignores deployments of clusters without a descriptor.
 func NewFleet(peers map[string]Peer, clusters map[string]Cluster, deployments map[string]Deployment) *Fleet {
 	f := &Fleet{Peers: peers, Clusters: clusters, Deployments: deployments, of: map[string][]string{}}
 	for _, name := range slices.Sorted(maps.Keys(deployments)) {
@@ -29,11 +28,11 @@ func NewFleet(peers map[string]Peer, clusters map[string]Cluster, deployments ma
 	return f
 }
 
-// ClustersOf are the names of the deployed clusters that a peer is a member of, sorted.
+// ClustersOf returns the names of the deployed clusters that a peer is a member of, sorted.
 func (f *Fleet) ClustersOf(name string) []string { return f.of[name] }
 
-// Touched are the names of the nodes whose parameters may differ between two fleets, sorted:
-// those whose descriptor differs, and all members of a cluster that differs or has such a member.
+// Touched returns the names of the nodes whose parameters may differ between two fleets, sorted: those whose descriptor
+// differs, and all members of a cluster that differs or has such a member.
 func Touched(a, b *Fleet) []string {
 	out := map[string]bool{}
 	for name := range both(a.Peers, b.Peers) {
@@ -80,9 +79,9 @@ func peerText(peers map[string]Peer, name string) string {
 
 func sameCluster(a, b Cluster) bool { return fmt.Sprintf("%+v", a) == fmt.Sprintf("%+v", b) }
 
-// Check says what of a cluster can't be deployed, all of it: a member without a descriptor, an
-// interface or an underlay that its peer does not have, a link that another deployed cluster
-// has. A cluster that is deployed is held to it at each write.
+// Check returns all faults that prevent the deployment of a cluster: a member without a descriptor, an interface or an
+// underlay that its peer does not have, a link that another deployed cluster uses. A deployed cluster is checked at
+// each write.
 func (f *Fleet) Check(name string) config.Faults {
 	var faults config.Faults
 	c, is := f.Clusters[name]
@@ -118,7 +117,7 @@ func (f *Fleet) Check(name string) config.Faults {
 	return faults
 }
 
-// user is the other deployed cluster that has a peer's interface, "" for none.
+// user returns the other deployed cluster that uses a peer's interface, "" for none.
 func (f *Fleet) user(member, iface, but string) string {
 	for _, name := range f.of[member] {
 		if name != but && slices.Contains(f.Clusters[name].Members[member].Interfaces, iface) {
@@ -135,7 +134,7 @@ func allowed[T any](of map[string]T, what string) string {
 	return config.OneOf(slices.Sorted(maps.Keys(of)))
 }
 
-// tunnels are the pairs of members that have a tunnel between them, sorted.
+// tunnels returns the pairs of members that have a tunnel, sorted.
 func (c Cluster) tunnels() [][2]string {
 	names := slices.Sorted(maps.Keys(c.Members))
 	var out [][2]string
@@ -149,14 +148,14 @@ func (c Cluster) tunnels() [][2]string {
 	return out
 }
 
-// The numbers of tunnels: 24 bits (RFC 7348 §5), the first ones left to people.
+// The range of tunnel numbers: 24 bits (RFC 7348 §5), the first ones reserved for manual use.
 const (
 	FirstVNI = 256
 	LastVNI  = 1<<24 - 1
 )
 
-// Deploy is the deployment of a cluster: a tunnel keeps the number that it has, a new one
-// gets the lowest that no tunnel of the fleet has.
+// Deploy returns the deployment of a cluster: a tunnel keeps its number, and a new one gets the lowest number that is
+// free in the fleet.
 func (f *Fleet) Deploy(name string) (Deployment, config.Faults) {
 	if faults := f.Check(name); len(faults) > 0 {
 		return Deployment{}, faults
@@ -189,7 +188,7 @@ func (f *Fleet) Deploy(name string) (Deployment, config.Faults) {
 	return d, nil
 }
 
-// Document is the deployment as it is kept.
+// Document returns the stored form of the deployment.
 func (d Deployment) Document() config.Object {
 	vnis := config.Object{}
 	for pair, n := range d.VNIs {
@@ -198,7 +197,7 @@ func (d Deployment) Document() config.Object {
 	return config.Object{"cluster": d.Cluster, "vnis": vnis}
 }
 
-// ParseDeployment reads what Document writes.
+// ParseDeployment parses the output of Document.
 func ParseDeployment(doc config.Object) (Deployment, config.Faults) {
 	var r reader
 	r.known(nil, doc, "cluster", "vnis")

@@ -14,7 +14,7 @@ import (
 	"edgespan/netinst"
 )
 
-// Encode is a configuration as it is sent and stored.
+// Encode returns the form of a configuration that is sent and stored.
 func (c Configuration) Encode() ([]byte, error) {
 	if len(c.Parameters) == 0 {
 		return nil, nil
@@ -23,8 +23,8 @@ func (c Configuration) Encode() ([]byte, error) {
 	return json.Marshal(c)
 }
 
-// DigestOf is the digest that an encoded configuration names, "" for none: it stands first, and
-// no more than that is read.
+// DigestOf returns the digest of an encoded configuration, "" for none. The digest comes first, and DigestOf reads no
+// further.
 func DigestOf(text string) string {
 	d := json.NewDecoder(strings.NewReader(text))
 	for _, want := range []json.Token{json.Delim('{'), "digest"} {
@@ -37,9 +37,9 @@ func DigestOf(text string) string {
 	return digest
 }
 
-// Decode reads what Encode writes; nothing is an empty configuration. What a later version says
-// beside it is left out; a parameter whose kind is not known, or that has not the value of its
-// kind, is a fault, and so are a cycle and a dependency on what it does not have.
+// Decode parses the output of Encode; an empty text is an empty configuration. It ignores unknown fields of later
+// versions. A parameter of an unknown kind or without the value of its kind is a fault, and so are a cycle and an
+// unknown dependency.
 func Decode(text []byte) (Configuration, config.Faults) {
 	var c Configuration
 	if len(text) == 0 {
@@ -78,7 +78,7 @@ func Decode(text []byte) (Configuration, config.Faults) {
 	return c, faults
 }
 
-// value says whether the kind is known, and whether the value that belongs to it is there.
+// value reports whether the kind is known, and whether the value of that kind is set.
 func (p Parameter) value() (known, has bool) {
 	switch p.Kind {
 	case KindInterface:
@@ -101,21 +101,21 @@ func (p Parameter) value() (known, has bool) {
 	return false, false
 }
 
-// carried says whether a kernel makes a link with an MTU; 0 is its default.
+// carried reports whether a kernel accepts an MTU for a link; 0 is its default.
 func carried(mtu int) bool { return mtu == 0 || mtu >= 68 && mtu <= maxMTU }
 
 func word(s string) bool { _, err := netinst.ParseIfName(s); return err == nil }
 
-// Network is a cluster's network on this node, with the ids of its parts.
+// Network is a cluster's network on this node, with the IDs of its parts.
 type Network struct {
 	Config  netinst.NetworkInstanceConfig
-	Bridge  string            // id of the bridge
-	Tunnels map[string]string // ids by netinst.Tunnel.Name
-	Members map[string]string // ids of the interfaces by IfName
+	Bridge  string            // ID of the bridge
+	Tunnels map[string]string // IDs by netinst.Tunnel.Name
+	Members map[string]string // IDs of the interfaces by IfName
 }
 
-// Networks are the networks that a configuration has beside those of the layers, by uuid. A
-// link that is in no bridge is no part of any.
+// Networks returns the networks that a configuration adds to those of the layers, by UUID. It leaves out links that are
+// in no bridge.
 func (c Configuration) Networks() map[uuid.UUID]Network {
 	out := map[uuid.UUID]Network{}
 	by := map[string]Parameter{}
@@ -163,7 +163,7 @@ func (c Configuration) Networks() map[uuid.UUID]Network {
 	return out
 }
 
-// Executors are the executors that are wanted, by id.
+// Executors returns the desired executors by ID.
 func (c Configuration) Executors() map[string]ExecutorValue {
 	out := map[string]ExecutorValue{}
 	for _, p := range c.Parameters {
@@ -174,7 +174,7 @@ func (c Configuration) Executors() map[string]ExecutorValue {
 	return out
 }
 
-// Checks are the connections that are to be checked, by id.
+// Checks returns the desired connection checks by ID.
 func (c Configuration) Checks() map[string]CheckValue {
 	out := map[string]CheckValue{}
 	for _, p := range c.Parameters {
@@ -185,7 +185,7 @@ func (c Configuration) Checks() map[string]CheckValue {
 	return out
 }
 
-// Desired is the configuration as config/stateloop takes it.
+// Desired returns the configuration in the form of config/stateloop.
 func (c Configuration) Desired() []stateloop.Desired {
 	out := make([]stateloop.Desired, 0, len(c.Parameters))
 	for _, p := range c.Parameters {

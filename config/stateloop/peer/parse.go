@@ -14,10 +14,10 @@ import (
 	"edgespan/netinst"
 )
 
-// reader reads one document and notes all that is wrong with it.
+// reader reads one document and collects its faults.
 type reader struct{ faults config.Faults }
 
-// ParsePeer reads a PeerDescriptor.
+// ParsePeer parses a PeerDescriptor.
 func ParsePeer(doc config.Object) (Peer, config.Faults) {
 	var r reader
 	p := Peer{Interfaces: map[string]Interface{}, Executors: map[string]Executor{}, Underlays: map[string]Underlay{}}
@@ -46,7 +46,7 @@ func ParsePeer(doc config.Object) (Peer, config.Faults) {
 	return p, r.faults
 }
 
-// ParseCluster reads a ClusterDescriptor.
+// ParseCluster parses a ClusterDescriptor.
 func ParseCluster(doc config.Object) (Cluster, config.Faults) {
 	var r reader
 	c := Cluster{Topology: Star, Members: map[string]Member{}}
@@ -95,13 +95,13 @@ func ParseCluster(doc config.Object) (Cluster, config.Faults) {
 	return c, r.faults
 }
 
-// How large a cluster may be: each tunnel is a link on two nodes and a number in one document.
+// Limits of a cluster's size: each tunnel is a link on two nodes and a number in one document.
 const (
 	MaxMembers = 256
 	MaxInMesh  = 32
 )
 
-// frame reads what every descriptor has, and gives its spec.
+// frame reads the common part of a descriptor and returns its spec.
 func (r *reader) frame(doc config.Object, kind string, name *string, id *uuid.UUID) config.Object {
 	r.known(nil, doc, "kind", "metadata", "spec")
 	if k := r.text(nil, doc, "kind", true); k != "" && k != kind {
@@ -123,10 +123,10 @@ func (r *reader) frame(doc config.Object, kind string, name *string, id *uuid.UU
 	return r.object(nil, doc, "spec", true)
 }
 
-// NameAllowed says what a name of a peer, a cluster or what belongs to a peer may be.
+// NameAllowed describes the valid names of peers, clusters and their parts.
 const NameAllowed = "must be up to 253 octets without spaces, ',' and '/'"
 
-// IsName says whether a name can stand in an id, in a list and on a command line.
+// IsName reports whether a name is valid in an ID, in a list and on a command line.
 func IsName(s string) bool {
 	return s != "" && len(s) <= 253 &&
 		!strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c == ',' || c == '/' || c == 0x7f })
@@ -178,8 +178,8 @@ func (r *reader) underlay(at []string, o config.Object) Underlay {
 	return u
 }
 
-// withoutTunnels notes where a document says which type its tunnels have, and leaves that out.
-// There is one (ADR 0020): a word for it would promise a choice.
+// withoutTunnels removes and reports the fields that name a type of tunnel: VXLAN is the only type (ADR 0020), and a
+// field would promise a choice.
 func (r *reader) withoutTunnels(at []string, o config.Object) config.Object {
 	out := maps.Clone(o)
 	for _, k := range []string{"type", "tunnel", "tunnelType", "tunnels", "encapsulation"} {
@@ -221,8 +221,8 @@ func (r *reader) executor(at []string, o config.Object) Executor {
 	return x
 }
 
-// isUnit says whether a word is the name of a unit (systemd.unit(5)): a word of its own on a
-// command line, whatever it holds.
+// isUnit reports whether a word is the name of a systemd unit (systemd.unit(5)) that is safe as one word of a command
+// line.
 func isUnit(s string) bool {
 	name, suffix, has := strings.Cut(s, ".")
 	return has && name != "" && suffix != "" && len(s) <= 255 && s[0] != '-' &&
@@ -231,7 +231,7 @@ func isUnit(s string) bool {
 		})
 }
 
-// words are a list of strings; a lone string is a list of it.
+// words reads a list of strings; a single string is a list of one.
 func (r *reader) words(at []string, o config.Object, key string) []string {
 	v, has := o[key]
 	if !has {
@@ -271,7 +271,7 @@ func (r *reader) env(at []string, o config.Object) map[string]string {
 	return out
 }
 
-// known notes keys that are none of those.
+// known reports keys that are not among the given ones.
 func (r *reader) known(at []string, o config.Object, keys ...string) {
 	for _, k := range config.Keys(o) {
 		if !slices.Contains(keys, k) {
@@ -292,7 +292,7 @@ func (r *reader) object(at []string, o config.Object, key string, required bool)
 	return below
 }
 
-// entries are the mappings below a key of spec, by name.
+// entries returns the mappings below a key of spec, by name.
 func (r *reader) entries(at []string, o config.Object, key string) map[string]config.Object {
 	all := r.object(at, o, key, false)
 	out := map[string]config.Object{}

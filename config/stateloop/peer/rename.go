@@ -6,13 +6,13 @@ import (
 	"edgespan/config"
 )
 
-// RenameInPeer is a PeerDescriptor of another name.
+// RenameInPeer returns a PeerDescriptor under another name.
 func RenameInPeer(doc config.Object, to string) config.Object {
 	return config.Set(doc, []string{"metadata", "name"}, to)
 }
 
-// RenameInCluster is a ClusterDescriptor in which a member has another name; same says that it
-// has no such member.
+// RenameInCluster returns a ClusterDescriptor in which a member has another name; same reports that it has no such
+// member.
 func RenameInCluster(doc config.Object, from, to string) (renamed config.Object, same bool) {
 	member, is := config.Lookup(doc, []string{"spec", "members", from})
 	if !is {
@@ -25,8 +25,8 @@ func RenameInCluster(doc config.Object, from, to string) (renamed config.Object,
 	return doc, false
 }
 
-// RenameInDeployment is a deployment's document in which a member has another name: its tunnels
-// keep their numbers.
+// RenameInDeployment returns a deployment's document in which a member has another name: its tunnels keep their
+// numbers.
 func RenameInDeployment(doc config.Object, from, to string) (renamed config.Object, same bool) {
 	vnis, _ := doc["vnis"].(config.Object)
 	out, same := config.Object{}, true

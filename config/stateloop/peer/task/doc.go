@@ -1,12 +1,11 @@
-// Package task owns how parameters are brought to what is wanted of them: each is checked,
-// made or removed where it is not so, and asserted (seed opendut-configuration-state-loop, "the
-// edge checks, executes, asserts"; docs/adr/0020). It decides what is done next, in which
-// order, when a failure is tried again, and what is said of each parameter meanwhile.
+// Package task owns how a node reaches the desired state of its parameters: each is checked, created or removed if
+// needed, and asserted (seed opendut-configuration-state-loop, "the edge checks, executes, asserts"; docs/adr/0020). It
+// decides the next step, the order of steps, when a failure is retried, and the status of each parameter meanwhile.
 //
-// It never does a step: it asks for it, and is told what came of it and when. It knows nothing of
-// what the parameters are, and never judges their graph (config/stateloop does).
+// It never executes a step: it requests the step and receives its result and time. It does not know what the parameters
+// are, and never validates their graph (config/stateloop does).
 //
-// Read first: machine.go.
+// Read machine.go first.
 package task
 
 import (
@@ -16,22 +15,22 @@ import (
 	"edgespan/pubsub/backoff"
 )
 
-// Task is one parameter that is to be present, or absent.
+// Task is one parameter with the target present or absent.
 type Task struct {
 	ID      string
 	Target  stateloop.Target
 	Needs   []string // ids of other tasks: present before it, and removed after it
-	Version uint64   // of the wish; another one is another wish
-	// Watched says that it is only looked at: it is neither made nor removed.
+	Version uint64   // of the desired value; another version is another desired value
+	// Watched marks a task that is only checked, neither created nor removed.
 	Watched bool
-	Every   time.Duration // between two checks of one that is as it is wanted
-	Settle  time.Duration // from its making to its assertion
-	// Stable is how long it has to stay present: if it is lost sooner, that is a failure
-	// of making it, and it counts as present again only after that time.
+	Every   time.Duration // between two checks of a task in its desired state
+	Settle  time.Duration // from its creation to its assertion
+	// Stable is how long the parameter must stay present: losing it sooner counts as a failure to create it, and it
+	// counts as present again only after that time.
 	Stable time.Duration
 }
 
-// Step is what is done about a task.
+// Step is an operation on a task.
 type Step string
 
 // The steps. An assertion is a check after Make or Remove.
@@ -41,7 +40,7 @@ const (
 	Remove Step = "remove"
 )
 
-// Within is how long a step may take; who does it gives it up then.
+// Within returns the time limit of a step; its executor gives up then.
 func (s Step) Within() time.Duration {
 	if s == Check {
 		return 5 * time.Second
@@ -49,36 +48,36 @@ func (s Step) Within() time.Duration {
 	return 30 * time.Second
 }
 
-// Found is what came of a step.
+// Found is the result of a step.
 type Found int
 
-// Of a Make or Remove that went well it is Well.
+// A successful Make or Remove returns Well.
 const (
-	Failed  Found = iota // nobody knows: the step failed
-	Well                 // it was done
-	Present              // it is as it is wanted to be
-	Absent               // it is not there, or is not as it is wanted to be
-	Busy                 // it is on its way by itself
-	Waiting              // the world is not ready for it
-	Broken               // it failed by itself, and making it again is not wanted
+	Failed  Found = iota // the step failed, and the state is unknown
+	Well                 // done
+	Present              // it is in its desired state
+	Absent               // it does not exist, or differs from its desired state
+	Busy                 // it is changing by itself
+	Waiting              // its prerequisites are missing
+	Broken               // it failed by itself and must not be created again
 )
 
-// Waits are those of a task that fails.
+// Waits is the back-off of a failing task.
 var Waits = backoff.Backoff{First: time.Second, Max: time.Minute}
 
-// Parallel is how many steps are under way at most.
+// Parallel limits the steps in flight.
 const Parallel = 8
 
-// Event is what happened, at a time that never goes back.
+// Event is an input of the machine, with a time that never goes back.
 type Event interface{ event() }
 
 type (
-	// Desired is the complete set of tasks. What is in it no more is forgotten, not removed.
+	// Desired is the complete set of tasks. A task that is no longer in it is forgotten, not removed.
 	Desired struct {
 		At    time.Time
 		Tasks []Task
 	}
-	// Answered is what came of the step with this number.
+	// Answered is the result of the step with this number.
 	Answered struct {
 		At     time.Time
 		ID     string
@@ -86,12 +85,12 @@ type (
 		Found  Found
 		Reason string // for people
 	}
-	// Touched says that something happened to a task.
+	// Touched reports that something happened to a task.
 	Touched struct {
 		At time.Time
 		ID string
 	}
-	// Tick says what time it is.
+	// Tick reports the current time.
 	Tick struct{ At time.Time }
 )
 
@@ -100,21 +99,21 @@ func (Answered) event() {}
 func (Touched) event()  {}
 func (Tick) event()     {}
 
-// Do asks for a step. It is answered by Answered with its number.
+// Do requests a step. Answered with the same number answers it.
 type Do struct {
 	Task
 	Step Step
-	Seq  uint64 // no other step has it
+	Seq  uint64 // unique
 }
 
-// Status is how a task is.
+// Status is the state of a task.
 type Status struct {
 	ID       string
 	Target   stateloop.Target
-	Version  uint64 // of the wish that it answers
+	Version  uint64 // of the desired value that it answers
 	State    stateloop.State
 	Reason   string // "" for none
 	Since    time.Time
-	Attempts int       // that failed, one after the other
+	Attempts int       // consecutive failures
 	NextTry  time.Time // zero for none
 }

@@ -10,36 +10,36 @@ import (
 	"edgespan/config/stateloop"
 )
 
-// Machine brings a set of tasks to what is wanted of them. The zero value has none.
+// Machine brings a set of tasks to their desired state. The zero value has no tasks.
 type Machine struct {
 	items map[string]*item
-	// removals first, each after what needs it; then what is to be present, each after what it needs
+	// removals first, each after its dependents; then creations, each after its dependencies
 	order   []*item
-	needy   map[string][]*item // those that need a task, by its id
+	needy   map[string][]*item // the dependents of a task, by its ID
 	seq     uint64
-	busy    int // steps under way
+	busy    int // steps in flight
 	pending map[string]bool
 	now     time.Time
 }
 
-// item is one task and where it stands.
+// item is one task and its state.
 type item struct {
 	Task
 	status  Status
-	next    Step      // what is done next
-	asserts bool      // the check that is next, or under way, is that of a step before it
+	next    Step      // the next step
+	asserts bool      // the check that is next or in flight asserts a previous step
 	due     time.Time // not before
-	idle    bool      // nothing is to be done until something happens
-	seq     uint64    // of the step under way, 0 for none
+	idle    bool      // nothing to do until an event
+	seq     uint64    // of the step in flight, 0 for none
 	doing   Step
-	again   bool // the wish or the world has changed since the step began: what comes of it is of before
-	gone    bool // it is in the set no more
+	again   bool // the desired value or the world has changed since the step began: its result is out of date
+	gone    bool // it is no longer in the set
 	fails   int
 	flaps   bool      // it was lost before it was stable
-	up      time.Time // since when it is present in this version; zero: it is not
+	up      time.Time // since when it is present in this version; zero: it is absent
 }
 
-// Step takes an event and says what is to be done now.
+// Step handles an event and returns the steps to do now.
 func (m *Machine) Step(e Event) []Do {
 	switch e := e.(type) {
 	case Desired:
@@ -59,7 +59,7 @@ func (m *Machine) Step(e Event) []Do {
 	return m.start()
 }
 
-// Changed are how those tasks are whose status has changed since it was asked for last, by id.
+// Changed returns the tasks whose status has changed since the last call, by ID.
 func (m *Machine) Changed() []Status {
 	var out []Status
 	for _, id := range slices.Sorted(maps.Keys(m.pending)) {
@@ -71,10 +71,10 @@ func (m *Machine) Changed() []Status {
 	return out
 }
 
-// Next is when a Tick is due; false for never.
+// Next returns the time of the next Tick; false for never.
 func (m *Machine) Next() (at time.Time, is bool) {
 	for _, i := range m.order {
-		if i.seq > 0 || i.idle || !i.due.After(m.now) { // the last: it waits for its turn, or for another
+		if i.seq > 0 || i.idle || !i.due.After(m.now) { // the last: it waits for a free slot, or for another task
 			continue
 		}
 		if !is || i.due.Before(at) {
@@ -107,7 +107,7 @@ func (m *Machine) setDesired(tasks []Task) {
 	for id, i := range old {
 		if m.items[id] == nil {
 			i.gone = true
-			if i.seq > 0 { // its answer is still to come
+			if i.seq > 0 { // its result is still to come
 				m.items[id] = i
 			}
 		} else if i == m.items[id] {
@@ -126,10 +126,10 @@ func (m *Machine) setDesired(tasks []Task) {
 	}
 }
 
-// touch has a task looked at now, from the beginning. A failure keeps its time.
+// touch checks a task again now, from the beginning. A failure keeps its time.
 func (m *Machine) touch(i *item) {
 	if i.seq > 0 {
-		i.again = i.again || i.doing == Check // after another step comes an assertion
+		i.again = i.again || i.doing == Check // another step is followed by an assertion
 		return
 	}
 	i.next, i.asserts, i.idle = Check, false, false
@@ -138,7 +138,7 @@ func (m *Machine) touch(i *item) {
 	}
 }
 
-// start begins what is due, in order.
+// start begins the steps that are due, in order.
 func (m *Machine) start() []Do {
 	var out []Do
 	for _, i := range m.order {
@@ -156,7 +156,7 @@ func (m *Machine) start() []Do {
 	return out
 }
 
-// free says whether a task need not wait for another one. A check is always free.
+// free reports whether a task need not wait for another one. A check is always free.
 func (m *Machine) free(i *item) bool {
 	switch i.next {
 	case Make:
@@ -170,7 +170,7 @@ func (m *Machine) free(i *item) bool {
 				fmt.Sprintf("waits for %s, which is %s", id, cmp.Or(n.status.State, stateloop.Creating)))
 			return false
 		}
-	case Remove: // what needs it goes first; one that can't be removed was tried, and holds up nobody
+	case Remove: // dependents go first; one that failed to be removed holds up no other
 		for _, n := range m.needy[i.ID] {
 			if n.Target == stateloop.ToBeAbsent && n.status.State != stateloop.Absent && n.fails == 0 {
 				m.setStatus(i, stateloop.WaitingForDependencies, fmt.Sprintf("waits for the end of %s", n.ID))
@@ -207,7 +207,7 @@ func (m *Machine) answered(a Answered) {
 	}
 }
 
-// done takes the end of a Make or Remove.
+// done handles the end of a Make or Remove.
 func (m *Machine) done(i *item, a Answered) {
 	switch a.Found {
 	case Well:
@@ -277,7 +277,7 @@ func (m *Machine) checkedPresent(i *item, a Answered) {
 	}
 }
 
-// present is what was found so. One that was lost before is on probation.
+// present handles a task that was found present. A task that was lost before is on probation.
 func (m *Machine) present(i *item) {
 	if i.up.IsZero() {
 		i.up = m.now
@@ -289,13 +289,13 @@ func (m *Machine) present(i *item) {
 		}
 		i.status.NextTry = time.Time{}
 		m.changed(i)
-		return // the words are those of its last failure
+		return // the reason stays that of its last failure
 	}
 	i.fails, i.flaps = 0, false
 	m.setStatus(i, stateloop.Present, "")
 }
 
-// act makes or removes a task, once it is free.
+// act creates or removes a task, once it is free.
 func (m *Machine) act(i *item, s Step) {
 	i.next, i.asserts, i.due = s, false, m.now
 	i.status.NextTry = time.Time{}
@@ -304,14 +304,14 @@ func (m *Machine) act(i *item, s Step) {
 	}
 }
 
-// wait tries again after a while; it is no failure.
+// wait retries after a while without counting a failure.
 func (m *Machine) wait(i *item, reason string) {
 	i.next, i.asserts = Check, false
 	i.due = m.now.Add(max(Waits.First, i.Every))
 	m.setStatus(i, stateloop.WaitingForDependencies, reason)
 }
 
-// fail tries again after the back-off.
+// fail retries after the back-off.
 func (m *Machine) fail(i *item, s stateloop.State, reason string) {
 	i.fails++
 	i.next, i.asserts, i.due = Check, false, m.now.Add(Waits.After(i.fails))
