@@ -16,26 +16,26 @@ import (
 	"edgespan/config/nodeconf"
 )
 
-// The rules of faults, beside those of config/layers/override and config/layers/metadata.
+// The rules of faults, in addition to those of config/layers/override and config/layers/metadata.
 const (
 	RuleLayers   = "layers"   // a base, firmware or hardware file that can't be read
-	RuleFile     = "file"     // what config/fleet/controllerconf finds wrong in the controller's files
-	RuleHistory  = "history"  // what stands in the way of a change of several layers
-	RuleOptimize = "optimize" // what can't be assigned
-	RulePeers    = "peers"    // descriptors of peers and clusters, and what is deployed
+	RuleFile     = "file"     // faults that config/fleet/controllerconf finds in the controller's files
+	RuleHistory  = "history"  // obstacles to a change of several layers
+	RuleOptimize = "optimize" // settings that can't be assigned
+	RulePeers    = "peers"    // descriptors of peers and clusters, and deployments
 )
 
-// check is one operation. It reads each layer and each kind once.
+// check runs one operation. It reads each layer and each kind once.
 type check struct {
 	*World
-	metadata *metadata.Metadata // that counts for this operation
+	metadata *metadata.Metadata // that applies to this operation
 	kinds    map[layers.Versions]fleet.Kind
 	sets     map[string]layers.Set
 	broken   map[string]error // kinds whose files can't be read
 	read     map[history.Layer]history.Version
 	peers    *described        // nil: not read yet
 	cost     meter             // of an answer
-	was      map[string]string // names that nodes had before this operation, by those after it
+	was      map[string]string // names of nodes before this operation, by their names after it
 }
 
 func (w *World) newCheck() *check {
@@ -46,7 +46,7 @@ func (w *World) newCheck() *check {
 	}
 }
 
-// kind is that of versions, with its base, firmware and hardware layers.
+// kind returns the kind of versions, with its base, firmware and hardware layers.
 func (j *check) kind(v layers.Versions) (fleet.Kind, layers.Set, error) {
 	k, known := j.kinds[v]
 	if !known {
@@ -68,8 +68,8 @@ func (j *check) set(k fleet.Kind) (layers.Set, error) {
 	return j.sets[k.Name], j.broken[k.Name]
 }
 
-// versions are those that a node's layers are chosen by: those it reported, or none, which
-// is the latest base. A node that gets another name keeps its own.
+// versions returns the versions that select a node's layers: the reported ones, or none, which selects the latest base.
+// A renamed node keeps its versions.
 func (j *check) versions(node string) layers.Versions { return j.Nodes[j.before(node)].Versions }
 
 func (j *check) isKnown(node string) bool {
@@ -77,7 +77,7 @@ func (j *check) isKnown(node string) bool {
 	return known
 }
 
-// before is the name that a node had before this operation.
+// before returns the name that a node had before this operation.
 func (j *check) before(node string) string {
 	if before, renamed := j.was[node]; renamed {
 		return before
@@ -93,7 +93,7 @@ func (j *check) layer(l history.Layer) (history.Version, error) {
 	return j.read[l], nil
 }
 
-// layersOf reads the layers that were not read before. One that is damaged refuses the operation.
+// layersOf reads the layers that have not been read yet. It refuses the operation if one is damaged.
 func (j *check) layersOf(desired ...history.Layer) error {
 	if err := j.layersAnyway(desired...); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (j *check) layersOf(desired ...history.Layer) error {
 	return refused(faults)
 }
 
-// layersAnyway is layersOf for who can tell a layer that is damaged from one that is not there.
+// layersAnyway is layersOf for callers that can tell a damaged layer from a missing one.
 func (j *check) layersAnyway(desired ...history.Layer) error {
 	var missing []history.Layer
 	for _, l := range desired {
@@ -137,13 +137,13 @@ var (
 func nodeLayer(name string) history.Layer { return history.Layer{Kind: history.Node, Name: name} }
 func autoLayer(name string) history.Layer { return history.Layer{Kind: history.Auto, Name: name} }
 
-// Sections are those of a node's config, as a write to layers checks them.
+// Sections are the sections of a node's config that a write to layers checks.
 func Sections() override.Sections {
 	return override.Sections{Keys: nodeconf.Sections(), Present: nodeconf.Present, Check: nodeconf.Check}
 }
 
-// world is what nodes have now, for config/layers/override. Broken files are faults. Nodes with a damaged layer
-// that is not written are left out.
+// world returns the present state of nodes for config/layers/override. Broken files are faults. It leaves out nodes
+// with a damaged layer that the write does not replace.
 func (j *check) world(nodes []string, written ...history.Layer) (override.World, error) {
 	desired := []history.Layer{networkLayer}
 	for _, name := range nodes {
@@ -168,7 +168,7 @@ func (j *check) world(nodes []string, written ...history.Layer) (override.World,
 		Base:     j.Base,
 		Sections: Sections(),
 	}
-	if j.metadata != j.Metadata { // that this operation writes counts for all
+	if j.metadata != j.Metadata { // metadata that this operation writes applies to all nodes
 		w.Base = nil
 	}
 	wrong := map[string]*override.Fault{}
@@ -187,7 +187,7 @@ func (j *check) world(nodes []string, written ...history.Layer) (override.World,
 		w.Nodes[name] = override.Node{Kind: k.Name, Auto: j.read[autoLayer(name)].Document,
 			Own: j.read[nodeLayer(name)].Document}
 	}
-	if len(nodes) == 0 { // no node is in the way if its files are broken
+	if len(nodes) == 0 { // broken files matter only if nodes use them
 		k, set, _ := j.kind(layers.Versions{})
 		w.Kinds[k.Name] = set
 	}
@@ -203,10 +203,10 @@ func brokenFault(err error) *override.Fault {
 		Expectation: "files that can be read are required"}
 }
 
-// known are the names of all nodes, sorted.
+// known returns the names of all nodes, sorted.
 func (w *World) known() []string { return slices.Sorted(maps.Keys(w.Nodes)) }
 
-// unknownNodes are faults for nodes that are not known.
+// unknownNodes returns a fault for each unknown node.
 func (w *World) unknownNodes(names []string) override.Faults {
 	var faults override.Faults
 	for _, name := range names {
@@ -220,7 +220,7 @@ func (w *World) unknownNodes(names []string) override.Faults {
 	return faults
 }
 
-// refused is an error where there are faults.
+// refused returns an error if there are faults.
 func refused(faults override.Faults) error {
 	if len(faults) == 0 {
 		return nil
@@ -228,7 +228,7 @@ func refused(faults override.Faults) error {
 	return &Refused{faults.Together()}
 }
 
-// faultsOf are the faults of a document, as those of a write.
+// faultsOf converts the faults of a document to those of a write.
 func faultsOf(rule string, below []string, faults config.Faults) override.Faults {
 	var out override.Faults
 	for _, f := range faults {
@@ -238,7 +238,7 @@ func faultsOf(rule string, below []string, faults config.Faults) override.Faults
 	return out
 }
 
-// problemOf is an error of config/fleet/history in the words of this room.
+// problemOf converts an error of config/fleet/history to one of this package.
 func problemOf(err error) error {
 	var faults config.Faults
 	var damaged *history.DamagedError
@@ -259,7 +259,7 @@ func problemOf(err error) error {
 
 const knownNodes = "a node of the topology, one that has joined and one with an open token are known"
 
-// find says which of the nodes that a read names are not known.
+// find returns an error for the unknown nodes that a read names.
 func (w *World) find(names ...string) error {
 	var missing []string
 	for _, name := range names {

@@ -9,8 +9,8 @@ import (
 	"edgespan/config/layers/override"
 )
 
-// damaged says whether what a node has of its own is damaged: nobody knows its config. It gets
-// none until that is mended, and holds no other node up.
+// damaged reports whether one of a node's own layers is damaged, so that its config is unknown. The node gets no config
+// until the layer is repaired, and does not hold up other nodes.
 func (j *check) damaged(node string) bool {
 	return j.read[autoLayer(node)].Damaged != nil || j.read[nodeLayer(node)].Damaged != nil
 }
@@ -26,8 +26,8 @@ func damagedFault(bad error) override.Fault {
 	return f
 }
 
-// replaces are the layers that a write replaces whole, whatever they are. What else it needs of the nodes that it names
-// must be readable.
+// replaces returns the layers that a write replaces as a whole, whatever their content. The other layers of the nodes
+// that it names must be readable.
 func (j *check) replaces(c override.Change, named []string) (whole []history.Layer, err error) {
 	var needs []history.Layer
 	switch {

@@ -1,12 +1,10 @@
-// Package ops owns what the operations on a fleet's configuration mean (seed
-// terragraph-configuration-management, section Operations): what a read answers, what a
-// write changes and entails, and why it is refused. It stands over one state of the layers
-// (config/fleet/history) and joins to it the cores that each know a part: layers, edit,
-// metadata, e2e, optimize, topology.
+// Package ops owns the meaning of the operations on a fleet's configuration (seed terragraph-configuration-management,
+// section Operations): the answer of a read, the changes and consequences of a write, and the reasons to refuse it. It
+// works on one state of the layers (config/fleet/history) and combines the packages that each know a part: layers,
+// edit, metadata, e2e, optimize, topology.
 //
-// It never stores anything: a write that was judged is a history.Change, which somebody
-// plans and commits, and judges anew if somebody else was faster. It never asks a node,
-// never checks who may do what, and has no clock.
+// It never stores anything: a validated write is a history.Change, which the caller plans and commits, and validates
+// again if another write came first. It never talks to a node, never checks permissions, and has no clock.
 //
-// Read first: world.go, then write.go and read.go.
+// Read world.go first, then write.go and read.go.
 package ops

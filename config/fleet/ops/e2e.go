@@ -11,12 +11,11 @@ import (
 	"edgespan/config/layers/override"
 )
 
-// The configuration files of the controller and the aggregator are layers without layering:
-// e2e/<file> is what all replicas share, and what those have that no own part was written
-// for; e2e/<file>/<replica> is a replica's own part. Once there is one it alone counts for
-// what is not shared.
+// The configuration files of the controller and the aggregator are layers without layering: e2e/<file> holds the values
+// that all replicas share, and those of replicas that have no own part; e2e/<file>/<replica> is a replica's own part. A
+// replica with an own part takes all values that are not shared from it alone.
 
-// controllerFile is the file of the program that judges.
+// controllerFile is the file of the program that validates.
 const controllerFile = "controller"
 
 func fileLayer(file, replica string) history.Layer {
@@ -26,13 +25,13 @@ func fileLayer(file, replica string) history.Layer {
 	return history.Layer{Kind: history.E2E, Name: file}
 }
 
-// fileOf is the file and the replica that a layer is of.
+// fileOf returns the file and the replica of a layer.
 func fileOf(l history.Layer) (file, replica string) {
 	file, replica, _ = strings.Cut(l.Name, "/")
 	return file, replica
 }
 
-// whole is a replica's file: what is shared, and its own part.
+// whole returns a replica's file: the shared values and its own part.
 func whole(m *metadata.Metadata, shared, own config.Object) config.Object {
 	if own == nil {
 		return shared
@@ -51,8 +50,8 @@ func (w *World) file(name string) (*metadata.Metadata, error) {
 	return m, nil
 }
 
-// File is the file of the controller or the aggregator as a replica has it; "" is what is
-// there without any replica's own part.
+// File returns the file of the controller or the aggregator as a replica sees it; with replica "" it returns the file
+// without any replica's own part.
 func (w *World) File(file, replica string, reveal bool) (Document, error) {
 	m, err := w.file(file)
 	if err != nil {
@@ -65,8 +64,7 @@ func (w *World) File(file, replica string, reveal bool) (Document, error) {
 	return w.document(m, whole(m, shared.Document, own.Document), max(shared.Revision, own.Revision), reveal), nil
 }
 
-// FileChange is what the change of a file between two states leads to in a replica: others
-// write what is shared too.
+// FileChange returns how a replica's file differs between two states, since other replicas write the shared values too.
 func (w *World) FileChange(file, replica string, before history.State) (controllerconf.Change, error) {
 	m, err := w.file(file)
 	if err != nil {
@@ -93,7 +91,7 @@ func (j *check) parts(file, replica string) (shared, own history.Version, err er
 	return shared, own, err
 }
 
-// normal is a stored file in its normal form; one that has none is what it is.
+// normal returns the normal form of a stored file, or the file itself if it has none.
 func normal(doc config.Object) config.Object {
 	if out, faults := controllerconf.Normalize(doc); len(faults) == 0 {
 		return out
@@ -101,7 +99,7 @@ func normal(doc config.Object) config.Object {
 	return doc
 }
 
-// setE2E writes a file: what is shared for all replicas, the rest for one.
+// setE2E writes a file: the shared values for all replicas, the rest for one.
 func (j *check) setE2E(q SetE2E) (Outcome, error) {
 	m, err := j.file(q.File)
 	if err != nil {
@@ -122,7 +120,7 @@ func (j *check) setE2E(q SetE2E) (Outcome, error) {
 	}
 	after, wrong := override.File(m, op(q.Modify), before, request)
 	faults = append(faults, wrong...)
-	if after == nil { // all faults at once: those of the request itself, too
+	if after == nil { // report all faults at once, including those of the request itself
 		after = request
 	}
 	checked, unknown, more := controllerconf.Check(m, after)
@@ -162,7 +160,7 @@ func (j *check) setE2E(q SetE2E) (Outcome, error) {
 	return o, nil
 }
 
-// ofProgram is what the program says of a change of its own file that its metadata has passed.
+// ofProgram returns the program's own faults and notes about a change of its file that has passed the metadata.
 func (j *check) ofProgram(file string, before, after config.Object, asked bool) (config.Faults, []string) {
 	if file != controllerFile || j.Own == nil || after == nil {
 		return nil, nil
@@ -170,7 +168,7 @@ func (j *check) ofProgram(file string, before, after config.Object, asked bool) 
 	return j.Own(before, after, asked)
 }
 
-// shadowed tells of values for all replicas that some have another of their own for.
+// shadowed reports values for all replicas that some replicas override.
 func (j *check) shadowed(file string, m *metadata.Metadata, doc config.Object) ([]string, error) {
 	all, err := j.State.Of(history.E2E)
 	if err != nil {
@@ -194,7 +192,7 @@ func (j *check) shadowed(file string, m *metadata.Metadata, doc config.Object) (
 	return out, nil
 }
 
-// leaves are the paths of a document's values.
+// leaves returns the paths of a document's values.
 func leaves(v any, at []string) [][]string {
 	o, is := v.(config.Object)
 	if !is || len(o) == 0 && len(at) > 0 {
@@ -207,8 +205,7 @@ func leaves(v any, at []string) [][]string {
 	return out
 }
 
-// ownGivesWay takes away what this replica keeps for itself of a file that is imported: the
-// file has it.
+// ownGivesWay removes this replica's own part of an imported file: the file contains it.
 func (j *check) ownGivesWay(c history.Change, f history.Files) error {
 	for file, doc := range f.E2E {
 		l := fileLayer(file, j.Replica)
@@ -226,8 +223,8 @@ func (j *check) ownGivesWay(c history.Change, f history.Files) error {
 	return nil
 }
 
-// nextStart tells of changes that count from the next start on. Those that the program has a note of
-// never do.
+// nextStart reports changes that take effect at the next start, except those that the program has already commented on,
+// which never take effect.
 func nextStart(file string, c controllerconf.Change, notes []string) []string {
 	var out []string
 	for _, path := range c.NextStart {
@@ -239,9 +236,8 @@ func nextStart(file string, c controllerconf.Change, notes []string) []string {
 	return out
 }
 
-// share divides a file between the layers, and takes the other replicas along: an entry of a
-// map that goes takes their own parts of it with it. Faults are what that makes wrong for
-// them.
+// share splits a file between the layers, and updates the other replicas' own parts: removing an entry of a map removes
+// their parts of it too. It returns the faults that this causes in their files.
 func (j *check) share(c history.Change, m *metadata.Metadata, q SetE2E, shared, own,
 	file config.Object) (override.Faults, error) {
 	if q.Replica == "" {
@@ -278,7 +274,7 @@ func (j *check) share(c history.Change, m *metadata.Metadata, q SetE2E, shared, 
 	return faults, nil
 }
 
-// filesChange is what a change of several layers is for the controller's files.
+// filesChange holds the effects of a change of several layers on the controller's files.
 type filesChange struct {
 	faults  override.Faults
 	unknown [][]string
@@ -287,7 +283,7 @@ type filesChange struct {
 	flags   []controllerconf.FlagChange
 }
 
-// filesChange checks the files that a change writes, and says what follows from it.
+// filesChange checks the files that a change writes and returns the effects.
 func (j *check) filesChange(c history.Change) (filesChange, error) {
 	var out filesChange
 	for _, l := range sortedLayers(c.Layers) {
@@ -324,7 +320,7 @@ func (j *check) filesChange(c history.Change) (filesChange, error) {
 		for _, path := range unknown {
 			out.unknown = append(out.unknown, config.Sub([]string{l.Name}, path...))
 		}
-		if replica == "" { // each replica finds out what its own part asks of it
+		if replica == "" { // each replica derives the effects of its own part itself
 			change := controllerconf.Changes(m, normal(before), checked)
 			out.actions, out.flags = append(out.actions, change.Actions...), append(out.flags, change.Flags...)
 			out.notes = append(out.notes, nextStart(file, change, notes)...)

@@ -16,14 +16,13 @@ const (
 	linkOverride  = "linkParamsOverride"
 )
 
-// colours is how many slots the radios of the network take turns in when they ignite links
-// by themselves, half of them for each polarity (reference §1.16).
+// colours is the number of time slots in which the radios of the network ignite links by themselves, half of them for
+// each polarity (reference §1.16).
 const colours = 4
 
-// Facts is the write that brings topologyInfo, what the auto layer says of the topology, up
-// to date on all nodes; ok is false where nothing differs. Writes to the topology and
-// optimisations bring it along; after an import or a restore of files, and after writes of
-// users to radios and links, somebody judges this.
+// Facts returns the write that updates topologyInfo, the auto layer's description of the topology, on all nodes; ok is
+// false if nothing differs. Writes to the topology and optimisations include this update; after an import or a restore
+// of files, and after users' writes to radios and links, the caller validates this write.
 func (w *World) Facts() (write SetAuto, ok bool, err error) {
 	c, err := w.newCheck().chart()
 	if err != nil {
@@ -47,7 +46,7 @@ func (w *World) Facts() (write SetAuto, ok bool, err error) {
 	return SetAuto{values}, len(values) > 0, nil
 }
 
-// withFacts are the auto layers with topologyInfo as the topology has it.
+// withFacts returns the auto layers with topologyInfo updated from the topology.
 func (c chart) withFacts() map[string]config.Object {
 	out := maps.Clone(c.auto)
 	f := c.facts()
@@ -64,7 +63,7 @@ func (c chart) withFacts() map[string]config.Object {
 	return out
 }
 
-// facts is topologyInfo of every node of the topology.
+// facts returns topologyInfo of every node of the topology.
 func (c chart) facts() map[string]config.Object {
 	s := surveyor{chart: c, sites: map[string]topology.Site{}, nodes: map[string]topology.Node{},
 		links: map[string][]topology.Link{}}
@@ -83,7 +82,7 @@ func (c chart) facts() map[string]config.Object {
 	for _, n := range c.topology.Nodes {
 		o := config.Object{
 			"nodeName": n.Name, "topologyName": c.topology.Name, "nodeType": int64(n.Type), "site": s.site(n.Site),
-			"zoneNodes": "", // of a deterministic prefix allocation only, which there is not
+			"zoneNodes": "", // only for deterministic prefix allocation, which is not supported
 		}
 		if n.Type == topology.DN {
 			o["distributedIgnitionNumColors"] = int64(colours)
@@ -114,8 +113,8 @@ func (s surveyor) site(name string) config.Object {
 	return out
 }
 
-// neighbours are those that a DN may ignite, by their MAC: over wireless links that are no
-// second way of a client node.
+// neighbours returns the MACs of the neighbours that a DN may ignite: over wireless links that are not a client node's
+// second path.
 func (s surveyor) neighbours(n topology.Node) config.Object {
 	out := config.Object{}
 	for _, l := range s.links[n.Name] {
@@ -143,9 +142,8 @@ func (s surveyor) neighbours(n topology.Node) config.Object {
 	return out
 }
 
-// radios are the colours of the radios of DNs, by node and MAC. On one site they go round by
-// the direction that the nodes look to, so that equal ones are apart; odd polarities have
-// odd colours.
+// radios returns the colours of the radios of DNs, by node and MAC. On one site the colours rotate by the bearing of
+// the nodes, so that radios of equal colour point apart; odd polarities have odd colours.
 func (s surveyor) radios() map[string]config.Object {
 	bySite := map[string][]topology.Node{}
 	for _, n := range s.topology.Nodes {
@@ -174,8 +172,7 @@ func (s surveyor) radios() map[string]config.Object {
 	return out
 }
 
-// bearing is where a node looks to, by its first wireless link to another place; those
-// without one come last.
+// bearing returns the direction of a node by its first wireless link to another place; nodes without one come last.
 func (s surveyor) bearing(n topology.Node) float64 {
 	here := s.sites[n.Site]
 	for _, l := range s.links[n.Name] {
@@ -195,8 +192,8 @@ func (s surveyor) polarity(node, mac string) (int64, bool) {
 	return s.param(node, radioOverride, "radioParamsBase", mac, "polarity")
 }
 
-// param is a value that is in force for a MAC of a node: what users set goes before the auto
-// layer, and what is said of one MAC before what is said of all. Base layers are not asked.
+// param returns the current value of a parameter for a MAC of a node: users' values precede the auto layer, and values
+// for one MAC precede those for all. It does not read base layers.
 func (c chart) param(node, over, base, mac, name string) (int64, bool) {
 	layers := []config.Object{c.own[node], c.network, c.auto[node]}
 	for _, o := range layers {
@@ -217,7 +214,7 @@ func (c chart) param(node, over, base, mac, name string) (int64, bool) {
 	return 0, false
 }
 
-// spellings are the keys that are a MAC.
+// spellings returns the keys that equal a MAC.
 func spellings(macs config.Object, mac string) []string {
 	if _, has := macs[mac]; has {
 		return []string{mac}

@@ -9,26 +9,25 @@ import (
 	"edgespan/config/layers/override"
 )
 
-// What one question may cost, whatever it asks for. A fleet of 3,000 nodes with 5 KB of overrides each can be read at
-// once.
+// Limits of the cost of one query. They allow reading a fleet of 3,000 nodes with 5 KB of overrides each at once.
 const (
-	MaxAnswer = 16 << 20  // bytes of the documents that an answer has, as canonical text
-	maxLooked = 4_000_000 // keys and elements that are merged, walked and chosen for it
+	MaxAnswer = 16 << 20  // bytes of the documents in an answer, as canonical text
+	maxLooked = 4_000_000 // keys and elements that are merged, walked and selected for it
 )
 
-// TooLargeError is an answer that would take more than one question may cost.
+// TooLargeError reports that an answer would exceed the cost limit of one query.
 type TooLargeError struct{ what string }
 
 func (e *TooLargeError) Error() string { return "the answer: " + e.what }
 
-// meter counts what a question costs before the cost has come up.
+// meter counts the cost of a query before it arises.
 type meter struct {
-	ended  func() error // why it ends early: whoever asked has gone; nil: it does not
+	ended  func() error // returns an error if the caller has gone; nil: the query runs to its end
 	looked int
 	bytes  int
 }
 
-// count counts keys and elements that are about to be looked at.
+// count adds keys and elements that are about to be visited.
 func (m *meter) count(n int) error {
 	if m.looked += n; m.looked > maxLooked {
 		return &TooLargeError{"takes too long to be made: ask for fewer nodes or paths at once"}
@@ -39,7 +38,7 @@ func (m *meter) count(n int) error {
 	return m.ended()
 }
 
-// answer counts a document that becomes part of the answer.
+// answer adds a document that becomes part of the answer.
 func (m *meter) answer(v any) error {
 	bytes, values := weigh(v)
 	if m.bytes += bytes; m.bytes > MaxAnswer {
@@ -48,10 +47,10 @@ func (m *meter) answer(v any) error {
 	return m.count(values)
 }
 
-// maxExplained are the values of all layers that one explanation has: who wrote each is looked for in the history.
+// maxExplained limits the values of all layers in one explanation: each needs a search of the history for its author.
 const maxExplained = 5000
 
-// explainable refuses an explanation of more than that.
+// explainable refuses a larger explanation.
 func (j *check) explainable(node string, set layers.Set, path []string) error {
 	for place, l := range map[layers.Layer]history.Layer{layers.Auto: autoLayer(node), layers.Network: networkLayer,
 		layers.Node: nodeLayer(node)} {
@@ -74,7 +73,7 @@ func (j *check) explainable(node string, set layers.Set, path []string) error {
 	return nil
 }
 
-// weigh is about how many bytes a value has as text, and how many keys and elements.
+// weigh estimates the bytes of a value as text, and counts its keys and elements.
 func weigh(v any) (bytes, values int) {
 	add := func(b, n int) { bytes, values = bytes+b, values+n }
 	switch v := v.(type) {
@@ -97,12 +96,11 @@ func weigh(v any) (bytes, values int) {
 }
 
 const (
-	maxUnknownNodes = 100  // that one refusal names
-	maxTop          = 1000 // keys at the top of one layer; the largest known has 40
+	maxUnknownNodes = 100  // named in one refusal
+	maxTop          = 1000 // top-level keys of one layer; the largest known has 40
 )
 
-// wide are faults for overrides with more keys at their top than any config has: each is a section of its own to be
-// judged.
+// wide returns faults for overrides with more top-level keys than any config has: each is a section to validate.
 func wide(c override.Change) override.Faults {
 	var faults override.Faults
 	check := func(node string, o config.Object) {

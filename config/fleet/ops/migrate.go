@@ -12,20 +12,20 @@ import (
 	"edgespan/config/layers/override"
 )
 
-// RuleMigration is that of faults of documents that can't be brought to newer keys.
+// RuleMigration is the rule of faults of documents that can't be migrated to newer keys.
 const RuleMigration = "migration"
 
-// maxMoved are named in the message of a revision, which every list of the history shows.
+// maxMoved limits the keys in the message of a revision, which every list of the history shows.
 const maxMoved = 5
 
-// Moved is one key that a migration moved or took out, and the layers in which it did.
+// Moved is one key that a migration moved or removed, and the affected layers.
 type Moved struct {
-	Version, From, To string // To is "" where the value is of no use any more
-	Kept              bool   // the new key was set already, otherwise, and stays
+	Version, From, To string // To is "" if the value was removed
+	Kept              bool   // the new key already had another value, which stays
 	Layers            []string
 }
 
-// String is a line for people. It has no value in it.
+// String formats the move for people, without values.
 func (m Moved) String() string {
 	where := "in " + m.Layers[0]
 	if n := len(m.Layers); n > 1 {
@@ -40,7 +40,7 @@ func (m Moved) String() string {
 	return m.Version + ": " + m.From + " -> " + m.To + " " + where
 }
 
-// softwares are the versions that the fleet's nodes run, as far as they are known.
+// softwares returns the known software versions of the fleet's nodes.
 func (w *World) softwares() []string {
 	var out []string
 	for _, n := range w.Nodes {
@@ -51,10 +51,11 @@ func (w *World) softwares() []string {
 	return out
 }
 
-// DueMigrations are those that the layers wait for: first to run now, then held by nodes of an older version.
+// DueMigrations returns the pending migrations of the layers: first those to run now, then those held by nodes of an
+// older version.
 func (w *World) DueMigrations() migrate.Selection { return migrate.Due(w.Migrated, w.softwares()) }
 
-// HeldBy are the names of the nodes that run an older version than a migration is to, sorted.
+// HeldBy returns the names of the nodes that run a version older than the target of a migration, sorted.
 func (w *World) HeldBy(m migrate.Migration) []string {
 	var out []string
 	for _, name := range w.known() {
@@ -65,7 +66,7 @@ func (w *World) HeldBy(m migrate.Migration) []string {
 	return out
 }
 
-// migrateAll brings all layers to newer keys.
+// migrateAll migrates all layers to newer keys.
 func (j *check) migrateAll() (Outcome, error) {
 	all, err := j.State.All()
 	if err != nil {
@@ -87,7 +88,7 @@ func (j *check) migrateAll() (Outcome, error) {
 	return o, err
 }
 
-// imported takes files to the keys that the fleet's layers have.
+// imported migrates imported files to the keys of the fleet's layers.
 func (j *check) imported(c history.Change, err error) (Outcome, error) {
 	if err != nil {
 		return j.back(c, err)
@@ -142,7 +143,7 @@ func migrateLayers(s migrate.Selection, c history.Change) ([]Moved, override.Fau
 	return out, faults
 }
 
-// migratedKind is which migrations are for a layer.
+// migratedKind returns the kind of migrations for a layer.
 func migratedKind(l history.Layer) (migrate.Kind, bool) {
 	switch l.Kind {
 	case history.Network, history.Node, history.Auto:
@@ -156,7 +157,7 @@ func migratedKind(l history.Layer) (migrate.Kind, bool) {
 	return "", false
 }
 
-// MigratedText is what moved, in the one line that the message of a revision is.
+// MigratedText returns the moves in one line, for the message of a revision.
 func (o Outcome) MigratedText() string {
 	var lines []string
 	for i, m := range o.Migrated {

@@ -13,32 +13,31 @@ import (
 // Document is the answer to a read of one document.
 type Document struct {
 	Object   config.Object
-	Revision uint64 // of the history that wrote it last; 0: it was never written, or has no history
-	Digest   string // MD5 of the canonical form; of what is masked, a keyed revision of it
-	Next     string // of a page: the name after which it goes on; "" where that is all
+	Revision uint64 // the last revision that wrote it; 0: never written, or without history
+	Digest   string // MD5 of the canonical form; a keyed digest if secrets are masked
+	Next     string // of a page: the name after which the next page begins; "" for the last page
 }
 
-// ConfigQuery asks for the effective config of one node.
+// ConfigQuery requests the effective config of one node.
 type ConfigQuery struct {
 	Node            string
-	Paths           [][]string // none: all of it; a "*" is every key at its place
-	layers.Versions            // empty fields: as the node reported last
-	Reveal          bool       // secrets as they are
+	Paths           [][]string // none: the whole config; "*" matches every key
+	layers.Versions            // empty fields: as reported last
+	Reveal          bool       // show secrets in clear
 }
 
-// PathsQuery asks for parts of many nodes' configs: {node: {…}}. A node that has none of
-// them is left out.
+// PathsQuery requests parts of many nodes' configs: {node: {…}}. The answer leaves out nodes that have none of them.
 type PathsQuery struct {
 	Nodes  []string // none: all
 	Paths  [][]string
 	Reveal bool
-	After  string // only nodes whose name comes after this one
-	Limit  int    // so many nodes at most, or as many as fit into one answer; 0: all, or *TooLargeError
+	After  string // only nodes whose name is greater
+	Limit  int    // maximum number of nodes, or as many as fit into one answer; 0: all, or *TooLargeError
 }
 
-// LayerQuery asks for one layer. The answer is, by layer: base {version: {…}} under the
-// versions that were asked for, firmware the same, hardware {board: {version: {…}}}, auto
-// and node {node: {…}}, network the overrides themselves.
+// LayerQuery requests one layer. The form of the answer depends on the layer: base {version: {…}} under the requested
+// versions, firmware the same, hardware {board: {version: {…}}}, auto and node {node: {…}}, network the overrides
+// themselves.
 type LayerQuery struct {
 	Layer    layers.Layer
 	Nodes    []string // of auto and node; none: all
@@ -56,14 +55,13 @@ type (
 		Overrides config.Object
 		Modify    bool
 	}
-	// SetNodes replaces the overrides of the nodes that it names, {node: {…}}, or merges into
-	// them. All of it passes or nothing does.
+	// SetNodes replaces the overrides of the nodes that it names, {node: {…}}, or merges into them. Either all of it
+	// passes or none.
 	SetNodes struct {
 		Overrides config.Object
 		Modify    bool
 	}
-	// Unset removes single keys of the network or node layer; of the latter a key begins with
-	// the node.
+	// Unset removes single keys of the network or node layer; a key of the node layer begins with the node.
 	Unset struct {
 		Layer layers.Layer
 		Keys  [][]string
@@ -78,38 +76,37 @@ type (
 		File    string // "controller" or "aggregator"
 		Config  config.Object
 		Modify  bool
-		Replica string // whose own part it is, for what is not shared
+		Replica string // whose own part to write
 	}
-	// Optimize assigns what its kinds assign.
+	// Optimize assigns the settings of its kinds.
 	Optimize struct {
 		Kinds     []optimize.Kind
 		ClearUser bool
 	}
-	// SetTopology replaces the topology by a file of the seed's form.
+	// SetTopology replaces the topology by a file in the seed's format.
 	SetTopology struct{ Document config.Object }
-	// EditTopology adds, edits, deletes or renames one node, link or site. The document is one
-	// entry in the form of the file; an edit merges it into what is there.
+	// EditTopology adds, edits, deletes or renames one node, link or site. The document is one entry in the file's
+	// format; an edit merges it into the present entry.
 	EditTopology struct {
 		Object   string // "node", "link", "site"
 		Op       string // "add", "edit", "delete", "rename"
-		Name     string // of what is there; of an add it stands in the document
+		Name     string // of the existing object; an add has it in the document
 		To       string // of a rename
 		Document config.Object
 	}
-	// Restore brings layers back to what they were as of a revision.
+	// Restore returns layers to their content at a revision.
 	Restore struct {
 		Revision uint64
 		Layers   []history.Layer // none: all
 	}
-	// Revert undoes what one revision did, and nothing of what came after it.
+	// Revert undoes the changes of one revision and keeps all later ones.
 	Revert struct{ Revision uint64 }
-	// Import makes the layers what the seed's files say.
+	// Import replaces the layers by the content of the seed's files.
 	Import struct{ Files history.Files }
-	// Migrate is the controller's own too: it brings all layers from the keys of older versions to
-	// those of newer ones, as far as the nodes have them.
+	// Migrate is an internal write: it migrates all layers from the keys of older versions to those of newer ones, as
+	// far as the nodes support them.
 	Migrate struct{}
-	// SetAuto is the controller's own: it replaces values of the auto layer,
-	// {node: {…}}; null removes one.
+	// SetAuto is an internal write: it replaces values of the auto layer, {node: {…}}; null removes one.
 	SetAuto struct{ Values config.Object }
 )
 
@@ -127,38 +124,38 @@ func (Import) write()       {}
 func (SetAuto) write()      {}
 func (Migrate) write()      {}
 
-// Outcome is a write that passes: the change, not yet stored, and what follows from it.
+// Outcome is a validated write: the change, not yet stored, and its effects.
 type Outcome struct {
-	Change   history.Change // without author, time and message; no layers: nothing changes
+	Change   history.Change // without author, time and message; without layers nothing changes
 	Message  string         // for people: "Success. 3 nodes change."
 	Warnings []string
-	Unknown  [][]string        // keys that no metadata describes, with the node or file first
-	Effects  []override.Effect // what changes on the nodes; secrets masked
+	Unknown  [][]string        // keys without metadata, with the node or file first
+	Effects  []override.Effect // changes on the nodes; secrets masked
 	Peers    []string          // nodes whose parameters may change by descriptors and deployments, sorted
-	// Migrated is what migrations moved; nil where they moved nothing.
+	// Migrated lists the keys that migrations moved; nil for none.
 	Migrated []Moved
-	// Actions are the controller's or the aggregator's own, where their files change, and
-	// Flags what UPDATE_GFLAG is about.
+	// Actions are the actions of the controller or the aggregator if their files change, and Flags the flags to which
+	// UPDATE_GFLAG applies.
 	Actions []metadata.Action
 	Flags   []controllerconf.FlagChange
 }
 
-// Refused is a write or a read with faults, all of them.
+// Refused is the error of a write or a read, with all its faults.
 type Refused struct{ Faults override.Faults }
 
-// Error is one line for each fault.
+// Error returns one line per fault.
 func (r *Refused) Error() string { return r.Faults.Error() }
 
-// Is says that it is rejected.
+// Is reports that the error is of the class Rejected.
 func (r *Refused) Is(target error) bool { return target == config.Rejected }
 
-// NotFoundError is a node, file, layer or object that there is not.
+// NotFoundError names a node, file, layer or object that does not exist.
 type NotFoundError struct {
 	What    string // "node ulm-1"
-	Allowed string // what would be, "" where nobody can say
+	Allowed string // the valid names, "" if unknown
 }
 
-// Error says what is not there.
+// Error names the missing object.
 func (e *NotFoundError) Error() string {
 	if e.Allowed == "" {
 		return e.What + " does not exist"
@@ -166,5 +163,5 @@ func (e *NotFoundError) Error() string {
 	return e.What + " does not exist: " + e.Allowed
 }
 
-// Is says that it is not found.
+// Is reports that the error is of the class NotFound.
 func (e *NotFoundError) Is(target error) bool { return target == config.NotFound }

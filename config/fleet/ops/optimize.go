@@ -53,8 +53,7 @@ func (j *check) optimize(q Optimize) (Outcome, error) {
 	return j.charted(was, is, r.Notes)
 }
 
-// channels are those that the controller's file allows; nil where it allows none, as an
-// empty list does.
+// channels returns the channels that the controller's file allows; nil if it names none.
 func (j *check) channels() ([]int64, error) {
 	v, err := j.layer(fileLayer("controller", ""))
 	if err != nil {

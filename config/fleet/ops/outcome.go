@@ -11,7 +11,7 @@ import (
 	"edgespan/config/layers/override"
 )
 
-// outcome is what is told of a write that passes.
+// outcome builds the outcome of a validated write.
 func (j *check) outcome(c history.Change, effects []override.Effect, warnings override.Faults, notes []string) Outcome {
 	o := Outcome{Change: c, Warnings: notes, Effects: slices.Clone(effects)}
 	nodes := 0
@@ -26,7 +26,7 @@ func (j *check) outcome(c history.Change, effects []override.Effect, warnings ov
 			o.Warnings = append(o.Warnings, f.Error())
 		case f.Layer == layers.Network.String():
 			o.Unknown = append(o.Unknown, config.Sub([]string{f.Layer}, f.Path...))
-		case f.Layer != layers.Auto.String(): // that layer is the controller's: nobody could mend it
+		case f.Layer != layers.Auto.String(): // users can't repair the auto layer: it is the controller's
 			for _, node := range f.Nodes {
 				o.Unknown = append(o.Unknown, config.Sub([]string{node}, f.Path...))
 			}
@@ -47,8 +47,7 @@ func (j *check) outcome(c history.Change, effects []override.Effect, warnings ov
 	return o
 }
 
-// After is the effective config that a node has once the change of an outcome is made: what
-// the node is asked about in a preview.
+// After returns a node's effective config with the change of an outcome applied, for a preview.
 func (w *World) After(c history.Change, node string) (config.Object, error) {
 	j := w.newCheck()
 	for _, r := range c.Renamed {

@@ -6,17 +6,17 @@ import (
 	"edgespan/config"
 )
 
-// star is every key at its place in a path; at the end it is the whole object.
+// star matches every key at its place in a path; at the end it selects the whole object.
 const star = "*"
 
-// choose is what of a document lies at paths.
+// choose returns the parts of a document at paths.
 func (j *check) choose(doc config.Object, paths [][]string) (config.Object, error) {
 	chosen := config.Object{}
 	_, all := weigh(doc)
 	for _, path := range paths {
 		cost := len(path)
 		if slices.Contains(path, star) {
-			cost = all // it may walk through everything and find nothing
+			cost = all // it may visit the whole document and find nothing
 		}
 		if err := j.cost.count(cost); err != nil {
 			return nil, err
@@ -63,8 +63,7 @@ func pick(v any, path []string) (any, bool) {
 	return out, len(out) > 0
 }
 
-// places are the paths of a document that a path with stars means. A star at the end is the
-// object that it stands in.
+// places returns the paths of a document that match a path with stars. A star at the end selects the enclosing object.
 func places(v any, path, at []string) [][]string {
 	if len(path) == 0 {
 		return [][]string{at}

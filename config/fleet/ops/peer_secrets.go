@@ -7,8 +7,7 @@ import (
 	"edgespan/config/layers/override"
 )
 
-// peerMetadata says what of a descriptor is secret: the environments of executors hold keys and
-// passwords of programs.
+// peerMetadata marks the secrets of a descriptor: the environments of executors hold keys and passwords of programs.
 var peerMetadata = func() *metadata.Metadata {
 	env := config.Object{"type": "MAP", "desc": "The environment.", "secret": true,
 		"mapVal": config.Object{"type": "STRING"}}
@@ -18,12 +17,12 @@ var peerMetadata = func() *metadata.Metadata {
 		"objVal": config.Object{"properties": config.Object{"executors": executors}}}
 	m, faults := metadata.Parse(config.Object{"spec": spec}, metadata.Options{})
 	if faults != nil {
-		panic("operate: " + faults.Error()) // a test reads it
+		panic("operate: " + faults.Error()) // tests parse it
 	}
 	return m
 }()
 
-// MaskPeer is the descriptor of a peer without its secrets.
+// MaskPeer returns the descriptor of a peer with its secrets masked.
 func MaskPeer(doc config.Object) config.Object {
 	if doc == nil {
 		return nil
@@ -33,8 +32,8 @@ func MaskPeer(doc config.Object) config.Object {
 	return out
 }
 
-// unmasked is a descriptor with the environments that are stored where it has masked ones, so that
-// what was read can be written.
+// unmasked replaces masked environments of a descriptor by the stored ones, so that a descriptor that was read can be
+// written back.
 func (j *check) unmasked(l history.Layer, doc config.Object) (config.Object, error) {
 	executors, _ := config.Lookup(doc, []string{"spec", "executors"})
 	all, _ := executors.(config.Object)

@@ -12,19 +12,19 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// The writes of peers and clusters (docs/adr/0020). What follows for deployed clusters is done
-// with them: a tunnel that goes gives its number back, a new one gets one.
+// The writes of peers and clusters (docs/adr/0020). They include the consequences for deployed clusters: a removed
+// tunnel returns its number, and a new one gets one.
 type (
-	// Describe writes descriptors, each whole: kind, metadata and spec. All pass or none does.
+	// Describe writes whole descriptors: kind, metadata and spec. All pass or none does.
 	Describe struct{ Documents []config.Object }
-	// Undescribe takes descriptors away. What a deployed cluster needs stays.
+	// Undescribe removes descriptors, except those that a deployed cluster needs.
 	Undescribe struct {
 		Kind  string // peer.KindPeer or peer.KindCluster
 		Names []string
 	}
-	// Deploy wants clusters on their members.
+	// Deploy deploys clusters on their members.
 	Deploy struct{ Clusters []string }
-	// Undeploy wants them gone from there.
+	// Undeploy removes the deployments of clusters.
 	Undeploy struct{ Clusters []string }
 )
 
@@ -33,13 +33,13 @@ func (Undescribe) write() {}
 func (Deploy) write()     {}
 func (Undeploy) write()   {}
 
-// described are the layers of a fleet's peers, by name.
+// described holds the layers of a fleet's peers, by name.
 type described struct {
 	peers, clusters, deployments map[string]config.Object
 }
 
-// described reads them once for an operation: who changes what it gives takes a copy. Of what is
-// damaged nobody knows which nodes it concerns, so all must be sound but what is written.
+// described reads the layers once per operation; a caller that changes the result must copy it. A damaged layer could
+// concern any node, so all layers except those being written must be sound.
 func (j *check) described(written ...history.Layer) (described, error) {
 	if j.peers != nil {
 		return *j.peers, nil
@@ -66,7 +66,7 @@ func (j *check) described(written ...history.Layer) (described, error) {
 	return d, nil
 }
 
-// lay is what is described with a change laid over it.
+// lay returns the layers with a change applied.
 func (d described) lay(c history.Change) described {
 	d = described{maps.Clone(d.peers), maps.Clone(d.clusters), maps.Clone(d.deployments)}
 	for l, doc := range c.Layers {
@@ -88,8 +88,7 @@ func (d described) lay(c history.Change) described {
 	return d
 }
 
-// fleet reads what is described. Faults have the layer before their path; what has faults is
-// left out.
+// fleet parses the layers. Faults have the layer in front of their path; it leaves out layers with faults.
 func (d described) fleet() (*peer.Fleet, config.Faults) {
 	var faults config.Faults
 	below := func(kind history.Kind, name string, more config.Faults) bool {
@@ -128,8 +127,8 @@ func (d described) fleet() (*peer.Fleet, config.Faults) {
 	return peer.NewFleet(peers, clusters, deployments), faults
 }
 
-// Peers are the descriptors and deployments of the fleet. Those with faults, which only a
-// store that was written by others has, are left out and told.
+// Peers returns the descriptors and deployments of the fleet. It leaves out and reports those with faults, which occur
+// only if another program wrote the store.
 func (w *World) Peers() (*peer.Fleet, error) {
 	d, err := w.newCheck().described()
 	if err != nil {
@@ -142,7 +141,7 @@ func (w *World) Peers() (*peer.Fleet, error) {
 	return f, nil
 }
 
-// describe is a write of descriptors.
+// describe validates a write of descriptors.
 func (j *check) describe(q Describe) (Outcome, error) {
 	c := history.Change{Layers: map[history.Layer]config.Object{}}
 	var faults override.Faults
@@ -185,7 +184,7 @@ func (j *check) describe(q Describe) (Outcome, error) {
 	return j.layersChange(c, nil)
 }
 
-// undescribe takes descriptors away.
+// undescribe validates the removal of descriptors.
 func (j *check) undescribe(q Undescribe) (Outcome, error) {
 	kind := history.Peer
 	if q.Kind == peer.KindCluster {
@@ -222,7 +221,7 @@ func notThere(kind string, missing []string, have map[string]config.Object) erro
 	return &NotFoundError{What: kind + " " + strings.Join(slices.Compact(missing), ", "), Allowed: allowed}
 }
 
-// deploy wants clusters, or no longer.
+// deploy deploys or undeploys clusters.
 func (j *check) deploy(names []string, desired bool) (Outcome, error) {
 	d, err := j.described()
 	if err != nil {
@@ -240,7 +239,7 @@ func (j *check) deploy(names []string, desired bool) (Outcome, error) {
 			notes = append(notes, "cluster "+name+" is deployed already")
 		case is == desired:
 			notes = append(notes, "cluster "+name+" is not deployed")
-		case desired: // numbers follow with all others
+		case desired: // numbers are allocated together with all others
 			c.Layers[l] = peer.Deployment{Cluster: name}.Document()
 		default:
 			c.Layers[l] = nil
@@ -256,8 +255,8 @@ func (j *check) deploy(names []string, desired bool) (Outcome, error) {
 	return j.layersChange(c, notes)
 }
 
-// peersChange is what a change of layers does to peers: the numbers of tunnels follow their
-// clusters, and every cluster that is deployed must be one that can be. It adds to the change.
+// peersChange adds to a change of layers its consequences for peers: the numbers of tunnels follow their clusters, and
+// every deployed cluster must be deployable.
 func (j *check) peersChange(c history.Change) (touched []string, faults override.Faults, err error) {
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(c.Layers)), func(l history.Layer) bool {
 		return l.Kind == history.Peer || l.Kind == history.Cluster || l.Kind == history.Deployment
@@ -280,7 +279,7 @@ func (j *check) peersChange(c history.Change) (touched []string, faults override
 			continue
 		}
 		if _, read := after.Clusters[name]; !read {
-			continue // its faults are told
+			continue // its faults are reported already
 		}
 		d, wrong := after.Deploy(name)
 		if faults = append(faults, faultsOf(RulePeers, below, wrong)...); len(wrong) > 0 {
@@ -295,7 +294,7 @@ func (j *check) peersChange(c history.Change) (touched []string, faults override
 	return peer.Touched(before, after), faults, nil
 }
 
-// wrongIDs are the peers whose descriptor names another node than the one of that name.
+// wrongIDs returns faults for the peers whose descriptor has another node's ID.
 func (j *check) wrongIDs(f *peer.Fleet) override.Faults {
 	var faults override.Faults
 	for name, p := range f.Peers {

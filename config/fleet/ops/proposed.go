@@ -8,9 +8,9 @@ import (
 	"edgespan/config/layers/override"
 )
 
-// Proposed is what a node told of its board (nodeproto.BaseConfig), for whoever decides on it. What
-// the fleet's metadata or its own calls secret is masked. Its own may have a vendor's actions, as once it is
-// accepted. Metadata with faults may call anything secret: all values are masked then.
+// Proposed returns a node's base config and metadata for its board (nodeproto.BaseConfig) for review. It masks the
+// values that the fleet's metadata or the proposed metadata marks secret. The proposed metadata may use a vendor's
+// actions, as it may once accepted. If the metadata has faults, any value could be secret: then all values are masked.
 func (w *World) Proposed(doc config.Object, reveal bool) (Document, error) {
 	masks, readable := []*metadata.Metadata{w.Metadata}, true
 	if own, has := doc["metadata"]; has {
@@ -39,7 +39,7 @@ func (w *World) Proposed(doc config.Object, reveal bool) (Document, error) {
 	}), nil
 }
 
-// ownMetadata is what a board says of its own config.
+// ownMetadata returns a board's metadata of its own config.
 func ownMetadata(v any) (*metadata.Metadata, config.Faults) {
 	doc, is := v.(config.Object)
 	if !is {
@@ -49,7 +49,7 @@ func ownMetadata(v any) (*metadata.Metadata, config.Faults) {
 	return metadata.Parse(doc, metadata.Options{UnknownActions: true})
 }
 
-// maskValues masks each value of configs that lie some keys deep, whatever it is; the first keys of a config stay.
+// maskValues masks every value of the configs at a depth of keys; the top-level keys of a config stay.
 func maskValues(v any, depth int) (any, bool) {
 	o, is := v.(config.Object)
 	switch {

@@ -15,7 +15,7 @@ import (
 	"edgespan/config/layers/override"
 )
 
-// document is the answer to a read: masked unless it is to be revealed.
+// document returns the answer to a read, masked unless secrets are requested.
 func (w *World) document(m *metadata.Metadata, o config.Object, revision uint64, reveal bool) Document {
 	if o == nil {
 		o = config.Object{}
@@ -34,7 +34,7 @@ func (w *World) masked(o config.Object, revision uint64, reveal bool, mask func(
 	switch {
 	case !hidden:
 		d.Digest = config.MD5(o)
-	case len(w.MaskKey) > 0: // a digest without a key would say whether a guess is right
+	case len(w.MaskKey) > 0: // a digest without a key would let a reader verify guesses of secrets
 		mac := hmac.New(sha256.New, w.MaskKey)
 		mac.Write(config.AppendCanonical(nil, o))
 		d.Digest = hex.EncodeToString(mac.Sum(nil))
@@ -42,9 +42,8 @@ func (w *World) masked(o config.Object, revision uint64, reveal bool, mask func(
 	return d
 }
 
-// Config is the effective config of one node, or parts of it. A node that is not known is a
-// NotFoundError. Refused are layers that clash or can't be read, and a node that never
-// reported while the question does not say software version and board.
+// Config returns the effective config of one node, or parts of it. An unknown node is a NotFoundError. It refuses
+// clashing or unreadable layers, and a node that has never reported if the query lacks software version and board.
 func (w *World) Config(q ConfigQuery) (Document, error) {
 	if err := w.find(q.Node); err != nil {
 		return Document{}, err
@@ -70,7 +69,7 @@ func (w *World) Config(q ConfigQuery) (Document, error) {
 	return w.document(w.Metadata, full, revision, q.Reveal), nil
 }
 
-// effective is a node's config for versions, or what of it lies at paths.
+// effective returns a node's config for versions, or the parts of it at paths.
 func (j *check) effective(node string, v layers.Versions, paths [][]string) (config.Object, uint64, error) {
 	_, set, err := j.kind(v)
 	if err != nil {
@@ -114,8 +113,8 @@ func (j *check) effective(node string, v layers.Versions, paths [][]string) (con
 	return full, revision, refused(faults)
 }
 
-// within is what of a layer paths can see, by their first keys: for many nodes it is enough
-// to merge that.
+// within returns the part of a layer that paths can reach, by their first keys: merging only that suffices for many
+// nodes.
 func within(o config.Object, paths [][]string) config.Object {
 	if o == nil || len(paths) == 0 ||
 		slices.ContainsFunc(paths, func(p []string) bool { return len(p) == 0 || p[0] == star }) {
@@ -130,12 +129,12 @@ func within(o config.Object, paths [][]string) config.Object {
 	return out
 }
 
-// byNode is a document {node: {…}}, each masked by itself.
+// byNode returns a document {node: {…}} with each node masked by itself.
 func (w *World) byNode(o config.Object, revision uint64, reveal bool) Document {
 	return w.masked(o, revision, reveal, func() (any, bool) { return maskBelow(w.Metadata, o, 1) })
 }
 
-// maskBelow masks configs that lie some keys deep in an object.
+// maskBelow masks the configs at a depth of keys in an object.
 func maskBelow(m *metadata.Metadata, v any, depth int) (any, bool) {
 	o, is := v.(config.Object)
 	if depth == 0 || !is {
@@ -150,7 +149,7 @@ func maskBelow(m *metadata.Metadata, v any, depth int) (any, bool) {
 	return out, any
 }
 
-// Describe is the metadata of "node", "controller" or "aggregator", expanded.
+// Describe returns the expanded metadata of "node", "controller" or "aggregator".
 func (w *World) Describe(of string) (Document, error) {
 	m, known := w.E2E[of]
 	if of == "node" {
@@ -165,8 +164,8 @@ func (w *World) Describe(of string) (Document, error) {
 	return w.document(nil, m.Document(), 0, true), nil
 }
 
-// Topology is the topology in the form of its file, with what is alive now: a node whose
-// stream a replica has is ONLINE, and a link is alive while both its nodes are.
+// Topology returns the topology in the format of its file, with the present liveness: a node is ONLINE if a replica has
+// its stream, and a link is alive while both its nodes are.
 func (w *World) Topology() (Document, error) {
 	v, err := w.newCheck().layer(topologyLayer)
 	if err != nil {
@@ -211,8 +210,8 @@ func (w *World) linkAlive(e config.Object) config.Object {
 	return config.Set(e, []string{"is_alive"}, w.Nodes[a].Alive && w.Nodes[z].Alive)
 }
 
-// Explain says where each value at or below a path of a node's effective config is from,
-// secrets masked; nothing where there is none.
+// Explain returns the origin of each value at or below a path of a node's effective config, secrets masked; nothing if
+// there is no such value.
 func (w *World) Explain(node string, path []string) ([]history.Explanation, error) {
 	if err := w.find(node); err != nil {
 		return nil, err
@@ -235,7 +234,7 @@ func (w *World) Explain(node string, path []string) ([]history.Explanation, erro
 		x := &all[i]
 		at := x.Path
 		x.Value, _ = override.Mask(w.Metadata, at, x.Value)
-		// A shadow may lie on the way to the value; what hides a secret is one.
+		// A shadow may lie on the way to the value; a value that hides a secret is masked too.
 		hide := func(s layers.Shadow) layers.Shadow {
 			if _, secret := override.Mask(w.Metadata, at, ""); secret {
 				s.Value, _ = override.Mask(w.Metadata, at, s.Value)
@@ -255,7 +254,7 @@ func (w *World) Explain(node string, path []string) ([]history.Explanation, erro
 	return all, nil
 }
 
-// MaskDiffs are differences of layers with their secrets masked, as many as an answer may have.
+// MaskDiffs returns differences of layers with their secrets masked, as many as an answer may contain.
 func (w *World) MaskDiffs(diffs []history.LayerDiff) ([]history.LayerDiff, error) {
 	out := slices.Clone(diffs)
 	cost := meter{ended: w.Ended}
@@ -281,7 +280,7 @@ func (w *World) MaskDiffs(diffs []history.LayerDiff) ([]history.LayerDiff, error
 	return out, nil
 }
 
-// metadataOf is the one that describes a layer; nil for a topology and for metadata.
+// metadataOf returns the metadata that describes a layer; nil for a topology and for metadata.
 func (w *World) metadataOf(l history.Layer) *metadata.Metadata {
 	switch l.Kind {
 	case history.Network, history.Node, history.Auto:

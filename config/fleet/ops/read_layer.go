@@ -11,8 +11,8 @@ import (
 	"edgespan/config/layers/override"
 )
 
-// Layer is one layer, in the form that LayerQuery names. A version without a match has the
-// latest base, and no firmware or hardware: {}.
+// Layer returns one layer in the form that LayerQuery describes. A version without a match gets the latest base and
+// empty firmware and hardware: {}.
 func (w *World) Layer(q LayerQuery) (Document, error) {
 	j := w.newCheck()
 	switch q.Layer {
@@ -34,7 +34,7 @@ func (w *World) Layer(q LayerQuery) (Document, error) {
 	return Document{}, &NotFoundError{"layer", "must be base, firmware, hardware, auto, network or node"}
 }
 
-// byVersion is base or firmware: {version: {…}}.
+// byVersion returns base or firmware: {version: {…}}.
 func (j *check) byVersion(q LayerQuery) (Document, error) {
 	versions, out := q.Versions, config.Object{}
 	if len(versions) == 0 {
@@ -58,10 +58,10 @@ func (j *check) byVersion(q LayerQuery) (Document, error) {
 	return j.files(out, 1, faults, q.Reveal)
 }
 
-// kindCost is what a choice of layers costs beside looking at a key.
+// kindCost is the cost of selecting layers, relative to visiting a key.
 const kindCost = 200
 
-// byBoard is hardware: {board: {version: {…}}}.
+// byBoard returns hardware: {board: {version: {…}}}.
 func (j *check) byBoard(q LayerQuery) (Document, error) {
 	boards := q.Boards
 	if len(boards) == 0 {
@@ -97,7 +97,7 @@ func (j *check) byBoard(q LayerQuery) (Document, error) {
 	return j.files(out, 2, faults, q.Reveal)
 }
 
-// versionsOf are the versions that a board has layers for, unless some were asked for.
+// versionsOf returns the requested versions, or else all versions for which a board has layers.
 func (j *check) versionsOf(board string, asked []string) []string {
 	if len(asked) > 0 {
 		return asked
@@ -107,8 +107,7 @@ func (j *check) versionsOf(board string, asked []string) []string {
 	return append(all, learnt.Hardware[learnt.Boards[board]]...)
 }
 
-// only is one layer of a kind: the others are not asked for, so that a broken file is in
-// the way of its own only.
+// only reads one layer of a kind and no others, so that a broken file affects only its own layer.
 func (j *check) only(faults *override.Faults, k fleet.Kind, l layers.Layer) config.Object {
 	c := &k.Choice
 	if l != layers.Base {
@@ -141,8 +140,8 @@ func (j *check) files(out config.Object, depth int, faults override.Faults, reve
 	return j.masked(out, 0, reveal, func() (any, bool) { return maskBelow(j.metadata, out, depth) }), nil
 }
 
-// ofNodes is auto or node: {node: {…}}. A node without overrides is left out. Its revision is
-// the newest that wrote or deleted one of them.
+// ofNodes returns auto or node: {node: {…}}. It leaves out nodes without overrides. The revision is the newest that
+// wrote or deleted one of them.
 func (j *check) ofNodes(kind history.Kind, q LayerQuery) (Document, error) {
 	var versions []history.Version
 	var err error
@@ -171,7 +170,7 @@ func (j *check) ofNodes(kind history.Kind, q LayerQuery) (Document, error) {
 			missing = append(missing, v.Layer.Name)
 		}
 	}
-	if len(q.Nodes) > 0 { // a node that is not known any more may still have overrides
+	if len(q.Nodes) > 0 { // a node that is no longer known may still have overrides
 		if err := j.find(missing...); err != nil {
 			return Document{}, err
 		}

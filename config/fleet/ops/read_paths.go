@@ -10,11 +10,11 @@ import (
 	"edgespan/config/layers/override"
 )
 
-// nodesAtOnce is of how many nodes the layers are in memory.
+// nodesAtOnce is the number of nodes whose layers are in memory at once.
 const nodesAtOnce = 500
 
-// Paths is what of many nodes' configs lies at paths, {node: {…}}. Those that never reported
-// have the latest base.
+// Paths returns the parts of many nodes' configs at paths, {node: {…}}. Nodes that have never reported get the latest
+// base.
 func (w *World) Paths(q PathsQuery) (Document, error) {
 	if len(q.Paths) == 0 {
 		return Document{}, refused(override.Faults{{Rule: override.RuleRequest, Problem: "the question names no path",
@@ -52,7 +52,7 @@ func (w *World) Paths(q PathsQuery) (Document, error) {
 	return d, nil
 }
 
-// pathsAnswer is an answer that is being put together.
+// pathsAnswer is an answer under construction.
 type pathsAnswer struct {
 	w      *World
 	q      PathsQuery
@@ -60,12 +60,12 @@ type pathsAnswer struct {
 	newest uint64
 	faults override.Faults
 	cost   meter
-	last   string // the node before
-	full   string // the last node that fitted, where one did not
+	last   string // the previous node
+	full   string // the last node that fitted, if any
 }
 
-// addNames adds what some nodes have. What would be too much for one answer ends a page, but for the
-// first node of it.
+// addNames adds the parts of some nodes. A node that would make the answer too large ends the page, unless it is the
+// first of the page.
 func (p *pathsAnswer) addNames(names []string) error {
 	if p.full != "" {
 		return nil
@@ -77,7 +77,7 @@ func (p *pathsAnswer) addNames(names []string) error {
 	for _, name := range names {
 		desired = append(desired, autoLayer(name), nodeLayer(name))
 	}
-	if err := j.layersAnyway(desired...); err != nil { // a damaged one is a fault of its node
+	if err := j.layersAnyway(desired...); err != nil { // a damaged layer is a fault of its node
 		return err
 	}
 	for _, name := range names {
@@ -94,7 +94,7 @@ func (p *pathsAnswer) addNames(names []string) error {
 	return nil
 }
 
-// add adds what one node has.
+// add adds the parts of one node.
 func (p *pathsAnswer) add(j *check, name string) error {
 	chosen, revision, err := j.effective(name, j.versions(name), p.q.Paths)
 	p.newest = max(p.newest, revision)

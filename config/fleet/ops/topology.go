@@ -9,7 +9,7 @@ import (
 	"edgespan/config/layers/override"
 )
 
-// topologyOf reads a topology; nil is one of nothing.
+// topologyOf parses a topology; nil is an empty topology.
 func topologyOf(doc config.Object) (*topology.Topology, config.Faults) {
 	if doc == nil {
 		doc = config.Object{}
@@ -17,17 +17,17 @@ func topologyOf(doc config.Object) (*topology.Topology, config.Faults) {
 	return topology.FromDocument(doc)
 }
 
-// chart is the topology with the layers of all nodes that it or the controller knows.
+// chart is the topology with the layers of all nodes that the topology or the controller knows.
 type chart struct {
 	doc      config.Object // nil: there is none
 	topology *topology.Topology
 	network  config.Object
 	auto     map[string]config.Object
 	own      map[string]config.Object
-	damaged  map[string]bool // nodes of which one of these can't be read
+	damaged  map[string]bool // nodes of which one layer here can't be read
 }
 
-// chart reads it. With a topology that is to come, its nodes count too.
+// chart reads the chart. A future topology may be given, whose nodes are included.
 func (j *check) chart(next ...*topology.Topology) (chart, error) {
 	v, err := j.layer(topologyLayer)
 	if err != nil {
@@ -71,7 +71,7 @@ func (j *check) chart(next ...*topology.Topology) (chart, error) {
 	return c, nil
 }
 
-// files are layers as one document {node: {…}}.
+// files joins layers to one document {node: {…}}.
 func files(layers map[string]config.Object) config.Object {
 	out := make(config.Object, len(layers))
 	for name, doc := range layers {
@@ -80,7 +80,7 @@ func files(layers map[string]config.Object) config.Object {
 	return out
 }
 
-// apart is a document {node: {…}} as layers.
+// apart splits a document {node: {…}} into layers.
 func apart(doc config.Object) map[string]config.Object {
 	out := make(map[string]config.Object, len(doc))
 	for name, v := range doc {
@@ -91,8 +91,8 @@ func apart(doc config.Object) map[string]config.Object {
 	return out
 }
 
-// written notes in a change what layers are other than before. Those of nodes with a damaged layer stay:
-// what follows from others would replace what nobody could read.
+// written adds the layers that differ to a change. It keeps the layers of nodes with a damaged layer: derived values
+// would replace values that could not be read.
 func (j *check) written(c history.Change, kind history.Kind, before, after map[string]config.Object) {
 	for name := range before {
 		if _, stays := after[name]; !stays && !j.damaged(name) {
@@ -106,8 +106,7 @@ func (j *check) written(c history.Change, kind history.Kind, before, after map[s
 	}
 }
 
-// charted is the write that makes one chart of another, with what the auto layer says of the
-// topology brought up to date.
+// charted returns the write from one chart to another, with topologyInfo in the auto layer updated.
 func (j *check) charted(was, is chart, notes []string) (Outcome, error) {
 	c := history.Change{Layers: map[history.Layer]config.Object{}}
 	if doc := is.topology.Document(); was.doc == nil || !config.Equal(was.doc, doc) {
@@ -119,8 +118,7 @@ func (j *check) charted(was, is chart, notes []string) (Outcome, error) {
 	return j.layersChange(c, notes)
 }
 
-// setTopology replaces the topology. Nodes that are not in the new one keep their own layer,
-// which is said.
+// setTopology replaces the topology. Nodes that the new one lacks keep their own layer, and the outcome reports them.
 func (j *check) setTopology(q SetTopology) (Outcome, error) {
 	t, faults := topologyOf(q.Document)
 	if len(faults) > 0 {
@@ -145,7 +143,7 @@ func (j *check) setTopology(q SetTopology) (Outcome, error) {
 	return j.charted(was, is, notes)
 }
 
-// editTopology is one edit of one node, link or site.
+// editTopology validates one edit of one node, link or site.
 func (j *check) editTopology(q EditTopology) (Outcome, error) {
 	if !slices.Contains([]string{"node", "link", "site"}, q.Object) {
 		return Outcome{}, &NotFoundError{"object " + config.Quote(q.Object), "must be node, link or site"}
@@ -175,7 +173,7 @@ func (j *check) editTopology(q EditTopology) (Outcome, error) {
 	return j.charted(was, is, nil)
 }
 
-// edited is the topology after an edit, with the layers that hang on it.
+// edited returns the topology after an edit, with the dependent layers.
 func (c chart) edited(q EditTopology) (topology.State, error) {
 	state := topology.State{Topology: c.topology, Auto: files(c.auto), Node: files(c.own)}
 	list := q.Object + "s"
@@ -229,7 +227,7 @@ func (c chart) edited(q EditTopology) (topology.State, error) {
 	return next, refused(faultsOf(override.RuleTopology, nil, faults))
 }
 
-// index is where in its list an object stands; -1: nowhere.
+// index returns the index of an object in its list, or -1.
 func (c chart) index(q EditTopology) int {
 	switch q.Object {
 	case "node":
@@ -240,12 +238,12 @@ func (c chart) index(q EditTopology) int {
 	return slices.IndexFunc(c.topology.Sites, func(s topology.Site) bool { return s.Name == q.Name })
 }
 
-// with is the topology with an entry laid over the one at a place of a list, or put there.
-// What hangs on names and MACs is as it was: a site that gets another name keeps its nodes.
+// with returns the topology with an entry merged into the one at an index of a list, or appended. References by name
+// and MAC stay valid: a renamed site keeps its nodes.
 func (c chart) with(list string, at int, entry config.Object) (*topology.Topology, config.Faults) {
 	doc := c.topology.Document()
 	entries, _ := doc[list].([]any)
-	if list == "sites" && entries == nil { // they are those that the nodes name
+	if list == "sites" && entries == nil { // the sites that nodes name
 		for _, s := range c.topology.Sites {
 			entries = append(entries, config.Object{"name": s.Name})
 		}
@@ -267,7 +265,7 @@ func (c chart) with(list string, at int, entry config.Object) (*topology.Topolog
 		return nil, faults
 	}
 	entries[at] = merged
-	if list == "sites" { // its nodes go along
+	if list == "sites" { // its nodes follow
 		doc = renameSite(doc, old["name"], merged["name"])
 	}
 	return topologyOf(config.Set(doc, []string{list}, entries))
@@ -284,8 +282,7 @@ func renameSite(doc config.Object, from, to any) config.Object {
 	return config.Set(doc, []string{"nodes"}, nodes)
 }
 
-// renameNode gives a node another name, everywhere at once: topology, layers, the node that
-// has joined, its token.
+// renameNode renames a node everywhere at once: in the topology, the layers, the joined node's record, and its token.
 func (j *check) renameNode(from, to string) (Outcome, error) {
 	was, err := j.chart()
 	if err != nil {

@@ -14,10 +14,9 @@ const (
 	dstIPKey  = "dstIp"
 )
 
-// tunnels is what the auto layer of a node becomes by its node layer: each of its tunnels
-// that names a node with an address leads there; a tunnel that is gone, or whose node has
-// none, has no address of ours (reference §1.16). A modify that says nothing of tunnels
-// changes none: in the original it removed all.
+// tunnels updates the auto layer of a node from its node layer: each tunnel that names a node with an address gets that
+// address; a tunnel that is gone, or whose node has no address, loses the one that the controller set (reference
+// §1.16). A modify without tunnels changes none: the original removed all.
 func (w *World) tunnels(n override.Node, node string, own config.Object, always bool) (auto config.Object,
 	notes []string) {
 	was, had := n.Own[tunnelKey]
@@ -48,7 +47,7 @@ func (w *World) tunnels(n override.Node, node string, own config.Object, always 
 		before, _ := was.(config.Object)
 		if old, _ := destination(before[name]); old == dst && address == "" {
 			if _, known := w.Nodes[dst]; known {
-				continue // it may only be away: it is where it was
+				continue // it may only be offline: keep its address
 			}
 		}
 		auto = config.Prune(auto, path)
@@ -64,8 +63,8 @@ func (w *World) tunnels(n override.Node, node string, own config.Object, always 
 	return orGone(auto), notes
 }
 
-// takes says whether there is an address, and the metadata allows it there: the seed's takes
-// those of IPv6 only, and one that it refuses must not keep the others out.
+// takes reports whether there is an address and the metadata accepts it: the seed's accepts only IPv6, and a refused
+// address must not block the others.
 func (w *World) takes(path []string, address string) bool {
 	if address == "" {
 		return false
@@ -74,17 +73,16 @@ func (w *World) takes(path []string, address string) bool {
 	return !slices.ContainsFunc(report.Faults, func(f metadata.Fault) bool { return slices.Equal(f.Path, path) })
 }
 
-// destination is the node that a tunnel leads to.
+// destination returns the node at the other end of a tunnel.
 func destination(tunnel any) (string, bool) {
 	o, _ := tunnel.(config.Object)
 	name, _ := o["dstNodeName"].(string)
 	return name, name != ""
 }
 
-// TunnelAddresses is the write that takes the addresses of some nodes, of all where none is
-// named, into the tunnels that lead to them; ok is false where they have them already. Who
-// learns an address judges it. A node without an address leaves what is there: it may only
-// be away.
+// TunnelAddresses returns the write that puts the addresses of some nodes, of all if none is named, into the tunnels to
+// them; ok is false if the tunnels are up to date. Whoever learns an address validates this write. A node without an
+// address keeps its entries: it may only be offline.
 func (w *World) TunnelAddresses(changed ...string) (write SetAuto, ok bool, err error) {
 	versions, err := w.State.Anyway().Of(history.Node)
 	if err != nil {
@@ -101,7 +99,7 @@ func (w *World) TunnelAddresses(changed ...string) (write SetAuto, ok bool, err 
 			return SetAuto{}, false, err
 		}
 		if j.read[autoLayer(v.Layer.Name)].Damaged != nil {
-			continue // it is somebody's to mend
+			continue // a user must repair it
 		}
 		for _, name := range config.Keys(tunnels) {
 			dst, named := destination(tunnels[name])

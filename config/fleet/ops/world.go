@@ -9,50 +9,48 @@ import (
 	"edgespan/config/layers/migrate"
 )
 
-// World is what operations are judged in. Nobody changes it, nor what it holds, while one
-// is judged: who has news makes another World.
+// World is the context in which operations are validated. It and its contents are immutable: a change makes a new
+// World.
 type World struct {
-	// State is the layers. The change of a Judge is for this state.
+	// State holds the layers. The change of an Outcome applies to this state.
 	State history.State
-	// Hardware is which base, firmware and hardware layers there are, and what boards told.
+	// Hardware lists the base, firmware and hardware layers, and the configs reported by boards.
 	Hardware fleet.Hardware
-	// Layers gives a kind the documents that its Choice names: base, firmware and hardware of
-	// the set, the others nil. Names that are "" ask for nothing. Errors are files that are
-	// broken or gone. It is asked once for each kind of one operation, and may be kept by
-	// Kind.Name.
+	// Layers returns the documents of a kind's Choice: base, firmware and hardware of the set, the others nil. The name
+	// "" means no layer. Its error is a broken or missing file. An operation calls it once per kind, and it may cache
+	// by Kind.Name.
 	Layers func(fleet.Kind) (layers.Set, error)
-	// Nodes are all that are known (of the topology, joined, with an open token), by name.
+	// Nodes holds all known nodes (in the topology, joined, or with an open token), by name.
 	Nodes map[string]NodeFact
-	// Metadata is the nodes', with what vendors said merged in; nil: no rules.
+	// Metadata is the metadata of nodes, with the vendors' merged in; nil: no rules.
 	Metadata *metadata.Metadata
-	// Rules are the metadata of boards that brought more, which an operator has accepted, and Base
-	// that of all others: what one board says is no rule for another. Metadata has it all, so that
-	// what is secret anywhere is masked everywhere. Base nil: Metadata counts for all.
+	// Rules holds the metadata of boards with accepted metadata of their own, and Base that of all others: one board's
+	// metadata does not apply to another. Metadata merges all of it, so that a value that is secret anywhere is masked
+	// everywhere. Base nil: Metadata applies to all.
 	Rules map[string]*metadata.Metadata
 	Base  *metadata.Metadata
-	// E2E is that of the files "controller" and "aggregator".
+	// E2E holds the metadata of the files "controller" and "aggregator".
 	E2E map[string]*metadata.Metadata
-	// Own judges a change of the controller's own config as the program does that runs by it:
-	// faults are what can never work, notes what is stored and does not count. Both documents are
-	// in normal form. asked is that somebody wrote this file by itself, rather than brought it
-	// along with other layers. nil: metadata alone counts.
+	// Own validates a change of the controller's own config as the running program does: faults are values that can
+	// never work, notes are values that are stored without effect. Both documents are in normal form. asked is true if
+	// a user wrote this file alone, rather than together with other layers. nil: only metadata applies.
 	Own func(before, after config.Object, asked bool) (faults config.Faults, notes []string)
-	// Migrated is up to which versions the layers were migrated. Import and Migrate go by it.
+	// Migrated holds the versions to which the layers were migrated, for Import and Migrate.
 	Migrated migrate.Done
-	// Replica is the controller that judges: the files that it imports and exports are its own.
+	// Replica is this controller: it imports and exports its own files.
 	Replica string
-	// MaskKey keys the digest of what has secrets masked, so that it can't be tried by guesses.
-	// It is the fleet's, or digests would differ between replicas.
+	// MaskKey keys the digest of documents with masked secrets, so that a reader can't verify guesses. It is the
+	// fleet's key, so that digests agree between replicas.
 	MaskKey []byte
-	// Ended says why a computation is to end before its time: nobody waits for it any more. nil: nothing ends it.
+	// Ended returns an error if a computation should stop early because its caller has gone. nil: it runs to its end.
 	Ended func() error
 }
 
-// NodeFact is what is known of a node beside its layers.
+// NodeFact holds the facts about a node beside its layers.
 type NodeFact struct {
-	Versions layers.Versions // as it reported last
-	Reported bool            // it has reported since it is known
+	Versions layers.Versions // as reported last
+	Reported bool            // it has reported since it became known
 	Alive    bool            // a replica has its stream
-	Address  string          // its IP address, without a prefix; "" where nobody knows it
+	Address  string          // its IP address without a prefix; "" if unknown
 	ID       string          // "" before it has joined
 }

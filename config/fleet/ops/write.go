@@ -14,9 +14,9 @@ import (
 	"edgespan/config/layers/override"
 )
 
-// Validate says what a write does, or why it is refused: *Refused with all its faults, or a
-// *NotFoundError of what it names. It passes as a whole or not at all, and stores nothing:
-// the change is planned on World.State.
+// Validate returns the effects of a write, or why it is refused: *Refused with all its faults, or a *NotFoundError of
+// an object that it names. It passes as a whole or not at all, and stores nothing: the caller plans the change on
+// World.State.
 func (w *World) Validate(write Write) (Outcome, error) {
 	j := w.newCheck()
 	switch q := write.(type) {
@@ -71,8 +71,8 @@ func op(modify bool) override.Op {
 	return override.Set
 }
 
-// overrides is a write to the network or the node layer. One of the node layer reads only
-// the nodes that it names.
+// overrides validates a write to the network or the node layer. A write to the node layer reads only the nodes that it
+// names.
 func (j *check) overrides(c override.Change) (Outcome, error) {
 	var named []string
 	switch {
@@ -132,7 +132,7 @@ func (j *check) overrides(c override.Change) (Outcome, error) {
 	return j.outcome(change, result.Effects, result.Warnings, notes), nil
 }
 
-// clearAuto removes what lies at paths of auto layers.
+// clearAuto removes the values at paths of auto layers.
 func (j *check) clearAuto(q ClearAuto) (Outcome, error) {
 	if len(q.Paths) == 0 || slices.ContainsFunc(q.Paths, func(p []string) bool { return len(p) == 0 }) {
 		return Outcome{}, refused(override.Faults{{Rule: override.RuleRequest, Problem: "the write names no path",
@@ -169,7 +169,7 @@ func (j *check) clearAuto(q ClearAuto) (Outcome, error) {
 	return j.layersChange(c, notes)
 }
 
-// autos are the auto layers of nodes, or all of them.
+// autos returns the auto layers of nodes, or all of them.
 func (j *check) autos(nodes []string) ([]history.Version, error) {
 	if len(nodes) == 0 {
 		all, err := j.State.Of(history.Auto)
@@ -194,7 +194,7 @@ func (j *check) autos(nodes []string) ([]history.Version, error) {
 	return out, j.find(missing...)
 }
 
-// orGone is a node's layer; one without a key is none.
+// orGone returns a node's layer, or nil if it has no keys.
 func orGone(o config.Object) config.Object {
 	if len(o) == 0 {
 		return nil
@@ -202,7 +202,7 @@ func orGone(o config.Object) config.Object {
 	return o
 }
 
-// setAuto lays values over auto layers.
+// setAuto merges values into auto layers.
 func (j *check) setAuto(q SetAuto) (Outcome, error) {
 	faults := j.unknownNodes(config.Keys(q.Values))
 	c := history.Change{Layers: map[history.Layer]config.Object{}}
@@ -230,8 +230,7 @@ func (j *check) setAuto(q SetAuto) (Outcome, error) {
 	return j.layersChange(c, nil)
 }
 
-// lay is a document with values over what it has: objects into objects, null takes away, and
-// what becomes empty by that goes too.
+// lay merges values into a document: objects are merged, null removes, and objects that become empty are removed.
 func lay(doc, values config.Object, path []string, here config.Object) config.Object {
 	for _, key := range config.Keys(values) {
 		at := config.Sub(path, key)
@@ -251,7 +250,7 @@ func lay(doc, values config.Object, path []string, here config.Object) config.Ob
 	return doc
 }
 
-// patch is what SetAuto takes to make one document of another; nil where nothing differs.
+// patch returns the SetAuto values that turn one document into another; nil if they are equal.
 func patch(old, now config.Object) config.Object {
 	out := config.Object{}
 	for key := range old {
@@ -277,7 +276,7 @@ func patch(old, now config.Object) config.Object {
 	return out
 }
 
-// back is a write that config/fleet/history has made: of several layers at once.
+// back validates a write of several layers that config/fleet/history has made.
 func (j *check) back(c history.Change, err error) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, problemOf(err)
@@ -300,8 +299,8 @@ func (j *check) back(c history.Change, err error) (Outcome, error) {
 	return j.layersChange(c, nil)
 }
 
-// layersChange judges a change of layers that is no write to the network or node layer: by
-// what it makes of the nodes, and of the controller's files.
+// layersChange validates a change of other layers than the network and node overrides, by its effects on nodes and on
+// the controller's files.
 func (j *check) layersChange(c history.Change, notes []string) (Outcome, error) {
 	peers, wrong, err := j.peersChange(c)
 	if err != nil {
@@ -331,8 +330,8 @@ func (j *check) layersChange(c history.Change, notes []string) (Outcome, error) 
 	return o, nil
 }
 
-// dropSame takes out of a change what the layers say already. With nodes that get another
-// name everything stays: a layer may be another node's now.
+// dropSame removes unchanged layers from a change. If nodes are renamed, everything stays: a layer may belong to
+// another node now.
 func (j *check) dropSame(c history.Change) error {
 	if err := j.layersAnyway(slices.Collect(maps.Keys(c.Layers))...); err != nil {
 		return err
@@ -350,7 +349,7 @@ func (j *check) dropSame(c history.Change) error {
 	return nil
 }
 
-// worlds are the nodes that a change of layers touches, before and after it.
+// worlds returns the nodes that a change of layers affects, before and after it.
 func (j *check) worlds(c history.Change) (before, after override.World, err error) {
 	var names []string
 	left := map[string]bool{} // names that no node has any more
