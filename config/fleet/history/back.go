@@ -9,9 +9,9 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// Restore is the change that makes layers again what they were at a revision: those that
-// are named, or all. With the topology, or all layers, the nodes that were renamed since
-// get their names back, those that have joined and the open join tokens with them.
+// Restore returns the change that restores layers to their content at a revision: the named ones, or all. With the
+// topology, or all layers, the nodes that were renamed since get their names back, together with their join records and
+// open join tokens.
 func (s State) Restore(number uint64, desired ...Layer) (Change, error) {
 	if number > s.Number {
 		return Change{}, &NoRevisionError{number}
@@ -20,7 +20,7 @@ func (s State) Restore(number uint64, desired ...Layer) (Change, error) {
 	if err != nil {
 		return Change{}, err
 	}
-	diffs, err := Diff(s, then.Anyway()) // what is damaged now is what it mends
+	diffs, err := Diff(s, then.Anyway()) // it repairs layers that are damaged now
 	if err != nil {
 		return Change{}, err
 	}
@@ -44,12 +44,11 @@ func (s State) Restore(number uint64, desired ...Layer) (Change, error) {
 	return s.namesBack(c, records, !all)
 }
 
-// Revert is the change that takes back what one revision changed, in all the layers that
-// it wrote, and leaves what others changed. A node that it renamed is renamed back, and
-// keeps what was written since. Faults (config.Faults) are the values that were changed
-// again: the first segment of their paths is the layer.
+// Revert returns the change that undoes one revision in all the layers that it wrote and keeps later changes. It
+// renames back the nodes that the revision renamed, which keep later writes. Faults (config.Faults) name the values
+// that were changed again: the first segment of their paths is the layer.
 func (s State) Revert(number uint64) (Change, error) {
-	if number > s.Number { // one that came after this state
+	if number > s.Number { // later than this state
 		return Change{}, &NoRevisionError{number}
 	}
 	before, after, err := around(s.reader, number)
@@ -104,7 +103,7 @@ func (s State) Revert(number uint64) (Change, error) {
 	return s.namesBack(c, []Record{record}, true)
 }
 
-// notSince says that a layer, of which it can't be told what a revision changed, was written since.
+// notSince refuses a layer that was written since, if the changes of the revision to it are unknown.
 func (s State) notSince(d LayerDiff) error {
 	have, err := s.objects().find(s.tree, []Layer{d.Layer})
 	if err == nil && have[d.Layer].Revision != d.After.Revision {
@@ -113,7 +112,7 @@ func (s State) notSince(d LayerDiff) error {
 	return err
 }
 
-// changedAgain says who changed what stands in the way of a revert.
+// changedAgain names the revisions that conflict with a revert.
 func (s State) changedAgain(l Layer, paths [][]string) (config.Faults, error) {
 	var faults config.Faults
 	for _, path := range paths {
@@ -127,9 +126,8 @@ func (s State) changedAgain(l Layer, paths [][]string) (config.Faults, error) {
 	return faults, nil
 }
 
-// namesBack adds to a change that the nodes which some revisions renamed, the newest of
-// them first, get their names back; with layers, those that the change does not write go
-// with their nodes.
+// namesBack adds to a change the renames that undo those of some revisions, the newest first; with layers, the layers
+// that the change does not write follow their nodes.
 func (s State) namesBack(c Change, records []Record, withLayers bool) (Change, error) {
 	was := namesBefore(records)
 	maps.DeleteFunc(was, func(now, then string) bool { return now == then })
@@ -149,8 +147,8 @@ func (s State) namesBack(c Change, records []Record, withLayers bool) (Change, e
 	return c, err
 }
 
-// namesBefore are the names that nodes had before some revisions, by those that they have
-// after them. A node that got its name when the one of before had given it up is none.
+// namesBefore maps the names that nodes have after some revisions to those before them. It omits a node that took a
+// name that its previous owner had given up.
 func namesBefore(records []Record) map[string]string {
 	was, younger := map[string]string{}, map[string]bool{}
 	for _, record := range records {
@@ -213,7 +211,7 @@ func (s State) layersBack(c Change, was map[string]string) error {
 	return nil
 }
 
-// onlyRenames says whether a revision does nothing but give a node another name.
+// onlyRenames reports whether a revision only renames nodes.
 func onlyRenames(record Record, diffs []LayerDiff) bool {
 	if len(record.Renamed) != 1 {
 		return false
@@ -242,14 +240,14 @@ func onlyRenames(record Record, diffs []LayerDiff) bool {
 	}
 	for _, kind := range []Kind{Node, Auto} {
 		before, after := docs[Layer{kind, r.From}][0], docs[Layer{kind, r.To}][1]
-		if !optional(before).equal(optional(after)) { // an empty layer is one, too
+		if !optional(before).equal(optional(after)) { // an empty layer is a layer too
 			return false
 		}
 	}
 	return true
 }
 
-// value is one that may be absent.
+// value is an optional value.
 type value struct {
 	v   any
 	has bool
@@ -262,10 +260,10 @@ func (a value) equal(b value) bool {
 }
 
 type reverter struct {
-	changed [][]string // paths that somebody changed since
+	changed [][]string // paths that were changed since
 }
 
-// revert is what is now without the change from before to after.
+// revert returns the present value without the change from before to after.
 func (r *reverter) revert(path []string, before, after, now value) (any, bool) {
 	old, wasObject := before.v.(config.Object)
 	mid, isObject := after.v.(config.Object)

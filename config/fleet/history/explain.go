@@ -2,25 +2,24 @@ package history
 
 import "edgespan/config/layers"
 
-// Explanation is one value of a node's effective config: which layer set it, when and by
-// whom, and what it shadows.
+// Explanation is one value of a node's effective config: the layer that set it, when and by whom, and the values it
+// shadows.
 type Explanation struct {
 	layers.Explanation
-	// By is the revision that made the value what it is in its layer; nil for what is of a
-	// base, firmware or hardware layer, which have no revisions.
+	// By is the revision that set the value in its layer; nil for base, firmware and hardware layers, which have no
+	// revisions.
 	By       *Record
-	Shadowed []Shadow // in the place of the embedded one
+	Shadowed []Shadow // instead of the embedded one
 }
 
-// Shadow is what a layer has that a higher one hides.
+// Shadow is a layer's value that a higher layer hides.
 type Shadow struct {
 	layers.Shadow
 	By *Record
 }
 
-// Explain says where each value at or below a path of a node's effective config is from.
-// Versions are the node's base, firmware and hardware layers; the other ones of the set are
-// read from the state.
+// Explain returns the origin of each value at or below a path of a node's effective config. versions holds the node's
+// base, firmware and hardware layers; the other layers are read from the state.
 func (s State) Explain(node string, versions layers.Set, path []string) ([]Explanation, error) {
 	set := versions
 	own := map[layers.Layer]Layer{layers.Auto: {Auto, node}, layers.Network: {Kind: Network}, layers.Node: {Node, node}}

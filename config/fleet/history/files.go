@@ -8,8 +8,7 @@ import (
 	"edgespan/config/layers"
 )
 
-// Files are the documents of the seed's files under /data/cfg. Nil is a file that there is
-// not.
+// Files holds the documents of the seed's files under /data/cfg. A missing file is nil.
 type Files struct {
 	Network  config.Object            // network_config_overrides.json
 	Nodes    config.Object            // node_config_overrides.json, {node: {…}}
@@ -19,11 +18,10 @@ type Files struct {
 	E2E      map[string]config.Object // "controller": controller_config.json, …
 }
 
-// Import is the change that makes the layers what the files say: a node that a file does
-// not have loses its layer, and a file that there is not changes nothing. What is
-// deprecated or read-only is taken, as from a file that was there at the start. Faults
-// (config.Faults, the first segment of the path being the layer) are a node's layer that is
-// no object, and what is wrong with a topology.
+// Import returns the change that replaces the layers by the content of files: a node that a file lacks loses its layer,
+// and a missing file changes nothing. It accepts deprecated and read-only values, as from a file that was present at
+// the start. Faults (config.Faults, with the layer as the first segment of the path) are a node's layer that is not an
+// object, and the faults of a topology.
 func (s State) Import(f Files) (Change, error) {
 	c := Change{Message: "import files", Layers: map[Layer]config.Object{}}
 	var faults config.Faults
@@ -75,8 +73,8 @@ func below(faults config.Faults, k Kind, more config.Faults) config.Faults {
 	return faults
 }
 
-// Export is the state as files. What belongs to single replicas of the controller is in
-// none. Without any node's layer a node file says {}.
+// Export returns the state as files, without the own parts of single replicas. If no node has a layer, the node file is
+// {}.
 func (s State) Export() (Files, error) {
 	all, err := s.All()
 	if err != nil {
@@ -103,7 +101,7 @@ func (s State) Export() (Files, error) {
 				f.E2E = map[string]config.Object{}
 			}
 			f.E2E[v.Layer.Name] = v.Document
-		case Peer, Cluster, Deployment: // the seed has no files of them
+		case Peer, Cluster, Deployment: // the seed has no such files
 		}
 	}
 	return f, nil

@@ -9,7 +9,7 @@ import (
 	"edgespan/config/kv"
 )
 
-// The keys and the folders of keys, as the package's table has them.
+// The keys and the folders of keys, as in the package's table.
 const (
 	keyHead      = "head"
 	keyFleet     = "fleet"
@@ -39,8 +39,7 @@ const (
 	folderDamaged     = "damaged/"
 )
 
-// The folders of keys whose values are others': who keeps up with them lists and watches
-// these.
+// The folders of keys that other packages own: their owners list and watch them.
 const (
 	InNodes       = kv.Prefix(folderNodes)
 	InTokens      = kv.Prefix(folderTokens)
@@ -61,8 +60,8 @@ const (
 	InElections   = kv.Prefix(folderElections)
 )
 
-// Names are the texts of a key below its folder, "" for the key of no folder. A segment that
-// Escape does not spell stands as it is.
+// Names returns the texts of a key below its folder, "" for a key without a folder. It leaves a segment unchanged that
+// is not an output of Escape.
 func Names(k kv.Key) []string {
 	segments := strings.Split(string(k), "/")[1:]
 	for i, s := range segments {
@@ -73,89 +72,85 @@ func Names(k kv.Key) []string {
 	return segments
 }
 
-// HeadKey is the key that every write of a layer moves: watching it shows each revision.
+// HeadKey is the key that every write of a layer updates: watching it shows each revision.
 func HeadKey() kv.Key { return keyHead }
 
-// FleetKey is where that is which all controllers of a fleet must have alike.
+// FleetKey is the key of the values that all controllers of a fleet share.
 func FleetKey() kv.Key { return keyFleet }
 
-// FormatKey is where it stands which form the store's keys have, and which form a controller has
-// to know at least.
+// FormatKey is the key of the store's key format and of the oldest format that a controller must support.
 func FormatKey() kv.Key { return folderFormats + "store" }
 
-// MigratedKey is where it stands up to which versions the layers were migrated.
+// MigratedKey is the key of the versions to which the layers were migrated.
 func MigratedKey() kv.Key { return folderFormats + "layers" }
 
-// EdgeKey is where it stands at which revision a history begins that was pruned.
+// EdgeKey is the key of the first revision of a pruned history.
 func EdgeKey() kv.Key { return folderFormats + "history" }
 
-// RestoringKey is there while a restore is under way, or was interrupted. Nobody but a restore
-// writes then.
+// RestoringKey exists while a restore is running or interrupted. Only the restore writes then.
 func RestoringKey() kv.Key { return keyRestoring }
 
-// RevisionKey is where the record of a revision is. The number has 16 hex digits, so that
-// the order of the keys is that of the revisions.
+// RevisionKey is the key of a revision's record. The number has 16 hex digits, so that keys sort like revisions.
 func RevisionKey(number uint64) kv.Key {
 	return kv.Key(folderRevisions + fmt.Sprintf("%016x", number))
 }
 
-// NodeKey is where a node that has joined is, by its id.
+// NodeKey is the key of a joined node, by its ID.
 func NodeKey(id string) kv.Key { return key(folderNodes, id) }
 
-// NameKey is where the id of the node of a name is.
+// NameKey is the key of the ID of a node, by its name.
 func NameKey(name string) kv.Key { return key(folderNames, name) }
 
-// TokenKey is where the open join token of a name is.
+// TokenKey is the key of the open join token of a name.
 func TokenKey(name string) kv.Key { return key(folderTokens, name) }
 
-// GenerationKey is where the generation of a node's wanted config is.
+// GenerationKey is the key of the generation of a node's desired config.
 func GenerationKey(id string) kv.Key { return key(folderGenerations, id) }
 
-// PushKey is where that is which has to survive of a node's pushes.
+// PushKey is the key of the persistent state of a node's pushes.
 func PushKey(id string) kv.Key { return key(folderPushes, id) }
 
-// DamagedKey is where that is kept of a node's pushes which could not be read when it joined again.
+// DamagedKey is the key of a node's push state that was unreadable when the node joined again.
 func DamagedKey(id string) kv.Key { return key(folderDamaged, id) }
 
-// OwnerKey is where the replica and the stream are that own a node.
+// OwnerKey is the key of the replica and the stream that own a node.
 func OwnerKey(id string) kv.Key { return key(folderOwners, id) }
 
-// OutboxKey is where a request to the owner of a node is.
+// OutboxKey is the key of a request to the owner of a node.
 func OutboxKey(id, request string) kv.Key { return key(folderOutboxes, id, request) }
 
-// PreviewKey is where a node's answer to a preview is.
+// PreviewKey is the key of a node's answer to a preview.
 func PreviewKey(preview, id string) kv.Key { return key(folderPreviews, preview, id) }
 
-// ProposedKey is where that is which a node proposed as the base config of its board.
+// ProposedKey is the key of the base config that a node proposed for its board.
 func ProposedKey(id string) kv.Key { return key(folderProposed, id) }
 
-// AcceptedKey is where the base config of a board is that an operator has accepted.
+// AcceptedKey is the key of the base config that an operator has accepted for a board.
 func AcceptedKey(board string) kv.Key { return key(folderAccepted, board) }
 
-// RolloutKey is where the state of a rollout is.
+// RolloutKey is the key of the state of a rollout.
 func RolloutKey(id string) kv.Key { return key(folderRollouts, id) }
 
-// AdmissionKey is where the config is that a staged rollout lets a node have.
+// AdmissionKey is the key of the config that a staged rollout admits for a node.
 func AdmissionKey(id string) kv.Key { return key(folderAdmissions, id) }
 
-// StandingKey is where that is which a staged rollout goes by of a node: whether it has what it
-// wants.
+// StandingKey is the key of a node's standing for a staged rollout: whether it has its desired config.
 func StandingKey(id string) kv.Key { return key(folderStandings, id) }
 
-// UnderlayKey is what a node said of its ports, if it is a peer that was described or a member
-// of a deployed cluster: the tunnels of others lead there.
+// UnderlayKey is the key of a node's reported port addresses, if it is a described peer or a member of a deployed
+// cluster: the tunnels of others lead there.
 func UnderlayKey(id string) kv.Key { return key(folderUnderlays, id) }
 
-// ElectionKey is where the winner of an election is.
+// ElectionKey is the key of the winner of an election.
 func ElectionKey(name string) kv.Key { return key(folderElections, name) }
 
-// OperatorKey is where an operator's token is, by its hash.
+// OperatorKey is the key of an operator's token, by its hash.
 func OperatorKey(hash string) kv.Key { return key(folderOperators, hash) }
 
-// RevokedKey is where it stands that a node's certificates are out of use.
+// RevokedKey marks a node's certificates as revoked.
 func RevokedKey(id string) kv.Key { return key(folderRevoked, id) }
 
-// PreviewsBelow is where the answers to one preview are.
+// PreviewsBelow is the prefix of the answers to one preview.
 func PreviewsBelow(preview string) kv.Prefix { return key(folderPreviews, preview).Below() }
 
 func objectKey(hash string) kv.Key { return kv.Key(folderObjects + hash) }
@@ -173,9 +168,8 @@ func key(folder string, names ...string) kv.Key {
 
 const hexDigits = "0123456789ABCDEF"
 
-// Escape makes any text one segment of a key: letters of ASCII, digits, '-', '_' and a '.'
-// that is not the first stay, every other byte becomes %XX, and the empty text is "%".
-// Equal segments are equal texts.
+// Escape turns any text into one segment of a key: ASCII letters, digits, '-', '_' and a '.' that is not the first byte
+// stay, every other byte becomes %XX, and the empty text becomes "%". Equal segments are equal texts.
 func Escape(text string) string {
 	if text == "" {
 		return "%"
@@ -196,7 +190,7 @@ func plain(c byte, at int) bool {
 		at > 0
 }
 
-// Unescape reads what Escape spells, and nothing else: a text has one segment only.
+// Unescape parses the output of Escape and accepts nothing else: a text has one segment only.
 func Unescape(segment string) (string, error) {
 	if segment == "%" {
 		return "", nil

@@ -7,11 +7,11 @@ import (
 	"edgespan/config"
 )
 
-// Kind is what a layer is of.
+// Kind is the kind of a layer.
 type Kind int
 
-// The kinds of layers that have a history. Base, firmware and hardware layers are files
-// beside the controller, or learnt from a node, and have none.
+// The kinds of layers with a history. Base, firmware and hardware layers have none: they are files on the controller or
+// learnt from a node.
 const (
 	Network Kind = iota
 	Node
@@ -28,18 +28,18 @@ var kindNames = [...]string{"network", "node", "auto", "topology", "metadata", "
 
 func (k Kind) String() string { return kindNames[k] }
 
-// named says whether there is a layer of this kind for each of many names.
+// named reports whether layers of this kind have a name.
 func (k Kind) named() bool { return k != Network && k != Topology && k != Metadata }
 
-// Layer names one layer. Name is a node's (of Node, Auto and Peer), a cluster's (of Cluster and
-// Deployment), or that of a file of the controller: "controller", "aggregator", and
-// "controller/<replica>" for what of it is a replica's own. The other kinds have no name.
+// Layer identifies one layer. Name is that of a node (Node, Auto and Peer), of a cluster (Cluster and Deployment), or
+// of a file of the controller: "controller", "aggregator", and "controller/<replica>" for a replica's own part. The
+// other kinds have no name.
 type Layer struct {
 	Kind Kind
 	Name string
 }
 
-// String is the layer as tables and keys have it: "network", "node/<name, escaped>".
+// String returns the layer as tables and keys show it: "network", "node/<name, escaped>".
 func (l Layer) String() string {
 	if l.Kind.named() {
 		return l.Kind.String() + "/" + Escape(l.Name)
@@ -47,10 +47,10 @@ func (l Layer) String() string {
 	return l.Kind.String()
 }
 
-// MarshalText is String.
+// MarshalText returns the text of String.
 func (l Layer) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// UnmarshalText is ParseLayer.
+// UnmarshalText parses like ParseLayer.
 func (l *Layer) UnmarshalText(text []byte) error {
 	read, err := ParseLayer(string(text))
 	if err == nil {
@@ -59,7 +59,7 @@ func (l *Layer) UnmarshalText(text []byte) error {
 	return err
 }
 
-// ParseLayer reads what String spells.
+// ParseLayer parses the output of String.
 func ParseLayer(s string) (Layer, error) {
 	kind, name, hasName := strings.Cut(s, "/")
 	for k, known := range kindNames {

@@ -13,27 +13,25 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// Token is an open join token. It is bound to one name, which is that of its key too, and
-// goes with the name when a node is renamed.
+// Token is an open join token. It is bound to one name, that of its key, and follows the name when a node is renamed.
 type Token struct {
 	Name    string    `json:"name"`
-	Hash    string    `json:"hash"` // of the token, in hex: the token itself is nowhere
+	Hash    string    `json:"hash"` // of the token, in hex: the token itself is not stored
 	Author  string    `json:"author"`
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`
 }
 
-// Member is a node that has joined, as its key has it. What else stands there belongs to
-// others and is kept.
+// Member is the stored record of a joined node. Its other fields belong to other packages and are kept.
 type Member struct {
 	ID     string    `json:"id"`
 	Name   string    `json:"name"`
 	Joined time.Time `json:"joined"`
 }
 
-// Rename is the change that gives a node another name, everywhere at once: in the topology (its links with it), in
-// its layers, in the clusters that it is a member of, in the record of the node that has joined and in its open join
-// token. Faults (config.Faults) are a name that nothing has, and one that is taken.
+// Rename returns the change that renames a node everywhere at once: in the topology with its links, in its layers, in
+// the clusters that it is a member of, in the record of the joined node and in its open join token. Faults
+// (config.Faults) are an unknown name, and a name that is in use.
 func (s State) Rename(from, to string) (Change, error) {
 	if to == "" || from == to {
 		return Change{}, config.Faults{{Path: []string{"name"}, Problem: config.Invalid(to),
@@ -42,7 +40,7 @@ func (s State) Rename(from, to string) (Change, error) {
 	return s.rename(from, to)
 }
 
-// rename is Rename; a node that came from a file without a name may get back to that.
+// rename is Rename, but also allows a node that came from a file without a name to get that back.
 func (s State) rename(from, to string) (Change, error) {
 	if err := NameKey(to).Check(); err != nil {
 		return Change{}, fmt.Errorf("rename: %w", err)
@@ -99,7 +97,7 @@ func (s State) rename(from, to string) (Change, error) {
 	return c, nil
 }
 
-// renameInClusters gives a member its other name, and its tunnels with it.
+// renameInClusters renames a member and its tunnels.
 func (s State) renameInClusters(c Change, from, to string) error {
 	for kind, renamed := range map[Kind]func(doc config.Object, from, to string) (config.Object, bool){
 		Cluster: peer.RenameInCluster, Deployment: peer.RenameInDeployment,
@@ -137,10 +135,9 @@ func renameInTopology(doc config.Object, from, to string) (renamed config.Object
 	return next.Topology.Document(), true, nil
 }
 
-// moveNames is the part of a transaction that gives the nodes that have joined, and the
-// open join tokens, other names, all of them at once: two nodes may change places. Known
-// says that there was anything to move. It compares all that it read, so that a node that
-// joins meanwhile is not left behind.
+// moveNames returns the part of a transaction that renames joined nodes and open join tokens, all of them at once: two
+// nodes may swap names. known reports whether there was anything to rename. The transaction compares all that was read,
+// so that a node that joins meanwhile is not missed.
 func (s State) moveNames(to map[string]string) (txn kv.Txn, known bool, err error) {
 	touched := maps.Clone(to)
 	for _, name := range to {
@@ -169,7 +166,7 @@ func (s State) moveNames(to map[string]string) (txn kv.Txn, known bool, err erro
 	return txn, len(m.gone) > 0, nil
 }
 
-// mover gathers what moves.
+// mover collects the moves.
 type mover struct {
 	state    State
 	compares []kv.Compare
@@ -178,7 +175,7 @@ type mover struct {
 	faults   config.Faults
 }
 
-// move moves the node and the token of a name. Where the name stays, nothing may have it.
+// move moves the node and the token of a name. The new name must be free.
 func (m *mover) move(from, to string) error {
 	entries, err := m.state.reader.Get(NameKey(from), TokenKey(from))
 	if err != nil {
@@ -208,7 +205,7 @@ func (m *mover) move(from, to string) error {
 	return nil
 }
 
-// rename gives the node of a key another name.
+// rename renames the node of a key.
 func (m *mover) rename(node kv.Key, to string) error {
 	entries, err := m.state.reader.Get(node)
 	if err != nil {
@@ -222,7 +219,7 @@ func (m *mover) rename(node kv.Key, to string) error {
 	return err
 }
 
-// withName is a value with another name in it, and all else as it was.
+// withName returns a value with another name and all else unchanged.
 func withName(e kv.Entry, name string) ([]byte, error) {
 	var fields map[string]json.RawMessage
 	err := json.Unmarshal(e.Value, &fields)

@@ -12,31 +12,29 @@ import (
 	"edgespan/config/kv"
 )
 
-// Reader reads the store. A backend fulfils it once somebody gives it a deadline.
+// Reader reads the store. A backend with a deadline implements it.
 type Reader interface {
-	// Get reads up to kv.MaxOps keys at one moment, in their order. An absent key has
-	// the zero ModRevision.
+	// Get reads up to kv.MaxOps keys at one moment, in their order. A missing key has ModRevision 0.
 	Get(keys ...kv.Key) ([]kv.Entry, error)
 	// List reads the keys below a prefix, in order.
 	List(below kv.Prefix, o kv.ListOptions) (kv.Page, error)
 }
 
 const (
-	// chunkSize is the most bytes of one object: two of them and their keys fit into a
-	// transaction (kv.MaxSize).
+	// chunkSize limits the bytes of one object: two of them and their keys fit into a transaction (kv.MaxSize).
 	chunkSize = 512 << 10
-	// getBatch is how many objects are read at once: 64 chunks are 32 MiB at most.
+	// getBatch is the number of objects to read at once: 64 chunks are at most 32 MiB.
 	getBatch = 64
 )
 
-// The first byte of an object says what follows.
+// The first byte of an object is its type.
 const (
 	isChunk = 'c' // bytes of a document
 	isList  = 'l' // the hashes of its chunks, one a line
 	isPiece = 't' // a piece of a tree
 )
 
-// objects reads objects by their hash, and gathers new ones.
+// objects reads objects by their hash, and collects new ones.
 type objects struct {
 	reader Reader
 	fresh  map[string][]byte // not in the store yet
@@ -57,7 +55,7 @@ func (o *objects) put(kind byte, content []byte) string {
 	return hash
 }
 
-// get reads objects, all of which must be there and be what they were.
+// get reads objects; a missing or damaged one is an error.
 func (o *objects) get(hashes []string) (map[string][]byte, error) {
 	out, damaged, err := o.load(hashes)
 	if err != nil {
@@ -69,7 +67,7 @@ func (o *objects) get(hashes []string) (map[string][]byte, error) {
 	return out, nil
 }
 
-// load reads objects, and says which of them are damaged.
+// load reads objects and reports the damaged ones.
 func (o *objects) load(hashes []string) (out map[string][]byte, damaged map[string]error, err error) {
 	out, damaged = make(map[string][]byte, len(hashes)), map[string]error{}
 	var keys []kv.Key
@@ -106,12 +104,12 @@ func (o *objects) load(hashes []string) (out map[string][]byte, damaged map[stri
 	return out, damaged, nil
 }
 
-// badObject is an object of the store that is not what was written.
+// badObject is the error of a stored object that does not match its hash.
 func badObject(hash, what string) error {
 	return fmt.Errorf("read object %s: %s", hash, what)
 }
 
-// putDocument takes a document apart into chunks. What could not be read again is refused.
+// putDocument splits a document into chunks. It refuses a document that could not be read again.
 func (o *objects) putDocument(doc config.Object) (string, config.Faults) {
 	text := config.AppendCanonical(nil, doc)
 	if _, faults := config.ParseObject(text); len(faults) > 0 {
@@ -127,7 +125,7 @@ func (o *objects) putDocument(doc config.Object) (string, config.Faults) {
 	return o.put(isList, []byte(strings.Join(hashes, "\n"))), nil
 }
 
-// documents reads documents; the hash "" is none. Those that can't be read are damaged.
+// documents reads documents; the hash "" is none. It reports unreadable ones as damaged.
 func (o *objects) documents(hashes []string) (out map[string]config.Object, damaged map[string]error, err error) {
 	hashes = slices.DeleteFunc(slices.Clone(hashes), func(hash string) bool { return hash == "" })
 	out, damaged = make(map[string]config.Object, len(hashes)), map[string]error{}
@@ -157,7 +155,7 @@ func (o *objects) documents(hashes []string) (out map[string]config.Object, dama
 	return out, damaged, nil
 }
 
-// text is the whole text of a document, or what of it is damaged.
+// text returns the whole text of a document, or its damage.
 func (o *objects) text(hash string, value []byte) (text []byte, damaged, err error) {
 	switch value[0] {
 	case isChunk:

@@ -16,28 +16,28 @@ type Edition struct {
 // PathChange is one change of one value of a layer.
 type PathChange struct {
 	By             Record
-	Layer          Layer // as it was called then
+	Layer          Layer // under its name at that time
 	Old, New       any
 	HadOld, HasNew bool
 }
 
-// LayerDiff is how one layer differs between two states.
+// LayerDiff is the difference of one layer between two states.
 type LayerDiff struct {
 	Layer         Layer
 	Before, After Version
-	Values        []ValueDiff // in the order of their paths
+	Values        []ValueDiff // sorted by path
 }
 
-// ValueDiff is one value that differs: a scalar, null, an array, an empty object, or a
-// whole object where the other side has none.
+// ValueDiff is one value that differs: a scalar, null, an array, an empty object, or a whole object if the other side
+// has none.
 type ValueDiff struct {
 	Path           []string
 	Old, New       any
 	HadOld, HasNew bool
 }
 
-// Log is the newest records up to this state, the newest first, limit of them at most; 0
-// is no limit. It ends where the history begins.
+// Log returns the newest records up to this state, the newest first, at most limit of them; 0 means no limit. It ends
+// at the beginning of the history.
 func (s State) Log(limit int) ([]Record, error) {
 	edge, err := ReadEdge(s.reader)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s State) Log(limit int) ([]Record, error) {
 	return readRecords(s.reader, numbers)
 }
 
-// around are the states before and after a revision.
+// around returns the states before and after a revision.
 func around(r Reader, number uint64) (before, after State, err error) {
 	if after, err = At(r, number); err != nil {
 		return State{}, State{}, err
@@ -59,8 +59,8 @@ func around(r Reader, number uint64) (before, after State, err error) {
 	return before, after, err
 }
 
-// Changed are the layers that a revision wrote or deleted, in the order of their names, without what it wrote there. Of
-// the one at which a pruned history begins nobody knows: a NoRevisionError of the one before.
+// Changed returns the layers that a revision wrote or deleted, sorted by name, without their content. For the first
+// revision of a pruned history that is unknown: it returns a NoRevisionError of the one before.
 func Changed(r Reader, number uint64) ([]Layer, error) {
 	before, after, err := around(r, number)
 	if err != nil {
@@ -73,8 +73,8 @@ func Changed(r Reader, number uint64) ([]Layer, error) {
 	return slices.DeleteFunc(layersOf(both), func(l Layer) bool { return both[l][0].Object == both[l][1].Object }), nil
 }
 
-// Diff is every layer that says something else in another state, in the order of their
-// names. It reads only what the two don't share. What is damaged in either is an error unless b is Anyway.
+// Diff returns every layer that differs in another state, sorted by name. It reads only the parts that the two do not
+// share. A damaged layer in either is an error unless b is Anyway.
 func Diff(a, b State) ([]LayerDiff, error) {
 	o := a.objects()
 	both, err := o.differing(a.tree, b.tree)
@@ -101,7 +101,7 @@ func Diff(a, b State) ([]LayerDiff, error) {
 	return out, nil
 }
 
-// values are the differences of two objects.
+// values returns the differences of two objects.
 func values(out []ValueDiff, path []string, a, b config.Object) []ValueDiff {
 	keys := config.Keys(config.AddMissing(a, b))
 	for _, key := range keys {
@@ -121,7 +121,7 @@ func values(out []ValueDiff, path []string, a, b config.Object) []ValueDiff {
 	return out
 }
 
-// Written are the editions of a layer without their documents, the newest first; limit 0 is all.
+// Written returns the editions of a layer without their documents, the newest first; limit 0 means all.
 func (s State) Written(l Layer, limit int) ([]Edition, error) {
 	var out []Edition
 	err := s.back(l, false, func(e Edition) bool {
@@ -131,8 +131,8 @@ func (s State) Written(l Layer, limit int) ([]Edition, error) {
 	return out, err
 }
 
-// History is the versions of a layer up to this state, the newest first, limit of them at
-// most; 0 is no limit. That of a node goes on under the names that it had before.
+// History returns the versions of a layer up to this state, the newest first, at most limit of them; 0 means no limit.
+// The history of a node's layer continues under the node's earlier names.
 func (s State) History(l Layer, limit int) ([]Edition, error) {
 	var out []Edition
 	err := s.back(l, true, func(e Edition) bool {
@@ -142,8 +142,8 @@ func (s State) History(l Layer, limit int) ([]Edition, error) {
 	return out, err
 }
 
-// back shows the versions of a layer, with their documents or without, the newest first, until show says that it is
-// enough, or the history begins.
+// back calls show for the versions of a layer, with or without their documents, the newest first, until show ends it or
+// the history begins.
 func (s State) back(l Layer, documents bool, show func(Edition) bool) error {
 	o := s.objects()
 	edge, err := ReadEdge(s.reader)
@@ -187,9 +187,9 @@ func (s State) back(l Layer, documents bool, show func(Edition) bool) error {
 	}
 }
 
-// PathHistory is the changes of the value at a path of a layer, the newest first, limit of
-// them at most; 0 is no limit. An object's value is all that is below it, and the empty path
-// is the whole layer. A rename that leaves the value as it was is none.
+// PathHistory returns the changes of the value at a path of a layer, the newest first, at most limit of them; 0 means
+// no limit. An object's value includes everything below it, and the empty path is the whole layer. A rename that keeps
+// the value is not a change.
 func (s State) PathHistory(l Layer, path []string, limit int) ([]PathChange, error) {
 	var out []PathChange
 	var newer *Edition
@@ -213,8 +213,7 @@ func (s State) PathHistory(l Layer, path []string, limit int) ([]PathChange, err
 	return out, err
 }
 
-// Blame is the change that made the value at a path of a layer what it is; nothing where
-// the layer never had one there.
+// Blame returns the change that set the present value at a path of a layer, or nothing if there never was one.
 func (s State) Blame(l Layer, path []string) (PathChange, bool, error) {
 	changes, err := s.PathHistory(l, path, 1)
 	if err != nil || len(changes) == 0 {
@@ -223,7 +222,7 @@ func (s State) Blame(l Layer, path []string) (PathChange, bool, error) {
 	return changes[0], true, nil
 }
 
-// at is the value at a path of a layer, which may not be there itself.
+// at returns the value at a path of a layer, which may be missing.
 func at(doc config.Object, path []string) (any, bool) {
 	if len(path) == 0 {
 		return doc, doc != nil

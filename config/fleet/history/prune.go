@@ -9,17 +9,17 @@ import (
 	"edgespan/config/kv"
 )
 
-// leastRevisions are kept whatever their age: replicas that lag read them, and people revert them.
+// leastRevisions are kept regardless of age: replicas that lag read them, and people revert them.
 const leastRevisions = 20
 
-// Edge is where a history begins that was pruned: the first revision that can be read.
+// Edge is the beginning of a pruned history: the first revision that can be read.
 type Edge struct {
 	From uint64    `json:"from"`
 	By   string    `json:"by"`
 	At   time.Time `json:"at"`
 }
 
-// ReadEdge reads where the history begins: at 1 where nothing was pruned.
+// ReadEdge reads the first revision of the history: 1 if it was never pruned.
 func ReadEdge(r Reader) (Edge, error) {
 	entries, err := r.Get(EdgeKey())
 	if err != nil {
@@ -38,20 +38,20 @@ func edgeOf(e kv.Entry) (Edge, error) {
 	return edge, nil
 }
 
-// Prune is what goes of a history so that it begins at Edge.From. Done in the order of its Txns it
-// can end anywhere: what is left goes with the next one.
+// Prune holds the keys to remove so that a history begins at Edge.From. Its Txns run in order and may stop anywhere:
+// the next Prune removes the rest.
 type Prune struct {
 	Edge    Edge
-	Records int // that go
+	Records int // to remove
 	Objects int
 	keys    []kv.Key
-	edge    bool // it is another edge
+	edge    bool // the edge moves
 	head    kv.Entry
 }
 
-// NewPrune finds what goes so that no revision of before a time stays, but the newest ones and
-// those from limit on; a limit of 0 is none. What a layer is by the revisions that stay is kept,
-// and the record of who wrote it last.
+// NewPrune finds the keys to remove so that no revision older than a time remains, except the newest ones, and at most
+// limit revisions remain; 0 means no limit. It keeps the content of the layers at the remaining revisions, and the
+// record of their last writers.
 func NewPrune(r Reader, before time.Time, limit uint64, by string, now time.Time) (Prune, error) {
 	s, err := Head(r)
 	if err != nil {
@@ -84,7 +84,7 @@ func NewPrune(r Reader, before time.Time, limit uint64, by string, now time.Time
 	return p, p.find(r, s, records)
 }
 
-// pruned reads all records that there are, the oldest first.
+// pruned reads all existing records, the oldest first.
 func pruned(r Reader) (out []Record, err error) {
 	err = each(r, folderRevisions, kv.ListOptions{Limit: kv.MaxOps * 8}, func(e kv.Entry) error {
 		var record Record
@@ -97,7 +97,7 @@ func pruned(r Reader) (out []Record, err error) {
 	return out, err
 }
 
-// each reads all below a prefix, page by page.
+// each reads all keys below a prefix, page by page.
 func each(r Reader, below kv.Prefix, o kv.ListOptions, do func(kv.Entry) error) error {
 	for {
 		page, err := r.List(below, o)
@@ -116,7 +116,7 @@ func each(r Reader, below kv.Prefix, o kv.ListOptions, do func(kv.Entry) error) 
 	}
 }
 
-// find finds the keys that go.
+// find finds the keys to remove.
 func (p *Prune) find(r Reader, s State, records []Record) error {
 	kept := slices.DeleteFunc(slices.Clone(records), func(one Record) bool { return one.Number < p.Edge.From })
 	reached, written, err := s.reachedBy(kept)
@@ -127,7 +127,7 @@ func (p *Prune) find(r Reader, s State, records []Record) error {
 	if err != nil {
 		return fmt.Errorf("prune the history: %w", err)
 	}
-	for _, e := range parts.Entries { // of writes under way; what is left of others is swept
+	for _, e := range parts.Entries { // of writes in progress; the sweep removes the rest
 		var part partValue
 		if err := json.Unmarshal(e.Value, &part); err != nil {
 			return fmt.Errorf("prune the history: read %s: %w", e.Key, err)
@@ -153,10 +153,10 @@ func (p *Prune) find(r Reader, s State, records []Record) error {
 	return nil
 }
 
-// pruneKeys leaves room for head and the edge in a transaction, and for a fence.
+// pruneKeys leaves room in a transaction for head, the edge, and a fence.
 const pruneKeys = kv.MaxOps - 8
 
-// Txns is how many transactions it takes.
+// Txns returns the number of transactions.
 func (p Prune) Txns() int {
 	n := (len(p.keys) + pruneKeys - 1) / pruneKeys
 	if p.edge {
@@ -165,13 +165,12 @@ func (p Prune) Txns() int {
 	return n
 }
 
-// Head is the store's revision of the head that it was found on.
+// Head returns the store's revision of the head on which the prune was planned.
 func (p Prune) Head() kv.Revision { return p.head.ModRevision }
 
-// Txn is one of the transactions. Head is the store's revision of the one before, Head for the first.
-// It writes head anew, as it is, so that a write which was planned before, and counts on an object
-// that goes, is planned anew. The first one moves the edge: nobody reads what lies before it from
-// then on. Where it does not succeed another Prune is due.
+// Txn returns one of the transactions. head is the store's revision of the previous one, Head for the first. It writes
+// head again, unchanged, so that a write that was planned before and relies on a removed object is planned again. The
+// first one moves the edge: from then on no reader goes beyond it. If it does not succeed, a new Prune is needed.
 func (p Prune) Txn(n int, head kv.Revision) (kv.Txn, error) {
 	txn := kv.Txn{
 		Compares: []kv.Compare{kv.At(HeadKey(), head)},

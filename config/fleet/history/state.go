@@ -12,20 +12,19 @@ import (
 	"edgespan/config/kv"
 )
 
-// Record is one revision: who wrote it, when and why. Which layers it changed follows from
-// its tree and its parent's (Changes).
+// Record is one revision: author, time and message. Its tree and its parent's show the changed layers (Changes).
 type Record struct {
 	Number    uint64    `json:"number"` // 1, 2, 3, … without a gap
 	Parent    uint64    `json:"parent"` // the number before; 0 for the first
 	Author    string    `json:"author"`
 	Time      time.Time `json:"time"` // UTC
 	Message   string    `json:"message,omitempty"`
-	ChangeSet string    `json:"changeSet,omitempty"` // that carried it, for a large one
+	ChangeSet string    `json:"changeSet,omitempty"` // the ID of a large write's change-set
 	Renamed   []Rename  `json:"renamed,omitempty"`   // nodes
 	Tree      string    `json:"tree"`
 }
 
-// String is the record in a message: its number, author, time and message.
+// String formats the record for a message: its number, author, time and message.
 func (r Record) String() string {
 	s := fmt.Sprintf("revision %d by %s at %s", r.Number, r.Author, r.Time.Format(time.RFC3339))
 	if r.Message != "" {
@@ -34,58 +33,58 @@ func (r Record) String() string {
 	return s
 }
 
-// Rename is another name for a node.
+// Rename is a change of a node's name.
 type Rename struct{ From, To string }
 
-// headValue is what the key head holds.
+// headValue is the value of the key head.
 type headValue struct {
 	Revision uint64 `json:"revision"`
 	Tree     string `json:"tree"`
 }
 
-// State is all layers as of one revision. Nobody changes it, however long it is kept.
+// State holds all layers at one revision. It is immutable.
 type State struct {
 	Number uint64 // of the revision; 0 before the first
 
 	reader Reader
 	tree   string
-	anyway bool      // what is damaged is told with its Version
-	head   *kv.Entry // of the head that it was read from; nil for an earlier revision
+	anyway bool      // report damage with the Version
+	head   *kv.Entry // of the head that was read; nil for an earlier revision
 }
 
-// Version is one layer as of some revision.
+// Version is one layer at a revision.
 type Version struct {
 	Layer    Layer
 	Document config.Object // nil: there is none
-	Revision uint64        // that wrote or deleted the layer last; 0: it was never written
-	Damaged  error         // why the document can't be read, a *DamagedError; only where the State is Anyway
+	Revision uint64        // that wrote or deleted the layer last; 0: never written
+	Damaged  error         // why the document can't be read, a *DamagedError; only if the State is Anyway
 }
 
-// DamagedError is a layer whose document the store has in another form than it was written in.
+// DamagedError is the error of a layer whose stored document differs from the written one.
 type DamagedError struct {
 	Layer    Layer
 	Revision uint64 // that wrote it
 	Err      error  // names the object
 }
 
-// Error says what brings the layer back.
+// Error tells how to restore the layer.
 func (e *DamagedError) Error() string {
 	return fmt.Sprintf("%s: is damaged in the store since revision %d wrote it (%v): must be replaced by a write, by a "+
 		"restore of an earlier revision or of a backup",
 		e.Layer, e.Revision, e.Err)
 }
 
-// Unwrap is what is wrong with the object.
+// Unwrap returns the error of the object.
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-// Anyway is the same state for those who can tell a damaged layer from one that is not there: it comes
-// with Version.Damaged and without a document. To all others it is an error.
+// Anyway returns the same state for callers that can tell a damaged layer from a missing one: such a layer has
+// Version.Damaged and no document. For all other callers it is an error.
 func (s State) Anyway() State {
 	s.anyway = true
 	return s
 }
 
-// Head is the newest state. Writes are planned on it.
+// Head returns the newest state. Writes are planned on it.
 func Head(r Reader) (State, error) {
 	entries, err := r.Get(HeadKey())
 	if err != nil {
@@ -103,7 +102,7 @@ func Head(r Reader) (State, error) {
 	return s, nil
 }
 
-// At is the state as of a revision, 0 being the empty one before the first.
+// At returns the state at a revision, 0 being the empty state before the first.
 func At(r Reader, number uint64) (State, error) {
 	if number == 0 {
 		return State{reader: r}, nil
@@ -116,7 +115,7 @@ func At(r Reader, number uint64) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	if number < edge.From { // the record may be there still, and its tree is not
+	if number < edge.From { // the record may still exist, but not its tree
 		return State{}, &NoRevisionError{number}
 	}
 	record, err := recordOf(entries[0], number)
@@ -126,7 +125,7 @@ func At(r Reader, number uint64) (State, error) {
 	return State{Number: number, reader: r, tree: record.Tree}, nil
 }
 
-// NoRevisionError is a revision that there is not.
+// NoRevisionError names a revision that does not exist.
 type NoRevisionError struct{ Number uint64 }
 
 func (e *NoRevisionError) Error() string {
@@ -185,7 +184,7 @@ func (s State) Layer(l Layer) (Version, error) {
 	return versions[0], nil
 }
 
-// Layers reads layers, in the order in which they are named.
+// Layers reads layers, in the given order.
 func (s State) Layers(desired ...Layer) ([]Version, error) {
 	o := s.objects()
 	found, err := o.find(s.tree, desired)
@@ -200,7 +199,7 @@ func (s State) Layers(desired ...Layer) ([]Version, error) {
 	return s.versions(o, entries)
 }
 
-// All reads all layers that there are, in the order of their names.
+// All reads all existing layers, sorted by name.
 func (s State) All() ([]Version, error) {
 	o := s.objects()
 	entries, err := s.entries(o)
@@ -210,8 +209,7 @@ func (s State) All() ([]Version, error) {
 	return s.versions(o, entries)
 }
 
-// Of reads all layers of a kind, in the order of their names; those that were deleted have
-// no document.
+// Of reads all layers of a kind, sorted by name; deleted ones have no document.
 func (s State) Of(k Kind) ([]Version, error) {
 	o := s.objects()
 	all, err := o.entries(s.tree)
@@ -221,7 +219,7 @@ func (s State) Of(k Kind) ([]Version, error) {
 	return s.versions(o, slices.DeleteFunc(all, func(e entry) bool { return e.Layer.Kind != k }))
 }
 
-// entries are those of all layers that have a document.
+// entries returns the entries of all layers that have a document.
 func (s State) entries(o *objects) ([]entry, error) {
 	all, err := o.entries(s.tree)
 	if err != nil {
@@ -252,8 +250,8 @@ func (s State) versions(o *objects, entries []entry) ([]Version, error) {
 	return out, nil
 }
 
-// Digest is the same for states whose layers say the same, whoever wrote them, and only
-// for these: the SHA-256 over the names of the layers and their documents.
+// Digest is equal for two states exactly if their layers have equal content, whatever their authors: the SHA-256 over
+// the names of the layers and their documents.
 func (s State) Digest() (string, error) {
 	entries, err := s.entries(s.objects())
 	if err != nil {

@@ -10,23 +10,23 @@ import (
 	"edgespan/config/kv"
 )
 
-// Sweep is what is left of large writes that never came to their end: parts of change-sets
-// that no head names, and the objects that only they have.
+// Sweep holds the remains of interrupted large writes: parts of change-sets that no head names, and the objects that
+// only they use.
 type Sweep struct {
 	Parts []SweptPart
 	head  kv.Entry
 }
 
-// SweptPart is one part of a change-set that is left.
+// SweptPart is one part of a change-set to remove.
 type SweptPart struct {
 	Key     kv.Key
 	Author  string
 	Time    time.Time
-	Objects []string // that no revision has; another part may have named them too
+	Objects []string // that no revision uses; another part may name them too
 }
 
-// NewSweep finds what is left of writes that began before a time. It reads the trees of the
-// whole history, each piece once, but only if there is anything.
+// NewSweep finds the remains of writes that began before a time. If there are any, it reads the trees of the whole
+// history, each piece once.
 func NewSweep(r Reader, before time.Time) (Sweep, error) {
 	s, err := Head(r)
 	if err != nil {
@@ -37,7 +37,7 @@ func NewSweep(r Reader, before time.Time) (Sweep, error) {
 	if err != nil {
 		return Sweep{}, fmt.Errorf("sweep: %w", err)
 	}
-	kept := map[string]bool{} // by writes that go on
+	kept := map[string]bool{} // by writes in progress
 	for _, e := range page.Entries {
 		var part partValue
 		if err := json.Unmarshal(e.Value, &part); err != nil {
@@ -63,7 +63,7 @@ func NewSweep(r Reader, before time.Time) (Sweep, error) {
 		sweep.Parts[i].Objects = nil
 		for _, hash := range part.Objects {
 			if !kept[hash] {
-				kept[hash] = true // once is enough
+				kept[hash] = true // remove it only once
 				sweep.Parts[i].Objects = append(sweep.Parts[i].Objects, hash)
 			}
 		}
@@ -71,10 +71,9 @@ func NewSweep(r Reader, before time.Time) (Sweep, error) {
 	return sweep, nil
 }
 
-// Txn is the transaction that sweeps one part. Head is the store's revision of the one
-// before, of the part before; 0 for the first part. It writes head anew, as it is: a write
-// that was planned before compares head and is planned anew, so that none counts on an
-// object that is swept. Where it does not succeed, a new sweep is due.
+// Txn returns the transaction that removes one part. head is the store's revision of the previous part's transaction; 0
+// for the first part. It writes head again, unchanged: a write that was planned before compares head and is planned
+// again, so that none relies on a removed object. If it does not succeed, a new sweep is needed.
 func (s Sweep) Txn(part int, head kv.Revision) kv.Txn {
 	if part == 0 {
 		head = s.head.ModRevision
@@ -94,7 +93,7 @@ func (s Sweep) Txn(part int, head kv.Revision) kv.Txn {
 	return txn
 }
 
-// reached are the objects that the revisions up to this state have.
+// reached returns the objects of the revisions up to this state.
 func (s State) reached() (map[string]bool, error) {
 	records, err := s.Log(0)
 	if err != nil {
@@ -104,7 +103,7 @@ func (s State) reached() (map[string]bool, error) {
 	return reached, err
 }
 
-// reachedBy are the objects that some revisions have, and the revisions that wrote what they have.
+// reachedBy returns the objects of some revisions, and the revisions that wrote them.
 func (s State) reachedBy(records []Record) (seen map[string]bool, written map[uint64]bool, err error) {
 	o := s.objects()
 	seen, written = map[string]bool{}, map[uint64]bool{}
@@ -134,7 +133,7 @@ func (s State) reachedBy(records []Record) (seen map[string]bool, written map[ui
 	return seen, written, nil
 }
 
-// names notes the objects that another one names, and the revisions.
+// names passes on the objects and the revisions that an object names.
 func names(hash string, value []byte, note func(string), written map[uint64]bool) error {
 	switch value[0] {
 	case isList:

@@ -10,27 +10,26 @@ import (
 	"strings"
 )
 
-// entry is a layer's head: its document and the revision that wrote it. It stays when the
-// layer is deleted.
+// entry is a layer's head: its document and the revision that wrote it. It remains when the layer is deleted.
 type entry struct {
 	Layer    Layer  `json:"layer"`
 	Object   string `json:"object,omitempty"` // "": the layer is deleted
 	Revision uint64 `json:"revision"`
-	From     *Layer `json:"from,omitempty"` // what the layer was called before this revision
+	From     *Layer `json:"from,omitempty"` // the layer's name before this revision
 }
 
-// piece is a part of a tree: some entries in the order of their layers, or the pieces below
-// it, by the next hex digit of the hash of a layer's name.
+// piece is a part of a tree: some entries sorted by layer, or the pieces below it, by the next hex digit of the hash of
+// a layer's name.
 type piece struct {
 	Entries []entry           `json:"entries,omitempty"`
 	Below   map[string]string `json:"below,omitempty"`
 }
 
-// maxEntries is how many entries one piece may have: with 20,000 layers a write of one of
-// them puts down five pieces of about 1 KB.
+// maxEntries limits the entries of one piece: with 20,000 layers a write of one of them stores five pieces of about 1
+// KB.
 const maxEntries = 16
 
-// place is where in a tree a layer is: one hex digit for each level.
+// place returns a layer's place in a tree: one hex digit for each level.
 func place(l Layer) string {
 	sum := sha256.Sum256([]byte(l.String()))
 	return hex.EncodeToString(sum[:])
@@ -94,9 +93,8 @@ func (o *objects) find(root string, desired []Layer) (map[Layer]entry, error) {
 	return out, nil
 }
 
-// update is a tree with other entries for some layers. Entries are never taken out, so that
-// a piece that has others below it keeps them, and the form of a tree follows from its
-// entries.
+// update returns a tree with changed entries for some layers. Entries are never removed, so that an inner piece stays
+// one, and the form of a tree depends only on its entries.
 func (o *objects) update(root string, depth int, changed []entry) (string, error) {
 	var p piece
 	if root != "" {
@@ -132,8 +130,8 @@ func (o *objects) update(root string, depth int, changed []entry) (string, error
 	return o.putPiece(p)
 }
 
-// differing reads the entries of two trees that are not in both, by layer; what both share
-// is not read. The root "" is a tree without entries.
+// differing reads the entries that differ between two trees, by layer; it does not read shared pieces. The root "" is a
+// tree without entries.
 func (o *objects) differing(a, b string) (map[Layer][2]entry, error) {
 	out := map[Layer][2]entry{}
 	level := [][2]string{{a, b}}
@@ -180,7 +178,7 @@ func (o *objects) differing(a, b string) (map[Layer][2]entry, error) {
 	return out, nil
 }
 
-// entries reads a whole tree, in the order of the layers.
+// entries reads a whole tree, sorted by layer.
 func (o *objects) entries(root string) ([]entry, error) {
 	both, err := o.differing("", root)
 	if err != nil {

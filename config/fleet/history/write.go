@@ -21,23 +21,22 @@ type Change struct {
 	Author  string
 	Time    time.Time
 	Message string
-	// Layers are the documents to be written; nil deletes a layer.
+	// Layers holds the documents to write; nil deletes a layer.
 	Layers map[Layer]config.Object
-	// IfMatch binds the write to the revision that wrote a layer last, 0 for one that was
-	// never written. The layer need not be one that is written.
+	// IfMatch binds the write to the revision that wrote a layer last, 0 for one that was never written. The layer need
+	// not be among the written ones.
 	IfMatch map[Layer]uint64
 	// Compares must hold too, in each transaction: a leader's fence.
 	Compares []kv.Compare
-	// Then is done together with the revision, in its last transaction. Writes of layers that
-	// say so already need none.
+	// Then is executed together with the revision, in its last transaction; a write that changes nothing skips it.
 	Then []kv.Op
-	// Renamed are the nodes that get another name; Rename and Restore make it.
+	// Renamed lists the renamed nodes; Rename and Restore set it.
 	Renamed []Rename
 
-	names kv.Txn // what a rename compares and does beside the layers
+	names kv.Txn // compares and operations of a rename beside the layers
 }
 
-// FromEdit is a write that config/layers/override has accepted, as the layers of a Change.
+// FromEdit converts a write that config/layers/override has accepted to the layers of a Change.
 func FromEdit(l layers.Layer, r override.Result) map[Layer]config.Object {
 	out := map[Layer]config.Object{}
 	switch {
@@ -52,14 +51,14 @@ func FromEdit(l layers.Layer, r override.Result) map[Layer]config.Object {
 	return out
 }
 
-// Conflict is a layer that was written since the revision that a write was bound to.
+// Conflict is a layer that was written after the revision that a write was bound to.
 type Conflict struct {
 	Layer    Layer
 	Expected uint64
-	By       Record // that wrote it; its Number is 0 where the layer was never written
+	By       Record // the writer; its Number is 0 if the layer was never written
 }
 
-// Error says who was faster.
+// Error names the revision that wrote it.
 func (c Conflict) Error() string {
 	if c.By.Number == 0 {
 		return fmt.Sprintf("%s: was never written: must be revision 0, not %d", c.Layer, c.Expected)
@@ -67,13 +66,13 @@ func (c Conflict) Error() string {
 	return fmt.Sprintf("%s: was written by %s: the write is bound to revision %d of it", c.Layer, c.By, c.Expected)
 }
 
-// Conflicts are all layers of a write that were written since.
+// Conflicts holds all conflicting layers of a write.
 type Conflicts []Conflict
 
-// Is says that it is a conflict.
+// Is reports that the error is of the class Conflict.
 func (cs Conflicts) Is(target error) bool { return target == config.Conflict }
 
-// Error is one line for each conflict.
+// Error returns one line per conflict.
 func (cs Conflicts) Error() string {
 	lines := make([]string, len(cs))
 	for i, c := range cs {
@@ -82,19 +81,19 @@ func (cs Conflicts) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Plan is a write as transactions, to be carried out in their order until one does not
-// succeed: then head has moved, or one of Change.Compares does not hold. The first operation
-// of Else gets head. Whoever wants the write still judges and plans it anew on the new head.
+// Plan is a write as transactions, to be executed in order until one does not succeed: then head has moved, or one of
+// Change.Compares does not hold. The first operation of Else reads head. If head has moved, the caller validates and
+// plans the write again on the new head.
 type Plan struct {
-	Txns   []kv.Txn // none: the layers say so already
+	Txns   []kv.Txn // none: the layers do not change
 	Record Record   // the new revision, or the number of the head where there are no Txns
 }
 
-// errNotHead is a bug of the caller's.
+// errNotHead reports a bug of the caller.
 var errNotHead = errors.New("plan: the state is not the newest: must be one that Head has read")
 
-// Plan makes transactions of a write that was judged on this state, which Head has read.
-// Conflicts are what its IfMatch finds.
+// Plan returns the transactions of a write that was validated on this state, which Head has read. Its error is
+// Conflicts if IfMatch does not hold.
 func (s State) Plan(c Change) (Plan, error) {
 	if s.head == nil {
 		return Plan{}, errNotHead
@@ -122,7 +121,7 @@ func (s State) Plan(c Change) (Plan, error) {
 	return s.transactions(o, c, record)
 }
 
-// have reads the entries that a write is about, and finds its conflicts.
+// have reads the entries that a write concerns, and finds its conflicts.
 func (s State) have(o *objects, c Change) (map[Layer]entry, error) {
 	var desired []Layer
 	for l := range c.Layers {
@@ -139,14 +138,14 @@ func (s State) have(o *objects, c Change) (map[Layer]entry, error) {
 	return have, s.conflicts(have, bound, c)
 }
 
-// Bound says which layers of a state were written since the revisions that a write is bound to:
-// Conflicts, or nil.
+// Bound returns the layers of a state that were written since the revisions that a write is bound to: Conflicts, or
+// nil.
 func (s State) Bound(to map[Layer]uint64) error {
 	_, err := s.have(s.objects(), Change{IfMatch: to})
 	return err
 }
 
-// conflicts compares what there is with what a write is bound to.
+// conflicts compares the present entries with the revisions that a write is bound to.
 func (s State) conflicts(have map[Layer]entry, bound []Layer, c Change) (err error) {
 	var conflicts Conflicts
 	for _, l := range bound {
@@ -167,7 +166,7 @@ func (s State) conflicts(have map[Layer]entry, bound []Layer, c Change) (err err
 	return nil
 }
 
-// changedEntries are the entries of the layers that will say something else.
+// changedEntries returns the entries of the layers that change.
 func changedEntries(o *objects, c Change, have map[Layer]entry, number uint64) ([]entry, error) {
 	before := map[string]string{}
 	for _, r := range c.Renamed {
@@ -175,7 +174,7 @@ func changedEntries(o *objects, c Change, have map[Layer]entry, number uint64) (
 	}
 	var changed []entry
 	var faults config.Faults
-	var same []entry // that say what they said
+	var same []entry // whose content does not change
 	for _, l := range layersOf(c.Layers) {
 		e := entry{Layer: l, Revision: number}
 		if doc := c.Layers[l]; doc != nil {
@@ -207,7 +206,7 @@ func changedEntries(o *objects, c Change, have map[Layer]entry, number uint64) (
 	return append(changed, exchanged(c, have, number)...), nil
 }
 
-// damagedOf are those entries whose objects are damaged in the store: a write that says the same mends them.
+// damagedOf returns the entries whose objects are damaged in the store: a write with the same content repairs them.
 func (o *objects) damagedOf(entries []entry) ([]entry, error) {
 	stored := &objects{reader: o.reader}
 	hashes := make([]string, len(entries))
@@ -221,8 +220,8 @@ func (o *objects) damagedOf(entries []entry) ([]entry, error) {
 	return slices.DeleteFunc(entries, func(e entry) bool { return damaged[e.Object] == nil }), nil
 }
 
-// exchanged are the entries of layers that say what they said before, though they are those
-// of another node now: two nodes that say the same have changed places.
+// exchanged returns the entries of layers that keep their content but belong to another node now: two nodes with equal
+// content have swapped names.
 func exchanged(c Change, have map[Layer]entry, number uint64) []entry {
 	var out []entry
 	for _, r := range c.Renamed {
@@ -236,7 +235,7 @@ func exchanged(c Change, have map[Layer]entry, number uint64) []entry {
 	return out
 }
 
-// transactions puts down what is new and moves head to it.
+// transactions stores the new objects and moves head to them.
 func (s State) transactions(o *objects, c Change, record Record) (Plan, error) {
 	same := append([]kv.Compare{kv.At(HeadKey(), s.head.ModRevision)}, c.Compares...)
 	instead := []kv.Op{kv.Get(HeadKey())}
@@ -282,7 +281,7 @@ func (s State) transactions(o *objects, c Change, record Record) (Plan, error) {
 	return plan, nil
 }
 
-// finish is the transaction that makes a revision visible.
+// finish returns the transaction that makes a revision visible.
 func finish(record Record, same []kv.Compare, puts []kv.Op, names kv.Txn) (kv.Txn, error) {
 	text, err := json.Marshal(record)
 	if err != nil {
@@ -307,7 +306,7 @@ func checked(t kv.Txn) error {
 	return nil
 }
 
-// partValue is what a part of a change-set says of the objects that its transaction puts.
+// partValue lists the objects that the transaction of a part of a change-set stores.
 type partValue struct {
 	Author  string    `json:"author"`
 	Time    time.Time `json:"time"`
@@ -317,8 +316,7 @@ type partValue struct {
 const (
 	// partObjects leaves room for the rest of a transaction, here and in a sweep.
 	partObjects = kv.MaxOps - 8
-	// partSize leaves room for a part's note, which has 67 bytes for each object, and for
-	// compares.
+	// partSize leaves room for a part's note, which has 67 bytes for each object, and for compares.
 	partSize = kv.MaxSize - 128<<10
 )
 
