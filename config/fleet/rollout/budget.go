@@ -1,10 +1,10 @@
 package rollout
 
-// budget is how many nodes may fail. The percentage is of those that were tried, not of all: a
-// canary that fails is 1 of 1, and a change that breaks each fifth node ends in an early batch.
+// budget returns how many nodes may fail. The percentage is of the nodes that were tried, not of all: a canary that
+// fails is 1 of 1, and a change that breaks each fifth node ends in an early batch.
 func (r *Rollout) budget() int { return max(r.o.Failures, r.tried()*r.o.FailuresPercent/100) }
 
-// tried is how many nodes were pushed, those of the batch that is out among them.
+// tried counts the nodes that were pushed, including those of the current batch.
 func (r *Rollout) tried() int { return r.count(func(n *node) bool { return n.pushed }) }
 
 func (r *Rollout) count(is func(*node) bool) (sum int) {
@@ -49,29 +49,28 @@ func (r *Rollout) delay() []Effect {
 	return []Effect{Delayed{r.number, gone}}
 }
 
-// few is how many of a number may be offline; one always may.
+// few returns how many of a number of nodes may be offline; one always may.
 func (r *Rollout) few(of int) int { return max(1, of*r.o.OfflinePercent/100) }
 
-// isGone says whether a node is known to be offline.
+// isGone reports whether a node is known to be offline.
 func (r *Rollout) isGone(name string) bool {
 	up, said := r.up[name]
 	return said && !up
 }
 
-// Delayed says whether a node waits again, as it went offline in its batch.
+// Delayed reports whether a node waits again because it went offline in its batch.
 func (r *Rollout) Delayed(name string) bool {
 	n := r.nodes[name]
 	return n != nil && n.delayed && n.state == Waiting
 }
 
-// HasTaken says whether a node is known to have received the change.
+// HasTaken reports whether a node is known to have received the change.
 func (r *Rollout) HasTaken(name string) bool {
 	n := r.nodes[name]
 	return n != nil && n.took
 }
 
-// took notes that a node has the change. Where that is heard only after it was delayed it has
-// failed after all.
+// took records that a node has received the change. A node that was delayed before has then failed.
 func (r *Rollout) took(name string) []Effect {
 	if r.phase == forward && r.Delayed(name) {
 		return r.failed(name, reasonVanished)

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// desiredAll takes nodes that want something else. Those of the batch that is out are pushed at
-// once: they are down already, and what they have not confirmed they would undo.
+// desiredAll handles nodes whose desired config has changed. It pushes those of the current batch at once: they are
+// down already, and they would undo a config that they have not confirmed.
 func (r *Rollout) desiredAll(e Changed) []Effect {
 	if r.phase == backward {
 		return nil
@@ -44,13 +44,13 @@ func (r *Rollout) desiredAll(e Changed) []Effect {
 	return r.next()
 }
 
-// fresh forgets what the change before came to, but for what is on its way.
+// fresh forgets the results of the previous change, except for pushes in progress.
 func (r *Rollout) fresh(named map[string]bool) {
 	maps.DeleteFunc(r.nodes, func(name string, n *node) bool { return !named[name] && !r.out[name] && !n.todo })
 	clear(r.failures)
 	r.halted, r.canary, r.trial = false, true, true
 	r.number = 0
-	// who has answered waits for a batch of its own
+	// a node that has answered waits for another batch
 	r.batch = slices.DeleteFunc(slices.Clone(r.batch), func(name string) bool { return !r.out[name] })
 	if len(r.out) > 0 {
 		r.number = 1
@@ -60,7 +60,7 @@ func (r *Rollout) fresh(named map[string]bool) {
 	}
 }
 
-// again pushes nodes of the batch that is out; the time of a fresh change begins anew.
+// again pushes nodes of the current batch; a fresh change restarts their deadline.
 func (r *Rollout) again(names []string, fresh bool) []Effect {
 	var out []Effect
 	if len(names) > 0 {
@@ -73,11 +73,11 @@ func (r *Rollout) again(names []string, fresh bool) []Effect {
 	return out
 }
 
-// Out are the nodes of the batch that is out which have not answered, sorted.
+// Out returns the nodes of the current batch that have not answered, sorted.
 func (r *Rollout) Out() []string { return slices.Sorted(maps.Keys(r.out)) }
 
-// Timer is the one that runs, if any: what a Rollout that was kept waits for. Nobody knows
-// how much of it has passed, as clocks differ: it begins anew.
+// Timer returns the running timer, if any: a restored Rollout waits for it. It restarts with its full time, since
+// clocks differ and its elapsed time is unknown.
 func (r *Rollout) Timer() (SetTimer, bool) {
 	switch {
 	case r.phase != forward && r.phase != backward:
@@ -88,11 +88,11 @@ func (r *Rollout) Timer() (SetTimer, bool) {
 	return SetTimer{r.timer, r.o.Confirm}, len(r.out) > 0
 }
 
-// Paused says whether an operator holds the next batch back.
+// Paused reports whether an operator holds the next batch.
 func (r *Rollout) Paused() bool { return r.held }
 
-// IsHalted says whether too many nodes have failed.
+// IsHalted reports whether too many nodes have failed.
 func (r *Rollout) IsHalted() bool { return r.halted }
 
-// Ended says whether there is nothing left to do.
+// Ended reports whether there is nothing left to do.
 func (r *Rollout) Ended() bool { return r.phase == done }

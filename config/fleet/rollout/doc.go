@@ -1,8 +1,7 @@
-// Package rollout owns how a change goes out to many nodes: in which batches, so that
-// nobody loses a last path to a point of presence by it, and what to do next when a node
-// confirms, fails, vanishes or comes back.
+// Package rollout owns how a change is rolled out to many nodes: the batches, planned so that no node outside of a
+// batch loses its last path to a point of presence, and the next step when a node confirms, fails, vanishes or returns.
 //
 // It never talks to a node and never reads a clock: events go in, effects come out.
 //
-// Read first: rollout.go, then step.go.
+// Read rollout.go first, then step.go.
 package rollout

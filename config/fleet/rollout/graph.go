@@ -6,21 +6,21 @@ import (
 	"edgespan/config/fleet/topology"
 )
 
-// graph is what a plan looks at: sites with nodes that are online, and the links between
-// them. Sites are numbered in the order of their names.
+// graph is the input of a plan: sites with nodes that are online, and the links between them. Sites are numbered in the
+// order of their names.
 type graph struct {
 	sites   []string
-	pending [][]string // names of the wanted nodes of each site that are online
+	pending [][]string // names of the pending nodes of each site that are online
 	pop     []bool
 	pops    []int
 	next    [][]int // neighbours, in order, each once
 	above   []int   // the nearest site that cuts this one off; root for none, unseen if cut off already
-	order   []int   // the sites that are reached, each after the one above it
+	order   []int   // the reachable sites, each after the one above it
 }
 
 const (
 	unseen = -2
-	root   = -1 // stands before all points of presence
+	root   = -1 // parent of all points of presence
 )
 
 func newGraph(t *topology.Topology, desired map[string]bool, assumeAlive bool) *graph {

@@ -9,55 +9,55 @@ import (
 	"edgespan/config/fleet/topology"
 )
 
-// Memory is all that a Rollout knows, beside the topology and the groups: plain data with a
-// JSON form. What is made from it goes on as the one that it was taken of would.
+// Memory is the whole state of a Rollout, except the topology and the groups: plain data with a JSON form. A Rollout
+// made from it continues exactly like the original.
 type Memory struct {
 	Settings Settings `json:"settings"`
 	Phase    Phase    `json:"phase"`
 	Paused   bool     `json:"paused,omitempty"`
 	Halted   bool     `json:"halted,omitempty"`
 	Canary   bool     `json:"canary,omitempty"` // the next batch is the first one
-	Trial    bool     `json:"trial,omitempty"`  // the batch that is out is the first one
+	Trial    bool     `json:"trial,omitempty"`  // the current batch is the first one
 	Resting  bool     `json:"resting,omitempty"`
 	Number   int      `json:"number"` // of batches so far
 	Timer    int      `json:"timer"`
-	Batch    []string `json:"batch,omitempty"`    // the one that is out
-	Out      []string `json:"out,omitempty"`      // who of it has not answered
+	Batch    []string `json:"batch,omitempty"`    // the current one
+	Out      []string `json:"out,omitempty"`      // its nodes that have not answered
 	Failures []string `json:"failures,omitempty"` // that count
-	Up       []string `json:"up,omitempty"`       // nodes that are online, whatever the topology says
-	Gone     []string `json:"gone,omitempty"`     // the same of those that are not
+	Up       []string `json:"up,omitempty"`       // nodes that are online, regardless of the topology
+	Gone     []string `json:"gone,omitempty"`     // nodes that are offline, regardless of the topology
 	Nodes    []Group  `json:"nodes,omitempty"`
 
-	// other is what a newer version keeps beside that: it is written as it was read.
+	// other holds the fields of a newer version: they are written back as they were read.
 	other config.Unknown
 }
 
 // written is a Memory without its own JSON form.
 type written Memory
 
-// UnmarshalJSON keeps what it does not know.
+// UnmarshalJSON keeps unknown fields.
 func (m *Memory) UnmarshalJSON(text []byte) (err error) {
 	m.other, err = config.ReadRecord(text, (*written)(m))
 	return err
 }
 
-// MarshalJSON writes what was kept too.
+// MarshalJSON also writes the unknown fields.
 func (m Memory) MarshalJSON() ([]byte, error) { return config.WriteRecord(written(m), m.other) }
 
-// Group is nodes that stand alike. A rollout of ten thousand has as many groups as batches,
-// so its memory is little more than their names.
+// Group is a set of nodes with the same state. A rollout of ten thousand nodes has as many groups as batches, so its
+// memory is little more than their names.
 type Group struct {
 	State   State    `json:"state"`
-	Batch   int      `json:"batch,omitempty"` // that they were in last
+	Batch   int      `json:"batch,omitempty"` // their last batch
 	Why     string   `json:"why,omitempty"`
 	Pushed  bool     `json:"pushed,omitempty"`
 	Took    bool     `json:"took,omitempty"`    // they have received what was pushed
 	Delayed bool     `json:"delayed,omitempty"` // they went offline in a batch before they took the change
-	Todo    bool     `json:"todo,omitempty"`    // they are to be in a batch
+	Todo    bool     `json:"todo,omitempty"`    // they wait for a batch
 	Names   []string `json:"names"`
 }
 
-// Phase is which way a rollout goes.
+// Phase is the direction of a rollout.
 type Phase string
 
 // The phases.
@@ -70,7 +70,7 @@ const (
 
 var phases = [...]Phase{created: Created, forward: Forward, backward: Backward, done: Ended}
 
-// Memory is what has to survive.
+// Memory returns the state to store.
 func (r *Rollout) Memory() Memory {
 	m := Memory{
 		Settings: r.o, Phase: phases[r.phase], Paused: r.held, Halted: r.halted, Canary: r.canary, Trial: r.trial,
@@ -102,14 +102,14 @@ func (r *Rollout) Memory() Memory {
 	return m
 }
 
-// FromMemory is a rollout that goes on from a memory, with what is known of the network now.
+// FromMemory returns a rollout that continues from a memory, with the present state of the network.
 func FromMemory(m Memory, t *topology.Topology, groups map[string]string) *Rollout {
 	r := New(t, nil, m.Settings)
 	r.o.Stages = slices.Clone(m.Settings.Stages)
 	r.phase = phase(max(slices.Index(phases[:], m.Phase), 0))
 	r.held, r.halted, r.canary, r.resting = m.Paused, m.Halted, m.Canary, m.Resting
 	r.other = m.other
-	r.trial = m.Trial || m.Number == 1 // a release before this one did not keep it
+	r.trial = m.Trial || m.Number == 1 // releases before this one did not store it
 	r.number, r.timer, r.batch, r.groups = m.Number, m.Timer, slices.Clone(m.Batch), groups
 	for _, g := range m.Nodes {
 		for _, name := range g.Names {
@@ -129,7 +129,7 @@ func FromMemory(m Memory, t *topology.Topology, groups map[string]string) *Rollo
 	return r
 }
 
-// Progress is how far one batch has come.
+// Progress is the progress of one batch.
 type Progress struct {
 	Batch     int
 	Nodes     int
@@ -138,7 +138,7 @@ type Progress struct {
 	Out       int // not answered
 }
 
-// Progress is that of each batch that has gone out, in order.
+// Progress returns the progress of each batch that was pushed, in order.
 func (m Memory) Progress() []Progress {
 	by := map[int]*Progress{}
 	for _, g := range m.Nodes {

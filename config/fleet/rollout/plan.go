@@ -9,21 +9,21 @@ import (
 	"edgespan/config/fleet/topology"
 )
 
-// Options say how a rollout is planned. The zero value is a plan over the links that are
-// alive, in batches of any size.
+// Options configure the planning of a rollout. The zero value plans over the links that are alive, in batches of any
+// size.
 type Options struct {
-	AssumeAlive bool `json:"assumeAlive,omitempty"` // plan as if all links were up; nodes that are OFFLINE stay so
-	Limit       int  `json:"limit,omitempty"`       // most nodes of one batch; 0 for any number
-	First       int  `json:"first,omitempty"`       // the same of the first batch alone, the canary
+	AssumeAlive bool `json:"assumeAlive,omitempty"` // plan as if all links were up; OFFLINE nodes stay offline
+	Limit       int  `json:"limit,omitempty"`       // maximum nodes of one batch; 0 for any number
+	First       int  `json:"first,omitempty"`       // the same for the first batch, the canary
 }
 
-// Result is a plan: the nodes of each batch, sorted, and those that are in none.
+// Result is a plan: the nodes of each batch, sorted, and those in no batch.
 type Result struct {
 	Batches     [][]string    `json:"batches"`
 	Unreachable []Unreachable `json:"unreachable"`
 }
 
-// Unreachable is a node that no batch can reach, and why.
+// Unreachable is a node that no batch can reach, with the reason.
 type Unreachable struct {
 	Node   string `json:"node"`
 	Reason string `json:"reason"`
@@ -59,8 +59,8 @@ func Plan(t *topology.Topology, pending []string, o Options) (Result, config.Fau
 	return firstOf(math.MaxInt, t, pending, o)
 }
 
-// firstOf is a plan of so many batches at most. A rollout needs one at a time, and plans
-// anew before the next: all of them each time would be the cube of their number in work.
+// firstOf returns a plan of at most limit batches. A rollout needs one at a time and plans again before the next:
+// planning all of them each time would cost the cube of their number.
 func firstOf(limit int, t *topology.Topology, pending []string, o Options) (Result, config.Faults) {
 	var faults config.Faults
 	known := make(map[string]topology.Node, len(t.Nodes))
@@ -83,7 +83,7 @@ func firstOf(limit int, t *topology.Topology, pending []string, o Options) (Resu
 	return Result{Batches: newPlanner(g).batches(o, limit), Unreachable: unreachable(g, known, desired)}, nil
 }
 
-// unreachable are the wanted nodes that are offline or cut off, by name.
+// unreachable returns the pending nodes that are offline or cut off, by name.
 func unreachable(g *graph, known map[string]topology.Node, desired map[string]bool) []Unreachable {
 	out := []Unreachable{}
 	for name := range desired {

@@ -6,8 +6,8 @@ import (
 	"edgespan/config/fleet/topology"
 )
 
-// staged is the next batch of nodes that no topology can place: the canary, then of each
-// group as many as its stage has. left are those of them that stay out, being offline.
+// staged returns the next batch of nodes that the topology can't place: the canary, then of each group as many as its
+// stage allows. left are the nodes that stay out because they are offline.
 func (r *Rollout) staged(cannot []Unreachable) (batch []string, left []Unreachable) {
 	var waiting []string
 	for _, u := range cannot {
@@ -35,7 +35,7 @@ func (r *Rollout) staged(cannot []Unreachable) (batch []string, left []Unreachab
 	return s.next(), left
 }
 
-// stages are groups of nodes on their way.
+// stages holds groups of nodes in progress.
 type stages struct {
 	percent      []int
 	first, limit int                 // of the first batch, if this is it, and of any
@@ -63,7 +63,7 @@ func (s stages) next() []string {
 	return nil
 }
 
-// pick takes so many of each group in turns, limit at most.
+// pick takes a number of nodes from each group in turns, at most limit.
 func (s stages) pick(take map[string]int, limit int) []string {
 	var out []string
 	names := sortedKeys(s.waiting)
@@ -81,7 +81,7 @@ func (s stages) pick(take map[string]int, limit int) []string {
 	}
 }
 
-// empty is the topology of a fleet that has none.
+// empty returns the topology of a fleet without one.
 func empty(t *topology.Topology) *topology.Topology {
 	if t == nil {
 		return &topology.Topology{}

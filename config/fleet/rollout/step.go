@@ -7,14 +7,14 @@ import (
 	"edgespan/config/fleet/topology"
 )
 
-// Step takes one event. Those that fit nothing that is out or to come are ignored: late
-// answers, timers that were replaced, nodes of no concern.
+// Step handles one event. It ignores events that fit no current or future batch: late answers, replaced timers,
+// unrelated nodes.
 func (r *Rollout) Step(e Event) []Effect {
 	if e, is := e.(Changed); is {
 		return r.desiredAll(e)
 	}
 	if r.phase == done {
-		_ = r.known(e) // nobody is waited for: there is nothing to do
+		_ = r.known(e) // after Done events have no effect
 		return nil
 	}
 	switch e := e.(type) {
@@ -45,7 +45,7 @@ func (r *Rollout) Step(e Event) []Effect {
 	return nil
 }
 
-// known is Step for what is known of the nodes and the network.
+// known handles the events about the state of nodes and of the network.
 func (r *Rollout) known(e Event) []Effect {
 	switch e := e.(type) {
 	case NodeTook:
@@ -95,8 +95,7 @@ func (r *Rollout) reverted(name string) []Effect {
 	return r.answered(name)
 }
 
-// failed notes what a node that was pushed says; with one failure too many no more batch
-// goes out.
+// failed records a failure of a pushed node; one above the budget halts the rollout.
 func (r *Rollout) failed(name, why string) []Effect {
 	n := r.nodes[name]
 	switch {
@@ -120,7 +119,7 @@ func (r *Rollout) failed(name, why string) []Effect {
 	return append(halt, r.answered(name)...)
 }
 
-// answered takes a node from the batch that is out; the last one ends the batch.
+// answered removes a node from the current batch; the last one ends the batch.
 func (r *Rollout) answered(name string) []Effect {
 	if !r.out[name] {
 		return nil
@@ -132,10 +131,10 @@ func (r *Rollout) answered(name string) []Effect {
 	return r.ended()
 }
 
-// ended is the end of a batch.
+// ended handles the end of a batch.
 func (r *Rollout) ended() []Effect {
 	r.batch = nil
-	r.timer++ // the batch's own is void
+	r.timer++ // the batch's own timer is void
 	if r.o.Rest > 0 && len(r.names(func(n *node) bool { return n.todo })) > 0 {
 		r.resting = true
 		return []Effect{SetTimer{r.timer, r.o.Rest}}
@@ -177,8 +176,8 @@ func (r *Rollout) resume() []Effect {
 	return r.next()
 }
 
-// abort ends the rollout, or turns it round: the batch that is out is reverted as a whole
-// at once, since it is down already; then all others that were pushed.
+// abort ends the rollout, or reverts it: the current batch is reverted at once and as a whole, since it is down
+// already; then all other pushed nodes.
 func (r *Rollout) abort(revert bool) []Effect {
 	if !revert {
 		return r.done(nil)
@@ -213,7 +212,7 @@ func (r *Rollout) changed(t *topology.Topology) []Effect {
 	return out
 }
 
-// present are the nodes that the topology has.
+// present returns the nodes that the topology has.
 func (r *Rollout) present() map[string]bool {
 	out := make(map[string]bool, len(r.t.Nodes))
 	for _, n := range r.t.Nodes {
@@ -222,7 +221,7 @@ func (r *Rollout) present() map[string]bool {
 	return out
 }
 
-// next sends the next batch, or ends the rollout when there is none.
+// next sends the next batch, or ends the rollout if there is none.
 func (r *Rollout) next() []Effect {
 	if r.held || r.halted {
 		return nil
@@ -260,7 +259,7 @@ func (r *Rollout) next() []Effect {
 	return r.done(left)
 }
 
-// view is the topology with what nodes said of themselves since it came.
+// view returns the topology, updated with the nodes' events since it came.
 func (r *Rollout) view() *topology.Topology {
 	t := *r.t
 	t.Nodes = slices.Clone(t.Nodes)

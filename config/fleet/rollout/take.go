@@ -1,23 +1,23 @@
 package rollout
 
-// Candidate is a node when it is looked which nodes a rollout is to bring something to: those that want what no rollout
-// has brought them.
+// Candidate is a node that may be taken into a rollout: its desired config may be one that no rollout has brought it.
 type Candidate struct {
-	State   State // in the rollout that goes on; "" where it is in none
-	Wants   bool  // it is known that it wants something
-	Held    bool  // an aborted rollout holds back what it wants
-	Changed bool  // it wants something else since the last rollout began
-	Waits   bool  // it says that it waits to be let have what it wants
-	Has     bool  // it has confirmed what it wants
+	State   State // in the current rollout; "" if it is in none
+	Wants   bool  // it is known to have a desired config
+	Held    bool  // an aborted rollout holds back its desired config
+	Changed bool  // its desired config has changed since the last rollout began
+	Waits   bool  // it reports that it waits for the admission of its desired config
+	Has     bool  // it has confirmed its desired config
 	Online  bool
 }
 
-// Taken says whether the node is taken into the rollout. Fresh is a rollout of a later revision than the last one's.
+// Taken reports whether the node is taken into the rollout. fresh marks a rollout of a later revision than the last
+// one's.
 func (c Candidate) Taken(fresh bool) bool {
 	switch {
 	case c.Held:
 		return false
-	case c.State == Waiting && !(fresh && c.Changed): // it comes in its turn
+	case c.State == Waiting && !(fresh && c.Changed): // its turn comes
 		return false
 	case c.State == Pushed && !c.Changed: // it has not answered
 		return false

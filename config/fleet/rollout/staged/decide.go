@@ -16,7 +16,7 @@ type Cause struct {
 	Author, Message string
 }
 
-// Effect keeps what the machine has decided by an event.
+// Effect records a decision of the machine.
 func (s *Record) Effect(now time.Time, by rollout.Event, effect rollout.Effect) {
 	switch effect := effect.(type) {
 	case rollout.Push:
@@ -30,7 +30,7 @@ func (s *Record) Effect(now time.Time, by rollout.Event, effect rollout.Effect) 
 	}
 }
 
-// whyNow says why a batch goes out now.
+// whyNow returns the reason why a batch is pushed now.
 func whyNow(e rollout.Event) string {
 	switch e.(type) {
 	case rollout.Start:
@@ -45,7 +45,7 @@ func whyNow(e rollout.Event) string {
 	return "all of the batch before have answered"
 }
 
-// named are nodes for people.
+// named lists nodes for people.
 func named(names []string) string {
 	if len(names) > maxNamed {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
@@ -53,7 +53,7 @@ func named(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// finish ends the rollout that the machine has ended.
+// finish ends the rollout after the machine has ended.
 func (s *Record) finish(now time.Time, d rollout.Done) {
 	s.Ended, s.Left = now.UTC(), map[string]string{}
 	if s.End == "" {
@@ -103,25 +103,25 @@ func Supersede(now time.Time, old *Record, by Cause, revisions []uint64,
 	return next, ended
 }
 
-// Release ends the rollout as staged rollouts are off: all nodes have got it at once.
+// Release ends the rollout because staged rollouts were switched off: all nodes have got the config at once.
 func (s *Record) Release(now time.Time) {
 	s.End = EndReleased
 	s.Decide(now, "", EndReleased, "config_staged_rollout_enabled is off: all nodes get it at once")
 }
 
-// The commands of an operator, as the API spells them.
+// The commands of an operator, as in the API.
 const (
 	Pause  = "pause"
 	Resume = "resume"
 	Abort  = "abort"
 )
 
-// Command takes a command of an operator, and says what the machine is told or why not. Of one that is aborted, what
-// nodes want since newest is held back.
+// Command handles an operator's command and returns the event for the machine, or why it refuses. After an abort,
+// configs desired since newest are held back.
 func (s *Record) Command(now time.Time, by, what string, m *rollout.Rollout,
 	newest kv.Revision) (e rollout.Event, refused string) {
 	switch {
-	case s.End != "" || m == nil: // another one goes on
+	case s.End != "" || m == nil: // another rollout is current
 		out := fmt.Sprintf("it has ended: it is %s since %s", s.End, s.Ended.Format(time.RFC3339))
 		if s.By != "" {
 			out += ", by " + s.By

@@ -1,8 +1,8 @@
-// Package staged owns the record of one staged rollout, and what is decided of it beside the batches themselves
-// (those are the parent's): which nodes it takes up, when it supersedes the one before, what an operator's command
-// does, which gates are open, what a node's standing says, and what people are told.
+// Package staged owns the record of one staged rollout and the decisions about it, except for the batches (package
+// rollout plans those): which nodes it includes, when it supersedes the previous one, the effect of an operator's
+// command, which admissions are open, the meaning of a node's standing, and the texts for people.
 //
 // It never writes a key, sets a timer or reads a clock.
 //
-// Read first: record.go, then decide.go and node.go.
+// Read record.go first, then decide.go and node.go.
 package staged

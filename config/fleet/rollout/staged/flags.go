@@ -12,17 +12,17 @@ import (
 	"edgespan/config/fleet/rollout"
 )
 
-// Staging is what the flags of the controller's config say about staged rollouts.
+// Staging holds the flags of the controller's config for staged rollouts.
 type Staging struct {
 	On  bool
 	Set rollout.Settings
 }
 
-// yes is what turns a flag on, in the words of the seed's flags.
+// yes lists the values that turn a flag on, as in the seed's flags.
 var yes = []string{"true", "1", "yes", "t", "y"}
 
-// StagingOf reads the flags of a file. Those that were given to the process go before it, and
-// one that can't be read counts as its default: the file was checked when it was written.
+// StagingOf reads the flags of a file. Flags of the process take precedence, and an unreadable flag counts as its
+// default: the file was checked when it was written.
 func StagingOf(doc config.Object, given map[string]string) Staging {
 	said := map[string]string{}
 	flags, _ := controllerconf.Flags(doc)

@@ -9,8 +9,7 @@ import (
 	"edgespan/config/kv"
 )
 
-// Node is one node as the leader of the rollouts knows it: all of it from the store, so that any replica knows
-// the same.
+// Node is one node as the leader of the rollouts knows it, entirely from the store, so that any replica knows the same.
 type Node struct {
 	ID, Name string
 	Wants    fleet.Digest
@@ -21,24 +20,24 @@ type Node struct {
 	Gate     Admission
 }
 
-// Admission is which config a node may have.
+// Admission is the config that a node may have.
 type Admission struct {
 	Open    fleet.Digest `json:"open"`
 	Rollout uint64       `json:"rollout"`
 	Batch   int          `json:"batch"`
 }
 
-// Staged says whether the node waits for a batch.
+// Staged reports whether the node waits for a batch.
 func (n *Node) Staged() bool {
 	return n.Stands.State == fleet.StandsStaged && n.Stands.Digest == n.Wants && n.Gate.Open != n.Wants
 }
 
-// Has says whether the node has confirmed what it wants.
+// Has reports whether the node has confirmed its desired config.
 func (n *Node) Has() bool {
 	return n.Stands.State == fleet.StandsConfirmed && n.Stands.Digest == n.Wants
 }
 
-// Presence is what a rollout is told of whether the node is there.
+// Presence returns the rollout's event for a node's connection.
 func (n *Node) Presence() rollout.Event {
 	if n.Online {
 		return rollout.NodeBack{Node: n.Name}
@@ -66,11 +65,11 @@ func (n *Node) Answer(state rollout.State, m *rollout.Rollout) rollout.Event {
 	return nil
 }
 
-// Uncovered is what is found when it is looked for nodes that want something which no rollout has brought them.
+// Uncovered is the result of a search for nodes whose desired config no rollout has brought them.
 type Uncovered struct {
-	Nodes []string // that are taken into a rollout, in order
-	Fresh bool     // of a later revision than the last one's, which it supersedes
-	Held  bool     // the last one was aborted, and holds back what nodes want by its revision
+	Nodes []string // to take into a rollout, in order
+	Fresh bool     // of a later revision than the last rollout's, which it supersedes
+	Held  bool     // the last rollout was aborted, and holds back the desired configs of its revision
 }
 
 // FindUncovered looks at nodes, by the last revision that touched any, the last rollout (nil for none), its machine

@@ -12,37 +12,37 @@ import (
 	"edgespan/config/kv"
 )
 
-// Record is one staged rollout as the store keeps it, below its revision.
+// Record is one staged rollout in its stored form, under its revision.
 type Record struct {
 	Revision  uint64    `json:"revision"`
-	Revisions []uint64  `json:"revisions"` // that it carries: its own, and those before that it took over
+	Revisions []uint64  `json:"revisions"` // its own, and earlier ones that it took over
 	Author    string    `json:"author"`
 	Message   string    `json:"message,omitempty"`
 	Began     time.Time `json:"began"`
 	Ended     time.Time `json:"ended,omitzero"`
 	End       string    `json:"end,omitempty"` // done, failed, aborted, superseded, released
 	By        string    `json:"by,omitempty"`  // who paused or aborted it
-	// what nodes want since before it was aborted, and doesn't go out
+	// configs desired since before it was aborted are held back
 	Barrier   kv.Revision       `json:"barrier,omitempty"`
-	Left      map[string]string `json:"left,omitempty"` // at its end: who does not have it, and why
+	Left      map[string]string `json:"left,omitempty"` // at its end: the nodes without the config, and why
 	Machine   rollout.Memory    `json:"machine"`
-	Decisions []Decision        `json:"decisions,omitempty"` // the oldest first
-	Obeyed    []kv.Key          `json:"obeyed,omitempty"`    // letters whose commands are done, the oldest first
+	Decisions []Decision        `json:"decisions,omitempty"` // oldest first
+	Obeyed    []kv.Key          `json:"obeyed,omitempty"`    // remote commands that are done, oldest first
 
-	// other is what a newer version keeps beside that: it is written as it was read.
+	// other holds the fields of a newer version: they are written back as they were read.
 	other config.Unknown
 }
 
 // writtenRecord is a Record without its own JSON form.
 type writtenRecord Record
 
-// UnmarshalJSON keeps what it does not know.
+// UnmarshalJSON keeps unknown fields.
 func (s *Record) UnmarshalJSON(text []byte) (err error) {
 	s.other, err = config.ReadRecord(text, (*writtenRecord)(s))
 	return err
 }
 
-// MarshalJSON writes what was kept too.
+// MarshalJSON also writes the unknown fields.
 func (s Record) MarshalJSON() ([]byte, error) {
 	return config.WriteRecord(writtenRecord(s), s.other)
 }
@@ -57,21 +57,21 @@ const (
 )
 
 const (
-	maxDecisions = 200 // are kept of one rollout, the newest
-	maxStaged    = 10  // rollouts of people are kept, and as many of the controller's own
-	maxNamed     = 20  // nodes are named in one decision
-	maxObeyed    = 50  // letters are kept of one rollout: who wrote one waits for ten seconds
+	maxDecisions = 200 // of one rollout, the newest
+	maxStaged    = 10  // kept rollouts of people, and as many of the controller's own
+	maxNamed     = 20  // nodes named in one decision
+	maxObeyed    = 50  // remote commands kept per rollout: the sender of one waits for ten seconds
 )
 
-// Decision is one thing that was decided of a rollout, and why.
+// Decision is one decision about a rollout, with its reason.
 type Decision struct {
 	At   time.Time `json:"at"`
-	By   string    `json:"by,omitempty"` // "" is the controller
+	By   string    `json:"by,omitempty"` // "" for the controller
 	What string    `json:"what"`
 	Why  string    `json:"why,omitempty"`
 }
 
-// Decide keeps what was decided, and why.
+// Decide records a decision and its reason.
 func (s *Record) Decide(now time.Time, by, what, why string) {
 	s.Decisions = append(s.Decisions, Decision{At: now.UTC(), By: by, What: what, Why: why})
 	if n := len(s.Decisions) - maxDecisions; n > 0 {
@@ -79,7 +79,7 @@ func (s *Record) Decide(now time.Time, by, what, why string) {
 	}
 }
 
-// CommandDone keeps that the command of a letter is done.
+// CommandDone records that the remote command at a key is done.
 func (s *Record) CommandDone(k kv.Key) {
 	s.Obeyed = append(s.Obeyed, k)
 	if n := len(s.Obeyed) - maxObeyed; n > 0 {
@@ -87,7 +87,7 @@ func (s *Record) CommandDone(k kv.Key) {
 	}
 }
 
-// State is where a rollout stands, in one word.
+// State returns the state of a rollout in one word.
 func (s *Record) State() string {
 	switch {
 	case s.End != "":
@@ -100,17 +100,17 @@ func (s *Record) State() string {
 	return "running"
 }
 
-// Clone shares nothing with s that either changes.
+// Clone returns a copy that shares no mutable memory with s.
 func (s *Record) Clone() *Record {
 	c := *s
 	c.Revisions, c.Decisions, c.Obeyed = slices.Clone(s.Revisions), slices.Clone(s.Decisions), slices.Clone(s.Obeyed)
 	return &c
 }
 
-// Key is where a rollout is: sorted by revision.
+// Key returns the key of a rollout: keys sort by revision.
 func Key(number uint64) kv.Key { return history.RolloutKey(fmt.Sprintf("%016x", number)) }
 
-// NumberOf is the revision of a rollout's key.
+// NumberOf returns the revision of a rollout's key.
 func NumberOf(name string) (uint64, bool) {
 	n, err := strconv.ParseUint(name, 16, 64)
 	return n, err == nil

@@ -6,7 +6,7 @@ import (
 	"edgespan/config/fleet/rollout"
 )
 
-// Counts are the nodes of a rollout, and of those that do not have it why.
+// Counts counts the nodes of a rollout, and those without the config by reason.
 type Counts struct {
 	Nodes, Acked    int
 	Failed, Waiting map[string]string
@@ -52,7 +52,7 @@ func why(text string) string {
 	return ": " + text
 }
 
-// Next says what happens next.
+// Next describes the next step.
 func (s *Record) Next() string {
 	out := len(s.Machine.Out)
 	switch {
