@@ -10,32 +10,31 @@ import (
 	"edgespan/config"
 )
 
-// Library is the names of all the base, firmware and hardware layers that there are,
-// without ".json", in any order.
+// Library lists the names of all existing base, firmware and hardware layers, without ".json", in any order.
 type Library struct {
 	Base, Firmware []string
 	Hardware       map[string][]string // by hardware type
 	Boards         map[string]string   // hardware board id to hardware type
 }
 
-// Versions are what a node says of itself.
+// Versions are the versions and the board that a node reports.
 type Versions struct {
 	Software, Firmware string
 	Board              string // hardware board id
 }
 
-// Choice names the layers that belong to versions; "" is none.
+// Choice names the layers that belong to versions; "" means none.
 type Choice struct {
 	Base, Firmware, Hardware string
 	Type                     string // of the board
 
-	LatestBase, LatestHardware bool // nothing matched: it is the latest that there is
-	UnknownBoard               bool // no type has the board that was given
+	LatestBase, LatestHardware bool // nothing matched: it is the latest one
+	UnknownBoard               bool // no type has the given board
 }
 
-// Choose finds the layers of versions. Without a match the base is the latest, since a
-// node without one is of no use; firmware has no such fallback; hardware is the latest for
-// a version that does not parse only (reference §1.6, §1.7; seed, "Layered Configuration Model").
+// Choose finds the layers of versions. Without a match the base is the latest, since a node needs one; firmware has no
+// such fallback; hardware falls back to the latest only for a version that does not parse (reference §1.6, §1.7; seed,
+// "Layered Configuration Model").
 func (l Library) Choose(v Versions) Choice {
 	sw := ParseSoftware(v.Software)
 	c := Choice{Firmware: matchFirmware(v.Firmware, l.Firmware)}
@@ -59,9 +58,9 @@ func (l Library) Choose(v Versions) Choice {
 	return c
 }
 
-// match is the name that belongs to a version: its very text, else the closest of its
-// family that is not newer, else, where it does not parse, the longest beginning of it.
-// Of names that are equal as versions it is the first in natural order.
+// match returns the name that belongs to a version: the same text, else the closest of its family that is not newer,
+// else, if the version does not parse, the longest prefix of it. Of names that are equal as versions it returns the
+// first in natural order.
 func (v Software) match(names []string) string {
 	if slices.Contains(names, v.Full) {
 		return v.Full
@@ -88,21 +87,20 @@ func (v Software) match(names []string) string {
 	return ""
 }
 
-// numbered says whether a version is compared by its numbers. RELEASE_M0_3 is not, as in
-// the original.
+// numbered reports whether a version is compared by its numbers. RELEASE_M0_3 is not, as in the original.
 func (v Software) numbered() bool {
 	return v.Major > 0 || v.Family != familySeed && len(v.Numbers) > 0
 }
 
 func (v Software) family(name string) bool { return ParseSoftware(name).Family == v.Family }
 
-// comparable says whether a version could have matched one of names by its number: then
-// no match means that they are all newer, or of another family.
+// comparable reports whether a version could have matched one of names by its number: then no match means that they are
+// all newer, or of another family.
 func (v Software) comparable(names []string) bool {
 	return v.numbered() && (v.Major > 0 || v.Family == familyOwn || slices.ContainsFunc(names, v.family))
 }
 
-// latest is the greatest name of the version's family, and of all where that has none.
+// latest returns the greatest name of the version's family, or of all if the family has none.
 func (v Software) latest(names []string) string {
 	names = sorted(names)
 	if v.numbered() && slices.ContainsFunc(names, v.family) {
@@ -117,8 +115,7 @@ func (v Software) latest(names []string) string {
 	return best
 }
 
-// matchFirmware is the name of the same major version whose minor is the closest that is
-// not newer.
+// matchFirmware returns the name of the same major version with the closest minor that is not newer.
 func matchFirmware(version string, names []string) string {
 	v := ParseFirmware(version)
 	if v.Major == "" {
@@ -136,9 +133,8 @@ func matchFirmware(version string, names []string) string {
 
 func sorted(names []string) []string { return slices.SortedFunc(slices.Values(names), CompareNatural) }
 
-// ParseTypes reads the document of hw_types.json, {type: [board id, …]}, into the types in
-// natural order and the type of each board. A board id in two types is a fault: either
-// could be meant.
+// ParseTypes parses the document of hw_types.json, {type: [board id, …]}, into the types in natural order and the type
+// of each board. A board id in two types is a fault, since it is ambiguous.
 func ParseTypes(o config.Object) (types []string, boards map[string]string, faults config.Faults) {
 	boards = map[string]string{}
 	for _, name := range config.Keys(o) {
@@ -171,7 +167,7 @@ func ParseTypes(o config.Object) (types []string, boards map[string]string, faul
 	return types, boards, faults
 }
 
-// Types are the hardware types, in natural order.
+// Types returns the hardware types, in natural order.
 func (l Library) Types() []string {
 	return slices.SortedFunc(maps.Keys(l.Hardware), CompareNatural)
 }

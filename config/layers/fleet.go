@@ -8,10 +8,9 @@ import (
 	"edgespan/config"
 )
 
-// Fleet keeps the digest of the effective config of many nodes. Nodes of one kind (equal
-// software, firmware and hardware) share the layers below their own; of each node only the
-// overrides and the digest are kept, and its config is made when somebody asks for it.
-// It is for one goroutine at a time.
+// Fleet keeps the digests of the effective configs of many nodes. Nodes of one kind (equal software, firmware and
+// hardware) share the layers below their own; of each node it keeps only the overrides and the digest, and computes the
+// config on demand. It is not safe for concurrent use.
 type Fleet struct {
 	network config.Object
 	kinds   map[string]*kind
@@ -21,23 +20,23 @@ type Fleet struct {
 
 type kind struct {
 	layers Set           // base, firmware and hardware
-	merged config.Object // as they are together; nil where they clash
-	plain  *member       // what a node without layers of its own has; nil: not computed yet
+	merged config.Object // all three merged; nil if they clash
+	plain  *member       // the result for a node without layers of its own; nil: not computed yet
 }
 
 type member struct {
 	kind      string
 	auto, own config.Object
 	md5       string  // "" with clashes
-	clashes   Clashes // as Effective tells them
+	clashes   Clashes // as returned by Effective
 }
 
-// NewFleet is a fleet without nodes.
+// NewFleet returns a fleet without nodes.
 func NewFleet(network config.Object) *Fleet {
 	return &Fleet{network: network, kinds: map[string]*kind{}, nodes: map[string]*member{}}
 }
 
-// SetKind gives a kind its layers and answers with the nodes whose config has changed.
+// SetKind sets the layers of a kind and returns the nodes whose config has changed.
 func (f *Fleet) SetKind(name string, base, firmware, hardware config.Object) []string {
 	k := &kind{layers: Set{Base: base, Firmware: firmware, Hardware: hardware}}
 	merged, clashes := k.layers.Effective()
@@ -48,7 +47,7 @@ func (f *Fleet) SetKind(name string, base, firmware, hardware config.Object) []s
 	return f.refresh(func(m *member) bool { return m.kind == name })
 }
 
-// SetNetwork replaces the network layer and answers with the nodes whose config has changed.
+// SetNetwork replaces the network layer and returns the nodes whose config has changed.
 func (f *Fleet) SetNetwork(o config.Object) []string {
 	f.network = o
 	for _, k := range f.kinds {
@@ -57,8 +56,7 @@ func (f *Fleet) SetNetwork(o config.Object) []string {
 	return f.refresh(func(*member) bool { return true })
 }
 
-// Put adds a node or replaces it, and says whether its config has changed. The kind must
-// have been set.
+// Put adds or replaces a node, and reports whether its config has changed. The kind must have been set.
 func (f *Fleet) Put(node, kindName string, auto, own config.Object) (changed bool, err error) {
 	if f.kinds[kindName] == nil {
 		return false, fmt.Errorf("node %s: kind %q has no layers", node, kindName)
@@ -73,11 +71,10 @@ func (f *Fleet) Put(node, kindName string, auto, own config.Object) (changed boo
 // Remove forgets a node.
 func (f *Fleet) Remove(node string) { delete(f.nodes, node) }
 
-// Nodes are all nodes, sorted.
+// Nodes returns all nodes, sorted.
 func (f *Fleet) Nodes() []string { return slices.Sorted(maps.Keys(f.nodes)) }
 
-// MD5 is the digest of a node's effective config, or the clashes in place of it. Both are
-// empty for a node that there is not.
+// MD5 returns the digest of a node's effective config, or its clashes instead. Both are empty for an unknown node.
 func (f *Fleet) MD5(node string) (string, Clashes) {
 	m := f.nodes[node]
 	if m == nil {
@@ -86,7 +83,7 @@ func (f *Fleet) MD5(node string) (string, Clashes) {
 	return m.md5, m.clashes
 }
 
-// Layers are the layers of a node.
+// Layers returns the layers of a node.
 func (f *Fleet) Layers(node string) (Set, bool) {
 	m := f.nodes[node]
 	if m == nil {
@@ -101,7 +98,7 @@ func (f *Fleet) layers(m *member) Set {
 	return s
 }
 
-// refresh computes some nodes anew.
+// refresh computes the selected nodes again.
 func (f *Fleet) refresh(which func(*member) bool) (changed []string) {
 	for name, m := range f.nodes {
 		if !which(m) {
@@ -116,8 +113,8 @@ func (f *Fleet) refresh(which func(*member) bool) (changed []string) {
 	return changed
 }
 
-// compute makes a member's config and digest, with the layers of its kind as one. Those
-// without layers of their own all have the same.
+// compute computes a member's config and digest, with the layers of its kind merged into one. Members without layers of
+// their own share the result.
 func (f *Fleet) compute(m *member) {
 	k := f.kinds[m.kind]
 	plain := len(m.auto) == 0 && len(m.own) == 0
@@ -145,10 +142,10 @@ func (f *Fleet) computeAlone(m *member) {
 			return
 		}
 	}
-	_, m.clashes = f.layers(m).Effective() // those of the layers that they are from; rare, so it may cost
+	_, m.clashes = f.layers(m).Effective() // name the original layers of the clashes; rare, so the cost is acceptable
 }
 
-// differs says whether two states of a member are different configs.
+// differs reports whether two states of a member are different configs.
 func (m *member) differs(other *member) bool {
 	return m.md5 != other.md5 || m.clashes.Error() != other.clashes.Error()
 }

@@ -12,7 +12,7 @@ import (
 // Layer is one of the six layers of a node, the lowest first.
 type Layer int
 
-// The layers, in the order in which they are laid over each other.
+// The layers, from lowest to highest.
 const (
 	Base Layer = iota
 	Firmware
@@ -28,40 +28,40 @@ var layerNames = [count]string{"base", "firmware", "hardware", "auto", "network"
 
 func (l Layer) String() string { return layerNames[l] }
 
-// MarshalText makes a layer its name in JSON.
+// MarshalText encodes a layer as its name in JSON.
 func (l Layer) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// Set is the six layers of one node; nil is a layer that there is not.
+// Set holds the six layers of one node; a missing layer is nil.
 type Set [count]config.Object
 
-// Clash is an object of one layer over which another layer has something else.
+// Clash is an object of one layer that another layer would replace by another type.
 type Clash struct {
 	Path  []string
 	Below Layer  // the last one before Above that has an object there
 	Above Layer  // has a null, a scalar or an array there
-	Kind  string // what that is, as config.KindOf names it
+	Kind  string // the type of that value, as config.KindOf names it
 }
 
-// Error is the clash in one line.
+// Error returns the clash in one line.
 func (c Clash) Error() string {
 	return config.Fault{Path: c.Path, Problem: c.Problem(), Expectation: MustBeObject}.Error()
 }
 
-// MustBeObject is what a clash lacks.
+// MustBeObject is the expectation that a clash violates.
 const MustBeObject = "must be an object"
 
-// Problem is the clash without its place.
+// Problem returns the clash without its path.
 func (c Clash) Problem() string {
 	return fmt.Sprintf("invalid type %s in the %s layer over an object in the %s layer", c.Kind, c.Above, c.Below)
 }
 
-// Clashes are all clashes of a set, in the order of their paths.
+// Clashes holds all clashes of a set, sorted by path.
 type Clashes []Clash
 
-// Is says that the layers are rejected.
+// Is reports that clashes are errors of the class Rejected.
 func (cs Clashes) Is(target error) bool { return target == config.Rejected }
 
-// Error is one line for each clash.
+// Error returns one line per clash.
 func (cs Clashes) Error() string {
 	lines := make([]string, len(cs))
 	for i, c := range cs {
@@ -70,8 +70,8 @@ func (cs Clashes) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Effective is the union of all layers: what a later one sets goes before what an earlier
-// one has. With clashes it is what could be merged, and nobody may use it.
+// Effective returns the union of all layers: a higher layer's value overrides a lower one's. With clashes the config is
+// incomplete and must not be used.
 func (s Set) Effective() (config.Object, Clashes) {
 	u := union{set: &s}
 	out := u.objects(&s)
@@ -79,7 +79,7 @@ func (s Set) Effective() (config.Object, Clashes) {
 	return out, u.clashes
 }
 
-// objectBelow is the last layer before another one that has an object at a path.
+// objectBelow returns the last layer before another one that has an object at a path.
 func (s Set) objectBelow(path []string, above Layer) Layer {
 	for l := above - 1; l > Base; l-- {
 		if v, found := config.Lookup(s[l], path); found {

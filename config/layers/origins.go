@@ -6,24 +6,23 @@ import (
 	"edgespan/config"
 )
 
-// Explanation is one value of the effective config and where it is from.
+// Explanation is one value of the effective config and its origin.
 type Explanation struct {
 	Path     []string
 	Value    any
 	Origin   Layer
-	Shadowed []Shadow // what lower layers had there, the highest first
+	Shadowed []Shadow // the values of lower layers, the highest first
 }
 
-// Shadow is what a layer has at a path, or on the way to it, that a higher one hides.
+// Shadow is a layer's value at a path, or on the way to it, that a higher layer hides.
 type Shadow struct {
 	Layer Layer
-	Path  []string // shorter than the explained one where a scalar stood on the way
+	Path  []string // shorter than the explained path if a scalar stood on the way
 	Value any
 }
 
-// Origins are the layers that the values of the effective config are from, by dotted path
-// (config.FormatPath). A scalar, null, an array and an empty object are values; objects
-// with something in them have no origin of their own.
+// Origins returns the layers that set the values of the effective config, by dotted path (config.FormatPath). A scalar,
+// null, an array and an empty object are values; a non-empty object has no origin of its own.
 func (s Set) Origins() map[string]Layer {
 	out := map[string]Layer{}
 	effective, _ := s.Effective()
@@ -33,8 +32,8 @@ func (s Set) Origins() map[string]Layer {
 	return out
 }
 
-// Explain says where each value at or below a path is from; nothing where there is none.
-// Without a path it explains the whole config.
+// Explain returns the origin of each value at or below a path, or nothing if there is none. The empty path explains the
+// whole config.
 func (s Set) Explain(path []string) []Explanation {
 	effective, _ := s.Effective()
 	v, found := config.Lookup(effective, path)
@@ -54,8 +53,8 @@ func (s Set) Explain(path []string) []Explanation {
 	return out
 }
 
-// Origin is the highest layer that has something at the path of a value: nothing below it
-// can be an object and nothing above it is anything, or there was a clash.
+// Origin returns the highest layer with a value at a path. Without clashes no lower layer has an object there, and no
+// higher one has any value.
 func (s Set) Origin(path []string) Layer {
 	for l := Node; l > Base; l-- {
 		if _, found := config.Lookup(s[l], path); found {
@@ -75,7 +74,7 @@ func (s Set) shadowed(path []string, origin Layer) []Shadow {
 	return out
 }
 
-// reach is the value at a path, or the one that is no object on the way to it.
+// reach returns the value at a path, or the first value on the way that is not an object.
 func reach(o config.Object, path []string) (at []string, v any, found bool) {
 	v = o
 	for i, key := range path {
@@ -90,8 +89,7 @@ func reach(o config.Object, path []string) (at []string, v any, found bool) {
 	return path, v, true
 }
 
-// leaves calls do for each value below an object, in the order of the paths. The path is
-// valid during the call.
+// leaves calls do for each value below an object, sorted by path. The path is valid only during the call.
 func leaves(o config.Object, path []string, do func(path []string, v any)) {
 	for _, key := range config.Keys(o) {
 		v := o[key]
@@ -104,7 +102,7 @@ func leaves(o config.Object, path []string, do func(path []string, v any)) {
 	}
 }
 
-// NodeLayers takes an auto or node file apart: {node: {…}}.
+// NodeLayers splits an auto or node file: {node: {…}}.
 func NodeLayers(o config.Object) (map[string]config.Object, config.Faults) {
 	out := make(map[string]config.Object, len(o))
 	var faults config.Faults

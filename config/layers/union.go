@@ -6,16 +6,15 @@ import (
 	"edgespan/config"
 )
 
-// union lays all layers over each other at once, level by level, so that an object is
-// copied once and not once a layer. It is what config.Merge makes of them one by one.
+// union merges all layers at once, level by level, so that an object is copied once and not once per layer. The result
+// equals merging them one by one with config.Merge.
 type union struct {
 	set     *Set
-	path    []string // to the level at work
+	path    []string // to the current level
 	clashes Clashes
 }
 
-// objects is the union of the objects that layers have at one place; it shares what only
-// one of them has.
+// objects merges the objects that layers have at one place; it shares the parts that only one of them has.
 func (u *union) objects(layers *Set) config.Object {
 	var out config.Object
 	first, copied := 0, false
@@ -52,8 +51,8 @@ func hasAny(layers []config.Object, key string) bool {
 	return false
 }
 
-// value is what layers make of one key: the last value, but that an object stays and is
-// merged with those that follow.
+// value merges the layers' values of one key: the last value wins, but an object stays and is merged with later
+// objects.
 func (u *union) value(layers *Set, key string) (out any, found bool) {
 	var objects Set
 	n := 0

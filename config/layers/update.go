@@ -6,9 +6,9 @@ import (
 	"edgespan/config"
 )
 
-// Update is the effective config of s, computed from old, the one of a set that differs
-// from s at or below a path only. It copies the objects on the way to the path and merges
-// what is there. The clashes are those at the path, on the way to it and below it.
+// Update returns the effective config of s, computed from old, the effective config of a set that differs from s only
+// at or below a path. It copies the objects on the way to the path and merges the rest. The clashes are those at the
+// path, on the way to it and below it.
 func (s Set) Update(old config.Object, path []string) (config.Object, Clashes) {
 	if len(path) == 0 {
 		return s.Effective()
@@ -19,7 +19,7 @@ func (s Set) Update(old config.Object, path []string) (config.Object, Clashes) {
 	return out, u.clashes
 }
 
-// along is old with a new value at a path; layers are what they have at this level.
+// along returns old with a new value at a path; layers holds the layers' objects at this level.
 func (u *union) along(layers *Set, old config.Object, path []string) config.Object {
 	key := path[0]
 	out := maps.Clone(old)
@@ -41,7 +41,7 @@ func (u *union) along(layers *Set, old config.Object, path []string) config.Obje
 	return out
 }
 
-// down is what layers have below a key, if all that have it have objects there.
+// down returns the layers' values below a key, if all of them are objects.
 func down(layers *Set, key string) (below Set, objects bool) {
 	for l, o := range layers {
 		v, has := o[key]

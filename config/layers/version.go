@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The families of version strings that we know: the seed's, and our own.
+// The known families of version strings: the seed's, and edgespan's own.
 const (
 	familySeed = "RELEASE_M"
 	familyOwn  = "EDGESPAN_"
@@ -25,12 +25,12 @@ type Software struct {
 	Full         string // as given, trimmed
 	Version      string // from "RELEASE_" up to "(", with '-' as '_'
 	Major, Minor uint64 // of RELEASE_M<major>[_<minor>]; 0 and 0 for any other
-	Family       string // what versions are compared within: the text before the first digit
+	Family       string // the scope of comparisons: the text before the first digit
 	Numbers      []uint64
 }
 
-// ParseSoftware reads a version string; every string is one. In RELEASE_M20-12-g… the dash
-// is git's count of commits, and the version is 20.0.
+// ParseSoftware parses a version string; every string is valid. In RELEASE_M20-12-g… the dash begins git's count of
+// commits, and the version is 20.0.
 func ParseSoftware(s string) Software {
 	v := Software{Full: strings.TrimSpace(s)}
 	body := v.Full
@@ -60,7 +60,7 @@ func ParseSoftware(s string) Software {
 	return v
 }
 
-// parseNumbers are those of a match; "" is a group that matched nothing.
+// parseNumbers parses the groups of a match; "" is a group that matched nothing.
 func parseNumbers(texts []string) (numbers []uint64, fit bool) {
 	for _, t := range texts {
 		if t == "" {
@@ -75,11 +75,11 @@ func parseNumbers(texts []string) (numbers []uint64, fit bool) {
 	return numbers, true
 }
 
-// parsed says whether v is a version of the seed's form.
+// parsed reports whether v is a version of the seed's form.
 func (v Software) parsed() bool { return v.Major > 0 || v.Minor > 0 }
 
-// Compare orders versions: those of the seed's form by number and above all others, which
-// stand by family, number and text.
+// Compare orders versions: those of the seed's form by number and above all others, which are ordered by family, number
+// and text.
 func (v Software) Compare(w Software) int {
 	if v.parsed() || w.parsed() {
 		return cmp.Or(cmp.Compare(v.Major, w.Major), cmp.Compare(v.Minor, w.Minor))
@@ -87,7 +87,7 @@ func (v Software) Compare(w Software) int {
 	return cmp.Or(cmp.Compare(v.Family, w.Family), compareNumbers(v.Numbers, w.Numbers), cmp.Compare(v.Full, w.Full))
 }
 
-// compareNumbers takes a missing one for 0.
+// compareNumbers counts a missing number as 0.
 func compareNumbers(a, b []uint64) int {
 	at := func(n []uint64, i int) uint64 {
 		if i < len(n) {
@@ -103,14 +103,14 @@ func compareNumbers(a, b []uint64) int {
 	return 0
 }
 
-// FirmwareVersion is a firmware version string: the first three of its dotted parts, and
-// the number that is the fourth (reference §1.5).
+// FirmwareVersion is a firmware version string: its first three dotted parts, and the number of the fourth (reference
+// §1.5).
 type FirmwareVersion struct {
 	Major string
 	Minor uint64
 }
 
-// ParseFirmware reads a version string; one without four parts is all major.
+// ParseFirmware parses a version string; one without four parts is all major.
 func ParseFirmware(s string) FirmwareVersion {
 	s = strings.TrimSpace(s)
 	if m := fwVersion.FindStringSubmatch(s); m != nil {
@@ -121,8 +121,8 @@ func ParseFirmware(s string) FirmwareVersion {
 	return FirmwareVersion{Major: s}
 }
 
-// SortNatural sorts names of files, given without ".json", by the numbers in them, a
-// missing one being 0, and then as texts: RELEASE_M2, RELEASE_M2_1, RELEASE_M11 (§1.8).
+// SortNatural sorts names of files, given without ".json", by the numbers in them, a missing one counting as 0, and
+// then as text: RELEASE_M2, RELEASE_M2_1, RELEASE_M11 (§1.8).
 func SortNatural(names []string) { slices.SortFunc(names, CompareNatural) }
 
 // CompareNatural is the order of SortNatural.
@@ -139,7 +139,7 @@ func CompareNatural(a, b string) int {
 	return cmp.Compare(a+".json", b+".json")
 }
 
-// nextNumber is the next number in s without leading zeros, so of any size, and the rest.
+// nextNumber returns the next number in s without leading zeros, as text of any length, and the rest.
 func nextNumber(s string) (number, rest string) {
 	digit := func(r rune) bool { return r >= '0' && r <= '9' }
 	from := strings.IndexFunc(s, digit)

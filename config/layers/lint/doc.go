@@ -1,8 +1,7 @@
-// Package lint owns the check of what belongs together before it is shipped: metadata, and
-// the base, firmware and hardware files that it describes (seed, "New Configuration
-// Fields": each field has a definition, metadata and a default).
+// Package lint owns the check of metadata together with the base, firmware and hardware files that it describes, before
+// they are shipped (seed, "New Configuration Fields": each field has a definition, metadata and a default).
 //
-// It never reads a file and never judges a user's layer: config/layers/metadata does that.
+// It never reads a file and never validates a user's layer: config/layers/metadata does that.
 //
-// Read first: lint.go.
+// Read lint.go first.
 package lint

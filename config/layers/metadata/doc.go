@@ -1,10 +1,8 @@
-// Package metadata owns what is known about configuration: the file that describes every
-// parameter. It expands copy-blocks, compiles entries once, checks a config against them,
-// says which actions a change takes, and merges a vendor's metadata into ours.
+// Package metadata owns the file that describes every parameter of the configuration. It expands copy-blocks, compiles
+// entries once, checks a config against them, selects the actions of a change, and merges a vendor's metadata.
 //
-// It never merges layers, never decides who may write what, and never carries an action out.
-// The format is the seed's ("Config Metadata"); of our own are the optional properties
-// strict, secret and default.
+// It never merges layers, never decides permissions, and never carries out an action. The format is the seed's ("Config
+// Metadata"); edgespan adds the optional properties strict, secret and default.
 //
-// Read first: metadata.go, then validate.go.
+// Read metadata.go first, then validate.go.
 package metadata
