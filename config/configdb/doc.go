@@ -1,13 +1,12 @@
-// Package configdb owns what a document of ConfigDB is and what is computed of documents (seed
-// fuel-configdb-serialized-facts-api; docs/adr/0022): the canonical form that keeps every
-// literal, effective values, keys operations, templates, lookups as Hiera does them,
-// differences, masks, and YAML.
+// Package configdb owns the documents of ConfigDB and the computations on them (seed
+// fuel-configdb-serialized-facts-api; docs/adr/0022): the canonical form that keeps every literal, effective values,
+// keys operations, templates, lookups as in Hiera, differences, masks, and YAML.
 //
-// It never knows where a document lies, who asks for it or over what it is asked: config/configdb/model
-// knows records and versions, config/httpapi/configdbapi the wire. It never keeps a number
-// as one of Go's, so that 1.0 stays 1.0 and a number of forty digits stays whole.
+// It never knows where a document is stored or who requests it: config/configdb/model owns records and versions,
+// config/httpapi/configdbapi the wire. It never converts a number to one of Go's types, so that 1.0 stays 1.0 and a
+// number of forty digits stays whole.
 //
-// Read first: object.go, then documents.go and hiera.go.
+// Read object.go first, then documents.go and hiera.go.
 package configdb
 
 // JSON is one JSON value in canonical form: the keys of objects in the order of their bytes,

@@ -1,8 +1,9 @@
-// Package hieratree owns what the files below a node's /etc/hiera are to ConfigDB: which resource, and which part of
-// it, each file is, by the naming of the seed (fuel-configdb-serialized-facts-api, "Data model") or by that of the
-// task that uploaded them (reference fuel-configdb §4.1), and back; and where files and resources differ.
+// Package hieratree owns the mapping between the files below a node's /etc/hiera and ConfigDB: the resource, and the
+// part of it, that each file stands for, by the naming of the seed (fuel-configdb-serialized-facts-api, "Data model")
+// or of the task that uploaded them (reference fuel-configdb §4.1), and back; and the differences between files and
+// resources.
 //
-// It never reads or writes a file and never asks ConfigDB: what it is given are texts by their paths.
+// It never reads or writes a file and never queries ConfigDB: its input is texts by their paths.
 //
-// Read first: tree.go.
+// Read tree.go first.
 package hieratree

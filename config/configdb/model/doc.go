@@ -1,12 +1,11 @@
-// Package model owns what ConfigDB has: components, resource definitions, environments with
-// their levels and nodes, records with their versions; what a write changes and why it is
-// refused; and the keys of all that in the controller's store (docs/adr/0022).
+// Package model owns the objects of ConfigDB: components, resource definitions, environments with their levels and
+// nodes, and records with their versions; the changes of a write and the reasons to refuse it; and the keys of all
+// these in the controller's store (docs/adr/0022).
 //
-// It never talks to a store: it says what is to be read and gets it through a Reader, and a
-// write becomes transactions that somebody else carries out, in order. It never judges who
-// may do what, never speaks HTTP and has no clock.
+// It never talks to a store: it names the keys to read and gets them through a Reader, and a write becomes transactions
+// that the caller commits in order. It never checks permissions, never speaks HTTP and has no clock.
 //
-// Read first: state.go, then apply.go.
+// Read state.go first, then apply.go.
 package model
 
 import (

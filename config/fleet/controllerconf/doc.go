@@ -1,9 +1,8 @@
-// Package controllerconf owns the configuration files of the controller and the aggregator: the form
-// of their command-line flags, the actions of a change, what of a file the replicas of a
-// controller share, and the flags as a shell takes them (seed, "E2E Configuration").
+// Package controllerconf owns the configuration files of the controller and the aggregator: the form of their
+// command-line flags, the actions of a change, the part of a file that the replicas of a controller share, and the
+// flags in shell syntax (seed, "E2E Configuration").
 //
-// It never knows layers: these files have none. It never carries an action out, and never
-// sends anything to a replica.
+// It never knows layers: these files have none. It never carries out an action, and never sends anything to a replica.
 //
-// Read first: controllerconf.go.
+// Read controllerconf.go first.
 package controllerconf

@@ -1,11 +1,10 @@
-// Package nodeproto owns the words that a node and its controller say to each other: plain
-// values that the actors of both sides send and judge (docs/architecture.md, law 2; the wire form is
-// platform/nodelink's and never leaves it).
+// Package nodeproto owns the messages between a node and its controller: plain values that the actors of both sides
+// send and handle (docs/architecture.md, law 2; the wire form is platform/nodelink's and never leaves it).
 //
-// It bounds what a node may say at all (bounds.go), and never judges a message beyond that; it knows no wire format, no
-// stream and no certificate. Values that were sent are shared: nobody changes them afterwards.
+// It bounds the size of a node's messages (bounds.go), and never validates them beyond that; it knows no wire format,
+// no stream and no certificate. Sent values are shared and immutable.
 //
-// Read first: doc.go, which has all words.
+// Read doc.go first, which has all messages.
 package nodeproto
 
 import (
@@ -14,11 +13,10 @@ import (
 	"edgespan/config"
 )
 
-// FromNode is what a node says: Hello, Report, Result, Probed or Answer.
+// FromNode is a message of a node: Hello, Report, Result, Probed or Answer.
 type FromNode interface{ fromNode() }
 
-// FromController is what a controller says: Push, Number, Probe, Confirm, Ack, Ask,
-// Release, Managed or Renew.
+// FromController is a message of a controller: Push, Number, Probe, Confirm, Ack, Ask, Release, Managed or Renew.
 type FromController interface{ fromController() }
 
 // ToNode is the stream to one node, as its controller holds it.
@@ -28,7 +26,7 @@ type ToNode interface {
 	// Send queues a message and never blocks; a queued Push or Number gives way to a newer
 	// one. An error says that the message will not arrive.
 	Send(m FromController) error
-	// End ends the stream; the node is told why and comes back after its back-off.
+	// End ends the stream; the node learns the reason and reconnects after its back-off.
 	End(why string)
 }
 

@@ -1,7 +1,7 @@
-// Package nodeside owns what a node tells its controller beside its state: the actions that a document would entail,
-// what there is to be learnt of its hardware, its ports, and the results of actions, in the words of nodeproto.
+// Package nodeside owns what a node reports to its controller in addition to its state: the actions that a document
+// would entail, its hardware, its ports, and the results of actions, in the messages of nodeproto.
 //
 // It never sends anything, and decides on no config.
 //
-// Read first: nodeside.go.
+// Read nodeside.go first.
 package nodeside

@@ -1,8 +1,7 @@
-// Package pace says how often one of many may make us do something: how much it may have written
-// (Budget), and when a value that it goes on changing counts (Steady).
+// Package pace owns rate limits for one of many clients: how much it may cause to be written (Budget), and when a value
+// that keeps changing counts (Steady).
 //
-// It is pure: the time is an argument, nothing waits here, and nothing is for more than one
-// goroutine at a time.
+// It never reads a clock and never waits: the time is an argument. Its types are not safe for concurrent use.
 //
-// Read first: budget.go, then steady.go.
+// Read budget.go first, then steady.go.
 package pace

@@ -1,8 +1,8 @@
-// Package schema owns what is known of every field of edgespan's own configuration: its
-// metadata and its base layer, which are files of this folder and embedded in every program.
-// Validation, defaults and docs/configuration.md are made from them.
+// Package schema owns the description of every field of edgespan's own configuration: its metadata and its base layer,
+// which are files of this folder, embedded in every program. Validation, defaults and docs/configuration.md are made
+// from them.
 //
-// It never judges a document: config/layers/metadata and config/nodeconf do.
+// It never validates a document: config/layers/metadata and config/nodeconf do.
 //
-// Read first: schema.go.
+// Read schema.go first.
 package schema

@@ -1,9 +1,8 @@
-// Package nodestate owns the two ends of the state loop as a node has them: what its config and its
-// PeerConfiguration come to together (Desired), whether what is desired was answered, and which parameters it
-// reports of it, from what the owners of networks, apps and tasks say.
+// Package nodestate owns the node's side of the state loop: the desired parameters from its config and its
+// PeerConfiguration together (Desired), whether each has been answered, and the parameters that it reports, from the
+// reports of the owners of networks, apps and tasks.
 //
-// It never publishes anything, applies no config and reads no clock. What a controller makes of a report is the
-// parent package's.
+// It never publishes anything, applies no config and reads no clock. The parent package owns the controller's side.
 //
-// Read first: validate.go, then parameters.go.
+// Read validate.go first, then parameters.go.
 package nodestate

@@ -1,8 +1,7 @@
-// Package sketch owns topologies of networks that nobody has built: of the kinds that the
-// files of the original have, in any size, for simulated nodes.
+// Package sketch owns generated topologies of networks that do not exist, for simulated nodes: of the kinds in the
+// original's files, in any size.
 //
-// It never reads or changes a topology that somebody has, and draws no chance but from its
-// seed.
+// It never reads or changes an existing topology, and takes all randomness from its seed.
 //
-// Read first: sketch.go.
+// Read sketch.go first.
 package sketch
