@@ -1,11 +1,11 @@
-// Package configdbapi owns the REST of ConfigDB (seed fuel-configdb-serialized-facts-api,
-// reference fuel-configdb §1, docs/adr/0022): its routes, codes and shapes, as clients of the
-// original expect them, and a client. Errors have that API's form, {"msg": text}.
+// Package configdbapi owns the REST API of ConfigDB (seed fuel-configdb-serialized-facts-api, reference fuel-configdb
+// §1, docs/adr/0022): its routes, codes and shapes, as clients of the original expect them, and a client. Errors have
+// that API's form, {"msg": text}.
 //
-// It never judges a write and never merges a document: what is asked becomes one call of
-// the Backend. It never decides who a caller is: an Authenticator says so.
+// It never validates a write and never merges a document: each request becomes one call of the Backend. It never
+// identifies a caller: an Authenticator does.
 //
-// Read first: table.go, then handler.go.
+// Read table.go first, then handler.go.
 package configdbapi
 
 import (

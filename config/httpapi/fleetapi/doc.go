@@ -1,9 +1,7 @@
-// Package fleetapi is the REST shell of the controller: HTTP and JSON below /api/v1/fleet/,
-// who may do what, the audit of what was done, problem+json for errors, the description of
-// all of it (OpenAPI), and the client that the command line uses.
+// Package fleetapi is the REST API of the controller: HTTP and JSON below /api/v1/fleet/, permissions, the audit log,
+// problem+json for errors, the description of the API (OpenAPI), and its client for the command line.
 //
-// It never decides anything about a config or a node and never talks to an actor by itself:
-// what a request means is the Backend's business.
+// It never decides anything about a config or a node and never talks to an actor: the Backend carries out the requests.
 //
-// Read first: table.go, then handler.go.
+// Read table.go first, then handler.go.
 package fleetapi

@@ -1,8 +1,7 @@
-// Package nodeapi is the REST shell of the node: HTTP and JSON on the control socket, and the client of it that the
-// command line uses. It owns the routes, their forms on the wire and the socket file.
+// Package nodeapi is the REST API of the node: HTTP and JSON on the control socket, and its client for the command
+// line. It owns the routes, their wire forms and the socket file.
 //
-// It never decides anything about networks and never talks to an actor by itself: what a request means is the
-// Backend's business.
+// It never decides anything about networks and never talks to an actor: the Backend carries out the requests.
 //
-// Read first: api.go, then handler.go.
+// Read api.go first, then handler.go.
 package nodeapi
