@@ -1,9 +1,10 @@
-// Package netinst is the pure core of what network instances are and want: their types and validated words, the
-// addresses and numbers of their adapters (Allocate), the host state that a config with its adapters and ports asks for
-// (DesiredState), what of the host belongs to no network (HostState), and which packets may pass (Judge).
+// Package netinst is the pure core of network instances. It owns their types and validated words, the addresses and
+// numbers of their adapters (Allocate), the desired host state of a network from its config, adapters and ports
+// (DesiredState), the host state that belongs to no network (HostState), and the decision which packets may pass
+// (Judge).
 //
-// It never touches the host, a clock or a random source. It remembers nothing: what happens over time is manager's (one
-// network) and registry's (all of a host).
+// It never touches the host, a clock or a random source, and it stores nothing: package manager tracks one network over
+// time, package registry all networks of a host.
 //
-// Read first: types.go, then desired.go.
+// Read types.go first, then desired.go.
 package netinst

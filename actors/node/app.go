@@ -12,7 +12,7 @@ import (
 	"edgespan/pubsub"
 )
 
-// appEnded tells the router that nothing of an app is left.
+// appEnded tells the router that an app is removed completely.
 type appEnded struct{ app uuid.UUID }
 
 // app is the actor of one app network. It owns no logic: appnet.Machine does.
@@ -25,17 +25,17 @@ type app struct {
 	subs     subscriptions
 	config   *pubsub.Subscription[appnet.AppNetworkConfig]
 	statuses *pubsub.Subscription[netinst.AppAdapterStatus]
-	heeded   map[uuid.UUID]bool                                    // of networks
-	networks []*pubsub.Subscription[netinst.NetworkInstanceStatus] // one for each that the app names or named
+	heeded   map[uuid.UUID]bool                                    // by network
+	networks []*pubsub.Subscription[netinst.NetworkInstanceStatus] // one for each network that the app names or named
 	desired  []*pubsub.Subscription[netinst.NetworkInstanceConfig] // one for each that config names
 
 	adapterPub *pubsub.Publisher[netinst.AppAdapterConfig]
 	statusPub  *pubsub.Publisher[appnet.AppNetworkStatus]
 	recordPub  *pubsub.Publisher[appnet.JournalRecord]
 	takenUp    *pubsub.Publisher[uint64]
-	ready      bool               // what was published before it began is taken in
+	ready      bool               // everything published before the actor started has been read
 	named      []uuid.UUID        // the networks that the config names
-	upOn       map[uuid.UUID]bool // where tellTakenUp said so
+	upOn       map[uuid.UUID]bool // where publishTakenUp has published
 	timers     timers
 }
 
@@ -100,7 +100,7 @@ func (a *app) drain(c actor.Context) {
 	for _, ch := range a.statuses.Drain() {
 		scope, err := uuid.Parse(ch.Scope)
 		if err != nil {
-			continue // the synchronized mark
+			continue // the synchronized marker
 		}
 		switch ch.Kind {
 		case pubsub.Deleted:
@@ -136,7 +136,7 @@ func (a *app) drainNetwork(c actor.Context, n *pubsub.Subscription[netinst.Netwo
 	for _, ch := range n.Drain() {
 		switch ch.Kind {
 		case pubsub.Deleted:
-			a.sendDesired(c, ch.Old.UUID) // before, so that its going is told in one word
+			a.sendDesired(c, ch.Old.UUID) // before handling the removal, so that one message reports it
 			a.step(c, appnet.NetworkOffline{NI: ch.Old.UUID})
 		case pubsub.Created, pubsub.Modified:
 			a.step(c, appnet.NetworkOnline{NI: ch.New.UUID, Status: ch.New})
@@ -144,9 +144,8 @@ func (a *app) drainNetwork(c actor.Context, n *pubsub.Subscription[netinst.Netwo
 	}
 }
 
-// handle begins to follow whether a network is online, for as long as the app's actor
-// lives: one that the app left must still be seen to go. Of no other network anything
-// is told: each app would be woken by each of them, and keep it.
+// handle follows the status of a network for as long as the app's actor lives: the actor must still see a network go
+// after the app has left it. It subscribes to no other network, since every status change would then wake every app.
 func (a *app) handle(c actor.Context, ni uuid.UUID) {
 	if a.heeded[ni] {
 		return
@@ -157,8 +156,7 @@ func (a *app) handle(c actor.Context, ni uuid.UUID) {
 	a.drainNetwork(c, n)
 }
 
-// follow subscribes to the configs of the networks that an app names, and of no other:
-// that would wake every app for each of them.
+// follow subscribes to the configs of the networks that the app names, and to no others: those would wake every app.
 func (a *app) follow(c actor.Context, config appnet.AppNetworkConfig) {
 	a.unfollow()
 	a.named = nil
@@ -173,7 +171,7 @@ func (a *app) follow(c actor.Context, config appnet.AppNetworkConfig) {
 	}
 }
 
-// publishTakenUp says on each network that the app names that its config there is published.
+// publishTakenUp publishes, for each network that the app names, that the app's config for it is published.
 func (a *app) publishTakenUp() {
 	if !a.ready {
 		return
@@ -184,7 +182,7 @@ func (a *app) publishTakenUp() {
 	}
 }
 
-// sendDesired tells whether a network is in the config.
+// sendDesired tells the machine whether a network is in the config.
 func (a *app) sendDesired(c actor.Context, ni uuid.UUID) {
 	_, desired := a.d.topics.NetworkConfig.Get("", ni.String())
 	a.step(c, appnet.NetworkDesired{NI: ni, Desired: desired})

@@ -13,22 +13,21 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// Deadlines of reading and of ForgetFlows, which knows how long its walk may take and ends
-// before; those of ops are netstate.Op.Deadline's.
+// Deadlines of reading and of ForgetFlows, which knows how long its walk may take and returns earlier. Ops have the
+// deadlines of netstate.Op.Deadline.
 const (
-	observeDeadline = 30 * time.Second // six listings of 5 s at most, each shared with all that ask
+	observeDeadline = 30 * time.Second // six listings of at most 5 s, each shared by concurrent callers
 	forgetDeadline  = 70 * time.Second
 	testDeadline    = 5 * time.Second
 	droppedDeadline = 5 * time.Second
 )
 
-// applyRequest asks an applier for one apply; it answers with opStarted and
-// applyResult to its parent.
+// applyRequest asks an applier for one apply. The applier sends opStarted and applyResult to its parent.
 type applyRequest struct {
 	seq    manager.ApplySeq
 	want   netstate.State
 	full   bool
-	look   bool // drift is left
+	look   bool // observe only: report drift, do not repair it
 	forget func(netstate.Flow) bool
 }
 
@@ -45,23 +44,22 @@ type (
 	applyResult struct {
 		seq      manager.ApplySeq
 		failures []netstate.Failure
-		drift    []netstate.Failure // was left
-		had      netstate.State     // before it
+		drift    []netstate.Failure // found but not repaired
+		had      netstate.State     // state before the apply
 		err      string
-		done     []netstate.Op // what took effect
+		done     []netstate.Op // ops that took effect
 		dropped  map[netstate.ID]uint64
 		began    time.Time
-		looked   time.Time // when the last look at the host began
+		looked   time.Time // when the last observation of the host began
 	}
 )
 
-// applier is the only actor that writes the objects of one owner to the host. It
-// blocks, so it is a leaf. It announces every start: an apply that it died in is
-// never answered otherwise.
+// applier is the only actor that writes the objects of one owner to the host. It blocks, so it is a leaf. It announces
+// every start, because an apply that was interrupted by a crash is never answered.
 type applier struct {
 	d       *deps
 	owner   netstate.Owner
-	checked bool // flows were judged since this incarnation began, and since a chain op failed
+	checked bool // flows were validated since this incarnation began and since a chain op last failed
 	broken  bool // the last test found a promise that does not hold
 }
 
@@ -84,8 +82,8 @@ func (a *applier) Receive(c actor.Context) {
 	}
 }
 
-// apply observes, plans, does each op, and observes again what it touched: an op
-// that says it succeeded and did not is a failure too (docs/architecture.md, law 11).
+// apply observes the host, plans, runs each op, and observes again the objects it touched: an op that reports success
+// without effect counts as a failure (docs/architecture.md, law 11).
 func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult {
 	defer a.d.gate.isMade(a.owner.Number)
 	began := time.Now()
@@ -100,7 +98,7 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	}
 	plan := netstate.Diff(have, r.want)
 	dropped := a.dropped(r, len(plan) > 0)
-	// An earlier incarnation may have died between its chains and its flows.
+	// An earlier incarnation may have crashed after writing chains and before deleting flows.
 	validate := !a.checked && len(have) > 0
 	a.checked = true
 	out := applyResult{seq: r.seq, drift: drift, had: have, dropped: dropped, began: began, looked: looked}
@@ -115,7 +113,7 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	forgotten := none
 	var left []netstate.Failure
 	for op, ok := run.Next(); ok; op, ok = run.Next() {
-		left = append(left, forgotten()...) // what comes after chains finds no flow that they deny
+		left = append(left, forgotten()...) // ops after the chains find no flow that the chains deny
 		forgotten = none
 		err := a.do(op, starting)
 		run.Done(op, err)
@@ -124,20 +122,20 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 		}
 		if netinst.MayDeny(op) {
 			validate = validate || err == nil
-			a.checked = a.checked && err == nil // one that failed may have taken effect: the next apply judges
+			a.checked = a.checked && err == nil // a failed op may have taken effect: the next apply validates the flows
 		}
 		if op.Kind == netstate.KindChain {
 			forgotten = a.forget(validate, r.forget)
 			validate = false
 		}
 	}
-	if validate { // of an earlier incarnation: no chain has changed in this one
+	if validate { // flows of an earlier incarnation: no chain has changed in this one
 		forgotten = a.forget(validate, r.forget)
 	}
 	failures := run.Failures()
 	if len(failures) == 0 {
 		out.looked = time.Now()
-		failures = a.verify(r.want) // while the flows are walked through, which takes as long
+		failures = a.verify(r.want) // runs in parallel with the walk through the flows, which takes as long
 	}
 	if len(failures) == 0 {
 		failures = a.test(r.want)
@@ -147,8 +145,8 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	return out
 }
 
-// dropped reads at a full look, and where something is to be done, what the bounds of adapters have
-// dropped.
+// dropped reads how many packets the adapters' limits have dropped, at a full observation and when there is something
+// to change.
 func (a *applier) dropped(r applyRequest, changes bool) map[netstate.ID]uint64 {
 	chains := netinst.CountingChains(r.want)
 	if !r.full && !changes || len(chains) == 0 {
@@ -163,7 +161,7 @@ func (a *applier) dropped(r applyRequest, changes bool) map[netstate.ID]uint64 {
 	return counts
 }
 
-// mtu is what the network's links have now. Where it can't be read the network does without.
+// mtu returns the current MTU of the network's links, or 0 if it cannot be read.
 func (a *applier) mtu() int {
 	if a.owner.Number == 0 {
 		return 0
@@ -205,9 +203,9 @@ func (a *applier) do(op netstate.Op, starting func(netstate.Op)) error {
 	return a.d.host.Do(ctx, a.owner, op)
 }
 
-// forget begins to delete, if they are to be judged, the tracked flows that the new
-// chains deny; forgotten waits for the end. A flow that was not ended may go on for days, so the
-// apply has failed, and the next one judges anew.
+// forget starts deleting the tracked flows that the new chains deny, if validate is set; forgotten waits for the end. A
+// flow that could not be deleted may live for days, so the apply counts as failed and the next one validates the flows
+// again.
 func (a *applier) forget(validate bool, match func(netstate.Flow) bool) (forgotten func() []netstate.Failure) {
 	if !validate || match == nil {
 		return func() []netstate.Failure { return nil }
@@ -231,7 +229,7 @@ func (a *applier) forget(validate bool, match func(netstate.Flow) bool) (forgott
 	}
 }
 
-// verify reads back, and names what is not as it was just made.
+// verify reads back the objects and names each that differs from what was just written.
 func (a *applier) verify(want netstate.State) []netstate.Failure {
 	have, err := a.observe(false)
 	if err != nil {
@@ -249,7 +247,7 @@ func (a *applier) verify(want netstate.State) []netstate.Failure {
 	return fs
 }
 
-// test asks what stands as it is wanted whether it also works.
+// test checks whether the objects that match the desired state also work.
 func (a *applier) test(want netstate.State) []netstate.Failure {
 	ctx, cancel := context.WithTimeout(a.d.ctx, testDeadline)
 	defer cancel()
@@ -258,8 +256,8 @@ func (a *applier) test(want netstate.State) []netstate.Failure {
 	return fs
 }
 
-// testAgain tests what a look found as it is wanted: at each full one, and while a promise does
-// not hold. Others may have the host looked at each second.
+// testAgain tests the objects that match the desired state at each full observation, and at every observation while a
+// promise does not hold. Others may request an observation every second.
 func (a *applier) testAgain(r applyRequest) []netstate.Failure {
 	if !r.full && !a.broken {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"edgespan/netinst/manager"
 )
 
-// logApplyReport makes log lines and events of what an apply of a network, or of the host
-// ground, came to: one for each change, none for a failure that goes on.
+// logApplyReport writes log lines and events for the result of an apply of a network or of the host state: one for each
+// change, none for a failure that persists.
 func (d *deps) logApplyReport(object, name string, a manager.ApplyReport) {
 	log := d.log.With(zap.String("object", object))
 	if a.Contest != "" && !a.Contested {
@@ -56,7 +56,7 @@ func opFields(f manager.FailedOp) []zap.Field {
 	return []zap.Field{zap.String("op", f.Op), zap.String("command", f.Command), zap.String("err", f.Error)}
 }
 
-// aboutOp is the adapter that an op was about, or else the network.
+// aboutOp returns the adapter that an op belongs to, or the network if it belongs to none.
 func aboutOp(object string, f manager.FailedOp) string {
 	if key, err := netinst.ParseAdapterKey(f.Adapter); err == nil {
 		return "adapter/" + api.AdapterID(key.AppUUID.String(), key.UnderlayIndex)

@@ -24,11 +24,11 @@ import (
 // networkEnded tells the router that a bridge manager has removed its network.
 type networkEnded struct{ ni uuid.UUID }
 
-// bridge is the bridge manager: the actor of one network instance. It owns no
-// logic: it turns messages into netinst events and netinst effects into messages.
+// bridge is the bridge manager: the actor of one network instance. It owns no logic: it turns messages into netinst
+// events and netinst effects into messages.
 //
-// Stopping or restarting it leaves the host untouched. Host state is removed only
-// by applying an empty desired state, after the config was deleted.
+// Stopping or restarting it leaves the host untouched. It removes host state only by applying an empty desired state
+// after the config was deleted.
 type bridge struct {
 	d        *deps
 	id       uuid.UUID
@@ -37,28 +37,28 @@ type bridge struct {
 	mgr      *manager.Manager
 	log      *zap.Logger
 	seen     map[string]netinst.PortStatus
-	reported map[string]netinst.PortStatus // what the manager knows; nil before it was told
-	lies     *overlap.Overlap              // what the host has in the subnet, as the manager knows it; nil before
-	capped   int                           // how many flows the machine tracks, as the manager knows it
+	reported map[string]netinst.PortStatus // as last sent to the manager; nil before that
+	lies     *overlap.Overlap              // overlaps of the subnet as last sent to the manager; nil before that
+	capped   int                           // the machine's limit of tracked flows, as last sent to the manager
 
 	subs subscriptions
 	bridgeInputs
 	bridgeOutputs
 
 	applier *actor.PID
-	mtu     int // of the bridge when that began
+	mtu     int // of the bridge when the apply began
 	watcher *actor.PID
-	links   []string // that the watcher listens on
+	links   []string // the watcher listens on these
 	timers  timers
 	state   netinst.NIState
-	name    string // as people call the network
+	name    string // the network's display name
 
-	adopted  bool // what the host knows of the leases was taken over
-	known    bool // adaptersKnown was told
-	replayed int  // subscriptions of host-changed that were: what comes now is new
+	adopted  bool // the leases found on the host were taken over
+	known    bool // adaptersKnown was sent to the manager
+	replayed int  // subscriptions of host-changed that replayed their state: later changes are new
 }
 
-// bridgeInputs are what a bridge manager follows.
+// bridgeInputs are the subscriptions of a bridge manager.
 type bridgeInputs struct {
 	source   *pubsub.Subscription[api.Source]
 	config   *pubsub.Subscription[netinst.NetworkInstanceConfig]
@@ -66,12 +66,12 @@ type bridgeInputs struct {
 	ports    *pubsub.Subscription[netinst.PortStatus]
 	overlap  *pubsub.Subscription[overlap.Overlap]
 	host     *pubsub.Subscription[api.HostChange] // of the network's number
-	world    *pubsub.Subscription[api.HostChange] // of every network
+	world    *pubsub.Subscription[api.HostChange] // for every network
 	takenUp  *pubsub.Subscription[uint64]
 	apps     *pubsub.Subscription[[]string]
 }
 
-// bridgeOutputs are what a bridge manager tells, most of it under the network's own key.
+// bridgeOutputs are the publishers of a bridge manager, most of them under the network's own key.
 type bridgeOutputs struct {
 	networkPub *pubsub.Publisher[netinst.NetworkInstanceStatus]
 	adapterPub *pubsub.Publisher[netinst.AppAdapterStatus]
@@ -107,8 +107,7 @@ func newBridgeOutputs(t *api.Topics, key string) bridgeOutputs {
 	return o
 }
 
-// newBridge makes the bridge manager of one network: its uuid is its only
-// argument (seed "Bridge manager").
+// newBridge makes the bridge manager of one network. Its UUID is its only argument (seed "Bridge manager").
 func (d *deps) newBridge(ni uuid.UUID) actor.Actor { return &bridge{d: d, id: ni, key: ni.String()} }
 
 func (b *bridge) Receive(c actor.Context) {
@@ -129,7 +128,7 @@ func (b *bridge) Receive(c actor.Context) {
 		b.step(c, manager.ApplierReady{MTU: b.mtu})
 	case surveyed:
 		if err := b.adopt(msg); err != nil {
-			again := applierReady{b.applier, b.mtu} // the timer's end is another goroutine
+			again := applierReady{b.applier, b.mtu} // copied: the timer fires in another goroutine
 			b.timers.after(c, jitter(time.Second), func() any { return again })
 			return
 		}
@@ -163,9 +162,9 @@ func (b *bridge) started(c actor.Context) {
 	b.subs = subscriptions{wake: waker(c)}
 	b.bridgeInputs = newBridgeInputs(&b.subs, t, b.key, number)
 	b.drain(c)
-	// Statuses of an earlier manager that answer no config any more: they go after the
-	// first reconcile, since until then the adapter may be on the host. The configs were
-	// drained before, so that one that goes from now on is told as gone.
+	// Statuses of an earlier manager that no config matches any more: they are withdrawn after the first reconcile,
+	// because until then the adapter may be on the host. The configs were drained before, so a config deleted from now
+	// on is reported as deleted.
 	for _, ref := range b.adapterPub.AdoptAll(b.key) {
 		if _, desired := t.AdapterConfig.Get(b.key, ref.Key); desired {
 			continue
@@ -185,8 +184,8 @@ func (b *bridge) started(c actor.Context) {
 	}
 }
 
-// drain gives what the topics have to the manager. The source is read first and
-// told last: a claim counts only together with the configs published before it.
+// drain passes changes of the topics to the manager. It reads the source first and sends it last: a claim counts only
+// together with the configs published before it.
 func (b *bridge) drain(c actor.Context) {
 	known := b.adaptersKnown()
 	sources := b.source.Drain()
@@ -207,7 +206,7 @@ func (b *bridge) drain(c actor.Context) {
 		}
 	}
 	b.sendOverlap(c)
-	b.sendPorts(c) // after the config: a port that goes has its network go before it
+	b.sendPorts(c) // after the config: when a port is deleted, its network is removed before it
 	for _, ch := range b.adapters.Drain() {
 		switch ch.Kind {
 		case pubsub.Deleted:
@@ -230,7 +229,8 @@ func (b *bridge) drain(c actor.Context) {
 	}
 }
 
-// drainHost tells what happened on the host. What happened before we came is observed anyway.
+// drainHost passes host events to the manager. Events from before this start are skipped: the first apply observes the
+// host anyway.
 func (b *bridge) drainHost(c actor.Context) {
 	for _, sub := range []*pubsub.Subscription[api.HostChange]{b.host, b.world} {
 		for _, ch := range sub.Drain() {
@@ -270,9 +270,8 @@ func (b *bridge) hostChanged(c actor.Context, ch pubsub.Change[api.HostChange]) 
 	}
 }
 
-// adaptersKnown says, once, that a config is published and that every app in it
-// with an adapter here has published what it wants. It is asked before the
-// adapters are drained, so that these are drained after it is true.
+// adaptersKnown reports, once, that a config is published and that every app in it with an adapter on this network has
+// published its adapters. drain calls it before it drains the adapters, so the adapters are read after it became true.
 func (b *bridge) adaptersKnown() bool {
 	b.takenUp.Drain()
 	b.apps.Drain()
@@ -289,8 +288,8 @@ func (b *bridge) adaptersKnown() bool {
 	return true
 }
 
-// sendPorts gives the ports to the manager once the monitor has answered every
-// port's config: half of them would read as the others having gone.
+// sendPorts passes the ports to the manager once the monitor has answered the config of every port: a partial set would
+// look as if the other ports were gone.
 func (b *bridge) sendPorts(c actor.Context) {
 	if s, ok := b.d.topics.Source.Get("", "node"); !ok || !s.Valid {
 		return // the ports' configs are not published yet
@@ -301,7 +300,7 @@ func (b *bridge) sendPorts(c actor.Context) {
 		}
 	}
 	if b.lies == nil {
-		return // what lies in the subnet: the monitor has not answered the config yet
+		return // the monitor has not yet compared this subnet with the host
 	}
 	if b.reported != nil && reflect.DeepEqual(b.reported, b.seen) {
 		return
@@ -314,8 +313,8 @@ func (b *bridge) sendPorts(c actor.Context) {
 	b.step(c, manager.PortsChanged{Ports: slices.Collect(maps.Values(b.seen))})
 }
 
-// sendOverlap gives what the host has in the subnet to the manager, before the ports: it
-// applies nothing before it knows both.
+// sendOverlap passes the overlaps of the subnet to the manager, before the ports: the manager applies nothing before it
+// knows both.
 func (b *bridge) sendOverlap(c actor.Context) {
 	for _, ch := range b.overlap.Drain() {
 		if ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified {
@@ -364,12 +363,12 @@ func (b *bridge) step(c actor.Context, e manager.Event) {
 			c.Stop(c.Self())
 		}
 		if err != nil {
-			panic(err) // a journal that can't be written, or two owners of one key: start anew
+			panic(err) // a journal that cannot be written, or two owners of one key: restart
 		}
 	}
 }
 
-// changed tells of a new state.
+// changed logs and publishes a change of the network's state.
 func (b *bridge) changed(s netinst.NetworkInstanceStatus) {
 	b.log.Info("network instance", zap.String("from", string(b.state)), zap.String("to", string(s.State)),
 		zap.String("err", s.Error))

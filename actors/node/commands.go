@@ -14,11 +14,11 @@ import (
 	"edgespan/config/stateloop/nodestate"
 )
 
-// applyDeadline is how long a document may take to be checked and stored.
+// applyDeadline limits the time to check and store a document.
 const applyDeadline = 30 * time.Second
 
-// Apply makes a document the running config. It returns when that is valid and
-// stored; a refusal is an *rest.Rejected.
+// Apply makes a document the running config. It returns once the document is valid and stored; a refusal is a
+// *rest.Rejected.
 func (n *Node) Apply(ctx context.Context, doc []byte, how nodeapi.ApplyOptions) ([]string, error) {
 	document, cfg, err := nodeconf.Read(doc)
 	if err != nil {
@@ -43,7 +43,7 @@ func (n *Node) Rollback(ctx context.Context) error { return n.d.agent.Rollback(c
 // Release ends a local hold.
 func (n *Node) Release(ctx context.Context) (held bool, err error) { return n.d.agent.Release(ctx) }
 
-// Pending says what waits for its confirmation, and who rules the node.
+// pending describes the config that waits for confirmation, and who controls the node.
 func (n *Node) pending(ctx context.Context) (nodeapi.Pending, error) {
 	s, err := n.d.agent.Status(ctx)
 	if err != nil {

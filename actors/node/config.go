@@ -24,13 +24,13 @@ import (
 	"edgespan/pubsub"
 )
 
-// configHost is the node as its config actor sees it: what it publishes goes on the topics,
-// and what their owners say is the node's health.
+// configHost is the node as its config actor sees it: it publishes configs to the topics and derives the node's health
+// from the statuses that their owners publish.
 type configHost struct {
 	d       *deps
 	record  api.NodeRecord
 	last    commitconfirm.Publish
-	settled bool // all of the last one was answered
+	settled bool // every status answers the last config
 	fault   string
 
 	networks    *pubsub.Publisher[netinst.NetworkInstanceConfig]
@@ -46,8 +46,7 @@ type configHost struct {
 	reporter    reporter
 }
 
-// configProps are those of the config actor: the agent, which also answers the router's
-// heartbeat.
+// configProps returns the props of the config actor: the agent, which also answers the router's heartbeat.
 func (d *deps) configProps() *actor.Props {
 	return d.vital(d.agent.Producer, func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(c actor.ReceiverContext, e *actor.MessageEnvelope) {
@@ -60,7 +59,7 @@ func (d *deps) configProps() *actor.Props {
 	})
 }
 
-// Start takes the topics.
+// Start subscribes to the topics.
 func (h *configHost) Start(wake func()) {
 	t := h.d.topics
 	h.networks, h.apps, h.ports = t.NetworkConfig.Publisher(api.OwnerConfig), t.AppConfig.Publisher(api.OwnerConfig),
@@ -75,10 +74,10 @@ func (h *configHost) Start(wake func()) {
 	h.swept = subscribe(&h.subs, t.TasksSwept, pubsub.Selector{})
 }
 
-// Stop gives the subscriptions back.
+// Stop ends the subscriptions.
 func (h *configHost) Stop() { h.subs.close() }
 
-// Trouble tells what is wrong with the source, and nothing else of it.
+// Trouble publishes what is wrong with the config source.
 func (h *configHost) Trouble(text string) {
 	h.fault = text
 	s, _ := h.d.topics.Source.Get("", "node")
@@ -86,8 +85,8 @@ func (h *configHost) Trouble(text string) {
 	must(h.source.Publish("", "node", s))
 }
 
-// Publish puts a config on the topics. Ports go first and networks next, so that
-// who sees an app can see what it stands on; what is gone goes in the other order.
+// Publish publishes a config to the topics: ports first, networks last, so that a reader of an app also sees what the
+// app depends on. Objects that left the config are withdrawn in reverse order.
 func (h *configHost) Publish(p commitconfirm.Publish) {
 	t, cfg := h.d.topics, p.Config.(nodestate.Desired)
 	h.last, h.settled = p, false
@@ -108,7 +107,7 @@ func (h *configHost) Publish(p commitconfirm.Publish) {
 		p.Generation = h.record.Ports[label].Generation
 		must(h.ports.Publish("", label, p))
 	}
-	h.publishApps(cfg.Apps) // before the networks, which wait for what it names
+	h.publishApps(cfg.Apps) // before the networks, which wait for the apps named here
 	for id, n := range cfg.Networks {
 		n.Generation = h.record.Networks[id.String()].Generation
 		must(h.networks.Publish("", id.String(), n))
@@ -131,7 +130,7 @@ func (h *configHost) Publish(p commitconfirm.Publish) {
 		zap.Int("networks", len(cfg.Networks)), zap.Int("apps", len(cfg.Apps)))
 }
 
-// withdraw takes what a config has not off the topics.
+// withdraw removes from the topics the objects that the config does not contain.
 func (h *configHost) withdraw(cfg nodeconf.Config, tasks map[string]nodestate.TaskConfig) {
 	t := h.d.topics
 	for id := range t.TaskConfig.List("") {
@@ -157,14 +156,14 @@ func (h *configHost) withdraw(cfg nodeconf.Config, tasks map[string]nodestate.Ta
 	}
 }
 
-// Drain takes what the owners of networks, apps and ports say.
+// Drain reads the statuses of networks, apps and ports.
 func (h *configHost) Drain() {
 	h.reporter.drain()
 	h.states.Drain()
 	h.swept.Drain()
 }
 
-// Observe says how the node is: its networks, adapters and ports.
+// Observe reports the health of the node: its networks, adapters and ports.
 func (h *configHost) Observe() agent.Observation {
 	h.Drain()
 	t := h.d.topics
@@ -179,7 +178,7 @@ func (h *configHost) Observe() agent.Observation {
 		}
 		l.Parameters = append(l.Parameters, parameter(p, h.answers(p)))
 	}
-	if h.settled { // before it, what nobody speaks of may be there
+	if h.settled { // until then, an object without a status may still exist
 		for _, p := range h.reporter.gone() {
 			l.Parameters = append(l.Parameters, parameter(p, h.last.Generation))
 		}
@@ -203,7 +202,7 @@ func parameter(p nodestate.Parameter, answers commitconfirm.Generation) nodeprot
 	}
 }
 
-// answers is the generation of the running config, where a parameter's state is of it.
+// answers returns the generation of the running config if the parameter's state belongs to it.
 func (h *configHost) answers(p nodestate.Parameter) commitconfirm.Generation {
 	t := h.d.topics
 	if id := h.reporter.network(p); id != "" {
@@ -226,14 +225,14 @@ func (h *configHost) answers(p nodestate.Parameter) commitconfirm.Generation {
 	return h.last.Generation
 }
 
-// recorder is the config actor's leaf: what its journal keeps blocks here. It is the router's
-// child, so that a record on its way outlives a crash of the config actor. It decides nothing.
+// recorder is the config actor's leaf, because writing its journal blocks. It is a child of the router, so that a
+// record under way survives a crash of the config actor. It decides nothing.
 type recorder struct {
 	d   *deps
 	pub *pubsub.Publisher[api.NodeRecord]
 }
 
-// recorderID is the recorder under the router, for the config actor.
+// recorderID is the recorder's id below the router, used by the config actor.
 const recorderID = "router/recorder"
 
 func (r *recorder) Receive(c actor.Context) {
@@ -243,12 +242,12 @@ func (r *recorder) Receive(c actor.Context) {
 		r.pub.Adopt("", "node")
 	case api.NodeRecord:
 		if err := r.pub.Publish("", "node", msg); err != nil && r.d.ctx.Err() == nil {
-			r.d.fail(fmt.Errorf("count the config: %w", err)) // without its journal the node can't go on
+			r.d.fail(fmt.Errorf("count the config: %w", err)) // the node cannot go on without its journal
 		}
 	}
 }
 
-// keysOf are the keys of a config's map as topics have them.
+// keysOf returns the keys of a config's map in the form topics use.
 func keysOf[V any](m map[uuid.UUID]V) map[string]bool {
 	keys := make(map[string]bool, len(m))
 	for k := range m {
@@ -257,7 +256,7 @@ func keysOf[V any](m map[uuid.UUID]V) map[string]bool {
 	return keys
 }
 
-// publishApps tells each network whose adapters it has to wait for.
+// publishApps publishes for each network the apps whose adapters it has to wait for.
 func (h *configHost) publishApps(apps map[uuid.UUID]appnet.AppNetworkConfig) {
 	on := nodestate.AppsOn(apps)
 	for ni := range h.d.topics.NetworkApps.List("") {
@@ -270,8 +269,7 @@ func (h *configHost) publishApps(apps map[uuid.UUID]appnet.AppNetworkConfig) {
 	}
 }
 
-// must turns an error of a topic into a crash: a journal that can't be written,
-// or a second owner of our keys.
+// must turns an error of a topic into a crash: the journal cannot be written, or a second owner uses the same key.
 func must(err error) {
 	if err != nil {
 		panic(err)

@@ -18,38 +18,36 @@ import (
 	"edgespan/pubsub"
 )
 
-// Host is the machine as the appliers see it: platform/host, or platform/fake.
-// Every method returns by its context's deadline.
+// Host is the machine as the appliers see it: platform/host or platform/fake. Every method returns by its context's
+// deadline.
 type Host interface {
-	// Observe reads what owner has on the host. Full dumps everything; otherwise
-	// what the kernel is slow to tell is taken from the last write.
+	// Observe reads the objects of an owner on the host. With full it dumps everything; otherwise it takes what the
+	// kernel reports slowly from the last write.
 	Observe(ctx context.Context, o netstate.Owner, full bool) (netstate.State, error)
-	// Do carries out one op. Its error wraps netstate.ErrWaiting when the world is
-	// not ready for it.
+	// Do carries out one op. Its error wraps netstate.ErrWaiting when the op depends on something that is not there
+	// yet.
 	Do(ctx context.Context, o netstate.Owner, op netstate.Op) error
-	// BridgeMTU is the MTU of an owner's bridge, 0 where there is none.
+	// BridgeMTU returns the MTU of an owner's bridge, 0 if it has none.
 	BridgeMTU(ctx context.Context, o netstate.Owner) (int, error)
-	// Owners lists the network instances of which anything is on the host.
+	// Owners lists the network instances that have objects on the host.
 	Owners(ctx context.Context) ([]netstate.Owner, error)
-	// ForgetFlows begins to delete the tracked flows that match, from another goroutine;
-	// the answer waits for the end, and counts them.
+	// ForgetFlows starts deleting the tracked flows that match, in another goroutine; the function it returns waits for
+	// the end and returns their number.
 	ForgetFlows(ctx context.Context, match func(netstate.Flow) bool) (answer func() (int, error))
-	// Test asks what of want is there and running what it promises, and names each
-	// promise that does not hold.
+	// Test checks which objects of want exist and work, and names each promise that does not hold.
 	Test(ctx context.Context, o netstate.Owner, want netstate.State) []netstate.Failure
-	// Dropped counts the packets that each of these chains has dropped since it was written; one
-	// that does not stand has dropped none.
+	// Dropped counts the packets that each of these chains has dropped since it was written, 0 for a chain that does
+	// not exist.
 	Dropped(ctx context.Context, o netstate.Owner, chains []netstate.ID) (map[netstate.ID]uint64, error)
-	// Snoop begins to tell the addresses that the app behind a link uses, until ctx
-	// ends; it returns at once.
+	// Snoop starts reporting the addresses that the app behind a link uses, until ctx ends; it returns at once.
 	Snoop(ctx context.Context, link string, emit func(netstate.ObservedAddress))
-	// RereadDNS has what other programs know of DNS servers read now; what differs is told by Watch.
+	// RereadDNS makes the host read the DNS servers of other programs again now; Watch reports differences.
 	RereadDNS()
-	// Watch tells what happens on the host until ctx ends.
+	// Watch reports events of the host until ctx ends.
 	Watch(ctx context.Context, emit func(netstate.HostEvent)) error
 }
 
-// deps is what every actor is given.
+// deps holds what every actor needs.
 type deps struct {
 	ctx       context.Context // ends when the node stops
 	log       *zap.Logger
@@ -61,34 +59,34 @@ type deps struct {
 	facts     api.Facts
 	topics    *api.Topics
 	storage   api.Storage
-	warning   string // of the start
+	warning   string // from the start
 	runDir    string
 	processRun
 	strategy *supervise.Backoff
 	gate     *semaphore
 	census   *census
 	fail     func(error)
-	notify   func(string)         // systemd
-	tell     func(nodeapi.Event)  // keeps what happened
+	notify   func(string)         // of systemd
+	tell     func(nodeapi.Event)  // stores an event
 	keep     func(api.NodeRecord) // journals what the config actor counted
-	asked    marks                // when an adapter's config was published
+	asked    marks                // time at which an adapter's config was published
 	setLevel func(string)         // of the log
 	hostView
 }
 
-// processRun is one run of the process.
+// processRun identifies one run of the process.
 type processRun struct {
-	boot    uint64 // of the process: different at each start
+	boot    uint64 // identifies the process: differs at each start
 	machine string // its boot id
 	began   time.Time
 	epochs  atomic.Uint64
 }
 
-// epoch is different at each call in every boot (docs/architecture.md, law 9).
+// epoch returns a number that differs at each call in every boot (docs/architecture.md, law 9).
 func (r *processRun) epoch() uint64 { return r.boot<<32 | r.epochs.Add(1) }
 
-// wait is how long a timer of d lasts. One that is shared ends with the round of d that
-// began with the process; any other is spread.
+// wait returns the duration of a timer of d. A shared timer ends at a multiple of d since the start of the process;
+// every other timer is spread by jitter.
 func (r *processRun) wait(after time.Duration, shared bool) time.Duration {
 	if shared {
 		return after - time.Since(r.began)%after
@@ -96,15 +94,15 @@ func (r *processRun) wait(after time.Duration, shared bool) time.Duration {
 	return jitter(after)
 }
 
-// hostView is what the router and the monitor know of the host and no topic has, for whoever asks.
+// hostView is what the router and the monitor know of the host and publish on no topic.
 type hostView struct {
-	hostProblem atomic.Pointer[string]               // why the host ground is not as wanted
-	settled     atomic.Bool                          // the host ground is as wanted
+	hostProblem atomic.Pointer[string]               // why the host state is not as desired
+	settled     atomic.Bool                          // the host state is as desired
 	seen        atomic.Pointer[[]netstate.Interface] // the host's interfaces, for a plan
-	maxTracked  atomic.Int64                         // flows, of the machine; 0 if it is not known
+	maxTracked  atomic.Int64                         // limit of tracked flows of the machine, 0 if unknown
 }
 
-// trouble is why the host ground is not as wanted, "" where it is.
+// trouble returns why the host state is not as desired, "" if it is.
 func (v *hostView) trouble() string {
 	if why := v.hostProblem.Load(); why != nil {
 		return *why
@@ -112,7 +110,7 @@ func (v *hostView) trouble() string {
 	return ""
 }
 
-// interfaces are the host's as the monitor saw them last.
+// interfaces returns the host's interfaces as the monitor observed them last.
 func (v *hostView) interfaces() []netstate.Interface {
 	if p := v.seen.Load(); p != nil {
 		return *p
@@ -120,17 +118,16 @@ func (v *hostView) interfaces() []netstate.Interface {
 	return nil
 }
 
-// jitter spreads d by up to a tenth, so that what failed together does not come
-// back together.
+// jitter lengthens d by up to a tenth, so that operations that failed together are not retried together.
 func jitter(d time.Duration) time.Duration { return d + rand.N(d/10+1) }
 
-// timers sends messages to one actor later. They end with its incarnation.
+// timers sends delayed messages to one actor. The timers end with the actor's incarnation.
 type timers struct {
 	mu      sync.Mutex
 	running map[*time.Timer]struct{}
 }
 
-// after sends what msg makes to self when d has passed.
+// after sends the message that msg makes to self after d.
 func (t *timers) after(c actor.Context, d time.Duration, msg func() any) {
 	self, root := c.Self(), c.ActorSystem().Root
 	t.mu.Lock()
@@ -160,7 +157,7 @@ func (t *timers) stop() {
 	clear(t.running)
 }
 
-// subscriptions are those of one actor, which they poke. They end with its incarnation.
+// subscriptions are the subscriptions of one actor, which they wake. They end with the actor's incarnation.
 type subscriptions struct {
 	wake func()
 	open []interface{ Close() }
@@ -179,8 +176,7 @@ func (s *subscriptions) close() {
 	s.open = nil
 }
 
-// wake says that a subscription has something to drain. Subscriptions call it at
-// most once between two drains.
+// wake reports that a subscription has something to drain. A subscription sends it at most once between two drains.
 type wake struct{}
 
 func waker(c actor.Context) func() {
@@ -188,7 +184,7 @@ func waker(c actor.Context) func() {
 	return func() { root.Send(self, wake{}) }
 }
 
-// marks are times by name, for who asks since when something is so.
+// marks are times by name: since when a state holds.
 type marks struct {
 	mu sync.Mutex
 	at map[string]time.Time

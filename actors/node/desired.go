@@ -18,34 +18,34 @@ import (
 	"edgespan/config/stateloop/nodestate"
 )
 
-// Files is where the config actor keeps and finds documents.
+// Files reads and stores the documents of the config actor.
 type Files interface {
 	// ReadConfig reads the file named by --config, or an error that wraps
 	// fs.ErrNotExist. The name is "" when there is none.
 	ReadConfig() (data []byte, name string, err error)
-	// The slots of the agent, by name.
+	// Disk has the slots of the agent, by name.
 	agent.Disk
-	// SetAside keeps what stands in a slot that can't be read, before anything takes its place.
+	// SetAside renames the content of a slot that cannot be read, so that nothing overwrites it.
 	SetAside(name string)
-	// ReadLastGood reads the config that an earlier version kept, or an error that wraps
-	// fs.ErrNotExist; RemoveLastGood takes it away.
+	// ReadLastGood reads the config that an earlier version stored, or returns an error that wraps fs.ErrNotExist.
+	// RemoveLastGood removes it.
 	ReadLastGood() ([]byte, error)
 	RemoveLastGood() error
 }
 
-// Commands are what a node has others do.
+// Commands are what a node runs outside its process.
 type Commands interface {
 	// Run runs a command until ctx ends.
 	Run(ctx context.Context, argv ...string) error
-	// RestartAgent begins the end of the process and the start of its successor.
+	// RestartAgent starts the shutdown of the process; systemd starts its successor.
 	RestartAgent() error
 }
 
-// migratedDisk is the disk of a node, which may be of an earlier version's: what that kept
-// as last good config is the confirmed record.
+// migratedDisk is the disk of a node that may have run an earlier version: the last good config of that version becomes
+// the confirmed record.
 type migratedDisk struct {
 	Files
-	record api.NodeRecord // as that version counted it
+	record api.NodeRecord // as the earlier version counted it
 	log    *zap.Logger
 }
 
@@ -69,7 +69,7 @@ func (m *migratedDisk) Read(name string) ([]byte, error) {
 	for _, slot := range []commitconfirm.Slot{commitconfirm.SlotConfirmed, commitconfirm.SlotCopy} {
 		if err := m.Write(string(slot), content); err != nil {
 			m.log.Error("migrate the last good config of an earlier version", zap.Error(err))
-			return content, nil // it stays, to be read again by the next start
+			return content, nil // the file stays, so that the next start can read it again
 		}
 	}
 	m.log.Info("using the last good config of an earlier version as the confirmed one", zap.Uint64("gen", record.Seq))
@@ -79,8 +79,8 @@ func (m *migratedDisk) Read(name string) ([]byte, error) {
 	return content, nil
 }
 
-// migrated counts a config on from what the earlier version counted: the same number where
-// it is the same config, unless that died between storing it and counting it.
+// migrated continues the generation of the earlier version: the same number for the same config, unless that version
+// crashed between storing the config and counting it.
 func (m *migratedDisk) migrated(document core.Object, sum string) commitconfirm.Record {
 	r := commitconfirm.Record{
 		Seq: m.record.Generation, Authority: uuid.NewString(), Source: commitconfirm.Source(m.record.Source),
@@ -97,7 +97,7 @@ func (m *migratedDisk) migrated(document core.Object, sum string) commitconfirm.
 	return r
 }
 
-// runner does the actions: what is built in by itself, the rest by commands.
+// runner runs actions: built-in ones itself, all others as commands.
 type runner struct {
 	d        *deps
 	commands Commands
@@ -130,7 +130,7 @@ func (r *runner) Do(ctx context.Context, do action.Do, document core.Object) err
 	return nil
 }
 
-// Restart ends the agent or the machine.
+// Restart restarts the agent or the machine.
 func (r *runner) Restart(ctx context.Context, name string) error {
 	if name == action.NameReboot {
 		return r.commands.Run(ctx, "systemctl", "reboot")
@@ -138,7 +138,7 @@ func (r *runner) Restart(ctx context.Context, name string) error {
 	return r.commands.RestartAgent()
 }
 
-// view is what is desired of the node, and what the owners of it say.
+// view combines the desired state of the node with the statuses that the owners publish.
 func (d *deps) view() nodestate.View {
 	t := d.topics
 	source, _ := t.Source.Get("", "node")

@@ -1,33 +1,31 @@
-// Package node is the imperative shell of the node: the tree of protoactor-go
-// actors that carries messages between topics, pure cores and the host.
+// Package node is the actor tree of one node. Its actors carry messages between the topics, the pure cores and the
+// host. It owns the tree, the topics' writers and the only code that runs ops on the host.
 //
-//	/router            registry of networks and apps, host ground, heartbeat
-//	  /events          keeps what happened, for the API
-//	  /config          file, apply, last good config (actors/agent)
-//	  /recorder        the only actor that journals what the config actor counted
+//	/router            registry of networks and apps, host state, heartbeat
+//	  /events          keeps recent events for the API
+//	  /config          config file, apply, last good config (actors/agent)
+//	  /recorder        the only actor that journals the config actor's counters
 //	  /monitor         netlink -> port-status, host-changed
-//	  /ground          the applier of the host ground
+//	  /ground          the applier of the host state: the chains and sysctls of no single network
 //	  /exec            executors and checks of peers, by the ids of their parameters
-//	    /<id>          one of them: runs its command, asks its host
-//	  /planner         looks at the whole host for plan and diff, one at a time
+//	    /<id>          one executor or check: runs its command, probes its host
+//	  /planner         observes the whole host for plan and diff, one request at a time
 //	  /ni/<uuid>       bridge manager, hosts a netinst/manager.Manager
 //	    /applier       the only actor that writes that network to the host
-//	    /watcher       hears which addresses the apps of a switch network use
+//	    /watcher       learns the addresses that the apps of a switch network use
 //	  /app/<uuid>      app network, hosts an appnet.Machine
 //
-// House rules (docs/adr/0005-actors.md has the reasons):
+// Rules of the tree (docs/adr/0005-actors.md gives the reasons):
 //
-//   - An actor owns no logic: it turns messages into core events and core effects
-//     into messages.
-//   - Stopping, restarting or crashing an actor leaves the host as it is.
-//   - State goes over topics, commands from parent to child, futures only at the
-//     HTTP edge.
-//   - What blocks is a leaf actor, and every blocking call has a deadline.
-//   - A child announces itself on Started; its parent then sends what it needs.
-//   - Nothing in Stopping or Stopped may fail.
+//   - An actor owns no logic: it turns messages into core events and core effects into messages.
+//   - Stopping, restarting or crashing an actor leaves the host unchanged.
+//   - State goes over topics, commands go from parent to child, futures appear only at the HTTP edge.
+//   - Code that blocks runs in a leaf actor, and every blocking call has a deadline.
+//   - A child announces itself on Started; its parent then sends what the child needs.
+//   - Stopping and Stopped do nothing that can fail.
 //
-// It never decides what a host should look like, and it imports platform only
-// through the interfaces it declares.
+// The package never decides what a host should look like (netinst and appnet do), and it reaches platform only through
+// the interfaces it declares.
 //
-// Read first: router.go, then config.go and bridge.go.
+// Read router.go first, then config.go and bridge.go.
 package node

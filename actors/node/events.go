@@ -14,14 +14,14 @@ import (
 	"edgespan/pubsub"
 )
 
-// eventsKept is how many events are remembered, each some hundred octets.
+// eventsKept limits the stored events, each of some hundred octets.
 const eventsKept = 1000
 
-// eventsID is the events actor under the router, for whoever has something to tell.
+// eventsID is the id of the events actor below the router; other actors send it their events.
 const eventsID = "router/events"
 
-// events keeps what happened, the newest eventsKept of it, on a topic of its own: a
-// reader gets what is kept and then what comes, and one that is slow holds up nobody.
+// events keeps the newest eventsKept events on a topic of its own. A reader gets the stored events and then the new
+// ones; a slow reader delays no one.
 type events struct {
 	d       *deps
 	pub     *pubsub.Publisher[nodeapi.Event]
@@ -59,7 +59,7 @@ func (v *events) started(c actor.Context) {
 	v.ports = subscribe(&v.subs, t.PortStatus, pubsub.Selector{})
 }
 
-// store gives an event its number and lets the oldest go.
+// store numbers an event and drops the oldest one.
 func (v *events) store(e nodeapi.Event) {
 	e.Seq = v.next
 	v.next++
@@ -69,7 +69,7 @@ func (v *events) store(e nodeapi.Event) {
 	}
 }
 
-// eventKey sorts as its number does.
+// eventKey returns a key that sorts in the order of the numbers.
 func eventKey(seq uint64) string { return fmt.Sprintf("%020d", seq) }
 
 func eventSeq(key string) uint64 {
@@ -78,8 +78,8 @@ func eventSeq(key string) uint64 {
 	return n
 }
 
-// drain makes events of what topics tell. The others come as messages from those who
-// know more than a topic says.
+// drain makes events from changes of topics. All other events arrive as messages from actors that know more than a
+// topic says.
 func (v *events) drain() {
 	for _, ch := range v.sources.Drain() {
 		if ch.Kind != pubsub.Created && ch.Kind != pubsub.Modified {

@@ -17,24 +17,24 @@ import (
 	"edgespan/pubsub"
 )
 
-// Executors runs what peers are described to run: platform/executor. Every method but Ended
-// may block, and returns by its context's deadline.
+// Executors runs the commands of peers: platform/executor. Every method but Ended may block, and returns by its
+// context's deadline.
 type Executors interface {
 	List(ctx context.Context) (ids []string, err error)
 	Has(ctx context.Context, id string) (bool, error)
 	Check(ctx context.Context, e netstate.Executor) (is netstate.Condition, why string, err error)
 	Make(ctx context.Context, e netstate.Executor) error
 	Remove(ctx context.Context, id string) error
-	// Ended has f called, from any goroutine, when a process has ended by itself.
+	// Ended registers f, which is called from any goroutine when a process has ended by itself.
 	Ended(f func(id string))
 }
 
-// Echo asks a host whether it answers: platform/probe. It returns by its context's deadline.
+// Echo probes whether a host answers: platform/probe. It returns by its context's deadline.
 type Echo func(ctx context.Context, local, remote netip.Addr) (time.Duration, error)
 
 const (
 	listDeadline = 5 * time.Second
-	taskRetry    = time.Second // of a listing that failed
+	taskRetry    = time.Second // after a listing that failed
 )
 
 type (
@@ -51,18 +51,18 @@ type (
 	}
 )
 
-// exec is the actor of the peer's executors and checks. It owns no logic: config/stateloop/peer/task says
-// what is to be done, a child of each task does it.
+// exec is the actor of the peer's executors and checks. It owns no logic: config/stateloop/peer/task decides the steps,
+// and one child for each task runs them.
 type exec struct {
 	d       *deps
 	m       task.Machine
 	set     nodestate.TaskSet
 	hands   map[string]*actor.PID
-	waiting map[string]task.Do // steps whose hand is just starting
+	waiting map[string]task.Do // steps whose taskWorker is starting
 	open    map[string]task.Do // steps under way
 	timers  timers
 	tick    *time.Timer
-	token   uint64 // of the tick that counts
+	token   uint64 // of the tick that counts; older ticks are ignored
 
 	subs     subscriptions
 	desired  *pubsub.Subscription[nodestate.TaskConfig]
@@ -108,7 +108,7 @@ func (x *exec) started(c actor.Context) {
 	x.hands, x.waiting, x.open = map[string]*actor.PID{}, map[string]task.Do{}, map[string]task.Do{}
 	x.out, x.ack = t.TaskStatus.Publisher(api.OwnerExec), t.TasksSwept.Publisher(api.OwnerExec)
 	x.ack.Adopt("", "node")
-	for _, ref := range x.out.AdoptAll("") { // of an earlier incarnation: what is so is checked anew
+	for _, ref := range x.out.AdoptAll("") { // of an earlier incarnation: their state is checked again
 		must(x.out.Unpublish("", ref.Key))
 	}
 	self, root := c.Self(), c.ActorSystem().Root
@@ -119,7 +119,7 @@ func (x *exec) started(c actor.Context) {
 	x.sendStep(c)
 }
 
-// sendStep lists what is on the host, which may block.
+// sendStep lists the tasks on the host, which may block.
 func (x *exec) sendStep(c actor.Context) {
 	self, root := c.Self(), c.ActorSystem().Root
 	go func() {
@@ -140,8 +140,7 @@ func (x *exec) list(c actor.Context, l tasksListed) {
 	x.want(c)
 }
 
-// drain takes what the topics have. The source is read first and told last, as in the bridge
-// manager.
+// drain reads the topics. It reads the source first and sends it last, as the bridge manager does.
 func (x *exec) drain(c actor.Context) {
 	sources := x.source.Drain()
 	for _, ch := range x.desired.Drain() {
@@ -162,7 +161,7 @@ func (x *exec) drain(c actor.Context) {
 	}
 }
 
-// want gives the machine the set of now, and ends what is not in it.
+// want passes the current set of tasks to the machine, and stops the workers of all others.
 func (x *exec) want(c actor.Context) {
 	tasks := x.set.All()
 	keep := make(map[string]bool, len(tasks))
@@ -201,12 +200,12 @@ func (x *exec) step(c actor.Context, e task.Event) {
 		return
 	}
 	if swept, is := x.set.Swept(); is {
-		must(x.ack.Publish("", "node", swept)) // an equal one is no event
+		must(x.ack.Publish("", "node", swept)) // publishing an equal value makes no event
 	}
 	x.clock(c)
 }
 
-// clock has a Tick come when the machine wants it.
+// clock schedules a Tick at the time the machine asks for.
 func (x *exec) clock(c actor.Context) {
 	if x.tick != nil {
 		x.tick.Stop()
@@ -220,7 +219,7 @@ func (x *exec) clock(c actor.Context) {
 	x.tick = time.AfterFunc(max(0, time.Until(at)), func() { root.Send(self, taskTick{token}) })
 }
 
-// publishStatus publishes what is new of a task.
+// publishStatus publishes the changed status of a task.
 func (x *exec) publishStatus(s task.Status) {
 	was := x.reported[s.ID]
 	if s.State == "" || s == was {
@@ -242,7 +241,7 @@ func (x *exec) publishStatus(s task.Status) {
 	x.d.tell(ev)
 }
 
-// do gives a step to the task's child, which is made where there is none.
+// do sends a step to the task's child, and spawns the child if there is none.
 func (x *exec) do(c actor.Context, do task.Do) {
 	x.open[do.ID] = do
 	if pid := x.hands[do.ID]; pid != nil {
@@ -255,12 +254,12 @@ func (x *exec) do(c actor.Context, do task.Do) {
 
 func (x *exec) spawn(c actor.Context, id string) {
 	if _, err := c.SpawnNamed(x.d.props(func() actor.Actor { return &taskWorker{d: x.d, id: id} }), id); err != nil {
-		// The one before is still on its way out.
+		// The previous worker has not stopped yet.
 		x.timers.after(c, 10*time.Millisecond, func() any { return taskWorkerReady{id, nil} })
 	}
 }
 
-// handReady gives a child its step. One that has crashed comes back: its step failed.
+// handReady sends a child its step. If the child has restarted after a crash, its step has failed.
 func (x *exec) handReady(c actor.Context, h taskWorkerReady) {
 	if h.pid == nil {
 		if _, waits := x.waiting[h.id]; waits && x.hands[h.id] == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// hostApplier is the applier of the host ground. It also finds out whose networks are
-// on the host, since that blocks too.
+// hostApplier is the applier of the host state. It also finds the networks that have objects on the host, since that
+// blocks too.
 type hostApplier struct{ applier }
 
 func (g *hostApplier) Receive(c actor.Context) {
@@ -24,7 +24,7 @@ func (g *hostApplier) Receive(c actor.Context) {
 		owners, err := g.d.host.Owners(ctx)
 		cancel()
 		if err != nil {
-			panic(fmt.Errorf("find edgespan's networks on the host: %w", err)) // again, after the back-off
+			panic(fmt.Errorf("find edgespan's networks on the host: %w", err)) // retried after the back-off
 		}
 		c.Send(c.Parent(), ownersFound{owners})
 	}
@@ -38,10 +38,10 @@ func firstFailure(r applyResult) string {
 	return r.failures[0].Err
 }
 
-// hostApplied tells the registry what an apply of the host ground came to, and the
-// others what is wrong with it and when it is tried again.
+// hostApplied passes the result of an apply of the host state to the registry, and publishes what is wrong with it and
+// when it is retried.
 func (r *router) hostApplied(c actor.Context, msg applyResult) {
-	want := r.want // the step may ask for another one
+	want := r.want // the step may ask for another state
 	retry := r.step(c, registry.HostApplied{Seq: msg.seq.N, Failed: firstFailure(msg)})
 	a := r.ledger.Record(want,
 		manager.Outcome{Failures: msg.failures, Err: msg.err, Done: msg.done, At: time.Now(), Retry: retry})

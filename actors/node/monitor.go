@@ -20,20 +20,19 @@ import (
 	"edgespan/pubsub"
 )
 
-// monitor turns what the kernel tells into port-status and host-changed. It holds
-// the one netlink subscription of the node (N sockets would each wake
-// on every route of the host).
+// monitor turns kernel events into port-status and host-changed. It holds the node's only netlink subscription: N
+// sockets would each wake on every route of the host.
 type monitor struct {
 	d        *deps
 	subs     subscriptions
 	configs  *pubsub.Subscription[netinst.PortConfig]
 	networks *pubsub.Subscription[netinst.NetworkInstanceConfig]
 	ports    map[string]netinst.PortConfig
-	tunnels  map[string]bool // networks that have any
+	tunnels  map[string]bool // networks that have tunnels
 	subnets  map[string]netip.Prefix
-	prefixes []overlap.HostPrefix // of the host's own, as compared last
+	prefixes []overlap.HostPrefix // the host's own prefixes, as last compared
 	seen     []netstate.Interface
-	known    bool // the kernel has told at least once
+	known    bool // the kernel has reported at least once
 	status   *pubsub.Publisher[netinst.PortStatus]
 	changed  *pubsub.Publisher[api.HostChange]
 	overlap  *pubsub.Publisher[overlap.Overlap]
@@ -85,8 +84,8 @@ func (m *monitor) started(c actor.Context) {
 	go watch(d, func(ev netstate.HostEvent) { root.Send(self, ev) })
 }
 
-// drainNetworks notes which networks ask for the host's addresses and routes, and compares
-// the subnets of those that are new or have changed with the host's own prefixes.
+// drainNetworks records which networks need the host's addresses and routes, and compares the subnets of new and
+// changed networks with the host's own prefixes.
 func (m *monitor) drainNetworks() {
 	var changed []string
 	for _, ch := range m.networks.Drain() {
@@ -109,14 +108,14 @@ func (m *monitor) drainNetworks() {
 	}
 }
 
-// observeAgain has every network, or every one with tunnels, compared with the host in full and
-// repaired, after what is host's.
+// observeAgain requests that every network, or every one with tunnels, is compared with the host in full and repaired,
+// after the host state.
 type observeAgain struct{ tunnels bool }
 
-// observeFull has networks compared in full.
+// observeFull requests a full comparison of networks.
 type observeFull struct{ networks []int }
 
-// numbers are the networks that a lookAgain means.
+// numbers returns the networks that an observeAgain means.
 func (m *monitor) numbers(l observeAgain) []int {
 	var ns []int
 	for _, e := range m.d.topics.NetworkStatus.All() {
@@ -127,8 +126,8 @@ func (m *monitor) numbers(l observeAgain) []int {
 	return ns
 }
 
-// watch is the one goroutine outside the actors: a netlink subscription blocks
-// for the life of the node, and an actor that does can't be asked anything.
+// watch is the only goroutine outside the actors: a netlink subscription blocks for the life of the node, and an actor
+// that blocks cannot answer.
 func watch(d *deps, emit func(netstate.HostEvent)) {
 	for d.ctx.Err() == nil {
 		err := d.host.Watch(d.ctx, emit)
@@ -143,8 +142,8 @@ func watch(d *deps, emit func(netstate.HostEvent)) {
 	}
 }
 
-// hostFirst passes on to the router what others changed of host's: the networks that were
-// touched with it are told when that stands again.
+// hostFirst passes changes of the host state by other programs to the router. The networks touched with it hear of the
+// change once the host state is restored.
 func (m *monitor) hostFirst(c actor.Context, ev netstate.HostEvent) netstate.HostEvent {
 	if ev.Filter {
 		ev.Host = true
@@ -198,7 +197,7 @@ func (m *monitor) hostEvent(ev netstate.HostEvent) {
 	}
 }
 
-// countAll counts something with every network.
+// countAll adds to the counters of every network.
 func (m *monitor) countAll(by api.HostChange) {
 	for _, e := range m.d.topics.NetworkStatus.All() {
 		m.count(strconv.Itoa(e.Value.Number), api.NetworkKey, by)
@@ -220,7 +219,7 @@ func (m *monitor) count(scope, key string, by api.HostChange) {
 	}
 }
 
-// publish recomputes every port's status and withdraws those of ports gone.
+// publish recomputes every port's status and withdraws the statuses of ports that are gone.
 func (m *monitor) publish() {
 	if !m.known {
 		return

@@ -18,28 +18,28 @@ import (
 	"edgespan/pubsub"
 )
 
-// The node answers the REST shell.
+// Node implements the backend of the REST API.
 var _ nodeapi.Backend = (*Node)(nil)
 
-// Options is what a node is made of.
+// Options configures a node.
 type Options struct {
 	Host      Host
 	Files     Files
 	Facts     api.Facts
 	Executors Executors
 	Echo      Echo
-	About     agent.Facts // what the node is; its Metadata and Bases are required
+	About     agent.Facts // facts about the node; its Metadata and Bases are required
 	Machine   string      // the machine's boot id
 	Commands  Commands
 	Journal   pubsub.Journal
-	Storage   api.Storage // of the Journal; nil for one that always lasts
-	Warning   string      // what the start met before this, "" for nothing
+	Storage   api.Storage // state of the Journal; nil for a journal that always persists
+	Warning   string      // problem found at startup before this, "" for none
 	RunDir    string      // absolute
-	Boot      uint64      // different at each start of the process
+	Boot      uint64      // differs at each start of the process
 	Log       *zap.Logger
-	Notify    func(string) // tells systemd; nil for nobody
-	// SetLevel changes the least level of Log: debug, info, warn or error; nil for a
-	// log whose level is fixed.
+	Notify    func(string) // notifies systemd; nil for no notification
+	// SetLevel changes the minimum level of Log: debug, info, warn or error. It is nil if the level of the log is
+	// fixed.
 	SetLevel func(string)
 }
 
@@ -54,8 +54,7 @@ type Node struct {
 	stop   sync.Once
 }
 
-// Start makes the actor tree and starts it. The node works from then on; Done
-// tells when it can't go on.
+// Start makes and starts the actor tree. The node works from then on; Done reports when it cannot go on.
 func Start(o Options) (*Node, error) {
 	if o.About.Metadata == nil {
 		return nil, errors.New("start a node: no metadata")
@@ -91,7 +90,7 @@ func Start(o Options) (*Node, error) {
 	n.system = supervise.System(o.Log, pidBuckets)
 	keeper := actor.NewPID(n.system.Address(), eventsID)
 	n.d.tell = func(e nodeapi.Event) {
-		if ctx.Err() == nil { // at the end its keeper may be gone first
+		if ctx.Err() == nil { // at shutdown its keeper may be gone first
 			n.system.Root.Send(keeper, e)
 		}
 	}
@@ -117,27 +116,26 @@ func Start(o Options) (*Node, error) {
 	return n, nil
 }
 
-// pidBuckets is how many buckets find the processes of a system.
+// pidBuckets is the number of buckets of the process registry.
 const pidBuckets = 8
 
-// Done gives the reason why the node can't go on: the process has to end then.
+// Done delivers the reason why the node cannot go on; the process must then end.
 func (n *Node) Done() <-chan error { return n.ended }
 
-// Topics are the node's topics, to be read.
+// Topics returns the node's topics, for reading.
 func (n *Node) Topics() *api.Topics { return n.d.topics }
 
 // Reload reads the config file again.
 func (n *Node) Reload() { n.d.agent.Reload() }
 
-// Stop ends the tree and leaves the host as it is. It waits until ctx ends; a
-// second call does nothing.
+// Stop ends the tree and leaves the host unchanged. It waits until ctx ends; a second call does nothing.
 func (n *Node) Stop(ctx context.Context) error {
 	var err error
 	n.stop.Do(func() {
 		soon, cancel := context.WithTimeout(ctx, stopTimeout)
-		_ = n.d.agent.Stop(soon) // a disk that hangs holds no end up
+		_ = n.d.agent.Stop(soon) // a disk that hangs must not delay the shutdown
 		cancel()
-		n.cancel() // what blocks ends now
+		n.cancel() // blocking calls end now
 		stopped := make(chan error, 1)
 		go func() { stopped <- n.system.Root.StopFuture(n.router).Wait() }()
 		select {
@@ -150,10 +148,10 @@ func (n *Node) Stop(ctx context.Context) error {
 	return err
 }
 
-// stopTimeout is how long the disk may take to note that the end is intended.
+// stopTimeout limits the time to record on disk that the shutdown is intended.
 const stopTimeout = 2 * time.Second
 
-// newReader makes what answers the control socket.
+// newReader makes the reader that answers the control socket.
 func (n *Node) newReader(o Options) *api.Reader {
 	d := n.d
 	return &api.Reader{
@@ -182,8 +180,8 @@ func (n *Node) newRunner(commands Commands) *runner {
 
 func (n *Node) monitorPID() *actor.PID { return actor.NewPID(n.system.Address(), "router/monitor") }
 
-// Begun returns once the config of this start was published, or ctx ends.
+// Begun returns once the config of this start is published, or ctx ends.
 func (n *Node) Begun(ctx context.Context) error { return n.d.agent.Begun(ctx) }
 
-// Agent is the config actor, for the link to the controller.
+// Agent returns the config actor, for the link to the controller.
 func (n *Node) Agent() *agent.Agent { return n.d.agent }

@@ -13,8 +13,8 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// Diff says what on the host is not as the running config wants it: it observes, and
-// changes nothing. What no config was published for is not judged.
+// Diff reports how the host differs from the running config. It observes and changes nothing. It ignores objects for
+// which no config is published.
 func (n *Node) Diff(ctx context.Context, of string) ([]nodeapi.Difference, error) {
 	if s, ok := n.d.topics.Source.Get("", "node"); !ok || !s.Valid {
 		return nil, fmt.Errorf("compare the host: %w: no valid config published yet", rest.ErrBusy)
@@ -55,7 +55,7 @@ func ownerObject(o netstate.Owner) string {
 	return "ni/" + o.Name
 }
 
-// running is the config as it was published.
+// running returns the config as it was published.
 func (n *Node) running() nodeconf.Config {
 	t := n.d.topics
 	return nodeconf.Config{

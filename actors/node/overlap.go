@@ -15,9 +15,8 @@ import (
 	"edgespan/netinst/registry"
 )
 
-// comparePrefixes compares every subnet with what the host has now, if that has changed. A
-// bridge manager wakes only where what is in its own subnet has changed, however many
-// addresses come and go.
+// comparePrefixes compares every subnet with the host's current prefixes, if they have changed. A bridge manager wakes
+// only when something inside its own subnet has changed, however many addresses come and go.
 func (m *monitor) comparePrefixes(first bool) {
 	now := overlap.HostPrefixes(m.seen)
 	if !first && slices.Equal(now, m.prefixes) {
@@ -27,7 +26,7 @@ func (m *monitor) comparePrefixes(first bool) {
 	m.compare(slices.Sorted(maps.Keys(m.subnets)))
 }
 
-// compare publishes what the host has in the subnets of networks.
+// compare publishes the host's prefixes in the subnets of networks.
 func (m *monitor) compare(ids []string) {
 	subnets := make([]netip.Prefix, len(ids))
 	for i, id := range ids {
@@ -48,7 +47,7 @@ func (m *monitor) withdrawOverlap(id string) {
 	}
 }
 
-// overlaps compares the networks of a config with what the host was last seen to have.
+// overlaps compares the networks of a config with the prefixes last observed on the host.
 func (d *deps) overlaps(cfg nodeconf.Config, ids []uuid.UUID) map[uuid.UUID]overlap.Overlap {
 	subnets := make([]netip.Prefix, len(ids))
 	for i, id := range ids {
@@ -61,9 +60,9 @@ func (d *deps) overlaps(cfg nodeconf.Config, ids []uuid.UUID) map[uuid.UUID]over
 	return out
 }
 
-// clashes are the faults of a config on this host as it is now. A network that runs with the
-// same subnet is left out: it is withdrawn already and says so, and what a person applies
-// beside it must not fail for it. The same goes for an MTU that no tap takes.
+// clashes returns the faults of a config on this host in its current state. It leaves out a network that already runs
+// with the same subnet: that one is withdrawn and reports it, and must not make an unrelated apply fail. The same holds
+// for an MTU that no tap supports.
 func (d *deps) clashes(cfg nodeconf.Config) core.Faults {
 	var ids []uuid.UUID
 	for id, n := range cfg.Networks {
@@ -81,7 +80,7 @@ func (d *deps) clashes(cfg nodeconf.Config) core.Faults {
 	return faults
 }
 
-// forwardingChanged is which links the host forwards by, and the ports, in an order of their own.
+// forwardingChanged returns the links by which the host forwards, and the ports, both in a fixed order.
 func (d *deps) forwardingChanged() registry.ForwardingChanged {
 	f, _ := d.topics.Forwarding.Get("", "node")
 	var ports []netinst.PortConfig

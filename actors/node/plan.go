@@ -21,13 +21,12 @@ import (
 	"edgespan/netinst/registry"
 )
 
-// observeTimeout is how long a look at the whole host may take, the wait for others
-// included.
+// observeTimeout limits an observation of the whole host, including the wait for others.
 const observeTimeout = 10 * time.Second
 
-// observeRequest asks the planner to look at the host; it answers with lookAnswer.
+// observeRequest asks the planner to observe the host; the planner answers with lookAnswer.
 type observeRequest struct {
-	ctx   context.Context // ends when nobody waits any more
+	ctx   context.Context // ends when the caller gives up
 	look  func(context.Context) (any, error)
 	begun *atomic.Bool
 }
@@ -37,21 +36,21 @@ type observeAnswer struct {
 	err  error
 }
 
-// planner makes one look at the whole host after the other. That blocks, so it is a leaf.
+// planner observes the whole host, one request at a time. That blocks, so it is a leaf.
 type planner struct{}
 
 func (planner) Receive(c actor.Context) {
 	if msg, ok := c.Message().(observeRequest); ok && msg.ctx.Err() == nil {
 		msg.begun.Store(true)
 		seen, err := msg.look(msg.ctx)
-		if msg.ctx.Err() == nil { // else nobody waits for it
+		if msg.ctx.Err() == nil { // otherwise the caller has given up
 			c.Respond(observeAnswer{seen, err})
 		}
 	}
 }
 
-// observe has the planner look at the host, for what. Looks are made one at a time; who
-// waits for others too long gets ErrBusy.
+// observe lets the planner observe the host for the purpose what. Observations run one at a time; a caller that waits
+// too long gets ErrBusy.
 func observe[T any](ctx context.Context, n *Node, what string, look func(context.Context) (T, error)) (T, error) {
 	var none T
 	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
@@ -69,7 +68,7 @@ func observe[T any](ctx context.Context, n *Node, what string, look func(context
 	return none, fmt.Errorf("%s: host not observed within %v: %w", what, observeTimeout, context.DeadlineExceeded)
 }
 
-// Plan says what applying a document would change on the host, without doing it.
+// Plan returns what applying a document would change on the host, without applying it.
 func (n *Node) Plan(ctx context.Context, doc []byte) ([]nodeapi.Change, error) {
 	_, cfg, err := nodeconf.Read(doc)
 	if err != nil {
@@ -81,8 +80,7 @@ func (n *Node) Plan(ctx context.Context, doc []byte) ([]nodeapi.Change, error) {
 	return observe(ctx, n, "plan", func(ctx context.Context) ([]nodeapi.Change, error) { return n.d.plan(ctx, cfg) })
 }
 
-// plan compares the config's state with the host's, by the same pure functions that
-// the managers use.
+// plan compares the config's state with the host's, by the pure functions that the managers use.
 func (d *deps) plan(ctx context.Context, cfg nodeconf.Config) ([]nodeapi.Change, error) {
 	found, err := d.host.Owners(ctx)
 	if err != nil {
@@ -104,7 +102,7 @@ func (d *deps) plan(ctx context.Context, cfg nodeconf.Config) ([]nodeapi.Change,
 	return changes, nil
 }
 
-// verb names what happens to one item: an op on all chains adds some of them.
+// verb names what happens to one item: an op that writes all chains adds only some of them.
 func verb(op netstate.Op, it netstate.Item) string {
 	if op.Verb == netstate.Change && it.Have == nil {
 		return string(netstate.Add)
@@ -112,8 +110,8 @@ func verb(op netstate.Op, it netstate.Item) string {
 	return string(op.Verb)
 }
 
-// desiredStates is the state of every owner under a config, and the owners in the order
-// in which they would be applied: host first unless it goes.
+// desiredStates returns the desired state of every owner under a config, and the owners in the order of an apply: the
+// host first, or last if its state is removed.
 func (d *deps) desiredStates(ctx context.Context, cfg nodeconf.Config,
 	found []netstate.Owner) (map[netstate.Owner]netstate.State, []netstate.Owner) {
 	numbers := map[uuid.UUID]int{}
@@ -157,7 +155,7 @@ func (d *deps) desiredStates(ctx context.Context, cfg nodeconf.Config,
 	return wants, append([]netstate.Owner{host}, owners...)
 }
 
-// networkState is what one network's manager would ask for.
+// networkState returns the state that a network's manager would desire.
 func (d *deps) networkState(ctx context.Context, o netstate.Owner, cfg nodeconf.Config, ports []netinst.PortStatus,
 	clash overlap.Overlap) netstate.State {
 	id := uuid.MustParse(o.Name)
@@ -176,7 +174,7 @@ func (d *deps) networkState(ctx context.Context, o netstate.Owner, cfg nodeconf.
 		Owner: o, Config: cfg.Networks[id], Ports: ports, MaxTracked: int(d.maxTracked.Load()), RunDir: d.runDir,
 		Overlap: clash,
 	}
-	in.MTU, _ = d.host.BridgeMTU(ctx, o) // what can't be read says no more to the network's manager
+	in.MTU, _ = d.host.BridgeMTU(ctx, o) // the manager too goes without an MTU it cannot read
 	for _, a := range adapters {
 		if l, ok := alloc.Leases[a.Key()]; ok {
 			in.Adapters = append(in.Adapters, netinst.Adapter{Config: a, Lease: l})

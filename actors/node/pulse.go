@@ -6,12 +6,11 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// beatEvery is the router's heartbeat: each beat it asks the vital actors, and it
-// feeds the watchdog of systemd only while all of them have answered within
-// sysParams.watchdogSeconds (0: always).
+// beatEvery is the period of the router's heartbeat: at each beat it asks the vital actors, and it feeds systemd's
+// watchdog only while all of them have answered within sysParams.watchdogSeconds (0: always).
 const (
 	beatEvery = time.Second
-	// noConfigTimeout is watchdogSeconds until a config says it: its default.
+	// noConfigTimeout is watchdogSeconds until a config sets it: its default.
 	noConfigTimeout = 60
 )
 
@@ -24,10 +23,10 @@ type (
 	}
 )
 
-// pulse counts the router's beats, and which of them the vital actors have answered.
+// pulse counts the router's beats and records which of them the vital actors have answered.
 type pulse struct {
 	beats    uint64
-	answered map[string]uint64 // the last one, by actor
+	answered map[string]uint64 // last beat answered, by actor
 }
 
 func (p *pulse) handlePong(m pong) {
@@ -37,17 +36,17 @@ func (p *pulse) handlePong(m pong) {
 	p.answered[m.from] = m.beat
 }
 
-// alive says whether every vital actor has answered one of the last beats.
+// alive reports whether every vital actor has answered one of the last beats.
 func (p *pulse) alive(timeout uint64) bool {
 	for _, name := range []string{"config", "monitor"} {
-		if p.beats-p.answered[name] > timeout { // one that never answered answered beat 0
+		if p.beats-p.answered[name] > timeout { // an actor that never answered counts as having answered beat 0
 			return false
 		}
 	}
 	return true
 }
 
-// beat asks the vital actors for a sign of life and passes it on to systemd.
+// beat asks the vital actors for a sign of life and notifies systemd.
 func (r *router) beat(c actor.Context) {
 	r.beats++
 	timeout := noConfigTimeout

@@ -16,8 +16,8 @@ import (
 	"edgespan/pubsub"
 )
 
-// reporter derives reported-state: one parameter for each network, adapter, part of a
-// cluster's network, executor and check, from what their owners say. Host ops roll up into these.
+// reporter derives reported-state: one parameter for each network, adapter, part of a cluster's network, executor and
+// check, from the statuses that their owners publish. Host ops are included in these.
 type reporter struct {
 	topics   *api.Topics
 	networks *pubsub.Subscription[netinst.NetworkInstanceStatus]
@@ -27,7 +27,7 @@ type reporter struct {
 	adapters map[string][]string // ids by app
 	clusters map[uuid.UUID]peer.Network
 	parts    map[string][]string // ids by network
-	absent   []peer.Parameter    // what is to be absent
+	absent   []peer.Parameter    // parameters that must be absent
 }
 
 func (r *reporter) start(t *api.Topics, subs *subscriptions) {
@@ -39,7 +39,7 @@ func (r *reporter) start(t *api.Topics, subs *subscriptions) {
 	r.tasks = subscribe(subs, t.TaskStatus, pubsub.Selector{})
 }
 
-// peers takes the configuration whose parts are reported from now on.
+// peers sets the configuration whose parts are reported from now on.
 func (r *reporter) peers(c peer.Configuration) {
 	r.clusters, r.absent = c.Networks(), nil
 	for _, p := range c.Parameters {
@@ -84,7 +84,7 @@ func (r *reporter) drain() {
 	}
 }
 
-// publish tells of a parameter, and since when it is so.
+// publish publishes a parameter with the time since which it has this state.
 func (r *reporter) publish(p nodestate.Parameter) {
 	was, known := r.topics.Reported.Get("", p.ID)
 	if now, pending := p.After(was, known, time.Now()); pending {
@@ -109,7 +109,7 @@ func (r *reporter) replace(of map[string][]string, key string, ps []nodestate.Pa
 	of[key] = ids
 }
 
-// part reports what the bridge manager says of the parts of a cluster's network.
+// part reports the parts of a cluster's network from the bridge manager's status.
 func (r *reporter) part(network string, s netinst.NetworkInstanceStatus, is bool) {
 	id, err := uuid.Parse(network)
 	n, cluster := r.clusters[id]
@@ -121,8 +121,8 @@ func (r *reporter) part(network string, s netinst.NetworkInstanceStatus, is bool
 	r.replace(r.parts, network, nodestate.OfParts(id, n, s))
 }
 
-// gone are the parameters that are to be absent and of which nobody says anything: they are
-// absent, but for what is part of a network that has not got there yet.
+// gone returns the parameters that must be absent and have no status: they are absent, except parts of a network that
+// has not yet applied the config.
 func (r *reporter) gone() []nodestate.Parameter {
 	var out []nodestate.Parameter
 	for _, p := range r.absent {
@@ -138,9 +138,9 @@ func (r *reporter) gone() []nodestate.Parameter {
 	return out
 }
 
-// network is the one that a parameter is, or is part of; "" for none.
+// network returns the network that a parameter is or belongs to, "" for none.
 func (r *reporter) network(p nodestate.Parameter) string {
-	if p.Kind == peer.KindInterface { // its id names none
+	if p.Kind == peer.KindInterface { // its id names no network
 		for id := range r.parts {
 			if slices.Contains(r.parts[id], p.ID) {
 				return id

@@ -25,24 +25,23 @@ type (
 	findOwners  struct{}
 )
 
-// router is the top of the tree: it spawns, counts and watches. Which networks
-// there are and which number each has, netinst/registry decides.
+// router is the top of the tree: it spawns, counts and watches actors. netinst/registry decides which networks exist
+// and which number each has.
 type router struct {
 	d        *deps
 	reg      *registry.Registry
 	timers   timers
 	host     *actor.PID
-	want     netstate.State // of the ground, as it was asked for last
+	want     netstate.State // of the host, as last desired
 	ledger   manager.Ledger
 	config   *actor.PID
 	monitor  *actor.PID
 	planner  *actor.PID
 	networks map[uuid.UUID]*actor.PID
 	apps     map[uuid.UUID]*actor.PID
-	respawn  map[string]func() // by actor id: what to start once the old one is gone
+	respawn  map[string]func() // by actor id: starts the new actor once the old one has stopped
 
-	// onlineBridgeManagers are the running bridge managers by what they say (seed
-	// "Bridge manager Creation").
+	// onlineBridgeManagers are the running bridge managers, with their statuses (seed "Bridge manager Creation").
 	onlineBridgeManagers map[uuid.UUID]netinst.NetworkInstanceStatus
 
 	subs subscriptions
@@ -50,10 +49,10 @@ type router struct {
 	routerOutputs
 	pulse
 
-	valid, claimed bool // a valid config was published; the registry was told of it
+	valid, claimed bool // a valid config was published; the registry knows of it
 }
 
-// routerInputs are what the router follows.
+// routerInputs are the subscriptions of the router.
 type routerInputs struct {
 	source   *pubsub.Subscription[api.Source]
 	configs  *pubsub.Subscription[netinst.NetworkInstanceConfig]
@@ -65,7 +64,7 @@ type routerInputs struct {
 	adapters *pubsub.Subscription[netinst.AppAdapterConfig]
 }
 
-// routerOutputs are what the router tells: what it keeps itself, and the keys that others left behind.
+// routerOutputs are the publishers of the router: for its own topics, and for keys that removed actors left behind.
 type routerOutputs struct {
 	numbers  *pubsub.Publisher[int]
 	leases   *pubsub.Publisher[api.Leases]
@@ -151,7 +150,7 @@ func (r *router) started(c actor.Context) {
 	r.subs = subscriptions{wake: waker(c)}
 	r.routerInputs = newRouterInputs(&r.subs, t)
 
-	spawn(c, r.d.props(func() actor.Actor { return &events{d: r.d} }), "events") // first: it is told of the others
+	spawn(c, r.d.props(func() actor.Actor { return &events{d: r.d} }), "events") // first: the others send to it
 	if r.d.warning != "" {
 		r.d.log.Warn("start", zap.String("found", r.d.warning))
 		r.d.tell(event(nodeapi.EventSecurity, "node", "", r.d.warning))
@@ -176,8 +175,7 @@ func spawn(c actor.Context, p *actor.Props, name string) *actor.PID {
 	return pid
 }
 
-// drain takes what the topics have. The source is read first and told last, as
-// in the bridge manager.
+// drain reads the topics. It reads the source first and sends it last, as the bridge manager does.
 func (r *router) drain(c actor.Context) {
 	sources, overlaps := r.source.Drain(), r.overlaps.Drain()
 	if len(r.forwards.Drain())+len(r.ports.Drain()) > 0 {
@@ -217,15 +215,14 @@ func (r *router) drain(c actor.Context) {
 	for _, ch := range sources {
 		r.valid = r.valid || (ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified) && ch.New.Valid
 	}
-	// Before it is known by what the host forwards, ports that networks need would be closed.
+	// Until the registry knows by which ports the host forwards, it would close ports that networks need.
 	if _, reported := r.d.topics.Forwarding.Get("", "node"); r.valid && reported && !r.claimed {
 		r.claimed = true
 		r.step(c, registry.ConfigKnown{})
 	}
 }
 
-// step carries out what the registry wants, and says after which time the ground is
-// to be tried again, 0 if it is not.
+// step carries out the effects of the registry, and returns after which time to retry the host state, 0 for never.
 func (r *router) step(c actor.Context, e registry.Event) (retry time.Duration) {
 	effs := r.reg.Step(e)
 	r.d.settled.Store(r.reg.Settled())
@@ -234,7 +231,7 @@ func (r *router) step(c actor.Context, e registry.Event) (retry time.Duration) {
 		case registry.RecordNumber:
 			must(r.numbers.Publish("", e.NI.String(), e.Number))
 		case registry.ForgetNumber:
-			forget(r.leases, r.d.topics.Leases, e.NI.String()) // the number last: it is what a restart finds
+			forget(r.leases, r.d.topics.Leases, e.NI.String()) // the number last: a restart looks for it
 			forget(r.applied, r.d.topics.Applied, e.NI.String())
 			must(r.numbers.Unpublish("", e.NI.String()))
 		case registry.ApplyHost:
@@ -264,8 +261,7 @@ func (r *router) step(c actor.Context, e registry.Event) (retry time.Duration) {
 	return retry
 }
 
-// spawnNetwork starts a bridge manager; while an old one of the name is dying, it
-// starts when that is gone.
+// spawnNetwork starts a bridge manager, or starts it later if an old one with the same name is still stopping.
 func (r *router) spawnNetwork(c actor.Context, id uuid.UUID) {
 	name := "ni/" + id.String()
 	pid, err := c.SpawnNamed(r.d.props(func() actor.Actor { return r.d.newBridge(id) }), name)
@@ -295,15 +291,14 @@ func (r *router) terminated(id string) {
 	}
 }
 
-// networkEnded takes over the status keys that a bridge manager left behind: each
-// goes when its config does.
+// networkEnded adopts the status keys that a bridge manager left behind: each is withdrawn with its config.
 func (r *router) networkEnded(c actor.Context, id uuid.UUID) {
 	delete(r.networks, id)
 	adoptStatuses(r.d.topics, r.orphaned, id.String())
 	r.step(c, registry.ManagerEnded{NI: id})
 }
 
-// withdraw drops the status of an adapter whose network has no manager any more.
+// withdraw removes the status of an adapter whose network has no manager any more.
 func (r *router) withdraw(scope, key string) {
 	id, err := uuid.Parse(scope)
 	if err != nil || r.networks[id] != nil {
@@ -315,7 +310,7 @@ func (r *router) withdraw(scope, key string) {
 	}
 }
 
-// forget takes a key that nobody keeps up any more out of a journalled topic.
+// forget removes a key without an owner from a journalled topic.
 func forget[V any](p *pubsub.Publisher[V], t *pubsub.Topic[V], key string) {
 	if _, is := t.Get("", key); is {
 		p.Adopt("", key)

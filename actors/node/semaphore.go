@@ -7,53 +7,51 @@ import (
 	"time"
 )
 
-// What an op asks of the machine, and how many of each run at once. A hundred networks that
-// start together would otherwise run hundreds of commands on a small box, each slow enough to
-// miss its own deadline.
+// Classes of ops, by what they need of the machine, and how many of each run at once. A hundred networks that start
+// together would otherwise run hundreds of commands on a small box, each slow enough to miss its own deadline.
 const (
-	// chainOps go to the packet filter together: as many as one restore takes easily.
+	// chainOps write to the packet filter together: as many as one restore handles easily.
 	chainOps = iota
-	// buildOps are links, addresses, routes, rules and files: the kernel does one at a time.
+	// buildOps write links, addresses, routes, rules and files: the kernel does one at a time.
 	buildOps
-	// helperOps start processes, and come last: each address that comes wakes every dnsmasq
-	// that runs, so that a thousand of each together would cost a million wakings.
+	// helperOps start processes, and run last: each new address wakes every running dnsmasq, so that a thousand of each
+	// together would cost a million wake-ups.
 	helperOps
 	opClasses
 )
 
 var semaphoreSlots = [opClasses]int{chainOps: 64, buildOps: 32, helperOps: 3}
 
-// semaphoreTimeout is how long an op keeps its slot: one that hangs must not hold up other
-// networks (docs/architecture.md, law 7). Chains wait for one another in a slot, and of these there
-// are many.
+// semaphoreTimeout is how long an op keeps its slot: an op that hangs must not delay other networks
+// (docs/architecture.md, law 7). Chains wait for one another inside a slot, so they get many slots.
 var semaphoreTimeout = [opClasses]time.Duration{chainOps: 5 * time.Second, buildOps: 5 * time.Second,
 	helperOps: time.Second}
 
 const (
-	// helperTimeout is how long a helper gives way to what waits of the other classes, and to
-	// networks that are being made.
+	// helperTimeout is how long a helper op yields to waiting ops of the other classes and to networks under
+	// construction.
 	helperTimeout = 30 * time.Second
-	// fewMade is how many networks may be in the making beside which helpers start: so few wake
-	// no crowd, and one of them that hangs delays no other.
+	// fewMade is the number of networks under construction up to which helpers start: so few wake few processes, and
+	// one that hangs delays no other.
 	fewMade = 8
 )
 
-// semaphore lets in so many at once. Waiting in front of it costs nobody's deadline.
+// semaphore admits a limited number of ops at once. Waiting for a slot does not count against an op's deadline.
 type semaphore struct {
 	mu      sync.Mutex
 	running [opClasses]int
 	waiting [opClasses][]*waiter
-	made    map[int]*time.Timer // by number: networks that are being made, which ends with the timer
+	made    map[int]*time.Timer // by number: networks under construction; the timer ends that state
 }
 
 type waiter struct {
 	since time.Time
-	in    chan struct{} // closed once it has a slot
+	in    chan struct{} // closed when admitted
 }
 
 func newSemaphore() *semaphore { return &semaphore{made: map[int]*time.Timer{}} }
 
-// making says that a network will have an address that it has not yet.
+// making records that a network will have an address that it does not have yet.
 func (g *semaphore) making(number int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -62,7 +60,7 @@ func (g *semaphore) making(number int) {
 	}
 }
 
-// isMade says that it has, or that it will not have it soon.
+// isMade records that the network has its address, or will not have it soon.
 func (g *semaphore) isMade(number int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -73,8 +71,7 @@ func (g *semaphore) isMade(number int) {
 	}
 }
 
-// enter waits for a slot. The slot is free again when leave is called, or after
-// its gatePatience.
+// enter waits for a slot. The slot becomes free when leave is called, or after its semaphoreTimeout.
 func (g *semaphore) enter(ctx context.Context, class int) (leave func()) {
 	w := &waiter{time.Now(), make(chan struct{})}
 	g.mu.Lock()
@@ -106,7 +103,7 @@ func (g *semaphore) enter(ctx context.Context, class int) (leave func()) {
 	}
 }
 
-// giveUp takes a waiter out; it may have been let in meanwhile.
+// giveUp removes a waiter, which may have been admitted meanwhile.
 func (g *semaphore) giveUp(class int, w *waiter) (leave func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -125,7 +122,7 @@ func (g *semaphore) left(class int) {
 	g.admit()
 }
 
-// admit lets in who may, first come, first served.
+// admit admits waiters in their order of arrival.
 func (g *semaphore) admit() {
 	for class := range opClasses {
 		for len(g.waiting[class]) > 0 && g.running[class] < semaphoreSlots[class] && g.turn(class) {
@@ -136,7 +133,7 @@ func (g *semaphore) admit() {
 	}
 }
 
-// turn says whether the first of a class need not wait for those of others.
+// turn reports whether the first waiter of a class need not wait for other classes.
 func (g *semaphore) turn(class int) bool {
 	return class != helperOps || len(g.made) <= fewMade && len(g.waiting[chainOps])+len(g.waiting[buildOps]) == 0 ||
 		time.Since(g.waiting[class][0].since) >= helperTimeout

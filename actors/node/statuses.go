@@ -6,8 +6,8 @@ import (
 	"edgespan/pubsub"
 )
 
-// adoptStatuses makes pub the owner of every adapter status in a network's scope,
-// whoever published it, and withdraws those whose config is gone.
+// adoptStatuses makes pub the owner of every adapter status in a network's scope, regardless of the previous publisher,
+// and withdraws those whose config is gone.
 func adoptStatuses(t *api.Topics, pub *pubsub.Publisher[netinst.AppAdapterStatus], scope string) {
 	for _, ref := range pub.AdoptAll(scope) {
 		if _, desired := t.AdapterConfig.Get(scope, ref.Key); !desired {

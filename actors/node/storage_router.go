@@ -9,10 +9,10 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// storageChanged tells the router how the state folder fares.
+// storageChanged reports a change in the health of the state folder to the router.
 type storageChanged struct{ health api.StorageHealth }
 
-// storageHealth publishes it; what becomes worse or good again is an event.
+// storageHealth publishes the health of the state folder; each change for worse or better is an event.
 func (r *router) storageHealth(now api.StorageHealth) {
 	was, known := r.d.topics.Storage.Get("", "node")
 	must(r.storage.Publish("", "node", now))
@@ -43,13 +43,13 @@ type surveyed struct {
 
 type surveyRequest struct{}
 
-// survey reads what is there of the owner.
+// survey reads the owner's objects on the host.
 func (a *applier) survey() surveyed {
 	have, err := a.observe(true)
 	return surveyed{have, err}
 }
 
-// surveyed gives the manager what the host knows of its leases, before any apply.
+// adopt passes the leases that the host knows to the manager, before any apply.
 func (b *bridge) adopt(s surveyed) error {
 	if s.err != nil {
 		return s.err
@@ -59,7 +59,7 @@ func (b *bridge) adopt(s surveyed) error {
 	return nil
 }
 
-// certain is the Storage of a journal that always lasts.
+// certain is the Storage of a journal that always persists.
 type certain struct{}
 
 func (certain) Watch(f func(api.StorageHealth)) { f(api.StorageHealth{}) }

@@ -12,7 +12,7 @@ import (
 	"edgespan/config/httpapi/nodeapi"
 )
 
-// census counts the actors. It is written by middleware and read by the API.
+// census counts the actors. The middleware writes it and the API reads it.
 type census struct {
 	mu     sync.Mutex
 	actors map[string]*api.ActorState
@@ -29,7 +29,7 @@ func (s *census) with(id string, f func(*api.ActorState)) {
 	f(a)
 }
 
-// List is all of them.
+// List returns all actors.
 func (s *census) List() []api.ActorState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,7 +40,7 @@ func (s *census) List() []api.ActorState {
 	return out
 }
 
-// Down tells of an actor that waits for its restart.
+// Down returns an actor that waits for its restart.
 func (s *census) Down(id string) (api.ActorState, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +50,7 @@ func (s *census) Down(id string) (api.ActorState, bool) {
 	return api.ActorState{}, false
 }
 
-// crashed keeps and tells that an actor has crashed.
+// crashed records and reports that an actor has crashed.
 func (d *deps) crashed(id string, times int, why string, restarts time.Duration) {
 	d.census.with(id, func(a *api.ActorState) {
 		a.Crashes, a.State, a.Last, a.LastAt, a.Next = times, "restarting", why, time.Now(), restarts.String()
@@ -60,16 +60,15 @@ func (d *deps) crashed(id string, times int, why string, restarts time.Duration)
 	d.tell(e)
 }
 
-// props makes the Props of one actor: a fresh one for each spawn, with the
-// middleware that every actor has.
+// props makes the Props of one actor: new ones for each spawn, with the middleware that every actor has.
 func (d *deps) props(make func() actor.Actor) *actor.Props {
 	return actor.PropsFromProducer(make,
 		actor.WithSupervisor(d.strategy),
 		actor.WithReceiverMiddleware(supervise.Lifecycle(d.log), d.count))
 }
 
-// vital is props for an actor without which the node can't go on: its crash ends
-// the process, systemd restarts it, and the data plane never notices.
+// vital makes the Props of an actor without which the node cannot go on: its crash ends the process, systemd restarts
+// it, and traffic continues unaffected.
 func (d *deps) vital(make func() actor.Actor, more ...actor.ReceiverMiddleware) *actor.Props {
 	return actor.PropsFromProducer(make,
 		actor.WithSupervisor(d.strategy),
@@ -77,7 +76,7 @@ func (d *deps) vital(make func() actor.Actor, more ...actor.ReceiverMiddleware) 
 			supervise.Vital(d.fail)}, more...)...))
 }
 
-// count keeps the census.
+// count maintains the census.
 func (d *deps) count(next actor.ReceiverFunc) actor.ReceiverFunc {
 	return func(c actor.ReceiverContext, e *actor.MessageEnvelope) {
 		id := c.Self().Id

@@ -16,18 +16,18 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// taskStep is one step for a hand.
+// taskStep is one step for a taskWorker.
 type taskStep struct {
 	task.Do
-	cfg nodestate.TaskConfig // of one that is to be present
+	cfg nodestate.TaskConfig // of a task that must be present
 }
 
-// taskWorker is the leaf that does the steps of one executor or check; it blocks. It decides nothing.
+// taskWorker is the leaf that runs the steps of one executor or check. It blocks and decides nothing.
 type taskWorker struct {
 	d    *deps
 	id   string
-	from [2]netip.Addr // of the answers
-	got  []bool        // the last answers of a check, the newest last
+	from [2]netip.Addr // source and destination of the echoes
+	got  []bool        // the last results of a check, the newest last
 }
 
 func (h *taskWorker) Receive(c actor.Context) {
@@ -73,7 +73,7 @@ func (h *taskWorker) step(ctx context.Context, s taskStep) (task.Found, string) 
 	}[is], why
 }
 
-// did is what came of a step that says no more than an error, or none.
+// did translates the error of a step, or its absence, into a result.
 func did(step task.Step, err error) (task.Found, string) {
 	switch {
 	case err == nil:
@@ -89,13 +89,13 @@ func executorOf(id string, v peer.ExecutorValue) netstate.Executor {
 		Once: v.Restart == peer.RestartNever}
 }
 
-// How a connection is checked: it is there while one of the last echoes was answered.
+// Parameters of a connection check: the connection is up while one of the last echoes was answered.
 const (
 	lastEchoes  = 3
 	echoPatient = time.Second
 )
 
-// queryPeer asks the other end of a tunnel, over the underlay.
+// queryPeer probes the other end of a tunnel, over the underlay.
 func (h *taskWorker) queryPeer(ctx context.Context, v peer.CheckValue) (task.Found, string) {
 	for _, end := range []struct {
 		whose string

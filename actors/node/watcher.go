@@ -10,14 +10,14 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// listenTo names all links that a watcher listens on from now on.
+// listenTo lists all links that a watcher listens on from now on.
 type listenTo struct{ links []string }
 
-// watcherReady announces a watcher that has just started and listens on nothing.
+// watcherReady announces a watcher that has just started and listens on nothing yet.
 type watcherReady struct{ pid *actor.PID }
 
-// watcher is the leaf that listens on one network's links and tells its parent the
-// addresses that it hears. It judges none of them.
+// watcher is the leaf that listens on one network's links and reports the addresses it hears to its parent. It
+// validates none of them.
 type watcher struct {
 	d       *deps
 	running map[string]context.CancelFunc // by link

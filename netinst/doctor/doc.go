@@ -1,7 +1,7 @@
-// Package doctor judges what is in the way of a node, and names a command that mends
-// it. It owns the checks; each is a function over facts.
+// Package doctor lists the problems of a node, each with a command that fixes it. It owns the checks; each is a
+// function of facts.
 //
-// It never looks at a machine and never mends anything.
+// It never inspects a machine and never repairs anything.
 //
-// Read first: doctor.go.
+// Read doctor.go first.
 package doctor

@@ -11,69 +11,69 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// What HostTouched is about, where it is no link: a link's name stands for the link of an
-// adapter. Each has a token bucket of its own, so that what an app does to its own link holds
-// up no repair of the network's bridge, routes or chains.
+// Subjects of HostTouched other than the link of an adapter, which is named by its interface name. Each subject has its
+// own token bucket, so that changes an app makes to its own link do not delay repairs of the network's bridge, routes
+// or chains.
 const (
 	TouchNetwork = ""        // the bridge, addresses, routes, policy rules
-	TouchPorts   = "ports"   // links of others in the network's bridge
-	TouchRules   = "rules"   // chains and tables: only a full look sees them
+	TouchPorts   = "ports"   // links of other programs in the network's bridge
+	TouchRules   = "rules"   // chains and tables: only a full observation reads them
 	TouchLost    = "lost"    // events were lost: anything may have changed
-	TouchAsked   = "asked"   // somebody asked for a full look: it waits for nothing
-	touchWorld   = "world"   // namespaces and links of others that came or went
+	TouchAsked   = "asked"   // an operator asked for a full observation: never delayed
+	touchWorld   = "world"   // namespaces and links of other programs that came or went
 	touchUnder   = "beneath" // the host's addresses and routes
 )
 
-// The bucket of a touch: the first is looked at at once, the next touchBurst one second
-// apart, the others ten. A minute of calm fills it again.
+// The bucket of a subject: the first touch is observed at once, the next touchBurst ones one second apart, later ones
+// ten seconds apart. A minute without touches fills the bucket again.
 const (
 	touchGap   = time.Second
 	touchRest  = 10 * time.Second
 	touchBurst = 10
 	touchCalm  = time.Minute
-	// echoTime is how long after an apply a touch may still be what the apply itself did:
-	// the kernel tells it before the op returns, and it is read and gathered for 20 ms.
+	// echoTime is how long after an apply a touch may still come from the apply itself: the kernel reports it before
+	// the op returns, and events are read and collected for 20 ms.
 	echoTime = 250 * time.Millisecond
-	// contestAfter repairs within contestTime are told as a contest with others.
+	// contestAfter repairs within contestTime count as a contest: another program keeps changing the same objects.
 	contestAfter = 3
 	contestTime  = time.Minute
 )
 
-// bucket is what was spent of one bucket.
+// bucket is the token bucket of one subject.
 type bucket struct {
 	last time.Time
 	n    int
-	echo bool // the last look may have been at what we did ourselves: it counts if it found work
+	echo bool // the last observation may have been of our own change: it counts if it found work
 }
 
-// full says whether a minute of calm has filled the bucket again.
+// full reports whether a minute without touches has filled the bucket again.
 func (b bucket) full(at time.Time) bool { return at.Sub(b.last) >= touchCalm }
 
-// damping paces the looks that touches ask for. The zero value has full buckets.
+// damping paces the observations that touches request. The zero value has full buckets.
 type damping struct {
 	buckets map[string]bucket
-	links   time.Time            // the last look at any adapter's link: together they share 1/s
-	pending map[string]time.Time // what was touched and not looked at yet, and when
-	tok     uint64               // of the timer of the earliest one
+	links   time.Time            // the last observation of any adapter's link: all of them share 1/s
+	pending map[string]time.Time // subjects touched and not yet observed, and the time
+	tok     uint64               // of the timer of the earliest of them
 	at      time.Time            // when it ends
 
-	looked   time.Time // the last look of the last apply began: what was told before is known
-	full     bool      // that look saw chains too
-	began    time.Time // the first op of the last apply with any
-	ended    time.Time // the end of the last apply that did anything
+	looked   time.Time // start of the last observation of the last apply: earlier touches are covered by it
+	full     bool      // that observation read chains too
+	began    time.Time // the first op of the last apply that had any
+	ended    time.Time // the end of the last apply that had any ops
 	failed   map[string]bool
 	repairs  []time.Time
 	what     string // the last repair
-	reported bool   // of the contest
+	reported bool   // the contest was reported
 	tellTok  uint64
 }
 
-// due is when a touch of what may be looked at.
+// due returns when a touch of the subject may be observed.
 func (d *damping) due(what string, at time.Time) time.Time {
-	b, known := d.buckets[what] // one that is full again has its last look long behind it
+	b, known := d.buckets[what] // the last observation for a full bucket was long ago
 	switch {
 	case !known:
-	case what == touchUnder && b.n < touchBurst: // it rests for routeRest in any case
+	case what == touchUnder && b.n < touchBurst: // it waits for routeRest in any case
 	case b.n < touchBurst || what == touchUnder:
 		at = later(at, b.last.Add(touchGap))
 	default:
@@ -88,7 +88,7 @@ func (d *damping) due(what string, at time.Time) time.Time {
 	return at
 }
 
-// spend takes a token for a look at what.
+// spend takes a token for an observation of the subject.
 func (d *damping) spend(what string, at time.Time) {
 	if d.buckets == nil {
 		d.buckets = map[string]bucket{}
@@ -111,23 +111,23 @@ func (d *damping) spend(what string, at time.Time) {
 	delete(d.pending, what)
 }
 
-// isEcho says whether what was told at a time may be what the last apply did.
+// isEcho reports whether a touch at that time may come from the last apply.
 func (d *damping) isEcho(at time.Time) bool {
 	return !d.ended.IsZero() && !at.Before(d.began) && !at.After(d.ended.Add(echoTime))
 }
 
-// known says whether the last look has seen what a touch tells.
+// known reports whether the last observation covers a touch.
 func (d *damping) known(what string, at time.Time) bool {
 	return at.Before(d.looked) && (d.full || what != TouchRules && what != TouchLost)
 }
 
-// waits says whether a touch waits for the retry of what failed: it is of an object that
-// failed, or may be what the failing apply did itself. Chains that others flush do not wait.
+// waits reports whether a touch waits for the retry of failed ops: its subject failed, or the touch may come from the
+// failing apply itself. Touches of chains that other programs flush do not wait.
 func (d *damping) waits(what string, at time.Time) bool {
 	return d.failed[what] || d.isEcho(at) && what != TouchRules && what != TouchLost
 }
 
-// isAdapterLink says whether a touch is about the link of one adapter.
+// isAdapterLink reports whether a subject is the link of one adapter.
 func isAdapterLink(what string) bool {
 	switch what {
 	case TouchNetwork, TouchPorts, TouchRules, TouchLost, TouchAsked, touchWorld, touchUnder:
@@ -143,8 +143,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// touched has the network looked at, if what was touched may be of interest to it, as soon as
-// its bucket allows.
+// touched schedules an observation of the network, if the touch may concern it, as soon as its bucket allows.
 func (m *Manager) touched(e HostTouched) []Effect {
 	d, what := &m.damping, e.What
 	switch {
@@ -167,8 +166,8 @@ func (m *Manager) touched(e HostTouched) []Effect {
 	return m.checkTouched(e.At)
 }
 
-// checkTouched looks at what was touched and is due, and sets a timer for the rest. What is
-// told while an apply is under way is judged at its end: most of it is what the apply does.
+// checkTouched starts an observation for the touches that are due, and sets a timer for the rest. Touches that arrive
+// during an apply are examined at its end: most of them come from the apply.
 func (m *Manager) checkTouched(now time.Time) []Effect {
 	d := &m.damping
 	if m.flight != nil || len(d.pending) == 0 {
@@ -208,8 +207,8 @@ func (m *Manager) checkTouched(now time.Time) []Effect {
 	return append(out, Timer{d.tok, first.Sub(now), false})
 }
 
-// applyEnded notes what the end of an apply tells of touches: what is known now, what fails,
-// and what others had changed.
+// applyEnded updates the touches from the end of an apply: what is known now, what fails, and what other programs had
+// changed.
 func (m *Manager) applyEnded(f *flight, e Applied) {
 	d := &m.damping
 	m.contest(f, e)
@@ -228,11 +227,11 @@ func (m *Manager) applyEnded(f *flight, e Applied) {
 	}
 }
 
-// contest counts what the apply repaired. A look that found work was not at an echo.
+// contest counts the repairs of the apply. An observation that found work was no echo.
 func (m *Manager) contest(f *flight, e Applied) {
 	d := &m.damping
 	repaired := slices.DeleteFunc(m.ledger.repaired(f.desired.State, e.Done), func(r string) bool {
-		return strings.HasPrefix(r, "add process ") // it ended by itself, and is paced by that
+		return strings.HasPrefix(r, "add process ") // it ended by itself; restarts have their own back-off
 	})
 	if len(repaired) > 0 {
 		d.repairs, d.what = append(d.repairs, e.At), repaired[0]
@@ -249,12 +248,12 @@ func (m *Manager) contest(f *flight, e Applied) {
 	d.forget(e.At)
 }
 
-// forget drops repairs that were long ago.
+// forget drops repairs older than contestTime.
 func (d *damping) forget(now time.Time) {
 	d.repairs = slices.DeleteFunc(d.repairs, func(at time.Time) bool { return now.Sub(at) >= contestTime })
 }
 
-// text tells of a contest, "" without one.
+// text describes a contest, "" if there is none.
 func (d *damping) text() string {
 	if len(d.repairs) < contestAfter {
 		return ""
@@ -262,7 +261,7 @@ func (d *damping) text() string {
 	return fmt.Sprintf("changed by others %d times in the last minute, last %s", len(d.repairs), d.what)
 }
 
-// publishContest notes that a contest is told, and sets the timer that ends its warning.
+// publishContest marks the contest as reported, and sets the timer that ends its warning.
 func (m *Manager) publishContest() []Effect {
 	d := &m.damping
 	if d.text() == "" || d.tellTok != 0 {
@@ -273,7 +272,7 @@ func (m *Manager) publishContest() []Effect {
 	return []Effect{Timer{d.tellTok, contestTime, false}}
 }
 
-// contestOver looks whether a contest has ended, and says so.
+// contestOver checks whether a contest has ended, and reports that.
 func (m *Manager) contestOver(now time.Time) []Effect {
 	d := &m.damping
 	d.tellTok = 0
@@ -286,7 +285,7 @@ func (m *Manager) contestOver(now time.Time) []Effect {
 	return out
 }
 
-// account says what is told of a contest: that it began, and while it goes on no single repair.
+// account adds the contest to an apply report: its beginning is reported, and no single repair while it lasts.
 func (d *damping) account(a *ApplyReport) {
 	text := d.text()
 	if text == "" {

@@ -11,12 +11,12 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// Drift is what others change of a network that stands. It is mended as soon as it is seen;
-// with NetworkInstanceConfig.Observe it is told and left as it is, until the wish itself
-// changes or somebody puts the host right. What never stood is made in either case.
+// Drift is a change by another program to a network that was applied. It is repaired as soon as it is observed. With
+// NetworkInstanceConfig.Observe it is reported and left, until the desired state changes or the host matches it again.
+// Objects that were never applied are made in either case.
 
-// Leave says what to make of a network whose drift is left: all that differs from want stays
-// as it is in have and is named in drift, except what the world brings and takes away by itself.
+// Leave computes the target of an apply that leaves drift: everything that differs from want keeps its form in have and
+// is listed in drift, except objects that come and go by themselves.
 func Leave(have, want netstate.State) (target netstate.State, drift []netstate.Failure) {
 	target = maps.Clone(have)
 	for id, o := range want {
@@ -36,10 +36,10 @@ func Leave(have, want netstate.State) (target netstate.State, drift []netstate.F
 	return target, drift
 }
 
-// comes says whether it is no change by others, but what comes and goes with guests, with the
-// links and routes of the host, and with a process that ends: that is made, put in and taken
-// away as ever. A link of others that was made anew can't be told from one that was taken out
-// of our bridge, nor one of ours that was put down from one whose making was cut short.
+// comes reports whether a difference is no change by another program but comes and goes with guests, with the links and
+// routes of the host, or with a process that ends: these are made, added and removed as always. A foreign link that was
+// made anew cannot be told from one that was taken out of the bridge, nor a link that was set down from one whose
+// creation was interrupted.
 func comes(have, want netstate.State, id netstate.ID) bool {
 	switch w := want[id].(type) {
 	case netstate.Link:
@@ -55,7 +55,7 @@ func comes(have, want netstate.State, id netstate.ID) bool {
 	return false
 }
 
-// leaveWhatLacks takes out of target what is new in it and needs what drifted away.
+// leaveWhatLacks removes from target new objects that need one that drifted away.
 func leaveWhatLacks(target, have, want netstate.State) {
 	for again := true; again; {
 		again = false
@@ -83,21 +83,21 @@ func howItDiffers(have, want netstate.Object) string {
 	return fmt.Sprintf("%q", have.Text())
 }
 
-// desiredMark is the same for two wishes exactly when a network that one of them made stands for
-// the other too.
+// desiredMark returns a mark that is equal for two desired states exactly when a network applied for one of them also
+// satisfies the other.
 func desiredMark(f *flight) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%d\n%s\n%s", f.gen, f.ports, f.desired.State)
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// Resume tells, before any event, the last Stood of an earlier incarnation on this boot of the
-// machine: what drifted while nobody looked is drift too.
+// Resume restores, before any event, the last AppliedMark of an earlier incarnation on this boot of the machine:
+// changes made between the incarnations are drift too.
 func (m *Manager) Resume(mark string) { m.appliedMark = mark }
 
-// Adopt takes over, before any event, what FoundLeases found, since the journal may not have
-// it: what is on the host wins. standing says that the network is on the host: where its drift is only
-// observed, what differs is drift, although nobody knows any more that it was made.
+// Adopt takes over, before any event, the leases that FoundLeases found, since the journal may lack them: the host
+// wins. standing means that the network is on the host: if its drift is only observed, every difference counts as
+// drift, even though the mark of its last apply is lost.
 func (m *Manager) Adopt(found map[netinst.AdapterKey]netinst.Lease, standing bool) {
 	for k, l := range found {
 		held := m.held[k]
@@ -118,8 +118,8 @@ func (m *Manager) Adopt(found map[netinst.AdapterKey]netinst.Lease, standing boo
 	m.standing = standing && m.appliedMark == ""
 }
 
-// beginObserve decides for an apply that is about to begin whether drift is left. Where it is not, the
-// network is said to stand no more until that apply is done: who dies in it begins anew.
+// beginObserve decides whether an apply that is about to begin leaves drift. If it does not, the AppliedMark is cleared
+// until the apply is done, so that a crash during it makes the next incarnation apply from the start.
 func (m *Manager) beginObserve(f *flight) []Effect {
 	if m.config.Observe {
 		f.mark = desiredMark(f)
@@ -137,7 +137,7 @@ func (m *Manager) beginObserve(f *flight) []Effect {
 	return []Effect{AppliedMark{}}
 }
 
-// markApplied notes that all was made that does not wait for the world.
+// markApplied sets the AppliedMark once everything is applied that does not wait for something outside.
 func (m *Manager) markApplied(f *flight) []Effect {
 	if f.mark == "" || f.mark == m.appliedMark {
 		return nil
@@ -146,7 +146,7 @@ func (m *Manager) markApplied(f *flight) []Effect {
 	return []Effect{AppliedMark{f.mark}}
 }
 
-// driftText is what is told of drift; "" without any.
+// driftText describes drift; "" for none.
 func driftText(fs []netstate.Failure) string {
 	if len(fs) == 0 {
 		return ""

@@ -8,23 +8,23 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// What an adapter's bound of flows (flows.go) has dropped is counted by the rule itself. The full
-// look of each minute reads the counters, so that a flood costs no look more.
+// The rule of an adapter's flow limit (flows.go) counts the packets it drops. The full observation of each minute reads
+// the counters, so that a flood causes no additional observation.
 
-// droppedReportEvery is how long drops are told after the last of them.
+// droppedReportEvery is how long drops are reported after the last of them.
 const droppedReportEvery = 10 * time.Minute
 
-// dropped is what the bound of one adapter has dropped.
+// dropped counts what the limit of one adapter has dropped.
 type dropped struct {
-	counter uint64 // as it was read last
-	known   bool   // it was
-	packets uint64 // since the manager began, or since drops were told last
+	counter uint64 // as last read
+	known   bool   // it was read once
+	packets uint64 // since the manager began, or since drops were last reported
 	last    time.Time
 	limit   int // the bound
 }
 
-// countDropped notes how far the counters have gone since they were read last. One that is lower
-// was written anew. What was counted before this process began is not known to be of today.
+// countDropped adds the increase of the counters since the last reading. A counter that is lower was written anew.
+// Drops from before this process are ignored, because their time is unknown.
 func (m *Manager) countDropped(f *flight, e Applied) {
 	made := map[netstate.ID]bool{}
 	for _, op := range e.Done {
@@ -68,7 +68,7 @@ func (m *Manager) countDropped(f *flight, e Applied) {
 	}
 }
 
-// droppedWarning names the adapter whose bound has dropped most lately, and how many more there are.
+// droppedWarning names the adapter whose limit has dropped most recently, and the number of the others.
 func (m *Manager) droppedWarning() string {
 	var worst netinst.AdapterKey
 	n, limit := 0, dropped{}

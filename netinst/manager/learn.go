@@ -11,16 +11,15 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// What a bridge manager learns of the addresses on a switch network, where it gives
-// none.
+// Limits of what a bridge manager learns about addresses on a switch network, which assigns none itself.
 const (
-	addressLifetime   = 10 * time.Minute // an address of which nothing was heard is forgotten
+	addressLifetime   = 10 * time.Minute // an address is forgotten after this time without a sign of it
 	addressCheckEvery = 30 * time.Second
 	maxAddresses      = 16 // addresses of one adapter; more are not reported
 )
 
-// AddressObserved is an address that an app was seen to use. Sightings of local
-// networks, of other MACs and of adapters that are not active are passed over.
+// AddressObserved reports an address that an app was observed to use. Observations on local networks, of other MACs and
+// of inactive adapters are ignored.
 type AddressObserved struct {
 	Seen netstate.ObservedAddress
 	At   time.Time
@@ -28,19 +27,19 @@ type AddressObserved struct {
 
 func (AddressObserved) niEvent() {}
 
-// Listen asks for an AddressSeen of each address on these links, and on no others.
+// Listen asks for an AddressObserved for each address on these links, and on no others.
 type Listen struct{ Links []string }
 
 func (Listen) niEffect() {}
 
-// addressTimes are the addresses of one adapter, by when they were heard last.
+// addressTimes are the addresses of one adapter, with the time each was last observed.
 type addressTimes map[netip.Addr]time.Time
 
 func (s addressTimes) addrs() []netip.Addr {
 	return slices.SortedFunc(maps.Keys(s), netip.Addr.Compare)
 }
 
-// list spells all addresses as a status does.
+// list formats all addresses for a status.
 func (s addressTimes) list() string {
 	var words []string
 	for _, a := range s.addrs() {
@@ -49,7 +48,7 @@ func (s addressTimes) list() string {
 	return strings.Join(words, ",")
 }
 
-// first is the one that a status names alone: the one leased, or the lowest.
+// first returns the address that a status names alone: the leased one, or the lowest.
 func (s addressTimes) first(leased netip.Addr) netip.Addr {
 	if _, is := s[leased]; is {
 		return leased
@@ -60,8 +59,8 @@ func (s addressTimes) first(leased netip.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// listen says on which links to listen, when these are others than before. It also
-// forgets what was learnt of adapters that have gone or have another MAC.
+// listen asks to listen on the links of the flight, if they have changed. It also forgets the addresses of adapters
+// that have gone or have another MAC.
 func (m *Manager) listen(f *flight) []Effect {
 	var links []string
 	for _, k := range m.keys() {
@@ -82,12 +81,11 @@ func (m *Manager) listen(f *flight) []Effect {
 	return []Effect{Listen{slices.Clone(links)}}
 }
 
-// addressObserved notes an address and shows it when it is new. One that a DHCP server gives
-// takes the place of the one that it gave before; there is room for it however many
-// others an app has.
+// addressObserved records an address, and publishes it if it is new. An address from a DHCP server replaces the one
+// leased before; there is always room for it, however many others an app has.
 func (m *Manager) addressObserved(e AddressObserved) []Effect {
 	if !e.Seen.IP.IsValid() || e.Seen.IP.IsUnspecified() {
-		return nil // says nothing of what the app has
+		return nil // it says nothing about the app's addresses
 	}
 	for _, k := range m.keys() {
 		a := m.adapters[k]
@@ -116,7 +114,7 @@ func (m *Manager) addressObserved(e AddressObserved) []Effect {
 	return nil
 }
 
-// expireAddresses forgets the addresses of which nothing was heard for long.
+// expireAddresses forgets addresses that were not observed within addressLifetime.
 func (m *Manager) expireAddresses(now time.Time) []Effect {
 	m.addressToken = 0
 	var out []Effect
@@ -139,7 +137,7 @@ func (m *Manager) checkAddresses() Effect {
 	return Timer{m.addressToken, addressCheckEvery, false}
 }
 
-// publishAddresses publishes an adapter's addresses if its last answer had others.
+// publishAddresses publishes an adapter's addresses if they differ from its last answer.
 func (m *Manager) publishAddresses(a *adapterState) []Effect {
 	if a.published == nil || !a.published.Activated {
 		return nil

@@ -8,50 +8,50 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// FailedOp is an op that did not succeed in the last apply.
+// FailedOp is an op that failed in the last apply.
 type FailedOp struct {
-	Op       string // as "add link es1a1"
-	Command  string // the command line, "" where the kernel was asked directly
-	Error    string // what it said
-	Adapter  string // the adapter whose objects it was about, as "<app>#<index>"; "" for none or many
-	Waiting  bool   // it waits for something outside of us, or for an op that failed
-	Blocked  bool   // it was not tried, since it needs an object of an op that failed
+	Op       string // such as "add link es1a1"
+	Command  string // the command line, "" for a direct request to the kernel
+	Error    string // the error message
+	Adapter  string // the adapter that owns the objects, as "<app>#<index>"; "" for none or several
+	Waiting  bool   // it waits for something outside edgespan, or for an op that failed
+	Blocked  bool   // it was not tried: it needs an object of an op that failed
 	Attempts int    // in a row
 	Since    time.Time
 }
 
-// ApplyReport is what one apply came to, for who asks why.
+// ApplyReport is the result of one apply, for explain and the log.
 type ApplyReport struct {
-	Changes  int      // ops that took effect
-	Repaired []string // of them, by their items, those that put back what others changed
-	// Contest counts the repairs of the last minute where there were many, Contested says
-	// that it was told before: then single repairs are told no more.
+	Changes  int      // number of ops that took effect
+	Repaired []string // the items among them that restored what other programs had changed
+	// Contest counts the repairs of the last minute if there were many. Contested means that it was reported before:
+	// single repairs are then no longer reported.
 	Contest   string
 	Contested bool
-	Failing   []FailedOp // all that is not as wanted, in the order in which it failed
-	Began     []FailedOp // those of Failing that are new, or fail for another reason
-	Ended     []FailedOp // what does not fail any more
-	Retry     time.Time  // when the failing ops are tried again; zero: nothing fails
+	Failing   []FailedOp // all objects that are not as desired, in the order of failure
+	Began     []FailedOp // entries of Failing that are new, or fail for another reason
+	Ended     []FailedOp // objects that no longer fail
+	Retry     time.Time  // when the failing ops are retried; zero: nothing fails
 }
 
-// Outcome is the end of one apply as its applier tells it.
+// Outcome is the end of one apply as its applier reports it.
 type Outcome struct {
 	Failures []netstate.Failure
 	Err      string        // the host could not be observed
-	Done     []netstate.Op // what took effect
+	Done     []netstate.Op // ops that took effect
 	At       time.Time
 	Retry    time.Duration               // from At; 0: no retry
-	Adapter  func(id netstate.ID) string // whose object it is; nil: nobody's
+	Adapter  func(id netstate.ID) string // owner of an object; nil: no adapter
 }
 
-// Ledger keeps account of the applies of one owner. The zero value is that of a
-// daemon that has just started: it doesn't know what is drift and what was left undone.
+// Ledger keeps the history of the applies of one owner. The zero value is that of a daemon that has just started: it
+// cannot tell drift from work that was left undone.
 type Ledger struct {
-	settled netstate.State // what the last apply left as wanted
+	settled netstate.State // objects that the last apply left as desired
 	failing []FailedOp
 }
 
-// Record takes the end of an apply of want into account.
+// Record adds the end of an apply of want, and returns its report.
 func (l *Ledger) Record(want netstate.State, o Outcome) ApplyReport {
 	a := ApplyReport{Changes: len(o.Done), Repaired: l.repaired(want, o.Done), Failing: l.failures(o)}
 	if len(a.Failing) > 0 && o.Retry != 0 {
@@ -73,7 +73,7 @@ func (l *Ledger) Record(want netstate.State, o Outcome) ApplyReport {
 		maps.Copy(settled, want)
 		for _, f := range o.Failures {
 			if complete := same(l.settled[f.ID], want[f.ID]); f.Op == "" && complete {
-				continue // made again, and found different at once: others are faster than our look
+				continue // made and already different: another program changes it faster than we observe
 			}
 			delete(settled, f.ID)
 		}
@@ -82,7 +82,7 @@ func (l *Ledger) Record(want netstate.State, o Outcome) ApplyReport {
 	return a
 }
 
-// repaired lists what of done was wanted just so before: others must have changed it.
+// repaired lists the items of done that were desired in the same form before: another program must have changed them.
 func (l *Ledger) repaired(want netstate.State, done []netstate.Op) []string {
 	if l.settled == nil {
 		return nil
@@ -110,7 +110,7 @@ func (l *Ledger) failures(o Outcome) []FailedOp {
 	var out []FailedOp
 	for _, x := range o.Failures {
 		f := FailedOp{Op: x.Op, Command: x.Command, Error: x.Cause, Waiting: x.Waiting, Blocked: x.Blocked}
-		if f.Op == "" { // it was found wrong afterwards
+		if f.Op == "" { // it was found wrong after the apply
 			f.Op = "check " + x.ID.String()
 		}
 		if f.Error == "" {
@@ -121,7 +121,7 @@ func (l *Ledger) failures(o Outcome) []FailedOp {
 		}
 		if i := slices.IndexFunc(out, func(g FailedOp) bool { return g.Op == f.Op }); i >= 0 {
 			if out[i].Adapter != f.Adapter {
-				out[i].Adapter = "" // one op on the chains of many
+				out[i].Adapter = "" // one op writes the chains of many adapters
 			}
 			continue
 		}
@@ -130,7 +130,7 @@ func (l *Ledger) failures(o Outcome) []FailedOp {
 	return out
 }
 
-// again counts a failure on from the one before it.
+// again continues the count of a failure from the one before it.
 func (l *Ledger) again(f FailedOp, at time.Time) FailedOp {
 	old, was := find(l.failing, f.Op)
 	if !was {
@@ -149,10 +149,10 @@ func find(fs []FailedOp, op string) (FailedOp, bool) {
 	return FailedOp{}, false
 }
 
-// recordApply tells what an apply came to; out is what is done about it.
+// recordApply reports the result of an apply; out are the effects that follow from it.
 func (m *Manager) recordApply(f *flight, e Applied, out []Effect) []Effect {
 	if f == nil || f.seq != e.Seq {
-		return out // of an applier that has died since
+		return out // from an applier that has since crashed
 	}
 	o := Outcome{Failures: slices.Concat(e.Failures, e.Drift), Err: e.Err, Done: e.Done, At: e.At}
 	owner := map[netstate.ID]string{}

@@ -16,39 +16,39 @@ import (
 	"edgespan/pubsub/backoff"
 )
 
-// retries are the waits until what failed is tried again.
+// retries are the waiting times before failed ops are retried.
 var retries = backoff.Backoff{First: 100 * time.Millisecond, Max: time.Minute}
 
-// The other times of a bridge manager.
+// Other times of a bridge manager.
 const (
-	waitRetry = time.Second // for a dependency of the world, as a namespace
-	// routeRest gathers changes of the host's routes: some hosts have many a second.
+	waitRetry = time.Second // for a dependency outside edgespan, such as a namespace
+	// routeRest collects changes of the host's routes: some hosts have many each second.
 	routeRest = 100 * time.Millisecond
-	slowOp    = time.Second // an op older than this shows in the status
-	// graceTime bounds the wait for AdaptersKnown: one app network that can't start
-	// must not keep a network from being repaired.
+	slowOp    = time.Second // an op that runs longer shows in the status
+	// graceTime limits the wait for AdaptersKnown: one app network that cannot start must not prevent the repair of a
+	// network.
 	graceTime = 10 * time.Second
 )
 
-// intent says what is known of the network's config.
+// intent is what the manager knows of the network's config.
 type intent uint8
 
 const (
-	unknown   intent = iota // not seen yet
-	unclaimed               // found on the host, nobody wants or denies it yet
+	unknown   intent = iota // no config received yet
+	unclaimed               // found on the host; no config asks for it or deletes it yet
 	desired
 	undesired
 )
 
-// adapterState is what the manager keeps of one adapter.
+// adapterState is what the manager stores for one adapter.
 type adapterState struct {
 	config       netinst.AppAdapterConfig
-	gone         bool          // its config was withdrawn: withdraw the status once it is down
-	lease        netinst.Lease // the last one that it was applied with
+	gone         bool          // its config was withdrawn: withdraw the status once it is removed
+	lease        netinst.Lease // the lease of its last apply
 	published    *netinst.AppAdapterStatus
 	addresses    addressTimes
-	addressesMAC string     // whose addresses these are
-	leased       netip.Addr // the one that a DHCP server gave last
+	addressesMAC string     // the MAC that has these addresses
+	leased       netip.Addr // the last one leased by a DHCP server
 	dropped      dropped
 }
 
@@ -57,23 +57,22 @@ type flight struct {
 	seq      ApplySeq
 	intent   intent
 	gen      uint64
-	ports    string                                          // PortsMeant
-	versions map[netinst.AdapterKey]netinst.AppAdapterConfig // as they were taken into the apply
+	ports    string                                          // netinst.DesiredPorts
+	versions map[netinst.AdapterKey]netinst.AppAdapterConfig // as of the start of the apply
 	leases   map[netinst.AdapterKey]netinst.Lease
 	refused  map[netinst.AdapterKey]string // adapters that got no address
 	inactive bool                          // the network's config lets no adapter connect
-	look     bool                          // drift is told and left
+	look     bool                          // drift is reported and left
 	full     bool
-	mark     string // wishMark where drift is only observed, else ""
+	mark     string // desiredMark if drift is only observed, else ""
 	desired  netinst.Desired
 	op       string
 	opSince  time.Time
 	slowShow bool
 }
 
-// Manager is the state machine of one bridge manager: events in, effects out. It
-// has at most one apply in flight; changes meanwhile set a flag, and the newest
-// wish wins (docs/architecture.md, law 6).
+// Manager is the state machine of one bridge manager: events in, effects out. It has at most one apply in flight;
+// changes during an apply set a flag, and the newest desired state wins (docs/architecture.md, law 6).
 type Manager struct {
 	owner  netstate.Owner
 	runDir string
@@ -86,13 +85,13 @@ type Manager struct {
 	adapters   map[netinst.AdapterKey]*adapterState
 	ports      []netinst.PortStatus
 	maxTracked int
-	mtu        int // of the network's links as they were last desired or found; 0: none yet
-	// A manager that has just started applies nothing before it knows its ports and
-	// its adapters: it would take routes and adapters of a running network away.
+	mtu        int // of the network's links as last desired or found; 0: none yet
+	// A manager that has just started applies nothing before it knows its ports and its adapters: it would remove
+	// routes and adapters of a running network.
 	portsKnown, adaptersKnown bool
 	held                      map[netinst.AdapterKey]netinst.Lease
-	adopted                   bool // held is not what the journal has
-	standing                  bool // it is on the host, and nobody knows for which wish it was made
+	adopted                   bool // held differs from the journal
+	standing                  bool // it is on the host, and the desired state of its last apply is unknown
 
 	applier      bool // ready
 	flight       *flight
@@ -100,24 +99,24 @@ type Manager struct {
 	full         bool // the next apply dumps everything
 	n            uint64
 	token        uint64
-	retryTok     uint64 // token of the retry that counts
+	retryTok     uint64 // token of the current retry
 	slowTok      uint64
 	checkTok     uint64
 	graceTok     uint64
 	addressToken uint64
 	links        []string // that are listened to
 	backoff      time.Duration
-	waiting      bool // something waits for the world
-	failing      bool // something fails and is tried again after the back-off
+	waiting      bool // something waits for a dependency outside
+	failing      bool // something failed and is retried after the back-off
 	damping      damping
 	done         bool
 
 	status      netinst.NetworkInstanceStatus
 	shown       bool
 	appliedGen  uint64
-	appliedFor  string // PortsMeant of the apply of appliedGen
+	appliedFor  string // netinst.DesiredPorts of the apply of appliedGen
 	everOK      bool   // this generation was once fully applied
-	appliedMark string // mark of the wish of which all was made; "" while something is not
+	appliedMark string // mark of the desired state that is applied completely; "" while something is missing
 	port        string // label of the port that the last apply used
 	warning     string // of the last apply's desired state
 	ends        ends
@@ -126,8 +125,8 @@ type Manager struct {
 	ledger      Ledger
 }
 
-// New makes the manager of one network. held are its journalled leases;
-// epoch must differ in every incarnation of every process.
+// New makes the manager of one network. held are its journalled leases; epoch must differ in every incarnation of every
+// process.
 func New(owner netstate.Owner, runDir string, epoch uint64, held map[netinst.AdapterKey]netinst.Lease) *Manager {
 	m := &Manager{
 		owner: owner, runDir: runDir, epoch: epoch, full: true,
@@ -136,11 +135,11 @@ func New(owner netstate.Owner, runDir string, epoch uint64, held map[netinst.Ada
 	if m.held == nil {
 		m.held = map[netinst.AdapterKey]netinst.Lease{}
 	}
-	m.config.UUID, _ = uuid.Parse(owner.Name) // an orphan has no config to tell it
+	m.config.UUID, _ = uuid.Parse(owner.Name) // an orphan has no config that names it
 	return m
 }
 
-// Step takes one event and says what to do. One that does not answer for itself changed the wish.
+// Step takes one event and returns the effects. An event without a return of its own has changed the desired state.
 func (m *Manager) Step(e Event) []Effect {
 	if m.done {
 		return nil
@@ -148,13 +147,13 @@ func (m *Manager) Step(e Event) []Effect {
 	switch e := e.(type) {
 	case ConfigChanged:
 		m.everOK = m.everOK && m.config.Generation == e.Config.Generation
-		m.full = m.full || m.config.Observe && !e.Config.Observe // what was left may not be known yet
+		m.full = m.full || m.config.Observe && !e.Config.Observe // differences that were left may not be known yet
 		m.config, m.intent = e.Config, desired
 	case ConfigGone:
 		m.intent = undesired
 	case AdapterChanged:
 		if resent := m.takeAdapter(e.Config); resent && m.failing && (m.retryTok != 0 || m.flight != nil) {
-			return nil // the retry answers it
+			return nil // the retry covers it
 		}
 	case AdapterGone:
 		m.adapterGone(e.Key)
@@ -196,7 +195,7 @@ func (m *Manager) Step(e Event) []Effect {
 	return m.change()
 }
 
-// synchronized goes on without the adapters of apps that do not start within graceTime.
+// synchronized proceeds after graceTime without the adapters of apps that do not start.
 func (m *Manager) synchronized() []Effect {
 	m.synced = true
 	out := m.orphan()
@@ -208,13 +207,13 @@ func (m *Manager) synchronized() []Effect {
 	return out
 }
 
-// change notes that the wish changed and applies it as soon as that is possible.
+// change records a change of the desired state and applies it as soon as possible.
 func (m *Manager) change() []Effect {
 	m.dirty = true
 	return m.next()
 }
 
-// takeAdapter takes the config of an adapter, and says whether it is the one that was there already.
+// takeAdapter stores the config of an adapter, and reports whether it equals the stored one.
 func (m *Manager) takeAdapter(c netinst.AppAdapterConfig) (resent bool) {
 	a := m.adapters[c.Key()]
 	if a == nil {
@@ -228,7 +227,7 @@ func (m *Manager) takeAdapter(c netinst.AppAdapterConfig) (resent bool) {
 
 func (m *Manager) adapterGone(k netinst.AdapterKey) {
 	a := m.adapters[k]
-	if a == nil { // an earlier incarnation's: it may still be on the host
+	if a == nil { // from an earlier incarnation: it may still be on the host
 		a = &adapterState{config: netinst.AppAdapterConfig{AppUUID: k.AppUUID, UnderlayIndex: k.UnderlayIndex}}
 		m.adapters[k] = a
 	}
@@ -260,7 +259,7 @@ func (m *Manager) next() []Effect {
 		!(m.portsKnown && m.adaptersKnown && m.overlap.answers(m.config)) {
 		return nil
 	}
-	m.dirty, m.ends.restTok = false, 0 // it starts what has ended
+	m.dirty, m.ends.restTok = false, 0 // this apply restarts what has ended
 	m.n++
 	f := &flight{seq: ApplySeq{m.epoch, m.n}, intent: m.intent, gen: m.config.Generation, inactive: m.config.Inactive}
 	m.flight = f
@@ -293,7 +292,7 @@ func (m *Manager) next() []Effect {
 	return append(out, eff, Timer{m.slowTok, slowOp, false})
 }
 
-// desire computes what the host should look like for the flight.
+// desire computes the desired state of the host for the flight.
 func (m *Manager) desire(f *flight, eff *Apply) []Effect {
 	alloc := netinst.Allocate(m.config, m.activeConfigs(), m.held)
 	f.leases, f.refused = alloc.Leases, alloc.Errors
@@ -308,8 +307,8 @@ func (m *Manager) desire(f *flight, eff *Apply) []Effect {
 	eff.Want = f.desired.State
 	eff.Forget = netinst.Validate(in)
 
-	// Which objects belong to an adapter that is going is asked of the same
-	// function, as if it stayed: a removal that fails must find its adapter.
+	// The objects of an adapter that is being removed come from the same function, as if it stayed: a failed removal
+	// must find its adapter.
 	staying := len(in.Adapters)
 	in.Config.Inactive, in.Adapters = false, m.inputAdapters(alloc, true)
 	if len(in.Adapters) != staying || m.config.Inactive {
@@ -327,7 +326,7 @@ func (m *Manager) desire(f *flight, eff *Apply) []Effect {
 	return []Effect{Remember{maps.Clone(m.held)}}
 }
 
-// activeConfigs are the adapters that are to be there, by key.
+// activeConfigs returns the adapters that must be present, by key.
 func (m *Manager) activeConfigs() []netinst.AppAdapterConfig {
 	var cs []netinst.AppAdapterConfig
 	for _, k := range m.keys() {
@@ -338,8 +337,8 @@ func (m *Manager) activeConfigs() []netinst.AppAdapterConfig {
 	return cs
 }
 
-// inputAdapters pairs the active adapters with their leases; all adds those that
-// are going, with the lease that they were last applied with.
+// inputAdapters pairs the active adapters with their leases; all adds those that are being removed, with the lease of
+// their last apply.
 func (m *Manager) inputAdapters(alloc netinst.Allocation, all bool) []netinst.Adapter {
 	var as []netinst.Adapter
 	for _, k := range m.keys() {

@@ -8,25 +8,25 @@ import (
 	"edgespan/pubsub/backoff"
 )
 
-// overlapRest is how long a clash has to be over before the network comes back: an address
-// that comes and goes, as some DHCP clients renew it, must not have the network do so each time.
-// Where it comes again and again, as a DHCP server on the uplink may have it do, the rest doubles;
-// after overlapCalm without a clash it is the first again.
+// overlapRest is how long a clash must be over before the network returns: an address that comes and goes, as with some
+// DHCP clients at renewal, must not remove and restore the network each time. If the clash returns again and again, as
+// a DHCP server on the uplink can cause, the delay doubles; after overlapCalm without a clash it starts at the first
+// value again.
 var overlapRest = backoff.Backoff{First: time.Second, Max: time.Minute}
 
 const overlapCalm = 10 * time.Minute
 
 // overlapState is what a manager knows of the host's prefixes in its subnet.
 type overlapState struct {
-	known   bool            // it was told
-	now     overlap.Overlap // as told last
-	clash   overlap.Overlap // the one that is over and counts still, zero for none
+	known   bool            // an overlap was received
+	now     overlap.Overlap // the last overlap received
+	clash   overlap.Overlap // the clash that is over and still counts, zero for none
 	restTok uint64
 	rest    time.Duration // of the last end of a clash, 0 after overlapCalm
 	calmTok uint64        // of the timer after which rest is 0 again
 }
 
-// counts is the overlap that the desired state follows from.
+// counts returns the overlap that the desired state uses.
 func (o *overlapState) counts() overlap.Overlap {
 	if o.now.Clash == "" && o.clash.Clash != "" && o.clash.Subnet == o.now.Subnet {
 		return o.clash
@@ -34,16 +34,16 @@ func (o *overlapState) counts() overlap.Overlap {
 	return o.now
 }
 
-// answers says whether what was told is of the config's subnet: a network never takes a
-// subnet that was not compared with what the host has.
+// answers reports whether the last overlap is for the config's subnet: a network never uses a subnet that was not
+// compared with the host's prefixes.
 func (o *overlapState) answers(c netinst.NetworkInstanceConfig) bool {
 	return !o.known || o.now.Subnet == c.IPv4.Subnet
 }
 
-// end lets a clash that is over count no longer.
+// end discards a clash that is over.
 func (o *overlapState) end() { o.clash, o.restTok = overlap.Overlap{}, 0 }
 
-// overlapChanged notes what was told. A clash counts at once, its end after overlapRest.
+// overlapChanged stores an overlap. A clash takes effect at once, its end after overlapRest.
 func (m *Manager) overlapChanged(now overlap.Overlap) []Effect {
 	o, was := &m.overlap, m.overlap.counts()
 	o.known, o.now = true, now
@@ -60,7 +60,7 @@ func (m *Manager) overlapChanged(now overlap.Overlap) []Effect {
 	return nil
 }
 
-// overlapOver has the network come back, and waits for calm.
+// overlapOver restores the network, and starts the wait for overlapCalm.
 func (m *Manager) overlapOver() []Effect {
 	m.overlap.end()
 	m.token++

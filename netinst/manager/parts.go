@@ -9,27 +9,25 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// What becomes of the tunnels and members of a network. They are no need of anything
-// else: the network is Present and its adapters are answered while a tunnel waits, and
-// each part says for itself why it isn't there.
+// States of the tunnels and members of a network. Nothing else depends on them: the network is Present and its adapters
+// are answered while a tunnel waits, and each part reports its own reason.
 
 // partKey names a part of one network.
 type partKey struct{ kind, name string }
 
-// partState is what the manager keeps of one part.
+// partState is what the manager stores for one part.
 type partState struct {
 	netinst.PartStatus
 	desired string
-	waits   string // why nothing of it can be wanted yet
+	waits   string // why no object of it can be desired yet
 	ids     []netstate.ID
-	leaving bool // nobody wants it any more
-	present bool // it was once fully applied
+	leaving bool // it is no longer desired
+	present bool // it was fully applied once
 }
 
 func (p partState) key() partKey { return partKey{p.Kind, p.Name} }
 
-// expect shows what is about to become of the parts: those whose wish is new are made,
-// those that nobody wants any more go.
+// expect shows the coming changes of the parts: new ones are made, those no longer desired are removed.
 func (m *Manager) expect(parts []netinst.Part) {
 	old := map[partKey]partState{}
 	for _, p := range m.parts {
@@ -45,7 +43,7 @@ func (m *Manager) expect(parts []netinst.Part) {
 				desired: p.Desired,
 				waits:   p.Waits}
 		}
-		if len(p.IDs) > 0 { // else what stood for it until now is to go
+		if len(p.IDs) > 0 { // otherwise its existing objects are to be removed
 			s.ids = p.IDs
 		}
 		if p.Waits != "" {
@@ -69,8 +67,8 @@ func (p partState) leave() partState {
 	return p
 }
 
-// partsApplied takes the failures of parts out of fs, notes what became of each part,
-// and says whether one waits for the world and whether one failed.
+// partsApplied takes the failures of parts out of fs, records the result of each part, and returns whether one waits
+// for something outside and whether one failed.
 func (m *Manager) partsApplied(f *flight, fs []netstate.Failure, had netstate.State) (rest []netstate.Failure, waits,
 	failed bool) {
 	rest, by := m.splitParts(f, fs, had)
@@ -83,7 +81,7 @@ func (m *Manager) partsApplied(f *flight, fs []netstate.Failure, had netstate.St
 			continue
 		case p.leaving:
 			p.State, p.Error, failed = removalState(owned), cause(owned), true
-		case p.waits != "" && len(owned) > 0: // what stood for it until now does not go
+		case p.waits != "" && len(owned) > 0: // its existing objects are not removed
 			p.Error, failed = p.waits+"; "+cause(owned), true
 		case p.waits == "":
 			w, bad := p.recordFailures(owned)
@@ -104,13 +102,13 @@ func (m *Manager) partsApplied(f *flight, fs []netstate.Failure, had netstate.St
 	return rest, waits, failed
 }
 
-// checksOnly says whether nothing failed that was done: what was found then is not as wanted.
+// checksOnly reports whether no op failed: the objects were only found to differ afterwards.
 func checksOnly(fs []netstate.Failure) bool {
 	return slices.ContainsFunc(fs, func(x netstate.Failure) bool { return x.Observe }) &&
 		!slices.ContainsFunc(fs, func(x netstate.Failure) bool { return !x.Observe && !x.Waiting })
 }
 
-// removalState is the state of a part that does not go.
+// removalState returns the state of a part that cannot be removed.
 func removalState(fs []netstate.Failure) netinst.NIState {
 	if checksOnly(fs) {
 		return netinst.CheckAbsentFailed
@@ -118,7 +116,7 @@ func removalState(fs []netstate.Failure) netinst.NIState {
 	return netinst.RemovingFailed
 }
 
-// partsUnseen notes that the host could not be read: nothing is known of any part.
+// partsUnseen records that the host could not be read: the state of every part is unknown.
 func (m *Manager) partsUnseen(why string) {
 	for i, p := range m.parts {
 		switch {
@@ -130,7 +128,7 @@ func (m *Manager) partsUnseen(why string) {
 	}
 }
 
-// recordFailures notes what became of a part that is wanted.
+// recordFailures records the result of a desired part.
 func (p *partState) recordFailures(fs []netstate.Failure) (waits, failed bool) {
 	waits = !slices.ContainsFunc(fs, func(x netstate.Failure) bool { return !x.Waiting })
 	seen := slices.ContainsFunc(fs, func(x netstate.Failure) bool { return x.Observe })
@@ -149,8 +147,8 @@ func (p *partState) recordFailures(fs []netstate.Failure) (waits, failed bool) {
 	return waits, !waits
 }
 
-// splitParts sorts the failures of parts from those of all else. What is to be removed
-// and that nobody wants any more is known by its name, and whose it was by its mark.
+// splitParts separates the failures of parts from all others. An object to be removed that belongs to no desired part
+// is recognised by its name, and its owner by its mark.
 func (m *Manager) splitParts(f *flight, fs []netstate.Failure, had netstate.State) (rest []netstate.Failure,
 	by map[partKey][]netstate.Failure) {
 	owner := map[netstate.ID]partKey{}
@@ -185,7 +183,7 @@ func (f *flight) ofAdapter(id netstate.ID) bool {
 	return false
 }
 
-// tunnelName is whom a tunnel's link leads to by its mark, its own name without one.
+// tunnelName returns the remote name in the mark of a tunnel's link, or the link's own name if it has no mark.
 func (m *Manager) tunnelName(link string, had netstate.State) string {
 	l, _ := had[netstate.ID{Kind: netstate.KindLink, Name: link}].(netstate.Link)
 	if name, is := netinst.TunnelOf(l.Alias); is {
@@ -194,7 +192,7 @@ func (m *Manager) tunnelName(link string, had netstate.State) string {
 	return link
 }
 
-// cause is the words of failures for people: those of what failed, not of what needs it.
+// cause describes failures for people: those of objects that failed, not of those that depend on them.
 func cause(fs []netstate.Failure) string {
 	i := max(0, slices.IndexFunc(fs, func(x netstate.Failure) bool { return !x.Blocked }))
 	if fs[i].Cause != "" {
@@ -207,7 +205,7 @@ func (m *Manager) isCluster() bool {
 	return m.config.Type == netinst.Switch && max(len(m.config.Tunnels), len(m.config.Members)) > 0
 }
 
-// partStatuses are the bridge, whose state is the network's own, and the parts.
+// partStatuses returns the statuses of the bridge, whose state is the network's own, and of the parts.
 func (m *Manager) partStatuses(state netinst.NIState, why string) []netinst.PartStatus {
 	if len(m.parts) == 0 && !m.isCluster() {
 		return nil
@@ -219,7 +217,7 @@ func (m *Manager) partStatuses(state netinst.NIState, why string) []netinst.Part
 	return out
 }
 
-// partsWarning names the parts that the network does without.
+// partsWarning names the parts that are missing.
 func (m *Manager) partsWarning() string {
 	var not []string
 	for _, p := range m.parts {

@@ -7,21 +7,21 @@ import (
 	"edgespan/netinst"
 )
 
-// processStable is how long a process has to run for its next end to be a first one.
+// processStable is how long a process must run for its next end to count as the first.
 const processStable = time.Minute
 
-// ends is what a manager remembers of processes that ended by themselves. Each start
-// succeeds, so the back-off of a failed apply does not hold one that dies again.
+// ends records processes that ended by themselves. Each start succeeds, so the back-off of failed applies does not slow
+// a process that keeps ending.
 type ends struct {
 	count   int // in a row
 	last    time.Time
 	rest    time.Duration // before the next start
-	restTok uint64        // of the rest under way, 0 without one
+	restTok uint64        // of the current rest, 0 for none
 	why     string
 }
 
-// processEnded looks at the host at once the first time, and after a rest that
-// doubles when it happens again and again. A new wish does not wait for the rest.
+// processEnded observes the host at once after the first end, and after a rest that doubles with each further one. A
+// change of the desired state does not wait for the rest.
 func (m *Manager) processEnded(at time.Time) []Effect {
 	p := &m.ends
 	if at.Sub(p.last) > p.rest+processStable {

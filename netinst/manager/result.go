@@ -10,12 +10,12 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// applied judges the end of an apply: every status that it answers, then the next
-// apply, the retry, or the end.
+// applied handles the end of an apply: it publishes every status that the apply answers, then starts the next apply or
+// the retry, or ends the manager.
 func (m *Manager) applied(e Applied) []Effect {
 	f := m.flight
 	if f == nil || f.seq != e.Seq {
-		return nil // of an applier that has died since
+		return nil // from an applier that has since crashed
 	}
 	m.flight = nil
 	if e.Err != "" {
@@ -38,8 +38,8 @@ func (m *Manager) applied(e Applied) []Effect {
 	for _, k := range m.keys() {
 		fs := byAdapter[k]
 		if m.adapters[k].lease.Number == 0 {
-			// Never made by this incarnation: what can't be removed may be its, made by
-			// an earlier one. Nobody may be told that it has gone.
+			// An adapter never made by this incarnation: an object that cannot be removed may be its, from an earlier
+			// incarnation. It must not be reported as removed.
 			fs = append(slices.Clone(fs), byAdapter[netinst.AdapterKey{}]...)
 		}
 		out = append(out, m.answer(f, k, fs, len(owned) > 0, e.Had)...)
@@ -55,7 +55,7 @@ func (m *Manager) applied(e Applied) []Effect {
 		m.appliedGen, m.appliedFor, m.everOK = f.gen, f.ports, true
 		out = append(out, m.showStanding(f, driftText(e.Drift))...)
 	}
-	m.full = m.full || len(e.Drift) > 0 // a dump found it maybe, and what is known without one is our last write
+	m.full = m.full || len(e.Drift) > 0 // a dump may have found it, and without a dump only our last write is known
 	m.waiting = waits
 	failed = failed || partFailed
 	for _, fs := range byAdapter {
@@ -70,7 +70,7 @@ func (m *Manager) applied(e Applied) []Effect {
 	return append(out, m.checkTouched(e.At)...)
 }
 
-// after is what comes after an apply: a retry where something failed or waits, else the next.
+// after returns the next step after an apply: a retry if something failed or waits, else the next apply.
 func (m *Manager) after(failed, waits bool) []Effect {
 	switch {
 	case failed:
@@ -85,8 +85,8 @@ func (m *Manager) after(failed, waits bool) []Effect {
 	return m.next()
 }
 
-// checkLater has the network compared with the host in full, however an apply ended:
-// while it waits or fails, for hours maybe, others may change what stands of it.
+// checkLater schedules a full comparison of the network with the host after every apply, failed or not: while the
+// network waits or fails, possibly for hours, other programs may change its objects.
 func (m *Manager) checkLater() []Effect {
 	if m.checkTok != 0 {
 		return nil
@@ -96,12 +96,12 @@ func (m *Manager) checkLater() []Effect {
 	return []Effect{Timer{m.checkTok, netinst.CheckEvery, true}}
 }
 
-// showStanding shows a network all of whose objects are as wanted, but for drift that is left.
+// showStanding shows a network whose objects are all as desired, except for drift that is left.
 func (m *Manager) showStanding(f *flight, drift string) []Effect {
 	switch {
 	case drift != "":
 		return m.show(netinst.CheckPresentFailed, drift)
-	case m.ends.restTok != 0: // its dnsmasq ended while this apply was under way
+	case m.ends.restTok != 0: // its dnsmasq ended during this apply
 		return m.show(netinst.CheckPresentFailed, m.ends.why)
 	case f.desired.Withdrawn != "":
 		return m.show(netinst.WaitingForDependencies, f.desired.Withdrawn)
@@ -111,9 +111,8 @@ func (m *Manager) showStanding(f *flight, drift string) []Effect {
 	return m.show(netinst.Present, "")
 }
 
-// sort splits failures into the network's own and each adapter's, and says
-// whether one waits for the world. Under the zero key are removals of what no adapter
-// that is known wants or had: they count as the network's own, too.
+// sort splits failures into the network's own and each adapter's, and reports whether one waits for something outside.
+// The zero key has removals that belong to no known adapter: they count as the network's own, too.
 func (m *Manager) sort(f *flight, fs []netstate.Failure) (owned []netstate.Failure,
 	by map[netinst.AdapterKey][]netstate.Failure,
 	waits bool) {
@@ -138,9 +137,8 @@ func (m *Manager) sort(f *flight, fs []netstate.Failure) (owned []netstate.Failu
 	return owned, by, waits
 }
 
-// worstFirst sorts a network's own failures, causes before what is blocked by them, and
-// says whether there is more than waiting: for another network to leave a subnet, or for
-// the world.
+// worstFirst sorts a network's own failures, causes before what is blocked by them, and reports whether there is more
+// than waiting for another network to leave a subnet, or for something outside.
 func worstFirst(fs []netstate.Failure) bool {
 	rank := func(x netstate.Failure) int {
 		switch {
@@ -152,7 +150,7 @@ func worstFirst(fs []netstate.Failure) bool {
 		return 2
 	}
 	slices.SortStableFunc(fs, func(x, y netstate.Failure) int { return rank(x) - rank(y) })
-	return len(fs) > 0 && rank(fs[0]) != 1 // 2: blocked by what is not the network's own
+	return len(fs) > 0 && rank(fs[0]) != 1 // 2: blocked by an object that is not the network's own
 }
 
 func texts(fs []netstate.Failure) []string {
@@ -163,7 +161,7 @@ func texts(fs []netstate.Failure) []string {
 	return errs
 }
 
-// underlay is what an adapter has on the host, and what its app was seen to use.
+// underlay returns the underlay of an adapter: its objects on the host, and the addresses its app was observed to use.
 func (m *Manager) underlay(a *adapterState, l netinst.Lease,
 	c netinst.UnderlayNetworkConfig) netinst.UnderlayNetworkStatus {
 	u := netinst.UnderlayNetworkStatus{
@@ -179,22 +177,22 @@ func (m *Manager) underlay(a *adapterState, l netinst.Lease,
 	return u
 }
 
-// answer publishes what became of one adapter in this apply. network says that
-// something of the network failed, had is what stood before.
+// answer publishes the result of one adapter in this apply. network means that something of the network failed, had is
+// the host's state before.
 func (m *Manager) answer(f *flight, k netinst.AdapterKey, fs []netstate.Failure, network bool,
 	had netstate.State) []Effect {
 	a := m.adapters[k]
 	c, took := f.versions[k]
 	if !took {
-		return nil // it came after the apply had begun
+		return nil // it came after the start of the apply
 	}
 	removeFailed := slices.ContainsFunc(fs, func(x netstate.Failure) bool { return x.Remove })
 	if a.gone && !c.Activate && !removeFailed {
 		delete(m.adapters, k)
-		return []Effect{WithdrawAdapter{k}} // also what an earlier incarnation published
+		return []Effect{WithdrawAdapter{k}} // also a status published by an earlier incarnation
 	}
 	if c.TargetVersion == 0 {
-		return nil // an earlier incarnation's, of which its last status stands
+		return nil // of an earlier incarnation, whose last status remains
 	}
 	s := netinst.AppAdapterStatus{AppUUID: k.AppUUID, UnderlayIndex: k.UnderlayIndex, TargetVersion: c.TargetVersion}
 	if l, ok := f.leases[k]; ok && c.Activate && !f.inactive {
@@ -209,8 +207,8 @@ func (m *Manager) answer(f *flight, k netinst.AdapterKey, fs []netstate.Failure,
 	case f.refused[k] != "":
 		s.Error = f.refused[k]
 	case network && len(fs) == 0:
-		// What failed may be what the adapter needs; if it was up, it still is. After a
-		// restart nothing was said of it yet: what was observed counts.
+		// The failed object may be one that the adapter needs; if the adapter was up, it still is. After a restart it
+		// has no status yet: then the observed state counts.
 		s.Activated = f.complete(k, had)
 		if a.published != nil {
 			s.Activated = a.published.Activated
@@ -218,7 +216,7 @@ func (m *Manager) answer(f *flight, k netinst.AdapterKey, fs []netstate.Failure,
 		s.Error, s.Waiting = "network instance "+m.name()+" is not ready", true
 	default:
 		s.Activated = len(fs) == 0
-		if f.desired.Withdrawn != "" && c.Activate { // its link stands all the same
+		if f.desired.Withdrawn != "" && c.Activate { // its link exists nevertheless
 			s.Error, s.Waiting = "network instance "+m.name()+" is withdrawn: "+f.desired.Withdrawn, true
 		}
 	}
@@ -234,7 +232,7 @@ func (m *Manager) answer(f *flight, k netinst.AdapterKey, fs []netstate.Failure,
 	return []Effect{PublishAdapter{s}}
 }
 
-// complete says whether every object of an adapter was on the host as it is wanted.
+// complete reports whether every object of an adapter was on the host as desired.
 func (f *flight) complete(k netinst.AdapterKey, had netstate.State) bool {
 	ids := f.desired.ByAdapter[k]
 	for _, id := range ids {
@@ -245,7 +243,7 @@ func (f *flight) complete(k netinst.AdapterKey, had netstate.State) bool {
 	return len(ids) != 0
 }
 
-// rootCause prefers a failure over what only waits for it.
+// rootCause prefers a failure over objects that only wait for it.
 func rootCause(fs []netstate.Failure) string {
 	for _, x := range fs {
 		if !strings.HasPrefix(x.Err, "waits for ") {
@@ -255,7 +253,7 @@ func rootCause(fs []netstate.Failure) string {
 	return fs[0].Err
 }
 
-// removed judges the end of an apply of nothing.
+// removed handles the end of an apply of the empty state.
 func (m *Manager) removed(f *flight, fs []netstate.Failure) []Effect {
 	if len(fs) > 0 {
 		return append(m.showFailed(f, texts(fs), checksOnly(fs)), m.retryOr(m.grow())...)
@@ -264,7 +262,7 @@ func (m *Manager) removed(f *flight, fs []netstate.Failure) []Effect {
 	for _, k := range m.keys() {
 		a := m.adapters[k]
 		c := f.versions[k]
-		if c.TargetVersion == 0 { // not taken into the apply, or an earlier incarnation's
+		if c.TargetVersion == 0 { // not part of the apply, or of an earlier incarnation
 			c = a.config
 		}
 		if a.gone {
@@ -282,7 +280,7 @@ func (m *Manager) removed(f *flight, fs []netstate.Failure) []Effect {
 		}
 	}
 	m.backoff = 0
-	if m.intent == desired { // it came back meanwhile
+	if m.intent == desired { // the config returned meanwhile
 		m.shown, m.everOK, m.dirty = false, false, true
 		return append(out, m.next()...)
 	}
@@ -290,7 +288,7 @@ func (m *Manager) removed(f *flight, fs []netstate.Failure) []Effect {
 	return append(out, WithdrawNetwork{}, Done{})
 }
 
-// showFailed shows why the network is not as wanted, and when it is tried again; check as checksOnly.
+// showFailed shows why the network is not as desired, and when it is retried; check as in checksOnly.
 func (m *Manager) showFailed(f *flight, errs []string, check bool) []Effect {
 	state := netinst.CreatingFailed
 	switch {
@@ -308,13 +306,13 @@ func (m *Manager) showFailed(f *flight, errs []string, check bool) []Effect {
 	return m.show(state, fmt.Sprintf("%s; next retry in %v", why, retries.Next(m.backoff)))
 }
 
-// grow is the wait until what failed is tried again.
+// grow returns the next waiting time of the back-off.
 func (m *Manager) grow() time.Duration {
 	m.backoff, m.failing = retries.Next(m.backoff), true
 	return m.backoff
 }
 
-// retryOr goes on at once when the wish changed meanwhile, else after d.
+// retryOr starts the next apply at once if the desired state has changed meanwhile, else after d.
 func (m *Manager) retryOr(d time.Duration) []Effect {
 	if m.dirty {
 		m.retryTok = 0
@@ -325,7 +323,7 @@ func (m *Manager) retryOr(d time.Duration) []Effect {
 	return []Effect{Timer{m.retryTok, d, false}}
 }
 
-// timer acts on the end of a timer that still counts.
+// timer handles the end of a timer that still counts.
 func (m *Manager) timer(e TimerDue) []Effect {
 	switch e.Token {
 	case 0:
@@ -336,7 +334,7 @@ func (m *Manager) timer(e TimerDue) []Effect {
 	case m.checkTok:
 		m.checkTok = 0
 		m.full = true
-		if m.failing && m.retryTok != 0 { // the retry looks at all, within retries.Max
+		if m.failing && m.retryTok != 0 { // the retry observes everything, within retries.Max
 			return nil
 		}
 		return m.change()
@@ -364,7 +362,7 @@ func (m *Manager) timer(e TimerDue) []Effect {
 	return nil
 }
 
-// show publishes the network's status if it says something new.
+// show publishes the network's status if it has changed.
 func (m *Manager) show(state netinst.NIState, why string) []Effect {
 	warnings := slices.DeleteFunc([]string{m.warning, m.partsWarning(), m.damping.text(), m.droppedWarning()},
 		func(s string) bool { return s == "" })
@@ -380,7 +378,7 @@ func (m *Manager) show(state netinst.NIState, why string) []Effect {
 	return []Effect{PublishNetwork{s}}
 }
 
-// name is what people call the network.
+// name returns the network's display name.
 func (m *Manager) name() string {
 	if m.config.DisplayName != "" {
 		return fmt.Sprintf("%q", m.config.DisplayName)

@@ -1,8 +1,9 @@
-// Package overlap is the pure core that compares subnets with the host's own addresses and routes: it owns which of
-// them are met (HostPrefixes) and what a subnet clashes with or hides (With, Of).
+// Package overlap is the pure core that compares subnets with the host's own addresses and routes. It owns the list of
+// prefixes to compare with (HostPrefixes) and the comparison, which names what a subnet clashes with or hides (With,
+// Of).
 //
-// It knows no network and decides nothing: what clashes is kept off the host by netinst.DesiredState, and told by the
-// bridge manager and the doctor.
+// It knows no networks and decides nothing: netinst.DesiredState keeps a network that clashes off the host, and the
+// bridge manager and the doctor report it.
 //
-// Read first: overlap.go.
+// Read overlap.go first.
 package overlap
