@@ -10,9 +10,8 @@ import (
 	"edgespan/netinst"
 )
 
-// Digest is the SHA-256 of a config's canonical JSON in hexadecimal: two configs
-// with one digest are the same wish. Lists keep their order, maps are sorted by
-// key, and an empty list is the same as none.
+// Digest is the SHA-256 of a config's canonical JSON in hexadecimal: two configs with one digest are equal. Lists keep
+// their order, maps are sorted by key, and an empty list equals none.
 func Digest(c AppNetworkConfig) string {
 	adapters := maps.Clone(c.Adapters)
 	for i, a := range adapters {
@@ -22,7 +21,7 @@ func Digest(c AppNetworkConfig) string {
 		adapters = nil
 	}
 	c.Adapters = adapters
-	// Strings, numbers and text marshalers that cannot fail: there is no error to tell.
+	// Strings, numbers and text marshalers cannot fail: there is no error to return.
 	text, _ := json.Marshal(c)
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])

@@ -11,22 +11,20 @@ import (
 	"edgespan/pubsub/backoff"
 )
 
-// resendWaits are those between two resends of one config.
+// resendWaits are the times between two resends of one config.
 var resendWaits = backoff.Backoff{First: 100 * time.Millisecond, Max: time.Minute}
 
-// Machine is the app network of one app: it keeps its adapters' configs in the
-// scopes of their network instances and says how far they have come. It is for
-// one goroutine.
+// Machine is the app network of one app: it publishes its adapters' configs in the scopes of their network instances
+// and reports their progress. It is for one goroutine.
 //
-// An adapter is published in at most one scope: it enters a network only after
-// the network it was on has answered that it is inactive, or is offline, and has
-// taken its status back.
+// An adapter is published in at most one scope: it enters a network only after its previous network has reported that
+// it is inactive, or is offline, and has withdrawn its status.
 type Machine struct {
 	app     uuid.UUID
 	journal JournalRecord
 	digest  string // of view.Config
 	view    View
-	name    string // the last displayName, for the time of the removal
+	name    string // the last displayName, used at the removal
 	synced  bool
 	done    bool
 	shown   *AppNetworkStatus // as last published by this incarnation
@@ -35,15 +33,14 @@ type Machine struct {
 	order   uint64 // of the last ConfigDeleted
 }
 
-// resend is the back-off of one config that its network contradicts.
+// resend is the back-off of one config whose network reports a different state.
 type resend struct {
 	token uint64
 	tries int
 }
 
-// NewMachine makes the app network of an app from the journal and from the
-// configs that an earlier incarnation left in the topics. It says nothing before
-// Synchronized.
+// NewMachine makes the app network of an app from the journal and from the configs that an earlier incarnation left in
+// the topics. It has no effects before Synchronized.
 func NewMachine(app uuid.UUID, journal JournalRecord, published []PublishedConfig) *Machine {
 	m := &Machine{
 		app:     app,
@@ -57,7 +54,7 @@ func NewMachine(app uuid.UUID, journal JournalRecord, published []PublishedConfi
 	}
 	for _, p := range published {
 		m.view.Published[Place{p.Scope, p.Config.Key()}] = p.Config
-		// A journal behind the topics was lost: its digest counts nothing.
+		// A journal behind the topics was lost: its digest does not count.
 		if p.Config.TargetVersion > m.journal.TargetVersion {
 			m.journal = JournalRecord{TargetVersion: p.Config.TargetVersion}
 		}
@@ -66,7 +63,7 @@ func NewMachine(app uuid.UUID, journal JournalRecord, published []PublishedConfi
 	return m
 }
 
-// Step takes one event and says what to do about it, in order.
+// Step takes one event and returns the effects, in order.
 func (m *Machine) Step(e Event) []Effect {
 	m.applyEvent(e)
 	if !m.synced || m.done && m.view.Config == nil {
@@ -78,7 +75,7 @@ func (m *Machine) Step(e Event) []Effect {
 	status := m.status()
 	show := m.show(status)
 	if status.Pending {
-		fx = slices.Concat(fx, show, moves) // nobody sees a new config beside an old "not pending"
+		fx = slices.Concat(fx, show, moves) // no reader sees a new config beside an old "not pending"
 	} else {
 		fx = slices.Concat(fx, moves, show)
 	}
@@ -91,7 +88,7 @@ func (m *Machine) Step(e Event) []Effect {
 	return fx
 }
 
-// applyEvent learns what an event tells.
+// applyEvent updates the view from an event.
 func (m *Machine) applyEvent(e Event) {
 	v := &m.view
 	switch e := e.(type) {
@@ -113,7 +110,7 @@ func (m *Machine) applyEvent(e Event) {
 		v.Networks[e.NI] = n
 	case AdapterStatusChanged:
 		p := Place{e.Scope, e.Status.Key()}
-		// Versions only rise: a lower one than was seen is late.
+		// Versions only rise: a status with a lower one is late.
 		if e.Status.AppUUID == m.app && e.Status.TargetVersion >= v.Statuses[p].TargetVersion {
 			v.Statuses[p] = e.Status
 		}
@@ -129,8 +126,8 @@ func (m *Machine) count() []Effect {
 	next := m.journal
 	switch {
 	case m.view.Config == nil:
-		// The version stays: its last value outlives the app, so that an old status
-		// never matches when the same uuid comes back.
+		// The version stays: its last value outlives the app, so that an old status never matches when the same UUID
+		// returns.
 		if next.TargetVersion > 0 && !next.Deleted {
 			next.Deleted, next.Order = true, m.order
 		}
@@ -144,8 +141,8 @@ func (m *Machine) count() []Effect {
 	return []Effect{Record{next}}
 }
 
-// move brings every config to its place: first out of what is not wanted any
-// more, then into what is.
+// move brings every config to its place: first it leaves places that are no longer desired, then it enters the desired
+// ones.
 func (m *Machine) move() []Effect {
 	var fx []Effect
 	for _, p := range m.view.left() {
@@ -162,17 +159,16 @@ func (m *Machine) move() []Effect {
 	return fx
 }
 
-// leave takes an adapter from a network that it is not wanted on: deactivated,
-// answered, unpublished.
+// leave takes an adapter from a network on which it is not desired: deactivated, answered, unpublished.
 func (m *Machine) leave(p Place) []Effect {
 	c, is := m.view.Published[p]
 	if !is {
-		return nil // only its status is left, which is not ours to withdraw
+		return nil // only its status is left, which the network withdraws
 	}
 	s, answered := m.view.Statuses[p]
 	inactive := answered && s.TargetVersion == m.view.Want && !s.Activated
-	// A network that is offline has nobody to answer: it counts as inactive, so
-	// that an app whose network never came can go.
+	// A network that is offline cannot answer: it counts as inactive, so that an app whose network never came can be
+	// removed.
 	if inactive || !m.view.Networks[p.Scope].Online {
 		delete(m.view.Published, p)
 		delete(m.resends, p)
@@ -182,9 +178,8 @@ func (m *Machine) leave(p Place) []Effect {
 	return m.publish(p, c)
 }
 
-// enter puts an adapter on the network that it is wanted on, online or not. It
-// waits while something of the adapter is left on another one, unless it is
-// active here already.
+// enter puts an adapter on its desired network, online or not. It waits while something of the adapter is left on
+// another one, unless it is already active here.
 func (m *Machine) enter(p Place) []Effect {
 	old, is := m.view.Published[p]
 	activate := m.view.Config.Activate
@@ -200,13 +195,13 @@ func (m *Machine) enter(p Place) []Effect {
 	})
 }
 
-// elsewhere says whether something of a place's adapter is left on another network.
+// elsewhere reports whether something of a place's adapter is left on another network.
 func (m *Machine) elsewhere(p Place) bool {
 	return slices.ContainsFunc(m.view.left(), func(q Place) bool { return q.Key == p.Key })
 }
 
-// publish makes a config stand at a place. A version names one config, so that
-// version and Activate say whether it already does.
+// publish publishes a config at a place. A version names one config, so version and Activate show whether it is already
+// published.
 func (m *Machine) publish(p Place, c netinst.AppAdapterConfig) []Effect {
 	old, is := m.view.Published[p]
 	if is && old.TargetVersion == c.TargetVersion && old.Activate == c.Activate {
@@ -217,9 +212,8 @@ func (m *Machine) publish(p Place, c netinst.AppAdapterConfig) []Effect {
 	return []Effect{PublishAdapterConfig{p.Scope, c}}
 }
 
-// resend resends, with back-off, what a network that is online contradicts: the
-// version of the config, but not its Activate. due is the token whose time is
-// over, 0 for none. Any other event finds the wait running and changes nothing.
+// resend resends, with back-off, a config to an online network that reports its version but not its Activate. due is
+// the token whose time is over, 0 for none. Any other event finds the wait running and changes nothing.
 func (m *Machine) resend(due uint64) []Effect {
 	var fx []Effect
 	for _, p := range slices.SortedFunc(maps.Keys(m.view.Published), inOrder) {

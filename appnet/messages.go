@@ -8,50 +8,49 @@ import (
 	"edgespan/netinst"
 )
 
-// Event is what a Machine is told.
+// Event is an input of a Machine.
 type Event interface{ event() }
 
-// ConfigChanged tells the wish for the app, the first one included.
+// ConfigChanged carries the config of the app, including the first one.
 type ConfigChanged struct{ Config AppNetworkConfig }
 
-// ConfigDeleted tells that the app is not wanted any more. Order rises with each
-// deletion on the node, restarts included.
+// ConfigDeleted reports that the app's config was deleted. Order rises with each deletion on the node, also across
+// restarts.
 type ConfigDeleted struct{ Order uint64 }
 
-// NetworkOnline tells that the status of a network instance exists, and each change of it.
+// NetworkOnline reports that the status of a network instance exists, and each change of it.
 type NetworkOnline struct {
 	NI     uuid.UUID
 	Status netinst.NetworkInstanceStatus
 }
 
-// NetworkOffline tells that the status of a network instance was withdrawn.
+// NetworkOffline reports that the status of a network instance was withdrawn.
 type NetworkOffline struct{ NI uuid.UUID }
 
-// NetworkDesired tells whether a network instance is in the config. It only chooses
-// the words: a network that nobody told of is one that may come.
+// NetworkDesired reports whether a network instance is in the config. It affects only error texts: a network without
+// this event may still come.
 type NetworkDesired struct {
 	NI      uuid.UUID
 	Desired bool
 }
 
-// AdapterStatusChanged tells a status that stands in the scope of a network instance.
+// AdapterStatusChanged carries a status in the scope of a network instance.
 type AdapterStatusChanged struct {
 	Scope  uuid.UUID
 	Status netinst.AppAdapterStatus
 }
 
-// AdapterStatusGone tells that a status was withdrawn from a scope.
+// AdapterStatusGone reports that a status was withdrawn from a scope.
 type AdapterStatusGone struct {
 	Scope uuid.UUID
 	Key   netinst.AdapterKey
 }
 
-// Synchronized tells that every retained input was replayed, the app's config
-// included: what was not told until now does not exist. A Machine only listens
-// before it, so that a slow replay is never taken for a removal.
+// Synchronized reports that every retained input was replayed, including the app's config: anything not reported by now
+// does not exist. Before it a Machine only listens, so that a slow replay is never taken for a removal.
 type Synchronized struct{}
 
-// ResendDue tells that the time asked for by a ResendAfter is over.
+// ResendDue reports that the time requested by a ResendAfter is over.
 type ResendDue struct {
 	Key   netinst.AdapterKey
 	Token uint64
@@ -67,8 +66,7 @@ func (AdapterStatusGone) event()    {}
 func (Synchronized) event()         {}
 func (ResendDue) event()            {}
 
-// Effect is what a Machine wants done. Effects are carried out in order, each
-// finished before the next.
+// Effect is an output of a Machine. Effects are carried out in order, each finished before the next.
 type Effect interface{ effect() }
 
 // PublishAdapterConfig publishes a config to a network instance's scope.
@@ -77,39 +75,38 @@ type PublishAdapterConfig struct {
 	Config netinst.AppAdapterConfig
 }
 
-// UnpublishAdapterConfig takes a config out of a scope.
+// UnpublishAdapterConfig withdraws a config from a scope.
 type UnpublishAdapterConfig struct {
 	Scope uuid.UUID
 	Key   netinst.AdapterKey
 }
 
-// ResendAdapterConfig delivers the published config once more: an equal publish
-// would be no event.
+// ResendAdapterConfig delivers the published config again: an equal publish would be no event.
 type ResendAdapterConfig struct {
 	Scope uuid.UUID
 	Key   netinst.AdapterKey
 }
 
-// PublishStatus publishes what the app network says of itself.
+// PublishStatus publishes the status of the app network.
 type PublishStatus struct{ Status AppNetworkStatus }
 
-// WithdrawStatus takes the app's status away: nothing of it is left.
+// WithdrawStatus withdraws the app's status: nothing of the app is left.
 type WithdrawStatus struct{}
 
-// Record puts the journal's record on disk, synced before the next effect: a
-// version is never published before a crash can remember it.
+// Record writes the journal's record, synced before the next effect: a version is never published before it would
+// survive a crash.
 type Record struct{ Journal JournalRecord }
 
-// ResendAfter asks for a ResendDue with the same token after a time. A token
-// that is not the newest of its adapter is without effect when it comes.
+// ResendAfter asks for a ResendDue with the same token after a time. A token that is not the newest of its adapter has
+// no effect.
 type ResendAfter struct {
 	Key   netinst.AdapterKey
 	Token uint64
 	After time.Duration
 }
 
-// Done says that nothing of the app is left: the actor may stop. A Machine that
-// hears of a new config nevertheless goes on.
+// Done reports that nothing of the app is left: the actor may stop. A Machine that receives a new config nevertheless
+// goes on.
 type Done struct{}
 
 func (PublishAdapterConfig) effect()   {}
@@ -121,9 +118,8 @@ func (Record) effect()                 {}
 func (ResendAfter) effect()            {}
 func (Done) effect()                   {}
 
-// JournalRecord is what is remembered of one app on disk, also after its
-// deletion: the last version and the digest of the config that it counts
-// (docs/architecture.md, law 3). The zero value is an app never seen.
+// JournalRecord is what the disk remembers of one app, also after its deletion: the last version and the digest of its
+// config (docs/architecture.md, law 3). The zero value is an unknown app.
 type JournalRecord struct {
 	TargetVersion uint64 `json:"targetVersion"`
 	Digest        string `json:"digest"` // see Digest
@@ -131,8 +127,8 @@ type JournalRecord struct {
 	Order         uint64 `json:"order,omitempty"` // of the deletion, see ConfigDeleted
 }
 
-// Above is the record from which an app counts on where numbers up to floor may have been
-// given out and not written: no config is counted by one of them again.
+// Above returns the record from which an app continues to count if numbers up to floor may have been given out and not
+// written: no config gets one of them again.
 func (r JournalRecord) Above(floor uint64) JournalRecord {
 	if r.TargetVersion >= floor {
 		return r
@@ -140,7 +136,7 @@ func (r JournalRecord) Above(floor uint64) JournalRecord {
 	return JournalRecord{TargetVersion: floor}
 }
 
-// PublishedConfig is one config that stands in a scope's topic.
+// PublishedConfig is one config in a scope's topic.
 type PublishedConfig struct {
 	Scope  uuid.UUID
 	Config netinst.AppAdapterConfig

@@ -17,26 +17,25 @@ type Place struct {
 	Key   netinst.AdapterKey
 }
 
-// Network is what an app network knows of a network instance. It stays known by
-// name after it went offline, so that an error can name it.
+// Network is what an app network knows of a network instance. Its name stays known after it went offline, so that an
+// error can name it.
 type Network struct {
 	DisplayName string
 	Online      bool
 	Unwanted    bool // it is in no config
 }
 
-// View is all that decides whether an app is pending.
+// View is everything that decides whether an app is pending.
 type View struct {
-	Config    *AppNetworkConfig // nil: not wanted
+	Config    *AppNetworkConfig // nil: no config
 	Want      uint64            // AppNetworkStatus.TargetVersion
 	Networks  map[uuid.UUID]Network
 	Statuses  map[Place]netinst.AppAdapterStatus
 	Published map[Place]netinst.AppAdapterConfig
 }
 
-// Pending says whether an app is pending and the first reason why, "" if not
-// (seed "Application network", the three conditions of the Pending flag; design
-// §2). Nothing else sets or clears the flag.
+// Pending reports whether an app is pending and the first reason, "" if it is not (seed "Application network", the
+// three conditions of the Pending flag; design §2). No other code sets or clears the flag.
 func Pending(v View) (bool, string) {
 	for _, i := range v.indices() {
 		for _, p := range v.left() {
@@ -70,7 +69,7 @@ func reason(index int, format string, args ...any) string {
 	return fmt.Sprintf("adapter %d: ", index) + fmt.Sprintf(format, args...)
 }
 
-// wants says whether the config has an adapter of that index.
+// wants reports whether the config has an adapter with that index.
 func (v View) wants(index int) bool {
 	if v.Config == nil {
 		return false
@@ -79,14 +78,13 @@ func (v View) wants(index int) bool {
 	return is
 }
 
-// place is where the config wants an adapter.
+// place returns the place of an adapter in the config.
 func (v View) place(index int) Place {
 	key := netinst.AdapterKey{AppUUID: v.Config.UUID, UnderlayIndex: index}
 	return Place{v.Config.Adapters[index].NetworkInstance, key}
 }
 
-// left lists, in order, every place that is not wanted and still has a config
-// or a status.
+// left lists, in order, every place that is not desired and still has a config or a status.
 func (v View) left() []Place {
 	var out []Place
 	for p := range v.Published {
@@ -103,12 +101,12 @@ func (v View) left() []Place {
 	return out
 }
 
-// wantsAt says whether the config has a place's adapter on that network.
+// wantsAt reports whether the config has a place's adapter on that network.
 func (v View) wantsAt(p Place) bool {
 	return v.wants(p.Key.UnderlayIndex) && v.place(p.Key.UnderlayIndex) == p
 }
 
-// indices lists every adapter that is wanted or left.
+// indices lists every adapter that is desired or left.
 func (v View) indices() []int {
 	set := map[int]bool{}
 	if v.Config != nil {
@@ -122,7 +120,7 @@ func (v View) indices() []int {
 	return slices.Sorted(maps.Keys(set))
 }
 
-// offline says why a network instance that is not online is not.
+// offline returns why a network instance is not online.
 func (v View) offline(ni uuid.UUID) string {
 	if v.Networks[ni].Unwanted {
 		return "network instance " + v.name(ni) + " is not in the config"
@@ -130,7 +128,7 @@ func (v View) offline(ni uuid.UUID) string {
 	return "network instance " + v.name(ni) + " is not online"
 }
 
-// name is how people know a network instance.
+// name returns the display name of a network instance.
 func (v View) name(ni uuid.UUID) string {
 	return cmp.Or(v.Networks[ni].DisplayName, ni.String())
 }

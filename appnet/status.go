@@ -2,7 +2,7 @@ package appnet
 
 import "slices"
 
-// status is what the app network says of itself now.
+// status returns the current status of the app network.
 func (m *Machine) status() AppNetworkStatus {
 	v := m.view
 	pending, why := Pending(v)
@@ -26,8 +26,8 @@ func (m *Machine) status() AppNetworkStatus {
 	return st
 }
 
-// activated says whether the app is wanted active and every adapter of it has
-// said so, where it is wanted and at the version that is wanted.
+// activated reports whether the app is to be active and every adapter has reported so, on its desired network and at
+// the desired version.
 func (m *Machine) activated() bool {
 	v := m.view
 	if v.Config == nil || !v.Config.Activate {
@@ -42,8 +42,7 @@ func (m *Machine) activated() bool {
 	return true
 }
 
-// adapter is one adapter as it is where it is: on the network that it is wanted
-// on, or on the one that it has not left yet.
+// adapter returns the status of one adapter: on its desired network, or on the one that it has not left yet.
 func (m *Machine) adapter(index int) AdapterStatus {
 	v := m.view
 	var p Place
@@ -75,7 +74,7 @@ func (m *Machine) adapter(index int) AdapterStatus {
 	return a
 }
 
-// show publishes a status that differs from the one shown.
+// show publishes a status if it differs from the one shown.
 func (m *Machine) show(st AppNetworkStatus) []Effect {
 	if m.view.Config == nil && len(m.view.left()) == 0 {
 		return nil // it is withdrawn at the end of this step

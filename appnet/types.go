@@ -6,8 +6,7 @@ import (
 	"edgespan/netinst"
 )
 
-// AppNetworkConfig is the wish for all adapters of one app, with every default
-// filled in (seed "Application network").
+// AppNetworkConfig is the config of all adapters of one app, with every default filled in (seed "Application network").
 type AppNetworkConfig struct {
 	UUID        uuid.UUID
 	DisplayName string
@@ -23,12 +22,12 @@ type AdapterStatus struct {
 	Activated       bool
 	UnderlayStatus  netinst.UnderlayNetworkStatus
 	Error           string
-	Waiting         bool // Error tells of what is waited for, not of a failure
-	CheckFailed     bool `json:",omitempty"` // nothing failed that was done, Error tells of what was found then
+	Waiting         bool // Error describes what it waits for, not a failure
+	CheckFailed     bool `json:",omitempty"` // no op failed, Error describes what was found afterwards
 }
 
-// State is the state of the adapter: of one that is wanted, or of one that is to be absent and
-// is there (seed opendut-configuration-state-loop, the tables of states).
+// State returns the state of the adapter, desired or to be absent (seed opendut-configuration-state-loop, the tables of
+// states).
 func (a AdapterStatus) State(desired bool) netinst.NIState {
 	failed := a.Error != "" && !a.Waiting
 	switch {
@@ -48,8 +47,7 @@ func (a AdapterStatus) State(desired bool) netinst.NIState {
 	return netinst.Removing
 }
 
-// AppNetworkStatus is what an app network says of itself. Pending is cleared
-// only by the function Pending.
+// AppNetworkStatus is the status of an app network. Only the function Pending clears Pending.
 type AppNetworkStatus struct {
 	UUID          uuid.UUID
 	DisplayName   string

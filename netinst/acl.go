@@ -44,18 +44,18 @@ func (r ACLRule) protocols() (nums []uint8, any bool) {
 	return []uint8{uint8(n)}, false
 }
 
-// applies says whether a rule is about packets of one direction.
+// applies reports whether a rule is for packets of one direction.
 func (r ACLRule) applies(d Direction) bool { return r.Direction == d || r.Direction == Both }
 
-// elsewhere says whether a rule is about another address family.
+// elsewhere reports whether a rule is for another address family.
 func (r ACLRule) elsewhere() bool { return r.IP.IsValid() && !r.IP.Addr().Is4() }
 
-// names says whether a rule names its remote end: what the node's own addresses
-// ask of a rule that allows (docs/configuration.md).
+// names reports whether a rule names its remote end: the node's own addresses require that of a rule that allows
+// (docs/configuration.md).
 func (r ACLRule) names() bool { return r.IP.IsValid() && r.IP.Bits() > 0 }
 
-// links are the interfaces of the ports that a rule names, in order; "" alone is
-// any. A port that does not exist is named too, so that its rules stand before it.
+// links returns the interfaces of the ports that a rule names, in order; a single "" means any. It includes a port that
+// does not exist, so that its rules are in place before it appears.
 func (r ACLRule) links(ports []PortStatus) []IfName {
 	if r.PortLabel == "" {
 		return []IfName{""}
@@ -70,9 +70,8 @@ func (r ACLRule) links(ports []PortStatus) []IfName {
 	return names
 }
 
-// chain spells the rules of one direction that keep wants, ended by a drop.
-// allow is what an allow becomes ("-j TARGET"); ports are those that a packet of the
-// chain may pass, none for what stays on the node.
+// chain returns the rules of one direction that keep selects, followed by a drop. allow is the target of an allow ("-j
+// TARGET"); ports are those that a packet of the chain may pass, none for packets that stay on the node.
 func chain(acl []ACLRule, d Direction, allow string, ports []PortStatus, keep func(ACLRule) bool) []string {
 	var out []string
 	for _, r := range acl {
@@ -83,7 +82,7 @@ func chain(acl []ACLRule, d Direction, allow string, ports []PortStatus, keep fu
 		if r.Action == Allow {
 			target = allow
 		} else if r.Action != Drop {
-			continue // not built yet: refused by config, and never read as a permission
+			continue // not implemented: refused by config, and never treated as a permission
 		}
 		for _, m := range matches(r, d, ports) {
 			out = append(out, strings.TrimSpace(m+" "+target))
@@ -92,7 +91,7 @@ func chain(acl []ACLRule, d Direction, allow string, ports []PortStatus, keep fu
 	return append(out, "-j DROP")
 }
 
-// matches spells what a rule matches, one word list per rule of iptables.
+// matches returns what a rule matches, one argument list per rule of iptables.
 func matches(r ACLRule, d Direction, ports []PortStatus) []string {
 	if r.elsewhere() {
 		return nil
@@ -115,7 +114,7 @@ func matches(r ACLRule, d Direction, ports []PortStatus) []string {
 	return out
 }
 
-// protocolMatches adds what a rule says of protocol and ports to a match.
+// protocolMatches adds the protocol and ports of a rule to a match.
 func (r ACLRule) protocolMatches(prefix string, d Direction) []string {
 	remotePort, localPort := "dport", "sport"
 	if d == Ingress {
@@ -154,8 +153,8 @@ type portSet struct {
 	ports []PortRange
 }
 
-// portWords spells ports as iptables prints them: source before destination in
-// one match of the protocol, lists by multiport.
+// portWords returns ports as iptables prints them: source before destination in one match of the protocol, lists by
+// multiport.
 func portWords(proto uint8, sets ...portSet) string {
 	source, destination, lists := "", "", ""
 	for _, s := range sets {
@@ -190,8 +189,7 @@ func (p PortRange) String() string {
 // twice (XT_MULTI_PORTS).
 const maxMultiport = 15
 
-// chunks cuts a list of ports to what one match takes; no ports are one chunk
-// that matches all.
+// chunks splits a list of ports into parts that fit one match; an empty list is one part that matches all.
 func chunks(ports []PortRange) [][]PortRange {
 	out := [][]PortRange{nil}
 	used := 0
@@ -210,16 +208,15 @@ func chunks(ports []PortRange) [][]PortRange {
 	return out
 }
 
-// packet is the head of a packet as an adapter's rules see it: remote and local
-// are the other end's and the adapter's, port is the one that it leaves or enters
-// the node by, nil for none.
+// packet is the head of a packet as an adapter's rules match it: remote and local are the addresses of the other end
+// and of the adapter, port is the one by which it leaves or enters the node, nil for none.
 type packet struct {
 	proto         uint8
 	remote, local netip.AddrPort
 	port          *PortStatus
 }
 
-// matches says whether a rule matches a packet of its direction.
+// matches reports whether a rule matches a packet of its direction.
 func (r ACLRule) matches(p packet) bool {
 	if r.elsewhere() || r.names() && !r.IP.Contains(p.remote.Addr()) {
 		return false
@@ -248,8 +245,7 @@ func within(ranges []PortRange, port uint16) bool {
 	return len(ranges) == 0
 }
 
-// allowed is what an adapter's rules say about a packet: first match wins, drop
-// at the end.
+// allowed reports whether an adapter's rules allow a packet: the first match wins, a packet without a match is dropped.
 func allowed(acl []ACLRule, d Direction, p packet, keep func(ACLRule) bool) bool {
 	for _, r := range acl {
 		if r.applies(d) && keep(r) && (r.Action == Allow || r.Action == Drop) && r.matches(p) {
@@ -259,16 +255,16 @@ func allowed(acl []ACLRule, d Direction, p packet, keep func(ACLRule) bool) bool
 	return false
 }
 
-// always keeps every rule: between an adapter and the world.
+// always keeps every rule: for packets between an adapter and hosts outside the node.
 func always(ACLRule) bool { return true }
 
-// towardNode keeps the rules that hold between an adapter and the node's own
-// addresses: those that drop, and those that name what they allow.
+// towardNode keeps the rules that apply between an adapter and the node's own addresses: those that drop, and those
+// that name what they allow.
 func towardNode(r ACLRule) bool { return r.Action == Drop || r.names() }
 
-// alike says whether the rules of a direction hold toward the node's own addresses as
-// they do toward the world: none allows without a name. One that names a port needs no
-// second look: what the node itself sends or gets passes none.
+// alike reports whether the rules of a direction have the same effect toward the node's own addresses as toward other
+// hosts: no rule allows without a name. A rule that names a port needs no exception: packets to and from the node
+// itself pass no port.
 func alike(acl []ACLRule, d Direction) bool {
 	return !slices.ContainsFunc(acl, func(r ACLRule) bool { return r.applies(d) && !towardNode(r) })
 }

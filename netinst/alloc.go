@@ -11,54 +11,50 @@ import (
 	"strings"
 )
 
-// Lease is what one adapter holds on its network: its number there (1 to 9999,
-// which names its link and chains), its address and its MAC. It is journalled.
+// Lease is what one adapter holds on its network: its number (1 to 9999, which names its link and chains), its address
+// and its MAC. It is journalled.
 type Lease struct {
 	Number int        `json:"number"`
 	IP     netip.Addr `json:"ip"`
 	MAC    string     `json:"mac"`
-	// FixedMAC says that MAC was configured: without its config it is not kept.
+	// FixedMAC means that MAC was configured: without its config it is not kept.
 	FixedMAC bool `json:"fixedMAC,omitempty"`
-	// Gone is 0 while the adapter is there; else the higher, the later it went.
+	// Gone is 0 while the adapter exists; otherwise a higher value means a later removal.
 	Gone uint64 `json:"gone,omitempty"`
 }
 
-// maxGone is how many adapters that have gone a network remembers: those that went
-// last. It bounds the journal where apps come and go under new uuids.
+// maxGone is how many removed adapters a network remembers, the latest ones. It bounds the journal when apps come and
+// go under new UUIDs.
 const maxGone = 1000
 
-// Allocation is the outcome of Allocate.
+// Allocation is the result of Allocate.
 //
-// Leases is all that is to be remembered: one lease for each adapter without an
-// error, and the leases of the maxGone adapters that went last, with Number 0, as
-// long as their address is not needed. It replaces what was held before; merging the two
-// would bring back reservations that were given away.
+// Leases is everything to be remembered: one lease for each adapter without an error, and the leases of the last
+// maxGone removed adapters, with Number 0, as long as their address is not needed. It replaces the earlier leases;
+// merging the two would restore reservations that were given away.
 type Allocation struct {
 	Leases map[AdapterKey]Lease
 	Errors map[AdapterKey]string
 }
 
-// Allocate gives each adapter a number, an address and a MAC, and keeps what
-// held says where it is still valid. No two adapters ever share one of them, and
-// the order of adapters doesn't matter.
+// Allocate gives each adapter a number, an address and a MAC, and keeps those in held that are still valid. No two
+// adapters ever share one of them, and the order of adapters does not matter.
 //
-// A configured IP wins. A configured MAC wins too, except over one that was
-// generated for another adapter and is in use: that one stays, and the newcomer has
-// an error. (Config refuses the generated MACs that it can foresee.) A new address is the lowest of the DHCP range that
-// nobody remembers; only when there is none, that of the adapter which has been gone
-// for longest, which gets another one should it return. The
-// number of an adapter that has just gone is not given away in the same call,
-// because its link may still stand behind the chains of that number.
+// A configured IP wins. A configured MAC wins too, except over a MAC that was generated for another adapter and is in
+// use: that one stays, and the new adapter gets an error. (Config refuses the generated MACs that it can foresee.) A
+// new address is the lowest free one of the DHCP range; if none is free, that of the adapter removed longest ago, which
+// gets another address if it returns. The number of an adapter removed in this call is not reused in the same call,
+// because its link may still exist behind the chains of that number.
 func Allocate(cfg NetworkInstanceConfig, adapters []AppAdapterConfig, held map[AdapterKey]Lease) Allocation {
 	want := map[AdapterKey]AppAdapterConfig{}
 	for _, c := range adapters {
 		want[c.Key()] = c
 	}
-	out := map[AdapterKey]string{} // adapters without an address: what else they claim is for others
+	out := map[AdapterKey]string{} // adapters without an address: other adapters can use the rest of their claims
 	for {
 		a := newAllocator(cfg, want, held, out)
 		a.claimMACs()
-		if cfg.Type != Switch { // whose addresses are given by others
+		if cfg.Type != Switch { // other systems assign the addresses on a switch
 			a.claimIPs()
 		}
 		a.claimNumbers()
@@ -112,17 +108,16 @@ type allocator struct {
 	want    map[AdapterKey]AppAdapterConfig
 	held    map[AdapterKey]Lease
 	keys    []AdapterKey // of want, sorted: those that still compete
-	gone    []AdapterKey // of held and not of want, the longest gone first
+	gone    []AdapterKey // of held and not of want, removed longest ago first
 	ips     map[netip.Addr]AdapterKey
 	macs    map[string]AdapterKey
 	numbers map[int]bool
-	// macErrors are apart: such an adapter has a chance again when the holder of
-	// its MAC got no address.
+	// macErrors are separate: such an adapter gets another chance if the holder of its MAC got no address.
 	macErrors map[AdapterKey]string
 	out       Allocation
 }
 
-// left is when an adapter went: one that is only just missed, after all others.
+// left returns when an adapter was removed; one that is missing only now comes after all others.
 func (a *allocator) left(k AdapterKey) uint64 {
 	return cmp.Or(a.held[k].Gone, math.MaxUint64)
 }
@@ -140,8 +135,7 @@ func (a *allocator) set(k AdapterKey, change func(*Lease)) {
 	a.out.Leases[k] = l
 }
 
-// claimMACs goes from the strongest claim to the weakest: configured and already
-// held, generated and held, configured, generated.
+// claimMACs serves the strongest claims first: configured and already held, generated and held, configured, generated.
 func (a *allocator) claimMACs() {
 	configured := func(k AdapterKey) string { return strings.ToLower(a.want[k].UnderlayConfig.MAC) }
 	claim := func(k AdapterKey, mac string) bool {
@@ -205,7 +199,7 @@ func (a *allocator) claimIPs() {
 		}
 	}
 	for _, k := range a.keys {
-		// Outside the range it was a configured one, or the range has moved.
+		// An address outside the range was configured, or the range has moved.
 		if ip := a.held[k].IP; !static(k).IsValid() && a.usable(ip) && a.inRange(ip) {
 			claim(k, ip)
 		}
@@ -231,8 +225,7 @@ func (a *allocator) claimIPs() {
 	}
 }
 
-// usable says whether an adapter may have ip: a host address of the subnet other
-// than the gateway.
+// usable reports whether an adapter may have ip: a host address of the subnet other than the gateway.
 func (a *allocator) usable(ip netip.Addr) bool {
 	s := a.cfg.IPv4.Subnet
 	if !s.Contains(ip) || ip == a.cfg.IPv4.Gateway {
@@ -267,7 +260,7 @@ func (c *cursor) next() (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// oldest is the address in the range that has been left for longest.
+// oldest returns the address in the range that was given up longest ago.
 func (a *allocator) oldest() (netip.Addr, bool) {
 	for _, k := range a.gone {
 		if ip := a.held[k].IP; a.inRange(ip) && a.free(ip) {
@@ -277,7 +270,7 @@ func (a *allocator) oldest() (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// remember keeps the reservations of the adapters that went last.
+// remember keeps the reservations of the adapters removed last.
 func (a *allocator) remember() {
 	var last uint64
 	for _, l := range a.held {
@@ -305,7 +298,7 @@ func (a *allocator) claimNumbers() {
 			a.set(k, func(l *Lease) { l.Number = n })
 		}
 	}
-	for _, l := range a.held { // also of those that have gone or got no lease
+	for _, l := range a.held { // including removed adapters and those without a lease
 		a.numbers[l.Number] = true
 	}
 	next := 1
@@ -325,7 +318,7 @@ func (a *allocator) claimNumbers() {
 	}
 }
 
-// inRange says whether an address is one that is given without being asked for.
+// inRange reports whether an address is in the range for generated addresses.
 func (a *allocator) inRange(ip netip.Addr) bool {
 	return ip.Compare(a.cfg.IPv4.DHCPFirst) >= 0 && ip.Compare(a.cfg.IPv4.DHCPLast) <= 0
 }

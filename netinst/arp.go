@@ -8,9 +8,9 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// arpGuard keeps the gateways of networks from the neighbours of every other link: the kernel
-// answers ARP for every address that it has, on whatever link, and asks in the name of any. It is
-// host's table of family arp; there is none without a gateway.
+// arpGuard hides the gateways of networks from the neighbours of every other link: the kernel answers ARP for every
+// address it has on any link, and sends requests from any of them. It is the host's table of family arp; without a
+// gateway there is none.
 func arpGuard(ns []HostNetwork) (netstate.Chain, bool) {
 	var gateways, links []string
 	for _, n := range ns {

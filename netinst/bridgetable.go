@@ -11,22 +11,21 @@ func (nw network) bridgeTableID() netstate.ID {
 	return netstate.Chain{Family: netstate.BridgeFamily, Name: string(nw.bridge)}.ID()
 }
 
-// bridgeTable is the network's table of family bridge. It sees a frame before
-// br_netfilter does (whose priority is 0), and so before conntrack: a forged
-// packet leaves no trace. Frames of our links that have no chain are dropped;
-// "es1a*" can't match a link of network 10, since a digit never stands for 'a'.
+// bridgeTable is the network's table of family bridge. It handles a frame before br_netfilter (priority 0) and so
+// before conntrack: a forged packet leaves no trace. It drops frames of edgespan's links that have no chain; "es1a*"
+// cannot match a link of network 10, since a digit never equals 'a'.
 func (nw network) bridgeTable() netstate.Chain {
 	c := netstate.Chain{Family: netstate.BridgeFamily, Name: string(nw.bridge)}
 	for _, a := range nw.Adapters {
 		c.Rules = append(c.Rules, nw.frameChain(a)...)
 	}
 	cluster := nw.isCluster()
-	if nw.enslaved() != "" && !cluster { // no rule judges IPv6, nor what a tag is before
+	if nw.enslaved() != "" && !cluster { // no rule applies to IPv6, nor to frames with a tag
 		c.Rules = append(c.Rules, openFrames("port")...)
 	}
-	// One rule a port, and no set anywhere in the table: nf_tables judges a rule by
-	// the generation in which the walk began, but an element of a set by that of the
-	// lookup, so a walk that straddles a commit could miss its port, and drop.
+	// One rule for each port, and no set in the table: nf_tables evaluates a rule by the generation in which the walk
+	// began, but a set element by that of the lookup, so a walk during a commit could miss its port and drop the
+	// packet.
 	c.Rules = append(c.Rules, "chain frames {", "type filter hook prerouting priority -300; policy accept;")
 	for _, a := range nw.Adapters {
 		c.Rules = append(c.Rules, fmt.Sprintf("iifname %q goto a%d", nw.hostIfName(a), a.Lease.Number))
@@ -35,7 +34,7 @@ func (nw network) bridgeTable() netstate.Chain {
 		c.Rules = append(c.Rules, fmt.Sprintf("iifname %q goto port", p))
 	}
 	c.Rules = append(c.Rules, fmt.Sprintf("iifname \"%sa*\" drop", nw.bridge))
-	if nw.isSwitch() && len(nw.Config.Tunnels) == 0 { // one that is on its way out
+	if nw.isSwitch() && len(nw.Config.Tunnels) == 0 { // a switch that is being removed
 		c.Rules = append(c.Rules, fmt.Sprintf("iifname \"%sv*\" drop", nw.bridge))
 	}
 	c.Rules = append(c.Rules, "}")
@@ -45,22 +44,21 @@ func (nw network) bridgeTable() netstate.Chain {
 	return c
 }
 
-// frameChain lists what one adapter may send as a frame and drops the rest. It
-// names what passes, since a match on a field that a frame hasn't never holds.
-// "ether type" reads the tag of a tagged frame, which is neither IPv4 nor ARP.
+// frameChain lists the frames that one adapter may send and drops the rest. It names what passes, since a match on a
+// field that a frame lacks never holds. "ether type" reads the tag of a tagged frame, which is neither IPv4 nor ARP.
 func (nw network) frameChain(a Adapter) []string {
 	mac, ip := a.Lease.MAC, a.Lease.IP.String()
 	dhcp, asks := nw.dhcpFrames(a)
 	pass := []string{"ether type ip accept", "ether type arp accept"}
 	switch guard := nw.Config.SpoofGuard; {
-	case guard && nw.isSwitch(): // its addresses are given by others
+	case guard && nw.isSwitch(): // other systems assign its addresses
 		pass = []string{"ether type ip accept", "ether type arp arp htype 1 arp hlen 6 arp saddr ether " + mac + " accept"}
 	case guard:
 		arp := "ether type arp arp htype 1 arp ptype ip arp hlen 6 arp plen 4 arp saddr ether " + mac + " arp saddr ip "
 		pass = []string{
 			"ether type ip ip saddr " + ip + " accept",
-			// 0.0.0.0 asks whether an address is taken before it is used (RFC 5227 §2.1.1). Of an
-			// address that is not its own that would be the conflict which fails the probe of another.
+			// An ARP request from 0.0.0.0 probes whether an address is taken (RFC 5227 §2.1.1). For an address that is
+			// not the adapter's own, the probe would be the conflict that makes another host's probe fail.
 			arp + "0.0.0.0 arp daddr ip " + ip + " accept",
 			arp + ip + " accept",
 		}
@@ -72,14 +70,14 @@ func (nw network) frameChain(a Adapter) []string {
 	return append(append(append(out, dhcp...), pass...), "drop", "}")
 }
 
-// dhcpFrames are the rules about what an adapter sends to the ports of DHCP, and to its gateway's DNS, and the chain
-// that they need. Whoever sends to a client's port (68) is its DHCP server: clients look at no other port. To a
-// server's port (67) of a local network goes what a client asks for itself: dnsmasq goes by the hardware address in
-// the payload and not by the frame's, and answers a relay at the address that it names (RFC 2131 §2: op, htype and
-// hlen at octet 0, giaddr of 4 octets at 24, chaddr at 28, behind the 8 octets of UDP).
+// dhcpFrames returns the rules for frames of an adapter to the ports of DHCP and to its gateway's DNS, and the chain
+// that they need. A sender to a client's port (68) is the client's DHCP server: clients look at no other port. To a
+// server's port (67) of a local network a client sends only its own requests: dnsmasq uses the hardware address in the
+// payload and not the frame's, and answers a relay at the address that it names (RFC 2131 §2: op, htype and hlen at
+// octet 0, giaddr of 4 octets at 24, chaddr at 28, behind the 8 octets of UDP).
 //
-// Ports and payload stand in the first fragment; the others can't be judged here and are
-// worth nothing without it. One too short for a match is dropped.
+// Ports and payload are in the first fragment; later ones cannot be checked here and are useless without it. A frame
+// too short for a match is dropped.
 func (nw network) dhcpFrames(a Adapter) (rules, chain []string) {
 	const toClient = "ether type ip udp dport 68 drop"
 	switch {
@@ -102,11 +100,11 @@ func (nw network) dhcpFrames(a Adapter) (rules, chain []string) {
 		append(chain, "drop", "}")
 }
 
-// dhcpLimit bounds how often an adapter asks the one dnsmasq that all adapters of its network share:
-// a flood of one kept every other from an answer. A client sends some four messages for a lease.
+// dhcpLimit limits the requests of an adapter to the dnsmasq that all adapters of its network share: without it, a
+// flood from one adapter starved all others. A client sends some four messages for a lease.
 const dhcpLimit = "ether type ip udp dport 67 limit rate over 8/second burst 32 packets drop"
 
-// openFrames is a chain that lists what rules can judge, from whoever it comes.
+// openFrames is a chain that lists the frames that rules can match, from any sender.
 func openFrames(name string) []string {
 	return []string{"chain " + name + " {", "ether type ip accept", "ether type arp accept", "drop", "}"}
 }

@@ -9,37 +9,36 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// A cluster's network on a node is a switch network whose bridge has further open
-// ports: the ends of tunnels to the other nodes, which are links of ours, and members,
-// which are links of the host that we borrow and give back. Together with those of the
-// other nodes it is one layer-2 network: whatever frame comes by one open port may leave
-// by another, IPv6 and tags too.
+// On a node, a cluster's network is a switch network whose bridge has more open ports: tunnels to the other nodes,
+// which are links that edgespan makes, and members, which are links of the host that edgespan enslaves and releases.
+// Together with the bridges of the other nodes it is one layer-2 network: any frame that enters by one open port may
+// leave by another, including IPv6 and tagged frames.
 //
-// Apps keep their rules: of what comes by an open port only frames that these can judge
-// reach one. And the node is no station of that network: no frame is delivered to it.
+// The rules of apps still apply: only frames that the rules can match pass from an open port to an app. The node is not
+// a station of that network: no frame is delivered to it.
 
 // TunnelIfName is the link of the tunnel with a number on network n.
 func TunnelIfName(n int, vni uint32) IfName {
 	return IfName(fmt.Sprintf("%s%dv%d", linkPrefix, n, vni))
 }
 
-// ownName are the names that only links of ours may have.
+// ownName matches the names reserved for edgespan's own links.
 var ownName = regexp.MustCompile(`^` + linkPrefix + `[0-9]+([av][0-9]+)?$`)
 
 // Part is one tunnel or member of a network.
 type Part struct {
 	Kind, Name string
-	IDs        []netstate.ID // what stands for it on the host
-	Waits      string        // why nothing of it can be wanted yet; IDs are empty then
-	Desired    string        // tells two configs of it apart
+	IDs        []netstate.ID // its objects on the host
+	Waits      string        // why no object can be desired yet; IDs are then empty
+	Desired    string        // differs when the part's config differs
 }
 
 func (nw network) isCluster() bool {
 	return nw.isSwitch() && len(nw.Config.Tunnels)+len(nw.Config.Members) > 0
 }
 
-// openPorts are the ports of a switch network's bridge behind which no app is, with
-// whatever standing for the rest of a name.
+// openPorts returns the ports of a switch network's bridge that lead to no app; whatever replaces the variable part of
+// a name.
 func (nw network) openPorts(whatever string) []string {
 	var ps []string
 	if p := nw.enslaved(); p != "" {
@@ -59,8 +58,8 @@ func (nw network) openPorts(whatever string) []string {
 	return ps
 }
 
-// mayJoin says why a link can't be a member, "" if it can: the rules of an app whose link
-// it is would no longer hold.
+// mayJoin returns why a link cannot be a member, "" if it can: the rules of an app that uses the link would no longer
+// apply.
 func (nw network) mayJoin(m IfName) string {
 	if ownName.MatchString(string(m)) {
 		return fmt.Sprintf("interface %s has a name that only links of edgespan have", m)
@@ -73,7 +72,7 @@ func (nw network) mayJoin(m IfName) string {
 	return ""
 }
 
-// parts are the tunnels and members, and the objects that stand for them.
+// parts returns the tunnels and members, and their objects.
 func (nw network) parts() ([]Part, []netstate.Object) {
 	if !nw.isCluster() {
 		return nil, nil
@@ -129,7 +128,7 @@ func (nw network) tunnelLink(t Tunnel) netstate.Link {
 
 const tunnelWord = " tunnel "
 
-// tunnelAlias is the mark of ownership on a tunnel, and whom it leads to.
+// tunnelAlias is the mark of ownership on a tunnel, with the name of its remote node.
 func (nw network) tunnelAlias(name string) string {
 	if s := aliasPrefix + nw.uuid() + tunnelWord + name; len(s) <= maxAlias {
 		return s
@@ -137,13 +136,13 @@ func (nw network) tunnelAlias(name string) string {
 	return aliasPrefix + nw.uuid() + tunnelWord + "sha256:" + digest(name)
 }
 
-// TunnelOf is whom a tunnel's link leads to by its mark of ownership.
+// TunnelOf returns the remote node in a tunnel's mark of ownership.
 func TunnelOf(alias string) (name string, is bool) {
 	_, name, is = strings.Cut(alias, tunnelWord)
 	return name, is
 }
 
-// waits says which address of a tunnel is missing, "" if none is.
+// waits returns which address of a tunnel is missing, "" if none is.
 func (t Tunnel) waits() string {
 	var not []string
 	if !t.Local.IsValid() {
@@ -159,8 +158,8 @@ func (t Tunnel) waits() string {
 	return strings.Join(not, ", and ")
 }
 
-// clusterFrames lets what comes by an open port reach an app only as a frame that the
-// rules can judge, and the node not at all.
+// clusterFrames lets a frame from an open port reach an app only if the rules can match it, and never lets it reach the
+// node.
 func (nw network) clusterFrames() []string {
 	rules := openFrames("apps")
 	rules = append(rules, "chain leaving {", "type filter hook forward priority -300; policy accept;")

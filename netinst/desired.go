@@ -11,35 +11,33 @@ import (
 	"edgespan/netinst/overlap"
 )
 
-// Adapter is an active adapter with what it holds.
+// Adapter is an active adapter with its lease.
 type Adapter struct {
 	Config AppAdapterConfig
 	Lease  Lease
-	// Seen are the addresses that the app of a switch network was seen to use.
+	// Seen are the addresses that the app of a switch network was observed to use.
 	Seen []netip.Addr
 }
 
-// Input is all that the desired state of one network follows from.
+// Input is everything that determines the desired state of one network.
 type Input struct {
 	Owner    netstate.Owner
 	Config   NetworkInstanceConfig
 	Adapters []Adapter    // the active ones, in any order
 	Ports    []PortStatus // all ports of the node
-	RunDir   string       // absolute path of the run directory, as dnsmasq is told it
-	// Overlap is what of the host's own prefixes lies in the subnet: a clash withdraws the network.
+	RunDir   string       // absolute path of the run directory, as in dnsmasq's arguments
+	// Overlap has the host's own prefixes in the subnet: a clash withdraws the network.
 	Overlap overlap.Overlap
-	// MaxTracked is how many flows the machine tracks at most (nf_conntrack_max), 0 if it is not known.
+	// MaxTracked is the machine's limit of tracked flows (nf_conntrack_max), 0 if unknown.
 	MaxTracked int
-	// MTU is the one that the network has now, 0 for none. It is kept while the network
-	// wants a port and none is usable.
+	// MTU is the network's current MTU, 0 for none. It is kept while the config names a port and none is usable.
 	MTU int
 }
 
-// Desired is what a network wants on the host, and what of it each adapter needs
-// to be activated. Port is the label of the port in use, "" without one;
-// PortError says why there is none although one is wanted, or why it leads nowhere.
-// Withdrawn says which clash keeps the network off the host. Warning names the static
-// routes that can't stand now, and why, and the routes of the host that the subnet hides.
+// Desired is the desired host state of a network, and the objects that each adapter needs to be activated. Port is the
+// label of the port in use, "" without one; PortError is why there is none although the config names one, or why it
+// leads nowhere. Withdrawn is the clash that keeps the network off the host. Warning names the static routes that
+// cannot be applied now, with the reasons, and the routes of the host that the subnet hides.
 type Desired struct {
 	State     netstate.State
 	ByAdapter map[AdapterKey][]netstate.ID
@@ -59,13 +57,13 @@ type network struct {
 	port   *PortStatus  // nil without one
 	ports  []PortStatus // in use: port and those that static routes name, by label
 	mtu    int
-	// withdrawn is why nothing of the network may be met outside of its bridge: no address,
-	// route, rule, process, and no chain that judges or changes packets of others.
+	// withdrawn is why nothing of the network may be visible outside its bridge: no address, route, rule or process,
+	// and no chain that filters or changes packets of others.
 	withdrawn string
 }
 
-// DesiredState is the whole host state of one network. It depends on its input
-// alone, and not on the order of adapters, ports or routes.
+// DesiredState returns the complete desired host state of one network. It depends only on its input, and not on the
+// order of adapters, ports or routes.
 func DesiredState(in Input) Desired {
 	nw, why := newNetwork(in)
 	d := Desired{
@@ -84,7 +82,7 @@ func DesiredState(in Input) Desired {
 	}
 	switch {
 	case nw.isSwitch():
-	case nw.withdrawn != "": // its links, their chains and dnsmasq's files stay: they harm nobody
+	case nw.withdrawn != "": // its links, their chains and dnsmasq's files stay: they are harmless
 		d.State.Add(nw.files()...)
 	default:
 		d.State.Add(nw.address())
@@ -98,8 +96,8 @@ func DesiredState(in Input) Desired {
 	return d
 }
 
-// routing is what leads packets into the network and out of it: forwarding, its route table and the
-// policy rules that lead there. One that is not activated has none.
+// routing returns the objects that lead packets into the network and out of it: forwarding, its route table and the
+// policy rules for that table. An inactive network has none.
 func (nw network) routing() []netstate.Object {
 	if nw.Config.Inactive {
 		return nil
@@ -138,10 +136,10 @@ func newNetwork(in Input) (network, string) {
 	if nw.withdrawn = in.Overlap.Withdrawn(); nw.isSwitch() {
 		nw.withdrawn = ""
 	}
-	if nw.withdrawn != "" { // by no port does anything leave; the links keep their MTU
+	if nw.withdrawn != "" { // traffic leaves by no port; the links keep their MTU
 		nw.port, nw.ports = nil, nil
 	}
-	if in.Config.Inactive { // its DNS server goes on asking by the port
+	if in.Config.Inactive { // its DNS server still asks through the port
 		nw.ports = nil
 	}
 	return nw, why
@@ -150,14 +148,14 @@ func newNetwork(in Input) (network, string) {
 // defaultMTU is Ethernet's (RFC 894).
 const defaultMTU = 1500
 
-// MaxTapMTU is the largest MTU of a tap device: 65,535 octets less the head of a frame
-// (drivers/net/tun.c, tun_net_initialize). All links of a network with a tap have at most that:
-// a bridge passes no frame that the port it leaves by can't take.
+// MaxTapMTU is the largest MTU of a tap device: 65,535 octets less the head of a frame (drivers/net/tun.c,
+// tun_net_initialize). It limits all links of a network with a tap: a bridge passes no frame that is too long for the
+// port it leaves by.
 const MaxTapMTU = 65535 - 14
 
-// chooseMTU is the MTU of the network's links and of DHCP's option 26: the configured one, else that of the port in
-// use, one that has an address. A port that goes away changes none: apps go on talking to each other, and to the one
-// that comes back. Only a network that has no MTU yet asks a port that it can't use.
+// chooseMTU returns the MTU of the network's links and of DHCP's option 26: the configured one, else that of the port
+// in use if it has an address. A port that goes away does not change the MTU: apps keep talking to each other and to
+// the next port. Only a network without an MTU uses that of a port without an address.
 func (nw network) chooseMTU() int {
 	switch {
 	case nw.Config.MTU != 0:
@@ -172,7 +170,7 @@ func (nw network) chooseMTU() int {
 	return cmp.Or(expectedPort(nw.Config.Port, nw.Ports).mtu(), defaultMTU)
 }
 
-// hostIfName is the host's side of an adapter.
+// hostIfName returns the name of the host's side of an adapter.
 func (nw network) hostIfName(a Adapter) IfName {
 	return HostSide(nw.n, a.Lease.Number, a.Config.UnderlayConfig)
 }
@@ -186,7 +184,7 @@ func HostSide(n, number int, u UnderlayNetworkConfig) IfName {
 
 func (nw network) uuid() string { return nw.Config.UUID.String() }
 
-// links are the bridge, the adapters' links, and their running states.
+// links returns the bridge, the adapters' links, and their running states.
 func (nw network) links() []netstate.Object {
 	br := string(nw.bridge)
 	objs := []netstate.Object{
@@ -212,7 +210,7 @@ func (nw network) links() []netstate.Object {
 	return objs
 }
 
-// link is an adapter's link on the host; foreign if something else makes it.
+// link returns an adapter's link on the host; foreign means that another program makes it.
 func (nw network) link(a Adapter) (l netstate.Link, foreign bool) {
 	k, u := a.Config.Key(), a.Config.UnderlayConfig
 	l = netstate.Link{Name: string(nw.hostIfName(a)), MAC: hostSideMAC(k, nw.Config.UUID), MTU: nw.mtu}
@@ -228,8 +226,8 @@ func (nw network) link(a Adapter) (l netstate.Link, foreign bool) {
 	return l, false
 }
 
-// tapAlias is the mark of ownership on a tap device, whose name may be anybody's:
-// the name that we would have chosen says which network's and adapter's it is.
+// tapAlias is the mark of ownership on a tap device, whose name is free: the name that edgespan would have chosen
+// identifies its network and adapter.
 func (nw network) tapAlias(a Adapter) string {
 	return fmt.Sprintf("%s%s adapter %s link=%s", aliasPrefix, nw.uuid(), a.Config.Key(), HostIfName(nw.n, a.Lease.Number))
 }
@@ -239,10 +237,10 @@ func (nw network) address() netstate.Address {
 	return netstate.Address{Link: string(nw.bridge), Prefix: netip.PrefixFrom(c.Gateway, c.Subnet.Bits()).String()}
 }
 
-// maxAlias is the kernel's bound on an alias, in octets (IFALIASZ less the final zero).
+// maxAlias is the kernel's limit for an alias, in octets (IFALIASZ less the final zero).
 const maxAlias = 255
 
-// vethAlias is the mark of ownership of an adapter's link, and what its peer is given.
+// vethAlias is the mark of ownership of an adapter's link, with the attributes given to its peer.
 func (nw network) vethAlias(k AdapterKey, p netstate.Peer) string {
 	m := netstate.VethMark{NI: nw.uuid(), Adapter: k.String(), Netns: p.Netns, Peer: p.Name, MAC: p.MAC, MTU: p.MTU}
 	if s := m.String(); len(s) <= maxAlias {

@@ -12,20 +12,20 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// What dnsmasq is told is split by how a change reaches it (facts of 2.90):
+// The configuration of dnsmasq is split by how a change reaches it (facts of 2.90):
 //
 //	dnsmasq.conf       read at start only: a change of its parameters replaces the process
 //	servers, opts      read again on SIGHUP
 //	hosts, dhcp-hosts  folders, each file of which is read again on SIGHUP
 //
-// so apps, ports and static names come and go without a restart. With hostsdir and dhcp-hostsdir
-// it would notice a file by itself, for an instance of inotify each: root has 128 of them by default,
-// for all of the machine, and SIGHUP is sent anyway (ADR 0029).
+// so apps, ports and static names come and go without a restart. With hostsdir and dhcp-hostsdir it would notice a
+// changed file itself, at the cost of an inotify instance for each: root has 128 of them by default for the whole
+// machine, and SIGHUP is sent anyway (ADR 0029).
 
-// dnsmasqConf is the part that only the network's own configuration changes.
+// dnsmasqConf is the part that changes only with the network's own configuration.
 //
-// bind-dynamic and not bind-interfaces: the latter answers whoever reaches the
-// gateway's address by another interface, and doesn't outlive the address.
+// It uses bind-dynamic and not bind-interfaces: the latter also answers requests that reach the gateway's address
+// through another interface, and stops working when the address is removed.
 func (nw network) dnsmasqConf() string {
 	c := nw.Config.IPv4
 	dir := nw.RunDir + "/" + RunFolder(nw.n)
@@ -48,20 +48,19 @@ func (nw network) dnsmasqConf() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// forwardMax are the questions that dnsmasq has open at a time, those of all apps together. With
-// its own 150 one app that asks for what nobody answers has all others refused. It is more than
-// an app of the default maxFlows can have open (dnsFrames), and 4 MB of memory.
+// forwardMax is the limit of open questions in dnsmasq, for all apps together. With its default of 150, one app that
+// asks for names no server answers has all others refused. The value is higher than what an app with the default
+// maxFlows can have open (dnsFrames), and takes 4 MB of memory.
 const forwardMax = 8192
 
-// dnsmasqForm is raised where a process that a former release started must not go on under this
-// one: each raise replaces every dnsmasq of a node in the first minute after the upgrade, and costs
-// every network some answers. Another wording of dnsmasq.conf, or a better one, is no reason: it
-// takes effect at the next start.
+// dnsmasqForm is raised when a process started by a former release must not continue under this one: each raise
+// replaces every dnsmasq of a node in the first minute after the upgrade, and costs every network some answers. A
+// different or better wording of dnsmasq.conf is no reason: it takes effect at the next start.
 const dnsmasqForm = 1
 
-// dnsmasqDigest tells the parameters for which a running dnsmasq has to be replaced. It is taken of
-// the text that release 0.1.0 wrote for them, word by word and for ever, so that what that release
-// started is known as what it is. A parameter that comes later joins where it is not its default.
+// dnsmasqDigest covers the parameters that require a new dnsmasq when they change. It is computed over the text that
+// release 0.1.0 wrote for them, which must never change, so that a process started by that release is recognised. A
+// later parameter is included when it differs from its default.
 func (nw network) dnsmasqDigest() string {
 	c := nw.Config.IPv4
 	dir := nw.RunDir + "/" + RunFolder(nw.n)
@@ -83,13 +82,13 @@ func (nw network) dnsmasqDigest() string {
 
 const leaseFile = "leases"
 
-// leaseDomain is where dnsmasq answers names by its leases. It is one that nobody
-// asks for (RFC 6761 §6.4): a lease outlives its app, whose name must not, so the
-// names that count come from hosts/ alone. Names that clients send are ignored.
+// leaseDomain is the domain in which dnsmasq answers names from its leases. It is one that is never asked for (RFC 6761
+// §6.4): a lease outlives its app, whose name must not, so the names that count come from hosts/ alone. Names that
+// clients send are ignored.
 const leaseDomain = "lease.invalid"
 
-// domain is where the names that we answer live; without a configured one it is
-// a name that is never asked of others.
+// domain is the domain of the names that the network's DNS answers; without a configured one it is a name that is never
+// forwarded to other servers.
 func (nw network) domain() string {
 	if d := nw.Config.DNS.Domain; d != "" {
 		return string(d)
@@ -104,7 +103,7 @@ func netmask(p netip.Prefix) string {
 	return netip.AddrFrom4([4]byte{byte(m >> 24), byte(m >> 16), byte(m >> 8), byte(m)}).String()
 }
 
-// upstream names the servers to ask, each through the network's port.
+// upstream lists the servers to ask, each through the network's port.
 func (nw network) upstream() string {
 	var b strings.Builder
 	for _, s := range nw.upstreamServers() {
@@ -113,7 +112,7 @@ func (nw network) upstream() string {
 	return b.String()
 }
 
-// upstreamServers are the network's own DNS servers, else its port's, configured or learnt.
+// upstreamServers returns the network's own DNS servers, else its port's, configured or learnt.
 func (nw network) upstreamServers() []netip.Addr {
 	switch {
 	case nw.port == nil:
@@ -125,11 +124,9 @@ func (nw network) upstreamServers() []netip.Addr {
 	return servers
 }
 
-// dhcpOptions are the options that every app of the network gets, by the names
-// that dnsmasq has for 3, 6, 15, 26, 42 and 121 (RFC 2132, RFC 3442); a name
-// without a value holds dnsmasq's own choice back. Air-gapped
-// networks give no default route, so that an app keeps the one of another
-// adapter.
+// dhcpOptions returns the options for every app of the network, by dnsmasq's names for 3, 6, 15, 26, 42 and 121 (RFC
+// 2132, RFC 3442); a name without a value suppresses dnsmasq's own choice. Air-gapped networks offer no default route,
+// so that an app keeps the one of another adapter.
 func (nw network) dhcpOptions() string {
 	gw := nw.Config.IPv4.Gateway.String()
 	router := "option:router"
@@ -170,9 +167,8 @@ func ipv4Words(addrs []netip.Addr, limit int) []string {
 	return words
 }
 
-// classlessRoutes are the pairs of option 121. A client that takes it ignores
-// option 3, so the default route is in it, and first: the others that don't fit
-// are those that the gateway routes anyway.
+// classlessRoutes returns the pairs of option 121. A client that uses it ignores option 3, so it includes the default
+// route, as the first pair; routes that do not fit are routed by the gateway anyway.
 func (nw network) classlessRoutes() []string {
 	var words []string
 	left := maxOption
@@ -208,7 +204,7 @@ func (nw network) classlessRoutes() []string {
 	return words
 }
 
-// files are all that dnsmasq reads.
+// files returns all files that dnsmasq reads.
 func (nw network) files() []netstate.Object {
 	conf := RunFolder(nw.n) + "/conf"
 	objs := []netstate.Object{
@@ -269,7 +265,7 @@ func (nw network) dhcpHostPath(k AdapterKey) string {
 	return fmt.Sprintf("%s/conf/dhcp-hosts/%s-%d", RunFolder(nw.n), k.AppUUID, k.UnderlayIndex)
 }
 
-// dhcpHosts reserves each adapter's address, whatever client id it sends.
+// dhcpHosts reserves each adapter's address, for any client id.
 func (nw network) dhcpHosts() []netstate.Object {
 	var objs []netstate.Object
 	for _, a := range nw.Adapters {
@@ -282,7 +278,7 @@ func (nw network) dhcpHosts() []netstate.Object {
 	return objs
 }
 
-// reservedName is the name in an adapter's reservation, "" for none.
+// reservedName returns the name in an adapter's reservation, "" for none.
 func reservedName(a Adapter) string {
 	if h := string(a.Config.UnderlayConfig.Hostname); !isTimeLike(h) {
 		return h
@@ -290,9 +286,8 @@ func reservedName(a Adapter) string {
 	return ""
 }
 
-// isTimeLike says whether dnsmasq would read a name in a reservation as a
-// lease time or a keyword. Without the word it takes the name that its DNS has
-// for the address, which is the same one.
+// isTimeLike reports whether dnsmasq would read a name in a reservation as a lease time or a keyword. Without the name
+// it uses the one that its DNS has for the address, which is the same.
 func isTimeLike(h string) bool {
 	digits := strings.TrimRight(h, "smhdw")
 	return h == "infinite" || h == "ignore" || digits == "" || only(digits, isDigit)
@@ -342,7 +337,7 @@ func (nw network) dnsmasq() netstate.Object {
 	}
 }
 
-// digest is short: it tells texts of one object apart, not friend from foe.
+// digest returns a short digest: it distinguishes versions of one object and is no protection against forgery.
 func digest(texts ...string) string {
 	h := sha256.New()
 	for _, t := range texts {

@@ -53,16 +53,14 @@ const (
 
 const replies = "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
 
-// untranslated drops what NAT has not changed and will not change either: packets that
-// belong to no tracked flow (INVALID, UNTRACKED), for which xt_conntrack looks at no more
-// than the state, and those of a flow whose first packet met no masquerade (the entry of
-// a first packet is not CONFIRMED yet). Replies to a flow that came in bear the app's own
-// address.
+// untranslated drops packets that NAT has not changed and will not change: packets of no tracked flow (INVALID,
+// UNTRACKED), for which xt_conntrack checks only the state, and packets of a flow whose first packet met no masquerade
+// (the entry of a first packet is not CONFIRMED yet). Replies to an incoming flow carry the app's own address.
 const untranslated = "-m conntrack ! --ctstate SNAT --ctstatus CONFIRMED --ctdir ORIGINAL -j DROP"
 
-// forged drops what bears a source of the network and comes by a link that is not the
-// network's. It stands before replies, which match addresses and ports alone: with
-// rp_filter off or loose nobody else looks by which link a packet came.
+// forged drops a packet that has a source address of the network and arrives by another link. It precedes the rule for
+// replies, which matches only addresses and ports: with rp_filter off or loose, no other check looks at the incoming
+// link.
 func (nw network) forged() string {
 	return "-s " + nw.Config.IPv4.Subnet.Masked().String() + " ! -i " + string(nw.bridge) + " -j DROP"
 }
@@ -81,7 +79,7 @@ func chainID(table, name string) netstate.ID {
 	return netstate.Chain{Family: netstate.IPv4, Table: table, Name: name}.ID()
 }
 
-// sharedChainIDs are what must stand before any adapter of the network passes a packet.
+// sharedChainIDs are the chains that must exist before any adapter of the network passes a packet.
 func (nw network) sharedChainIDs() []netstate.ID {
 	var ids []netstate.ID
 	for _, part := range []string{"FWD", "EGR", "ING", "INP", "OUT"} {
@@ -90,7 +88,7 @@ func (nw network) sharedChainIDs() []netstate.ID {
 	if nw.isSwitch() {
 		return append(ids, chainID(tableRaw, nw.chainName("RAW")), nw.bridgeTableID())
 	}
-	// an inactive network has no adapter to ask
+	// an inactive network has no adapter
 	return append(ids, chainID(tableNAT, nw.chainName("POST")), nw.bridgeTableID())
 }
 
@@ -99,7 +97,7 @@ func (nw network) adapterChainIDs(a Adapter) []netstate.ID {
 	var ids []netstate.ID
 	parts := []string{"L", "A", "E", "I", "N", "M"}
 	if nw.isSwitch() {
-		parts = parts[:4] // a switch has no way to the node
+		parts = parts[:4] // a switch has no path to the node
 	}
 	for _, part := range parts {
 		ids = append(ids, chainID(tableFilter, nw.adapterChain(a, part)))
@@ -166,8 +164,8 @@ func (nw network) egress() netstate.Chain {
 	return nw.filter("EGR", nil, append(rules, "-j DROP"))
 }
 
-// ingress tells adapters apart by the port that the bridge chose; a routed
-// packet has none yet and goes by address.
+// ingress distinguishes adapters by the port that the bridge chose; a routed packet has none yet and is matched by
+// address.
 func (nw network) ingress() netstate.Chain {
 	var rules []string
 	for _, a := range nw.Adapters {
@@ -175,8 +173,8 @@ func (nw network) ingress() netstate.Chain {
 		host := string(nw.hostIfName(a))
 		rules = append(rules, "-m physdev --physdev-out "+host+" --physdev-is-bridged -g "+to)
 	}
-	// A bridged packet that no rule above took is for a port that is no adapter's:
-	// its address must not lead it into the chain of another.
+	// A bridged packet that matched no rule above is for a port of no adapter: its address must not lead it into the
+	// chain of another adapter.
 	rules = append(rules, "-m physdev --physdev-is-bridged -j DROP")
 	for _, a := range nw.Adapters {
 		rules = append(rules, "-d "+a.Lease.IP.String()+"/32 -g "+nw.adapterChain(a, "I"))
@@ -184,9 +182,8 @@ func (nw network) ingress() netstate.Chain {
 	return nw.filter("ING", nil, append(rules, "-j DROP"))
 }
 
-// input judges what adapters send to the node. It also keeps the gateway's address
-// from the neighbours of other interfaces, who could reach it by a route over the
-// node; the node itself reaches it over lo.
+// input filters packets from adapters to the node. It also hides the gateway's address from the neighbours of other
+// interfaces, who could reach it by a route over the node; the node itself reaches it over lo.
 func (nw network) input() netstate.Chain {
 	rules := []string{"-i lo -j RETURN", nw.forged(), replies}
 	for _, a := range nw.Adapters {
@@ -200,8 +197,8 @@ func (nw network) input() netstate.Chain {
 	return nw.filter("INP", hooks, append(rules, "-j DROP"))
 }
 
-// output goes by address: legacy iptables refuses physdev-out where OUTPUT leads.
-// DHCP answers may be broadcast and belong to no tracked connection.
+// output matches by address: legacy iptables refuses physdev-out in chains that OUTPUT leads to. DHCP answers may be
+// broadcast and belong to no tracked connection.
 func (nw network) output() netstate.Chain {
 	rules := []string{replies, "-p udp -m udp --sport 67 --dport 68 -j ACCEPT"}
 	for _, a := range nw.Adapters {
@@ -223,14 +220,12 @@ func (nw network) postrouting() netstate.Chain {
 	return c
 }
 
-// adapterChains are what one adapter may send (E), receive (I), send to the
-// node's own addresses (N) and receive from them (M). What N and M judge passes
-// no port, so a rule that names one matches nothing there.
+// adapterChains filter what one adapter may send (E), receive (I), send to the node's own addresses (N) and receive
+// from them (M). Packets in N and M pass no port, so a rule that names one matches nothing there.
 //
-// Where the rules hold alike toward the node and toward the world, N asks E and M
-// asks I: a copy would cost as much again in every restore and every look. All of an
-// adapter's chains are written in one transaction and go in one, so that no packet
-// meets one of them without the other.
+// If the rules apply alike toward the node and toward other hosts, N calls E and M calls I: a copy would double the
+// cost in every restore and every observation. All chains of an adapter are written and removed in one transaction, so
+// that no packet meets one of them without the other.
 func (nw network) adapterChains(a Adapter) []netstate.Chain {
 	acl := a.Config.UnderlayConfig.ACL
 	part := func(p string) string { return fmt.Sprint(a.Lease.Number) + p }
@@ -251,14 +246,14 @@ func (nw network) adapterChains(a Adapter) []netstate.Chain {
 	)
 }
 
-// maxDNSByTCP is how many connections to its gateway's DNS an adapter has at a time: dnsmasq serves
-// 20 of all adapters together (MAX_PROCS), each for as long as 150 s, and the listener waits meanwhile.
+// maxDNSByTCP is the limit of an adapter's concurrent connections to its gateway's DNS: dnsmasq serves 20 of all
+// adapters together (MAX_PROCS), each for up to 150 s, and the listener waits meanwhile.
 const (
 	dnsByTCP    = "-p tcp -m tcp --dport 53 "
 	maxDNSByTCP = 4
 )
 
-// essentials are what every adapter may ask of its gateway: DHCP, DNS and ping.
+// essentials are the requests that every adapter may send to its gateway: DHCP, DNS and ping.
 func (nw network) essentials(accepts string) []string {
 	gw := "-d " + nw.Config.IPv4.Gateway.String() + "/32 "
 	return []string{

@@ -7,22 +7,21 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// The flows that an adapter may have at a time, those that it opens and those that are
-// opened to it together. Tracked flows are a table of the whole machine
-// (nf_conntrack_max): without a bound one app fills it, and nobody opens a flow any more,
-// the node's own management included.
+// The limits of an adapter's concurrent flows, outgoing and incoming together. Tracked flows are a table of the whole
+// machine (nf_conntrack_max): without a limit one app can fill it, and no program can open a flow any more, including
+// the node's own management.
 
 const (
-	// DefaultMaxFlows is an adapter's bound where its config has none.
+	// DefaultMaxFlows is the limit of an adapter whose config sets none.
 	DefaultMaxFlows = 8192
-	// fewAdapters are the adapters of a node that share as they would if they were so many.
+	// fewAdapters is the minimum number of shares on a node: fewer adapters share as if they were this many.
 	fewAdapters = 16
-	// maxLimit is the largest rate and burst that iptables' limit takes (libxt_limit.c).
+	// maxLimit is the largest rate and burst of iptables' limit (libxt_limit.c).
 	maxLimit = 10000
 )
 
-// Sharers is the number of adapters among which a node with n of them shares its tracked
-// flows: the next power of two, so that shares change seldom; 0 for the fewest.
+// Sharers returns the number of shares of the tracked flows on a node with n adapters: the next power of two, so that
+// shares change seldom; 0 for the minimum.
 func Sharers(n int) int {
 	shares := fewAdapters
 	for shares < n {
@@ -34,10 +33,10 @@ func Sharers(n int) int {
 	return shares
 }
 
-// FlowShare is the most that each of a node's adapters may have of a table of maxTracked
-// flows, 0 where that is not known: half of the table together. A counter that is written
-// anew begins at 0 while the flows live on, so that they may be twice as many for a while;
-// what the node itself asks for apps, as their DNS questions, is in the other half too.
+// FlowShare is the maximum that each adapter of a node may use of a table of maxTracked flows, 0 if that is unknown:
+// half of the table for all of them together. A counter that is written anew starts at 0 while the flows live on, so
+// there may be twice as many for a while; the node's own requests on behalf of apps, such as DNS questions, use the
+// other half too.
 func FlowShare(maxTracked, sharers int) int {
 	return maxTracked / 2 / max(sharers, fewAdapters)
 }
@@ -46,7 +45,7 @@ func (nw network) flowBound(a Adapter) int {
 	return FlowBound(a.Config.UnderlayConfig, nw.Config, nw.MaxTracked)
 }
 
-// FlowBound is the bound of one adapter: what its config says, and no more than its share.
+// FlowBound is the limit of one adapter: the configured one, and at most its share.
 func FlowBound(u UnderlayNetworkConfig, c NetworkInstanceConfig, maxTracked int) int {
 	n := u.MaxFlows
 	if n == 0 {
@@ -58,18 +57,17 @@ func FlowBound(u UnderlayNetworkConfig, c NetworkInstanceConfig, maxTracked int)
 	return n
 }
 
-// flowChains hold the bound of an adapter: what its rules allow goes through L, out of
-// which leads no verdict but DROP, and what they accept through A.
+// flowChains hold the limit of an adapter: packets that its rules allow pass through L, whose only verdict is DROP, and
+// packets that the rules accept pass through A.
 //
-// Only the first packet of a flow is put to the counter (its entry is not CONFIRMED yet): the counter walks the list
-// of its flows, and a flow of packets that nobody answers is NEW with each of them. L stands alone because a chain
-// that is written anew counts from 0: changed rules leave it.
+// Only the first packet of a flow reaches the counter (its entry is not CONFIRMED yet): the counter walks the list of
+// its flows, and a flow without answers is NEW with each packet. L is a chain of its own because a rewritten chain
+// counts from 0: changed rules do not touch it.
 //
-// The counter leaves out TCP flows that were closed (nf_conncount.c, already_closed), which stay
-// in the table for 120 s (nf_conntrack_tcp_timeout_time_wait): who opens and closes without end
-// would fill it. So what an adapter opens by TCP in a second is bounded too, and with it what it
-// leaves behind: 120 s times maxFlows/8 are 15 times its bound, less than the half of the table
-// that 16 adapters share. Less would hold up a server that is busy and honest.
+// The counter leaves out closed TCP flows (nf_conncount.c, already_closed), which stay in the table for 120 s
+// (nf_conntrack_tcp_timeout_time_wait): an app that keeps opening and closing would fill it. So the TCP flows that an
+// adapter opens per second are limited too, and with them the closed ones: 120 s times maxFlows/8 are 15 times its
+// limit, less than the half of the table that 16 adapters share. A lower limit would slow down an honest busy server.
 func (nw network) flowChains(a Adapter) []netstate.Chain {
 	part := func(p string) string { return fmt.Sprint(a.Lease.Number) + p }
 	n := nw.flowBound(a)
@@ -87,8 +85,8 @@ func (nw network) flowChains(a Adapter) []netstate.Chain {
 	}
 }
 
-// allowing is what an allow becomes in the chains of an adapter: counted, and then a
-// RETURN in those that return, else an ACCEPT.
+// allowing returns the target of an allow in the chains of an adapter: the counter, then RETURN in those that return,
+// else ACCEPT.
 func (nw network) allowing(a Adapter, verdict string) string {
 	if verdict == "RETURN" {
 		return "-g " + nw.adapterChain(a, "L")
@@ -96,18 +94,17 @@ func (nw network) allowing(a Adapter, verdict string) string {
 	return "-g " + nw.adapterChain(a, "A")
 }
 
-// dnsFrames bounds what an adapter asks of its gateway's DNS: what dnsmasq doesn't know it asks
-// on, from a port of its own each, and that is a flow of the node's for 30 s
-// (nf_conntrack_udp_timeout): 15,360 flows by default. One that nobody answers is open for 10 s, and
-// dnsmasq takes no more once forwardMax are: an adapter has less open than that. Those by
-// TCP are counted where they are allowed (essentials).
+// dnsFrames limits an adapter's questions to its gateway's DNS: dnsmasq forwards those it cannot answer from a new port
+// each, and each is a flow of the node for 30 s (nf_conntrack_udp_timeout): 15,360 flows by default. An unanswered
+// question stays open for 10 s, and dnsmasq accepts no more than forwardMax: an adapter has fewer open than that.
+// Questions over TCP are counted where they are allowed (essentials).
 func (nw network) dnsFrames(a Adapter) string {
 	n := nw.flowBound(a)
 	return fmt.Sprintf("ether type ip ip daddr %s udp dport 53 limit rate over %d/second burst %d packets drop",
 		nw.Config.IPv4.Gateway, max(16, n/16), max(128, n/8))
 }
 
-// CountingChains are the chains of a State whose drops are counted for people: each adapter's bound.
+// CountingChains returns the chains of a State whose drops are reported: the flow limit of each adapter.
 func CountingChains(s netstate.State) []netstate.ID {
 	var ids []netstate.ID
 	for _, id := range s.IDs() {
@@ -118,12 +115,12 @@ func CountingChains(s netstate.State) []netstate.ID {
 	return ids
 }
 
-// IsCounting says whether an object is such a chain.
+// IsCounting reports whether an object is such a chain.
 func IsCounting(id netstate.ID) bool {
 	return id.Kind == netstate.KindChain && ofAdapter(id.Name) && strings.HasSuffix(id.Name, "L")
 }
 
-// DroppedText says what the bound of an adapter has dropped lately, "" for nothing.
+// DroppedText describes the recent drops of an adapter's flow limit, "" for none.
 func (s UnderlayNetworkStatus) DroppedText() string {
 	if s.Dropped == 0 {
 		return ""

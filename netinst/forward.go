@@ -8,25 +8,25 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// HostPort is an interface of the host by which networks lead out. The kernel forwards by
-// the link that a packet comes in by (net.ipv4.conf.<link>.forwarding), so answers to apps
-// need it to be on there, and with it anything that comes in there would be forwarded.
+// HostPort is an interface of the host by which traffic of networks leaves. The kernel forwards by the link that a
+// packet arrives at (net.ipv4.conf.<link>.forwarding), so answers to apps need forwarding to be on there, and then the
+// kernel would forward any packet that arrives there.
 type HostPort struct {
 	IfName string
-	// Opened: the host does not forward what comes in there, we opened it. What is not for a
-	// network is dropped then, as it was not forwarded before.
+	// Opened means that the host did not forward packets from this interface before edgespan opened it. Packets for no
+	// network are then dropped, as they were not forwarded before.
 	Opened bool
-	// Beside are links of others between which and this one the host forwards by itself.
+	// Beside are foreign links between which and this one the host forwards by itself.
 	Beside []string
 }
 
-// forwards has the kernel forward what comes in by the network's bridge.
+// forwards makes the kernel forward packets that arrive by the network's bridge.
 func (nw network) forwards() netstate.Sysctl {
 	br := string(nw.bridge)
 	return netstate.Sysctl{Key: netstate.ForwardingOf(br), Value: "1", Link: br}
 }
 
-// portsOf are the ports of networks, each once.
+// portsOf returns the ports of networks, each once.
 func portsOf(ns []HostNetwork) []HostPort {
 	var ports []HostPort
 	for _, n := range ns {
@@ -36,9 +36,9 @@ func portsOf(ns []HostNetwork) []HostPort {
 	return slices.CompactFunc(ports, func(a, b HostPort) bool { return a.IfName == b.IfName })
 }
 
-// forwarding opens the ports of networks, and closes them for all others. The rules stand
-// behind the hooks of the networks, which take every packet to one of theirs. A bridge of
-// others forwards frames as before. The guard closes them, too (closedPorts).
+// forwarding opens the ports of networks, and closes them for all other traffic. The rules follow the hooks of the
+// networks, which take every packet to a network. A foreign bridge forwards frames as before. The guard closes the
+// ports, too (closedPorts).
 func forwarding(ns []HostNetwork) (opens []netstate.Object, closes []string) {
 	for _, p := range portsOf(ns) {
 		opens = append(opens, netstate.Sysctl{Key: netstate.ForwardingOf(p.IfName), Value: "1"})
@@ -53,9 +53,9 @@ func forwarding(ns []HostNetwork) (opens []netstate.Object, closes []string) {
 	return opens, closes
 }
 
-// closedPorts are the rules of the guard by which it closes what forwarding opened, so that a
-// flush of iptables' tables forwards nothing: they stand behind those that take every packet from
-// or to a network. Frames that a bridge of others carries come in and leave by that bridge.
+// closedPorts are the rules of the guard that close what forwarding opened, so that nothing is forwarded after a flush
+// of iptables' tables: they follow those that take every packet from or to a network. Frames that a foreign bridge
+// carries arrive and leave by that bridge.
 func closedPorts(ns []HostNetwork) []string {
 	var rules []string
 	for _, p := range portsOf(ns) {
@@ -72,12 +72,12 @@ func closedPorts(ns []HostNetwork) []string {
 	return rules
 }
 
-// maxBeside bounds HostPort.Beside: a host that forwards by itself on more links than that
-// does so on all (netstate.ForwardAll), and then there is nothing to close.
+// maxBeside bounds HostPort.Beside: a host that forwards by itself on more links does so on all of them
+// (netstate.ForwardAll), and then nothing needs closing.
 const maxBeside = 64
 
-// HostPorts are the ports that exist of those that a network may use by its config: not only
-// the one in use, so that a failover waits for nobody.
+// HostPorts returns the existing ports that a network may use by its config: not only the one in use, so that a
+// failover needs no wait.
 func HostPorts(c NetworkInstanceConfig, ports []PortConfig, f netstate.Forwarding) []HostPort {
 	if c.Type == Switch || c.Inactive {
 		return nil
@@ -98,12 +98,12 @@ func HostPorts(c NetworkInstanceConfig, ports []PortConfig, f netstate.Forwardin
 	return out
 }
 
-// beside are the links by which the host forwards by its own choice.
+// beside returns the links by which the host forwards by its own choice.
 func beside(f netstate.Forwarding) []string {
 	var out []string
 	for _, l := range f.On {
-		// The kernel takes nearly any name, and others gave it: "x+" would be a pattern in a rule,
-		// and a quotation mark its end.
+		// The kernel accepts almost any name, and other programs chose it: "x+" would be a pattern in a rule, and a
+		// quotation mark its end.
 		if _, err := ParseIfName(l); err == nil && !slices.Contains(f.Opened, l) {
 			out = append(out, l)
 		}

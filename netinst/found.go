@@ -8,10 +8,9 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// FoundLeases reads from a network's objects on the host what its journal would say of its
-// adapters: the number from the name of the link, the MAC from the link's mark, both and the
-// address from what dnsmasq reads. Of a link that something else makes nothing tells the number.
-// It serves a start that has lost the journal while the network runs.
+// FoundLeases reconstructs the journalled leases of a network's adapters from its objects on the host: the number from
+// the name of the link, the MAC from the link's mark, both and the address from dnsmasq's files. The number of a
+// foreign link cannot be found. It serves a start that has lost the journal while the network runs.
 func FoundLeases(n int, have netstate.State) map[AdapterKey]Lease {
 	found := map[AdapterKey]Lease{}
 	for id, obj := range have {
@@ -35,7 +34,7 @@ func FoundLeases(n int, have netstate.State) map[AdapterKey]Lease {
 	return found
 }
 
-// markedLink reads the mark of an adapter's link, of whichever release.
+// markedLink reads the mark of an adapter's link, of any release.
 func markedLink(n int, l netstate.Link) (k AdapterKey, number int, mac string, ok bool) {
 	words := strings.Fields(l.Alias)
 	name := l.Name

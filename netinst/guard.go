@@ -31,16 +31,16 @@ import (
 // alone, in a set; bridged packets come by here, too (br_netfilter). Networks whose chains were
 // made by a release that did not mark are left alone until they have been made anew.
 
-// PassMark is the bit of a packet's mark that says that a chain of ours has accepted it.
+// PassMark is the bit of a packet's mark that means that a chain of edgespan has accepted it.
 const PassMark = 0x10000000
 
-// PassChain is host's chain in which all that a network accepts ends.
+// PassChain is the host's chain in which every packet ends that a network accepts.
 const PassChain = "ES-PASS"
 
 // GuardTable is the name of the guard.
 const GuardTable = "edgespan"
 
-// passChain marks what leads here and accepts it.
+// passChain marks the packets that reach it and accepts them.
 func passChain() netstate.Chain {
 	return netstate.Chain{
 		Family: netstate.IPv4, Table: tableFilter, Name: PassChain,
@@ -48,7 +48,7 @@ func passChain() netstate.Chain {
 	}
 }
 
-// passing has every chain of filter accept by PassChain alone.
+// passing makes every chain of filter accept by PassChain alone.
 func passing(cs []netstate.Chain) []netstate.Chain {
 	for _, c := range cs {
 		if c.Family != netstate.IPv4 || c.Table != tableFilter {
@@ -71,7 +71,7 @@ func closedRules(ns []HostNetwork) (out []string) {
 	return out
 }
 
-// guard is host's table. The links of unmarked networks pass as they did before there was one.
+// guard is the host's table. The links of unmarked networks pass as they did before the table existed.
 func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
 	c := netstate.Chain{Family: netstate.InetFamily, Name: GuardTable,
 		Rules: nftSet("subnets", "type ipv4_addr; flags interval;", subnetsOf(ns))}
@@ -81,7 +81,7 @@ func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
 	chain("wipe", fmt.Sprintf("meta mark set meta mark & %#x", ^uint32(PassMark)))
 	var inside, leaves, arrives []string
 	for _, d := range []struct{ name, match string }{{"from", "iifname"}, {"to", "oifname"}} {
-		// A prefix alone would take in links of others, as one named estate0.
+		// A prefix alone would match foreign links, such as one named estate0.
 		var wipe, validate []string
 		for _, n := range unmarked {
 			validate = append(validate, fmt.Sprintf("%s %q accept", d.match, BridgeName(n)))
@@ -118,10 +118,10 @@ func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
 	chain("inside", inside...)
 	chain("leaves", append([]string{"ct status snat accept", "ct direction reply accept",
 		fmt.Sprintf("oifname \"%s*\" jump inside", linkPrefix)}, leaves...)...)
-	// By a bridge alone: a packet that a tunnel wraps a frame in is the node's own, and comes by the tunnel.
+	// By bridge alone: a packet that wraps a frame for a tunnel is the node's own, and leaves outside the bridge.
 	chain("after-postrouting", "type filter hook postrouting priority 110; policy accept;",
 		fmt.Sprintf("meta nfproto ipv4 meta iifkind \"bridge\" iifname \"%s*\" jump leaves", linkPrefix))
-	// Before tracking (-200) and the raw tables of others (-300). The node itself sends by lo.
+	// Before tracking (-200) and foreign raw tables (-300). The node itself sends by lo.
 	chain("arrives", append(arrives, "iifname \"lo\" accept", "drop")...)
 	chain("before-prerouting", "type filter hook prerouting priority -310; policy accept;",
 		"meta nfproto ipv4 ip saddr @subnets goto arrives")
@@ -132,8 +132,8 @@ func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
 	return c
 }
 
-// subnetsOf are the prefixes of networks; one that is in another is left out, as where a network
-// goes and another takes its subnet.
+// subnetsOf returns the prefixes of networks without those inside another one, as when a network is removed and another
+// takes its subnet.
 func subnetsOf(ns []HostNetwork) []string {
 	var all []netip.Prefix
 	for _, n := range ns {

@@ -8,8 +8,8 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// HostNetwork is what the host's ground must know of one network instance. A
-// switch network has no subnet, and an orphan's is not known.
+// HostNetwork is what HostState must know of one network instance. A switch network has no subnet, and an orphan's is
+// unknown.
 type HostNetwork struct {
 	Number int
 	Subnet netip.Prefix
@@ -18,13 +18,13 @@ type HostNetwork struct {
 	Gateway netip.Addr
 }
 
-// HostState is the ground that belongs to no network: the root chains with their
-// jumps, the base drop of every network's links, the guard behind them, and forwarding. Without a
-// network it is empty, so that everything of ours goes.
+// HostState is the desired host state that belongs to no network: the root chains with their jumps, the base drop for
+// every network's links, the guard behind them, and forwarding. Without networks it is empty, so that every object of
+// edgespan is removed.
 //
-// The rules by which networks lead their packets out of the root chains are the
-// Hooks of the networks' own chains and not part of it. Unmarked are the numbers of
-// networks whose chains were made by a release that marked nothing: the guard spares them.
+// The rules that lead packets from the root chains into networks are the Hooks of the networks' own chains and not part
+// of it. Unmarked are the numbers of networks whose chains were made by a release that set no mark: the guard spares
+// them.
 func HostState(ns []HostNetwork, unmarked ...int) netstate.State {
 	s := netstate.State{}
 	if len(ns) == 0 {
@@ -57,7 +57,7 @@ func HostState(ns []HostNetwork, unmarked ...int) netstate.State {
 		root(tableFilter, RootInput, "INPUT", toBase),
 		root(tableFilter, RootOutput, "OUTPUT", toBase),
 		root(tableNAT, RootPostrouting, "POSTROUTING"),
-		// Also without a switch network: one may become one, and finds it there.
+		// Also without a switch network: one may be added, and needs it in place.
 		root(tableRaw, RootPrerouting, "PREROUTING"),
 		netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: BaseChain, Rules: base},
 		netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: ExitChain, Rules: append(exit, "-j "+PassChain)},

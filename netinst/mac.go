@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// macVersion names the way in which generated MACs follow from their words. A
-// MAC in use is journalled, so a new version touches new adapters only.
+// macVersion names the method that generates MACs from words. A MAC in use is journalled, so a new version affects new
+// adapters only.
 const macVersion = "edgespan mac 1"
 
 // First octets: both say locally administered unicast (IEEE 802 §8.4). A host
@@ -27,8 +27,7 @@ func generatedMAC(first byte, words ...string) string {
 	return fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", first, h[0], h[1], h[2], h[3], h[4])
 }
 
-// adapterMAC is the app's side MAC; attempt counts up where two adapters of one
-// network would share one.
+// adapterMAC is the MAC of the app's side; attempt counts up if two adapters of one network would share one.
 func adapterMAC(k AdapterKey, network uuid.UUID, attempt int) string {
 	return generatedMAC(macOwn, "adapter", k.String(), network.String(), fmt.Sprint(attempt))
 }

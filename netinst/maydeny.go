@@ -7,10 +7,9 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// MayDeny says whether flows that were tracked before an op on a network's chains
-// may be denied after it, so that they have to be judged. An adapter that comes
-// counts: its address may be older than it is. Chains that only tell adapters apart
-// deny nothing while no rule of theirs goes, nor does a network without adapters.
+// MayDeny reports whether flows tracked before an op on a network's chains may be denied after it, so that they must be
+// validated. A new adapter counts: its address may be older than it is. Chains that only distinguish adapters deny
+// nothing while none of their rules is removed, nor does a network without adapters.
 func MayDeny(op netstate.Op) bool {
 	return op.Kind == netstate.KindChain && slices.ContainsFunc(op.Items, func(it netstate.Item) bool {
 		want, _ := it.Want.(netstate.Chain)
@@ -28,7 +27,7 @@ func MayDeny(op netstate.Op) bool {
 	})
 }
 
-// ofAdapter says whether a chain is one adapter's: its part begins with a number.
+// ofAdapter reports whether a chain belongs to one adapter: its part begins with a number.
 func ofAdapter(id string) bool {
 	part := id[strings.LastIndexByte(id, '-')+1:]
 	return strings.IndexAny(part, "0123456789") == 0

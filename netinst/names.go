@@ -6,8 +6,8 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// The names of what we make on a host (docs/architecture.md, law 3). n is the network
-// instance's number of 1 to MaxNumber, k the adapter's number on that network.
+// The names of objects that edgespan makes on a host (docs/architecture.md, law 3). n is the network instance's number
+// of 1 to MaxNumber, k the adapter's number on that network.
 const (
 	MaxNumber      = 999
 	tableBase      = 20000
@@ -35,16 +35,16 @@ func RunFolder(n int) string { return fmt.Sprintf("ni/%d", n) }
 // BridgeAlias is the mark of ownership on the bridge of a network.
 func BridgeAlias(o netstate.Owner) string { return aliasPrefix + o.Name }
 
-// Root chains of host's, one jump each from the built-in chain of the same part.
+// Root chains of the host, with one jump each from the built-in chain of the same part.
 const (
 	RootForward     = "ES-FORWARD"
 	RootInput       = "ES-INPUT"
 	RootOutput      = "ES-OUTPUT"
 	RootPostrouting = "ES-POSTROUTING"
 	RootPrerouting  = "ES-PREROUTING" // of table raw
-	// BaseChain drops any packet from or to our links that no adapter chain took.
+	// BaseChain drops any packet from or to edgespan's links that no adapter chain accepted.
 	BaseChain = "ES-BASE"
-	// ExitChain ends what an adapter sends out of a port: it drops what is meant
-	// for another network's subnet and accepts the rest.
+	// ExitChain ends the path of a packet that an adapter sends out of a port: it drops packets for another network's
+	// subnet and accepts the rest.
 	ExitChain = "ES-EXIT"
 )

@@ -7,22 +7,21 @@ import (
 	"strings"
 )
 
-// The words of NetworkInstanceConfig.Port that stand for a group of ports.
+// The values of NetworkInstanceConfig.Port that select a group of ports.
 const (
 	portsUplink     = "uplink"     // every port that leads out
-	portsFreeUplink = "freeuplink" // those of them that cost nothing
+	portsFreeUplink = "freeuplink" // those of them without cost
 	portsAll        = "all"
 )
 
-// ChoosePort picks the port for what a network wants: of the ports meant that exist and
-// are up, one that leads out before one that does not, then the one of lowest cost, then
-// the first by label. Without one it says why; a network that wants none ("") gets none
-// and no reason.
+// ChoosePort picks the port of a network: of the selected ports that exist and are up, one that leads out before one
+// that does not, then the one of lowest cost, then the first by label. Without one it returns the reason; a network
+// that selects none ("") gets none and no reason.
 func ChoosePort(want string, ports []PortStatus) (PortStatus, string) {
 	return choosePort(want, ports, func(PortStatus) bool { return true })
 }
 
-// choosePort is ChoosePort where ports that fit come before all others.
+// choosePort is ChoosePort with a preference for ports that fit.
 func choosePort(want string, ports []PortStatus, fits func(PortStatus) bool) (PortStatus, string) {
 	if want == "" {
 		return PortStatus{}, ""
@@ -67,8 +66,7 @@ func order(a, b bool) int {
 // rankNothing is the rank of a port without an address.
 const rankNothing = 2
 
-// rank is what a port that is up is good for: 0 leads out, 1 reaches its neighbours, 2
-// nothing, for want of an address.
+// rank rates a port that is up: 0 leads out, 1 reaches its neighbours, 2 has no address.
 func (p PortStatus) rank() int {
 	_, out := p.DefaultRoute()
 	switch {
@@ -80,8 +78,8 @@ func (p PortStatus) rank() int {
 	return 0
 }
 
-// expectedPort is the one that ChoosePort would take if all ports that exist were usable; the
-// zero value without one.
+// expectedPort returns the port that ChoosePort would pick if all existing ports were usable; the zero value without
+// one.
 func expectedPort(want string, ports []PortStatus) PortStatus {
 	up := slices.Clone(ports)
 	for i := range up {
@@ -91,15 +89,14 @@ func expectedPort(want string, ports []PortStatus) PortStatus {
 	return p
 }
 
-// The MTUs that a network's links can have: IPv4's least (RFC 791), and the most that a bridge and a
-// veth take (ETH_MAX_MTU). A port may have another: lo has 65,536, a dummy whatever it was given.
+// The MTUs that a network's links can have: IPv4's minimum (RFC 791), and the maximum of a bridge and a veth
+// (ETH_MAX_MTU). A port may have another: lo has 65,536, a dummy any.
 const (
 	minMTU = 68
 	maxMTU = 65535
 )
 
-// mtu is the configured one, else the link's, within what a network's links can have; 0 where
-// neither is known.
+// mtu returns the configured MTU, else the link's, within the limits of a network's links; 0 if both are unknown.
 func (p PortStatus) mtu() int {
 	mtu := cmp.Or(p.MTU, p.LinkMTU)
 	if mtu == 0 {
@@ -108,7 +105,7 @@ func (p PortStatus) mtu() int {
 	return min(max(mtu, minMTU), maxMTU)
 }
 
-// Trouble is what is wrong with a port, "" for nothing.
+// Trouble describes the problem of a port, "" for none.
 func (p PortStatus) Trouble() string {
 	switch {
 	case !p.Exists:
@@ -119,8 +116,8 @@ func (p PortStatus) Trouble() string {
 	return p.LeadsNowhere()
 }
 
-// LeadsNowhere says why an uplink that is up is of no use yet, "" if it is or if p is
-// no uplink: of those nobody asks for a default route.
+// LeadsNowhere returns why an uplink that is up is not usable yet, "" if it is usable or p is no uplink: other ports
+// need no default route.
 func (p PortStatus) LeadsNowhere() string {
 	if !p.Uplink || p.rank() == 0 {
 		return ""
@@ -135,10 +132,9 @@ func (p PortStatus) LeadsNowhere() string {
 	return who + " has no default route"
 }
 
-// switchPort is the port that a switch network takes into its bridge, or why it
-// can't. One without carrier stays in: nothing else may use it. One that holds an
-// address of the host is never taken: what came to that address would no longer
-// arrive, and the node might be managed through it.
+// switchPort returns the port that a switch network enslaves to its bridge, or why it cannot. A port without carrier
+// stays enslaved: nothing else may use it. A port with an address of the host is never taken: packets to that address
+// would no longer arrive, and the node might be managed through it.
 func switchPort(label string, ports []PortStatus) (PortStatus, string) {
 	if label == "" {
 		return PortStatus{}, ""
@@ -177,10 +173,9 @@ func ConfigsOf(ports []PortStatus) []PortConfig {
 	return cs
 }
 
-// DesiredPorts names the ports that a network may use by its config, each with the
-// generation of its own config, as "lte@3 wan@1". A status that echoes the string
-// of the newest configs answers them: no generation ever repeats, and a port that
-// comes or goes changes the string.
+// DesiredPorts names the ports that a network may use by its config, each with the generation of its own config, as
+// "lte@3 wan@1". A status with the string of the newest configs answers them: no generation repeats, and a port that is
+// added or removed changes the string.
 func DesiredPorts(c NetworkInstanceConfig, ports []PortConfig) string {
 	var found []string
 	for _, p := range ports {
@@ -192,7 +187,7 @@ func DesiredPorts(c NetworkInstanceConfig, ports []PortConfig) string {
 	return strings.Join(found, " ")
 }
 
-// usedBy says whether a network may use a port, for itself or for one of its routes.
+// usedBy reports whether a network may use a port, for itself or for one of its routes.
 func usedBy(c NetworkInstanceConfig, p PortConfig) bool {
 	used := c.Port != "" && p.Matches(c.Port)
 	for _, r := range c.Routes {
@@ -201,7 +196,7 @@ func usedBy(c NetworkInstanceConfig, p PortConfig) bool {
 	return used
 }
 
-// Matches says whether a network that wants a port by these words may use p.
+// Matches reports whether want, a value of NetworkInstanceConfig.Port, selects p.
 func (p PortConfig) Matches(want string) bool {
 	switch want {
 	case portsAll:

@@ -9,22 +9,21 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// LearntDNS are the DNS servers that another program of the host has learnt for a port.
+// LearntDNS are the DNS servers that other programs of the host have learnt for a port.
 type LearntDNS struct {
 	Servers []netip.Addr `json:",omitempty"`
 	Source  string       `json:",omitempty"` // as "systemd-networkd (/run/systemd/netif/links/2)"; "" without servers
 	Skipped string       `json:",omitempty"` // what was left out and why, "" for nothing
 }
 
-// maxLearnt bounds the servers of a port: dnsmasq asks all of them now and then.
+// maxLearnt limits the servers of a port: dnsmasq asks all of them now and then.
 const maxLearnt = 8
 
-// learntDNS are the servers for interface i: those of the first source of its own that has
-// any; else those that the host as a whole has, as far as they are i's: in a subnet of i, or
-// in none of any interface while i has the host's best default route.
+// learntDNS returns the servers for interface i: those of the interface's first source that has any; else the host's
+// servers that belong to i: in a subnet of i, or in no interface's subnet while i has the host's best default route.
 //
-// A server that the host itself is, as the stub of systemd-resolved or the gateway of a
-// network, is none: it would ask itself.
+// It skips servers on the host itself, such as the stub of systemd-resolved or the gateway of a network: they would ask
+// themselves.
 func learntDNS(i netstate.Interface, all []netstate.Interface) LearntDNS {
 	var out LearntDNS
 	var skipped []string
@@ -53,7 +52,7 @@ func learntDNS(i netstate.Interface, all []netstate.Interface) LearntDNS {
 			}
 		}
 		if !s.Link {
-			shared = len(usable) > 0 // one that knows less is not asked beside it
+			shared = len(usable) > 0 // a source with less knowledge is not used in addition
 			usable = ofInterface(usable, i, all)
 		}
 		if len(usable) > 0 {
@@ -64,7 +63,7 @@ func learntDNS(i netstate.Interface, all []netstate.Interface) LearntDNS {
 	return out
 }
 
-// noServer says why an address is no server to ask, "" if it is one.
+// noServer returns why an address is not used as a server, "" if it is.
 func noServer(a netip.Addr, s netstate.DNSSource) string {
 	switch {
 	case a.IsLoopback() || slices.Contains(s.Own, a):
@@ -81,7 +80,7 @@ func holds(i netstate.Interface, a netip.Addr) bool {
 	return slices.ContainsFunc(i.Addresses, func(p netip.Prefix) bool { return p.Addr() == a })
 }
 
-// ofInterface are those of the host's servers that are reached by i.
+// ofInterface returns the host's servers that are reached by i.
 func ofInterface(servers []netip.Addr, i netstate.Interface, all []netstate.Interface) []netip.Addr {
 	near := func(j netstate.Interface, a netip.Addr) bool {
 		return slices.ContainsFunc(j.Addresses, func(p netip.Prefix) bool { return p.Contains(a) })
@@ -98,8 +97,8 @@ func ofInterface(servers []netip.Addr, i netstate.Interface, all []netstate.Inte
 	})
 }
 
-// bestDefault is the interface with the default route of the lowest metric, the first by
-// name of several; "" without one.
+// bestDefault returns the interface with the default route of the lowest metric, the first by name of several; ""
+// without one.
 func bestDefault(all []netstate.Interface, ipv6 bool) string {
 	best, metric := "", 0
 	for _, i := range all {
@@ -112,8 +111,7 @@ func bestDefault(all []netstate.Interface, ipv6 bool) string {
 	return best
 }
 
-// DNS are the servers that networks on p ask, and where they are from: typed ones, else
-// those that were learnt.
+// DNS returns the servers that networks on p ask, and their source: configured ones, else those that were learnt.
 func (p PortStatus) DNS() (servers []netip.Addr, source string) {
 	if len(p.DNSServers) > 0 {
 		return p.DNSServers, "config"
@@ -121,7 +119,7 @@ func (p PortStatus) DNS() (servers []netip.Addr, source string) {
 	return p.Learnt.Servers, p.Learnt.Source
 }
 
-// dnsFault is the network's warning that it has nobody to ask, "" if it has.
+// dnsFault is the network's warning that it has no DNS server, "" if it has one.
 func (nw network) dnsFault() string {
 	if nw.isSwitch() || nw.port == nil || len(nw.upstreamServers()) > 0 || nw.port.LeadsNowhere() != "" {
 		return ""

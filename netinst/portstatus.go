@@ -8,8 +8,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// PortStatuses joins the ports' configs with what the kernel shows of their
-// interfaces: the seed's device network status.
+// PortStatuses joins the ports' configs with the kernel's state of their interfaces: the seed's device network status.
 func PortStatuses(configs []PortConfig, seen []netstate.Interface) []PortStatus {
 	byName := map[string]netstate.Interface{}
 	for _, i := range seen {
@@ -31,13 +30,12 @@ func PortStatuses(configs []PortConfig, seen []netstate.Interface) []PortStatus 
 	return out
 }
 
-// DefaultRoute is the one that networks take through p: by the configured gateway, else
-// the best of the kernel's main table that p's addresses can use. It is an IPv4 route, as
-// networks are.
+// DefaultRoute is the route that networks take through p: by the configured gateway, else the best of the kernel's main
+// table that p's addresses can use. It is an IPv4 route, as networks are.
 //
-// One without a gateway needs an address that is not link-local: zeroconf clients put
-// such a route on every interface without DHCP (avahi-autoipd(8)). A gateway on no subnet
-// of p is a neighbour all the same: providers give out an address of /32 (ip-route(8), onlink).
+// A route without a gateway needs an address that is not link-local: zeroconf clients put such a route on every
+// interface without DHCP (avahi-autoipd(8)). A gateway outside all subnets of p is a neighbour nevertheless: some
+// providers assign an address of /32 (ip-route(8), onlink).
 func (p PortStatus) DefaultRoute() (netstate.DefaultRoute, bool) {
 	routes := p.DefaultRoutes
 	if p.Gateway.IsValid() {
@@ -56,13 +54,13 @@ func (p PortStatus) DefaultRoute() (netstate.DefaultRoute, bool) {
 	return netstate.DefaultRoute{}, false
 }
 
-// needsOnLink says whether a gateway is on no subnet of p: the kernel takes it for a
-// neighbour only if it is told so.
+// needsOnLink reports whether a gateway is outside all subnets of p: the kernel accepts it as a neighbour only with the
+// flag onlink.
 func (p PortStatus) needsOnLink(gateway netip.Addr) bool {
 	return gateway.Is4() && !slices.ContainsFunc(connected(p), func(a netip.Prefix) bool { return a.Contains(gateway) })
 }
 
-// Gateways are the addresses of p's default gateways, the configured one first.
+// Gateways returns the addresses of p's default gateways, the configured one first.
 func (p PortStatus) Gateways() []netip.Addr {
 	var out []netip.Addr
 	if p.Gateway.IsValid() {
@@ -76,7 +74,7 @@ func (p PortStatus) Gateways() []netip.Addr {
 	return out
 }
 
-// Describe is the port in a few words: those that change what networks can do with it.
+// Describe summarises the attributes of a port that matter to networks.
 func (p PortStatus) Describe() string {
 	switch {
 	case !p.Exists:

@@ -16,9 +16,8 @@ const unreachableMetric = 4294967295
 
 var anywhere = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 
-// routes is the network's own table. Of two routes to one destination the
-// earlier of these wins: the subnet itself, static routes, subnets of the port,
-// the port's default gateway.
+// routes is the network's own table. Of two routes to one destination the earlier in this order wins: the subnet
+// itself, static routes, subnets of the port, the port's default gateway.
 func (nw network) routes() []netstate.Object {
 	table := Table(nw.n)
 	subnet := nw.Config.IPv4.Subnet.Masked()
@@ -53,7 +52,7 @@ func (nw network) routes() []netstate.Object {
 	return objs
 }
 
-// by is a route through a port: to a gateway, or on link where that is not valid.
+// by returns a route through a port: to a gateway, or on link if the gateway is not valid.
 func by(p PortStatus, gateway netip.Addr, onLink bool) netstate.Route {
 	r := netstate.Route{Dev: string(p.IfName), OnLink: onLink}
 	if gateway.IsValid() {
@@ -62,21 +61,21 @@ func by(p PortStatus, gateway netip.Addr, onLink bool) netstate.Route {
 	return r
 }
 
-// configuredRoutes are the static routes by name.
+// configuredRoutes returns the static routes by name.
 func (nw network) configuredRoutes() []StaticRoute {
 	rs := slices.Clone(nw.Config.Routes)
 	slices.SortFunc(rs, func(a, b StaticRoute) int { return strings.Compare(a.Name, b.Name) })
 	return rs
 }
 
-// staticRoutes are the configured ones that can stand now, by name.
+// staticRoutes returns the configured routes that can be applied now, by name.
 func (nw network) staticRoutes() []StaticRoute {
 	return slices.DeleteFunc(nw.configuredRoutes(), func(r StaticRoute) bool { return nw.routeFault(r) != "" })
 }
 
-// routeFault says why a static route can't stand now: one through a port waits for
-// the port, and for an address there from which its gateway is reached. The kernel
-// would refuse it, and one route must not keep a whole network from working.
+// routeFault returns why a static route cannot be applied now: a route through a port waits for the port, and for an
+// address there from which its gateway is reached. The kernel would refuse it, and one route must not prevent a whole
+// network from working.
 func (nw network) routeFault(r StaticRoute) string {
 	if nw.inside(r) {
 		return ""
@@ -98,7 +97,7 @@ func (nw network) routeFaults() string {
 		return "" // it has no routes
 	}
 	for _, r := range nw.configuredRoutes() {
-		// What the network's own port lacks is said once, as PortError.
+		// Problems of the network's own port are reported once, as PortError.
 		if why := nw.routeFault(r); why != "" && (r.Port != "" || nw.port != nil) {
 			faults = append(faults, fmt.Sprintf("route %s is left out: %s", r.Name, why))
 		}
@@ -106,9 +105,8 @@ func (nw network) routeFaults() string {
 	return strings.Join(faults, "; ")
 }
 
-// reaches says whether a port has a neighbour of this address: in the subnet of an
-// address of its own, or as its default gateway, which may be on link by a route
-// of the kernel's main table alone.
+// reaches reports whether a port has a neighbour with this address: in the subnet of one of its own addresses, or as
+// its default gateway, which may be on link by a route of the kernel's main table alone.
 func reaches(p PortStatus, a netip.Addr) bool {
 	if slices.Contains(p.Gateways(), a) {
 		return !slices.ContainsFunc(p.Addresses, func(own netip.Prefix) bool { return own.Addr() == a })
@@ -119,13 +117,13 @@ func reaches(p PortStatus, a netip.Addr) bool {
 	})
 }
 
-// inside says whether a route's gateway is one of the network's own hosts.
+// inside reports whether a route's gateway is one of the network's own hosts.
 func (nw network) inside(r StaticRoute) bool {
 	return r.Port == "" && nw.Config.IPv4.Subnet.Contains(r.Gateway)
 }
 
-// portOf is the port that a static route leads through, or why there is none: of several
-// one that has the route's gateway as a neighbour comes first.
+// portOf returns the port of a static route, or why there is none: of several, one that has the route's gateway as a
+// neighbour comes first.
 func (nw network) portOf(r StaticRoute) (PortStatus, string) {
 	switch {
 	case r.Port != "":
@@ -144,7 +142,7 @@ func (nw network) staticRoute(r StaticRoute) netstate.Route {
 	return by(p, r.Gateway, p.needsOnLink(r.Gateway))
 }
 
-// connected are a port's IPv4 addresses with their prefix lengths, in order.
+// connected returns a port's IPv4 addresses with their prefix lengths, in order.
 func connected(p PortStatus) []netip.Prefix {
 	var ps []netip.Prefix
 	for _, a := range p.Addresses {
@@ -158,7 +156,7 @@ func connected(p PortStatus) []netip.Prefix {
 	return ps
 }
 
-// rules send what comes from and goes to the subnet through the network's table.
+// rules lead packets from and to the subnet through the network's table.
 func (nw network) rules() []netstate.Object {
 	subnet := nw.Config.IPv4.Subnet.Masked().String()
 	objs := []netstate.Object{
@@ -174,10 +172,9 @@ func (nw network) rules() []netstate.Object {
 	return objs
 }
 
-// asksByOwnTable says whether the network's DNS server needs the network's table: it asks
-// from the node's own address, by the main table, where the port may have another way out
-// than the configured one, or none. Only questions of sockets that are bound to the port
-// are led there: nothing else of the host's may take another way than before.
+// asksByOwnTable reports whether the network's DNS server needs the network's table: it asks from the node's own
+// address, by the main table, where the port may have another route than the configured one, or none. Only questions
+// from sockets bound to the port use it: no other traffic of the host may change its route.
 func (nw network) asksByOwnTable() bool {
 	if nw.port == nil || len(nw.upstreamServers()) == 0 {
 		return false

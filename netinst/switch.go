@@ -37,7 +37,7 @@ func Zone(n int) uint16 { return uint16(tableBase + n) }
 
 func (nw network) isSwitch() bool { return nw.Config.Type == Switch }
 
-// switchChains are all chains of a switch network.
+// switchChains returns all chains of a switch network.
 func (nw network) switchChains() []netstate.Chain {
 	br := string(nw.bridge)
 	egr, ing := nw.chainName("EGR"), nw.chainName("ING")
@@ -57,7 +57,7 @@ func (nw network) switchChains() []netstate.Chain {
 	for _, a := range nw.Adapters {
 		acl := a.Config.UnderlayConfig.ACL
 		k := fmt.Sprint(a.Lease.Number)
-		// Whoever serves DHCP on the segment: the client asks, the server answers.
+		// Any station may serve DHCP on the segment: the client asks, the server answers.
 		returns, accepts := nw.allowing(a, "RETURN"), nw.allowing(a, "ACCEPT")
 		ask, answer := "-p udp -m udp --sport 68 --dport 67 "+returns, "-p udp -m udp --sport 67 --dport 68 "+accepts
 		out = append(append(out, nw.flowChains(a)...),
@@ -85,7 +85,7 @@ func (nw network) switchEgress() netstate.Chain {
 	return c
 }
 
-// switchIngress goes by port of the bridge alone: the address of an app is not ours.
+// switchIngress matches by port of the bridge alone: the address of an app is not assigned by edgespan.
 func (nw network) switchIngress() netstate.Chain {
 	var rules []string
 	out := func(link string) string { return "-m physdev --physdev-out " + link + " --physdev-is-bridged" }
@@ -98,7 +98,7 @@ func (nw network) switchIngress() netstate.Chain {
 	return nw.filter("ING", nil, append(rules, "-j DROP"))
 }
 
-// enslaved is the host's interface in the bridge, "" without one.
+// enslaved returns the host's interface in the bridge, "" without one.
 func (nw network) enslaved() string {
 	if !nw.isSwitch() || nw.port == nil {
 		return ""

@@ -7,11 +7,9 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// validateSwitch is Judge of a switch network. Who has an address there is learnt and
-// not given, so an end of a flow that nobody is known to have may be any adapter
-// of which nothing is known: the entry stays only if each of them would allow it.
-// One that goes without need is made again by the next packet of its first
-// direction, if the rules allow that.
+// validateSwitch is Validate for a switch network. Its addresses are learnt and not assigned, so an end of a flow with
+// an unknown owner may be any adapter whose addresses are unknown: the entry stays only if each of them would allow it.
+// An entry removed without need is made again by the next packet of its first direction, if the rules allow that.
 func validateSwitch(nw network) func(netstate.Flow) bool {
 	return func(f netstate.Flow) bool {
 		if f.Zone != Zone(nw.n) || dhcpAsked(f) {
@@ -23,8 +21,8 @@ func validateSwitch(nw network) func(netstate.Flow) bool {
 	}
 }
 
-// allMay says whether every adapter that may have an address allows a packet of
-// one direction: those that are known to have it, else all of which nothing is known.
+// allMay reports whether every adapter that may have an address allows a packet of one direction: those known to have
+// it, else all adapters whose addresses are unknown.
 func (nw network) allMay(addr netip.Addr, d Direction, p packet) bool {
 	known, ok := false, true
 	for _, a := range nw.Adapters {
@@ -44,7 +42,7 @@ func (nw network) allMay(addr netip.Addr, d Direction, p packet) bool {
 	return true
 }
 
-// dhcpAsked says whether a flow is what every adapter may ask for.
+// dhcpAsked reports whether a flow is DHCP that every adapter may use.
 func dhcpAsked(f netstate.Flow) bool {
 	return f.Proto == protoUDP && f.Src.Port() == 68 && f.Dst.Port() == 67
 }

@@ -13,19 +13,19 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// CheckEvery is how often all that is on the host is compared in full, of all networks at the same time.
+// CheckEvery is the period of the full comparison with the host, for all networks at the same time.
 const CheckEvery = time.Minute
 
 // Type is the type of a network instance.
 type Type string
 
-// The types. (vpn is known to the configuration and refused there until it is built.)
+// The types. (The configuration knows vpn, and refuses it until it is implemented.)
 const (
 	Local  Type = "local"  // NAT, with DHCP and DNS of its own
 	Switch Type = "switch" // a bridge alone, or with a port of the host in it
 )
 
-// IPv4Config is the IPv4 side of a network, complete: defaults are filled in.
+// IPv4Config is the IPv4 side of a network, with every default filled in.
 type IPv4Config struct {
 	Subnet    netip.Prefix // masked
 	Gateway   netip.Addr   // the bridge's own address
@@ -33,14 +33,14 @@ type IPv4Config struct {
 	DHCPLast  netip.Addr
 }
 
-// DNSConfig is what a network's DNS server answers by itself and whom it asks.
+// DNSConfig configures the names that a network's DNS server answers itself and the servers it asks.
 type DNSConfig struct {
 	Domain  Label                     // "" for none
 	Servers []netip.Addr              // instead of the port's
 	Hosts   map[Hostname][]netip.Addr // static names
 }
 
-// StaticRoute is one more route of the network's own table.
+// StaticRoute is an additional route of the network's own table.
 type StaticRoute struct {
 	Name        string
 	Destination netip.Prefix
@@ -48,8 +48,8 @@ type StaticRoute struct {
 	Port        string     // a label; "" for the network's port
 }
 
-// NetworkInstanceConfig is the wish for one network instance, with every default
-// filled in (seed eve-bridge-manager; docs/configuration.md).
+// NetworkInstanceConfig is the config of one network instance, with every default filled in (seed eve-bridge-manager;
+// docs/configuration.md).
 type NetworkInstanceConfig struct {
 	UUID        uuid.UUID
 	DisplayName string
@@ -62,26 +62,26 @@ type NetworkInstanceConfig struct {
 	MTU         int // bytes; 0: the port's, else 1500
 	SpoofGuard  bool
 	Routes      []StaticRoute // by name
-	// Tunnels and Members are further ports of a switch network's bridge: those of a cluster.
-	// (omitempty: the digests of configs without them stay what they were.)
+	// Tunnels and Members are further ports of a switch network's bridge: those of a cluster. (omitempty: the digests
+	// of configs without them do not change.)
 	Tunnels []Tunnel `json:",omitempty"` // by Name
 	Members []IfName `json:",omitempty"` // links of the host, sorted
-	// Sharers is Sharers of all adapters of the node.
+	// Sharers is the result of Sharers for all adapters of the node.
 	Sharers int `json:",omitempty"`
-	// Observe has what others change on the host told and left as it is (sysParams.drift).
+	// Observe reports changes by other programs on the host and leaves them (sysParams.drift).
 	Observe    bool   `json:",omitempty"`
 	Generation uint64 // the generation in which this object last changed
 }
 
 // Tunnel is this node's end of a VXLAN tunnel (RFC 7348) that is a port of its network's bridge.
 type Tunnel struct {
-	Name     string     // what it is to people and in reports: the node at its other end
+	Name     string     // shown to people and in reports: the node at its other end
 	VNI      uint32     // 24 bits
-	Local    netip.Addr // invalid: not known yet, the tunnel waits
-	Remote   netip.Addr // invalid: not known yet, the tunnel waits
+	Local    netip.Addr // invalid: unknown, the tunnel waits
+	Remote   netip.Addr // invalid: unknown, the tunnel waits
 	Port     uint16     // UDP
-	MTU      int        // octets of what goes through
-	Isolated bool       // no frame of another isolated port leaves by it
+	MTU      int        // octets of payload
+	Isolated bool       // frames of other isolated ports do not leave by it
 }
 
 // AdapterKey names one adapter: key of AppAdapterConfig and AppAdapterStatus.
@@ -103,7 +103,7 @@ func (k *AdapterKey) UnmarshalText(b []byte) error {
 	return err
 }
 
-// ParseAdapterKey reads what String wrote.
+// ParseAdapterKey parses the result of String.
 func ParseAdapterKey(s string) (AdapterKey, error) {
 	app, index, _ := strings.Cut(s, "#")
 	id, err := uuid.Parse(app)
@@ -117,7 +117,7 @@ func ParseAdapterKey(s string) (AdapterKey, error) {
 // Action is what an ACL rule does with a packet.
 type Action string
 
-// The actions that are built.
+// The implemented actions.
 const (
 	Allow Action = "allow"
 	Drop  Action = "drop"
@@ -145,24 +145,23 @@ type ACLRule struct {
 	Protocol  string       // "tcp", "udp", "icmp", a number as text, "" for any
 	Ports     []PortRange  // remote ports, tcp and udp only
 	LocalPort []PortRange  // the adapter's ports
-	// PortLabel stands for ports of the host as NetworkInstanceConfig.Port does: the
-	// packet leaves (egress) or enters (ingress) the node by one of them. A label that
-	// no port has matches nothing; "" matches every packet. (omitempty: the digests of
-	// configs without it stay what they were.)
+	// PortLabel selects ports of the host as NetworkInstanceConfig.Port does: the packet leaves (egress) or enters
+	// (ingress) the node by one of them. A label that no port has matches nothing; "" matches every packet. (omitempty:
+	// the digests of configs without it do not change.)
 	PortLabel string `json:",omitempty"`
 }
 
-// AttachKind is how an adapter reaches its app.
+// AttachKind is how an adapter is attached to its app.
 type AttachKind string
 
 // The kinds of attachment. The zero value is Veth.
 const (
 	Veth     AttachKind = "veth"     // a pair of links, one of them in the app's network namespace
 	Tap      AttachKind = "tap"      // a tap device, for a virtual machine
-	External AttachKind = "external" // a link that something else makes and deletes
+	External AttachKind = "external" // a link that another program makes and deletes
 )
 
-// UnderlayNetworkConfig is the wish for one adapter's connection.
+// UnderlayNetworkConfig is the config of one adapter's connection.
 type UnderlayNetworkConfig struct {
 	NetworkInstance uuid.UUID
 	MAC             string     // "" generated
@@ -170,18 +169,17 @@ type UnderlayNetworkConfig struct {
 	Kind            AttachKind // "" is Veth
 	Netns           string     // veth: a name below /run/netns, or an absolute path
 	IfName          IfName     // veth: the app's side
-	HostIfName      IfName     // external: the link; tap: its name, "" for one of ours
+	HostIfName      IfName     // external: the link; tap: its name, "" for a generated one
 	Hostname        Hostname   // the app's DNS label on this network
 	ACL             []ACLRule
-	// DHCPServer lets the app of a switch network answer other apps' DHCP. (omitempty: the
-	// digests of configs without it stay what they were.)
+	// DHCPServer lets the app of a switch network answer other apps' DHCP. (omitempty: the digests of configs without
+	// it do not change.)
 	DHCPServer bool `json:",omitempty"`
 	MaxFlows   int  `json:",omitempty"` // 0: DefaultMaxFlows
 }
 
-// AppAdapterConfig is one adapter's wish as its app network publishes it to the
-// network instance's scope (seed "Application network"). It is a wish for no
-// adapter while Activate is false.
+// AppAdapterConfig is one adapter's config as its app network publishes it to the network instance's scope (seed
+// "Application network"). While Activate is false, no adapter is desired.
 type AppAdapterConfig struct {
 	AppUUID        uuid.UUID
 	UnderlayIndex  int
@@ -193,21 +191,20 @@ type AppAdapterConfig struct {
 // Key is the topic key.
 func (c AppAdapterConfig) Key() AdapterKey { return AdapterKey{c.AppUUID, c.UnderlayIndex} }
 
-// UnderlayNetworkStatus is what an adapter got.
+// UnderlayNetworkStatus is the current state of an adapter's connection.
 type UnderlayNetworkStatus struct {
 	IP         netip.Addr // of a switch network: the lowest of Addresses
-	Addresses  string     // of a switch network: all that the app was seen to use, by comma
+	Addresses  string     // of a switch network: all that the app was observed to use, comma-separated
 	MAC        string
 	IfName     IfName // the app's side
 	HostIfName IfName
 	Bridge     IfName
-	// Dropped counts the packets that its bound MaxFlows has dropped lately; both are 0 without any.
+	// Dropped counts the packets that its limit MaxFlows has dropped recently; both are 0 without any.
 	Dropped  uint64
 	MaxFlows int
 }
 
-// AppAdapterStatus is a bridge manager's answer: TargetVersion echoes the config
-// that it answers.
+// AppAdapterStatus is a bridge manager's answer: TargetVersion echoes that of the config it answers.
 type AppAdapterStatus struct {
 	AppUUID        uuid.UUID
 	UnderlayIndex  int
@@ -215,8 +212,8 @@ type AppAdapterStatus struct {
 	Activated      bool
 	UnderlayStatus UnderlayNetworkStatus
 	Error          string
-	Waiting        bool // Error tells of what is waited for, not of a failure
-	// CheckFailed: nothing failed that was done, Error tells of what was found then.
+	Waiting        bool // Error describes what it waits for, not a failure
+	// CheckFailed means that no op failed: Error describes what was found afterwards.
 	CheckFailed bool `json:",omitempty"`
 }
 
@@ -240,19 +237,19 @@ const (
 	Unclaimed              NIState = "Unclaimed"
 )
 
-// NetworkInstanceStatus is what a bridge manager says of its network. The
-// network is online from its first status until the key is withdrawn.
+// NetworkInstanceStatus is the status of a network, published by its bridge manager. The network is online from its
+// first status until the key is withdrawn.
 type NetworkInstanceStatus struct {
 	UUID         uuid.UUID
 	DisplayName  string
 	State        NIState
 	Bridge       IfName
 	Number       int
-	Generation   uint64 // the generation fully applied
-	DesiredPorts string // PortsMeant of the ports that were applied with it
+	Generation   uint64 // the generation that is fully applied
+	DesiredPorts string // result of DesiredPorts for the ports applied with it
 	Port         string // label of the port in use
 	Error        string
-	Warning      string // what the network does without and is Present all the same
+	Warning      string // problems of a network that is Present nevertheless
 	// Parts are the bridge, the tunnels and the members of a network that has Tunnels or Members.
 	Parts []PartStatus `json:",omitempty"`
 }
@@ -264,18 +261,18 @@ const (
 	PartMember = "member"
 )
 
-// Equal says whether two statuses say the same.
+// Equal reports whether two statuses are equal.
 func (s NetworkInstanceStatus) Equal(o NetworkInstanceStatus) bool { return reflect.DeepEqual(s, o) }
 
-// PartStatus is what a bridge manager says of one part of its network.
+// PartStatus is the status of one part of a network.
 type PartStatus struct {
 	Kind  string
 	Name  string // of a tunnel or a member, as in the config; "" for the bridge
 	State NIState
-	Error string // also what is waited for
+	Error string // also what it waits for
 }
 
-// PortConfig is the wish for one host interface.
+// PortConfig is the config of one host interface.
 type PortConfig struct {
 	Label      string
 	IfName     IfName
@@ -290,8 +287,7 @@ type PortConfig struct {
 	Generation uint64 // the generation in which this port last changed
 }
 
-// PortStatus is the seed's device network status of one port: its configuration
-// and what the kernel says.
+// PortStatus is the seed's device network status of one port: its configuration and the kernel's state.
 type PortStatus struct {
 	PortConfig
 	Exists    bool
@@ -300,5 +296,5 @@ type PortStatus struct {
 	Addresses []netip.Prefix
 	// DefaultRoutes are those of the kernel's main table through the port, best metric first.
 	DefaultRoutes []netstate.DefaultRoute
-	Learnt        LearntDNS // where DNSServers are not configured
+	Learnt        LearntDNS // if DNSServers is not configured
 }

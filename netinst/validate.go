@@ -8,13 +8,12 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// Validate returns whether a tracked flow touches an address of this network and
-// the current rules would deny it, so that its entry must go: replies and later
-// packets of a tracked flow are never put to the rules again.
+// Validate returns a function that reports whether a tracked flow touches an address of this network and the current
+// rules would deny it, so that its entry must be deleted: replies and later packets of a tracked flow never pass the
+// rules again.
 //
-// Flows that are allowed, and flows of others, are left alone. The node's own
-// addresses are the gateway and those of the ports; another local address is
-// judged as a remote end.
+// Allowed flows and flows of others are left alone. The node's own addresses are the gateway and those of the ports;
+// another local address counts as a remote end.
 func Validate(in Input) func(netstate.Flow) bool {
 	nw, _ := newNetwork(in)
 	if nw.isSwitch() {
@@ -43,13 +42,13 @@ type validator struct {
 	ways []way
 }
 
-// way is a route of the network's table: what a remote end of dst is reached by.
+// way is a route of the network's table, by which a remote end in dst is reached.
 type way struct {
 	dst  netip.Prefix
 	port *PortStatus // nil: by no port
 }
 
-// ways are the network's routes, those that the kernel tries first first.
+// ways returns the network's routes in the order in which the kernel tries them.
 func (nw network) ways() []way {
 	byName := map[string]*PortStatus{}
 	for i, p := range nw.Ports {
@@ -65,8 +64,8 @@ func (nw network) ways() []way {
 	return ws
 }
 
-// portOf is the port by which packets go to a remote end, nil for none. It stands
-// for the one that they come by too, which conntrack doesn't keep.
+// portOf returns the port by which packets go to a remote end, nil for none. It also stands for the port by which they
+// arrive, which conntrack does not record.
 func (j validator) portOf(remote netip.Addr) *PortStatus {
 	for _, w := range j.ways {
 		if w.dst.Contains(remote) {
@@ -76,7 +75,7 @@ func (j validator) portOf(remote netip.Addr) *PortStatus {
 	return nil
 }
 
-// app says whether an address is one that only an adapter of ours may have.
+// app reports whether an address is one that only an adapter of a network may have.
 func (j validator) app(a netip.Addr) bool {
 	s := j.Config.IPv4.Subnet
 	return s.Contains(a) && a != j.Config.IPv4.Gateway && a != lastAddress(s)
@@ -132,8 +131,8 @@ func (j validator) mayReceive(a Adapter, f netstate.Flow) bool {
 
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
-// essential mirrors the rules of essentials; what kind of ICMP a flow is isn't
-// known here, and one that is tracked toward the gateway was an echo.
+// essential mirrors the rules of essentials; the kind of an ICMP flow is unknown here, and one that is tracked toward
+// the gateway was an echo.
 func (j validator) essential(f netstate.Flow) bool {
 	gateway := f.Dst.Addr() == j.Config.IPv4.Gateway
 	switch {

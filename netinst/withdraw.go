@@ -7,11 +7,11 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// withdrawnChains are what stays of the network's chains while its subnet is the host's:
-// those that judge frames and packets of its own bridge. A hook that goes by an address
-// would judge, drop or translate packets of the host's neighbours, who have these addresses.
+// withdrawnChains are the chains of the network that remain while its subnet is the host's: those for frames and
+// packets of its own bridge. A hook that matches an address would filter, drop or translate packets of the host's
+// neighbours, who have these addresses.
 //
-// The node has no address on the bridge then, so nothing that comes by it is for the node.
+// The node has no address on the bridge then, so no packet that arrives by it is for the node.
 func (nw network) withdrawnChains(all []netstate.Chain) []netstate.Chain {
 	out := make([]netstate.Chain, 0, len(all))
 	for _, c := range all {
@@ -24,7 +24,7 @@ func (nw network) withdrawnChains(all []netstate.Chain) []netstate.Chain {
 	return out
 }
 
-// ofBridge says whether a match takes only packets that come from or go to the bridge.
+// ofBridge reports whether a match covers only packets that come from or go to the bridge.
 func (nw network) ofBridge(match string) bool {
 	w := strings.Fields(match)
 	for i := 1; i < len(w); i++ {
@@ -35,8 +35,8 @@ func (nw network) ofBridge(match string) bool {
 	return false
 }
 
-// denyWithdrawn is Judge of a network that is withdrawn: the flows that its apps have begun
-// by a port are still translated, and their answers would go on to neighbours of the host.
+// denyWithdrawn is Validate for a network that is withdrawn: flows that its apps have begun through a port are still
+// translated, and their answers would reach neighbours of the host.
 func denyWithdrawn(nw network) func(netstate.Flow) bool {
 	return func(f netstate.Flow) bool {
 		return f.Zone == 0 && f.ReplyDst.Addr() != f.Src.Addr() && slices.ContainsFunc(nw.Adapters, func(a Adapter) bool {
@@ -45,7 +45,7 @@ func denyWithdrawn(nw network) func(netstate.Flow) bool {
 	}
 }
 
-// joinTexts joins what is not empty.
+// joinTexts joins the texts that are not empty.
 func joinTexts(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), "; ")
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Words that reach a config file, a rule or a command line are of these types,
-// made only by their Parse functions (docs/architecture.md, law 10).
+// Values that reach a config file, a rule or a command line have these types, made only by their Parse functions
+// (docs/architecture.md, law 10).
 type (
 	// Hostname is a DNS name: labels of letters, digits and inner hyphens,
 	// joined by dots, at most 253 octets, lower case (RFC 1123 §2.1).
@@ -18,7 +18,7 @@ type (
 	IfName string
 )
 
-// ParseHostname makes a Hostname, or says what is wrong.
+// ParseHostname returns a Hostname, or why s is none.
 func ParseHostname(s string) (Hostname, error) {
 	if s == "" || len(s) > 253 {
 		return "", fmt.Errorf("invalid length of %d octets: must be 1 to 253", len(s))
@@ -31,7 +31,7 @@ func ParseHostname(s string) (Hostname, error) {
 	return Hostname(strings.ToLower(s)), nil
 }
 
-// ParseIfName makes an IfName, or says what is wrong.
+// ParseIfName returns an IfName, or why s is none.
 func ParseIfName(s string) (IfName, error) {
 	if s == "" || len(s) > 15 || s == "." || s == ".." || !only(s, isAlnum, '.', '_', '-') {
 		return "", fmt.Errorf("invalid interface name: must be 1 to 15 letters, digits, '.', '_' and '-'")

@@ -12,39 +12,38 @@ import (
 	"edgespan/netinst/overlap"
 )
 
-// How much a Finding matters.
+// The severities of a Finding.
 const (
 	Fine    = "ok"
 	Warning = "warning"
 	Problem = "problem"
 )
 
-// Finding is what one check found.
+// Finding is the result of one check.
 type Finding struct {
 	Check string
 	Level string
 	Text  string
-	Fix   string // a command, "" where nothing is wrong
+	Fix   string // a command, "" if there is no problem
 }
 
-// Node is what the node wants and what it knows of its config. The zero value is a
-// node without a daemon.
+// Node has what the node's config requires, and the state of its config. The zero value is a node without a daemon.
 type Node struct {
 	Networks []netinst.NetworkInstanceConfig
 	Ports    []netinst.PortStatus
 	Host     []overlap.HostPrefix // the host's own prefixes
-	Closed   []string             // interfaces of ports that networks need and that are not forwarded by
-	Source   string               // of the running config; "" where none runs
+	Closed   []string             // interfaces of ports that networks need and that do not forward
+	Source   string               // of the running config; "" if none runs
 	File     string               // of --config, "" for none
 	Differs  bool                 // the file is not the running config
 	Refused  string               // why the newest file was refused
 	State    State
 }
 
-// check is one check: it gives nothing where all is well.
+// check is one check: it returns nothing if there is no problem.
 type check struct {
 	name string
-	fine string // what is said where nothing is wrong
+	fine string // text if there is no problem
 	find func(f netstate.Facts, n Node) []Finding
 }
 
@@ -68,7 +67,7 @@ var checks = []check{
 	{"dnsmasq", "every dnsmasq has a user of its own and no rights to spare", helpers},
 }
 
-// Examine runs every check, in a fixed order: at least one finding of each.
+// Examine runs every check, in a fixed order, and returns at least one finding of each.
 func Examine(f netstate.Facts, n Node) []Finding {
 	var out []Finding
 	for _, c := range checks {
@@ -106,7 +105,7 @@ func commands(f netstate.Facts, _ Node) []Finding {
 	return out
 }
 
-// iptables: every command of ours waits for the lock of the tables by -w.
+// iptables checks iptables: edgespan's commands wait for the lock of the tables with -w.
 func iptables(f netstate.Facts, _ Node) []Finding {
 	i := f.Iptables
 	is := fmt.Sprintf("iptables %s (%s)", i.Version, i.Mode)
@@ -134,7 +133,7 @@ func features(f netstate.Facts, _ Node) []Finding {
 	return out
 }
 
-// guard: without tables that are ours alone, what others flush is closed again by the repair only.
+// guard checks for tables with an owner: without them, only the repair closes what other programs flush.
 func guard(f netstate.Facts, _ Node) []Finding {
 	if !f.Flushable {
 		return nil
@@ -189,8 +188,8 @@ func networkd(f netstate.Facts, _ Node) []Finding {
 	}}
 }
 
-// rpFilter: with one uplink the main table leads replies back the way they came; with
-// more, those of the others are dropped.
+// rpFilter checks rp_filter: with one uplink the main table leads replies back the way they came; with more, replies of
+// the other uplinks are dropped.
 func rpFilter(f netstate.Facts, n Node) []Finding {
 	var uplinks []string
 	for _, p := range n.Ports {
@@ -214,8 +213,8 @@ func rpFilter(f netstate.Facts, n Node) []Finding {
 	return out
 }
 
-// forwarding: the daemon opens the ports of networks; one that stays off is turned off by somebody
-// again and again.
+// forwarding checks the ports of networks: the daemon opens them, so another program keeps turning off one that stays
+// closed.
 func forwarding(_ netstate.Facts, n Node) []Finding {
 	var out []Finding
 	for _, name := range n.Closed {
@@ -229,7 +228,7 @@ func forwarding(_ netstate.Facts, n Node) []Finding {
 	return out
 }
 
-// dns warns of networks whose port has no server, neither configured nor learnt.
+// dns warns of networks whose port has no DNS server, neither configured nor learnt.
 func dns(_ netstate.Facts, n Node) []Finding {
 	var out []Finding
 	for _, ni := range n.Networks {

@@ -7,12 +7,12 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// crowded is the part of the machine's tracked flows, in hundredths, beyond which it may soon
-// refuse new ones: the node's apps have half of them at most.
+// crowded is the percentage of the machine's tracked flows beyond which it may soon refuse new ones: the node's apps
+// have at most half of them.
 const crowded = 75
 
-// flows holds what the machine tracks against what the node's adapters may have of it, and
-// says where the table is about to be full: then nobody opens a flow any more.
+// flows compares the machine's tracked flows with the limits of the node's adapters, and warns when the table is almost
+// full: then no program can open a flow.
 func flows(f netstate.Facts, n Node) []Finding {
 	if f.Flows.Max == 0 || len(n.Networks) == 0 {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// outdated: an upgrade of dnsmasq's package does not reach those that run, since they outlive
-// everything. One that ends is started again at once, by what is installed.
+// outdated finds running dnsmasqs that an upgrade of the package has not reached, since they outlive the upgrade. One
+// that is ended restarts at once with the installed program.
 func outdated(f netstate.Facts, _ Node) []Finding {
 	if len(f.Outdated) == 0 {
 		return nil

@@ -7,14 +7,14 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// State is how the state folder of a node fares, and what its start met.
+// State is the health of a node's state folder, and the problems found at startup.
 type State struct {
-	Fault   string   // why changes are not on the disk; "" where all are
-	Unsaved int      // how many are in memory only
-	Tight   bool     // there is no room for the reserve
-	Found   []string // what the start found damaged or gone
+	Fault   string   // why changes are not on the disk; "" if all are
+	Unsaved int      // number of changes in memory only
+	Tight   bool     // there is no space for the reserve
+	Found   []string // what the start found damaged or missing
 	Base    bool     // the config is a fallback, and removes nothing
-	Warning string   // of the start, about the lock
+	Warning string   // from the start, about the lock
 }
 
 const stateDir = "/var/lib/edgespan"
@@ -59,8 +59,8 @@ func lock(_ netstate.Facts, n Node) []Finding {
 		Fix: "ss -xlp | grep edgespan-node # and end what is no daemon"}}
 }
 
-// helpers are those of an earlier release, which go on until something else replaces them, and
-// those for whom the machine has no user.
+// helpers finds helpers of an earlier release, which run until they are replaced, and helpers whose user the machine
+// lacks.
 func helpers(f netstate.Facts, _ Node) []Finding {
 	var out []Finding
 	if len(f.Helpers) > 0 && !f.HelperUser {

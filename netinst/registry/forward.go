@@ -13,11 +13,11 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// forwardRest is how long after a look at what others did to the forwarding of ports the next
-// one waits: who writes it again and again gets one answer a second.
+// forwardRest is the delay after a check of the ports' forwarding before the next one: a program that keeps rewriting
+// it gets one answer a second.
 const forwardRest = time.Second
 
-// ForwardingChanged is which links the host forwards by, and all ports of the config.
+// ForwardingChanged carries the links by which the host forwards, and all ports of the config.
 type ForwardingChanged struct {
 	Forwarding netstate.Forwarding
 	Ports      []netinst.PortConfig
@@ -29,11 +29,11 @@ func (ForwardingChanged) registryEvent() {}
 type forward struct {
 	ForwardingChanged
 	known   bool
-	restTok uint64 // of the rest that lasts; 0 for none
-	again   bool   // something changed during it
+	restTok uint64 // of the current rest; 0 for none
+	again   bool   // a change arrived during the rest
 }
 
-// forwardingChanged applies the ground anew where a port is to be opened or closed.
+// forwardingChanged applies the host state again if a port must be opened or closed.
 func (r *Registry) forwardingChanged(e ForwardingChanged) []Effect {
 	was := r.ports()
 	r.forward.ForwardingChanged, r.forward.known = e, true
@@ -60,7 +60,7 @@ func (r *Registry) rested() []Effect {
 	return r.next()
 }
 
-// shut says whether a port that networks need is off now.
+// shut reports whether a port that networks need is off now.
 func (r *Registry) shut() bool {
 	var networks []netinst.NetworkInstanceConfig
 	for _, m := range r.members {
@@ -69,7 +69,7 @@ func (r *Registry) shut() bool {
 	return len(ClosedPorts(networks, r.forward.Ports, r.forward.Forwarding)) > 0
 }
 
-// ClosedPorts are the interfaces that networks need and that the host does not forward by.
+// ClosedPorts returns the interfaces that networks need and by which the host does not forward.
 func ClosedPorts(networks []netinst.NetworkInstanceConfig, ports []netinst.PortConfig, f netstate.Forwarding) []string {
 	var out []string
 	for _, n := range networks {
@@ -83,7 +83,7 @@ func ClosedPorts(networks []netinst.NetworkInstanceConfig, ports []netinst.PortC
 	return out
 }
 
-// ports are the ports of every member, by its number.
+// ports returns the ports of every member, by its number.
 func (r *Registry) ports() map[int][]netinst.HostPort {
 	out := map[int][]netinst.HostPort{}
 	for _, m := range r.members {
@@ -94,7 +94,7 @@ func (r *Registry) ports() map[int][]netinst.HostPort {
 	return out
 }
 
-// Networks is what the host's ground must know of networks, by number.
+// Networks returns what HostState needs to know of networks, by number.
 func (r *Registry) Networks(ids []uuid.UUID) []netinst.HostNetwork {
 	var ns []netinst.HostNetwork
 	for _, id := range ids {
@@ -104,7 +104,7 @@ func (r *Registry) Networks(ids []uuid.UUID) []netinst.HostNetwork {
 		}
 		n := netinst.HostNetwork{Number: m.number, Subnet: m.subnet,
 			Ports: netinst.HostPorts(m.config, r.forward.Ports, r.forward.Forwarding), Gateway: m.config.IPv4.Gateway}
-		if m.clash { // packets to it are for neighbours of the host, which may have the gateway's address itself
+		if m.clash { // packets to it are for neighbours of the host, which may have the gateway's address
 			n.Subnet, n.Gateway = netip.Prefix{}, netip.Addr{}
 		}
 		ns = append(ns, n)
@@ -113,7 +113,7 @@ func (r *Registry) Networks(ids []uuid.UUID) []netinst.HostNetwork {
 	return ns
 }
 
-// Settled says that the ground is as wanted and nothing is under way.
+// Settled reports whether the host state is as desired and nothing is under way.
 func (r *Registry) Settled() bool {
 	return r.found && !r.flying && !r.dirty && !r.forward.again && r.backoff == 0
 }

@@ -14,20 +14,20 @@ import (
 	"edgespan/pubsub/backoff"
 )
 
-// What the registry does about others: what they flush, and what a former release left for
-// the guard (guard.go) to spare.
+// Handling of other programs, which flush chains, and of chains from a former release, which the guard (guard.go)
+// spares.
 
-// TouchNetworks has networks looked at: what others changed of theirs hangs in host's chains,
-// which were looked at first.
+// TouchNetworks requests an observation of networks: their objects that others changed depend on the host's chains,
+// which were repaired first.
 type TouchNetworks struct {
 	Networks []int
-	Full     bool // somebody asked for it: everything is looked at
+	Full     bool // requested by an operator: everything is observed
 }
 
 func (TouchNetworks) registryEffect() {}
 
-// changed has what is host's looked at, and then the networks. While an apply fails, the next
-// one comes when its retry is due, whatever others do meanwhile.
+// changed observes the host state, and then the networks. While an apply fails, the next one waits for its retry,
+// regardless of further changes.
 func (r *Registry) changed(e HostChanged) []Effect {
 	if r.held == nil {
 		r.held = map[int]bool{}
@@ -54,19 +54,19 @@ func (r *Registry) release() []Effect {
 	return []Effect{touch}
 }
 
-// The waits until what failed is tried again, and until networks that are unmarked are looked for again.
+// The waiting times before a failed apply is retried, and before unmarked networks are searched again.
 var (
 	hostRetries = backoff.Backoff{First: 100 * time.Millisecond, Max: time.Minute}
 	searches    = backoff.Backoff{First: time.Second, Max: netinst.CheckEvery}
 )
 
-// FindOwners asks for an OwnersFound after a while: the guard spares networks whose chains
-// were made by a former release, until their managers have made them anew.
+// FindOwners asks for an OwnersFound after a while: the guard spares networks whose chains were made by a former
+// release, until their managers have rewritten them.
 type FindOwners struct{ After time.Duration }
 
 func (FindOwners) registryEffect() {}
 
-// unmarked are the numbers of the networks that the guard spares.
+// unmarked returns the numbers of the networks that the guard spares.
 func (r *Registry) unmarked() []int {
 	var ns []int
 	for _, id := range r.ids() {
@@ -77,8 +77,8 @@ func (r *Registry) unmarked() []int {
 	return ns
 }
 
-// searchAgain looks for networks that still are unmarked: at once after an upgrade, and
-// ever more seldom while one stays so, as one that no config claims.
+// searchAgain searches for networks that are still unmarked: at once after an upgrade, then less and less often while
+// one remains, such as one that no config claims.
 func (r *Registry) searchAgain() []Effect {
 	if len(r.unmarked()) == 0 || r.searching {
 		return nil
@@ -88,8 +88,8 @@ func (r *Registry) searchAgain() []Effect {
 	return []Effect{FindOwners{r.search}}
 }
 
-// foundAgain takes from a later search which networks are unmarked still, and nothing else: it
-// may be older than the end of a network, whose number another has by now.
+// foundAgain takes from a later search only which networks are still unmarked: the search may be older than the end of
+// a network, whose number may belong to another by now.
 func (r *Registry) foundAgain(os []netstate.Owner) []Effect {
 	unmarked := map[string]bool{}
 	for _, o := range os {

@@ -19,33 +19,33 @@ type Event interface{ registryEvent() }
 
 // The events of a Registry.
 type (
-	// OwnersFound are the network instances of which anything is on the host.
+	// OwnersFound carries the network instances that have objects on the host.
 	OwnersFound struct{ Owners []netstate.Owner }
-	// NetworkDesired is a network's config.
+	// NetworkDesired carries a network's config.
 	NetworkDesired struct{ Config netinst.NetworkInstanceConfig }
-	// NetworkUnwanted is its deletion.
+	// NetworkUnwanted reports the deletion of a network's config.
 	NetworkUnwanted struct{ NI uuid.UUID }
-	// NetworkWithdrawn says that a network's subnet is the host's own, or is no longer.
+	// NetworkWithdrawn reports that a network's subnet is now the host's own, or no longer is.
 	NetworkWithdrawn struct {
 		NI        uuid.UUID
 		Withdrawn bool
 	}
-	// ConfigKnown says that a valid config was published, after the networks in it:
-	// before it the ground is left as it is.
+	// ConfigKnown reports that a valid config was published, after the networks in it: before it the host state is left
+	// as it is.
 	ConfigKnown struct{}
-	// HostApplied is the end of an ApplyHost; Failed says why it is not as wanted.
+	// HostApplied is the end of an ApplyHost; Failed is why the host state is not as desired.
 	HostApplied struct {
 		Seq    uint64
 		Failed string
 	}
 	// HostApplierReady announces an applier that has just started.
 	HostApplierReady struct{}
-	// ManagerEnded says that a bridge manager has removed its network and ended.
+	// ManagerEnded reports that a bridge manager has removed its network and ended.
 	ManagerEnded struct{ NI uuid.UUID }
-	// HostRetryDue is the end of a HostRetry.
+	// HostRetryDue reports the end of a HostRetry.
 	HostRetryDue struct{ Token uint64 }
-	// HostChanged says that others have changed what is host's, and that of the networks of
-	// these numbers with it; Full, that somebody asks for a look at all of it.
+	// HostChanged reports that others have changed the host state, and with it objects of the networks of these
+	// numbers; with Full, that an operator requests an observation of everything.
 	HostChanged struct {
 		Networks []int
 		Full     bool
@@ -66,30 +66,29 @@ func (HostChanged) registryEvent()      {}
 // Effect is an output of a Registry's Step.
 type Effect interface{ registryEffect() }
 
-// The effects of a Registry, to be carried out in order.
+// The effects of a Registry, carried out in order.
 type (
 	// RecordNumber journals a network's number, on disk before the next effect.
 	RecordNumber struct {
 		NI     uuid.UUID
 		Number int
 	}
-	// ForgetNumber takes it out of the journal, with all else that is journalled of
-	// the network.
+	// ForgetNumber removes the number from the journal, with everything else journalled of the network.
 	ForgetNumber struct{ NI uuid.UUID }
-	// ApplyHost asks for the ground that belongs to no network.
+	// ApplyHost requests an apply of the host state that belongs to no network.
 	ApplyHost struct {
 		Seq  uint64
 		Want netstate.State
 	}
 	// SpawnManager starts a bridge manager.
 	SpawnManager struct{ Owner netstate.Owner }
-	// HostRetry asks for a HostRetryDue: after a failure, and for the next look.
+	// HostRetry asks for a HostRetryDue: after a failure, and for the next observation.
 	HostRetry struct {
 		Token  uint64
 		After  time.Duration
-		Shared bool // as a Timer's
+		Shared bool // as in manager.Timer
 	}
-	// HostProblem says what became of the ground: "" or why networks wait.
+	// HostProblem carries the result of the host state's apply: "" or why networks wait.
 	HostProblem struct{ Error string }
 )
 
@@ -108,14 +107,13 @@ type member struct {
 	config  netinst.NetworkInstanceConfig
 	desired bool
 	spawned bool
-	since   uint64 // the host apply that first named it
-	// unmarked: its chains were made by a former release, and the guard spares it
+	since   uint64 // the first host apply that included it
+	// unmarked means that its chains were made by a former release, and the guard spares it.
 	unmarked bool
 }
 
-// Registry decides which bridge managers there are, gives each network its number
-// and names every network in the host ground before its manager starts and until
-// it has ended (docs/architecture.md, law 3, law 5).
+// Registry decides which bridge managers exist, gives each network its number, and keeps every network in the host
+// state from before its manager starts until after it has ended (docs/architecture.md, law 3, law 5).
 type Registry struct {
 	journal map[uuid.UUID]int
 	found   bool
@@ -128,10 +126,10 @@ type Registry struct {
 	backoff time.Duration
 	token   uint64
 	forward forward
-	search  time.Duration // after which the owners were looked for last
-	// searching says that a FindOwners is not answered yet.
+	search  time.Duration // delay of the last search for owners
+	// searching means that a FindOwners is not answered yet.
 	searching bool
-	held      map[int]bool // networks that are touched once host's objects stand again
+	held      map[int]bool // networks to touch once the host state is restored
 	heldFull  bool
 }
 
@@ -140,7 +138,7 @@ func New(journal map[uuid.UUID]int) *Registry {
 	return &Registry{journal: maps.Clone(journal), members: map[uuid.UUID]*member{}, dirty: true}
 }
 
-// Step takes one event and says what to do.
+// Step takes one event and returns the effects.
 func (r *Registry) Step(e Event) []Effect {
 	switch e := e.(type) {
 	case OwnersFound:
@@ -150,7 +148,7 @@ func (r *Registry) Step(e Event) []Effect {
 	case NetworkUnwanted:
 		if m := r.members[e.NI]; m != nil {
 			m.desired = false
-			if !m.spawned { // nothing of it was ever made
+			if !m.spawned { // none of its objects was ever made
 				return r.drop(e.NI)
 			}
 		}
@@ -185,8 +183,8 @@ func (r *Registry) Step(e Event) []Effect {
 	return nil
 }
 
-// owners takes over what is on the host: the alias wins over the journal, and a
-// number of an unknown owner is managed under a name made from it, as an orphan.
+// owners takes over the networks found on the host: the alias wins over the journal, and a number of an unknown owner
+// is managed as an orphan under a name made from it.
 func (r *Registry) owners(os []netstate.Owner) []Effect {
 	r.searching = false
 	if r.found {
@@ -216,7 +214,7 @@ func (r *Registry) owners(os []netstate.Owner) []Effect {
 		}
 		m.number, m.unmarked = o.Number, o.Unmarked
 		out = append(out, r.record(id, o.Number)...)
-		if !m.spawned { // the ground has named it since it was made
+		if !m.spawned { // the host state has included it since it was made
 			m.spawned = true
 			out = append(out, SpawnManager{netstate.Owner{Name: id.String(), Number: o.Number}})
 		}
@@ -228,8 +226,7 @@ func (r *Registry) owners(os []netstate.Owner) []Effect {
 	return append(out, r.next()...)
 }
 
-// sweep forgets networks that are neither wanted nor on the host: a crash came
-// between their removal and ForgetNumber.
+// sweep forgets networks that are neither desired nor on the host: a crash came between their removal and ForgetNumber.
 func (r *Registry) sweep() []Effect {
 	if !r.found || !r.known {
 		return nil
@@ -244,7 +241,7 @@ func (r *Registry) sweep() []Effect {
 	return out
 }
 
-// OrphanUUID names an orphan of whose owner nothing is known but its number.
+// OrphanUUID names an orphan of which only the number is known.
 func OrphanUUID(n int) uuid.UUID {
 	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "edgespan orphan %d", n))
 }
@@ -283,12 +280,12 @@ func (r *Registry) number(id uuid.UUID) []Effect {
 	if n == 0 || used[n] {
 		for j, taken := range r.journal {
 			if r.members[j] == nil {
-				used[taken] = true // its network may come back while a lower one is free
+				used[taken] = true // its network may return while a lower one is free
 			}
 		}
 		n = lowestFree(used)
 	}
-	if n > netinst.MaxNumber { // as many as may be: it gets the first that is given back
+	if n > netinst.MaxNumber { // the maximum: it gets the first number that is freed
 		return nil
 	}
 	m.number = n
@@ -306,7 +303,7 @@ func (r *Registry) record(id uuid.UUID, n int) []Effect {
 	return []Effect{RecordNumber{id, n}}
 }
 
-// next applies the ground when it may have changed and none is in flight.
+// next applies the host state if it may have changed and no apply is in flight.
 func (r *Registry) next() []Effect {
 	if !r.found || !r.known || !r.ready || r.flying || !r.dirty {
 		return nil
@@ -330,7 +327,7 @@ func (r *Registry) applied(e HostApplied) []Effect {
 	return append(r.release(), r.hostApplied(e)...)
 }
 
-// hostApplied says what follows from the end of an apply.
+// hostApplied handles the end of an apply.
 func (r *Registry) hostApplied(e HostApplied) []Effect {
 	if e.Failed != "" {
 		r.backoff = hostRetries.Next(r.backoff)
@@ -339,7 +336,7 @@ func (r *Registry) hostApplied(e HostApplied) []Effect {
 	}
 	r.backoff = 0
 	out := []Effect{HostProblem{}}
-	if len(r.members) > 0 { // nobody tells what others do to the ground: look again
+	if len(r.members) > 0 { // changes by others to the host state are not reported: observe again
 		r.token++
 		out = append(out, HostRetry{r.token, netinst.CheckEvery, true})
 	}
@@ -354,7 +351,7 @@ func (r *Registry) hostApplied(e HostApplied) []Effect {
 	return append(out, r.next()...)
 }
 
-// ended frees a network's number, or starts it anew when it is wanted again.
+// ended frees a network's number, or starts the network again if it is desired again.
 func (r *Registry) ended(id uuid.UUID) []Effect {
 	m := r.members[id]
 	if m == nil {
@@ -385,7 +382,7 @@ func (r *Registry) ids() []uuid.UUID {
 	return slices.SortedFunc(maps.Keys(r.members), compareUUIDs)
 }
 
-// Number is a network's number, 0 for none.
+// Number returns a network's number, 0 for none.
 func (r *Registry) Number(id uuid.UUID) int {
 	if m := r.members[id]; m != nil {
 		return m.number
