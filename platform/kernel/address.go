@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AddAddress puts an address on a link of ours, without a prefix route. One that
-// is there with other flags is replaced. While another network of ours has an address
-// of the same subnet the error wraps netstate.ErrWaiting: packets for one would go to
-// the other, and two dnsmasq can't listen on one address.
+// AddAddress adds an address to one of edgespan's links, without a prefix route, and replaces an address that has other
+// flags. If another edgespan network has an address of the same subnet, it returns an error that wraps
+// netstate.ErrWaiting: packets for one network would go to the other, and two dnsmasq processes can't listen on one
+// address.
 func (k *Kernel) AddAddress(a netstate.Address) error {
 	l, n, err := k.addressOf(a)
 	if err == nil {
@@ -38,8 +38,8 @@ func (k *Kernel) AddAddress(a netstate.Address) error {
 	return nil
 }
 
-// subnetFree says which other network has an address whose subnet overlaps a's. Networks that
-// ask together share a listing.
+// subnetFree returns an error that names the other network whose address overlaps a's subnet. Concurrent callers share
+// one listing.
 func (k *Kernel) subnetFree(a netstate.Address) error {
 	own, err := netip.ParsePrefix(a.Prefix)
 	if err != nil {
@@ -60,8 +60,7 @@ func (k *Kernel) subnetFree(a netstate.Address) error {
 	return nil
 }
 
-// RemoveAddress takes an address off a link of ours; one that is not there, or
-// whose link is not, is no error.
+// RemoveAddress removes an address from one of edgespan's links. A missing address or link is no error.
 func (k *Kernel) RemoveAddress(a netstate.Address) error {
 	l, n, err := k.addressOf(a)
 	if isNotFound(err) {
@@ -95,7 +94,7 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-// prefix is an address as the kernel told it, with its host bits.
+// prefix converts an address reported by the kernel, host bits included.
 func prefix(n *net.IPNet) (netip.Prefix, bool) {
 	if n == nil {
 		return netip.Prefix{}, false

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bridgeAttr is one attribute of a bridge as the kernel has it (IFLA_BR_*, linux/if_link.h).
+// bridgeAttr is one bridge attribute of the kernel (IFLA_BR_*, linux/if_link.h).
 type bridgeAttr struct {
-	name string // in netstate.BridgeAttrs
+	name string // key in netstate.BridgeAttrs
 	kind int
-	size int // octets
+	size int // in octets
 }
 
 var bridgeAttrs = []bridgeAttr{
@@ -28,10 +28,10 @@ var bridgeAttrs = []bridgeAttr{
 	{"nf_call_arptables", nl.IFLA_BR_NF_CALL_ARPTABLES, 1},
 }
 
-// skipStats is RTEXT_FILTER_SKIP_STATS (linux/rtnetlink.h): a dump without counters.
+// skipStats is RTEXT_FILTER_SKIP_STATS (linux/rtnetlink.h): dump without counters.
 const skipStats = 1 << 3
 
-// setBridge mends the attributes of a bridge that are not as on ours.
+// setBridge corrects the attributes of a bridge that differ from those of edgespan's bridges.
 func (k *Kernel) setBridge(index int) error {
 	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	msg.Index = int32(index)
@@ -58,7 +58,7 @@ func (k *Kernel) setBridge(index int) error {
 	return nil
 }
 
-// listBridges are, by index, the attributes of all bridges that are not as on ours.
+// listBridges returns, by link index, the attributes of all bridges that differ from those of edgespan's bridges.
 func (k *Kernel) listBridges() (map[int]map[string]uint64, error) {
 	return quiet(k, func() (map[int]map[string]uint64, error) {
 		kind := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
@@ -67,7 +67,7 @@ func (k *Kernel) listBridges() (map[int]map[string]uint64, error) {
 	})
 }
 
-// readBridges reads one link or dumps some. The library knows only some of the attributes.
+// readBridges reads one link or dumps several. The netlink library knows only some of the attributes.
 func (k *Kernel) readBridges(flags int, ask ...nl.NetlinkRequestData) (map[int]map[string]uint64, error) {
 	ask = append(ask, nl.NewRtAttr(unix.IFLA_EXT_MASK, nl.Uint32Attr(skipStats)))
 	msgs, err := k.rt.request(unix.RTM_GETLINK, flags, ask...).Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
@@ -92,8 +92,8 @@ func (k *Kernel) readBridges(flags int, ask ...nl.NetlinkRequestData) (map[int]m
 	return found, nil
 }
 
-// oddAttrs are the attributes in a link's IFLA_LINKINFO that are not as on our bridges. What
-// the kernel does not tell it was built without.
+// oddAttrs returns the attributes in a link's IFLA_LINKINFO that differ from those of edgespan's bridges. Attributes
+// the kernel was built without are absent and don't count.
 func oddAttrs(linkinfo []byte) map[string]uint64 {
 	odd := map[string]uint64{}
 	parts, err := nl.ParseRouteAttr(linkinfo)

@@ -17,31 +17,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Messages and attributes of linux/netfilter/nfnetlink_conntrack.h that the library has no
-// names for.
+// Messages and attributes of linux/netfilter/nfnetlink_conntrack.h that the library doesn't define.
 const (
 	ctGetStats     = 5 // IPCTNL_MSG_CT_GET_STATS
 	ctStatsEntries = 1 // CTA_STATS_GLOBAL_ENTRIES
 	ctID           = 12
 	ctZone         = 18
-	nfgenLen       = 4 // octets of struct nfgenmsg
+	nfgenLen       = 4 // size of struct nfgenmsg in octets
 
-	walkBase = 5 * time.Second       // what a walk may take
-	walkEach = 50 * time.Microsecond // and for each entry of the table beside
-	walkMax  = 1 << 20               // entries that count
+	walkBase = 5 * time.Second       // base time limit of a walk
+	walkEach = 50 * time.Microsecond // extra time per table entry
+	walkMax  = 1 << 20               // entries counted at most
 )
 
-// forgetting is what one caller wants forgotten, and what became of it.
+// forgetting is one request to delete connections, and its result.
 type forgetting struct {
 	match func(netstate.Flow) bool
 	count int
 	err   error
 }
 
-// ForgetFlows begins to delete the IPv4 connections that match from the kernel's table,
-// so that their next packet is judged as a new one. The answer waits for the end, or for
-// that of ctx, and counts them; with an error, those that were deleted before it. match is
-// called by another goroutine.
+// ForgetFlows starts deleting the matching IPv4 connections from the kernel's table, so that their next packet is
+// filtered as a new one. The returned function waits for the end of the deletion or of ctx and returns the number
+// deleted; with an error, the number deleted before it. match is called from another goroutine.
 func (k *Kernel) ForgetFlows(ctx context.Context, match func(netstate.Flow) bool) (answer func() (int, error)) {
 	w := &forgetting{match: match}
 	done := k.flows.Begin(w)
@@ -58,8 +56,8 @@ func (k *Kernel) ForgetFlows(ctx context.Context, match func(netstate.Flow) bool
 	}
 }
 
-// walk goes through the table once for all who have asked: it visits every bucket,
-// so it costs the same for one caller as for a hundred.
+// walk reads the table once for all pending requests: a walk visits every bucket, so it costs the same for one request
+// as for a hundred.
 func (k *Kernel) walk(all []*forgetting) {
 	_, err := retry(func() (struct{}, error) {
 		w, err := k.openWalk()
@@ -74,10 +72,10 @@ func (k *Kernel) walk(all []*forgetting) {
 	}
 }
 
-// flowWalk is one walk through the table. It holds no more of it than one answer of the
-// kernel: the table may have a million entries.
+// flowWalk is one walk through the table. It buffers only one kernel answer at a time: the table may have a million
+// entries.
 type flowWalk struct {
-	dump, remove int // sockets: a second request would end the dump
+	dump, remove int // two sockets: a second request would end the dump
 	until        time.Time
 	seq          uint32
 	buf          []byte
@@ -113,10 +111,10 @@ func (w *flowWalk) close() {
 	}
 }
 
-// run deletes what one of those who asked wants forgotten.
+// run deletes the entries that match any of the requests.
 func (w *flowWalk) run(all []*forgetting) error {
 	entries, err := w.entries()
-	if err != nil { // a kernel that doesn't tell
+	if err != nil { // the kernel doesn't report it
 		entries = walkMax
 	}
 	w.until = time.Now().Add(walkBase + time.Duration(min(entries, walkMax))*walkEach)
@@ -142,7 +140,7 @@ func (w *flowWalk) run(all []*forgetting) error {
 	})
 }
 
-// entries is how many the table has.
+// entries returns the number of entries in the table.
 func (w *flowWalk) entries() (n uint32, err error) {
 	if err = w.send(w.remove, ctGetStats, unix.NLM_F_ACK, unix.AF_UNSPEC); err != nil {
 		return 0, err
@@ -161,7 +159,7 @@ func (w *flowWalk) entries() (n uint32, err error) {
 	return n, err
 }
 
-// forget deletes one entry; one that has ended meanwhile is no error.
+// forget deletes one entry. An entry that has already ended is no error.
 func (w *flowWalk) forget(attrs []byte) error {
 	if err := w.send(w.remove, nl.IPCTNL_MSG_CT_DELETE, unix.NLM_F_ACK, unix.AF_INET, attrs...); err != nil {
 		return err
@@ -184,12 +182,11 @@ func (w *flowWalk) send(fd, kind, flags int, family byte, attrs ...byte) error {
 	return unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 }
 
-// receive gives the answers to the request that was sent last, to the end of a dump or to the
-// acknowledgement.
+// receive passes the answers to the last request to take, until the dump or the acknowledgement ends.
 func (w *flowWalk) receive(fd int, take func(syscall.NetlinkMessage) error) error {
 	seq, interrupted := w.seq, false
 	buf := w.buf
-	if fd == w.remove { // while an answer of the dump is worked through
+	if fd == w.remove { // while an answer of the dump is processed
 		buf = make([]byte, 1<<12)
 	}
 	for {
@@ -230,7 +227,7 @@ func (w *flowWalk) receive(fd int, take func(syscall.NetlinkMessage) error) erro
 	}
 }
 
-// parseFlow reads an entry, and the attributes that name it in a request to delete it.
+// parseFlow reads an entry and the attributes that identify it in a delete request.
 func parseFlow(b []byte) (f netstate.Flow, name []byte, ok bool) {
 	if len(b) < nfgenLen || b[0] != unix.AF_INET {
 		return f, nil, false
@@ -249,7 +246,7 @@ func parseFlow(b []byte) (f netstate.Flow, name []byte, ok bool) {
 				f.Zone = binary.BigEndian.Uint16(v)
 			}
 			name = appendAttr(name, kind, v)
-		case ctID: // an entry that took its place is another one
+		case ctID: // a new entry in the same place has another ID
 			name = appendAttr(name, kind, v)
 		}
 	})
@@ -284,7 +281,7 @@ func parseTuple(b []byte) (proto uint8, src, dst netip.AddrPort) {
 	return proto, netip.AddrPortFrom(from, sport), netip.AddrPortFrom(to, dport)
 }
 
-// each goes through attributes, and ends at one that is cut short.
+// each iterates over attributes and stops at a truncated one.
 func each(b []byte, f func(kind uint16, v []byte)) {
 	for len(b) >= 4 {
 		n := int(binary.NativeEndian.Uint16(b))

@@ -10,8 +10,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// enslave puts a link of somebody else into a bridge of ours, and up. One that isn't
-// there, or that others use, is an error that wraps netstate.ErrWaiting.
+// enslave puts a foreign link into one of edgespan's bridges and sets it up. A link that doesn't exist or is already in
+// use is an error that wraps netstate.ErrWaiting.
 func (k *Kernel) enslave(p netstate.Port) error {
 	l, err := k.linkByName(p.Link)
 	if isNotFound(err) {
@@ -41,8 +41,8 @@ func (k *Kernel) enslave(p netstate.Port) error {
 	return nil
 }
 
-// canEnslave refuses a link that the host itself, or another bridge, uses: taken into
-// a bridge it would no longer hear what is sent to its addresses.
+// canEnslave refuses a link that the host itself or another bridge uses: once enslaved, it would no longer receive
+// packets sent to its own addresses.
 func (k *Kernel) canEnslave(l netlink.Link) error {
 	name := l.Attrs().Name
 	if index := l.Attrs().MasterIndex; index != 0 {
@@ -69,8 +69,8 @@ func (k *Kernel) canEnslave(l netlink.Link) error {
 	return nil
 }
 
-// release takes a link of somebody else out of our bridge and leaves all else of
-// it. It does nothing to one that is not in that bridge.
+// release removes a foreign link from edgespan's bridge and changes nothing else about it. A link that is not in that
+// bridge is left alone.
 func (k *Kernel) release(p netstate.Port) error {
 	l, err := k.linkByName(p.Link)
 	if isNotFound(err) {
@@ -80,7 +80,7 @@ func (k *Kernel) release(p netstate.Port) error {
 	}
 	m, err := k.linkByName(p.Master)
 	if isNotFound(err) {
-		return nil // the kernel has let it go with the bridge
+		return nil // the kernel released it when the bridge went
 	} else if err != nil {
 		return fmt.Errorf("find bridge %s: %w", p.Master, err)
 	}
@@ -93,8 +93,8 @@ func (k *Kernel) release(p netstate.Port) error {
 	return nil
 }
 
-// Borrowed is the index of a link of others, 0 if there is none of this name, whether it
-// is up, and whether it is in the bridge of p.
+// Borrowed returns the index of a foreign link (0 if no link has this name), whether it is up, and whether it is in the
+// bridge of p.
 func (k *Kernel) Borrowed(p netstate.Port) (index int, up, in bool, err error) {
 	l, err := k.linkByName(p.Link)
 	if isNotFound(err) {
@@ -107,7 +107,7 @@ func (k *Kernel) Borrowed(p netstate.Port) (index int, up, in bool, err error) {
 	return a.Index, a.Flags&net.FlagUp != 0, master != 0 && a.MasterIndex == master, err
 }
 
-// LowerBorrowed takes a link of others down that is in a bridge of ours.
+// LowerBorrowed sets a foreign link down that is in one of edgespan's bridges.
 func (k *Kernel) LowerBorrowed(p netstate.Port) error {
 	l, err := k.linkByName(p.Link)
 	if err == nil {

@@ -11,20 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The attributes of a netconf message (linux/netconf.h) and the index that stands for all links.
+// Attributes of a netconf message (linux/netconf.h), and the index that stands for all links.
 const (
 	netconfIfIndex    = 1
 	netconfForwarding = 2
 	netconfAll        = -1
 )
 
-// netconfHeader is struct netconfmsg, padded to the length of an attribute's head.
+// netconfHeader is struct netconfmsg, padded to the length of an attribute header.
 type netconfHeader struct{ family uint8 }
 
 func (h netconfHeader) Len() int          { return 4 }
 func (h netconfHeader) Serialize() []byte { return []byte{h.family, 0, 0, 0} }
 
-// Forwarding says which foreign links the kernel forwards by (IPv4). Opened is left empty.
+// Forwarding returns the foreign links on which the kernel forwards IPv4. Opened is left empty.
 func (k *Kernel) Forwarding() (netstate.Forwarding, error) {
 	links, err := retry(k.h.LinkList)
 	if err != nil {
@@ -52,7 +52,7 @@ func (k *Kernel) Forwarding() (netstate.Forwarding, error) {
 	return f, nil
 }
 
-// netconf is the forwarding of every link by its index.
+// netconf returns the forwarding setting of every link by index.
 func (k *Kernel) netconf() (map[int]bool, error) {
 	msgs, err := k.rt.request(unix.RTM_GETNETCONF, unix.NLM_F_DUMP,
 		netconfHeader{unix.AF_INET}).Execute(unix.NETLINK_ROUTE, unix.RTM_NEWNETCONF)
@@ -90,8 +90,8 @@ func parseNetconf(m []byte) (index int, forwarding, ok bool) {
 	return index, forwarding, has == 2
 }
 
-// readForwarding notes whose link forwards or no longer does; other settings are none of ours. A
-// link that is not known yet has just been made: the message that tells of it comes later.
+// readForwarding records foreign links whose forwarding setting changed and ignores other settings. A link that is not
+// yet known has just been created: the message about the link itself follows.
 func (n *changes) readForwarding(m syscall.NetlinkMessage, owners ownLinks, foreign map[int]bool) {
 	switch m.Header.Type {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Interfaces lists the foreign interfaces by name: all but links of ours.
+// Interfaces lists the foreign interfaces, that is, all except edgespan's links, by name.
 func (k *Kernel) Interfaces() ([]netstate.Interface, error) {
 	links, err := quiet(k, k.h.LinkList)
 	if err != nil {
@@ -54,8 +54,7 @@ func (k *Kernel) Interfaces() ([]netstate.Interface, error) {
 	return list, nil
 }
 
-// Addresses are all that the host has, those of our links included; none where they can't
-// be listed.
+// Addresses returns every address of the host, including those of edgespan's links, or none if they can't be listed.
 func (k *Kernel) Addresses() map[netip.Addr]bool {
 	addrs, _ := retry(func() ([]netlink.Addr, error) { return k.h.AddrList(nil, netlink.FAMILY_ALL) })
 	own := map[netip.Addr]bool{}
@@ -72,8 +71,8 @@ func isForeign(name string) bool {
 	return !own && name != "lo" && !strings.HasPrefix(name, doomedPrefix)
 }
 
-// defaultsByLink is the default routes by link index, best metric first. Those that the
-// kernel has given up, whose link is gone or down, are left out.
+// defaultsByLink returns the default routes by link index, best metric first. It leaves out routes that the kernel has
+// disabled because their link is gone or down.
 func defaultsByLink(routes []route) map[int][]netstate.DefaultRoute {
 	routes = slices.Clone(routes)
 	slices.SortStableFunc(routes, func(a, b route) int { return cmp.Compare(a.metric, b.metric) })
@@ -99,8 +98,8 @@ func defaultsByLink(routes []route) map[int][]netstate.DefaultRoute {
 	return by
 }
 
-// routesByLink is the IPv4 unicast routes by link index, default routes left out, at most
-// netstate.MaxHostRoutes: those without a gateway first, of which a host has few.
+// routesByLink returns the IPv4 unicast routes by link index without default routes, at most netstate.MaxHostRoutes.
+// Routes without a gateway come first; a host has few of them.
 func routesByLink(routes []route) map[int][]route {
 	var found []route
 	for _, r := range routes {
@@ -116,7 +115,7 @@ func routesByLink(routes []route) map[int][]route {
 	}
 	slices.SortFunc(found, func(a, b route) int {
 		if a.gw.IsValid() != b.gw.IsValid() {
-			return a.gw.Compare(b.gw) // the zero address is less than any
+			return a.gw.Compare(b.gw) // the zero address sorts first
 		}
 		return cmp.Or(a.dst.Addr().Compare(b.dst.Addr()), cmp.Compare(a.dst.Bits(), b.dst.Bits()), cmp.Compare(a.oif, b.oif),
 			a.gw.Compare(b.gw))

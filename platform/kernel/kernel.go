@@ -1,11 +1,12 @@
-// Package kernel observes and changes links, addresses, routes, policy rules and
-// tracked connections of one network namespace through netlink, and tells of
-// changes to them.
+// Package kernel observes and changes the links, addresses, routes, policy rules and tracked connections of one network
+// namespace through netlink, and reports their changes.
 //
-// It never decides what should be there, never runs a command, and never touches
-// an object without our mark: links es<n>, es<n>a<k>, es<n>v<vni> and es-doomed, tap
-// devices whose alias has it, tables and rules of protocol netstate.RouteProtocol. A foreign link
-// that an adapter or a switch network names is put into a bridge of ours and out.
+// It never decides which objects should exist, never runs a command, and never touches an object without edgespan's
+// mark: links es<n>, es<n>a<k>, es<n>v<vni> and es-doomed, tap devices whose alias carries the mark, and tables and
+// rules of protocol netstate.RouteProtocol. The one exception is a foreign link that an adapter or a switch network
+// names: it is enslaved to an edgespan bridge and released again.
+//
+// Read kernel.go first: it opens the namespace and serializes changes. Then read observe.go and link.go.
 package kernel
 
 import (
@@ -32,30 +33,30 @@ const (
 	maxAdapter    = 9999
 	maxVNI        = 1<<24 - 1
 
-	requestTimeout = 5 * time.Second // of one netlink answer
+	requestTimeout = 5 * time.Second // for one netlink answer
 	worldTimeout   = 5 * requestTimeout
 	dumpTries      = 20 // a busy host interrupts some dumps
 )
 
-// Kernel is the kernel's side of one network namespace.
+// Kernel gives access to one network namespace.
 type Kernel struct {
-	ns       netns.NsHandle // None: the process's own
-	path     string         // of ns, "" for the process's own
+	ns       netns.NsHandle // None: the process's own namespace
+	path     string         // path of ns, "" for the process's own
 	h        *netlink.Handle
 	rt       raw
 	one      sync.Mutex // see change
 	turn     sync.Mutex // see change and quiet
 	world    *dump.Shared[world]
 	addrs    *dump.Shared[addrList]
-	isolated *dump.Shared[map[int]bool]           // bridge ports by index
-	rules    *dump.Shared[map[int][]netlink.Rule] // of ours, by number
+	isolated *dump.Shared[map[int]bool]           // bridge ports by link index
+	rules    *dump.Shared[map[int][]netlink.Rule] // edgespan's own, by network instance number
 	flows    *dump.Batch[*forgetting]
 	reaper   *reaper
 	netns    *netnsOpener
 }
 
-// Open opens the namespace at a path, "" for the process's own, and deletes links
-// that an earlier process doomed and left behind.
+// Open opens the namespace at a path ("" for the process's own) and deletes doomed links that an earlier process left
+// behind.
 func Open(netnsPath string) (*Kernel, error) {
 	k := &Kernel{ns: netns.None(), path: netnsPath}
 	var err error
@@ -88,7 +89,7 @@ func Open(netnsPath string) (*Kernel, error) {
 	return k, nil
 }
 
-// Close closes the netlink sockets; the host stays as it is.
+// Close closes the netlink sockets and leaves the host unchanged.
 func (k *Kernel) Close() {
 	if k.reaper != nil {
 		k.reaper.close()
@@ -102,31 +103,30 @@ func (k *Kernel) Close() {
 	}
 }
 
-// change does one change, and none beside it, nor a listing: the kernel interrupts a dump for each
-// change that comes meanwhile, and where a thousand networks start none would end.
-// What f does must not wait for anything but the kernel, and holds no listing of its own.
+// change runs one change at a time, and never during a listing. The kernel interrupts a dump on each concurrent change,
+// so a listing would never finish while a thousand networks start. f must wait only for the kernel and must not list
+// anything itself.
 func (k *Kernel) change(f func() error) error {
-	k.one.Lock() // the kernel does one at a time: a listing waits for that one, and not for all that wait
+	k.one.Lock() // at most one change holds up a listing, not every waiting one
 	defer k.one.Unlock()
 	k.turn.Lock()
 	defer k.turn.Unlock()
 	return f()
 }
 
-// quiet lists while we change nothing; others may, which retry is for.
+// quiet runs a listing while edgespan changes nothing. Others may still change something; retry handles that.
 func quiet[T any](k *Kernel, list func() (T, error)) (T, error) {
 	k.turn.Lock()
 	defer k.turn.Unlock()
 	return retry(list)
 }
 
-// do sends one message that changes something and waits for the kernel's answer to it.
+// do sends one message that changes something and waits for the kernel's answer.
 func (k *Kernel) do(what, flags int, data ...nl.NetlinkRequestData) error {
 	return k.change(func() error { return k.rt.do(what, flags, data...) })
 }
 
-// retry repeats a dump that the kernel says was interrupted by a change
-// (NLM_F_DUMP_INTR): its result may miss or repeat objects.
+// retry repeats a dump that a change interrupted (NLM_F_DUMP_INTR): its result may miss or repeat objects.
 func retry[T any](list func() (T, error)) (T, error) {
 	var v T
 	var err error
@@ -138,8 +138,8 @@ func retry[T any](list func() (T, error)) (T, error) {
 	return v, err
 }
 
-// raw is a route netlink socket for messages that the library has no words for.
-// Dumps on it are filtered by the kernel (NETLINK_GET_STRICT_CHK).
+// raw is a route netlink socket for messages that the library doesn't support. The kernel filters dumps on it
+// (NETLINK_GET_STRICT_CHK).
 type raw map[int]*nl.SocketHandle
 
 func (k *Kernel) openRaw(timeout time.Duration) (raw, error) {
@@ -173,14 +173,14 @@ func (r raw) request(what, flags int, data ...nl.NetlinkRequestData) *nl.Netlink
 	return req
 }
 
-// do sends one message and waits for the kernel's answer to it.
+// do sends one message and waits for the kernel's answer.
 func (r raw) do(what, flags int, data ...nl.NetlinkRequestData) error {
 	_, err := r.request(what, flags|unix.NLM_F_ACK, data...).Execute(unix.NETLINK_ROUTE, 0)
 	return err
 }
 
-// LinkNumber is the network instance number of a link of ours, and whether its
-// name is one of ours: es<n>, es<n>a<k> or es<n>v<vni>.
+// LinkNumber returns the network instance number in a link's name, and whether the name is one of edgespan's: es<n>,
+// es<n>a<k> or es<n>v<vni>.
 func LinkNumber(name string) (int, bool) {
 	rest, ok := strings.CutPrefix(name, "es")
 	if !ok {
@@ -199,7 +199,7 @@ func LinkNumber(name string) (int, bool) {
 	return n, ok
 }
 
-// number reads a decimal between low and high, spelled as we spell it.
+// number parses a decimal between low and high in its canonical spelling.
 func number(s string, low, high int) (int, bool) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < low || n > high || strconv.Itoa(n) != s {
@@ -208,15 +208,15 @@ func number(s string, low, high int) (int, bool) {
 	return n, true
 }
 
-// TableNumber is the network instance number of a route table, and whether it is
-// one of ours (20001 to 20999).
+// TableNumber returns the network instance number of a route table, and whether the table is one of edgespan's (20001
+// to 20999).
 func TableNumber(table int) (int, bool) {
 	n := table - tableBase
 	return n, n >= 1 && n <= maxNumber
 }
 
-// PriorityNumber is the network instance number of a policy rule's priority, and
-// whether it is one of ours (20000, 21000 and 22000 plus the number).
+// PriorityNumber returns the network instance number of a policy rule's priority, and whether the priority is one of
+// edgespan's (20000, 21000 and 22000 plus the number).
 func PriorityNumber(prio int) (int, bool) {
 	for _, base := range []int{tableBase, ruleToBase, ruleSpareBase} {
 		if n := prio - base; n >= 1 && n <= maxNumber {

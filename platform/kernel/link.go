@@ -13,10 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AddLink makes a link, down and in no bridge. A veth's other side is made inside
-// its namespace at once, so that its name never meets a name of ours; a namespace
-// that does not exist yet is an error that wraps netstate.ErrWaiting. Nothing is
-// left when a step fails.
+// AddLink creates a link, down and in no bridge. The peer of a veth is created inside its namespace at once, so its
+// name never conflicts with one of edgespan's names; a namespace that does not exist yet is an error that wraps
+// netstate.ErrWaiting. If a step fails, nothing is left behind.
 func (k *Kernel) AddLink(ctx context.Context, l netstate.Link) error {
 	if _, ok := linkOwner(l.Name, l.Alias); !ok {
 		return fmt.Errorf("link name %q: not an edgespan name", l.Name)
@@ -43,8 +42,8 @@ func (k *Kernel) AddLink(ctx context.Context, l netstate.Link) error {
 	if err != nil {
 		return fmt.Errorf("create link %s: %w", l.Name, err)
 	}
-	// The alias comes last: a link that a crash left half made has none, so it
-	// differs from the wish and is made anew.
+	// Set the alias last: a link half made at a crash has no alias, so it differs from the desired link and is created
+	// anew.
 	if err := k.finish(l); err != nil {
 		return fmt.Errorf("set up link %s: %w", l.Name, k.undo(l.Name, err))
 	}
@@ -56,12 +55,12 @@ func (k *Kernel) finish(l netstate.Link) error {
 	if err != nil {
 		return err
 	}
-	// Without this every new link wakes every dnsmasq with its link-local address.
+	// Otherwise every new link wakes every dnsmasq with its link-local address.
 	err = k.change(func() error { return k.h.LinkSetIP6AddrGenMode(made, nl.IN6_ADDR_GEN_MODE_NONE) })
 	if err != nil && !errors.Is(err, unix.EAFNOSUPPORT) && !errors.Is(err, unix.EOPNOTSUPP) {
 		return fmt.Errorf("set addr_gen_mode: %w", err)
 	}
-	if l.Type == netstate.Bridge { // where new ones are not as the kernel's own default has them
+	if l.Type == netstate.Bridge { // the kernel's defaults for new bridges differ
 		if err := k.setBridge(made.Attrs().Index); err != nil {
 			return err
 		}
@@ -119,9 +118,8 @@ func (k *Kernel) addVeth(ctx context.Context, l netstate.Link) error {
 	return err
 }
 
-// ChangeLink makes a link's MAC, MTU, alias and, of a bridge, attributes the desired ones in
-// place, and gives the peer of a veth what is new of it. The MTU of a bridge that was set is
-// kept by the kernel when ports join; one from its creation is not.
+// ChangeLink changes a link's MAC, MTU, alias and, for a bridge, attributes in place, and applies changed peer settings
+// to the peer of a veth. The kernel keeps an MTU set on a bridge when ports join, but not one given at its creation.
 func (k *Kernel) ChangeLink(ctx context.Context, l netstate.Link) error {
 	have, err := k.linkByName(l.Name)
 	if err != nil {
@@ -156,8 +154,7 @@ func (k *Kernel) setLink(have netlink.Link, l netstate.Link) error {
 	return nil
 }
 
-// RemoveLinks removes links of ours and returns when the kernel says that they are
-// gone. What is not there is no error.
+// RemoveLinks removes edgespan's links and returns once the kernel reports them gone. A missing link is no error.
 func (k *Kernel) RemoveLinks(ctx context.Context, names []string) error {
 	var links []netlink.Link
 	var errs []error
@@ -178,7 +175,7 @@ func (k *Kernel) RemoveLinks(ctx context.Context, names []string) error {
 	return errors.Join(append(errs, k.reaper.reap(ctx, links))...)
 }
 
-// SetPort puts a link into its bridge, if it has one, and up.
+// SetPort puts a link into its bridge, if it has one, and sets it up.
 func (k *Kernel) SetPort(p netstate.Port) error {
 	if p.Foreign {
 		return k.enslave(p)
@@ -200,7 +197,7 @@ func (k *Kernel) SetPort(p netstate.Port) error {
 			return fmt.Errorf("put link %s into bridge %s: %w", p.Link, p.Master, err)
 		}
 	}
-	if master != 0 && (p.Isolated || l.Type() == string(netstate.VXLAN)) { // before it passes a frame
+	if master != 0 && (p.Isolated || l.Type() == string(netstate.VXLAN)) { // before the first frame passes
 		if err := k.h.LinkSetIsolated(l, p.Isolated); err != nil {
 			return fmt.Errorf("set isolated %v of link %s: %w", p.Isolated, p.Link, err)
 		}
@@ -214,8 +211,7 @@ func (k *Kernel) SetPort(p netstate.Port) error {
 	return nil
 }
 
-// ClearPort takes a link down, a foreign one out of its bridge; a link that is not there
-// is no error.
+// ClearPort sets a link down and releases a foreign one from its bridge. A missing link is no error.
 func (k *Kernel) ClearPort(p netstate.Port) error {
 	if p.Foreign {
 		return k.release(p)
@@ -236,12 +232,11 @@ func (k *Kernel) ClearPort(p netstate.Port) error {
 	return nil
 }
 
-// rest takes a link down. A port of a bridge that is down is disabled: nothing passes
-// it. To take it out of the bridge would cost a wait of 16 ms in the kernel, and the
-// link goes for good soon.
+// rest sets a link down. A bridge port that is down is disabled and passes nothing. Removing it from the bridge would
+// cost a wait of 16 ms in the kernel, and the link is deleted soon.
 func (k *Kernel) rest(l netlink.Link) error { return k.h.LinkSetDown(l) }
 
-// LinkIndex is the kernel's index of a link, 0 if there is none of this name.
+// LinkIndex returns the kernel's index of a link, 0 if no link has this name.
 func (k *Kernel) LinkIndex(name string) (int, error) {
 	l, err := k.linkByName(name)
 	if isNotFound(err) {
@@ -252,7 +247,7 @@ func (k *Kernel) LinkIndex(name string) (int, error) {
 	return l.Attrs().Index, nil
 }
 
-// LinkMTU is a link's MTU, 0 if there is none of this name.
+// LinkMTU returns a link's MTU, 0 if no link has this name.
 func (k *Kernel) LinkMTU(name string) (int, error) {
 	l, err := k.linkByName(name)
 	if isNotFound(err) {

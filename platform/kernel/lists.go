@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A listing is sorted by network once, and not by each of the networks that share it: with a
-// thousand of them it was that which took the time.
+// Each listing is sorted by network once, not by each network that shares it: with a thousand networks, sorting
+// dominated the time.
 
-// linkList is all links.
+// linkList holds all links.
 type linkList struct {
 	names   map[int]string // by index
 	own     map[int][]netlink.Link
-	foreign map[int][]netlink.Link // of others, by the network in whose bridge they are
+	foreign map[int][]netlink.Link // foreign links, by the network whose bridge they are in
 }
 
 func listLinks(all []netlink.Link) linkList {
@@ -38,7 +38,7 @@ func listLinks(all []netlink.Link) linkList {
 	return l
 }
 
-// addrList is all addresses.
+// addrList holds all addresses.
 type addrList struct {
 	all    []netlink.Addr
 	byLink map[int][]netlink.Addr // by index
@@ -64,7 +64,7 @@ func listAddrs(all []netlink.Addr) addrList {
 	return l
 }
 
-// byNumber sorts what is ours by network.
+// byNumber groups edgespan's own objects by network.
 func byNumber[T any](all []T, number func(T) (int, bool)) map[int][]T {
 	found := map[int][]T{}
 	for _, x := range all {
@@ -75,13 +75,13 @@ func byNumber[T any](all []T, number func(T) (int, bool)) map[int][]T {
 	return found
 }
 
-// world is all that Observe tells of, listed together: who asks for it wants all of it.
+// world holds everything that Observe reports, listed together because every caller needs all of it.
 type world struct {
 	links   linkList
 	bridges map[int]map[string]uint64
 	addrs   addrList
-	routes  map[int][]route        // of ours, by number
-	rules   map[int][]netlink.Rule // of ours, by number
+	routes  map[int][]route        // edgespan's own, by number
+	rules   map[int][]netlink.Rule // edgespan's own, by number
 }
 
 func (k *Kernel) share() {
@@ -120,7 +120,7 @@ func (k *Kernel) listAddresses() (addrList, error) {
 	return listAddrs(all), err
 }
 
-// listRules are the policy rules of ours by number.
+// listRules returns edgespan's policy rules by network instance number.
 func (k *Kernel) listRules() (map[int][]netlink.Rule, error) {
 	all, err := quiet(k, func() ([]netlink.Rule, error) { return k.h.RuleList(netlink.FAMILY_ALL) })
 	return byNumber(all, func(r netlink.Rule) (int, bool) {

@@ -15,33 +15,33 @@ import (
 )
 
 const (
-	// openTimeout is how long the opening of a namespace may take: a path may lie on a file
-	// system that does not answer, and open(2) there can't be ended.
+	// openTimeout limits the opening of a namespace: a path may lie on a file system that does not answer, and open(2)
+	// can't be interrupted there.
 	openTimeout = time.Second
-	// maxHung bounds the openings that did not end, each of which holds a thread: of names,
-	// and of paths, so that these can't keep the names from being opened.
+	// maxHung bounds the hung openings, each of which holds a thread. Names and paths are counted separately, so that
+	// hung paths can't prevent names from being opened.
 	maxHung = 16
 )
 
-// netnsOpener opens the network namespaces of apps, by names and paths that may be anything.
-// One path is opened once at a time.
+// netnsOpener opens the network namespaces of apps by untrusted names and paths. It opens each path at most once at a
+// time.
 type netnsOpener struct {
 	dir  string
-	own  unix.Stat_t // the namespace that we work in
+	own  unix.Stat_t // the namespace edgespan works in
 	open func(path string) (*os.File, error)
 
 	mu      sync.Mutex
 	pending map[string]*opening
 }
 
-// opening is one that has not ended yet.
+// opening is an opening in progress.
 type opening struct {
 	began time.Time
 	named bool
 	done  chan struct{}
-	file  *os.File // nil once somebody has it
+	file  *os.File // nil once a caller has taken it
 	err   error
-	left  bool // nobody waits for it
+	left  bool // no caller waits for it
 }
 
 func newNetnsOpener(ownPath string) (*netnsOpener, error) {
@@ -56,7 +56,7 @@ func newNetnsOpener(ownPath string) (*netnsOpener, error) {
 	return o, nil
 }
 
-// path is where a namespace is found: a name lies below /run/netns.
+// path returns the path of a namespace: a name lies below /run/netns.
 func (o *netnsOpener) path(name string) string {
 	if filepath.IsAbs(name) {
 		return name
@@ -64,8 +64,7 @@ func (o *netnsOpener) path(name string) string {
 	return filepath.Join(o.dir, name)
 }
 
-// openNetns opens the namespace of an app. Its error wraps netstate.ErrWaiting where the
-// namespace is still to come.
+// openNetns opens the namespace of an app. Its error wraps netstate.ErrWaiting if the namespace does not exist yet.
 func (k *Kernel) openNetns(ctx context.Context, name string) (*os.File, error) {
 	f, err := k.netns.get(ctx, name)
 	if err != nil {
@@ -83,7 +82,7 @@ func (o *netnsOpener) get(ctx context.Context, name string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if owned == nil { // somebody opens it now: in a moment we can
+		if owned == nil { // another caller opens it: ready in a moment
 			select {
 			case <-others:
 				continue
@@ -102,8 +101,8 @@ func (o *netnsOpener) get(ctx context.Context, name string) (*os.File, error) {
 
 var errHung = fmt.Errorf("timed out after %v: its file system does not answer", openTimeout)
 
-// begin starts an opening, or gives the end of the one that is under way. One that hangs is
-// not waited for, and none is begun where too many do.
+// begin starts an opening, or returns the channel that ends the one in progress. It does not wait for a hung opening,
+// and starts none while too many hang.
 func (o *netnsOpener) begin(path string, named bool) (owned *opening, others <-chan struct{}, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -141,7 +140,7 @@ func (o *netnsOpener) begin(path string, named bool) (owned *opening, others <-c
 	return p, nil, nil
 }
 
-// leave gives an opening up, and closes what it may have opened meanwhile.
+// leave abandons an opening and closes the file if it opens later.
 func (o *netnsOpener) leave(p *opening) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -151,14 +150,14 @@ func (o *netnsOpener) leave(p *opening) error {
 	return errHung
 }
 
-// openPath opens a namespace and nothing else: what is at a path is looked at before it is
-// opened for good, since opening a FIFO waits for its writer and a device may do anything.
+// openPath opens a namespace and nothing else. It examines the object at the path before it opens it for good: opening
+// a FIFO waits for a writer, and opening a device can have any effect.
 //
-// `ip netns add` makes an empty file first and mounts the namespace over it later, so a plain
-// file is a namespace still to come.
+// `ip netns add` creates an empty file first and mounts the namespace over it later, so a plain file is a namespace
+// that does not exist yet.
 //
-// A path through the magic links of /proc is refused: a process's number is another's once it
-// has ended (proc(5)), and the app's link would go to whoever that is.
+// It refuses a path through the magic links of /proc: the kernel reuses a process number once the process has ended
+// (proc(5)), and the app's link would then go to another process.
 func (o *netnsOpener) openPath(path string) (*os.File, error) {
 	at, err := unix.Openat2(unix.AT_FDCWD, path,
 		&unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS})

@@ -15,17 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namesPace is how often, in milliseconds, the names are looked at without an inotify.
+// namesPace is the interval, in milliseconds, at which names are polled without an inotify.
 const namesPace = 1000
 
-// inotify opens one.
+// inotify opens an inotify instance.
 func inotify() (fd int, err error) { return unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK) }
 
-// watchNetns sends news when a network namespace appears or goes, until ctx ends.
-// A name appears before its namespace is mounted over it, and inotify tells only
-// of the name; poll(2) on /proc/self/mountinfo tells of the mount. A user has 128
-// inotify instances (fs.inotify.max_user_instances): where none is left, the names are
-// looked at once a second.
+// watchNetns sends changes when a network namespace appears or goes, until ctx ends. A name appears before its
+// namespace is mounted over it, and inotify reports only the name; poll(2) on /proc/self/mountinfo reports the mount. A
+// user has 128 inotify instances (fs.inotify.max_user_instances); when none is left, the names are polled once a
+// second.
 func watchNetns(ctx context.Context, dir string, open func() (int, error), in chan<- changes) error {
 	ino, timeout, err := watchNames(dir, open)
 	mounts, merr := os.Open("/proc/self/mountinfo")
@@ -50,7 +49,7 @@ func watchNetns(ctx context.Context, dir string, open func() (int, error), in ch
 			}
 		}()
 		for {
-			_, _ = unix.InotifyAddWatch(ino, dir, namesMask) // again is no error
+			_, _ = unix.InotifyAddWatch(ino, dir, namesMask) // adding it twice is no error
 			if now := fingerprint(dir); now != seen {
 				seen = now
 				select {
@@ -80,16 +79,16 @@ func watchNetns(ctx context.Context, dir string, open func() (int, error), in ch
 	return nil
 }
 
-// namesMask is what a folder of names is watched for.
+// namesMask lists the inotify events of a folder of names.
 const namesMask = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_ONLYDIR
 
-// watchNames gives the inotify and how long, in milliseconds, poll(2) may wait for it:
-// where there is none, a negative descriptor, which poll passes over.
+// watchNames returns the inotify descriptor and the poll(2) timeout in milliseconds. Without an inotify the descriptor
+// is negative, and poll ignores it.
 func watchNames(dir string, open func() (int, error)) (ino, timeout int, err error) {
 	if ino, err = open(); err != nil {
 		return -1, namesPace, nil
 	}
-	// The folder is made by the first `ip netns add`: until then its parent tells.
+	// The first `ip netns add` creates the folder: until then watch its parent.
 	_, err = unix.InotifyAddWatch(ino, filepath.Dir(dir), namesMask)
 	return ino, -1, err
 }
@@ -103,11 +102,10 @@ func drain(fd int) {
 	}
 }
 
-// fingerprint changes when a namespace is mounted or unmounted anywhere, or a
-// name in the folder comes, goes or means another namespace.
+// fingerprint changes when a namespace is mounted or unmounted anywhere, or when a name in the folder appears, goes or
+// refers to another namespace.
 //
-// Without an inotify it is taken each second, with a line of the machine's mounts for
-// each namespace: it makes no string of any.
+// Without an inotify it runs every second over one line of mountinfo per namespace, so it allocates no strings.
 func fingerprint(dir string) uint64 {
 	h := fnv.New64a()
 	if f, err := os.Open("/proc/self/mountinfo"); err == nil {

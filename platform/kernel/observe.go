@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Observe lists links, ports, addresses, routes and rules of network instance n.
-// Dumps are shared among callers.
+// Observe lists links, ports, addresses, routes and rules of network instance n. Concurrent callers share dumps.
 func (k *Kernel) Observe(ctx context.Context, n int) (netstate.State, error) {
 	s := netstate.State{}
 	w, err := k.world.Get(ctx)
@@ -65,9 +64,8 @@ func (k *Kernel) addLinkObjects(ctx context.Context, s netstate.State, l netlink
 	return nil
 }
 
-// peerIn says whether a veth's peer, by the id that our namespace has for its
-// namespace, is in the namespace now at name's path. While there is none the
-// peer's own namespace may live on unnamed, so the link stays as it is.
+// peerIn reports whether a veth's peer is in the namespace currently at name's path; id is the kernel's ID for the
+// peer's namespace. If no namespace is at the path, the peer's own may live on unnamed, so the link stays unchanged.
 func (k *Kernel) peerIn(ctx context.Context, name string, id int) bool {
 	ns, err := k.openNetns(ctx, name)
 	if err != nil {
@@ -82,12 +80,12 @@ func observeAddresses(s netstate.State, own map[int]string, addrs addrList) {
 	for index, link := range own {
 		for _, a := range addrs.byLink[index] {
 			p, valid := prefix(a.IPNet)
-			// An address that the kernel gives a link by itself is desired by none.
+			// No config desires an address that the kernel assigns by itself.
 			if !valid || p.Addr().IsLinkLocalUnicast() && p.Addr().Is6() {
 				continue
 			}
 			if a.Flags&unix.IFA_F_NOPREFIXROUTE == 0 {
-				continue // not as we make them: absent, so that it is added anew
+				continue // differs from edgespan's addresses: report it absent, so that it is added anew
 			}
 			s.Add(netstate.Address{Link: link, Prefix: p.String()})
 		}
@@ -98,7 +96,7 @@ func observeRoutes(s netstate.State, routes []route, names map[int]string) {
 	for _, r := range routes {
 		dev := names[r.oif]
 		if dev == "" && r.oif != 0 {
-			dev = fmt.Sprintf("index-%d", r.oif) // came after the links were listed
+			dev = fmt.Sprintf("index-%d", r.oif) // created after the links were listed
 		}
 		s.Add(r.object(dev))
 	}
@@ -108,15 +106,15 @@ func observeRules(s netstate.State, rules []netlink.Rule) {
 	for _, r := range rules {
 		o := ruleObject(r)
 		if other, twice := s[o.ID()].(netstate.Rule); twice {
-			// A crash in the middle of a change left two: neither is as wanted.
+			// A crash in the middle of a change left two: neither equals the desired rule.
 			o.From = strings.TrimSpace(o.From + " beside " + other.Text())
 		}
 		s.Add(o)
 	}
 }
 
-// Numbers lists the network instance numbers of which a link, route or rule
-// exists, with the name that the bridge's alias gives, "" if none does.
+// Numbers lists the network instance numbers that own a link, route or rule, with the name from the bridge's alias (""
+// if it gives none).
 func (k *Kernel) Numbers(ctx context.Context) (map[int]string, error) {
 	found := map[int]string{}
 	w, err := k.world.Get(ctx)

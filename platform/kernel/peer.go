@@ -13,12 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// changePeer gives the peer of a veth, wherever its app has it and whatever the app calls it,
-// the MTU and the MAC that are new in l. have is the host's side as it is now; its alias says
-// what the peer was given last.
+// changePeer sets the MTU and MAC that are new in l on the peer of a veth, in whatever namespace and under whatever
+// name the app has it. have is the host's side as it is now; its alias records the settings the peer was given last.
 //
-// A veth drops what is longer than the MTU of the side that receives it. So the larger MTU
-// comes to the host's side first, and the smaller one to the peer.
+// A veth drops frames longer than the MTU of the receiving side. So a larger MTU is set on the host's side first, and a
+// smaller one on the peer first.
 func (k *Kernel) changePeer(ctx context.Context, have netlink.Link, l netstate.Link) error {
 	was, _ := netstate.ParseVethMark(have.Attrs().Alias)
 	if was.MTU == l.Peer.MTU && was.MAC == l.Peer.MAC {
@@ -35,7 +34,7 @@ func (k *Kernel) changePeer(ctx context.Context, have netlink.Link, l netstate.L
 		}
 	}
 	if mtu := peer.Attrs().MTU; was.MTU != l.Peer.MTU && (mtu == was.MTU || mtu > l.Peer.MTU || was.MTU == 0) {
-		// One that the app has chosen, and that fits, is the app's.
+		// An MTU chosen by the app stays if it fits.
 		if err := h.LinkSetMTU(peer, l.Peer.MTU); err != nil {
 			return fmt.Errorf("set MTU %d of the app's side: %w", l.Peer.MTU, err)
 		}
@@ -52,9 +51,8 @@ func (k *Kernel) changePeer(ctx context.Context, have netlink.Link, l netstate.L
 	return nil
 }
 
-// openPeer finds the other side of a veth by its index in the namespace at a name, and opens
-// that namespace. While it is not there, the app's side stays as it is, and the host's side with
-// it: an error that wraps netstate.ErrWaiting.
+// openPeer finds the peer of a veth by its index in the namespace at a name and opens that namespace. If it is not
+// there, both sides stay unchanged and the error wraps netstate.ErrWaiting.
 func (k *Kernel) openPeer(ctx context.Context, have netlink.Link, name string) (*netlink.Handle, netlink.Link, error) {
 	ns, err := k.openNetns(ctx, name)
 	if err != nil {

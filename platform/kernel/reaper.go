@@ -17,21 +17,21 @@ import (
 
 const (
 	doomedPrefix = "es-doomed"
-	doomedGroup  = 20101 // the link group of links that wait for their deletion
+	doomedGroup  = 20101 // link group of links waiting for deletion
 	doomedAlias  = "edgespan doomed"
 	aliasMark    = "edgespan "
 	gather       = 20 * time.Millisecond
-	// reapTimeout is of one deletion: a thousand bridges take the kernel 17 s.
+	// reapTimeout limits one deletion: the kernel takes 17 s for a thousand bridges.
 	reapTimeout = time.Minute
 )
 
-// reaper deletes links. Each deletion is a wait of 15 to 40 ms inside the kernel,
-// a group of them is one such wait, so removals that come together go together.
+// reaper deletes links. Each deletion waits 15 to 40 ms in the kernel, and deleting a group waits only once, so
+// concurrent removals are batched.
 type reaper struct {
 	k    *Kernel
-	rt   raw // its own: a deletion must not hold up other requests
+	rt   raw // own socket: a deletion must not block other requests
 	mu   sync.Mutex
-	next *harvest // nil while nobody waits
+	next *harvest // nil without a waiting caller
 	wg   sync.WaitGroup
 }
 
@@ -75,7 +75,7 @@ func (r *reaper) reap(ctx context.Context, links []netlink.Link) error {
 	return errors.Join(errs...)
 }
 
-// await waits for the next deletion of what is doomed.
+// await waits for the next deletion of the doomed group.
 func (r *reaper) await(ctx context.Context) error {
 	r.mu.Lock()
 	if r.next == nil {
@@ -103,8 +103,7 @@ func (r *reaper) harvest() {
 	close(h.done)
 }
 
-// doom takes a link down, gives its name free and puts it into the doomed group.
-// Its alias stays as the mark that it is ours.
+// doom sets a link down, frees its name and puts it into the doomed group. The alias stays as edgespan's mark.
 func (r *reaper) doom(l netlink.Link) error {
 	if l.Attrs().Flags&net.FlagUp != 0 {
 		if err := r.k.rest(l); err != nil {
@@ -133,15 +132,14 @@ func (r *reaper) doom(l netlink.Link) error {
 	return err
 }
 
-// doomedName is unique among links of ours and fits the kernel's 15 octets: an index is
-// below 2^31, which base 36 writes in six. Zeros before it make another name where
-// someone else has this one.
+// doomedName returns a name that is unique among edgespan's links and fits the kernel's 15 octets: an index is below
+// 2^31, which takes six digits in base 36. Leading zeros make another name if a foreign link already has this one.
 func doomedName(index, zeros int) string {
 	return doomedPrefix + strings.Repeat("0", zeros) + strconv.FormatInt(int64(index), 36)
 }
 
-// deleteDoomed deletes the doomed group in one request if every member of it is
-// ours; should someone else use the group number, ours are deleted one by one.
+// deleteDoomed deletes the doomed group in one request if every member is edgespan's. If a foreign link uses the group
+// number, it deletes edgespan's links one by one.
 func (r *reaper) deleteDoomed() error {
 	links, err := retry(r.k.h.LinkList)
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// route is one route as the kernel tells it; oif 0 is none.
+// route is one route as the kernel reports it; oif 0 means none.
 type route struct {
 	family, table, protocol, kind int
 	dst                           netip.Prefix
 	gw, src                       netip.Addr // gw may be an IPv6 address (RFC 5549)
 	oif, metric, flags            int        // flags are RTNH_F_*
-	more                          []nexthop  // of a multipath route
+	more                          []nexthop  // nexthops of a multipath route
 }
 
 type nexthop struct {
@@ -26,8 +26,8 @@ type nexthop struct {
 	flags int // RTNH_F_*
 }
 
-// listRoutes dumps the routes of a protocol and of a table; 0 is any. The kernel
-// filters, so that a large foreign table costs nothing.
+// listRoutes dumps the routes of a protocol and of a table; 0 matches any. The kernel filters, so a large foreign table
+// costs nothing.
 func (k *Kernel) listRoutes(family, protocol, table int) ([]route, error) {
 	return quiet(k, func() ([]route, error) {
 		msg := &nl.RtMsg{}
@@ -37,7 +37,7 @@ func (k *Kernel) listRoutes(family, protocol, table int) ([]route, error) {
 			data = append(data, nl.NewRtAttr(unix.RTA_TABLE, nl.Uint32Attr(uint32(table))))
 		}
 		msgs, err := k.rt.request(unix.RTM_GETROUTE, unix.NLM_F_DUMP, data...).Execute(unix.NETLINK_ROUTE, unix.RTM_NEWROUTE)
-		if errors.Is(err, unix.ENOENT) { // the table does not exist (yet)
+		if errors.Is(err, unix.ENOENT) { // no such table yet
 			return nil, nil
 		} else if err != nil {
 			return nil, err
@@ -122,8 +122,8 @@ func parseNexthops(b []byte) []nexthop {
 
 func addr(b []byte) netip.Addr { a, _ := netip.AddrFromSlice(b); return a }
 
-// viaAddr is the gateway of an RTA_VIA, which is of another family than its route: the
-// family in two octets, then the address (struct rtvia).
+// viaAddr returns the gateway of an RTA_VIA, whose family differs from the route's: two octets of family, then the
+// address (struct rtvia).
 func viaAddr(b []byte) netip.Addr {
 	if len(b) < 2 {
 		return netip.Addr{}
@@ -138,13 +138,13 @@ func u32(b []byte) uint32 {
 	return nl.NativeEndian().Uint32(b)
 }
 
-// object is the route in the words of netstate; dev is the name of its interface.
+// object converts the route to netstate; dev is the name of its interface.
 func (r route) object(dev string) netstate.Route {
 	o := netstate.Route{Table: r.table, Dst: r.dst.String(), Type: netstate.Unicast, Dev: dev, Metric: r.metric}
 	switch r.kind {
 	case unix.RTN_UNICAST:
 	case unix.RTN_UNREACHABLE:
-		o.Type, o.Dev = netstate.Unreachable, "" // IPv6 shows lo
+		o.Type, o.Dev = netstate.Unreachable, "" // IPv6 reports lo
 	default:
 		o.Type = netstate.RouteType(fmt.Sprintf("type-%d", r.kind))
 	}
@@ -157,16 +157,15 @@ func (r route) object(dev string) netstate.Route {
 	return o
 }
 
-// PutRoute adds a route of ours, or replaces the one of ours with the same
-// destination, table and metric; one of others in its place is an error. An
-// interface of others that does not exist is one that wraps netstate.ErrWaiting.
+// PutRoute adds a route, or replaces edgespan's own route with the same destination, table and metric. A foreign route
+// in its place is an error; a missing foreign interface is an error that wraps netstate.ErrWaiting.
 func (k *Kernel) PutRoute(r netstate.Route) error {
 	attrs, err := k.routeMessage(r)
 	if err != nil {
 		return fmt.Errorf("add route %s: %w", r.Dst, err)
 	}
 	err = k.do(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, attrs...)
-	if errors.Is(err, unix.EEXIST) { // the kernel would replace whatever is there
+	if errors.Is(err, unix.EEXIST) { // the kernel would replace any existing route
 		if err = k.routeIsOwn(r); err == nil {
 			err = k.do(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, attrs...)
 		}
@@ -177,7 +176,7 @@ func (k *Kernel) PutRoute(r netstate.Route) error {
 	return nil
 }
 
-// routeIsOwn returns an error if the place of a route is taken by one of others.
+// routeIsOwn returns an error if a foreign route has the same destination, table and metric.
 func (k *Kernel) routeIsOwn(r netstate.Route) error {
 	dst, err := netip.ParsePrefix(r.Dst)
 	if err != nil {
@@ -196,10 +195,9 @@ func (k *Kernel) routeIsOwn(r netstate.Route) error {
 	return nil
 }
 
-// RemoveRoute deletes the route of ours with this destination, table and metric;
-// one that is not there is no error.
+// RemoveRoute deletes edgespan's route with this destination, table and metric. A missing route is no error.
 func (k *Kernel) RemoveRoute(r netstate.Route) error {
-	// Only what tells routes apart: what was observed may have changed since.
+	// Send only the identifying fields: the others may have changed since they were observed.
 	key := netstate.Route{Table: r.Table, Dst: r.Dst, Metric: r.Metric, Type: r.Type}
 	attrs, err := k.routeMessage(key)
 	if err != nil {

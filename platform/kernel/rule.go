@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ruleObject is a policy rule in the words of netstate.
+// ruleObject converts a policy rule to netstate.
 func ruleObject(r netlink.Rule) netstate.Rule {
 	o := netstate.Rule{Priority: r.Priority, Table: r.Table, OIF: r.OifName}
 	if r.Dport != nil {
 		if o.DPort = int(r.Dport.Start); r.Dport.End != r.Dport.Start {
-			o.To = fmt.Sprintf("ports %d-%d", r.Dport.Start, r.Dport.End) // of no rule that we make
+			o.To = fmt.Sprintf("ports %d-%d", r.Dport.Start, r.Dport.End) // edgespan creates no such rule
 		}
 	}
 	if r.Src != nil {
@@ -29,8 +29,8 @@ func ruleObject(r netlink.Rule) netstate.Rule {
 	return o
 }
 
-// PutRule adds a policy rule of ours and then deletes every other rule of ours
-// that has its priority, so that a change never leaves a moment without a rule.
+// PutRule adds a policy rule and then deletes edgespan's other rules of the same priority, so that there is always a
+// rule.
 func (k *Kernel) PutRule(r netstate.Rule) error {
 	if err := k.AddRule(r); err != nil {
 		return err
@@ -38,8 +38,7 @@ func (k *Kernel) PutRule(r netstate.Rule) error {
 	return k.removeRules(r.Priority, func(have netstate.Rule) bool { return have.Text() != r.Text() })
 }
 
-// AddRule adds a policy rule of ours where none of its priority was seen: no other has to go,
-// and none is looked for.
+// AddRule adds a policy rule where no rule of its priority was observed: it neither looks for others nor deletes any.
 func (k *Kernel) AddRule(r netstate.Rule) error {
 	if err := ourRule(r); err != nil {
 		return err
@@ -75,7 +74,7 @@ func (k *Kernel) AddRule(r netstate.Rule) error {
 	return nil
 }
 
-// RemoveRule deletes every rule of ours that has r's priority.
+// RemoveRule deletes all of edgespan's rules with r's priority.
 func (k *Kernel) RemoveRule(r netstate.Rule) error {
 	if err := ourRule(r); err != nil {
 		return err
@@ -93,7 +92,7 @@ func ourRule(r netstate.Rule) error {
 func (k *Kernel) removeRules(prio int, which func(netstate.Rule) bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
-	rules, err := k.rules.Get(ctx) // networks that ask together share a listing
+	rules, err := k.rules.Get(ctx) // concurrent callers share a listing
 	if err != nil {
 		return fmt.Errorf("list rules: %w", err)
 	}

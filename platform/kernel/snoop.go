@@ -17,20 +17,19 @@ import (
 )
 
 const (
-	snoopAgain = time.Second      // between two tries to listen on a link
-	snoopQuiet = 10 * time.Second // an address is told once in this time
-	snoopMax   = 64               // and at most so many of one link are told
-	snoopRate  = 100              // frames of one link that are read in a second; the kernel drops what is more
+	snoopAgain = time.Second      // pause between two attempts to listen on a link
+	snoopQuiet = 10 * time.Second // an address is reported once in this time
+	snoopMax   = 64               // and at most this many per link
+	snoopRate  = 100              // frames read per link and second; the kernel drops the rest
 )
 
-// Snoop listens on a link, by whatever index it has now and later, and tells each
-// address that the app behind it uses: the sender of an ARP packet that comes in by
-// the link, and what a DHCP server acknowledges to a client out by it. It returns at
-// once and ends with ctx. A link that goes is waited for.
+// Snoop listens on a link, whatever its index becomes, and emits each address that the app behind it uses: the sender
+// of an incoming ARP packet, and the address a DHCP server acknowledges to a client in an outgoing packet. It returns
+// at once and stops with ctx. If the link goes, it waits for the link to come back.
 func (k *Kernel) Snoop(ctx context.Context, link string, emit func(netstate.ObservedAddress)) {
 	go func() {
 		for ctx.Err() == nil {
-			_ = k.snoop(ctx, link, emit) // the link went, or is not there yet
+			_ = k.snoop(ctx, link, emit) // the link is gone or not there yet
 			select {
 			case <-ctx.Done():
 			case <-time.After(snoopAgain):
@@ -91,13 +90,13 @@ func (k *Kernel) snoop(ctx context.Context, link string, emit func(netstate.Obse
 	}
 }
 
-// pace bounds how often a link has its listener wake up: an app can send a hundred thousand frames a second.
+// pace bounds how often a link wakes its listener: an app can send a hundred thousand frames a second.
 type pace struct {
 	began time.Time
 	n     int
 }
 
-// rest is how long to wait before the next frame is read.
+// rest returns how long to wait before reading the next frame.
 func (p *pace) rest(now time.Time) time.Duration {
 	if now.Sub(p.began) >= time.Second {
 		*p = pace{began: now}
@@ -109,17 +108,17 @@ func (p *pace) rest(now time.Time) time.Duration {
 	return p.began.Add(time.Second).Sub(now)
 }
 
-// reportedAddresses is what was told of one link. An app that makes up senders must not keep its
+// reportedAddresses records the addresses reported for one link, so that an app that invents senders can't keep its
 // listeners busy.
 type reportedAddresses struct {
-	since time.Time // when the time of snoopQuiet began that at and n are of
+	since time.Time // start of the snoopQuiet period that at and n count
 	at    map[netip.Addr]bool
 	n     int
-	lease netip.Addr // the last one
+	lease netip.Addr // the last lease
 }
 
-// isNew says whether to tell an address now, and notes it. A lease of another address
-// than the last one is told at once, since the one before is not the app's any more.
+// isNew reports whether to emit an address now, and records it. A lease of a different address is emitted at once,
+// because the previous one is no longer the app's.
 func (t *reportedAddresses) isNew(s netstate.ObservedAddress, now time.Time) bool {
 	if now.Sub(t.since) >= snoopQuiet {
 		*t = reportedAddresses{since: now, at: map[netip.Addr]bool{}, lease: t.lease}
@@ -136,9 +135,9 @@ func (t *reportedAddresses) isNew(s netstate.ObservedAddress, now time.Time) boo
 	return true
 }
 
-// packetSocket hears ARP and answers of DHCP servers on one link, in both directions.
+// packetSocket receives ARP and DHCP server replies on one link, in both directions.
 func packetSocket(index int) (int, error) {
-	// Protocol 0 hears nothing until the filter stands.
+	// Protocol 0 receives nothing until the filter is attached.
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, fmt.Errorf("open packet socket: %w", err)
@@ -157,22 +156,22 @@ func packetSocket(index int) (int, error) {
 
 func htons(v uint16) uint16 { return v<<8 | v>>8 }
 
-// Where things are in a frame.
+// Offsets in a frame.
 const (
 	frameType = 12
 	frameHead = 14
 	ipProto   = frameHead + 9
 	ipFlags   = frameHead + 6
 	udpHead   = 8
-	dhcpFixed = 240 // the fixed part with its magic cookie (RFC 2131 §3)
+	dhcpFixed = 240 // fixed part including the magic cookie (RFC 2131 §3)
 )
 
-// pktType is where a filter finds whether the kernel sends a frame: SKF_AD_OFF + SKF_AD_PKTTYPE
+// pktType is the offset at which a filter reads whether the kernel sends a frame: SKF_AD_OFF + SKF_AD_PKTTYPE
 // (linux/filter.h).
 const pktType = 1<<32 - 0x1000 + 4
 
-// snoopFilter is the classic BPF program: ARP that comes in, or unfragmented UDP from port 67 to 68
-// that goes out. A broadcast by one app goes out by the links of all others.
+// snoopFilter is a classic BPF program that accepts incoming ARP and outgoing unfragmented UDP from port 67 to 68. A
+// broadcast by one app leaves through the links of all others.
 var snoopFilter = []unix.SockFilter{
 	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: frameType},
 	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.ETH_P_ARP, Jt: 12, Jf: 0},
@@ -194,10 +193,9 @@ var snoopFilter = []unix.SockFilter{
 	{Code: unix.BPF_RET | unix.BPF_K, K: 0},
 }
 
-// sighting reads who uses which address: of what comes in, the sender of an ARP
-// packet; of what goes out, the client that is given an address for good. The answer to
-// a DHCPINFORM gives none (RFC 2131 §4.3.5): its yiaddr is 0.0.0.0, and whatever the
-// client has it said itself.
+// sighting returns which station uses which address: the sender of an incoming ARP packet, or the client to which an
+// outgoing reply assigns an address. A reply to a DHCPINFORM assigns none (RFC 2131 §4.3.5): its yiaddr is 0.0.0.0, and
+// the client chose its address itself.
 func sighting(frame []byte, outgoing bool) (s netstate.ObservedAddress, ok bool) {
 	if len(frame) < frameHead {
 		return s, false
@@ -213,7 +211,7 @@ func sighting(frame []byte, outgoing bool) (s netstate.ObservedAddress, ok bool)
 	return s, ok && s.IP.IsValid() && !s.IP.IsUnspecified() && !s.IP.IsMulticast()
 }
 
-// arpSender is of ARP for IPv4 on Ethernet (RFC 826).
+// arpSender parses ARP for IPv4 on Ethernet (RFC 826).
 func arpSender(b []byte) (string, netip.Addr, bool) {
 	if len(b) < 28 || string(b[:6]) != "\x00\x01\x08\x00\x06\x04" {
 		return "", netip.Addr{}, false
@@ -221,7 +219,7 @@ func arpSender(b []byte) (string, netip.Addr, bool) {
 	return net.HardwareAddr(b[8:14]).String(), netip.AddrFrom4([4]byte(b[14:18])), true
 }
 
-// dhcpClient is of a DHCPACK (RFC 2131): the client's MAC and the address given.
+// dhcpClient parses a DHCPACK (RFC 2131) and returns the client's MAC and the assigned address.
 func dhcpClient(b []byte) (string, netip.Addr, bool) {
 	if len(b) == 0 {
 		return "", netip.Addr{}, false

@@ -13,12 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tunDevice is the kernel's door to tun and tap devices; netlink makes none.
+// tunDevice is the device that creates tun and tap devices; netlink can't create them.
 const tunDevice = "/dev/net/tun"
 
-// linkOwner is the network instance number of a link of ours: by its name, or,
-// for a tap device that was given another, by the name that its alias says it
-// would have had.
+// linkOwner returns the network instance number of one of edgespan's links, from its name or, for a tap device with a
+// custom name, from the default name that its alias records.
 func linkOwner(name, alias string) (int, bool) {
 	if n, ok := LinkNumber(name); ok {
 		return n, true
@@ -34,12 +33,11 @@ func linkOwner(name, alias string) (int, bool) {
 	return 0, false
 }
 
-// LinkOwner is linkOwner of a wanted link.
+// LinkOwner returns linkOwner of a desired link.
 func LinkOwner(l netstate.Link) (int, bool) { return linkOwner(l.Name, l.Alias) }
 
-// addTap makes a persistent tap device of root's. One that gets a name which is
-// not of ours has a name of ours until its alias stands: a crash leaves nothing
-// that nobody owns. The number 0 is no adapter's.
+// addTap creates a persistent tap device owned by root. A device with a custom name carries a default name of
+// edgespan's until its alias is set, so a crash leaves no unmarked device. No adapter has the number 0.
 func (k *Kernel) addTap(l netstate.Link) error {
 	n, _ := linkOwner(l.Name, l.Alias)
 	at := l
@@ -55,7 +53,7 @@ func (k *Kernel) addTap(l netstate.Link) error {
 		return err
 	}
 	if at.Name == l.Name {
-		return nil // the caller finishes it
+		return nil // the caller completes it
 	}
 	if err := k.finish(at); err != nil {
 		return k.undo(at.Name, err)
@@ -93,7 +91,7 @@ func makeTap(name string) error {
 	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, req); err != nil {
 		return fmt.Errorf("make tap device: %w", err)
 	}
-	// Until it persists it goes with the file.
+	// Until it is persistent the device goes with its file.
 	if err := unix.IoctlSetInt(fd, unix.TUNSETOWNER, 0); err != nil {
 		return fmt.Errorf("give tap device to root: %w", err)
 	}
@@ -103,7 +101,7 @@ func makeTap(name string) error {
 	return nil
 }
 
-// linkType is what a link was made as, in our words.
+// linkType returns the type a link was created with.
 func linkType(l netlink.Link) netstate.LinkType {
 	if t, ok := l.(*netlink.Tuntap); ok {
 		if t.Mode == netlink.TUNTAP_MODE_TUN {

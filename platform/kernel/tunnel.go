@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// addVxlan makes one end of a tunnel. One that would lead nowhere is not made, nor one
-// whose number another link of the host has: errors that wrap netstate.ErrWaiting.
+// addVxlan creates one end of a tunnel. A tunnel whose remote end is unreachable, or whose number another link of the
+// host uses, is an error that wraps netstate.ErrWaiting.
 func (k *Kernel) addVxlan(l netstate.Link) error {
 	t := l.Vxlan
 	if t == nil {
@@ -45,7 +45,7 @@ func (k *Kernel) addVxlan(l netstate.Link) error {
 	data.AddRtAttr(local, t.Local.AsSlice())
 	data.AddRtAttr(remote, t.Remote.AsSlice())
 	data.AddRtAttr(nl.IFLA_VXLAN_PORT, binary.BigEndian.AppendUint16(nil, t.Port))
-	// What comes in must not say whither answers go: there is one other end.
+	// Don't learn from incoming packets where to send replies: there is only one remote end.
 	data.AddRtAttr(nl.IFLA_VXLAN_LEARNING, nl.Uint8Attr(0))
 	err = k.do(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, nl.NewIfInfomsg(unix.AF_UNSPEC),
 		nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(l.Name)),
@@ -60,13 +60,13 @@ func (k *Kernel) addVxlan(l netstate.Link) error {
 	return err
 }
 
-// unlearnAgain is when a bridge forgets stations once more: the other ends of a cluster change
-// some moments later, and until then a station may be seen behind the tunnel of before.
+// unlearnAgain lists the delays after which a bridge forgets stations again: the other ends of a cluster change some
+// moments later, and until then a station may appear behind the old tunnel.
 var unlearnAgain = []time.Duration{time.Second, 4 * time.Second, 16 * time.Second}
 
-// unlearn lets a bridge forget behind which port a station was seen: where a tunnel comes or
-// may no longer pass what another brings, the way to a station is another, and frames for it
-// would go the old one, and be lost, until it speaks or five minutes are over.
+// unlearn makes a bridge forget behind which port it learned a station. When a tunnel is added or may no longer forward
+// packets of another, the path to a station changes, and frames would take the old path and be lost until the station
+// sends or five minutes pass.
 func (k *Kernel) unlearn(bridge string, index int) error {
 	flush := func() error {
 		info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
@@ -77,7 +77,7 @@ func (k *Kernel) unlearn(bridge string, index int) error {
 		return k.do(unix.RTM_NEWLINK, 0, msg, info)
 	}
 	for _, later := range unlearnAgain {
-		// By then it may be gone, and so may we: no more is lost than a way that is learnt anew.
+		// The bridge or this process may be gone by then, which costs only one path that is learned anew.
 		time.AfterFunc(later, func() { _ = flush() })
 	}
 	if err := flush(); err != nil {
@@ -86,7 +86,7 @@ func (k *Kernel) unlearn(bridge string, index int) error {
 	return nil
 }
 
-// whoHas names the link of the host that has a tunnel's number and port.
+// whoHas returns the name of the host's link that uses a tunnel's number and port.
 func (k *Kernel) whoHas(t *netstate.Tunnel) string {
 	links, err := retry(k.h.LinkList)
 	if err != nil {
@@ -100,8 +100,8 @@ func (k *Kernel) whoHas(t *netstate.Tunnel) string {
 	return ""
 }
 
-// lost says why a tunnel leads nowhere as the host is now, "" if it leads to its remote
-// end. Routes of the host's own tables count, through links that are not ours.
+// lost returns why a tunnel's remote end is unreachable on the host now, "" if it is reachable. It considers routes of
+// the host's own tables through foreign links.
 func (k *Kernel) lost(t *netstate.Tunnel, addrs []netlink.Addr) string {
 	held := false
 	for _, a := range addrs {
@@ -124,12 +124,12 @@ func (k *Kernel) lost(t *netstate.Tunnel, addrs []netlink.Addr) string {
 	return why
 }
 
-// underlay is what tunnels are looked at with, listed once for all of an observation and
-// not at all without any: only tunnels are ever isolated by us.
+// underlay holds the state that tunnels are compared with. It is listed once per observation, and not at all without
+// tunnels: edgespan isolates only tunnels.
 type underlay struct {
 	k        *Kernel
 	addrs    []netlink.Addr
-	isolated map[int]bool // bridge ports by index
+	isolated map[int]bool // bridge ports by link index
 }
 
 func (u *underlay) observe(ctx context.Context) (err error) {
@@ -146,7 +146,7 @@ func (u *underlay) observe(ctx context.Context) (err error) {
 	return nil
 }
 
-// tunnelOf is what a VXLAN link was made with.
+// tunnelOf returns the settings a VXLAN link was created with.
 func (k *Kernel) tunnelOf(v *netlink.Vxlan, addrs []netlink.Addr) *netstate.Tunnel {
 	t := &netstate.Tunnel{VNI: uint32(v.VxlanId), Local: addrOf(v.SrcAddr), Remote: addrOf(v.Group), Port: uint16(v.Port)}
 	if t.Lost = k.lost(t, addrs); v.Learning {
@@ -160,7 +160,7 @@ func addrOf(ip net.IP) netip.Addr {
 	return a.Unmap()
 }
 
-// listIsolated are the indexes of the isolated ports of all bridges.
+// listIsolated returns the indexes of the isolated ports of all bridges.
 func (k *Kernel) listIsolated() (map[int]bool, error) {
 	return retry(func() (map[int]bool, error) {
 		msgs, err := k.rt.request(unix.RTM_GETLINK, unix.NLM_F_DUMP, nl.NewIfInfomsg(unix.AF_BRIDGE)).

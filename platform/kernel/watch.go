@@ -23,24 +23,24 @@ import (
 
 const (
 	coalesce = 20 * time.Millisecond
-	// Listing the interfaces of the host takes at most a tenth of the time, however often
-	// others change one, but no change waits for longer than listRest for it.
+	// Listing the host's interfaces takes at most a tenth of the time, however often others change one, but no change
+	// waits longer than listRest for it.
 	listShare   = 10
 	listRest    = time.Second
-	watchBuffer = 4 << 20 // octets: bursts of thousands of messages fit
+	watchBuffer = 4 << 20 // octets: holds bursts of thousands of messages
 )
 
-// changes is what a burst of kernel messages was about.
+// changes collects the subjects of a burst of kernel messages.
 type changes struct {
 	lost    bool // messages were lost: anything may have changed
 	foreign bool // a foreign link, an address of one, or a route of the main table
 	netns   bool
-	forward bool // what comes in by a foreign link is forwarded, or no longer is
+	forward bool // forwarding of a foreign link changed
 	touched map[int]bool
 	links   map[netstate.LinkTouch]bool
-	idle    []int     // links of adapters, by index, of which a message told nothing new
-	gone    []int     // links that are gone
-	at      time.Time // when the last of it was read
+	idle    []int     // indexes of adapter links with a message that reported no change
+	gone    []int     // deleted links
+	at      time.Time // when the last message was read
 	err     error
 }
 
@@ -59,9 +59,9 @@ func (n *changes) join(o changes) {
 	n.err = errors.Join(n.err, o.err)
 }
 
-// Watch tells of every change until ctx ends (then it returns nil) or the kernel
-// can't be listened to. The first event is a Resync. A burst of changes within
-// 20 ms is one event; after an overflow of the socket (ENOBUFS) comes a Resync.
+// Watch emits every change until ctx ends (then it returns nil) or it can no longer listen to the kernel. The first
+// event is a Resync. A burst of changes within 20 ms is one event; an overflow of the socket (ENOBUFS) leads to a
+// Resync.
 func (k *Kernel) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -73,7 +73,7 @@ func (k *Kernel) Watch(ctx context.Context, emit func(netstate.HostEvent)) error
 	}
 	defer sock.Close()
 	if err := sock.SetReceiveBufferSize(watchBuffer, true); err != nil {
-		// Without CAP_NET_ADMIN in the initial namespace the limit holds.
+		// The limit applies without CAP_NET_ADMIN in the initial namespace.
 		if err := sock.SetReceiveBufferSize(watchBuffer, false); err != nil {
 			return fmt.Errorf("set netlink buffer: %w", err)
 		}
@@ -86,7 +86,7 @@ func (k *Kernel) Watch(ctx context.Context, emit func(netstate.HostEvent)) error
 	return k.emitChanges(ctx, in, emit)
 }
 
-// emitChanges gathers news into events.
+// emitChanges merges changes into events.
 func (k *Kernel) emitChanges(ctx context.Context, in <-chan changes, emit func(netstate.HostEvent)) error {
 	var last []netstate.Interface
 	var forwarding netstate.Forwarding
@@ -135,7 +135,7 @@ func (k *Kernel) emitChanges(ctx context.Context, in <-chan changes, emit func(n
 					return err
 				}
 				if pending.lost || !f.Equal(forwarding) {
-					reported := f // who is told adds to it
+					reported := f // the receiver adds to it
 					ev.Forwarding, forwarding = &reported, f
 				}
 			}
@@ -148,8 +148,8 @@ func (k *Kernel) emitChanges(ctx context.Context, in <-chan changes, emit func(n
 	}
 }
 
-// maxTracked is how many flows the machine tracks at most, in all of its network namespaces
-// together; 0 where it tracks none (net/netfilter/nf_conntrack_standalone.c).
+// maxTracked returns the limit of tracked flows of the machine, over all of its network namespaces; 0 if it tracks none
+// (net/netfilter/nf_conntrack_standalone.c).
 func maxTracked() int {
 	text, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_max")
 	if err != nil {
@@ -167,18 +167,18 @@ func names(is []netstate.Interface) []string {
 	return out
 }
 
-// listener reads what the kernel tells of the host.
+// listener reads the kernel's messages about the host.
 type listener struct {
 	k       *Kernel
 	sock    *nl.NetlinkSocket
 	owners  ownLinks
 	foreign map[int]bool
 	mutes   mutes
-	due     time.Time     // when the first of them is over, zero without any
-	wait    time.Duration // how long the socket waits for a message, 0 for as long as it takes
+	due     time.Time     // when the first mute ends, zero without any
+	wait    time.Duration // receive timeout of the socket, 0 for none
 }
 
-// listen turns kernel messages into news until the socket is closed.
+// listen turns kernel messages into changes until the socket is closed.
 func (k *Kernel) listen(ctx context.Context, sock *nl.NetlinkSocket, in chan<- changes) {
 	l := listener{k: k, sock: sock, owners: ownLinks{}, foreign: map[int]bool{}, mutes: mutes{}}
 	if links, err := retry(k.h.LinkList); err == nil {
@@ -204,13 +204,13 @@ func (k *Kernel) listen(ctx context.Context, sock *nl.NetlinkSocket, in chan<- c
 	}
 }
 
-// hear waits for the next messages, or until a link that is muted is to be heard again.
+// hear waits for the next messages, or until a muted link is due to be heard again.
 func (l *listener) hear() changes {
 	msgs, _, err := l.sock.Receive()
 	n := changes{touched: map[int]bool{}, links: map[netstate.LinkTouch]bool{}, at: time.Now()}
 	switch {
 	case errors.Is(err, unix.ENOBUFS):
-		n.lost = true // the socket goes on by itself; what was lost is looked up anew
+		n.lost = true // the socket goes on; a listing recovers the lost messages
 	case errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN):
 	case err != nil:
 		n.err = fmt.Errorf("receive from netlink: %w", err)
@@ -226,7 +226,7 @@ func (l *listener) hear() changes {
 	return n
 }
 
-// read notes what one kernel message is about.
+// read records the subject of one kernel message.
 func (n *changes) read(m syscall.NetlinkMessage, owners ownLinks) {
 	switch m.Header.Type {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:

@@ -12,28 +12,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownLinks are the links of ours, and those of others in bridges of ours, by index, as the
-// kernel told them last.
+// ownLinks holds edgespan's links, and foreign links in edgespan's bridges, by index, as the kernel last reported them.
 type ownLinks map[int]*ownLink
 
-// ownLink is one of them.
+// ownLink is one link of ownLinks.
 type ownLink struct {
 	num  int    // the network instance number
-	name string // of an adapter's link, "" of the network's own and of others
-	lent bool   // it is a link of others, in the network's bridge
+	name string // name of an adapter's link, "" for the network's own and foreign links
+	lent bool   // a foreign link in the network's bridge
 	have [2]linkFacts
 }
 
-// linkFacts is what of a link is ours to say, as one of the two families of messages about
-// links tells it. Carrier and operational state are not: an app sets the other end of its
-// link up and down as it likes, and each time the kernel tells of this end, which is as it was.
+// linkFacts holds the properties of a link that edgespan controls, as one of the two families of link messages reports
+// them. It leaves out carrier and operational state: an app sets its end of the link up and down at will, and each time
+// the kernel reports this end, unchanged.
 type linkFacts struct {
 	known            bool
 	up               bool
 	master, mtu      uint32
-	netns            uint32 // of a veth's peer, as our namespace counts them
+	netns            uint32 // namespace of a veth's peer, as an ID of this namespace
 	name, alias, mac string
-	more             string // what a bridge, a tunnel or a port of a bridge was made with
+	more             string // settings a bridge, a tunnel or a bridge port was created with
 }
 
 func (o ownLinks) learn(index int, name, alias string) {
@@ -50,8 +49,8 @@ func newOwnLink(num int, name string) *ownLink {
 	return l
 }
 
-// readLink notes what a message about a link says of links of ours. Messages of family
-// AF_BRIDGE are about ports of bridges, and know no alias.
+// readLink records the changes a link message reports for edgespan's links. Messages of family AF_BRIDGE describe
+// bridge ports and carry no alias.
 func (n *changes) readLink(m syscall.NetlinkMessage, owners ownLinks) {
 	if len(m.Data) < unix.SizeofIfInfomsg {
 		return
@@ -69,7 +68,7 @@ func (n *changes) readLink(m syscall.NetlinkMessage, owners ownLinks) {
 	case f.name == "":
 		n.changed(was)
 		return
-	case bridge: // one that is gone has left its bridge: the link itself lives on
+	case bridge: // the link left its bridge but still exists
 		if f.known = !gone; was != nil {
 			n.compare(index, was, 1, f)
 		}
@@ -99,7 +98,7 @@ func (n *changes) readLink(m syscall.NetlinkMessage, owners ownLinks) {
 	n.changed(now)
 }
 
-// compare notes what a message of one family says of a link, and whether that is a change.
+// compare stores the facts a message of one family reports for a link, and whether they changed.
 func (n *changes) compare(index int, l *ownLink, family int, f linkFacts) {
 	switch {
 	case l.have[family] != f:
@@ -110,7 +109,7 @@ func (n *changes) compare(index int, l *ownLink, family int, f linkFacts) {
 	}
 }
 
-// changed notes that what is ours of a link changed.
+// changed records that a link changed.
 func (n *changes) changed(l *ownLink) {
 	switch {
 	case l == nil:
@@ -121,8 +120,8 @@ func (n *changes) changed(l *ownLink) {
 	}
 }
 
-// readFacts reads the attributes of a message about a link, without a copy of what is not kept:
-// an app can have thousands of them sent in a second.
+// readFacts reads the attributes of a link message without copying attributes it drops: an app can cause thousands of
+// messages a second.
 func readFacts(b []byte) (f linkFacts, ok bool) {
 	f.known = true
 	ok = eachAttr(b, func(kind uint16, v []byte) {
@@ -148,7 +147,7 @@ func readFacts(b []byte) (f linkFacts, ok bool) {
 	return f, ok
 }
 
-// madeWith is what of IFLA_LINKINFO only changes when somebody changes it.
+// madeWith returns the part of IFLA_LINKINFO that never changes by itself.
 func madeWith(info []byte) string {
 	var b strings.Builder
 	kind := ""
@@ -173,8 +172,8 @@ func madeWith(info []byte) string {
 	return b.String()
 }
 
-// bridgeMoves are the attributes of a bridge that change by themselves: its timers, what the
-// spanning tree has found out, and how many addresses it has learnt.
+// bridgeMoves lists the bridge attributes that change by themselves: timers, the results of the spanning tree, and the
+// number of learned addresses.
 var bridgeMoves = map[uint16]bool{
 	nl.IFLA_BR_ROOT_ID: true, nl.IFLA_BR_BRIDGE_ID: true, nl.IFLA_BR_ROOT_PORT: true, nl.IFLA_BR_ROOT_PATH_COST: true,
 	nl.IFLA_BR_TOPOLOGY_CHANGE: true, nl.IFLA_BR_TOPOLOGY_CHANGE_DETECTED: true, nl.IFLA_BR_HELLO_TIMER: true,
@@ -182,13 +181,13 @@ var bridgeMoves = map[uint16]bool{
 	brFDBLearned: true, brMcastQuerierState: true,
 }
 
-// Of linux/if_link.h, where the library ends before them.
+// From linux/if_link.h; the library ends before them.
 const (
 	brMcastQuerierState = 47
 	brFDBLearned        = 48
 )
 
-// portMadeWith is what of a bridge's port is ours: whether it is isolated, and learns.
+// portMadeWith returns the bridge port settings that edgespan controls: isolation and learning.
 func portMadeWith(info []byte) string {
 	made := make([]byte, 2)
 	eachAttr(info, func(t uint16, v []byte) {
@@ -205,7 +204,7 @@ func portMadeWith(info []byte) string {
 	return string(made)
 }
 
-// eachAttr gives the attributes of a netlink message, and says whether they were whole.
+// eachAttr iterates over the attributes of a netlink message and reports whether they were complete.
 func eachAttr(b []byte, do func(kind uint16, value []byte)) bool {
 	for len(b) >= unix.SizeofRtAttr {
 		size := int(nl.NativeEndian().Uint16(b))

@@ -13,34 +13,33 @@ import (
 	"edgespan/pubsub/backoff"
 )
 
-// An app sets its end of a link up and down as often as it likes, and each time the kernel sends
-// some five messages about our end that tell nothing new. To be woken by them costs a tenth of a
-// core. So a link with more than idleMost of them within a second is muted: a filter of the
-// socket drops what the kernel tells of it, before anybody is woken. When the mute is over the
-// link is read once, so that what changed meanwhile is told then. A link that is gone is told
-// at once.
+// An app can set its end of a link up and down as often as it likes, and each time the kernel sends some five messages
+// about the host's end that report no change. Waking up for them costs a tenth of a core. So a link with more than
+// idleMax of them within a second is muted: a socket filter drops the kernel's messages about it before the process
+// wakes up. When the mute ends, the link is read once, so that changes made meanwhile are reported then. A deleted link
+// is reported at once.
 const (
 	idleMax  = 50
 	muteCalm = time.Minute
-	muteLate = 100 * time.Millisecond // a link is heard again as much later at most
-	mutedMax = 1000                   // links at a time: a filter has 4,096 instructions at most (BPF_MAXINSNS)
+	muteLate = 100 * time.Millisecond // a link is heard again at most this much later
+	mutedMax = 1000                   // links at a time: a filter has at most 4,096 instructions (BPF_MAXINSNS)
 )
 
-// muteRests are how long a link is muted, in mutes that follow each other; a contest is looked at as rarely.
+// muteRests is how long a link is muted in consecutive mutes; a contest is checked at the same rate.
 var muteRests = backoff.Backoff{First: time.Second, Max: 10 * time.Second}
 
-// mutes are the links that send messages which tell nothing new, by index.
+// mutes holds the links that send messages without a change, by index.
 type mutes map[int]*mute
 
 type mute struct {
-	since time.Time     // when the second began in which count messages came
-	count int           // messages that told nothing new
-	on    bool          // it is not heard
-	rest  time.Duration // how long the last mute was
+	since time.Time     // start of the second in which count messages arrived
+	count int           // messages without a change
+	on    bool          // the link is muted
+	rest  time.Duration // length of the last mute
 	until time.Time     // when it ends or ended
 }
 
-// idle notes a message that told nothing new, and says whether its link is muted from now on.
+// idle counts a message without a change, and reports whether its link is muted from now on.
 func (ms mutes) idle(index int, now time.Time) bool {
 	m := ms[index]
 	if m == nil {
@@ -62,7 +61,7 @@ func (ms mutes) idle(index int, now time.Time) bool {
 	return true
 }
 
-// muted are the links that are not heard, in order.
+// muted returns the muted links in order.
 func (ms mutes) muted() []int {
 	var on []int
 	for index, m := range ms {
@@ -74,7 +73,7 @@ func (ms mutes) muted() []int {
 	return on
 }
 
-// over ends the mutes whose time is over.
+// over ends the expired mutes.
 func (ms mutes) over(now time.Time) (heard []int) {
 	for index, m := range ms {
 		if m.on && !now.Before(m.until) {
@@ -86,7 +85,7 @@ func (ms mutes) over(now time.Time) (heard []int) {
 	return heard
 }
 
-// due is when the first mute is over, zero without any.
+// due returns when the first mute ends, zero without any.
 func (ms mutes) due() (first time.Time) {
 	for _, m := range ms {
 		if m.on && (first.IsZero() || m.until.Before(first)) {
@@ -96,14 +95,14 @@ func (ms mutes) due() (first time.Time) {
 	return first
 }
 
-// Where things are in a message of route netlink (linux/netlink.h, linux/rtnetlink.h).
+// Offsets in a route netlink message (linux/netlink.h, linux/rtnetlink.h).
 const (
 	messageType  = 4
 	messageIndex = unix.SizeofNlMsghdr + 4
 )
 
-// muteFilter is the classic BPF program that drops what is told of new states of these links.
-// It reads in network order what the kernel wrote in the machine's.
+// muteFilter returns the classic BPF program that drops messages about new states of these links. BPF loads values in
+// network order, but the kernel wrote them in host order.
 func muteFilter(links []int) []unix.SockFilter {
 	pass := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 1<<32 - 1}
 	drop := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}
@@ -123,8 +122,8 @@ func muteFilter(links []int) []unix.SockFilter {
 	return append(prog, pass)
 }
 
-// mute mutes the links that have told too often what was known, and hears others again. It
-// sees to it that the next wait ends in time.
+// mute mutes the links with too many messages without a change, and unmutes others. It makes sure that the next wait
+// ends in time.
 func (l *listener) mute(n *changes) error {
 	changed := false
 	for _, index := range n.idle {
@@ -158,9 +157,8 @@ func (l *listener) mute(n *changes) error {
 	return l.sock.SetReceiveTimeout(&tv)
 }
 
-// nextWait is how long the next wait of the socket is at most, so that it ends soon after due (a
-// zero due: as long as it takes, 0), and whether that is worth a call: on a host with thousands of
-// changes a second each would cost one.
+// nextWait returns how long the socket may wait next so that it ends soon after due (without due: 0, no limit), and
+// whether setting it is worth a system call: a host with thousands of changes a second would pay one for each.
 func nextWait(set time.Duration, due, now time.Time) (wait time.Duration, other bool) {
 	if due.IsZero() {
 		return 0, set != 0
@@ -185,13 +183,13 @@ func (l *listener) filter(links []int) error {
 	return nil
 }
 
-// read asks for the state of a link as if the kernel had told it. It is called once the link is
-// heard again, so that no change can be missed.
+// read requests the state of a link and handles the answer like a kernel message. Call it once the link is unmuted, so
+// that no change is missed.
 func (l *listener) read(index int, n *changes) {
 	ask := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	ask.Index = int32(index)
 	answers, err := l.k.rt.request(unix.RTM_GETLINK, 0, ask).Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
-	if err != nil { // it is gone, which is told too, or a look finds out
+	if err != nil { // it is gone, which the kernel reports too, or a listing finds
 		n.changed(l.owners[index])
 		return
 	}
