@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// age tells whether anything of the packet filter changed since it was looked at.
-// The kernel counts changes of nf_tables; the legacy backend keeps no such count.
+// age tracks whether the packet filter changed since it was last listed. The kernel counts changes of nf_tables; the
+// legacy backend keeps no such count.
 type age struct {
 	mu    sync.Mutex
-	known bool // which backend it is
+	known bool // the backend is known
 	nft   bool
 }
 
-// generation is the count, or false where there is none to go by. Nobody waits here
-// for another's question which backend it is: that runs a command.
+// generation returns the kernel's count of changes, or false without one. It does not wait for another caller that is
+// detecting the backend: that runs a command.
 func (f *Firewall) generation(ctx context.Context) (uint32, bool) {
 	a := &f.age
 	a.mu.Lock()
@@ -37,13 +37,13 @@ func (f *Firewall) generation(ctx context.Context) (uint32, bool) {
 	return gen, err == nil
 }
 
-// lister makes a function that lists a table, and lists it again only after a change.
-// It is not for use by two callers at once.
+// lister returns a function that lists a table, and lists it again only after a change. The function must not be called
+// concurrently.
 func (f *Firewall) lister(name string) func(context.Context) (view, error) {
 	var last view
 	var lastGen uint32
 	return func(ctx context.Context) (view, error) {
-		gen, counted := f.generation(ctx) // before the listing: it is as new or newer
+		gen, counted := f.generation(ctx) // before the listing: the listing is as new or newer
 		if counted && last.table != nil && gen == lastGen {
 			return last, nil
 		}

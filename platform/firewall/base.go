@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// base is which chains each of the kernel's IPv4 tables had before us. The nft
-// backend of iptables makes tables and built-in chains when the first rule needs
-// them and keeps them for ever; what came with us goes with us.
+// base holds the chains each of the kernel's IPv4 tables had before edgespan. The nft backend of iptables creates
+// tables and built-in chains when the first rule needs them and never deletes them; edgespan deletes those that it
+// caused.
 type base map[string][]string
 
 func (f *Firewall) basePath() string { return filepath.Join(f.folder(0), "base.json") }
 
-// recordBase notes, once, what was there before host's first chain.
+// recordBase records, once, the chains that existed before host's first chain.
 func (f *Firewall) recordBase(ctx context.Context) error {
 	if _, err := os.Stat(f.basePath()); err == nil {
 		return nil
@@ -27,7 +27,7 @@ func (f *Firewall) recordBase(ctx context.Context) error {
 		return err
 	}
 	if mode != "nf_tables" {
-		return nil // the legacy backend's tables are the kernel's own
+		return nil // the kernel itself creates the legacy backend's tables
 	}
 	b, err := f.listBase(ctx)
 	if err != nil {
@@ -40,7 +40,7 @@ func (f *Firewall) recordBase(ctx context.Context) error {
 	if err := os.MkdirAll(f.folder(0), 0o755); err != nil {
 		return fmt.Errorf("write base record: %w", err)
 	}
-	// A record that is cut short is no record: it must appear whole.
+	// Write it by rename: a truncated record would be wrong.
 	if err := os.WriteFile(f.basePath()+".new", text, 0o600); err != nil {
 		return fmt.Errorf("write base record: %w", err)
 	}
@@ -55,7 +55,7 @@ func (f *Firewall) listBase(ctx context.Context) (base, error) {
 	return parseBase(out), err
 }
 
-// parseBase reads `nft list chains ip`.
+// parseBase parses `nft list chains ip`.
 func parseBase(out string) base {
 	b, in := base{}, ""
 	for line := range strings.Lines(out) {
@@ -71,12 +71,12 @@ func parseBase(out string) base {
 	return b
 }
 
-// dropBase removes what the record says was not there before us, if nobody else
-// uses it by now. What can't be removed stays: it is empty and accepts.
+// dropBase removes the tables and chains that are not in the record, unless others use them by now. It leaves the rest:
+// they are empty and accept.
 func (f *Firewall) dropBase(ctx context.Context) error {
 	text, err := os.ReadFile(f.basePath())
 	if err != nil {
-		return nil // never recorded: nothing is known to be ours
+		return nil // without a record nothing is known to be edgespan's
 	}
 	var before base
 	if err := json.Unmarshal(text, &before); err != nil {
@@ -89,7 +89,7 @@ func (f *Firewall) dropBase(ctx context.Context) error {
 	for _, name := range tableOrder {
 		for _, chain := range now[name] {
 			if isBuiltin(chain) && !slices.Contains(before[name], chain) {
-				// Refused by the kernel while it holds a rule or another policy.
+				// The kernel refuses while the chain holds a rule or has another policy.
 				_, _ = f.run.Run(ctx, "", "iptables", "-w", "5", "-t", name, "-X", chain)
 			}
 		}

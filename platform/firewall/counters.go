@@ -8,8 +8,8 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// Dropped counts the packets that the rules of each of these chains of filter have dropped since
-// it was written; one that does not stand has dropped none.
+// Dropped counts the packets that the rules of each of these filter chains have dropped since the chain was written; 0
+// for a chain that does not exist.
 func (f *Firewall) Dropped(ctx context.Context, chains []netstate.ID) (map[netstate.ID]uint64, error) {
 	names := make([]string, len(chains))
 	for i, id := range chains {
@@ -32,13 +32,13 @@ func (f *Firewall) Dropped(ctx context.Context, chains []netstate.ID) (map[netst
 	return out, nil
 }
 
-// legacyCounters reads all counters of the legacy backend's filter table, for all who ask.
+// legacyCounters reads all counters of the legacy backend's filter table. Concurrent callers share the result.
 func (f *Firewall) legacyCounters(ctx context.Context) (map[string]uint64, error) {
 	out, err := f.run.Run(ctx, "", "iptables-save", "-c", "-t", "filter")
 	return countersIn(out), err
 }
 
-// countersIn sums the packets of each chain's rules that drop: "[PACKETS:OCTETS] -A CHAIN … -j DROP".
+// countersIn sums the packets of each chain's dropping rules: "[PACKETS:OCTETS] -A CHAIN … -j DROP".
 func countersIn(saved string) map[string]uint64 {
 	counts := map[string]uint64{}
 	for line := range strings.Lines(saved) {

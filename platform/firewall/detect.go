@@ -10,18 +10,18 @@ import (
 	"github.com/coreos/go-iptables/iptables"
 )
 
-// detectDeadline bounds Backend; the answer takes 2 ms where nothing hangs.
+// detectDeadline bounds Backend, which takes 2 ms unless a command hangs.
 const detectDeadline = 3 * time.Second
 
-// Backend is the iptables that the host has, and what it can do.
+// Backend describes the host's iptables and its features.
 type Backend struct {
-	Version     string // as "1.8.9"
+	Version     string // for example "1.8.9"
 	Mode        string // "nf_tables" or "legacy"
-	Wait        bool   // it can wait for the lock of the tables (-w), since 1.4.20
-	RandomFully bool   // MASQUERADE knows --random-fully, since 1.6.2
+	Wait        bool   // supports waiting for the xtables lock (-w), since 1.4.20
+	RandomFully bool   // MASQUERADE supports --random-fully, since 1.6.2
 }
 
-// String is as iptables itself says it, and what it lacks; "" of none.
+// String returns the version as iptables prints it and the missing features; "" without an iptables.
 func (b Backend) String() string {
 	if b.Version == "" {
 		return ""
@@ -36,11 +36,11 @@ func (b Backend) String() string {
 	return s
 }
 
-// detector asks go-iptables, which runs a command by itself and without a deadline:
-// in a goroutine that is abandoned at its deadline, one at most (ADR 0011).
+// detector calls go-iptables, which runs a command without a deadline: at most one call, in a goroutine that is
+// abandoned at detectDeadline (ADR 0011).
 type detector struct {
 	mu    sync.Mutex
-	call  *detection // under way, also if nobody waits for it any more
+	call  *detection // in progress, also once no caller waits for it
 	known *Backend
 }
 
@@ -50,9 +50,8 @@ type detection struct {
 	err  error
 }
 
-// Backend says which iptables the host has, or why none can be used. The first
-// success is kept. A call that hangs is waited for until ctx ends, at most for
-// detectDeadline, and no second one is made beside it.
+// Backend returns the host's iptables, or why it can't be used. The first success is cached. A caller waits for a
+// hanging call until ctx ends, at most for detectDeadline, and no second call starts meanwhile.
 func (f *Firewall) Backend(ctx context.Context) (Backend, error) {
 	d := &f.detect
 	d.mu.Lock()
@@ -89,7 +88,7 @@ func (f *Firewall) Backend(ctx context.Context) (Backend, error) {
 	return b, nil
 }
 
-// run makes the call and, if it failed, lets the next caller make another.
+// run makes the call; if it fails, the next caller makes another.
 func (d *detector) run(call *detection) {
 	defer close(call.done)
 	ipt, err := iptables.New()
@@ -102,12 +101,12 @@ func (d *detector) run(call *detection) {
 	v1, v2, v3 := ipt.GetIptablesVersion()
 	call.b = Backend{
 		Version: fmt.Sprintf("%d.%d.%d", v1, v2, v3), RandomFully: ipt.HasRandomFully(),
-		// go-iptables knows it and does not tell.
+		// go-iptables does not export this.
 		Wait: v1 > 1 || v1 == 1 && (v2 > 4 || v2 == 4 && v3 >= 20),
 	}
 }
 
-// mode is the one thing that go-iptables reads and keeps to itself.
+// mode returns the backend that go-iptables detects but does not export.
 func (f *Firewall) mode(ctx context.Context) (string, error) {
 	out, err := f.run.Run(ctx, "", "iptables", "-V")
 	if err != nil {
@@ -116,5 +115,5 @@ func (f *Firewall) mode(ctx context.Context) (string, error) {
 	if strings.Contains(out, "nf_tables") {
 		return "nf_tables", nil
 	}
-	return "legacy", nil // those before 1.8 know no other and don't name it
+	return "legacy", nil // versions before 1.8 have only legacy and don't name it
 }

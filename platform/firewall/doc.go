@@ -1,6 +1,8 @@
-// Package firewall writes and reads iptables chains and bridge-family tables of
-// ours: chains with the host's own iptables commands, tables and removals by netlink.
+// Package firewall writes and reads edgespan's iptables chains, chains ES-* and ES<n>-*, and its bridge-family tables
+// es<n>. It writes chains with the host's own iptables commands, and writes tables and removes everything by netlink.
 //
-// It never decides what a chain holds, and it never touches a rule that is not in
-// a chain of ours or a jump into one: chains ES-* and ES<n>-*, tables es<n>.
+// It never decides which rules a chain holds, and it never touches a rule that is neither in one of these chains nor a
+// jump into one.
+//
+// Read firewall.go first (Apply, Remove), then restore.go (the text of a change) and observe.go.
 package firewall

@@ -20,41 +20,41 @@ import (
 
 const (
 	dumpTimeout = 5 * time.Second
-	// The cost of listings, in rules of a dump: a command that lists one chain costs
-	// as much as this many, and the command that dumps as this many more.
+	// The cost of listings, in rules of a dump: a command that lists one chain costs listCost rules, and the dump
+	// command costs that much in addition to its rules.
 	listCost = 150
 	dumpCost = 250
-	// readers is how many listings run at once for one caller.
+	// readers is how many listings run concurrently for one caller.
 	readers = 3
 )
 
-// tableOrder is the order in which tables commit when chains are added: verdicts
-// stand before anything is translated or tracked apart. Removals go the other way.
+// tableOrder is the order in which tables commit when chains are added: filter verdicts take effect before translation
+// and separate tracking. Removal uses the reverse order.
 var tableOrder = []string{"filter", "nat", "raw"}
 
 // Firewall is the packet filter of one network namespace.
 type Firewall struct {
 	run    *proc.Runner
 	nft    *nft.Conn
-	folder func(number int) string // the run folder of an owner, absolute
+	folder func(number int) string // absolute path of an owner's run folder
 	dumps  map[string]*dump.Shared[view]
-	whole  *dump.Shared[map[nft.Table]string] // tables of nftables that are ours whole
-	// counters are those of the legacy backend.
+	whole  *dump.Shared[map[nft.Table]string] // whole nftables tables of edgespan
+	// counters shares reads of the legacy backend's counters.
 	counters *dump.Shared[map[string]uint64]
 	remove   *remover
-	noARP    atomic.Bool // the kernel has no tables of family arp, and one is desired
+	noARP    atomic.Bool // the kernel has no arp tables, and one is desired
 	age      age
 	legacy   legacy
 	writes   writes
 
-	looking atomic.Int32 // how many look at chains now
+	looking atomic.Int32 // callers that are reading chains
 	detect  detector
 
 	mu     sync.Mutex
 	stores map[int]*store
 }
 
-// New makes a Firewall; folder tells an owner's run folder by its number.
+// New returns a Firewall; folder returns an owner's run folder by its number.
 func New(run *proc.Runner, conn *nft.Conn, folder func(number int) string) *Firewall {
 	f := &Firewall{run: run, nft: conn, remove: newRemover(conn.Remove), folder: folder,
 		dumps: map[string]*dump.Shared[view]{}, stores: map[int]*store{}}
@@ -78,11 +78,9 @@ func (f *Firewall) store(number int) *store {
 	return s
 }
 
-// Apply writes chains whole, with the jumps into them: bridge tables each in a
-// transaction, then all iptables chains in one restore whose filter table commits
-// first, then inet tables, which judge what the chains have passed, and arp tables. Applied
-// twice it leaves the same. What the kernel made of them is read by
-// the next Observe.
+// Apply writes whole chains with the jumps into them: each bridge table in one transaction, then all iptables chains in
+// one restore that commits the filter table first, then inet tables, which filter what the chains accepted, and arp
+// tables. It is idempotent. The next Observe reads the kernel's form of the chains.
 func (f *Firewall) Apply(ctx context.Context, number int, items []netstate.Item) error {
 	want, err := chainsOf(number, items, func(it netstate.Item) netstate.Object { return it.Want })
 	if err != nil {
@@ -110,8 +108,7 @@ func (f *Firewall) Apply(ctx context.Context, number int, items []netstate.Item)
 	})
 }
 
-// Remove deletes chains with the jumps into them, nat before filter, then whole
-// tables. What is not there is no error.
+// Remove deletes chains with the jumps into them, nat before filter, then whole tables. A missing chain is no error.
 func (f *Firewall) Remove(ctx context.Context, number int, items []netstate.Item) error {
 	gone, err := chainsOf(number, items, func(it netstate.Item) netstate.Object { return it.Have })
 	if err != nil {
@@ -131,8 +128,8 @@ func (f *Firewall) Remove(ctx context.Context, number int, items []netstate.Item
 	return f.dropBase(ctx)
 }
 
-// drop removes chains from the kernel: a network's by netlink, together with those of
-// other networks, and where that is not possible by a restore of their own.
+// drop removes chains from the kernel: a network's by netlink, batched with those of other networks, and otherwise by a
+// restore of their own.
 func (f *Firewall) drop(ctx context.Context, number int, gone []netstate.Chain) error {
 	if _, counted := f.generation(ctx); counted && number > 0 {
 		err := f.remove.remove(ctx, f.removalOf(number, gone))
@@ -143,7 +140,7 @@ func (f *Firewall) drop(ctx context.Context, number int, gone []netstate.Chain) 
 		if ctx.Err() != nil {
 			return err
 		}
-		// Something else leads into them: iptables says what.
+		// Another jump leads into them: iptables says which.
 	}
 	if _, err := f.write(ctx, number, nil, gone); err != nil {
 		return err
@@ -184,7 +181,7 @@ func (f *Firewall) restore(ctx context.Context, text string) error {
 	})
 }
 
-// edits plans one edit a table, from what the store says.
+// edits plans one edit per table, based on the store.
 func (f *Firewall) edits(number int, want, gone []netstate.Chain) []*edit {
 	var list []*edit
 	for _, name := range tableOrder {
@@ -214,7 +211,7 @@ func (f *Firewall) edits(number int, want, gone []netstate.Chain) []*edit {
 	return list
 }
 
-// tableOf is a table as the store says it is: chains, and the jumps into them.
+// tableOf converts stored chains to a table: the chains and the jumps into them.
 func tableOf(stored map[string]entry) table {
 	t := table{}
 	for _, name := range sortedKeys(stored) {
@@ -226,8 +223,8 @@ func tableOf(stored map[string]entry) table {
 	return t
 }
 
-// names lists the chains that must be looked at: those that hold jumps, and of
-// the written ones only host's, since a network's are flushed.
+// names lists the chains to read: those that hold jumps and, of the written chains, only host's, because a network's
+// chains are flushed.
 func (e *edit) names() []string {
 	var names []string
 	for _, c := range slices.Concat(e.want, e.gone) {
@@ -241,8 +238,8 @@ func (e *edit) names() []string {
 	return unique(names)
 }
 
-// hookedIn knows the hooks of an owner's chains, and that a network's chains are
-// hooked wherever they stand in host's or in a built-in chain.
+// hookedIn returns a hooked that knows the hooks of an owner's chains. A network's chain counts as hooked wherever it
+// appears in host's or a built-in chain.
 func hookedIn(stored map[string]entry, more []netstate.Chain) hooked {
 	known := map[[2]string]bool{}
 	for _, st := range stored {
@@ -262,10 +259,9 @@ func hookedIn(stored map[string]entry, more []netstate.Chain) hooked {
 	}
 }
 
-// readView lists chains as the kernel shows them; one that does not exist is missing
-// from the answer.
+// readView lists chains as the kernel shows them. The answer leaves out missing chains.
 func (f *Firewall) readView(ctx context.Context, tableName string, chains []string) (view, error) {
-	// Those who look at the same time share a dump, and lists of each would cost more.
+	// Concurrent callers share a dump, which is cheaper than separate lists.
 	together := f.looking.Add(1)
 	defer f.looking.Add(-1)
 	if len(chains)*listCost*int(together) >= dumpCost+f.rules() {
@@ -290,7 +286,7 @@ func (f *Firewall) readView(ctx context.Context, tableName string, chains []stri
 	return all.view(), errors.Join(errs...)
 }
 
-// rules is about how many rules a dump would show, by what we wrote.
+// rules estimates the number of rules in a dump from the chains that edgespan wrote.
 func (f *Firewall) rules() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -310,9 +306,9 @@ func (f *Firewall) list(ctx context.Context, tableName, chain string) (table, er
 	return parse(out), err
 }
 
-// missing recognises iptables' words for a chain that does not exist. The nft
-// backend (1.8.9) calls one incompatible; one that is so, under a name of ours, is
-// flushed by the restore like one that is missing is made.
+// missing reports whether iptables' message says that a chain does not exist. The nft backend (1.8.9) calls one
+// incompatible; the restore flushes an incompatible chain with one of edgespan's names just as it creates a missing
+// one.
 func missing(words string) bool {
 	return strings.Contains(words, "No chain/target/match by that name") || strings.Contains(words, "is incompatible") ||
 		strings.Contains(words, "does not exist") || strings.Contains(words, "doesn't exist")

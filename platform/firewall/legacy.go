@@ -14,23 +14,22 @@ import (
 	"edgespan/platform/proc"
 )
 
-// legacy knows how the tables of the legacy backend were left. The kernel tells nobody of
-// changes to them; what it tells who asks costs no process: IPT_SO_GET_INFO (how many entries a
-// table has, how large it is and where its built-in chains begin) microseconds,
-// IPT_SO_GET_ENTRIES (the table, of which a sum is kept) 22 ms for 10,000 rules, so that it is
-// asked for less often then. The first sees no rule that was replaced by one of the same size.
+// legacy detects changes of the legacy backend's tables by others. The kernel sends no notification of them, but
+// polling needs no process: IPT_SO_GET_INFO (a table's number of entries, size and offsets of the built-in chains)
+// takes microseconds; IPT_SO_GET_ENTRIES (the table, of which a hash is kept) takes 22 ms for 10,000 rules and is
+// therefore polled less often. The first does not detect a rule replaced by one of the same size.
 type legacy struct {
-	mu   sync.Mutex // no look while one of our restores is under way
+	mu   sync.Mutex // excludes polling during edgespan's restores
 	fd   int
-	on   bool // the tables are looked at
+	on   bool // the tables are polled
 	left [3]legacyTable
 	next time.Time // when the rules of the tables may be read again
 }
 
-// legacyTable is what is known of a table without a process.
+// legacyTable is the state of a table as read without a process.
 type legacyTable struct {
 	info tableInfo
-	sum  uint64 // of its rules, without their counters; 0 where it is too large to be looked at
+	sum  uint64 // hash of its rules without their counters; 0 for a table that is too large to read
 }
 
 // tableInfo is struct ipt_getinfo (linux/netfilter_ipv4/ip_tables.h).
@@ -41,9 +40,8 @@ type tableInfo struct {
 	entries, size    uint32
 }
 
-// What is asked of the kernel (linux/netfilter_ipv4/ip_tables.h), and where things are in an
-// answer: struct ipt_get_entries begins with the name and the size, each struct ipt_entry has
-// the offset of the next one and its counters.
+// Socket options of the kernel (linux/netfilter_ipv4/ip_tables.h) and offsets in their answers: struct ipt_get_entries
+// begins with the name and the size; each struct ipt_entry has the offset of the next entry and its counters.
 const (
 	iptGetInfo    = 64 // IPT_SO_GET_INFO
 	iptGetEntries = 65 // IPT_SO_GET_ENTRIES
@@ -53,14 +51,14 @@ const (
 	entryCounters = 96
 	entryHead     = 112
 
-	// maxLegacyTable bounds what a look may take: a table of 4 MB has some 12,000 rules. Of a larger
-	// one the full look of each minute finds what has been replaced.
+	// maxLegacyTable bounds the table size that is read: a table of 4 MB has some 12,000 rules. In a larger table, the
+	// full observation of each minute finds replaced rules.
 	maxLegacyTable = 4 << 20
-	// legacyShare: reading the tables takes at most a hundredth of the time.
+	// legacyShare limits reading the tables to a hundredth of the time.
 	legacyShare = 100
 )
 
-// open begins to look at the tables; they are as they should be.
+// open starts polling. It takes the current tables as correct.
 func (l *legacy) open(run *proc.Runner) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,7 +86,7 @@ func (l *legacy) close() {
 	}
 }
 
-// changed says whether others have changed a table since we, or a look, left it.
+// changed reports whether others changed a table since edgespan last wrote or read it.
 func (l *legacy) changed() (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,17 +103,17 @@ func (l *legacy) changed() (bool, error) {
 	return changed, err
 }
 
-// writing runs what changes the tables: it is no change by others.
+// writing runs a function that changes the tables, so that the change doesn't count as one by others.
 func (l *legacy) writing(write func() error) error {
 	l.mu.Lock()
-	if !l.on { // nobody looks: one that hangs holds up no other
+	if !l.on { // not polled: a hanging command must block no other
 		l.mu.Unlock()
 		return write()
 	}
 	defer l.mu.Unlock()
 	before, unread := l.read(true)
 	err := write()
-	if before == l.left && unread == nil { // else the next look tells
+	if before == l.left && unread == nil { // otherwise the next poll reports it
 		if now, unread := l.read(true); unread == nil {
 			l.left = now
 		}
@@ -123,7 +121,7 @@ func (l *legacy) writing(write func() error) error {
 	return err
 }
 
-// read reads the tables; without their rules those count as they were left.
+// read reads the tables; without rules, it takes the hash of the last read.
 func (l *legacy) read(rules bool) (all [3]legacyTable, err error) {
 	for i, name := range tableOrder {
 		if all[i], err = l.table(name, rules); err != nil {
@@ -136,8 +134,8 @@ func (l *legacy) read(rules bool) (all [3]legacyTable, err error) {
 	return all, nil
 }
 
-// table reads one table. It may change between the two questions: then the kernel refuses the
-// second, and both are asked again.
+// table reads one table. If the table changes between the two requests, the kernel refuses the second, and both are
+// repeated.
 func (l *legacy) table(name string, rules bool) (t legacyTable, err error) {
 	const tries = 3
 	for range tries {
@@ -145,7 +143,7 @@ func (l *legacy) table(name string, rules bool) (t legacyTable, err error) {
 		copy(t.info.name[:], name)
 		size := uint32(unsafe.Sizeof(t.info))
 		errno := l.ask(iptGetInfo, unsafe.Pointer(&t.info), &size)
-		if errors.Is(errno, unix.ENOENT) { // nobody has used it yet
+		if errors.Is(errno, unix.ENOENT) { // the table is not in use yet
 			return t, nil
 		} else if errno != 0 {
 			return t, fmt.Errorf("ask for table %s: %w", name, errno)
@@ -164,7 +162,7 @@ func (l *legacy) table(name string, rules bool) (t legacyTable, err error) {
 			return t, fmt.Errorf("read table %s: %w", name, errno)
 		}
 	}
-	return t, nil // it changes without end: its info tells
+	return t, nil // it keeps changing: the info suffices to detect that
 }
 
 func (l *legacy) ask(what uintptr, to unsafe.Pointer, size *uint32) unix.Errno {
@@ -173,7 +171,7 @@ func (l *legacy) ask(what uintptr, to unsafe.Pointer, size *uint32) unix.Errno {
 	return errno
 }
 
-// sumEntries is a sum of a table's entries in which their counters do not count.
+// sumEntries hashes a table's entries without their counters.
 func sumEntries(entries []byte) uint64 {
 	h := fnv.New64a()
 	for len(entries) >= entryHead {

@@ -12,10 +12,9 @@ import (
 	"edgespan/platform/proc"
 )
 
-// Observe lists the chains of an owner. Unless full, or a write has failed since the
-// last full look, it answers from what was left or seen last, and looks only at chains
-// that were written since. Full, it looks at all: a chain that the kernel spells as it
-// did when we left it is told as it was wanted, any other as it is.
+// Observe lists the chains of an owner. Unless full is set, or a write failed since the last full observation, it
+// answers from the last known state and reads only the chains written since. With full, it reads all chains. A chain
+// whose kernel spelling is unchanged since edgespan wrote it is reported as desired, any other as observed.
 func (f *Firewall) Observe(ctx context.Context, number int, full bool) (netstate.State, error) {
 	st := f.store(number)
 	left, version := st.at()
@@ -43,8 +42,7 @@ func (f *Firewall) Observe(ctx context.Context, number int, full bool) (netstate
 	return s, nil
 }
 
-// readBack gives what was left, with the kernel's spelling of the chains that were
-// written since the last look.
+// readBack completes left with the kernel's spelling of the chains written since the last observation.
 func (f *Firewall) readBack(ctx context.Context, left map[netstate.ID]entry) ([]entry, error) {
 	var seen []entry
 	unread := map[string][]entry{} // by table, "" for whole tables
@@ -89,7 +87,7 @@ func (f *Firewall) readBack(ctx context.Context, left map[netstate.ID]entry) ([]
 	return seen, nil
 }
 
-// inTable are the entries of one iptables table by chain.
+// inTable returns the entries of one iptables table by chain.
 func inTable(all map[netstate.ID]entry, name string) map[string]entry {
 	byName := map[string]entry{}
 	for _, e := range all {
@@ -141,9 +139,8 @@ func (f *Firewall) observe(ctx context.Context, number int, stored map[netstate.
 	return seen, nil
 }
 
-// Numbers lists the owners of which a chain or table exists, 0 for host's, and says which
-// of them have chains that accept by themselves and none that leads to host's chain which
-// marks, as those of former releases do.
+// Numbers lists the owners that have a chain or table (0 for host), and those whose chains accept by themselves without
+// a jump to host's marking chain, as chains of former releases do.
 func (f *Firewall) Numbers(ctx context.Context) (list []int, unmarked map[int]bool, err error) {
 	unmarked = map[int]bool{}
 	marks := map[int]bool{}
@@ -178,7 +175,7 @@ func (f *Firewall) Numbers(ctx context.Context) (list []int, unmarked map[int]bo
 	return list, unmarked, nil
 }
 
-// withCommand says which command failed, since a listing is part of no op that would.
+// withCommand adds the failed command to the error, because a listing belongs to no op that would name it.
 func withCommand(err error) error {
 	var e *proc.Error
 	if errors.As(err, &e) {

@@ -9,25 +9,25 @@ import (
 	"edgespan/platform/nft"
 )
 
-// remover removes the chains of networks. Each transaction that removes is a wait in
-// the kernel, so removals that come while one is under way go together in the next.
+// remover removes the chains of networks. Each removing transaction waits in the kernel, so removals that arrive during
+// one are batched into the next.
 type remover struct{ turn *dump.Batch[*removal] }
 
 type removal struct {
 	nft.Removal
-	ctx context.Context // ends when nobody waits for it any more
+	ctx context.Context // ends once no caller waits for it
 	err error
 }
 
 func newRemover(commit func(nft.Removal) error) *remover {
 	return &remover{dump.NewBatch(func(list []*removal) {
-		// One that was given up has failed; its chains may be wanted again by now.
+		// An abandoned removal has failed; its chains may be desired again by now.
 		list = slices.DeleteFunc(list, func(x *removal) bool { return x.ctx.Err() != nil })
 		all := nft.Removal{}
 		for _, x := range list {
 			all.Add(x.Removal)
 		}
-		if commit(all) != nil { // each alone: one must not fail for another
+		if commit(all) != nil { // each alone: one must not make another fail
 			for _, x := range list {
 				if x.err = x.ctx.Err(); x.err == nil {
 					x.err = commit(x.Removal)
@@ -45,8 +45,7 @@ func (r *remover) remove(ctx context.Context, what nft.Removal) error {
 	return x.err
 }
 
-// removalOf is what removes chains of a network with every jump into them that was
-// seen or written.
+// removalOf returns the removal of a network's chains and of every observed or written jump into them.
 func (f *Firewall) removalOf(number int, gone []netstate.Chain) nft.Removal {
 	r := nft.Removal{Chains: map[string][]string{}, Parents: map[string][]string{}}
 	stored := f.store(number).all()

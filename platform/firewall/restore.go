@@ -9,18 +9,18 @@ import (
 	"edgespan/platform/nft"
 )
 
-// edit is what one restore does to one table. seen is what the kernel showed just
-// before, of the chains and parents that the edit names.
+// edit is the change of one table in one restore. seen is the kernel's latest state of the chains and parents that the
+// edit names.
 type edit struct {
 	name   string // of the table
 	want   []netstate.Chain
 	gone   []netstate.Chain
 	seen   table
-	stored map[string]entry // of this table's chains of the owner, by chain name
+	stored map[string]entry // this table's chains of the owner, by chain name
 	hooked hooked
 }
 
-// lines are those of one table in an input of iptables-restore, in the order of their kinds.
+// lines holds the lines of one table in an iptables-restore input, in the order of their kinds.
 type lines struct{ decl, del, app, ins, drop []string }
 
 func (l *lines) add(o lines) {
@@ -36,9 +36,8 @@ func (l lines) text(table string) string {
 	return strings.Join(all, "\n") + "\n"
 }
 
-// restore is the text that brings the table from seen to what is desired in one
-// transaction of `iptables-restore --noflush`: every chain is whole at once, and
-// no jump stands twice, because each that was seen is deleted with it.
+// restore returns the text that changes the table from seen to desired in one transaction of `iptables-restore
+// --noflush`: every chain changes at once, and no jump appears twice, because the text deletes each observed jump.
 func (e *edit) restore() string { return e.lines().text(e.name) }
 
 func (e *edit) lines() lines {
@@ -46,8 +45,8 @@ func (e *edit) lines() lines {
 	flushed := map[string]bool{}
 	for _, c := range e.want {
 		_, exists := e.seen[c.Name]
-		// Networks insert their hooks into host's chains at any time: such a chain
-		// is never flushed, only its own rules are exchanged.
+		// Networks insert their hooks into host's chains at any time, so never flush such a chain: exchange only its
+		// own rules.
 		if exists && hostChain(c.Name) {
 			d, a := e.exchange(c, e.seen.own(c.Name, e.hooked))
 			del, add = append(del, d...), append(add, a...)
@@ -78,7 +77,7 @@ func (e *edit) lines() lines {
 	return lines{decl, del, add, ins, drop}
 }
 
-// hostChains are host's chains that the desired ones lead into or hangs in.
+// hostChains returns host's chains that the desired chains lead into or hang in.
 func (e *edit) hostChains() []string {
 	var names []string
 	for _, c := range e.want {
@@ -94,8 +93,8 @@ func (e *edit) hostChains() []string {
 
 func hostChain(name string) bool { n, ok := owner(name); return ok && n == 0 }
 
-// exchange replaces the own rules of a chain that keeps the hooks of others: from
-// the first rule that differs on, old ones go and new ones are appended.
+// exchange replaces a chain's own rules and keeps the hooks of others: from the first differing rule on, it deletes the
+// old rules and appends the new ones.
 func (e *edit) exchange(c netstate.Chain, have []string) (del, add []string) {
 	same := 0
 	if st, ok := e.stored[c.Name]; ok {
@@ -114,9 +113,8 @@ func (e *edit) exchange(c netstate.Chain, have []string) (del, add []string) {
 	return del, add
 }
 
-// rehook lists the chains whose jumps must be written: those of the wish and
-// those, unchanged, whose jump goes with a flushed parent or must stay behind
-// rules that are appended.
+// rehook lists the chains whose jumps must be written: the desired ones, and unchanged ones whose jump goes with a
+// flushed parent or must stay behind appended rules.
 func (e *edit) rehook(flushed map[string]bool) []netstate.Chain {
 	list := slices.Clone(e.want)
 	named := map[string]bool{}
@@ -139,8 +137,8 @@ func (e *edit) rehook(flushed map[string]bool) []netstate.Chain {
 	return list
 }
 
-// hookedAsDesired says that a network's chain has its jumps already: they go where
-// they were seen, and a transaction without them is a smaller one.
+// hookedAsDesired reports whether a network's chain already has its jumps where they were observed, so that a smaller
+// transaction suffices.
 func (e *edit) hookedAsDesired(c netstate.Chain, flushed map[string]bool) bool {
 	st, ok := e.stored[c.Name]
 	if !ok || hostChain(c.Name) || !slices.Equal(st.Hooks, c.Hooks) {
@@ -163,14 +161,14 @@ func (e *edit) hookedAsDesired(c netstate.Chain, flushed map[string]bool) bool {
 	return len(seen) == 0
 }
 
-// hooks deletes the jumps into a chain that were seen and inserts those wanted.
+// hooks deletes the observed jumps into a chain and inserts the desired ones.
 func (e *edit) hooks(c netstate.Chain, flushed map[string]bool) (del, ins []string) {
 	for _, j := range e.seen.jumps(c.Name, sortedKeys(e.seen)) {
 		if !flushed[j.parent] && e.hooked(j.parent, c.Name) {
 			del = append(del, join("-D", j.parent, j.rule))
 		}
 	}
-	for _, h := range slices.Backward(c.Hooks) { // each goes first: the first one last
+	for _, h := range slices.Backward(c.Hooks) { // each is inserted at the top: the first one last
 		if !h.Last {
 			ins = append(ins, join("-I", h.Parent, "1", h.Match, "-j", c.Name))
 		}
@@ -183,7 +181,7 @@ func (e *edit) hooks(c netstate.Chain, flushed map[string]bool) (del, ins []stri
 	return del, ins
 }
 
-// check refuses text that would be more than one rule of one chain of the owner.
+// check refuses text that would not be exactly one rule in one of the owner's chains.
 func check(c netstate.Chain, number int) error {
 	if c.Family.Whole() {
 		if !slices.Contains(wholeTables(number), nft.Table{Family: c.Family, Name: c.Name}) {

@@ -14,7 +14,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// entry is one chain as we left it: what was wanted and how the kernel spells it.
+// entry is one chain as edgespan wrote it: the desired rules and the kernel's spelling.
 type entry struct {
 	Family netstate.Family `json:"family"`
 	Table  string          `json:"table,omitempty"`
@@ -22,16 +22,16 @@ type entry struct {
 	Rules  []string        `json:"rules"`
 	Hooks  []netstate.Hook `json:"hooks,omitempty"`
 	Kernel string          `json:"kernel"`
-	// Unread says that the chain was written and Kernel is not known yet: only in memory.
+	// Unread marks a chain that was written and whose Kernel is not known yet: only in memory.
 	Unread bool `json:"-"`
 }
 
-// written is a chain that was just written.
+// written returns the entry of a chain that was just written.
 func written(c netstate.Chain) entry {
 	return entry{Family: c.Family, Table: c.Table, Name: c.Name, Rules: c.Rules, Hooks: c.Hooks, Unread: true}
 }
 
-// read is a chain as the kernel spells it.
+// read returns the entry of a chain with the kernel's spelling.
 func read(c netstate.Chain, kernel string) entry {
 	e := written(c)
 	e.Kernel, e.Unread = kernel, false
@@ -42,7 +42,7 @@ func (e entry) chain() netstate.Chain {
 	return netstate.Chain{Family: e.Family, Table: e.Table, Name: e.Name, Rules: e.Rules, Hooks: e.Hooks}
 }
 
-// ownRules is the kernel's spelling of the rules alone.
+// ownRules returns the kernel's spelling of the rules without the jumps.
 func (e entry) ownRules() []string {
 	var rules []string
 	for _, l := range strings.Split(e.Kernel, "\n") {
@@ -53,8 +53,7 @@ func (e entry) ownRules() []string {
 	return rules
 }
 
-// jumps are the rules that lead into the chain: as the kernel spells them, or as
-// they were written.
+// jumps returns the rules that lead into the chain, in the kernel's spelling or as written.
 func (e entry) jumps() []jump {
 	var js []jump
 	if e.Unread {
@@ -76,14 +75,14 @@ type store struct {
 	path string
 	mu   sync.Mutex
 	m    map[netstate.ID]entry
-	sure bool // the kernel was seen or left like this, and no write has failed since
-	// version counts the writes, also those that failed, and the looks: what was seen
-	// while it changed is old, since a plan looks while an applier writes.
+	sure bool // the kernel is known to match, and no write has failed since
+	// version counts writes, failed ones included, and observations: an observation during which it changes is stale,
+	// because plans observe while appliers write.
 	version uint64
-	// gen is the generation of the ruleset at the last full look, 0 for none: nothing
-	// changed, not even by us, while it is the same.
+	// gen is the generation of the ruleset at the last full observation, 0 for none: while it is the same nothing has
+	// changed, not even by edgespan.
 	gen uint32
-	// alone: the last write failed. What fails or hangs in one network, no other shares.
+	// alone is set after a failed write: a network whose writes fail or hang is not batched with others.
 	alone bool
 }
 
@@ -105,7 +104,7 @@ func (s *store) isSure() bool {
 	return s.sure
 }
 
-// doubt says that the kernel may hold something else.
+// doubt records that the kernel may differ from the store.
 func (s *store) doubt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,15 +112,15 @@ func (s *store) doubt() {
 	s.version++
 }
 
-// observation is what a look at the kernel has found.
+// observation is the result of reading the kernel.
 type observation struct {
-	version uint64 // of the store before it
-	full    bool   // it was at all chains
-	gen     uint32 // of the ruleset before it, 0 for none
+	version uint64 // of the store before the observation
+	full    bool   // it read all chains
+	gen     uint32 // of the ruleset before the observation, 0 for none
 	seen    []entry
 }
 
-// saw takes over what was seen, unless something was written meanwhile.
+// saw stores an observation unless something was written meanwhile.
 func (s *store) saw(l observation) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,15 +138,14 @@ func (s *store) saw(l observation) error {
 	return s.replace(next)
 }
 
-// unchangedAt says that nothing changed since the last full look.
+// unchangedAt reports whether nothing changed since the last full observation.
 func (s *store) unchangedAt(gen uint32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sure && s.gen != 0 && s.gen == gen
 }
 
-// loadStore reads a store. One that can't be read is empty: then the kernel's
-// text matches nothing and the chains are written anew.
+// loadStore reads a store. An unreadable one is empty: then no kernel text matches and the chains are written anew.
 func loadStore(path string) *store {
 	s := &store{path: path, m: map[netstate.ID]entry{}}
 	b, err := os.ReadFile(path)
@@ -169,7 +167,7 @@ func (s *store) all() map[netstate.ID]entry {
 	return m
 }
 
-// at is all of it, and its version.
+// at returns the whole store and its version.
 func (s *store) at() (map[netstate.ID]entry, uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +184,7 @@ func (s *store) rules() int {
 	return n
 }
 
-// change notes what f says was written.
+// change stores the entries that f changes.
 func (s *store) change(f func(map[netstate.ID]entry)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,8 +194,7 @@ func (s *store) change(f func(map[netstate.ID]entry)) error {
 	return s.replace(next)
 }
 
-// replace makes next the content and writes the file if something changed; an empty
-// store has no file.
+// replace makes next the content and writes the file if the content changed; an empty store has no file.
 func (s *store) replace(next map[netstate.ID]entry) error {
 	if maps.EqualFunc(s.m, next, equalEntry) {
 		return nil
@@ -212,7 +209,7 @@ func (s *store) replace(next map[netstate.ID]entry) error {
 	ids := slices.SortedFunc(maps.Keys(next), func(a, b netstate.ID) int { return strings.Compare(a.Name, b.Name) })
 	list := make([]entry, 0, len(ids))
 	for _, id := range ids {
-		if !next[id].Unread { // what the kernel made of it is not seen yet
+		if !next[id].Unread { // the kernel's form is not known yet
 			list = append(list, next[id])
 		}
 	}
@@ -220,8 +217,8 @@ func (s *store) replace(next map[netstate.ID]entry) error {
 	if err != nil {
 		return fmt.Errorf("write chain store: %w", err)
 	}
-	// No fsync: after a power cut the chains are gone too, and after a crash of
-	// ours alone the page cache still holds the file.
+	// No fsync: after a power failure the chains are gone too, and after a crash of this process alone the page cache
+	// still holds the file.
 	if err := os.MkdirAll(filepath.Dir(s.path), 0o755); err != nil {
 		return fmt.Errorf("write chain store: %w", err)
 	}

@@ -7,8 +7,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// table is one iptables table as the kernel shows it: the rules of each chain,
-// in order, each without its "-A CHAIN ".
+// table is one iptables table as the kernel shows it: the rules of each chain, in order, each without its "-A CHAIN ".
 type table map[string][]string
 
 // parse reads the output of `iptables -S` or of `iptables-save -t`.
@@ -35,8 +34,8 @@ func (t table) declare(chain string) {
 	}
 }
 
-// target is the chain that a rule jumps or goes to, "" for none. A jump to a
-// chain takes no options, so it ends the rule.
+// target returns the chain that a rule jumps or goes to, "" for none. A jump to a chain takes no options, so it ends
+// the rule.
 func target(rule string) string {
 	i := strings.LastIndexByte(rule, ' ')
 	if !strings.HasSuffix(rule[:max(i, 0)], "-j") && !strings.HasSuffix(rule[:max(i, 0)], "-g") {
@@ -50,7 +49,7 @@ func isOwnChain(chain string) bool {
 	return ok
 }
 
-// owner is the network instance number of a chain of ours, 0 for host's.
+// owner returns the network instance number of one of edgespan's chains, 0 for host's.
 func owner(chain string) (int, bool) {
 	rest, ok := strings.CutPrefix(chain, "ES")
 	num, _, dash := strings.Cut(rest, "-")
@@ -73,11 +72,11 @@ func owner(chain string) (int, bool) {
 // jump is one rule of parent that leads into a chain.
 type jump struct {
 	parent, rule string
-	before       bool // a rule that is no jump of ours stands before it
-	after        bool // or after it
+	before       bool // a rule other than edgespan's jumps precedes it
+	after        bool // or follows it
 }
 
-// jumps lists the rules that lead into a chain from the given parents.
+// jumps lists the rules of the given parents that lead into a chain.
 func (t table) jumps(chain string, parents []string) []jump {
 	var js []jump
 	for _, p := range parents {
@@ -96,7 +95,7 @@ func (t table) jumps(chain string, parents []string) []jump {
 type view struct {
 	table
 	parents map[string][]string
-	owned   map[int][]string // chains by the number of their owner, sorted
+	owned   map[int][]string // chains by owner number, sorted
 }
 
 func (t table) view() view {
@@ -114,8 +113,7 @@ func (t table) view() view {
 	return v
 }
 
-// hooked says which rules of a chain are other chains' hooks: they belong to
-// those chains and are no part of this one.
+// hooked reports which rules of a chain are hooks of other chains: they belong to those chains, not to this one.
 type hooked func(parent, chain string) bool
 
 // own lists a chain's rules without the hooks of others.
@@ -129,14 +127,13 @@ func (t table) own(chain string, h hooked) []string {
 	return rules
 }
 
-// moved marks a jump that no longer stands where it was put.
+// moved marks a jump that is no longer where it was inserted.
 const moved = " (moved)"
 
-// spelling is the kernel's form of a chain and of the rules that lead into it,
-// one text that is the same exactly while nobody changes them. The place of a
-// jump counts only as far as the wish does: first or last among foreign rules.
-// The text is kept for long, and so never a part of the dump of all chains: joining
-// one line alone would give just that.
+// spelling returns the kernel's form of a chain and of the rules that lead into it, as one text that changes exactly
+// when others change them. The position of a jump counts only as far as it is desired: first or last among foreign
+// rules. The text is stored for long, so it is a copy, never a part of the dump of all chains: joining a single line
+// would return such a part.
 func (t view) spelling(c netstate.Chain, h hooked) string {
 	lines := t.own(c.Name, h)
 	last := map[string]bool{}
@@ -147,7 +144,7 @@ func (t view) spelling(c netstate.Chain, h hooked) string {
 	}
 	for _, j := range t.jumps(c.Name, unique(append(parents, t.parents[c.Name]...))) {
 		if !h(j.parent, c.Name) {
-			continue // a plain rule of another chain of ours
+			continue // a plain rule of another edgespan chain
 		}
 		line := j.parent + "> " + j.rule
 		if last[j.parent] && j.after || !last[j.parent] && j.before {
@@ -161,9 +158,8 @@ func (t view) spelling(c netstate.Chain, h hooked) string {
 	return strings.Join(lines, "\n")
 }
 
-// found is a chain as the table shows it: as it was left, if the kernel spells it
-// as it did then, or if it was just written and every rule and jump is there. Any
-// other is told as it is. It is false where there is no such chain.
+// found returns a chain as the table shows it: as written, if the kernel's spelling is unchanged since, or if it was
+// just written and every rule and jump is there; otherwise as observed. It returns false if there is no such chain.
 func (t view) found(left entry, h hooked) (entry, bool) {
 	if _, there := t.table[left.Name]; !there {
 		return entry{}, false
@@ -180,7 +176,7 @@ func (t view) found(left entry, h hooked) (entry, bool) {
 	return read(c, t.spelling(c, h)), true
 }
 
-// complete says whether a chain holds as many rules and jumps as were written.
+// complete reports whether a chain holds as many rules and jumps as were written.
 func (t view) complete(c netstate.Chain, h hooked) bool {
 	jumps := 0
 	for _, j := range t.jumps(c.Name, t.parents[c.Name]) {
@@ -191,8 +187,8 @@ func (t view) complete(c netstate.Chain, h hooked) bool {
 	return len(t.own(c.Name, h)) == len(c.Rules) && jumps == len(c.Hooks)
 }
 
-// observed is a chain whose spelling is not the one that we left: its text
-// differs from every wish unless it is equal to it rule by rule.
+// observed returns a chain whose spelling differs from the stored one. Its text differs from every desired text unless
+// the two are equal rule by rule.
 func (t view) observed(tableName, chain string, h hooked) netstate.Chain {
 	c := netstate.Chain{Family: netstate.IPv4, Table: tableName, Name: chain, Rules: t.own(chain, h)}
 	for _, j := range t.jumps(chain, t.parents[chain]) {

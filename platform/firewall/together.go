@@ -13,29 +13,28 @@ import (
 	"edgespan/platform/nft"
 )
 
-// Writing and reading back together. A restore reads the chains of host's that every network
-// hangs in, so that a thousand restores of one network each cost by the square of their
-// number; and so does it to list, for each, what was written. Networks that write while a
-// restore is under way go together in the next, and share what is listed after it.
+// This file batches writing and reading back. A restore reads host's chains, in which every network hangs, so the cost
+// of a thousand separate restores grows with the square of the number of networks; so does listing the result for each.
+// Networks that write during a restore are batched into the next one and share the listing after it.
 
 const (
-	togetherTime = 2 * time.Second       // of a restore for several networks
-	togetherEach = 40 * time.Millisecond // and for each of them beside
-	// crowd is how many write at once before they go together: what hangs in one of so few
-	// networks delays no other.
+	togetherTime = 2 * time.Second       // time limit of a restore for several networks
+	togetherEach = 40 * time.Millisecond // extra time per network
+	// crowd is the number of concurrent writers from which they are batched: with fewer networks, one that hangs delays
+	// no other.
 	crowd = 3
 )
 
-// writes are the restores of networks that are under way.
+// writes counts the restores in progress.
 type writes struct {
 	turn *dump.Batch[*writing]
 
 	mu     sync.Mutex
 	single int // restores of one network each
-	joined int // networks that go together
+	joined int // batched networks
 }
 
-// enter says whether a network goes together with others; leave is called when it is done.
+// enter reports whether a network is batched with others; call leave when it is done.
 func (w *writes) enter() (together bool, leave func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -51,34 +50,34 @@ func (w *writes) enter() (together bool, leave func()) {
 	}
 }
 
-// writing is what one network wants written, and what became of it.
+// writing is one network's write request and its result.
 type writing struct {
-	ctx    context.Context // ends when nobody waits for it any more
+	ctx    context.Context // ends once no caller waits for it
 	number int
 	want   []netstate.Chain
 	after  *after
 	err    error
 }
 
-// after is what stood after a restore for several networks; nil after one for one alone, which
-// is listed while flows are looked through.
+// after is the state after a restore for several networks; nil after one for a single network, which is listed while
+// flows are walked.
 type after struct {
 	tables map[string]view
 	whole  map[nft.Table]string
 }
 
-// writeTogether does one restore for all that wait. Where that fails each is to write alone:
-// one must not fail for another.
+// writeTogether does one restore for all waiting networks. If that fails, each must write alone: one must not make
+// another fail.
 func (f *Firewall) writeTogether(list []*writing) {
-	// One that was given up has failed; something else may be desired by now.
+	// An abandoned write has failed; other rules may be desired by now.
 	list = slices.DeleteFunc(list, func(x *writing) bool { return x.ctx.Err() != nil })
 	limit := togetherTime + time.Duration(len(list))*togetherEach
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	var edits []*edit
 	for _, x := range list {
-		// Here, and not before: a listing begins anew at each commit, and where a thousand
-		// networks commit when they like none would end.
+		// Only now: each commit restarts a listing, and with a thousand networks that commit at any time none would
+		// finish.
 		if x.err = f.applyWhole(x.number, x.want, netstate.BridgeFamily); x.err == nil {
 			edits = append(edits, f.edits(x.number, x.want, nil)...)
 		}
@@ -93,8 +92,8 @@ func (f *Firewall) writeTogether(list []*writing) {
 	}
 }
 
-// observeAfter lists the tables that edits wrote to, and the whole tables of nftables. What can't
-// be listed now is looked at later.
+// observeAfter lists the tables that edits wrote to, and the whole nftables tables. A failed listing is repeated by a
+// later observation.
 func (f *Firewall) observeAfter(ctx context.Context, edits []*edit) *after {
 	a := &after{tables: map[string]view{}}
 	for _, name := range tableOrder {
@@ -111,7 +110,7 @@ func (f *Firewall) observeAfter(ctx context.Context, edits []*edit) *after {
 	return a
 }
 
-// read marks as read what was written and was found as it was written.
+// read marks the entries that were found as written as read.
 func (a *after) read(m map[netstate.ID]entry) {
 	if a == nil {
 		return
@@ -136,7 +135,7 @@ func (a *after) read(m map[netstate.ID]entry) {
 	}
 }
 
-// joined is one input of iptables-restore for edits that add, of several networks.
+// joined returns one iptables-restore input for the adding edits of several networks.
 func joined(edits []*edit) string {
 	var text strings.Builder
 	for _, name := range tableOrder {
@@ -151,8 +150,8 @@ func joined(edits []*edit) string {
 	return text.String()
 }
 
-// together writes chains of a network, with those of others where many write, and says what
-// stood afterwards, if that is known.
+// together writes the chains of a network, batched with others under load, and returns the resulting state if it is
+// known.
 func (f *Firewall) together(ctx context.Context, number int, want []netstate.Chain) (*after, error) {
 	together, leave := f.writes.enter()
 	defer leave()

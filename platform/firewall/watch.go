@@ -11,35 +11,32 @@ import (
 	"edgespan/pubsub/backoff"
 )
 
-// What others change within the first of watchWindows is told together. Where they go on with it within watchRest, the
-// next one counts: somebody who changes our chains, or the built-in ones, hundreds of times a second makes us look once
-// a second.
+// watchWindows are the periods whose changes are reported together. The first is used until others keep changing within
+// watchRest, then the next: changing edgespan's or the built-in chains hundreds of times a second causes one
+// observation a second.
 var watchWindows = backoff.Backoff{First: 20 * time.Millisecond, Max: time.Second}
 
 const (
 	watchRest = 2 * time.Second
-	// legacyEvery is how often the tables of the legacy backend are looked at.
+	// legacyEvery is the polling interval of the legacy backend's tables.
 	legacyEvery = time.Second
 )
 
-// Asking which backend iptables has ends after modeTime and is done again after modePause: the
-// command may hang as any other.
+// Detecting the iptables backend is limited to modeTime and repeated after modePause: the command may hang.
 const (
 	modeTime  = 3 * time.Second
 	modePause = 10 * time.Second
 )
 
-// Changed is what others have changed: chains, tables and jumps of owners by number, 0 for
-// host's.
+// Changed lists what others changed: chains, tables and jumps by owner number, 0 for host.
 type Changed struct {
 	Owners []int
-	All    bool // what it was is not known: it may have been anything
+	All    bool // unknown change: anything may have changed
 }
 
-// Watch tells what others change of ours until ctx ends (then it returns nil) or the kernel
-// can't be listened to. Changes of chains that are not ours are not told, but for those of
-// the built-in chains in which our jumps stand first. What is told is looked at by the next
-// Observe.
+// Watch emits others' changes of edgespan's chains and tables until ctx ends (then it returns nil) or it can no longer
+// listen to the kernel. It ignores changes of foreign chains, except the built-in chains that begin with edgespan's
+// jumps. The next Observe reads the changed chains.
 func (f *Firewall) Watch(ctx context.Context, emit func(Changed)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -74,8 +71,8 @@ func (f *Firewall) Watch(ctx context.Context, emit func(Changed)) error {
 	return f.gather(ctx, in, failed, emit)
 }
 
-// pollLegacy looks at the tables of legacy iptables, of which the kernel tells no change, until
-// ctx ends; with nf_tables there is nothing to look at.
+// pollLegacy polls the tables of legacy iptables, for which the kernel sends no notifications, until ctx ends; with
+// nf_tables it does nothing.
 func (f *Firewall) pollLegacy(ctx context.Context, tell func()) error {
 	for ctx.Err() == nil {
 		ask, cancel := context.WithTimeout(ctx, modeTime)
@@ -100,11 +97,11 @@ func (f *Firewall) pollLegacy(ctx context.Context, tell func()) error {
 	return nil
 }
 
-// touches are owners by the port of whom has changed what is theirs.
+// touches holds, per netlink port, the owners whose chains or tables that port changed.
 type touches struct {
 	by  map[uint32]map[int]bool
 	all bool
-	// paced: they come once in legacyEvery at most, so that nothing has to be gathered for long.
+	// paced changes arrive at most once per legacyEvery, so they need no long gathering.
 	paced bool
 }
 
@@ -127,7 +124,7 @@ func (t *touches) join(o touches) {
 	}
 }
 
-// byOthers are the touches that were not by commands of ours.
+// byOthers returns the changes that edgespan's own commands did not make.
 func (f *Firewall) byOthers(t touches) Changed {
 	owners := map[int]bool{}
 	for port, ns := range t.by {
@@ -138,7 +135,7 @@ func (f *Firewall) byOthers(t touches) Changed {
 	return Changed{slices.Sorted(maps.Keys(owners)), t.all}
 }
 
-// poll looks at the tables of the legacy backend.
+// poll polls the tables of the legacy backend.
 func (f *Firewall) poll(ctx context.Context, emit func()) {
 	tick := time.NewTicker(legacyEvery)
 	defer tick.Stop()
@@ -154,8 +151,8 @@ func (f *Firewall) poll(ctx context.Context, emit func()) {
 	}
 }
 
-// gather tells together what comes together. Who it was is asked when it is told: a command
-// of ours that has just begun is known by then.
+// gather merges changes that arrive together. It looks up who made them when it emits them: by then, a command that
+// edgespan has just started is known.
 func (f *Firewall) gather(ctx context.Context, in <-chan touches, failed <-chan error, emit func(Changed)) error {
 	var t touches
 	var reported time.Time
@@ -191,7 +188,7 @@ func (f *Firewall) gather(ctx context.Context, in <-chan touches, failed <-chan 
 	}
 }
 
-// doubt has the next Observe look.
+// doubt makes the next Observe read the kernel.
 func (f *Firewall) doubt(c Changed) {
 	for _, n := range c.Owners {
 		f.store(n).doubt()
@@ -207,8 +204,8 @@ func (f *Firewall) doubt(c Changed) {
 	}
 }
 
-// concerns says whose a change is: who owns the table or the chain, and host for built-in
-// chains, in which only host's jumps stand.
+// concerns returns the owner of a change: the owner of the table or chain, and host for built-in chains, in which only
+// host's jumps are.
 func concerns(ch nft.Change) (int, bool) {
 	if ch.Table.Family.Whole() {
 		return tableOwner(ch.Table)

@@ -15,10 +15,10 @@ import (
 
 const (
 	guardName = "edgespan" // host's tables of families inet and arp
-	passName  = "ES-PASS"  // host's chain that marks what it accepts
+	passName  = "ES-PASS"  // host's chain that marks accepted packets
 )
 
-// wholeTables are the tables of nftables that an owner may have.
+// wholeTables returns the nftables tables that an owner may have.
 func wholeTables(number int) []nft.Table {
 	if number == 0 {
 		return []nft.Table{{Family: netstate.InetFamily, Name: guardName}, {Family: netstate.ARPFamily, Name: guardName}}
@@ -26,7 +26,7 @@ func wholeTables(number int) []nft.Table {
 	return []nft.Table{{Family: netstate.BridgeFamily, Name: fmt.Sprintf("es%d", number)}}
 }
 
-// tableOwner is the network instance number of a whole table of ours, 0 for host's.
+// tableOwner returns the network instance number of one of edgespan's whole tables, 0 for host's.
 func tableOwner(t nft.Table) (int, bool) {
 	if slices.Contains(wholeTables(0), t) {
 		return 0, true
@@ -35,18 +35,18 @@ func tableOwner(t nft.Table) (int, bool) {
 	return n, ok && n > 0 && slices.Contains(wholeTables(n), t)
 }
 
-// isOwn says whether a table is an owner's.
+// isOwn reports whether a table belongs to an owner.
 func isOwn(t nft.Table) bool { _, own := tableOwner(t); return own }
 
-// Claim makes the tables that an earlier process left ours alone again: until then a flush by
-// others takes them along.
+// Claim reclaims exclusive ownership of the tables that an earlier process left: until then, a flush by others removes
+// them too.
 func (f *Firewall) Claim() error { return f.nft.Claim(isOwn) }
 
-// LacksARP says that a table of family arp is desired and the kernel's nf_tables has none
+// LacksARP reports that a table of family arp is desired but the kernel's nf_tables lacks the family
 // (CONFIG_NF_TABLES_ARP). Networks work without it.
 func (f *Firewall) LacksARP() bool { return f.noARP.Load() }
 
-// applyWhole writes the tables of one family of nftables.
+// applyWhole writes the tables of one nftables family.
 func (f *Firewall) applyWhole(number int, want []netstate.Chain, family netstate.Family) error {
 	for _, c := range want {
 		if c.Family != family {
@@ -69,7 +69,7 @@ func (f *Firewall) removeWhole(number int, c netstate.Chain) error {
 	return err
 }
 
-// withoutARP takes a table that the kernel can't have for one that is as desired.
+// withoutARP treats a table that the kernel can't have as one that is as desired.
 func (f *Firewall) withoutARP(family netstate.Family, err error, desired bool) error {
 	if family != netstate.ARPFamily {
 		return err
@@ -82,7 +82,7 @@ func (f *Firewall) withoutARP(family netstate.Family, err error, desired bool) e
 	return err
 }
 
-// wholeText is a whole table as the kernel shows it, "" for none.
+// wholeText returns a whole table as the kernel shows it, "" for none.
 func (f *Firewall) wholeText(ctx context.Context, t nft.Table) (string, error) {
 	if t.Family == netstate.ARPFamily && f.noARP.Load() {
 		return "not supported\n", nil

@@ -8,12 +8,12 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// write brings the tables from what stands to what is desired, those of bridges first. What stands is taken from
-// the store where that is sure; else, and where it proves wrong, it is looked up. What
-// stood afterwards is known where networks wrote together.
+// write changes the tables from their current state to the desired one, bridge tables first. It takes the current state
+// from the store if the store is sure; otherwise, or if the store proves wrong, it reads the kernel. It knows the
+// resulting state if networks were batched.
 func (f *Firewall) write(ctx context.Context, number int, want, gone []netstate.Chain) (*after, error) {
 	st := f.store(number)
-	if number > 0 && st.isSure() { // into host's chains others hook theirs at any time
+	if number > 0 && st.isSure() { // other networks hook into host's chains at any time
 		var seen *after
 		var err error
 		if len(gone) == 0 && !st.isAlone() {
@@ -25,7 +25,7 @@ func (f *Firewall) write(ctx context.Context, number int, want, gone []netstate.
 			st.setAlone(false)
 			return seen, nil
 		}
-		st.doubt() // also one that was killed: each table of it commits by itself
+		st.doubt() // also after a killed restore: each of its tables commits separately
 		st.setAlone(true)
 		if ctx.Err() != nil {
 			return nil, err
@@ -37,7 +37,7 @@ func (f *Firewall) write(ctx context.Context, number int, want, gone []netstate.
 	return nil, f.writeAlone(ctx, number, f.edits(number, want, gone))
 }
 
-// writeAlone looks up what stands before it writes.
+// writeAlone reads the current state before it writes.
 func (f *Firewall) writeAlone(ctx context.Context, number int, edits []*edit) error {
 	st := f.store(number)
 	for _, e := range edits {
@@ -60,8 +60,8 @@ func (f *Firewall) writeAlone(ctx context.Context, number int, edits []*edit) er
 	return nil
 }
 
-// missingHost is a chain of host's that a network's chains lead into or hang in and that does
-// not stand, "" for none: others may have flushed all, or a former release made no such chain.
+// missingHost returns a missing chain of host's that a network's chains lead into or hang in, "" for none: others may
+// have flushed the tables, or a former release created no such chain.
 func (f *Firewall) missingHost(ctx context.Context, number int, edits []*edit) string {
 	if number == 0 || ctx.Err() != nil {
 		return ""
@@ -81,8 +81,8 @@ func (f *Firewall) missingHost(ctx context.Context, number int, edits []*edit) s
 	return ""
 }
 
-// restoreText is one input of iptables-restore for all tables. Verdicts come to
-// stand before anything is translated, and go after it.
+// restoreText returns one iptables-restore input for all tables. Filter rules are added before translation rules and
+// removed after them.
 func restoreText(edits []*edit) string {
 	if len(edits) > 0 && len(edits[0].want) == 0 {
 		slices.Reverse(edits)
