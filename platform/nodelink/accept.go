@@ -13,26 +13,25 @@ import (
 	"edgespan/platform/pki"
 )
 
-// handshakes are TLS in turns, whose failures are noted: a certificate of another CA, or no
-// TLS.
+// handshakes are TLS handshakes that take turns. They log failures: a certificate of another CA, or no TLS.
 type handshakes struct {
 	credentials.TransportCredentials
 	refusals *refusals
 	turns    turns
-	timeout  time.Duration // that a connection waits for its turn
+	timeout  time.Duration // longest wait of a connection for its turn
 	nodes    *nodeConns
 }
 
-// ServerHandshake is that of TLS, once it has its turn.
+// ServerHandshake does the TLS handshake once the connection has its turn.
 func (h handshakes) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	waits := &turnConn{Conn: c, turns: h.turns, until: time.Now().Add(h.timeout)}
 	conn, info, err := h.TransportCredentials.ServerHandshake(waits)
-	waits.release()                            // of one that failed
-	if err != nil && !errors.Is(err, io.EOF) { // who only looks whether the port is open is no news
+	waits.release()                            // after a failure
+	if err != nil && !errors.Is(err, io.EOF) { // a port check is not worth a log line
 		h.refusals.note("connection refused", host(c.RemoteAddr()), err)
 	}
 	shown, is := info.(credentials.TLSInfo)
-	// All nodes are alike: all places are theirs.
+	// All nodes are equal: each may use every place.
 	if place, bound := c.(*conns.Conn); err == nil && is && bound && len(shown.State.PeerCertificates) > 0 &&
 		!place.Known(conns.Caller{Staff: true}) {
 		return nil, nil, errors.Join(errFull, conn.Close())
@@ -43,46 +42,44 @@ func (h handshakes) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo,
 	return conn, info, err
 }
 
-// errFull ends the connection of a node that finds no place.
+// errFull ends the connection of a node when all places are in use.
 var errFull = errors.New("too many connected nodes")
 
-// Clone is a copy.
+// Clone returns a copy.
 func (h handshakes) Clone() credentials.TransportCredentials {
 	h.TransportCredentials = h.TransportCredentials.Clone()
 	return h
 }
 
-// turns bound how many handshakes are computed at once. Without them thousands of nodes that
-// come together share the processors, and all of them are too late; so those who came first
-// are done, and who would be too late anyway costs nothing.
+// turns bounds the handshakes computed at once. Without a bound, thousands of nodes that connect together share the
+// processors and all of them time out. With it, the first ones complete, and those that would time out cost nothing.
 type turns chan struct{}
 
-// errCrowd ends a connection that waited in vain. The node comes again after its back-off.
+// errCrowd ends a connection whose wait for a turn timed out. The node retries after its back-off.
 var errCrowd = errors.New("too many nodes connect at once: try again")
 
-// turnConn takes a turn when the client's first message is there and gives it back with the
-// answer: who connects and says nothing holds none, and what comes after the answer goes
-// before those who wait. One goroutine does the handshake, and no other reads until its end.
+// turnConn acquires a turn when the client's first message arrives and releases it with the answer: an idle connection
+// holds none, and messages after the answer go ahead of waiting connections. One goroutine does the handshake, and
+// nothing else reads before its end.
 type turnConn struct {
 	net.Conn
 	turns turns
 	until time.Time
 	has   bool
 
-	read int // bytes, until it has shown a certificate
+	read int // bytes, until a certificate is verified
 	node string
-	in   *nodeConns // of its node; nil: it has shown no certificate
+	in   *nodeConns // of its node; nil: no certificate yet
 }
 
-// unknownLimit is how many bytes a connection may send that has shown no certificate of a node: gRPC keeps
-// all that came of a message that has no end. A handshake and the largest request to join fit, whatever
-// frames they come in.
+// unknownLimit bounds the bytes of a connection without a node certificate: gRPC buffers all of a message that never
+// ends. A handshake and the largest join request fit, in whatever frames they arrive.
 const unknownLimit = 64 << 10
 
-// errUnknownNode ends a connection that sends more.
+// errUnknownNode ends a connection that exceeds unknownLimit.
 var errUnknownNode = fmt.Errorf("more than %d bytes without a node certificate", unknownLimit)
 
-// Close gives its place among those of its node back.
+// Close releases its place among the connections of its node.
 func (c *turnConn) Close() error {
 	if c.in != nil {
 		c.in.leave(c)
@@ -111,7 +108,7 @@ func (c *turnConn) release() {
 	}
 }
 
-// Read gives the turn back: there is an answer now, and its answer may take its time.
+// Read releases the turn: the server has answered, and the client may take its time.
 func (c *turnConn) Read(p []byte) (int, error) {
 	c.release()
 	if c.in != nil {

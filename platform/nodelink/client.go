@@ -21,23 +21,22 @@ import (
 
 const (
 	dialTimeout  = 10 * time.Second
-	beginTimeout = 20 * time.Second // from the first octet to the controller's yes, or the answer to a join
-	renewRetry   = 10 * time.Minute // after a renewal that got no certificate
+	beginTimeout = 20 * time.Second // from the first octet to admission, or to the answer to a join
+	renewRetry   = 10 * time.Minute // after a failed renewal
 )
 
-// Listener is told what the controller does. Up and Down come in turns; what blocks in
-// Received holds back the messages after it.
+// Listener receives the controller's messages. Up and Down alternate; while Received blocks, later messages wait.
 type Listener interface {
 	Up(s nodeproto.ToController)
 	Received(m nodeproto.FromController)
 	Down(cause error)
 }
 
-// ClientOptions are a client's settings; zero values stand for those in the comments.
+// ClientOptions are a client's settings; the comments give the values that replace zero.
 type ClientOptions struct {
-	Controller  string // HOST:PORT, or several joined by commas, which are tried in turn
+	Controller  string // HOST:PORT, or several joined by commas, tried in turn
 	Credentials *pki.Credentials
-	Hello       func() nodeproto.Hello // asked at the start of each stream; Node is filled in
+	Hello       func() nodeproto.Hello // called at the start of each stream; Node is filled in
 	Listener    Listener
 	Log         *zap.Logger      // none
 	Now         func() time.Time // the clock
@@ -57,7 +56,7 @@ func (o *ClientOptions) defaults() {
 	def(&o.Keepalive.Timeout, 10*time.Second)
 }
 
-// clientKeepalive asks only while the stream stands, as the server wants it.
+// clientKeepalive pings only while a stream is open, as the server requires.
 func clientKeepalive(k Keepalive) keepalive.ClientParameters {
 	return keepalive.ClientParameters{Time: k.Time, Timeout: k.Timeout}
 }
@@ -65,18 +64,17 @@ func clientKeepalive(k Keepalive) keepalive.ClientParameters {
 // Client is the node's end of the link.
 type Client struct{ opts ClientOptions }
 
-// NewClient makes a client; Run starts it.
+// NewClient returns a client; Run starts it.
 func NewClient(opts ClientOptions) *Client {
 	opts.defaults()
 	return &Client{opts: opts}
 }
 
-// Run holds a stream to the controller, and opens the next one after a back-off whenever
-// it ends, until ctx is over. After a stream that stood the node waits a random part of the
-// time over which its controller wants a wave of reconnects to be spread, and all of it
-// before each attempt more. Of several controllers each attempt takes the next one: the wait
-// grows over all of them, so that a fleet that lost them all does not ask the more often the
-// more there were. It returns an error only for options that can never work.
+// Run keeps a stream to the controller open, and reconnects after a back-off whenever it ends, until ctx is done. After
+// an established stream, the node waits a random part of its controller's spread, and the whole spread before each
+// further attempt. With several controllers, each attempt uses the next one. The wait grows over all of them, so that a
+// fleet that lost every controller doesn't retry more often the more controllers there are. Run returns an error only
+// for invalid options.
 func (c *Client) Run(ctx context.Context) error {
 	all, err := Addresses(c.opts.Controller)
 	if err != nil {
@@ -89,7 +87,7 @@ func (c *Client) Run(ctx context.Context) error {
 	return nil
 }
 
-// hold has one stream after the other, to each controller in turn, until ctx is over.
+// hold opens one stream after the other, to each controller in turn, until ctx is done.
 func (c *Client) hold(ctx context.Context, all []string,
 	stream func(ctx context.Context, address string) (streamEnd, error)) {
 	var b reconnect
@@ -104,11 +102,11 @@ func (c *Client) hold(ctx context.Context, all []string,
 		if later := (*laterError)(nil); errors.As(err, &later) {
 			wait = max(wait, later.after)
 		}
-		if text := err.Error(); text != said[all[i]] || last.up > 0 { // the same again is no news
+		if text := err.Error(); text != said[all[i]] || last.up > 0 { // log a repeated error once
 			said[all[i]] = text
 			say := c.opts.Log.Info
 			if errors.Is(err, ErrRejoin) || errors.Is(err, errOtherCA) {
-				say = c.opts.Log.Error // nobody but a person ends it
+				say = c.opts.Log.Error // only a person can end it
 			}
 			say("node link is down", zap.String("controller", all[i]), zap.Error(err), zap.Duration("retry", wait))
 		}
@@ -122,17 +120,16 @@ func (c *Client) hold(ctx context.Context, all []string,
 	}
 }
 
-// ErrRejoin says that no stream can come about until the node joins again: it was off for
-// longer than its certificate lived, and only a stream renews that.
+// ErrRejoin says that no stream is possible until the node joins again: it was off for longer than its certificate's
+// life, and only a stream renews the certificate.
 var ErrRejoin = errors.New("needs re-join")
 
-// errOtherCA says that whoever answers has a certificate of a CA that the node does not know. It may
-// be another program on the way there, so it is tried again as after any other fault.
+// errOtherCA says that the server's certificate has a CA that the node does not know. Another program may have
+// answered, so the node retries as after any other fault.
 var errOtherCA = errors.New("the controller's certificate is signed by an unknown CA")
 
-// outlived says why no stream came about where the node's certificate has ended, or where the
-// controller's CA was rotated while the node was away. It is tried all the same, now and then: it may
-// be the node's clock that is wrong.
+// outlived explains a failed stream by an expired node certificate, or by a rotation of the controller's CA while the
+// node was away. The node still retries occasionally: its clock may be wrong.
 func (c *Client) outlived(up time.Duration, err error) error {
 	p, none := c.opts.Credentials.Peer()
 	switch {
@@ -149,7 +146,7 @@ func (c *Client) outlived(up time.Duration, err error) error {
 		ErrRejoin, p.NotAfter.UTC().Format(time.RFC3339), err)
 }
 
-// session is one stream: how it stood, and why it ended.
+// session runs one stream and returns how long it lasted and why it ended.
 func (c *Client) session(ctx context.Context, address string) (streamEnd, error) {
 	host, err := hostOf(address)
 	if err != nil {
@@ -188,12 +185,12 @@ func (c *Client) session(ctx context.Context, address string) (streamEnd, error)
 	<-s.ended
 	c.opts.Listener.Down(s.cause)
 	if idle := s.out.flushed(); idle != nil {
-		<-idle // the context is over: a write ends at once
+		<-idle // the context is done: a write ends at once
 	}
 	return streamEnd{max(c.opts.Now().Sub(begun), 1), s.spread}, s.cause
 }
 
-// begin opens the stream, says Hello and waits until the controller lets the node in.
+// begin opens the stream, sends Hello and waits until the controller admits the node.
 func (c *Client) begin(ctx context.Context, cancel func(), conn *grpc.ClientConn) (grpc.ClientStream, error) {
 	late := time.AfterFunc(beginTimeout, cancel)
 	defer late.Stop()
@@ -203,7 +200,7 @@ func (c *Client) begin(ctx context.Context, cancel func(), conn *grpc.ClientConn
 	}
 	hello := c.opts.Hello()
 	hello.Node = c.opts.Credentials.Node().String()
-	// An error of SendMsg only says that the stream ended; RecvMsg says why.
+	// SendMsg's error only says that the stream ended; RecvMsg returns the reason.
 	if err := rpc.SendMsg(up(hello)); err == nil {
 		if header, err := rpc.Header(); err == nil && len(header.Get(acceptedHeader)) > 0 {
 			if late.Stop() {
@@ -240,7 +237,7 @@ func (s *session) wait(ctx context.Context) {
 	o := s.client.opts
 	spread := o.Random()
 	due := func() time.Duration { return max(0, o.Credentials.RenewAt(spread).Sub(o.Now())) }
-	// A clock that is set on while the stream lasts does not wake who sleeps by the time before.
+	// A clock adjustment during the stream does not wake a timer set before it.
 	t := time.NewTimer(min(due(), renewalCheckEvery))
 	defer t.Stop()
 	for {
@@ -254,18 +251,18 @@ func (s *session) wait(ctx context.Context) {
 		case <-s.renew:
 			reported = true
 		}
-		if reported || due() == 0 { // else the answer has moved it meanwhile
+		if reported || due() == 0 { // otherwise the answer has moved it
 			s.ask()
 		}
 		t.Reset(min(s.retry(due()), renewalCheckEvery))
 	}
 }
 
-// renewalCheckEvery is how often it is looked whether the certificate is due.
+// renewalCheckEvery is how often the certificate's due time is checked.
 const renewalCheckEvery = time.Hour
 
-// retry is when to look again after a request was sent: the answer moves the due time, and
-// without an answer it is asked again after a while, or before the certificate ends.
+// retry returns when to check again after sending a request: an answer moves the due time; without one, the request is
+// repeated after a while, or before the certificate expires.
 func (s *session) retry(due time.Duration) time.Duration {
 	if due > 0 {
 		return due
@@ -335,11 +332,11 @@ func (s *session) handle(m *pb.Down) error {
 	if _, now := word.(nodeproto.Renew); now {
 		select {
 		case s.renew <- struct{}{}:
-		default: // one is on its way
+		default: // a wake-up is already pending
 		}
 		return nil
 	}
-	if word != nil { // else it is of a kind that a newer version knows
+	if word != nil { // otherwise it is a kind of a newer version
 		s.client.opts.Listener.Received(word)
 	}
 	return nil

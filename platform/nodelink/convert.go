@@ -10,13 +10,13 @@ import (
 	pb "edgespan/platform/nodelink/linkpb"
 )
 
-// text makes of any octets what a string on the wire may hold: output of commands need
-// not be UTF-8, and one bad octet must not end a stream.
+// text makes any octets a valid string for the wire: command output need not be UTF-8, and one bad octet must not end a
+// stream.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func texts(in []string) []string { return each(in, text) }
 
-// each converts a list; none stays none.
+// each converts a list; nil stays nil.
 func each[A, B any](in []A, f func(A) B) []B {
 	if len(in) == 0 {
 		return nil
@@ -39,7 +39,7 @@ func generationOf(g *pb.Generation) nodeproto.Generation {
 	return nodeproto.Generation{Authority: g.GetAuthority(), Counter: g.GetCounter()}
 }
 
-// up is the wire form of what a node says.
+// up returns the wire form of a node's message.
 func up(m nodeproto.FromNode) *pb.Up {
 	switch m := m.(type) {
 	case nodeproto.Hello:
@@ -111,8 +111,8 @@ func actionOf(a *pb.Action) nodeproto.Action {
 	return nodeproto.Action{Name: a.GetName(), State: a.GetState(), Detail: a.GetDetail()}
 }
 
-// upOf is what a node said, or nil if it is a kind that this version does not know. Kinds
-// that nodelink handles by itself are no words of config/fleet/nodeproto and are nil as well.
+// upOf returns a node's message, or nil for a kind that this version does not know. Kinds that nodelink handles itself
+// are not part of config/fleet/nodeproto and are nil as well.
 func upOf(m *pb.Up) nodeproto.FromNode {
 	switch k := m.GetKind().(type) {
 	case *pb.Up_Hello:
@@ -181,7 +181,7 @@ func resultOf(m *pb.Result) nodeproto.Result {
 	return out
 }
 
-// unixMilli is a time on the wire; the zero time is 0.
+// unixMilli returns a time on the wire; the zero time is 0.
 func unixMilli(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -196,22 +196,22 @@ func unixMilliOf(ms int64) time.Time {
 	return wallOf(ms)
 }
 
-// The times that have a form in JSON.
+// The times that can be encoded in JSON.
 const (
 	firstMilli = -62135596800000 // the year 1
 	lastMilli  = 253402300799999 // the end of the year 9999
 )
 
-// wallOf bounds the times that a peer says: texts are made of them, and there is none of a year beyond 9999.
+// wallOf bounds a peer's times: they are formatted as text, which is impossible beyond the year 9999.
 func wallOf(ms int64) time.Time { return time.UnixMilli(min(max(ms, firstMilli), lastMilli)).UTC() }
 
-// millis bounds what a peer says: a duration of Go overflows after 292 years.
+// millis bounds a peer's durations: Go's type overflows after 292 years.
 func millis(ms int64) time.Duration {
 	const limit = int64(1<<63-1) / int64(time.Millisecond)
 	return time.Duration(max(-limit, min(limit, ms))) * time.Millisecond
 }
 
-// down is the wire form of what a controller says.
+// down returns the wire form of a controller's message.
 func down(m nodeproto.FromController) *pb.Down {
 	switch m := m.(type) {
 	case nodeproto.Push:
@@ -240,7 +240,7 @@ func down(m nodeproto.FromController) *pb.Down {
 	}
 }
 
-// downOf is what a controller said, or nil as upOf says.
+// downOf returns a controller's message, or nil as in upOf.
 func downOf(m *pb.Down) nodeproto.FromController {
 	switch k := m.GetKind().(type) {
 	case *pb.Down_Push:

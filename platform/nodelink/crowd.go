@@ -12,19 +12,19 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// What one node may take of the server beside the messages of its stream. A node whose line is bad
-// needs some ten streams in its first minute and two a minute after that.
+// Limits of one node beyond the messages of its stream. A node with a bad line needs some ten streams in its first
+// minute and two a minute after that.
 const (
 	streamsAtOnce  = 20
-	streamsPace    = 0.5 // a second after that
+	streamsPace    = 0.5 // per second after that
 	maxConnections = 8   // of one node: the newest stay
 )
 
-// pushbackTrailer says in milliseconds when to come again; it is gRPC's own (proposal A6).
+// pushbackTrailer tells the client, in milliseconds, when to retry; it is gRPC's own (proposal A6).
 const pushbackTrailer = "grpc-retry-pushback-ms"
 
-// tooMany refuses a stream of a node that had too many, and says when to come again. It takes its time: who asks
-// again at once, with all streams that a connection may have, costs next to nothing.
+// tooMany refuses a stream of a node with too many, and says when to retry. It answers with a delay, so that a node
+// that retries at once with all the streams of a connection costs next to nothing.
 func (s *Server) tooMany(rpc grpc.ServerStream, node string) error {
 	wait := s.streams.Take(node, s.opts.Now())
 	if wait == 0 {
@@ -34,14 +34,14 @@ func (s *Server) tooMany(rpc grpc.ServerStream, node string) error {
 	t := time.NewTimer(s.opts.Refusal)
 	defer t.Stop()
 	select {
-	case <-t.C: // also where the node has given up: gRPC counts it as open until then
+	case <-t.C: // also if the node has given up: gRPC counts the stream as open until then
 	case <-s.stop:
 	}
 	return status.Errorf(codes.ResourceExhausted, "this node opens streams too often: try again in %v",
 		wait.Round(time.Millisecond))
 }
 
-// laterError is a controller's word that a node is to come again, and when.
+// laterError is a controller's request to retry later.
 type laterError struct {
 	after time.Duration
 	error
@@ -49,7 +49,7 @@ type laterError struct {
 
 func (e *laterError) Unwrap() error { return e.error }
 
-// sentLater adds to an error what the controller said of when to come again.
+// sentLater adds the controller's retry time to an error.
 func sentLater(err error, trailer metadata.MD) error {
 	said := trailer.Get(pushbackTrailer)
 	if len(said) == 0 || !errors.Is(err, ErrBusy) {
@@ -62,14 +62,14 @@ func sentLater(err error, trailer metadata.MD) error {
 	return &laterError{min(time.Duration(ms)*time.Millisecond, connectWaits.Max), err}
 }
 
-// nodeConns are the connections of each node. One that has too many loses its oldest: of a node
-// whose line is bad these are the dead ones.
+// nodeConns holds the connections of each node. If a node has too many, its oldest is closed: on a bad line, the oldest
+// are dead.
 type nodeConns struct {
 	mu sync.Mutex
 	by map[string][]*turnConn
 }
 
-// add takes in a connection of a node.
+// add records a node's connection.
 func (n *nodeConns) add(node string, c *turnConn) {
 	var oldest *turnConn
 	n.mu.Lock()
@@ -81,11 +81,11 @@ func (n *nodeConns) add(node string, c *turnConn) {
 	n.by[node] = all
 	n.mu.Unlock()
 	if oldest != nil {
-		_ = oldest.Close() // it is ended either way
+		_ = oldest.Close() // it is closed either way
 	}
 }
 
-// leave forgets a connection that is closed.
+// leave removes a closed connection.
 func (n *nodeConns) leave(c *turnConn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -13,20 +13,20 @@ import (
 	pb "edgespan/platform/nodelink/linkpb"
 )
 
-// A node reports all that it is each few seconds and on each change. With a thousand parameters
-// that is heavy, and hardly any of them has changed: a large report is a base, and those after
-// it say what differs from it. Each of these says all that differs, so that a newer one may take
-// the place of one that still waits; a base that waits stays. A stream begins with a whole report.
+// A node reports its whole state every few seconds and on each change. With a thousand parameters that is heavy, and
+// hardly any of them changes. So a large report is a base, and later ones contain the differences from it. Each
+// contains all differences, so it may replace an older one in the queue; a queued base stays. A stream begins with a
+// whole report.
 
-// leastBase is how many entries a report has from which on it is a base.
+// leastBase is the number of entries from which a report is a base.
 const leastBase = 64
 
-// deltaHeader is what a server sends that understands reports in parts.
+// deltaHeader is sent by a server that supports partial reports.
 const deltaHeader = "edgespan-link-delta"
 
 // teller is the node's side.
 type teller struct {
-	on bool // the controller understands it
+	on bool // the controller supports it
 
 	mu         sync.Mutex
 	parameters map[string]nodeproto.Parameter // of the base; nil for none
@@ -56,7 +56,7 @@ func (t *teller) put(r nodeproto.Report, put func(*pb.Up, class) error) error {
 	return nil
 }
 
-// part is what differs from the base, nil where there is none or where it is worth a new one.
+// part returns the differences from the base, nil without a base or if a new base is cheaper.
 func (t *teller) part(r nodeproto.Report) *pb.Report {
 	if t.parameters == nil {
 		return nil
@@ -73,7 +73,7 @@ func (t *teller) part(r nodeproto.Report) *pb.Report {
 	return part
 }
 
-// differ are those that are new or otherwise than in the base, and the keys that are no more.
+// differ returns the entries that are new or changed against the base, and the keys that were removed.
 func differ[T comparable](base map[string]T, now []T, key func(T) string) (changed []T, gone []string) {
 	seen := make(map[string]bool, len(now))
 	for _, v := range now {
@@ -97,7 +97,7 @@ type listener struct{ base *pb.Report }
 
 var errNoBase = errors.New("partial report without a complete one before it")
 
-// whole is a report as it is meant.
+// whole returns the complete report.
 func (l *listener) whole(r *pb.Report) (*pb.Report, error) {
 	if !r.GetPart() {
 		l.base = nil
@@ -114,7 +114,7 @@ func (l *listener) whole(r *pb.Report) (*pb.Report, error) {
 	return r, nil
 }
 
-// overlay is a base with what differs from it, by key.
+// overlay applies the differences to a base, by key.
 func overlay[T proto.Message](base, changed []T, gone []string, key func(T) string) []T {
 	skip := make(map[string]bool, len(changed)+len(gone))
 	for _, v := range changed {

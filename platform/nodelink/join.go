@@ -28,12 +28,12 @@ import (
 )
 
 const (
-	longestName = 253 // of a node; what a name may be is the fleet's
+	longestName = 253 // of a node; the fleet validates names
 	joinLimit   = 16 << 10
 )
 
-// noJoin refuses a Join by who has a certificate, before its message is read: it could keep as many of
-// them as it has connections, unfinished, for as long as it likes.
+// noJoin refuses a Join from a client with a certificate before reading its message: otherwise the client could keep
+// unfinished calls open on every connection.
 func noJoin(ctx context.Context, of *tap.Info) (context.Context, error) {
 	if of.FullMethodName == joinMethod {
 		if _, none := identify(ctx); none == nil {
@@ -44,10 +44,10 @@ func noJoin(ctx context.Context, of *tap.Info) (context.Context, error) {
 	return ctx, nil
 }
 
-// join serves the one call without a certificate, and tells the log what became of it.
+// join serves the one call without a certificate, and logs its result.
 func (s *Server) join(ctx context.Context, in *pb.JoinRequest) (*pb.JoinAnswer, error) {
 	from := source(ctx)
-	node := "" // no more than its certificate request says
+	node := "" // only as claimed by its certificate request
 	answer, err := s.admit(ctx, in, from, &node)
 	if err != nil {
 		s.no.note("join refused", from, err, zap.String("node", node),
@@ -61,7 +61,7 @@ func (s *Server) join(ctx context.Context, in *pb.JoinRequest) (*pb.JoinAnswer, 
 
 var errTooManyJoins = status.Error(codes.ResourceExhausted, "too many joins: try again in a minute")
 
-// admit judges a join. The request is checked whole before the token is spent.
+// admit validates a join. It checks the whole request before it spends the token.
 func (s *Server) admit(ctx context.Context, in *pb.JoinRequest, from string, node *string) (*pb.JoinAnswer, error) {
 	if !s.gate.hear(from, s.opts.Now()) {
 		return nil, errTooManyJoins
@@ -96,14 +96,14 @@ func (s *Server) admit(ctx context.Context, in *pb.JoinRequest, from string, nod
 	if err != nil {
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
-	// Somebody may have revoked it meanwhile: the list rules.
+	// It may have been revoked meanwhile: the list decides.
 	if err := s.opts.Authority.Admit(issued.Peer); err != nil {
 		return nil, status.Error(codes.PermissionDenied, err.Error())
 	}
 	return &pb.JoinAnswer{Chain: issued.Chain, Roots: issued.Roots, Name: text(joined.Name)}, nil
 }
 
-// source is the address that a call comes from, without its port.
+// source returns the address that a call comes from, without its port.
 func source(ctx context.Context) string {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -112,20 +112,19 @@ func source(ctx context.Context) string {
 	return host(p.Addr)
 }
 
-// JoinOptions are what a node joins with.
+// JoinOptions are the settings of a join.
 type JoinOptions struct {
 	Controller  string // HOST:PORT, or several joined by commas: the first that answers counts
 	Token       string
-	Name        string // "": the one that the token is for
+	Name        string // "": the token's
 	Pin         pki.Pin
 	Credentials *pki.Credentials
 	Now         func() time.Time // nil: the clock
 }
 
-// Join asks a controller for the node's first certificate and installs it. Of several the
-// next one is asked where one does not answer or is busy; a refusal is that of them all. It
-// may be said again with the same token after an answer that got lost, and later after
-// ErrBusy. The answer is the name that the node has in the fleet.
+// Join requests the node's first certificate from a controller and installs it. It asks the next controller if one does
+// not answer or is busy; a refusal by one is final. It can be repeated with the same token after a lost answer, and
+// later after ErrBusy. It returns the node's name in the fleet.
 func Join(ctx context.Context, o JoinOptions) (name string, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -163,7 +162,7 @@ func joinAt(ctx context.Context, address string, csr []byte, o JoinOptions) (nam
 		return "", err
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(ctx, beginTimeout) // one that hangs leaves time for the next
+	ctx, cancel := context.WithTimeout(ctx, beginTimeout) // a hanging one leaves time for the next
 	defer cancel()
 	answer := &pb.JoinAnswer{}
 	if err := conn.Invoke(ctx, joinMethod, &pb.JoinRequest{Token: o.Token, Name: o.Name, Csr: csr}, answer); err != nil {
@@ -172,22 +171,22 @@ func joinAt(ctx context.Context, address string, csr []byte, o JoinOptions) (nam
 	if err := o.Credentials.Install(answer.GetChain(), answer.GetRoots()); err != nil {
 		return "", err
 	}
-	if answer.GetName() == "" { // of an older controller
+	if answer.GetName() == "" { // from an older controller
 		return o.Name, nil
 	}
 	return answer.GetName(), nil
 }
 
-// Refused is a controller's no: to say the same again is of no use until somebody acts.
+// Refused is a controller's refusal: repeating the request is of no use without an operator's action.
 type Refused struct{ Why string }
 
-// Error is the controller's reason.
+// Error returns the controller's reason.
 func (r *Refused) Error() string { return "refused: " + r.Why }
 
-// ErrBusy says that the controller takes no more for now, and may later.
+// ErrBusy says that the controller accepts no more for now; retry later.
 var ErrBusy = errors.New("the controller is busy")
 
-// plain makes of gRPC's errors what people and callers need.
+// plain converts gRPC's errors for people and callers.
 func plain(err error) error {
 	st, ok := status.FromError(err)
 	if !ok {
@@ -206,8 +205,8 @@ func plain(err error) error {
 	}
 }
 
-// Addresses are the controllers of a list that is joined by commas, each HOST:PORT; spaces
-// around them do not count. All that are wrong are named at once.
+// Addresses splits a comma-separated list of controllers, each HOST:PORT; spaces around them are ignored. It returns
+// all faults at once.
 func Addresses(list string) ([]string, error) {
 	var all []string
 	var faults []error
@@ -223,7 +222,7 @@ func Addresses(list string) ([]string, error) {
 	return all, errors.Join(faults...)
 }
 
-// hostOf is the host of HOST:PORT, which the server's certificate has to name.
+// hostOf returns the host of HOST:PORT, which the server's certificate has to name.
 func hostOf(address string) (string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || host == "" || port == "" {
@@ -232,8 +231,8 @@ func hostOf(address string) (string, error) {
 	return host, nil
 }
 
-// connect makes a connection that is dialled at the first call, without a proxy, retries
-// or settings from DNS: when to try again is ours.
+// connect returns a connection that is dialled at the first call, without a proxy, retries or settings from DNS: the
+// client decides when to retry.
 func connect(address string, creds credentials.TransportCredentials, ka Keepalive) (*grpc.ClientConn, error) {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	opts := []grpc.DialOption{
@@ -252,7 +251,7 @@ func connect(address string, creds credentials.TransportCredentials, ka Keepaliv
 	return grpc.NewClient("passthrough:///"+address, opts...)
 }
 
-// renew answers a signing request. Who asks is read from the certificate.
+// renew answers a signing request. The node's identity comes from the certificate.
 func (st *stream) renew(r *pb.SigningRequest) error {
 	select {
 	case <-st.accepted:
@@ -272,8 +271,8 @@ func (st *stream) renew(r *pb.SigningRequest) error {
 	return st.out.put(&pb.Down{Kind: &pb.Down_Certificate{Certificate: answer}}, lasting)
 }
 
-// joinLimiter bounds Join calls, which anybody may make: by address, and all together. Those whose token is known
-// have a share of their own, which others with many addresses do not take.
+// joinLimiter bounds Join calls, which are open to everyone: by address, and in total. Calls with a known token have a
+// share of their own that attackers with many addresses can't use up.
 type joinLimiter struct {
 	all     map[bool]*rate.Limiter // by whether the token is known
 	sources *ratelimit.Buckets
@@ -286,10 +285,10 @@ func newJoinLimiter(perSecond float64) *joinLimiter {
 		sources: ratelimit.NewBuckets(perSecond, burst(20))}
 }
 
-// hear says whether a call from an address may be looked at.
+// hear reports whether a call from an address may be examined.
 func (g *joinLimiter) hear(from string, now time.Time) bool {
 	return g.sources.Take(config.Source(from), now) == 0
 }
 
-// pass says whether a call that was looked at may go on.
+// pass reports whether an examined call may continue.
 func (g *joinLimiter) pass(known bool, now time.Time) bool { return g.all[known].AllowN(now, 1) }

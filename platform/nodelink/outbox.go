@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// What one stream may have waiting.
+// Limits of one stream's queue.
 const (
 	maxWaiting = 64       // messages
 	maxOctets  = 32 << 20 // of all waiting messages
@@ -21,25 +21,25 @@ var (
 	ErrFull   = errors.New("too much data pending on this stream")
 )
 
-// class says which waiting messages a new one takes the place of.
+// class determines which queued messages a new one replaces.
 type class int
 
 const (
-	lasting class = iota // of nothing
-	desired              // Push, Number: the newest wish wins
-	state                // Report, Spread: the newest state is the state
-	delta                // what differs from the last whole Report: in the place of an older one
+	lasting class = iota // replaces nothing
+	desired              // Push, Number: only the newest is desired
+	state                // Report, Spread: only the newest state counts
+	delta                // the differences from the last whole Report: replaces an older one
 )
 
-// outbox is what waits to be written to one stream. Put never blocks; a goroutine writes
-// while there is something and ends with the last message, so that an idle stream costs none.
+// outbox holds the messages to be written to one stream. put never blocks; a goroutine writes while messages are queued
+// and ends with the last one, so that an idle stream costs none.
 type outbox struct {
 	write func(m proto.Message) error // whole message; may block as long as the peer does not read
 
 	mu      sync.Mutex
 	queue   []waiting
 	octets  int
-	writing time.Time // since when the goroutine writes one message; zero: there is none
+	writing time.Time // when the current write began; zero: none
 	idle    chan struct{}
 	closed  error
 	now     func() time.Time
@@ -105,8 +105,8 @@ func (o *outbox) run(idle chan struct{}) {
 	}
 }
 
-// next takes the first message, or ends the goroutine's time: both under one lock, so that
-// no message is left without a writer.
+// next takes the first message, or ends the goroutine: both under one lock, so that no message is left without a
+// writer.
 func (o *outbox) next() proto.Message {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -122,7 +122,7 @@ func (o *outbox) next() proto.Message {
 	return w.m
 }
 
-// close refuses what is put from now on and forgets what waits; the first cause stays.
+// close refuses further messages and drops the queued ones; the first cause stays.
 func (o *outbox) close(cause error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -131,7 +131,7 @@ func (o *outbox) close(cause error) {
 	}
 }
 
-// stalled is for how long the present message could not be written.
+// stalled returns for how long the current write has been blocked.
 func (o *outbox) stalled(now time.Time) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -141,7 +141,7 @@ func (o *outbox) stalled(now time.Time) time.Duration {
 	return now.Sub(o.writing)
 }
 
-// flushed is closed once nothing is being written; nil if nothing ever was.
+// flushed is closed once no write is in progress; nil if there never was one.
 func (o *outbox) flushed() <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()

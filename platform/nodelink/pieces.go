@@ -14,7 +14,7 @@ import (
 
 // Sizes in octets of encoded messages.
 const (
-	pieceSize   = 256 << 10 // what is larger travels in pieces of this size
+	pieceSize   = 256 << 10 // larger messages travel in pieces of this size
 	wireLimit   = 1 << 20   // of one message on the wire, both ways
 	smallLimit  = 64 << 10
 	reportLimit = 1 << 20
@@ -22,7 +22,7 @@ const (
 	pushLimit   = 16 << 20
 )
 
-// upLimit and downLimit are what one message of a kind may have; unknown kinds are small.
+// upLimit and downLimit return the size limit of a message by its kind; unknown kinds are small.
 func upLimit(m *pb.Up) int {
 	switch m.GetKind().(type) {
 	case *pb.Up_Report, *pb.Up_Result:
@@ -65,7 +65,7 @@ func split(whole []byte) []*pb.Chunk {
 	return out
 }
 
-// budget bounds the octets that all unfinished messages of a server hold together.
+// budget bounds the total octets of a server's unfinished messages.
 type budget struct {
 	left atomic.Int64
 }
@@ -86,7 +86,7 @@ func (b *budget) acquire(n int64) bool {
 
 func (b *budget) release(n int64) { b.left.Add(n) }
 
-// joiner puts the pieces of one direction of one stream together.
+// joiner assembles the pieces of one direction of one stream.
 type joiner struct {
 	limit  int
 	shared *budget
@@ -97,10 +97,10 @@ type joiner struct {
 	data   []byte
 }
 
-// errBusy says that too many unfinished messages are held; the peer comes again later.
+// errBusy says that too many messages are unfinished; the peer retries later.
 var errBusy = errors.New("too many unfinished messages: try again")
 
-// add takes a piece; whole is the message once it is complete.
+// add adds a piece; whole is the message once it is complete.
 func (j *joiner) add(c *pb.Chunk) (whole []byte, err error) {
 	if !j.open {
 		if err := j.begin(c); err != nil {
@@ -115,8 +115,8 @@ func (j *joiner) add(c *pb.Chunk) (whole []byte, err error) {
 	if len(j.data)+len(c.GetData()) > j.total {
 		return nil, fmt.Errorf("pieces exceed the announced %d bytes", j.total)
 	}
-	// What has come counts, not what was announced: a node that sends one octet of each of many messages would
-	// leave no room for those of others.
+	// Count received octets, not announced ones: otherwise a node that sends one octet of each of many messages would
+	// leave no room for others.
 	if !j.shared.acquire(int64(len(c.GetData()))) {
 		return nil, errBusy
 	}
@@ -144,7 +144,7 @@ func (j *joiner) begin(c *pb.Chunk) error {
 	return nil
 }
 
-// close forgets an unfinished message and gives its share of the budget back.
+// close drops an unfinished message and releases its share of the budget.
 func (j *joiner) close() {
 	if j.open {
 		j.shared.release(int64(len(j.data)))
@@ -152,7 +152,7 @@ func (j *joiner) close() {
 	j.open, j.total, j.digest, j.data = false, 0, nil, nil
 }
 
-// between refuses a message that stands between two pieces.
+// between refuses a message between two pieces of another.
 func (j *joiner) between() error {
 	if j.open {
 		return errors.New("another message between two pieces")
@@ -160,7 +160,7 @@ func (j *joiner) between() error {
 	return nil
 }
 
-// decode reads a message that came in pieces; one within another is refused.
+// decode decodes an assembled message; it refuses a nested one.
 func decode[M interface {
 	proto.Message
 	GetChunk() *pb.Chunk

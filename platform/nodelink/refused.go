@@ -12,16 +12,15 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// refusals tells the log who was sent away and why. Anybody who reaches the port could fill
-// a disk by that, so there are some at once and then one a second; what was left out is
-// counted in the next line.
+// refusals logs refused clients and the reasons. Every host that reaches the port could fill a disk this way, so it
+// logs a burst and then one line a second; the next line counts the omitted ones.
 type refusals struct {
 	log *zap.Logger
 	now func() time.Time
 
 	mu   sync.Mutex
 	rate *rate.Limiter
-	out  int // lines left out
+	out  int // omitted lines
 }
 
 func newRefusals(log *zap.Logger, now func() time.Time) *refusals {
@@ -47,20 +46,20 @@ func (r *refusals) note(what, from string, err error, more ...zap.Field) {
 	r.log.Warn(what, more...)
 }
 
-// sentAway are the codes of a refusal; the others are those of a stream that ended.
+// sentAway lists the codes of a refusal; other codes mean a stream that ended.
 var sentAway = []codes.Code{
 	codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.ResourceExhausted,
 	codes.FailedPrecondition, codes.Unimplemented,
 }
 
-// ofNode notes how a stream ended, if that was a refusal.
+// ofNode logs the end of a stream if it was a refusal.
 func (r *refusals) ofNode(from string, st *stream, err error) {
 	if slices.Contains(sentAway, status.Code(err)) {
 		r.note("node disconnected", from, err, zap.String("node", st.node))
 	}
 }
 
-// host is an address without its port.
+// host returns an address without its port.
 func host(a net.Addr) string {
 	name, _, err := net.SplitHostPort(a.String())
 	if err != nil {

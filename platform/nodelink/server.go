@@ -21,24 +21,24 @@ import (
 	"edgespan/pubsub/ratelimit"
 )
 
-// Handler is told what nodes do. Each stream calls it from one goroutine, so what blocks
-// here holds back that node's messages and no other's. After a takeover the end of the
-// older stream may be told after the beginning of the newer one: compare their IDs.
+// Handler receives the messages of nodes. Each stream calls it from one goroutine, so a blocking call delays only that
+// node's messages. After a takeover, the end of the older stream may be reported after the start of the newer one:
+// compare their IDs.
 type Handler interface {
-	// Join spends a token and binds a node to its name, or refuses. Once it has answered, a
-	// certificate of this join is admitted here.
+	// Join spends a token and binds a node to its name, or refuses. Once it has returned, this replica admits a
+	// certificate of this join.
 	Join(ctx context.Context, j nodeproto.Join) (nodeproto.Joined, error)
-	// Admit refuses a node that may not connect. Hello.Node is the certificate's.
+	// Admit refuses a node that must not connect. Hello.Node is the certificate's.
 	Admit(ctx context.Context, h nodeproto.Hello) error
 	Connected(s nodeproto.ToNode, h nodeproto.Hello)
 	Received(s nodeproto.ToNode, m nodeproto.FromNode)
 	Disconnected(s nodeproto.ToNode, cause error)
 }
 
-// Keepalive is how a silent connection is asked for life, and how long it may not answer.
+// Keepalive sets when a silent connection is pinged, and how long it may take to answer.
 type Keepalive struct{ Time, Timeout time.Duration }
 
-// ServerOptions are a server's settings; zero values stand for those in the comments.
+// ServerOptions are a server's settings; the comments give the values that replace zero.
 type ServerOptions struct {
 	Authority *pki.Authority
 	Handler   Handler
@@ -46,22 +46,22 @@ type ServerOptions struct {
 	Now       func() time.Time // the clock
 	Keepalive Keepalive        // 30 s, 10 s
 	MaxNodes  int              // 20,000 streams
-	PerSecond float64          // 20 messages of one node a second go through at full speed …
+	PerSecond float64          // 20 messages of one node a second pass at full speed …
 	Burst     float64          // … after 200 at once
-	// 1 join a second from one address, after 20 at once; of all addresses a hundred times as many
+	// 1 join a second from one address, after 20 at once; 100 times as many from all addresses together
 	Joins float64
-	// KnowsToken says whether a join token has that hash, without a read of the store: those joins have a share of
-	// their own. nil: none has.
+	// KnowsToken reports whether a join token has that hash, without reading the store: joins with a known token have a
+	// share of their own. nil: no token is known.
 	KnowsToken   func(hash string) bool
-	Unfinished   int64         // 256 MiB of unfinished messages of all nodes together
+	Unfinished   int64         // 256 MiB of unfinished messages of all nodes
 	HelloTimeout time.Duration // 10 s until a stream's first message
-	UnknownNodes int           // 4096 connections that have shown no certificate yet, beside the nodes' …
+	UnknownNodes int           // 4096 connections without a certificate yet, beside the nodes' …
 	PerAddress   int           // … 1024 of them from one address, times Joins
-	// 2 for each CPU: handshakes that are computed at once; the others wait for half of HelloWait at most
+	// 2 per CPU: handshakes computed at once; the others wait for half of HelloTimeout at most
 	Handshakes int
-	Refusal    time.Duration // 1 s that the refusal of a stream takes whose node opens too many
-	Stall      time.Duration // 30 s that one message may take to be written
-	Sweep      time.Duration // 10 s between two looks at all streams
+	Refusal    time.Duration // 1 s delay before refusing a stream of a node that opens too many
+	Stall      time.Duration // 30 s for writing one message
+	Sweep      time.Duration // 10 s between two checks of all streams
 }
 
 func (o *ServerOptions) defaults() {
@@ -103,27 +103,27 @@ type Server struct {
 	gate    *joinLimiter
 	no      *refusals
 	accepts handshakes
-	streams *ratelimit.Buckets // how often each node opens one
+	streams *ratelimit.Buckets // rate at which each node opens streams
 	stop    chan struct{}      // ends the sweep
 	swept   chan struct{}
 
 	mu       sync.Mutex
 	lastID   uint64
-	open     int // streams, those without a Hello included
+	open     int // streams, including those without a Hello
 	nodes    map[string]*stream
 	draining bool
 	started  bool
 }
 
-// readBuffer is what an idle connection keeps, so it is small (gRPC's own is 32 KiB; its
-// writing buffer comes from a pool).
+// readBuffer is the buffer of an idle connection, so it is small (gRPC's own is 32 KiB; its write buffers come from a
+// pool).
 const readBuffer = 4 << 10
 
-// spareConnections may be open beside MostNodes: nodes that join, and those that reconnect
-// before their dead connection was found.
+// spareConnections are allowed beyond MaxNodes: for joining nodes, and for nodes that reconnect before their dead
+// connection was detected.
 const spareConnections = 1000
 
-// NewServer makes a server; Serve starts it.
+// NewServer returns a server; Serve starts it.
 func NewServer(opts ServerOptions) *Server {
 	opts.defaults()
 	s := &Server{
@@ -147,7 +147,7 @@ func NewServer(opts ServerOptions) *Server {
 	return s
 }
 
-// Serve takes connections until Drain. It is called once.
+// Serve accepts connections until Drain. It is called once.
 func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
 	if s.draining || s.started {
@@ -168,8 +168,8 @@ func (s *Server) Serve(l net.Listener) error {
 	return err
 }
 
-// Drain ends the server: no new stream is taken, those that stand are told to come back
-// later (to another replica, spread as after any other end), and what was being written is finished, until ctx is over.
+// Drain ends the server: it accepts no new streams, tells open ones to reconnect later (to another replica, spread as
+// after any other end), and finishes current writes until ctx is done.
 func (s *Server) Drain(ctx context.Context) {
 	s.mu.Lock()
 	first := !s.draining
@@ -202,16 +202,16 @@ func (s *Server) Drain(ctx context.Context) {
 	}
 }
 
-// Streams is the number of nodes that are connected here.
+// Streams returns the number of connected nodes.
 func (s *Server) Streams() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.nodes)
 }
 
-// sweep looks at all streams from time to time: one goroutine in place of timers for each.
-// A certificate that ended or was revoked ends its stream, and so does a message that is
-// not taken or not finished. It also keeps the spread of reconnects up to date.
+// sweep checks all streams periodically: one goroutine instead of timers per stream. It ends streams with an expired or
+// revoked certificate, and streams with a message that is not read or not finished. It also keeps the reconnect spread
+// up to date.
 func (s *Server) sweep() {
 	defer close(s.swept)
 	tick := time.NewTicker(s.opts.Sweep)
@@ -238,7 +238,7 @@ func (s *Server) sweep() {
 	}
 }
 
-// enter counts a stream in, or refuses it.
+// enter counts a new stream, or refuses it.
 func (s *Server) enter() (id uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

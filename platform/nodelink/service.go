@@ -8,7 +8,7 @@ import (
 	pb "edgespan/platform/nodelink/linkpb"
 )
 
-// Full names of the two calls; they are part of the wire form (linkpb/link.proto).
+// Full names of the two calls; they are part of the wire format (linkpb/link.proto).
 const (
 	serviceName = "edgespan.link.v1.NodeLink"
 	joinMethod  = "/" + serviceName + "/Join"
@@ -21,8 +21,7 @@ var linkStream = grpc.StreamDesc{
 	Handler: func(srv any, ss grpc.ServerStream) error { return srv.(*Server).link(ss) },
 }
 
-// service is what protoc's gRPC plugin would write: two calls are no reason for one more
-// tool.
+// service is what protoc's gRPC plugin would generate: two calls don't justify another tool.
 var service = grpc.ServiceDesc{
 	ServiceName: serviceName,
 	HandlerType: (*any)(nil),

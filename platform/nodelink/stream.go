@@ -26,10 +26,10 @@ import (
 	"edgespan/platform/pki"
 )
 
-// acceptedHeader is what a server sends once a node was let in.
+// acceptedHeader is sent once a node is admitted.
 const acceptedHeader = "edgespan-link"
 
-// slowest is how long one message in pieces may take to arrive.
+// slowest limits the arrival of one message in pieces.
 const slowest = 2 * time.Minute
 
 // stream is one node's stream at the controller.
@@ -50,9 +50,9 @@ type stream struct {
 	cause    error // why it ended; read after ended is closed
 
 	peer     pki.Peer
-	until    atomic.Int64 // end of the node's newest certificate, Unix seconds
-	reported atomic.Int64 // the spread that the node heard last, nanoseconds
-	partial  atomic.Int64 // since when a message is in pieces, Unix nanoseconds; 0: none is
+	until    atomic.Int64 // expiry of the node's newest certificate, Unix seconds
+	reported atomic.Int64 // the last spread sent to the node, nanoseconds
+	partial  atomic.Int64 // start of a message in pieces, Unix nanoseconds; 0: none
 }
 
 // link serves one stream from its first message to its end.
@@ -82,12 +82,12 @@ func (s *Server) link(rpc grpc.ServerStream) error {
 	go st.receive()
 	err = st.serve()
 	s.no.ofNode(source(rpc.Context()), st, err)
-	st.finish(err) // ends the reader of a stream that was never let in
+	st.finish(err) // ends the reader of a stream that was never admitted
 	st.out.close(ErrClosed)
 	return err
 }
 
-// identify is the node that the certificate of a call names.
+// identify returns the node that the certificate of a call names.
 func identify(ctx context.Context) (pki.Peer, error) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -100,7 +100,7 @@ func identify(ctx context.Context) (pki.Peer, error) {
 	return pki.PeerOf(info.State)
 }
 
-// address is where a call comes from, without its port; "" if that is no IP address.
+// address returns where a call comes from, without its port; "" if it is no IP address.
 func address(ctx context.Context) string {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -113,7 +113,7 @@ func address(ctx context.Context) string {
 	return from.Addr().Unmap().WithZone("").String()
 }
 
-// serve waits for the Hello, lets the node in and waits for the end.
+// serve waits for the Hello, admits the node and waits for the end.
 func (st *stream) serve() error {
 	hello, err := st.first()
 	if err != nil {
@@ -144,7 +144,7 @@ func (st *stream) serve() error {
 	return st.cause
 }
 
-// first waits for the node's Hello, which must be its own.
+// first waits for the node's Hello, which must name the node of the certificate.
 func (st *stream) first() (nodeproto.Hello, error) {
 	wait := time.NewTimer(st.server.opts.HelloTimeout)
 	defer wait.Stop()
@@ -162,7 +162,7 @@ func (st *stream) first() (nodeproto.Hello, error) {
 	}
 }
 
-// flush lets a message that is being written come to its end, for a moment.
+// flush waits a moment for a write in progress.
 func (st *stream) flush() {
 	st.out.close(ErrClosed)
 	if idle := st.out.flushed(); idle != nil {
@@ -211,7 +211,7 @@ func (st *stream) receive() {
 	}
 }
 
-// handle takes one wire message.
+// handle handles one wire message.
 func (st *stream) handle(m *pb.Up) error {
 	now := st.server.opts.Now()
 	if wait := st.rate.ReserveN(now, 1).DelayFrom(now); wait > 0 {
@@ -265,7 +265,7 @@ func (st *stream) piece(c *pb.Chunk) ([]byte, error) {
 	return whole, nil
 }
 
-// deliver hands a message on: the first one is Hello and goes to whoever lets the node in.
+// deliver passes a message on: the first one is Hello and goes to serve.
 func (st *stream) deliver(m nodeproto.FromNode) error {
 	hello, isHello := m.(nodeproto.Hello)
 	select {
@@ -273,7 +273,7 @@ func (st *stream) deliver(m nodeproto.FromNode) error {
 		if isHello {
 			return status.Error(codes.InvalidArgument, "second Hello: must be sent once")
 		}
-		if m != nil { // else it is of a kind that a newer version knows
+		if m != nil { // otherwise it is a kind of a newer version
 			st.server.opts.Handler.Received(st, m)
 		}
 		return nil
@@ -296,7 +296,7 @@ func (st *stream) deliver(m nodeproto.FromNode) error {
 	}
 }
 
-// sleep holds the reader back; the node's own sending stands still after that.
+// sleep throttles the reader, which in turn stops the node from sending.
 func (st *stream) sleep(d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -310,7 +310,7 @@ func (st *stream) sleep(d time.Duration) error {
 	}
 }
 
-// check says whether the stream may go on.
+// check returns why the stream must end, nil if it may continue.
 func (st *stream) check() error {
 	who, now := st.peer, st.server.opts.Now()
 	who.NotAfter = time.Unix(st.until.Load(), 0)
@@ -326,8 +326,7 @@ func (st *stream) check() error {
 	return nil
 }
 
-// spread tells the node over how long a wave of reconnects is to be spread, if that is
-// another time than it heard before.
+// spread sends the node a new reconnect spread if it differs from the last one.
 func (st *stream) spread(over time.Duration) {
 	if !outdated(time.Duration(st.reported.Load()), over) {
 		return
@@ -338,7 +337,7 @@ func (st *stream) spread(over time.Duration) {
 	}
 }
 
-// ID tells streams apart.
+// ID identifies the stream.
 func (st *stream) ID() uint64 { return st.id }
 
 // End ends the stream with a reason.

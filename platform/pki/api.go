@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// reread is how often the files of an outside certificate are looked at.
+// reread is how often the files of the external API certificate are checked.
 const reread = 10 * time.Second
 
-// APIFault is why the outside certificate of the API is not as its files say, or not shown at all.
+// APIFault returns why the external API certificate is out of date with its files, or not served at all.
 func (a *Authority) APIFault() error {
 	if a.api == nil {
 		return nil
@@ -22,20 +22,20 @@ func (a *Authority) APIFault() error {
 	return a.api.reported
 }
 
-// apiCert is the outside certificate of the API, read from its files when they change.
+// apiCert is the external certificate of the API, read from its files when they change.
 type apiCert struct {
 	files Files
-	tell  func(error) // nil: nobody hears
+	tell  func(error) // nil: faults are not reported
 
 	mu       sync.Mutex
-	cert     *tls.Certificate // the last good one
+	cert     *tls.Certificate // the last valid one
 	looked   time.Time
-	fault    error        // of the last look
-	written  [2]time.Time // of the files that cert is from
+	fault    error        // of the last read
+	written  [2]time.Time // mtimes of the files that cert comes from
 	reported error
 }
 
-// at is the certificate that can be shown at a time, nil if there is none. What is wrong with it is told once.
+// at returns the certificate to serve at a time, nil if there is none. It reports each fault once.
 func (c *apiCert) at(now time.Time) *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()

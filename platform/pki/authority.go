@@ -17,7 +17,7 @@ import (
 	"edgespan/platform/store"
 )
 
-// Lives of certificates. A CA is dated back, as far as the clock of who makes it may be ahead then.
+// Lifetimes of certificates. A CA is backdated, to allow for a clock that is ahead when it is made.
 const (
 	caLife     = 20 * 365 * 24 * time.Hour
 	defaultAge = 30 * 24 * time.Hour
@@ -27,35 +27,35 @@ const (
 
 // Options are an authority's settings.
 type Options struct {
-	Dir        string           // holds ca.pem of our own CA; made at the first start
-	External   ExternalCA       // files of another CA, in place of our own
-	API        Files            // of a certificate that operators are shown, by its names, in place of ours
+	Dir        string           // holds ca.pem of edgespan's own CA; made at the first start
+	External   ExternalCA       // files of another CA, in place of edgespan's own
+	API        Files            // certificate for operators, by its names, in place of the authority's
 	Names      []string         // host names and IP addresses of the node link's server certificate
-	NodeLife   time.Duration    // of a node's certificate; 0: 30 days
-	ServerLife time.Duration    // of the server certificate; 0: 30 days
-	APIFault   func(error)      // hears why API's can't be shown, and nil once it can; nil: nobody hears
+	NodeLife   time.Duration    // lifetime of a node's certificate; 0: 30 days
+	ServerLife time.Duration    // lifetime of the server certificate; 0: 30 days
+	APIFault   func(error)      // receives why the API certificate can't be served, and nil once it can; may be nil
 	Now        func() time.Time // nil: the clock
-	Revoked    *Revocations     // nil: nothing is revoked
+	Revoked    *Revocations     // nil: no certificate is revoked
 }
 
-// ExternalCA are the PEM files of a CA that is not ours. Cert has the issuing certificate
-// first; every certificate in it is trusted as a root. They are read once.
+// ExternalCA names the PEM files of an external CA. Cert has the issuing certificate first; every certificate in it is
+// trusted as a root. The files are read once.
 type ExternalCA struct{ Cert, Key string }
 
-// Files are those of a certificate and its key, in PEM. They are read anew when they change.
+// Files names a certificate and its key, in PEM. They are read again when they change.
 type Files struct{ Cert, Key string }
 
-// Authority issues and verifies certificates. It may be used from several goroutines.
+// Authority issues and verifies certificates. It is safe for concurrent use.
 type Authority struct {
 	opts   Options
 	key    crypto.Signer
 	roots  []*x509.Certificate
 	server *serverCert
-	api    *apiCert // nil: operators are shown the same
+	api    *apiCert // nil: operators get the authority's certificate
 }
 
-// Open reads the authority, and makes our own at the first start. Only the holder of the
-// controller's store calls it, so that two first starts cannot make two.
+// Open reads the authority, and creates edgespan's own CA at the first start. Only the holder of the controller's store
+// calls it, so that two first starts can't create two CAs.
 func Open(opts Options) (*Authority, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -84,9 +84,10 @@ func Open(opts Options) (*Authority, error) {
 		return nil, fmt.Errorf("open CA: %w", err)
 	}
 	if opts.API != (Files{}) {
-		// Without it the API is served by our own: a controller that does not start can't be reached at all.
+		// If it can't be read, serve the API with the authority's certificate: a controller that does not start can't
+		// be reached at all.
 		a.api = &apiCert{files: opts.API, tell: opts.APIFault}
-		_ = a.APIFault() // it is told
+		_ = a.APIFault() // reported by the callback
 	}
 	return a, nil
 }
@@ -133,7 +134,7 @@ func (a *Authority) loadExternalCA() error {
 	return nil
 }
 
-// checkIssuer refuses a CA that could not issue anything that holds.
+// checkIssuer refuses a CA that can't issue valid certificates.
 func (a *Authority) checkIssuer() error {
 	ca, now := a.roots[0], a.opts.Now()
 	switch {
@@ -149,10 +150,10 @@ func (a *Authority) checkIssuer() error {
 	return nil
 }
 
-// Pin is what a joining node gives as --ca-sha256.
+// Pin returns the value that a joining node passes to --ca-sha256.
 func (a *Authority) Pin() Pin { return PinOf(a.roots[0]) }
 
-// Roots are the certificates that a node of this controller trusts, in DER.
+// Roots returns the certificates that a node of this controller trusts, in DER.
 func (a *Authority) Roots() [][]byte { return rawOf(a.roots) }
 
 func newCA(now time.Time) (bundle, error) {
@@ -177,7 +178,7 @@ func newCA(now time.Time) (bundle, error) {
 	return bundle{key: key, chain: []*x509.Certificate{cert}}, err
 }
 
-// newSerial is 127 random bits, never zero and never negative in DER.
+// newSerial returns 127 random bits, never zero and never negative in DER.
 func newSerial() (*big.Int, error) {
 	top := new(big.Int).Lsh(big.NewInt(1), 126)
 	n, err := rand.Int(rand.Reader, top)
@@ -187,8 +188,8 @@ func newSerial() (*big.Int, error) {
 	return n.Add(n, top), nil
 }
 
-// writeBundle replaces a file that holds a key: only its owner may read it. Key and
-// certificates are one file, so that a power cut cannot part them.
+// writeBundle replaces a file that holds a key, readable by its owner only. Key and certificates share one file, so
+// that a power failure can't separate them.
 func writeBundle(path string, b bundle) error {
 	text, err := b.format()
 	if err != nil {
@@ -210,8 +211,9 @@ func (a *Authority) issue(t *x509.Certificate, public crypto.PublicKey, life tim
 	if err != nil {
 		return nil, err
 	}
-	// It begins a life earlier: what is issued while a clock is ahead counts once it is right again. The present
-	// certificate would have ended with a clock that is ahead by more, and nothing is issued for that one.
+	// Backdate the start by a whole lifetime: a certificate issued while the clock is ahead stays valid once the clock
+	// is corrected. If the clock is ahead by more, the current certificate would have expired, and none is issued for
+	// it.
 	life = min(life, ca.NotAfter.Sub(now))
 	t.SerialNumber, t.NotBefore, t.NotAfter = serial, now.Add(-life), now.Add(life)
 	t.BasicConstraintsValid, t.KeyUsage = true, x509.KeyUsageDigitalSignature
@@ -222,7 +224,7 @@ func (a *Authority) issue(t *x509.Certificate, public crypto.PublicKey, life tim
 	return x509.ParseCertificate(der)
 }
 
-// splitNames parts host names from IP addresses.
+// splitNames separates host names from IP addresses.
 func splitNames(names []string) (hosts []string, ips []net.IP) {
 	for _, n := range names {
 		if ip := net.ParseIP(n); ip != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Bounds of what a caller may show, and of what is remembered of those that did.
+// Bounds of client certificates, and of the cache of verified ones.
 const (
 	longestChain  = 8
 	largestChain  = 16 << 10 // bytes
@@ -21,15 +21,15 @@ const (
 	certnameExtra = "-._" // beside letters and digits
 )
 
-// Shown is who a client certificate names. Neither is set if none was shown.
+// Shown is the identity in a client certificate. Neither field is set without a certificate.
 type Shown struct {
-	Node     string // UUID of a node of the fleet
+	Node     string // UUID of a fleet node
 	Certname string // CN in a certificate of the other CA
 }
 
-// Callers tells who shows a client certificate to the REST server. The handshake asks for one
-// and takes any: a person whose browser shows another one may still say who it is by a
-// token, and one who is refused is told why. Callers may be used from several goroutines.
+// Callers identifies clients of the REST server by their certificates. The handshake requests one and accepts any: a
+// person whose browser presents another certificate can still authenticate with a token, and a refused client learns
+// the reason. It is safe for concurrent use.
 type Callers struct {
 	authority *Authority
 	files     OtherCA
@@ -42,18 +42,17 @@ type Callers struct {
 	stamp  string
 }
 
-// verified is a certificate whose chain was found good, until it ends.
+// verified is a certificate whose chain was verified, cached until it expires.
 type verified struct {
 	shown Shown
-	peer  Peer // of a node of the fleet
+	peer  Peer // of a fleet node
 	chain []*x509.Certificate
-	by    *otherCA // whose state counted, for a certname
+	by    *otherCA // the state that verified a certname
 	until time.Time
 }
 
-// Callers reads the other CA's files; without any, only nodes of the fleet are known. Fault
-// hears, once for each state of the files, why they can't be read later on; what was read
-// before counts on then.
+// Callers reads the other CA's files; without any, it accepts only fleet nodes. It calls fault once for each state of
+// the files that it can't read later; the contents read before stay in effect.
 func (a *Authority) Callers(files OtherCA, fault func(error)) (*Callers, error) {
 	c := &Callers{authority: a, files: files, fault: fault, known: map[[sha256.Size]byte]verified{}, other: &otherCA{}}
 	if files.Cert == "" {
@@ -65,7 +64,7 @@ func (a *Authority) Callers(files OtherCA, fault func(error)) (*Callers, error) 
 	return c, err
 }
 
-// Reload reads the files of the other CA. With an error what was read before stays in force.
+// Reload reads the files of the other CA. On an error the contents read before stay in effect.
 func (c *Callers) Reload() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,8 +80,8 @@ func (c *Callers) Reload() error {
 	return nil
 }
 
-// Stale says that a list of revoked certificates has ended. What it names stays revoked, and what its CA
-// has revoked since is not known here.
+// Stale reports that a list of revoked certificates has expired. Its entries stay revoked, but later revocations of its
+// CA are unknown.
 func (c *Callers) Stale() error {
 	other := c.otherNow()
 	if other.until.IsZero() || !c.authority.opts.Now().After(other.until) {
@@ -91,7 +90,7 @@ func (c *Callers) Stale() error {
 	return fmt.Errorf("read revoked certificates: %s: list expired on %s", c.files.CRL, other.until.Format(time.RFC3339))
 }
 
-// TLS is OperatorTLS that asks for a client certificate of either CA.
+// TLS returns OperatorTLS that also requests a client certificate of either CA.
 func (c *Callers) TLS() *tls.Config {
 	settings := c.authority.OperatorTLS()
 	settings.ClientAuth = tls.RequestClientCert
@@ -99,13 +98,13 @@ func (c *Callers) TLS() *tls.Config {
 	settings.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		now := settings.Clone()
 		now.GetConfigForClient = nil
-		now.ClientCAs = poolOf(slices.Concat(c.otherNow().roots, c.authority.roots)) // a client chooses by their names
+		now.ClientCAs = poolOf(slices.Concat(c.otherNow().roots, c.authority.roots)) // clients choose by these names
 		return now, nil
 	}
 	return settings
 }
 
-// smallChain refuses what nobody needs to show: it stays in memory for as long as its connection.
+// smallChain refuses oversized chains: a chain stays in memory as long as its connection.
 func smallChain(chain [][]byte) error {
 	size := 0
 	for _, der := range chain {
@@ -118,7 +117,7 @@ func smallChain(chain [][]byte) error {
 	return nil
 }
 
-// otherNow is what holds of the other CA; it looks at the files from time to time.
+// otherNow returns the other CA's current state and checks the files periodically.
 func (c *Callers) otherNow() *otherCA {
 	c.mu.Lock()
 	now := c.authority.opts.Now()
@@ -138,8 +137,8 @@ func (c *Callers) otherNow() *otherCA {
 	return c.other
 }
 
-// Of is who is at the other end of a connection. A certificate that counts for nothing, or no
-// longer, is an error that may be told to whoever showed it.
+// Of identifies the other end of a connection. An invalid or expired certificate is an error whose text may be sent to
+// the client.
 func (c *Callers) Of(state *tls.ConnectionState) (Shown, error) {
 	if state == nil || len(state.PeerCertificates) == 0 {
 		return Shown{}, nil
@@ -177,8 +176,8 @@ func (c *Callers) Of(state *tls.ConnectionState) (Shown, error) {
 	return v.shown, nil
 }
 
-// verify finds the CA of a certificate, and whom it names. What names no node of the fleet may
-// still be the other CA's, which can be the same.
+// verify finds the CA of a certificate and the identity in it. A certificate that names no fleet node may still be the
+// other CA's, which can be the same CA.
 func (c *Callers) verify(certs []*x509.Certificate, other *otherCA, now time.Time) (verified, error) {
 	leaf := certs[0]
 	chain, err := chainOf(certs, c.authority.roots, now)
@@ -191,7 +190,7 @@ func (c *Callers) verify(certs []*x509.Certificate, other *otherCA, now time.Tim
 	chain, otherErr := chainOf(certs, other.roots, now)
 	switch {
 	case otherErr != nil && (len(other.roots) == 0 || len(leaf.URIs) > 0):
-		return verified{}, err // it was meant for the fleet
+		return verified{}, err // it names a fleet node
 	case otherErr != nil:
 		return verified{}, otherErr
 	}
@@ -199,7 +198,7 @@ func (c *Callers) verify(certs []*x509.Certificate, other *otherCA, now time.Tim
 	return verified{shown: Shown{Certname: name}, chain: chain, by: other, until: endOf(chain)}, err
 }
 
-// chainOf verifies a client's certificate against some roots.
+// chainOf verifies a client's certificate against the given roots.
 func chainOf(certs, roots []*x509.Certificate, now time.Time) ([]*x509.Certificate, error) {
 	chains, err := certs[0].Verify(x509.VerifyOptions{
 		Roots: poolOf(roots), Intermediates: poolOf(certs[1:]), CurrentTime: now,
@@ -225,7 +224,7 @@ func endOf(chain []*x509.Certificate) time.Time {
 	return end
 }
 
-// certname is a certificate's CN, in the letters that Puppet allows.
+// certname returns a certificate's CN if it has only the characters that Puppet allows.
 func certname(cert *x509.Certificate) (string, error) {
 	name := cert.Subject.CommonName
 	bad := func(r rune) bool {

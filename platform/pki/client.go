@@ -6,8 +6,8 @@ import (
 	"errors"
 )
 
-// ClientTLS is the setting of a client of the REST server: it trusts the authorities of a PEM
-// text, or without one those of the system, and asks for the server's name as ever.
+// ClientTLS returns the TLS config of a client of the REST server: it trusts the authorities of a PEM text, or the
+// system's without one, and verifies the server's name.
 func ClientTLS(authorities []byte) (*tls.Config, error) {
 	if len(authorities) == 0 {
 		return &tls.Config{MinVersion: tls.VersionTLS13}, nil

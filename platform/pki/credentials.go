@@ -20,15 +20,14 @@ import (
 
 // Files of a node's state folder.
 const (
-	linkFile = "link.pem" // key, chain and trusted roots: one file, so that no power cut parts them
-	joinFile = "join.key" // key of a join whose answer did not come yet
+	linkFile = "link.pem" // key, chain and trusted roots: one file, so that a power failure can't separate them
+	joinFile = "join.key" // key of a join without an answer yet
 )
 
 // ErrNotJoined says that a node has no certificate yet.
 var ErrNotJoined = errors.New("node not joined: run 'edgespan join' first")
 
-// Credentials are a node's key, its certificate and what it trusts. They may be used from
-// several goroutines.
+// Credentials hold a node's key, its certificate and its trusted roots. They are safe for concurrent use.
 type Credentials struct {
 	dir  string
 	node uuid.UUID
@@ -36,11 +35,11 @@ type Credentials struct {
 
 	mu   sync.Mutex
 	held bundle
-	next crypto.Signer // key of the request under way
+	next crypto.Signer // key of the pending request
 }
 
-// OpenCredentials reads what a node keeps since it joined. Without that the error is
-// ErrNotJoined and the credentials serve to join with. now may be nil for the clock.
+// OpenCredentials reads the files stored at the join. Without them the error is ErrNotJoined, and the credentials can
+// be used to join. now may be nil for the system clock.
 func OpenCredentials(dir string, node uuid.UUID, now func() time.Time) (*Credentials, error) {
 	if now == nil {
 		now = time.Now
@@ -61,8 +60,7 @@ func OpenCredentials(dir string, node uuid.UUID, now func() time.Time) (*Credent
 	return c, nil
 }
 
-// Bound is the node that the certificate in a state folder names, uuid.Nil where there is none
-// that can be read.
+// Bound returns the node that the certificate in a state folder names, uuid.Nil without a readable one.
 func Bound(dir string) uuid.UUID {
 	b, err := readBundle(filepath.Join(dir, linkFile), 0o077)
 	if err != nil || len(b.chain) == 0 {
@@ -75,8 +73,8 @@ func Bound(dir string) uuid.UUID {
 	return peer.Node
 }
 
-// check holds a bundle against what the node is. A zero time leaves the lives of the
-// certificates out: at the start a late clock must not hide them.
+// check checks that a bundle fits the node. A zero time skips the lifetimes: at the start, a clock that is behind must
+// not hide the certificates.
 func (c *Credentials) check(b bundle, now time.Time) error {
 	if b.key == nil || len(b.chain) == 0 || len(b.roots) == 0 {
 		return errors.New("must have a key, a certificate and a trusted root")
@@ -102,11 +100,11 @@ func (c *Credentials) check(b bundle, now time.Time) error {
 	return err
 }
 
-// Node is the node whose credentials these are.
+// Node returns the node that these credentials belong to.
 func (c *Credentials) Node() uuid.UUID { return c.node }
 
-// JoinRequest is a request in DER for the first certificate. Its key is on the disk until
-// Install, so that a join whose answer got lost can be said again with the same token.
+// JoinRequest returns a DER request for the first certificate. Its key stays on disk until Install, so that a join
+// whose answer was lost can be repeated with the same token.
 func (c *Credentials) JoinRequest() ([]byte, error) {
 	path := filepath.Join(c.dir, joinFile)
 	b, err := readBundle(path, 0o077)
@@ -124,8 +122,7 @@ func (c *Credentials) JoinRequest() ([]byte, error) {
 	return c.request(b.key)
 }
 
-// RenewalRequest is a request in DER with a new key. A lost answer costs nothing: the next
-// request has another key.
+// RenewalRequest returns a DER request with a new key. A lost answer costs nothing: the next request has another key.
 func (c *Credentials) RenewalRequest() ([]byte, error) {
 	key, err := newKey()
 	if err != nil {
@@ -146,8 +143,7 @@ func (c *Credentials) request(key crypto.Signer) ([]byte, error) {
 	return der, nil
 }
 
-// Install takes the answer to the last request: it must hold together before it replaces
-// what was there. New connections use it at once.
+// Install checks the answer to the last request and replaces the stored files with it. New connections use it at once.
 func (c *Credentials) Install(chain, roots [][]byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,7 +168,7 @@ func (c *Credentials) Install(chain, roots [][]byte) error {
 	return nil
 }
 
-// TLS is the node's setting for the link to a controller of that host name or address.
+// TLS returns the node's TLS config for the link to a controller with that host name or address.
 func (c *Credentials) TLS(host string) (*tls.Config, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -190,8 +186,8 @@ func (c *Credentials) TLS(host string) (*tls.Config, error) {
 	}, nil
 }
 
-// RenewAt is when the certificate is to be renewed: after two thirds of its life and up
-// to a tenth of the life later; spread is a random number from 0 to 1. Zero: not joined.
+// RenewAt returns when to renew the certificate: after two thirds of its life plus up to a tenth; spread is a random
+// number from 0 to 1. It is zero if the node has not joined.
 func (c *Credentials) RenewAt(spread float64) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -201,7 +197,7 @@ func (c *Credentials) RenewAt(spread float64) time.Time {
 	return renewAt(c.held.chain[0], spread)
 }
 
-// Peer is the node as its certificate shows it; ErrNotJoined without one.
+// Peer returns the node named by its certificate; ErrNotJoined without one.
 func (c *Credentials) Peer() (Peer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,8 +207,8 @@ func (c *Credentials) Peer() (Peer, error) {
 	return peerOf(c.held.chain[0])
 }
 
-// OfUnknownCA says whether a handshake failed as the other end has a certificate of a CA that is not
-// known here. It goes by the text: gRPC keeps that of a failed handshake, and not the error.
+// OfUnknownCA reports whether a handshake failed because the other end's certificate has an unknown CA. It inspects the
+// text: gRPC keeps only the text of a failed handshake, not the error.
 func OfUnknownCA(err error) bool {
 	return err != nil && strings.Contains(err.Error(), x509.UnknownAuthorityError{}.Error())
 }

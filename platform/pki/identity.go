@@ -20,16 +20,16 @@ const urn = "urn:edgespan:node:"
 // oidSAN is the extension that holds subject alternative names (RFC 5280, 4.2.1.6).
 var oidSAN = asn1.ObjectIdentifier{2, 5, 29, 17}
 
-// Peer is a node as its certificate shows it.
+// Peer is a node as identified by its certificate.
 type Peer struct {
 	Node     uuid.UUID
 	Serial   string // hexadecimal, lower case
-	Joining  string // of the node's joins the one that the certificate is of; "" before any was told apart
+	Joining  string // the join that the certificate belongs to; "" in certificates without one
 	NotAfter time.Time
 }
 
-// PeerOf is the node at the other end of a connection whose certificate chain was
-// verified. A connection without a client certificate is an error.
+// PeerOf returns the node at the other end of a connection whose certificate chain was verified. A connection without a
+// client certificate is an error.
 func PeerOf(state tls.ConnectionState) (Peer, error) {
 	if len(state.PeerCertificates) == 0 || len(state.VerifiedChains) == 0 {
 		return Peer{}, errors.New("identify node: no verified client certificate: join first")
@@ -47,13 +47,13 @@ func peerOf(cert *x509.Certificate) (Peer, error) {
 
 func serialText(cert *x509.Certificate) string { return fmt.Sprintf("%x", cert.SerialNumber) }
 
-// nodeURI is the name of a node in its certificate.
+// nodeURI returns a node's name in its certificate.
 func nodeURI(node uuid.UUID) *url.URL {
 	return &url.URL{Scheme: "urn", Opaque: strings.TrimPrefix(urn, "urn:") + node.String()}
 }
 
-// identity is the one node that a certificate or a request names. Names of any other kind
-// beside it are refused: they would be identities that nobody checked.
+// identity returns the one node that a certificate or a request names. It refuses additional names of any kind: they
+// would be unchecked identities.
 func identity(uris []*url.URL, extensions []pkix.Extension) (uuid.UUID, error) {
 	names, err := countNames(extensions)
 	if err != nil {
@@ -71,8 +71,7 @@ func identity(uris []*url.URL, extensions []pkix.Extension) (uuid.UUID, error) {
 	return node, nil
 }
 
-// countNames counts subject alternative names of every kind, also of those that
-// crypto/x509 skips.
+// countNames counts subject alternative names of every kind, including those that crypto/x509 skips.
 func countNames(extensions []pkix.Extension) (int, error) {
 	n := 0
 	for _, e := range extensions {
@@ -88,5 +87,5 @@ func countNames(extensions []pkix.Extension) (int, error) {
 	return n, nil
 }
 
-// fingerprint is the SHA-256 of a public key's DER form.
+// fingerprint returns the SHA-256 of a public key's DER form.
 func fingerprint(spki []byte) string { return fmt.Sprintf("%x", sha256.Sum256(spki)) }

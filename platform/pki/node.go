@@ -15,21 +15,19 @@ import (
 
 const largestRequest = 8 << 10 // octets of a certificate request
 
-// Request is a node's wish for a certificate whose own signature was checked: whoever
-// sent it has the key.
+// Request is a node's certificate request with a valid signature: the sender has the key.
 type Request struct {
 	Node uuid.UUID
-	Key  string // SHA-256 of the public key, hexadecimal: the same key asks again after a lost answer
+	Key  string // SHA-256 of the public key, hexadecimal: a request repeated after a lost answer has the same key
 
-	// Joining goes into the certificate: which of the node's joins it is of. No request says it,
-	// whoever issues does.
+	// Joining goes into the certificate and identifies the join it belongs to. The issuer sets it, not the request.
 	Joining string
 
 	public crypto.PublicKey
 }
 
-// ParseRequest reads a PKCS #10 request in DER. It names one node and nothing else; its
-// key is ECDSA on P-256 or P-384, or Ed25519.
+// ParseRequest reads a PKCS #10 request in DER. It must name one node and nothing else; its key is ECDSA on P-256 or
+// P-384, or Ed25519.
 func ParseRequest(der []byte) (Request, error) {
 	if len(der) > largestRequest {
 		return Request{}, fmt.Errorf("read certificate request: %d bytes: must be at most %d", len(der), largestRequest)
@@ -59,14 +57,14 @@ func ParseRequest(der []byte) (Request, error) {
 	return Request{Node: node, Key: fingerprint(csr.RawSubjectPublicKeyInfo), public: csr.PublicKey}, nil
 }
 
-// Issued is a certificate for a node, with all that the node needs to use it.
+// Issued is a node's certificate with everything the node needs to use it.
 type Issued struct {
 	Peer
 	Chain [][]byte // DER, the node's first
-	Roots [][]byte // DER, what the node trusts
+	Roots [][]byte // DER, the node's trusted roots
 }
 
-// Issue signs a node's certificate. Whether the node may have one was decided before.
+// Issue signs a node's certificate. The caller has already authorized it.
 func (a *Authority) Issue(r Request) (Issued, error) {
 	cert, err := a.issue(&x509.Certificate{
 		Subject: pkix.Name{SerialNumber: r.Joining},
@@ -79,12 +77,12 @@ func (a *Authority) Issue(r Request) (Issued, error) {
 	if err != nil {
 		return Issued{}, err
 	}
-	// The issuing certificate travels along: another replica may trust only its root.
+	// Include the issuing certificate: another replica may trust only its root.
 	return Issued{Peer: peer, Chain: [][]byte{cert.Raw, a.roots[0].Raw}, Roots: a.Roots()}, nil
 }
 
-// Renew issues the next certificate of a node that proved with its present one who it
-// is. A request for another node, or of a revoked one, is refused.
+// Renew issues the next certificate of a node that authenticated with its present one. It refuses a request for another
+// node or of a revoked one.
 func (a *Authority) Renew(p Peer, der []byte) (Issued, error) {
 	r, err := ParseRequest(der)
 	if err != nil {
@@ -101,10 +99,9 @@ func (a *Authority) Renew(p Peer, der []byte) (Issued, error) {
 	return a.Issue(r)
 }
 
-// renewAt is when a certificate is due: after two thirds of its life, and up to a tenth of
-// the life later; spread (0 to 1) says where, so that nodes that joined together do not
-// renew together. It was issued in the middle of the time that it counts, or, by a former release,
-// near the begin: that one is due after five sixths.
+// renewAt returns when to renew a certificate: after two thirds of its life plus up to a tenth; spread (0 to 1) chooses
+// the point, so that nodes that joined together don't renew together. A certificate is issued in the middle of its
+// validity or, by a former release, near its start: that one is due after five sixths.
 func renewAt(cert *x509.Certificate, spread float64) time.Time {
 	life := cert.NotAfter.Sub(cert.NotBefore) / 2
 	return cert.NotAfter.Add(-life/3 + time.Duration(spread*float64(life)/10))

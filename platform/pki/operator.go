@@ -8,9 +8,8 @@ import (
 	"os"
 )
 
-// OperatorTLS is the setting of the REST server: the same certificate as the node link's,
-// and no client certificate, since operators show a token. A client that knows the pin
-// finds the authority at the end of the chain.
+// OperatorTLS returns the TLS config of the REST server: the node link's certificate, and no client certificate,
+// because operators authenticate with a token. A client that knows the pin finds the authority at the end of the chain.
 func (a *Authority) OperatorTLS() *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
@@ -21,9 +20,9 @@ func (a *Authority) OperatorTLS() *tls.Config {
 	}
 }
 
-// shown is the certificate for a client of the API: the outside one where it has the name that
-// the client asks for, else ours, which nodes and those who pin our CA want. Ours is shown too
-// while the outside one can't be read or has ended.
+// shown returns the certificate for a client of the API: the external one if it has the name that the client requests,
+// otherwise the authority's, which nodes and clients with the CA's pin need. The authority's also replaces an external
+// one that is unreadable or expired.
 func (a *Authority) shown(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if a.api != nil && hello.ServerName != "" {
 		if external := a.api.at(a.opts.Now()); external != nil && external.Leaf.VerifyHostname(hello.ServerName) == nil {
@@ -33,7 +32,7 @@ func (a *Authority) shown(hello *tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return a.server.get()
 }
 
-// Older lets a setting of a server take clients of TLS 1.2 too.
+// Older makes a server's TLS config accept TLS 1.2 clients too.
 func Older(c *tls.Config) *tls.Config {
 	c.MinVersion = tls.VersionTLS12
 	if inner := c.GetConfigForClient; inner != nil {
@@ -48,8 +47,8 @@ func Older(c *tls.Config) *tls.Config {
 	return c
 }
 
-// Trusts says whether one of the authority's roots has the pin: an outside CA that is being
-// replaced has the old root beside the new one.
+// Trusts reports whether one of the authority's roots has the pin: an external CA that is being replaced has both the
+// old and the new root.
 func (a *Authority) Trusts(p Pin) bool {
 	for _, root := range a.roots {
 		if PinOf(root) == p {
@@ -59,19 +58,18 @@ func (a *Authority) Trusts(p Pin) bool {
 	return false
 }
 
-// ClientFiles are the PEM files by which a client knows a server, and shows who it is: an
-// etcd cluster's.
+// ClientFiles names the PEM files by which a client verifies a server and authenticates, such as an etcd cluster's.
 type ClientFiles struct {
 	CA        string // trusted roots; "" for those of the machine
 	Cert, Key string // both or none
 }
 
-// TLS reads the files. Without any it is nil: the endpoints say whether TLS is spoken.
+// TLS reads the files. Without any it returns nil: the endpoints then decide whether TLS is used.
 func (f ClientFiles) TLS() (*tls.Config, error) {
 	if f == (ClientFiles{}) {
 		return nil, nil
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12} // etcd's own default and floor
+	c := &tls.Config{MinVersion: tls.VersionTLS12} // etcd's own default and minimum
 	if f.CA != "" {
 		text, err := os.ReadFile(f.CA)
 		if err != nil {

@@ -11,23 +11,23 @@ import (
 	"time"
 )
 
-// OtherCA are the PEM files of a CA that is not the fleet's, whose certificates name nodes by
-// their subject's CN: Puppet's. They are read anew when they change.
+// OtherCA names the PEM files of a CA outside the fleet whose certificates name nodes by their subject's CN, such as
+// Puppet's. They are read again when they change.
 type OtherCA struct {
 	Cert string // its certificates, each trusted as a root
 	CRL  string // its lists of revoked certificates; "" for none
 }
 
-// otherCA is what the files hold.
+// otherCA holds the contents of the files.
 type otherCA struct {
 	roots   []*x509.Certificate
 	revoked map[string]bool // by issuer and serial number
-	until   time.Time       // when the first of the lists ends; zero: none says
+	until   time.Time       // when the first of the lists expires; zero: never
 }
 
 const blockCRL = "X509 CRL"
 
-// read reads the files, or names all that is wrong with them.
+// read reads the files, or returns all their faults.
 func (o OtherCA) read() (*otherCA, error) {
 	b, err := readBundle(o.Cert, 0o007)
 	if err == nil && len(b.chain) == 0 {
@@ -68,7 +68,7 @@ func (o *otherCA) readCRL(path string) error {
 	}
 }
 
-// revoke takes over one list. An old one counts on: what it names stays revoked.
+// revoke adds one list. An expired one stays in effect: its entries stay revoked.
 func (o *otherCA) revoke(der []byte) error {
 	list, err := x509.ParseRevocationList(der)
 	if err != nil {
@@ -89,7 +89,7 @@ func (o *otherCA) revoke(der []byte) error {
 	return nil
 }
 
-// check refuses a chain with a revoked certificate in it.
+// check refuses a chain that contains a revoked certificate.
 func (o *otherCA) check(chain []*x509.Certificate) error {
 	for _, cert := range chain {
 		if o.revoked[string(cert.RawIssuer)+"\x00"+cert.SerialNumber.String()] {
@@ -99,7 +99,7 @@ func (o *otherCA) check(chain []*x509.Certificate) error {
 	return nil
 }
 
-// stamp tells one state of the files from another.
+// stamp identifies a state of the files.
 func (o OtherCA) stamp() string {
 	var out string
 	for _, path := range []string{o.Cert, o.CRL} {

@@ -13,8 +13,8 @@ import (
 	"os"
 )
 
-// Types of PEM blocks. Trusted roots stand in a node's file beside its own chain and have a
-// type of their own, so that neither is taken for the other.
+// Types of PEM blocks. Trusted roots share a node's file with its own chain and have a type of their own, so that the
+// two can't be confused.
 const (
 	blockKey  = "PRIVATE KEY"
 	blockCert = "CERTIFICATE"
@@ -23,15 +23,15 @@ const (
 
 const largestFile = 1 << 20 // octets of a file of keys or certificates
 
-// bundle is what a PEM file of ours holds.
+// bundle holds the contents of one of edgespan's PEM files.
 type bundle struct {
 	key   crypto.Signer // nil for none
 	chain []*x509.Certificate
 	roots []*x509.Certificate
 }
 
-// readBundle reads a PEM file. A key in a file that others may read is refused; forbidden
-// are the bits of the mode that say so.
+// readBundle reads a PEM file. It refuses a key in a file that others may read; forbidden holds the mode bits to
+// refuse.
 func readBundle(path string, forbidden os.FileMode) (bundle, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -115,7 +115,7 @@ func appendCert(to []*x509.Certificate, der []byte) ([]*x509.Certificate, error)
 	return append(to, cert), nil
 }
 
-// format is the file form of a bundle.
+// format returns the file form of a bundle.
 func (b bundle) format() ([]byte, error) {
 	var out []byte
 	if b.key != nil {
@@ -134,10 +134,10 @@ func (b bundle) format() ([]byte, error) {
 	return out, nil
 }
 
-// newKey makes a key: ECDSA on P-256, which every outside CA and TLS library takes.
+// newKey creates a key: ECDSA on P-256, which every external CA and TLS library accepts.
 func newKey() (crypto.Signer, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
 
-// sameKey says whether two public keys are equal.
+// sameKey reports whether two public keys are equal.
 func sameKey(a, b crypto.PublicKey) bool {
 	switch k := a.(type) {
 	case *ecdsa.PublicKey:

@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// Pin is the SHA-256 of a certificate authority's public key: what `--ca-sha256` takes, so
-// that a node trusts its controller before it knows any certificate.
+// Pin is the SHA-256 of a certificate authority's public key, the value of `--ca-sha256`, with which a node trusts its
+// controller before it has any certificate.
 type Pin [sha256.Size]byte
 
-// PinOf is the pin of an authority's certificate.
+// PinOf returns the pin of an authority's certificate.
 func PinOf(cert *x509.Certificate) Pin { return sha256.Sum256(cert.RawSubjectPublicKeyInfo) }
 
-// String is the pin as 64 hexadecimal digits.
+// String returns the pin as 64 hexadecimal digits.
 func (p Pin) String() string { return hex.EncodeToString(p[:]) }
 
-// ParsePin reads a pin: 64 hexadecimal digits in either case, with colons between pairs or
-// without, and "sha256:" before them or not.
+// ParsePin reads a pin: 64 hexadecimal digits in either case, with or without colons between pairs, with or without the
+// prefix "sha256:".
 func ParsePin(text string) (Pin, error) {
 	digits := strings.TrimPrefix(strings.ToLower(text), "sha256:")
 	if strings.Contains(digits, ":") {
@@ -48,18 +48,17 @@ func pinError(text string) error {
 		text)
 }
 
-// ErrPin says that a server showed no authority with the wanted pin.
+// ErrPin says that no certificate in a server's chain matches the pin.
 var ErrPin = errors.New("the server's CA does not match --ca-sha256")
 
-// PinnedTLS is the client's setting for the Join call: it trusts the one authority that
-// has the pin, which the server must show in its chain, and asks for the server's name as
-// ever.
+// PinnedTLS returns the client's TLS config for the Join call: it trusts only the authority with the pin, which must be
+// in the server's chain, and verifies the server's name.
 func PinnedTLS(pin Pin, host string, now func() time.Time) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		ServerName: host,
 		Time:       now,
-		// VerifyConnection verifies all that the default would, with the pinned CA as the only root
+		// VerifyConnection does all checks of the default, with the pinned CA as the only root
 		InsecureSkipVerify: true, //nolint:gosec
 		VerifyConnection: func(state tls.ConnectionState) error {
 			return verifyPinned(state.PeerCertificates, pin, host, now())

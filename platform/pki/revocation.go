@@ -9,26 +9,25 @@ import (
 	"github.com/google/uuid"
 )
 
-// Revocation takes certificates of one node out of use: all of them, or all but those of one
-// join. It holds until it is removed from the list. Whoever has a key of a time before can't
-// use it after the node has joined again, nor renew its certificate.
+// Revocation revokes certificates of one node: all of them, or all but those of one join. It holds until it is removed
+// from the list. An old key can't be used after the node has joined again, and its certificate can't be renewed.
 type Revocation struct {
 	Node    string    `json:"node"` // UUID
 	At      time.Time `json:"at"`
 	Reason  string    `json:"reason"`
-	Joining string    `json:"joining,omitempty"` // the join whose certificates count; "": none does
+	Joining string    `json:"joining,omitempty"` // the join whose certificates stay valid; "": none
 }
 
 // ErrRevoked is the cause of every refusal by the list.
 var ErrRevoked = errors.New("certificate revoked")
 
-// Revocations is the list in force. It is checked in each handshake, on each renewal and
-// by Authority.Admit; a nil list revokes nothing.
+// Revocations is the current list. It is checked in each handshake, on each renewal and by Authority.Admit; a nil list
+// revokes nothing.
 type Revocations struct {
 	list atomic.Pointer[map[string]Revocation] // by node
 }
 
-// Replace puts a whole list in force, or leaves the old one and names every fault.
+// Replace replaces the whole list, or keeps the old one and returns every fault.
 func (r *Revocations) Replace(list []Revocation) error {
 	next := map[string]Revocation{}
 	var faults []error

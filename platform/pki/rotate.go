@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// nextFile is where the next CA of a folder waits.
+// nextFile holds the next CA of a folder.
 const nextFile = "ca.next.pem"
 
-// NextCA makes the CA that is to follow the one of a folder, and has it trusted from now on: the
-// old one goes on issuing. Nodes learn of it when they renew their certificates. A second call
-// goes on where a first one was cut short, and changes nothing else.
+// NextCA creates the CA that will follow the folder's current one, and trusts it from now on; the current one keeps
+// issuing. Nodes receive it when they renew their certificates. A second call completes an interrupted first one and
+// changes nothing else.
 func NextCA(dir string, now time.Time) (Pin, error) {
 	own, err := readOwn(dir)
 	if err != nil {
@@ -42,7 +42,7 @@ func NextCA(dir string, now time.Time) (Pin, error) {
 	return PinOf(next.chain[0]), nil
 }
 
-// SwitchCA has the next CA of a folder issue from now on; the old one stays trusted.
+// SwitchCA makes the next CA of a folder the issuing one; the old one stays trusted.
 func SwitchCA(dir string) (Pin, error) {
 	own, err := readOwn(dir)
 	if err != nil {
@@ -68,8 +68,7 @@ func SwitchCA(dir string) (Pin, error) {
 	return PinOf(first), os.Remove(path)
 }
 
-// DropCA takes all CAs out of trust but the one that issues: certificates of the others count no
-// more.
+// DropCA removes trust from all CAs except the issuing one: their certificates are no longer valid.
 func DropCA(dir string) (Pin, error) {
 	own, err := readOwn(dir)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// ServerTLS is the setting of the node link's server. A client without a certificate may
-// connect: it can do nothing but join. One that shows a certificate is refused in the
-// handshake unless it is a node's, issued by us, valid now and not revoked.
+// ServerTLS returns the TLS config of the node link's server. A client without a certificate may connect, but only to
+// join. The handshake refuses a certificate that is not a node's, issued by this authority, currently valid and not
+// revoked.
 func (a *Authority) ServerTLS() *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
@@ -35,16 +35,15 @@ func (a *Authority) ServerTLS() *tls.Config {
 	}
 }
 
-// ServerTLSInTurn is ServerTLS that asks, once the client's first message on a connection is
-// there, whether it may go on, and answers only then. The error ends the handshake.
+// ServerTLSInTurn is ServerTLS that calls turn once the client's first message has arrived, and answers only after it
+// returns. Its error ends the handshake.
 func (a *Authority) ServerTLSInTurn(turn func(net.Conn) error) *tls.Config {
 	settings := a.ServerTLS()
 	settings.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) { return nil, turn(hello.Conn) }
 	return settings
 }
 
-// Admit says whether a node's certificate still counts: its time is not over and it is
-// not revoked. Streams that last are asked for it again.
+// Admit checks that a node's certificate is neither expired nor revoked. Long-lived streams are checked again.
 func (a *Authority) Admit(p Peer) error {
 	if a.opts.Now().After(p.NotAfter) {
 		return fmt.Errorf("admit node %s: certificate %s expired on %s", p.Node, p.Serial, p.NotAfter.Format(time.RFC3339))
@@ -52,7 +51,7 @@ func (a *Authority) Admit(p Peer) error {
 	return a.opts.Revoked.Check(p)
 }
 
-// serverCert is the server's certificate as it is now: made anew once two thirds of its life are over.
+// serverCert is the server's current certificate, replaced after two thirds of its life.
 type serverCert struct {
 	authority *Authority
 
@@ -65,20 +64,20 @@ func (s *serverCert) get() (*tls.Certificate, error) {
 	defer s.mu.Unlock()
 	now := s.authority.opts.Now()
 	if s.cert != nil && now.Before(renewAt(s.cert.Leaf, 0)) && !now.Before(s.cert.Leaf.NotBefore) {
-		return s.cert, nil // one that begins later was made while the clock was ahead
+		return s.cert, nil // one that is not valid yet was made while the clock was ahead
 	}
 	next, err := s.authority.newServer()
 	switch {
 	case err == nil:
 		s.cert = next
 	case s.cert == nil || now.After(s.cert.Leaf.NotAfter):
-		return nil, err // an old certificate that still holds serves on
+		return nil, err // keep serving the old certificate while it is valid
 	}
 	return s.cert, nil
 }
 
-// newServer issues a server certificate for a fresh key, which stays in memory. The chain
-// ends with the CA itself, where a joining node looks for its pin.
+// newServer issues a server certificate for a fresh key that stays in memory. The chain ends with the CA itself, where
+// a joining node looks for its pin.
 func (a *Authority) newServer() (*tls.Certificate, error) {
 	if len(a.opts.Names) == 0 {
 		return nil, errors.New("make server certificate: no names: must have at least one host name or IP address")

@@ -14,14 +14,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// What the texts of tokens begin with, so that a scanner for secrets finds them.
+// Prefixes of tokens, so that secret scanners find them.
 const (
 	joinPrefix     = "esj_"
 	operatorPrefix = "eso_"
 	tokenOctets    = 32 // 256 random bits
 )
 
-// Why a token is refused. Whoever holds 256 bits of it may know.
+// Reasons to refuse a token. A caller who holds its 256 bits may learn them.
 var (
 	ErrTokenForm    = errors.New("not a token")
 	ErrTokenUnknown = errors.New("unknown token")
@@ -30,22 +30,22 @@ var (
 	ErrTokenName    = errors.New("token for another name")
 )
 
-// JoinToken is what a controller keeps of a join token: never its text.
+// JoinToken is the controller's record of a join token, without its text.
 type JoinToken struct {
-	Hash    string    `json:"hash"` // SHA-256 of the text, hexadecimal; the key to find it by
-	Name    string    `json:"name"` // the one node name that it is for
+	Hash    string    `json:"hash"` // SHA-256 of the text, hexadecimal; the lookup key
+	Name    string    `json:"name"` // the one node name it is valid for
 	Expires time.Time `json:"expires"`
 	Used    *TokenUse `json:"used,omitempty"`
 }
 
-// TokenUse says what a token was spent on.
+// TokenUse records the request that spent a token.
 type TokenUse struct {
 	Node uuid.UUID `json:"node"`
-	Key  string    `json:"key"` // fingerprint of the key that got the certificate
+	Key  string    `json:"key"` // fingerprint of the certified key
 	At   time.Time `json:"at"`
 }
 
-// NewJoinToken makes a token for one node name. Its text is shown once.
+// NewJoinToken creates a token for one node name. Its text is shown once.
 func NewJoinToken(name string, expires time.Time) (text string, kept JoinToken, err error) {
 	if name == "" {
 		return "", JoinToken{}, errors.New("make join token: name: required")
@@ -68,13 +68,13 @@ func hashOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// JoinTokenHash is the key by which a token's record is found.
+// JoinTokenHash returns the key of a token's record.
 func JoinTokenHash(text string) (string, error) { return tokenHash(joinPrefix, text) }
 
-// OperatorTokenHash is the key by which an operator token's record is found.
+// OperatorTokenHash returns the key of an operator token's record.
 func OperatorTokenHash(text string) (string, error) { return tokenHash(operatorPrefix, text) }
 
-// tokenHash never shows the text in its error: it may be most of a secret.
+// tokenHash never includes the text in its error: it may be most of a secret.
 func tokenHash(prefix, text string) (string, error) {
 	word, found := strings.CutPrefix(text, prefix)
 	secret, err := base64.RawURLEncoding.Strict().DecodeString(word)
@@ -84,10 +84,9 @@ func tokenHash(prefix, text string) (string, error) {
 	return hashOf(text), nil
 }
 
-// Redeem spends a token on a node's request and returns its record as it is then; the
-// caller stores it by compare-and-set before it issues anything. A token is spent once:
-// only the same node with the same key, whose answer got lost, may come again until the
-// token expires; nobody gains anything by a copy of what it gets.
+// Redeem spends a token on a node's request and returns the updated record; the caller stores it by compare-and-set
+// before it issues anything. A token is spent once. Only the same node with the same key, whose answer was lost, can
+// use it again until it expires; a copy of the answer is of no use to others.
 func (t JoinToken) Redeem(now time.Time, text, name string, r Request) (JoinToken, error) {
 	if !matches(t.Hash, text) {
 		return JoinToken{}, fmt.Errorf("redeem token: %w", ErrTokenUnknown)
@@ -114,7 +113,7 @@ func matches(hash, text string) bool {
 	return subtle.ConstantTimeCompare([]byte(hash), []byte(hashOf(text))) == 1
 }
 
-// Role is what an operator may do; each one may all that those before it may.
+// Role is an operator's role; each role includes the permissions of the ones before it.
 type Role string
 
 // The roles.
@@ -124,7 +123,7 @@ const (
 	Admin    Role = "admin"    // tokens, certificates, secrets, nodes added and removed
 )
 
-// ParseRole reads a role.
+// ParseRole parses a role.
 func ParseRole(text string) (Role, error) {
 	switch r := Role(text); r {
 	case Viewer, Operator, Admin:
@@ -133,15 +132,15 @@ func ParseRole(text string) (Role, error) {
 	return "", fmt.Errorf("invalid role %.40q: must be %s, %s or %s", text, Viewer, Operator, Admin)
 }
 
-// OperatorToken is what a controller keeps of an operator's token.
+// OperatorToken is the controller's record of an operator's token.
 type OperatorToken struct {
 	Hash    string    `json:"hash"`
-	Name    string    `json:"name"` // who, for the audit log
+	Name    string    `json:"name"` // the operator, for the audit log
 	Role    Role      `json:"role"`
 	Expires time.Time `json:"expires"` // zero: never
 }
 
-// NewOperatorToken makes a token for a person or a program.
+// NewOperatorToken creates a token for a person or a program.
 func NewOperatorToken(name string, role Role, expires time.Time) (text string, kept OperatorToken, err error) {
 	if _, err := ParseRole(string(role)); err != nil {
 		return "", OperatorToken{}, err
