@@ -5,11 +5,11 @@ import (
 	"runtime/debug"
 )
 
-// apart runs f on a goroutine of its own, and panics as f does.
+// apart runs f on a goroutine of its own, and panics if f does.
 //
-// The reader of vishvananda/netlink has a buffer of 64 KiB on its stack. Go takes such a stack
-// back by halves at collections, so the appliers of 999 networks that wait for their turn would
-// hold 100 MB of it. The stack of a goroutine that ends is used by the next one.
+// The reader of vishvananda/netlink has a buffer of 64 KiB on its stack. Go shrinks such a stack by half per
+// collection, so the waiting appliers of 999 networks would hold 100 MB of stacks. The stack of a finished goroutine is
+// reused by the next one.
 func apart[T any](f func() (T, error)) (T, error) {
 	type end struct {
 		value T

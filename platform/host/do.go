@@ -13,10 +13,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// Do does one op of an owner's plan. Errors are *netstate.OpError; they wrap
-// netstate.ErrWaiting where something outside us is not there yet. An op that
-// failed or was killed half way may be done again, or observed and repaired. It ends
-// by ctx's deadline, which netstate.Op.Deadline gives.
+// Do does one op of an owner's plan. Errors are *netstate.OpError; they wrap netstate.ErrWaiting if a foreign object
+// does not exist yet. An op that failed or was killed half way can be repeated, or observed and repaired. It ends at
+// ctx's deadline, which comes from netstate.Op.Deadline.
 func (h *Host) Do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
 	_, err := apart(func() (struct{}, error) { return struct{}{}, h.do(ctx, o, op) })
 	if err == nil {
@@ -59,8 +58,7 @@ func (h *Host) do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
 	if err != nil {
 		return err
 	}
-	// Its links go last: to ask for them before would wait for those of others, which
-	// the kernel removes meanwhile.
+	// Its links go last: checking for them earlier would wait for those of others, which the kernel is removing.
 	if op.Verb == netstate.Remove && (op.Kind == netstate.KindLink || !h.linked.has(o.Number)) {
 		return h.tidy(ctx, o)
 	}
@@ -133,7 +131,7 @@ func (h *Host) doLink(ctx context.Context, verb netstate.Verb, l netstate.Link) 
 	return fmt.Errorf("%s link %s: nothing to do", verb, l.Name)
 }
 
-// removeLinks removes links together: the kernel makes them wait only once.
+// removeLinks removes links together, so that they wait for the kernel only once.
 func (h *Host) removeLinks(ctx context.Context, o netstate.Owner, items []netstate.Item) error {
 	var names []string
 	for _, it := range items {

@@ -12,15 +12,15 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// enslavedName is the record, in an owner's run folder, of the links of others that were down
-// when they were taken into its bridge: their indexes by name.
+// enslavedName is the record, in an owner's run folder, of foreign links that were down when they were enslaved: their
+// indexes by name.
 const enslavedName = "lent.json"
 
 // enslavedMu guards all records: they are small and seldom written.
 var enslavedMu sync.Mutex
 
-// enslave puts a link of others into a bridge of ours, and up. That it was down is noted
-// first, so that a crash in between forgets nothing.
+// enslave puts a foreign link into the owner's bridge and sets it up. It first records whether the link was down, so
+// that a crash in between loses nothing.
 func (h *Host) enslave(o netstate.Owner, p netstate.Port) error {
 	index, up, in, err := h.kernel.Borrowed(p)
 	if err != nil {
@@ -34,8 +34,8 @@ func (h *Host) enslave(o netstate.Owner, p netstate.Port) error {
 	return h.kernel.SetPort(p)
 }
 
-// release takes it out again, and down if it was. It goes down first: one that a crash
-// leaves in the bridge is found there.
+// release removes the link from the bridge, and sets it down if it was down before. It sets it down first: a crash then
+// leaves it in the bridge, where it is found.
 func (h *Host) release(o netstate.Owner, p netstate.Port) error {
 	index, _, in, err := h.kernel.Borrowed(p)
 	if err != nil {
@@ -77,7 +77,7 @@ func (h *Host) enslavedBy(o netstate.Owner) (map[string]int, error) {
 	return record, nil
 }
 
-// noteEnslaved notes whether a link was down.
+// noteEnslaved records whether a link was down.
 func (h *Host) noteEnslaved(o netstate.Owner, link string, index int, down bool) error {
 	enslavedMu.Lock()
 	defer enslavedMu.Unlock()

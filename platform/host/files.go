@@ -11,13 +11,13 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// confName is the folder of an owner's run folder that holds its files.
+// confName is the folder in an owner's run folder that holds its files.
 const confName = "conf"
 
-// tempPrefix begins the name of a file on its way. dnsmasq's hosts folders ignore a dot.
+// tempPrefix begins the name of an unfinished file. dnsmasq's hosts folders ignore a dot.
 const tempPrefix = ".new-"
 
-// makeFolder makes a folder that dnsmasq can read as nobody, whatever the umask.
+// makeFolder creates a folder that dnsmasq can read as user nobody, regardless of the umask.
 func makeFolder(path string) error {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return fmt.Errorf("make folder: %w", err)
@@ -28,8 +28,7 @@ func makeFolder(path string) error {
 	return nil
 }
 
-// writeFile replaces a file whole: a crash at any point leaves the old or the new
-// content.
+// writeFile replaces a whole file: a crash at any point leaves the old or the new content.
 func writeFile(path, content string) (err error) {
 	defer func() {
 		if err != nil {
@@ -69,7 +68,7 @@ func writeFile(path, content string) (err error) {
 	return d.Sync()
 }
 
-// filePath is where a file of an owner lies, or an error if it isn't the owner's.
+// filePath returns the path of an owner's file, or an error if the file isn't the owner's.
 func (h *Host) filePath(o netstate.Owner, f netstate.File) (string, error) {
 	conf := fmt.Sprintf("ni/%d/%s", o.Number, confName)
 	if o.Number < 1 || !filepath.IsLocal(f.Path) || filepath.Clean(f.Path) != f.Path ||
@@ -84,7 +83,7 @@ func (h *Host) putFile(o netstate.Owner, f netstate.File) error {
 	if err != nil {
 		return err
 	}
-	// What stands there as another kind of file makes way.
+	// Remove a file of another kind in its place.
 	if st, err := os.Lstat(path); err == nil && st.IsDir() != f.Dir {
 		if err := os.RemoveAll(path); err != nil {
 			return fmt.Errorf("remove %s: %w", f.Path, err)
@@ -99,7 +98,7 @@ func (h *Host) putFile(o netstate.Owner, f netstate.File) error {
 	return writeFile(path, f.Content)
 }
 
-// removeFile removes a file, or a folder with what was left in it by a crash.
+// removeFile removes a file, or a folder with the leftovers of a crash.
 func (h *Host) removeFile(o netstate.Owner, f netstate.File) error {
 	path, err := h.filePath(o, f)
 	if err != nil {
@@ -128,8 +127,7 @@ func (h *Host) removeFile(o netstate.Owner, f netstate.File) error {
 	return nil
 }
 
-// pruneFolders removes a folder that was never wished for as one, once its last
-// file is gone: those that hold files only because a path names them.
+// pruneFolders removes folders that exist only because a file's path names them, once their last file is gone.
 func (h *Host) pruneFolders(o netstate.Owner) error {
 	conf := filepath.Join(h.folder(o.Number), confName)
 	err := filepath.WalkDir(conf, func(_ string, d fs.DirEntry, err error) error {
@@ -149,8 +147,8 @@ func (h *Host) pruneFolders(o netstate.Owner) error {
 // errHolds ends a walk at the first file.
 var errHolds = errors.New("a file is left")
 
-// observeFiles lists the files and folders below an owner's conf folder. Names
-// with a leading dot are files on their way (see writeFile).
+// observeFiles lists the files and folders below an owner's conf folder. Names with a leading dot are unfinished files
+// (see writeFile).
 func (h *Host) observeFiles(number int) (netstate.State, error) {
 	s := netstate.State{}
 	root := filepath.Join(h.folder(number), confName)
@@ -181,8 +179,8 @@ func (h *Host) observeFiles(number int) (netstate.State, error) {
 	return s, nil
 }
 
-// observeFile reads one file; one with other permissions, or of a kind that we
-// never make, differs from any wish.
+// observeFile reads one file; a file with other permissions, or of a kind that edgespan never creates, differs from any
+// desired one.
 func observeFile(path, rel string) (netstate.File, error) {
 	st, err := os.Lstat(path)
 	if err != nil {

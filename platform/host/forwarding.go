@@ -18,7 +18,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// observeForwarding adds what a network's bridge forwards by, unless that is off.
+// observeForwarding adds the forwarding setting of a network's bridge, unless it is off.
 func (h *Host) observeForwarding(number int, s netstate.State) error {
 	br := bridgeName(number)
 	if s[netstate.ID{Kind: netstate.KindLink, Name: br}] == nil {
@@ -26,7 +26,7 @@ func (h *Host) observeForwarding(number int, s netstate.State) error {
 	}
 	key := netstate.ForwardingOf(br)
 	value, err := readSysctl(h.netns, key)
-	if errors.Is(err, os.ErrNotExist) { // it went meanwhile
+	if errors.Is(err, os.ErrNotExist) { // deleted meanwhile
 		return nil
 	}
 	if err == nil && value != "0" {
@@ -35,8 +35,7 @@ func (h *Host) observeForwarding(number int, s netstate.State) error {
 	return err
 }
 
-// forwardOwn switches the forwarding of a network's own bridge. Nothing is remembered: the
-// setting goes with its link.
+// forwardOwn switches the forwarding of a network's own bridge. It records nothing: the setting goes with its link.
 func (h *Host) forwardOwn(o netstate.Owner, verb netstate.Verb, want netstate.Sysctl) error {
 	if want.Key != netstate.ForwardingOf(bridgeName(o.Number)) {
 		return fmt.Errorf("%s is not of owner %d", want.ID(), o.Number)
@@ -50,7 +49,7 @@ func (h *Host) forwardOwn(o netstate.Owner, verb netstate.Verb, want netstate.Sy
 	return nil
 }
 
-// opened are the links that were off before we opened them, by the record.
+// opened returns the links whose recorded forwarding was off before edgespan turned it on.
 func (s *sysctls) opened() ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,14 +63,14 @@ func (s *sysctls) opened() ([]string, error) {
 	return links, err
 }
 
-// forwardingLink is the link whose forwarding a setting is.
+// forwardingLink returns the link that a forwarding setting belongs to.
 func forwardingLink(key string) (string, bool) {
 	rest, conf := strings.CutPrefix(key, "net/ipv4/conf/")
 	link, is := strings.CutSuffix(rest, "/forwarding")
 	return link, conf && is && link != "all" && link != "default"
 }
 
-// linkIndex is the index of a link, 0 where it has just gone.
+// linkIndex returns the index of a link, 0 if it has just gone.
 func (s *sysctls) linkIndex(name string) (index int, err error) {
 	err = proc.In(s.netns, func() error {
 		if l, err := net.InterfaceByName(name); err == nil {
@@ -82,8 +81,8 @@ func (s *sysctls) linkIndex(name string) (index int, err error) {
 	return index, err
 }
 
-// relied says whether the setting of one link stands by the setting of all by now: somebody
-// has the host forward as a whole, and closing the link would be an exception from that.
+// relied reports whether one link's setting now follows the setting for all links: the host forwards as a whole, and
+// turning it off for the link would make an exception.
 func (s *sysctls) relied(key string) bool {
 	if key == netstate.ForwardAll {
 		return false // see closeForwarding
@@ -92,9 +91,9 @@ func (s *sysctls) relied(key string) bool {
 	return err != nil || all != "0"
 }
 
-// ownsForwardAll says whether the host's own forwarding may be given up that an earlier release
-// turned on: once no bridge of ours is left. The kernel has no way to turn it off that does not
-// close every link first, and a link that is opened again a moment later has lost packets.
+// ownsForwardAll reports whether edgespan can give up the host's own forwarding that an earlier release turned on: only
+// once no edgespan bridge is left. The kernel turns it off for every link first, and a link that is turned on again a
+// moment later has lost packets.
 func (h *Host) ownsForwardAll() (bool, error) {
 	own := true
 	err := proc.In(h.netns, func() error {
@@ -112,7 +111,7 @@ func (h *Host) ownsForwardAll() (bool, error) {
 	return own, nil
 }
 
-// observeSysctls adds the settings of host's that were changed for it.
+// observeSysctls adds host's settings that edgespan changed.
 func (h *Host) observeSysctls(s netstate.State) error {
 	all, err := h.sys.observe()
 	if err != nil {
@@ -127,8 +126,8 @@ func (h *Host) observeSysctls(s netstate.State) error {
 	return nil
 }
 
-// closeForwarding gives a setting up. Earlier releases had the host forward by all links; that
-// they found it off says nothing of who relies on it since.
+// closeForwarding gives a setting up. Earlier releases turned forwarding on for all links; that they found it off
+// doesn't show whether others rely on it since.
 func (h *Host) closeForwarding(ctx context.Context, have netstate.Sysctl) error {
 	if have.Key != netstate.ForwardAll {
 		return h.sys.restore(have)
@@ -145,8 +144,8 @@ func (h *Host) closeForwarding(ctx context.Context, have netstate.Sysctl) error 
 	return h.sys.forget(have.Key)
 }
 
-// forwarders names one who has the host forward: a setting that is kept, or rules of others
-// about what is forwarded. "" for none.
+// forwarders returns who needs the host to forward: a persistent setting, or foreign rules for forwarded packets; ""
+// for none.
 func (h *Host) forwarders(ctx context.Context) (string, error) {
 	if file := keptForwarding(sysctlFiles); file != "" {
 		return file, nil
@@ -167,8 +166,8 @@ func (h *Host) forwarders(ctx context.Context) (string, error) {
 	return foreignForwardHook(out), nil
 }
 
-// foreignForwardHook is the table, in what nft list chains says, that has a chain of others at
-// the hook forward of IPv4, "" for none. Those of iptables itself and ours are left out.
+// foreignForwardHook returns the table in the output of nft list chains that has a foreign chain at the IPv4 forward
+// hook, "" for none. It ignores the tables of iptables itself and edgespan's.
 func foreignForwardHook(chains string) string {
 	table := ""
 	for line := range strings.Lines(chains) {
@@ -185,16 +184,16 @@ func foreignForwardHook(chains string) string {
 	return ""
 }
 
-// sysctlFiles are where sysctl(8) and systemd-sysctl read settings.
+// sysctlFiles are the files that sysctl(8) and systemd-sysctl read.
 var sysctlFiles = []string{"/etc/sysctl.conf", "/etc/sysctl.d/*.conf", "/run/sysctl.d/*.conf",
 	"/usr/lib/sysctl.d/*.conf", "/usr/local/lib/sysctl.d/*.conf"}
 
-// keptForwarding is a file that turns forwarding on for all links at each boot, "" for none.
+// keptForwarding returns a file that turns forwarding on for all links at each boot, "" for none.
 func keptForwarding(patterns []string) string {
 	for _, p := range patterns {
 		files, _ := filepath.Glob(p) // the patterns are well formed
 		for _, f := range files {
-			text, _ := os.ReadFile(f) // one that can't be read sets nothing
+			text, _ := os.ReadFile(f) // an unreadable file sets nothing
 			for line := range strings.Lines(string(text)) {
 				key, value, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "-"), "=")
 				key = strings.ReplaceAll(strings.TrimSpace(key), "/", ".")
@@ -207,7 +206,7 @@ func keptForwarding(patterns []string) string {
 	return ""
 }
 
-// forget leaves a setting as it is and gives it up.
+// forget drops the record of a setting and leaves the setting unchanged.
 func (s *sysctls) forget(key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,8 +1,9 @@
-// Package host is the real host: it puts kernel, firewall, helper processes, files
-// and sysctls together behind four verbs, Observe, Do, Owners and Watch.
+// Package host gives access to the real host: it combines kernel, firewall, helper processes, files and sysctls behind
+// four verbs, Observe, Do, Owners and Watch.
 //
-// It decides nothing, keeps no wish, and never touches what does not carry the
-// mark of the owner that it was asked for.
+// It decides nothing, keeps no desired state, and never touches an object without the mark of the given owner.
+//
+// Read host.go first (Observe, Owners, Watch), then do.go.
 package host
 
 import (
@@ -28,23 +29,22 @@ import (
 	"go.uber.org/zap"
 )
 
-// filterPause is how long watching the packet filter rests after it has failed.
+// filterPause is the pause after a failed watch of the packet filter.
 const filterPause = 10 * time.Second
 
-// Config is what a Host needs to know.
+// Config configures a Host.
 type Config struct {
-	RunDir string // absolute; made if it is not there
+	RunDir string // absolute; created if missing
 	Log    *zap.Logger
-	// NetnsPath is the network namespace to work in, "" for the one that the
-	// process was started in.
+	// NetnsPath is the network namespace to work in, "" for the process's own.
 	NetnsPath string
-	// ResolverRoot is the folder below which the files of other programs are that know of
-	// DNS servers; "" for the machine's own, where its links are ours.
+	// ResolverRoot is the root folder of other programs' files about DNS servers; "" for the machine's own if its links
+	// are in this namespace.
 	ResolverRoot string
 }
 
-// Host is one network namespace of a machine and one run directory. Its methods
-// may be called from many goroutines, but for one owner one Do at a time.
+// Host is one network namespace of a machine and one run directory. It is safe for concurrent use, but each owner must
+// have at most one Do at a time.
 type Host struct {
 	dir    string
 	netns  string
@@ -56,16 +56,16 @@ type Host struct {
 	help   *dnsmasq.Helpers
 	sys    sysctls
 	linked linked
-	swept  sync.Once // by the first Owners, before anything is made
-	// withoutARP is of the line in the log that says so.
+	swept  sync.Once // by the first Owners, before anything is created
+	// withoutARP logs that the kernel lacks arp tables, once.
 	withoutARP sync.Once
 
-	resolvers string     // ResolverRoot, "" where nothing is read
-	learning  sync.Mutex // held while somebody reads there
+	resolvers string     // ResolverRoot, "" if nothing is read
+	learning  sync.Mutex // held by the reader
 	reread    chan struct{}
 }
 
-// New opens the host. Links that an earlier process doomed are deleted.
+// New opens the host and deletes links that an earlier process doomed.
 func New(cfg Config) (*Host, error) {
 	if !filepath.IsAbs(cfg.RunDir) {
 		return nil, fmt.Errorf("run directory %q: must be an absolute path", cfg.RunDir)
@@ -92,7 +92,7 @@ func New(cfg Config) (*Host, error) {
 	return h, nil
 }
 
-// Close closes what New opened; the host stays as it is.
+// Close closes what New opened and leaves the host unchanged.
 func (h *Host) Close() error {
 	h.help.Close()
 	h.kernel.Close()
@@ -100,7 +100,7 @@ func (h *Host) Close() error {
 	return nil
 }
 
-// folder is the run folder of a network instance, or of the host ground for 0.
+// folder returns the run folder of a network instance, or of host for 0.
 func (h *Host) folder(number int) string {
 	if number == 0 {
 		return filepath.Join(h.dir, "host")
@@ -108,8 +108,8 @@ func (h *Host) folder(number int) string {
 	return filepath.Join(h.dir, "ni", strconv.Itoa(number))
 }
 
-// Observe lists what is on the host of one owner. Unless full, chains are told as
-// they were left or seen last and helpers are not asked whether they answer.
+// Observe lists the objects of one owner. Unless full, it reports chains as last written or observed, and does not
+// probe helpers.
 func (h *Host) Observe(ctx context.Context, o netstate.Owner, full bool) (netstate.State, error) {
 	s, err := apart(func() (netstate.State, error) { return h.observe(ctx, o, full) })
 	if err != nil {
@@ -164,7 +164,7 @@ func addresses(s netstate.State) map[string]bool {
 	return found
 }
 
-// Test asks each helper of want what it promises, and names what does not hold.
+// Test checks what each helper of want must do, and returns the failures.
 func (h *Host) Test(ctx context.Context, _ netstate.Owner, want netstate.State) []netstate.Failure {
 	var fs []netstate.Failure
 	for _, id := range want.IDs() {
@@ -175,19 +175,18 @@ func (h *Host) Test(ctx context.Context, _ netstate.Owner, want netstate.State) 
 	return fs
 }
 
-// Dropped counts what chains of an owner have dropped since they were written.
+// Dropped counts the packets that chains of an owner dropped since they were written.
 func (h *Host) Dropped(ctx context.Context, _ netstate.Owner, chains []netstate.ID) (map[netstate.ID]uint64, error) {
 	return h.fw.Dropped(ctx, chains)
 }
 
-// BridgeMTU is the MTU of an owner's bridge, 0 where there is none.
+// BridgeMTU returns the MTU of an owner's bridge, 0 without one.
 func (h *Host) BridgeMTU(_ context.Context, o netstate.Owner) (int, error) {
 	return h.kernel.LinkMTU(bridgeName(o.Number))
 }
 
-// Owners lists every network instance number of which anything is on this host,
-// by number. Name is the uuid that the bridge's alias gives, else the one in the
-// run folder, else "".
+// Owners lists every network instance number that has an object on this host, by number. Name is the UUID from the
+// bridge's alias, otherwise the one in the run folder, otherwise "".
 func (h *Host) Owners(ctx context.Context) ([]netstate.Owner, error) {
 	names, err := h.kernel.Numbers(ctx)
 	if err != nil {
@@ -219,7 +218,7 @@ func (h *Host) Owners(ctx context.Context) ([]netstate.Owner, error) {
 	for _, n := range slices.Sorted(maps.Keys(names)) {
 		name := names[n]
 		if name == "" {
-			b, _ := os.ReadFile(h.ownerFile(n)) // "" where there is none
+			b, _ := os.ReadFile(h.ownerFile(n)) // "" if there is none
 			name = strings.TrimSpace(string(b))
 		}
 		owners = append(owners, netstate.Owner{Name: name, Number: n, Unmarked: unmarked[n]})
@@ -227,14 +226,14 @@ func (h *Host) Owners(ctx context.Context) ([]netstate.Owner, error) {
 	return owners, nil
 }
 
-// Flushable says whether others can flush our tables of nftables: the kernel keeps none for us alone.
+// Flushable reports whether others can flush edgespan's nftables tables, because the kernel doesn't support exclusive
+// ownership.
 func (h *Host) Flushable() bool { return !h.nft.Keeps() }
 
-// Backend says which iptables the host has and what it can do, or why none can be used.
+// Backend returns the host's iptables and its features, or why none can be used.
 func (h *Host) Backend(ctx context.Context) (firewall.Backend, error) { return h.fw.Backend(ctx) }
 
-// Watch tells of changes to the host until ctx ends. See netstate.HostEvent.
-// One event is told at a time.
+// Watch emits changes of the host until ctx ends, one event at a time. See netstate.HostEvent.
 func (h *Host) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
 	var one sync.Mutex
 	tell := func(ev netstate.HostEvent) {
@@ -264,8 +263,8 @@ func (h *Host) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
 	return nil
 }
 
-// watchFilter tells what others change in the packet filter. Where the kernel can't be listened
-// to, full looks find it.
+// watchFilter emits others' changes of the packet filter. If it can't listen to the kernel, full observations find
+// them.
 func (h *Host) watchFilter(ctx context.Context, tell func(netstate.HostEvent)) {
 	for ctx.Err() == nil {
 		err := h.fw.Watch(ctx, func(c firewall.Changed) {
@@ -289,14 +288,14 @@ func (h *Host) watchFilter(ctx context.Context, tell func(netstate.HostEvent)) {
 	}
 }
 
-// Snoop begins to tell the addresses that the app behind a link uses, until ctx ends.
+// Snoop starts emitting the addresses that the app behind a link uses, until ctx ends.
 func (h *Host) Snoop(ctx context.Context, link string, emit func(netstate.ObservedAddress)) {
 	h.kernel.Snoop(ctx, link, emit)
 }
 
-// ForgetFlows begins to delete tracked connections that match, so that chains which deny
-// them take effect at their next packet. The answer waits for the end and counts them.
-// match is called by another goroutine.
+// ForgetFlows starts deleting the matching tracked connections, so that chains that deny them take effect at their next
+// packet. The returned function waits for the end and returns the number deleted. match is called from another
+// goroutine.
 func (h *Host) ForgetFlows(ctx context.Context, match func(netstate.Flow) bool) (answer func() (int, error)) {
 	return h.kernel.ForgetFlows(ctx, match)
 }

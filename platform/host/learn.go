@@ -12,11 +12,11 @@ import (
 	"edgespan/platform/resolvconf"
 )
 
-// firstRead is how long the first event waits for what other programs know of DNS servers:
-// without it a restart would take the servers away from every network for a moment.
+// firstRead is how long the first event waits for other programs' DNS servers: without the wait, a restart would remove
+// the servers from every network for a moment.
 const firstRead = time.Second
 
-// learner joins the interfaces with the DNS servers that other programs have learnt.
+// learner joins the interfaces with the DNS servers that other programs have learned.
 type learner struct {
 	host  *Host
 	links chan []resolvconf.Link
@@ -24,13 +24,13 @@ type learner struct {
 	first sync.Once
 
 	mu     sync.Mutex
-	ifaces []netstate.Interface // as the kernel told them last
+	ifaces []netstate.Interface // the kernel's latest
 	latest map[string][]netstate.DNSSource
 }
 
-// learn begins to read, until ctx ends; nil where the files are not those of our links.
+// learn starts reading, until ctx ends; it returns nil if the files don't belong to this namespace's links.
 func (h *Host) learn(ctx context.Context, tell func(netstate.HostEvent)) *learner {
-	if h.resolvers == "" || !h.learning.TryLock() { // an earlier read hangs still
+	if h.resolvers == "" || !h.learning.TryLock() { // an earlier read still hangs
 		return nil
 	}
 	l := &learner{host: h, links: make(chan []resolvconf.Link, 1), read: make(chan struct{})}
@@ -42,23 +42,23 @@ func (h *Host) learn(ctx context.Context, tell func(netstate.HostEvent)) *learne
 	return l
 }
 
-// RereadDNS has what other programs know of DNS servers read now: of a file that a link leads to
-// from afar, or on a network file system, nobody tells that it has changed.
+// RereadDNS reads other programs' DNS servers now: a file behind a distant symlink, or on a network file system, sends
+// no notification.
 func (h *Host) RereadDNS() {
 	select {
 	case h.reread <- struct{}{}:
-	default: // it is due already
+	default: // already due
 	}
 }
 
-// applySources takes what was read and tells the interfaces anew.
+// applySources stores the sources and emits the interfaces again.
 func (l *learner) applySources(by map[string][]netstate.DNSSource, tell func(netstate.HostEvent)) {
 	own := l.host.kernel.Addresses()
 	for link, sources := range by {
 		by[link] = resolvconf.Own(sources, func(a netip.Addr) bool { return own[a] })
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock() // what is told first is the older
+	defer l.mu.Unlock() // emit older state first
 	l.latest = by
 	l.first.Do(func() { close(l.read) })
 	if l.ifaces != nil {
@@ -66,7 +66,7 @@ func (l *learner) applySources(by map[string][]netstate.DNSSource, tell func(net
 	}
 }
 
-// forward tells a kernel's event, its interfaces with their DNS sources.
+// forward emits a kernel event, its interfaces joined with their DNS sources.
 func (l *learner) forward(ctx context.Context, ev netstate.HostEvent, tell func(netstate.HostEvent)) {
 	if l == nil || ev.Interfaces == nil {
 		tell(ev)
@@ -104,9 +104,8 @@ func (l *learner) attached(is []netstate.Interface) []netstate.Interface {
 	return out
 }
 
-// resolverRoot is below what the files of other programs are read: the configured folder,
-// or "/" where our network namespace is that of the machine's first process. They name links
-// by number, and another namespace's numbers are not ours.
+// resolverRoot returns the root of other programs' files: the configured folder, or "/" if this network namespace is
+// that of the machine's first process. The files identify links by index, which is valid only in their own namespace.
 func resolverRoot(cfg Config) string {
 	if cfg.ResolverRoot != "" || cfg.NetnsPath != "" {
 		return cfg.ResolverRoot

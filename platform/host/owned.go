@@ -15,15 +15,14 @@ import (
 	"edgespan/platform/kernel"
 )
 
-// ownedByNumber refuses an object of the kernel that does not carry the owner's
-// number (docs/architecture.md, law 3).
+// ownedByNumber refuses a kernel object that does not carry the owner's number (docs/architecture.md, law 3).
 func ownedByNumber(o netstate.Owner, obj netstate.Object) error {
 	n, ok := 0, false
 	switch obj := obj.(type) {
 	case netstate.Link:
 		n, ok = kernel.LinkOwner(obj)
 	case netstate.Port:
-		if n, ok = kernel.LinkNumber(obj.Link); !ok { // a name of others': in whose bridge
+		if n, ok = kernel.LinkNumber(obj.Link); !ok { // a foreign link: use its bridge
 			n, ok = kernel.LinkNumber(obj.Master)
 		}
 	case netstate.Address:
@@ -41,8 +40,8 @@ func ownedByNumber(o netstate.Owner, obj netstate.Object) error {
 
 func (h *Host) ownerFile(n int) string { return filepath.Join(h.folder(n), "owner") }
 
-// markOwner writes who a number belongs to before anything of it is made, so that
-// what a crash leaves without a bridge still has a name.
+// markOwner records the owner of a number before any object is created, so that leftovers of a crash have a name even
+// without a bridge.
 func (h *Host) markOwner(o netstate.Owner) error {
 	path := h.ownerFile(o.Number)
 	if b, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(b)) == o.Name {
@@ -54,7 +53,7 @@ func (h *Host) markOwner(o netstate.Owner) error {
 	return writeFile(path, o.Name+"\n")
 }
 
-// folders are the numbers that have a run folder.
+// folders returns the numbers that have a run folder.
 func (h *Host) folders() ([]int, error) {
 	entries, err := os.ReadDir(filepath.Join(h.dir, "ni"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -70,16 +69,15 @@ func (h *Host) folders() ([]int, error) {
 	return numbers, nil
 }
 
-// sweep removes a run folder that holds a mark alone, and says whether it did: it is
-// what a kill leaves between the mark and what was to follow. Nobody would else: where
-// nothing is observed, nothing is done.
+// sweep removes a run folder that holds only a mark, as a kill right after the mark leaves it, and reports whether it
+// did. Nothing else would remove it, because an owner without observed objects gets no op.
 func (h *Host) sweep(n int) bool {
 	bare, err := h.bare(n)
 	return err == nil && bare && os.RemoveAll(h.folder(n)) == nil
 }
 
-// bare says whether a run folder holds no more than the mark, a record of borrowed links,
-// which is of no use without a bridge, and files on their way (see writeFile).
+// bare reports whether a run folder holds at most the mark, a record of enslaved links (useless without a bridge), and
+// unfinished files (see writeFile).
 func (h *Host) bare(n int) (bool, error) {
 	entries, err := os.ReadDir(h.folder(n))
 	return !slices.ContainsFunc(entries, func(e os.DirEntry) bool {
@@ -87,7 +85,7 @@ func (h *Host) bare(n int) (bool, error) {
 	}), err
 }
 
-// tidy removes the run folder of an owner once nothing of it is left.
+// tidy removes the run folder of an owner once it has no objects left.
 func (h *Host) tidy(ctx context.Context, o netstate.Owner) error {
 	bare, err := h.bare(o.Number)
 	if errors.Is(err, os.ErrNotExist) {
@@ -104,18 +102,18 @@ func (h *Host) tidy(ctx context.Context, o netstate.Owner) error {
 			return err
 		}
 		if len(left) > 0 {
-			return nil // the name must last as long as anything does
+			return nil // the name must last as long as any object
 		}
 	}
 	if err := os.RemoveAll(h.folder(o.Number)); err != nil {
 		return fmt.Errorf("remove run folder: %w", err)
 	}
-	// The folder above goes with the last network; it is no error that it can't.
+	// The parent goes with the last network; a failure is no error.
 	_ = os.Remove(filepath.Join(h.dir, "ni"))
 	return nil
 }
 
-// linked are the owners that had links when they were observed last.
+// linked holds the owners that had links when they were last observed.
 type linked struct {
 	mu sync.Mutex
 	by map[int]bool

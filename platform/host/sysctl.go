@@ -17,19 +17,18 @@ import (
 	"edgespan/platform/proc"
 )
 
-// sysctls changes kernel settings of one network namespace and remembers what
-// they were before.
+// sysctls changes kernel settings of one network namespace and records their previous values.
 type sysctls struct {
 	netns string
 	path  string // of the record
 	mu    sync.Mutex
 }
 
-// was is one setting that we changed.
+// was is one changed setting.
 type was struct {
 	Old string `json:"old"`
 	Own string `json:"ours"`
-	// Link is the index of the link whose setting it is, 0 for none: others may rename it.
+	// Link is the index of the setting's link, 0 for none: others may rename the link.
 	Link int `json:"link,omitempty"`
 }
 
@@ -51,7 +50,7 @@ func (s *sysctls) load() (map[string]was, error) {
 	return followLinks(m, names), nil
 }
 
-// linkNames are the names that the links of a record have now.
+// linkNames returns the current names of the links in a record.
 func (s *sysctls) linkNames(m map[string]was) (map[int]string, error) {
 	names := map[int]string{}
 	err := proc.In(s.netns, func() error {
@@ -65,8 +64,8 @@ func (s *sysctls) linkNames(m map[string]was) (map[int]string, error) {
 	return names, err
 }
 
-// followLinks has a record tell of its links by the names that they have now. That of a link that
-// is gone stays as it is: maybe another link has that name by now.
+// followLinks updates a record to the current names of its links. The name of a deleted link stays: another link may
+// have that name now.
 func followLinks(m map[string]was, names map[int]string) map[string]was {
 	out := map[string]was{}
 	for key, rec := range m {
@@ -100,7 +99,7 @@ func (s *sysctls) save(m map[string]was) error {
 	return writeFile(s.path, string(b))
 }
 
-// observe lists the settings that we changed, as they are now.
+// observe lists the current values of the changed settings.
 func (s *sysctls) observe() (netstate.State, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,8 +120,7 @@ func (s *sysctls) observe() (netstate.State, error) {
 	return state, nil
 }
 
-// put records the value found and sets the wanted one, in this order, so that a
-// crash in between forgets nothing.
+// put records the old value and then sets the desired one, so that a crash in between loses nothing.
 func (s *sysctls) put(want netstate.Sysctl) error {
 	if err := checkKey(want.Key); err != nil {
 		return err
@@ -140,7 +138,7 @@ func (s *sysctls) put(want netstate.Sysctl) error {
 		return err
 	}
 	rec, known := m[want.Key]
-	if !known || now != want.Value { // the newest choice of the host's counts
+	if !known || now != want.Value { // the host's newest choice counts
 		rec.Old = now
 	}
 	rec.Own, rec.Link = want.Value, 0
@@ -156,7 +154,7 @@ func (s *sysctls) put(want netstate.Sysctl) error {
 	return writeSysctl(s.netns, want.Key, want.Value)
 }
 
-// restore sets the recorded value again, unless someone else has changed ours.
+// restore sets the recorded value again, unless others changed the setting since.
 func (s *sysctls) restore(have netstate.Sysctl) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +177,7 @@ func (s *sysctls) restore(have netstate.Sysctl) error {
 		if err != nil {
 			return err
 		}
-		if index != rec.Link { // the link is gone, and another one has its name: its setting is not edgespan's
+		if index != rec.Link { // the link is gone and another one has its name: its setting is not edgespan's
 			rec.Own = "its link was deleted"
 		}
 	}
@@ -219,20 +217,19 @@ func writeSysctl(netns, key, value string) error {
 	return nil
 }
 
-// bridgeSysctls would send every bridge's packets through the packet filter; ours
-// ask for it one by one.
+// bridgeSysctls would send every bridge's packets through the packet filter; edgespan's bridges enable it individually.
 var bridgeSysctls = []string{
 	"net/bridge/bridge-nf-call-iptables", "net/bridge/bridge-nf-call-ip6tables", "net/bridge/bridge-nf-call-arptables",
 }
 
-// bridgeFilterLoaded says whether br_netfilter is there: its settings are, in every namespace.
+// bridgeFilterLoaded reports whether br_netfilter is loaded: then its settings exist in every namespace.
 func bridgeFilterLoaded() bool {
 	_, err := os.Stat("/proc/sys/" + bridgeSysctls[0])
 	return !errors.Is(err, os.ErrNotExist)
 }
 
-// unfiltered says of bridges what is so without br_netfilter, whatever their own attributes
-// say: their packets come by no chain of iptables. To mend that loads the module.
+// unfiltered marks bridges as unfiltered without br_netfilter, whatever their own attributes say: their packets pass no
+// iptables chain. Correcting that loads the module.
 func unfiltered(links netstate.State) {
 	for id, obj := range links {
 		if l, ok := obj.(netstate.Link); ok && l.Type == netstate.Bridge {
@@ -245,9 +242,8 @@ func unfiltered(links netstate.State) {
 	}
 }
 
-// needBridgeFilter loads br_netfilter where it is not there, and then puts its
-// settings back to off, here and in the initial namespace, so that no foreign
-// bridge is filtered because of us.
+// needBridgeFilter loads br_netfilter if necessary and then turns its settings off again, here and in the initial
+// namespace, so that edgespan causes no foreign bridge to be filtered.
 func (h *Host) needBridgeFilter(ctx context.Context) error {
 	if _, err := readSysctl(h.netns, bridgeSysctls[0]); err == nil {
 		return nil

@@ -14,63 +14,62 @@ import (
 	"github.com/google/uuid"
 )
 
-// The waits between two tries to write what the disk refused: doubled each time.
+// The waits between attempts to write changes the disk refused: doubled each time.
 const (
 	firstTry = time.Second
 	lastTry  = 10 * time.Second
 )
 
-// Buffered is the journal of a node that goes on without its disk: a change that the disk
-// refuses is kept in memory and written once the disk takes it, and until then Health says
-// so. Numbers that must never repeat don't, even so (Boot, Floor). A journal that is damaged
-// is set aside, and what is whole of it is read. It is safe for concurrent use.
+// Buffered is the journal of a node that continues without its disk: it keeps a change that the disk refuses in memory
+// and writes it once the disk accepts it; until then Health reports it. Numbers that must never repeat don't repeat
+// even then (Boot, Floor). A damaged journal is set aside, and its intact parts are read. Buffered is safe for
+// concurrent use.
 //
-// What it never does is to end the process: that is the one thing that a node in the field
-// can't come back from.
+// It never ends the process: a node in the field can't recover from that.
 type Buffered struct {
 	o       BufferedOptions
 	dir     string
 	marks   *Slots
 	reserve reserve
-	counted uint64 // the number of this start, as it is written
-	boot    uint64 // the same, or one that no other start has where that could not be written
+	counted uint64 // the number of this start, as written
+	boot    uint64 // the same, or a unique one if that could not be written
 	floor   uint64
-	node    uuid.UUID // as the mark has it
-	partial bool      // the journal may lack something that it had, or was to have
+	node    uuid.UUID // node ID from the mark
+	partial bool      // the journal may lack changes
 
-	mu      sync.RWMutex                 // for writing: while the disk is behind, or is tried
-	journal *Journal                     // as far as the disk has come
-	damaged bool                         // the log is to be set aside before a new one takes its name
-	behind  error                        // why the disk does not have everything; nil where it has
-	said    bool                         // that it is behind was noted and told
-	unsaved map[string]map[string]record // by topic and key: what it does not have
-	later   []func() error               // other writes that it refused
+	mu      sync.RWMutex                 // write-locked while the disk is behind or retried
+	journal *Journal                     // the state of the disk
+	damaged bool                         // set the log aside before a new one takes its name
+	behind  error                        // why the disk lacks changes; nil if it has all
+	said    bool                         // the fault was noted and reported
+	unsaved map[string]map[string]record // changes missing on disk, by topic and key
+	later   []func() error               // other refused writes
 	tries   int
 	timer   *time.Timer
 	closed  bool
 
-	reported sync.Mutex // taken last
+	reported sync.Mutex // acquired last
 	health   Health
 	watch    []func(Health)
 }
 
-// BufferedOptions are those of OpenBuffered.
+// BufferedOptions are the options of OpenBuffered.
 type BufferedOptions struct {
-	Strict bool   // a damaged journal is an error (*CorruptError), as is a disk that refuses to be written
-	RunDir string // where it is noted, too, that the disk is behind; "" for nowhere
+	Strict bool   // a damaged journal (*CorruptError) or a disk that refuses writes is an error
+	RunDir string // second place for the note that the disk is behind; "" for none
 }
 
-// Health says how the state folder fares.
+// Health describes the state folder.
 type Health struct {
-	Fault   string    // why changes are not on the disk; "" where all are
-	Since   time.Time // of Fault
-	Unsaved int       // how many changes are in memory only
-	Tight   bool      // there is no room for the space that is reserved for writes on a full disk
-	Notes   []string  // what this start found and had to do
+	Fault   string    // why changes are not on the disk; "" if all are
+	Since   time.Time // start of Fault
+	Unsaved int       // number of changes in memory only
+	Tight   bool      // no room for the space reserved for writes on a full disk
+	Notes   []string  // findings and actions of this start
 }
 
-// OpenBuffered opens the journal in a folder. Without Strict it fails only where another
-// process holds the journal (ErrLocked): whatever else is wrong is in Health.
+// OpenBuffered opens the journal in a folder. Without Strict it fails only if another process holds the journal
+// (ErrLocked): every other fault is in Health.
 func OpenBuffered(dir string, o BufferedOptions) (*Buffered, error) {
 	b := &Buffered{
 		o: o, dir: dir, marks: NewSlots(filepath.Join(dir, journalName)), reserve: reserve{filepath.Join(dir, reserveName)},
@@ -103,14 +102,14 @@ func OpenBuffered(dir string, o BufferedOptions) (*Buffered, error) {
 	return b, nil
 }
 
-// open reads the journal, whatever there is of it, and says what is lost.
+// open reads the journal as far as possible and returns a description of the lost part.
 func (b *Buffered) open() (lost string) {
 	j := b.journal
 	_, statErr := os.Lstat(j.path)
 	if _, err := os.Lstat(filepath.Join(b.dir, idName)); err == nil && errors.Is(statErr, fs.ErrNotExist) {
 		m, _ := b.marked()
 		m.Lost = true
-		_ = b.marks.Write(markSlot, m.text()) // before there is a new journal
+		_ = b.marks.Write(markSlot, m.text()) // before a new journal exists
 		lost = "journal missing although the node has an ID"
 	}
 	err := j.open()
@@ -135,7 +134,7 @@ func (b *Buffered) open() (lost string) {
 	return lost
 }
 
-// Load returns the values of a topic by key, those in memory included.
+// Load returns the values of a topic by key, including those in memory.
 func (b *Buffered) Load(topic string) (map[string][]byte, error) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -153,8 +152,8 @@ func (b *Buffered) Load(topic string) (map[string][]byte, error) {
 	return values, nil
 }
 
-// Put returns after the value is on disk or, where the disk refuses it, in memory. It is an
-// error only of the value or of a closed journal.
+// Put returns once the value is on disk or, if the disk refuses it, in memory. An error means an invalid value or a
+// closed journal.
 func (b *Buffered) Put(topic, key string, value []byte) error {
 	if err := checkSize(topic, key, value); err != nil {
 		return err
@@ -163,7 +162,7 @@ func (b *Buffered) Put(topic, key string, value []byte) error {
 		func() error { return b.journal.Put(topic, key, value) })
 }
 
-// Delete is Put of an absence. An absent key is no error.
+// Delete removes a key as Put sets one. An absent key is no error.
 func (b *Buffered) Delete(topic, key string) error {
 	return b.change(record{op: opDelete, topic: topic, key: key}, func() error { return b.journal.Delete(topic, key) })
 }
@@ -173,7 +172,7 @@ func (b *Buffered) change(r record, write func() error) error {
 	if b.behind == nil {
 		err := write()
 		if noRoom(err) && b.reserve.release() {
-			go b.retryLater() // to take it again
+			go b.retryLater() // to acquire it again
 			err = write()
 		}
 		b.mu.RUnlock()
@@ -196,7 +195,7 @@ func (b *Buffered) change(r record, write func() error) error {
 	return nil
 }
 
-// The functions below are called with b.mu held.
+// Call the functions below with b.mu held.
 
 func (b *Buffered) append(r record) {
 	keys := b.unsaved[r.topic]
@@ -216,8 +215,8 @@ func (b *Buffered) waiting() int {
 	return n
 }
 
-// fallBehind notes, where that can be noted at all, that the disk has not everything: a start
-// that finds the note gives out no number that may have been given out before.
+// fallBehind notes, wherever it can, that the disk lacks changes: a start that finds the note never reuses a number
+// that may have been issued.
 func (b *Buffered) fallBehind(err error) {
 	b.behind = err
 	if !b.said {
@@ -243,7 +242,7 @@ func (b *Buffered) again() {
 	})
 }
 
-// retryLater has the reserve taken again once there is room.
+// retryLater schedules another attempt to acquire the reserve.
 func (b *Buffered) retryLater() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -251,7 +250,7 @@ func (b *Buffered) retryLater() {
 	b.again()
 }
 
-// catchUp brings to the disk what it refused, and takes the reserve again.
+// catchUp writes the refused changes to the disk, and acquires the reserve again.
 func (b *Buffered) catchUp() {
 	if b.closed {
 		return
@@ -303,7 +302,7 @@ func (b *Buffered) writeAll() error {
 		if err := b.journal.putAll(records); err != nil {
 			return err
 		}
-		b.unsaved = map[string]map[string]record{} // what follows may fail for hours: they are written once
+		b.unsaved = map[string]map[string]record{} // the rest may fail for hours: write them once
 	}
 	for len(b.later) > 0 {
 		if err := b.later[0](); err != nil {
@@ -314,7 +313,7 @@ func (b *Buffered) writeAll() error {
 	return nil
 }
 
-// setAside keeps a damaged log under another name before a new one takes its own.
+// setAside renames a damaged log before a new one takes its name.
 func (b *Buffered) setAside() error {
 	if !b.damaged {
 		return nil
@@ -328,7 +327,7 @@ func (b *Buffered) setAside() error {
 	return nil
 }
 
-// note adds to what this start found.
+// note adds a finding of this start.
 func (b *Buffered) note(text string) {
 	b.setHealth(func(h *Health) { h.Notes = append(slices.Clip(h.Notes), text) })
 }
@@ -342,14 +341,14 @@ func (b *Buffered) setHealth(change func(*Health)) {
 	}
 }
 
-// Health is how the state folder fares now.
+// Health returns the state of the state folder.
 func (b *Buffered) Health() Health {
 	b.reported.Lock()
 	defer b.reported.Unlock()
 	return b.health
 }
 
-// Watch tells Health, and each change of it, in order. f must not block, and not call b.
+// Watch calls f with Health now and on each change, in order. f must not block and must not call b.
 func (b *Buffered) Watch(f func(Health)) {
 	b.reported.Lock()
 	defer b.reported.Unlock()
@@ -357,11 +356,10 @@ func (b *Buffered) Watch(f func(Health)) {
 	f(b.health)
 }
 
-// Stats are those of the log on the disk.
+// Stats returns the stats of the log on disk.
 func (b *Buffered) Stats() Stats { return b.journal.Stats() }
 
-// Spend gives the reserved space up for a write beside the journal that found none; it says
-// whether there was some.
+// Spend releases the reserved space for another write that found the disk full, and reports whether there was any.
 func (b *Buffered) Spend(err error) bool {
 	if !noRoom(err) || !b.reserve.release() {
 		return false
@@ -370,7 +368,7 @@ func (b *Buffered) Spend(err error) bool {
 	return true
 }
 
-// Close tries once more to write what the disk does not have, and ends the journal.
+// Close tries once more to write the missing changes, and closes the journal.
 func (b *Buffered) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

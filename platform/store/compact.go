@@ -8,10 +8,9 @@ import (
 	"path/filepath"
 )
 
-// open reads the log under the lock and leaves it whole and, if the disk lets
-// it, compact.
+// open reads the log under the lock and leaves it intact and, if the disk allows, compact.
 func (j *Journal) open() error {
-	_ = Sweep(filepath.Dir(j.path)) // on a disk that takes no writes there is a log to read all the same
+	_ = Sweep(filepath.Dir(j.path)) // even a disk that refuses writes has a log to read
 	log, err := os.ReadFile(j.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		_, err := j.rewrite()
@@ -40,9 +39,8 @@ func (j *Journal) open() error {
 	return j.compact()
 }
 
-// repair cuts a torn tail and syncs the rest, which a killed daemon may have
-// written and not synced. It does so in place, so that it succeeds on a full
-// disk, where the compaction after it fails.
+// repair cuts a torn tail and syncs the rest, which a killed daemon may have written without a sync. It works in place,
+// so that it succeeds on a full disk, on which the following compaction fails.
 func (j *Journal) repair(torn int64) error {
 	if torn > 0 {
 		if err := j.file.Truncate(j.size); err != nil {
@@ -56,7 +54,7 @@ func (j *Journal) repair(torn int64) error {
 	return nil
 }
 
-// reopen opens the log that bears the name now.
+// reopen opens the log that now has the name.
 func (j *Journal) reopen(size int64) error {
 	f, err := os.OpenFile(j.path, os.O_RDWR, 0)
 	if err != nil {
@@ -66,9 +64,8 @@ func (j *Journal) reopen(size int64) error {
 	return nil
 }
 
-// compactIfWorth compacts when garbage outgrows the live data. A failure costs
-// no value, the old log serves on, so it is noted and tried again when the log
-// has grown by half.
+// compactIfWorth compacts when garbage outgrows the live data. A failure loses no value, because the old log stays in
+// use; it is recorded and retried when the log has grown by half.
 func (j *Journal) compactIfWorth() {
 	if j.size < j.retryAt || j.size <= 2*j.stats.Live+slack {
 		return
@@ -78,8 +75,7 @@ func (j *Journal) compactIfWorth() {
 	}
 }
 
-// compact replaces the log by one without garbage. Its error is one after which
-// the old log may not be written any more.
+// compact replaces the log by one without garbage. After an error of compact, the old log must not be written any more.
 func (j *Journal) compact() error {
 	old := j.file
 	renamed, err := j.rewrite()
@@ -91,10 +87,10 @@ func (j *Journal) compact() error {
 		j.stats.Compactions++
 		j.stats.CompactErr = nil
 		if old != nil {
-			_ = old.Close() // all that it held is in the new log
+			_ = old.Close() // the new log has all its data
 		}
 		return nil
-	case renamed: // appending to the old log would be appending to nothing
+	case renamed: // appending to the old log would be lost
 		return err
 	default:
 		j.retryAt = j.size + j.size/2
@@ -103,8 +99,8 @@ func (j *Journal) compact() error {
 	}
 }
 
-// rewrite makes a new log of the live data and opens it; it says whether the
-// old log lost its name.
+// rewrite writes a new log of the live data and opens it; renamed reports whether the new log has replaced the old
+// one's name.
 func (j *Journal) rewrite() (renamed bool, err error) {
 	log := snapshot(j.live)
 	if renamed, err := j.disk.replace(j.path, log, journalPerm); err != nil {
@@ -113,8 +109,8 @@ func (j *Journal) rewrite() (renamed bool, err error) {
 	return true, j.reopen(int64(len(log)))
 }
 
-// renew begins a new log of the live data in place of one that took no more. After an
-// error the old log stays as it is, and so does what is known of it.
+// renew replaces a log that takes no more writes with a new log of the live data. After an error the old log and its
+// known state are unchanged.
 func (j *Journal) renew() error {
 	j.writing.Lock()
 	defer j.writing.Unlock()

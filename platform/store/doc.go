@@ -1,8 +1,9 @@
-// Package store owns what the node keeps on its disk: the replacing of whole
-// files, the slots of what is written with each push, the journal of what must last, the id
-// of the node and the number of its boot (docs/architecture.md, laws 3, 8, 9 and 13; the TargetVersion of seed
-// eve-bridge-manager rises for ever, so it must not be lost with the power).
+// Package store owns the node's data on disk: atomic replacement of files, slots for values written with each push, the
+// journal, the node's ID and its boot number (docs/architecture.md, laws 3, 8, 9 and 13; the TargetVersion of seed
+// eve-bridge-manager never decreases, so a power failure must not lose it).
 //
-// It never decides what to keep and never interprets a value. What it
-// acknowledged is on the disk; what it cannot read it reports and leaves alone.
+// It never decides which data to keep and never interprets a value. Acknowledged data is on disk; unreadable data is
+// reported and left alone.
+//
+// Read file.go first (replacing a file), then journal.go and slots.go; buffered.go continues without a disk.
 package store

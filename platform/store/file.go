@@ -13,31 +13,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tempInfix stands between the name of a file and the random digits in the name
-// of its temporary twin. The leading dot of that name makes dnsmasq skip it in
-// the folders that it watches.
+// tempInfix separates the name of a file and the random digits in the name of its temporary copy. The leading dot of
+// that name makes dnsmasq skip it in the folders that it watches.
 const tempInfix = ".tmp-"
 
-// WriteFile replaces the content of path: it writes a temporary file beside it,
-// syncs it, renames it over path and syncs the folder. A power cut or an error
-// at any point leaves the old or the new content (docs/architecture.md, law 13). The mode
-// is perm exactly, whatever the umask: dnsmasq reads as nobody.
+// WriteFile replaces the content of path: it writes a temporary file in the same folder, syncs it, renames it to path
+// and syncs the folder. A power failure or an error at any point leaves the old or the new content
+// (docs/architecture.md, law 13). The mode is exactly perm, regardless of the umask: dnsmasq reads as user nobody.
 func WriteFile(path string, data []byte, perm os.FileMode) error {
 	_, err := theDisk.replace(path, data, perm)
 	return err
 }
 
-// WriteStream replaces the content of path as WriteFile does, by what fill writes. Where fill
-// fails the old content stays.
+// WriteStream replaces the content of path like WriteFile, with the output of fill. If fill fails, the old content
+// stays.
 func WriteStream(path string, perm os.FileMode, fill func(io.Writer) error) error {
 	_, err := theDisk.replaceFilled(path, perm, func(f *os.File) error { return fill(f) })
 	return err
 }
 
-// WriteLike replaces the content of path as WriteFile does, and makes the file's mode,
-// owner and group those of another one: its old self, as a rule. Who is not root can't give
-// a file away and becomes its owner; the group stays or the write fails, since a mode says
-// what the group may read.
+// WriteLike replaces the content of path like WriteFile, and copies mode, owner and group from another file, usually
+// the old one. Without root the process can't give a file away and becomes its owner; the group is kept or the write
+// fails, because the mode grants the group access.
 func WriteLike(path string, data []byte, like fs.FileInfo) error {
 	_, err := theDisk.replaceOwned(path, data, like.Mode().Perm(), func(f *os.File) error { return own(f, like) })
 	return err
@@ -55,13 +52,12 @@ func own(f *os.File, like fs.FileInfo) error {
 	return err
 }
 
-// disk is the steps whose order law 13 is about. It is the seam where tests
-// watch that order and cut it short.
+// disk holds the steps whose order law 13 prescribes. Tests replace them to observe that order and to interrupt it.
 type disk struct {
 	sync      func(f *os.File) error
 	rename    func(from, to string) error
-	overwrite func(f *os.File, text []byte) error // from the file's beginning on
-	datasync  func(f *os.File) error              // and of the file's times and size only what a reader needs
+	overwrite func(f *os.File, text []byte) error // from the beginning of the file
+	datasync  func(f *os.File) error              // plus the metadata that a reader needs
 }
 
 var theDisk = disk{
@@ -70,8 +66,8 @@ var theDisk = disk{
 	datasync:  func(f *os.File) error { return os.NewSyscallError("fdatasync", unix.Fdatasync(int(f.Fd()))) },
 }
 
-// replace also says whether the rename took place: after that an error means
-// that the new content may be lost again by a power cut.
+// replace also reports whether the rename took place: after that, an error means that a power failure may still lose
+// the new content.
 func (d disk) replace(path string, data []byte, perm os.FileMode) (renamed bool, err error) {
 	return d.replaceOwned(path, data, perm, func(*os.File) error { return nil })
 }
@@ -119,9 +115,8 @@ func (d disk) writeTemp(path string, perm os.FileMode, fill func(*os.File) error
 	return f.Name(), d.sync(f)
 }
 
-// Sweep removes the temporary files that a crash in WriteFile left in a folder.
-// Nobody may be writing there: it is called at start, under the journal's lock.
-// A missing folder is no error.
+// Sweep removes the temporary files that a crash in WriteFile left in a folder. Call it at start, under the journal's
+// lock, while nothing writes there. A missing folder is no error.
 func Sweep(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -148,8 +143,8 @@ func isTemp(name string) bool {
 	return digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
-// makeDir makes a folder and its missing parents, each synced into its own
-// parent: a synced file is of no use in a folder that the power cut took.
+// makeDir creates a folder and its missing parents and syncs each into its own parent: a synced file is lost if a power
+// failure loses its folder.
 func (d disk) makeDir(dir string, perm os.FileMode) error {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return err

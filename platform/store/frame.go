@@ -45,8 +45,7 @@ type record struct {
 	value      []byte
 }
 
-// CorruptError says that a journal holds what no crash can have left. The file
-// is kept as it is.
+// CorruptError reports damage in a journal that no crash can cause. The file is kept unchanged.
 type CorruptError struct {
 	Path   string
 	Offset int64 // in bytes, of the first defect
@@ -74,7 +73,7 @@ func appendText[T string | []byte](b []byte, s T) []byte {
 	return append(b, s...)
 }
 
-// parseRecords reads a whole payload. With an error it gives the records before the fault.
+// parseRecords parses a whole payload. With an error it returns the records before the fault.
 func parseRecords(b []byte) ([]record, error) {
 	var records []record
 	for len(b) > 0 {
@@ -118,7 +117,7 @@ func checksum(offset int64, length, payload []byte) uint32 {
 	return crc32.Update(sum, castagnoli, payload)
 }
 
-// appendFrame appends a frame that will stand at offset in the log.
+// appendFrame appends a frame for the given offset in the log.
 func appendFrame(b []byte, offset int64, payload []byte) []byte {
 	b = append(b, frameMagic...)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(payload)))
@@ -127,7 +126,7 @@ func appendFrame(b []byte, offset int64, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// cutFrame returns the payload of the whole frame that stands at offset.
+// cutFrame returns the payload of the whole frame at offset.
 func cutFrame(log []byte, offset int) (payload []byte, ok bool) {
 	b := log[offset:]
 	if len(b) < frameHead || string(b[:len(frameMagic)]) != frameMagic {
@@ -155,7 +154,7 @@ func frameFollows(log []byte, offset int) bool {
 	}
 }
 
-// scan reads a log. Up to end it is whole; what stands after that is torn.
+// scan parses a log. Up to end it is whole; the rest is torn.
 func scan(log []byte) (records []record, end int, err *CorruptError) {
 	base, err := scanHeader(log)
 	if err != nil {
@@ -194,7 +193,7 @@ func scanHeader(log []byte) (base int, err *CorruptError) {
 	return int(at), nil
 }
 
-// snapshot spells live data as a log that holds nothing else.
+// snapshot encodes live data as a log with nothing else.
 func snapshot(live map[string]map[string][]byte) []byte {
 	log := make([]byte, headerSize)
 	var payload []byte

@@ -20,22 +20,22 @@ const (
 	halfMagic = "\xe5SL1"
 	halfHead  = len(halfMagic) + 4 + 8 + 8
 	halfGone  = ^uint64(0)
-	halfPage  = 4096 // whole pages are written, so that none has to be read before
+	halfPage  = 4096 // writes cover whole pages, so that none has to be read first
 )
 
-// half is what was found in one file of a slot, or written to it.
+// half is the content of one file of a slot, as read or written.
 type half struct {
-	head  [halfHead]byte // as it stands in the file: who finds another one has to look again
-	size  int64          // of the file; -1 where there is none
+	head  [halfHead]byte // as in the file: a different one must be read again
+	size  int64          // of the file; -1 without one
 	fault error          // why it is not whole
-	n     uint64         // its number; 0 where it is not whole
+	n     uint64         // its number; 0 if it is not whole
 	gone  bool
-	value []byte // nil once the value was handed out
+	value []byte // nil once the value was returned
 }
 
 func (h *half) whole() bool { return h.n > 0 }
 
-// appendHalf appends what a file holds that begins a half, room for more included.
+// appendHalf appends the start of a half's file, including spare room.
 func appendHalf(to []byte, n uint64, value []byte, gone bool) []byte {
 	at, length := len(to), uint64(len(value))
 	if gone {
@@ -55,7 +55,7 @@ func pages(octets int) int { return (octets + halfPage - 1) / halfPage * halfPag
 
 func withRoom(octets int) int { return pages(octets + octets/4) }
 
-// parseHalf reads the content of a file.
+// parseHalf parses the content of a file.
 func parseHalf(text []byte) half {
 	h := half{size: int64(len(text))}
 	copy(h.head[:], text)
@@ -81,7 +81,7 @@ func parseHalf(text []byte) half {
 	return h
 }
 
-// readHalf reads an open file, nil for one that is not there.
+// readHalf reads an open file, nil for a missing one.
 func readHalf(f *os.File) half {
 	if f == nil {
 		return half{size: -1}
@@ -93,7 +93,7 @@ func readHalf(f *os.File) half {
 	return parseHalf(text)
 }
 
-// unchanged says whether the file still begins as it was found or left.
+// unchanged reports whether the file still begins as it was read or written.
 func (h *half) unchanged(f *os.File) bool {
 	if f == nil || h.size < 0 {
 		return f == nil && h.size < 0
@@ -103,7 +103,7 @@ func (h *half) unchanged(f *os.File) bool {
 	return (err == nil || errors.Is(err, io.EOF) && int64(n) == h.size) && head == h.head
 }
 
-// openHalf opens a file, or gives nil for one that is not there.
+// openHalf opens a file, or returns nil if it doesn't exist.
 func openHalf(path string, flag int) (*os.File, error) {
 	f, err := os.OpenFile(path, flag, 0)
 	if errors.Is(err, fs.ErrNotExist) {

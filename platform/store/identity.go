@@ -13,10 +13,9 @@ import (
 
 const idName = "node-id"
 
-// NodeID returns the id of the node, which is made at its first start and kept
-// in the file node-id of the state folder. Only the holder of the
-// journal calls it, so that two first starts cannot make two ids. A file that
-// holds no UUID is an error: a new id would make the node another one.
+// NodeID returns the node's ID, which is created at its first start and stored in the file node-id of the state folder.
+// Only the holder of the journal calls it, so that two first starts can't create two IDs. A file without a UUID is an
+// error: a new ID would make it a different node.
 func NodeID(dir string) (uuid.UUID, error) {
 	id, err := readNodeID(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -18,20 +18,19 @@ const (
 	lockName    = "journal.lock"
 	journalPerm = 0o600 // configs may hold secrets
 
-	// MaxValue is the size of the largest value that a journal takes, in bytes:
-	// far above any config, far below what the length of a frame can say.
+	// MaxValue is the size limit of a value in bytes: far above any config, far below the limit of a frame's length.
 	MaxValue = 16 << 20
 
-	// slack is how many bytes of garbage a log may hold beside as much garbage
-	// as live data. It spares small logs a compaction for each few changes.
+	// slack is how many bytes of garbage a log may hold in addition to as much garbage as live data. It saves small
+	// logs from compacting every few changes.
 	slack = 64 << 10
 )
 
 // ErrLocked says that another daemon holds the journal.
 var ErrLocked = errors.New("in use by another process")
 
-// logFile is the part of *os.File that a log is written through. It is the seam
-// where tests make the disk fail (docs/architecture.md, law 13).
+// logFile is the part of *os.File that writes a log. Tests replace it to make the disk fail (docs/architecture.md, law
+// 13).
 type logFile interface {
 	WriteAt(b []byte, off int64) (int, error)
 	Sync() error
@@ -39,29 +38,26 @@ type logFile interface {
 	Close() error
 }
 
-// Journal keeps values by topic and key in an append-only log. Each change is
-// synced before it is acknowledged; changes that come at the same time share
-// one write and one sync. It is safe for concurrent use, and it is what
-// pubsub asks of a journal.
+// Journal stores values by topic and key in an append-only log. It syncs each change before it acknowledges it;
+// concurrent changes share one write and one sync. It is safe for concurrent use and implements pubsub's journal.
 type Journal struct {
 	path string
 	lock *os.File
 	disk disk
 
-	writing sync.Mutex // held by the one that writes, for the whole batch
+	writing sync.Mutex // held by the writer for a whole batch
 	file    logFile
 	size    int64 // end of the last whole frame
-	retryAt int64 // size at which a failed compaction is tried again
+	retryAt int64 // size at which a failed compaction is retried
 
-	mu     sync.Mutex // taken after writing
+	mu     sync.Mutex // acquired after writing
 	next   *batch
-	live   map[string]map[string][]byte // what is on the disk; changed under both locks
-	broken error                        // why no change is taken any more
+	live   map[string]map[string][]byte // the data on disk; changed under both locks
+	broken error                        // why no further change is accepted
 	stats  Stats
 }
 
-// batch is what goes to the disk with the next sync. done and err belong to
-// whoever holds Journal.writing.
+// batch holds the changes of the next sync. The holder of Journal.writing sets done and err.
 type batch struct {
 	records []record
 	payload []byte
@@ -69,19 +65,18 @@ type batch struct {
 	err     error
 }
 
-// Stats says how a journal fares.
+// Stats describes a journal.
 type Stats struct {
 	Size        int64 // of the log, in bytes
-	Live        int64 // bytes of it that hold a present value
-	Torn        int64 // bytes of an unfinished write that were cut when it was opened
+	Live        int64 // bytes of current values
+	Torn        int64 // bytes of an unfinished write that were cut at opening
 	Compactions int   // since it was opened
-	CompactErr  error // why the last compaction failed; the old log then serves on
+	CompactErr  error // why the last compaction failed; the old log stays in use
 }
 
-// OpenJournal opens the journal in a folder, or begins one. It takes the
-// journal for this process alone (ErrLocked), cuts what a crash left half
-// written, and compacts the log. A log that was damaged otherwise is refused
-// with *CorruptError and kept.
+// OpenJournal opens or creates the journal in a folder. It locks the journal for this process (ErrLocked), cuts a write
+// that a crash left unfinished, and compacts the log. It refuses a log with other damage with *CorruptError and keeps
+// it.
 func OpenJournal(dir string) (*Journal, error) {
 	if err := theDisk.makeDir(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("open journal in %s: %w", dir, err)
@@ -107,9 +102,8 @@ func newJournal(dir string, lock *os.File) *Journal {
 	}
 }
 
-// acquireLock locks a file of its own, since the log itself is replaced by
-// compaction. The descriptor is closed on exec: dnsmasq outlives the daemon and
-// must not hold the lock for it.
+// acquireLock locks a separate file, because compaction replaces the log. The descriptor is closed on exec: dnsmasq
+// outlives the daemon and must not keep the lock.
 func acquireLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, journalPerm)
 	if err != nil {
@@ -125,7 +119,7 @@ func acquireLock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Load returns the values of a topic by key, as far as they are on the disk.
+// Load returns the values of a topic by key, as far as they are on disk.
 func (j *Journal) Load(topic string) (map[string][]byte, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -139,9 +133,8 @@ func (j *Journal) Load(topic string) (map[string][]byte, error) {
 	return values, nil
 }
 
-// Put returns after the value is on disk. After an error the old or the new
-// value is there. If the disk did not even take a sync, nothing tells what it
-// holds: every further change then fails until the journal is opened anew.
+// Put returns once the value is on disk. After an error either the old or the new value is there. If even a sync
+// failed, the content of the disk is unknown: every further change fails until the journal is opened again.
 func (j *Journal) Put(topic, key string, value []byte) error {
 	if err := checkSize(topic, key, value); err != nil {
 		return fmt.Errorf("journal %s: %w", j.path, err)
@@ -159,7 +152,7 @@ func checkSize(topic, key string, value []byte) error {
 	return nil
 }
 
-// Delete returns after the removal is on disk. An absent key is no error.
+// Delete returns once the removal is on disk. An absent key is no error.
 func (j *Journal) Delete(topic, key string) error {
 	if err := j.commit(record{op: opDelete, topic: topic, key: key}); err != nil {
 		return fmt.Errorf("delete %s %s from journal %s: %w", topic, key, j.path, err)
@@ -167,11 +160,11 @@ func (j *Journal) Delete(topic, key string) error {
 	return nil
 }
 
-// putAll returns after all records are on disk, by one write.
+// putAll returns once all records are on disk, in one write.
 func (j *Journal) putAll(records []record) error { return j.commit(records...) }
 
-// commit joins the next batch. Whoever comes to the disk first writes for all
-// that joined while the disk was busy; the others find their batch done.
+// commit joins the next batch. The first caller that gets the disk writes for all that joined while the disk was busy;
+// the others find their batch done.
 func (j *Journal) commit(records ...record) error {
 	j.mu.Lock()
 	b := j.next
@@ -206,15 +199,14 @@ func (j *Journal) flush(b *batch) error {
 	}
 	frame := appendFrame(make([]byte, 0, frameHead+len(b.payload)), j.size, b.payload)
 	if _, err := j.file.WriteAt(frame, j.size); err != nil {
-		// A full disk passes. What was written of the frame must go, for the
-		// next one may be shorter.
+		// A full disk is temporary. Cut the partly written frame, because the next one may be shorter.
 		if cut := j.file.Truncate(j.size); cut != nil {
 			j.breakOff(errors.Join(err, cut))
 		}
 		return err
 	}
 	if err := j.file.Sync(); err != nil {
-		j.breakOff(err) // the kernel may have dropped the pages: a second sync would lie
+		j.breakOff(err) // the kernel may have dropped the pages: a second sync could falsely succeed
 		return err
 	}
 	j.mu.Lock()
@@ -232,7 +224,7 @@ func (j *Journal) breakOff(err error) {
 	j.broken = fmt.Errorf("broken by an earlier failure: %w", err)
 }
 
-// apply changes the live data by one record that is on the disk.
+// apply changes the live data by one record that is on disk.
 func (j *Journal) apply(r record) {
 	keys := j.live[r.topic]
 	if old, was := keys[r.key]; was {
@@ -255,7 +247,7 @@ func (j *Journal) apply(r record) {
 
 func liveSize(r record) int64 { return int64(len(r.topic) + len(r.key) + len(r.value)) }
 
-// Stats returns how the journal fares. It waits for a write that is under way.
+// Stats returns the journal's stats. It waits for a write in progress.
 func (j *Journal) Stats() Stats {
 	j.writing.Lock()
 	defer j.writing.Unlock()
@@ -266,8 +258,8 @@ func (j *Journal) Stats() Stats {
 	return s
 }
 
-// Close ends the journal and gives up its lock. Changes that have not reached
-// the disk fail. Close may be called again.
+// Close closes the journal and releases its lock. Changes that have not reached the disk fail. Close may be called
+// again.
 func (j *Journal) Close() error {
 	j.writing.Lock()
 	defer j.writing.Unlock()

@@ -14,33 +14,32 @@ import (
 	"github.com/google/uuid"
 )
 
-// Where Buffered finds what must never repeat, beside the boot number.
+// Where Buffered stores numbers that must never repeat, beside the boot number.
 const (
 	floorKey = "floor"   // in bootTopic
 	idTopic  = "node-id" // a second copy of the file
 	idKey    = "node"
 )
 
-// Numbers of which nothing can be written are taken at random from ranges that no written
-// one comes to: a boot number has 32 bits (it is the upper half of applySeq's epoch), a version
-// less than 2^53, which every reader of JSON keeps whole.
+// If no number can be written, numbers are chosen at random from ranges that written ones never reach: a boot number
+// has 32 bits (the upper half of applySeq's epoch); a version is below 2^53, which every JSON reader preserves.
 const (
-	floorStep     = 1 << 32 // more than one life of a daemon can count
+	floorStep     = 1 << 32 // more than a daemon can count in one run
 	volatileFloor = 1 << 52
 	volatileBoot  = 1 << 31
-	unknownFloor  = 1 << 51 // these two are written, after all that was written is lost
+	unknownFloor  = 1 << 51 // these two are written after all written numbers are lost
 	unknownBoot   = 1 << 30
 )
 
-// mark is what must be known although the journal may not be.
+// mark holds the facts that must be known even if the journal is lost.
 type mark struct {
 	Boot  uint64    `json:"boot"`
 	Floor uint64    `json:"floor"`
-	Lost  bool      `json:"lost"` // there are changes that the journal does not have
-	Node  uuid.UUID `json:"node"` // uuid.Nil before it is known
+	Lost  bool      `json:"lost"` // the journal lacks changes
+	Node  uuid.UUID `json:"node"` // uuid.Nil until it is known
 }
 
-// endedBehind is no damage: what is said of it ends when the disk has everything.
+// endedBehind is no damage: the note goes when the disk has all changes.
 const endedBehind = "the last run ended while changes were not on the disk"
 
 const (
@@ -60,9 +59,8 @@ func (b *Buffered) marked() (m mark, err error) {
 	return m, err
 }
 
-// mark writes the mark: in place, as a rule, which needs no room on a full disk. Where even
-// that fails a file of the run folder says that something is lost; a reboot takes both that file and
-// all that could still answer to a lost number.
+// mark writes the mark: normally in place, which needs no room on a full disk. If even that fails, a file in the run
+// folder notes the loss; a reboot removes both that file and everything that could still refer to a lost number.
 func (b *Buffered) mark(lost bool) bool {
 	err := b.marks.Write(markSlot, mark{b.counted, b.floor, lost, b.node}.text())
 	if b.o.RunDir != "" {
@@ -76,7 +74,7 @@ func (b *Buffered) mark(lost bool) bool {
 	return err == nil
 }
 
-// count takes this start's boot number and, where numbers may be lost, a new floor.
+// count acquires this start's boot number and, if numbers may be lost, a new floor.
 func (b *Buffered) count(lost string) error {
 	last, err := b.number(bootKey)
 	if err != nil && b.o.Strict {
@@ -111,8 +109,8 @@ func (b *Buffered) count(lost string) error {
 	return nil
 }
 
-// start makes this start's numbers last, in whatever order leaves none to be repeated: the
-// floor before the note that it was needed goes, the boot number before anything is counted by it.
+// start stores this start's numbers in an order that can't repeat any: first the floor, then the removal of the note
+// that required it; the boot number before anything is counted with it.
 func (b *Buffered) start(boot uint64, lost bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,8 +130,8 @@ func (b *Buffered) start(boot uint64, lost bool) {
 	switch {
 	case b.behind == nil && lost:
 		b.mark(false)
-	case b.behind != nil && !marked: // no number of this start is anywhere
-		b.partial = true // the start before this may have had such a disk, too
+	case b.behind != nil && !marked: // no number of this start is stored anywhere
+		b.partial = true // the previous start may have had such a disk, too
 		b.boot = volatileBoot + rand.Uint64N(volatileBoot)
 		b.floor = volatileFloor + rand.Uint64N(1<<19)*floorStep
 		b.append(record{opPut, bootTopic, floorKey, strconv.AppendUint(nil, b.floor, 10)})
@@ -168,27 +166,26 @@ func (b *Buffered) number(key string) (uint64, error) {
 	return n, nil
 }
 
-// Boot is the number of this start: one more than the last, on disk before it is given, or
-// from a range in which no other start's is where the disk takes none. It prefixes applySeq,
-// so that no status ever repeats (docs/architecture.md, laws 3 and 9).
+// Boot returns the number of this start: one more than the last, on disk before it is used, or from a range of its own
+// if the disk refuses it. It prefixes applySeq, so that no status ever repeats (docs/architecture.md, laws 3 and 9).
 func (b *Buffered) Boot() uint64 { return b.boot }
 
-// Floor is a number above every one that may have been given out and not written: what
-// counts on from the journal counts from it, if it is higher.
+// Floor returns a number above every one that may have been issued without being written: counters that continue from
+// the journal start at it if it is higher.
 func (b *Buffered) Floor() uint64 {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.floor
 }
 
-// Incomplete says that the journal may lack something that it had, or was to have.
+// Incomplete reports whether the journal may lack changes.
 func (b *Buffered) Incomplete() bool {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.partial
 }
 
-// Lost notes that something of the journal can't be used, and raises the floor.
+// Lost notes that a part of the journal is unusable, and raises the floor.
 func (b *Buffered) Lost(what string) {
 	b.note(what)
 	b.mu.Lock()
@@ -199,9 +196,9 @@ func (b *Buffered) Lost(what string) {
 	b.save(record{opPut, bootTopic, floorKey, strconv.AppendUint(nil, b.floor, 10)})
 }
 
-// NodeID returns the id of the node. A file that can't be used is set aside: then the id is
-// the one that bound, the node's certificate, names (uuid.Nil for none), or a copy of it in the
-// journal or beside. Only a node that has none of these gets a new one.
+// NodeID returns the node's ID. It sets an unusable file aside and then uses bound, the ID in the node's certificate
+// (uuid.Nil for none), or a copy of the ID in the journal or in the mark. Only a node without any of these gets a new
+// ID.
 func (b *Buffered) NodeID(bound uuid.UUID) (uuid.UUID, error) {
 	id, err := readNodeID(b.dir)
 	if err != nil && b.o.Strict && !errors.Is(err, fs.ErrNotExist) {
@@ -227,7 +224,7 @@ func (b *Buffered) NodeID(bound uuid.UUID) (uuid.UUID, error) {
 			}
 			why += ": unknown, created a new one"
 		}
-		// else it is the first start
+		// otherwise it is the first start
 		if bound != uuid.Nil || copyErr == nil || b.node != uuid.Nil || !errors.Is(err, fs.ErrNotExist) {
 			b.note(why)
 		}
@@ -245,7 +242,7 @@ func (b *Buffered) NodeID(bound uuid.UUID) (uuid.UUID, error) {
 	return id, nil
 }
 
-// file replaces a file, now or once the disk takes it. What stood there is set aside.
+// file replaces a file, now or once the disk accepts it. The previous file is set aside.
 func (b *Buffered) file(path string, text []byte, perm os.FileMode) {
 	write := func() error {
 		if _, err := os.Lstat(path); err == nil {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reserve is space on the disk that is kept for the time when there is no other.
+// reserve is disk space held back for a full disk.
 type reserve struct{ path string }
 
 const (
@@ -16,8 +16,8 @@ const (
 	reserveSize = 1 << 20
 )
 
-// acquire takes the space, unless it has it. What is left for others is several times as much:
-// who reserves the last of a disk has filled it.
+// acquire reserves the space if it is not reserved yet. It leaves several times as much for others: reserving the last
+// space would fill the disk.
 func (r reserve) acquire() error {
 	if s, err := os.Stat(r.path); err == nil && s.Size() >= reserveSize {
 		return nil
@@ -26,7 +26,7 @@ func (r reserve) acquire() error {
 	if err := unix.Statfs(filepath.Dir(r.path), &disk); err != nil {
 		return err
 	}
-	if disk.Bavail*uint64(disk.Bsize) < 4*reserveSize { // the kernel gives no negative size
+	if disk.Bavail*uint64(disk.Bsize) < 4*reserveSize { // the kernel returns no negative size
 		return unix.ENOSPC
 	}
 	f, err := os.OpenFile(r.path, os.O_WRONLY|os.O_CREATE, 0o600)
@@ -43,7 +43,7 @@ func (r reserve) acquire() error {
 	return errors.Join(err, f.Close())
 }
 
-// release gives it up, and says whether there was any.
+// release frees the space, and reports whether there was any.
 func (r reserve) release() bool {
 	s, err := os.Stat(r.path)
 	return err == nil && s.Size() > 0 && os.Truncate(r.path, 0) == nil

@@ -17,17 +17,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quarantineInfix stands between the name of a damaged file and the time at which it was
-// set aside.
+// quarantineInfix separates the name of a damaged file from the time at which it was set aside.
 const quarantineInfix = ".corrupt-"
 
-// maxQuarantined is how many damaged files of one name are kept: the oldest, which is the
-// nearest to what was lost, and the newest ones.
+// maxQuarantined is how many damaged files of one name are kept: the oldest, which is the closest to the lost data, and
+// the newest ones.
 const maxQuarantined = 4
 
-// salvage reads every whole frame of a log, whatever stands between them, and counts the
-// gaps. A header that differs is a gap, too. Of a frame whose records are of a form that
-// this release does not know, those before the unknown one are taken.
+// salvage reads every whole frame of a log, skips everything between them, and counts the gaps. A different header is a
+// gap, too. From a frame with a record of an unknown form it takes the records before that one.
 func salvage(log []byte) (records []record, gaps int) {
 	at := headerSize
 	if _, err := scanHeader(log); err != nil {
@@ -41,7 +39,7 @@ func salvage(log []byte) (records []record, gaps int) {
 			if next < 0 {
 				return records, gaps + 1
 			}
-			if at > 0 || gaps == 0 { // that of the header is counted
+			if at > 0 || gaps == 0 { // the header's gap is counted
 				gaps++
 			}
 			at = next
@@ -57,7 +55,7 @@ func salvage(log []byte) (records []record, gaps int) {
 	return records, gaps
 }
 
-// nextFrame is where the next whole frame begins, -1 for nowhere.
+// nextFrame returns where the next whole frame begins, -1 for nowhere.
 func nextFrame(log []byte, from int) int {
 	for at := from; at < len(log); at++ {
 		next := bytes.Index(log[at:], []byte(frameMagic))
@@ -72,9 +70,9 @@ func nextFrame(log []byte, from int) int {
 	return -1
 }
 
-// quarantine gives a damaged file a second name beside it, which it keeps when the file is
-// replaced, and returns that name. The file itself stays until then, so that a power cut in
-// between leaves what was there. One that has such a name already gets no other.
+// quarantine gives a damaged file a second name in the same folder, which remains when the file is replaced, and
+// returns that name. The file itself stays until then, so that a power failure in between leaves it in place. A file
+// that already has such a name gets no other.
 func quarantine(path string, unix int64) (string, error) {
 	file, err := os.Lstat(path)
 	if err != nil {
@@ -89,7 +87,7 @@ func quarantine(path string, unix int64) (string, error) {
 		name := fmt.Sprintf("%s%s%d", path, quarantineInfix, unix)
 		err := os.Link(path, name)
 		if errors.Is(err, fs.ErrExist) {
-			continue // another one was set aside in this second
+			continue // another file was set aside in this second
 		} else if err != nil {
 			return "", fmt.Errorf("set %s aside: %w", path, err)
 		}
@@ -98,8 +96,8 @@ func quarantine(path string, unix int64) (string, error) {
 	}
 }
 
-// CopyAside copies both files of a slot to names beside them, as far as the disk lets it. They are
-// overwritten in place, so that a second name alone would keep nothing.
+// CopyAside copies both files of a slot to names in the same folder, as far as the disk allows. Slots are overwritten
+// in place, so a second name would preserve nothing.
 func CopyAside(slot string) {
 	for i := range 2 {
 		path := fmt.Sprintf("%s.%d", slot, i)
@@ -113,22 +111,22 @@ func CopyAside(slot string) {
 			when = max(when, quarantinedAt(path, last)+1)
 		}
 		if kept, err := os.ReadFile(last); err == nil && bytes.Equal(kept, text) {
-			continue // by the start before
+			continue // by the previous start
 		}
 		_ = WriteFile(fmt.Sprintf("%s%s%d", path, quarantineInfix, when), text, 0o600)
 		pruneQuarantine(path)
 	}
 }
 
-// pruneQuarantine bounds what damaged files take of the disk.
+// pruneQuarantine bounds the disk space of damaged files.
 func pruneQuarantine(path string) {
 	names := Quarantined(path)
 	for ; len(names) > maxQuarantined; names = slices.Delete(names, 1, 2) {
-		_ = os.Remove(names[1]) // one more or less
+		_ = os.Remove(names[1]) // one more or less doesn't matter
 	}
 }
 
-// Quarantined are the copies of a damaged file that were set aside, the oldest first.
+// Quarantined returns the copies of a damaged file that were set aside, the oldest first.
 func Quarantined(path string) []string {
 	entries, _ := os.ReadDir(filepath.Dir(path))
 	var names []string
@@ -141,7 +139,7 @@ func Quarantined(path string) []string {
 	return names
 }
 
-// quarantinedAt is the time in the name of a copy of path, -1 if name is none.
+// quarantinedAt returns the time in the name of a copy of path, -1 if name is none.
 func quarantinedAt(path, name string) int64 {
 	digits, is := strings.CutPrefix(name, path+quarantineInfix)
 	if n, err := strconv.ParseInt(digits, 10, 64); is && err == nil {
@@ -150,8 +148,8 @@ func quarantinedAt(path, name string) int64 {
 	return -1
 }
 
-// acquireAnyLock locks the journal's lock file or, where the disk takes no new file, the folder
-// itself. A folder that can't even be opened holds nothing that two could spoil.
+// acquireAnyLock locks the journal's lock file or, if the disk allows no new file, the folder itself. A folder that
+// can't even be opened has nothing that two processes could damage.
 func acquireAnyLock(dir string) (*os.File, error) {
 	lock, err := acquireLock(filepath.Join(dir, lockName))
 	if err == nil || errors.Is(err, ErrLocked) {
@@ -167,5 +165,5 @@ func acquireAnyLock(dir string) (*os.File, error) {
 	return folder, nil
 }
 
-// noRoom says whether an error is that of a full disk or quota, which passes.
+// noRoom reports whether an error means a full disk or quota, which is temporary.
 func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }

@@ -9,17 +9,15 @@ import (
 	"sync"
 )
 
-// Slots are small values by name that are written often: each is two files, PREFIX-NAME.0
-// and .1, of which the one that is not needed is overwritten in place and synced, with
-// a number and a checksum; the whole one of the higher number counts (docs/architecture.md,
-// law 13; docs/adr/0021). So a value that is there already costs one sync, and neither a new
-// file nor a sync of the folder. A power cut at any point of a Write leaves the old or the new
-// value; an error leaves the old one, unless the disk did not even take that it failed.
+// Slots are small named values that are written often. Each has two files, PREFIX-NAME.0 and .1: a write overwrites the
+// obsolete one in place, with a number and a checksum, and syncs it; the valid one with the higher number counts
+// (docs/architecture.md, law 13; docs/adr/0021). So writing an existing value costs one sync, and neither a new file
+// nor a sync of the folder. A power failure during a Write leaves the old or the new value; an error leaves the old
+// one, unless the disk refused even to invalidate the failed write.
 //
-// A slot that has no such files may be one file, PREFIX-NAME, as earlier versions kept it:
-// it is read, and goes away with the next Write. Several goroutines may use one Slots. Folders
-// belong to one process (NodeID's journal has their lock); that another one wrote is seen
-// before each write, but two at the same time are not told apart.
+// A slot without these files may be one file, PREFIX-NAME, of an earlier version: it is read, and removed by the next
+// Write. Slots is safe for concurrent use. A folder belongs to one process (NodeID's journal holds its lock); each
+// write detects earlier writes by another process, but not concurrent ones.
 type Slots struct {
 	prefix string
 	disk   disk
@@ -27,8 +25,8 @@ type Slots struct {
 	slots  map[string]*slot
 }
 
-// NewSlots are the slots whose files begin with the path prefix and a dash. The folder has to
-// be there once something is written.
+// NewSlots returns the slots whose files begin with the path prefix and a dash. The folder must exist before the first
+// write.
 func NewSlots(prefix string) *Slots {
 	return &Slots{prefix: prefix, disk: theDisk, slots: map[string]*slot{}}
 }
@@ -44,25 +42,25 @@ func (s *Slots) slot(name string) *slot {
 	return at
 }
 
-// Read gives a value, or an error that wraps fs.ErrNotExist. It writes nothing.
+// Read returns a value, or an error that wraps fs.ErrNotExist. It writes nothing.
 func (s *Slots) Read(name string) ([]byte, error) { return s.slot(name).read() }
 
-// Write replaces a value: a power cut leaves the old or the new one.
+// Write replaces a value: a power failure leaves the old or the new one.
 func (s *Slots) Write(name string, value []byte) error {
 	return s.slot(name).put(change{value: value, wait: true})
 }
 
-// WriteSpare replaces a value without waiting for the disk: a power cut soon after may leave
-// the old one, the new one or none that can be read.
+// WriteSpare replaces a value without waiting for the disk: a power failure soon after may leave the old one, the new
+// one or an unreadable one.
 func (s *Slots) WriteSpare(name string, value []byte) error {
 	return s.slot(name).put(change{value: value})
 }
 
-// Remove takes a value away without waiting for the disk: a power cut before the next Write has
-// returned may bring it back, and so may an error of that. A missing one is no error.
+// Remove removes a value without waiting for the disk: a power failure before the next Write has returned, or an error
+// of that Write, may bring it back. A missing value is no error.
 func (s *Slots) Remove(name string) error { return s.slot(name).put(change{gone: true}) }
 
-// change is what is done to a slot. wait: until it is on the disk.
+// change is one change of a slot. wait: until it is on disk.
 type change struct {
 	value      []byte
 	gone, wait bool
@@ -74,12 +72,12 @@ type slot struct {
 	disk *disk
 
 	mu      sync.Mutex
-	known   bool    // halves and old are as found or left
+	known   bool    // halves and old are as read or written
 	halves  [2]half // without their values
-	settled [2]bool // is on the disk, with its name
-	loose   [2]bool // was emptied here, and may not be on the disk
-	failed  [2]bool // its last write ended in an error: it does not count, whatever is read
-	old     bool    // there is a file of an earlier version
+	settled [2]bool // on disk, with its name
+	loose   [2]bool // emptied, possibly not on disk yet
+	failed  [2]bool // its last write failed: it doesn't count, whatever is read
+	old     bool    // a file of an earlier version exists
 }
 
 func (s *slot) half(i int) string { return fmt.Sprintf("%s.%d", s.path, i) }
@@ -95,7 +93,7 @@ func (s *slot) open(flag int) (files [2]*os.File, err error) {
 func closeAll(files [2]*os.File) {
 	for _, f := range files {
 		if f != nil {
-			_ = f.Close() // what counts was synced
+			_ = f.Close() // the valid value was synced
 		}
 	}
 }
@@ -125,7 +123,7 @@ func (s *slot) read() ([]byte, error) {
 	return nil, fmt.Errorf("read %s: both of its files are damaged: %w", s.path, err)
 }
 
-// readHalves reads what is there. What another one wrote may not be on the disk yet.
+// readHalves reads the files. Data written by another process may not be on disk yet.
 func (s *slot) readHalves(files [2]*os.File) (halves [2]half) {
 	for i, f := range files {
 		halves[i] = readHalf(f)
@@ -171,7 +169,7 @@ func (s *slot) put(c change) error {
 	case c.gone && now >= 0 && s.halves[now].gone, c.gone && files == [2]*os.File{}:
 		return s.forget()
 	case s.old:
-		c.wait = true // what it had is about to go
+		c.wait = true // its old value is about to be lost
 	}
 	to, err := s.target(c, now, files)
 	if err != nil {
@@ -189,7 +187,7 @@ func (s *slot) put(c change) error {
 	return s.forget()
 }
 
-// forget takes the file of an earlier version away.
+// forget removes the file of an earlier version.
 func (s *slot) forget() error {
 	if !s.old {
 		return nil
@@ -201,8 +199,7 @@ func (s *slot) forget() error {
 	return nil
 }
 
-// target is the half that is to be written: never the last one that is on the disk, unless
-// what is written is spare.
+// target returns the half to write: never the last one that is on disk, unless the write is spare.
 func (s *slot) target(c change, now int, files [2]*os.File) (int, error) {
 	switch {
 	case now < 0:
@@ -218,8 +215,8 @@ func (s *slot) target(c change, now int, files [2]*os.File) (int, error) {
 	return 1 - now, nil
 }
 
-// rewrite puts on the disk what another process or a spare write has left: all of it is
-// written once more, since a sync that failed is not repeated by the next one.
+// rewrite syncs what another process or a spare write left, by writing it again completely: a failed sync is not
+// repeated by the next one.
 func (s *slot) rewrite(i int, f *os.File) error {
 	text := make([]byte, s.halves[i].size)
 	if _, err := f.ReadAt(text, 0); err != nil {
@@ -233,14 +230,14 @@ func (s *slot) rewrite(i int, f *os.File) error {
 	return err
 }
 
-// write makes text the content of a half: in place, where the file is there and the other
-// half is whole; else it is replaced.
+// write makes text the content of a half: in place if the file exists and the other half is whole, otherwise by
+// replacement.
 func (s *slot) write(i int, f *os.File, c change, text []byte) error {
 	var err error
 	size := pages(len(text))
 	inPlace := f != nil && s.halves[1-i].whole()
 	if !inPlace || int64(size) > s.halves[i].size {
-		size = withRoom(len(text)) // for some time to come
+		size = withRoom(len(text)) // room for growth
 	}
 	text = append(text, make([]byte, size-len(text))...)
 	if inPlace {
@@ -264,8 +261,8 @@ func (s *slot) write(i int, f *os.File, c change, text []byte) error {
 	return nil
 }
 
-// overwrite writes a half in place. One that failed is spoilt, so that it does not count
-// after a start either: what is read of it may not be on the disk.
+// overwrite writes a half in place. After a failure it invalidates the half, so that it doesn't count after a restart
+// either: its data may not be on disk.
 func (s *slot) overwrite(i int, f *os.File, text []byte, wait bool) error {
 	err := s.disk.overwrite(f, text)
 	if err == nil && wait {
