@@ -201,7 +201,8 @@ func TestAnExecutorThatCrashesAgainAndAgainIsNotPresent(t *testing.T) {
 				present++
 			}
 		}
-		if got := reported(s.report(), a.ID); present > 0 || !strings.HasPrefix(got, "g1 CreatingFailed: it has ended x") {
+		if got := reported(s.report(), a.ID); present > 0 ||
+			!strings.HasPrefix(got, "g1 CreatingFailed: exited with unknown status") {
 			t.Errorf("one that crashes each 9 s was Present %d times, and is %q", present, got)
 		}
 		if n := r.execs.Starts(a.ID); n > 12 {

@@ -176,8 +176,8 @@ func TestALinkThatTheHostUsesIsNeverBorrowed(t *testing.T) {
 	l.ns.Exec(t, "ip", "tuntap", "add", "dev", "slave", "mode", "tap")
 	l.ns.Exec(t, "ip", "link", "set", "slave", "master", "br0")
 	for name, why := range map[string]string{
-		"eth0": "holds the host's address 192.0.2.2/24", "slave": "is in br0, which is not ours",
-		"none": "does not exist", "es1a1": "is ours",
+		"eth0": "has the host's address 192.0.2.2/24", "slave": "is enslaved to br0, which is not edgespan's",
+		"none": "does not exist", "es1a1": "belongs to another adapter",
 	} {
 		if err := lend(name); !errors.Is(err, netstate.ErrWaiting) || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v, want %q", name, err, why)

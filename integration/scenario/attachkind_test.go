@@ -88,7 +88,7 @@ func TestALinkThatHoldsAnAddressOfTheHostIsNotTaken(t *testing.T) {
 	w.start(doc([]string{network(1, "")}, attached(1, 1, "kind: external, hostIfName: vm0", allowAll)))
 	w.wait("ready", "ni/"+ni(1))
 	w.eventually("the reason", func() bool {
-		return strings.Contains(w.adapterStatus(1, "error"), "vm0 holds the host's address 203.0.113.1/24")
+		return strings.Contains(w.adapterStatus(1, "error"), "vm0 has the host's address 203.0.113.1/24")
 	})
 	w.in("node", "ping", "-c1", "-W2", "203.0.113.2")
 	w.in("node", "ip", "addr", "del", "203.0.113.1/24", "dev", "vm0")

@@ -41,7 +41,7 @@ func TestBadGuestsAreSentAwayAndNobodyElseNotices(t *testing.T) {
 	}
 	o.logged(`"msg":"node joined"`, `"name":"edge-2"`)
 	r := w.join(printed, "--state-dir", filepath.Join(w.Dir, "thief"))
-	if r.Code != 1 || !strings.Contains(r.Err, "refused") || !strings.Contains(r.Err, "was used") {
+	if r.Code != 1 || !strings.Contains(r.Err, "refused") || !strings.Contains(r.Err, "token already used") {
 		t.Errorf("a replayed token: %+v", r)
 	}
 	o.logged(`"msg":"join refused"`, `"name":"edge-2"`, `"from":"192.0.2.2"`, "already used")

@@ -491,7 +491,7 @@ func TestTheCommandLineSaysByItsExitCodeWhatWasWrong(t *testing.T) {
 		{"wait ni/x --for rain", 2, "rain"},
 		{"wait ni/x --timeout 0s", 2, "timeout"},
 		{"wait app/" + app(1) + "/0 --for absent", 2, "must be an app"},
-		{"wait ni/nosuch --for ready --timeout 300ms", 3, "it is in no config"},
+		{"wait ni/nosuch --for ready --timeout 300ms", 3, "not in the config"},
 		{"get ni nosuch", 10, "nosuch"},
 		{"get app " + app(9), 10, app(9)},
 		{"get adapter " + app(1) + "/9", 10, "not found"},

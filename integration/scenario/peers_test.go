@@ -261,7 +261,7 @@ func TestAClusterTellsWhatBreaksAndMendsIt(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	f.has(c, "executor", "CreatingFailed", "it has ended")
+	f.has(c, "executor", "CreatingFailed", "exited with")
 	f.w.eventually("the executor again", func() bool { return len(c.pulses()) == 2 })
 	if s := f.peer(c); s.Ready || s.Health != "red" {
 		t.Errorf("with an executor that was lost: %+v", s)

@@ -140,7 +140,7 @@ func (x *Executors) Check(ctx context.Context, e netstate.Executor) (netstate.Co
 	code, known := x.code(folder, st)
 	why := "exited with unknown status"
 	if known {
-		why = "exited with " + strconv.Itoa(code)
+		why = "exited with status " + strconv.Itoa(code)
 	}
 	if words := tail(filepath.Join(folder, outFile)); words != "" {
 		why += ": " + words

@@ -130,7 +130,7 @@ func TestAProcessOutlivesItsDaemonAndIsStartedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.ended(other)
-	if got := b.check(other); got != "missing: exited with 137" {
+	if got := b.check(other); got != "missing: exited with status 137" {
 		t.Errorf("killed it is %q", got)
 	}
 }
@@ -168,7 +168,7 @@ func TestTheEndOfOneThatRunsOnceIsKnownToWhoeverLives(t *testing.T) {
 		if got := b.check(good); got != "right" {
 			t.Errorf("one that ended with 0 is %q", got)
 		}
-		if got := b.check(bad); got != "spoilt: exited with 7: words" {
+		if got := b.check(bad); got != "spoilt: exited with status 7: words" {
 			t.Errorf("one that ended with 7 is %q", got)
 		}
 		if got := b.check(runs); got != fmt.Sprintf("running: runs as process %d", b.pid(runs).Pid) {

@@ -111,7 +111,7 @@ func (x *Executors) Check(_ context.Context, e netstate.Executor) (netstate.Cond
 	if run, is := x.runs[e.ID]; is && reflect.DeepEqual(run, e) {
 		return netstate.Right, "", nil
 	}
-	return netstate.Missing, "it has ended", nil
+	return netstate.Missing, "exited with unknown status", nil
 }
 
 // Make starts an executor, in place of what runs under its id.
