@@ -2,17 +2,16 @@ package fleet
 
 import "edgespan/config"
 
-// roots are where objects of a node are declared, each with what is declared below one of
-// its entries.
+// roots maps each top-level object that holds a node's entries to the members of an entry that hold entries in turn.
 var roots = map[string][]string{
 	"ports":            nil,
 	"networkInstances": nil,
 	"appNetworks":      {"adapters"},
 }
 
-// Removes are the objects that a node runs and that a push of the wanted config would
-// remove, as sorted paths: entries of ports, networkInstances and appNetworks, and adapters
-// of apps that stay. An entry that is marked as absent is none.
+// Removes lists the objects that a node runs and that a push of the desired config would remove, as sorted paths:
+// entries of ports, networkInstances and appNetworks, and adapters of apps that remain. An entry marked $absent counts
+// as missing.
 func Removes(running, desired config.Object) []string {
 	var out []string
 	for _, root := range config.Keys(running) {
@@ -37,7 +36,7 @@ func Removes(running, desired config.Object) []string {
 	return out
 }
 
-// removed are the entries of one object that another has not.
+// removed lists the entries that has contains and want lacks.
 func removed(path []string, has, want config.Object) (out []string) {
 	for _, id := range config.Keys(has) {
 		if !absent(has, id) && absent(want, id) {
@@ -47,7 +46,7 @@ func removed(path []string, has, want config.Object) (out []string) {
 	return out
 }
 
-// absent says whether an object has no entry of that name, or one that is marked so.
+// absent reports whether the object has no entry with this name, or one marked $absent.
 func absent(o config.Object, id string) bool {
 	v, has := o[id]
 	mark, _ := object(v)["$absent"].(bool)

@@ -9,13 +9,13 @@ import (
 	"edgespan/config/layers/metadata"
 )
 
-// LearntBase is what a node told of its hardware.
+// LearntBase is what a node reported about its hardware: base configs, hardware configs and metadata.
 type LearntBase struct {
 	Base, Hardware map[string]config.Object // by version
 	Metadata       config.Object
 }
 
-// ParseBase reads a nodeproto.BaseConfig, its numbers as those of any document.
+// ParseBase parses a nodeproto.BaseConfig. Numbers are read as in any config document.
 func ParseBase(data []byte) (*LearntBase, error) {
 	o, faults := config.ParseFew(data)
 	if len(faults) > 0 {
@@ -45,7 +45,7 @@ func ParseBase(data []byte) (*LearntBase, error) {
 	return b, nil
 }
 
-// Library is what there is for a board.
+// Library lists the base and hardware versions of b, for a board.
 func (b *LearntBase) Library(board string) layers.Library {
 	l := layers.Library{Base: slices.Collect(maps.Keys(b.Base)), Boards: map[string]string{board: board},
 		Hardware: map[string][]string{}}
@@ -55,7 +55,7 @@ func (b *LearntBase) Library(board string) layers.Library {
 	return l
 }
 
-// Secrets are the places that its metadata calls secret; its faults, where it has any.
+// Secrets returns the paths that the metadata marks as secret, or the faults of the metadata.
 func (b *LearntBase) Secrets() (out []string, faults config.Faults) {
 	if b.Metadata == nil {
 		return nil, nil

@@ -7,114 +7,112 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// Event is what happened to one node.
+// Event is something that happened to one node.
 type Event interface{ event() }
 
 type (
-	// Known says where a node is known from, all of it each time. A node that is in none
-	// of the three is no node of ours.
+	// Known lists every source that knows the node; it replaces the Known before. A node with none of the three is
+	// unknown.
 	Known struct {
 		Topology bool
 		Joined   bool      // it has a certificate that is not revoked
-		Token    time.Time // until when a join token for it is open; zero without one
+		Token    time.Time // when the join token that is open for it expires; zero without one
 	}
-	// Desired is what a node shall have, all of it each time.
+	// Desired is the node's desired config; it replaces the Desired before.
 	Desired struct {
 		Digest
 		Generation Generation
-		For        layers.Versions // that it was computed for
+		For        layers.Versions // the versions that it was computed for
 		Managed    bool            // sysParams.managedConfig of the effective config
-		Unknown    bool            // the hardware is: what belongs to it may be missing
-		// With is the PeerConfiguration that goes with it, nil for none; nobody changes it. Where
-		// it declares the same it is the same one.
+		Unknown    bool            // the hardware is unknown: configs that belong to it may be missing
+		// With is the PeerConfiguration that belongs to the config, nil for none. It is read-only, and the same pointer as
+		// long as it declares the same.
 		With  *peer.Configuration
-		Fault string // why there is no config ("ports: is an object in …"); Digest and Managed mean nothing then
+		Fault string // why there is no config ("ports: is an object in …"); Digest and Managed are then invalid
 	}
-	// Connected comes with a node's stream, to any replica of the controller. It replaces
-	// the stream before.
+	// Connected reports a node's stream to any replica of the controller. It replaces the stream before.
 	Connected struct{ Stream, Replica string }
-	// Disconnected is the end of a stream. That of one that was replaced is no news.
+	// Disconnected reports the end of a stream. It is ignored for a stream that was replaced.
 	Disconnected struct{ Stream string }
-	// Report is what a node says of itself, every few seconds.
+	// Report is the state that a node reports, every few seconds.
 	Report struct {
 		Stream     string
-		Digest     Digest // Config is "" where the node can't read its config
+		Digest     Digest // Config is "" if the node can't read its config
 		Generation Generation
-		Restores   Generation // the one whose config it runs, where the node took a number of its own
+		Restores   Generation // the generation whose config it runs, if the node allocated a number by itself
 		layers.Versions
-		Managed *bool          // what it was told last; nil for never
-		Held    *Held          // it keeps a local config
-		Pending *PendingConfig // it runs a config that nobody has confirmed
+		Managed *bool          // what the controller sent last; nil for never
+		Held    *Held          // the node keeps a local config
+		Pending *PendingConfig // the node runs a config that is not confirmed
 		Bad     []string       // health items and parameters that are bad
-		Results []Result       // of the last config's actions
-		// Parts are the parameters that the node reports: true for one that it reports Absent in
-		// its answer to this generation. They are only asked for where Parting says so.
+		Results []Result       // of the actions of the last config
+		// Parts are the parameters that the node reports: true for one that it reports Absent in its answer to this
+		// generation. The controller asks for them only while Parting is true.
 		Parts   map[string]bool
-		Settled bool // it is at nothing any more
+		Settled bool // no work is left on the node
 	}
-	// Acked says that a push has arrived.
+	// Acked reports that a push arrived.
 	Acked struct{ Attempt uint64 }
-	// Rejected says that the node did not take what was pushed.
+	// Rejected reports that the node's validation rejected the push.
 	Rejected struct {
 		Attempt uint64
 		Digest  Digest
 		Faults  string
 	}
-	// NotStored says that a push has arrived and that the node's disk has no room for it, or
-	// is broken: it is pushed again after the interval, as what is wrong is not the config.
+	// NotStored reports that a push arrived and that the node could not store it: its disk is full or broken. It is pushed
+	// again after the interval, because the config is not at fault.
 	NotStored struct {
 		Attempt uint64
-		Digest  Digest // Peer is not looked at
+		Digest  Digest // Peer is ignored
 		Why     string
 	}
-	// Undone says that the node went back by itself to what was confirmed before.
+	// Undone reports that the node returned to its confirmed config by itself.
 	Undone struct {
 		Attempt uint64
 		Digest  Digest
 		Reason  Reason // Unhealthy or Unconfirmed
 		Why     string
 	}
-	// Answered is the other half of the round trip that Probe began.
+	// Answered is the node's answer to Probe.
 	Answered struct {
 		Stream     string
 		Probe      uint64
 		Generation Generation
 		Digest     Digest
-		Worse      []string // good before the config, bad now
+		Worse      []string // items that were good before the config and are bad now
 	}
-	// Asked tells what became of AskBaseConfig: the node was asked, or not yet.
+	// Asked is the answer to RequestBaseConfig: the node was asked, or may not be asked yet.
 	Asked struct {
 		Granted bool
-		Next    time.Time // when it may ask again
+		Next    time.Time // when the node may be asked again
 	}
 	// Compared is the answer to Compare.
 	Compared struct {
 		Desired, Running Digest
-		Removes          []string // objects that the node runs and the wanted config has not
+		Removes          []string // objects that the node runs and the desired config lacks
 	}
-	// AdoptionDecided is an operator's: with Replace the node's own objects may go. Without,
-	// they are imported into the layers: the wanted config that comes of it removes nothing.
+	// AdoptionDecided is an operator's decision: with Replace, a push may remove the node's own objects. Without, they are
+	// imported into the layers, and the resulting desired config removes nothing.
 	AdoptionDecided struct{ Replace bool }
-	// ReleaseAsked is an operator's who ends a local config.
+	// ReleaseAsked is an operator's request to end the node's local config.
 	ReleaseAsked struct{ By string }
-	// Retry is an operator's: what failed before is tried again, and now.
+	// Retry is an operator's request to push again at once, including configs that failed before.
 	Retry struct{}
-	// Admission is the rollout's: while Staged, a node gets the config Open and no other.
+	// Admission comes from the rollout: while Staged, the node gets the config Open and no other.
 	Admission struct {
 		Staged bool
 		Open   Digest
 	}
-	// Recalled is what the store has of the node, written by another replica. Own writes
-	// are not told.
+	// Recalled is the node's memory as another replica stored it. It does not follow this replica's own writes.
 	Recalled struct{ Memory }
-	// Unread is that the store has something of the node that can't be read here, as a newer
-	// version may have written it. Until it is recalled nothing is judged, pushed or stored.
+	// Unread reports that the stored memory can't be read, as a newer version may have written it. Until Recalled comes,
+	// the node is in ConfigError, and nothing is pushed or stored.
 	Unread struct{ Why string }
-	// TooLarge is that the store does not take the memory: the older half of its failures is forgotten.
+	// TooLarge reports that the store rejects the memory for its size: the older half of its failures is dropped.
 	TooLarge struct{}
-	// Changed is other settings, from now on. The replica stays what it is.
+	// Changed brings new settings. The name of the replica does not change.
 	Changed struct{ Settings }
-	// Tick is the timer, or any other moment to look.
+	// Tick reports that the timer fired, or asks for another look at the node.
 	Tick struct{}
 )
 
@@ -140,7 +138,7 @@ func (TooLarge) event()        {}
 func (Changed) event()         {}
 func (Tick) event()            {}
 
-// Held is a local config that the node keeps against the controller's.
+// Held is a local config that the node keeps instead of the controller's.
 type Held struct {
 	By    string
 	Since time.Time
@@ -149,50 +147,49 @@ type Held struct {
 // PendingConfig is a config that the node undoes unless it is confirmed in time.
 type PendingConfig struct {
 	Generation Generation
-	Settled    bool          // it was applied, and its actions have run
+	Settled    bool          // it was applied, and its actions have finished
 	Remaining  time.Duration // until the node undoes it
-	Worse      []string      // good before it, bad now
+	Worse      []string      // items that were good before it and are bad now
 }
 
-// Result is what became of one post-config action: done, failed, unsupported, skipped.
+// Result is the outcome of one post-config action: done, failed, unsupported, skipped.
 type Result struct{ Action, Result, Why string }
 
-// Effect is what to do now. Effects are done in their order: Save is stored before what
-// comes after it is sent.
+// Effect is something for the caller to do. Effects are executed in order: Save is stored before the effects after it
+// are sent.
 type Effect interface{ effect() }
 
 type (
-	// Push sends the wanted config, or only its number where the node has it already.
+	// Push sends the desired config, or only its generation if the node has the config already.
 	Push struct {
-		Attempt    uint64 // echoed by Acked, Rejected and Undone; 0 for a number
+		Attempt    uint64 // echoed by Acked, Rejected and Undone; 0 without a config
 		Generation Generation
 		Digest     Digest
 		Whole      bool
-		Confirm    time.Duration // in which the config must be confirmed; 0 for a number
+		Confirm    time.Duration // how long the node waits for the confirmation; 0 without a config
 	}
-	// SetManaged says to the node, outside the config, whether it is managed.
+	// SetManaged sends the node, outside the config, whether it is managed.
 	SetManaged struct{ Managed bool }
 	// Probe begins a round trip on the node's stream.
 	Probe struct{ Probe uint64 }
-	// Confirm makes the node keep what it runs.
+	// Confirm makes the node keep the config that it runs.
 	Confirm struct{ Generation Generation }
 	// Release ends the node's local config.
 	Release struct{}
-	// Compute asks for the wanted config of versions that the node reports.
+	// Compute asks for the desired config for the versions that the node reports.
 	Compute struct{ layers.Versions }
-	// Compare asks what the wanted config would remove of what the node runs.
+	// Compare asks which objects that the node runs the desired config would remove.
 	Compare struct{ Desired, Running Digest }
-	// RequestBaseConfig wants the node to be asked for its base config, hardware config and
-	// metadata. Queries says whether that may be; Asked brings its answer.
+	// RequestBaseConfig asks the node for its base config, hardware config and metadata. Queries decides whether the node
+	// may be asked now; Asked brings that decision.
 	RequestBaseConfig struct{ Board string }
-	// SetTimer asks for Tick at a time, in place of the one before; zero is none.
+	// SetTimer requests a Tick at a time and replaces the timer before; zero stops it.
 	SetTimer struct{ At time.Time }
-	// Save stores what must survive. An answer of the node is acknowledged after that only:
-	// until then the node says it again.
+	// Save stores what must survive. A node's answer is acknowledged only after that: until then the node repeats it.
 	Save struct{ Memory }
-	// Status is the news that a node's state is another, or another config's.
+	// Status reports that the node's state changed, or belongs to another config.
 	Status struct {
-		state State // as the machine tells it apart
+		state State // the internal state, before State.shown
 		Why   string
 	}
 )

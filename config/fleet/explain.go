@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Explain says why the node is as it is, what happens next and when, and what else is
-// worth knowing, a line each.
+// Explain says why the node is in its state, what happens next and when, and what else is worth knowing, one line each.
 func (n *Node) Explain(now time.Time) []string {
 	v := n.validate(now)
 	out := []string{
@@ -42,7 +41,7 @@ func (n *Node) Explain(now time.Time) []string {
 	return out
 }
 
-// why is the first half of a verdict: what is so.
+// why explains the state of a verdict.
 func (n *Node) why(now time.Time, v verdict) string {
 	switch v.state {
 	case UnknownNode:
@@ -80,7 +79,7 @@ func (n *Node) why(now time.Time, v verdict) string {
 	}
 }
 
-// whySame is why for a node that runs the wanted config.
+// whySame is why for a node that runs the desired config.
 func (n *Node) whySame(v verdict) string {
 	switch v.state {
 	case stateRenumbering:
@@ -98,7 +97,7 @@ func (n *Node) whySame(v verdict) string {
 	}
 }
 
-// whyOther is why for a node that runs something else.
+// whyOther is why for a node that runs another config.
 func (n *Node) whyOther(v verdict) string {
 	differs := n.differs()
 	switch v.state {
@@ -123,7 +122,7 @@ func (n *Node) whyOther(v verdict) string {
 	}
 }
 
-// pushed tells of the last push.
+// pushed describes the last push.
 func (n *Node) pushed() string {
 	p := n.mem.Push
 	switch {
@@ -140,7 +139,7 @@ func (n *Node) pushed() string {
 	return fmt.Sprintf("it was pushed at %s, and the node has not said that it arrived", clock(p.At))
 }
 
-// differs says what of the node is not as wanted.
+// differs says what differs between the reported and the desired digest.
 func (n *Node) differs() string {
 	has, want := n.report.Digest, n.desired.Digest
 	switch {
@@ -152,7 +151,7 @@ func (n *Node) differs() string {
 	return fmt.Sprintf("it runs config %s, wanted is %s", short(has.Config), short(want.Config))
 }
 
-// next is the second half of a verdict: what happens now, and when.
+// next says what happens next for a verdict, and when.
 func (n *Node) next(v verdict) string {
 	switch v.state {
 	case UnknownNode:
@@ -226,7 +225,7 @@ func (n *Node) nextOther(v verdict) string {
 	}
 }
 
-// undoes is when the node goes back by itself.
+// undoes says when the node undoes its pending config.
 func (n *Node) undoes() string {
 	p := n.report.Pending
 	if p == nil || p.Remaining <= 0 {
@@ -235,7 +234,7 @@ func (n *Node) undoes() string {
 	return fmt.Sprintf(", at %s at the latest", clock(n.heard.Add(p.Remaining)))
 }
 
-// runs is what the node says of itself.
+// runs describes the node's last report.
 func (n *Node) runs() string {
 	r := n.report
 	out := fmt.Sprintf("config %s, generation %s", cmp.Or(short(r.Digest.Config), "unreadable"), name(r.Generation))
@@ -246,7 +245,7 @@ func (n *Node) runs() string {
 		clock(n.heard))
 }
 
-// String is a digest for people: short where it is long.
+// String shortens the digests for people.
 func (d Digest) String() string {
 	if d.Peer == "" {
 		return short(d.Config)
@@ -271,7 +270,7 @@ func failure(f Failure) string {
 
 func name(g Generation) string { return cmp.Or(g.String(), "none") }
 
-// again is when a verdict is looked at again.
+// again says when a verdict is evaluated again.
 func again(v verdict) string {
 	if v.at.IsZero() {
 		return " now"
@@ -279,7 +278,7 @@ func again(v verdict) string {
 	return " at " + clock(v.at)
 }
 
-// some are the first few of many names.
+// some lists the first few of many names.
 func some(names []string) string {
 	const shown = 5
 	if len(names) <= shown {

@@ -9,38 +9,37 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// Fleet knows what every node wants. Each change answers with the nodes whose own config
-// it touches, in the order of their names. It is for one goroutine at a time.
+// Fleet holds the desired config of every node. Each change returns the nodes whose own config it affects, sorted by
+// name. It is not safe for concurrent use.
 type Fleet struct {
 	authority string
 	hardware  Hardware
 	layers    *layers.Fleet
 	kinds     map[string]bool
 	nodes     map[string]*nodeDesired
-	peers     Peers // nil: nothing goes with any config
+	peers     Peers // nil: no config has a PeerConfiguration
 }
 
-// Peers answers what goes with the config of a node, by its layers and their MD5: its
-// PeerConfiguration, nil for none, and the digest of that. It is asked for each node that is
-// looked at, and for most has nothing to say.
+// Peers returns the PeerConfiguration that belongs to the config of a node, nil for none, and its digest, from the
+// node's layers and their MD5. It is called for each node that is computed; for most it returns nothing.
 type Peers func(node string, set layers.Set, md5 string) (with *peer.Configuration, digest string)
 
 type nodeDesired struct {
 	kind    Kind
 	counted Counted
-	desired Desired // as it was told last
+	desired Desired // as returned last
 }
 
-// Touched is a node that wants something else than before. Counted is stored by
-// compare-and-set before the node's machine gets Wanted.
+// Touched is a node whose desired config changed. Counted is stored by compare-and-set before the node's machine gets
+// Desired.
 type Touched struct {
 	Node    string
 	Desired Desired
 	Counted Counted
 }
 
-// NewFleet is a fleet without nodes. The authority is the store's id: a store that was put
-// back to an old state needs another one, or generations would repeat.
+// NewFleet returns a Fleet without nodes. The authority is the store's id: a store restored to an old state needs
+// another one, or generations would repeat.
 func NewFleet(authority string, h Hardware, network config.Object) (*Fleet, error) {
 	if err := config.CheckAuthority(authority); err != nil {
 		return nil, fmt.Errorf("make fleet: %w", err)
@@ -51,23 +50,23 @@ func NewFleet(authority string, h Hardware, network config.Object) (*Fleet, erro
 	}, nil
 }
 
-// Kind is the kind of versions, and whether its layers have been set.
+// Kind returns the kind of these versions, and whether its layers were set.
 func (f *Fleet) Kind(v layers.Versions) (k Kind, set bool) {
 	k = f.hardware.KindOf(v)
 	return k, f.kinds[k.Name]
 }
 
-// SetKind gives a kind its layers, which Kind.Choice names.
+// SetKind sets the layers of a kind; Kind.Choice names them.
 func (f *Fleet) SetKind(k Kind, base, firmware, hardware config.Object) ([]Touched, error) {
 	f.kinds[k.Name] = true
 	return f.touched(f.layers.SetKind(k.Name, base, firmware, hardware))
 }
 
-// SetHardware replaces what is known of versions and boards, and answers with the nodes
-// that are of another kind now: they are to be Put again.
+// SetHardware replaces the known versions and boards, and returns the nodes whose kind changed: the caller must Put
+// them again.
 func (f *Fleet) SetHardware(h Hardware) (others []string) {
 	f.hardware = h
-	kinds := map[layers.Versions]Kind{} // few, for many nodes
+	kinds := map[layers.Versions]Kind{} // few kinds, many nodes
 	for name, w := range f.nodes {
 		k, found := kinds[w.desired.For]
 		if !found {
@@ -87,8 +86,8 @@ func (f *Fleet) SetNetwork(o config.Object) ([]Touched, error) {
 	return f.touched(f.layers.SetNetwork(o))
 }
 
-// Put adds a node or replaces its versions and layers. The layers of its kind must have
-// been set. For a node that is new here, counted is what the store has of it.
+// Put adds a node or replaces its versions and layers. The layers of its kind must be set before. For a node that is
+// new here, counted is the stored value.
 func (f *Fleet) Put(node string, v layers.Versions, auto, own config.Object, counted Counted) ([]Touched, error) {
 	k, set := f.Kind(v)
 	if !set {
@@ -107,11 +106,10 @@ func (f *Fleet) Put(node string, v layers.Versions, auto, own config.Object, cou
 	return f.touch([]string{node}, true)
 }
 
-// SetPeers says who is asked what goes with configs. It counts from the next look at a node.
+// SetPeers sets the source of PeerConfigurations. It is used from the next computation of a node on.
 func (f *Fleet) SetPeers(p Peers) { f.peers = p }
 
-// Touch looks at nodes anew: what goes with their configs may be another. Those that are not
-// here have none.
+// Touch computes nodes again because their PeerConfigurations may have changed. Unknown names are ignored.
 func (f *Fleet) Touch(nodes ...string) ([]Touched, error) {
 	return f.touched(slices.DeleteFunc(slices.Clone(nodes), func(name string) bool { return f.nodes[name] == nil }))
 }
@@ -122,8 +120,7 @@ func (f *Fleet) Remove(node string) {
 	delete(f.nodes, node)
 }
 
-// Counted is what a node's generations were counted to here, which the store may not have
-// yet, or have more of.
+// Counted returns how far a node's generations are counted here. The store may be behind or ahead.
 func (f *Fleet) Counted(node string) (Counted, bool) {
 	if w := f.nodes[node]; w != nil {
 		return w.counted, true
@@ -131,13 +128,11 @@ func (f *Fleet) Counted(node string) (Counted, bool) {
 	return Counted{}, false
 }
 
-// Layers are the layers of a node.
 func (f *Fleet) Layers(node string) (layers.Set, bool) { return f.layers.Layers(node) }
 
 func (f *Fleet) touched(names []string) ([]Touched, error) { return f.touch(names, false) }
 
-// touch computes what some nodes want, and tells of those that want something else; all of
-// them if it is to be told anyhow.
+// touch computes the desired configs of some nodes and returns those that changed; with tell, it returns all of them.
 func (f *Fleet) touch(names []string, tell bool) (out []Touched, err error) {
 	for _, name := range names {
 		w := f.nodes[name]
@@ -167,8 +162,8 @@ func (f *Fleet) touch(names []string, tell bool) (out []Touched, err error) {
 	return out, nil
 }
 
-// managed reads sysParams.managedConfig of the effective config: without one, or with
-// something else than a boolean, a node is not managed.
+// managed reads sysParams.managedConfig of the effective config: if it is missing or not a boolean, the node is not
+// managed.
 func managed(s layers.Set) bool {
 	for l := layers.Node; l >= layers.Base; l-- {
 		if v, found := config.Lookup(s[l], []string{"sysParams", "managedConfig"}); found {

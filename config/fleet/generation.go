@@ -8,28 +8,25 @@ import (
 	"edgespan/config"
 )
 
-// Generation is the number of a node's wanted config.
+// Generation is the number of a node's desired config.
 type Generation = config.Generation
 
-// Digest tells two wanted configs of a node apart: a push is due when one of the two
-// differs from what the node reports.
+// Digest identifies a node's desired config: a push is due when one of its fields differs from the node's report.
 type Digest struct {
 	Config string `json:"config"`         // MD5 of the effective config's canonical form
 	Peer   string `json:"peer,omitempty"` // digest of the PeerConfiguration; "" without one
 }
 
-// Counted is what the store keeps of a node's generations: the last one and what it
-// stands for.
+// Counted is the stored state of a node's generations: the last one and the config that it numbers.
 type Counted struct {
 	Generation Generation `json:"generation"`
 	Digest     Digest     `json:"digest"`
 }
 
-// Allocate is the generation of a wanted config, over what the store has of that node.
-// The same config keeps its number. Any other takes the next one, also one that the node
-// had before: an answer to the old one must not count for the new one. A store with
-// another id than the one that counted last begins at 1, which repeats nothing as the
-// authority is another. What changed is stored by compare-and-set before anybody is told.
+// Allocate returns the generation of a desired config, given the stored count of the node. The same config keeps its
+// number. Any other config takes the next one, even if the node had it before: an answer to the old one must not count
+// for the new one. A store with another id than the one that counted last begins at 1, which repeats nothing because
+// the authority differs. A change is stored by compare-and-set before it is used.
 func (c Counted) Allocate(authority string, d Digest) (next Counted, changed bool, err error) {
 	if err := config.CheckAuthority(authority); err != nil {
 		return c, false, fmt.Errorf("allocate generation: %w", err)

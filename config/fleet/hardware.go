@@ -7,29 +7,26 @@ import (
 	"edgespan/config/layers"
 )
 
-// Hardware is what is known of the layers that belong to versions and boards.
+// Hardware lists the known layers of versions and boards.
 type Hardware struct {
 	layers.Library
-	// Learnt is by board id: the base and hardware versions that nodes of unknown hardware
-	// told of theirs. They are for nodes of that board only: in the original they get into
-	// the base versions of all.
+	// Learnt maps a board id to the base and hardware versions that nodes of unknown hardware reported. They apply to
+	// nodes of that board only: the original adds them to the base versions of all nodes.
 	Learnt map[string]layers.Library
 }
 
-// Kind is which layers below its own a node has. Nodes of one Name share them.
+// Kind identifies the layers of a node below its own. Nodes of the same Name share them.
 type Kind struct {
 	Name string
 	layers.Choice
-	Learnt  bool // base and hardware are those that were learnt of its board
-	Unknown bool // the hardware is: configs that it needs may be missing
+	Learnt  bool // base and hardware are those learnt for its board
+	Unknown bool // the hardware is unknown: configs that it needs may be missing
 }
 
-// KindOf finds the layers of versions. Hardware is unknown where the board has no type,
-// the type no layers, or none of them is for the software version (seed: "unrecognized
-// hardware board ID and version"; the original takes no match for a match). Once a node of
-// the board has answered it is known for all of them, also when the answer held no
-// hardware config: it has none. A node that names no board has no hardware layer, and
-// nothing of it is unknown.
+// KindOf finds the layers of versions. Hardware is unknown if the board has no type, the type no layers, or none of
+// them is for the software version (seed: "unrecognized hardware board ID and version"; the original treats no match as
+// a match). Once one node of the board has answered, the hardware is known for all of them, even if the answer held no
+// hardware config: there is none. A node that names no board has no hardware layer, and its hardware counts as known.
 func (h Hardware) KindOf(v layers.Versions) Kind {
 	k := Kind{Choice: h.Choose(v)}
 	if v.Board != "" && k.Hardware == "" {
@@ -45,17 +42,17 @@ func (h Hardware) KindOf(v layers.Versions) Kind {
 		parts = append(parts, v.Board)
 	}
 	if k.Unknown {
-		parts = append(parts, "", "") // of no other kind, so that it can't be taken for one of the known
+		parts = append(parts, "", "") // two parts more than any other kind: names can't collide
 	}
 	k.Name = strings.Join(parts, "\x00")
 	return k
 }
 
-// Queries keeps these limits for the nodes of one replica, and which answers were asked
-// for. It is for one goroutine at a time.
+// Queries limits the base config requests to the nodes of one replica, and records which are unanswered. It is not safe
+// for concurrent use.
 type Queries struct {
 	node   time.Duration // between two queries to one node
-	board  time.Duration // and to nodes of one board
+	board  time.Duration // between two queries to nodes of one board
 	nodes  map[string]asked
 	boards map[string]time.Time
 	swept  time.Time
@@ -64,22 +61,22 @@ type Queries struct {
 type asked struct {
 	board string
 	at    time.Time
-	open  bool // it has not answered
+	open  bool // unanswered
 }
 
-// NewQueries has asked nobody. One node is asked once in the interval of the settings, and
-// one of a board once in theirs.
+// NewQueries returns Queries with the intervals of the settings: one query to a node in each Interval, one to a board
+// in each Board.
 func NewQueries(s Settings) *Queries {
 	q := &Queries{nodes: map[string]asked{}, boards: map[string]time.Time{}}
 	q.Limit(s)
 	return q
 }
 
-// Limit takes other settings, for all that was asked until now, too.
+// Limit sets new intervals, which apply to earlier queries too.
 func (q *Queries) Limit(s Settings) { q.node, q.board = s.Interval, s.Board }
 
-// Ask says whether a node may be asked now for the configs of its board, and notes that it
-// was. In both cases next is when it may be tried again.
+// Ask reports whether a node may be asked now for the configs of its board, and if so records the query. In both cases
+// next is when it may be tried again.
 func (q *Queries) Ask(now time.Time, node, board string) (granted bool, next time.Time) {
 	q.sweep(now)
 	if a, was := q.nodes[node]; was {
@@ -96,8 +93,8 @@ func (q *Queries) Ask(now time.Time, node, board string) (granted bool, next tim
 	return true, now.Add(q.node)
 }
 
-// Answered says whether an answer about a board was asked for of that node: what comes
-// unasked, or twice, or for another board, is dropped.
+// Answered reports whether this node has an unanswered query about the board. An answer that was not requested, comes
+// twice or is for another board is dropped.
 func (q *Queries) Answered(node, board string) bool {
 	a := q.nodes[node]
 	if !a.open || a.board != board {
@@ -108,8 +105,7 @@ func (q *Queries) Answered(node, board string) bool {
 	return true
 }
 
-// sweep drops what limits nothing any more, every so often. An answer that took longer
-// than that is not waited for.
+// sweep drops expired entries, once in an interval. An answer that comes later than that is dropped.
 func (q *Queries) sweep(now time.Time) {
 	if d := now.Sub(q.swept); d >= 0 && d < q.node {
 		return

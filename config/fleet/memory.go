@@ -15,44 +15,43 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// Reason is why a config is not on a node that got it.
+// Reason says why a config that was pushed to a node is not on it.
 type Reason string
 
 const (
-	// Invalid is a config that the node rejected. It is not pushed again until something changes.
+	// Invalid: the node rejected the config. It is not pushed again until something changes.
 	Invalid Reason = "rejected"
-	// Unhealthy is one that made bad what was good before. It is not pushed again either.
+	// Unhealthy: the config broke something that was good before. It is not pushed again either.
 	Unhealthy Reason = "unhealthy"
-	// Unconfirmed is one that nobody confirmed in time, all else being well. It is pushed
-	// again after the interval.
+	// Unconfirmed: the config was not confirmed in time and is otherwise fine. It is pushed again after the interval.
 	Unconfirmed Reason = "unconfirmed"
 )
 
-// Memory is what of a Node survives the controller. It is plain data with a JSON form.
+// Memory is the part of a Node that survives the controller. It is plain data with a JSON form.
 type Memory struct {
 	Push      Attempt   `json:"push,omitzero"`
-	Failures  []Failure `json:"failures,omitempty"` // one for each digest, the oldest first
-	Floor     uint64    `json:"floor,omitempty"`    // answers to attempts up to this one are void
+	Failures  []Failure `json:"failures,omitempty"` // one per digest, the oldest first
+	Floor     uint64    `json:"floor,omitempty"`    // answers to attempts up to this one are ignored
 	Adopted   bool      `json:"adopted,omitempty"`  // the controller's configs may remove objects
 	Releasing string    `json:"releasing,omitempty"`
-	// Has is what may be on the node of the PeerConfigurations that were pushed to it, by ID. It is
-	// stored before a push, and what is not wanted any more goes only with the node's word for it.
+	// Has lists the parts of pushed PeerConfigurations that may be on the node, by ID. It is stored before a push; a part
+	// that is no longer desired is dropped only when the node reports it gone.
 	Has []peer.Gone `json:"has,omitempty"`
 
-	// other is what a newer version keeps beside that: it is written as it was read.
+	// other holds the fields that a newer version added: they are written as they were read.
 	other config.Unknown
 }
 
 // Attempt is the last push of a whole config.
 type Attempt struct {
-	Number     uint64          `json:"number"` // counts the attempts of one node, and never repeats
+	Number     uint64          `json:"number"` // counts the attempts of one node, never repeats
 	Generation Generation      `json:"generation"`
 	Digest     Digest          `json:"digest"`
-	For        layers.Versions `json:"for"` // that it was computed for
-	At         time.Time       `json:"at"`  // of the push, or of its undoing: the interval runs from here
+	For        layers.Versions `json:"for"` // the versions that it was computed for
+	At         time.Time       `json:"at"`  // of the push, or of its undo: the interval starts here
 	Undone     bool            `json:"undone,omitempty"`
-	On         string          `json:"on,omitempty"`    // the stream that it was for
-	Again      bool            `json:"again,omitempty"` // in place of one that was lost: inside of its interval
+	On         string          `json:"on,omitempty"`    // the stream that it was sent on
+	Again      bool            `json:"again,omitempty"` // a resend of a lost push, within its interval
 }
 
 // Failure is a config that a node rejected, or undid as unhealthy.
@@ -62,43 +61,43 @@ type Failure struct {
 	Reason  Reason          `json:"reason"`
 	Why     string          `json:"why"`
 	At      time.Time       `json:"at"`
-	For     layers.Versions `json:"for"` // of the node then; with others it may well take it
+	For     layers.Versions `json:"for"` // the node's versions then; with others it may accept the config
 }
 
-// maxFailures are remembered of one node; the oldest goes first.
+// Bounds on the failures remembered for one node; the oldest is dropped first.
 const (
 	maxFailures   = 32
-	longestWhy    = 4096 // bytes of a node's own words
-	longestDigest = 64   // bytes: more than any digest has
+	longestWhy    = 4096 // bytes of a node's own message
+	longestDigest = 64   // bytes: more than any real digest
 )
 
-// ParseMemory reads the JSON form. Fields that a newer version has added to it are kept.
+// ParseMemory parses the JSON form. It keeps fields that a newer version added.
 func ParseMemory(text []byte) (Memory, error) {
 	var m Memory
 	if err := json.Unmarshal(text, &m); err != nil {
 		return Memory{}, fmt.Errorf("parse memory of a node: %w", err)
 	}
-	// a node's own word, kept by an earlier release
+	// an earlier release stored digests of any length from the node
 	m.forget(func(f Failure) bool { return len(f.Digest.Config) > longestDigest })
 	return m, nil
 }
 
-// written is a Memory without its own JSON form.
+// written is Memory without its methods for JSON.
 type written Memory
 
-// UnmarshalJSON keeps what it does not know.
+// UnmarshalJSON keeps unknown fields.
 func (m *Memory) UnmarshalJSON(text []byte) (err error) {
 	m.other, err = config.ReadRecord(text, (*written)(m))
 	return err
 }
 
-// MarshalJSON writes what was kept too.
+// MarshalJSON writes the unknown fields too.
 func (m Memory) MarshalJSON() ([]byte, error) { return config.WriteRecord(written(m), m.other) }
 
-// Anew is the memory of a node that was forgotten and joins again: it counts on, and what is on it
-// must be adopted again, and is to be absent where nobody wants it any more. Of a form that can't be
-// read (whole is false) each field counts that can be; without the number of its pushes the count
-// goes on at the time, which no count of pushes has reached.
+// Anew returns the memory of a node that was removed and joins again: its attempts count on, it must be adopted again,
+// and what may be on it becomes absent unless it is desired. If the old form can't be read (whole is false), each
+// readable field is kept; if the number of attempts is lost, it continues from the Unix time, which no count of pushes
+// reaches.
 func Anew(old []byte, now time.Time) (m Memory, whole bool) {
 	m, err := ParseMemory(old)
 	if whole = err == nil; !whole {
@@ -125,7 +124,7 @@ func salvaged(old []byte, now time.Time) (m Memory) {
 	return m
 }
 
-// clone shares nothing with m that either changes.
+// clone copies what m or the copy may change.
 func (m Memory) clone() Memory {
 	m.Failures, m.Has = slices.Clone(m.Failures), slices.Clone(m.Has)
 	return m
@@ -147,10 +146,10 @@ func (m *Memory) fail(f Failure) {
 	m.Failures = slices.Delete(m.Failures, 0, max(len(m.Failures)-maxFailures, 0))
 }
 
-// shortWhy bounds what a node says of a push.
+// shortWhy truncates a node's message about a push.
 func shortWhy(why string) string { return config.Cut(why, longestWhy) }
 
-// forget drops failures, and says whether there were any.
+// forget drops the failures that match, and reports whether there were any.
 func (m *Memory) forget(which func(Failure) bool) bool {
 	before := len(m.Failures)
 	m.Failures = slices.DeleteFunc(m.Failures, which)
@@ -160,8 +159,7 @@ func (m *Memory) forget(which func(Failure) bool) bool {
 	return len(m.Failures) < before
 }
 
-// Left is what may be on the node and does not belong to a PeerConfiguration, nil for none: it
-// is to be absent.
+// Left lists what may be on the node and is not part of the PeerConfiguration (nil for none): it must become absent.
 func (m Memory) Left(with *peer.Configuration) []peer.Gone {
 	if len(m.Has) == 0 {
 		return nil
@@ -170,7 +168,7 @@ func (m Memory) Left(with *peer.Configuration) []peer.Gone {
 	return slices.DeleteFunc(slices.Clone(m.Has), func(g peer.Gone) bool { return wants[g.ID] })
 }
 
-// holds notes what a push brings to the node.
+// holds records what a push brings to the node.
 func (m *Memory) holds(with *peer.Configuration) {
 	if with == nil {
 		return
@@ -184,8 +182,8 @@ func (m *Memory) holds(with *peer.Configuration) {
 	m.Has = union(m.Has, parts)
 }
 
-// parted drops what the node says is gone, and says whether there was any: what it reports
-// Absent, and where it has settled what it reports no more.
+// parted drops what is gone from the node, and reports whether anything was dropped: parameters that the node reports
+// Absent and, once it has settled, those that it no longer reports.
 func (m *Memory) parted(with *peer.Configuration, parts map[string]bool, settled bool) bool {
 	before, wants := len(m.Has), desiredParts(with)
 	m.Has = slices.DeleteFunc(slices.Clone(m.Has), func(g peer.Gone) bool {
@@ -198,7 +196,7 @@ func (m *Memory) parted(with *peer.Configuration, parts map[string]bool, settled
 	return len(m.Has) < before
 }
 
-// desiredParts are the parameters that are to be present.
+// desiredParts is the set of parameters whose target is present.
 func desiredParts(with *peer.Configuration) map[string]bool {
 	out := map[string]bool{}
 	if with != nil {
@@ -209,7 +207,7 @@ func desiredParts(with *peer.Configuration) map[string]bool {
 	return out
 }
 
-// union is two lists by ID; of one ID that of b counts.
+// union merges two lists by ID; b wins.
 func union(a, b []peer.Gone) []peer.Gone {
 	if len(a)+len(b) == 0 {
 		return nil
@@ -221,10 +219,10 @@ func union(a, b []peer.Gone) []peer.Gone {
 	return slices.SortedFunc(maps.Values(out), func(a, b peer.Gone) int { return strings.Compare(a.ID, b.ID) })
 }
 
-// merge takes in what another replica wrote at last, while this one owned the node already.
+// merge merges what another replica wrote last while this one already owned the node.
 func (m *Memory) merge(other Memory) {
-	// Of two attempts of one number the stored one was made: what could not be stored was not
-	// sent, and must not look as if it had been on this stream.
+	// Of two attempts with the same number, the stored one was made: one that could not be stored was never sent, and must
+	// not look as if it had been sent on this stream.
 	if other.Push.Number >= m.Push.Number {
 		m.Push = other.Push
 	}

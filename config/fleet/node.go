@@ -7,24 +7,24 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// Settings are the same for all nodes.
+// Settings apply to all nodes.
 type Settings struct {
 	Replica  string        // this controller's name
-	Interval time.Duration // between two pushes of one config to one node, and after an undo; 2 min
-	Confirm  time.Duration // in which a pushed config must be confirmed; 2 min
-	Resend   time.Duration // for what a node did not take notice of: numbers, probes, who manages it; 15 s
-	Queries  bool          // nodes of unknown hardware are asked (flag unknown_hw_queries_enabled)
-	Board    time.Duration // between two questions to nodes of one unknown board; 15 s
-	Preview  time.Duration // for which the answers to a preview of actions are kept; 1 min
+	Interval time.Duration // between two pushes of the same config to a node, and after an undo; 2 min
+	Confirm  time.Duration // time limit for confirming a pushed config; 2 min
+	Resend   time.Duration // for what a node has not acted on: numbers, probes, whether it is managed; 15 s
+	Queries  bool          // ask nodes of unknown hardware (flag unknown_hw_queries_enabled)
+	Board    time.Duration // between two queries to nodes of one unknown board; 15 s
+	Preview  time.Duration // how long the answers to a preview of actions are kept; 1 min
 }
 
-// Defaults are the settings of one controller.
+// Defaults returns the default settings of one controller.
 func Defaults(replica string) Settings {
 	return Settings{Replica: replica, Interval: 2 * time.Minute, Confirm: 2 * time.Minute, Resend: 15 * time.Second,
 		Queries: true, Board: 15 * time.Second, Preview: time.Minute}
 }
 
-// Whole fills in what settings lack.
+// Whole returns the settings with defaults for missing fields.
 func (s Settings) Whole(replica string) Settings {
 	d := Defaults(replica)
 	if s == (Settings{}) {
@@ -49,29 +49,25 @@ func (s Settings) Whole(replica string) Settings {
 	return s
 }
 
-// Node judges one node. It is a machine: Step takes what happened and answers with what
-// to do. The rules:
+// Node decides what to do about one node. It is a state machine: Step takes an event and returns effects. The rules:
 //
-//   - A push is due when what the node reports differs from what it wants. With equal
-//     digests and another generation only the number is sent: nothing happens on the node.
-//   - The same config is not pushed twice within the interval. Another one is at once, and
-//     only a change of this node's own config makes it another. After an undo that was
-//     nobody's fault the interval begins anew; the end of a local config ends it, unless another
-//     one did less than Resend ago.
-//   - A push whose stream ended before the node said that it arrived may be lost. It is made
-//     once more, and no more than once, inside of the interval: when the node has had another
-//     stream for as long as Resend and has not said that it has it, works on it or is done with it.
-//   - What the node rejected or undid as unhealthy is remembered and not pushed again until
-//     the config or the node's versions change, the node runs it after all, or an operator
-//     says Retry.
-//   - Nothing is pushed to a node that is unknown, offline, another replica's, unmanaged,
-//     held locally, of unknown hardware, unadopted with objects to lose, or not in the
-//     rollout's batch; nor before a report on the stream of now, nor a config that was
-//     computed for other versions than the node reports.
-//   - The wanted config that the node holds as pending is confirmed after a round trip on the stream
-//     that follows the report of having settled, if nothing is worse than before.
+//   - A push is due when the node's report differs from its desired config. If the digests are equal and only the
+//     generation differs, only the number is sent: nothing happens on the node.
+//   - The same config is not pushed twice within the interval. A different config is pushed at once, and only a change
+//     of this node's own config makes it different. After an undo for lack of a confirmation the interval starts again;
+//     the end of a local config ends it, unless another one ended less than Resend ago.
+//   - A push may be lost if its stream ended before the node acknowledged it. It is repeated once, within the interval,
+//     when the node has been on another stream for Resend without reporting that it has the push, works on it or is
+//     done with it.
+//   - A config that the node rejected or undid as unhealthy is remembered and not pushed again until the config or the
+//     node's versions change, the node runs it after all, or an operator asks for Retry.
+//   - Nothing is pushed to a node that is unknown, offline, connected to another replica, unmanaged, held locally, of
+//     unknown hardware, unadopted with objects to lose, or not in the rollout's batch; nor before a report on the
+//     current stream, nor a config computed for other versions than the node reports.
+//   - A pending config that is the desired one is confirmed after the node reports that it has settled and a round trip
+//     on the stream succeeds, if nothing is worse than before.
 //
-// It is for one goroutine at a time.
+// It is not safe for concurrent use.
 type Node struct {
 	name string
 	set  Settings
@@ -84,43 +80,43 @@ type Node struct {
 	gate     Admission
 	stream   string // "" when offline
 	replica  string
-	since    time.Time // of being on- or offline
-	begun    time.Time // the stream
+	since    time.Time // when it went on- or offline
+	begun    time.Time // when the stream began
 	report   Report
 	reported bool      // on this stream
-	heard    time.Time // the report
+	heard    time.Time // when the last report came
 
-	computing layers.Versions // asked for
-	asked     bool            // there is something in computing
-	acked     uint64          // the last attempt that arrived
-	unstored  NotStored       // the last one, until it is stored
+	computing layers.Versions // requested by Compute
+	asked     bool            // computing is set
+	acked     uint64          // the last attempt that the node acknowledged
+	unstored  NotStored       // the last one, until the config is stored
 
 	sentManaged   *bool // on this stream
 	sentManagedAt time.Time
 	numbered      Generation // sent on this stream
 	numberAt      time.Time
-	released      time.Time // asked on this stream
-	freed         time.Time // the end of a local config that ended the interval last
-	probe         uint64    // the last one, counts
-	probing       bool      // it has no answer yet
+	released      time.Time // when Release was sent on this stream
+	freed         time.Time // when the end of a local config last ended the interval
+	probe         uint64    // number of the last probe
+	probing       bool      // the probe is unanswered
 	probed        Generation
-	probeAt       time.Time // of the probe, or of the confirmation that followed
+	probeAt       time.Time // when the probe, or the confirmation after it, was sent
 
-	confirmable bool // the probe was answered well
+	confirmable bool // the node answered the probe and is healthy
 
-	compare  Compare // the last one
-	compared bool    // it has its answer
+	compare  Compare // the last one sent
+	compared bool    // it was answered
 	removes  []string
 
-	query     time.Time // when it may be asked for its base config again
-	queried   time.Time // when it was
-	unread    string    // why the memory is not the store's; "" if it is
+	query     time.Time // when it may be asked again for its base config
+	queried   time.Time // when it was asked
+	unread    string    // why the memory can't be read from the store; "" if it can
 	timer     time.Time
 	status    mark
 	announced bool
 }
 
-// mark is what Status is news of.
+// mark is the part of the state whose changes cause a Status.
 type mark struct {
 	state  State
 	digest Digest
@@ -128,41 +124,39 @@ type mark struct {
 	disk   string
 }
 
-// New is a node of which the store has m. It knows nothing else and does nothing until it
-// is told.
+// New returns the machine of a node whose stored memory is m. It knows nothing else and does nothing until the first
+// event.
 func New(name string, m Memory, s Settings) *Node {
 	return &Node{name: name, mem: m.clone(), set: s}
 }
 
-// Memory is what has to survive.
+// Memory returns a copy of the memory.
 func (n *Node) Memory() Memory { return n.mem.clone() }
 
-// WhyUnread says why the memory is not the store's; "" if it is. What an operator decides meanwhile
-// would be lost.
+// WhyUnread says why the memory can't be read from the store; "" if it can. An operator's decision made meanwhile would
+// be lost.
 func (n *Node) WhyUnread() string { return n.unread }
 
-// Unread says whether the memory is not the store's: nothing may be acknowledged then.
+// Unread reports whether the stored memory can't be read: nothing may be acknowledged then.
 func (n *Node) Unread() bool { return n.unread != "" }
 
-// Parting says whether something may be on the node that is to be absent: its reports are to
-// say of what (Report.Parts).
+// Parting reports whether the node may have parts that must become absent: the node must then report them
+// (Report.Parts).
 func (n *Node) Parting() bool { return len(n.mem.Has) > 0 && len(n.mem.Left(n.desired.With)) > 0 }
 
-// Has is Memory.Has. Nobody changes it; where it is another it is another list.
+// Has returns Memory.Has, read-only. A change replaces the list.
 func (n *Node) Has() []peer.Gone { return n.mem.Has }
 
-// State is where the node stands now.
+// State returns the node's state.
 func (n *Node) State(now time.Time) State { return n.validate(now).state.shown() }
 
-// verdict is what is to be done, and when it is to be looked at again; zero is when
-// something happens.
+// verdict is a state, and when it must be evaluated again; zero means at the next event.
 type verdict struct {
 	state State
 	at    time.Time
 }
 
-// validate is the one place that decides. What Step does and what Explain says both follow
-// from it.
+// validate is the only place that decides. Step and Explain both follow from it.
 func (n *Node) validate(now time.Time) verdict {
 	switch {
 	case !n.known.Topology && !n.known.Joined && !n.tokenOpen(now):
@@ -193,7 +187,7 @@ func (n *Node) validate(now time.Time) verdict {
 	return n.validateOther(now)
 }
 
-// validateSame is for a node that runs the wanted config.
+// validateSame is validate for a node that runs the desired config.
 func (n *Node) validateSame(now time.Time) verdict {
 	p := n.report.Pending
 	switch {
@@ -217,7 +211,7 @@ func (n *Node) validateSame(now time.Time) verdict {
 	return v
 }
 
-// validateOther is for a node that runs another one.
+// validateOther is validate for a node that runs another config.
 func (n *Node) validateOther(now time.Time) verdict {
 	want := n.desired.Digest
 	switch {
@@ -246,22 +240,22 @@ func (n *Node) validateOther(now time.Time) verdict {
 	return verdict{state: stateDue}
 }
 
-// pushAgain is when the config that was pushed last may be pushed again.
+// pushAgain returns when the config that was pushed last may be pushed again.
 func (n *Node) pushAgain() time.Time {
 	at := n.mem.Push.At.Add(n.set.Interval)
 	if n.lost() {
-		// What it says of the end of a push comes after its first report.
+		// The node reports the outcome of a push only after its first report on the stream.
 		at = earlier(at, n.begun.Add(n.set.Resend))
 	}
 	return at
 }
 
-// Adopted says whether the controller's configs may remove objects of the node: nothing that it
-// ran before matters any more.
+// Adopted reports whether the controller's configs may remove objects of the node. The objects that it ran before no
+// longer matter then.
 func (n *Node) Adopted() bool { return n.mem.Adopted }
 
-// AtWork says whether the node has the config that it wants, as far as it said so, and has neither
-// confirmed nor undone it.
+// AtWork reports whether the node has the desired config, according to its reports, and has neither confirmed nor
+// undone it.
 func (n *Node) AtWork(now time.Time) bool {
 	switch n.validate(now).state {
 	case stateApplying, stateSettling, Degraded, stateConfirming:
@@ -273,23 +267,22 @@ func (n *Node) AtWork(now time.Time) bool {
 	}
 }
 
-// Undid says whether the node went back from the config that it wants, as nobody confirmed it, and
-// nobody has asked for another try since.
+// Undid reports whether the node undid the desired config because it was not confirmed, and no operator has asked for a
+// retry since.
 func (n *Node) Undid() bool {
 	p := n.mem.Push
 	return p.Undone && p.Digest == n.desired.Digest && p.Number > n.mem.Floor
 }
 
-// lost says whether the last push may have got lost with the stream that it was for. Another
-// replica's that arrived is not known here to have arrived, and shows in the reports. A replica
-// that started anew counts its streams anew: one of the same name is taken for the same, and
-// the interval holds.
+// lost reports whether the last push may be lost with its stream. If another replica sent it, this one has seen no
+// acknowledgement; the node's reports show whether it arrived. A restarted replica counts its streams from the start: a
+// stream with the same name is taken for the same one, and the interval applies.
 func (n *Node) lost() bool {
 	p := n.mem.Push
 	return p.On != "" && p.On != n.stream && n.acked != p.Number && !p.Undone && !p.Again
 }
 
-// hasIt says whether the node runs what is wanted. No MD5 is a config that it can't read.
+// hasIt reports whether the node runs the desired config. An empty MD5 means that the node can't read its config.
 func (n *Node) hasIt() bool {
 	return n.report.Digest == n.desired.Digest && n.report.Digest.Config != ""
 }
@@ -300,7 +293,7 @@ func (n *Node) comparison() Compare {
 	return Compare{Desired: n.desired.Digest, Running: n.report.Digest}
 }
 
-// later is at, or zero if that is not after now.
+// later returns at, or zero if at is not after now.
 func later(now, at time.Time) time.Time {
 	if at.After(now) {
 		return at

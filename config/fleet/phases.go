@@ -1,27 +1,27 @@
 package fleet
 
-// Phase is one part of what a replica does with a change of the store, once it has taken over the layers and the keys.
+// Phase is one part of the work of a replica on a change of the store, after it has read the layers and the keys.
 type Phase string
 
-// The phases, in the order in which they are due.
+// The phases, in order.
 const (
-	PhaseBegin        Phase = "begin"           // the first time: the fleet of what the store had
-	PhaseNetwork      Phase = "network"         // the network's layer is another
-	PhaseMembers      Phase = "members"         // who has joined gets an actor, who was forgotten loses it
-	PhasePeers        Phase = "peers"           // whose PeerConfiguration may be another gets it derived
-	PhaseLayers       Phase = "layers"          // whose own layers are others gets its config computed
-	PhaseBoards       Phase = "boards"          // what was learnt of boards is another
-	PhaseRevocations  Phase = "revocations"     // the list of revocations is another
-	PhaseTell         Phase = "tell"            // each node is told what it wants, where that is another
-	PhaseCounts       Phase = "counts"          // what other replicas have counted meanwhile
-	PhaseAdmit        Phase = "admit"           // those who wait for a node are let in
+	PhaseBegin        Phase = "begin"           // the first change: builds the fleet from the store
+	PhaseNetwork      Phase = "network"         // the network layer changed
+	PhaseMembers      Phase = "members"         // nodes that joined get an actor, removed ones lose it
+	PhasePeers        Phase = "peers"           // derives the PeerConfigurations that may have changed
+	PhaseLayers       Phase = "layers"          // computes the configs of nodes whose own layers changed
+	PhaseBoards       Phase = "boards"          // the learnt boards changed
+	PhaseRevocations  Phase = "revocations"     // the list of revocations changed
+	PhaseTell         Phase = "tell"            // sends each node actor its desired config if it changed
+	PhaseCounts       Phase = "counts"          // reads the generations that other replicas counted
+	PhaseAdmit        Phase = "admit"           // admits connections that wait for a node
 	PhaseServe        Phase = "serve"           // readers see the revision
-	PhaseConsequences Phase = "consequences"    // what follows beside the nodes' configs: files, facts, tunnels
-	PhaseRollouts     Phase = "staged rollouts" // they hear what nodes want
+	PhaseConsequences Phase = "consequences"    // everything else that follows: files, facts, tunnels
+	PhaseRollouts     Phase = "staged rollouts" // rollouts learn the desired configs
 )
 
-// Phases are those that are due, in their order. First is the first change that this replica takes over; the others say
-// what is another than before.
+// Phases lists the phases that are due, in order. First is true for the first change that this replica reads; the other
+// parameters say what changed.
 func Phases(first, network, boards, revocations bool) []Phase {
 	var due []Phase
 	for _, p := range []struct {

@@ -5,7 +5,7 @@ import (
 	"edgespan/config/stateloop"
 )
 
-// ReportOf is a report in the words of the machine.
+// ReportOf converts a node's report on a stream to the event Report.
 func ReportOf(r *nodeproto.Report, on string) Report {
 	out := Report{
 		Stream: on, Digest: Digest{Config: r.MD5, Peer: r.Peer},
@@ -35,8 +35,8 @@ func ReportOf(r *nodeproto.Report, on string) Report {
 	return out
 }
 
-// Worse is what is bad on the node and was good before its batch, and a parameter that is not
-// ready and was; "" for nothing. Where nobody here saw it before, all parameters must be ready.
+// Worse names an item that is bad on the node and was good before its batch, or a parameter that is not ready and was;
+// "" for none. Without an earlier report, all parameters must be ready.
 func Worse(earlier, now *nodeproto.Report) string {
 	before := map[string]bool{}
 	if earlier != nil {

@@ -1,7 +1,7 @@
 package fleet
 
-// State is where a node stands, in the words of the fleet's tables. Explain says more. The machine itself tells more
-// states apart (stateComputing and the like): the reason says which, State shows the word that covers them.
+// State is the state of a node as the fleet's tables show it. The machine has finer states (stateComputing and others):
+// State shows the one that covers them, and the reason says which it is.
 type State string
 
 // The states.
@@ -9,34 +9,34 @@ const (
 	UnknownNode     State = "UnknownNode"     // in no topology, never joined, no open token
 	NotJoined       State = "NotJoined"       // known, but it has no certificate
 	Offline         State = "Offline"         // no stream
-	OtherReplica    State = "OtherReplica"    // another replica has its stream, and decides
-	NoReport        State = "NoReport"        // connected, and no report on this stream yet
+	OtherReplica    State = "OtherReplica"    // another replica has its stream and decides
+	NoReport        State = "NoReport"        // connected, no report on this stream yet
 	ConfigError     State = "ConfigError"     // its layers make no config, or its memory can't be read
 	Unmanaged       State = "Unmanaged"       // sysParams.managedConfig is false
-	HeldLocally     State = "HeldLocally"     // it keeps a local config
-	Pending         State = "Pending"         // the push is not decided: computing, comparing or staged
+	HeldLocally     State = "HeldLocally"     // the node keeps a local config
+	Pending         State = "Pending"         // the push is undecided: computing, comparing or staged
 	NeedsAdoption   State = "NeedsAdoption"   // a first push would remove objects
 	UnknownHardware State = "UnknownHardware" // its hardware is unknown
-	RolledBack      State = "RolledBack"      // it rejected this config, or undid it as unhealthy
+	RolledBack      State = "RolledBack"      // the node rejected this config or undid it as unhealthy
 	Pushing         State = "Pushing"         // the push, its confirmation or a new number is under way
-	Degraded        State = "Degraded"        // it runs the desired config, and something is worse than before
-	InSync          State = "InSync"          // it runs the desired config
+	Degraded        State = "Degraded"        // the node runs the desired config, and something is worse than before
+	InSync          State = "InSync"          // the node runs the desired config
 )
 
-// What the machine tells apart within Pending and Pushing.
+// The machine's own states, which Pending and Pushing cover.
 const (
-	stateComputing   State = "computing"   // the desired config is not known for its versions
-	stateComparing   State = "comparing"   // what a first push would remove is being found out
-	stateStaged      State = "staged"      // the rollout has not come to it
-	stateDue         State = "due"         // it is pushed now
-	stateWaiting     State = "waiting"     // pushed; it is pushed again after the interval
-	stateApplying    State = "applying"    // it has taken the push, and works on it
-	stateSettling    State = "settling"    // it has the config, and its actions are running
-	stateConfirming  State = "confirming"  // it has the config, and a round trip is to confirm it
-	stateRenumbering State = "renumbering" // it has the config, but not its number
+	stateComputing   State = "computing"   // the desired config is not computed for its versions
+	stateComparing   State = "comparing"   // the objects that a first push would remove are being determined
+	stateStaged      State = "staged"      // the rollout has not reached it
+	stateDue         State = "due"         // a push is due now
+	stateWaiting     State = "waiting"     // pushed; pushed again after the interval
+	stateApplying    State = "applying"    // the node applies the push
+	stateSettling    State = "settling"    // the node has the config and runs its actions
+	stateConfirming  State = "confirming"  // the node has the config; a round trip will confirm it
+	stateRenumbering State = "renumbering" // the node has the config, but another number
 )
 
-// shown is the state that covers one of the machine.
+// shown returns the public state that covers s.
 func (s State) shown() State {
 	switch s {
 	case stateComputing, stateComparing, stateStaged:
@@ -48,8 +48,8 @@ func (s State) shown() State {
 	}
 }
 
-// renamed are the spellings of the previous release, in which replicas tell each other of their nodes as long as one of
-// them may still run it.
+// renamed maps the previous release's spellings. Replicas tell each other the states of their nodes, and one of them
+// may still run that release.
 var renamed = map[string]State{
 	"unknown":        UnknownNode,
 	"not joined":     NotJoined,
@@ -75,7 +75,8 @@ var renamed = map[string]State{
 	"renumbering":    Pushing,
 }
 
-// ReadState is the state of a word: one of today as it is, or an old spelling of it. A word that is neither stays.
+// ReadState returns the state of a word: a current one unchanged, or the current one for an old spelling. An unknown
+// word is returned unchanged.
 func ReadState(word string) State {
 	if s, is := renamed[word]; is {
 		return s
@@ -83,7 +84,7 @@ func ReadState(word string) State {
 	return State(word)
 }
 
-// Previous is how the previous release spells a state, for a replica that still runs it.
+// Previous returns the previous release's spelling of a state, for a replica that still runs it.
 func (s State) Previous() string {
 	switch s {
 	case Pending:
@@ -99,8 +100,8 @@ func (s State) Previous() string {
 	return string(s)
 }
 
-// Stuck says that somebody else must act before the node gets what it wants: a rollout
-// does not wait for it.
+// Stuck reports that an operator or the node must act before the node can get its desired config: a rollout does not
+// wait for it.
 func (s State) Stuck() bool {
 	switch s {
 	case UnknownNode, NotJoined, ConfigError, Unmanaged, HeldLocally, UnknownHardware, RolledBack, NeedsAdoption:

@@ -7,8 +7,8 @@ import (
 	"edgespan/config/layers"
 )
 
-// Step takes one event. What does not fit is ignored: ends of streams that were replaced,
-// reports on them, answers to attempts and probes that are not the last.
+// Step handles one event and returns the effects. It ignores stale events: ends of streams that were replaced, reports
+// on them, answers to attempts and probes that are not the last.
 func (n *Node) Step(now time.Time, e Event) []Effect {
 	n.clamp(now)
 	var out []Effect
@@ -18,7 +18,7 @@ func (n *Node) Step(now time.Time, e Event) []Effect {
 	return n.act(now, out)
 }
 
-// clamp keeps a clock that was set back from holding anything up longer than it may.
+// clamp limits recorded times to now, so that a clock that was set back can't delay anything longer than intended.
 func (n *Node) clamp(now time.Time) {
 	for _, t := range []*time.Time{&n.mem.Push.At, &n.sentManagedAt, &n.numberAt, &n.released, &n.probeAt, &n.heard,
 		&n.since,
@@ -29,7 +29,7 @@ func (n *Node) clamp(now time.Time) {
 	}
 }
 
-// applyEvent notes what happened, and says whether it has to be stored.
+// applyEvent records the event, and reports whether the memory must be saved.
 func (n *Node) applyEvent(now time.Time, e Event) (save bool) {
 	switch e := e.(type) {
 	case Known:
@@ -64,14 +64,14 @@ func (n *Node) applyEvent(now time.Time, e Event) (save bool) {
 		e.Replica = n.set.Replica
 		n.set = e.Settings
 	case Tick:
-		n.timer = time.Time{} // it is spent
+		n.timer = time.Time{} // it fired
 	default:
 		return n.applyLasting(now, e)
 	}
 	return false
 }
 
-// applyLasting is take for what concerns the memory.
+// applyLasting is applyEvent for events that concern the memory.
 func (n *Node) applyLasting(now time.Time, e Event) (save bool) {
 	m := &n.mem
 	switch e := e.(type) {
@@ -85,7 +85,7 @@ func (n *Node) applyLasting(now time.Time, e Event) (save bool) {
 			n.acked = e.Attempt
 		}
 		if e.Digest.Config == m.Push.Digest.Config {
-			n.unstored = e // of an earlier attempt too: a slow node answers after the next one
+			n.unstored = e // also of an earlier attempt: a slow node answers after the next push
 		}
 	case Rejected:
 		return n.failed(Failure{Digest: e.Digest, Attempt: e.Attempt, Reason: Invalid, Why: e.Faults, At: now})
@@ -127,10 +127,10 @@ func (n *Node) applyLasting(now time.Time, e Event) (save bool) {
 	return save
 }
 
-// here says whether this replica has the node's stream.
+// here reports whether this replica has the node's stream.
 func (n *Node) here() bool { return n.stream != "" && n.replica == n.set.Replica }
 
-// connected begins a stream: nothing that was said on the one before counts.
+// connected begins a stream and discards the state of the one before.
 func (n *Node) connected(now time.Time, e Connected) {
 	if was, is := n.stream != "", e.Stream != ""; was != is || n.since.IsZero() {
 		n.since = now
@@ -140,7 +140,7 @@ func (n *Node) connected(now time.Time, e Connected) {
 	n.numbered, n.released, n.probeAt = Generation{}, time.Time{}, time.Time{}
 }
 
-// reports takes a report.
+// reports handles a report.
 func (n *Node) reports(now time.Time, r Report) (save bool) {
 	if r.Stream != n.stream || n.stream == "" {
 		return false
@@ -158,13 +158,13 @@ func (n *Node) reports(now time.Time, r Report) (save bool) {
 		m.Releasing, save = "", true
 	}
 	if freed && !m.Push.Undone && !now.Before(n.freed.Add(n.set.Resend)) {
-		m.Push.At, n.freed, save = time.Time{}, now, true // what it runs is nobody's fault but a person's, who ended it
+		m.Push.At, n.freed, save = time.Time{}, now, true // the interval does not apply: an operator ended the local config
 	}
 	if m.forget(func(f Failure) bool { return f.For != r.Versions }) {
-		m.Floor, save = m.Push.Number, true // other versions may take what these did not
+		m.Floor, save = m.Push.Number, true // other versions may accept what these did not
 	}
 	if m.forget(func(f Failure) bool { return f.Digest == r.Digest && r.Pending == nil }) {
-		save = true // it runs after all
+		save = true // the node runs it after all
 	}
 	if r.Parts != nil && n.validate(now).state == InSync && m.parted(n.desired.With, r.Parts, r.Settled) {
 		save = true
@@ -172,13 +172,13 @@ func (n *Node) reports(now time.Time, r Report) (save bool) {
 	return save
 }
 
-// failed remembers a config that the node can't take. An answer counts once.
+// failed remembers a config that failed on the node. An answer counts once.
 func (n *Node) failed(f Failure) (save bool) {
 	m := &n.mem
 	if f.For = m.Push.For; f.Attempt == m.Push.Number {
 		f.Digest = m.Push.Digest
 	} else if f.Digest.Config == "" {
-		return false // no config has that digest
+		return false // no config has an empty digest
 	}
 	if old := m.failure(f.Digest); f.Attempt <= m.Floor || f.Attempt > m.Push.Number || old != nil &&
 		old.Attempt >= f.Attempt {
@@ -188,8 +188,7 @@ func (n *Node) failed(f Failure) (save bool) {
 	return true
 }
 
-// answered ends a probe. A node that is not well, or runs something else, is not confirmed:
-// its next report says more.
+// answered ends a probe. A node that is unhealthy or runs another config is not confirmed: its next report says more.
 func (n *Node) answered(now time.Time, e Answered) {
 	if e.Stream != n.stream || !n.probing || e.Probe != n.probe {
 		return
@@ -199,7 +198,7 @@ func (n *Node) answered(now time.Time, e Answered) {
 		e.Generation == n.desired.Generation && e.Digest == n.desired.Digest && len(e.Worse) == 0
 }
 
-// act does what is to be done as things are now.
+// act returns the effects that the current state requires.
 func (n *Node) act(now time.Time, out []Effect) []Effect {
 	if n.here() && n.known.Joined {
 		out = n.aside(now, out)
@@ -207,7 +206,7 @@ func (n *Node) act(now time.Time, out []Effect) []Effect {
 	v := n.validate(now)
 	switch v.state {
 	case InSync:
-		if !n.mem.Adopted { // it has nothing that the controller's config has not
+		if !n.mem.Adopted { // the push removed nothing that the controller's config lacks
 			n.mem.Adopted = true
 			out = append(out, Save{n.mem.clone()})
 		}
@@ -225,7 +224,7 @@ func (n *Node) act(now time.Time, out []Effect) []Effect {
 		out = n.confirm(now, v, out)
 	case UnknownHardware:
 		if n.set.Queries && v.at.IsZero() {
-			n.query = now.Add(n.set.Resend) // until Asked says more
+			n.query = now.Add(n.set.Resend) // until Asked gives the time
 			out = append(out, RequestBaseConfig{n.report.Board})
 		}
 	case stateDue:
@@ -235,8 +234,8 @@ func (n *Node) act(now time.Time, out []Effect) []Effect {
 	return n.publishState(now, out)
 }
 
-// aside is what goes on beside the config: the versions, who manages the node, and the
-// end of a local config.
+// aside returns the effects that don't depend on the config: the versions, whether the node is managed, and the end of
+// a local config.
 func (n *Node) aside(now time.Time, out []Effect) []Effect {
 	if n.reported && !(n.asked && n.computing == n.report.Versions) && !(n.hasWant && n.desired.For == n.report.Versions) {
 		n.computing, n.asked = n.report.Versions, true
@@ -257,8 +256,8 @@ func (n *Node) aside(now time.Time, out []Effect) []Effect {
 	return out
 }
 
-// untold says whether the node must be told who manages it: on a new stream, on a change,
-// and again where it reports otherwise after a while.
+// untold reports whether SetManaged is due: on a new stream, on a change, and again after Resend if the node reports
+// another value.
 func (n *Node) untold(now time.Time) bool {
 	switch {
 	case n.managed == nil:
@@ -269,7 +268,7 @@ func (n *Node) untold(now time.Time) bool {
 	return n.misled() && !now.Before(n.sentManagedAt.Add(n.set.Resend))
 }
 
-// misled says whether the node reports to have been told otherwise.
+// misled reports whether the node reports another value of managed than the controller's.
 func (n *Node) misled() bool {
 	return n.reported && n.managed != nil && (n.report.Managed == nil || *n.report.Managed != *n.managed)
 }
@@ -278,7 +277,7 @@ func (n *Node) unreleased() bool {
 	return n.mem.Releasing != "" && n.reported && n.report.Held != nil
 }
 
-// confirm probes a node that has settled, and confirms it once it has answered.
+// confirm probes a node that has settled, and confirms its config once it has answered.
 func (n *Node) confirm(now time.Time, v verdict, out []Effect) []Effect {
 	switch {
 	case n.confirmable:
@@ -292,8 +291,8 @@ func (n *Node) confirm(now time.Time, v verdict, out []Effect) []Effect {
 	return out
 }
 
-// push sends the wanted config. The attempt is stored first: a controller that dies
-// between the two has pushed nothing, and waits as after a push that was lost.
+// push sends the desired config. The attempt is stored first: a controller that dies between the two has pushed
+// nothing, and waits as after a lost push.
 func (n *Node) push(now time.Time, out []Effect) []Effect {
 	m := &n.mem
 	again := m.Push.Number > 0 && m.Push.Digest == n.desired.Digest && now.Before(m.Push.At.Add(n.set.Interval))
@@ -308,7 +307,7 @@ func (n *Node) push(now time.Time, out []Effect) []Effect {
 			Confirm: n.set.Confirm})
 }
 
-// publishState says what is new of the state, and sets the timer.
+// publishState emits a Status if the state changed, and sets the timer.
 func (n *Node) publishState(now time.Time, out []Effect) []Effect {
 	v := n.validate(now)
 	if is := (mark{v.state, n.desired.Digest, n.desired.Fault + n.unread, n.unstored.Why}); !n.announced ||
@@ -332,7 +331,7 @@ func (n *Node) publishState(now time.Time, out []Effect) []Effect {
 	return out
 }
 
-// earlier is the first of two times; zero is never.
+// earlier returns the earlier of two times; zero means never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
