@@ -8,50 +8,50 @@ import (
 	"time"
 )
 
-// Answers bounds what answers hold until their readers have taken them: bytes of all callers and of
-// each, so that who does not read takes what is its own and not what staff needs.
+// Answers bounds the bytes of answers that clients have not read yet, for each caller and for all together, so that a
+// slow reader can't use up the share of staff.
 type Answers struct {
 	quotas
-	refusals      *Budget // places of answers that say no
+	refusals      *Budget // slots for error answers
 	wait, refusal time.Duration
 }
 
 const (
-	// answerCost is what an answer holds beside its bytes: a goroutine, buffers, the request.
+	// answerCost is the overhead of an answer, in bytes: a goroutine, buffers, the request.
 	answerCost = 32 << 10
-	// maxRefusals is how many of one known caller may wait for it to read them.
+	// maxRefusals bounds the unread error answers of one known caller.
 	maxRefusals = 64
-	// maxUnknown is how many answers may wait on one connection whose client has not said who it is.
+	// maxUnknown bounds the unread answers on a connection whose client has not authenticated.
 	maxUnknown = 4
 )
 
-// How long a reader may take for each part of an answer, and for all of one that says no or that anybody
-// may have. The whole of an answer has no bound: over a thin line it takes as long as it takes.
+// How long a reader may take for each part of an answer, and for all of an error or an unauthenticated answer. The
+// total time of other answers is unbounded: a slow line takes as long as it needs.
 const (
 	AnswerTimeout = 30 * time.Second
 	AnswerPart    = 64 << 10 // bytes
 	refusalWait   = 5 * time.Second
 )
 
-// NewAnswers has a budget of bytes, shared as quotas say.
+// NewAnswers returns Answers with a budget of limit bytes, shared as quotas describes.
 func NewAnswers(limit int64) *Answers {
 	return &Answers{quotas: newQuotas(limit), refusals: NewShares(4 * maxRefusals), wait: AnswerTimeout,
 		refusal: refusalWait}
 }
 
-// Holder is who holds what is bounded.
+// Holder is a caller that holds part of a budget.
 type Holder struct {
 	Who            string
 	Staff, Machine bool
 }
 
-// HolderOf is a caller as one who holds something.
+// HolderOf returns the Holder for a caller.
 func HolderOf(name string, r Role, v Via) Holder {
 	machine := v == ViaCertificate
 	return Holder{Who: v.Of(name), Staff: r.May(Operator) && !machine, Machine: machine}
 }
 
-// Acquire holds what an answer of so many bytes takes, until give is called. False is that there is no room.
+// Acquire reserves room for an answer of size bytes until give is called. It returns false if there is none.
 func (a *Answers) Acquire(h Holder, size int) (give func(), room bool) {
 	n := int64(size) + answerCost
 	if size <= smallSize {
@@ -59,11 +59,11 @@ func (a *Answers) Acquire(h Holder, size int) (give func(), room bool) {
 			return give, true
 		}
 	}
-	n = min(n, a.all.each) // the export of a large fleet has more than all of it, and goes out nevertheless
+	n = min(n, a.all.each) // the export of a large fleet is larger than the whole budget, and must go out nevertheless
 	return acquireAll(h.Who, n, a.of(h)...)
 }
 
-// acquireAll holds n of each of some budgets, or nothing.
+// acquireAll acquires n from each budget, or from none.
 func acquireAll(who string, n int64, of ...*Budget) (give func(), room bool) {
 	for i, b := range of {
 		if !b.Acquire(who, n) {
@@ -80,16 +80,16 @@ func acquireAll(who string, n int64, of ...*Budget) (give func(), room bool) {
 	}, true
 }
 
-// Refuse holds the place of an answer that says no, or that anybody may have, until give is called: who
-// is "" for a client that has not said who it is. Where there is no place, the request has to end without
-// an answer (http.ErrAbortHandler): its sender has those before it to read.
+// Refuse reserves a slot for an error or an unauthenticated answer until give is called; who is "" for a client that
+// has not authenticated. If there is no slot, the request has to end without an answer (http.ErrAbortHandler): its
+// sender has earlier ones to read.
 func (a *Answers) Refuse(ctx context.Context, who string) (give func(), room bool) {
 	if who != "" {
 		return acquireAll(who, 1, a.refusals)
 	}
 	c, is := ctx.Value(placeKey{}).(*place)
 	if !is {
-		return func() {}, true // where connections have no bound there is nobody to fear
+		return func() {}, true // without a bound on connections this needs none
 	}
 	if c.unknown.Add(1) > maxUnknown {
 		c.unknown.Add(-1)
@@ -98,8 +98,8 @@ func (a *Answers) Refuse(ctx context.Context, who string) (give func(), room boo
 	return func() { c.unknown.Add(-1) }, true
 }
 
-// Write writes the body of an answer to a reader that takes each part of it in time, and returns when
-// it has. What the request held is forgotten before: nothing may be asked of it then.
+// Write writes the body of an answer with a deadline for each part, and returns when it is written. Over HTTP/2 it
+// clears the request first, which must not be read afterwards.
 func (a *Answers) Write(w http.ResponseWriter, r *http.Request, body []byte, refusal bool) {
 	wait := a.wait
 	if refusal {
@@ -109,26 +109,25 @@ func (a *Answers) Write(w http.ResponseWriter, r *http.Request, body []byte, ref
 	if streams {
 		forget(r)
 	}
-	// The peer may have gone: nobody is left to tell.
+	// An error means that the client has gone: there is nothing to report.
 	if _, err := (Line{w, wait}).Write(body); err == nil && streams && len(body) > 0 && len(body) <= buffered {
-		_ = http.NewResponseController(w).Flush() // it waits for its reader here, not when it counts no more
+		_ = http.NewResponseController(w).Flush() // waits for the reader here, while the answer still counts
 	}
 }
 
-// buffered is how much of an answer net/http keeps until the handler has ended, in HTTP/2.
+// buffered is how much of an HTTP/2 answer net/http buffers until the handler returns.
 const buffered = 4 << 10
 
-// forget lets go of what a request has said, which is up to 64 KiB in a hundred bytes of the line (HPACK),
-// and of what has come of a body that was not read: the server keeps the request until its answer is
-// taken. Its context and method stay.
+// forget frees the headers and URL of a request, which can be 64 KiB from a hundred bytes on the line (HPACK), and the
+// unread rest of its body: the server keeps the request until its answer is read. Context and method are kept.
 func forget(r *http.Request) {
-	_ = r.Body.Close() // there is nobody to tell: a server's request always has one
+	_ = r.Body.Close() // never nil in a server's request
 	clear(r.Header)
 	*r.URL = url.URL{}
 	r.RequestURI = ""
 }
 
-// Line writes a long answer in parts, each with a deadline of its own.
+// Line writes a long answer in parts, each with its own deadline.
 type Line struct {
 	http.ResponseWriter
 	Wait time.Duration

@@ -10,22 +10,20 @@ import (
 	"edgespan/pubsub/ratelimit"
 )
 
-// Bounds of what a line of the audit log repeats of a request, in bytes.
+// How many bytes of a request an audit line repeats at most.
 const (
 	longestPath   = 256
 	longestMethod = 32
 )
 
-// NewEntry is the line of a request. A path may have as many bytes as a header: what is beyond
-// its bound is cut off, and the line says so by an ellipsis.
+// NewEntry returns the audit line of a request. A path can be as long as a header: it is truncated with an ellipsis.
 func NewEntry(r *http.Request, now time.Time) Entry {
 	return Entry{Time: now.UTC(), Remote: r.RemoteAddr, Method: config.Cut(r.Method, longestMethod),
 		Path: config.Cut(r.URL.Path, longestPath)}
 }
 
-// Refusals bounds the audit lines of refused requests, which anybody who reaches the port can
-// cause, and a caller without end by what is wrong in itself: some at once and then few, of one caller
-// or address and of all together. What was left out is counted in the next line.
+// Refusals bounds the audit lines of refused requests, which anyone who reaches the port can cause without limit. There
+// is a rate for each caller or address, and one for all together. The next line contains the count of those left out.
 type Refusals struct {
 	one, all *ratelimit.Buckets
 
@@ -33,20 +31,20 @@ type Refusals struct {
 	out int
 }
 
-// A refused caller has so many lines a second, and so many at once; all have together.
+// Audit lines a second, and the burst, for each refused caller and for all together.
 const (
 	refusedRate, refusedBurst       = 0.2, 20
 	allRefusedRate, allRefusedBurst = 5.0, 200
 )
 
-// NewRefusals has left out nothing.
+// NewRefusals returns Refusals with full bursts.
 func NewRefusals() *Refusals {
 	return &Refusals{one: ratelimit.NewBuckets(refusedRate, refusedBurst),
 		all: ratelimit.NewBuckets(allRefusedRate, allRefusedBurst)}
 }
 
-// Pass says whether an entry is to be written, and notes in it what was left out before. A caller
-// that is beyond its rate (429) has no line at all.
+// Pass reports whether an entry is to be written, and adds the count of those left out before it. A request beyond its
+// caller's rate (429) never gets a line.
 func (r *Refusals) Pass(e *Entry) bool {
 	if e.Status < http.StatusBadRequest || e.Status >= http.StatusInternalServerError {
 		return true
@@ -65,8 +63,8 @@ func (r *Refusals) Pass(e *Entry) bool {
 	return true
 }
 
-// Lines bounds lines of a log that anybody can cause, as those of failed handshakes. It is a
-// Writer for a log.Logger, which writes a line at a time.
+// Lines bounds log lines that anyone can cause, such as those of failed handshakes. It is a Writer for a log.Logger,
+// which writes one line at a time.
 type Lines struct {
 	To func(line string, leftOut int)
 
@@ -75,12 +73,12 @@ type Lines struct {
 	out  int
 }
 
-// NewLines writes 50 lines at once, and then one a second.
+// NewLines allows a burst of 50 lines, then one a second.
 func NewLines(to func(line string, leftOut int)) *Lines {
 	return &Lines{To: to, rate: ratelimit.NewBuckets(1, 50)}
 }
 
-// Write takes a line, or counts it.
+// Write passes a line on, or counts it.
 func (l *Lines) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

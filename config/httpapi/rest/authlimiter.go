@@ -9,68 +9,67 @@ import (
 	"edgespan/pubsub/ratelimit"
 )
 
-// Somebody at an address may be wrong so often about who it is. Beyond it the tries of the address
-// take turns: who is right waits for a moment behind the wrong ones of others there, and is not
-// refused for them.
+// Failed logins allowed from one address. Beyond that, its attempts queue: a valid login waits behind the invalid ones
+// from the same address, and is not refused because of them.
 const (
 	authRate  = 1.0 / 3
 	AuthBurst = 20
-	authDebt  = 1200 // wrong tries that are remembered beyond it: an hour's
-	// authTimeout is longer than all who may wait before one take, each with a wrong password.
+	authDebt  = 1200 // failed attempts remembered beyond the burst: one hour's
+	// authTimeout is longer than a full queue takes if each attempt has a wrong password.
 	authTimeout = 20 * time.Second
-	maxLanes    = 4096 // kinds of tries of addresses that are remembered
+	maxLanes    = 4096 // queues that are remembered
 )
 
-// Try is a kind of them.
+// Try is a kind of login attempt.
 type Try struct {
 	name     string
-	parallel int           // of one address that takes turns
-	waiting  int           // and that may wait, with these
-	pace     time.Duration // between a wrong one and the next
+	parallel int           // attempts of one address processed at a time
+	waiting  int           // attempts of one address that may wait, including these
+	pace     time.Duration // between a failed attempt and the next
 }
 
-// Nobody finds a token by trying; passwords are made by people. Which of those that wait are right is not known
-// before they are computed, and whether a user is there is not to be told: so whoever fills all places of an address
-// with guesses keeps out those there whose password was never right before.
+// A token can't be guessed; people choose passwords. Which queued attempt is valid is known only after it is computed,
+// and the answer must not reveal whether a user exists: someone who fills the queue of an address with guesses
+// therefore locks out the users there whose password was never valid before.
 var (
 	TryToken    = Try{"token", 4, 64, 0}
 	TryPassword = Try{"password", 1, 16, time.Second}
 )
 
-// AuthLimiter bounds who fails to say who it is, by address.
+// AuthLimiter bounds failed logins by address.
 type AuthLimiter struct {
 	buckets *ratelimit.Buckets
 	mu      sync.Mutex
 	lanes   map[string]*lane
 }
 
-// lane is the turns that one kind of tries of one address takes.
+// lane is the queue of one kind of attempts from one address.
 type lane struct {
 	turns   chan struct{}
-	waiting int // who has one or waits; with mu of the Guesses, as what follows
+	waiting int // attempts in progress or waiting; protected by AuthLimiter.mu, like next
 	next    time.Time
 }
 
-// NewAuthLimiter remembers nobody.
+// NewAuthLimiter returns an AuthLimiter without any recorded failures.
 func NewAuthLimiter() *AuthLimiter {
 	return &AuthLimiter{buckets: ratelimit.NewBuckets(authRate, AuthBurst), lanes: map[string]*lane{}}
 }
 
-// Check waits until a try from an address (http.Request.RemoteAddr) may be looked at, and has it looked
-// at. Where it answers with a wait too many are waiting already: come again after it.
+// Check waits until an attempt from an address (http.Request.RemoteAddr) may be processed, and processes it by calling
+// look. It returns a wait, without calling look, if too many attempts are queued: retry after it.
 func (g *AuthLimiter) Check(ctx context.Context, address string, kind Try,
 	look func() (wrong bool)) (wait time.Duration) {
 	leave, wait := g.enter(ctx, address, kind)
 	if leave == nil {
 		return wait
 	}
-	wrong := true // a look that panics
+	wrong := true // if look panics
 	defer func() { leave(wrong) }()
 	wrong = look()
 	return 0
 }
 
-// enter waits; leave is called after the look.
+// enter waits for its turn; the caller calls leave after the attempt.
 func (g *AuthLimiter) enter(ctx context.Context, address string, kind Try) (leave func(wrong bool),
 	wait time.Duration) {
 	who := config.Source(address)
@@ -112,7 +111,7 @@ func (g *AuthLimiter) enter(ctx context.Context, address string, kind Try) (leav
 	}, 0
 }
 
-// pause waits until a lane goes on, unless ctx ends before.
+// pause waits for the lane's pace, and returns false if ctx ends before.
 func (g *AuthLimiter) pause(ctx context.Context, l *lane) bool {
 	g.mu.Lock()
 	pause := time.NewTimer(time.Until(l.next))
@@ -126,7 +125,7 @@ func (g *AuthLimiter) pause(ctx context.Context, l *lane) bool {
 	}
 }
 
-// join is the lane of a kind and an address, nil if too many wait in it.
+// join returns the lane of a kind and an address, nil if it is full.
 func (g *AuthLimiter) join(key string, kind Try) *lane {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -145,7 +144,7 @@ func (g *AuthLimiter) join(key string, kind Try) *lane {
 	return l
 }
 
-// forget drops the lanes that nobody is in: those that still pause too where all do.
+// forget drops idle lanes; if that is not enough, those within their pause too.
 func (g *AuthLimiter) forget() {
 	for _, paused := range []bool{false, true} {
 		for key, l := range g.lanes {
@@ -159,7 +158,7 @@ func (g *AuthLimiter) forget() {
 	}
 }
 
-// quit drops a lane that is over.
+// quit leaves a lane, and drops it if it is idle.
 func (g *AuthLimiter) quit(key string, l *lane) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

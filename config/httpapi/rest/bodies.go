@@ -9,38 +9,38 @@ import (
 	"time"
 )
 
-// Bodies reads the bodies of requests within a budget of bytes, of which a caller holds what has
-// come and not what it says will come. Who sends slowly takes what is its own and not what staff needs.
+// Bodies reads the bodies of requests within a budget of bytes. A caller is charged for the bytes that arrived, not for
+// its Content-Length, so that a slow sender can't use up the share of staff.
 type Bodies struct {
 	quotas
 	stall time.Duration
 }
 
-// What bodies hold.
+// Limits on bodies.
 const (
-	// MaxAsked is the largest body of a request that reads.
+	// MaxAsked is the largest body of a request that only reads.
 	MaxAsked = 1 << 20
 )
 
-// A body that is slower is ended: it holds a place, and bytes that others need.
+// A slower body is cut off, because it holds a slot and bytes that others need.
 const (
-	bodyStall = 10 * time.Second // for …
-	bodyStep  = 64 << 10         // … so many bytes, or for the end
-	bodyTime  = time.Minute      // for the whole
-	firstRoom = 16 << 10         // for a body, until it proves to be longer
+	bodyStall = 10 * time.Second // the time for each step
+	bodyStep  = 64 << 10         // bytes of a step, the last one excepted
+	bodyTime  = time.Minute      // for the whole body
+	firstRoom = 16 << 10         // reserved for a body until it proves to be longer
 )
 
-// Why a body is not read.
+// Errors of Read.
 var (
 	ErrBodyTooLarge = errors.New("body: too large")
 	ErrBodyCrowded  = errors.New("body: too many bytes are being uploaded at once")
 	ErrBodyLost     = errors.New("body: it ended too early, or came too slowly")
 )
 
-// NewBodies has a budget of bytes, shared as quotas say.
+// NewBodies returns Bodies with a budget of limit bytes, shared as quotas describes.
 func NewBodies(limit int64) *Bodies { return &Bodies{quotas: newQuotas(limit), stall: bodyStall} }
 
-// Body is what the body of one request holds.
+// Body is the part of the budget that the body of one request holds.
 type Body struct {
 	of  *Bodies
 	who Holder
@@ -50,7 +50,7 @@ type Body struct {
 	in   []*Budget
 }
 
-// Release lets go of it.
+// Release returns it to the budget.
 func (b *Body) Release() {
 	if b == nil {
 		return
@@ -61,10 +61,10 @@ func (b *Body) Release() {
 	b.in, b.held = nil, 0
 }
 
-// Weigh has it hold so many bytes more, for what its text becomes, if there is room.
+// Weigh reserves more bytes, for the parsed form of the text. It returns false if there is no room.
 func (b *Body) Weigh(more int64) bool { return b.grow(b.Size()+more, func() {}) }
 
-// Size is how many bytes it holds.
+// Size returns how many bytes it holds.
 func (b *Body) Size() int64 {
 	if b == nil {
 		return 0
@@ -80,7 +80,7 @@ func (b *Body) release(in []*Budget, n int64) {
 	}
 }
 
-// grow has a body hold n bytes, as copied moves it from where it was: until it has, both are held.
+// grow reserves n bytes instead of those held so far. Both count until copied has moved the content.
 func (b *Body) grow(n int64, copied func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -91,7 +91,7 @@ func (b *Body) grow(n int64, copied func()) bool {
 	return b.moves(b.of.quotas.of(b.who), n, copied)
 }
 
-// moves is grow into some budgets.
+// moves is grow into the given budgets.
 func (b *Body) moves(to []*Budget, n int64, copied func()) bool {
 	for i, budget := range to {
 		had := int64(0)
@@ -109,8 +109,7 @@ func (b *Body) moves(to []*Budget, n int64, copied func()) bool {
 	return true
 }
 
-// Read reads the body of a request of at most so many bytes. What it holds of the caller's share is
-// held until Give, with an error too.
+// Read reads the body of a request of at most limit bytes. The caller must call held.Release, also after an error.
 func (b *Bodies) Read(w http.ResponseWriter, r *http.Request, who Holder, limit int64) (text []byte, held *Body,
 	err error) {
 	held = &Body{of: b, who: who}
@@ -122,7 +121,7 @@ func (b *Bodies) Read(w http.ResponseWriter, r *http.Request, who Holder, limit 
 	for err == nil {
 		if len(text) == cap(text) {
 			room := max(2*int64(cap(text)), firstRoom)
-			if said := r.ContentLength + 1; said > int64(len(text)) { // with the byte that no end comes in
+			if said := r.ContentLength + 1; said > int64(len(text)) { // one byte more, so that the read at the end finds EOF
 				room = min(room, said)
 			}
 			if !held.grow(room, func() { text = append(make([]byte, 0, room), text...) }) {
@@ -143,18 +142,18 @@ func (b *Bodies) Read(w http.ResponseWriter, r *http.Request, who Holder, limit 
 	return nil, held, ErrBodyLost
 }
 
-// Held is how many bytes are held now.
+// Held returns how many bytes are held now.
 func (b *Bodies) Held() int64 { return b.small.sum() + b.all.sum() }
 
-// paced reads what comes fast enough.
+// paced reads a body and fails if it comes too slowly.
 type paced struct {
 	control *http.ResponseController
 	from    io.Reader
 	stall   time.Duration
 	begun   time.Time
 
-	since time.Time // of the step that is under way
-	got   int       // bytes of it
+	since time.Time // start of the current step
+	got   int       // bytes of the step read so far
 }
 
 func (p *paced) Read(out []byte) (int, error) {
@@ -174,8 +173,8 @@ func (p *paced) Read(out []byte) (int, error) {
 	return n, err
 }
 
-// end takes the deadline away: what the server reads next is none of this body. After a body that
-// was not read to its end it stays, or the server would wait for the rest.
+// end clears the read deadline, for the next request on the connection. After a body that was not read to its end the
+// deadline remains: without it, the server would wait for the rest.
 func (p *paced) end() {
-	_ = p.control.SetReadDeadline(time.Time{}) // without a connection there is none
+	_ = p.control.SetReadDeadline(time.Time{}) // fails only without a connection
 }

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Budget bounds what is held at a time, bytes or places, in all and of each caller, so that no
-// caller holds what all others need.
+// Budget bounds what callers hold at a time, bytes or slots, for each caller and for all together, so that no caller
+// can use it all.
 type Budget struct {
 	limit, each int64
 
@@ -15,23 +15,24 @@ type Budget struct {
 	of  map[string]int64
 }
 
-// NewBudget gives each caller a quarter of all.
+// NewBudget allows each caller a quarter of the limit.
 func NewBudget(limit int64) *Budget { return newBudget(limit, limit/4) }
 
 func newBudget(limit, each int64) *Budget {
 	return &Budget{limit: limit, each: max(each, 1), of: map[string]int64{}}
 }
 
-// NewShares gives each caller a quarter of places whose number is bounded elsewhere, and 16 at least.
+// NewShares returns a Budget without a total limit, for slots that are bounded elsewhere: each caller may hold a
+// quarter of them, and at least 16.
 func NewShares(places int) *Budget {
 	return &Budget{limit: math.MaxInt64, each: int64(max(places/4, 16)), of: map[string]int64{}}
 }
 
-// Acquire holds n for a caller, if there is room; one that has nothing is let have as much as it needs.
+// Acquire reserves n for a caller, if there is room. A caller that holds nothing may exceed its own share.
 func (b *Budget) Acquire(caller string, n int64) bool { return b.acquireBeside(caller, 0, n) }
 
-// acquireBeside is Take of what comes in the place of something that the caller has still, which does not count as its
-// own.
+// acquireBeside is Acquire for something that replaces had, which the caller still holds and which does not count
+// against its share.
 func (b *Budget) acquireBeside(caller string, had, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,7 +47,7 @@ func (b *Budget) acquireBeside(caller string, had, n int64) bool {
 	return true
 }
 
-// Release lets go of it.
+// Release returns n of a caller.
 func (b *Budget) Release(caller string, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -56,14 +57,14 @@ func (b *Budget) Release(caller string, n int64) {
 	}
 }
 
-// has is how much a caller holds.
+// has returns what a caller holds.
 func (b *Budget) has(caller string) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.of[caller]
 }
 
-// sum is how much all hold.
+// sum returns what all callers hold.
 func (b *Budget) sum() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -6,49 +6,49 @@ import (
 	"net/http"
 )
 
-// Caller is who asks.
+// Caller is the authenticated sender of a request.
 type Caller struct {
 	Name string
 	Role Role
-	// Via is what the name is from; "" of the controller itself.
+	// Via is how the caller authenticated; "" for the controller itself.
 	Via Via `json:",omitempty"`
 }
 
-// Who is whose share and turn a caller takes: callers of one name by other sources are others.
+// Who identifies the caller for shares and turns: the same name from another source is another caller.
 func (c Caller) Who() string { return c.Via.Of(c.Name) }
 
-// Holder is the caller as one who holds what is bounded.
+// Holder returns the caller as the holder of a budget.
 func (c Caller) Holder() Holder { return HolderOf(c.Name, c.Role, c.Via) }
 
 // Call is one request on its way through the checks.
 type Call struct {
 	*http.Request
 	Writer http.ResponseWriter
-	Route  string // the path of its row
+	Route  string // the path pattern of its route
 	Caller Caller
 	Entry  Entry
-	Own    any   // what its API has of it
-	Holds  *Body // nil: of nothing yet
-	Turn   *Hold // nil: of who has not said who it is
+	Own    any   // data of its API
+	Holds  *Body // the budget that its body holds; nil for none yet
+	Turn   *Hold // nil until the caller has authenticated
 
-	known bool   // the caller has said who it is
-	give  func() // lets go of what the answer holds until it is read; nil: of nothing yet
+	known bool   // the caller has authenticated
+	give  func() // releases the budget of the answer; nil if none is held yet
 }
 
-// Describe says in the entry of a call how it is answered.
+// Describe records the reply in the audit entry of the call.
 func (c *Call) Describe(r Reply) {
 	c.Entry.Status, c.Entry.Revision = r.Status, r.Revision
 	c.Entry.Caller, c.Entry.Role, c.Entry.Via = c.Caller.Name, c.Caller.Role, c.Caller.Via
 }
 
-// Deadline bounds a call by the time that one request may take.
+// Deadline limits a call to the time allowed for one request.
 func (f *Frame) Deadline(c *Call) context.CancelFunc {
 	ctx, cancel := context.WithTimeout(c.Context(), f.Limits.Deadline)
 	c.Request = c.WithContext(ctx)
 	return cancel
 }
 
-// Enter takes up the call of a caller of whom a role is needed, "" for none, until leave is called.
+// Enter admits a call of an authenticated caller, which needs the role need ("" for none), until leave is called.
 func (f *Frame) Enter(c *Call, caller Caller, need Role) (leave func(), err error) {
 	c.Caller, c.known = caller, true
 	if !Known(c.Context(), caller.Name, caller.Role, caller.Via) {
@@ -70,7 +70,7 @@ func (f *Frame) Enter(c *Call, caller Caller, need Role) (leave func(), err erro
 	return leave, nil
 }
 
-// Watch takes a place for a stream of events.
+// Watch takes a slot for a stream of events.
 func (f *Frame) Watch(c *Call) (leave func(), err error) {
 	if leave, err = f.watching.Acquire(c.Caller.Holder(), "watches"); err != nil {
 		return nil, Refuse(TypeBusy, "%s", err)
@@ -78,7 +78,7 @@ func (f *Frame) Watch(c *Call) (leave func(), err error) {
 	return leave, nil
 }
 
-// ReadBody reads the body of a call of at most so many bytes.
+// ReadBody reads the body of a call, of at most limit bytes.
 func (f *Frame) ReadBody(c *Call, limit int64) ([]byte, error) {
 	text, held, err := f.Bodies.Read(c.Writer, c.Request, c.Caller.Holder(), limit)
 	c.Holds = held
@@ -93,7 +93,7 @@ func (f *Frame) ReadBody(c *Call, limit int64) ([]byte, error) {
 	return text, nil
 }
 
-// Intends refuses an act that can't go into the audit log; must is that it is not done without its line.
+// Intents refuses an action that can't be written to the audit log; with must, the action is not done without its line.
 func (f *Frame) Intends(c *Call, must bool) error {
 	e := c.Entry
 	e.Caller, e.Role, e.Via, e.Begun = c.Caller.Name, c.Caller.Role, c.Caller.Via, true

@@ -8,44 +8,44 @@ import (
 	"time"
 )
 
-// Role is what a caller of the controller may do: a viewer reads, an operator writes
-// configuration, an admin everything.
+// Role is what a caller of the controller may do: a viewer reads, an operator writes configuration, an admin can do
+// everything.
 type Role string
 
-// The roles; each may do what those before it may.
+// The roles; each includes the ones before it.
 const (
 	Viewer   Role = "viewer"
 	Operator Role = "operator"
 	Admin    Role = "admin"
 )
 
-// roles are in the order of what they may.
+// roles lists the roles, the least first.
 var roles = []Role{Viewer, Operator, Admin}
 
-// May says whether a role may what another may. One that is none of ours may nothing.
+// May reports whether a role includes another. An unknown role includes none.
 func (r Role) May(need Role) bool { return slices.Index(roles, r) >= slices.Index(roles, need) }
 
-// Via is what says who a caller is: names of one source are told from equal ones of another.
+// Via is how a caller authenticated: equal names of different sources are different callers.
 type Via string
 
 // The sources of a caller's name.
 const (
-	ViaToken       Via = "token"       // of an operator
+	ViaToken       Via = "token"       // an operator's token
 	ViaBasic       Via = "basic"       // a password
-	ViaKeystone    Via = "keystone"    // a token of Keystone
-	ViaCertificate Via = "certificate" // a node's, or one of an external CA
-	ViaLoopback    Via = "loopback"    // nobody has to say who it is: --auth none
+	ViaKeystone    Via = "keystone"    // a Keystone token
+	ViaCertificate Via = "certificate" // of a node, or from an external CA
+	ViaLoopback    Via = "loopback"    // no authentication: --auth none
 )
 
-// Of tells a name of one source from the same name of another one, wherever callers are counted.
+// Of qualifies a name with its source, for counting callers.
 func (v Via) Of(name string) string { return string(v) + ":" + name }
 
-// Entry is one line of the controller's audit log. It never holds a body, a query or a token.
+// Entry is one line of the controller's audit log. It never contains a body, a query or a token.
 type Entry struct {
 	Time     time.Time `json:"time"`
-	Caller   string    `json:"caller,omitempty"` // "" for one who could not say who it is
+	Caller   string    `json:"caller,omitempty"` // "" if authentication failed
 	Role     Role      `json:"role,omitempty"`
-	Via      Via       `json:"via,omitempty"` // what the caller's name is from
+	Via      Via       `json:"via,omitempty"` // how the caller authenticated
 	Remote   string    `json:"remote"`
 	Method   string    `json:"method"`
 	Path     string    `json:"path"`
@@ -54,11 +54,11 @@ type Entry struct {
 	DryRun   bool      `json:"dryRun,omitempty"`
 	Reveal   bool      `json:"reveal,omitempty"`
 	Message  string    `json:"message,omitempty"`
-	Begun    bool      `json:"begun,omitempty"`   // it is about to be done: the line with its status follows
-	LeftOut  int       `json:"leftOut,omitempty"` // refusals before this line in its file that have none
+	Begun    bool      `json:"begun,omitempty"`   // the action is about to start: the line with its status follows
+	LeftOut  int       `json:"leftOut,omitempty"` // refusals before this line in its file that have no line
 }
 
-// LocalHost says whether a Host header names this machine.
+// LocalHost reports whether a Host header names this machine.
 func LocalHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

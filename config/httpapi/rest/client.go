@@ -19,27 +19,27 @@ import (
 	"edgespan/config"
 )
 
-// maxAnswer bounds what a client reads of one answer, in bytes, unless it says another bound: the
-// configs of ten thousand nodes are some hundred MiB.
+// maxAnswer is the default bound on the bytes of one answer that a client reads: the configs of ten thousand nodes are
+// some hundred MiB.
 const maxAnswer = 1 << 30
 
 // maxFollowed is how many redirects a client follows.
 const maxFollowed = 3
 
-// Client asks one API. It never follows a redirect by itself: who asks would go with it. How long it waits is its
-// contexts' to say.
+// Client sends requests to one API. It does not let net/http follow redirects, which would pass the credentials on.
+// Timeouts come from the contexts.
 type Client struct {
-	Name      string // that errors have for whom it asks
-	Base      string // what each path is behind
-	Max       int64  // bytes of an answer that are read whole; 0: maxAnswer
+	Name      string // of the server, for error texts
+	Base      string // prefix of each path
+	Max       int64  // bytes of an answer that is read into memory; 0: maxAnswer
 	Transport http.RoundTripper
-	Authorize func(*http.Request)                   // puts into a request who asks
-	Refusal   func(status int, text []byte) error   // is the error of an answer that is no success
-	Failed    func(error) error                     // is that of what goes wrong below HTTP
-	Next      func(location string) (string, error) // is where a 308 goes; nil: nowhere
+	Authorize func(*http.Request)                   // adds the credentials to a request
+	Refusal   func(status int, text []byte) error   // returns the error for an unsuccessful answer
+	Failed    func(error) error                     // returns the error for a failure below HTTP
+	Next      func(location string) (string, error) // returns the URL that a 308 redirects to; nil: no redirects
 }
 
-// Endpoint reads the URL of a controller.
+// Endpoint parses the URL of a controller.
 func Endpoint(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" ||
@@ -49,10 +49,10 @@ func Endpoint(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// Close drops the idle connections.
+// Close closes the idle connections.
 func (c *Client) Close() { (&http.Client{Transport: c.Transport}).CloseIdleConnections() }
 
-// Request is one question. Path is already escaped.
+// Request is one request. Path is already escaped.
 type Request struct {
 	Method, Path string
 	Query        url.Values
@@ -60,7 +60,7 @@ type Request struct {
 	Header       map[string]string
 }
 
-// Send sends a request and gives the answer of a success, or a 304, whose body is to be closed.
+// Send sends a request and returns a successful answer, or a 304. The caller closes its body.
 func (c *Client) Send(ctx context.Context, r Request) (*http.Response, error) {
 	target := c.Base + r.Path
 	if q := r.Query.Encode(); q != "" {
@@ -103,7 +103,7 @@ func (c *Client) Send(ctx context.Context, r Request) (*http.Response, error) {
 	}
 }
 
-// read reads an answer whole.
+// read reads an answer completely.
 func (c *Client) read(resp *http.Response) ([]byte, error) {
 	defer func() { _ = resp.Body.Close() }() // only read from
 	text, err := io.ReadAll(io.LimitReader(resp.Body, cmp.Or(c.Max, maxAnswer)))
@@ -113,7 +113,7 @@ func (c *Client) read(resp *http.Response) ([]byte, error) {
 	return text, nil
 }
 
-// Ask sends a request and reads the answer whole.
+// Ask sends a request and reads the answer completely.
 func (c *Client) Ask(ctx context.Context, r Request) ([]byte, *http.Response, error) {
 	resp, err := c.Send(ctx, r)
 	if err != nil {
@@ -123,7 +123,7 @@ func (c *Client) Ask(ctx context.Context, r Request) ([]byte, *http.Response, er
 	return text, resp, err
 }
 
-// Copy sends a request and writes the answer as it comes, however long it is.
+// Copy sends a request and writes the answer as it arrives, however long it is.
 func (c *Client) Copy(ctx context.Context, r Request, w io.Writer) error {
 	resp, err := c.Send(ctx, r)
 	if err != nil {
@@ -137,7 +137,7 @@ func (c *Client) Copy(ctx context.Context, r Request, w io.Writer) error {
 	return err
 }
 
-// taking tells the errors of who takes an answer from those of the connection.
+// taking keeps the errors of the writer apart from those of the connection.
 type taking struct {
 	io.Writer
 	err error
@@ -149,7 +149,7 @@ func (t *taking) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Decode reads what was answered.
+// Decode parses the JSON of an answer.
 func (c *Client) Decode(text []byte, out any) error {
 	if err := json.Unmarshal(text, out); err != nil {
 		return fmt.Errorf("read answer of %s: %w", c.Name, err)
@@ -157,7 +157,7 @@ func (c *Client) Decode(text []byte, out any) error {
 	return nil
 }
 
-// Ask is what is answered to a request.
+// Ask sends a request and decodes the answer.
 func Ask[T any](ctx context.Context, c *Client, r Request) (out T, err error) {
 	text, _, err := c.Ask(ctx, r)
 	if err == nil {
@@ -166,33 +166,34 @@ func Ask[T any](ctx context.Context, c *Client, r Request) (out T, err error) {
 	return out, err
 }
 
-// Get is what a path has.
+// Get gets a path and decodes the answer.
 func Get[T any](ctx context.Context, c *Client, path string, q url.Values) (T, error) {
 	return Ask[T](ctx, c, Request{Method: http.MethodGet, Path: path, Query: q})
 }
 
-// SetText puts a parameter into a query, unless it is empty.
+// SetText adds a parameter to a query, unless it is empty.
 func SetText(q url.Values, name, value string) {
 	if value != "" {
 		q.Set(name, value)
 	}
 }
 
-// SetFlag puts a flag into a query, if it is on.
+// SetFlag adds a flag to a query, if it is on.
 func SetFlag(q url.Values, name string, on bool) {
 	if on {
 		q.Set(name, "1")
 	}
 }
 
-// SetCount puts a number into a query, unless it is 0.
+// SetCount adds a number to a query, unless it is 0.
 func SetCount(q url.Values, name string, n uint64) {
 	if n > 0 {
 		q.Set(name, strconv.FormatUint(n, 10))
 	}
 }
 
-// Events are the data of the server-sent events of an answer, each of so many bytes at most. What breaks off is none.
+// Events yields the data of the server-sent events in an answer, each at most limit bytes. An incomplete event at the
+// end is dropped.
 func Events(body io.Reader, limit int) iter.Seq2[[]byte, error] {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, limit)
@@ -214,8 +215,8 @@ func Events(body io.Reader, limit int) iter.Seq2[[]byte, error] {
 	}
 }
 
-// Unreachable types an error below HTTP of a client that asked the controller at a URL: ErrTimeout or
-// ErrUnreachable, or that the caller gave up.
+// Unreachable classifies an error below HTTP from a request to the controller at base: ErrTimeout, ErrUnreachable or
+// the caller's cancellation.
 func Unreachable(base string, err error) error {
 	var uerr *url.Error
 	if errors.As(err, &uerr) {
@@ -234,7 +235,7 @@ func Unreachable(base string, err error) error {
 	return &failure{fmt.Sprintf("controller not reachable at %s: %s", base, err), ErrUnreachable}
 }
 
-// failure speaks of a controller where the sentinels speak of a daemon.
+// failure has the kind of a sentinel and a text about a controller, where the sentinel's is about a daemon.
 type failure struct {
 	text string
 	kind error

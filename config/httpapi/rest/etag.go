@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Tags reads the entity tags of a header (RFC 9110 §8.8.3), all of its lines; any is "*".
+// Tags parses the entity tags of a header (RFC 9110 §8.8.3) that may have several lines; any is true for "*".
 func Tags(lines []string) (list []string, any, ok bool) {
 	text := strings.TrimSpace(strings.Join(lines, ","))
 	if text == "*" {
@@ -36,8 +36,8 @@ func Tags(lines []string) (list []string, any, ok bool) {
 	return list, false, len(list) > 0
 }
 
-// NoneMatch says whether an If-None-Match has an ETag, so that the answer would be what the
-// caller has (weak comparison). One that can't be read has none.
+// NoneMatch reports whether an If-None-Match contains etag (weak comparison): the caller then has the current answer. A
+// header that can't be parsed contains none.
 func NoneMatch(lines []string, etag string) bool {
 	list, any, ok := Tags(lines)
 	return ok && (any || slices.ContainsFunc(list, func(t string) bool { return strings.TrimPrefix(t, "W/") == etag }))

@@ -12,20 +12,20 @@ import (
 // Server-sent events (WHATWG HTML §9.2).
 const (
 	EventStream = "text/event-stream"
-	Heartbeat   = 15 * time.Second // a comment, where nothing else is told
+	Heartbeat   = 15 * time.Second // interval of the comments that keep an idle stream alive
 
-	writeTimeout = 10 * time.Second // a reader that takes nothing for so long is sent away
+	writeTimeout = 10 * time.Second // a reader that reads nothing for this long is disconnected
 )
 
-// Flushing sends each write at once, to a reader that takes it.
+// Flushing flushes each write, with a deadline for the reader.
 type Flushing struct {
 	http.ResponseWriter
 }
 
-// End leaves time for what ends an answer, which the server writes: the deadline of the last Write
-// may be over, and its reader would take the stream for one that broke.
+// End extends the write deadline so that the server can write the end of the answer: after the deadline of the last
+// Write, the reader would see a broken stream.
 func (f Flushing) End() {
-	// What can't be set is set by none: then there is no deadline that could be over.
+	// An error means that the connection has no deadlines, so none can be over.
 	_ = http.NewResponseController(f.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout))
 }
 
@@ -41,14 +41,14 @@ func (f Flushing) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// WhileKnown is a stream of events for a caller who may be revoked meanwhile: it is written to as long as
-// they are known. It is asked before each event, and so at each sign of life, too.
+// WhileKnown is a stream of events for a caller who may be revoked meanwhile: it writes as long as Known returns true.
+// Known is called before each event and each heartbeat.
 type WhileKnown struct {
 	io.Writer
 	Known func() bool
 }
 
-// errRevoked ends the stream of a caller who is not known any more, or as somebody else.
+// errRevoked ends the stream of a caller who was revoked or is known under another name now.
 var errRevoked = errors.New("the caller is not known any more")
 
 func (w WhileKnown) Write(p []byte) (int, error) {
@@ -58,13 +58,13 @@ func (w WhileKnown) Write(p []byte) (int, error) {
 	return w.Writer.Write(p)
 }
 
-// Beating has run tell one reader of events, with a sign of life now and then. The context of run ends with the
-// reader: that nobody reads is no error.
+// Beating lets run write events to one reader, and adds heartbeats. When the reader goes, the context of run ends; that
+// is no error.
 func Beating(ctx context.Context, w io.Writer,
 	run func(ctx context.Context, tell func(text []byte) error) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var one sync.Mutex // of w
+	var one sync.Mutex // protects w
 	var gone error
 	tell := func(text []byte) error {
 		one.Lock()
@@ -93,7 +93,7 @@ func Beating(ctx context.Context, w io.Writer,
 	}()
 	err := run(ctx, tell)
 	cancel()
-	<-ended // it writes to who is about to go
+	<-ended // it still writes to w
 	if gone != nil {
 		return nil
 	}

@@ -12,35 +12,36 @@ import (
 	"edgespan/pubsub/ratelimit"
 )
 
-// Limits keep one caller, or many, from taking the controller away from the others.
+// Limits keep callers from using up the controller's resources.
 type Limits struct {
-	Rate     float64       // requests a second of one caller, in the long run; 0: as many as it can
-	Burst    int           // and at once
-	InFlight int           // requests under way, of all callers
-	Bytes    int64         // of bodies under way, of all callers (NewBodies)
-	Answers  int64         // bytes of answers under way until they are read (NewAnswers)
-	Watches  int           // streams of events, which are long
+	Rate     float64       // requests a second of one caller; 0: unlimited
+	Burst    int           // burst of requests of one caller
+	InFlight int           // concurrent requests of all callers
+	Bytes    int64         // of bodies being received, of all callers (NewBodies)
+	Answers  int64         // bytes of answers that are not read yet (NewAnswers)
+	Watches  int           // concurrent streams of events
 	Deadline time.Duration // of one request
 }
 
-// API is what a Frame asks of the API that it is of.
+// API is what a Frame needs from its API.
 type API interface {
-	// Answer makes the checks of a call in the order of what they cost, and answers it.
+	// Answer runs the checks of a call, the cheapest first, and answers it.
 	Answer(c *Call) (Reply, error)
-	// Refused is an error as the answer.
+	// Refused returns the answer for an error.
 	Refused(c *Call, err error) Reply
-	// Acted is what a caller is told of a call whose answer can't be given: that it was done, "" if it was not.
+	// Acted returns what to add to the error of a call that was done but whose answer can't be sent; "" if it was not
+	// done.
 	Acted(c *Call, r Reply) string
-	// Shown is an answer, if what it shows may be shown.
+	// Shown returns the reply, or a refusal if its content may not be shown.
 	Shown(c *Call, r Reply) Reply
-	// Audited says whether the call of a known caller goes into the audit log.
+	// Audited reports whether the call of an authenticated caller goes to the audit log.
 	Audited(c *Call) bool
 
-	frame() *Frame // that it has
+	frame() *Frame // its Frame
 }
 
-// Frame is what the controller's APIs have in common: how a request comes in, what it may take, and how its answer
-// goes out and into the audit log.
+// Frame is the common part of the controller's APIs: how a request is read, what limits apply to it, and how its answer
+// is sent and audited.
 type Frame struct {
 	API     API
 	Audit   func(Entry)
@@ -49,20 +50,20 @@ type Frame struct {
 	TooMany func(wait time.Duration) *Problem
 	Version string
 	Limits  Limits
-	Local   bool // requests are taken only for a name of this machine
-	Zip     bool // answers are compressed for those who take it
+	Local   bool // accept only requests whose Host names this machine
+	Zip     bool // compress answers for clients that accept it
 	Bodies  *Bodies
 	Answers *Answers
 	Turns   *Turns
 	Ending  context.Context //nolint:containedctx // of the server: streams of events end with it
 
 	inFlight, watching *Places
-	callers            *ratelimit.Buckets // by name; nil: without a bound
+	callers            *ratelimit.Buckets // by name; nil: unlimited
 	origins            *http.CrossOriginProtection
 	zipped             zipped
 }
 
-// NewFrame is one that tells nobody anything.
+// NewFrame returns a Frame without audit log or other observers.
 func NewFrame(l Limits) Frame {
 	return Frame{Audit: func(Entry) {}, Intent: func(Entry, bool) error { return nil },
 		Failed: func(string, string, error) {}, Version: "unknown", Limits: l, Ending: context.Background(),
@@ -71,7 +72,7 @@ func NewFrame(l Limits) Frame {
 
 func (f *Frame) frame() *Frame { return f }
 
-// Open makes the places that requests take, once the options of an API are known.
+// Open prepares a Frame after the options of the API are set; absent has the defaults of its limits.
 func (f *Frame) Open(a API, absent Limits) {
 	f.API = a
 	f.inFlight, f.watching = NewPlaces(f.Limits.InFlight), NewPlaces(cmp.Or(max(f.Limits.Watches, 0), absent.Watches))
@@ -87,10 +88,10 @@ func (f *Frame) Open(a API, absent Limits) {
 	}
 }
 
-// StreamDeadline ends a stream of events: whoever goes on says anew who it is.
+// StreamDeadline ends a stream of events: the client reconnects and authenticates again.
 const StreamDeadline = 5 * time.Minute
 
-// ServeHTTP answers one request: what it is refused for, or what its row says.
+// ServeHTTP answers one request.
 func (f *Frame) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &Call{Request: r, Writer: w, Entry: NewEntry(r, time.Now())}
 	defer func() { c.Holds.Release() }()
@@ -111,7 +112,7 @@ func (f *Frame) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stream writes an answer that has no end of its own, or a long one.
+// stream writes a reply that is endless or long.
 func (f *Frame) stream(w http.ResponseWriter, r *http.Request, path string, answer Reply) {
 	ctx := r.Context()
 	var out io.Writer = Line{ResponseWriter: w, Wait: AnswerTimeout}
@@ -126,21 +127,21 @@ func (f *Frame) stream(w http.ResponseWriter, r *http.Request, path string, answ
 	}
 	if err := answer.Stream(ctx, out); err != nil {
 		f.Failed(r.Method, path, err)
-		panic(http.ErrAbortHandler) // the status is out: all that tells the caller is an answer without its end
+		panic(http.ErrAbortHandler) // the status was sent: only a cut-off answer can report the error
 	}
 }
 
-// audited says whether a call goes into the audit log.
+// audited reports whether a call goes to the audit log.
 func (f *Frame) audited(c *Call) bool {
 	switch c.Entry.Status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusMisdirectedRequest:
 		return true
 	}
-	return c.known && f.API.Audited(c) // nobody's was turned away before anything was asked
+	return c.known && f.API.Audited(c) // without authentication it was refused before the API was called
 }
 
-// computed is the answer of a call that has its room until it is read: a call that reads has had its turn till then.
-// What a caller asks for at once is so made one after the other, and none of it waits, made, for room.
+// computed returns the answer of a call, with its room reserved. The call keeps its turn until then, so that the
+// concurrent requests of one caller are computed one after the other, and no computed answer waits for room.
 func (f *Frame) computed(c *Call) Reply {
 	defer func() {
 		if c.Turn != nil {
@@ -150,7 +151,7 @@ func (f *Frame) computed(c *Call) Reply {
 	return f.budgeted(c, f.answer(c))
 }
 
-// answer asks the API. A panic of a backend becomes an answer.
+// answer calls the API. A panic becomes an error answer.
 func (f *Frame) answer(c *Call) (out Reply) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -167,7 +168,7 @@ func (f *Frame) answer(c *Call) (out Reply) {
 	return out
 }
 
-// foreign refuses what a page of another site has sent through a browser.
+// foreign refuses requests that a page of another site sends through a browser.
 func (f *Frame) foreign(r *http.Request) *Problem {
 	if f.Local && !LocalHost(r.Host) {
 		return Refuse(TypeMisdirected,
@@ -179,7 +180,8 @@ func (f *Frame) foreign(r *http.Request) *Problem {
 	return nil
 }
 
-// budgeted is an answer, if there is room for it until it is read: who does not read holds what others need.
+// budgeted returns the reply if there is room for it until it is read, because an unread answer uses memory that others
+// need.
 func (f *Frame) budgeted(c *Call, r Reply) Reply {
 	if !c.known || r.Stream != nil || c.Method == http.MethodHead {
 		return r
@@ -197,7 +199,7 @@ func (f *Frame) budgeted(c *Call, r Reply) Reply {
 	return r
 }
 
-// deliver writes an answer that is no stream. One that has no room of its own says no, or is anybody's.
+// deliver writes a reply that is no stream. One without reserved room is an error or an unauthenticated answer.
 func (f *Frame) deliver(w http.ResponseWriter, asked *http.Request, c *Call, r Reply) {
 	refusal := c.give == nil
 	if refusal {
@@ -215,7 +217,7 @@ func (f *Frame) deliver(w http.ResponseWriter, asked *http.Request, c *Call, r R
 	body := f.head(w, c, r)
 	if asked.Method != http.MethodHead {
 		c.Holds.Release()
-		*c = Call{} // what was asked is not held while its answer waits
+		*c = Call{} // frees the request while its answer waits for the reader
 		f.Answers.Write(w, asked, body, refusal)
 	}
 }

@@ -7,23 +7,23 @@ import (
 
 type placeKey struct{}
 
-// Place gives a connection one of the places that no unknown client can take, once it is known who is
-// at its other end, or refuses. Staff may change things for all; machines need few connections.
+// Place takes one of the connection slots reserved for authenticated clients, once the client is authenticated, or
+// refuses. Staff have slots reserved; machines need few connections.
 type Place func(name string, staff, machine bool) bool
 
-// place is a connection.
+// place is the state of one connection.
 type place struct {
 	take    Place
-	unknown atomic.Int32 // answers under way to who has not said who it is
+	unknown atomic.Int32 // unread answers to a client that has not authenticated
 }
 
-// WithPlace has the requests of a connection say who is at its other end.
+// WithPlace makes the requests of a connection take a slot when their caller is known.
 func WithPlace(ctx context.Context, p Place) context.Context {
 	return context.WithValue(ctx, placeKey{}, &place{take: p})
 }
 
-// Known says who sent a request. False is that the caller has all the connections that it can
-// have. Where connections have no bound it is true.
+// Known records the caller of a request for its connection. It returns false if the caller has too many connections. It
+// returns true if connections are unlimited.
 func Known(ctx context.Context, name string, r Role, v Via) bool {
 	p, is := ctx.Value(placeKey{}).(*place)
 	h := HolderOf(name, r, v)

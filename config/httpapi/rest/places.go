@@ -2,18 +2,18 @@ package rest
 
 import "fmt"
 
-// Places are those of what is under way at a time: of all callers and of each, and an eighth of them for staff.
+// Places bounds concurrent work, for each caller and for all together, and reserves an eighth for staff.
 type Places struct {
-	all, others *Budget // others: of callers that are no staff, a part of all
+	all, others *Budget // others: part of all, for callers who are not staff
 }
 
-// NewPlaces gives each caller a quarter of some places, and 16 at least.
+// NewPlaces returns n places, of which each caller may use a quarter, and at least 16.
 func NewPlaces(n int) *Places {
 	each := int64(max(n/4, 16))
 	return &Places{all: newBudget(int64(n), each), others: newBudget(int64(n-n/8), each)}
 }
 
-// Acquire takes a place until give is called; the error says why there is none, of what there are places.
+// Acquire takes a place until give is called; what names the work in the error.
 func (p *Places) Acquire(h Holder, what string) (give func(), err error) {
 	of := []*Budget{p.all}
 	if !h.Staff {

@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// Problem is why a request is not done, and the body that says so (RFC 9457).
+// Problem is the error of a request and its body (RFC 9457).
 type Problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
-	Errors any    `json:"errors,omitempty"` // a list of what is wrong
+	Errors any    `json:"errors,omitempty"` // a list of faults
 
-	Allow      []string      `json:"-"` // methods, of a 405
-	Retry      time.Duration `json:"-"` // after which asking again makes sense
-	Challenges []string      `json:"-"` // how to say who asks, of a 401
+	Allow      []string      `json:"-"` // methods, for a 405
+	Retry      time.Duration `json:"-"` // how long to wait before trying again
+	Challenges []string      `json:"-"` // how to authenticate, for a 401
 }
 
-// The problem types: how a client tells one error from another without reading prose.
+// The problem types, by which a client distinguishes errors without parsing prose.
 const (
 	TypeMalformed    = "urn:edgespan:problem:malformed"
 	TypeBadRequest   = "urn:edgespan:problem:bad-request"
@@ -43,7 +43,7 @@ const (
 	TypeTimeout      = "urn:edgespan:problem:timeout"
 )
 
-// Kinds are the status and the title of each type.
+// Kinds maps each type to its status and title.
 var Kinds = map[string]struct {
 	Status int
 	Title  string
@@ -67,7 +67,7 @@ var Kinds = map[string]struct {
 	TypeTimeout:      {http.StatusGatewayTimeout, "timeout"},
 }
 
-// Refuse is a problem of a type. Whoever is busy may be asked again after a second.
+// Refuse returns a problem of a type. TypeBusy sets a retry after one second.
 func Refuse(kind, format string, args ...any) *Problem {
 	p := &Problem{Type: kind, Title: Kinds[kind].Title, Status: Kinds[kind].Status, Detail: fmt.Sprintf(format, args...)}
 	if kind == TypeBusy {
@@ -76,14 +76,14 @@ func Refuse(kind, format string, args ...any) *Problem {
 	return p
 }
 
-// Internal is all that a caller is told of what goes wrong here.
+// Internal is the only detail of an internal error that a caller gets.
 func Internal() *Problem {
 	return Refuse(TypeInternal, "the controller has failed at this; its log says why")
 }
 
 func (p *Problem) Error() string { return p.Detail }
 
-// Reply is the answer of a problem, with its form in an API.
+// Reply returns the answer for a problem, with the body in the form of an API.
 func (p *Problem) Reply(kind string, body []byte) Reply {
 	r := Reply{Status: p.Status, Kind: kind, Body: body}
 	if p.Retry > 0 {

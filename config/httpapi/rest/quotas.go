@@ -2,26 +2,26 @@ package rest
 
 import "edgespan/pubsub/ratelimit"
 
-// What a caller who is no admin may have stored, at each replica: a config of 8 MB that is written each minute takes
-// 140 KB a second, and one of 2 GiB is full after two hours at least, not two minutes.
+// Limits on the bytes that a caller who is no admin may store, for each replica: a config of 8 MB written each minute
+// takes 140 KB a second, and a store of 2 GiB fills in two hours at least, not in two minutes.
 const (
-	StoredRate  = 256 << 10 // bytes a second, in the long run
-	StoredBurst = 64 << 20  // and at once
+	StoredRate  = 256 << 10 // bytes a second
+	StoredBurst = 64 << 20  // burst, in bytes
 )
 
-// NewStored are the budgets of bytes that callers may have stored.
+// NewStored returns the budgets of bytes that callers may store.
 func NewStored() *ratelimit.Buckets { return ratelimit.NewBuckets(StoredRate, StoredBurst) }
 
-// quotas are bytes that are held at a time, so that nobody takes what staff needs: an eighth of them is for staff, a
-// quarter is the most of one of staff, an eighth of another caller, and a thirty-second of a machine. Each may hold one
-// thing of any size that is free. What is small has as much as a quarter of that beside it.
+// quotas bounds the bytes that callers hold at a time: an eighth is reserved for staff; one member of staff gets at
+// most a quarter, another caller an eighth, a machine a thirty-second. Each may hold one item of any size for which
+// there is room. Small items have an additional budget of a quarter.
 type quotas struct {
-	small            *Budget // of what is up to smallSize: a large one keeps none of them out
+	small            *Budget // for items up to smallSize: a large one can't keep them out
 	all              *Budget
-	others, machines *Budget // parts of all: of callers that are no staff, and of these that are machines
+	others, machines *Budget // parts of all: for callers who are not staff, and for the machines among them
 }
 
-// smallSize is the most bytes of an answer or a body that is small.
+// smallSize is the largest small answer or body, in bytes.
 const smallSize = 64 << 10
 
 func newQuotas(limit int64) quotas {
@@ -32,7 +32,7 @@ func newQuotas(limit int64) quotas {
 	}
 }
 
-// of are the budgets that count what a caller holds, unless it is small.
+// of returns the budgets that count the bytes of a caller, unless the item is small.
 func (q *quotas) of(h Holder) []*Budget {
 	switch {
 	case h.Staff:

@@ -10,30 +10,30 @@ import (
 	"strconv"
 )
 
-// Reply is what a call is answered with.
+// Reply is the answer to a call.
 type Reply struct {
 	Status   int
-	Kind     string // of the content; "" is JSON
+	Kind     string // content type; "" is JSON
 	Body     []byte
 	ETag     string
 	Header   []Field
-	Secret   bool   // secrets may be seen in it
-	Lively   bool   // it changes without its ETag: it is never "not modified"
-	Kept     bool   // others may be given the same body: it is worth to keep it compressed
+	Secret   bool   // may contain secrets
+	Lively   bool   // changes without its ETag: never "not modified"
+	Kept     bool   // the body is sent to other callers too: its compressed form is cached
 	Revision uint64 // the revision that the call wrote
 
-	Stream func(context.Context, io.Writer) error // lines or events, in the place of a body
-	Events bool                                   // the stream is of events
-	Done   func()                                 // lets go of what the answer has; nil: of nothing
+	Stream func(context.Context, io.Writer) error // lines or events, instead of a body
+	Events bool                                   // Stream writes events
+	Done   func()                                 // releases resources; may be nil
 }
 
 // Field is one line of a header.
 type Field struct{ Name, Value string }
 
-// Add puts a line into the header of an answer.
+// Add adds a line to the header of an answer.
 func (r *Reply) Add(name, value string) { r.Header = append(r.Header, Field{name, value}) }
 
-// JSON is a value as JSON, with <, > and & as they are, and without an end of line.
+// JSON encodes a value without escaping <, > and &, and without a final newline.
 func JSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -44,7 +44,7 @@ func JSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// Unless is a reply, or "not modified" where an If-None-Match names what there is.
+// Unless returns the reply, or "not modified" if an If-None-Match contains its ETag.
 func (r Reply) Unless(noneMatch []string) Reply {
 	if r.ETag != "" && len(noneMatch) > 0 && NoneMatch(noneMatch, r.ETag) {
 		r.Status, r.Body = http.StatusNotModified, nil
@@ -52,10 +52,10 @@ func (r Reply) Unless(noneMatch []string) Reply {
 	return r
 }
 
-// head writes what stands before the body, and gives that as it goes out.
+// head writes the header, and returns the body as it will be sent.
 func (f *Frame) head(w http.ResponseWriter, c *Call, r Reply) []byte {
 	h, body := w.Header(), r.Body
-	set := func(name, value string) { h[name] = []string{value} } // of names as net/http spells them
+	set := func(name, value string) { h[name] = []string{value} } // names are in net/http's canonical form
 	set("X-Content-Type-Options", "nosniff")
 	set("Cache-Control", "private, no-cache")
 	if r.Secret {
@@ -70,7 +70,7 @@ func (f *Frame) head(w http.ResponseWriter, c *Call, r Reply) []byte {
 	switch {
 	case r.Events:
 		set("Content-Type", EventStream)
-		set("X-Accel-Buffering", "no") // a proxy would hold events back
+		set("X-Accel-Buffering", "no") // a proxy would buffer events
 	case r.Stream != nil:
 		set("Content-Type", r.Kind)
 	case r.Status != http.StatusNotModified && r.Status != http.StatusNoContent:
@@ -80,7 +80,7 @@ func (f *Frame) head(w http.ResponseWriter, c *Call, r Reply) []byte {
 	return body
 }
 
-// content is the body as it goes out, with what is said of it.
+// content returns the body as it will be sent, and sets the headers that describe it.
 func (f *Frame) content(c *Call, r Reply, set func(name, value string)) []byte {
 	body := r.Body
 	switch {

@@ -10,41 +10,40 @@ import (
 )
 
 // Route is one row of the table of an API A, whose calls are C. Routing, roles, the checks of queries and bodies, and
-// the description follow from it.
+// the OpenAPI description follow from it.
 type Route[A, C, Own any] struct {
 	Method  string
-	Path    string // a segment in {} stands for any text
-	Role    Role   // the least that may; "" is everybody, without a token
+	Path    string // a segment in {} matches any text
+	Role    Role   // the least role that may call it; "" is everyone, without authentication
 	Summary string
 	Query   []Param
 	Headers []Param
-	Body    reflect.Type // nil: there is none
-	Answer  reflect.Type // nil: there is none
-	Status  int          // of success
+	Body    reflect.Type // nil: no body
+	Answer  reflect.Type // nil: no answer
+	Status  int          // on success
 	Also    map[string]string
 	Effect  Effect
-	Whole   bool // its body may be the fleet's whole, with as many values
-	Reveals bool // answers with a secret of its own, a token
-	Lines   bool // answers with lines of JSON, of which Answer is the first
-	Events  bool // answers with server-sent events, each of which is Answer
+	Whole   bool // its body may be as large as a whole fleet's
+	Reveals bool // the answer contains a new secret, such as a token
+	Lines   bool // answers with lines of JSON; Answer is the first
+	Events  bool // answers with server-sent events of type Answer
 	Patch   bool // PATCH does the same
-	Lenient bool // parameters that nobody knows are ignored
-	Bound   bool // takes If-Match
-	Own     Own  // what else its API says of it
+	Lenient bool // unknown parameters are ignored
+	Bound   bool // accepts If-Match
+	Own     Own  // data of the API
 	Serve   func(A, C) (Reply, error)
 }
 
-// Effect is what a row does beside answering.
+// Effect is what a route does besides answering.
 type Effect int
 
-// The effects.
 const (
 	Reads  Effect = iota
-	Acts          // on what has no revision
-	Writes        // takes message and dryRun
+	Acts          // changes something that has no revision
+	Writes        // has the parameters message and dryRun
 )
 
-// Form is what a parameter of a query may be.
+// Form is the type of a query parameter.
 type Form int
 
 // The forms.
@@ -54,7 +53,7 @@ const (
 	Number
 	Duration
 	List     // repeated, or separated by commas
-	PathList // the same of paths
+	PathList // a List of paths
 	OnePath
 )
 
@@ -66,7 +65,7 @@ type Param struct {
 	Enum          []string
 }
 
-// Allowed says in a message which parameters there are.
+// Allowed lists the parameters for an error message.
 func Allowed(ps []Param) string {
 	if len(ps) == 0 {
 		return "must be empty"
@@ -78,10 +77,10 @@ func Allowed(ps []Param) string {
 	return config.OneOf(names)
 }
 
-// JSONLines is the type of an answer that is a line of JSON after the other.
+// JSONLines is the content type of an answer with one JSON value a line.
 const JSONLines = "application/jsonl"
 
-// Kind is the type of what a row answers with.
+// Kind returns the content type of a route's answer.
 func (r *Route[A, C, Own]) Kind() string {
 	switch {
 	case r.Lines:
@@ -92,24 +91,24 @@ func (r *Route[A, C, Own]) Kind() string {
 	return "application/json"
 }
 
-// Description is what an OpenAPI document says beside the rows of a table.
+// Description is the part of an OpenAPI document that is not in the table.
 type Description struct {
 	Info     config.Object
-	Servers  []any // nil: not said
+	Servers  []any // nil: left out
 	Prefix   string
 	Schemas  Schemas
-	Errors   string       // the name of what every error is
+	Errors   string       // name of the response for every error
 	Error    reflect.Type // its body
-	Kind     string       // the type of that
-	Wrong    string       // what it says
+	Kind     string       // its content type
+	Wrong    string       // its description
 	Schemes  config.Object
-	Ways     []string // the schemes, in the order in which a route names them
-	Bodies   []string // the types of bodies
-	Integers []string // segments of paths that are numbers
-	Lenient  bool     // a query is read where it is needed: none of it is required, and a flag may be any text
+	Ways     []string // security schemes, in the order in which a route lists them
+	Bodies   []string // content types of bodies
+	Integers []string // path segments that are numbers
+	Lenient  bool     // queries are parsed when needed: no parameter is required, and a flag may have any text
 }
 
-// Describe is the OpenAPI 3.1 document of a table.
+// Describe returns the OpenAPI 3.1 document of a table.
 func Describe[A, C, Own any](d Description, rows []Route[A, C, Own]) config.Object {
 	components, paths := config.Object{}, config.Object{}
 	ref := d.Schemas.Components(components)

@@ -9,13 +9,13 @@ import (
 	"edgespan/config"
 )
 
-// Schemas makes JSON Schemas (2020-12, as OpenAPI 3.1 has it) of Go types. It has those that
-// do not follow from the type's kind, as of one that has few values.
+// Schemas generates JSON Schemas (2020-12, as in OpenAPI 3.1) from Go types. Its entries are the schemas that do not
+// follow from the type's kind, such as those of enumerations.
 type Schemas map[reflect.Type]config.Object
 
 var anObject = reflect.TypeFor[config.Object]()
 
-// Enum is the schema of a text of few values.
+// Enum returns the schema of a string with a fixed set of values.
 func Enum[T ~string](values ...T) config.Object {
 	list := make([]any, len(values))
 	for i, v := range values {
@@ -24,20 +24,19 @@ func Enum[T ~string](values ...T) config.Object {
 	return config.Object{"type": "string", "enum": list}
 }
 
-// Components names each type that an OpenAPI description has once: ref gives the reference to
-// one, and puts its schema into components.
+// Components puts each named type of an OpenAPI description into components once: ref returns the reference to it.
 func (s Schemas) Components(components config.Object) (ref func(reflect.Type) config.Object) {
 	return func(t reflect.Type) config.Object {
 		name := component(t)
 		if _, known := components[name]; !known {
-			components[name] = true // it may name itself
+			components[name] = true // the type may refer to itself
 			components[name] = s.ofStruct(t, s.Components(components))
 		}
 		return config.Object{"$ref": "#/components/schemas/" + name}
 	}
 }
 
-// component is the name of a type that the description has once, "" for what it has in place.
+// component returns the name of a type's schema among the components, "" for an inline one.
 func component(t reflect.Type) string {
 	if t.Kind() == reflect.Struct && t != reflect.TypeFor[time.Time]() {
 		return strings.ToUpper(t.Name()[:1]) + t.Name()[1:]
@@ -45,8 +44,7 @@ func component(t reflect.Type) string {
 	return ""
 }
 
-// Of is that of a type; ref, where it is there, names what stands among the components, else all
-// stands in place.
+// Of returns the schema of a type; ref, if not nil, returns references to components, otherwise everything is inline.
 func (s Schemas) Of(t reflect.Type, ref func(reflect.Type) config.Object) config.Object {
 	if one, is := s[t]; is {
 		return one
@@ -84,7 +82,7 @@ func (s Schemas) Of(t reflect.Type, ref func(reflect.Type) config.Object) config
 	case reflect.Struct:
 		return s.ofStruct(t, ref)
 	default:
-		panic(fmt.Sprintf("%s has no form on the wire", t)) // found by the tests, which describe every row
+		panic(fmt.Sprintf("%s has no form on the wire", t)) // the tests find it, because they describe every route
 	}
 }
 

@@ -8,11 +8,11 @@ import (
 	"sync"
 )
 
-// Turns let callers take the processor one after the other: each has one turn at a time, and all together have
-// twice as many as there are processors, since some wait for the store, and staff has two beside them. Who waits longer
-// than its request, or behind too many of its own, is busy.
+// Turns lets callers compute one after the other: each has one turn at a time. All together have twice as many turns as
+// there are processors, because some wait for the store, and staff have two more. A request whose deadline passes while
+// it waits, or whose caller has too many waiting requests, is refused as busy.
 type Turns struct {
-	all, others chan struct{} // others: of callers that are no staff, each of which is one of all too
+	all, others chan struct{} // others: callers who are not staff; each of their turns also takes one of all
 
 	mu sync.Mutex
 	of map[string]*turn
@@ -20,25 +20,25 @@ type Turns struct {
 
 type turn struct {
 	one  chan struct{}
-	wait int // who has it or waits
+	wait int // requests that have or await the turn
 }
 
-// ErrCrowded is a caller of whom too many requests wait for their turn: busy, for a second.
+// ErrCrowded: too many requests of the caller wait for their turn. It is answered as busy, with a retry after a second.
 var ErrCrowded = errors.New("too many requests of the same caller wait to be computed")
 
-// staffTurns are turns that staff alone takes, however many others compute long.
+// staffTurns is the number of turns reserved for staff, however long others compute.
 const staffTurns = 2
 
-// maxWaiting is how many requests of one caller wait for their turn.
+// maxWaiting bounds the requests of one caller that wait for their turn.
 const maxWaiting = 256
 
-// NewTurns are turns of which none is taken.
+// NewTurns returns Turns that are all free.
 func NewTurns() *Turns {
 	n := 2 * runtime.GOMAXPROCS(0)
 	return &Turns{all: make(chan struct{}, n+staffTurns), others: make(chan struct{}, n), of: map[string]*turn{}}
 }
 
-// Acquire waits for a turn of a caller; done gives it back.
+// Acquire waits for a turn of a caller; done releases it.
 func (t *Turns) Acquire(ctx context.Context, h Holder) (done func(), err error) {
 	owned, err := t.join(h.Who)
 	if err != nil {
@@ -88,36 +88,36 @@ func (t *Turns) leave(caller string, owned *turn) {
 	}
 }
 
-// turnKey is where a context has the turn of its request.
+// turnKey is the context key of a request's Hold.
 type turnKey struct{}
 
-// Hold is the turn of one request, which has it once however often it is asked for on the way.
+// Hold is the turn of one request, taken once however often the request asks for it.
 type Hold struct {
 	turns  *Turns
 	holder Holder
-	taking sync.Mutex // who asks while it is waited for has it with who waits
+	taking sync.Mutex // serializes acquire: later callers share the turn that the first one gets
 
 	mu   sync.Mutex
-	done func() // gives it back; nil: it is not taken
-	by   int    // who have it now
+	done func() // releases the turn; nil if it is not taken
+	by   int    // current users
 	kept bool
 }
 
-// Of gives the context of a request its turn, which is not taken yet.
+// Of adds an untaken turn to the context of a request.
 func (t *Turns) Of(ctx context.Context, h Holder) (context.Context, *Hold) {
 	hold := &Hold{turns: t, holder: h}
 	return context.WithValue(ctx, turnKey{}, hold), hold
 }
 
-// Hold keeps the turn once it is taken until End, whoever gives it back before: what is computed for an answer is held
-// by it until the answer is encoded and has its room.
+// Hold keeps the turn, once taken, until End, even if all users release it: the result of a computation is covered by
+// the turn until it is encoded and has its room.
 func (h *Hold) Hold() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.kept = true
 }
 
-// End keeps the turn no longer. A request that waits for its reader, or for a body, has none.
+// End stops keeping the turn. A request that waits for its reader, or for a body, has none.
 func (h *Hold) End() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -125,7 +125,7 @@ func (h *Hold) End() {
 	h.release()
 }
 
-// release gives the turn back that nobody has.
+// release releases the turn if it has no user and is not kept.
 func (h *Hold) release() {
 	if h.by == 0 && !h.kept && h.done != nil {
 		h.done()
@@ -153,7 +153,7 @@ func (h *Hold) acquire(ctx context.Context) (done func(), err error) {
 	}), nil
 }
 
-// again says whether the request has its turn, and takes part in it.
+// again joins the turn if the request has it already, and reports whether it does.
 func (h *Hold) again() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -164,9 +164,9 @@ func (h *Hold) again() bool {
 	return true
 }
 
-// Turn waits until the caller of a request may have something computed: one thing at a time. A backend takes it for
-// what is not at hand, and gives it back by done; a request that has its turn already goes on in it, also where it
-// asks the other API. A context of no request has no turns to wait for.
+// Turn waits until the caller of a request may compute: one computation at a time for each caller. A backend takes the
+// turn before it computes what is not cached, and calls done afterwards; a request that has its turn continues in it,
+// also when it calls the other API. A context without a request needs no turn.
 func Turn(ctx context.Context) (done func(), err error) {
 	hold, is := ctx.Value(turnKey{}).(*Hold)
 	if !is {

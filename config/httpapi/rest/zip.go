@@ -8,13 +8,13 @@ import (
 	"sync"
 )
 
-// worthZipping is from where on compressing spares a packet, in bytes.
+// worthZipping is the size in bytes from which compression saves a packet.
 const worthZipping = 1400
 
-// maxZipped is how much is kept of what was compressed, in bytes, twice.
+// maxZipped bounds the bytes of compressed answers in each half of the cache.
 const maxZipped = 16 << 20
 
-// zips says whether a caller takes gzip (RFC 9110 §12.5.3).
+// zips reports whether a caller accepts gzip (RFC 9110 §12.5.3).
 func zips(lines []string) bool {
 	any := false
 	for _, line := range lines {
@@ -36,8 +36,8 @@ func zips(lines []string) bool {
 	return any
 }
 
-// zipped keeps what was compressed by the document that it was made of, which nobody changes and which
-// it keeps alive: the same document is the same memory. It forgets by halves, the older first.
+// zipped caches compressed documents by the address of the original, which is immutable and kept alive by the cache:
+// equal address means equal document. It evicts by halves, the older one first.
 type zipped struct {
 	mu       sync.Mutex
 	new, old map[*byte]small
@@ -47,7 +47,7 @@ type zipped struct {
 
 type small struct{ of, body []byte }
 
-// of is a body compressed. One that is kept may come again.
+// of returns the compressed body. A kept one is cached, because it may be requested again.
 func (z *zipped) of(body []byte, kept bool) []byte {
 	if !kept {
 		return z.make(body)
@@ -76,7 +76,7 @@ func (z *zipped) of(body []byte, kept bool) []byte {
 func (z *zipped) make(body []byte) []byte {
 	w, _ := z.writers.Get().(*gzip.Writer)
 	if w == nil {
-		w, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed) // a level that there is
+		w, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
 	}
 	defer z.writers.Put(w)
 	var out bytes.Buffer
@@ -84,7 +84,7 @@ func (z *zipped) make(body []byte) []byte {
 	w.Reset(&out)
 	_, err := w.Write(body)
 	if err = joinClose(w, err); err != nil {
-		panic(err) // never: it is memory
+		panic(err) // can't happen: it writes to memory
 	}
 	return out.Bytes()
 }
