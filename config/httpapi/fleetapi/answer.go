@@ -19,10 +19,10 @@ import (
 	overridepkg "edgespan/config/layers/override"
 )
 
-// reply is what a call is answered with.
+// reply is the answer to a call.
 type reply = rest.Reply
 
-// answer is a value as the answer, or why there is none.
+// answer returns a value as a reply, or the error.
 func answer[T any](v T, err error) (reply, error) {
 	if err != nil {
 		return reply{}, err
@@ -31,10 +31,10 @@ func answer[T any](v T, err error) (reply, error) {
 	return reply{Body: body}, err
 }
 
-// done answers for what has nothing to tell.
+// done answers a call that has no result.
 func done(err error) (reply, error) { return answer(Nothing{}, err) }
 
-// answerDocument is a document without a history as the answer: it is told apart by its digest.
+// answerDocument answers with a document without a history: its ETag is its digest.
 func answerDocument(d ops.Document, err error) (reply, error) {
 	r, err := canonical(d, err)
 	if d.Digest != "" {
@@ -43,14 +43,14 @@ func answerDocument(d ops.Document, err error) (reply, error) {
 	return r, err
 }
 
-// answerVersioned is a document with a history: it is told apart by its revision.
+// answerVersioned answers with a document with a history: its ETag is its revision.
 func answerVersioned(d ops.Document, err error) (reply, error) {
 	r, err := canonical(d, err)
 	r.ETag = revisionTag(d.Revision)
 	return r, err
 }
 
-// canonical is the canonical form of a document, so that what is not masked has its digest.
+// canonical answers with the canonical form of a document, so that the digest of an unmasked one matches.
 func canonical(d ops.Document, err error) (reply, error) {
 	if err != nil {
 		return reply{}, err
@@ -65,10 +65,10 @@ func canonical(d ops.Document, err error) (reply, error) {
 	return r, nil
 }
 
-// revisionTag is the ETag of what was written last by a revision.
+// revisionTag is the ETag of a document that this revision wrote last.
 func revisionTag(revision uint64) string { return `"` + strconv.FormatUint(revision, 10) + `"` }
 
-// finishReply gives an answer the status of its row, or "not modified".
+// finishReply sets the status of the route, or "not modified".
 func finishReply(c *call, r reply) reply {
 	r.Status = c.row.Status
 	if c.row.Effect == rest.Reads && !r.Lively {
@@ -78,8 +78,8 @@ func finishReply(c *call, r reply) reply {
 	return r
 }
 
-// acquireTurn takes the turn of a call that reads, whatever it reads, and keeps it. A stream is no answer that is made
-// and then given, and what changes something may wait long for others: each takes its turn for what it computes.
+// acquireTurn takes the turn of a call that reads, and keeps it until the answer is encoded. Streams and writes, which
+// may wait long for others, take a turn for each computation instead.
 func (c *call) acquireTurn() error {
 	if c.Turn == nil || c.row.Effect != rest.Reads || c.row.Events || c.row.Lines {
 		return nil
@@ -87,12 +87,12 @@ func (c *call) acquireTurn() error {
 	c.Turn.Hold()
 	done, err := rest.Turn(c.Context())
 	if err == nil {
-		done() // it is kept
+		done() // Hold keeps it
 	}
 	return err
 }
 
-// Acted is what a caller is told of an act whose answer can't be given.
+// Acted says that a write was done although its answer can't be sent.
 func (a *api) Acted(c *rest.Call, r reply) string {
 	if own(c).row.Effect != rest.Reads && r.Status < http.StatusBadRequest {
 		return "; what was asked is done"
@@ -100,13 +100,13 @@ func (a *api) Acted(c *rest.Call, r reply) string {
 	return ""
 }
 
-// Shown is any answer: the line of a secret is written before it is asked for.
+// Shown returns the reply: the audit line of a secret is written before the call is executed.
 func (a *api) Shown(_ *rest.Call, r reply) reply { return r }
 
-// Audited is every act, and every secret that is shown.
+// Audited reports whether the call is an action or shows a secret.
 func (a *api) Audited(c *rest.Call) bool { return own(c).row.Effect != rest.Reads || c.Entry.Reveal }
 
-// Refused is an error as a problem.
+// Refused returns an error as a problem.
 func (a *api) Refused(c *rest.Call, err error) reply {
 	p := a.problemOf(c, err)
 	if p.Status == http.StatusUnauthorized {
@@ -114,7 +114,7 @@ func (a *api) Refused(c *rest.Call, err error) reply {
 	}
 	body, err := encode(p)
 	if err != nil {
-		body = []byte(`{}`) // it is made of texts and numbers
+		body = []byte(`{}`) // can't happen: a problem has only strings and numbers
 	}
 	return p.Reply("application/problem+json", body)
 }
@@ -135,13 +135,13 @@ func faulty(kind, detail string, faults []ProblemFault) *rest.Problem {
 	return p
 }
 
-// What one problem lists: faults, and names of nodes in all of them.
+// Bounds on one problem: its faults, and the node names in all of them.
 const (
 	maxFaults     = 1000
 	maxFaultNodes = 50_000
 )
 
-// few is how many faults a problem has: the first, and as many as that allows.
+// few returns how many faults a problem lists: at least one, and as many as the bounds allow.
 func few(faults []ProblemFault) int {
 	nodes := 0
 	for i, f := range faults {
@@ -158,8 +158,8 @@ func tooMany(wait time.Duration) *rest.Problem {
 	return p
 }
 
-// problemOf turns a backend's error into a problem. What it does not know is for the log only:
-// it may speak of more than the caller may see.
+// problemOf converts a backend's error to a problem. The text of an unknown error goes to the log only: it may contain
+// more than the caller may see.
 func (a *api) problemOf(c *rest.Call, err error) *rest.Problem {
 	var p *rest.Problem
 	var editFaults overridepkg.Faults
@@ -206,7 +206,7 @@ func (a *api) problemOf(c *rest.Call, err error) *rest.Problem {
 	return rest.Internal()
 }
 
-// lost names who was faster, and when.
+// lost lists the writes that the caller conflicts with.
 func lost(cs history.Conflicts) *rest.Problem {
 	faults := make([]ProblemFault, len(cs))
 	for i, one := range cs {
@@ -240,8 +240,8 @@ var (
 	anything = reflect.TypeFor[any]()
 )
 
-// filled is a value whose lists and maps are there, if empty: a reader of JSON meets [] and {},
-// never null. The value itself stays as it is: it may be somebody else's.
+// filled returns a copy of the value with empty lists and maps instead of nil ones, so that the JSON contains [] and
+// {}, never null. It does not change the value, which may be shared.
 func filled(v reflect.Value) reflect.Value {
 	if v.Type().Implements(marshals) || v.Type() == anObject {
 		if v.Type() == anObject && v.IsNil() {

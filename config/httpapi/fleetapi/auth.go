@@ -9,8 +9,7 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// admit finds out who asks, and whether that one may. Whether the process lives can always be asked: who has not said
-// who it is takes no place.
+// admit authenticates the caller and checks its role. A route without a role needs no authentication and takes no slot.
 func (a *api) admit(c *call) (leave func(), err error) {
 	if c.row.Role == "" {
 		return func() {}, nil
@@ -24,7 +23,7 @@ func (a *api) admit(c *call) (leave func(), err error) {
 	return a.Enter(c.Call, caller, c.row.Role)
 }
 
-// authenticate asks whose the token is. It says nothing of why one was not taken.
+// authenticate finds the caller of a token. The error does not say why a token was rejected.
 func (a *api) authenticate(r *http.Request) (caller Caller, err error) {
 	denied := rest.Refuse(rest.TypeNoToken, "Authorization: required: must be Bearer TOKEN, with the token of an operator")
 	word, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -36,7 +35,7 @@ func (a *api) authenticate(r *http.Request) (caller Caller, err error) {
 		return Caller{}, denied
 	}
 	caller, known := a.backend.Known(hash)
-	if !known { // who is known does not wait for those at its address who guess
+	if !known { // a token known in memory does not wait behind failed attempts from its address
 		wait := a.limiter.Check(r.Context(), r.RemoteAddr, rest.TryToken, func() (wrong bool) {
 			caller, err = a.backend.Authenticate(r.Context(), hash)
 			return errors.Is(err, ErrNoToken)
@@ -52,7 +51,7 @@ func (a *api) authenticate(r *http.Request) (caller Caller, err error) {
 	return caller, err
 }
 
-// mayReveal is after the query is read: secrets are an admin's.
+// mayReveal checks reveal, after the query is parsed: only an admin may see secrets.
 func (a *api) mayReveal(c *call) error {
 	c.Entry.Reveal = c.flags["reveal"] || c.row.Reveals
 	if c.flags["reveal"] && !c.Caller.Role.May(Admin) {
@@ -61,7 +60,7 @@ func (a *api) mayReveal(c *call) error {
 	return nil
 }
 
-// printableMessage says whether a message is fit for one line of a log.
+// printableMessage reports whether a message fits on one line of a log.
 func printableMessage(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }

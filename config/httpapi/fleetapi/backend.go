@@ -15,85 +15,85 @@ import (
 // Role is what a caller may do.
 type Role = rest.Role
 
-// The roles; each may do what those before it may.
+// The roles; each includes the ones before it.
 const (
 	Viewer   = rest.Viewer
 	Operator = rest.Operator
 	Admin    = rest.Admin
 )
 
-// Caller is who asks.
+// Caller is the authenticated sender of a request.
 type Caller = rest.Caller
 
-// Backend is the controller as the routes see it. It masks secrets in every answer, but where Reveal is asked for.
-// Errors that it answers with: *ops.Refused (422), *ops.NotFoundError (404), history.Conflicts (412), ErrBusy (503),
-// *TooManyError (429), ErrRefused (409), ErrRole (403), ErrNoToken (401), context errors (504); any other is a 500.
+// Backend is the controller that the routes call. It masks secrets in every answer unless the query has Reveal. Its
+// errors: *ops.Refused (422), *ops.NotFoundError (404), history.Conflicts (412), ErrBusy (503), *TooManyError (429),
+// ErrRefused (409), ErrRole (403), ErrNoToken (401), context errors (504); any other is a 500.
 type Backend interface {
-	// Authenticate finds whose an operator token is, by its hash (pki.OperatorTokenHash).
+	// Authenticate finds the owner of an operator token by its hash (pki.OperatorTokenHash).
 	Authenticate(ctx context.Context, hash string) (Caller, error)
-	// Known is Authenticate of a token that is known without a look at the store: it costs nothing,
-	// so it is asked for whoever would have to wait because others at its address guess.
+	// Known is Authenticate for tokens that are known without reading the store. It is cheap, and is called first, so that
+	// the owner of a valid token does not queue behind failed attempts from the same address.
 	Known(hash string) (Caller, bool)
 
 	Config(ctx context.Context, q ops.ConfigQuery) (ops.Document, error)
 	Paths(ctx context.Context, q ops.PathsQuery) (ops.Document, error)
 	Layer(ctx context.Context, q ops.LayerQuery) (ops.Document, error)
-	// Metadata is that of "node", "controller" or "aggregator", expanded.
+	// Metadata returns the expanded metadata of "node", "controller" or "aggregator".
 	Metadata(ctx context.Context, of string) (ops.Document, error)
 	E2E(ctx context.Context, file string, reveal bool) (ops.Document, error)
-	// Export is the seed's files as of one revision, and that revision.
+	// Export returns the seed's files as of one revision, and that revision.
 	Export(ctx context.Context, reveal bool) (history.Files, uint64, error)
-	// Topology is the file's form, with what is alive now.
+	// Topology returns the topology in the form of its file, with the current liveness.
 	Topology(ctx context.Context) (ops.Document, error)
 
 	Explain(ctx context.Context, node string, path []string) ([]history.Explanation, error)
 	History(ctx context.Context, q HistoryQuery) ([]Edition, error)
-	// Diff is what changed between two revisions; from 0 is before the first.
+	// Diff returns the changes between two revisions; from 0 is before the first.
 	Diff(ctx context.Context, from, to uint64) ([]history.LayerDiff, error)
 
 	Write(ctx context.Context, r WriteRequest) (Written, error)
-	// Preview asks the nodes that a SetNetwork or SetNodes would touch for their actions.
+	// Preview asks the nodes that a SetNetwork or SetNodes would affect for their actions.
 	Preview(ctx context.Context, r WriteRequest) (Preview, error)
 	PreviewResult(ctx context.Context, id string) (Preview, error)
 
 	Nodes(ctx context.Context) ([]Node, error)
 	Node(ctx context.Context, name string) (NodeDetail, error)
 	Command(ctx context.Context, c Caller, node string, cmd Command) error
-	// Invite opens a join token for one name, new or known. A life of 0 is a day.
+	// Invite opens a join token for one name, new or known. A life of 0 means one day.
 	Invite(ctx context.Context, c Caller, node string, life time.Duration, replace bool) (Invitation, error)
 
-	// Hardware lists what nodes proposed of boards that are not known, and what was accepted.
+	// Hardware lists the base configs that nodes proposed for unknown boards, and the accepted ones.
 	Hardware(ctx context.Context) ([]Hardware, error)
-	// HardwareConfig is what a node proposed; without a node the only proposal, or what is accepted.
+	// HardwareConfig returns the proposal of a node; without a node the only proposal, or the accepted one.
 	HardwareConfig(ctx context.Context, board, node string, reveal bool) (ops.Document, error)
 	AcceptHardware(ctx context.Context, c Caller, board, node, digest string) error
 	RejectHardware(ctx context.Context, c Caller, board, node string) error
 	ForgetHardware(ctx context.Context, c Caller, board string) error
 
-	// PruneHistory forgets the revisions of before a time, but those that somebody may need.
+	// PruneHistory deletes the revisions before a time, except those still in use.
 	PruneHistory(ctx context.Context, c Caller, before time.Time, dryRun bool) (PrunedHistory, error)
 
 	Operators(ctx context.Context) ([]OperatorToken, error)
 	AddOperator(ctx context.Context, c Caller, t OperatorToken) (text string, err error)
 	RemoveOperator(ctx context.Context, c Caller, name string) error
 
-	// Rollouts are the last changes on their way to the nodes, the newest first.
+	// Rollouts returns the latest rollouts, the newest first.
 	Rollouts(ctx context.Context) ([]Rollout, error)
 	// CommandRollout pauses, resumes, aborts or reverts the staged rollout of a revision.
 	CommandRollout(ctx context.Context, c Caller, revision uint64, cmd RolloutCommand) error
-	// ExplainRollout says what was decided of a staged rollout, and why.
+	// ExplainRollout returns the decisions of a staged rollout, with reasons.
 	ExplainRollout(ctx context.Context, revision uint64) (RolloutDetail, error)
-	// Backup finds a revision of the store that can be read, and answers with what writes all
-	// that lasts of it (config/fleet/backup). Version is what the backup says it was written by.
+	// Backup finds a readable revision of the store and returns the function that writes a backup of it
+	// (config/fleet/backup). The backup records version as the version of its writer.
 	Backup(ctx context.Context, version string) (func(ctx context.Context, w io.Writer) error, error)
 
 	Peers
 
-	// Await waits until this replica knows a revision. ErrBusy is one that does not come in time,
-	// ErrNoRevision one that the store has not.
+	// Await waits until this replica knows a revision. It returns ErrBusy if that takes too long, ErrNoRevision if the
+	// store does not have it.
 	Await(ctx context.Context, revision uint64) error
 
-	// Ready says why no request can be served, nil if they can.
+	// Ready returns why no requests can be served, nil if they can.
 	Ready(ctx context.Context) error
 }
 
@@ -102,28 +102,28 @@ type WriteRequest struct {
 	Caller  Caller
 	Write   ops.Write
 	Message string
-	IfMatch map[history.Layer]uint64 // revisions that the caller has seen
+	IfMatch map[history.Layer]uint64 // the revisions that the caller has read
 	DryRun  bool
 }
 
-// Written is what a write did, or would do.
+// Written is the result of a write, or of its dry run.
 type Written struct {
-	Revision uint64   `json:"revision"` // of the history; the present one where nothing changed
+	Revision uint64   `json:"revision"` // of the history; the current one if nothing changed
 	Changed  bool     `json:"changed"`
 	DryRun   bool     `json:"dryRun,omitempty"`
 	Message  string   `json:"message"`
 	Warnings []string `json:"warnings"`
 	Unknown  []string `json:"unknown"` // keys that no metadata describes
-	Effects  []Effect `json:"effects"` // the blast radius: what changes on which nodes
+	Effects  []Effect `json:"effects"` // the changes of effective configs, by nodes
 	Actions  []Action `json:"actions"` // of the controller itself
-	Peers    []string `json:"peers"`   // whose parameters may change, by descriptors and deployments
+	Peers    []string `json:"peers"`   // nodes whose parameters may change by descriptors and deployments
 }
 
-// Effect is what changes in the effective config of some nodes.
+// Effect is a change of the effective config of some nodes.
 type Effect struct {
 	Nodes   []string `json:"nodes"`
 	Values  []Value  `json:"values"`
-	Actions []Action `json:"actions"` // by the controller's metadata; a preview asks the nodes
+	Actions []Action `json:"actions"` // according to the controller's metadata; a preview asks the nodes
 }
 
 // Value is one value that changes; secrets are masked.
@@ -136,14 +136,14 @@ type Value struct {
 	Origin string `json:"origin,omitempty"` // the layer of the new value
 }
 
-// Action is one post-config action and the keys that ask for it.
+// Action is one post-config action and the keys that trigger it.
 type Action struct {
 	Name      string   `json:"name"`
 	Keys      []string `json:"keys"`
-	Supported *bool    `json:"supported,omitempty"` // by the node that was asked
+	Supported *bool    `json:"supported,omitempty"` // by the queried node
 }
 
-// HistoryQuery asks for revisions, the newest first.
+// HistoryQuery selects revisions, the newest first.
 type HistoryQuery struct {
 	Layer  *history.Layer // nil: all
 	Before uint64         // older than this one; 0: from the newest
@@ -159,7 +159,7 @@ type Edition struct {
 	Layers  []string  `json:"layers"`
 }
 
-// Preview is which actions a write would entail on the nodes.
+// Preview lists the actions that a write would trigger on the nodes.
 type Preview struct {
 	ID        string                 `json:"id"`
 	Until     time.Time              `json:"availableUntil"`
@@ -168,8 +168,8 @@ type Preview struct {
 	Complete  bool                   `json:"complete"` // no node is pending
 }
 
-// NodePreview is one node's answer. State is answered, pending, unchanged (its config stays
-// the same), unmanaged, offline, failed or unknown-hardware; Why says more of the last.
+// NodePreview is the answer of one node. State is answered, pending, unchanged (its config does not change), unmanaged,
+// offline, failed or unknown-hardware; Why explains the last.
 type NodePreview struct {
 	State   string   `json:"state"`
 	Why     string   `json:"why,omitempty"`
@@ -180,10 +180,10 @@ type NodePreview struct {
 type Node struct {
 	Name       string     `json:"name"`
 	ID         string     `json:"id,omitempty"` // "" before it has joined
-	State      string     `json:"state"`        // config/fleet's words
+	State      string     `json:"state"`        // as config/fleet names it
 	Why        string     `json:"why"`
 	Online     bool       `json:"online"`
-	Ready      bool       `json:"ready"` // online, runs the wanted generation, every parameter in its final state
+	Ready      bool       `json:"ready"` // online, on the desired generation, every parameter in its final state
 	Managed    bool       `json:"managed"`
 	Software   string     `json:"software,omitempty"`
 	Firmware   string     `json:"firmware,omitempty"`
@@ -193,16 +193,16 @@ type Node struct {
 	LastReport *time.Time `json:"lastReport,omitempty"`
 }
 
-// Running names a config.
+// Running identifies a config.
 type Running struct {
 	MD5        string `json:"md5,omitempty"`
 	Generation string `json:"generation,omitempty"`
 }
 
-// NodeDetail is all that is known of one node.
+// NodeDetail is everything known about one node.
 type NodeDetail struct {
 	Node
-	Explain    []string    `json:"explain"` // why it is as it is, what happens next, and when
+	Explain    []string    `json:"explain"` // why it is in its state, what happens next, and when
 	Source     string      `json:"source,omitempty"`
 	Pending    string      `json:"pending,omitempty"` // "a:7, 83 s left"
 	Held       string      `json:"held,omitempty"`
@@ -210,26 +210,26 @@ type NodeDetail struct {
 	Replica    string      `json:"replica,omitempty"` // that has its stream
 	Health     []Item      `json:"health"`
 	Parameters []Parameter `json:"parameters"`
-	Actions    []Done      `json:"actions"`  // results of the last config's
-	Failures   []Failure   `json:"failures"` // configs that it refused or undid
+	Actions    []Done      `json:"actions"`  // results of the last config
+	Failures   []Failure   `json:"failures"` // configs that it rejected or undid
 }
 
-// Item is one thing that is good or bad.
+// Item is one health item.
 type Item struct {
 	Name   string `json:"name"`
 	Good   bool   `json:"good"`
 	Detail string `json:"detail,omitempty"`
 }
 
-// Parameter is one declared parameter: what is wanted of it, what the node found, and what
-// follows (seed opendut-configuration-state-loop).
+// Parameter is one declared parameter: its target, the state that the node reported, and what follows (seed
+// opendut-configuration-state-loop).
 type Parameter struct {
 	ID     string `json:"id"`
 	Kind   string `json:"kind"`
 	Target string `json:"target"` // present, absent
 	State  string `json:"state"`
-	Review string `json:"review"`           // no, maybe, yes: whether somebody should look
-	Reason string `json:"reason,omitempty"` // the node's message, or what is waited for
+	Review string `json:"review"`           // no, maybe, yes: whether a person should look
+	Reason string `json:"reason,omitempty"` // the node's message, or what the parameter waits for
 }
 
 // Done is the result of one action.
@@ -239,7 +239,7 @@ type Done struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// Failure is a config that a node refused or undid.
+// Failure is a config that a node rejected or undid.
 type Failure struct {
 	MD5    string    `json:"md5"`
 	Reason string    `json:"reason"`
@@ -247,19 +247,19 @@ type Failure struct {
 	At     time.Time `json:"at"`
 }
 
-// Command is what an operator does with a node.
+// Command is an operator's command for a node.
 type Command string
 
-// The commands. Adopt takes over a node that runs objects of its own: with Replace these
-// may go, with Import they become its node layer.
+// The commands. Adopt takes over a node that runs its own objects: Replace allows their removal, Import makes them its
+// node layer.
 const (
-	Retry        Command = "retry"         // what failed before, and now
-	Release      Command = "release"       // end a local config
-	AdoptImport  Command = "adopt-import"  //
-	AdoptReplace Command = "adopt-replace" //
-	Confirm      Command = "confirm"       // the pending config, by hand
-	Renew        Command = "renew"         // its certificate, now
-	Forget       Command = "forget"        // revoke its certificate and forget that it joined
+	Retry        Command = "retry"   // push what failed before, now
+	Release      Command = "release" // end a local config
+	AdoptImport  Command = "adopt-import"
+	AdoptReplace Command = "adopt-replace"
+	Confirm      Command = "confirm" // the pending config, by hand
+	Renew        Command = "renew"   // its certificate, now
+	Forget       Command = "forget"  // revoke its certificate and delete its record
 )
 
 // Invitation is an open join token, shown once.
@@ -268,30 +268,30 @@ type Invitation struct {
 	Token   string    `json:"token"`
 	CA      string    `json:"caSha256"`
 	Expires time.Time `json:"expires"`
-	Command string    `json:"command"` // to be typed on the node
+	Command string    `json:"command"` // to run on the node
 }
 
-// Hardware is a base config that a node told of its board.
+// Hardware is a base config that a node proposed for its board.
 type Hardware struct {
 	Board    string    `json:"board"`
-	Node     string    `json:"node"`         // that told it
-	At       time.Time `json:"at"`           // when it was told, or accepted
-	By       string    `json:"by,omitempty"` // who has accepted it; "": it counts for nobody
-	Digest   string    `json:"digest"`       // by which it is accepted
+	Node     string    `json:"node"`         // that proposed it
+	At       time.Time `json:"at"`           // of the proposal, or of its acceptance
+	By       string    `json:"by,omitempty"` // who accepted it; "": it is not in use
+	Digest   string    `json:"digest"`       // to accept it by
 	Bytes    int       `json:"bytes"`
 	Base     []string  `json:"base"`     // versions
 	Hardware []string  `json:"hardware"` // versions
 	Metadata int       `json:"metadata"` // entries of metadata
 }
 
-// OperatorToken is whom a token belongs to, never its text.
+// OperatorToken describes a token without its text.
 type OperatorToken struct {
 	Name    string     `json:"name"`
 	Role    Role       `json:"role"`
 	Expires *time.Time `json:"expires,omitempty"`
 }
 
-// Rollout is one revision on its way to the nodes that it touches.
+// Rollout is the delivery of one revision to the nodes that it affects.
 type Rollout struct {
 	Revision uint64            `json:"revision"`
 	Message  string            `json:"message,omitempty"`
@@ -301,29 +301,29 @@ type Rollout struct {
 	State    string            `json:"state"` // running, paused, halted, done, failed, superseded, aborted, released
 	Nodes    int               `json:"nodes"`
 	Acked    int               `json:"acked"`
-	Failed   map[string]string `json:"failed"`  // why
-	Waiting  map[string]string `json:"waiting"` // for what
-	// How many nodes failed and wait: in a list, Failed and Waiting name the first hundred of each.
+	Failed   map[string]string `json:"failed"`  // reasons by node
+	Waiting  map[string]string `json:"waiting"` // what each node waits for
+	// The numbers of failed and waiting nodes: in a list, Failed and Waiting contain the first hundred of each.
 	FailedNodes  int            `json:"failedNodes,omitempty"`
 	WaitingNodes int            `json:"waitingNodes,omitempty"`
-	Staged       bool           `json:"staged,omitempty"`  // it goes out in batches
-	Batches      []RolloutBatch `json:"batches,omitempty"` // of a staged one, those that have gone out
+	Staged       bool           `json:"staged,omitempty"`  // in batches
+	Batches      []RolloutBatch `json:"batches,omitempty"` // of a staged rollout, those that have started
 }
 
-// RolloutBatch is how far one batch of a staged rollout has come.
+// RolloutBatch is the progress of one batch of a staged rollout.
 type RolloutBatch struct {
 	Number int `json:"number"`
 	Nodes  int `json:"nodes"`
 	Acked  int `json:"acked"`
 	Failed int `json:"failed"`
-	Out    int `json:"out"` // not answered yet
+	Out    int `json:"out"` // unanswered
 }
 
-// RolloutDetail is a staged rollout with what was decided of it, and what comes next.
+// RolloutDetail is a staged rollout with its decisions and its next step.
 type RolloutDetail struct {
 	Rollout
 	Next      string    `json:"next"`
-	Decisions []Verdict `json:"decisions"` // the last ones, the oldest first
+	Decisions []Verdict `json:"decisions"` // the latest, the oldest first
 }
 
 // Verdict is one decision.
@@ -334,10 +334,10 @@ type Verdict struct {
 	Why  string    `json:"why,omitempty"`
 }
 
-// RolloutCommand is what an operator does with a staged rollout.
+// RolloutCommand is an operator's command for a staged rollout.
 type RolloutCommand string
 
-// The commands. A revert aborts, and takes the change back where it is, in batches too.
+// The commands. Revert aborts the rollout, and reverts the change on the nodes that have it, in batches too.
 const (
 	PauseRollout  RolloutCommand = "pause"
 	ResumeRollout RolloutCommand = "resume"
@@ -345,7 +345,7 @@ const (
 	RevertRollout RolloutCommand = "revert"
 )
 
-// TooManyError refuses what a caller asks for too often, or too much of: it may ask again after a while (429).
+// TooManyError refuses a caller who exceeds a rate or a quota: it may try again after Wait (429).
 type TooManyError struct {
 	Text string
 	Wait time.Duration
@@ -353,12 +353,12 @@ type TooManyError struct {
 
 func (e *TooManyError) Error() string { return e.Text }
 
-// Errors of a Backend beside those that its comment names.
+// Errors of a Backend, besides those listed there.
 var (
 	ErrBusy    = errors.New("the controller can't take this now")
-	ErrRefused = config.Conflict.NewError("refused") // by the state of a node; the text says why
+	ErrRefused = config.Conflict.NewError("refused") // because of the node's state; the text says why
 	ErrNoToken = errors.New("the token is unknown or has expired")
 	ErrRole    = errors.New("not permitted to the role")
-	// ErrNoRevision is of Await alone.
+	// ErrNoRevision is returned by Await only.
 	ErrNoRevision = errors.New("no such revision")
 )

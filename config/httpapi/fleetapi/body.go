@@ -11,8 +11,8 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// readBody reads the body of a call that has one. What changes something has the type of a
-// body in any case: no form of a web page can send it.
+// readBody reads and parses the body of a call. A write must have the content type of a document even without a body: a
+// form of a web page can't send it.
 func (a *api) readBody(c *call) error {
 	if c.row.Effect == rest.Reads {
 		return nil
@@ -29,7 +29,7 @@ func (a *api) readBody(c *call) error {
 	if err != nil {
 		return err
 	}
-	if !c.Holds.Weigh(int64(n) * valueCost) { // it waits for its turn again, once it is parsed
+	if !c.Holds.Weigh(int64(n) * valueCost) { // before its turn: parsing needs the memory
 		return rest.Refuse(rest.TypeBusy, "%s", rest.ErrBodyCrowded)
 	}
 	done, err := rest.Turn(c.Context())
@@ -60,16 +60,16 @@ func (a *api) readBody(c *call) error {
 	return nil
 }
 
-// What a body may have before it is read: each value of it becomes many times its text. A topology
-// or the files of an import are the fleet's whole, all else is a part.
+// Bounds on a body before it is parsed: a parsed value is many times larger than its text. A topology or the files of
+// an import may describe a whole fleet, every other body a part.
 const (
 	maxValues      = config.MaxValues
 	maxWholeValues = 500_000
-	valueCost      = 256       // bytes of one that is read, at most: an empty object, its key and its place
-	maxYAML        = 256 << 10 // bytes: its reader takes some 200 for each
+	valueCost      = 256       // bytes of a parsed value, at most: an empty object, its key and its slot
+	maxYAML        = 256 << 10 // bytes: the YAML reader needs some 200 for each
 )
 
-// tooRich refuses a body with more values than one write may have. They are counted as the text goes: an upper bound.
+// tooRich refuses a body with more values than one write may have. n is an upper bound, counted in the text.
 func (c *call) tooRich(text []byte, kind string) (n int, err error) {
 	if kind == "application/yaml" && len(text) > maxYAML {
 		return 0, rest.Refuse(rest.TypeTooLarge, "body: too large: must be at most %d KiB of YAML, JSON can have more",
@@ -94,7 +94,7 @@ func (c *call) mediaType() (string, error) {
 	const allowed = "must be application/json or application/yaml, in UTF-8, without an encoding"
 	given := c.Header.Get("Content-Type")
 	if given == "" && c.Method == http.MethodDelete {
-		return "application/json", nil // no page of another site may send a DELETE unasked
+		return "application/json", nil // a page of another site can't send a DELETE without permission
 	}
 	kind, params, err := mime.ParseMediaType(given)
 	if charset := params["charset"]; err != nil || kind != "application/json" && kind != "application/yaml" ||
@@ -107,7 +107,7 @@ func (c *call) mediaType() (string, error) {
 	return kind, nil
 }
 
-// decode reads the body, which its schema has passed, into out.
+// decode decodes the body, which its schema has accepted, into out.
 func (c *call) decode(out any) error {
 	text, err := encode(c.body)
 	if err != nil {

@@ -15,22 +15,21 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// Options say where a controller is and who asks.
+// Options are the address of a controller and the caller's credentials.
 type Options struct {
 	URL   string // "https://controller:8443"; a path before the routes is kept
 	Token string // an operator token; "" for a controller without authentication
-	// Transport carries the requests. It holds whom to trust (TLSClientConfig, made by
-	// platform/pki); nil trusts what the system trusts.
+	// Transport sends the requests. Its TLSClientConfig (made by platform/pki) holds the trusted CAs; nil uses the
+	// system's.
 	Transport http.RoundTripper
 }
 
-// Client asks a controller. Its errors are *Problem, which unwraps to the errors of
-// config/httpapi/rest, or those themselves: ErrUnreachable and ErrTimeout. How long it
-// waits is its contexts' to say.
+// Client sends requests to a controller. Its errors are *Problem, which unwraps to the errors of config/httpapi/rest,
+// or ErrUnreachable and ErrTimeout. Timeouts come from the contexts.
 type Client struct{ *rest.Client }
 
-// NewClient returns a client of the controller at a URL. It connects when it is asked
-// something. It never follows a redirect: the token would go with it.
+// NewClient returns a client of the controller at a URL. It connects on the first request. It never follows a redirect,
+// which would pass the token on.
 func NewClient(o Options) (*Client, error) {
 	u, err := rest.Endpoint(o.URL)
 	if err != nil {
@@ -54,10 +53,10 @@ func NewClient(o Options) (*Client, error) {
 	return &Client{c}, nil
 }
 
-// request is one question.
+// request is one request.
 type request = rest.Request
 
-// document reads a route that answers with an object.
+// document gets a route that answers with an object.
 func (c *Client) document(ctx context.Context, path string, q url.Values) (ops.Document, error) {
 	text, resp, err := c.Ask(ctx, request{Method: http.MethodGet, Path: path, Query: q})
 	if err != nil {
@@ -70,18 +69,18 @@ func (c *Client) document(ctx context.Context, path string, q url.Values) (ops.D
 	return d, nil
 }
 
-// documentOf is the document of an answer.
+// documentOf parses an answer as a document.
 func documentOf(text []byte, h http.Header) (ops.Document, error) {
 	o, faults := config.ParseObject(text)
 	if len(faults) > 0 {
 		return ops.Document{}, errors.New(faults.Error())
 	}
-	// An ETag that is no number is that of a document without revisions.
+	// A document without revisions has another ETag, which is not a number.
 	n, _ := strconv.ParseUint(strings.Trim(h.Get("ETag"), `"`), 10, 64)
 	return ops.Document{Object: o, Revision: n, Digest: h.Get(DigestHeader)}, nil
 }
 
-// refusal is the error of an answer that is no success.
+// refusal returns the error for an unsuccessful answer.
 func refusal(base string, status int, text []byte) error {
 	var p Problem
 	if json.Unmarshal(text, &p) != nil || p.Type == "" {

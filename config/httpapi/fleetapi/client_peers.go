@@ -14,33 +14,33 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// Peers are all nodes that are described or have joined, by name.
+// Peers returns all nodes that have a descriptor or have joined, by name.
 func (c *Client) Peers(ctx context.Context) ([]Peer, error) {
 	return listAll[Peer](ctx, c, route("peers"), nil, 0)
 }
 
-// Peer is one of them.
+// Peer returns one peer.
 func (c *Client) Peer(ctx context.Context, name string) (PeerDetail, error) {
 	return rest.Get[PeerDetail](ctx, c.Client, route("peers", name), nil)
 }
 
-// Clusters are all clusters, by name.
+// Clusters returns all clusters, by name.
 func (c *Client) Clusters(ctx context.Context) ([]Cluster, error) {
 	return listAll[Cluster](ctx, c, route("clusters"), nil, 0)
 }
 
-// Cluster is one of them.
+// Cluster returns one cluster.
 func (c *Client) Cluster(ctx context.Context, name string) (ClusterDetail, error) {
 	return rest.Get[ClusterDetail](ctx, c.Client, route("clusters", name), nil)
 }
 
-// WatchPeer tells how a peer is, at once and on each change, until the controller ends the
-// watch, which is no error: who goes on asks again. An error of tell ends it too.
+// WatchPeer calls tell with the state of a peer, at once and on each change, until the controller ends the watch, which
+// is no error: the caller may watch again. An error of tell ends it too.
 func (c *Client) WatchPeer(ctx context.Context, name string, tell func(PeerDetail) error) error {
 	return watched(ctx, c, route("peers", name, "watch"), tell)
 }
 
-// WatchCluster is the same of a cluster.
+// WatchCluster is WatchPeer for a cluster.
 func (c *Client) WatchCluster(ctx context.Context, name string, tell func(ClusterDetail) error) error {
 	return watched(ctx, c, route("clusters", name, "watch"), tell)
 }
@@ -71,7 +71,7 @@ func watched[T any](ctx context.Context, c *Client, path string, tell func(T) er
 // maxEvent bounds one event, in bytes.
 const maxEvent = 64 << 20
 
-// peerRequest is the route of a write of peers and clusters.
+// peerRequest returns the request for a write of peers and clusters.
 func peerRequest(w ops.Write) (request, error) {
 	v := url.Values{}
 	post := func(names []string, what string) (request, error) {
@@ -107,8 +107,8 @@ func peerRequest(w ops.Write) (request, error) {
 	return request{}, fmt.Errorf("write %T: has no route", w)
 }
 
-// descriptorRoute is where a descriptor is put, "" for one that does not say what it is: the
-// controller says what is wrong with it.
+// descriptorRoute returns the route that a descriptor is put to, "" if the descriptor does not say: the controller then
+// reports the fault.
 func descriptorRoute(doc config.Object) string {
 	at, _ := config.Lookup(doc, []string{"metadata", "name"})
 	name, _ := at.(string)

@@ -18,7 +18,7 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// Prefix is what all routes of the fleet begin with.
+// Prefix starts the paths of all fleet routes.
 const Prefix = "/api/v1/fleet/"
 
 func route(segments ...string) string {
@@ -28,17 +28,17 @@ func route(segments ...string) string {
 	return Prefix + strings.Join(segments, "/")
 }
 
-// Nodes are all nodes that the controller knows, by name.
+// Nodes returns all nodes that the controller knows, by name.
 func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
 	return listAll[Node](ctx, c, route("nodes"), nil, 0)
 }
 
-// Node is one node.
+// Node returns one node.
 func (c *Client) Node(ctx context.Context, name string) (NodeDetail, error) {
 	return rest.Get[NodeDetail](ctx, c.Client, route("nodes", name), nil)
 }
 
-// Config is the effective config of one node, or parts of it.
+// Config returns the effective config of one node, or parts of it.
 func (c *Client) Config(ctx context.Context, q ops.ConfigQuery) (ops.Document, error) {
 	v := url.Values{}
 	setPaths(v, "paths", q.Paths)
@@ -49,8 +49,8 @@ func (c *Client) Config(ctx context.Context, q ops.ConfigQuery) (ops.Document, e
 	return c.document(ctx, route("nodes", q.Node, "config"), v)
 }
 
-// Paths are parts of the effective configs of many nodes, {node: {…}}.
-// Where they are too large for one answer they come in pages, whose Digest is that of none.
+// Paths returns parts of the effective configs of many nodes, {node: {…}}. If they are too large for one answer they
+// are read in pages, and Digest is empty.
 func (c *Client) Paths(ctx context.Context, q ops.PathsQuery) (ops.Document, error) {
 	v := url.Values{}
 	setList(v, "nodes", q.Nodes)
@@ -70,14 +70,14 @@ func (c *Client) Paths(ctx context.Context, q ops.PathsQuery) (ops.Document, err
 	return d, err
 }
 
-// Explain says where the values at and below a path of a node's effective config are from.
+// Explain says which layers set the values at and below a path of a node's effective config.
 func (c *Client) Explain(ctx context.Context, node string, path []string) ([]Explanation, error) {
 	v := url.Values{}
 	setPaths(v, "path", [][]string{path})
 	return rest.Get[[]Explanation](ctx, c.Client, route("nodes", node, "explain"), v)
 }
 
-// Layer is one layer, in the form that ops.LayerQuery tells.
+// Layer returns one layer, in the form that ops.LayerQuery describes.
 func (c *Client) Layer(ctx context.Context, q ops.LayerQuery) (ops.Document, error) {
 	v := url.Values{}
 	setList(v, "nodes", q.Nodes)
@@ -87,14 +87,14 @@ func (c *Client) Layer(ctx context.Context, q ops.LayerQuery) (ops.Document, err
 	return c.document(ctx, route("layers", q.Layer.String()), v)
 }
 
-// NodeLayer is the overrides of one node.
+// NodeLayer returns the overrides of one node.
 func (c *Client) NodeLayer(ctx context.Context, node string, reveal bool) (ops.Document, error) {
 	v := url.Values{}
 	rest.SetFlag(v, "reveal", reveal)
 	return c.document(ctx, route("layers", "node", node), v)
 }
 
-// Metadata describes the parameters of "node", "controller" or "aggregator".
+// Metadata returns the metadata of "node", "controller" or "aggregator".
 func (c *Client) Metadata(ctx context.Context, of string) (ops.Document, error) {
 	if of == "node" {
 		return c.document(ctx, route("metadata"), nil)
@@ -102,24 +102,24 @@ func (c *Client) Metadata(ctx context.Context, of string) (ops.Document, error) 
 	return c.document(ctx, route("e2e", of, "metadata"), nil)
 }
 
-// E2E is the config of the "controller" or the "aggregator".
+// E2E returns the config of the "controller" or the "aggregator".
 func (c *Client) E2E(ctx context.Context, file string, reveal bool) (ops.Document, error) {
 	v := url.Values{}
 	rest.SetFlag(v, "reveal", reveal)
 	return c.document(ctx, route("e2e", file), v)
 }
 
-// Topology is the map of the network in the form of the seed's file.
+// Topology returns the topology of the network in the form of the seed's file.
 func (c *Client) Topology(ctx context.Context) (ops.Document, error) {
 	return c.document(ctx, route("topology"), nil)
 }
 
-// TopologyObject is one entry of the topology; kind is "node", "link" or "site".
+// TopologyObject returns one entry of the topology; kind is "node", "link" or "site".
 func (c *Client) TopologyObject(ctx context.Context, kind, name string) (ops.Document, error) {
 	return c.document(ctx, route("topology", kind+"s", name), nil)
 }
 
-// History is revisions, the newest first.
+// History returns revisions, the newest first.
 func (c *Client) History(ctx context.Context, q HistoryQuery) ([]Edition, error) {
 	v := url.Values{}
 	if q.Layer != nil {
@@ -136,12 +136,12 @@ func (c *Client) History(ctx context.Context, q HistoryQuery) ([]Edition, error)
 	return out[:min(len(out), q.Limit)], err
 }
 
-// Revision is one revision and what it changed.
+// Revision returns one revision and its changes.
 func (c *Client) Revision(ctx context.Context, number uint64) (EditionDetail, error) {
 	return rest.Get[EditionDetail](ctx, c.Client, route("history", strconv.FormatUint(number, 10)), nil)
 }
 
-// Diff is what changed between two revisions; to 0 is the newest.
+// Diff returns the changes between two revisions; to 0 is the newest.
 func (c *Client) Diff(ctx context.Context, from, to uint64) ([]LayerDiff, error) {
 	v := url.Values{"from": {strconv.FormatUint(from, 10)}}
 	if to > 0 {
@@ -150,17 +150,17 @@ func (c *Client) Diff(ctx context.Context, from, to uint64) ([]LayerDiff, error)
 	return rest.Get[[]LayerDiff](ctx, c.Client, route("history", "diff"), v)
 }
 
-// Rollouts are the last changes on their way to the nodes, the newest first.
+// Rollouts returns the latest rollouts, the newest first.
 func (c *Client) Rollouts(ctx context.Context) ([]Rollout, error) {
 	return rest.Get[[]Rollout](ctx, c.Client, route("rollouts"), nil)
 }
 
-// Rollout is that of one revision.
+// Rollout returns the rollout of one revision.
 func (c *Client) Rollout(ctx context.Context, revision uint64) (Rollout, error) {
 	return rest.Get[Rollout](ctx, c.Client, route("rollouts", strconv.FormatUint(revision, 10)), nil)
 }
 
-// ExplainRollout is what was decided of a staged rollout, and why.
+// ExplainRollout returns the decisions of a staged rollout, with reasons.
 func (c *Client) ExplainRollout(ctx context.Context, revision uint64) (RolloutDetail, error) {
 	return rest.Get[RolloutDetail](ctx, c.Client, route("rollouts", strconv.FormatUint(revision, 10), "explain"), nil)
 }
@@ -172,17 +172,17 @@ func (c *Client) CommandRollout(ctx context.Context, revision uint64, what Rollo
 	return err
 }
 
-// PreviewResult is what has been answered to a preview until now.
+// PreviewResult returns the answers to a preview so far.
 func (c *Client) PreviewResult(ctx context.Context, id string) (Preview, error) {
 	return rest.Get[Preview](ctx, c.Client, route("actions", id), nil)
 }
 
-// Operators are whom tokens belong to.
+// Operators lists the operator tokens.
 func (c *Client) Operators(ctx context.Context) ([]OperatorToken, error) {
 	return rest.Get[[]OperatorToken](ctx, c.Client, route("operators"), nil)
 }
 
-// AddOperator makes a token, whose text is told this once.
+// AddOperator makes a token. Its text is in this answer only.
 func (c *Client) AddOperator(ctx context.Context, t OperatorToken) (NewOperator, error) {
 	body, err := encode(t)
 	if err != nil {
@@ -196,15 +196,15 @@ func (c *Client) RemoveOperator(ctx context.Context, name string) error {
 	return c.command(ctx, http.MethodDelete, route("operators", name), nil)
 }
 
-// Export is the seed's files.
+// Export returns the seed's files.
 func (c *Client) Export(ctx context.Context, reveal bool) (Exported, error) {
 	v := url.Values{}
 	rest.SetFlag(v, "reveal", reveal)
 	return rest.Get[Exported](ctx, c.Client, route("export"), v)
 }
 
-// Backup writes a backup of the store, and says of what it is. It checks what it writes: after
-// an error that is no backup.
+// Backup writes a backup of the store and returns its header. It checks the content while writing: after an error the
+// output is not a valid backup.
 func (c *Client) Backup(ctx context.Context, w io.Writer) (backup.Header, error) {
 	in, tee := io.Pipe()
 	type end struct {
@@ -214,36 +214,36 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) (backup.Header, error)
 	checked := make(chan end, 1)
 	go func() {
 		whole, err := backup.Check(in)
-		_, _ = io.Copy(io.Discard, in) // the writer goes on, whatever was wrong; a pipe has no other error
+		_, _ = io.Copy(io.Discard, in) // drains the pipe, so that the writer does not block; a pipe has no other error
 		checked <- end{whole, err}
 	}()
 	err := c.Copy(ctx, request{Method: http.MethodGet, Path: route("backup")}, io.MultiWriter(w, tee))
-	_ = tee.Close() // it never fails
+	_ = tee.Close() // never fails
 	done := <-checked
 	switch {
 	case err != nil:
 		return backup.Header{}, err
 	case done.err != nil:
-		// no fault of who asked
+		// not the caller's fault
 		return backup.Header{},
 			fmt.Errorf("back up %s: the answer is no whole backup: %w", c.Name, errors.New(done.err.Error()))
 	}
 	return done.copy.Header, nil
 }
 
-// Ready says whether the controller can serve requests.
+// Ready reports whether the controller can serve requests.
 func (c *Client) Ready(ctx context.Context) error {
 	_, err := rest.Get[Alive](ctx, c.Client, "/readyz", nil)
 	return err
 }
 
-// command is a request that nothing is answered to.
+// command sends a request that has no result.
 func (c *Client) command(ctx context.Context, method, path string, q url.Values) error {
 	_, err := rest.Ask[Nothing](ctx, c.Client, request{Method: method, Path: path, Query: q})
 	return err
 }
 
-// Command does something with a node.
+// Command sends a command for a node.
 func (c *Client) Command(ctx context.Context, node string, cmd Command) error {
 	verb, mode, _ := strings.Cut(string(cmd), "-")
 	v := url.Values{}
@@ -251,8 +251,8 @@ func (c *Client) Command(ctx context.Context, node string, cmd Command) error {
 	return c.command(ctx, http.MethodPost, route("nodes", node, verb), v)
 }
 
-// Invite opens a join token for one name. With life 0 the controller chooses how long it
-// lives; replace revokes the certificate of the node that has the name.
+// Invite opens a join token for one name. With life 0 the controller chooses its lifetime; replace revokes the
+// certificate of the node that has the name.
 func (c *Client) Invite(ctx context.Context, node string, life time.Duration, replace bool) (Invitation, error) {
 	v := url.Values{}
 	if life > 0 {
@@ -263,8 +263,7 @@ func (c *Client) Invite(ctx context.Context, node string, life time.Duration, re
 		request{Method: http.MethodPost, Path: route("nodes", node, "invite"), Query: v})
 }
 
-// setPaths repeats a key for each path. A key with a comma, at which a reader would split,
-// stands in quotes.
+// setPaths adds a parameter for each path. A key that contains a comma is quoted, because the server splits at commas.
 func setPaths(v url.Values, key string, paths [][]string) {
 	for _, p := range paths {
 		spelled := make([]string, len(p))
@@ -277,7 +276,7 @@ func setPaths(v url.Values, key string, paths [][]string) {
 	}
 }
 
-// setList repeats a key for each name; one that a reader would split is spelled as a JSON string.
+// setList adds a parameter for each name. A name that the server would split is spelled as a JSON string.
 func setList(v url.Values, key string, names []string) {
 	for _, n := range names {
 		v.Add(key, spellItem(n))

@@ -16,17 +16,16 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// WriteOptions go with a write.
+// WriteOptions are the options of a write.
 type WriteOptions struct {
 	Message string // for the history
-	DryRun  bool   // say what would happen, and do nothing
-	// IfMatch is the revision that the caller has seen of what it writes; nil: whatever is
-	// there. 0 is that it was never written.
+	DryRun  bool   // report what would happen, and do nothing
+	// IfMatch is the revision of the written document that the caller has read; nil: any. 0 means never written.
 	IfMatch *uint64
 }
 
-// Write changes layers. The writes are those of package operate but for SetAuto, which is
-// the controller's own, and Optimize of more than one kind.
+// Write changes layers. It accepts the writes of package ops except SetAuto, which only the controller makes, and
+// Optimize of more than one kind.
 func (c *Client) Write(ctx context.Context, w ops.Write, o WriteOptions) (Written, error) {
 	r, err := writeRequest(w)
 	if err != nil {
@@ -40,8 +39,8 @@ func (c *Client) Write(ctx context.Context, w ops.Write, o WriteOptions) (Writte
 	return rest.Ask[Written](ctx, c.Client, r)
 }
 
-// Preview asks the nodes that a SetNetwork or SetNodes would touch for the actions that they
-// would take. What they answer comes by PreviewResult.
+// Preview asks the nodes that a SetNetwork or SetNodes would affect for the actions that it would trigger.
+// PreviewResult returns their answers.
 func (c *Client) Preview(ctx context.Context, w ops.Write) (Preview, error) {
 	var modify bool
 	switch w := w.(type) {
@@ -61,7 +60,7 @@ func (c *Client) Preview(ctx context.Context, w ops.Write) (Preview, error) {
 	return rest.Ask[Preview](ctx, c.Client, r)
 }
 
-// writeRequest is the route of a write, with its query and body.
+// writeRequest returns the request for a write.
 func writeRequest(w ops.Write) (request, error) {
 	v := url.Values{}
 	switch w := w.(type) {
@@ -127,7 +126,7 @@ func setOrModify(modify bool) string {
 	return http.MethodPut
 }
 
-// superframe is the route's word for optimize.Superframe, the seed's.
+// superframe is the name of optimize.Superframe in the route, as in the seed.
 const superframe = "control-superframe"
 
 func kindWord(k optimize.Kind) string {
@@ -145,7 +144,7 @@ func bodied(method, path string, v url.Values, doc any) (request, error) {
 	return request{Method: method, Path: path, Query: v, Body: body}, err
 }
 
-// encode is JSON with <, > and & as they are.
+// encode encodes JSON without escaping <, > and &.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -156,7 +155,7 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// spellItem makes a name one item of a list in a query (splitList).
+// spellItem spells a name as one item of a list in a query (splitList).
 func spellItem(name string) string {
 	if name == "" || strings.ContainsAny(name, `",`) {
 		return quoted(name)
@@ -164,7 +163,6 @@ func spellItem(name string) string {
 	return name
 }
 
-// quoted is a JSON string.
 func quoted(s string) string {
 	text, _ := encode(s) // a string always has a JSON form
 	return strings.TrimSpace(string(text))

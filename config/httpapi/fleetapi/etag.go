@@ -14,8 +14,8 @@ import (
 	"edgespan/config/layers"
 )
 
-// ifMatch binds a write to what its caller has seen of the layers that it is about, by
-// If-Match with the revisions of ETags, or by If-None-Match: *, that there was nothing.
+// ifMatch returns the revisions that a write requires of the layers that it changes: from If-Match, with ETags, or from
+// If-None-Match: *, which requires that they were never written.
 func (a *api) ifMatch(c *call) (map[history.Layer]uint64, error) {
 	match, none := c.Header.Values("If-Match"), c.Header.Values("If-None-Match")
 	if len(match) == 0 && len(none) == 0 {
@@ -40,13 +40,13 @@ func (a *api) ifMatch(c *call) (map[history.Layer]uint64, error) {
 		return nil, rest.Refuse(rest.TypeBadRequest, `If-Match: must be * or a list of "REVISION"`)
 	}
 	if seen, only := revisionOf(list); only && len(about) == 1 {
-		return bind(about, seen), nil // the backend looks, at the moment of the write
+		return bind(about, seen), nil // the backend compares them when it writes
 	}
 	return a.compare(c, about, list, any)
 }
 
-// compare reads what is there and judges by that. A write of many layers with the ETag of their
-// collection passes if none of them was written since.
+// compare compares the ETags with the current revisions. A write of many layers with the ETag of their collection
+// passes if none of them was written since.
 func (a *api) compare(c *call, about []history.Layer, list []string, any bool) (map[history.Layer]uint64, error) {
 	bound := map[history.Layer]uint64{}
 	var conflicts history.Conflicts
@@ -57,7 +57,7 @@ func (a *api) compare(c *call, about []history.Layer, list []string, any bool) (
 		}
 		switch newest, _ := revisionOf(list); {
 		case any && now > 0:
-			continue // it is there: whatever it says
+			continue // any revision will do
 		case any:
 			return nil, rest.Refuse(rest.TypePrecondition, "%s: was never written: If-Match: * wants that it was", l)
 		case len(about) == 1 && !any && slices.Contains(list, revisionTag(now)),
@@ -77,8 +77,8 @@ func (a *api) compare(c *call, about []history.Layer, list []string, any bool) (
 	return bound, nil
 }
 
-// revisionOf is the highest revision that a list has, and whether the list has nothing else.
-// A weak tag is no revision: a write wants the strong comparison.
+// revisionOf returns the highest revision in a list, and whether the list has nothing else. Weak tags do not count: a
+// write needs the strong comparison.
 func revisionOf(list []string) (newest uint64, only bool) {
 	for _, t := range list {
 		if n, err := strconv.ParseUint(strings.Trim(t, `"`), 10, 64); err == nil && t == revisionTag(n) {
@@ -96,7 +96,7 @@ func bind(about []history.Layer, revision uint64) map[history.Layer]uint64 {
 	return out
 }
 
-// expand puts the auto layers of all nodes in the place of the one without a name.
+// expand replaces the auto layer without a name by the auto layers of all nodes.
 func (a *api) expand(ctx context.Context, about []history.Layer) ([]history.Layer, error) {
 	if len(about) != 1 || about[0] != (history.Layer{Kind: history.Auto}) {
 		return about, nil
@@ -105,7 +105,7 @@ func (a *api) expand(ctx context.Context, about []history.Layer) ([]history.Laye
 	return layersOf(history.Auto, config.Keys(d.Object)), err
 }
 
-// revision is that of the history that wrote a layer last, 0 for one that was never written.
+// revision returns the revision that wrote a layer last, 0 if none did.
 func (a *api) revision(ctx context.Context, l history.Layer) (uint64, error) {
 	var d ops.Document
 	var err error
@@ -126,7 +126,7 @@ func (a *api) revision(ctx context.Context, l history.Layer) (uint64, error) {
 		var one ClusterDetail
 		one, err = a.backend.Cluster(ctx, l.Name)
 		d.Revision = one.Revision
-	default: // no row is about metadata
+	default: // no route changes metadata
 		d, err = a.backend.Topology(ctx)
 	}
 	if errors.As(err, new(*ops.NotFoundError)) {
@@ -135,7 +135,7 @@ func (a *api) revision(ctx context.Context, l history.Layer) (uint64, error) {
 	return d.Revision, err
 }
 
-// writer is who wrote a layer last; nobody for one that was never written.
+// writer returns the record of the last write of a layer, a zero one if there is none.
 func (a *api) writer(ctx context.Context, l history.Layer) (history.Record, error) {
 	es, err := a.backend.History(ctx, HistoryQuery{Layer: &l, Limit: 1})
 	if err != nil || len(es) == 0 {

@@ -14,36 +14,36 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// Limits keep one caller, or many, from taking the controller away from the others.
+// Limits keep callers from using up the controller's resources.
 type Limits = rest.Limits
 
-// DefaultLimits are those of a Handler that was given none.
+// DefaultLimits are the limits of a Handler without WithLimits.
 var DefaultLimits = Limits{Rate: 100, Burst: 400, InFlight: 256, Bytes: 256 << 20, Answers: 256 << 20, Watches: 64,
 	Deadline: 2 * time.Minute}
 
 // MaxBody is the largest body of a request, in bytes.
 const MaxBody = 16 << 20
 
-// readyDeadline bounds /readyz, which anybody may ask: its answer counts for readyAgain, so that the
-// store is read four times a second at most.
+// readyDeadline bounds /readyz, which needs no authentication. An answer is cached for readyAgain, so that the store is
+// read at most four times a second.
 const (
 	readyDeadline = time.Second
 	readyAgain    = 250 * time.Millisecond
 )
 
-// readiness is the last answer of a backend to whether it is ready.
+// readiness caches the backend's last answer to Ready.
 type readiness struct {
-	mu  sync.Mutex // who comes while it is asked waits for the answer
+	mu  sync.Mutex // callers during a check wait for its answer
 	at  time.Time
 	err error
 }
 
-// ask is why a backend is not ready, and whether it was asked for that.
+// ask returns the readiness error, and whether the backend was asked for it now.
 func (r *readiness) ask(b Backend) (asked bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if d := time.Since(r.at); d < 0 || d >= readyAgain {
-		ctx, cancel := context.WithTimeout(context.Background(), readyDeadline) // for all who wait, whoever of them leaves
+		ctx, cancel := context.WithTimeout(context.Background(), readyDeadline) // not the caller's: others wait too
 		defer cancel()
 		r.err = b.Ready(ctx)
 		r.at, asked = time.Now(), true
@@ -54,20 +54,20 @@ func (r *readiness) ask(b Backend) (asked bool, err error) {
 // Option changes a Handler.
 type Option = rest.Option
 
-// WithTokens makes operator tokens known by their hash (platform/pki.OperatorTokenHash). A
-// Handler without it and without WithNoAuth refuses everybody.
+// WithTokens makes operator tokens known by their hash (platform/pki.OperatorTokenHash). A Handler without it and
+// without WithNoAuth refuses every caller.
 func WithTokens(hash func(text string) (string, error)) Option {
 	return func(a rest.API) { a.(*api).hash = hash }
 }
 
-// WithNoAuth makes every caller the admin "local", and takes requests only for a name of this
-// machine, so that no page on the web can ask by a name of its own that resolves to here.
+// WithNoAuth makes every caller the admin "local", and accepts requests only for a name of this machine, so that no web
+// page can reach it through its own DNS name (DNS rebinding).
 func WithNoAuth() Option { return func(a rest.API) { a.(*api).Local = true } }
 
-// WithAuthLimiter shares the count of failed guesses with other doors of the same listener.
+// WithAuthLimiter shares the count of failed logins with other handlers of the same listener.
 func WithAuthLimiter(g *rest.AuthLimiter) Option { return func(a rest.API) { a.(*api).limiter = g } }
 
-// WithWarnings has /readyz tell, to whoever asks, what a person should look at.
+// WithWarnings adds warnings for people to the answer of /readyz, which needs no authentication.
 func WithWarnings(f func() []string) Option { return func(a rest.API) { a.(*api).warnings = f } }
 
 // Entry is one line of the audit log.
@@ -79,31 +79,30 @@ type api struct {
 	rows     []row
 	hash     func(string) (string, error)
 	warnings func() []string
-	end      context.CancelFunc // of the streams of events
+	end      context.CancelFunc // ends the streams of events
 	ready    readiness
-	// described is made once: who has no token may ask for it, and each answer that is not read holds it.
+	// described is computed once: it needs no authentication, and every unread answer holds it.
 	described func() (reply, error)
-	limiter   *rest.AuthLimiter // of who failed to say who it is, by address
+	limiter   *rest.AuthLimiter // of failed logins, by address
 }
 
 // call is one request on its way through the checks.
 type call struct {
 	*rest.Call
 	row    *row
-	values map[string]string     // of the {segments}
-	texts  map[string]string     // of the query
-	flags  map[string]bool       //
-	nums   map[string]uint64     //
-	lists  map[string][]string   //
-	paths  map[string][][]string // lists of paths; one path is a list of one
+	values map[string]string // of the {segments}
+	texts  map[string]string // of the query
+	flags  map[string]bool
+	nums   map[string]uint64
+	lists  map[string][]string
+	paths  map[string][][]string // paths; one path is a list of one
 	body   config.Object
 }
 
-// own is a call as this API has it.
+// own returns the call of this API.
 func own(c *rest.Call) *call { return c.Own.(*call) }
 
-// Handler serves the routes from b. Every answer is JSON, or lines or events of it, every error problem+json (RFC
-// 9457).
+// Handler serves the routes from b. Every answer is JSON, lines of JSON or events, every error problem+json (RFC 9457).
 func Handler(b Backend, opts ...Option) http.Handler {
 	a := &api{Frame: rest.NewFrame(DefaultLimits), backend: b, rows: table, limiter: rest.NewAuthLimiter(),
 		warnings: func() []string { return nil }}
@@ -119,15 +118,15 @@ func Handler(b Backend, opts ...Option) http.Handler {
 	return a
 }
 
-// maxStreams bounds the requests of one connection of HTTP/2: each may wait for its reader. A frame that has
-// only been announced has its room, and a line that takes nothing at all is no line.
+// Limits on an HTTP/2 connection. maxStreams bounds its concurrent requests, each of which may wait for its reader. A
+// frame is small because its buffer is allocated when it is announced.
 const (
 	maxStreams = 16
-	maxFrame   = 16 << 10 // bytes: the least that the protocol has
+	maxFrame   = 16 << 10 // bytes: the minimum of the protocol
 )
 
-// NewServer is a server of h with limits on what a peer may send and how slowly. Its address
-// and certificate are the caller's. Its shutdown ends streams of events.
+// NewServer returns a server of h with limits on the size and pace of requests. The caller sets address and
+// certificate. Its shutdown ends streams of events.
 func NewServer(h http.Handler) *http.Server {
 	s := &http.Server{
 		Handler:           h,
@@ -145,7 +144,7 @@ func NewServer(h http.Handler) *http.Server {
 	return s
 }
 
-// Answer makes the checks in the order of what they cost, and asks the row.
+// Answer runs the checks, the cheapest first, and calls the route.
 func (a *api) Answer(in *rest.Call) (reply, error) {
 	c := &call{Call: in}
 	in.Own = c
@@ -168,17 +167,17 @@ func (a *api) Answer(in *rest.Call) (reply, error) {
 	return finishReply(c, r), err
 }
 
-// intends refuses an act that can't go into the audit log.
+// intends refuses an action that can't be written to the audit log.
 func (a *api) intends(c *call) error {
 	if c.row.Effect == rest.Reads && !c.Entry.Reveal {
 		return nil
 	}
-	// What an admin's restore or revert brings back may be an admin's alone: each of an admin's acts counts as such.
+	// A restore or revert by an admin may bring back content that only an admin may write: each action of an admin counts
+	// as such.
 	return a.Intends(c.Call, c.row.Role == Admin || c.Caller.Role == Admin || c.Entry.Reveal)
 }
 
-// revisionHeader is the revision that a caller has seen: what is asked is answered by a replica
-// that knows it.
+// revisionHeader is the revision that a caller has seen: the replica must know it before it answers.
 const revisionHeader = "Edgespan-Revision"
 
 // await waits for that revision.
@@ -200,7 +199,7 @@ func (a *api) await(c *call) error {
 	return nil
 }
 
-// route finds the row of a call, and says which there are where there is none.
+// route finds the row of a call. The error lists the alternatives.
 func (a *api) route(c *call) error {
 	m := match(a.rows, c.Method, c.URL.EscapedPath())
 	switch {

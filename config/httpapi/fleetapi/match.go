@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// matched is what the table has for a path.
+// matched is the result of a lookup in the table.
 type matched struct {
 	row    *row
 	values map[string]string
-	allow  []string // the methods of the path, where another than these was asked for
-	near   []string // where no row has the path: what could have stood there
+	allow  []string // methods of the path, if the method does not match
+	near   []string // possible routes, if the path does not match
 }
 
-// match finds the row of a method and an escaped path. A segment that a row spells out goes
-// before one that stands for any. HEAD is GET without the body.
+// match finds the row for a method and an escaped path. A literal segment takes precedence over a wildcard. HEAD
+// matches GET.
 func match(rows []row, method, path string) matched {
 	if method == http.MethodHead {
 		method = http.MethodGet
@@ -56,7 +56,7 @@ func match(rows []row, method, path string) matched {
 	return matched{near: slices.Compact(near)}
 }
 
-// agree is how many segments of a path are those of a row.
+// agree returns how many segments of a path match a row.
 func agree(have, asked []string) int {
 	for i, h := range have {
 		if i == len(asked) {
@@ -75,7 +75,7 @@ func agree(have, asked []string) int {
 
 func anySegment(s string) bool { return strings.HasPrefix(s, "{") }
 
-// exacter says whether a spells a segment out before b does.
+// exacter reports whether a has the first literal segment where the two differ.
 func exacter(a, b []string) bool {
 	for i := range a {
 		if anySegment(a[i]) != anySegment(b[i]) {
@@ -89,7 +89,7 @@ func segments(have, asked []string) map[string]string {
 	out := map[string]string{}
 	for i, h := range have {
 		if anySegment(h) {
-			out[strings.Trim(h, "{}")], _ = url.PathUnescape(asked[i]) // agree has looked
+			out[strings.Trim(h, "{}")], _ = url.PathUnescape(asked[i]) // agree has checked it
 		}
 	}
 	return out

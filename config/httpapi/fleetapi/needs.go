@@ -8,9 +8,9 @@ import (
 	"edgespan/config/fleet/history"
 )
 
-// Needs is the least role that may make a change of layers, by whichever route it comes. The
-// files of the controller and the aggregator are the settings of programs beside the fleet, and
-// the metadata says what is secret: only an admin writes them, so only an admin brings them back.
+// Needs returns the least role that may make a change of layers, by any route. The configs of the controller and the
+// aggregator are settings of programs outside the fleet, and the metadata says what is secret: only an admin writes
+// them, so only an admin restores them.
 func Needs(c history.Change) Role {
 	for l := range c.Layers {
 		if isAdmins(l) {
@@ -22,8 +22,7 @@ func Needs(c history.Change) Role {
 
 func isAdmins(l history.Layer) bool { return l.Kind == history.E2E || l.Kind == history.Metadata }
 
-// Permits says why the caller of a write may not make the change that it comes to (ErrRole),
-// nil where it may.
+// Permits returns ErrRole if the caller of a write may not make the resulting change.
 func (r WriteRequest) Permits(c history.Change) error {
 	need := Needs(c)
 	if r.Caller.Role.May(need) {

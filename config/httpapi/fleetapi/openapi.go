@@ -11,7 +11,7 @@ func serveOpenAPI(a *api, _ *call) (reply, error) {
 	return a.described()
 }
 
-// describe is the OpenAPI 3.1 document of a table.
+// describe returns the OpenAPI 3.1 document of a table.
 func describe(rows []row, version string) config.Object {
 	return rest.Describe(rest.Description{
 		Info: config.Object{

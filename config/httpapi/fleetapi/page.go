@@ -12,8 +12,7 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// maxPage is how many entries of a list one answer has at most, and has if nobody says less: with
-// some 600 bytes each it is a few megabytes.
+// maxPage is the default and maximum number of entries in one answer: with some 600 bytes each, a few megabytes.
 const maxPage = 10_000
 
 var (
@@ -23,8 +22,7 @@ var (
 	pAfter = param{Name: "after", Summary: "only those whose name comes after this one"}
 )
 
-// answerPage answers with the part of a list, sorted by name, that a request asks for. Where more
-// follows the answer says how to ask for it.
+// answerPage answers with the requested part of a list sorted by name. If more follows, the answer has a link to it.
 func answerPage[T any](c *call, all []T, name func(T) string, err error) (reply, error) {
 	if err != nil {
 		return reply{}, err
@@ -45,7 +43,7 @@ func answerPage[T any](c *call, all []T, name func(T) string, err error) (reply,
 	return r, err
 }
 
-// pageLimit is how many entries the answer has at most.
+// pageLimit returns how many entries the answer may have.
 func pageLimit(c *call) int {
 	if n := c.nums["limit"]; n > 0 && n < maxPage {
 		return int(n)
@@ -53,7 +51,7 @@ func pageLimit(c *call) int {
 	return maxPage
 }
 
-// goOn says in an answer where it goes on: the same request, with another value of a parameter.
+// goOn adds the link to the next page: the same request, with another value of one parameter.
 func (c *call) goOn(r *reply, name, value string) {
 	if value == "" {
 		return
@@ -63,8 +61,8 @@ func (c *call) goOn(r *reply, name, value string) {
 	r.Add("Link", fmt.Sprintf(`<%s?%s>; rel="next"`, c.URL.EscapedPath(), q.Encode()))
 }
 
-// nextOf is the query of the page that follows, nil for none. A controller of an earlier release
-// gives all at once.
+// nextOf returns the query of the next page, nil if there is none. A controller of an earlier release sends everything
+// at once.
 func nextOf(h http.Header) url.Values {
 	for _, one := range h.Values("Link") {
 		target, rest, found := strings.Cut(strings.TrimPrefix(one, "<"), ">")
@@ -77,10 +75,10 @@ func nextOf(h http.Header) url.Values {
 	return nil
 }
 
-// maxPages is how many pages of one list a client reads: whoever answers can't keep it reading for ever.
+// maxPages bounds the pages of one list that a client reads: a faulty server can't keep it reading forever.
 const maxPages = 1000
 
-// pages asks for one page after the other, until there is no other one.
+// pages requests one page after the other, until there is no next one.
 func (c *Client) pages(ctx context.Context, path string, q url.Values,
 	take func([]byte, http.Header) (enough bool, err error)) error {
 	for asked := map[string]bool{}; ; {
@@ -105,7 +103,7 @@ func (c *Client) pages(ctx context.Context, path string, q url.Values,
 	}
 }
 
-// listAll reads all pages of a list; most is how many entries are enough, 0 for all.
+// listAll reads all pages of a list; limit is how many entries are enough, 0 for all.
 func listAll[T any](ctx context.Context, c *Client, path string, q url.Values, limit int) ([]T, error) {
 	var out []T
 	err := c.pages(ctx, path, q, func(text []byte, _ http.Header) (bool, error) {

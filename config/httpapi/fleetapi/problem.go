@@ -9,23 +9,23 @@ import (
 	overridepkg "edgespan/config/layers/override"
 )
 
-// Problem is the body of every error, and the error that the client answers with.
+// Problem is the body of every error, and the client's error.
 type Problem struct {
 	rest.Problem
 	Errors []ProblemFault `json:"errors,omitempty"`
 }
 
-// ProblemFault is one thing that is wrong, of many.
+// ProblemFault is one of several faults.
 type ProblemFault struct {
 	Path    string   `json:"path"`
 	Nodes   []string `json:"nodes,omitempty"`
-	Layer   string   `json:"layer,omitempty"` // that the value is of
+	Layer   string   `json:"layer,omitempty"` // of the value
 	Rule    string   `json:"rule,omitempty"`
 	Detail  string   `json:"detail"` // "invalid value 5"
 	Allowed string   `json:"allowed,omitempty"`
 }
 
-// Error is the detail, or one line for each fault.
+// Error returns the detail, or one line for each fault.
 func (p *Problem) Error() string {
 	if len(p.Errors) == 0 {
 		return cmp.Or(p.Detail, p.Title)
@@ -33,8 +33,8 @@ func (p *Problem) Error() string {
 	return strings.Join(p.lines(), "\n")
 }
 
-// Unwrap is the error of config/httpapi that a caller branches on: *Rejected for what is
-// wrong with the request, a sentinel otherwise, nothing for an error of the controller.
+// Unwrap returns the error of config/httpapi/rest that a caller branches on: *Rejected for a faulty request, a sentinel
+// for other refusals, nil for an error of the controller.
 func (p *Problem) Unwrap() error {
 	switch p.Type {
 	case rest.TypeMalformed, rest.TypeBadRequest, rest.TypeRejected, rest.TypeTooLarge, rest.TypeMediaType:
@@ -64,7 +64,7 @@ func (p *Problem) lines() []string {
 	return out
 }
 
-// line is a fault as the offline commands show it.
+// line formats a fault as the offline commands do.
 func (f ProblemFault) line() string {
 	path, err := config.ParsePath(f.Path)
 	if f.Path == "" || err != nil {

@@ -11,15 +11,15 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// PrunedHistory is what a prune of the history took away.
+// PrunedHistory is the result of pruning the history.
 type PrunedHistory struct {
-	From      uint64 `json:"from"`      // the first revision that can be read
-	Revisions int    `json:"revisions"` // that went
-	Objects   int    `json:"objects"`   // parts of layers and trees that only they had
+	From      uint64 `json:"from"`      // the first readable revision
+	Revisions int    `json:"revisions"` // deleted
+	Objects   int    `json:"objects"`   // deleted parts of layers and trees
 	DryRun    bool   `json:"dryRun,omitempty"`
 }
 
-// leastAge is how old a revision must be to be pruned: replicas that lag read the younger ones.
+// leastAge is the minimum age of a pruned revision: replicas that lag still read younger ones.
 const leastAge = time.Hour
 
 func servePrune(a *api, c *call) (reply, error) {
@@ -30,7 +30,7 @@ func servePrune(a *api, c *call) (reply, error) {
 	return answer(a.backend.PruneHistory(c.Context(), c.Caller, before, c.flags["dryRun"]))
 }
 
-// beforeOf reads a time, or an age.
+// beforeOf parses a time or an age.
 func beforeOf(text string, now time.Time) (time.Time, error) {
 	before, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -54,7 +54,7 @@ func beforeOf(text string, now time.Time) (time.Time, error) {
 	return before, nil
 }
 
-// PruneHistory forgets the revisions of before a time, or of an age and older.
+// PruneHistory deletes the revisions before a time, or older than an age.
 func (c *Client) PruneHistory(ctx context.Context, before string, dryRun bool) (PrunedHistory, error) {
 	v := url.Values{"before": {before}}
 	rest.SetFlag(v, "dryRun", dryRun)

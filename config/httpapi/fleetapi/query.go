@@ -14,17 +14,17 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// What a list of a query may name at most, each once: of nodes as many as a header holds, of all
-// else a few, since each costs the work of a whole document.
+// Bounds on the items of a list in a query, without duplicates. The size of the header bounds nodes; other items cost
+// the work of a whole document each.
 const (
 	maxListed = 64
 	maxUnset  = 1000 // paths of one write
 )
 
-// maxMessage is how long a message of a write may be, in characters.
+// maxMessage is the maximum length of the message of a write, in characters.
 const maxMessage = 1000
 
-// readQuery reads the parameters of a row, and finds everything that is wrong with them.
+// readQuery reads the parameters of a route, and reports all faults.
 func (c *call) readQuery() error {
 	c.texts, c.flags, c.nums = map[string]string{}, map[string]bool{}, map[string]uint64{}
 	c.lists, c.paths = map[string][]string{}, map[string][][]string{}
@@ -61,7 +61,7 @@ func (c *call) readQuery() error {
 	return nil
 }
 
-// readParam reads one parameter, and says what is wrong with it.
+// readParam reads one parameter, and describes its fault.
 func (c *call) readParam(p param, got []string) (what, allowed string) {
 	for _, g := range got {
 		if !utf8.ValidString(g) {
@@ -124,7 +124,7 @@ func (c *call) readList(p param, got []string) (what, allowed string) {
 	}
 	for _, item := range items {
 		if item == "" && p.Form == rest.OnePath {
-			continue // all of it
+			continue // the whole document
 		}
 		path, err := config.ParsePath(item)
 		if err != nil {
@@ -138,8 +138,8 @@ func (c *call) readList(p param, got []string) (what, allowed string) {
 	return "", ""
 }
 
-// tooMany says what is wrong with a list that is too long. Nodes are bounded by the header, and by those that there
-// are.
+// tooMany describes the fault of a list that is too long. Nodes are bounded by the size of the header, and by the
+// number that exists.
 func (c *call) tooMany(p param, items []string) (what, allowed string) {
 	limit := maxListed
 	if c.row.Effect == rest.Writes {
@@ -151,7 +151,7 @@ func (c *call) tooMany(p param, items []string) (what, allowed string) {
 	return fmt.Sprintf("too many entries (%d)", len(items)), fmt.Sprintf("must be at most %d", limit)
 }
 
-// once is a list without what stands in it before, in the order of the first.
+// once removes duplicates and keeps the order.
 func once(items []string) []string {
 	seen := make(map[string]bool, len(items))
 	return slices.DeleteFunc(items, func(item string) bool {
@@ -161,7 +161,7 @@ func once(items []string) []string {
 	})
 }
 
-// splitList splits at commas that are in no JSON string, and leaves nothing out but an empty list.
+// splitList splits at commas outside JSON strings. It keeps empty items, but an empty text is an empty list.
 func splitList(s string) []string {
 	if s == "" {
 		return nil

@@ -10,19 +10,19 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// schemas are those of the types that have few values.
+// schemas are the schemas of enumerations.
 var schemas = rest.Schemas{reflect.TypeFor[Role](): rest.Enum(Viewer, Operator, Admin)}
 
-// schemaOf is the schema of a type, with everything in place.
+// schemaOf returns the schema of a type without references.
 func schemaOf(t reflect.Type) config.Object { return schemas.Of(t, nil) }
 
-// checkSchema finds where a value is not what a schema in place says.
+// checkSchema returns the faults of a value against a schema without references.
 func checkSchema(s config.Object, v any, path []string) config.Faults {
 	var faults config.Faults
 	kind, _ := s["type"].(string)
-	whole := kind == "number" && typeName(v) == "integer" // which is one
+	whole := kind == "number" && typeName(v) == "integer" // an integer is a number
 	if kind != "" && kind != typeName(v) && !whole {
-		faults.Add(path, config.InvalidType(typeName(v)), config.MustBe(kind)) // never the value: it may be a secret
+		faults.Add(path, config.InvalidType(typeName(v)), config.MustBe(kind)) // without the value: it may be secret
 		return faults
 	}
 	if values, has := s["enum"].([]any); has && !slices.Contains(values, v) {
@@ -79,7 +79,7 @@ func checkObject(s, v config.Object, path []string) config.Faults {
 	return faults
 }
 
-// typeName is the JSON Schema type of a value.
+// typeName returns the JSON Schema type of a value.
 func typeName(v any) string {
 	switch v.(type) {
 	case bool:

@@ -25,8 +25,8 @@ func serveCluster(a *api, c *call) (reply, error) {
 	return answerLive(d, d.Revision, err)
 }
 
-// answerLive is a state with the revision of its descriptor, which an If-Match takes. The state
-// changes without it.
+// answerLive answers with a state and the revision of its descriptor as the ETag, for If-Match. The state changes
+// without the revision.
 func answerLive[T any](v T, revision uint64, err error) (reply, error) {
 	r, err := answer(v, err)
 	r.ETag, r.Lively = revisionTag(revision), true
@@ -41,7 +41,7 @@ func readCluster(a *api, c *call) (ClusterDetail, error) {
 	return a.backend.Cluster(c.Context(), c.values["cluster"])
 }
 
-// setDescriptor writes the descriptor of what the path names: the document says the same.
+// setDescriptor writes the descriptor that the path names. The document must have the same name.
 func setDescriptor(what, kind string) func(*api, *call) (reply, error) {
 	return func(a *api, c *call) (reply, error) {
 		var faults config.Faults
@@ -60,7 +60,7 @@ func setDescriptor(what, kind string) func(*api, *call) (reply, error) {
 	}
 }
 
-// setDocuments writes several descriptors. The body has passed its schema.
+// setDocuments writes several descriptors. The schema has accepted the body.
 func setDocuments(a *api, c *call) (reply, error) {
 	var w ops.Describe
 	list, _ := c.body["documents"].([]any)

@@ -16,7 +16,7 @@ import (
 	"edgespan/config/layers"
 )
 
-// maxEditions is how many revisions one answer has at most, fewEditions how many if nobody says.
+// maxEditions is the maximum number of revisions in one answer, fewEditions the default.
 const (
 	maxEditions = 1000
 	fewEditions = 50
@@ -87,13 +87,13 @@ func serveLayer(l layers.Layer) func(*api, *call) (reply, error) {
 	}
 }
 
-// serveNodeLayer is the overrides of one node; {} of one that has none.
+// serveNodeLayer answers with the overrides of one node, {} if it has none.
 func serveNodeLayer(a *api, c *call) (reply, error) {
 	node := c.values["node"]
 	d, err := a.backend.Layer(c.Context(),
 		ops.LayerQuery{Layer: layers.Node, Nodes: []string{node}, Reveal: c.flags["reveal"]})
 	d.Object, _ = d.Object[node].(config.Object)
-	d.Digest = "" // it is that of {node: …}
+	d.Digest = "" // it belongs to {node: …}
 	return answerVersioned(d, err)
 }
 
@@ -113,7 +113,7 @@ func serveTopology(a *api, c *call) (reply, error) {
 	return answerTopology(a.backend.Topology(c.Context()))
 }
 
-// answerTopology is never "not modified": what is alive changes without a revision.
+// answerTopology is never "not modified": liveness changes without a revision.
 func answerTopology(d ops.Document, err error) (reply, error) {
 	r, err := answerVersioned(d, err)
 	r.Lively = true
@@ -191,11 +191,11 @@ func (a *api) diff(ctx context.Context, from, to uint64) ([]LayerDiff, error) {
 	return out, err
 }
 
-// revisionValue is the number in the path of a call, which is 1 or more.
+// revisionValue returns the revision in the path of a call, at least 1.
 func (c *call) revisionValue() (uint64, error) { return c.revisionFrom(1) }
 
-// rolloutValue is the number of a rollout: 0 is that of what changed before any write, as a
-// base version does.
+// rolloutValue returns the revision of a rollout in the path. 0 is the rollout of changes before any write, such as
+// those of a base version.
 func (c *call) rolloutValue() (uint64, error) { return c.revisionFrom(0) }
 
 func (c *call) revisionFrom(least uint64) (uint64, error) {
@@ -232,10 +232,10 @@ func serveRollouts(a *api, c *call) (reply, error) {
 	return answer(rs, err)
 }
 
-// maxNamed is how many nodes a rollout in a list names: one route shows all of one rollout.
+// maxNamed is how many nodes a rollout in a list names: the route of a single rollout names all.
 const maxNamed = 100
 
-// summed is a rollout of a list.
+// summed shortens a rollout for a list.
 func summed(r Rollout) Rollout {
 	r.FailedNodes, r.WaitingNodes = len(r.Failed), len(r.Waiting)
 	r.Failed, r.Waiting = some(r.Failed), some(r.Waiting)
@@ -299,11 +299,11 @@ func serveBackup(a *api, c *call) (reply, error) {
 
 func serveLive(*api, *call) (reply, error) { return answer(Alive{Status: "ok"}, nil) }
 
-// serveReady keeps why for the log: anybody may ask.
+// serveReady writes the reason to the log only, because the route needs no authentication.
 func serveReady(a *api, c *call) (reply, error) {
 	asked, err := a.ready.ask(a.backend)
 	if err != nil {
-		if asked { // anybody may ask, as often as they like: the log has a line for each look
+		if asked { // one log line for each check, not for each request
 			a.Failed(c.Method, c.Entry.Path, err)
 		}
 		p := rest.Refuse(rest.TypeBusy, "the controller is not ready; its log says why")

@@ -11,7 +11,7 @@ import (
 	"edgespan/config/layers"
 )
 
-// write asks the backend for a write, bound to what the caller has seen.
+// write calls the backend with the revisions that the write requires.
 func (a *api) write(c *call, w ops.Write) (reply, error) {
 	bound, err := a.ifMatch(c)
 	if err != nil {
@@ -27,7 +27,7 @@ func (a *api) write(c *call, w ops.Write) (reply, error) {
 	return r, err
 }
 
-// writeOf makes the write of a row from a call.
+// writeOf makes the write for a call.
 type writeOf func(c *call, modify bool) ops.Write
 
 func setNetwork(c *call, modify bool) ops.Write {
@@ -61,7 +61,7 @@ func unset(l layers.Layer) func(*api, *call) (reply, error) {
 	}
 }
 
-// unsetNode removes keys of one node, or all that it has.
+// unsetNode removes keys of one node, or all of them.
 func unsetNode(a *api, c *call) (reply, error) {
 	node := []string{c.values["node"]}
 	keys := [][]string{node}
@@ -84,7 +84,7 @@ func setE2E(file string, modify bool) func(*api, *call) (reply, error) {
 	}
 }
 
-// previewE2E asks nobody: the actions of the controller follow from its metadata.
+// previewE2E asks no node: the actions of the controller follow from its metadata.
 func previewE2E(file string) func(*api, *call) (reply, error) {
 	return func(a *api, c *call) (reply, error) {
 		c.flags["dryRun"], c.Entry.DryRun = true, true
@@ -170,7 +170,7 @@ func serveAdopt(a *api, c *call) (reply, error) {
 }
 
 func serveInvite(a *api, c *call) (reply, error) {
-	life, _ := time.ParseDuration(c.texts["life"]) // readQuery has looked; absent is 0
+	life, _ := time.ParseDuration(c.texts["life"]) // readQuery has checked it; absent is 0
 	return answer(a.backend.Invite(c.Context(), c.Caller, c.values["node"], life, c.flags["replace"]))
 }
 

@@ -12,9 +12,8 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// row is one route. The table of all of them is what routing, roles, 405s, the checks of
-// queries and bodies, the description (OpenAPI) and docs/protocol.md are made from. What it has
-// of its own are the layers that an If-Match is about.
+// row is one route. Routing, roles, 405s, the checks of queries and bodies, the OpenAPI description and
+// docs/protocol.md follow from the table. Own returns the layers that an If-Match applies to.
 type row = rest.Route[*api, *call, func(*call) []history.Layer]
 
 type param = rest.Param
@@ -39,7 +38,7 @@ var (
 
 func must(p param) param { p.Required = true; return p }
 
-// table is all routes, in the order in which docs/protocol.md has them.
+// table lists all routes, in the order of docs/protocol.md.
 var table = concat(nodeRows(), hardwareRows(), layerRows(), peerRows(), topologyRows(), e2eRows(), historyRows(),
 	otherRows())
 

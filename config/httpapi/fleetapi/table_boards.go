@@ -6,7 +6,7 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// hardwareRows are the routes of what nodes tell of boards that are not known.
+// hardwareRows are the routes for base configs that nodes propose for unknown boards.
 func hardwareRows() []row {
 	node := param{Name: "node", Summary: "which node's proposal, if several nodes made one"}
 	return []row{

@@ -63,7 +63,7 @@ func layerRows() []row {
 	return rows
 }
 
-// overrideRows are set, modify and the preview of both.
+// overrideRows are the routes to set, modify and preview overrides.
 func overrideRows(path, what string, bound func(*call) []history.Layer, make writeOf) []row {
 	return []row{
 		{Method: "PUT", Path: path, Role: Operator, Summary: "replace " + what, Effect: rest.Writes, Body: anObject,
@@ -117,7 +117,7 @@ type renaming struct {
 	To string `json:"to"`
 }
 
-// The layers that an If-Match is about.
+// The layers that an If-Match applies to.
 
 func network(*call) []history.Layer { return []history.Layer{{Kind: history.Network}} }
 func topo(*call) []history.Layer    { return []history.Layer{{Kind: history.Topology}} }
@@ -136,7 +136,7 @@ func nodesOfKeys(c *call) []history.Layer {
 	return layersOf(history.Node, names)
 }
 
-// autoOfQuery has no name where all nodes are meant.
+// autoOfQuery returns one layer without a name if the query is for all nodes.
 func autoOfQuery(c *call) []history.Layer {
 	if len(c.lists["nodes"]) == 0 {
 		return []history.Layer{{Kind: history.Auto}}
@@ -145,7 +145,7 @@ func autoOfQuery(c *call) []history.Layer {
 }
 
 func layersOf(kind history.Kind, names []string) []history.Layer {
-	out := []history.Layer{} // not nil: If-Match is known here
+	out := []history.Layer{} // not nil: If-Match is accepted
 	for _, n := range names {
 		out = append(out, history.Layer{Kind: kind, Name: n})
 	}

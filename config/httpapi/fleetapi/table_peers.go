@@ -71,7 +71,7 @@ func peerRows() []row {
 	)
 }
 
-// descriptorRows are the writes of one descriptor; free is which one may go.
+// descriptorRows are the writes of one descriptor; free describes which one may be deleted.
 func descriptorRows(path, what, free, kind string, layer history.Kind) []row {
 	bound := func(c *call) []history.Layer { return layersOf(layer, []string{c.values[what]}) }
 	return []row{

@@ -14,14 +14,14 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// Server-sent events (WHATWG HTML §9.2): an event named "state" at once, and one for each change.
-// A watch ends by itself after rest.StreamDeadline, when what it watches is gone, and when the
-// controller ends: whoever goes on asks again, and is told at once how it is.
+// Server-sent events (WHATWG HTML §9.2): an event named "state" at once, and one for each change. A watch ends after
+// rest.StreamDeadline, when its object is deleted, and when the controller shuts down: the client then watches again,
+// and gets the state at once.
 const (
-	pace = 100 * time.Millisecond // least time between two events
+	pace = 100 * time.Millisecond // minimum time between two events
 )
 
-// watch answers with events: what look gives, whenever that is another by what quiet leaves of it.
+// watch answers with events: the result of look, whenever quiet(look) has changed.
 func watch[T any](look func(*api, *call) (T, error), quiet func(T) T) func(*api, *call) (reply, error) {
 	return func(a *api, c *call) (reply, error) {
 		mark, err := a.backend.Changed(c.Context(), 0)
@@ -36,7 +36,7 @@ func watch[T any](look func(*api, *call) (T, error), quiet func(T) T) func(*api,
 		if err != nil {
 			return reply{}, err
 		}
-		asked := c.Clone(c.Context()) // what it said of itself may be let go with its answer
+		asked := c.Clone(c.Context()) // the headers of the original are cleared with its answer
 		r := reply{Events: true, Done: leave}
 		r.Stream = func(ctx context.Context, w io.Writer) error {
 			out := rest.WhileKnown{Writer: w, Known: func() bool { return a.still(asked.WithContext(ctx), c.Caller) }}
@@ -50,20 +50,19 @@ func watch[T any](look func(*api, *call) (T, error), quiet func(T) T) func(*api,
 	}
 }
 
-// still says whether a caller may go on: their token is as good as when they began.
+// still reports whether the caller's token is still valid for the same role.
 func (a *api) still(r *http.Request, was Caller) bool {
 	if a.Local {
 		return true
 	}
 	again, err := a.authenticate(r)
 	if err != nil {
-		a.problemOf(&rest.Call{Request: r}, err) // what is wrong with the store is for the log
+		a.problemOf(&rest.Call{Request: r}, err) // logs an error of the store
 	}
 	return err == nil && again == was
 }
 
-// ending is the error of a watch that shall be known: not that it has come to its end, or that
-// there is nothing more to tell.
+// ending drops the errors that end a watch normally: its time is over, or there is nothing more to send.
 func ending(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, ErrBusy) || errors.As(err, new(*ops.NotFoundError)) {
 		return nil
@@ -71,12 +70,12 @@ func ending(ctx context.Context, err error) error {
 	return err
 }
 
-// watcher tells one reader of what is another by what quiet leaves of it.
+// watcher sends a value to one reader whenever quiet of it changes.
 type watcher[T any] struct {
 	tell  func(text []byte) error
 	look  func() (T, error)
 	quiet func(T) T
-	last  []byte // what was told, without what is not worth telling
+	last  []byte // quiet form of the value sent last
 }
 
 func (s *watcher[T]) run(ctx context.Context, mark uint64, v T,
@@ -104,7 +103,7 @@ func (s *watcher[T]) run(ctx context.Context, mark uint64, v T,
 	}
 }
 
-// show tells an event, if there is something new in it.
+// show sends an event, if the value has changed.
 func (s *watcher[T]) show(v T) error {
 	key, err := encode(s.quiet(v))
 	if err != nil || bytes.Equal(key, s.last) {
@@ -115,10 +114,10 @@ func (s *watcher[T]) show(v T) error {
 	if err != nil {
 		return err
 	}
-	return s.tell(slices.Concat([]byte("event: state\ndata: "), text, []byte("\n"))) // JSON is one line, and ends it
+	return s.tell(slices.Concat([]byte("event: state\ndata: "), text, []byte("\n"))) // JSON has one line, and ends it
 }
 
-// quietPeer is a peer without what is another each moment.
+// quietPeer removes the fields that change all the time.
 func quietPeer(d PeerDetail) PeerDetail {
 	d.LastReport, d.AgeSeconds = nil, nil
 	return d

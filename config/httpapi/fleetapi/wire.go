@@ -8,13 +8,13 @@ import (
 	"edgespan/config/fleet/history"
 )
 
-// What the routes answer with beside the types of backend.go. A document (a config, a layer,
-// the topology) is its object itself, its revision in the ETag and its digest in DigestHeader.
+// Types that the routes answer with, besides those of backend.go. A document (a config, a layer, the topology) is sent
+// as its object, with its revision in the ETag and its digest in DigestHeader.
 
-// DigestHeader is the header that carries a document's digest.
+// DigestHeader is the header with a document's digest.
 const DigestHeader = "Edgespan-Digest"
 
-// By is the revision that did something.
+// By is the revision that set a value.
 type By struct {
 	Number  uint64    `json:"number"`
 	Author  string    `json:"author"`
@@ -22,17 +22,17 @@ type By struct {
 	Message string    `json:"message,omitempty"`
 }
 
-// Explanation is one value of a node's effective config: which layer set it, when and by
-// whom, and what it shadows.
+// Explanation is one value of a node's effective config: which layer set it, when, by whom, and the values that it
+// shadows.
 type Explanation struct {
 	Path     string   `json:"path"`
 	Value    any      `json:"value"`
 	Origin   string   `json:"origin"`
-	By       *By      `json:"by,omitempty"` // none for what has no revisions: base, firmware, hardware
+	By       *By      `json:"by,omitempty"` // nil for layers without revisions: base, firmware, hardware
 	Shadowed []Shadow `json:"shadowed"`     // the highest first
 }
 
-// Shadow is what a lower layer has, at the path or on the way to it.
+// Shadow is the value of a lower layer, at the path or above it.
 type Shadow struct {
 	Layer string `json:"layer"`
 	Path  string `json:"path"`
@@ -40,8 +40,8 @@ type Shadow struct {
 	By    *By    `json:"by,omitempty"`
 }
 
-// LayerDiff is how one layer differs between two revisions. Before and After are the
-// revisions that wrote it last, 0 for never.
+// LayerDiff is the difference of one layer between two revisions. Before and After are the revisions that wrote it
+// last, 0 for never.
 type LayerDiff struct {
 	Layer  string  `json:"layer"`
 	Before uint64  `json:"before"`
@@ -49,14 +49,13 @@ type LayerDiff struct {
 	Values []Value `json:"values"`
 }
 
-// EditionDetail is one revision and what it changed.
+// EditionDetail is one revision and its changes.
 type EditionDetail struct {
 	Edition
 	Changes []LayerDiff `json:"changes"`
 }
 
-// Files are the documents of the seed's files under /data/cfg; what is absent there is no file,
-// and {} is one that is empty.
+// Files are the documents of the seed's files under /data/cfg; a nil document is a missing file, {} an empty one.
 type Files struct {
 	Network  config.Object            `json:"network,omitzero"`  // network_config_overrides.json
 	Nodes    config.Object            `json:"nodes,omitzero"`    // node_config_overrides.json
@@ -66,13 +65,13 @@ type Files struct {
 	E2E      map[string]config.Object `json:"e2e,omitzero"`      // "controller": controller_config.json, …
 }
 
-// Exported are the files as of a revision.
+// Exported is the files as of a revision.
 type Exported struct {
 	Revision uint64 `json:"revision"`
 	Files    Files  `json:"files"`
 }
 
-// NewOperator is a token that was made, its text shown once.
+// NewOperator is a new token; its text is shown once.
 type NewOperator struct {
 	OperatorToken
 	Token string `json:"token"`
@@ -81,31 +80,31 @@ type NewOperator struct {
 // Alive answers /livez and /readyz.
 type Alive struct {
 	Status   string   `json:"status"`
-	Warnings []string `json:"warnings,omitempty"` // of /readyz: what a person should look at, though requests are served
+	Warnings []string `json:"warnings,omitempty"` // of /readyz: for people to look at, although requests are served
 }
 
-// Nothing is the answer of what has nothing to tell but that it was done.
+// Nothing is the answer of a call without a result.
 type Nothing struct{}
 
-// UnmarshalJSON keeps integers of 64 bits as what they are, as config.Parse does.
+// UnmarshalJSON keeps 64-bit integers exact, as config.Parse does.
 func (v *Value) UnmarshalJSON(text []byte) error {
 	type plain Value
 	return exactly(text, (*plain)(v), map[string]*any{"old": &v.Old, "new": &v.New})
 }
 
-// UnmarshalJSON is Value's.
+// UnmarshalJSON keeps 64-bit integers exact.
 func (e *Explanation) UnmarshalJSON(text []byte) error {
 	type plain Explanation
 	return exactly(text, (*plain)(e), map[string]*any{"value": &e.Value})
 }
 
-// UnmarshalJSON is Value's.
+// UnmarshalJSON keeps 64-bit integers exact.
 func (s *Shadow) UnmarshalJSON(text []byte) error {
 	type plain Shadow
 	return exactly(text, (*plain)(s), map[string]*any{"value": &s.Value})
 }
 
-// UnmarshalJSON is Value's.
+// UnmarshalJSON keeps 64-bit integers exact.
 func (p *Preview) UnmarshalJSON(text []byte) error {
 	type plain Preview
 	var overrides any
@@ -114,7 +113,7 @@ func (p *Preview) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// exactly reads an object, and some of its members by config.Parse.
+// exactly decodes an object, and the given members with config.Parse.
 func exactly(text []byte, into any, members map[string]*any) error {
 	if err := json.Unmarshal(text, into); err != nil {
 		return err
@@ -131,7 +130,7 @@ func exactly(text []byte, into any, members map[string]*any) error {
 	return err
 }
 
-// UnmarshalJSON is Value's.
+// UnmarshalJSON keeps 64-bit integers exact.
 func (f *Files) UnmarshalJSON(text []byte) error {
 	var raw struct {
 		Network, Nodes, Auto, Topology, Metadata exact
@@ -154,21 +153,21 @@ func (f *Files) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// FromHistory is the files on the wire.
+// FromHistory converts the files to their wire form.
 func FromHistory(f history.Files) Files {
 	return Files{Network: f.Network, Nodes: f.Nodes, Auto: f.Auto, Topology: f.Topology, Metadata: f.Metadata, E2E: f.E2E}
 }
 
-// History is the files as the cores have them.
+// History converts the files from their wire form.
 func (f Files) History() history.Files {
 	return history.Files{Network: f.Network, Nodes: f.Nodes, Auto: f.Auto, Topology: f.Topology, Metadata: f.Metadata,
 		E2E: f.E2E}
 }
 
-// exact is a value read by config.Parse.
+// exact is a value parsed by config.Parse.
 type exact struct{ value any }
 
-// UnmarshalJSON never sees what is no JSON.
+// UnmarshalJSON parses text, which is valid JSON.
 func (e *exact) UnmarshalJSON(text []byte) error {
 	v, faults := config.Parse(text)
 	if len(faults) > 0 {
