@@ -13,17 +13,18 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// nodeMay is what a caller that is a node may do with a row.
+// nodeMay says what a node may do with a route.
 type nodeMay uint8
 
 const (
 	nodeNot    nodeMay = iota
-	nodeReads          // of its own value of a level, in an environment where it is registered
-	nodeWrites         // to it; that registers it, where nodes may register themselves
-	nodeItself         // the entry that an environment has of it
+	nodeReads          // reads its own value of a level, in an environment where it is registered
+	nodeWrites         // writes to it; that registers the node where nodes may register themselves
+	nodeItself         // its own entry in an environment
 )
 
-// admit finds out who asks, and whether that one may. Of a node that takes a look at the facts: admitNode follows.
+// admit authenticates the caller and checks its role. For a node this needs a read of the facts, which admitNode does
+// later.
 func (a *api) admit(c *call) (leave func(), err error) {
 	if c.caller, err = a.auth.Authenticate(c.Request); err != nil {
 		return nil, err
@@ -35,7 +36,8 @@ func (a *api) admit(c *call) (leave func(), err error) {
 	return a.Enter(c.Call, rest.Caller{Name: c.caller.Name, Role: c.caller.Role, Via: c.caller.Via}, need)
 }
 
-// reveals says whether a caller sees secrets: admins, and a node that an admin has registered those of its places.
+// reveals reports whether the caller sees secrets: an admin sees all, a node that an admin registered those at its own
+// places.
 func (c *call) reveals() bool {
 	if c.caller.Node != "" || c.caller.Certname != "" {
 		return c.own && c.node.ID != "" && !c.node.Undeclared
@@ -43,10 +45,10 @@ func (c *call) reveals() bool {
 	return c.caller.Role == Admin
 }
 
-// admitNode lets a node to what is its own. The last level of the path says whose a record is, and what is below a
-// node is everybody's. The levels above it do not change that (reference §1.3), but what they have is merged into
-// what is read: so they must be those that are declared of the node. A certificate is enough to have it look, so it
-// does so within the caller's places and turns.
+// admitNode restricts a node to its own data. The last level of the path says whose a record is; an entry below a node
+// belongs to all. The levels above do not change that (reference §1.3), but their values are merged into the result, so
+// they must be the ones declared for the node. Any valid certificate can cause this lookup, so it runs within the
+// caller's slots and turns.
 func (a *api) admitNode(c *call) error {
 	if !c.ofNode() {
 		return nil
@@ -85,8 +87,8 @@ func (a *api) admitNode(c *call) error {
 	return nil
 }
 
-// registersItself says whether a node may register itself: where the environment lets nodes do so, and in the one
-// that its own config names, as the fleet has it.
+// registersItself reports whether a node may register itself: if the environment allows it, or if the node's own config
+// in the fleet names the environment.
 func (a *api) registersItself(c *call) (bool, error) {
 	e, err := a.backend.Environment(c.Context(), c.environment)
 	var fault *model.Fault
@@ -107,8 +109,8 @@ func (a *api) registersItself(c *call) (bool, error) {
 	return err == nil && named == c.environment, err
 }
 
-// declared holds a node to the levels that somebody has declared of it. It can't declare them itself, nor by what it
-// uploads: it would choose whose secrets it reads.
+// declared checks the levels of a path against those declared for the node. A node can't declare levels, nor change
+// them by an upload: it could choose whose secrets it reads.
 func (c *call) declared(n model.Node, above []model.LevelValue) error {
 	desired, all := map[string]string{}, true
 	var at []string
@@ -131,7 +133,7 @@ func (c *call) declared(n model.Node, above []model.LevelValue) error {
 		c.Method, c.row.Path, c.caller.itself(), strings.Join(at, ", "), c.prefix, c.environment, url.PathEscape(n.ID), body)
 }
 
-// itself is what a node that nobody has registered is registered as.
+// itself is the id under which an unregistered node registers.
 func (c Caller) itself() string {
 	if c.Node != "" {
 		return c.Node
@@ -145,7 +147,7 @@ func (c *call) notOfNode() error {
 			"registered", c.Method, c.row.Path, c.caller.itself())
 }
 
-// register makes a node known before it uploads, by its certname, which is how it is recognised, or by its id.
+// register registers a node before its first upload, by its certname, which identifies it, or by its id.
 func (a *api) register(c *call) error {
 	if !c.own || c.node.ID != "" || c.Entry.DryRun {
 		return nil

@@ -15,16 +15,16 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// The headers that tell of an answer what its body can't: clients know that.
+// Response headers that the original does not have.
 const (
-	VersionHeader  = "X-ConfigDB-Version"  // of the values at exactly the level that was asked for
+	VersionHeader  = "X-ConfigDB-Version"  // of the values at exactly the requested level
 	RevisionHeader = "X-ConfigDB-Revision" // of the facts
 )
 
-// reply is what a call is answered with.
+// reply is the answer to a call.
 type reply = rest.Reply
 
-// answer is a value as the answer, or why there is none.
+// answer returns a value as a reply, or the error.
 func answer(v any, err error) (reply, error) {
 	if err != nil {
 		return reply{}, err
@@ -33,7 +33,7 @@ func answer(v any, err error) (reply, error) {
 	return reply{Body: body}, err
 }
 
-// numbered says in an answer at which version and revision it is, as net/http spells the headers; 0 is not said.
+// numbered adds the headers for version and revision, in net/http's spelling; 0 adds none.
 func numbered(r reply, version, revision uint64) reply {
 	r.Header = slices.Grow(r.Header, 2)
 	if version > 0 {
@@ -45,7 +45,7 @@ func numbered(r reply, version, revision uint64) reply {
 	return r
 }
 
-// answerQuery is what a query found. What an admin or the node itself reads may have secrets in it.
+// answerQuery answers with the result of a query. It may contain secrets if the caller sees them.
 func (c *call) answerQuery(answer model.Answer, err error) (reply, error) {
 	if err != nil {
 		return reply{}, err
@@ -54,7 +54,7 @@ func (c *call) answerQuery(answer model.Answer, err error) (reply, error) {
 	return numbered(r, answer.Version, answer.Revision), nil
 }
 
-// finishReply gives an answer the status of its row, or "not modified".
+// finishReply sets the status of the route, or "not modified".
 func finishReply(c *call, r reply) reply {
 	r.Status = cmp.Or(r.Status, c.row.Status)
 	if c.row.Method == http.MethodGet {
@@ -72,17 +72,17 @@ type Message struct {
 	Msg string `json:"msg"`
 }
 
-// Refused is an error as the answer.
+// Refused returns the answer for an error.
 func (a *api) Refused(c *rest.Call, err error) reply {
 	p := a.problemOf(c, err)
 	body, err := rest.JSON(Message{p.Detail})
 	if err != nil {
-		body = []byte(`{"msg":""}`) // never: it is one text
+		body = []byte(`{"msg":""}`) // never: it is one string
 	}
 	return p.Reply("", body)
 }
 
-// statuses are those of the ledger's faults, ofDocuments those of documents' errors, where they are no conflict.
+// statuses maps the model's faults, ofDocuments the errors of documents; others of those are conflicts.
 var statuses = map[model.FaultKind]int{
 	model.Invalid: http.StatusBadRequest, model.NotFound: http.StatusNotFound, model.Conflict: http.StatusConflict,
 	model.Stale: http.StatusPreconditionFailed, model.TooLarge: http.StatusRequestEntityTooLarge,
@@ -93,8 +93,8 @@ var ofDocuments = map[configdb.Kind]int{
 	configdb.Malformed: http.StatusBadRequest, configdb.TooLarge: http.StatusRequestEntityTooLarge,
 }
 
-// problemOf says what a caller is told of an error. What it does not know is for the log only: it
-// may speak of more than the caller may see.
+// problemOf converts an error for the caller. The text of an unknown error goes to the log only: it may contain more
+// than the caller may see.
 func (a *api) problemOf(c *rest.Call, err error) *rest.Problem {
 	var p *rest.Problem
 	var denied *Denied

@@ -16,15 +16,15 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// maxMessage is how long a message of a write may be, in characters.
+// maxMessage is the maximum length of the message of a write, in characters.
 const maxMessage = 1000
 
-// query is the parameters of a request, in their order.
+// query is the parameters of a request, in order.
 type query []parameter
 
 type parameter struct{ name, value string }
 
-// get is the first value of a parameter.
+// get returns the first value of a parameter.
 func (q query) get(name string) (string, bool) {
 	for i := range q {
 		if q[i].name == name {
@@ -36,8 +36,8 @@ func (q query) get(name string) (string, bool) {
 
 func (q query) has(name string) bool { _, is := q.get(name); return is }
 
-// readQuery reads the parameters. Clients of the seed's routes may send some that nobody knows; of
-// the routes that are ours these are refused.
+// readQuery reads the parameters. Unknown ones are ignored on the seed's routes, whose clients may send some, and
+// refused on the others.
 func (c *call) readQuery() error {
 	left := c.URL.RawQuery
 	for left != "" {
@@ -71,7 +71,7 @@ func (c *call) readQuery() error {
 	return c.readWriteOptions()
 }
 
-// readWriteOptions reads what goes with any write.
+// readWriteOptions reads the parameters of every write.
 func (c *call) readWriteOptions() error {
 	if c.row.Effect != rest.Writes {
 		return nil
@@ -92,7 +92,7 @@ func (c *call) readWriteOptions() error {
 	return nil
 }
 
-// count reads a number of the query; 0 if it is not there.
+// count reads a number from the query; 0 if it is missing.
 func (c *call) count(name string) (uint64, bool, error) {
 	text, is := c.query.get(name)
 	if !is {
@@ -117,15 +117,15 @@ func (c *call) flag(name string) (bool, error) {
 	}
 }
 
-// readBody reads the body of a call, whatever type it says: the original's clients say many. What
-// it must be is for its reader to say.
+// readBody reads the body of a call with any content type: the original's clients send several. The parser decides what
+// is valid.
 func (a *api) readBody(c *call) ([]byte, error) {
 	if e := c.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return nil, refuse(http.StatusUnsupportedMediaType,
 			"Content-Encoding: invalid value %s: must be JSON without an encoding",
 			config.Quote(e))
 	}
-	c.Turn.End() // a body that comes slowly holds nobody up
+	c.Turn.End() // releases the turn while a slow body arrives
 	defer c.holdTurn()
 	limit := int64(rest.MaxAsked)
 	if c.row.Effect == rest.Writes {
@@ -134,10 +134,10 @@ func (a *api) readBody(c *call) ([]byte, error) {
 	return a.ReadBody(c.Call, limit)
 }
 
-// worthATurn is from what size on a body is parsed in the turn of its caller.
+// worthATurn is the size in bytes from which a body is parsed within the caller's turn.
 const worthATurn = 64 << 10
 
-// parsed reads JSON of a body.
+// parsed parses a body as JSON.
 func (c *call) parsed(text []byte) (configdb.JSON, error) {
 	if len(text) >= worthATurn {
 		done, err := rest.Turn(c.Context())
@@ -149,8 +149,8 @@ func (c *call) parsed(text []byte) (configdb.JSON, error) {
 	return configdb.ParseBody(text)
 }
 
-// readObject reads a body that is an object of so many bytes at most: one that is larger is refused before its members
-// are looked at.
+// readObject reads a body that is an object of at most limit bytes. A larger one is refused before its members are
+// read.
 func (a *api) readObject(c *call, limit int) (configdb.Object, error) {
 	text, err := a.readBody(c)
 	if err != nil {
@@ -167,7 +167,7 @@ func (a *api) readObject(c *call, limit int) (configdb.Object, error) {
 	return configdb.ObjectOf(v)
 }
 
-// readNothing reads a body that is empty, or an empty object.
+// readNothing reads a body that must be empty, or an empty object.
 func (a *api) readNothing(c *call) error {
 	text, err := a.readBody(c)
 	if err != nil || strings.TrimSpace(string(text)) == "" {
@@ -184,7 +184,7 @@ func (a *api) readNothing(c *call) error {
 	return err
 }
 
-// ifMatch is what a write is bound to. Weak tags stay what they are, and match nothing.
+// ifMatch returns the ETags that a write requires. Weak tags are kept, and match nothing.
 func (c *call) ifMatch() ([]string, error) {
 	if len(c.Header.Values("If-None-Match")) > 0 {
 		return nil, refuse(http.StatusBadRequest, "If-None-Match: is for reads: with a write must be If-Match")
@@ -203,7 +203,7 @@ func (c *call) ifMatch() ([]string, error) {
 	return list, nil
 }
 
-// known are the ETags that a reader has; with * it has whatever there is.
+// known returns the ETags that the reader has, none for *.
 func (c *call) known() []string {
 	lines := c.Header["If-None-Match"]
 	if len(lines) == 0 {
@@ -219,7 +219,7 @@ func (c *call) known() []string {
 	return list
 }
 
-// spelled is a method for a message.
+// spelled spells a method for a message.
 func spelled(method string) string {
 	if strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" {
 		return method

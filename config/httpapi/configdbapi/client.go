@@ -14,28 +14,28 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// Options say where ConfigDB is and who asks.
+// Options are the address of ConfigDB and the caller's credentials.
 type Options struct {
-	// URL is the endpoint with its prefix, "https://controller:8443/api/v1/config" or what a catalog
-	// names; without a path it is that of the seed.
+	// URL is the endpoint with its prefix, "https://controller:8443/api/v1/config" or one from a service catalog; without
+	// a path, the seed's prefix is used.
 	URL string
-	// Authorize puts into a request who asks; nil: nobody. WithToken and WithPassword make one.
+	// Authorize adds the credentials to a request; nil: none. WithToken and WithPassword make one.
 	Authorize func(*http.Request)
-	// Transport carries the requests. It holds whom to trust; nil trusts what the system trusts.
+	// Transport sends the requests and holds the trusted CAs; nil uses the system's.
 	Transport http.RoundTripper
 }
 
-// WithToken shows a token of Keystone or of an operator.
+// WithToken authorizes with a Keystone token or an operator token.
 func WithToken(token string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set("X-Auth-Token", token) }
 }
 
-// WithPassword shows a name and a password.
+// WithPassword authorizes with a name and a password.
 func WithPassword(user, password string) func(*http.Request) {
 	return func(r *http.Request) { r.SetBasicAuth(user, password) }
 }
 
-// Error is what ConfigDB has answered in the place of what was asked for.
+// Error is an error answer of ConfigDB.
 type Error struct {
 	Status int
 	Msg    string
@@ -43,7 +43,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Msg }
 
-// Unwrap is the error of config/httpapi that a caller branches on.
+// Unwrap returns the error of config/httpapi/rest that a caller branches on.
 func (e *Error) Unwrap() error {
 	switch e.Status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
@@ -62,12 +62,12 @@ func (e *Error) Unwrap() error {
 	return nil
 }
 
-// Client asks ConfigDB. Its errors are *Error, or ErrUnreachable and ErrTimeout of config/httpapi/rest.
-// How long it waits is its contexts' to say. A 308 is followed where it stays with the host that was
-// asked: who asks, and what for, goes with it.
+// Client sends requests to ConfigDB. Its errors are *Error, or ErrUnreachable and ErrTimeout of config/httpapi/rest.
+// Timeouts come from the contexts. It follows a 308 only within the same host, because the credentials and the request
+// are sent again.
 type Client struct{ *rest.Client }
 
-// NewClient returns a client of an endpoint. It connects when it is asked something.
+// NewClient returns a client of an endpoint. It connects on the first request.
 func NewClient(o Options) (*Client, error) {
 	u, err := rest.Endpoint(o.URL)
 	if err != nil {
@@ -90,11 +90,11 @@ func NewClient(o Options) (*Client, error) {
 		Next:    func(location string) (string, error) { return next(u, location) }}}, nil
 }
 
-// request is one question.
+// request is one request.
 type request = rest.Request
 
-// next is where a redirect goes. The scheme stays: a proxy may speak TLS where what stands behind
-// it does not.
+// next returns the URL that a redirect leads to. The scheme does not change: a proxy may speak TLS while the server
+// behind it does not.
 func next(base *url.URL, location string) (string, error) {
 	u, err := url.Parse(location)
 	if err != nil || location == "" {
@@ -109,38 +109,38 @@ func next(base *url.URL, location string) (string, error) {
 	return u.String(), nil
 }
 
-// refusal is the error of an answer that is no success.
+// refusal returns the error for an unsuccessful answer.
 func refusal(base string, status int, text []byte) error {
-	var m struct{ Msg, Message string } // some answers of the original have the other
+	var m struct{ Msg, Message string } // some answers of the original have message instead of msg
 	if json.Unmarshal(text, &m) != nil || m.Msg+m.Message == "" {
 		m.Msg = fmt.Sprintf("%s answered status %d without a message: is it ConfigDB?", base, status)
 	}
 	return &Error{Status: status, Msg: m.Msg + m.Message}
 }
 
-// count is a number in a header; 0 if there is none.
+// count returns the number in a header; 0 if there is none.
 func count(h http.Header, name string) uint64 {
 	n, _ := strconv.ParseUint(h.Get(name), 10, 64)
 	return n
 }
 
-// WriteOptions go with a write.
+// WriteOptions are the options of a write.
 type WriteOptions struct {
 	Message string // for the history
-	DryRun  bool   // say what would change, and do nothing
-	IfMatch string // the ETag that the half of a record must have; "": any
+	DryRun  bool   // report what would change, and do nothing
+	IfMatch string // the ETag that the half of the record must have; "": any
 }
 
-// Stored is what came of a write. Changes are those of a dry run, a rollback or a bulk.
+// Stored is the result of a write. Changes are set for a dry run, a rollback or a bulk.
 type Stored struct {
 	ETag     string
 	Version  uint64 // of the values
 	Revision uint64 // of the facts
-	Changed  bool   // known of those that have Changes only
+	Changed  bool   // valid only with Changes
 	Changes  []model.Change
 }
 
-// write does a write that is answered with nothing, or with Done.
+// write sends a write that is answered with an empty body or with Done.
 func (c *Client) write(ctx context.Context, method, path string, body any, o WriteOptions) (Stored, error) {
 	r, err := writeRequest(method, path, body, o)
 	if err != nil {
@@ -177,7 +177,7 @@ func writeRequest(method, path string, body any, o WriteOptions) (request, error
 	return r, err
 }
 
-// to is a path of segments, each escaped.
+// to joins segments to a path and escapes each.
 func to(segments ...any) string {
 	out := make([]string, len(segments))
 	for i, s := range segments {
@@ -186,7 +186,7 @@ func to(segments ...any) string {
 	return strings.Join(out, "/")
 }
 
-// segment is one segment of a path. One of dots only would mean another place to a proxy.
+// segment escapes one segment of a path. A proxy would resolve a segment of dots.
 func segment(s string) string {
 	if s == "." || s == ".." {
 		return strings.ReplaceAll(s, ".", "%2E")

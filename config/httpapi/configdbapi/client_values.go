@@ -12,15 +12,14 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// Place is a place of an environment, and a resource of it by its name or id. A name of digits
-// means an id.
+// Place is a place of an environment, and one of its resources by name or id. A name of digits is taken as an id.
 type Place struct {
 	Environment int64
 	Levels      []model.LevelValue
 	Resource    string
 }
 
-// path is that of a place, and of what is asked there.
+// path returns the path of a place, with tail appended.
 func (p Place) path(tail ...any) string {
 	segments := []any{toEnvironments, p.Environment}
 	for _, l := range p.Levels {
@@ -29,8 +28,8 @@ func (p Place) path(tail ...any) string {
 	return to(append(segments, tail...)...)
 }
 
-// half is the path of a half of a record. Slashes of a name stay: each client of the original
-// sends them so, and proxies decode others.
+// half returns the path of a half of a record. Slashes in a name are not escaped: the original's clients send them so,
+// and proxies decode escaped ones.
 func (p Place) half(k model.Kind, tail ...any) string {
 	segments := []any{"resources"}
 	for s := range strings.SplitSeq(p.Resource, "/") {
@@ -39,18 +38,18 @@ func (p Place) half(k model.Kind, tail ...any) string {
 	return p.path(append(append(segments, string(k)), tail...)...)
 }
 
-// Read says what of a half is wanted.
+// Read selects what to read of a half.
 type Read struct {
 	Effective bool
 	Lookup    bool // show_lookup
 	Deep      bool
-	Key       string // dotted; "": the whole
+	Key       string // dotted; "": the whole half
 	Version   uint64 // 0: the newest
 	Revision  uint64 // 0: now
-	Known     string // an ETag: if it is still so, there is no body
+	Known     string // an ETag: the answer has no body if it still applies
 }
 
-// Content is what was read. Body is nil if it is what the reader has.
+// Content is the answer to a Read. Body is nil if the reader's copy is current.
 type Content struct {
 	Body     configdb.JSON
 	ETag     string
@@ -93,18 +92,18 @@ func (c *Client) Put(ctx context.Context, p Place, k model.Kind, value configdb.
 	return c.write(ctx, http.MethodPut, p.half(k), value, o)
 }
 
-// Remove takes a half of a record away.
+// Remove deletes a half of a record.
 func (c *Client) Remove(ctx context.Context, p Place, k model.Kind, o WriteOptions) (Stored, error) {
 	return c.write(ctx, http.MethodDelete, p.half(k), nil, o)
 }
 
-// EditKeys is a keys operation that sets or deletes.
+// EditKeys sends a keys operation that sets or deletes.
 func (c *Client) EditKeys(ctx context.Context, p Place, k model.Kind, e configdb.KeysEdit, o WriteOptions) (Stored,
 	error) {
 	return c.write(ctx, http.MethodPatch, p.half(k, "keys", string(e.Op)), list(e.Items), o)
 }
 
-// GetKeys are the values at paths.
+// GetKeys returns the values at paths.
 func (c *Client) GetKeys(ctx context.Context, p Place, k model.Kind, paths [][]configdb.JSON) (out []configdb.JSON,
 	err error) {
 	r, err := writeRequest(http.MethodPatch, p.half(k, "keys", "get"), list(paths), WriteOptions{})
@@ -115,13 +114,13 @@ func (c *Client) GetKeys(ctx context.Context, p Place, k model.Kind, paths [][]c
 	return got.Body.Elements(), err
 }
 
-// Versions are those of a half of a record, the newest first.
+// Versions returns the versions of a half of a record, the newest first.
 func (c *Client) Versions(ctx context.Context, p Place, k model.Kind, before uint64, limit int) ([]model.Version,
 	error) {
 	return rest.Get[[]model.Version](ctx, c.Client, p.half(k, "history"), part(before, limit))
 }
 
-// part is which part of a list is wanted.
+// part returns the query for part of a list.
 func part(before uint64, limit int) url.Values {
 	q := url.Values{}
 	rest.SetCount(q, "before", before)
@@ -129,19 +128,19 @@ func part(before uint64, limit int) url.Values {
 	return q
 }
 
-// Diff is what changed between two versions; to 0 is the newest, from 0 nothing.
+// Diff returns the changes between two versions; to 0 is the newest, from 0 an empty one.
 func (c *Client) Diff(ctx context.Context, p Place, k model.Kind, from, to uint64) ([]PatchOp, error) {
 	q := url.Values{"from": {strconv.FormatUint(from, 10)}}
 	rest.SetCount(q, "to", to)
 	return rest.Get[[]PatchOp](ctx, c.Client, p.half(k, "diff"), q)
 }
 
-// Rollback makes what a version was, or what stood at a revision, the newest version.
+// Rollback writes an earlier version, or the content at a revision, as the newest version.
 func (c *Client) Rollback(ctx context.Context, p Place, k model.Kind, b RollbackBody, o WriteOptions) (Stored, error) {
 	return c.write(ctx, http.MethodPost, p.half(k, "rollback"), b, o)
 }
 
-// RollbackPlace brings all resources of a place back to what they were at a revision.
+// RollbackPlace restores all resources of a place as of a revision.
 func (c *Client) RollbackPlace(ctx context.Context, p Place, revision uint64, o WriteOptions) (Stored, error) {
 	return c.write(ctx, http.MethodPost, p.path("rollback"), PlaceRollback{revision}, o)
 }
@@ -151,7 +150,7 @@ func (c *Client) Bulk(ctx context.Context, p Place, b BulkBody, o WriteOptions) 
 	return c.write(ctx, http.MethodPost, p.path("bulk"), b, o)
 }
 
-// HieraData is several resources of a place, merged.
+// HieraData returns several resources of a place, merged.
 func (c *Client) HieraData(ctx context.Context, p Place, resources []string, m configdb.MergeOptions,
 	known string) (Content, error) {
 	q := url.Values{"resources": {strings.Join(resources, ",")}}
@@ -162,7 +161,7 @@ func (c *Client) HieraData(ctx context.Context, p Place, resources []string, m c
 	return c.content(ctx, request{Method: http.MethodGet, Path: p.path("hiera", "data"), Query: q}, known)
 }
 
-// HieraLookup is the keys of several that are found.
+// HieraLookup returns those of several keys that are found.
 func (c *Client) HieraLookup(ctx context.Context, p Place, l LookupBody) (Content, error) {
 	l.Keys, l.Resources = list(l.Keys), list(l.Resources)
 	r, err := writeRequest(http.MethodPost, p.path("hiera", "lookup"), l, WriteOptions{})

@@ -13,33 +13,33 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// maxEvent is the longest line of a watch, in bytes: the record of a revision that changed much.
+// maxEvent bounds one line of a watch, in bytes: the record of a large revision.
 const maxEvent = 16 << 20
 
-// History is the revisions of the facts, the newest first.
+// History returns the revisions of the facts, the newest first.
 func (c *Client) History(ctx context.Context, q model.RecordsQuery) ([]model.Record, error) {
 	v := part(q.Before, q.Limit)
 	rest.SetCount(v, "environment", uint64(max(q.Environment, 0)))
 	return rest.Get[[]model.Record](ctx, c.Client, toHistory, v)
 }
 
-// Revision is one.
+// Revision returns one revision.
 func (c *Client) Revision(ctx context.Context, revision uint64) (model.Record, error) {
 	return rest.Get[model.Record](ctx, c.Client, to(toHistory, revision), nil)
 }
 
-// WatchOptions say what a watch tells of.
+// WatchOptions select the revisions that a watch delivers.
 type WatchOptions struct {
-	Since       uint64 // the revision after which to begin; 0: from now on
-	FromStart   bool   // from the first revision on
+	Since       uint64 // the revision to begin after; 0: the current one
+	FromStart   bool   // begin with the first revision
 	Environment int64  // 0: all
-	Resource    string // "": all; a name wants Environment
+	Resource    string // "": all; a name requires Environment
 	Level       *model.LevelValue
 }
 
-// Watch delivers each revision, in order and once, until the context ends or deliver answers
-// with an error, which is returned. A stream that ends is asked for again, after the last
-// revision that came; what can't be reached, or is busy, is asked for again each pause.
+// Watch delivers each revision, in order and once, until the context ends or deliver returns an error, which Watch
+// returns. It reconnects when a stream ends, and continues after the last delivered revision; while the server is
+// unreachable or busy, it tries again after each pause.
 func (c *Client) Watch(ctx context.Context, o WatchOptions, pause time.Duration,
 	deliver func(model.Record) error) error {
 	q := url.Values{}
@@ -66,7 +66,7 @@ func (c *Client) Watch(ctx context.Context, o WatchOptions, pause time.Duration,
 			return err
 		}
 		if err == nil && time.Since(began) > pause {
-			continue // it has come to its end
+			continue // the stream reached its time limit
 		}
 		select {
 		case <-time.After(pause):
@@ -76,10 +76,10 @@ func (c *Client) Watch(ctx context.Context, o WatchOptions, pause time.Duration,
 	}
 }
 
-// stopped is what who is told has answered.
+// stopped wraps an error of deliver.
 type stopped struct{ error }
 
-// watchOnce follows one stream, and puts into the query where the next begins.
+// watchOnce follows one stream, and sets the query to where the next one begins.
 func (c *Client) watchOnce(ctx context.Context, q url.Values, deliver func(model.Record) error) error {
 	resp, err := c.Send(ctx, request{Method: http.MethodGet, Path: toWatch, Query: q})
 	if err != nil {

@@ -7,8 +7,7 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// getDiff compares two versions. Secrets that the caller may not see are masked before: they do
-// not differ.
+// getDiff compares two versions. Secrets that the caller may not see are masked first, so they never differ.
 func getDiff(a *api, c *call) (reply, error) {
 	from, given, err := c.count("from")
 	if err == nil && !given {

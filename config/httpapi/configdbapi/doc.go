@@ -18,16 +18,16 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// Backend answers for the API, from a state that is at least as new as every write that any
-// replica had acknowledged when the call began. Faults of a caller are *model.Fault.
+// Backend answers the API's requests, from a state that includes every write that any replica acknowledged before the
+// call. Faults of the caller are *model.Fault.
 type Backend interface {
-	// Of components and definitions reveal shows the secrets in their content.
+	// For components and definitions, reveal shows the secrets in their content.
 	Components(ctx context.Context, reveal bool) ([]model.Component, error)
 	Component(ctx context.Context, id int64, reveal bool) (model.Component, error)
-	// Definitions are all, or those of one component; *component nil is those of none.
+	// Definitions returns all definitions, or those of one component; with *component nil, those of none.
 	Definitions(ctx context.Context, component **int64, reveal bool) ([]model.Definition, error)
 	Definition(ctx context.Context, id int64, reveal bool) (model.Definition, error)
-	// Secrets are the declared keys of a definition.
+	// Secrets returns the declared secret keys of a definition.
 	Secrets(ctx context.Context, id int64) ([]string, error)
 	Environments(ctx context.Context) ([]model.Environment, error)
 	Environment(ctx context.Context, id int64) (model.Environment, error)
@@ -37,29 +37,30 @@ type Backend interface {
 	// Node finds a node by any of its names.
 	Node(ctx context.Context, environment int64, name string) (model.Node, error)
 
-	// ResolveResource is the id and the name of the definition that a name or an id means in an environment.
+	// ResolveResource returns the id and name of the definition that a name or an id means in an environment.
 	ResolveResource(ctx context.Context, environment int64, r model.Ref) (model.Definition, error)
-	// Answer answers a query; with an ETag among known that it has now, without a body.
+	// Answer answers a query, without a body if its current ETag is among known.
 	Answer(ctx context.Context, q model.Query, known []string) (model.Answer, error)
-	// Keys is the operation keys/get: a list of the value at each path, in their order.
+	// Keys executes the operation keys/get: it returns the value at each path, in order.
 	Keys(ctx context.Context, q model.Query, edit configdb.KeysEdit) (model.Answer, error)
-	// Hiera answers lookups over several resources of one place: with an object that has each key
-	// that was found, under the spelling it was asked by, or with all of the data. What is null is found.
+	// Hiera looks keys up in several resources of one place. It returns an object with each key that was found, as spelled
+	// in the query, or all data. A null value counts as found.
 	Hiera(ctx context.Context, q model.HieraQuery, known []string) (model.Answer, error)
 
 	Write(ctx context.Context, w WriteRequest) (model.Written, error)
 
-	// Versions are those of a half of a record, the newest first.
+	// Versions returns the versions of a half of a record, the newest first.
 	Versions(ctx context.Context, q model.VersionsQuery) ([]model.Version, error)
-	// Records are the revisions of the facts, the newest first.
+	// Records returns the revisions of the facts, the newest first.
 	Records(ctx context.Context, q model.RecordsQuery) ([]model.Record, error)
-	// Watch delivers each record after a revision, in order, until the context ends, which is
-	// no error of its own, or deliver answers with an error, which is returned.
+	// Watch delivers each record after a revision, in order, until the context ends, which is no error by itself, or
+	// deliver returns an error, which Watch returns.
 	Watch(ctx context.Context, after uint64, deliver func(model.Record) error) error
 }
 
-// WriteRequest is a write and who wants it. DryRun judges it and stores nothing. Own is a node's, of itself. Caller
-// is in whose turn it is done, "" for that of the author: callers of one name by other sources are others.
+// WriteRequest is a write with its author. DryRun validates it and stores nothing. Own marks a write of a node to its
+// own data. Caller names the turn in which the write is computed, "" for the author's: the same name from another
+// source is another caller.
 type WriteRequest struct {
 	Author  string
 	Caller  string
@@ -67,44 +68,45 @@ type WriteRequest struct {
 	Message string
 	Write   model.Write
 	DryRun  bool
-	Reveal  bool // the caller may see secrets; a dry run by another one confirms none
+	Reveal  bool // the caller may see secrets; otherwise a dry run must not confirm a guess of one
 }
 
-// Role is what a caller may do, in the words of the fleet's API.
+// Role is what a caller may do, as in the fleet's API.
 type Role = rest.Role
 
-// The roles, each of which may what those before it may.
+// The roles; each includes the ones before it.
 const (
 	Viewer   = rest.Viewer
 	Operator = rest.Operator
 	Admin    = rest.Admin
 )
 
-// Caller is who asks. A caller that is a node (Node or Certname is set) reaches nothing but what
-// is at its own value of a level, below the values of other levels that are declared of it, whatever its role.
+// Caller is the authenticated sender of a request. A node (Node or Certname is set) can access only its own value of a
+// level, below the values of other levels that are declared for it, whatever its role.
 type Caller struct {
 	Name string
 	Role Role
 	Via  rest.Via
-	// Node is the id of a node of the fleet that showed its certificate.
+	// Node is the id of a fleet node that authenticated with its certificate.
 	Node string
-	// Certname is the name of a node whose certificate another CA made, Puppet's: it is the
-	// node that is registered with this certname.
+	// Certname is the name in a certificate of another CA, such as Puppet's: it identifies the node that is registered
+	// with this certname.
 	Certname string
 }
 
-// Authenticator finds out who asks. Its errors are *Denied; any other is a failure of ours (500).
+// Authenticator identifies the caller of a request. A refusal is a *Denied; any other error is a failure of the
+// controller (500).
 type Authenticator interface {
 	Authenticate(r *http.Request) (Caller, error)
-	// Challenges are the values of WWW-Authenticate for one who did not say who it is.
+	// Challenges returns the values of WWW-Authenticate for a request without credentials.
 	Challenges() []string
 }
 
-// Denied is why nobody, or nobody yet, was found to ask.
+// Denied is a failed authentication.
 type Denied struct {
-	Status int // 401 with the challenges, 403, 429, or 503: it can't be known now
+	Status int // 401 with the challenges, 403, 429, or 503 if the authentication can't be checked now
 	Text   string
-	Wait   time.Duration // before it is worth to ask again (Retry-After); 0: unknown
+	Wait   time.Duration // before a retry makes sense (Retry-After); 0: unknown
 }
 
 func (d *Denied) Error() string { return d.Text }

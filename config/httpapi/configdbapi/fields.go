@@ -12,11 +12,11 @@ import (
 	"edgespan/config/configdb/model"
 )
 
-// fields reads the members of a body, and finds everything that is wrong with them: err says
-// so. Members that nobody reads are nobody's business: clients of the original send such.
+// fields reads the members of a body and collects all faults in err. Unread members are ignored, because clients of the
+// original send such.
 type fields struct {
 	configdb.Object
-	where  string // before the name of a member
+	where  string // prefix of the names of members
 	faults *[]string
 	err    error
 }
@@ -26,13 +26,13 @@ func (a *api) readFields(c *call) (*fields, error) {
 	return &fields{Object: o, faults: &[]string{}}, err
 }
 
-// maxFaults is how many faults of a body are told.
+// maxFaults bounds the faults in one error.
 const maxFaults = 20
 
-// wrong says what is wrong with a member.
+// wrong adds a fault of a member.
 func (f *fields) wrong(name, what string) {
 	if len(*f.faults) == maxFaults {
-		return // enough to begin with
+		return // enough for one answer
 	}
 	*f.faults = append(*f.faults, strings.ToValidUTF8(config.Shorten(f.where+name), "")+": "+what)
 	f.err = refuse(http.StatusBadRequest, "%s", strings.Join(*f.faults, "; "))
@@ -40,7 +40,7 @@ func (f *fields) wrong(name, what string) {
 
 func (f *fields) has(name string) bool { _, is := f.Get(name); return is }
 
-// only refuses members that have other names than these.
+// only rejects members with other names.
 func (f *fields) only(names ...string) {
 	for _, m := range f.Members() {
 		if !slices.Contains(names, m.Key) {
@@ -49,7 +49,7 @@ func (f *fields) only(names ...string) {
 	}
 }
 
-// text is a string that must be there.
+// text returns a string, which is required.
 func (f *fields) text(name string) string {
 	v, is := f.Get(name)
 	if !is {
@@ -78,7 +78,7 @@ func (f *fields) textIfThere(name string) *string {
 	return &s
 }
 
-// id is a whole number; nil if it is not there, or null.
+// id returns a whole number; nil if it is missing or null.
 func (f *fields) id(name string) *int64 {
 	v, is := f.Get(name)
 	if !is || v.String() == "null" {
@@ -91,7 +91,7 @@ func (f *fields) id(name string) *int64 {
 	return &n
 }
 
-// count is a whole number from 1 on; 0 if it is not there.
+// count returns a whole number from 1; 0 if it is missing.
 func (f *fields) count(name string) uint64 {
 	v, is := f.Get(name)
 	if !is {
@@ -104,7 +104,7 @@ func (f *fields) count(name string) uint64 {
 	return n
 }
 
-// flagIfThere is a flag, nil if it is not there.
+// flagIfThere returns a flag; nil if it is missing.
 func (f *fields) flagIfThere(name string) *bool {
 	if !f.has(name) {
 		return nil
@@ -121,16 +121,16 @@ func (f *fields) flag(name string) bool {
 	return v.String() == "true"
 }
 
-// value is any value; nil if it is not there.
+// value returns any value; nil if it is missing.
 func (f *fields) value(name string) configdb.JSON {
 	v, _ := f.Get(name)
 	return v
 }
 
-// maxElements is how long a list in a body may be that is no document's.
+// maxElements bounds a list in a body, outside documents.
 const maxElements = 10_000
 
-// elements are those of a list that must be there.
+// elements returns the elements of a list, which is required.
 func (f *fields) elements(name, of string) []configdb.JSON {
 	v, is := f.Get(name)
 	switch {
@@ -159,7 +159,7 @@ func (f *fields) texts(name string) []string {
 	return out
 }
 
-// levels are names of levels. null is one that is not there, as in the original.
+// levels returns names of levels. null is a level that does not exist, as in the original.
 func (f *fields) levels(name string) []string {
 	v, _ := f.Get(name)
 	for _, one := range v.Elements() {
@@ -171,7 +171,7 @@ func (f *fields) levels(name string) []string {
 	return f.texts(name)
 }
 
-// textsByName are the strings of an object; nil if it is not there, or null.
+// textsByName returns the strings of an object; nil if it is missing or null.
 func (f *fields) textsByName(name string) map[string]string {
 	if v, is := f.Get(name); !is || v.String() == "null" {
 		return nil
@@ -188,7 +188,7 @@ func (f *fields) textsByName(name string) map[string]string {
 	return out
 }
 
-// refs are ids, which are numbers, and names, which are strings also if they are of digits.
+// refs returns ids, which are numbers, and names, which are strings, even of digits.
 func (f *fields) refs(name string) []model.Ref {
 	out := []model.Ref{}
 	for i, v := range f.elements(name, "ids and names") {
@@ -196,7 +196,7 @@ func (f *fields) refs(name string) []model.Ref {
 			out = append(out, model.Ref{Name: s})
 			continue
 		}
-		if v.String() == "null" { // which nothing has: it is not there
+		if v.String() == "null" { // no object has this id: not found
 			out = append(out, model.Ref{})
 			continue
 		}
@@ -209,7 +209,7 @@ func (f *fields) refs(name string) []model.Ref {
 	return out
 }
 
-// below are the objects of a list.
+// below returns the objects of a list.
 func (f *fields) below(name string) []*fields {
 	var out []*fields
 	for i, v := range f.elements(name, "objects") {
@@ -223,12 +223,12 @@ func (f *fields) below(name string) []*fields {
 	return out
 }
 
-// at is what lies below a name; what is wrong with it is wrong with the whole.
+// at returns the members of an object below f; its faults are added to those of f.
 func (f *fields) at(where string, o configdb.Object) *fields {
 	return &fields{Object: o, where: f.where + where, faults: f.faults}
 }
 
-// object is an object that must be there.
+// object returns an object, which is required.
 func (f *fields) object(name string) *fields {
 	where := config.FormatPath([]string{name})
 	v, is := f.Get(name)
@@ -243,14 +243,14 @@ func (f *fields) object(name string) *fields {
 	return f.at(where+".", o)
 }
 
-// took takes over what was found to be wrong below.
+// took copies the error of below.
 func (f *fields) took(below *fields) {
 	if below.err != nil {
 		f.err = below.err
 	}
 }
 
-// newDefinitions are those of a new component; none if they are not there.
+// newDefinitions returns the definitions of a new component; none if missing.
 func (f *fields) newDefinitions(name string) []model.Definition {
 	if !f.has(name) {
 		return nil
@@ -263,7 +263,7 @@ func (f *fields) newDefinitions(name string) []model.Definition {
 	return out
 }
 
-// members are the ids of definitions that a component has then; nil if it keeps those that it has.
+// members returns the ids of the definitions that a component will have; nil to keep the current ones.
 func (f *fields) members(name string) *[]int64 {
 	if !f.has(name) {
 		return nil
@@ -274,7 +274,7 @@ func (f *fields) members(name string) *[]int64 {
 		switch {
 		case id != nil:
 			out = append(out, *id)
-		case one.has("id"): // null, which nothing has: it is not there
+		case one.has("id"): // null: no definition has this id: not found
 			out = append(out, 0)
 		default:
 			one.wrong("id", "required: must be the id of a definition")
@@ -284,7 +284,6 @@ func (f *fields) members(name string) *[]int64 {
 	return &out
 }
 
-// short is a value for a message.
 // wrongType is the problem of a value of another type than expected.
 func wrongType(v configdb.JSON) string {
 	kind := "number"

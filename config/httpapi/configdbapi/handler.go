@@ -11,11 +11,11 @@ import (
 	"edgespan/pubsub/ratelimit"
 )
 
-// Limits keep one caller, or many, from taking the controller away from the others.
+// Limits keep callers from using up the controller's resources.
 type Limits = rest.Limits
 
-// DefaultLimits are those of a Handler that was given none. One caller may be a Puppet server that
-// validates its caches for thousands of nodes.
+// DefaultLimits are the limits of a Handler without WithLimits. One caller may be a Puppet server that validates its
+// caches for thousands of nodes.
 var DefaultLimits = Limits{Rate: 40_000, Burst: 80_000, InFlight: 1024, Bytes: 256 << 20, Answers: 256 << 20,
 	Watches: 256, Deadline: time.Minute}
 
@@ -28,28 +28,29 @@ type Entry = rest.Entry
 // Option changes a Handler.
 type Option = rest.Option
 
-// WithStored shares with other doors what callers who are no admins may have stored, and refuses their writes while
-// the store is scarce.
+// WithStored shares the budget of bytes that callers who are no admins may store with other handlers, and refuses their
+// writes while the store is scarce.
 func WithStored(b *ratelimit.Buckets, scarce func() error) Option {
 	return func(a rest.API) { a.(*api).stored, a.(*api).scarce = b, scarce }
 }
 
-// WithTrustedProxy takes scheme and host of a Location from X-Forwarded-Proto and
-// X-Forwarded-Host, which only a proxy may set that stands before all clients.
+// WithTrustedProxy takes scheme and host of a Location from X-Forwarded-Proto and X-Forwarded-Host. Use it only if all
+// clients connect through a proxy that sets them.
 func WithTrustedProxy() Option { return func(a rest.API) { a.(*api).proxied = true } }
 
-// WithRoot serves the routes at / too, as the original stood by itself.
+// WithRoot also serves the routes at /, as the original does.
 func WithRoot() Option { return func(a rest.API) { a.(*api).root = true } }
 
-// WithLocalHosts takes requests only for a name of this machine: where nobody says who it is, no
-// page on the web shall ask by a name of its own that resolves to here.
+// WithLocalHosts accepts requests only for a name of this machine: without authentication, no web page may reach the
+// API through its own DNS name (DNS rebinding).
 func WithLocalHosts() Option { return func(a rest.API) { a.(*api).Local = true } }
 
-// WithDirectNames answers a PUT by the name of a resource itself, with 204, as the last
-// implementation of the seed did, rather than with the seed's 308.
+// WithDirectNames executes a PUT by the name of a resource and answers 204, as the last implementation of the seed
+// does, instead of the seed's 308.
 func WithDirectNames() Option { return func(a rest.API) { a.(*api).direct = true } }
 
-// WithNamed tells which environment the config of a node of the fleet names, 0 for none: there it may register itself.
+// WithNamed sets the function that returns the environment that the config of a fleet node names, 0 for none: the node
+// may register itself there.
 func WithNamed(named func(ctx context.Context, node string) (environment int64, err error)) Option {
 	return func(a rest.API) { a.(*api).named = named }
 }
@@ -64,27 +65,27 @@ type api struct {
 	proxied bool
 	root    bool
 	direct  bool
-	uploads *ratelimit.Buckets // bytes that nodes upload of themselves
-	stored  *ratelimit.Buckets // and that others who are no admins write
-	scarce  func() error       // why they may not now
+	uploads *ratelimit.Buckets // bytes that nodes upload to their own data
+	stored  *ratelimit.Buckets // bytes that other callers who are no admins write
+	scarce  func() error       // why those may not write now; nil if they may
 }
 
 // call is one request on its way through the checks.
 type call struct {
 	*rest.Call
 	target
-	prefix   string // of the path
-	behind   string // the escaped path behind it
+	prefix   string // prefix of the path
+	behind   string // the escaped path after the prefix
 	row      *row
 	query    query
 	caller   Caller
-	own      bool       // a node asks for what is its own
-	changed  bool       // a write of the call changed something
-	reported bool       // the audit log has its line already
-	node     model.Node // which that is, if it is registered
+	own      bool       // a node accesses its own data
+	changed  bool       // the call changed something by a write
+	reported bool       // the audit log has the call's line already
+	node     model.Node // that node, if it is registered
 }
 
-// own is a call as this API has it.
+// own returns the call of this API.
 func own(c *rest.Call) *call { return c.Own.(*call) }
 
 // Handler serves the routes below each of Prefixes. Every error is {"msg": text}.
@@ -109,7 +110,7 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 	return a
 }
 
-// Answer makes the checks in the order of what they cost, and asks the row.
+// Answer runs the checks, the cheapest first, and calls the route.
 func (a *api) Answer(in *rest.Call) (reply, error) {
 	c := &call{Call: in}
 	in.Own = c
@@ -139,7 +140,7 @@ func (a *api) Answer(in *rest.Call) (reply, error) {
 	return finishReply(c, r), err
 }
 
-// Shown is an answer, if the audit log has that its secrets are seen.
+// Shown returns the reply; one with secrets only if the audit log has recorded it.
 func (a *api) Shown(in *rest.Call, r reply) reply {
 	in.Entry.Reveal = r.Secret && r.Status == http.StatusOK
 	if !in.Entry.Reveal {
@@ -163,21 +164,21 @@ func (a *api) Shown(in *rest.Call, r reply) reply {
 	return r
 }
 
-// Audited says whether a call goes into the audit log.
+// Audited reports whether a call goes to the audit log.
 func (a *api) Audited(in *rest.Call) bool {
 	c := own(in)
 	switch {
 	case c.reported:
-		return false // its line is there
+		return false // already written
 	case c.row.Effect == rest.Writes && c.Entry.Status == http.StatusPermanentRedirect:
-		return false // it comes again
+		return false // the client repeats it at the new URL
 	case c.ofNode() && !c.changed && c.Entry.Status < http.StatusBadRequest:
-		return c.Entry.Reveal // it uploads what is there: ten thousand nodes do so each half hour
+		return c.Entry.Reveal // an unchanged upload, which ten thousand nodes send each half hour
 	}
 	return c.row.Effect == rest.Writes || c.Entry.Reveal
 }
 
-// Acted is what a caller is told of a write whose answer can't be given.
+// Acted says that a write was done although its answer can't be sent.
 func (a *api) Acted(_ *rest.Call, r reply) string {
 	if r.Revision > 0 {
 		return "; the write is done"
@@ -185,17 +186,17 @@ func (a *api) Acted(_ *rest.Call, r reply) string {
 	return ""
 }
 
-// ofNode says whether a machine asks, by its certificate.
+// ofNode reports whether the caller is a node, authenticated by certificate.
 func (c *call) ofNode() bool { return c.caller.Node != "" || c.caller.Certname != "" }
 
-// holdTurn has a read keep its turn from when it takes it.
+// holdTurn makes a read keep its turn once taken.
 func (c *call) holdTurn() {
 	if c.row.Effect != rest.Writes && !c.row.Events {
 		c.Turn.Hold()
 	}
 }
 
-// intends refuses an act that can't go into the audit log. What a node uploads is no such act.
+// intends refuses an action that can't be written to the audit log. Uploads of nodes are exempt.
 func (a *api) intends(c *call) error {
 	if c.row.Effect != rest.Writes || c.own {
 		return nil

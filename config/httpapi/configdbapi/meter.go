@@ -6,16 +6,16 @@ import (
 	"edgespan/config/configdb"
 )
 
-// meterKey is where the context of a request has what that may cost.
+// meterKey is the context key of a request's meter.
 type meterKey struct{}
 
-// withMeter gives a request a meter of which nothing is used.
+// withMeter adds an unused meter to the context of a request.
 func withMeter(ctx context.Context) context.Context {
 	return context.WithValue(ctx, meterKey{}, configdb.NewMeter(ctx.Err))
 }
 
-// Meter is what a request may cost still, whatever is asked by its context on the way. A context of no request has one
-// of its own.
+// Meter returns the meter of a request, which bounds the cost of everything computed with its context. A context
+// without a request gets a new meter.
 func Meter(ctx context.Context) *configdb.Meter {
 	if m, is := ctx.Value(meterKey{}).(*configdb.Meter); is {
 		return m

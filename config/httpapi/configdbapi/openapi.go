@@ -10,7 +10,7 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// schemas are those of the types whose form does not follow from their kind.
+// schemas are the schemas that do not follow from the kind of a type.
 var schemas = rest.Schemas{
 	reflect.TypeFor[configdb.JSON](): {},
 	reflect.TypeFor[Document]():      {"type": "object"},
@@ -23,7 +23,7 @@ func getOpenAPI(a *api, c *call) (reply, error) {
 	return answer(describe(a.all, c.prefix, a.Version), nil)
 }
 
-// describe is the OpenAPI 3.1 document of a table, below a prefix.
+// describe returns the OpenAPI 3.1 document of a table, below a prefix.
 func describe(rows []row, prefix, version string) config.Object {
 	rows = slices.Clone(rows)
 	for i := range rows {

@@ -12,11 +12,11 @@ import (
 	"edgespan/config/configdb/model"
 )
 
-// Prefixes are what all routes begin with: that of the seed, and that of Nailgun beside it.
+// Prefixes are the prefixes of all routes: the seed's and Nailgun's.
 var Prefixes = []string{"/api/v1/config/", "/api/config/"}
 
-// Serves says whether a path is one of the facts API. Who mounts the Handler beside others asks
-// this rather than http.ServeMux, which would clean the names of resources.
+// Serves reports whether a path belongs to this API. A server with other handlers must use it instead of http.ServeMux,
+// which would clean the names of resources.
 func Serves(path string) bool {
 	for _, p := range Prefixes {
 		if strings.HasPrefix(path, p) || path == p[:len(p)-1] {
@@ -26,8 +26,7 @@ func Serves(path string) bool {
 	return false
 }
 
-// The paths of the rows. {levels} stands for any number of LEVEL/VALUE/, {resource} and the
-// names in {} below may have slashes where that is said.
+// The paths of the routes. {levels} stands for any number of LEVEL/VALUE/; {levels} and {resource} may contain slashes.
 const (
 	inEnvironment = "environments/{environment}/"
 	inPlace       = inEnvironment + "{levels}"
@@ -56,7 +55,7 @@ const (
 	toOpenAPI      = "openapi.json"
 )
 
-// halves are the paths of each half of a record, by what follows it.
+// halves maps each half of a record to its paths, by what follows it.
 var halves = map[model.Kind]map[string]string{
 	model.Values:    halfPaths("values"),
 	model.Overrides: halfPaths("overrides"),
@@ -70,23 +69,23 @@ func halfPaths(half string) map[string]string {
 	return out
 }
 
-// spellings are the words for a half. The seed says override, its implementations overrides.
+// spellings maps the names of a half. The seed uses override, its implementations overrides.
 var spellings = map[string]model.Kind{"values": model.Values, "overrides": model.Overrides, "override": model.Overrides}
 
 // target is what a path names.
 type target struct {
-	path        string // of the rows
+	path        string // of the route
 	environment int64
-	id          int64 // of a component, a definition; the number of a revision
+	id          int64 // of a component, a definition; or the number of a revision
 	name        string
 	levels      []model.LevelValue
 	resource    model.Ref
 	kind        model.Kind
-	from, to    int // where the resource stands in the escaped path
+	from, to    int // offsets of the resource in the escaped path
 }
 
-// parse reads an escaped path behind the prefix. It needs no environment to do so: a level
-// is a pair of segments, none is called resources, and the last word for a half ends a name.
+// parse parses an escaped path after the prefix. It needs no environment for that: a level is a pair of segments, no
+// level is called resources, and the last name of a half ends a resource's name.
 func parse(path string) (target, error) {
 	segments := strings.Split(path, "/")
 	for i, s := range segments {
@@ -155,7 +154,7 @@ func (p *parser) parse() error {
 	return nil
 }
 
-// collection is the path of all, or of one by its number.
+// collection parses the path of all objects of a kind, or of one by its number.
 func (p *parser) collection(all, one, what string) error {
 	switch len(p.segments) {
 	case 1:
@@ -167,7 +166,7 @@ func (p *parser) collection(all, one, what string) error {
 	return nil
 }
 
-// number reads the second segment. What is no number can be nobody's.
+// number parses the second segment. If it is no number, no object can have it: not found.
 func (p *parser) number(what string) error {
 	id, is := number(p.segments[1])
 	if !is {
@@ -177,7 +176,7 @@ func (p *parser) number(what string) error {
 	return nil
 }
 
-// within reads what stands behind an environment.
+// within parses what follows an environment.
 func (p *parser) within() {
 	s := p.segments[2:]
 	switch {
@@ -206,7 +205,7 @@ func (p *parser) within() {
 	}
 }
 
-// ends reads what stands behind the levels, and says whether anything does.
+// ends parses what follows the levels, and reports whether anything does.
 func (p *parser) ends(s []string, at int) bool {
 	switch {
 	case s[0] == "resources":
@@ -228,10 +227,10 @@ func (p *parser) ends(s []string, at int) bool {
 	return true
 }
 
-// ofResource reads a resource and what is asked of it; at is the number of its first segment.
+// ofResource parses a resource and what follows it; at is the index of its first segment.
 func (p *parser) ofResource(s []string, at int) {
 	n := len(s)
-	named := 0 // segments of the name
+	named := 0 // number of segments of the name
 	var tail string
 	switch {
 	case n >= 2 && spellings[s[n-1]] != "":
@@ -252,7 +251,7 @@ func (p *parser) ofResource(s []string, at int) {
 	f.to = p.offset(at+named) - 1
 }
 
-// offset is where a segment begins in the escaped path.
+// offset returns where a segment begins in the escaped path.
 func (p *parser) offset(segment int) int {
 	at := 0
 	for range segment {
@@ -263,7 +262,7 @@ func (p *parser) offset(segment int) int {
 
 func keysOp(s string) bool { return s == "get" || s == "set" || s == "delete" }
 
-// number reads an id, which is of digits only.
+// number parses an id, which has only digits.
 func number(s string) (int64, bool) {
 	if s == "" || strings.Trim(s, "0123456789") != "" {
 		return 0, false
@@ -272,7 +271,7 @@ func number(s string) (int64, bool) {
 	return n, err == nil
 }
 
-// refOf is what a segment names: by its id if it is a number.
+// refOf returns what a segment names: an id if it is a number.
 func refOf(s string) model.Ref {
 	if id, is := number(s); is {
 		return model.Ref{ID: id}
@@ -280,7 +279,7 @@ func refOf(s string) model.Ref {
 	return model.Ref{Name: s}
 }
 
-// location is an absolute URL of the path of a call with the id of its resource.
+// location returns the absolute URL of a call's path with the id of its resource instead of its name.
 func (c *call) location(id int64, proxied bool) string {
 	escaped := c.URL.EscapedPath()
 	behind := len(escaped) - len(c.behind)
@@ -291,7 +290,7 @@ func (c *call) location(id int64, proxied bool) string {
 	return where
 }
 
-// base is scheme and host as the client sees them.
+// base returns scheme and host as the client sees them.
 func (c *call) base(proxied bool) string {
 	scheme, host := "http", c.Host
 	if c.TLS != nil {
@@ -305,7 +304,7 @@ func (c *call) base(proxied bool) string {
 			host = h
 		}
 	}
-	if host == "" { // HTTP/1.0 needs none
+	if host == "" { // HTTP/1.0 allows that
 		host = "localhost"
 		if here, is := c.Context().Value(http.LocalAddrContextKey).(fmt.Stringer); is {
 			host = here.String()
@@ -314,7 +313,7 @@ func (c *call) base(proxied bool) string {
 	return scheme + "://" + host
 }
 
-// hostLike says whether a text can be a host with a port: nothing that would end it in a URL.
+// hostLike reports whether a text can be a host with a port, without anything that would end the host in a URL.
 func hostLike(s string) bool {
 	u, err := url.Parse("//" + s)
 	return s != "" && err == nil && u.Host == s && u.User == nil

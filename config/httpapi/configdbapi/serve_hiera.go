@@ -10,11 +10,11 @@ import (
 	"edgespan/config/configdb/model"
 )
 
-// strategies are the merges of lookups; "" is the first.
+// strategies lists the merge strategies of lookups; "" means first.
 var strategies = []configdb.MergeStrategy{configdb.MergeFirst, configdb.MergeUnique, configdb.MergeHash,
 	configdb.MergeDeep}
 
-// hieraQuery reads what a lookup is over.
+// hieraQuery reads the scope and the options of a lookup.
 func (c *call) hieraQuery() (model.HieraQuery, error) {
 	text := func(name string) string { s, _ := c.query.get(name); return s }
 	q := model.HieraQuery{Environment: c.environment, Levels: c.levels, Reveal: c.reveals()}
@@ -68,7 +68,7 @@ func getHieraKey(a *api, c *call) (reply, error) {
 	q.Keys = []string{c.name}
 	got, err := a.backend.Hiera(c.Context(), q, c.known())
 	r, err := c.answerQuery(got, err)
-	if err != nil || got.Body == nil { // the caller has it
+	if err != nil || got.Body == nil { // the caller's copy is current
 		return r, err
 	}
 	found, err := configdb.ObjectOf(got.Body)
@@ -86,7 +86,7 @@ func getHieraKey(a *api, c *call) (reply, error) {
 	return r, nil
 }
 
-// postHieraLookup is a read, whatever its method: what is asked for is too much for a URL.
+// postHieraLookup only reads: the query is too long for a URL.
 func postHieraLookup(a *api, c *call) (reply, error) {
 	f, err := a.readFields(c)
 	if err != nil {

@@ -20,7 +20,7 @@ func getComponents(a *api, c *call) (reply, error) {
 	return r, err
 }
 
-// shows says whether an answer with definitions may show secrets.
+// shows reports whether an answer with these definitions may show secrets.
 func (c *call) shows(ds ...model.Definition) bool {
 	return c.reveals() && slices.ContainsFunc(ds, func(d model.Definition) bool { return d.Secret })
 }
@@ -32,7 +32,7 @@ func getComponent(a *api, c *call) (reply, error) {
 	return r, err
 }
 
-// wholeComponent has a list of definitions, if an empty one: readers of JSON meet [], never null.
+// wholeComponent replaces a nil list of definitions: the JSON has [], never null.
 func wholeComponent(c model.Component) model.Component {
 	c.Definitions = list(c.Definitions)
 	return c
@@ -45,7 +45,7 @@ func list[T any](l []T) []T {
 	return l
 }
 
-// each is a list with each of its elements made whole.
+// each applies whole to each element of a list.
 func each[T any](all []T, whole func(T) T) []T {
 	out := make([]T, len(all))
 	for i := range all {
@@ -66,7 +66,7 @@ func postComponent(a *api, c *call) (reply, error) {
 	})
 }
 
-// create makes something and shows what was made.
+// create creates an object and answers with it.
 func (a *api) create(c *call, w model.Write, f *fields, show func(id int64) (reply, error)) (reply, error) {
 	if f.err != nil {
 		return reply{}, f.err
@@ -81,14 +81,14 @@ func (a *api) create(c *call, w model.Write, f *fields, show func(id int64) (rep
 	return numbered(r, 0, done.Revision), err
 }
 
-// validated is what a write would have changed.
+// validated answers with the changes of a write or a dry run.
 func validated(done model.Written, err error) (reply, error) {
 	r, err := answer(Done{Revision: done.Revision, Changed: done.Changed, Changes: list(done.Changes)}, err)
 	r.Status = http.StatusOK
 	return numbered(r, 0, done.Revision), err
 }
 
-// change does a write that is answered with nothing.
+// change executes a write that is answered with an empty body.
 func (a *api) change(c *call, w model.Write) (reply, error) {
 	done, err := a.written(c, w)
 	if err != nil || c.Entry.DryRun {
@@ -104,7 +104,7 @@ func revisionOf(done model.Written) uint64 {
 	return done.Revision
 }
 
-// write does a write that is answered with what it changed.
+// write executes a write that is answered with its changes.
 func (a *api) write(c *call, w model.Write) (reply, error) {
 	done, err := a.written(c, w)
 	r, err := validated(done, err)
@@ -115,8 +115,7 @@ func (a *api) write(c *call, w model.Write) (reply, error) {
 	return r, err
 }
 
-// edit changes what there must be: if there is not, that is said before what is wrong with the
-// body is.
+// edit changes an existing object. If it does not exist, that error precedes the faults of the body.
 func (a *api) edit(c *call, exists func() error, write func(*fields) model.Write) (reply, error) {
 	f, err := a.readFields(c)
 	var w model.Write
@@ -130,7 +129,7 @@ func (a *api) edit(c *call, exists func() error, write func(*fields) model.Write
 	return a.change(c, w)
 }
 
-// either is that something is not there, or else another fault.
+// either returns missing if it says that something does not exist, otherwise err.
 func either(missing, err error) error {
 	var fault *model.Fault
 	if errors.As(missing, &fault) && fault.Kind == model.NotFound {
@@ -151,7 +150,7 @@ func deleteComponent(a *api, c *call) (reply, error) {
 }
 
 func (a *api) remove(c *call, w model.Write) (reply, error) {
-	if _, err := a.readBody(c); err != nil { // some clients send one
+	if _, err := a.readBody(c); err != nil { // some clients send a body
 		return reply{}, err
 	}
 	return a.change(c, w)
@@ -231,7 +230,7 @@ func putSecrets(a *api, c *call) (reply, error) {
 	})
 }
 
-// contentKeys are the keys operations on the content of a definition.
+// contentKeys serves the keys operations on the content of a definition.
 func contentKeys(op configdb.KeysOp) func(*api, *call) (reply, error) {
 	return func(a *api, c *call) (reply, error) {
 		edit, err := a.readKeys(c, op)

@@ -30,14 +30,14 @@ func putNode(a *api, c *call) (reply, error) {
 			}
 			f.nodeItself(c, n)
 			n.Undeclared = true
-			n.Levels = nil // they stay what they are, also if they change meanwhile
+			n.Levels = nil // nil keeps the levels, even if they change meanwhile
 		}
 		return model.PutNode{Environment: c.environment, Node: n}
 	})
 }
 
-// nodeItself judges what a node says of itself: the names that an admin has given it stay, as do its levels, and it
-// gives itself none but that of its certificate.
+// nodeItself checks what a node writes about itself: it may not change its levels or names that an admin gave it, nor
+// take a name other than that of its certificate.
 func (f *fields) nodeItself(c *call, n model.Node) {
 	was := c.node
 	kept := func(was, is string) bool { return was == is || was == "" && is == c.caller.Certname }

@@ -12,7 +12,7 @@ import (
 	"edgespan/config/configdb/model"
 )
 
-// maxListed is how many versions or revisions one answer has at most, and has by itself.
+// maxListed is the default and maximum number of versions or revisions in one answer.
 const maxListed = 1000
 
 func (c *call) place() model.Target {
@@ -27,8 +27,8 @@ func getHalf(a *api, c *call) (reply, error) {
 	return c.answerQuery(a.backend.Answer(c.Context(), q, c.known()))
 }
 
-// halfQuery reads what is asked of a half. That effective and show_lookup are there
-// is what counts, whatever they say, as in the original: effective=0 is on.
+// halfQuery reads the query of a half. The presence of effective and show_lookup counts, whatever their value, as in
+// the original: effective=0 is on.
 func (c *call) halfQuery() (model.Query, error) {
 	q := model.Query{Target: c.place(), Kind: c.kind, Reveal: c.reveals()}
 	if c.kind == model.Values {
@@ -70,8 +70,7 @@ func refText(r model.Ref) string {
 	return config.Quote(r.Name)
 }
 
-// putHalf replaces a half. By the name of the resource it says where that is by its id: the seed
-// wants it so.
+// putHalf replaces a half. A PUT by name is redirected to the id, as the seed requires.
 func putHalf(a *api, c *call) (reply, error) {
 	if c.resource.Name != "" && !a.direct {
 		return a.byID(c)
@@ -95,7 +94,7 @@ func putHalf(a *api, c *call) (reply, error) {
 	return a.representation(c, r)
 }
 
-// representation is what a PUT has stored, in the place of nothing.
+// representation answers a PUT with the stored document instead of an empty body.
 func (a *api) representation(c *call, r reply) (reply, error) {
 	out, err := c.answerQuery(a.backend.Answer(c.Context(),
 		model.Query{Target: c.place(), Kind: c.kind, Reveal: c.reveals()}, nil))
@@ -104,15 +103,15 @@ func (a *api) representation(c *call, r reply) (reply, error) {
 	return out, err
 }
 
-// byID answers 308. The body is read, but for one whose sender waits to be told to send it: an answer
-// amid of it would be lost with the connection.
+// byID answers 308. It reads the body first, unless the client waits for 100 Continue: an answer sent while the client
+// writes would be lost with the connection.
 func (a *api) byID(c *call) (reply, error) {
 	d, err := a.backend.ResolveResource(c.Context(), c.environment, c.resource)
 	if err != nil {
 		return reply{}, err
 	}
 	if c.Header.Get("Expect") == "" && c.Body != nil {
-		_, _ = io.Copy(io.Discard, io.LimitReader(c.Body, MaxBody)) // nobody needs it
+		_, _ = io.Copy(io.Discard, io.LimitReader(c.Body, MaxBody)) // discarded
 	}
 	where := c.location(d.ID, a.proxied)
 	r, err := answer(Message{"resource_definition " + config.Quote(c.resource.Name) + " has the id " + decimal(d.ID) +
@@ -134,7 +133,7 @@ func deleteHalf(a *api, c *call) (reply, error) {
 	return a.change(c, model.Remove{Target: c.place(), Kind: c.kind, IfMatch: bound})
 }
 
-// halfKeys are the keys operations on a half.
+// halfKeys serves the keys operations on a half.
 func halfKeys(op configdb.KeysOp) func(*api, *call) (reply, error) {
 	return func(a *api, c *call) (reply, error) {
 		edit, err := a.readKeys(c, op)
@@ -161,8 +160,8 @@ func halfKeys(op configdb.KeysOp) func(*api, *call) (reply, error) {
 	}
 }
 
-// unwritten is that neither half of a resource was ever written there: that is said before what is
-// wrong with the keys, since the original looks for the record first and clients' tests send it {}.
+// unwritten returns the fault that neither half of a resource was ever written at the place. It precedes faults of the
+// keys, because the original looks up the record first and clients' tests send {}.
 func (a *api) unwritten(c *call) error {
 	for _, kind := range []model.Kind{model.Values, model.Overrides} {
 		newest, err := a.backend.Versions(c.Context(), model.VersionsQuery{Target: c.place(), Kind: kind, Limit: 1})
@@ -175,7 +174,7 @@ func (a *api) unwritten(c *call) error {
 			refText(c.resource))}
 }
 
-// before reads which part of a list is asked for.
+// before reads which part of a list is requested.
 func (c *call) before() (before uint64, limit int, err error) {
 	before, _, err = c.count("before")
 	if err != nil {
@@ -235,7 +234,7 @@ func postPlaceRollback(a *api, c *call) (reply, error) {
 	return a.write(c, w)
 }
 
-// postBulk writes several resources of one place. A node uploads values only.
+// postBulk writes several resources of one place. A node may upload values only.
 func postBulk(a *api, c *call) (reply, error) {
 	f, err := a.readFields(c)
 	if err != nil {

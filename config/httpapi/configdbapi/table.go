@@ -11,9 +11,8 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// row is one route. The table of all of them is what routing, roles, 405s, the description
-// (OpenAPI) and docs/configdb.md are made from. What it has of its own is what a node may with
-// its certificate; routes of the seed's or its implementations' are lenient.
+// row is one route. Routing, roles, 405s, the OpenAPI description and docs/configdb.md follow from the table. Own says
+// what a node may do; routes of the seed or its implementations are lenient.
 type row = rest.Route[*api, *call, nodeMay]
 
 // param is one parameter of a query. A flag without a value is set.
@@ -27,41 +26,40 @@ var (
 	values   = typeOf[[]configdb.JSON]()
 )
 
-// The bodies of the routes. What a body has beside these is ignored where clients of the original
-// send more.
+// The bodies of the routes. Other members are ignored where clients of the original send some.
 type (
 	// Document is values or overrides: any object.
 	Document map[string]configdb.JSON
 
-	// NewComponent is a component to be made.
+	// NewComponent creates a component.
 	NewComponent struct {
 		ID          *int64          `json:"id,omitempty"`
 		Name        string          `json:"name"`
 		Definitions []NewDefinition `json:"resource_definitions,omitempty"`
 	}
-	// NewDefinition is a resource definition to be made.
+	// NewDefinition creates a resource definition.
 	NewDefinition struct {
 		ID        *int64        `json:"id,omitempty"`
 		Name      string        `json:"name"`
 		Component *int64        `json:"component_id,omitempty"`
 		Content   configdb.JSON `json:"content,omitempty"`
 	}
-	// ComponentEdit changes a component; the definitions are all that it has then.
+	// ComponentEdit changes a component; Definitions replaces all its definitions.
 	ComponentEdit struct {
 		Name        *string `json:"name,omitempty"`
 		Definitions *[]ByID `json:"resource_definitions,omitempty"`
 	}
-	// ByID names a definition.
+	// ByID identifies a definition.
 	ByID struct {
 		ID int64 `json:"id"`
 	}
-	// DefinitionEdit changes a definition. *Component nil takes it from its component.
+	// DefinitionEdit changes a definition. *Component nil removes it from its component.
 	DefinitionEdit struct {
 		Name      *string       `json:"name,omitempty"`
 		Component **int64       `json:"component_id,omitempty"`
 		Content   configdb.JSON `json:"content,omitempty"`
 	}
-	// NewEnvironment is an environment to be made; a component is an id or a name.
+	// NewEnvironment creates an environment; a component is an id or a name.
 	NewEnvironment struct {
 		ID         *int64          `json:"id,omitempty"`
 		Components []configdb.JSON `json:"components"`
@@ -80,36 +78,36 @@ type (
 	LevelEdit struct {
 		Name string `json:"name"`
 	}
-	// Secrets are the declared keys of a definition.
+	// Secrets are the declared secret keys of a definition.
 	Secrets struct {
 		Secrets []string `json:"secrets"`
 	}
-	// NodeNames are the names of a node beside its id, and the values that it has of levels above its own. Levels that
-	// are not there stay as they are.
+	// NodeNames are the names of a node besides its id, and its values of the levels above its own. Missing levels do not
+	// change.
 	NodeNames struct {
 		FQDN     string            `json:"fqdn,omitempty"`
 		Certname string            `json:"certname,omitempty"`
 		Levels   map[string]string `json:"levels,omitzero"`
 	}
-	// BulkBody is what several resources of one place have then, by their names or ids.
+	// BulkBody is the new content of several resources of one place, by name or id.
 	BulkBody struct {
 		Resources map[string]BulkResource `json:"resources"`
 	}
-	// BulkResource is both halves of a record; one that is absent stays as it is.
+	// BulkResource is both halves of a record; a missing half does not change.
 	BulkResource struct {
 		Values    Document `json:"values,omitempty"`
 		Overrides Document `json:"overrides,omitempty"`
 	}
-	// RollbackBody says to what: a version of that half, or a revision of the facts.
+	// RollbackBody names the target: a version of the half, or a revision of the facts.
 	RollbackBody struct {
 		Version  uint64 `json:"version,omitempty"`
 		Revision uint64 `json:"revision,omitempty"`
 	}
-	// PlaceRollback says to what revision of the facts.
+	// PlaceRollback names the target revision of the facts.
 	PlaceRollback struct {
 		Revision uint64 `json:"revision"`
 	}
-	// LookupBody asks for several keys.
+	// LookupBody looks up several keys.
 	LookupBody struct {
 		Keys            []string `json:"keys"`
 		Resources       []string `json:"resources"`
@@ -122,7 +120,7 @@ type (
 	Found struct {
 		Value configdb.JSON `json:"value"`
 	}
-	// Done is what came of a write of the routes that are ours, and of dryRun.
+	// Done is the result of a dry run, and of a write on routes that the seed does not have.
 	Done struct {
 		Revision uint64         `json:"revision"`
 		Changed  bool           `json:"changed"`
@@ -136,7 +134,7 @@ type (
 	}
 )
 
-// table is all routes, in the order in which docs/configdb.md has them.
+// table lists all routes, in the order of docs/configdb.md.
 var table = concat(componentRows(), definitionRows(), environmentRows(), halfRows(model.Values),
 	halfRows(model.Overrides), placeRows(), historyRows())
 
@@ -175,7 +173,7 @@ func rowsByPath() map[string][]*row {
 	return out
 }
 
-// allow are the methods of a path.
+// allow returns the methods of a path.
 func (a *api) allow(path string) []string {
 	var out []string
 	for _, m := range []string{"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"} {
@@ -244,7 +242,7 @@ func definitionRows() []row {
 	return append(rows, keysRows(toContentKeys, Admin, nodeNot, "the content of a definition", contentKeys)...)
 }
 
-// keysRows are the keys operations of what.
+// keysRows are the routes of the keys operations.
 func keysRows(path string, role Role, node nodeMay, what string,
 	serve func(configdb.KeysOp) func(*api, *call) (reply, error)) []row {
 	reads := node
@@ -309,7 +307,7 @@ func environmentRows() []row {
 	}
 }
 
-// halfRows are those of values or overrides. A node uploads values only: overrides are people's.
+// halfRows are the routes of values or overrides. A node may upload values only: overrides belong to operators.
 func halfRows(k model.Kind) []row {
 	half, role, upload := halves[k], Operator, nodeWrites
 	query := []param{

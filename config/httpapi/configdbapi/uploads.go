@@ -10,18 +10,18 @@ import (
 	"edgespan/pubsub/ratelimit"
 )
 
-// What a node may upload of itself, by the bytes of what it changes: its facts have some 100 KB, and come each half
-// hour.
+// Limits on what a node may upload to its own data, in bytes that change something: the facts of a node have some 100
+// KB, and are uploaded each half hour.
 const (
-	nodeRate  = 16 << 10 // bytes a second, in the long run
-	nodeBurst = 16 << 20 // and at once
-	// maxNodes is how many are remembered: some 170 bytes each.
+	nodeRate  = 16 << 10 // bytes a second
+	nodeBurst = 16 << 20 // burst, in bytes
+	// maxNodes bounds the remembered nodes: some 170 bytes each.
 	maxNodes = 100_000
-	// eachWrite is what a write costs beside its documents: its record in the history, and keys.
+	// eachWrite is the overhead of a write besides its documents: its record in the history, and keys.
 	eachWrite = 1 << 10
 )
 
-// written asks the backend for a write.
+// written calls the backend with a write, within the caller's budget.
 func (a *api) written(c *call, w model.Write) (model.Written, error) {
 	held, err := a.hold(c, w)
 	if err != nil {
@@ -29,7 +29,7 @@ func (a *api) written(c *call, w model.Write) (model.Written, error) {
 	}
 	done, err := a.backend.Write(c.Context(), WriteRequest{Author: c.caller.Name, Caller: c.Caller.Who(),
 		Own: c.own, Message: c.Entry.Message, Write: w, DryRun: c.Entry.DryRun, Reveal: c.reveals()})
-	if held.of != nil && !isUnsure(err) { // who goes away before the answer may have stored it
+	if held.of != nil && !isUnsure(err) { // a write with an unknown outcome may have been stored
 		if done.Changed {
 			held.bytes -= max(done.Stored, held.least) + eachWrite
 		}
@@ -39,15 +39,15 @@ func (a *api) written(c *call, w model.Write) (model.Written, error) {
 	return done, err
 }
 
-// held is what a write may store, taken from what its caller may.
+// held is the part of a caller's budget that a write holds.
 type held struct {
-	of    *ratelimit.Buckets // nil: the caller has no bound
+	of    *ratelimit.Buckets // nil: the caller has no limit
 	bytes int
-	least int // that it costs if it changes something
+	least int // minimum cost of a write that changes something
 }
 
-// hold takes what a write may store from what its caller may have stored: a node of itself, and whoever else is no
-// admin. What it does not store is given back: what is there already costs nothing.
+// hold takes the maximum size of a write from the budget of its caller: of a node, or of any other caller who is no
+// admin. written returns what was not stored: an upload without changes costs nothing.
 func (a *api) hold(c *call, w model.Write) (held, error) {
 	h := held{of: a.stored, least: int(c.Holds.Size())}
 	text := fmt.Sprintf("%s has stored too much: %d MiB at once and %d KiB a second is the limit of all but admins",
@@ -75,7 +75,7 @@ func (a *api) hold(c *call, w model.Write) (held, error) {
 	return h, nil
 }
 
-// storedBy is the most that a write may store in versions.
+// storedBy returns the maximum size of the versions that a write stores.
 func storedBy(w model.Write) int {
 	switch w := w.(type) {
 	case model.Put:
@@ -87,12 +87,12 @@ func storedBy(w model.Write) int {
 		}
 		return size
 	case model.EditKeys, model.Rollback:
-		return model.MaxDocument // each makes a whole version
+		return model.MaxDocument // each stores a complete version
 	}
 	return 0
 }
 
-// isUnsure says that a write may have taken place though it was refused.
+// isUnsure reports that a write may have been stored although it failed.
 func isUnsure(err error) bool {
 	var f *model.Fault
 	return errors.As(err, &f) && f.Unsure

@@ -43,15 +43,15 @@ func getRevision(a *api, c *call) (reply, error) {
 	return answer(wholeRecord(all[0]), nil)
 }
 
-// interest is what a watch tells of.
+// interest selects the revisions of a watch.
 type interest struct {
 	environment int64 // 0: all
 	resource    int64 // 0: all
 	level       *model.LevelValue
 }
 
-// getWatch tells of each revision, by server-sent events (WHATWG HTML §9.2): its number is the id
-// of the event, its record the data. No value of a document is in it.
+// getWatch sends each revision as a server-sent event (WHATWG HTML §9.2): its number is the id of the event, its record
+// the data. The record has no values of documents.
 func getWatch(a *api, c *call) (reply, error) {
 	of, err := a.interest(c)
 	if err != nil {
@@ -65,7 +65,7 @@ func getWatch(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	path, asked := c.Entry.Path, c.Clone(c.Context()) // what it said of itself may be let go with its answer
+	path, asked := c.Entry.Path, c.Clone(c.Context()) // the headers of the original are cleared with its answer
 	r := reply{Events: true, Done: leave}
 	r.Stream = func(ctx context.Context, w io.Writer) error {
 		still := rest.WhileKnown{Writer: w, Known: func() bool { return a.still(asked.WithContext(ctx), c.caller) }}
@@ -77,13 +77,13 @@ func getWatch(a *api, c *call) (reply, error) {
 	return numbered(r, 0, since), nil
 }
 
-// still says whether a caller may go on: their token, password or certificate is as good as when they began.
+// still reports whether the caller's token, password or certificate is still valid, for the same role.
 func (a *api) still(r *http.Request, was Caller) bool {
 	caller, err := a.auth.Authenticate(r)
 	return err == nil && caller == was
 }
 
-// interest reads what is wanted.
+// interest reads the filters of a watch.
 func (a *api) interest(c *call) (interest, error) {
 	of, _, err := c.count("environment")
 	if err != nil {
@@ -115,7 +115,7 @@ func (a *api) interest(c *call) (interest, error) {
 	return in, err
 }
 
-// since is the revision after which to begin: the last that the caller has seen, or the newest.
+// since returns the revision to begin after: the last one that the caller has seen, or the newest.
 func (a *api) since(c *call) (uint64, error) {
 	n, given, err := c.count("since")
 	name := "since"
@@ -139,7 +139,7 @@ func (a *api) since(c *call) (uint64, error) {
 	switch {
 	case !given:
 		return newest, nil
-	case n > newest: // said here, before the stream has its status
+	case n > newest: // checked here, before the stream sends its status
 		return 0, refuse(http.StatusBadRequest, "%s: invalid value %d: the newest revision is %d: must be a number up to it",
 			name, n,
 			newest)
@@ -147,7 +147,7 @@ func (a *api) since(c *call) (uint64, error) {
 	return n, nil
 }
 
-// writeEvents tells of each revision that somebody is interested in.
+// writeEvents sends each revision with matching changes.
 func (a *api) writeEvents(ctx context.Context, since uint64, of interest, w io.Writer) error {
 	return rest.Beating(ctx, w, func(ctx context.Context, tell func([]byte) error) error {
 		if err := tell([]byte(": watching\n\n")); err != nil {
@@ -161,13 +161,13 @@ func (a *api) writeEvents(ctx context.Context, since uint64, of interest, w io.W
 			if err != nil {
 				return err
 			}
-			return tell(fmt.Appendf(nil, "id: %d\nevent: revision\ndata: %s\n\n", r.Revision, event)) // JSON is one line
+			return tell(fmt.Appendf(nil, "id: %d\nevent: revision\ndata: %s\n\n", r.Revision, event)) // JSON has one line
 		})
 	})
 }
 
-// in are the changes of a record that matter. What is of no environment, a component or a
-// definition, may matter to any.
+// in returns the matching changes of a record. A change of a component or a definition, which belongs to no
+// environment, may match any filter.
 func (i interest) in(r model.Record) []model.Change {
 	out := []model.Change{}
 	for _, c := range r.Changes {
