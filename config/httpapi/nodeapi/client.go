@@ -14,16 +14,14 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// maxAnswer bounds what a client reads of one answer, in bytes: 999 networks and their
-// apps are a few MiB.
+// maxAnswer bounds the bytes of one answer that a client reads: 999 networks and their apps are a few MiB.
 const maxAnswer = 256 << 20
 
-// Client asks a daemon over its control socket. Its methods mirror Backend, and their
-// errors are those of config/httpapi/rest, so that a caller can branch (exit codes).
+// Client sends requests to a daemon over its control socket. Its methods mirror Backend, and its errors are those of
+// config/httpapi/rest, so that a caller can branch (exit codes).
 type Client struct{ *rest.Client }
 
-// NewClient returns a client of the daemon behind the unix socket. It connects when it
-// is asked something.
+// NewClient returns a client of the daemon behind the unix socket. It connects on the first request.
 func NewClient(socket string) *Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
@@ -33,25 +31,25 @@ func NewClient(socket string) *Client {
 		}
 		return c, nil
 	}
-	return &Client{&rest.Client{Name: socket, Base: "http://edgespan", Max: maxAnswer, // every host is our socket
+	return &Client{&rest.Client{Name: socket, Base: "http://edgespan", Max: maxAnswer, // the host name is ignored
 		Transport: &http.Transport{DialContext: dial, DisableCompression: true}, Authorize: func(*http.Request) {},
 		Refusal: problemError, Failed: func(err error) error { return failed(socket, err) }}}
 }
 
-// Apply stores doc as the node's whole config.
+// Apply stores doc as the node's complete config.
 func (c *Client) Apply(ctx context.Context, doc []byte, how ApplyOptions) (warnings []string, err error) {
 	out, err := post[applied](ctx, c, "/v1/apply", how.query(), doc)
 	return out.Warnings, err
 }
 
-// Plan says what Apply of doc would change.
+// Plan returns what Apply of doc would change.
 func (c *Client) Plan(ctx context.Context, doc []byte) ([]Change, error) {
 	out, err := post[planned](ctx, c, "/v1/apply", url.Values{"dryRun": {"1"}}, doc)
 	return out.Changes, err
 }
 
-// List returns all resources of a kind, by id as the daemon orders them; *Incomplete
-// comes with the part that was there.
+// List returns all resources of a kind, in the daemon's order; with *Incomplete it also returns the ones that the
+// daemon has.
 func (c *Client) List(ctx context.Context, kind string) ([]Resource, error) {
 	out, err := rest.Get[listed](ctx, c.Client, "/v1/"+url.PathEscape(kind), nil)
 	if len(out.Missing) > 0 {
@@ -65,19 +63,20 @@ func (c *Client) Get(ctx context.Context, kind, id string) (Resource, error) {
 	return rest.Get[Resource](ctx, c.Client, "/v1/"+url.PathEscape(kind)+"/"+escapeID(kind, id), nil)
 }
 
-// Ready judges a network instance (kind "ni") or an app ("app").
+// Ready returns the readiness of a network instance (kind "ni") or an app ("app").
 func (c *Client) Ready(ctx context.Context, kind, id string) (Readiness, error) {
 	return rest.Get[Readiness](ctx, c.Client, "/v1/"+url.PathEscape(kind)+"/"+escapeID(kind, id)+"/ready", nil)
 }
 
-// Version is the version of the daemon.
+// Version returns the version of the daemon.
 func (c *Client) Version(ctx context.Context) (string, error) {
 	out, err := rest.Get[versioned](ctx, c.Client, "/v1/version", nil)
 	return out.Version, err
 }
 
-// escapeID keeps the slashes of an id and escapes the rest. Of networks, apps and adapters it may be a name, with any
-// characters: only the slash before an adapter's index stays there, and dots are no folders.
+// escapeID escapes an id, except its slashes. The id of a network, app or adapter may be a display name with any
+// characters: there, slashes are escaped too, except the one before an adapter's index, and so are dots, which would be
+// path elements.
 func escapeID(kind, id string) string {
 	if !isUUIDKind(kind) {
 		return strings.ReplaceAll(url.PathEscape(id), "%2F", "/")
@@ -90,29 +89,29 @@ func escapeID(kind, id string) string {
 }
 
 func post[T any](ctx context.Context, c *Client, path string, q url.Values, doc []byte) (out T, err error) {
-	// The daemon would answer 413 and close while we still write: EPIPE instead of its words.
+	// The daemon would answer 413 and close the connection during the upload: the client would see EPIPE.
 	if len(doc) > MaxDocument {
 		return out, &rest.Rejected{Faults: []string{tooLarge}}
 	}
 	return rest.Ask[T](ctx, c.Client, rest.Request{Method: http.MethodPost, Path: path, Query: q, Body: doc})
 }
 
-// dialError marks that no connection was made, so that nothing was asked.
+// dialError marks an error before the connection: no request was sent.
 type dialError struct{ err error }
 
 func (e *dialError) Error() string { return e.err.Error() }
 func (e *dialError) Unwrap() error { return e.err }
 
-// DoctorHint ends the error of a daemon that can't be reached.
+// DoctorHint ends the error for a daemon that can't be reached.
 const DoctorHint = ": run 'edgespan doctor' to find out why"
 
-// failed types an error below HTTP. A connection that breaks before the answer is a
-// daemon that went away: unreachable too.
+// failed classifies an error below HTTP. A connection that breaks before the answer counts as unreachable: the daemon
+// stopped.
 func failed(socket string, err error) error {
 	var dial *dialError
 	var uerr *url.Error
 	if errors.As(err, &uerr) {
-		err = uerr.Err // without the made-up host name
+		err = uerr.Err // without the URL, whose host name is invented
 	}
 	switch {
 	case errors.Is(err, os.ErrPermission):
@@ -127,8 +126,8 @@ func failed(socket string, err error) error {
 	return fmt.Errorf("%w at %s: it went away: %s", rest.ErrUnreachable, socket, rootCause(err))
 }
 
-// rootCause leaves out what net says around an error: the socket was made under
-// another name, which the kernel goes on telling.
+// rootCause returns the innermost error without the texts that package net adds: they name the path under which the
+// socket was created, which a rename does not change in the kernel.
 func rootCause(err error) string {
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -141,7 +140,7 @@ func rootCause(err error) string {
 	return err.Error()
 }
 
-// problemError is the typed error of a problem body.
+// problemError returns the typed error for a problem body.
 func problemError(status int, text []byte) error {
 	var faults []string
 	p := rest.Problem{Errors: &faults}
@@ -161,7 +160,7 @@ func problemError(status int, text []byte) error {
 	return &remoteError{kind: kinds[p.Type], detail: p.Detail}
 }
 
-// remoteError speaks the daemon's words and unwraps to one of the sentinels.
+// remoteError has the daemon's text and unwraps to one of the sentinels.
 type remoteError struct {
 	kind   error
 	detail string

@@ -8,42 +8,42 @@ import (
 	"time"
 )
 
-// ApplyOptions a config is applied.
+// ApplyOptions are the options of Apply.
 type ApplyOptions struct {
-	Local   bool          // against the controller that rules the node, until it is released
-	Confirm time.Duration // undone after it unless it is confirmed; 0: it stands at once
-	By      string        // who does it, for people
+	Local   bool          // override the controller that manages the node, until Release
+	Confirm time.Duration // undo the config after this time unless it is confirmed; 0: no confirmation is needed
+	By      string        // who applies it, for people
 }
 
-// Commander is the part of a Backend that says who rules a node, and what is yet to prove itself.
+// Commander is the part of a Backend that confirms or undoes a pending config and ends a local hold.
 type Commander interface {
-	// Confirm makes the pending config the confirmed one; ErrConflict says that there is none.
+	// Confirm confirms the pending config; ErrConflict if there is none.
 	Confirm(ctx context.Context) error
-	// Rollback undoes the pending config; ErrConflict says that there is none.
+	// Rollback undoes the pending config; ErrConflict if there is none.
 	Rollback(ctx context.Context) error
-	// Release ends a local hold, and says whether there was one.
+	// Release ends a local hold, and reports whether there was one.
 	Release(ctx context.Context) (held bool, err error)
 }
 
-// Pending is what waits for its confirmation, what was undone last, and who rules the node:
-// the status of the one resource of kind pending.
+// Pending describes the pending config, the last undo, and who manages the node: it is the status of the one resource
+// of kind pending.
 type Pending struct {
 	Pending    bool     `json:"pending"`
-	Source     string   `json:"source"`     // of what is to run
-	Generation string   `json:"generation"` // of it, as authority:counter
+	Source     string   `json:"source"`     // of the desired config
+	Generation string   `json:"generation"` // of the desired config, as authority:counter
 	MD5        string   `json:"md5"`
-	InForce    string   `json:"inForce"`            // the generation that is applied to the end
-	Restores   string   `json:"restores,omitempty"` // of a rollback: whose config it is
-	Fallback   bool     `json:"fallback"`           // nothing is removed from the host by it
+	InForce    string   `json:"inForce"`            // the generation that is fully applied
+	Restores   string   `json:"restores,omitempty"` // after a rollback: the generation whose config it restores
+	Fallback   bool     `json:"fallback"`           // this config removes nothing from the host
 	Undoing    bool     `json:"undoing"`
-	Remaining  string   `json:"remaining"`       // of a pending one, until it is undone
-	Settled    bool     `json:"settled"`         // a pending one was applied, and its actions have run
-	Worse      []string `json:"worse,omitempty"` // what was good before it and is bad now
+	Remaining  string   `json:"remaining"`       // until a pending config is undone
+	Settled    bool     `json:"settled"`         // the pending config was applied, and its actions have finished
+	Worse      []string `json:"worse,omitempty"` // items that were good before the pending config and are bad now
 	Undone     string   `json:"undone,omitempty"`
-	Actions    []string `json:"actions,omitempty"` // of the last difference, with their results
+	Actions    []string `json:"actions,omitempty"` // of the last change, with their results
 	Managed    bool     `json:"managed"`
-	Controller string   `json:"controller,omitempty"` // the one that the node has joined
-	Linked     bool     `json:"linked"`               // it can be reached
+	Controller string   `json:"controller,omitempty"` // the controller that the node has joined
+	Linked     bool     `json:"linked"`               // the controller can be reached
 	Held       string   `json:"held,omitempty"`
 }
 
@@ -51,7 +51,7 @@ type released struct {
 	Held bool `json:"held"`
 }
 
-// query spells how as the parameters of a request.
+// query encodes the options as query parameters.
 func (h ApplyOptions) query() url.Values {
 	q := url.Values{}
 	if h.Local {
@@ -66,7 +66,7 @@ func (h ApplyOptions) query() url.Values {
 	return q
 }
 
-// parseApplyOptions reads what query spells; fault is "" where it can.
+// parseApplyOptions parses query parameters; fault is "" if they are valid.
 func parseApplyOptions(q url.Values) (how ApplyOptions, fault string) {
 	how.By = q.Get("by")
 	switch local := q.Get("local"); local {
@@ -86,7 +86,7 @@ func parseApplyOptions(q url.Values) (how ApplyOptions, fault string) {
 	return how, ""
 }
 
-// The bounds of How.Confirm.
+// The bounds of ApplyOptions.Confirm.
 const (
 	MinConfirm = time.Second
 	MaxConfirm = 24 * time.Hour
@@ -105,7 +105,7 @@ func (a *api) release(w http.ResponseWriter, r *http.Request) {
 	answerWith(w, released{held}, err)
 }
 
-// Confirm makes the pending config the confirmed one.
+// Confirm confirms the pending config.
 func (c *Client) Confirm(ctx context.Context) error {
 	_, err := post[struct{}](ctx, c, "/v1/confirm", nil, nil)
 	return err
@@ -117,7 +117,7 @@ func (c *Client) Rollback(ctx context.Context) error {
 	return err
 }
 
-// Release ends a local hold, and says whether there was one.
+// Release ends a local hold, and reports whether there was one.
 func (c *Client) Release(ctx context.Context) (held bool, err error) {
 	out, err := post[released](ctx, c, "/v1/release", nil, nil)
 	return out.Held, err

@@ -15,14 +15,13 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// readyDeadline bounds /readyz: a daemon that can not list its networks in a second
-// is alive but of no use now.
+// readyDeadline bounds /readyz: a daemon that can't list its networks within a second is alive but not ready.
 const readyDeadline = time.Second
 
 // Option changes a Handler.
 type Option func(*api)
 
-// WithVersion sets what /v1/version answers; without it that is "unknown".
+// WithVersion sets the version that /v1/version answers; the default is "unknown".
 func WithVersion(v string) Option { return func(a *api) { a.version = v } }
 
 type api struct {
@@ -57,8 +56,8 @@ func Handler(b Backend, opts ...Option) http.Handler {
 	return http.HandlerFunc(a.serve)
 }
 
-// serve guards the mux: a panic in a backend becomes an answer, and the mux's own
-// redirect of unclean paths, which would be HTML, never happens.
+// serve turns a panic of a backend into an answer, and answers unclean paths itself: the mux would redirect them with
+// HTML.
 func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		switch v := recover(); v {
@@ -120,21 +119,20 @@ func (a *api) get(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for _, it := range items {
-		// UUIDs are compared as RFC 9562 §4 wants it, without regard to case; no other
-		// kind of id has two that differ only in it.
+		// UUIDs are compared without regard to case, as RFC 9562 §4 requires; no other ids differ only in case.
 		if it.ID == id || isUUIDKind(it.Kind) && strings.EqualFold(it.ID, id) {
 			answer(w, it)
 			return
 		}
 	}
-	if len(missing) > 0 { // it may be among what did not answer: not found would be a lie
+	if len(missing) > 0 { // it may be among the missing ones, so it can't be reported as not found
 		answerError(w, fmt.Errorf("get %s %s: %w: %w", kind, id, rest.ErrBusy, &rest.Incomplete{Missing: missing}))
 		return
 	}
 	answerError(w, fmt.Errorf("get %s %s: %w", kind, id, rest.ErrNotFound))
 }
 
-// items lists the kind that the request names; when it says not ok the answer is given.
+// items lists the kind that the request names; if ok is false, the request is answered.
 func (a *api) items(w http.ResponseWriter, r *http.Request) (items []Resource, missing []string, ok bool) {
 	kind := r.PathValue("kind")
 	if !slices.Contains(Kinds(), kind) {
@@ -162,7 +160,7 @@ func (a *api) ready(w http.ResponseWriter, r *http.Request) {
 	id, err := identify(r.Context(), a.backend, kind, r.PathValue("id"))
 	switch {
 	case errors.Is(err, rest.ErrNotFound):
-		id = r.PathValue("id") // it is absent, unless something without a name is left
+		id = r.PathValue("id") // absent, unless something without a display name has this id
 	case err != nil:
 		answerError(w, err)
 		return
@@ -189,7 +187,7 @@ func (a *api) readyz(w http.ResponseWriter, r *http.Request) {
 	answer(w, alive{Status: "ok"})
 }
 
-// noRoute answers what no pattern took, and tells a wrong method from a wrong path.
+// noRoute answers requests that match no route: 405 for a wrong method, 404 for a wrong path.
 func (a *api) noRoute(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
 	for _, m := range []string{http.MethodGet, http.MethodPost} {
@@ -214,7 +212,7 @@ func noKind(kind string, allowed []string) *rest.Problem {
 
 func isUUIDKind(kind string) bool { return kind == "ni" || kind == "app" || kind == "adapter" }
 
-// orEmpty makes the empty list of a missing one: JSON lists are [] here, never null.
+// orEmpty returns an empty list for nil: JSON lists are [] here, never null.
 func orEmpty[T any](s []T) []T {
 	if s == nil {
 		return []T{}
@@ -222,7 +220,7 @@ func orEmpty[T any](s []T) []T {
 	return s
 }
 
-// answerError turns a backend's error into a problem.
+// answerError answers with a backend's error as a problem.
 func answerError(w http.ResponseWriter, err error) {
 	kind := rest.TypeInternal
 	var rejected *rest.Rejected
@@ -261,7 +259,7 @@ func answerProblem(w http.ResponseWriter, p *rest.Problem) {
 	write(w, p.Status, p)
 }
 
-// answerWith answers with what a backend gave, or with why it did not.
+// answerWith answers with a backend's result or error.
 func answerWith(w http.ResponseWriter, body any, err error) {
 	if err != nil {
 		answerError(w, err)
@@ -277,11 +275,11 @@ func answer(w http.ResponseWriter, body any) {
 
 func write(w http.ResponseWriter, status int, body any) {
 	text, err := json.Marshal(body)
-	if err != nil { // a Spec or Status that JSON can not hold is a bug of the backend's
+	if err != nil { // a Spec or Status that JSON can't encode is a bug of the backend
 		w.Header().Set("Content-Type", "application/problem+json")
 		status = http.StatusInternalServerError
 		text, _ = json.Marshal(rest.Refuse(rest.TypeInternal, "encode answer: %s", err))
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // the peer may have gone: nobody is left to tell
+	_, _ = w.Write(append(text, '\n')) // an error means that the client has gone: there is nothing to report
 }

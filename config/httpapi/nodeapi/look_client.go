@@ -13,7 +13,7 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// The client is the same Looker that the daemon is.
+// Client implements Looker like the daemon.
 var _ Looker = (*Client)(nil)
 
 // Explain says why one object is ready or not.
@@ -21,19 +21,19 @@ func (c *Client) Explain(ctx context.Context, kind, id string) (Explanation, err
 	return rest.Get[Explanation](ctx, c.Client, "/v1/explain", url.Values{"of": {kind + "/" + id}})
 }
 
-// Diff says what on the host is not as wanted.
+// Diff lists the differences between the host and the desired state.
 func (c *Client) Diff(ctx context.Context, of string) ([]Difference, error) {
 	out, err := rest.Get[differing](ctx, c.Client, "/v1/diff", url.Values{"of": {of}})
 	return out.Differences, err
 }
 
-// Doctor looks for what is in the way of the daemon.
+// Doctor lists problems on this node.
 func (c *Client) Doctor(ctx context.Context) ([]Finding, error) {
 	out, err := rest.Get[found](ctx, c.Client, "/v1/doctor", nil)
 	return out.Findings, err
 }
 
-// Events gives what happened, and with Follow what will.
+// Events emits recorded events, and with Follow new ones.
 func (c *Client) Events(ctx context.Context, q EventQuery, emit func(Event) error) error {
 	v := url.Values{"of": {q.Of}, "last": {strconv.Itoa(q.Last)}}
 	if q.Follow {
@@ -42,13 +42,13 @@ func (c *Client) Events(ctx context.Context, q EventQuery, emit func(Event) erro
 	return readLines(ctx, c, "/v1/events", v, q.Follow, emit)
 }
 
-// Watch gives what there is and every change of it.
+// Watch emits the current resources and every change of them.
 func (c *Client) Watch(ctx context.Context, kinds []string, emit func(Observed) error) error {
 	return readLines(ctx, c, "/v1/watch", url.Values{"kinds": {strings.Join(kinds, ",")}}, true, emit)
 }
 
-// readLines gives each line of a stream to emit. One that is endless ends with ctx or
-// with emit's error; that it ended by itself means that the daemon went away.
+// readLines emits each line of a stream. An endless stream ends with ctx or with emit's error; if it ends otherwise,
+// the daemon stopped.
 func readLines[T any](ctx context.Context, c *Client, path string, q url.Values, endless bool,
 	emit func(T) error) error {
 	resp, err := c.Send(ctx, rest.Request{Method: http.MethodGet, Path: path, Query: q})

@@ -14,22 +14,22 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// Bounds of what an error repeats of names.
+// Bounds on the names that an error repeats.
 const (
 	maxNamed   = 80 // bytes of a name
 	maxMatches = 10 // UUIDs to choose from
 )
 
-// named is what an error calls the kinds that have display names.
+// named maps the kinds that have display names to their words in errors.
 var named = map[string][2]string{"ni": {"network instance", "network instances"}, "app": {"app", "apps"}}
 
-// IsUUID says whether a text is spelled as a UUID, and so can be no display name to the API.
+// IsUUID reports whether a text has the form of a UUID: the API never takes it for a display name.
 func IsUUID(text string) bool {
 	_, err := uuid.Parse(text)
 	return err == nil && len(text) == len(uuid.UUID{}.String())
 }
 
-// DisplayName is the name of a network or an app for people: of its config, or of what is left where it has none.
+// DisplayName returns the display name of a network or an app, from its spec, or from its status if the spec is gone.
 func (r Resource) DisplayName() string {
 	for _, part := range []any{r.Spec, r.Status} {
 		name := ""
@@ -42,7 +42,7 @@ func (r Resource) DisplayName() string {
 			name = p.DisplayName
 		case AppStatus:
 			name = p.DisplayName
-		case map[string]any: // of a client
+		case map[string]any: // as a client decodes it
 			name, _ = p["displayName"].(string)
 		}
 		if name != "" {
@@ -52,7 +52,7 @@ func (r Resource) DisplayName() string {
 	return ""
 }
 
-// SplitAdapter parts the id of an adapter, APP/INDEX. The name of an app may have slashes, the index is a number.
+// SplitAdapter splits the id of an adapter, APP/INDEX. The name of an app may contain slashes; the index is a number.
 func SplitAdapter(id string) (app, index string, ok bool) {
 	at := strings.LastIndexByte(id, '/')
 	if _, err := strconv.ParseUint(id[at+1:], 10, 31); at < 0 || err != nil {
@@ -61,9 +61,9 @@ func SplitAdapter(id string) (app, index string, ok bool) {
 	return id[:at], id[at+1:], true
 }
 
-// identify gives the id of what a caller names: a network or an app by its UUID or its display name, an adapter by
-// those of its app. A text that is spelled as a UUID is one, whatever others are called. A name that nothing has is
-// ErrNotFound, one that several have ErrConflict.
+// identify returns the id for a name in a request: the UUID or display name of a network or an app, or of an adapter's
+// app. A text in the form of a UUID is one, even if it is also a display name. An unknown name is ErrNotFound, an
+// ambiguous one ErrConflict.
 func identify(ctx context.Context, b Backend, kind, name string) (string, error) {
 	if kind == "adapter" {
 		app, index, ok := SplitAdapter(name)
@@ -82,13 +82,13 @@ func identify(ctx context.Context, b Backend, kind, name string) (string, error)
 		return "", err
 	}
 	id, err := called(items, kind, name)
-	if inc != nil && errors.Is(err, rest.ErrNotFound) { // it may be among what did not answer
+	if inc != nil && errors.Is(err, rest.ErrNotFound) { // it may be among the missing ones
 		return "", fmt.Errorf("%s %s: %w: %w", kind, spelled(name), rest.ErrBusy, inc)
 	}
 	return id, err
 }
 
-// called is the id of the one item that has a display name.
+// called returns the id of the one item with a display name.
 func called(items []Resource, kind, name string) (string, error) {
 	var ids []string
 	for _, it := range items {
@@ -109,7 +109,7 @@ func called(items []Resource, kind, name string) (string, error) {
 	return ids[0], nil
 }
 
-// spelled is a name as an error has it: cut, and quoted where it would move a terminal's cursor or end the line.
+// spelled returns a name for an error: truncated, and quoted if it contains control characters.
 func spelled(name string) string {
 	short := config.Cut(name, maxNamed)
 	if strings.ContainsFunc(short, func(r rune) bool { return !unicode.IsPrint(r) }) {
@@ -118,7 +118,7 @@ func spelled(name string) string {
 	return short
 }
 
-// ambiguousError is a name that several objects have.
+// ambiguousError reports a name that several objects have.
 type ambiguousError struct{ text string }
 
 func (e *ambiguousError) Error() string { return e.text }
@@ -128,8 +128,8 @@ func ambiguous(kind, name string, n int, ids string) error {
 	return &ambiguousError{fmt.Sprintf("%s %s: matches %d %s: use one of UUIDs %s", kind, name, n, named[kind][1], ids)}
 }
 
-// identified is an object as KIND/ID or KIND/NAME. The kind alone, and one without display names, stay as they are.
-// app/NAME/INDEX is an adapter where an app has this name.
+// identified resolves KIND/NAME to KIND/ID. A kind alone, or one without display names, is returned unchanged.
+// app/NAME/INDEX is an adapter if an app has this name.
 func identified(ctx context.Context, b Backend, of string) (string, error) {
 	kind, name, _ := strings.Cut(of, "/")
 	if name == "" {

@@ -5,69 +5,67 @@ import (
 	"time"
 )
 
-// Looker is the part of a Backend for who asks why: what happens and what differs.
+// Looker is the part of a Backend that explains: events, differences and reasons.
 type Looker interface {
 	// Explain says why one object is ready or not: kind ni, app or adapter.
 	Explain(ctx context.Context, kind, id string) (Explanation, error)
-	// Diff says what on the host is not as the running config wants it; of is a network
-	// as "ni/<uuid>", or "" for all of it.
+	// Diff lists the differences between the host and the desired state; of is a network as "ni/<uuid>", or "" for all.
 	Diff(ctx context.Context, of string) ([]Difference, error)
-	// Events gives what happened, oldest first. With Follow it goes on until ctx ends or
-	// emit fails, and gives emit's error back.
+	// Events emits recorded events, oldest first. With Follow it continues until ctx ends or emit fails, and returns
+	// emit's error.
 	Events(ctx context.Context, q EventQuery, emit func(Event) error) error
-	// Watch gives what there is and every change of it until ctx ends or emit fails, and
-	// gives emit's error back. A reader that is slow misses values in between, never the
-	// last one.
+	// Watch emits the current resources and every change of them until ctx ends or emit fails, and returns emit's error. A
+	// slow reader misses intermediate values, never the last one.
 	Watch(ctx context.Context, kinds []string, emit func(Observed) error) error
-	// Doctor looks for what is in the way of a node at work here.
+	// Doctor lists problems on this node.
 	Doctor(ctx context.Context) ([]Finding, error)
 }
 
-// WatchKinds are the kinds that Watch knows.
+// WatchKinds returns the kinds that Watch accepts.
 func WatchKinds() []string { return []string{"ni", "app", "adapter", "port"} }
 
-// ExplainKinds are the kinds that Explain knows.
+// ExplainKinds returns the kinds that Explain accepts.
 func ExplainKinds() []string { return []string{"ni", "app", "adapter"} }
 
-// Explanation is why one object is ready, or not.
+// Explanation says why one object is ready, or not.
 type Explanation struct {
-	Object  string  `json:"object"` // as "ni/<uuid>", "app/<uuid>", "adapter/<app>/<index>"
-	Name    string  `json:"name"`   // as people call it, "" for none
+	Object  string  `json:"object"` // "ni/<uuid>", "app/<uuid>" or "adapter/<app>/<index>"
+	Name    string  `json:"name"`   // display name, "" for none
 	Ready   bool    `json:"ready"`
 	Summary string  `json:"summary"` // one sentence without full stop
-	Warning string  `json:"warning"` // what a ready network does without, "" for nothing
+	Warning string  `json:"warning"` // what a ready network lacks, "" for nothing
 	Causes  []Cause `json:"causes"`
 }
 
-// Cause is one reason and what is behind it, down to an op that failed.
+// Cause is one reason and its own causes, down to a failed op.
 type Cause struct {
-	Object   string     `json:"object,omitempty"` // what Text is about, "" for the one above
+	Object   string     `json:"object,omitempty"` // subject of Text, "" for that of the parent
 	Text     string     `json:"text"`
 	Op       string     `json:"op,omitempty"`
 	Command  string     `json:"command,omitempty"`
 	Error    string     `json:"error,omitempty"`
 	Attempts int        `json:"attempts,omitempty"`
 	Since    *time.Time `json:"since,omitempty"`
-	Retry    *time.Time `json:"retry,omitempty"` // when it is tried again
+	Retry    *time.Time `json:"retry,omitempty"` // time of the next attempt
 	Causes   []Cause    `json:"causes,omitempty"`
 }
 
-// How an object differs.
+// The ways in which an object differs.
 const (
 	Missing    = "missing"
 	Changed    = "changed"
 	Unexpected = "unexpected"
 )
 
-// Difference is one object of the host that is not as wanted.
+// Difference is one object of the host that differs from the desired state.
 type Difference struct {
-	Owner  string `json:"owner"`  // "ni/<uuid>", or "host" for the ground of all
+	Owner  string `json:"owner"`  // "ni/<uuid>", or "host" for objects that belong to no network
 	Change string `json:"change"` // Missing, Changed, Unexpected
 	Kind   string `json:"kind"`
 	ID     string `json:"id"`
-	Want   string `json:"want"` // "" where nothing is wanted
-	Have   string `json:"have"` // "" where nothing is there
-	Why    string `json:"why"`  // why the daemon could not put it right, "" if it did not say
+	Want   string `json:"want"` // "" if no object is desired
+	Have   string `json:"have"` // "" if no object exists
+	Why    string `json:"why"`  // why the daemon could not correct it, "" if unknown
 }
 
 // Event is something that happened on the node.
@@ -88,27 +86,26 @@ const (
 	EventState     = "state"     // a network or an app changed its state
 	EventApplied   = "applied"   // the host was changed
 	EventFailed    = "failed"    // an op failed, or fails for another reason now
-	EventRecovered = "recovered" // what failed does not any more
-	EventRepaired  = "repaired"  // others had changed what is ours
-	EventContested = "contested" // others change it again and again: from now on repairs are counted
-	EventProcess   = "process"   // a process of ours had died
+	EventRecovered = "recovered" // a failure is over
+	EventRepaired  = "repaired"  // objects of the daemon that others changed were repaired
+	EventContested = "contested" // others change an object repeatedly: from now on repairs are counted
+	EventProcess   = "process"   // a process of the daemon died
 	EventPort      = "port"      // a port came, went or changed
-	EventConfig    = "config"    // a config was published or refused
+	EventConfig    = "config"    // a config was published or rejected
 	EventCrash     = "crash"     // an actor crashed
-	EventStorage   = "storage"   // the disk takes no change, or does again; what a start found
-	EventSecurity  = "security"  // somebody is where only the node belongs
+	EventStorage   = "storage"   // the disk rejects changes, or accepts them again; findings at start
+	EventSecurity  = "security"  // an open security problem at start
 )
 
-// EventQuery picks events: those about Of ("" for all), of what is kept the Last ones
-// (0 for all), and with Follow those to come.
+// EventQuery selects events: those about Of ("" for all), the Last recorded ones (0 for all), and with Follow new ones.
 type EventQuery struct {
 	Of     string
 	Last   int
 	Follow bool
 }
 
-// The changes that Watch tells. Synchronized comes once, when everything that there
-// was has been told as Added; it has no object.
+// The changes that Watch emits. Synchronized, which has no object, is emitted once, after all existing objects were
+// emitted as Added.
 const (
 	Added        = "added"
 	Modified     = "modified"
@@ -116,14 +113,14 @@ const (
 	Synchronized = "synchronized"
 )
 
-// Observed is one change of one resource. A deleted one is as it was last seen.
+// Observed is one change of one resource. A deleted one has its last state.
 type Observed struct {
 	Time   time.Time `json:"time"`
 	Change string    `json:"change"`
 	Object *Resource `json:"object,omitempty"`
 }
 
-// How much a Finding matters.
+// The levels of a Finding.
 const (
 	Fine    = "ok"
 	Warning = "warning"
@@ -135,5 +132,5 @@ type Finding struct {
 	Check string `json:"check"`
 	Level string `json:"level"` // Fine, Warning, Problem
 	Text  string `json:"text"`
-	Fix   string `json:"fix"` // a command, "" where nothing is wrong
+	Fix   string `json:"fix"` // a command, "" if there is no problem
 }

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// What Resource.Spec and Resource.Status are, by its kind; a spec is {} where nothing is asked for any more. The specs
-// and PortStatus have their fields in the order of their names, which the answers always had.
+// The types of Resource.Spec and Resource.Status, by kind; a spec is {} if the object is no longer desired. The fields
+// of specs and of PortStatus are in alphabetical order, as in earlier releases' answers.
 
-// NetworkSpec is what is asked of a network; a switch has no IPv4, DNS, NTP servers or routes.
+// NetworkSpec is the desired state of a network; a switch has no IPv4, DNS, NTP servers or routes.
 type NetworkSpec struct {
 	Activate    bool                 `json:"activate"`
 	DisplayName string               `json:"displayName"`
@@ -26,14 +26,14 @@ type NetworkSpec struct {
 	Type        string               `json:"type"`
 }
 
-// DNSSpec is what a network's apps are answered.
+// DNSSpec is the DNS service of a network.
 type DNSSpec struct {
 	Domain  string            `json:"domain"`
 	Hosts   map[string]string `json:"hosts"` // addresses by name
 	Servers string            `json:"servers"`
 }
 
-// IPv4Spec are a network's addresses.
+// IPv4Spec is the addressing of a network.
 type IPv4Spec struct {
 	DHCPRange string       `json:"dhcpRange"`
 	Gateway   netip.Addr   `json:"gateway"`
@@ -50,7 +50,7 @@ type RouteSpec struct {
 // TunnelSpec is this node's end of a tunnel.
 type TunnelSpec struct {
 	Isolated bool       `json:"isolated"`
-	Local    netip.Addr `json:"local"` // "" while it is not known, as the other end
+	Local    netip.Addr `json:"local"` // "" while unknown, as Remote
 	MTU      int        `json:"mtu"`
 	Port     uint16     `json:"port"`
 	Remote   netip.Addr `json:"remote"`
@@ -58,7 +58,7 @@ type TunnelSpec struct {
 	VNI      uint32     `json:"vni"`
 }
 
-// NetworkStatus is what became of a network.
+// NetworkStatus is the state of a network.
 type NetworkStatus struct {
 	State       string       `json:"state"`
 	DisplayName string       `json:"displayName"`
@@ -79,16 +79,16 @@ type PartStatus struct {
 	Error string `json:"error,omitempty"`
 }
 
-// AppSpec is what is asked of an app's networks.
+// AppSpec is the desired state of an app's networks.
 type AppSpec struct {
 	Activate    bool                   `json:"activate"`
 	Adapters    map[string]AdapterSpec `json:"adapters"` // by index
 	DisplayName string                 `json:"displayName"`
 }
 
-// AdapterSpec is what is asked of an adapter.
+// AdapterSpec is the desired state of an adapter.
 type AdapterSpec struct {
-	ACL             []ACLSpec  `json:"acl"` // in the order in which the rules are tried
+	ACL             []ACLSpec  `json:"acl"` // in evaluation order
 	Attach          AttachSpec `json:"attach"`
 	IP              netip.Addr `json:"ip"`
 	MAC             string     `json:"mac"`
@@ -111,7 +111,7 @@ type ACLSpec struct {
 	Name      string    `json:"name"`
 }
 
-// MatchSpec is which packets a rule is for.
+// MatchSpec selects the packets of a rule.
 type MatchSpec struct {
 	IP        netip.Prefix `json:"ip"`
 	LocalPort string       `json:"localPort"`
@@ -120,7 +120,7 @@ type MatchSpec struct {
 	Protocol  string       `json:"protocol"`
 }
 
-// AdapterStatus is what became of an adapter.
+// AdapterStatus is the state of an adapter.
 type AdapterStatus struct {
 	Index           int    `json:"index"`
 	NetworkInstance string `json:"networkInstance"`
@@ -131,12 +131,12 @@ type AdapterStatus struct {
 	MAC             string `json:"mac"`
 	IfName          string `json:"ifName"`
 	HostIfName      string `json:"hostIfName"`
-	State           string `json:"state"` // as that of its parameter
+	State           string `json:"state"` // that of its parameter
 	Error           string `json:"error"`
 	Warning         string `json:"warning,omitempty"`
 }
 
-// AppStatus is what became of an app's networks.
+// AppStatus is the state of an app's networks.
 type AppStatus struct {
 	DisplayName   string          `json:"displayName"`
 	Pending       bool            `json:"pending"`
@@ -146,7 +146,7 @@ type AppStatus struct {
 	Adapters      []AdapterStatus `json:"adapters"`
 }
 
-// PortSpec is what is asked of a port of the host.
+// PortSpec is the desired state of a port of the host.
 type PortSpec struct {
 	Cost       int        `json:"cost"`
 	DNSServers string     `json:"dnsServers"`
@@ -158,7 +158,7 @@ type PortSpec struct {
 	Uplink     bool       `json:"uplink"`
 }
 
-// PortStatus is what the host says of a port.
+// PortStatus is the observed state of a port.
 type PortStatus struct {
 	Addresses    []string `json:"addresses"`
 	DefaultRoute string   `json:"defaultRoute"`
@@ -172,13 +172,13 @@ type PortStatus struct {
 	Up           bool     `json:"up"`
 }
 
-// ParamSpec is what is asked of a parameter.
+// ParamSpec is the desired state of a parameter.
 type ParamSpec struct {
 	Kind   string `json:"kind"`
 	Target string `json:"target"`
 }
 
-// ParamStatus is a parameter and what became of it.
+// ParamStatus is the state of a parameter.
 type ParamStatus struct {
 	ID         string    `json:"id"`
 	Kind       string    `json:"kind"`
@@ -186,23 +186,23 @@ type ParamStatus struct {
 	State      string    `json:"state"`
 	Generation uint64    `json:"generation"`
 	Error      string    `json:"error"`
-	Since      time.Time `json:"since"`              // when it came to its state
-	Attempts   int       `json:"attempts,omitempty"` // that failed, one after the other
+	Since      time.Time `json:"since"`              // when it entered its state
+	Attempts   int       `json:"attempts,omitempty"` // failed ones in a row
 	NextTry    time.Time `json:"nextTry,omitzero"`
 }
 
-// ActorStatus is what is known of one actor.
+// ActorStatus is the state of one actor.
 type ActorStatus struct {
 	ID       string    `json:"id"`
 	State    string    `json:"state"` // running, restarting
 	Crashes  int       `json:"restarts"`
 	Last     string    `json:"error"` // the last crash
 	LastAt   time.Time `json:"-"`
-	Next     string    `json:"next"` // back-off under way
+	Next     string    `json:"next"` // current back-off
 	Messages uint64    `json:"messages"`
 }
 
-// SourceStatus is where the running config came from.
+// SourceStatus is the origin of the running config.
 type SourceStatus struct {
 	Source     string `json:"source"`
 	Generation uint64 `json:"generation"`
@@ -218,8 +218,8 @@ type SourceStatus struct {
 	Fallback     bool       `json:"fallback,omitempty"`
 }
 
-// As is a spec or a status of a Resource as its type. Fields that it lacks, and those of a daemon that has another type
-// for them, are as in otherwise.
+// As converts a spec or a status of a Resource to its type. Missing fields, and fields of another type from another
+// version's daemon, are taken from otherwise.
 func As[T any](v any, otherwise T) T {
 	if text, err := json.Marshal(v); err == nil {
 		_ = json.Unmarshal(text, &otherwise)

@@ -15,21 +15,20 @@ import (
 )
 
 const (
-	// maxSocketPath is what fits into sun_path with its NUL (unix(7)), less the suffix
-	// under which the socket is made.
+	// maxSocketPath is the length of sun_path without its NUL (unix(7)), less the suffix under which the socket is
+	// created.
 	maxSocketPath = 107 - len(freshSuffix)
 	freshSuffix   = freshFolder + "/s"
-	// freshFolder holds a socket until its mode is right: nobody else may enter it.
+	// freshFolder holds a socket until its mode is set; no other user can enter it.
 	freshFolder = ".new"
-	// shutdownDeadline bounds the answers still under way when Serve ends.
+	// shutdownDeadline bounds the answers in progress when Serve ends.
 	shutdownDeadline = 2 * time.Second
-	// probeDeadline bounds the question whether a daemon lives behind a socket file.
+	// probeDeadline bounds the check whether a daemon listens on a socket file.
 	probeDeadline = time.Second
 )
 
-// Serve answers on the unix socket at socketPath with h until ctx ends, which is no
-// error. The socket has mode 0660. A socket file that nobody listens on is replaced;
-// where a daemon answers, Serve gives ErrConflict and leaves it alone.
+// Serve serves h on the unix socket at socketPath until ctx ends, which is no error. The socket has mode 0660. A socket
+// file without a listener is replaced; if a daemon answers on it, Serve returns ErrConflict and does not touch it.
 func Serve(ctx context.Context, socketPath string, h http.Handler) error {
 	l, err := listen(ctx, socketPath)
 	if err != nil {
@@ -67,7 +66,7 @@ func Serve(ctx context.Context, socketPath string, h http.Handler) error {
 			err = errors.Join(err, served)
 		}
 	}
-	// A successor may have put its own socket there meanwhile: that one stays.
+	// A successor may have put its own socket there meanwhile: keep that one.
 	if now, statErr := os.Lstat(socketPath); statErr == nil && os.SameFile(own, now) {
 		err = errors.Join(err, os.Remove(socketPath))
 	}
@@ -77,9 +76,8 @@ func Serve(ctx context.Context, socketPath string, h http.Handler) error {
 	return nil
 }
 
-// listen makes the socket under another name, sets its mode and renames it into
-// place, so that at no instant a socket with the wrong mode can be connected to and a
-// stale one is replaced in one step.
+// listen creates the socket under another name, sets its mode and renames it, so that no socket with a wrong mode can
+// ever be connected to, and a stale one is replaced atomically.
 func listen(ctx context.Context, socketPath string) (net.Listener, error) {
 	if len(socketPath) > maxSocketPath {
 		return nil, fmt.Errorf("path too long (%d octets): must be at most %d", len(socketPath), maxSocketPath)
@@ -91,7 +89,7 @@ func listen(ctx context.Context, socketPath string) (net.Listener, error) {
 		return nil, err
 	}
 	folder, fresh := socketPath+freshFolder, socketPath+freshSuffix
-	for _, left := range []string{fresh, folder} { // by a killed one; of former releases the socket itself
+	for _, left := range []string{fresh, folder} { // left by a killed daemon; in former releases the socket itself
 		if err := os.Remove(left); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 			return nil, err
 		}
@@ -99,13 +97,13 @@ func listen(ctx context.Context, socketPath string) (net.Listener, error) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return nil, err
 	}
-	defer func() { _ = os.Remove(folder) }() // what is in it has another name by then
+	defer func() { _ = os.Remove(folder) }() // the socket has been renamed by then
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "unix", fresh)
 	if err != nil {
 		return nil, err
 	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false) // its name is gone after the rename
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // its first name is gone after the rename
 	err = os.Chmod(fresh, 0o660)
 	if err == nil {
 		err = os.Rename(fresh, socketPath)
@@ -116,8 +114,7 @@ func listen(ctx context.Context, socketPath string) (net.Listener, error) {
 	return l, nil
 }
 
-// mayReplace says why the file at socketPath must stay: it is no socket, or a daemon
-// answers there.
+// mayReplace returns why the file at socketPath must not be replaced: it is no socket, or a daemon answers on it.
 func mayReplace(ctx context.Context, socketPath string) error {
 	info, err := os.Lstat(socketPath)
 	switch {
@@ -134,7 +131,7 @@ func mayReplace(ctx context.Context, socketPath string) error {
 		return errors.Join(fmt.Errorf("another daemon answers there: %w", rest.ErrConflict), c.Close())
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return err // not known to be dead: EAGAIN is a live daemon with a full backlog
+		return err // it may be alive: EAGAIN is a daemon with a full backlog
 	}
 	return nil
 }

@@ -14,12 +14,12 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// endsKey is under which Serve puts the end of all streams into a request's context:
-// its own shutdown waits for answers, and a stream has no end of its own.
+// endsKey is the context key under which Serve passes the end of all streams to a request: its shutdown waits for
+// answers, and a stream does not end by itself.
 type endsKey struct{}
 
-// stream answers with one JSON object a line until the reader goes, the server ends or
-// run does. What run says before its first line is an error like any other.
+// stream answers with one JSON object a line until the reader goes, the server shuts down or run returns. An error of
+// run before its first line is answered like any other.
 func stream[T any](w http.ResponseWriter, r *http.Request, run func(ctx context.Context, emit func(T) error) error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -27,8 +27,8 @@ func stream[T any](w http.ResponseWriter, r *http.Request, run func(ctx context.
 		defer context.AfterFunc(ends, cancel)()
 	}
 	out := http.NewResponseController(w)
-	// The server's deadline to read a request would end the stream: it goes on reading to
-	// notice that the peer has gone.
+	// Without this, the server's read deadline would end the stream: the server keeps reading to notice that the client
+	// has gone.
 	_ = out.SetReadDeadline(time.Time{})
 	begun := false
 	begin := func() {
@@ -124,12 +124,10 @@ func (a *api) doctor(w http.ResponseWriter, r *http.Request) {
 	answerWith(w, found{orEmpty(got)}, err)
 }
 
-// differing is the body of a diff.
 type differing struct {
 	Differences []Difference `json:"differences"`
 }
 
-// found is the body of a doctor's answer.
 type found struct {
 	Findings []Finding `json:"findings"`
 }
