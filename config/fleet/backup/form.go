@@ -14,27 +14,27 @@ import (
 	"edgespan/config/kv"
 )
 
-// Format is the number of the form that this package writes, and the newest that it reads.
+// Format is the version of the format that this package writes, and the newest that it reads.
 const Format = 1
 
-// kind is how a file says that it is a backup.
+// kind identifies a file as a backup.
 const kind = "edgespan-backup"
 
 // page is how many keys are read at once.
 const page = 500
 
-// Header is the first line: of which store the keys are, and as of when.
+// Header is the first line: the store of the keys, and its revision.
 type Header struct {
 	Kind     string      `json:"kind"`
 	Format   int         `json:"format"`
 	Version  string      `json:"version"`  // of the program that wrote it
 	Store    string      `json:"store"`    // the store's id
 	Revision kv.Revision `json:"revision"` // of the store
-	Time     time.Time   `json:"time"`     // by the clock of who wrote it, UTC
+	Time     time.Time   `json:"time"`     // by the writer's clock, UTC
 	Keys     int         `json:"keys"`
 }
 
-// line is one key. The value is base64, as JSON has bytes.
+// line is one key. The value is base64, as encoding/json writes bytes.
 type line struct {
 	Key      kv.Key      `json:"key"`
 	Revision kv.Revision `json:"revision"` // that wrote it last
@@ -47,14 +47,14 @@ type last struct {
 	SHA256 string `json:"sha256"` // of all bytes before this line, hexadecimal
 }
 
-// ErrRestoring is a store into which a restore was begun that did not come to its end.
+// ErrRestoring reports a store with an unfinished restore.
 var ErrRestoring = config.Conflict.NewError("a restore into this store was interrupted: run it again")
 
-// Source is a store as of one revision, which Open has found.
+// Source is a store at one revision, which Open determines.
 type Source struct{ header Header }
 
-// Open finds out as of which revision a backup is taken, and how many keys it has. Kind,
-// format, revision and keys of the header are filled in.
+// Open determines the revision of a backup and the number of its keys. It sets kind, format, revision and keys of the
+// header.
 func Open(r history.Reader, h Header) (*Source, error) {
 	s := &Source{h}
 	s.header.Kind, s.header.Format, s.header.Revision, s.header.Keys = kind, Format, 0, 0
@@ -72,10 +72,10 @@ func Open(r history.Reader, h Header) (*Source, error) {
 	return s, nil
 }
 
-// Header is the first line of the backup.
+// Header returns the first line of the backup.
 func (s *Source) Header() Header { return s.header }
 
-// Write writes the backup. After an error what was written has no last line.
+// Write writes the backup. If it fails, the output lacks the last line.
 func (s *Source) Write(r history.Reader, w io.Writer) error {
 	sum := sha256.New()
 	count := 0
@@ -106,8 +106,7 @@ func put(w io.Writer, sum hash.Hash, v any) error {
 	return err
 }
 
-// each calls do for the keys that a backup has, in their order. The first call of it fixes
-// the revision.
+// each calls do for the keys of a backup, in order. The first call of each fixes the revision.
 func (s *Source) each(r history.Reader, do func(kv.Entry) error) error {
 	o := kv.ListOptions{At: s.header.Revision, Limit: page}
 	for {

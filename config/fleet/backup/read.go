@@ -20,34 +20,34 @@ import (
 )
 
 const (
-	maxFaults = 20             // are named
+	maxFaults = 20             // listed in an error
 	longest   = 2 * kv.MaxSize // bytes of a line: a value is base64
 )
 
-// Copy is a backup that was read and is whole. Its values stay where it was read from: a fleet's may be
-// more than a machine has memory.
+// Copy is a complete backup that was read. Most of its values remain in the file: a fleet's may exceed a machine's
+// memory.
 type Copy struct {
 	Header  Header
 	SHA256  string // of all lines but the last
 	entries []entry
-	values  map[kv.Key][]byte // of whole
+	values  map[kv.Key][]byte // of the keys in whole
 	file    io.ReaderAt
 }
 
-// entry is a key of a backup, and where its line is.
+// entry is a key of a backup, and the position of its line.
 type entry struct {
 	key      kv.Key
 	revision kv.Revision
-	at       int64 // in the file
+	at       int64 // offset in the file
 	size     int
-	sum      uint32      // of the line: a file that others change meanwhile is noticed
+	sum      uint32      // CRC-32 of the line, to notice changes of the file
 	barrier  kv.Revision // of a rollout
 }
 
-// whole are the keys whose values a program asks for before it restores.
+// whole lists the keys whose values a program needs before it restores.
 var whole = []kv.Key{history.FleetKey(), history.FormatKey(), history.HeadKey()}
 
-// line reads the line of a key once more.
+// line reads the line of a key again.
 func (c *Copy) line(e entry) (l line, err error) {
 	text := make([]byte, e.size)
 	if _, err := c.file.ReadAt(text, e.at); err != nil && !errors.Is(err, io.EOF) {
@@ -60,13 +60,13 @@ func (c *Copy) line(e entry) (l line, err error) {
 	return l, json.Unmarshal(text, &l)
 }
 
-// Fleet is the value of the key that all controllers of the fleet have alike; nil without one.
+// Fleet returns the value of the key that all controllers of the fleet share; nil without one.
 func (c *Copy) Fleet() []byte { return c.Value(history.FleetKey()) }
 
-// Value is that of the key of the fleet, of the store's form, or of the head; nil where the backup has none.
+// Value returns the value of the key of the fleet, of the store's format, or of the head; nil if the backup lacks it.
 func (c *Copy) Value(k kv.Key) []byte { return c.values[k] }
 
-// Drop leaves a key out of the restore.
+// Drop excludes a key from the restore.
 func (c *Copy) Drop(k kv.Key) {
 	delete(c.values, k)
 	for i, e := range c.entries {
@@ -77,14 +77,14 @@ func (c *Copy) Drop(k kv.Key) {
 	}
 }
 
-// File is what a backup is read from: once from its beginning, and each key again as it is restored.
+// File is the source of a backup: read once from its beginning, and each key again when it is restored.
 type File interface {
 	io.Reader
 	io.ReaderAt
 }
 
-// Read reads a backup and checks all of it. An error is one of the reader's, or config.Faults
-// with all that is wrong; their paths name the line.
+// Read reads a backup and checks all of it. The error is one of the reader's, or config.Faults with all faults; their
+// paths name the line.
 func Read(in File) (*Copy, error) {
 	c, err := Check(in)
 	if err == nil {
@@ -93,7 +93,7 @@ func Read(in File) (*Copy, error) {
 	return c, err
 }
 
-// Check is Read of a stream: what it gives can't be restored.
+// Check is Read for a stream: the result can't be restored.
 func Check(in io.Reader) (*Copy, error) {
 	r := &reading{in: bufio.NewReaderSize(in, 1<<20), sum: sha256.New(), seen: map[kv.Key]int{}}
 	r.copy.values = map[kv.Key][]byte{}
@@ -110,12 +110,12 @@ func Check(in io.Reader) (*Copy, error) {
 	return &r.copy, nil
 }
 
-// reading is a backup that is being read.
+// reading is the state of Read.
 type reading struct {
 	in     *bufio.Reader
 	sum    hash.Hash
-	number int   // of the line
-	at     int64 // the end of the line in the file
+	number int   // of the current line
+	at     int64 // offset of the line's end in the file
 	seen   map[kv.Key]int
 	copy   Copy
 	faults config.Faults
@@ -125,7 +125,7 @@ func (r *reading) wrong(allowed, format string, args ...any) {
 	r.faults.Add([]string{fmt.Sprint("line ", r.number)}, fmt.Sprintf(format, args...), allowed)
 }
 
-// next reads a line. Without its end it is none; at the end of the file it is nil.
+// next reads a line, nil at the end of the file. A last line without a newline counts as missing.
 func (r *reading) next() ([]byte, error) {
 	var text []byte
 	for {
@@ -179,7 +179,7 @@ func (r *reading) all() error {
 	}
 }
 
-// header takes the first line, and says whether the others can be read.
+// header parses the first line, and reports whether the others can be read.
 func (r *reading) header(text []byte) bool {
 	h := &r.copy.Header
 	err := json.Unmarshal(text, h)
@@ -199,7 +199,7 @@ func (r *reading) header(text []byte) bool {
 	return false
 }
 
-// entry takes the line of a key.
+// entry parses the line of a key.
 func (r *reading) entry(text []byte) {
 	var l line
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -232,7 +232,7 @@ func (r *reading) entry(text []byte) {
 	}
 }
 
-// check reads a value that a restore has to understand.
+// check parses a value that a restore has to change.
 func check(l line) error {
 	switch {
 	case history.InGenerations.Has(l.Key):
@@ -243,7 +243,7 @@ func check(l line) error {
 	return nil
 }
 
-// last takes the last line.
+// last checks the last line.
 func (r *reading) last(end last) error {
 	r.copy.SHA256 = hex.EncodeToString(r.sum.Sum(nil))
 	keys := len(r.copy.entries)

@@ -15,36 +15,35 @@ import (
 
 const (
 	maxOps  = 100     // of one transaction
-	maxSize = 1 << 20 // bytes of one, unless one key is larger
+	maxSize = 1 << 20 // bytes of one transaction, unless one key is larger
 )
 
-// maxMark is the most bytes of a mark.
+// maxMark is the maximum size of a mark, in bytes.
 const maxMark = 256
 
-// ahead is by how much the numbers of pushes go on after a restore: more than any node has
-// been pushed to since the backup.
+// ahead is added to the numbers of pushes after a restore: more pushes than any node has had since the backup.
 const ahead = 1 << 32
 
-// Mark is what the key of a restore under way says: whose it is, and of what.
+// Mark is the value of the key "restoring": it identifies the run and the backup.
 type Mark struct {
 	ID     string    `json:"id"` // of this run
 	Time   time.Time `json:"time"`
 	SHA256 string    `json:"sha256"` // of the backup
 }
 
-// Restore is a backup on its way into a store.
+// Restore is the state of restoring a backup to a store.
 type Restore struct {
 	mark      []byte
 	authority string
 	copy      *Copy
 	todo      []entry
-	written   map[kv.Revision]kv.Revision // old barrier: the new revision up to which it reaches
+	written   map[kv.Revision]kv.Revision // old barrier: the new revision that it becomes
 	barriers  []kv.Revision               // in rising order
-	reached   kv.Revision                 // of the old store
+	reached   kv.Revision                 // revision of the old store
 	ended     bool
 }
 
-// Restore begins to bring a backup back. Marks of two runs differ by their id.
+// Restore prepares to restore the backup. The marks of two runs have different ids.
 func (c *Copy) Restore(m Mark) (*Restore, error) {
 	if c.file == nil {
 		return nil, errors.New("restore: the backup was checked as a stream: must be one that Read has read")
@@ -66,12 +65,11 @@ func (c *Copy) Restore(m Mark) (*Restore, error) {
 	return r, nil
 }
 
-// fence holds while no other run has begun.
+// fence succeeds unless another run has begun.
 func fence(mark []byte) kv.Compare { return kv.Holds(history.RestoringKey(), mark) }
 
-// Begin is the first transaction, over the key of a restore as it was read: absent, or of one
-// that was interrupted. It does not succeed where another run is faster, or a controller
-// has begun to serve a fleet from the store.
+// Begin returns the first transaction, given the key "restoring" as it was read: absent, or left by an interrupted run.
+// The transaction fails if another run was faster, or if a controller has begun to serve a fleet from the store.
 func (r *Restore) Begin(have kv.Entry) kv.Txn {
 	t := kv.Txn{
 		Compares: []kv.Compare{kv.At(history.RestoringKey(), have.ModRevision)},
@@ -83,8 +81,8 @@ func (r *Restore) Begin(have kv.Entry) kv.Txn {
 	return t
 }
 
-// Clear is the transaction that removes what an interrupted run has written, some keys of it;
-// false where there is nothing to be removed.
+// Clear returns the transaction that removes some of the keys that an interrupted run wrote; false if there is nothing
+// to remove.
 func (r *Restore) Clear(some []kv.Entry) (kv.Txn, bool) {
 	t := kv.Txn{Compares: []kv.Compare{fence(r.mark)}}
 	for _, e := range some {
@@ -95,11 +93,11 @@ func (r *Restore) Clear(some []kv.Entry) (kv.Txn, bool) {
 	return t, len(t.Then) > 0
 }
 
-// Into names the store that the keys go to: the authority of the generations that it counts.
+// Into sets the id of the target store: the authority of its generations.
 func (r *Restore) Into(authority string) { r.authority = authority }
 
-// Next is the next transaction of keys, after the one before was done as of a revision; false
-// after the last, which removes the mark. Errors are those of reading the backup again.
+// Next returns the next transaction, after the one before was committed at revision done; false after the last, which
+// removes the mark. Errors are those of reading the backup again.
 func (r *Restore) Next(done kv.Revision) (kv.Txn, bool, error) {
 	r.reach(done)
 	if r.ended {
@@ -129,10 +127,10 @@ func (r *Restore) Next(done kv.Revision) (kv.Txn, bool, error) {
 	return t, true, nil
 }
 
-// Left is how many keys are not written yet.
+// Left returns how many keys are not written yet.
 func (r *Restore) Left() int { return len(r.todo) }
 
-// reach notes up to which revision of the new store the barriers reach.
+// reach records the new revision that each barrier has reached.
 func (r *Restore) reach(done kv.Revision) {
 	for _, b := range r.barriers {
 		if b >= r.reached {
@@ -141,8 +139,8 @@ func (r *Restore) reach(done kv.Revision) {
 	}
 }
 
-// apart says whether two keys that follow each other may not be written by one transaction:
-// which of the two came first is judged by their revisions.
+// apart reports whether two consecutive keys must not be in one transaction, because their revisions have to keep their
+// order.
 func (r *Restore) apart(a, b entry) bool {
 	if a.revision == b.revision {
 		return false
@@ -161,12 +159,12 @@ type barred struct {
 func barrierOf(l line) kv.Revision {
 	var b barred
 	if history.InRollouts.Has(l.Key) && json.Unmarshal(l.Value, &b) != nil {
-		return 0 // it was checked
+		return 0 // Check has parsed it
 	}
 	return b.Barrier
 }
 
-// value is what a key holds in the new store. What can't be read was refused before.
+// value returns a key's value in the new store. Read has rejected values that can't be parsed.
 func (r *Restore) value(l line) []byte {
 	switch {
 	case history.InGenerations.Has(l.Key):
@@ -197,7 +195,7 @@ func (r *Restore) value(l line) []byte {
 	return l.Value
 }
 
-// encode is the JSON of a value, or what stands instead of it.
+// encode returns the JSON of a value, or instead if that fails.
 func encode(v any, instead []byte) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {

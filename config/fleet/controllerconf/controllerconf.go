@@ -9,7 +9,7 @@ import (
 	"edgespan/config/layers/metadata"
 )
 
-// flagsKey is where a file has its command-line flags.
+// flagsKey is the key of the command-line flags in a file.
 const flagsKey = "flags"
 
 var flagName = regexp.MustCompile(`^[A-Za-z0-9_]+$`)
@@ -17,9 +17,9 @@ var flagName = regexp.MustCompile(`^[A-Za-z0-9_]+$`)
 // Flag is one command-line flag.
 type Flag struct{ Name, Value string }
 
-// Normalize brings the flags of a file into their one form: the name without what stands
-// before its last '.', the value as the string that it says, flags there even if empty.
-// In the original the last of two keys for one flag wins unseen; here they are a fault.
+// Normalize converts the flags of a file to their normal form: the name after its last '.', the value as a string, and
+// the flags object present even if empty. In the original, the last of two keys for one flag wins silently; here they
+// are a fault.
 func Normalize(doc config.Object) (config.Object, config.Faults) {
 	out := map[string]string{}
 	flags, faults := flagsOf(doc)
@@ -36,7 +36,7 @@ func Normalize(doc config.Object) (config.Object, config.Faults) {
 	return config.Set(doc, []string{flagsKey}, o), nil
 }
 
-// Flags are those of a file, in the order of their names.
+// Flags returns the flags of a file, sorted by name.
 func Flags(doc config.Object) ([]Flag, config.Faults) {
 	flags, faults := flagsOf(doc)
 	if faults != nil {
@@ -82,7 +82,7 @@ func flagsOf(doc config.Object) (flags []Flag, faults config.Faults) {
 	return flags, faults
 }
 
-// flagValue is the string that a value says: its canonical form.
+// flagValue returns a flag's value as a string: its canonical form.
 func flagValue(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -93,14 +93,13 @@ func flagValue(v any) (string, bool) {
 	return "", false
 }
 
-// Check normalizes a file and checks it against its metadata. It answers with the file in
-// its normal form, the keys that nobody described (no fault: they are kept, and shared) and
-// everything that is wrong. A flag described as BOOLEAN, INTEGER or FLOAT is one that its
-// string must say; in the original such a flag could not be set at all.
+// Check normalizes a file and validates it against its metadata. It returns the file in normal form, the keys without
+// metadata (no fault: they are kept, and shared) and all faults. A flag described as BOOLEAN, INTEGER or FLOAT must
+// have a string with such a value; in the original such a flag could not be set at all.
 func Check(m *metadata.Metadata, doc config.Object) (normal config.Object, unknown [][]string, faults config.Faults) {
 	normal, faults = Normalize(doc)
 	if faults != nil {
-		// The rest of the file is checked all the same: all faults at once.
+		// Check the rest of the file too, to report all faults at once.
 		rest := m.Validate(config.Unset(doc, []string{flagsKey}))
 		faults = append(faults, rest.Err()...)
 		faults.Sort()
@@ -113,29 +112,28 @@ func Check(m *metadata.Metadata, doc config.Object) (normal config.Object, unkno
 	return normal, report.Unknown, nil
 }
 
-// Change is what a change of a file leads to.
+// Change lists the consequences of a change of a file.
 type Change struct {
-	Actions []metadata.Action // in the order of execution
+	Actions []metadata.Action // in execution order
 	Flags   []FlagChange      // of the actions UPDATE_GFLAG and UPDATE_GLOG_LEVEL, by name
-	// NextStart are the changed keys that no action takes up: they count from the next
-	// start of the process on.
+	// NextStart lists the changed keys without an action: they take effect when the process starts next.
 	NextStart [][]string
 }
 
-// FlagChange is one flag that the process changes while it runs.
+// FlagChange is one flag that changes in the running process.
 type FlagChange struct {
 	Flag
-	Default bool // it was taken out: its default counts again, and Value is ""
+	Default bool // the flag was removed: its default applies again, and Value is ""
 }
 
 // flagActions are the actions that change a flag of the running process.
 var flagActions = []string{"UPDATE_GFLAG", "UPDATE_GLOG_LEVEL"}
 
-// Changes are the consequences of a change between two files in normal form.
+// Changes returns the consequences of a change between two files in normal form.
 func Changes(m *metadata.Metadata, before, after config.Object) Change {
 	diff := config.FullDiff(before, after)
 	out := Change{Actions: m.Actions(diff)}
-	taken := map[string]bool{} // keys of actions
+	taken := map[string]bool{} // keys that have an action
 	for _, a := range out.Actions {
 		for _, key := range a.Keys {
 			taken[config.FormatPath(key)] = true
@@ -155,8 +153,7 @@ func Changes(m *metadata.Metadata, before, after config.Object) Change {
 	return out
 }
 
-// leavesWithout are the leaves of a difference that neither they nor anything on the way
-// to them is taken.
+// leavesWithout returns the leaves of a difference that are not in taken, nor below a path in it.
 func leavesWithout(v any, path []string, taken map[string]bool) [][]string {
 	if len(path) > 0 && taken[config.FormatPath(path)] {
 		return nil
@@ -175,9 +172,8 @@ func leavesWithout(v any, path []string, taken map[string]bool) [][]string {
 	return out
 }
 
-// PrintFlags is a line of command-line flags, --name=value, in the order of their names,
-// each quoted for a shell where it has to be; "" without flags. A value of several lines,
-// or with a NUL in it, is a fault: one line can't say it.
+// PrintFlags formats flags as one line, --name=value, sorted by name and quoted for a shell if needed; "" without
+// flags. A value with a newline or a NUL is a fault: it does not fit on one line.
 func PrintFlags(flags []Flag) (string, config.Faults) {
 	var faults config.Faults
 	words := make([]string, len(flags))
@@ -193,10 +189,10 @@ func PrintFlags(flags []Flag) (string, config.Faults) {
 	return strings.Join(words, " "), nil
 }
 
-// plain are values that no shell takes for anything else.
+// plain matches values that need no quotes in a shell.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]*$`)
 
-// quote is a value for sh: in single quotes, inside of which only they mean something.
+// quote quotes a value for sh: in single quotes, only a single quote is special.
 func quote(s string) string {
 	if plain.MatchString(s) {
 		return s

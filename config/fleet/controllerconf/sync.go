@@ -5,18 +5,18 @@ import (
 	"edgespan/config/layers/metadata"
 )
 
-// Shared is what of a file all replicas of a controller have alike: what the metadata marks
-// "sync": true, with all that is below it unless that says "sync": false, and what nobody
-// described (it follows the sender, as in the original).
+// Shared returns the part of a file that all replicas of a controller share: what the metadata marks "sync": true, with
+// everything below it unless marked "sync": false, and keys without metadata (they follow the sender, as in the
+// original).
 func Shared(m *metadata.Metadata, doc config.Object) config.Object {
 	shared, _ := m.Split(doc)
 	return shared
 }
 
-// Join lays the shared part of another replica's file into ours: what is shared becomes
-// the sender's, what is our own stays. An entry of a map that the sender took away goes
-// with what it had of our own in it: half an entry would lack what it requires, which in
-// the original stopped every later sync. The result must be checked like any other file.
+// Join merges the shared part of another replica's file into this replica's: shared values come from the sender, the
+// others do not change. If the sender removed an entry of a map, this replica's own values in that entry go too: an
+// incomplete entry would lack required values, which in the original stopped every later sync. The result must be
+// checked like any other file.
 func Join(m *metadata.Metadata, ours, shared config.Object) (config.Object, config.Faults) {
 	before, own := m.Split(ours)
 	j := joiner{m: m}
@@ -34,8 +34,7 @@ func Join(m *metadata.Metadata, ours, shared config.Object) (config.Object, conf
 
 type joiner struct{ m *metadata.Metadata }
 
-// drop takes out of own the entries of maps that before has and after has not, and objects
-// that only had such entries.
+// drop removes from own the map entries that are in before and not in after, and objects that only had such entries.
 func (j joiner) drop(own, before, after config.Object, path []string) config.Object {
 	e, found := j.m.Entry(path)
 	isMap := found && e.Kind == metadata.Map
@@ -55,7 +54,7 @@ func (j joiner) drop(own, before, after config.Object, path []string) config.Obj
 		is, _ := has.(config.Object)
 		left := j.drop(owned, was, is, config.Sub(path, key))
 		if out = config.Set(out, []string{key}, left); len(left) == 0 && len(owned) > 0 {
-			out = config.Unset(out, []string{key}) // the sender says whether it is there
+			out = config.Unset(out, []string{key}) // the sender decides whether it exists
 		}
 	}
 	return out

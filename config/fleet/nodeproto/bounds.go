@@ -6,18 +6,18 @@ import (
 	"edgespan/config"
 )
 
-// What a node can make its controller spend by what it says. Nobody stops it from saying something else each second.
+// Bounds on a node's messages, which it may send at any rate and with any content.
 const (
-	MaxText = 512 // bytes of its own words
-	MaxName = 256 // bytes of what it calls itself and things
-	// parameters, things of its health and actions, each; 999 networks with 4,000 apps have 6,000
+	MaxText = 512 // bytes of free text
+	MaxName = 256 // bytes of a name
+	// parameters, health items and actions, each; 999 networks with 4,000 apps have 6,000
 	MaxListed = 16 << 10
 )
 
-// maxDigest is more than any digest, authority of a generation, or UUID has.
+// maxDigest is longer than any digest, authority of a generation or UUID.
 const maxDigest = 64
 
-// digestWord is a node's word for a digest or an authority. One that is too long is none, and equals none.
+// digestWord bounds a digest or an authority from a node. A longer one is truncated, and equals no real one.
 func digestWord(s string) string { return config.Cut(s, maxDigest) }
 
 func numberWord(g Generation) Generation {
@@ -25,15 +25,14 @@ func numberWord(g Generation) Generation {
 	return g
 }
 
-// Bounded is a Hello with the node's own words cut.
+// Bounded returns the Hello with truncated texts.
 func (h Hello) Bounded() Hello {
 	h.Software, h.Firmware, h.Board = config.Cut(h.Software, MaxName), config.Cut(h.Firmware, MaxName),
 		config.Cut(h.Board, MaxName)
 	return h
 }
 
-// words is a report with the words cut that the memory, the standing and the row of a node
-// are made of.
+// words returns the report with those texts truncated that are stored in a node's memory, standing and row.
 func (r Report) words() Report {
 	r.Software, r.Firmware, r.Board = config.Cut(r.Software, MaxName), config.Cut(r.Firmware, MaxName),
 		config.Cut(r.Board, MaxName)
@@ -54,14 +53,14 @@ func (r Report) words() Report {
 	return r
 }
 
-// Bounded is the answer to a probe with the node's own words cut.
+// Bounded returns the answer to a probe with truncated texts.
 func (p Probed) Bounded() Probed {
 	p.MD5, p.Peer, p.Generation, p.Worse = digestWord(p.MD5), digestWord(p.Peer), numberWord(p.Generation),
 		boundedList(p.Worse)
 	return p
 }
 
-// boundedList is a list of names with each of them cut, and not all of a long one.
+// boundedList truncates a list and its names.
 func boundedList(list []string) []string {
 	list = slices.Clone(list[:min(len(list), maxWorse)])
 	for i := range list {
@@ -70,10 +69,10 @@ func boundedList(list []string) []string {
 	return list
 }
 
-// maxWorse is how many names a node may say that are worse than before.
+// maxWorse bounds the names in Worse.
 const maxWorse = 64
 
-// Bounded is a report with the node's own words cut, and without what can be none of ours.
+// Bounded returns the report with truncated texts, and without parameters that no config can have.
 func (r Report) Bounded() Report {
 	r = r.words()
 	r.Parameters, r.Health, r.Actions = bound(r.Parameters), bound(r.Health), bound(r.Actions)
@@ -101,16 +100,16 @@ func (r Report) Bounded() Report {
 	return r
 }
 
-// bound is as much of a list as a node may tell of.
+// bound truncates a list.
 func bound[T any](list []T) []T { return list[:min(len(list), MaxListed):min(len(list), MaxListed)] }
 
-// odd is a parameter that no config has: its words are too long for one.
+// odd reports a parameter that no config has: its texts are too long.
 func odd(p Parameter) bool {
 	return len(p.ID) > MaxText || len(p.Kind) > MaxName || len(p.State) > MaxName ||
 		len(p.Generation.Authority) > maxDigest
 }
 
-// Pushed is the MD5 of the document that a result is about, "" for what is none: no such document was pushed.
+// Pushed returns the MD5 of the document that a result is about, "" for an invalid one: no such document was pushed.
 func (r Result) Pushed() string {
 	if !isMD5(r.MD5) {
 		return ""
@@ -118,7 +117,7 @@ func (r Result) Pushed() string {
 	return r.MD5
 }
 
-// isMD5 says whether a text is what config.MD5 makes.
+// isMD5 reports whether a text has the form of config.MD5.
 func isMD5(s string) bool {
 	if len(s) != 32 {
 		return false

@@ -19,88 +19,84 @@ type FromNode interface{ fromNode() }
 // FromController is a message of a controller: Push, Number, Probe, Confirm, Ack, Ask, Release, Managed or Renew.
 type FromController interface{ fromController() }
 
-// ToNode is the stream to one node, as its controller holds it.
+// ToNode is the controller's end of the stream to one node.
 type ToNode interface {
-	// ID tells streams of one controller apart; it never repeats while the controller runs.
+	// ID identifies a stream within one controller; it never repeats while the controller runs.
 	ID() uint64
-	// Send queues a message and never blocks; a queued Push or Number gives way to a newer
-	// one. An error says that the message will not arrive.
+	// Send queues a message and never blocks; a queued Push or Number is replaced by a newer one. An error means that the
+	// message will not arrive.
 	Send(m FromController) error
 	// End ends the stream; the node learns the reason and reconnects after its back-off.
 	End(why string)
 }
 
-// ToController is the stream to the controller, as a node holds it. It lasts from Up to
-// Down.
+// ToController is the node's end of the stream to the controller. It lasts from Up to Down.
 type ToController interface {
-	// Send queues a message and never blocks; a queued Report gives way to a newer one.
+	// Send queues a message and never blocks; a queued Report is replaced by a newer one.
 	Send(m FromNode) error
 }
 
-// Join is a node's wish to belong to the fleet. Whoever decides spends the token and binds
-// node and name in one transaction, and refuses a node that has another name already: the
-// certificate that follows speaks for Node.
+// Join is a node's request to join the fleet. The controller spends the token and binds node and name in one
+// transaction, and refuses a node that already has another name: the certificate that it issues identifies Node.
 type Join struct {
 	Token string // its text, a secret
-	Name  string // "": the one that the token is for
+	Name  string // "": the token's name
 	Node  string // UUID in lower case
 	Key   string // fingerprint of the node's public key
 	From  string // network address
 }
 
-// Joined is what a join made of a node.
+// Joined is the result of a join.
 type Joined struct {
 	Name string // in the fleet
-	// Joining names this join in the node's certificates, where the node was revoked before: only
-	// certificates with it count then. "": all of the node's do.
+	// Joining identifies this join in the node's certificates, if the node was revoked before: only certificates with it
+	// are valid then. "": all of the node's certificates are valid.
 	Joining string
 }
 
-// Generation numbers the wanted config of one node (effective config and peer
-// configuration together). The zero value says "none yet".
+// Generation numbers the desired config of one node (effective config and peer configuration together). The zero value
+// means none yet.
 type Generation = config.Generation
 
-// Hello is a node's first message on each stream. Node is checked against the
-// certificate before anybody sees it; Name is only what the node calls itself. Address is
-// never in a message: the controller's side fills it in from the connection.
+// Hello is a node's first message on each stream. The controller checks Node against the certificate first; Name is
+// only what the node calls itself. Address is never in a message: the controller takes it from the connection.
 type Hello struct {
 	Node         string // UUID in lower case
 	Name         string
 	Software     string // version string
 	Firmware     string // version string, "" for none
 	Board        string // id of the hardware board, "" for unknown
-	MD5          string // of the effective config in use, "" where it cannot be read
+	MD5          string // of the running effective config, "" if it can't be read
 	Generation   Generation
-	Capabilities []string // what this version can do beyond the first one; unknown words are ignored
-	Address      string   // the IP address that the node connected from, as the controller sees it
+	Capabilities []string // features beyond the first version; unknown words are ignored
+	Address      string   // the IP address that the node connected from
 }
 
-// Report is the state of a node as it is now; a newer one takes the place of an older
-// one that was not sent yet.
+// Report is the current state of a node; a newer one replaces an unsent older one.
 type Report struct {
 	MD5        string
 	Generation Generation // the one that is fully applied
-	Restores   Generation // of a rollback: whose config that is
+	Restores   Generation // after a rollback: the generation whose config it restores
 	Software   string
 	Firmware   string
 	Board      string
 	Source     string   // file, apply, controller, rollback
-	Managed    *bool    // what the node was told last, echoed; nil for never
+	Managed    *bool    // the last value that the node received; nil for never
 	Held       *Held    // held locally, nil if not
-	Pending    *Pending // a config that waits for its confirmation, nil if none
-	Settled    bool     // reconciled until nothing was left to do
+	Pending    *Pending // a config that awaits confirmation, nil if none
+	Settled    bool     // reconciled, with nothing left to do
 	Fallback   bool     // runs on a last good copy or a base; removes nothing from the host
 	Health     []Health
-	Actions    []Action // results of the post-config actions of what it runs
+	Actions    []Action // results of the post-config actions of the running config
 	Parameters []Parameter
-	Peer       string // digest of the PeerConfiguration of what it runs, "" for none
+	Peer       string // digest of the running PeerConfiguration, "" for none
 	Ports      []Port // by label
 }
 
-// Port is what is known of a port of the node.
+// Port describes a port of the node.
 type Port struct {
 	Label     string
-	Addresses []string // IP addresses without prefixes; the first one of a family counts
+	Addresses []string // IP addresses without prefixes; the first of each family is used
 	MTU       int      // octets; 0: unknown
 }
 
@@ -114,11 +110,11 @@ type Held struct {
 type Pending struct {
 	Generation Generation
 	Remaining  time.Duration
-	Settled    bool     // it was applied, and its actions have run
+	Settled    bool     // it was applied, and its actions have finished
 	Worse      []string // names of health items that were good before it and are bad now
 }
 
-// Health is one thing that is good or bad on a node.
+// Health is one health item of a node.
 type Health struct {
 	Name   string
 	Good   bool
@@ -132,26 +128,25 @@ type Parameter struct {
 	State      string // spelled as in the seed: Present, Absent, CreatingFailed …
 	Detail     string
 	Generation Generation // of the config that it answers
-	Since      time.Time  // when the node found it so; zero where it does not say
-	Attempts   int        // that failed, one after the other
-	NextTry    time.Time  // of the node; zero for none
+	Since      time.Time  // when the node observed the state; zero if unknown
+	Attempts   int        // failed ones in a row
+	NextTry    time.Time  // on the node; zero for none
 }
 
-// Outcome is what became of a config that was pushed.
+// Outcome is the result of a push.
 type Outcome int
 
-// The outcomes of a push.
 const (
-	Unknown     Outcome = iota // said by a version that knows more outcomes
-	Applied                    // settled, actions done; Report says how well
-	Rejected                   // faulty; nothing was touched
+	Unknown     Outcome = iota // sent by a version with more outcomes
+	Applied                    // settled, actions finished; Report has the details
+	Rejected                   // invalid; nothing was changed
 	Unhealthy                  // undone: a health item that was good before went bad
-	Unconfirmed                // undone: health as before, but nobody confirmed
+	Unconfirmed                // undone: health as before, but not confirmed in time
 	Accepted                   // valid and stored; Applied, Unhealthy or Unconfirmed follows
-	NotStored                  // valid, but the disk of the node refused it; nothing was touched
+	NotStored                  // valid, but the node's disk rejected it; nothing was changed
 )
 
-// String is the outcome in one word.
+// String returns the outcome in one word.
 func (o Outcome) String() string {
 	switch o {
 	case Applied:
@@ -171,14 +166,14 @@ func (o Outcome) String() string {
 	}
 }
 
-// Result is what became of one push. A node says one that ends the matter (Rejected,
-// Unhealthy, Unconfirmed) again on each stream until an Ack names its attempt.
+// Result is the result of one push. A node repeats a final one (Rejected, Unhealthy, Unconfirmed) on each stream until
+// an Ack names its attempt.
 type Result struct {
 	Attempt    uint64     // of the push
 	Generation Generation // of the push
 	MD5        string     // of the pushed document
 	Outcome    Outcome
-	Restored   Generation    // which one an undo went back to
+	Restored   Generation    // the generation that an undo restored
 	Faults     config.Faults // why it was rejected or not stored, or what went bad
 	Actions    []Action
 }
@@ -197,27 +192,26 @@ type Answer struct {
 	Error string
 }
 
-// Push is a whole config for a node: what it shall be, and how long it may stay without
-// being confirmed. Documents are in canonical form.
+// Push is a complete config for a node, with the time limit for its confirmation. Documents are in canonical form.
 type Push struct {
 	Attempt           uint64 // counts the pushes to this node; echoed by each Result
 	Generation        Generation
 	MD5               string // of Document
 	Document          []byte // the effective config
 	PeerConfiguration []byte
-	Confirm           time.Duration // 0: no confirmation is asked for
+	Confirm           time.Duration // 0: no confirmation is needed
 	Managed           bool
 }
 
-// Number tells a node that what it runs now counts as this generation: nothing is
-// applied, no action is done, nothing is to be confirmed.
+// Number gives the running config of a node a new generation: nothing is applied, no action runs, nothing needs a
+// confirmation.
 type Number struct{ Generation Generation }
 
 // Probe begins a round trip: the node answers Probed with the same number.
 type Probe struct{ Number uint64 }
 
-// Probed is the other half of a Probe: what the node runs, and what was good before its
-// pending config and is bad now.
+// Probed answers a Probe: what the node runs, and the health items that were good before its pending config and are bad
+// now.
 type Probed struct {
 	Number     uint64
 	Generation Generation
@@ -226,40 +220,39 @@ type Probed struct {
 	Worse      []string
 }
 
-// Ack says that the Result of an attempt is kept and need not be said again.
+// Ack reports that the Result of an attempt is stored and need not be repeated.
 type Ack struct{ Attempt uint64 }
 
-// Confirm makes a pending config the confirmed one.
+// Confirm confirms a pending config.
 type Confirm struct{ Generation Generation }
 
-// What a controller can ask a node for. The Data of questions and answers is JSON.
+// The kinds of Request. The Data of requests and answers is JSON.
 const (
-	RequestBaseConfig = "base-config" // of hardware that the controller does not know; answered by a BaseConfig
-	RequestPreview    = "preview"     // which actions would the document in Data entail; answered by a Preview
+	RequestBaseConfig = "base-config" // for hardware that the controller does not know; answered by a BaseConfig
+	RequestPreview    = "preview"     // which actions would the document in Data trigger; answered by a Preview
 	RequestConfig     = "config"      // the document that the node runs
 )
 
-// BaseConfig answers AskBaseConfig: of each kind the latest that the node has, by version.
+// BaseConfig answers RequestBaseConfig: the latest config of each kind that the node has, by version.
 type BaseConfig struct {
 	Base     map[string]config.Object `json:"base,omitempty"`
-	Hardware map[string]config.Object `json:"hardware,omitempty"` // none where the node has no type for its board
+	Hardware map[string]config.Object `json:"hardware,omitempty"` // none if the node has no type for its board
 	Metadata config.Object            `json:"metadata,omitempty"` // expanded
 }
 
-// Preview answers AskPreview.
+// Preview answers RequestPreview.
 type Preview struct {
-	Actions []PreviewAction `json:"actions"` // in the order of execution
+	Actions []PreviewAction `json:"actions"` // in execution order
 }
 
-// PreviewAction is one action that a document would entail.
+// PreviewAction is one action that a document would trigger.
 type PreviewAction struct {
 	Name      string   `json:"name"`
-	Keys      []string `json:"keys"`      // config.FormatPath of the entries that carry it
-	Supported bool     `json:"supported"` // the node has something to do for it
+	Keys      []string `json:"keys"`      // config.FormatPath of the keys that trigger it
+	Supported bool     `json:"supported"` // the node can execute it
 }
 
-// Request asks a node something. The answer carries the same ID, which does not repeat on
-// one stream.
+// Request is a request to a node. The answer has the same ID, which does not repeat on one stream.
 type Request struct {
 	ID   uint64
 	Kind string
@@ -269,11 +262,10 @@ type Request struct {
 // Release ends a local hold: the node takes its config from the controller again.
 type Release struct{}
 
-// Managed tells a node, outside of its config, who rules it.
+// Managed sets, outside the config, whether the controller manages the node.
 type Managed struct{ On bool }
 
-// Renew tells a node to renew its certificate now and not when two thirds of its life
-// are over.
+// Renew makes a node renew its certificate now, instead of after two thirds of its life.
 type Renew struct{}
 
 func (Hello) fromNode()  {}

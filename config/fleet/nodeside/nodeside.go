@@ -13,7 +13,7 @@ import (
 	"edgespan/netinst"
 )
 
-// Preview are the actions that a document would entail on a node.
+// Preview lists the actions that a document would trigger on a node.
 func Preview(m *metadata.Metadata, done action.Table, now, desired config.Object) nodeproto.Preview {
 	p := nodeproto.Preview{Actions: []nodeproto.PreviewAction{}}
 	for _, step := range action.Plan(m, config.FullDiff(now, desired), done) {
@@ -29,12 +29,12 @@ func Preview(m *metadata.Metadata, done action.Table, now, desired config.Object
 	return p
 }
 
-// BaseConfig is what a controller has to learn of a node whose hardware it does not know: of each kind the latest.
+// BaseConfig returns what a controller needs to know about unknown hardware: the latest config of each kind.
 func BaseConfig(m *metadata.Metadata, bases, hardware map[string]config.Object) nodeproto.BaseConfig {
 	return nodeproto.BaseConfig{Metadata: m.Document(), Base: latest(bases), Hardware: latest(hardware)}
 }
 
-// latest is the last of them in natural order.
+// latest returns the config with the last name in natural order.
 func latest(of map[string]config.Object) map[string]config.Object {
 	if len(of) == 0 {
 		return nil
@@ -43,7 +43,7 @@ func latest(of map[string]config.Object) map[string]config.Object {
 	return map[string]config.Object{name: of[name]}
 }
 
-// Actions are the results of actions as they are told.
+// Actions converts the results of actions for a report.
 func Actions(results []action.Result) []nodeproto.Action {
 	var out []nodeproto.Action
 	for _, r := range results {
@@ -52,8 +52,7 @@ func Actions(results []action.Result) []nodeproto.Action {
 	return out
 }
 
-// Ports are the ports as the controller needs them for the tunnels of others: by
-// label, without addresses that lead nowhere but to the link.
+// Ports returns the ports by label, for the tunnels of other nodes, without link-local addresses.
 func Ports(all map[string]netinst.PortStatus) []nodeproto.Port {
 	var out []nodeproto.Port
 	for label, s := range all {
@@ -72,7 +71,6 @@ func Ports(all map[string]netinst.PortStatus) []nodeproto.Port {
 	return out
 }
 
-// SamePort says whether nothing of a port is another.
 func SamePort(a, b nodeproto.Port) bool {
 	return a.Label == b.Label && a.MTU == b.MTU && slices.Equal(a.Addresses, b.Addresses)
 }

@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// Rate is what may be spent: so much at once, and so much a second after that.
+// Rate is a rate limit: Burst at once, and PerSecond after that.
 type Rate struct{ Burst, PerSecond float64 }
 
-// Limit is what one of many may have written.
+// Limit is what one of many clients may have written.
 type Limit struct {
 	Writes, Bytes Rate
-	// Small is the most bytes of a write that waits for no bytes, only for its turn among the writes: what is
-	// small is not late because something large was written before it.
+	// Small is the largest write, in bytes, that does not wait for the byte limit: a small write is not delayed by a large
+	// one before it.
 	Small int
 }
 
-// Budget is what is left of a Limit. The zero value has all of it.
+// Budget is what is left of a Limit. The zero value is full.
 type Budget struct {
 	writes, bytes counter
 }
 
-// Wait is how long the next write, of so many bytes, has to wait; 0: it may go now. A write goes as long as anything
-// is left, however large it is: what it takes beyond that is waited for before the next one.
+// Wait returns how long the next write of this size has to wait; 0: it may go now. A write of any size may go while
+// anything is left; the excess delays the next one.
 func (b *Budget) Wait(now time.Time, l Limit, bytes int) time.Duration {
 	wait := b.writes.wait(now, l.Writes, 1)
 	if bytes <= l.Small {
@@ -31,20 +31,19 @@ func (b *Budget) Wait(now time.Time, l Limit, bytes int) time.Duration {
 	return max(wait, b.bytes.wait(now, l.Bytes, 0))
 }
 
-// Spend counts a write of so many bytes.
+// Spend counts a write of this size.
 func (b *Budget) Spend(now time.Time, l Limit, bytes int) {
 	b.writes.spend(now, l.Writes, 1)
 	b.bytes.spend(now, l.Bytes, float64(bytes))
 }
 
-// counter is what was spent of one Rate and has not come back.
+// counter is what was spent of a Rate and is not refilled.
 type counter struct {
 	spent float64
-	at    time.Time // of spent
+	at    time.Time // when spent was computed
 }
 
-// refill gives back what the time since the last look is worth. A clock that was set back gives
-// nothing, and takes nothing.
+// refill credits the time since the last call. A clock that was set back credits nothing and costs nothing.
 func (a *counter) refill(now time.Time, r Rate) {
 	if d := now.Sub(a.at); d > 0 {
 		a.spent = max(0, a.spent-d.Seconds()*r.PerSecond)
@@ -52,7 +51,7 @@ func (a *counter) refill(now time.Time, r Rate) {
 	a.at = now
 }
 
-// wait is how long it takes until more than nothing, or at least so much, is left.
+// wait returns how long it takes until something, or at least least, is left.
 func (a *counter) wait(now time.Time, r Rate, least float64) time.Duration {
 	a.refill(now, r)
 	over := a.spent + least - r.Burst

@@ -6,28 +6,28 @@ import (
 	"edgespan/pubsub/backoff"
 )
 
-// Rule is when a value that changes counts.
+// Rule says when a changing value takes effect.
 type Rule struct {
-	Still time.Duration // a value must have been the same for so long
-	First time.Duration // from one change that counts to the next one …
-	Max   time.Duration // … doubling to so long while it goes on changing …
-	Quiet time.Duration // … and forgotten once nothing has changed for so long
+	Still time.Duration // how long a value must have been unchanged
+	First time.Duration // between a change that takes effect and the next one …
+	Max   time.Duration // … doubling up to this while it keeps changing …
+	Quiet time.Duration // … and reset after no change for this long
 }
 
-// Steady is a value that others may change as often as they like. Its first one counts at once, and
-// another one by the Rule. The zero value has none.
+// Steady is a value that others may change at any rate. The first one takes effect at once, later ones according to the
+// Rule. The zero value has none.
 type Steady[V comparable] struct {
-	counts V // that counts
+	counts V // the effective value
 	has    bool
-	said   V // last
+	said   V // the last reported value
 	since  time.Time
-	before V             // that counted before it
-	back   bool          // counts was taken back to that
-	at     time.Time     // when counts changed last, zero: never
-	gap    time.Duration // after that
+	before V             // the effective value before
+	back   bool          // counts was reverted to before
+	at     time.Time     // when counts changed last; zero: never
+	gap    time.Duration // required after that
 }
 
-// Assume makes a value count that does for others already: it was stored before, or meanwhile.
+// Assume sets the effective value to one that is effective elsewhere: it was stored before, or meanwhile.
 func (s *Steady[V]) Assume(v V) {
 	if !s.has {
 		s.said = v
@@ -35,7 +35,7 @@ func (s *Steady[V]) Assume(v V) {
 	s.counts, s.has = v, true
 }
 
-// Say notes what the value is said to be now.
+// Say records the reported value.
 func (s *Steady[V]) Say(now time.Time, v V) {
 	s.clamp(now)
 	switch {
@@ -46,7 +46,7 @@ func (s *Steady[V]) Say(now time.Time, v V) {
 	}
 }
 
-// Value is what counts now, and how long it takes until what was said last does; 0: nothing waits.
+// Value returns the effective value, and how long until the reported one takes effect; 0: none is waiting.
 func (s *Steady[V]) Value(now time.Time, r Rule) (v V, wait time.Duration) {
 	s.clamp(now)
 	if s.said == s.counts {
@@ -59,7 +59,7 @@ func (s *Steady[V]) Value(now time.Time, r Rule) (v V, wait time.Duration) {
 	if wait = due.Sub(now); wait > 0 {
 		return s.counts, wait
 	}
-	// What was taken back is one change together with what it takes back.
+	// A change and its reversal count as one.
 	back := s.gap > 0 && !s.back && s.said == s.before
 	switch {
 	case s.gap == 0 || now.Sub(s.at) >= r.Quiet:
@@ -72,12 +72,12 @@ func (s *Steady[V]) Value(now time.Time, r Rule) (v V, wait time.Duration) {
 	return s.counts, 0
 }
 
-// Idle says whether nothing of it would be missed but the value: it has been quiet.
+// Idle reports whether only the value is worth keeping, because it has not changed for Quiet.
 func (s *Steady[V]) Idle(now time.Time, r Rule) bool {
 	return s.said == s.counts && now.Sub(s.at) >= r.Quiet
 }
 
-// clamp keeps a clock that was set back from holding a value up longer than the rule does.
+// clamp limits recorded times to now, so that a clock that was set back does not delay a value beyond the rule.
 func (s *Steady[V]) clamp(now time.Time) {
 	for _, t := range []*time.Time{&s.since, &s.at} {
 		if t.After(now) {

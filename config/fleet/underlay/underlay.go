@@ -14,19 +14,19 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// Ports is what the key of a node's ports holds.
+// Ports is the value of the key with a node's ports.
 type Ports struct {
 	Ports []Port `json:"ports"`
 }
 
-// Port is one of them.
+// Port is one port of a node.
 type Port struct {
 	Label     string       `json:"label"`
 	Addresses []netip.Addr `json:"addresses,omitempty"`
 	MTU       int          `json:"mtu,omitempty"` // octets
 }
 
-// ByLabel are the ports by their labels.
+// ByLabel returns the ports by label.
 func (u Ports) ByLabel() map[string]peer.Port {
 	out := make(map[string]peer.Port, len(u.Ports))
 	for _, p := range u.Ports {
@@ -35,7 +35,7 @@ func (u Ports) ByLabel() map[string]peer.Port {
 	return out
 }
 
-// texts are the ports by their labels, each as its JSON.
+// texts returns the JSON of each port by label.
 func (u Ports) texts() map[string]string {
 	out := make(map[string]string, len(u.Ports))
 	for _, p := range u.Ports {
@@ -52,14 +52,15 @@ func encoded(v any) []byte {
 	return text
 }
 
-// What is kept of one node's ports at most: it is a key that all replicas hold.
+// Bounds on the stored ports of one node, because every replica holds the key.
 const (
 	maxPorts     = 64
 	maxAddresses = 8 // of one port
 	maxLabel     = 64
 )
 
-// Of are ports as they are kept, by those that were.
+// Of returns the reported ports in the form that is stored. A port without a usable address or MTU keeps the stored
+// one.
 func Of(ports []nodeproto.Port, before Ports) Ports {
 	was := before.ByLabel()
 	out := Ports{Ports: []Port{}}
@@ -84,15 +85,15 @@ func Of(ports []nodeproto.Port, before Ports) Ports {
 	return out
 }
 
-// rule is how often a port may have other addresses, or another MTU: each time all nodes of its
-// clusters get another config.
+// rule limits how often the addresses or the MTU of a port may change: each change gives all nodes of its clusters a
+// new config.
 var rule = pace.Rule{Still: 3 * time.Second, First: 15 * time.Second, Max: 10 * time.Minute, Quiet: time.Hour}
 
-// Paces are the ports of a node: what counts of each.
+// Paces holds the effective value of each port of a node.
 type Paces map[string]*pace.Steady[string]
 
-// Of is what counts of the ports as they are said to be, by what is stored of them, and how long it
-// takes until more of it does; 0: all of it does.
+// Of returns the effective ports, given the reported and the stored ones, and how long until more of the reported
+// values take effect; 0: none are waiting.
 func (p *Paces) Of(now time.Time, said, stored Ports) (counts Ports, wait time.Duration) {
 	if *p == nil {
 		*p = Paces{}
@@ -105,7 +106,7 @@ func (p *Paces) Of(now time.Time, said, stored Ports) (counts Ports, wait time.D
 	for _, label := range slices.Sorted(maps.Keys(maps.Collect(both(is, was)))) {
 		s := (*p)[label]
 		if s == nil && was[label] == "" && len(*p) >= maxPorts {
-			continue // it goes on bringing new ones
+			continue // the node keeps reporting new labels
 		}
 		if s == nil {
 			s = &pace.Steady[string]{}
@@ -113,7 +114,7 @@ func (p *Paces) Of(now time.Time, said, stored Ports) (counts Ports, wait time.D
 			if was[label] != "" {
 				s.Assume(was[label])
 			}
-		} else if was[label] != "" { // none is that what counts here is not stored yet
+		} else if was[label] != "" { // without a stored value, the effective one is not stored yet
 			s.Assume(was[label]) // another replica may have stored it meanwhile
 		}
 		s.Say(now, is[label])
@@ -129,7 +130,7 @@ func (p *Paces) Of(now time.Time, said, stored Ports) (counts Ports, wait time.D
 	return counts, wait
 }
 
-// both are the entries of two maps.
+// both yields the entries of two maps.
 func both(a, b map[string]string) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for _, m := range []map[string]string{a, b} {
@@ -142,8 +143,7 @@ func both(a, b map[string]string) iter.Seq2[string, string] {
 	}
 }
 
-// Reachable is an address if others could reach a node there: not one that means this machine
-// to whoever has it.
+// Reachable returns an address if other nodes could reach it, "" for one that is local to a machine or a link.
 func Reachable(address string) string {
 	a, err := netip.ParseAddr(address)
 	if err != nil || a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast() {

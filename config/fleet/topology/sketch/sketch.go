@@ -13,7 +13,7 @@ import (
 // Kind is the shape of the links between the sites of distribution nodes.
 type Kind string
 
-// The kinds. All but Line and Tree have a second way from each of these sites to any other.
+// The kinds. All except Line and Tree have a second path between any two of these sites.
 const (
 	Line        Kind = "line"
 	Ring        Kind = "ring"         // the original's figure 0, of any size
@@ -22,23 +22,22 @@ const (
 	Tree        Kind = "tree" // three sites below each
 )
 
-// Kinds are all of them, in the order in which they are told.
+// Kinds lists all kinds in display order.
 var Kinds = []Kind{FigureEight, Line, Ring, Grid, Tree}
 
-// PerPop is how many nodes there are for each point of presence where nothing is said, and
-// LeastPerPop how few there may be.
+// PerPop is the default number of nodes for each point of presence, and LeastPerPop the minimum.
 const (
 	PerPop      = 25
 	LeastPerPop = 2
 )
 
-// Plan says what to make.
+// Plan describes the topology to generate.
 type Plan struct {
 	Kind   Kind
-	PerPop int // so many nodes for each point of presence; two of them at least where there are two sites
+	PerPop int // nodes for each point of presence; there are at least two points of presence if there are two sites
 }
 
-// ParsePlan reads "grid" or "grid:40".
+// ParsePlan parses "grid" or "grid:40".
 func ParsePlan(text string) (Plan, error) {
 	name, size, sized := strings.Cut(text, ":")
 	p := Plan{Kind(name), PerPop}
@@ -56,7 +55,7 @@ func ParsePlan(text string) (Plan, error) {
 	return p, nil
 }
 
-// Words are the kinds, for people.
+// Words lists the kinds, for people.
 func Words() string {
 	var all []string
 	for _, k := range Kinds {
@@ -65,24 +64,23 @@ func Words() string {
 	return strings.Join(all, ", ")
 }
 
-// clients is one of how many nodes is a client node.
+// clients: one of this many nodes is a client node.
 const clients = 5
 
-// drawing is a topology in the making.
+// drawing is a topology under construction.
 type drawing struct {
 	t     *topology.Topology
 	seed  uint64
-	sites int // of distribution nodes; those of client nodes follow
+	sites int // of distribution nodes; the sites of client nodes follow
 	even  []bool
-	busy  []int // by node: its wireless links
+	busy  []int // by node: number of its wireless links
 	on    [][]int
 }
 
-// Make gives nodes of these names sites and links: two or three distribution nodes on a site,
-// joined by ethernet, with wireless links to the sites beside it; and of five nodes one client
-// node on a site of its own, behind one distribution node. The first node of some sites is a
-// point of presence; these are spread evenly. The ends of a wireless link have different
-// polarities. The same seed makes the same topology of the same names.
+// Make generates sites and links for nodes of these names: two or three distribution nodes on a site, joined by
+// ethernet, with wireless links to the neighbouring sites; and for every five nodes one client node on its own site,
+// behind one distribution node. The first node of some sites, spread evenly, is a point of presence. The ends of a
+// wireless link have different polarities. The same seed and names give the same topology.
 func (p Plan) Make(names []string, seed uint64) *topology.Topology {
 	d := &drawing{t: &topology.Topology{Name: fmt.Sprintf("%s of %d nodes", p.Kind, len(names))}, seed: seed}
 	relays := len(names) - len(names)/clients
@@ -91,7 +89,7 @@ func (p Plan) Make(names []string, seed uint64) *topology.Topology {
 		d.sites = relays
 	}
 	if (p.Kind == Ring || p.Kind == FigureEight) && d.sites > 1 {
-		d.sites -= d.sites % 2 // else two polarities don't do
+		d.sites -= d.sites % 2 // with an odd number, two polarities are not enough
 	}
 	for s := range d.sites {
 		d.site(place(p.Kind, s, d.sites))
@@ -112,7 +110,7 @@ func (p Plan) Make(names []string, seed uint64) *topology.Topology {
 	return d.t
 }
 
-// before are the sites with lower numbers that a site has links to.
+// before returns the sites with lower numbers that a site has links to.
 func before(k Kind, s, sites int) []int {
 	var out []int
 	add := func(yes bool, up int) {
@@ -126,7 +124,7 @@ func before(k Kind, s, sites int) []int {
 	case Ring:
 		add(true, s-1)
 		add(s == sites-1 && sites > 2, 0)
-	case FigureEight: // two rails, and rungs between them
+	case FigureEight: // two rails with rungs between them
 		add(true, s-2)
 		add(s%2 == 1, s-1)
 	case Grid:
@@ -140,7 +138,7 @@ func before(k Kind, s, sites int) []int {
 
 func width(sites int) int { return int(math.Ceil(math.Sqrt(float64(sites)))) }
 
-// place is where a site is: its column and its row.
+// place returns the column and row of a site.
 func place(k Kind, s, sites int) (column, row float64) {
 	switch k {
 	case Line:
@@ -163,7 +161,7 @@ func place(k Kind, s, sites int) (column, row float64) {
 	return 0, 0
 }
 
-// Where the sites are: around the one of the original's files, a step of its.
+// Coordinates of the sites: around the site in the original's files, at its distance.
 const (
 	latitude, longitude, altitude = 37.484946, -122.1475237, 3.87
 	step                          = 0.0003
@@ -200,7 +198,7 @@ func (d *drawing) link(a, z int, is topology.LinkType) {
 	})
 }
 
-// wires join the nodes of each site with each other.
+// wires joins the nodes of each site with each other.
 func (d *drawing) wires() {
 	for _, nodes := range d.on {
 		for i, a := range nodes {
@@ -211,19 +209,19 @@ func (d *drawing) wires() {
 	}
 }
 
-// wireless joins a node to one that comes later, whose site takes its polarity from it.
+// wireless joins a node to a later one, whose site takes its polarity from it.
 func (d *drawing) wireless(a, z int) {
 	d.busy[a]++
 	d.busy[z]++
 	d.link(a, z, topology.Wireless)
 }
 
-// free is the node of a site with the fewest wireless links.
+// free returns the node of a site with the fewest wireless links.
 func (d *drawing) free(site int) int {
 	return slices.MinFunc(d.on[site], func(a, b int) int { return d.busy[a] - d.busy[b] })
 }
 
-// pops makes points of presence, and gives the distribution nodes their polarities.
+// pops chooses the points of presence, and sets the polarities of distribution nodes.
 func (d *drawing) pops(p Plan, nodes int) {
 	if d.sites == 0 {
 		return
@@ -252,7 +250,7 @@ func polarity(even bool) int {
 	return 1
 }
 
-// client hangs a client node on a distribution node by chance.
+// client adds a client node behind a random distribution node.
 func (d *drawing) client(name string, relays int) {
 	up := int(d.next() % uint64(relays))
 	at := up * d.sites / relays
@@ -264,7 +262,7 @@ func (d *drawing) client(name string, relays int) {
 	d.wireless(up, i)
 }
 
-// next is the next number of the seed's sequence (splitmix64).
+// next returns the next number of the seed's sequence (splitmix64).
 func (d *drawing) next() uint64 {
 	d.seed += 0x9e3779b97f4a7c15
 	z := d.seed
