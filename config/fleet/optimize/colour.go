@@ -9,17 +9,17 @@ import (
 	"edgespan/config"
 )
 
-// steady is how much dearer a group's previous colour may be and still stay: about 1 dB.
+// steady is how much more a group's previous colour may cost and still be kept: about 1 dB.
 const steady = 1.2589
 
-// painting is the question that golay codes and channels share: groups of links that
-// disturb each other should have different colours.
+// painting is the problem that golay codes and channels share: groups of links that interfere should have different
+// colours.
 type painting struct {
 	*run
 	name    Kind
 	colours []int64
-	user    []int64 // by group, 0 where users say nothing
-	before  []int64 // by group, 0 where there was nothing, or different colours
+	user    []int64 // by group, 0 if no user sets it
+	before  []int64 // by group, 0 if unset, or different colours
 	disturb []map[int]float64
 	total   []float64 // by group
 }
@@ -31,8 +31,8 @@ type place struct {
 	link      string
 }
 
-// golay gives the two ends of every link one code, sent and received alike, and links that
-// disturb each other different ones. What users set to 3 stays; only 1 and 2 are given out.
+// golay assigns one code to the two ends of every link, to send and receive, and different codes to links that
+// interfere. A user's 3 is kept; only 1 and 2 are assigned.
 func (r *run) golay() []assignment {
 	channels := make([]int64, len(r.net.radios))
 	for i, radio := range r.net.radios {
@@ -53,7 +53,7 @@ func (r *run) golay() []assignment {
 	})
 }
 
-// channel gives all radios of a group one of the allowed channels.
+// channel assigns one of the allowed channels to all radios of a group.
 func (r *run) channel() []assignment {
 	channels := slices.Clone(r.in.Channels)
 	if len(channels) == 0 {
@@ -72,7 +72,7 @@ func (r *run) channel() []assignment {
 	})
 }
 
-// channelFaults tells of channels that can't be given out.
+// channelFaults reports channels that can't be assigned.
 func channelFaults(channels []int64) config.Faults {
 	var faults config.Faults
 	for _, c := range channels {
@@ -109,8 +109,8 @@ func (r *run) paint(name Kind, colours []int64, apart func(a, b int) bool, place
 	return out
 }
 
-// readGroup finds what users, and what anybody, said of a group. Users who contradict each
-// other are a fault; an old assignment that does is forgotten.
+// readGroup reads the values of a group, and those that users set. Contradicting users are a fault; a contradicting old
+// assignment is ignored.
 func (p *painting) readGroup(g int, places []place) {
 	var first setting
 	for i, at := range places {
@@ -138,8 +138,8 @@ func (p *painting) readGroup(g int, places []place) {
 	}
 }
 
-// solve gives each group a colour: first users', then those of groups that can all differ
-// from what disturbs them, along the disturbances, then the rest, the most disturbed first.
+// solve chooses the colour of each group: first users' values, then groups that can all differ from those they
+// interfere with, along the interference, then the others, those with most interference first.
 func (p *painting) solve() []int64 {
 	chosen := slices.Clone(p.user)
 	rest, cover := p.cover()
@@ -172,8 +172,8 @@ func (p *painting) solve() []int64 {
 	return chosen
 }
 
-// pick is the colour with the least disturbance by groups that have theirs; the previous
-// one stays unless it is clearly worse.
+// pick returns the colour with the least interference from groups that have theirs; the previous one is kept unless it
+// is clearly worse.
 func (p *painting) pick(g int, chosen []int64) int64 {
 	cost := map[int64]float64{}
 	for _, h := range sorted(p.disturb[g]) {
@@ -191,8 +191,8 @@ func (p *painting) pick(g int, chosen []int64) int64 {
 	return best
 }
 
-// cover splits the groups into those that two colours are enough for and the others: an odd
-// cycle cover of the disturbances with the least disturbance in it.
+// cover splits the groups into those that two colours suffice for and the others: a minimum odd cycle cover of the
+// interference.
 func (p *painting) cover() (rest []bool, cover []int) {
 	const either, other, covered = 0, 1, 2
 	problem := newProblem(len(p.total))

@@ -6,30 +6,29 @@ import (
 	"slices"
 )
 
-// never is the cost of a value that a variable can't have.
+// never is the cost of an impossible value.
 const never = math.MaxInt64 / 4
 
-// tooMany is how many entries the tables of one problem may have together, and widest how
-// many one may have: more than a network on a map asks for (ten sites that must be held in
-// mind at once), and about a second of work at most.
+// Limits on the entries of the tables of one problem: tooMany together, widest for one table. They exceed the needs of
+// a planar network (tables over ten sites), and bound the time to about a second.
 const (
 	tooMany = 1 << 22
 	widest  = 1 << 17
 )
 
-// problem is an odd cycle cover, and what it hangs on: variables of few values, each with a
-// cost, and pairs of variables whose values must fit. Wanted is the cheapest choice.
+// problem is an odd cycle cover with its constraints: variables of few values, each value with a cost, and pairs of
+// variables whose values must fit. The solution is the cheapest assignment.
 //
-// It is solved by eliminating one variable after another (Bertelè and Brioschi): the best of
-// a variable for each choice of those that it fits with goes into a table, and the tables
-// stay small when the network is like a tree, as with the decomposition of the original.
+// It is solved by eliminating one variable after another (Bertelè and Brioschi): a table holds the best value of a
+// variable for each choice of the variables that it is paired with. The tables remain small if the network resembles a
+// tree, as with the decomposition of the original.
 type problem struct {
 	cost [][]int64        // by variable and value
-	give []int            // the value that fits with everything, -1 where none does
+	give []int            // the value that fits with everything, -1 for none
 	fits []map[int]fitter // by variable: its neighbours
 }
 
-// fitter says whether values of two variables fit.
+// fitter reports whether values of two variables fit.
 type fitter func(owned, theirs int) bool
 
 func newProblem(n int) *problem {
@@ -40,7 +39,7 @@ func newProblem(n int) *problem {
 	return p
 }
 
-// pair says which values of a and b fit. Two sayings about one pair hold both.
+// pair adds a constraint on a and b. Several constraints on one pair all apply.
 func (p *problem) pair(a, b int, fits fitter) {
 	before := p.fits[a][b]
 	both := func(owned, theirs int) bool { return fits(owned, theirs) && (before == nil || before(owned, theirs)) }
@@ -48,15 +47,15 @@ func (p *problem) pair(a, b int, fits fitter) {
 	p.fits[b][a] = func(owned, theirs int) bool { return both(theirs, owned) }
 }
 
-// plan is the order of elimination. It does not depend on costs but for values that can't be.
+// plan is the order of elimination. It depends on costs only as far as values are impossible.
 type plan struct {
 	order []int
-	scope [][]int // by step: the variables that are left and in the step's table
-	given []int   // variables whose value was given up to keep tables small: no exact answer
+	scope [][]int // by step: the remaining variables in the step's table
+	given []int   // variables whose value was fixed to keep tables small: the result may not be optimal
 }
 
-// plan orders the variables by how few others they are tied to, the lowest number first.
-// Where all are tied to too many, the one tied to most gives way.
+// plan orders the variables by their number of ties, the fewest first, then the lowest number. If the smallest table
+// would be too large, the variable with most ties is fixed.
 func (p *problem) plan() plan {
 	g := newTies(p)
 	var out plan
@@ -87,7 +86,7 @@ func (p *problem) plan() plan {
 	}
 }
 
-// size is how many values a variable can have.
+// size returns how many values a variable can have.
 func (p *problem) size(v int) int { return len(p.cost[v]) }
 
 // solve chooses a value for each variable. Of equally cheap ones it takes the lowest.
@@ -106,7 +105,7 @@ func (p *problem) solve(pl plan) []int {
 	}
 	inbox := make([][]int, len(pl.order)) // the tables that a step must add up
 	for i, v := range pl.order {
-		// What was given up later than it came into a scope has its value by now.
+		// A variable that was fixed after it came into a scope has a value by now.
 		scope := slices.DeleteFunc(slices.Clone(pl.scope[i]), func(u int) bool { return values[u] >= 0 })
 		tables[i] = p.table(v, scope, values, tables, inbox[i])
 		if first := earliest(scope, step); first >= 0 {
@@ -119,7 +118,7 @@ func (p *problem) solve(pl plan) []int {
 	return values
 }
 
-// giveUp is the value of a variable that gives way.
+// giveUp returns the value of a variable that is fixed.
 func (p *problem) giveUp(v int) int {
 	if p.give[v] >= 0 {
 		return p.give[v]
@@ -143,7 +142,7 @@ func earliest(scope []int, step map[int]int) int {
 	return first
 }
 
-// table has the least cost of a step for each choice of its scope, and the value that has it.
+// table holds the least cost of a step for each choice of its scope, and the best value.
 type table struct {
 	scope, sizes []int
 	least        []int64
@@ -158,7 +157,7 @@ func (t table) index(values []int) int {
 	return at
 }
 
-// table computes one step. values has what was given up, and -1 for the rest.
+// table computes one step. values holds the fixed values, and -1 for the others.
 func (p *problem) table(v int, scope, values []int, all []table, inbox []int) table {
 	t := table{scope: scope}
 	n := 1
@@ -166,7 +165,7 @@ func (p *problem) table(v int, scope, values []int, all []table, inbox []int) ta
 		t.sizes = append(t.sizes, p.size(u))
 		n *= p.size(u)
 	}
-	// Those that were eliminated before have looked at v themselves.
+	// Steps that were eliminated before have included v themselves.
 	near := p.beside(v, scope, values)
 	t.least, t.best = make([]int64, n), make([]uint8, n)
 	for at := range n {
@@ -198,13 +197,13 @@ func (p *problem) table(v int, scope, values []int, all []table, inbox []int) ta
 	return t
 }
 
-// neighbour is a variable beside another, and what fits.
+// neighbour is a variable with a constraint to another one.
 type neighbour struct {
 	v    int
 	fits fitter
 }
 
-// beside are the neighbours of v that are in a scope or were given up.
+// beside returns the neighbours of v that are in a scope or were fixed.
 func (p *problem) beside(v int, scope, values []int) []neighbour {
 	var out []neighbour
 	for u, fits := range p.fits[v] {
@@ -215,7 +214,7 @@ func (p *problem) beside(v int, scope, values []int) []neighbour {
 	return out
 }
 
-// ties is the graph that is left while variables are eliminated.
+// ties is the graph of the remaining variables during elimination.
 type ties struct {
 	near  []map[int]bool
 	gone  []bool
@@ -237,7 +236,7 @@ func newTies(p *problem) *ties {
 	return g
 }
 
-// next is the variable that is tied to the fewest others.
+// next returns the variable with the fewest ties.
 func (g *ties) next() (int, bool) {
 	for len(g.queue) > 0 {
 		first := g.queue[0]
@@ -249,8 +248,8 @@ func (g *ties) next() (int, bool) {
 	return 0, false
 }
 
-// limit is the variable tied to most others among those that can give way without harm, or
-// among all where none can.
+// limit returns the variable with most ties among those that can be fixed to a value that always fits, or among all if
+// there is none.
 func (g *ties) limit(p *problem) int {
 	best := -1
 	for v := range g.near {
@@ -273,7 +272,7 @@ func (g *ties) remove(v int) {
 	}
 }
 
-// eliminate ties those to each other that v was tied to.
+// eliminate removes v and ties its neighbours to each other.
 func (g *ties) eliminate(v int, scope []int) {
 	g.remove(v)
 	for i, a := range scope {

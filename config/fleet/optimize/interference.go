@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// The model of the original (reference §1.17): what a radio gets of a link that is not its
-// own, in dB, from the distance and from how far both antennas look past each other.
+// The model of the original (reference §1.17): what a radio receives from a link that is not its own, in dB, by the
+// distance and by the angles between both antennas' directions and the path.
 const (
-	farthest   = 500.0 // metres beyond which nobody is heard
-	weakest    = -80.0 // dB below which nothing is heard
+	farthest   = 500.0 // metres beyond which nothing is received
+	weakest    = -80.0 // dB below which nothing is received
 	earth      = 6371008.8
 	metreOfLat = earth * math.Pi / 180
 )
 
-// arrayLoss is what an antenna loses at an angle from where it looks, in degrees.
+// arrayLoss is the loss of an antenna at an angle from its direction, in degrees.
 func arrayLoss(angle float64) float64 {
 	switch {
 	case angle <= 5:
@@ -30,8 +30,7 @@ func arrayLoss(angle float64) float64 {
 	return -45
 }
 
-// strength is the interference of one sender at one receiver, 1 at -60 dB, 0 where it is
-// not heard.
+// strength is the interference of one sender at one receiver, 1 at -60 dB, 0 if nothing is received.
 func strength(metres, senderAngle, receiverAngle float64) float64 {
 	if metres <= 0 || metres > farthest {
 		return 0
@@ -46,9 +45,8 @@ func strength(metres, senderAngle, receiverAngle float64) float64 {
 // end is one end of a link.
 type end struct{ radio, peer, link int }
 
-// interference is how strongly groups disturb each other when they share a colour, by pair
-// of groups. Either end of a link sends and receives in turns, so it is alike both ways. Links for which apart is true
-// don't count.
+// interference returns how strongly groups interfere when they share a colour, by pair of groups. It is symmetric,
+// because both ends of a link send and receive in turns. Links for which apart is true do not count.
 func (r *run) interference(apart func(a, b int) bool) []map[int]float64 {
 	out := make([]map[int]float64, len(r.net.groups))
 	for i := range out {
@@ -94,7 +92,7 @@ func (r *run) endsBySite() [][]end {
 	return at
 }
 
-// near are the pairs of sites, the lower number first, that may hear each other.
+// near yields the pairs of sites, the lower number first, that may interfere.
 func (n *network) near() func(func(int, int) bool) {
 	return func(yield func(int, int) bool) {
 		var request []int
@@ -123,7 +121,7 @@ func (n *network) near() func(func(int, int) bool) {
 	}
 }
 
-// distance is that along the ground, in metres.
+// distance returns the distance along the ground, in metres.
 func (n *network) distance(a, b int) float64 {
 	x, y := n.sites[a], n.sites[b]
 	lat, lon := radians(y.Latitude-x.Latitude)/2, radians(y.Longitude-x.Longitude)/2
@@ -132,17 +130,17 @@ func (n *network) distance(a, b int) float64 {
 	return 2 * earth * math.Asin(math.Min(1, math.Sqrt(h)))
 }
 
-// angle is how far a site is beside the way from an end to its peer, in degrees.
+// angle returns the angle between a site and an end's direction to its peer, in degrees.
 func (n *network) angle(e end, site int) float64 {
 	from, peer := n.radios[e.radio].site, n.radios[e.peer].site
 	if from == peer || !n.sites[peer].Located || n.distance(from, peer) == 0 {
-		return 0 // it looks nowhere: the worst is taken
+		return 0 // the direction is unknown: assume the worst
 	}
 	d := math.Abs(n.bearing(from, site) - n.bearing(from, peer))
 	return math.Min(d, 360-d)
 }
 
-// bearing is the direction from one site to another, clockwise from north, in degrees.
+// bearing returns the direction from one site to another, clockwise from north, in degrees.
 func (n *network) bearing(a, b int) float64 {
 	x, y := n.sites[a], n.sites[b]
 	lat1, lat2, lon := radians(x.Latitude), radians(y.Latitude), radians(y.Longitude-x.Longitude)

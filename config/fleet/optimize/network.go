@@ -8,8 +8,8 @@ import (
 	"edgespan/config/fleet/topology"
 )
 
-// network is a topology as the assignments see it: radios and the wireless links between
-// them, numbered in an order that does not depend on the file's.
+// network is a topology as the assignments need it: radios and the wireless links between them, numbered in an order
+// that does not depend on the file's.
 type network struct {
 	sites  []topology.Site
 	radios []radio
@@ -22,10 +22,10 @@ type radio struct {
 	node, mac string
 	site      int
 	dn        bool
-	polarity  int   // what an old topology says, 0 for nothing
-	links     []int // wireless
+	polarity  int   // from an old topology, 0 for none
+	links     []int // wireless ones
 	group     int
-	differs   bool // in polarity from the first of its group
+	differs   bool // its polarity differs from that of the first radio of its group
 }
 
 // link has the lower numbered radio first.
@@ -34,13 +34,13 @@ type link struct {
 	ends [2]int
 }
 
-// half is an end of a wireless link whose other end's MAC is known, its own or not.
+// half is an end of a wireless link whose other end has a known MAC.
 type half struct{ node, peer string }
 
-// group are the links that radios join to each other: they share a golay code and a channel.
+// group is a set of links connected by radios: they share a golay code and a channel.
 type group struct{ radios, links []int }
 
-// other is the peer of a radio on a link.
+// other returns the peer of a radio on a link.
 func (l link) other(radio int) int { return l.ends[0] + l.ends[1] - radio }
 
 func newNetwork(t *topology.Topology) *network {
@@ -62,7 +62,7 @@ func newNetwork(t *topology.Topology) *network {
 	slices.SortFunc(n.links, func(a, b link) int {
 		return cmp.Or(slices.Compare(a.ends[:], b.ends[:]), cmp.Compare(a.name, b.name))
 	})
-	// Two links between the same radios are one to a radio.
+	// Two links between the same radios are the same to a radio.
 	n.links = slices.CompactFunc(n.links, func(a, b link) bool { return a.ends == b.ends })
 	slices.SortFunc(n.links, func(a, b link) int { return cmp.Compare(a.name, b.name) })
 	for i, l := range n.links {
@@ -80,7 +80,7 @@ func newNetwork(t *topology.Topology) *network {
 	return n
 }
 
-// addRadios finds every radio: those that nodes list, and those that wireless links name.
+// addRadios adds every radio: those listed in nodes, and those that wireless links name.
 func (n *network) addRadios(t *topology.Topology) map[string]int {
 	sites, nodes := map[string]int{}, map[string]topology.Node{}
 	for i, s := range n.sites {
@@ -115,8 +115,8 @@ func (n *network) addRadios(t *topology.Topology) map[string]int {
 	return number
 }
 
-// join makes the groups. Within one, the radios are in the order of a walk over the links,
-// and each differs in polarity from the one it was reached from.
+// join builds the groups. The radios of a group are in the order of a walk over the links, and each differs in polarity
+// from the one that it was reached from.
 func (n *network) join() {
 	for i := range n.radios {
 		n.radios[i].group = -1
@@ -144,7 +144,7 @@ func (n *network) join() {
 	}
 }
 
-// keys are the nodes and MACs that can carry a value: a radio's own, or a link's peers.
+// keys yields the nodes and MACs that can carry a value: a radio's own, or a link's peers.
 func (n *network) keys(p param) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		if p.over == polarity.over {

@@ -12,7 +12,7 @@ import (
 // Kind is one of the four optimisations.
 type Kind string
 
-// What is assigned: polarity and channel to radios, golay and superframe to links.
+// The kinds: polarity and channel are assigned to radios, golay and superframe to links.
 const (
 	Polarity   Kind = "polarity"
 	Channel    Kind = "channel"
@@ -20,48 +20,48 @@ const (
 	Superframe Kind = "superframe"
 )
 
-// All are the kinds in the order in which they build on each other: interference asks for
-// polarities, and that of golay codes for channels.
+// All lists the kinds in their order of dependence: interference depends on polarities, and that of golay codes on
+// channels.
 var All = []Kind{Polarity, Channel, Golay, Superframe}
 
-// Input is what an optimisation looks at. The base layers are not asked.
+// Input is the input of an optimisation. The base layers are not used.
 type Input struct {
 	Topology *topology.Topology
-	Auto     config.Object // {node: overrides}, as it is now
+	Auto     config.Object // {node: overrides}, the current ones
 	Network  config.Object // overrides
 	Node     config.Object // {node: overrides}
-	Channels []int64       // that may be given out, 1 to 4; nil means channel 2, as in the original
-	// ClearUser takes values of the node layer out of it instead of respecting them. Those of the
-	// network layer are respected all the same: none of them is one node's to clear.
+	Channels []int64       // that may be assigned, 1 to 4; nil means channel 2, as in the original
+	// ClearUser removes values from the node layer instead of keeping them. Values of the network layer are always kept:
+	// they do not belong to one node.
 	ClearUser bool
 }
 
-// Result is what an optimisation made.
+// Result is the result of an optimisation.
 type Result struct {
-	Auto, Node config.Object // the whole documents, one MAC spelt one way
+	Auto, Node config.Object // the complete documents, each MAC with one spelling
 	Changes    []Change      // sorted
-	Notes      []string      // what a person should know: a cover that may not be the least
+	Notes      []string      // for people: a cover that may not be minimal
 }
 
-// Change is one value of a layer that is another now.
+// Change is one changed value of a layer.
 type Change struct {
 	Layer    string   // "auto" or "node"
-	Path     []string // from the node's name
-	Old, New any      // nil where there is none
+	Path     []string // beginning with the node's name
+	Old, New any      // nil for none
 }
 
-// Fault is why nothing can be assigned, and all nodes that it is about, sorted. Its path begins
-// with the layer's name, or with "links" and a link's name.
+// Fault is a reason why nothing can be assigned, with the nodes concerned, sorted. Its path begins with the layer's
+// name, or with "links" and a link's name.
 type Fault struct {
 	config.Fault
 	Nodes []string
 }
 
-// Faults are all reasons.
+// Faults are all reasons why nothing can be assigned.
 type Faults []Fault
 
-// Run does the given kinds, in the order of All, over one another's results. With faults there
-// is no result.
+// Run executes the given kinds, in the order of All, each on the results of the one before. With faults there is no
+// result.
 func Run(in Input, kinds ...Kind) (Result, Faults) {
 	r := run{in: in, net: newNetwork(in.Topology), result: Result{Auto: in.Auto, Node: in.Node},
 		about: map[string][]string{}}
@@ -80,17 +80,17 @@ func Run(in Input, kinds ...Kind) (Result, Faults) {
 	return r.result, nil
 }
 
-// run is one call of Run. The documents of its result are those that the next kind sees.
+// run is one call of Run. Its result is the input of the next kind.
 type run struct {
 	in     Input
 	net    *network
 	view   *view
 	result Result
 	faults config.Faults
-	about  map[string][]string // the nodes of faults, by their texts
+	about  map[string][]string // the nodes of faults, by text
 }
 
-// named are the faults, each once, with their nodes.
+// named returns the faults without duplicates, with their nodes.
 func (r *run) named() Faults {
 	r.faults.Sort()
 	var out Faults
@@ -115,7 +115,7 @@ func (r *run) conflict(path []string, what, allowed string, nodes ...string) {
 	r.about[text] = append(r.about[text], nodes...)
 }
 
-// ends are the nodes of links.
+// ends returns the nodes of links.
 func (r *run) ends(links ...int) (nodes []string) {
 	for _, l := range links {
 		for _, end := range r.net.links[l].ends {
@@ -151,7 +151,7 @@ func (r *run) one(kind Kind) {
 	r.apply("auto", &r.result.Auto, out)
 }
 
-// apply writes assignments to one layer and notes what changed.
+// apply writes assignments to one layer and records the changes.
 func (r *run) apply(layer string, doc *config.Object, all []assignment) {
 	byNode := map[string][]assignment{}
 	for _, a := range all {
@@ -164,7 +164,7 @@ func (r *run) apply(layer string, doc *config.Object, all []assignment) {
 	for node, all := range byNode {
 		old, _ := out[node].(config.Object)
 		o := old
-		// Two radios with links to one MAC have what is said of it in common.
+		// Two radios with links to one MAC share its values.
 		slices.SortFunc(all, func(a, b assignment) int { return slices.Compare(a.path, b.path) })
 		all = slices.CompactFunc(all, func(a, b assignment) bool { return slices.Equal(a.path, b.path) })
 		for _, a := range all {

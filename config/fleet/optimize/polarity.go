@@ -7,9 +7,9 @@ import (
 	"edgespan/config"
 )
 
-// What a site costs that can't have all its radios alike, in tenths (reference §1.17): one
-// with a radio of two links between DNs, any other, one whose radios are mixed now. One that
-// users mixed is so in every answer: what it costs is no matter.
+// Weights of a site whose radios can't all be alike (reference §1.17): with a radio that has two links between DNs, any
+// other, and one whose radios are mixed now. A site that users mixed is mixed in every solution, so its weight is
+// irrelevant.
 const (
 	hybridSplit = 100000
 	hybrid      = 1000
@@ -22,11 +22,11 @@ const (
 	odd, even              = 1, 2
 )
 
-// shift makes a hybrid site count more than all radios that change.
+// shift makes one hybrid site outweigh any number of changed radios.
 const shift = 24
 
-// colouring is the question of polarities: every group of links alternates, so one radio of
-// it decides for all; a site wants all its radios alike.
+// colouring is the assignment of polarities: the radios of a group alternate along its links, so one radio determines
+// all; each site should have radios of one polarity.
 type colouring struct {
 	*run
 	user  []setting // by radio
@@ -34,8 +34,8 @@ type colouring struct {
 	fixed []int     // the value that users force on a group, or -1
 }
 
-// polarity assigns odd and even so that the two ends of every wireless link differ, with the
-// least weight of sites whose radios are not all alike and, among those, the fewest changes.
+// polarity assigns odd and even so that the two ends of every wireless link differ, with the least weight of mixed
+// sites and, among those solutions, the fewest changes.
 func (r *run) polarity() []assignment {
 	c := colouring{run: r, fixed: make([]int, len(r.net.groups))}
 	for _, radio := range r.net.radios {
@@ -66,7 +66,7 @@ func (r *run) polarity() []assignment {
 	return out
 }
 
-// oddness is odd for odd and hybrid odd, even for both kinds of even, 0 for what is neither.
+// oddness returns odd for odd and hybrid odd, even for even and hybrid even, 0 for anything else.
 func oddness(v int64) int {
 	switch v {
 	case 1, 3:
@@ -77,7 +77,7 @@ func oddness(v int64) int {
 	return 0
 }
 
-// checkCycle tells of a cycle of links that comes back to a radio at the wrong polarity.
+// checkCycle reports a cycle of links that returns to a radio at the wrong polarity.
 func (c *colouring) checkCycle(g int) {
 	for _, l := range c.net.groups[g].links {
 		ends := c.net.links[l].ends
@@ -91,7 +91,7 @@ func (c *colouring) checkCycle(g int) {
 	}
 }
 
-// cycle are the radios on the way between the ends of a link, by other links.
+// cycle returns the radios on a path between the ends of a link over other links.
 func (c *colouring) cycle(ends [2]int) (macs, nodes []string) {
 	from := map[int]int{ends[0]: ends[0]}
 	queue := []int{ends[0]}
@@ -112,7 +112,7 @@ func (c *colouring) cycle(ends [2]int) (macs, nodes []string) {
 	return macs, nodes
 }
 
-// force is the value that users' polarities give a group, -1 where there are none.
+// force returns the value that users' polarities force on a group, -1 for none.
 func (c *colouring) force(g int) int {
 	value, by := -1, 0
 	for _, radio := range c.net.groups[g].radios {
@@ -137,7 +137,7 @@ func (c *colouring) force(g int) int {
 	return value
 }
 
-// checkHybrids tells of links that users made hybrid at both ends.
+// checkHybrids reports links that users made hybrid at both ends.
 func (c *colouring) checkHybrids() {
 	for _, l := range c.net.links {
 		a, z := c.user[l.ends[0]], c.user[l.ends[1]]
@@ -149,9 +149,9 @@ func (c *colouring) checkHybrids() {
 	}
 }
 
-// solve gives each radio odd or even.
+// solve assigns odd or even to each radio.
 func (c *colouring) solve() []int {
-	// Most networks have no odd cycle; then the size doesn't matter.
+	// Most networks have no odd cycle: then the size is irrelevant.
 	if found := c.tidy(make([]int, len(c.now))); c.weight(found) == c.unavoidable() {
 		return found
 	}
@@ -163,7 +163,7 @@ func (c *colouring) solve() []int {
 	c.result.Notes = append(c.result.Notes, fmt.Sprintf(
 		"polarity: the network is too wide for the least set of hybrid sites: %d sites were made hybrid first, so there "+
 			"may be fewer", len(pl.given)))
-	// What is found must not hang on what is there, or a second run could find something else.
+	// The solution must not depend on the current values, or a second run could find another one.
 	found := c.tidy(c.radios(p.solve(pl)))
 	if c.valid() && c.weight(c.now) <= c.weight(found) {
 		return c.now
@@ -171,7 +171,7 @@ func (c *colouring) solve() []int {
 	return found
 }
 
-// unavoidable is the weight of sites that links or users mix without any cycle of sites.
+// unavoidable returns the weight of sites that links or users mix without any cycle of sites.
 func (c *colouring) unavoidable() int64 {
 	p, bySite := c.ties()
 	var sum int64
@@ -184,8 +184,7 @@ func (c *colouring) unavoidable() int64 {
 	return sum
 }
 
-// problem has a variable for each site and, behind those, one for each group. With current
-// it prefers what is there now.
+// problem has a variable for each site, followed by one for each group. With current it prefers the current values.
 func (c *colouring) problem(current bool) *problem {
 	sites := len(c.net.sites)
 	p := newProblem(sites + len(c.net.groups))
@@ -217,7 +216,7 @@ func (c *colouring) problem(current bool) *problem {
 	return p
 }
 
-// radios spells out the values of groups.
+// radios converts the values of groups to values of radios.
 func (c *colouring) radios(values []int) []int {
 	out := make([]int, len(c.net.radios))
 	for g, group := range c.net.groups {
@@ -231,7 +230,7 @@ func (c *colouring) radios(values []int) []int {
 	return out
 }
 
-// weights are what each site costs when its radios are not alike.
+// weights returns the weight of each site if it is mixed.
 func (c *colouring) weights(current bool) []int64 {
 	out := make([]int64, len(c.net.sites))
 	now := c.mixed(c.now)
@@ -258,7 +257,7 @@ func (c *colouring) weights(current bool) []int64 {
 	return out
 }
 
-// mixed are the sites that have both polarities.
+// mixed returns the sites that have both polarities.
 func (c *colouring) mixed(polarities []int) []bool {
 	seen := make([]int, len(c.net.sites))
 	for i, p := range polarities {

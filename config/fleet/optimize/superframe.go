@@ -10,17 +10,16 @@ import (
 // toCN is the superframe of a link to a client node: the firmware chooses.
 const toCN = 255
 
-// framing is the question of control superframes: two links of one radio between
-// distribution nodes need different ones of two.
+// framing is the assignment of control superframes: two links of one radio between distribution nodes need different
+// values, of two.
 type framing struct {
 	*run
 	user []setting // by link
-	now  []int64   // by link, -1 where there is none
+	now  []int64   // by link, -1 for none
 }
 
-// superframe gives links between DNs 0 or 1, different for links that share a radio, and
-// 255 to links of a CN. Of the two ways round that a chain of links has, users' values
-// decide, else the fewest changes, else its first link gets 0.
+// superframe assigns 0 or 1 to links between DNs, different for links that share a radio, and 255 to links of a CN. A
+// chain of links has two solutions: users' values decide, then the fewest changes, then its first link gets 0.
 func (r *run) superframe() []assignment {
 	f := framing{run: r}
 	for i := range r.net.links {
@@ -39,7 +38,7 @@ func (r *run) superframe() []assignment {
 	return out
 }
 
-// before is what both ends of a link have now.
+// before returns the current value of both ends of a link, -1 if they differ.
 func (f *framing) before(link int) int64 {
 	a, z := f.net.radios[f.net.links[link].ends[0]], f.net.radios[f.net.links[link].ends[1]]
 	x, known := f.view.now(a.node, z.mac, superframe)
@@ -50,13 +49,13 @@ func (f *framing) before(link int) int64 {
 	return x
 }
 
-// between says whether a link joins two distribution nodes.
+// between reports whether a link joins two distribution nodes.
 func (f *framing) between(link int) bool {
 	ends := f.net.links[link].ends
 	return f.net.radios[ends[0]].dn && f.net.radios[ends[1]].dn
 }
 
-// ofUser is what users set at both ends, or at one.
+// ofUser returns the value that users set at both ends, or at one.
 func (f *framing) ofUser(link int) setting {
 	l := f.net.links[link]
 	a, z := f.net.radios[l.ends[0]], f.net.radios[l.ends[1]]
@@ -82,7 +81,6 @@ func (f *framing) ofUser(link int) setting {
 	return x
 }
 
-// solve gives each link its superframe.
 func (f *framing) solve() []int64 {
 	p := newParities(len(f.net.links))
 	for _, radio := range f.net.radios {
@@ -107,7 +105,7 @@ func flip(v int64, differs bool) int64 {
 	return v
 }
 
-// alternate ties the links of one radio to different values.
+// alternate gives the links of one radio different values.
 func (f *framing) alternate(p *parities, r radio) {
 	var links []int
 	var names []string
@@ -140,7 +138,7 @@ func (f *framing) alternate(p *parities, r radio) {
 	p.join(links[0], links[1], true)
 }
 
-// peer is the radio at the other end of a link.
+// peer returns the radio at the other end of a link.
 func (f *framing) peer(r radio, link int) radio {
 	a, z := f.net.radios[f.net.links[link].ends[0]], f.net.radios[f.net.links[link].ends[1]]
 	if a.mac == r.mac {
@@ -149,10 +147,10 @@ func (f *framing) peer(r radio, link int) radio {
 	return a
 }
 
-// heads are the values of the first of each chain, as parities know it.
+// heads returns the value of the first link of each chain.
 func (f *framing) heads(p *parities) map[int]int64 {
 	forced, first := map[int]int{}, map[int]bool{}
-	changes := map[int]*[2]int{} // when the head is 0, and 1
+	changes := map[int]*[2]int{} // when the head is 0, and when it is 1
 	heads := map[int]int64{}
 	for i, user := range f.user {
 		head, differs := p.head(i)

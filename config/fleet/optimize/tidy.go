@@ -1,7 +1,7 @@
 package optimize
 
-// valid says whether what is there now could stay: every radio has a polarity, each link
-// both, and users theirs.
+// valid reports whether the current values could be kept: every radio has a polarity, the ends of each link differ, and
+// users' values are kept.
 func (c *colouring) valid() bool {
 	for g, group := range c.net.groups {
 		first := c.now[group.radios[0]]
@@ -17,7 +17,7 @@ func (c *colouring) valid() bool {
 	return true
 }
 
-// weight is what the mixed sites of an assignment cost, whatever was there before.
+// weight returns the weight of the mixed sites of an assignment, regardless of the current values.
 func (c *colouring) weight(polarities []int) int64 {
 	var sum int64
 	weights := c.weights(false)
@@ -29,9 +29,8 @@ func (c *colouring) weight(polarities []int) int64 {
 	return sum
 }
 
-// tidy makes sites uniform as long as that contradicts nothing: those that are already
-// first, each time the lowest number first. Then it turns whole parts of the network over
-// where fewer radios change by that.
+// tidy makes sites uniform as far as the constraints allow: first those that already are, then the others, the lowest
+// number first. Then it inverts connected parts of the network where that changes fewer radios.
 func (c *colouring) tidy(polarities []int) []int {
 	p, bySite := c.ties()
 	mixed := c.mixed(polarities)
@@ -47,8 +46,8 @@ func (c *colouring) tidy(polarities []int) []int {
 	return c.turn(p)
 }
 
-// ties are the parities that links and users leave no choice of. Behind the radios stands
-// one more, which is odd: by it users' values hang together.
+// ties returns the parities that links and users fix. After the radios follows one more element, which is odd: users'
+// values are relative to it.
 func (c *colouring) ties() (p *parities, bySite [][]int) {
 	root := len(c.net.radios)
 	p = newParities(root + 1)
@@ -68,10 +67,9 @@ func (c *colouring) ties() (p *parities, bySite [][]int) {
 	return p, bySite
 }
 
-// turn chooses for each part that hangs together the side with fewer changes, else the one
-// that makes its first radio odd.
+// turn chooses for each connected part the side with fewer changes, otherwise the one that makes its first radio odd.
 func (c *colouring) turn(p *parities) []int {
-	changes := map[int][2]int{} // by part: radios that change when its head is odd, and even
+	changes := map[int][2]int{} // by part: radios that change if its head is odd, and if it is even
 	for i, now := range c.now {
 		head, differs := p.head(i)
 		n := changes[head]
@@ -105,7 +103,7 @@ func (c *colouring) turn(p *parities) []int {
 	return out
 }
 
-// parities are sets of radios of which is known how they differ.
+// parities is a union-find of radios: for the members of a set it is known which differ.
 type parities struct {
 	up      []int
 	differs []bool // from up
@@ -128,7 +126,7 @@ func (p *parities) head(i int) (head int, differs bool) {
 	return i, differs
 }
 
-// with are all that are tied to one, itself too.
+// with returns all members of an element's set.
 func (p *parities) with(i int) (all []int) {
 	head, _ := p.head(i)
 	for other := range p.up {
@@ -139,7 +137,7 @@ func (p *parities) with(i int) (all []int) {
 	return all
 }
 
-// join says how two differ. What is known already is not asked again.
+// join records whether two elements differ, unless that is known already.
 func (p *parities) join(a, b int, differ bool) {
 	ha, da := p.head(a)
 	hb, db := p.head(b)
@@ -153,7 +151,7 @@ func (p *parities) join(a, b int, differ bool) {
 	p.size[ha] += p.size[hb]
 }
 
-// uniform says whether radios could all be alike.
+// uniform reports whether radios could all be alike.
 func (p *parities) uniform(radios []int) bool {
 	seen := map[int]bool{}
 	for _, r := range radios {

@@ -8,15 +8,15 @@ import (
 	"edgespan/config/fleet/topology"
 )
 
-// param is one value of the layers that is assigned here.
+// param is one assigned value of the layers.
 type param struct {
-	base, over string // the keys of the value for all, and of those by MAC
+	base, over string // the key of the value for all, and of those by MAC
 	name       string
-	allowed    []int64 // what a user may set
+	allowed    []int64 // values that a user may set
 	words      string
 }
 
-// The values, with what the metadata of the original allows.
+// The values, as the metadata of the original restricts them.
 var (
 	polarity = param{"radioParamsBase", "radioParamsOverride", "polarity", []int64{1, 2, 3, 4},
 		"must be 1 (odd), 2 (even), 3 (hybrid odd) or 4 (hybrid even)"}
@@ -27,17 +27,17 @@ var (
 		"must be 0 or 1 between DNs, 255 to a CN"}
 )
 
-// setting is a value that a layer has, and where. None has no path.
+// setting is the value of a layer, and its path; nil for none.
 type setting struct {
 	value int64
-	path  []string // from the layer's name
+	path  []string // beginning with the layer's name
 }
 
 func (s setting) given() bool { return s.path != nil }
 
-// assignment is a value for the auto layer, or nil to take one out of a layer.
+// assignment is a value for the auto layer, or nil to remove one from a layer.
 type assignment struct {
-	path  []string // from the node, MACs in their standard spelling
+	path  []string // from the node, MACs in normal form
 	value any
 }
 
@@ -45,8 +45,8 @@ func assign(node, mac string, p param, v int64) assignment {
 	return assignment{[]string{node, p.over, mac, "fwParams", p.name}, v}
 }
 
-// write answers with one node's overrides after the assignment. spelt is the path below the
-// node as the document spells its MAC now; the standard spelling takes its place.
+// write applies the assignment to one node's overrides. spelt is the path below the node with the MAC as the document
+// spells it; the normal form replaces it.
 func (a assignment) write(o config.Object, spelt []string) config.Object {
 	if a.value == nil {
 		return config.Prune(o, spelt)
@@ -60,19 +60,19 @@ func (a assignment) write(o config.Object, spelt []string) config.Object {
 	return config.Set(o, path, a.value)
 }
 
-// view reads values of the three layers that count.
+// view reads values of the three layers.
 type view struct {
 	auto, node map[string]overrides // by node
 	network    overrides
-	ignore     bool // what users set in the node layer
+	ignore     bool // ignore users' values of the node layer
 	faults     config.Faults
 }
 
-// overrides are one layer's of one node, or of all.
+// overrides are those of one layer, for one node or for all.
 type overrides struct {
-	name []string // the layer, and the node where it has one
+	name []string // the layer, and the node if it has one
 	o    config.Object
-	keys map[string]map[string]string // how the MACs below a key are spelt
+	keys map[string]map[string]string // the spelling of the MACs below a key
 }
 
 func newView(t *topology.Topology, auto, network, node config.Object, ignore bool) *view {
@@ -90,7 +90,7 @@ func (v *view) overridesOf(layer string, doc config.Object, node string) overrid
 	return v.overrides(name, v.object(name, doc, node))
 }
 
-// object is the object below a key; something else there is a fault.
+// object returns the object below a key; another type there is a fault.
 func (v *view) object(path []string, o config.Object, key string) config.Object {
 	below, given := o[key]
 	object, is := below.(config.Object)
@@ -100,8 +100,8 @@ func (v *view) object(path []string, o config.Object, key string) config.Object 
 	return object
 }
 
-// overrides looks for what can't be read: something else than an object on the way to a
-// value, and one MAC spelt in two ways.
+// overrides notes what can't be read: a value other than an object on the path to a value, and two spellings of one
+// MAC.
 func (v *view) overrides(name []string, o config.Object) overrides {
 	out := overrides{name, o, map[string]map[string]string{}}
 	for _, base := range []string{polarity.base, txGolay.base} {
@@ -115,7 +115,7 @@ func (v *view) overrides(name []string, o config.Object) overrides {
 			v.object(config.Sub(path, "fwParams"), v.object(path, all, key), "fwParams")
 			mac, err := topology.ParseMAC(key)
 			if err != nil {
-				continue // validation tells of it; it is no radio of ours
+				continue // not a radio; validation reports it
 			}
 			if first, twice := keys[mac]; twice {
 				v.faults.Add(path, "duplicate of the MAC "+first, "must be one spelling of a MAC")
@@ -127,7 +127,7 @@ func (v *view) overrides(name []string, o config.Object) overrides {
 	return out
 }
 
-// spelt is the path of an assignment below its node, as a layer spells the MAC.
+// spelt returns the path of an assignment below its node, with the MAC as the layer spells it.
 func (v *view) spelt(layer string, path []string) []string {
 	o := v.auto[path[0]]
 	if layer == "node" {
@@ -140,7 +140,7 @@ func (v *view) spelt(layer string, path []string) []string {
 	return out
 }
 
-// over is what a layer says for one MAC, base what it says for all.
+// over returns the value of a layer for one MAC, base the one for all.
 func (o overrides) over(p param, mac string) (any, []string) {
 	key, found := o.keys[p.over][mac]
 	if !found {
@@ -158,8 +158,8 @@ func (o overrides) at(path ...string) (any, []string) {
 	return nil, nil
 }
 
-// user is what users set: the node's layer over the network's, the value of the MAC over
-// that for all. A value that can't be is a fault.
+// user returns the value that users set: the node layer takes precedence over the network layer, and a value by MAC
+// over one for all. An invalid value is a fault.
 func (v *view) user(node, mac string, p param) setting {
 	s, raw := find(p, mac, v.users(node)...)
 	if s.path == nil {
@@ -180,13 +180,13 @@ func (v *view) users(node string) []overrides {
 	return []overrides{v.node[node], v.network}
 }
 
-// now is the value that is in force, cleared values of users among them.
+// now returns the current value, including users' values that are being cleared.
 func (v *view) now(node, mac string, p param) (int64, bool) {
 	_, raw := find(p, mac, v.node[node], v.network, v.auto[node])
 	return integer(raw)
 }
 
-// find looks through layers, the highest first.
+// find searches layers, the highest first.
 func find(p param, mac string, layers ...overrides) (setting, any) {
 	for _, l := range layers {
 		if raw, path := l.over(p, mac); path != nil {
@@ -219,7 +219,7 @@ func show(v any) string {
 	return fmt.Sprint(v)
 }
 
-// clearings take what users set of some values out of the node layer.
+// clearings removes users' values of params from the node layer.
 func (r *run) clearings(params []param) []assignment {
 	var out []assignment
 	for _, p := range params {

@@ -7,25 +7,24 @@ import (
 
 // planner finds the batches of one graph.
 //
-// A pending site that no pending site is above stands for itself and all pending sites
-// behind it: a unit. What is behind a unit is left out of the walk, so what remains holds
-// together when any one unit is gone. For each batch a tree is grown from the points of
-// presence until it spans what remains; the leaves of a spanning tree can go all at once,
-// since every site, a leaf too, hangs on inner ones that stay. So the tree grows from
-// sites that need no push or had it; a pending one becomes an inner site only where it
-// must, the one with most new neighbours first: fewer inner sites, larger batches.
+// A pending site that no pending site cuts off forms a unit with all pending sites behind it. Sites behind a unit are
+// left out of the walk, so the remaining graph stays connected when any one unit is gone. For each batch a tree grows
+// from the points of presence until it spans the remaining graph; all leaves of a spanning tree can go at once, because
+// every site, leaves included, is connected to inner ones that remain. So the tree grows from sites that need no push
+// or had it; a pending site becomes an inner one only if necessary, the one with most new neighbours first: fewer inner
+// sites, larger batches.
 type planner struct {
 	*graph
-	unit    []int     // by site: the unit that it is part of, none for none
+	unit    []int     // by site: its unit, or none
 	members [][]int   // by unit: its pending sites
 	near    [][]int32 // by site: its neighbours that are behind no unit
 	left    []bool    // by unit: in no batch yet
-	rest    int       // how many are left that are no point of presence
+	rest    int       // number of units left that are no point of presence
 
-	covered []bool  // by site: it is in the tree
-	inner   []bool  // by site: it is an inner one
-	bucket  [][]int // candidates to become inner sites, by how many new neighbours they had
-	best    int     // no bucket above is filled
+	covered []bool  // by site: in the tree
+	inner   []bool  // by site: an inner one
+	bucket  [][]int // candidates for inner sites, by the number of new neighbours they had
+	best    int     // all buckets above are empty
 }
 
 const none = -1
@@ -67,10 +66,10 @@ func newPlanner(g *graph) *planner {
 	return p
 }
 
-// batches are the first batches, so many at most, in order.
+// batches returns the first batches, at most maximum, in order.
 func (p *planner) batches(o Options, maximum int) [][]string {
 	out := [][]string{}
-	var pops []int // those left
+	var pops []int // the units left with one
 	for _, i := range p.pops {
 		if p.left[i] {
 			pops = append(pops, i)
@@ -103,8 +102,8 @@ func (p *planner) batches(o Options, maximum int) [][]string {
 	return out
 }
 
-// pack fills one batch of at most limit nodes from units, and answers with the units that
-// found no place. Where not one fits, the smallest goes alone.
+// pack fills one batch of at most limit nodes from units, and returns the units that did not fit. If none fits, the
+// smallest goes alone.
 func (p *planner) pack(units []int, limit int) (names []string, rest []int) {
 	smallest := slices.MinFunc(units, func(a, b int) int { return p.size(a) - p.size(b) })
 	for _, u := range units {
@@ -121,10 +120,10 @@ func (p *planner) pack(units []int, limit int) (names []string, rest []int) {
 	return names, rest
 }
 
-// tighter is the smaller of two limits; 0 is none.
+// tighter returns the smaller of two limits; 0 is none.
 func tighter(a, b int) int { return cmp.Or(min(a, b), max(a, b)) }
 
-// size is how many nodes a unit has.
+// size returns how many nodes a unit has.
 func (p *planner) size(u int) int {
 	n := 0
 	for _, i := range p.members[u] {
@@ -133,8 +132,8 @@ func (p *planner) size(u int) int {
 	return n
 }
 
-// leaves are units that can go together; pop, if any, is among them, and the only one that
-// is a point of presence: all the others are inner sites.
+// leaves returns units that can go together; pop, if any, is among them, and the only point of presence: all other
+// points of presence are inner sites.
 func (p *planner) leaves(pop int) []int {
 	clear(p.covered)
 	clear(p.inner)
@@ -166,8 +165,8 @@ func (p *planner) leaves(pop int) []int {
 	return out
 }
 
-// grow makes site i an inner one: its neighbours join the tree. Those that may be inner
-// ones at no cost are added to free, the others wait in a bucket.
+// grow makes site i an inner one: its neighbours join the tree. Those that may become inner ones at no cost are added
+// to free, the others wait in a bucket.
 func (p *planner) grow(i, pop int, free []int) []int {
 	p.inner[i] = true
 	for _, near := range p.near[i] {
@@ -186,8 +185,7 @@ func (p *planner) grow(i, pop int, free []int) []int {
 	return free
 }
 
-// candidate is the pending site of the tree with most new neighbours, none when all sites
-// are in the tree.
+// candidate returns the pending site of the tree with most new neighbours, none if all sites are in the tree.
 func (p *planner) candidate() int {
 	for ; p.best != 0; p.best-- {
 		for b := p.bucket[p.best]; len(b) > 0; b = p.bucket[p.best] {
@@ -197,7 +195,7 @@ func (p *planner) candidate() int {
 			if gain == p.best {
 				return i
 			}
-			p.wait(i, gain) // less than it was: neighbours have joined meanwhile
+			p.wait(i, gain) // fewer than before: neighbours have joined meanwhile
 		}
 	}
 	return none
@@ -210,7 +208,7 @@ func (p *planner) wait(i, gain int) {
 	}
 }
 
-// gain is how many neighbours of i are not in the tree yet.
+// gain returns how many neighbours of i are not in the tree yet.
 func (p *planner) gain(i int) int {
 	n := 0
 	for _, j := range p.near[i] {

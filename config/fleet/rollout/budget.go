@@ -16,17 +16,17 @@ func (r *Rollout) count(is func(*node) bool) (sum int) {
 	return sum
 }
 
-// delay takes those out of the batch, at its deadline, that are offline for a reason which is
-// hardly the change: they wait for a later batch. What the change cuts off must not be among
-// them, so it is not delayed but failed
+// delay removes nodes from the batch, at its deadline, that are probably offline for a reason other than the change:
+// they wait for a later batch. A node that the change cuts off must not be among them. These nodes are therefore not
+// delayed, but failed:
 //
-//   - who has taken the change (NodeTook): a node that it cuts off undoes it and returns within
-//     the time of a batch;
-//   - who is in the first batch, which is there to find out;
-//   - who was delayed before: it went offline twice with the same change;
-//   - all of them, where they are more than a few, of the batch or of all that were tried.
+//   - nodes that have taken the change (NodeTook): a node that it cuts off undoes it and returns within the time of a
+//     batch;
+//   - nodes of the first batch, whose purpose is to find out;
+//   - nodes that were delayed before: they went offline twice with the same change;
+//   - all of them, if they are more than a few, of the batch or of all that were tried.
 //
-// Who was delayed and says later that it undid the change has failed, too (failed).
+// A delayed node that reports later that it undid the change has failed, too (failed).
 func (r *Rollout) delay() []Effect {
 	if r.phase != forward || r.trial || r.o.OfflinePercent == 0 {
 		return nil

@@ -6,13 +6,11 @@ import (
 	"edgespan/config/fleet/topology"
 )
 
-// first is the canary of a change: at most so many nodes of the one site that cuts off the
-// fewest others when it goes alone. The law of plans would take all that is behind a site with
-// it, which is the whole network where its only point of presence is to be pushed: a bad config
-// would be everywhere with the first batch. Of several such sites it is the first by name that is
-// behind no pending one: others go down once more, with the site that they are behind. Of a site with
-// more nodes the canary may lose its path when the rest of them goes: a canary as large as a site
-// does not.
+// first returns the canary of a change: at most limit nodes of the one site that cuts off the fewest others when it
+// goes alone. The rules of plans would include everything behind a site, which is the whole network if its only point
+// of presence is pending: a bad config would be everywhere with the first batch. Among equal sites it is the first by
+// name that is behind no pending site: a site behind one would go down again with it. If the site has more nodes than
+// the limit, the canary may lose its path when the others go; a canary as large as a site does not.
 func first(limit int, t *topology.Topology, pending []string, assumeAlive bool) []string {
 	desired := make(map[string]bool, len(pending))
 	for _, name := range pending {
@@ -25,7 +23,7 @@ func first(limit int, t *topology.Topology, pending []string, assumeAlive bool) 
 			cuts[g.above[i]] += cuts[i] + 1
 		}
 	}
-	behind := func(i int) bool { // a pending site
+	behind := func(i int) bool { // behind a pending site
 		for i = g.above[i]; i != root && len(g.pending[i]) == 0; {
 			i = g.above[i]
 		}

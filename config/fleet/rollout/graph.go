@@ -71,10 +71,9 @@ func newGraph(t *topology.Topology, desired map[string]bool, assumeAlive bool) *
 
 func (g *graph) reached(i int) bool { return g.above[i] != unseen }
 
-// cut finds for each site the nearest one that cuts it off, by one depth-first walk from a
-// root that is linked to all points of presence (Tarjan's low points): a child whose
-// subtree doesn't reach above its parent is behind its parent, any other one is behind
-// what its parent is behind.
+// cut finds for each site the nearest one that cuts it off, by one depth-first walk from a root that is linked to all
+// points of presence (Tarjan's low points): a child whose subtree doesn't reach above its parent is behind its parent;
+// any other one is behind the site that its parent is behind.
 func (g *graph) cut() {
 	n := len(g.sites)
 	g.above = make([]int, n)

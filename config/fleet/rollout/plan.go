@@ -37,24 +37,22 @@ const (
 	reasonUnknown = "it is not in the topology"
 )
 
-// Plan puts the pending nodes into batches that go down one after the other. A fault is a
-// pending name that is no node of the topology.
+// Plan puts the pending nodes into batches that go down one after the other. A pending name that is no node of the
+// topology is a fault.
 //
-// What goes down is whole sites. A site is cut off when no path of sites and links leads
-// from it to a point of presence; site x is behind site y when losing y alone cuts x off;
-// and two sites back each other up when losing both cuts off a site that is behind
-// neither. The law of a batch B:
+// Sites go down as a whole. A site is cut off if no path of sites and links leads from it to a point of presence; site
+// x is behind site y if losing y alone cuts x off; and two sites back each other up if losing both cuts off a site that
+// is behind neither. The rules of a batch B:
 //
-//  1. When all of B but site z itself is down, z is cut off only if it is behind one site
-//     of B. This holds for every z, in B or not. So no site outside of B loses its last
-//     path but those that lose it whenever that one site goes down, in any plan; and no
-//     two sites of B back each other up, but those that are both behind a third one of B.
+//  1. If all of B except site z itself is down, z is cut off only if it is behind one site of B. This holds for every
+//     z, in B or not. So a site outside of B loses its last path only if it does so whenever that one site goes down,
+//     in any plan; and two sites of B back each other up only if both are behind a third one of B.
 //  2. A site goes in one batch with every pending site behind it.
 //  3. At most one site of B has a point of presence.
 //
-// Each pending node that is reachable is in exactly one batch. The plan depends on names
-// only, not on the order of anything in the file. A batch larger than the limit is split;
-// one site and what is behind it never are, so a batch may be larger than the limit.
+// Each pending node that is reachable is in exactly one batch. The plan depends only on names, not on the order of the
+// file. A batch larger than the limit is split, except for a single site with the sites behind it, so a batch may
+// exceed the limit.
 func Plan(t *topology.Topology, pending []string, o Options) (Result, config.Faults) {
 	return firstOf(math.MaxInt, t, pending, o)
 }

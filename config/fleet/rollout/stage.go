@@ -43,9 +43,9 @@ type stages struct {
 	waiting      map[string][]string // by group, in order
 }
 
-// next is the batch that brings each group to the first stage that one of them has not
-// reached, or a part of it where there is a limit; groups take turns then.
-// Who is offline counts for the percentages; at 100 all that wait go, as who was tried waits no more.
+// next returns the batch that brings each group to the first stage that some group has not reached, or a part of it if
+// there is a limit; groups then take turns. Offline nodes count for the percentages. At 100 % all waiting nodes go,
+// because tried ones no longer wait.
 func (s stages) next() []string {
 	limit := tighter(s.first, s.limit)
 	for _, percent := range append(slices.Clone(s.percent), 100) {

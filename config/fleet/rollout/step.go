@@ -77,7 +77,7 @@ func (r *Rollout) confirmed(name string) []Effect {
 		return nil
 	}
 	r.up[name] = true
-	delete(r.failures, name) // it was late
+	delete(r.failures, name) // a late answer
 	n.state, n.why, n.todo = Confirmed, "", false
 	return r.answered(name)
 }

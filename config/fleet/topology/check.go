@@ -7,7 +7,7 @@ import (
 	"edgespan/config"
 )
 
-// check notes what doesn't fit together. Names that could not be read were noted before.
+// check notes inconsistencies. Unreadable names are noted before.
 func (r *reader) check(t *Topology) {
 	sites := map[string]int{}
 	for i, s := range t.Sites {
@@ -34,7 +34,7 @@ func (r *reader) check(t *Topology) {
 	}
 }
 
-// namedSites are the sites of a file that has no list of them.
+// namedSites returns the sites that nodes name, for a file without a list of sites.
 func namedSites(nodes []Node) []Site {
 	var out []Site
 	seen := map[string]bool{"": true}
@@ -47,7 +47,7 @@ func namedSites(nodes []Node) []Site {
 	return out
 }
 
-// once notes a name that was there before.
+// once notes a duplicate name.
 func (r *reader) once(seen map[string]int, name string, i int, list, key string) {
 	if name == "" {
 		return
@@ -60,8 +60,8 @@ func (r *reader) once(seen map[string]int, name string, i int, list, key string)
 	seen[name] = i
 }
 
-// macsOf notes MACs of node i that are another's, and one that it lists twice. A node may
-// be named after one of its radios.
+// macsOf notes MACs of node i that another node has, and those that it lists twice. A node may be named after one of
+// its radios.
 func (r *reader) macsOf(nodes []Node, owner map[string]int, i int) {
 	own := map[string]bool{}
 	claim := func(mac string, path []string, again bool) {

@@ -7,18 +7,16 @@ import (
 	"edgespan/config"
 )
 
-// State is a topology with the two layers that hang on the names and MACs of its nodes,
-// each {node: {…}}. They change together or not at all: an edit answers with a new state,
-// or with every fault and the state as it was.
+// State is a topology with the two layers that use the names and MACs of its nodes, each {node: {…}}. They change
+// together: an edit returns a new state, or all faults and the old state.
 //
-// What the auto layer says about names below a node (topologyInfo) belongs to its writer,
-// who brings it up to date after the edit.
+// Its writer maintains the topologyInfo in the auto layer: it must be updated after the edit.
 type State struct {
 	Topology   *Topology
 	Auto, Node config.Object
 }
 
-// AddLink adds a link; one without a name gets the original's.
+// AddLink adds a link; one without a name gets the original's name for it.
 func (s State) AddLink(l Link) (State, config.Faults) {
 	if l.Name == "" {
 		l.Name = LinkName(l.A, l.Z)
@@ -28,11 +26,10 @@ func (s State) AddLink(l Link) (State, config.Faults) {
 	return s.checked(State{&t, s.Auto, s.Node}, nil)
 }
 
-// EditNode puts n in the place of a node. What a file says of it beside our fields stays, but
-// for an n that was read from another entry. With another name its layers and the ends of its
-// links move to it, and links that were named after it are renamed. With another MAC, of
-// the node or in the same place of its radios, its links and what the layers have under
-// the MAC move to that: radioParamsOverride of the node, linkParamsOverride of its peers.
+// EditNode replaces a node by n. Fields of the file that Node lacks are kept, unless n was read from another entry. If
+// the name changes, the node's layers and the ends of its links follow, and links named after it are renamed. If a MAC
+// changes, of the node or at one position of its radios, its links and the overrides under the MAC follow:
+// radioParamsOverride of the node, linkParamsOverride of its peers.
 func (s State) EditNode(name string, n Node) (State, config.Faults) {
 	old, i, faults := there(s.Topology.Nodes, "nodes", name, func(n Node) string { return n.Name })
 	if faults != nil {
@@ -79,7 +76,7 @@ func (s State) EditNode(name string, n Node) (State, config.Faults) {
 	return s.checked(out, faults)
 }
 
-// newMACs are the MACs of a node that others took the place of.
+// newMACs maps the replaced MACs of a node to the new ones.
 func newMACs(old, n Node) map[string]string {
 	out := map[string]string{}
 	if old.MAC != "" && n.MAC != "" && n.MAC != old.MAC {
@@ -93,7 +90,7 @@ func newMACs(old, n Node) map[string]string {
 	return out
 }
 
-// EditLink puts l in the place of a link between the same nodes.
+// EditLink replaces a link by l, which must join the same nodes.
 func (s State) EditLink(name string, l Link) (State, config.Faults) {
 	old, i, faults := there(s.Topology.Links, "links", name, func(l Link) string { return l.Name })
 	if faults != nil {
@@ -120,7 +117,7 @@ func (s State) EditLink(name string, l Link) (State, config.Faults) {
 	return s.checked(out, faults)
 }
 
-// EditSite puts site in the place of a site; with another name its nodes move to that.
+// EditSite replaces a site; if its name changes, its nodes follow.
 func (s State) EditSite(name string, site Site) (State, config.Faults) {
 	old, i, faults := there(s.Topology.Sites, "sites", name, func(s Site) string { return s.Name })
 	if faults != nil {
@@ -141,7 +138,7 @@ func (s State) EditSite(name string, site Site) (State, config.Faults) {
 	return s.checked(State{&t, s.Auto, s.Node}, nil)
 }
 
-// DeleteNode takes a node away, with its links and its layers.
+// DeleteNode deletes a node with its links and its layers.
 func (s State) DeleteNode(name string) (State, config.Faults) {
 	_, i, faults := there(s.Topology.Nodes, "nodes", name, func(n Node) string { return n.Name })
 	if faults != nil {
@@ -159,8 +156,8 @@ func (s State) DeleteNode(name string) (State, config.Faults) {
 	return State{&t, config.Unset(out.Auto, path), config.Unset(out.Node, path)}, nil
 }
 
-// DeleteLink takes a link away, and what the layers of each end have for the other's MAC; where
-// that was all that a node had, it has nothing.
+// DeleteLink deletes a link, and the overrides that each end has for the other's MAC; a node without other overrides is
+// removed from the layer.
 func (s State) DeleteLink(name string) (State, config.Faults) {
 	l, i, faults := there(s.Topology.Links, "links", name, func(l Link) string { return l.Name })
 	if faults != nil {
@@ -176,7 +173,7 @@ func (s State) DeleteLink(name string) (State, config.Faults) {
 	return out, nil
 }
 
-// DeleteSite takes a site away. One with nodes on it can't go.
+// DeleteSite deletes a site, which must have no nodes.
 func (s State) DeleteSite(name string) (State, config.Faults) {
 	_, i, faults := there(s.Topology.Sites, "sites", name, func(s Site) string { return s.Name })
 	for j, n := range s.Topology.Nodes {
@@ -193,8 +190,8 @@ func (s State) DeleteSite(name string) (State, config.Faults) {
 	return State{&t, s.Auto, s.Node}, nil
 }
 
-// checked is the new state where it is consistent, else the old one and what is wrong.
-// The topology is read as a file is, so that what was made has the same faults.
+// checked returns the new state if it is consistent, otherwise the old one and the faults. It reads the topology like a
+// file, so that the same faults are found.
 func (s State) checked(next State, faults config.Faults) (State, config.Faults) {
 	read, more := FromDocument(next.Topology.Document())
 	if faults = append(faults, more...); len(faults) > 0 {
@@ -205,8 +202,8 @@ func (s State) checked(next State, faults config.Faults) (State, config.Faults) 
 	return next, nil
 }
 
-// rename moves what both layers have below a path from one key to another. What stands
-// there already is a fault, not lost.
+// rename moves the values below a path from one key to another, in both layers. An existing value at the new key is a
+// fault, and is not overwritten.
 func (s State) rename(faults *config.Faults, path []string, from, to string) State {
 	move := func(name string, layer config.Object) config.Object {
 		old, place := config.Sub(path, from), config.Sub(path, to)
@@ -223,7 +220,7 @@ func (s State) rename(faults *config.Faults, path []string, from, to string) Sta
 	return State{s.Topology, move("auto", s.Auto), move("node", s.Node)}
 }
 
-// there finds what is to be edited.
+// there finds the object to edit.
 func there[T any](all []T, list, name string, of func(T) string) (T, int, config.Faults) {
 	i := slices.IndexFunc(all, func(x T) bool { return of(x) == name })
 	if i >= 0 {

@@ -8,13 +8,11 @@ import (
 	"edgespan/config"
 )
 
-// Parse reads a topology file. Every fault is told at once, with its path: what can't be
-// read, names and MACs given twice, links and nodes that name what there is not. With
-// faults there is no topology.
+// Parse parses a topology file and reports all faults with their paths: unreadable values, duplicate names and MACs,
+// references to missing objects. With faults it returns no topology.
 //
-// Without a list of sites the sites are those that the nodes name. {} is a topology without
-// nodes; a document that has none of a topology's keys is something else, and nobody may
-// take it for an empty one.
+// Without a list of sites, the sites are those that nodes name. {} is an empty topology; a document that has none of a
+// topology's keys is a fault, so that another file is not taken for an empty topology.
 func Parse(text []byte) (*Topology, config.Faults) {
 	o, faults := config.ParseObject(text)
 	if faults != nil {
@@ -25,7 +23,7 @@ func Parse(text []byte) (*Topology, config.Faults) {
 
 var topologyKeys = []string{"name", "nodes", "links", "sites"}
 
-// FromDocument is Parse for a document that was read already.
+// FromDocument is Parse for a parsed document.
 func FromDocument(o config.Object) (*Topology, config.Faults) {
 	r := &reader{}
 	if len(o) > 0 && !slices.ContainsFunc(topologyKeys, func(key string) bool { _, has := o[key]; return has }) {
@@ -121,7 +119,7 @@ func (r *reader) site(path []string, o config.Object) Site {
 	return s
 }
 
-// entries are the objects of one list, with their paths.
+// entries yields the objects of a list with their paths.
 func (r *reader) entries(o config.Object, key string) func(func([]string, config.Object) bool) {
 	return func(yield func([]string, config.Object) bool) {
 		v, given := o[key]
@@ -177,7 +175,7 @@ func (r *reader) boolean(path []string, o config.Object, key string, absent bool
 	return b
 }
 
-// enum reads one of few numbers.
+// enum reads a number that must be one of values.
 func (r *reader) enum(path []string, o config.Object, key string, absent int, allowed string, values ...int) int {
 	v, given := o[key]
 	if !given {

@@ -9,17 +9,16 @@ import (
 	"edgespan/config"
 )
 
-// NodeType is what a node does in the network.
+// NodeType is the role of a node.
 type NodeType int
 
-// A client node ends the network; a distribution node passes traffic on. A file without
-// node_type means DN.
+// A client node is an end point; a distribution node forwards traffic. The default in a file is DN.
 const (
 	CN NodeType = 1
 	DN NodeType = 2
 )
 
-// Status is whether a node is reachable. A file without status means Online.
+// Status says whether a node is reachable. The default in a file is Online.
 type Status int
 
 // OnlineInitiator is a node that is online and may ignite links.
@@ -29,35 +28,34 @@ const (
 	OnlineInitiator Status = 3
 )
 
-// LinkType is what a link is made of. A file without link_type means Wireless.
+// LinkType is the medium of a link. The default in a file is Wireless.
 type LinkType int
 
-// The kinds of links.
 const (
 	Wireless LinkType = 1
 	Ethernet LinkType = 2
 )
 
-// Topology is one network. Nobody changes one that another may hold.
+// Topology is one network. It is immutable once shared.
 type Topology struct {
 	Name  string
 	Nodes []Node // in the order of the file
 	Links []Link
 	Sites []Site
 
-	raw config.Object // as it was read; nil for one that was made
+	raw config.Object // as it was read; nil for a generated one
 }
 
-// Node is one device on a site. MACs are lower case with colons; "" is one not known yet.
+// Node is one device on a site. MACs are lower case with colons; "" is an unknown one.
 type Node struct {
 	Name         string
 	Type         NodeType
 	MAC          string
 	WlanMACs     []string // of its radios
-	Pop          bool     // a point of presence: a way out of the network
+	Pop          bool     // a point of presence: it connects the network to others
 	Status       Status
 	Site         string
-	Polarity     int // 1 odd, 2 even, 3 and 4 hybrid, 0 not given: what old files carry
+	Polarity     int // 1 odd, 2 even, 3 and 4 hybrid, 0 missing: from old files
 	AntAzimuth   float64
 	AntElevation float64 // degrees
 
@@ -68,25 +66,25 @@ type Node struct {
 type Link struct {
 	Name       string
 	A, Z       string // names of nodes
-	AMAC, ZMAC string // "" where not known yet
+	AMAC, ZMAC string // "" if unknown
 	Type       LinkType
-	Alive      bool // a file without is_alive means alive
-	BackupCN   bool // a second way for a client node, not used while the first is there
+	Alive      bool // the default in a file is true
+	BackupCN   bool // a backup link for a client node
 
 	raw config.Object
 }
 
-// Site is a place where nodes stand.
+// Site is a location of nodes.
 type Site struct {
 	Name                          string
 	Latitude, Longitude, Altitude float64 // degrees, degrees, metres
-	Located                       bool    // whether the file says where it is
+	Located                       bool    // the file has its position
 
-	implied bool // by a node, in a file without sites
+	implied bool // named by a node, in a file without sites
 	raw     config.Object
 }
 
-// LinkName is the name that the original gives a link between two nodes.
+// LinkName returns the original's name for a link between two nodes.
 func LinkName(a, z string) string { return "link-" + min(a, z) + "-" + max(a, z) }
 
 // Node finds a node by its name.
@@ -112,8 +110,8 @@ func find[T any](all []T, is func(T) bool) (T, bool) {
 	return none, false
 }
 
-// Document is the topology as a file has it. What was read and not changed is as it was,
-// fields that we don't know among it.
+// Document returns the topology in the form of a file. It keeps what was read and not changed, including unknown
+// fields.
 func (t *Topology) Document() config.Object {
 	o := maps.Clone(t.raw)
 	if o == nil {
@@ -217,7 +215,7 @@ func list(all []string) []any {
 	return out
 }
 
-// ParseMAC brings a MAC into the form that keys of layers have: lower case, with colons.
+// ParseMAC normalizes a MAC to the form of the keys in layers: lower case, with colons.
 func ParseMAC(s string) (string, error) {
 	mac := []byte(strings.ToLower(s))
 	bad := len(mac) != 17

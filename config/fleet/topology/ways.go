@@ -1,8 +1,7 @@
 package topology
 
-// Ways are who reaches a point of presence over which links. All links count, whatever the
-// file says of them being alive, but those to a node that it doesn't have. Nodes of one site
-// reach each other: who is there is one walk away.
+// Ways holds the paths to points of presence. All links count, whether alive or not, except those to unknown nodes.
+// Nodes of one site reach each other, since a person can walk between them.
 type Ways struct {
 	site   []int // by node: its site
 	onSite [][]int
@@ -10,7 +9,7 @@ type Ways struct {
 	pops   []int
 }
 
-// Ways are those of a topology. Nodes and sites are numbered from 0: nodes as in Nodes.
+// Ways returns the Ways of a topology. Nodes and sites are numbered from 0: nodes as in Nodes.
 func (t *Topology) Ways() *Ways {
 	w := &Ways{site: make([]int, len(t.Nodes)), next: make([][]int, len(t.Nodes))}
 	sites, nodes := map[string]int{}, make(map[string]int, len(t.Nodes))
@@ -37,14 +36,14 @@ func (t *Topology) Ways() *Ways {
 	return w
 }
 
-// Sites is how many sites have nodes.
+// Sites returns how many sites have nodes.
 func (w *Ways) Sites() int { return len(w.onSite) }
 
-// Site is the site of a node.
+// Site returns the site of a node.
 func (w *Ways) Site(node int) int { return w.site[node] }
 
-// Reached says of each node whether it has a path to a point of presence while nodes are down;
-// one that is down itself has none.
+// Reached reports for each node whether it has a path to a point of presence while some nodes are down; a node that is
+// down has none.
 func (w *Ways) Reached(down func(node int) bool) []bool {
 	up, met := make([]bool, len(w.next)), make([]bool, len(w.onSite))
 	var todo []int

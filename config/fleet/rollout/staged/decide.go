@@ -71,14 +71,14 @@ func (s *Record) finish(now time.Time, d rollout.Done) {
 	s.Decide(now, s.By, s.End, why)
 }
 
-// GoOn takes more nodes into a rollout that has ended.
+// GoOn resumes an ended rollout with more nodes.
 func (s *Record) GoOn(now time.Time, nodes []string) {
 	s.End, s.Ended, s.Left = "", time.Time{}, nil
 	s.Decide(now, "", "goes on with "+named(nodes), "they want what they do not have")
 }
 
 // Supersede begins the record of another rollout, which carries revisions, and ends the one before (nil for none),
-// whose machine it goes on with where that has not ended.
+// whose machine the new one continues if it has not ended.
 func Supersede(now time.Time, old *Record, by Cause, revisions []uint64,
 	m *rollout.Rollout) (next *Record, ended bool) {
 	next = &Record{Revision: by.Number, Author: by.Author, Message: by.Message, Began: now.UTC(), Revisions: revisions}

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Surplus are the rollouts that are kept no longer, now that there is another one: the oldest of people's, and the
-// oldest of those that follow from what nodes do (byItself). However many these become, what an operator did can be
-// found by its number.
+// Surplus returns the rollouts to delete, given another one: the oldest of operators, and the oldest of those that
+// nodes caused (byItself), each beyond its own limit. However many nodes cause, operators' rollouts can still be found
+// by number.
 func Surplus(kept map[uint64]*Record, now *Record, byItself func(author string) bool) (dropped []uint64) {
 	all := maps.Clone(kept)
 	all[now.Revision] = now

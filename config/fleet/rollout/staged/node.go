@@ -9,13 +9,14 @@ import (
 	"edgespan/config/kv"
 )
 
-// Node is one node as the leader of the rollouts knows it, entirely from the store, so that any replica knows the same.
+// Node is one node as the leader of the rollouts knows it, read only from the store, so that any replica knows the
+// same.
 type Node struct {
 	ID, Name string
 	Wants    fleet.Digest
 	Since    kv.Revision // of Wants
 	Online   bool
-	Kind     string // board and software: nodes of one kind are tried together
+	Kind     string // board and software: nodes of one kind form a group of the stages
 	Stands   fleet.Standing
 	Gate     Admission
 }
@@ -45,8 +46,8 @@ func (n *Node) Presence() rollout.Event {
 	return rollout.NodeGone{Node: n.Name}
 }
 
-// Answer is what a rollout is told of how the node stands to what it wants, by the state that it had there; nil for
-// nothing: where the rollout knows that already each word of the node would be a record written.
+// Answer returns the event that reports the node's standing to its desired config, given its state in the rollout; nil
+// if the rollout knows it already: each event is a record written.
 func (n *Node) Answer(state rollout.State, m *rollout.Rollout) rollout.Event {
 	if n.Stands.Digest != n.Wants {
 		return nil
@@ -72,9 +73,8 @@ type Uncovered struct {
 	Held  bool     // the last rollout was aborted, and holds back the desired configs of its revision
 }
 
-// FindUncovered looks at nodes, by the last revision that touched any, the last rollout (nil for none), its machine
-// (nil where
-// none goes on), and the names of those that want something else since it began.
+// FindUncovered searches nodes, given the last revision that affected any, the last rollout (nil for none), its machine
+// (nil if it has ended), and the names of the nodes whose desired config has changed since it began.
 func FindUncovered(nodes iter.Seq[*Node], cause uint64, last *Record, m *rollout.Rollout,
 	touched map[string]bool) Uncovered {
 	l := Uncovered{Fresh: last == nil || cause > last.Revision}
@@ -99,9 +99,9 @@ func FindUncovered(nodes iter.Seq[*Node], cause uint64, last *Record, m *rollout
 	return l
 }
 
-// Gates are the gates, by id and at most so many, that are not as a rollout has them that was stored at a revision of
-// the store. Those of the batch that is out are open, unless it has ended; those of nodes that wait again are closed.
-// What a node wants since the rollout was stored is not of that rollout.
+// Gates returns the admissions to change, by node id and at most limit, so that they match a rollout that was stored at
+// revision at of the store. Nodes of the current batch are admitted, unless the rollout has ended; the admission of
+// nodes that wait again is revoked. A config desired after the rollout was stored is not part of it.
 func (s *Record) Gates(node func(name string) *Node, at kv.Revision, ended bool, limit int) map[string]Admission {
 	gates := map[string]Admission{}
 	set := func(names []string, batch int, open bool) {
