@@ -94,7 +94,7 @@ const (
 	EventConfig    = "config"    // a config was published or rejected
 	EventCrash     = "crash"     // an actor crashed
 	EventStorage   = "storage"   // the disk rejects changes, or accepts them again; findings at start
-	EventSecurity  = "security"  // an open security problem at start
+	EventSecurity  = "security"  // another process holds the name of the daemon's lock
 )
 
 // EventQuery selects events: those about Of ("" for all), the Last recorded ones (0 for all), and with Follow new ones.
